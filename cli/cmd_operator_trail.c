@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The heads of the nodes' trails, as the server was shown them. */
+/* The heads of the nodes' trails, as the server was shown them, and what a person says of those that went
+ * back. */
 
 #include "commands.h"
 #include "connect.h"
 #include "output.h"
+#include "values.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -14,7 +16,7 @@
 
 typedef Holdfast__V1__NodeTrail Trail;
 
-enum { STATE_SIZE = 96, HEX_SIZE = 65 };
+enum { STATE_SIZE = 96, HEX_SIZE = 65, QUESTION_SIZE = 192 };
 
 static const char *state_text(const Trail *trail, int64_t now_ms, char ret[static STATE_SIZE])
 {
@@ -80,4 +82,36 @@ enum status cmd_operator_trail(struct invocation *inv, struct error *err)
 	if (st != STATUS_OK || inv->options[OPT_JSON])
 		return st;
 	return table_print(table, NULL, err);
+}
+
+enum status cmd_operator_trail_accept(struct invocation *inv, struct error *err)
+{
+	Holdfast__V1__AcceptTrailRequest request = HOLDFAST__V1__ACCEPT_TRAIL_REQUEST__INIT;
+	cleanup_message Holdfast__V1__AcceptTrailResponse *answer = NULL;
+	cleanup_connection struct connection *connection = NULL;
+	char question[QUESTION_SIZE];
+	enum status st = value_reason(inv, OPT_REASON, &request.reason, err);
+
+	if (st == STATUS_OK)
+		st = connect_server(inv, &connection, err);
+	request.node_id = inv->args[0];
+	(void)str_format(
+		question, sizeof(question),
+		"Do you know why the trail of node %.64s went back, and that nobody hides anything by it?",
+		request.node_id);
+	if (st == STATUS_OK)
+		st = value_confirm(inv, question, err);
+	if (st == STATUS_OK)
+		st = connection_call(connection, &holdfast__v1__operator__descriptor, "AcceptTrail",
+				     &request.base, CALL_TIMEOUT_US, (ProtobufCMessage **)(void *)&answer,
+				     err);
+	if (st != STATUS_OK)
+		return st;
+	if (inv->options[OPT_JSON])
+		return print_answer(&answer->base, err);
+	print_line(
+		"the trail of node %s counts as whole from its last head on; that it went back stays in the "
+		"audit (holdfast operator audit --object 'node %s')",
+		request.node_id, request.node_id);
+	return STATUS_OK;
 }

@@ -21,7 +21,7 @@ command_fn cmd_operator_cert_ca, cmd_operator_cert_server, cmd_operator_cert_nod
 command_fn cmd_operator_token_bootstrap, cmd_operator_token_create, cmd_operator_token_list,
 	cmd_operator_token_revoke, cmd_operator_token_whoami;
 command_fn cmd_operator_policy_put, cmd_operator_policy_list, cmd_operator_policy_delete;
-command_fn cmd_operator_audit, cmd_operator_audit_verify, cmd_operator_trail;
+command_fn cmd_operator_audit, cmd_operator_audit_verify, cmd_operator_trail, cmd_operator_trail_accept;
 
 enum { TOKEN_POLICY_ARGS = 16 }; /* policies of one token */
 

@@ -108,6 +108,7 @@ static const struct rpc_method operator_methods[] = {
 	{.name = "DeletePolicy", .unary = policies_handle_delete, WRITE()},
 	{.name = "ListAudit", .unary = operator_handle_list_audit, READ()},
 	{.name = "ListTrails", .unary = trails_handle_list, READ()},
+	{.name = "AcceptTrail", .unary = trails_handle_accept, WRITE()},
 };
 
 const struct rpc_service services[] = {

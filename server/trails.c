@@ -2,8 +2,10 @@
 #include "trails.h"
 
 #include "access.h"
+#include "attest.h"
 #include "audit.h"
 #include "keys.h"
+#include "nodes.h"
 #include "page.h"
 #include "records.h"
 #include "reply.h"
@@ -25,6 +27,8 @@
 typedef Holdfast__V1__TrailHead Head;
 typedef Holdfast__V1__TrailBreak Break;
 typedef Holdfast__V1__NodeTrail Trail;
+
+static const char what_accept[] = "Operator.AcceptTrail";
 
 enum { HEX_SIZE = 2 * SHA256_DIGEST_LENGTH + 1, OBJECT_SIZE = sizeof("node ") + NODE_ID_MAX };
 
@@ -257,3 +261,40 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 
 static const struct read_method list_method = {.allow = allow, .handle = handle_list};
 DEFINE_READ_METHOD(trails_handle_list, list_method)
+
+/* The breaks themselves stay in the audit. */
+static enum status handle_accept(struct server *server, struct rpc_call *call,
+				 const Holdfast__V1__AcceptTrailRequest *request, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	Holdfast__V1__AcceptTrailResponse response = HOLDFAST__V1__ACCEPT_TRAIL_RESPONSE__INIT;
+	enum status st = access_check(server, call, ACCESS_MANAGEMENT, NULL, err);
+	char detail[EVIDENCE_DETAIL_MAX + 1];
+	char object[OBJECT_SIZE];
+	char key[OBJECT_KEY_SIZE];
+	struct node_entry *entry;
+	const Trail *stored;
+	Trail trail;
+
+	if (st == STATUS_OK)
+		st = attest_detail(server, call, "reason", request->reason, detail, err);
+	if (st == STATUS_OK)
+		st = nodes_find(server, request->node_id, &entry, err);
+	if (st != STATUS_OK)
+		return st;
+	trail_key(request->node_id, key);
+	stored = state_record(&server->state, key);
+	if (!stored)
+		return error_set(err, STATUS_NOT_FOUND, 0,
+				 "node %s has shown no head of its trail; see: holdfast operator trail",
+				 request->node_id);
+	trail = *stored;
+	trail.n_breaks = 0;
+	trail.breaks = NULL;
+	response.trail = &trail;
+	change_put_record(&change, key, &trail.base);
+	(void)str_format(object, sizeof(object), "node %s", request->node_id);
+	audit_write(server, &change, call, what_accept, object, request->reason);
+	return reply_changed(server, &change, call, message_copy(&response.base), err);
+}
+DEFINE_WRITE_METHOD(trails_handle_accept, Holdfast__V1__AcceptTrailRequest, what_accept, handle_accept)

@@ -3,7 +3,7 @@
 /* Heads of the trails of the nodes' mount helpers, as their agents show them with hello and with each
  * receipt: a trail that was cut, rewound or replaced does not agree with them. The server cannot tell which
  * of node and agent lies, and takes nobody's word back: what was shown stays until it is thinned out by newer
- * ones. */
+ * ones. That it went back stays until somebody answers for it. */
 
 #include "change.h"
 
@@ -38,4 +38,4 @@ struct trails_count {
 /** Walks the nodes. */
 struct trails_count trails_count(struct server *server);
 
-rpc_unary_fn trails_handle_list;
+rpc_unary_fn trails_handle_list, trails_handle_accept;

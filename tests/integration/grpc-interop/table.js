@@ -130,6 +130,9 @@ exports.rows = [
   { method: 'Operator.Gc', ask: { dry_run: true } },
   { method: 'Operator.ListAudit', check: (a) => assert.ok(a.records.some((r) => r.what === 'Volumes.Create')) },
 
+  { method: 'Operator.ListTrails', check: (a) => assert.ok(Array.isArray(a.trails)) },
+  { method: 'Operator.AcceptTrail', ask: { node_id: 'n9', reason: 'test' }, code: 'NOT_FOUND' },
+
   // who may do what. --dev takes no tokens: what they open is in rights.js
   { method: 'Operator.PutPolicy', ask: { policy: { name: 'readers', namespaces: [{ namespace: 'default', policy: 'read' }] } },
     check: (a) => assert.strictEqual(a.policy.name, 'readers') },
@@ -185,4 +188,5 @@ exports.addresses = [
   [`/v1/allocation/${ALLOC}`, 'Allocations.Get', { id: ALLOC }],
   ['/v1/status', 'Operator.Status', {}],
   ['/v1/operator/audit', 'Operator.ListAudit', {}],
+  ['/v1/operator/trails', 'Operator.ListTrails', {}],
 ];

@@ -237,6 +237,19 @@ static void the_last_head_of_each_node_is_shown_with_its_age(void **state)
 	expect_output("\"behind_since_ms\": ");
 }
 
+static void who_accepts_a_break_says_why_and_means_it(void **state)
+{
+	(void)state;
+	fake.answers[0] = (struct fake_answer){.method = "Operator.AcceptTrail",
+					       .json = "{\"trail\": {\"node_id\": \"n1\"}}"};
+	expect_usage_error("operator trail accept n1", "say why with --reason");
+	expect_failure("operator trail accept n1 --reason new", STATUS_INVALID_ARGUMENT, "give --yes");
+	assert_null(strstr(fake.requests, "AcceptTrail"));
+	expect_ok("operator trail accept n1 --reason new --yes");
+	expect_request("Operator.AcceptTrail {\"node_id\":\"n1\",\"reason\":\"new\"}");
+	expect_output("the trail of node n1 counts as whole from its last head on");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -249,6 +262,7 @@ int main(void)
 		cmocka_unit_test_setup(what_the_server_does_not_know_is_not_called_whole, trails_setup),
 		cmocka_unit_test_setup(the_trail_of_another_node_is_not_taken_for_this_ones, trails_setup),
 		cmocka_unit_test_setup(the_last_head_of_each_node_is_shown_with_its_age, trails_setup),
+		cmocka_unit_test_setup(who_accepts_a_break_says_why_and_means_it, trails_setup),
 	};
 	int failed;
 

@@ -194,6 +194,7 @@ static const struct row rows[] = {
 	{"Operator.DeletePolicy", OF_MANAGEMENT, 0, "{\"name\": \"none\"}"},
 	{"Operator.ListAudit", OF_NO_OBJECT, N(OPERATOR_READ), "{}"},
 	{"Operator.ListTrails", OF_NO_OBJECT, N(OPERATOR_READ), "{}"},
+	{"Operator.AcceptTrail", OF_MANAGEMENT, 0, "{\"node_id\": \"n1\", \"reason\": \"r\"}"},
 	{"Operator.Watch", OF_NAMESPACE, N(VOLUME_READ), WATCH("volume"), .is_stream = true},
 	{"Operator.Watch", OF_NAMESPACE, N(VOLUME_READ), WATCH("claim"), .is_stream = true},
 	{"Operator.Watch", OF_NAMESPACE, N(JOB_READ), WATCH("allocation"), .is_stream = true},

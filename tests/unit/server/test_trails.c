@@ -89,6 +89,12 @@ static void receipts_and_hello_leave_the_head_for_good(void **state)
 	assert_int_equal(records_of(f), 1); /* not with each head */
 }
 
+static enum status accept_trail(struct fixture *f, const Holdfast__V1__AcceptTrailRequest *request)
+{
+	return call(&f->operator, & holdfast__v1__operator__descriptor, "AcceptTrail", &request->base, NULL,
+		    NULL);
+}
+
 /* Of the receipt for a fresh claim, with @shown. */
 static uint64_t transactions_of_mounted(struct fixture *f, const char *volume, const char *alloc,
 					Holdfast__V1__TrailHead *shown)
@@ -152,6 +158,38 @@ static void a_trail_that_goes_back_is_a_break_on_record_that_stays(void **state)
 	assert_int_equal(trail_of(f, "n1")->n_breaks, 1);
 	assert_int_equal(metric_of(f, "trails_broken"), 1);
 	restart(f);
+	assert_int_equal(metric_of(f, "trails_broken"), 1);
+}
+
+static void a_break_that_a_person_answers_for_is_gone_and_stays_on_record(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__AcceptTrailRequest request = HOLDFAST__V1__ACCEPT_TRAIL_REQUEST__INIT;
+	char node[] = "n1";
+	char none[] = "n9";
+	char reason[] = "reinstalled";
+	size_t n_records;
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	show(f, head_of(50, 'a'), false);
+	show(f, head_of(31, 'b'), false);
+	n_records = records_of(f);
+	request.node_id = none;
+	request.reason = reason;
+	assert_int_equal(accept_trail(f, &request), STATUS_NOT_FOUND);
+	request.node_id = node;
+	request.reason = (char *)(uintptr_t)protobuf_c_empty_string;
+	assert_int_equal(accept_trail(f, &request), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(metric_of(f, "trails_broken"), 1);
+	request.reason = reason;
+	assert_int_equal(accept_trail(f, &request), STATUS_OK);
+	assert_int_equal(metric_of(f, "trails_broken"), 0);
+	assert_int_equal(last_of(f), 31); /* what was shown is kept */
+	assert_int_equal(accept_trail(f, &request), STATUS_OK);
+	restart(f);
+	assert_int_equal(metric_of(f, "trails_broken"), 0);
+	assert_int_equal(records_of(f), n_records);
+	show(f, head_of(12, 'c'), false);
 	assert_int_equal(metric_of(f, "trails_broken"), 1);
 }
 
@@ -244,6 +282,7 @@ int main(void)
 		TEST(a_head_takes_no_transaction_of_its_own),
 		TEST(what_has_not_the_form_of_a_head_is_none),
 		TEST(a_trail_that_goes_back_is_a_break_on_record_that_stays),
+		TEST(a_break_that_a_person_answers_for_is_gone_and_stays_on_record),
 		TEST(another_hash_of_the_same_record_is_a_break),
 		TEST(breaks_are_bounded_and_so_is_what_is_recorded_of_them),
 		TEST(old_heads_are_kept_ever_more_sparsely),
