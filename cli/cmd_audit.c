@@ -395,11 +395,14 @@ static enum status judge(const struct verifying *v, struct error *err)
 	const struct trail_heads *heads = &v->heads;
 	char good_time[CLOCK_TEXT_SIZE], bad_time[CLOCK_TEXT_SIZE];
 	enum trail_verdict verdict = trail_heads_judge(heads, &good, &bad);
+	uint64_t record = 0; /* that is bad */
 
 	if (good)
 		(void)clock_format(good->time_ms, good_time);
-	if (bad)
+	if (bad) {
+		record = bad->record;
 		(void)clock_format(bad->time_ms, bad_time);
+	}
 	switch (verdict) {
 	case TRAIL_AGREES:
 		return STATUS_OK;
@@ -419,13 +422,13 @@ static enum status judge(const struct verifying *v, struct error *err)
 				 "%s: the trail of node %s is cut: record %" PRIu64
 				 " was shown to the server at %s, and the files end with record %" PRIu64
 				 ". If they are a copy of before that, copy them again. " MISSING_RECORDS,
-				 v->paths[v->n - 1], v->node, bad->record, bad_time, heads->last);
+				 v->paths[v->n - 1], v->node, record, bad_time, heads->last);
 	case TRAIL_REWOUND:
 		return error_set(
 			err, STATUS_DATA_LOSS, 0,
 			"%s: the trail of node %s was rewound: record %" PRIu64
 			", shown to the server at %s, is not in it%s%s, and it went on. " MISSING_RECORDS,
-			v->paths[v->n - 1], v->node, bad->record, bad_time,
+			v->paths[v->n - 1], v->node, record, bad_time,
 			good ? "; it was last as it is here at " : "", good ? good_time : "");
 	case TRAIL_REPLACED:
 		break;
@@ -435,7 +438,7 @@ static enum status judge(const struct verifying *v, struct error *err)
 		"%s: the trail of node %s was replaced, or its agent lied: nothing that was shown to the "
 		"server is in it, the first that is missing is record %" PRIu64
 		", shown at %s. " MISSING_RECORDS,
-		v->paths[v->n - 1], v->node, bad->record, bad_time);
+		v->paths[v->n - 1], v->node, record, bad_time);
 }
 
 static json_t *heads_to_json(const struct verifying *v)

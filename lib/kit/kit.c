@@ -19,6 +19,7 @@
 
 enum {
 	CHUNK = 1 << 16,
+	PASSPHRASE_FILE_MAX = 2 * KIT_PASSPHRASE_SIZE,
 	DER_SEQUENCE = 0x30,
 	/* of PBKDF2 with HMAC-SHA-1, which is what libcrypto writes: half a second for a file that is kept
 	 * for years, and beside the point for a random passphrase */
@@ -78,7 +79,7 @@ enum status kit_passphrase_read(const char *path, char ret[static KIT_PASSPHRASE
 			err, STATUS_FAILED_PRECONDITION, 0,
 			"the passphrase file %s can be read by others than its owner; run: chmod 600 %s",
 			path, path);
-	r = file_read(path, 2 * KIT_PASSPHRASE_SIZE, &text, NULL);
+	r = file_read(path, PASSPHRASE_FILE_MAX, &text, NULL);
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "read the passphrase file %s", path);
 	n = strcspn(text, "\r\n");
@@ -269,7 +270,7 @@ static enum status write_to(int fd, const struct kit *kit, const char *store_pat
 			    const char *path, struct error *err)
 {
 	cleanup(free_cms) CMS_ContentInfo *cms = NULL;
-	cleanup(free_bio) BIO *out = NULL;
+	BIO *out = NULL;
 	struct sink sink = {.path = path, .made_at_ms = kit->made_at_ms};
 	enum status st = new_envelope(key, path, &cms, err);
 
@@ -277,12 +278,14 @@ static enum status write_to(int fd, const struct kit *kit, const char *store_pat
 		return st;
 	out = BIO_new_fd(fd, BIO_NOCLOSE);
 	sink.bio = out ? BIO_new_CMS(out, cms) : NULL;
-	if (!sink.bio)
+	if (!sink.bio) {
+		BIO_free_all(out);
 		return crypto_error(err, STATUS_INTERNAL, path, "cannot be encrypted");
-	out = sink.bio; /* with what it is pushed on */
+	}
 	st = put_all(&sink, kit, store_path, err);
 	if (st == STATUS_OK && fsync(fd) < 0)
 		st = error_set(err, status_from_errno(errno), errno, "write %s", path);
+	BIO_free_all(sink.bio); /* with what it is pushed on */
 	return st;
 }
 

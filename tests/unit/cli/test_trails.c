@@ -51,13 +51,12 @@ static void write_records(struct written *to, unsigned int from, char salt)
 /* @first to @last of the trail into the file. */
 static void keep(const struct written *trail, unsigned int first, unsigned int last)
 {
-	static char text[RECORDS * 257 + 1];
+	static char text[RECORDS * 257 + 1]; /* fits: RECORDS lines */
+	size_t len = 0;
 
 	text[0] = '\0';
-	for (unsigned int rec = first; rec <= last; rec++) {
-		(void)strcat(text, trail->lines[rec]); /* fits: RECORDS lines */
-		(void)strcat(text, "\n");
-	}
+	for (unsigned int rec = first; rec <= last; rec++)
+		len += (size_t)str_format(text + len, sizeof(text) - len, "%s\n", trail->lines[rec]);
 	write_spec(text);
 }
 
