@@ -291,7 +291,7 @@ static enum status prepare_kit(const struct arguments *args, const struct restor
 			       struct config *config, struct error *err)
 {
 	struct kit_plan *plan = calloc(1, sizeof(*plan)); /* too large for the stack */
-	struct restore_owner owner;
+	struct restore_owner owner = {0};
 	enum status st;
 
 	if (!plan)
