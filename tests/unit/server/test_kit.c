@@ -150,7 +150,7 @@ static enum status restore_fresh(bool dry_run)
 			st = restore_offline(&config, &source, false, dry_run, &result, &err);
 		if (st != STATUS_OK)
 			(void)fprintf(stderr, "%s\n", err.msg);
-		_exit(st);
+		_exit((int)st);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status));
