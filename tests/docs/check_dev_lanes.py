@@ -24,6 +24,8 @@ systemd13_lane() { mkdir mounts || return; sleep 0.3; rmdir mounts; echo '6 pass
 helper_lane() { kill -KILL $BASHPID; }
 policy_lane() { echo '2 passed, 0 failed'; }
 systemd_lane() { touch waits; sleep 60; }
+vm_lane() { cat vm.says; return 1; }
+again() { touch "again.$2"; [ "$2" != test_never ] && echo "$1 ran $2"; }
 """
 
 
@@ -77,6 +79,49 @@ def what_a_lane_says_is_in_one_piece():
     assert "one of many\n7 passed, 0 failed\n" in said, said
 
 
+def vm(says, *options):
+    """Output and exit status of a lane that ends with these lines, and what of it ran again."""
+    with tempfile.TemporaryDirectory() as work:
+        (Path(work) / "vm.says").write_text("\n".join(says) + "\n", encoding="ascii")
+        process = start(work, *options, "vm")
+        said = process.communicate(timeout=60)[0]
+        return said, process.returncode, sorted(path.name for path in Path(work).glob("again.*"))
+
+
+def what_failed_runs_again_only_when_asked_for():
+    said, status, again = vm(["FAILED test_b: case", "9 passed, 1 failed"])
+    assert said.splitlines()[-1] == "9 passed, 1 failed" and status == 1 and not again, said
+
+
+def what_passes_alone_is_named_unsteady():
+    said, status, again = vm(["FAILED test_b: case", "FAILED test_b: other", "FAILED test_c (2 s)", "9 passed, 3 failed"], "--rerun")
+    assert said.splitlines()[-1] == "12 passed, 0 failed" and status == 0, said
+    assert "UNSTEADY test_b\n" in said and again == ["again.test_b", "again.test_c"], said
+
+
+def what_fails_alone_too_is_a_failure():
+    said, status, _ = vm(["FAILED test_b: case", "FAILED test_never: case", "9 passed, 2 failed"], "--rerun")
+    assert said.splitlines()[-1] == "9 passed, 2 failed" and status == 1 and "UNSTEADY" not in said, said
+
+
+def four_that_fail_do_not_run_again():
+    said, status, again = vm([f"FAILED test_{n}" for n in "abcd"] + ["9 passed, 4 failed"], "--rerun")
+    assert said.splitlines()[-1] == "9 passed, 4 failed" and status == 1 and not again, said
+
+
+def a_crash_does_not_run_again():
+    for line in ("==7==ERROR: AddressSanitizer: heap-use-after-free", "x.c:3:5: runtime error: signed integer overflow",
+                 " 7/9 Test  #7: test_b ...***Exception: SegFault  0.1 sec"):  # fmt: skip
+        said, status, again = vm([line, "FAILED test_b", "9 passed, 1 failed"], "--rerun")
+        assert said.splitlines()[-1] == "9 passed, 1 failed" and status == 1 and not again, said
+
+
+def a_failure_without_a_name_does_not_run_again():
+    for says in (["9 passed, 1 failed"], ["9 passed, 0 failed"], ["no sum"]):
+        said, status, again = vm(says, "--rerun")
+        assert said.splitlines()[-1].endswith(", 1 failed") and status == 1 and not again, said
+
+
 def start_and_interrupt():
     """What was said, and whether both groups had begun when the second one was waiting."""
     with tempfile.TemporaryDirectory() as work:
@@ -115,7 +160,10 @@ def main():
                   a_lane_that_fails_says_so_whatever_it_counted, a_lane_without_a_sum_and_one_that_is_killed_are_failures,
                   what_a_lane_says_is_in_one_piece, lanes_of_two_groups_run_side_by_side,
                   what_must_not_run_beside_another_waits_for_it, debian_13_has_no_lanes_for_debian_13,
-                  an_interrupt_ends_both_groups):  # fmt: skip
+                  an_interrupt_ends_both_groups, what_failed_runs_again_only_when_asked_for,
+                  what_passes_alone_is_named_unsteady, what_fails_alone_too_is_a_failure,
+                  four_that_fail_do_not_run_again, a_crash_does_not_run_again,
+                  a_failure_without_a_name_does_not_run_again):  # fmt: skip
         try:
             check()
             print(f"[       OK ] {check.__name__}")
