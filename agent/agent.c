@@ -2,8 +2,6 @@
 #include "agent.h"
 
 #include "agent_parts.h"
-#include "machine.h"
-#include "wakeup.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -11,6 +9,8 @@
 #include "base/id.h"
 #include "base/str.h"
 #include "log/log.h"
+#include "rpc/wakeup.h"
+#include "session/machine.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent_parts.h"
-#include "fingerprint.h"
-#include "hello.h"
-#include "node_report.h"
-#include "report.h"
-#include "wakeup.h"
 
 #include "base/clock.h"
 #include "base/str.h"
 #include "log/log.h"
+#include "rpc/wakeup.h"
+#include "session/fingerprint.h"
+#include "session/hello.h"
+#include "session/report.h"
+#include "status/report.h"
 
 #include <assert.h>
 

@@ -4,22 +4,22 @@
  * only. */
 
 #include "agent.h"
-#include "allocs.h"
-#include "controller_calls.h"
-#include "drain.h"
-#include "fingerprint.h"
-#include "helper_client.h"
-#include "journal.h"
-#include "local.h"
-#include "mount_table.h"
-#include "picture_load.h"
-#include "session.h"
-#include "stale.h"
 
+#include "alloc/allocs.h"
+#include "alloc/drain.h"
+#include "alloc/journal.h"
 #include "base/backoff.h"
+#include "controller/calls.h"
+#include "helper/client.h"
+#include "helper/picture_load.h"
+#include "kernel/mount_table.h"
 #include "log/service.h"
 #include "log/service_watchdog.h"
 #include "model/node.h"
+#include "session/fingerprint.h"
+#include "session/session.h"
+#include "status/local.h"
+#include "status/stale.h"
 
 struct agent {
 	sd_event *event;       /* borrowed */

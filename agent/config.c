@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
 
-#include "helper_client.h"
-
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/credential.h"
@@ -10,6 +8,7 @@
 #include "base/names.h"
 #include "base/str.h"
 #include "conf/conf.h"
+#include "helper/client.h"
 #include "plugins/plugins.h"
 
 #include <stddef.h>

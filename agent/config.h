@@ -2,9 +2,8 @@
 #pragma once
 /* Settings of the agent, from /etc/holdfast/agent.hcl and its drop-in folder. */
 
-#include "task.h"
-
 #include "base/error.h"
+#include "unit/task.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
 
-#include "controller.h"
-
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/credential.h"
 #include "base/id.h"
 #include "base/str.h"
 #include "conf/conf.h"
+#include "plugin/controller.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -2,10 +2,9 @@
 #pragma once
 /* Settings of the claim server: /etc/holdfast/server.hcl and drop-ins, or --dev. */
 
-#include "controller_nodes.h"
-
 #include "base/error.h"
 #include "model/volume.h"
+#include "plugin/controller_nodes.h"
 
 #include <limits.h>
 #include <stdbool.h>

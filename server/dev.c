@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dev.h"
 
-#include "new_cluster.h"
 #include "server.h"
-#include "ticket_issuer.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "claim/ticket_issuer.h"
 #include "model/claim.h"
+#include "recovery/new_cluster.h"
 #include "rpc/pki.h"
 
 #include <errno.h>

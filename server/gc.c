@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gc.h"
 
-#include "access.h"
-#include "alloc_options.h"
-#include "attest.h"
-#include "audit.h"
-#include "audit_read.h"
-#include "change.h"
-#include "freed.h"
-#include "keys.h"
-#include "reply.h"
 #include "server.h"
-#include "tokens.h"
 
+#include "access/access.h"
+#include "access/audit.h"
+#include "access/audit_read.h"
+#include "access/tokens.h"
+#include "alloc/options.h"
+#include "api/reply.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "claim/attest.h"
+#include "claim/freed.h"
 #include "log/log.h"
 #include "rpc/server.h"
+#include "state/change.h"
+#include "state/keys.h"
 
 #include <holdfast/v1/operator.pb-c.h>
 #include <inttypes.h>

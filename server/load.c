@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "load.h"
 
-#include "objects.h"
-#include "records.h"
-#include "state.h"
-
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "state/objects.h"
+#include "state/records.h"
+#include "state/state.h"
 #include "store/kv.h"
 
 #include <stdlib.h>

@@ -2,9 +2,6 @@
 /* holdfast-server: argv, then server_run(). */
 
 #include "dev.h"
-#include "kit_files.h"
-#include "new_cluster.h"
-#include "restore.h"
 #include "server.h"
 
 #include "base/cleanup.h"
@@ -15,6 +12,9 @@
 #include "kit/copy_look.h"
 #include "log/log.h"
 #include "log/service.h"
+#include "recovery/kit_files.h"
+#include "recovery/new_cluster.h"
+#include "recovery/restore.h"
 
 #include <getopt.h>
 #include <inttypes.h>

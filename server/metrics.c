@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "metrics.h"
 
-#include "access.h"
-#include "backup.h"
-#include "controller.h"
-#include "history.h"
-#include "plugins.h"
-#include "release.h"
 #include "server.h"
-#include "session.h"
-#include "trails.h"
 
+#include "access/access.h"
 #include "base/clock.h"
 #include "base/strbuf.h"
+#include "claim/release.h"
 #include "model/alloc.h"
 #include "model/claim.h"
+#include "node/session.h"
+#include "node/trails.h"
+#include "plugin/controller.h"
+#include "plugin/plugins.h"
+#include "recovery/backup.h"
+#include "recovery/history.h"
 
 #include <inttypes.h>
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operator.h"
 
-#include "access.h"
-#include "audit_read.h"
-#include "backup.h"
-#include "history.h"
-#include "keys.h"
-#include "marks.h"
-#include "records.h"
-#include "reply.h"
 #include "server.h"
-#include "watch.h"
 
+#include "access/access.h"
+#include "access/audit_read.h"
+#include "api/reply.h"
+#include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "recovery/backup.h"
+#include "recovery/history.h"
+#include "state/keys.h"
+#include "state/marks.h"
+#include "state/records.h"
 
 #include <holdfast/v1/operator.pb-c.h>
 #include <inttypes.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reload.h"
 
-#include "absent.h"
-#include "audit.h"
-#include "change.h"
 #include "server.h"
 
+#include "access/audit.h"
 #include "base/cleanup.h"
 #include "base/credential.h"
 #include "base/str.h"
 #include "log/log.h"
+#include "node/absent.h"
+#include "state/change.h"
 
 #include <stddef.h>
 #include <string.h>

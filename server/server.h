@@ -2,20 +2,20 @@
 #pragma once
 /* The claim server: owns the event loop, the store, the state and the listeners. Wiring only. */
 
-#include "audit.h"
 #include "certificate.h"
 #include "config.h"
-#include "disk.h"
-#include "refused_peers.h"
-#include "state.h"
-#include "ticket_ahead.h"
-#include "ticket_issuer.h"
-#include "volume_work.h"
 
+#include "access/audit.h"
+#include "access/refused_peers.h"
 #include "base/error.h"
+#include "claim/ticket_ahead.h"
+#include "claim/ticket_issuer.h"
 #include "rpc/server.h"
 #include "rpc/tls.h"
+#include "state/disk.h"
+#include "state/state.h"
 #include "store/kv.h"
+#include "volume/work.h"
 
 #include <openssl/evp.h>
 #include <stdbool.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "status_text.h"
 
-#include "release.h"
 #include "server.h"
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "claim/release.h"
 
 void server_status_text(char *dst, size_t size, void *userdata)
 {

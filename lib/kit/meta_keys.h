@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Keys of the server's store by which a copy of it is described without a server; the others are in
- * server/keys.h. */
+ * server/state/keys.h. */
 
 #define PREFIX_VOLUME "volume/" /* NAMESPACE/ID: Volume */
 #define PREFIX_NODE "node/"	/* ID: Node */

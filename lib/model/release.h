@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What is to be done next to give a claim back. Pure; server/release.c does it. */
+/* What is to be done next to give a claim back. Pure; server/claim/release.c does it. */
 
 #include "model/claim.h"
 

@@ -19,14 +19,13 @@
  *   bench_publish foreign FOLDER MOUNTS  as root: makes so many mounts below FOLDER, prints how many
  */
 
-#include "ticket_issuer.h"
-
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/parse.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "claim/ticket_issuer.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,9 +9,7 @@
 
 #include "cpu.h"
 #include "dev.h"
-#include "keys.h"
 #include "server.h"
-#include "text.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -21,6 +19,8 @@
 #include "log/log.h"
 #include "rpc/client.h"
 #include "rpc/pki.h"
+#include "state/keys.h"
+#include "state/text.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>

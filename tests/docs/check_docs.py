@@ -115,8 +115,8 @@ def check_quotes(path, files, tests, is_program, words):
             if not is_program(quoted) and quoted not in tests:
                 fault(f"{shown(path)}: there is no test program {quoted}")
         elif re.fullmatch(r"[a-z0-9]+(_[a-z0-9]+)+", quoted):
-            known = quoted in tests or quoted in words or quoted in metric_names() or quoted in server_modules()
-            known = known or quoted in agent_modules() or quoted in words_beside(path)
+            known = quoted in tests or quoted in words or quoted in metric_names() or quoted in modules_of("server")
+            known = known or quoted in modules_of("agent") or quoted in words_beside(path)
             if not known:
                 fault(f"{shown(path)}: there is no test or metric {quoted}")
         elif is_file_name(quoted):
@@ -601,7 +601,7 @@ def check_session_messages():
 
 def check_settings():
     """The keys of the server's settings, in the code and in the manual."""
-    code = read(CONFIG) + read(CONFIG.parent / "controller_nodes.c")
+    code = read(CONFIG) + read(CONFIG.parent / "plugin/controller_nodes.c")
     keys = set(re.findall(r'\.key = "(\w+)"', code)) | set(re.findall(r"TLS_PATH\((?!member)(\w+)\)", code))
     keys |= set(re.findall(r'json_object_get\((?:root|body), "(\w+)"\)', code))
     blocks = {key for key in keys if f"bind_{key}" in code}
@@ -834,28 +834,26 @@ def check_sections():
                 fault(f"{shown(path)}: there is no page {other[0]}({other[1]})")
 
 
-def server_modules():
-    return {path.stem for path in (ROOT / "server").glob("*.c")} - {"main"}
+def modules_of(program):
+    """Stems of its files, in whichever room they are."""
+    return {path.stem for path in (ROOT / program).glob("**/*.[ch]")}
 
 
-def agent_modules():
-    """Those of its folders as folder/module; a header alone counts, too."""
-    folder = ROOT / "agent"
-    return {str(path.relative_to(folder).with_suffix("")) for path in folder.glob("**/*.[ch]")}
+def rooms(program):
+    return {program} | {shown(path.parent) for path in (ROOT / program).glob("*/CMakeLists.txt")}
 
 
-def check_modules():
-    """Each module of server and agent has its line in the architecture, and no other."""
-    tables = re.findall(r"^## The (\w+)\n.*?^\| module \| for \|\n(.*?)\n\n", read(ARCHITECTURE), re.M | re.S)
-    true = {"server": server_modules(), "agent": agent_modules()}
-    if [name for name, _ in tables] != list(true):
-        fault(f"{shown(ARCHITECTURE)}: has tables of modules of {[name for name, _ in tables]}")
+def check_rooms():
+    """Each room of server and agent has its line in the architecture, and no other."""
+    tables = re.findall(r"^## The (\w+)\n.*?^\| room \| for \|\n(.*?)\n\n", read(ARCHITECTURE), re.M | re.S)
+    if [name for name, _ in tables] != ["server", "agent"]:
+        fault(f"{shown(ARCHITECTURE)}: has tables of rooms of {[name for name, _ in tables]}")
     for name, table in tables:
-        listed = {word for line in table.splitlines() for word in re.findall(r"`([\w/]+)`", cells(line)[0])}
-        for module in sorted(true[name] - listed):
-            fault(f"{shown(ARCHITECTURE)}: nothing is said about {name}/{module}")
-        for module in sorted(listed - true[name]):
-            fault(f"{shown(ARCHITECTURE)}: there is no {name}/{module}")
+        listed = {word for line in table.splitlines() for word in re.findall(r"`([\w/-]+)`", cells(line)[0])}
+        for room in sorted(rooms(name) - listed):
+            fault(f"{shown(ARCHITECTURE)}: nothing is said about {room}")
+        for room in sorted(listed - rooms(name)):
+            fault(f"{shown(ARCHITECTURE)}: there is no {room}")
 
 
 DECISION_LINES_MAX = 40
@@ -906,7 +904,7 @@ def main():
     check_audit_names(files)
     check_examples()
     check_sections()
-    check_modules()
+    check_rooms()
     check_decisions()
     check_limits()
     for path in documents():

@@ -2,9 +2,9 @@
 #include "fake_systemd.h"
 
 #include "cmocka_all.h"
-#include "task_bus.h"
 
 #include "base/str.h"
+#include "unit/task_bus.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* A model of server/controller.h: a CSI plugin and the storage provider behind it, which makes, grows and
- * deletes volumes and snapshots. Put in the place of controller_call() and controller_capabilities() by the
- * linker (--wrap). Answers come from the event loop, as the real ones do. */
+/* A model of server/plugin/controller.h: a CSI plugin and the storage provider behind it, which makes, grows
+ * and deletes volumes and snapshots. Put in the place of controller_call() and controller_capabilities() by
+ * the linker (--wrap). Answers come from the event loop, as the real ones do. */
 
-#include "controller.h"
 #include "server.h"
 
 #include "base/error.h"
+#include "plugin/controller.h"
 
 #include <stdbool.h>
 #include <stddef.h>

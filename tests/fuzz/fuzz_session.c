@@ -7,13 +7,13 @@
 
 #include "dev.h"
 #include "server.h"
-#include "session.h"
-#include "sessions.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "log/log.h"
+#include "node/session.h"
+#include "node/sessions.h"
 #include "rpc/server.h"
 
 #include <ftw.h>

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "csi_node.h"
 
-#include "claim_details.h"
-#include "device_news.h"
-#include "mount_table.h"
-#include "path_look.h"
-#include "plugin_process.h"
-
+#include "alloc/claim_details.h"
 #include "base/backoff.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "kernel/device_news.h"
+#include "kernel/mount_table.h"
+#include "kernel/path_look.h"
+#include "volume/plugin_process.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -6,7 +6,8 @@
 #include "cmocka_all.h"
 #include "fake_helper_client.h"
 #include "fake_plugins.h"
-#include "volume_manager.h"
+
+#include "volume/manager.h"
 
 #include <stdbool.h>
 #include <systemd/sd-event.h>

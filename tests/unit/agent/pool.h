@@ -4,7 +4,8 @@
 
 #include "cmocka_all.h"
 #include "fake_helper_client.h"
-#include "helper_client.h"
+
+#include "helper/client.h"
 
 #include <systemd/sd-event.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "records.h"
 
-#include "claim_details.h"
 #include "cmocka_all.h"
 
+#include "alloc/claim_details.h"
 #include "base/str.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #pragma once
 /* Allocation records for tests of the agent. */
 
-#include "alloc_step.h"
+#include "alloc/step.h"
 
 #define ALLOC_ID "0190a5a0-0000-7000-8000-0000000000a1"
 #define BOOT_ID "11111111-2222-3333-4444-555555555555"

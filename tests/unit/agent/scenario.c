@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scenario.h"
 
-#include "journal.h"
-
+#include "alloc/journal.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "rpc/client.h"

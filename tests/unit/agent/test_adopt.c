@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "adopt.h"
 #include "cmocka_all.h"
 #include "records.h"
+
+#include "alloc/adopt.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent_parts.h"
-#include "machine.h"
 #include "scenario.h"
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "session/machine.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -2,13 +2,13 @@
 /* A whole agent with csi volumes: the plugin is a model behind csi_client.h, its socket a real one. */
 
 #include "fake_csi.h"
-#include "mount_table.h"
 #include "scenario.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "kernel/mount_table.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A host that is to be shut down gives its volumes back while the server can still hear of it. */
 
-#include "drain.h"
 #include "scenario.h"
 
+#include "alloc/drain.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"

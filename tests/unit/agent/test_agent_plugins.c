@@ -3,11 +3,11 @@
  * that run one. */
 
 #include "fake_csi.h"
-#include "fingerprint.h"
 #include "scenario.h"
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "session/fingerprint.h"
 
 #include <errno.h>
 #include <signal.h>

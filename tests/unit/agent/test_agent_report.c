@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a node tells a server that was restored from a backup. */
 
-#include "node_report.h"
 #include "scenario.h"
 
 #include "base/str.h"
+#include "session/report.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "journal.h"
 #include "scenario.h"
 
+#include "alloc/journal.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"

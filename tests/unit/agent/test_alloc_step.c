@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "claim_call.h"
 #include "cmocka_all.h"
 #include "records.h"
 
+#include "alloc/claim_call.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What becomes of the answers of plugins. */
 
-#include "controller_map.h"
 #include "unit.h"
 
 #include "base/str.h"
+#include "controller/map.h"
 #include "csi/csi_client.h"
 
 #include <stdlib.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "controller_calls.h"
-#include "controller_map.h"
 #include "fake_csi.h"
 #include "unit.h"
-#include "volume_manager.h"
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "controller/calls.h"
+#include "controller/map.h"
+#include "volume/manager.h"
 
 #include <stdlib.h>
 #include <string.h>

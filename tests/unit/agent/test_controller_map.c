@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "controller_map.h"
 #include "unit.h"
 
 #include "base/str.h"
+#include "controller/map.h"
 
 #include <stdlib.h>
 #include <string.h>

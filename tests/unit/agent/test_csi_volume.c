@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "claim_details.h"
 #include "cmocka_all.h"
-#include "csi_volume.h"
-#include "device.h"
-#include "host_devices.h"
-#include "volume_touches.h"
 
+#include "alloc/claim_details.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "kernel/device.h"
+#include "kernel/host_devices.h"
 #include "model/volume_detail.h"
+#include "volume/csi_volume.h"
+#include "volume/touches.h"
 
 #include <errno.h>
 #include <malloc.h>

@@ -2,11 +2,11 @@
 /* The youngest mounts, over a model of the kernel's mounts and file systems. */
 
 #include "cmocka_all.h"
-#include "device_news.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "kernel/device_news.h"
 
 #include <errno.h>
 #include <stdio.h>

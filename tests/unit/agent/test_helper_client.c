@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmocka_all.h"
 #include "fake_helper_client.h"
-#include "helper_client.h"
 
 #include "base/clock.h"
+#include "helper/client.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmocka_all.h"
-#include "helper_msg.h"
 #include "mounthelper_words.h"
 
 #include "base/str.h"
+#include "helper/msg.h"
 
 #include <errno.h>
 #include <stdio.h>

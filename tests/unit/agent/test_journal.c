@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmocka_all.h"
-#include "journal.h"
 #include "records.h"
 #include "same_alloc.h"
 #include "temp_dir.h"
 
+#include "alloc/journal.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmocka_all.h"
-#include "mount_news.h"
 
+#include "alloc/mount_news.h"
 #include "base/cleanup.h"
 
 #include <string.h>

@@ -2,11 +2,11 @@
 /* The kernel's list of NFS file systems, and whose a number in it is. */
 
 #include "cmocka_all.h"
-#include "nfs_list.h"
-#include "nfs_owner.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "kernel/nfs_list.h"
+#include "kernel/nfs_owner.h"
 
 #include <errno.h>
 #include <stdlib.h>

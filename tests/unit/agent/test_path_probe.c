@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmocka_all.h"
-#include "path_probe.h"
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "kernel/path_probe.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmocka_all.h"
-#include "picture.h"
+
+#include "helper/picture.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plugin_process.h"
 #include "unit.h"
 
 #include "base/str.h"
+#include "volume/plugin_process.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -3,13 +3,13 @@
 
 #include "cmocka_all.h"
 #include "fake_systemd.h"
-#include "task.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "log/log.h"
 #include "model/claim.h"
+#include "unit/task.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,10 +2,10 @@
 /* The unit of an allocation, state by state and event by event. */
 
 #include "cmocka_all.h"
-#include "task_step.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "unit/task_step.h"
 
 static void each_event_has_the_step_that_is_drawn(void **state)
 {

@@ -2,14 +2,14 @@
 /* Where the units of a host set an option, on trees made up here; and what is made of that for a door. */
 
 #include "cmocka_all.h"
-#include "door_fault.h"
 #include "mounthelper_words.h"
 #include "temp_dir.h"
-#include "unit_lines.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "helper/door_fault.h"
+#include "unit/lines.h"
 
 #include <ftw.h>
 #include <stdio.h>

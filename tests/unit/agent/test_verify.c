@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmocka_all.h"
-#include "local.h"
 #include "mounthelper_wire.h"
 #include "privileges.h"
-#include "verify.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "status/local.h"
+#include "volume/verify.h"
 
 #include <fcntl.h>
 #include <sched.h>

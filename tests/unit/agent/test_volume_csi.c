@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "csi_node.h"
 #include "memory.h"
-#include "volume_guard.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "volume/guard.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmocka_all.h"
 #include "fake_helper_client.h"
-#include "path_look.h"
-#include "volume_manager.h"
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "kernel/path_look.h"
+#include "volume/manager.h"
 
 #include <errno.h>
 #include <signal.h>

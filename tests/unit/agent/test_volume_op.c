@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmocka_all.h"
-#include "volume_op.h"
+
+#include "volume/op.h"
 
 /* Every step that exists; all others are refused. */
 static const struct row {

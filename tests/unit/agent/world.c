@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "world.h"
 
-#include "nfs_list.h"
-#include "nfs_owner.h"
-#include "path_look.h"
-
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "kernel/nfs_list.h"
+#include "kernel/nfs_owner.h"
+#include "kernel/path_look.h"
 #include "log/log.h"
 #include "rpc/client.h"
 

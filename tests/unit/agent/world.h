@@ -6,8 +6,9 @@
 #include "cmocka_all.h"
 #include "fake_helper_client.h"
 #include "model_server.h"
-#include "path_look.h"
 #include "temp_dir.h"
+
+#include "kernel/path_look.h"
 
 #include <holdfast/v1/agent.pb-c.h>
 #include <stdbool.h>

@@ -2,9 +2,7 @@
 #include "cluster.h"
 
 #include "dev.h"
-#include "keys.h"
 #include "metrics.h"
-#include "restore.h"
 #include "unit.h"
 
 #include "base/cleanup.h"
@@ -12,6 +10,8 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "base/strbuf.h"
+#include "recovery/restore.h"
+#include "state/keys.h"
 #include "store/kv_sqlite.h"
 
 #include <dirent.h>

@@ -4,10 +4,10 @@
 
 #include "fake_node.h"
 #include "folder.h"
-#include "freed.h"
 #include "server.h"
 
 #include "base/clock.h"
+#include "claim/freed.h"
 
 #include <protobuf-c/protobuf-c.h>
 

@@ -2,11 +2,11 @@
 #include "provider_world.h"
 
 #include "unit.h"
-#include "volume_store.h"
 
 #include "base/fd.h"
 #include "base/str.h"
 #include "rpc/pbjson.h"
+#include "volume/store.h"
 
 #include <jansson.h>
 #include <limits.h>

@@ -4,7 +4,8 @@
 
 #include "cluster.h"
 #include "model_provider.h"
-#include "volumes.h"
+
+#include "volume/volumes.h"
 
 #define CAPABILITIES                                                                                   \
 	"\"requestedCapabilities\":[{\"accessMode\":\"SINGLE_NODE_WRITER\",\"attachmentMode\":\"FILE_" \

@@ -2,12 +2,12 @@
 #include "restored.h"
 
 #include "asks.h"
-#include "keys.h"
 #include "unit.h"
 
 #include "base/fd.h"
 #include "base/str.h"
 #include "model/pb.h"
+#include "state/keys.h"
 #include "store/mark.h"
 
 #include <limits.h>

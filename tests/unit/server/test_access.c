@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "access.h"
 #include "unit.h"
 
+#include "access/access.h"
 #include "base/str.h"
 
 #include <string.h>

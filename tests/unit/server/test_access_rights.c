@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What each word of a policy opens, right by right, without a network: the caller is made up. */
 
-#include "access.h"
-#include "keys.h"
 #include "server.h"
-#include "tokens.h"
 #include "unit.h"
 
+#include "access/access.h"
+#include "access/tokens.h"
 #include "base/str.h"
+#include "state/keys.h"
 
 #include <openssl/sha.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 /* What must not happen: a second writer, a claim that nobody can free, a word before it is durable, a server
  * that one node or one text brings down. */
 
-#include "change.h"
 #include "cluster.h"
 #include "unit.h"
 
@@ -10,6 +9,7 @@
 #include "base/str.h"
 #include "model/pb.h"
 #include "rpc/pbjson.h"
+#include "state/change.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <string.h>

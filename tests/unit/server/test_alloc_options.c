@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Mount options that an allocation asks for: what the plugin is told, and that nobody else is. */
 
-#include "alloc_options.h"
 #include "cluster.h"
 #include "gc.h"
-#include "keys.h"
-#include "records.h"
-#include "text.h"
 #include "unit.h"
 
+#include "alloc/options.h"
 #include "base/str.h"
 #include "model/volume_detail.h"
+#include "state/keys.h"
+#include "state/records.h"
+#include "state/text.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Grants of volumes that their controller has to attach: two durable steps, with the plugin between them. */
 
-#include "change.h"
-#include "claim_attach.h"
 #include "cluster.h"
-#include "release.h"
 #include "unit.h"
 
 #include "base/str.h"
+#include "claim/attach.h"
+#include "claim/release.h"
+#include "state/change.h"
 
 #include <string.h>
 #include <ticket.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The audit: chained in the order of the store, paged, pruned, and never held in memory. */
 
-#include "audit.h"
-#include "audit_read.h"
 #include "cluster.h"
-#include "keys.h"
-#include "records.h"
 #include "unit.h"
 
+#include "access/audit.h"
+#include "access/audit_read.h"
 #include "base/str.h"
+#include "state/keys.h"
+#include "state/records.h"
 
 #include <openssl/sha.h>
 #include <stdlib.h>

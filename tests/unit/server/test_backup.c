@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies of a running server's store, and starting again from one. */
 
-#include "audit_read.h"
-#include "backup.h"
 #include "cluster.h"
-#include "epoch.h"
-#include "history.h"
-#include "keys.h"
-#include "records.h"
-#include "restore.h"
 #include "unit.h"
 
+#include "access/audit_read.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "recovery/backup.h"
+#include "recovery/epoch.h"
+#include "recovery/history.h"
+#include "recovery/restore.h"
+#include "state/keys.h"
+#include "state/records.h"
 
 #include <dirent.h>
 #include <holdfast/v1/operator.pb-c.h>

@@ -3,10 +3,10 @@
  * answer does not come, or comes wrong. */
 
 #include "cluster.h"
-#include "controller.h"
 #include "unit.h"
 
 #include "base/str.h"
+#include "plugin/controller.h"
 
 #include <string.h>
 

@@ -3,15 +3,15 @@
  * reconnects may there be a second writer. */
 
 #include "asks.h"
-#include "epoch.h"
-#include "new_epoch.h"
 #include "restored.h"
-#include "session.h"
 #include "unit.h"
 
 #include "base/fd.h"
 #include "base/str.h"
 #include "model/pb.h"
+#include "node/session.h"
+#include "recovery/epoch.h"
+#include "recovery/new_epoch.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>

@@ -3,14 +3,14 @@
 
 #include "callers.h"
 #include "cluster.h"
-#include "events.h"
-#include "keys.h"
-#include "records.h"
 #include "server.h"
 #include "unit.h"
 
+#include "api/events.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "state/keys.h"
+#include "state/records.h"
 
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/types.pb-c.h>

@@ -2,15 +2,15 @@
 /* kill -9 at every durable step: what was acknowledged is there, and nothing is half done. */
 
 #include "cluster.h"
-#include "exchange.h"
 #include "fault.h"
-#include "keys.h"
-#include "records.h"
 #include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "recovery/exchange.h"
+#include "state/keys.h"
+#include "state/records.h"
 #include "store/kv.h"
 
 #include <ftw.h>

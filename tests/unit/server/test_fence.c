@@ -4,11 +4,11 @@
 
 #include "asks.h"
 #include "cluster.h"
-#include "release.h"
 #include "unit.h"
-#include "volumes.h"
 
 #include "base/str.h"
+#include "claim/release.h"
+#include "volume/volumes.h"
 
 #include <string.h>
 

@@ -2,7 +2,6 @@
 /* The whole server over its real port and store: what operators and nodes see, and that a restart changes
  * nothing. */
 
-#include "change.h"
 #include "cluster.h"
 #include "unit.h"
 
@@ -10,6 +9,7 @@
 #include "base/fd.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "state/change.h"
 
 #include <limits.h>
 #include <string.h>

@@ -3,16 +3,16 @@
  * grow with them, and who asks about one is answered as if it had never left. */
 
 #include "asks.h"
-#include "change.h"
 #include "cluster.h"
-#include "keys.h"
 #include "load.h"
 #include "unit.h"
-#include "why.h"
 
 #include "base/cleanup.h"
 #include "base/join.h"
 #include "base/str.h"
+#include "state/change.h"
+#include "state/keys.h"
+#include "volume/why.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is collected and what never is; and that a claim needs nothing of what can go. */
 
-#include "audit.h"
-#include "change.h"
 #include "cluster.h"
 #include "gc.h"
-#include "keys.h"
 #include "unit.h"
-#include "why.h"
 
+#include "access/audit.h"
 #include "base/str.h"
+#include "state/change.h"
+#include "state/keys.h"
+#include "volume/why.h"
 
 #include <holdfast/v1/operator.pb-c.h>
 #include <string.h>

@@ -3,17 +3,17 @@
  * volume are there or not. */
 
 #include "asks.h"
-#include "epoch.h"
-#include "history.h"
-#include "keys.h"
-#include "new_epoch.h"
 #include "restored.h"
-#include "session.h"
 #include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "node/session.h"
+#include "recovery/epoch.h"
+#include "recovery/history.h"
+#include "recovery/new_epoch.h"
+#include "state/keys.h"
 
 #include <glob.h>
 #include <holdfast/v1/operator.pb-c.h>

@@ -4,12 +4,12 @@
 
 #include "callers.h"
 #include "cluster.h"
-#include "session.h"
 #include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "node/session.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>

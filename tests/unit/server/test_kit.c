@@ -2,13 +2,13 @@
 /* The server's machine is lost: what a kit of it makes of a fresh one. */
 
 #include "cluster.h"
-#include "kit_files.h"
-#include "restore.h"
 #include "unit.h"
 
 #include "base/fd.h"
 #include "base/str.h"
 #include "kit/copy_look.h"
+#include "recovery/kit_files.h"
+#include "recovery/restore.h"
 #include "rpc/pki.h"
 
 #include <dirent.h>

@@ -2,15 +2,15 @@
 /* A store that lost what was acknowledged begins an epoch by itself, and grants nothing that a node may hold.
  */
 
-#include "audit_read.h"
 #include "cluster.h"
-#include "keys.h"
-#include "records.h"
 #include "unit.h"
 
+#include "access/audit_read.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "state/keys.h"
+#include "state/records.h"
 
 #include <errno.h>
 #include <holdfast/v1/types.pb-c.h>

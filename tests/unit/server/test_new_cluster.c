@@ -5,12 +5,7 @@
 #include "asks.h"
 #include "cluster.h"
 #include "dev.h"
-#include "epoch.h"
 #include "fault.h"
-#include "history.h"
-#include "keys.h"
-#include "new_cluster.h"
-#include "restore.h"
 #include "restored.h"
 #include "unit.h"
 
@@ -18,6 +13,11 @@
 #include "base/exit_code.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "recovery/epoch.h"
+#include "recovery/history.h"
+#include "recovery/new_cluster.h"
+#include "recovery/restore.h"
+#include "state/keys.h"
 #include "store/mark.h"
 
 #include <errno.h>

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What nodes are like, how they are emptied and forgotten, and what a person's word can do. */
 
-#include "absent.h"
 #include "asks.h"
-#include "attest.h"
 #include "metrics.h"
-#include "nodes.h"
-#include "session.h"
 #include "unit.h"
 
 #include "base/str.h"
 #include "base/strbuf.h"
+#include "claim/attest.h"
+#include "node/absent.h"
+#include "node/nodes.h"
+#include "node/session.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>

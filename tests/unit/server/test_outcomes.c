@@ -4,11 +4,11 @@
  * writers; and nothing stays attached that no live claim knows of. */
 
 #include "cluster.h"
-#include "controller.h"
-#include "release.h"
 #include "unit.h"
 
 #include "base/str.h"
+#include "claim/release.h"
+#include "plugin/controller.h"
 
 #include <string.h>
 

@@ -2,14 +2,14 @@
 /* What a node has let go of and a restored server has never heard of: its attachment is taken away. */
 
 #include "asks.h"
-#include "change.h"
-#include "epoch.h"
-#include "release.h"
 #include "restored.h"
 #include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "claim/release.h"
+#include "recovery/epoch.h"
+#include "state/change.h"
 
 #include <string.h>
 

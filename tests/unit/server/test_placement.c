@@ -2,13 +2,13 @@
 /* Where allocations go, over random clusters: never to a node that cannot, never refused while one can, and
  * each reason is true. What can be is asked of the raw facts again, one by one and the slow way. */
 
-#include "placement.h"
 #include "server.h"
-#include "session.h"
 #include "unit.h"
 
+#include "alloc/placement.h"
 #include "base/str.h"
 #include "model/admission.h"
+#include "node/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plugin_args.h"
 #include "unit.h"
 
 #include "base/str.h"
+#include "plugin/args.h"
 
 #include <stdlib.h>
 

@@ -2,11 +2,11 @@
 /* What plugins come to from what nodes say, and what a volume then says about itself. */
 
 #include "asks.h"
-#include "plugins.h"
 #include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "plugin/plugins.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <string.h>

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* After a restore, a node with a valid certificate that lies about what it holds. */
 
-#include "change.h"
-#include "keys.h"
-#include "proof.h"
-#include "records.h"
 #include "restored.h"
-#include "session.h"
 #include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "node/session.h"
+#include "recovery/proof.h"
+#include "state/change.h"
+#include "state/keys.h"
+#include "state/records.h"
 
 #include <holdfast/v1/types.pb-c.h>
 #include <openssl/evp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "refused_peers.h"
 #include "unit.h"
 
+#include "access/refused_peers.h"
 #include "base/clock.h"
 
 #include <stdio.h>

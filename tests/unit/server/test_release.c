@@ -2,11 +2,11 @@
 /* Giving back what a controller attached: when it is asked, for whom, and what holds it up. */
 
 #include "cluster.h"
-#include "keys.h"
-#include "release.h"
 #include "unit.h"
 
 #include "base/str.h"
+#include "claim/release.h"
+#include "state/keys.h"
 
 #include <string.h>
 

@@ -2,15 +2,15 @@
 /* A node that went back in time: what it has mounted was freed since, and may be another's. */
 
 #include "asks.h"
-#include "epoch.h"
 #include "metrics.h"
 #include "restored.h"
 #include "unit.h"
-#include "why.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "base/strbuf.h"
+#include "recovery/epoch.h"
+#include "volume/why.h"
 
 #include <holdfast/v1/operator.pb-c.h>
 #include <limits.h>

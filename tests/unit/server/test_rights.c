@@ -5,12 +5,12 @@
 
 #include "callers.h"
 #include "http.h"
-#include "keys.h"
-#include "records.h"
 #include "services.h"
 #include "unit.h"
 
 #include "base/str.h"
+#include "state/keys.h"
+#include "state/records.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>

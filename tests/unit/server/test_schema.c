@@ -2,16 +2,16 @@
 /* Stores of other versions, and what people see of a store. */
 
 #include "cluster.h"
-#include "keys.h"
-#include "records.h"
-#include "schema.h"
-#include "text.h"
-#include "text_json.h"
 #include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "state/keys.h"
+#include "state/records.h"
+#include "state/schema.h"
+#include "state/text.h"
+#include "state/text_json.h"
 
 #include <holdfast/v1/operator.pb-c.h>
 #include <jansson.h>

@@ -2,10 +2,10 @@
 /* Snapshots and what providers have: recorded before they are asked, joined with what they say. */
 
 #include "provider_world.h"
-#include "snapshots.h"
 #include "unit.h"
 
 #include "base/str.h"
+#include "volume/snapshots.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "state.h"
 #include "unit.h"
 
 #include "base/str.h"
+#include "state/state.h"
 
 #include <string.h>
 

@@ -2,16 +2,16 @@
 /* A store that fails at any of its commits, and a disk that does not take a backup: nobody is told of what is
  * not durable. */
 
-#include "audit.h"
-#include "change.h"
 #include "cluster.h"
-#include "keys.h"
-#include "records.h"
 #include "unit.h"
 
+#include "access/audit.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "state/change.h"
+#include "state/keys.h"
+#include "state/records.h"
 #include "store/kv_sqlite.h"
 
 #include <dirent.h>

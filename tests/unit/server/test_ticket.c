@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ticket_ahead.h"
-#include "ticket_issuer.h"
 #include "unit.h"
 
 #include "base/str.h"
+#include "claim/ticket_ahead.h"
+#include "claim/ticket_issuer.h"
 #include "model/admission.h"
 
 #include <mounthelper_wire.h>

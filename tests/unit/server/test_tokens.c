@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tokens and policies over the server's port: how they are made, shown, used, refused and recorded. */
 
-#include "access.h"
-#include "audit.h"
 #include "callers.h"
-#include "keys.h"
-#include "policies.h"
-#include "records.h"
-#include "tokens.h"
 #include "unit.h"
 
+#include "access/access.h"
+#include "access/audit.h"
+#include "access/policies.h"
+#include "access/tokens.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "state/keys.h"
+#include "state/records.h"
 
 #include <limits.h>
 #include <string.h>

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Heads of trails: kept with what they come with, bounded, and never taken back. */
 
-#include "audit_read.h"
 #include "cluster.h"
-#include "keys.h"
-#include "records.h"
-#include "trails.h"
 #include "unit.h"
 
+#include "access/audit_read.h"
 #include "base/cleanup.h"
 #include "base/join.h"
 #include "base/str.h"
+#include "node/trails.h"
+#include "state/keys.h"
+#include "state/records.h"
 
 #include <holdfast/v1/operator.pb-c.h>
 #include <openssl/sha.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Volumes whose plugin is asked: what is stored when, and what a crash at each step leaves. */
 
-#include "keys.h"
 #include "provider_world.h"
 #include "unit.h"
-#include "volume_store.h"
 
 #include "base/str.h"
+#include "state/keys.h"
+#include "volume/store.h"
 
 #include <string.h>
 

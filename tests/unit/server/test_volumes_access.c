@@ -4,9 +4,9 @@
 
 #include "callers.h"
 #include "unit.h"
-#include "volume_store.h"
 
 #include "base/str.h"
+#include "volume/store.h"
 
 #include <stdlib.h>
 #include <string.h>

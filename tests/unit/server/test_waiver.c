@@ -4,11 +4,11 @@
 
 #include "asks.h"
 #include "cluster.h"
-#include "release.h"
 #include "unit.h"
-#include "waiver.h"
 
 #include "base/str.h"
+#include "claim/release.h"
+#include "claim/waiver.h"
 
 #include <string.h>
 

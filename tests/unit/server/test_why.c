@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the server says about a volume's holders, from its own facts. */
 
-#include "change.h"
 #include "cluster.h"
-#include "keys.h"
 #include "unit.h"
-#include "why.h"
 
 #include "base/str.h"
+#include "state/change.h"
+#include "state/keys.h"
+#include "volume/why.h"
 
 #include <string.h>
 

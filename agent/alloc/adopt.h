@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* After a restart: what the journal says of an allocation beside what the kernel shows, and what follows.
+ * Pure. */
+
+#include "alloc/record.h"
+#include "base/error.h"
+#include "helper/picture.h"
+#include "kernel/mount_table.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum adopt_action {
+	ADOPT_NOTHING,	/* finished before */
+	ADOPT_KEEP,	/* runs as journalled: nothing is claimed or mounted again */
+	ADOPT_GO_ON,	/* claiming, mounting or stopping goes on from the journalled step */
+	ADOPT_REMOUNT,	/* mounts are missing: they are made again, under their claims */
+	ADOPT_FAIL,	/* another one stands there, or something has worked without its mount */
+	ADOPT_REBOOTED, /* its mounts ended with the last boot */
+	ADOPT_ACTION_N,
+};
+
+/** @picture of this boot
+ * @table  where a device that a csi plugin has bound shows; NULL: it cannot be read, what is journalled
+ * counts
+ * @ret_why filled for ADOPT_FAIL and ADOPT_REMOUNT; may be NULL */
+enum adopt_action adopt_decide(const struct alloc_record *record, const struct picture *picture,
+			       const struct mount_table *table, const char *boot_id, struct error *ret_why);
+
+/** Of an ADOPT_REMOUNT: is this volume one that is missing? */
+bool adopt_is_missing(const struct alloc_record *record, uint32_t i, const struct picture *picture);

@@ -1,0 +1,580 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "alloc/allocs.h"
+
+#include "alloc/adopt.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "base/tree.h"
+#include "kernel/mount_table.h"
+#include "log/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+struct alloc_entry {
+	RB_ENTRY(alloc_entry) entry;
+	char id[UUID_TEXT_SIZE];
+	struct alloc_runner *runner;
+};
+
+RB_HEAD(alloc_tree, alloc_entry);
+
+struct release_entry {
+	LIST_ENTRY(release_entry) entry;
+	struct release *release;
+};
+
+DEFINE_CLEANUP(struct mount_table, mount_table_free)
+
+struct allocs {
+	const struct runner_env *env; /* borrowed */
+	struct alloc_tree tree;
+	size_t n;
+	LIST_HEAD(, release_entry) releases;
+	size_t n_releases;
+	bool is_adopted;
+	bool is_draining;
+};
+
+static int compare(const struct alloc_entry *a, const struct alloc_entry *b)
+{
+	return strcmp(a->id, b->id);
+}
+
+TREE_GENERATE(alloc_tree, alloc_entry, entry, compare)
+
+static struct alloc_entry *find(const struct allocs *allocs, const char *id)
+{
+	struct alloc_tree root = allocs->tree; /* a lookup changes nothing, the macro does not know */
+	struct alloc_entry key = {0};
+
+	if (str_copy(key.id, sizeof(key.id), id) < 0)
+		return NULL;
+	return RB_FIND(alloc_tree, &root, &key);
+}
+
+/* @record is taken over in any case. */
+static enum status add(struct allocs *allocs, struct alloc_record *record, struct alloc_runner **ret,
+		       struct error *err)
+{
+	cleanup_free struct alloc_record *owned = record;
+	struct alloc_entry *entry;
+	enum status status;
+
+	if (allocs->n >= ALLOCS_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "this node has %d allocations already, the most an agent takes", ALLOCS_MAX);
+	entry = calloc(1, sizeof(*entry));
+	if (!entry)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot take allocation %s",
+				 record->alloc.id);
+	memcpy(entry->id, record->alloc.id, sizeof(entry->id));
+	status = alloc_runner_new(allocs->env, record, &entry->runner, err);
+	if (status != STATUS_OK) {
+		free(entry);
+		return status;
+	}
+	(void)TAKE_PTR(owned);
+	RB_INSERT(alloc_tree, &allocs->tree, entry);
+	allocs->n++;
+	*ret = entry->runner;
+	return STATUS_OK;
+}
+
+static enum status on_alloc(struct alloc_record *record, void *userdata, struct error *err)
+{
+	struct alloc_runner *runner;
+
+	return add(userdata, record, &runner, err);
+}
+
+static enum status on_receipt(const struct receipt *receipt, void *userdata, struct error *err)
+{
+	struct allocs *allocs = userdata;
+
+	return receipts_add(allocs->env->receipts, receipt, err);
+}
+
+enum status allocs_load(struct allocs *allocs, struct error *err)
+{
+	static const struct journal_reader reader = {.on_alloc = on_alloc, .on_receipt = on_receipt};
+
+	return journal_read(allocs->env->journal, &reader, allocs, err);
+}
+
+/* What plugins may hold since before the restart is theirs to let go. */
+static void note_plugins(const struct runner_env *env, const struct alloc_record *record)
+{
+	if (!str_eq(record->boot_id, env->boot_id))
+		return;
+	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
+		const struct volume_record *volume = &record->volumes[i];
+
+		if (volume->target.type == VOLUME_CSI && volume_record_is_live(volume))
+			volume_manager_note_plugin(env->volumes, volume->target.wire_volume);
+		if (volume->target.type == VOLUME_CSI && volume->state == VOLUME_PUBLISHED)
+			volume_manager_note_published(env->volumes, volume->target.wire_volume,
+						      volume->target.is_host_device);
+	}
+}
+
+static bool has_device(const struct alloc_record *record)
+{
+	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
+		if (volume_target_is_device(&record->volumes[i].target))
+			return true;
+	}
+	return false;
+}
+
+/* The whole table, read only if a device is to be found in it. */
+static struct mount_table *read_table(const struct allocs *allocs)
+{
+	struct alloc_tree root = allocs->tree;
+	struct mount_table *table = NULL;
+	struct alloc_entry *entry;
+	struct error err;
+
+	RB_FOREACH (entry, alloc_tree, &root) {
+		if (!has_device(alloc_runner_record(entry->runner)))
+			continue;
+		if (mount_table_read(&table, &err) != STATUS_OK)
+			log_ctx(LOG_WARNING, &(struct log_ctx){.op = "adopt", .err = &err},
+				"devices of csi volumes are taken as journalled");
+		break;
+	}
+	return table;
+}
+
+static void remount(struct alloc_runner *runner, const struct picture *picture, const struct error *why)
+{
+	const struct alloc_record *record = alloc_runner_record(runner);
+
+	log_ctx(LOG_WARNING, &(struct log_ctx){.alloc = record->alloc.id, .op = "adopt", .err = why},
+		"what is missing is mounted again under its claim");
+	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
+		if (adopt_is_missing(record, i, picture))
+			alloc_runner_unmounted(runner, i);
+	}
+}
+
+static void adopt(struct alloc_runner *runner, const struct picture *picture, const struct mount_table *table,
+		  const char *boot_id)
+{
+	const struct alloc_record *record = alloc_runner_record(runner);
+	const struct log_ctx ctx = {.alloc = record->alloc.id, .op = "adopt"};
+	struct error why;
+
+	switch (adopt_decide(record, picture, table, boot_id, &why)) {
+	case ADOPT_KEEP:
+		log_ctx(LOG_INFO, &ctx, "adopted with %u volumes", record->alloc.n_volumes);
+		break;
+	case ADOPT_GO_ON:
+		log_ctx(LOG_INFO, &ctx, "goes on from phase %s", alloc_phase_name(record->phase));
+		break;
+	case ADOPT_REMOUNT:
+		remount(runner, picture, &why);
+		break;
+	case ADOPT_FAIL:
+		alloc_runner_fail(runner, &why);
+		break;
+	case ADOPT_REBOOTED:
+		alloc_runner_rebooted(runner);
+		break;
+	case ADOPT_NOTHING:
+	case ADOPT_ACTION_N:
+		break;
+	}
+	alloc_runner_start(runner);
+}
+
+void allocs_adopt(struct allocs *allocs, const struct picture *picture)
+{
+	cleanup(mount_table_freep) struct mount_table *table = read_table(allocs);
+	struct release_entry *release, *next;
+	struct alloc_entry *entry;
+
+	allocs->is_adopted = true;
+	/* all of them before any begins: what one undoes another may still use */
+	RB_FOREACH (entry, alloc_tree, &allocs->tree)
+		note_plugins(allocs->env, alloc_runner_record(entry->runner));
+	RB_FOREACH (entry, alloc_tree, &allocs->tree)
+		adopt(entry->runner, picture, table, allocs->env->boot_id);
+	for (release = LIST_FIRST(&allocs->releases); release; release = next) {
+		next = LIST_NEXT(release, entry);
+		release_start(release->release);
+	}
+}
+
+void allocs_expect_plugins(struct allocs *allocs)
+{
+	struct alloc_entry *entry;
+
+	RB_FOREACH (entry, alloc_tree, &allocs->tree)
+		alloc_runner_expect(entry->runner);
+}
+
+void allocs_plugin_ready(struct allocs *allocs, const char *alloc_id, const struct error *err)
+{
+	struct alloc_entry *entry = find(allocs, alloc_id);
+
+	if (entry)
+		alloc_runner_plugin_ready(entry->runner, err);
+}
+
+bool allocs_is_adopted(const struct allocs *allocs)
+{
+	return allocs->is_adopted;
+}
+
+enum status allocs_run(struct allocs *allocs, const struct alloc *alloc, struct error *err)
+{
+	struct alloc_entry *known = find(allocs, alloc->id);
+	struct alloc_record *record;
+	struct alloc_runner *runner;
+	enum status status;
+
+	if (known) {
+		allocs->env->on_status(&alloc_runner_record(known->runner)->alloc, allocs->env->userdata);
+		return STATUS_OK;
+	}
+	if (allocs->is_draining)
+		return error_set(
+			err, STATUS_UNAVAILABLE, 0,
+			"node is shutting down: it takes no new allocation (if it stays up after all, "
+			"run there: holdfast agent drain --cancel)");
+	status = alloc_record_new(alloc, allocs->env->boot_id, &record, err);
+	if (status == STATUS_OK)
+		status = add(allocs, record, &runner, err);
+	if (status != STATUS_OK)
+		return status;
+	alloc_runner_save(runner);
+	if (allocs->is_adopted)
+		alloc_runner_start(runner);
+	return STATUS_OK;
+}
+
+bool allocs_stop(struct allocs *allocs, const char *id)
+{
+	struct alloc_entry *entry = find(allocs, id);
+
+	if (!entry)
+		return false;
+	if (alloc_runner_is_over(entry->runner))
+		allocs->env->on_status(&alloc_runner_record(entry->runner)->alloc, allocs->env->userdata);
+	else
+		alloc_runner_stop(entry->runner);
+	return true;
+}
+
+void allocs_set_draining(struct allocs *allocs, bool is_draining)
+{
+	allocs->is_draining = is_draining;
+}
+
+void allocs_shut_down(struct allocs *allocs, const char *id)
+{
+	struct alloc_entry *entry = find(allocs, id);
+
+	if (entry)
+		alloc_runner_shut_down(entry->runner);
+}
+
+static void drop(struct allocs *allocs, struct alloc_entry *entry)
+{
+	RB_REMOVE(alloc_tree, &allocs->tree, entry);
+	allocs->n--;
+	alloc_runner_free(entry->runner);
+	free(entry);
+}
+
+static void on_forgotten(const struct error *err, void *userdata)
+{
+	struct allocs *allocs = userdata;
+
+	if (err)
+		allocs->env->on_broken(err, allocs->env->userdata);
+}
+
+void allocs_forget(struct allocs *allocs, const char *id)
+{
+	const struct journal_write write = {.forget_alloc = id};
+	struct alloc_entry *entry = find(allocs, id);
+	struct error err;
+
+	if (!entry)
+		return;
+	if (!alloc_runner_is_over(entry->runner)) {
+		log_ctx(LOG_WARNING, &(struct log_ctx){.alloc = id, .op = "forget"},
+			"the server forgets an allocation that has not ended here, ignoring");
+		return;
+	}
+	if (journal_write(allocs->env->journal, &write, on_forgotten, allocs, &err) != STATUS_OK) {
+		allocs->env->on_broken(&err, allocs->env->userdata);
+		return;
+	}
+	drop(allocs, entry);
+}
+
+static void on_release_done(struct release *release, void *userdata)
+{
+	struct allocs *allocs = userdata;
+	struct release_entry *entry;
+
+	LIST_FOREACH (entry, &allocs->releases, entry) {
+		if (entry->release == release)
+			break;
+	}
+	if (entry) {
+		LIST_REMOVE(entry, entry);
+		allocs->n_releases--;
+		free(entry);
+	}
+	release_free(release);
+}
+
+static enum status begin_release(struct allocs *allocs, const struct claim *claim, const char *wire_volume,
+				 const struct ticket *ticket, struct error *err)
+{
+	struct release_entry *entry;
+	enum status status;
+
+	LIST_FOREACH (entry, &allocs->releases, entry) {
+		if (!str_eq(release_claim_id(entry->release), claim->id))
+			continue;
+		if (release_is_without_plugin(claim))
+			release_leave_out_plugin(entry->release, claim);
+		return STATUS_OK;
+	}
+	if (allocs->n_releases >= RELEASES_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "%d claims are being released already",
+				 RELEASES_MAX);
+	entry = calloc(1, sizeof(*entry));
+	if (!entry)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot release claim %s",
+				 claim->id);
+	status = release_new(allocs->env, claim, wire_volume, ticket, on_release_done, allocs,
+			     &entry->release, err);
+	if (status != STATUS_OK) {
+		free(entry);
+		return status;
+	}
+	LIST_INSERT_HEAD(&allocs->releases, entry, entry);
+	allocs->n_releases++;
+	if (allocs->is_adopted)
+		release_start(entry->release);
+	return STATUS_OK;
+}
+
+static bool has_claim(const struct alloc_record *record, const struct claim *claim)
+{
+	for (uint32_t i = 0; i < record->alloc.n_volumes; i++)
+		if (volume_record_is_live(&record->volumes[i]) &&
+		    str_eq(record->volumes[i].claim_id, claim->id))
+			return true;
+	return false;
+}
+
+/* This node has gone back, or was taken to be gone: its work must not go on with what may be another's. */
+static bool must_give_up(const struct allocs *allocs, const struct alloc_record *record,
+			 const struct claim *claim)
+{
+	return claim->was_freed && record->phase < ALLOC_STOPPING &&
+	       str_eq(claim->boot_id, allocs->env->boot_id) && str_eq(record->boot_id, claim->boot_id) &&
+	       has_claim(record, claim);
+}
+
+static void give_up(struct alloc_runner *runner, const struct claim *claim)
+{
+	struct error why;
+
+	(void)error_set(
+		&why, STATUS_ABORTED, 0,
+		"volume %s was freed by the server while this node had it mounted, and may be another "
+		"node's since: this machine was reverted to a snapshot, its journal was put back, or "
+		"it was attested as gone. Check the volume's content",
+		claim->volume_id);
+	log_ctx(LOG_CRIT,
+		&(struct log_ctx){.volume = claim->volume_id,
+				  .alloc = claim->allocation_id,
+				  .claim = claim->id,
+				  .op = "release",
+				  .generation = claim->generation,
+				  .err = &why},
+		"allocation %s is stopped at the server's order", claim->allocation_id);
+	alloc_runner_fail(runner, &why);
+}
+
+enum status allocs_release(struct allocs *allocs, const struct claim *claim, const char *wire_volume,
+			   const struct ticket *ticket, struct error *err)
+{
+	const struct receipt *receipt = receipts_find(allocs->env->receipts, claim->id, true);
+	const struct alloc_entry *entry = find(allocs, claim->allocation_id);
+	enum alloc_phase phase = entry ? alloc_runner_record(entry->runner)->phase : ALLOC_STOPPED;
+
+	if (receipt) {
+		allocs->env->on_receipt(receipt, allocs->env->userdata);
+		return STATUS_OK;
+	}
+	if (entry && must_give_up(allocs, alloc_runner_record(entry->runner), claim)) {
+		give_up(entry->runner, claim);
+		return STATUS_OK;
+	}
+	/* on its way by itself, or asked for again when it has ended without it */
+	if (phase == ALLOC_STOPPING) {
+		if (release_is_without_plugin(claim))
+			alloc_runner_leave_out_plugin(entry->runner, claim);
+		return STATUS_OK;
+	}
+	if (phase != ALLOC_STOPPED)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "allocation %s is %s on this node: stop it before its claim on volume %s is "
+				 "released (holdfast alloc stop %s)",
+				 claim->allocation_id, alloc_phase_name(phase), claim->volume_id,
+				 claim->allocation_id);
+	return begin_release(allocs, claim, wire_volume, ticket, err);
+}
+
+/* The volume that an allocation has, or may have, at a slot. */
+static const struct volume_record *volume_at(const struct allocs *allocs, const char *alloc_id, uint8_t slot)
+{
+	const struct alloc_entry *entry = find(allocs, alloc_id);
+	const struct alloc_record *record = entry ? alloc_runner_record(entry->runner) : NULL;
+
+	if (!record || slot >= record->alloc.n_volumes || !volume_record_is_live(&record->volumes[slot]))
+		return NULL;
+	return &record->volumes[slot];
+}
+
+bool allocs_know_publish(const struct allocs *allocs, const char *alloc_id, uint8_t slot)
+{
+	return volume_at(allocs, alloc_id, slot) != NULL;
+}
+
+static bool is_use(const struct volume_target *target, enum volume_use use)
+{
+	return use == VOLUME_USE_ANY || use == volume_target_use(target) ||
+	       (use == VOLUME_USE_WITH_PLUGIN && !target->without_plugin);
+}
+
+static bool journal_uses(const struct allocs *allocs, const char *wire_volume, enum volume_use use,
+			 const char *but_alloc, uint8_t but_slot)
+{
+	struct alloc_tree root = allocs->tree;
+	struct alloc_entry *entry;
+
+	RB_FOREACH (entry, alloc_tree, &root) {
+		const struct alloc_record *record = alloc_runner_record(entry->runner);
+
+		for (uint8_t i = 0; i < record->alloc.n_volumes; i++) {
+			if (volume_record_is_live(&record->volumes[i]) &&
+			    str_eq(record->volumes[i].target.wire_volume, wire_volume) &&
+			    is_use(&record->volumes[i].target, use) &&
+			    !(i == but_slot && str_eq(entry->id, but_alloc)))
+				return true;
+		}
+	}
+	return false;
+}
+
+bool allocs_know_stage(const struct allocs *allocs, const char *wire_volume)
+{
+	return journal_uses(allocs, wire_volume, VOLUME_USE_ANY, "", 0);
+}
+
+/* A publish that no allocation accounts for keeps whatever is staged from its device, in whatever way. */
+static bool kernel_uses(const struct allocs *allocs, const char *wire_volume, const char *but_alloc,
+			uint8_t but_slot)
+{
+	const struct picture *picture = volume_manager_picture(allocs->env->volumes);
+	const struct picture_mount *staged = picture_staged(picture, wire_volume);
+	struct picture_mount *published = NULL;
+
+	if (!staged)
+		return false;
+	while ((published = picture_next_published(picture, published))) {
+		if (published->dev_major != staged->dev_major || published->dev_minor != staged->dev_minor)
+			continue;
+		if (published->slot == but_slot && str_eq(published->alloc, but_alloc))
+			continue;
+		if (!volume_at(allocs, published->alloc, published->slot))
+			return true;
+	}
+	return false;
+}
+
+bool allocs_use_volume(const char *wire_volume, enum volume_use use, const char *alloc_id, uint8_t slot,
+		       void *userdata)
+{
+	const struct allocs *allocs = userdata;
+
+	return journal_uses(allocs, wire_volume, use, alloc_id, slot) ||
+	       kernel_uses(allocs, wire_volume, alloc_id, slot);
+}
+
+size_t allocs_count(const struct allocs *allocs)
+{
+	return allocs->n;
+}
+
+const struct alloc_runner *allocs_find(const struct allocs *allocs, const char *id)
+{
+	const struct alloc_entry *entry = find(allocs, id);
+
+	return entry ? entry->runner : NULL;
+}
+
+const struct alloc_runner *allocs_next(const struct allocs *allocs, const struct alloc_runner *previous)
+{
+	struct alloc_tree root = allocs->tree;
+	struct alloc_entry *entry;
+
+	if (!previous)
+		entry = RB_MIN(alloc_tree, &root);
+	else
+		entry = RB_NEXT(alloc_tree, &root, find(allocs, alloc_runner_record(previous)->alloc.id));
+	return entry ? entry->runner : NULL;
+}
+
+const struct release *allocs_next_release(const struct allocs *allocs, const struct release *previous)
+{
+	const struct release_entry *entry = LIST_FIRST(&allocs->releases);
+
+	while (previous && entry && entry->release != previous)
+		entry = LIST_NEXT(entry, entry);
+	if (previous && entry)
+		entry = LIST_NEXT(entry, entry);
+	return entry ? entry->release : NULL;
+}
+
+enum status allocs_new(const struct runner_env *env, struct allocs **ret, struct error *err)
+{
+	struct allocs *allocs = calloc(1, sizeof(*allocs));
+
+	if (!allocs)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot keep allocations");
+	allocs->env = env;
+	RB_INIT(&allocs->tree);
+	LIST_INIT(&allocs->releases);
+	*ret = allocs;
+	return STATUS_OK;
+}
+
+void allocs_free(struct allocs *allocs)
+{
+	struct release_entry *release;
+	struct alloc_entry *entry;
+
+	if (!allocs)
+		return;
+	while ((entry = RB_MIN(alloc_tree, &allocs->tree)))
+		drop(allocs, entry);
+	while ((release = LIST_FIRST(&allocs->releases))) {
+		LIST_REMOVE(release, entry);
+		release_free(release->release);
+		free(release);
+	}
+	free(allocs);
+}

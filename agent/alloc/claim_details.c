@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "alloc/claim_details.h"
+
+#include "model/volume_detail.h"
+
+static enum status check(const Holdfast__V1__ClaimVolumeResponse *response, struct error *err)
+{
+	const Holdfast__V1__Volume *volume = response->volume;
+	enum status status;
+
+	status = volume_check_map("publish_context", VOLUME_MAP(response->publish_context),
+				  response->n_publish_context, err);
+	if (status == STATUS_OK)
+		status = volume_check_map("context", VOLUME_MAP(volume->context), volume->n_context, err);
+	if (status == STATUS_OK)
+		status = volume_check_secrets(VOLUME_MAP(volume->secrets), volume->n_secrets, err);
+	if (status == STATUS_OK && volume->mount_options)
+		status = mount_options_check(volume->mount_options, err);
+	return status;
+}
+
+enum status claim_details_new(const Holdfast__V1__ClaimVolumeResponse *response, struct secret_message **ret,
+			      struct error *err)
+{
+	Holdfast__V1__ClaimVolumeResponse kept = HOLDFAST__V1__CLAIM_VOLUME_RESPONSE__INIT;
+	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
+	enum status status = check(response, err);
+
+	if (status != STATUS_OK)
+		return status;
+	kept.volume = &volume;
+	kept.publish_context = response->publish_context;
+	kept.n_publish_context = response->n_publish_context;
+	volume.mount_options = response->volume->mount_options;
+	volume.context = response->volume->context;
+	volume.n_context = response->volume->n_context;
+	volume.secrets = response->volume->secrets;
+	volume.n_secrets = response->volume->n_secrets;
+	return secret_message_new(&kept.base, ret, err);
+}

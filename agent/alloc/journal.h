@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What the agent must not forget: allocations, receipts, and what is known of its plugins, in a store on
+ * disk.
+ *
+ * Writes are answered in their order, once the kernel has them: they outlive the agent. They do not wait for
+ * the disk, as the machine's death ends the boot, and with it everything that the journal speaks of. After a
+ * failed write the journal is broken and the agent must end: what it knows may be ahead of what is written.
+ */
+
+#include "alloc/receipts.h"
+#include "alloc/record.h"
+#include "base/error.h"
+#include "model/node.h"
+
+#include <holdfast/v1/types.pb-c.h>
+#include <stdbool.h>
+#include <systemd/sd-event.h>
+
+struct journal;
+
+/** Open or create `<data_dir>/agent.db`; a journal of another node or cluster is
+ * STATUS_FAILED_PRECONDITION. @ret owned by the caller, journal_close() */
+enum status journal_open(sd_event *event, const char *data_dir, const char *cluster, const char *node_id,
+			 struct journal **ret, struct error *err);
+
+/** The highest mark of the server's history that this node was shown; NULL: none yet. Borrowed. */
+const Holdfast__V1__Mark *journal_mark(const struct journal *journal);
+
+/** Keep @mark, which may be NULL, if it is higher. It becomes durable with the next write, as the one that a
+ * grant has before its mount. Returns whether there is something to write. */
+bool journal_note_mark(struct journal *journal, const Holdfast__V1__Mark *mark);
+
+/** Waits for what was written; its callbacks do not run. NULL is allowed. */
+void journal_close(struct journal *journal);
+
+struct journal_reader {
+	/* @record handed over, free() */
+	enum status (*on_alloc)(struct alloc_record *record, void *userdata, struct error *err);
+	enum status (*on_receipt)(const struct receipt *receipt, void *userdata, struct error *err);
+	enum status (*on_plugin)(const struct node_plugin *plugin, void *userdata, struct error *err);
+};
+
+/** Read what there are functions for, at start-up: blocks. STATUS_DATA_LOSS for a damaged record. */
+enum status journal_read(struct journal *journal, const struct journal_reader *reader, void *userdata,
+			 struct error *err);
+
+/* One transaction; any part may be absent. */
+struct journal_write {
+	struct alloc_record *alloc;	    /* to be stored */
+	const char *forget_alloc;	    /* id */
+	const struct receipt *receipt;	    /* to be stored */
+	const struct receipt *drop_receipt; /* acknowledged */
+	const struct node_plugin *plugin;   /* facts to be stored */
+	const char *forget_plugin;	    /* id */
+};
+
+/** @err NULL: written. */
+typedef void journal_done_fn(const struct error *err, void *userdata);
+
+/** @done may be NULL; it never runs inside this call. */
+enum status journal_write(struct journal *journal, const struct journal_write *write, journal_done_fn *done,
+			  void *userdata, struct error *err);
+
+/** Have all that was written on the disk before any later write is answered. Does not wait for it. */
+enum status journal_sync(struct journal *journal, struct error *err);

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What a mount that takes its time is at, told to the server for whoever asks there. Pure. */
+
+#include "model/alloc.h"
+#include "volume/manager.h"
+
+/* From the beginning of a mount to the first news, and the longest between two; doubled in between. */
+enum {
+	MOUNT_NEWS_FIRST_MS = 2000,
+	MOUNT_NEWS_MAX_MS = 30000,
+};
+
+/** Write plugin, call, since when, how often and the last error of a mount of @volume; returns @dst. */
+char *mount_news_text(const struct volume_task_info *info, const char *volume,
+		      char dst[static ALLOC_DESCRIPTION_MAX + 1]);

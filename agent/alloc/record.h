@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What the agent knows of one allocation: the durable state from which every next step follows. */
+
+#include "base/error.h"
+#include "base/id.h"
+#include "model/alloc.h"
+#include "model/claim.h"
+#include "unit/task_view.h"
+#include "volume/manager.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* new -> claiming -> mounting -> running -> stopping -> stopped */
+enum alloc_phase {
+	ALLOC_NEW,
+	ALLOC_CLAIMING,
+	ALLOC_MOUNTING,
+	ALLOC_RUNNING,
+	ALLOC_STOPPING,
+	ALLOC_STOPPED,
+	ALLOC_PHASE_N,
+};
+
+enum volume_record_state {
+	VOLUME_NONE,
+	VOLUME_CLAIMED,	  /* granted; the kernel knows whether it is staged or published */
+	VOLUME_PUBLISHED, /* staged, published, verified */
+	VOLUME_RELEASED,  /* nothing is left, a receipt says so */
+	VOLUME_RECORD_STATE_N,
+};
+
+struct volume_record {
+	enum volume_record_state state;
+	char claim_id[UUID_TEXT_SIZE];
+	uint64_t generation;
+	enum claim_mode mode;
+	struct volume_target target; /* complete from VOLUME_CLAIMED on */
+	/* Of this run of the agent only: */
+	bool is_granted_now; /* the server has said that the claim is held; what only a journal says is asked
+				again */
+	bool is_renewed;     /* a second ticket was asked for after the helper had refused an expired one */
+};
+
+enum task_record_state {
+	TASK_RECORD_NONE,
+	TASK_RECORD_STARTING, /* it is going to be started, or was */
+	TASK_RECORD_RUNNING,
+	TASK_RECORD_ENDED,
+	TASK_RECORD_STATE_N,
+};
+
+/* The unit of an allocation that has one. */
+struct task_record {
+	enum task_record_state state;
+	char invocation[TASK_INVOCATION_SIZE]; /* starting: of before; running: that runs */
+};
+
+/* volumes[i] belongs to alloc.volumes[i]; i is the slot. alloc.published[i] is set while volumes up to i are
+ * published; there is room for all of them. */
+struct alloc_record {
+	struct alloc alloc; /* not to be released: what it points to is the record's */
+	char description[ALLOC_DESCRIPTION_MAX + 1]; /* of alloc */
+	char unit[ID_UNIT_MAX + 1];		     /* likewise */
+	struct task_record task;
+	enum alloc_phase phase;
+	enum client_status final_status; /* once stopping */
+	char boot_id[UUID_TEXT_SIZE];	 /* in which it was accepted */
+	struct volume_record volumes[];	 /* alloc.n_volumes; behind them are the lists of alloc */
+};
+
+/** A new record for what the server sent; STATUS_INVALID_ARGUMENT when it cannot be run here.
+ * @ret owned by the caller, free() */
+enum status alloc_record_new(const struct alloc *alloc, const char *boot_id, struct alloc_record **ret,
+			     struct error *err);
+
+/** As bytes for the journal. @ret owned by the caller, free() */
+enum status alloc_record_pack(struct alloc_record *record, uint8_t **ret, size_t *ret_len, struct error *err);
+
+/** STATUS_DATA_LOSS for what this agent cannot have written. @ret owned by the caller, free() */
+enum status alloc_record_unpack(const void *bytes, size_t n, struct alloc_record **ret, struct error *err);
+
+/** What its volumes have in memory only is wiped. NULL is allowed. A record that never was granted a csi
+ * volume may as well be freed by free(). */
+void alloc_record_free(struct alloc_record *record);
+
+/** Has the volume something on this node, or may it have? */
+bool volume_record_is_live(const struct volume_record *volume);
+
+/** Has the unit a process of this allocation, or may it have one? */
+bool task_record_is_live(const struct task_record *task);
+
+/** "new", "claiming", ... */
+const char *alloc_phase_name(enum alloc_phase phase);

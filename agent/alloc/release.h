@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Cleaning up after a claim that no allocation of the journal accounts for: at the server's word, and only
+ * then. What the kernel shows of it is unmounted, and a receipt is journalled. */
+
+#include "alloc/runner.h"
+#include "base/error.h"
+#include "model/claim.h"
+
+struct release;
+
+/** The release is over, with its receipt durable; release_free() is due and allowed. */
+typedef void release_done_fn(struct release *release, void *userdata);
+
+/** Nothing happens before release_start().
+ * @env borrowed; @claim and @wire_volume copied
+ * @ret owned by the caller, release_free() */
+enum status release_new(const struct runner_env *env, const struct claim *claim, const char *wire_volume,
+			const struct ticket *ticket, release_done_fn *done, void *userdata,
+			struct release **ret, struct error *err);
+
+/** Once. There must be a kernel picture. */
+void release_start(struct release *release);
+
+const char *release_claim_id(const struct release *release);
+/** As the server gave it. */
+const struct claim *release_claim(const struct release *release);
+/** Proof of the claim, as the server sent it; NULL: it sent none. */
+const struct ticket *release_ticket(const struct release *release);
+const char *release_alloc_id(const struct release *release);
+const char *release_volume_id(const struct release *release);
+
+/** The server wants it to go on without its plugin, from its next step on. */
+void release_leave_out_plugin(struct release *release, const struct claim *claim);
+
+/** Does the order to release @claim say that its plugin is not to be waited for? A person said so, or the
+ * server had given the claim up without this node's word, and the plugin has failed. */
+bool release_is_without_plugin(const struct claim *claim);
+
+/** Of what is under way; false: nothing yet. */
+bool release_info(const struct release *release, struct volume_task_info *ret);
+
+/** No callbacks. The volume manager must be freed before, the journal closed. NULL is allowed. */
+void release_free(struct release *release);

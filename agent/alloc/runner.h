@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Runs one allocation: does what alloc_next() says, journals what comes of it, and tells. */
+
+#include "alloc/journal.h"
+#include "alloc/receipts.h"
+#include "alloc/record.h"
+#include "base/error.h"
+#include "rpc/client.h"
+#include "unit/task.h"
+#include "volume/manager.h"
+
+#include <systemd/sd-event.h>
+
+enum {
+	CLAIM_RETRY_MIN_MS = 500,
+	CLAIM_RETRY_MAX_MS = 30000,
+};
+
+/* What runners stand on and whom they tell; all borrowed. */
+struct runner_env {
+	sd_event *event;
+	struct journal *journal;
+	struct receipts *receipts;
+	struct volume_manager *volumes;
+	struct tasks *tasks;
+	struct rpc_client *rpc;
+	const char *node_id;
+	const char *boot_id;
+	uint64_t claim_timeout_us;
+	/* by which this clock is ahead of the server's; below 0: behind */
+	int64_t (*clock_skew_ms)(void *userdata);
+	/* the allocation's status has changed, and durably */
+	void (*on_status)(const struct alloc *alloc, void *userdata);
+	/* a receipt is durable and among the receipts */
+	void (*on_receipt)(const struct receipt *receipt, void *userdata);
+	/* a release failed and is retried */
+	void (*on_release_error)(const char *claim_id, uint64_t generation, const struct error *err,
+				 void *userdata);
+	/* the journal cannot be written: the agent must end */
+	void (*on_broken)(const struct error *err, void *userdata);
+	/* an allocation runs a CSI plugin from now on: alloc_runner_plugin_ready() once, from the event loop,
+	 * when it is healthy or was not in time */
+	enum status (*expect_plugin)(const struct alloc *alloc, void *userdata, struct error *err);
+	/* it does not any more */
+	void (*forget_plugin)(const char *alloc_id, void *userdata);
+	void *userdata;
+};
+
+struct alloc_runner;
+
+/** @record taken over. Nothing happens before alloc_runner_start().
+ * @ret owned by the caller, alloc_runner_free() */
+enum status alloc_runner_new(const struct runner_env *env, struct alloc_record *record,
+			     struct alloc_runner **ret, struct error *err);
+
+/** Journal the record as it is, for one that is new. */
+void alloc_runner_save(struct alloc_runner *runner);
+
+/** Go on from where the record stands. There must be a kernel picture. */
+void alloc_runner_start(struct alloc_runner *runner);
+
+/** Once, before alloc_runner_start(): one that ran before a restart of the agent still runs its plugin. */
+void alloc_runner_expect(struct alloc_runner *runner);
+
+/** The plugin that it runs became healthy (@err NULL), or did not in time. */
+void alloc_runner_plugin_ready(struct alloc_runner *runner, const struct error *err);
+
+/** The server wants it stopped. */
+void alloc_runner_stop(struct alloc_runner *runner);
+
+/** The host is to be shut down: all is undone, and it is lost. Nothing happens to one that is stopping. */
+void alloc_runner_shut_down(struct alloc_runner *runner);
+
+/** The server wants @claim, of this allocation, which is stopping, to be released without its plugin. */
+void alloc_runner_leave_out_plugin(struct alloc_runner *runner, const struct claim *claim);
+
+/** It cannot go on: undo and fail. */
+void alloc_runner_fail(struct alloc_runner *runner, const struct error *err);
+
+/** A published volume is not mounted any more, by somebody else's doing: it is mounted again. Before
+ * alloc_runner_start(). */
+void alloc_runner_unmounted(struct alloc_runner *runner, uint32_t i);
+
+/** The node was rebooted: nothing is left of it here. */
+void alloc_runner_rebooted(struct alloc_runner *runner);
+
+const struct alloc_record *alloc_runner_record(const struct alloc_runner *runner);
+
+/** Is it stopped, and all of that durable? Then it may be forgotten. */
+bool alloc_runner_is_over(const struct alloc_runner *runner);
+
+/* What it is doing, for people; step NULL: nothing. */
+struct alloc_runner_info {
+	const char
+		*step; /* claim, plugin, start unit NAME, stop unit NAME, or a step of volume_task_info() */
+	const char *volume_id;
+	int64_t since_ms;
+	int64_t deadline_ms; /* of this attempt, or when the next one begins; 0: unknown */
+	uint32_t attempts;
+	const char *last_error; /* empty: none */
+};
+
+struct alloc_runner_info alloc_runner_info(const struct alloc_runner *runner);
+
+/** No callbacks. The helper client and the volume manager must be freed before, the journal closed. NULL is
+ * allowed. */
+void alloc_runner_free(struct alloc_runner *runner);

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "alloc/step.h"
+
+#include "base/str.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Phase after an event; NO: not allowed. */
+#define NO ALLOC_PHASE_N
+
+/* clang-format off */
+static const enum alloc_phase next_phase[ALLOC_EVENT_N][ALLOC_PHASE_N] = {
+	/*                        NEW             CLAIMING        MOUNTING        RUNNING         STOPPING        STOPPED */
+	[ALLOC_EVENT_CLAIM] =    {ALLOC_CLAIMING, ALLOC_CLAIMING, ALLOC_CLAIMING, NO,             NO,             NO},
+	[ALLOC_EVENT_CLAIMED] =  {NO,             ALLOC_MOUNTING, NO,             NO,             ALLOC_STOPPING, NO},
+	[ALLOC_EVENT_MOUNTED] =  {NO,             ALLOC_MOUNTING, ALLOC_MOUNTING, NO,             ALLOC_STOPPING, NO},
+	[ALLOC_EVENT_UNMOUNTED] = {NO,            ALLOC_MOUNTING, ALLOC_MOUNTING, ALLOC_MOUNTING, NO,             NO},
+	[ALLOC_EVENT_TASK_START] = {ALLOC_NEW,    ALLOC_CLAIMING, ALLOC_MOUNTING, NO,             NO,             NO},
+	[ALLOC_EVENT_TASK_RUNS] =  {ALLOC_NEW,    ALLOC_CLAIMING, ALLOC_MOUNTING, ALLOC_RUNNING,  NO,             NO},
+	[ALLOC_EVENT_TASK_ENDED] = {ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, NO},
+	[ALLOC_EVENT_RUN] =      {ALLOC_RUNNING,  ALLOC_RUNNING,  ALLOC_RUNNING,  NO,             NO,             NO},
+	[ALLOC_EVENT_FAIL] =     {ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, NO,             NO},
+	[ALLOC_EVENT_STOP] =     {ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, NO,             NO},
+	[ALLOC_EVENT_SHUTDOWN] = {ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, NO,             NO},
+	[ALLOC_EVENT_RELEASED] = {NO,             NO,             NO,             NO,             ALLOC_STOPPING, NO},
+	[ALLOC_EVENT_FINISH] =   {NO,             NO,             NO,             NO,             ALLOC_STOPPED,  NO},
+	[ALLOC_EVENT_REBOOTED] = {ALLOC_STOPPED,  ALLOC_STOPPED,  ALLOC_STOPPED,  ALLOC_STOPPED,  ALLOC_STOPPED,  NO},
+};
+/* clang-format on */
+
+static void describe(struct alloc_record *record, enum status code, const char *text)
+{
+	record->alloc.client_code = (int32_t)code;
+	(void)snprintf(record->description, sizeof(record->description), "%s", text);
+}
+
+static void apply_grant(struct alloc_record *record, uint32_t i, const struct claim_grant *grant)
+{
+	const struct volume_request *request = &record->alloc.volumes[i];
+	struct volume_record *volume = &record->volumes[i];
+
+	volume->state = VOLUME_CLAIMED;
+	volume->generation = grant->claim.generation;
+	volume->mode = grant->claim.mode;
+	volume->is_granted_now = true;
+	memcpy(volume->claim_id, grant->claim.id, sizeof(volume->claim_id));
+	secret_message_unref(volume->target.details);
+	volume->target = (struct volume_target){
+		.slot = (uint8_t)i,
+		.type = grant->volume.type,
+		.source = grant->volume.source,
+		.stage_read_only = grant->claim.mode == CLAIM_READ &&
+				   (!grant->has_ticket || grant->ticket.stage_read_only != 0),
+		.read_only = request->read_only || grant->claim.mode == CLAIM_READ,
+		.exec = request->exec,
+		.propagation = request->propagation,
+		.has_ticket = grant->has_ticket,
+		.ticket = grant->ticket,
+		.details = secret_message_ref(grant->details),
+	};
+	memcpy(volume->target.volume_id, grant->volume.id, sizeof(volume->target.volume_id));
+	memcpy(volume->target.namespace, grant->volume.namespace, sizeof(volume->target.namespace));
+	memcpy(volume->target.wire_volume, grant->wire_volume, sizeof(volume->target.wire_volume));
+	memcpy(volume->target.alloc_id, record->alloc.id, sizeof(volume->target.alloc_id));
+	if (grant->volume.type != VOLUME_CSI) {
+		memcpy(volume->target.profile, grant->volume.profile, sizeof(volume->target.profile));
+		return;
+	}
+	volume->target.access_mode = grant->claim.access_mode;
+	volume->target.attachment_mode = grant->claim.attachment_mode;
+	/* a label, as the grant was checked */
+	(void)str_copy(volume->target.profile, sizeof(volume->target.profile), grant->volume.plugin_id);
+	memcpy(volume->target.external_id, grant->volume.external_id, sizeof(volume->target.external_id));
+}
+
+/* What is mounted needs nothing of it to be unmounted. */
+static void forget_details(struct volume_target *target)
+{
+	secret_message_unref(target->details);
+	target->details = NULL;
+}
+
+static void apply_mounted(struct alloc_record *record, uint32_t i, const struct volume_mounted *mounted)
+{
+	struct volume_record *volume = &record->volumes[i];
+	struct alloc_volume *published = &record->alloc.published[i];
+
+	volume->state = VOLUME_PUBLISHED;
+	forget_details(&volume->target);
+	volume->target.dev_major = mounted->dev_major;
+	volume->target.dev_minor = mounted->dev_minor;
+	volume->target.is_host_device = mounted->is_host_device;
+	volume->target.is_nfs_listed = mounted->is_nfs_listed;
+	*published = (struct alloc_volume){0};
+	memcpy(published->name, record->alloc.volumes[i].name, sizeof(published->name));
+	memcpy(published->path, mounted->path, sizeof(published->path));
+	memcpy(published->claim_id, volume->claim_id, sizeof(published->claim_id));
+	published->is_device = mounted->is_device;
+	if (record->alloc.n_published <= i)
+		record->alloc.n_published = i + 1;
+}
+
+/* Its claim is held still. What is published of others stays, and so does its own path: it will be there. */
+static void apply_unmounted(struct alloc_record *record, uint32_t i)
+{
+	struct volume_record *volume = &record->volumes[i];
+
+	volume->state = VOLUME_CLAIMED;
+	volume->is_granted_now = false;
+	forget_details(&volume->target);
+}
+
+static void keep_published(struct alloc *alloc, uint32_t n)
+{
+	if (alloc->n_published <= n)
+		return;
+	memset(&alloc->published[n], 0, (alloc->n_published - n) * sizeof(alloc->published[0]));
+	alloc->n_published = n;
+}
+
+static void apply_released(struct alloc_record *record, uint32_t i)
+{
+	record->volumes[i].state = VOLUME_RELEASED;
+	forget_details(&record->volumes[i].target);
+	keep_published(&record->alloc, i);
+}
+
+static void set_task(struct alloc_record *record, enum task_record_state state, const char *invocation)
+{
+	record->task.state = state;
+	(void)str_copy(record->task.invocation, sizeof(record->task.invocation), invocation);
+}
+
+/* By itself: the volumes are given back as if it had been stopped. */
+static void apply_task_ended(struct alloc_record *record, const struct error *err, bool was_stopping)
+{
+	record->task.state = TASK_RECORD_ENDED;
+	if (was_stopping)
+		return;
+	record->final_status = err ? CLIENT_FAILED : CLIENT_COMPLETE;
+	describe(record, err ? err->status : STATUS_OK, err ? err->msg : "");
+}
+
+static void apply_rebooted(struct alloc_record *record, bool was_stopping)
+{
+	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
+		if (volume_record_is_live(&record->volumes[i]))
+			record->volumes[i].state = VOLUME_RELEASED;
+	}
+	if (task_record_is_live(&record->task))
+		record->task.state = TASK_RECORD_ENDED;
+	keep_published(&record->alloc, 0);
+	if (was_stopping) {
+		record->alloc.client_status = record->final_status;
+		return;
+	}
+	record->alloc.client_status = record->final_status = CLIENT_LOST;
+	describe(record, STATUS_ABORTED, "node was rebooted");
+}
+
+/* Does the unit's own state allow the event, and is it one? */
+static bool task_allows(const struct alloc_record *record, const struct alloc_event *event)
+{
+	const struct task_record *task = &record->task;
+
+	if (alloc_unit(&record->alloc)[0] == '\0' || task->state == TASK_RECORD_ENDED)
+		return false;
+	if (event->type == ALLOC_EVENT_TASK_START)
+		return task->state == TASK_RECORD_NONE;
+	if (event->type == ALLOC_EVENT_TASK_RUNS)
+		return task->state == TASK_RECORD_STARTING ||
+		       (task->state == TASK_RECORD_RUNNING && !str_eq(task->invocation, event->invocation));
+	return true;
+}
+
+/* Does the state of what the event is about allow it? */
+static bool part_allows(const struct alloc_record *record, const struct alloc_event *event)
+{
+	enum volume_record_state state;
+
+	switch (event->type) {
+	case ALLOC_EVENT_CLAIMED:
+	case ALLOC_EVENT_MOUNTED:
+	case ALLOC_EVENT_UNMOUNTED:
+	case ALLOC_EVENT_RELEASED:
+		if (event->volume >= record->alloc.n_volumes)
+			return false;
+		state = record->volumes[event->volume].state;
+		if (event->type == ALLOC_EVENT_CLAIMED)
+			return state == VOLUME_NONE || state == VOLUME_CLAIMED;
+		if (event->type == ALLOC_EVENT_MOUNTED)
+			return state == VOLUME_CLAIMED;
+		if (event->type == ALLOC_EVENT_UNMOUNTED)
+			return state == VOLUME_PUBLISHED;
+		return state == VOLUME_CLAIMED || state == VOLUME_PUBLISHED;
+	case ALLOC_EVENT_TASK_START:
+	case ALLOC_EVENT_TASK_RUNS:
+	case ALLOC_EVENT_TASK_ENDED:
+		return task_allows(record, event);
+	case ALLOC_EVENT_CLAIM:
+	case ALLOC_EVENT_RUN:
+	case ALLOC_EVENT_FAIL:
+	case ALLOC_EVENT_STOP:
+	case ALLOC_EVENT_SHUTDOWN:
+	case ALLOC_EVENT_FINISH:
+	case ALLOC_EVENT_REBOOTED:
+	case ALLOC_EVENT_N:
+		break;
+	}
+	return true;
+}
+
+bool alloc_step(struct alloc_record *record, const struct alloc_event *event)
+{
+	enum alloc_phase before = record->phase;
+	enum alloc_phase phase;
+
+	assert(event->type < ALLOC_EVENT_N && before < ALLOC_PHASE_N);
+	phase = next_phase[event->type][before];
+	if (phase == NO || !part_allows(record, event))
+		return false;
+	record->phase = phase;
+	switch (event->type) {
+	case ALLOC_EVENT_CLAIM:
+		return before != phase;
+	case ALLOC_EVENT_CLAIMED:
+		apply_grant(record, event->volume, event->grant);
+		return true;
+	case ALLOC_EVENT_MOUNTED:
+		apply_mounted(record, event->volume, event->mounted);
+		return true;
+	case ALLOC_EVENT_UNMOUNTED:
+		apply_unmounted(record, event->volume);
+		return true;
+	case ALLOC_EVENT_TASK_START:
+		set_task(record, TASK_RECORD_STARTING, event->invocation);
+		return true;
+	case ALLOC_EVENT_TASK_RUNS:
+		set_task(record, TASK_RECORD_RUNNING, event->invocation);
+		return true;
+	case ALLOC_EVENT_TASK_ENDED:
+		apply_task_ended(record, event->err, before == ALLOC_STOPPING);
+		return true;
+	case ALLOC_EVENT_RUN:
+		record->alloc.client_status = CLIENT_RUNNING;
+		describe(record, STATUS_OK, "");
+		return true;
+	case ALLOC_EVENT_FAIL:
+		record->final_status = CLIENT_FAILED;
+		describe(record, event->err->status, event->err->msg);
+		return true;
+	case ALLOC_EVENT_STOP:
+		record->final_status = CLIENT_COMPLETE;
+		record->alloc.desired_status = DESIRED_STOP;
+		describe(record, STATUS_OK, "");
+		return true;
+	case ALLOC_EVENT_SHUTDOWN:
+		record->final_status = CLIENT_LOST;
+		describe(record, STATUS_ABORTED, "node was shut down");
+		return true;
+	case ALLOC_EVENT_RELEASED:
+		apply_released(record, event->volume);
+		return true;
+	case ALLOC_EVENT_FINISH:
+		record->alloc.client_status = record->final_status;
+		keep_published(&record->alloc, 0);
+		return true;
+	case ALLOC_EVENT_REBOOTED:
+		apply_rebooted(record, before == ALLOC_STOPPING);
+		return true;
+	case ALLOC_EVENT_N:
+		break;
+	}
+	return false;
+}
+
+bool volume_record_ticket_expired(const struct volume_record *volume, int64_t now_ms)
+{
+	return volume->target.has_ticket && (int64_t)volume->target.ticket.not_after_ms <= now_ms;
+}
+
+/* Is all there that a mount needs, or is the claim to be asked for again? A journal may have been put back,
+ * or the clock: whether its claim is held still the server knows, and a ticket in it does not, however long
+ * it is valid. */
+static bool can_mount(const struct volume_record *volume)
+{
+	if (volume->target.type == VOLUME_CSI && !volume->target.details)
+		return false;
+	return volume->is_granted_now;
+}
+
+static struct alloc_next next_start(const struct alloc_record *record)
+{
+	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
+		const struct volume_record *volume = &record->volumes[i];
+
+		if (volume->state == VOLUME_PUBLISHED)
+			continue;
+		if (volume->state == VOLUME_CLAIMED && can_mount(volume))
+			return (struct alloc_next){ALLOC_DO_MOUNT, i};
+		return (struct alloc_next){ALLOC_DO_CLAIM, i};
+	}
+	if (alloc_unit(&record->alloc)[0] != '\0' && record->task.state != TASK_RECORD_RUNNING)
+		return (struct alloc_next){.action = ALLOC_DO_START_TASK};
+	return (struct alloc_next){.action = ALLOC_DO_RUN};
+}
+
+static struct alloc_next next_stop(const struct alloc_record *record)
+{
+	if (task_record_is_live(&record->task))
+		return (struct alloc_next){.action = ALLOC_DO_STOP_TASK};
+	for (uint32_t i = record->alloc.n_volumes; i-- > 0;) {
+		if (volume_record_is_live(&record->volumes[i]))
+			return (struct alloc_next){ALLOC_DO_UNMOUNT, i};
+	}
+	return (struct alloc_next){.action = ALLOC_DO_FINISH};
+}
+
+struct alloc_next alloc_next(const struct alloc_record *record)
+{
+	switch (record->phase) {
+	case ALLOC_NEW:
+	case ALLOC_CLAIMING:
+	case ALLOC_MOUNTING:
+		return next_start(record);
+	case ALLOC_STOPPING:
+		return next_stop(record);
+	case ALLOC_RUNNING:
+	case ALLOC_STOPPED:
+	case ALLOC_PHASE_N:
+		break;
+	}
+	return (struct alloc_next){.action = ALLOC_DO_NOTHING};
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* The life of an allocation as two pure functions: what an event makes of the record, and what is to be done
+ * next for a record. Nothing else decides, so a restart goes on where the journal stands. */
+
+#include "alloc/record.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What the server granted. */
+struct claim_grant {
+	struct claim claim;
+	struct volume volume;
+	char wire_volume[WIRE_VOLUME_SIZE];
+	bool has_ticket;
+	struct ticket ticket;
+	struct secret_message *details; /* csi, as of volume_target; whoever keeps it refers to it */
+	const Holdfast__V1__Mark *mark; /* borrowed, of the call; NULL: the server sent none */
+};
+
+enum alloc_event_type {
+	ALLOC_EVENT_CLAIM,	/* a claim is about to be sent */
+	ALLOC_EVENT_CLAIMED,	/* volume, grant */
+	ALLOC_EVENT_MOUNTED,	/* volume, mounted */
+	ALLOC_EVENT_UNMOUNTED,	/* volume; by somebody else: it is to be mounted again */
+	ALLOC_EVENT_TASK_START, /* invocation: of before; the unit is about to be started */
+	ALLOC_EVENT_TASK_RUNS,	/* invocation */
+	ALLOC_EVENT_TASK_ENDED, /* by itself: err, NULL with success; while stopping: it has no process any
+				   more */
+	ALLOC_EVENT_RUN,	/* every volume is mounted, the work begins */
+	ALLOC_EVENT_FAIL,	/* err */
+	ALLOC_EVENT_STOP,	/* by the server */
+	ALLOC_EVENT_SHUTDOWN,	/* the host is to be shut down */
+	ALLOC_EVENT_RELEASED,	/* volume; mounted: its plugin was left out */
+	ALLOC_EVENT_FINISH,	/* nothing is left */
+	ALLOC_EVENT_REBOOTED,	/* the node was restarted since it was accepted */
+	ALLOC_EVENT_N,
+};
+
+struct alloc_event {
+	enum alloc_event_type type;
+	uint32_t volume; /* index */
+	const struct claim_grant *grant;
+	const struct volume_mounted *mounted;
+	const struct error *err;
+	const char *invocation;
+};
+
+/** Apply @event to @record. Returns false, and changes nothing, when the phase does not allow it or it would
+ * change nothing. */
+bool alloc_step(struct alloc_record *record, const struct alloc_event *event);
+
+enum alloc_action {
+	ALLOC_DO_NOTHING,
+	ALLOC_DO_CLAIM, /* volume */
+	ALLOC_DO_MOUNT, /* volume */
+	ALLOC_DO_START_TASK,
+	ALLOC_DO_RUN,
+	ALLOC_DO_STOP_TASK,
+	ALLOC_DO_UNMOUNT, /* volume */
+	ALLOC_DO_FINISH,
+	ALLOC_ACTION_N,
+};
+
+struct alloc_next {
+	enum alloc_action action;
+	uint32_t volume;
+};
+
+/** What is to be done now, given that nothing is under way. */
+struct alloc_next alloc_next(const struct alloc_record *record);
+
+/** Will the helper take the ticket at @now_ms, as far as its time goes? */
+bool volume_record_ticket_expired(const struct volume_record *volume, int64_t now_ms);

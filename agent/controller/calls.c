@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/calls.h"
+
+#include "base/cleanup.h"
+#include "controller/map.h"
+#include "log/log.h"
+#include "model/message.h"
+#include "volume/manager.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+struct controller_call {
+	TAILQ_ENTRY(controller_call) link; /* under_way or refused */
+	struct controller_calls *calls;
+	Holdfast__V1__PluginCall *pb; /* owned; without its secrets */
+	struct node_plugin facts;     /* when it began */
+	struct csi_call *csi;	      /* NULL: the volume manager's, or refused */
+	bool is_dropped;	      /* nobody waits for its reply */
+	bool not_here;
+	struct error err; /* of one that is refused */
+};
+
+TAILQ_HEAD(call_list, controller_call);
+
+struct controller_calls {
+	struct plugins *plugins;
+	struct volume_manager *volumes;
+	controller_reply_fn *reply;
+	void *userdata;
+	struct call_list under_way;
+	size_t n_under_way;
+	struct call_list refused; /* whose replies are due when the event loop runs again */
+	sd_event_source *soon;
+};
+
+static void call_free(struct controller_call *call)
+{
+	holdfast__v1__plugin_call__free_unpacked(call->pb, NULL);
+	free(call);
+}
+DEFINE_CLEANUP(struct controller_call, call_free)
+
+static void wipe_secrets(ProtobufCMessage *request)
+{
+	const ProtobufCFieldDescriptor *field =
+		protobuf_c_message_descriptor_get_field_by_name(request->descriptor, "secrets");
+	struct message_text_entry **entries;
+	size_t n;
+
+	if (!field)
+		return;
+	memcpy(&entries, (char *)request + field->offset, sizeof(entries));
+	memcpy(&n, (char *)request + field->quantifier_offset, sizeof(n));
+	for (size_t i = 0; i < n; i++)
+		explicit_bzero(entries[i]->value, strlen(entries[i]->value));
+}
+
+/* NULL when memory is short. */
+static struct controller_call *call_new(struct controller_calls *calls, const Holdfast__V1__PluginCall *pb)
+{
+	struct controller_call *call = calloc(1, sizeof(*call));
+
+	if (!call)
+		return NULL;
+	call->calls = calls;
+	call->pb = (Holdfast__V1__PluginCall *)(void *)message_convert(&holdfast__v1__plugin_call__descriptor,
+								       &pb->base);
+	if (!call->pb) {
+		free(call);
+		return NULL;
+	}
+	if (controller_method(call->pb) != CSI_METHOD_N)
+		wipe_secrets(&call->pb->attach->base); /* which member it is, the case says */
+	return call;
+}
+
+static const char *call_name(const struct controller_call *call)
+{
+	enum csi_method method = controller_method(call->pb);
+
+	return method < CSI_METHOD_N ? csi_method_info(method)->name : "unknown call";
+}
+
+static void send_reply(const struct controller_call *call, const Holdfast__V1__PluginReply *reply)
+{
+	if (!call->is_dropped)
+		call->calls->reply(reply, call->calls->userdata);
+}
+
+static void send_failure(const struct controller_call *call, const struct error *err)
+{
+	struct log_ctx ctx = {.plugin = call->pb->plugin_id, .op = call_name(call), .err = err};
+	struct controller_reply reply;
+
+	if (controller_reply_fail(call->pb, err, &reply))
+		log_ctx(LOG_NOTICE, &ctx, "what was to be taken away is not there, as the plugin says");
+	else
+		log_ctx(LOG_INFO, &ctx, "a call of the server failed");
+	reply.pb.not_here = call->not_here;
+	send_reply(call, &reply.pb);
+	controller_reply_release(&reply);
+}
+
+/* Off the list before its reply, which may bring the next call. */
+static void end_call(struct controller_call *call)
+{
+	TAILQ_REMOVE(&call->calls->under_way, call, link);
+	call->calls->n_under_way--;
+}
+
+static void on_answered(const ProtobufCMessage *response, const struct error *failure, void *userdata)
+{
+	cleanup(call_freep) struct controller_call *call = userdata;
+	struct controller_reply reply;
+	struct error err;
+
+	end_call(call);
+	if (failure) {
+		send_failure(call, failure);
+		return;
+	}
+	if (controller_reply_make(call->pb, &call->facts, response, &reply, &err) == STATUS_OK)
+		send_reply(call, &reply.pb);
+	else
+		send_failure(call, &err);
+	controller_reply_release(&reply);
+}
+
+static void on_expanded(uint64_t bytes, const struct error *failure, void *userdata)
+{
+	cleanup(call_freep) struct controller_call *call = userdata;
+	struct controller_reply reply;
+
+	end_call(call);
+	if (failure) {
+		send_failure(call, failure);
+		return;
+	}
+	controller_reply_node_expand(call->pb, bytes, &reply);
+	send_reply(call, &reply.pb);
+}
+
+static enum status call_plugin(struct controller_call *call, struct csi_client *client,
+			       const Holdfast__V1__PluginCall *pb, struct error *err)
+{
+	cleanup_free struct controller_request *request = malloc(sizeof(*request));
+	enum status st;
+
+	if (!request)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "call plugin %s",
+				 call->facts.plugin_id);
+	st = controller_request_make(pb, &call->facts, request, err);
+	if (st != STATUS_OK)
+		return st;
+	return csi_call_start(client, controller_method(pb), &request->base,
+			      controller_timeout_us(pb->timeout_ms), on_answered, call, &call->csi, err);
+}
+
+static enum status find_plugin(struct controller_call *call, struct csi_client **ret, struct error *err)
+{
+	const char *plugin_id = call->pb->plugin_id;
+	const struct node_plugin *facts;
+	enum status st =
+		plugins_client(call->calls->plugins, plugin_id, controller_half_of(call->pb), ret, err);
+
+	if (st != STATUS_OK && st != STATUS_NOT_FOUND)
+		return st;
+	facts = st == STATUS_OK ? plugins_facts(call->calls->plugins, plugin_id) : NULL;
+	if (!facts) { /* never NOT_FOUND, which would be a plugin's word on the volume */
+		call->not_here = true;
+		return error_set(err, STATUS_UNAVAILABLE, 0, "plugin %.128s: this half of it is not here",
+				 plugin_id);
+	}
+	call->facts = *facts;
+	return STATUS_OK;
+}
+
+/* @pb with its secrets, which only the request has. */
+static enum status begin(struct controller_call *call, const Holdfast__V1__PluginCall *pb, struct error *err)
+{
+	struct controller_calls *calls = call->calls;
+	enum csi_method method = controller_method(pb);
+	struct csi_client *client;
+	enum status st;
+
+	if (method == CSI_METHOD_N)
+		return controller_check(pb, NULL, err);
+	if (calls->n_under_way >= CONTROLLER_CALLS_MAX)
+		return error_set(
+			err, STATUS_RESOURCE_EXHAUSTED, 0,
+			"plugin %.128s: %s was not called: %d calls to plugins are under way on this "
+			"node already",
+			pb->plugin_id, call_name(call), CONTROLLER_CALLS_MAX);
+	st = find_plugin(call, &client, err);
+	if (st == STATUS_OK)
+		st = controller_check(pb, &call->facts, err);
+	if (st != STATUS_OK)
+		return st;
+	if (method != CSI_NODE_EXPAND_VOLUME)
+		return call_plugin(call, client, pb, err);
+	return volume_manager_expand(calls->volumes, pb->plugin_id, pb->node_expand,
+				     controller_timeout_us(pb->timeout_ms), on_expanded, call, NULL, err);
+}
+
+void controller_calls_take(struct controller_calls *calls, const Holdfast__V1__PluginCall *pb)
+{
+	struct controller_call *call = call_new(calls, pb);
+
+	if (!call) {
+		log_ctx(LOG_ERR, &(struct log_ctx){.plugin = pb->plugin_id, .op = "plugin call"},
+			"no memory for a call of the server: it will give up after its time");
+		return;
+	}
+	if (begin(call, pb, &call->err) == STATUS_OK) {
+		TAILQ_INSERT_TAIL(&calls->under_way, call, link);
+		calls->n_under_way++;
+		return;
+	}
+	TAILQ_INSERT_TAIL(&calls->refused, call, link);
+	(void)sd_event_source_set_enabled(calls->soon, SD_EVENT_ONESHOT); /* of a source that exists */
+}
+
+static void drop_refused(struct controller_calls *calls)
+{
+	struct controller_call *call;
+
+	while ((call = TAILQ_FIRST(&calls->refused))) {
+		TAILQ_REMOVE(&calls->refused, call, link);
+		call_free(call);
+	}
+}
+
+static int on_soon(sd_event_source *source, void *userdata)
+{
+	struct controller_calls *calls = userdata;
+	struct controller_call *call;
+
+	while ((call = TAILQ_FIRST(&calls->refused))) {
+		TAILQ_REMOVE(&calls->refused, call, link);
+		send_failure(call, &call->err);
+		call_free(call);
+	}
+	return 0;
+}
+
+void controller_calls_drop(struct controller_calls *calls)
+{
+	struct controller_call *call;
+
+	TAILQ_FOREACH (call, &calls->under_way, link)
+		call->is_dropped = true;
+	drop_refused(calls);
+}
+
+enum status controller_calls_new(sd_event *event, struct plugins *plugins, struct volume_manager *volumes,
+				 controller_reply_fn *reply, void *userdata, struct controller_calls **ret,
+				 struct error *err)
+{
+	struct controller_calls *calls = calloc(1, sizeof(*calls));
+	int r;
+
+	if (!calls)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot take calls to plugins");
+	*calls = (struct controller_calls){
+		.plugins = plugins, .volumes = volumes, .reply = reply, .userdata = userdata};
+	TAILQ_INIT(&calls->under_way);
+	TAILQ_INIT(&calls->refused);
+	r = sd_event_add_defer(event, &calls->soon, on_soon, calls);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(calls->soon, SD_EVENT_OFF);
+	if (r < 0) {
+		controller_calls_free(calls);
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "cannot take calls to plugins");
+	}
+	*ret = calls;
+	return STATUS_OK;
+}
+
+void controller_calls_free(struct controller_calls *calls)
+{
+	struct controller_call *call;
+
+	if (!calls)
+		return;
+	while ((call = TAILQ_FIRST(&calls->under_way))) {
+		TAILQ_REMOVE(&calls->under_way, call, link);
+		csi_call_cancel(call->csi); /* the volume manager is freed before it could call back */
+		call_free(call);
+	}
+	drop_refused(calls);
+	sd_event_source_unref(calls->soon);
+	free(calls);
+}

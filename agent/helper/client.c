@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "helper/client.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "helper/instance.h"
+#include "rpc/wakeup.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+DEFINE_CLEANUP(struct helper_client, helper_client_free)
+
+#define FOREACH_INSTANCE(i, client)                           \
+	for (struct helper_instance *i = (client)->instances; \
+	     i < (client)->instances + (client)->n_instances; i++)
+
+/* Every instance is over the rate at most once in a pause: half of the refusals with which a helper ends. */
+enum { RATE_PAUSE_MS = 500 };
+
+static struct helper_instance *nfs_instance(struct helper_client *client)
+{
+	return &client->instances[client->n_instances - 1];
+}
+
+static struct call_list *list_of(struct helper_call *call)
+{
+	return call->lane == HELPER_URGENT ? &call->client->urgent : &call->client->normal;
+}
+
+void client_kick(struct helper_client *client)
+{
+	/* cannot fail for a source that exists and is not floating */
+	(void)sd_event_source_set_enabled(client->dispatch, SD_EVENT_ONESHOT);
+}
+
+void client_refresh(struct helper_client *client)
+{
+	client->info.is_running = false;
+	client->info.pid = 0;
+	FOREACH_INSTANCE (instance, client) {
+		if (instance->lane != HELPER_NORMAL || instance->state != INSTANCE_READY)
+			continue;
+		client->info.is_running = true;
+		client->info.pid = instance->pid;
+		return;
+	}
+}
+
+bool client_has_work(const struct helper_client *client, enum helper_lane lane)
+{
+	const struct helper_call *call;
+
+	TAILQ_FOREACH (call, &client->normal, entry) {
+		if (call->lane == lane)
+			return true;
+	}
+	return false;
+}
+
+bool client_may_start(const struct helper_client *client, enum helper_lane lane, struct error *err)
+{
+	const struct abandoned *abandoned;
+	unsigned int hanging_here = 0;
+	unsigned int alive = client->info.abandoned;
+
+	LIST_FOREACH (abandoned, &client->abandoned, entry)
+		hanging_here += abandoned->lane == lane;
+	for (size_t i = 0; i < client->n_instances; i++)
+		alive += client->instances[i].proc != NULL;
+	if (alive < HELPER_INSTANCES_MAX && (lane != HELPER_NFS || hanging_here < HELPER_NFS_ABANDONED_MAX))
+		return true;
+	(void)error_set(err, STATUS_UNAVAILABLE, 0,
+			"%u instances of the mount helper%s hang in the kernel, no other one is started: see "
+			"their stack in /proc/PID/stack, and the %s behind the volumes",
+			hanging_here, lane == HELPER_NFS ? " for NFS" : "",
+			lane == HELPER_NFS ? "NFS server" : "device or server");
+	return false;
+}
+
+static void call_free(struct helper_call *call)
+{
+	wakeup_disarm(&call->timer);
+	free(call);
+}
+
+/* A change that may have been done after the list was read: read it again. */
+static void end_overlap(struct helper_client *client)
+{
+	if (!client->is_list_overlapped)
+		return;
+	client->is_list_overlapped = false;
+	client->events->on_stale(client->userdata);
+}
+
+/* The callback may queue other calls. */
+void client_finish(struct helper_call *call, const union helper_reply *reply, const struct error *err)
+{
+	struct helper_client *client = call->client;
+	helper_done_fn *done = call->done;
+	void *userdata = call->userdata;
+	bool is_nfs = call->lane == HELPER_NFS;
+
+	if (reply && !is_nfs) {
+		client->info.failures = 0;
+		client->info.last_error = (struct error){0};
+	}
+	client->info.queued--;
+	client_kick(client);
+	call_free(call);
+	done(reply, err, userdata);
+	if (is_nfs)
+		end_overlap(client);
+}
+
+static int on_wait_timeout(sd_event_source *source, uint64_t usec, void *userdata);
+
+/* Before the next attempt the deadline of the queue counts anew; without a timer it waits however long. */
+static void wait_again(struct helper_call *call)
+{
+	struct helper_client *client = call->client;
+
+	wakeup_disarm(&call->timer);
+	(void)wakeup_arm(client->event, &call->timer, client->request_timeout_us, on_wait_timeout, call,
+			 NULL);
+}
+
+static int on_wait_timeout(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct helper_call *call = userdata;
+	struct helper_client *client = call->client;
+	const struct error *why =
+		call->lane == HELPER_NFS ? &nfs_instance(client)->last_error : &client->info.last_error;
+	char text[CLOCK_TEXT_SIZE];
+	struct error err;
+
+	/* the queue moves, as fast as the policy lets it */
+	if (client->over_rate_us > 0 &&
+	    clock_monotonic_us() - client->over_rate_us < client->request_timeout_us) {
+		wait_again(call);
+		return 0;
+	}
+	TAILQ_REMOVE(list_of(call), call, entry);
+	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
+			"%s waited %s for the mount helper (helper.request_timeout)%s%s",
+			helper_op_name(call->request.header.op),
+			clock_format_duration(client->request_timeout_us, text),
+			why->status != STATUS_OK ? "; " : "", why->status != STATUS_OK ? why->msg : "");
+	client_finish(call, NULL, &err);
+	return 0;
+}
+
+void client_repeat(struct helper_call *call, const struct error *why)
+{
+	struct helper_client *client = call->client;
+	struct error err;
+
+	call->instance = NULL;
+	if (++call->deaths >= 2) {
+		err = *why;
+		err.status = STATUS_UNAVAILABLE;
+		(void)error_prefix(&err, "%s was sent to two instances of the mount helper and both ended",
+				   helper_op_name(call->request.header.op));
+		client_finish(call, NULL, &err);
+		return;
+	}
+	/* first of its volume, as it was before */
+	wait_again(call);
+	TAILQ_INSERT_HEAD(list_of(call), call, entry);
+	client_kick(client);
+}
+
+static int on_rate_pause_over(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct helper_client *client = userdata;
+
+	wakeup_disarm(&client->rate_timer);
+	client_kick(client);
+	return 0;
+}
+
+void client_wait_for_rate(struct helper_call *call)
+{
+	struct helper_client *client = call->client;
+
+	call->instance = NULL;
+	wait_again(call);
+	TAILQ_INSERT_HEAD(list_of(call), call, entry);
+	client->over_rate_us = clock_monotonic_us();
+	if (!client->rate_timer)
+		(void)wakeup_arm(client->event, &client->rate_timer, RATE_PAUSE_MS * USEC_PER_MSEC,
+				 on_rate_pause_over, client, NULL);
+	client_kick(client);
+}
+
+/* What several instances say overtakes each other: the highest number counts. One that is no higher than what
+ * was known before it was asked for shows that the trail went back; that is not ours to hide. */
+void client_note_head(const struct helper_instance *instance, uint64_t record,
+		      const uint8_t sha256[static TICKET_DIGEST_SIZE])
+{
+	struct trail_head *head = &instance->client->info.head;
+
+	if (record == 0 || bytes_are_zero(sha256, TICKET_DIGEST_SIZE) ||
+	    (record <= head->record && record > instance->known_record))
+		return;
+	head->record = record;
+	memcpy(head->sha256, sha256, TICKET_DIGEST_SIZE);
+}
+
+/* Room is kept for the records of cleaning up, so that these say nothing of those of mounts. */
+void client_note_trail(struct helper_client *client, const struct mh_reply *reply)
+{
+	bool mounts = reply->header.op == MH_OP_STAGE || reply->header.op == MH_OP_PUBLISH;
+
+	if (mounts && (helper_reply_is_without_trail(reply) || reply->record > 0))
+		client->info.is_without_trail = helper_reply_is_without_trail(reply);
+}
+
+void client_on_ready(struct helper_instance *instance, const struct mh_hello *hello)
+{
+	struct helper_client *client = instance->client;
+	struct helper_info *info = &client->info;
+	bool is_news = !info->is_running || instance->has_failed;
+	char digest[HELPER_DIGEST_TEXT];
+
+	client_refresh(client);
+	client_kick(client);
+	if (client->rolling == instance)
+		client->rolling = NULL;
+	if (instance->lane == HELPER_NORMAL) {
+		hex_encode(digest, hello->policy_digest, sizeof(hello->policy_digest));
+		is_news = is_news || !str_eq(digest, info->policy_digest);
+		info->door = hello->door;
+		info->container = hello->container == 1;
+		info->ticket_optional = hello->ticket_optional == 1;
+		memcpy(info->cluster, hello->cluster, sizeof(info->cluster));
+		memcpy(info->node, hello->node, sizeof(info->node));
+		memcpy(info->publish_base, hello->publish_base, sizeof(info->publish_base));
+		memcpy(info->stage_base, hello->stage_base, sizeof(info->stage_base));
+		memcpy(info->policy_digest, digest, sizeof(digest));
+		memcpy(info->ticket_keys, hello->ticket_keys, sizeof(info->ticket_keys));
+	}
+	client->events->on_ready(instance->pid, client->userdata);
+	if (instance->lane == HELPER_NORMAL && is_news)
+		client->events->on_stale(client->userdata);
+}
+
+void client_on_down(struct helper_instance *instance, const struct error *why)
+{
+	struct helper_client *client = instance->client;
+
+	client_refresh(client);
+	if (instance->lane == HELPER_NORMAL) {
+		client->info.last_error = *why;
+		if (client->info.failures < UINT32_MAX)
+			client->info.failures++;
+	}
+	client_kick(client);
+	client->events->on_down(why, client->userdata);
+	/* for the others when they are ready again; this one is perhaps never needed again */
+	if (instance->lane == HELPER_NFS && instance->seq > 1)
+		client->events->on_stale(client->userdata);
+}
+
+void client_on_abandoned_end(struct helper_client *client, const struct helper_proc *proc)
+{
+	struct abandoned *abandoned;
+
+	LIST_FOREACH (abandoned, &client->abandoned, entry) {
+		if (abandoned->proc == proc)
+			break;
+	}
+	if (!abandoned)
+		return;
+	LIST_REMOVE(abandoned, entry);
+	free(abandoned);
+	client->info.abandoned--;
+	client->events->on_stale(client->userdata);
+}
+
+/* Is an earlier request of the same volume under way, or does one wait before @call? */
+static bool is_volume_taken(struct helper_client *client, const struct helper_call *call)
+{
+	const char *volume = helper_request_volume(&call->request);
+	const struct helper_call *earlier;
+
+	FOREACH_INSTANCE (instance, client) {
+		if (instance->current && str_eq(helper_request_volume(&instance->current->request), volume))
+			return true;
+	}
+	TAILQ_FOREACH (earlier, &client->normal, entry) {
+		if (earlier == call)
+			return false;
+		if (str_eq(helper_request_volume(&earlier->request), volume))
+			return true;
+	}
+	return false;
+}
+
+/* One at a time, of the youngest instance, while no change is under way but for one of NFS. */
+static struct helper_call *next_list(struct helper_client *client, const struct helper_instance *instance)
+{
+	FOREACH_INSTANCE (other, client) {
+		if (other->lane != HELPER_NORMAL)
+			continue;
+		if (other->current || (other->state == INSTANCE_READY && other->birth > instance->birth))
+			return NULL;
+	}
+	if (nfs_instance(client)->current)
+		client->is_list_overlapped = true;
+	return TAILQ_FIRST(&client->urgent);
+}
+
+static bool is_list_under_way(struct helper_client *client)
+{
+	FOREACH_INSTANCE (instance, client) {
+		if (instance->current && instance->current->lane == HELPER_URGENT)
+			return true;
+	}
+	return !TAILQ_EMPTY(&client->urgent);
+}
+
+static struct helper_call *next_call(struct helper_client *client, const struct helper_instance *instance)
+{
+	struct helper_call *call;
+
+	if (instance->lane == HELPER_NORMAL && !TAILQ_EMPTY(&client->urgent))
+		return next_list(client, instance);
+	if (client->rate_timer || is_list_under_way(client))
+		return NULL;
+	TAILQ_FOREACH (call, &client->normal, entry) {
+		if (call->lane == instance->lane && !is_volume_taken(client, call))
+			return call;
+	}
+	return NULL;
+}
+
+/* Replace those that have nothing under way; of the pool one at a time, so that others serve meanwhile. */
+static void roll(struct helper_client *client)
+{
+	FOREACH_INSTANCE (instance, client) {
+		if (!instance->is_restart_wanted || instance->state != INSTANCE_READY || instance->current)
+			continue;
+		if (instance->lane == HELPER_NORMAL) {
+			if (client->rolling)
+				continue;
+			client->rolling = instance;
+		}
+		instance_retire(instance);
+	}
+}
+
+static int on_dispatch(sd_event_source *source, void *userdata)
+{
+	struct helper_client *client = userdata;
+
+	roll(client);
+	FOREACH_INSTANCE (instance, client) {
+		struct helper_call *call;
+
+		if (instance->state != INSTANCE_READY || instance->current)
+			continue;
+		call = next_call(client, instance);
+		if (!call)
+			continue;
+		TAILQ_REMOVE(list_of(call), call, entry);
+		instance_send(instance, call);
+	}
+	return 0;
+}
+
+/* That of NFS is started by its first request, and again by the first one after its end. */
+static enum status wake_nfs(struct helper_client *client, struct error *err)
+{
+	struct helper_instance *instance = nfs_instance(client);
+
+	if (instance->state != INSTANCE_NONE || instance->restart_timer)
+		return STATUS_OK;
+	return instance_start_soon(instance, err);
+}
+
+enum status helper_client_request(struct helper_client *client, const union helper_request *request,
+				  enum helper_lane lane, helper_done_fn *done, void *userdata,
+				  struct error *err)
+{
+	struct helper_call *call;
+	enum status status;
+
+	if (client->info.queued >= HELPER_QUEUE_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "%d requests wait for the mount helper already", HELPER_QUEUE_MAX);
+	call = calloc(1, sizeof(*call));
+	if (!call)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot queue a request");
+	call->client = client;
+	call->request = *request;
+	call->lane = lane;
+	call->done = done;
+	call->userdata = userdata;
+	status = wakeup_arm(client->event, &call->timer, client->request_timeout_us, on_wait_timeout, call,
+			    err);
+	if (status == STATUS_OK && lane == HELPER_NFS)
+		status = wake_nfs(client, err);
+	if (status != STATUS_OK) {
+		call_free(call);
+		return status;
+	}
+	TAILQ_INSERT_TAIL(list_of(call), call, entry);
+	client->info.queued++;
+	client_kick(client);
+	return STATUS_OK;
+}
+
+void helper_client_restart(struct helper_client *client)
+{
+	FOREACH_INSTANCE (instance, client) {
+		instance->is_restart_wanted = instance->proc && instance->state != INSTANCE_CLOSING;
+		/* what kept it from starting may be mended; without a timer it waits for its turn */
+		if (instance->state == INSTANCE_NONE && instance->restart_timer) {
+			backoff_reset(&instance->backoff);
+			(void)instance_start_soon(instance, NULL);
+		}
+	}
+	client_kick(client);
+}
+
+const struct helper_info *helper_client_info(const struct helper_client *client)
+{
+	return &client->info;
+}
+
+static enum status init(struct helper_client *client, const struct helper_client_options *options,
+			struct error *err)
+{
+	int r;
+
+	client->start_timeout_us = options->start_timeout_us;
+	client->request_timeout_us = options->request_timeout_us;
+	TAILQ_INIT(&client->urgent);
+	TAILQ_INIT(&client->normal);
+	LIST_INIT(&client->abandoned);
+	client->n_instances = options->instances + 1;
+	for (size_t i = 0; i < options->instances; i++)
+		instance_init(&client->instances[i], client, HELPER_NORMAL);
+	instance_init(nfs_instance(client), client, HELPER_NFS);
+	client->path = strdup(options->door.path);
+	client->door = (struct helper_door){.path = client->path, .is_socket = options->door.is_socket};
+	if (!client->path)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot prepare the mount helper");
+	r = sd_event_add_defer(client->event, &client->dispatch, on_dispatch, client);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(client->dispatch, SD_EVENT_OFF);
+	if (r < 0)
+		return error_set(err, STATUS_INTERNAL, r, "cannot prepare the mount helper");
+	return STATUS_OK;
+}
+
+enum status helper_client_new(sd_event *event, const struct helper_client_options *options,
+			      const struct helper_client_events *events, void *userdata,
+			      struct helper_client **ret, struct error *err)
+{
+	cleanup(helper_client_freep) struct helper_client *client = calloc(1, sizeof(*client));
+	enum status status;
+
+	assert(options->instances >= 1 && options->instances <= HELPER_POOL_MAX);
+	if (!client)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot prepare the mount helper");
+	client->event = event;
+	client->events = events;
+	client->userdata = userdata;
+	status = init(client, options, err);
+	if (status != STATUS_OK)
+		return status;
+	*ret = TAKE_PTR(client);
+	return STATUS_OK;
+}
+
+enum status helper_client_start(struct helper_client *client, struct error *err)
+{
+	enum status status = STATUS_OK;
+
+	FOREACH_INSTANCE (instance, client) {
+		if (status == STATUS_OK && instance->lane == HELPER_NORMAL)
+			status = instance_start_soon(instance, err);
+	}
+	return status;
+}
+
+static void free_calls(struct call_list *list)
+{
+	struct helper_call *call;
+
+	while ((call = TAILQ_FIRST(list))) {
+		TAILQ_REMOVE(list, call, entry);
+		call_free(call);
+	}
+}
+
+void helper_client_free(struct helper_client *client)
+{
+	struct abandoned *abandoned;
+
+	if (!client)
+		return;
+	FOREACH_INSTANCE (instance, client) {
+		if (instance->current)
+			call_free(instance->current);
+		instance_release(instance);
+	}
+	free_calls(&client->urgent);
+	free_calls(&client->normal);
+	while ((abandoned = LIST_FIRST(&client->abandoned))) {
+		LIST_REMOVE(abandoned, entry);
+		helper_proc_free(abandoned->proc);
+		free(abandoned);
+	}
+	sd_event_source_disable_unref(client->dispatch);
+	wakeup_disarm(&client->rate_timer);
+	free(client->path);
+	free(client);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* File systems of block devices that are younger than a moment, and where they are mounted: found among the
+ * mounts made since, however many there are besides.
+ *
+ * A moment remembers the youngest mount and the file systems that the kernel listed. Whatever is mounted of a
+ * file system that was not among them was made after it, because ids of mounts only grow and are given when a
+ * mount is made. Who attaches one only later, or moves it, changes no id. Source: listmount(2), statmount(2)
+ * (Linux 6.8); before that nothing is known. */
+
+#include "base/tree.h"
+#include "kernel/device.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	DEVICE_NEWS_DEVICES_MAX = 4096, /* with a file system; with more of them nothing is known */
+	DEVICE_NEWS_MOUNTS_MAX = 65536, /* made since a moment; with more of them nothing is known */
+	DEVICE_NEWS_RECALLED = 1024,	/* mounts whose device is not asked for again */
+};
+
+struct device_seen {
+	RB_ENTRY(device_seen) entry;
+	char name[DEVICE_NAME_SIZE];
+	uint64_t since; /* the first of all looks up to the last one that have found it */
+	uint64_t look;	/* the last one that has */
+};
+
+RB_HEAD(device_seen_tree, device_seen);
+
+struct device_news {
+	struct device_seen_tree seen;
+	size_t n_seen;
+	uint64_t look;	   /* number of the last one */
+	uint64_t whole;	   /* the first of all looks up to the last one that found everything */
+	uint64_t mount_id; /* the youngest mount so far */
+	struct device_recalled {
+		uint64_t mount_id; /* never given again, and of one device as long as the mount stands */
+		uint32_t dev_major;
+		uint32_t dev_minor;
+	} recalled[DEVICE_NEWS_RECALLED];
+};
+
+/* All zero: none. */
+struct device_moment {
+	uint64_t look;
+	uint64_t mount_id;
+};
+
+void device_news_init(struct device_news *news);
+void device_news_release(struct device_news *news);
+
+/** Now; or none, of which nothing is known. */
+struct device_moment device_news_now(struct device_news *news);
+
+/** As device_find_mounts(), of a device whose file system is younger than the moment.
+ * @ret untouched on failure
+ * Returns whether that is so, and known. */
+bool device_news_find_mounts(struct device_news *news, const struct device_moment *moment, uint32_t dev_major,
+			     uint32_t dev_minor, const char *const within[static 2],
+			     struct device_mounts *ret);

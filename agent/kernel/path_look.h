@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What stands at one path: one look at the kernel, whatever else is mounted. */
+
+#include "kernel/mount_table.h"
+
+enum path_state {
+	PATH_MOUNTED,
+	PATH_NOT_MOUNTED,  /* no such path, or no mount has its root there */
+	PATH_DISCONNECTED, /* the user-space file server behind the mount has died */
+	PATH_STALE,	   /* the server does not know the mounted directory any more */
+	PATH_SILENT,	   /* the file system did not answer in time */
+	PATH_FAILED,	   /* any other error */
+	PATH_STATE_N,
+};
+
+struct path_seen {
+	enum path_state state;
+	int sys_errno;		/* of PATH_DISCONNECTED, _STALE and _FAILED, positive */
+	struct mount_view view; /* of PATH_MOUNTED; without options */
+};
+
+/** Look at @path, the last part of which is no link. May take as long as the file system there takes: its
+ * server is asked one question (statfs), by which a dead one shows. */
+void path_look(const char *path, struct path_seen *ret);

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session/fingerprint.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "model/pb.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { HELPER_FAILURES_UNHEALTHY = 3 }; /* starts of the helper that fail in a row */
+
+/* CSI profiles name what a plugin may do through the helper; the plugins themselves are fingerprinted apart.
+ */
+static bool is_native(const struct picture_profile *profile)
+{
+	return profile->class != MH_CLASS_CSI;
+}
+
+static struct node_plugin native_of(const struct picture_profile *profile,
+				    const struct fingerprint_facts *facts)
+{
+	const struct helper_info *helper = facts->helper;
+	bool is_down = !helper->is_running && helper->failures >= HELPER_FAILURES_UNHEALTHY;
+	struct node_plugin plugin = {
+		.plugin_id = PLUGIN_NATIVE,
+		.class = (enum source_class)profile->class,
+		.healthy = profile->is_available && !is_down,
+		.provider = "holdfast-mounthelper",
+	};
+
+	(void)str_copy(plugin.profile, sizeof(plugin.profile), profile->name);
+	(void)str_copy(plugin.provider_version, sizeof(plugin.provider_version), facts->agent_version);
+	if (is_down)
+		(void)str_copy(plugin.health_description, sizeof(plugin.health_description),
+			       "the mount helper does not start; see: holdfast agent status");
+	else if (!profile->is_available)
+		(void)str_copy(plugin.health_description, sizeof(plugin.health_description),
+			       "the kernel does not know the file system type");
+	return plugin;
+}
+
+static bool add(Holdfast__V1__Fingerprint *fingerprint, const struct node_plugin *plugin)
+{
+	Holdfast__V1__NodePlugin *pb = node_plugin_to_pb(plugin);
+
+	if (pb)
+		fingerprint->plugins[fingerprint->n_plugins++] = pb;
+	return pb != NULL;
+}
+
+static bool add_csi(Holdfast__V1__Fingerprint *fingerprint, const struct plugins *plugins)
+{
+	cleanup_free struct node_plugin *list = calloc(PLUGINS_MAX, sizeof(*list));
+	size_t n;
+
+	_Static_assert((int)PLUGINS_MAX < (int)NODE_PLUGINS_MAX, "there is room for profiles");
+	if (!list)
+		return false;
+	n = plugins_fingerprint(plugins, list, PLUGINS_MAX);
+	for (size_t i = 0; i < n; i++) {
+		if (!add(fingerprint, &list[i]))
+			return false;
+	}
+	return true;
+}
+
+static bool add_native(Holdfast__V1__Fingerprint *fingerprint, const struct fingerprint_facts *facts)
+{
+	const struct picture *picture = facts->picture;
+
+	for (size_t i = 0; picture && i < picture->n_profiles && fingerprint->n_plugins < NODE_PLUGINS_MAX;
+	     i++) {
+		struct node_plugin plugin = native_of(&picture->profiles[i], facts);
+
+		if (is_native(&picture->profiles[i]) && !add(fingerprint, &plugin))
+			return false;
+	}
+	return true;
+}
+
+/* Whose tickets the helper takes. */
+static bool add_keys(Holdfast__V1__Fingerprint *fingerprint, const struct helper_info *helper)
+{
+	static const uint8_t none[TICKET_KEY_ID_SIZE];
+	ProtobufCBinaryData *keys = &fingerprint->ticket_keys;
+
+	if (helper->ticket_optional)
+		return true;
+	keys->data = malloc(sizeof(helper->ticket_keys));
+	for (size_t i = 0; keys->data && i < MH_KEYS_MAX; i++) {
+		if (memcmp(helper->ticket_keys[i], none, sizeof(none)) == 0)
+			continue;
+		memcpy(keys->data + keys->len, helper->ticket_keys[i], sizeof(none));
+		keys->len += sizeof(none);
+	}
+	return keys->data != NULL;
+}
+
+Holdfast__V1__Fingerprint *fingerprint_make(const struct fingerprint_facts *facts)
+{
+	Holdfast__V1__Fingerprint *fingerprint = malloc(sizeof(*fingerprint));
+
+	if (!fingerprint)
+		return NULL;
+	holdfast__v1__fingerprint__init(fingerprint);
+	fingerprint->plugins = calloc(NODE_PLUGINS_MAX, sizeof(void *));
+	if (fingerprint->plugins && add_csi(fingerprint, facts->plugins) && add_native(fingerprint, facts) &&
+	    add_keys(fingerprint, facts->helper))
+		return fingerprint;
+	protobuf_c_message_free_unpacked(&fingerprint->base, NULL);
+	return NULL;
+}
+
+static uint8_t *pack(const Holdfast__V1__Fingerprint *fingerprint, size_t *ret_n)
+{
+	uint8_t *bytes = malloc(holdfast__v1__fingerprint__get_packed_size(fingerprint) + 1);
+
+	if (bytes)
+		*ret_n = holdfast__v1__fingerprint__pack(fingerprint, bytes);
+	return bytes;
+}
+
+bool fingerprint_is_news(const struct fingerprint_told *told, const Holdfast__V1__Fingerprint *fingerprint)
+{
+	size_t n = 0;
+	cleanup_free uint8_t *bytes = pack(fingerprint, &n);
+
+	return !told->is_told || !bytes || n != told->n || memcmp(bytes, told->bytes, n) != 0;
+}
+
+void fingerprint_note(struct fingerprint_told *told, const Holdfast__V1__Fingerprint *fingerprint)
+{
+	free(told->bytes);
+	told->bytes = pack(fingerprint, &told->n);
+	told->is_told = told->bytes != NULL;
+}
+
+void fingerprint_release(struct fingerprint_told *told)
+{
+	free(told->bytes);
+	*told = (struct fingerprint_told){0};
+}

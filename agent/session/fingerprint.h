@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What plugins this node has, for the server: the mount helper's own profiles and the CSI plugins. Said in
+ * the hello of each session, and again in it whenever it has changed. */
+
+#include "helper/client.h"
+#include "helper/picture.h"
+#include "plugins/plugins.h"
+
+#include <holdfast/v1/nodes.pb-c.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct fingerprint_facts {
+	const char *agent_version;
+	const struct helper_info *helper;
+	const struct picture *picture; /* NULL: not read yet */
+	const struct plugins *plugins;
+};
+
+/** At most NODE_PLUGINS_MAX entries; CSI plugins come first, since policies may have more profiles than that.
+ * Returns what protobuf_c_message_free_unpacked() frees; NULL when memory is short. */
+Holdfast__V1__Fingerprint *fingerprint_make(const struct fingerprint_facts *facts);
+
+/* What the server was told last. */
+struct fingerprint_told {
+	uint8_t *bytes; /* owned */
+	size_t n;
+	bool is_told;
+};
+
+/** Is it news? */
+bool fingerprint_is_news(const struct fingerprint_told *told, const Holdfast__V1__Fingerprint *fingerprint);
+
+/** It is told. When memory is short it is news again. */
+void fingerprint_note(struct fingerprint_told *told, const Holdfast__V1__Fingerprint *fingerprint);
+
+void fingerprint_release(struct fingerprint_told *told);

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "status/report.h"
+
+#include "base/str.h"
+#include "kernel/device.h"
+#include "model/pb.h"
+#include "status/plugins.h"
+#include "volume/verify.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef Holdfast__V1__GetAgentStatusResponse report;
+typedef Holdfast__V1__AgentMount mount_row;
+typedef Holdfast__V1__AgentOperation operation_row;
+
+/* An empty string stays the descriptor's own; false when memory is short. */
+static bool put_text(char **dst, const char *text)
+{
+	if (text[0] == '\0')
+		return true;
+	*dst = strdup(text);
+	return *dst != NULL;
+}
+
+static bool put_device(char **dst, uint32_t dev_major, uint32_t dev_minor)
+{
+	char text[32];
+
+	(void)str_format(text, sizeof(text), "%u:%u", dev_major, dev_minor);
+	return put_text(dst, text);
+}
+
+static const char *door_name(uint8_t door)
+{
+	return door == 1 ? "setuid" : door == 2 ? "socket" : "";
+}
+
+static bool put_instance(Holdfast__V1__AgentHelper *helper, const struct helper_instance_info *info)
+{
+	Holdfast__V1__AgentHelperInstance *row = malloc(sizeof(*row));
+
+	if (!row)
+		return false;
+	holdfast__v1__agent_helper_instance__init(row);
+	helper->instances[helper->n_instances++] = row;
+	row->pid = (uint32_t)info->pid;
+	row->nfs = info->is_nfs;
+	row->since_ms = info->since_ms;
+	helper->restarts += info->restarts;
+	row->restarts = info->restarts;
+	return put_text(&row->state, info->state) && put_text(&row->door, door_name(info->door)) &&
+	       put_text(&row->operation, info->op ? info->op : "") && put_text(&row->volume, info->volume) &&
+	       put_text(&row->last_error, info->last_error);
+}
+
+static bool put_instances(Holdfast__V1__AgentHelper *row, const struct helper_client *client)
+{
+	struct helper_instance_info infos[HELPER_INSTANCES_MAX];
+	size_t n = helper_client_instances(client, infos);
+
+	row->instances = calloc(HELPER_INSTANCES_MAX, sizeof(void *));
+	if (!row->instances)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		if (!put_instance(row, &infos[i]))
+			return false;
+	}
+	return true;
+}
+
+static bool put_helper(report *pb, const struct helper_client *client)
+{
+	const struct helper_info *helper = helper_client_info(client);
+	Holdfast__V1__AgentHelper *row = malloc(sizeof(*row));
+
+	if (!row)
+		return false;
+	holdfast__v1__agent_helper__init(row);
+	pb->helper = row;
+	row->running = helper->is_running;
+	row->pid = (uint32_t)helper->pid;
+	row->ticket_optional = helper->ticket_optional;
+	row->container = helper->container;
+	row->queued = helper->queued;
+	if (!put_instances(row, client))
+		return false;
+	return put_text(&row->door, door_name(helper->door)) &&
+	       put_text(&row->policy_digest, helper->policy_digest) &&
+	       put_text(&row->last_error,
+			helper->last_error.status != STATUS_OK ? helper->last_error.msg : "");
+}
+
+static bool put_allocs(report *pb, const struct allocs *allocs)
+{
+	const struct alloc_runner *runner = NULL;
+	size_t n = allocs_count(allocs);
+
+	pb->allocations = calloc(n + 1, sizeof(void *));
+	if (!pb->allocations)
+		return false;
+	while ((runner = allocs_next(allocs, runner))) {
+		assert(pb->n_allocations < n);
+		pb->allocations[pb->n_allocations] = alloc_to_pb(&alloc_runner_record(runner)->alloc);
+		if (!pb->allocations[pb->n_allocations])
+			return false;
+		pb->n_allocations++;
+	}
+	return true;
+}
+
+static mount_row *mount_add(report *pb)
+{
+	mount_row *row = malloc(sizeof(*row));
+
+	if (!row)
+		return NULL;
+	holdfast__v1__agent_mount__init(row);
+	pb->mounts[pb->n_mounts++] = row;
+	return row;
+}
+
+/* What the kernel shows; NULL: it cannot be read, and the rows lack what it would say. */
+struct tables {
+	const struct mount_table *published;
+	const struct mount_table *staged; /* where the devices of csi volumes are bound */
+};
+
+static const struct mount_table *refreshed(struct mount_table **table, const char *base)
+{
+	return mount_table_refresh(table, base, NULL) == STATUS_OK ? *table : NULL;
+}
+
+/* By the helper's word, as verify_publish() judges it: in a mount namespace of our own each copy of a mount
+ * is shared with copies of its own, or a slave. */
+static bool put_propagation(mount_row *row, const struct picture_mount *mount)
+{
+	static const char *const names[] = {"private", "slave", "shared", "slave,shared"};
+	bool is_shared = mount && (mount->state & MH_STATE_SHARED) != 0;
+	bool is_slave = mount && (mount->state & MH_STATE_SLAVE) != 0;
+
+	return !mount || put_text(&row->propagation, names[2 * is_shared + is_slave]);
+}
+
+/* What the mount table shows at the row's path, and whether it is what was asked for. */
+static bool put_view(mount_row *row, const struct tables *tables, const struct volume_record *volume,
+		     const struct picture_mount *published)
+{
+	const struct verify_reply reply = {
+		.state = published ? published->state : 0,
+		.dev_major = published ? published->dev_major : 0,
+		.dev_minor = published ? published->dev_minor : 0,
+	};
+	bool is_device = volume && volume_target_is_device(&volume->target);
+	const struct mount_table *table = is_device ? tables->staged : tables->published;
+	struct verify_wanted wanted = {.path = row->path};
+	uint32_t dev_major, dev_minor;
+	struct mount_view view;
+
+	if (!table || row->path[0] == '\0' || mount_table_find(table, row->path, &view, NULL) != STATUS_OK)
+		return true;
+	if (is_device) {
+		row->verified = device_of_mount(&view, &dev_major, &dev_minor, NULL) == STATUS_OK &&
+				volume->target.dev_major == dev_major &&
+				volume->target.dev_minor == dev_minor;
+	} else if (volume) {
+		wanted.read_only = volume->target.read_only;
+		wanted.exec = volume->target.exec;
+		wanted.propagation = volume->target.propagation;
+		row->verified = published && volume->target.dev_major == view.dev_major &&
+				volume->target.dev_minor == view.dev_minor &&
+				verify_publish(&wanted, &reply, &view, NULL) == STATUS_OK;
+	}
+	return put_text(&row->options, view.options);
+}
+
+static bool put_stale(mount_row *row, const struct stale *stale)
+{
+	char text[STALE_TEXT_SIZE];
+
+	stale_text(stale, row->path, row->alloc_id, text);
+	return put_text(&row->stale, text);
+}
+
+static bool put_record_mounts(report *pb, const struct report_facts *facts, const struct alloc_record *record,
+			      const struct tables *tables)
+{
+	for (uint8_t i = 0; i < record->alloc.n_volumes; i++) {
+		const struct volume_record *volume = &record->volumes[i];
+		const struct picture_mount *published =
+			facts->picture ? picture_published(facts->picture, record->alloc.id, i) : NULL;
+		mount_row *row;
+
+		if (volume->state != VOLUME_PUBLISHED)
+			continue;
+		row = mount_add(pb);
+		if (!row || !put_text(&row->volume_id, volume->target.volume_id) ||
+		    !put_text(&row->namespace_, volume->target.namespace) ||
+		    !put_text(&row->alloc_id, record->alloc.id) ||
+		    !put_text(&row->path, record->alloc.published[i].path) ||
+		    !put_device(&row->device, volume->target.dev_major, volume->target.dev_minor) ||
+		    !put_stale(row, facts->stale) || !put_propagation(row, published) ||
+		    !put_view(row, tables, volume, published))
+			return false;
+	}
+	return true;
+}
+
+static bool put_unknown(report *pb, const struct report_facts *facts, const struct picture_mount *mount,
+			const struct tables *tables)
+{
+	char volume[sizeof("unknown, staged as ") + MH_LABEL_SIZE] = "unknown";
+	char path[ALLOC_PATH_MAX + 1] = "";
+	mount_row *row = mount_add(pb);
+
+	if (mount->alloc[0] == '\0')
+		(void)str_format(volume, sizeof(volume), "unknown, staged as %s", mount->volume);
+	else
+		(void)str_format(path, sizeof(path), "%s/%s/%u",
+				 helper_client_info(facts->helper)->publish_base, mount->alloc, mount->slot);
+	return row && put_text(&row->volume_id, volume) && put_text(&row->alloc_id, mount->alloc) &&
+	       put_text(&row->path, path) && put_device(&row->device, mount->dev_major, mount->dev_minor) &&
+	       put_propagation(row, mount) && put_view(row, tables, NULL, mount);
+}
+
+static bool put_unknowns(report *pb, const struct report_facts *facts, const struct tables *tables)
+{
+	struct picture_mount *mount = NULL;
+
+	if (!facts->picture)
+		return true;
+	while ((mount = picture_next_published(facts->picture, mount))) {
+		if (!allocs_know_publish(facts->allocs, mount->alloc, mount->slot) &&
+		    !put_unknown(pb, facts, mount, tables))
+			return false;
+	}
+	while ((mount = picture_next_staged(facts->picture, mount))) {
+		if (!allocs_know_stage(facts->allocs, mount->volume) &&
+		    !put_unknown(pb, facts, mount, tables))
+			return false;
+	}
+	return true;
+}
+
+static bool put_mounts(report *pb, const struct report_facts *facts)
+{
+	const struct helper_info *helper = helper_client_info(facts->helper);
+	const struct tables tables = {.published = refreshed(facts->mounts, helper->publish_base),
+				      .staged = refreshed(facts->stage_mounts, helper->stage_base)};
+	const struct alloc_runner *runner = NULL;
+	size_t n = allocs_count(facts->allocs) * ALLOC_VOLUMES_MAX;
+
+	if (facts->picture)
+		n += facts->picture->n_published + facts->picture->n_staged;
+	pb->mounts = calloc(n + 1, sizeof(void *));
+	if (!pb->mounts)
+		return false;
+	while ((runner = allocs_next(facts->allocs, runner))) {
+		if (!put_record_mounts(pb, facts, alloc_runner_record(runner), &tables))
+			return false;
+	}
+	return put_unknowns(pb, facts, &tables);
+}
+
+static bool put_operation(report *pb, const char *alloc_id, const struct alloc_runner_info *info)
+{
+	operation_row *row;
+
+	if (!info->step)
+		return true;
+	row = malloc(sizeof(*row));
+	if (!row)
+		return false;
+	holdfast__v1__agent_operation__init(row);
+	pb->operations[pb->n_operations++] = row;
+	row->since_ms = info->since_ms;
+	row->deadline_ms = info->deadline_ms;
+	row->attempts = info->attempts;
+	return put_text(&row->volume_id, info->volume_id) && put_text(&row->alloc_id, alloc_id) &&
+	       put_text(&row->step, info->step) && put_text(&row->last_error, info->last_error);
+}
+
+static struct alloc_runner_info release_row(const struct release *release)
+{
+	struct alloc_runner_info info = {.last_error = "", .volume_id = release_volume_id(release)};
+	struct volume_task_info task;
+
+	info.step = "release";
+	if (!release_info(release, &task))
+		return info;
+	info.step = task.step;
+	info.since_ms = task.since_ms;
+	info.deadline_ms = task.next_try_ms;
+	info.attempts = task.attempts;
+	info.last_error = task.last_error;
+	return info;
+}
+
+static bool put_operations(report *pb, const struct allocs *allocs)
+{
+	const struct alloc_runner *runner = NULL;
+	const struct release *release = NULL;
+	struct alloc_runner_info info;
+
+	pb->operations = calloc(allocs_count(allocs) + RELEASES_MAX, sizeof(void *));
+	if (!pb->operations)
+		return false;
+	while ((runner = allocs_next(allocs, runner))) {
+		info = alloc_runner_info(runner);
+		if (!put_operation(pb, alloc_runner_record(runner)->alloc.id, &info))
+			return false;
+	}
+	while ((release = allocs_next_release(allocs, release))) {
+		info = release_row(release);
+		if (!put_operation(pb, release_alloc_id(release), &info))
+			return false;
+	}
+	return true;
+}
+
+static bool put_problems(report *pb, const struct report_facts *facts)
+{
+	pb->problems = calloc(facts->n_problems + 1, sizeof(char *));
+	if (!pb->problems)
+		return false;
+	for (size_t i = 0; i < facts->n_problems; i++) {
+		pb->problems[i] = strdup(facts->problems[i]);
+		if (!pb->problems[i])
+			return false;
+		pb->n_problems++;
+	}
+	return true;
+}
+
+report *report_make(const struct report_facts *facts)
+{
+	const struct session_info *session = facts->session;
+	report *pb = malloc(sizeof(*pb));
+
+	if (!pb)
+		return NULL;
+	holdfast__v1__get_agent_status_response__init(pb);
+	pb->connected = session->is_up;
+	pb->connected_since_ms = session->since_ms;
+	pb->receipts_pending = (uint32_t)receipts_count(facts->receipts);
+	if (put_text(&pb->version, facts->version) && put_text(&pb->node_id, facts->node_id) &&
+	    put_text(&pb->cluster, facts->cluster) && put_text(&pb->boot_id, facts->boot_id) &&
+	    put_text(&pb->server, facts->server) &&
+	    put_text(&pb->last_session_error,
+		     session->last_error.status != STATUS_OK ? session->last_error.msg : "") &&
+	    put_helper(pb, facts->helper) && put_allocs(pb, facts->allocs) && put_mounts(pb, facts) &&
+	    put_operations(pb, facts->allocs) && put_problems(pb, facts) &&
+	    report_put_plugins(pb, facts->plugins) && drain_report(facts->drain, &pb->drain))
+		return pb;
+	protobuf_c_message_free_unpacked(&pb->base, NULL);
+	return NULL;
+}

@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "log/log.h"
+#include "model/claim.h"
+#include "rpc/wakeup.h"
+#include "unit/task_call.h"
+#include "unit/task_internal.h"
+#include "unit/task_log.h"
+#include "unit/task_text.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/param.h>
+#include <sys/queue.h>
+
+static int on_due(sd_event_source *source, uint64_t usec, void *userdata);
+
+static void look_in(struct task *task, uint64_t delay_us)
+{
+	struct error failure;
+	const struct log_ctx ctx = {
+		.alloc = task->alloc_id, .unit = task->unit, .op = "unit", .err = &failure};
+
+	if (wakeup_arm(task->tasks->event, &task->timer, delay_us, on_due, task, &failure) != STATUS_OK)
+		log_ctx(LOG_ERR, &ctx, "unit %s is not looked at by the clock any more", task->unit);
+}
+
+static void look_soon(struct task *task)
+{
+	if (task->call != CALL_NONE)
+		task->is_dirty = true;
+	else if (!task->is_soon) {
+		task->is_soon = true;
+		look_in(task, TASK_LOOK_SPACING_MS * USEC_PER_MSEC);
+	}
+}
+
+static int64_t stop_deadline_ms(const struct task *task)
+{
+	uint64_t timeout_ms = task->stop_timeout_ms;
+
+	if (task->state != TASK_STOPPING)
+		return 0;
+	if (timeout_ms == 0)
+		timeout_ms = task->view.stop_timeout_us / USEC_PER_MSEC;
+	if (timeout_ms == 0 || timeout_ms >= UINT64_MAX / USEC_PER_MSEC)
+		return 0;
+	return task->since_ms + (int64_t)MIN(timeout_ms, (uint64_t)INT32_MAX);
+}
+
+static void look_later(struct task *task)
+{
+	int64_t deadline_ms = stop_deadline_ms(task), now_ms = clock_realtime_ms();
+	uint64_t delay_us = TASK_LOOK_INTERVAL_S * USEC_PER_SEC;
+
+	if (deadline_ms > now_ms)
+		delay_us = MIN(delay_us, (uint64_t)(deadline_ms + 1 - now_ms) * USEC_PER_MSEC);
+	look_in(task, delay_us);
+}
+
+static void tell(const struct task *task, enum log_event event, const struct error *err)
+{
+	task_log(&(struct task_told){
+		.event = event,
+		.unit = task->unit,
+		.alloc_id = task->alloc_id,
+		.invocation = event == LOG_EVENT_UNIT_RUNS ? task->invocation : NULL,
+		.err = err,
+	});
+}
+
+static void trouble(struct task *task, const struct error *err)
+{
+	bool is_news = !str_eq(task->last_error.msg, err->msg);
+
+	task->last_error = *err;
+	if (!is_news)
+		return;
+	tell(task, LOG_EVENT_UNIT_WAITS, err);
+	task->events->on_trouble(err, task->userdata);
+}
+
+static void enter(struct task *task, enum task_state state)
+{
+	bool is_same_work = (task->state == TASK_STOPPING) == (state == TASK_STOPPING) &&
+			    (task->state >= TASK_RUNNING) == (state >= TASK_RUNNING);
+
+	if (task->state == state)
+		return;
+	task->state = state;
+	if (is_same_work)
+		return;
+	task->since_ms = clock_realtime_ms();
+	task->last_error = (struct error){0};
+	backoff_reset(&task->backoff);
+	(void)str_format(task->step, sizeof(task->step), "%s unit %s",
+			 state == TASK_STOPPING ? "stop" : "start", task->unit);
+}
+
+/* --- what is told --- */
+
+static void tell_failed(struct task *task, const struct error *refused)
+{
+	struct error err;
+
+	if (refused)
+		err = *refused;
+	else
+		task_text_failed(task->unit, &task->view, task->job_result, &err);
+	tell(task, refused ? LOG_EVENT_UNIT_REFUSED : LOG_EVENT_UNIT_FAILED, &err);
+	task->events->on_over(&err, task->userdata);
+}
+
+static void tell_refused(struct task *task)
+{
+	struct error err;
+
+	task_text_foreign(task->unit, &task->view, &err);
+	tell(task, LOG_EVENT_UNIT_REFUSED, &err);
+	task->events->on_over(&err, task->userdata);
+}
+
+static void tell_runs(struct task *task, bool is_first)
+{
+	if (!is_first && str_eq(task->invocation, task->view.invocation))
+		return;
+	(void)str_copy(task->invocation, sizeof(task->invocation), task->view.invocation);
+	tell(task, LOG_EVENT_UNIT_RUNS, NULL);
+	task->events->on_runs(task->invocation, task->userdata);
+}
+
+/* --- calls --- */
+
+static void begin_start(struct task *task);
+static void begin_stop(struct task *task);
+
+static void ask_stop(struct task *task)
+{
+	bool is_going = task->view.active == TASK_ACTIVE_DEACTIVATING || task->view.has_job;
+
+	if (task->is_stop_taken && is_going)
+		return;
+	if (task->is_stop_taken) {
+		task->is_stop_taken = false; /* it came back */
+		look_in(task, backoff_next(&task->backoff, backoff_random()));
+		return;
+	}
+	begin_stop(task);
+}
+
+/* @refused why a start was refused, or NULL. The task may be gone afterwards. */
+static void feed(struct task *task, enum task_event event, const struct error *refused)
+{
+	struct task_step step = task_step(task->state, event);
+	bool was_running = task->state == TASK_RUNNING;
+
+	enter(task, step.state);
+	switch (step.action) {
+	case TASK_DO_JOURNAL:
+		task->is_journalling = true;
+		(void)str_copy(task->invocation, sizeof(task->invocation), task->view.invocation);
+		task->events->on_start(task->invocation, task->userdata);
+		return;
+	case TASK_DO_START:
+		begin_start(task);
+		return;
+	case TASK_DO_STOP:
+		ask_stop(task);
+		return;
+	case TASK_DO_RUNS:
+		tell_runs(task, !was_running);
+		return;
+	case TASK_DO_REFUSE:
+		tell_refused(task);
+		return;
+	case TASK_DO_FAILED:
+		tell_failed(task, refused);
+		return;
+	case TASK_DO_ENDED:
+		tell(task, LOG_EVENT_UNIT_ENDED, NULL);
+		task->events->on_over(NULL, task->userdata);
+		return;
+	case TASK_DO_STOPPED:
+		tell(task, LOG_EVENT_UNIT_STOPPED, NULL);
+		task->events->on_stopped(task->userdata);
+		return;
+	case TASK_DO_NOTHING:
+	case TASK_ACTION_N:
+		return;
+	}
+}
+
+static void end_call(struct task *task)
+{
+	task->call = CALL_NONE;
+	task->call_slot = sd_bus_slot_unref(task->call_slot);
+}
+
+static void try_again(struct task *task, const struct error *err)
+{
+	trouble(task, err);
+	look_in(task, backoff_next(&task->backoff, backoff_random()));
+}
+
+static int on_started(sd_bus_message *message, void *userdata, sd_bus_error *error)
+{
+	struct task *task = userdata;
+	struct error err;
+	bool is_final;
+
+	end_call(task);
+	if (task_call_job(message, task->unit, task->job, sizeof(task->job), &is_final, &err) == STATUS_OK) {
+		task->last_error = (struct error){0};
+		look_soon(task);
+	} else if (is_final) {
+		look_soon(task);
+		feed(task, TASK_EVENT_START_REFUSED, &err);
+	} else {
+		task->is_start_unsure = true;
+		try_again(task, &err);
+		feed(task, TASK_EVENT_START_UNSURE, NULL);
+	}
+	return 0;
+}
+
+static int on_stopped(sd_bus_message *message, void *userdata, sd_bus_error *error)
+{
+	struct task *task = userdata;
+	char job[JOB_PATH_SIZE];
+	struct error err;
+	bool is_final;
+
+	end_call(task);
+	if (task_call_job(message, task->unit, job, sizeof(job), &is_final, &err) != STATUS_OK) {
+		if (is_final)
+			task->is_start_unsure = false;
+		try_again(task, &err);
+		return 0;
+	}
+	task->is_stop_taken = true;
+	task->is_start_unsure = false; /* both were asked on one connection, in this order */
+	look_soon(task);
+	return 0;
+}
+
+static void begin_job(struct task *task, enum task_call call)
+{
+	sd_bus *bus = task_bus_get(task->tasks->bus);
+	const char *verb = call == CALL_START ? "StartUnit" : "StopUnit";
+	/* a start must not undo what an operator or a shutdown has asked for; a stop must undo any start */
+	const char *mode = call == CALL_START ? "fail" : "replace";
+	struct error err;
+	int r = -ENOTCONN;
+
+	if (bus)
+		r = task_call_unit(bus, verb, task->unit, mode, call == CALL_START ? on_started : on_stopped,
+				   task, &task->call_slot);
+	if (r >= 0) {
+		task->call = call;
+		return;
+	}
+	(void)error_set(&err, STATUS_UNAVAILABLE, r, "cannot ask systemd to %s", task->step);
+	try_again(task, &err);
+	if (call == CALL_START)
+		feed(task, TASK_EVENT_START_UNSURE, NULL);
+}
+
+static void begin_start(struct task *task)
+{
+	task->job[0] = task->job_result[0] = '\0';
+	begin_job(task, CALL_START);
+}
+
+static void begin_stop(struct task *task)
+{
+	begin_job(task, CALL_STOP);
+}
+
+/* --- looks --- */
+
+static void note_late(struct task *task)
+{
+	int64_t deadline_ms = stop_deadline_ms(task);
+	struct error err;
+
+	if (task->state != TASK_STOPPING || deadline_ms == 0 || clock_realtime_ms() < deadline_ms)
+		return;
+	task_text_late(task->unit, &task->view, &err);
+	trouble(task, &err);
+}
+
+static enum task_event see(const struct task *task)
+{
+	const char *before = task->state == TASK_RUNNING ? "" : task->invocation;
+	enum task_event event = task_see(&task->view, before, task->has_run);
+
+	/* what may yet come is stopped before it comes */
+	if (task->state == TASK_STOPPING && task->is_start_unsure && task_view_is_down(&task->view))
+		return TASK_SEES_QUEUED;
+	return event;
+}
+
+static int on_looked(sd_bus_message *message, void *userdata, sd_bus_error *error)
+{
+	struct task *task = userdata;
+	struct error err;
+	enum status status = task_call_view(message, task->unit, &task->view, &err);
+
+	end_call(task);
+	if (status != STATUS_OK) {
+		task->is_look_failed = true;
+		try_again(task, &err);
+		return 0;
+	}
+	if (task->is_look_failed) {
+		task->is_look_failed = false;
+		task->last_error = (struct error){0};
+		backoff_reset(&task->backoff);
+	}
+	look_later(task);
+	if (task->is_dirty)
+		look_soon(task);
+	note_late(task);
+	feed(task, see(task), NULL);
+	return 0;
+}
+
+static int on_due(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct task *task = userdata;
+	sd_bus *bus = task_bus_get(task->tasks->bus);
+	struct error err;
+	int r;
+
+	wakeup_disarm(&task->timer);
+	task->is_soon = false;
+	if (task->is_stop_wanted && task->state != TASK_STOPPING) {
+		look_soon(task);
+		feed(task, TASK_EVENT_STOP, NULL);
+		return 0;
+	}
+	if (!bus) { /* on_up() looks */
+		if (task_bus_error(task->tasks->bus)->status != STATUS_OK)
+			trouble(task, task_bus_error(task->tasks->bus));
+		return 0;
+	}
+	if (task->call != CALL_NONE || task->is_journalling)
+		return 0;
+	task->is_dirty = false;
+	r = task_call_look(bus, task->path, on_looked, task, &task->call_slot);
+	if (r >= 0) {
+		task->call = CALL_LOOK;
+		return 0;
+	}
+	(void)error_set(&err, STATUS_UNAVAILABLE, r, "cannot ask systemd about unit %s", task->unit);
+	try_again(task, &err);
+	return 0;
+}
+
+static int on_job_removed(sd_bus_message *message, void *userdata, sd_bus_error *error)
+{
+	struct task *task = userdata;
+	const char *job, *unit, *result;
+	uint32_t id;
+
+	if (task->job[0] == '\0' || !task_bus_is_from_systemd(task->tasks->bus, message) ||
+	    sd_bus_message_read(message, "uoss", &id, &job, &unit, &result) < 0 || !str_eq(job, task->job))
+		return 0;
+	str_copy_text(task->job_result, sizeof(task->job_result), result);
+	look_soon(task);
+	return 0;
+}
+
+static int on_changed(sd_bus_message *message, void *userdata, sd_bus_error *error)
+{
+	struct task *task = userdata;
+
+	char invocation[TASK_INVOCATION_SIZE];
+
+	if (!task_bus_is_from_systemd(task->tasks->bus, message))
+		return 0;
+	task_view_read_invocation(message, invocation);
+	if (task->state == TASK_STARTING && invocation[0] != '\0' && !str_eq(invocation, task->invocation))
+		task->has_run = true;
+	look_soon(task);
+	return 0;
+}
+
+/* --- the connection --- */
+
+void task_attach(struct task *task)
+{
+	sd_bus *bus = task_bus_get(task->tasks->bus);
+	int r = 0;
+
+	if (!bus)
+		return;
+	if (!task->job_match)
+		r = sd_bus_match_signal_async(bus, &task->job_match, SYSTEMD_NAME, SYSTEMD_PATH,
+					      SYSTEMD_MANAGER, "JobRemoved", on_job_removed, NULL, task);
+	if (r >= 0 && !task->change_match)
+		r = sd_bus_match_signal_async(bus, &task->change_match, SYSTEMD_NAME, task->path,
+					      "org.freedesktop.DBus.Properties", "PropertiesChanged",
+					      on_changed, NULL, task);
+	if (r < 0)
+		log_ctx(LOG_WARNING,
+			&(struct log_ctx){.alloc = task->alloc_id, .unit = task->unit, .op = "unit"},
+			"unit %s is only looked at by the clock", task->unit);
+	look_soon(task);
+}
+
+void task_detach(struct task *task)
+{
+	bool was_start = task->call == CALL_START;
+
+	end_call(task);
+	task->job_match = sd_bus_slot_unref(task->job_match);
+	task->change_match = sd_bus_slot_unref(task->change_match);
+	task->is_stop_taken = false;
+	if (!was_start)
+		return;
+	task->is_start_unsure = true;
+	feed(task, TASK_EVENT_START_UNSURE, NULL);
+}
+
+enum status task_new(struct tasks *tasks, const struct task_request *request, struct task **ret,
+		     struct error *err)
+{
+	enum status status = request->state == TASK_FIRST ? tasks_check(tasks, request, err) : STATUS_OK;
+	struct task *task;
+
+	if (status != STATUS_OK)
+		return status;
+	task = calloc(1, sizeof(*task));
+	if (!task || sd_bus_path_encode(SYSTEMD_PATH "/unit", request->unit, &task->path) < 0) {
+		free(task);
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot run unit %s", request->unit);
+	}
+	task->tasks = tasks;
+	task->events = request->events;
+	task->userdata = request->userdata;
+	task->stop_timeout_ms = request->stop_timeout_ms;
+	task->state = TASK_OVER; /* so that it enters */
+	task->view.stop_timeout_us = UINT64_MAX;
+	task->backoff = (struct backoff)BACKOFF_INIT(TASK_RETRY_MIN_MS * USEC_PER_MSEC,
+						     TASK_RETRY_MAX_MS * USEC_PER_MSEC);
+	(void)str_copy(task->unit, sizeof(task->unit), request->unit);
+	(void)str_copy(task->alloc_id, sizeof(task->alloc_id), request->alloc_id);
+	(void)str_copy(task->invocation, sizeof(task->invocation), request->invocation);
+	enter(task, request->state);
+	task->is_stop_wanted = request->state == TASK_STOPPING;
+	LIST_INSERT_HEAD(&tasks->all, task, entry);
+	task_bus_want(tasks->bus);
+	task_attach(task);
+	look_soon(task);
+	*ret = task;
+	return STATUS_OK;
+}
+
+void task_go(struct task *task)
+{
+	task->is_journalling = false;
+	if (task->state == TASK_FIRST && !task->is_stop_wanted)
+		feed(task, TASK_EVENT_JOURNALLED, NULL);
+}
+
+void task_stop(struct task *task)
+{
+	if (task->is_stop_wanted)
+		return;
+	task->is_stop_wanted = true;
+	task->is_soon = true;
+	look_in(task, 0);
+}
+
+struct task_info task_info(const struct task *task)
+{
+	return (struct task_info){
+		.step = task->step,
+		.since_ms = task->since_ms,
+		.deadline_ms = stop_deadline_ms(task),
+		.attempts = task->backoff.attempts,
+		.last_error = task->last_error.status == STATUS_OK ? "" : task->last_error.msg,
+	};
+}
+
+void task_free(struct task *task)
+{
+	if (!task)
+		return;
+	LIST_REMOVE(task, entry);
+	end_call(task);
+	sd_bus_slot_unref(task->job_match);
+	sd_bus_slot_unref(task->change_match);
+	wakeup_disarm(&task->timer);
+	free(task->path);
+	free(task);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What is to be done about the unit of an allocation: (state, what is seen of it) -> (state, action). Pure.
+ *
+ *   first ── idle: journal ── journalled: start ──> starting ── active ──> running ──> over
+ *   resumed ── idle: start ──────────────────────────^  │                    │
+ *   any ── stop wanted ──> stopping ── down ──> over <──┴── failed, ended ───┘
+ *
+ * What is not known changes nothing. */
+
+#include "unit/task_view.h"
+
+enum task_state {
+	TASK_FIRST,    /* nothing was asked of the unit: nobody else may have started it */
+	TASK_RESUMED,  /* a start was journalled; it may have been asked for, or not */
+	TASK_STARTING, /* it was asked for */
+	TASK_RUNNING,
+	TASK_STOPPING, /* until it has no process */
+	TASK_OVER,
+	TASK_STATE_N,
+};
+
+enum task_event {
+	TASK_SEES_UNKNOWN,
+	TASK_SEES_ABSENT, /* there is no such unit, or it cannot be started */
+	TASK_SEES_IDLE,	  /* down, and as it was before */
+	TASK_SEES_QUEUED, /* down, with a job that waits */
+	TASK_SEES_ENDED,  /* down, and it has run since */
+	TASK_SEES_FAILED, /* likewise */
+	TASK_SEES_COMING,
+	TASK_SEES_RESTARTING,
+	TASK_SEES_ACTIVE,
+	TASK_SEES_GOING,
+	TASK_EVENT_JOURNALLED,	  /* that it is to be started */
+	TASK_EVENT_START_REFUSED, /* it was not, and will not be */
+	TASK_EVENT_START_UNSURE,  /* no answer, or one that says to try again */
+	TASK_EVENT_STOP,	  /* wanted */
+	TASK_EVENT_N,
+};
+
+enum task_action {
+	TASK_DO_NOTHING,
+	TASK_DO_JOURNAL, /* that it is to be started, with the invocation of before */
+	TASK_DO_START,
+	TASK_DO_STOP,	 /* unless that was asked for already */
+	TASK_DO_RUNS,	 /* tell: it is active */
+	TASK_DO_REFUSE,	 /* tell: somebody else has started it */
+	TASK_DO_FAILED,	 /* tell: as the view says */
+	TASK_DO_ENDED,	 /* tell: by itself, with success */
+	TASK_DO_STOPPED, /* tell: it has no process any more */
+	TASK_ACTION_N,
+};
+
+struct task_step {
+	enum task_state state;
+	enum task_action action;
+};
+
+struct task_step task_step(enum task_state state, enum task_event event);
+
+/** @view as an event of a task that was started when @before was the unit's invocation, or is running
+ * (@before empty). @has_run it is known to have run since, although systemd may have forgotten that. */
+enum task_event task_see(const struct task_view *view, const char *before, bool has_run);
+
+/** "first", "starting", ... */
+const char *task_state_name(enum task_state state);

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "volume/guard.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "volume/csi_volume.h"
+#include "volume/task.h"
+
+#include <string.h>
+
+void volume_guard_begin(struct volume_task *task, pid_t plugin)
+{
+	task->called_since = plugin_process_now();
+	task->called = plugin_process_find(plugin);
+}
+
+static struct lost_call *lost_of(const struct volume_task *task)
+{
+	return volume_touches_lost(&task->manager->touches, task->target.wire_volume);
+}
+
+void volume_guard_lost(struct volume_task *task)
+{
+	struct lost_call *lost = lost_of(task);
+
+	if (!lost)
+		return;
+	/* of several the first began earliest */
+	if (!lost->is_open)
+		lost->from = task->called_since;
+	lost->is_open = true;
+	lost->to = 0;
+	lost->plugin = task->called;
+	lost->since_us = lost->changed_us = clock_monotonic_us();
+}
+
+/* @ret_folder of the volume, which staging and targets are in */
+static enum status look(struct volume_task *task, struct csi_volume_paths *ret_paths,
+			const struct mount_table **ret_table, char ret_folder[static CSI_VOLUME_PATH_SIZE],
+			struct error *err)
+{
+	struct volume_manager *manager = task->manager;
+	const struct volume_target *target = &task->target;
+	enum status status = csi_volume_paths(helper_client_info(manager->helper)->stage_base,
+					      target->wire_volume, target->read_only, ret_paths, err);
+
+	if (status != STATUS_OK)
+		return status;
+	(void)str_copy(ret_folder, CSI_VOLUME_PATH_SIZE, ret_paths->staging);
+	*strrchr(ret_folder, '/') = '\0';
+	return volume_stage_table(manager, ret_table, err);
+}
+
+/* A server in user space names what it has mounted, and stays: has it, and nothing else, been mounted at each
+ * path that it names? */
+static bool has_mounted(const struct plugin_children *children, const struct mount_table *table,
+			const char *folder)
+{
+	const char *at = children->arguments, *end = at + children->n_arguments;
+	struct mount_count count;
+
+	if (children->n_naming != 1 || children->n_arguments == sizeof(children->arguments))
+		return false;
+	while ((at = memmem(at, (size_t)(end - at), folder, strlen(folder))) != NULL) {
+		mount_table_count(table, at, &count);
+		if (count.here != 1 || count.stacked[0] != '\0')
+			return false;
+		at += strlen(at);
+	}
+	return true;
+}
+
+static bool is_over(uint64_t since_us, unsigned int ms)
+{
+	return clock_monotonic_us() >= since_us + ms * USEC_PER_MSEC;
+}
+
+static void note_changes(struct lost_call *lost, const struct mount_table *table, const char *folder)
+{
+	struct mount_count count;
+
+	mount_table_count(table, folder, &count);
+	if (count.below == lost->n_mounts)
+		return;
+	lost->n_mounts = count.below;
+	lost->changed_us = clock_monotonic_us();
+}
+
+/* Why it is to be waited for what a lost call left; NULL: it is not. @ret_pid 0: for no process */
+static const char *why_wait(const struct lost_call *lost, const struct plugin_children *children,
+			    const struct mount_table *table, const char *folder, pid_t plugin, pid_t *ret_pid)
+{
+	bool is_alive = plugin_process_is_alive(&lost->plugin);
+	bool is_quiet = is_over(lost->changed_us, GUARD_QUIET_MS);
+
+	*ret_pid = children->pid;
+	if (children->n_naming > 0 && !(is_quiet && has_mounted(children, table, folder)))
+		return "a process that names the volume's folder began during that call and has not ended";
+	if (is_over(lost->since_us, GUARD_WAIT_MS))
+		return NULL;
+	if (!is_alive && children->n_session > 0)
+		return "the plugin has died in it, and a process of its session has not ended";
+	*ret_pid = lost->plugin.pid;
+	if (is_alive && plugin != 0 && plugin != lost->plugin.pid)
+		return "the process of the plugin that was called has been replaced and has not ended";
+	if (lost->plugin.pid == 0 && !lost->is_from_before && !is_quiet)
+		return "nothing is known of the plugin's process, and mounts may still change";
+	return NULL;
+}
+
+static void say_wait(const struct volume_task *task, const struct plugin_children *children, const char *why,
+		     pid_t pid, const char *folder, struct error *err)
+{
+	const char *name = children->pid == pid ? children->name : task->target.profile;
+
+	if (pid == 0)
+		(void)error_set(err, STATUS_ABORTED, 0,
+				"volume %s: plugin %s is not called yet: a call before had no answer; %s",
+				task->target.volume_id, task->target.profile, why);
+	else
+		(void)error_set(err, STATUS_ABORTED, 0,
+				"volume %s: plugin %s is not called yet: a call before had no answer; %s "
+				"(pid %d, %s), and may mount below %s. Look: ps -fp %d",
+				task->target.volume_id, task->target.profile, why, (int)pid, name, folder,
+				(int)pid);
+}
+
+enum status volume_guard_wait(struct volume_task *task, pid_t plugin, struct error *err)
+{
+	struct lost_call *lost = lost_of(task);
+	char folder[CSI_VOLUME_PATH_SIZE];
+	struct plugin_children children;
+	struct csi_volume_paths paths;
+	const struct mount_table *table;
+	enum status status;
+	const char *why;
+	pid_t pid;
+
+	if (!lost || !lost->is_open)
+		return STATUS_OK;
+	status = look(task, &paths, &table, folder, err);
+	if (status != STATUS_OK)
+		return status;
+	note_changes(lost, table, folder);
+	if (lost->to == 0 && !plugin_process_is_alive(&lost->plugin))
+		lost->to = plugin_process_now();
+	plugin_process_children(&lost->plugin, lost->from, lost->to != 0 ? lost->to : UINT64_MAX, folder,
+				&children);
+	why = why_wait(lost, &children, table, folder, plugin, &pid);
+	if (why) {
+		say_wait(task, &children, why, pid, folder, err);
+		return STATUS_ABORTED;
+	}
+	/* one that lives may have a child for that call later, too */
+	lost->is_open = plugin_process_is_alive(&lost->plugin);
+	return STATUS_OK;
+}
+
+static enum status refuse(const struct volume_task *task, enum csi_method method, const char *path, size_t n,
+			  struct error *err)
+{
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "volume %s: %zu mounts stand at %s, where plugin %s was to make one: %s is not "
+			 "called, as it could "
+			 "delete what is below the uppermost. Look: findmnt %s; then umount %s, once for "
+			 "each that is too "
+			 "many",
+			 task->target.volume_id, n, path, task->target.profile, csi_method_info(method)->name,
+			 path, path);
+}
+
+/* A target has one mount and none below it. Staging is the plugin's to use, but no path in it has two. */
+static enum status check(struct volume_task *task, bool is_target, enum csi_method method, struct error *err)
+{
+	char folder[CSI_VOLUME_PATH_SIZE];
+	const struct mount_table *table;
+	struct csi_volume_paths paths;
+	struct mount_count count;
+	const char *path;
+	enum status status = look(task, &paths, &table, folder, err);
+
+	if (status != STATUS_OK)
+		return status;
+	path = is_target ? paths.target : paths.staging;
+	mount_table_count(table, path, &count);
+	if (count.here > 1 || (is_target && count.below > 0))
+		return refuse(task, method, path, count.here + count.below, err);
+	if (count.stacked[0] != '\0')
+		return refuse(task, method, count.stacked, 2, err);
+	return STATUS_OK;
+}
+
+enum status volume_guard_before(struct volume_task *task, enum csi_method method, struct error *err)
+{
+	if (method != CSI_NODE_UNPUBLISH_VOLUME && method != CSI_NODE_UNSTAGE_VOLUME)
+		return STATUS_OK;
+	return check(task, method == CSI_NODE_UNPUBLISH_VOLUME, method, err);
+}
+
+enum status volume_guard_after(struct volume_task *task, enum csi_method method, struct error *err)
+{
+	struct lost_call *lost = lost_of(task);
+	bool is_repeated = task->backoff.attempts > 0 || (lost && lost->since_us != 0);
+
+	if (method != CSI_NODE_PUBLISH_VOLUME && method != CSI_NODE_STAGE_VOLUME)
+		return STATUS_OK;
+	/* what begins from here on is not of the lost call any more */
+	if (lost && lost->is_open && lost->to == 0)
+		lost->to = task->called_since;
+	if (!is_repeated)
+		return STATUS_OK;
+	return check(task, method == CSI_NODE_PUBLISH_VOLUME, CSI_NODE_UNPUBLISH_VOLUME, err);
+}

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "volume/manager.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "rpc/wakeup.h"
+#include "volume/pause.h"
+#include "volume/plugin.h"
+#include "volume/task.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+DEFINE_CLEANUP(struct volume_manager, volume_manager_free)
+
+static int compare_queues(const struct volume_queue *a, const struct volume_queue *b)
+{
+	return strcmp(a->wire_volume, b->wire_volume);
+}
+
+TREE_GENERATE(volume_queues, volume_queue, entry, compare_queues)
+
+static void kick(struct volume_manager *manager)
+{
+	/* cannot fail for a source that exists */
+	(void)sd_event_source_set_enabled(manager->dispatch, SD_EVENT_ONESHOT);
+}
+
+static struct volume_queue *queue_get(struct volume_manager *manager, const char *wire_volume)
+{
+	struct volume_queue key = {0};
+	struct volume_queue *queue;
+
+	(void)str_copy(key.wire_volume, sizeof(key.wire_volume), wire_volume);
+	queue = RB_FIND(volume_queues, &manager->queues, &key);
+	if (queue)
+		return queue;
+	queue = calloc(1, sizeof(*queue));
+	if (!queue)
+		return NULL;
+	memcpy(queue->wire_volume, key.wire_volume, sizeof(queue->wire_volume));
+	TAILQ_INIT(&queue->waiting);
+	RB_INSERT(volume_queues, &manager->queues, queue);
+	return queue;
+}
+
+/* What waits may have its turn as soon as nothing is under way. */
+static void queue_note(struct volume_manager *manager, struct volume_queue *queue)
+{
+	if (queue->is_ready || queue->current || TAILQ_EMPTY(&queue->waiting))
+		return;
+	queue->is_ready = true;
+	TAILQ_INSERT_TAIL(&manager->ready, queue, ready);
+	kick(manager);
+}
+
+static struct volume_queue *ready_take(struct volume_manager *manager)
+{
+	struct volume_queue *queue = TAILQ_FIRST(&manager->ready);
+
+	if (queue) {
+		TAILQ_REMOVE(&manager->ready, queue, ready);
+		queue->is_ready = false;
+	}
+	return queue;
+}
+
+static void queue_put(struct volume_manager *manager, struct volume_queue *queue)
+{
+	if (queue->n_tasks > 0) {
+		queue_note(manager, queue);
+		return;
+	}
+	if (queue->is_ready)
+		TAILQ_REMOVE(&manager->ready, queue, ready);
+	RB_REMOVE(volume_queues, &manager->queues, queue);
+	free(queue);
+}
+
+/* Out of the queue and away; the callback is the caller's to run. */
+static void task_free(struct volume_task *task)
+{
+	struct volume_manager *manager = task->manager;
+	struct volume_queue *queue = task->queue;
+
+	wakeup_disarm(&task->timer);
+	path_probe_cancel(task->probe);
+	volume_plugin_stop(task);
+	secret_message_unref(task->target.details);
+	secret_message_unref(task->expansion);
+	if (queue->current == task)
+		queue->current = NULL;
+	LIST_REMOVE(task, all);
+	manager->n_tasks--;
+	queue->n_tasks--;
+	queue_put(manager, queue);
+	free(task);
+}
+
+void volume_task_finish(struct volume_task *task, const struct volume_mounted *mounted,
+			const struct error *err)
+{
+	volume_expanded_fn *expanded = task->expanded;
+	volume_done_fn *done = task->done;
+	void *userdata = task->userdata;
+	int64_t bytes = task->expanded_bytes;
+	struct volume_mounted undone = {0};
+
+	if (task->has_left_out && !err) {
+		memcpy(undone.kernel, task->kernel, sizeof(undone.kernel));
+		mounted = &undone;
+	}
+	task_free(task);
+	if (expanded)
+		expanded(err || bytes < 0 ? 0 : (uint64_t)bytes, err, userdata);
+	else
+		done(mounted, err, userdata);
+}
+
+static void task_wait(struct volume_task *task)
+{
+	TAILQ_INSERT_TAIL(&task->queue->waiting, task, entry);
+	queue_note(task->manager, task->queue);
+}
+
+static int on_retry_due(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct volume_task *task = userdata;
+
+	wakeup_disarm(&task->timer);
+	task->next_try_ms = 0;
+	task_wait(task);
+	return 0;
+}
+
+void volume_task_retry(struct volume_task *task)
+{
+	uint64_t delay_us = backoff_next(&task->backoff, backoff_random());
+
+	task->queue->current = NULL;
+	task->next_try_ms = clock_realtime_ms() + (int64_t)(delay_us / USEC_PER_MSEC);
+	if (wakeup_arm(task->manager->event, &task->timer, delay_us, on_retry_due, task, NULL) != STATUS_OK)
+		task_wait(task);
+	queue_note(task->manager, task->queue);
+	if (task->retry)
+		task->retry(&task->last_error, task->userdata);
+}
+
+static void task_begin(struct volume_queue *queue, struct volume_task *task)
+{
+	struct error err;
+
+	TAILQ_REMOVE(&queue->waiting, task, entry);
+	queue->current = task;
+	if (task->is_cancelled) {
+		(void)volume_task_cancelled(task, &err);
+		volume_task_event(task, VOLUME_OP_CANCELLED, &err);
+		return;
+	}
+	volume_task_event(task, task->kind, NULL);
+}
+
+/* One task per turn: others of the event loop have theirs in between. */
+static int on_dispatch(sd_event_source *source, void *userdata)
+{
+	struct volume_manager *manager = userdata;
+	struct volume_queue *queue = manager->picture ? ready_take(manager) : NULL;
+
+	if (!queue)
+		return 0;
+	if (!TAILQ_EMPTY(&manager->ready))
+		kick(manager);
+	task_begin(queue, TAILQ_FIRST(&queue->waiting));
+	return 0;
+}
+
+static enum status task_add(struct volume_manager *manager, const struct volume_task *init,
+			    struct volume_task **ret, struct error *err)
+{
+	struct volume_queue *queue;
+	struct volume_task *task;
+
+	if (manager->n_tasks >= VOLUME_TASKS_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "%d volume operations are under way already", VOLUME_TASKS_MAX);
+	task = malloc(sizeof(*task));
+	queue = task ? queue_get(manager, init->target.wire_volume) : NULL;
+	if (!queue) {
+		free(task);
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot queue a volume operation");
+	}
+	*task = *init;
+	(void)secret_message_ref(task->target.details);
+	task->manager = manager;
+	task->queue = queue;
+	task->since_ms = task->step_since_ms = clock_realtime_ms();
+	task->backoff = (struct backoff)BACKOFF_INIT(VOLUME_RETRY_MIN_MS * USEC_PER_MSEC,
+						     VOLUME_RETRY_MAX_MS * USEC_PER_MSEC);
+	LIST_INSERT_HEAD(&manager->tasks, task, all);
+	queue->n_tasks++;
+	manager->n_tasks++;
+	task_wait(task);
+	*ret = task;
+	return STATUS_OK;
+}
+
+enum status volume_manager_mount(struct volume_manager *manager, const struct volume_target *target,
+				 volume_done_fn *done, void *userdata, struct volume_task **ret,
+				 struct error *err)
+{
+	const struct volume_task init = {
+		.target = *target,
+		.kind = VOLUME_OP_MOUNT,
+		.done = done,
+		.userdata = userdata,
+	};
+
+	return task_add(manager, &init, ret, err);
+}
+
+enum status volume_manager_unmount(struct volume_manager *manager, const struct volume_target *target,
+				   volume_done_fn *done, volume_retry_fn *retry, void *userdata,
+				   struct volume_task **ret, struct error *err)
+{
+	const struct volume_task init = {
+		.target = *target,
+		.kind = VOLUME_OP_UNMOUNT,
+		.done = done,
+		.retry = retry,
+		.userdata = userdata,
+	};
+
+	return task_add(manager, &init, ret, err);
+}
+
+enum status volume_manager_release(struct volume_manager *manager, const struct volume_target *target,
+				   volume_done_fn *done, volume_retry_fn *retry, void *userdata,
+				   struct volume_task **ret, struct error *err)
+{
+	const struct volume_task init = {
+		.target = *target,
+		.kind = VOLUME_OP_RELEASE,
+		.done = done,
+		.retry = retry,
+		.userdata = userdata,
+	};
+
+	return task_add(manager, &init, ret, err);
+}
+
+/* Whether it waits for its turn behind something that is under way. */
+static bool is_behind(const struct volume_task *task)
+{
+	return task->state == VOLUME_OP_IDLE && task->queue->current && task->queue->current != task;
+}
+
+/* Nothing is under way for it: it waits for its turn, for a plugin, or to make a step again. */
+static bool is_idle(const struct volume_task *task)
+{
+	return is_behind(task) || volume_task_is_pausing(task) ||
+	       (volume_op_is_plugins(task->state) && !task->call);
+}
+
+static int on_cancel_due(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct volume_task *task = userdata;
+	bool was_idle = is_idle(task);
+	struct error err;
+
+	wakeup_disarm(&task->timer);
+	task->next_try_ms = 0;
+	task->is_cancelled = true;
+	if (!was_idle)
+		return 0; /* its turn has come meanwhile, and ends it */
+	if (is_behind(task))
+		TAILQ_REMOVE(&task->queue->waiting, task, entry);
+	volume_plugin_stop(task);
+	(void)volume_task_cancelled(task, &err);
+	volume_task_event(task, VOLUME_OP_CANCELLED, &err);
+	return 0;
+}
+
+void volume_task_cancel(struct volume_task *task)
+{
+	assert(task->kind == VOLUME_OP_MOUNT);
+	task->is_cancelled = true;
+	/* without a timer it ends after its step, as what is under way does */
+	if (is_idle(task))
+		(void)wakeup_arm(task->manager->event, &task->timer, 0, on_cancel_due, task, NULL);
+}
+
+void volume_task_leave_out_plugin(struct volume_task *task, bool is_freed)
+{
+	assert(task->kind == VOLUME_OP_UNMOUNT || task->kind == VOLUME_OP_RELEASE);
+	task->target.without_plugin = true;
+	task->target.is_freed = is_freed;
+}
+
+/* Before its turn has come. */
+static int on_expansion_late(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct volume_task *task = userdata;
+
+	if (task->state == VOLUME_OP_IDLE)
+		return on_cancel_due(source, usec, task);
+	wakeup_disarm(&task->timer); /* the call has the same deadline */
+	return 0;
+}
+
+static enum status expansion_new(const char *plugin_id, const Holdfast__V1__NodeExpandRequest *request,
+				 struct volume_task *ret, struct error *err)
+{
+	struct volume_target *target = &ret->target;
+
+	if (str_copy(target->volume_id, sizeof(target->volume_id), request->volume_id) < 0 ||
+	    str_copy(target->namespace, sizeof(target->namespace),
+		     namespace_or_default(request->namespace_)) < 0 ||
+	    str_copy(target->profile, sizeof(target->profile), plugin_id) < 0 ||
+	    request->volume_id[0] == '\0')
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "the server's order to expand volume '%.64s' names a malformed id",
+				 request->volume_id);
+	volume_wire_name(target->namespace, target->volume_id, target->wire_volume);
+	return secret_message_new(&request->base, &ret->expansion, err);
+}
+
+enum status volume_manager_expand(struct volume_manager *manager, const char *plugin_id,
+				  const Holdfast__V1__NodeExpandRequest *request, uint64_t timeout_us,
+				  volume_expanded_fn *done, void *userdata, struct volume_task **ret,
+				  struct error *err)
+{
+	struct volume_task init = {
+		.target = {.type = VOLUME_CSI},
+		.kind = VOLUME_OP_EXPAND,
+		.expanded = done,
+		.userdata = userdata,
+		.patience_end_us = clock_monotonic_us() + timeout_us,
+	};
+	struct volume_task *task;
+	enum status status;
+
+	status = expansion_new(plugin_id, request, &init, err);
+	if (status == STATUS_OK)
+		status = task_add(manager, &init, &task, err);
+	if (status != STATUS_OK) {
+		secret_message_unref(init.expansion);
+		return status;
+	}
+	/* without the timer it is late no earlier than its turn comes */
+	(void)wakeup_arm(manager->event, &task->timer, timeout_us, on_expansion_late, task, NULL);
+	if (ret)
+		*ret = task;
+	return STATUS_OK;
+}
+
+static const char *step_name(const struct volume_task *task)
+{
+	if (task->target.is_freed && task->next_try_ms > 0)
+		return "left over";
+	return task->state == VOLUME_OP_IDLE && task->next_try_ms > 0 ? "wait to try again"
+								      : volume_op_state_name(task->state);
+}
+
+struct volume_task_info volume_task_info(const struct volume_task *task)
+{
+	/* who waits is told what for */
+	const struct volume_task *cause = is_behind(task) ? task->queue->current : task;
+
+	return (struct volume_task_info){
+		.step = step_name(task),
+		.step_since_ms = task->step_since_ms,
+		.plugin_id = volume_op_is_plugins(task->state) ? task->target.profile : NULL,
+		.call = volume_plugin_call_name(task->state),
+		.is_calling = task->call != NULL,
+		.since_ms = task->since_ms,
+		.next_try_ms = task->next_try_ms,
+		.gives_up_ms = task->kind == VOLUME_OP_MOUNT ? task->gives_up_ms : 0,
+		.attempts = task->backoff.attempts + 1,
+		.last_error = cause->last_error.msg,
+	};
+}
+
+void volume_manager_set_picture(struct volume_manager *manager, struct picture *picture)
+{
+	picture_free(manager->picture);
+	manager->picture = picture;
+	kick(manager);
+}
+
+const struct picture *volume_manager_picture(const struct volume_manager *manager)
+{
+	return manager->picture;
+}
+
+void volume_manager_set_plugins(struct volume_manager *manager, struct plugins *plugins, uint64_t wait_us)
+{
+	manager->plugins = plugins;
+	manager->plugin_wait_us = wait_us;
+}
+
+void volume_manager_note_plugin(struct volume_manager *manager, const char *wire_volume)
+{
+	struct lost_call *lost;
+
+	if (volume_touches_has(&manager->touches, wire_volume))
+		return;
+	volume_touches_add(&manager->touches, wire_volume);
+	lost = volume_touches_lost(&manager->touches, wire_volume);
+	if (lost)
+		*lost = (struct lost_call){.is_open = true,
+					   .is_from_before = true,
+					   .to = plugin_process_now(),
+					   .since_us = clock_monotonic_us()};
+}
+
+void volume_manager_note_published(struct volume_manager *manager, const char *wire_volume,
+				   bool is_host_device)
+{
+	struct lost_call *lost;
+
+	volume_touches_judge(&manager->touches, wire_volume,
+			     is_host_device ? VOLUME_DEVICE_HOSTS : VOLUME_DEVICE_OURS);
+	volume_touches_note_staged(&manager->touches, wire_volume, true);
+	lost = volume_touches_lost(&manager->touches, wire_volume);
+	if (lost)
+		*lost = (struct lost_call){0};
+}
+
+enum status volume_manager_new(sd_event *event, struct helper_client *helper, volume_in_use_fn *in_use,
+			       void *userdata, struct volume_manager **ret, struct error *err)
+{
+	cleanup(volume_manager_freep) struct volume_manager *manager = calloc(1, sizeof(*manager));
+	enum status status;
+	int r;
+
+	if (!manager)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot make the volume manager");
+	manager->event = event;
+	manager->helper = helper;
+	manager->in_use = in_use;
+	manager->userdata = userdata;
+	RB_INIT(&manager->queues);
+	volume_touches_init(&manager->touches);
+	device_news_init(&manager->device_news);
+	TAILQ_INIT(&manager->ready);
+	LIST_INIT(&manager->tasks);
+	r = sd_event_add_defer(event, &manager->dispatch, on_dispatch, manager);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(manager->dispatch, SD_EVENT_OFF);
+	if (r < 0)
+		return error_set(err, STATUS_INTERNAL, r, "cannot make the volume manager");
+	status = path_probes_new(event, &manager->probes, err);
+	if (status == STATUS_OK)
+		*ret = TAKE_PTR(manager);
+	return status;
+}
+
+void volume_manager_free(struct volume_manager *manager)
+{
+	struct volume_task *task;
+
+	if (!manager)
+		return;
+	while ((task = LIST_FIRST(&manager->tasks)))
+		task_free(task);
+	path_probes_free(manager->probes);
+	volume_touches_release(&manager->touches);
+	device_news_release(&manager->device_news);
+	mount_table_free(manager->stage_mounts);
+	picture_free(manager->picture);
+	sd_event_source_disable_unref(manager->dispatch);
+	free(manager);
+}

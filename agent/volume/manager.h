@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Mounting and unmounting volumes through the helper: operations of one volume one after another over its
+ * whole stage..unstage life, different volumes side by side.
+ *
+ * Nothing is sent before there is a kernel picture. An unmount is repeated with a capped, jittered back-off
+ * until it succeeds and is never forced; while it waits, others have their turn. A volume is unstaged only
+ * when nobody else uses it, asked at that moment. */
+
+#include "base/error.h"
+#include "helper/client.h"
+#include "helper/picture.h"
+#include "model/claim.h"
+#include "plugins/plugins.h"
+#include "volume/target.h"
+
+#include <holdfast/v1/plugin_call.pb-c.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <systemd/sd-event.h>
+
+enum {
+	VOLUME_TASKS_MAX = 8192,
+	VOLUME_RETRY_MIN_MS = 250,
+	VOLUME_RETRY_MAX_MS = 30000,
+	VOLUME_LOOK_MS = 10000,		   /* for the look at a fresh publish */
+	VOLUME_MOUNT_PATIENCE_MS = 300000, /* of a mount with errors that may pass, unless its target says */
+};
+
+struct volume_manager;
+struct volume_task;
+
+struct volume_mounted {
+	char path[ALLOC_PATH_MAX + 1];
+	bool is_device; /* path is a block device, made by the plugin */
+	uint32_t dev_major;
+	uint32_t dev_minor;
+	bool is_host_device;		   /* as in struct volume_target */
+	bool is_nfs_listed;		   /* as there */
+	char kernel[KERNEL_WORDS_MAX + 1]; /* of an unmount without its plugin: what was seen after it */
+};
+
+/** @mounted of a mount that succeeded, and of an unmount that left its plugin out, else NULL; @err NULL on
+ * success. The task is gone afterwards. */
+typedef void volume_done_fn(const struct volume_mounted *mounted, const struct error *err, void *userdata);
+
+/** An unmount failed and will be tried again. */
+typedef void volume_retry_fn(const struct error *err, void *userdata);
+
+/** Does anything on this node use the staged volume in this way, apart from the publish at @alloc_id and
+ * @slot? Who would use it is asked at this moment.
+ * @alloc_id empty: apart from nothing */
+typedef bool volume_in_use_fn(const char *wire_volume, enum volume_use use, const char *alloc_id,
+			      uint8_t slot, void *userdata);
+
+/** @event and @helper borrowed. */
+enum status volume_manager_new(sd_event *event, struct helper_client *helper, volume_in_use_fn *in_use,
+			       void *userdata, struct volume_manager **ret, struct error *err);
+
+/** Csi volumes are mounted through these plugins; before the first operation.
+ * @plugins borrowed, to be freed after the manager
+ * @wait_us for which a mount waits for its plugin */
+void volume_manager_set_plugins(struct volume_manager *manager, struct plugins *plugins, uint64_t wait_us);
+
+/** A plugin may hold something of this volume since before this run: it is asked to let go. */
+void volume_manager_note_plugin(struct volume_manager *manager, const char *wire_volume);
+
+/** A csi volume has been published, and so staged, since before this run; @is_host_device as judged then. */
+void volume_manager_note_published(struct volume_manager *manager, const char *wire_volume,
+				   bool is_host_device);
+
+/** No callbacks; @helper must be freed before. NULL is allowed. */
+void volume_manager_free(struct volume_manager *manager);
+
+/** Take over the kernel picture just read; what was queued goes on. */
+void volume_manager_set_picture(struct volume_manager *manager, struct picture *picture);
+
+/** The picture, kept up to date; NULL before the first. */
+const struct picture *volume_manager_picture(const struct volume_manager *manager);
+
+/** Stage (if needed), publish and verify. @target copied. @done runs once, from the event loop.
+ * @ret for volume_task_cancel() and volume_task_info(), until @done ran */
+enum status volume_manager_mount(struct volume_manager *manager, const struct volume_target *target,
+				 volume_done_fn *done, void *userdata, struct volume_task **ret,
+				 struct error *err);
+
+/** Unpublish, and unstage when nobody else uses the volume; repeated until done. What is not there is done.
+ * @retry told of each failure; may be NULL */
+enum status volume_manager_unmount(struct volume_manager *manager, const struct volume_target *target,
+				   volume_done_fn *done, volume_retry_fn *retry, void *userdata,
+				   struct volume_task **ret, struct error *err);
+
+/** The last part of an unmount: unstage when nobody at all uses the volume. The target's allocation and slot
+ * do not count; the rest is as above. */
+enum status volume_manager_release(struct volume_manager *manager, const struct volume_target *target,
+				   volume_done_fn *done, volume_retry_fn *retry, void *userdata,
+				   struct volume_task **ret, struct error *err);
+
+/** @bytes the size of the file system as the plugin says, 0: it does not; @err NULL on success. The task is
+ * gone afterwards. */
+typedef void volume_expanded_fn(uint64_t bytes, const struct error *err, void *userdata);
+
+/** Let the plugin grow what is on this node of a csi volume that has grown: NodeExpandVolume, in its turn
+ * among the operations of the volume. One try: the server asks again.
+ * @request    copied, with its secrets, which are wiped afterwards
+ * @timeout_us from now on, waiting for its turn included
+ * @ret        as above; may be NULL
+ * @done's errors: STATUS_NOT_FOUND nothing of the volume is on this node, or the plugin says so;
+ * STATUS_UNIMPLEMENTED the plugin does not announce it; STATUS_UNAVAILABLE the plugin cannot be called;
+ * STATUS_DEADLINE_EXCEEDED; else the plugin's. */
+enum status volume_manager_expand(struct volume_manager *manager, const char *plugin_id,
+				  const Holdfast__V1__NodeExpandRequest *request, uint64_t timeout_us,
+				  volume_expanded_fn *done, void *userdata, struct volume_task **ret,
+				  struct error *err);
+
+/** A mount is not wanted any more: it ends with STATUS_CANCELLED, at once when it waits for its turn or for a
+ * plugin, else after the step it is in, or succeeds if that was the last. Nothing is undone. */
+void volume_task_cancel(struct volume_task *task);
+
+/** Of an unmount or release of a csi volume: go on without the plugin, from the next step or try on. A call
+ * that is under way is waited for until its deadline. Nothing that is used is touched by that, and what the
+ * helper refuses is refused as ever.
+ * @is_freed the server waits for it no longer: a failure is shown as left over */
+void volume_task_leave_out_plugin(struct volume_task *task, bool is_freed);
+
+struct volume_task_info {
+	const char *step;
+	int64_t step_since_ms; /* wall clock; of the first attempt */
+	const char *plugin_id; /* borrowed; whom the step is waiting for or calling; NULL: no plugin */
+	const char *call;      /* of that plugin; NULL: none */
+	bool is_calling;       /* the call is under way */
+	int64_t since_ms;      /* wall clock, when the task was queued */
+	int64_t next_try_ms;   /* wall clock, 0: not waiting for another attempt */
+	int64_t gives_up_ms;   /* wall clock, of a mount that meets errors; 0: it does not */
+	uint32_t attempts;
+	const char *last_error; /* borrowed; of what it waits for, if it does; empty: none */
+};
+
+struct volume_task_info volume_task_info(const struct volume_task *task);

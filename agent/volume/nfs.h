@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Does anybody still use what was staged of an NFS server, when it is unmounted here? For the volume
+ * manager's files only. */
+
+#include "volume/task.h"
+
+/** Of a volume that is staged and about to be unstaged: what will be asked afterwards, when its mount is gone
+ * here. Also tells that a volume is one of NFS if its profile, which would, is gone.
+ * @staged of the task's volume; its number is not yet the task's */
+void volume_nfs_note(struct volume_task *task, const struct picture_mount *staged);
+
+/** The kernel lists the file system that was just published: only then will its absence mean anything. */
+bool volume_nfs_is_listed(const struct volume_task *task, uint32_t dev_major, uint32_t dev_minor);
+
+/** Of a volume that is unstaged: STATUS_OK is the evidence that nobody on this node can write to it any more,
+ * in whatever mount namespace. STATUS_FAILED_PRECONDITION says who may, or why that is not known. */
+enum status volume_nfs_check(struct volume_task *task, struct error *err);

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "volume/plugin_process.h"
+
+#include "base/cleanup.h"
+#include "base/parse.h"
+#include "base/str.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NSEC_PER_SEC UINT64_C(1000000000)
+
+enum { STAT_SIZE = 1024, PROC_PATH_SIZE = 64, SERVICE_MANAGER = 1 };
+
+uint64_t plugin_process_now(void)
+{
+	uint64_t hz = (uint64_t)sysconf(_SC_CLK_TCK);
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_BOOTTIME, &now); /* cannot fail */
+	return (uint64_t)now.tv_sec * hz + (uint64_t)now.tv_nsec / (NSEC_PER_SEC / hz);
+}
+
+/* Returns how many bytes; 0: none, or not to be read. A 0 follows them. */
+static size_t read_file(pid_t pid, const char *file, char *dst, size_t size)
+{
+	char path[PROC_PATH_SIZE];
+	cleanup_close int fd = -1;
+	ssize_t n;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, dst, size - 1);
+	dst[n > 0 ? n : 0] = '\0';
+	return n > 0 ? (size_t)n : 0;
+}
+
+struct stat_line {
+	char name[PROCESS_NAME_SIZE];
+	char state;
+	pid_t session;
+	uint64_t since;
+};
+
+/* The name, in parentheses, may have any of them in it. */
+static bool read_stat(pid_t pid, struct stat_line *ret)
+{
+	char text[STAT_SIZE];
+	const char *begin, *end;
+	unsigned long long since;
+	int session;
+
+	*ret = (struct stat_line){0};
+	if (read_file(pid, "stat", text, sizeof(text)) == 0)
+		return false;
+	begin = strchr(text, '(');
+	end = strrchr(text, ')');
+	if (!begin || !end || end < begin ||
+	    /* NOLINTNEXTLINE(cert-err34-c): the kernel's own numbers */
+	    sscanf(end + 1, " %c %*d %*d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+		   &ret->state, &session, &since) != 3)
+		return false;
+	(void)snprintf(ret->name, sizeof(ret->name), "%.*s", (int)(end - begin - 1), begin + 1);
+	ret->session = session;
+	ret->since = since;
+	return true;
+}
+
+static bool has_ended(const struct stat_line *line)
+{
+	return line->state == 'Z' || line->state == 'X';
+}
+
+struct plugin_process plugin_process_find(pid_t pid)
+{
+	struct stat_line line;
+
+	if (pid <= SERVICE_MANAGER || !read_stat(pid, &line))
+		return (struct plugin_process){0};
+	return (struct plugin_process){.pid = pid, .session = line.session, .since = line.since};
+}
+
+bool plugin_process_is_alive(const struct plugin_process *process)
+{
+	struct stat_line line;
+
+	return process->pid != 0 && read_stat(process->pid, &line) && line.since == process->since &&
+	       !has_ended(&line);
+}
+
+/* Is @folder, or something below it, among the arguments, or in one of them? */
+static bool names(const char *arguments, size_t n, const char *folder)
+{
+	return memmem(arguments, n, folder, strlen(folder)) != NULL;
+}
+
+static void look_at(pid_t pid, const struct stat_line *line, const struct plugin_process *plugin,
+		    const char *folder, struct plugin_children *ret)
+{
+	char arguments[PROCESS_ARGUMENTS_SIZE];
+	size_t n = read_file(pid, "cmdline", arguments, sizeof(arguments));
+	bool is_naming = n > 0 && names(arguments, n, folder);
+
+	if (!is_naming && (plugin->session <= SERVICE_MANAGER || line->session != plugin->session))
+		return;
+	if (is_naming ? ret->n_naming++ == 0 : ret->n_session++ + ret->n_naming == 0) {
+		ret->pid = pid;
+		memcpy(ret->name, line->name, sizeof(ret->name));
+	}
+	if (is_naming && ret->n_naming == 1) {
+		memcpy(ret->arguments, arguments, n + 1);
+		ret->n_arguments = n + 1;
+	}
+}
+
+void plugin_process_children(const struct plugin_process *plugin, uint64_t from, uint64_t to,
+			     const char *folder, struct plugin_children *ret)
+{
+	DIR *proc = opendir("/proc");
+	const struct dirent *entry;
+	struct stat_line line;
+
+	*ret = (struct plugin_children){0};
+	while (proc && (entry = readdir(proc)) != NULL) {
+		uint64_t pid;
+
+		if (parse_u64(entry->d_name, 1, INT32_MAX, &pid) != 0 || (pid_t)pid == plugin->pid ||
+		    !read_stat((pid_t)pid, &line) || has_ended(&line) || line.since < from || line.since > to)
+			continue;
+		look_at((pid_t)pid, &line, plugin, folder, ret);
+	}
+	if (proc)
+		(void)closedir(proc);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/str.h"
+#include "volume/csi_volume.h"
+#include "volume/task.h"
+
+/* What plugins have mounted and bound, kept as long as it does not change. */
+static enum status look(struct volume_manager *manager, const char *stage_base, struct error *err)
+{
+	if (!str_eq(stage_base, manager->stage_base)) {
+		mount_table_free(manager->stage_mounts);
+		manager->stage_mounts = NULL;
+		(void)str_copy(manager->stage_base, sizeof(manager->stage_base), stage_base);
+	}
+	return mount_table_refresh(&manager->stage_mounts, stage_base, err);
+}
+
+enum status volume_stage_find(struct volume_manager *manager, const char *path, struct mount_view *ret,
+			      struct error *err)
+{
+	enum status status = look(manager, helper_client_info(manager->helper)->stage_base, err);
+
+	return status == STATUS_OK ? mount_table_find(manager->stage_mounts, path, ret, err) : status;
+}
+
+enum status volume_stage_table(struct volume_manager *manager, const struct mount_table **ret,
+			       struct error *err)
+{
+	enum status status = look(manager, helper_client_info(manager->helper)->stage_base, err);
+
+	*ret = manager->stage_mounts;
+	return status;
+}
+
+enum status volume_target_find(struct volume_manager *manager, const struct volume_target *target,
+			       struct csi_volume_paths *ret_paths, struct mount_view *ret_view,
+			       struct error *err)
+{
+	const char *stage_base = helper_client_info(manager->helper)->stage_base;
+	enum status status =
+		csi_volume_paths(stage_base, target->wire_volume, target->read_only, ret_paths, err);
+
+	return status == STATUS_OK ? volume_stage_find(manager, ret_paths->target, ret_view, err) : status;
+}

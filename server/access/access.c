@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "access/access.h"
+
+#include "server.h"
+
+#include "access/audit.h"
+#include "access/tokens.h"
+#include "base/id.h"
+#include "base/join.h"
+#include "base/names.h"
+#include "base/str.h"
+#include "model/pb.h"
+#include "state/keys.h"
+
+#include <assert.h>
+#include <holdfast/v1/types.pb-c.h>
+#include <string.h>
+
+#define SCHEME "holdfast://"
+
+#define BIT(name) CAPABILITY_BIT(CAPABILITY_##name)
+
+/* What gives a right to a token with policies. */
+struct right_info {
+	const char *name; /* for people */
+	uint32_t any_of;  /* CAPABILITY_BITs; 0: not of a namespace */
+	enum policy_level (*level)(const Holdfast__V1__AccessPolicy *const *policies, size_t n);
+	enum policy_level least;
+	bool is_of_node; /* good for something that is of one node: a token bound to one can have it */
+};
+
+static const struct right_info rights[ACCESS_RIGHT_N] = {
+	[ACCESS_VOLUME_LIST] = {.name = "csi-list-volume",
+				.any_of = BIT(LIST_VOLUME) | BIT(READ_VOLUME) | BIT(MOUNT_VOLUME) |
+					  BIT(LIST_JOBS)},
+	[ACCESS_VOLUME_READ] = {.name = "csi-read-volume",
+				.any_of = BIT(READ_VOLUME) | BIT(MOUNT_VOLUME) | BIT(READ_JOB)},
+	[ACCESS_VOLUME_MOUNT] = {.name = "csi-mount-volume", .any_of = BIT(MOUNT_VOLUME), .is_of_node = true},
+	[ACCESS_VOLUME_WRITE] = {.name = "csi-write-volume", .any_of = BIT(WRITE_VOLUME), .is_of_node = true},
+	[ACCESS_JOB_LIST] = {.name = "list-jobs", .any_of = BIT(LIST_JOBS), .is_of_node = true},
+	[ACCESS_JOB_READ] = {.name = "read-job", .any_of = BIT(READ_JOB), .is_of_node = true},
+	[ACCESS_JOB_SUBMIT] = {.name = "submit-job", .any_of = BIT(SUBMIT_JOB), .is_of_node = true},
+	[ACCESS_PLUGIN_REGISTER] = {.name = "csi-register-plugin",
+				    .any_of = BIT(REGISTER_PLUGIN),
+				    .is_of_node = true},
+	[ACCESS_UNIT_RUN] = {.name = "alloc-run-unit", .any_of = BIT(RUN_UNIT), .is_of_node = true},
+	[ACCESS_VOLUME_ATTEST] = {.name = "csi-attest-volume", .any_of = BIT(ATTEST_VOLUME)},
+	[ACCESS_PLUGIN_LIST] = {.name = "plugin list", .level = policy_plugin_level, .least = POLICY_LIST},
+	[ACCESS_PLUGIN_READ] = {.name = "plugin read", .level = policy_plugin_level, .least = POLICY_READ},
+	[ACCESS_NODE_READ] = {.name = "node read",
+			      .level = policy_node_level,
+			      .least = POLICY_READ,
+			      .is_of_node = true},
+	[ACCESS_NODE_WRITE] = {.name = "node write",
+			       .level = policy_node_level,
+			       .least = POLICY_WRITE,
+			       .is_of_node = true},
+	[ACCESS_OPERATOR_READ] = {.name = "operator read",
+				  .level = policy_operator_level,
+				  .least = POLICY_READ},
+	[ACCESS_OPERATOR_WRITE] = {.name = "operator write",
+				   .level = policy_operator_level,
+				   .least = POLICY_WRITE},
+	[ACCESS_BACKUP_KIT] = {.name = "backup kit", .level = policy_backup_level, .least = POLICY_READ},
+	[ACCESS_BACKUP_COPY] = {.name = "backup copy", .level = policy_backup_level, .least = POLICY_WRITE},
+	[ACCESS_MANAGEMENT] = {.name = "management"}, /* no policy gives it */
+};
+
+static const char *const role_names[ROLE_N] = {
+	[ROLE_OPERATOR] = "operator",
+	[ROLE_NODE] = "node",
+	[ROLE_SERVER] = "server",
+};
+
+enum { SEGMENTS = 3 /* cluster, role, name */, WHAT_SIZE = 128 };
+
+/* Split into exactly SEGMENTS parts that are not empty and fit. */
+static bool split(const char *s, char parts[SEGMENTS][NODE_ID_MAX + 1])
+{
+	for (int i = 0; i < SEGMENTS; i++) {
+		size_t n = strcspn(s, "/");
+		bool last = i == SEGMENTS - 1;
+
+		if (n == 0 || n > NODE_ID_MAX || (s[n] == '\0') != last)
+			return false;
+		memcpy(parts[i], s, n);
+		parts[i][n] = '\0';
+		s += n + 1;
+	}
+	return true;
+}
+
+enum status identity_parse(const char *uri, const char *cluster, struct identity *ret, struct error *err)
+{
+	char parts[SEGMENTS][NODE_ID_MAX + 1];
+	int role;
+
+	if (!str_starts_with(uri, SCHEME))
+		return error_set(err, STATUS_UNAUTHENTICATED, 0,
+				 "the certificate has no identity holdfast://CLUSTER/ROLE/NAME");
+	if (!split(uri + strlen(SCHEME), parts) || !id_is_name(parts[2], NODE_ID_MAX))
+		return error_set(err, STATUS_UNAUTHENTICATED, 0, "the identity %s is malformed", uri);
+	if (!str_eq(parts[0], cluster))
+		return error_set(err, STATUS_UNAUTHENTICATED, 0,
+				 "the identity %s is of another cluster than %s", uri, cluster);
+	role = names_find(role_names, ROLE_N, parts[1]);
+	if (role < 0)
+		return error_set(err, STATUS_UNAUTHENTICATED, 0, "the identity %s has an unknown role", uri);
+	*ret = (struct identity){.role = (enum role)role};
+	(void)str_copy(ret->name, sizeof(ret->name), parts[2]); /* fits: split() saw to it */
+	return STATUS_OK;
+}
+
+enum status access_operator(const struct rpc_peer *peer, const char *cluster, bool dev, struct identity *ret,
+			    struct error *err)
+{
+	struct identity identity = {.role = ROLE_OPERATOR, .name = "dev"};
+	enum status st;
+
+	if (peer->uri[0] == '\0' && !dev)
+		return error_set(err, STATUS_UNAUTHENTICATED, 0,
+				 "this call needs an operator's certificate (--cert and --key)");
+	if (peer->uri[0] != '\0') {
+		st = identity_parse(peer->uri, cluster, &identity, err);
+		if (st != STATUS_OK)
+			return st;
+	}
+	if (identity.role != ROLE_OPERATOR)
+		return error_set(err, STATUS_PERMISSION_DENIED, 0,
+				 "%s may not make this call: it is not an operator", peer->uri);
+	if (ret)
+		*ret = identity;
+	return STATUS_OK;
+}
+
+enum status access_node(const struct rpc_peer *peer, const char *cluster, struct identity *ret,
+			struct error *err)
+{
+	struct identity identity;
+	enum status st;
+
+	if (peer->uri[0] == '\0')
+		return error_set(err, STATUS_UNAUTHENTICATED, 0, "this call needs a node's certificate");
+	st = identity_parse(peer->uri, cluster, &identity, err);
+	if (st != STATUS_OK)
+		return st;
+	if (identity.role != ROLE_NODE)
+		return error_set(err, STATUS_PERMISSION_DENIED, 0,
+				 "%s may not make this call: it is not a node", peer->uri);
+	*ret = identity;
+	return STATUS_OK;
+}
+
+/* --- who --- */
+
+static enum status take_token(struct server *server, const char *secret, struct caller *caller,
+			      struct error *err)
+{
+	if (caller->identity.role == ROLE_NODE || caller->identity.role == ROLE_SERVER)
+		return error_set(err, STATUS_PERMISSION_DENIED, 0,
+				 "a token cannot be shown with the certificate of %s/%s: tokens are for "
+				 "people; leave it out",
+				 role_names[caller->identity.role], caller->identity.name);
+	if (!server->config.acl)
+		return error_set(err, STATUS_UNAUTHENTICATED, 0,
+				 "this server takes no tokens (acl = false): leave the token out and show an "
+				 "operator's certificate (--cert and --key)");
+	return tokens_find(server, secret, &caller->token, err);
+}
+
+enum status access_caller(struct server *server, const struct rpc_call *call, struct caller *ret,
+			  struct error *err)
+{
+	const struct rpc_peer *peer = rpc_call_peer(call);
+	const char *secret = rpc_call_token(call);
+	struct caller caller = {.identity = {.role = ROLE_NONE}};
+	enum status st = STATUS_OK;
+
+	if (peer->uri[0] != '\0')
+		st = identity_parse(peer->uri, server->config.cluster, &caller.identity, err);
+	if (st == STATUS_OK && secret)
+		st = take_token(server, secret, &caller, err);
+	if (st == STATUS_OK)
+		*ret = caller;
+	return st;
+}
+
+enum status access_check_node(struct server *server, const struct rpc_call *call, struct identity *ret,
+			      struct error *err)
+{
+	enum status st = access_node(rpc_call_peer(call), server->config.cluster, ret, err);
+
+	if (st == STATUS_OK && rpc_call_token(call))
+		return error_set(err, STATUS_PERMISSION_DENIED, 0,
+				 "a token cannot be shown with the certificate of node/%s: tokens are for "
+				 "people; leave it out",
+				 ret->name);
+	return st;
+}
+
+/* --- may it --- */
+
+/* Without a token the certificate decides: operators may do everything, others nothing here. */
+static enum status check_certificate(const struct server *server, const struct rpc_call *call,
+				     struct error *err)
+{
+	const struct config *config = &server->config;
+
+	if (rpc_call_peer(call)->uri[0] == '\0' && !config->dev && config->acl)
+		return error_set(err, STATUS_UNAUTHENTICATED, 0,
+				 "this call needs a token (--token-file) or an operator's certificate "
+				 "(--cert and --key)");
+	return access_operator(rpc_call_peer(call), config->cluster, config->dev, NULL, err);
+}
+
+static void collect_policies(struct server *server, const Holdfast__V1__Token *token,
+			     struct access_scope *scope)
+{
+	char key[OBJECT_KEY_SIZE];
+
+	for (size_t i = 0; i < token->n_policies && i < TOKEN_POLICIES_MAX; i++)
+		if (str_format(key, sizeof(key), PREFIX_POLICY "%s", token->policies[i]) >= 0)
+			scope->policies[scope->n_policies++] = state_record(&server->state, key);
+}
+
+static bool is_given(const struct access_scope *scope, const char *namespace)
+{
+	const struct right_info *right = &rights[scope->right];
+
+	if (scope->is_all)
+		return true;
+	if (scope->is_bound && !right->is_of_node)
+		return false;
+	if (right->any_of)
+		return (policy_capabilities(scope->policies, scope->n_policies, namespace) & right->any_of) !=
+		       0;
+	return right->level && right->level(scope->policies, scope->n_policies) >= right->least;
+}
+
+static enum status find_scope(struct server *server, const struct rpc_call *call, enum access_right right,
+			      struct access_scope *ret, struct caller *ret_caller, struct error *err)
+{
+	enum status st = access_caller(server, call, ret_caller, err);
+
+	*ret = (struct access_scope){.right = right};
+	if (st != STATUS_OK)
+		return st;
+	if (!ret_caller->token) {
+		ret->is_all = true;
+		return check_certificate(server, call, err);
+	}
+	ret->is_bound = ret_caller->token->token->node[0] != '\0';
+	ret->is_all =
+		ret_caller->token->token->type == HOLDFAST__V1__TOKEN_TYPE__MANAGEMENT && !ret->is_bound;
+	if (!ret->is_all)
+		collect_policies(server, ret_caller->token->token, ret);
+	return STATUS_OK;
+}
+
+static enum status deny(const struct caller *caller, enum access_right right, const char *namespace,
+			struct error *err)
+{
+	const Holdfast__V1__Token *token;
+
+	assert(caller->token); /* who shows none is refused by check_certificate() */
+	token = caller->token->token;
+	if (right == ACCESS_MANAGEMENT)
+		return error_set(err, STATUS_PERMISSION_DENIED, 0,
+				 "token %s (%s) may not make this call: it needs a management token or an "
+				 "operator's certificate",
+				 token->accessor, token->name);
+	if (token->node[0] != '\0' && !rights[right].is_of_node)
+		return error_set(
+			err, STATUS_PERMISSION_DENIED, 0,
+			"token %s (%s) may not make this call: it is bound to node %s, and '%s' is of "
+			"no one node; use a token without a node",
+			token->accessor, token->name, token->node, rights[right].name);
+	if (!rights[right].any_of)
+		return error_set(err, STATUS_PERMISSION_DENIED, 0,
+				 "token %s (%s) lacks the right '%s'; an operator gives it in a policy: "
+				 "holdfast operator policy put NAME FILE",
+				 token->accessor, token->name, rights[right].name);
+	return error_set(err, STATUS_PERMISSION_DENIED, 0,
+			 "token %s (%s) lacks the capability '%s' in %s%s; an operator gives it in a policy: "
+			 "holdfast operator policy put NAME FILE",
+			 token->accessor, token->name, rights[right].name,
+			 namespace ? "namespace " : "every namespace", namespace ? namespace : "");
+}
+
+enum status access_check(struct server *server, const struct rpc_call *call, enum access_right right,
+			 const char *namespace, struct error *err)
+{
+	struct access_scope scope;
+	struct caller caller;
+	enum status st = find_scope(server, call, right, &scope, &caller, err);
+
+	if (st != STATUS_OK)
+		return st;
+	return is_given(&scope, namespace) ? STATUS_OK : deny(&caller, right, namespace, err);
+}
+
+enum status access_scope_init(struct server *server, const struct rpc_call *call, enum access_right right,
+			      struct access_scope *ret, struct error *err)
+{
+	struct access_scope scope;
+	struct caller caller;
+	enum status st = find_scope(server, call, right, &scope, &caller, err);
+
+	if (st != STATUS_OK)
+		return st;
+	if (!is_given(&scope, NULL))
+		return deny(&caller, right, NULL, err);
+	*ret = scope;
+	return STATUS_OK;
+}
+
+bool access_scope_has(struct access_scope *scope, const char *namespace)
+{
+	if (scope->is_all)
+		return true;
+	if (!str_eq(scope->last, namespace)) {
+		scope->last_may = is_given(scope, namespace);
+		(void)str_copy(scope->last, sizeof(scope->last), namespace); /* too long: asked anew */
+	}
+	return scope->last_may;
+}
+
+/* --- before a method runs --- */
+
+static const ProtobufCFieldDescriptor *field_of(const ProtobufCMessage *message, const char *name)
+{
+	const ProtobufCFieldDescriptor *field =
+		protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
+
+	assert(field); /* rules name fields of their requests */
+	return field;
+}
+
+/* A text of @message; @path is of at most two names. */
+static const char *text_of(const ProtobufCMessage *message, const char *path)
+{
+	char name[64];
+	size_t n = strcspn(path, ".");
+	const ProtobufCFieldDescriptor *field;
+	const char *at;
+
+	assert(n < sizeof(name));
+	memcpy(name, path, n);
+	name[n] = '\0';
+	field = field_of(message, name);
+	at = (const char *)message + field->offset;
+	if (path[n] == '\0') {
+		assert(field->type == PROTOBUF_C_TYPE_STRING && field->label != PROTOBUF_C_LABEL_REPEATED);
+		return *(char *const *)(const void *)at;
+	}
+	message = *(ProtobufCMessage *const *)(const void *)at;
+	return message ? text_of(message, path + n + 1) : "";
+}
+
+static bool attests(const struct rpc_rule *rule, const ProtobufCMessage *request)
+{
+	for (size_t i = 0; i < RULE_ATTEST_FIELDS_MAX && rule->attest_fields[i]; i++)
+		if (text_of(request, rule->attest_fields[i])[0] != '\0')
+			return true;
+	return rule->attests;
+}
+
+/* The right to attest, in each namespace that the request is about. One that is about no namespace
+ * is about all: a rule for "*" is wanted, which alone fits that name. */
+static enum status check_attest(struct server *server, const struct rpc_call *call,
+				const struct rpc_rule *rule, const ProtobufCMessage *request,
+				struct error *err)
+{
+	const char *path = rule->namespaces;
+	const ProtobufCFieldDescriptor *field = path ? field_of(request, path) : NULL;
+	const char *at = field ? (const char *)request + field->offset : NULL;
+	Holdfast__V1__VolumeRef *const *refs;
+	enum status st = STATUS_OK;
+	size_t n = 0;
+
+	if (!field)
+		return access_check(server, call, ACCESS_VOLUME_ATTEST, "*", err);
+	if (field->label != PROTOBUF_C_LABEL_REPEATED)
+		return access_check(server, call, ACCESS_VOLUME_ATTEST,
+				    namespace_or_default(text_of(request, path)), err);
+	assert(field->descriptor == &holdfast__v1__volume_ref__descriptor);
+	memcpy(&n, (const char *)request + field->quantifier_offset, sizeof(n));
+	memcpy((void *)&refs, at, sizeof(refs));
+	for (size_t i = 0; i < n && st == STATUS_OK; i++)
+		st = access_check(server, call, ACCESS_VOLUME_ATTEST,
+				  namespace_or_default(refs[i]->namespace_), err);
+	return st;
+}
+
+/* Is the request about @node, which a token is bound to? An allocation that is unknown is of no node, which
+ * the handler says. */
+static bool is_about_node(struct server *server, const struct rpc_rule *rule, const ProtobufCMessage *request,
+			  const char *node)
+{
+	const struct alloc_entry *alloc;
+	const char *named;
+
+	if (rule->node == RULE_NODE_ANY)
+		return true;
+	if (rule->node == RULE_NODE_NONE || !request)
+		return false;
+	named = text_of(request, rule->field);
+	if (rule->node == RULE_NODE_FILTER && named[0] == '\0')
+		return true;
+	if (rule->node != RULE_NODE_ALLOC)
+		return str_eq(named, node);
+	alloc = state_alloc(&server->state, named);
+	return !alloc || str_eq(alloc->alloc.node_id, node);
+}
+
+const char *access_bound_node(struct server *server, const struct rpc_call *call)
+{
+	struct caller caller;
+
+	if (!rpc_call_token(call) || access_caller(server, call, &caller, NULL) != STATUS_OK || !caller.token)
+		return NULL;
+	return caller.token->token->node[0] != '\0' ? caller.token->token->node : NULL;
+}
+
+static enum status check_node(struct server *server, const struct rpc_call *call, const struct rpc_rule *rule,
+			      const ProtobufCMessage *request, struct error *err)
+{
+	const char *node = access_bound_node(server, call);
+
+	if (!node || is_about_node(server, rule, request, node))
+		return STATUS_OK;
+	if (rule->node == RULE_NODE_NONE)
+		return error_set(err, STATUS_PERMISSION_DENIED, 0,
+				 "this token is bound to node %s, and this call is about no one node; use a "
+				 "token without a node",
+				 node);
+	return error_set(
+		err, STATUS_PERMISSION_DENIED, 0,
+		"this token is bound to node %s, and this call is not about that node alone (%s); name "
+		"it, or use a token without a node",
+		node, rule->field);
+}
+
+enum status access_gate(struct rpc_call *call, const char *service, const struct rpc_method *method,
+			const ProtobufCMessage *request, void *userdata, struct error *err)
+{
+	const struct rpc_rule *rule = method->rule;
+	struct server *server = userdata;
+	char what[WHAT_SIZE];
+	enum status st;
+
+	assert(rule);
+	st = check_node(server, call, rule, request, err);
+	if (st == STATUS_OK && request && attests(rule, request))
+		st = check_attest(server, call, rule, request, err);
+	if (st != STATUS_OK && rule->is_write) {
+		(void)str_format(what, sizeof(what), "%s.%s", service, method->name);
+		audit_refused(server, call, what, NULL, err);
+	}
+	return st;
+}
+
+/* --- for records and messages --- */
+
+static void name_certificate(const struct server *server, const struct rpc_peer *peer, char *ret)
+{
+	struct identity identity;
+
+	if (peer->uri[0] == '\0')
+		(void)str_copy(ret, ACCESS_WHO_SIZE, "anonymous");
+	else if (identity_parse(peer->uri, server->config.cluster, &identity, NULL) == STATUS_OK)
+		(void)str_join(ret, ACCESS_WHO_SIZE, role_names[identity.role], "/", identity.name);
+	else
+		(void)str_format(ret, ACCESS_WHO_SIZE, "%.150s", peer->uri);
+}
+
+char *access_who(struct server *server, const struct rpc_call *call, char ret[static ACCESS_WHO_SIZE])
+{
+	const struct rpc_peer *peer = rpc_call_peer(call);
+	char certificate[ACCESS_WHO_SIZE];
+	struct caller caller;
+
+	name_certificate(server, peer, certificate);
+	if (!rpc_call_token(call))
+		(void)str_copy(ret, ACCESS_WHO_SIZE, certificate);
+	else if (access_caller(server, call, &caller, NULL) != STATUS_OK || !caller.token)
+		(void)str_format(ret, ACCESS_WHO_SIZE, "refused token of %.150s", certificate);
+	else if (caller.identity.role == ROLE_NONE)
+		(void)str_format(ret, ACCESS_WHO_SIZE, "token %s (%s)", caller.token->token->accessor,
+				 caller.token->token->name);
+	else
+		(void)str_format(ret, ACCESS_WHO_SIZE, "token %s (%s) of %s", caller.token->token->accessor,
+				 caller.token->token->name, certificate);
+	return ret;
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "access/audit.h"
+
+#include "server.h"
+
+#include "access/access.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/join.h"
+#include "base/str.h"
+#include "claim/log.h"
+#include "log/log.h"
+#include "rpc/pack.h"
+#include "state/keys.h"
+#include "state/records.h"
+#include "state/text.h"
+
+#include <endian.h>
+#include <holdfast/v1/operator.pb-c.h>
+#include <openssl/evp.h>
+#include <openssl/sha.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TIMER_ACCURACY_US = 1000000, WORD_OBJECT_SIZE = 512 };
+
+/* A record's text, cut and cleaned; each borrowed for the call. */
+struct entry {
+	const char *who;
+	const char *address;
+	const char *what;
+	const char *object;
+	const char *why;
+	enum status code;
+	const char *message;
+	uint64_t left_out;
+};
+
+/* A record and the texts that it names, as one block of memory. */
+struct staged {
+	Holdfast__V1__AuditRecord record;
+	char who[AUDIT_WHO_SIZE];
+	char address[RPC_ADDRESS_SIZE];
+	char what[AUDIT_WHO_SIZE];
+	char object[AUDIT_OBJECT_SIZE];
+	char why[AUDIT_WHY_SIZE];
+	char message[AUDIT_MESSAGE_SIZE];
+};
+
+static char *clean(char *buffer, size_t size, const char *text)
+{
+	str_copy_text(buffer, size, text ? text : "");
+	return buffer;
+}
+
+/* Owned by the caller, for free(); NULL when memory is short. */
+static Holdfast__V1__AuditRecord *new_record(const struct entry *entry)
+{
+	struct staged *staged = malloc(sizeof(*staged));
+	Holdfast__V1__AuditRecord *record;
+
+	if (!staged)
+		return NULL;
+	record = &staged->record;
+	holdfast__v1__audit_record__init(record);
+	record->time_ms = clock_realtime_ms();
+	record->who = clean(staged->who, sizeof(staged->who), entry->who);
+	record->address = clean(staged->address, sizeof(staged->address), entry->address);
+	record->what = clean(staged->what, sizeof(staged->what), entry->what);
+	record->object = clean(staged->object, sizeof(staged->object), entry->object);
+	record->why = clean(staged->why, sizeof(staged->why), entry->why);
+	record->message = clean(staged->message, sizeof(staged->message), entry->message);
+	record->code = (int32_t)entry->code;
+	record->left_out = entry->left_out;
+	return record; /* the first member */
+}
+
+static void log_entry(const struct entry *entry, const struct log_ctx *about)
+{
+	struct log_ctx ctx = about ? *about : (struct log_ctx){.op = entry->what};
+	bool says_why = entry->why && entry->why[0] != '\0';
+
+	ctx.peer = entry->address;
+	log_ctx(LOG_NOTICE, &ctx, "%s by %s: %s%s%s", entry->what, entry->who, entry->object,
+		says_why ? ": " : "", says_why ? entry->why : "");
+}
+
+/* @who room for the name that @entry gets; @call NULL: it is the server that did it. */
+static void name_caller(struct server *server, const struct rpc_call *call, char who[static ACCESS_WHO_SIZE],
+			struct entry *entry)
+{
+	entry->who = call ? access_who(server, call, who) : "server";
+	entry->address = call ? rpc_call_peer(call)->address : NULL;
+}
+
+void audit_silent(struct server *server, struct change *change, const struct rpc_call *call, const char *what,
+		  const char *object, const char *why)
+{
+	struct entry entry = {.what = what, .object = object, .why = why};
+	char who[ACCESS_WHO_SIZE];
+
+	name_caller(server, call, who, &entry);
+	change_take_audit(change, new_record(&entry));
+}
+
+void audit_about(struct server *server, struct change *change, const struct rpc_call *call, const char *what,
+		 const char *object, const char *why, const struct log_ctx *about)
+{
+	struct entry entry = {.what = what, .object = object, .why = why};
+	char who[ACCESS_WHO_SIZE];
+
+	name_caller(server, call, who, &entry);
+	log_entry(&entry, about);
+	change_take_audit(change, new_record(&entry));
+}
+
+void audit_write(struct server *server, struct change *change, const struct rpc_call *call, const char *what,
+		 const char *object, const char *why)
+{
+	audit_about(server, change, call, what, object, why, NULL);
+}
+
+void audit_own(struct server *server, struct change *change, const char *what, const char *object,
+	       const char *why)
+{
+	audit_about(server, change, NULL, what, object, why, NULL);
+}
+
+void audit_word(struct server *server, struct change *change, const struct rpc_call *call, const char *what,
+		const struct claim *claim, const char *why)
+{
+	char object[WORD_OBJECT_SIZE];
+	struct claim_log log;
+
+	(void)str_format(object, sizeof(object), "volume %s/%s, claim %s, node %s", claim->namespace,
+			 claim->volume_id, claim->id, claim->node_id);
+	audit_about(server, change, call, what, object, why,
+		    claim_log(&log, claim, "attest", LOG_EVENT_OPERATOR_WORD, NULL));
+}
+
+/* --- the chain --- */
+
+Holdfast__V1__AuditHead audit_head(struct server *server)
+{
+	const Holdfast__V1__AuditHead *stored = state_record(&server->state, KEY_AUDIT_HEAD);
+	Holdfast__V1__AuditHead head = HOLDFAST__V1__AUDIT_HEAD__INIT;
+
+	if (stored)
+		head = *stored;
+	else
+		head.first = 1;
+	return head;
+}
+
+/* Sixteen hex digits, so that the keys are in the order of the numbers. */
+static void make_key(char ret[static OBJECT_KEY_SIZE], uint64_t sequence)
+{
+	const uint64_t big_endian = htobe64(sequence);
+	char digits[2 * sizeof(big_endian) + 1];
+
+	hex_encode(digits, &big_endian, sizeof(big_endian));
+	(void)str_join(ret, OBJECT_KEY_SIZE, PREFIX_AUDIT, digits);
+}
+
+/* @record becomes the last one of the chain that @head ends, whose hash is in @sha256. */
+static enum status append(const struct server *server, struct change *change,
+			  Holdfast__V1__AuditRecord *record, Holdfast__V1__AuditHead *head,
+			  uint8_t sha256[static SHA256_DIGEST_LENGTH])
+{
+	char key[OBJECT_KEY_SIZE];
+	uint8_t *bytes;
+	size_t len = 0;
+
+	record->sequence = head->sequence + 1;
+	record->previous_sha256 = head->sha256; /* borrowed until it is packed */
+	bytes = pack_message(&record->base, 0, &len);
+	if (bytes) {
+		make_key(key, record->sequence);
+		head->sequence = record->sequence;
+		(void)EVP_Digest(bytes, len, sha256, NULL, server->sha256, NULL);
+		change_put_packed(change, key, bytes, len, text_of(key, &record->base));
+		head->sha256 = (ProtobufCBinaryData){.len = SHA256_DIGEST_LENGTH, .data = sha256};
+	}
+	record->previous_sha256 = (ProtobufCBinaryData){0};
+	return bytes ? change->status : STATUS_RESOURCE_EXHAUSTED;
+}
+
+void audit_seal(struct server *server, struct change *change)
+{
+	Holdfast__V1__AuditHead head = audit_head(server);
+	uint8_t sha256[SHA256_DIGEST_LENGTH];
+	enum status st = STATUS_OK;
+
+	if (change->audit_first > 0)
+		head.first = change->audit_first;
+	for (size_t i = 0; i < change->n_audit && st == STATUS_OK; i++)
+		st = append(server, change, change->audit[i], &head, sha256);
+	if (st == STATUS_OK)
+		change_put_record(change, KEY_AUDIT_HEAD, &head.base);
+	else if (change->status == STATUS_OK)
+		change->status = error_set(&change->error, st, 0, "out of memory for the audit record");
+}
+
+/* --- refusals --- */
+
+static struct audit_caller *caller_of(struct audit_limits *limits, const char *who, uint64_t now_us)
+{
+	struct audit_caller *oldest = &limits->callers[0];
+
+	for (size_t i = 0; i < AUDIT_CALLERS; i++) {
+		struct audit_caller *caller = &limits->callers[i];
+
+		if (str_eq(caller->who, who))
+			return caller;
+		if (caller->used_us < oldest->used_us)
+			oldest = caller;
+	}
+	limits->left_out += oldest->left_out;
+	*oldest = (struct audit_caller){.left_out = 0};
+	(void)str_copy(oldest->who, sizeof(oldest->who), who);
+	rate_init(&oldest->rate, AUDIT_REFUSALS_PER_S, AUDIT_REFUSALS_BURST, now_us);
+	return oldest;
+}
+
+static bool may_record(struct audit_limits *limits, struct audit_caller *caller, uint64_t now_us)
+{
+	if (!limits->is_set)
+		rate_init(&limits->rate, AUDIT_ALL_REFUSALS_PER_S, AUDIT_ALL_REFUSALS_BURST, now_us);
+	limits->is_set = true;
+	return rate_take(&caller->rate, now_us) && rate_take(&limits->rate, now_us);
+}
+
+static void commit_alone(struct server *server, const struct entry *entry)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct error err;
+
+	change_take_audit(&change, new_record(entry));
+	if (change_commit(server, &change, NULL, NULL, &err) != STATUS_OK)
+		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "a refusal could not be recorded");
+}
+
+/* Tell what was left out, though nobody is refused any more. */
+static int on_left_out(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct server *server = userdata;
+	struct audit_limits *limits = &server->audit;
+
+	(void)source;
+	(void)usec;
+	limits->timer = sd_event_source_disable_unref(limits->timer);
+	for (size_t i = 0; i < AUDIT_CALLERS; i++) {
+		struct audit_caller *caller = &limits->callers[i];
+
+		if (caller->left_out > 0)
+			commit_alone(server, &(struct entry){.who = caller->who,
+							     .what = "refusals",
+							     .code = STATUS_PERMISSION_DENIED,
+							     .left_out = caller->left_out});
+		caller->left_out = 0;
+	}
+	if (limits->left_out > 0)
+		commit_alone(server, &(struct entry){.who = "others",
+						     .what = "refusals",
+						     .code = STATUS_PERMISSION_DENIED,
+						     .left_out = limits->left_out});
+	limits->left_out = 0;
+	return 0;
+}
+
+static void leave_out(struct server *server, struct audit_caller *caller)
+{
+	caller->left_out++;
+	if (server->audit.timer)
+		return;
+	/* without the timer the count waits for the caller's next record */
+	(void)sd_event_add_time_relative(server->event, &server->audit.timer, CLOCK_MONOTONIC,
+					 AUDIT_LEFT_OUT_S * USEC_PER_SEC, TIMER_ACCURACY_US, on_left_out,
+					 server);
+}
+
+void audit_refused(struct server *server, const struct rpc_call *call, const char *what,
+		   const struct log_ctx *about, const struct error *why)
+{
+	struct log_ctx ctx =
+		about ? *about : (struct log_ctx){.op = what, .event = LOG_EVENT_REQUEST_REFUSED};
+	uint64_t now_us = clock_monotonic_us();
+	struct audit_caller *caller;
+	char who[ACCESS_WHO_SIZE];
+
+	caller = caller_of(&server->audit, access_who(server, call, who), now_us);
+	caller->used_us = now_us;
+	if (!may_record(&server->audit, caller, now_us)) {
+		leave_out(server, caller);
+		return;
+	}
+	ctx.peer = rpc_call_peer(call)->address;
+	ctx.err = why;
+	log_ctx(LOG_NOTICE, &ctx, "%s by %s refused", what, who);
+	commit_alone(server, &(struct entry){.who = who,
+					     .address = rpc_call_peer(call)->address,
+					     .what = what,
+					     .code = why->status,
+					     .message = why->msg,
+					     .left_out = caller->left_out});
+	caller->left_out = 0;
+}
+
+void audit_release(struct audit_limits *limits)
+{
+	limits->timer = sd_event_source_disable_unref(limits->timer);
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* The record of every write and of every refused one: who, what, why, result. A write's record is part of
+ * its transaction, so there is no write without one; each record names the SHA-256 of the one before.
+ *
+ * Records are stored under consecutive numbers and not kept in memory; the head is. Their text is cut and
+ * cleaned, so that no caller decides how large a record is or what it does to a terminal. */
+
+#include "base/error.h"
+#include "base/rate.h"
+#include "state/change.h"
+
+#include <holdfast/v1/operator.pb-c.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <systemd/sd-event.h>
+
+struct server;
+struct rpc_call;
+struct log_ctx;
+
+enum {
+	AUDIT_WHO_SIZE = 192,
+	AUDIT_OBJECT_SIZE = 320,
+	AUDIT_WHY_SIZE = 512,
+	AUDIT_MESSAGE_SIZE = 512,
+	AUDIT_CALLERS = 64,	  /* whose refusals are counted at the same time */
+	AUDIT_REFUSALS_PER_S = 1, /* of one caller */
+	AUDIT_REFUSALS_BURST = 20,
+	AUDIT_ALL_REFUSALS_PER_S = 20, /* of all callers together */
+	AUDIT_ALL_REFUSALS_BURST = 200,
+	AUDIT_LEFT_OUT_S = 60, /* after so long, what was left out is told without a further refusal */
+};
+
+struct audit_caller {
+	char who[AUDIT_WHO_SIZE]; /* "": unused */
+	struct rate rate;
+	uint64_t left_out;
+	uint64_t used_us; /* monotonic; who was not here for longest makes room */
+};
+
+/* How many refusals are recorded. All zero at first. */
+struct audit_limits {
+	struct audit_caller callers[AUDIT_CALLERS];
+	struct rate rate;	/* of all */
+	bool is_set;		/* the rate is */
+	uint64_t left_out;	/* of callers that made room */
+	sd_event_source *timer; /* owned; NULL: nothing was left out */
+};
+
+void audit_release(struct audit_limits *limits);
+
+/** Stage in @change the record that the caller did @what ("Volumes.Register") to @object ("volume
+ * default/db"), @why (may be NULL): the reason given, or the evidence. */
+void audit_write(struct server *server, struct change *change, const struct rpc_call *call, const char *what,
+		 const char *object, const char *why);
+
+/** The same, with a line of the log that says @about besides; @call NULL: the server did it by itself. */
+void audit_about(struct server *server, struct change *change, const struct rpc_call *call, const char *what,
+		 const char *object, const char *why, const struct log_ctx *about);
+
+/** The same of an operator's word about @claim, by which it may be freed; @call NULL: the server itself, by a
+ * word that was given before. Its line of the log is of that class. */
+void audit_word(struct server *server, struct change *change, const struct rpc_call *call, const char *what,
+		const struct claim *claim, const char *why);
+
+/** audit_write() or, without @call, audit_own() of what a line of the log tells once it is durable: without
+ * another one.
+ */
+void audit_silent(struct server *server, struct change *change, const struct rpc_call *call, const char *what,
+		  const char *object, const char *why);
+
+/** Stage the record of something the server did by itself: "server" is who. */
+void audit_own(struct server *server, struct change *change, const char *what, const char *object,
+	       const char *why);
+
+/** Record that a write was refused, in a transaction of its own. Bounded per caller and in all; what is left
+ * out is counted in the next record. @about what the line of the log says besides; NULL: no more. */
+void audit_refused(struct server *server, const struct rpc_call *call, const char *what,
+		   const struct log_ctx *about, const struct error *why);
+
+/** The end of the chain, borrowed until the next write; first is 1 before there is any record. */
+Holdfast__V1__AuditHead audit_head(struct server *server);
+
+/** For change_commit(): number and chain the records of @change and stage them with the new head. */
+void audit_seal(struct server *server, struct change *change);

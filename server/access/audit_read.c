@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "access/audit_read.h"
+
+#include "server.h"
+
+#include "access/audit.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "state/keys.h"
+#include "state/records.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void sequence_key(uint64_t sequence, char ret[static OBJECT_KEY_SIZE])
+{
+	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_AUDIT "%016" PRIx64, sequence);
+}
+
+static Holdfast__V1__AuditRecord *read_record(const struct kv_item *item, struct error *err)
+{
+	Holdfast__V1__AuditRecord *record = holdfast__v1__audit_record__unpack(NULL, item->len, item->value);
+
+	if (!record)
+		(void)error_set(err, STATUS_DATA_LOSS, 0,
+				"the store's record %s cannot be read: the audit was changed behind the "
+				"server's back; see: holdfast operator audit verify",
+				item->key);
+	return record;
+}
+
+/* --- a page --- */
+
+struct page {
+	const Holdfast__V1__ListAuditRequest *request;
+	Holdfast__V1__ListAuditResponse *response;
+	size_t max;
+	size_t bytes;
+	size_t scanned;
+	uint64_t last; /* sequence that was looked at last */
+	uint64_t end;  /* of the head: what became durable since it was read is for the next call */
+	bool is_full;
+	struct error *err;
+	enum status status;
+};
+
+/* Is @name all of @who, or one part of it: of "token ID (ci) of operator/ann" ID, ci, operator/ann and ann?
+ */
+static bool is_named(const char *who, const char *name)
+{
+	static const char between[] = " ()/";
+	const size_t n = strlen(name);
+
+	if (str_eq(who, name))
+		return true;
+	for (const char *at = strstr(who, name); at; at = strstr(at + 1, name))
+		if ((at == who || strchr(between, at[-1])) && strchr(between, at[n]))
+			return true;
+	return false;
+}
+
+static bool matches(const Holdfast__V1__ListAuditRequest *request, const Holdfast__V1__AuditRecord *record)
+{
+	return (request->who[0] == '\0' || is_named(record->who, request->who)) &&
+	       str_starts_with(record->object, request->object) && record->time_ms >= request->since_ms;
+}
+
+static bool on_record(const struct kv_item *item, void *userdata)
+{
+	struct page *page = userdata;
+	Holdfast__V1__ListAuditResponse *response = page->response;
+	Holdfast__V1__AuditRecord *record = read_record(item, page->err);
+
+	if (!record) {
+		page->status = STATUS_DATA_LOSS;
+		return false;
+	}
+	if (record->sequence > page->end) {
+		holdfast__v1__audit_record__free_unpacked(record, NULL);
+		return false;
+	}
+	if (!matches(page->request, record)) {
+		page->scanned++;
+		page->last = record->sequence;
+		holdfast__v1__audit_record__free_unpacked(record, NULL);
+		return true;
+	}
+	page->is_full = response->n_records == page->max || page->bytes + item->len > AUDIT_PAGE_BYTES_MAX;
+	if (page->is_full) {
+		holdfast__v1__audit_record__free_unpacked(record, NULL);
+		return false;
+	}
+	page->scanned++;
+	page->last = record->sequence;
+	page->bytes += item->len;
+	response->records[response->n_records++] = record;
+	return true;
+}
+
+static Holdfast__V1__ListAuditResponse *new_response(size_t max)
+{
+	Holdfast__V1__ListAuditResponse *response = malloc(sizeof(*response));
+
+	if (!response)
+		return NULL;
+	holdfast__v1__list_audit_response__init(response);
+	response->records = calloc(max, sizeof(Holdfast__V1__AuditRecord *));
+	if (response->records)
+		return response;
+	free(response);
+	return NULL;
+}
+
+static void release_response(Holdfast__V1__ListAuditResponse **response)
+{
+	if (*response)
+		holdfast__v1__list_audit_response__free_unpacked(*response, NULL);
+}
+
+static bool on_head(const struct kv_item *item, void *userdata)
+{
+	*(Holdfast__V1__AuditHead **)userdata =
+		holdfast__v1__audit_head__unpack(NULL, item->len, item->value);
+	return false;
+}
+
+/* The head that is durable, not the one in memory, which may be ahead of what can be read. NULL when memory
+ * is short. */
+static Holdfast__V1__AuditHead *read_head(struct server *server)
+{
+	Holdfast__V1__AuditHead empty = HOLDFAST__V1__AUDIT_HEAD__INIT;
+	Holdfast__V1__AuditHead *head = NULL;
+
+	empty.first = 1;
+	(void)kv_range_from(server->kv, KEY_AUDIT_HEAD, KEY_AUDIT_HEAD, 1, on_head, &head, NULL);
+	return head ? head : (Holdfast__V1__AuditHead *)message_copy(&empty.base);
+}
+
+static enum status read_page(struct server *server, const Holdfast__V1__ListAuditRequest *request,
+			     Holdfast__V1__ListAuditResponse **ret, struct error *err)
+{
+	cleanup(release_response) Holdfast__V1__ListAuditResponse *response = NULL;
+	struct page page = {.request = request, .max = request->per_page, .err = err};
+	char from[OBJECT_KEY_SIZE];
+	enum status st;
+
+	if (page.max == 0 || page.max > AUDIT_PAGE_MAX)
+		page.max = AUDIT_PAGE_MAX;
+	page.response = response = new_response(page.max);
+	if (response)
+		response->head = read_head(server);
+	if (!response || !response->head)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	page.end = response->head->sequence;
+	sequence_key(request->after + 1, from);
+	st = kv_range_from(server->kv, PREFIX_AUDIT, from, AUDIT_SCAN_MAX, on_record, &page, err);
+	if (st == STATUS_OK)
+		st = page.status;
+	if (st != STATUS_OK)
+		return st;
+	if (page.is_full || page.scanned == AUDIT_SCAN_MAX)
+		response->next_after = page.last;
+	*ret = TAKE_PTR(response);
+	return STATUS_OK;
+}
+
+/* Were records forgotten between the reading of the head and of them? */
+static bool was_pruned(struct server *server, const Holdfast__V1__ListAuditResponse *response)
+{
+	Holdfast__V1__AuditHead *head = read_head(server);
+	bool was = head && head->first != response->head->first;
+
+	if (head)
+		holdfast__v1__audit_head__free_unpacked(head, NULL);
+	return was;
+}
+
+enum status audit_list(struct server *server, const Holdfast__V1__ListAuditRequest *request,
+		       Holdfast__V1__ListAuditResponse **ret, struct error *err)
+{
+	enum { TRIES = 3 };
+	cleanup(release_response) Holdfast__V1__ListAuditResponse *response = NULL;
+
+	if (request->after == UINT64_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "after: there is nothing after %" PRIu64,
+				 request->after);
+	for (int i = 0; i < TRIES; i++) {
+		enum status st;
+
+		release_response(&response);
+		response = NULL;
+		st = read_page(server, request, &response, err);
+		if (st != STATUS_OK)
+			return st;
+		if (!was_pruned(server, response))
+			break;
+	}
+	*ret = TAKE_PTR(response);
+	return STATUS_OK;
+}
+
+/* --- forgetting --- */
+
+struct old {
+	int64_t before_ms;
+	uint64_t keep_from; /* the sequence that is kept whatever its age; those below the count are not */
+	uint64_t count_from;
+	uint32_t n;
+	uint64_t last;
+	uint64_t sequences[AUDIT_PRUNE_SLICE]; /* the first ones of the n */
+};
+
+static bool on_old(const struct kv_item *item, void *userdata)
+{
+	struct old *old = userdata;
+	Holdfast__V1__AuditRecord *record = read_record(item, NULL);
+	bool is_old = record && record->sequence < old->keep_from &&
+		      (record->sequence < old->count_from || record->time_ms < old->before_ms);
+
+	if (is_old) {
+		if (old->n < AUDIT_PRUNE_SLICE)
+			old->sequences[old->n] = record->sequence;
+		old->n++;
+		old->last = record->sequence;
+	}
+	if (record)
+		holdfast__v1__audit_record__free_unpacked(record, NULL);
+	return is_old;
+}
+
+/* The oldest records that may go, in order: a record with a wrong time ends them, never makes a hole. */
+static struct old find_old(struct server *server, uint32_t max)
+{
+	const Holdfast__V1__AuditHead head = audit_head(server);
+	uint64_t keep = server->config.audit_keep;
+	struct old old = {
+		.before_ms =
+			clock_realtime_ms() - (int64_t)(server->config.audit_keep_for_us / USEC_PER_MSEC),
+		.keep_from = head.sequence,
+		.count_from = head.sequence >= keep ? head.sequence - keep + 1 : 0,
+	};
+	char from[OBJECT_KEY_SIZE];
+
+	sequence_key(head.first, from);
+	if (kv_range_from(server->kv, PREFIX_AUDIT, from, max, on_old, &old, NULL) != STATUS_OK)
+		old.n = 0; /* the next round tries again */
+	return old;
+}
+
+uint32_t audit_prunable(struct server *server, uint32_t max)
+{
+	return find_old(server, max).n;
+}
+
+static uint32_t prune_slice(struct server *server, uint32_t max)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	uint64_t first = audit_head(server).first;
+	struct old old = find_old(server, max);
+	char key[OBJECT_KEY_SIZE];
+	char object[AUDIT_OBJECT_SIZE];
+
+	if (old.n == 0)
+		return 0;
+	for (uint32_t i = 0; i < old.n; i++) {
+		sequence_key(old.sequences[i], key);
+		change_delete_record(&change, key);
+	}
+	change.audit_first = old.last + 1;
+	(void)str_format(object, sizeof(object), "audit %" PRIu64 " to %" PRIu64, first, old.last);
+	audit_own(server, &change, "Operator.Gc", object, "older than what is kept");
+	return change_commit(server, &change, NULL, NULL, NULL) == STATUS_OK ? old.n : 0;
+}
+
+uint32_t audit_prune(struct server *server, uint32_t max)
+{
+	uint32_t n = 0;
+
+	while (n < max) {
+		uint32_t want = max - n < AUDIT_PRUNE_SLICE ? max - n : AUDIT_PRUNE_SLICE;
+		uint32_t got = prune_slice(server, want);
+
+		n += got;
+		if (got < want)
+			break;
+	}
+	return n;
+}

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "access/tokens.h"
+
+#include "server.h"
+
+#include "access/access.h"
+#include "access/audit.h"
+#include "api/page.h"
+#include "api/reply.h"
+#include "api/watch.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "state/change.h"
+#include "state/keys.h"
+#include "state/records.h"
+
+#include <inttypes.h>
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define SECRET_PREFIX "hf_"
+
+typedef Holdfast__V1__Token Token;
+typedef Holdfast__V1__StoredToken StoredToken;
+
+static void token_key(const char *accessor, char ret[static OBJECT_KEY_SIZE])
+{
+	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_TOKEN "%s", accessor);
+}
+
+bool tokens_is_expired(const Token *token, int64_t at_ms)
+{
+	return token->expires_at_ms != 0 && token->expires_at_ms <= at_ms;
+}
+
+static void hash_secret(const char *secret, uint8_t ret[static TOKEN_HASH_SIZE])
+{
+	(void)SHA256((const unsigned char *)secret, strlen(secret), ret);
+}
+
+/* --- look-up --- */
+
+enum status tokens_find(struct server *server, const char *secret, const StoredToken **ret, struct error *err)
+{
+	uint8_t hash[TOKEN_HASH_SIZE];
+	const StoredToken *stored = NULL;
+	char key[OBJECT_KEY_SIZE];
+	char text[CLOCK_TEXT_SIZE];
+	const char *accessor;
+
+	hash_secret(secret, hash);
+	accessor = token_index_find(&server->state.tokens, hash);
+	if (accessor) {
+		token_key(accessor, key);
+		stored = state_record(&server->state, key);
+	}
+	if (!stored)
+		return error_set(err, STATUS_UNAUTHENTICATED, 0,
+				 "the token is unknown to cluster %s, or was revoked; ask an operator for "
+				 "another: holdfast operator token create",
+				 server->config.cluster);
+	if (tokens_is_expired(stored->token, clock_realtime_ms()))
+		return error_set(err, STATUS_UNAUTHENTICATED, 0,
+				 "token %s (%s) expired at %s; ask an operator for another: holdfast "
+				 "operator token create",
+				 stored->token->accessor, stored->token->name,
+				 clock_format(stored->token->expires_at_ms, text));
+	*ret = stored;
+	return STATUS_OK;
+}
+
+/* --- walks --- */
+
+static const StoredToken *token_of(const struct record_entry *entry)
+{
+	return entry && str_starts_with(entry->key, PREFIX_TOKEN) ? (const StoredToken *)entry->record.message
+								  : NULL;
+}
+
+const Token *tokens_with_policy(struct server *server, const char *policy)
+{
+	struct record_entry *entry = state_record_from(&server->state, PREFIX_TOKEN);
+	int64_t now_ms = clock_realtime_ms();
+	const StoredToken *stored;
+
+	for (; (stored = token_of(entry)); entry = state_record_next(entry))
+		for (size_t i = 0; i < stored->token->n_policies; i++)
+			if (str_eq(stored->token->policies[i], policy) &&
+			    !tokens_is_expired(stored->token, now_ms))
+				return stored->token;
+	return NULL;
+}
+
+static const Token *find_management(struct server *server)
+{
+	struct record_entry *entry = state_record_from(&server->state, PREFIX_TOKEN);
+	int64_t now_ms = clock_realtime_ms();
+	const StoredToken *stored;
+
+	for (; (stored = token_of(entry)); entry = state_record_next(entry))
+		if (stored->token->type == HOLDFAST__V1__TOKEN_TYPE__MANAGEMENT &&
+		    !tokens_is_expired(stored->token, now_ms))
+			return stored->token;
+	return NULL;
+}
+
+/* --- making one --- */
+
+static enum status invalid(struct error *err, const char *why)
+{
+	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s", why);
+}
+
+static enum status check_policies(struct server *server, const Token *token, struct error *err)
+{
+	char key[OBJECT_KEY_SIZE];
+
+	if (token->n_policies > TOKEN_POLICIES_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "policies: more than %d",
+				 TOKEN_POLICIES_MAX);
+	if (token->type == HOLDFAST__V1__TOKEN_TYPE__MANAGEMENT && token->n_policies > 0)
+		return invalid(err, "policies: a management token may do everything and has none");
+	for (size_t i = 0; i < token->n_policies; i++) {
+		const char *name = token->policies[i];
+
+		if (!id_is_name(name, POLICY_NAME_MAX))
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "policies: '%.64s' is not a policy's name", name);
+		(void)str_format(key, sizeof(key), PREFIX_POLICY "%s", name);
+		if (!state_record(&server->state, key))
+			return error_set(
+				err, STATUS_NOT_FOUND, 0,
+				"policies: there is no policy %s; see: holdfast operator policy list", name);
+	}
+	return STATUS_OK;
+}
+
+static enum status check_token(struct server *server, const Token *token, struct error *err)
+{
+	if (!token)
+		return invalid(err, "token: missing");
+	if (token->accessor[0] != '\0' || token->secret[0] != '\0')
+		return invalid(err, "accessor, secret: the server chooses them; leave them out");
+	if (!id_is_name(token->name, TOKEN_NAME_MAX))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "name: '%.64s' is not a token's name (A-Z a-z 0-9 _ and -, up to %d)",
+				 token->name, TOKEN_NAME_MAX);
+	if (token->type != HOLDFAST__V1__TOKEN_TYPE__CLIENT &&
+	    token->type != HOLDFAST__V1__TOKEN_TYPE__MANAGEMENT)
+		return invalid(err, "type: CLIENT or MANAGEMENT is wanted");
+	if (token->node[0] != '\0' && token->type == HOLDFAST__V1__TOKEN_TYPE__MANAGEMENT)
+		return invalid(err, "node: a management token may do everything and is bound to none");
+	if (token->node[0] != '\0' && !id_is_name(token->node, NODE_ID_MAX))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "node: '%.64s' is not a node's name (A-Z a-z 0-9 _ and -, up to %d)",
+				 token->node, NODE_ID_MAX);
+	if (token->expires_at_ms != 0 && token->expires_at_ms <= clock_realtime_ms())
+		return invalid(err, "expires_at_ms: lies in the past; 0 is never");
+	return check_policies(server, token, err);
+}
+
+struct created {
+	struct rpc_call *call;
+	bool is_bootstrap;
+	char accessor[UUID_SIZE];
+	char secret[TOKEN_SECRET_SIZE];
+};
+
+static Token shown(const struct record_entry *entry)
+{
+	Token token = *token_of(entry)->token;
+
+	token.create_index = entry->record.create_index;
+	token.modify_index = entry->record.modify_index;
+	return token;
+}
+
+static void on_created(struct server *server, void *userdata)
+{
+	cleanup_free struct created *created = userdata;
+	Holdfast__V1__BootstrapTokenResponse bootstrap = HOLDFAST__V1__BOOTSTRAP_TOKEN_RESPONSE__INIT;
+	Holdfast__V1__CreateTokenResponse create = HOLDFAST__V1__CREATE_TOKEN_RESPONSE__INIT;
+	struct record_entry *entry;
+	char key[OBJECT_KEY_SIZE];
+	Token token;
+
+	token_key(created->accessor, key);
+	entry = state_record_entry(&server->state, key);
+	if (entry) {
+		token = shown(entry);
+		token.secret = created->secret;
+		bootstrap.token = create.token = &token;
+		rpc_call_reply(created->call, created->is_bootstrap ? &bootstrap.base : &create.base);
+	} else {
+		reply_error(created->call, STATUS_ABORTED, "the token was revoked meanwhile");
+	}
+	OPENSSL_cleanse(created->secret, sizeof(created->secret));
+}
+
+static enum status make_secret(char ret[static TOKEN_SECRET_SIZE], struct error *err)
+{
+	uint8_t bytes[TOKEN_SECRET_BYTES];
+
+	if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+		return error_set(err, STATUS_INTERNAL, errno, "make a secret");
+	(void)str_copy(ret, TOKEN_SECRET_SIZE, SECRET_PREFIX);
+	hex_encode(ret + strlen(SECRET_PREFIX), bytes, sizeof(bytes));
+	OPENSSL_cleanse(bytes, sizeof(bytes));
+	return STATUS_OK;
+}
+
+static enum status fill_created(struct created *created, struct error *err)
+{
+	int r = uuid_new(created->accessor);
+
+	return r < 0 ? error_set(err, status_from_errno(r), r, "make an accessor")
+		     : make_secret(created->secret, err);
+}
+
+static void stage_token(struct server *server, struct change *change, const Token *wanted,
+			struct created *created, const char *what)
+{
+	StoredToken stored = HOLDFAST__V1__STORED_TOKEN__INIT;
+	Token token = HOLDFAST__V1__TOKEN__INIT;
+	uint8_t hash[TOKEN_HASH_SIZE];
+	char key[OBJECT_KEY_SIZE];
+	char object[AUDIT_OBJECT_SIZE];
+
+	token.accessor = created->accessor;
+	token.name = wanted->name;
+	token.type = wanted->type;
+	token.policies = wanted->policies;
+	token.n_policies = wanted->n_policies;
+	token.expires_at_ms = wanted->expires_at_ms;
+	token.node = wanted->node;
+	token.create_time_ms = clock_realtime_ms();
+	hash_secret(created->secret, hash);
+	stored.token = &token;
+	stored.secret_sha256 = (ProtobufCBinaryData){.len = sizeof(hash), .data = hash};
+	token_key(token.accessor, key);
+	change_put_record(change, key, &stored.base);
+	(void)str_format(object, sizeof(object), "token %s (%s)", token.accessor, token.name);
+	audit_write(server, change, created->call, what, object,
+		    token.type == HOLDFAST__V1__TOKEN_TYPE__MANAGEMENT ? "management" : "client");
+}
+
+static enum status make_token(struct server *server, struct rpc_call *call, const Token *wanted,
+			      bool is_bootstrap, const char *what, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct created *created;
+	enum status st;
+
+	if (server->state.tokens.n >= TOKENS_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "there are %d tokens already; revoke some: holdfast operator token revoke",
+				 TOKENS_MAX);
+	created = calloc(1, sizeof(*created));
+	if (!created)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	created->call = call;
+	created->is_bootstrap = is_bootstrap;
+	st = fill_created(created, err);
+	if (st != STATUS_OK) {
+		free(created);
+		return st;
+	}
+	stage_token(server, &change, wanted, created, what);
+	return change_commit_taking(server, &change, on_created, created, err);
+}
+
+static enum status handle_bootstrap(struct server *server, struct rpc_call *call,
+				    const Holdfast__V1__BootstrapTokenRequest *request, struct error *err)
+{
+	char name[] = "bootstrap";
+	Token token = HOLDFAST__V1__TOKEN__INIT;
+	const Token *existing;
+	enum status st = access_check(server, call, ACCESS_MANAGEMENT, NULL, err);
+
+	(void)request;
+	if (st != STATUS_OK)
+		return st;
+	existing = find_management(server);
+	if (existing)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "there is a management token already: %s (%s); an operator's certificate or "
+				 "that token makes more: holdfast operator token create --management NAME",
+				 existing->accessor, existing->name);
+	token.name = name;
+	token.type = HOLDFAST__V1__TOKEN_TYPE__MANAGEMENT;
+	return make_token(server, call, &token, true, "Operator.BootstrapToken", err);
+}
+
+DEFINE_WRITE_METHOD(tokens_handle_bootstrap, Holdfast__V1__BootstrapTokenRequest, "Operator.BootstrapToken",
+		    handle_bootstrap)
+
+static enum status handle_create(struct server *server, struct rpc_call *call,
+				 const Holdfast__V1__CreateTokenRequest *request, struct error *err)
+{
+	enum status st = access_check(server, call, ACCESS_MANAGEMENT, NULL, err);
+
+	if (st == STATUS_OK)
+		st = check_token(server, request->token, err);
+	return st == STATUS_OK ? make_token(server, call, request->token, false, "Operator.CreateToken", err)
+			       : st;
+}
+
+DEFINE_WRITE_METHOD(tokens_handle_create, Holdfast__V1__CreateTokenRequest, "Operator.CreateToken",
+		    handle_create)
+
+/* --- the others --- */
+
+static enum status handle_revoke(struct server *server, struct rpc_call *call,
+				 const Holdfast__V1__RevokeTokenRequest *request, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	const Holdfast__V1__RevokeTokenResponse response = HOLDFAST__V1__REVOKE_TOKEN_RESPONSE__INIT;
+	const StoredToken *stored;
+	char key[OBJECT_KEY_SIZE];
+	char object[AUDIT_OBJECT_SIZE];
+	enum status st = access_check(server, call, ACCESS_MANAGEMENT, NULL, err);
+
+	if (st != STATUS_OK)
+		return st;
+	if (!id_is_uuid(request->accessor))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "accessor: '%.40s' is not one; see: holdfast operator token list",
+				 request->accessor);
+	token_key(request->accessor, key);
+	stored = state_record(&server->state, key);
+	if (!stored)
+		return error_set(err, STATUS_NOT_FOUND, 0,
+				 "there is no token %s; see: holdfast operator token list",
+				 request->accessor);
+	(void)str_format(object, sizeof(object), "token %s (%s)", request->accessor, stored->token->name);
+	audit_write(server, &change, call, "Operator.RevokeToken", object, NULL);
+	change_delete_record(&change, key);
+	return reply_changed(server, &change, call, message_copy(&response.base), err);
+}
+
+DEFINE_WRITE_METHOD(tokens_handle_revoke, Holdfast__V1__RevokeTokenRequest, "Operator.RevokeToken",
+		    handle_revoke)
+
+static enum status allow_list(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
+			      struct error *err)
+{
+	(void)request;
+	return access_check(server, call, ACCESS_MANAGEMENT, NULL, err);
+}
+
+static enum status handle_list(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
+			       struct error *err)
+{
+	const Holdfast__V1__ListTokensRequest *request = (const Holdfast__V1__ListTokensRequest *)message;
+	Holdfast__V1__ListTokensResponse response = HOLDFAST__V1__LIST_TOKENS_RESPONSE__INIT;
+	cleanup_free Token *tokens = NULL;
+	cleanup_free Token **list = NULL;
+	const struct record_entry *entry;
+	struct record_page page = {0};
+	enum status st = page_size(request->per_page, PAGE_RECORDS_MAX, &page.size, err);
+
+	if (st == STATUS_OK)
+		st = record_page_begin(server, &page, PREFIX_TOKEN, request->prefix, request->next_token,
+				       err);
+	if (st != STATUS_OK)
+		return st;
+	tokens = calloc(page.size, sizeof(*tokens));
+	list = calloc(page.size, sizeof(Token *));
+	if (!tokens || !list)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	while ((entry = record_page_next(&page))) {
+		list[response.n_tokens] = &tokens[response.n_tokens];
+		tokens[response.n_tokens++] = shown(entry);
+	}
+	response.tokens = list;
+	response.next_token = (char *)(uintptr_t)page.next_token;
+	response.index = watch_index(server, PREFIX_TOKEN);
+	reply_durable(server, call, message_copy(&response.base));
+	return STATUS_OK;
+}
+
+static const struct read_method list_method = {.allow = allow_list, .handle = handle_list};
+DEFINE_READ_METHOD(tokens_handle_list, list_method)
+
+/* Whoever may call anything at all may ask who it is. */
+static enum status allow_who_am_i(struct server *server, struct rpc_call *call,
+				  const ProtobufCMessage *request, struct error *err)
+{
+	struct access_scope scope;
+	struct caller caller;
+	enum status st = access_caller(server, call, &caller, err);
+
+	(void)request;
+	if (st != STATUS_OK || caller.token)
+		return st;
+	return access_scope_init(server, call, ACCESS_MANAGEMENT, &scope, err);
+}
+
+static enum status handle_who_am_i(struct server *server, struct rpc_call *call,
+				   const ProtobufCMessage *request, struct error *err)
+{
+	Holdfast__V1__WhoAmIResponse response = HOLDFAST__V1__WHO_AM_IRESPONSE__INIT;
+	char identity[RPC_URI_SIZE];
+	struct caller caller;
+	Token token;
+	enum status st = access_caller(server, call, &caller, err);
+
+	(void)request;
+	if (st != STATUS_OK)
+		return st;
+	(void)str_copy(identity, sizeof(identity), rpc_call_peer(call)->uri);
+	response.identity = identity;
+	response.acl_enabled = server->config.acl;
+	if (caller.token) {
+		char key[OBJECT_KEY_SIZE];
+
+		token_key(caller.token->token->accessor, key);
+		token = shown(state_record_entry(&server->state, key));
+		response.token = &token;
+	}
+	reply_durable(server, call, message_copy(&response.base));
+	return STATUS_OK;
+}
+
+static const struct read_method who_am_i_method = {.allow = allow_who_am_i, .handle = handle_who_am_i};
+DEFINE_READ_METHOD(tokens_handle_who_am_i, who_am_i_method)

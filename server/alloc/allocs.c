@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "alloc/allocs.h"
+
+#include "server.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "claim/claims.h"
+#include "state/change.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool alloc_has_live_claims(const struct alloc_entry *entry)
+{
+	const struct claim_entry *claim;
+
+	LIST_FOREACH (claim, &entry->claims, of_alloc)
+		if (claim_is_live(&claim->claim))
+			return true;
+	return false;
+}
+
+void allocs_stage_stop(struct change *change, const struct alloc_entry *entry, const struct node_entry *node)
+{
+	char stopped[] = "stopped before it ran";
+	struct alloc alloc = entry->alloc;
+
+	if (alloc.desired_status == DESIRED_STOP)
+		return;
+	alloc.desired_status = DESIRED_STOP;
+	alloc.modify_time_ms = clock_realtime_ms();
+	/* without a claim it cannot have mounted anything, and from here on it gets none */
+	if (!node_is_connected(node) && !alloc_has_live_claims(entry) &&
+	    alloc.client_status == CLIENT_PENDING) {
+		alloc.client_status = CLIENT_COMPLETE;
+		alloc.client_description = stopped;
+	}
+	change_put_alloc(change, &alloc);
+}
+
+enum status allocs_lose(struct change *change, struct alloc_entry *entry, const char *reason,
+			struct error *err)
+{
+	struct alloc alloc = entry->alloc;
+	char description[ALLOC_DESCRIPTION_MAX + 1];
+
+	(void)snprintf(description, sizeof(description), "%s", reason);
+	alloc.client_description = description;
+	alloc.client_status = CLIENT_LOST;
+	alloc.modify_time_ms = clock_realtime_ms();
+	alloc.n_published = 0;
+	change_put_alloc(change, &alloc);
+	return claims_end_work(change, entry, alloc.modify_time_ms, err);
+}
+
+enum status allocs_node_rebooted(struct server *server, struct node_entry *node, struct error *err)
+{
+	struct alloc_entry *entry;
+
+	LIST_FOREACH (entry, &node->allocs, of_node) {
+		cleanup(change_release) struct change change = CHANGE_INIT;
+		enum status st;
+
+		/* one that never got a claim has nothing to lose: it runs in the new boot */
+		if (alloc_is_client_terminal(&entry->alloc) ||
+		    (entry->alloc.client_status == CLIENT_PENDING && !alloc_has_live_claims(entry)))
+			continue;
+		st = allocs_lose(&change, entry, "the node was rebooted", err);
+		if (st == STATUS_OK)
+			st = change_commit(server, &change, NULL, NULL, err);
+		if (st != STATUS_OK)
+			return st;
+	}
+	return STATUS_OK;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Allocations: what is asked of them, and what becomes of them. */
+
+#include "base/error.h"
+#include "state/state.h"
+
+#include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
+
+struct change;
+struct server;
+struct rpc_call;
+
+/* Handlers of the service Allocations: alloc_submit.c and alloc_read.c. */
+void allocs_handle_run(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void allocs_handle_stop(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void allocs_handle_get(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void allocs_handle_list(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+
+bool alloc_has_live_claims(const struct alloc_entry *entry);
+
+/** The node is back in another boot: what ran there is lost. One transaction per allocation. */
+enum status allocs_node_rebooted(struct server *server, struct node_entry *node, struct error *err);
+
+/** Stage in @change that the allocation is to stop; one that has not run on @node, which is not connected,
+ * has ended by that. A repeat stages nothing. */
+void allocs_stage_stop(struct change *change, const struct alloc_entry *entry, const struct node_entry *node);
+
+/** Stage in @change that the allocation is lost, with the reason; its work has ended. */
+enum status allocs_lose(struct change *change, struct alloc_entry *entry, const char *reason,
+			struct error *err);

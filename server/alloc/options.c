@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "alloc/options.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "model/message.h"
+#include "model/volume_detail.h"
+#include "state/keys.h"
+#include "state/objects.h"
+#include "state/records.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void key_of(const char *alloc_id, char ret[static OBJECT_KEY_SIZE])
+{
+	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_ALLOC_OPTIONS "%.36s", alloc_id);
+}
+
+static const Holdfast__V1__AllocationOptions *find(struct state *state, const char *alloc_id)
+{
+	char key[OBJECT_KEY_SIZE];
+
+	key_of(alloc_id, key);
+	return state_record(state, key);
+}
+
+static bool says_something(const Holdfast__V1__MountOptions *options)
+{
+	return options && (options->fs_type[0] != '\0' || options->n_mount_flags > 0);
+}
+
+static enum status check_one(struct state *state, const struct alloc *alloc,
+			     const struct volume_request *request, const Holdfast__V1__MountOptions *options,
+			     struct error *err)
+{
+	const struct volume_entry *volume = state_volume(state, alloc->namespace, request->source);
+	struct error why = {.msg = ""};
+
+	if (request->attachment_mode == ATTACHMENT_BLOCK_DEVICE)
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"volume %s: mount_options contradict attachment_mode block-device, which is no "
+			"mount; leave them out",
+			request->name);
+	if (volume && volume->volume.type != VOLUME_CSI)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "volume %s: mount_options are for csi volumes; %s is native: its profile in "
+				 "the mount helper's policy says how it is mounted",
+				 request->name, request->source);
+	for (size_t i = 0; i < options->n_mount_flags; i++)
+		if (str_eq(options->mount_flags[i], VOLUME_REDACTED))
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "volume %s: mount_options.mount_flags: \"" VOLUME_REDACTED
+					 "\" is what reads show in their place; give the flags",
+					 request->name);
+	if (mount_options_check(options, &why) != STATUS_OK)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "volume %s: %s", request->name, why.msg);
+	return STATUS_OK;
+}
+
+/* Add the options of one volume; the name is enough to find them by. False when memory is short. */
+static bool add(Holdfast__V1__AllocationOptions *to, const Holdfast__V1__VolumeRequest *from)
+{
+	Holdfast__V1__VolumeRequest bare = HOLDFAST__V1__VOLUME_REQUEST__INIT;
+	Holdfast__V1__VolumeRequest *copy;
+
+	bare.name = from->name;
+	bare.mount_options = from->mount_options;
+	copy = (Holdfast__V1__VolumeRequest *)(void *)message_copy(&bare.base);
+	if (!copy)
+		return false;
+	to->volumes[to->n_volumes++] = copy;
+	return true;
+}
+
+static enum status no_memory(struct error *err)
+{
+	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+}
+
+static Holdfast__V1__AllocationOptions *options_new(size_t n)
+{
+	Holdfast__V1__AllocationOptions *options = malloc(sizeof(*options));
+
+	if (!options)
+		return NULL;
+	holdfast__v1__allocation_options__init(options);
+	options->volumes = calloc(n, sizeof(Holdfast__V1__VolumeRequest *));
+	if (options->volumes)
+		return options;
+	free(options);
+	return NULL;
+}
+
+static void options_free(Holdfast__V1__AllocationOptions *options)
+{
+	if (!options)
+		return;
+	for (size_t i = 0; i < options->n_volumes; i++)
+		holdfast__v1__volume_request__free_unpacked(options->volumes[i], NULL);
+	free(options->volumes); /* there even when it is empty */
+	free(options);
+}
+DEFINE_CLEANUP(Holdfast__V1__AllocationOptions, options_free)
+
+enum status alloc_options_take(struct state *state, const Holdfast__V1__Allocation *pb,
+			       const struct alloc *alloc, Holdfast__V1__AllocationOptions **ret,
+			       struct error *err)
+{
+	cleanup(options_freep) Holdfast__V1__AllocationOptions *options = options_new(pb->n_volumes + 1);
+	size_t bytes;
+
+	if (!options)
+		return no_memory(err);
+	for (size_t i = 0; i < pb->n_volumes; i++) {
+		const Holdfast__V1__VolumeRequest *from = pb->volumes[i];
+		enum status st;
+
+		if (!says_something(from->mount_options))
+			continue;
+		st = check_one(state, alloc, &alloc->volumes[i], from->mount_options, err);
+		if (st != STATUS_OK)
+			return st;
+		if (!add(options, from))
+			return no_memory(err);
+	}
+	bytes = protobuf_c_message_get_packed_size(&options->base);
+	if (bytes > ALLOC_OPTIONS_BYTES_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "mount_options: %zu bytes in all volumes of the allocation, at most %d",
+				 bytes, ALLOC_OPTIONS_BYTES_MAX);
+	*ret = options->n_volumes > 0 ? TAKE_PTR(options) : NULL;
+	return STATUS_OK;
+}
+
+bool alloc_options_are(struct state *state, const char *alloc_id,
+		       const Holdfast__V1__AllocationOptions *options)
+{
+	const Holdfast__V1__AllocationOptions *kept = find(state, alloc_id);
+	uint8_t a[ALLOC_OPTIONS_BYTES_MAX];
+	uint8_t b[ALLOC_OPTIONS_BYTES_MAX];
+	size_t n = options ? protobuf_c_message_get_packed_size(&options->base) : 0;
+
+	if (!kept || !options)
+		return !kept && !options;
+	if (n > sizeof(a) || n != protobuf_c_message_get_packed_size(&kept->base))
+		return false;
+	(void)protobuf_c_message_pack(&options->base, a);
+	(void)protobuf_c_message_pack(&kept->base, b);
+	return memcmp(a, b, n) == 0;
+}
+
+void alloc_options_stage(struct change *change, const char *alloc_id,
+			 const Holdfast__V1__AllocationOptions *options)
+{
+	char key[OBJECT_KEY_SIZE];
+
+	if (!options)
+		return;
+	key_of(alloc_id, key);
+	change_put_record(change, key, &options->base);
+}
+
+void alloc_options_stage_deletion(struct state *state, struct change *change, const char *alloc_id)
+{
+	char key[OBJECT_KEY_SIZE];
+
+	if (!find(state, alloc_id))
+		return;
+	key_of(alloc_id, key);
+	change_delete_record(change, key);
+}
+
+static const Holdfast__V1__MountOptions *of_volume(const Holdfast__V1__AllocationOptions *options,
+						   const char *name)
+{
+	for (size_t i = 0; i < options->n_volumes; i++)
+		if (str_eq(options->volumes[i]->name, name))
+			return options->volumes[i]->mount_options;
+	return NULL;
+}
+
+/* The options of the one request of the claim's allocation that names the claim's volume. */
+static const Holdfast__V1__MountOptions *of_claim(struct state *state, const struct claim *claim)
+{
+	const Holdfast__V1__AllocationOptions *options = find(state, claim->allocation_id);
+	const struct alloc_entry *entry = options ? state_alloc(state, claim->allocation_id) : NULL;
+
+	for (uint32_t i = 0; entry && i < entry->alloc.n_volumes; i++)
+		if (str_eq(entry->alloc.volumes[i].source, claim->volume_id))
+			return of_volume(options, entry->alloc.volumes[i].name);
+	return NULL;
+}
+
+Holdfast__V1__MountOptions *alloc_options_for(struct state *state, const struct claim *claim,
+					      Holdfast__V1__MountOptions *volume,
+					      Holdfast__V1__MountOptions *storage)
+{
+	const Holdfast__V1__MountOptions *over = of_claim(state, claim);
+
+	if (!over)
+		return volume;
+	holdfast__v1__mount_options__init(storage);
+	storage->fs_type = over->fs_type;
+	if (over->fs_type[0] == '\0' && volume)
+		storage->fs_type = volume->fs_type;
+	storage->mount_flags = over->mount_flags;
+	storage->n_mount_flags = over->n_mount_flags;
+	if (over->n_mount_flags == 0 && volume) {
+		storage->mount_flags = volume->mount_flags;
+		storage->n_mount_flags = volume->n_mount_flags;
+	}
+	return storage;
+}
+
+/* @to has no options of its own. */
+static bool show_one(const Holdfast__V1__MountOptions *from, Holdfast__V1__VolumeRequest *to)
+{
+	static char redacted[] = VOLUME_REDACTED;
+	char *flags[] = {redacted};
+	Holdfast__V1__MountOptions shown = HOLDFAST__V1__MOUNT_OPTIONS__INIT;
+
+	shown.fs_type = from->fs_type;
+	if (from->n_mount_flags > 0) {
+		shown.mount_flags = flags;
+		shown.n_mount_flags = 1;
+	}
+	to->mount_options = (Holdfast__V1__MountOptions *)(void *)message_copy(&shown.base);
+	return to->mount_options != NULL;
+}
+
+bool alloc_options_show(struct state *state, Holdfast__V1__Allocation *view)
+{
+	const Holdfast__V1__AllocationOptions *options = find(state, view->id);
+
+	for (size_t i = 0; options && i < view->n_volumes; i++) {
+		const Holdfast__V1__MountOptions *from = of_volume(options, view->volumes[i]->name);
+
+		if (from && !view->volumes[i]->mount_options && !show_one(from, view->volumes[i]))
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "alloc/placement.h"
+
+#include "server.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "base/strbuf.h"
+#include "model/admission.h"
+#include "plugin/controller.h"
+#include "volume/store.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+void placement_release(struct placement *placement)
+{
+	for (size_t i = 0; i < placement->n_volumes; i++)
+		free(placement->volumes[i].claims);
+	placement->n_volumes = 0;
+}
+
+/* Where the volume can be reached. */
+static void read_topologies(struct server *server, struct placement_volume *wanted)
+{
+	const Holdfast__V1__VolumeDetail *detail = volume_detail_of(server, &wanted->entry->volume);
+
+	if (!detail)
+		return;
+	wanted->topologies = detail->topologies;
+	wanted->n_topologies = detail->n_topologies;
+}
+
+/* The first claim that would keep a newcomer out who is on a node of its own. */
+static const struct claim *find_in_the_way(const struct placement_volume *wanted)
+{
+	const struct volume_request *request = wanted->request;
+	const struct claim *blocker = NULL;
+
+	for (size_t i = 0; i < wanted->n_claims; i++) {
+		const struct claim *claim = wanted->claims[i];
+
+		assert(claim);
+		if (claim->attachment_mode != request->attachment_mode)
+			return claim;
+	}
+	(void)admission_has_room(request->access_mode, volume_request_mode(request), "", wanted->claims,
+				 wanted->n_claims, &blocker);
+	return blocker;
+}
+
+static enum status add_volume(struct placement *placement, const struct volume_request *request,
+			      struct error *err)
+{
+	struct placement_volume *wanted = &placement->volumes[placement->n_volumes];
+	struct state *state = &placement->server->state;
+	struct claim_entry *entry;
+
+	*wanted = (struct placement_volume){
+		.entry = state_volume(state, placement->alloc->namespace, request->source),
+		.request = request,
+	};
+	if (!wanted->entry)
+		return error_set(
+			err, STATUS_NOT_FOUND, 0,
+			"there is no volume %s in namespace %s; register it: holdfast volume register "
+			"FILE",
+			request->source, placement->alloc->namespace);
+	wanted->claims = calloc(wanted->entry->n_live + 1, sizeof(const struct claim *));
+	if (!wanted->claims)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	placement->n_volumes++;
+	LIST_FOREACH (entry, &wanted->entry->claims, of_volume)
+		if (claim_is_live(&entry->claim))
+			wanted->claims[wanted->n_claims++] = &entry->claim;
+	wanted->in_the_way = find_in_the_way(wanted);
+	wanted->controller_healthy = controller_capabilities(wanted->entry->plugin) != NULL;
+	read_topologies(placement->server, wanted);
+	return volume_store_check_usable(placement->server, &wanted->entry->volume, err);
+}
+
+enum status placement_init(struct placement *placement, struct server *server, const struct alloc *alloc,
+			   struct error *err)
+{
+	enum status st = STATUS_OK;
+
+	*placement = (struct placement){.server = server, .alloc = alloc};
+	for (uint32_t i = 0; st == STATUS_OK && i < alloc->n_volumes; i++)
+		st = add_volume(placement, &alloc->volumes[i], err);
+	return st;
+}
+
+static bool asks_for(const struct placement *placement, const struct volume_entry *volume)
+{
+	for (size_t i = 0; i < placement->n_volumes; i++)
+		if (placement->volumes[i].entry == volume)
+			return true;
+	return false;
+}
+
+/* Volumes of @plugin that the node has, or will have as soon as its allocations claim them; each as often as
+ * it is named. @names NULL: count only. Costs the node's claims and allocations. */
+static size_t name_others(const struct placement *placement, const struct node_entry *node,
+			  const struct plugin_entry *plugin, struct volume_name *names)
+{
+	const struct claim_entry *claim;
+	const struct alloc_entry *alloc;
+	size_t n = 0;
+
+	LIST_FOREACH (claim, &node->claims, of_node) {
+		const struct volume_entry *volume = claim->volume;
+
+		if (!claim_is_live(&claim->claim) || volume->plugin != plugin || asks_for(placement, volume))
+			continue;
+		if (names)
+			names[n] = (struct volume_name){volume->namespace, volume->id};
+		n++;
+	}
+	LIST_FOREACH (alloc, &node->allocs, of_node)
+		for (uint32_t i = 0; !alloc_is_client_terminal(&alloc->alloc) && i < alloc->alloc.n_volumes;
+		     i++) {
+			const struct volume_entry *volume =
+				state_volume(&placement->server->state, alloc->alloc.namespace,
+					     alloc->alloc.volumes[i].source);
+
+			if (!volume || volume->plugin != plugin || asks_for(placement, volume))
+				continue;
+			if (names)
+				names[n] = (struct volume_name){volume->namespace, volume->id};
+			n++;
+		}
+	return n;
+}
+
+/* Without memory the node counts as full. */
+static uint32_t count_others(const struct placement *placement, const struct node_entry *node,
+			     const struct plugin_entry *plugin)
+{
+	size_t n = name_others(placement, node, plugin, NULL);
+	cleanup_free struct volume_name *names = calloc(n + 1, sizeof(*names));
+
+	if (!names)
+		return UINT32_MAX / 2;
+	(void)name_others(placement, node, plugin, names);
+	return volume_names_count(names, n);
+}
+
+static bool holds(const struct node_entry *node, const struct volume_entry *volume)
+{
+	const struct claim_entry *claim;
+
+	LIST_FOREACH (claim, &volume->claims, of_volume)
+		if (claim->node == node && claim_is_live(&claim->claim))
+			return true;
+	return false;
+}
+
+static void look_at_volume(const struct placement *placement, const struct node_entry *node,
+			   const struct placement_volume *from, struct wanted_volume *ret)
+{
+	*ret = (struct wanted_volume){
+		.volume = &from->entry->volume,
+		.request = from->request,
+		.plugin = node_entry_plugin(node, &from->entry->volume),
+		.controller_healthy = from->controller_healthy,
+		.topologies = from->topologies,
+		.n_topologies = from->n_topologies,
+	};
+	if (!ret->plugin)
+		return;
+	ret->controller_required = ret->plugin->controller_required;
+	if (ret->plugin->node.max_volumes > 0)
+		ret->others = count_others(placement, node, from->entry->plugin);
+	if (from->n_claims > 0 && holds(node, from->entry)) {
+		ret->claims = from->claims;
+		ret->n_claims = from->n_claims;
+	} else if (from->in_the_way) {
+		ret->claims = &from->in_the_way;
+		ret->n_claims = 1;
+	}
+}
+
+enum obstacle placement_check(const struct placement *placement, const struct node_entry *node,
+			      const char *node_id, bool may_wait,
+			      char ret_reason[static FEASIBILITY_REASON_SIZE])
+{
+	struct wanted_volume volumes[ALLOC_VOLUMES_MAX];
+	struct feasibility in = {
+		.node = node ? &node->node : NULL,
+		.node_id = node_id,
+		.is_connected = node && node_is_connected(node),
+		.may_wait = may_wait,
+		.volumes = volumes,
+		.n_volumes = node ? placement->n_volumes : 0,
+	};
+
+	for (size_t i = 0; i < in.n_volumes; i++)
+		look_at_volume(placement, node, &placement->volumes[i], &volumes[i]);
+	return feasibility_check(&in, ret_reason);
+}
+
+/* The volume whose plugin the fewest nodes report. */
+static const struct placement_volume *most_constraining(const struct placement *placement)
+{
+	const struct placement_volume *best = &placement->volumes[0];
+
+	for (size_t i = 1; i < placement->n_volumes; i++)
+		if (placement->volumes[i].entry->plugin->n_instances < best->entry->plugin->n_instances)
+			best = &placement->volumes[i];
+	return best;
+}
+
+/* Is @a the better place of two that can? */
+static bool is_better(const struct node_entry *a, const struct node_entry *b)
+{
+	if (a->n_live_allocs != b->n_live_allocs)
+		return a->n_live_allocs < b->n_live_allocs;
+	return strcmp(a->id, b->id) < 0;
+}
+
+/* Why the nodes that were looked at cannot: their number by obstacle, and the first ones by id. */
+struct tally {
+	size_t n;
+	struct {
+		size_t n;
+		char example[FEASIBILITY_REASON_SIZE]; /* of the first node by id */
+		char node_id[NODE_ID_MAX + 1];
+	} by[OBSTACLE_N];
+	struct line {
+		char node_id[NODE_ID_MAX + 1];
+		char reason[FEASIBILITY_REASON_SIZE];
+	} lines[REFUSAL_NODES_MAX]; /* in order of the node's id */
+	size_t n_lines;
+};
+
+static void keep_line(struct tally *tally, const char *node_id, const char *reason)
+{
+	size_t at = tally->n_lines;
+
+	while (at > 0 && strcmp(node_id, tally->lines[at - 1].node_id) < 0)
+		at--;
+	if (at == REFUSAL_NODES_MAX)
+		return;
+	if (tally->n_lines < REFUSAL_NODES_MAX)
+		tally->n_lines++;
+	memmove(&tally->lines[at + 1], &tally->lines[at],
+		(tally->n_lines - at - 1) * sizeof(tally->lines[at]));
+	(void)str_copy(tally->lines[at].node_id, sizeof(tally->lines[at].node_id), node_id);
+	(void)str_copy(tally->lines[at].reason, sizeof(tally->lines[at].reason), reason);
+}
+
+static void tally_add(struct tally *tally, enum obstacle obstacle, const char *node_id, const char *reason)
+{
+	bool is_first = tally->by[obstacle].n == 0 || strcmp(node_id, tally->by[obstacle].node_id) < 0;
+
+	tally->n++;
+	tally->by[obstacle].n++;
+	keep_line(tally, node_id, reason);
+	if (!is_first)
+		return;
+	(void)str_copy(tally->by[obstacle].node_id, sizeof(tally->by[obstacle].node_id), node_id);
+	(void)str_copy(tally->by[obstacle].example, sizeof(tally->by[obstacle].example), reason);
+}
+
+static void say_groups(struct strbuf *sb, const struct tally *tally)
+{
+	bool first = true;
+
+	for (unsigned int o = OBSTACLE_NONE + 1; o < OBSTACLE_N; o++) {
+		if (tally->by[o].n == 0)
+			continue;
+		strbuf_printf(sb, "%s%zu %s %s (%s)", first ? "" : "; ", tally->by[o].n,
+			      tally->by[o].n == 1 ? "is" : "are", obstacle_words((enum obstacle)o),
+			      tally->by[o].example);
+		first = false;
+	}
+}
+
+static enum status refuse(const struct placement *placement, const struct tally *tally,
+			  struct refusal *refusal, struct error *err)
+{
+	const struct volume *volume = &most_constraining(placement)->entry->volume;
+	cleanup_strbuf struct strbuf sb = STRBUF_INIT((size_t)OBSTACLE_N * FEASIBILITY_REASON_SIZE);
+	bool all_full = tally->n > 0 && tally->by[OBSTACLE_MAX_VOLUMES].n == tally->n;
+
+	for (size_t i = 0; i < tally->n_lines; i++)
+		refusal_add_node(refusal, tally->lines[i].node_id, tally->lines[i].reason);
+	refusal_count_nodes(refusal, tally->n - tally->n_lines);
+	if (tally->by[OBSTACLE_CLAIMED].n > 0)
+		refusal_add_blockers(refusal, placement->server, placement->alloc, NULL, "");
+	if (tally->n == 0)
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"allocation %s: no node offers plugin %s%s%s, which volume %s needs; see holdfast "
+			"plugin status %s",
+			placement->alloc->name, volume->plugin_id,
+			volume->profile[0] != '\0' ? " with profile " : "", volume->profile, volume->id,
+			volume->plugin_id);
+	say_groups(&sb, tally);
+	return error_set(err, all_full ? STATUS_RESOURCE_EXHAUSTED : STATUS_FAILED_PRECONDITION, 0,
+			 "allocation %s: none of %zu node%s that offer%s plugin %s can take it: %s",
+			 placement->alloc->name, tally->n, str_s(tally->n), tally->n == 1 ? "s" : "",
+			 volume->plugin_id, sb.data ? sb.data : "");
+}
+
+static bool has_plugin(const struct node_entry *node, const char *plugin_id)
+{
+	const struct instance_entry *instance;
+	const struct alloc_entry *alloc;
+
+	LIST_FOREACH (instance, &node->instances, of_node)
+		if (str_eq(instance->instance.plugin.plugin_id, plugin_id))
+			return true;
+	LIST_FOREACH (alloc, &node->allocs, of_node)
+		if (alloc->plugin && str_eq(alloc->plugin->id, plugin_id) &&
+		    !alloc_is_client_terminal(&alloc->alloc))
+			return true;
+	return false;
+}
+
+/* An allocation without volumes runs a plugin: any node will do that has it not yet. */
+static enum status choose_for_plugin(const struct placement *placement, struct tally *tally,
+				     const struct node_entry **ret, struct refusal *refusal,
+				     struct error *err)
+{
+	const char *plugin_id = placement->alloc->csi_plugin.id;
+	cleanup_strbuf struct strbuf sb = STRBUF_INIT((size_t)OBSTACLE_N * FEASIBILITY_REASON_SIZE);
+	const struct node_entry *best = NULL;
+	size_t n_have = 0;
+
+	for (struct node_entry *node = state_node_from(&placement->server->state, ""); node;
+	     node = state_node_next(node)) {
+		char reason[FEASIBILITY_REASON_SIZE];
+		enum obstacle obstacle = placement_check(placement, node, node->id, false, reason);
+
+		if (obstacle != OBSTACLE_NONE)
+			tally_add(tally, obstacle, node->id, reason);
+		else if (has_plugin(node, plugin_id))
+			n_have++;
+		else if (!best || is_better(node, best))
+			best = node;
+	}
+	if (best) {
+		*ret = best;
+		return STATUS_OK;
+	}
+	for (size_t i = 0; i < tally->n_lines; i++)
+		refusal_add_node(refusal, tally->lines[i].node_id, tally->lines[i].reason);
+	say_groups(&sb, tally);
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "allocation %s: no node is left for plugin %s; nodes that have it already: %zu%s%s; "
+			 "name one with "
+			 "--node",
+			 placement->alloc->name, plugin_id, n_have, tally->n > 0 ? ", " : "",
+			 sb.data ? sb.data : "");
+}
+
+enum status placement_choose(const struct placement *placement, const struct node_entry **ret,
+			     struct refusal *refusal, struct error *err)
+{
+	cleanup_free struct tally *tally = calloc(1, sizeof(*tally));
+	const struct placement_volume *from;
+	const struct node_entry *best = NULL;
+	struct instance_entry *entry;
+
+	if (!tally)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	if (placement->n_volumes == 0)
+		return choose_for_plugin(placement, tally, ret, refusal, err);
+	from = most_constraining(placement);
+	for (entry = state_plugin_instance_from(from->entry->plugin, ""); entry;
+	     entry = state_plugin_instance_next(entry)) {
+		char reason[FEASIBILITY_REASON_SIZE];
+		enum obstacle obstacle;
+
+		if (!node_plugin_serves(&entry->instance.plugin, &from->entry->volume) ||
+		    (best && !is_better(entry->node, best)))
+			continue;
+		obstacle = placement_check(placement, entry->node, entry->node->id, false, reason);
+		if (obstacle == OBSTACLE_NONE)
+			best = entry->node;
+		else
+			tally_add(tally, obstacle, entry->node->id, reason);
+	}
+	if (!best)
+		return refuse(placement, tally, refusal, err);
+	*ret = best;
+	return STATUS_OK;
+}

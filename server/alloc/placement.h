@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Where an allocation goes: the check of one node, and the choice among all that could.
+ *
+ * Candidates are the nodes that report the plugin of one of the volumes, of the plugin that the fewest
+ * report. Of those that can, the one with the fewest live allocations is taken, then the first by id: the
+ * same state gives the same answer. Nothing is reserved: whether a claim is granted is decided when the node
+ * asks for it. */
+
+#include "api/refusal.h"
+#include "base/error.h"
+#include "model/feasibility.h"
+#include "state/state.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct server;
+
+/* A volume of the request, with what does not depend on the node. */
+struct placement_volume {
+	struct volume_entry *entry;
+	const struct volume_request *request;
+	Holdfast__V1__Topology *const *topologies; /* borrowed */
+	size_t n_topologies;
+	bool controller_healthy;
+	const struct claim **claims; /* owned array; the live ones */
+	size_t n_claims;
+	const struct claim *in_the_way; /* of a node that holds none of them; NULL: nothing is */
+};
+
+struct placement {
+	struct server *server;
+	const struct alloc *alloc;
+	struct placement_volume volumes[ALLOC_VOLUMES_MAX];
+	size_t n_volumes;
+};
+
+/** Look up the volumes of @alloc, which is borrowed. STATUS_NOT_FOUND names one that there is not,
+ * STATUS_FAILED_PRECONDITION one that is being made or deleted at its provider. placement_release() in any
+ * case. Good until the event loop turns. */
+enum status placement_init(struct placement *placement, struct server *server, const struct alloc *alloc,
+			   struct error *err);
+void placement_release(struct placement *placement);
+
+/** Can it go to @node (NULL: none of the name @node_id)? @may_wait: it may be away now. */
+enum obstacle placement_check(const struct placement *placement, const struct node_entry *node,
+			      const char *node_id, bool may_wait,
+			      char ret_reason[static FEASIBILITY_REASON_SIZE]);
+
+/** The best node; of an allocation without volumes, one that has not the plugin yet that it is to run. Costs
+ * the plugin's nodes; those that are not better than one found are not looked at closely.
+ * STATUS_FAILED_PRECONDITION when none can, STATUS_RESOURCE_EXHAUSTED when all that report the plugin are
+ * full: the message counts nodes by what is in the way, @refusal has one line per node. */
+enum status placement_choose(const struct placement *placement, const struct node_entry **ret,
+			     struct refusal *refusal, struct error *err);

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Allocations.Run and Stop: what changes. */
+
+#include "server.h"
+
+#include "access/access.h"
+#include "access/audit.h"
+#include "alloc/allocs.h"
+#include "alloc/options.h"
+#include "alloc/placement.h"
+#include "api/refusal.h"
+#include "api/reply.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "base/uuid.h"
+#include "claim/grant.h"
+#include "model/pb.h"
+#include "node/nodes.h"
+#include "node/session.h"
+#include "rpc/server.h"
+#include "state/change.h"
+
+#include <holdfast/v1/allocations.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WHAT_RUN "Allocations.Run"
+#define WHAT_STOP "Allocations.Stop"
+
+enum { ALLOC_TEXT_SIZE = NAMESPACE_MAX + UUID_TEXT_SIZE + 16 };
+
+/* Answer with @response, whose member @slot is the allocation. */
+static void reply_alloc(struct rpc_call *call, const ProtobufCMessage *response,
+			Holdfast__V1__Allocation **slot, const struct alloc *alloc)
+{
+	*slot = alloc_to_pb(alloc);
+	if (*slot)
+		rpc_call_reply(call, response);
+	else
+		reply_error(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+	holdfast__v1__allocation__free_unpacked(*slot, NULL);
+}
+
+static void reply_run(struct rpc_call *call, const struct alloc *alloc)
+{
+	Holdfast__V1__RunAllocationResponse response = HOLDFAST__V1__RUN_ALLOCATION_RESPONSE__INIT;
+
+	reply_alloc(call, &response.base, &response.allocation, alloc);
+}
+
+/* The allocation that @waiting is about; NULL: it is gone, and the call is answered. */
+static const struct alloc_entry *find_or_fail(struct server *server, const struct reply_waiting *waiting)
+{
+	const struct alloc_entry *entry = state_alloc(&server->state, waiting->id);
+
+	if (!entry)
+		reply_error(waiting->call, STATUS_ABORTED, "the allocation was collected in the meantime");
+	return entry;
+}
+
+static void on_run_durable(struct server *server, void *userdata)
+{
+	cleanup_free struct reply_waiting *waiting = userdata;
+	const struct alloc_entry *entry = find_or_fail(server, waiting);
+
+	if (!entry)
+		return;
+	if (node_is_connected(entry->node) && entry->alloc.desired_status == DESIRED_RUN &&
+	    !alloc_is_client_terminal(&entry->alloc))
+		session_run_alloc(entry->node->session, &entry->alloc);
+	reply_run(waiting->call, &entry->alloc);
+}
+
+static void audit_alloc(struct server *server, struct change *change, const struct rpc_call *call,
+			const char *what, const struct alloc *alloc)
+{
+	char object[ALLOC_TEXT_SIZE];
+
+	(void)str_format(object, sizeof(object), "allocation %s/%s", alloc->namespace, alloc->id);
+	audit_write(server, change, call, what, object, NULL);
+}
+
+/* Is @wanted what was submitted under this id before? Where it is to run was open then, if it is now. */
+static bool same_submission(const struct alloc *known, const struct alloc *wanted)
+{
+	bool same_node = wanted->node_id[0] == '\0' || str_eq(known->node_id, wanted->node_id);
+
+	if (!same_node || !str_eq(known->namespace, wanted->namespace) ||
+	    !str_eq(known->name, wanted->name) || !str_eq(known->driver, wanted->driver) ||
+	    known->n_volumes != wanted->n_volumes)
+		return false;
+	if (!csi_plugin_eq(&known->csi_plugin, &wanted->csi_plugin) ||
+	    !str_eq(alloc_unit(known), alloc_unit(wanted)) ||
+	    known->stop_timeout_ms != wanted->stop_timeout_ms ||
+	    known->mount_timeout_ms != wanted->mount_timeout_ms)
+		return false;
+	for (uint32_t i = 0; i < known->n_volumes; i++)
+		if (!volume_request_eq(&known->volumes[i], &wanted->volumes[i]))
+			return false;
+	return true;
+}
+
+/* It would wait for itself. */
+static enum status check_own_plugin(struct server *server, const struct alloc *alloc, struct error *err)
+{
+	for (uint32_t i = 0; i < alloc->n_volumes && alloc->csi_plugin.type != CSI_PLUGIN_NONE; i++) {
+		const struct volume_request *request = &alloc->volumes[i];
+		const struct volume_entry *volume =
+			state_volume(&server->state, alloc->namespace, request->source);
+
+		if (volume && str_eq(volume->volume.plugin_id, alloc->csi_plugin.id))
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "volume %s contradicts csi_plugin: volume %s is of plugin %s, which "
+					 "this allocation is to run itself",
+					 request->name, request->source, alloc->csi_plugin.id);
+	}
+	return STATUS_OK;
+}
+
+/* What admission would say, which explains every claim that is in the way. */
+static enum status check_claims(struct server *server, const struct alloc *alloc, struct refusal *refusal,
+				struct error *err)
+{
+	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
+		enum status st = claim_grant_check(server, alloc, &alloc->volumes[i], err);
+
+		if (st == STATUS_FAILED_PRECONDITION)
+			refusal_add_blockers(refusal, server, alloc, alloc->volumes[i].name, alloc->node_id);
+		if (st != STATUS_OK)
+			return st;
+	}
+	return STATUS_OK;
+}
+
+static enum status check_named_node(struct server *server, const struct placement *placement,
+				    const struct alloc *alloc, struct refusal *refusal, struct error *err)
+{
+	const struct node_entry *node = state_node(&server->state, alloc->node_id);
+	char reason[FEASIBILITY_REASON_SIZE];
+	enum obstacle obstacle = placement_check(placement, node, alloc->node_id, true, reason);
+	enum status st = STATUS_OK;
+
+	if (obstacle == OBSTACLE_NONE || obstacle == OBSTACLE_MODE || obstacle == OBSTACLE_CLAIMED)
+		st = check_claims(server, alloc, refusal, err);
+	if (st != STATUS_OK || obstacle == OBSTACLE_NONE)
+		return st;
+	refusal_add_node(refusal, alloc->node_id, reason);
+	return error_set(err, obstacle_status(obstacle), 0, "%s", reason);
+}
+
+/* Check the node that is named, or choose one and put it into @alloc. */
+static enum status place(struct server *server, struct alloc *alloc, struct refusal *refusal,
+			 struct error *err)
+{
+	cleanup(placement_release) struct placement placement = {.n_volumes = 0};
+	const struct node_entry *node;
+	enum status st = placement_init(&placement, server, alloc, err);
+
+	if (st != STATUS_OK)
+		return st;
+	if (alloc->node_id[0] != '\0')
+		return check_named_node(server, &placement, alloc, refusal, err);
+	st = placement_choose(&placement, &node, refusal, err);
+	if (st == STATUS_OK)
+		(void)str_copy(alloc->node_id, sizeof(alloc->node_id), node->id);
+	return st;
+}
+
+/* Only what was asked for; what becomes of it is not the caller's to say. */
+static void begin(struct alloc *alloc)
+{
+	alloc->desired_status = DESIRED_RUN;
+	alloc->client_status = CLIENT_PENDING;
+	alloc->create_time_ms = alloc->modify_time_ms = clock_realtime_ms();
+	alloc->create_index = alloc->modify_index = 0;
+	alloc->client_code = 0;
+	alloc->adopted = false;
+	alloc->n_published = 0;
+	free(alloc->client_description);
+	alloc->client_description = NULL;
+}
+
+static enum status submit(struct server *server, struct rpc_call *call, struct alloc *alloc,
+			  const Holdfast__V1__AllocationOptions *options, bool dry_run,
+			  struct refusal *refusal, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char waiting[NODE_ID_MAX + 64];
+	enum status st;
+	int r = alloc->id[0] == '\0' ? uuid_new(alloc->id) : 0;
+
+	if (r < 0)
+		return error_set(err, STATUS_INTERNAL, r, "make an allocation id");
+	begin(alloc);
+	st = place(server, alloc, refusal, err);
+	if (st != STATUS_OK)
+		return st;
+	if (!node_is_connected(state_node(&server->state, alloc->node_id))) {
+		(void)str_format(waiting, sizeof(waiting), "waiting for node %s, which is not connected",
+				 alloc->node_id);
+		alloc->client_description = strdup(waiting);
+		if (!alloc->client_description)
+			return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	}
+	if (dry_run) {
+		reply_run(call, alloc);
+		return STATUS_OK;
+	}
+	change_put_alloc(&change, alloc);
+	alloc_options_stage(&change, alloc->id, options);
+	audit_alloc(server, &change, call, WHAT_RUN, alloc);
+	return change_commit_taking(server, &change, on_run_durable, reply_waiting_new(call, alloc->id), err);
+}
+
+/* It may use volumes of its own namespace only, so that one right to mount is enough. A plugin is given the
+ * volumes and secrets of whoever names its id, in any namespace: to run one is a right of its own. So is to
+ * start and stop services of a node, which run as whom their units say, also root. */
+static enum status may_run(struct server *server, const struct rpc_call *call,
+			   const Holdfast__V1__Allocation *alloc, struct error *err)
+{
+	const char *namespace = namespace_or_default(alloc ? alloc->namespace_ : "");
+	enum status st = access_check(server, call, ACCESS_JOB_SUBMIT, namespace, err);
+
+	if (st == STATUS_OK)
+		st = access_check(server, call, ACCESS_VOLUME_MOUNT, namespace, err);
+	if (st == STATUS_OK && alloc && alloc->csi_plugin)
+		st = access_check(server, call, ACCESS_PLUGIN_REGISTER, namespace, err);
+	if (st == STATUS_OK && alloc && (alloc->unit[0] != '\0' || str_eq(alloc->driver, DRIVER_SYSTEMD)))
+		st = access_check(server, call, ACCESS_UNIT_RUN, namespace, err);
+	return st;
+}
+
+/* The allocation that is asked for, complete and valid; to be released, also on failure. @ret_options NULL:
+ * none; to be freed */
+static enum status take_submission(struct server *server, const Holdfast__V1__Allocation *pb,
+				   struct alloc *ret, Holdfast__V1__AllocationOptions **ret_options,
+				   struct error *err)
+{
+	enum status st;
+
+	if (!pb)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "allocation: missing");
+	st = alloc_from_pb(pb, ret, err);
+	if (st != STATUS_OK)
+		return st;
+	if (pb->csi_plugin && ret->csi_plugin.id[0] == '\0')
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "csi_plugin: id is missing: the plugin_id that volumes name");
+	alloc_default(ret);
+	st = alloc_validate(ret, err);
+	if (st == STATUS_OK)
+		st = check_own_plugin(server, ret, err);
+	return st == STATUS_OK ? alloc_options_take(&server->state, pb, ret, ret_options, err) : st;
+}
+
+static void options_freep(Holdfast__V1__AllocationOptions **options)
+{
+	holdfast__v1__allocation_options__free_unpacked(*options, NULL);
+}
+
+static enum status handle_run(struct server *server, struct rpc_call *call,
+			      const Holdfast__V1__RunAllocationRequest *request, struct refusal *refusal,
+			      struct error *err)
+{
+	cleanup(alloc_release) struct alloc alloc = {0};
+	cleanup(options_freep) Holdfast__V1__AllocationOptions *options = NULL;
+	cleanup(change_release) struct change nothing = CHANGE_INIT;
+	const struct alloc_entry *known;
+	enum status st = may_run(server, call, request->allocation, err);
+
+	if (st != STATUS_OK)
+		return st;
+	st = take_submission(server, request->allocation, &alloc, &options, err);
+	if (st != STATUS_OK)
+		return st;
+	known = state_alloc(&server->state, alloc.id);
+	if (!known)
+		return submit(server, call, &alloc, options, request->dry_run, refusal, err);
+	if (!same_submission(&known->alloc, &alloc) || !alloc_options_are(&server->state, known->id, options))
+		return error_set(
+			err, STATUS_ALREADY_EXISTS, 0,
+			"allocation %s exists with another content; leave the id out, and a new one is "
+			"made",
+			alloc.id);
+	return change_commit_taking(server, &nothing, on_run_durable, reply_waiting_new(call, alloc.id), err);
+}
+
+void allocs_handle_run(struct rpc_call *call, const ProtobufCMessage *request, void *server)
+{
+	cleanup(refusal_release) struct refusal refusal = {0};
+	struct error err;
+
+	if (handle_run(server, call, (const Holdfast__V1__RunAllocationRequest *)request, &refusal, &err) !=
+	    STATUS_OK)
+		refusal_reply(&refusal, server, call, WHAT_RUN, &err);
+}
+
+static void on_stop_durable(struct server *server, void *userdata)
+{
+	Holdfast__V1__StopAllocationResponse response = HOLDFAST__V1__STOP_ALLOCATION_RESPONSE__INIT;
+	cleanup_free struct reply_waiting *waiting = userdata;
+	const struct alloc_entry *entry = find_or_fail(server, waiting);
+
+	if (!entry)
+		return;
+	if (node_is_connected(entry->node) && !alloc_is_client_terminal(&entry->alloc))
+		session_stop_alloc(entry->node->session, entry->alloc.id);
+	response.node_disconnected_ms = nodes_disconnected_ms(server, entry->node);
+	reply_alloc(waiting->call, &response.base, &response.allocation, &entry->alloc);
+}
+
+static enum status stop(struct server *server, struct rpc_call *call, const struct alloc_entry *entry,
+			struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+
+	allocs_stage_stop(&change, entry, entry->node);
+	if (change.n > 0)
+		audit_alloc(server, &change, call, WHAT_STOP, &entry->alloc);
+	return change_commit_taking(server, &change, on_stop_durable,
+				    reply_waiting_new(call, entry->alloc.id), err);
+}
+
+static enum status handle_stop(struct server *server, struct rpc_call *call,
+			       const Holdfast__V1__StopAllocationRequest *request, struct error *err)
+{
+	struct alloc_entry *entry = state_alloc(&server->state, request->id);
+	enum status st = access_check(server, call, ACCESS_JOB_SUBMIT,
+				      entry ? entry->alloc.namespace : NAMESPACE_DEFAULT, err);
+
+	if (st != STATUS_OK)
+		return st;
+	if (!entry)
+		return error_set(err, STATUS_NOT_FOUND, 0,
+				 "there is no allocation %.64s; holdfast alloc status lists them",
+				 request->id);
+	return stop(server, call, entry, err);
+}
+
+DEFINE_WRITE_METHOD(allocs_handle_stop, Holdfast__V1__StopAllocationRequest, WHAT_STOP, handle_stop)

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Operator.Watch: what changes, as it becomes durable, to whoever may read it.
+ *
+ * The last events are kept in memory, bounded in number and bytes, so that a watcher that was away for a
+ * moment can go on from the index it has seen; one that was away for longer lists again. What an event shows
+ * is what is stored (never a secret), without what reads derive. */
+
+#include "rpc/server.h"
+#include "state/objects.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct events;
+struct server;
+
+enum {
+	EVENTS_MAX = 8192, /* that are kept */
+	EVENTS_BYTES_MAX = 8 << 20,
+	WATCHERS_MAX = 256,
+	WATCHERS_PER_CALLER_MAX = 64,
+	EVENTS_PER_TURN = 64, /* sent to one watcher in one turn of the loop while it catches up */
+};
+
+extern const struct rpc_stream_handlers events_stream;
+
+/** @index everything up to here happened before: nobody can be told of it. */
+enum status events_new(struct server *server, uint64_t index, struct events **ret, struct error *err);
+
+/** After every stream has ended. NULL is allowed. */
+void events_free(struct events *events);
+
+/** @value became durable at @index.
+ * @bytes its packed message, owned from here on; NULL: deleted */
+void events_publish(struct events *events, enum object_kind kind, const void *value, void *bytes, size_t len,
+		    uint64_t index);

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/watch.h"
+
+#include "server.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "base/tree.h"
+#include "state/keys.h"
+#include "state/records.h"
+#include "state/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+enum {
+	WATCHES_MAX = 4096,
+	WATCH_REQUEST_MAX = 4096, /* bytes; each is kept as long as it waits */
+	TIMER_ACCURACY_US = 1000,
+};
+
+static const char *const tables[WATCH_TABLES] = {
+	PREFIX_VOLUME, PREFIX_NODE, WATCH_PLUGIN, PREFIX_ALLOC, PREFIX_CLAIM, "",
+};
+
+/* One call that waits. */
+struct watch {
+	char name[OBJECT_KEY_SIZE];
+	uint64_t serial; /* makes the key unique: (name, serial) */
+	RB_ENTRY(watch) by_name;
+	struct server *server;
+	struct rpc_call *call;
+	ProtobufCMessage *request; /* owned */
+	const struct read_method *method;
+	uint64_t after;		/* index that must be passed */
+	sd_event_source *timer; /* owned */
+};
+
+static int compare(const struct watch *a, const struct watch *b)
+{
+	int c = strcmp(a->name, b->name);
+
+	if (c != 0)
+		return c;
+	return a->serial < b->serial ? -1 : a->serial > b->serial;
+}
+
+TREE_GENERATE(watch_tree, watch, by_name, compare)
+
+static void watch_free(struct watch *watch)
+{
+	RB_REMOVE(watch_tree, &watch->server->watches, watch);
+	watch->server->n_watches--;
+	(void)sd_event_source_disable_unref(watch->timer);
+	protobuf_c_message_free_unpacked(watch->request, NULL);
+	free(watch);
+}
+
+/* The caller is allowed to. */
+static void answer(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
+		   const struct read_method *method)
+{
+	struct error err;
+
+	if (method->handle(server, call, request, &err) != STATUS_OK)
+		rpc_call_fail(call, &err);
+}
+
+/* Whoever was allowed to read when the call came may not be any more: tokens are revoked, and expire. */
+static void end(struct watch *watch)
+{
+	struct error err;
+
+	if (watch->method->allow(watch->server, watch->call, watch->request, &err) == STATUS_OK)
+		answer(watch->server, watch->call, watch->request, watch->method);
+	else
+		rpc_call_fail(watch->call, &err);
+	watch_free(watch);
+}
+
+static int on_time(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	(void)source;
+	(void)usec;
+	end(userdata);
+	return 0;
+}
+
+static uint64_t number_of(const ProtobufCMessage *request, const char *name)
+{
+	const ProtobufCFieldDescriptor *field =
+		protobuf_c_message_descriptor_get_field_by_name(request->descriptor, name);
+	const char *at = field ? (const char *)request + field->offset : NULL;
+	uint64_t wide;
+	uint32_t narrow;
+
+	if (!field)
+		return 0;
+	if (field->type == PROTOBUF_C_TYPE_UINT64) {
+		memcpy(&wide, at, sizeof(wide));
+		return wide;
+	}
+	memcpy(&narrow, at, sizeof(narrow));
+	return narrow;
+}
+
+static uint64_t index_now(struct server *server, const ProtobufCMessage *request,
+			  const struct read_method *method, const char *name)
+{
+	return method->index ? method->index(server, request) : watch_index(server, name);
+}
+
+static enum status hold(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
+			const struct read_method *method, const char *name, struct error *err)
+{
+	uint64_t wait_ms = number_of(request, "wait_ms");
+	struct watch *watch;
+	int r;
+
+	if (server->n_watches >= WATCHES_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "more than %d calls are waiting for changes", WATCHES_MAX);
+	if (protobuf_c_message_get_packed_size(request) > WATCH_REQUEST_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "a read that waits has at most %d bytes: leave wait_ms out, or ask for less",
+				 WATCH_REQUEST_MAX);
+	watch = calloc(1, sizeof(*watch));
+	if (!watch)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	*watch = (struct watch){.serial = ++server->watch_serial,
+				.server = server,
+				.call = call,
+				.request = message_copy(request),
+				.method = method,
+				.after = number_of(request, "index")};
+	(void)str_copy(watch->name, sizeof(watch->name), name);
+	if (wait_ms > WATCH_WAIT_MAX_MS)
+		wait_ms = WATCH_WAIT_MAX_MS;
+	r = watch->request
+		    ? sd_event_add_time_relative(server->event, &watch->timer, CLOCK_MONOTONIC,
+						 wait_ms * USEC_PER_MSEC, TIMER_ACCURACY_US, on_time, watch)
+		    : -ENOMEM;
+	if (r < 0) {
+		if (watch->request)
+			protobuf_c_message_free_unpacked(watch->request, NULL);
+		free(watch);
+		return error_set(err, status_from_errno(r), r, "wait for a change");
+	}
+	RB_INSERT(watch_tree, &server->watches, watch);
+	server->n_watches++;
+	return STATUS_OK;
+}
+
+void read_start(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
+		const struct read_method *method)
+{
+	uint64_t after = number_of(request, "index");
+	char name[OBJECT_KEY_SIZE];
+	struct error err;
+
+	if (method->allow(server, call, request, &err) != STATUS_OK) {
+		rpc_call_fail(call, &err);
+		return;
+	}
+	if (!method->name || after == 0 || number_of(request, "wait_ms") == 0) {
+		answer(server, call, request, method);
+		return;
+	}
+	method->name(request, name);
+	if (index_now(server, request, method, name) > after)
+		answer(server, call, request, method);
+	else if (hold(server, call, request, method, name, &err) != STATUS_OK)
+		rpc_call_fail(call, &err);
+}
+
+static size_t table_of(const char *prefix)
+{
+	size_t i = 0;
+
+	while (i < WATCH_TABLES - 1 && !str_eq(tables[i], prefix))
+		i++;
+	return i; /* the last one stands for all the others */
+}
+
+uint64_t watch_index(const struct server *server, const char *prefix)
+{
+	return server->watch_indexes[table_of(prefix)];
+}
+
+/* Look again at those who wait under @name. Answering starts no wait, so each is looked at once. */
+static void wake(struct server *server, const char *name)
+{
+	struct watch from = {.serial = 0};
+	struct watch *watch;
+	struct watch *next;
+
+	(void)str_copy(from.name, sizeof(from.name), name);
+	for (watch = RB_NFIND(watch_tree, &server->watches, &from); watch && str_eq(watch->name, name);
+	     watch = next) {
+		next = RB_NEXT(watch_tree, NULL, watch);
+		if (index_now(server, watch->request, watch->method, watch->name) > watch->after)
+			end(watch);
+	}
+}
+
+static void touch(struct server *server, const char *prefix, const char *rest, uint64_t revision)
+{
+	char name[OBJECT_KEY_SIZE];
+
+	server->watch_indexes[table_of(prefix)] = revision;
+	if (RB_EMPTY(&server->watches))
+		return;
+	wake(server, prefix);
+	if (str_format(name, sizeof(name), "%s%s", prefix, rest) >= 0)
+		wake(server, name);
+}
+
+static void touch_volume(struct server *server, const char *namespace, const char *id, uint64_t revision)
+{
+	char rest[OBJECT_KEY_SIZE] = "";
+
+	if (!RB_EMPTY(&server->watches))
+		(void)str_format(rest, sizeof(rest), "%s/%s", namespace, id);
+	touch(server, PREFIX_VOLUME, rest, revision);
+}
+
+/* Its index first: who waits for a plugin asks for that. */
+static void touch_plugin(struct server *server, const char *id, uint64_t revision)
+{
+	struct plugin_entry *plugin = state_plugin(&server->state, id);
+
+	if (plugin && plugin->modify_index < revision)
+		plugin->modify_index = revision;
+	touch(server, WATCH_PLUGIN, id, revision);
+}
+
+/* A plugin is as healthy as the sessions of its nodes. */
+static void touch_node(struct server *server, const struct node *node, uint64_t revision)
+{
+	const struct node_entry *entry = state_node(&server->state, node->id);
+	const struct instance_entry *instance;
+
+	touch(server, PREFIX_NODE, node->id, revision);
+	if (entry)
+		LIST_FOREACH (instance, &entry->instances, of_node)
+			touch_plugin(server, instance->plugin->id, revision);
+}
+
+/* Plugins show how many volumes they have: for them only a volume that comes or goes is news. */
+static void touch_volume_itself(struct server *server, const struct volume *volume, uint64_t revision)
+{
+	touch_volume(server, volume->namespace, volume->id, revision);
+	if (volume->create_index == 0 || !state_volume(&server->state, volume->namespace, volume->id))
+		touch_plugin(server, volume->plugin_id, revision);
+}
+
+void watch_changed(struct server *server, enum object_kind kind, const void *value, uint64_t revision)
+{
+	switch (kind) {
+	case OBJECT_VOLUME:
+		touch_volume_itself(server, value, revision);
+		break;
+	case OBJECT_CLAIM: { /* shown with its volume, allocation and node */
+		const struct claim *claim = value;
+
+		touch(server, PREFIX_CLAIM, claim->id, revision);
+		touch_volume(server, claim->namespace, claim->volume_id, revision);
+		touch(server, PREFIX_ALLOC, claim->allocation_id, revision);
+		touch(server, PREFIX_NODE, claim->node_id, revision);
+		break;
+	}
+	case OBJECT_ALLOC: {
+		const struct alloc *alloc = value;
+
+		touch(server, PREFIX_ALLOC, alloc->id, revision);
+		touch(server, PREFIX_NODE, alloc->node_id, revision);
+		if (alloc->csi_plugin.type != CSI_PLUGIN_NONE)
+			touch_plugin(server, alloc->csi_plugin.id, revision);
+		break;
+	}
+	case OBJECT_NODE:
+		touch_node(server, value, revision);
+		break;
+	case OBJECT_NODE_PLUGIN: {
+		const struct plugin_instance *instance = value;
+
+		touch_plugin(server, instance->plugin.plugin_id, revision);
+		touch(server, PREFIX_NODE, instance->node_id, revision);
+		break;
+	}
+	case OBJECT_RECORD: /* nobody waits for one by name, but for volumes whose details they are */
+		if (record_is_watched(((const struct record *)value)->key))
+			touch(server, "", "", revision);
+		break;
+	case OBJECT_KIND_N:
+		break;
+	}
+}
+
+void watch_cancel_all(struct server *server)
+{
+	static const struct error ending = {.status = STATUS_UNAVAILABLE, .msg = "the server is ending"};
+	struct watch *watch;
+
+	while ((watch = RB_MIN(watch_tree, &server->watches))) {
+		rpc_call_fail(watch->call, &ending);
+		watch_free(watch);
+	}
+}

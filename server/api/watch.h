@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Reads, and those that wait for a change: a call with `index` and `wait_ms` is answered as soon as what it
+ * reads has a higher index, or when the time is over. Waiting costs nothing until an object it names changes.
+ *
+ * Who waits is filed under a name: an object's key in the store ("volume/default/db", and "plugin/ID" of
+ * plugins, which are not stored), or the prefix of a table ("volume/"). */
+
+#include "base/error.h"
+#include "rpc/server.h"
+#include "state/objects.h"
+
+#include <protobuf-c/protobuf-c.h>
+#include <stdint.h>
+
+struct server;
+
+#define WATCH_PLUGIN "plugin/"
+
+enum { WATCH_WAIT_MAX_MS = 5 * 60 * 1000 };
+
+struct read_method {
+	/** May the caller read this? Asked before anything else is looked at. */
+	enum status (*allow)(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
+			     struct error *err);
+
+	/** Answers the call, or returns why not. */
+	enum status (*handle)(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
+			      struct error *err);
+
+	/** Name under which the read waits. NULL: it never waits. */
+	void (*name)(const ProtobufCMessage *request, char ret[static OBJECT_KEY_SIZE]);
+
+	/** Index of what is read, now; UINT64_MAX when it is not there. NULL: watch_index() of the name. */
+	uint64_t (*index)(struct server *server, const ProtobufCMessage *request);
+};
+
+/** Answer @call by @method, now or after a wait. */
+void read_start(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
+		const struct read_method *method);
+
+/** Revision of the last durable change of a table, by its prefix ("volume/"). Since the start: before the
+ * first change the store's revision at the start. */
+uint64_t watch_index(const struct server *server, const char *prefix);
+
+/** An object became durable at @revision, as put or as deleted: whoever waits for it, or for something that
+ * shows it, is looked at again. */
+void watch_changed(struct server *server, enum object_kind kind, const void *value, uint64_t revision);
+
+/** Refuse every call that waits, because the server ends. */
+void watch_cancel_all(struct server *server);
+
+/* Define the rpc_unary_fn @name_ of a read_method. */
+#define DEFINE_READ_METHOD(name_, method)                                                \
+	void name_(struct rpc_call *call, const ProtobufCMessage *request, void *server) \
+	{                                                                                \
+		read_start(server, call, request, &(method));                            \
+	}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "claim/claims.h"
+
+#include "server.h"
+
+#include "access/audit.h"
+#include "alloc/allocs.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Its claim is not loaded any more, and may be the only one in the store that has the volume's generation. */
+static void keep_generation(struct change *change, const struct claim_entry *entry)
+{
+	const struct volume_entry *volume = entry->volume;
+	uint64_t generation = entry->claim.generation;
+
+	if (generation == volume->volume.generation && generation > volume->stored_generation)
+		change_put_volume(change, &volume->volume);
+}
+
+/* Steps that need nobody: what no controller was asked for, and what one has detached, is free. */
+static enum status follow_up(struct claim *claim, int64_t now_ms, struct error *err)
+{
+	const struct claim_event detached = {.type = CLAIM_EVENT_CONTROLLER_DETACHED, .now_ms = now_ms};
+	const struct claim_event end = {.type = CLAIM_EVENT_FREE, .now_ms = now_ms};
+	enum status st = STATUS_OK;
+	bool changed;
+
+	/* that fence is the detach */
+	if (claim->state == CLAIM_NODE_DETACHED &&
+	    (claim->attach == ATTACH_NONE || claim->evidence == EVIDENCE_STORAGE_FENCE))
+		st = claim_step(claim, &detached, &changed, err);
+	if (st == STATUS_OK && claim->state == CLAIM_CONTROLLER_DETACHED)
+		st = claim_step(claim, &end, &changed, err);
+	return st;
+}
+
+/* What the server did by itself, for the audit: evidence was taken, the claim is free. */
+static void audit_step(struct change *change, const struct claim_entry *entry, const struct claim *after)
+{
+	char object[sizeof("volume /, claim ") + NAMESPACE_MAX + VOLUME_ID_MAX + UUID_TEXT_SIZE];
+	char why[2 * EVIDENCE_DETAIL_MAX + 64];
+	bool is_freed = !claim_is_live(after);
+	bool is_word = after->detach_evidence == EVIDENCE_OPERATOR;
+
+	if (after->state == entry->claim.state || after->state < CLAIM_NODE_DETACHED)
+		return;
+	(void)str_format(object, sizeof(object), "volume %s/%s, claim %s", after->namespace, after->volume_id,
+			 after->id);
+	(void)str_format(why, sizeof(why), "evidence %s%s%s%s%s", evidence_name(after->evidence),
+			 after->evidence_detail[0] != '\0' ? ": " : "", after->evidence_detail,
+			 is_word ? "; detach operator: " : "", is_word ? after->detach_detail : "");
+	if (is_freed)
+		audit_silent(entry->server, change, NULL, "Claims.Free", object, why);
+	else
+		audit_own(entry->server, change, "Claims.TakeEvidence", object, why);
+}
+
+enum status claims_step(struct change *change, const struct claim_entry *entry,
+			const struct claim_event *event, struct claim *ret, struct error *err)
+{
+	struct claim claim = entry->claim;
+	bool changed = false;
+	enum status st = claim_step(&claim, event, &changed, err);
+
+	if (st == STATUS_OK && changed)
+		st = follow_up(&claim, event->now_ms, err);
+	if (st != STATUS_OK)
+		return st;
+	if (changed) {
+		change_put_claim(change, &claim);
+		if (!claim_is_live(&claim))
+			keep_generation(change, entry);
+		audit_step(change, entry, &claim);
+	}
+	*ret = claim;
+	return STATUS_OK;
+}
+
+bool claims_may_run(struct server *server, const struct claim *claim)
+{
+	const struct alloc_entry *alloc = state_alloc(&server->state, claim->allocation_id);
+
+	return alloc && !alloc_is_client_terminal(&alloc->alloc) &&
+	       alloc->alloc.desired_status != DESIRED_STOP;
+}
+
+enum status claims_take_from_node(struct change *change, const struct claim_entry *entry,
+				  const struct claim_event *evidence, const char *why, struct error *err)
+{
+	const struct claim_event ended = {.type = CLAIM_EVENT_WORK_ENDED, .now_ms = evidence->now_ms};
+	struct alloc_entry *alloc = state_alloc(&entry->server->state, entry->claim.allocation_id);
+	struct claim_entry ending = *entry;
+	enum status st = STATUS_OK;
+	struct claim after;
+	bool changed;
+
+	if (alloc && !alloc_is_client_terminal(&alloc->alloc) && !node_is_connected(entry->node))
+		st = allocs_lose(change, alloc, why, err);
+	if (st == STATUS_OK)
+		st = claim_step(&ending.claim, &ended, &changed, err);
+	if (st == STATUS_OK && ending.claim.state == CLAIM_UNPUBLISHING)
+		st = claims_step(change, &ending, evidence, &after, err);
+	return st;
+}
+
+enum status claims_end_work(struct change *change, struct alloc_entry *alloc, int64_t now_ms,
+			    struct error *err)
+{
+	struct claim_entry *entry;
+
+	LIST_FOREACH (entry, &alloc->claims, of_alloc) {
+		const struct claim_event event = {.type = CLAIM_EVENT_WORK_ENDED, .now_ms = now_ms};
+		struct claim after;
+		enum status st = claims_step(change, entry, &event, &after, err);
+
+		if (st != STATUS_OK)
+			return st;
+	}
+	return STATUS_OK;
+}
+
+/* Does a boot @boot_id of its node prove that nothing is left of it there? */
+static bool is_over_with_boot(const struct claim *claim, const char *boot_id)
+{
+	return claim_is_live(claim) && !str_eq(claim->boot_id, boot_id) && !claim->other_machine;
+}
+
+/* Ids of the node's live claims that were granted in another boot than @boot_id. @ret owned by the caller. */
+static size_t claims_of_other_boots(const struct node_entry *node, const char *boot_id,
+				    char (**ret)[UUID_TEXT_SIZE])
+{
+	struct claim_entry *entry;
+	size_t n = 0;
+
+	LIST_FOREACH (entry, &node->claims, of_node)
+		n += is_over_with_boot(&entry->claim, boot_id);
+	*ret = calloc(n + 1, sizeof(**ret));
+	if (!*ret)
+		return 0;
+	n = 0;
+	LIST_FOREACH (entry, &node->claims, of_node)
+		if (is_over_with_boot(&entry->claim, boot_id))
+			memcpy((*ret)[n++], entry->claim.id, UUID_TEXT_SIZE);
+	return n;
+}
+
+enum status claims_new_boot(struct server *server, struct node_entry *node, const char *boot_id,
+			    struct error *err)
+{
+	const struct claim_event event = {
+		.type = CLAIM_EVENT_EVIDENCE,
+		.evidence = EVIDENCE_NEW_BOOT,
+		.detail = boot_id,
+		.now_ms = clock_realtime_ms(),
+	};
+	cleanup_free char(*ids)[UUID_TEXT_SIZE] = NULL;
+	size_t n = claims_of_other_boots(node, boot_id, &ids);
+
+	if (!ids)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	for (size_t i = 0; i < n; i++) {
+		cleanup(change_release) struct change change = CHANGE_INIT;
+		const struct claim_entry *entry = state_claim(&server->state, ids[i]);
+		struct claim after;
+		enum status st;
+
+		assert(entry); /* live claims are never history */
+		st = claims_step(&change, entry, &event, &after, err);
+		if (st == STATUS_OK)
+			st = change_commit(server, &change, NULL, NULL, err);
+		if (st != STATUS_OK)
+			return st;
+	}
+	return STATUS_OK;
+}

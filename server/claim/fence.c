@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "claim/fence.h"
+
+#include "server.h"
+
+#include "access/audit.h"
+#include "api/reply.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "claim/attest.h"
+#include "claim/claims.h"
+#include "model/pb.h"
+#include "model/release.h"
+#include "plugin/args.h"
+#include "plugin/controller.h"
+#include "recovery/epoch.h"
+#include "state/change.h"
+#include "volume/view.h"
+#include "volume/volumes.h"
+
+#include <holdfast/v1/volumes.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DETACH "Volumes.Detach"
+
+/* One request, from its check to its answer. */
+struct fence {
+	struct rpc_call *call;
+	char namespace[NAMESPACE_MAX + 1];
+	char volume_id[VOLUME_ID_MAX + 1];
+	char node_id[NODE_ID_MAX + 1];
+	char claim_id[UUID_TEXT_SIZE]; /* one of those that are fenced: it names the attachment */
+	char detail[EVIDENCE_DETAIL_MAX + 1];
+};
+
+static bool is_held(const struct claim_entry *entry, const struct volume_entry *volume)
+{
+	return entry->volume == volume && entry->claim.state <= CLAIM_UNPUBLISHING;
+}
+
+static bool can_detach(struct server *server, const char *plugin_id)
+{
+	struct plugin_entry *plugin = state_plugin(&server->state, plugin_id);
+	const struct controller_half *controller = plugin ? controller_capabilities(plugin) : NULL;
+
+	return controller && controller->attach_detach;
+}
+
+/* The claims of @volume on @node, as the model wants them. Costs the number of the node's claims. */
+static enum status list_claims(struct server *server, const struct node_entry *node,
+			       const struct volume_entry *volume, struct fence_claim **ret, size_t *ret_n,
+			       struct error *err)
+{
+	cleanup_free struct fence_claim *claims = calloc(FENCE_CLAIMS_MAX, sizeof(*claims));
+	const struct claim_entry *entry;
+	size_t n = 0;
+
+	if (!claims)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	LIST_FOREACH (entry, &node->claims, of_node) {
+		if (!is_held(entry, volume))
+			continue;
+		if (n == FENCE_CLAIMS_MAX)
+			return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+					 "volume %s has more than %d claims on node %s", volume->id,
+					 FENCE_CLAIMS_MAX, node->id);
+		claims[n++] = (struct fence_claim){.claim = &entry->claim,
+						   .may_run = claims_may_run(server, &entry->claim)};
+	}
+	*ret_n = n;
+	*ret = TAKE_PTR(claims);
+	return STATUS_OK;
+}
+
+static enum status refuse(enum fence_verdict verdict, const struct volume_entry *volume,
+			  const struct node_entry *node, const struct claim *claim, struct error *err)
+{
+	switch (verdict) {
+	case FENCE_POSSIBLE:
+	case FENCE_VERDICT_N:
+		break;
+	case FENCE_NOTHING_HELD:
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "node %s holds no claim of volume %s that it has not let go of: nothing was "
+				 "changed; holdfast volume status %s --why shows who does",
+				 node->id, volume->id, volume->id);
+	case FENCE_NODE_ANSWERS:
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"node %s is connected and can give its own receipt for volume %s; a fence is "
+			"for nodes that cannot answer. Without it: holdfast volume detach %s %s",
+			node->id, volume->id, volume->id, node->id);
+	case FENCE_WORK_GOES_ON:
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"allocation %s on node %s may go on with volume %s, and would lose it; stop it "
+			"first: holdfast alloc stop %s",
+			claim->allocation_id, node->id, volume->id, claim->allocation_id);
+	case FENCE_NOT_ATTACHED:
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "volume %s was not attached to node %s by a controller of plugin %s, so no "
+				 "detach can cut the node off; bring the node back, or take responsibility: "
+				 "holdfast volume detach %s %s --attest REASON",
+				 volume->id, node->id, volume->volume.plugin_id, volume->id, node->id);
+	case FENCE_NOBODY_TO_ASK:
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "plugin %s has no healthy controller that detaches volumes on a connected "
+				 "node, so nobody can cut node %s off from volume %s; see holdfast plugin "
+				 "status %s",
+				 volume->volume.plugin_id, node->id, volume->id, volume->volume.plugin_id);
+	}
+	return STATUS_OK;
+}
+
+static enum status check_claims(struct server *server, const struct node_entry *node,
+				const struct volume_entry *volume, struct error *err)
+{
+	cleanup_free struct fence_claim *claims = NULL;
+	const struct fence_facts facts = {.node_is_connected = node_is_connected(node),
+					  .can_detach = can_detach(server, volume->volume.plugin_id)};
+	struct plugin_detach_args args;
+	enum fence_verdict verdict;
+	size_t index = 0;
+	size_t n;
+	enum status st = list_claims(server, node, volume, &claims, &n, err);
+
+	if (st != STATUS_OK)
+		return st;
+	verdict = release_may_fence(claims, n, &facts, &index);
+	if (verdict != FENCE_POSSIBLE)
+		return refuse(verdict, volume, node, n > 0 ? claims[index].claim : NULL, err);
+	/* to CSI, no node means all nodes */
+	if (!plugin_detach_args(&server->state, claims[0].claim, &args))
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"how the provider of plugin %s calls node %s is not known, so it cannot be cut "
+			"off from volume %s alone",
+			volume->volume.plugin_id, node->id, volume->id);
+	/* after a restore it may hold more than is known here, and work with it */
+	return epoch_check(server, &volume->volume, err);
+}
+
+enum status fence_check(struct server *server, const struct rpc_call *call, struct node_entry *node,
+			struct volume_entry *volume, const char *reason, struct error *err)
+{
+	char detail[EVIDENCE_DETAIL_MAX + 1];
+	enum status st = attest_detail(server, call, "fence_reason", reason, detail, err);
+
+	return st == STATUS_OK ? check_claims(server, node, volume, err) : st;
+}
+
+bool fence_is_possible(struct server *server, const struct claim_entry *entry)
+{
+	return entry->claim.attach != ATTACH_NONE && !node_is_connected(entry->node) &&
+	       can_detach(server, entry->claim.plugin_id);
+}
+
+/* --- the answer --- */
+
+static void answer(struct server *server, void *userdata)
+{
+	Holdfast__V1__DetachVolumeResponse *response = calloc(1, sizeof(*response));
+	cleanup_free struct fence *fence = userdata;
+	const struct volume_entry *volume = state_volume(&server->state, fence->namespace, fence->volume_id);
+
+	if (!response) {
+		reply_error(fence->call, STATUS_RESOURCE_EXHAUSTED, "out of memory; the node is cut off");
+		return;
+	}
+	holdfast__v1__detach_volume_response__init(response);
+	if (volume) /* when memory is short: a shorter list is still true */
+		(void)volume_show_claims(server, volume, fence->node_id, &response->claims,
+					 &response->n_claims);
+	reply_durable(server, fence->call, &response->base);
+}
+
+static enum status release_one(struct server *server, const struct claim_entry *entry,
+			       const struct fence *fence, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	const struct claim_event fenced = {.type = CLAIM_EVENT_EVIDENCE,
+					   .evidence = EVIDENCE_STORAGE_FENCE,
+					   .detail = fence->detail,
+					   .now_ms = clock_realtime_ms()};
+	const struct claim_event detached = {.type = CLAIM_EVENT_CONTROLLER_DETACHED,
+					     .now_ms = fenced.now_ms};
+	struct claim after;
+	enum status st;
+
+	/* that detach was theirs, too, who had let go of it before */
+	st = entry->claim.state == CLAIM_NODE_DETACHED
+		     ? claims_step(&change, entry, &detached, &after, err)
+		     : claims_take_from_node(&change, entry, &fenced,
+					     "its node was cut off from its storage by the provider", err);
+	return st == STATUS_OK ? change_commit(server, &change, NULL, NULL, err) : st;
+}
+
+/* Was it the claim's attachment that is gone now? One that stands here anew would have been refused. */
+static bool is_fenced(const struct claim_entry *entry, const struct volume_entry *volume)
+{
+	if (entry->volume != volume || entry->claim.attach == ATTACH_NONE)
+		return false;
+	return entry->claim.state == CLAIM_NODE_DETACHED ||
+	       (is_held(entry, volume) && entry->claim.fence_asked);
+}
+
+/* Releasing one may drop others from the lists, as history, and drive what is next. */
+static struct claim_entry *next_fenced(const struct node_entry *node, const struct volume_entry *volume)
+{
+	struct claim_entry *entry;
+
+	LIST_FOREACH (entry, &node->claims, of_node)
+		if (is_fenced(entry, volume))
+			return entry;
+	return NULL;
+}
+
+static enum status release_all(struct server *server, const struct fence *fence, struct error *err)
+{
+	struct volume_entry *volume = state_volume(&server->state, fence->namespace, fence->volume_id);
+	struct node_entry *node = state_node(&server->state, fence->node_id);
+	struct claim_entry *entry;
+	enum status st = STATUS_OK;
+
+	while (st == STATUS_OK && volume && node && (entry = next_fenced(node, volume)))
+		st = release_one(server, entry, fence, err); /* each leaves those that are fenced */
+	return st;
+}
+
+/* --- the call --- */
+
+/* Still, when it is its turn? The claims are what they were checked to be, but the node may be back. */
+static bool is_fence_wanted(struct server *server, void *userdata)
+{
+	const struct fence *fence = userdata;
+	struct volume_entry *volume = state_volume(&server->state, fence->namespace, fence->volume_id);
+	struct node_entry *node = state_node(&server->state, fence->node_id);
+
+	return volume && node && check_claims(server, node, volume, NULL) == STATUS_OK;
+}
+
+static void refuse_fence(struct server *server, const struct fence *fence, const struct error *err)
+{
+	struct error why = *err;
+
+	(void)error_prefix(&why,
+			   "node %s was not cut off from volume %s, as far as is known; nothing was released",
+			   fence->node_id, fence->volume_id);
+	reply_refused(server, fence->call, DETACH, &why);
+}
+
+/* A plugin that knows no such volume, or no such node, has cut off nothing. */
+static bool is_no_proof(const Holdfast__V1__PluginReply *reply, struct error *ret)
+{
+	if (!reply->detach || !reply->detach->not_found)
+		return false;
+	(void)error_set(
+		ret, STATUS_FAILED_PRECONDITION, 0,
+		"its plugin does not know the volume or the node, which proves nothing: %s; look at the "
+		"storage, then say so with holdfast node attest",
+		reply->detach->message);
+	return true;
+}
+
+static void on_fenced(struct server *server, const Holdfast__V1__PluginReply *reply, const struct error *err,
+		      void *userdata)
+{
+	cleanup_free struct fence *fence = userdata;
+	struct change nothing = CHANGE_INIT; /* durable after all the others */
+	struct error failure;
+	enum status st;
+
+	if (!reply || is_no_proof(reply, &failure)) {
+		refuse_fence(server, fence, reply ? &failure : err);
+		return;
+	}
+	st = release_all(server, fence, &failure);
+	if (st == STATUS_OK)
+		st = change_commit(server, &nothing, answer, fence, &failure);
+	if (st == STATUS_OK)
+		(void)TAKE_PTR(fence);
+	else
+		reply_refused(server, fence->call, DETACH, &failure);
+}
+
+static enum status call_detach(struct server *server, struct fence *fence, struct error *err)
+{
+	const struct claim_entry *entry = state_claim(&server->state, fence->claim_id);
+	struct plugin_detach_args args;
+	struct controller_call call = {.wanted = is_fence_wanted, .done = on_fenced, .userdata = fence};
+
+	call.call = entry ? plugin_detach_args(&server->state, &entry->claim, &args) : NULL;
+	if (!call.call)
+		return error_set(err, STATUS_ABORTED, 0, "it was released meanwhile");
+	call.plugin_id = entry->claim.plugin_id;
+	return controller_call(server, &call, err);
+}
+
+/* It is on record that the provider may be asked. */
+static void on_noted(struct server *server, void *userdata)
+{
+	cleanup_free struct fence *fence = userdata;
+	struct error err;
+
+	if (call_detach(server, fence, &err) == STATUS_OK)
+		(void)TAKE_PTR(fence);
+	else
+		refuse_fence(server, fence, &err);
+}
+
+static enum status note_one(struct server *server, const struct claim_entry *entry, struct error *err)
+{
+	const struct claim_event asked = {.type = CLAIM_EVENT_FENCE_ASKED, .now_ms = clock_realtime_ms()};
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct claim after;
+	enum status st = claims_step(&change, entry, &asked, &after, err);
+
+	return st == STATUS_OK ? change_commit(server, &change, NULL, NULL, err) : st;
+}
+
+enum status fence_volume(struct server *server, struct rpc_call *call, struct node_entry *node,
+			 struct volume_entry *volume, const char *reason, struct error *err)
+{
+	cleanup_free struct fence *fence = calloc(1, sizeof(*fence));
+	cleanup(change_release) struct change change = CHANGE_INIT; /* durable after all the others */
+	char object[VOLUMES_OBJECT_SIZE];
+	struct claim_entry *entry;
+	enum status st;
+
+	if (!fence)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	fence->call = call;
+	(void)str_copy(fence->namespace, sizeof(fence->namespace), volume->namespace);
+	(void)str_copy(fence->volume_id, sizeof(fence->volume_id), volume->id);
+	(void)str_copy(fence->node_id, sizeof(fence->node_id), node->id);
+	st = attest_detail(server, call, "fence_reason", reason, fence->detail, err);
+	LIST_FOREACH (entry, &node->claims, of_node) { /* none leaves the list by that */
+		if (st != STATUS_OK || !is_held(entry, volume))
+			continue;
+		(void)str_copy(fence->claim_id, sizeof(fence->claim_id), entry->id);
+		st = note_one(server, entry, err);
+	}
+	if (st != STATUS_OK)
+		return st;
+	audit_write(server, &change, call, DETACH, volumes_object(&volume->volume, object), fence->detail);
+	st = change_commit(server, &change, on_noted, fence, err);
+	if (st == STATUS_OK)
+		(void)TAKE_PTR(fence);
+	return st;
+}

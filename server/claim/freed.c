@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "claim/freed.h"
+
+#include "server.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/join.h"
+#include "base/str.h"
+#include "claim/release.h"
+#include "model/pb.h"
+#include "state/change.h"
+#include "state/keys.h"
+#include "state/schema.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PRUNE_MAX = 24 }; /* claims in one change, with all of their keys */
+
+_Static_assert((int)PRUNE_MAX *(int)FREED_KEYS <= (int)CHANGE_OBJECTS_MAX, "they are one change");
+
+/* --- records --- */
+
+static void make_keys(const Holdfast__V1__Claim *claim, char ret[static FREED_KEYS][OBJECT_KEY_SIZE])
+{
+	(void)str_join(ret[0], OBJECT_KEY_SIZE, PREFIX_FREED, claim->namespace_, "/", claim->volume_id, "/",
+		       claim->id);
+	(void)str_join(ret[1], OBJECT_KEY_SIZE, PREFIX_FREED_ID, claim->id);
+	(void)str_join(ret[2], OBJECT_KEY_SIZE, PREFIX_FREED_BOOT, claim->node_id, "/", claim->boot_id, "/",
+		       claim->id);
+}
+
+/* What stands under the keys that lead to the claim. */
+static Holdfast__V1__Claim reference_to(const Holdfast__V1__Claim *claim)
+{
+	Holdfast__V1__Claim reference = HOLDFAST__V1__CLAIM__INIT;
+
+	reference.namespace_ = claim->namespace_;
+	reference.volume_id = claim->volume_id;
+	return reference;
+}
+
+void freed_stage(struct change *change, const struct claim *claim)
+{
+	Holdfast__V1__Claim *message = claim_borrow_pb(claim);
+	char keys[FREED_KEYS][OBJECT_KEY_SIZE];
+	Holdfast__V1__Claim reference;
+
+	assert(!claim_is_live(claim));
+	if (!message) {
+		change->status = error_set(&change->error, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return;
+	}
+	message->modify_index = 0; /* the store's; but of the claim's beginning it has no other record */
+	make_keys(message, keys);
+	reference = reference_to(message);
+	for (size_t i = 0; i < FREED_KEYS; i++)
+		change_put_record(change, keys[i], i == 0 ? &message->base : &reference.base);
+	pb_free_borrowing(&message->base);
+}
+
+void freed_stage_deletion(struct change *change, const struct claim *claim)
+{
+	Holdfast__V1__Claim *message = claim_borrow_pb(claim);
+	char keys[FREED_KEYS][OBJECT_KEY_SIZE];
+
+	if (!message) {
+		change->status = error_set(&change->error, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return;
+	}
+	make_keys(message, keys);
+	for (size_t i = 0; i < FREED_KEYS; i++)
+		change_delete_record(change, keys[i]);
+	pb_free_borrowing(&message->base);
+}
+
+enum status freed_rewrite(struct kv_rewrite *rewrite, const Holdfast__V1__Claim *claim, struct error *err)
+{
+	const Holdfast__V1__Claim reference = reference_to(claim);
+	char keys[FREED_KEYS][OBJECT_KEY_SIZE];
+	enum status st = STATUS_OK;
+
+	make_keys(claim, keys);
+	for (size_t i = 0; i < FREED_KEYS && st == STATUS_OK; i++)
+		st = schema_put(rewrite, keys[i], i == 0 ? &claim->base : &reference.base, err);
+	return st;
+}
+
+/* Is the record under its own key, and of a claim that is freed? */
+static enum status check_record(const struct kv_item *item, const Holdfast__V1__Claim *claim,
+				struct error *err)
+{
+	char keys[FREED_KEYS][OBJECT_KEY_SIZE];
+
+	if (!str_starts_with(item->key, PREFIX_FREED)) /* it leads to one */
+		return STATUS_OK;
+	make_keys(claim, keys);
+	if (!str_eq(item->key, keys[0]))
+		return error_set(err, STATUS_DATA_LOSS, 0, "it calls itself %.200s", keys[0]);
+	if (claim->state != HOLDFAST__V1__CLAIM_STATE__FREED)
+		return error_set(err, STATUS_DATA_LOSS, 0, "it is not freed");
+	return STATUS_OK;
+}
+
+static enum status read_claim(const struct kv_item *item, struct claim *ret, struct error *err)
+{
+	Holdfast__V1__Claim *message = holdfast__v1__claim__unpack(NULL, item->len, item->value);
+	char key[OBJECT_KEY_SIZE];
+	struct error why;
+	enum status st;
+
+	st = message ? check_record(item, message, &why)
+		     : error_set(&why, STATUS_DATA_LOSS, 0, "not a message of this version");
+	if (st == STATUS_OK)
+		st = claim_from_pb(message, ret, &why);
+	holdfast__v1__claim__free_unpacked(message, NULL);
+	if (st != STATUS_OK) {
+		str_copy_text(key, sizeof(key), item->key);
+		return error_set(
+			err, STATUS_DATA_LOSS, 0,
+			"the store's record %.250s cannot be read: %.200s; keep a copy and restore a "
+			"backup (holdfast-server --restore FILE)",
+			key, why.msg);
+	}
+	if (ret->create_index == 0)
+		ret->create_index = item->create_revision;
+	if (ret->modify_index == 0)
+		ret->modify_index = item->mod_revision;
+	return STATUS_OK;
+}
+
+/* Is the record of @volume itself, not of one that had its name before? */
+static bool is_of(const struct kv_item *item, const struct volume_entry *volume)
+{
+	return volume->volume.create_index != 0 && item->mod_revision >= volume->volume.create_index;
+}
+
+/* --- one --- */
+
+struct found {
+	const struct volume_entry *volume; /* on_claim */
+	struct state *state;		   /* on_reference */
+	struct claim claim;
+	bool is_there;
+	enum status status;
+	struct error *err;
+};
+
+static bool on_reference(const struct kv_item *item, void *userdata)
+{
+	struct found *found = userdata;
+
+	found->status = read_claim(item, &found->claim, found->err);
+	if (found->status == STATUS_OK)
+		found->volume = state_volume(found->state, found->claim.namespace, found->claim.volume_id);
+	return false;
+}
+
+static bool on_claim(const struct kv_item *item, void *userdata)
+{
+	struct found *found = userdata;
+
+	found->is_there = is_of(item, found->volume);
+	if (found->is_there)
+		found->status = read_claim(item, &found->claim, found->err);
+	return false;
+}
+
+static enum status read_key(struct server *server, const char *key, kv_each_fn *each, struct found *found)
+{
+	enum status st = kv_range_from(server->kv, key, key, 1, each, found, found->err);
+
+	return st == STATUS_OK ? found->status : st;
+}
+
+static enum status read_stored(struct server *server, const char *id, struct found *found)
+{
+	char key[OBJECT_KEY_SIZE];
+	enum status st;
+
+	(void)str_join(key, sizeof(key), PREFIX_FREED_ID, id);
+	st = read_key(server, key, on_reference, found);
+	if (st != STATUS_OK || !found->volume)
+		return st;
+	(void)str_join(key, sizeof(key), PREFIX_FREED, found->volume->namespace, "/", found->volume->id, "/",
+		       id);
+	return read_key(server, key, on_claim, found);
+}
+
+enum status freed_find(struct server *server, const char *id, struct claim_entry **ret, struct error *err)
+{
+	struct found found = {.state = &server->state, .status = STATUS_OK, .err = err};
+	enum status st = STATUS_OK;
+
+	*ret = state_claim(&server->state, id);
+	if (*ret || !id_is_uuid(id))
+		return STATUS_OK;
+	st = read_stored(server, id, &found);
+	if (st != STATUS_OK || !found.is_there)
+		return st;
+	st = state_put_claim(&server->state, &found.claim, err);
+	if (st != STATUS_OK)
+		return st;
+	*ret = state_claim(&server->state, id);
+	state_list_recalled(&server->state, *ret);
+	return STATUS_OK;
+}
+
+bool claim_is_known(struct server *server, const char *id)
+{
+	struct claim_entry *entry;
+
+	return freed_find(server, id, &entry, NULL) == STATUS_OK && entry;
+}
+
+/* --- those of a volume, an allocation, a boot --- */
+
+struct listing {
+	struct server *server;
+	const struct volume_entry *volume;
+	const char *alloc_id; /* NULL: of all */
+	struct claim
+		*claims; /* a ring of CLAIM_HISTORY_MAX: keys are in the order in which they were granted */
+	size_t n;
+	enum status status;
+	struct error *err;
+};
+
+static bool on_listed(const struct kv_item *item, void *userdata)
+{
+	struct listing *listing = userdata;
+	struct claim *claim = &listing->claims[listing->n % CLAIM_HISTORY_MAX];
+
+	if (!is_of(item, listing->volume))
+		return true;
+	listing->status = read_claim(item, claim, listing->err);
+	if (listing->status != STATUS_OK)
+		return false;
+	if (!state_claim(&listing->server->state, claim->id) &&
+	    (!listing->alloc_id || str_eq(claim->allocation_id, listing->alloc_id)))
+		listing->n++;
+	return true;
+}
+
+void freed_list_release(struct freed_list *list)
+{
+	free(list->claims);
+	*list = (struct freed_list){NULL, 0};
+}
+
+/* Freed last comes first. */
+static int compare(const void *a, const void *b)
+{
+	const struct claim *left = a;
+	const struct claim *right = b;
+
+	if (left->modify_index != right->modify_index)
+		return left->modify_index > right->modify_index ? -1 : 1;
+	return strcmp(right->id, left->id);
+}
+
+/* Add those of one volume. */
+static enum status list(struct server *server, const struct volume_entry *volume, const char *alloc_id,
+			struct freed_list *ret, struct error *err)
+{
+	cleanup_free struct claim *ring = calloc(CLAIM_HISTORY_MAX, sizeof(*ring));
+	struct listing listing = {.server = server,
+				  .volume = volume,
+				  .alloc_id = alloc_id,
+				  .claims = ring,
+				  .status = STATUS_OK,
+				  .err = err};
+	char prefix[OBJECT_KEY_SIZE];
+	struct claim *claims;
+	enum status st;
+	size_t n;
+
+	if (!ring)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	(void)str_join(prefix, sizeof(prefix), PREFIX_FREED, volume->namespace, "/", volume->id, "/");
+	st = kv_range(server->kv, prefix, on_listed, &listing, err);
+	if (st != STATUS_OK || listing.status != STATUS_OK)
+		return st == STATUS_OK ? listing.status : st;
+	n = listing.n < CLAIM_HISTORY_MAX ? listing.n : CLAIM_HISTORY_MAX;
+	claims = reallocarray(ret->claims, ret->n + n + 1, sizeof(*claims));
+	if (!claims)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	ret->claims = claims;
+	memcpy(claims + ret->n, ring, n * sizeof(*ring));
+	qsort(claims + ret->n, n, sizeof(*claims), compare);
+	ret->n += n;
+	return STATUS_OK;
+}
+
+enum status freed_of_volume(struct server *server, const struct volume_entry *volume, struct freed_list *ret,
+			    struct error *err)
+{
+	enum status st = list(server, volume, NULL, ret, err);
+
+	if (st != STATUS_OK)
+		freed_list_release(ret);
+	return st;
+}
+
+enum status freed_of_alloc(struct server *server, const struct alloc_entry *alloc, struct freed_list *ret,
+			   struct error *err)
+{
+	const struct alloc *of = &alloc->alloc;
+	enum status st = STATUS_OK;
+
+	for (uint32_t i = 0; i < of->n_volumes && st == STATUS_OK; i++) {
+		const struct volume_entry *volume =
+			state_volume(&server->state, of->namespace, of->volumes[i].source);
+		bool is_repeated = false;
+
+		for (uint32_t k = 0; k < i; k++)
+			is_repeated = is_repeated || str_eq(of->volumes[k].source, of->volumes[i].source);
+		if (volume && !is_repeated)
+			st = list(server, volume, alloc->id, ret, err);
+	}
+	if (st != STATUS_OK)
+		freed_list_release(ret);
+	return st;
+}
+
+static bool note_one(const struct kv_item *item, void *userdata)
+{
+	(void)item;
+	*(bool *)userdata = true;
+	return false;
+}
+
+enum status freed_was_in_boot(struct server *server, const char *node_id, const char *boot_id, bool *ret,
+			      struct error *err)
+{
+	char prefix[OBJECT_KEY_SIZE];
+
+	*ret = false;
+	(void)str_join(prefix, sizeof(prefix), PREFIX_FREED_BOOT, node_id, "/", boot_id, "/");
+	return kv_range_from(server->kv, prefix, prefix, 1, note_one, ret, err);
+}
+
+/* --- leaving the state --- */
+
+static struct claim_entry *entry_of(struct server *server, const struct change_object *object)
+{
+	if (object->kind != OBJECT_CLAIM || object->is_deletion)
+		return NULL;
+	return state_claim(&server->state, ((const struct claim *)object->value)->id);
+}
+
+void freed_note_submitted(struct server *server, const struct change_object *objects, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct claim_entry *entry = entry_of(server, &objects[i]);
+
+		if (entry)
+			entry->n_pending++;
+	}
+}
+
+/* Does the state still need it: what is under way comes back to it, or its node was just told to go on
+ * without the plugin, which is not to be repeated at once? */
+static bool is_in_use(const struct claim_entry *entry)
+{
+	const struct claim_work *work = &entry->work;
+
+	return entry->n_pending > 0 || work->n_grants > 0 || work->is_asked ||
+	       (work->without_plugin_us != 0 &&
+		clock_monotonic_us() - work->without_plugin_us < RELEASE_RETRY_MIN_MS * USEC_PER_MSEC);
+}
+
+/* What is shown with the volume and the allocation changed when it was freed. */
+static void raise_index(uint64_t *index, uint64_t to)
+{
+	if (*index < to)
+		*index = to;
+}
+
+static void leave(struct server *server, struct claim_entry *entry)
+{
+	struct alloc_entry *alloc = state_alloc(&server->state, entry->claim.allocation_id);
+
+	raise_index(&entry->volume->freed_index, entry->claim.modify_index);
+	if (alloc)
+		raise_index(&alloc->freed_index, entry->claim.modify_index);
+	state_delete_claim(&server->state, entry);
+}
+
+static void leave_unless_used(struct server *server, struct claim_entry *entry)
+{
+	if (claim_is_live(&entry->claim))
+		state_unlist_recalled(entry);
+	else if (is_in_use(entry))
+		state_list_recalled(&server->state, entry); /* it is looked at again */
+	else
+		leave(server, entry);
+}
+
+/* --- how many there are --- */
+
+struct pruning {
+	const struct volume_entry *volume;
+	struct claim *claims; /* the oldest ones */
+	size_t n, n_all;
+};
+
+static bool on_prunable(const struct kv_item *item, void *userdata)
+{
+	struct pruning *pruning = userdata;
+
+	pruning->n_all++;
+	if (pruning->n == PRUNE_MAX)
+		return true;
+	return read_claim(item, &pruning->claims[pruning->n++], NULL) == STATUS_OK;
+}
+
+/* Oldest ones beyond the history that is kept. Once in a while: what is left over is collected. */
+static void prune(struct server *server, struct volume_entry *volume)
+{
+	cleanup_free struct claim *claims = calloc(PRUNE_MAX, sizeof(*claims));
+	struct pruning pruning = {.volume = volume, .claims = claims};
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char prefix[OBJECT_KEY_SIZE];
+
+	volume->n_freed = 0;
+	(void)str_join(prefix, sizeof(prefix), PREFIX_FREED, volume->namespace, "/", volume->id, "/");
+	if (!claims || kv_range(server->kv, prefix, on_prunable, &pruning, NULL) != STATUS_OK)
+		return;
+	for (size_t i = 0; i < pruning.n && i + CLAIM_HISTORY_MAX < pruning.n_all; i++)
+		if (!state_claim(&server->state, claims[i].id))
+			freed_stage_deletion(&change, &claims[i]);
+	if (change.n > 0)
+		(void)change_commit(server, &change, NULL, NULL, NULL);
+}
+
+static void note_freed(struct server *server, const struct claim *claim)
+{
+	struct volume_entry *volume = state_volume(&server->state, claim->namespace, claim->volume_id);
+
+	if (!claim_is_live(claim) && volume && ++volume->n_freed >= CLAIM_HISTORY_MAX)
+		prune(server, volume);
+}
+
+void freed_note_durable(struct server *server, const struct change_object *objects, size_t n)
+{
+	struct claim_entry *next;
+	struct claim_entry *entry;
+
+	for (size_t i = 0; i < n; i++) {
+		entry = entry_of(server, &objects[i]);
+		if (!entry) /* deleted with its volume meanwhile */
+			continue;
+		entry->n_pending -= entry->n_pending > 0;
+		note_freed(server, objects[i].value);
+		leave_unless_used(server, entry);
+	}
+	for (entry = LIST_FIRST(&server->state.recalled); entry; entry = next) {
+		next = LIST_NEXT(entry, of_recalled);
+		leave_unless_used(server, entry);
+	}
+}
+
+/* --- collection --- */
+
+struct collecting {
+	struct server *server;
+	struct freed_walk *walk;
+	struct change *change;
+	size_t max;
+	struct claim claim; /* the one before, which is judged when the next one is known */
+	bool has_claim;
+	bool is_gone; /* its volume is */
+	bool is_full;
+	size_t n_rows;
+	enum status status;
+	struct error *err;
+};
+
+/* @is_newest of its volume. False: there is no room, and it is where the next slice begins. */
+static bool judge(struct collecting *collecting, bool is_newest)
+{
+	const struct claim *claim = &collecting->claim;
+	struct change *change = collecting->change;
+
+	if (state_claim(&collecting->server->state,
+			claim->id)) /* it has only just been freed, or is asked for */
+		return true;
+	if (!collecting->is_gone && (is_newest || claim->modify_time_ms >= collecting->walk->before_ms))
+		return true;
+	if (change && change->n + FREED_KEYS > collecting->max)
+		return false;
+	collecting->walk->n++;
+	if (change)
+		freed_stage_deletion(change, claim);
+	return true;
+}
+
+static bool on_collected(const struct kv_item *item, void *userdata)
+{
+	struct collecting *collecting = userdata;
+	const struct volume_entry *volume;
+	struct claim claim;
+
+	collecting->n_rows++;
+	collecting->status = read_claim(item, &claim, collecting->err);
+	if (collecting->status != STATUS_OK)
+		return false;
+	if (collecting->has_claim) {
+		bool is_same = str_eq(claim.volume_id, collecting->claim.volume_id) &&
+			       str_eq(claim.namespace, collecting->claim.namespace);
+
+		collecting->is_full = !judge(collecting, !is_same);
+		if (collecting->is_full)
+			return false;
+	}
+	volume = state_volume(&collecting->server->state, claim.namespace, claim.volume_id);
+	collecting->is_gone = !volume || !is_of(item, volume);
+	collecting->claim = claim;
+	collecting->has_claim = true;
+	(void)str_copy(collecting->walk->next, sizeof(collecting->walk->next), item->key);
+	return true;
+}
+
+enum status freed_collect(struct server *server, struct freed_walk *walk, struct change *change, size_t max,
+			  bool *ret_done, struct error *err)
+{
+	struct collecting collecting = {.server = server,
+					.walk = walk,
+					.change = change,
+					.max = max,
+					.status = STATUS_OK,
+					.err = err};
+	char from[OBJECT_KEY_SIZE];
+	enum status st;
+
+	(void)str_copy(from, sizeof(from), walk->next[0] != '\0' ? walk->next : PREFIX_FREED);
+	st = kv_range_from(server->kv, PREFIX_FREED, from, FREED_SCAN_MAX, on_collected, &collecting, err);
+	if (st == STATUS_OK)
+		st = collecting.status;
+	if (st != STATUS_OK)
+		return st;
+	*ret_done = !collecting.is_full && collecting.n_rows < FREED_SCAN_MAX;
+	if (*ret_done && collecting.has_claim)
+		*ret_done = judge(&collecting, true);
+	return STATUS_OK;
+}
+
+static bool on_checked(const struct kv_item *item, void *userdata)
+{
+	struct found *found = userdata;
+
+	found->status = read_claim(item, &found->claim, found->err);
+	return found->status == STATUS_OK;
+}
+
+enum status freed_check(struct kv *kv, struct error *err)
+{
+	static const char *const prefixes[FREED_KEYS] = {PREFIX_FREED, PREFIX_FREED_ID, PREFIX_FREED_BOOT};
+	struct found found = {.status = STATUS_OK, .err = err};
+	enum status st = STATUS_OK;
+
+	for (size_t i = 0; i < FREED_KEYS && st == STATUS_OK; i++) {
+		st = kv_range(kv, prefixes[i], on_checked, &found, err);
+		if (st == STATUS_OK)
+			st = found.status;
+	}
+	return st;
+}

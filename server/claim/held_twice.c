@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "claim/held_twice.h"
+
+#include "server.h"
+
+#include "access/audit.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "claim/freed.h"
+#include "claim/log.h"
+#include "log/log.h"
+#include "model/admission.h"
+#include "node/session.h"
+#include "state/change.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { HOLDER_SIZE = 256, WHAT_SIZE = 768 };
+
+/* Who else has the volume, newest first; empty: nobody. */
+static const char *other_holder(const struct volume_entry *volume, const struct claim *but,
+				char ret[static HOLDER_SIZE])
+{
+	const struct claim_entry *entry;
+
+	ret[0] = '\0';
+	LIST_FOREACH (entry, &volume->claims, of_volume) {
+		const struct claim *claim = &entry->claim;
+
+		if (!claim_is_live(claim) || str_eq(claim->id, but->id))
+			continue;
+		(void)str_format(ret, HOLDER_SIZE,
+				 ", and node %s holds it for allocation %s (generation %" PRIu64 ")",
+				 claim->node_id, claim->allocation_id, claim->generation);
+		break;
+	}
+	return ret;
+}
+
+enum status held_twice_check(const struct volume_entry *volume, struct error *err)
+{
+	const struct claim_entry *entry = NULL;
+	char other[HOLDER_SIZE];
+
+	if (volume->n_was_freed == 0)
+		return STATUS_OK;
+	LIST_FOREACH (entry, &volume->claims, of_volume)
+		if (entry->claim.was_freed && claim_is_live(&entry->claim))
+			break;
+	return error_set(err, STATUS_UNAVAILABLE, 0,
+			 "volume %s is held twice: node %s has it mounted for allocation %s by claim %s, "
+			 "generation %" PRIu64
+			 ", which was freed%s. Nothing is granted before node %s has released it, as it is "
+			 "ordered to, is fenced, rebooted or attested: holdfast volume status %s --why",
+			 volume->volume.id, entry->claim.node_id, entry->claim.allocation_id, entry->claim.id,
+			 entry->claim.generation, other_holder(volume, &entry->claim, other),
+			 entry->claim.node_id, volume->volume.id);
+}
+
+const struct claim *held_twice_rival(const struct volume_entry *volume, const struct claim *claim)
+{
+	const struct claim_entry *entry;
+
+	LIST_FOREACH (entry, &volume->claims, of_volume)
+		if (claim_is_live(&entry->claim) && !str_eq(entry->id, claim->id) &&
+		    admission_are_rivals(&entry->claim, claim))
+			return &entry->claim;
+	return NULL;
+}
+
+/* Who asks has not mounted it, or does not know that it has. */
+enum status held_twice_check_repeat(const struct volume_entry *volume, const struct claim *claim,
+				    struct error *err)
+{
+	const struct claim *rival = held_twice_rival(volume, claim);
+
+	if (!rival)
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_UNAVAILABLE, 0,
+		"volume %s is held twice: node %s for allocation %s (generation %" PRIu64
+		"), and node %s for allocation %s (generation %" PRIu64
+		"), though %s allows one of them. Both are kept, and neither is granted again before "
+		"the other is released: see which of them works, holdfast volume status %s --why, "
+		"then stop the other: holdfast alloc stop %s, or holdfast alloc stop %s",
+		claim->volume_id, claim->node_id, claim->allocation_id, claim->generation, rival->node_id,
+		rival->allocation_id, rival->generation, access_mode_name(claim->access_mode),
+		claim->volume_id, claim->allocation_id, rival->allocation_id);
+}
+
+/* It is as if the work had just ended. The evidence that is refuted stays to be seen until there is another.
+ */
+static void take_back(const struct claim *freed, struct claim *ret)
+{
+	*ret = *freed;
+	ret->state = CLAIM_UNPUBLISHING;
+	ret->was_freed = true;
+	ret->sent_to_node = true;
+	ret->detach_evidence = EVIDENCE_NONE;
+	ret->detach_detail[0] = ret->plugin_waiver[0] = ret->last_error[0] = '\0';
+	ret->last_error_code = STATUS_OK;
+	ret->fence_asked = false;
+	ret->attempts = 0;
+	ret->modify_time_ms = ret->state_time_ms = clock_realtime_ms();
+}
+
+static void describe(const struct claim_entry *entry, char ret[static WHAT_SIZE])
+{
+	const struct claim *claim = &entry->claim;
+	char other[HOLDER_SIZE];
+
+	(void)str_format(ret, WHAT_SIZE,
+			 "node %s has volume %s mounted for allocation %s by claim %s, generation %" PRIu64
+			 ", which was freed by evidence %s%s",
+			 claim->node_id, claim->volume_id, claim->allocation_id, claim->id, claim->generation,
+			 evidence_name(claim->evidence), other_holder(entry->volume, claim, other));
+}
+
+enum status held_twice_take(struct session *session, const char *claim_id, struct error *err)
+{
+	struct server *server = session->server;
+	struct claim_entry *entry;
+	char object[sizeof("volume /, claim ") + NAMESPACE_MAX + VOLUME_ID_MAX + UUID_TEXT_SIZE];
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char what[WHAT_SIZE];
+	struct claim_log log;
+	struct claim claim;
+	enum status st = freed_find(server, claim_id, &entry, err);
+
+	if (st != STATUS_OK)
+		return st;
+	/* a mount of another boot is gone; of a claim that is not known the node has to report */
+	if (!entry || claim_is_live(&entry->claim) || !str_eq(entry->claim.boot_id, session->boot_id))
+		return STATUS_OK;
+	if (!str_eq(entry->claim.node_id, session->node_id))
+		return error_set(err, STATUS_PERMISSION_DENIED, 0, "claim %s is not of node %s", entry->id,
+				 session->node_id);
+	describe(entry, what);
+	take_back(&entry->claim, &claim);
+	(void)str_format(object, sizeof(object), "volume %s/%s, claim %s", claim.namespace, claim.volume_id,
+			 claim.id);
+	freed_stage_deletion(&change, &claim);
+	change_put_claim(&change, &claim);
+	audit_silent(server, &change, NULL, "Claims.TakeBack", object, what);
+	log_ctx(LOG_CRIT, claim_log(&log, &claim, "session", LOG_EVENT_VOLUME_HELD_TWICE, NULL),
+		"held twice: %s. It is ordered to release it, and nothing of the volume is granted before",
+		what);
+	return session_commit(session, &change, SESSION_NOTHING, "", err);
+}

@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "claim/attest.h"
+#include "claim/claims.h"
+#include "claim/log.h"
+#include "claim/release_internal.h"
+#include "log/log.h"
+#include "node/session.h"
+#include "plugin/args.h"
+#include "plugin/controller.h"
+#include "recovery/epoch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TIMER_ACCURACY_US = 1000 };
+
+static bool is_sibling(const struct claim_entry *a, const struct claim_entry *b)
+{
+	return a != b && a->volume == b->volume && a->node == b->node && claim_is_live(&a->claim);
+}
+
+/* Of the node. History that a step drops must not be what comes next. */
+static struct claim_entry *next_live(struct claim_entry *entry)
+{
+	do
+		entry = LIST_NEXT(entry, of_node);
+	while (entry && !claim_is_live(&entry->claim));
+	return entry;
+}
+
+static struct claim_entry *next_live_of_volume(struct claim_entry *entry)
+{
+	do
+		entry = LIST_NEXT(entry, of_volume);
+	while (entry && !claim_is_live(&entry->claim));
+	return entry;
+}
+
+/* Live claims of the same volume on the same node. Costs the number of the volume's claims: a node has any
+ * number of them. Owned by the caller; NULL when memory is short. */
+static const struct claim **find_siblings(const struct claim_entry *entry, size_t *ret_n)
+{
+	struct volume_entry *volume = entry->volume;
+	const struct claim **ret;
+	struct claim_entry *other;
+	size_t n = 0;
+
+	LIST_FOREACH (other, &volume->claims, of_volume)
+		n += is_sibling(other, entry);
+	ret = calloc(n + 1, sizeof(const struct claim *));
+	if (!ret)
+		return NULL;
+	*ret_n = 0;
+	LIST_FOREACH (other, &volume->claims, of_volume)
+		if (is_sibling(other, entry))
+			ret[(*ret_n)++] = &other->claim;
+	return ret;
+}
+
+/* For what was adopted after a restore it is not known whether it was ever attached. */
+static bool attaches_nothing(struct server *server, const struct claim *claim)
+{
+	const struct instance_entry *instance =
+		state_instance(&server->state, claim->node_id, claim->plugin_id, "");
+	struct plugin_entry *plugin = state_plugin(&server->state, claim->plugin_id);
+	const struct controller_half *controller = plugin ? controller_capabilities(plugin) : NULL;
+
+	if (controller)
+		return !controller->attach_detach;
+	return instance && instance->instance.plugin.has_node &&
+	       !instance->instance.plugin.controller_required;
+}
+
+enum release_action release_next(struct server *server, const struct claim_entry *entry)
+{
+	const struct node_entry *node = entry->node;
+	const struct release_facts facts = {
+		.node_is_connected = node && node_is_connected(node),
+		.is_being_granted = entry->work.n_grants > 0,
+		.attaches_nothing = entry->claim.adopted && attaches_nothing(server, &entry->claim),
+		.now_ms = clock_realtime_ms(),
+		.reservation_ttl_ms = (int64_t)(server->config.reservation_ttl_us / USEC_PER_MSEC),
+	};
+	cleanup_free const struct claim **siblings = NULL;
+	size_t n = 0;
+
+	if (entry->claim.state == CLAIM_NODE_DETACHED) {
+		siblings = find_siblings(entry, &n);
+		if (!siblings)
+			return RELEASE_WAIT_SIBLING; /* memory is short: the sweep looks again */
+	}
+	return release_decide(&entry->claim, siblings, n, &facts);
+}
+
+bool release_is_driven(const struct claim_entry *entry)
+{
+	return entry->work.state == entry->claim.state && (entry->work.timer || entry->work.is_asked);
+}
+
+static void be_unstuck(struct claim_entry *entry)
+{
+	if (!entry->work.is_stuck)
+		return;
+	entry->work.is_stuck = false;
+	LIST_REMOVE(entry, work.stuck);
+	entry->server->releases->stats.stuck--;
+}
+
+static void stop_waiting(struct claim_entry *entry)
+{
+	entry->work.timer = sd_event_source_disable_unref(entry->work.timer);
+	be_unstuck(entry);
+}
+
+/* Forget the delays of what came before. */
+static void try_at_once(struct claim_entry *entry)
+{
+	stop_waiting(entry);
+	entry->work.backoff = (struct backoff)BACKOFF_INIT(RELEASE_RETRY_MIN_MS * USEC_PER_MSEC,
+							   RELEASE_RETRY_MAX_MS * USEC_PER_MSEC);
+}
+
+static int on_time(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct claim_entry *entry = userdata;
+
+	(void)source;
+	(void)usec;
+	stop_waiting(entry);
+	release_drive(entry->server, entry);
+	return 0;
+}
+
+static void wait_for(struct claim_entry *entry, uint64_t delay_us)
+{
+	stop_waiting(entry);
+	/* without memory for a timer, the next event or the sweep drives it */
+	(void)sd_event_add_time_relative(entry->server->event, &entry->work.timer, CLOCK_MONOTONIC, delay_us,
+					 TIMER_ACCURACY_US, on_time, entry);
+}
+
+static void wait_longer(struct claim_entry *entry)
+{
+	wait_for(entry, backoff_next(&entry->work.backoff, backoff_random()));
+}
+
+/* The claim may be gone from memory afterwards, if it was freed long ago. */
+static void step(struct claim_entry *entry, const struct claim_event *event)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct claim_work *work = &entry->work;
+	struct claim_log log;
+	struct claim after;
+	struct error err;
+	enum status st = claims_step(&change, entry, event, &after, &err);
+
+	if (st == STATUS_OK)
+		st = change_commit(entry->server, &change, NULL, NULL, &err);
+	if (st == STATUS_OK)
+		return;
+	log_ctx(LOG_WARNING, claim_log(&log, &entry->claim, "release", LOG_EVENT_NONE, &err),
+		"cannot record a step of the release, to be repeated");
+	if (!work->timer)
+		wait_longer(entry);
+}
+
+static void ask_node(struct claim_entry *entry)
+{
+	session_release_claim(entry->node->session, &entry->claim);
+	wait_longer(entry);
+}
+
+static void expire(struct server *server, struct claim_entry *entry)
+{
+	server->releases->stats.expired++;
+	step(entry, &(struct claim_event){.type = CLAIM_EVENT_EVIDENCE,
+					  .evidence = EVIDENCE_NEVER_SENT,
+					  .detail = "the node did not come back for it",
+					  .now_ms = clock_realtime_ms()});
+}
+
+static void wait_expiry(struct server *server, struct claim_entry *entry)
+{
+	int64_t ttl_ms = (int64_t)(server->config.reservation_ttl_us / USEC_PER_MSEC);
+	int64_t left_ms = release_expiry_ms(&entry->claim, ttl_ms) - clock_realtime_ms();
+
+	wait_for(entry, left_ms > 0 ? (uint64_t)left_ms * USEC_PER_MSEC : 0);
+}
+
+static void free_claim(struct claim_entry *entry)
+{
+	bool is_detached = entry->claim.state == CLAIM_CONTROLLER_DETACHED;
+
+	step(entry,
+	     &(struct claim_event){.type = is_detached ? CLAIM_EVENT_FREE : CLAIM_EVENT_CONTROLLER_DETACHED,
+				   .now_ms = clock_realtime_ms()});
+}
+
+/* --- detach --- */
+
+/* @was_called: the plugin may have been reached; having nobody to ask, again and again, is not worth a write.
+ */
+static void be_stuck(struct claim_entry *entry, const struct error *err, bool was_called)
+{
+	struct releases *releases = entry->server->releases;
+	struct claim_log log;
+
+	releases->stats.detach_errors++;
+	wait_longer(entry);
+	LIST_INSERT_HEAD(&releases->stuck, entry, work.stuck);
+	entry->work.is_stuck = true;
+	releases->stats.stuck++;
+	if (!was_called && entry->claim.attempts > 0 && str_eq(entry->claim.last_error, err->msg))
+		return;
+	log_ctx(LOG_WARNING, claim_log(&log, &entry->claim, "detach", LOG_EVENT_RELEASE_STUCK, err),
+		"not detached, tried again");
+	step(entry, &(struct claim_event){.type = CLAIM_EVENT_CONTROLLER_FAILED,
+					  .detail = err->msg,
+					  .code = err->status,
+					  .now_ms = clock_realtime_ms()});
+}
+
+/* Every claim for which the controller was asked, and nobody else. */
+static void free_detached(struct claim_entry *entry)
+{
+	struct volume_entry *volume = entry->volume;
+	struct claim_entry *other;
+	struct claim_entry *next;
+
+	for (other = LIST_FIRST(&volume->claims); other; other = next) {
+		next = next_live_of_volume(other);
+		if (is_sibling(other, entry) && other->claim.state == CLAIM_NODE_DETACHED &&
+		    other->claim.attach != ATTACH_NONE)
+			free_claim(other);
+	}
+	free_claim(entry);
+}
+
+struct detach {
+	char claim_id[UUID_TEXT_SIZE];
+};
+
+static bool is_detach_wanted(struct server *server, void *userdata)
+{
+	const struct detach *detach = userdata;
+	struct claim_entry *entry = state_claim(&server->state, detach->claim_id);
+
+	if (!entry || release_next(server, entry) != RELEASE_DETACH)
+		return false;
+	entry->work.is_unsent = false;
+	server->releases->stats.detaches++;
+	return true;
+}
+
+static void on_detached(struct server *server, const Holdfast__V1__PluginReply *reply,
+			const struct error *err, void *userdata)
+{
+	cleanup_free struct detach *detach = userdata;
+	struct claim_entry *entry = state_claim(&server->state, detach->claim_id);
+	struct claim_log log;
+
+	if (!entry)
+		return;
+	entry->work.is_asked = false;
+	if (controllers_have_stopped(server) || entry->claim.state != CLAIM_NODE_DETACHED)
+		return;
+	if (reply && reply->detach && reply->detach->not_found)
+		/* its node has let go of it, as is recorded: nothing is left that could write */
+		log_ctx(LOG_NOTICE, claim_log(&log, &entry->claim, "detach", LOG_EVENT_NONE, NULL),
+			"the plugin does not know the volume or the node, taken as detached: %s",
+			reply->detach->message);
+	if (reply)
+		free_detached(entry);
+	else if (release_next(server, entry) == RELEASE_DETACH)
+		be_stuck(entry, err, true);
+	else
+		release_drive(server, entry); /* somebody stands there again: it was not sent */
+}
+
+/* To CSI, no node means all nodes. */
+static enum status no_provider_node(const struct claim *claim, struct error *err)
+{
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "plugin %s: how the provider calls node %s or volume %s is not known, so the volume "
+			 "cannot be detached there alone; it is known as soon as the node reports the plugin "
+			 "again, and the volume is registered: holdfast volume status %s",
+			 claim->plugin_id, claim->node_id, claim->volume_id, claim->volume_id);
+}
+
+static enum status call_detach(struct server *server, struct claim_entry *entry, struct error *err)
+{
+	struct plugin_detach_args args;
+	struct detach *detach = calloc(1, sizeof(*detach));
+	struct controller_call call = {
+		.plugin_id = entry->claim.plugin_id,
+		.wanted = is_detach_wanted,
+		.done = on_detached,
+		.userdata = detach,
+	};
+	enum status st;
+
+	if (!detach)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	memcpy(detach->claim_id, entry->claim.id, sizeof(detach->claim_id));
+	/* after a restore the node may hold it by a claim that is not known here yet */
+	st = epoch_check(server, &entry->volume->volume, err);
+	call.call = plugin_detach_args(&server->state, &entry->claim, &args);
+	if (st == STATUS_OK)
+		st = call.call ? controller_call(server, &call, err) : no_provider_node(&entry->claim, err);
+	if (st != STATUS_OK)
+		free(detach);
+	return st;
+}
+
+static void start_detach(struct server *server, struct claim_entry *entry)
+{
+	struct error err;
+
+	if (call_detach(server, entry, &err) == STATUS_OK)
+		entry->work.is_asked = true;
+	else
+		be_stuck(entry, &err, false);
+}
+
+/* --- what drives it --- */
+
+void release_drive(struct server *server, struct claim_entry *entry)
+{
+	enum release_action action = release_next(server, entry);
+
+	if (controllers_have_stopped(server))
+		return; /* the next run goes on from what is stored */
+	entry->server = server;
+	if (entry->work.state != entry->claim.state) {
+		try_at_once(entry);
+		entry->work.state = entry->claim.state;
+	}
+	if (attest_apply(server, entry) || release_is_driven(entry))
+		return; /* an operator's word may free it at any time */
+	switch (action) {
+	case RELEASE_WAIT_EXPIRY:
+		wait_expiry(server, entry);
+		break;
+	case RELEASE_EXPIRE:
+		expire(server, entry);
+		break;
+	case RELEASE_ASK_NODE:
+		ask_node(entry);
+		break;
+	case RELEASE_DETACH:
+		start_detach(server, entry);
+		break;
+	case RELEASE_FREE:
+		free_claim(entry);
+		break;
+	case RELEASE_NOTHING:
+	case RELEASE_WAIT_NODE:
+	case RELEASE_WAIT_SIBLING:
+	case RELEASE_ACTION_N:
+		stop_waiting(entry);
+		break;
+	}
+}
+
+static void push(struct server *server, struct claim_entry *entry)
+{
+	if (entry->work.is_asked)
+		return;
+	try_at_once(entry);
+	release_drive(server, entry);
+}
+
+/* A controller of the plugin may be there again, or be another one. */
+static void push_stuck(struct server *server, const char *plugin_id)
+{
+	struct claim_list stuck = server->releases->stuck;
+	struct claim_entry *entry;
+	struct claim_entry *next;
+
+	/* those that get stuck again come before the first of these */
+	for (entry = LIST_FIRST(&stuck); entry; entry = next) {
+		next = LIST_NEXT(entry, work.stuck);
+		if (str_eq(entry->claim.plugin_id, plugin_id))
+			push(server, entry);
+	}
+}
+
+void release_node_back(struct server *server, struct node_entry *node)
+{
+	struct instance_entry *instance;
+	struct claim_entry *entry;
+	struct claim_entry *next;
+
+	for (entry = LIST_FIRST(&node->claims); entry; entry = next) {
+		next = next_live(entry);
+		if (entry->claim.state >= CLAIM_UNPUBLISHING && claim_is_live(&entry->claim))
+			push(server, entry);
+	}
+	LIST_FOREACH (instance, &node->instances, of_node)
+		if (instance->is_controller)
+			push_stuck(server, instance->instance.plugin.plugin_id);
+}
+
+static void log_freed(const struct claim *claim)
+{
+	struct claim_log log;
+
+	log_ctx(LOG_NOTICE, claim_log(&log, claim, "release", LOG_EVENT_CLAIM_FREED, NULL),
+		"volume %s is freed from node %s, evidence %s%s%s%s%s", claim->volume_id, claim->node_id,
+		evidence_name(claim->evidence), claim->evidence_detail[0] != '\0' ? ": " : "",
+		claim->evidence_detail,
+		claim->detach_detail[0] != '\0' ? "; detach, an operator's word: " : "",
+		claim->detach_detail);
+}
+
+/* Those that waited for another one of @volume on @node. That one may be dropped as history meanwhile. */
+static void drive_siblings(struct server *server, struct node_entry *node, const struct volume_entry *volume)
+{
+	struct claim_entry *entry;
+	struct claim_entry *next;
+
+	for (entry = LIST_FIRST(&node->claims); entry; entry = next) {
+		next = next_live(entry);
+		if (entry->volume == volume && entry->claim.state == CLAIM_NODE_DETACHED)
+			release_drive(server, entry);
+	}
+}
+
+static void note_claim(struct server *server, const struct claim *claim)
+{
+	struct claim_entry *entry = state_claim(&server->state, claim->id);
+
+	if (claim->state == CLAIM_FREED) {
+		server->releases->stats.freed++;
+		log_freed(claim);
+	}
+	if (!entry)
+		return;
+	if (claim->state == CLAIM_NODE_DETACHED && claim->attempts == 0 && !entry->work.is_asked)
+		entry->work.is_unsent = true;
+	release_drive(server, entry);
+	if (claim->state >= CLAIM_NODE_DETACHED && claim->attempts == 0)
+		drive_siblings(server, entry->node, entry->volume);
+}
+
+void release_note_durable(struct server *server, const struct change_object *objects, size_t n)
+{
+	if (!server->releases)
+		return; /* the server is being made */
+	for (size_t i = 0; i < n; i++) {
+		if (objects[i].kind == OBJECT_CLAIM && !objects[i].is_deletion)
+			note_claim(server, objects[i].value);
+		if (objects[i].kind == OBJECT_NODE_PLUGIN)
+			push_stuck(server,
+				   ((const struct plugin_instance *)objects[i].value)->plugin.plugin_id);
+	}
+}
+
+bool release_is_detaching(const struct node_entry *node, const struct volume_entry *volume)
+{
+	const struct claim_entry *entry;
+
+	LIST_FOREACH (entry, &volume->claims, of_volume)
+		if (entry->node == node && release_may_be_detaching(&entry->claim, entry->work.is_unsent))
+			return true;
+	return false;
+}
+
+void release_stats(const struct server *server, struct release_stats *ret)
+{
+	*ret = server->releases->stats;
+}
+
+enum status releases_new(struct server *server, struct releases **ret, struct error *err)
+{
+	struct releases *releases = calloc(1, sizeof(*releases));
+	enum status st;
+
+	if (!releases)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	*releases = (struct releases){.server = server};
+	LIST_INIT(&releases->stuck);
+	st = release_start_sweeping(releases, err);
+	if (st != STATUS_OK) {
+		releases_free(releases);
+		return st;
+	}
+	*ret = releases;
+	return STATUS_OK;
+}
+
+void releases_free(struct releases *releases)
+{
+	if (!releases)
+		return;
+	releases->sweep = sd_event_source_disable_unref(releases->sweep);
+	free(releases);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Giving claims back without being asked: what release_decide() of lib/model says is done, as soon as
+ * something has happened. Each claim has its own tries and delays, so a stuck one holds up no other; what
+ * several of one volume on one node have in common, the detach, is asked for once. Everything follows from
+ * the stored states, so a restart goes on where it was. */
+
+#include "base/error.h"
+#include "state/change.h"
+#include "state/state.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct server;
+struct releases;
+
+enum {
+	RELEASE_RETRY_MIN_MS = 1000,
+	RELEASE_RETRY_MAX_MS = 30000,
+	RELEASE_SWEEP_SLICE = 256,     /* claims looked at per turn of the event loop */
+	RELEASE_SWEEP_GRACE_MS = 5000, /* a change this young may still be on its way */
+};
+
+/* What the live claims wait for, as of one sweep: nothing but a look tells, for nodes and controllers come
+ * and go without the claims' doing. */
+struct release_waits {
+	size_t n[ACTOR_N];
+	int64_t since_ms[ACTOR_N]; /* of the one that waits longest; 0: there is none */
+};
+
+struct release_stats {
+	uint64_t detaches;	/* asked of controllers */
+	uint64_t detach_errors; /* of them, or while there was no controller to ask */
+	uint64_t expired;	/* reservations */
+	uint64_t freed;
+	uint64_t sweeps;
+	uint64_t swept_up; /* releases that no event had driven on: each is a defect, here or in a node */
+	size_t stuck;	   /* claims whose last detach failed */
+	struct release_waits waits; /* of the last sweep that came to its end */
+};
+
+/** Do what is next for the claim, unless that is under way or waits for its time. */
+void release_drive(struct server *server, struct claim_entry *entry);
+
+/** The node has a session: ask it at once for everything it holds too long; and its controllers. */
+void release_node_back(struct server *server, struct node_entry *node);
+
+/** For change_commit(): objects have become durable. */
+void release_note_durable(struct server *server, const struct change_object *objects, size_t n);
+
+/** Is the volume being detached from the node, or may it be? Then it must not be attached there anew: the
+ * detach could come after the attach. */
+bool release_is_detaching(const struct node_entry *node, const struct volume_entry *volume);
+
+void release_stats(const struct server *server, struct release_stats *ret);
+
+/** The first sweep, right away, resumes what an earlier run has left. */
+enum status releases_new(struct server *server, struct releases **ret, struct error *err);
+void releases_free(struct releases *releases);

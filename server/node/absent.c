@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/absent.h"
+
+#include "server.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "log/log.h"
+#include "node/nodes.h"
+#include "state/change.h"
+
+#include <stdlib.h>
+
+enum { TIMER_ACCURACY_US = 10000 };
+
+static int64_t due_ms(const struct server *server, const struct node_entry *node)
+{
+	return nodes_disconnected_ms(server, node) +
+	       (int64_t)(server->config.node_down_after_us / USEC_PER_MSEC);
+}
+
+static enum status go_down(struct server *server, struct node_entry *entry, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	cleanup_free struct node *node = malloc(sizeof(*node));
+	char text[CLOCK_TEXT_SIZE];
+	enum status st;
+
+	if (!node)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	*node = entry->node;
+	node->status = NODE_DOWN;
+	node->disconnected_ms = nodes_disconnected_ms(server, entry);
+	change_put_node(&change, node);
+	st = change_commit(server, &change, NULL, NULL, err);
+	if (st == STATUS_OK)
+		log_ctx(LOG_WARNING,
+			&(struct log_ctx){.node = entry->id, .op = "session", .event = LOG_EVENT_NODE_DOWN},
+			"node %s is down: not connected for %s; its %zu claims stay. Bring it back, or see "
+			"holdfast volume status ID --why",
+			entry->id,
+			clock_format_duration((uint64_t)(clock_realtime_ms() - node->disconnected_ms) *
+						      USEC_PER_MSEC,
+					      text),
+			entry->n_live);
+	return st;
+}
+
+static int on_time(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct server *server = userdata;
+	struct node_entry *node;
+	struct error err;
+
+	(void)source;
+	(void)usec;
+	server->absent_timer = sd_event_source_disable_unref(server->absent_timer);
+	for (int i = 0; i < ABSENT_SLICE && (node = TAILQ_FIRST(&server->state.absent)); i++) {
+		if (due_ms(server, node) > clock_realtime_ms())
+			break;
+		state_unlist_absent(&server->state, node);
+		if (go_down(server, node, &err) != STATUS_OK)
+			log_ctx(LOG_WARNING,
+				&(struct log_ctx){.node = node->id, .op = "session", .err = &err},
+				"cannot store that the node is down, ignoring");
+	}
+	absent_rearm(server);
+	return 0;
+}
+
+void absent_rearm(struct server *server)
+{
+	const struct node_entry *first = TAILQ_FIRST(&server->state.absent);
+	int64_t left_ms = first ? due_ms(server, first) - clock_realtime_ms() : 0;
+
+	server->absent_timer = sd_event_source_disable_unref(server->absent_timer);
+	if (!first || server->is_ending)
+		return;
+	/* without memory for a timer, the next node that goes sees to it */
+	(void)sd_event_add_time_relative(server->event, &server->absent_timer, CLOCK_MONOTONIC,
+					 left_ms > 0 ? (uint64_t)left_ms * USEC_PER_MSEC : 0,
+					 TIMER_ACCURACY_US, on_time, server);
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct node_entry *const *x = a;
+	const struct node_entry *const *y = b;
+	int64_t first = (*x)->node.disconnected_ms, second = (*y)->node.disconnected_ms;
+
+	return (first > second) - (first < second);
+}
+
+enum status absent_start(struct server *server, struct error *err)
+{
+	cleanup_free struct node_entry **nodes =
+		calloc(server->state.n_nodes + 1, sizeof(struct node_entry *));
+	struct node_entry *node = nodes ? state_node_from(&server->state, "") : NULL;
+	size_t n = 0;
+
+	if (!nodes)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	for (; node; node = state_node_next(node))
+		if (node_is_registered(node) && node->node.status != NODE_DOWN &&
+		    node->node.disconnected_ms != 0)
+			nodes[n++] = node;
+	qsort(nodes, n, sizeof(struct node_entry *), compare);
+	for (size_t i = 0; i < n; i++)
+		state_list_absent(&server->state, nodes[i]);
+	/* those that were connected when the server ended are missed since it began again */
+	for (node = state_node_from(&server->state, ""); node; node = state_node_next(node))
+		if (node_is_registered(node) && node->node.status != NODE_DOWN)
+			state_list_absent(&server->state, node);
+	absent_rearm(server);
+	return STATUS_OK;
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/drain.h"
+
+#include "server.h"
+
+#include "access/access.h"
+#include "access/audit.h"
+#include "alloc/allocs.h"
+#include "api/reply.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "log/log.h"
+#include "model/explain.h"
+#include "model/pb.h"
+#include "node/nodes.h"
+#include "node/session.h"
+#include "state/change.h"
+#include "volume/view.h"
+
+#include <holdfast/v1/nodes.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	DRAIN_SLICE = 32, /* allocations told to stop in one transaction */
+	DRAIN_DEADLINE_DEFAULT_MS = 3600 * 1000,
+	OBJECT_SIZE = 128,
+	TEXT_SIZE = EXPLAIN_SIZE + 64,
+};
+#define DRAIN_DEADLINE_MAX_MS (INT64_C(30) * 24 * 3600 * 1000)
+
+/* Allocations told to stop, to be passed on when that is durable. */
+struct slice {
+	char node_id[NODE_ID_MAX + 1];
+	char ids[DRAIN_SLICE][UUID_TEXT_SIZE];
+	int n;
+};
+
+static bool runs_plugin(const struct node_entry *node, const char *alloc_id)
+{
+	const struct instance_entry *instance;
+
+	LIST_FOREACH (instance, &node->instances, of_node)
+		if (str_eq(instance->instance.plugin.allocation_id, alloc_id))
+			return true;
+	return false;
+}
+
+static size_t live_claims_of(const struct alloc_entry *alloc)
+{
+	const struct claim_entry *claim;
+	size_t n = 0;
+
+	LIST_FOREACH (claim, &alloc->claims, of_alloc)
+		n += claim_is_live(&claim->claim);
+	return n;
+}
+
+/* Is nothing left but allocations that run plugins, and what they hold themselves? */
+static bool only_plugins_are_left(const struct node_entry *node)
+{
+	const struct alloc_entry *alloc;
+	size_t n_claims = 0;
+
+	if (node->n_live_allocs > NODE_PLUGINS_MAX)
+		return false;
+	LIST_FOREACH (alloc, &node->allocs, of_node) {
+		if (alloc_is_client_terminal(&alloc->alloc))
+			continue;
+		if (!runs_plugin(node, alloc->id))
+			return false;
+		n_claims += live_claims_of(alloc);
+	}
+	return n_claims == node->n_live;
+}
+
+static void on_slice_durable(struct server *server, void *userdata)
+{
+	cleanup_free struct slice *slice = userdata;
+	struct node_entry *node = state_node(&server->state, slice->node_id);
+
+	if (!node)
+		return;
+	for (int i = 0; i < slice->n; i++) {
+		const struct alloc_entry *alloc = state_alloc(&server->state, slice->ids[i]);
+
+		if (alloc && node->session && !alloc_is_client_terminal(&alloc->alloc))
+			session_stop_alloc(node->session, slice->ids[i]);
+	}
+	drain_go_on(server, node);
+}
+
+static bool is_to_stop(const struct node_entry *node, const struct alloc_entry *alloc, bool plugins_too)
+{
+	return !alloc_is_client_terminal(&alloc->alloc) && alloc->alloc.desired_status != DESIRED_STOP &&
+	       (plugins_too || !runs_plugin(node, alloc->id));
+}
+
+/* The next allocations that nobody has told to stop yet. */
+static enum status stop_slice(struct server *server, struct node_entry *node, struct error *err)
+{
+	struct slice *slice = calloc(1, sizeof(*slice));
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	bool plugins_too = only_plugins_are_left(node);
+	struct alloc_entry *alloc;
+
+	if (!slice)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	memcpy(slice->node_id, node->node.id, sizeof(slice->node_id));
+	LIST_FOREACH (alloc, &node->allocs, of_node) {
+		if (slice->n == DRAIN_SLICE)
+			break;
+		if (!is_to_stop(node, alloc, plugins_too))
+			continue;
+		allocs_stage_stop(&change, alloc, node);
+		memcpy(slice->ids[slice->n++], alloc->alloc.id, UUID_TEXT_SIZE);
+	}
+	if (slice->n == 0) {
+		free(slice);
+		return STATUS_OK;
+	}
+	return change_commit_taking(server, &change, on_slice_durable, slice, err);
+}
+
+static enum status finish(struct server *server, struct node_entry *entry, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	cleanup_free struct node *node = malloc(sizeof(*node));
+	char object[sizeof("node ") + NODE_ID_MAX];
+
+	if (!node)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	*node = entry->node;
+	node->drain.done_ms = node->modify_time_ms = clock_realtime_ms();
+	change_put_node(&change, node);
+	(void)str_format(object, sizeof(object), "node %s", node->id);
+	audit_own(server, &change, "Nodes.Drain", object, "done: the last claim was freed");
+	return change_commit(server, &change, NULL, NULL, err);
+}
+
+void drain_go_on(struct server *server, struct node_entry *node)
+{
+	enum status st;
+	struct error err;
+
+	if (!node_is_registered(node) || !node_is_draining(&node->node))
+		return;
+	st = node->n_live == 0 && node->n_live_allocs == 0 ? finish(server, node, &err)
+							   : stop_slice(server, node, &err);
+	if (st != STATUS_OK) /* the next event of the node, or the operator's next look, tries again */
+		log_ctx(LOG_ERR, &(struct log_ctx){.node = node->id, .op = "drain", .err = &err},
+			"the drain does not go on");
+}
+
+void drain_noticed(struct server *server, enum object_kind kind, const void *value)
+{
+	const struct claim *claim = kind == OBJECT_CLAIM ? value : NULL;
+	const struct alloc *alloc = kind == OBJECT_ALLOC ? value : NULL;
+	const char *id = claim ? claim->node_id : alloc ? alloc->node_id : NULL;
+	struct node_entry *node = id ? state_node(&server->state, id) : NULL;
+
+	if (!node || !node_is_draining(&node->node))
+		return;
+	/* while many still work there is nothing to find out, unless one of them is new */
+	if (node->n_live_allocs <= NODE_PLUGINS_MAX || (alloc && alloc->desired_status == DESIRED_RUN))
+		drain_go_on(server, node);
+}
+
+/* The call. */
+
+static Holdfast__V1__DrainVolume *progress_of(struct server *server, const struct claim_entry *entry,
+					      bool is_late)
+{
+	const struct claim *claim = &entry->claim;
+	Holdfast__V1__DrainVolume *volume = calloc(1, sizeof(*volume));
+	struct holder holder = claim_holder(server, claim);
+	char why[EXPLAIN_SIZE];
+	char text[TEXT_SIZE];
+
+	if (!volume)
+		return NULL;
+	holdfast__v1__drain_volume__init(volume);
+	(void)str_format(text, sizeof(text), "%s%s", is_late ? "late: the drain's deadline has passed; " : "",
+			 explain_claim(claim, &holder, clock_realtime_ms(), why));
+	volume->state = (Holdfast__V1__ClaimState)claim->state;
+	volume->volume_id = strdup(claim->volume_id);
+	volume->namespace_ = strdup(claim->namespace);
+	volume->allocation_id = strdup(claim->allocation_id);
+	volume->claim_id = strdup(claim->id);
+	volume->text = strdup(text);
+	if (volume->volume_id && volume->namespace_ && volume->allocation_id && volume->claim_id &&
+	    volume->text)
+		return volume;
+	holdfast__v1__drain_volume__free_unpacked(volume, NULL);
+	return NULL;
+}
+
+/* False when memory is short. */
+static bool add_progress(struct server *server, const struct node_entry *node,
+			 Holdfast__V1__DrainNodeResponse *response)
+{
+	bool is_late = node_is_draining(&node->node) && clock_realtime_ms() > node->node.drain.deadline_ms;
+	const struct claim_entry *entry;
+
+	response->volumes = calloc(node->n_live + 1, sizeof(Holdfast__V1__DrainVolume *));
+	if (!response->volumes)
+		return false;
+	LIST_FOREACH (entry, &node->claims, of_node) {
+		if (!claim_is_live(&entry->claim))
+			continue;
+		response->volumes[response->n_volumes] = progress_of(server, entry, is_late);
+		if (!response->volumes[response->n_volumes])
+			return false;
+		response->n_volumes++;
+	}
+	return true;
+}
+
+static void on_drain_durable(struct server *server, void *userdata)
+{
+	cleanup_free struct reply_waiting *waiting = userdata;
+	Holdfast__V1__DrainNodeResponse *response;
+	struct node_entry *node;
+	struct error err;
+
+	if (nodes_find(server, waiting->id, &node, &err) != STATUS_OK) {
+		rpc_call_fail(waiting->call, &err);
+		return;
+	}
+	drain_go_on(server, node);
+	response = calloc(1, sizeof(*response));
+	if (response) {
+		holdfast__v1__drain_node_response__init(response);
+		response->node = nodes_view(server, node);
+		if (response->node && add_progress(server, node, response)) {
+			reply_durable(server, waiting->call, &response->base);
+			return;
+		}
+		protobuf_c_message_free_unpacked(&response->base, NULL);
+	}
+	reply_error(waiting->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+static void begin(const Holdfast__V1__DrainNodeRequest *request, const char *who, struct node *node)
+{
+	int64_t now_ms = clock_realtime_ms();
+
+	node->drain = (struct drain){.started_ms = now_ms};
+	node->drain.deadline_ms = now_ms + (request->deadline_ms > 0 ? (int64_t)request->deadline_ms
+								     : DRAIN_DEADLINE_DEFAULT_MS);
+	str_copy_text(node->drain.by, sizeof(node->drain.by), who);
+	str_copy_text(node->drain.reason, sizeof(node->drain.reason), request->reason);
+	node->ineligible = true;
+	str_copy_text(node->eligibility_reason, sizeof(node->eligibility_reason), "draining");
+}
+
+/* What is stopped already stays stopped; the node stays ineligible. */
+static void cancel(const char *who, struct node *node)
+{
+	node->drain = (struct drain){0};
+	(void)snprintf(node->eligibility_reason, sizeof(node->eligibility_reason),
+		       "a drain was cancelled by %.80s", who);
+}
+
+/* Nothing is to be done twice: a drain under way, or one that is done while nothing new has come, is left as
+ * it is. */
+static bool change_node(const Holdfast__V1__DrainNodeRequest *request, const char *who,
+			const struct node_entry *entry, struct node *node)
+{
+	bool is_done = node->drain.done_ms != 0 && entry->n_live == 0 && entry->n_live_allocs == 0 &&
+		       node->ineligible;
+
+	if (request->cancel ? !node_is_draining(node) : node_is_draining(node) || is_done)
+		return false;
+	if (request->cancel)
+		cancel(who, node);
+	else
+		begin(request, who, node);
+	node->modify_time_ms = clock_realtime_ms();
+	return true;
+}
+
+static enum status handle_drain(struct server *server, struct rpc_call *call,
+				const Holdfast__V1__DrainNodeRequest *request, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	cleanup_free struct node *node = malloc(sizeof(*node));
+	enum status st = access_check(server, call, ACCESS_NODE_WRITE, NULL, err);
+	char who[ACCESS_WHO_SIZE];
+	char object[OBJECT_SIZE];
+	struct node_entry *entry;
+
+	if (st == STATUS_OK && request->deadline_ms > DRAIN_DEADLINE_MAX_MS)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "deadline_ms: more than 30 days");
+	if (st == STATUS_OK)
+		st = nodes_find(server, request->id, &entry, err);
+	if (st != STATUS_OK)
+		return st;
+	if (!node)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	*node = entry->node;
+	if (change_node(request, access_who(server, call, who), entry, node)) {
+		change_put_node(&change, node);
+		(void)str_format(object, sizeof(object), "node %s%s", node->id,
+				 request->cancel ? ", cancelled" : "");
+		audit_write(server, &change, call, "Nodes.Drain", object, request->reason);
+	}
+	return change_commit_taking(server, &change, on_drain_durable, reply_waiting_new(call, node->id),
+				    err);
+}
+
+DEFINE_WRITE_METHOD(drain_handle, Holdfast__V1__DrainNodeRequest, "Nodes.Drain", handle_drain)

@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/nodes.h"
+
+#include "server.h"
+
+#include "access/access.h"
+#include "access/audit.h"
+#include "api/page.h"
+#include "api/reply.h"
+#include "api/watch.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "claim/attest.h"
+#include "model/filter.h"
+#include "model/pb.h"
+#include "node/trails.h"
+#include "recovery/history.h"
+#include "rpc/server.h"
+#include "state/change.h"
+#include "state/keys.h"
+
+#include <holdfast/v1/nodes.pb-c.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	NODES_PER_PAGE_MAX = 1000,
+	NODES_LOOKED_AT = 4000, /* by a filter, for one page */
+	OBJECT_SIZE = 256,
+};
+
+enum status nodes_find(struct server *server, const char *id, struct node_entry **ret, struct error *err)
+{
+	struct node_entry *entry = state_node(&server->state, id);
+
+	if (id[0] == '\0')
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "id: say which node; holdfast node status lists them");
+	if (!entry || !node_is_registered(entry))
+		return error_set(err, STATUS_NOT_FOUND, 0,
+				 "there is no node %.64s; holdfast node status lists them", id);
+	*ret = entry;
+	return STATUS_OK;
+}
+
+int64_t nodes_disconnected_ms(const struct server *server, const struct node_entry *node)
+{
+	if (node->session)
+		return 0;
+	/* one that was connected when the server ended is missed since it began again */
+	return node->node.disconnected_ms != 0 ? node->node.disconnected_ms : server->started_ms;
+}
+
+enum node_status nodes_status(const struct server *server, const struct node_entry *node)
+{
+	return node_status_at(&node->node, nodes_disconnected_ms(server, node), clock_realtime_ms(),
+			      (int64_t)(server->config.node_down_after_us / USEC_PER_MSEC));
+}
+
+static bool add_plugins(const struct node_entry *entry, Holdfast__V1__Node *view)
+{
+	const struct instance_entry *instance;
+
+	view->plugins = calloc(NODE_PLUGINS_MAX, sizeof(Holdfast__V1__NodePlugin *));
+	if (!view->plugins)
+		return false;
+	LIST_FOREACH (instance, &entry->instances, of_node) {
+		if (view->n_plugins == NODE_PLUGINS_MAX)
+			break;
+		view->plugins[view->n_plugins] = node_plugin_to_pb(&instance->instance.plugin);
+		if (!view->plugins[view->n_plugins])
+			return false;
+		view->n_plugins++;
+	}
+	return true;
+}
+
+Holdfast__V1__Node *nodes_view(const struct server *server, const struct node_entry *node)
+{
+	Holdfast__V1__Node *view = node_to_pb(&node->node);
+
+	if (!view)
+		return NULL;
+	view->status = (Holdfast__V1__NodeStatus)nodes_status(server, node);
+	view->disconnected_ms = nodes_disconnected_ms(server, node);
+	if (add_plugins(node, view))
+		return view;
+	holdfast__v1__node__free_unpacked(view, NULL);
+	return NULL;
+}
+
+/* Get. */
+
+/* The live claims of @entry, or those of them that another machine holds. What is in @ret belongs to the
+ * response, also upon false. */
+static bool list_live(const struct node_entry *entry, bool of_other_machine, Holdfast__V1__Claim ***ret,
+		      size_t *ret_n)
+{
+	const struct claim_entry *claim;
+
+	*ret = calloc(entry->n_live + 1, sizeof(Holdfast__V1__Claim *));
+	if (!*ret)
+		return false;
+	LIST_FOREACH (claim, &entry->claims, of_node) {
+		if (!claim_is_live(&claim->claim) || (of_other_machine && !claim->claim.other_machine))
+			continue;
+		(*ret)[*ret_n] = claim_to_pb(&claim->claim);
+		if (!(*ret)[*ret_n])
+			return false;
+		(*ret_n)++;
+	}
+	return true;
+}
+
+static bool add_allocs(const struct node_entry *entry, Holdfast__V1__GetNodeResponse *response)
+{
+	const struct alloc_entry *alloc;
+
+	response->allocations = calloc(entry->n_live_allocs + 1, sizeof(Holdfast__V1__Allocation *));
+	if (!response->allocations)
+		return false;
+	LIST_FOREACH (alloc, &entry->allocs, of_node) {
+		if (alloc_is_client_terminal(&alloc->alloc))
+			continue;
+		response->allocations[response->n_allocations] = alloc_to_pb(&alloc->alloc);
+		if (!response->allocations[response->n_allocations])
+			return false;
+		response->n_allocations++;
+	}
+	return true;
+}
+
+static enum status handle_get(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
+			      struct error *err)
+{
+	const Holdfast__V1__GetNodeRequest *request = (const void *)message;
+	Holdfast__V1__GetNodeResponse *response;
+	struct node_entry *entry;
+	enum status st = nodes_find(server, request->id, &entry, err);
+
+	if (st != STATUS_OK)
+		return st;
+	response = calloc(1, sizeof(*response));
+	if (!response)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	holdfast__v1__get_node_response__init(response);
+	response->node = nodes_view(server, entry);
+	if (!response->node || !list_live(entry, false, &response->claims, &response->n_claims) ||
+	    !add_allocs(entry, response)) {
+		protobuf_c_message_free_unpacked(&response->base, NULL);
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	}
+	response->index = watch_index(server, PREFIX_NODE);
+	reply_durable(server, call, &response->base);
+	return STATUS_OK;
+}
+
+static void get_name(const ProtobufCMessage *message, char ret[static OBJECT_KEY_SIZE])
+{
+	const Holdfast__V1__GetNodeRequest *request = (const void *)message;
+
+	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_NODE "%.64s", request->id);
+}
+
+static enum status read_allow(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
+			      struct error *err)
+{
+	(void)message;
+	return access_check(server, call, ACCESS_NODE_READ, NULL, err);
+}
+
+/* The answer's index is the table's: it is never behind the node's claims and allocations, which are shown.
+ */
+static uint64_t get_index(struct server *server, const ProtobufCMessage *message)
+{
+	const Holdfast__V1__GetNodeRequest *request = (const void *)message;
+	const struct node_entry *entry = state_node(&server->state, request->id);
+
+	return entry && node_is_registered(entry) ? watch_index(server, PREFIX_NODE) : UINT64_MAX;
+}
+
+static const struct read_method get_method = {
+	.allow = read_allow, .handle = handle_get, .name = get_name, .index = get_index};
+DEFINE_READ_METHOD(nodes_handle_get, get_method)
+
+/* List. */
+
+struct page {
+	const struct server *server;
+	const struct filter *filter; /* NULL: everything */
+	size_t per_page;
+	Holdfast__V1__ListNodesResponse *response;
+};
+
+static enum status add_node(const struct page *page, const struct node_entry *entry, struct error *err)
+{
+	Holdfast__V1__Node *view = nodes_view(page->server, entry);
+
+	if (!view)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	if (page->filter && !filter_matches(page->filter, &view->base))
+		holdfast__v1__node__free_unpacked(view, NULL);
+	else
+		page->response->nodes[page->response->n_nodes++] = view;
+	return STATUS_OK;
+}
+
+/* A page ends when it is full, or when enough was looked at: then it may be short, and the token leads on. */
+static enum status fill_page(const struct page *page, struct node_entry *entry, const char *prefix,
+			     struct error *err)
+{
+	Holdfast__V1__ListNodesResponse *response = page->response;
+	enum status st = STATUS_OK;
+
+	response->nodes = calloc(page->per_page, sizeof(Holdfast__V1__Node *));
+	if (!response->nodes)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	for (size_t looked_at = 0; entry && str_starts_with(entry->id, prefix) && st == STATUS_OK;
+	     looked_at++, entry = state_node_next(entry)) {
+		if (response->n_nodes == page->per_page || looked_at == NODES_LOOKED_AT) {
+			response->next_token = strdup(entry->id);
+			return response->next_token
+				       ? STATUS_OK
+				       : error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		}
+		if (node_is_registered(entry))
+			st = add_node(page, entry, err);
+	}
+	return st;
+}
+
+DEFINE_CLEANUP(struct filter, filter_free)
+
+static enum status list(struct server *server, const Holdfast__V1__ListNodesRequest *request,
+			Holdfast__V1__ListNodesResponse *response, struct error *err)
+{
+	cleanup(filter_freep) struct filter *filter = NULL;
+	const char *from =
+		strcmp(request->next_token, request->prefix) > 0 ? request->next_token : request->prefix;
+	struct page page = {.server = server, .response = response};
+	enum status st = page_size(request->per_page, NODES_PER_PAGE_MAX, &page.per_page, err);
+
+	if (st != STATUS_OK)
+		return st;
+	if (request->filter[0] != '\0') {
+		st = filter_new(request->filter, &holdfast__v1__node__descriptor, &filter, err);
+		if (st != STATUS_OK)
+			return st;
+		page.filter = filter;
+	}
+	response->index = watch_index(server, PREFIX_NODE);
+	return fill_page(&page, state_node_from(&server->state, from), request->prefix, err);
+}
+
+static enum status handle_list(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
+			       struct error *err)
+{
+	Holdfast__V1__ListNodesResponse *response = calloc(1, sizeof(*response));
+	enum status st;
+
+	if (!response)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	holdfast__v1__list_nodes_response__init(response);
+	st = list(server, (const void *)message, response, err);
+	if (st == STATUS_OK)
+		reply_durable(server, call, &response->base);
+	else
+		protobuf_c_message_free_unpacked(&response->base, NULL);
+	return st;
+}
+
+static void list_name(const ProtobufCMessage *message, char ret[static OBJECT_KEY_SIZE])
+{
+	(void)message;
+	(void)str_copy(ret, OBJECT_KEY_SIZE, PREFIX_NODE);
+}
+
+static const struct read_method list_method = {.allow = read_allow, .handle = handle_list, .name = list_name};
+DEFINE_READ_METHOD(nodes_handle_list, list_method)
+
+/* SetEligibility. */
+
+static void on_eligibility_durable(struct server *server, void *userdata)
+{
+	Holdfast__V1__SetEligibilityResponse response = HOLDFAST__V1__SET_ELIGIBILITY_RESPONSE__INIT;
+	cleanup_free struct reply_waiting *waiting = userdata;
+	struct node_entry *entry;
+	struct error err;
+
+	if (nodes_find(server, waiting->id, &entry, &err) != STATUS_OK) {
+		rpc_call_fail(waiting->call, &err);
+		return;
+	}
+	response.node = nodes_view(server, entry);
+	if (response.node)
+		rpc_call_reply(waiting->call, &response.base);
+	else
+		reply_error(waiting->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+	holdfast__v1__node__free_unpacked(response.node, NULL);
+}
+
+static bool is_as_wanted(const Holdfast__V1__SetEligibilityRequest *request, const struct node *node)
+{
+	char reason[sizeof(node->eligibility_reason)];
+
+	str_copy_text(reason, sizeof(reason), request->eligible ? "" : request->reason);
+	return node->ineligible == !request->eligible && str_eq(node->eligibility_reason, reason) &&
+	       (!request->eligible || node->drain.started_ms == 0);
+}
+
+static enum status set_eligibility(const Holdfast__V1__SetEligibilityRequest *request, struct node *node,
+				   struct error *err)
+{
+	if (request->eligible && node_is_draining(node))
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"node %s is being drained; cancel that first: holdfast node drain --cancel %s",
+			node->id, node->id);
+	node->ineligible = !request->eligible;
+	str_copy_text(node->eligibility_reason, sizeof(node->eligibility_reason),
+		      request->eligible ? "" : request->reason);
+	if (request->eligible)
+		node->drain = (struct drain){0}; /* done, and over */
+	return STATUS_OK;
+}
+
+static enum status handle_set_eligibility(struct server *server, struct rpc_call *call,
+					  const Holdfast__V1__SetEligibilityRequest *request,
+					  struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	cleanup_free struct node *node = malloc(sizeof(*node));
+	enum status st = access_check(server, call, ACCESS_NODE_WRITE, NULL, err);
+	char object[OBJECT_SIZE];
+	struct node_entry *entry;
+
+	if (st == STATUS_OK)
+		st = nodes_find(server, request->id, &entry, err);
+	if (st != STATUS_OK)
+		return st;
+	if (!node)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	*node = entry->node;
+	st = set_eligibility(request, node, err);
+	if (st != STATUS_OK)
+		return st;
+	if (!is_as_wanted(request, &entry->node)) {
+		node->modify_time_ms = clock_realtime_ms();
+		change_put_node(&change, node);
+		(void)str_format(object, sizeof(object), "node %s, %s", node->id,
+				 node->ineligible ? "ineligible" : "eligible");
+		audit_write(server, &change, call, "Nodes.SetEligibility", object, request->reason);
+	}
+	return change_commit_taking(server, &change, on_eligibility_durable,
+				    reply_waiting_new(call, node->id), err);
+}
+
+DEFINE_WRITE_METHOD(nodes_handle_set_eligibility, Holdfast__V1__SetEligibilityRequest, "Nodes.SetEligibility",
+		    handle_set_eligibility)
+
+/* Purge. */
+
+static enum status refuse_claims(const struct node_entry *entry, struct error *err)
+{
+	const struct claim_entry *claim;
+
+	LIST_FOREACH (claim, &entry->claims, of_node)
+		if (claim_is_live(&claim->claim))
+			break;
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"node %s still holds %zu claims, one of them of volume %s/%s (%s), which would be "
+		"stranded; stop its work, then, if the node is gone for good: holdfast node attest %s "
+		"%s/%s --reason TEXT",
+		entry->id, entry->n_live, claim ? claim->claim.namespace : "",
+		claim ? claim->claim.volume_id : "", claim ? claim_state_name(claim->claim.state) : "",
+		entry->id, claim ? claim->claim.namespace : "", claim ? claim->claim.volume_id : "");
+}
+
+static enum status refuse_allocs(const struct node_entry *entry, struct error *err)
+{
+	const struct alloc_entry *alloc;
+
+	LIST_FOREACH (alloc, &entry->allocs, of_node)
+		if (!alloc_is_client_terminal(&alloc->alloc))
+			break;
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "node %s still has %zu allocation%s: %s%s; stop it: holdfast alloc stop %s",
+			 entry->id, entry->n_live_allocs, str_s(entry->n_live_allocs),
+			 entry->n_live_allocs == 1 ? "" : "one of them is ", alloc ? alloc->id : "",
+			 alloc ? alloc->id : "");
+}
+
+static enum status check_purge(const struct node_entry *entry, struct error *err)
+{
+	if (entry->session)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "node %s is connected; drain it (holdfast node drain %s) and stop its agent",
+				 entry->id, entry->id);
+	if (entry->n_live > 0)
+		return refuse_claims(entry, err);
+	return entry->n_live_allocs > 0 ? refuse_allocs(entry, err) : STATUS_OK;
+}
+
+static void on_purged(struct server *server, void *userdata)
+{
+	Holdfast__V1__PurgeNodeResponse response = HOLDFAST__V1__PURGE_NODE_RESPONSE__INIT;
+	cleanup_free struct reply_waiting *waiting = userdata;
+
+	(void)server;
+	rpc_call_reply(waiting->call, &response.base);
+}
+
+/* Nobody knows what they hold but the operator. */
+static enum status purge_unknown(struct server *server, struct rpc_call *call,
+				 const Holdfast__V1__PurgeNodeRequest *request, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	uint64_t n = history_missing_nodes(server);
+	char object[OBJECT_SIZE];
+
+	if (request->id[0] != '\0')
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "id: say one node, or all that are not known, not both");
+	if (n == 0)
+		return error_set(err, STATUS_NOT_FOUND, 0, "no node is missing that is not known by name");
+	history_forget_missing(server, &change);
+	(void)str_format(object, sizeof(object), "%" PRIu64 " nodes that are not known", n);
+	audit_write(server, &change, call, "Nodes.Purge", object,
+		    request->reason[0] ? request->reason : NULL);
+	return change_commit_taking(server, &change, on_purged, reply_waiting_new(call, ""), err);
+}
+
+/* What its claims and allocations tell of the past stays; the node may come back as a new one. */
+static enum status handle_purge(struct server *server, struct rpc_call *call,
+				const Holdfast__V1__PurgeNodeRequest *request, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	enum status st = access_check(server, call, ACCESS_OPERATOR_WRITE, NULL, err);
+	const struct instance_entry *instance;
+	char object[OBJECT_SIZE];
+	struct node_entry *entry;
+	struct reply_waiting *waiting;
+
+	if (st == STATUS_OK && request->unknown)
+		return purge_unknown(server, call, request, err);
+	if (st == STATUS_OK)
+		st = nodes_find(server, request->id, &entry, err);
+	if (st == STATUS_OK)
+		st = check_purge(entry, err);
+	if (st != STATUS_OK)
+		return st;
+	LIST_FOREACH (instance, &entry->instances, of_node)
+		change_delete(&change, OBJECT_NODE_PLUGIN, &instance->instance);
+	attest_forget_node(server, &change, entry);
+	trails_forget(server, &change, entry->id);
+	change_delete(&change, OBJECT_NODE, &entry->node);
+	(void)str_format(object, sizeof(object), "node %s, boot %s", entry->id, entry->node.boot_id);
+	audit_write(server, &change, call, "Nodes.Purge", object,
+		    request->reason[0] ? request->reason : NULL);
+	waiting = reply_waiting_new(call, entry->id);
+	return change_commit_taking(server, &change, on_purged, waiting, err);
+}
+
+DEFINE_WRITE_METHOD(nodes_handle_purge, Holdfast__V1__PurgeNodeRequest, "Nodes.Purge", handle_purge)
+
+/* Identify. */
+
+static void on_identified(struct server *server, void *userdata)
+{
+	cleanup_free struct reply_waiting *waiting = userdata;
+	Holdfast__V1__IdentifyNodeResponse *response = calloc(1, sizeof(*response));
+	struct node_entry *entry;
+	struct error err;
+
+	if (nodes_find(server, waiting->id, &entry, &err) != STATUS_OK) {
+		rpc_call_fail(waiting->call, &err);
+		free(response);
+		return;
+	}
+	if (response) {
+		holdfast__v1__identify_node_response__init(response);
+		response->node = nodes_view(server, entry);
+	}
+	if (response && response->node && list_live(entry, true, &response->claims, &response->n_claims))
+		rpc_call_reply(waiting->call, &response->base);
+	else
+		reply_error(waiting->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+	protobuf_c_message_free_unpacked((ProtobufCMessage *)response, NULL);
+}
+
+static enum status check_identify(const struct node_entry *entry,
+				  const Holdfast__V1__IdentifyNodeRequest *request, struct error *err)
+{
+	const struct node *node = &entry->node;
+
+	if (request->machine[0] == '\0' ||
+	    (!str_eq(request->machine, node->machine) && !str_eq(request->machine, node->other_machine)))
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"machine: node %s has shown itself as machine %s%s%s, and as no other; holdfast "
+			"node status %s shows it",
+			node->id, node->machine[0] ? node->machine : "(none)",
+			node->other_machine[0] ? " and, refused, " : "", node->other_machine, node->id);
+	if (entry->session && !str_eq(request->machine, node->machine))
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"the machine that node %s is so far is connected: empty it (holdfast node drain "
+			"%s), stop its agent, and say this again",
+			node->id, node->id);
+	return STATUS_OK;
+}
+
+/* What the former machine holds is kept: that another one has its name proves nothing about its mounts. */
+static void keep_claims(struct change *change, const struct node_entry *entry, int64_t now_ms)
+{
+	const struct claim_entry *claim;
+
+	LIST_FOREACH (claim, &entry->claims, of_node) {
+		struct claim kept = claim->claim;
+
+		if (!claim_is_live(&kept) || kept.other_machine || kept.state >= CLAIM_NODE_DETACHED)
+			continue;
+		kept.other_machine = true;
+		kept.modify_time_ms = now_ms;
+		change_put_claim(change, &kept);
+	}
+}
+
+static enum status handle_identify(struct server *server, struct rpc_call *call,
+				   const Holdfast__V1__IdentifyNodeRequest *request, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	cleanup_free struct node *node = malloc(sizeof(*node));
+	enum status st = access_check(server, call, ACCESS_OPERATOR_WRITE, NULL, err);
+	char detail[EVIDENCE_DETAIL_MAX + 1];
+	char object[OBJECT_SIZE];
+	struct node_entry *entry;
+
+	if (st == STATUS_OK)
+		st = nodes_find(server, request->id, &entry, err);
+	if (st == STATUS_OK)
+		st = attest_detail(server, call, "reason", request->reason, detail, err);
+	if (st == STATUS_OK)
+		st = check_identify(entry, request, err);
+	if (st != STATUS_OK)
+		return st;
+	if (!node)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	*node = entry->node;
+	node->modify_time_ms = clock_realtime_ms();
+	if (!str_eq(node->machine, request->machine))
+		keep_claims(&change, entry, node->modify_time_ms);
+	(void)str_copy(node->machine, sizeof(node->machine), request->machine);
+	node->other_machine[0] = '\0';
+	node->other_machine_ms = 0;
+	change_put_node(&change, node);
+	(void)str_format(object, sizeof(object), "node %s, machine %s", node->id, node->machine);
+	audit_write(server, &change, call, "Nodes.Identify", object, request->reason);
+	return change_commit_taking(server, &change, on_identified, reply_waiting_new(call, node->id), err);
+}
+
+DEFINE_WRITE_METHOD(nodes_handle_identify, Holdfast__V1__IdentifyNodeRequest, "Nodes.Identify",
+		    handle_identify)

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Nodes: what they are like, whether work is placed on them, and their end. Handlers of the service Nodes;
+ * the session is in sessions.h, drains are in drain.h, operators' words in attest.h. */
+
+#include "base/error.h"
+#include "state/state.h"
+
+#include <holdfast/v1/types.pb-c.h>
+#include <protobuf-c/protobuf-c.h>
+#include <stdint.h>
+
+struct rpc_call;
+struct server;
+
+void nodes_handle_get(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void nodes_handle_list(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void nodes_handle_set_eligibility(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void nodes_handle_identify(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void nodes_handle_purge(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+
+/** The registered node, or STATUS_NOT_FOUND. */
+enum status nodes_find(struct server *server, const char *id, struct node_entry **ret, struct error *err);
+
+/** Since when it has no session, as far as is known; 0: it has one. */
+int64_t nodes_disconnected_ms(const struct server *server, const struct node_entry *node);
+
+/** Ready, disconnected, down or draining, now. */
+enum node_status nodes_status(const struct server *server, const struct node_entry *node);
+
+/** As it is shown. Owned by the caller; NULL when memory is short. */
+Holdfast__V1__Node *nodes_view(const struct server *server, const struct node_entry *node);

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* One connected node, what goes down to it and what it says.
+ *
+ * Every message is idempotent on the node; what cannot be sent ends the session, and the node gets everything
+ * again when it is back. Owned by the stream's handlers in sessions.c, borrowed by struct node_entry. */
+
+#include "base/error.h"
+#include "model/alloc.h"
+#include "model/claim.h"
+#include "rpc/server.h"
+#include "state/change.h"
+
+#include <holdfast/v1/nodes.pb-c.h>
+#include <holdfast/v1/plugin_call.pb-c.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <systemd/sd-event.h>
+
+struct node_entry;
+struct server;
+LIST_HEAD(session_calls, plugin_job);
+
+enum {
+	SESSION_PENDING_MAX = 4096,	/* objects that one node changes and that are not durable yet */
+	SESSIONS_GREETING_MAX = 1024,	/* sessions that have not said hello, in all */
+	SESSION_HEARTBEATS_PER_S = 500, /* of all nodes together: more nodes, longer intervals */
+	SESSION_HEARTBEAT_SHARED_MAX_MS = 60000, /* the longest interval of an agent */
+	SESSION_HELLO_MAX_MS = 10000,		 /* from the opening of the stream to hello */
+	SESSION_WORK_SLICE = 64,		 /* allocations told to a node in one turn of the loop */
+	SESSION_REPORT_OBJECTS_MAX = 32768,	 /* allocations and claims of one report */
+	SESSION_DOUBT_SIZE = 384,
+};
+
+struct session {
+	struct server *server;
+	struct rpc_call *call;
+	uint64_t serial;	       /* among all sessions since the start */
+	char node_id[NODE_ID_MAX + 1]; /* from the certificate */
+	char boot_id[UUID_TEXT_SIZE];  /* from hello; empty before */
+	bool closing;		       /* an end was sent: nothing more goes down */
+	uint64_t heartbeat_us;	       /* interval that welcome told */
+	uint64_t heard_us;	       /* on the clock of session_silence.c: the last message */
+	TAILQ_ENTRY(session) by_silence;
+	bool is_listed;			      /* there */
+	char end_reason[NODE_REASON_MAX + 1]; /* why the server ended it; empty: it did not */
+	struct session_calls calls; /* to plugins, that were sent and not answered; of controller.c */
+	uint64_t last_call_id;
+	sd_event_source *hello_timer; /* owned; until hello */
+	sd_event_source *work_source; /* owned; while there is work to be told */
+	char (*work)[UUID_TEXT_SIZE]; /* owned; allocations to be told */
+	size_t n_work, next_work;
+	bool is_report_due;		/* it was asked for one, which is not complete */
+	bool was_asked;			/* for a report, ever */
+	uint64_t report_epoch;		/* of that one */
+	size_t n_reported;		/* allocations and claims of it so far */
+	size_t n_unproven;		/* of these, claims that were not adopted */
+	char doubt[SESSION_DOUBT_SIZE]; /* why its node has to report, by its mark; empty: it shows nothing */
+	bool is_reverted; /* its node has shown a higher mark before in this boot: what it does not name may
+			     be there all the same */
+	bool is_back;	  /* its node was here before the epoch began, */
+	uint64_t nodes_then; /* and its mark says that so many were */
+	uint64_t mark_index; /* of the mark that was sent last, and when */
+	uint64_t mark_us;
+};
+
+/** End the session with @err, once. */
+void session_end(struct session *session, const struct error *err);
+
+/** A message came: whatever it is, it is a sign of life. */
+void session_heard(struct session *session);
+
+/** From here on it is looked at for silence: welcome has told it how often to speak. */
+void session_list(struct session *session);
+
+/** It ends. A repeat changes nothing. */
+void session_unlist(struct session *session);
+
+/** How long nothing was heard of the session that is silent longest; 0: there is none. */
+uint64_t session_silence_us(const struct server *server);
+
+/** When the first of the connected nodes' certificates expires, since the epoch; 0: none is connected. Costs
+ * the number of sessions. */
+int64_t session_first_expiry_ms(const struct server *server);
+
+/** Begin to look for sessions that have fallen silent. */
+enum status session_silence_start(struct server *server, struct error *err);
+
+/** Has it said hello? */
+bool session_is_greeted(const struct session *session);
+
+/* What goes down. */
+
+enum session_word {
+	SESSION_NOTHING,
+	SESSION_STOP_ALLOC,
+	SESSION_FORGET_ALLOC,
+	SESSION_ACK_MOUNTED,
+	SESSION_ACK_RELEASED,
+	SESSION_DRIVE_CLAIM,	/* nothing, but the claim goes on */
+	SESSION_WITHOUT_PLUGIN, /* release the claim without its plugin */
+	SESSION_WORD_N,
+};
+
+/** Say @word about an allocation or claim. */
+void session_tell(struct session *session, enum session_word word, const char *id);
+
+void session_welcome(struct session *session);
+/** How far the history has got, if that is worth a message: with a heartbeat. */
+void session_send_mark(struct session *session);
+void session_run_alloc(struct session *session, const struct alloc *alloc);
+void session_release_claim(struct session *session, const struct claim *claim);
+void session_request_report(struct session *session, uint64_t epoch);
+
+/** Send the call; @call gets an id that the session has not had. On failure nothing was sent, and the
+ * session ends. */
+enum status session_plugin_call(struct session *session, Holdfast__V1__PluginCall *call, struct error *err);
+
+static inline void session_stop_alloc(struct session *session, const char *alloc_id)
+{
+	session_tell(session, SESSION_STOP_ALLOC, alloc_id);
+}
+
+/** Everything the node should do, again, in slices. */
+void session_tell_work(struct session *session, struct node_entry *node);
+
+/** Commit @change, which may be empty and which follows from a message of the node. When it is durable, say
+ * @word about @id to whatever session the node has then, and drive the claims it is about. */
+enum status session_commit(struct session *session, struct change *change, enum session_word word,
+			   const char *id, struct error *err);
+
+/* What comes up. An error ends the session. */
+enum status session_take_hello(struct session *session, const Holdfast__V1__SessionHello *hello,
+			       struct error *err);
+enum status session_take_status(struct session *session, const Holdfast__V1__AllocStatus *status,
+				struct error *err);
+enum status session_take_receipt(struct session *session, const Holdfast__V1__ClaimReceipt *receipt,
+				 struct error *err);

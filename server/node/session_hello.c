@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server.h"
+
+#include "access/audit.h"
+#include "alloc/allocs.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "claim/claims.h"
+#include "claim/freed.h"
+#include "claim/held_twice.h"
+#include "log/log.h"
+#include "node/drain.h"
+#include "node/session.h"
+#include "node/trails.h"
+#include "plugin/fingerprint.h"
+#include "recovery/epoch.h"
+#include "recovery/history.h"
+#include "rpc/server.h"
+#include "state/change.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool session_is_greeted(const struct session *session)
+{
+	return session->boot_id[0] != '\0';
+}
+
+static enum status check_hello(const struct session *session, const Holdfast__V1__SessionHello *hello,
+			       struct error *err)
+{
+	if (session_is_greeted(session))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "a second hello on one session");
+	if (!str_eq(hello->node_id, session->node_id))
+		return error_set(err, STATUS_PERMISSION_DENIED, 0,
+				 "the agent calls itself node '%.64s' but its certificate is of node %s",
+				 hello->node_id, session->node_id);
+	if (!id_is_uuid(hello->boot_id)) /* another spelling would pass for another boot */
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the boot id is not a lower-case UUID");
+	if (hello->n_mounted > SESSION_REPORT_OBJECTS_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "node %s says that it has more than %d volumes mounted", session->node_id,
+				 SESSION_REPORT_OBJECTS_MAX);
+	return STATUS_OK;
+}
+
+/* Another machine with the same certificate must not free what the first one holds: a later boot counts only
+ * when the earlier one is not there any more. Keepalive ends dead sessions within seconds, so an honest
+ * reboot gets in. */
+static enum status check_rival(const struct session *session, const struct node_entry *node,
+			       const char *boot_id, struct error *err)
+{
+	const struct session *rival = node->session;
+
+	if (!rival || rival == session || !session_is_greeted(rival) || str_eq(rival->boot_id, boot_id))
+		return STATUS_OK;
+	return error_set(err, STATUS_ALREADY_EXISTS, 0,
+			 "node %s is connected already, in boot %s; is its certificate used by two machines?",
+			 session->node_id, rival->boot_id);
+}
+
+/* Did the node hold a claim in @boot_id? As far as history goes. */
+static enum status held_in_boot(struct server *server, const struct node_entry *node, const char *boot_id,
+				bool *ret, struct error *err)
+{
+	const struct claim_entry *claim;
+
+	*ret = true;
+	LIST_FOREACH (claim, &node->claims, of_node)
+		if (str_eq(claim->claim.boot_id, boot_id))
+			return STATUS_OK;
+	return freed_was_in_boot(server, node->id, boot_id, ret, err);
+}
+
+/* Does the node say that work of an earlier boot runs? In a new boot nothing was ever started. */
+static bool runs_volumes(const Holdfast__V1__SessionHello *hello)
+{
+	for (size_t i = 0; i < hello->n_allocs && hello->picture_complete; i++)
+		if (hello->allocs[i]->client_status == HOLDFAST__V1__CLIENT_STATUS__RUNNING &&
+		    hello->allocs[i]->n_published > 0)
+			return true;
+	return false;
+}
+
+static bool had_claim(struct server *server, const struct alloc_entry *alloc)
+{
+	cleanup(freed_list_release) struct freed_list freed = {NULL, 0};
+
+	return !LIST_EMPTY(&alloc->claims) ||
+	       (freed_of_alloc(server, alloc, &freed, NULL) == STATUS_OK && freed.n > 0);
+}
+
+/* A hello that is short leaves out what is published. */
+static bool runs_without_claim(struct session *session, const Holdfast__V1__AllocStatus *said)
+{
+	const struct alloc_entry *alloc = state_alloc(&session->server->state, said->alloc_id);
+
+	return said->client_status == HOLDFAST__V1__CLIENT_STATUS__RUNNING && alloc &&
+	       str_eq(alloc->alloc.node_id, session->node_id) && !alloc_is_client_terminal(&alloc->alloc) &&
+	       alloc->alloc.n_volumes > 0 && !had_claim(session->server, alloc);
+}
+
+/* The first allocation or claim that it names and the store does not know as the node does; NULL: there is
+ * none. */
+static const char *forgotten_work(struct session *session, const Holdfast__V1__SessionHello *hello)
+{
+	for (size_t i = 0; i < hello->n_allocs; i++)
+		if (epoch_is_forgotten(session, hello->allocs[i]) ||
+		    runs_without_claim(session, hello->allocs[i]))
+			return hello->allocs[i]->alloc_id;
+	for (size_t i = 0; i < hello->n_mounted; i++)
+		if (!claim_is_known(session->server, hello->mounted[i]->claim_id))
+			return hello->mounted[i]->claim_id;
+	return NULL;
+}
+
+static enum status refuse_boot(const struct node_entry *node, const char *boot_id, struct error *err)
+{
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "node %s: boot %s was taken as over when boot %s began, and what it held may belong "
+			 "to others now. A machine that was resumed from a snapshot must be rebooted before "
+			 "it connects",
+			 node->id, boot_id, node->node.boot_id);
+}
+
+/* A boot that was taken as over cannot come back: its mounts would be those of a second writer.
+ *
+ * Eight such boots are remembered by name. One that is older is known by the claims that it held, as long as
+ * history has them, and by what it says to run: a boot that is new here has never been told to run anything.
+ * A server that has forgotten learns nothing from the last two: then the node's report counts.
+ */
+static enum status check_boot(struct session *session, const struct node_entry *node,
+			      const Holdfast__V1__SessionHello *hello, struct error *err)
+{
+	bool is_current = str_eq(node->node.boot_id, hello->boot_id);
+	bool has_held;
+	enum status st;
+
+	if (node_past_boot(&node->node, hello->boot_id) != 0)
+		return refuse_boot(node, hello->boot_id, err);
+	if (is_current || node->is_unreported)
+		return STATUS_OK;
+	st = held_in_boot(session->server, node, hello->boot_id, &has_held, err);
+	if (st != STATUS_OK)
+		return st;
+	if (has_held || (runs_volumes(hello) && !forgotten_work(session, hello)))
+		return refuse_boot(node, hello->boot_id, err);
+	return STATUS_OK;
+}
+
+/* It is on record once for each machine, however often it tries. */
+static void note_other_machine(const struct session *session, const struct node_entry *entry,
+			       const char *machine, const struct error *why)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	cleanup_free struct node *node = malloc(sizeof(*node));
+	struct error err;
+
+	if (!node || str_eq(entry->node.other_machine, machine))
+		return;
+	*node = entry->node;
+	str_copy_text(node->other_machine, sizeof(node->other_machine), machine);
+	node->other_machine_ms = node->modify_time_ms = clock_realtime_ms();
+	change_put_node(&change, node);
+	audit_refused(session->server, session->call, "Nodes.Session: hello", NULL, why);
+	if (change_commit(session->server, &change, NULL, NULL, &err) != STATUS_OK)
+		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node->id, .op = "session", .err = &err},
+			"cannot store which other machine came under the node's name, ignoring");
+}
+
+/* A boot of another machine proves nothing about the first one, which may still write: a clone of its disk,
+ * or its certificate on two machines. Who shows no machine may go on with the boot that is known. */
+static enum status check_machine(const struct session *session, const struct node_entry *entry,
+				 const Holdfast__V1__SessionHello *hello, struct error *err)
+{
+	const struct node *node = &entry->node;
+
+	if (hello->machine[0] != '\0' && !node_machine_is_valid(hello->machine))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the machine's digest has not its form");
+	if (node->machine[0] == '\0' || (hello->machine[0] == '\0' && str_eq(node->boot_id, hello->boot_id)))
+		return STATUS_OK;
+	if (hello->machine[0] == '\0')
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"node %s has always shown which machine it is, and does not in this new boot: "
+			"its agent must be able to read /etc/machine-id, and be no older than before",
+			node->id);
+	if (!node_machine_differs(node->machine, hello->machine))
+		return STATUS_OK;
+	(void)error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"this is another machine than the one that is known as node %s: a clone of its disk, a "
+		"second machine with its certificate, or new hardware. Nothing that the first one holds "
+		"is freed. A clone gets a name, a certificate and a machine-id of its own; if this "
+		"machine is the node from now on: holdfast node identify %s --reason TEXT",
+		node->id, node->id);
+	note_other_machine(session, entry, hello->machine, err);
+	return err->status;
+}
+
+/* What is known of it does not become less. */
+static void take_machine(const Holdfast__V1__SessionHello *hello, struct node *node)
+{
+	if (strlen(hello->machine) >= strlen(node->machine))
+		str_copy_text(node->machine, sizeof(node->machine), hello->machine);
+}
+
+/* Once, when it goes wrong: the node says hello often. An agent that says no time is an older one. */
+static void take_clock(const Holdfast__V1__SessionHello *hello, struct node *node)
+{
+	bool was_off = node_clock_is_off(node->clock_skew_ms);
+	char text[NODE_CLOCK_TEXT_SIZE];
+
+	node->clock_skew_ms = hello->clock_ms != 0 ? hello->clock_ms - clock_realtime_ms() : 0;
+	if (node_clock_is_off(node->clock_skew_ms) && !was_off)
+		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node->id, .op = "session"},
+			"the clock of node %s is %s the server's; tickets expire by the node's. Set the one "
+			"that "
+			"is wrong (chronyc makestep), and restart that program",
+			node->id, node_clock_text(node->clock_skew_ms, text));
+}
+
+static void node_from_hello(const struct session *session, const Holdfast__V1__SessionHello *hello,
+			    const char *boot_id, const struct node *current, struct node *ret)
+{
+	*ret = *current;
+	(void)str_copy(ret->id, sizeof(ret->id), session->node_id);
+	(void)str_copy(ret->boot_id, sizeof(ret->boot_id), boot_id);
+	str_copy_text(ret->agent_version, sizeof(ret->agent_version), hello->agent_version);
+	str_copy_text(ret->kernel, sizeof(ret->kernel), hello->kernel);
+	str_copy_text(ret->address, sizeof(ret->address), rpc_call_peer(session->call)->address);
+	ret->status = NODE_READY;
+	ret->disconnected_ms = 0;
+	ret->disconnect_reason[0] = '\0';
+	fingerprint_take_keys(session->server, &hello->ticket_keys, ret);
+	take_clock(hello, ret);
+	take_machine(hello, ret);
+	ret->last_seen_ms = ret->modify_time_ms = clock_realtime_ms();
+	if (ret->create_time_ms == 0)
+		ret->create_time_ms = ret->modify_time_ms;
+	if (!str_eq(boot_id, session->boot_id))
+		node_end_boot(ret, ret->modify_time_ms);
+}
+
+/* With the node's own record, so that also a server that starts again grants nothing before its report. */
+static void doubt_forgotten(struct session *session, const Holdfast__V1__SessionHello *hello,
+			    struct node *node, struct change *change)
+{
+	const char *id = forgotten_work(session, hello);
+	char object[sizeof("node ") + NODE_ID_MAX];
+	char *what = session->doubt;
+
+	if (!id && what[0] == '\0')
+		return;
+	node->report_wanted = true;
+	if (what[0] == '\0')
+		(void)str_format(what, SESSION_DOUBT_SIZE,
+				 "it names allocation or claim %.36s, which is not known here like that", id);
+	(void)str_format(object, sizeof(object), "node %s", node->id);
+	audit_own(session->server, change, "Nodes.Doubt", object, what);
+	log_ctx(LOG_ERR, &(struct log_ctx){.node = node->id, .op = "epoch"},
+		"the server does not know what node %s holds: %s. Nothing is granted before it has reported",
+		node->id, what);
+}
+
+/* The node as it is in @boot_id, which is over when the session is in another one: from then on it cannot
+ * come back. */
+static enum status store_node(struct session *session, const Holdfast__V1__SessionHello *hello,
+			      const char *boot_id, struct error *err)
+{
+	struct server *server = session->server;
+	const struct node_entry *entry = state_node(&server->state, session->node_id);
+	static const struct node none;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	cleanup_free struct node *node = malloc(sizeof(*node));
+	enum status st;
+
+	if (!node)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	node_from_hello(session, hello, boot_id, entry && node_is_registered(entry) ? &entry->node : &none,
+			node);
+	history_take_node_mark(session, hello->mark,
+			       entry && node_is_registered(entry) ? &entry->node : &none, node);
+	if (!node->report_wanted)
+		doubt_forgotten(session, hello, node, &change);
+	history_count_node(session, entry && node_is_registered(entry), &change);
+	change_put_node(&change, node);
+	trails_take(server, &change, node->id, hello->trail, false);
+	st = fingerprint_stage(server, &change, node->id, hello->plugins, hello->n_plugins, err);
+	if (st != STATUS_OK)
+		return st;
+	return session_commit(session, &change, SESSION_NOTHING, "", err);
+}
+
+static enum status take_statuses(struct session *session, const Holdfast__V1__SessionHello *hello,
+				 struct error *err)
+{
+	for (size_t i = 0; i < hello->n_allocs; i++) {
+		enum status st = session_take_status(session, hello->allocs[i], err);
+
+		if (st != STATUS_OK)
+			return st;
+	}
+	return STATUS_OK;
+}
+
+static enum status take_mounted(struct session *session, const Holdfast__V1__SessionHello *hello,
+				struct error *err)
+{
+	for (size_t i = 0; i < hello->n_mounted; i++) {
+		enum status st = held_twice_take(session, hello->mounted[i]->claim_id, err);
+
+		if (st != STATUS_OK)
+			return st;
+	}
+	return STATUS_OK;
+}
+
+static void adopt_session(struct session *session, struct node_entry *node)
+{
+	static const struct error replaced = {.status = STATUS_ABORTED,
+					      .msg = "the node has opened a newer session"};
+
+	if (node->session && node->session != session)
+		session_end(node->session, &replaced);
+	session->hello_timer = sd_event_source_disable_unref(session->hello_timer);
+	session->server->n_greeting--;
+	state_set_session(&session->server->state, node, session);
+}
+
+/* What follows from the node being in another boot than before. The new boot id is stored last: whatever
+ * fails or is lost in a crash is then done again upon the next hello. */
+static enum status take_new_boot(struct session *session, const Holdfast__V1__SessionHello *hello,
+				 struct node_entry *node, struct error *err)
+{
+	enum status st = allocs_node_rebooted(session->server, node, err);
+
+	if (st == STATUS_OK)
+		st = claims_new_boot(session->server, node, session->boot_id, err);
+	return st == STATUS_OK ? store_node(session, hello, session->boot_id, err) : st;
+}
+
+/* Before anything else goes down comes welcome. */
+static void greet(struct session *session, const struct node_entry *node)
+{
+	session_welcome(session);
+	session_list(session);
+	if (!node->is_unreported)
+		return;
+	session->is_report_due = session->was_asked = true;
+	session->report_epoch = state_epoch(&session->server->state);
+	session_request_report(session, session->report_epoch);
+}
+
+/* @known_boot: the one that the store knows, when the node is in another one now; else its own. */
+static enum status begin(struct session *session, const Holdfast__V1__SessionHello *hello,
+			 const char *known_boot, struct error *err)
+{
+	bool rebooted = !str_eq(known_boot, session->boot_id);
+	struct node_entry *node;
+	enum status st = store_node(session, hello, known_boot, err);
+
+	if (st != STATUS_OK) {
+		session->boot_id[0] = '\0'; /* not greeted */
+		return st;
+	}
+	node = state_node(&session->server->state, session->node_id);
+	adopt_session(session, node);
+	greet(session, node);
+	st = take_mounted(session, hello, err);
+	if (st == STATUS_OK)
+		st = take_statuses(session, hello, err);
+	if (st == STATUS_OK && rebooted)
+		st = take_new_boot(session, hello, node, err);
+	if (st != STATUS_OK)
+		return st;
+	log_ctx(LOG_NOTICE,
+		&(struct log_ctx){.node = session->node_id,
+				  .op = "session",
+				  .peer = rpc_call_peer(session->call)->address,
+				  .event = rebooted ? LOG_EVENT_NODE_NEW_BOOT : LOG_EVENT_NODE_CONNECTED},
+		"node %s is connected from %s, boot %s%s", session->node_id,
+		rpc_call_peer(session->call)->address, session->boot_id, rebooted ? " (a new one)" : "");
+	if (!session->is_report_due) /* else what is to be done depends on what the node tells */
+		session_tell_work(session, node);
+	drain_go_on(session->server, node);
+	return STATUS_OK;
+}
+
+enum status session_take_hello(struct session *session, const Holdfast__V1__SessionHello *hello,
+			       struct error *err)
+{
+	const struct node_entry *node = state_node(&session->server->state, session->node_id);
+	bool is_known = node && node_is_registered(node);
+	char known_boot[UUID_TEXT_SIZE];
+	enum status st = check_hello(session, hello, err);
+
+	if (st == STATUS_OK && is_known)
+		st = check_machine(session, node, hello, err);
+	if (st == STATUS_OK && is_known)
+		st = check_rival(session, node, hello->boot_id, err);
+	if (st == STATUS_OK)
+		st = history_check(session, hello->mark, err);
+	if (st == STATUS_OK && is_known)
+		st = check_boot(session, node, hello, err);
+	if (st != STATUS_OK)
+		return st;
+	(void)str_copy(session->boot_id, sizeof(session->boot_id), hello->boot_id);
+	(void)str_copy(known_boot, sizeof(known_boot), is_known ? node->node.boot_id : session->boot_id);
+	return begin(session, hello, known_boot, err);
+}

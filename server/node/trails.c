@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/trails.h"
+
+#include "server.h"
+
+#include "access/access.h"
+#include "access/audit.h"
+#include "api/page.h"
+#include "api/reply.h"
+#include "api/watch.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/join.h"
+#include "base/str.h"
+#include "claim/attest.h"
+#include "log/log.h"
+#include "node/nodes.h"
+#include "state/keys.h"
+#include "state/records.h"
+
+#include <holdfast/v1/operator.pb-c.h>
+#include <inttypes.h>
+#include <openssl/sha.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef Holdfast__V1__TrailHead Head;
+typedef Holdfast__V1__TrailBreak Break;
+typedef Holdfast__V1__NodeTrail Trail;
+
+static const char what_accept[] = "Operator.AcceptTrail";
+
+enum { HEX_SIZE = 2 * SHA256_DIGEST_LENGTH + 1, OBJECT_SIZE = sizeof("node ") + NODE_ID_MAX };
+
+/* What is stored next, put together from what is stored, from which it borrows. */
+struct draft {
+	Trail trail;
+	Head shown;
+	Break broken;
+	Head *heads[TRAIL_HEADS_MAX + 1];
+	Break *breaks[TRAIL_BREAKS_MAX];
+};
+
+static void trail_key(const char *node_id, char ret[static OBJECT_KEY_SIZE])
+{
+	(void)str_join(ret, OBJECT_KEY_SIZE, PREFIX_TRAIL, node_id);
+}
+
+static bool is_head(const Head *head)
+{
+	return head && head->record > 0 && head->sha256.len == SHA256_DIGEST_LENGTH;
+}
+
+static bool is_same(const Head *a, const Head *b)
+{
+	return a->record == b->record && memcmp(a->sha256.data, b->sha256.data, SHA256_DIGEST_LENGTH) == 0;
+}
+
+static void begin_draft(struct draft *draft, const Trail *stored, const char *node_id, const Head *shown)
+{
+	*draft = (struct draft){.trail = HOLDFAST__V1__NODE_TRAIL__INIT};
+	if (stored)
+		draft->trail = *stored;
+	for (size_t i = 0; stored && i < stored->n_heads && i < TRAIL_HEADS_MAX; i++)
+		draft->heads[i] = stored->heads[i];
+	for (size_t i = 0; stored && i < stored->n_breaks && i < TRAIL_BREAKS_MAX; i++)
+		draft->breaks[i] = stored->breaks[i];
+	draft->trail.node_id = (char *)(uintptr_t)node_id;
+	draft->trail.heads = draft->heads;
+	draft->trail.breaks = draft->breaks;
+	if (shown)
+		draft->shown = *shown;
+	draft->shown.time_ms = clock_realtime_ms();
+}
+
+/* The head that is missed least: where its neighbours are nearest to each other for their distance from the
+ * end. What stays lies ever more sparsely the older it is. Neither the first nor the last. */
+static size_t find_densest(Head *const heads[], size_t n)
+{
+	size_t densest = 1;
+	double least = 0;
+
+	for (size_t i = 1; i + 1 < n; i++) {
+		double gap = (double)(heads[i + 1]->record - heads[i - 1]->record);
+		double share = gap / (double)(heads[n - 1]->record - heads[i]->record + 1);
+
+		if (i == 1 || share < least) {
+			least = share;
+			densest = i;
+		}
+	}
+	return densest;
+}
+
+static void add_head(struct draft *draft)
+{
+	Trail *trail = &draft->trail;
+
+	draft->heads[trail->n_heads++] = &draft->shown;
+	if (trail->n_heads > TRAIL_HEADS_MAX) {
+		size_t i = find_densest(draft->heads, trail->n_heads);
+
+		trail->n_heads--;
+		memmove(&draft->heads[i], &draft->heads[i + 1], (trail->n_heads - i) * sizeof(Head *));
+	}
+}
+
+static void put_on_record(struct server *server, struct change *change, struct draft *draft,
+			  const char *format_text, const Head *before)
+{
+	char object[OBJECT_SIZE];
+	char shown[HEX_SIZE];
+	char kept[HEX_SIZE] = "";
+	char why[AUDIT_WHY_SIZE];
+
+	hex_encode(shown, draft->shown.sha256.data, SHA256_DIGEST_LENGTH);
+	if (before)
+		hex_encode(kept, before->sha256.data, SHA256_DIGEST_LENGTH);
+	(void)str_format(object, sizeof(object), "node %s", draft->trail.node_id);
+	(void)str_format(why, sizeof(why), "record %" PRIu64 ", SHA-256 %s%s", draft->shown.record, shown,
+			 format_text);
+	if (before)
+		(void)str_format(why, sizeof(why),
+				 "record %" PRIu64 ", SHA-256 %s, after record %" PRIu64 ", SHA-256 %s%s",
+				 draft->shown.record, shown, before->record, kept, format_text);
+	audit_own(server, change, "Nodes.Trail", object, why);
+	draft->trail.audited_ms = draft->shown.time_ms;
+}
+
+/* The heads before are history from here on, their last one is kept. Beyond the bound the last break is
+ * written over and not recorded any more: an agent that lies does not fill the audit. */
+static void break_off(struct server *server, struct change *change, struct draft *draft, Head *last)
+{
+	Trail *trail = &draft->trail;
+	bool is_full = trail->n_breaks == TRAIL_BREAKS_MAX;
+
+	draft->broken = (Break)HOLDFAST__V1__TRAIL_BREAK__INIT;
+	draft->broken.kept = is_full ? draft->breaks[TRAIL_BREAKS_MAX - 1]->kept : last;
+	draft->broken.shown = &draft->shown;
+	draft->breaks[is_full ? TRAIL_BREAKS_MAX - 1 : trail->n_breaks++] = &draft->broken;
+	trail->n_heads = 0;
+	if (is_full)
+		return;
+	put_on_record(server, change, draft, ": the trail was cut or replaced, or its agent lies", last);
+	log_ctx(LOG_WARNING, &(struct log_ctx){.node = trail->node_id, .op = "session"},
+		"the trail of node %s has gone back from record %" PRIu64 " to %" PRIu64
+		": it was cut or replaced, or its agent lies; see: holdfast operator trail %s",
+		trail->node_id, last->record, draft->shown.record, trail->node_id);
+}
+
+/* It has said that it mounted something, and showed nothing new. */
+static bool fall_behind(Trail *trail, bool must_grow, int64_t now_ms)
+{
+	if (!must_grow || trail->behind_since_ms != 0)
+		return false;
+	trail->behind_since_ms = now_ms;
+	return true;
+}
+
+static void take_new(struct server *server, struct change *change, struct draft *draft)
+{
+	Trail *trail = &draft->trail;
+	Head *last = trail->n_heads > 0 ? draft->heads[trail->n_heads - 1] : NULL;
+	int64_t since_ms = draft->shown.time_ms - trail->audited_ms;
+
+	trail->behind_since_ms = 0;
+	if (last && draft->shown.record <= last->record)
+		break_off(server, change, draft, last);
+	else if (since_ms < 0 || since_ms >= TRAIL_AUDIT_MS)
+		put_on_record(server, change, draft, "", NULL);
+	add_head(draft);
+}
+
+void trails_take(struct server *server, struct change *change, const char *node_id, const Head *head,
+		 bool must_grow)
+{
+	const Trail *stored;
+	struct draft draft;
+	char key[OBJECT_KEY_SIZE];
+	bool is_news = is_head(head);
+
+	trail_key(node_id, key);
+	stored = state_record(&server->state, key);
+	if (is_news && stored && stored->n_heads > 0)
+		is_news = !is_same(stored->heads[stored->n_heads - 1], head);
+	begin_draft(&draft, stored, node_id, is_news ? head : NULL);
+	if (is_news)
+		take_new(server, change, &draft);
+	else if (!fall_behind(&draft.trail, must_grow, draft.shown.time_ms))
+		return;
+	change_put_record(change, key, &draft.trail.base);
+}
+
+void trails_forget(struct server *server, struct change *change, const char *node_id)
+{
+	const Trail *stored;
+	struct draft draft;
+	char key[OBJECT_KEY_SIZE];
+
+	trail_key(node_id, key);
+	stored = state_record(&server->state, key);
+	if (!stored)
+		return;
+	if (stored->n_heads > 0) {
+		begin_draft(&draft, stored, node_id, stored->heads[stored->n_heads - 1]);
+		put_on_record(server, change, &draft, ", was its last head", NULL);
+	}
+	change_delete_record(change, key);
+}
+
+struct trails_count trails_count(struct server *server)
+{
+	struct record_entry *entry = state_record_from(&server->state, PREFIX_TRAIL);
+	struct trails_count count = {.n_broken = 0};
+
+	for (; entry && str_starts_with(entry->key, PREFIX_TRAIL); entry = state_record_next(entry)) {
+		const Trail *trail = (const Trail *)entry->record.message;
+		int64_t since_ms = trail->behind_since_ms;
+
+		count.n_broken += trail->n_breaks > 0;
+		count.n_behind += since_ms != 0;
+		if (since_ms != 0 && (count.since_ms == 0 || since_ms < count.since_ms))
+			count.since_ms = since_ms;
+	}
+	return count;
+}
+
+static enum status allow(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
+			 struct error *err)
+{
+	(void)request;
+	return access_check(server, call, ACCESS_OPERATOR_READ, NULL, err);
+}
+
+static enum status handle_list(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
+			       struct error *err)
+{
+	const Holdfast__V1__ListTrailsRequest *request = (const Holdfast__V1__ListTrailsRequest *)message;
+	Holdfast__V1__ListTrailsResponse response = HOLDFAST__V1__LIST_TRAILS_RESPONSE__INIT;
+	cleanup_free Trail **list = NULL;
+	const struct record_entry *entry;
+	struct record_page page = {0};
+	enum status st = page_size(request->per_page, PAGE_RECORDS_MAX, &page.size, err);
+
+	if (st == STATUS_OK)
+		st = record_page_begin(server, &page, PREFIX_TRAIL, request->prefix, request->next_token,
+				       err);
+	if (st != STATUS_OK)
+		return st;
+	list = calloc(page.size, sizeof(Trail *));
+	if (!list)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	while ((entry = record_page_next(&page)))
+		list[response.n_trails++] = (Trail *)entry->record.message;
+	response.trails = list;
+	response.next_token = (char *)(uintptr_t)page.next_token;
+	response.index = watch_index(server, PREFIX_TRAIL);
+	reply_durable(server, call, message_copy(&response.base));
+	return STATUS_OK;
+}
+
+static const struct read_method list_method = {.allow = allow, .handle = handle_list};
+DEFINE_READ_METHOD(trails_handle_list, list_method)
+
+/* The breaks themselves stay in the audit. */
+static enum status handle_accept(struct server *server, struct rpc_call *call,
+				 const Holdfast__V1__AcceptTrailRequest *request, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	Holdfast__V1__AcceptTrailResponse response = HOLDFAST__V1__ACCEPT_TRAIL_RESPONSE__INIT;
+	enum status st = access_check(server, call, ACCESS_MANAGEMENT, NULL, err);
+	char detail[EVIDENCE_DETAIL_MAX + 1];
+	char object[OBJECT_SIZE];
+	char key[OBJECT_KEY_SIZE];
+	struct node_entry *entry;
+	const Trail *stored;
+	Trail trail;
+
+	if (st == STATUS_OK)
+		st = attest_detail(server, call, "reason", request->reason, detail, err);
+	if (st == STATUS_OK)
+		st = nodes_find(server, request->node_id, &entry, err);
+	if (st != STATUS_OK)
+		return st;
+	trail_key(request->node_id, key);
+	stored = state_record(&server->state, key);
+	if (!stored)
+		return error_set(err, STATUS_NOT_FOUND, 0,
+				 "node %s has shown no head of its trail; see: holdfast operator trail",
+				 request->node_id);
+	trail = *stored;
+	trail.n_breaks = 0;
+	trail.breaks = NULL;
+	response.trail = &trail;
+	change_put_record(&change, key, &trail.base);
+	(void)str_format(object, sizeof(object), "node %s", request->node_id);
+	audit_write(server, &change, call, what_accept, object, request->reason);
+	return reply_changed(server, &change, call, message_copy(&response.base), err);
+}
+DEFINE_WRITE_METHOD(trails_handle_accept, Holdfast__V1__AcceptTrailRequest, what_accept, handle_accept)

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What a claim says to a CSI plugin, with what is stored beside its volume. */
+
+#include "state/state.h"
+
+#include <holdfast/v1/plugin_call.pb-c.h>
+
+struct plugin_detach_args {
+	Holdfast__V1__PluginCall call;
+	Holdfast__V1__ControllerDetachRequest detach;
+	char external_id[EXTERNAL_ID_MAX + 1];
+	char external_node_id[EXTERNAL_NODE_ID_MAX + 1];
+};
+
+struct plugin_attach_args {
+	Holdfast__V1__PluginCall call;
+	Holdfast__V1__ControllerAttachRequest attach;
+	Holdfast__V1__Capability capability;
+	Holdfast__V1__MountOptions options;
+	char external_id[EXTERNAL_ID_MAX + 1];
+	char external_node_id[EXTERNAL_NODE_ID_MAX + 1];
+};
+
+/** The call, in @args; it borrows from @args and from the state, until the next change. Everything comes from
+ * the claim and the volume: neither node nor plugin need be known any more. NULL when a claim that was
+ * adopted after a restore does not say how its provider calls the node or the volume, and neither the node
+ * nor the volume's registration does. */
+const Holdfast__V1__PluginCall *plugin_detach_args(struct state *state, const struct claim *claim,
+						   struct plugin_detach_args *args);
+
+/** @can_read_only: the controller knows read-only attachments. NULL as above, but for the volume's name. */
+const Holdfast__V1__PluginCall *plugin_attach_args(struct state *state, const struct claim *claim,
+						   bool can_read_only, struct plugin_attach_args *args);
+
+/** What is stored beside a volume; NULL: nothing. Borrowed until the next change of it. */
+const Holdfast__V1__VolumeDetail *plugin_args_detail(struct state *state, const char *namespace,
+						     const char *id);
+const Holdfast__V1__VolumeSecrets *plugin_args_secrets(struct state *state, const char *namespace,
+						       const char *id);

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plugin/fingerprint.h"
+
+#include "server.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "log/log.h"
+#include "model/pb.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What a node says of a controller that may not be there is not even kept: nothing that asks for one can come
+ * across it. That the plugin's volumes need one stays. */
+static void drop_unlisted_controller(struct server *server, const char *node_id, struct node_plugin *plugin)
+{
+	if (!plugin->has_controller ||
+	    controller_nodes_allow(&server->config.controller_nodes, plugin->plugin_id, node_id))
+		return;
+	plugin->has_controller = false;
+	plugin->controller = (struct controller_half){0};
+	log_ctx(LOG_NOTICE,
+		&(struct log_ctx){.node = node_id, .plugin = plugin->plugin_id, .op = "fingerprint"},
+		"node %s is not among the nodes of controller \"%s\" in %s: what it says of a controller "
+		"does not count",
+		node_id, plugin->plugin_id, server->config.path);
+}
+
+static enum status read_plugin(struct server *server, const char *node_id,
+			       const Holdfast__V1__NodePlugin *from, struct plugin_instance *ret,
+			       struct error *err)
+{
+	enum status st;
+
+	*ret = (struct plugin_instance){0};
+	st = node_plugin_from_pb(from, &ret->plugin, err);
+	if (st != STATUS_OK)
+		return st;
+	if (!id_is_name(ret->plugin.plugin_id, PLUGIN_ID_MAX))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "node %s: plugin_id '%.64s' is no plugin id", node_id,
+				 ret->plugin.plugin_id);
+	if (str_eq(ret->plugin.plugin_id, PLUGIN_NATIVE))
+		ret->plugin.has_node = true;
+	else if (ret->plugin.profile[0] != '\0')
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "node %s: plugin %s has a profile, which only the native plugin has",
+				 node_id, ret->plugin.plugin_id);
+	drop_unlisted_controller(server, node_id, &ret->plugin);
+	(void)str_copy(ret->node_id, sizeof(ret->node_id), node_id);
+	ret->plugin.update_time_ms = clock_realtime_ms();
+	return STATUS_OK;
+}
+
+static bool same_key(const struct plugin_instance *a, const struct plugin_instance *b)
+{
+	return str_eq(a->plugin.plugin_id, b->plugin.plugin_id) &&
+	       str_eq(a->plugin.profile, b->plugin.profile);
+}
+
+/* Both were made by node_plugin_from_pb(), which zeroes what it does not fill. */
+static bool differs(const struct plugin_instance *known, const struct plugin_instance *said)
+{
+	struct node_plugin plugin = said->plugin;
+
+	plugin.update_time_ms = known->plugin.update_time_ms;
+	/* NOLINTNEXTLINE(bugprone-*,cert-*): a difference in padding costs a write, no more */
+	return memcmp(&known->plugin, &plugin, sizeof(plugin)) != 0;
+}
+
+/* A plugin that nobody reported yet and that comes up sick is not there yet: one that is being shut down
+ * would otherwise appear again for a moment. Profiles of the native plugin are the policy's word, sick or
+ * not. */
+static bool is_out_of_nothing(struct server *server, const struct plugin_instance *said)
+{
+	const struct plugin_entry *plugin = state_plugin(&server->state, said->plugin.plugin_id);
+	bool is_healthy = node_plugin_is_healthy(&said->plugin) ||
+			  (said->plugin.has_controller && said->plugin.controller.healthy);
+
+	return !is_healthy && !str_eq(said->plugin.plugin_id, PLUGIN_NATIVE) &&
+	       (!plugin || RB_EMPTY(&plugin->instances));
+}
+
+static void stage_put(struct server *server, struct change *change, const struct plugin_instance *said)
+{
+	const struct instance_entry *known =
+		state_instance(&server->state, said->node_id, said->plugin.plugin_id, said->plugin.profile);
+
+	if (is_out_of_nothing(server, said)) {
+		log_ctx(LOG_INFO,
+			&(struct log_ctx){
+				.node = said->node_id, .plugin = said->plugin.plugin_id, .op = "fingerprint"},
+			"not taken before it is healthy: %s", said->plugin.health_description);
+		return;
+	}
+	if (!known || differs(&known->instance, said))
+		change_put(change, OBJECT_NODE_PLUGIN, said);
+}
+
+static void stage_deletions(struct server *server, struct change *change, const char *node_id,
+			    const struct plugin_instance *said, size_t n_said)
+{
+	const struct node_entry *node = state_node(&server->state, node_id);
+	const struct instance_entry *known;
+
+	if (!node)
+		return;
+	LIST_FOREACH (known, &node->instances, of_node) {
+		size_t i = 0;
+
+		while (i < n_said && !same_key(&said[i], &known->instance))
+			i++;
+		if (i == n_said)
+			change_delete(change, OBJECT_NODE_PLUGIN, &known->instance);
+	}
+}
+
+enum status fingerprint_stage(struct server *server, struct change *change, const char *node_id,
+			      Holdfast__V1__NodePlugin *const *plugins, size_t n_plugins, struct error *err)
+{
+	cleanup_free struct plugin_instance *said = NULL;
+
+	if (n_plugins > NODE_PLUGINS_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "node %s: more than %d plugins", node_id,
+				 NODE_PLUGINS_MAX);
+	said = calloc(n_plugins + 1, sizeof(*said));
+	if (!said)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	for (size_t i = 0; i < n_plugins; i++) {
+		enum status st = read_plugin(server, node_id, plugins[i], &said[i], err);
+
+		if (st != STATUS_OK)
+			return st;
+		for (size_t k = 0; k < i; k++)
+			if (same_key(&said[k], &said[i]))
+				return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+						 "node %s: plugin %s is named twice", node_id,
+						 said[i].plugin.plugin_id);
+	}
+	for (size_t i = 0; i < n_plugins; i++)
+		stage_put(server, change, &said[i]);
+	stage_deletions(server, change, node_id, said, n_plugins);
+	return STATUS_OK;
+}
+
+/* "8a88e3dd, 12345678"; empty when one of them is ours. */
+static void put_other_keys(const struct server *server, const ProtobufCBinaryData *keys,
+			   char ret[static NODE_KEYS_TEXT_SIZE])
+{
+	uint8_t own[TICKET_KEY_SIZE];
+	size_t at = 0;
+
+	ticket_issuer_public_key(server->issuer, own);
+	ret[0] = '\0';
+	for (size_t i = 0; i + TICKET_KEY_ID_SIZE <= keys->len; i += TICKET_KEY_ID_SIZE) {
+		char text[2 * TICKET_KEY_ID_SIZE + 1];
+		int n;
+
+		if (memcmp(keys->data + i, own, TICKET_KEY_ID_SIZE) == 0) {
+			ret[0] = '\0';
+			return;
+		}
+		hex_encode(text, keys->data + i, TICKET_KEY_ID_SIZE);
+		n = str_format(ret + at, NODE_KEYS_TEXT_SIZE - at, "%s%s", at > 0 ? ", " : "", text);
+		at += n > 0 ? (size_t)n : 0; /* what it says beside two is cut */
+	}
+}
+
+void fingerprint_take_keys(const struct server *server, const ProtobufCBinaryData *keys, struct node *node)
+{
+	char before[NODE_KEYS_TEXT_SIZE];
+
+	(void)str_copy(before, sizeof(before), node->other_ticket_keys);
+	put_other_keys(server, keys, node->other_ticket_keys);
+	if (node->other_ticket_keys[0] != '\0' && !str_eq(before, node->other_ticket_keys))
+		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node->id, .op = "session"},
+			"node %s has another ticket key (%s...): its mount helper refuses every mount. "
+			"Compare with "
+			"holdfast operator status, and put the right key into its policy (ticket_key =), or "
+			"give this "
+			"server its old key back",
+			node->id, node->other_ticket_keys);
+}

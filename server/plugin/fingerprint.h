@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What a node says about its plugins, compared with what was known. */
+
+#include "base/error.h"
+#include "model/node.h"
+#include "state/change.h"
+
+#include <holdfast/v1/types.pb-c.h>
+#include <stddef.h>
+
+struct server;
+
+/** Compare the keys whose tickets the mount helper of @node takes (@keys, of a hello or fingerprint) with the
+ * server's own, and log it once when none of them is that. */
+void fingerprint_take_keys(const struct server *server, const ProtobufCBinaryData *keys, struct node *node);
+
+/** Stage in @change that @node_id has exactly @plugins: what is new or differs is put, what is no longer
+ * named is deleted; a repeat changes nothing. A CSI plugin that no node has reported yet is
+ * taken once it is healthy. STATUS_INVALID_ARGUMENT for more than NODE_PLUGINS_MAX, for one
+ * named twice, and for values that do not fit. */
+enum status fingerprint_stage(struct server *server, struct change *change, const char *node_id,
+			      Holdfast__V1__NodePlugin *const *plugins, size_t n_plugins, struct error *err);

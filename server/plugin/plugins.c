@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plugin/plugins.h"
+
+#include "server.h"
+
+#include "access/access.h"
+#include "api/page.h"
+#include "api/reply.h"
+#include "api/watch.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "model/message.h"
+#include "model/pb.h"
+#include "rpc/server.h"
+#include "state/keys.h"
+
+#include <assert.h>
+#include <holdfast/v1/plugins.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	PLUGINS_PER_PAGE_MAX = 1000,
+	INSTANCES_PER_PAGE_MAX = 1000,
+	/* What one turn of the loop looks at to count for a page; one plugin is counted whole */
+	PLUGINS_COUNTED_MAX = 20 * 1000,
+	REASON_SIZE = 512,
+};
+
+/* Where the next page of a plugin begins. */
+#define TOKEN_NODE "node/"
+#define TOKEN_ALLOC "allocation/"
+
+static bool is_healthy(const struct instance_entry *entry)
+{
+	return node_plugin_is_healthy(&entry->instance.plugin) && node_is_connected(entry->node);
+}
+
+static bool has_healthy_controller(const struct instance_entry *entry)
+{
+	const struct node_plugin *plugin = &entry->instance.plugin;
+
+	return plugin->has_controller && plugin->controller.healthy && node_is_connected(entry->node);
+}
+
+static void note_provider(const struct instance_entry *entry, const struct instance_entry **newest)
+{
+	if (!*newest || (*newest)->instance.modify_index < entry->instance.modify_index)
+		*newest = entry;
+}
+
+static void take_provider(const struct instance_entry *newest, struct plugin_summary *ret)
+{
+	if (!newest)
+		return;
+	memcpy(ret->provider, newest->instance.plugin.provider, sizeof(ret->provider));
+	memcpy(ret->provider_version, newest->instance.plugin.provider_version,
+	       sizeof(ret->provider_version));
+}
+
+static void add_controller(const struct instance_entry *entry, struct plugin_summary *ret)
+{
+	ret->controllers_expected += entry->instance.plugin.has_controller;
+	ret->controllers_healthy += has_healthy_controller(entry);
+	ret->controller_required = ret->controller_required || entry->instance.plugin.controller_required;
+}
+
+static bool is_to_run(const struct alloc_entry *entry)
+{
+	return entry->alloc.desired_status == DESIRED_RUN && !alloc_is_client_terminal(&entry->alloc);
+}
+
+/* While one version is replaced by another, two allocations run the plugin on one node. */
+static bool is_first_runner(const struct plugin_entry *plugin, const struct alloc_entry *entry)
+{
+	const struct alloc_entry *other;
+
+	LIST_FOREACH (other, &entry->node->allocs, of_node)
+		if (other->plugin == plugin && is_to_run(other))
+			return other == entry;
+	return false;
+}
+
+/* What allocations are to run and their nodes do not report yet, or not any more. */
+static void add_runners(struct plugin_entry *plugin, struct plugin_summary *ret)
+{
+	struct alloc_entry *entry;
+
+	for (entry = state_plugin_runner_from(plugin, ""); entry; entry = state_plugin_runner_next(entry)) {
+		const struct csi_plugin *runs = &entry->alloc.csi_plugin;
+		const struct instance_entry *instance = NULL;
+
+		if (!is_first_runner(plugin, entry))
+			continue;
+		LIST_FOREACH (instance, &entry->node->instances, of_node)
+			if (instance->plugin == plugin)
+				break;
+		ret->nodes_expected +=
+			csi_plugin_has_node(runs) && !(instance && instance->instance.plugin.has_node);
+		ret->controllers_expected += csi_plugin_has_controller(runs) &&
+					     !(instance && instance->instance.plugin.has_controller);
+	}
+}
+
+static void summarize_offer(const struct plugin_offer *offer, struct plugin_summary *ret)
+{
+	const struct instance_entry *newest = NULL;
+	const struct instance_entry *entry;
+
+	*ret = (struct plugin_summary){0};
+	LIST_FOREACH (entry, &offer->instances, of_offer) {
+		ret->nodes_expected += entry->instance.plugin.has_node;
+		ret->nodes_healthy += is_healthy(entry);
+		add_controller(entry, ret);
+		note_provider(entry, &newest);
+	}
+	take_provider(newest, ret);
+}
+
+/* One offer per plugin, unless it is the native one. */
+static struct plugin_offer *offer_for(struct plugin_entry *plugin, const struct volume *volume)
+{
+	return plugin_find_offer(plugin, volume->type == VOLUME_NATIVE ? volume->profile : "");
+}
+
+void plugin_summarize(struct plugin_entry *plugin, const struct volume *volume, struct plugin_summary *ret)
+{
+	struct plugin_offer *offer = offer_for(plugin, volume);
+
+	if (!offer) {
+		*ret = (struct plugin_summary){.modify_index = plugin->modify_index};
+		if (volume->type == VOLUME_CSI)
+			add_runners(plugin, ret);
+		return;
+	}
+	if (!offer->is_fresh) {
+		summarize_offer(offer, &offer->summary);
+		if (volume->type == VOLUME_CSI)
+			add_runners(plugin, &offer->summary);
+	}
+	offer->is_fresh = true;
+	*ret = offer->summary;
+	ret->modify_index = plugin->modify_index;
+}
+
+/* What the node of @entry says about the plugin in all its entries. */
+struct on_node {
+	bool is_first; /* @entry stands for the node */
+	bool has_node;
+	bool is_healthy;
+};
+
+static struct on_node look_at_node(const struct instance_entry *entry)
+{
+	const struct instance_entry *other;
+	struct on_node on_node = {.is_first = true};
+	bool seen = false;
+
+	LIST_FOREACH (other, &entry->node->instances, of_node) {
+		if (other->plugin != entry->plugin)
+			continue;
+		if (!seen)
+			on_node.is_first = other == entry;
+		seen = true;
+		on_node.has_node = on_node.has_node || other->instance.plugin.has_node;
+		on_node.is_healthy = on_node.is_healthy || is_healthy(other);
+	}
+	return on_node;
+}
+
+static void summarize_whole(struct plugin_entry *plugin, struct plugin_summary *ret)
+{
+	const struct instance_entry *newest = NULL;
+	struct instance_entry *entry;
+
+	*ret = (struct plugin_summary){0};
+	for (entry = state_plugin_instance_from(plugin, ""); entry;
+	     entry = state_plugin_instance_next(entry)) {
+		struct on_node on_node = look_at_node(entry);
+
+		if (on_node.is_first) {
+			ret->nodes_expected += on_node.has_node;
+			ret->nodes_healthy += on_node.is_healthy;
+		}
+		add_controller(entry, ret);
+		note_provider(entry, &newest);
+	}
+	add_runners(plugin, ret);
+	take_provider(newest, ret);
+}
+
+void plugin_summarize_all(struct plugin_entry *plugin, struct plugin_summary *ret)
+{
+	if (!plugin->is_fresh)
+		summarize_whole(plugin, &plugin->summary);
+	plugin->is_fresh = true;
+	*ret = plugin->summary;
+	ret->modify_index = plugin->modify_index;
+}
+
+bool plugin_is_schedulable(const struct plugin_summary *summary, const struct volume *volume,
+			   char *ret_reason, size_t size)
+{
+	bool has_profile = volume->profile[0] != '\0';
+
+	ret_reason[0] = '\0';
+	if (summary->nodes_expected == 0 && summary->controllers_expected == 0)
+		(void)str_format(ret_reason, size,
+				 "no node has plugin %s%s%s; see holdfast plugin status and holdfast node "
+				 "status",
+				 volume->plugin_id, has_profile ? " with profile " : "", volume->profile);
+	else if (summary->nodes_healthy == 0)
+		(void)str_format(ret_reason, size,
+				 "no connected node offers plugin %s%s%s in good health; see holdfast plugin "
+				 "status %s",
+				 volume->plugin_id, has_profile ? " with profile " : "", volume->profile,
+				 volume->plugin_id);
+	else if (summary->controller_required && summary->controllers_healthy == 0)
+		(void)str_format(
+			ret_reason, size,
+			"no connected node runs a healthy controller of plugin %s; see holdfast plugin "
+			"status %s",
+			volume->plugin_id, volume->plugin_id);
+	return ret_reason[0] == '\0';
+}
+
+/* One page of a plugin: its instances, then the allocations that are to run it. */
+struct plugin_page {
+	struct server *server;
+	struct rpc_call *call;
+	struct plugin_entry *plugin;
+	Holdfast__V1__Plugin *view;
+	size_t size; /* records that it looks at, but for the last node's, which is shown whole */
+	size_t n;
+};
+
+/* False when memory is short. */
+static bool add_instance(struct plugin_page *page, const struct instance_entry *entry)
+{
+	Holdfast__V1__PluginInstance *instance = plugin_instance_to_pb(&entry->instance);
+
+	if (!instance)
+		return false;
+	instance->connected = node_is_connected(entry->node);
+	page->view->instances[page->view->n_instances++] = instance;
+	return true;
+}
+
+static bool is_listed(const Holdfast__V1__Plugin *view, const char *alloc_id)
+{
+	for (size_t i = 0; i < view->n_allocations; i++) {
+		assert(view->allocations[i]);
+		if (str_eq(view->allocations[i]->id, alloc_id))
+			return true;
+	}
+	return false;
+}
+
+/* False when memory is short. */
+static bool add_alloc(struct plugin_page *page, const struct alloc_entry *alloc)
+{
+	Holdfast__V1__Plugin *view = page->view;
+
+	if (access_check(page->server, page->call, ACCESS_JOB_READ, alloc->alloc.namespace, NULL) !=
+	    STATUS_OK)
+		return true;
+	view->allocations[view->n_allocations] = alloc_to_pb(&alloc->alloc);
+	return view->allocations[view->n_allocations] && ++view->n_allocations > 0;
+}
+
+/* The allocation that an instance names, unless it comes among those that are to run the plugin. One that is
+ * gone is left out: what comes after it is listed all the same. False when memory is short. */
+static bool add_alloc_of(struct plugin_page *page, const struct instance_entry *entry)
+{
+	const struct alloc_entry *alloc =
+		state_alloc(&page->server->state, entry->instance.plugin.allocation_id);
+
+	if (!alloc || (alloc->plugin == page->plugin && is_to_run(alloc)))
+		return true;
+	page->n++;
+	return is_listed(page->view, alloc->id) || add_alloc(page, alloc);
+}
+
+static enum status no_memory(struct error *err)
+{
+	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+}
+
+static enum status end_page(char **token, const char *kind, const char *id, struct error *err)
+{
+	char text[OBJECT_KEY_SIZE];
+
+	(void)str_format(text, sizeof(text), "%s%s", kind, id);
+	return message_set_text(token, text) ? STATUS_OK : no_memory(err);
+}
+
+static enum status fill_runners(struct plugin_page *page, const char *from, char **token, struct error *err)
+{
+	struct alloc_entry *runner;
+
+	for (runner = state_plugin_runner_from(page->plugin, from); runner;
+	     runner = state_plugin_runner_next(runner)) {
+		if (page->n++ >= page->size)
+			return end_page(token, TOKEN_ALLOC, runner->id, err);
+		if (is_to_run(runner) && !add_alloc(page, runner))
+			return no_memory(err);
+	}
+	return STATUS_OK;
+}
+
+static enum status fill_instances(struct plugin_page *page, const char *from, char **token, struct error *err)
+{
+	const struct node_entry *node = NULL;
+	struct instance_entry *entry;
+
+	for (entry = state_plugin_instance_from(page->plugin, from); entry;
+	     entry = state_plugin_instance_next(entry)) {
+		if (page->n++ >= page->size && entry->node != node)
+			return end_page(token, TOKEN_NODE, entry->node->id, err);
+		node = entry->node;
+		if (!add_instance(page, entry) || !add_alloc_of(page, entry))
+			return no_memory(err);
+	}
+	return fill_runners(page, "", token, err);
+}
+
+static enum status fill_plugin(struct plugin_page *page, const char *from, char **token, struct error *err)
+{
+	/* of each node once more than fits, and with each instance an allocation */
+	size_t n = page->size + NODE_PLUGINS_MAX;
+
+	page->view->instances = calloc(n, sizeof(Holdfast__V1__PluginInstance *));
+	page->view->allocations = calloc(n, sizeof(Holdfast__V1__Allocation *));
+	if (!page->view->instances || !page->view->allocations)
+		return no_memory(err);
+	if (str_starts_with(from, TOKEN_ALLOC))
+		return fill_runners(page, from + strlen(TOKEN_ALLOC), token, err);
+	if (str_starts_with(from, TOKEN_NODE))
+		return fill_instances(page, from + strlen(TOKEN_NODE), token, err);
+	return from[0] == '\0' ? fill_instances(page, "", token, err)
+			       : error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					   "next_token: not one of an answer of Plugins.Get");
+}
+
+static Holdfast__V1__Plugin *plugin_view(struct plugin_entry *plugin)
+{
+	Holdfast__V1__Plugin *view = calloc(1, sizeof(*view));
+	struct volume any = {.type = VOLUME_CSI};
+	char reason[REASON_SIZE];
+	struct plugin_summary summary;
+
+	if (!view)
+		return NULL;
+	holdfast__v1__plugin__init(view);
+	plugin_summarize_all(plugin, &summary);
+	(void)str_copy(any.plugin_id, sizeof(any.plugin_id), plugin->plugin_id);
+	view->controller_required = summary.controller_required;
+	view->controllers_healthy = summary.controllers_healthy;
+	view->controllers_expected = summary.controllers_expected;
+	view->nodes_healthy = summary.nodes_healthy;
+	view->nodes_expected = summary.nodes_expected;
+	view->volumes = (uint32_t)plugin->n_volumes;
+	view->modify_index = summary.modify_index;
+	view->schedulable = plugin_is_schedulable(&summary, &any, reason, sizeof(reason));
+	if (message_set_text(&view->id, plugin->id) && message_set_text(&view->provider, summary.provider) &&
+	    message_set_text(&view->provider_version, summary.provider_version) &&
+	    message_set_text(&view->unschedulable_reason, reason))
+		return view;
+	holdfast__v1__plugin__free_unpacked(view, NULL);
+	return NULL;
+}
+
+/* A plugin is there while a node reports it, or an allocation is to run it; one that only volumes name is
+ * not.
+ */
+static bool is_there(struct plugin_entry *plugin)
+{
+	struct alloc_entry *runner;
+
+	if (!RB_EMPTY(&plugin->instances))
+		return true;
+	for (runner = state_plugin_runner_from(plugin, ""); runner; runner = state_plugin_runner_next(runner))
+		if (is_to_run(runner))
+			return true;
+	return false;
+}
+
+static struct plugin_entry *find_plugin(struct server *server, const char *id)
+{
+	struct plugin_entry *plugin = state_plugin(&server->state, id);
+
+	return plugin && is_there(plugin) ? plugin : NULL;
+}
+
+static enum status no_such_plugin(struct server *server, const char *id, struct error *err)
+{
+	const struct plugin_entry *plugin = state_plugin(&server->state, id);
+
+	return error_set(
+		err, STATUS_NOT_FOUND, 0,
+		"no node reports a plugin '%.64s' (volumes that name it: %zu); holdfast plugin status "
+		"lists those that are there, holdfast node status NODE what a node offers",
+		id, plugin ? plugin->n_volumes : 0);
+}
+
+static enum status handle_get(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
+			      struct error *err)
+{
+	const Holdfast__V1__GetPluginRequest *request = (const void *)message;
+	struct plugin_page page = {
+		.server = server, .call = call, .plugin = find_plugin(server, request->id)};
+	enum status st = page_size(request->per_page, INSTANCES_PER_PAGE_MAX, &page.size, err);
+	Holdfast__V1__GetPluginResponse *response;
+
+	if (st != STATUS_OK)
+		return st;
+	if (!page.plugin)
+		return no_such_plugin(server, request->id, err);
+	response = calloc(1, sizeof(*response));
+	if (!response)
+		return no_memory(err);
+	holdfast__v1__get_plugin_response__init(response);
+	response->plugin = page.view = plugin_view(page.plugin);
+	st = page.view ? fill_plugin(&page, request->next_token, &response->next_token, err) : no_memory(err);
+	if (st != STATUS_OK) {
+		protobuf_c_message_free_unpacked(&response->base, NULL);
+		return st;
+	}
+	response->index = page.plugin->modify_index;
+	reply_durable(server, call, &response->base);
+	return STATUS_OK;
+}
+
+static void get_name(const ProtobufCMessage *message, char ret[static OBJECT_KEY_SIZE])
+{
+	const Holdfast__V1__GetPluginRequest *request = (const void *)message;
+
+	(void)str_format(ret, OBJECT_KEY_SIZE, WATCH_PLUGIN "%.64s", request->id);
+}
+
+static uint64_t get_index(struct server *server, const ProtobufCMessage *message)
+{
+	const Holdfast__V1__GetPluginRequest *request = (const void *)message;
+	struct plugin_entry *plugin = find_plugin(server, request->id);
+
+	return plugin ? plugin->modify_index : UINT64_MAX;
+}
+
+static enum status get_allow(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
+			     struct error *err)
+{
+	(void)message;
+	return access_check(server, call, ACCESS_PLUGIN_READ, NULL, err);
+}
+
+static const struct read_method get_method = {
+	.allow = get_allow, .handle = handle_get, .name = get_name, .index = get_index};
+DEFINE_READ_METHOD(plugins_handle_get, get_method)
+
+static enum status fill_page(struct server *server, const Holdfast__V1__ListPluginsRequest *request,
+			     Holdfast__V1__ListPluginsResponse *response, struct error *err)
+{
+	const char *from =
+		strcmp(request->next_token, request->prefix) > 0 ? request->next_token : request->prefix;
+	struct plugin_entry *plugin = state_plugin_from(&server->state, from);
+	size_t counted = 0;
+	size_t per_page;
+	enum status st = page_size(request->per_page, PLUGINS_PER_PAGE_MAX, &per_page, err);
+
+	if (st != STATUS_OK)
+		return st;
+	response->plugins = calloc(per_page, sizeof(Holdfast__V1__Plugin *));
+	for (; plugin && str_starts_with(plugin->id, request->prefix); plugin = state_plugin_next(plugin)) {
+		Holdfast__V1__Plugin *view;
+
+		if (!is_there(plugin))
+			continue;
+		counted += plugin->is_fresh ? 0 : plugin->n_instances + plugin->n_runners;
+		if (response->n_plugins == per_page ||
+		    (response->n_plugins > 0 && counted > PLUGINS_COUNTED_MAX))
+			return end_page(&response->next_token, "", plugin->id, err);
+		view = response->plugins ? plugin_view(plugin) : NULL;
+		if (!view)
+			return no_memory(err);
+		response->plugins[response->n_plugins++] = view;
+	}
+	return STATUS_OK;
+}
+
+static enum status handle_list(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
+			       struct error *err)
+{
+	Holdfast__V1__ListPluginsResponse *response = calloc(1, sizeof(*response));
+	enum status st;
+
+	if (!response)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	holdfast__v1__list_plugins_response__init(response);
+	st = fill_page(server, (const void *)message, response, err);
+	if (st != STATUS_OK) {
+		protobuf_c_message_free_unpacked(&response->base, NULL);
+		return st;
+	}
+	response->index = watch_index(server, WATCH_PLUGIN);
+	reply_durable(server, call, &response->base);
+	return STATUS_OK;
+}
+
+static void list_name(const ProtobufCMessage *message, char ret[static OBJECT_KEY_SIZE])
+{
+	(void)message;
+	(void)str_copy(ret, OBJECT_KEY_SIZE, WATCH_PLUGIN);
+}
+
+static enum status list_allow(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
+			      struct error *err)
+{
+	(void)message;
+	return access_check(server, call, ACCESS_PLUGIN_LIST, NULL, err);
+}
+
+static const struct read_method list_method = {.allow = list_allow, .handle = handle_list, .name = list_name};
+DEFINE_READ_METHOD(plugins_handle_list, list_method)

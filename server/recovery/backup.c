@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "recovery/backup.h"
+
+#include "server.h"
+
+#include "access/access.h"
+#include "access/audit.h"
+#include "api/reply.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "base/uuid.h"
+#include "log/log.h"
+#include "recovery/copy_file.h"
+#include "recovery/job.h"
+#include "recovery/kit_files.h"
+#include "state/keys.h"
+#include "state/records.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <holdfast/v1/operator.pb-c.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char what_begin[] = "Operator.BeginBackup";
+
+struct backup {
+	struct server *server;
+	char id[UUID_SIZE];
+	char store[PATH_MAX];
+	char path[PATH_MAX];
+	struct job *job; /* while it is made; then the call is to be answered */
+	struct rpc_call *call;
+	sd_event_source *expiry; /* owned */
+	int fd;
+	int64_t begun_ms;
+	/* the job's until it is done */
+	bool is_kit;
+	struct kit kit; /* without the store; owned */
+	char passphrase[KIT_PASSPHRASE_SIZE];
+	char certificate[PATH_MAX]; /* to which it is encrypted when there is no passphrase */
+	char kit_path[PATH_MAX];
+	uint64_t index;
+	uint64_t size;
+	uint8_t sha256[COPY_SHA256_SIZE];
+};
+
+void backup_free(struct backup *backup)
+{
+	static const struct error ending = {.status = STATUS_UNAVAILABLE, .msg = "the server is ending"};
+
+	if (!backup)
+		return;
+	job_free(backup->job);
+	if (backup->call)
+		rpc_call_fail(backup->call, &ending);
+	(void)sd_event_source_disable_unref(backup->expiry);
+	close_fdp(&backup->fd);
+	copy_remove(backup->path);
+	if (backup->is_kit)
+		(void)unlink(backup->kit_path);
+	kit_release(&backup->kit);
+	explicit_bzero(backup->passphrase, sizeof(backup->passphrase));
+	free(backup);
+}
+DEFINE_CLEANUP(struct backup, backup_free)
+
+static void forget(struct server *server)
+{
+	backup_free(server->backup);
+	server->backup = NULL;
+}
+
+static int on_expiry(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	(void)source;
+	(void)usec;
+	forget(userdata);
+	return 0;
+}
+
+static const char *path_of(const struct backup *backup)
+{
+	return backup->is_kit ? backup->kit_path : backup->path;
+}
+
+/* The keys leave this process encrypted or not at all; the copy, which is not, is needed no longer. */
+static enum status encrypt(struct backup *backup, struct error *err)
+{
+	const struct kit_key key = {.passphrase = backup->passphrase[0] != '\0' ? backup->passphrase : NULL,
+				    .path = backup->passphrase[0] != '\0' ? NULL : backup->certificate};
+	enum status st = kit_write(&backup->kit, backup->path, &key, backup->kit_path, err);
+
+	copy_remove(backup->path);
+	kit_release(&backup->kit);
+	explicit_bzero(backup->passphrase, sizeof(backup->passphrase));
+	return st;
+}
+
+static enum status make(void *userdata, struct error *err)
+{
+	struct backup *backup = userdata;
+	enum status st = kv_copy_sqlite(backup->store, backup->path, &backup->index, err);
+
+	/* what cannot be restored is no backup: an earlier one is not to be thrown away for it */
+	if (st == STATUS_OK)
+		st = kv_check_copy(backup->path, err);
+	if (st == STATUS_OK && backup->is_kit)
+		st = encrypt(backup, err);
+	return st == STATUS_OK ? copy_digest(path_of(backup), backup->sha256, &backup->size, err) : st;
+}
+
+static enum status offer(struct backup *backup, struct error *err)
+{
+	int r;
+
+	backup->fd = open(path_of(backup), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (backup->fd < 0)
+		return error_set(err, status_from_errno(errno), errno, "open %s", path_of(backup));
+	r = sd_event_add_time_relative(backup->server->event, &backup->expiry, CLOCK_MONOTONIC,
+				       BACKUP_KEEP_S * USEC_PER_SEC, USEC_PER_SEC, on_expiry, backup->server);
+	return r < 0 ? error_set(err, status_from_errno(r), r, "set a timer") : STATUS_OK;
+}
+
+static void on_made(const struct error *error, void *userdata)
+{
+	Holdfast__V1__BeginBackupResponse response = HOLDFAST__V1__BEGIN_BACKUP_RESPONSE__INIT;
+	struct backup *backup = userdata;
+	struct server *server = backup->server;
+	struct rpc_call *call = backup->call;
+	struct error err = {.status = STATUS_OK};
+
+	backup->job = NULL;
+	backup->call = NULL;
+	if (error)
+		err = *error;
+	if (err.status != STATUS_OK || offer(backup, &err) != STATUS_OK) {
+		reply_refused(server, call, what_begin, &err);
+		forget(server);
+		return;
+	}
+	response.id = backup->id;
+	response.size_bytes = backup->size;
+	response.sha256 = (ProtobufCBinaryData){.len = sizeof(backup->sha256), .data = backup->sha256};
+	response.index = backup->index;
+	reply_durable(server, call, message_copy(&response.base)); /* with the record of who gets it */
+}
+
+static enum status new_backup(struct server *server, struct backup **ret, struct error *err)
+{
+	cleanup(backup_freep) struct backup *backup = calloc(1, sizeof(*backup));
+	const char *dir = server->config.data_dir;
+	char folder[PATH_MAX];
+	enum status st;
+
+	if (!backup)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	backup->server = server;
+	backup->fd = -EBADF;
+	backup->begun_ms = clock_realtime_ms();
+	if (uuid_new(backup->id) < 0 || str_format(folder, sizeof(folder), "%s/backup", dir) < 0 ||
+	    str_format(backup->store, sizeof(backup->store), "%s/" SERVER_STORE, dir) < 0 ||
+	    str_format(backup->path, sizeof(backup->path), "%s/%s.db", folder, backup->id) < 0 ||
+	    str_format(backup->kit_path, sizeof(backup->kit_path), "%s/%s.kit", folder, backup->id) < 0)
+		return error_set(err, STATUS_INTERNAL, 0, "no name for the backup in %s", dir);
+	st = copy_folder_make(folder, err);
+	if (st == STATUS_OK)
+		*ret = TAKE_PTR(backup);
+	return st;
+}
+
+static enum status prepare_kit(struct backup *backup, const Holdfast__V1__BeginBackupRequest *request,
+			       struct error *err)
+{
+	const struct config *config = &backup->server->config;
+	size_t n = strlen(request->passphrase);
+
+	if (n > 0 && (n < KIT_PASSPHRASE_MIN || n >= KIT_PASSPHRASE_SIZE))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "passphrase: %d to %d bytes are wanted",
+				 KIT_PASSPHRASE_MIN, KIT_PASSPHRASE_SIZE - 1);
+	if (n == 0 && config->kit_certificate[0] == '\0')
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"a kit is encrypted: give a passphrase (--passphrase-file), or name a certificate "
+			"in the server's settings (kit_certificate)");
+	backup->is_kit = true;
+	memcpy(backup->passphrase, request->passphrase, n + 1);
+	(void)str_copy(backup->certificate, sizeof(backup->certificate), config->kit_certificate);
+	return kit_collect(config, backup->server->issuer, &backup->kit, err);
+}
+
+/* Who gets everything there is is worth a record. */
+static enum status record(struct server *server, const struct rpc_call *call, bool is_kit, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+
+	audit_write(server, &change, call, what_begin, is_kit ? "kit" : "store", NULL);
+	return change_commit(server, &change, NULL, NULL, err);
+}
+
+/* Who chooses the passphrase of a kit opens it, and has the keys. */
+static enum access_right right_to(const Holdfast__V1__BeginBackupRequest *request)
+{
+	if (!request->kit)
+		return ACCESS_BACKUP_COPY;
+	return request->passphrase[0] != '\0' ? ACCESS_MANAGEMENT : ACCESS_BACKUP_KIT;
+}
+
+static enum status begin(struct server *server, struct rpc_call *call,
+			 const Holdfast__V1__BeginBackupRequest *request, struct error *err)
+{
+	cleanup(backup_freep) struct backup *backup = NULL;
+	enum status st = access_check(server, call, right_to(request), NULL, err);
+
+	if (st == STATUS_OK && server->backup && server->backup->job)
+		return error_set(err, STATUS_ABORTED, 0,
+				 "a backup is being made already; try again in some seconds");
+	if (st == STATUS_OK) {
+		forget(server);
+		st = new_backup(server, &backup, err);
+	}
+	if (st == STATUS_OK && request->kit)
+		st = prepare_kit(backup, request, err);
+	if (st == STATUS_OK)
+		st = record(server, call, request->kit, err);
+	if (st == STATUS_OK)
+		st = job_start(server->event, make, on_made, backup, &backup->job, err);
+	if (st != STATUS_OK)
+		return st;
+	backup->call = call;
+	server->backup = TAKE_PTR(backup);
+	return STATUS_OK;
+}
+
+DEFINE_WRITE_METHOD(backup_handle_begin, Holdfast__V1__BeginBackupRequest, what_begin, begin)
+
+static enum status read_chunk(const struct backup *backup, uint64_t offset, uint8_t *chunk, size_t *ret_n,
+			      struct error *err)
+{
+	ssize_t n;
+
+	if (offset > backup->size)
+		return error_set(err, STATUS_OUT_OF_RANGE, 0,
+				 "backup %s has %" PRIu64 " bytes; offset %" PRIu64 " is behind its end",
+				 backup->id, backup->size, offset);
+	n = pread(backup->fd, chunk, BACKUP_CHUNK, (off_t)offset);
+	if (n < 0)
+		return error_set(err, STATUS_INTERNAL, errno, "read %s", path_of(backup));
+	*ret_n = (size_t)n;
+	return STATUS_OK;
+}
+
+int64_t backup_last_ms(struct server *server)
+{
+	const Holdfast__V1__LastBackup *last = state_record(&server->state, KEY_LAST_BACKUP);
+
+	return last ? last->begun_at_ms : 0;
+}
+
+int64_t backup_last_kit_ms(struct server *server)
+{
+	const Holdfast__V1__LastBackup *last = state_record(&server->state, KEY_LAST_BACKUP);
+
+	return last ? last->kit_begun_at_ms : 0;
+}
+
+/* Nobody waits for it: who reads a backup to its end has it, and a disk that is full must not keep it from
+ * him. */
+static void note_read(struct server *server, const struct backup *backup)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	Holdfast__V1__LastBackup last = HOLDFAST__V1__LAST_BACKUP__INIT;
+	struct error err;
+
+	last.begun_at_ms = backup->begun_ms;
+	last.kit_begun_at_ms = backup->is_kit ? backup->begun_ms : backup_last_kit_ms(server);
+	change_put_record(&change, KEY_LAST_BACKUP, &last.base);
+	if (change_commit(server, &change, NULL, NULL, &err) != STATUS_OK)
+		log_ctx(LOG_WARNING, &(struct log_ctx){.op = "backup", .err = &err},
+			"cannot note that a backup was read, ignoring");
+}
+
+static enum status read_part(struct server *server, struct rpc_call *call,
+			     const Holdfast__V1__ReadBackupRequest *request, struct error *err)
+{
+	Holdfast__V1__ReadBackupResponse response = HOLDFAST__V1__READ_BACKUP_RESPONSE__INIT;
+	const struct backup *backup = server->backup;
+	cleanup_free uint8_t *chunk = NULL;
+	bool is_there = backup && !backup->job && str_eq(backup->id, request->id);
+	size_t n = 0;
+	enum status st =
+		access_check(server, call,
+			     is_there && !backup->is_kit ? ACCESS_BACKUP_COPY : ACCESS_BACKUP_KIT, NULL, err);
+
+	if (st != STATUS_OK)
+		return st;
+	if (!is_there)
+		return error_set(
+			err, STATUS_NOT_FOUND, 0,
+			"there is no backup '%.64s': it was read to its end, replaced by a later one, "
+			"or an hour has passed; begin again",
+			request->id);
+	chunk = malloc(BACKUP_CHUNK);
+	if (!chunk)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	st = read_chunk(backup, request->offset, chunk, &n, err);
+	if (st != STATUS_OK)
+		return st;
+	response.data = (ProtobufCBinaryData){.len = n, .data = chunk};
+	rpc_call_reply(call, &response.base);
+	if (n == 0) {
+		note_read(server, backup);
+		forget(server);
+	}
+	return STATUS_OK;
+}
+
+void backup_handle_read(struct rpc_call *call, const ProtobufCMessage *request, void *server)
+{
+	struct error err;
+
+	if (read_part(server, call, (const Holdfast__V1__ReadBackupRequest *)request, &err) != STATUS_OK)
+		rpc_call_fail(call, &err);
+}

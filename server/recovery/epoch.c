@@ -1,0 +1,651 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "recovery/epoch.h"
+
+#include "server.h"
+
+#include "access/audit.h"
+#include "alloc/allocs.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "claim/attest.h"
+#include "claim/claims.h"
+#include "claim/freed.h"
+#include "claim/held_twice.h"
+#include "claim/log.h"
+#include "log/log.h"
+#include "model/pb.h"
+#include "node/session.h"
+#include "recovery/epoch_internal.h"
+#include "recovery/history.h"
+#include "recovery/new_epoch.h"
+#include "recovery/proof.h"
+#include "state/change.h"
+#include "state/keys.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Writer grants of one volume that a backup may have missed. A node that says more would have it wrap around.
+ */
+#define GENERATION_LEAP_MAX (UINT64_C(1) << 30)
+
+enum { NAMED_MAX = 3, NAMES_SIZE = NAMED_MAX * (NODE_ID_MAX + 3), OBJECT_SIZE = 512 };
+
+/* Nodes of which the server does not even know the names. */
+static enum status check_missing(struct server *server, const struct volume *volume, struct error *err)
+{
+	uint64_t n = history_missing_nodes(server);
+
+	if (server->restarting)
+		return error_set(err, STATUS_UNAVAILABLE, 0, "the server is just starting anew; ask again");
+	if (n == 0)
+		return STATUS_OK;
+	return error_set(err, STATUS_UNAVAILABLE, 0,
+			 "volume %s: %" PRIu64
+			 " node%s registered in a time that the store has forgotten (epoch %" PRIu64
+			 " has begun) may hold it; each is known again when its agent "
+			 "connects. If all that are left are gone for good: holdfast node purge --unknown "
+			 "--reason TEXT",
+			 volume->id, n, n == 1 ? " that was" : "s that were", state_epoch(&server->state));
+}
+
+enum status epoch_check(struct server *server, const struct volume *volume, struct error *err)
+{
+	const struct node_entry *first = NULL;
+	const struct node_entry *node;
+	char names[NAMES_SIZE] = "";
+	char more[32] = "";
+	size_t len = 0;
+	size_t n = 0;
+
+	LIST_FOREACH (node, &server->state.unreported, of_unreported) {
+		int r;
+
+		if (attest_is_proof(server, node, volume))
+			continue;
+		first = first ? first : node;
+		r = n < NAMED_MAX ? str_format(names + len, sizeof(names) - len, "%s%s", n > 0 ? ", " : "",
+					       node->id)
+				  : 0;
+		len += r > 0 ? (size_t)r : 0;
+		n++;
+	}
+	if (n == 0)
+		return check_missing(server, volume, err);
+	if (n > NAMED_MAX)
+		(void)str_format(more, sizeof(more), " and %zu more", n - NAMED_MAX);
+	return error_set(
+		err, STATUS_UNAVAILABLE, 0,
+		"volume %s: epoch %" PRIu64
+		" has begun, and node %s%s may hold it without the server's knowledge; a node tells when it "
+		"connects. If %s is gone for good: holdfast node attest %s %s/%s --reason TEXT, "
+		"or holdfast node purge %s",
+		volume->id, state_epoch(&server->state), names, more, first->id, first->id, volume->namespace,
+		volume->id, first->id);
+}
+
+/* --- work that the store does not know --- */
+
+bool epoch_is_forgotten(const struct session *session, const Holdfast__V1__AllocStatus *said)
+{
+	struct server *server = session->server;
+	const struct alloc_entry *alloc = state_alloc(&server->state, said->alloc_id);
+
+	if (!alloc)
+		return true;
+	if (!str_eq(alloc->alloc.node_id, session->node_id)) /* it is refused for that */
+		return false;
+	for (size_t i = 0; i < said->n_published; i++)
+		if (said->published[i]->claim_id[0] != '\0' &&
+		    !claim_is_known(server, said->published[i]->claim_id))
+			return true;
+	return false;
+}
+
+enum status epoch_doubt(struct session *session, const char *what, struct error *err)
+{
+	struct server *server = session->server;
+	const struct node_entry *entry = state_node(&server->state, session->node_id);
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	cleanup_free struct node *node = malloc(sizeof(*node));
+	char object[OBJECT_SIZE];
+	enum status st;
+
+	if (!node)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	*node = entry->node;
+	node->report_wanted = true;
+	change_put_node(&change, node);
+	(void)str_format(object, sizeof(object), "node %s", node->id);
+	audit_own(server, &change, "Nodes.Doubt", object, what);
+	st = session_commit(session, &change, SESSION_NOTHING, "", err);
+	if (st != STATUS_OK)
+		return st;
+	return error_set(err, STATUS_UNAVAILABLE, 0,
+			 "node %s names what the server does not know (%s): it is to connect again and "
+			 "report what it holds",
+			 session->node_id, what);
+}
+
+/* Allocations. */
+
+static const char *alloc_object(const struct alloc *alloc, char object[static OBJECT_SIZE])
+{
+	(void)str_format(object, OBJECT_SIZE, "allocation %s/%s", alloc->namespace, alloc->id);
+	return object;
+}
+
+static enum status read_alloc(const struct session *session, const Holdfast__V1__Allocation *from,
+			      struct alloc *ret, struct error *err)
+{
+	enum status st = alloc_from_pb(from, ret, err);
+
+	if (st != STATUS_OK)
+		return st;
+	alloc_default(ret);
+	if (!id_is_uuid(ret->id))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "an allocation's id is not a lower-case UUID");
+	if (!str_eq(ret->node_id, session->node_id))
+		return error_set(err, STATUS_PERMISSION_DENIED, 0, "allocation %s is not of node %s", ret->id,
+				 session->node_id);
+	return alloc_validate(ret, err);
+}
+
+/* The rest of what the node is to do is sent after its report, but of work that is not durable then. */
+static enum session_word word_about(const struct alloc *adopted)
+{
+	if (alloc_is_client_terminal(adopted))
+		return SESSION_FORGET_ALLOC;
+	return adopted->desired_status == DESIRED_STOP ? SESSION_STOP_ALLOC : SESSION_NOTHING;
+}
+
+/* Work that the server has forgotten is its work again. */
+static enum status take_alloc(struct session *session, const Holdfast__V1__Allocation *from,
+			      struct error *err)
+{
+	struct server *server = session->server;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	cleanup(alloc_release) struct alloc alloc = {0};
+	struct alloc_entry *known;
+	char object[OBJECT_SIZE];
+	enum status st;
+
+	st = read_alloc(session, from, &alloc, err);
+	if (st != STATUS_OK)
+		return st;
+	known = state_alloc(&server->state, alloc.id);
+	if (known && !str_eq(known->alloc.node_id, session->node_id))
+		return error_set(err, STATUS_PERMISSION_DENIED, 0, "allocation %s is not of node %s",
+				 alloc.id, session->node_id);
+	if (known) {
+		known->told_by = session->serial;
+		return STATUS_OK;
+	}
+	if (alloc.desired_status == DESIRED_UNSPECIFIED)
+		alloc.desired_status = DESIRED_RUN;
+	if (alloc.client_status == CLIENT_UNSPECIFIED)
+		alloc.client_status = CLIENT_PENDING;
+	if (session->is_reverted) /* it was collected since */
+		alloc.desired_status = DESIRED_STOP;
+	alloc.adopted = true;
+	alloc.create_index = alloc.modify_index = 0;
+	alloc.modify_time_ms = clock_realtime_ms();
+	change_put_alloc(&change, &alloc);
+	audit_own(server, &change, "Allocations.Adopt", alloc_object(&alloc, object), session->node_id);
+	st = session_commit(session, &change, word_about(&alloc), alloc.id, err);
+	if (st == STATUS_OK)
+		state_alloc(&server->state, alloc.id)->told_by = session->serial;
+	return st;
+}
+
+/* Claims. */
+
+static enum status bad_claim(const struct claim *claim, const char *what, struct error *err)
+{
+	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "reported claim %.36s: %s", claim->id, what);
+}
+
+static enum status read_claim(const struct session *session, const Holdfast__V1__Claim *from,
+			      struct claim *ret, struct error *err)
+{
+	enum status st = claim_from_pb(from, ret, err);
+
+	if (st != STATUS_OK)
+		return st;
+	if (!id_is_uuid(ret->id) || !id_is_uuid(ret->allocation_id))
+		return bad_claim(ret, "its id or its allocation's is not a lower-case UUID", err);
+	if (!str_eq(ret->node_id, session->node_id))
+		return error_set(err, STATUS_PERMISSION_DENIED, 0, "claim %s is not of node %s", ret->id,
+				 session->node_id);
+	if (!str_eq(ret->boot_id, session->boot_id) &&
+	    (ret->state != CLAIM_NODE_DETACHED || !id_is_uuid(ret->boot_id)))
+		return bad_claim(ret, "it is of another boot than the session, and held", err);
+	if (!id_is_name(ret->namespace, NAMESPACE_MAX) || !str_is_text(ret->volume_id) ||
+	    ret->volume_id[0] == '\0' || strchr(ret->volume_id, '/') ||
+	    !id_is_name(ret->plugin_id, PLUGIN_ID_MAX))
+		return bad_claim(ret, "its volume or plugin has no valid name", err);
+	if (ret->mode == CLAIM_MODE_UNSPECIFIED || ret->access_mode == ACCESS_MODE_UNSPECIFIED)
+		return bad_claim(ret, "it has no mode", err);
+	/* a node that names another one here would have that one cut off: its plugin says it, see
+	 * plugin_args.h */
+	if (!str_eq(ret->plugin_id, PLUGIN_NATIVE))
+		ret->external_node_id[0] = '\0';
+	return STATUS_OK;
+}
+
+/* A volume that was registered after the backup: enough of it that nobody else gets it under its name. It
+ * offers no capability, so that nothing is granted before it is registered again. */
+void epoch_make_volume(struct server *server, const struct claim *claim, struct volume *ret)
+{
+	*ret = (struct volume){
+		.type = str_eq(claim->plugin_id, PLUGIN_NATIVE) ? VOLUME_NATIVE : VOLUME_CSI,
+		.generation = state_generation_floor(&server->state),
+		.create_time_ms = clock_realtime_ms(),
+		.name = "(known from a node's report alone; register it again)",
+	};
+	ret->modify_time_ms = ret->create_time_ms;
+	memcpy(ret->id, claim->volume_id, sizeof(ret->id));
+	memcpy(ret->namespace, claim->namespace, sizeof(ret->namespace));
+	memcpy(ret->external_id, claim->external_id, sizeof(ret->external_id));
+	memcpy(ret->plugin_id, claim->plugin_id, sizeof(ret->plugin_id));
+	memcpy(ret->profile, claim->profile, sizeof(ret->profile));
+}
+
+/* What the server says about a claim that it learns of: the node says which one it is and what it may, no
+ * more. */
+void epoch_adopt(const struct claim *said, const struct volume *volume, struct claim *ret)
+{
+	*ret = *said;
+	ret->evidence = EVIDENCE_NONE;
+	ret->evidence_detail[0] = '\0';
+	ret->attempts = 0;
+	ret->last_error[0] = '\0';
+	ret->last_error_code = STATUS_OK;
+	ret->sent_to_node = true;
+	/* whether the provider attached it is not known here: a detach does no harm */
+	ret->attach = volume->type == VOLUME_NATIVE ? ATTACH_NONE : ATTACH_ASKED;
+	ret->create_index = ret->modify_index = 0;
+	if (ret->create_time_ms <= 0)
+		ret->create_time_ms = clock_realtime_ms();
+	memcpy(ret->external_id, volume->external_id, sizeof(ret->external_id));
+	memcpy(ret->plugin_id, volume->plugin_id, sizeof(ret->plugin_id));
+	memcpy(ret->profile, volume->profile, sizeof(ret->profile));
+}
+
+/* Work that has ended, or that nobody knows, is not to go on: what it holds is to be released. */
+static enum claim_state state_for(struct server *server, const struct claim *claim)
+{
+	const struct alloc_entry *alloc = state_alloc(&server->state, claim->allocation_id);
+
+	return alloc && !alloc_is_client_terminal(&alloc->alloc) ? CLAIM_TAKEN : CLAIM_UNPUBLISHING;
+}
+
+/* Both are kept: which of them is right, only people can tell. */
+static void warn_of_rivals(const struct volume_entry *volume, const struct claim *claim)
+{
+	const struct claim *rival = held_twice_rival(volume, claim);
+	struct claim_log log;
+
+	if (!rival)
+		return;
+	log_ctx(LOG_ERR, claim_log(&log, claim, "epoch", LOG_EVENT_NONE, NULL),
+		"held twice: node %s has it for allocation %s, node %s for allocation %s, though %s allows "
+		"one of them; both are kept. Stop one: holdfast alloc stop ID",
+		claim->node_id, claim->allocation_id, rival->node_id, rival->allocation_id,
+		access_mode_name(claim->access_mode));
+}
+
+enum status epoch_store_claim(struct session *session, const struct volume_entry *entry,
+			      const struct claim *claim, struct error *err)
+{
+	struct server *server = session->server;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct volume volume;
+	char object[OBJECT_SIZE];
+
+	if (!entry) {
+		epoch_make_volume(server, claim, &volume);
+		change_put_volume(&change, &volume);
+	}
+	freed_stage_deletion(&change, claim);
+	change_put_claim(&change, claim);
+	(void)str_format(object, sizeof(object), "volume %s/%s, claim %s, node %s", claim->namespace,
+			 claim->volume_id, claim->id, claim->node_id);
+	audit_own(server, &change, "Claims.Adopt", object, entry ? "" : "its volume was not known");
+	return session_commit(session, &change, SESSION_NOTHING, "", err);
+}
+
+static uint64_t known_generation(struct server *server, const struct volume_entry *volume)
+{
+	return volume ? volume->volume.generation : state_generation_floor(&server->state);
+}
+
+enum status epoch_check_leap(struct server *server, const struct volume_entry *volume,
+			     const struct claim *said, struct error *err)
+{
+	if (said->generation > known_generation(server, volume) + GENERATION_LEAP_MAX)
+		return bad_claim(said, "its generation is far beyond what can have been granted", err);
+	return STATUS_OK;
+}
+
+/* Of a claim that the store does not know. */
+static enum status check_history(struct session *session, const struct claim *said,
+				 const ProtobufCBinaryData *ticket, struct error *err)
+{
+	struct server *server = session->server;
+	const struct volume_entry *volume = state_volume(&server->state, said->namespace, said->volume_id);
+
+	if (!proof_by_ticket(server, said, ticket))
+		return STATUS_OK;
+	return history_check_grant(session, said, known_generation(server, volume), err);
+}
+
+/* In this epoch: a store within an epoch does not go back. */
+static bool has_reported_before(const struct session *session)
+{
+	const struct node_entry *node = state_node(&session->server->state, session->node_id);
+
+	return node->node.reported_epoch >= session->report_epoch;
+}
+
+/* Of a claim that nobody knows: was it freed, and history no more? The node went back, or it was granted
+ * before the epoch in which the node has reported, and did not name it. */
+static bool was_freed_before(const struct session *session, const struct claim *said)
+{
+	return session->is_reverted || (has_reported_before(session) &&
+					new_epoch_of_generation(said->generation) < session->report_epoch);
+}
+
+/* The claim is held here, whatever the restored store says of it. @known NULL: nothing. */
+static bool is_held_already(const struct claim *known)
+{
+	return known && (known->state == CLAIM_TAKEN || known->state == CLAIM_UNPUBLISHING);
+}
+
+static enum status check_known(const struct claim *known, const struct claim *said, struct error *err)
+{
+	if (!str_eq(known->node_id, said->node_id))
+		return error_set(err, STATUS_PERMISSION_DENIED, 0, "claim %s is not of node %s", said->id,
+				 said->node_id);
+	if (!str_eq(known->volume_id, said->volume_id) || !str_eq(known->namespace, said->namespace) ||
+	    !str_eq(known->boot_id, said->boot_id) || known->generation != said->generation)
+		return bad_claim(said, "it is of another volume, boot or generation than known here", err);
+	return STATUS_OK;
+}
+
+/* An allocation holds a volume once: a ticket is proof of one claim, not of as many as the node likes. */
+static bool is_told_already(const struct session *session, const struct claim *said)
+{
+	const struct alloc_entry *alloc = state_alloc(&session->server->state, said->allocation_id);
+	const struct claim_entry *entry;
+
+	if (!alloc)
+		return false;
+	LIST_FOREACH (entry, &alloc->claims, of_alloc)
+		if (entry->told_by == session->serial && claim_is_live(&entry->claim) &&
+		    str_eq(entry->claim.volume_id, said->volume_id) &&
+		    str_eq(entry->claim.namespace, said->namespace) && entry->claim.mode == said->mode)
+			return true;
+	return false;
+}
+
+static enum status check_unknown(struct session *session, struct claim *said,
+				 const ProtobufCBinaryData *ticket, struct error *err)
+{
+	enum status st = proof_check(session->server, said, ticket, err);
+
+	if (st == STATUS_OK && is_told_already(session, said))
+		return error_set(
+			err, STATUS_ALREADY_EXISTS, 0,
+			"node %s says it holds volume %s/%s twice for allocation %s: claim %s is not "
+			"adopted",
+			said->node_id, said->namespace, said->volume_id, said->allocation_id, said->id);
+	return st;
+}
+
+/* It is on record, and the rest of what the node tells counts: a lie must not keep it from having told. */
+void epoch_refuse_claim(struct session *session, const struct error *why)
+{
+	session->n_unproven++;
+	audit_refused(session->server, session->call, "Nodes.Session: report", NULL, why);
+}
+
+static enum status take_claim(struct session *session, const Holdfast__V1__Claim *from,
+			      const ProtobufCBinaryData *ticket, struct error *err)
+{
+	struct server *server = session->server;
+	struct claim_entry *known;
+	const struct volume_entry *volume;
+	struct volume unknown;
+	struct claim_log log;
+	struct claim said;
+	struct claim claim;
+	enum status st = read_claim(session, from, &said, err);
+
+	if (st == STATUS_OK)
+		st = freed_find(server, said.id, &known, err);
+	if (st != STATUS_OK)
+		return st;
+	st = known ? check_known(&known->claim, &said, err) : check_history(session, &said, ticket, err);
+	if (st == STATUS_OK && said.state == CLAIM_NODE_DETACHED)
+		return known ? STATUS_OK : epoch_take_past(session, &said, ticket, err);
+	if (st == STATUS_OK && known)
+		known->told_by = session->serial;
+	if (st != STATUS_OK || is_held_already(known ? &known->claim : NULL))
+		return st;
+	if (!known && check_unknown(session, &said, ticket, err) != STATUS_OK) {
+		epoch_refuse_claim(session, err);
+		return STATUS_OK;
+	}
+	volume = state_volume(&server->state, said.namespace, said.volume_id);
+	if (!volume)
+		epoch_make_volume(server, &said, &unknown);
+	st = epoch_check_leap(server, volume, &said, err);
+	if (st != STATUS_OK)
+		return st;
+	epoch_adopt(known ? &known->claim : &said, volume ? &volume->volume : &unknown, &claim);
+	claim.state = state_for(server, &claim);
+	if (!known && was_freed_before(session, &said)) {
+		claim.state = CLAIM_UNPUBLISHING;
+		claim.was_freed = true;
+	}
+	claim.adopted = true;
+	claim.modify_time_ms = claim.state_time_ms = clock_realtime_ms();
+	st = epoch_store_claim(session, volume, &claim, err);
+	if (st != STATUS_OK)
+		return st;
+	state_claim(&server->state, claim.id)->told_by = session->serial;
+	log_ctx(LOG_WARNING, claim_log(&log, &claim, "epoch", LOG_EVENT_NONE, NULL),
+		"adopted from the node's report, generation %" PRIu64, claim.generation);
+	warn_of_rivals(state_volume(&server->state, claim.namespace, claim.volume_id), &claim);
+	return STATUS_OK;
+}
+
+/* The end: what the older store says the node has, and the node has not named, ended after the backup. */
+
+/* Ids of what is to be ended. */
+struct ended {
+	char (*allocs)[UUID_TEXT_SIZE]; /* owned */
+	char (*claims)[UUID_TEXT_SIZE]; /* owned */
+	size_t n_allocs, n_claims;
+};
+
+static void release_ended(struct ended *ended)
+{
+	free(ended->allocs);
+	free(ended->claims);
+}
+
+/* Work that has not begun is not known to the node, and is still to run. */
+static bool has_begun(const struct alloc_entry *alloc)
+{
+	const struct claim_entry *claim;
+
+	if (alloc->alloc.client_status != CLIENT_PENDING)
+		return true;
+	LIST_FOREACH (claim, &alloc->claims, of_alloc)
+		if (claim_is_live(&claim->claim))
+			return true;
+	return false;
+}
+
+static enum status list_ended(const struct session *session, const struct node_entry *node,
+			      struct ended *ended, struct error *err)
+{
+	const struct alloc_entry *alloc;
+	const struct claim_entry *claim;
+
+	ended->allocs = calloc(node->n_live_allocs + 1, sizeof(*ended->allocs));
+	ended->claims = calloc(node->n_live + 1, sizeof(*ended->claims));
+	if (!ended->allocs || !ended->claims)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	LIST_FOREACH (alloc, &node->allocs, of_node)
+		if (alloc->told_by != session->serial && !alloc_is_client_terminal(&alloc->alloc) &&
+		    has_begun(alloc))
+			memcpy(ended->allocs[ended->n_allocs++], alloc->id, UUID_TEXT_SIZE);
+	LIST_FOREACH (claim, &node->claims, of_node)
+		if (claim->told_by != session->serial && claim->claim.state < CLAIM_NODE_DETACHED)
+			memcpy(ended->claims[ended->n_claims++], claim->id, UUID_TEXT_SIZE);
+	return STATUS_OK;
+}
+
+static enum status end_alloc(struct session *session, const char *id, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct alloc_entry *alloc = state_alloc(&session->server->state, id);
+	char object[OBJECT_SIZE];
+	enum status st =
+		allocs_lose(&change, alloc, "it ended in the time that the server has forgotten", err);
+
+	if (st != STATUS_OK)
+		return st;
+	audit_own(session->server, &change, "Allocations.End", alloc_object(&alloc->alloc, object),
+		  "its node does not know it");
+	return session_commit(session, &change, SESSION_NOTHING, "", err);
+}
+
+/* The node denies having it: that is its receipt. */
+static enum status end_claim(struct session *session, const char *id, struct error *err)
+{
+	const struct claim_event denied = {.type = CLAIM_EVENT_EVIDENCE,
+					   .evidence = EVIDENCE_RECEIPT,
+					   .detail = "not in the node's report",
+					   .now_ms = clock_realtime_ms()};
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	const struct claim_entry *entry = state_claim(&session->server->state, id);
+	struct claim after;
+	enum status st = claims_step(&change, entry, &denied, &after, err);
+
+	if (st != STATUS_OK)
+		return st;
+	return session_commit(session, &change, SESSION_DRIVE_CLAIM, id, err);
+}
+
+static enum status end_the_rest(struct session *session, const struct node_entry *node, struct error *err)
+{
+	cleanup(release_ended) struct ended ended = {0};
+	enum status st = list_ended(session, node, &ended, err);
+
+	for (size_t i = 0; i < ended.n_allocs && st == STATUS_OK; i++)
+		st = end_alloc(session, ended.allocs[i], err);
+	for (size_t i = 0; i < ended.n_claims && st == STATUS_OK; i++)
+		st = end_claim(session, ended.claims[i], err);
+	return st;
+}
+
+static enum status store_reported(struct session *session, const struct node_entry *entry, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	cleanup_free struct node *node = malloc(sizeof(*node));
+	char object[OBJECT_SIZE];
+
+	if (!node)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	*node = entry->node;
+	node->reported_epoch = session->report_epoch;
+	node->report_wanted = node->reverted = false;
+	change_put_node(&change, node);
+	(void)str_format(object, sizeof(object), "node %s", node->id);
+	audit_own(session->server, &change, "Nodes.Report", object, NULL);
+	return session_commit(session, &change, SESSION_NOTHING, "", err);
+}
+
+static enum status finish(struct session *session, struct error *err)
+{
+	struct server *server = session->server;
+	struct node_entry *node = state_node(&server->state, session->node_id);
+	/* What a journal that was put back does not name may be mounted: it runs again, or is released, by
+	 * order. So is what the store knows since the node reported in this epoch. */
+	bool is_known_since = has_reported_before(session) || session->is_reverted;
+	enum status st = is_known_since ? STATUS_OK : end_the_rest(session, node, err);
+
+	if (st == STATUS_OK)
+		st = store_reported(session, node, err);
+	if (st != STATUS_OK)
+		return st;
+	session->is_report_due = false;
+	if (session->n_unproven > 0)
+		log_ctx(LOG_ERR, &(struct log_ctx){.node = session->node_id, .op = "epoch"},
+			"%zu reported claims were not adopted; see holdfast operator audit",
+			session->n_unproven);
+	log_ctx(LOG_NOTICE, &(struct log_ctx){.node = session->node_id, .op = "epoch"},
+		"has told what it holds; %s",
+		LIST_EMPTY(&server->state.unreported) ? "all nodes have" : "others have not yet");
+	session_tell_work(session, node);
+	return STATUS_OK;
+}
+
+static enum status check_report(struct session *session, const Holdfast__V1__NodeReport *report,
+				struct error *err)
+{
+	if (!session->is_report_due || report->epoch != session->report_epoch)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "a report that was not asked for");
+	if (report->n_tickets > 0 && report->n_tickets != report->n_claims)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "a report with %zu tickets for %zu claims",
+				 report->n_tickets, report->n_claims);
+	session->n_reported += report->n_allocations + report->n_claims;
+	if (session->n_reported > SESSION_REPORT_OBJECTS_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "node %s reports more than %d allocations and claims", session->node_id,
+				 SESSION_REPORT_OBJECTS_MAX);
+	return STATUS_OK;
+}
+
+enum status epoch_take_report(struct session *session, const Holdfast__V1__NodeReport *report,
+			      struct error *err)
+{
+	static const ProtobufCBinaryData none;
+	enum status st = check_report(session, report, err);
+
+	for (size_t i = 0; i < report->n_allocations && st == STATUS_OK; i++)
+		st = take_alloc(session, report->allocations[i], err);
+	for (size_t i = 0; i < report->n_claims && st == STATUS_OK; i++)
+		st = take_claim(session, report->claims[i],
+				report->n_tickets > 0 ? &report->tickets[i] : &none, err);
+	return st == STATUS_OK && !report->more ? finish(session, err) : st;
+}
+
+enum status epoch_record_restore(struct server *server, struct error *err)
+{
+	const struct record_entry *epoch = state_record_entry(&server->state, KEY_EPOCH);
+	const struct record_entry *head = state_record_entry(&server->state, KEY_AUDIT_HEAD);
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	const Holdfast__V1__Epoch *message;
+	char why[OBJECT_SIZE];
+
+	if (!epoch || (head && head->record.modify_index > epoch->record.modify_index))
+		return STATUS_OK;
+	message = (const Holdfast__V1__Epoch *)(const void *)epoch->record.message;
+	(void)str_format(why, sizeof(why), "epoch %" PRIu64 ", %.400s", message->number,
+			 message->restored_from);
+	audit_own(server, &change,
+		  message->new_store	  ? "Server.NewCluster"
+		  : message->lost_history ? "Server.BeginEpoch"
+					  : "Operator.ApplyRestore",
+		  "store", why);
+	return change_commit(server, &change, NULL, NULL, err);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "recovery/exchange.h"
+
+#include "server.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "log/log.h"
+#include "store/kv.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { NOTE_MAX = 2 * PATH_MAX };
+
+struct exchange {
+	char note[PATH_MAX];
+	char store[PATH_MAX];
+	char staged[PATH_MAX];
+	char aside[PATH_MAX];
+};
+
+static enum status name_files(const char *data_dir, struct exchange *x, struct error *err)
+{
+	*x = (struct exchange){.note = ""};
+	if (str_format(x->note, sizeof(x->note), "%s/restore.pending", data_dir) < 0 ||
+	    str_format(x->store, sizeof(x->store), "%s/" SERVER_STORE, data_dir) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
+	return STATUS_OK;
+}
+
+enum status exchange_decide(const char *data_dir, const char *staged, int64_t now_ms, struct error *err)
+{
+	char when[CLOCK_TEXT_SIZE];
+	char text[NOTE_MAX];
+	struct exchange x;
+	enum status st = name_files(data_dir, &x, err);
+	int n;
+	int r;
+
+	if (st != STATUS_OK)
+		return st;
+	n = str_format(text, sizeof(text), "%s\n%s.before-restore-%s\n", staged, x.store,
+		       clock_format(now_ms, when));
+	if (n < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
+	r = file_write_atomic(x.note, 0600, text, (size_t)n);
+	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", x.note) : STATUS_OK;
+}
+
+/* Two paths, each with its newline, and nothing else: the note was written as a whole. */
+static bool parse_note(char *text, struct exchange *x)
+{
+	char *second = strchr(text, '\n');
+	char *end = second ? strchr(second + 1, '\n') : NULL;
+
+	if (!end || end[1] != '\0')
+		return false;
+	*second++ = '\0';
+	*end = '\0';
+	return path_is_normal(text) && path_is_normal(second) &&
+	       str_copy(x->staged, sizeof(x->staged), text) >= 0 &&
+	       str_copy(x->aside, sizeof(x->aside), second) >= 0;
+}
+
+static enum status rename_file(const char *from, const char *to, struct error *err)
+{
+	if (rename(from, to) == 0 || errno == ENOENT)
+		return STATUS_OK;
+	return error_set(err, status_from_errno(errno), errno, "move %s to %s", from, to);
+}
+
+/* The file first: a log without its file is refused at start, a file without its log would be taken for an
+ * older state of itself. */
+static enum status move_aside(const struct exchange *x, struct error *err)
+{
+	char from[PATH_MAX + 8];
+	char to[PATH_MAX + 8];
+	enum status st;
+
+	(void)str_format(from, sizeof(from), "%s-wal", x->store);
+	(void)str_format(to, sizeof(to), "%s-wal", x->aside);
+	st = rename_file(x->store, x->aside, err);
+	if (st == STATUS_OK)
+		st = rename_file(from, to, err);
+	(void)str_format(from, sizeof(from), "%s-shm", x->store);
+	(void)unlink(from); /* made anew from the log */
+	return st;
+}
+
+static enum status sync_folder(const char *path, struct error *err)
+{
+	int r = file_sync_folder(path);
+
+	return r < 0 ? error_set(err, status_from_errno(r), r, "sync the folder of %s", path) : STATUS_OK;
+}
+
+static enum status exchange(const struct exchange *x, struct error *err)
+{
+	enum status st = STATUS_OK;
+	struct stat staged;
+
+	/* while the new store is where it was made, what stands in the place is the old one, or nothing */
+	if (lstat(x->staged, &staged) == 0) {
+		st = move_aside(x, err);
+		if (st == STATUS_OK)
+			st = sync_folder(x->store, err);
+		if (st == STATUS_OK)
+			st = rename_file(x->staged, x->store, err);
+		if (st == STATUS_OK)
+			st = sync_folder(x->store, err);
+	}
+	if (st == STATUS_OK && unlink(x->note) < 0 && errno != ENOENT)
+		st = error_set(err, status_from_errno(errno), errno, "remove %s", x->note);
+	return st == STATUS_OK ? sync_folder(x->note, err) : st;
+}
+
+enum status exchange_finish(const char *data_dir, bool *ret_done, struct error *err)
+{
+	cleanup_close int lock_fd = -EBADF;
+	cleanup_free char *text = NULL;
+	struct exchange x;
+	enum status st = name_files(data_dir, &x, err);
+	int r;
+
+	if (st != STATUS_OK)
+		return st;
+	*ret_done = false;
+	r = file_read(x.note, NOTE_MAX, &text, NULL);
+	if (r == -ENOENT)
+		return STATUS_OK;
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "read %s", x.note);
+	if (!parse_note(text, &x))
+		return error_set(
+			err, STATUS_DATA_LOSS, 0,
+			"%s: not what a restore writes: which store is to be used is not known; restore a "
+			"backup (holdfast-server --restore FILE)",
+			x.note);
+	st = kv_lock_sqlite(x.store, &lock_fd, err);
+	if (st == STATUS_OK)
+		st = exchange(&x, err);
+	if (st != STATUS_OK)
+		return st;
+	*ret_done = true;
+	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "restore", .event = LOG_EVENT_STORE_RESTORED},
+		"restored: the store that was there is kept as %s", x.aside);
+	return STATUS_OK;
+}

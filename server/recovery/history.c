@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "recovery/history.h"
+
+#include "server.h"
+
+#include "access/audit.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "log/log.h"
+#include "node/session.h"
+#include "recovery/new_epoch.h"
+#include "recovery/proof.h"
+#include "state/change.h"
+#include "state/keys.h"
+#include "state/records.h"
+
+#include <holdfast/v1/types.pb-c.h>
+#include <inttypes.h>
+#include <sodium.h>
+#include <string.h>
+
+_Static_assert((int)HISTORY_PROOF_SIZE == (int)TICKET_MAC_SIZE, "a mark's proof is a code of the ticket key");
+
+enum { REASON_SIZE = 384 };
+
+/* What an unproven mark may say at most: a lie must not use up the numbers. */
+#define UNPROVEN_INDEX_LEAP (UINT64_C(1) << 40)
+#define UNPROVEN_EPOCH_LEAP (UINT64_C(1) << 16)
+#define UNPROVEN_NODES_MAX (UINT64_C(1) << 16)
+
+static uint64_t nodes_ever(struct server *server)
+{
+	const Holdfast__V1__NodeCount *count = state_record(&server->state, KEY_NODE_COUNT);
+	uint64_t n = server->state.n_nodes; /* an older store has no count */
+
+	return count && count->registered > n ? count->registered : n;
+}
+
+uint64_t history_missing_nodes(struct server *server)
+{
+	const Holdfast__V1__NodeCount *count = state_record(&server->state, KEY_NODE_COUNT);
+
+	return count ? count->missing : 0;
+}
+
+bool history_is_lost(struct server *server)
+{
+	const Holdfast__V1__Epoch *epoch = state_record(&server->state, KEY_EPOCH);
+
+	return epoch && epoch->lost_history &&
+	       (server->state.n_unreported > 0 || history_missing_nodes(server) > 0);
+}
+
+uint64_t history_nodes(struct server *server)
+{
+	return nodes_ever(server) + history_missing_nodes(server);
+}
+
+/* What the proof is made of; zero to the end of each text. */
+struct proven {
+	char what[16];
+	char cluster[CONFIG_CLUSTER_SIZE];
+	char store_id[40];
+	uint64_t epoch, index, nodes;
+};
+
+static void prove(const struct server *server, const Holdfast__V1__Mark *mark,
+		  uint8_t ret[static HISTORY_PROOF_SIZE])
+{
+	struct proven proven;
+
+	memset(&proven, 0, sizeof(proven)); /* padding, too */
+	(void)str_copy(proven.what, sizeof(proven.what), "history mark");
+	(void)str_copy(proven.cluster, sizeof(proven.cluster), server->config.cluster);
+	(void)str_copy(proven.store_id, sizeof(proven.store_id), mark->store_id);
+	proven.epoch = mark->epoch;
+	proven.index = mark->index;
+	proven.nodes = mark->nodes;
+	ticket_issuer_mac(server->issuer, &proven, sizeof(proven), ret);
+}
+
+static bool is_proven(const struct server *server, const Holdfast__V1__Mark *mark)
+{
+	uint8_t proof[HISTORY_PROOF_SIZE];
+
+	prove(server, mark, proof);
+	return mark->proof.len == sizeof(proof) && sodium_memcmp(mark->proof.data, proof, sizeof(proof)) == 0;
+}
+
+static const Holdfast__V1__Schema *schema_of(struct server *server)
+{
+	return state_record(&server->state, KEY_SCHEMA);
+}
+
+void history_mark(struct server *server, struct history_mark *ret)
+{
+	*ret = (struct history_mark){.pb = HOLDFAST__V1__MARK__INIT};
+	(void)str_copy(ret->store_id, sizeof(ret->store_id), schema_of(server)->store_id);
+	ret->pb.store_id = ret->store_id;
+	ret->pb.epoch = state_epoch(&server->state);
+	ret->pb.index = kv_revision(server->kv);
+	ret->pb.nodes = history_nodes(server);
+	prove(server, &ret->pb, ret->proof);
+	ret->pb.proof = (ProtobufCBinaryData){.len = sizeof(ret->proof), .data = ret->proof};
+}
+
+/* --- what a node shows --- */
+
+static bool is_own(struct server *server, const Holdfast__V1__Mark *mark)
+{
+	return str_eq(schema_of(server)->store_id, mark->store_id);
+}
+
+/* Of a store whose nodes the server has taken over in an epoch of its own. */
+static bool is_former(struct server *server, const Holdfast__V1__Mark *mark)
+{
+	const Holdfast__V1__Schema *schema = schema_of(server);
+
+	for (size_t i = 0; i < schema->n_former_store_ids; i++)
+		if (str_eq(schema->former_store_ids[i], mark->store_id))
+			return true;
+	return false;
+}
+
+static bool is_ahead(struct server *server, const Holdfast__V1__Mark *mark)
+{
+	uint64_t epoch = state_epoch(&server->state);
+
+	if (is_own(server, mark))
+		return mark->epoch > epoch || (mark->epoch == epoch && mark->index > kv_revision(server->kv));
+	return !is_former(server, mark) || mark->epoch >= epoch;
+}
+
+static bool is_believed(struct server *server, const Holdfast__V1__Mark *mark)
+{
+	const Holdfast__V1__Epoch *epoch = state_record(&server->state, KEY_EPOCH);
+	uint64_t now = new_epoch_of_time(clock_realtime_ms());
+	uint64_t known = state_epoch(&server->state);
+
+	return proof_key_has_changed(server) && !(epoch && epoch->by_unproven_mark) &&
+	       mark->epoch <= (known > now ? known : now) + UNPROVEN_EPOCH_LEAP &&
+	       mark->index <= kv_revision(server->kv) + UNPROVEN_INDEX_LEAP &&
+	       mark->nodes <= history_nodes(server) + UNPROVEN_NODES_MAX;
+}
+
+static void describe(struct session *session, const Holdfast__V1__Mark *mark, char ret[static REASON_SIZE])
+{
+	struct server *server = session->server;
+	uint64_t epoch = state_epoch(&server->state);
+
+	if (!is_own(server, mark))
+		(void)str_format(ret, REASON_SIZE,
+				 "node %s knows this cluster by store %.36s, epoch %" PRIu64
+				 ", and this store is %.36s, epoch %" PRIu64,
+				 session->node_id, mark->store_id, mark->epoch, schema_of(server)->store_id,
+				 epoch);
+	else
+		(void)str_format(ret, REASON_SIZE,
+				 "node %s has seen index %" PRIu64 " of epoch %" PRIu64
+				 ", and the store is at index %" PRIu64 " of epoch %" PRIu64,
+				 session->node_id, mark->index, mark->epoch, kv_revision(server->kv), epoch);
+}
+
+/* Decide @wanted and start anew in it. */
+static enum status begin(struct session *session, const struct new_epoch *wanted, struct error *err)
+{
+	struct server *server = session->server;
+	const char *reason = wanted->restored_from;
+	enum status st = new_epoch_decide(server->config.data_dir, wanted, err);
+
+	if (st != STATUS_OK) { /* without the decision nothing may be granted either */
+		server_fail(server, err);
+		return st;
+	}
+	log_ctx(LOG_CRIT,
+		&(struct log_ctx){.node = session->node_id, .op = "epoch", .event = LOG_EVENT_HISTORY_LOST},
+		"the store has lost history: %s; starting anew in a new epoch", reason);
+	server_restart(server);
+	return error_set(err, STATUS_UNAVAILABLE, 0,
+			 "the server has lost history (%s) and begins a new epoch; connect again", reason);
+}
+
+static enum status decide(struct session *session, const Holdfast__V1__Mark *mark, struct error *err)
+{
+	struct server *server = session->server;
+	uint64_t epoch = state_epoch(&server->state);
+	uint64_t index = kv_revision(server->kv);
+	uint64_t nodes = is_own(server, mark) ? history_nodes(server) : 0;
+	char reason[REASON_SIZE];
+	const struct new_epoch wanted = {
+		.known_epoch = mark->epoch > epoch ? mark->epoch : epoch,
+		.known_index = mark->index > index ? mark->index : index,
+		.now_ms = clock_realtime_ms(),
+		.restored_from = reason,
+		.former_store_id = is_own(server, mark) ? "" : mark->store_id,
+		.missing_nodes = mark->nodes > nodes ? mark->nodes - nodes : 0,
+		.by_unproven_mark = !is_proven(server, mark),
+		.proves_nothing = proof_key_has_changed(server),
+	};
+
+	describe(session, mark, reason);
+	return begin(session, &wanted, err);
+}
+
+enum status history_check_grant(struct session *session, const struct claim *granted, uint64_t known,
+				struct error *err)
+{
+	struct server *server = session->server;
+	char reason[REASON_SIZE];
+	const struct new_epoch wanted = {
+		.known_epoch = state_epoch(&server->state),
+		.known_index = kv_revision(server->kv),
+		.now_ms = clock_realtime_ms(),
+		.restored_from = reason,
+		.former_store_id = "",
+		.proves_nothing = proof_key_has_changed(server),
+	};
+
+	if (granted->generation <= known ||
+	    new_epoch_of_generation(granted->generation) != state_epoch(&server->state))
+		return STATUS_OK;
+	(void)str_format(
+		reason, sizeof(reason),
+		"node %s has a ticket for generation %" PRIu64 " of volume %s/%s, and the store is at "
+		"generation %" PRIu64,
+		session->node_id, granted->generation, granted->namespace, granted->volume_id, known);
+	return begin(session, &wanted, err);
+}
+
+/* It is on record with what the hello is stored with. */
+static enum status doubt(struct session *session, const Holdfast__V1__Mark *mark)
+{
+	describe(session, mark, session->doubt);
+	return STATUS_OK;
+}
+
+enum status history_check(struct session *session, const Holdfast__V1__Mark *mark, struct error *err)
+{
+	struct server *server = session->server;
+	bool counts;
+
+	if (!mark || mark->store_id[0] == '\0')
+		return STATUS_OK;
+	if (!id_is_uuid(mark->store_id) || mark->epoch >= EPOCH_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "node %s shows a mark that is none",
+				 session->node_id);
+	counts = is_proven(server, mark) || is_believed(server, mark);
+	if (!is_ahead(server, mark)) {
+		session->is_back = is_proven(server, mark) && mark->epoch < state_epoch(&server->state);
+		session->nodes_then = session->is_back ? mark->nodes : 0;
+		return STATUS_OK;
+	}
+	return counts ? decide(session, mark, err) : doubt(session, mark);
+}
+
+static bool is_lower(const Holdfast__V1__Mark *mark, const struct node *than)
+{
+	if (!mark || mark->epoch != than->mark_epoch)
+		return !mark || mark->epoch < than->mark_epoch;
+	return mark->index < than->mark_index;
+}
+
+static void describe_reverted(struct session *session, const struct node *current,
+			      const Holdfast__V1__Mark *mark)
+{
+	if (session->doubt[0] == '\0')
+		(void)str_format(session->doubt, sizeof(session->doubt),
+				 "it has shown index %" PRIu64 " of epoch %" PRIu64
+				 " in this boot, and shows index %" PRIu64 " of epoch %" PRIu64
+				 ": it was reverted, or its journal was put back or lost",
+				 current->mark_index, current->mark_epoch, mark ? mark->index : 0,
+				 mark ? mark->epoch : 0);
+}
+
+void history_take_node_mark(struct session *session, const Holdfast__V1__Mark *mark,
+			    const struct node *current, struct node *node)
+{
+	bool is_of_boot = str_eq(current->boot_id, session->boot_id);
+	bool is_foreign = mark && (mark->store_id[0] == '\0' || !is_own(session->server, mark));
+	bool went_back = !is_foreign && current->mark_index > 0 && is_lower(mark, current);
+
+	/* Until it has reported: welcome shows it a higher mark, and its next hello is like any other. */
+	session->is_reverted = is_of_boot && (went_back || current->reverted);
+	node->reverted = session->is_reverted;
+	if (went_back && is_of_boot)
+		describe_reverted(session, current, mark);
+	if (went_back || is_foreign || !mark || !is_proven(session->server, mark))
+		return;
+	node->mark_epoch = mark->epoch;
+	node->mark_index = mark->index;
+}
+
+/* @count on its way into the store: what else there is to know of it is added. */
+static void put_count(struct server *server, struct change *change, Holdfast__V1__NodeCount *count)
+{
+	count->new_epoch = state_epoch(&server->state);
+	if (count->registered + count->missing > 0)
+		change_put_record(change, KEY_NODE_COUNT, &count->base);
+	else /* a value is never empty */
+		change_delete_record(change, KEY_NODE_COUNT);
+	kv_note_nodes(server->kv, count->registered + count->missing);
+}
+
+/* Of those registered, how many are none of whom a mark of an earlier epoch speaks. */
+static uint64_t new_nodes(struct server *server)
+{
+	const Holdfast__V1__NodeCount *count = state_record(&server->state, KEY_NODE_COUNT);
+
+	return count && count->new_epoch == state_epoch(&server->state) ? count->new_nodes : 0;
+}
+
+/* A person has said that none of them is left. */
+static bool is_purged(struct server *server)
+{
+	const Holdfast__V1__NodeCount *count = state_record(&server->state, KEY_NODE_COUNT);
+
+	return count && count->purged_epoch > 0 && count->purged_epoch == state_epoch(&server->state);
+}
+
+/* An epoch that begins for want of the mark beside the store knows of none: only nodes say how many there
+ * were in the time that was forgotten, each as of its own mark. */
+static uint64_t missing_by(const struct session *session)
+{
+	struct server *server = session->server;
+	uint64_t missing = history_missing_nodes(server);
+	uint64_t there = nodes_ever(server) - new_nodes(server);
+
+	if (is_purged(server))
+		return missing;
+	return session->nodes_then > there + missing ? session->nodes_then - there : missing;
+}
+
+void history_count_node(const struct session *session, bool is_registered, struct change *change)
+{
+	struct server *server = session->server;
+	Holdfast__V1__NodeCount count = HOLDFAST__V1__NODE_COUNT__INIT;
+
+	count.missing = missing_by(session);
+	if (is_registered && count.missing == history_missing_nodes(server))
+		return;
+	count.registered = nodes_ever(server) + !is_registered;
+	count.purged_epoch = is_purged(server) ? state_epoch(&server->state) : 0;
+	count.new_nodes = new_nodes(server) + (!is_registered && !session->is_back);
+	if (!is_registered && session->is_back && count.missing > 0)
+		count.missing--;
+	put_count(server, change, &count);
+}
+
+void history_forget_missing(struct server *server, struct change *change)
+{
+	Holdfast__V1__NodeCount count = HOLDFAST__V1__NODE_COUNT__INIT;
+
+	count.registered = nodes_ever(server);
+	count.new_nodes = new_nodes(server);
+	count.purged_epoch = state_epoch(&server->state);
+	put_count(server, change, &count);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "recovery/new_cluster.h"
+
+#include "server.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "recovery/copy_file.h"
+#include "recovery/exchange.h"
+#include "recovery/restore.h"
+#include "state/marks.h"
+#include "store/kv.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+/* What cannot be looked at is left to be refused by whoever opens it. */
+static bool is_there(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 || errno != ENOENT;
+}
+
+/* An empty one holds nothing. */
+static bool has_log(const char *store)
+{
+	char log[PATH_MAX];
+	struct stat st;
+
+	if (str_format(log, sizeof(log), "%s-wal", store) < 0)
+		return true;
+	return lstat(log, &st) == 0 ? st.st_size > 0 : errno != ENOENT;
+}
+
+enum status new_cluster_check_store(const char *store, struct error *err)
+{
+	if (is_there(store) || has_log(store))
+		return STATUS_OK;
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "there is no store: it was expected at %s. Put a copy in its place: holdfast-server "
+			 "--restore FILE. For a first start only: holdfast-server --new-cluster starts with "
+			 "no node, volume or claim known, and grants what nodes may hold from before",
+			 store);
+}
+
+static enum status refuse_present(const char *store, struct error *err)
+{
+	if (is_there(store))
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"there is a store, %s: nothing was changed. A new cluster begins where there "
+			"is none: data_dir names another folder",
+			store);
+	if (has_log(store))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "there is a store, or what is left of it, the log %s-wal: nothing was "
+				 "changed. Put a copy in its place: holdfast-server --restore FILE",
+				 store);
+	return STATUS_OK;
+}
+
+static enum status put_in_place(const char *staged, const char *store, struct error *err)
+{
+	int r;
+
+	if (rename(staged, store) < 0)
+		return error_set(err, status_from_errno(errno), errno, "move %s to %s", staged, store);
+	r = file_sync_folder(store);
+	return r < 0 ? error_set(err, status_from_errno(r), r, "sync the folder of %s", store) : STATUS_OK;
+}
+
+/* The mark before the store: one that starts without would be taken for an earlier copy of itself. */
+static enum status build(const struct config *config, const char *staged, const char *store,
+			 struct new_epoch_result *ret, struct error *err)
+{
+	struct new_epoch wanted = {
+		.path = staged,
+		.cluster = config->cluster,
+		.known_epoch = EPOCH_UNKNOWN,
+		.now_ms = clock_realtime_ms(),
+		.restored_from = "with holdfast-server --new-cluster",
+	};
+	enum status st;
+
+	marks_raise(config, &wanted);
+	new_epoch_look_at_decision(config->data_dir, &wanted);
+	st = new_epoch_begin(&wanted, ret, err);
+	if (st == STATUS_OK)
+		st = marks_note_restore(config, ret->epoch, err);
+	if (st == STATUS_OK)
+		st = put_in_place(staged, store, err);
+	if (st != STATUS_OK)
+		copy_remove(staged);
+	return st == STATUS_OK ? new_epoch_forget_decision(config->data_dir, err) : st;
+}
+
+enum status new_cluster_make(const struct config *config, struct new_epoch_result *ret, struct error *err)
+{
+	cleanup_close int lock_fd = -EBADF;
+	char store[PATH_MAX];
+	char folder[PATH_MAX];
+	char staged[PATH_MAX];
+	bool is_done;
+	enum status st;
+
+	if (str_format(store, sizeof(store), "%s/" SERVER_STORE, config->data_dir) < 0 ||
+	    str_format(folder, sizeof(folder), "%s/restore", config->data_dir) < 0 ||
+	    str_format(staged, sizeof(staged), "%s/new-cluster.db", folder) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
+	st = restore_check_user(config->data_dir, "--new-cluster", err);
+	if (st == STATUS_OK)
+		st = exchange_finish(config->data_dir, &is_done, err); /* an earlier restore goes first */
+	if (st == STATUS_OK)
+		st = kv_lock_sqlite(store, &lock_fd, err);
+	if (st == STATUS_OK)
+		st = refuse_present(store, err);
+	if (st == STATUS_OK)
+		st = copy_folder_make(folder, err);
+	return st == STATUS_OK ? build(config, staged, store, ret, err) : st;
+}

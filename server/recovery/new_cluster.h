@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* The store of a new cluster, made with holdfast-server --new-cluster while no server runs.
+ *
+ * A server that starts with an empty store grants what nodes may hold, so none starts without a store that
+ * somebody has asked for. The new one begins in an epoch above every earlier one, waits for the nodes that
+ * the marks of the last one count, and takes its place in one step: whoever is interrupted leaves no store,
+ * or one that starts. */
+
+#include "config.h"
+
+#include "recovery/new_epoch.h"
+
+/** Make it. STATUS_FAILED_PRECONDITION when there is a store, or the log of one, and when the server is
+ * running; nothing is changed then. */
+enum status new_cluster_make(const struct config *config, struct new_epoch_result *ret, struct error *err);
+
+/** Is there anything at @store, or its log? Then the store itself says what is wrong with it.
+ * STATUS_FAILED_PRECONDITION, with what a person can do. */
+enum status new_cluster_check_store(const char *store, struct error *err);

@@ -1,0 +1,581 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "recovery/new_epoch.h"
+
+#include "load.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "claim/freed.h"
+#include "log/log.h"
+#include "state/keys.h"
+#include "state/schema.h"
+#include "state/state.h"
+#include "store/kv.h"
+
+#include <errno.h>
+#include <holdfast/v1/types.pb-c.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { EPOCH_SHIFT = 32, MS_PER_MINUTE = 60000, DECISION_MAX = 1024 };
+
+/* A store that is opened, changed and closed by one thread. */
+struct open_store {
+	sd_event *event;
+	struct kv *kv;
+};
+
+static void close_storep(struct open_store *store)
+{
+	kv_close(store->kv);
+	(void)sd_event_unref(store->event);
+}
+
+static enum status open_store(const char *path, struct open_store *store, struct error *err)
+{
+	int r = sd_event_new(&store->event);
+
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "make an event loop");
+	return kv_open_sqlite(store->event, path, &store->kv, err);
+}
+
+/* --- what the copy says --- */
+
+static bool take_epoch(const struct kv_item *item, void *userdata)
+{
+	Holdfast__V1__Epoch *epoch = holdfast__v1__epoch__unpack(NULL, item->len, item->value);
+
+	*(uint64_t *)userdata = epoch ? epoch->number : 0;
+	holdfast__v1__epoch__free_unpacked(epoch, NULL);
+	return false;
+}
+
+static bool take_count(const struct kv_item *item, void *userdata)
+{
+	Holdfast__V1__NodeCount *count = holdfast__v1__node_count__unpack(NULL, item->len, item->value);
+
+	if (count)
+		*(Holdfast__V1__NodeCount *)userdata = *count; /* numbers alone */
+	holdfast__v1__node_count__free_unpacked(count, NULL);
+	return false;
+}
+
+static bool count_one(const struct kv_item *item, void *userdata)
+{
+	(void)item;
+	++*(uint64_t *)userdata;
+	return true;
+}
+
+void known_nodes_add_store(struct known_nodes *known, const char *store_id)
+{
+	for (size_t i = 0; i < known->n_stores; i++)
+		if (str_eq(known->stores[i], store_id))
+			return;
+	if (store_id[0] != '\0' && known->n_stores < ARRAY_SIZE(known->stores) &&
+	    str_copy(known->stores[known->n_stores], UUID_SIZE, store_id) >= 0)
+		known->n_stores++;
+}
+
+static bool take_stores(const struct kv_item *item, void *userdata)
+{
+	Holdfast__V1__Schema *schema = holdfast__v1__schema__unpack(NULL, item->len, item->value);
+
+	if (schema)
+		known_nodes_add_store(userdata, schema->store_id);
+	for (size_t i = 0; schema && i < schema->n_former_store_ids; i++)
+		known_nodes_add_store(userdata, schema->former_store_ids[i]);
+	holdfast__v1__schema__free_unpacked(schema, NULL);
+	return false;
+}
+
+/* An older store counts no nodes. */
+static uint64_t all_nodes(const Holdfast__V1__NodeCount *count, uint64_t n_named)
+{
+	return (count->registered > n_named ? count->registered : n_named) + count->missing;
+}
+
+enum status new_epoch_look(const char *path, struct new_epoch *wanted, struct error *err)
+{
+	cleanup(close_storep) struct open_store store = {NULL, NULL};
+	Holdfast__V1__NodeCount count = HOLDFAST__V1__NODE_COUNT__INIT;
+	struct known_nodes known = wanted->known;
+	uint64_t epoch = 0;
+	uint64_t n_named = 0;
+	enum status st = open_store(path, &store, err);
+
+	if (st == STATUS_OK)
+		st = kv_range(store.kv, KEY_EPOCH, take_epoch, &epoch, err);
+	if (st == STATUS_OK)
+		st = kv_range(store.kv, KEY_SCHEMA, take_stores, &known, err);
+	if (st == STATUS_OK)
+		st = kv_range(store.kv, KEY_NODE_COUNT, take_count, &count, err);
+	if (st == STATUS_OK)
+		st = kv_range(store.kv, PREFIX_NODE, count_one, &n_named, err);
+	if (st != STATUS_OK)
+		return st;
+	wanted->known_epoch = epoch;
+	wanted->known_index = kv_revision(store.kv);
+	wanted->known = known;
+	if (all_nodes(&count, n_named) > known.n)
+		wanted->known.n = all_nodes(&count, n_named);
+	return STATUS_OK;
+}
+
+static enum status check_cluster(const struct new_epoch *wanted, const struct schema *schema,
+				 struct error *err)
+{
+	if (schema->cluster[0] == '\0' || str_eq(schema->cluster, wanted->cluster) || wanted->other_cluster)
+		return STATUS_OK;
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "the copy is of cluster '%s', this one is '%s'; if that is what you want, allow "
+			 "another cluster (--other-cluster)",
+			 schema->cluster, wanted->cluster);
+}
+
+/* Every record can be read, and points to what is there. */
+static enum status check_records(struct kv *kv, uint32_t *ret_nodes, struct error *err)
+{
+	struct state state;
+	enum status st;
+
+	state_init(&state);
+	st = load_state(kv, &state, err);
+	if (st == STATUS_OK)
+		st = freed_check(kv, err);
+	if (st == STATUS_OK)
+		*ret_nodes = (uint32_t)state.n_nodes;
+	state_release(&state);
+	return st;
+}
+
+/* --- the new epoch --- */
+
+struct marking {
+	struct kv_rewrite *rewrite;
+	const struct new_epoch *wanted;
+	bool is_lost;	 /* history, by the server's own store */
+	bool is_new;	 /* the store, made for this */
+	bool is_related; /* the store is one of wanted->known, at another time, or one that came after them */
+	uint64_t epoch;
+	uint64_t missing_nodes;
+	char store_id[UUID_SIZE];
+	enum status status;
+	struct error error;
+};
+
+uint64_t new_epoch_of_time(int64_t realtime_ms)
+{
+	return (uint64_t)(realtime_ms / MS_PER_MINUTE);
+}
+
+void new_epoch_raise(struct new_epoch *wanted, uint64_t epoch, uint64_t index)
+{
+	uint64_t at_least = wanted->known_epoch == EPOCH_UNKNOWN ? new_epoch_of_time(wanted->now_ms)
+								 : wanted->known_epoch;
+
+	if (epoch > at_least)
+		wanted->known_epoch = epoch;
+	if (index > wanted->known_index)
+		wanted->known_index = index;
+}
+
+uint64_t new_epoch_of_generation(uint64_t generation)
+{
+	return generation >> EPOCH_SHIFT;
+}
+
+static uint64_t next_epoch(const struct new_epoch *wanted, uint64_t copied)
+{
+	uint64_t last = copied;
+
+	if (wanted->known_epoch == EPOCH_UNKNOWN)
+		last = new_epoch_of_time(wanted->now_ms);
+	else if (wanted->known_epoch > last)
+		last = wanted->known_epoch;
+	return (last > copied ? last : copied) + 1;
+}
+
+static uint64_t raised(const struct marking *marking, uint64_t generation)
+{
+	return (marking->epoch << EPOCH_SHIFT) + (generation & UINT32_MAX);
+}
+
+static bool raise_volume(const struct kv_item *item, void *userdata)
+{
+	struct marking *marking = userdata;
+	Holdfast__V1__Volume *volume = holdfast__v1__volume__unpack(NULL, item->len, item->value);
+
+	if (!volume) { /* it was read a moment ago, so only memory can be short */
+		marking->status = error_set(&marking->error, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return false;
+	}
+	volume->generation = raised(marking, volume->generation);
+	marking->status = schema_put(marking->rewrite, item->key, &volume->base, &marking->error);
+	holdfast__v1__volume__free_unpacked(volume, NULL);
+	return marking->status == STATUS_OK;
+}
+
+static bool take_floor(const struct kv_item *item, void *userdata)
+{
+	Holdfast__V1__GenerationFloor *floor =
+		holdfast__v1__generation_floor__unpack(NULL, item->len, item->value);
+
+	*(uint64_t *)userdata = floor ? floor->generation : 0;
+	holdfast__v1__generation_floor__free_unpacked(floor, NULL);
+	return false;
+}
+
+static enum status raise_generations(struct marking *marking, struct error *err)
+{
+	Holdfast__V1__GenerationFloor floor = HOLDFAST__V1__GENERATION_FLOOR__INIT;
+	uint64_t old = 0;
+	enum status st = kv_rewrite_range(marking->rewrite, KEY_GENERATION_FLOOR, take_floor, &old, err);
+
+	floor.generation = raised(marking, old);
+	if (st == STATUS_OK)
+		st = schema_put(marking->rewrite, KEY_GENERATION_FLOOR, &floor.base, err);
+	if (st == STATUS_OK)
+		st = kv_rewrite_range(marking->rewrite, PREFIX_VOLUME, raise_volume, marking, err);
+	if (st == STATUS_OK && marking->status != STATUS_OK)
+		*err = marking->error;
+	return st == STATUS_OK ? marking->status : st;
+}
+
+/* One record as it is to be in the new epoch, written where it was; one that is not there is left out. */
+struct record_change {
+	struct marking *marking;
+	const ProtobufCMessageDescriptor *descriptor;
+	enum status (*change)(struct marking *marking, const char *key, ProtobufCMessage *message,
+			      struct error *err);
+};
+
+static bool on_record(const struct kv_item *item, void *userdata)
+{
+	struct record_change *change = userdata;
+	struct marking *marking = change->marking;
+	ProtobufCMessage *message =
+		protobuf_c_message_unpack(change->descriptor, NULL, item->len, item->value);
+
+	if (!message) {
+		marking->status = error_set(&marking->error, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return false;
+	}
+	marking->status = change->change(marking, item->key, message, &marking->error);
+	protobuf_c_message_free_unpacked(message, NULL);
+	return false;
+}
+
+static enum status
+change_record(struct marking *marking, const char *key, const ProtobufCMessageDescriptor *descriptor,
+	      enum status (*how)(struct marking *, const char *, ProtobufCMessage *, struct error *),
+	      struct error *err)
+{
+	struct record_change change = {marking, descriptor, how};
+	enum status st = kv_rewrite_range(marking->rewrite, key, on_record, &change, err);
+
+	if (st == STATUS_OK && marking->status != STATUS_OK)
+		*err = marking->error;
+	return st == STATUS_OK ? marking->status : st;
+}
+
+/* Whose it is; and the stores whose nodes it takes over are its own from here on. */
+static enum status name_store(struct marking *marking, const char *key, ProtobufCMessage *message,
+			      struct error *err)
+{
+	const struct new_epoch *wanted = marking->wanted;
+	const Holdfast__V1__Schema *found = (const Holdfast__V1__Schema *)(const void *)message;
+	Holdfast__V1__Schema schema = *found;
+	struct known_nodes former = {.n = 0};
+	char *ids[SCHEMA_FORMER_STORES_MAX];
+	size_t n = 0;
+
+	known_nodes_add_store(&former, wanted->former_store_id ? wanted->former_store_id : "");
+	for (size_t i = 0; i < wanted->known.n_stores; i++) {
+		known_nodes_add_store(&former, wanted->known.stores[i]);
+		marking->is_related |= str_eq(wanted->known.stores[i], found->store_id);
+	}
+	for (size_t i = 0; i < found->n_former_store_ids; i++)
+		known_nodes_add_store(&former, found->former_store_ids[i]);
+	for (size_t i = 0; i < former.n_stores && n < ARRAY_SIZE(ids); i++)
+		if (!str_eq(former.stores[i], found->store_id))
+			ids[n++] = former.stores[i];
+	str_copy_text(marking->store_id, sizeof(marking->store_id), found->store_id);
+	schema.cluster = (char *)(uintptr_t)wanted->cluster; /* only read */
+	schema.former_store_ids = ids;
+	schema.n_former_store_ids = n;
+	return schema_put(marking->rewrite, key, &schema.base, err);
+}
+
+/* Those of a store that this one comes from, it knows or misses already. */
+static enum status count_missing(struct marking *marking, struct error *err)
+{
+	const struct known_nodes *known = &marking->wanted->known;
+	Holdfast__V1__NodeCount count = HOLDFAST__V1__NODE_COUNT__INIT;
+	enum status st = kv_rewrite_range(marking->rewrite, KEY_NODE_COUNT, take_count, &count, err);
+	uint64_t n_named = 0;
+	uint64_t own = 0;
+	uint64_t more;
+
+	if (st == STATUS_OK)
+		st = kv_rewrite_range(marking->rewrite, PREFIX_NODE, count_one, &n_named, err);
+	if (marking->is_related)
+		own = all_nodes(&count, n_named);
+	more = marking->wanted->missing_nodes + (known->n > own ? known->n - own : 0);
+	marking->missing_nodes = count.missing = count.missing + more;
+	return st == STATUS_OK && more > 0 ? schema_put(marking->rewrite, KEY_NODE_COUNT, &count.base, err)
+					   : st;
+}
+
+static enum status put_off_proof(struct marking *marking, const char *key, ProtobufCMessage *message,
+				 struct error *err)
+{
+	if (marking->wanted->proves_nothing)
+		((Holdfast__V1__TicketKey *)(void *)message)->from_epoch = marking->epoch + 1;
+	return schema_put(marking->rewrite, key, message, err);
+}
+
+static enum status mark(struct kv_rewrite *rewrite, void *userdata, struct error *err)
+{
+	struct marking *marking = userdata;
+	const struct new_epoch *wanted = marking->wanted;
+	Holdfast__V1__Epoch epoch = HOLDFAST__V1__EPOCH__INIT;
+	uint64_t copied = 0;
+	enum status st = kv_rewrite_range(rewrite, KEY_EPOCH, take_epoch, &copied, err);
+
+	if (st != STATUS_OK)
+		return st;
+	marking->rewrite = rewrite;
+	if (copied >= EPOCH_MAX) /* the next one would begin at 0, as if nobody had to report */
+		return error_set(
+			err, STATUS_DATA_LOSS, 0,
+			"the store's epoch %" PRIu64
+			" is none; keep a copy and restore a backup (holdfast-server --restore FILE)",
+			copied);
+	marking->epoch = next_epoch(wanted, copied);
+	kv_rewrite_advance(rewrite, wanted->known_index);
+	epoch.number = marking->epoch;
+	epoch.restored_at_ms = wanted->now_ms;
+	epoch.restored_from = (char *)(uintptr_t)wanted->restored_from; /* only read */
+	epoch.lost_history = marking->is_lost;
+	epoch.new_store = marking->is_new;
+	epoch.by_unproven_mark = wanted->by_unproven_mark;
+	st = schema_put(rewrite, KEY_EPOCH, &epoch.base, err);
+	if (st == STATUS_OK)
+		st = change_record(marking, KEY_SCHEMA, &holdfast__v1__schema__descriptor, name_store, err);
+	if (st == STATUS_OK)
+		st = count_missing(marking, err);
+	if (st == STATUS_OK)
+		st = change_record(marking, KEY_TICKET_KEY, &holdfast__v1__ticket_key__descriptor,
+				   put_off_proof, err);
+	return st == STATUS_OK ? raise_generations(marking, err) : st;
+}
+
+static enum status change_copy(const struct new_epoch *wanted, struct new_epoch_result *ret,
+			       struct error *err)
+{
+	cleanup(close_storep) struct open_store store = {NULL, NULL};
+	struct marking marking = {.wanted = wanted, .status = STATUS_OK};
+	struct new_epoch_result result = {.epoch = 0};
+	struct schema schema = {.version = 0};
+	enum status st = open_store(wanted->path, &store, err);
+
+	if (st == STATUS_OK)
+		st = schema_read(store.kv, &schema, err);
+	if (st == STATUS_OK)
+		st = check_cluster(wanted, &schema, err);
+	marking.is_related = schema.store_id[0] == '\0'; /* an older one says nothing */
+	if (st == STATUS_OK)
+		result.index = kv_revision(store.kv);
+	marking.is_new = st == STATUS_OK && result.index == 0;
+	if (st == STATUS_OK)
+		st = schema_bring_up(store.kv, schema.cluster[0] != '\0' ? schema.cluster : wanted->cluster,
+				     err);
+	if (st == STATUS_OK)
+		st = check_records(store.kv, &result.nodes, err);
+	if (st == STATUS_OK)
+		st = kv_rewrite(store.kv, mark, &marking, err);
+	if (st != STATUS_OK)
+		return st;
+	result.epoch = marking.epoch;
+	result.missing_nodes = marking.missing_nodes;
+	memcpy(result.store_id, marking.store_id, sizeof(result.store_id));
+	*ret = result;
+	return STATUS_OK;
+}
+
+/* Closing folds the log into the file; only then the file alone is the store. */
+static enum status check_closed(const char *path, struct error *err)
+{
+	char wal[PATH_MAX];
+	char lock[PATH_MAX];
+	struct stat st;
+
+	if (str_format(wal, sizeof(wal), "%s-wal", path) < 0 ||
+	    str_format(lock, sizeof(lock), "%s-lock", path) < 0)
+		return error_set(err, STATUS_INTERNAL, 0, "%s: the path is too long", path);
+	(void)unlink(lock); /* nobody else has a name for the copy */
+	if (stat(wal, &st) < 0 && errno == ENOENT)
+		return STATUS_OK;
+	return error_set(err, STATUS_INTERNAL, 0, "%s could not be written to its end; is the disk full?",
+			 path);
+}
+
+enum status new_epoch_begin(const struct new_epoch *wanted, struct new_epoch_result *ret, struct error *err)
+{
+	struct new_epoch_result result;
+	enum status st = change_copy(wanted, &result, err);
+
+	if (st == STATUS_OK)
+		st = check_closed(wanted->path, err);
+	if (st == STATUS_OK)
+		*ret = result;
+	return st;
+}
+
+/* --- in the server's own store --- */
+
+enum status new_epoch_begin_here(struct kv *kv, const struct new_epoch *wanted, struct new_epoch_result *ret,
+				 struct error *err)
+{
+	struct marking marking = {.wanted = wanted, .is_lost = true, .status = STATUS_OK};
+	uint64_t index = kv_revision(kv);
+	enum status st = kv_rewrite(kv, mark, &marking, err);
+
+	if (st != STATUS_OK)
+		return st;
+	log_ctx(LOG_CRIT, &(struct log_ctx){.op = "epoch", .event = LOG_EVENT_HISTORY_LOST},
+		"the store has lost history (it is at index %" PRIu64 "): %s. Epoch %" PRIu64
+		" begins, and no volume is granted before the nodes that may hold it have reported; see "
+		"holdfast operator status",
+		index, wanted->restored_from, marking.epoch);
+	if (ret)
+		*ret = (struct new_epoch_result){
+			.epoch = marking.epoch, .index = index, .missing_nodes = marking.missing_nodes};
+	return STATUS_OK;
+}
+
+static enum status decision_path(const char *data_dir, char ret[static PATH_MAX], struct error *err)
+{
+	if (str_format(ret, PATH_MAX, "%s/epoch.pending", data_dir) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
+	return STATUS_OK;
+}
+
+enum status new_epoch_decide(const char *data_dir, const struct new_epoch *wanted, struct error *err)
+{
+	Holdfast__V1__EpochDecision decision = HOLDFAST__V1__EPOCH_DECISION__INIT;
+	uint8_t bytes[DECISION_MAX];
+	char path[PATH_MAX];
+	enum status st = decision_path(data_dir, path, err);
+	int r;
+
+	if (st != STATUS_OK)
+		return st;
+	decision.known_epoch = wanted->known_epoch;
+	decision.known_index = wanted->known_index;
+	decision.decided_at_ms = wanted->now_ms;
+	decision.reason = (char *)(uintptr_t)wanted->restored_from; /* only read */
+	if (wanted->former_store_id)
+		decision.former_store_id = (char *)(uintptr_t)wanted->former_store_id; /* likewise */
+	decision.missing_nodes = wanted->missing_nodes;
+	decision.by_unproven_mark = wanted->by_unproven_mark;
+	decision.proves_nothing = wanted->proves_nothing;
+	if (holdfast__v1__epoch_decision__get_packed_size(&decision) > sizeof(bytes))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the reason of a new epoch is too long");
+	r = file_write_atomic(path, 0600, (const char *)bytes,
+			      holdfast__v1__epoch_decision__pack(&decision, bytes));
+	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", path) : STATUS_OK;
+}
+
+/* A decision whose epoch has begun stays behind when the server is killed just then. */
+static enum status begin_decision(struct kv *kv, const char *cluster,
+				  const Holdfast__V1__EpochDecision *decision, struct error *err)
+{
+	const struct new_epoch wanted = {
+		.cluster = cluster,
+		.known_epoch = decision->known_epoch,
+		.known_index = decision->known_index,
+		.now_ms = decision->decided_at_ms,
+		.restored_from = decision->reason,
+		.former_store_id = decision->former_store_id,
+		.missing_nodes = decision->missing_nodes,
+		.by_unproven_mark = decision->by_unproven_mark,
+		.proves_nothing = decision->proves_nothing,
+	};
+	uint64_t epoch = 0;
+	enum status st = kv_range(kv, KEY_EPOCH, take_epoch, &epoch, err);
+
+	if (st != STATUS_OK || epoch > decision->known_epoch)
+		return st;
+	return new_epoch_begin_here(kv, &wanted, NULL, err);
+}
+
+/* @ret NULL: nothing is decided. Owned by the caller. */
+static enum status read_decision(const char *data_dir, Holdfast__V1__EpochDecision **ret, struct error *err)
+{
+	cleanup_free char *bytes = NULL;
+	char path[PATH_MAX];
+	size_t n = 0;
+	enum status st = decision_path(data_dir, path, err);
+	int r;
+
+	*ret = NULL;
+	if (st != STATUS_OK)
+		return st;
+	r = file_read(path, DECISION_MAX, &bytes, &n);
+	if (r == -ENOENT)
+		return STATUS_OK;
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "read %s", path);
+	*ret = holdfast__v1__epoch_decision__unpack(NULL, n, (const uint8_t *)bytes);
+	if (*ret)
+		return STATUS_OK;
+	return error_set(err, STATUS_DATA_LOSS, 0,
+			 "%s says that the store has lost history, and cannot be read: restore a "
+			 "backup (holdfast-server --restore FILE), which takes its place",
+			 path);
+}
+
+enum status new_epoch_forget_decision(const char *data_dir, struct error *err)
+{
+	char path[PATH_MAX];
+	enum status st = decision_path(data_dir, path, err);
+
+	if (st == STATUS_OK && unlink(path) < 0 && errno != ENOENT)
+		return error_set(err, status_from_errno(errno), errno, "remove %s", path);
+	return st;
+}
+
+enum status new_epoch_begin_decided(struct kv *kv, const char *data_dir, const char *cluster,
+				    struct error *err)
+{
+	Holdfast__V1__EpochDecision *decision;
+	enum status st = read_decision(data_dir, &decision, err);
+
+	if (st != STATUS_OK || !decision)
+		return st;
+	st = begin_decision(kv, cluster, decision, err);
+	holdfast__v1__epoch_decision__free_unpacked(decision, NULL);
+	return st == STATUS_OK ? new_epoch_forget_decision(data_dir, err) : st;
+}
+
+void new_epoch_look_at_decision(const char *data_dir, struct new_epoch *wanted)
+{
+	Holdfast__V1__EpochDecision *decision;
+
+	if (read_decision(data_dir, &decision, NULL) != STATUS_OK || !decision)
+		return;
+	if (wanted->known_epoch == EPOCH_UNKNOWN || wanted->known_epoch <= decision->known_epoch) {
+		new_epoch_raise(wanted, decision->known_epoch, decision->known_index);
+		wanted->known.n += decision->missing_nodes;
+		known_nodes_add_store(&wanted->known, decision->former_store_id);
+	} /* else it has begun */
+	holdfast__v1__epoch_decision__free_unpacked(decision, NULL);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Beginning a new epoch: in a copy of a store, which is checked to the last record and is then one that a
+ * server can start from; or in the server's own store, at its start, when that has lost history.
+ *
+ * What was granted after the copy was made is not in it. So that no ticket of then is as good as one of
+ * later, each epoch has generations of its own: (epoch << 32) + what the volume's record had.
+ * 2^32 grants of one volume in one epoch would take a century at a grant a second, so nothing granted since
+ * the copy reaches the new ones, whatever it was. */
+
+#include "base/error.h"
+#include "base/uuid.h"
+#include "state/schema.h"
+#include "store/kv.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { KNOWN_STORES_MAX = SCHEMA_FORMER_STORES_MAX + KV_MARKS_MAX + 2 };
+
+/* What was known of nodes where a store comes in the place of another: those that it does not know may hold
+ * volumes, too. All 0: nothing was known. */
+struct known_nodes {
+	uint64_t n; /* registered ever, and missing */
+	size_t n_stores;
+	char stores[KNOWN_STORES_MAX][UUID_SIZE]; /* ids by which they know the cluster */
+};
+
+/** Take @store_id into @known, unless it is there or "". */
+void known_nodes_add_store(struct known_nodes *known, const char *store_id);
+
+struct new_epoch {
+	const char *path;     /* of the copy, which nobody else uses */
+	const char *cluster;  /* that it is to be of */
+	bool other_cluster;   /* it may have been another's */
+	uint64_t known_epoch; /* highest that is known anywhere; EPOCH_UNKNOWN: the last store cannot be read
+			       */
+	uint64_t known_index; /* likewise; indexes go on above it */
+	int64_t now_ms;
+	const char *restored_from; /* for people; or why the server's own store begins one */
+	struct known_nodes known;  /* beside the store that is marked */
+	/* of the server's own store, see history.h; all 0 and NULL: nothing of that */
+	const char *former_store_id; /* by which nodes know the cluster */
+	uint64_t missing_nodes;	     /* more than those that are missing already */
+	bool by_unproven_mark;
+	bool proves_nothing; /* tickets, so far */
+};
+
+#define EPOCH_UNKNOWN UINT64_MAX
+#define EPOCH_MAX (UINT64_C(1) << 31) /* shifted it is still a generation */
+
+/** Begin above @epoch and @index, too. */
+void new_epoch_raise(struct new_epoch *wanted, uint64_t epoch, uint64_t index);
+
+/** Above every epoch that was counted in steps of one, and above itself later. */
+uint64_t new_epoch_of_time(int64_t realtime_ms);
+/** In which it was granted first. */
+uint64_t new_epoch_of_generation(uint64_t generation);
+
+struct new_epoch_result {
+	uint64_t epoch;
+	uint64_t index;		/* of the copy */
+	uint32_t nodes;		/* that it knows by name */
+	uint64_t missing_nodes; /* that it does not */
+	char store_id[UUID_SIZE];
+};
+
+/** Blocks; for a thread of its own. On failure the copy is worth nothing any more.
+ * STATUS_DATA_LOSS when it is damaged, STATUS_FAILED_PRECONDITION when it is of a newer version or of another
+ * cluster. */
+enum status new_epoch_begin(const struct new_epoch *wanted, struct new_epoch_result *ret, struct error *err);
+
+/** Begin one in the server's own store, at start, before its state is loaded: it is not what was acknowledged
+ * (@wanted->restored_from says how that shows; path and other_cluster are not looked at). Nothing is granted
+ * then before every node has reported. Blocks, and logs it as an error. @ret may be NULL. */
+enum status new_epoch_begin_here(struct kv *kv, const struct new_epoch *wanted, struct new_epoch_result *ret,
+				 struct error *err);
+
+/** Decide durably that the next start begins one; from then on nothing may be granted or acknowledged.
+ * Blocks for one write of a small file. */
+enum status new_epoch_decide(const char *data_dir, const struct new_epoch *wanted, struct error *err);
+
+/** At start, as new_epoch_begin_here(): begin the one that was decided, if one was. */
+enum status new_epoch_begin_decided(struct kv *kv, const char *data_dir, const char *cluster,
+				    struct error *err);
+
+/** Take into @wanted what the store at @path knows, which nobody uses: its epoch, its index, its nodes. On
+ * failure @wanted is as it was. */
+enum status new_epoch_look(const char *path, struct new_epoch *wanted, struct error *err);
+
+/** Take into @wanted what was decided (new_epoch_decide()) and has not begun. What cannot be read says
+ * nothing. */
+void new_epoch_look_at_decision(const char *data_dir, struct new_epoch *wanted);
+
+/** The decision is contained in the epoch of the store that was put in place. */
+enum status new_epoch_forget_decision(const char *data_dir, struct error *err);

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "recovery/proof.h"
+
+#include "server.h"
+
+#include "base/cleanup.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "state/keys.h"
+#include "state/schema.h"
+#include "store/kv.h"
+
+#include <holdfast/v1/types.pb-c.h>
+#include <inttypes.h>
+#include <string.h>
+
+/* --- whose tickets prove anything --- */
+
+struct noted {
+	uint8_t key[TICKET_KEY_SIZE];
+	bool is_key; /* there is one, and its tickets are of today's form: those of another prove nothing here
+		      */
+	uint64_t from_epoch;
+	bool is_there; /* a record, whatever it says */
+	bool replaced;
+};
+
+static void note_of(const Holdfast__V1__TicketKey *record, struct noted *ret)
+{
+	*ret = (struct noted){.is_there = record,
+			      .replaced = record && record->replaced,
+			      .is_key = record && record->public_key.len == TICKET_KEY_SIZE &&
+					record->version == TICKET_VERSION};
+	if (!ret->is_key)
+		return;
+	memcpy(ret->key, record->public_key.data, sizeof(ret->key));
+	ret->from_epoch = record->from_epoch;
+}
+
+static bool is_key_of(const struct noted *noted, const struct ticket_issuer *issuer)
+{
+	uint8_t key[TICKET_KEY_SIZE];
+
+	ticket_issuer_public_key(issuer, key);
+	return noted->is_key && memcmp(noted->key, key, sizeof(key)) == 0;
+}
+
+static bool take_note(const struct kv_item *item, void *userdata)
+{
+	Holdfast__V1__TicketKey *record = holdfast__v1__ticket_key__unpack(NULL, item->len, item->value);
+
+	note_of(record, userdata);
+	holdfast__v1__ticket_key__free_unpacked(record, NULL);
+	return false;
+}
+
+static bool take_epoch(const struct kv_item *item, void *userdata)
+{
+	Holdfast__V1__Epoch *epoch = holdfast__v1__epoch__unpack(NULL, item->len, item->value);
+
+	*(uint64_t *)userdata = epoch ? epoch->number : 0;
+	holdfast__v1__epoch__free_unpacked(epoch, NULL);
+	return false;
+}
+
+struct writing {
+	const struct ticket_issuer *issuer;
+	uint64_t from_epoch;
+	bool replaced;
+};
+
+static enum status write_note(struct kv_rewrite *rewrite, void *userdata, struct error *err)
+{
+	const struct writing *writing = userdata;
+	Holdfast__V1__TicketKey record = HOLDFAST__V1__TICKET_KEY__INIT;
+	uint8_t key[TICKET_KEY_SIZE];
+
+	ticket_issuer_public_key(writing->issuer, key);
+	record.public_key = (ProtobufCBinaryData){.len = sizeof(key), .data = key};
+	record.from_epoch = writing->from_epoch;
+	record.version = TICKET_VERSION;
+	record.replaced = writing->replaced;
+	return schema_put(rewrite, KEY_TICKET_KEY, &record.base, err);
+}
+
+enum status proof_note_key(struct kv *kv, const struct ticket_issuer *issuer, struct error *err)
+{
+	struct writing writing = {.issuer = issuer};
+	struct noted noted = {.is_key = false};
+	uint64_t epoch = 0;
+	enum status st = kv_range(kv, KEY_TICKET_KEY, take_note, &noted, err);
+
+	if (st == STATUS_OK)
+		st = kv_range(kv, KEY_EPOCH, take_epoch, &epoch, err);
+	if (st != STATUS_OK || is_key_of(&noted, issuer))
+		return st;
+	/* nodes may still have tickets of the other key or form to show in this epoch */
+	writing.from_epoch = epoch + 1;
+	writing.replaced = noted.is_there;
+	return kv_rewrite(kv, write_note, &writing, err);
+}
+
+/* Has every ticket that was ever granted beside the restored store been signed with today's key, in today's
+ * form?
+ */
+static bool is_demanded(struct server *server)
+{
+	struct noted noted;
+
+	note_of(state_record(&server->state, KEY_TICKET_KEY), &noted);
+	return is_key_of(&noted, server->issuer) && noted.from_epoch <= state_epoch(&server->state);
+}
+
+bool proof_key_has_changed(struct server *server)
+{
+	struct noted noted;
+
+	note_of(state_record(&server->state, KEY_TICKET_KEY), &noted);
+	return noted.replaced && noted.from_epoch > state_epoch(&server->state);
+}
+
+/* --- a claim --- */
+
+static bool is_text(const char *field, size_t size)
+{
+	return memchr(field, '\0', size) != NULL;
+}
+
+/* Expired ones prove as well: what was granted is held until the node says otherwise. */
+static bool is_about(const struct ticket *ticket, const struct claim *claim)
+{
+	char wire_volume[WIRE_VOLUME_SIZE];
+	uint8_t boot_id[TICKET_UUID_SIZE];
+	uint8_t alloc[TICKET_UUID_SIZE];
+
+	volume_wire_name(claim->namespace, claim->volume_id, wire_volume);
+	return is_text(ticket->node, sizeof(ticket->node)) &&
+	       is_text(ticket->volume, sizeof(ticket->volume)) && str_eq(ticket->node, claim->node_id) &&
+	       id_uuid_bytes(claim->boot_id, boot_id) && id_uuid_bytes(claim->allocation_id, alloc) &&
+	       memcmp(ticket->boot_id, boot_id, sizeof(boot_id)) == 0 &&
+	       memcmp(ticket->alloc, alloc, sizeof(alloc)) == 0 && str_eq(ticket->volume, wire_volume) &&
+	       ticket->generation >= claim->generation;
+}
+
+static bool is_proven(const struct server *server, const ProtobufCBinaryData *bytes, struct claim *claim)
+{
+	struct ticket ticket;
+
+	if (bytes->len != sizeof(ticket))
+		return false;
+	memcpy(&ticket, bytes->data, sizeof(ticket));
+	if (!ticket_is_ours(server->issuer, &ticket) || !is_about(&ticket, claim))
+		return false;
+	claim->mode = ticket.read_only == 1 ? CLAIM_READ : CLAIM_WRITE;
+	return true;
+}
+
+bool proof_by_ticket(const struct server *server, const struct claim *claim,
+		     const ProtobufCBinaryData *ticket)
+{
+	struct claim copy = *claim;
+
+	return is_proven(server, ticket, &copy);
+}
+
+/* What the node told itself does not count: it would be proof of whatever it likes. */
+static bool is_asked_for(struct server *server, const struct claim *claim)
+{
+	const struct alloc_entry *entry = state_alloc(&server->state, claim->allocation_id);
+	const struct alloc *alloc = entry ? &entry->alloc : NULL;
+
+	if (!alloc || alloc->adopted || !str_eq(alloc->node_id, claim->node_id) ||
+	    !str_eq(alloc->namespace, claim->namespace))
+		return false;
+	for (uint32_t i = 0; i < alloc->n_volumes; i++)
+		if (str_eq(alloc->volumes[i].source, claim->volume_id) &&
+		    volume_request_mode(&alloc->volumes[i]) == claim->mode)
+			return true;
+	return false;
+}
+
+enum status proof_check(struct server *server, struct claim *claim, const ProtobufCBinaryData *ticket,
+			struct error *err)
+{
+	if (is_proven(server, ticket, claim) || is_asked_for(server, claim) || !is_demanded(server))
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_PERMISSION_DENIED, 0,
+		"node %s says it holds volume %s/%s by claim %s, and shows %s: not adopted, others may "
+		"have the volume. If it was granted, stop the allocation on the node: holdfast alloc "
+		"stop %s",
+		claim->node_id, claim->namespace, claim->volume_id, claim->id,
+		ticket->len == 0 ? "no ticket" : "a ticket that was not made for that", claim->allocation_id);
+}

@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "state/change.h"
+
+#include "server.h"
+
+#include "access/audit.h"
+#include "api/events.h"
+#include "api/watch.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "claim/freed.h"
+#include "claim/release.h"
+#include "node/drain.h"
+#include "rpc/pack.h"
+#include "state/keys.h"
+#include "state/records.h"
+#include "state/state.h"
+#include "state/text.h"
+#include "volume/work.h"
+
+#include <holdfast/v1/types.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void free_value(enum object_kind kind, void *value)
+{
+	const struct object_type *type = object_type(kind);
+
+	if (value && type->release)
+		type->release(value);
+	free(value);
+}
+
+static void free_object(struct change_object *object)
+{
+	free_value(object->kind, object->value);
+	free(object->packed);
+	free(object->text);
+	free(object->key);
+}
+
+static void free_objects(struct change_object *objects, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free_object(&objects[i]);
+	free(objects);
+}
+
+void change_release(struct change *change)
+{
+	free_objects(change->objects, change->n);
+	change->objects = NULL;
+	change->n = change->size = 0;
+	for (size_t i = 0; i < change->n_audit; i++)
+		free(change->audit[i]);
+	free(change->audit);
+	change->audit = NULL;
+	change->n_audit = 0;
+}
+
+static void *copy_value(enum object_kind kind, const void *value)
+{
+	const struct object_type *type = object_type(kind);
+	void *copy = malloc(type->size);
+
+	if (!copy)
+		return NULL;
+	memcpy(copy, value, type->size);
+	if (!type->own || type->own(copy, value))
+		return copy;
+	free_value(kind, copy);
+	return NULL;
+}
+
+enum {
+	SLOTS = CHANGE_OBJECTS_MAX + CHANGE_AUDIT_MAX + 1, /* the last ones are for the audit */
+	OBJECTS_FIRST = 8,
+};
+
+static bool make_room(struct change *change)
+{
+	size_t size = change->size ? 2 * change->size : OBJECTS_FIRST;
+	struct change_object *objects;
+
+	if (change->n < change->size)
+		return true;
+	objects = reallocarray(change->objects, size, sizeof(*objects));
+	if (!objects)
+		return false;
+	change->objects = objects;
+	change->size = size;
+	return true;
+}
+
+/* The object with this key that is already staged, or a new one: a key stands in a transaction once. */
+static struct change_object *object_for(struct change *change, const char *key)
+{
+	size_t max = change->is_sealing ? SLOTS : CHANGE_OBJECTS_MAX;
+	struct change_object *object;
+	char *copy;
+
+	for (size_t i = 0; i < change->n; i++)
+		if (str_eq(change->objects[i].key, key))
+			return &change->objects[i];
+	if (change->n >= max || !make_room(change))
+		return NULL;
+	copy = strdup(key);
+	if (!copy)
+		return NULL;
+	object = &change->objects[change->n++];
+	*object = (struct change_object){.key = copy};
+	return object;
+}
+
+static void stage(struct change *change, enum object_kind kind, const void *value, bool is_deletion)
+{
+	char key[OBJECT_KEY_SIZE];
+	struct change_object *object;
+	void *copy;
+
+	if (change->status != STATUS_OK)
+		return;
+	object_type(kind)->key(value, key);
+	copy = copy_value(kind, value);
+	object = copy ? object_for(change, key) : NULL;
+	if (!object) {
+		free_value(kind, copy);
+		change->status = error_set(&change->error, STATUS_RESOURCE_EXHAUSTED, 0,
+					   "out of memory, or more than %d objects would change at once",
+					   CHANGE_OBJECTS_MAX);
+		return;
+	}
+	free_value(object->kind, object->value);
+	free(object->packed);
+	free(object->text);
+	object->packed = object->text = NULL;
+	object->kind = kind;
+	object->value = copy;
+	object->is_deletion = is_deletion;
+}
+
+void change_put(struct change *change, enum object_kind kind, const void *value)
+{
+	stage(change, kind, value, false);
+}
+
+void change_delete(struct change *change, enum object_kind kind, const void *value)
+{
+	stage(change, kind, value, true);
+}
+
+void change_put_volume(struct change *change, const struct volume *volume)
+{
+	change_put(change, OBJECT_VOLUME, volume);
+}
+
+void change_delete_volume(struct change *change, const struct volume *volume)
+{
+	change_delete(change, OBJECT_VOLUME, volume);
+}
+
+void change_put_claim(struct change *change, const struct claim *claim)
+{
+	change_put(change, OBJECT_CLAIM, claim);
+	if (!claim_is_live(claim))
+		freed_stage(change, claim);
+}
+
+void change_delete_claim(struct change *change, const struct claim *claim)
+{
+	change_delete(change, OBJECT_CLAIM, claim);
+}
+
+void change_put_alloc(struct change *change, const struct alloc *alloc)
+{
+	change_put(change, OBJECT_ALLOC, alloc);
+}
+
+void change_put_node(struct change *change, const struct node *node)
+{
+	change_put(change, OBJECT_NODE, node);
+}
+
+/* What is staged is a copy: nothing is written through these. */
+static struct record borrowed_record(const char *key, const ProtobufCMessage *message)
+{
+	return (struct record){.key = (char *)(uintptr_t)key,
+			       .message = (ProtobufCMessage *)(uintptr_t)message};
+}
+
+void change_put_record(struct change *change, const char *key, const ProtobufCMessage *message)
+{
+	struct record record = borrowed_record(key, message);
+
+	change_put(change, OBJECT_RECORD, &record);
+}
+
+void change_put_packed(struct change *change, const char *key, void *bytes, size_t len, char *text)
+{
+	const struct record record = borrowed_record(key, NULL);
+	struct change_object *object = NULL;
+
+	stage(change, OBJECT_RECORD, &record, false);
+	if (change->status == STATUS_OK)
+		object = object_for(change, key);
+	if (!object) {
+		free(bytes);
+		free(text);
+		return;
+	}
+	object->packed = bytes; /* stage() has left none */
+	object->packed_len = len;
+	object->text = text;
+}
+
+void change_delete_record(struct change *change, const char *key)
+{
+	struct record record = borrowed_record(key, NULL);
+
+	change_delete(change, OBJECT_RECORD, &record);
+}
+
+void change_take_audit(struct change *change, struct Holdfast__V1__AuditRecord *record)
+{
+	if (!change->audit)
+		change->audit = calloc(CHANGE_AUDIT_MAX, sizeof(struct Holdfast__V1__AuditRecord *));
+	if (record && change->audit && change->n_audit < CHANGE_AUDIT_MAX) {
+		change->audit[change->n_audit++] = record;
+		return;
+	}
+	free(record);
+	if (change->status == STATUS_OK)
+		change->status = error_set(&change->error, STATUS_RESOURCE_EXHAUSTED, 0,
+					   "out of memory, or more than %d things would be recorded at once",
+					   CHANGE_AUDIT_MAX);
+}
+
+void change_put_floor(struct change *change, uint64_t generation_floor)
+{
+	Holdfast__V1__GenerationFloor floor = HOLDFAST__V1__GENERATION_FLOOR__INIT;
+
+	floor.generation = generation_floor;
+	change_put_record(change, KEY_GENERATION_FLOOR, &floor.base);
+}
+
+/* Is the key of it deleted, though memory and those who listen are given the value? */
+static bool is_stored_elsewhere(const struct change_object *object)
+{
+	return object->kind == OBJECT_CLAIM && !claim_is_live(object->value);
+}
+
+/* The op's value and text are owned by the caller. */
+static enum status pack_object(struct change_object *object, struct kv_op *ret, struct error *err)
+{
+	ProtobufCMessage *message;
+	uint8_t *bytes = NULL;
+
+	*ret = (struct kv_op){.key = object->key};
+	if (object->is_deletion)
+		return STATUS_OK;
+	if (object->packed && !is_stored_elsewhere(object)) {
+		ret->value = TAKE_PTR(object->packed);
+		ret->len = object->packed_len;
+		ret->text = TAKE_PTR(object->text);
+		return STATUS_OK;
+	}
+	message = object_type(object->kind)->to_message(object->value);
+	if (message)
+		bytes = pack_message(message, 0, &ret->len);
+	if (bytes && !is_stored_elsewhere(object))
+		ret->text = text_of(object->key, message);
+	if (message)
+		object_type(object->kind)->drop_message(message);
+	if (is_stored_elsewhere(object)) {
+		free(object->packed);
+		object->packed = bytes;
+		object->packed_len = ret->len;
+		ret->len = 0;
+	} else {
+		ret->value = bytes;
+	}
+	return bytes ? STATUS_OK : error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+}
+
+static enum status apply_object(struct state *state, const struct change_object *object, struct error *err)
+{
+	const struct object_type *type = object_type(object->kind);
+
+	if (!object->is_deletion)
+		return type->put(state, object->value, err);
+	type->forget(state, object->value);
+	return STATUS_OK;
+}
+
+_Static_assert((int)SLOTS <= (int)KV_TXN_OPS_MAX, "a whole change is one transaction");
+
+/* Give the change's audit records their places in the chain, which nobody else can take before they are
+ * submitted. */
+static enum status seal(struct server *server, struct change *change, struct error *err)
+{
+	if (change->n_audit == 0)
+		return STATUS_OK;
+	change->is_sealing = true;
+	audit_seal(server, change);
+	change->is_sealing = false;
+	if (change->status != STATUS_OK && err)
+		*err = change->error;
+	return change->status;
+}
+
+/* As it was before seal(): the places are free again. */
+static void unseal(struct change *change, size_t n)
+{
+	for (size_t i = n; i < change->n; i++)
+		free_object(&change->objects[i]);
+	change->n = n;
+}
+
+/* A change on its way to the disk. */
+struct commit {
+	struct server *server;
+	struct change_object *objects; /* owned */
+	size_t n;
+	change_done_fn *done;
+	void *userdata;
+};
+
+static void commit_free(struct commit *commit)
+{
+	free_objects(commit->objects, commit->n);
+	free(commit);
+}
+DEFINE_CLEANUP(struct commit, commit_free)
+
+/* The object is durable as of @revision: later changes of it that are still under way will raise the index
+ * again. */
+static void note_revision(struct state *state, const struct change_object *object, uint64_t revision)
+{
+	const struct object_type *type = object_type(object->kind);
+	char *found = object->is_deletion ? NULL : type->find(state, object->value);
+	uint64_t *create;
+	uint64_t *modify;
+
+	if (!found)
+		return;
+	create = (uint64_t *)(void *)(found + type->create_index);
+	modify = (uint64_t *)(void *)(found + type->modify_index);
+	if (*create == 0)
+		*create = revision;
+	*modify = revision;
+}
+
+static void tell(struct server *server, struct change_object *object, uint64_t revision)
+{
+	watch_changed(server, object->kind, object->value, revision);
+	events_publish(server->events, object->kind, object->value, TAKE_PTR(object->packed),
+		       object->packed_len, revision);
+}
+
+static void on_durable(uint64_t revision, const struct error *err, void *userdata)
+{
+	cleanup(commit_freep) struct commit *commit = userdata;
+
+	if (err) {
+		server_fail(commit->server, err);
+		return;
+	}
+	for (size_t i = 0; i < commit->n; i++)
+		note_revision(&commit->server->state, &commit->objects[i], revision);
+	for (size_t i = 0; i < commit->n; i++)
+		tell(commit->server, &commit->objects[i], revision);
+	for (size_t i = 0; i < commit->n; i++)
+		drain_noticed(commit->server, commit->objects[i].kind, commit->objects[i].value);
+	release_note_durable(commit->server, commit->objects, commit->n);
+	volume_work_note_durable(commit->server, commit->objects, commit->n);
+	if (commit->done)
+		commit->done(commit->server, commit->userdata);
+	freed_note_durable(commit->server, commit->objects, commit->n);
+}
+
+static void free_op(struct kv_op *op)
+{
+	free((void *)(uintptr_t)op->value);
+	free((void *)(uintptr_t)op->text);
+}
+
+/* The store has copied the value: what was packed for it stays with the object. */
+static void keep_packed(struct change_object *object, struct kv_op *op)
+{
+	if (!op->value)
+		return;
+	object->packed = (void *)(uintptr_t)op->value;
+	object->packed_len = op->len;
+	op->value = NULL;
+}
+
+/* A change with much to say says less to people rather than being refused. */
+static void bound_texts(struct kv_op *ops, size_t n)
+{
+	size_t left = KV_TEXT_MAX;
+
+	for (size_t i = 0; i < n; i++) {
+		size_t len = ops[i].text ? strlen(ops[i].text) + 1 : 0;
+
+		if (len > left) {
+			free((void *)(uintptr_t)ops[i].text);
+			ops[i].text = NULL;
+			len = 0;
+		}
+		left -= len;
+	}
+}
+
+static enum status submit(struct server *server, const struct change *change, struct commit *commit,
+			  struct error *err)
+{
+	struct kv_op ops[SLOTS];
+	enum status st = STATUS_OK;
+	size_t n = 0;
+
+	for (; n < change->n && st == STATUS_OK; n++)
+		st = pack_object(&change->objects[n], &ops[n], err);
+	bound_texts(ops, n);
+	if (st == STATUS_OK && n > 0)
+		st = kv_submit(server->kv, &(struct kv_txn){.ops = ops, .n_ops = n}, on_durable, commit, err);
+	else if (st == STATUS_OK)
+		st = kv_barrier(server->kv, on_durable, commit, err);
+	for (size_t i = 0; i < n; i++) {
+		if (st == STATUS_OK)
+			keep_packed(&change->objects[i], &ops[i]);
+		free_op(&ops[i]);
+	}
+	return st;
+}
+
+enum status change_check(const struct server *server, struct error *err)
+{
+	if (!server->is_superseded)
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_UNAVAILABLE, 0,
+		"another store takes the place of this one: nothing is taken or acknowledged until the "
+		"server has started again, in a second or two; ask again then");
+}
+
+enum status change_commit(struct server *server, struct change *change, change_done_fn *done, void *userdata,
+			  struct error *err)
+{
+	size_t n_staged = change->n;
+	struct commit *commit;
+	struct error apply_error;
+	enum status st;
+
+	if (change->status != STATUS_OK) {
+		if (err)
+			*err = change->error;
+		return change->status;
+	}
+	st = change_check(server, err);
+	if (st == STATUS_OK)
+		st = disk_check(server, change, err);
+	if (st != STATUS_OK)
+		return st;
+	commit = calloc(1, sizeof(*commit));
+	if (!commit)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	*commit = (struct commit){.server = server, .done = done, .userdata = userdata};
+	st = seal(server, change, err);
+	if (st == STATUS_OK)
+		st = submit(server, change, commit, err);
+	if (st != STATUS_OK) {
+		unseal(change, n_staged);
+		free(commit);
+		return st;
+	}
+	commit->objects = change->objects; /* done functions never run inside kv_submit() */
+	commit->n = change->n;
+	change->objects = NULL;
+	change->n = change->size = 0;
+	change_release(change);
+	for (size_t i = 0; i < commit->n; i++) {
+		st = apply_object(&server->state, &commit->objects[i], &apply_error);
+		if (st != STATUS_OK) /* memory must never be behind what was submitted */
+			server_fail(server, &apply_error);
+	}
+	freed_note_submitted(server, commit->objects, commit->n);
+	return STATUS_OK;
+}
+
+enum status change_commit_taking(struct server *server, struct change *change, change_done_fn *done,
+				 void *userdata, struct error *err)
+{
+	cleanup_free void *taken = userdata;
+	enum status st;
+
+	if (!taken)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	st = change_commit(server, change, done, taken, err);
+	if (st == STATUS_OK)
+		(void)TAKE_PTR(taken);
+	return st;
+}

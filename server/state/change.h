@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* The one way by which state changes: a set of objects that become durable together.
+ *
+ * change_put_*() stages copies; change_commit() submits them to the store as one transaction and, once that
+ * was accepted, applies them to memory, so that the next request sees them; the done function runs when they
+ * are durable, and only then may anybody outside be told. A change that fails half-way has changed nothing.
+ * Once another store is to take the place of this one (server.is_superseded) every change is refused, and so
+ * is the empty one by which an answer waits for those before it.
+ * When the store cannot commit, memory is ahead of the disk: the server ends (server_fail) and starts again
+ * from the store. */
+
+#include "base/error.h"
+#include "model/alloc.h"
+#include "model/claim.h"
+#include "model/node.h"
+#include "model/volume.h"
+#include "state/objects.h"
+#include "store/kv.h"
+
+#include <stdbool.h>
+
+struct server;
+struct rpc_call;
+struct Holdfast__V1__AuditRecord;
+
+enum {
+	CHANGE_OBJECTS_MAX = 96, /* a node's whole fingerprint, or an allocation with its volumes' claims and
+				    their history, fits; below KV_TXN_OPS_MAX */
+	CHANGE_AUDIT_MAX = 31,	 /* records of it; with their head they fill KV_TXN_OPS_MAX */
+};
+
+struct change_object {
+	enum object_kind kind;
+	bool is_deletion;
+	char *key;    /* owned */
+	void *value;  /* owned copy; of deletions what makes up the key */
+	void *packed; /* owned; as stored, once it was submitted, or by change_put_packed(); NULL: deleted */
+	size_t packed_len;
+	char *text; /* owned; what goes with packed until it is submitted; may be NULL */
+};
+
+struct change {
+	struct change_object *objects; /* owned; NULL: none yet */
+	size_t n;
+	size_t size;				  /* of the array */
+	struct Holdfast__V1__AuditRecord **audit; /* owned, without a number, see audit.h; NULL: none yet */
+	size_t n_audit;
+	uint64_t audit_first; /* oldest audit record that is kept from here on; 0: as before */
+	bool is_sealing;      /* inside change_commit(): records of the audit are staged */
+	enum status status;   /* the first failure sticks and is returned by change_commit() */
+	struct error error;
+};
+
+#define CHANGE_INIT    \
+	{              \
+		.n = 0 \
+	}
+
+void change_release(struct change *change);
+
+/** Stage the object; the value is copied. The last word about a key counts. */
+void change_put(struct change *change, enum object_kind kind, const void *value);
+void change_delete(struct change *change, enum object_kind kind, const void *value);
+
+void change_put_volume(struct change *change, const struct volume *volume);
+void change_put_alloc(struct change *change, const struct alloc *alloc);
+void change_put_claim(struct change *change, const struct claim *claim);
+void change_put_node(struct change *change, const struct node *node);
+void change_delete_volume(struct change *change, const struct volume *volume);
+void change_delete_claim(struct change *change, const struct claim *claim);
+
+/** A record of records.h. */
+void change_put_record(struct change *change, const char *key, const ProtobufCMessage *message);
+/** Stage a record that is kept nowhere but in the store, as it is to be stored. Takes over @bytes and @text,
+ * also when that fails. */
+void change_put_packed(struct change *change, const char *key, void *bytes, size_t len, char *text);
+
+void change_delete_record(struct change *change, const char *key);
+
+/** A record of the audit as one block of memory, which is owned from here on; NULL is
+ * STATUS_RESOURCE_EXHAUSTED. It gets its number and its place in the chain in change_commit(). */
+void change_take_audit(struct change *change, struct Holdfast__V1__AuditRecord *record);
+
+void change_put_floor(struct change *change, uint64_t generation_floor);
+
+/** @userdata as given to change_commit(). Never runs when the store failed: the server ends then. */
+typedef void change_done_fn(struct server *server, void *userdata);
+
+/** May anything change, or be acknowledged? STATUS_UNAVAILABLE once another store takes the place. What a
+ * full disk refuses change_commit() says, see disk.h. */
+enum status change_check(const struct server *server, struct error *err);
+
+/** Submit and apply. @done may be NULL. An empty change is durable as soon as everything before it is. */
+enum status change_commit(struct server *server, struct change *change, change_done_fn *done, void *userdata,
+			  struct error *err);
+
+/** change_commit() with a @userdata from malloc() that is handed over: @done frees it, or this does when it
+ * fails. NULL is STATUS_RESOURCE_EXHAUSTED, so that an allocation need not be checked before. */
+enum status change_commit_taking(struct server *server, struct change *change, change_done_fn *done,
+				 void *userdata, struct error *err);

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "state/records.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "rpc/pack.h"
+#include "state/keys.h"
+#include "state/state.h"
+
+#include <holdfast/v1/operator.pb-c.h>
+#include <holdfast/v1/types.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COPY_SMALL = 256 }; /* bytes of a message that is copied by way of the stack */
+
+struct sort {
+	const char *prefix;
+	const ProtobufCMessageDescriptor *descriptor;
+	/* An index over these in struct state: told after each was put and before it is forgotten. False when
+	 * memory is short. NULL: there is none. */
+	bool (*note)(struct state *state, const char *key, const ProtobufCMessage *message, bool is_gone);
+};
+
+static const struct sort sorts[] = {
+	{.prefix = KEY_GENERATION_FLOOR, .descriptor = &holdfast__v1__generation_floor__descriptor},
+	{.prefix = KEY_SCHEMA, .descriptor = &holdfast__v1__schema__descriptor},
+	{.prefix = KEY_EPOCH, .descriptor = &holdfast__v1__epoch__descriptor},
+	{.prefix = KEY_TICKET_KEY, .descriptor = &holdfast__v1__ticket_key__descriptor},
+	{.prefix = KEY_NODE_COUNT, .descriptor = &holdfast__v1__node_count__descriptor},
+	{.prefix = KEY_AUDIT_HEAD, .descriptor = &holdfast__v1__audit_head__descriptor},
+	{.prefix = KEY_LAST_BACKUP, .descriptor = &holdfast__v1__last_backup__descriptor},
+	{.prefix = PREFIX_VOLUME_DETAIL, .descriptor = &holdfast__v1__volume_detail__descriptor},
+	{.prefix = PREFIX_VOLUME_SECRETS, .descriptor = &holdfast__v1__volume_secrets__descriptor},
+	{.prefix = PREFIX_ALLOC_OPTIONS, .descriptor = &holdfast__v1__allocation_options__descriptor},
+	{.prefix = PREFIX_SNAPSHOT, .descriptor = &holdfast__v1__snapshot__descriptor},
+	{.prefix = PREFIX_ATTESTATION, .descriptor = &holdfast__v1__attestation__descriptor},
+	{.prefix = PREFIX_TOKEN,
+	 .descriptor = &holdfast__v1__stored_token__descriptor,
+	 .note = token_index_note},
+	{.prefix = PREFIX_POLICY, .descriptor = &holdfast__v1__access_policy__descriptor},
+	{.prefix = PREFIX_TRAIL, .descriptor = &holdfast__v1__node_trail__descriptor},
+};
+
+static const struct sort stored_only[] = {
+	{.prefix = PREFIX_FREED, .descriptor = &holdfast__v1__claim__descriptor},
+	{.prefix = PREFIX_FREED_ID, .descriptor = &holdfast__v1__claim__descriptor},
+	{.prefix = PREFIX_FREED_BOOT, .descriptor = &holdfast__v1__claim__descriptor},
+	{.prefix = PREFIX_AUDIT, .descriptor = &holdfast__v1__audit_record__descriptor},
+};
+
+static const struct sort *find_sort(const struct sort *table, size_t n, const char *key)
+{
+	for (size_t i = 0; i < n; i++)
+		if (str_starts_with(key, table[i].prefix))
+			return &table[i];
+	return NULL;
+}
+
+bool record_is_stored_only(const char *key)
+{
+	return find_sort(stored_only, ARRAY_SIZE(stored_only), key) != NULL;
+}
+
+bool record_is_watched(const char *key)
+{
+	return !record_is_stored_only(key) && !str_eq(key, KEY_AUDIT_HEAD);
+}
+
+const char *record_prefix(size_t i)
+{
+	return i < ARRAY_SIZE(sorts) ? sorts[i].prefix : NULL;
+}
+
+const ProtobufCMessageDescriptor *record_descriptor(const char *key)
+{
+	const struct sort *sort = find_sort(sorts, ARRAY_SIZE(sorts), key);
+
+	if (!sort)
+		sort = find_sort(stored_only, ARRAY_SIZE(stored_only), key);
+	return sort ? sort->descriptor : NULL;
+}
+
+ProtobufCMessage *message_copy(const ProtobufCMessage *message)
+{
+	uint8_t small[COPY_SMALL];
+	size_t len = 0;
+	const uint8_t *bytes = pack_at_end(message, small, sizeof(small), &len);
+	cleanup_free uint8_t *large = bytes ? NULL : pack_message(message, 0, &len);
+
+	if (!bytes)
+		bytes = large;
+	if (!bytes)
+		return NULL;
+	return protobuf_c_message_unpack(message->descriptor, NULL, len, bytes);
+}
+
+static int compare(const struct record_entry *a, const struct record_entry *b)
+{
+	return strcmp(a->key, b->key);
+}
+
+TREE_GENERATE(record_tree, record_entry, by_key, compare)
+
+struct record_entry *state_record_entry(struct state *state, const char *key)
+{
+	struct record_entry wanted;
+
+	wanted.key = key;
+	return RB_FIND(record_tree, &state->records, &wanted);
+}
+
+const void *state_record(struct state *state, const char *key)
+{
+	const struct record_entry *entry = state_record_entry(state, key);
+
+	return entry ? entry->record.message : NULL;
+}
+
+struct record_entry *state_record_from(struct state *state, const char *key)
+{
+	struct record_entry wanted;
+
+	wanted.key = key;
+	return RB_NFIND(record_tree, &state->records, &wanted);
+}
+
+struct record_entry *state_record_next(struct record_entry *entry)
+{
+	return RB_NEXT(record_tree, NULL, entry);
+}
+
+static struct record_entry *insert(struct state *state, const char *key)
+{
+	struct record_entry *entry = calloc(1, sizeof(*entry));
+	char *copy = strdup(key);
+
+	if (!entry || !copy) {
+		free(entry);
+		free(copy);
+		return NULL;
+	}
+	entry->record.key = copy;
+	entry->key = copy;
+	RB_INSERT(record_tree, &state->records, entry);
+	return entry;
+}
+
+static bool note(struct state *state, const struct record *record, bool is_gone)
+{
+	const struct sort *sort = find_sort(sorts, ARRAY_SIZE(sorts), record->key);
+
+	return !sort || !sort->note || sort->note(state, record->key, record->message, is_gone);
+}
+
+enum status state_put_record(struct state *state, const struct record *record, struct error *err)
+{
+	struct record_entry *entry;
+	ProtobufCMessage *message;
+
+	if (record_is_stored_only(record->key))
+		return STATUS_OK;
+	message = message_copy(record->message);
+	entry = message ? state_record_entry(state, record->key) : NULL;
+	if (message && !entry)
+		entry = insert(state, record->key);
+	if (!entry) {
+		if (message)
+			protobuf_c_message_free_unpacked(message, NULL);
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory for %s", record->key);
+	}
+	if (entry->record.message)
+		protobuf_c_message_free_unpacked(entry->record.message, NULL);
+	entry->record.message = message;
+	entry->record.create_index = record->create_index;
+	entry->record.modify_index = record->modify_index;
+	if (!note(state, &entry->record, false))
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory for %s", record->key);
+	return STATUS_OK;
+}
+
+void state_delete_record(struct state *state, struct record_entry *entry)
+{
+	(void)note(state, &entry->record, true); /* taking away needs no memory */
+	RB_REMOVE(record_tree, &state->records, entry);
+	protobuf_c_message_free_unpacked(entry->record.message, NULL);
+	free(entry->record.key);
+	free(entry);
+}
+
+void state_release_records(struct state *state)
+{
+	struct record_entry *entry;
+
+	while ((entry = RB_MIN(record_tree, &state->records)))
+		state_delete_record(state, entry);
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What the server knows, in memory: volumes, nodes, allocations and claims with the links between them.
+ * Claims that are freed are in the store alone, see freed.h: here are those whose freeing is not durable yet
+ * and those that somebody has just asked for.
+ *
+ * Owned by struct server; changed only by change_commit() and by load, read by everybody. Entries stay where
+ * they are until they are deleted, so a pointer is good for the duration of a callback, never across one.
+ * Look-ups cost the logarithm of what is registered; walking the claims of one volume, allocation or node
+ * costs their number. */
+
+#include "base/backoff.h"
+#include "base/tree.h"
+#include "claim/ticket_ahead.h"
+#include "model/alloc.h"
+#include "model/claim.h"
+#include "model/explain.h"
+#include "model/node.h"
+#include "model/volume.h"
+#include "state/records.h"
+#include "state/token_index.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/queue.h>
+#include <systemd/sd-event.h>
+
+struct server;
+struct session;
+
+enum {
+	CLAIMS_PER_VOLUME_MAX = 4096, /* live ones */
+	CLAIM_FAILING_ATTEMPTS = 3,   /* fewer may pass by themselves */
+};
+
+LIST_HEAD(instance_list, instance_entry);
+RB_HEAD(plugin_volume_tree, volume_entry);
+LIST_HEAD(claim_list, claim_entry);
+RB_HEAD(controller_tree, instance_entry);
+RB_HEAD(instance_tree, instance_entry);
+RB_HEAD(runner_tree, alloc_entry);
+
+/* What is being done with a claim now, in memory only; of release.c and claim_attach.c. */
+struct claim_work {
+	enum claim_state state;	     /* that it is about */
+	sd_event_source *timer;	     /* owned; the next try */
+	struct backoff backoff;	     /* in that state */
+	uint32_t n_grants;	     /* calls of the node for it that wait for the controller */
+	struct ticket_ahead *ticket; /* owned; being signed for the call that made the claim; NULL: none is */
+	bool is_asked;	/* the controller, to detach: the call waits for its turn or is under way */
+	bool is_unsent; /* no such call has gone out; false when that is not known */
+	bool is_stuck;	/* its last one failed: it is in the list of those */
+	enum explain_actor waits_for; /* at the last sweep; ACTOR_NOBODY: there was none since the start */
+	int64_t waits_since_ms;
+	LIST_ENTRY(claim_entry) stuck;
+	uint64_t without_plugin_us; /* monotonic: when its node was last told to go on without its plugin */
+};
+
+struct claim_entry {
+	const char *id; /* of the value below: the tree's key */
+	struct claim claim;
+	RB_ENTRY(claim_entry) by_id;
+	LIST_ENTRY(claim_entry) of_volume; /* of the volume's list, newest first */
+	LIST_ENTRY(claim_entry) of_alloc;
+	LIST_ENTRY(claim_entry) of_node;
+	struct volume_entry *volume; /* never NULL: a volume with claims cannot be deregistered */
+	struct node_entry *node;     /* never NULL; may be known by its id only */
+	struct server *server;	     /* borrowed */
+	struct claim_work work;
+	uint32_t n_pending; /* changes of it that are not durable */
+	bool is_releasing;  /* as the state counts it: on its way to be freed, or its work was told to stop */
+	bool is_node_failing; /* likewise: and its node's last try to release it failed */
+	bool is_recalled;     /* it is in the list of those, see freed.h */
+	LIST_ENTRY(claim_entry) of_recalled;
+	uint64_t told_by; /* serial of the session whose report named it */
+};
+
+struct volume_entry {
+	const char *namespace; /* of the value below: the tree's key, with id */
+	const char *id;
+	/* its generation is never below one of its claims'. That of a live claim may be all that the store
+	 * knows of it: a grant stores the claim and leaves the volume alone */
+	struct volume volume;
+	uint64_t stored_generation; /* what the store's record of it has */
+	RB_ENTRY(volume_entry) by_key;
+	RB_ENTRY(volume_entry) of_plugin; /* in the order of by_key */
+	struct plugin_entry *plugin;	  /* never NULL; its plugin may be known by name only */
+	struct claim_list claims;
+	size_t n_live;
+	size_t n_was_freed;   /* of the live ones, those that were freed before; see held_twice.h */
+	size_t n_freed;	      /* claims since history was last cut to what is kept */
+	uint64_t freed_index; /* when a claim that is not here any more was last changed, since the start */
+};
+
+struct alloc_entry {
+	const char *id; /* of the value below: the tree's key */
+	struct alloc alloc;
+	RB_ENTRY(alloc_entry) by_id;
+	LIST_ENTRY(alloc_entry) of_node;
+	struct node_entry *node;	 /* never NULL; it may be known by name only */
+	RB_ENTRY(alloc_entry) of_plugin; /* in the order of by_id */
+	struct plugin_entry *plugin;	 /* that it runs; NULL: none */
+	struct claim_list claims;
+	uint64_t freed_index; /* as the volume's */
+	uint64_t told_by;     /* serial of the session whose report named it */
+};
+LIST_HEAD(alloc_list, alloc_entry);
+
+/* A node, or what is left of one: claims and allocations name nodes that are not registered, or not any more.
+ */
+struct node_entry {
+	const char *id; /* of the value below: the tree's key */
+	struct node node;
+	RB_ENTRY(node_entry) by_id;
+	struct alloc_list allocs;
+	struct claim_list claims;
+	struct instance_list instances;
+	struct session *session; /* borrowed; NULL: not connected. Set by state_set_session() */
+	size_t n_live;		 /* claims that are not freed */
+	size_t n_live_allocs;	 /* those that are not client-terminal */
+	size_t n_pending;	 /* objects that change by its messages and are not durable yet */
+	bool is_unreported;	 /* has not told what it holds since the last restore, see epoch.h */
+	LIST_ENTRY(node_entry) of_unreported;
+	bool is_absent; /* it is in the list of those, see absent.h */
+	TAILQ_ENTRY(node_entry) of_absent;
+};
+LIST_HEAD(node_list, node_entry);
+TAILQ_HEAD(absent_list, node_entry);
+
+/* What one node says about one plugin, or about one profile of the native plugin. */
+struct instance_entry {
+	struct plugin_instance instance;
+	LIST_ENTRY(instance_entry) of_node;
+	RB_ENTRY(instance_entry) of_plugin;
+	LIST_ENTRY(instance_entry) of_offer;
+	RB_ENTRY(instance_entry) by_node; /* of the plugin's controllers */
+	bool is_controller;		  /* it is among them */
+	struct node_entry *node;
+	struct plugin_entry *plugin;
+	struct plugin_offer *offer;
+};
+
+/* What can be counted of a plugin, or of one profile of the native plugin. */
+struct plugin_summary {
+	uint32_t nodes_healthy, nodes_expected; /* expected: reported by a node, connected or not, healthy or
+						 * not, or to be run there by an allocation */
+	uint32_t controllers_healthy, controllers_expected;
+	bool controller_required;
+	char provider[NODE_TEXT_MAX + 1];
+	char provider_version[NODE_TEXT_MAX + 1];
+	uint64_t modify_index; /* of the plugin */
+};
+
+/* The instances that serve one profile; of a CSI plugin there is one, with the profile "". */
+struct plugin_offer {
+	const char *profile; /* of the array below: the tree's key */
+	char name[PROFILE_MAX + 1];
+	RB_ENTRY(plugin_offer) by_profile;
+	struct instance_list instances;
+	struct plugin_summary summary; /* see plugins.h */
+	bool is_fresh;		       /* no fact has changed since the summary was made */
+};
+RB_HEAD(offer_tree, plugin_offer);
+
+/* A plugin that a node, a volume or an allocation names; gone when none does. */
+struct plugin_entry {
+	const char *id; /* of the array below: the tree's key */
+	char plugin_id[PLUGIN_ID_MAX + 1];
+	RB_ENTRY(plugin_entry) by_id;
+	struct instance_tree instances; /* by node id and profile */
+	struct runner_tree runners;	/* allocations with a csi_plugin block of this id, ended ones too */
+	struct controller_tree controllers; /* those of the instances that have one, by node id */
+	struct plugin_volume_tree volumes;
+	struct offer_tree offers;
+	size_t n_instances, n_runners, n_volumes;
+	struct plugin_summary summary; /* of all of it, see plugins.h */
+	bool is_fresh;
+	uint64_t modify_index; /* revision of the newest fact about it since the start */
+};
+
+RB_HEAD(volume_tree, volume_entry);
+RB_HEAD(plugin_tree, plugin_entry);
+RB_HEAD(alloc_tree, alloc_entry);
+RB_HEAD(claim_tree, claim_entry);
+RB_HEAD(node_tree, node_entry);
+
+struct state {
+	struct volume_tree volumes;
+	struct alloc_tree allocs;
+	struct claim_tree claims;
+	struct node_tree nodes;
+	struct plugin_tree plugins;
+	struct record_tree records;
+	struct token_index tokens;
+	struct node_list unreported;
+	size_t n_unreported;
+	struct claim_list recalled;
+	struct absent_list absent; /* without a session and not down yet, in the order in which they went */
+	size_t n_volumes, n_allocs, n_claims, n_nodes; /* claims: live ones; nodes: registered ones */
+	size_t n_connected;
+	struct server *server; /* borrowed; whose state it is; NULL: claims are only kept */
+	/* Found last, NULL: none. One request asks for the same ones many times, and each look-up in a large
+	 * tree goes through memory that no cache has. */
+	struct volume_entry *last_volume;
+	struct alloc_entry *last_alloc;
+	struct claim_entry *last_claim;
+	size_t n_claims_by[CLAIM_STATE_N];
+	size_t n_claims_failing; /* live ones whose present step has failed CLAIM_FAILING_ATTEMPTS times */
+	size_t n_releasing;	 /* claims, from the moment on when their work was told to stop */
+	size_t n_node_failing;	 /* of those, where the node's last try failed */
+	size_t n_allocs_by[CLIENT_N];
+	size_t n_volumes_held_twice; /* with a claim that was freed before and is live */
+	size_t n_nodes_ineligible, n_nodes_draining, n_nodes_down, n_nodes_clock_off;
+	size_t n_nodes_other_key; /* whose mount helper takes no ticket of this server */
+};
+
+void state_init(struct state *state);
+void state_release(struct state *state);
+
+struct volume_entry *state_volume(struct state *state, const char *namespace, const char *id);
+struct alloc_entry *state_alloc(struct state *state, const char *id);
+struct claim_entry *state_claim(struct state *state, const char *id);
+struct node_entry *state_node(struct state *state, const char *id);
+struct plugin_entry *state_plugin(struct state *state, const char *id);
+
+/** Is there a record of the node, and not just something that names it? */
+bool node_is_registered(const struct node_entry *node);
+
+/** The node has a session now, or (NULL) none any more. */
+void state_set_session(struct state *state, struct node_entry *node, struct session *session);
+
+/** For absent.c: the node went last of all; or is not to be looked at any more. A repeat changes nothing. */
+void state_list_absent(struct state *state, struct node_entry *node);
+void state_unlist_absent(struct state *state, struct node_entry *node);
+
+/** For freed.c: the claim, which is freed, is not to stay; or is not to be looked at any more. A repeat
+ * changes nothing. */
+void state_list_recalled(struct state *state, struct claim_entry *entry);
+void state_unlist_recalled(struct claim_entry *entry);
+
+/** The instances of @plugin that serve @profile, or NULL. */
+struct plugin_offer *plugin_find_offer(struct plugin_entry *plugin, const char *profile);
+
+/** What @node_id says about the plugin; costs the number of entries in the node's fingerprint. */
+struct instance_entry *state_instance(struct state *state, const char *node_id, const char *plugin_id,
+				      const char *profile);
+
+/** The plugin's first instance with a controller, healthy or not, on a node behind @after in the order of
+ * ids; and the next. */
+struct instance_entry *state_controller_after(struct plugin_entry *plugin, const char *after);
+struct instance_entry *state_controller_next(struct instance_entry *entry);
+
+/** First entry whose key is not below the given one, and the next; for walking a prefix in order. */
+struct volume_entry *state_volume_from(struct state *state, const char *namespace, const char *id);
+struct volume_entry *state_volume_next(struct volume_entry *entry);
+struct volume_entry *state_plugin_volume_from(struct plugin_entry *plugin, const char *namespace,
+					      const char *id);
+struct alloc_entry *state_alloc_from(struct state *state, const char *id);
+struct alloc_entry *state_alloc_next(struct alloc_entry *entry);
+struct claim_entry *state_claim_from(struct state *state, const char *id);
+struct claim_entry *state_claim_next(struct claim_entry *entry);
+struct node_entry *state_node_from(struct state *state, const char *id);
+struct node_entry *state_node_next(struct node_entry *entry);
+struct plugin_entry *state_plugin_from(struct state *state, const char *id);
+struct plugin_entry *state_plugin_next(struct plugin_entry *entry);
+struct instance_entry *state_plugin_instance_from(struct plugin_entry *plugin, const char *node_id);
+struct instance_entry *state_plugin_instance_next(struct instance_entry *entry);
+struct alloc_entry *state_plugin_runner_from(struct plugin_entry *plugin, const char *id);
+struct alloc_entry *state_plugin_runner_next(struct alloc_entry *entry);
+
+/** Insert or replace; the value is copied. STATUS_RESOURCE_EXHAUSTED when memory is short, STATUS_DATA_LOSS
+ * when a claim names no known volume. An allocation or claim of a node not seen yet makes an entry for the
+ * node. A volume's generation never goes back, and is raised to its claim's. */
+enum status state_put_volume(struct state *state, const struct volume *volume, struct error *err);
+enum status state_put_alloc(struct state *state, const struct alloc *alloc, struct error *err);
+enum status state_put_claim(struct state *state, const struct claim *claim, struct error *err);
+enum status state_put_node(struct state *state, const struct node *node, struct error *err);
+enum status state_put_instance(struct state *state, const struct plugin_instance *instance,
+			       struct error *err);
+
+/** Forget it with everything that is listed under it: a node with its fingerprint; what its claims and
+ * allocations, which are history then, still tell stays. Claims outlive their allocation. */
+void state_delete_volume(struct state *state, struct volume_entry *entry);
+void state_delete_claim(struct state *state, struct claim_entry *entry);
+void state_delete_alloc(struct state *state, struct alloc_entry *entry);
+void state_delete_node(struct state *state, struct node_entry *entry);
+void state_delete_instance(struct state *state, struct instance_entry *entry);
+
+/** Generation of volumes that are gone; new ones begin there. */
+uint64_t state_generation_floor(struct state *state);
+
+/** Number of the last restore; 0: there was none. Raised only before nodes are loaded. */
+uint64_t state_epoch(struct state *state);
+
+/** The fingerprint entry of @node that serves @volume, or NULL. */
+const struct node_plugin *node_entry_plugin(const struct node_entry *node, const struct volume *volume);
+
+bool node_is_connected(const struct node_entry *node);

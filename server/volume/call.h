@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Questions to the plugin of a volume: what has to hold before one is asked, and how it is put in words. */
+
+#include "model/volume_detail.h"
+#include "plugin/controller.h"
+#include "state/state.h"
+
+/** Is the volume's plugin known, and does a healthy controller run if it needs one? Native volumes: always.
+ * STATUS_FAILED_PRECONDITION for a plugin that nobody has reported, STATUS_UNAVAILABLE without a controller.
+ * @ret_has_controller whether the plugin has one that can be asked */
+enum status volume_check_plugin(struct server *server, const struct volume *volume, bool *ret_has_controller,
+				struct error *err);
+
+/* What a controller must be able to do: a field of struct controller_half, and its words. */
+struct volume_ability {
+	size_t offset;
+	const char *words; /* "create and delete volumes" */
+};
+
+extern const struct volume_ability VOLUME_CAN_CREATE, VOLUME_CAN_EXPAND, VOLUME_CAN_LIST, VOLUME_CAN_SNAPSHOT,
+	VOLUME_CAN_LIST_SNAPSHOTS;
+
+/** STATUS_FAILED_PRECONDITION when the plugin is not known or its controller cannot do this,
+ * STATUS_UNAVAILABLE when no healthy controller is connected. */
+enum status volume_check_ability(struct server *server, const char *plugin_id,
+				 const struct volume_ability *ability, struct error *err);
+
+/** Capabilities in the wire's words. */
+struct volume_capabilities {
+	Holdfast__V1__Capability values[VOLUME_CAPABILITIES_MAX];
+	Holdfast__V1__Capability *list[VOLUME_CAPABILITIES_MAX];
+};
+void volume_capabilities_fill(const struct volume *volume, struct volume_capabilities *ret);
+
+/* The calls below are made about @parts, which is borrowed for their duration; @done as of controller_call().
+ */
+
+enum status volume_call_validate(struct server *server, struct volume_parts *parts, controller_done_fn *done,
+				 void *userdata, struct error *err);
+enum status volume_call_create(struct server *server, struct volume_parts *parts, char *name,
+			       controller_done_fn *done, void *userdata, struct error *err);
+enum status volume_call_delete(struct server *server, struct volume_parts *parts, controller_done_fn *done,
+			       void *userdata, struct error *err);
+
+/** @capability NULL: nobody uses the volume. */
+enum status volume_call_expand(struct server *server, struct volume_parts *parts,
+			       const struct capability *capability, controller_done_fn *done, void *userdata,
+			       struct error *err);
+
+/** Expand the file system on the node of @claim. */
+enum status volume_call_node_expand(struct server *server, struct volume_parts *parts,
+				    const struct claim *claim, controller_done_fn *done, void *userdata,
+				    struct error *err);

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server.h"
+
+#include "access/access.h"
+#include "api/page.h"
+#include "api/reply.h"
+#include "base/cleanup.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "model/message.h"
+#include "state/keys.h"
+#include "volume/call.h"
+#include "volume/snapshots.h"
+#include "volume/volumes.h"
+
+#include <holdfast/v1/volumes.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What providers say they have: volumes as they are, snapshots joined with the records here. */
+
+enum {
+	EXTERNAL_PER_PAGE_MAX = 1000,
+	TOKEN_MAX = 4096,    /* of a provider */
+	LOOK_AT_MAX = 20000, /* records that one page is looked for in */
+};
+
+/* A list while the provider is being asked. */
+struct listing {
+	struct rpc_call *call;
+	char plugin_id[PLUGIN_ID_MAX + 1];
+	size_t max;
+};
+
+static enum status listing_new(struct rpc_call *call, const char *plugin_id, size_t max, struct listing **ret,
+			       struct error *err)
+{
+	struct listing *listing = calloc(1, sizeof(*listing));
+
+	if (!listing)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	listing->call = call;
+	(void)str_copy(listing->plugin_id, sizeof(listing->plugin_id), plugin_id);
+	listing->max = max;
+	*ret = listing;
+	return STATUS_OK;
+}
+
+static enum status check_page(const char *plugin_id, uint32_t per_page, const char *token, size_t *ret_size,
+			      struct error *err)
+{
+	if (plugin_id[0] != '\0' && !id_is_name(plugin_id, PLUGIN_ID_MAX))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "plugin_id: '%.64s' is no plugin id",
+				 plugin_id);
+	if (strlen(token) > TOKEN_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "next_token: longer than %d bytes",
+				 TOKEN_MAX);
+	return page_size(per_page, EXTERNAL_PER_PAGE_MAX, ret_size, err);
+}
+
+static enum status list_access(struct server *server, struct rpc_call *call, struct error *err)
+{
+	enum status st = access_check(server, call, ACCESS_PLUGIN_READ, NULL, err);
+
+	return st == STATUS_OK ? access_check(server, call, ACCESS_VOLUME_LIST, NULL, err) : st;
+}
+
+/* Of a page that is longer than was asked for the rest could not be had again: the token is behind it. */
+static void say_token(const struct error *from, struct error *ret)
+{
+	*ret = *from;
+	if (ret->status == STATUS_ABORTED)
+		(void)error_prefix(ret,
+				   "next_token: the provider does not know it any more; begin without it");
+}
+
+static void on_volumes_listed(struct server *server, const Holdfast__V1__PluginReply *reply,
+			      const struct error *err, void *userdata)
+{
+	cleanup_free struct listing *listing = userdata;
+	Holdfast__V1__ListExternalVolumesResponse response =
+		HOLDFAST__V1__LIST_EXTERNAL_VOLUMES_RESPONSE__INIT;
+	struct error why;
+
+	(void)server;
+	if (err) {
+		say_token(err, &why);
+		rpc_call_fail(listing->call, &why);
+		return;
+	}
+	if (reply->list_volumes) {
+		response.volumes = reply->list_volumes->volumes;
+		response.n_volumes = reply->list_volumes->n_volumes;
+		response.next_token = reply->list_volumes->next_token;
+	}
+	if (response.n_volumes > listing->max)
+		response.n_volumes = listing->max;
+	rpc_call_reply(listing->call, &response.base);
+}
+
+static enum status list_external(struct server *server, struct rpc_call *call,
+				 const Holdfast__V1__ListExternalVolumesRequest *request, struct error *err)
+{
+	Holdfast__V1__ControllerListVolumesRequest list = HOLDFAST__V1__CONTROLLER_LIST_VOLUMES_REQUEST__INIT;
+	Holdfast__V1__PluginCall pb = HOLDFAST__V1__PLUGIN_CALL__INIT;
+	struct controller_call controller = {
+		.plugin_id = request->plugin_id, .call = &pb, .done = on_volumes_listed};
+	struct listing *listing;
+	enum status st = list_access(server, call, err);
+	size_t max;
+
+	if (st == STATUS_OK)
+		st = check_page(request->plugin_id, request->per_page, request->next_token, &max, err);
+	if (st == STATUS_OK && request->plugin_id[0] == '\0')
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "plugin_id: say whose volumes; holdfast plugin status lists the plugins");
+	if (st == STATUS_OK)
+		st = volume_check_ability(server, request->plugin_id, &VOLUME_CAN_LIST, err);
+	if (st == STATUS_OK)
+		st = listing_new(call, request->plugin_id, max, &listing, err);
+	if (st != STATUS_OK)
+		return st;
+	list.max_entries = (uint32_t)listing->max;
+	list.starting_token = request->next_token;
+	pb.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_LIST_VOLUMES;
+	pb.list_volumes = &list;
+	controller.userdata = listing;
+	st = controller_call(server, &controller, err);
+	if (st != STATUS_OK)
+		free(listing);
+	return st;
+}
+
+void volumes_handle_list_external(struct rpc_call *call, const ProtobufCMessage *request, void *server)
+{
+	struct error err;
+
+	if (list_external(server, call,
+			  (const Holdfast__V1__ListExternalVolumesRequest *)(const void *)request,
+			  &err) != STATUS_OK)
+		rpc_call_fail(call, &err);
+}
+
+static Holdfast__V1__ListSnapshotsResponse *snapshots_response(size_t max)
+{
+	Holdfast__V1__ListSnapshotsResponse *response = calloc(1, sizeof(*response));
+
+	if (!response)
+		return NULL;
+	holdfast__v1__list_snapshots_response__init(response);
+	response->snapshots = calloc(max + 1, sizeof(Holdfast__V1__Snapshot *));
+	if (response->snapshots)
+		return response;
+	free(response);
+	return NULL;
+}
+
+static bool add_copy(Holdfast__V1__ListSnapshotsResponse *response, const ProtobufCMessage *snapshot)
+{
+	ProtobufCMessage *copy = message_convert(&holdfast__v1__snapshot__descriptor, snapshot);
+
+	if (copy)
+		response->snapshots[response->n_snapshots++] = (Holdfast__V1__Snapshot *)(void *)copy;
+	return copy != NULL;
+}
+
+/* What the provider says, in the words of the record when there is one. */
+static bool add_external(Holdfast__V1__ListSnapshotsResponse *response, const struct listing *listing,
+			 const Holdfast__V1__ExternalSnapshot *external, const Holdfast__V1__Snapshot *known)
+{
+	Holdfast__V1__Snapshot snapshot = HOLDFAST__V1__SNAPSHOT__INIT;
+	char plugin_id[PLUGIN_ID_MAX + 1];
+
+	memcpy(plugin_id, listing->plugin_id, sizeof(plugin_id));
+	if (known)
+		snapshot = *known;
+	snapshot.plugin_id = plugin_id;
+	snapshot.snapshot_id = external->snapshot_id;
+	snapshot.external_source_id = external->external_source_id;
+	snapshot.size_bytes = external->size_bytes;
+	snapshot.ready = external->ready;
+	if (external->create_time_ms > 0)
+		snapshot.create_time_ms = external->create_time_ms;
+	return add_copy(response, &snapshot.base);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	const Holdfast__V1__Snapshot *const *left = a;
+	const Holdfast__V1__Snapshot *const *right = b;
+
+	return strcmp((*left)->snapshot_id, (*right)->snapshot_id);
+}
+
+/* The plugin's records, by the provider's ids. */
+struct join {
+	const Holdfast__V1__Snapshot **records; /* owned array */
+	size_t n;
+};
+
+static void join_release(struct join *join)
+{
+	free(join->records);
+}
+
+static bool join_fill(struct state *state, const char *plugin_id, struct join *ret)
+{
+	struct record_entry *entry;
+	size_t n = 0;
+
+	for (entry = snapshots_from(state, plugin_id, ""); entry; entry = snapshots_next(entry, plugin_id))
+		n++;
+	ret->records = calloc(n + 1, sizeof(Holdfast__V1__Snapshot *));
+	if (!ret->records)
+		return false;
+	for (entry = snapshots_from(state, plugin_id, ""); entry; entry = snapshots_next(entry, plugin_id))
+		ret->records[ret->n++] = snapshots_of(entry);
+	qsort(ret->records, ret->n, sizeof(Holdfast__V1__Snapshot *), compare_ids);
+	return true;
+}
+
+static const Holdfast__V1__Snapshot *join_find(const struct join *join, char *snapshot_id)
+{
+	Holdfast__V1__Snapshot wanted = HOLDFAST__V1__SNAPSHOT__INIT;
+	const Holdfast__V1__Snapshot *key = &wanted;
+	const Holdfast__V1__Snapshot **found;
+
+	wanted.snapshot_id = snapshot_id;
+	found = bsearch(&key, join->records, join->n, sizeof(Holdfast__V1__Snapshot *), compare_ids);
+	return found ? *found : NULL;
+}
+
+static bool join_all(struct server *server, const struct listing *listing,
+		     const Holdfast__V1__ControllerListSnapshotsResponse *list,
+		     Holdfast__V1__ListSnapshotsResponse *response)
+{
+	cleanup(join_release) struct join join = {.n = 0};
+	struct access_scope scope = {.right = ACCESS_VOLUME_LIST}; /* of nothing */
+
+	/* fails when the caller's token ended while the provider was asked */
+	(void)access_scope_init(server, listing->call, ACCESS_VOLUME_LIST, &scope, NULL);
+	if (!join_fill(&server->state, listing->plugin_id, &join))
+		return false;
+	for (size_t i = 0; i < list->n_snapshots && response->n_snapshots < listing->max; i++) {
+		Holdfast__V1__ExternalSnapshot *external = list->snapshots[i];
+		const Holdfast__V1__Snapshot *known = join_find(&join, external->snapshot_id);
+
+		if (known && !access_scope_has(&scope, known->namespace_))
+			continue; /* another namespace's */
+		if (!add_external(response, listing, external, known))
+			return false;
+	}
+	if (list->next_token[0] != '\0')
+		return true;
+	/* the last page: those that were asked for and are not known to be made */
+	for (size_t i = 0; i < join.n && response->n_snapshots < listing->max; i++)
+		if (join.records[i]->snapshot_id[0] == '\0' &&
+		    access_scope_has(&scope, join.records[i]->namespace_) &&
+		    !add_copy(response, &join.records[i]->base))
+			return false;
+	return true;
+}
+
+static void on_snapshots_listed(struct server *server, const Holdfast__V1__PluginReply *reply,
+				const struct error *err, void *userdata)
+{
+	static const Holdfast__V1__ControllerListSnapshotsResponse none =
+		HOLDFAST__V1__CONTROLLER_LIST_SNAPSHOTS_RESPONSE__INIT;
+	const Holdfast__V1__ControllerListSnapshotsResponse *list =
+		reply && reply->list_snapshots ? reply->list_snapshots : &none;
+	cleanup_free struct listing *listing = userdata;
+	Holdfast__V1__ListSnapshotsResponse *response;
+	struct error why;
+
+	if (err) {
+		say_token(err, &why);
+		rpc_call_fail(listing->call, &why);
+		return;
+	}
+	response = snapshots_response(listing->max);
+	if (response && join_all(server, listing, list, response)) {
+		response->next_token = strdup(list->next_token);
+		if (response->next_token) {
+			reply_durable(server, listing->call, &response->base);
+			return;
+		}
+		response->next_token = (char *)(uintptr_t)protobuf_c_empty_string;
+	}
+	if (response)
+		protobuf_c_message_free_unpacked(&response->base, NULL);
+	reply_error(listing->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+static enum status ask_for_snapshots(struct server *server, struct rpc_call *call,
+				     const Holdfast__V1__ListSnapshotsRequest *request, size_t max,
+				     struct error *err)
+{
+	Holdfast__V1__ControllerListSnapshotsRequest list =
+		HOLDFAST__V1__CONTROLLER_LIST_SNAPSHOTS_REQUEST__INIT;
+	Holdfast__V1__PluginCall pb = HOLDFAST__V1__PLUGIN_CALL__INIT;
+	struct controller_call controller = {
+		.plugin_id = request->plugin_id, .call = &pb, .done = on_snapshots_listed};
+	struct listing *listing;
+	enum status st = volume_check_secrets(VOLUME_MAP(request->secrets), request->n_secrets, err);
+
+	if (st == STATUS_OK)
+		st = volume_check_ability(server, request->plugin_id, &VOLUME_CAN_LIST_SNAPSHOTS, err);
+	if (st == STATUS_OK)
+		st = listing_new(call, request->plugin_id, max, &listing, err);
+	if (st != STATUS_OK)
+		return st;
+	list.max_entries = (uint32_t)listing->max;
+	list.starting_token = request->next_token;
+	list.secrets = (void *)request->secrets;
+	list.n_secrets = request->n_secrets;
+	pb.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_LIST_SNAPSHOTS;
+	pb.list_snapshots = &list;
+	controller.userdata = listing;
+	st = controller_call(server, &controller, err);
+	if (st != STATUS_OK)
+		free(listing);
+	return st;
+}
+
+/* "plugin.name": a plugin's id has no dot. */
+static enum status own_from(struct server *server, const char *token, struct record_entry **ret,
+			    struct error *err)
+{
+	char plugin_id[PLUGIN_ID_MAX + 1] = "";
+	const char *dot = strchr(token, '.');
+	char key[OBJECT_KEY_SIZE];
+
+	*ret = NULL;
+	if (token[0] == '\0') {
+		*ret = snapshots_from(&server->state, NULL, "");
+		return STATUS_OK;
+	}
+	if (dot && (size_t)(dot - token) <= PLUGIN_ID_MAX)
+		(void)str_format(plugin_id, sizeof(plugin_id), "%.*s", (int)(dot - token), token);
+	if (!dot || !id_is_name(plugin_id, PLUGIN_ID_MAX) || strlen(dot + 1) > SNAPSHOT_NAME_MAX ||
+	    !str_is_made_of(dot + 1, "._-"))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "next_token: '%.64s' is not one that a list gave; begin without it", token);
+	snapshots_key(plugin_id, dot + 1, key);
+	*ret = state_record_from(&server->state, key);
+	if (*ret && !str_starts_with((*ret)->key, PREFIX_SNAPSHOT))
+		*ret = NULL;
+	return STATUS_OK;
+}
+
+static bool fill_own(struct access_scope *scope, struct record_entry *entry, size_t max,
+		     Holdfast__V1__ListSnapshotsResponse *response)
+{
+	size_t looked_at = 0;
+
+	for (; entry; entry = snapshots_next(entry, NULL)) {
+		const Holdfast__V1__Snapshot *snapshot = snapshots_of(entry);
+		char token[PLUGIN_ID_MAX + SNAPSHOT_NAME_MAX + 2];
+
+		if (response->n_snapshots == max || looked_at++ == LOOK_AT_MAX) {
+			(void)str_format(token, sizeof(token), "%s.%s", snapshot->plugin_id, snapshot->name);
+			response->next_token = strdup(token);
+			if (response->next_token)
+				return true;
+			response->next_token = (char *)(uintptr_t)protobuf_c_empty_string;
+			return false;
+		}
+		if (access_scope_has(scope, snapshot->namespace_) && !add_copy(response, &snapshot->base))
+			return false;
+	}
+	return true;
+}
+
+static enum status list_own(struct server *server, struct rpc_call *call,
+			    const Holdfast__V1__ListSnapshotsRequest *request, size_t max, struct error *err)
+{
+	Holdfast__V1__ListSnapshotsResponse *response;
+	struct access_scope scope;
+	struct record_entry *entry;
+	enum status st = own_from(server, request->next_token, &entry, err);
+
+	if (st == STATUS_OK)
+		st = access_scope_init(server, call, ACCESS_VOLUME_LIST, &scope, err);
+	if (st != STATUS_OK)
+		return st;
+	response = snapshots_response(max);
+	if (response && fill_own(&scope, entry, max, response)) {
+		reply_durable(server, call, &response->base);
+		return STATUS_OK;
+	}
+	if (response)
+		protobuf_c_message_free_unpacked(&response->base, NULL);
+	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+}
+
+static enum status list_snapshots(struct server *server, struct rpc_call *call,
+				  const Holdfast__V1__ListSnapshotsRequest *request, struct error *err)
+{
+	enum status st = list_access(server, call, err);
+	size_t max;
+
+	if (st == STATUS_OK)
+		st = check_page(request->plugin_id, request->per_page, request->next_token, &max, err);
+	if (st != STATUS_OK)
+		return st;
+	return request->plugin_id[0] != '\0' ? ask_for_snapshots(server, call, request, max, err)
+					     : list_own(server, call, request, max, err);
+}
+
+void snapshots_handle_list(struct rpc_call *call, const ProtobufCMessage *request, void *server)
+{
+	struct error err;
+
+	if (list_snapshots(server, call, (const Holdfast__V1__ListSnapshotsRequest *)(const void *)request,
+			   &err) != STATUS_OK)
+		rpc_call_fail(call, &err);
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server.h"
+
+#include "access/access.h"
+#include "api/page.h"
+#include "api/reply.h"
+#include "api/watch.h"
+#include "base/cleanup.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "model/filter.h"
+#include "state/keys.h"
+#include "volume/view.h"
+#include "volume/volumes.h"
+
+#include <holdfast/v1/volumes.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A page is filled from one of three ordered sources: all volumes, those of a plugin, those that a node has
+ * live claims on. Each is entered where the page begins and left where nothing that matches can follow, so
+ * that a page costs what it looks at; with a filter that is bounded, and the page may be short or empty with
+ * a token to go on from. */
+
+enum {
+	PAGE_BYTES_MAX = 2 * 1024 * 1024, /* with one more volume below what clients take in one message */
+};
+
+/* Above all characters of ids and namespaces: the place behind everything that begins with what is before. */
+#define BEHIND "\x7f"
+
+struct key {
+	char namespace[NAMESPACE_MAX + 2];
+	char id[VOLUME_ID_MAX + 2];
+};
+
+struct page {
+	struct server *server;
+	const Holdfast__V1__ListVolumesRequest *request;
+	const char *namespace;	     /* NULL: all */
+	const struct filter *filter; /* NULL: none */
+	size_t max;
+	size_t looked_at;
+	size_t bytes; /* of what is on it */
+	struct volume_view_cache cache;
+	Holdfast__V1__ListVolumesResponse *response;
+	struct access_scope scope; /* when it is of every namespace */
+};
+
+/* Where the walk goes on. */
+enum verdict {
+	TAKE,
+	PASS_BY,
+	TO_PREFIX,    /* the prefix begins further on in this namespace */
+	TO_NAMESPACE, /* nothing of this namespace any more */
+	TO_END,
+};
+
+static enum verdict judge(struct page *page, const struct volume_entry *entry)
+{
+	const char *prefix = page->request->prefix;
+
+	if (page->namespace && !str_eq(entry->namespace, page->namespace))
+		return TO_END;
+	if (!page->namespace && !access_scope_has(&page->scope, entry->namespace))
+		return TO_NAMESPACE;
+	if (str_starts_with(entry->id, prefix))
+		return TAKE;
+	if (strcmp(entry->id, prefix) < 0)
+		return TO_PREFIX;
+	return page->namespace ? TO_END : TO_NAMESPACE;
+}
+
+/* The three sources, one shape: the first entry not below a key. */
+typedef struct volume_entry *source_fn(struct page *page, const char *namespace, const char *id);
+
+static struct volume_entry *from_all(struct page *page, const char *namespace, const char *id)
+{
+	return state_volume_from(&page->server->state, namespace, id);
+}
+
+static struct volume_entry *from_plugin(struct page *page, const char *namespace, const char *id)
+{
+	const char *id_asked = page->request->plugin_id;
+	struct plugin_entry *plugin =
+		state_plugin(&page->server->state, id_asked[0] != '\0' ? id_asked : PLUGIN_NATIVE);
+
+	return plugin ? state_plugin_volume_from(plugin, namespace, id) : NULL;
+}
+
+static int compare_key(const struct volume_entry *entry, const char *namespace, const char *id)
+{
+	int c = strcmp(entry->namespace, namespace);
+
+	return c != 0 ? c : strcmp(entry->id, id);
+}
+
+/* Costs the number of the node's claims for each volume on it; nodes have hundreds at most. */
+static struct volume_entry *from_node(struct page *page, const char *namespace, const char *id)
+{
+	struct node_entry *node = state_node(&page->server->state, page->request->node_id);
+	struct volume_entry *best = NULL;
+	struct claim_entry *claim;
+
+	if (!node)
+		return NULL;
+	LIST_FOREACH (claim, &node->claims, of_node) {
+		struct volume_entry *entry = claim->volume;
+
+		if (!claim_is_live(&claim->claim) || compare_key(entry, namespace, id) < 0)
+			continue;
+		if (page->request->plugin_id[0] != '\0' &&
+		    !str_eq(entry->volume.plugin_id, page->request->plugin_id))
+			continue;
+		if (!best || compare_key(entry, best->namespace, best->id) < 0)
+			best = entry;
+	}
+	return best;
+}
+
+static source_fn *source_of(const Holdfast__V1__ListVolumesRequest *request)
+{
+	if (request->node_id[0] != '\0')
+		return from_node;
+	/* all native volumes are of one plugin */
+	return request->plugin_id[0] != '\0' || request->type == HOLDFAST__V1__VOLUME_TYPE__NATIVE
+		       ? from_plugin
+		       : from_all;
+}
+
+/* False when memory is short. */
+static bool take(struct page *page, struct volume_entry *entry)
+{
+	enum volume_type type = (enum volume_type)page->request->type;
+	Holdfast__V1__Volume *view;
+
+	page->looked_at++;
+	if (type != VOLUME_TYPE_UNSPECIFIED && entry->volume.type != type)
+		return true;
+	view = volume_view(page->server, entry, false, &page->cache);
+	if (!view)
+		return false;
+	if (page->filter && !filter_matches(page->filter, &view->base)) {
+		holdfast__v1__volume__free_unpacked(view, NULL);
+		return true;
+	}
+	page->bytes += protobuf_c_message_get_packed_size(&view->base);
+	page->response->volumes[page->response->n_volumes++] = view;
+	return true;
+}
+
+/* The key behind @entry from which the walk goes on. */
+static void next_key(const struct page *page, const struct volume_entry *entry, enum verdict verdict,
+		     struct key *ret)
+{
+	const char *id = verdict == TO_PREFIX ? page->request->prefix : entry->id;
+
+	/* ids that fit the arrays, and a prefix that is a beginning of one or is behind all of them */
+	(void)str_copy(ret->namespace, sizeof(ret->namespace), entry->namespace);
+	if (verdict == TO_NAMESPACE)
+		(void)str_copy(ret->id, sizeof(ret->id), BEHIND);
+	else if (verdict == TO_PREFIX)
+		(void)str_format(ret->id, sizeof(ret->id), "%.*s", VOLUME_ID_MAX + 1, id);
+	else
+		(void)str_format(ret->id, sizeof(ret->id), "%s\x01", id); /* below any longer id */
+}
+
+static bool set_token(struct page *page, const struct volume_entry *entry)
+{
+	char token[NAMESPACE_MAX + VOLUME_ID_MAX + 2];
+
+	(void)str_format(token, sizeof(token), "%s.%s", entry->namespace, entry->id);
+	page->response->next_token = strdup(token);
+	return page->response->next_token != NULL;
+}
+
+static bool is_full(const struct page *page)
+{
+	return page->response->n_volumes == page->max || page->looked_at == VOLUMES_LOOK_AT_MAX ||
+	       page->bytes > PAGE_BYTES_MAX;
+}
+
+static enum status fill(struct page *page, const struct key *begin, struct error *err)
+{
+	source_fn *from = source_of(page->request);
+	struct volume_entry *entry = from(page, begin->namespace, begin->id);
+	struct key key;
+
+	while (entry) {
+		enum verdict verdict = judge(page, entry);
+
+		if (verdict == TO_END)
+			return STATUS_OK;
+		if (verdict == TAKE && is_full(page))
+			return set_token(page, entry)
+				       ? STATUS_OK
+				       : error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		if (verdict == TAKE && !take(page, entry))
+			return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		next_key(page, entry, verdict, &key);
+		entry = from(page, key.namespace, key.id);
+	}
+	return STATUS_OK;
+}
+
+/* "namespace.id" of the first volume of the page: neither has a dot. */
+static enum status read_token(const char *token, struct key *ret, struct error *err)
+{
+	const char *dot = strchr(token, '.');
+	char namespace[NAMESPACE_MAX + 1] = "";
+
+	if (dot && (size_t)(dot - token) <= NAMESPACE_MAX)
+		(void)str_format(namespace, sizeof(namespace), "%.*s", (int)(dot - token), token);
+	if (!dot || !id_is_name(namespace, NAMESPACE_MAX) || !id_is_name(dot + 1, VOLUME_ID_MAX))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "next_token: '%.64s' is not one that a list gave; begin without it", token);
+	(void)str_copy(ret->namespace, sizeof(ret->namespace), namespace);
+	(void)str_copy(ret->id, sizeof(ret->id), dot + 1);
+	return STATUS_OK;
+}
+
+static enum status first_key(const struct page *page, struct key *ret, struct error *err)
+{
+	const Holdfast__V1__ListVolumesRequest *request = page->request;
+
+	*ret = (struct key){0};
+	if (request->next_token[0] != '\0')
+		return read_token(request->next_token, ret, err);
+	if (!page->namespace)
+		return STATUS_OK;
+	(void)str_format(ret->namespace, sizeof(ret->namespace), "%.*s", NAMESPACE_MAX + 1, page->namespace);
+	(void)str_format(ret->id, sizeof(ret->id), "%.*s", VOLUME_ID_MAX + 1, request->prefix);
+	return STATUS_OK;
+}
+
+static const Holdfast__V1__ListVolumesRequest *list_request(const ProtobufCMessage *request)
+{
+	return (const Holdfast__V1__ListVolumesRequest *)(const void *)request;
+}
+
+static bool is_all(const Holdfast__V1__ListVolumesRequest *request)
+{
+	return str_eq(request->namespace_, "*");
+}
+
+static enum status allow_list(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
+			      struct error *err)
+{
+	const Holdfast__V1__ListVolumesRequest *list = list_request(request);
+
+	return access_check(server, call, ACCESS_VOLUME_LIST,
+			    is_all(list) ? NULL : namespace_or_default(list->namespace_), err);
+}
+
+static void name_list(const ProtobufCMessage *request, char ret[static OBJECT_KEY_SIZE])
+{
+	(void)request;
+	(void)str_copy(ret, OBJECT_KEY_SIZE, PREFIX_VOLUME);
+}
+
+static Holdfast__V1__ListVolumesResponse *response_new(struct server *server, size_t max)
+{
+	Holdfast__V1__ListVolumesResponse *response = calloc(1, sizeof(*response));
+
+	if (!response)
+		return NULL;
+	holdfast__v1__list_volumes_response__init(response);
+	response->index = watch_index(server, PREFIX_VOLUME);
+	response->volumes = calloc(max, sizeof(Holdfast__V1__Volume *));
+	if (response->volumes)
+		return response;
+	free(response);
+	return NULL;
+}
+
+static enum status fill_page(struct page *page, struct error *err)
+{
+	struct key begin;
+	enum status st = first_key(page, &begin, err);
+
+	if (st != STATUS_OK)
+		return st;
+	page->response = response_new(page->server, page->max);
+	if (!page->response)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	st = fill(page, &begin, err);
+	if (st != STATUS_OK)
+		protobuf_c_message_free_unpacked(&page->response->base, NULL);
+	return st;
+}
+
+static enum status handle_list(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
+			       struct error *err)
+{
+	const Holdfast__V1__ListVolumesRequest *list = list_request(request);
+	struct page page = {
+		.server = server,
+		.request = list,
+		.namespace = is_all(list) ? NULL : namespace_or_default(list->namespace_),
+	};
+	struct filter *filter = NULL;
+	enum status st = page_size(list->per_page, VOLUMES_PER_PAGE_MAX, &page.max, err);
+
+	if (st == STATUS_OK && (unsigned int)list->type >= VOLUME_TYPE_N)
+		st = error_set(err, STATUS_INVALID_ARGUMENT, 0, "type: say csi, native or nothing");
+	if (st == STATUS_OK && list->filter[0] != '\0')
+		st = filter_new(list->filter, &holdfast__v1__volume__descriptor, &filter, err);
+	page.filter = filter;
+	if (st == STATUS_OK && !page.namespace)
+		st = access_scope_init(server, call, ACCESS_VOLUME_LIST, &page.scope, err);
+	if (st == STATUS_OK)
+		st = fill_page(&page, err);
+	filter_free(filter);
+	if (st == STATUS_OK)
+		reply_durable(server, call, &page.response->base);
+	return st;
+}
+
+static const struct read_method list_method = {
+	.allow = allow_list,
+	.handle = handle_list,
+	.name = name_list,
+};
+
+DEFINE_READ_METHOD(volumes_handle_list, list_method)

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server.h"
+
+#include "access/access.h"
+#include "access/audit.h"
+#include "api/reply.h"
+#include "base/cleanup.h"
+#include "recovery/epoch.h"
+#include "state/change.h"
+#include "volume/call.h"
+#include "volume/phase.h"
+#include "volume/store.h"
+#include "volume/view.h"
+#include "volume/volumes.h"
+#include "volume/work.h"
+
+#include <holdfast/v1/volumes.pb-c.h>
+#include <stdlib.h>
+
+/* Delete and Expand: checked, stored, then carried out at the provider by volume_work. */
+
+#define DELETE "Volumes.Delete"
+#define EXPAND "Volumes.Expand"
+
+static void answer_deleted(struct server *server, struct rpc_call *call, const char *namespace,
+			   const char *id, const struct error *err)
+{
+	Holdfast__V1__DeleteVolumeResponse response = HOLDFAST__V1__DELETE_VOLUME_RESPONSE__INIT;
+
+	(void)namespace;
+	(void)id;
+	if (err)
+		reply_refused(server, call, DELETE, err);
+	else
+		rpc_call_reply(call, &response.base);
+}
+
+static void on_deleting(struct server *server, void *userdata)
+{
+	cleanup_free struct volumes_waiting *waiting = userdata;
+
+	volume_work_start(server, waiting->namespace, waiting->id, waiting->call, answer_deleted);
+}
+
+static void answer_expanded(struct server *server, struct rpc_call *call, const char *namespace,
+			    const char *id, const struct error *err)
+{
+	Holdfast__V1__ExpandVolumeResponse response = HOLDFAST__V1__EXPAND_VOLUME_RESPONSE__INIT;
+	struct volume_entry *entry = err ? NULL : state_volume(&server->state, namespace, id);
+
+	if (err) {
+		reply_refused(server, call, EXPAND, err);
+		return;
+	}
+	response.volume = entry ? volume_view(server, entry, false, NULL) : NULL;
+	if (response.volume)
+		rpc_call_reply(call, &response.base);
+	else
+		reply_error(call, STATUS_ABORTED, "the volume was deregistered meanwhile");
+	holdfast__v1__volume__free_unpacked(response.volume, NULL);
+}
+
+static void on_expanding(struct server *server, void *userdata)
+{
+	cleanup_free struct volumes_waiting *waiting = userdata;
+
+	volume_work_start(server, waiting->namespace, waiting->id, waiting->call, answer_expanded);
+}
+
+static enum status check_csi(const struct volume *volume, const char *what, const char *instead,
+			     struct error *err)
+{
+	if (volume->type == VOLUME_CSI)
+		return STATUS_OK;
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "volume %s is native: it has no provider that could %s it; %s", volume->id, what,
+			 instead);
+}
+
+static enum status lay_secrets(struct volume_parts *parts, struct message_text_entry *const *secrets,
+			       size_t n, struct error *err)
+{
+	enum status st = volume_check_secrets(secrets, n, err);
+
+	if (st == STATUS_OK && !volume_secrets_lay(parts->secrets, secrets, n))
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	/* both together have the same bounds: they are stored, so that a server after this one can go on */
+	return st == STATUS_OK ? volume_check_secrets(VOLUME_MAP(parts->secrets->secrets),
+						      parts->secrets->n_secrets, err)
+			       : st;
+}
+
+static enum status check_deletable(struct server *server, struct volume_entry *entry,
+				   const Holdfast__V1__VolumeDetail *detail, struct error *err)
+{
+	const struct volume *volume = &entry->volume;
+	char name[VOLUME_PROVIDER_NAME_SIZE];
+	enum status st = check_csi(volume, "delete", "forget it with holdfast volume deregister", err);
+
+	/* before the provider is asked, and what is deleting can be claimed no more */
+	if (st == STATUS_OK)
+		st = volumes_check_unused(server, entry, err);
+	if (st == STATUS_OK) /* also by nobody that a restored server has forgotten */
+		st = epoch_check(server, volume, err);
+	if (st == STATUS_OK && detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING)
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"volume %s is not known to exist at its provider yet%s%.256s; finish it with "
+			"holdfast volume create, or forget it with holdfast volume deregister and look "
+			"at the provider for one named %s",
+			volume->id, detail->phase_error[0] != '\0' ? ": " : "", detail->phase_error,
+			volume_provider_name(server, volume, name));
+	return st == STATUS_OK ? volume_check_ability(server, volume->plugin_id, &VOLUME_CAN_CREATE, err)
+			       : st;
+}
+
+static enum status begin(struct volume_parts *parts, Holdfast__V1__VolumePhase phase, struct error *err)
+{
+	if (parts->detail->phase == phase || volume_phase_begin(parts->detail, phase))
+		return STATUS_OK;
+	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+}
+
+static enum status store_and_work(struct server *server, struct rpc_call *call, struct volume_parts *parts,
+				  const char *what, change_done_fn *done, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char object[VOLUMES_OBJECT_SIZE];
+
+	volume_store_stage(server, &change, parts);
+	audit_write(server, &change, call, what, volumes_object(&parts->volume, object), NULL);
+	return change_commit_taking(server, &change, done, volumes_waiting_new(call, &parts->volume), err);
+}
+
+static enum status handle_delete(struct server *server, struct rpc_call *call,
+				 const Holdfast__V1__DeleteVolumeRequest *request, struct error *err)
+{
+	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;
+	const char *namespace = namespace_or_default(request->namespace_);
+	struct volume_entry *entry;
+	enum status st = volumes_find_for_provider(server, call, namespace, request->id, &entry, err);
+
+	if (st == STATUS_OK)
+		st = volume_store_load(server, entry, &parts, err);
+	if (st == STATUS_OK)
+		st = check_deletable(server, entry, parts.detail, err);
+	if (st == STATUS_OK)
+		st = lay_secrets(&parts, VOLUME_MAP(request->secrets), request->n_secrets, err);
+	if (st == STATUS_OK)
+		st = begin(&parts, HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING, err);
+	return st == STATUS_OK ? store_and_work(server, call, &parts, DELETE, on_deleting, err) : st;
+}
+
+DEFINE_WRITE_METHOD(volumes_handle_delete, Holdfast__V1__DeleteVolumeRequest, DELETE, handle_delete)
+
+static enum status check_expandable(struct server *server, const struct volume_parts *parts,
+				    struct error *err)
+{
+	enum status st =
+		check_csi(&parts->volume, "expand", "grow its source and the file system on the node", err);
+
+	if (st == STATUS_OK)
+		st = volume_store_check_usable(server, &parts->volume, err);
+	return st == STATUS_OK
+		       ? volume_check_ability(server, parts->volume.plugin_id, &VOLUME_CAN_EXPAND, err)
+		       : st;
+}
+
+static enum status resize(struct volume_parts *parts, const Holdfast__V1__ExpandVolumeRequest *request,
+			  struct error *err)
+{
+	bool changed;
+
+	if (request->capacity_min == 0 && request->capacity_max == 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "capacity_min: say how large the volume is to be at least");
+	return volume_detail_resize(parts->detail, request->capacity_min, request->capacity_max, &changed,
+				    err);
+}
+
+static enum status handle_expand(struct server *server, struct rpc_call *call,
+				 const Holdfast__V1__ExpandVolumeRequest *request, struct error *err)
+{
+	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;
+	const char *namespace = namespace_or_default(request->namespace_);
+	struct volume_entry *entry;
+	enum status st = volumes_find_for_provider(server, call, namespace, request->id, &entry, err);
+
+	if (st == STATUS_OK)
+		st = volume_store_load(server, entry, &parts, err);
+	if (st == STATUS_OK)
+		st = check_expandable(server, &parts, err);
+	if (st == STATUS_OK)
+		st = resize(&parts, request, err);
+	if (st == STATUS_OK)
+		st = lay_secrets(&parts, VOLUME_MAP(request->secrets), request->n_secrets, err);
+	if (st == STATUS_OK)
+		st = begin(&parts, HOLDFAST__V1__VOLUME_PHASE__VOLUME_EXPANDING, err);
+	return st == STATUS_OK ? store_and_work(server, call, &parts, EXPAND, on_expanding, err) : st;
+}
+
+DEFINE_WRITE_METHOD(volumes_handle_expand, Holdfast__V1__ExpandVolumeRequest, EXPAND, handle_expand)

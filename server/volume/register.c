@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server.h"
+
+#include "access/access.h"
+#include "access/audit.h"
+#include "api/reply.h"
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "log/log.h"
+#include "model/modes.h"
+#include "state/change.h"
+#include "volume/call.h"
+#include "volume/phase.h"
+#include "volume/spec.h"
+#include "volume/store.h"
+#include "volume/view.h"
+#include "volume/volumes.h"
+#include "volume/work.h"
+
+#include <holdfast/v1/volumes.pb-c.h>
+#include <stdlib.h>
+
+/* Register and Create: what is given is checked and merged, then the plugin is asked, then it is stored
+ * (register) or it is stored that the provider will be asked, and then that is done (create). */
+
+#define REGISTER "Volumes.Register"
+#define CREATE "Volumes.Create"
+
+static void reply_with_volume(struct server *server, struct rpc_call *call, const char *namespace,
+			      const char *id, bool created, bool is_creation)
+{
+	Holdfast__V1__RegisterVolumeResponse registered = HOLDFAST__V1__REGISTER_VOLUME_RESPONSE__INIT;
+	Holdfast__V1__CreateVolumeResponse made = HOLDFAST__V1__CREATE_VOLUME_RESPONSE__INIT;
+	struct volume_entry *entry = state_volume(&server->state, namespace, id);
+	Holdfast__V1__Volume *view = entry ? volume_view(server, entry, false, NULL) : NULL;
+
+	registered.volume = made.volume = view;
+	registered.created = made.created = created;
+	if (view)
+		rpc_call_reply(call, is_creation ? &made.base : &registered.base);
+	else
+		reply_error(call, entry ? STATUS_RESOURCE_EXHAUSTED : STATUS_ABORTED,
+			    entry ? "out of memory; the volume is stored"
+				  : "the volume was deregistered meanwhile");
+	holdfast__v1__volume__free_unpacked(view, NULL);
+}
+
+static void on_registered(struct server *server, void *userdata)
+{
+	cleanup_free struct volumes_waiting *waiting = userdata;
+
+	reply_with_volume(server, waiting->call, waiting->namespace, waiting->id, waiting->created, false);
+}
+
+/* A call whose volume's provider is being asked. */
+static void on_worked(struct server *server, struct rpc_call *call, const char *namespace, const char *id,
+		      bool created, bool is_creation, const struct error *err)
+{
+	if (err)
+		reply_refused(server, call, is_creation ? CREATE : REGISTER, err);
+	else
+		reply_with_volume(server, call, namespace, id, created, is_creation);
+}
+
+static void answer_registered(struct server *server, struct rpc_call *call, const char *namespace,
+			      const char *id, const struct error *err)
+{
+	on_worked(server, call, namespace, id, false, false, err);
+}
+
+static void answer_created(struct server *server, struct rpc_call *call, const char *namespace,
+			   const char *id, const struct error *err)
+{
+	on_worked(server, call, namespace, id, true, true, err);
+}
+
+static void answer_updated(struct server *server, struct rpc_call *call, const char *namespace,
+			   const char *id, const struct error *err)
+{
+	on_worked(server, call, namespace, id, false, true, err);
+}
+
+static void on_register_expanding(struct server *server, void *userdata)
+{
+	cleanup_free struct volumes_waiting *waiting = userdata;
+
+	volume_work_start(server, waiting->namespace, waiting->id, waiting->call, answer_registered);
+}
+
+static void on_creating(struct server *server, void *userdata)
+{
+	cleanup_free struct volumes_waiting *waiting = userdata;
+
+	volume_work_start(server, waiting->namespace, waiting->id, waiting->call,
+			  waiting->created ? answer_created : answer_updated);
+}
+
+/* Is the provider to be asked for more than it gave? A volume whose size there was never told is left as it
+ * is unless another size is asked for. */
+static bool wants_expansion(const struct volume_spec *spec)
+{
+	const Holdfast__V1__VolumeDetail *detail = spec->parts.detail;
+
+	return !spec->is_new && spec->resized && detail->capacity_min > detail->capacity &&
+	       detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY;
+}
+
+static enum status stage_expansion(struct server *server, struct volume_spec *spec, struct error *err)
+{
+	enum status st = volume_check_ability(server, spec->parts.volume.plugin_id, &VOLUME_CAN_EXPAND, err);
+
+	if (st == STATUS_OK &&
+	    !volume_phase_begin(spec->parts.detail, HOLDFAST__V1__VOLUME_PHASE__VOLUME_EXPANDING))
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	return st;
+}
+
+/* Store a registration that its plugin has confirmed, or need not. */
+static enum status store_registration(struct server *server, struct rpc_call *call, struct volume_spec *spec,
+				      struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct volumes_waiting *waiting;
+	char object[VOLUMES_OBJECT_SIZE];
+	bool expands = wants_expansion(spec);
+	enum status st = expands ? stage_expansion(server, spec, err) : STATUS_OK;
+
+	if (st != STATUS_OK)
+		return st;
+	if (spec->changed) {
+		volume_store_stage(server, &change, &spec->parts);
+		audit_about(server, &change, call, REGISTER, volumes_object(&spec->parts.volume, object),
+			    NULL, &(struct log_ctx){.volume = spec->parts.volume.id, .op = "register"});
+	}
+	waiting = volumes_waiting_new(call, &spec->parts.volume);
+	if (waiting)
+		waiting->created = spec->is_new;
+	return change_commit_taking(server, &change, expands ? on_register_expanding : on_registered, waiting,
+				    err);
+}
+
+/* A registration while its plugin is being asked. */
+struct registering {
+	struct rpc_call *call;
+	struct volume_parts given;
+	struct volume asked; /* as the plugin was asked about it: with what is stored of it */
+};
+
+static void registering_free(struct registering *registering)
+{
+	volume_parts_release(&registering->given);
+	free(registering);
+}
+DEFINE_CLEANUP(struct registering, registering_free)
+
+static void list_capabilities(const struct volume *volume, struct strbuf *sb)
+{
+	for (uint32_t i = 0; i < volume->n_capabilities; i++)
+		strbuf_printf(sb, "%s%s/%s", i > 0 ? ", " : "",
+			      access_mode_name(volume->capabilities[i].access_mode),
+			      attachment_mode_name(volume->capabilities[i].attachment_mode));
+}
+
+static enum status not_confirmed(const struct volume *volume, const char *message, struct error *err)
+{
+	cleanup_strbuf struct strbuf sb = STRBUF_INIT(ERROR_MSG_MAX);
+
+	list_capabilities(volume, &sb);
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"capability: plugin %s does not confirm that volume %s (external id %.128s) can be used "
+		"as %s: %.256s; nothing was stored",
+		volume->plugin_id, volume->id, volume->external_id, sb.data ? sb.data : "requested",
+		message[0] != '\0' ? message : "it gave no reason");
+}
+
+static void on_validated(struct server *server, const Holdfast__V1__PluginReply *reply,
+			 const struct error *err, void *userdata)
+{
+	cleanup(registering_freep) struct registering *registering = userdata;
+	cleanup(volume_spec_release) struct volume_spec spec = VOLUME_SPEC_INIT;
+	const Holdfast__V1__ControllerValidateResponse *answer = reply ? reply->validate : NULL;
+	struct error why;
+	enum status st;
+
+	if (err) {
+		why = *err;
+		st = error_prefix(&why, "volume %s was not confirmed by its plugin, nothing was stored",
+				  registering->given.volume.id);
+	} else if (!answer || !answer->confirmed) {
+		st = not_confirmed(&registering->asked, answer ? answer->message : "", &why);
+	} else {
+		/* against what is stored now: it may have changed meanwhile */
+		st = volume_spec_prepare(server, &registering->given, false, &spec, &why);
+		if (st == STATUS_OK)
+			st = store_registration(server, registering->call, &spec, &why);
+	}
+	if (st != STATUS_OK)
+		reply_refused(server, registering->call, REGISTER, &why);
+}
+
+static enum status ask_plugin(struct server *server, struct rpc_call *call, struct volume_parts *given,
+			      struct volume_spec *spec, struct error *err)
+{
+	cleanup(registering_freep) struct registering *registering = calloc(1, sizeof(*registering));
+	enum status st;
+
+	if (!registering)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	registering->call = call;
+	st = volume_call_validate(server, &spec->parts, on_validated, registering, err);
+	if (st != STATUS_OK) {
+		(void)error_prefix(err, "volume %s was not confirmed by its plugin, nothing was stored",
+				   spec->parts.volume.id);
+		return st;
+	}
+	registering->asked = spec->parts.volume;
+	registering->given = *given;
+	*given = (struct volume_parts)VOLUME_PARTS_INIT;
+	(void)TAKE_PTR(registering);
+	return STATUS_OK;
+}
+
+/* Rights are those in the volume's own namespace. */
+static enum status check_access(struct server *server, struct rpc_call *call,
+				const Holdfast__V1__Volume *volume, struct error *err)
+{
+	const char *namespace = namespace_or_default(volume ? volume->namespace_ : "");
+	enum status st = access_check(server, call, ACCESS_VOLUME_WRITE, namespace, err);
+
+	if (st == STATUS_OK && volume && volume->type == HOLDFAST__V1__VOLUME_TYPE__CSI)
+		st = access_check(server, call, ACCESS_PLUGIN_READ, NULL, err);
+	if (st == STATUS_OK && !volume)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "volume: missing");
+	return st;
+}
+
+static enum status handle_register(struct server *server, struct rpc_call *call,
+				   const Holdfast__V1__RegisterVolumeRequest *request, struct error *err)
+{
+	cleanup(volume_parts_release) struct volume_parts given = VOLUME_PARTS_INIT;
+	cleanup(volume_spec_release) struct volume_spec spec = VOLUME_SPEC_INIT;
+	bool has_controller = false;
+	enum status st = check_access(server, call, request->volume, err);
+
+	if (st == STATUS_OK)
+		st = volume_parts_from_pb(request->volume, &given, err);
+	if (st == STATUS_OK)
+		st = volume_spec_prepare(server, &given, false, &spec, err);
+	if (st == STATUS_OK && spec.changed)
+		st = volume_check_plugin(server, &spec.parts.volume, &has_controller, err);
+	if (st != STATUS_OK)
+		return st;
+	return has_controller ? ask_plugin(server, call, &given, &spec, err)
+			      : store_registration(server, call, &spec, err);
+}
+
+DEFINE_WRITE_METHOD(volumes_handle_register, Holdfast__V1__RegisterVolumeRequest, REGISTER, handle_register)
+
+/* What is to be done at the provider: make it, go on making it, expand it, nothing. */
+static enum status begin_phase(struct server *server, struct volume_spec *spec, bool *ret_works,
+			       struct error *err)
+{
+	Holdfast__V1__VolumeDetail *detail = spec->parts.detail;
+	bool is_creating = detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING;
+
+	*ret_works = true;
+	if (is_creating)
+		return STATUS_OK;
+	if (spec->is_new)
+		return volume_phase_begin(detail, HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING)
+			       ? STATUS_OK
+			       : error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	*ret_works = wants_expansion(spec);
+	return *ret_works ? stage_expansion(server, spec, err) : STATUS_OK;
+}
+
+static enum status store_creation(struct server *server, struct rpc_call *call, struct volume_spec *spec,
+				  struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	bool is_made =
+		!spec->is_new && spec->parts.detail->phase != HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING;
+	struct volumes_waiting *waiting;
+	char object[VOLUMES_OBJECT_SIZE];
+	bool works;
+	enum status st = begin_phase(server, spec, &works, err);
+
+	if (st != STATUS_OK)
+		return st;
+	if (spec->changed)
+		volume_store_stage(server, &change, &spec->parts);
+	if (spec->changed || works)
+		audit_write(server, &change, call, CREATE, volumes_object(&spec->parts.volume, object),
+			    is_made ? "it exists" : "to be made by its provider");
+	waiting = volumes_waiting_new(call, &spec->parts.volume);
+	if (waiting)
+		waiting->created = !is_made;
+	return change_commit_taking(server, &change, on_creating, waiting, err);
+}
+
+static enum status handle_create(struct server *server, struct rpc_call *call,
+				 const Holdfast__V1__CreateVolumeRequest *request, struct error *err)
+{
+	cleanup(volume_parts_release) struct volume_parts given = VOLUME_PARTS_INIT;
+	cleanup(volume_spec_release) struct volume_spec spec = VOLUME_SPEC_INIT;
+	enum status st = check_access(server, call, request->volume, err);
+
+	if (st == STATUS_OK)
+		st = volume_parts_from_pb(request->volume, &given, err);
+	if (st == STATUS_OK)
+		st = volume_spec_prepare(server, &given, true, &spec, err);
+	if (st == STATUS_OK && (spec.is_new || spec.changed))
+		st = volume_check_ability(server, spec.parts.volume.plugin_id, &VOLUME_CAN_CREATE, err);
+	return st == STATUS_OK ? store_creation(server, call, &spec, err) : st;
+}
+
+DEFINE_WRITE_METHOD(volumes_handle_create, Holdfast__V1__CreateVolumeRequest, CREATE, handle_create)

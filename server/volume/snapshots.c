@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "volume/snapshots.h"
+
+#include "server.h"
+
+#include "access/access.h"
+#include "access/audit.h"
+#include "api/reply.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "model/message.h"
+#include "state/keys.h"
+#include "volume/call.h"
+#include "volume/phase.h"
+#include "volume/store.h"
+#include "volume/volumes.h"
+
+#include <holdfast/v1/volumes.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CREATE "Volumes.CreateSnapshot"
+#define DELETE "Volumes.DeleteSnapshot"
+
+enum { OBJECT_NAME_SIZE = PLUGIN_ID_MAX + EXTERNAL_ID_MAX + 16 }; /* "snapshot PLUGIN/NAME" */
+
+void snapshots_key(const char *plugin_id, const char *name, char ret[static OBJECT_KEY_SIZE])
+{
+	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_SNAPSHOT "%s/%s", plugin_id, name);
+}
+
+/* Does the entry's key begin as those of the plugin do? */
+static struct record_entry *of_plugin(struct record_entry *entry, const char *plugin_id)
+{
+	char prefix[OBJECT_KEY_SIZE] = PREFIX_SNAPSHOT;
+
+	if (plugin_id)
+		snapshots_key(plugin_id, "", prefix);
+	return entry && str_starts_with(entry->key, prefix) ? entry : NULL;
+}
+
+struct record_entry *snapshots_from(struct state *state, const char *plugin_id, const char *name)
+{
+	char key[OBJECT_KEY_SIZE] = PREFIX_SNAPSHOT;
+
+	if (plugin_id)
+		snapshots_key(plugin_id, name, key);
+	return of_plugin(state_record_from(state, key), plugin_id);
+}
+
+struct record_entry *snapshots_next(struct record_entry *entry, const char *plugin_id)
+{
+	return of_plugin(state_record_next(entry), plugin_id);
+}
+
+const Holdfast__V1__Snapshot *snapshots_find(struct state *state, const char *plugin_id,
+					     const char *snapshot_id)
+{
+	struct record_entry *entry = snapshots_from(state, plugin_id, "");
+
+	for (; entry; entry = snapshots_next(entry, plugin_id))
+		if (str_eq(snapshots_of(entry)->snapshot_id, snapshot_id))
+			return snapshots_of(entry);
+	return NULL;
+}
+
+/* A snapshot while it is being made or deleted. */
+struct snapshotting {
+	struct rpc_call *call;
+	struct volume_parts parts; /* of the source volume; deleting: secrets and plugin only */
+	Holdfast__V1__Snapshot
+		*snapshot; /* owned; as recorded. Deleting: with the ids only when not recorded */
+	bool is_new;	   /* recorded by this call: no earlier try may have made it */
+	bool is_recorded;
+};
+
+static void snapshotting_free(struct snapshotting *work)
+{
+	volume_parts_release(&work->parts);
+	holdfast__v1__snapshot__free_unpacked(work->snapshot, NULL);
+	free(work);
+}
+DEFINE_CLEANUP(struct snapshotting, snapshotting_free)
+
+static const char *object_name(const Holdfast__V1__Snapshot *snapshot, char ret[static OBJECT_NAME_SIZE])
+{
+	(void)str_format(ret, OBJECT_NAME_SIZE, "snapshot %s/%s", snapshot->plugin_id,
+			 snapshot->name[0] != '\0' ? snapshot->name : snapshot->snapshot_id);
+	return ret;
+}
+
+static enum status no_memory(struct error *err)
+{
+	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory for a snapshot");
+}
+
+static void put_record(struct change *change, const Holdfast__V1__Snapshot *snapshot)
+{
+	char key[OBJECT_KEY_SIZE];
+
+	snapshots_key(snapshot->plugin_id, snapshot->name, key);
+	change_put_record(change, key, &snapshot->base);
+}
+
+static void delete_record(struct change *change, const Holdfast__V1__Snapshot *snapshot)
+{
+	char key[OBJECT_KEY_SIZE];
+
+	snapshots_key(snapshot->plugin_id, snapshot->name, key);
+	change_delete_record(change, key);
+}
+
+/* Commit what became of it; @done answers and frees @work. */
+static void commit(struct server *server, struct change *change, change_done_fn *done,
+		   struct snapshotting *work, const char *what)
+{
+	struct error err;
+
+	if (change_commit(server, change, done, work, &err) == STATUS_OK)
+		return;
+	reply_refused(server, work->call, what, &err);
+	snapshotting_free(work);
+}
+
+static void on_made(struct server *server, void *userdata)
+{
+	cleanup(snapshotting_freep) struct snapshotting *work = userdata;
+	Holdfast__V1__CreateSnapshotResponse response = HOLDFAST__V1__CREATE_SNAPSHOT_RESPONSE__INIT;
+
+	(void)server;
+	response.snapshot = work->snapshot;
+	rpc_call_reply(work->call, &response.base);
+}
+
+static bool take_made(Holdfast__V1__Snapshot *snapshot, const Holdfast__V1__ExternalSnapshot *made)
+{
+	snapshot->size_bytes = made->size_bytes;
+	snapshot->ready = made->ready;
+	if (made->create_time_ms > 0) /* some providers do not say: then it is when it was asked for */
+		snapshot->create_time_ms = made->create_time_ms;
+	return message_set_text(&snapshot->snapshot_id, made->snapshot_id) &&
+	       message_set_text(&snapshot->last_error, "");
+}
+
+/* Takes @work. @was_asked: the provider may have heard of it. */
+static void make_failed(struct server *server, struct snapshotting *work, bool was_asked,
+			const struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	Holdfast__V1__VolumeDetail creating = HOLDFAST__V1__VOLUME_DETAIL__INIT;
+	char object[OBJECT_NAME_SIZE];
+	enum volume_failure failure;
+
+	/* the same codes mean the same as of a volume that is created */
+	creating.phase = HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING;
+	failure = volume_phase_failure(&creating, err->status, !work->is_new);
+	if (failure == VOLUME_FAILURE_FORGETS || (work->is_new && !was_asked)) {
+		delete_record(&change, work->snapshot);
+		audit_own(server, &change, CREATE, object_name(work->snapshot, object),
+			  "the provider did not make it");
+	} else if (message_set_text(&work->snapshot->last_error, err->msg)) {
+		put_record(&change, work->snapshot);
+	}
+	(void)change_commit(server, &change, NULL, NULL, NULL); /* if not, the intent stands as it is */
+	reply_refused(server, work->call, CREATE, err);
+	snapshotting_free(work);
+}
+
+static void on_provider_made(struct server *server, const Holdfast__V1__PluginReply *reply,
+			     const struct error *err, void *userdata)
+{
+	struct snapshotting *work = userdata;
+	const Holdfast__V1__ExternalSnapshot *made =
+		reply && reply->create_snapshot ? reply->create_snapshot->snapshot : NULL;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char object[OBJECT_NAME_SIZE];
+	struct error bad;
+
+	if (!err && (!made || made->snapshot_id[0] == '\0' || strlen(made->snapshot_id) > EXTERNAL_ID_MAX)) {
+		(void)error_set(
+			&bad, STATUS_INTERNAL, 0,
+			"plugin %s made the snapshot but named it with no id, or one of more than %d bytes",
+			work->snapshot->plugin_id, EXTERNAL_ID_MAX);
+		err = &bad;
+	}
+	if (!err && !take_made(work->snapshot, made)) {
+		(void)no_memory(&bad);
+		bad.status = STATUS_UNKNOWN; /* it is made */
+		err = &bad;
+	}
+	if (err) {
+		make_failed(server, work, true, err);
+		return;
+	}
+	put_record(&change, work->snapshot);
+	audit_own(server, &change, CREATE, object_name(work->snapshot, object), work->snapshot->snapshot_id);
+	commit(server, &change, on_made, work, CREATE);
+}
+
+static enum status ask_to_make(struct server *server, struct snapshotting *work, struct error *err)
+{
+	Holdfast__V1__ControllerCreateSnapshotRequest make =
+		HOLDFAST__V1__CONTROLLER_CREATE_SNAPSHOT_REQUEST__INIT;
+	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
+	const struct controller_call controller = {.plugin_id = work->snapshot->plugin_id,
+						   .call = &call,
+						   .done = on_provider_made,
+						   .userdata = work};
+
+	make.external_id = work->parts.volume.external_id;
+	make.name = work->snapshot->name;
+	make.secrets = (void *)work->parts.secrets->secrets;
+	make.n_secrets = work->parts.secrets->n_secrets;
+	make.parameters = (void *)work->snapshot->parameters;
+	make.n_parameters = work->snapshot->n_parameters;
+	call.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_CREATE_SNAPSHOT;
+	call.create_snapshot = &make;
+	return controller_call(server, &controller, err);
+}
+
+static void on_intended(struct server *server, void *userdata)
+{
+	struct snapshotting *work = userdata;
+	struct error err;
+
+	if (ask_to_make(server, work, &err) != STATUS_OK)
+		make_failed(server, work, false, &err);
+}
+
+static enum status check_create(struct server *server, const struct volume_entry *entry,
+				const Holdfast__V1__CreateSnapshotRequest *request, struct error *err)
+{
+	const struct volume *volume = &entry->volume;
+	enum status st;
+
+	if (volume->type != VOLUME_CSI)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "volume %s is native: it has no provider that makes snapshots", volume->id);
+	if (request->name[0] == '\0' || strlen(request->name) > SNAPSHOT_NAME_MAX ||
+	    !str_is_made_of(request->name, "._-"))
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"name: '%.64s' is no name of a snapshot (A-Z a-z 0-9 . _ and -, up to %d); its "
+			"provider recognises a repeat by it",
+			request->name, SNAPSHOT_NAME_MAX);
+	st = volume_check_map("parameters", VOLUME_MAP(request->parameters), request->n_parameters, err);
+	if (st == STATUS_OK)
+		st = volume_check_secrets(VOLUME_MAP(request->secrets), request->n_secrets, err);
+	if (st == STATUS_OK)
+		st = volume_store_check_usable(server, volume, err);
+	return st == STATUS_OK ? volume_check_ability(server, volume->plugin_id, &VOLUME_CAN_SNAPSHOT, err)
+			       : st;
+}
+
+static enum status check_same(const Holdfast__V1__Snapshot *known, const struct volume *volume,
+			      struct error *err)
+{
+	if (str_eq(known->namespace_, volume->namespace) && str_eq(known->source_volume_id, volume->id) &&
+	    str_eq(known->external_source_id, volume->external_id))
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_ALREADY_EXISTS, 0,
+		"name: plugin %s has a snapshot %s of another volume already (or of one that had this id "
+		"before); take another name",
+		known->plugin_id, known->name);
+}
+
+/* The record as it is, or a new one. */
+static enum status fill_snapshot(struct server *server, const struct volume *volume,
+				 const Holdfast__V1__CreateSnapshotRequest *request,
+				 struct snapshotting *work, struct error *err)
+{
+	Holdfast__V1__Snapshot given = HOLDFAST__V1__SNAPSHOT__INIT;
+	const Holdfast__V1__Snapshot *known;
+	char key[OBJECT_KEY_SIZE];
+	enum status st;
+
+	snapshots_key(volume->plugin_id, request->name, key);
+	known = state_record(&server->state, key);
+	st = known ? check_same(known, volume, err) : STATUS_OK;
+	if (st != STATUS_OK)
+		return st;
+	given.plugin_id = work->parts.volume.plugin_id;
+	given.name = request->name;
+	given.source_volume_id = work->parts.volume.id;
+	given.namespace_ = work->parts.volume.namespace;
+	given.external_source_id = work->parts.volume.external_id;
+	given.create_time_ms = clock_realtime_ms();
+	given.parameters = (void *)request->parameters;
+	given.n_parameters = request->n_parameters;
+	work->is_new = !known;
+	work->snapshot = (Holdfast__V1__Snapshot *)(void *)message_copy(known ? &known->base : &given.base);
+	return work->snapshot ? STATUS_OK : no_memory(err);
+}
+
+static enum status begin(struct server *server, struct rpc_call *call, const struct volume_entry *entry,
+			 const Holdfast__V1__CreateSnapshotRequest *request, struct snapshotting *work,
+			 struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char object[OBJECT_NAME_SIZE];
+	enum status st = volume_store_load(server, entry, &work->parts, err);
+
+	if (st == STATUS_OK)
+		st = fill_snapshot(server, &entry->volume, request, work, err);
+	if (st != STATUS_OK)
+		return st;
+	if (!volume_secrets_lay(work->parts.secrets, VOLUME_MAP(request->secrets), request->n_secrets))
+		return no_memory(err);
+	work->call = call;
+	if (work->snapshot->snapshot_id[0] != '\0' && work->snapshot->ready)
+		return change_commit(server, &change, on_made, work, err); /* made: said again when durable */
+	if (work->is_new)
+		put_record(&change, work->snapshot);
+	audit_write(server, &change, call, CREATE, object_name(work->snapshot, object), NULL);
+	return change_commit(server, &change, on_intended, work, err);
+}
+
+static enum status handle_create(struct server *server, struct rpc_call *call,
+				 const Holdfast__V1__CreateSnapshotRequest *request, struct error *err)
+{
+	const char *namespace = namespace_or_default(request->namespace_);
+	cleanup(snapshotting_freep) struct snapshotting *work = NULL;
+	struct volume_entry *entry;
+	enum status st = volumes_find_for_provider(server, call, namespace, request->volume_id, &entry, err);
+
+	if (st == STATUS_OK)
+		st = check_create(server, entry, request, err);
+	if (st != STATUS_OK)
+		return st;
+	work = calloc(1, sizeof(*work));
+	if (!work)
+		return no_memory(err);
+	st = begin(server, call, entry, request, work, err);
+	if (st == STATUS_OK)
+		(void)TAKE_PTR(work);
+	return st;
+}
+
+DEFINE_WRITE_METHOD(snapshots_handle_create, Holdfast__V1__CreateSnapshotRequest, CREATE, handle_create)
+
+static void on_forgotten(struct server *server, void *userdata)
+{
+	cleanup(snapshotting_freep) struct snapshotting *work = userdata;
+	Holdfast__V1__DeleteSnapshotResponse response = HOLDFAST__V1__DELETE_SNAPSHOT_RESPONSE__INIT;
+
+	(void)server;
+	rpc_call_reply(work->call, &response.base);
+}
+
+static void on_provider_deleted(struct server *server, const Holdfast__V1__PluginReply *reply,
+				const struct error *err, void *userdata)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct snapshotting *work = userdata;
+	char object[OBJECT_NAME_SIZE];
+
+	(void)reply;
+	if (err && (err->status != STATUS_NOT_FOUND || !work->is_recorded)) {
+		reply_refused(server, work->call, DELETE, err);
+		snapshotting_free(work);
+		return;
+	}
+	if (work->is_recorded)
+		delete_record(&change, work->snapshot);
+	audit_own(server, &change, DELETE, object_name(work->snapshot, object),
+		  err ? "the provider has no such snapshot" : "deleted at its provider");
+	commit(server, &change, on_forgotten, work, DELETE);
+}
+
+static void on_delete_intended(struct server *server, void *userdata)
+{
+	cleanup(snapshotting_freep) struct snapshotting *work = userdata;
+	Holdfast__V1__ControllerDeleteSnapshotRequest delete =
+		HOLDFAST__V1__CONTROLLER_DELETE_SNAPSHOT_REQUEST__INIT;
+	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
+	const struct controller_call controller = {.plugin_id = work->snapshot->plugin_id,
+						   .call = &call,
+						   .done = on_provider_deleted,
+						   .userdata = work};
+	struct error err;
+
+	delete.snapshot_id = work->snapshot->snapshot_id;
+	delete.secrets = (void *)work->parts.secrets->secrets;
+	delete.n_secrets = work->parts.secrets->n_secrets;
+	call.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_DELETE_SNAPSHOT;
+	call.delete_snapshot = &delete;
+	if (controller_call(server, &controller, &err) == STATUS_OK)
+		(void)TAKE_PTR(work);
+	else
+		reply_refused(server, work->call, DELETE, &err);
+}
+
+static enum status check_delete(const Holdfast__V1__DeleteSnapshotRequest *request, struct error *err)
+{
+	if (!id_is_name(request->plugin_id, PLUGIN_ID_MAX))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "plugin_id: '%.64s' is no plugin id",
+				 request->plugin_id);
+	if (request->snapshot_id[0] == '\0' || strlen(request->snapshot_id) > EXTERNAL_ID_MAX ||
+	    !str_is_text(request->snapshot_id))
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"snapshot_id: empty, longer than %d bytes or not text; holdfast volume snapshot "
+			"list shows the ids",
+			EXTERNAL_ID_MAX);
+	return volume_check_secrets(VOLUME_MAP(request->secrets), request->n_secrets, err);
+}
+
+static enum status fill_delete(struct server *server, const Holdfast__V1__DeleteSnapshotRequest *request,
+			       const Holdfast__V1__Snapshot *known, struct snapshotting *work,
+			       struct error *err)
+{
+	struct volume_entry *source =
+		known ? state_volume(&server->state, known->namespace_, known->source_volume_id) : NULL;
+	const struct volume nothing = {.type = VOLUME_CSI};
+	Holdfast__V1__Snapshot given = HOLDFAST__V1__SNAPSHOT__INIT;
+	/* of the volume as long as it is the one it was made of */
+	bool is_source = source && str_eq(source->volume.plugin_id, known->plugin_id) &&
+			 str_eq(source->volume.external_id, known->external_source_id);
+	enum status st = is_source ? volume_store_load(server, source, &work->parts, err)
+				   : volume_parts_copy(&nothing, NULL, NULL, &work->parts, err);
+
+	if (st != STATUS_OK)
+		return st;
+	if (!volume_secrets_lay(work->parts.secrets, VOLUME_MAP(request->secrets), request->n_secrets))
+		return no_memory(err);
+	given.plugin_id = request->plugin_id;
+	given.snapshot_id = request->snapshot_id;
+	work->is_recorded = known != NULL;
+	work->snapshot = (Holdfast__V1__Snapshot *)(void *)message_copy(known ? &known->base : &given.base);
+	return work->snapshot ? STATUS_OK : no_memory(err);
+}
+
+/* A snapshot belongs to the namespace of its volume; one that was not made here to the operators. */
+static enum status check_delete_access(struct server *server, struct rpc_call *call,
+				       const Holdfast__V1__Snapshot *known, struct error *err)
+{
+	enum status st = access_check(server, call, ACCESS_PLUGIN_READ, NULL, err);
+
+	if (st != STATUS_OK)
+		return st;
+	return known ? access_check(server, call, ACCESS_VOLUME_WRITE, known->namespace_, err)
+		     : access_check(server, call, ACCESS_OPERATOR_WRITE, NULL, err);
+}
+
+static enum status handle_delete(struct server *server, struct rpc_call *call,
+				 const Holdfast__V1__DeleteSnapshotRequest *request, struct error *err)
+{
+	const Holdfast__V1__Snapshot *known =
+		request->snapshot_id[0] != '\0' && id_is_name(request->plugin_id, PLUGIN_ID_MAX)
+			? snapshots_find(&server->state, request->plugin_id, request->snapshot_id)
+			: NULL;
+	cleanup(snapshotting_freep) struct snapshotting *work = NULL;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char object[OBJECT_NAME_SIZE];
+	enum status st = check_delete_access(server, call, known, err);
+
+	if (st == STATUS_OK)
+		st = check_delete(request, err);
+	if (st == STATUS_OK)
+		st = volume_check_ability(server, request->plugin_id, &VOLUME_CAN_SNAPSHOT, err);
+	if (st != STATUS_OK)
+		return st;
+	work = calloc(1, sizeof(*work));
+	if (!work)
+		return no_memory(err);
+	work->call = call;
+	st = fill_delete(server, request, known, work, err);
+	if (st != STATUS_OK)
+		return st;
+	audit_write(server, &change, call, DELETE, object_name(work->snapshot, object), NULL);
+	st = change_commit(server, &change, on_delete_intended, work, err);
+	if (st == STATUS_OK)
+		(void)TAKE_PTR(work);
+	return st;
+}
+
+DEFINE_WRITE_METHOD(snapshots_handle_delete, Holdfast__V1__DeleteSnapshotRequest, DELETE, handle_delete)

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Snapshots: what was asked of providers is recorded here before they are asked, under a name that stays the
+ * same, and kept; what providers say they have is joined with that. */
+
+#include "rpc/server.h"
+#include "state/objects.h"
+#include "state/state.h"
+
+#include <holdfast/v1/types.pb-c.h>
+#include <protobuf-c/protobuf-c.h>
+
+struct server;
+
+enum { SNAPSHOT_NAME_MAX = 128 };
+
+/* Handlers of the service Volumes. */
+void snapshots_handle_create(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void snapshots_handle_delete(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void snapshots_handle_list(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+
+/** Key of the record; @plugin_id and @name were checked. */
+void snapshots_key(const char *plugin_id, const char *name, char ret[static OBJECT_KEY_SIZE]);
+
+/** The first record of the plugin (NULL: of any) whose key is not below that of @name, and the next; NULL at
+ * the end. */
+struct record_entry *snapshots_from(struct state *state, const char *plugin_id, const char *name);
+struct record_entry *snapshots_next(struct record_entry *entry, const char *plugin_id);
+
+static inline const Holdfast__V1__Snapshot *snapshots_of(const struct record_entry *entry)
+{
+	return (const Holdfast__V1__Snapshot *)(const void *)entry->record.message;
+}
+
+/** The record of the provider's snapshot, or NULL. Costs the number of the plugin's records. */
+const Holdfast__V1__Snapshot *snapshots_find(struct state *state, const char *plugin_id,
+					     const char *snapshot_id);

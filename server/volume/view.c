@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "volume/view.h"
+
+#include "server.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "claim/freed.h"
+#include "log/log.h"
+#include "model/pb.h"
+#include "plugin/plugins.h"
+#include "volume/store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { REASON_SIZE = 512 };
+
+static void derive_modes(struct volume_entry *entry, Holdfast__V1__Volume *view)
+{
+	struct claim_entry *claim;
+
+	LIST_FOREACH (claim, &entry->claims, of_volume) {
+		if (!claim_is_live(&claim->claim))
+			continue;
+		view->access_mode = (Holdfast__V1__AccessMode)claim->claim.access_mode;
+		view->attachment_mode = (Holdfast__V1__AttachmentMode)claim->claim.attachment_mode;
+		if (claim->claim.mode == CLAIM_WRITE)
+			view->writers++;
+		else
+			view->readers++;
+	}
+}
+
+struct shown {
+	Holdfast__V1__Claim **claims;
+	size_t n;
+};
+
+/* False when memory is short. */
+static bool show_claim(const struct claim *claim, const char *node_id, struct shown *shown)
+{
+	Holdfast__V1__Claim *message;
+
+	if (node_id && !str_eq(claim->node_id, node_id))
+		return true;
+	message = claim_to_pb(claim);
+	if (message)
+		shown->claims[shown->n++] = message;
+	return message != NULL;
+}
+
+/* Who holds the volume is shown even if nobody can read who held it. */
+static void read_history(struct server *server, const struct volume_entry *entry, struct freed_list *ret)
+{
+	struct error err;
+
+	if (freed_of_volume(server, entry, ret, &err) != STATUS_OK)
+		log_ctx(LOG_ERR, &(struct log_ctx){.volume = entry->id, .op = "volume", .err = &err},
+			"the history of volume %s cannot be shown", entry->id);
+}
+
+bool volume_show_claims(struct server *server, const struct volume_entry *entry, const char *node_id,
+			Holdfast__V1__Claim ***ret, size_t *ret_n)
+{
+	cleanup(freed_list_release) struct freed_list freed = {NULL, 0};
+	const struct claim_entry *claim;
+	struct shown shown = {NULL, 0};
+	bool is_whole;
+	size_t n = 0;
+
+	read_history(server, entry, &freed);
+	LIST_FOREACH (claim, &entry->claims, of_volume)
+		n++;
+	shown.claims = calloc(n + freed.n + 1, sizeof(Holdfast__V1__Claim *));
+	is_whole = shown.claims != NULL;
+	LIST_FOREACH (claim, &entry->claims, of_volume)
+		is_whole = is_whole && show_claim(&claim->claim, node_id, &shown);
+	for (size_t i = 0; i < freed.n; i++)
+		is_whole = is_whole && show_claim(&freed.claims[i], node_id, &shown);
+	*ret = shown.claims;
+	*ret_n = shown.n;
+	return is_whole;
+}
+
+static const struct plugin_summary *summarize(const struct volume_entry *entry,
+					      struct volume_view_cache *cache)
+{
+	size_t place = cache->n % VOLUME_VIEW_CACHE_N;
+	size_t known = cache->n < VOLUME_VIEW_CACHE_N ? cache->n : VOLUME_VIEW_CACHE_N;
+
+	for (size_t i = 0; i < known; i++)
+		if (cache->entries[i].plugin == entry->plugin &&
+		    str_eq(cache->entries[i].profile, entry->volume.profile))
+			return &cache->entries[i].summary;
+	cache->entries[place].plugin = entry->plugin;
+	memcpy(cache->entries[place].profile, entry->volume.profile, sizeof(cache->entries[place].profile));
+	plugin_summarize(entry->plugin, &entry->volume, &cache->entries[place].summary);
+	cache->n++;
+	return &cache->entries[place].summary;
+}
+
+/* False when memory is short. */
+static bool derive_plugin(struct server *server, const struct volume_entry *entry,
+			  const struct plugin_summary *plugin, Holdfast__V1__Volume *view)
+{
+	char reason[REASON_SIZE];
+	struct error err;
+
+	view->nodes_healthy = plugin->nodes_healthy;
+	view->nodes_expected = plugin->nodes_expected;
+	view->controllers_healthy = plugin->controllers_healthy;
+	view->controllers_expected = plugin->controllers_expected;
+	view->controller_required = plugin->controller_required;
+	view->schedulable = plugin_is_schedulable(plugin, &entry->volume, reason, sizeof(reason));
+	if (volume_store_check_usable(server, &entry->volume, &err) != STATUS_OK) {
+		view->schedulable = false;
+		str_copy_text(reason, sizeof(reason), err.msg);
+	}
+	view->unschedulable_reason = strdup(reason);
+	view->provider = strdup(plugin->provider);
+	view->provider_version = strdup(plugin->provider_version);
+	return view->unschedulable_reason && view->provider && view->provider_version;
+}
+
+Holdfast__V1__Volume *volume_view(struct server *server, struct volume_entry *entry, bool with_claims,
+				  struct volume_view_cache *cache)
+{
+	Holdfast__V1__Volume *view = volume_to_pb(&entry->volume);
+	struct volume_view_cache own = {.n = 0};
+
+	if (!view)
+		return NULL;
+	derive_modes(entry, view);
+	if (derive_plugin(server, entry, summarize(entry, cache ? cache : &own), view) &&
+	    volume_show(view, volume_detail_of(server, &entry->volume),
+			volume_secrets_of(server, &entry->volume)) &&
+	    (!with_claims || volume_show_claims(server, entry, NULL, &view->claims, &view->n_claims)))
+		return view;
+	holdfast__v1__volume__free_unpacked(view, NULL);
+	return NULL;
+}

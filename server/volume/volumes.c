@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "volume/volumes.h"
+
+#include "server.h"
+
+#include "access/access.h"
+#include "access/audit.h"
+#include "api/reply.h"
+#include "api/watch.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "log/log.h"
+#include "recovery/epoch.h"
+#include "state/keys.h"
+#include "volume/store.h"
+#include "volume/view.h"
+#include "volume/work.h"
+
+#include <holdfast/v1/volumes.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+char *volumes_object(const struct volume *volume, char ret[static VOLUMES_OBJECT_SIZE])
+{
+	(void)str_format(ret, VOLUMES_OBJECT_SIZE, "volume %s/%s", volume->namespace, volume->id);
+	return ret;
+}
+
+enum status volumes_find(struct server *server, const char *namespace, const char *id,
+			 struct volume_entry **ret, struct error *err)
+{
+	struct volume_entry *entry = state_volume(&server->state, namespace, id);
+
+	if (!entry)
+		return error_set(
+			err, STATUS_NOT_FOUND, 0,
+			"there is no volume %.128s in namespace %.64s; holdfast volume status lists them", id,
+			namespace);
+	*ret = entry;
+	return STATUS_OK;
+}
+
+enum status volumes_find_for_provider(struct server *server, const struct rpc_call *call,
+				      const char *namespace, const char *id, struct volume_entry **ret,
+				      struct error *err)
+{
+	enum status st = access_check(server, call, ACCESS_VOLUME_WRITE, namespace, err);
+
+	if (st == STATUS_OK)
+		st = access_check(server, call, ACCESS_PLUGIN_READ, NULL, err);
+	return st == STATUS_OK ? volumes_find(server, namespace, id, ret, err) : st;
+}
+
+enum status volumes_check_unused(struct server *server, struct volume_entry *entry, struct error *err)
+{
+	cleanup_free char *why = NULL;
+
+	if (entry->n_live == 0) /* as far as is known */
+		return epoch_check(server, &entry->volume, err);
+	why = volume_why(server, entry);
+	if (why)
+		why[strcspn(why, "\n")] = '\0';
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "volume %s is claimed (live claims: %zu; the newest: %s)", entry->volume.id,
+			 entry->n_live, why ? why : "(out of memory)");
+}
+
+struct volumes_waiting *volumes_waiting_new(struct rpc_call *call, const struct volume *volume)
+{
+	struct volumes_waiting *waiting = calloc(1, sizeof(*waiting));
+
+	if (!waiting)
+		return NULL;
+	waiting->call = call;
+	memcpy(waiting->namespace, volume->namespace, sizeof(waiting->namespace));
+	memcpy(waiting->id, volume->id, sizeof(waiting->id));
+	return waiting;
+}
+
+static const Holdfast__V1__GetVolumeRequest *get_request(const ProtobufCMessage *request)
+{
+	return (const Holdfast__V1__GetVolumeRequest *)(const void *)request;
+}
+
+static enum status allow_get(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
+			     struct error *err)
+{
+	return access_check(server, call, ACCESS_VOLUME_READ,
+			    namespace_or_default(get_request(request)->namespace_), err);
+}
+
+static void name_get(const ProtobufCMessage *request, char ret[static OBJECT_KEY_SIZE])
+{
+	/* one that does not fit is an empty name, under which nothing ever changes */
+	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_VOLUME "%s/%s",
+			 namespace_or_default(get_request(request)->namespace_), get_request(request)->id);
+}
+
+static uint64_t index_get(struct server *server, const ProtobufCMessage *request)
+{
+	const Holdfast__V1__GetVolumeRequest *get = get_request(request);
+	struct volume_entry *entry =
+		state_volume(&server->state, namespace_or_default(get->namespace_), get->id);
+
+	return entry ? volume_store_index(server, entry) : UINT64_MAX;
+}
+
+static enum status handle_get(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
+			      struct error *err)
+{
+	const Holdfast__V1__GetVolumeRequest *get = get_request(request);
+	Holdfast__V1__GetVolumeResponse *response;
+	struct volume_entry *entry;
+	enum status st = volumes_find(server, namespace_or_default(get->namespace_), get->id, &entry, err);
+
+	if (st != STATUS_OK)
+		return st;
+	response = calloc(1, sizeof(*response));
+	if (!response)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	holdfast__v1__get_volume_response__init(response);
+	response->index = volume_store_index(server, entry);
+	response->volume = volume_view(server, entry, true, NULL);
+	if (!response->volume || (get->why && !volume_explain(server, entry, response))) {
+		protobuf_c_message_free_unpacked(&response->base, NULL);
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	}
+	reply_durable(server, call, &response->base);
+	return STATUS_OK;
+}
+
+static const struct read_method get_method = {
+	.allow = allow_get,
+	.handle = handle_get,
+	.name = name_get,
+	.index = index_get,
+};
+
+DEFINE_READ_METHOD(volumes_handle_get, get_method)
+
+static void on_deregistered(struct server *server, void *userdata)
+{
+	cleanup_free struct volumes_waiting *waiting = userdata;
+	Holdfast__V1__DeregisterVolumeResponse response = HOLDFAST__V1__DEREGISTER_VOLUME_RESPONSE__INIT;
+
+	(void)server;
+	rpc_call_reply(waiting->call, &response.base);
+}
+
+static enum status handle_deregister(struct server *server, struct rpc_call *call,
+				     const Holdfast__V1__DeregisterVolumeRequest *request, struct error *err)
+{
+	const char *namespace = namespace_or_default(request->namespace_);
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char object[VOLUMES_OBJECT_SIZE];
+	struct volume_entry *entry;
+	enum status st = access_check(server, call, ACCESS_VOLUME_WRITE, namespace, err);
+
+	if (st == STATUS_OK)
+		st = volumes_find(server, namespace, request->id, &entry, err);
+	if (st == STATUS_OK)
+		st = volumes_check_unused(server, entry, err);
+	if (st == STATUS_OK) /* also by nobody that a restored server has forgotten */
+		st = epoch_check(server, &entry->volume, err);
+	if (st == STATUS_OK)
+		st = volume_work_check_idle(server, &entry->volume, err);
+	if (st != STATUS_OK)
+		return st;
+	volume_store_stage_deletion(server, &change, entry);
+	audit_about(server, &change, call, "Volumes.Deregister", volumes_object(&entry->volume, object), NULL,
+		    &(struct log_ctx){.volume = entry->volume.id, .op = "deregister"});
+	return change_commit_taking(server, &change, on_deregistered,
+				    volumes_waiting_new(call, &entry->volume), err);
+}
+
+DEFINE_WRITE_METHOD(volumes_handle_deregister, Holdfast__V1__DeregisterVolumeRequest, "Volumes.Deregister",
+		    handle_deregister)

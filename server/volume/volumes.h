@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* The service Volumes but Claim, which is claim_grant.h's. One file per method or two that belong together.
+ */
+
+#include "base/error.h"
+#include "rpc/server.h"
+#include "state/state.h"
+
+#include <protobuf-c/protobuf-c.h>
+
+struct server;
+
+void volumes_handle_get(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void volumes_handle_list(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void volumes_handle_register(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void volumes_handle_create(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void volumes_handle_deregister(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void volumes_handle_delete(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void volumes_handle_expand(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void volumes_handle_detach(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void volumes_handle_list_external(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+
+enum {
+	VOLUMES_PER_PAGE_MAX = 10000,
+	VOLUMES_LOOK_AT_MAX = 5000, /* volumes that the filter of one page is asked about */
+};
+
+/* What the methods have in common. */
+
+enum { VOLUMES_OBJECT_SIZE = 16 + NAMESPACE_MAX + VOLUME_ID_MAX }; /* "volume default/db" */
+
+/** The volume for audit records. */
+char *volumes_object(const struct volume *volume, char ret[static VOLUMES_OBJECT_SIZE]);
+
+/** STATUS_NOT_FOUND when there is none of exactly this id in exactly this namespace. */
+enum status volumes_find(struct server *server, const char *namespace, const char *id,
+			 struct volume_entry **ret, struct error *err);
+
+/** volumes_find() for a call that changes something at the volume's provider, or asks it to: with the rights
+ * to do so, which are asked for before anything else is told. */
+enum status volumes_find_for_provider(struct server *server, const struct rpc_call *call,
+				      const char *namespace, const char *id, struct volume_entry **ret,
+				      struct error *err);
+
+/** STATUS_FAILED_PRECONDITION with the holder's name when anybody has a live claim. */
+enum status volumes_check_unused(struct server *server, struct volume_entry *entry, struct error *err);
+
+/* A call about one volume that waits for its change to be durable. */
+struct volumes_waiting {
+	struct rpc_call *call;
+	char namespace[NAMESPACE_MAX + 1];
+	char id[VOLUME_ID_MAX + 1];
+	char node_id[NODE_ID_MAX + 1]; /* detach */
+	bool created;		       /* register, create */
+	bool dry_run;		       /* detach */
+	bool without_plugin;	       /* detach */
+};
+
+/** NULL when memory is short; change_commit_taking() takes care of that. */
+struct volumes_waiting *volumes_waiting_new(struct rpc_call *call, const struct volume *volume);

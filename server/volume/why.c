@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "volume/why.h"
+
+#include "server.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/strbuf.h"
+#include "claim/fence.h"
+#include "claim/freed.h"
+#include "claim/held_twice.h"
+#include "claim/release.h"
+#include "claim/release_internal.h"
+#include "plugin/controller.h"
+#include "plugin/plugins.h"
+#include "recovery/epoch.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+static_assert((int)EXPLAIN_RETRY_MAX_MS == (int)RELEASE_RETRY_MAX_MS, "the worst case is counted with it");
+static_assert((int)EXPLAIN_DETACH_MAX_MS == (int)CONTROLLER_TIMEOUT_MS, "the worst case is counted with it");
+
+enum { WHY_MAX = (WHY_CLAIMS_MAX + 4) * EXPLAIN_SIZE };
+
+static bool has_controller(struct server *server, const char *plugin_id)
+{
+	struct plugin_entry *plugin = state_plugin(&server->state, plugin_id);
+
+	return plugin && controller_capabilities(plugin);
+}
+
+/* When the node or the controller is asked again, or a reservation is taken back, as wall-clock time. */
+static int64_t next_attempt(const struct claim_entry *entry, int64_t now_ms)
+{
+	uint64_t at_us;
+
+	if (!entry || !entry->work.timer || sd_event_source_get_time(entry->work.timer, &at_us) < 0)
+		return 0;
+	return now_ms + ((int64_t)at_us - (int64_t)clock_monotonic_us()) / (int64_t)USEC_PER_MSEC;
+}
+
+struct holder claim_holder(struct server *server, const struct claim *claim)
+{
+	const struct node_entry *node = state_node(&server->state, claim->node_id);
+	const struct alloc_entry *alloc = state_alloc(&server->state, claim->allocation_id);
+	const struct drain *drain = node ? &node->node.drain : NULL;
+	const struct claim_entry *entry = state_claim(&server->state, claim->id);
+
+	return (struct holder){
+		.is_connected = node && node_is_connected(node),
+		.is_stopping = alloc && alloc->alloc.desired_status == DESIRED_STOP,
+		.doing = alloc && alloc->alloc.client_status == CLIENT_PENDING
+				 ? alloc->alloc.client_description
+				 : NULL,
+		.is_draining = drain && drain->started_ms > 0 && drain->done_ms == 0,
+		/* a claim keeps an entry for its node, which then has no record of its own */
+		.is_purged = !node || node->node.boot_id[0] == '\0',
+		.must_report = node && node->is_unreported,
+		.has_controller = claim->attach != ATTACH_NONE && has_controller(server, claim->plugin_id),
+		.can_fence = entry && fence_is_possible(server, entry),
+		.detach_ms = server->config.controller_timeout_us / USEC_PER_MSEC,
+		.disconnected_ms = node && !node_is_connected(node) ? node->node.disconnected_ms : 0,
+		.next_attempt_ms = next_attempt(entry, clock_realtime_ms()),
+		.waits_for_other = entry && claim->state == CLAIM_NODE_DETACHED &&
+				   release_next(server, entry) == RELEASE_WAIT_SIBLING,
+	};
+}
+
+/* A volume that nobody holds: can it be used, and how was it last given back? */
+static void say_free(struct strbuf *sb, struct server *server, struct volume_entry *entry, int64_t now_ms)
+{
+	const struct claim_entry *here = LIST_FIRST(&entry->claims); /* just freed */
+	const struct claim *last = here ? &here->claim : NULL;
+	cleanup(freed_list_release) struct freed_list freed = {NULL, 0};
+	struct plugin_summary plugin;
+	char line[EXPLAIN_SIZE];
+
+	plugin_summarize(entry->plugin, &entry->volume, &plugin);
+	if (!plugin_is_schedulable(&plugin, &entry->volume, line, sizeof(line)))
+		strbuf_printf(sb, "volume %s is free, but no node can use it: %s\n", entry->volume.id, line);
+	else
+		strbuf_printf(sb, "volume %s is free: nobody holds it (generation %" PRIu64 ")\n",
+			      entry->volume.id, entry->volume.generation);
+	if (!last && freed_of_volume(server, entry, &freed, NULL) == STATUS_OK && freed.n > 0)
+		last = &freed.claims[0];
+	if (last)
+		strbuf_printf(sb, "last: %s\n",
+			      explain_claim(last, &(struct holder){.is_connected = true}, now_ms, line));
+}
+
+/* What the server may not know since it was restored, or what a node has that it should not, keeps the volume
+ * from being granted. */
+static void say_withheld(struct strbuf *sb, struct server *server, const struct volume_entry *entry)
+{
+	struct error err;
+
+	if (epoch_check(server, &entry->volume, &err) != STATUS_OK)
+		strbuf_printf(sb, "%s\n", err.msg);
+	if (held_twice_check(entry, &err) != STATUS_OK)
+		strbuf_printf(sb, "%s\n", err.msg);
+}
+
+/* @response NULL: text only. False when memory is short. */
+static bool say_claims(struct strbuf *sb, struct server *server, struct volume_entry *entry, int64_t now_ms,
+		       Holdfast__V1__GetVolumeResponse *response)
+{
+	struct claim_entry *claim;
+	size_t n = 0;
+
+	LIST_FOREACH (claim, &entry->claims, of_volume) {
+		struct holder holder;
+		struct explanation explanation;
+		char line[EXPLAIN_SIZE];
+
+		if (!claim_is_live(&claim->claim))
+			continue;
+		if (n++ >= WHY_CLAIMS_MAX)
+			break;
+		holder = claim_holder(server, &claim->claim);
+		explain(&claim->claim, &holder, now_ms, &explanation);
+		strbuf_printf(sb, "%s\n", explanation_text(&explanation, line));
+		if (!response)
+			continue;
+		response->explanations[response->n_explanations] = explanation_to_pb(&explanation);
+		if (!response->explanations[response->n_explanations])
+			return false;
+		response->n_explanations++;
+	}
+	if (entry->n_live > WHY_CLAIMS_MAX)
+		strbuf_printf(sb, "and %zu more claims\n", entry->n_live - WHY_CLAIMS_MAX);
+	return true;
+}
+
+static char *say_all(struct server *server, struct volume_entry *entry,
+		     Holdfast__V1__GetVolumeResponse *response)
+{
+	cleanup_strbuf struct strbuf sb = STRBUF_INIT(WHY_MAX);
+	int64_t now_ms = clock_realtime_ms();
+
+	if (!say_claims(&sb, server, entry, now_ms, response))
+		return NULL;
+	if (entry->n_live == 0)
+		say_free(&sb, server, entry, now_ms);
+	say_withheld(&sb, server, entry);
+	return strbuf_take(&sb);
+}
+
+char *volume_why(struct server *server, struct volume_entry *entry)
+{
+	return say_all(server, entry, NULL);
+}
+
+bool volume_explain(struct server *server, struct volume_entry *entry,
+		    Holdfast__V1__GetVolumeResponse *response)
+{
+	char *why;
+
+	response->explanations = calloc(WHY_CLAIMS_MAX, sizeof(Holdfast__V1__ClaimExplanation *));
+	why = response->explanations ? say_all(server, entry, response) : NULL;
+	if (why)
+		response->why = why;
+	return why != NULL;
+}

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server.h"
+
+#include "access/audit.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "log/log.h"
+#include "rpc/server.h"
+#include "state/keys.h"
+#include "volume/phase.h"
+#include "volume/store.h"
+#include "volume/volumes.h"
+#include "volume/work_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define RETRY_MIN_US (1 * USEC_PER_SEC)
+#define RETRY_MAX_US (300 * USEC_PER_SEC)
+enum { TIMER_ACCURACY_US = 100000 };
+
+static int compare(const struct volume_work *a, const struct volume_work *b)
+{
+	int c = strcmp(a->namespace, b->namespace);
+
+	return c != 0 ? c : strcmp(a->id, b->id);
+}
+
+TREE_GENERATE(volume_work_tree, volume_work, by_key, compare)
+
+static struct volume_work *find(struct server *server, const char *namespace, const char *id)
+{
+	struct volume_work key;
+
+	if (str_copy(key.namespace, sizeof(key.namespace), namespace) < 0 ||
+	    str_copy(key.id, sizeof(key.id), id) < 0)
+		return NULL;
+	return RB_FIND(volume_work_tree, &server->volume_works, &key);
+}
+
+static struct volume_work *find_or_new(struct server *server, const char *namespace, const char *id)
+{
+	struct volume_work *work = find(server, namespace, id);
+
+	if (work)
+		return work;
+	work = calloc(1, sizeof(*work));
+	if (!work)
+		return NULL;
+	(void)str_copy(work->namespace, sizeof(work->namespace), namespace);
+	(void)str_copy(work->id, sizeof(work->id), id);
+	work->server = server;
+	work->backoff = (struct backoff)BACKOFF_INIT(RETRY_MIN_US, RETRY_MAX_US);
+	STAILQ_INIT(&work->waiters);
+	RB_INSERT(volume_work_tree, &server->volume_works, work);
+	return work;
+}
+
+struct volume_entry *volume_work_entry(const struct volume_work *work)
+{
+	return state_volume(&work->server->state, work->namespace, work->id);
+}
+
+static void answer_all(struct volume_work *work, const struct error *err)
+{
+	struct waiter *waiter;
+
+	while ((waiter = STAILQ_FIRST(&work->waiters))) {
+		STAILQ_REMOVE_HEAD(&work->waiters, next);
+		waiter->answer(work->server, waiter->call, work->namespace, work->id, err);
+		free(waiter);
+	}
+}
+
+static void work_free(struct volume_work *work)
+{
+	RB_REMOVE(volume_work_tree, &work->server->volume_works, work);
+	(void)sd_event_source_disable_unref(work->timer);
+	free(work);
+}
+
+void volume_work_end(struct volume_work *work, const struct error *err)
+{
+	answer_all(work, err);
+	work_free(work);
+}
+
+static void begin_try(struct volume_work *work)
+{
+	work->timer = sd_event_source_disable_unref(work->timer);
+	work->node_failed = false;
+	work->after[0] = '\0';
+	work->error = (struct error){0};
+	volume_work_step(work);
+}
+
+static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	(void)source;
+	(void)usec;
+	begin_try(userdata);
+	return 0;
+}
+
+/* Answer this try's callers and try again later. */
+void volume_work_retry(struct volume_work *work)
+{
+	struct error err = work->error;
+	int r;
+
+	work->is_busy = false;
+	log_ctx(LOG_WARNING, &(struct log_ctx){.volume = work->id, .op = "provider", .err = &err},
+		"not done, to be tried again");
+	answer_all(work, &err);
+	r = sd_event_add_time_relative(work->server->event, &work->timer, CLOCK_MONOTONIC,
+				       backoff_next(&work->backoff, backoff_random()), TIMER_ACCURACY_US,
+				       on_timer, work);
+	if (r < 0) {
+		log_line(LOG_ERR,
+			 "no timer for volume %s: it goes on when it is asked for, or after a restart",
+			 work->id);
+		work_free(work);
+	}
+}
+
+/* The store does not take it: what is stored stands, and is tried again. */
+static void commit_failed(struct volume_work *work, const struct error *err)
+{
+	work->error = *err;
+	volume_work_retry(work);
+}
+
+void volume_work_on_stored(struct server *server, void *userdata)
+{
+	(void)server;
+	volume_work_step(userdata);
+}
+
+static void on_stored_retry(struct server *server, void *userdata)
+{
+	(void)server;
+	volume_work_retry(userdata);
+}
+
+void volume_work_on_done(struct server *server, void *userdata)
+{
+	struct volume_work *work = userdata;
+	struct error err = work->error;
+
+	(void)server;
+	work->is_busy = false;
+	volume_work_end(work, err.status == STATUS_OK ? NULL : &err);
+}
+
+static void commit(struct volume_work *work, struct change *change, change_done_fn *done)
+{
+	struct error err;
+
+	if (change_commit(work->server, change, done, work, &err) != STATUS_OK)
+		commit_failed(work, &err);
+}
+
+void volume_work_store(struct volume_work *work, struct volume_parts *parts, const char *what,
+		       const char *why, change_done_fn *done)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char object[VOLUMES_OBJECT_SIZE];
+
+	volume_store_stage(work->server, &change, parts);
+	if (what)
+		audit_own(work->server, &change, what, volumes_object(&parts->volume, object), why);
+	commit(work, &change, done);
+}
+
+void volume_work_forget(struct volume_work *work, const char *what, const char *why)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct volume_entry *entry = volume_work_entry(work);
+	char object[VOLUMES_OBJECT_SIZE];
+
+	volume_store_stage_deletion(work->server, &change, entry);
+	audit_own(work->server, &change, what, volumes_object(&entry->volume, object), why);
+	log_ctx(LOG_NOTICE, &(struct log_ctx){.volume = work->id, .op = "provider"}, "%s: forgotten, %s",
+		what, why);
+	commit(work, &change, volume_work_on_done);
+}
+
+/* What a failed try leaves. */
+void volume_work_failed(struct volume_work *work, struct volume_parts *parts, bool was_asked)
+{
+	enum volume_failure failure =
+		volume_phase_failure(parts->detail, work->error.status, work->may_be_done);
+
+	switch (failure) {
+	case VOLUME_FAILURE_FORGETS:
+		volume_work_forget(work, "Volumes.Create", "the provider did not make it");
+		return;
+	case VOLUME_FAILURE_ENDS:
+		if (!volume_phase_end(parts->detail, &work->error))
+			break;
+		volume_work_store(work, parts, NULL, NULL, volume_work_on_done);
+		return;
+	case VOLUME_FAILURE_STAYS:
+		work->may_be_done = work->may_be_done || was_asked;
+		if (!volume_phase_note(parts->detail, &work->error))
+			break;
+		volume_work_store(work, parts, NULL, NULL, on_stored_retry);
+		return;
+	}
+	volume_work_retry(work); /* memory is short: the stored phase stands */
+}
+
+bool volume_work_load(struct volume_work *work, struct volume_parts *ret)
+{
+	struct volume_entry *entry = volume_work_entry(work);
+	struct error err;
+
+	if (!entry) {
+		(void)error_set(&err, STATUS_NOT_FOUND, 0, "volume %s was deregistered meanwhile", work->id);
+		volume_work_end(work, &err);
+		return false;
+	}
+	if (volume_store_load(work->server, entry, ret, &err) == STATUS_OK)
+		return true;
+	commit_failed(work, &err);
+	return false;
+}
+
+/* Common to all answers of plugins. */
+void volume_work_take_reply(struct volume_work *work, const Holdfast__V1__PluginReply *reply,
+			    const struct error *err, const char *what, take_reply_fn *take)
+{
+	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;
+	char why[EXTERNAL_ID_MAX + 64];
+
+	if (!volume_work_load(work, &parts))
+		return;
+	if (err) {
+		work->error = *err;
+		volume_work_failed(work, &parts, true);
+		return;
+	}
+	if (!take(work, &parts, reply)) {
+		(void)error_set(&work->error, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		volume_work_retry(work);
+		return;
+	}
+	(void)str_format(why, sizeof(why), "at its provider: %.256s", parts.volume.external_id);
+	volume_work_store(work, &parts, what, why, volume_work_on_stored);
+}
+
+void volume_work_start(struct server *server, const char *namespace, const char *id, struct rpc_call *call,
+		       volume_answer_fn *answer)
+{
+	static const struct error no_memory = {
+		.status = STATUS_RESOURCE_EXHAUSTED,
+		.msg = "out of memory; what was asked for is stored: repeat it"};
+	struct volume_work *work = find_or_new(server, namespace, id);
+	struct waiter *waiter = work && call ? calloc(1, sizeof(*waiter)) : NULL;
+
+	if (call && !waiter) {
+		answer(server, call, namespace, id, &no_memory);
+		return;
+	}
+	if (!work)
+		return;
+	if (waiter) {
+		*waiter = (struct waiter){.call = call, .answer = answer};
+		STAILQ_INSERT_TAIL(&work->waiters, waiter, next);
+	}
+	if (work->is_busy)
+		return;
+	begin_try(work);
+}
+
+enum status volume_work_check_idle(struct server *server, const struct volume *volume, struct error *err)
+{
+	const struct volume_work *work = find(server, volume->namespace, volume->id);
+
+	if (!work || !work->is_busy)
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"volume %s: its plugin is being asked at this moment; repeat this in a moment, holdfast "
+		"volume status %s shows what is under way",
+		volume->id, volume->id);
+}
+
+static void on_mounted(struct server *server, const struct claim *claim)
+{
+	struct volume_entry *entry = state_volume(&server->state, claim->namespace, claim->volume_id);
+	const Holdfast__V1__VolumeDetail *detail = entry ? volume_detail_of(server, &entry->volume) : NULL;
+	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char object[VOLUMES_OBJECT_SIZE];
+	struct error err;
+	enum status st;
+
+	/* one that goes on looks for nodes that are due at its end */
+	if (!detail || !detail->node_expansion_due ||
+	    detail->phase != HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY ||
+	    !volume_phase_can_expand_on(entry, state_node(&server->state, claim->node_id)))
+		return;
+	st = volume_store_load(server, entry, &parts, &err);
+	if (st == STATUS_OK && !volume_phase_resume_on(parts.detail, claim->node_id))
+		st = error_set(&err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	if (st == STATUS_OK) {
+		volume_store_stage(server, &change, &parts);
+		audit_own(server, &change, "Volumes.Expand", volumes_object(&entry->volume, object),
+			  claim->node_id);
+		st = change_commit(server, &change, NULL, NULL, &err);
+	}
+	if (st == STATUS_OK)
+		volume_work_start(server, claim->namespace, claim->volume_id, NULL, NULL);
+	else
+		log_ctx(LOG_WARNING,
+			&(struct log_ctx){.volume = claim->volume_id,
+					  .node = claim->node_id,
+					  .op = "provider",
+					  .err = &err},
+			"its file system is not expanded before it is mounted again");
+}
+
+void volume_work_note_durable(struct server *server, const struct change_object *objects, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct claim *claim = objects[i].value;
+
+		if (objects[i].kind == OBJECT_CLAIM && !objects[i].is_deletion && claim->state == CLAIM_TAKEN)
+			on_mounted(server, claim);
+	}
+}
+
+/* "volume-detail/NAMESPACE/ID" */
+static struct volume_work *work_of_key(struct server *server, const char *key)
+{
+	const char *namespace = key + strlen(PREFIX_VOLUME_DETAIL);
+	const char *slash = strchr(namespace, '/');
+	char text[NAMESPACE_MAX + 1];
+
+	if (!slash || str_format(text, sizeof(text), "%.*s", (int)(slash - namespace), namespace) < 0)
+		return NULL;
+	return find_or_new(server, text, slash + 1);
+}
+
+void volume_work_resume_all(struct server *server)
+{
+	struct record_entry *entry = state_record_from(&server->state, PREFIX_VOLUME_DETAIL);
+
+	for (; entry && str_starts_with(entry->key, PREFIX_VOLUME_DETAIL); entry = state_record_next(entry)) {
+		const Holdfast__V1__VolumeDetail *detail =
+			(const Holdfast__V1__VolumeDetail *)(const void *)entry->record.message;
+		struct volume_work *work = NULL;
+
+		if (detail->phase != HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY)
+			work = work_of_key(server, entry->key);
+		if (!work)
+			continue;
+		/* no node has connected yet */
+		(void)error_set(&work->error, STATUS_UNAVAILABLE, 0, "the server has just started");
+		work->may_be_done = true;
+		volume_work_retry(work);
+	}
+}
+
+void volume_work_release_all(struct server *server)
+{
+	static const struct error ending = {
+		.status = STATUS_UNAVAILABLE,
+		.msg = "the server is ending; what was asked for is stored and goes on "
+		       "after its start"};
+	struct volume_work *work;
+
+	while ((work = RB_MIN(volume_work_tree, &server->volume_works)))
+		volume_work_end(work, &ending);
+}
+
+char *volume_provider_name(const struct server *server, const struct volume *volume,
+			   char ret[static VOLUME_PROVIDER_NAME_SIZE])
+{
+	char wire[WIRE_VOLUME_SIZE];
+
+	volume_wire_name(volume->namespace, volume->id, wire);
+	(void)str_format(ret, VOLUME_PROVIDER_NAME_SIZE, "%s-%s", server->config.cluster, wire);
+	return ret;
+}

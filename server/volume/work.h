@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What is under way with volumes at their providers: creating, expanding, deleting.
+ *
+ * The phase in VolumeDetail is stored before the provider is asked and says what is to be done; the work here
+ * only carries it on. What a phase asks for is read from what is stored at each step, so a work that begins
+ * after a crash, or by a repeated call, goes on where it is behind:
+ *
+ *   creating:  provider's create -> ready
+ *   expanding: provider's expand (while capacity < capacity_min) -> each node whose file system is behind ->
+ * ready deleting:  provider's delete -> forgotten
+ *
+ * A provider that says that it did nothing ends the phase; after any other failure it may have, so the phase
+ * stays and is tried again, capped and jittered, until it is done. One work per volume; everybody who asked
+ * for the same is answered by it. */
+
+#include "base/error.h"
+#include "base/tree.h"
+#include "state/state.h"
+
+struct change_object;
+struct rpc_call;
+struct server;
+struct volume_work;
+
+RB_HEAD(volume_work_tree, volume_work);
+
+/** Answer @call: the phase is over (@err NULL), or this try failed and @err says whether it is tried again.
+ */
+typedef void volume_answer_fn(struct server *server, struct rpc_call *call, const char *namespace,
+			      const char *id, const struct error *err);
+
+/** Carry the volume's stored phase on to its end; @call (NULL: nobody) is answered by @answer when this try
+ * has ended. To be called when the phase is durable. */
+void volume_work_start(struct server *server, const char *namespace, const char *id, struct rpc_call *call,
+		       volume_answer_fn *answer);
+
+/** STATUS_FAILED_PRECONDITION while the volume's provider or a node is being asked. */
+enum status volume_work_check_idle(struct server *server, const struct volume *volume, struct error *err);
+
+/** A claim's mount receipt is durable: expand the file system there if that is due since it was expanded
+ * without being mounted anywhere. For change_commit(); costs a look-up for each claim that is taken. */
+void volume_work_note_durable(struct server *server, const struct change_object *objects, size_t n);
+
+/** After a start: carry on what the last run left. */
+void volume_work_resume_all(struct server *server);
+
+/** At the end: answer who waits, forget the rest; it is stored. */
+void volume_work_release_all(struct server *server);
+
+enum { VOLUME_PROVIDER_NAME_SIZE = 160 };
+
+/** The name of the volume towards its provider: the same at every try, another one in every cluster and
+ * namespace. */
+char *volume_provider_name(const struct server *server, const struct volume *volume,
+			   char ret[static VOLUME_PROVIDER_NAME_SIZE]);
