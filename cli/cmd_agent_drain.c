@@ -32,7 +32,7 @@ static enum status call(struct connection *connection, const Holdfast__V1__Drain
 			Holdfast__V1__DrainAgentResponse **ret, struct error *err)
 {
 	return connection_call(connection, &holdfast__v1__agent__descriptor, "Drain", &request->base,
-			       CALL_TIMEOUT_US, (ProtobufCMessage **)(void *)ret, err);
+			       CALL_TIMEOUT_US, ret, err);
 }
 
 static bool has_moved(const Holdfast__V1__AgentDrainVolume *before, const Holdfast__V1__AgentDrainVolume *now)

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "call.h"
 #include "commands.h"
-#include "connect.h"
 #include "output.h"
-#include "pages.h"
-#include "pick.h"
 #include "show.h"
 #include "spec.h"
 #include "values.h"
@@ -18,8 +16,6 @@
 #include <string.h>
 
 #define WAIT_DEFAULT_US (UINT64_C(300) * USEC_PER_SEC)
-
-static const ProtobufCServiceDescriptor *const allocations = &holdfast__v1__allocations__descriptor;
 
 static enum status load_alloc(struct invocation *inv, Holdfast__V1__Allocation **ret, struct error *err)
 {
@@ -46,32 +42,21 @@ static enum status load_alloc(struct invocation *inv, Holdfast__V1__Allocation *
 }
 
 /* Complete the node's id. One that the server does not know stays: the refusal is the server's. */
-static enum status complete_node(struct connection *connection, Holdfast__V1__Allocation *alloc,
-				 struct error *err)
+static enum status complete_node(struct call *call, Holdfast__V1__Allocation *alloc, struct error *err)
 {
-	char node[PICK_ID_SIZE];
 	enum status status;
-	char *copy;
 
 	assert(alloc);
 	if (!alloc->node_id[0])
 		return STATUS_OK;
-	status = pick_node(connection, alloc->node_id, node, err);
-	if (status == STATUS_NOT_FOUND)
-		return STATUS_OK;
-	if (status != STATUS_OK || str_eq(node, alloc->node_id))
-		return status;
-	copy = strdup(node);
-	if (!copy)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "node %s", node);
-	free(alloc->node_id);
-	alloc->node_id = copy;
-	return STATUS_OK;
+	status = call_pick(call, pick_node, alloc->node_id, &alloc->node_id, err);
+	return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }
 
 /* Wait for @goal and print how it ended. */
-static enum status finish(struct invocation *inv, struct connection *connection,
-			  const Holdfast__V1__Allocation *known, enum wait_goal goal, struct error *err)
+static enum status wait_and_show(struct invocation *inv, struct connection *connection,
+				 const Holdfast__V1__Allocation *known, enum wait_goal goal,
+				 struct error *err)
 {
 	cleanup_message Holdfast__V1__GetAllocationResponse *answer = NULL;
 	uint64_t timeout_us;
@@ -98,39 +83,43 @@ static enum status print_placement(struct invocation *inv, const Holdfast__V1__R
 	return STATUS_OK;
 }
 
-enum status cmd_alloc_run(struct invocation *inv, struct error *err)
+enum status alloc_run_load(struct call *call, void *message, struct error *err)
 {
-	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
-	cleanup_message Holdfast__V1__RunAllocationResponse *answer = NULL;
-	cleanup_message Holdfast__V1__Allocation *alloc = NULL;
-	cleanup_connection struct connection *connection = NULL;
+	Holdfast__V1__RunAllocationRequest *request = message;
 	uint64_t timeout_us;
-	enum status status = value_timeout(inv, WAIT_DEFAULT_US, &timeout_us, err);
+	enum status status = value_timeout(call->inv, WAIT_DEFAULT_US, &timeout_us, err);
 
-	if (status == STATUS_OK)
-		status = load_alloc(inv, &alloc, err);
-	if (status == STATUS_OK)
-		status = connect_server(inv, &connection, err);
-	if (status == STATUS_OK)
-		status = complete_node(connection, alloc, err);
-	if (status != STATUS_OK)
-		return status;
-	request.allocation = alloc;
-	request.dry_run = inv->options[OPT_DRY_RUN] != NULL;
-	status = connection_call(connection, allocations, "Run", &request.base, CALL_TIMEOUT_US,
-				 (ProtobufCMessage **)(void *)&answer, err);
-	if (status != STATUS_OK)
-		return spec_blame(inv, status, err);
+	request->dry_run = call_has(call, OPT_DRY_RUN);
+	return status == STATUS_OK ? load_alloc(call->inv, &request->allocation, err) : status;
+}
+
+enum status alloc_run_fill(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__RunAllocationRequest *request = message;
+
+	return complete_node(call, request->allocation, err);
+}
+
+enum status alloc_run_refused(struct call *call, enum status status, struct error *err)
+{
+	return spec_blame(call->inv, status, err);
+}
+
+enum status alloc_run_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__RunAllocationRequest *request = call->request;
+	const Holdfast__V1__RunAllocationResponse *answer = message;
+
 	if (!answer->allocation)
 		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no allocation");
-	if (request.dry_run)
-		return print_placement(inv, answer, err);
-	if (!inv->options[OPT_NO_WAIT])
-		return finish(inv, connection, answer->allocation, WAIT_RUNNING, err);
-	if (inv->options[OPT_JSON])
+	if (request->dry_run)
+		return print_placement(call->inv, answer, err);
+	if (!call_has(call, OPT_NO_WAIT))
+		return wait_and_show(call->inv, call->connection, answer->allocation, WAIT_RUNNING, err);
+	if (call_has(call, OPT_JSON))
 		return print_answer(&answer->base, err);
 	print_line("allocation %s is accepted", answer->allocation->id);
-	if (!alloc->node_id[0])
+	if (!request->allocation->node_id[0])
 		print_line("it is placed on node %s", answer->allocation->node_id);
 	return STATUS_OK;
 }
@@ -150,94 +139,91 @@ static void warn_of_node(const Holdfast__V1__Allocation *alloc, int64_t disconne
 		alloc->node_id, alloc->node_id);
 }
 
-enum status cmd_alloc_stop(struct invocation *inv, struct error *err)
+enum status alloc_stop_load(struct call *call, void *message, struct error *err)
 {
-	Holdfast__V1__StopAllocationRequest request = HOLDFAST__V1__STOP_ALLOCATION_REQUEST__INIT;
-	cleanup_message Holdfast__V1__StopAllocationResponse *answer = NULL;
-	cleanup_connection struct connection *connection = NULL;
-	char id[PICK_ID_SIZE];
 	uint64_t timeout_us;
-	enum status status = value_timeout(inv, WAIT_DEFAULT_US, &timeout_us, err);
 
-	if (status == STATUS_OK)
-		status = connect_server(inv, &connection, err);
-	if (status == STATUS_OK)
-		status = pick_alloc(connection, inv->args[0], id, err);
-	if (status != STATUS_OK)
-		return status;
-	request.id = id;
-	status = connection_call(connection, allocations, "Stop", &request.base, CALL_TIMEOUT_US,
-				 (ProtobufCMessage **)(void *)&answer, err);
-	if (status != STATUS_OK)
-		return status;
+	(void)message;
+	return value_timeout(call->inv, WAIT_DEFAULT_US, &timeout_us, err);
+}
+
+enum status alloc_stop_fill(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__StopAllocationRequest *request = message;
+
+	return call_pick(call, pick_alloc, call->inv->args[0], &request->id, err);
+}
+
+enum status alloc_stop_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__StopAllocationRequest *request = call->request;
+	const Holdfast__V1__StopAllocationResponse *answer = message;
+	bool has_ended;
+
 	if (!answer->allocation)
 		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no allocation");
-	if (answer->node_disconnected_ms && !alloc_is_terminal(answer->allocation) && !inv->options[OPT_JSON])
+	has_ended = alloc_is_terminal(answer->allocation);
+	if (answer->node_disconnected_ms && !has_ended && !call_has(call, OPT_JSON))
 		warn_of_node(answer->allocation, answer->node_disconnected_ms);
 	/* what had ended before is stopped, however it ended */
-	if (!inv->options[OPT_NO_WAIT] && !alloc_is_terminal(answer->allocation))
-		return finish(inv, connection, answer->allocation, WAIT_TERMINAL, err);
-	if (inv->options[OPT_JSON])
+	if (!call_has(call, OPT_NO_WAIT) && !has_ended)
+		return wait_and_show(call->inv, call->connection, answer->allocation, WAIT_TERMINAL, err);
+	if (call_has(call, OPT_JSON))
 		return print_answer(&answer->base, err);
-	print_line("allocation %s %s", id,
-		   alloc_is_terminal(answer->allocation) ? "has ended" : "is being stopped");
+	print_line("allocation %s %s", request->id, has_ended ? "has ended" : "is being stopped");
 	return STATUS_OK;
 }
 
-static enum status list_allocs(struct invocation *inv, struct connection *connection, struct error *err)
+enum status alloc_list_load(struct call *call, void *message, struct error *err)
 {
-	Holdfast__V1__ListAllocationsRequest request = HOLDFAST__V1__LIST_ALLOCATIONS_REQUEST__INIT;
-	cleanup_message Holdfast__V1__ListAllocationsResponse *answer = NULL;
-	char node[PICK_ID_SIZE];
-	enum status status = STATUS_OK;
+	Holdfast__V1__ListAllocationsRequest *request = message;
 
-	if (inv->options[OPT_NODE]) {
-		status = pick_known_node(connection, inv->options[OPT_NODE], node, err);
-		request.node_id = node;
-	}
-	request.namespace_ = option_text(inv, OPT_NAMESPACE);
-	request.filter = option_text(inv, OPT_FILTER);
-	if (status == STATUS_OK)
-		status = pages_call(connection, inv, allocations, "List", &request.base, &answer, err);
-	if (status != STATUS_OK)
-		return status;
-	if (inv->options[OPT_JSON])
-		return print_answer(&answer->base, err);
-	status = show_allocs(answer->allocations, answer->n_allocations, NULL,
-			     inv->options[OPT_VERBOSE] != NULL, err);
-	pages_tell_rest(&answer->base);
-	return status;
+	(void)err;
+	call_set(call, &request->namespace_, call->inv->options[OPT_NAMESPACE]);
+	call_set(call, &request->filter, call->inv->options[OPT_FILTER]);
+	return STATUS_OK;
 }
 
-enum status cmd_alloc_status(struct invocation *inv, struct error *err)
+enum status alloc_list_fill(struct call *call, void *message, struct error *err)
 {
-	Holdfast__V1__GetAllocationRequest request = HOLDFAST__V1__GET_ALLOCATION_REQUEST__INIT;
-	cleanup_message Holdfast__V1__GetAllocationResponse *answer = NULL;
-	cleanup_connection struct connection *connection = NULL;
-	char id[PICK_ID_SIZE];
-	enum status status;
+	Holdfast__V1__ListAllocationsRequest *request = message;
+	const char *node = call->inv->options[OPT_NODE];
 
-	if ((inv->options[OPT_NODE] || inv->options[OPT_FILTER]) && inv->n_args > 0)
-		return usage_error(inv, err, "--%s is for the list: give it without an ID",
-				   inv->options[OPT_NODE] ? "node" : "filter");
-	status = connect_server(inv, &connection, err);
-	if (status == STATUS_OK && inv->n_args == 0)
-		return list_allocs(inv, connection, err);
+	return node ? call_pick(call, pick_known_node, node, &request->node_id, err) : STATUS_OK;
+}
+
+enum status alloc_list_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__ListAllocationsResponse *answer = message;
+
+	return show_allocs(answer->allocations, answer->n_allocations, NULL, call_has(call, OPT_VERBOSE),
+			   err);
+}
+
+enum status alloc_get_load(struct call *call, void *message, struct error *err)
+{
+	(void)message;
+	if (call_has(call, OPT_NODE) || call_has(call, OPT_FILTER))
+		return usage_error(call->inv, err, "--%s is for the list: give it without an ID",
+				   call_has(call, OPT_NODE) ? "node" : "filter");
+	return STATUS_OK;
+}
+
+enum status alloc_get_fill(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__GetAllocationRequest *request = message;
+
+	return call_pick(call, pick_alloc, call->inv->args[0], &request->id, err);
+}
+
+enum status alloc_get_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__GetAllocationResponse *answer = message;
+	enum status status = show_alloc(answer->allocation, answer->node_disconnected_ms, err);
+
 	if (status == STATUS_OK)
-		status = pick_alloc(connection, inv->args[0], id, err);
-	if (status != STATUS_OK)
-		return status;
-	request.id = id;
-	status = connection_call(connection, allocations, "Get", &request.base, CALL_TIMEOUT_US,
-				 (ProtobufCMessage **)(void *)&answer, err);
-	if (status != STATUS_OK)
-		return status;
-	if (inv->options[OPT_JSON])
-		return print_answer(&answer->base, err);
-	status = show_alloc(answer->allocation, answer->node_disconnected_ms, err);
-	if (status == STATUS_OK)
-		status = show_claims(answer->claims, answer->n_claims, "claims",
-				     inv->options[OPT_VERBOSE] != NULL, err);
+		status = show_claims(answer->claims, answer->n_claims, "claims", call_has(call, OPT_VERBOSE),
+				     err);
 	if (status == STATUS_OK)
 		show_claim_errors(answer->claims, answer->n_claims);
 	return status;

@@ -362,8 +362,7 @@ static enum status fetch_heads(struct invocation *inv, struct verifying *v, stru
 	request.prefix = v->node;
 	if (st == STATUS_OK)
 		st = connection_call(connection, &holdfast__v1__operator__descriptor, "ListTrails",
-				     &request.base, CALL_TIMEOUT_US, (ProtobufCMessage **)(void *)&answer,
-				     err);
+				     &request.base, CALL_TIMEOUT_US, &answer, err);
 	if (st != STATUS_OK)
 		return st;
 	/* the first one is the shortest name with this beginning */

@@ -123,8 +123,7 @@ static enum status read_parts(struct transfer *transfer, char *id, struct error 
 		status = check_time(transfer, err);
 		if (status == STATUS_OK)
 			status = connection_call(transfer->connection, operator_service, "ReadBackup",
-						 &request.base, CALL_TIMEOUT_US,
-						 (ProtobufCMessage **)(void *)&answer, err);
+						 &request.base, CALL_TIMEOUT_US, &answer, err);
 		if (status == STATUS_OK)
 			status = take_part(transfer, &answer->data, err);
 	}
@@ -158,9 +157,9 @@ static enum status fetch_backup(struct transfer *transfer, const Holdfast__V1__B
 
 	progress_show("backup: the server makes a copy ...");
 	if (status == STATUS_OK)
-		status = connection_call(transfer->connection, operator_service, "BeginBackup",
-					 &request->base, transfer->deadline_us - clock_monotonic_us(),
-					 (ProtobufCMessage **)(void *)&begun, err);
+		status =
+			connection_call(transfer->connection, operator_service, "BeginBackup", &request->base,
+					transfer->deadline_us - clock_monotonic_us(), &begun, err);
 	progress_end();
 	if (status != STATUS_OK)
 		return status;
@@ -248,7 +247,7 @@ static void confirm(struct transfer *transfer, char *id)
 	request.id = id;
 	request.offset = transfer->size;
 	(void)connection_call(transfer->connection, operator_service, "ReadBackup", &request.base,
-			      CALL_TIMEOUT_US, (ProtobufCMessage **)(void *)&answer, &err);
+			      CALL_TIMEOUT_US, &answer, &err);
 }
 
 enum status cmd_operator_backup(struct invocation *inv, struct error *err)
@@ -341,8 +340,7 @@ static enum status write_parts(struct transfer *transfer, uint8_t *part, char *i
 		request.data = (ProtobufCBinaryData){.len = n, .data = part};
 		if (status == STATUS_OK)
 			status = connection_call(transfer->connection, operator_service, "WriteRestore",
-						 &request.base, CALL_TIMEOUT_US,
-						 (ProtobufCMessage **)(void *)&answer, err);
+						 &request.base, CALL_TIMEOUT_US, &answer, err);
 		transfer->offset += n;
 	}
 	progress_end();
@@ -366,7 +364,7 @@ static enum status send_copy(struct transfer *transfer, char **ret_id, struct er
 	request.size_bytes = transfer->size;
 	request.sha256 = (ProtobufCBinaryData){.len = sizeof(digest), .data = digest};
 	status = connection_call(transfer->connection, operator_service, "BeginRestore", &request.base,
-				 CALL_TIMEOUT_US, (ProtobufCMessage **)(void *)&begun, err);
+				 CALL_TIMEOUT_US, &begun, err);
 	if (status == STATUS_OK)
 		status = write_parts(transfer, part, begun->id, err);
 	if (status != STATUS_OK)
@@ -386,8 +384,7 @@ static enum status apply(struct invocation *inv, const struct transfer *transfer
 	request.reason = reason;
 	request.other_cluster = inv->options[OPT_OTHER_CLUSTER] != NULL;
 	status = connection_call_long(transfer->connection, inv, operator_service, "ApplyRestore",
-				      &request.base, TRANSFER_TIMEOUT_US, "restoring",
-				      (ProtobufCMessage **)(void *)&answer, err);
+				      &request.base, TRANSFER_TIMEOUT_US, "restoring", &answer, err);
 	if (status != STATUS_OK)
 		return status;
 	if (inv->options[OPT_JSON])

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A drain: told to the server once, then watched in the node's claims until nothing is left. */
+/* A drain of a node: started at the server, then watched in the node's claims until nothing is left. */
 
+#include "call.h"
 #include "commands.h"
-#include "connect.h"
 #include "output.h"
-#include "pick.h"
 #include "progress.h"
 #include "show.h"
 #include "values.h"
@@ -21,8 +20,6 @@ enum { ROUND_MS = 2000 }; /* of one look at what is left: a blocking query */
 
 #define DRAIN_TIMEOUT_US (UINT64_C(7200) * USEC_PER_SEC)
 #define DEADLINE_MAX_MS (UINT64_C(30) * 86400 * 1000)
-
-static const ProtobufCServiceDescriptor *const nodes = &holdfast__v1__nodes__descriptor;
 
 struct drain_watch {
 	struct connection *connection;
@@ -45,7 +42,7 @@ static void sort_claims(Holdfast__V1__GetNodeResponse *answer)
 		qsort(answer->claims, answer->n_claims, sizeof(Holdfast__V1__Claim *), by_claim_id);
 }
 
-static void tell_claim(const Holdfast__V1__Claim *claim, bool is_gone)
+static void print_claim(const Holdfast__V1__Claim *claim, bool is_gone)
 {
 	char state[PBJSON_WORD_SIZE];
 
@@ -68,9 +65,9 @@ static bool has_moved(const Holdfast__V1__Claim *before, const Holdfast__V1__Cla
 	return before->state != now->state || !str_eq(before->last_error, now->last_error);
 }
 
-/* Tell what changed between two looks. Both lists are in the order of ids. */
-static void tell_changes(const Holdfast__V1__GetNodeResponse *before,
-			 const Holdfast__V1__GetNodeResponse *now)
+/* Print what changed between two looks. Both lists are in the order of ids. */
+static void print_changes(const Holdfast__V1__GetNodeResponse *before,
+			  const Holdfast__V1__GetNodeResponse *now)
 {
 	size_t k = 0;
 
@@ -78,18 +75,18 @@ static void tell_changes(const Holdfast__V1__GetNodeResponse *before,
 		const Holdfast__V1__Claim *old = before->claims[i];
 
 		while (k < now->n_claims && strcmp(now->claims[k]->id, old->id) < 0)
-			tell_claim(now->claims[k++], false);
+			print_claim(now->claims[k++], false);
 		if (k == now->n_claims || strcmp(now->claims[k]->id, old->id) != 0) {
 			if (!is_freed(old))
-				tell_claim(old, true);
+				print_claim(old, true);
 			continue;
 		}
 		if (has_moved(old, now->claims[k]))
-			tell_claim(now->claims[k], is_freed(now->claims[k]));
+			print_claim(now->claims[k], is_freed(now->claims[k]));
 		k++;
 	}
 	for (; k < now->n_claims; k++)
-		tell_claim(now->claims[k], is_freed(now->claims[k]));
+		print_claim(now->claims[k], is_freed(now->claims[k]));
 }
 
 static size_t count_held(const Holdfast__V1__GetNodeResponse *answer)
@@ -110,9 +107,8 @@ static enum status look(struct drain_watch *watch, struct error *err)
 	request.id = (char *)(uintptr_t)watch->node;
 	request.index = watch->last ? watch->last->index : 0;
 	request.wait_ms = watch->last ? ROUND_MS : 0;
-	status = connection_call(watch->connection, nodes, "Get", &request.base,
-				 ROUND_MS * USEC_PER_MSEC + CALL_TIMEOUT_US,
-				 (ProtobufCMessage **)(void *)&answer, err);
+	status = connection_call(watch->connection, &holdfast__v1__nodes__descriptor, "Get", &request.base,
+				 ROUND_MS * USEC_PER_MSEC + CALL_TIMEOUT_US, &answer, err);
 	if (status != STATUS_OK)
 		return status;
 	if (!answer->node)
@@ -121,7 +117,7 @@ static enum status look(struct drain_watch *watch, struct error *err)
 	if (!watch->last)
 		watch->n_first = count_held(answer);
 	else if (!watch->quiet)
-		tell_changes(watch->last, answer);
+		print_changes(watch->last, answer);
 	message_freep(&watch->last);
 	watch->last = TAKE_PTR(answer);
 	return STATUS_OK;
@@ -165,7 +161,7 @@ static enum status watch_drain(struct drain_watch *watch, struct error *err)
 	return status;
 }
 
-static void tell_start(const Holdfast__V1__DrainNodeResponse *answer, const char *node)
+static void print_start(const Holdfast__V1__DrainNodeResponse *answer, const char *node)
 {
 	print_line("node %s is draining, %zu volume%s not released yet", node, answer->n_volumes,
 		   answer->n_volumes == 1 ? " is" : "s are");
@@ -213,28 +209,31 @@ static enum status wait_for_end(struct invocation *inv, struct connection *conne
 	return status;
 }
 
-static enum status check_options(struct invocation *inv, uint64_t *ret_deadline_ms, struct error *err)
+enum status node_drain_load(struct call *call, void *message, struct error *err)
 {
+	Holdfast__V1__DrainNodeRequest *request = message;
 	uint64_t timeout_us;
-	enum status status = value_duration(inv, OPT_DEADLINE, 0, DEADLINE_MAX_MS, ret_deadline_ms, err);
+	enum status status =
+		value_duration(call->inv, OPT_DEADLINE, 0, DEADLINE_MAX_MS, &request->deadline_ms, err);
 
 	if (status == STATUS_OK)
-		status = value_timeout(inv, DRAIN_TIMEOUT_US, &timeout_us, err);
-	if (status == STATUS_OK && inv->options[OPT_CANCEL] && inv->options[OPT_DEADLINE])
-		return usage_error(inv, err, "--cancel ends the drain: it has no --deadline");
+		status = value_timeout(call->inv, DRAIN_TIMEOUT_US, &timeout_us, err);
+	if (status == STATUS_OK && call_has(call, OPT_CANCEL) && call_has(call, OPT_DEADLINE))
+		return usage_error(call->inv, err, "--cancel ends the drain: it has no --deadline");
+	call_set(call, &request->reason, call->inv->options[OPT_REASON]);
+	request->cancel = call_has(call, OPT_CANCEL);
 	return status;
 }
 
-/* All work of the node is told to stop; --cancel and a look at a drain under way stop nothing. */
-static enum status confirm(struct invocation *inv, struct connection *connection, const char *node,
-			   struct error *err)
+/* All work of the node is to stop; --cancel and a look at a drain in progress stop nothing. */
+static enum status confirm(struct call *call, const char *node, struct error *err)
 {
-	struct drain_watch watch = {.connection = connection, .node = node};
+	struct drain_watch watch = {.connection = call->connection, .node = node};
 	char question[PICK_ID_SIZE + 64];
 	bool is_draining;
 	enum status status;
 
-	if (inv->options[OPT_CANCEL] || inv->options[OPT_YES])
+	if (call_has(call, OPT_CANCEL) || call_has(call, OPT_YES))
 		return STATUS_OK;
 	status = look(&watch, err);
 	is_draining = status == STATUS_OK && !is_done(watch.last->node);
@@ -242,41 +241,31 @@ static enum status confirm(struct invocation *inv, struct connection *connection
 	if (status != STATUS_OK || is_draining)
 		return status;
 	(void)str_format(question, sizeof(question), "Stop all allocations of node %s?", node);
-	return value_confirm(inv, question, err);
+	return value_confirm(call->inv, question, err);
 }
 
-enum status cmd_node_drain(struct invocation *inv, struct error *err)
+enum status node_drain_fill(struct call *call, void *message, struct error *err)
 {
-	Holdfast__V1__DrainNodeRequest request = HOLDFAST__V1__DRAIN_NODE_REQUEST__INIT;
-	cleanup_message Holdfast__V1__DrainNodeResponse *answer = NULL;
-	cleanup_connection struct connection *connection = NULL;
-	bool waits = !inv->options[OPT_CANCEL] && !inv->options[OPT_DETACH] && !inv->options[OPT_NO_WAIT];
-	char id[PICK_ID_SIZE];
-	enum status status = check_options(inv, &request.deadline_ms, err);
+	Holdfast__V1__DrainNodeRequest *request = message;
+	enum status status = call_pick(call, pick_node, call->inv->args[0], &request->id, err);
 
-	if (status == STATUS_OK)
-		status = connect_server(inv, &connection, err);
-	if (status == STATUS_OK)
-		status = pick_node(connection, inv->args[0], id, err);
-	if (status == STATUS_OK)
-		status = confirm(inv, connection, id, err);
-	if (status != STATUS_OK)
-		return status;
-	request.id = id;
-	request.reason = option_text(inv, OPT_REASON);
-	request.cancel = inv->options[OPT_CANCEL] != NULL;
-	status = connection_call(connection, nodes, "Drain", &request.base, CALL_TIMEOUT_US,
-				 (ProtobufCMessage **)(void *)&answer, err);
-	if (status != STATUS_OK)
-		return status;
-	if (inv->options[OPT_JSON] && !waits)
+	return status == STATUS_OK ? confirm(call, request->id, err) : status;
+}
+
+enum status node_drain_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__DrainNodeRequest *request = call->request;
+	const Holdfast__V1__DrainNodeResponse *answer = message;
+	bool waits = !request->cancel && !call_has(call, OPT_DETACH) && !call_has(call, OPT_NO_WAIT);
+
+	if (call_has(call, OPT_JSON) && !waits)
 		return print_answer(&answer->base, err);
-	if (inv->options[OPT_CANCEL])
+	if (request->cancel)
 		print_line("the drain of node %s is cancelled; it stays ineligible. Next: holdfast node "
 			   "eligibility %s "
 			   "--enable",
-			   id, id);
-	else if (!inv->options[OPT_JSON])
-		tell_start(answer, id);
-	return waits ? wait_for_end(inv, connection, id, err) : STATUS_OK;
+			   request->id, request->id);
+	else if (!call_has(call, OPT_JSON))
+		print_start(answer, request->id);
+	return waits ? wait_for_end(call->inv, call->connection, request->id, err) : STATUS_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "call.h"
 #include "commands.h"
 #include "completion.h"
-#include "connect.h"
 #include "output.h"
 #include "values.h"
 
@@ -13,9 +13,7 @@
 
 enum { KEY_MAX = 32 }; /* bytes of an Ed25519 public key */
 
-#define GC_TIMEOUT_US (UINT64_C(300) * USEC_PER_SEC)
-
-static void show_status(const Holdfast__V1__GetStatusResponse *s)
+static void print_status(const Holdfast__V1__GetStatusResponse *s)
 {
 	char key[2 * KEY_MAX + 1] = "";
 	char text[64], age[AGE_SIZE], expires[CLOCK_TEXT_SIZE];
@@ -62,48 +60,33 @@ static void show_status(const Holdfast__V1__GetStatusResponse *s)
 		print_field("warning", s->warnings[i]);
 }
 
-enum status cmd_operator_status(struct invocation *inv, struct error *err)
+enum status operator_status_show(struct call *call, const void *message, struct error *err)
 {
-	Holdfast__V1__GetStatusRequest request = HOLDFAST__V1__GET_STATUS_REQUEST__INIT;
-	cleanup_message Holdfast__V1__GetStatusResponse *answer = NULL;
-	cleanup_connection struct connection *connection = NULL;
-	enum status status = connect_server(inv, &connection, err);
-
-	if (status == STATUS_OK)
-		status = connection_call(connection, &holdfast__v1__operator__descriptor, "Status",
-					 &request.base, CALL_TIMEOUT_US, (ProtobufCMessage **)(void *)&answer,
-					 err);
-	if (status != STATUS_OK)
-		return status;
-	if (inv->options[OPT_JSON])
-		return print_answer(&answer->base, err);
-	show_status(answer);
+	(void)call;
+	(void)err;
+	print_status(message);
 	return STATUS_OK;
 }
 
 #define GC_MAX_MS (UINT64_C(3650) * 86400 * 1000)
 
-enum status cmd_operator_gc(struct invocation *inv, struct error *err)
+enum status operator_gc_load(struct call *call, void *message, struct error *err)
 {
-	Holdfast__V1__GcRequest request = HOLDFAST__V1__GC_REQUEST__INIT;
-	cleanup_message Holdfast__V1__GcResponse *answer = NULL;
-	cleanup_connection struct connection *connection = NULL;
-	enum status status = value_duration(inv, OPT_OLDER_THAN, 0, GC_MAX_MS, &request.older_than_ms, err);
+	Holdfast__V1__GcRequest *request = message;
 
-	if (status == STATUS_OK)
-		status = connect_server(inv, &connection, err);
-	if (status != STATUS_OK)
-		return status;
-	request.dry_run = inv->options[OPT_DRY_RUN] != NULL;
-	status = connection_call(connection, &holdfast__v1__operator__descriptor, "Gc", &request.base,
-				 GC_TIMEOUT_US, (ProtobufCMessage **)(void *)&answer, err);
-	if (status != STATUS_OK)
-		return status;
-	if (inv->options[OPT_JSON])
-		return print_answer(&answer->base, err);
+	request->dry_run = call_has(call, OPT_DRY_RUN);
+	return value_duration(call->inv, OPT_OLDER_THAN, 0, GC_MAX_MS, &request->older_than_ms, err);
+}
+
+enum status operator_gc_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__GcRequest *request = call->request;
+	const Holdfast__V1__GcResponse *answer = message;
+
+	(void)err;
 	print_line("%s: %" PRIu32 " allocations, %" PRIu32 " claims, %" PRIu32 " attestations, %" PRIu32
 		   " tokens, %" PRIu32 " audit records",
-		   request.dry_run ? "would be removed" : "removed", answer->allocations, answer->claims,
+		   request->dry_run ? "would be removed" : "removed", answer->allocations, answer->claims,
 		   answer->attestations, answer->tokens, answer->audit_records);
 	return STATUS_OK;
 }

@@ -2,8 +2,8 @@
 /* Policies of tokens: files as Nomad has them, with blocks namespace "NAME", plugin, node and
  * operator, and backup besides. */
 
+#include "call.h"
 #include "commands.h"
-#include "connect.h"
 #include "output.h"
 
 #include "base/cleanup.h"
@@ -29,7 +29,7 @@ static enum status no_memory(struct error *err)
 /* --- file to message --- */
 
 /* Copy members of @body that are among @known into @into. */
-static enum status take_members(const struct conf *conf, const json_t *body, const char *const *known,
+static enum status copy_members(const struct conf *conf, const json_t *body, const char *const *known,
 				size_t n_known, json_t *into, struct error *err)
 {
 	const char *name;
@@ -68,7 +68,7 @@ static enum status add_rules(const struct conf *conf, const json_t *root, const 
 		if (!json_is_object(body))
 			return conf_error(conf, root, "namespace", err,
 					  "'namespace' must be a block: namespace \"NAME\" { }");
-		st = take_members(conf, body, known, ARRAY_SIZE(known), rule, err);
+		st = copy_members(conf, body, known, ARRAY_SIZE(known), rule, err);
 		if (st != STATUS_OK)
 			return st;
 		if (json_array_append(rules, rule) < 0)
@@ -77,20 +77,20 @@ static enum status add_rules(const struct conf *conf, const json_t *root, const 
 	return STATUS_OK;
 }
 
-/* plugin { policy = "read" }: its word is the field's. */
+/* plugin { policy = "read" }: its value is the field's. */
 static enum status add_level(const struct conf *conf, const json_t *root, const char *key,
 			     const json_t *block, json_t *policy, struct error *err)
 {
 	static const char *const known[] = {"policy"};
-	cleanup_json json_t *taken = json_object();
+	cleanup_json json_t *members = json_object();
 	enum status st;
 
 	if (!json_is_object(block))
 		return conf_error(conf, root, key, err, "'%s' must be a block: %s { policy = \"read\" }", key,
 				  key);
-	st = taken ? take_members(conf, block, known, ARRAY_SIZE(known), taken, err) : no_memory(err);
-	if (st == STATUS_OK && json_object_get(taken, "policy") &&
-	    json_object_set(policy, key, json_object_get(taken, "policy")) < 0)
+	st = members ? copy_members(conf, block, known, ARRAY_SIZE(known), members, err) : no_memory(err);
+	if (st == STATUS_OK && json_object_get(members, "policy") &&
+	    json_object_set(policy, key, json_object_get(members, "policy")) < 0)
 		return no_memory(err);
 	return st;
 }
@@ -136,26 +136,18 @@ static enum status read_policy(const struct invocation *inv, Holdfast__V1__Acces
 	return STATUS_OK;
 }
 
-enum status cmd_operator_policy_put(struct invocation *inv, struct error *err)
+enum status policy_put_load(struct call *call, void *message, struct error *err)
 {
-	Holdfast__V1__PutPolicyRequest request = HOLDFAST__V1__PUT_POLICY_REQUEST__INIT;
-	cleanup_message Holdfast__V1__PutPolicyResponse *answer = NULL;
-	cleanup_message Holdfast__V1__AccessPolicy *policy = NULL;
-	cleanup_connection struct connection *connection = NULL;
-	enum status st = read_policy(inv, &policy, err);
+	Holdfast__V1__PutPolicyRequest *request = message;
 
-	if (st == STATUS_OK)
-		st = connect_server(inv, &connection, err);
-	request.policy = policy;
-	if (st == STATUS_OK)
-		st = connection_call(connection, &holdfast__v1__operator__descriptor, "PutPolicy",
-				     &request.base, CALL_TIMEOUT_US, (ProtobufCMessage **)(void *)&answer,
-				     err);
-	if (st != STATUS_OK)
-		return st;
-	if (inv->options[OPT_JSON])
-		return print_answer(&answer->base, err);
-	print_line("policy %s is in force", inv->args[0]);
+	return read_policy(call->inv, &request->policy, err);
+}
+
+enum status policy_put_show(struct call *call, const void *message, struct error *err)
+{
+	(void)message;
+	(void)err;
+	print_line("policy %s is in force", call->inv->args[0]);
 	return STATUS_OK;
 }
 
@@ -172,7 +164,7 @@ static void add_rows(struct table *table, const Holdfast__V1__AccessPolicy *poli
 {
 	const struct {
 		const char *scope;
-		const char *word;
+		const char *level;
 	} levels[] = {{"plugin", policy->plugin},
 		      {"node", policy->node},
 		      {"operator", policy->operator_},
@@ -191,67 +183,56 @@ static void add_rows(struct table *table, const Holdfast__V1__AccessPolicy *poli
 			int n = str_format(gives + at, sizeof(gives) - at, "%s%s", at > 0 ? "," : "",
 					   rule->capabilities[j]);
 
-			at += n > 0 ? (size_t)n : 0; /* cut between words */
+			at += n > 0 ? (size_t)n : 0; /* cut between names */
 		}
 		add_rule_row(table, policy, is_first, scope, gives);
 		is_first = false;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(levels); i++) {
-		if (levels[i].word[0] == '\0')
+		if (levels[i].level[0] == '\0')
 			continue;
-		add_rule_row(table, policy, is_first, levels[i].scope, levels[i].word);
+		add_rule_row(table, policy, is_first, levels[i].scope, levels[i].level);
 		is_first = false;
 	}
 	if (is_first)
 		add_rule_row(table, policy, true, "", "nothing");
 }
 
-enum status cmd_operator_policy_list(struct invocation *inv, struct error *err)
+enum status policy_list_load(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__ListPoliciesRequest *request = message;
+
+	(void)err;
+	call_set(call, &request->prefix, call->inv->n_args > 0 ? call->inv->args[0] : NULL);
+	return STATUS_OK;
+}
+
+enum status policy_list_show(struct call *call, const void *message, struct error *err)
 {
 	static const struct column columns[] = {
 		{.name = "NAME"}, {.name = "OVER"}, {.name = "GIVES"}, {.name = "DESCRIPTION"}};
-	Holdfast__V1__ListPoliciesRequest request = HOLDFAST__V1__LIST_POLICIES_REQUEST__INIT;
+	const Holdfast__V1__ListPoliciesResponse *answer = message;
 	cleanup(table_freep) struct table *table = table_new(columns, ARRAY_SIZE(columns));
-	cleanup_connection struct connection *connection = NULL;
-	cleanup_message Holdfast__V1__ListPoliciesResponse *page = NULL;
-	enum status st = connect_server(inv, &connection, err);
 
-	if (inv->n_args > 0)
-		request.prefix = inv->args[0];
-	while (st == STATUS_OK) {
-		cleanup_message Holdfast__V1__ListPoliciesResponse *before = TAKE_PTR(page);
-
-		request.next_token = before ? before->next_token : request.next_token;
-		st = connection_call(connection, &holdfast__v1__operator__descriptor, "ListPolicies",
-				     &request.base, CALL_TIMEOUT_US, (ProtobufCMessage **)(void *)&page, err);
-		if (st == STATUS_OK && inv->options[OPT_JSON])
-			st = print_answer(&page->base, err);
-		for (size_t i = 0; st == STATUS_OK && i < page->n_policies && table; i++)
-			add_rows(table, page->policies[i]);
-		if (st != STATUS_OK || page->next_token[0] == '\0')
-			break;
-	}
-	if (st != STATUS_OK || inv->options[OPT_JSON])
-		return st;
+	(void)call;
+	for (size_t i = 0; i < answer->n_policies && table; i++)
+		add_rows(table, answer->policies[i]);
 	return table_print(table, NULL, err);
 }
 
-enum status cmd_operator_policy_delete(struct invocation *inv, struct error *err)
+enum status policy_delete_load(struct call *call, void *message, struct error *err)
 {
-	Holdfast__V1__DeletePolicyRequest request = HOLDFAST__V1__DELETE_POLICY_REQUEST__INIT;
-	cleanup_message Holdfast__V1__DeletePolicyResponse *answer = NULL;
-	cleanup_connection struct connection *connection = NULL;
-	enum status st = connect_server(inv, &connection, err);
+	Holdfast__V1__DeletePolicyRequest *request = message;
 
-	request.name = inv->args[0];
-	if (st == STATUS_OK)
-		st = connection_call(connection, &holdfast__v1__operator__descriptor, "DeletePolicy",
-				     &request.base, CALL_TIMEOUT_US, (ProtobufCMessage **)(void *)&answer,
-				     err);
-	if (st != STATUS_OK)
-		return st;
-	if (inv->options[OPT_JSON])
-		return print_answer(&answer->base, err);
-	print_line("policy %s is deleted", inv->args[0]);
+	(void)err;
+	call_set(call, &request->name, call->inv->args[0]);
+	return STATUS_OK;
+}
+
+enum status policy_delete_show(struct call *call, const void *message, struct error *err)
+{
+	(void)message;
+	(void)err;
+	print_line("policy %s is deleted", call->inv->args[0]);
 	return STATUS_OK;
 }

@@ -32,8 +32,7 @@ static enum status walk(struct invocation *inv, Holdfast__V1__ListAuditRequest *
 		cleanup_message Holdfast__V1__ListAuditResponse *page = NULL;
 
 		st = connection_call(connection, &holdfast__v1__operator__descriptor, "ListAudit",
-				     &request->base, CALL_TIMEOUT_US, (ProtobufCMessage **)(void *)&page,
-				     err);
+				     &request->base, CALL_TIMEOUT_US, &page, err);
 		if (st == STATUS_OK)
 			st = each(page, userdata, err);
 		more = st == STATUS_OK && page->next_after > request->after;

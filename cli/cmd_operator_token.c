@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "call.h"
 #include "commands.h"
-#include "connect.h"
 #include "output.h"
 #include "values.h"
 
@@ -10,22 +10,13 @@
 #include "base/str.h"
 #include "rpc/pbjson_word.h"
 
+#include <errno.h>
 #include <holdfast/v1/operator.pb-c.h>
+#include <stdlib.h>
 
 enum { TOKEN_DAYS_MAX = 36500 };
 
 #define DAY_MS INT64_C(86400000)
-
-static enum status call_operator(struct invocation *inv, const char *method, const ProtobufCMessage *request,
-				 void *ret, struct error *err)
-{
-	cleanup_connection struct connection *connection = NULL;
-	enum status st = connect_server(inv, &connection, err);
-
-	return st == STATUS_OK ? connection_call(connection, &holdfast__v1__operator__descriptor, method,
-						 request, CALL_TIMEOUT_US, ret, err)
-			       : st;
-}
 
 static const char *expiry_text(int64_t at_ms, char text[static CLOCK_TEXT_SIZE])
 {
@@ -46,7 +37,7 @@ static void join_policies(const Holdfast__V1__Token *token, char *ret, size_t si
 	}
 }
 
-static void show_token(const Holdfast__V1__Token *token)
+static void print_token(const Holdfast__V1__Token *token)
 {
 	char type[PBJSON_WORD_SIZE];
 	char policies[1200];
@@ -68,51 +59,76 @@ static void show_token(const Holdfast__V1__Token *token)
 	}
 }
 
-enum status cmd_operator_token_bootstrap(struct invocation *inv, struct error *err)
+enum status token_bootstrap_show(struct call *call, const void *message, struct error *err)
 {
-	const Holdfast__V1__BootstrapTokenRequest request = HOLDFAST__V1__BOOTSTRAP_TOKEN_REQUEST__INIT;
-	cleanup_message Holdfast__V1__BootstrapTokenResponse *answer = NULL;
-	enum status st = call_operator(inv, "BootstrapToken", &request.base, &answer, err);
+	const Holdfast__V1__BootstrapTokenResponse *answer = message;
 
-	if (st != STATUS_OK)
-		return st;
-	if (inv->options[OPT_JSON])
-		return print_answer(&answer->base, err);
-	show_token(answer->token);
+	(void)call;
+	(void)err;
+	print_token(answer->token);
 	return STATUS_OK;
 }
 
-enum status cmd_operator_token_create(struct invocation *inv, struct error *err)
-{
-	Holdfast__V1__CreateTokenRequest request = HOLDFAST__V1__CREATE_TOKEN_REQUEST__INIT;
-	cleanup_message Holdfast__V1__CreateTokenResponse *answer = NULL;
-	Holdfast__V1__Token token = HOLDFAST__V1__TOKEN__INIT;
-	uint32_t days = 0;
-	enum status st;
+/* --- create --- */
 
-	if (inv->options[OPT_DAYS] && parse_u32(inv->options[OPT_DAYS], 1, TOKEN_DAYS_MAX, &days) < 0)
+static enum status check_create(struct invocation *inv, uint32_t *ret_days, struct error *err)
+{
+	const char *days = inv->options[OPT_DAYS];
+	const char *node = inv->options[OPT_NODE];
+
+	if (days && parse_u32(days, 1, TOKEN_DAYS_MAX, ret_days) < 0)
 		return usage_error(inv, err, "--days: a number from 1 to %d is wanted", TOKEN_DAYS_MAX);
 	if (inv->options[OPT_MANAGEMENT] && inv->n_args > 1)
 		return usage_error(inv, err, "--management may do everything: give no policies");
-	if (inv->options[OPT_MANAGEMENT] && inv->options[OPT_NODE])
+	if (inv->options[OPT_MANAGEMENT] && node)
 		return usage_error(inv, err, "--management may do everything: it is bound to no node");
-	if (inv->options[OPT_NODE] && inv->options[OPT_NODE][0] == '\0')
+	if (node && node[0] == '\0')
 		return usage_error(inv, err, "--node: the name of a node is wanted");
-	token.name = inv->args[0];
-	token.type = inv->options[OPT_MANAGEMENT] ? HOLDFAST__V1__TOKEN_TYPE__MANAGEMENT
-						  : HOLDFAST__V1__TOKEN_TYPE__CLIENT;
-	token.policies = inv->args + 1;
-	token.n_policies = (size_t)inv->n_args - 1;
-	if (inv->options[OPT_NODE])
-		token.node = (char *)(uintptr_t)inv->options[OPT_NODE];
-	token.expires_at_ms = days > 0 ? clock_realtime_ms() + days * DAY_MS : 0;
-	request.token = &token;
-	st = call_operator(inv, "CreateToken", &request.base, &answer, err);
+	return STATUS_OK;
+}
+
+static enum status set_policies(struct call *call, Holdfast__V1__Token *token, struct error *err)
+{
+	size_t n = (size_t)call->inv->n_args - 1;
+
+	if (n == 0)
+		return STATUS_OK;
+	token->policies = calloc(n, sizeof(char *));
+	if (!token->policies)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "name %zu policies", n);
+	token->n_policies = n;
+	for (size_t i = 0; i < n; i++)
+		call_set(call, &token->policies[i], call->inv->args[i + 1]);
+	return STATUS_OK;
+}
+
+enum status token_create_load(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__CreateTokenRequest *request = message;
+	Holdfast__V1__Token *token;
+	uint32_t days = 0;
+	enum status st = check_create(call->inv, &days, err);
+
 	if (st != STATUS_OK)
 		return st;
-	if (inv->options[OPT_JSON])
-		return print_answer(&answer->base, err);
-	show_token(answer->token);
+	token = request->token = message_new(&holdfast__v1__token__descriptor);
+	if (!token)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "describe the token");
+	token->type = call_has(call, OPT_MANAGEMENT) ? HOLDFAST__V1__TOKEN_TYPE__MANAGEMENT
+						     : HOLDFAST__V1__TOKEN_TYPE__CLIENT;
+	token->expires_at_ms = days > 0 ? clock_realtime_ms() + days * DAY_MS : 0;
+	call_set(call, &token->name, call->inv->args[0]);
+	call_set(call, &token->node, call->inv->options[OPT_NODE]);
+	return set_policies(call, token, err);
+}
+
+enum status token_create_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__CreateTokenResponse *answer = message;
+
+	(void)call;
+	(void)err;
+	print_token(answer->token);
 	return STATUS_OK;
 }
 
@@ -135,7 +151,7 @@ static void add_row(struct table *table, const Holdfast__V1__Token *token, int64
 			  is_expired ? "expired" : expiry_text(token->expires_at_ms, text)});
 }
 
-enum status cmd_operator_token_list(struct invocation *inv, struct error *err)
+enum status token_list_show(struct call *call, const void *message, struct error *err)
 {
 	static const struct column columns[] = {
 		{.name = "ACCESSOR"},
@@ -146,62 +162,43 @@ enum status cmd_operator_token_list(struct invocation *inv, struct error *err)
 		{.name = "AGE"},
 		{.name = "EXPIRES", .is_state = true},
 	};
-	Holdfast__V1__ListTokensRequest request = HOLDFAST__V1__LIST_TOKENS_REQUEST__INIT;
+	const Holdfast__V1__ListTokensResponse *answer = message;
 	cleanup(table_freep) struct table *table = table_new(columns, ARRAY_SIZE(columns));
-	cleanup_connection struct connection *connection = NULL;
-	cleanup_message Holdfast__V1__ListTokensResponse *page = NULL;
 	int64_t now_ms = clock_realtime_ms();
-	enum status st = connect_server(inv, &connection, err);
 
-	while (st == STATUS_OK) {
-		cleanup_message Holdfast__V1__ListTokensResponse *before = TAKE_PTR(page);
-
-		request.next_token = before ? before->next_token : request.next_token;
-		st = connection_call(connection, &holdfast__v1__operator__descriptor, "ListTokens",
-				     &request.base, CALL_TIMEOUT_US, (ProtobufCMessage **)(void *)&page, err);
-		if (st == STATUS_OK && inv->options[OPT_JSON])
-			st = print_answer(&page->base, err);
-		for (size_t i = 0; st == STATUS_OK && i < page->n_tokens && table; i++)
-			add_row(table, page->tokens[i], now_ms);
-		if (st != STATUS_OK || page->next_token[0] == '\0')
-			break;
-	}
-	if (st != STATUS_OK || inv->options[OPT_JSON])
-		return st;
+	(void)call;
+	for (size_t i = 0; i < answer->n_tokens && table; i++)
+		add_row(table, answer->tokens[i], now_ms);
 	return table_print(table, NULL, err);
 }
 
-enum status cmd_operator_token_revoke(struct invocation *inv, struct error *err)
-{
-	Holdfast__V1__RevokeTokenRequest request = HOLDFAST__V1__REVOKE_TOKEN_REQUEST__INIT;
-	cleanup_message Holdfast__V1__RevokeTokenResponse *answer = NULL;
-	enum status st = value_confirm(inv, "Whoever uses the token is refused from then on. Do it?", err);
+/* --- revoke, whoami --- */
 
-	if (st != STATUS_OK)
-		return st;
-	request.accessor = inv->args[0];
-	st = call_operator(inv, "RevokeToken", &request.base, &answer, err);
-	if (st != STATUS_OK)
-		return st;
-	if (inv->options[OPT_JSON])
-		return print_answer(&answer->base, err);
-	print_line("token %s is revoked", inv->args[0]);
+enum status token_revoke_load(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__RevokeTokenRequest *request = message;
+
+	call_set(call, &request->accessor, call->inv->args[0]);
+	return value_confirm(call->inv, "Whoever uses the token is refused from then on. Do it?", err);
+}
+
+enum status token_revoke_show(struct call *call, const void *message, struct error *err)
+{
+	(void)message;
+	(void)err;
+	print_line("token %s is revoked", call->inv->args[0]);
 	return STATUS_OK;
 }
 
-enum status cmd_operator_token_whoami(struct invocation *inv, struct error *err)
+enum status token_whoami_show(struct call *call, const void *message, struct error *err)
 {
-	const Holdfast__V1__WhoAmIRequest request = HOLDFAST__V1__WHO_AM_IREQUEST__INIT;
-	cleanup_message Holdfast__V1__WhoAmIResponse *answer = NULL;
-	enum status st = call_operator(inv, "WhoAmI", &request.base, &answer, err);
+	const Holdfast__V1__WhoAmIResponse *answer = message;
 
-	if (st != STATUS_OK)
-		return st;
-	if (inv->options[OPT_JSON])
-		return print_answer(&answer->base, err);
+	(void)call;
+	(void)err;
 	print_field("certificate", answer->identity);
 	print_field("tokens", answer->acl_enabled ? "are taken" : "are not taken (acl = false)");
 	if (answer->token)
-		show_token(answer->token);
+		print_token(answer->token);
 	return STATUS_OK;
 }

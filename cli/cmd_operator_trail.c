@@ -2,8 +2,8 @@
 /* The heads of the nodes' trails, as the server was shown them, and what a person says of those that went
  * back. */
 
+#include "call.h"
 #include "commands.h"
-#include "connect.h"
 #include "output.h"
 #include "values.h"
 
@@ -50,68 +50,61 @@ static void add_row(struct table *table, const Trail *trail, int64_t now_ms)
 					       sha256});
 }
 
-enum status cmd_operator_trail(struct invocation *inv, struct error *err)
+enum status trail_list_load(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__ListTrailsRequest *request = message;
+
+	(void)err;
+	call_set(call, &request->prefix, call->inv->n_args > 0 ? call->inv->args[0] : NULL);
+	return STATUS_OK;
+}
+
+enum status trail_list_show(struct call *call, const void *message, struct error *err)
 {
 	static const struct column columns[] = {
 		{.name = "NODE"},    {.name = "RECORD", .is_number = true},
 		{.name = "AGE"},     {.name = "STATE", .is_wide = true},
 		{.name = "SHA-256"},
 	};
-	Holdfast__V1__ListTrailsRequest request = HOLDFAST__V1__LIST_TRAILS_REQUEST__INIT;
+	const Holdfast__V1__ListTrailsResponse *answer = message;
 	cleanup(table_freep) struct table *table = table_new(columns, ARRAY_SIZE(columns));
-	cleanup_connection struct connection *connection = NULL;
-	cleanup_message Holdfast__V1__ListTrailsResponse *page = NULL;
 	int64_t now_ms = clock_realtime_ms();
-	enum status st = connect_server(inv, &connection, err);
 
-	if (inv->n_args > 0)
-		request.prefix = inv->args[0];
-	while (st == STATUS_OK) {
-		cleanup_message Holdfast__V1__ListTrailsResponse *before = TAKE_PTR(page);
-
-		request.next_token = before ? before->next_token : request.next_token;
-		st = connection_call(connection, &holdfast__v1__operator__descriptor, "ListTrails",
-				     &request.base, CALL_TIMEOUT_US, (ProtobufCMessage **)(void *)&page, err);
-		if (st == STATUS_OK && inv->options[OPT_JSON])
-			st = print_answer(&page->base, err);
-		for (size_t i = 0; st == STATUS_OK && i < page->n_trails && table; i++)
-			add_row(table, page->trails[i], now_ms);
-		if (st != STATUS_OK || page->next_token[0] == '\0')
-			break;
-	}
-	if (st != STATUS_OK || inv->options[OPT_JSON])
-		return st;
+	(void)call;
+	for (size_t i = 0; i < answer->n_trails && table; i++)
+		add_row(table, answer->trails[i], now_ms);
 	return table_print(table, NULL, err);
 }
 
-enum status cmd_operator_trail_accept(struct invocation *inv, struct error *err)
+enum status trail_accept_load(struct call *call, void *message, struct error *err)
 {
-	Holdfast__V1__AcceptTrailRequest request = HOLDFAST__V1__ACCEPT_TRAIL_REQUEST__INIT;
-	cleanup_message Holdfast__V1__AcceptTrailResponse *answer = NULL;
-	cleanup_connection struct connection *connection = NULL;
-	char question[QUESTION_SIZE];
-	enum status st = value_reason(inv, OPT_REASON, &request.reason, err);
+	Holdfast__V1__AcceptTrailRequest *request = message;
 
-	if (st == STATUS_OK)
-		st = connect_server(inv, &connection, err);
-	request.node_id = inv->args[0];
+	call_set(call, &request->node_id, call->inv->args[0]);
+	return call_reason(call, OPT_REASON, &request->reason, err);
+}
+
+enum status trail_accept_fill(struct call *call, void *message, struct error *err)
+{
+	const Holdfast__V1__AcceptTrailRequest *request = message;
+	char question[QUESTION_SIZE];
+
 	(void)str_format(
 		question, sizeof(question),
 		"Do you know why the trail of node %.64s went back, and that nobody hides anything by it?",
-		request.node_id);
-	if (st == STATUS_OK)
-		st = value_confirm(inv, question, err);
-	if (st == STATUS_OK)
-		st = connection_call(connection, &holdfast__v1__operator__descriptor, "AcceptTrail",
-				     &request.base, CALL_TIMEOUT_US, (ProtobufCMessage **)(void *)&answer,
-				     err);
-	if (st != STATUS_OK)
-		return st;
-	if (inv->options[OPT_JSON])
-		return print_answer(&answer->base, err);
+		request->node_id);
+	return value_confirm(call->inv, question, err);
+}
+
+enum status trail_accept_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__AcceptTrailRequest *request = call->request;
+
+	(void)message;
+	(void)err;
 	print_line(
 		"the trail of node %s counts as whole from its last head on; that it went back stays in the "
 		"audit (holdfast operator audit --object 'node %s')",
-		request.node_id, request.node_id);
+		request->node_id, request->node_id);
 	return STATUS_OK;
 }

@@ -116,8 +116,39 @@ extern const struct option_info command_options[OPTION_N];
 
 struct invocation;
 
-/** Run a command. Prints its result; an error is for the caller to print. */
+/** Run a command that is more than one call. */
 typedef enum status command_fn(struct invocation *inv, struct error *err);
+
+struct call;
+
+/** Fill a call's request, of the method's input. */
+typedef enum status call_fill_fn(struct call *call, void *request, struct error *err);
+
+/** Print a call's answer, of the method's output. */
+typedef enum status call_show_fn(struct call *call, const void *answer, struct error *err);
+
+/** Add to the error of a refused call. Returns @status. */
+typedef enum status call_refused_fn(struct call *call, enum status status, struct error *err);
+
+enum call_pages {
+	PAGES_NONE,
+	PAGES_LIST,  /* a List: as many pages as --limit says */
+	PAGES_WHOLE, /* a Get whose object has lists in pages: all of them */
+};
+
+/* A call of one method. Whether it is allowed, the server says. */
+struct command_call {
+	const ProtobufCServiceDescriptor *service; /* that of the agent is called at its socket */
+	const char *method;			   /* NULL: there is no call */
+	call_fill_fn *load;	  /* values of the command line and of files; nothing is connected yet */
+	call_fill_fn *fill;	  /* the rest: ids that are completed, a question to the person */
+	call_show_fn *show;	  /* --json is the dispatcher's */
+	call_refused_fn *refused; /* NULL: the error stays as it is */
+	const char *doing;	  /* "creating volume": it takes long, with progress and --timeout */
+	uint64_t timeout_us;	  /* 0: CALL_TIMEOUT_US */
+	enum call_pages pages;
+	bool shows_json; /* show() does --json too: it calls more than one method */
+};
 
 enum {
 	ANY_ARGS = 1 << 20,
@@ -134,7 +165,9 @@ struct command {
 	int max_args;
 	enum word_kind arg_kinds[ARG_KINDS_MAX]; /* of its first arguments; the last one is that of all that
 						    follow */
-	command_fn *run;
+	command_fn *run;			 /* NULL: it is a call */
+	struct command_call call;
+	struct command_call list; /* without arguments; no method: as with them */
 };
 
 extern const struct command commands[];
@@ -166,6 +199,9 @@ struct invocation {
 	int exit_code;		   /* of a failure that has one of its own; 0: 1 */
 	ProtobufCMessage *details; /* ErrorDetails of the server's refusal, or NULL; owned, of main() */
 };
+
+/** Run the command of @inv. Prints its result; an error is for the caller to print. */
+enum status command_run(struct invocation *inv, struct error *err);
 
 /** Parse a command line; options may stand anywhere. Unknown commands and options, options of another command
  * and wrong numbers of arguments are STATUS_INVALID_ARGUMENT; @ret->command is filled as far as it is known.

@@ -135,13 +135,16 @@ static void add_next(const struct connection *connection, struct error *err)
 
 enum status connection_call(struct connection *connection, const ProtobufCServiceDescriptor *service,
 			    const char *method, const ProtobufCMessage *request, uint64_t timeout_us,
-			    ProtobufCMessage **ret, struct error *err)
+			    void *ret, struct error *err)
 {
+	ProtobufCMessage *answer = NULL;
 	enum status status =
-		rpc_client_call_sync(connection->client, service, method, request, timeout_us, ret, err);
+		rpc_client_call_sync(connection->client, service, method, request, timeout_us, &answer, err);
 
-	if (status == STATUS_OK)
+	if (status == STATUS_OK) {
+		*(ProtobufCMessage **)ret = answer;
 		return status;
+	}
 	if (err)
 		add_next(connection, err);
 	protobuf_c_message_free_unpacked(connection->inv->details, NULL);
@@ -171,7 +174,7 @@ static int on_tick(sd_event_source *timer, uint64_t usec, void *userdata)
 enum status connection_call_long(struct connection *connection, struct invocation *inv,
 				 const ProtobufCServiceDescriptor *service, const char *method,
 				 const ProtobufCMessage *request, uint64_t timeout_us, const char *doing,
-				 ProtobufCMessage **ret, struct error *err)
+				 void *ret, struct error *err)
 {
 	struct ticker ticker = {.doing = doing, .started_us = clock_monotonic_us()};
 	enum status status = value_timeout(inv, timeout_us, &timeout_us, err);

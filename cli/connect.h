@@ -32,7 +32,7 @@ struct rpc_client *connection_client(struct connection *connection);
  * @ret owned by the caller, protobuf_c_message_free_unpacked() */
 enum status connection_call(struct connection *connection, const ProtobufCServiceDescriptor *service,
 			    const char *method, const ProtobufCMessage *request, uint64_t timeout_us,
-			    ProtobufCMessage **ret, struct error *err);
+			    void *ret, struct error *err);
 
 /** As connection_call(), for what takes longer than a person expects: until --timeout, or @timeout_us without
  * it, with a line of progress on a terminal.
@@ -40,7 +40,7 @@ enum status connection_call(struct connection *connection, const ProtobufCServic
 enum status connection_call_long(struct connection *connection, struct invocation *inv,
 				 const ProtobufCServiceDescriptor *service, const char *method,
 				 const ProtobufCMessage *request, uint64_t timeout_us, const char *doing,
-				 ProtobufCMessage **ret, struct error *err);
+				 void *ret, struct error *err);
 
 struct connection_stream {
 	const ProtobufCServiceDescriptor *service;

@@ -117,7 +117,7 @@ int main(int argc, char **argv)
 		return usage_failed(&inv, &err);
 	if (inv.options[OPT_HELP])
 		return help(&inv);
-	status = inv.command->run(&inv, &err);
+	status = command_run(&inv, &err);
 	if (status == STATUS_OK)
 		status = flush_output(&err);
 	if (status == STATUS_OK)

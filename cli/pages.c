@@ -188,7 +188,7 @@ const char *message_text(const ProtobufCMessage *message, const char *field)
 	return *(char *const *)field_of(message, field);
 }
 
-void pages_tell_rest(const ProtobufCMessage *answer)
+void pages_report_rest(const ProtobufCMessage *answer)
 {
 	if ((*next_token(answer))[0] != '\0')
 		(void)fputs("there are more: raise --limit, or leave it out to see all\n", stderr);

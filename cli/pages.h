@@ -25,5 +25,5 @@ ProtobufCMessage **pages_items(ProtobufCMessage *answer, size_t *ret_n);
 /** A text field of a message; borrowed. */
 const char *message_text(const ProtobufCMessage *message, const char *field);
 
-/** Tell a person on standard error that --limit left something out of @answer. */
-void pages_tell_rest(const ProtobufCMessage *answer);
+/** Note on standard error that --limit cut @answer. */
+void pages_report_rest(const ProtobufCMessage *answer);

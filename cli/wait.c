@@ -72,8 +72,7 @@ static enum status get(struct connection *connection, const Holdfast__V1__Alloca
 	request.index = index;
 	request.wait_ms = (uint32_t)(wait_ms < ROUND_MAX_MS ? wait_ms : ROUND_MAX_MS);
 	status = connection_call(connection, &holdfast__v1__allocations__descriptor, "Get", &request.base,
-				 request.wait_ms * USEC_PER_MSEC + CALL_TIMEOUT_US,
-				 (ProtobufCMessage **)(void *)&answer, err);
+				 request.wait_ms * USEC_PER_MSEC + CALL_TIMEOUT_US, &answer, err);
 	if (status != STATUS_OK)
 		return status;
 	if (!answer->allocation)

@@ -791,7 +791,7 @@ def option_sets():
                        else expand(body))
     common = expand(re.search(r"common_options =(.*?);", read(ROOT / "cli/options.c"), re.S).group(1))
     commands = {}
-    for path, rest in re.findall(r'\{\.path = "([^"]+)",(.*?)\.run = ', text, re.S):
+    for path, rest in re.findall(r'\{\.path = "([^"]+)",(.*?)\.(?:run|call) = ', text, re.S):
         options = re.search(r"\.options = (.*?),\s*(?:\.|$)", rest, re.S)
         commands[path] = {names[o] for o in (expand(options.group(1)) if options else set()) | common}
     return commands

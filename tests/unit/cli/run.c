@@ -47,7 +47,7 @@ void run(const char *line)
 		fail_msg("%s: %s", line, ending.err.msg);
 	(void)fflush(stdout);
 	assert_true(dup2(out, STDOUT_FILENO) >= 0);
-	ending.status = inv.command->run(&inv, &ending.err);
+	ending.status = command_run(&inv, &ending.err);
 	ending.is_usage_error = inv.is_usage_error;
 	ending.details = inv.details;
 	(void)fflush(stdout);

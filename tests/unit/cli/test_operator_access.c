@@ -222,7 +222,7 @@ static void run_words(int argc, char **argv, struct ending *ending)
 		return;
 	(void)fflush(stdout);
 	assert_true(dup2(null, STDOUT_FILENO) >= 0);
-	ending->status = inv.command->run(&inv, &ending->err);
+	ending->status = command_run(&inv, &ending->err);
 	ending->is_usage_error = inv.is_usage_error;
 	(void)fflush(stdout);
 	assert_true(dup2(saved, STDOUT_FILENO) >= 0);

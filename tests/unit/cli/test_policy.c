@@ -41,7 +41,7 @@ static struct error run(const char *line)
 	executed[0] = '\0';
 	exec_errno = ENOENT;
 	if (command_parse(argc, argv, &inv, &err) == STATUS_OK)
-		assert_int_not_equal(inv.command->run(&inv, &err), STATUS_OK);
+		assert_int_not_equal(command_run(&inv, &err), STATUS_OK);
 	return err;
 }
 

@@ -45,7 +45,7 @@ static struct error run(const char *line)
 	while ((argv[argc] = strsep(&rest, " ")) != NULL)
 		argc++;
 	if (command_parse(argc, argv, &inv, &err) == STATUS_OK)
-		(void)inv.command->run(&inv, &err);
+		(void)command_run(&inv, &err);
 	return err;
 }
 

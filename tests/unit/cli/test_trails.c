@@ -231,8 +231,8 @@ static void the_last_head_of_each_node_is_shown_with_its_age(void **state)
 	expect_output("behind for ");
 	expect_output("went back 1 times");
 	expect_ok("operator trail n1 --json");
-	expect_request(
-		"Operator.ListTrails {}\nOperator.ListTrails {}\nOperator.ListTrails {\"prefix\":\"n1\"}\n");
+	expect_request("Operator.ListTrails {\"per_page\":1000}\nOperator.ListTrails "
+		       "{\"per_page\":1000}\nOperator.ListTrails {\"per_page\":1000,\"prefix\":\"n1\"}\n");
 	expect_output("\"behind_since_ms\": ");
 }
 
