@@ -14,7 +14,6 @@
 #include "helper/picture_load.h"
 #include "kernel/mount_table.h"
 #include "log/service.h"
-#include "log/service_watchdog.h"
 #include "model/node.h"
 #include "session/fingerprint.h"
 #include "session/session.h"

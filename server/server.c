@@ -18,7 +18,6 @@
 #include "claim/release.h"
 #include "log/log.h"
 #include "log/service.h"
-#include "log/service_watchdog.h"
 #include "node/absent.h"
 #include "node/session.h"
 #include "plugin/controller.h"

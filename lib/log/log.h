@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <syslog.h>
 
 /* What the line is about; NULL members are left out. Journal fields HOLDFAST_VOLUME=, HOLDFAST_ALLOC=, ... */
@@ -59,3 +60,15 @@ bool log_would_drop(int priority, const struct log_ctx *ctx);
  * the length. `ts=... level=notice ident=... msg="..." volume=db alloc=...` */
 size_t log_format(char *dst, size_t size, const char *ident, int priority, const struct log_ctx *ctx,
 		  const char *message);
+
+/** Number below LOG_RATE_SUBJECTS of what a line is about: its event, and the node, plugin, volume,
+ * allocation or peer, the first of these that it names. @ctx may be NULL. */
+unsigned int log_subject(const struct log_ctx *ctx);
+
+/** Copy @text into @dst of @size bytes with control bytes and what is not UTF-8 as \n, \t, \r or \xHH; cut
+ * between characters when it does not fit. Returns the length. */
+size_t log_escape(char *dst, size_t size, const char *text);
+
+/** Does @journal_stream, the value of JOURNAL_STREAM or NULL, name the file with @dev and @ino? Only then
+ * does what is written there arrive in the journal. Source: systemd.exec(5), "$JOURNAL_STREAM". */
+bool log_stream_is_journal(const char *journal_stream, dev_t dev, ino_t ino);

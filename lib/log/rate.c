@@ -1,27 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "log/rate.h"
 
-#include "base/cleanup.h"
-
 #include <string.h>
-
-unsigned int log_rate_subject(const struct log_ctx *ctx)
-{
-	static const struct log_ctx nothing;
-	const struct log_ctx *about = ctx ? ctx : &nothing;
-	const char *const names[] = {about->node, about->plugin, about->volume, about->alloc, about->peer};
-	uint32_t hash = 2166136261U; /* FNV-1a */
-
-	hash = (hash ^ (uint32_t)about->event) * 16777619U;
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		if (!names[i])
-			continue;
-		for (const char *p = names[i]; *p != '\0'; p++)
-			hash = (hash ^ (unsigned char)*p) * 16777619U;
-		break;
-	}
-	return (hash ^ hash >> 16) % LOG_RATE_SUBJECTS;
-}
 
 bool log_rate_refuse(struct log_rate *rate, unsigned int subject, uint64_t now_us)
 {

@@ -5,8 +5,6 @@
  * All of a second is less than what journald takes of a unit by default (RateLimitBurst= of journald.conf(5),
  * 10 000 in 30 s), so that it is we who choose what is dropped. */
 
-#include "log/log.h"
-
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -25,10 +23,6 @@ struct log_rate {
 };
 
 _Static_assert(LOG_RATE_SHARE <= UINT8_MAX, "the lines of a subject fit their counter");
-
-/** Number of what a line is about: its event, and the node, plugin, volume, allocation or peer, the first of
- * these that it names. @ctx may be NULL. */
-unsigned int log_rate_subject(const struct log_ctx *ctx);
 
 /** May a line about @subject be written at @now_us? Counts it either way. */
 bool log_rate_admit(struct log_rate *rate, unsigned int subject, uint64_t now_us);

@@ -6,11 +6,13 @@
 #include "base/str.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 enum {
@@ -57,7 +59,7 @@ int service_send(const char *message)
 }
 
 /* False: it was not taken, and is to be said again. */
-static bool tell(struct service_status *status)
+static bool status_notify(struct service_status *status)
 {
 	char text[SERVICE_TEXT_MAX] = "";
 	char message[MESSAGE_MAX];
@@ -77,7 +79,7 @@ static bool tell(struct service_status *status)
 	return true;
 }
 
-static int on_time(sd_event_source *source, uint64_t usec, void *userdata);
+static int on_status_time(sd_event_source *source, uint64_t usec, void *userdata);
 
 static void look_later(struct service_status *status)
 {
@@ -85,17 +87,17 @@ static void look_later(struct service_status *status)
 		return;
 	/* without it the next event looks */
 	(void)sd_event_add_time_relative(status->event, &status->timer, CLOCK_MONOTONIC, INTERVAL_US,
-					 ACCURACY_US, on_time, status);
+					 ACCURACY_US, on_status_time, status);
 }
 
-static int on_time(sd_event_source *source, uint64_t usec, void *userdata)
+static int on_status_time(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct service_status *status = userdata;
 
 	(void)source;
 	(void)usec;
 	status->timer = sd_event_source_disable_unref(status->timer);
-	if (!tell(status))
+	if (!status_notify(status))
 		look_later(status);
 	return 0;
 }
@@ -107,7 +109,7 @@ static int on_event(sd_event_source *source, void *userdata)
 	(void)source;
 	if (status->timer)
 		return 0;
-	if (clock_monotonic_us() - status->looked_us < INTERVAL_US || !tell(status))
+	if (clock_monotonic_us() - status->looked_us < INTERVAL_US || !status_notify(status))
 		look_later(status);
 	return 0;
 }
@@ -150,7 +152,7 @@ void service_status_tell(struct service_status *status, const char *prefix)
 	if (!status)
 		return;
 	(void)str_copy(status->prefix, sizeof(status->prefix), prefix); /* ours, and short */
-	if (!tell(status))
+	if (!status_notify(status))
 		look_later(status);
 }
 
@@ -162,4 +164,94 @@ void service_failed(const struct error *err)
 	str_copy_text(text, sizeof(text), err->msg);
 	(void)str_format(message, sizeof(message), "STATUS=%s\nERRNO=%d\n", text, err->sys_errno);
 	(void)service_send(message);
+}
+
+enum {
+	/* parts of the time given: so often is it told, and so soon again when it was not taken */
+	PER_TIME = 3,
+	PER_TIME_AGAIN = 12,
+	/* of them, how late it may be for the sake of less waking up */
+	PER_TIME_SLACK = 24,
+	MESSAGE_SIZE = 64,
+};
+
+struct service_watchdog {
+	uint64_t usec;
+	sd_event_source *timer;
+	bool is_to_resume; /* the service manager has not heard yet that the time is the usual one again */
+};
+
+DEFINE_CLEANUP(struct service_watchdog, service_watchdog_free)
+
+static int tell_time(uint64_t usec)
+{
+	char message[MESSAGE_SIZE];
+
+	(void)str_format(message, sizeof(message), "WATCHDOG_USEC=%" PRIu64 "\n", usec); /* fits */
+	return service_send(message);
+}
+
+static int watchdog_notify(struct service_watchdog *watchdog)
+{
+	int r = watchdog->is_to_resume ? tell_time(watchdog->usec) : 0;
+
+	if (r == 0)
+		watchdog->is_to_resume = false;
+	return r == 0 ? service_send("WATCHDOG=1\n") : r;
+}
+
+static int on_watchdog_time(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct service_watchdog *watchdog = userdata;
+	uint64_t parts = watchdog_notify(watchdog) < 0 ? PER_TIME_AGAIN : PER_TIME;
+	int r = sd_event_source_set_time_relative(source, watchdog->usec / parts);
+
+	(void)usec;
+	return r < 0 ? r : sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
+enum status service_watchdog_new(sd_event *event, struct service_watchdog **ret, struct error *err)
+{
+	cleanup(service_watchdog_freep) struct service_watchdog *watchdog = NULL;
+	uint64_t usec;
+	int r = sd_watchdog_enabled(0, &usec);
+
+	if (r < 0)
+		return error_set(err, STATUS_INTERNAL, r, "WATCHDOG_USEC or WATCHDOG_PID is no number");
+	if (r == 0) {
+		*ret = NULL;
+		return STATUS_OK;
+	}
+	watchdog = calloc(1, sizeof(*watchdog));
+	if (!watchdog)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot tell the watchdog");
+	watchdog->usec = usec;
+	r = sd_event_add_time_relative(event, &watchdog->timer, CLOCK_MONOTONIC, 0, usec / PER_TIME_SLACK,
+				       on_watchdog_time, watchdog);
+	if (r < 0)
+		return error_set(err, STATUS_INTERNAL, r, "cannot tell the watchdog");
+	*ret = TAKE_PTR(watchdog);
+	return STATUS_OK;
+}
+
+void service_watchdog_free(struct service_watchdog *watchdog)
+{
+	if (!watchdog)
+		return;
+	(void)sd_event_source_disable_unref(watchdog->timer);
+	free(watchdog);
+}
+
+void service_watchdog_pause(struct service_watchdog *watchdog, uint64_t usec)
+{
+	if (watchdog && usec > watchdog->usec)
+		(void)tell_time(usec); /* without it the usual time holds */
+}
+
+void service_watchdog_resume(struct service_watchdog *watchdog)
+{
+	if (!watchdog)
+		return;
+	watchdog->is_to_resume = true;
+	(void)watchdog_notify(watchdog); /* again with what is told next */
 }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 
 #include <stddef.h>
+#include <stdint.h>
 #include <systemd/sd-event.h>
 
 enum { SERVICE_TEXT_MAX = 1280 }; /* of a status text, with its end */
@@ -30,3 +31,17 @@ void service_status_tell(struct service_status *status, const char *prefix);
 
 /** The last word of a daemon that does not start. */
 void service_failed(const struct error *err);
+
+/* The service manager's watchdog, WATCHDOG= of sd_notify(3): notified from the event loop while it turns.
+ * Unlike the one of sd-event, it never waits for a service manager that does not read. */
+struct service_watchdog;
+
+/** Tell it several times in the time that WATCHDOG_USEC gives us.
+ * @event borrowed; @ret owned by the caller, service_watchdog_free(); NULL when no watchdog is asked for */
+enum status service_watchdog_new(sd_event *event, struct service_watchdog **ret, struct error *err);
+void service_watchdog_free(struct service_watchdog *watchdog);
+
+/** The loop will not be turned for up to @usec: until service_watchdog_resume() that is no reason to end us.
+ * @watchdog may be NULL */
+void service_watchdog_pause(struct service_watchdog *watchdog, uint64_t usec);
+void service_watchdog_resume(struct service_watchdog *watchdog);

@@ -708,7 +708,7 @@ def set_members(folder):
 
 def journal_fields():
     """Field -> the programs that write it."""
-    text = read(ROOT / "lib/log/logfmt.c")
+    text = read(ROOT / "lib/log/log.c")
     members = dict(re.findall(r'\{"(\w+)", "\w+", offsetof\(struct log_ctx, (\w+)\)\}', text))
     made = {"EVENT": "event", "MESSAGE_ID": "event", "RESULT": "event", "GENERATION": "generation", "STATUS": "err",
             "ERRNO": "err"}

@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "log/journal.h"
+#include "log/log.h"
 #include "log/rate.h"
 
 #include <errno.h>
@@ -322,8 +322,9 @@ static void only_the_journals_own_stream_counts(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
-		assert_int_equal(journal_is_stream(cases[i].stream, 8, 12345), cases[i].expected);
-	assert_true(journal_is_stream("18446744073709551615:18446744073709551615", UINT64_MAX, UINT64_MAX));
+		assert_int_equal(log_stream_is_journal(cases[i].stream, 8, 12345), cases[i].expected);
+	assert_true(
+		log_stream_is_journal("18446744073709551615:18446744073709551615", UINT64_MAX, UINT64_MAX));
 }
 
 /* Asking is free until it is refused, which counts as a line that was dropped. */
@@ -383,14 +384,14 @@ static void what_a_line_is_about_is_its_event_and_the_first_name_in_it(void **st
 	(void)state;
 	other.volume = "b"; /* one node cannot have a share for each volume that it names */
 	other.peer = "q";
-	assert_int_equal(log_rate_subject(&about), log_rate_subject(&other));
+	assert_int_equal(log_subject(&about), log_subject(&other));
 	other.node = "n2";
-	assert_int_not_equal(log_rate_subject(&about), log_rate_subject(&other));
+	assert_int_not_equal(log_subject(&about), log_subject(&other));
 	other.node = "n1";
 	other.event = LOG_EVENT_CLAIM_GRANTED;
-	assert_int_not_equal(log_rate_subject(&about), log_rate_subject(&other));
-	assert_int_equal(log_rate_subject(NULL), log_rate_subject(&(struct log_ctx){.op = "x"}));
-	assert_true(log_rate_subject(&about) < LOG_RATE_SUBJECTS);
+	assert_int_not_equal(log_subject(&about), log_subject(&other));
+	assert_int_equal(log_subject(NULL), log_subject(&(struct log_ctx){.op = "x"}));
+	assert_true(log_subject(&about) < LOG_RATE_SUBJECTS);
 }
 
 static void who_asks_first_may_not_ask_about_lines_that_nobody_wants(void **state)

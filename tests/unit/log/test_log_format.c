@@ -5,7 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "log/logfmt.h"
+#include "log/log.h"
 
 #include <string.h>
 

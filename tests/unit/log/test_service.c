@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "log/service.h"
-#include "log/service_watchdog.h"
 
 #include <errno.h>
 #include <stdlib.h>
