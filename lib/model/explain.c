@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/explain.h"
 
+#include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/names.h"
 #include "base/str.h"
+#include "base/strbuf.h"
 #include "model/volume.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* What a claim can be at. LOST: its node is not connected. */
 enum situation {
@@ -305,4 +311,262 @@ char *explain_claim(const struct claim *claim, const struct holder *holder, int6
 
 	explain(claim, holder, now_ms, &explanation);
 	return explanation_text(&explanation, dst);
+}
+
+/* With the node's name in front of it. */
+static const char *const evidence_words[EVIDENCE_N] = {
+	[EVIDENCE_NONE] = "",
+	[EVIDENCE_RECEIPT] = "its receipt that it let go",
+	[EVIDENCE_NEW_BOOT] = "a new boot of it",
+	[EVIDENCE_STORAGE_FENCE] = "a detach that the storage provider confirmed",
+	[EVIDENCE_SELF_FENCE] = "its own fence",
+	[EVIDENCE_OPERATOR] = "an operator's word",
+	[EVIDENCE_NEVER_SENT] = "that it was never sent",
+};
+
+/* For how long it has been so since @since_ms. */
+static const char *age(const struct explanation *in, int64_t since_ms, char text[static CLOCK_TEXT_SIZE])
+{
+	int64_t ms = in->now_ms > since_ms ? in->now_ms - since_ms : 0;
+
+	return clock_format_duration((uint64_t)ms * USEC_PER_MSEC, text);
+}
+
+static void say_holder(struct strbuf *sb, const struct explanation *in)
+{
+	const struct claim *claim = in->claim;
+	char text[CLOCK_TEXT_SIZE];
+
+	strbuf_printf(sb, "%s for %s by allocation %s on node %s for %s, claim %s",
+		      claim_is_live(claim) ? "held" : "was held", claim_mode_name(claim->mode),
+		      claim->allocation_id, claim->node_id, age(in, claim->create_time_ms, text),
+		      claim_state_name(claim->state));
+	if (claim->state_time_ms > 0)
+		strbuf_printf(sb, " for %s", age(in, claim->state_time_ms, text));
+	if (claim->generation > 0)
+		strbuf_printf(sb, " (generation %" PRIu64 ")", claim->generation);
+	if (claim->adopted)
+		strbuf_puts(sb, ", learned from its node's report");
+	if (claim->was_freed)
+		strbuf_puts(sb, ", freed before: its node says that it has it mounted still");
+}
+
+static void say_node(struct strbuf *sb, const struct explanation *in)
+{
+	char text[CLOCK_TEXT_SIZE];
+
+	if (in->claim->state > CLAIM_UNPUBLISHING)
+		return; /* its node has nothing to do with it any more */
+	if (in->holder.is_purged) {
+		strbuf_puts(sb, ", the node is not known any more");
+	} else if (!in->holder.is_connected) {
+		strbuf_puts(sb, ", the node is not connected");
+		if (in->holder.disconnected_ms > 0)
+			strbuf_printf(sb, " for %s", age(in, in->holder.disconnected_ms, text));
+	}
+	if (in->holder.is_draining)
+		strbuf_puts(sb, ", the node is being drained");
+	if (in->holder.must_report)
+		strbuf_puts(sb, ", and in the present epoch it has not reported what it holds");
+}
+
+static void say_missing(struct strbuf *sb, const struct explanation *in)
+{
+	if (in->n_missing == 0)
+		return;
+	strbuf_printf(sb, "; missing: evidence about node %s (", in->claim->node_id);
+	for (uint32_t i = 0; i < in->n_missing; i++)
+		strbuf_printf(sb, "%s%s", i == 0 ? "" : " or ", evidence_words[in->missing[i]]);
+	strbuf_puts(sb, ")");
+}
+
+static void say_evidence(struct strbuf *sb, const struct claim *claim)
+{
+	if (claim->evidence == EVIDENCE_NONE)
+		return;
+	strbuf_printf(sb, "; %s: %s", claim->state == CLAIM_UNPUBLISHING ? "refuted evidence" : "evidence",
+		      evidence_name(claim->evidence));
+	if (claim->evidence == EVIDENCE_OPERATOR)
+		strbuf_puts(sb, ", weaker than any other,");
+	if (claim->evidence_detail[0] != '\0')
+		strbuf_printf(sb, " (%s)", claim->evidence_detail);
+	if (claim->detach_evidence == EVIDENCE_OPERATOR)
+		strbuf_printf(sb,
+			      "; that the provider let go: operator, weaker than its controller's word, (%s)",
+			      claim->detach_detail);
+}
+
+static void say_waiver(struct strbuf *sb, const struct claim *claim)
+{
+	if (claim->other_machine && claim->state <= CLAIM_UNPUBLISHING)
+		strbuf_printf(
+			sb,
+			"; node %s is another machine by now than the one that holds it: no receipt and no "
+			"boot of it counts, only an attestation or a fence",
+			claim->node_id);
+	if (claim->plugin_waiver[0] != '\0' && claim->state <= CLAIM_UNPUBLISHING)
+		strbuf_printf(sb, "; the node goes on without plugin %s, as an operator wants (%s)",
+			      claim->plugin_id, claim->plugin_waiver);
+}
+
+static void say_waiting(struct strbuf *sb, const struct explanation *in)
+{
+	char text[CLOCK_TEXT_SIZE];
+	int64_t until_ms =
+		in->holder.next_attempt_ms > in->now_ms ? in->holder.next_attempt_ms - in->now_ms : 0;
+
+	if (in->waiting_for[0] != '\0')
+		strbuf_printf(sb, "; waiting for %s", in->waiting_for);
+	if (in->holder.next_attempt_ms == 0)
+		return;
+	(void)clock_format_duration((uint64_t)until_ms * USEC_PER_MSEC, text);
+	if (in->claim->state == CLAIM_RESERVED)
+		strbuf_printf(sb, ", taken back in %s unless the node asks again", text);
+	else
+		strbuf_printf(sb, ", tried again in %s", text);
+}
+
+/* How long it can take, and what would shorten it. */
+static void say_bound(struct strbuf *sb, const struct explanation *in)
+{
+	char text[CLOCK_TEXT_SIZE];
+
+	if (!claim_is_live(in->claim))
+		return;
+	if (in->n_missing > 0 && !in->holder.is_connected)
+		strbuf_puts(sb, "; no timer ends this");
+	if (in->worst_case_ms > 0)
+		strbuf_printf(sb, "; %s within %s", in->n_missing > 0 ? "with that it is free" : "free",
+			      clock_format_duration(in->worst_case_ms * USEC_PER_MSEC, text));
+	else if (in->holder.waits_for_other && in->claim->state == CLAIM_NODE_DETACHED)
+		strbuf_puts(sb, "; nothing bounds that: the end of the others would shorten it");
+	else
+		strbuf_printf(
+			sb,
+			"; nothing bounds the detach: a healthy controller of plugin %s that succeeds would "
+			"shorten it",
+			in->claim->plugin_id);
+}
+
+/* What has to be so before it is right. */
+static void say_condition(struct strbuf *sb, const struct explanation *in, enum explain_command command)
+{
+	const struct claim *claim = in->claim;
+
+	if (command == EXPLAIN_COMMAND_ATTEST && claim->state == CLAIM_NODE_DETACHED)
+		strbuf_puts(sb, "if it is certain that the provider has let go: ");
+	else if (command == EXPLAIN_COMMAND_ATTEST)
+		strbuf_printf(sb, "if node %s cannot be brought back and you have made sure that it is off: ",
+			      claim->node_id);
+	if (command == EXPLAIN_COMMAND_FENCE)
+		strbuf_printf(sb, "if node %s cannot be brought back, have the provider cut it off: ",
+			      claim->node_id);
+	if (command == EXPLAIN_COMMAND_WITHOUT_PLUGIN)
+		strbuf_printf(sb, "if plugin %s will never let go of it: ", claim->plugin_id);
+	if (command == EXPLAIN_COMMAND_AGENT)
+		strbuf_printf(sb, "see what is in the way, on node %s: ", claim->node_id);
+	if (command == EXPLAIN_COMMAND_AGENT && claim->last_error_code == STATUS_FAILED_PRECONDITION)
+		strbuf_puts(
+			sb,
+			"fuser -vm PATH or lsof +f -- PATH name who holds a file open, the paths are in ");
+	if (command == EXPLAIN_COMMAND_STOP && in->holder.is_connected)
+		strbuf_puts(sb, "to give it up: ");
+	else if (command == EXPLAIN_COMMAND_STOP)
+		strbuf_puts(sb, "if its work is not to go on when the node is back: ");
+}
+
+static void say_command(struct strbuf *sb, const struct explanation *in, enum explain_command command)
+{
+	char text[EXPLAIN_COMMAND_SIZE];
+
+	say_condition(sb, in, command);
+	strbuf_puts(sb, explain_command(command, in->claim, text));
+}
+
+static void say_next(struct strbuf *sb, const struct explanation *in)
+{
+	if (in->next == EXPLAIN_COMMAND_NONE)
+		return;
+	strbuf_puts(sb, ". Next: ");
+	say_command(sb, in, in->next);
+	if (in->then == EXPLAIN_COMMAND_NONE)
+		return;
+	strbuf_puts(sb, "; then ");
+	say_command(sb, in, in->then);
+}
+
+char *explanation_text(const struct explanation *in, char dst[static EXPLAIN_SIZE])
+{
+	cleanup_strbuf struct strbuf sb = STRBUF_INIT(4096);
+
+	say_holder(&sb, in);
+	say_node(&sb, in);
+	strbuf_printf(&sb, "; %s", in->what);
+	say_evidence(&sb, in->claim);
+	say_waiver(&sb, in->claim);
+	say_missing(&sb, in);
+	say_waiting(&sb, in);
+	say_bound(&sb, in);
+	say_next(&sb, in);
+	if (in->claim->last_error[0] != '\0')
+		strbuf_printf(&sb, "; last error (attempt %" PRIu32 "): %s", in->claim->attempts,
+			      in->claim->last_error);
+	if (in->claim->state == CLAIM_RESERVED && in->holder.doing && in->holder.doing[0] != '\0')
+		strbuf_printf(&sb, "; its node says: %s", in->holder.doing);
+	str_copy_text(dst, EXPLAIN_SIZE, sb.data ? sb.data : "");
+	return dst;
+}
+
+/* A string of the message: protobuf-c frees what is not its own empty one. */
+static bool put_string(char **dst, const char *src)
+{
+	char *copy = strdup(src);
+
+	if (copy)
+		*dst = copy;
+	return copy != NULL;
+}
+
+static bool put_strings(Holdfast__V1__ClaimExplanation *pb, const struct explanation *in)
+{
+	char text[EXPLAIN_SIZE];
+	char command[EXPLAIN_COMMAND_SIZE];
+
+	return put_string(&pb->volume_id, in->claim->volume_id) &&
+	       put_string(&pb->namespace_, in->claim->namespace) &&
+	       put_string(&pb->claim_id, in->claim->id) &&
+	       put_string(&pb->allocation_id, in->claim->allocation_id) &&
+	       put_string(&pb->node_id, in->claim->node_id) &&
+	       put_string(&pb->waiting_for, in->waiting_for) &&
+	       put_string(&pb->last_error, in->claim->last_error) &&
+	       put_string(&pb->next_command, explain_command(in->next, in->claim, command)) &&
+	       put_string(&pb->then_command, explain_command(in->then, in->claim, command)) &&
+	       put_string(&pb->text, explanation_text(in, text));
+}
+
+Holdfast__V1__ClaimExplanation *explanation_to_pb(const struct explanation *in)
+{
+	Holdfast__V1__ClaimExplanation *pb = calloc(1, sizeof(*pb));
+
+	if (!pb)
+		return NULL;
+	holdfast__v1__claim_explanation__init(pb);
+	pb->missing = calloc(EVIDENCE_N, sizeof(*pb->missing));
+	if (!pb->missing || !put_strings(pb, in)) {
+		holdfast__v1__claim_explanation__free_unpacked(pb, NULL);
+		return NULL;
+	}
+	for (uint32_t i = 0; i < in->n_missing; i++)
+		pb->missing[i] = (Holdfast__V1__Evidence)in->missing[i];
+	pb->n_missing = in->n_missing;
+	pb->mode = (Holdfast__V1__ClaimMode)in->claim->mode;
+	pb->access_mode = (Holdfast__V1__AccessMode)in->claim->access_mode;
+	pb->state = (Holdfast__V1__ClaimState)in->claim->state;
+	pb->generation = in->claim->generation;
+	pb->since_ms = in->claim->create_time_ms;
+	pb->state_since_ms = in->claim->state_time_ms;
+	pb->attempts = in->claim->attempts;
+	pb->next_attempt_ms = in->holder.next_attempt_ms;
+	pb->worst_case_ms = in->worst_case_ms;
+	return pb;
 }

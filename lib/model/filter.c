@@ -1,11 +1,691 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "model/filter.h"
+
 #include "base/cleanup.h"
+#include "base/closest.h"
 #include "base/str.h"
 #include "base/utf8.h"
-#include "model/filter_internal.h"
 
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum filter_kind {
+	FILTER_OR,
+	FILTER_AND,
+	FILTER_NOT,
+	FILTER_MATCH,
+};
+
+enum filter_op {
+	FILTER_EQUALS,
+	FILTER_CONTAINS,
+	FILTER_HAS_SOME, /* is not empty */
+};
+
+/* One name on the way to a value. */
+struct filter_step {
+	const ProtobufCFieldDescriptor *field;
+	const char *key; /* of the map @field; NULL: the field itself */
+};
+
+union filter_literal {
+	const char *text;
+	uint64_t number; /* bool, integers and enums; negative ones in two's complement */
+};
+
+struct filter_match {
+	struct filter_step path[FILTER_PATH_MAX];
+	uint32_t n_path;
+	enum filter_op op;
+	union filter_literal literal;
+};
+
+struct filter_node {
+	enum filter_kind kind;
+	uint32_t left, right; /* of or, and; not: left. Always below the node's own place */
+	struct filter_match match;
+};
+
+struct filter {
+	struct filter_node *nodes; /* owned; the last one is the root */
+	uint32_t n_nodes;
+	char *texts; /* owned; what keys and literals point to */
+};
+
+enum filter_token_type {
+	TOKEN_END,
+	TOKEN_WORD,   /* a name, or a value without quotes */
+	TOKEN_QUOTED, /* always a value */
+	TOKEN_SIGN,   /* ( ) [ ] == != */
+};
+
+struct filter_token {
+	enum filter_token_type type;
+	const char *text; /* in the filter's texts */
+	size_t column;	  /* from 1 */
+};
+
+struct filter_parser {
+	struct filter *filter;
+	const ProtobufCMessageDescriptor *descriptor;
+	const char *source;
+	size_t at; /* in the source */
+	char *next_text;
+	struct filter_token token; /* the one that is looked at */
+	unsigned int depth;
+	struct error *err;
+};
+
+/* Fill the parser's error, with the column; returns its status. */
+__attribute__((format(printf, 3, 4))) static enum status filter_refuse(const struct filter_parser *p,
+								       size_t column, const char *fmt, ...)
+{
+	char text[ERROR_MSG_MAX];
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	return error_set(p->err, STATUS_INVALID_ARGUMENT, 0, "filter: column %zu: %s", column, text);
+}
+
+static bool is_word_char(char c)
+{
+	const char text[] = {c, '\0'};
+
+	return c != '\0' && str_is_made_of(text, "_-./:+");
+}
+
+/* Each token takes at most its own length and a NUL, so twice the source's length is enough. */
+static void put_text(struct filter_parser *p, const char *bytes, size_t n)
+{
+	memcpy(p->next_text, bytes, n);
+	p->next_text[n] = '\0';
+	p->token.text = p->next_text;
+	p->next_text += n + 1;
+}
+
+static enum status read_quoted(struct filter_parser *p)
+{
+	char quote = p->source[p->at];
+	const char *from = p->source + p->at + 1;
+	char *to = p->next_text;
+
+	for (; *from != quote; from++) {
+		if (*from == '\\' && quote == '"') {
+			from++;
+			if (*from != '"' && *from != '\\')
+				return filter_refuse(
+					p, p->token.column,
+					"in quotes a \\ stands before \" or \\ only; write `...` for a "
+					"text with others");
+		}
+		if (*from == '\0')
+			return filter_refuse(p, p->token.column,
+					     "the text that begins here has no closing %c", quote);
+		*to++ = *from;
+	}
+	*to = '\0';
+	p->token.type = TOKEN_QUOTED;
+	p->token.text = p->next_text;
+	p->next_text = to + 1;
+	p->at = (size_t)(from + 1 - p->source);
+	return STATUS_OK;
+}
+
+static size_t sign_length(const char *s)
+{
+	if (s[0] != '\0' && strchr("()[]", s[0]))
+		return 1;
+	return (s[0] == '=' || s[0] == '!') && s[1] == '=' ? 2 : 0;
+}
+
+/* Look at the next token. */
+static enum status filter_advance(struct filter_parser *p)
+{
+	const char *s;
+	size_t n = 0;
+
+	while (p->source[p->at] != '\0' && strchr(" \t\r\n", p->source[p->at]))
+		p->at++;
+	s = p->source + p->at;
+	p->token = (struct filter_token){.type = TOKEN_END, .text = "", .column = p->at + 1};
+	if (*s == '\0')
+		return STATUS_OK;
+	if (*s == '"' || *s == '`')
+		return read_quoted(p);
+	n = sign_length(s);
+	p->token.type = n > 0 ? TOKEN_SIGN : TOKEN_WORD;
+	while (p->token.type == TOKEN_WORD && is_word_char(s[n]))
+		n++;
+	if (n == 0)
+		return filter_refuse(p, p->token.column,
+				     "a name, a value, ==, != or a parenthesis should stand "
+				     "here; values with other characters go in quotes");
+	put_text(p, s, n);
+	p->at += n;
+	return STATUS_OK;
+}
+
+static bool filter_is_sign(const struct filter_parser *p, const char *text)
+{
+	return p->token.type == TOKEN_SIGN && str_eq(p->token.text, text);
+}
+
+static bool filter_is_word(const struct filter_parser *p, const char *text)
+{
+	return p->token.type == TOKEN_WORD && str_eq(p->token.text, text);
+}
+
+static bool filter_is_value(const struct filter_parser *p)
+{
+	return p->token.type == TOKEN_WORD || p->token.type == TOKEN_QUOTED;
+}
+
+enum { MAP_KEY = 0, MAP_VALUE = 1 }; /* fields of an entry */
+
+/* protobuf-c shows a map as a list of messages NameEntry of key and value. */
+static bool filter_is_map(const ProtobufCFieldDescriptor *field)
+{
+	static const char suffix[] = "Entry";
+	const ProtobufCMessageDescriptor *entry;
+	size_t n;
+
+	if (field->label != PROTOBUF_C_LABEL_REPEATED || field->type != PROTOBUF_C_TYPE_MESSAGE)
+		return false;
+	entry = field->descriptor;
+	n = strlen(entry->short_name);
+	return n >= sizeof(suffix) - 1 && str_eq(entry->short_name + n - (sizeof(suffix) - 1), suffix) &&
+	       entry->n_fields == 2 && str_eq(entry->fields[MAP_KEY].name, "key") &&
+	       str_eq(entry->fields[MAP_VALUE].name, "value") &&
+	       entry->fields[MAP_KEY].type == PROTOBUF_C_TYPE_STRING;
+}
+
+/* Bytes of a whole number, a bool or an enum; 0: the field is none of them. */
+static size_t filter_number_size(const ProtobufCFieldDescriptor *field)
+{
+	switch (field->type) {
+	case PROTOBUF_C_TYPE_INT32:
+	case PROTOBUF_C_TYPE_SINT32:
+	case PROTOBUF_C_TYPE_SFIXED32:
+	case PROTOBUF_C_TYPE_UINT32:
+	case PROTOBUF_C_TYPE_FIXED32:
+	case PROTOBUF_C_TYPE_BOOL:
+	case PROTOBUF_C_TYPE_ENUM:
+		return sizeof(uint32_t);
+	case PROTOBUF_C_TYPE_INT64:
+	case PROTOBUF_C_TYPE_SINT64:
+	case PROTOBUF_C_TYPE_SFIXED64:
+	case PROTOBUF_C_TYPE_UINT64:
+	case PROTOBUF_C_TYPE_FIXED64:
+		return sizeof(uint64_t);
+	case PROTOBUF_C_TYPE_FLOAT:
+	case PROTOBUF_C_TYPE_DOUBLE:
+	case PROTOBUF_C_TYPE_STRING:
+	case PROTOBUF_C_TYPE_BYTES:
+	case PROTOBUF_C_TYPE_MESSAGE:
+		break;
+	}
+	return 0;
+}
+
+/* The number at @at in 64 bits, as the literal was read. */
+static uint64_t number_at(const ProtobufCFieldDescriptor *field, const char *at)
+{
+	uint64_t wide;
+	uint32_t narrow;
+
+	if (filter_number_size(field) == sizeof(wide)) {
+		memcpy(&wide, at, sizeof(wide));
+		return wide;
+	}
+	memcpy(&narrow, at, sizeof(narrow));
+	if (field->type == PROTOBUF_C_TYPE_UINT32 || field->type == PROTOBUF_C_TYPE_FIXED32)
+		return narrow;
+	if (field->type == PROTOBUF_C_TYPE_BOOL)
+		return narrow != 0;
+	return (uint64_t)(int64_t)(int32_t)narrow;
+}
+
+static const char *text_at(const char *at)
+{
+	const char *text;
+
+	memcpy(&text, at, sizeof(text));
+	return text ? text : "";
+}
+
+static const char *pointer_at(const char *at)
+{
+	const char *pointer;
+
+	memcpy(&pointer, at, sizeof(pointer));
+	return pointer;
+}
+
+static bool value_equals(const struct filter_match *match, const ProtobufCFieldDescriptor *field,
+			 const char *at)
+{
+	if (field->type == PROTOBUF_C_TYPE_STRING)
+		return str_eq(text_at(at), match->literal.text);
+	return number_at(field, at) == match->literal.number;
+}
+
+static size_t value_size(const ProtobufCFieldDescriptor *field)
+{
+	size_t size = filter_number_size(field);
+
+	return size > 0 ? size : sizeof(void *);
+}
+
+static size_t list_len(const ProtobufCFieldDescriptor *field, const ProtobufCMessage *message)
+{
+	size_t n;
+
+	memcpy(&n, (const char *)message + field->quantifier_offset, sizeof(n));
+	return n;
+}
+
+static const ProtobufCMessage *message_at(const char *at)
+{
+	return (const ProtobufCMessage *)(const void *)pointer_at(at);
+}
+
+static const char *entry_key(const ProtobufCMessage *entry)
+{
+	return text_at((const char *)entry + entry->descriptor->fields[MAP_KEY].offset);
+}
+
+/* Is @match's question answered yes by the list or map @field of @message itself? */
+static bool list_answers(const struct filter_match *match, const ProtobufCFieldDescriptor *field,
+			 const ProtobufCMessage *message)
+{
+	size_t n = list_len(field, message);
+	const char *at = pointer_at((const char *)message + field->offset);
+	bool is_map = filter_is_map(field);
+
+	if (match->op == FILTER_HAS_SOME)
+		return n > 0;
+	for (size_t i = 0; i < n; i++, at += value_size(field))
+		if (is_map ? str_eq(entry_key(message_at(at)), match->literal.text)
+			   : value_equals(match, field, at))
+			return true;
+	return false;
+}
+
+static bool value_answers(const struct filter_match *match, const ProtobufCFieldDescriptor *field,
+			  const char *at)
+{
+	switch (match->op) {
+	case FILTER_EQUALS:
+		return value_equals(match, field, at);
+	case FILTER_CONTAINS:
+		return strstr(text_at(at), match->literal.text) != NULL;
+	case FILTER_HAS_SOME:
+		break;
+	}
+	if (field->type == PROTOBUF_C_TYPE_MESSAGE)
+		return pointer_at(at) != NULL;
+	return text_at(at)[0] != '\0';
+}
+
+static bool in_other_case(const ProtobufCFieldDescriptor *field, const ProtobufCMessage *message)
+{
+	uint32_t chosen;
+
+	if ((field->flags & (uint32_t)PROTOBUF_C_FIELD_FLAG_ONEOF) == 0)
+		return false;
+	memcpy(&chosen, (const char *)message + field->quantifier_offset, sizeof(chosen));
+	return chosen != field->id;
+}
+
+/* Does the way from @message, beginning with its step @i, lead to a value that answers yes? Recursion is as
+ * deep as the path is long. */
+static bool path_answers(const struct filter_match *match, uint32_t i, // NOLINT(misc-no-recursion): bounded
+			 const ProtobufCMessage *message)
+{
+	const struct filter_step *step = &match->path[i];
+	const ProtobufCFieldDescriptor *field = step->field;
+	const char *at = (const char *)message + field->offset;
+	bool is_last = i + 1 == match->n_path;
+
+	if (field->label != PROTOBUF_C_LABEL_REPEATED) {
+		if (in_other_case(field, message))
+			return false;
+		if (is_last)
+			return value_answers(match, field, at);
+		return message_at(at) && path_answers(match, i + 1, message_at(at));
+	}
+	if (is_last && !step->key)
+		return list_answers(match, field, message);
+	at = pointer_at(at);
+	for (size_t k = list_len(field, message); k > 0; k--, at += sizeof(void *)) {
+		const ProtobufCMessage *element = message_at(at);
+
+		if (step->key) {
+			const ProtobufCFieldDescriptor *value = &element->descriptor->fields[MAP_VALUE];
+
+			if (!str_eq(entry_key(element), step->key))
+				continue;
+			if (is_last)
+				return value_answers(match, value, (const char *)element + value->offset);
+			element = message_at((const char *)element + value->offset);
+		}
+		if (element && path_answers(match, i + 1, element))
+			return true;
+	}
+	return false;
+}
+
+/* Nodes only name those before them, so one walk in their order answers each once. */
+bool filter_matches(const struct filter *filter, const ProtobufCMessage *message)
+{
+	bool answers[FILTER_NODES_MAX] = {false}; /* there is at least one node */
+
+	for (uint32_t i = 0; i < filter->n_nodes; i++) {
+		const struct filter_node *node = &filter->nodes[i];
+
+		switch (node->kind) {
+		case FILTER_OR:
+			answers[i] = answers[node->left] || answers[node->right];
+			break;
+		case FILTER_AND:
+			answers[i] = answers[node->left] && answers[node->right];
+			break;
+		case FILTER_NOT:
+			answers[i] = !answers[node->left];
+			break;
+		case FILTER_MATCH:
+			answers[i] = path_answers(&node->match, 0, message);
+			break;
+		}
+	}
+	return answers[filter->n_nodes - 1];
+}
+
+enum { FIELDS_MAX = 64 }; /* that are compared with a misspelt name */
+
+static enum status no_such_field(const struct filter_parser *p, const ProtobufCMessageDescriptor *descriptor,
+				 const char *name, size_t column)
+{
+	const char *names[FIELDS_MAX];
+	const char *meant;
+	size_t n = 0;
+
+	for (; n < descriptor->n_fields && n < FIELDS_MAX; n++)
+		names[n] = descriptor->fields[n].name;
+	meant = closest(name, names, n);
+	return filter_refuse(p, column, "%s has no field '%.64s'%s%s%s", descriptor->short_name, name,
+			     meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
+}
+
+/* "pluginId" for "plugin_id", as JSON has it. */
+static bool is_json_name(const char *text, const char *name)
+{
+	for (; *text != '\0' && *name != '\0'; text++, name++) {
+		bool is_raised = *name == '_';
+
+		name += is_raised;
+		if (is_raised && *name >= 'a' && *name <= 'z' ? *text != *name - 'a' + 'A' : *text != *name)
+			return false;
+	}
+	return *text == *name;
+}
+
+static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescriptor *message, const char *name)
+{
+	const ProtobufCFieldDescriptor *found =
+		protobuf_c_message_descriptor_get_field_by_name(message, name);
+
+	for (unsigned int i = 0; !found && i < message->n_fields; i++)
+		if (is_json_name(name, message->fields[i].name))
+			found = &message->fields[i];
+	return found;
+}
+
+/* A field on its way: what the next name is looked up in. */
+struct way {
+	const ProtobufCMessageDescriptor *message; /* NULL: values have no fields */
+	bool is_map;				   /* the next name is a key of the last step */
+	size_t column;
+};
+
+static enum status add_step(struct filter_parser *p, struct filter_match *match, struct way *way,
+			    const char *name)
+{
+	const ProtobufCFieldDescriptor *field;
+
+	if (way->is_map) {
+		struct filter_step *last = &match->path[match->n_path - 1];
+		const ProtobufCMessageDescriptor *entry = last->field->descriptor;
+
+		last->key = name;
+		way->is_map = false;
+		way->message =
+			entry->fields[1].type == PROTOBUF_C_TYPE_MESSAGE ? entry->fields[1].descriptor : NULL;
+		return STATUS_OK;
+	}
+	if (!way->message)
+		return filter_refuse(p, way->column, "'%s' has no fields; '%.64s' cannot stand behind it",
+				     match->path[match->n_path - 1].field->name, name);
+	if (match->n_path == FILTER_PATH_MAX)
+		return filter_refuse(p, way->column, "more than %d names in one field", FILTER_PATH_MAX);
+	field = find_field(way->message, name);
+	if (!field)
+		return no_such_field(p, way->message, name, way->column);
+	match->path[match->n_path++] = (struct filter_step){.field = field};
+	way->is_map = filter_is_map(field);
+	way->message = field->type == PROTOBUF_C_TYPE_MESSAGE ? field->descriptor : NULL;
+	return STATUS_OK;
+}
+
+/* "a.b.c": one word, or the part of one behind a "]". */
+static enum status add_names(struct filter_parser *p, struct filter_match *match, struct way *way,
+			     const struct filter_token *word)
+{
+	char *name = p->filter->texts + (word->text - p->filter->texts);
+
+	while (name) {
+		char *dot = strchr(name, '.');
+		enum status st;
+
+		if (dot)
+			*dot = '\0';
+		way->column = word->column + (size_t)(name - word->text);
+		st = name[0] == '\0' ? filter_refuse(p, way->column, "a field's name should stand here")
+				     : add_step(p, match, way, name);
+		if (st != STATUS_OK)
+			return st;
+		name = dot ? dot + 1 : NULL;
+	}
+	return STATUS_OK;
+}
+
+static enum status parse_key(struct filter_parser *p, struct filter_match *match, struct way *way)
+{
+	enum status st = filter_advance(p);
+
+	if (st != STATUS_OK)
+		return st;
+	if (!filter_is_value(p))
+		return filter_refuse(p, p->token.column, "the key of a map should stand here");
+	if (!way->is_map)
+		return filter_refuse(p, p->token.column, "'%s' is not a map; [...] takes a map's key",
+				     match->path[match->n_path - 1].field->name);
+	way->column = p->token.column;
+	st = add_step(p, match, way, p->token.text);
+	if (st == STATUS_OK)
+		st = filter_advance(p);
+	if (st == STATUS_OK && !filter_is_sign(p, "]"))
+		return filter_refuse(p, p->token.column, "] should stand here");
+	return st;
+}
+
+/* @first is the word it begins with; the token behind it is being looked at. */
+static enum status filter_parse_field(struct filter_parser *p, const struct filter_token *first,
+				      struct filter_match *match)
+{
+	struct way way = {.message = p->descriptor};
+	enum status st = add_names(p, match, &way, first);
+
+	while (st == STATUS_OK && filter_is_sign(p, "[")) {
+		size_t end;
+
+		st = parse_key(p, match, &way);
+		end = p->at;
+		if (st == STATUS_OK)
+			st = filter_advance(p);
+		if (st == STATUS_OK && p->token.type == TOKEN_WORD && p->token.text[0] == '.' &&
+		    p->token.column == end + 1) {
+			struct filter_token rest = {
+				.type = TOKEN_WORD, .text = p->token.text + 1, .column = end + 2};
+
+			st = add_names(p, match, &way, &rest);
+			if (st == STATUS_OK)
+				st = filter_advance(p);
+		}
+	}
+	return st;
+}
+
+/* What the path's end holds: of a map with a key its value. */
+static const ProtobufCFieldDescriptor *end_of(const struct filter_match *match, bool *ret_is_list)
+{
+	const struct filter_step *last = &match->path[match->n_path - 1];
+
+	*ret_is_list = last->field->label == PROTOBUF_C_LABEL_REPEATED && !last->key;
+	return last->key ? &((const ProtobufCMessageDescriptor *)last->field->descriptor)->fields[1]
+			 : last->field;
+}
+
+static enum status read_number(const struct filter_parser *p, const struct filter_token *token,
+			       const ProtobufCFieldDescriptor *field, uint64_t *ret)
+{
+	bool is_signed = field->type == PROTOBUF_C_TYPE_INT32 || field->type == PROTOBUF_C_TYPE_SINT32 ||
+			 field->type == PROTOBUF_C_TYPE_SFIXED32 || field->type == PROTOBUF_C_TYPE_INT64 ||
+			 field->type == PROTOBUF_C_TYPE_SINT64 || field->type == PROTOBUF_C_TYPE_SFIXED64;
+	bool is_negative = is_signed && token->text[0] == '-';
+	const char *digits = token->text + is_negative;
+	char *end = NULL;
+	unsigned long long number;
+
+	errno = 0;
+	number = strtoull(digits, &end, 10);
+	if (digits[0] < '0' || digits[0] > '9' || *end != '\0' || errno != 0 ||
+	    (is_signed && number > INT64_MAX))
+		return filter_refuse(p, token->column, "%s is compared with a whole number%s, not '%.64s'",
+				     field->name, is_signed ? "" : " from 0 on", token->text);
+	*ret = is_negative ? (uint64_t)0 - number : number;
+	return STATUS_OK;
+}
+
+/* "single-node-writer" and "SINGLE_NODE_WRITER" are the same name. */
+static bool is_enum_name(const char *text, const char *name)
+{
+	for (; *text != '\0' && *name != '\0'; text++, name++) {
+		char c = *text;
+
+		if (c >= 'a' && c <= 'z')
+			c = (char)(c - 'a' + 'A');
+		if ((c == '-' ? '_' : c) != *name)
+			return false;
+	}
+	return *text == *name;
+}
+
+static enum status read_enum(const struct filter_parser *p, const struct filter_token *token,
+			     const ProtobufCFieldDescriptor *field, uint64_t *ret)
+{
+	const ProtobufCEnumDescriptor *type = field->descriptor;
+
+	for (unsigned int i = 0; i < type->n_values; i++) {
+		if (!is_enum_name(token->text, type->values[i].name))
+			continue;
+		*ret = (uint64_t)(int64_t)type->values[i].value;
+		return STATUS_OK;
+	}
+	return filter_refuse(p, token->column, "%s has no value '%.64s'; one is %s", field->name, token->text,
+			     type->values[type->n_values - 1].name);
+}
+
+static enum status read_literal(const struct filter_parser *p, const struct filter_token *token,
+				const ProtobufCFieldDescriptor *field, union filter_literal *ret)
+{
+	if (field->type == PROTOBUF_C_TYPE_STRING) {
+		ret->text = token->text;
+		return STATUS_OK;
+	}
+	if (field->type == PROTOBUF_C_TYPE_ENUM)
+		return read_enum(p, token, field, &ret->number);
+	if (field->type != PROTOBUF_C_TYPE_BOOL)
+		return read_number(p, token, field, &ret->number);
+	if (!str_eq(token->text, "true") && !str_eq(token->text, "false"))
+		return filter_refuse(p, token->column, "%s is compared with true or false, not '%.64s'",
+				     field->name, token->text);
+	ret->number = token->text[0] == 't';
+	return STATUS_OK;
+}
+
+static enum status check_equals(const struct filter_parser *p, const struct filter_token *value,
+				struct filter_match *match, size_t column)
+{
+	bool is_list;
+	const ProtobufCFieldDescriptor *field = end_of(match, &is_list);
+
+	if (is_list)
+		return filter_refuse(p, column, "'%s' has many values: ask with contains, in, or is empty",
+				     field->name);
+	if (field->type != PROTOBUF_C_TYPE_STRING && filter_number_size(field) == 0)
+		return filter_refuse(p, column,
+				     "'%s' cannot be compared; name a field of it, or ask with is empty",
+				     field->name);
+	return read_literal(p, value, field, &match->literal);
+}
+
+static enum status check_contains(const struct filter_parser *p, const struct filter_token *value,
+				  struct filter_match *match, size_t column)
+{
+	bool is_list;
+	const ProtobufCFieldDescriptor *field = end_of(match, &is_list);
+
+	if (is_list && filter_is_map(field)) {
+		match->literal.text = value->text;
+		return STATUS_OK;
+	}
+	if (field->type != PROTOBUF_C_TYPE_STRING && (!is_list || filter_number_size(field) == 0))
+		return filter_refuse(p, column, "'%s' is neither a text nor a list of plain values nor a map",
+				     field->name);
+	return read_literal(p, value, field, &match->literal);
+}
+
+static enum status check_empty(const struct filter_parser *p, const struct filter_match *match, size_t column)
+{
+	bool is_list;
+	const ProtobufCFieldDescriptor *field = end_of(match, &is_list);
+
+	if (!is_list && field->type != PROTOBUF_C_TYPE_STRING && field->type != PROTOBUF_C_TYPE_MESSAGE)
+		return filter_refuse(p, column, "'%s' is never empty: compare it with a value", field->name);
+	return STATUS_OK;
+}
+
+/* May the question of @match, whose field begins at @column, be asked of it? Reads @value as what the field
+ * holds (not looked at for FILTER_HAS_SOME). */
+static enum status filter_check(const struct filter_parser *p, const struct filter_token *value,
+				struct filter_match *match, size_t column)
+{
+	switch (match->op) {
+	case FILTER_EQUALS:
+		return check_equals(p, value, match, column);
+	case FILTER_CONTAINS:
+		return check_contains(p, value, match, column);
+	case FILTER_HAS_SOME:
+		break;
+	}
+	return check_empty(p, match, column);
+}
 
 static enum status add_node(struct filter_parser *p, const struct filter_node *node, uint32_t *ret)
 {

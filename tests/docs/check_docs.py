@@ -467,7 +467,7 @@ def check_operations():
     """Each thing that the server says about a claim or a node has its row, and each command exists."""
     text = read(OPERATIONS)
     rows = first_cells(text)
-    said = [("explain.c", "rows"), ("explain_text.c", "evidence_words"), ("feasibility.c", "words")]
+    said = [("explain.c", "rows"), ("explain.c", "evidence_words"), ("feasibility.c", "words")]
     for name, table in said:
         path = ROOT / "lib/model" / name
         found = table_texts(path, table)
