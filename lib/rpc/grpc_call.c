@@ -19,7 +19,7 @@ enum {
 };
 
 /* The one message of a unary call and nothing after it; the handler is not bothered before. */
-static enum message_result unary_request(struct rpc_call *call, ProtobufCMessage **ret, struct error *err)
+enum message_result grpc_call_request(struct rpc_call *call, ProtobufCMessage **ret, struct error *err)
 {
 	size_t max = call->conn->server->limits.message_bytes;
 	struct h2_stream *stream = &call->stream;
@@ -40,71 +40,6 @@ static enum message_result unary_request(struct rpc_call *call, ProtobufCMessage
 		return MESSAGE_REFUSED;
 	}
 	return message_read(stream, call->descriptor->input, max, ret, err);
-}
-
-static void receive_unary(struct rpc_call *call)
-{
-	cleanup(message_freep) ProtobufCMessage *request = NULL;
-	struct error err;
-
-	switch (unary_request(call, &request, &err)) {
-	case MESSAGE_NONE:
-		break;
-	case MESSAGE_TAKEN:
-		server_call_handle(call, request);
-		break;
-	case MESSAGE_REFUSED:
-		grpc_call_end(call, err.status, err.msg);
-		call->state = CALL_ENDED;
-		break;
-	}
-}
-
-/* Give one message to the handlers; false when there is none. */
-static bool receive_one(struct rpc_call *call)
-{
-	cleanup(message_freep) ProtobufCMessage *message = NULL;
-	const struct rpc_server *server = call->conn->server;
-	struct error err;
-
-	switch (message_read(&call->stream, call->descriptor->input, server->limits.message_bytes, &message,
-			     &err)) {
-	case MESSAGE_NONE:
-		return false;
-	case MESSAGE_TAKEN:
-		call->method->stream->on_message(call, message, server->userdata);
-		return true;
-	case MESSAGE_REFUSED:
-		rpc_call_fail(call, &err);
-		return false;
-	}
-	return false;
-}
-
-static void receive_stream(struct rpc_call *call)
-{
-	const struct rpc_stream_handlers *handlers = call->method->stream;
-
-	while (call->state == CALL_STREAMING && receive_one(call))
-		;
-	if (call->state != CALL_STREAMING || !call->stream.in_end || call->half_closed)
-		return;
-	/* Given up, not ended: who cancels may half-close first, as clients on Node do in the same breath. */
-	if (call->stream.closed)
-		return;
-	call->half_closed = true;
-	if (handlers->on_half_close)
-		handlers->on_half_close(call, call->conn->server->userdata);
-	else
-		rpc_call_finish(call);
-}
-
-void grpc_call_receive(struct rpc_call *call)
-{
-	if (call->method->stream)
-		receive_stream(call);
-	else
-		receive_unary(call);
 }
 
 void grpc_call_open(struct rpc_call *call)
@@ -197,7 +132,6 @@ void grpc_call_end_details(struct rpc_call *call, const struct error *err, const
 		h2_header("grpc-accept-encoding", "identity"),
 	};
 
-	server_call_count(call, err->status);
 	more = encode_details(details,
 			      STATUS_BYTES - grpc_message_encode(encoded, sizeof(encoded), err->msg));
 	if (call->headers_sent) {

@@ -3,9 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "rpc/grpc_status.h"
 #include "rpc/h1_head.h"
-#include "rpc/server_internal.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -18,24 +16,34 @@ enum {
 };
 
 struct h1 {
-	struct server_conn *conn;
-	struct byteq in;       /* not yet looked at */
-	struct byteq out;      /* not yet with the transport */
-	struct rpc_call *call; /* in progress; NULL: none */
-	uint64_t body_left;    /* of the request in progress, still to come; may outlive the call */
-	bool close;	       /* after the answer to the request in progress */
-	bool ending;	       /* that answer is in out */
+	const struct h1_ops *ops;
+	void *userdata;
+	size_t body_max;
+	struct byteq in;	  /* not yet looked at */
+	struct byteq out;	  /* not yet with the transport */
+	struct h2_stream *stream; /* of the call in progress; NULL: none */
+	bool is_head;		  /* what it asks for */
+	uint64_t body_left;	  /* of the request in progress, still to come; may outlive the call */
+	bool close;		  /* after the answer to the request in progress */
+	bool ending;		  /* that answer is in out */
 	bool dispatching;
 	bool doomed; /* freed while dispatching */
 };
 
-enum status h1_new(struct server_conn *conn, struct h1 **ret, struct error *err)
+enum status h1_new(const struct h1_ops *ops, size_t body_max, void *userdata, struct h1 **ret,
+		   struct error *err)
 {
 	struct h1 *h1 = malloc(sizeof(*h1));
 
 	if (!h1)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "start HTTP/1.1");
-	*h1 = (struct h1){.conn = conn, .in = BYTEQ_INIT, .out = BYTEQ_INIT};
+	*h1 = (struct h1){
+		.ops = ops,
+		.userdata = userdata,
+		.body_max = body_max,
+		.in = BYTEQ_INIT,
+		.out = BYTEQ_INIT,
+	};
 	*ret = h1;
 	return STATUS_OK;
 }
@@ -44,7 +52,7 @@ void h1_free(struct h1 *h1)
 {
 	if (!h1)
 		return;
-	assert(!h1->call);
+	assert(!h1->stream);
 	if (h1->dispatching) {
 		h1->doomed = true;
 		return;
@@ -60,7 +68,7 @@ enum status h1_recv(struct h1 *h1, const uint8_t *bytes, size_t n, struct error 
 		return STATUS_OK; /* nobody listens any more */
 	if (byteq_len(&h1->in) + n > AHEAD_MAX || !byteq_put(&h1->in, bytes, n))
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "too many requests are sent ahead");
-	server_conn_wake(h1->conn);
+	h1->ops->on_wake(h1->userdata);
 	return STATUS_OK;
 }
 
@@ -78,7 +86,7 @@ enum status h1_fill(struct h1 *h1, struct transport *tr, struct error *err)
 
 size_t h1_held(const struct h1 *h1)
 {
-	return byteq_len(&h1->in) + byteq_len(&h1->out) + (h1->call ? byteq_len(&h1->call->stream.in) : 0);
+	return byteq_len(&h1->in) + byteq_len(&h1->out) + (h1->stream ? byteq_len(&h1->stream->in) : 0);
 }
 
 static void put(struct h1 *h1, const char *text)
@@ -87,7 +95,7 @@ static void put(struct h1 *h1, const char *text)
 
 	if (!byteq_put(&h1->out, text, strlen(text))) {
 		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "answer");
-		server_conn_fail(h1->conn, &err);
+		h1->ops->on_fail(h1->userdata, &err);
 	}
 }
 
@@ -120,22 +128,22 @@ static void put_response(struct h1 *h1, const struct plain_answer *answer)
 	put(h1, "\r\n");
 	put(h1, answer->body);
 	h1->ending = h1->close;
-	server_conn_wake(h1->conn);
+	h1->ops->on_wake(h1->userdata);
 }
 
 void h1_respond(struct h1 *h1, const struct plain_answer *answer)
 {
 	/* what HEAD makes of a body only the end of the connection tells */
-	h1->close |= answer->http_status == 405 || str_eq(h1->call->head.method, "HEAD");
+	h1->close |= answer->http_status == 405 || h1->is_head;
 	put_response(h1, answer);
-	h1->call->stream.closed = true;
+	h1->stream->closed = true;
 }
 
-void h1_forget(struct h1 *h1, const struct rpc_call *call)
+void h1_forget(struct h1 *h1, const struct h2_stream *stream)
 {
-	assert(h1->call == call);
-	h1->call = NULL;
-	server_conn_arm(h1->conn);
+	assert(h1->stream == stream);
+	h1->stream = NULL;
+	h1->ops->on_idle(h1->userdata);
 }
 
 /* Refuse what is not even a request, or cannot be read to its end. */
@@ -146,7 +154,7 @@ static void refuse(struct h1 *h1, int http_status, const struct error *err)
 	h1->close = true;
 	h1->body_left = 0;
 	byteq_take(&h1->in, byteq_len(&h1->in));
-	body = json_error_body(err, NULL);
+	body = plain_error_body(err, NULL);
 	put_response(h1, &(struct plain_answer){.http_status = http_status,
 						.content_type = "application/json",
 						.body = body ? body : "{}"});
@@ -155,8 +163,8 @@ static void refuse(struct h1 *h1, int http_status, const struct error *err)
 /* Begin the request whose head is at the front, if it is there. Returns whether something has happened. */
 static bool begin(struct h1 *h1)
 {
-	size_t max = h1->conn->server->limits.message_bytes;
-	struct rpc_call *call;
+	size_t max = h1->body_max;
+	struct h2_stream *stream;
 	struct h1_head head;
 	struct error err;
 	int http = 0;
@@ -176,26 +184,24 @@ static bool begin(struct h1 *h1)
 		refuse(h1, 413, &err);
 		return false;
 	}
-	call = server_call_new(h1->conn);
-	if (!call) {
+	if (head.request.kind == REQUEST_GRPC)
+		head.request.kind = REQUEST_OTHER; /* it needs trailers */
+	stream = h1->ops->on_begin(h1->userdata, h1, &head.request);
+	if (!stream) {
 		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "take a request");
 		refuse(h1, 503, &err);
 		return false;
 	}
 	byteq_take(&h1->in, head.size);
-	server_conn_disarm(h1->conn);
-	h1->call = call;
+	h1->stream = stream;
+	h1->is_head = str_eq(head.request.method, "HEAD");
 	h1->body_left = head.content_length;
 	h1->close = head.close;
 	if (head.expects_continue && head.content_length > 0)
 		put(h1, "HTTP/1.1 100 Continue\r\n\r\n");
-	if (head.request.kind == REQUEST_GRPC)
-		head.request.kind = REQUEST_OTHER; /* it needs trailers */
-	call->h1 = h1;
-	call->head = head.request;
-	call->stream.headers_in = true;
-	call->stream.in_end = h1->body_left == 0;
-	server_call_on_ready(&call->stream);
+	stream->headers_in = true;
+	stream->in_end = h1->body_left == 0;
+	h1->ops->on_ready(stream);
 	return true;
 }
 
@@ -209,12 +215,12 @@ static bool feed(struct h1 *h1)
 	if (n == 0)
 		return false;
 	h1->body_left -= n;
-	if (h1->call) {
-		struct h2_stream *stream = &h1->call->stream;
+	if (h1->stream) {
+		struct h2_stream *stream = h1->stream;
 
 		stream->in_overflow |= !byteq_put(&stream->in, byteq_data(&h1->in), n);
 		stream->in_end = h1->body_left == 0;
-		server_call_on_ready(stream);
+		h1->ops->on_ready(stream);
 	}
 	if (!h1->doomed)
 		byteq_take(&h1->in, n);
@@ -223,13 +229,13 @@ static bool feed(struct h1 *h1)
 
 static bool step(struct h1 *h1)
 {
-	if (h1->call && h1->call->stream.closed) {
-		server_call_on_ready(&h1->call->stream);
+	if (h1->stream && h1->stream->closed) {
+		h1->ops->on_ready(h1->stream);
 		return true;
 	}
 	if (h1->body_left > 0)
 		return feed(h1);
-	return !h1->call && !h1->close && begin(h1);
+	return !h1->stream && !h1->close && begin(h1);
 }
 
 void h1_dispatch(struct h1 *h1)
@@ -246,8 +252,8 @@ void h1_dispatch(struct h1 *h1)
 
 void h1_abort(struct h1 *h1)
 {
-	if (!h1->call)
+	if (!h1->stream)
 		return;
-	h1->call->stream.closed = true;
-	server_call_on_ready(&h1->call->stream);
+	h1->stream->closed = true;
+	h1->ops->on_ready(h1->stream);
 }

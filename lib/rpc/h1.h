@@ -4,17 +4,33 @@
  * bodies with a Content-Length only. */
 
 #include "base/error.h"
+#include "rpc/h2.h"
+#include "rpc/plain_answer.h"
+#include "rpc/request_head.h"
 #include "rpc/transport.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 struct h1;
-struct rpc_call;
-struct server_conn;
 
-/** @conn borrowed, outlives it */
-enum status h1_new(struct server_conn *conn, struct h1 **ret, struct error *err);
+struct h1_ops {
+	/* A request begins; its body comes with the stream. NULL: memory is short. */
+	struct h2_stream *(*on_begin)(void *userdata, struct h1 *h1, const struct request_head *head);
+	/* From h1_dispatch() and h1_abort(): received bytes or flags of the stream have changed. */
+	void (*on_ready)(struct h2_stream *stream);
+	/* There is something to send or to dispatch. */
+	void (*on_wake)(void *userdata);
+	/* The connection is beyond repair. */
+	void (*on_fail)(void *userdata, const struct error *why);
+	/* The request in progress is gone: the next one may come. */
+	void (*on_idle)(void *userdata);
+};
+
+/** @ops and @userdata borrowed, outlive it
+ * @body_max bytes of a request */
+enum status h1_new(const struct h1_ops *ops, size_t body_max, void *userdata, struct h1 **ret,
+		   struct error *err);
 
 /** The call in progress must be gone: h1_abort(). From h1_dispatch() too. NULL is allowed. */
 void h1_free(struct h1 *h1);
@@ -34,10 +50,8 @@ void h1_abort(struct h1 *h1);
 /** Bytes of requests and answers that it holds. */
 size_t h1_held(const struct h1 *h1);
 
-struct plain_answer;
-
 /** Answer the call in progress. */
 void h1_respond(struct h1 *h1, const struct plain_answer *answer);
 
 /** The call in progress is gone, or its handler's alone. */
-void h1_forget(struct h1 *h1, const struct rpc_call *call);
+void h1_forget(struct h1 *h1, const struct h2_stream *stream);

@@ -3,10 +3,10 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "base/utf8.h"
 #include "rpc/grpc_status.h"
 #include "rpc/message.h"
 #include "rpc/pbjson.h"
+#include "rpc/plain_answer.h"
 #include "rpc/server_internal.h"
 #include "rpc/unpack.h"
 
@@ -60,28 +60,26 @@ static enum status parse(struct rpc_call *call, ProtobufCMessage **ret, int *ret
 	return st;
 }
 
-void json_call_receive(struct rpc_call *call)
+enum message_result json_call_request(struct rpc_call *call, ProtobufCMessage **ret, int *ret_http,
+				      struct error *err)
 {
-	cleanup(message_freep) ProtobufCMessage *request = NULL;
 	size_t max = call->conn->server->limits.message_bytes;
 	struct h2_stream *stream = &call->stream;
-	int http = connect_http_status(STATUS_RESOURCE_EXHAUSTED);
-	struct error err;
 
+	*ret_http = connect_http_status(STATUS_RESOURCE_EXHAUSTED);
 	if (byteq_len(&stream->in) > max || stream->in_overflow) {
-		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, 0,
+		(void)error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 				stream->in_overflow ? "too many bytes of requests are held already"
 						    : "the request has more than %zu bytes",
 				max);
-	} else if (!stream->in_end) {
-		return;
-	} else if (parse(call, &request, &http, &err) == STATUS_OK) {
-		h2_stream_take(stream, byteq_len(&stream->in));
-		server_call_handle(call, request);
-		return;
+		return MESSAGE_REFUSED;
 	}
-	json_call_fail(call, http, &err, NULL);
-	call->state = CALL_ENDED;
+	if (!stream->in_end)
+		return MESSAGE_NONE;
+	if (parse(call, ret, ret_http, err) != STATUS_OK)
+		return MESSAGE_REFUSED;
+	h2_stream_take(stream, byteq_len(&stream->in));
+	return MESSAGE_TAKEN;
 }
 
 static enum status respond_h2(struct rpc_call *call, const struct plain_answer *answer, struct error *err)
@@ -121,7 +119,7 @@ static enum status respond(struct rpc_call *call, const struct plain_answer *ans
 		return respond_h2(call, answer, err);
 	/* an error is small, and the connection has to hear of it */
 	if (answer->http_status == 200 &&
-	    server_held_check(call->conn, strlen(answer->body), err) != STATUS_OK)
+	    server_conn_hold(call->conn, strlen(answer->body), err) != STATUS_OK)
 		return STATUS_RESOURCE_EXHAUSTED;
 	h1_respond(call->h1, answer);
 	return STATUS_OK;
@@ -184,35 +182,13 @@ void json_call_reply_text(struct rpc_call *call, const char *content_type, const
 		json_call_fail(call, connect_http_status(st), &err, NULL);
 }
 
-char *json_error_body(const struct error *err, const ProtobufCMessage *details)
-{
-	cleanup(json_decrefp) json_t *json = NULL;
-	cleanup(json_decrefp) json_t *more = NULL;
-	char text[ERROR_MSG_MAX];
-
-	/* a text that was quoted may be cut within a character, which JSON cannot carry */
-	if (utf8_is_valid(err->msg, strlen(err->msg)))
-		(void)str_copy(text, sizeof(text), err->msg);
-	else
-		str_copy_text(text, sizeof(text), err->msg);
-	json = json_pack("{s:s, s:s}", "code", connect_code(err->status), "message", text);
-
-	if (!json)
-		return NULL;
-	/* what cannot be encoded is left out: the message says the same */
-	if (details && pbjson_encode(details, PBJSON_PROTO_NAMES, &more, NULL) == STATUS_OK)
-		(void)json_object_set(json, "details", more);
-	return json_dumps(json, JSON_COMPACT);
-}
-
 void json_call_fail(struct rpc_call *call, int http_status, const struct error *err,
 		    const ProtobufCMessage *details)
 {
-	cleanup_free char *body = json_error_body(err, details);
+	cleanup_free char *body = plain_error_body(err, details);
 	struct plain_answer answer = {
 		.http_status = http_status, .content_type = "application/json", .body = body ? body : "{}"};
 
-	server_call_count(call, err->status);
 	if (http_status == 405)
 		(void)route_allow(call->allow ? call->allow : ROUTE_POST, answer.allow);
 	if (respond(call, &answer, NULL) != STATUS_OK)

@@ -3,13 +3,14 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "rpc/grpc_status.h"
+#include "rpc/message.h"
 #include "rpc/server_internal.h"
 #include "rpc/timer.h"
 
 #include <assert.h>
 #include <string.h>
 
-struct rpc_call *server_call_new(struct server_conn *conn)
+static struct rpc_call *call_new(struct server_conn *conn)
 {
 	struct rpc_call *call = malloc(sizeof(*call));
 
@@ -25,7 +26,7 @@ static void disconnect(struct rpc_call *call)
 {
 	h2_stream_detach(&call->stream);
 	if (call->h1)
-		h1_forget(TAKE_PTR(call->h1), call);
+		h1_forget(TAKE_PTR(call->h1), &call->stream);
 }
 
 static bool is_connected(const struct rpc_call *call)
@@ -50,28 +51,42 @@ static bool is_grpc(const struct rpc_call *call)
 	return call->head.kind == REQUEST_GRPC;
 }
 
-void server_call_refuse_details(struct rpc_call *call, const struct error *err,
-				const ProtobufCMessage *details)
+/* The call has ended, by whatever way; the first one counts. */
+static void count_end(struct rpc_call *call, enum status status)
+{
+	if (call->counts && call->conn->server)
+		call->counts->n[status]++;
+	call->counts = NULL;
+}
+
+/* Answer with an error and be done with it, in the form of the request. The call's handler, if there is one,
+ * still holds it. @details NULL: none */
+static void refuse_details(struct rpc_call *call, const struct error *err, const ProtobufCMessage *details)
 {
 	if (details && protobuf_c_message_get_packed_size(details) > RPC_DETAILS_MAX)
 		details = NULL;
 	call->answered = true;
+	count_end(call, err->status);
 	if (is_grpc(call))
 		grpc_call_end_details(call, err, details);
 	else
 		json_call_fail(call, connect_http_status(err->status), err, details);
 }
 
-void server_call_refuse(struct rpc_call *call, const struct error *err)
+static void refuse(struct rpc_call *call, const struct error *err)
 {
-	server_call_refuse_details(call, err, NULL);
+	refuse_details(call, err, NULL);
 }
 
-void server_call_count(struct rpc_call *call, enum status status)
+/* Refuse what has not got to its handler. @http of an answer that is no gRPC */
+static void reject(struct rpc_call *call, int http, const struct error *err)
 {
-	if (call->counts && call->conn->server)
-		call->counts->n[status]++;
-	call->counts = NULL;
+	count_end(call, err->status);
+	if (is_grpc(call))
+		grpc_call_end(call, err->status, err->msg);
+	else
+		json_call_fail(call, http, err, NULL);
+	call->state = CALL_ENDED;
 }
 
 /* The handler is told no more and holds the call no more. */
@@ -99,11 +114,11 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 	case CALL_ENDED:
 		break;
 	case CALL_REQUEST:
-		server_call_refuse(call, &err);
+		refuse(call, &err);
 		call->state = CALL_ENDED;
 		break;
 	case CALL_HANDLED:
-		server_call_refuse(call, &err);
+		refuse(call, &err);
 		break;
 	case CALL_STREAMING:
 		rpc_call_fail(call, &err);
@@ -251,7 +266,7 @@ static enum status admit(struct rpc_call *call, int *ret_http, struct error *err
 	if (st == STATUS_OK && call->method->stream) {
 		st = ask_gate(call, NULL, err);
 		if (st != STATUS_OK)
-			server_call_count(call, st);
+			count_end(call, st);
 	}
 	if (st == STATUS_OK)
 		st = arm_deadline(call, err);
@@ -271,10 +286,7 @@ static void begin(struct rpc_call *call)
 		return;
 	}
 	if (admit(call, &http, &err) != STATUS_OK) {
-		if (is_grpc(call))
-			grpc_call_end(call, err.status, err.msg);
-		else
-			json_call_fail(call, http, &err, NULL);
+		reject(call, http, &err);
 		return;
 	}
 	call->state = CALL_REQUEST;
@@ -290,7 +302,8 @@ static void begin(struct rpc_call *call)
 		grpc_call_open(call);
 }
 
-void server_call_handle(struct rpc_call *call, const ProtobufCMessage *request)
+/* The request is there, in whatever form it came. */
+static void handle(struct rpc_call *call, const ProtobufCMessage *request)
 {
 	struct error err;
 
@@ -304,6 +317,64 @@ void server_call_handle(struct rpc_call *call, const ProtobufCMessage *request)
 		rpc_call_fail(call, &err);
 }
 
+static void receive_unary(struct rpc_call *call)
+{
+	cleanup(message_freep) ProtobufCMessage *request = NULL;
+	struct error err;
+	int http = 0;
+
+	switch (is_grpc(call) ? grpc_call_request(call, &request, &err)
+			      : json_call_request(call, &request, &http, &err)) {
+	case MESSAGE_NONE:
+		break;
+	case MESSAGE_TAKEN:
+		handle(call, request);
+		break;
+	case MESSAGE_REFUSED:
+		reject(call, http, &err);
+		break;
+	}
+}
+
+/* Give one message to the handlers; false when there is none. */
+static bool receive_one(struct rpc_call *call)
+{
+	cleanup(message_freep) ProtobufCMessage *message = NULL;
+	const struct rpc_server *server = call->conn->server;
+	struct error err;
+
+	switch (message_read(&call->stream, call->descriptor->input, server->limits.message_bytes, &message,
+			     &err)) {
+	case MESSAGE_NONE:
+		return false;
+	case MESSAGE_TAKEN:
+		call->method->stream->on_message(call, message, server->userdata);
+		return true;
+	case MESSAGE_REFUSED:
+		rpc_call_fail(call, &err);
+		return false;
+	}
+	return false;
+}
+
+static void receive_stream(struct rpc_call *call)
+{
+	const struct rpc_stream_handlers *handlers = call->method->stream;
+
+	while (call->state == CALL_STREAMING && receive_one(call))
+		;
+	if (call->state != CALL_STREAMING || !call->stream.in_end || call->half_closed)
+		return;
+	/* Given up, not ended: who cancels may half-close first, as clients on Node do in the same breath. */
+	if (call->stream.closed)
+		return;
+	call->half_closed = true;
+	if (handlers->on_half_close)
+		handlers->on_half_close(call, call->conn->server->userdata);
+	else
+		rpc_call_finish(call);
+}
+
 /* The client has gone, or nothing more can be said to it. Frees the call unless a handler holds it. */
 static void hang_up(struct rpc_call *call)
 {
@@ -315,7 +386,7 @@ static void hang_up(struct rpc_call *call)
 		timer_disarm(call->deadline);
 		return;
 	case CALL_STREAMING:
-		server_call_count(call, STATUS_CANCELLED);
+		count_end(call, STATUS_CANCELLED);
 		leave_handler(call, CALL_ENDED);
 		call->method->stream->on_closed(call, userdata);
 		break;
@@ -328,17 +399,17 @@ static void hang_up(struct rpc_call *call)
 	call_free(call);
 }
 
-void server_call_on_ready(struct h2_stream *stream)
+static void on_ready(struct h2_stream *stream)
 {
 	struct rpc_call *call = stream->owner;
 
 	if (call->state == CALL_HEAD && stream->headers_in)
 		begin(call);
 	if (call->state == CALL_REQUEST || call->state == CALL_STREAMING) {
-		if (is_grpc(call))
-			grpc_call_receive(call);
+		if (call->method->stream)
+			receive_stream(call);
 		else
-			json_call_receive(call);
+			receive_unary(call);
 	}
 	if (call->state == CALL_CLOSING) {
 		call->state = CALL_ENDED;
@@ -350,8 +421,8 @@ void server_call_on_ready(struct h2_stream *stream)
 		hang_up(call);
 }
 
-void server_call_on_header(struct h2_stream *stream, const uint8_t *name, size_t name_len,
-			   const uint8_t *value, size_t value_len)
+static void on_header(struct h2_stream *stream, const uint8_t *name, size_t name_len, const uint8_t *value,
+		      size_t value_len)
 {
 	struct rpc_call *call = stream->owner;
 
@@ -359,15 +430,87 @@ void server_call_on_header(struct h2_stream *stream, const uint8_t *name, size_t
 		request_head_add(&call->head, name, name_len, value, value_len);
 }
 
-bool server_call_on_headers(struct h2_stream *stream)
+static bool on_headers(struct h2_stream *stream)
 {
 	return !stream->headers_in;
 }
 
-void server_call_on_trailers(struct h2_stream *stream)
+static void on_trailers(struct h2_stream *stream)
 {
 	grpc_call_trailers(stream->owner);
 }
+
+static struct rpc_call *begin_call(struct server_conn *conn)
+{
+	struct rpc_call *call = call_new(conn);
+
+	server_conn_disarm(conn);
+	return call;
+}
+
+static struct h2_stream *on_begin(void *userdata)
+{
+	struct server_conn *conn = userdata;
+	struct rpc_call *call;
+
+	if (conn->refused)
+		return NULL;
+	call = begin_call(conn);
+	return call ? &call->stream : NULL;
+}
+
+static struct h2_stream *on_h1_begin(void *userdata, struct h1 *h1, const struct request_head *head)
+{
+	struct rpc_call *call = begin_call(userdata);
+
+	if (!call)
+		return NULL;
+	call->h1 = h1;
+	call->head = *head;
+	return &call->stream;
+}
+
+static void on_wake(void *userdata)
+{
+	server_conn_wake(userdata);
+}
+
+static void on_fail(void *userdata, const struct error *why)
+{
+	server_conn_fail(userdata, why);
+}
+
+static void on_idle(void *userdata)
+{
+	server_conn_arm(userdata);
+}
+
+static enum status on_hold(void *userdata, size_t n, struct error *err)
+{
+	return server_conn_hold(userdata, n, err);
+}
+
+const struct server_protocols server_call_protocols = {
+	.h2 =
+		{
+			.on_begin = on_begin,
+			.on_header = on_header,
+			.on_headers = on_headers,
+			.on_trailers = on_trailers,
+			.on_ready = on_ready,
+			.on_wake = on_wake,
+			.on_hold = on_hold,
+			.on_goaway = NULL,
+		},
+	.h1 =
+		{
+			.on_begin = on_h1_begin,
+			.on_ready = on_ready,
+			.on_wake = on_wake,
+			.on_fail = on_fail,
+			.on_idle = on_idle,
+		},
+};
 
 const struct rpc_peer *rpc_call_peer(const struct rpc_call *call)
 {
@@ -400,7 +543,7 @@ static void settle(struct rpc_call *call)
 void rpc_call_reply(struct rpc_call *call, const ProtobufCMessage *message)
 {
 	assert(call->state == CALL_HANDLED);
-	server_call_count(call, STATUS_OK);
+	count_end(call, STATUS_OK);
 	if (is_connected(call) && !call->answered) {
 		if (is_grpc(call))
 			grpc_call_reply(call, message);
@@ -426,13 +569,13 @@ void rpc_call_fail(struct rpc_call *call, const struct error *err)
 void rpc_call_fail_details(struct rpc_call *call, const struct error *err, const ProtobufCMessage *details)
 {
 	assert(err->status != STATUS_OK);
-	server_call_count(call, err->status);
+	count_end(call, err->status);
 	if (call->state == CALL_HANDLED) {
 		if (is_connected(call) && !call->answered)
-			server_call_refuse_details(call, err, details);
+			refuse_details(call, err, details);
 		settle(call);
 	} else if (call->state == CALL_STREAMING) {
-		server_call_refuse_details(call, err, details);
+		refuse_details(call, err, details);
 		leave_handler(call, CALL_CLOSING);
 		h2_stream_wake(&call->stream);
 	}
@@ -451,6 +594,7 @@ void rpc_call_finish(struct rpc_call *call)
 	assert(call->method->stream != NULL);
 	if (call->state != CALL_STREAMING)
 		return;
+	count_end(call, STATUS_OK);
 	grpc_call_end(call, STATUS_OK, "");
 	leave_handler(call, CALL_CLOSING);
 	h2_stream_wake(&call->stream);

@@ -4,6 +4,7 @@
 
 #include "rpc/h1.h"
 #include "rpc/h2.h"
+#include "rpc/message.h"
 #include "rpc/peer_count.h"
 #include "rpc/request_head.h"
 #include "rpc/server.h"
@@ -28,6 +29,12 @@ enum poll_class {
 	POLL_CLASS_N,
 };
 
+/* What a connection's requests become, by the protocol that its client speaks. */
+struct server_protocols {
+	struct h2_ops h2;
+	struct h1_ops h1;
+};
+
 /* Ended calls of one method. */
 struct call_counts {
 	const struct rpc_service *service;
@@ -44,6 +51,7 @@ struct rpc_server {
 	size_t n_routes;
 	struct rpc_server_limits limits; /* none is 0 */
 	struct server_timing timing;
+	const struct server_protocols *protocols;
 	void *userdata;
 	size_t n_conns; /* those included that wait for a handler's answer alone */
 	size_t n_streams;
@@ -122,17 +130,8 @@ void server_conn_disarm(struct server_conn *conn);
 void server_conn_ref(struct server_conn *conn);
 void server_conn_unref(struct server_conn *conn);
 
-/** The connection has come about: count what it holds for its peer. */
-enum status server_held_begin(struct server_conn *conn, struct error *err);
-
 /** May @n bytes more be held for the peer? When not, the connection that holds most is on its way out. */
-enum status server_held_check(struct server_conn *conn, size_t n, struct error *err);
-
-/** What it holds may be another. */
-void server_held_count(struct server_conn *conn);
-
-/** It holds nothing any more. NULL holders are allowed. */
-void server_held_end(struct server_conn *conn);
+enum status server_conn_hold(struct server_conn *conn, size_t n, struct error *err);
 
 enum call_state {
 	CALL_HEAD,	/* its headers have not been looked at */
@@ -165,29 +164,12 @@ struct rpc_call {
 	void *data;
 };
 
-struct rpc_call *server_call_new(struct server_conn *conn);
-void server_call_on_header(struct h2_stream *stream, const uint8_t *name, size_t name_len,
-			   const uint8_t *value, size_t value_len);
-bool server_call_on_headers(struct h2_stream *stream);
-void server_call_on_trailers(struct h2_stream *stream);
-void server_call_on_ready(struct h2_stream *stream);
+extern const struct server_protocols server_call_protocols;
 
-/** The request is there, in whatever form it came: give it to the handler. @request is borrowed. */
-void server_call_handle(struct rpc_call *call, const ProtobufCMessage *request);
+/* The gRPC form. */
 
-/** Answer with an error and be done with it, in the form of the request. The call's handler, if there is one,
- * still holds it. */
-void server_call_refuse(struct rpc_call *call, const struct error *err);
-
-/** The same, with details for programs; NULL: none. */
-void server_call_refuse_details(struct rpc_call *call, const struct error *err,
-				const ProtobufCMessage *details);
-
-/** The call has ended, by whatever way; the first one counts. */
-void server_call_count(struct rpc_call *call, enum status status);
-
-/* The gRPC form of answers. */
-void grpc_call_receive(struct rpc_call *call);
+/** The one message of a unary call and nothing after it. @ret owned by the caller, message_freep() */
+enum message_result grpc_call_request(struct rpc_call *call, ProtobufCMessage **ret, struct error *err);
 void grpc_call_reply(struct rpc_call *call, const ProtobufCMessage *message);
 void grpc_call_end(struct rpc_call *call, enum status status, const char *message);
 /** @details may be NULL */
@@ -196,23 +178,14 @@ void grpc_call_trailers(struct rpc_call *call);
 void grpc_call_open(struct rpc_call *call);
 enum status grpc_call_send(struct rpc_call *call, const ProtobufCMessage *message, struct error *err);
 
-/* An answer that is no gRPC. */
-struct plain_answer {
-	int http_status;
-	const char *content_type;
-	const char *body;
-	char allow[ROUTE_ALLOW_SIZE]; /* for a 405 */
-	char index[24];		      /* of what was read; empty: none */
-};
-
 /* The JSON form. */
+
+/** The request of a unary call, once all of it is there. @ret owned by the caller, message_freep(); @ret_http
+ * of a refusal */
+enum message_result json_call_request(struct rpc_call *call, ProtobufCMessage **ret, int *ret_http,
+				      struct error *err);
 void json_call_reply_text(struct rpc_call *call, const char *content_type, const char *text);
-void json_call_receive(struct rpc_call *call);
 void json_call_reply(struct rpc_call *call, const ProtobufCMessage *message);
 /** @details may be NULL */
 void json_call_fail(struct rpc_call *call, int http_status, const struct error *err,
 		    const ProtobufCMessage *details);
-
-/** Connect's JSON of an error with @details (NULL: none); NULL when memory is short. Owned by the caller,
- * free(). */
-char *json_error_body(const struct error *err, const ProtobufCMessage *details);

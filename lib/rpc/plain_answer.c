@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rpc/plain_answer.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "base/utf8.h"
+#include "rpc/grpc_status.h"
+#include "rpc/pbjson.h"
+
+#include <string.h>
+
+char *plain_error_body(const struct error *err, const ProtobufCMessage *details)
+{
+	cleanup(json_decrefp) json_t *json = NULL;
+	cleanup(json_decrefp) json_t *more = NULL;
+	char text[ERROR_MSG_MAX];
+
+	/* a text that was quoted may be cut within a character, which JSON cannot carry */
+	if (utf8_is_valid(err->msg, strlen(err->msg)))
+		(void)str_copy(text, sizeof(text), err->msg);
+	else
+		str_copy_text(text, sizeof(text), err->msg);
+	json = json_pack("{s:s, s:s}", "code", connect_code(err->status), "message", text);
+	if (!json)
+		return NULL;
+	/* what cannot be encoded is left out: the message says the same */
+	if (details && pbjson_encode(details, PBJSON_PROTO_NAMES, &more, NULL) == STATUS_OK)
+		(void)json_object_set(json, "details", more);
+	return json_dumps(json, JSON_COMPACT);
+}
