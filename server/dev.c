@@ -8,10 +8,10 @@
 #include "base/id.h"
 #include "base/path.h"
 #include "base/str.h"
-#include "claim/ticket_issuer.h"
 #include "model/claim.h"
 #include "recovery/new_cluster.h"
 #include "rpc/pki.h"
+#include "ticket/issuer.h"
 
 #include <errno.h>
 #include <string.h>

@@ -5,14 +5,14 @@
 
 #include "access/access.h"
 #include "access/audit_read.h"
-#include "api/reply.h"
+#include "access/reply.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "recovery/backup.h"
 #include "recovery/history.h"
+#include "recovery/marks.h"
 #include "state/keys.h"
-#include "state/marks.h"
 #include "state/records.h"
 
 #include <holdfast/v1/operator.pb-c.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server.h"
 
+#include "events.h"
 #include "gc.h"
 #include "load.h"
 #include "reload.h"
@@ -9,7 +10,6 @@
 #include "status_text.h"
 
 #include "access/access.h"
-#include "api/events.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -19,16 +19,18 @@
 #include "log/log.h"
 #include "log/service.h"
 #include "node/absent.h"
+#include "node/drain.h"
 #include "node/session.h"
 #include "plugin/controller.h"
 #include "recovery/backup.h"
 #include "recovery/epoch.h"
 #include "recovery/exchange.h"
+#include "recovery/marks.h"
 #include "recovery/new_cluster.h"
 #include "recovery/new_epoch.h"
 #include "recovery/proof.h"
 #include "recovery/restore.h"
-#include "state/marks.h"
+#include "state/change.h"
 #include "state/schema.h"
 #include "state/text.h"
 
@@ -272,6 +274,17 @@ static enum status build(struct server *server, struct error *err)
 	return st;
 }
 
+/* What follows from each change: readers that wait are answered first, then work begins. */
+static const struct change_observer observers[] = {
+	{.check = disk_check},
+	{.seal = audit_seal},
+	{.durable = watch_note_durable},
+	{.durable = events_note_durable},
+	{.durable = drain_note_durable},
+	{.durable = release_note_durable},
+	{.durable = volume_work_note_durable},
+};
+
 enum status server_new(const struct config *config, struct server **ret, struct error *err)
 {
 	struct server *server = calloc(1, sizeof(*server));
@@ -282,6 +295,8 @@ enum status server_new(const struct config *config, struct server **ret, struct 
 	server->config = *config;
 	server->started_ms = clock_realtime_ms();
 	state_init(&server->state);
+	server->observers = observers;
+	server->n_observers = sizeof(observers) / sizeof(observers[0]);
 	server->state.server = server;
 	RB_INIT(&server->volume_works);
 	TAILQ_INIT(&server->silence.sessions);

@@ -4,17 +4,17 @@
 
 #include "certificate.h"
 #include "config.h"
+#include "disk.h"
 
 #include "access/audit.h"
 #include "access/refused_peers.h"
 #include "base/error.h"
-#include "claim/ticket_ahead.h"
-#include "claim/ticket_issuer.h"
 #include "rpc/server.h"
 #include "rpc/tls.h"
-#include "state/disk.h"
 #include "state/state.h"
 #include "store/kv.h"
+#include "ticket/ahead.h"
+#include "ticket/issuer.h"
 #include "volume/work.h"
 
 #include <openssl/evp.h>
@@ -23,6 +23,7 @@
 #include <systemd/sd-event.h>
 
 struct backup;
+struct change_observer;
 struct service_status;
 struct service_watchdog;
 struct events;
@@ -54,6 +55,8 @@ struct server {
 	sd_event *event;
 	struct kv *kv;
 	struct state state;
+	const struct change_observer *observers; /* see change.h */
+	size_t n_observers;
 	struct ticket_issuer *issuer;
 	struct ticket_signer *signer; /* see ticket_ahead.h */
 	EVP_MD *sha256;		      /* owned; for the audit */

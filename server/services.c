@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "services.h"
 
+#include "events.h"
 #include "gc.h"
 #include "operator.h"
 #include "server.h"
@@ -9,7 +10,6 @@
 #include "access/policies.h"
 #include "access/tokens.h"
 #include "alloc/allocs.h"
-#include "api/events.h"
 #include "base/cleanup.h"
 #include "claim/attest.h"
 #include "claim/grant.h"

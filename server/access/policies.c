@@ -5,9 +5,9 @@
 
 #include "access/access.h"
 #include "access/audit.h"
+#include "access/reply.h"
 #include "access/tokens.h"
 #include "api/page.h"
-#include "api/reply.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/id.h"

@@ -7,8 +7,8 @@
  * same state gives the same answer. Nothing is reserved: whether a claim is granted is decided when the node
  * asks for it. */
 
-#include "api/refusal.h"
 #include "base/error.h"
+#include "claim/refusal.h"
 #include "model/feasibility.h"
 #include "state/state.h"
 

@@ -4,18 +4,18 @@
 #include "server.h"
 
 #include "access/access.h"
+#include "access/reply.h"
 #include "alloc/allocs.h"
 #include "alloc/options.h"
 #include "api/page.h"
-#include "api/reply.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "claim/freed.h"
 #include "model/filter.h"
 #include "model/pb.h"
 #include "node/nodes.h"
 #include "rpc/server.h"
+#include "state/freed.h"
 #include "state/keys.h"
 
 #include <holdfast/v1/allocations.pb-c.h>

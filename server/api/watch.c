@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "base/tree.h"
+#include "state/change.h"
 #include "state/keys.h"
 #include "state/records.h"
 #include "state/state.h"
@@ -256,7 +257,7 @@ static void touch_volume_itself(struct server *server, const struct volume *volu
 		touch_plugin(server, volume->plugin_id, revision);
 }
 
-void watch_changed(struct server *server, enum object_kind kind, const void *value, uint64_t revision)
+static void note_object(struct server *server, enum object_kind kind, const void *value, uint64_t revision)
 {
 	switch (kind) {
 	case OBJECT_VOLUME:
@@ -297,6 +298,12 @@ void watch_changed(struct server *server, enum object_kind kind, const void *val
 	case OBJECT_KIND_N:
 		break;
 	}
+}
+
+void watch_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision)
+{
+	for (size_t i = 0; i < n; i++)
+		note_object(server, objects[i].kind, objects[i].value, revision);
 }
 
 void watch_cancel_all(struct server *server)

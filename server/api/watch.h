@@ -13,6 +13,7 @@
 #include <protobuf-c/protobuf-c.h>
 #include <stdint.h>
 
+struct change_object;
 struct server;
 
 #define WATCH_PLUGIN "plugin/"
@@ -43,9 +44,9 @@ void read_start(struct server *server, struct rpc_call *call, const ProtobufCMes
  * first change the store's revision at the start. */
 uint64_t watch_index(const struct server *server, const char *prefix);
 
-/** An object became durable at @revision, as put or as deleted: whoever waits for it, or for something that
- * shows it, is looked at again. */
-void watch_changed(struct server *server, enum object_kind kind, const void *value, uint64_t revision);
+/** Objects became durable at @revision, as put or as deleted: whoever waits for one, or for something that
+ * shows it, is looked at again. See struct change_observer. */
+void watch_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision);
 
 /** Refuse every call that waits, because the server ends. */
 void watch_cancel_all(struct server *server);

@@ -10,7 +10,6 @@
 #include "base/str.h"
 #include "claim/claims.h"
 #include "claim/held_twice.h"
-#include "claim/log.h"
 #include "log/log.h"
 #include "model/pb.h"
 #include "model/volume_detail.h"
@@ -20,6 +19,7 @@
 #include "recovery/history.h"
 #include "rpc/server.h"
 #include "state/change.h"
+#include "state/claim_log.h"
 
 #include <holdfast/v1/volumes.pb-c.h>
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 #include "server.h"
 
 #include "access/audit.h"
-#include "api/reply.h"
+#include "access/reply.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"

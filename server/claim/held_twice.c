@@ -7,12 +7,12 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "claim/freed.h"
-#include "claim/log.h"
 #include "log/log.h"
 #include "model/admission.h"
 #include "node/session.h"
 #include "state/change.h"
+#include "state/claim_log.h"
+#include "state/freed.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -6,13 +6,13 @@
 #include "base/str.h"
 #include "claim/attest.h"
 #include "claim/claims.h"
-#include "claim/log.h"
 #include "claim/release_internal.h"
 #include "log/log.h"
 #include "node/session.h"
 #include "plugin/args.h"
 #include "plugin/controller.h"
 #include "recovery/epoch.h"
+#include "state/claim_log.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -448,8 +448,9 @@ static void note_claim(struct server *server, const struct claim *claim)
 		drive_siblings(server, entry->node, entry->volume);
 }
 
-void release_note_durable(struct server *server, const struct change_object *objects, size_t n)
+void release_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision)
 {
+	(void)revision;
 	if (!server->releases)
 		return; /* the server is being made */
 	for (size_t i = 0; i < n; i++) {

@@ -48,7 +48,7 @@ void release_drive(struct server *server, struct claim_entry *entry);
 void release_node_back(struct server *server, struct node_entry *node);
 
 /** For change_commit(): objects have become durable. */
-void release_note_durable(struct server *server, const struct change_object *objects, size_t n);
+void release_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision);
 
 /** Is the volume being detached from the node, or may it be? Then it must not be attached there anew: the
  * detach could come after the attach. */

@@ -6,9 +6,9 @@
 
 #include "base/clock.h"
 #include "base/str.h"
-#include "claim/log.h"
 #include "claim/release_internal.h"
 #include "log/log.h"
+#include "state/claim_log.h"
 #include "volume/why.h"
 
 #include <inttypes.h>

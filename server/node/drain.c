@@ -5,8 +5,8 @@
 
 #include "access/access.h"
 #include "access/audit.h"
+#include "access/reply.h"
 #include "alloc/allocs.h"
-#include "api/reply.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -153,7 +153,7 @@ void drain_go_on(struct server *server, struct node_entry *node)
 			"the drain does not go on");
 }
 
-void drain_noticed(struct server *server, enum object_kind kind, const void *value)
+static void note_object(struct server *server, enum object_kind kind, const void *value)
 {
 	const struct claim *claim = kind == OBJECT_CLAIM ? value : NULL;
 	const struct alloc *alloc = kind == OBJECT_ALLOC ? value : NULL;
@@ -165,6 +165,13 @@ void drain_noticed(struct server *server, enum object_kind kind, const void *val
 	/* while many still work there is nothing to find out, unless one of them is new */
 	if (node->n_live_allocs <= NODE_PLUGINS_MAX || (alloc && alloc->desired_status == DESIRED_RUN))
 		drain_go_on(server, node);
+}
+
+void drain_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision)
+{
+	(void)revision;
+	for (size_t i = 0; i < n; i++)
+		note_object(server, objects[i].kind, objects[i].value);
 }
 
 /* The call. */

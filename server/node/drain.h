@@ -9,6 +9,7 @@
 
 #include <protobuf-c/protobuf-c.h>
 
+struct change_object;
 struct rpc_call;
 struct server;
 
@@ -18,5 +19,5 @@ void drain_handle(struct rpc_call *call, const ProtobufCMessage *request, void *
 /** Do what can be done now for the drain of @node, if there is one under way. */
 void drain_go_on(struct server *server, struct node_entry *node);
 
-/** An object has become durable: a drain may go on because of it. */
-void drain_noticed(struct server *server, enum object_kind kind, const void *value);
+/** Objects have become durable: a drain may go on because of them. See struct change_observer. */
+void drain_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision);

@@ -5,8 +5,8 @@
 
 #include "access/access.h"
 #include "access/audit.h"
+#include "access/reply.h"
 #include "api/page.h"
-#include "api/reply.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/clock.h"

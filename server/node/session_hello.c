@@ -8,7 +8,6 @@
 #include "base/id.h"
 #include "base/str.h"
 #include "claim/claims.h"
-#include "claim/freed.h"
 #include "claim/held_twice.h"
 #include "log/log.h"
 #include "node/drain.h"
@@ -19,6 +18,7 @@
 #include "recovery/history.h"
 #include "rpc/server.h"
 #include "state/change.h"
+#include "state/freed.h"
 
 #include <stdlib.h>
 #include <string.h>

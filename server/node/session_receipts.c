@@ -5,11 +5,11 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "claim/claims.h"
-#include "claim/freed.h"
 #include "claim/release.h"
 #include "node/session.h"
 #include "node/trails.h"
 #include "recovery/epoch.h"
+#include "state/freed.h"
 
 /* Does the receipt affirm one of the two? A field that is there but false denies it. */
 static bool says_what(const Holdfast__V1__ClaimReceipt *receipt)

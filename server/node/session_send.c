@@ -3,11 +3,11 @@
 
 #include "base/clock.h"
 #include "base/str.h"
-#include "claim/freed.h"
 #include "log/log.h"
 #include "model/pb.h"
 #include "node/session.h"
 #include "recovery/history.h"
+#include "state/freed.h"
 
 #include <holdfast/v1/nodes.pb-c.h>
 

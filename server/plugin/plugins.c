@@ -4,8 +4,8 @@
 #include "server.h"
 
 #include "access/access.h"
+#include "access/reply.h"
 #include "api/page.h"
-#include "api/reply.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/str.h"

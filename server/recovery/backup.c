@@ -5,7 +5,7 @@
 
 #include "access/access.h"
 #include "access/audit.h"
-#include "api/reply.h"
+#include "access/reply.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"

@@ -11,9 +11,7 @@
 #include "base/str.h"
 #include "claim/attest.h"
 #include "claim/claims.h"
-#include "claim/freed.h"
 #include "claim/held_twice.h"
-#include "claim/log.h"
 #include "log/log.h"
 #include "model/pb.h"
 #include "node/session.h"
@@ -22,6 +20,8 @@
 #include "recovery/new_epoch.h"
 #include "recovery/proof.h"
 #include "state/change.h"
+#include "state/claim_log.h"
+#include "state/freed.h"
 #include "state/keys.h"
 
 #include <inttypes.h>

@@ -5,12 +5,12 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "claim/log.h"
 #include "log/log.h"
 #include "node/session.h"
 #include "recovery/epoch_internal.h"
 #include "recovery/proof.h"
 #include "state/change.h"
+#include "state/claim_log.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -6,8 +6,8 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/str.h"
-#include "claim/ticket_issuer.h"
 #include "conf/conf.h"
+#include "ticket/issuer.h"
 
 #include <assert.h>
 #include <dirent.h>

@@ -9,8 +9,8 @@
 #include "base/str.h"
 #include "recovery/copy_file.h"
 #include "recovery/exchange.h"
+#include "recovery/marks.h"
 #include "recovery/restore.h"
-#include "state/marks.h"
 #include "store/kv.h"
 
 #include <errno.h>

@@ -3,20 +3,14 @@
 
 #include "server.h"
 
-#include "access/audit.h"
-#include "api/events.h"
-#include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "claim/freed.h"
-#include "claim/release.h"
-#include "node/drain.h"
 #include "rpc/pack.h"
+#include "state/freed.h"
 #include "state/keys.h"
 #include "state/records.h"
 #include "state/state.h"
 #include "state/text.h"
-#include "volume/work.h"
 
 #include <holdfast/v1/types.pb-c.h>
 #include <stdlib.h>
@@ -301,7 +295,9 @@ static enum status seal(struct server *server, struct change *change, struct err
 	if (change->n_audit == 0)
 		return STATUS_OK;
 	change->is_sealing = true;
-	audit_seal(server, change);
+	for (size_t i = 0; i < server->n_observers; i++)
+		if (server->observers[i].seal)
+			server->observers[i].seal(server, change);
 	change->is_sealing = false;
 	if (change->status != STATUS_OK && err)
 		*err = change->error;
@@ -350,11 +346,11 @@ static void note_revision(struct state *state, const struct change_object *objec
 	*modify = revision;
 }
 
-static void tell(struct server *server, struct change_object *object, uint64_t revision)
+static void observe_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision)
 {
-	watch_changed(server, object->kind, object->value, revision);
-	events_publish(server->events, object->kind, object->value, TAKE_PTR(object->packed),
-		       object->packed_len, revision);
+	for (size_t i = 0; i < server->n_observers; i++)
+		if (server->observers[i].durable)
+			server->observers[i].durable(server, objects, n, revision);
 }
 
 static void on_durable(uint64_t revision, const struct error *err, void *userdata)
@@ -367,12 +363,7 @@ static void on_durable(uint64_t revision, const struct error *err, void *userdat
 	}
 	for (size_t i = 0; i < commit->n; i++)
 		note_revision(&commit->server->state, &commit->objects[i], revision);
-	for (size_t i = 0; i < commit->n; i++)
-		tell(commit->server, &commit->objects[i], revision);
-	for (size_t i = 0; i < commit->n; i++)
-		drain_noticed(commit->server, commit->objects[i].kind, commit->objects[i].value);
-	release_note_durable(commit->server, commit->objects, commit->n);
-	volume_work_note_durable(commit->server, commit->objects, commit->n);
+	observe_durable(commit->server, commit->objects, commit->n, revision);
 	if (commit->done)
 		commit->done(commit->server, commit->userdata);
 	freed_note_durable(commit->server, commit->objects, commit->n);
@@ -457,8 +448,9 @@ enum status change_commit(struct server *server, struct change *change, change_d
 		return change->status;
 	}
 	st = change_check(server, err);
-	if (st == STATUS_OK)
-		st = disk_check(server, change, err);
+	for (size_t i = 0; i < server->n_observers && st == STATUS_OK; i++)
+		if (server->observers[i].check)
+			st = server->observers[i].check(server, change, err);
 	if (st != STATUS_OK)
 		return st;
 	commit = calloc(1, sizeof(*commit));

@@ -84,6 +84,16 @@ void change_take_audit(struct change *change, struct Holdfast__V1__AuditRecord *
 
 void change_put_floor(struct change *change, uint64_t generation_floor);
 
+/* Who takes part in each change, in the order of server.c's table. Each function may be NULL. */
+struct change_observer {
+	/** May it be committed? Before anything of it is submitted. */
+	enum status (*check)(struct server *server, const struct change *change, struct error *err);
+	/** Stage what goes into the same transaction and nobody else can take before it is submitted. */
+	void (*seal)(struct server *server, struct change *change);
+	/** It is durable as of @revision, and memory shows it; before the done function. */
+	void (*durable)(struct server *server, struct change_object *objects, size_t n, uint64_t revision);
+};
+
 /** @userdata as given to change_commit(). Never runs when the store failed: the server ends then. */
 typedef void change_done_fn(struct server *server, void *userdata);
 

@@ -3,8 +3,8 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "claim/freed.h"
 #include "log/log.h"
+#include "state/freed.h"
 #include "state/keys.h"
 #include "state/objects.h"
 #include "state/text.h"

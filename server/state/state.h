@@ -11,7 +11,6 @@
 
 #include "base/backoff.h"
 #include "base/tree.h"
-#include "claim/ticket_ahead.h"
 #include "model/alloc.h"
 #include "model/claim.h"
 #include "model/explain.h"
@@ -19,6 +18,7 @@
 #include "model/volume.h"
 #include "state/records.h"
 #include "state/token_index.h"
+#include "ticket/ahead.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
 #include "server.h"
 
 #include "access/access.h"
+#include "access/reply.h"
 #include "api/page.h"
-#include "api/reply.h"
 #include "base/cleanup.h"
 #include "base/id.h"
 #include "base/str.h"

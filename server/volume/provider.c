@@ -3,7 +3,7 @@
 
 #include "access/access.h"
 #include "access/audit.h"
-#include "api/reply.h"
+#include "access/reply.h"
 #include "base/cleanup.h"
 #include "recovery/epoch.h"
 #include "state/change.h"

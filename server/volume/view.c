@@ -5,10 +5,10 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "claim/freed.h"
 #include "log/log.h"
 #include "model/pb.h"
 #include "plugin/plugins.h"
+#include "state/freed.h"
 #include "volume/store.h"
 
 #include <stdlib.h>

@@ -7,13 +7,13 @@
 #include "base/clock.h"
 #include "base/strbuf.h"
 #include "claim/fence.h"
-#include "claim/freed.h"
 #include "claim/held_twice.h"
 #include "claim/release.h"
 #include "claim/release_internal.h"
 #include "plugin/controller.h"
 #include "plugin/plugins.h"
 #include "recovery/epoch.h"
+#include "state/freed.h"
 
 #include <assert.h>
 #include <inttypes.h>

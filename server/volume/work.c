@@ -322,8 +322,10 @@ static void on_mounted(struct server *server, const struct claim *claim)
 			"its file system is not expanded before it is mounted again");
 }
 
-void volume_work_note_durable(struct server *server, const struct change_object *objects, size_t n)
+void volume_work_note_durable(struct server *server, struct change_object *objects, size_t n,
+			      uint64_t revision)
 {
+	(void)revision;
 	for (size_t i = 0; i < n; i++) {
 		const struct claim *claim = objects[i].value;
 

@@ -40,7 +40,8 @@ enum status volume_work_check_idle(struct server *server, const struct volume *v
 
 /** A claim's mount receipt is durable: expand the file system there if that is due since it was expanded
  * without being mounted anywhere. For change_commit(); costs a look-up for each claim that is taken. */
-void volume_work_note_durable(struct server *server, const struct change_object *objects, size_t n);
+void volume_work_note_durable(struct server *server, struct change_object *objects, size_t n,
+			      uint64_t revision);
 
 /** After a start: carry on what the last run left. */
 void volume_work_resume_all(struct server *server);

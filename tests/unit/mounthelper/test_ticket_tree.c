@@ -4,7 +4,7 @@
 #include "fixture.h"
 
 #include "base/str.h"
-#include "claim/ticket_tree.h"
+#include "ticket/tree.h"
 
 #include <openssl/evp.h>
 #include <string.h>

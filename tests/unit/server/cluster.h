@@ -7,7 +7,7 @@
 #include "server.h"
 
 #include "base/clock.h"
-#include "claim/freed.h"
+#include "state/freed.h"
 
 #include <protobuf-c/protobuf-c.h>
 

@@ -2,13 +2,13 @@
 /* A disk that fills: nothing new, then nothing at all, never an end; and as before when there is room. */
 
 #include "cluster.h"
+#include "disk.h"
 #include "metrics.h"
 #include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "base/strbuf.h"
-#include "state/disk.h"
 
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>

@@ -3,10 +3,10 @@
 
 #include "callers.h"
 #include "cluster.h"
+#include "events.h"
 #include "server.h"
 #include "unit.h"
 
-#include "api/events.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "state/keys.h"

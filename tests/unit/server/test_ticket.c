@@ -2,9 +2,9 @@
 #include "unit.h"
 
 #include "base/str.h"
-#include "claim/ticket_ahead.h"
-#include "claim/ticket_issuer.h"
 #include "model/admission.h"
+#include "ticket/ahead.h"
+#include "ticket/issuer.h"
 
 #include <mounthelper_wire.h>
 #include <openssl/evp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "state/disk.h"
+#include "disk.h"
 
 #include "server.h"
 
@@ -8,8 +8,8 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "log/log.h"
+#include "recovery/marks.h"
 #include "state/change.h"
-#include "state/marks.h"
 #include "state/state.h"
 
 #include <errno.h>

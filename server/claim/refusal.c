@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/refusal.h"
+#include "claim/refusal.h"
 
 #include "server.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "claim/log.h"
+#include "state/claim_log.h"
 
 const struct log_ctx *claim_log(struct claim_log *log, const struct claim *claim, const char *op,
 				enum log_event event, const struct error *err)

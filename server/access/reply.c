@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/reply.h"
+#include "access/reply.h"
 
 #include "server.h"
 

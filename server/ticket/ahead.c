@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "claim/ticket_ahead.h"
+#include "ticket/ahead.h"
 
 #include "base/cleanup.h"
 

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct change_object;
 struct events;
 struct server;
 
@@ -36,3 +37,7 @@ void events_free(struct events *events);
  * @bytes its packed message, owned from here on; NULL: deleted */
 void events_publish(struct events *events, enum object_kind kind, const void *value, void *bytes, size_t len,
 		    uint64_t index);
+
+/** events_publish() of each object, with the bytes that were packed for the store, which are taken from it.
+ * See struct change_observer. */
+void events_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision);

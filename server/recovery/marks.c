@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "state/marks.h"
+#include "recovery/marks.h"
 
 #include "server.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "claim/ticket_tree.h"
+#include "ticket/tree.h"
 
 #include "base/str.h"
 

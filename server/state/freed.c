@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "claim/freed.h"
+#include "state/freed.h"
 
 #include "server.h"
 

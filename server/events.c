@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/events.h"
+#include "events.h"
 
 #include "server.h"
 
 #include "access/access.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "state/change.h"
 
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/types.pb-c.h>
@@ -319,6 +320,13 @@ void events_publish(struct events *events, enum object_kind kind, const void *va
 	events->bytes += size_of(&event);
 	*event_at(events, events->next++) = event;
 	send_to_all(events, event_at(events, events->next - 1));
+}
+
+void events_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision)
+{
+	for (size_t i = 0; i < n; i++)
+		events_publish(server->events, objects[i].kind, objects[i].value, TAKE_PTR(objects[i].packed),
+			       objects[i].packed_len, revision);
 }
 
 /* --- watching --- */

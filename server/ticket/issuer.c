@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "claim/ticket_issuer.h"
+#include "ticket/issuer.h"
 
 #include "base/cleanup.h"
 #include "base/credential.h"
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/str.h"
-#include "claim/ticket_tree.h"
+#include "ticket/tree.h"
 
 #include <errno.h>
 #include <mounthelper_wire.h>

@@ -5,7 +5,7 @@
  * only with the answer, so when that is sent is not decided here. */
 
 #include "base/error.h"
-#include "claim/ticket_issuer.h"
+#include "ticket/issuer.h"
 
 #include <stdbool.h>
 #include <stdint.h>
