@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fake_csi.h"
 
-#include "cmocka_all.h"
 #include "fake_csi_model.h"
+#include "unit.h"
 
 #include "base/clock.h"
 #include "base/str.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fake_helper_client.h"
 
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include <dirent.h>
 #include <fcntl.h>

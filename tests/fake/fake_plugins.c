@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fake_plugins.h"
 
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "base/clock.h"
 #include "base/str.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fake_systemd.h"
 
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "base/str.h"
 #include "unit/task_bus.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model_server.h"
 
-#include "cmocka_all.h"
 #include "temp_dir.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* cmocka with the headers it needs, in the order it needs them. */
+/* cmocka with the headers it needs, in the order it needs them, and cases that register themselves:
+ * TEST(name) {...} is a case, which finds its fixture in state. A program runs its cases in the order of
+ * their lines. */
 
 /* clang-format off */
 #include <stdarg.h>
@@ -11,3 +13,33 @@
 /* clang-format on */
 
 #include "base/cleanup.h"
+
+/* A case and its fixture are given state whether they use it or not. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+/* Add a case; @line gives its place among the others. */
+void unit_add(const struct CMUnitTest *test, int line);
+
+/* What is run before the first case and after the last one. */
+void unit_group(CMFixtureFunction setup, CMFixtureFunction teardown);
+
+/* Run all cases; returns how many failed. main() of a test that has none of its own. */
+int unit_run(void);
+
+/* A case with a fixture of its own: @setup and @teardown may be NULL. */
+#define TEST_FIXTURE(name, setup, teardown)                                                         \
+	static void name(void **state);                                                             \
+	__attribute__((constructor)) static void name##_add(void)                                   \
+	{                                                                                           \
+		unit_add(&(const struct CMUnitTest){#name, name, setup, teardown, NULL}, __LINE__); \
+	}                                                                                           \
+	static void name(void **state)
+
+#define TEST(name) TEST_FIXTURE(name, NULL, NULL)
+
+/* At most once in a program. */
+#define TEST_GROUP(setup, teardown)                              \
+	__attribute__((constructor)) static void group_add(void) \
+	{                                                        \
+		unit_group(setup, teardown);                     \
+	}

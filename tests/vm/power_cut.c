@@ -53,7 +53,6 @@ static void write_policy(void)
 /* What a boot takes with it. */
 static int make_devices(void **state)
 {
-	(void)state;
 	must_run("mkdir -m 755 /run/holdfast-lock && mkdir -p /dev/disk/by-id &&"
 		 "losetup /dev/loop0 " TEST_PREFIX "/disk.img && ln -s ../../loop0 /dev/disk/by-id/" BY_ID);
 	return 0;
@@ -86,7 +85,6 @@ static void a_disk_and_a_tmpfs_are_published(void **state)
 {
 	const struct mh_stage stage = stage_disk();
 
-	(void)state;
 	agent_up(&agent);
 	assert_int_equal(agent.hello.container, 0);
 	write_flushed(SAVED, &stage, sizeof(stage));
@@ -102,13 +100,11 @@ static void the_trail_verifies(void **state)
 {
 	const char *const argv[] = {TEST_CLI, "audit", "verify", log_path, NULL};
 
-	(void)state;
 	assert_int_equal(run_program(argv), 0);
 }
 
 static void the_last_operation_is_on_record(void **state)
 {
-	(void)state;
 	assert_last_record("op=publish phase=result");
 	assert_last_record("vol=mem-1");
 	assert_last_record("status=ok");
@@ -124,7 +120,6 @@ static uint16_t listed(enum mh_list_kind kind)
 
 static void the_trees_are_empty(void **state)
 {
-	(void)state;
 	assert_int_equal(count_mounts(), 0);
 	agent_up(&agent);
 	assert_int_equal(listed(MH_LIST_STAGED), 0);
@@ -136,7 +131,6 @@ static void a_ticket_of_the_boot_before_is_refused(void **state)
 	struct mh_stage *stage;
 	size_t n;
 
-	(void)state;
 	assert_int_equal(file_read(SAVED, sizeof(*stage), (char **)&stage, &n), 0);
 	assert_int_equal(n, sizeof(*stage));
 	(void)expect_stage(&agent, *stage, MH_REFUSED);
@@ -149,7 +143,6 @@ static void a_new_ticket_gives_the_volume_with_what_was_flushed(void **state)
 {
 	char *text;
 
-	(void)state;
 	(void)expect_stage(&agent, stage_disk(), MH_OK);
 	(void)expect_publish(&agent, publish_disk(), MH_OK);
 	assert_int_equal(file_read(DATA, 4096, &text, NULL), 0);
@@ -159,7 +152,6 @@ static void a_new_ticket_gives_the_volume_with_what_was_flushed(void **state)
 
 static void what_is_left_can_be_taken_down(void **state)
 {
-	(void)state;
 	(void)expect_unpublish(&agent, unpublish("vol-1"), MH_OK);
 	(void)expect_unstage(&agent, unstage("vol-1"), MH_OK);
 	assert_int_equal(agent_stop_code(&agent), 0);

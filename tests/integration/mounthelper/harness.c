@@ -126,7 +126,6 @@ int world_up(void **state)
 {
 	int fd;
 
-	(void)state;
 	assert_int_equal(geteuid(), 0);
 	assert_int_equal(getpid(), 1); /* started by unshare --pid, see CMakeLists.txt */
 	(void)umask(022);
@@ -153,7 +152,6 @@ int world_up(void **state)
 
 int world_down(void **state)
 {
-	(void)state;
 	if (loop_fd >= 0)
 		(void)close(loop_fd);
 	(void)umount2(TEST_PREFIX "/trees", MNT_DETACH);

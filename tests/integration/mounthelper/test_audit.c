@@ -14,11 +14,10 @@
 
 static struct agent agent;
 
-static void a_volume_comes_and_goes(void **state)
+TEST(a_volume_comes_and_goes)
 {
 	struct mh_stage refused = stage_disk();
 
-	(void)state;
 	agent_up(&agent);
 	expect_stage(&agent, stage_disk(), MH_OK);
 	expect_publish(&agent, publish_disk(), MH_OK);
@@ -29,12 +28,11 @@ static void a_volume_comes_and_goes(void **state)
 	assert_int_equal(agent_stop_code(&agent), 0);
 }
 
-static void text_that_would_forge_a_record_ends_the_helper(void **state)
+TEST(text_that_would_forge_a_record_ends_the_helper)
 {
 	static const char *const names[] = {"x'\ntype=TRUSTED_APP msg='op=stage res=success",
 					    "x op=stage res=success", "x\" res=success"};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		struct mh_stage req = stage_disk();
 		struct mh_reply reply;
@@ -51,14 +49,13 @@ static void text_that_would_forge_a_record_ends_the_helper(void **state)
 }
 
 /* More than are recorded. */
-static void starts_that_are_refused_are_not_many_records(void **state)
+TEST(starts_that_are_refused_are_not_many_records)
 {
 	static const char *const two[] = {"holdfast-mounthelper", "x res=success", NULL};
 	static const struct agent_start starts[] = {
 		{.argv = two}, {.no_socket = true}, {.peer_uid = 64109}, {.uid = 64109}};
 	struct agent refused;
 
-	(void)state;
 	assert_int_equal(mount("run", "/run", "tmpfs", 0, "mode=0755"), 0);
 	assert_int_equal(mkdir("/run/holdfast-mount", 0755), 0);
 	assert_int_equal(mkdir("/run/holdfast-mount/lock", 0755), 0);
@@ -74,17 +71,12 @@ static void starts_that_are_refused_are_not_many_records(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_volume_comes_and_goes),
-		cmocka_unit_test(text_that_would_forge_a_record_ends_the_helper),
-		cmocka_unit_test(starts_that_are_refused_are_not_many_records),
-	};
 	int failed;
 	char *log;
 
 	failed = world_up(NULL);
 	world_policy("required", "audit = required"); /* which holds while the daemon runs */
-	failed = failed == 0 ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
+	failed = failed == 0 ? unit_run() : 1;
 	log = world_log();
 	(void)fputs(log, stdout);
 	free(log);

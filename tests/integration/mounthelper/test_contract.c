@@ -30,7 +30,6 @@ static struct agent agent;
 /* Somebody else's mount, which must stay whatever is asked for. */
 static int start(void **state)
 {
-	(void)state;
 	(void)mkdir(ELSEWHERE, 0755);
 	assert_int_equal(mount("else", ELSEWHERE, "tmpfs", 0, "mode=0755"), 0);
 	assert_int_equal(mkdir(ELSEWHERE "/0", 0755), 0);
@@ -41,7 +40,6 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-	(void)state;
 	assert_int_equal(agent_stop_code(&agent), 0);
 	assert_int_equal(umount2(ELSEWHERE "/0", UMOUNT_NOFOLLOW), 0);
 	assert_int_equal(umount2(ELSEWHERE, UMOUNT_NOFOLLOW), 0);
@@ -92,9 +90,8 @@ static void put(const char *path, int kind)
 
 enum { KINDS = 4 };
 
-static void links_files_and_devices_in_the_stage_tree_are_left_alone(void **state)
+TEST_FIXTURE(links_files_and_devices_in_the_stage_tree_are_left_alone, start, stop)
 {
-	(void)state;
 	for (int kind = 0; kind < KINDS; kind++) {
 		struct mh_stage s = stage_disk();
 		struct mh_publish p = publish_disk();
@@ -109,11 +106,10 @@ static void links_files_and_devices_in_the_stage_tree_are_left_alone(void **stat
 	assert_int_equal(count_mounts(), 0);
 }
 
-static void links_files_and_devices_in_the_publish_tree_are_left_alone(void **state)
+TEST_FIXTURE(links_files_and_devices_in_the_publish_tree_are_left_alone, start, stop)
 {
 	static const char *const places[] = {ALLOC_DIR, PUBLISHED};
 
-	(void)state;
 	expect_stage(&agent, stage_disk(), MH_OK);
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
 		if (i == 1) {
@@ -134,12 +130,11 @@ static void links_files_and_devices_in_the_publish_tree_are_left_alone(void **st
 	expect_unstage(&agent, unstage("vol-1"), MH_OK);
 }
 
-static void a_folder_with_something_in_it_is_never_emptied(void **state)
+TEST_FIXTURE(a_folder_with_something_in_it_is_never_emptied, start, stop)
 {
 	struct mh_unpublish p = unpublish("vol-1");
 	struct mh_unstage u = unstage("vol-1");
 
-	(void)state;
 	assert_int_equal(mkdir(STAGED, 0755), 0);
 	assert_int_equal(chown(STAGED, HELPER_UID, HELPER_UID), 0);
 	assert_int_equal(mknod(STAGED "/file", S_IFREG | 0644, 0), 0);
@@ -158,13 +153,12 @@ static void a_folder_with_something_in_it_is_never_emptied(void **state)
 }
 
 /* Empty directories and a state file of another boot are what a reboot leaves; the mounts are gone. */
-static void what_a_reboot_leaves_is_used_again(void **state)
+TEST_FIXTURE(what_a_reboot_leaves_is_used_again, start, stop)
 {
 	static const char other_boot[] = "0d3b9a4c-1111-4222-8333-444455556666";
 	struct mh_stage newer = stage_disk();
 	int fd;
 
-	(void)state;
 	newer.ticket.generation = 9;
 	sign_ticket(&newer.ticket);
 	expect_stage(&agent, newer, MH_OK);
@@ -219,12 +213,11 @@ static void leave_what_is_needed_elsewhere(void)
 	leave_only(true);
 }
 
-static void the_capabilities_of_the_manual_are_enough_for_the_setuid_door(void **state)
+TEST_FIXTURE(the_capabilities_of_the_manual_are_enough_for_the_setuid_door, start, stop)
 {
 	static const struct agent_start rows[] = {{.as_root = leave_what_is_needed},
 						  {.as_root = leave_what_is_needed_elsewhere}};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct agent poor;
 
@@ -256,7 +249,7 @@ static void lower_soft_limits(void)
 	}
 }
 
-static void the_limits_of_the_process_are_fixed(void **state)
+TEST_FIXTURE(the_limits_of_the_process_are_fixed, start, stop)
 {
 	static const struct {
 		const char *name;
@@ -270,7 +263,6 @@ static void the_limits_of_the_process_are_fixed(void **state)
 	char path[64];
 	char *text;
 
-	(void)state;
 	assert_true(agent_start(&lowered, &(struct agent_start){.before_exec = lower_soft_limits}));
 	(void)str_format(path, sizeof(path), "/proc/%d/limits", (int)lowered.helper);
 	assert_int_equal(file_read(path, 1 << 16, &text, NULL), 0);
@@ -287,14 +279,11 @@ static void the_limits_of_the_process_are_fixed(void **state)
 	assert_int_equal(agent_stop_code(&lowered), 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
-
-static void a_refusal_of_the_real_one_says_reason_and_line(void **state)
+TEST_FIXTURE(a_refusal_of_the_real_one_says_reason_and_line, start, stop)
 {
 	struct mh_stage req = stage_disk();
 	struct mh_reply reply;
 
-	(void)state;
 	assert_int_equal(chmod("/dev/disk/by-id", 0777), 0);
 	reply = expect_stage(&agent, req, MH_REFUSED);
 	assert_int_equal(chmod("/dev/disk/by-id", 0755), 0);
@@ -306,17 +295,4 @@ static void a_refusal_of_the_real_one_says_reason_and_line(void **state)
 	assert_int_equal(reply.policy_line, 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(links_files_and_devices_in_the_stage_tree_are_left_alone),
-		TEST(links_files_and_devices_in_the_publish_tree_are_left_alone),
-		TEST(a_folder_with_something_in_it_is_never_emptied),
-		TEST(what_a_reboot_leaves_is_used_again),
-		TEST(the_capabilities_of_the_manual_are_enough_for_the_setuid_door),
-		TEST(the_limits_of_the_process_are_fixed),
-		TEST(a_refusal_of_the_real_one_says_reason_and_line),
-	};
-
-	return cmocka_run_group_tests(tests, world_up, world_down);
-}
+TEST_GROUP(world_up, world_down)

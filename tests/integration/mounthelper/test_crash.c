@@ -160,46 +160,42 @@ static void sweep_all(const char *const *calls, size_t n_calls, void *request, s
 		assert_int_equal(sweep(common[i], request, n, undo), 2); /* intent and result */
 }
 
-static void stage_survives_kill_9_at_every_call(void **state)
+TEST(stage_survives_kill_9_at_every_call)
 {
 	static const char *const calls[] = {"mkdirat", "fsopen",     "fsconfig",
 					    "fsmount", "move_mount", "mount_setattr"};
 	struct mh_stage req = stage_disk();
 
-	(void)state;
 	sweep_all(calls, ARRAY_SIZE(calls), &req, sizeof(req), undo_stage);
 }
 
-static void publish_survives_kill_9_at_every_call(void **state)
+TEST(publish_survives_kill_9_at_every_call)
 {
 	static const char *const calls[] = {"mkdirat", "open_tree", "mount_setattr", "move_mount"};
 	struct mh_publish req = publish_disk();
 
-	(void)state;
 	agent_up(&agent);
 	expect_stage(&agent, stage_disk(), MH_OK);
 	(void)agent_stop(&agent);
 	sweep_all(calls, ARRAY_SIZE(calls), &req, sizeof(req), undo_publish);
 }
 
-static void unpublish_survives_kill_9_at_every_call(void **state)
+TEST(unpublish_survives_kill_9_at_every_call)
 {
 	static const char *const calls[] = {"umount2", "unlinkat", "fchdir"};
 	struct mh_unpublish req = unpublish("vol-1");
 
-	(void)state;
 	agent_up(&agent);
 	expect_publish(&agent, publish_disk(), MH_OK);
 	(void)agent_stop(&agent);
 	sweep_all(calls, ARRAY_SIZE(calls), &req, sizeof(req), undo_unpublish);
 }
 
-static void unstage_survives_kill_9_at_every_call(void **state)
+TEST(unstage_survives_kill_9_at_every_call)
 {
 	static const char *const calls[] = {"umount2", "unlinkat", "fchdir"};
 	struct mh_unstage req = unstage("vol-1");
 
-	(void)state;
 	agent_up(&agent);
 	expect_unpublish(&agent, unpublish("vol-1"), MH_OK);
 	(void)agent_stop(&agent);
@@ -209,15 +205,4 @@ static void unstage_survives_kill_9_at_every_call(void **state)
 	(void)agent_stop(&agent);
 }
 
-int main(void)
-{
-	/* in this order: each leaves what the next one needs */
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(stage_survives_kill_9_at_every_call),
-		cmocka_unit_test(publish_survives_kill_9_at_every_call),
-		cmocka_unit_test(unpublish_survives_kill_9_at_every_call),
-		cmocka_unit_test(unstage_survives_kill_9_at_every_call),
-	};
-
-	return cmocka_run_group_tests(tests, world_up, world_down);
-}
+TEST_GROUP(world_up, world_down)

@@ -370,7 +370,6 @@ static void every_operation_makes_the_calls_that_were_agreed_on(void **state)
 	char *line;
 	size_t i = 0;
 
-	(void)state;
 	run_all(seen);
 	assert_int_equal(file_read(GOLDEN_PATH, TRACE_MAX, &text, NULL), 0);
 	rest = text;
@@ -399,7 +398,6 @@ static void write_what_is_seen(void **state)
 	static struct seen seen[ARRAY_SIZE(operations)];
 	FILE *file = fopen(write_to, "we");
 
-	(void)state;
 	run_all(seen);
 	assert_non_null(file);
 	for (size_t i = 0; i < ARRAY_SIZE(operations); i++) {

@@ -50,7 +50,7 @@ static void trace_the_start(void)
 		_exit(119);
 }
 
-static void the_start_has_a_deadline_before_it_is_roots_and_a_session_after(void **state)
+TEST(the_start_has_a_deadline_before_it_is_roots_and_a_session_after)
 {
 	static const char *const order[] = {
 		/* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): one name of two literals */
@@ -69,7 +69,6 @@ static void the_start_has_a_deadline_before_it_is_roots_and_a_session_after(void
 	char *trace = NULL;
 	const char *at;
 
-	(void)state;
 	assert_true(agent_start(&agent, &(struct agent_start){.as_root = trace_the_start}));
 	assert_int_equal(agent_stop_code(&agent), 0);
 	(void)usleep(100000); /* until strace has written it all */
@@ -181,7 +180,7 @@ static void take_the_agents_file(void)
 		_exit(118);
 }
 
-static void a_standard_error_that_does_not_close_holds_no_place(void **state)
+TEST(a_standard_error_that_does_not_close_holds_no_place)
 {
 	static const struct agent_start held_up = {.before_exec = take_the_agents_file};
 	struct agent agents[HELPER_INSTANCES];
@@ -189,7 +188,6 @@ static void a_standard_error_that_does_not_close_holds_no_place(void **state)
 	bool started = true;
 	size_t n;
 
-	(void)state;
 	world_policy("required", "starts_per_minute = 60");
 	daemon = fuse_start();
 	if (daemon < 0)
@@ -212,13 +210,12 @@ static void take_a_file(void)
 	(void)dup2(file_fd, STDERR_FILENO);
 }
 
-static void a_standard_error_that_is_no_pipe_gets_nothing(void **state)
+TEST(a_standard_error_that_is_no_pipe_gets_nothing)
 {
 	static const struct agent_start refused = {.uid = OTHER_UID, .before_exec = take_a_file};
 	struct agent agent;
 	struct stat st;
 
-	(void)state;
 	file_fd = memfd_create("stderr", MFD_CLOEXEC);
 	assert_false(agent_start(&agent, &refused));
 	assert_int_equal(agent.failure.word, START_POLICY_AGENT);
@@ -286,13 +283,12 @@ static pid_t try_to_leave_one(void)
 	return left > 0 && is_stopped_as_root(left) ? left : 0;
 }
 
-static void a_stop_that_lands_in_the_change_of_uid_leaves_nothing_behind(void **state)
+TEST(a_stop_that_lands_in_the_change_of_uid_leaves_nothing_behind)
 {
 	pid_t left[STORM_WANTED] = {0};
 	size_t n = 0;
 	int starts = 0;
 
-	(void)state;
 	for (; starts < STORM_STARTS && n < ARRAY_SIZE(left); starts++) {
 		left[n] = try_to_leave_one();
 		n += left[n] != 0;
@@ -317,26 +313,14 @@ static void have_no_signals(void)
 	(void)setrlimit(RLIMIT_SIGPENDING, &none);
 }
 
-static void without_a_deadline_it_does_not_start(void **state)
+TEST(without_a_deadline_it_does_not_start)
 {
 	struct agent agent;
 
-	(void)state;
 	assert_false(agent_start(&agent, &(struct agent_start){.before_exec = have_no_signals}));
 	assert_int_equal(agent.failure.word, START_PROCESS);
 	assert_string_equal(agent.failure.detail, "deadline");
 	assert_int_equal(agent_stop_code(&agent), 73);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_start_has_a_deadline_before_it_is_roots_and_a_session_after),
-		cmocka_unit_test(without_a_deadline_it_does_not_start),
-		cmocka_unit_test(a_standard_error_that_does_not_close_holds_no_place),
-		cmocka_unit_test(a_standard_error_that_is_no_pipe_gets_nothing),
-		cmocka_unit_test(a_stop_that_lands_in_the_change_of_uid_leaves_nothing_behind),
-	};
-
-	return cmocka_run_group_tests(tests, world_up, world_down);
-}
+TEST_GROUP(world_up, world_down)

@@ -17,7 +17,6 @@ static struct agent agent;
 
 static int start(void **state)
 {
-	(void)state;
 	agent_up(&agent);
 	return 0;
 }
@@ -30,7 +29,6 @@ static int stop(void **state)
 	struct mh_unstage s = unstage("vol-1");
 	struct mh_unstage t = unstage("mem-1");
 
-	(void)state;
 	(void)umount2(PUBLISHED "/sub", MNT_DETACH);
 	(void)agent_call(&agent, &u, sizeof(u), &reply);
 	(void)agent_call(&agent, &m, sizeof(m), &reply);
@@ -76,13 +74,12 @@ static int create_file_as(uid_t uid, const char *path)
 	return WEXITSTATUS(status);
 }
 
-static void a_disk_is_staged_inert_and_published_with_the_floor(void **state)
+TEST_FIXTURE(a_disk_is_staged_inert_and_published_with_the_floor, start, stop)
 {
 	struct mount_entry mount;
 	struct mh_reply reply;
 	struct mh_publish p = publish_disk();
 
-	(void)state;
 	reply = expect_stage(&agent, stage_disk(), MH_OK);
 	assert_int_equal(reply.state, MH_STATE_STAGED);
 	assert_int_equal(reply.dev_major, world_major());
@@ -109,13 +106,12 @@ static void a_disk_is_staged_inert_and_published_with_the_floor(void **state)
 	assert_int_equal(access(PUBLISHED "/hello", F_OK), 0);
 }
 
-static void a_read_only_publish_of_a_writable_volume_refuses_writes(void **state)
+TEST_FIXTURE(a_read_only_publish_of_a_writable_volume_refuses_writes, start, stop)
 {
 	struct mh_publish p = publish_disk();
 	struct mount_entry mount;
 	struct mh_reply reply;
 
-	(void)state;
 	p.read_only = 1;
 	expect_stage(&agent, stage_disk(), MH_OK);
 	reply = expect_publish(&agent, p, MH_OK);
@@ -126,7 +122,7 @@ static void a_read_only_publish_of_a_writable_volume_refuses_writes(void **state
 }
 
 /* A reader's ticket may let the stage be writable, and never the publish. */
-static void a_reader_and_a_writer_share_one_stage_whoever_is_first(void **state)
+TEST_FIXTURE(a_reader_and_a_writer_share_one_stage_whoever_is_first, start, stop)
 {
 	static const char other[] = "bbbbbbbb-1111-2222-3333-444444444444";
 	struct mh_stage reading = stage_disk();
@@ -134,7 +130,6 @@ static void a_reader_and_a_writer_share_one_stage_whoever_is_first(void **state)
 	struct mh_publish writer = publish_disk();
 	struct mh_unpublish leave = unpublish("vol-1");
 
-	(void)state;
 	reading.ticket.read_only = 1;
 	sign_ticket(&reading.ticket);
 	reader.ticket.read_only = 1;
@@ -165,12 +160,11 @@ static void a_reader_and_a_writer_share_one_stage_whoever_is_first(void **state)
 	assert_last_record("reason=ticket-read-only");
 }
 
-static void a_read_only_stage_never_writes_to_the_medium(void **state)
+TEST_FIXTURE(a_read_only_stage_never_writes_to_the_medium, start, stop)
 {
 	struct mh_stage s = stage_disk();
 	struct mount_entry mount;
 
-	(void)state;
 	s.read_only = 1;
 	expect_stage(&agent, s, MH_OK);
 	assert_true(find_mount(STAGE_BASE "/vol-1", &mount));
@@ -181,9 +175,8 @@ static void a_read_only_stage_never_writes_to_the_medium(void **state)
 	assert_last_record("reason=staged-read-only");
 }
 
-static void every_step_may_be_repeated(void **state)
+TEST_FIXTURE(every_step_may_be_repeated, start, stop)
 {
-	(void)state;
 	expect_publish(&agent, publish_disk(), MH_NOT_FOUND);
 	expect_stage(&agent, stage_disk(), MH_OK);
 	expect_stage(&agent, stage_disk(), MH_ALREADY);
@@ -197,12 +190,11 @@ static void every_step_may_be_repeated(void **state)
 	expect_unstage(&agent, unstage("vol-1"), MH_ALREADY);
 }
 
-static void a_tmpfs_is_as_large_as_asked_for(void **state)
+TEST_FIXTURE(a_tmpfs_is_as_large_as_asked_for, start, stop)
 {
 	struct mount_entry mount;
 	struct mh_list_reply list;
 
-	(void)state;
 	expect_stage(&agent, stage_tmpfs(), MH_OK);
 	expect_stage(&agent, stage_tmpfs(), MH_ALREADY);
 	expect_publish(&agent, publish_tmpfs(), MH_OK);
@@ -225,11 +217,10 @@ static void a_tmpfs_is_as_large_as_asked_for(void **state)
 	assert_int_equal(list.entries[0].state, MH_STATE_AVAILABLE | MH_STATE_EXEC);
 }
 
-static void open_files_make_busy(void **state)
+TEST_FIXTURE(open_files_make_busy, start, stop)
 {
 	int fd;
 
-	(void)state;
 	expect_stage(&agent, stage_disk(), MH_OK);
 	expect_publish(&agent, publish_disk(), MH_OK);
 	fd = open(PUBLISHED, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -241,11 +232,10 @@ static void open_files_make_busy(void **state)
 	expect_unpublish(&agent, unpublish("vol-1"), MH_OK);
 }
 
-static void a_device_mounted_elsewhere_is_a_conflict(void **state)
+TEST_FIXTURE(a_device_mounted_elsewhere_is_a_conflict, start, stop)
 {
 	char device[32];
 
-	(void)state;
 	(void)str_format(device, sizeof(device), "/dev/loop%u", world_minor());
 	(void)mkdir(TEST_PREFIX "/elsewhere", 0755);
 	assert_int_equal(mount(device, TEST_PREFIX "/elsewhere", "ext4", MS_NOSUID | MS_NODEV, NULL), 0);
@@ -255,7 +245,7 @@ static void a_device_mounted_elsewhere_is_a_conflict(void **state)
 	expect_stage(&agent, stage_disk(), MH_OK);
 }
 
-static void a_superblock_alive_in_another_namespace_is_a_conflict_too(void **state)
+TEST_FIXTURE(a_superblock_alive_in_another_namespace_is_a_conflict_too, start, stop)
 {
 	char device[32];
 	int ready[2];
@@ -263,7 +253,6 @@ static void a_superblock_alive_in_another_namespace_is_a_conflict_too(void **sta
 	char c = 0;
 	pid_t pid;
 
-	(void)state;
 	(void)str_format(device, sizeof(device), "/dev/loop%u", world_minor());
 	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
 	assert_int_equal(pipe2(leave, O_CLOEXEC), 0);
@@ -287,9 +276,8 @@ static void a_superblock_alive_in_another_namespace_is_a_conflict_too(void **sta
 	(void)close(leave[0]);
 }
 
-static void another_agents_directory_is_left_alone(void **state)
+TEST_FIXTURE(another_agents_directory_is_left_alone, start, stop)
 {
-	(void)state;
 	assert_int_equal(mkdir(STAGE_BASE "/vol-1", 0755), 0); /* root's */
 	expect_stage(&agent, stage_disk(), MH_CONFLICT);
 	assert_last_record("reason=foreign-directory");
@@ -297,11 +285,10 @@ static void another_agents_directory_is_left_alone(void **state)
 	assert_int_equal(rmdir(STAGE_BASE "/vol-1"), 0);
 }
 
-static void a_wrong_ticket_is_refused_and_recorded(void **state)
+TEST_FIXTURE(a_wrong_ticket_is_refused_and_recorded, start, stop)
 {
 	struct mh_stage s = stage_disk();
 
-	(void)state;
 	s.ticket.node[0] = 'x';
 	expect_stage(&agent, s, MH_REFUSED);
 	assert_last_record("op=stage phase=refused");
@@ -321,12 +308,11 @@ static void a_wrong_ticket_is_refused_and_recorded(void **state)
 	assert_int_equal(count_mounts(), 0);
 }
 
-static void a_newer_generation_shuts_the_older_out_across_instances(void **state)
+TEST_FIXTURE(a_newer_generation_shuts_the_older_out_across_instances, start, stop)
 {
 	struct mh_stage newer = stage_tmpfs();
 	struct agent other;
 
-	(void)state;
 	newer.ticket.generation = 5;
 	sign_ticket(&newer.ticket);
 	agent_up(&other);
@@ -337,11 +323,10 @@ static void a_newer_generation_shuts_the_older_out_across_instances(void **state
 	assert_int_equal(agent_stop_code(&other), 0);
 }
 
-static void a_volume_keeps_its_mounts_when_the_helper_ends(void **state)
+TEST_FIXTURE(a_volume_keeps_its_mounts_when_the_helper_ends, start, stop)
 {
 	struct mh_list_reply list;
 
-	(void)state;
 	expect_stage(&agent, stage_disk(), MH_OK);
 	expect_publish(&agent, publish_disk(), MH_OK);
 	assert_int_equal(agent_stop_code(&agent), 0);
@@ -354,11 +339,10 @@ static void a_volume_keeps_its_mounts_when_the_helper_ends(void **state)
 	expect_publish(&agent, publish_disk(), MH_ALREADY);
 }
 
-static void the_agent_sees_the_publish_and_cannot_reach_the_stage(void **state)
+TEST_FIXTURE(the_agent_sees_the_publish_and_cannot_reach_the_stage, start, stop)
 {
 	struct stat st;
 
-	(void)state;
 	expect_stage(&agent, stage_disk(), MH_OK);
 	expect_publish(&agent, publish_disk(), MH_OK);
 	assert_int_equal(create_file_as(AGENT_UID, STAGE_BASE "/vol-1/x"), EACCES);
@@ -369,26 +353,4 @@ static void the_agent_sees_the_publish_and_cannot_reach_the_stage(void **state)
 	assert_int_equal(st.st_mode & 07777, 0755);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_disk_is_staged_inert_and_published_with_the_floor),
-		TEST(a_read_only_publish_of_a_writable_volume_refuses_writes),
-		TEST(a_reader_and_a_writer_share_one_stage_whoever_is_first),
-		TEST(a_read_only_stage_never_writes_to_the_medium),
-		TEST(every_step_may_be_repeated),
-		TEST(a_tmpfs_is_as_large_as_asked_for),
-		TEST(open_files_make_busy),
-		TEST(a_device_mounted_elsewhere_is_a_conflict),
-		TEST(a_superblock_alive_in_another_namespace_is_a_conflict_too),
-		TEST(another_agents_directory_is_left_alone),
-		TEST(a_wrong_ticket_is_refused_and_recorded),
-		TEST(a_newer_generation_shuts_the_older_out_across_instances),
-		TEST(a_volume_keeps_its_mounts_when_the_helper_ends),
-		TEST(the_agent_sees_the_publish_and_cannot_reach_the_stage),
-	};
-
-	return cmocka_run_group_tests(tests, world_up, world_down);
-}
+TEST_GROUP(world_up, world_down)

@@ -27,7 +27,6 @@ static struct agent agent;
 
 static int start(void **state)
 {
-	(void)state;
 	agent_up(&agent);
 	return 0;
 }
@@ -38,7 +37,6 @@ static int start_service(void **state)
 	static const uint64_t two = UINT64_C(1) << CAP_SYS_ADMIN | UINT64_C(1) << CAP_AUDIT_WRITE;
 	static const struct service service = {.ambient = two, .bounding = two};
 
-	(void)state;
 	assert_int_equal(chown(LOG_PATH, HELPER_UID, 0), 0);
 	assert_true(agent_start(&agent, &(struct agent_start){.service = &service}));
 	assert_int_equal(agent.hello.door, DOOR_SOCKET);
@@ -64,7 +62,6 @@ static void the_running_helper_has_two_capabilities_and_nothing_to_gain(void **s
 		{"Threads", "1"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		assert_status(agent.helper, rows[i].key, rows[i].value);
 	assert_int_equal(agent_stop_code(&agent), 0);
@@ -119,7 +116,6 @@ static int try_descriptors(pid_t pid)
 
 static void the_agent_can_neither_signal_nor_look_into_it(void **state)
 {
-	(void)state;
 	assert_int_equal(as_agent(try_kill, agent.helper), EPERM);
 	assert_int_equal(as_agent(try_ptrace, agent.helper), EPERM);
 	assert_int_equal(as_agent(try_prlimit, agent.helper), EPERM);
@@ -133,7 +129,6 @@ static void an_alarm_ends_it(void **state)
 {
 	int status;
 
-	(void)state;
 	assert_int_equal(kill(agent.helper, SIGALRM), 0);
 	status = agent_stop(&agent);
 	assert_true(WIFSIGNALED(status));
@@ -146,7 +141,6 @@ static void a_profile_that_the_kernel_lacks_does_not_end_it(void **state)
 	struct mh_stat req = {.header = unstage("vol-1").header, .volume = "vol-1"};
 	struct mh_reply reply;
 
-	(void)state;
 	(void)agent_stop(&agent);
 	world_policy("required", "profile filer { class = nfs4; server = 10.1.2.3; export = /srv }\n");
 	agent_up(&agent);
@@ -181,7 +175,6 @@ static void a_message_out_of_sequence_ends_it(void **state)
 	struct mh_unstage req = harmless();
 	uint8_t answer[2048];
 
-	(void)state;
 	req.header.seq++;
 	assert_violation(agent_raw(&agent, &req, sizeof(req), answer), "reason=sequence");
 }
@@ -191,7 +184,6 @@ static void a_malformed_message_ends_it(void **state)
 	struct mh_unstage req = harmless();
 	uint8_t answer[2048];
 
-	(void)state;
 	req.detach = 2;
 	assert_violation(agent_raw(&agent, &req, sizeof(req), answer), "reason=field");
 }
@@ -201,7 +193,6 @@ static void a_message_too_long_ends_it(void **state)
 	uint8_t bytes[MH_MESSAGE_MAX + 1] = {0};
 	uint8_t answer[2048];
 
-	(void)state;
 	assert_violation(agent_raw(&agent, bytes, sizeof(bytes), answer), "reason=truncated");
 }
 
@@ -211,7 +202,6 @@ static void a_descriptor_in_a_message_never_arrives(void **state)
 	uint8_t answer[2048];
 	int code;
 
-	(void)state;
 	assert_int_equal(agent_raw_with_fd(&agent, &req, sizeof(req), answer), 0);
 	code = agent_stop_code(&agent);
 	/* since 6.16 the kernel does not even let it be sent; before, it is dropped on arrival and shows */
@@ -226,7 +216,6 @@ static void a_message_from_another_process_ends_it(void **state)
 	struct mh_unstage req = harmless();
 	uint8_t answer[2048];
 
-	(void)state;
 	assert_violation(agent_raw_from_child(&agent, &req, sizeof(req), answer), "reason=credentials");
 }
 
@@ -238,7 +227,6 @@ static void too_many_refusals_end_it(void **state)
 	char *log;
 	int n = 0;
 
-	(void)state;
 	req.ticket.signature[0] ^= 1;
 	/* the slower the machine, the more are forgotten before the next comes */
 	while (n < 20 * BORNE && agent_call(&agent, &req, sizeof(req), &reply)) {
@@ -329,7 +317,6 @@ static void assert_all(const struct variant *variant, const struct probe *probes
 
 static int make_probe_folder(void **state)
 {
-	(void)state;
 	(void)mkdir(TEST_PREFIX "/probe", 0755);
 	(void)mkdir(TEST_PREFIX "/probe/t", 0755);
 	return 0;
@@ -382,7 +369,6 @@ static void each_rule_lets_its_call_through(void **state)
 		{SYS_fcntl, {FD_STATE, F_OFD_SETLK, 0}},
 	};
 
-	(void)state;
 	assert_all(&plain_variant, probes, ARRAY_SIZE(probes), true);
 	assert_all(&full_variant, probes, ARRAY_SIZE(probes), true);
 }
@@ -454,7 +440,6 @@ static void an_argument_outside_its_rule_kills(void **state)
 		{SYS_setitimer, {ITIMER_PROF, 0, 0}},
 	};
 
-	(void)state;
 	assert_all(&full_variant, probes, ARRAY_SIZE(probes), false);
 	assert_all(&plain_variant, probes, ARRAY_SIZE(probes), false);
 }
@@ -484,7 +469,6 @@ static bool is_probe_trampoline(long call)
 
 static void every_other_call_kills(void **state)
 {
-	(void)state;
 	for (long call = 0; call < CALL_MAX; call++) {
 		const struct probe probe = {call, {0}};
 		const struct probe as_x32 = {call | X32, {0}};
@@ -506,7 +490,6 @@ static void what_the_policy_or_the_machine_lacks_is_not_allowed(void **state)
 		{SYS_sendto, {FD_JOURNAL, AT(folder), 1, NO_HANG}},
 	};
 
-	(void)state;
 	assert_false(is_let_through(&plain_variant, &detach));
 	assert_true(is_let_through(&(struct variant){.detach = true}, &detach));
 	assert_all(&without_sinks, sinks, ARRAY_SIZE(sinks), false);
@@ -518,7 +501,6 @@ static void there_is_no_way_back_from_the_sandbox(void **state)
 	int status = -1;
 	pid_t pid = fork();
 
-	(void)state;
 	if (pid == 0) {
 		sandbox_drop(DOOR_SETUID, &agent_policy);
 		_exit(setuid(0) == 0 || setresuid(0, 0, 0) == 0 || setgid(0) == 0 ||
@@ -529,7 +511,7 @@ static void there_is_no_way_back_from_the_sandbox(void **state)
 	assert_int_equal(status, 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, start)
+#define CASE(name) cmocka_unit_test_setup(name, start)
 #define SERVICE_TEST(name)                             \
 	{                                              \
 		"service: " #name, name, start_service \
@@ -538,16 +520,16 @@ static void there_is_no_way_back_from_the_sandbox(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(the_running_helper_has_two_capabilities_and_nothing_to_gain),
-		TEST(the_agent_can_neither_signal_nor_look_into_it),
-		TEST(an_alarm_ends_it),
-		TEST(a_profile_that_the_kernel_lacks_does_not_end_it),
-		TEST(a_message_out_of_sequence_ends_it),
-		TEST(a_malformed_message_ends_it),
-		TEST(a_message_too_long_ends_it),
-		TEST(a_descriptor_in_a_message_never_arrives),
-		TEST(a_message_from_another_process_ends_it),
-		TEST(too_many_refusals_end_it),
+		CASE(the_running_helper_has_two_capabilities_and_nothing_to_gain),
+		CASE(the_agent_can_neither_signal_nor_look_into_it),
+		CASE(an_alarm_ends_it),
+		CASE(a_profile_that_the_kernel_lacks_does_not_end_it),
+		CASE(a_message_out_of_sequence_ends_it),
+		CASE(a_malformed_message_ends_it),
+		CASE(a_message_too_long_ends_it),
+		CASE(a_descriptor_in_a_message_never_arrives),
+		CASE(a_message_from_another_process_ends_it),
+		CASE(too_many_refusals_end_it),
 		SERVICE_TEST(the_agent_can_neither_signal_nor_look_into_it),
 		SERVICE_TEST(a_descriptor_in_a_message_never_arrives),
 		SERVICE_TEST(a_message_from_another_process_ends_it),

@@ -48,14 +48,12 @@ static int group_up(void **state)
 
 static int start(void **state)
 {
-	(void)state;
 	agent_up(&agent);
 	return 0;
 }
 
 static int stop(void **state)
 {
-	(void)state;
 	(void)agent_stop(&agent);
 	(void)umount2(PUBLISHED, MNT_DETACH);
 	(void)umount2(STAGED, MNT_DETACH);
@@ -63,11 +61,10 @@ static int stop(void **state)
 	return count_mounts();
 }
 
-static void an_export_is_staged_written_and_kept(void **state)
+TEST_FIXTURE(an_export_is_staged_written_and_kept, start, stop)
 {
 	const struct mh_source source = export_of(serving, "/srv/holdfast/rw");
 
-	(void)state;
 	(void)unlink("/srv/holdfast/rw/from-task");
 	expect_stage(&agent, stage_of("filer", source, false), MH_OK);
 	assert_inert("rw");
@@ -85,11 +82,10 @@ static void an_export_is_staged_written_and_kept(void **state)
 	assert_int_equal(access("/srv/holdfast/rw/from-task", F_OK), 0);
 }
 
-static void a_reader_gets_errors_instead_of_waiting(void **state)
+TEST_FIXTURE(a_reader_gets_errors_instead_of_waiting, start, stop)
 {
 	const struct mh_source source = export_of(serving, "/srv/holdfast/ro");
 
-	(void)state;
 	expect_stage(&agent, stage_of("filer", source, true), MH_OK);
 	assert_inert("ro");
 	assert_words(shown(STAGED).super_options, "ro,vers=4.2,softerr,timeo=100,retrans=2", "hard");
@@ -98,11 +94,10 @@ static void a_reader_gets_errors_instead_of_waiting(void **state)
 	take_away(&agent);
 }
 
-static void only_the_policys_servers_and_exports_are_asked(void **state)
+TEST_FIXTURE(only_the_policys_servers_and_exports_are_asked, start, stop)
 {
 	static const uint8_t other[] = {198, 51, 100, 1};
 
-	(void)state;
 	expect_stage(&agent, stage_of("filer", export_of(serving, "/srv/holdfast2"), false), MH_REFUSED);
 	assert_last_record("reason=export-not-allowed");
 	expect_stage(&agent, stage_of("filer", export_of(other, "/srv/holdfast/rw"), false), MH_REFUSED);
@@ -114,11 +109,10 @@ static void only_the_policys_servers_and_exports_are_asked(void **state)
 	assert_int_equal(count_mounts(), 0);
 }
 
-static void a_server_that_refuses_is_an_error_at_once(void **state)
+TEST_FIXTURE(a_server_that_refuses_is_an_error_at_once, start, stop)
 {
 	uint64_t before = clock_monotonic_us();
 
-	(void)state;
 	expect_stage(&agent, stage_of("filer", export_of(refusing, "/srv/holdfast/rw"), true), MH_KERNEL);
 	assert_last_record("step=create");
 	assert_true(clock_monotonic_us() - before < TIMEOUT_S * UINT64_C(1000000));
@@ -134,13 +128,12 @@ static void assert_died_of_alarm(void)
 }
 
 /* The helper dies instead of waiting; the trail has an intent without a result, and the next one goes on. */
-static void a_server_that_never_answers_costs_one_helper(void **state)
+TEST_FIXTURE(a_server_that_never_answers_costs_one_helper, start, stop)
 {
 	struct mh_stage req = stage_of("filer", export_of(silent, "/srv/holdfast/rw"), false);
 	uint64_t before = clock_monotonic_us();
 	struct mh_reply reply;
 
-	(void)state;
 	assert_false(agent_call(&agent, &req, sizeof(req), &reply));
 	assert_true(clock_monotonic_us() - before >= TIMEOUT_S * UINT64_C(1000000));
 	assert_true(clock_monotonic_us() - before < (TIMEOUT_S + MARGIN_S) * UINT64_C(1000000));
@@ -195,14 +188,13 @@ static void until_answered(void *request, size_t n)
 }
 
 /* Whether the server is asked depends on what the client knows of the root, and how long it has known it. */
-static void a_server_that_went_away_costs_one_helper_a_request_at_most(void **state)
+TEST_FIXTURE(a_server_that_went_away_costs_one_helper_a_request_at_most, start, stop)
 {
 	struct mh_publish publish = publish_of("filer", export_of(serving, "/srv/holdfast/rw"), false);
 	struct mh_unpublish take_back = unpublish("vol-1");
 	struct mh_unstage take_down = unstage("vol-1");
 	struct mh_reply reply;
 
-	(void)state;
 	expect_stage(&agent, stage_of("filer", export_of(serving, "/srv/holdfast/rw"), false), MH_OK);
 	/* in the procfs of this pid namespace */
 	assert_int_equal(mount("nfsd", "/proc/fs/nfsd", "nfsd", 0, NULL), 0);
@@ -216,18 +208,4 @@ static void a_server_that_went_away_costs_one_helper_a_request_at_most(void **st
 	assert_int_equal(count_mounts(), 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(an_export_is_staged_written_and_kept),
-		TEST(a_reader_gets_errors_instead_of_waiting),
-		TEST(only_the_policys_servers_and_exports_are_asked),
-		TEST(a_server_that_refuses_is_an_error_at_once),
-		TEST(a_server_that_never_answers_costs_one_helper),
-		TEST(a_server_that_went_away_costs_one_helper_a_request_at_most),
-	};
-
-	return cmocka_run_group_tests(tests, group_up, world_down);
-}
+TEST_GROUP(group_up, world_down)

@@ -44,7 +44,6 @@ static int group_up(void **state)
 
 static int start(void **state)
 {
-	(void)state;
 	agent_up(&agent);
 	return 0;
 }
@@ -62,7 +61,6 @@ static int stop(void **state)
 					     STAGING,
 					     STAGED};
 
-	(void)state;
 	if (automount_fd >= 0)
 		(void)close(automount_fd);
 	automount_fd = -1;
@@ -115,11 +113,10 @@ static void mount_target(const char *name)
 	MUST(mount(name, TARGET, "tmpfs", 0, "mode=0777"));
 }
 
-static void a_link_or_a_file_in_the_place_of_a_target_is_never_followed(void **state)
+TEST_FIXTURE(a_link_or_a_file_in_the_place_of_a_target_is_never_followed, start, stop)
 {
 	static const char *const places[] = {TARGET, STAGING};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
 		struct mh_reply reply;
 
@@ -140,9 +137,8 @@ static void a_link_or_a_file_in_the_place_of_a_target_is_never_followed(void **s
 }
 
 /* The folder of both uses covered by one mount, which would serve either. */
-static void a_mount_over_the_volumes_folder_is_published_to_nobody(void **state)
+TEST_FIXTURE(a_mount_over_the_volumes_folder_is_published_to_nobody, start, stop)
 {
-	(void)state;
 	expect_stage(&agent, stage_req(), MH_OK);
 	mount_target("plugin");
 	expect_stage(&agent, stage_req(), MH_OK);
@@ -157,9 +153,8 @@ static void a_mount_over_the_volumes_folder_is_published_to_nobody(void **state)
 }
 
 /* Whether anything is below, the kernel is asked in a way that would unmount if it were the second time. */
-static void no_question_unmounts_what_the_plugin_has_mounted(void **state)
+TEST_FIXTURE(no_question_unmounts_what_the_plugin_has_mounted, start, stop)
 {
-	(void)state;
 	expect_stage(&agent, stage_req(), MH_OK);
 	mount_target("plugin");
 	expect_stage(&agent, stage_req(), MH_OK);
@@ -173,11 +168,10 @@ static void no_question_unmounts_what_the_plugin_has_mounted(void **state)
 	take_away(&agent);
 }
 
-static void what_is_mounted_below_is_found_though_older_and_though_somebody_uses_the_mount(void **state)
+TEST_FIXTURE(what_is_mounted_below_is_found_though_older_and_though_somebody_uses_the_mount, start, stop)
 {
 	int in_use;
 
-	(void)state;
 	MUST(mkdir(OLDER, 0755));
 	MUST(mount("older", OLDER, "tmpfs", 0, NULL));
 	MUST(mount(NULL, OLDER, NULL, MS_PRIVATE, NULL));
@@ -201,9 +195,8 @@ static void what_is_mounted_below_is_found_though_older_and_though_somebody_uses
 	take_away(&agent);
 }
 
-static void what_the_plugin_mounts_later_does_not_reach_a_private_publish(void **state)
+TEST_FIXTURE(what_the_plugin_mounts_later_does_not_reach_a_private_publish, start, stop)
 {
-	(void)state;
 	expect_stage(&agent, stage_req(), MH_OK);
 	mount_target("plugin");
 	MUST(mount(NULL, TARGET, NULL, MS_SHARED, NULL));
@@ -218,9 +211,8 @@ static void what_the_plugin_mounts_later_does_not_reach_a_private_publish(void *
 	take_away(&agent);
 }
 
-static void what_is_swapped_between_stage_and_publish_has_the_floor_all_the_same(void **state)
+TEST_FIXTURE(what_is_swapped_between_stage_and_publish_has_the_floor_all_the_same, start, stop)
 {
-	(void)state;
 	expect_stage(&agent, stage_req(), MH_OK);
 	mount_target("first");
 	expect_stage(&agent, stage_req(), MH_OK);
@@ -235,11 +227,10 @@ static void what_is_swapped_between_stage_and_publish_has_the_floor_all_the_same
 }
 
 /* Each publish is of another mount; none may be stuck, or the volume would be. */
-static void a_plugin_that_mounts_anew_again_and_again_keeps_nobody_from_leaving(void **state)
+TEST_FIXTURE(a_plugin_that_mounts_anew_again_and_again_keeps_nobody_from_leaving, start, stop)
 {
 	static const char *const allocs[] = {ALLOC, ALLOC_2, ALLOC_3};
 
-	(void)state;
 	expect_stage(&agent, stage_req(), MH_OK);
 	for (size_t i = 0; i < ARRAY_SIZE(allocs); i++) {
 		mount_target("again");
@@ -257,9 +248,8 @@ static void a_plugin_that_mounts_anew_again_and_again_keeps_nobody_from_leaving(
 	assert_int_equal(count_mounts(), 0);
 }
 
-static void stacked_mounts_are_taken_away_one_by_one(void **state)
+TEST_FIXTURE(stacked_mounts_are_taken_away_one_by_one, start, stop)
 {
-	(void)state;
 	expect_stage(&agent, stage_req(), MH_OK);
 	mount_target("lower");
 	mount_target("upper");
@@ -273,11 +263,10 @@ static void stacked_mounts_are_taken_away_one_by_one(void **state)
 }
 
 /* The trees themselves: a task that had them could put links and files where names are looked up. */
-static void the_trees_are_published_to_nobody(void **state)
+TEST_FIXTURE(the_trees_are_published_to_nobody, start, stop)
 {
 	static const char *const sources[] = {STAGE_BASE, PUBLISH_BASE, STAGED, STAGING, "/", TEST_PREFIX};
 
-	(void)state;
 	expect_stage(&agent, stage_req(), MH_OK);
 	(void)mkdir(TARGET, 0755);
 	for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {
@@ -292,13 +281,57 @@ static void the_trees_are_published_to_nobody(void **state)
 	expect_unstage(&agent, unstage("vol-1"), MH_OK);
 }
 
-/* A ticket of one volume, one use or an older generation, for the other one. */
-static void a_ticket_is_good_for_one_volume_and_its_use(void **state)
+/* The names of a plugin's folders, one level higher. */
+TEST_FIXTURE(a_volume_may_be_called_as_a_plugins_folder_is, start, stop)
+{
+	static const char *const names[] = {MH_CSI_STAGING, MH_CSI_PUBLISH_RO, MH_CSI_PUBLISH_RW};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		struct mh_stage req = stage_req();
+
+		(void)str_format(req.volume, sizeof(req.volume), "%s", names[i]);
+		(void)str_format(req.ticket.volume, sizeof(req.ticket.volume), "%s", names[i]);
+		sign_ticket(&req.ticket);
+		assert_int_equal(expect_stage(&agent, req, MH_OK).state, MH_STATE_PREPARED);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		expect_unstage(&agent, unstage(names[i]), MH_OK);
+}
+
+/* An automount whose daemon, the plugin, does not answer: it costs one helper the time of its alarm, and
+ * nobody is in its way afterwards. */
+TEST_FIXTURE(an_automount_that_nobody_serves_ends_the_helper_and_no_more, start, stop)
+{
+	struct mh_stage req = stage_req();
+	struct mh_reply reply;
+	char options[96];
+	int pipes[2];
+	int status;
+
+	expect_stage(&agent, stage_req(), MH_OK);
+	MUST(mkdir(TARGET, 0755));
+	MUST(pipe2(pipes, O_CLOEXEC));
+	automount_fd = pipes[0];
+	(void)str_format(options, sizeof(options), "fd=%d,pgrp=1,minproto=5,maxproto=5,direct", pipes[1]);
+	MUST(mount("daemon", TARGET, "autofs", 0, options));
+	(void)close(pipes[1]);
+	assert_false(agent_call(&agent, &req, sizeof(req), &reply));
+	status = agent_stop(&agent);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM);
+	(void)close(automount_fd);
+	automount_fd = -1;
+	MUST(umount2(TARGET, MNT_DETACH));
+	agent_up(&agent);
+	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+}
+
+/* A ticket of one volume, one use or an older generation, for the other one. It is the last case, for it
+ * leaves the generation of vol-1 higher. */
+TEST_FIXTURE(a_ticket_is_good_for_one_volume_and_its_use, start, stop)
 {
 	struct mh_stage stage = stage_req();
 	struct mh_publish publish = publish_req(ALLOC);
 
-	(void)state;
 	(void)str_format(stage.volume, sizeof(stage.volume), "vol-2");
 	expect_stage(&agent, stage, MH_REFUSED);
 	assert_last_record("reason=ticket-volume");
@@ -327,70 +360,4 @@ static void a_ticket_is_good_for_one_volume_and_its_use(void **state)
 	expect_unstage(&agent, unstage("vol-1"), MH_OK);
 }
 
-/* The names of a plugin's folders, one level higher. */
-static void a_volume_may_be_called_as_a_plugins_folder_is(void **state)
-{
-	static const char *const names[] = {MH_CSI_STAGING, MH_CSI_PUBLISH_RO, MH_CSI_PUBLISH_RW};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		struct mh_stage req = stage_req();
-
-		(void)str_format(req.volume, sizeof(req.volume), "%s", names[i]);
-		(void)str_format(req.ticket.volume, sizeof(req.ticket.volume), "%s", names[i]);
-		sign_ticket(&req.ticket);
-		assert_int_equal(expect_stage(&agent, req, MH_OK).state, MH_STATE_PREPARED);
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		expect_unstage(&agent, unstage(names[i]), MH_OK);
-}
-
-/* An automount whose daemon, the plugin, does not answer: it costs one helper the time of its alarm, and
- * nobody is in its way afterwards. */
-static void an_automount_that_nobody_serves_ends_the_helper_and_no_more(void **state)
-{
-	struct mh_stage req = stage_req();
-	struct mh_reply reply;
-	char options[96];
-	int pipes[2];
-	int status;
-
-	(void)state;
-	expect_stage(&agent, stage_req(), MH_OK);
-	MUST(mkdir(TARGET, 0755));
-	MUST(pipe2(pipes, O_CLOEXEC));
-	automount_fd = pipes[0];
-	(void)str_format(options, sizeof(options), "fd=%d,pgrp=1,minproto=5,maxproto=5,direct", pipes[1]);
-	MUST(mount("daemon", TARGET, "autofs", 0, options));
-	(void)close(pipes[1]);
-	assert_false(agent_call(&agent, &req, sizeof(req), &reply));
-	status = agent_stop(&agent);
-	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM);
-	(void)close(automount_fd);
-	automount_fd = -1;
-	MUST(umount2(TARGET, MNT_DETACH));
-	agent_up(&agent);
-	expect_unstage(&agent, unstage("vol-1"), MH_OK);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_link_or_a_file_in_the_place_of_a_target_is_never_followed),
-		TEST(a_mount_over_the_volumes_folder_is_published_to_nobody),
-		TEST(no_question_unmounts_what_the_plugin_has_mounted),
-		TEST(what_is_mounted_below_is_found_though_older_and_though_somebody_uses_the_mount),
-		TEST(what_the_plugin_mounts_later_does_not_reach_a_private_publish),
-		TEST(what_is_swapped_between_stage_and_publish_has_the_floor_all_the_same),
-		TEST(a_plugin_that_mounts_anew_again_and_again_keeps_nobody_from_leaving),
-		TEST(stacked_mounts_are_taken_away_one_by_one),
-		TEST(the_trees_are_published_to_nobody),
-		TEST(a_volume_may_be_called_as_a_plugins_folder_is),
-		TEST(an_automount_that_nobody_serves_ends_the_helper_and_no_more),
-		TEST(a_ticket_is_good_for_one_volume_and_its_use),
-	};
-
-	return cmocka_run_group_tests(tests, group_up, world_down);
-}
+TEST_GROUP(group_up, world_down)

@@ -190,12 +190,24 @@ static void assert_documented(const char *manual, const char *line)
 		fail_msg("not in " OPERATIONS_MANUAL ": %s", line);
 }
 
-static void new_mounts_are_seen_where_the_manual_says(void **state)
+static int start(void **state)
+{
+	world_policy("required", PROFILE);
+	agent_up(&agent);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)agent_stop(&agent);
+	return 0;
+}
+
+TEST_FIXTURE(new_mounts_are_seen_where_the_manual_says, start, stop)
 {
 	char *manual;
 	struct task tasks[TASK_N];
 
-	(void)state;
 	assert_int_equal(file_read(OPERATIONS_MANUAL, 1 << 20, &manual, NULL), 0);
 	stage_pair();
 	for (int wish = 0; wish < TICKET_PROPAGATION_N; wish++)
@@ -224,12 +236,11 @@ static void new_mounts_are_seen_where_the_manual_says(void **state)
 	free(manual);
 }
 
-static void the_table_of_the_kernel_shows_what_was_asked_for(void **state)
+TEST_FIXTURE(the_table_of_the_kernel_shows_what_was_asked_for, start, stop)
 {
 	struct mount_entry stage;
 	struct mount_entry publish;
 
-	(void)state;
 	stage_pair();
 	assert_true(find_mount(STAGE, &stage));
 	assert_true(stage.peer_group != 0 && stage.master == 0);
@@ -255,11 +266,10 @@ static void the_table_of_the_kernel_shows_what_was_asked_for(void **state)
 }
 
 /* As every task that was there before: its namespace is a peer or a slave of the host's. */
-static void a_namespace_that_was_there_before_sees_publishes_come_and_go(void **state)
+TEST_FIXTURE(a_namespace_that_was_there_before_sees_publishes_come_and_go, start, stop)
 {
 	static const enum task_kind kinds[] = {TASK_SLAVE, TASK_SHARED};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 		struct task task = task_up(kinds[i]);
 
@@ -283,30 +293,4 @@ static void a_namespace_that_was_there_before_sees_publishes_come_and_go(void **
 	}
 }
 
-static int start(void **state)
-{
-	(void)state;
-	world_policy("required", PROFILE);
-	agent_up(&agent);
-	return 0;
-}
-
-static int stop(void **state)
-{
-	(void)state;
-	(void)agent_stop(&agent);
-	return 0;
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(new_mounts_are_seen_where_the_manual_says, start, stop),
-		cmocka_unit_test_setup_teardown(the_table_of_the_kernel_shows_what_was_asked_for, start,
-						stop),
-		cmocka_unit_test_setup_teardown(a_namespace_that_was_there_before_sees_publishes_come_and_go,
-						start, stop),
-	};
-
-	return cmocka_run_group_tests(tests, world_up, world_down);
-}
+TEST_GROUP(world_up, world_down)

@@ -122,14 +122,12 @@ static char *describe_outside(void)
 	return strbuf_take(&text);
 }
 
-static void
-ten_thousand_cycles_under_attack_change_nothing_else_and_show_no_mount_without_its_flags(void **state)
+TEST(ten_thousand_cycles_under_attack_change_nothing_else_and_show_no_mount_without_its_flags)
 {
 	struct witness *witness;
 	char *before;
 	char *after;
 
-	(void)state;
 	world_policy("required", "\tallow_detach = yes");
 	lane_open(&lanes[0], "race-0", RACE_ALLOC_RO, true);
 	lane_open(&lanes[1], "race-1", RACE_ALLOC_RW, false);
@@ -158,14 +156,11 @@ ten_thousand_cycles_under_attack_change_nothing_else_and_show_no_mount_without_i
 	assert_true(witness->newer > 10 && witness->copies > 0 && witness->attempts > 100UL * cycles / 10);
 }
 
+TEST_GROUP(world_up, world_down)
+
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(
-			ten_thousand_cycles_under_attack_change_nothing_else_and_show_no_mount_without_its_flags),
-	};
-
 	if (argc > 1 && parse_u32(argv[1], 1, 10000000, &cycles) < 0)
 		return 2;
-	return cmocka_run_group_tests(tests, world_up, world_down);
+	return unit_run();
 }

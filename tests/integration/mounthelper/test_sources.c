@@ -196,7 +196,6 @@ static int group_up(void **state)
 
 static int start(void **state)
 {
-	(void)state;
 	agent_up(&agent);
 	(void)mkdir(HOST "/data", 0755);
 	return chown(HOST "/data", TASK_UID, TASK_UID);
@@ -206,7 +205,6 @@ static int stop(void **state)
 {
 	static const char *const points[] = {PUBLISHED, STAGED, TARGET, TARGET_RO, HOST "/data/sub", BY_HAND};
 
-	(void)state;
 	is_write_protected = false;
 	(void)agent_stop(&agent);
 	for (size_t i = 0; i < ARRAY_SIZE(points); i++)
@@ -224,12 +222,11 @@ static int stop(void **state)
 
 /* block */
 
-static void ext4_is_staged_with_its_options_whatever_its_superblock_says(void **state)
+TEST_FIXTURE(ext4_is_staged_with_its_options_whatever_its_superblock_says, start, stop)
 {
 	static const char image[] = IMAGES "/ext4";
 	struct mount_entry entry;
 
-	(void)state;
 	make_empty(image, 16 << 20);
 	RUN("/sbin/mkfs.ext4", "-q", "-F", "-E", "root_owner=64104:64104", image);
 	RUN("/sbin/debugfs", "-w", "-R", "set_super_value errors 3", image);
@@ -255,7 +252,7 @@ static void ext4_is_staged_with_its_options_whatever_its_superblock_says(void **
 	take_away(&agent);
 }
 
-static void an_ext4_with_its_journal_on_another_device_is_refused(void **state)
+TEST_FIXTURE(an_ext4_with_its_journal_on_another_device_is_refused, start, stop)
 {
 	static const char image[] = IMAGES "/ext4";
 	static const char journal[] = IMAGES "/journal";
@@ -263,7 +260,6 @@ static void an_ext4_with_its_journal_on_another_device_is_refused(void **state)
 	char device[64];
 	int fd;
 
-	(void)state;
 	make_empty(image, 16 << 20);
 	make_empty(journal, 16 << 20);
 	RUN("/sbin/mke2fs", "-q", "-F", "-O", "journal_dev", "-b", "4096", journal);
@@ -282,11 +278,10 @@ static void an_ext4_with_its_journal_on_another_device_is_refused(void **state)
 	(void)close(fd);
 }
 
-static void an_ext4_without_a_journal_is_staged(void **state)
+TEST_FIXTURE(an_ext4_without_a_journal_is_staged, start, stop)
 {
 	static const char image[] = IMAGES "/ext4";
 
-	(void)state;
 	make_empty(image, 16 << 20);
 	RUN("/sbin/mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", image);
 	insert(image);
@@ -295,13 +290,12 @@ static void an_ext4_without_a_journal_is_staged(void **state)
 	expect_unstage(&agent, unstage("vol-1"), MH_OK);
 }
 
-static void an_xfs_with_its_log_or_its_files_on_another_device_is_not_mounted(void **state)
+TEST_FIXTURE(an_xfs_with_its_log_or_its_files_on_another_device_is_not_mounted, start, stop)
 {
 	static const char image[] = IMAGES "/xfs";
 	static const char other[] = IMAGES "/xfs.other";
 	static const char *const options[] = {"-l", "-r"};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
 		char device[64];
 		unsigned int minor;
@@ -346,12 +340,11 @@ static void plain_read_only_leaves_traces(const char *image, const char *type)
 	assert_false(is_unchanged(image, before));
 }
 
-static void a_read_only_stage_does_not_replay_the_journal_of_ext4(void **state)
+TEST_FIXTURE(a_read_only_stage_does_not_replay_the_journal_of_ext4, start, stop)
 {
 	static const char image[] = IMAGES "/ext4";
 	static const char dirty[] = IMAGES "/ext4.dirty";
 
-	(void)state;
 	make_empty(image, 16 << 20);
 	RUN("/sbin/mkfs.ext4", "-q", "-F", image);
 	make_dirty(image, "ext4", dirty);
@@ -362,7 +355,7 @@ static void a_read_only_stage_does_not_replay_the_journal_of_ext4(void **state)
 
 /* A file that is open and deleted is on the medium's list of orphans, once the journal is written out. Not
  * even noload keeps the kernel from deleting it, but a read-only device does. */
-static void a_read_only_stage_of_a_read_only_device_deletes_no_orphans_of_ext4(void **state)
+TEST_FIXTURE(a_read_only_stage_of_a_read_only_device_deletes_no_orphans_of_ext4, start, stop)
 {
 	static const char image[] = IMAGES "/ext4";
 	static const char dirty[] = IMAGES "/ext4.orphan";
@@ -370,7 +363,6 @@ static void a_read_only_stage_of_a_read_only_device_deletes_no_orphans_of_ext4(v
 	int orphan;
 	int root;
 
-	(void)state;
 	make_empty(image, 16 << 20);
 	RUN("/sbin/mkfs.ext4", "-q", "-F", image);
 	insert(image);
@@ -392,12 +384,11 @@ static void a_read_only_stage_of_a_read_only_device_deletes_no_orphans_of_ext4(v
 	plain_read_only_leaves_traces(dirty, "ext4");
 }
 
-static void a_read_only_stage_does_not_touch_the_log_of_xfs(void **state)
+TEST_FIXTURE(a_read_only_stage_does_not_touch_the_log_of_xfs, start, stop)
 {
 	static const char image[] = IMAGES "/xfs";
 	static const char dirty[] = IMAGES "/xfs.dirty";
 
-	(void)state;
 	make_empty(image, 320 << 20);
 	RUN("/sbin/mkfs.xfs", "-q", "-f", image);
 	make_dirty(image, "xfs", dirty);
@@ -408,12 +399,11 @@ static void a_read_only_stage_does_not_touch_the_log_of_xfs(void **state)
 	plain_read_only_leaves_traces(image, "xfs");
 }
 
-static void xfs_is_staged_with_its_options(void **state)
+TEST_FIXTURE(xfs_is_staged_with_its_options, start, stop)
 {
 	static const char image[] = IMAGES "/xfs";
 	struct mount_entry entry;
 
-	(void)state;
 	make_empty(image, 320 << 20);
 	RUN("/sbin/mkfs.xfs", "-q", "-f", image);
 	insert(image);
@@ -469,9 +459,8 @@ static bool is_before_6_6(void)
 	return strverscmp(system.release, "6.6") < 0;
 }
 
-static void an_untrusted_erofs_image_is_read_since_linux_6_6_alone(void **state)
+TEST_FIXTURE(an_untrusted_erofs_image_is_read_since_linux_6_6_alone, start, stop)
 {
-	(void)state;
 	RUN("/usr/bin/mkfs.erofs", "--quiet", IMAGES "/erofs", TREE);
 	if (!is_before_6_6()) {
 		stage_untrusted(IMAGES "/erofs", "erofs");
@@ -483,9 +472,8 @@ static void an_untrusted_erofs_image_is_read_since_linux_6_6_alone(void **state)
 	assert_int_equal(count_mounts(), 0);
 }
 
-static void a_trusted_erofs_image_is_read_by_every_kernel(void **state)
+TEST_FIXTURE(a_trusted_erofs_image_is_read_by_every_kernel, start, stop)
 {
-	(void)state;
 	RUN("/usr/bin/mkfs.erofs", "--quiet", IMAGES "/ours", TREE);
 	insert(IMAGES "/ours");
 	expect_stage(&agent, stage_of("ours", medium(), true), MH_OK);
@@ -495,20 +483,18 @@ static void a_trusted_erofs_image_is_read_by_every_kernel(void **state)
 	take_away(&agent);
 }
 
-static void a_squashfs_image_is_read_without_trust(void **state)
+TEST_FIXTURE(a_squashfs_image_is_read_without_trust, start, stop)
 {
-	(void)state;
 	RUN("/usr/bin/mksquashfs", TREE, IMAGES "/squashfs", "-quiet", "-no-progress");
 	stage_untrusted(IMAGES "/squashfs", "squashfs");
 }
 
 /* bind */
 
-static void a_host_volume_is_staged_inert_and_published(void **state)
+TEST_FIXTURE(a_host_volume_is_staged_inert_and_published, start, stop)
 {
 	struct mh_publish p;
 
-	(void)state;
 	expect_stage(&agent, stage_of("data", hostvol("data"), false), MH_OK);
 	assert_inert("rw");
 	expect_stage(&agent, stage_of("data", hostvol("data"), false), MH_ALREADY);
@@ -539,9 +525,8 @@ static void expect_host_path_refused(void)
 	assert_int_equal(count_mounts(), 0);
 }
 
-static void a_host_path_that_others_can_change_is_refused(void **state)
+TEST_FIXTURE(a_host_path_that_others_can_change_is_refused, start, stop)
 {
-	(void)state;
 	MUST(chmod(HOST, 0777));
 	expect_host_path_refused();
 	MUST(chmod(HOST, 01777));
@@ -575,12 +560,11 @@ static void a_host_path_that_others_can_change_is_refused(void **state)
 	MUST(rmdir(HOST "/data/sub"));
 }
 
-static void a_host_path_that_shows_the_trees_is_staged_for_nobody(void **state)
+TEST_FIXTURE(a_host_path_that_shows_the_trees_is_staged_for_nobody, start, stop)
 {
 	static const char *const sources[] = {STAGE_BASE, PUBLISH_BASE, TEST_PREFIX "/trees", TEST_PREFIX,
 					      "/"};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {
 		MUST(mount(sources[i], HOST "/data", NULL, MS_BIND, NULL));
 		expect_stage(
@@ -592,11 +576,10 @@ static void a_host_path_that_shows_the_trees_is_staged_for_nobody(void **state)
 	}
 }
 
-static void mounts_of_the_host_reach_a_shared_host_volume_alone(void **state)
+TEST_FIXTURE(mounts_of_the_host_reach_a_shared_host_volume_alone, start, stop)
 {
 	struct mount_entry entry;
 
-	(void)state;
 	MUST(mount(NULL, HOST, NULL, MS_SHARED, NULL));
 	MUST(mkdir(HOST "/data/sub", 0755));
 	expect_stage(&agent, stage_of("spread", hostvol("spread"), false), MH_OK);
@@ -628,12 +611,11 @@ static void plugin_mounts(void)
 	MUST(mount("plugin", TARGET, "tmpfs", 0, "mode=0777"));
 }
 
-static void a_plugins_mount_gets_the_floor_when_it_is_published(void **state)
+TEST_FIXTURE(a_plugins_mount_gets_the_floor_when_it_is_published, start, stop)
 {
 	struct mh_reply reply;
 	struct stat st;
 
-	(void)state;
 	expect_publish(&agent, publish_of("plugin", plugin(), false), MH_NOT_FOUND);
 	reply = expect_stage(&agent, stage_of("plugin", plugin(), false), MH_OK);
 	assert_int_equal(reply.state, MH_STATE_PREPARED);
@@ -670,9 +652,8 @@ static void a_plugins_mount_gets_the_floor_when_it_is_published(void **state)
 	assert_int_equal(access(STAGED, F_OK), -1);
 }
 
-static void what_a_plugin_mounted_below_its_target_is_a_conflict(void **state)
+TEST_FIXTURE(what_a_plugin_mounted_below_its_target_is_a_conflict, start, stop)
 {
-	(void)state;
 	expect_stage(&agent, stage_of("plugin", plugin(), false), MH_OK);
 	plugin_mounts();
 	MUST(mkdir(TARGET "/sub", 0755));
@@ -686,14 +667,13 @@ static void what_a_plugin_mounted_below_its_target_is_a_conflict(void **state)
 }
 
 /* Nobody reads what the kernel would ask this file system. */
-static void a_plugins_daemon_that_answers_nothing_stops_nobody(void **state)
+TEST_FIXTURE(a_plugins_daemon_that_answers_nothing_stops_nobody, start, stop)
 {
 	struct mh_stat of_volume = {.header = unstage("vol-1").header, .volume = "vol-1"};
 	struct mh_reply reply;
 	char options[96];
 	int fd;
 
-	(void)state;
 	(void)mknod("/dev/fuse", S_IFCHR | 0600, makedev(CONTROL_MAJOR, FUSE_MINOR));
 	fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
 	MUST(fd);
@@ -715,12 +695,11 @@ static void a_plugins_daemon_that_answers_nothing_stops_nobody(void **state)
 }
 
 /* Block attachment: the plugin binds a device to a file, which is neither published nor ever unlinked. */
-static void a_plugins_device_is_named_when_it_is_left_over(void **state)
+TEST_FIXTURE(a_plugins_device_is_named_when_it_is_left_over, start, stop)
 {
 	struct mh_reply reply;
 	int fd;
 
-	(void)state;
 	expect_stage(&agent, stage_of("plugin", plugin(), false), MH_OK);
 	fd = open(TARGET, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	MUST(fd);
@@ -741,9 +720,8 @@ static void a_plugins_device_is_named_when_it_is_left_over(void **state)
 	assert_int_equal(access(STAGED, F_OK), -1);
 }
 
-static void what_a_dead_plugin_left_is_taken_away(void **state)
+TEST_FIXTURE(what_a_dead_plugin_left_is_taken_away, start, stop)
 {
-	(void)state;
 	expect_stage(&agent, stage_of("plugin", plugin(), false), MH_OK);
 	MUST(mount("staged", STAGED "/" MH_CSI_STAGING, "tmpfs", 0, NULL));
 	plugin_mounts();
@@ -757,32 +735,4 @@ static void what_a_dead_plugin_left_is_taken_away(void **state)
 	assert_int_equal(access(STAGED, F_OK), -1);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(ext4_is_staged_with_its_options_whatever_its_superblock_says),
-		TEST(an_ext4_with_its_journal_on_another_device_is_refused),
-		TEST(an_ext4_without_a_journal_is_staged),
-		TEST(an_xfs_with_its_log_or_its_files_on_another_device_is_not_mounted),
-		TEST(a_read_only_stage_does_not_replay_the_journal_of_ext4),
-		TEST(a_read_only_stage_of_a_read_only_device_deletes_no_orphans_of_ext4),
-		TEST(a_read_only_stage_does_not_touch_the_log_of_xfs),
-		TEST(xfs_is_staged_with_its_options),
-		TEST(an_untrusted_erofs_image_is_read_since_linux_6_6_alone),
-		TEST(a_trusted_erofs_image_is_read_by_every_kernel),
-		TEST(a_squashfs_image_is_read_without_trust),
-		TEST(a_host_volume_is_staged_inert_and_published),
-		TEST(a_host_path_that_others_can_change_is_refused),
-		TEST(a_host_path_that_shows_the_trees_is_staged_for_nobody),
-		TEST(mounts_of_the_host_reach_a_shared_host_volume_alone),
-		TEST(a_plugins_mount_gets_the_floor_when_it_is_published),
-		TEST(what_a_plugin_mounted_below_its_target_is_a_conflict),
-		TEST(a_plugins_daemon_that_answers_nothing_stops_nobody),
-		TEST(a_plugins_device_is_named_when_it_is_left_over),
-		TEST(what_a_dead_plugin_left_is_taken_away),
-	};
-
-	return cmocka_run_group_tests(tests, group_up, world_down);
-}
+TEST_GROUP(group_up, world_down)

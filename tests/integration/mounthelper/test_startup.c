@@ -91,7 +91,6 @@ static const struct agent_start plainly = {.uid = 0};
 
 static int as_before(void **state)
 {
-	(void)state;
 	assert_int_equal(chmod(TEST_PREFIX "/helper", 04755), 0);
 	assert_int_equal(chmod(STAGE_BASE, 0700), 0);
 	assert_int_equal(chmod(PUBLISH_BASE, 0711), 0);
@@ -105,11 +104,10 @@ static int as_before(void **state)
 	return 0;
 }
 
-static void hello_says_whose_helper_this_is(void **state)
+TEST_FIXTURE(hello_says_whose_helper_this_is, as_before, NULL)
 {
 	struct agent agent;
 
-	(void)state;
 	agent_up(&agent);
 	assert_int_equal(agent.hello.header.op, MH_OP_HELLO);
 	assert_int_equal(agent.hello.header.seq, 0);
@@ -129,12 +127,11 @@ static void make_socket_not_wait(void)
 	(void)fcntl(3, F_SETFL, O_NONBLOCK);
 }
 
-static void a_socket_that_does_not_wait_ends_it(void **state)
+TEST_FIXTURE(a_socket_that_does_not_wait_ends_it, as_before, NULL)
 {
 	static const struct agent_start impatient = {.before_exec = make_socket_not_wait};
 	static const char *const policies[] = {"", "trail_sync = batch"};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(policies); i++) {
 		struct agent agent;
 
@@ -152,11 +149,10 @@ static void set_no_new_privs(void)
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
-static void neither_door_is_open_without_privilege(void **state)
+TEST_FIXTURE(neither_door_is_open_without_privilege, as_before, NULL)
 {
 	static const struct service half = {.ambient = UINT64_C(1) << CAP_AUDIT_WRITE, .bounding = TWO};
 
-	(void)state;
 	REFUSES(&(struct agent_start){.before_exec = set_no_new_privs}, START_NOT_PRIVILEGED, "");
 	REFUSES(&(struct agent_start){.service = &half}, START_NOT_PRIVILEGED, "");
 	assert_int_equal(chmod(TEST_PREFIX "/helper", 0755), 0);
@@ -183,12 +179,11 @@ static void replace_null_device(void)
 		_exit(124);
 }
 
-static void odd_starts_are_refused(void **state)
+TEST_FIXTURE(odd_starts_are_refused, as_before, NULL)
 {
 	static const char *const two[] = {"holdfast-mounthelper", "--help", NULL};
 	static const char *const nameless[] = {"", NULL};
 
-	(void)state;
 	REFUSES(&(struct agent_start){.argv = nameless}, START_ARGUMENTS, "");
 	REFUSES(&(struct agent_start){.argv = two}, START_ARGUMENTS, "");
 	REFUSES(&(struct agent_start){.no_socket = true}, START_SOCKET, "", .is_silent = true);
@@ -233,9 +228,8 @@ static void without_audit_write(void)
 	(void)prctl(PR_CAPBSET_DROP, CAP_AUDIT_WRITE, 0, 0, 0);
 }
 
-static void a_unit_that_takes_too_much_is_told_where_it_hurts(void **state)
+TEST_FIXTURE(a_unit_that_takes_too_much_is_told_where_it_hurts, as_before, NULL)
 {
-	(void)state;
 	REFUSES(&(struct agent_start){.as_root = without_setgid}, START_BECOME_ROOT, "setgroups", 0, EPERM);
 	REFUSES(&(struct agent_start){.as_root = without_sys_admin}, START_PROCFS, "", 0, EPERM);
 	REFUSES(&(struct agent_start){.as_root = elsewhere_without_sys_ptrace}, START_NAMESPACE, "1/ns/mnt",
@@ -254,13 +248,12 @@ static bool auditing_is_off(void)
 	return r == -ENODATA;
 }
 
-static void audit_is_required_unless_the_policy_says_otherwise(void **state)
+TEST_FIXTURE(audit_is_required_unless_the_policy_says_otherwise, as_before, NULL)
 {
 	static const struct service without_audit = {.ambient = UINT64_C(1) << CAP_SYS_ADMIN,
 						     .bounding = UINT64_C(1) << CAP_SYS_ADMIN};
 	struct agent agent;
 
-	(void)state;
 	world_policy("required", "audit = required");
 	REFUSES(&(struct agent_start){.as_root = without_audit_write}, START_AUDIT, LOG_PATH, 0, -1);
 	/* the machine's own auditing is not switched for this: what it is decides */
@@ -302,14 +295,13 @@ static void without_sys_resource(void)
 	(void)prctl(PR_CAPBSET_DROP, CAP_SYS_RESOURCE, 0, 0, 0);
 }
 
-static void hostile_limits_are_refused_when_they_cannot_be_raised(void **state)
+TEST_FIXTURE(hostile_limits_are_refused_when_they_cannot_be_raised, as_before, NULL)
 {
 	static const struct agent_start small = {.as_root = without_sys_resource,
 						 .before_exec = lower_file_size};
 	static const struct agent_start few = {.as_root = without_sys_resource,
 					       .before_exec = lower_descriptors};
 
-	(void)state;
 	REFUSES(&small, START_LIMIT, "RLIMIT_FSIZE", 4096, EPERM);
 	REFUSES(&few, START_LIMIT, "RLIMIT_NOFILE", 20, EPERM);
 }
@@ -352,14 +344,13 @@ static int count_descriptors(pid_t pid, const char *ends)
 	return n;
 }
 
-static void whatever_the_caller_left_is_gone(void **state)
+TEST_FIXTURE(whatever_the_caller_left_is_gone, as_before, NULL)
 {
 	struct agent agent;
 	struct stat st;
 	char path[64];
 	char target[128] = "";
 
-	(void)state;
 	if (!agent_start(&agent, &(struct agent_start){.before_exec = make_a_mess}))
 		fail_msg("%s %x", agent_message(&agent), agent_stop(&agent));
 	expect_stage(&agent, stage_tmpfs(), MH_OK);
@@ -397,14 +388,13 @@ static void assert_terminal_cannot(int master, struct agent *agent, char c)
 	expect_stage(agent, stage_tmpfs(), c == CINTR ? MH_OK : MH_ALREADY);
 }
 
-static void a_terminal_of_the_caller_has_no_power_over_it(void **state)
+TEST_FIXTURE(a_terminal_of_the_caller_has_no_power_over_it, as_before, NULL)
 {
 	struct agent agent;
 	int unlocked = 0;
 	int master;
 	int n = -1;
 
-	(void)state;
 	assert_int_equal(mkdir("/dev/pts", 0755), 0);
 	assert_int_equal(mount("pts", "/dev/pts", "devpts", 0, "newinstance,ptmxmode=0666,mode=0666"), 0);
 	master = open("/dev/pts/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -428,13 +418,12 @@ static void name_another_kernel(void)
 	(void)personality(UNAME26);
 }
 
-static void the_kernel_on_record_is_the_real_one(void **state)
+TEST_FIXTURE(the_kernel_on_record_is_the_real_one, as_before, NULL)
 {
 	struct agent agent;
 	struct utsname system;
 	char wanted[128];
 
-	(void)state;
 	assert_int_equal(uname(&system), 0);
 	assert_true(str_format(wanted, sizeof(wanted), " kernel=%s ", system.release) > 0);
 	assert_true(agent_start(&agent, &(struct agent_start){.before_exec = name_another_kernel}));
@@ -443,18 +432,16 @@ static void the_kernel_on_record_is_the_real_one(void **state)
 	assert_int_equal(agent_stop_code(&agent), 0);
 }
 
-static void a_policy_mistake_is_told_with_its_line(void **state)
+TEST_FIXTURE(a_policy_mistake_is_told_with_its_line, as_before, NULL)
 {
-	(void)state;
 	world_policy_text("agent 64101 {\n\tcluster = demo\n\tcolour = red\n}\n");
 	REFUSES(&plainly, START_POLICY_TEXT, POLICY_PATH, 3);
 	assert_int_equal(unlink(POLICY_PATH), 0);
 	REFUSES(&plainly, START_POLICY, POLICY_PATH, 0, ENOENT);
 }
 
-static void a_policy_that_others_can_change_is_not_read(void **state)
+TEST_FIXTURE(a_policy_that_others_can_change_is_not_read, as_before, NULL)
 {
-	(void)state;
 	assert_int_equal(chmod(POLICY_PATH, 0664), 0);
 	REFUSES(&plainly, START_POLICY, POLICY_PATH, 0, EPERM);
 	assert_int_equal(chmod(POLICY_PATH, 0644), 0);
@@ -480,14 +467,13 @@ static void a_policy_that_others_can_change_is_not_read(void **state)
 	assert_int_equal(unlink(TEST_PREFIX "/etc/real"), 0);
 }
 
-static void a_policy_has_a_limit(void **state)
+TEST_FIXTURE(a_policy_has_a_limit, as_before, NULL)
 {
 	static char text[POLICY_TEXT_MAX + 2];
 	struct agent agent;
 	ssize_t n;
 	int fd;
 
-	(void)state;
 	fd = open(POLICY_PATH, O_RDONLY | O_CLOEXEC);
 	n = read(fd, text, sizeof(text) - 1);
 	(void)close(fd);
@@ -501,9 +487,8 @@ static void a_policy_has_a_limit(void **state)
 	REFUSES(&plainly, START_POLICY, POLICY_PATH, 0, EFBIG);
 }
 
-static void trees_must_be_the_helpers_and_below_roots(void **state)
+TEST_FIXTURE(trees_must_be_the_helpers_and_below_roots, as_before, NULL)
 {
-	(void)state;
 	assert_int_equal(chmod(STAGE_BASE, 0755), 0);
 	REFUSES(&plainly, START_TREE_OWNER, STAGE_BASE, HELPER_UID);
 	assert_int_equal(chmod(STAGE_BASE, 0700), 0);
@@ -525,9 +510,8 @@ static void trees_must_be_the_helpers_and_below_roots(void **state)
 	assert_int_equal(umount2(STAGE_BASE, 0), 0);
 }
 
-static void dev_and_sys_must_be_roots(void **state)
+TEST_FIXTURE(dev_and_sys_must_be_roots, as_before, NULL)
 {
-	(void)state;
 	assert_int_equal(chmod("/dev", 0777), 0);
 	REFUSES(&plainly, START_DEV, "/dev");
 	assert_int_equal(chmod("/dev", 0755), 0);
@@ -539,11 +523,10 @@ static void dev_and_sys_must_be_roots(void **state)
 	assert_int_equal(umount2("/sys/fs", 0), 0);
 }
 
-static void the_log_and_the_lock_folder_must_be_roots(void **state)
+TEST_FIXTURE(the_log_and_the_lock_folder_must_be_roots, as_before, NULL)
 {
 	struct agent agent;
 
-	(void)state;
 	assert_int_equal(chmod(TEST_PREFIX "/lock", 0777), 0);
 	REFUSES(&plainly, START_STATE, TEST_PREFIX "/lock", 0, EPERM);
 	assert_int_equal(chmod(TEST_PREFIX "/lock", 0755), 0);
@@ -560,11 +543,10 @@ static void the_log_and_the_lock_folder_must_be_roots(void **state)
 	assert_int_equal(agent_stop_code(&agent), 0);
 }
 
-static void a_log_that_is_no_trail_is_not_written_to(void **state)
+TEST_FIXTURE(a_log_that_is_no_trail_is_not_written_to, as_before, NULL)
 {
 	int fd;
 
-	(void)state;
 	assert_int_equal(rename(LOG_PATH, TEST_PREFIX "/log/away"), 0);
 	fd = open(LOG_PATH, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	assert_int_equal(write(fd, "hello\n", 6), 6);
@@ -573,11 +555,10 @@ static void a_log_that_is_no_trail_is_not_written_to(void **state)
 	assert_int_equal(rename(TEST_PREFIX "/log/away", LOG_PATH), 0);
 }
 
-static void eight_instances_run_and_no_ninth(void **state)
+TEST_FIXTURE(eight_instances_run_and_no_ninth, as_before, NULL)
 {
 	struct agent agents[8];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(agents); i++)
 		agent_up(&agents[i]);
 	REFUSES(&plainly, START_INSTANCES, "", 8);
@@ -587,13 +568,12 @@ static void eight_instances_run_and_no_ninth(void **state)
 		assert_int_equal(agent_stop_code(&agents[i]), 0);
 }
 
-static void starts_have_a_rate(void **state)
+TEST_FIXTURE(starts_have_a_rate, as_before, NULL)
 {
 	struct agent agent;
 	char *before;
 	char *after;
 
-	(void)state;
 	assert_int_equal(unlink(STATE_PATH), 0);
 	world_policy("required", "starts_per_minute = 2");
 	for (int i = 0; i < 2; i++) {
@@ -610,14 +590,13 @@ static void starts_have_a_rate(void **state)
 }
 
 /* Seven processes do not have seven bursts. */
-static void a_new_instance_has_what_the_others_have_left_of_the_rate(void **state)
+TEST_FIXTURE(a_new_instance_has_what_the_others_have_left_of_the_rate, as_before, NULL)
 {
 	struct mh_unstage req = unstage("vol-1");
 	struct mh_reply reply = {.status = 0};
 	char text[2048];
 	int n = 0;
 
-	(void)state;
 	assert_true(str_format(text, sizeof(text),
 			       "agent %d { cluster = demo; node = n; helper_uid = %d; helper_gid = %d; "
 			       "ticket = optional; audit = optional; container = yes\n"
@@ -642,13 +621,12 @@ static void a_new_instance_has_what_the_others_have_left_of_the_rate(void **stat
 }
 
 /* A shared lock needs only the right to read. */
-static void a_reader_of_the_trail_stops_nobody(void **state)
+TEST_FIXTURE(a_reader_of_the_trail_stops_nobody, as_before, NULL)
 {
 	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
 	struct agent agent;
 	int fd;
 
-	(void)state;
 	assert_int_equal(chmod(LOG_PATH, 0644), 0);
 	fd = open(LOG_PATH, O_RDONLY | O_CLOEXEC);
 	assert_int_equal(fcntl(fd, F_OFD_SETLK, &lock), 0);
@@ -659,11 +637,10 @@ static void a_reader_of_the_trail_stops_nobody(void **state)
 	(void)close(fd);
 }
 
-static void the_start_says_whether_tickets_are_required(void **state)
+TEST_FIXTURE(the_start_says_whether_tickets_are_required, as_before, NULL)
 {
 	struct agent agent;
 
-	(void)state;
 	agent_up(&agent);
 	assert_last_record(" ticket=required ");
 	assert_int_equal(agent_stop_code(&agent), 0);
@@ -686,11 +663,10 @@ static void enter_a_namespace_with_another_policy(void)
 	(void)close(fd);
 }
 
-static void the_policy_is_pid_1s_whatever_the_callers_namespace_shows(void **state)
+TEST_FIXTURE(the_policy_is_pid_1s_whatever_the_callers_namespace_shows, as_before, NULL)
 {
 	struct agent agent;
 
-	(void)state;
 	if (!agent_start(&agent, &(struct agent_start){.as_root = enter_a_namespace_with_another_policy}))
 		fail_msg("%s", agent_message(&agent));
 	/* container = yes: it went back, so what it mounts is the caller's and not ours */
@@ -701,13 +677,12 @@ static void the_policy_is_pid_1s_whatever_the_callers_namespace_shows(void **sta
 	assert_int_equal(rmdir(STAGE_BASE "/mem-1"), 0);
 }
 
-static void without_container_other_namespaces_are_refused(void **state)
+TEST_FIXTURE(without_container_other_namespaces_are_refused, as_before, NULL)
 {
 	static const struct agent_start service_elsewhere = {.as_root = leave_for_another_namespace,
 							     .service = &service};
 	char text[2048];
 
-	(void)state;
 	assert_true(str_format(text, sizeof(text),
 			       "agent %d { cluster = demo; node = n; helper_uid = %d; helper_gid = %d; "
 			       "ticket = optional\n"
@@ -740,11 +715,10 @@ static int for_both_doors(void **state)
 	return 0;
 }
 
-static void a_service_serves_without_the_setuid_bit(void **state)
+TEST_FIXTURE(a_service_serves_without_the_setuid_bit, for_both_doors, NULL)
 {
 	struct agent agent;
 
-	(void)state;
 	assert_int_equal(chmod(TEST_PREFIX "/helper", 0755), 0);
 	if (!agent_start(&agent, &as_service))
 		fail_msg("%s", agent_message(&agent));
@@ -759,7 +733,7 @@ static void a_service_serves_without_the_setuid_bit(void **state)
 	assert_int_equal(agent_stop_code(&agent), 0);
 }
 
-static void both_doors_lead_to_the_same_process(void **state)
+TEST_FIXTURE(both_doors_lead_to_the_same_process, for_both_doors, NULL)
 {
 	static const char *const keys[] = {"Uid",     "Gid",	"Groups", "CapInh", "CapPrm",
 					   "CapEff",  "CapBnd", "CapAmb", "Umask",  "NoNewPrivs",
@@ -769,7 +743,6 @@ static void both_doors_lead_to_the_same_process(void **state)
 	struct agent socket_door;
 	struct agent small_door;
 
-	(void)state;
 	agent_up(&setuid_door);
 	assert_true(agent_start(&socket_door, &(struct agent_start){.service = &may_set}));
 	assert_true(agent_start(&small_door, &as_service));
@@ -787,7 +760,7 @@ static void both_doors_lead_to_the_same_process(void **state)
 	assert_int_equal(agent_stop_code(&small_door), 0);
 }
 
-static void a_service_must_be_the_one_the_policy_names(void **state)
+TEST_FIXTURE(a_service_must_be_the_one_the_policy_names, for_both_doors, NULL)
 {
 	static const struct service other_uid = {.ambient = TWO, .bounding = TWO, .uid = OTHER_UID};
 	static const struct service wide = {.ambient = TWO, .bounding = ~UINT64_C(0)};
@@ -797,7 +770,6 @@ static void a_service_must_be_the_one_the_policy_names(void **state)
 		.ambient = TWO, .bounding = TWO, .supplementary_group = HELPER_UID};
 	struct agent agent;
 
-	(void)state;
 	REFUSES(&(struct agent_start){.service = &other_uid}, START_HELPER_UID, POLICY_PATH, HELPER_UID);
 	REFUSES(&(struct agent_start){.service = &wide}, START_LOCKDOWN, "bounding set");
 	REFUSES(&(struct agent_start){.service = &in_group}, START_LOCKDOWN, "uids, gids and groups");
@@ -806,9 +778,8 @@ static void a_service_must_be_the_one_the_policy_names(void **state)
 	REFUSES(&of_other_agent, START_POLICY_AGENT, POLICY_PATH, OTHER_UID);
 }
 
-static void a_service_needs_files_of_its_own_uid(void **state)
+TEST_FIXTURE(a_service_needs_files_of_its_own_uid, for_both_doors, NULL)
 {
-	(void)state;
 	assert_int_equal(chown(LOG_PATH, 0, 0), 0);
 	REFUSES(&as_service, START_LOG, LOG_PATH, 0, EACCES);
 	assert_int_equal(chown(LOG_PATH, HELPER_UID, 0), 0);
@@ -829,11 +800,10 @@ static bool wakes_up_by_itself(struct agent *agent)
 	return !str_eq(before, after);
 }
 
-static void a_helper_that_syncs_in_batches_wakes_up_after_a_second(void **state)
+TEST_FIXTURE(a_helper_that_syncs_in_batches_wakes_up_after_a_second, as_before, NULL)
 {
 	struct agent agent;
 
-	(void)state;
 	agent_up(&agent);
 	assert_false(wakes_up_by_itself(&agent));
 	assert_int_equal(agent_stop_code(&agent), 0);
@@ -853,7 +823,7 @@ static void take_full_pipe(void)
 }
 
 /* The caller may not kill it, and it holds an instance's place perhaps. */
-static void a_caller_that_does_not_read_why_keeps_no_process(void **state)
+TEST_FIXTURE(a_caller_that_does_not_read_why_keeps_no_process, as_before, NULL)
 {
 	static const struct agent_start how = {.uid = OTHER_UID, .before_exec = take_full_pipe};
 	const char byte = 'x';
@@ -861,7 +831,6 @@ static void a_caller_that_does_not_read_why_keeps_no_process(void **state)
 	int status;
 	int ends[2];
 
-	(void)state;
 	assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
 	full_pipe = ends[1];
 	while (write(full_pipe, &byte, 1) == 1)
@@ -876,53 +845,13 @@ static void a_caller_that_does_not_read_why_keeps_no_process(void **state)
 }
 
 /* The words that no test can provoke: calls that do not fail in a process like this. */
-static void every_word_of_the_table_was_seen(void **state)
+TEST(every_word_of_the_table_was_seen)
 {
 	static const bool never[START_N] = {[START_OK] = true, [START_PROCESS] = true};
 
-	(void)state;
 	for (size_t i = 0; i < START_N; i++)
 		if (seen[i] == never[i])
 			fail_msg("%s was %sprovoked", starts[i].word, seen[i] ? "" : "not ");
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, as_before)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(hello_says_whose_helper_this_is),
-		TEST(a_socket_that_does_not_wait_ends_it),
-		TEST(neither_door_is_open_without_privilege),
-		TEST(odd_starts_are_refused),
-		TEST(a_unit_that_takes_too_much_is_told_where_it_hurts),
-		TEST(audit_is_required_unless_the_policy_says_otherwise),
-		TEST(hostile_limits_are_refused_when_they_cannot_be_raised),
-		TEST(whatever_the_caller_left_is_gone),
-		TEST(a_terminal_of_the_caller_has_no_power_over_it),
-		TEST(the_kernel_on_record_is_the_real_one),
-		TEST(a_policy_mistake_is_told_with_its_line),
-		TEST(a_policy_that_others_can_change_is_not_read),
-		TEST(a_policy_has_a_limit),
-		TEST(trees_must_be_the_helpers_and_below_roots),
-		TEST(dev_and_sys_must_be_roots),
-		TEST(the_log_and_the_lock_folder_must_be_roots),
-		TEST(a_log_that_is_no_trail_is_not_written_to),
-		TEST(eight_instances_run_and_no_ninth),
-		TEST(starts_have_a_rate),
-		TEST(a_new_instance_has_what_the_others_have_left_of_the_rate),
-		TEST(a_reader_of_the_trail_stops_nobody),
-		TEST(the_start_says_whether_tickets_are_required),
-		TEST(the_policy_is_pid_1s_whatever_the_callers_namespace_shows),
-		TEST(without_container_other_namespaces_are_refused),
-		cmocka_unit_test_setup(a_service_serves_without_the_setuid_bit, for_both_doors),
-		cmocka_unit_test_setup(both_doors_lead_to_the_same_process, for_both_doors),
-		cmocka_unit_test_setup(a_service_must_be_the_one_the_policy_names, for_both_doors),
-		cmocka_unit_test_setup(a_service_needs_files_of_its_own_uid, for_both_doors),
-		TEST(a_helper_that_syncs_in_batches_wakes_up_after_a_second),
-		TEST(a_caller_that_does_not_read_why_keeps_no_process),
-		cmocka_unit_test(every_word_of_the_table_was_seen),
-	};
-
-	return cmocka_run_group_tests(tests, world_up, world_down);
-}
+TEST_GROUP(world_up, world_down)

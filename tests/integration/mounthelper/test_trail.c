@@ -38,7 +38,6 @@ static void create_log(void)
 /* As on a machine that was just installed. */
 static int begin(void **state)
 {
-	(void)state;
 	(void)unlink(OLD_LOG);
 	(void)unlink(LOG_PATH);
 	(void)unlink(TEST_PREFIX "/lock/state");
@@ -66,9 +65,8 @@ static bool log_has(const char *text)
 	return has;
 }
 
-static void the_chain_goes_on_over_restarts_and_rotation(void **state)
+TEST_FIXTURE(the_chain_goes_on_over_restarts_and_rotation, begin, NULL)
 {
-	(void)state;
 	come_and_go();
 	come_and_go();
 	assert_false(log_has(" head="));
@@ -83,9 +81,8 @@ static void the_chain_goes_on_over_restarts_and_rotation(void **state)
 	assert_int_equal(verify(LOG_PATH, OLD_LOG), 1); /* the wrong order */
 }
 
-static void a_running_helper_goes_on_in_the_file_that_was_moved_away(void **state)
+TEST_FIXTURE(a_running_helper_goes_on_in_the_file_that_was_moved_away, begin, NULL)
 {
-	(void)state;
 	agent_up(&agent);
 	assert_int_equal(rename(LOG_PATH, OLD_LOG), 0);
 	create_log();
@@ -96,11 +93,10 @@ static void a_running_helper_goes_on_in_the_file_that_was_moved_away(void **stat
 	assert_int_equal(verify(OLD_LOG, LOG_PATH), 0);
 }
 
-static void helpers_that_are_replaced_one_after_another_leave_one_chain(void **state)
+TEST_FIXTURE(helpers_that_are_replaced_one_after_another_leave_one_chain, begin, NULL)
 {
 	struct agent young;
 
-	(void)state;
 	agent_up(&agent);
 	assert_int_equal(rename(LOG_PATH, OLD_LOG), 0);
 	create_log();
@@ -118,12 +114,11 @@ static void helpers_that_are_replaced_one_after_another_leave_one_chain(void **s
 	assert_int_equal(verify(OLD_LOG, LOG_PATH), 0);
 }
 
-static void records_that_were_cut_off_are_missed_at_the_next_start(void **state)
+TEST_FIXTURE(records_that_were_cut_off_are_missed_at_the_next_start, begin, NULL)
 {
 	char *log;
 	char *cut;
 
-	(void)state;
 	come_and_go();
 	log = world_log();
 	cut = strstr(log, " op=unstage phase=intent");
@@ -138,11 +133,10 @@ static void records_that_were_cut_off_are_missed_at_the_next_start(void **state)
 	assert_int_equal(verify(LOG_PATH, NULL), 1);
 }
 
-static void without_its_log_a_helper_only_cleans_up(void **state)
+TEST_FIXTURE(without_its_log_a_helper_only_cleans_up, begin, NULL)
 {
 	struct mh_reply reply;
 
-	(void)state;
 	agent_up(&agent);
 	expect_stage(&agent, stage_disk(), MH_OK);
 	assert_int_equal(unlink(LOG_PATH), 0);
@@ -155,12 +149,11 @@ static void without_its_log_a_helper_only_cleans_up(void **state)
 	create_log();
 }
 
-static void a_full_disk_stops_new_mounts_and_lets_go_of_old_ones(void **state)
+TEST_FIXTURE(a_full_disk_stops_new_mounts_and_lets_go_of_old_ones, begin, NULL)
 {
 	static char filler[64 * 1024];
 	int fd;
 
-	(void)state;
 	/* smaller than what is reserved ahead, so that there is no reserve */
 	assert_int_equal(mount("log", TEST_PREFIX "/log", "tmpfs", 0, "mode=0755,size=128k"), 0);
 	create_log();
@@ -192,9 +185,8 @@ static void a_full_disk_stops_new_mounts_and_lets_go_of_old_ones(void **state)
 	assert_int_equal(umount2(TEST_PREFIX "/log", MNT_DETACH), 0);
 }
 
-static void a_batch_loses_nothing_when_the_helper_is_killed(void **state)
+TEST_FIXTURE(a_batch_loses_nothing_when_the_helper_is_killed, begin, NULL)
 {
-	(void)state;
 	world_policy("required", "\ttrail_sync = batch\n");
 	agent_up(&agent);
 	expect_stage(&agent, stage_disk(), MH_OK);
@@ -208,18 +200,4 @@ static void a_batch_loses_nothing_when_the_helper_is_killed(void **state)
 	assert_int_equal(verify(LOG_PATH, NULL), 0);
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup(name, begin)
-	const struct CMUnitTest tests[] = {
-		TEST(the_chain_goes_on_over_restarts_and_rotation),
-		TEST(a_running_helper_goes_on_in_the_file_that_was_moved_away),
-		TEST(helpers_that_are_replaced_one_after_another_leave_one_chain),
-		TEST(records_that_were_cut_off_are_missed_at_the_next_start),
-		TEST(without_its_log_a_helper_only_cleans_up),
-		TEST(a_full_disk_stops_new_mounts_and_lets_go_of_old_ones),
-		TEST(a_batch_loses_nothing_when_the_helper_is_killed),
-	};
-
-	return cmocka_run_group_tests(tests, world_up, world_down);
-}
+TEST_GROUP(world_up, world_down)

@@ -3,9 +3,9 @@
 /* A node with csi volumes: the volume manager between models of the mount helper and of a plugin, and users
  * of volumes that behave as allocations do. */
 
-#include "cmocka_all.h"
 #include "fake_helper_client.h"
 #include "fake_plugins.h"
+#include "unit.h"
 
 #include "volume/manager.h"
 

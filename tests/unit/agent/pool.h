@@ -2,8 +2,8 @@
 #pragma once
 /* A pool of mount helpers that are models, and what became of the requests. */
 
-#include "cmocka_all.h"
 #include "fake_helper_client.h"
+#include "unit.h"
 
 #include "helper/client.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "records.h"
 
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "alloc/claim_details.h"
 #include "base/str.h"

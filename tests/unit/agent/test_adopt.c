@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmocka_all.h"
 #include "records.h"
+#include "unit.h"
 
 #include "alloc/adopt.h"
 
@@ -119,7 +119,7 @@ static void expect_decided(const struct two_volumes *v)
 
 /* Two volumes, each as journalled and as the kernel has it, in every phase and in the same or another boot.
  */
-static void every_combination_of_journal_and_kernel_is_decided(void **state)
+TEST(every_combination_of_journal_and_kernel_is_decided)
 {
 	for (enum alloc_phase phase = 0; phase < ALLOC_PHASE_N; phase++)
 		for (uint32_t published = 0; published <= 2; published++)
@@ -132,7 +132,7 @@ static void every_combination_of_journal_and_kernel_is_decided(void **state)
 			}
 }
 
-static void a_missing_mount_is_named(void **state)
+TEST(a_missing_mount_is_named)
 {
 	struct error why;
 
@@ -145,7 +145,7 @@ static void a_missing_mount_is_named(void **state)
 	assert_non_null(strstr(why.msg, "device 0:7 is mounted instead of volume vol0 (0:100)"));
 }
 
-static void what_a_unit_worked_without_is_not_mounted_again_under_it(void **state)
+TEST(what_a_unit_worked_without_is_not_mounted_again_under_it)
 {
 	struct alloc_record *record = records_make(1);
 	struct picture *picture = picture_new();
@@ -162,7 +162,7 @@ static void what_a_unit_worked_without_is_not_mounted_again_under_it(void **stat
 	free(record);
 }
 
-static void a_device_is_looked_for_in_the_mount_table(void **state)
+TEST(a_device_is_looked_for_in_the_mount_table)
 {
 	static const char path[] = "/publish/" ALLOC_ID "/0";
 	static const struct {
@@ -206,16 +206,4 @@ static void a_device_is_looked_for_in_the_mount_table(void **state)
 		picture_free(picture);
 		free(record);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_combination_of_journal_and_kernel_is_decided),
-		cmocka_unit_test(a_missing_mount_is_named),
-		cmocka_unit_test(what_a_unit_worked_without_is_not_mounted_again_under_it),
-		cmocka_unit_test(a_device_is_looked_for_in_the_mount_table),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,7 +22,7 @@ static bool two_heartbeats(struct world *w)
 	return w->server.heartbeats >= 2;
 }
 
-static void an_allocation_runs_with_its_volumes_and_gives_them_back(void **state)
+TEST_FIXTURE(an_allocation_runs_with_its_volumes_and_gives_them_back, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	const struct model_alloc *a;
@@ -45,7 +45,7 @@ static void an_allocation_runs_with_its_volumes_and_gives_them_back(void **state
 	assert_int_equal(w->server.claim_calls, 2);
 }
 
-static void what_has_ended_is_forgotten(void **state)
+TEST_FIXTURE(what_has_ended_is_forgotten, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	uint64_t end;
@@ -63,7 +63,7 @@ static void what_has_ended_is_forgotten(void **state)
 	assert_int_equal(w->server.hello_allocs, 0);
 }
 
-static void the_session_beats(void **state)
+TEST_FIXTURE(the_session_beats, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -82,7 +82,7 @@ static bool has_greeted(struct world *w)
 	return w->server.hellos >= 1;
 }
 
-static void no_heartbeat_is_sent_for_an_interval_after_anything_else(void **state)
+TEST_FIXTURE(no_heartbeat_is_sent_for_an_interval_after_anything_else, world_setup, world_teardown)
 {
 	enum { INTERVAL_MS = 1000 };
 	struct world *w = *state;
@@ -98,7 +98,7 @@ static void no_heartbeat_is_sent_for_an_interval_after_anything_else(void **stat
 	assert_true(w->server.heartbeat_us - w->server.status_us >= INTERVAL_MS * USEC_PER_MSEC / 4 * 3);
 }
 
-static void an_allocation_without_volumes_runs(void **state)
+TEST_FIXTURE(an_allocation_without_volumes_runs, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -107,7 +107,7 @@ static void an_allocation_without_volumes_runs(void **state)
 	assert_int_equal(w->server.claim_calls, 0);
 }
 
-static void a_volume_shared_on_the_node_is_unstaged_by_its_last_user(void **state)
+TEST_FIXTURE(a_volume_shared_on_the_node_is_unstaged_by_its_last_user, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	uint64_t end;
@@ -129,7 +129,7 @@ static void a_volume_shared_on_the_node_is_unstaged_by_its_last_user(void **stat
 	expect_nothing_mounted(w);
 }
 
-static void the_same_order_again_only_repeats_the_status(void **state)
+TEST_FIXTURE(the_same_order_again_only_repeats_the_status, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	uint64_t end;
@@ -152,7 +152,7 @@ static bool unknown_is_complete(struct world *w)
 	return status_of(w, ALLOC_B) == CLIENT_COMPLETE;
 }
 
-static void stopping_what_is_not_known_is_complete(void **state)
+TEST_FIXTURE(stopping_what_is_not_known_is_complete, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct alloc b = world_alloc(ALLOC_B, 1);
@@ -169,7 +169,7 @@ static bool receipts_came_twice(struct world *w)
 	return w->server.n_claims == 1 && w->server.claims[0].receipts >= 2;
 }
 
-static void receipts_are_repeated_until_they_are_acknowledged(void **state)
+TEST_FIXTURE(receipts_are_repeated_until_they_are_acknowledged, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	uint64_t end;
@@ -200,7 +200,7 @@ static bool claim_is_held(struct world *w)
 	return w->server.n_held > 0;
 }
 
-static void a_stop_before_the_claim_is_answered_gives_it_back(void **state)
+TEST_FIXTURE(a_stop_before_the_claim_is_answered_gives_it_back, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -225,7 +225,7 @@ static bool a_claim_was_refused(struct world *w)
 		      "the model says no");
 }
 
-static void a_claim_is_asked_for_again_while_the_trouble_passes(void **state)
+TEST_FIXTURE(a_claim_is_asked_for_again_while_the_trouble_passes, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	Holdfast__V1__GetAgentStatusResponse *report;
@@ -251,7 +251,7 @@ static bool three_claims_failed(struct world *w)
 	return w->server.claim_calls >= 3;
 }
 
-static void a_stop_does_not_wait_for_the_next_attempt(void **state)
+TEST_FIXTURE(a_stop_does_not_wait_for_the_next_attempt, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	Holdfast__V1__GetAgentStatusResponse *report;
@@ -285,7 +285,7 @@ static bool a_failed(struct world *w)
 	return status_of(w, ALLOC_A) == CLIENT_FAILED;
 }
 
-static void a_grant_for_another_boot_is_not_used(void **state)
+TEST_FIXTURE(a_grant_for_another_boot_is_not_used, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -309,17 +309,18 @@ static void use_foreign_ticket(struct world *w, size_t size)
 	assert_int_equal(done(w, MH_OP_STAGE), 0);
 }
 
-static void a_grant_with_a_ticket_of_another_version_is_not_used(void **state)
+TEST_FIXTURE(a_grant_with_a_ticket_of_another_version_is_not_used, world_setup, world_teardown)
 {
 	use_foreign_ticket(*state, sizeof(struct ticket) + 16);
 }
 
-static void a_grant_with_a_ticket_of_another_version_and_the_same_size_is_not_used(void **state)
+TEST_FIXTURE(a_grant_with_a_ticket_of_another_version_and_the_same_size_is_not_used, world_setup,
+	     world_teardown)
 {
 	use_foreign_ticket(*state, sizeof(struct ticket));
 }
 
-static void a_claim_that_is_refused_fails_the_allocation_with_the_servers_words(void **state)
+TEST_FIXTURE(a_claim_that_is_refused_fails_the_allocation_with_the_servers_words, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	const struct model_alloc *a;
@@ -336,7 +337,7 @@ static void a_claim_that_is_refused_fails_the_allocation_with_the_servers_words(
 	assert_int_equal(w->server.claim_calls, 1);
 }
 
-static void an_expired_ticket_is_renewed_once(void **state)
+TEST_FIXTURE(an_expired_ticket_is_renewed_once, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -348,7 +349,7 @@ static void an_expired_ticket_is_renewed_once(void **state)
 	stop_a(w);
 }
 
-static void a_second_refusal_is_final(void **state)
+TEST_FIXTURE(a_second_refusal_is_final, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -383,7 +384,8 @@ static const char *problem_with(struct world *w, const char *what, char problems
 	return NULL;
 }
 
-static void a_mount_that_the_trail_takes_no_record_of_fails_and_is_a_problem_of_the_node(void **state)
+TEST_FIXTURE(a_mount_that_the_trail_takes_no_record_of_fails_and_is_a_problem_of_the_node, world_setup,
+	     world_teardown)
 {
 	char problems[AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE];
 	struct world *w = *state;
@@ -399,7 +401,7 @@ static void a_mount_that_the_trail_takes_no_record_of_fails_and_is_a_problem_of_
 	assert_non_null(problem_with(w, "trail cannot be written", problems));
 }
 
-static void a_refusal_that_a_wrong_clock_explains_says_so(void **state)
+TEST_FIXTURE(a_refusal_that_a_wrong_clock_explains_says_so, world_setup, world_teardown)
 {
 	char problems[AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE];
 	struct world *w = *state;
@@ -417,7 +419,7 @@ static void a_refusal_that_a_wrong_clock_explains_says_so(void **state)
 	assert_true(w->server.hello_clock_ms != 0);
 }
 
-static void a_refusal_that_a_clock_does_not_explain_says_nothing_of_clocks(void **state)
+TEST_FIXTURE(a_refusal_that_a_clock_does_not_explain_says_nothing_of_clocks, world_setup, world_teardown)
 {
 	char problems[AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE];
 	struct world *w = *state;
@@ -431,7 +433,7 @@ static void a_refusal_that_a_clock_does_not_explain_says_nothing_of_clocks(void 
 	assert_non_null(problem_with(w, "clock", problems));
 }
 
-static void hello_tells_which_machine_it_is_and_not_its_machine_id(void **state)
+TEST_FIXTURE(hello_tells_which_machine_it_is_and_not_its_machine_id, world_setup, world_teardown)
 {
 	char other[NODE_MACHINE_MAX + 1], again[NODE_MACHINE_MAX + 1];
 	struct world *w = *state;
@@ -461,7 +463,7 @@ static void hello_tells_which_machine_it_is_and_not_its_machine_id(void **state)
 	assert_int_equal(unsetenv("CREDENTIALS_DIRECTORY"), 0);
 }
 
-static void clocks_that_agree_are_no_problem(void **state)
+TEST_FIXTURE(clocks_that_agree_are_no_problem, world_setup, world_teardown)
 {
 	char problems[AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE];
 	struct world *w = *state;
@@ -471,7 +473,7 @@ static void clocks_that_agree_are_no_problem(void **state)
 	assert_null(problem_with(w, "clock", problems));
 }
 
-static void a_stage_that_is_refused_undoes_what_was_done(void **state)
+TEST_FIXTURE(a_stage_that_is_refused_undoes_what_was_done, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	uint64_t end;
@@ -493,7 +495,7 @@ static void a_stage_that_is_refused_undoes_what_was_done(void **state)
 }
 
 /* Whatever the ticket lets it be: the profile or the medium is read-only. */
-static void a_readers_stage_that_cannot_be_writable_is_read_only(void **state)
+TEST_FIXTURE(a_readers_stage_that_cannot_be_writable_is_read_only, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct alloc alloc = world_alloc(ALLOC_A, 1);
@@ -510,7 +512,7 @@ static void a_readers_stage_that_cannot_be_writable_is_read_only(void **state)
 	expect_nothing_mounted(w);
 }
 
-static void a_publish_that_is_refused_undoes_the_stage(void **state)
+TEST_FIXTURE(a_publish_that_is_refused_undoes_the_stage, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -521,7 +523,7 @@ static void a_publish_that_is_refused_undoes_the_stage(void **state)
 	assert_int_equal(done(w, MH_OP_UNSTAGE), 1);
 }
 
-static void a_publish_weaker_than_asked_for_is_undone(void **state)
+TEST_FIXTURE(a_publish_weaker_than_asked_for_is_undone, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -531,7 +533,7 @@ static void a_publish_weaker_than_asked_for_is_undone(void **state)
 	expect_failed_and_undone(w, STATUS_FAILED_PRECONDITION, "not as asked for");
 }
 
-static void a_device_that_is_not_there_fails_before_anything_is_staged(void **state)
+TEST_FIXTURE(a_device_that_is_not_there_fails_before_anything_is_staged, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct alloc alloc = world_alloc(ALLOC_A, 1);
@@ -544,7 +546,7 @@ static void a_device_that_is_not_there_fails_before_anything_is_staged(void **st
 	assert_int_equal(done(w, MH_OP_STAGE), 0);
 }
 
-static void what_this_agent_cannot_run_is_refused(void **state)
+TEST_FIXTURE(what_this_agent_cannot_run_is_refused, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct alloc alloc = world_alloc(ALLOC_A, 1);
@@ -566,7 +568,7 @@ static bool two_calls_answered(struct world *w)
 	return w->server.not_here == 2;
 }
 
-static void a_call_to_a_plugin_that_does_not_run_here_is_answered_so(void **state)
+TEST_FIXTURE(a_call_to_a_plugin_that_does_not_run_here_is_answered_so, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -579,42 +581,4 @@ static void a_call_to_a_plugin_that_does_not_run_here_is_answered_so(void **stat
 	assert_int_equal(w->server.hellos, 1); /* and the session goes on */
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(an_allocation_runs_with_its_volumes_and_gives_them_back),
-		TEST(what_has_ended_is_forgotten),
-		TEST(the_session_beats),
-		TEST(no_heartbeat_is_sent_for_an_interval_after_anything_else),
-		TEST(an_allocation_without_volumes_runs),
-		TEST(a_volume_shared_on_the_node_is_unstaged_by_its_last_user),
-		TEST(the_same_order_again_only_repeats_the_status),
-		TEST(stopping_what_is_not_known_is_complete),
-		TEST(receipts_are_repeated_until_they_are_acknowledged),
-		TEST(a_stop_before_the_claim_is_answered_gives_it_back),
-		TEST(a_claim_is_asked_for_again_while_the_trouble_passes),
-		TEST(a_stop_does_not_wait_for_the_next_attempt),
-		TEST(a_grant_for_another_boot_is_not_used),
-		TEST(a_grant_with_a_ticket_of_another_version_is_not_used),
-		TEST(a_grant_with_a_ticket_of_another_version_and_the_same_size_is_not_used),
-		TEST(a_claim_that_is_refused_fails_the_allocation_with_the_servers_words),
-		TEST(an_expired_ticket_is_renewed_once),
-		TEST(a_second_refusal_is_final),
-		TEST(a_mount_that_the_trail_takes_no_record_of_fails_and_is_a_problem_of_the_node),
-		TEST(a_refusal_that_a_wrong_clock_explains_says_so),
-		TEST(a_refusal_that_a_clock_does_not_explain_says_nothing_of_clocks),
-		TEST(clocks_that_agree_are_no_problem),
-		TEST(hello_tells_which_machine_it_is_and_not_its_machine_id),
-		TEST(a_stage_that_is_refused_undoes_what_was_done),
-		TEST(a_readers_stage_that_cannot_be_writable_is_read_only),
-		TEST(a_publish_that_is_refused_undoes_the_stage),
-		TEST(a_publish_weaker_than_asked_for_is_undone),
-		TEST(a_device_that_is_not_there_fails_before_anything_is_staged),
-		TEST(what_this_agent_cannot_run_is_refused),
-		TEST(a_call_to_a_plugin_that_does_not_run_here_is_answered_so),
-	};
-
-	return cmocka_run_group_tests(tests, world_group_setup, world_group_teardown);
-}
+TEST_GROUP(world_group_setup, world_group_teardown)

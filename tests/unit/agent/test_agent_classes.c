@@ -34,7 +34,7 @@ static bool everything_is_released(struct world *w)
 	return model_server_unreleased(&w->server) == 0;
 }
 
-static void nfs_volumes_are_mounted_and_released_by_their_own_helper(void **state)
+TEST_FIXTURE(nfs_volumes_are_mounted_and_released_by_their_own_helper, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	pid_t helper;
@@ -49,7 +49,7 @@ static void nfs_volumes_are_mounted_and_released_by_their_own_helper(void **stat
 		assert_int_equal(w->fake.state->log[i].pid, helper);
 }
 
-static void a_release_takes_the_class_from_the_profile(void **state)
+TEST_FIXTURE(a_release_takes_the_class_from_the_profile, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct model_claim *claim;
@@ -67,7 +67,7 @@ static void a_release_takes_the_class_from_the_profile(void **state)
 	assert_int_equal(w->fake.state->log[0].op, MH_OP_UNSTAGE);
 }
 
-static void host_volumes_are_mounted_by_name(void **state)
+TEST_FIXTURE(host_volumes_are_mounted_by_name, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -95,7 +95,7 @@ static void expect_stale(struct world *w, const char *why)
 	protobuf_c_message_free_unpacked(&report->base, NULL);
 }
 
-static void a_mount_whose_server_died_is_stale_until_it_answers_again(void **state)
+TEST_FIXTURE(a_mount_whose_server_died_is_stale_until_it_answers_again, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -118,7 +118,7 @@ static void a_mount_whose_server_died_is_stale_until_it_answers_again(void **sta
 	stop_a(w);
 }
 
-static void what_has_no_server_is_not_asked_whether_it_answers(void **state)
+TEST_FIXTURE(what_has_no_server_is_not_asked_whether_it_answers, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	unsigned int looks;
@@ -132,7 +132,7 @@ static void what_has_no_server_is_not_asked_whether_it_answers(void **state)
 	stop_a(w);
 }
 
-static void propagation_reaches_the_helper_and_is_read_back(void **state)
+TEST_FIXTURE(propagation_reaches_the_helper_and_is_read_back, world_setup, world_teardown)
 {
 	static const char *const shown[] = {"private", "slave", "shared"};
 	struct world *w = *state;
@@ -161,7 +161,7 @@ static void propagation_reaches_the_helper_and_is_read_back(void **state)
 	stop_a(w);
 }
 
-static void another_propagation_than_asked_for_is_undone(void **state)
+TEST_FIXTURE(another_propagation_than_asked_for_is_undone, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct alloc alloc = world_alloc(ALLOC_A, 1);
@@ -174,7 +174,7 @@ static void another_propagation_than_asked_for_is_undone(void **state)
 }
 
 /* They belong to plugins, which are fingerprinted apart. */
-static void profiles_of_class_csi_are_not_offered(void **state)
+TEST_FIXTURE(profiles_of_class_csi_are_not_offered, world_setup, world_teardown)
 {
 	static const enum mh_class classes[] = {MH_CLASS_CSI, MH_CLASS_TMPFS, MH_CLASS_CSI, MH_CLASS_BIND,
 						MH_CLASS_NFS4};
@@ -190,7 +190,7 @@ static void profiles_of_class_csi_are_not_offered(void **state)
 	assert_int_equal(w->server.hello_plugins, 3);
 }
 
-static void the_status_shows_every_instance(void **state)
+TEST_FIXTURE(the_status_shows_every_instance, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	Holdfast__V1__GetAgentStatusResponse *report;
@@ -219,21 +219,4 @@ static void the_status_shows_every_instance(void **state)
 	stop_a(w);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(nfs_volumes_are_mounted_and_released_by_their_own_helper),
-		TEST(a_release_takes_the_class_from_the_profile),
-		TEST(host_volumes_are_mounted_by_name),
-		TEST(a_mount_whose_server_died_is_stale_until_it_answers_again),
-		TEST(what_has_no_server_is_not_asked_whether_it_answers),
-		TEST(propagation_reaches_the_helper_and_is_read_back),
-		TEST(another_propagation_than_asked_for_is_undone),
-		TEST(profiles_of_class_csi_are_not_offered),
-		TEST(the_status_shows_every_instance),
-	};
-
-	return cmocka_run_group_tests(tests, world_group_setup, world_group_teardown);
-}
+TEST_GROUP(world_group_setup, world_group_teardown)

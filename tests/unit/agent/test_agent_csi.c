@@ -135,7 +135,7 @@ static bool journal_holds(const struct world *w, const char *text)
 	return holds;
 }
 
-static void a_csi_volume_lives_and_goes_with_its_allocation(void **state)
+TEST_FIXTURE(a_csi_volume_lives_and_goes_with_its_allocation, setup, teardown)
 {
 	struct world *w = *state;
 	const struct model_alloc *a;
@@ -167,7 +167,7 @@ static bool both_run(struct world *w)
 	return status_of(w, ALLOC_A) == CLIENT_RUNNING && status_of(w, ALLOC_B) == CLIENT_RUNNING;
 }
 
-static void readers_and_writers_share_a_volume_and_go_one_by_one(void **state)
+TEST_FIXTURE(readers_and_writers_share_a_volume_and_go_one_by_one, setup, teardown)
 {
 	struct world *w = *state;
 	struct alloc b = world_alloc(ALLOC_B, 1);
@@ -202,7 +202,7 @@ static bool both_are_lost(struct world *w)
 	return status_of(w, ALLOC_A) == CLIENT_LOST && status_of(w, ALLOC_B) == CLIENT_LOST;
 }
 
-static void the_plugin_stays_until_a_drain_has_no_more_need_of_it(void **state)
+TEST_FIXTURE(the_plugin_stays_until_a_drain_has_no_more_need_of_it, setup, teardown)
 {
 	struct world *w = *state;
 	struct alloc b = world_alloc(ALLOC_B, 0);
@@ -226,7 +226,7 @@ static void the_plugin_stays_until_a_drain_has_no_more_need_of_it(void **state)
 }
 
 /* What a stopped allocation of an earlier run has is let go by its plugin too. */
-static void a_stop_after_a_restart_asks_the_plugin(void **state)
+TEST_FIXTURE(a_stop_after_a_restart_asks_the_plugin, setup, teardown)
 {
 	struct world *w = *state;
 
@@ -251,7 +251,7 @@ static bool stage_was_sent_away(struct world *w)
 
 /* An agent ends while its helper makes the folders, looks at the plugin's mount, or publishes it: the next
  * one waits for that helper, and goes on from what it did. */
-static void a_restart_waits_for_the_helper_at_work(void **state)
+TEST_FIXTURE(a_restart_waits_for_the_helper_at_work, setup, teardown)
 {
 	for (uint32_t call = 1; call <= 3; call++) {
 		struct world *w = *state;
@@ -282,7 +282,7 @@ static bool agent_is_adopted(struct world *w)
 	return has_whole_picture(w);
 }
 
-static void a_restart_changes_nothing_with_the_plugin_away(void **state)
+TEST_FIXTURE(a_restart_changes_nothing_with_the_plugin_away, setup, teardown)
 {
 	struct world *w = *state;
 
@@ -308,7 +308,7 @@ static bool a_waits_for_its_plugin(struct world *w)
 	return w->server.claim_calls > 0 && fake_helper_count(&w->fake, MH_OP_STAGE, MH_OK, NULL, NULL) > 0;
 }
 
-static void what_is_claimed_and_not_mounted_is_claimed_again(void **state)
+TEST_FIXTURE(what_is_claimed_and_not_mounted_is_claimed_again, setup, teardown)
 {
 	struct world *w = *state;
 
@@ -333,7 +333,7 @@ static bool release_failed(struct world *w)
 	return w->server.n_claims > 0 && w->server.claims[0].errors >= 2;
 }
 
-static void the_server_is_told_what_a_release_lacks(void **state)
+TEST_FIXTURE(the_server_is_told_what_a_release_lacks, setup, teardown)
 {
 	struct world *w = *state;
 	Holdfast__V1__GetAgentStatusResponse *report;
@@ -387,7 +387,7 @@ static bool a_is_released(struct world *w)
 	return w->server.claims[0].is_released;
 }
 
-static void a_claim_is_released_without_its_plugin_when_the_server_wants_that(void **state)
+TEST(a_claim_is_released_without_its_plugin_when_the_server_wants_that)
 {
 	for (int is_freed = 0; is_freed <= 1; is_freed++) {
 		struct world *w;
@@ -415,7 +415,7 @@ static void a_claim_is_released_without_its_plugin_when_the_server_wants_that(vo
 	}
 }
 
-static void the_plugin_of_a_live_allocation_is_never_left_out(void **state)
+TEST_FIXTURE(the_plugin_of_a_live_allocation_is_never_left_out, setup, teardown)
 {
 	struct world *w = *state;
 
@@ -438,7 +438,7 @@ static bool helper_refuses(struct world *w)
 	return strstr(w->server.claims[0].last_error, "mount helper") != NULL;
 }
 
-static void what_cannot_be_undone_of_a_freed_claim_is_shown_as_left_over(void **state)
+TEST_FIXTURE(what_cannot_be_undone_of_a_freed_claim_is_shown_as_left_over, setup, teardown)
 {
 	struct world *w = *state;
 	Holdfast__V1__GetAgentStatusResponse *report;
@@ -489,7 +489,7 @@ static void no_type(struct claim *claim, struct volume *volume)
 	volume->type = VOLUME_TYPE_UNSPECIFIED;
 }
 
-static void a_grant_that_was_not_asked_for_is_no_mount(void **state)
+TEST(a_grant_that_was_not_asked_for_is_no_mount)
 {
 	static const struct {
 		void (*tamper)(struct claim *claim, struct volume *volume);
@@ -556,7 +556,7 @@ static void run_with_device(struct world *w)
 	WORLD_UNTIL(w, all_is_acknowledged);
 }
 
-static void a_device_is_handed_out_and_found_again(void **state)
+TEST_FIXTURE(a_device_is_handed_out_and_found_again, setup, teardown)
 {
 	struct world *w = *state;
 	const struct alloc_volume *published;
@@ -584,7 +584,7 @@ static void a_device_is_handed_out_and_found_again(void **state)
 	expect_no_folders(w);
 }
 
-static void a_device_that_is_another_one_after_a_restart_is_no_success(void **state)
+TEST_FIXTURE(a_device_that_is_another_one_after_a_restart_is_no_success, setup, teardown)
 {
 	struct world *w = *state;
 	const struct alloc_volume *published;
@@ -632,7 +632,7 @@ static void order_release(struct world *w, struct model_claim *claim)
 }
 
 /* The agent's journal is lost, the mounts are not. */
-static void a_claim_without_its_allocation_is_released_by_its_plugin(void **state)
+TEST_FIXTURE(a_claim_without_its_allocation_is_released_by_its_plugin, setup, teardown)
 {
 	struct world *w = *state;
 
@@ -646,7 +646,7 @@ static void a_claim_without_its_allocation_is_released_by_its_plugin(void **stat
 	expect_no_folders(w);
 }
 
-static void what_was_never_prepared_is_released_without_its_plugin(void **state)
+TEST_FIXTURE(what_was_never_prepared_is_released_without_its_plugin, setup, teardown)
 {
 	struct world *w = *state;
 
@@ -673,7 +673,7 @@ static bool has_folder(struct world *w)
 }
 
 /* Whether the plugin was called before the journal was lost, nobody can tell. */
-static void what_is_only_prepared_is_released_by_its_plugin_alone(void **state)
+TEST_FIXTURE(what_is_only_prepared_is_released_by_its_plugin_alone, setup, teardown)
 {
 	struct world *w = *state;
 
@@ -694,7 +694,7 @@ static void what_is_only_prepared_is_released_by_its_plugin_alone(void **state)
 	expect_no_folders(w);
 }
 
-static void what_the_helper_cannot_look_at_is_not_released(void **state)
+TEST_FIXTURE(what_the_helper_cannot_look_at_is_not_released, setup, teardown)
 {
 	struct world *w = *state;
 
@@ -716,7 +716,7 @@ static bool is_reported(struct world *w)
 	return w->server.report_complete;
 }
 
-static void a_report_names_plugin_volume_and_node_as_the_provider_does(void **state)
+TEST_FIXTURE(a_report_names_plugin_volume_and_node_as_the_provider_does, setup, teardown)
 {
 	struct world *w = *state;
 	const struct claim *claim;
@@ -734,31 +734,4 @@ static void a_report_names_plugin_volume_and_node_as_the_provider_does(void **st
 	stop_a(w);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_csi_volume_lives_and_goes_with_its_allocation),
-		TEST(readers_and_writers_share_a_volume_and_go_one_by_one),
-		TEST(a_stop_after_a_restart_asks_the_plugin),
-		TEST(the_plugin_stays_until_a_drain_has_no_more_need_of_it),
-		TEST(a_restart_waits_for_the_helper_at_work),
-		TEST(a_restart_changes_nothing_with_the_plugin_away),
-		TEST(what_is_claimed_and_not_mounted_is_claimed_again),
-		TEST(the_server_is_told_what_a_release_lacks),
-		cmocka_unit_test(a_claim_is_released_without_its_plugin_when_the_server_wants_that),
-		TEST(the_plugin_of_a_live_allocation_is_never_left_out),
-		TEST(what_cannot_be_undone_of_a_freed_claim_is_shown_as_left_over),
-		cmocka_unit_test(a_grant_that_was_not_asked_for_is_no_mount),
-		TEST(a_device_is_handed_out_and_found_again),
-		TEST(a_device_that_is_another_one_after_a_restart_is_no_success),
-		TEST(a_claim_without_its_allocation_is_released_by_its_plugin),
-		TEST(what_was_never_prepared_is_released_without_its_plugin),
-		TEST(what_is_only_prepared_is_released_by_its_plugin_alone),
-		TEST(what_the_helper_cannot_look_at_is_not_released),
-		TEST(a_report_names_plugin_volume_and_node_as_the_provider_does),
-	};
-
-	return cmocka_run_group_tests(tests, world_group_setup, world_group_teardown);
-}
+TEST_GROUP(world_group_setup, world_group_teardown)

@@ -17,7 +17,7 @@ typedef Holdfast__V1__AgentDrain drain_pb;
 
 enum { LONG_MS = 20000, SHORT_MS = 200, ENOUGH_MS = 2000 };
 
-static void how_a_drain_stands_follows_from_five_facts(void **state)
+TEST(how_a_drain_stands_follows_from_five_facts)
 {
 	static const struct {
 		size_t n_busy, n_receipts;
@@ -37,7 +37,6 @@ static void how_a_drain_stands_follows_from_five_facts(void **state)
 		{1, 1, false, true, true, DRAIN_INCOMPLETE},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		const struct drain_facts facts = {
 			.n_busy = rows[i].n_busy,
@@ -121,7 +120,7 @@ static char *read_file(struct world *w)
 	return file_read(path, DRAIN_FILE_MAX, &text, NULL) < 0 ? NULL : text;
 }
 
-static void all_is_given_back_told_and_written_down(void **state)
+TEST_FIXTURE(all_is_given_back_told_and_written_down, world_setup, teardown)
 {
 	struct world *w = *state;
 	const struct model_alloc *a;
@@ -158,7 +157,7 @@ static void all_is_given_back_told_and_written_down(void **state)
 	free(text);
 }
 
-static void a_node_with_nothing_on_it_is_drained_at_once(void **state)
+TEST_FIXTURE(a_node_with_nothing_on_it_is_drained_at_once, world_setup, teardown)
 {
 	struct world *w = *state;
 	drain_pb *drain;
@@ -202,7 +201,7 @@ static void expect_c_runs(struct world *w)
 	WORLD_UNTIL(w, c_runs);
 }
 
-static void nothing_new_is_taken_until_the_drain_is_cancelled(void **state)
+TEST_FIXTURE(nothing_new_is_taken_until_the_drain_is_cancelled, world_setup, teardown)
 {
 	struct world *w = *state;
 	drain_pb *drain;
@@ -217,7 +216,7 @@ static void nothing_new_is_taken_until_the_drain_is_cancelled(void **state)
 	assert_int_equal(status_of(w, ALLOC_A), CLIENT_LOST);
 }
 
-static void one_that_is_cancelled_on_its_way_has_stopped_what_it_has_stopped(void **state)
+TEST_FIXTURE(one_that_is_cancelled_on_its_way_has_stopped_what_it_has_stopped, world_setup, teardown)
 {
 	struct world *w = *state;
 	drain_pb *drain;
@@ -235,7 +234,7 @@ static void one_that_is_cancelled_on_its_way_has_stopped_what_it_has_stopped(voi
 	assert_int_equal(status_of(w, ALLOC_A), CLIENT_LOST);
 }
 
-static void cancelling_what_was_never_begun_changes_nothing(void **state)
+TEST_FIXTURE(cancelling_what_was_never_begun_changes_nothing, world_setup, teardown)
 {
 	struct world *w = *state;
 
@@ -245,7 +244,7 @@ static void cancelling_what_was_never_begun_changes_nothing(void **state)
 	assert_true(a_runs(w));
 }
 
-static void a_restarted_agent_accepts_again_and_still_knows_the_result(void **state)
+TEST_FIXTURE(a_restarted_agent_accepts_again_and_still_knows_the_result, world_setup, teardown)
 {
 	struct world *w = *state;
 	Holdfast__V1__GetAgentStatusResponse *report;
@@ -264,7 +263,7 @@ static void a_restarted_agent_accepts_again_and_still_knows_the_result(void **st
 	expect_c_runs(w);
 }
 
-static void asking_twice_is_one_drain(void **state)
+TEST_FIXTURE(asking_twice_is_one_drain, world_setup, teardown)
 {
 	struct world *w = *state;
 	int64_t started_ms;
@@ -293,7 +292,7 @@ static void asking_twice_is_one_drain(void **state)
 	assert_int_equal(drain->n_volumes, 0);
 }
 
-static void it_lasts_until_the_server_has_acknowledged(void **state)
+TEST_FIXTURE(it_lasts_until_the_server_has_acknowledged, world_setup, teardown)
 {
 	struct world *w = *state;
 	drain_pb *drain;
@@ -314,7 +313,7 @@ static void it_lasts_until_the_server_has_acknowledged(void **state)
 }
 
 /* The server is away: unmounted all the same, and told after the next boot. */
-static void receipts_that_nobody_took_reach_the_server_after_the_next_boot(void **state)
+TEST_FIXTURE(receipts_that_nobody_took_reach_the_server_after_the_next_boot, world_setup, teardown)
 {
 	struct world *w = *state;
 	Holdfast__V1__GetAgentStatusResponse *report;
@@ -345,7 +344,7 @@ static void receipts_that_nobody_took_reach_the_server_after_the_next_boot(void 
 	protobuf_c_message_free_unpacked(&report->base, NULL);
 }
 
-static void what_is_in_the_way_is_named_with_what_to_do(void **state)
+TEST_FIXTURE(what_is_in_the_way_is_named_with_what_to_do, world_setup, teardown)
 {
 	struct world *w = *state;
 	uint64_t end;
@@ -371,7 +370,7 @@ static void what_is_in_the_way_is_named_with_what_to_do(void **state)
 	expect_nothing_mounted(w);
 }
 
-static void the_time_has_limits(void **state)
+TEST_FIXTURE(the_time_has_limits, world_setup, teardown)
 {
 	static const struct {
 		uint32_t timeout_ms;
@@ -396,7 +395,7 @@ static void the_time_has_limits(void **state)
 	}
 }
 
-static void a_result_that_cannot_be_read_is_no_reason_not_to_start(void **state)
+TEST_FIXTURE(a_result_that_cannot_be_read_is_no_reason_not_to_start, world_setup, teardown)
 {
 	static const char *const texts[] = {"", "{", "[]", "{\"state\": 7}", "{\"nonsense\": true}"};
 	struct world *w = *state;
@@ -416,24 +415,4 @@ static void a_result_that_cannot_be_read_is_no_reason_not_to_start(void **state)
 	}
 }
 
-int main(void)
-{
-#define WORLD_TEST(test) cmocka_unit_test_setup_teardown(test, world_setup, teardown)
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(how_a_drain_stands_follows_from_five_facts),
-		WORLD_TEST(all_is_given_back_told_and_written_down),
-		WORLD_TEST(a_node_with_nothing_on_it_is_drained_at_once),
-		WORLD_TEST(nothing_new_is_taken_until_the_drain_is_cancelled),
-		WORLD_TEST(one_that_is_cancelled_on_its_way_has_stopped_what_it_has_stopped),
-		WORLD_TEST(cancelling_what_was_never_begun_changes_nothing),
-		WORLD_TEST(a_restarted_agent_accepts_again_and_still_knows_the_result),
-		WORLD_TEST(asking_twice_is_one_drain),
-		WORLD_TEST(it_lasts_until_the_server_has_acknowledged),
-		WORLD_TEST(receipts_that_nobody_took_reach_the_server_after_the_next_boot),
-		WORLD_TEST(what_is_in_the_way_is_named_with_what_to_do),
-		WORLD_TEST(the_time_has_limits),
-		WORLD_TEST(a_result_that_cannot_be_read_is_no_reason_not_to_start),
-	};
-
-	return cmocka_run_group_tests(tests, world_group_setup, world_group_teardown);
-}
+TEST_GROUP(world_group_setup, world_group_teardown)

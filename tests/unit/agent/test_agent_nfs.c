@@ -39,7 +39,7 @@ static void stop_is_refused_with(struct world *w, const char *words)
 	assert_false(w->server.claims[0].is_released);
 }
 
-static void what_nobody_uses_is_released_at_once(void **state)
+TEST_FIXTURE(what_nobody_uses_is_released_at_once, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -48,7 +48,7 @@ static void what_nobody_uses_is_released_at_once(void **state)
 	assert_int_equal(w->server.claims[0].errors, 0);
 }
 
-static void what_lives_in_another_namespace_is_no_release(void **state)
+TEST_FIXTURE(what_lives_in_another_namespace_is_no_release, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -60,7 +60,7 @@ static void what_lives_in_another_namespace_is_no_release(void **state)
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 }
 
-static void what_is_mounted_elsewhere_is_named(void **state)
+TEST_FIXTURE(what_is_mounted_elsewhere_is_named, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -72,7 +72,7 @@ static void what_is_mounted_elsewhere_is_named(void **state)
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 }
 
-static void a_number_that_is_another_ones_is_a_release(void **state)
+TEST_FIXTURE(a_number_that_is_another_ones_is_a_release, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -84,7 +84,7 @@ static void a_number_that_is_another_ones_is_a_release(void **state)
 }
 
 /* Of a release without nosharecache. */
-static void a_superblock_that_others_may_share_is_asked_about_as_such(void **state)
+TEST_FIXTURE(a_superblock_that_others_may_share_is_asked_about_as_such, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -112,7 +112,7 @@ static bool release_waits_for_the_kernel(struct world *w)
 }
 
 /* The agent that asked for it is gone, and the next one is to undo what it has never seen. */
-static void what_an_earlier_agents_helper_still_stages_is_asked_about_too(void **state)
+TEST_FIXTURE(what_an_earlier_agents_helper_still_stages_is_asked_about_too, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -136,7 +136,7 @@ static void what_an_earlier_agents_helper_still_stages_is_asked_about_too(void *
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 }
 
-static void a_list_that_cannot_be_read_is_no_release(void **state)
+TEST_FIXTURE(a_list_that_cannot_be_read_is_no_release, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -147,7 +147,7 @@ static void a_list_that_cannot_be_read_is_no_release(void **state)
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 }
 
-static void a_list_that_never_had_it_is_no_release(void **state)
+TEST_FIXTURE(a_list_that_never_had_it_is_no_release, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -166,7 +166,7 @@ static void a_list_that_never_had_it_is_no_release(void **state)
 }
 
 /* What was listed when it was published tells nothing of what somebody staged in its place. */
-static void what_was_seen_of_another_number_does_not_count(void **state)
+TEST_FIXTURE(what_was_seen_of_another_number_does_not_count, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -191,7 +191,7 @@ static void what_was_seen_of_another_number_does_not_count(void **state)
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 }
 
-static void a_restart_forgets_neither_the_number_nor_that_it_was_listed(void **state)
+TEST_FIXTURE(a_restart_forgets_neither_the_number_nor_that_it_was_listed, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -232,34 +232,14 @@ static void release_with_profile(struct world *w, const char *profile)
 	WORLD_UNTIL(w, everything_is_released);
 }
 
-static void a_release_at_the_servers_word_waits_too(void **state)
+TEST_FIXTURE(a_release_at_the_servers_word_waits_too, world_setup, world_teardown)
 {
 	release_with_profile(*state, "scratch");
 }
 
-static void a_mount_tells_the_class_when_the_profile_is_gone(void **state)
+TEST_FIXTURE(a_mount_tells_the_class_when_the_profile_is_gone, world_setup, world_teardown)
 {
 	release_with_profile(*state, "gone");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(what_nobody_uses_is_released_at_once),
-		TEST(what_lives_in_another_namespace_is_no_release),
-		TEST(what_is_mounted_elsewhere_is_named),
-		TEST(a_number_that_is_another_ones_is_a_release),
-		TEST(a_superblock_that_others_may_share_is_asked_about_as_such),
-		TEST(what_an_earlier_agents_helper_still_stages_is_asked_about_too),
-		TEST(a_list_that_cannot_be_read_is_no_release),
-		TEST(a_list_that_never_had_it_is_no_release),
-		TEST(what_was_seen_of_another_number_does_not_count),
-		TEST(a_restart_forgets_neither_the_number_nor_that_it_was_listed),
-		TEST(a_release_at_the_servers_word_waits_too),
-		TEST(a_mount_tells_the_class_when_the_profile_is_gone),
-	};
-
-	return cmocka_run_group_tests(tests, world_group_setup, world_group_teardown);
-}
+TEST_GROUP(world_group_setup, world_group_teardown)

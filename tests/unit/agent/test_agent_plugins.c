@@ -84,7 +84,7 @@ static bool is_told_gone(struct world *w)
 	return w->server.fingerprints > 0 && !told(w);
 }
 
-static void a_plugin_is_told_in_the_session_that_runs(void **state)
+TEST_FIXTURE(a_plugin_is_told_in_the_session_that_runs, setup, teardown)
 {
 	struct world *w = *state;
 
@@ -107,7 +107,7 @@ static void a_plugin_is_told_in_the_session_that_runs(void **state)
 	assert_int_equal(w->server.hellos, 1);
 }
 
-static void a_plugin_that_stands_at_the_start_is_told_in_each_session(void **state)
+TEST_FIXTURE(a_plugin_that_stands_at_the_start_is_told_in_each_session, setup, teardown)
 {
 	struct world *w = *state;
 	unsigned int fingerprints;
@@ -139,7 +139,7 @@ static bool has_other_profile(struct world *w)
 	return w->server.n_plugins == 1 && str_eq(w->server.plugins[0].profile, "other");
 }
 
-static void another_policy_of_the_helper_is_told_in_the_session_that_runs(void **state)
+TEST_FIXTURE(another_policy_of_the_helper_is_told_in_the_session_that_runs, setup, teardown)
 {
 	struct world *w = *state;
 
@@ -163,7 +163,7 @@ static bool is_native_healthy(struct world *w)
 	return w->server.n_plugins == 1 && w->server.plugins[0].healthy;
 }
 
-static void a_helper_that_does_not_start_is_told_and_so_is_one_that_does_again(void **state)
+TEST_FIXTURE(a_helper_that_does_not_start_is_told_and_so_is_one_that_does_again, setup, teardown)
 {
 	struct world *w = *state;
 
@@ -181,7 +181,7 @@ static void a_helper_that_does_not_start_is_told_and_so_is_one_that_does_again(v
 	assert_int_equal(w->server.hellos, 1);
 }
 
-static void what_is_known_of_a_plugin_outlives_the_agent(void **state)
+TEST_FIXTURE(what_is_known_of_a_plugin_outlives_the_agent, setup, teardown)
 {
 	struct world *w = *state;
 
@@ -226,7 +226,7 @@ static bool a_waits_for_its_plugin(struct world *w)
 	return a && strstr(alloc_description(&a->alloc), "waiting until its plugin ebs");
 }
 
-static void an_allocation_runs_when_its_plugin_is_healthy(void **state)
+TEST_FIXTURE(an_allocation_runs_when_its_plugin_is_healthy, setup, teardown)
 {
 	const struct alloc alloc = plugin_alloc(0);
 	Holdfast__V1__GetAgentStatusResponse *report;
@@ -260,7 +260,7 @@ static void an_allocation_runs_when_its_plugin_is_healthy(void **state)
 	WORLD_UNTIL(w, is_told_gone);
 }
 
-static void an_allocation_whose_plugin_is_not_healthy_in_time_fails_with_the_reason(void **state)
+TEST_FIXTURE(an_allocation_whose_plugin_is_not_healthy_in_time_fails_with_the_reason, setup, teardown)
 {
 	const struct alloc alloc = plugin_alloc(100);
 	struct world *w = *state;
@@ -273,7 +273,7 @@ static void an_allocation_whose_plugin_is_not_healthy_in_time_fails_with_the_rea
 	expect_failed_and_undone(w, STATUS_FAILED_PRECONDITION, "no such pool");
 }
 
-static void an_allocation_can_be_stopped_while_it_waits_for_its_plugin(void **state)
+TEST_FIXTURE(an_allocation_can_be_stopped_while_it_waits_for_its_plugin, setup, teardown)
 {
 	const struct alloc alloc = plugin_alloc(0);
 	struct world *w = *state;
@@ -288,7 +288,7 @@ static void an_allocation_can_be_stopped_while_it_waits_for_its_plugin(void **st
 	assert_string_equal(told(w)->allocation_id, "");
 }
 
-static void an_allocation_that_runs_goes_on_after_a_restart_without_its_plugin(void **state)
+TEST_FIXTURE(an_allocation_that_runs_goes_on_after_a_restart_without_its_plugin, setup, teardown)
 {
 	const struct alloc alloc = plugin_alloc(1000);
 	struct world *w = *state;
@@ -316,13 +316,12 @@ static void an_allocation_that_runs_goes_on_after_a_restart_without_its_plugin(v
 	WORLD_UNTIL(w, is_told_gone);
 }
 
-static void a_fingerprint_is_told_once(void **state)
+TEST(a_fingerprint_is_told_once)
 {
 	Holdfast__V1__Fingerprint one = HOLDFAST__V1__FINGERPRINT__INIT;
 	Holdfast__V1__NodePlugin row = HOLDFAST__V1__NODE_PLUGIN__INIT, *list[] = {&row};
 	struct fingerprint_told said = {0};
 
-	(void)state;
 	assert_true(fingerprint_is_news(&said, &one)); /* an empty one is news as well */
 	fingerprint_note(&said, &one);
 	assert_false(fingerprint_is_news(&said, &one));
@@ -338,21 +337,4 @@ static void a_fingerprint_is_told_once(void **state)
 	assert_true(fingerprint_is_news(&said, &one));
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(a_plugin_is_told_in_the_session_that_runs),
-		TEST(a_plugin_that_stands_at_the_start_is_told_in_each_session),
-		TEST(another_policy_of_the_helper_is_told_in_the_session_that_runs),
-		TEST(a_helper_that_does_not_start_is_told_and_so_is_one_that_does_again),
-		TEST(what_is_known_of_a_plugin_outlives_the_agent),
-		TEST(an_allocation_runs_when_its_plugin_is_healthy),
-		TEST(an_allocation_whose_plugin_is_not_healthy_in_time_fails_with_the_reason),
-		TEST(an_allocation_can_be_stopped_while_it_waits_for_its_plugin),
-		TEST(an_allocation_that_runs_goes_on_after_a_restart_without_its_plugin),
-		cmocka_unit_test(a_fingerprint_is_told_once),
-	};
-
-	return cmocka_run_group_tests(tests, world_group_setup, world_group_teardown);
-}
+TEST_GROUP(world_group_setup, world_group_teardown)

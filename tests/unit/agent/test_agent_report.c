@@ -20,7 +20,7 @@ static void ask(struct world *w)
 	WORLD_UNTIL(w, has_reported);
 }
 
-static void what_runs_is_told_with_each_claim_it_holds(void **state)
+TEST_FIXTURE(what_runs_is_told_with_each_claim_it_holds, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -59,7 +59,7 @@ static bool a_claim_is_asked_for(struct world *w)
 	return w->server.n_held > 0;
 }
 
-static void what_was_not_granted_yet_is_not_held(void **state)
+TEST_FIXTURE(what_was_not_granted_yet_is_not_held, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -76,7 +76,7 @@ static void what_was_not_granted_yet_is_not_held(void **state)
 	WORLD_UNTIL(w, a_runs);
 }
 
-static void what_has_ended_is_not_to_run_again(void **state)
+TEST_FIXTURE(what_has_ended_is_not_to_run_again, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -96,7 +96,7 @@ static bool a_is_over(struct world *w)
 	return status_of(w, ALLOC_A) == CLIENT_LOST;
 }
 
-static void what_was_held_before_a_reboot_is_told_as_let_go_under_its_own_boot(void **state)
+TEST_FIXTURE(what_was_held_before_a_reboot_is_told_as_let_go_under_its_own_boot, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -119,7 +119,7 @@ static void what_was_held_before_a_reboot_is_told_as_let_go_under_its_own_boot(v
 	}
 }
 
-static void a_node_that_holds_nothing_says_so(void **state)
+TEST_FIXTURE(a_node_that_holds_nothing_says_so, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -131,7 +131,7 @@ static void a_node_that_holds_nothing_says_so(void **state)
 	assert_int_equal(w->server.n_reported, 0);
 }
 
-static void what_the_journal_holds_is_told_after_a_restart_of_the_agent(void **state)
+TEST_FIXTURE(what_the_journal_holds_is_told_after_a_restart_of_the_agent, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -155,7 +155,7 @@ static bool all_is_released(struct world *w)
 	return model_server_unreleased(&w->server) == 0;
 }
 
-static void a_claim_that_is_being_cleaned_up_is_held_until_that_is_done(void **state)
+TEST_FIXTURE(a_claim_that_is_being_cleaned_up_is_held_until_that_is_done, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	const struct model_claim *claim =
@@ -185,7 +185,7 @@ static bool all_run(struct world *w)
 	return true;
 }
 
-static void much_is_told_in_parts(void **state)
+TEST_FIXTURE(much_is_told_in_parts, world_setup, world_teardown)
 {
 	enum { N = NODE_REPORT_ALLOCS + 1 };
 	struct world *w = *state;
@@ -208,20 +208,4 @@ static void much_is_told_in_parts(void **state)
 	assert_int_equal(w->server.n_reported, N);
 }
 
-#define IN_WORLD(test) cmocka_unit_test_setup_teardown(test, world_setup, world_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		IN_WORLD(what_runs_is_told_with_each_claim_it_holds),
-		IN_WORLD(what_was_not_granted_yet_is_not_held),
-		IN_WORLD(what_has_ended_is_not_to_run_again),
-		IN_WORLD(what_was_held_before_a_reboot_is_told_as_let_go_under_its_own_boot),
-		IN_WORLD(a_node_that_holds_nothing_says_so),
-		IN_WORLD(what_the_journal_holds_is_told_after_a_restart_of_the_agent),
-		IN_WORLD(a_claim_that_is_being_cleaned_up_is_held_until_that_is_done),
-		IN_WORLD(much_is_told_in_parts),
-	};
-
-	return cmocka_run_group_tests(tests, world_group_setup, world_group_teardown);
-}
+TEST_GROUP(world_group_setup, world_group_teardown)

@@ -15,7 +15,7 @@ static bool release_failed_twice(struct world *w)
 	return w->server.n_claims == 1 && w->server.claims[0].errors >= 2;
 }
 
-static void a_busy_volume_is_tried_again_and_never_torn_away(void **state)
+TEST_FIXTURE(a_busy_volume_is_tried_again_and_never_torn_away, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	Holdfast__V1__GetAgentStatusResponse *report;
@@ -39,7 +39,7 @@ static void a_busy_volume_is_tried_again_and_never_torn_away(void **state)
 	expect_nothing_mounted(w);
 }
 
-static void a_stage_that_is_busy_is_tried_again(void **state)
+TEST_FIXTURE(a_stage_that_is_busy_is_tried_again, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -50,7 +50,7 @@ static void a_stage_that_is_busy_is_tried_again(void **state)
 	expect_nothing_mounted(w);
 }
 
-static void a_superblock_that_lives_elsewhere_is_no_release(void **state)
+TEST_FIXTURE(a_superblock_that_lives_elsewhere_is_no_release, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -67,7 +67,7 @@ static void a_superblock_that_lives_elsewhere_is_no_release(void **state)
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 }
 
-static void an_unknown_mount_is_kept_and_shown(void **state)
+TEST_FIXTURE(an_unknown_mount_is_kept_and_shown, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	Holdfast__V1__GetAgentStatusResponse *report;
@@ -89,7 +89,7 @@ static void an_unknown_mount_is_kept_and_shown(void **state)
 	protobuf_c_message_free_unpacked(&report->base, NULL);
 }
 
-static void an_unknown_user_keeps_a_volume_staged(void **state)
+TEST_FIXTURE(an_unknown_user_keeps_a_volume_staged, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -110,7 +110,7 @@ static bool all_is_released(struct world *w)
 	return model_server_unreleased(&w->server) == 0;
 }
 
-static void a_claim_without_allocation_is_cleaned_up_at_the_servers_word(void **state)
+TEST_FIXTURE(a_claim_without_allocation_is_cleaned_up_at_the_servers_word, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	const struct model_claim *claim =
@@ -140,7 +140,7 @@ static void a_claim_without_allocation_is_cleaned_up_at_the_servers_word(void **
 }
 
 /* The stage has gone; what another volume explains is not touched, the rest is taken for the claim's. */
-static void a_publish_without_its_stage_is_cleaned_up_too(void **state)
+TEST_FIXTURE(a_publish_without_its_stage_is_cleaned_up_too, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	const struct model_claim *claim =
@@ -158,7 +158,7 @@ static void a_publish_without_its_stage_is_cleaned_up_too(void **state)
 	assert_int_equal(claim->errors, 0);
 }
 
-static void a_claim_of_which_nothing_is_there_is_released_at_once(void **state)
+TEST_FIXTURE(a_claim_of_which_nothing_is_there_is_released_at_once, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	const struct model_claim *claim =
@@ -170,7 +170,7 @@ static void a_claim_of_which_nothing_is_there_is_released_at_once(void **state)
 	WORLD_UNTIL(w, all_is_released);
 }
 
-static void a_claim_is_released_whatever_the_version_of_its_ticket(void **state)
+TEST_FIXTURE(a_claim_is_released_whatever_the_version_of_its_ticket, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	const struct model_claim *claim =
@@ -189,7 +189,7 @@ static bool claim_was_refused_to_be_released(struct world *w)
 	return w->server.claims[0].errors > 0;
 }
 
-static void the_claim_of_an_allocation_at_work_is_not_released(void **state)
+TEST_FIXTURE(the_claim_of_an_allocation_at_work_is_not_released, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -263,7 +263,8 @@ static bool says_it_no_more(struct world *w)
 	return !says_that_it_went_back(w);
 }
 
-static void a_node_that_was_reverted_says_so_in_its_status_until_the_session_after_its_report(void **state)
+TEST_FIXTURE(a_node_that_was_reverted_says_so_in_its_status_until_the_session_after_its_report, world_setup,
+	     world_teardown)
 {
 	struct world *w = *state;
 
@@ -281,7 +282,8 @@ static void a_node_that_was_reverted_says_so_in_its_status_until_the_session_aft
 	stop_a(w);
 }
 
-static void what_a_reverted_node_has_mounted_is_told_and_given_up_at_the_servers_order(void **state)
+TEST_FIXTURE(what_a_reverted_node_has_mounted_is_told_and_given_up_at_the_servers_order, world_setup,
+	     world_teardown)
 {
 	struct world *w = *state;
 	struct model_claim *claim = &w->server.claims[0];
@@ -320,7 +322,8 @@ static bool claim_was_asked_for(struct world *w)
 }
 
 /* Its ticket is valid still, and its claim may be another node's by now. */
-static void what_a_journal_that_was_put_back_has_mounted_is_not_mounted_before_it_is_claimed(void **state)
+TEST_FIXTURE(what_a_journal_that_was_put_back_has_mounted_is_not_mounted_before_it_is_claimed, world_setup,
+	     world_teardown)
 {
 	struct world *w = *state;
 	struct snapshot snapshot;
@@ -348,7 +351,7 @@ static void what_a_journal_that_was_put_back_has_mounted_is_not_mounted_before_i
 	expect_nothing_mounted(w);
 }
 
-static void what_is_released_is_not_told_as_mounted(void **state)
+TEST_FIXTURE(what_is_released_is_not_told_as_mounted, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -364,7 +367,7 @@ static void what_is_released_is_not_told_as_mounted(void **state)
 	assert_int_equal(w->server.hello_mounted, 0);
 }
 
-static void a_server_that_is_away_changes_nothing(void **state)
+TEST_FIXTURE(a_server_that_is_away_changes_nothing, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	uint64_t end;
@@ -401,7 +404,7 @@ static void a_server_that_is_away_changes_nothing(void **state)
 	stop_a(w);
 }
 
-static void a_server_of_another_cluster_is_left_alone(void **state)
+TEST_FIXTURE(a_server_of_another_cluster_is_left_alone, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	uint64_t end;
@@ -431,7 +434,7 @@ static bool is_mounted_again_and_told(struct world *w)
 	       receipts_of(w) >= receipts_expected;
 }
 
-static void a_mount_that_somebody_took_away_is_made_again_under_its_claim(void **state)
+TEST_FIXTURE(a_mount_that_somebody_took_away_is_made_again_under_its_claim, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -462,7 +465,7 @@ static void a_mount_that_somebody_took_away_is_made_again_under_its_claim(void *
 	expect_nothing_mounted(w);
 }
 
-static void where_something_else_is_mounted_the_allocation_fails(void **state)
+TEST_FIXTURE(where_something_else_is_mounted_the_allocation_fails, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -480,7 +483,7 @@ static void where_something_else_is_mounted_the_allocation_fails(void **state)
 			       "is mounted instead of volume vol1"));
 }
 
-static void after_a_reboot_the_allocation_is_lost_and_nothing_is_touched(void **state)
+TEST_FIXTURE(after_a_reboot_the_allocation_is_lost_and_nothing_is_touched, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	unsigned int receipts;
@@ -507,7 +510,7 @@ static bool told_without_picture(struct world *w)
 	return is_connected(w) && !w->server.picture_complete;
 }
 
-static void without_a_helper_nothing_is_claimed_and_with_it_work_goes_on(void **state)
+TEST_FIXTURE(without_a_helper_nothing_is_claimed_and_with_it_work_goes_on, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	Holdfast__V1__GetAgentStatusResponse *report;
@@ -533,7 +536,7 @@ static void without_a_helper_nothing_is_claimed_and_with_it_work_goes_on(void **
 }
 
 /* Dying or answering wrongly at each operation of a whole life: the same end, nothing done twice. */
-static void a_helper_that_dies_at_any_operation_loses_nothing(void **state)
+TEST(a_helper_that_dies_at_any_operation_loses_nothing)
 {
 	static const enum fake_fault faults[] = {FAKE_DIE_BEFORE, FAKE_DIE_AFTER, FAKE_WRONG_SEQ};
 
@@ -564,7 +567,7 @@ static bool helper_is_replaced(struct world *w)
 	return w->fake.state->starts >= 2;
 }
 
-static void a_helper_that_hangs_fails_the_allocation_and_is_replaced(void **state)
+TEST_FIXTURE(a_helper_that_hangs_fails_the_allocation_and_is_replaced, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -608,7 +611,7 @@ static bool kill_on_the_way_up(unsigned int turns)
 	return !was_up;
 }
 
-static void killed_anywhere_on_the_way_up_it_comes_up_once(void **state)
+TEST(killed_anywhere_on_the_way_up_it_comes_up_once)
 {
 	unsigned int turns = 1;
 
@@ -642,7 +645,7 @@ static bool kill_on_the_way_down(unsigned int turns)
 	return !was_down;
 }
 
-static void killed_anywhere_on_the_way_down_it_goes_down_once(void **state)
+TEST(killed_anywhere_on_the_way_down_it_goes_down_once)
 {
 	unsigned int turns = 1;
 
@@ -703,7 +706,7 @@ static void kill_at_work(uint32_t call)
 	(void)world_teardown(&world);
 }
 
-static void what_the_helper_of_an_earlier_agent_still_does_is_waited_for(void **state)
+TEST(what_the_helper_of_an_earlier_agent_still_does_is_waited_for)
 {
 	/* STAGE, PUBLISH, UNPUBLISH, UNSTAGE */
 	for (uint32_t call = 1; call <= 4; call++)
@@ -711,7 +714,7 @@ static void what_the_helper_of_an_earlier_agent_still_does_is_waited_for(void **
 }
 
 /* The session ends at every step; the agent and its work do not. */
-static void a_session_that_ends_anywhere_changes_nothing(void **state)
+TEST(a_session_that_ends_anywhere_changes_nothing)
 {
 	for (unsigned int turns = 1; turns < 150; turns += 2 * KILL_STRIDE) {
 		void *world = NULL;
@@ -738,38 +741,4 @@ static void a_session_that_ends_anywhere_changes_nothing(void **state)
 	}
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_busy_volume_is_tried_again_and_never_torn_away),
-		TEST(a_stage_that_is_busy_is_tried_again),
-		TEST(a_superblock_that_lives_elsewhere_is_no_release),
-		TEST(an_unknown_mount_is_kept_and_shown),
-		TEST(an_unknown_user_keeps_a_volume_staged),
-		TEST(a_claim_without_allocation_is_cleaned_up_at_the_servers_word),
-		TEST(a_publish_without_its_stage_is_cleaned_up_too),
-		TEST(a_claim_of_which_nothing_is_there_is_released_at_once),
-		TEST(a_claim_is_released_whatever_the_version_of_its_ticket),
-		TEST(the_claim_of_an_allocation_at_work_is_not_released),
-		TEST(what_a_reverted_node_has_mounted_is_told_and_given_up_at_the_servers_order),
-		TEST(what_a_journal_that_was_put_back_has_mounted_is_not_mounted_before_it_is_claimed),
-		TEST(what_is_released_is_not_told_as_mounted),
-		TEST(a_node_that_was_reverted_says_so_in_its_status_until_the_session_after_its_report),
-		TEST(a_server_that_is_away_changes_nothing),
-		TEST(a_server_of_another_cluster_is_left_alone),
-		TEST(a_mount_that_somebody_took_away_is_made_again_under_its_claim),
-		TEST(where_something_else_is_mounted_the_allocation_fails),
-		TEST(after_a_reboot_the_allocation_is_lost_and_nothing_is_touched),
-		TEST(without_a_helper_nothing_is_claimed_and_with_it_work_goes_on),
-		cmocka_unit_test(a_helper_that_dies_at_any_operation_loses_nothing),
-		TEST(a_helper_that_hangs_fails_the_allocation_and_is_replaced),
-		cmocka_unit_test(killed_anywhere_on_the_way_up_it_comes_up_once),
-		cmocka_unit_test(killed_anywhere_on_the_way_down_it_goes_down_once),
-		cmocka_unit_test(what_the_helper_of_an_earlier_agent_still_does_is_waited_for),
-		cmocka_unit_test(a_session_that_ends_anywhere_changes_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, world_group_setup, world_group_teardown);
-}
+TEST_GROUP(world_group_setup, world_group_teardown)

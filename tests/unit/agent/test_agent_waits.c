@@ -94,7 +94,7 @@ static void run_b(struct world *w)
 	WORLD_UNTIL(w, b_runs);
 }
 
-static void an_allocation_runs_while_the_disk_hangs(void **state)
+TEST_FIXTURE(an_allocation_runs_while_the_disk_hangs, setup, teardown)
 {
 	struct world *w = *state;
 
@@ -106,7 +106,7 @@ static void an_allocation_runs_while_the_disk_hangs(void **state)
 	assert_int_equal(disk_sync_waits(), 0);
 }
 
-static void a_release_is_reported_once_the_disk_has_its_end(void **state)
+TEST_FIXTURE(a_release_is_reported_once_the_disk_has_its_end, setup, teardown)
 {
 	struct world *w = *state;
 
@@ -120,7 +120,7 @@ static void a_release_is_reported_once_the_disk_has_its_end(void **state)
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 }
 
-static void a_release_whose_end_the_disk_refuses_is_not_reported(void **state)
+TEST_FIXTURE(a_release_whose_end_the_disk_refuses_is_not_reported, setup, teardown)
 {
 	struct world *w = *state;
 	uint64_t end = world_deadline();
@@ -140,7 +140,7 @@ static void a_release_whose_end_the_disk_refuses_is_not_reported(void **state)
 
 /* Accepted, claimed, runs, its receipt dropped; stops, is over, its receipt dropped, forgotten. The one wait
  * is for the disk to have that it stops, and goes on beside the unmount. */
-static void a_life_has_eight_writes_and_one_wait_for_the_disk(void **state)
+TEST_FIXTURE(a_life_has_eight_writes_and_one_wait_for_the_disk, setup, teardown)
 {
 	struct world *w = *state;
 
@@ -159,17 +159,4 @@ static void a_life_has_eight_writes_and_one_wait_for_the_disk(void **state)
 	assert_int_equal(disk_sync_waits(), 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(an_allocation_runs_while_the_disk_hangs, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_release_is_reported_once_the_disk_has_its_end, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_release_whose_end_the_disk_refuses_is_not_reported, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_life_has_eight_writes_and_one_wait_for_the_disk, setup,
-						teardown),
-	};
-
-	return cmocka_run_group_tests(tests, world_group_setup, world_group_teardown);
-}
+TEST_GROUP(world_group_setup, world_group_teardown)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmocka_all.h"
 #include "records.h"
+#include "unit.h"
 
 #include "alloc/claim_call.h"
 #include "base/cleanup.h"
@@ -96,7 +96,7 @@ static void play(struct alloc_record *record, char *trace, size_t size)
 	fail_msg("it never ends");
 }
 
-static void volumes_are_claimed_and_mounted_in_order_and_given_back_in_reverse(void **state)
+TEST(volumes_are_claimed_and_mounted_in_order_and_given_back_in_reverse)
 {
 	struct alloc_record *record = records_make(3);
 	char trace[64];
@@ -121,14 +121,13 @@ static void volumes_are_claimed_and_mounted_in_order_and_given_back_in_reverse(v
 	free(record);
 }
 
-static void what_the_server_says_is_published_is_nothing_to_a_new_record(void **state)
+TEST(what_the_server_says_is_published_is_nothing_to_a_new_record)
 {
 	struct alloc_volume published[2] = {{.path = "/elsewhere/0"}, {.path = "/elsewhere/1"}};
 	char description[] = "it ran";
 	struct alloc alloc = records_alloc(ALLOC_ID, 1);
 	struct alloc_record *record;
 
-	(void)state;
 	alloc.published = published;
 	alloc.n_published = 2; /* more than it has volumes */
 	alloc.client_description = description;
@@ -161,12 +160,11 @@ static bool task_step_is(struct alloc_record *record, enum alloc_event_type type
 	return alloc_step(record, &(struct alloc_event){.type = type, .invocation = invocation, .err = err});
 }
 
-static void a_unit_starts_behind_the_last_mount_and_stops_before_the_first_unmount(void **state)
+TEST(a_unit_starts_behind_the_last_mount_and_stops_before_the_first_unmount)
 {
 	struct alloc_record *record = with_unit(2);
 	char trace[64];
 
-	(void)state;
 	play(record, trace, sizeof(trace));
 	assert_string_equal(trace, "C0M0C1M1T0R0");
 	assert_int_equal(record->alloc.client_status, CLIENT_RUNNING);
@@ -179,13 +177,12 @@ static void a_unit_starts_behind_the_last_mount_and_stops_before_the_first_unmou
 }
 
 /* Wherever it is when it is stopped or fails: what may run is stopped first, what never was is not. */
-static void whatever_may_run_is_stopped_first(void **state)
+TEST(whatever_may_run_is_stopped_first)
 {
 	static const enum alloc_event_type ends[] = {ALLOC_EVENT_STOP, ALLOC_EVENT_FAIL};
 	static const char *const traces[] = {"U0F0", "S0U0F0", "S0U0F0"};
 	const struct error failure = {.status = STATUS_ABORTED, .msg = "it broke"};
 
-	(void)state;
 	for (size_t e = 0; e < 2; e++)
 		for (int task = TASK_RECORD_NONE; task <= TASK_RECORD_RUNNING; task++) {
 			struct alloc_record *record = with_unit(1);
@@ -209,12 +206,11 @@ static void whatever_may_run_is_stopped_first(void **state)
 		}
 }
 
-static void a_unit_that_ends_by_itself_ends_the_allocation(void **state)
+TEST(a_unit_that_ends_by_itself_ends_the_allocation)
 {
 	const struct error failure = {.status = STATUS_ABORTED, .msg = "unit failed with result oom-kill"};
 	const struct error *const ends[] = {NULL, &failure};
 
-	(void)state;
 	for (size_t e = 0; e < 2; e++) {
 		struct alloc_record *record = with_unit(1);
 		char trace[64];
@@ -233,12 +229,11 @@ static void a_unit_that_ends_by_itself_ends_the_allocation(void **state)
 	}
 }
 
-static void another_invocation_is_noted_and_the_same_one_is_not_news(void **state)
+TEST(another_invocation_is_noted_and_the_same_one_is_not_news)
 {
 	struct alloc_record *record = with_unit(1);
 	char trace[64];
 
-	(void)state;
 	play(record, trace, sizeof(trace));
 	assert_false(task_step_is(record, ALLOC_EVENT_TASK_RUNS, "one", NULL));
 	assert_true(task_step_is(record, ALLOC_EVENT_TASK_RUNS, "two", NULL));
@@ -252,18 +247,17 @@ static void another_invocation_is_noted_and_the_same_one_is_not_news(void **stat
 	free(record);
 }
 
-static void without_a_unit_nothing_of_it_happens(void **state)
+TEST(without_a_unit_nothing_of_it_happens)
 {
 	struct alloc_record *record = records_make(1);
 
-	(void)state;
 	assert_false(task_step_is(record, ALLOC_EVENT_TASK_START, "", NULL));
 	assert_false(task_step_is(record, ALLOC_EVENT_TASK_RUNS, "x", NULL));
 	assert_false(task_step_is(record, ALLOC_EVENT_TASK_ENDED, NULL, NULL));
 	free(record);
 }
 
-static void a_unit_and_its_driver_belong_together(void **state)
+TEST(a_unit_and_its_driver_belong_together)
 {
 	static const struct {
 		const char *driver, *unit;
@@ -278,7 +272,6 @@ static void a_unit_and_its_driver_belong_together(void **state)
 		{"systemd", "db.service", STATUS_OK},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct alloc alloc = records_alloc(ALLOC_ID, 1);
 		struct alloc_record *record = NULL;
@@ -292,7 +285,7 @@ static void a_unit_and_its_driver_belong_together(void **state)
 	}
 }
 
-static void without_volumes_it_simply_runs(void **state)
+TEST(without_volumes_it_simply_runs)
 {
 	struct alloc_record *record = records_make(0);
 	char trace[16];
@@ -307,7 +300,7 @@ static void without_volumes_it_simply_runs(void **state)
 
 /* Stopped or failed with any number of volumes claimed and published: exactly those are undone, in reverse.
  */
-static void whatever_was_granted_is_given_back(void **state)
+TEST(whatever_was_granted_is_given_back)
 {
 	static const enum alloc_event_type ends[] = {ALLOC_EVENT_STOP, ALLOC_EVENT_FAIL};
 	const struct error failure = {.status = STATUS_NOT_FOUND, .msg = "no such device"};
@@ -340,7 +333,7 @@ static void whatever_was_granted_is_given_back(void **state)
 	}
 }
 
-static void a_failure_stays_a_failure_when_a_stop_follows(void **state)
+TEST(a_failure_stays_a_failure_when_a_stop_follows)
 {
 	const struct error failure = {.status = STATUS_INTERNAL, .msg = "first"};
 	const struct error later = {.status = STATUS_ABORTED, .msg = "second"};
@@ -356,7 +349,7 @@ static void a_failure_stays_a_failure_when_a_stop_follows(void **state)
 }
 
 /* From every phase: what was granted is undone as at a stop, and it is lost as after a reboot. */
-static void what_ends_with_the_host_is_undone_and_lost(void **state)
+TEST(what_ends_with_the_host_is_undone_and_lost)
 {
 	static const struct {
 		enum alloc_phase phase;
@@ -368,7 +361,6 @@ static void what_ends_with_the_host_is_undone_and_lost(void **state)
 		{ALLOC_RUNNING, 3, 3, "U2U1U0F0"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct alloc_record *record = records_make(3);
 		char trace[64];
@@ -385,12 +377,11 @@ static void what_ends_with_the_host_is_undone_and_lost(void **state)
 	}
 }
 
-static void what_is_stopping_already_ends_as_it_would_have(void **state)
+TEST(what_is_stopping_already_ends_as_it_would_have)
 {
 	struct alloc_record *record = records_make(1);
 	char trace[16];
 
-	(void)state;
 	records_drive(record, ALLOC_RUNNING, 1, 1);
 	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_STOP}));
 	assert_false(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_SHUTDOWN}));
@@ -400,11 +391,10 @@ static void what_is_stopping_already_ends_as_it_would_have(void **state)
 }
 
 /* The power went before all was undone. */
-static void what_the_shutdown_cut_short_is_over_after_the_reboot(void **state)
+TEST(what_the_shutdown_cut_short_is_over_after_the_reboot)
 {
 	struct alloc_record *record = records_make(2);
 
-	(void)state;
 	records_drive(record, ALLOC_RUNNING, 2, 2);
 	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_SHUTDOWN}));
 	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_REBOOTED}));
@@ -415,7 +405,7 @@ static void what_the_shutdown_cut_short_is_over_after_the_reboot(void **state)
 	free(record);
 }
 
-static void a_grant_that_comes_after_the_stop_is_given_back(void **state)
+TEST(a_grant_that_comes_after_the_stop_is_given_back)
 {
 	struct alloc_record *record = records_make(1);
 	struct claim_grant grant = records_grant(record, 0);
@@ -430,7 +420,7 @@ static void a_grant_that_comes_after_the_stop_is_given_back(void **state)
 }
 
 /* In every phase every event: what the drawn table allows and nothing else. */
-static void events_are_taken_in_their_phases_only(void **state)
+TEST(events_are_taken_in_their_phases_only)
 {
 	static const char *const allowed[ALLOC_EVENT_N] = {
 		/* new, claiming, mounting (volume 0 claimed), running, stopping (claimed), stopped */
@@ -466,7 +456,7 @@ static void events_are_taken_in_their_phases_only(void **state)
 	}
 }
 
-static void events_of_volumes_that_do_not_exist_or_are_not_so_far_are_refused(void **state)
+TEST(events_of_volumes_that_do_not_exist_or_are_not_so_far_are_refused)
 {
 	struct alloc_record *record = records_make(2);
 	struct claim_grant grant = records_grant(record, 0);
@@ -485,7 +475,7 @@ static void events_of_volumes_that_do_not_exist_or_are_not_so_far_are_refused(vo
 	free(record);
 }
 
-static void a_grant_becomes_the_target_of_the_mount(void **state)
+TEST(a_grant_becomes_the_target_of_the_mount)
 {
 	struct alloc_record *record = records_make(2);
 	struct claim_grant grant = records_grant(record, 1);
@@ -523,7 +513,7 @@ static void grant_csi(struct alloc_record *record, uint32_t i)
 	secret_message_unref(grant.details);
 }
 
-static void a_grant_of_a_csi_volume_says_whom_to_call(void **state)
+TEST(a_grant_of_a_csi_volume_says_whom_to_call)
 {
 	struct alloc_record *record = records_make(1);
 	const struct volume_target *target = &record->volumes[0].target;
@@ -543,7 +533,7 @@ static void a_grant_of_a_csi_volume_says_whom_to_call(void **state)
 	alloc_record_free(NULL);
 }
 
-static void what_a_mount_needs_is_wiped_when_it_is_done_or_undone(void **state)
+TEST(what_a_mount_needs_is_wiped_when_it_is_done_or_undone)
 {
 	struct alloc_record *record = records_make(2);
 	struct volume_mounted mounted = records_mounted(0);
@@ -566,7 +556,7 @@ static void what_a_mount_needs_is_wiped_when_it_is_done_or_undone(void **state)
 	free(record);
 }
 
-static void a_csi_volume_is_claimed_again_when_its_details_are_gone(void **state)
+TEST(a_csi_volume_is_claimed_again_when_its_details_are_gone)
 {
 	struct alloc_record *record = records_make(1), *after = NULL;
 	uint8_t *bytes;
@@ -591,9 +581,8 @@ static void a_csi_volume_is_claimed_again_when_its_details_are_gone(void **state
 	alloc_record_free(record);
 }
 
-static void a_readers_stage_is_as_writable_as_its_ticket_says(void **state)
+TEST(a_readers_stage_is_as_writable_as_its_ticket_says)
 {
-	(void)state;
 	for (int stage_read_only = 0; stage_read_only < 2; stage_read_only++) {
 		struct alloc_record *record = records_make(2);
 		struct claim_grant grant = records_grant(record, 1);
@@ -613,7 +602,7 @@ static void a_readers_stage_is_as_writable_as_its_ticket_says(void **state)
 	}
 }
 
-static void a_read_only_request_of_a_writer_is_published_read_only_and_staged_writable(void **state)
+TEST(a_read_only_request_of_a_writer_is_published_read_only_and_staged_writable)
 {
 	struct alloc_record *record = records_make(1);
 
@@ -624,7 +613,7 @@ static void a_read_only_request_of_a_writer_is_published_read_only_and_staged_wr
 	free(record);
 }
 
-static void what_was_granted_now_is_mounted_and_what_a_journal_says_is_asked_for_again(void **state)
+TEST(what_was_granted_now_is_mounted_and_what_a_journal_says_is_asked_for_again)
 {
 	struct alloc_record *record = records_make(1);
 	struct volume_record *volume = &record->volumes[0];
@@ -642,7 +631,7 @@ static void what_was_granted_now_is_mounted_and_what_a_journal_says_is_asked_for
 
 /* The journal that an earlier version has left: its tickets were of another size, or as long and of another
  * meaning. */
-static void a_journalled_ticket_of_another_version_has_run_out(void **state)
+TEST(a_journalled_ticket_of_another_version_has_run_out)
 {
 	const struct ticket as_long = {
 		.magic = TICKET_MAGIC, .version = TICKET_VERSION - 1, .not_after_ms = TICKET_END_MS};
@@ -685,7 +674,7 @@ static void a_journalled_ticket_of_another_version_has_run_out(void **state)
 	free(record);
 }
 
-static void after_a_reboot_nothing_is_left_and_nothing_is_done(void **state)
+TEST(after_a_reboot_nothing_is_left_and_nothing_is_done)
 {
 	static const struct {
 		enum alloc_phase phase;
@@ -713,7 +702,7 @@ static void after_a_reboot_nothing_is_left_and_nothing_is_done(void **state)
 	}
 }
 
-static void a_claim_is_asked_for_again_after_what_may_pass(void **state)
+TEST(a_claim_is_asked_for_again_after_what_may_pass)
 {
 	static const enum status passing[] = {STATUS_UNAVAILABLE, STATUS_DEADLINE_EXCEEDED, STATUS_ABORTED,
 					      STATUS_CANCELLED, STATUS_RESOURCE_EXHAUSTED};
@@ -725,39 +714,4 @@ static void a_claim_is_asked_for_again_after_what_may_pass(void **state)
 			is_among = is_among || (int)passing[i] == status;
 		assert_int_equal(claim_error_is_passing((enum status)status), is_among);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(volumes_are_claimed_and_mounted_in_order_and_given_back_in_reverse),
-		cmocka_unit_test(what_the_server_says_is_published_is_nothing_to_a_new_record),
-		cmocka_unit_test(without_volumes_it_simply_runs),
-		cmocka_unit_test(a_unit_starts_behind_the_last_mount_and_stops_before_the_first_unmount),
-		cmocka_unit_test(whatever_may_run_is_stopped_first),
-		cmocka_unit_test(a_unit_that_ends_by_itself_ends_the_allocation),
-		cmocka_unit_test(another_invocation_is_noted_and_the_same_one_is_not_news),
-		cmocka_unit_test(without_a_unit_nothing_of_it_happens),
-		cmocka_unit_test(a_unit_and_its_driver_belong_together),
-		cmocka_unit_test(whatever_was_granted_is_given_back),
-		cmocka_unit_test(a_failure_stays_a_failure_when_a_stop_follows),
-		cmocka_unit_test(what_ends_with_the_host_is_undone_and_lost),
-		cmocka_unit_test(what_is_stopping_already_ends_as_it_would_have),
-		cmocka_unit_test(what_the_shutdown_cut_short_is_over_after_the_reboot),
-		cmocka_unit_test(a_grant_that_comes_after_the_stop_is_given_back),
-		cmocka_unit_test(events_are_taken_in_their_phases_only),
-		cmocka_unit_test(events_of_volumes_that_do_not_exist_or_are_not_so_far_are_refused),
-		cmocka_unit_test(a_grant_becomes_the_target_of_the_mount),
-		cmocka_unit_test(a_grant_of_a_csi_volume_says_whom_to_call),
-		cmocka_unit_test(what_a_mount_needs_is_wiped_when_it_is_done_or_undone),
-		cmocka_unit_test(a_csi_volume_is_claimed_again_when_its_details_are_gone),
-		cmocka_unit_test(a_readers_stage_is_as_writable_as_its_ticket_says),
-		cmocka_unit_test(a_read_only_request_of_a_writer_is_published_read_only_and_staged_writable),
-		cmocka_unit_test(what_was_granted_now_is_mounted_and_what_a_journal_says_is_asked_for_again),
-		cmocka_unit_test(a_journalled_ticket_of_another_version_has_run_out),
-		cmocka_unit_test(after_a_reboot_nothing_is_left_and_nothing_is_done),
-		cmocka_unit_test(a_claim_is_asked_for_again_after_what_may_pass),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmocka_all.h"
 #include "config.h"
 #include "temp_dir.h"
+#include "unit.h"
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -50,7 +50,7 @@ static enum status load(struct fixture *f, const char *text)
 	return config_load(f->path, &f->config, &f->err);
 }
 
-static void what_is_left_out_has_a_default(void **state)
+TEST_FIXTURE(what_is_left_out_has_a_default, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -68,7 +68,7 @@ static void what_is_left_out_has_a_default(void **state)
 	assert_string_equal(f->config.path, f->path);
 }
 
-static void everything_can_be_set(void **state)
+TEST_FIXTURE(everything_can_be_set, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -97,7 +97,7 @@ static void everything_can_be_set(void **state)
 	assert_int_equal(f->config.helper.request_timeout_us, 3 * USEC_PER_SEC);
 }
 
-static void units_are_a_list_of_full_names(void **state)
+TEST_FIXTURE(units_are_a_list_of_full_names, setup, teardown)
 {
 	struct fixture *f = *state;
 	char text[16384];
@@ -120,7 +120,7 @@ static void units_are_a_list_of_full_names(void **state)
 	assert_non_null(strstr(f->err.msg, "64 entries"));
 }
 
-static void mistakes_are_errors_with_their_line(void **state)
+TEST_FIXTURE(mistakes_are_errors_with_their_line, setup, teardown)
 {
 	static const struct {
 		const char *text, *where, *what;
@@ -171,14 +171,14 @@ static void mistakes_are_errors_with_their_line(void **state)
 	}
 }
 
-static void limits_themselves_are_accepted(void **state)
+TEST_FIXTURE(limits_themselves_are_accepted, setup, teardown)
 {
 	struct fixture *f = *state;
 
 	assert_int_equal(load(f, GOOD "claim_timeout = \"100ms\"\nconnect_timeout = \"1h\"\n"), STATUS_OK);
 }
 
-static void drop_ins_replace_values(void **state)
+TEST_FIXTURE(drop_ins_replace_values, setup, teardown)
 {
 	struct fixture *f = *state;
 	char folder[TEMP_PATH_SIZE], path[TEMP_PATH_SIZE];
@@ -191,25 +191,10 @@ static void drop_ins_replace_values(void **state)
 	assert_int_equal(unlink(path), 0);
 }
 
-static void a_missing_file_is_named(void **state)
+TEST_FIXTURE(a_missing_file_is_named, setup, teardown)
 {
 	struct fixture *f = *state;
 
 	assert_int_not_equal(config_load(f->path, &f->config, &f->err), STATUS_OK);
 	assert_non_null(strstr(f->err.msg, f->path));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(what_is_left_out_has_a_default, setup, teardown),
-		cmocka_unit_test_setup_teardown(everything_can_be_set, setup, teardown),
-		cmocka_unit_test_setup_teardown(units_are_a_list_of_full_names, setup, teardown),
-		cmocka_unit_test_setup_teardown(mistakes_are_errors_with_their_line, setup, teardown),
-		cmocka_unit_test_setup_teardown(limits_themselves_are_accepted, setup, teardown),
-		cmocka_unit_test_setup_teardown(drop_ins_replace_values, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_missing_file_is_named, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -113,7 +113,7 @@ static void *a_map(size_t n, char *value)
 	return list;
 }
 
-static void empty_answers_are_replies_of_their_kind(void **state)
+TEST(empty_answers_are_replies_of_their_kind)
 {
 	static const struct {
 		Holdfast__V1__PluginCall__RequestCase call;
@@ -125,7 +125,6 @@ static void empty_answers_are_replies_of_their_kind(void **state)
 	};
 	Csi__V1__DeleteVolumeResponse response = CSI__V1__DELETE_VOLUME_RESPONSE__INIT;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		Holdfast__V1__PluginCall call = a_call(cases[i].call);
 		Holdfast__V1__PluginReply *reply = good_reply(&call, &response);
@@ -135,13 +134,12 @@ static void empty_answers_are_replies_of_their_kind(void **state)
 	}
 }
 
-static void the_publish_context_goes_to_the_server_whole(void **state)
+TEST(the_publish_context_goes_to_the_server_whole)
 {
 	Csi__V1__ControllerPublishVolumeResponse response = CSI__V1__CONTROLLER_PUBLISH_VOLUME_RESPONSE__INIT;
 	Holdfast__V1__PluginCall call = a_call(CALL(ATTACH));
 	Holdfast__V1__PluginReply *reply = good_reply(&call, &response);
 
-	(void)state;
 	assert_int_equal(reply->response_case, REPLY(ATTACH));
 	assert_int_equal(reply->attach->n_publish_context, 0);
 	release(reply);
@@ -195,12 +193,11 @@ static void make(struct made *made)
 	made->volume.n_accessible_topology = VOLUME_TOPOLOGIES_MAX;
 }
 
-static void a_new_volume_is_what_the_plugin_says(void **state)
+TEST(a_new_volume_is_what_the_plugin_says)
 {
 	struct made made;
 	Holdfast__V1__PluginReply *reply;
 
-	(void)state;
 	make(&made);
 	reply = good_reply(&made.call, &made.response);
 	assert_int_equal(reply->response_case, REPLY(CREATE));
@@ -265,7 +262,7 @@ static void no_copy_of_a_volume(struct made *m)
 	m->request.clone_id = T("vol-1");
 }
 
-static void a_new_volume_that_cannot_be_kept_is_an_error_and_never_cut(void **state)
+TEST(a_new_volume_that_cannot_be_kept_is_an_error_and_never_cut)
 {
 	static const struct {
 		void (*break_it)(struct made *);
@@ -283,7 +280,6 @@ static void a_new_volume_that_cannot_be_kept_is_an_error_and_never_cut(void **st
 		{no_copy_of_a_volume, "may be empty"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct made made;
 
@@ -293,24 +289,22 @@ static void a_new_volume_that_cannot_be_kept_is_an_error_and_never_cut(void **st
 	}
 }
 
-static void a_copy_is_one_when_the_plugin_says_so(void **state)
+TEST(a_copy_is_one_when_the_plugin_says_so)
 {
 	struct made made;
 
-	(void)state;
 	make(&made);
 	no_copy_of_a_snapshot(&made);
 	made.volume.content_source = &made.content;
 	release(good_reply(&made.call, &made.response));
 }
 
-static void an_expanded_volume_has_a_size_or_none_is_known(void **state)
+TEST(an_expanded_volume_has_a_size_or_none_is_known)
 {
 	Csi__V1__ControllerExpandVolumeResponse response = CSI__V1__CONTROLLER_EXPAND_VOLUME_RESPONSE__INIT;
 	Holdfast__V1__PluginCall call = a_call(CALL(EXPAND));
 	Holdfast__V1__PluginReply *reply = good_reply(&call, &response);
 
-	(void)state;
 	assert_int_equal(reply->expand->capacity, 0);
 	assert_false(reply->expand->node_expansion_required);
 	release(reply);
@@ -371,11 +365,10 @@ static void assert_verdict(struct validation *v, bool confirmed, const char *say
 	release(reply);
 }
 
-static void a_volume_is_confirmed_when_each_capability_is(void **state)
+TEST(a_volume_is_confirmed_when_each_capability_is)
 {
 	struct validation v;
 
-	(void)state;
 	validate(&v);
 	assert_verdict(&v, true, NULL);
 	v.confirmed.n_volume_capabilities = 1; /* the second one only */
@@ -392,11 +385,10 @@ static void a_volume_is_confirmed_when_each_capability_is(void **state)
 	assert_verdict(&v, false, "xxx");
 }
 
-static void what_a_plugin_confirms_is_what_it_was_told(void **state)
+TEST(what_a_plugin_confirms_is_what_it_was_told)
 {
 	struct validation v;
 
-	(void)state;
 	validate(&v);
 	v.asked[0].access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_SINGLE_WRITER;
 	v.asked[1].access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
@@ -457,12 +449,11 @@ static void list(struct page *p)
 
 static struct page page; /* large */
 
-static void a_list_shows_what_the_provider_has(void **state)
+TEST(a_list_shows_what_the_provider_has)
 {
 	Holdfast__V1__PluginReply *reply;
 	const Holdfast__V1__ExternalVolume *v;
 
-	(void)state;
 	list(&page);
 	page.condition.message = T("isn't\nmounted");
 	reply = good_reply(&page.call, &page.response);
@@ -481,12 +472,11 @@ static void a_list_shows_what_the_provider_has(void **state)
 	release(reply);
 }
 
-static void a_list_has_limits(void **state)
+TEST(a_list_has_limits)
 {
 	static Csi__V1__ListVolumesResponse__Entry *many[CONTROLLER_ENTRIES_MAX + 1];
 	struct error err = {.msg = ""};
 
-	(void)state;
 	list(&page);
 	page.condition.message = T("");
 	page.status.n_published_node_ids = CONTROLLER_NODES_MAX;
@@ -530,14 +520,13 @@ static void a_list_has_limits(void **state)
 	assert_non_null(strstr(err.msg, "bytes"));
 }
 
-static void an_empty_page_is_one(void **state)
+TEST(an_empty_page_is_one)
 {
 	Csi__V1__ListVolumesResponse volumes = CSI__V1__LIST_VOLUMES_RESPONSE__INIT;
 	Csi__V1__ListSnapshotsResponse snapshots = CSI__V1__LIST_SNAPSHOTS_RESPONSE__INIT;
 	Holdfast__V1__PluginCall call = a_call(CALL(LIST_VOLUMES));
 	Holdfast__V1__PluginReply *reply = good_reply(&call, &volumes);
 
-	(void)state;
 	assert_int_equal(reply->list_volumes->n_volumes, 0);
 	release(reply);
 	call = a_call(CALL(LIST_SNAPSHOTS));
@@ -546,7 +535,7 @@ static void an_empty_page_is_one(void **state)
 	release(reply);
 }
 
-static void snapshots_have_ids_sizes_and_times(void **state)
+TEST(snapshots_have_ids_sizes_and_times)
 {
 	static const struct {
 		int64_t seconds;
@@ -570,7 +559,6 @@ static void snapshots_have_ids_sizes_and_times(void **state)
 	Holdfast__V1__PluginCall call = a_call(CALL(CREATE_SNAPSHOT));
 	Holdfast__V1__PluginReply *reply;
 
-	(void)state;
 	assert_bad(&call, &response, "CreateSnapshot", "no snapshot");
 	response.snapshot = entry.snapshot = &snapshot;
 	assert_bad(&call, &response, "CreateSnapshot", "no snapshot_id");
@@ -609,7 +597,7 @@ static void snapshots_have_ids_sizes_and_times(void **state)
 	assert_bad(&call, &listed, "ListSnapshots", "no snapshot");
 }
 
-static void only_a_detach_is_content_with_what_is_not_there(void **state)
+TEST(only_a_detach_is_content_with_what_is_not_there)
 {
 	static const Holdfast__V1__PluginCall__RequestCase kinds[] = {
 		CALL(ATTACH),	       CALL(DETACH),	     CALL(VALIDATE),	 CALL(CREATE),
@@ -619,7 +607,6 @@ static void only_a_detach_is_content_with_what_is_not_there(void **state)
 	const struct error gone = {.status = STATUS_NOT_FOUND, .msg = "no such volume"};
 	const struct error busy = {.status = STATUS_FAILED_PRECONDITION, .msg = "busy"};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 		Holdfast__V1__PluginCall call = a_call(kinds[i]);
 		struct controller_reply reply;
@@ -638,25 +625,4 @@ static void only_a_detach_is_content_with_what_is_not_there(void **state)
 		assert_int_equal(reply.pb.response_case, HOLDFAST__V1__PLUGIN_REPLY__RESPONSE__NOT_SET);
 		controller_reply_release(&reply);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(empty_answers_are_replies_of_their_kind),
-		cmocka_unit_test(the_publish_context_goes_to_the_server_whole),
-		cmocka_unit_test(a_new_volume_is_what_the_plugin_says),
-		cmocka_unit_test(a_new_volume_that_cannot_be_kept_is_an_error_and_never_cut),
-		cmocka_unit_test(a_copy_is_one_when_the_plugin_says_so),
-		cmocka_unit_test(an_expanded_volume_has_a_size_or_none_is_known),
-		cmocka_unit_test(a_volume_is_confirmed_when_each_capability_is),
-		cmocka_unit_test(what_a_plugin_confirms_is_what_it_was_told),
-		cmocka_unit_test(a_list_shows_what_the_provider_has),
-		cmocka_unit_test(a_list_has_limits),
-		cmocka_unit_test(an_empty_page_is_one),
-		cmocka_unit_test(snapshots_have_ids_sizes_and_times),
-		cmocka_unit_test(only_a_detach_is_content_with_what_is_not_there),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

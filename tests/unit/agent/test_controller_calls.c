@@ -96,7 +96,6 @@ static int setup(void **state)
 {
 	struct csi_client_options options = {.plugin_id = "ebs", .socket = SOCKET};
 
-	(void)state;
 	world = (struct world){.plugin_status = STATUS_OK};
 	fake_csi_init();
 	world.plugin = fake_csi_add(SOCKET);
@@ -114,7 +113,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	controller_calls_free(world.calls);
 	csi_client_free(world.client);
 	sd_event_unref(world.event);
@@ -192,9 +190,8 @@ static void take_expand(uint64_t call_id)
 	take(&call);
 }
 
-static void a_call_of_the_server_is_one_call_of_the_plugin_and_one_reply(void **state)
+TEST_FIXTURE(a_call_of_the_server_is_one_call_of_the_plugin_and_one_reply, setup, teardown)
 {
-	(void)state;
 	take_detach(7, "vol-1");
 	assert_int_equal(world.replies, 0);
 	settle();
@@ -209,9 +206,8 @@ static void a_call_of_the_server_is_one_call_of_the_plugin_and_one_reply(void **
 	assert_int_equal(world.last_case, HOLDFAST__V1__PLUGIN_REPLY__RESPONSE_DETACH);
 }
 
-static void a_failure_is_the_plugins_code_and_words_and_is_not_tried_again(void **state)
+TEST_FIXTURE(a_failure_is_the_plugins_code_and_words_and_is_not_tried_again, setup, teardown)
 {
-	(void)state;
 	fake_csi_order(world.plugin, CSI_CONTROLLER_UNPUBLISH_VOLUME, FAKE_CSI_FAIL, 1, STATUS_UNAVAILABLE);
 	world.plugin->orders[CSI_CONTROLLER_UNPUBLISH_VOLUME].text = "the storage is away";
 	take_detach(7, "vol-1");
@@ -224,9 +220,8 @@ static void a_failure_is_the_plugins_code_and_words_and_is_not_tried_again(void 
 	assert_int_equal(world.last_case, HOLDFAST__V1__PLUGIN_REPLY__RESPONSE__NOT_SET);
 }
 
-static void what_is_not_there_is_detached(void **state)
+TEST_FIXTURE(what_is_not_there_is_detached, setup, teardown)
 {
-	(void)state;
 	fake_csi_order(world.plugin, CSI_CONTROLLER_UNPUBLISH_VOLUME, FAKE_CSI_FAIL, 1, STATUS_NOT_FOUND);
 	take_detach(7, "vol-1");
 	settle();
@@ -234,9 +229,8 @@ static void what_is_not_there_is_detached(void **state)
 	assert_int_equal(world.last_case, HOLDFAST__V1__PLUGIN_REPLY__RESPONSE_DETACH);
 }
 
-static void a_half_that_is_not_here_is_said_to_be_not_here(void **state)
+TEST_FIXTURE(a_half_that_is_not_here_is_said_to_be_not_here, setup, teardown)
 {
-	(void)state;
 	world.plugin_status = STATUS_NOT_FOUND;
 	take_detach(7, "vol-1");
 	assert_int_equal(world.replies, 0);
@@ -248,9 +242,8 @@ static void a_half_that_is_not_here_is_said_to_be_not_here(void **state)
 	assert_int_equal(world.last_case, HOLDFAST__V1__PLUGIN_REPLY__RESPONSE__NOT_SET);
 }
 
-static void a_plugin_that_is_not_healthy_is_here(void **state)
+TEST_FIXTURE(a_plugin_that_is_not_healthy_is_here, setup, teardown)
 {
-	(void)state;
 	world.plugin_status = STATUS_UNAVAILABLE;
 	take_detach(7, "vol-1");
 	settle();
@@ -259,9 +252,8 @@ static void a_plugin_that_is_not_healthy_is_here(void **state)
 	assert_non_null(strstr(world.last_message, "not now"));
 }
 
-static void what_is_not_announced_is_answered_without_a_call(void **state)
+TEST_FIXTURE(what_is_not_announced_is_answered_without_a_call, setup, teardown)
 {
-	(void)state;
 	world.facts.controller.attach_detach = false;
 	take_detach(7, "vol-1");
 	settle();
@@ -270,20 +262,18 @@ static void what_is_not_announced_is_answered_without_a_call(void **state)
 	assert_int_equal(world.plugin->calls[CSI_CONTROLLER_UNPUBLISH_VOLUME], 0);
 }
 
-static void a_request_that_must_not_be_made_is_answered_without_a_call(void **state)
+TEST_FIXTURE(a_request_that_must_not_be_made_is_answered_without_a_call, setup, teardown)
 {
-	(void)state;
 	take_detach(7, "");
 	settle();
 	assert_int_equal(world.last_code, STATUS_INVALID_ARGUMENT);
 	assert_int_equal(world.plugin->calls[CSI_CONTROLLER_UNPUBLISH_VOLUME], 0);
 }
 
-static void a_call_of_a_later_server_is_answered(void **state)
+TEST_FIXTURE(a_call_of_a_later_server_is_answered, setup, teardown)
 {
 	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
 
-	(void)state;
 	call.call_id = 3;
 	call.plugin_id = T("ebs");
 	take(&call);
@@ -293,14 +283,13 @@ static void a_call_of_a_later_server_is_answered(void **state)
 	assert_int_equal(world.last_code, STATUS_UNIMPLEMENTED);
 }
 
-static void a_lie_of_the_plugin_is_an_error_that_leaves_the_outcome_open(void **state)
+TEST_FIXTURE(a_lie_of_the_plugin_is_an_error_that_leaves_the_outcome_open, setup, teardown)
 {
 	Holdfast__V1__ControllerCreateRequest create = HOLDFAST__V1__CONTROLLER_CREATE_REQUEST__INIT;
 	Holdfast__V1__Capability capability = HOLDFAST__V1__CAPABILITY__INIT;
 	Holdfast__V1__Capability *capabilities[] = {&capability};
 	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
 
-	(void)state;
 	capability.access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
 	capability.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
 	create.name = T("db");
@@ -320,11 +309,10 @@ static void a_lie_of_the_plugin_is_an_error_that_leaves_the_outcome_open(void **
 	assert_int_equal(world.last_case, HOLDFAST__V1__PLUGIN_REPLY__RESPONSE_CREATE);
 }
 
-static void a_node_expansion_goes_through_the_volume_manager(void **state)
+TEST_FIXTURE(a_node_expansion_goes_through_the_volume_manager, setup, teardown)
 {
 	const struct error gone = {.status = STATUS_NOT_FOUND, .msg = "not on this node"};
 
-	(void)state;
 	take_expand(7);
 	settle();
 	assert_int_equal(world.wanted_half, PLUGIN_NODE);
@@ -350,9 +338,8 @@ static void a_node_expansion_goes_through_the_volume_manager(void **state)
 	assert_int_equal(world.last_code, STATUS_UNIMPLEMENTED);
 }
 
-static void calls_under_way_are_bounded(void **state)
+TEST_FIXTURE(calls_under_way_are_bounded, setup, teardown)
 {
-	(void)state;
 	fake_csi_order(world.plugin, CSI_LIST_VOLUMES, FAKE_CSI_HOLD, CONTROLLER_CALLS_MAX, STATUS_OK);
 	for (unsigned int i = 0; i < CONTROLLER_CALLS_MAX; i++)
 		take_list(i);
@@ -372,9 +359,8 @@ static void calls_under_way_are_bounded(void **state)
 	assert_int_equal(world.last_code, STATUS_OK);
 }
 
-static void after_the_session_nobody_hears_of_its_calls(void **state)
+TEST_FIXTURE(after_the_session_nobody_hears_of_its_calls, setup, teardown)
 {
-	(void)state;
 	fake_csi_order(world.plugin, CSI_CONTROLLER_UNPUBLISH_VOLUME, FAKE_CSI_HOLD, 1, STATUS_OK);
 	take_detach(7, "vol-1");
 	settle();
@@ -390,9 +376,8 @@ static void after_the_session_nobody_hears_of_its_calls(void **state)
 	assert_int_equal(world.last_call_id, 9);
 }
 
-static void what_is_freed_answers_nobody(void **state)
+TEST_FIXTURE(what_is_freed_answers_nobody, setup, teardown)
 {
-	(void)state;
 	fake_csi_order(world.plugin, CSI_CONTROLLER_UNPUBLISH_VOLUME, FAKE_CSI_HOLD, 1, STATUS_OK);
 	take_detach(7, "vol-1");
 	settle();
@@ -405,9 +390,8 @@ static void what_is_freed_answers_nobody(void **state)
 	assert_int_equal(world.replies, 0);
 }
 
-static void a_plugin_that_vanishes_ends_its_calls(void **state)
+TEST_FIXTURE(a_plugin_that_vanishes_ends_its_calls, setup, teardown)
 {
-	(void)state;
 	fake_csi_order(world.plugin, CSI_CONTROLLER_UNPUBLISH_VOLUME, FAKE_CSI_HANG, 1, STATUS_OK);
 	take_detach(7, "vol-1");
 	settle();
@@ -416,28 +400,4 @@ static void a_plugin_that_vanishes_ends_its_calls(void **state)
 	assert_int_equal(world.replies, 1);
 	assert_int_equal(world.last_code, STATUS_UNAVAILABLE);
 	assert_false(world.last_not_here); /* it may have been done */
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_call_of_the_server_is_one_call_of_the_plugin_and_one_reply),
-		TEST(a_failure_is_the_plugins_code_and_words_and_is_not_tried_again),
-		TEST(what_is_not_there_is_detached),
-		TEST(a_half_that_is_not_here_is_said_to_be_not_here),
-		TEST(a_plugin_that_is_not_healthy_is_here),
-		TEST(what_is_not_announced_is_answered_without_a_call),
-		TEST(a_request_that_must_not_be_made_is_answered_without_a_call),
-		TEST(a_call_of_a_later_server_is_answered),
-		TEST(a_lie_of_the_plugin_is_an_error_that_leaves_the_outcome_open),
-		TEST(a_node_expansion_goes_through_the_volume_manager),
-		TEST(calls_under_way_are_bounded),
-		TEST(after_the_session_nobody_hears_of_its_calls),
-		TEST(what_is_freed_answers_nobody),
-		TEST(a_plugin_that_vanishes_ends_its_calls),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

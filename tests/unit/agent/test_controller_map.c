@@ -206,13 +206,12 @@ static void assert_capability(const Csi__V1__VolumeCapability *capability, bool 
 	assert_int_equal(capability->mount->n_mount_flags, has_options);
 }
 
-static void attach_and_detach_name_volume_and_node_as_the_provider_does(void **state)
+TEST(attach_and_detach_name_volume_and_node_as_the_provider_does)
 {
 	struct node_plugin facts = able();
 	struct asked asked;
 	struct controller_request *r;
 
-	(void)state;
 	ask(&asked, CALL(ATTACH));
 	r = request_of(&asked, &facts);
 	assert_ptr_equal(r->base.descriptor, &csi__v1__controller_publish_volume_request__descriptor);
@@ -231,13 +230,12 @@ static void attach_and_detach_name_volume_and_node_as_the_provider_does(void **s
 	assert_map(r->unpublish.secrets, r->unpublish.n_secrets, "secret");
 }
 
-static void volumes_are_validated_made_deleted_and_expanded_as_asked(void **state)
+TEST(volumes_are_validated_made_deleted_and_expanded_as_asked)
 {
 	struct node_plugin facts = able();
 	struct asked asked;
 	struct controller_request *r;
 
-	(void)state;
 	ask(&asked, CALL(VALIDATE));
 	r = request_of(&asked, &facts);
 	assert_string_equal(r->validate.volume_id, "vol#a&b=/1");
@@ -276,13 +274,12 @@ static void volumes_are_validated_made_deleted_and_expanded_as_asked(void **stat
 	assert_null(request_of(&asked, &facts)->expand.volume_capability);
 }
 
-static void lists_and_snapshots_are_asked_for_as_asked(void **state)
+TEST(lists_and_snapshots_are_asked_for_as_asked)
 {
 	struct node_plugin facts = able();
 	struct asked asked;
 	struct controller_request *r;
 
-	(void)state;
 	ask(&asked, CALL(LIST_VOLUMES));
 	r = request_of(&asked, &facts);
 	assert_int_equal(r->list_volumes.max_entries, 7);
@@ -308,13 +305,12 @@ static void lists_and_snapshots_are_asked_for_as_asked(void **state)
 	assert_map(r->list_snapshots.secrets, r->list_snapshots.n_secrets, "secret");
 }
 
-static void a_new_volume_is_a_copy_of_a_snapshot_or_of_a_volume(void **state)
+TEST(a_new_volume_is_a_copy_of_a_snapshot_or_of_a_volume)
 {
 	struct node_plugin facts = able();
 	struct asked asked;
 	struct controller_request *r;
 
-	(void)state;
 	ask(&asked, CALL(CREATE));
 	asked.create.snapshot_id = asked.other_id;
 	r = request_of(&asked, &facts);
@@ -329,7 +325,7 @@ static void a_new_volume_is_a_copy_of_a_snapshot_or_of_a_volume(void **state)
 	assert_string_equal(r->create.volume_content_source->volume->volume_id, "vol#a&b=/1");
 }
 
-static void a_topology_is_asked_for_only_where_it_is_announced(void **state)
+TEST(a_topology_is_asked_for_only_where_it_is_announced)
 {
 	Holdfast__V1__TopologyRequest request = HOLDFAST__V1__TOPOLOGY_REQUEST__INIT;
 	Holdfast__V1__Topology topology = HOLDFAST__V1__TOPOLOGY__INIT;
@@ -339,7 +335,6 @@ static void a_topology_is_asked_for_only_where_it_is_announced(void **state)
 	struct controller_request *r;
 	struct error err = {.msg = ""};
 
-	(void)state;
 	ask(&asked, CALL(CREATE));
 	for (size_t i = 0; i < ARRAY_SIZE(list); i++)
 		list[i] = &topology;
@@ -363,12 +358,11 @@ static void a_topology_is_asked_for_only_where_it_is_announced(void **state)
 	assert_non_null(strstr(err.msg, "VOLUME_ACCESSIBILITY_CONSTRAINTS"));
 }
 
-static void read_only_is_said_only_to_those_that_announce_it(void **state)
+TEST(read_only_is_said_only_to_those_that_announce_it)
 {
 	struct node_plugin facts = able();
 	struct asked asked;
 
-	(void)state;
 	ask(&asked, CALL(ATTACH));
 	facts.controller.readonly_attach = false;
 	assert_false(request_of(&asked, &facts)->publish.readonly);
@@ -377,7 +371,7 @@ static void read_only_is_said_only_to_those_that_announce_it(void **state)
 	assert_false(request_of(&asked, &facts)->publish.readonly);
 }
 
-static void the_finer_single_node_modes_are_for_those_that_announce_them(void **state)
+TEST(the_finer_single_node_modes_are_for_those_that_announce_them)
 {
 	static const struct {
 		Holdfast__V1__AccessMode asked;
@@ -396,7 +390,6 @@ static void the_finer_single_node_modes_are_for_those_that_announce_them(void **
 	struct node_plugin facts = able();
 	struct asked asked;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		ask(&asked, CALL(ATTACH));
 		asked.capability.access_mode = cases[i].asked;
@@ -409,7 +402,7 @@ static void the_finer_single_node_modes_are_for_those_that_announce_them(void **
 	}
 }
 
-static void what_is_not_announced_is_not_called(void **state)
+TEST(what_is_not_announced_is_not_called)
 {
 	static const struct {
 		Holdfast__V1__PluginCall__RequestCase kind;
@@ -434,7 +427,6 @@ static void what_is_not_announced_is_not_called(void **state)
 		{CALL(NODE_EXPAND), CAN(node, expand), "NodeExpandVolume", "EXPAND_VOLUME"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct node_plugin facts = able();
 		struct error err = {.msg = ""};
@@ -450,23 +442,21 @@ static void what_is_not_announced_is_not_called(void **state)
 	}
 }
 
-static void validation_needs_no_announcement(void **state)
+TEST(validation_needs_no_announcement)
 {
 	struct node_plugin facts = {.plugin_id = "ebs", .has_controller = true};
 	struct asked asked;
 
-	(void)state;
 	ask(&asked, CALL(VALIDATE));
 	assert_int_equal(controller_check(&asked.call, &facts, NULL), STATUS_OK);
 }
 
-static void copies_need_an_announcement_of_their_own(void **state)
+TEST(copies_need_an_announcement_of_their_own)
 {
 	struct node_plugin facts = able();
 	struct error err = {.msg = ""};
 	struct asked asked;
 
-	(void)state;
 	ask(&asked, CALL(CREATE));
 	asked.create.clone_id = asked.other_id;
 	assert_int_equal(controller_check(&asked.call, &facts, NULL), STATUS_OK);
@@ -481,23 +471,21 @@ static void copies_need_an_announcement_of_their_own(void **state)
 	assert_non_null(strstr(err.msg, "CREATE_DELETE_SNAPSHOT"));
 }
 
-static void a_request_of_a_later_server_is_not_known(void **state)
+TEST(a_request_of_a_later_server_is_not_known)
 {
 	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
 	struct error err = {.msg = ""};
 
-	(void)state;
 	call.plugin_id = T("ebs");
 	assert_int_equal(controller_method(&call), CSI_METHOD_N);
 	assert_int_equal(controller_check(&call, NULL, &err), STATUS_UNIMPLEMENTED);
 	assert_non_null(strstr(err.msg, "upgrade"));
 }
 
-static void only_the_expansion_on_a_node_is_for_the_node_service(void **state)
+TEST(only_the_expansion_on_a_node_is_for_the_node_service)
 {
 	struct asked asked;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(all_kinds); i++) {
 		ask(&asked, all_kinds[i]);
 		assert_int_equal(controller_half_of(&asked.call),
@@ -560,7 +548,7 @@ static void huge_page(struct asked *a)
 	a->list_volumes.max_entries = a->list_snapshots.max_entries = (uint32_t)INT32_MAX + 1;
 }
 
-static void what_must_not_be_sent_is_refused_before_it_is(void **state)
+TEST(what_must_not_be_sent_is_refused_before_it_is)
 {
 	static const struct {
 		Holdfast__V1__PluginCall__RequestCase kind;
@@ -597,7 +585,6 @@ static void what_must_not_be_sent_is_refused_before_it_is(void **state)
 	struct node_plugin facts = able();
 	static struct controller_request request;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct error err = {.msg = ""};
 		struct asked asked;
@@ -610,13 +597,12 @@ static void what_must_not_be_sent_is_refused_before_it_is(void **state)
 	}
 }
 
-static void sizes_go_up_to_what_csi_counts(void **state)
+TEST(sizes_go_up_to_what_csi_counts)
 {
 	struct node_plugin facts = able();
 	struct error err = {.msg = ""};
 	struct asked asked;
 
-	(void)state;
 	ask(&asked, CALL(CREATE));
 	asked.create.capacity_min = asked.create.capacity_max = INT64_MAX;
 	assert_int_equal(request_of(&asked, &facts)->create.capacity_range->limit_bytes, INT64_MAX);
@@ -631,14 +617,13 @@ static void sizes_go_up_to_what_csi_counts(void **state)
 	assert_int_equal(controller_check(&asked.call, &facts, &err), STATUS_INVALID_ARGUMENT);
 }
 
-static void a_token_may_be_long_but_not_endless(void **state)
+TEST(a_token_may_be_long_but_not_endless)
 {
 	struct node_plugin facts = able();
 	char token[CONTROLLER_TOKEN_MAX + 2];
 	static struct controller_request request;
 	struct asked asked;
 
-	(void)state;
 	ask(&asked, CALL(LIST_VOLUMES));
 	memset(token, 'x', sizeof(token));
 	token[CONTROLLER_TOKEN_MAX] = '\0';
@@ -650,7 +635,7 @@ static void a_token_may_be_long_but_not_endless(void **state)
 			 STATUS_INVALID_ARGUMENT);
 }
 
-static void the_node_answers_before_the_server_gives_up(void **state)
+TEST(the_node_answers_before_the_server_gives_up)
 {
 	static const struct {
 		uint32_t timeout_ms;
@@ -665,31 +650,6 @@ static void the_node_answers_before_the_server_gives_up(void **state)
 		{UINT32_MAX, (UINT64_C(4294967295) - CONTROLLER_MARGIN_MS) * 1000},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		assert_int_equal(controller_timeout_us(cases[i].timeout_ms), cases[i].us);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(attach_and_detach_name_volume_and_node_as_the_provider_does),
-		cmocka_unit_test(volumes_are_validated_made_deleted_and_expanded_as_asked),
-		cmocka_unit_test(lists_and_snapshots_are_asked_for_as_asked),
-		cmocka_unit_test(a_new_volume_is_a_copy_of_a_snapshot_or_of_a_volume),
-		cmocka_unit_test(a_topology_is_asked_for_only_where_it_is_announced),
-		cmocka_unit_test(read_only_is_said_only_to_those_that_announce_it),
-		cmocka_unit_test(the_finer_single_node_modes_are_for_those_that_announce_them),
-		cmocka_unit_test(what_is_not_announced_is_not_called),
-		cmocka_unit_test(validation_needs_no_announcement),
-		cmocka_unit_test(copies_need_an_announcement_of_their_own),
-		cmocka_unit_test(a_request_of_a_later_server_is_not_known),
-		cmocka_unit_test(only_the_expansion_on_a_node_is_for_the_node_service),
-		cmocka_unit_test(what_must_not_be_sent_is_refused_before_it_is),
-		cmocka_unit_test(sizes_go_up_to_what_csi_counts),
-		cmocka_unit_test(a_token_may_be_long_but_not_endless),
-		cmocka_unit_test(the_node_answers_before_the_server_gives_up),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "alloc/claim_details.h"
 #include "base/cleanup.h"
@@ -127,7 +127,7 @@ static void *reread(const ProtobufCMessage *message)
 	return protobuf_c_message_unpack(message->descriptor, NULL, n, bytes);
 }
 
-static void each_use_has_its_path(void **state)
+TEST(each_use_has_its_path)
 {
 	struct csi_volume_paths paths = {.target = "before"};
 	char base[CSI_VOLUME_PATH_SIZE] = {0};
@@ -148,7 +148,7 @@ static void each_use_has_its_path(void **state)
 	assert_int_equal(strlen(paths.target), CSI_VOLUME_PATH_SIZE - 1); /* as it was */
 }
 
-static void a_plugin_is_told_all_that_was_granted(void **state)
+TEST(a_plugin_is_told_all_that_was_granted)
 {
 	struct secret_message *details;
 	struct csi_volume_request request;
@@ -188,7 +188,7 @@ static void a_plugin_is_told_all_that_was_granted(void **state)
 	secret_message_unref(details);
 }
 
-static void a_device_is_asked_for_as_such(void **state)
+TEST(a_device_is_asked_for_as_such)
 {
 	struct secret_message *details;
 	struct csi_volume_request request;
@@ -209,7 +209,7 @@ static void a_device_is_asked_for_as_such(void **state)
 	secret_message_unref(details);
 }
 
-static void what_is_undone_needs_ids_alone(void **state)
+TEST(what_is_undone_needs_ids_alone)
 {
 	const struct volume_target target = make_target(NULL, false, false);
 	struct csi_volume_request request;
@@ -225,7 +225,7 @@ static void what_is_undone_needs_ids_alone(void **state)
 			    "/run/hf/stage/data-0123456789abcdef/staging");
 }
 
-static void an_expansion_is_of_the_target(void **state)
+TEST(an_expansion_is_of_the_target)
 {
 	static const struct {
 		uint64_t min, max;
@@ -277,7 +277,7 @@ static const Holdfast__V1__MountOptions *options_of(const struct secret_message 
 	return ((const Holdfast__V1__ClaimVolumeResponse *)(const void *)pb)->volume->mount_options;
 }
 
-static void what_a_plugin_needs_is_bounded(void **state)
+TEST(what_a_plugin_needs_is_bounded)
 {
 	char fs_type[VOLUME_FS_TYPE_MAX + 2] = {0};
 	char flag[VOLUME_MOUNT_FLAG_MAX + 2] = {0};
@@ -308,7 +308,7 @@ static void what_a_plugin_needs_is_bounded(void **state)
 	}
 }
 
-static void too_large_a_map_is_refused_without_its_values(void **state)
+TEST(too_large_a_map_is_refused_without_its_values)
 {
 	static char big[VOLUME_MAP_BYTES_MAX + 2];
 	struct secret_message *details;
@@ -331,7 +331,7 @@ static void too_large_a_map_is_refused_without_its_values(void **state)
 	}
 }
 
-static void secrets_are_wiped_with_the_last_who_needs_them(void **state)
+TEST(secrets_are_wiped_with_the_last_who_needs_them)
 {
 	struct secret_message *details;
 	struct grant grant;
@@ -351,7 +351,7 @@ static void secrets_are_wiped_with_the_last_who_needs_them(void **state)
 }
 
 /* The watch itself sees what is not wiped. */
-static void the_watch_over_freed_memory_works(void **state)
+TEST(the_watch_over_freed_memory_works)
 {
 	char *copy = strdup(SECRET);
 
@@ -362,7 +362,7 @@ static void the_watch_over_freed_memory_works(void **state)
 	assert_int_equal(leaks, 1);
 }
 
-static void a_bound_device_is_what_the_kernel_lists_under_its_name(void **state)
+TEST(a_bound_device_is_what_the_kernel_lists_under_its_name)
 {
 	static const struct {
 		const char *fs_type, *root, *path, *text;
@@ -397,7 +397,7 @@ static void a_bound_device_is_what_the_kernel_lists_under_its_name(void **state)
 	}
 }
 
-static void mounts_of_a_device_are_told_from_those_elsewhere(void **state)
+TEST(mounts_of_a_device_are_told_from_those_elsewhere)
 {
 	static const struct {
 		const char *within[2];
@@ -422,7 +422,7 @@ static void mounts_of_a_device_are_told_from_those_elsewhere(void **state)
 	assert_false(found.is_elsewhere || found.is_whole);
 }
 
-static void a_device_is_mounted_where_the_root_of_its_mount_is(void **state)
+TEST(a_device_is_mounted_where_the_root_of_its_mount_is)
 {
 	static const struct {
 		const char *point;
@@ -443,7 +443,6 @@ static void a_device_is_mounted_where_the_root_of_its_mount_is(void **state)
 	char link[] = "/tmp/holdfast-device-XXXXXX", point[sizeof(link) + 8];
 	struct stat st;
 
-	(void)state;
 	assert_int_equal(stat("/proc", &st), 0);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		if (device_is_mounted_at(major(st.st_dev), minor(st.st_dev), rows[i].point, rows[i].within) !=
@@ -466,12 +465,11 @@ static void a_device_is_mounted_where_the_root_of_its_mount_is(void **state)
 	assert_int_equal(rmdir(link), 0);
 }
 
-static void so_many_devices_of_the_host_are_kept_in_mind(void **state)
+TEST(so_many_devices_of_the_host_are_kept_in_mind)
 {
 	struct host_devices devices = {0};
 	char text[DEVICE_POINT_SIZE + 8];
 
-	(void)state;
 	assert_null(host_devices_point(&devices, 8, 0));
 	for (uint32_t i = 0; i < HOST_DEVICES_MAX; i++) {
 		(void)str_format(text, sizeof(text), "/mnt/%u", i);
@@ -496,7 +494,7 @@ static void so_many_devices_of_the_host_are_kept_in_mind(void **state)
 	assert_string_equal(host_devices_point(&devices, 10, 1), text);
 }
 
-static void what_a_plugin_may_hold_is_known_until_it_let_go(void **state)
+TEST(what_a_plugin_may_hold_is_known_until_it_let_go)
 {
 	struct volume_touches touches;
 
@@ -528,26 +526,4 @@ static void what_a_plugin_may_hold_is_known_until_it_let_go(void **state)
 	touches.are_all = true; /* memory was short */
 	assert_true(volume_touches_has(&touches, "v"));
 	volume_touches_release(&touches);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_use_has_its_path),
-		cmocka_unit_test(a_plugin_is_told_all_that_was_granted),
-		cmocka_unit_test(a_device_is_asked_for_as_such),
-		cmocka_unit_test(what_is_undone_needs_ids_alone),
-		cmocka_unit_test(an_expansion_is_of_the_target),
-		cmocka_unit_test(what_a_plugin_needs_is_bounded),
-		cmocka_unit_test(too_large_a_map_is_refused_without_its_values),
-		cmocka_unit_test(secrets_are_wiped_with_the_last_who_needs_them),
-		cmocka_unit_test(the_watch_over_freed_memory_works),
-		cmocka_unit_test(a_bound_device_is_what_the_kernel_lists_under_its_name),
-		cmocka_unit_test(mounts_of_a_device_are_told_from_those_elsewhere),
-		cmocka_unit_test(a_device_is_mounted_where_the_root_of_its_mount_is),
-		cmocka_unit_test(so_many_devices_of_the_host_are_kept_in_mind),
-		cmocka_unit_test(what_a_plugin_may_hold_is_known_until_it_let_go),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

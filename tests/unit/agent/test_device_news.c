@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The youngest mounts, over a model of the kernel's mounts and file systems. */
 
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -170,7 +170,7 @@ static bool ask(struct device_news *news, struct device_moment moment, uint32_t 
 	return device_news_find_mounts(news, &moment, MAJOR, minor, within, ret);
 }
 
-static void what_was_mounted_since_is_told_from_what_is_elsewhere(void **state)
+TEST_FIXTURE(what_was_mounted_since_is_told_from_what_is_elsewhere, setup, teardown)
 {
 	static const struct {
 		const char *root, *point;
@@ -195,7 +195,7 @@ static void what_was_mounted_since_is_told_from_what_is_elsewhere(void **state)
 	}
 }
 
-static void what_was_there_at_the_moment_is_not_known(void **state)
+TEST_FIXTURE(what_was_there_at_the_moment_is_not_known, setup, teardown)
 {
 	struct device_mounts found = {.is_whole = true};
 	struct fake_mount *mount = add_mount(3, "/", "/srv");
@@ -212,7 +212,7 @@ static void what_was_there_at_the_moment_is_not_known(void **state)
 	assert_false(ask(*state, moment, 3, &found));
 }
 
-static void who_came_back_between_two_looks_is_younger(void **state)
+TEST_FIXTURE(who_came_back_between_two_looks_is_younger, setup, teardown)
 {
 	struct fake_mount *mount = add_mount(3, "/", "/srv");
 	struct device_moment before = device_news_now(*state), between;
@@ -229,7 +229,7 @@ static void who_came_back_between_two_looks_is_younger(void **state)
 	assert_false(ask(*state, device_news_now(*state), 3, &found));
 }
 
-static void without_a_moment_nothing_is_known(void **state)
+TEST_FIXTURE(without_a_moment_nothing_is_known, setup, teardown)
 {
 	struct device_mounts found;
 
@@ -240,7 +240,7 @@ static void without_a_moment_nothing_is_known(void **state)
 		device_news_find_mounts(*state, &(struct device_moment){.look = 1}, 8, 3, within, &found));
 }
 
-static void before_linux_6_8_nothing_is_known(void **state)
+TEST_FIXTURE(before_linux_6_8_nothing_is_known, setup, teardown)
 {
 	struct device_moment moment;
 	struct device_mounts found;
@@ -253,7 +253,7 @@ static void before_linux_6_8_nothing_is_known(void **state)
 }
 
 /* Of what a broken look has not found nobody knows whether it was there. */
-static void a_look_that_breaks_off_is_none(void **state)
+TEST_FIXTURE(a_look_that_breaks_off_is_none, setup, teardown)
 {
 	struct device_moment before, broken, after;
 	struct device_mounts found;
@@ -273,7 +273,7 @@ static void a_look_that_breaks_off_is_none(void **state)
 	assert_true(ask(*state, after, 4, &found));
 }
 
-static void a_mount_that_cannot_be_asked_for_leaves_nothing_known(void **state)
+TEST_FIXTURE(a_mount_that_cannot_be_asked_for_leaves_nothing_known, setup, teardown)
 {
 	static const struct {
 		int error;
@@ -294,7 +294,7 @@ static void a_mount_that_cannot_be_asked_for_leaves_nothing_known(void **state)
 }
 
 /* And of those that it does not need none. */
-static void a_mount_is_asked_for_its_device_once(void **state)
+TEST_FIXTURE(a_mount_is_asked_for_its_device_once, setup, teardown)
 {
 	struct device_moment moment;
 	struct device_mounts found;
@@ -313,7 +313,7 @@ static void a_mount_is_asked_for_its_device_once(void **state)
 	}
 }
 
-static void the_limits_hold(void **state)
+TEST_FIXTURE(the_limits_hold, setup, teardown)
 {
 	struct device_mounts found;
 
@@ -370,7 +370,7 @@ static void do_something(unsigned int *seed)
 }
 
 /* Devices that a program holds detached, or moves, or that come and go. */
-static void what_is_known_is_what_the_whole_table_says(void **state)
+TEST_FIXTURE(what_is_known_is_what_the_whole_table_says, setup, teardown)
 {
 	struct device_moment moments[8] = {0};
 	unsigned int n_known = 0;
@@ -396,24 +396,4 @@ static void what_is_known_is_what_the_whole_table_says(void **state)
 		}
 	}
 	assert_in_range(n_known, 200, 2000);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(what_was_mounted_since_is_told_from_what_is_elsewhere),
-		TEST(what_was_there_at_the_moment_is_not_known),
-		TEST(who_came_back_between_two_looks_is_younger),
-		TEST(without_a_moment_nothing_is_known),
-		TEST(before_linux_6_8_nothing_is_known),
-		TEST(a_look_that_breaks_off_is_none),
-		TEST(a_mount_that_cannot_be_asked_for_leaves_nothing_known),
-		TEST(a_mount_is_asked_for_its_device_once),
-		TEST(the_limits_hold),
-		TEST(what_is_known_is_what_the_whole_table_says),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmocka_all.h"
 #include "fake_helper_client.h"
+#include "unit.h"
 
 #include "base/clock.h"
 #include "helper/client.h"
@@ -159,7 +159,7 @@ static void request(struct fixture *f, enum mh_op op, unsigned int slot)
 			 STATUS_OK);
 }
 
-static void requests_are_answered_in_order_and_lists_first(void **state)
+TEST_FIXTURE(requests_are_answered_in_order_and_lists_first, setup, teardown)
 {
 	struct fixture *f = *state;
 	static const uint16_t order[] = {MH_OP_LIST, MH_OP_STAGE, MH_OP_PUBLISH, MH_OP_UNPUBLISH,
@@ -196,7 +196,7 @@ static uint64_t head_after(struct fixture *f, enum mh_op op)
 	return head->record;
 }
 
-static void the_head_of_the_trail_follows_the_replies_also_back(void **state)
+TEST_FIXTURE(the_head_of_the_trail_follows_the_replies_also_back, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -210,7 +210,7 @@ static void the_head_of_the_trail_follows_the_replies_also_back(void **state)
 	assert_int_equal(head_after(f, MH_OP_UNSTAGE), 2);
 }
 
-static void a_trail_that_takes_no_record_is_known_until_it_takes_one(void **state)
+TEST_FIXTURE(a_trail_that_takes_no_record_is_known_until_it_takes_one, setup, teardown)
 {
 	struct fixture *f = *state;
 	const struct helper_info *info;
@@ -236,12 +236,11 @@ static void a_trail_that_takes_no_record_is_known_until_it_takes_one(void **stat
 
 /* At every request, each way of dying: the request is done once, told once, and everything after it follows.
  */
-static void no_request_is_lost_or_told_twice_when_the_helper_dies(void **state)
+TEST(no_request_is_lost_or_told_twice_when_the_helper_dies)
 {
 	static const enum fake_fault deaths[] = {FAKE_DIE_BEFORE, FAKE_DIE_AFTER, FAKE_WRONG_SEQ,
 						 FAKE_OVERSIZE,	  FAKE_SHORT,	  FAKE_TWICE};
 
-	(void)state;
 	for (size_t d = 0; d < sizeof(deaths) / sizeof(*deaths); d++) {
 		for (uint32_t at = 1; at <= 4; at++) {
 			struct fixture *f;
@@ -271,7 +270,7 @@ static void no_request_is_lost_or_told_twice_when_the_helper_dies(void **state)
 	}
 }
 
-static void a_request_that_ends_two_helpers_fails_and_the_next_goes_on(void **state)
+TEST_FIXTURE(a_request_that_ends_two_helpers_fails_and_the_next_goes_on, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -290,7 +289,7 @@ static void a_request_that_ends_two_helpers_fails_and_the_next_goes_on(void **st
 	assert_int_equal(f->down, 2);
 }
 
-static void a_hanging_helper_is_given_up_and_replaced(void **state)
+TEST_FIXTURE(a_hanging_helper_is_given_up_and_replaced, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -309,7 +308,7 @@ static void a_hanging_helper_is_given_up_and_replaced(void **state)
 	assert_true(f->results[1].is_answered);
 }
 
-static void the_end_of_an_abandoned_helper_is_noticed(void **state)
+TEST_FIXTURE(the_end_of_an_abandoned_helper_is_noticed, setup, teardown)
 {
 	struct fixture *f = *state;
 	uint64_t end = clock_monotonic_us() + 30 * USEC_PER_SEC;
@@ -356,7 +355,7 @@ static pid_t trace(pid_t helper)
 	return -1;
 }
 
-static void the_end_of_a_traced_helper_is_noticed_in_the_end(void **state)
+TEST_FIXTURE(the_end_of_a_traced_helper_is_noticed_in_the_end, setup, teardown)
 {
 	struct fixture *f = *state;
 	uint64_t end = clock_monotonic_us() + 30 * USEC_PER_SEC;
@@ -382,7 +381,7 @@ static void the_end_of_a_traced_helper_is_noticed_in_the_end(void **state)
 	run_until(f, &f->n_results, 1);
 }
 
-static void a_missing_setuid_bit_is_explained(void **state)
+TEST_FIXTURE(a_missing_setuid_bit_is_explained, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -404,7 +403,7 @@ static void a_missing_setuid_bit_is_explained(void **state)
 	assert_int_equal(helper_client_info(f->client)->last_error.status, STATUS_OK);
 }
 
-static void the_first_line_of_its_stderr_is_the_reason(void **state)
+TEST_FIXTURE(the_first_line_of_its_stderr_is_the_reason, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -417,7 +416,7 @@ static void the_first_line_of_its_stderr_is_the_reason(void **state)
 	assert_null(strstr(f->last_down.msg, "second line"));
 }
 
-static void a_mute_start_ends_with_its_timeout(void **state)
+TEST_FIXTURE(a_mute_start_ends_with_its_timeout, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -429,7 +428,7 @@ static void a_mute_start_ends_with_its_timeout(void **state)
 	assert_non_null(strstr(f->last_down.msg, "did not say HELLO within 2s"));
 }
 
-static void another_version_of_the_helper_is_refused(void **state)
+TEST_FIXTURE(another_version_of_the_helper_is_refused, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -441,7 +440,7 @@ static void another_version_of_the_helper_is_refused(void **state)
 	run_until(f, &f->ready, 1);
 }
 
-static void a_request_does_not_wait_for_ever_without_a_helper(void **state)
+TEST_FIXTURE(a_request_does_not_wait_for_ever_without_a_helper, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -458,7 +457,7 @@ static void a_request_does_not_wait_for_ever_without_a_helper(void **state)
 	}
 }
 
-static void a_program_that_does_not_exist_is_an_error_with_its_path(void **state)
+TEST_FIXTURE(a_program_that_does_not_exist_is_an_error_with_its_path, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -469,7 +468,7 @@ static void a_program_that_does_not_exist_is_an_error_with_its_path(void **state
 	assert_non_null(strstr(f->last_down.msg, f->fake.path));
 }
 
-static void the_queue_is_bounded(void **state)
+TEST_FIXTURE(the_queue_is_bounded, setup, teardown)
 {
 	struct fixture *f = *state;
 	union helper_request req;
@@ -484,34 +483,4 @@ static void the_queue_is_bounded(void **state)
 	run_until(f, &f->n_results, HELPER_QUEUE_MAX);
 	request(f, MH_OP_LIST, 0);
 	run_until(f, &f->n_results, HELPER_QUEUE_MAX + 1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(requests_are_answered_in_order_and_lists_first, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(the_head_of_the_trail_follows_the_replies_also_back, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_trail_that_takes_no_record_is_known_until_it_takes_one,
-						setup, teardown),
-		cmocka_unit_test(no_request_is_lost_or_told_twice_when_the_helper_dies),
-		cmocka_unit_test_setup_teardown(a_request_that_ends_two_helpers_fails_and_the_next_goes_on,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(a_hanging_helper_is_given_up_and_replaced, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_end_of_an_abandoned_helper_is_noticed, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_end_of_a_traced_helper_is_noticed_in_the_end, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_missing_setuid_bit_is_explained, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_first_line_of_its_stderr_is_the_reason, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_mute_start_ends_with_its_timeout, setup, teardown),
-		cmocka_unit_test_setup_teardown(another_version_of_the_helper_is_refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_request_does_not_wait_for_ever_without_a_helper, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_program_that_does_not_exist_is_an_error_with_its_path,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(the_queue_is_bounded, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@ static bool nothing_hangs(struct pool *f)
 	return helper_client_info(f->client)->abandoned == 0;
 }
 
-static void the_socket_door_serves_as_the_other_one(void **state)
+TEST_FIXTURE(the_socket_door_serves_as_the_other_one, pool_setup, pool_teardown)
 {
 	struct pool *f = *state;
 	struct helper_instance_info infos[HELPER_INSTANCES_MAX];
@@ -40,7 +40,7 @@ static void the_socket_door_serves_as_the_other_one(void **state)
 	assert_string_equal(infos[2].state, "idle");
 }
 
-static void behind_the_socket_door_too_a_hanging_one_is_kept_in_sight(void **state)
+TEST_FIXTURE(behind_the_socket_door_too_a_hanging_one_is_kept_in_sight, pool_setup, pool_teardown)
 {
 	struct pool *f = *state;
 
@@ -62,7 +62,7 @@ static void behind_the_socket_door_too_a_hanging_one_is_kept_in_sight(void **sta
 }
 
 /* Its connection is still looked at, and the place in the pool is somebody else's by then. */
-static void what_a_given_up_one_says_at_last_is_not_heard(void **state)
+TEST_FIXTURE(what_a_given_up_one_says_at_last_is_not_heard, pool_setup, pool_teardown)
 {
 	struct pool *f = *state;
 
@@ -83,7 +83,7 @@ static void what_a_given_up_one_says_at_last_is_not_heard(void **state)
 	assert_int_equal(f->fake.state->starts, 2);
 }
 
-static void what_keeps_the_socket_door_shut_is_told(void **state)
+TEST_FIXTURE(what_keeps_the_socket_door_shut_is_told, pool_setup, pool_teardown)
 {
 	struct pool *f = *state;
 
@@ -100,18 +100,4 @@ static void what_keeps_the_socket_door_shut_is_told(void **state)
 	pool_count(f, &f->down, 2);
 	assert_non_null(strstr(f->last_down.msg, "helper-uid: nofile: the policy's helper_uid"));
 	pool_count(f, &f->ready, 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, pool_setup, pool_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(the_socket_door_serves_as_the_other_one),
-		TEST(behind_the_socket_door_too_a_hanging_one_is_kept_in_sight),
-		TEST(what_a_given_up_one_says_at_last_is_not_heard),
-		TEST(what_keeps_the_socket_door_shut_is_told),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

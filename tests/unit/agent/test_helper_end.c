@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmocka_all.h"
 #include "mounthelper_words.h"
+#include "unit.h"
 
 #include "helper/end.h"
 #include "helper/msg.h"
@@ -35,7 +35,7 @@ static const char *tell_exit(int code, const char *line)
 	return err.msg;
 }
 
-static void every_word_is_told_with_its_sentence(void **state)
+TEST(every_word_is_told_with_its_sentence)
 {
 	char expected[64];
 
@@ -51,7 +51,7 @@ static void every_word_is_told_with_its_sentence(void **state)
 	assert_non_null(strstr(tell(START_NOT_PRIVILEGED, 0, 0, ""), "use the socket door"));
 }
 
-static void the_number_and_the_detail_are_filled_in(void **state)
+TEST(the_number_and_the_detail_are_filled_in)
 {
 	assert_non_null(strstr(tell(START_LIMIT, EPERM, 1024, "nofile"),
 			       "limit: nofile: the hard limit named is 1024 and cannot be raised without "
@@ -62,14 +62,14 @@ static void the_number_and_the_detail_are_filled_in(void **state)
 	assert_non_null(strstr(tell(START_LOCKDOWN, 0, 7, ""), "CAP_SETPCAP, CAP_SYS_ADMIN"));
 }
 
-static void a_word_of_another_release_is_a_number(void **state)
+TEST(a_word_of_another_release_is_a_number)
 {
 	assert_non_null(strstr(tell(START_N, 0, 0, ""), "number"));
 	assert_non_null(strstr(tell(UINT16_MAX, 0, 0, ""), "number 65535"));
 	assert_non_null(strstr(tell(START_OK, 0, 0, ""), "number 0"));
 }
 
-static void an_exit_code_alone_tells_what_it_can(void **state)
+TEST(an_exit_code_alone_tells_what_it_can)
 {
 	assert_string_equal(tell_exit(1, ""), "the mount helper (pid 5) ended with exit code 1");
 	assert_string_equal(tell_exit(1, "line"), "the mount helper (pid 5) ended with exit code 1: line");
@@ -83,7 +83,7 @@ static void an_exit_code_alone_tells_what_it_can(void **state)
 		assert_non_null(strstr(tell_exit(code, ""), ": it "));
 }
 
-static void only_a_whole_failure_is_one(void **state)
+TEST(only_a_whole_failure_is_one)
 {
 	struct mh_failure failure = {.header = {.magic = MH_MAGIC,
 						.version = MH_VERSION,
@@ -106,7 +106,7 @@ static void only_a_whole_failure_is_one(void **state)
 	assert_false(helper_failure_check(&broken, sizeof(broken), &got));
 }
 
-static void the_step_of_a_failed_operation_is_a_word(void **state)
+TEST(the_step_of_a_failed_operation_is_a_word)
 {
 	struct mh_reply reply = {
 		.header.op = MH_OP_STAGE, .status = MH_KERNEL, .step = STEP_FSMOUNT, .record = 3};
@@ -117,18 +117,4 @@ static void the_step_of_a_failed_operation_is_a_word(void **state)
 	reply.step = STEP_N;
 	(void)helper_reply_outcome(&reply, "volume db", &err);
 	assert_non_null(strstr(err.msg, "step unknown, record 3"));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_word_is_told_with_its_sentence),
-		cmocka_unit_test(the_number_and_the_detail_are_filled_in),
-		cmocka_unit_test(a_word_of_another_release_is_a_number),
-		cmocka_unit_test(an_exit_code_alone_tells_what_it_can),
-		cmocka_unit_test(only_a_whole_failure_is_one),
-		cmocka_unit_test(the_step_of_a_failed_operation_is_a_word),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmocka_all.h"
 #include "mounthelper_words.h"
+#include "unit.h"
 
 #include "base/str.h"
 #include "helper/msg.h"
@@ -27,7 +27,7 @@ static struct helper_mount mount_ok(void)
 	};
 }
 
-static void requests_are_the_wire_structs(void **state)
+TEST(requests_are_the_wire_structs)
 {
 	struct ticket ticket = {.magic = TICKET_MAGIC, .generation = 7};
 	struct helper_mount mount = mount_ok();
@@ -70,7 +70,7 @@ static void requests_are_the_wire_structs(void **state)
 	assert_int_equal(request.list.cursor, 5);
 }
 
-static void what_the_wire_cannot_say_is_refused(void **state)
+TEST(what_the_wire_cannot_say_is_refused)
 {
 	char label64[65];
 	union helper_request request = {0};
@@ -128,7 +128,7 @@ static struct mh_hello hello_ok(void)
 	};
 }
 
-static void hello_is_read(void **state)
+TEST(hello_is_read)
 {
 	struct mh_hello hello = hello_ok();
 	struct mh_hello got;
@@ -142,7 +142,7 @@ static void hello_is_read(void **state)
 
 /* Every single byte of the message changed to every one of a few values: accepted only where it is content.
  */
-static void no_change_of_framing_in_hello_is_accepted(void **state)
+TEST(no_change_of_framing_in_hello_is_accepted)
 {
 	struct mh_hello hello = hello_ok();
 	struct mh_hello got;
@@ -180,7 +180,7 @@ static void no_change_of_framing_in_hello_is_accepted(void **state)
 	}
 }
 
-static void another_version_is_told_apart_from_damage(void **state)
+TEST(another_version_is_told_apart_from_damage)
 {
 	struct mh_hello hello = hello_ok();
 	struct mh_hello got;
@@ -191,7 +191,7 @@ static void another_version_is_told_apart_from_damage(void **state)
 	assert_non_null(strstr(err.msg, "same release"));
 }
 
-static void no_change_of_framing_in_a_reply_is_accepted(void **state)
+TEST(no_change_of_framing_in_a_reply_is_accepted)
 {
 	union helper_request request;
 	union helper_reply got;
@@ -231,7 +231,7 @@ static enum status check_list(enum mh_list_kind kind, uint32_t asked, const stru
 	return helper_reply_check(&reply, sizeof(reply), &request, &got, &err);
 }
 
-static void lists_are_checked_by_their_kind(void **state)
+TEST(lists_are_checked_by_their_kind)
 {
 	const struct mh_list_entry staged = {.volume = "v"};
 	const struct mh_list_entry published = {.alloc = ALLOC, .slot = 1};
@@ -259,7 +259,7 @@ static void lists_are_checked_by_their_kind(void **state)
 	assert_int_equal(check_list(MH_LIST_STAGED, 0, &list), STATUS_DATA_LOSS);
 }
 
-static void a_list_must_end_and_stay_within_its_page(void **state)
+TEST(a_list_must_end_and_stay_within_its_page)
 {
 	struct mh_list_reply list = {.count = MH_LIST_MAX};
 
@@ -275,7 +275,7 @@ static void a_list_must_end_and_stay_within_its_page(void **state)
 	assert_int_equal(check_list(MH_LIST_STAGED, 9, &list), STATUS_DATA_LOSS);
 }
 
-static void every_outcome_has_a_code_and_a_sentence(void **state)
+TEST(every_outcome_has_a_code_and_a_sentence)
 {
 	static const enum status expected[MH_STATUS_N] = {
 		[MH_OK] = STATUS_OK,
@@ -309,12 +309,11 @@ static void every_outcome_has_a_code_and_a_sentence(void **state)
 	}
 }
 
-static void a_trail_without_room_and_a_file_system_that_the_kernel_lacks_are_two_things(void **state)
+TEST(a_trail_without_room_and_a_file_system_that_the_kernel_lacks_are_two_things)
 {
 	struct mh_reply reply = {.header.op = MH_OP_STAGE, .status = MH_UNAVAILABLE, .step = STEP_TRAIL};
 	struct error err;
 
-	(void)state;
 	assert_true(helper_reply_is_without_trail(&reply));
 	assert_int_equal(helper_reply_outcome(&reply, "volume db", &err), STATUS_UNAVAILABLE);
 	assert_non_null(strstr(err.msg, "its trail cannot be written"));
@@ -332,7 +331,7 @@ static const struct {
 } reasons[REASON_N] = {MH_REASONS(REASON_ROW)};
 
 /* Each that an answer may carry. Those that end the helper and say nothing more have none. */
-static void every_reason_is_told_with_a_sentence_and_the_policys_line(void **state)
+TEST(every_reason_is_told_with_a_sentence_and_the_policys_line)
 {
 	char beginning[128];
 
@@ -361,7 +360,7 @@ static void every_reason_is_told_with_a_sentence_and_the_policys_line(void **sta
 	}
 }
 
-static void a_reason_that_does_not_exist_is_told_as_its_status(void **state)
+TEST(a_reason_that_does_not_exist_is_told_as_its_status)
 {
 	const struct mh_reply reply = {.header.op = MH_OP_STAGE, .status = MH_LIMIT, .reason = REASON_N};
 	struct error err = {0};
@@ -370,7 +369,7 @@ static void a_reason_that_does_not_exist_is_told_as_its_status(void **state)
 	assert_non_null(strstr(err.msg, "mount helper: a limit of its policy is reached (see"));
 }
 
-static void a_used_up_rate_is_told_from_other_limits(void **state)
+TEST(a_used_up_rate_is_told_from_other_limits)
 {
 	const struct mh_reply reply = {
 		.header.op = MH_OP_STAGE, .status = MH_LIMIT, .reason = REASON_RATE, .policy_line = 3};
@@ -384,7 +383,7 @@ static void a_used_up_rate_is_told_from_other_limits(void **state)
 	assert_non_null(strstr(err.msg, "rate-limit: more requests than ops_per_second and burst"));
 }
 
-static void what_a_device_lacks_is_told_by_step_and_errno(void **state)
+TEST(what_a_device_lacks_is_told_by_step_and_errno)
 {
 	static const struct {
 		enum step step;
@@ -409,7 +408,7 @@ static void what_a_device_lacks_is_told_by_step_and_errno(void **state)
 	}
 }
 
-static void what_a_plugin_left_is_told_by_its_errno(void **state)
+TEST(what_a_plugin_left_is_told_by_its_errno)
 {
 	static const struct {
 		int sys_errno;
@@ -432,7 +431,7 @@ static void what_a_plugin_left_is_told_by_its_errno(void **state)
 }
 
 /* BUSY at no step: the helper has not even begun. */
-static void a_volume_that_another_instance_has_is_told_from_one_in_use(void **state)
+TEST(a_volume_that_another_instance_has_is_told_from_one_in_use)
 {
 	for (int status = 0; status < MH_STATUS_N; status++) {
 		for (int step = 0; step < STEP_N; step++) {
@@ -448,28 +447,4 @@ static void a_volume_that_another_instance_has_is_told_from_one_in_use(void **st
 					 is_locked);
 		}
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(requests_are_the_wire_structs),
-		cmocka_unit_test(what_the_wire_cannot_say_is_refused),
-		cmocka_unit_test(hello_is_read),
-		cmocka_unit_test(no_change_of_framing_in_hello_is_accepted),
-		cmocka_unit_test(another_version_is_told_apart_from_damage),
-		cmocka_unit_test(no_change_of_framing_in_a_reply_is_accepted),
-		cmocka_unit_test(lists_are_checked_by_their_kind),
-		cmocka_unit_test(a_list_must_end_and_stay_within_its_page),
-		cmocka_unit_test(every_outcome_has_a_code_and_a_sentence),
-		cmocka_unit_test(a_trail_without_room_and_a_file_system_that_the_kernel_lacks_are_two_things),
-		cmocka_unit_test(every_reason_is_told_with_a_sentence_and_the_policys_line),
-		cmocka_unit_test(a_reason_that_does_not_exist_is_told_as_its_status),
-		cmocka_unit_test(a_used_up_rate_is_told_from_other_limits),
-		cmocka_unit_test(what_a_device_lacks_is_told_by_step_and_errno),
-		cmocka_unit_test(what_a_plugin_left_is_told_by_its_errno),
-		cmocka_unit_test(a_volume_that_another_instance_has_is_told_from_one_in_use),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

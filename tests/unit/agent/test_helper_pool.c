@@ -24,7 +24,7 @@ static bool nothing_hangs(struct pool *f)
 	return helper_client_info(f->client)->abandoned == 0;
 }
 
-static void two_volumes_are_served_at_the_same_time(void **state)
+TEST_FIXTURE(two_volumes_are_served_at_the_same_time, pool_setup, pool_teardown)
 {
 	struct pool *f = *state;
 
@@ -41,7 +41,7 @@ static void two_volumes_are_served_at_the_same_time(void **state)
 	assert_int_equal(f->stale, 1);
 }
 
-static void one_volume_never_has_two_requests_under_way(void **state)
+TEST_FIXTURE(one_volume_never_has_two_requests_under_way, pool_setup, pool_teardown)
 {
 	struct pool *f = *state;
 
@@ -64,7 +64,7 @@ static const char *const volumes[] = {"a", "b", "c"};
 static const enum mh_op life[] = {MH_OP_STAGE, MH_OP_PUBLISH, MH_OP_UNPUBLISH, MH_OP_UNSTAGE};
 
 /* Whoever dies at whichever request: each volume's life is lived in order, once, and told in order. */
-static void order_within_a_volume_survives_every_death(void **state)
+TEST(order_within_a_volume_survives_every_death)
 {
 	static const enum fake_fault deaths[] = {FAKE_DIE_BEFORE, FAKE_DIE_AFTER, FAKE_WRONG_SEQ};
 
@@ -101,7 +101,7 @@ static void order_within_a_volume_survives_every_death(void **state)
 	}
 }
 
-static void the_death_of_one_leaves_the_other_alone(void **state)
+TEST_FIXTURE(the_death_of_one_leaves_the_other_alone, pool_setup, pool_teardown)
 {
 	struct pool *f = *state;
 	struct helper_instance_info infos[HELPER_INSTANCES_MAX];
@@ -133,7 +133,7 @@ static void the_death_of_one_leaves_the_other_alone(void **state)
 	assert_int_equal(f->stale, 2); /* something may have been done unseen */
 }
 
-static void when_all_hang_all_are_replaced(void **state)
+TEST_FIXTURE(when_all_hang_all_are_replaced, pool_setup, pool_teardown)
 {
 	struct pool *f = *state;
 
@@ -158,7 +158,7 @@ static void when_all_hang_all_are_replaced(void **state)
 	assert_int_equal(f->stale, 2);
 }
 
-static void there_are_never_more_instances_than_the_helper_allows(void **state)
+TEST_FIXTURE(there_are_never_more_instances_than_the_helper_allows, pool_setup, pool_teardown)
 {
 	struct helper_instance_info infos[HELPER_INSTANCES_MAX];
 	struct pool *f = *state;
@@ -186,7 +186,7 @@ static void there_are_never_more_instances_than_the_helper_allows(void **state)
 	pool_count(f, &f->ready, 1);
 }
 
-static void a_hanging_nfs_server_delays_no_other_volume(void **state)
+TEST_FIXTURE(a_hanging_nfs_server_delays_no_other_volume, pool_setup, pool_teardown)
 {
 	struct pool *f = *state;
 
@@ -228,7 +228,7 @@ static bool nfs_is_idle(struct pool *f)
 	return strcmp(infos[helper_client_instances(f->client, infos) - 1].state, "idle") == 0;
 }
 
-static void the_nfs_instance_comes_back_when_it_is_needed(void **state)
+TEST_FIXTURE(the_nfs_instance_comes_back_when_it_is_needed, pool_setup, pool_teardown)
 {
 	struct pool *f = *state;
 
@@ -247,7 +247,7 @@ static void the_nfs_instance_comes_back_when_it_is_needed(void **state)
 	assert_true(helper_client_info(f->client)->is_running);
 }
 
-static void a_list_is_read_without_changes_beside_it(void **state)
+TEST_FIXTURE(a_list_is_read_without_changes_beside_it, pool_setup, pool_teardown)
 {
 	struct pool *f = *state;
 
@@ -268,7 +268,7 @@ static void a_list_is_read_without_changes_beside_it(void **state)
 	assert_int_equal(f->fake.state->lists_beside, 0);
 }
 
-static void a_list_beside_an_nfs_change_is_read_again_after_it(void **state)
+TEST_FIXTURE(a_list_beside_an_nfs_change_is_read_again_after_it, pool_setup, pool_teardown)
 {
 	struct pool *f = *state;
 	unsigned int stale;
@@ -289,7 +289,7 @@ static void a_list_beside_an_nfs_change_is_read_again_after_it(void **state)
 	assert_int_equal(f->stale, stale + 1);
 }
 
-static void an_end_with_work_under_way_calls_nobody(void **state)
+TEST_FIXTURE(an_end_with_work_under_way_calls_nobody, pool_setup, pool_teardown)
 {
 	struct pool *f = *state;
 
@@ -307,7 +307,7 @@ static void an_end_with_work_under_way_calls_nobody(void **state)
 	assert_int_equal(f->n_results, 0);
 }
 
-static void replacing_them_leaves_nobody_without_service(void **state)
+TEST_FIXTURE(replacing_them_leaves_nobody_without_service, pool_setup, pool_teardown)
 {
 	struct pool *f = *state;
 	pid_t first, second;
@@ -341,7 +341,7 @@ static void replacing_them_leaves_nobody_without_service(void **state)
 	assert_true(first != second);
 }
 
-static void a_replacement_that_does_not_start_stops_the_replacing(void **state)
+TEST_FIXTURE(a_replacement_that_does_not_start_stops_the_replacing, pool_setup, pool_teardown)
 {
 	struct pool *f = *state;
 
@@ -360,7 +360,7 @@ static void a_replacement_that_does_not_start_stops_the_replacing(void **state)
 	assert_int_equal(f->fake.state->starts, 7);
 }
 
-static void asking_for_new_ones_does_not_wait_for_the_next_attempt(void **state)
+TEST_FIXTURE(asking_for_new_ones_does_not_wait_for_the_next_attempt, pool_setup, pool_teardown)
 {
 	struct helper_instance_info infos[HELPER_INSTANCES_MAX];
 	struct pool *f = *state;
@@ -382,10 +382,8 @@ static void asking_for_new_ones_does_not_wait_for_the_next_attempt(void **state)
 	assert_int_equal(f->fake.state->starts, 6);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, pool_setup, pool_teardown)
-
 /* 40 changes at 12 a second, 10 at once, take longer than a request may wait for a helper. */
-static void more_than_the_rate_allows_is_done_at_its_pace(void **state)
+TEST_FIXTURE(more_than_the_rate_allows_is_done_at_its_pace, pool_setup, pool_teardown)
 {
 	static const char names[] = "abcdefghijklmnopqrst";
 	struct pool *f = *state;
@@ -407,7 +405,7 @@ static void more_than_the_rate_allows_is_done_at_its_pace(void **state)
 	assert_int_equal(helper_client_info(f->client)->queued, 0);
 }
 
-static void a_list_does_not_wait_for_the_rate(void **state)
+TEST_FIXTURE(a_list_does_not_wait_for_the_rate, pool_setup, pool_teardown)
 {
 	struct pool *f = *state;
 
@@ -422,28 +420,4 @@ static void a_list_does_not_wait_for_the_rate(void **state)
 	pool_count(f, &f->n_results, 3);
 	assert_string_equal(f->results[1].name, "list");
 	assert_string_equal(f->results[2].name, "b");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(two_volumes_are_served_at_the_same_time),
-		TEST(one_volume_never_has_two_requests_under_way),
-		cmocka_unit_test(order_within_a_volume_survives_every_death),
-		TEST(the_death_of_one_leaves_the_other_alone),
-		TEST(when_all_hang_all_are_replaced),
-		TEST(there_are_never_more_instances_than_the_helper_allows),
-		TEST(a_hanging_nfs_server_delays_no_other_volume),
-		TEST(the_nfs_instance_comes_back_when_it_is_needed),
-		TEST(a_list_is_read_without_changes_beside_it),
-		TEST(a_list_beside_an_nfs_change_is_read_again_after_it),
-		TEST(an_end_with_work_under_way_calls_nobody),
-		TEST(replacing_them_leaves_nobody_without_service),
-		TEST(asking_for_new_ones_does_not_wait_for_the_next_attempt),
-		TEST(a_replacement_that_does_not_start_stops_the_replacing),
-		TEST(more_than_the_rate_allows_is_done_at_its_pace),
-		TEST(a_list_does_not_wait_for_the_rate),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmocka_all.h"
 #include "records.h"
 #include "same_alloc.h"
 #include "temp_dir.h"
+#include "unit.h"
 
 #include "alloc/journal.h"
 #include "base/cleanup.h"
@@ -117,7 +117,7 @@ static void read_again(struct fixture *f)
 		fail_msg("%s", err.msg);
 }
 
-static void a_record_comes_back_as_it_was_in_every_phase(void **state)
+TEST_FIXTURE(a_record_comes_back_as_it_was_in_every_phase, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -145,7 +145,7 @@ static void a_record_comes_back_as_it_was_in_every_phase(void **state)
 	}
 }
 
-static void what_is_known_of_a_unit_comes_back(void **state)
+TEST_FIXTURE(what_is_known_of_a_unit_comes_back, setup, teardown)
 {
 	static char unit[] = "db@1.service";
 	struct fixture *f = *state;
@@ -172,7 +172,7 @@ static void what_is_known_of_a_unit_comes_back(void **state)
 	}
 }
 
-static void a_unit_that_cannot_have_been_journalled_is_damage(void **state)
+TEST_FIXTURE(a_unit_that_cannot_have_been_journalled_is_damage, setup, teardown)
 {
 	static const struct {
 		const char *unit;
@@ -185,7 +185,6 @@ static void a_unit_that_cannot_have_been_journalled_is_damage(void **state)
 		{"db.service", TASK_RECORD_RUNNING, "0123456789abcdef0123456789abcdef0"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		Holdfast__V1__JournalAlloc pb = HOLDFAST__V1__JOURNAL_ALLOC__INIT;
 		Holdfast__V1__JournalTask task = HOLDFAST__V1__JOURNAL_TASK__INIT;
@@ -231,7 +230,7 @@ static bool folder_holds(const char *dir, const char *text)
 	return holds;
 }
 
-static void a_csi_volume_comes_back_without_its_secrets(void **state)
+TEST_FIXTURE(a_csi_volume_comes_back_without_its_secrets, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct alloc_record *record = records_make(2);
@@ -274,7 +273,7 @@ static void a_csi_volume_comes_back_without_its_secrets(void **state)
 	alloc_record_free(record);
 }
 
-static void a_csi_volume_that_cannot_be_ours_is_refused(void **state)
+TEST(a_csi_volume_that_cannot_be_ours_is_refused)
 {
 	static const struct {
 		const char *plugin, *external;
@@ -323,7 +322,7 @@ static void a_csi_volume_that_cannot_be_ours_is_refused(void **state)
 	free(record);
 }
 
-static void receipts_come_back_until_they_are_dropped(void **state)
+TEST_FIXTURE(receipts_come_back_until_they_are_dropped, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct receipt mounted = {.claim_id = "0190a5a0-0000-7000-8000-00000000c100",
@@ -350,7 +349,7 @@ static void receipts_come_back_until_they_are_dropped(void **state)
 	free(record);
 }
 
-static void the_journal_of_another_node_is_refused(void **state)
+TEST_FIXTURE(the_journal_of_another_node_is_refused, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct journal *other;
@@ -365,7 +364,7 @@ static void the_journal_of_another_node_is_refused(void **state)
 }
 
 /* Cut at every length, and every byte changed: read back or refused, never half. */
-static void a_damaged_record_is_refused_or_whole(void **state)
+TEST(a_damaged_record_is_refused_or_whole)
 {
 	struct alloc_record *record = records_make(2);
 	struct alloc_record *got = NULL;
@@ -396,7 +395,7 @@ static void a_damaged_record_is_refused_or_whole(void **state)
 	free(record);
 }
 
-static void receipts_are_kept_in_order_and_bounded(void **state)
+TEST(receipts_are_kept_in_order_and_bounded)
 {
 	struct receipts *receipts = receipts_new();
 	const struct receipt *next = NULL;
@@ -446,7 +445,7 @@ static void read_plugins(struct fixture *f)
 	assert_int_equal(journal_read(f->journal, &reader, f, NULL), STATUS_OK);
 }
 
-static void what_is_known_of_plugins_is_read_back_and_dropped(void **state)
+TEST_FIXTURE(what_is_known_of_plugins_is_read_back_and_dropped, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct node_plugin plugin = {.has_node = true, .node = {.stage = true, .max_volumes = 9}};
@@ -494,7 +493,7 @@ static void assert_mark(const struct fixture *f, const char *store_id, uint64_t 
 	assert_int_equal(mark->proof.len, 3);
 }
 
-static void the_highest_mark_is_durable_with_the_next_write(void **state)
+TEST_FIXTURE(the_highest_mark_is_durable_with_the_next_write, setup, teardown)
 {
 	struct fixture *f = *state;
 	char a[] = "01890000-0000-7000-8000-00000000000a", b[] = "01890000-0000-7000-8000-00000000000b";
@@ -526,7 +525,7 @@ static void the_highest_mark_is_durable_with_the_next_write(void **state)
 }
 
 /* Started without it, the agent would not find out a server that has lost history. */
-static void a_mark_that_cannot_be_read_is_a_reason_not_to_start(void **state)
+TEST_FIXTURE(a_mark_that_cannot_be_read_is_a_reason_not_to_start, setup, teardown)
 {
 	const struct kv_op op = {.key = "mark", .value = (const uint8_t *)"\xff", .len = 1};
 	const struct kv_txn txn = {.ops = &op, .n_ops = 1};
@@ -544,29 +543,4 @@ static void a_mark_that_cannot_be_read_is_a_reason_not_to_start(void **state)
 	kv_close(kv);
 	assert_int_equal(journal_open(f->event, f->dir, "c", "n1", &f->journal, &err), STATUS_DATA_LOSS);
 	assert_non_null(strstr(err.msg, "the record mark cannot be read"));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(what_is_known_of_plugins_is_read_back_and_dropped, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_record_comes_back_as_it_was_in_every_phase, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(what_is_known_of_a_unit_comes_back, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_unit_that_cannot_have_been_journalled_is_damage, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_csi_volume_comes_back_without_its_secrets, setup, teardown),
-		cmocka_unit_test(a_csi_volume_that_cannot_be_ours_is_refused),
-		cmocka_unit_test_setup_teardown(receipts_come_back_until_they_are_dropped, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_journal_of_another_node_is_refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_highest_mark_is_durable_with_the_next_write, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_mark_that_cannot_be_read_is_a_reason_not_to_start, setup,
-						teardown),
-		cmocka_unit_test(a_damaged_record_is_refused_or_whole),
-		cmocka_unit_test(receipts_are_kept_in_order_and_bounded),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

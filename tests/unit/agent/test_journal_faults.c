@@ -197,26 +197,23 @@ static void fail_everywhere(enum way way)
 	assert_true(at > 10);
 }
 
-static void a_write_that_is_refused_ends_the_agent_and_nothing_is_told(void **state)
+TEST(a_write_that_is_refused_ends_the_agent_and_nothing_is_told)
 {
-	(void)state;
 	fail_everywhere(WAY_REFUSE);
 }
 
-static void a_write_that_fails_ends_the_agent_and_nothing_is_told(void **state)
+TEST(a_write_that_fails_ends_the_agent_and_nothing_is_told)
 {
-	(void)state;
 	fail_everywhere(WAY_FAIL);
 }
 
-static void what_is_not_written_yet_is_not_told(void **state)
+TEST(what_is_not_written_yet_is_not_told)
 {
-	(void)state;
 	fail_everywhere(WAY_HOLD);
 }
 
 /* The mark of a welcome is written alone, and nobody waits for it. */
-static void a_mark_that_cannot_be_written_ends_the_agent(void **state)
+TEST(a_mark_that_cannot_be_written_ends_the_agent)
 {
 	struct world *w;
 	uint64_t end;
@@ -237,14 +234,4 @@ static void a_mark_that_cannot_be_written_ends_the_agent(void **state)
 	(void)world_teardown(state);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_write_that_is_refused_ends_the_agent_and_nothing_is_told),
-		cmocka_unit_test(a_write_that_fails_ends_the_agent_and_nothing_is_told),
-		cmocka_unit_test(what_is_not_written_yet_is_not_told),
-		cmocka_unit_test(a_mark_that_cannot_be_written_ends_the_agent),
-	};
-
-	return cmocka_run_group_tests(tests, world_group_setup, world_group_teardown);
-}
+TEST_GROUP(world_group_setup, world_group_teardown)

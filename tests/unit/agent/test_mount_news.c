@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "alloc/mount_news.h"
 #include "base/cleanup.h"
 
 #include <string.h>
 
-static void a_mount_says_whom_it_waits_for_and_since_when(void **state)
+TEST(a_mount_says_whom_it_waits_for_and_since_when)
 {
 	static const struct {
 		struct volume_task_info info;
@@ -47,31 +47,19 @@ static void a_mount_says_whom_it_waits_for_and_since_when(void **state)
 	};
 	char text[ALLOC_DESCRIPTION_MAX + 1];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		assert_string_equal(mount_news_text(&rows[i].info, "db", text), rows[i].text);
 }
 
-static void what_is_too_long_is_cut_at_its_end(void **state)
+TEST(what_is_too_long_is_cut_at_its_end)
 {
 	char error[2 * ALLOC_DESCRIPTION_MAX], text[ALLOC_DESCRIPTION_MAX + 1];
 	const struct volume_task_info info = {
 		.plugin_id = "ebs", .call = "NodeStageVolume", .attempts = 1, .last_error = error};
 
-	(void)state;
 	memset(error, 'e', sizeof(error));
 	error[sizeof(error) - 1] = '\0';
 	(void)mount_news_text(&info, "db", text);
 	assert_int_equal(strlen(text), ALLOC_DESCRIPTION_MAX);
 	assert_non_null(strstr(text, "plugin ebs: NodeStageVolume, since "));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_mount_says_whom_it_waits_for_and_since_when),
-		cmocka_unit_test(what_is_too_long_is_cut_at_its_end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel's list of NFS file systems, and whose a number in it is. */
 
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -42,7 +42,7 @@ struct row {
 	bool is_listed; /* 0:45 */
 };
 
-static void a_device_is_found_in_its_own_column_alone(void **state)
+TEST(a_device_is_found_in_its_own_column_alone)
 {
 	static const struct row rows[] = {
 		{HEADER, STATUS_OK, false},
@@ -65,7 +65,6 @@ static void a_device_is_found_in_its_own_column_alone(void **state)
 		{HEADER V4 "0:0" FSID "no \n", STATUS_OK, false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		bool is_listed = !rows[i].is_listed;
 		struct error err = {0};
@@ -77,7 +76,7 @@ static void a_device_is_found_in_its_own_column_alone(void **state)
 	}
 }
 
-static void what_the_kernel_does_not_write_is_no_answer(void **state)
+TEST(what_the_kernel_does_not_write_is_no_answer)
 {
 	static const char *const texts[] = {
 		"",
@@ -103,7 +102,6 @@ static void what_the_kernel_does_not_write_is_no_answer(void **state)
 		HEADER HEADER,
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		bool is_listed = true;
 		struct error err = {0};
@@ -115,12 +113,11 @@ static void what_the_kernel_does_not_write_is_no_answer(void **state)
 	}
 }
 
-static void a_nul_byte_is_no_answer(void **state)
+TEST(a_nul_byte_is_no_answer)
 {
 	static const char text[] = HEADER V4 "0:46\0 1:2 no \n" V4 "0:46 1:2 no \n";
 	bool is_listed = true;
 
-	(void)state;
 	assert_int_equal(nfs_list_find(text, sizeof(text) - 1, 0, 45, &is_listed, NULL), STATUS_INTERNAL);
 	assert_true(is_listed);
 }
@@ -139,7 +136,7 @@ static char *list_with_line(size_t length)
 	return text;
 }
 
-static void a_line_has_its_limit(void **state)
+TEST(a_line_has_its_limit)
 {
 	for (int more = -1; more <= 1; more++) {
 		char *text = list_with_line((size_t)NFS_LIST_LINE_MAX + (size_t)more);
@@ -150,7 +147,6 @@ static void a_line_has_its_limit(void **state)
 		assert_int_equal(is_listed, more <= 0);
 		free(text);
 	}
-	(void)state;
 }
 
 #define A HEADER V4 "0:44 1:2 no \n"
@@ -164,7 +160,7 @@ static void set_reads(const char *const *texts)
 }
 
 /* With one taken away between two pieces of a read, that read leaves out another one. */
-static void only_what_was_read_twice_alike_counts(void **state)
+TEST(only_what_was_read_twice_alike_counts)
 {
 	static const char *const steady[] = {A, NULL}, *const left_out[] = {A, B, NULL},
 				 *const late[] = {B, A, B, A, B, A, B, B, NULL},
@@ -172,7 +168,6 @@ static void only_what_was_read_twice_alike_counts(void **state)
 	bool is_listed = true;
 	struct error err;
 
-	(void)state;
 	set_reads(steady);
 	assert_int_equal(nfs_list_has(0, 45, &is_listed, NULL), STATUS_OK);
 	assert_false(is_listed);
@@ -191,7 +186,7 @@ static void only_what_was_read_twice_alike_counts(void **state)
 	assert_false(is_listed);
 }
 
-static void a_list_that_cannot_be_read_is_no_answer(void **state)
+TEST(a_list_that_cannot_be_read_is_no_answer)
 {
 	static const struct {
 		int sys_errno;
@@ -206,7 +201,6 @@ static void a_list_that_cannot_be_read_is_no_answer(void **state)
 	bool is_listed = true;
 	struct error err;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		read_error = rows[i].sys_errno;
 		assert_int_equal(nfs_list_has(0, 45, &is_listed, &err), rows[i].status);
@@ -222,7 +216,7 @@ static void a_list_that_cannot_be_read_is_no_answer(void **state)
 #define SHARED "rw,vers=4.2,hard,proto=tcp"
 #define STAGE "/run/holdfast-mount/stage"
 
-static void a_number_is_another_ones_only_when_that_is_sure(void **state)
+TEST(a_number_is_another_ones_only_when_that_is_sure)
 {
 	static const struct {
 		bool is_own;
@@ -251,7 +245,6 @@ static void a_number_is_another_ones_only_when_that_is_sure(void **state)
 		{true, "/mnt/filer", SHARED ",nosharecache=no", true},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct nfs_owner owner = {.dev_minor = 45, .stage_base = STAGE, .is_own = rows[i].is_own};
 		const struct mount_entry entry = {
@@ -264,7 +257,7 @@ static void a_number_is_another_ones_only_when_that_is_sure(void **state)
 	}
 }
 
-static void mounts_of_other_numbers_tell_nothing(void **state)
+TEST(mounts_of_other_numbers_tell_nothing)
 {
 	struct nfs_owner owner = {.dev_minor = 45, .stage_base = STAGE, .is_own = true};
 	const struct mount_entry entries[] = {
@@ -274,47 +267,26 @@ static void mounts_of_other_numbers_tell_nothing(void **state)
 		{.dev_minor = 45, .point = "/mnt/d", .super_options = OWN},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(entries); i++)
 		assert_int_equal(nfs_owner_look(&entries[i], &owner), 0);
 	assert_false(owner.is_other);
 	assert_string_equal(owner.point, "/mnt/c");
 }
 
-static void a_base_that_is_not_known_makes_nothing_a_stage(void **state)
+TEST(a_base_that_is_not_known_makes_nothing_a_stage)
 {
 	struct nfs_owner owner = {.dev_minor = 45, .stage_base = ""};
 	const struct mount_entry entry = {.dev_minor = 45, .point = "/mnt", .super_options = OWN};
 
-	(void)state;
 	assert_int_equal(nfs_owner_look(&entry, &owner), 0);
 	assert_false(owner.is_other);
 }
 
-static void the_real_mount_table_is_looked_through(void **state)
+TEST(the_real_mount_table_is_looked_through)
 {
 	struct nfs_owner owner = {.dev_major = UINT32_MAX, .dev_minor = UINT32_MAX, .stage_base = STAGE};
 
-	(void)state;
 	nfs_owner_find(&owner);
 	assert_false(owner.is_other);
 	assert_string_equal(owner.point, "");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_device_is_found_in_its_own_column_alone),
-		cmocka_unit_test(what_the_kernel_does_not_write_is_no_answer),
-		cmocka_unit_test(a_nul_byte_is_no_answer),
-		cmocka_unit_test(a_line_has_its_limit),
-		cmocka_unit_test(only_what_was_read_twice_alike_counts),
-		cmocka_unit_test(a_list_that_cannot_be_read_is_no_answer),
-		cmocka_unit_test(a_number_is_another_ones_only_when_that_is_sure),
-		cmocka_unit_test(mounts_of_other_numbers_tell_nothing),
-		cmocka_unit_test(a_base_that_is_not_known_makes_nothing_a_stage),
-		cmocka_unit_test(the_real_mount_table_is_looked_through),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "base/clock.h"
 #include "base/str.h"
@@ -112,7 +112,7 @@ static void run_until(struct fixture *f, unsigned int n)
 	assert_int_equal(f->n, n);
 }
 
-static void the_kernel_is_asked_about_one_path(void **state)
+TEST_FIXTURE(the_kernel_is_asked_about_one_path, setup, teardown)
 {
 	static const struct {
 		const char *path;
@@ -145,7 +145,7 @@ static void the_kernel_is_asked_about_one_path(void **state)
 	assert_int_equal(seen.view.is_noexec, shown.is_noexec);
 }
 
-static void the_answer_comes_from_the_event_loop(void **state)
+TEST_FIXTURE(the_answer_comes_from_the_event_loop, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -157,7 +157,7 @@ static void the_answer_comes_from_the_event_loop(void **state)
 	assert_int_equal(path_probes_running(f->probes), 0);
 }
 
-static void what_does_not_answer_is_silent_at_the_deadline(void **state)
+TEST_FIXTURE(what_does_not_answer_is_silent_at_the_deadline, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -167,7 +167,7 @@ static void what_does_not_answer_is_silent_at_the_deadline(void **state)
 	assert_int_equal(path_probes_running(f->probes), 1);
 }
 
-static void a_late_answer_is_nobodys(void **state)
+TEST_FIXTURE(a_late_answer_is_nobodys, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -183,7 +183,7 @@ static void a_late_answer_is_nobodys(void **state)
 	assert_int_equal(f->seen[1].sys_errno, ESTALE);
 }
 
-static void a_path_that_is_stuck_costs_one_thread_however_often_it_is_asked_for(void **state)
+TEST_FIXTURE(a_path_that_is_stuck_costs_one_thread_however_often_it_is_asked_for, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -198,7 +198,7 @@ static void a_path_that_is_stuck_costs_one_thread_however_often_it_is_asked_for(
 	assert_int_equal(f->seen[f->n - 1].state, PATH_MOUNTED);
 }
 
-static void threads_are_bounded(void **state)
+TEST_FIXTURE(threads_are_bounded, setup, teardown)
 {
 	struct fixture *f = *state;
 	char path[32];
@@ -218,7 +218,7 @@ static void threads_are_bounded(void **state)
 	assert_int_equal(atomic_load(&looks), PATH_PROBE_THREADS_MAX + 2);
 }
 
-static void waiting_is_bounded(void **state)
+TEST_FIXTURE(waiting_is_bounded, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct path_probe *last = NULL;
@@ -235,7 +235,7 @@ static void waiting_is_bounded(void **state)
 	assert_int_equal(f->n, 0);
 }
 
-static void who_cancels_is_not_told(void **state)
+TEST_FIXTURE(who_cancels_is_not_told, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -250,7 +250,7 @@ static void who_cancels_is_not_told(void **state)
 	assert_int_equal(f->n, 1);
 }
 
-static void a_path_that_is_too_long_is_refused(void **state)
+TEST_FIXTURE(a_path_that_is_too_long_is_refused, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct path_probe *ret = NULL;
@@ -265,23 +265,4 @@ static void a_path_that_is_too_long_is_refused(void **state)
 	assert_int_equal(path_probe_start(f->probes, path, LONG_US, on_seen, f, &ret, &err),
 			 STATUS_INVALID_ARGUMENT);
 	assert_null(ret);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(the_kernel_is_asked_about_one_path),
-		TEST(the_answer_comes_from_the_event_loop),
-		TEST(what_does_not_answer_is_silent_at_the_deadline),
-		TEST(a_late_answer_is_nobodys),
-		TEST(a_path_that_is_stuck_costs_one_thread_however_often_it_is_asked_for),
-		TEST(threads_are_bounded),
-		TEST(waiting_is_bounded),
-		TEST(who_cancels_is_not_told),
-		TEST(a_path_that_is_too_long_is_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

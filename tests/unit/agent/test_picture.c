@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "helper/picture.h"
 
@@ -22,7 +22,7 @@ static struct mh_list_entry published(unsigned int alloc, unsigned int slot)
 	return entry;
 }
 
-static void mounts_are_found_changed_and_removed(void **state)
+TEST(mounts_are_found_changed_and_removed)
 {
 	struct picture *picture = picture_new();
 	struct mh_list_entry entry = staged(5);
@@ -50,7 +50,7 @@ static void mounts_are_found_changed_and_removed(void **state)
 	picture_free(picture);
 }
 
-static void mounts_are_walked_in_order(void **state)
+TEST(mounts_are_walked_in_order)
 {
 	struct picture *picture = picture_new();
 	struct picture_mount *mount = NULL;
@@ -72,7 +72,7 @@ static void mounts_are_walked_in_order(void **state)
 	picture_free(picture);
 }
 
-static void every_kind_is_bounded(void **state)
+TEST(every_kind_is_bounded)
 {
 	struct picture *picture = picture_new();
 	struct mh_list_entry entry;
@@ -102,15 +102,4 @@ static void every_kind_is_bounded(void **state)
 	assert_string_equal(picture->profiles[0].name, "v0");
 	picture_free(picture);
 	picture_free(NULL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mounts_are_found_changed_and_removed),
-		cmocka_unit_test(mounts_are_walked_in_order),
-		cmocka_unit_test(every_kind_is_bounded),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,7 +48,7 @@ static void end(pid_t pid)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-static void who_names_the_folder_is_found_whoever_started_it(void **state)
+TEST(who_names_the_folder_is_found_whoever_started_it)
 {
 	static const char *const arguments[] = {FOLDER, FOLDER "/rw-publish", "target=" FOLDER "/staging,x"};
 	const struct plugin_process nobody = {0};
@@ -76,7 +76,7 @@ static void who_names_the_folder_is_found_whoever_started_it(void **state)
 	}
 }
 
-static void of_the_plugins_session_are_others_but_itself(void **state)
+TEST(of_the_plugins_session_are_others_but_itself)
 {
 	uint64_t from = plugin_process_now() - 1;
 	pid_t pid = start("sleep 100 & echo; wait", "nothing", true), child;
@@ -102,7 +102,7 @@ static void of_the_plugins_session_are_others_but_itself(void **state)
 	assert_int_equal(children.n_session, 0);
 }
 
-static void who_has_ended_is_not_alive(void **state)
+TEST(who_has_ended_is_not_alive)
 {
 	pid_t pid = start("echo; read never", "nothing", false);
 	struct plugin_process plugin = plugin_process_find(pid), other = plugin;
@@ -119,21 +119,9 @@ static void who_has_ended_is_not_alive(void **state)
 	assert_int_equal(plugin_process_find(pid).pid, 0);
 }
 
-static void the_service_manager_is_no_plugin(void **state)
+TEST(the_service_manager_is_no_plugin)
 {
 	assert_int_equal(plugin_process_find(1).pid, 0);
 	assert_int_equal(plugin_process_find(0).pid, 0);
 	assert_int_equal(plugin_process_find(getpid()).pid, getpid());
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(who_names_the_folder_is_found_whoever_started_it),
-		cmocka_unit_test(of_the_plugins_session_are_others_but_itself),
-		cmocka_unit_test(who_has_ended_is_not_alive),
-		cmocka_unit_test(the_service_manager_is_no_plugin),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

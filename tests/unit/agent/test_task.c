@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Units between the agent and a model of systemd, over real sd-bus. */
 
-#include "cmocka_all.h"
 #include "fake_systemd.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -257,7 +257,7 @@ static void run(struct stand *s)
 	UNTIL(s, runs);
 }
 
-static void a_unit_is_started_once_and_stopped(void **state)
+TEST_FIXTURE(a_unit_is_started_once_and_stopped, setup, teardown)
 {
 	struct stand *s = *state;
 
@@ -274,7 +274,7 @@ static void a_unit_is_started_once_and_stopped(void **state)
 	assert_false(s->is_over);
 }
 
-static void nothing_is_asked_before_it_is_journalled(void **state)
+TEST_FIXTURE(nothing_is_asked_before_it_is_journalled, setup, teardown)
 {
 	struct stand *s = *state;
 
@@ -290,7 +290,7 @@ static void nothing_is_asked_before_it_is_journalled(void **state)
 	/* or it is stopped meanwhile */
 }
 
-static void one_that_was_not_started_is_not_stopped(void **state)
+TEST_FIXTURE(one_that_was_not_started_is_not_stopped, setup, teardown)
 {
 	struct stand *s = *state;
 
@@ -303,7 +303,7 @@ static void one_that_was_not_started_is_not_stopped(void **state)
 	assert_int_equal(s->db->starts + s->db->stops, 0);
 }
 
-static void one_that_runs_for_somebody_else_is_left_alone(void **state)
+TEST_FIXTURE(one_that_runs_for_somebody_else_is_left_alone, setup, teardown)
 {
 	static const char *const states[] = {"active", "activating", "reloading"};
 	struct stand *s = *state;
@@ -335,7 +335,7 @@ static void expect_refusal(struct stand *s, const struct task_request *request, 
 	assert_string_equal(told.why, err->msg);
 }
 
-static void only_units_of_the_list_are_started_and_each_by_one(void **state)
+TEST_FIXTURE(only_units_of_the_list_are_started_and_each_by_one, setup, teardown)
 {
 	struct task_request request = {
 		.unit = "other.service", .alloc_id = OTHER, .invocation = "", .events = &events};
@@ -357,7 +357,7 @@ static void only_units_of_the_list_are_started_and_each_by_one(void **state)
 	assert_int_equal(s->systemd->connections, 1);
 }
 
-static void a_failure_says_how(void **state)
+TEST_FIXTURE(a_failure_says_how, setup, teardown)
 {
 	struct stand *s = *state;
 
@@ -372,7 +372,7 @@ static void a_failure_says_how(void **state)
 	assert_int_equal(s->db->stops, 0);
 }
 
-static void an_end_with_success_is_no_failure(void **state)
+TEST_FIXTURE(an_end_with_success_is_no_failure, setup, teardown)
 {
 	struct stand *s = *state;
 
@@ -382,7 +382,7 @@ static void an_end_with_success_is_no_failure(void **state)
 	assert_int_equal(s->over.status, STATUS_OK);
 }
 
-static void one_that_comes_and_goes_is_seen_by_its_job(void **state)
+TEST_FIXTURE(one_that_comes_and_goes_is_seen_by_its_job, setup, teardown)
 {
 	struct stand *s = *state;
 
@@ -398,7 +398,7 @@ static void one_that_comes_and_goes_is_seen_by_its_job(void **state)
 	assert_int_equal(s->over.status, STATUS_OK);
 }
 
-static void a_start_that_comes_to_nothing_is_a_failure(void **state)
+TEST_FIXTURE(a_start_that_comes_to_nothing_is_a_failure, setup, teardown)
 {
 	struct stand *s = *state;
 
@@ -410,7 +410,7 @@ static void a_start_that_comes_to_nothing_is_a_failure(void **state)
 	assert_non_null(strstr(s->over.msg, "condition"));
 }
 
-static void a_refused_start_is_final_and_names_its_reason(void **state)
+TEST_FIXTURE(a_refused_start_is_final_and_names_its_reason, setup, teardown)
 {
 	static const struct {
 		const char *name;
@@ -440,7 +440,7 @@ static void a_refused_start_is_final_and_names_its_reason(void **state)
 	assert_int_equal(s->db->stops, 0);
 }
 
-static void other_refusals_are_tried_again(void **state)
+TEST_FIXTURE(other_refusals_are_tried_again, setup, teardown)
 {
 	struct stand *s = *state;
 
@@ -455,7 +455,7 @@ static void other_refusals_are_tried_again(void **state)
 	assert_int_equal(s->starts, 1);
 }
 
-static void a_unit_that_is_not_there_is_not_started(void **state)
+TEST_FIXTURE(a_unit_that_is_not_there_is_not_started, setup, teardown)
 {
 	struct stand *s = *state;
 
@@ -468,7 +468,7 @@ static void a_unit_that_is_not_there_is_not_started(void **state)
 	assert_int_equal(s->db->starts, 0);
 }
 
-static void restarts_by_systemd_are_told_as_another_invocation(void **state)
+TEST_FIXTURE(restarts_by_systemd_are_told_as_another_invocation, setup, teardown)
 {
 	struct stand *s = *state;
 
@@ -485,7 +485,7 @@ static void restarts_by_systemd_are_told_as_another_invocation(void **state)
 
 /* --- an agent that comes back --- */
 
-static void one_that_ran_is_watched_not_started(void **state)
+TEST_FIXTURE(one_that_ran_is_watched_not_started, setup, teardown)
 {
 	struct stand *s = *state;
 
@@ -500,7 +500,7 @@ static void one_that_ran_is_watched_not_started(void **state)
 	UNTIL(s, is_over);
 }
 
-static void a_journalled_start_is_asked_for_only_if_it_has_not_happened(void **state)
+TEST_FIXTURE(a_journalled_start_is_asked_for_only_if_it_has_not_happened, setup, teardown)
 {
 	static const struct {
 		const char *active;
@@ -533,7 +533,7 @@ static void a_journalled_start_is_asked_for_only_if_it_has_not_happened(void **s
 	assert_int_equal(s->starts, 0); /* it is in the journal */
 }
 
-static void a_stop_goes_on(void **state)
+TEST_FIXTURE(a_stop_goes_on, setup, teardown)
 {
 	struct stand *s = *state;
 
@@ -550,7 +550,7 @@ static bool is_late(const struct stand *s)
 	return s->task && strstr(task_info(s->task).last_error, "stop_timeout") != NULL;
 }
 
-static void a_stubborn_unit_is_waited_for_and_told_of(void **state)
+TEST_FIXTURE(a_stubborn_unit_is_waited_for_and_told_of, setup, teardown)
 {
 	struct stand *s = *state;
 	struct task_info info;
@@ -579,7 +579,7 @@ static bool is_asked_to_stop_twice(const struct stand *s)
 	return s->db->stops > 1;
 }
 
-static void one_that_comes_back_is_stopped_again(void **state)
+TEST_FIXTURE(one_that_comes_back_is_stopped_again, setup, teardown)
 {
 	struct stand *s = *state;
 
@@ -594,7 +594,7 @@ static void one_that_comes_back_is_stopped_again(void **state)
 	UNTIL(s, is_stopped);
 }
 
-static void a_refused_stop_is_told_and_tried_again(void **state)
+TEST_FIXTURE(a_refused_stop_is_told_and_tried_again, setup, teardown)
 {
 	struct stand *s = *state;
 
@@ -613,7 +613,7 @@ static bool is_connected_again(const struct stand *s)
 	return s->systemd->connections > 1;
 }
 
-static void a_lost_bus_is_found_again_and_changes_nothing(void **state)
+TEST_FIXTURE(a_lost_bus_is_found_again_and_changes_nothing, setup, teardown)
 {
 	struct stand *s = *state;
 
@@ -628,7 +628,7 @@ static void a_lost_bus_is_found_again_and_changes_nothing(void **state)
 	UNTIL(s, is_over);
 }
 
-static void what_happened_while_the_bus_was_away_is_seen(void **state)
+TEST_FIXTURE(what_happened_while_the_bus_was_away_is_seen, setup, teardown)
 {
 	struct stand *s = *state;
 
@@ -641,7 +641,7 @@ static void what_happened_while_the_bus_was_away_is_seen(void **state)
 	assert_non_null(strstr(s->over.msg, "signal"));
 }
 
-static void without_a_bus_it_waits_and_says_so(void **state)
+TEST_FIXTURE(without_a_bus_it_waits_and_says_so, setup, teardown)
 {
 	struct stand *s = *state;
 
@@ -656,7 +656,7 @@ static void without_a_bus_it_waits_and_says_so(void **state)
 }
 
 /* A start whose answer was lost may yet happen: it is overtaken before the volumes go. */
-static void an_unanswered_start_is_stopped_although_the_unit_is_down(void **state)
+TEST_FIXTURE(an_unanswered_start_is_stopped_although_the_unit_is_down, setup, teardown)
 {
 	struct stand *s = *state;
 
@@ -669,7 +669,7 @@ static void an_unanswered_start_is_stopped_although_the_unit_is_down(void **stat
 	assert_int_equal(s->db->stops, 1);
 }
 
-static void a_lost_start_is_asked_for_again_if_it_has_not_happened(void **state)
+TEST_FIXTURE(a_lost_start_is_asked_for_again_if_it_has_not_happened, setup, teardown)
 {
 	struct stand *s = *state;
 
@@ -683,7 +683,7 @@ static void a_lost_start_is_asked_for_again_if_it_has_not_happened(void **state)
 	assert_int_equal(s->starts, 1);
 }
 
-static void signals_of_others_are_not_even_looked_at(void **state)
+TEST_FIXTURE(signals_of_others_are_not_even_looked_at, setup, teardown)
 {
 	struct stand *s = *state;
 	unsigned int looks;
@@ -698,7 +698,7 @@ static void signals_of_others_are_not_even_looked_at(void **state)
 	assert_int_equal(s->systemd->looks, looks);
 }
 
-static void a_unit_that_changes_all_the_time_is_looked_at_in_turns(void **state)
+TEST_FIXTURE(a_unit_that_changes_all_the_time_is_looked_at_in_turns, setup, teardown)
 {
 	enum { MS = 200 };
 	struct stand *s = *state;
@@ -715,40 +715,4 @@ static void a_unit_that_changes_all_the_time_is_looked_at_in_turns(void **state)
 	}
 	assert_true(s->systemd->looks > looks);
 	assert_true(s->systemd->looks - looks <= MS / TASK_LOOK_SPACING_MS + 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_unit_is_started_once_and_stopped),
-		TEST(nothing_is_asked_before_it_is_journalled),
-		TEST(one_that_was_not_started_is_not_stopped),
-		TEST(one_that_runs_for_somebody_else_is_left_alone),
-		TEST(only_units_of_the_list_are_started_and_each_by_one),
-		TEST(a_failure_says_how),
-		TEST(an_end_with_success_is_no_failure),
-		TEST(one_that_comes_and_goes_is_seen_by_its_job),
-		TEST(a_start_that_comes_to_nothing_is_a_failure),
-		TEST(a_refused_start_is_final_and_names_its_reason),
-		TEST(other_refusals_are_tried_again),
-		TEST(a_unit_that_is_not_there_is_not_started),
-		TEST(restarts_by_systemd_are_told_as_another_invocation),
-		TEST(one_that_ran_is_watched_not_started),
-		TEST(a_journalled_start_is_asked_for_only_if_it_has_not_happened),
-		TEST(a_stop_goes_on),
-		TEST(a_stubborn_unit_is_waited_for_and_told_of),
-		TEST(one_that_comes_back_is_stopped_again),
-		TEST(a_refused_stop_is_told_and_tried_again),
-		TEST(a_lost_bus_is_found_again_and_changes_nothing),
-		TEST(what_happened_while_the_bus_was_away_is_seen),
-		TEST(without_a_bus_it_waits_and_says_so),
-		TEST(an_unanswered_start_is_stopped_although_the_unit_is_down),
-		TEST(a_lost_start_is_asked_for_again_if_it_has_not_happened),
-		TEST(signals_of_others_are_not_even_looked_at),
-		TEST(a_unit_that_changes_all_the_time_is_looked_at_in_turns),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

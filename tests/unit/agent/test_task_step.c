@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The unit of an allocation, state by state and event by event. */
 
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "unit/task_step.h"
 
-static void each_event_has_the_step_that_is_drawn(void **state)
+TEST(each_event_has_the_step_that_is_drawn)
 {
 	static const struct {
 		enum task_state from;
@@ -51,7 +51,6 @@ static void each_event_has_the_step_that_is_drawn(void **state)
 		{TASK_RUNNING, TASK_EVENT_STOP, TASK_STOPPING, TASK_DO_NOTHING},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct task_step step = task_step(rows[i].from, rows[i].event);
 
@@ -61,9 +60,8 @@ static void each_event_has_the_step_that_is_drawn(void **state)
 }
 
 /* The promise: volumes go only when the unit is down. */
-static void what_is_stopping_has_stopped_only_when_it_is_down(void **state)
+TEST(what_is_stopping_has_stopped_only_when_it_is_down)
 {
-	(void)state;
 	for (int event = 0; event < TASK_EVENT_N; event++) {
 		struct task_step step = task_step(TASK_STOPPING, (enum task_event)event);
 		bool is_down = event == TASK_SEES_ABSENT || event == TASK_SEES_IDLE ||
@@ -76,9 +74,8 @@ static void what_is_stopping_has_stopped_only_when_it_is_down(void **state)
 	}
 }
 
-static void what_is_not_known_changes_nothing(void **state)
+TEST(what_is_not_known_changes_nothing)
 {
-	(void)state;
 	for (int from = 0; from < TASK_STATE_N; from++) {
 		struct task_step step = task_step((enum task_state)from, TASK_SEES_UNKNOWN);
 
@@ -88,9 +85,8 @@ static void what_is_not_known_changes_nothing(void **state)
 }
 
 /* Only journalled starts are asked for, only from two places; what is over stays so. */
-static void a_start_follows_the_journal_alone(void **state)
+TEST(a_start_follows_the_journal_alone)
 {
-	(void)state;
 	for (int from = 0; from < TASK_STATE_N; from++)
 		for (int event = 0; event < TASK_EVENT_N; event++) {
 			struct task_step step = task_step((enum task_state)from, (enum task_event)event);
@@ -108,7 +104,7 @@ static void a_start_follows_the_journal_alone(void **state)
 		}
 }
 
-static void a_view_is_an_event(void **state)
+TEST(a_view_is_an_event)
 {
 	static const struct {
 		struct task_view view;
@@ -152,21 +148,7 @@ static void a_view_is_an_event(void **state)
 		{{.active = TASK_ACTIVE_DEACTIVATING, .is_loaded = true}, "", false, TASK_SEES_GOING},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		if (task_see(&rows[i].view, rows[i].before, rows[i].has_run) != rows[i].event)
 			fail_msg("row %zu", i);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_event_has_the_step_that_is_drawn),
-		cmocka_unit_test(what_is_stopping_has_stopped_only_when_it_is_down),
-		cmocka_unit_test(what_is_not_known_changes_nothing),
-		cmocka_unit_test(a_start_follows_the_journal_alone),
-		cmocka_unit_test(a_view_is_an_event),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

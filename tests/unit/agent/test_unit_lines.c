@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the units of a host set an option, on trees made up here; and what is made of that for a door. */
 
-#include "cmocka_all.h"
 #include "mounthelper_words.h"
 #include "temp_dir.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -24,7 +24,6 @@ static const char *const wanted[] = {"PrivateTmp", "LimitAS", "CapabilityBoundin
 
 static int setup(void **state)
 {
-	(void)state;
 	temp_dir_make(root);
 	return 0;
 }
@@ -39,7 +38,6 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
 
 static int teardown(void **state)
 {
-	(void)state;
 	return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
@@ -61,11 +59,10 @@ static bool find(struct unit_line *ret)
 	return unit_lines_find(root, UNIT, "alias.service", wanted, ret);
 }
 
-static void an_option_is_found_with_its_line(void **state)
+TEST_FIXTURE(an_option_is_found_with_its_line, setup, teardown)
 {
 	struct unit_line line = {.number = 7};
 
-	(void)state;
 	assert_false(find(&line));
 	put("/usr/lib/systemd/system/" UNIT,
 	    "[Service]\n# PrivateTmp=yes\n;PrivateTmp=yes\nPrivateTmpX=yes\n");
@@ -79,11 +76,10 @@ static void an_option_is_found_with_its_line(void **state)
 	assert_string_equal(line.value, "yes");
 }
 
-static void the_last_assignment_wins_in_the_order_of_systemd(void **state)
+TEST_FIXTURE(the_last_assignment_wins_in_the_order_of_systemd, setup, teardown)
 {
 	struct unit_line line;
 
-	(void)state;
 	put("/usr/lib/systemd/system/" UNIT, "LimitAS=1\n");
 	put("/etc/systemd/system/" UNIT, "LimitAS=2\n"); /* instead of the other */
 	assert_true(find(&line));
@@ -106,13 +102,12 @@ static void the_last_assignment_wins_in_the_order_of_systemd(void **state)
 	assert_string_equal(line.value, "7");
 }
 
-static void what_is_switched_off_again_is_not_in_force(void **state)
+TEST_FIXTURE(what_is_switched_off_again_is_not_in_force, setup, teardown)
 {
 	static const char *const off[] = {"", "no", "NO", "0", "false", "off", "n", "f"};
 	struct unit_line line;
 	char text[64];
 
-	(void)state;
 	put("/etc/systemd/system/" UNIT, "PrivateTmp=yes\n");
 	for (size_t i = 0; i < ARRAY_SIZE(off); i++) {
 		(void)str_format(text, sizeof(text), "PrivateTmp=%s\n", off[i]);
@@ -126,13 +121,12 @@ static void what_is_switched_off_again_is_not_in_force(void **state)
 	assert_int_equal(line.number, 2);
 }
 
-static void what_is_too_large_or_too_many_is_passed_over(void **state)
+TEST_FIXTURE(what_is_too_large_or_too_many_is_passed_over, setup, teardown)
 {
 	static char text[UNIT_FILE_MAX + 2];
 	struct unit_line line;
 	char name[128];
 
-	(void)state;
 	memset(text, '\n', sizeof(text) - 1);
 	(void)memcpy(text, "LimitAS=1\n", 10);
 	put("/etc/systemd/system/" UNIT, text);
@@ -173,11 +167,10 @@ static void says(const struct error *err, const char *text)
 		fail_msg("'%s' is not in: %s", text, err->msg);
 }
 
-static void a_bit_that_does_nothing_is_told_by_the_option_that_took_it_away(void **state)
+TEST_FIXTURE(a_bit_that_does_nothing_is_told_by_the_option_that_took_it_away, setup, teardown)
 {
 	struct error err = explain(false, true, failure(START_NOT_PRIVILEGED));
 
-	(void)state;
 	says(&err, "no_new_privs is set for this agent");
 	put("/etc/systemd/system/" UNIT ".d/x.conf", "[Service]\nRestrictNamespaces=yes\n");
 	err = explain(false, true, failure(START_NOT_PRIVILEGED));
@@ -185,12 +178,11 @@ static void a_bit_that_does_nothing_is_told_by_the_option_that_took_it_away(void
 	says(&err, "systemctl daemon-reload");
 }
 
-static void a_program_of_the_wrong_owner_or_mode_is_told(void **state)
+TEST_FIXTURE(a_program_of_the_wrong_owner_or_mode_is_told, setup, teardown)
 {
 	char full[PATH_MAX];
 	struct error err;
 
-	(void)state;
 	err = explain(false, false, failure(START_NOT_PRIVILEGED));
 	says(&err, "as it was"); /* nothing can be seen */
 	put("/helper", "");
@@ -203,11 +195,10 @@ static void a_program_of_the_wrong_owner_or_mode_is_told(void **state)
 	says(&err, "chown root:holdfast /helper");
 }
 
-static void the_template_of_the_socket_door_is_looked_at_for_its_words(void **state)
+TEST_FIXTURE(the_template_of_the_socket_door_is_looked_at_for_its_words, setup, teardown)
 {
 	struct error err;
 
-	(void)state;
 	err = explain(true, true, failure(START_NAMESPACE));
 	says(&err, "as it was");
 	put("/usr/lib/systemd/system/" DOOR_UNIT_TEMPLATE, "[Service]\nUser=x\nPrivateTmp=yes\nLimitAS=1\n");
@@ -224,23 +215,21 @@ static void the_template_of_the_socket_door_is_looked_at_for_its_words(void **st
 	says(&err, "x.conf:2: User=y");
 }
 
-static void in_the_setuid_door_it_is_the_agents_unit(void **state)
+TEST_FIXTURE(in_the_setuid_door_it_is_the_agents_unit, setup, teardown)
 {
 	struct error err;
 
-	(void)state;
 	put("/usr/lib/systemd/system/" DOOR_UNIT_TEMPLATE, "PrivateTmp=yes\n");
 	put("/usr/lib/systemd/system/" UNIT, "PrivateTmp=yes\nCapabilityBoundingSet=CAP_SETUID\n");
 	err = explain(false, false, failure(START_NAMESPACE));
 	says(&err, "/usr/lib/systemd/system/" UNIT ":2: CapabilityBoundingSet=CAP_SETUID must keep");
 }
 
-static void a_helper_that_says_nothing_could_not_be_executed(void **state)
+TEST_FIXTURE(a_helper_that_says_nothing_could_not_be_executed, setup, teardown)
 {
 	char full[PATH_MAX];
 	struct error err;
 
-	(void)state;
 	err = explain(true, true, NULL);
 	says(&err, "install holdfast-mounthelper");
 	put("/usr/lib/systemd/system/" DOOR_UNIT_TEMPLATE, "ExecStart=/helper\n");
@@ -253,22 +242,4 @@ static void a_helper_that_says_nothing_could_not_be_executed(void **state)
 	assert_int_equal(chmod(full, 0755), 0);
 	err = explain(true, true, NULL);
 	says(&err, "as it was");
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(an_option_is_found_with_its_line),
-		TEST(the_last_assignment_wins_in_the_order_of_systemd),
-		TEST(what_is_switched_off_again_is_not_in_force),
-		TEST(what_is_too_large_or_too_many_is_passed_over),
-		TEST(a_bit_that_does_nothing_is_told_by_the_option_that_took_it_away),
-		TEST(a_program_of_the_wrong_owner_or_mode_is_told),
-		TEST(the_template_of_the_socket_door_is_looked_at_for_its_words),
-		TEST(in_the_setuid_door_it_is_the_agents_unit),
-		TEST(a_helper_that_says_nothing_could_not_be_executed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmocka_all.h"
 #include "mounthelper_wire.h"
 #include "privileges.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -38,7 +38,7 @@ static enum status check(struct verify_wanted wanted, struct verify_reply reply,
 	return status;
 }
 
-static void what_was_asked_for_is_accepted(void **state)
+TEST(what_was_asked_for_is_accepted)
 {
 	struct verify_wanted loose = {.path = "/p", .exec = true, .propagation = PROPAGATION_BIDIRECTIONAL};
 	struct verify_reply reply = good_reply;
@@ -53,7 +53,7 @@ static void what_was_asked_for_is_accepted(void **state)
 	assert_int_equal(check(loose, reply, good_view), STATUS_OK);
 }
 
-static void each_witness_alone_can_object(void **state)
+TEST(each_witness_alone_can_object)
 {
 	struct verify_reply reply = good_reply;
 	struct mount_view view = good_view;
@@ -85,7 +85,7 @@ static void each_witness_alone_can_object(void **state)
 	assert_int_equal(check(strict, good_reply, view), STATUS_FAILED_PRECONDITION);
 }
 
-static void propagation_is_exactly_what_was_asked_for(void **state)
+TEST(propagation_is_exactly_what_was_asked_for)
 {
 	static const unsigned int states[] = {0, MH_STATE_SLAVE, MH_STATE_SHARED,
 					      MH_STATE_SLAVE | MH_STATE_SHARED};
@@ -108,7 +108,7 @@ static void propagation_is_exactly_what_was_asked_for(void **state)
 	}
 }
 
-static void the_real_mount_table_is_read(void **state)
+TEST(the_real_mount_table_is_read)
 {
 	struct mount_table *table;
 	struct mount_view view;
@@ -123,7 +123,7 @@ static void the_real_mount_table_is_read(void **state)
 }
 
 /* Who reads it again gets the same one, as long as nothing is mounted or unmounted anywhere. */
-static void a_table_is_kept_until_it_changes(void **state)
+TEST(a_table_is_kept_until_it_changes)
 {
 	struct mount_table *table = NULL, *first;
 	struct mount_view view;
@@ -205,7 +205,7 @@ static int count_what_is_stacked(void)
 	return 0;
 }
 
-static void mounts_are_counted_one_upon_the_other_too(void **state)
+TEST(mounts_are_counted_one_upon_the_other_too)
 {
 	pid_t pid = fork();
 	int status;
@@ -221,7 +221,7 @@ static void mounts_are_counted_one_upon_the_other_too(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static void neither_root_nor_capabilities_are_accepted(void **state)
+TEST(neither_root_nor_capabilities_are_accepted)
 {
 	struct error err;
 
@@ -233,7 +233,7 @@ static void neither_root_nor_capabilities_are_accepted(void **state)
 	assert_int_equal(privileges_check(1000, UINT64_C(1) << 40, 0, &err), STATUS_FAILED_PRECONDITION);
 }
 
-static void status_and_drain_are_for_root_and_the_agent_itself(void **state)
+TEST(status_and_drain_are_for_root_and_the_agent_itself)
 {
 	struct rpc_peer peer = {.kind = RPC_PEER_UNIX, .uid = 1000};
 	struct error err;
@@ -245,20 +245,4 @@ static void status_and_drain_are_for_root_and_the_agent_itself(void **state)
 	assert_int_equal(local_authorize(&peer, 1001, "drain", &err), STATUS_OK);
 	peer.kind = RPC_PEER_TLS;
 	assert_int_equal(local_authorize(&peer, 0, "drain", &err), STATUS_PERMISSION_DENIED);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_was_asked_for_is_accepted),
-		cmocka_unit_test(each_witness_alone_can_object),
-		cmocka_unit_test(propagation_is_exactly_what_was_asked_for),
-		cmocka_unit_test(the_real_mount_table_is_read),
-		cmocka_unit_test(a_table_is_kept_until_it_changes),
-		cmocka_unit_test(mounts_are_counted_one_upon_the_other_too),
-		cmocka_unit_test(neither_root_nor_capabilities_are_accepted),
-		cmocka_unit_test(status_and_drain_are_for_root_and_the_agent_itself),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,7 +61,7 @@ static void stop_all(struct csi_node *node)
 	CSI_NODE_UNTIL(node, csi_node_all_released);
 }
 
-static void a_volume_goes_by_its_plugin_and_back(void **state)
+TEST_FIXTURE(a_volume_goes_by_its_plugin_and_back, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	const struct csi_user *user = csi_node_add(node, "v", false, false);
@@ -88,7 +88,7 @@ static void a_volume_goes_by_its_plugin_and_back(void **state)
 	assert_string_equal(volume->staged, "");
 }
 
-static void the_secrets_of_a_mount_that_has_ended_are_nowhere(void **state)
+TEST_FIXTURE(the_secrets_of_a_mount_that_has_ended_are_nowhere, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	char secret[] = CSI_SECRET;
@@ -102,7 +102,7 @@ static void the_secrets_of_a_mount_that_has_ended_are_nowhere(void **state)
 	assert_false(memory_holds(secret + sizeof(secret) / 2, sizeof(secret) / 2 - 1));
 }
 
-static void a_plugin_is_told_no_mode_that_it_does_not_know(void **state)
+TEST_FIXTURE(a_plugin_is_told_no_mode_that_it_does_not_know, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct node_plugin *facts =
@@ -123,7 +123,7 @@ static void a_plugin_is_told_no_mode_that_it_does_not_know(void **state)
 	stop_all(node);
 }
 
-static void a_profile_that_the_policy_lacks_is_named(void **state)
+TEST_FIXTURE(a_profile_that_the_policy_lacks_is_named, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct mh_list_entry profile = {.volume = CSI_PLUGIN, .class = MH_CLASS_BLOCK};
@@ -153,7 +153,7 @@ static void a_profile_that_the_policy_lacks_is_named(void **state)
 	stop_all(node);
 }
 
-static void what_stands_already_needs_no_plugin(void **state)
+TEST_FIXTURE(what_stands_already_needs_no_plugin, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *first = csi_node_add(node, "v", true, false), *second;
@@ -175,7 +175,7 @@ static void what_stands_already_needs_no_plugin(void **state)
 }
 
 /* The agent that had it mounted has forgotten it. */
-static void what_stood_already_its_plugin_takes_down(void **state)
+TEST_FIXTURE(what_stood_already_its_plugin_takes_down, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *first = csi_node_add(node, "v", true, false), *second;
@@ -197,7 +197,7 @@ static void what_stood_already_its_plugin_takes_down(void **state)
 	csi_node_expect_nothing(node);
 }
 
-static void each_use_has_its_target_and_goes_with_its_last_user(void **state)
+TEST_FIXTURE(each_use_has_its_target_and_goes_with_its_last_user, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *reader = csi_node_add(node, "v", true, false);
@@ -221,7 +221,7 @@ static void each_use_has_its_target_and_goes_with_its_last_user(void **state)
 }
 
 /* Only of what the plugin has confirmed and the mount table still shows is staging not asked for again. */
-static void a_second_use_stages_what_is_not_staged_for_certain(void **state)
+TEST_FIXTURE(a_second_use_stages_what_is_not_staged_for_certain, csi_node_setup, csi_node_teardown)
 {
 	static const struct {
 		bool restarts, is_gone;
@@ -247,7 +247,7 @@ static void a_second_use_stages_what_is_not_staged_for_certain(void **state)
 	}
 }
 
-static void staging_is_not_asked_of_who_does_not_announce_it(void **state)
+TEST_FIXTURE(staging_is_not_asked_of_who_does_not_announce_it, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 
@@ -266,7 +266,8 @@ static bool has_published_in_vain(struct csi_node *node)
 	return calls(node, CSI_NODE_PUBLISH_VOLUME) >= 2;
 }
 
-static void who_announces_staging_before_a_publish_is_tried_again_stages_first(void **state)
+TEST_FIXTURE(who_announces_staging_before_a_publish_is_tried_again_stages_first, csi_node_setup,
+	     csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	size_t announced = node->model->n_node_rpcs;
@@ -288,7 +289,8 @@ static void who_announces_staging_before_a_publish_is_tried_again_stages_first(v
 
 /* A plugin that was exchanged for one that announces less; what it has never staged it is not asked to
  * unstage. */
-static void what_was_staged_is_unstaged_by_who_does_not_announce_it_any_more(void **state)
+TEST_FIXTURE(what_was_staged_is_unstaged_by_who_does_not_announce_it_any_more, csi_node_setup,
+	     csi_node_teardown)
 {
 	static const struct {
 		unsigned int failures;
@@ -324,7 +326,7 @@ static void what_was_staged_is_unstaged_by_who_does_not_announce_it_any_more(voi
 	}
 }
 
-static void an_ok_of_the_plugin_is_not_trusted_alone(void **state)
+TEST_FIXTURE(an_ok_of_the_plugin_is_not_trusted_alone, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *user;
@@ -341,7 +343,7 @@ static void an_ok_of_the_plugin_is_not_trusted_alone(void **state)
 	csi_node_expect_nothing(node);
 }
 
-static void what_a_lying_plugin_leaves_the_helper_removes(void **state)
+TEST_FIXTURE(what_a_lying_plugin_leaves_the_helper_removes, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 
@@ -354,7 +356,7 @@ static void what_a_lying_plugin_leaves_the_helper_removes(void **state)
 	assert_int_equal(node->fake.state->plugin_left, 2);
 }
 
-static void what_the_plugin_does_not_know_it_does_not_hold(void **state)
+TEST_FIXTURE(what_the_plugin_does_not_know_it_does_not_hold, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *user = csi_node_add(node, "v", false, false);
@@ -368,7 +370,7 @@ static void what_the_plugin_does_not_know_it_does_not_hold(void **state)
 	csi_node_expect_nothing(node);
 }
 
-static void a_plugin_that_is_gone_keeps_what_it_holds(void **state)
+TEST_FIXTURE(a_plugin_that_is_gone_keeps_what_it_holds, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *user = csi_node_add(node, "v", false, false);
@@ -393,7 +395,7 @@ static void a_plugin_that_is_gone_keeps_what_it_holds(void **state)
 }
 
 /* The facade's NOT_FOUND is not the plugin's. */
-static void a_plugin_that_was_never_here_is_no_answer(void **state)
+TEST_FIXTURE(a_plugin_that_was_never_here_is_no_answer, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *user = csi_node_add(node, "v", false, false);
@@ -415,7 +417,7 @@ static void a_plugin_that_was_never_here_is_no_answer(void **state)
 	plugins_free(none);
 }
 
-static void a_mount_waits_for_its_plugin_and_says_so(void **state)
+TEST_FIXTURE(a_mount_waits_for_its_plugin_and_says_so, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *user;
@@ -429,7 +431,7 @@ static void a_mount_waits_for_its_plugin_and_says_so(void **state)
 	stop_all(node);
 }
 
-static void what_no_plugin_was_called_for_is_undone_without_one(void **state)
+TEST_FIXTURE(what_no_plugin_was_called_for_is_undone_without_one, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *user;
@@ -445,7 +447,7 @@ static void what_no_plugin_was_called_for_is_undone_without_one(void **state)
 	csi_node_expect_nothing(node);
 }
 
-static void errors_that_pass_are_waited_out(void **state)
+TEST_FIXTURE(errors_that_pass_are_waited_out, csi_node_setup, csi_node_teardown)
 {
 	static const struct {
 		enum csi_method method;
@@ -481,7 +483,7 @@ static void errors_that_pass_are_waited_out(void **state)
 }
 
 /* A plugin that has forgotten what it had staged; once per mount. */
-static void who_refuses_to_publish_for_a_precondition_stages_again_once(void **state)
+TEST_FIXTURE(who_refuses_to_publish_for_a_precondition_stages_again_once, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 
@@ -501,7 +503,7 @@ static void who_refuses_to_publish_for_a_precondition_stages_again_once(void **s
 	}
 }
 
-static void other_errors_end_a_mount_with_the_plugins_words(void **state)
+TEST_FIXTURE(other_errors_end_a_mount_with_the_plugins_words, csi_node_setup, csi_node_teardown)
 {
 	static const struct {
 		enum csi_method method;
@@ -536,7 +538,7 @@ static void other_errors_end_a_mount_with_the_plugins_words(void **state)
 	}
 }
 
-static void patience_with_passing_errors_ends(void **state)
+TEST_FIXTURE(patience_with_passing_errors_ends, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *user;
@@ -563,7 +565,7 @@ static void patience_with_passing_errors_ends(void **state)
 	csi_node_expect_nothing(node);
 }
 
-static void an_allocation_may_have_more_or_less_patience(void **state)
+TEST_FIXTURE(an_allocation_may_have_more_or_less_patience, csi_node_setup, csi_node_teardown)
 {
 	static const uint32_t timeouts[] = {1000, 2 * VOLUME_MOUNT_PATIENCE_MS};
 	struct csi_node *node = *state;
@@ -596,7 +598,7 @@ static void an_allocation_may_have_more_or_less_patience(void **state)
 	csi_node_expect_nothing(node);
 }
 
-static void a_step_that_hangs_is_seen_with_what_it_holds_up(void **state)
+TEST_FIXTURE(a_step_that_hangs_is_seen_with_what_it_holds_up, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *first, *second;
@@ -634,7 +636,7 @@ static void a_step_that_hangs_is_seen_with_what_it_holds_up(void **state)
 	csi_node_expect_nothing(node);
 }
 
-static void a_mount_that_is_cancelled_in_a_call_ends_after_it(void **state)
+TEST_FIXTURE(a_mount_that_is_cancelled_in_a_call_ends_after_it, csi_node_setup, csi_node_teardown)
 {
 	static const enum csi_method methods[] = {CSI_NODE_STAGE_VOLUME, CSI_NODE_PUBLISH_VOLUME};
 	struct csi_node *node = *state;
@@ -661,7 +663,7 @@ static void a_mount_that_is_cancelled_in_a_call_ends_after_it(void **state)
 	}
 }
 
-static void a_call_that_fails_for_nobody_is_not_made_again(void **state)
+TEST_FIXTURE(a_call_that_fails_for_nobody_is_not_made_again, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *user;
@@ -679,7 +681,7 @@ static void a_call_that_fails_for_nobody_is_not_made_again(void **state)
 	csi_node_expect_nothing(node);
 }
 
-static void a_pause_between_two_calls_ends_with_a_cancel(void **state)
+TEST_FIXTURE(a_pause_between_two_calls_ends_with_a_cancel, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *user;
@@ -696,7 +698,7 @@ static void a_pause_between_two_calls_ends_with_a_cancel(void **state)
 }
 
 /* A copy of the mount in another namespace is a writer still. */
-static void a_file_system_that_lives_on_is_not_released(void **state)
+TEST_FIXTURE(a_file_system_that_lives_on_is_not_released, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *user, *other;
@@ -740,7 +742,7 @@ static void a_file_system_that_lives_on_is_not_released(void **state)
 }
 
 /* Whose device it is was judged when the plugin had mounted it, and survives the agent. */
-static void who_mounts_a_volume_by_hand_keeps_it_from_being_released(void **state)
+TEST_FIXTURE(who_mounts_a_volume_by_hand_keeps_it_from_being_released, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 
@@ -777,7 +779,7 @@ static void who_mounts_a_volume_by_hand_keeps_it_from_being_released(void **stat
 	}
 }
 
-static void a_file_system_of_the_host_lives_on(void **state)
+TEST_FIXTURE(a_file_system_of_the_host_lives_on, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 
@@ -802,7 +804,7 @@ static void a_file_system_of_the_host_lives_on(void **state)
 
 /* Many volumes of one device of the host's: the table is read for the first, and whenever the host has
  * mounted it elsewhere since. */
-static void the_mount_table_is_not_read_for_each_volume_of_a_device(void **state)
+TEST_FIXTURE(the_mount_table_is_not_read_for_each_volume_of_a_device, csi_node_setup, csi_node_teardown)
 {
 	static const struct {
 		const char *name, *elsewhere;
@@ -831,7 +833,7 @@ static void the_mount_table_is_not_read_for_each_volume_of_a_device(void **state
 }
 
 /* What the plugin has made needs no whole table, wherever else it is mounted; what was there before does. */
-static void the_mount_table_is_not_read_for_what_the_plugin_has_made(void **state)
+TEST_FIXTURE(the_mount_table_is_not_read_for_what_the_plugin_has_made, csi_node_setup, csi_node_teardown)
 {
 	static const struct {
 		const char *name, *elsewhere;
@@ -869,7 +871,7 @@ static void the_mount_table_is_not_read_for_what_the_plugin_has_made(void **stat
 }
 
 /* The agent died between the plugin's mount and its own note of it. */
-static void what_was_never_judged_is_the_hosts_only_in_part(void **state)
+TEST_FIXTURE(what_was_never_judged_is_the_hosts_only_in_part, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 
@@ -895,7 +897,7 @@ static void what_was_never_judged_is_the_hosts_only_in_part(void **state)
 	}
 }
 
-static void a_mount_that_waits_for_its_plugin_is_cancelled_at_once(void **state)
+TEST_FIXTURE(a_mount_that_waits_for_its_plugin_is_cancelled_at_once, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *user;
@@ -910,7 +912,7 @@ static void a_mount_that_waits_for_its_plugin_is_cancelled_at_once(void **state)
 }
 
 /* What may have been carried out is called again before anything else of the volume. */
-static void an_undoing_of_unknown_outcome_comes_before_all_others(void **state)
+TEST_FIXTURE(an_undoing_of_unknown_outcome_comes_before_all_others, csi_node_setup, csi_node_teardown)
 {
 	static const enum csi_method methods[] = {CSI_NODE_UNPUBLISH_VOLUME, CSI_NODE_UNSTAGE_VOLUME};
 	struct csi_node *node = *state;
@@ -941,7 +943,7 @@ static void an_undoing_of_unknown_outcome_comes_before_all_others(void **state)
 	}
 }
 
-static void who_was_refused_lets_others_go_first(void **state)
+TEST_FIXTURE(who_was_refused_lets_others_go_first, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *first = csi_node_add(node, "v", false, false), *second;
@@ -963,7 +965,7 @@ static void who_was_refused_lets_others_go_first(void **state)
 	csi_node_expect_nothing(node);
 }
 
-static void a_device_is_the_plugins_target_itself(void **state)
+TEST_FIXTURE(a_device_is_the_plugins_target_itself, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *first = csi_node_add(node, "v", false, true), *second;
@@ -986,7 +988,7 @@ static void a_device_is_the_plugins_target_itself(void **state)
 	csi_node_expect_nothing(node);
 }
 
-static void a_device_that_is_none_is_no_success(void **state)
+TEST_FIXTURE(a_device_that_is_none_is_no_success, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *user;
@@ -1037,7 +1039,7 @@ static bool live(struct csi_node *node, const char *name, unsigned int restart_a
 
 /* Every call, ended in every way, with the agent killed between any two turns of its loop: nothing is left.
  */
-static void whatever_a_call_does_nothing_is_left(void **state)
+TEST_FIXTURE(whatever_a_call_does_nothing_is_left, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	unsigned int n = 0;
@@ -1082,7 +1084,7 @@ static void order_helper(struct fake_state *helper, unsigned int answer)
 	helper->fault = answer % 2 == 0 ? FAKE_DIE_BEFORE : FAKE_DIE_AFTER;
 }
 
-static void whatever_helper_and_plugin_do_nothing_is_left(void **state)
+TEST_FIXTURE(whatever_helper_and_plugin_do_nothing_is_left, csi_node_setup, csi_node_teardown)
 {
 	static const enum fake_csi_way ways[] = {FAKE_CSI_OK, FAKE_CSI_FAIL_DONE, FAKE_CSI_HANG_DONE,
 						 FAKE_CSI_VANISH_DONE};
@@ -1126,7 +1128,8 @@ static struct csi_user *lose_a_mount(struct csi_node *node, enum csi_method meth
 	return user;
 }
 
-static void what_a_dead_plugin_left_is_waited_for_before_a_mount_is_repeated(void **state)
+TEST_FIXTURE(what_a_dead_plugin_left_is_waited_for_before_a_mount_is_repeated, csi_node_setup,
+	     csi_node_teardown)
 {
 	static const enum csi_method methods[] = {CSI_NODE_STAGE_VOLUME, CSI_NODE_PUBLISH_VOLUME};
 	struct csi_node *node = *state;
@@ -1160,7 +1163,7 @@ static void what_a_dead_plugin_left_is_waited_for_before_a_mount_is_repeated(voi
 }
 
 /* A file server in user space names what it serves, and does not end. */
-static void a_process_that_has_mounted_what_it_names_is_not_waited_for(void **state)
+TEST_FIXTURE(a_process_that_has_mounted_what_it_names_is_not_waited_for, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 
@@ -1182,7 +1185,8 @@ static void a_process_that_has_mounted_what_it_names_is_not_waited_for(void **st
 	clock_offset_us = 0;
 }
 
-static void what_a_dead_plugin_left_is_waited_for_before_anything_is_removed(void **state)
+TEST_FIXTURE(what_a_dead_plugin_left_is_waited_for_before_anything_is_removed, csi_node_setup,
+	     csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *user;
@@ -1207,7 +1211,7 @@ static void what_a_dead_plugin_left_is_waited_for_before_anything_is_removed(voi
 }
 
 /* Of what may be somebody else's, and of what nothing is known. */
-static void what_may_be_none_of_the_volume_is_waited_for_until_a_deadline(void **state)
+TEST_FIXTURE(what_may_be_none_of_the_volume_is_waited_for_until_a_deadline, csi_node_setup, csi_node_teardown)
 {
 	static const struct {
 		unsigned int n_session;
@@ -1237,7 +1241,7 @@ static void what_may_be_none_of_the_volume_is_waited_for_until_a_deadline(void *
 }
 
 /* Who removes its target recursively would delete what is below the uppermost mount. */
-static void a_plugin_is_not_asked_to_remove_where_more_is_mounted(void **state)
+TEST_FIXTURE(a_plugin_is_not_asked_to_remove_where_more_is_mounted, csi_node_setup, csi_node_teardown)
 {
 	static const struct {
 		const char *extra;
@@ -1274,7 +1278,7 @@ static void a_plugin_is_not_asked_to_remove_where_more_is_mounted(void **state)
 	}
 }
 
-static void a_repeated_mount_that_stands_twice_is_no_success(void **state)
+TEST_FIXTURE(a_repeated_mount_that_stands_twice_is_no_success, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *user;
@@ -1293,7 +1297,7 @@ static void a_repeated_mount_that_stands_twice_is_no_success(void **state)
 }
 
 /* What an agent was at when it was killed it does not remember; who still names the folder is seen. */
-static void what_was_begun_before_a_restart_is_waited_for(void **state)
+TEST_FIXTURE(what_was_begun_before_a_restart_is_waited_for, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *user = lose_a_mount(node, CSI_NODE_PUBLISH_VOLUME);
@@ -1335,7 +1339,7 @@ static void harm(struct csi_node *node, struct random *random)
 
 /* Users of two volumes come and go, with plugin and agent failing: nobody loses what it was told to have, and
  * in the end nothing is left. */
-static void users_come_and_go_whatever_fails(void **state)
+TEST_FIXTURE(users_come_and_go_whatever_fails, csi_node_setup, csi_node_teardown)
 {
 	static const char *const names[] = {"v", "w"};
 	struct csi_node *node = *state;
@@ -1440,7 +1444,7 @@ static void expand(struct csi_node *node, struct expansion *ret)
 		csi_node_turn(node);
 }
 
-static void what_has_grown_is_expanded_by_its_plugin(void **state)
+TEST_FIXTURE(what_has_grown_is_expanded_by_its_plugin, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct expansion expansion;
@@ -1464,7 +1468,7 @@ static void what_has_grown_is_expanded_by_its_plugin(void **state)
 	stop_all(node);
 }
 
-static void what_has_grown_is_expanded_where_it_is_mounted(void **state)
+TEST_FIXTURE(what_has_grown_is_expanded_where_it_is_mounted, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct expansion expansion;
@@ -1495,7 +1499,7 @@ static void what_has_grown_is_expanded_where_it_is_mounted(void **state)
 	assert_int_equal(calls(node, CSI_NODE_EXPAND_VOLUME), 3);
 }
 
-static void an_expansion_that_cannot_be_is_refused(void **state)
+TEST_FIXTURE(an_expansion_that_cannot_be_is_refused, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct expansion expansion;
@@ -1520,7 +1524,7 @@ static void an_expansion_that_cannot_be_is_refused(void **state)
 	stop_all(node);
 }
 
-static void an_expansion_has_its_turn_or_is_too_late(void **state)
+TEST_FIXTURE(an_expansion_has_its_turn_or_is_too_late, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct expansion late, in_time;
@@ -1556,7 +1560,8 @@ static void retry_times(struct csi_node *node, const struct csi_user *user, unsi
 }
 
 /* What a plugin answers, or not, that will never let go; whatever it is, a person may leave it out. */
-static void a_plugin_that_never_lets_go_is_left_out_when_the_server_wants_it(void **state)
+TEST_FIXTURE(a_plugin_that_never_lets_go_is_left_out_when_the_server_wants_it, csi_node_setup,
+	     csi_node_teardown)
 {
 	static const struct {
 		enum csi_method method; /* that fails */
@@ -1599,7 +1604,7 @@ static void a_plugin_that_never_lets_go_is_left_out_when_the_server_wants_it(voi
 	}
 }
 
-static void a_plugin_that_lets_go_after_all_is_not_called_left_out(void **state)
+TEST_FIXTURE(a_plugin_that_lets_go_after_all_is_not_called_left_out, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *user = csi_node_add(node, "v", false, false);
@@ -1611,7 +1616,7 @@ static void a_plugin_that_lets_go_after_all_is_not_called_left_out(void **state)
 }
 
 /* The helper's word is not passed over. */
-static void what_the_helper_refuses_is_kept_without_the_plugin_too(void **state)
+TEST_FIXTURE(what_the_helper_refuses_is_kept_without_the_plugin_too, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *user;
@@ -1634,7 +1639,7 @@ static void what_the_helper_refuses_is_kept_without_the_plugin_too(void **state)
 	EXPECT_WORDS(user->kernel, "nothing stood at the stage");
 }
 
-static void a_use_beside_another_one_is_not_ended_without_the_plugin(void **state)
+TEST_FIXTURE(a_use_beside_another_one_is_not_ended_without_the_plugin, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *reader = csi_node_add(node, "v", true, false);
@@ -1658,70 +1663,4 @@ static void a_use_beside_another_one_is_not_ended_without_the_plugin(void **stat
 	CSI_NODE_UNTIL(node, csi_node_all_released);
 	assert_true(reader->is_without_plugin && writer->is_without_plugin);
 	assert_null(fake_helper_folder(&node->fake, "v"));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, csi_node_setup, csi_node_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_plugin_that_never_lets_go_is_left_out_when_the_server_wants_it),
-		TEST(a_plugin_that_lets_go_after_all_is_not_called_left_out),
-		TEST(what_the_helper_refuses_is_kept_without_the_plugin_too),
-		TEST(a_use_beside_another_one_is_not_ended_without_the_plugin),
-		TEST(a_volume_goes_by_its_plugin_and_back),
-		TEST(the_secrets_of_a_mount_that_has_ended_are_nowhere),
-		TEST(a_plugin_is_told_no_mode_that_it_does_not_know),
-		TEST(a_profile_that_the_policy_lacks_is_named),
-		TEST(what_stands_already_needs_no_plugin),
-		TEST(what_stood_already_its_plugin_takes_down),
-		TEST(each_use_has_its_target_and_goes_with_its_last_user),
-		TEST(a_second_use_stages_what_is_not_staged_for_certain),
-		TEST(staging_is_not_asked_of_who_does_not_announce_it),
-		TEST(what_was_staged_is_unstaged_by_who_does_not_announce_it_any_more),
-		TEST(an_ok_of_the_plugin_is_not_trusted_alone),
-		TEST(what_a_lying_plugin_leaves_the_helper_removes),
-		TEST(what_the_plugin_does_not_know_it_does_not_hold),
-		TEST(a_plugin_that_is_gone_keeps_what_it_holds),
-		TEST(a_plugin_that_was_never_here_is_no_answer),
-		TEST(a_mount_waits_for_its_plugin_and_says_so),
-		TEST(what_no_plugin_was_called_for_is_undone_without_one),
-		TEST(errors_that_pass_are_waited_out),
-		TEST(who_announces_staging_before_a_publish_is_tried_again_stages_first),
-		TEST(who_refuses_to_publish_for_a_precondition_stages_again_once),
-		TEST(other_errors_end_a_mount_with_the_plugins_words),
-		TEST(patience_with_passing_errors_ends),
-		TEST(an_allocation_may_have_more_or_less_patience),
-		TEST(a_step_that_hangs_is_seen_with_what_it_holds_up),
-		TEST(a_mount_that_is_cancelled_in_a_call_ends_after_it),
-		TEST(a_call_that_fails_for_nobody_is_not_made_again),
-		TEST(a_pause_between_two_calls_ends_with_a_cancel),
-		TEST(a_file_system_that_lives_on_is_not_released),
-		TEST(who_mounts_a_volume_by_hand_keeps_it_from_being_released),
-		TEST(a_file_system_of_the_host_lives_on),
-		TEST(the_mount_table_is_not_read_for_each_volume_of_a_device),
-		TEST(the_mount_table_is_not_read_for_what_the_plugin_has_made),
-		TEST(what_was_never_judged_is_the_hosts_only_in_part),
-		TEST(a_mount_that_waits_for_its_plugin_is_cancelled_at_once),
-		TEST(an_undoing_of_unknown_outcome_comes_before_all_others),
-		TEST(who_was_refused_lets_others_go_first),
-		TEST(a_device_is_the_plugins_target_itself),
-		TEST(a_device_that_is_none_is_no_success),
-		TEST(what_a_dead_plugin_left_is_waited_for_before_a_mount_is_repeated),
-		TEST(a_process_that_has_mounted_what_it_names_is_not_waited_for),
-		TEST(what_a_dead_plugin_left_is_waited_for_before_anything_is_removed),
-		TEST(what_may_be_none_of_the_volume_is_waited_for_until_a_deadline),
-		TEST(a_plugin_is_not_asked_to_remove_where_more_is_mounted),
-		TEST(a_repeated_mount_that_stands_twice_is_no_success),
-		TEST(what_was_begun_before_a_restart_is_waited_for),
-		TEST(whatever_a_call_does_nothing_is_left),
-		TEST(whatever_helper_and_plugin_do_nothing_is_left),
-		TEST(users_come_and_go_whatever_fails),
-		TEST(what_has_grown_is_expanded_by_its_plugin),
-		TEST(what_has_grown_is_expanded_where_it_is_mounted),
-		TEST(an_expansion_that_cannot_be_is_refused),
-		TEST(an_expansion_has_its_turn_or_is_too_late),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmocka_all.h"
 #include "fake_helper_client.h"
+#include "unit.h"
 
 #include "base/clock.h"
 #include "base/str.h"
@@ -183,7 +183,7 @@ static void unmount(struct request *request, const char *volume, const char *all
 			 STATUS_OK);
 }
 
-static void nothing_is_sent_before_there_is_a_picture(void **state)
+TEST_FIXTURE(nothing_is_sent_before_there_is_a_picture, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"};
@@ -200,7 +200,7 @@ static void nothing_is_sent_before_there_is_a_picture(void **state)
 	assert_string_equal(f->results[0].path, FAKE_PUBLISH_BASE "/" ALLOC_A "/0");
 }
 
-static void the_picture_follows_what_is_done(void **state)
+TEST_FIXTURE(the_picture_follows_what_is_done, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"};
@@ -219,7 +219,7 @@ static void the_picture_follows_what_is_done(void **state)
 	assert_string_equal(f->asked, ALLOC_A);
 }
 
-static void operations_of_one_volume_come_one_after_another(void **state)
+TEST_FIXTURE(operations_of_one_volume_come_one_after_another, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"}, b = {.f = f, .name = "b"}, c = {.f = f, .name = "c"};
@@ -237,7 +237,7 @@ static void operations_of_one_volume_come_one_after_another(void **state)
 		assert_int_equal(f->fake.state->log[i].op, order[i]);
 }
 
-static void who_waits_for_another_attempt_lets_others_go_first(void **state)
+TEST_FIXTURE(who_waits_for_another_attempt_lets_others_go_first, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"}, b = {.f = f, .name = "b"}, c = {.f = f, .name = "c"};
@@ -269,7 +269,7 @@ static void run_until_staging(struct fixture *f, const struct request *request)
 		fail_msg("%s ended before it was seen to be staged", request->name);
 }
 
-static void a_mount_that_is_not_wanted_any_more_ends_early(void **state)
+TEST_FIXTURE(a_mount_that_is_not_wanted_any_more_ends_early, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"}, b = {.f = f, .name = "b"};
@@ -301,7 +301,7 @@ static void run_until_sent_away(struct fixture *f, struct request *request, enum
 	}
 }
 
-static void a_mount_waits_for_another_instance_at_work_on_its_volume(void **state)
+TEST_FIXTURE(a_mount_waits_for_another_instance_at_work_on_its_volume, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"};
@@ -320,7 +320,7 @@ static void a_mount_waits_for_another_instance_at_work_on_its_volume(void **stat
 }
 
 /* The last attempt is made before its patience is over. */
-static void a_mount_waits_for_another_instance_no_longer_than_its_patience(void **state)
+TEST_FIXTURE(a_mount_waits_for_another_instance_no_longer_than_its_patience, setup, teardown)
 {
 	static const struct {
 		uint64_t after_ms;
@@ -343,7 +343,7 @@ static void a_mount_waits_for_another_instance_no_longer_than_its_patience(void 
 	assert_non_null(strstr(f->results[1].why, "/proc/PID/stack"));
 }
 
-static void a_mount_that_waits_for_another_instance_is_cancelled_at_once(void **state)
+TEST_FIXTURE(a_mount_that_waits_for_another_instance_is_cancelled_at_once, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"};
@@ -358,7 +358,7 @@ static void a_mount_that_waits_for_another_instance_is_cancelled_at_once(void **
 	assert_int_equal(sent_away(f, MH_OP_STAGE), 1);
 }
 
-static void one_that_was_cancelled_while_it_asked_does_not_wait(void **state)
+TEST_FIXTURE(one_that_was_cancelled_while_it_asked_does_not_wait, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"};
@@ -374,7 +374,7 @@ static void one_that_was_cancelled_while_it_asked_does_not_wait(void **state)
 }
 
 /* What the other instance has done meanwhile is in no picture of ours. */
-static void an_unmount_looks_again_after_another_instance(void **state)
+TEST_FIXTURE(an_unmount_looks_again_after_another_instance, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"};
@@ -396,7 +396,7 @@ static void an_unmount_looks_again_after_another_instance(void **state)
 	assert_int_equal(picture_staged(picture, "v")->dev_minor, 77);
 }
 
-static void volumes_have_their_turns_in_the_order_of_asking(void **state)
+TEST_FIXTURE(volumes_have_their_turns_in_the_order_of_asking, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct request requests[] = {{.f = f, .name = "z"}, {.f = f, .name = "m"}, {.f = f, .name = "a"}};
@@ -420,7 +420,7 @@ static void volumes_have_their_turns_in_the_order_of_asking(void **state)
 	run_until(f, &f->n_done, 3);
 }
 
-static void what_cannot_be_seen_after_a_publish_is_no_success(void **state)
+TEST_FIXTURE(what_cannot_be_seen_after_a_publish_is_no_success, setup, teardown)
 {
 	static const struct {
 		enum path_state state;
@@ -448,7 +448,7 @@ static void what_cannot_be_seen_after_a_publish_is_no_success(void **state)
 	}
 }
 
-static void operations_are_bounded(void **state)
+TEST_FIXTURE(operations_are_bounded, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"};
@@ -459,27 +459,4 @@ static void operations_are_bounded(void **state)
 		mount(&a, "v", ALLOC_A);
 	assert_int_equal(volume_manager_mount(f->manager, &t, on_done, &a, &a.task, &err),
 			 STATUS_RESOURCE_EXHAUSTED);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(nothing_is_sent_before_there_is_a_picture),
-		TEST(the_picture_follows_what_is_done),
-		TEST(operations_of_one_volume_come_one_after_another),
-		TEST(who_waits_for_another_attempt_lets_others_go_first),
-		TEST(a_mount_that_is_not_wanted_any_more_ends_early),
-		TEST(a_mount_waits_for_another_instance_at_work_on_its_volume),
-		TEST(a_mount_waits_for_another_instance_no_longer_than_its_patience),
-		TEST(a_mount_that_waits_for_another_instance_is_cancelled_at_once),
-		TEST(one_that_was_cancelled_while_it_asked_does_not_wait),
-		TEST(an_unmount_looks_again_after_another_instance),
-		TEST(volumes_have_their_turns_in_the_order_of_asking),
-		TEST(what_cannot_be_seen_after_a_publish_is_no_success),
-		TEST(operations_are_bounded),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "volume/op.h"
 
@@ -88,7 +88,7 @@ static const struct row *find(enum volume_op_state state, enum volume_op_event e
 	return NULL;
 }
 
-static void every_pair_of_state_and_event_is_as_listed(void **state)
+TEST(every_pair_of_state_and_event_is_as_listed)
 {
 	for (enum volume_op_state s = 0; s <= VOLUME_OP_STATE_N; s++) {
 		for (enum volume_op_event e = 0; e <= VOLUME_OP_EVENT_N; e++) {
@@ -121,7 +121,7 @@ static void only_after(enum volume_op_action action, const enum volume_op_state 
 	only_after((action), (const enum volume_op_state[]){__VA_ARGS__}, \
 		   sizeof((const enum volume_op_state[]){__VA_ARGS__}) / sizeof(enum volume_op_state))
 
-static void nothing_is_unstaged_without_a_check(void **state)
+TEST(nothing_is_unstaged_without_a_check)
 {
 	/* by the helper of a native volume, or after the plugin of a csi one */
 	ONLY_AFTER(VOLUME_OP_UNSTAGE, VOLUME_OP_CHECKING, VOLUME_OP_PLUGIN_UNSTAGING);
@@ -129,7 +129,7 @@ static void nothing_is_unstaged_without_a_check(void **state)
 	ONLY_AFTER(VOLUME_OP_PLUGIN_UNPUBLISH, VOLUME_OP_CHECKING, VOLUME_OP_PLUGIN_UNPUBLISHING);
 }
 
-static void nothing_is_published_that_the_helper_has_not_seen(void **state)
+TEST(nothing_is_published_that_the_helper_has_not_seen)
 {
 	/* and again after a pause */
 	ONLY_AFTER(VOLUME_OP_PUBLISH, VOLUME_OP_STAGING, VOLUME_OP_CONFIRMING, VOLUME_OP_PUBLISHING);
@@ -137,7 +137,7 @@ static void nothing_is_published_that_the_helper_has_not_seen(void **state)
 }
 
 /* An unmount ends by success alone, and a failed step of it never leads on. */
-static void a_failed_unmount_never_falls_through(void **state)
+TEST(a_failed_unmount_never_falls_through)
 {
 	static const enum volume_op_state undoing[] = {VOLUME_OP_UNPUBLISHING, VOLUME_OP_LOOKING,
 						       VOLUME_OP_CHECKING,     VOLUME_OP_PLUGIN_UNPUBLISHING,
@@ -156,7 +156,7 @@ static void a_failed_unmount_never_falls_through(void **state)
 }
 
 /* What may have been carried out, or was not begun, is made again as it is. */
-static void the_call_after_a_pause_is_the_same(void **state)
+TEST(the_call_after_a_pause_is_the_same)
 {
 	for (const struct row *row = rows; row < rows + sizeof(rows) / sizeof(*rows); row++) {
 		struct volume_op_step again;
@@ -174,7 +174,7 @@ static void the_call_after_a_pause_is_the_same(void **state)
 	}
 }
 
-static void steps_of_plugins_are_known_as_such(void **state)
+TEST(steps_of_plugins_are_known_as_such)
 {
 	for (const struct row *row = rows; row < rows + sizeof(rows) / sizeof(*rows); row++) {
 		bool is_plugins =
@@ -190,24 +190,9 @@ static void steps_of_plugins_are_known_as_such(void **state)
 	}
 }
 
-static void every_state_has_a_name(void **state)
+TEST(every_state_has_a_name)
 {
 	for (enum volume_op_state s = 0; s < VOLUME_OP_STATE_N; s++)
 		assert_string_not_equal(volume_op_state_name(s), "invalid");
 	assert_string_equal(volume_op_state_name(VOLUME_OP_STATE_N), "invalid");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_pair_of_state_and_event_is_as_listed),
-		cmocka_unit_test(nothing_is_unstaged_without_a_check),
-		cmocka_unit_test(nothing_is_published_that_the_helper_has_not_seen),
-		cmocka_unit_test(a_failed_unmount_never_falls_through),
-		cmocka_unit_test(the_call_after_a_pause_is_the_same),
-		cmocka_unit_test(steps_of_plugins_are_known_as_such),
-		cmocka_unit_test(every_state_has_a_name),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,10 +3,10 @@
 /* A whole agent in the test's process, between a model of the server and a model of the mount helper. */
 
 #include "agent.h"
-#include "cmocka_all.h"
 #include "fake_helper_client.h"
 #include "model_server.h"
 #include "temp_dir.h"
+#include "unit.h"
 
 #include "kernel/path_look.h"
 

@@ -31,7 +31,8 @@ static struct csi_client_stats stats_of(const struct csi_world *world)
 	return stats;
 }
 
-static void nothing_is_dialled_before_the_first_call_and_done_never_runs_inside_start(void **state)
+TEST_FIXTURE(nothing_is_dialled_before_the_first_call_and_done_never_runs_inside_start, csi_world_setup,
+	     csi_world_teardown)
 {
 	struct csi_world *world = *state;
 	static struct end end;
@@ -45,7 +46,8 @@ static void nothing_is_dialled_before_the_first_call_and_done_never_runs_inside_
 	assert_int_equal(end.err.status, STATUS_UNAVAILABLE);
 }
 
-static void so_many_calls_are_under_way_and_the_others_wait_in_their_order(void **state)
+TEST_FIXTURE(so_many_calls_are_under_way_and_the_others_wait_in_their_order, csi_world_setup,
+	     csi_world_teardown)
 {
 	enum { N = CSI_CALLS_MAX - CSI_CALLS_KEPT + 3 };
 	struct csi_world *world = *state;
@@ -76,7 +78,7 @@ static void so_many_calls_are_under_way_and_the_others_wait_in_their_order(void 
 		assert_int_equal(ends[i].n_done, i == 5);
 }
 
-static void a_probe_passes_calls_that_hang_and_calls_that_wait(void **state)
+TEST_FIXTURE(a_probe_passes_calls_that_hang_and_calls_that_wait, csi_world_setup, csi_world_teardown)
 {
 	enum { N = CSI_CALLS_MAX + 5 };
 	struct csi_world *world = *state;
@@ -102,7 +104,7 @@ static void a_probe_passes_calls_that_hang_and_calls_that_wait(void **state)
 	assert_non_null(strstr(world->plugin.requests[CSI_CALLS_MAX].headers, "Identity/GetPluginInfo"));
 }
 
-static void a_deadline_begins_at_the_start_and_not_when_the_turn_comes(void **state)
+TEST_FIXTURE(a_deadline_begins_at_the_start_and_not_when_the_turn_comes, csi_world_setup, csi_world_teardown)
 {
 	enum { N = CSI_CALLS_MAX - CSI_CALLS_KEPT };
 	struct csi_world *world = *state;
@@ -125,7 +127,7 @@ static void a_deadline_begins_at_the_start_and_not_when_the_turn_comes(void **st
 	assert_int_equal(stats_of(world).failed, 1);
 }
 
-static void what_is_left_of_the_time_is_what_the_plugin_is_told(void **state)
+TEST_FIXTURE(what_is_left_of_the_time_is_what_the_plugin_is_told, csi_world_setup, csi_world_teardown)
 {
 	struct csi_world *world = *state;
 	const char *timeout;
@@ -142,7 +144,8 @@ static void what_is_left_of_the_time_is_what_the_plugin_is_told(void **state)
 			3 * USEC_PER_SEC);
 }
 
-static void a_call_that_hangs_ends_at_its_deadline_and_gives_its_place_to_another(void **state)
+TEST_FIXTURE(a_call_that_hangs_ends_at_its_deadline_and_gives_its_place_to_another, csi_world_setup,
+	     csi_world_teardown)
 {
 	enum { N = CSI_CALLS_MAX - CSI_CALLS_KEPT };
 	struct csi_world *world = *state;
@@ -164,7 +167,7 @@ static void a_call_that_hangs_ends_at_its_deadline_and_gives_its_place_to_anothe
 	assert_int_equal(ends[3].n_done, 1);
 }
 
-static void cancelled_calls_are_never_heard_of_again_and_make_room(void **state)
+TEST_FIXTURE(cancelled_calls_are_never_heard_of_again_and_make_room, csi_world_setup, csi_world_teardown)
 {
 	enum { N = CSI_CALLS_MAX - CSI_CALLS_KEPT };
 	struct csi_world *world = *state;
@@ -194,7 +197,7 @@ static void cancelled_calls_are_never_heard_of_again_and_make_room(void **state)
 	assert_int_equal(stats_of(world).failed, 0);
 }
 
-static void the_queue_takes_so_many_and_refuses_the_next_in_words(void **state)
+TEST_FIXTURE(the_queue_takes_so_many_and_refuses_the_next_in_words, csi_world_setup, csi_world_teardown)
 {
 	enum { N = CSI_QUEUE_MAX };
 	struct csi_world *world = *state;
@@ -232,7 +235,7 @@ static enum status start_large(struct csi_world *world, size_t n, struct end *en
 	return st;
 }
 
-static void the_queue_holds_so_many_bytes_and_no_more(void **state)
+TEST_FIXTURE(the_queue_holds_so_many_bytes_and_no_more, csi_world_setup, csi_world_teardown)
 {
 	enum { LARGE = 4 << 20 };
 	struct csi_world *world = *state;
@@ -247,7 +250,7 @@ static void the_queue_holds_so_many_bytes_and_no_more(void **state)
 	assert_int_equal(start_large(world, 10, &ends[5], &err), STATUS_RESOURCE_EXHAUSTED);
 }
 
-static void a_request_larger_than_any_server_takes_is_refused_here(void **state)
+TEST_FIXTURE(a_request_larger_than_any_server_takes_is_refused_here, csi_world_setup, csi_world_teardown)
 {
 	struct csi_world *world = *state;
 	static struct end end;
@@ -260,7 +263,7 @@ static void a_request_larger_than_any_server_takes_is_refused_here(void **state)
 				     "4194304: plugins take no more");
 }
 
-static void freeing_the_client_ends_what_is_under_way_and_what_waits(void **state)
+TEST_FIXTURE(freeing_the_client_ends_what_is_under_way_and_what_waits, csi_world_setup, csi_world_teardown)
 {
 	enum { N = CSI_CALLS_MAX + 4 };
 	struct csi_world *world = *state;
@@ -280,7 +283,7 @@ static void freeing_the_client_ends_what_is_under_way_and_what_waits(void **stat
 }
 
 /* Whatever the call's end is, its owner may free the client in it. */
-static void the_client_may_be_freed_in_the_done_of_any_call(void **state)
+TEST_FIXTURE(the_client_may_be_freed_in_the_done_of_any_call, csi_world_setup, csi_world_teardown)
 {
 	static const struct step failure[] = {LAST(GRPC "grpc-status: 5\n"), {.kind = STEP_END}};
 	static const struct step hangs[] = {{.kind = STEP_LATE}, {.kind = STEP_END}};
@@ -334,7 +337,8 @@ static enum status start_starter(struct csi_world *world, struct starter *starte
 			      NULL);
 }
 
-static void a_done_may_start_another_call_unless_the_client_is_being_freed(void **state)
+TEST_FIXTURE(a_done_may_start_another_call_unless_the_client_is_being_freed, csi_world_setup,
+	     csi_world_teardown)
 {
 	struct csi_world *world = *state;
 	struct end next = {0};
@@ -349,27 +353,4 @@ static void a_done_may_start_another_call_unless_the_client_is_being_freed(void 
 	world->client = NULL;
 	assert_int_equal(starter.n_done, 2);
 	assert_int_equal(starter.status, STATUS_UNAVAILABLE);
-}
-
-#define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, csi_world_setup, csi_world_teardown)
-
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		WORLD_TEST(nothing_is_dialled_before_the_first_call_and_done_never_runs_inside_start),
-		WORLD_TEST(so_many_calls_are_under_way_and_the_others_wait_in_their_order),
-		WORLD_TEST(a_probe_passes_calls_that_hang_and_calls_that_wait),
-		WORLD_TEST(a_deadline_begins_at_the_start_and_not_when_the_turn_comes),
-		WORLD_TEST(what_is_left_of_the_time_is_what_the_plugin_is_told),
-		WORLD_TEST(a_call_that_hangs_ends_at_its_deadline_and_gives_its_place_to_another),
-		WORLD_TEST(cancelled_calls_are_never_heard_of_again_and_make_room),
-		WORLD_TEST(the_queue_takes_so_many_and_refuses_the_next_in_words),
-		WORLD_TEST(the_queue_holds_so_many_bytes_and_no_more),
-		WORLD_TEST(a_request_larger_than_any_server_takes_is_refused_here),
-		WORLD_TEST(freeing_the_client_ends_what_is_under_way_and_what_waits),
-		WORLD_TEST(the_client_may_be_freed_in_the_done_of_any_call),
-		WORLD_TEST(a_done_may_start_another_call_unless_the_client_is_being_freed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,14 +49,13 @@ static void call_with_message(const char *message, struct end *end, size_t *ret_
 	call_with_headers(block, end, ret_conns);
 }
 
-static void a_stack_trace_of_several_kilobytes_becomes_one_line_that_is_cut_and_says_so(void **state)
+TEST(a_stack_trace_of_several_kilobytes_becomes_one_line_that_is_cut_and_says_so)
 {
 	static const char line[] = "TypeError: cannot read x%0A    at Object.stage (/app/index.js:1)%0A";
 	static char message[16 * 1024];
 	struct end end = {0};
 	size_t n_conns = 0;
 
-	(void)state;
 	for (size_t at = 0; at + sizeof(line) < sizeof(message); at += sizeof(line) - 1)
 		memcpy(message + at, line, sizeof(line));
 	call_with_message(message, &end, &n_conns);
@@ -69,13 +68,12 @@ static void a_stack_trace_of_several_kilobytes_becomes_one_line_that_is_cut_and_
 	assert_int_equal(n_conns, 1);
 }
 
-static void the_text_of_an_error_is_cut_at_its_limit_and_not_before(void **state)
+TEST(the_text_of_an_error_is_cut_at_its_limit_and_not_before)
 {
 	char message[CSI_TEXT_MAX + 2];
 	struct end end = {0};
 	size_t n_conns = 0;
 
-	(void)state;
 	fill(message, CSI_TEXT_MAX, 'x');
 	call_with_message(message, &end, &n_conns);
 	assert_string_equal(end.err.msg + strlen(end.err.msg) - 3, "xxx");
@@ -87,7 +85,7 @@ static void the_text_of_an_error_is_cut_at_its_limit_and_not_before(void **state
 }
 
 /* As the mounter of Kubernetes words it: the cause comes last. */
-static void a_long_error_keeps_what_mount_printed_at_its_end(void **state)
+TEST(a_long_error_keeps_what_mount_printed_at_its_end)
 {
 	static const char before[] = "rpc error: cannot stage volume pvc-1 at /x";
 	static const char cause[] =
@@ -96,7 +94,6 @@ static void a_long_error_keeps_what_mount_printed_at_its_end(void **state)
 	struct end end = {0};
 	size_t n_conns = 0;
 
-	(void)state;
 	(void)snprintf(message, sizeof(message), "%s%*s%s", before, 600, " ", cause);
 	for (char *c = message; *c != '\0'; c++)
 		if (*c == ' ' && c[1] == ' ')
@@ -108,7 +105,7 @@ static void a_long_error_keeps_what_mount_printed_at_its_end(void **state)
 }
 
 /* We announce 64 KiB, which every stack that was seen respects. */
-static void headers_above_the_limit_are_refused_in_words(void **state)
+TEST(headers_above_the_limit_are_refused_in_words)
 {
 	static const struct {
 		size_t size; /* of each field */
@@ -126,7 +123,6 @@ static void headers_above_the_limit_are_refused_in_words(void **state)
 	static char block[200 * 1024];
 	static char value[80 * 1024];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		size_t at = (size_t)snprintf(block, sizeof(block), GRPC "grpc-status: 13\n");
 		struct end end = {0};
@@ -156,7 +152,7 @@ static size_t answer_of(uint8_t *frame, size_t n)
 	return 5 + n;
 }
 
-static void an_answer_of_the_limit_is_taken_and_one_byte_more_refused(void **state)
+TEST_FIXTURE(an_answer_of_the_limit_is_taken_and_one_byte_more_refused, csi_world_setup, csi_world_teardown)
 {
 	enum { LIMIT = 1000 };
 	struct csi_world *world = *state;
@@ -184,7 +180,7 @@ static void an_answer_of_the_limit_is_taken_and_one_byte_more_refused(void **sta
 }
 
 /* grpc-go refuses 5 MiB at the prefix: the rest of the request is never read. */
-static void a_refusal_is_heard_while_the_request_is_still_being_sent(void **state)
+TEST_FIXTURE(a_refusal_is_heard_while_the_request_is_still_being_sent, csi_world_setup, csi_world_teardown)
 {
 	static const struct step refusal[] = {
 		{.kind = STEP_EARLY},
@@ -216,7 +212,8 @@ static void a_refusal_is_heard_while_the_request_is_still_being_sent(void **stat
 }
 
 /* The ends of the socket, in the order of a plugin's life. */
-static void a_plugin_that_restarts_is_found_again_however_its_socket_looks_meanwhile(void **state)
+TEST_FIXTURE(a_plugin_that_restarts_is_found_again_however_its_socket_looks_meanwhile, csi_world_setup,
+	     csi_world_teardown)
 {
 	struct csi_world *world = *state;
 	struct end end = {0};
@@ -246,7 +243,8 @@ static void a_plugin_that_restarts_is_found_again_however_its_socket_looks_meanw
 	assert_true(end.is_answered);
 }
 
-static void a_plugin_that_takes_no_connections_is_told_from_one_that_is_gone(void **state)
+TEST_FIXTURE(a_plugin_that_takes_no_connections_is_told_from_one_that_is_gone, csi_world_setup,
+	     csi_world_teardown)
 {
 	struct csi_world *world = *state;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -269,7 +267,7 @@ static void a_plugin_that_takes_no_connections_is_told_from_one_that_is_gone(voi
 }
 
 /* In the backlog of a process that sleeps. */
-static void a_plugin_that_never_wakes_costs_a_deadline_and_no_more(void **state)
+TEST_FIXTURE(a_plugin_that_never_wakes_costs_a_deadline_and_no_more, csi_world_setup, csi_world_teardown)
 {
 	struct csi_world *world = *state;
 	struct end end = {0};
@@ -280,7 +278,7 @@ static void a_plugin_that_never_wakes_costs_a_deadline_and_no_more(void **state)
 	assert_non_null(strstr(end.err.msg, "no answer in time"));
 }
 
-static void a_call_takes_no_longer_by_itself_than_the_client_lets_it(void **state)
+TEST_FIXTURE(a_call_takes_no_longer_by_itself_than_the_client_lets_it, csi_world_setup, csi_world_teardown)
 {
 	struct csi_world *world = *state;
 	const struct csi_client_options options = {
@@ -295,7 +293,7 @@ static void a_call_takes_no_longer_by_itself_than_the_client_lets_it(void **stat
 }
 
 /* protobuf keeps each entry, and copies a list for each time that a message comes again. */
-static void an_answer_full_of_small_things_takes_no_more_than_its_budget(void **state)
+TEST(an_answer_full_of_small_things_takes_no_more_than_its_budget)
 {
 	enum { LIMIT = CSI_MESSAGE_MAX };
 	static const struct {
@@ -314,7 +312,6 @@ static void an_answer_full_of_small_things_takes_no_more_than_its_budget(void **
 	};
 	uint8_t *bytes = malloc(LIMIT);
 
-	(void)state;
 	assert_non_null(bytes);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		uint64_t since_us = clock_monotonic_us();
@@ -335,7 +332,7 @@ static void an_answer_full_of_small_things_takes_no_more_than_its_budget(void **
 	free(bytes);
 }
 
-static void a_plugin_that_floods_and_does_not_read_is_left(void **state)
+TEST_FIXTURE(a_plugin_that_floods_and_does_not_read_is_left, csi_world_setup, csi_world_teardown)
 {
 	enum { PING = 17, PER_STEP = 100, STEPS = 400 };
 	static char pings[PER_STEP * PING];
@@ -363,7 +360,7 @@ static void a_plugin_that_floods_and_does_not_read_is_left(void **state)
 	assert_true(end.is_answered);
 }
 
-static void a_path_too_long_for_a_socket_is_refused_in_words(void **state)
+TEST_FIXTURE(a_path_too_long_for_a_socket_is_refused_in_words, csi_world_setup, csi_world_teardown)
 {
 	struct csi_world *world = *state;
 	char path[200];
@@ -376,27 +373,4 @@ static void a_path_too_long_for_a_socket_is_refused_in_words(void **state)
 	csi_world_call(world, CSI_PROBE, 0, &end);
 	assert_int_equal(end.err.status, STATUS_INVALID_ARGUMENT);
 	assert_non_null(strstr(end.err.msg, "is longer than 107 bytes"));
-}
-
-#define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, csi_world_setup, csi_world_teardown)
-
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_stack_trace_of_several_kilobytes_becomes_one_line_that_is_cut_and_says_so),
-		cmocka_unit_test(the_text_of_an_error_is_cut_at_its_limit_and_not_before),
-		cmocka_unit_test(a_long_error_keeps_what_mount_printed_at_its_end),
-		cmocka_unit_test(headers_above_the_limit_are_refused_in_words),
-		WORLD_TEST(an_answer_of_the_limit_is_taken_and_one_byte_more_refused),
-		WORLD_TEST(a_refusal_is_heard_while_the_request_is_still_being_sent),
-		WORLD_TEST(a_plugin_that_restarts_is_found_again_however_its_socket_looks_meanwhile),
-		WORLD_TEST(a_plugin_that_takes_no_connections_is_told_from_one_that_is_gone),
-		WORLD_TEST(a_plugin_that_never_wakes_costs_a_deadline_and_no_more),
-		WORLD_TEST(a_call_takes_no_longer_by_itself_than_the_client_lets_it),
-		cmocka_unit_test(an_answer_full_of_small_things_takes_no_more_than_its_budget),
-		WORLD_TEST(a_plugin_that_floods_and_does_not_read_is_left),
-		WORLD_TEST(a_path_too_long_for_a_socket_is_refused_in_words),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

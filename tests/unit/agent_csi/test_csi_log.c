@@ -42,7 +42,7 @@ void __wrap_log_ctx(int priority, const struct log_ctx *ctx, const char *fmt, ..
 	(void)snprintf(line->why, sizeof(line->why), "%s", ctx->err ? ctx->err->msg : "");
 }
 
-static void a_call_and_its_end_are_logged_without_secrets(void **state)
+TEST_FIXTURE(a_call_and_its_end_are_logged_without_secrets, csi_world_setup, csi_world_teardown)
 {
 	static const struct step steps[] = {
 		LAST(GRPC
@@ -91,7 +91,7 @@ static void a_call_and_its_end_are_logged_without_secrets(void **state)
 	}
 }
 
-static void an_answer_is_logged_too(void **state)
+TEST_FIXTURE(an_answer_is_logged_too, csi_world_setup, csi_world_teardown)
 {
 	static const struct step steps[] = {
 		HEAD(GRPC), DATA("\0\0\0\0\x08\x0a\x06node-1"), LAST(OK), {.kind = STEP_END}};
@@ -105,15 +105,4 @@ static void an_answer_is_logged_too(void **state)
 	assert_int_equal(n_lines, 2);
 	assert_string_equal(lines[0].text, "NodeGetInfo called");
 	assert_string_equal(lines[1].text, "NodeGetInfo answered: node_id=\"node-1\"");
-}
-
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_call_and_its_end_are_logged_without_secrets,
-						csi_world_setup, csi_world_teardown),
-		cmocka_unit_test_setup_teardown(an_answer_is_logged_too, csi_world_setup, csi_world_teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,7 +90,7 @@ static void idle(struct setting *s)
 		continue;
 }
 
-static void a_connection_that_ends_while_nothing_is_asked_is_told(void **state)
+TEST_FIXTURE(a_connection_that_ends_while_nothing_is_asked_is_told, setup, teardown)
 {
 	struct setting *s = *state;
 
@@ -109,7 +109,7 @@ static void a_connection_that_ends_while_nothing_is_asked_is_told(void **state)
 	UNTIL(s, s->lost == 2);
 }
 
-static void its_calls_end_before_it_is_told(void **state)
+TEST_FIXTURE(its_calls_end_before_it_is_told, setup, teardown)
 {
 	struct setting *s = *state;
 
@@ -123,7 +123,7 @@ static void its_calls_end_before_it_is_told(void **state)
 	assert_int_equal(s->status, STATUS_UNAVAILABLE);
 }
 
-static void a_connection_that_never_stood_is_not_lost(void **state)
+TEST_FIXTURE(a_connection_that_never_stood_is_not_lost, setup, teardown)
 {
 	struct setting *s = *state;
 
@@ -136,7 +136,7 @@ static void a_connection_that_never_stood_is_not_lost(void **state)
 	assert_int_equal(s->lost, 0);
 }
 
-static void what_is_given_up_is_not_lost(void **state)
+TEST_FIXTURE(what_is_given_up_is_not_lost, setup, teardown)
 {
 	struct setting *s = *state;
 
@@ -148,7 +148,7 @@ static void what_is_given_up_is_not_lost(void **state)
 	assert_int_equal(s->lost, 0);
 }
 
-static void the_client_may_be_freed_when_it_is_told(void **state)
+TEST_FIXTURE(the_client_may_be_freed_when_it_is_told, setup, teardown)
 {
 	struct setting *s = *state;
 
@@ -160,18 +160,4 @@ static void the_client_may_be_freed_when_it_is_told(void **state)
 	UNTIL(s, s->lost == 1);
 	assert_int_equal(s->done, 1);
 	idle(s);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(a_connection_that_ends_while_nothing_is_asked_is_told),
-		TEST(its_calls_end_before_it_is_told),
-		TEST(a_connection_that_never_stood_is_not_lost),
-		TEST(what_is_given_up_is_not_lost),
-		TEST(the_client_may_be_freed_when_it_is_told),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,9 +24,8 @@ static const struct {
 	{SINGLE_NODE_MULTI_WRITER, CSI_MODE(SINGLE_NODE_MULTI_WRITER)},
 };
 
-static void modes_have_the_numbers_of_the_specification(void **state)
+TEST(modes_have_the_numbers_of_the_specification)
 {
-	(void)state;
 	assert_int_equal(ARRAY_SIZE(modes), ACCESS_MODE_N);
 	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
 		assert_int_equal(modes[i].csi, i);
@@ -51,7 +50,7 @@ static const char *show(const Csi__V1__VolumeCapability *pb, char text[static 25
 	return text;
 }
 
-static void a_capability_survives_the_wire_as_it_was_meant(void **state)
+TEST(a_capability_survives_the_wire_as_it_was_meant)
 {
 	char ext4[] = "ext4";
 	char noatime[] = "noatime";
@@ -70,7 +69,6 @@ static void a_capability_survives_the_wire_as_it_was_meant(void **state)
 		{ATTACHMENT_BLOCK_DEVICE, true, "1/block"},
 	};
 
-	(void)state;
 	options.fs_type = ext4;
 	options.mount_flags = flags;
 	options.n_mount_flags = 2;
@@ -158,9 +156,8 @@ static const struct {
 	{{1, 'm', "", {"a", NULL}}, {1, 'm', "", {NULL}}, true},
 };
 
-static void a_capability_is_confirmed_by_what_the_plugin_says_and_by_what_it_leaves_out(void **state)
+TEST(a_capability_is_confirmed_by_what_the_plugin_says_and_by_what_it_leaves_out)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(confirmations); i++) {
 		struct drawing confirmed;
 		struct drawing wanted;
@@ -194,7 +191,7 @@ static const Csi__V1__Topology *segments(struct segments *ret, const char *const
 	return &ret->pb;
 }
 
-static void topology_is_the_same_in_whatever_order_its_segments_come(void **state)
+TEST(topology_is_the_same_in_whatever_order_its_segments_come)
 {
 	static const char *const one[][2] = {{"zone", "z1"}, {"rack", "r1"}, {"region", "e"}};
 	static const char *const other[][2] = {
@@ -203,7 +200,6 @@ static void topology_is_the_same_in_whatever_order_its_segments_come(void **stat
 	struct topology a;
 	struct topology b;
 
-	(void)state;
 	memset(&a, 0xaa, sizeof(a));
 	memset(&b, 0x55, sizeof(b));
 	assert_true(csi_topology_from(segments(&space, one, 3), &a));
@@ -218,7 +214,7 @@ static void topology_is_the_same_in_whatever_order_its_segments_come(void **stat
 	assert_int_equal(a.n_segments, 0);
 }
 
-static void topology_that_is_too_large_is_refused_and_changes_nothing(void **state)
+TEST(topology_that_is_too_large_is_refused_and_changes_nothing)
 {
 	char fits[TOPOLOGY_TEXT_MAX + 1] = {0};
 	char is_long[TOPOLOGY_TEXT_MAX + 2] = {0};
@@ -235,7 +231,6 @@ static void topology_that_is_too_large_is_refused_and_changes_nothing(void **sta
 	struct segments space;
 	struct topology topology;
 
-	(void)state;
 	memset(fits, 'x', TOPOLOGY_TEXT_MAX);
 	memset(is_long, 'x', TOPOLOGY_TEXT_MAX + 1);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -257,9 +252,8 @@ static void topology_that_is_too_large_is_refused_and_changes_nothing(void **sta
 	assert_int_equal(topology.n_segments, TOPOLOGY_SEGMENTS_MAX);
 }
 
-static void of_the_finer_modes_only_the_single_node_ones_have_a_coarser_one(void **state)
+TEST(of_the_finer_modes_only_the_single_node_ones_have_a_coarser_one)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
 		bool is_finer = modes[i].ours == SINGLE_NODE_SINGLE_WRITER ||
 				modes[i].ours == SINGLE_NODE_MULTI_WRITER;
@@ -270,18 +264,4 @@ static void of_the_finer_modes_only_the_single_node_ones_have_a_coarser_one(void
 		assert_int_equal(capability.pb.access_mode->mode,
 				 is_finer ? CSI_MODE(SINGLE_NODE_WRITER) : modes[i].csi);
 	}
-}
-
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(of_the_finer_modes_only_the_single_node_ones_have_a_coarser_one),
-		cmocka_unit_test(modes_have_the_numbers_of_the_specification),
-		cmocka_unit_test(a_capability_survives_the_wire_as_it_was_meant),
-		cmocka_unit_test(a_capability_is_confirmed_by_what_the_plugin_says_and_by_what_it_leaves_out),
-		cmocka_unit_test(topology_is_the_same_in_whatever_order_its_segments_come),
-		cmocka_unit_test(topology_that_is_too_large_is_refused_and_changes_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

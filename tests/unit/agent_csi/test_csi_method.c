@@ -8,9 +8,8 @@
 
 #include <csi/v1/csi.pb-c.h>
 
-static void every_method_is_one_of_its_service_with_its_messages(void **state)
+TEST(every_method_is_one_of_its_service_with_its_messages)
 {
-	(void)state;
 	for (unsigned int i = 0; i < CSI_METHOD_N; i++) {
 		const struct csi_method_info *info = csi_method_info((enum csi_method)i);
 		const ProtobufCMethodDescriptor *method =
@@ -65,9 +64,8 @@ static char letter(enum csi_method method, enum status status)
 	return letters[csi_outcome(method, status)][csi_is_passing(method, status)];
 }
 
-static void every_code_of_every_method_has_the_outcome_of_the_specification(void **state)
+TEST(every_code_of_every_method_has_the_outcome_of_the_specification)
 {
-	(void)state;
 	assert_int_equal(ARRAY_SIZE(rows), CSI_METHOD_N);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		char have[STATUS_N] = {0};
@@ -81,20 +79,8 @@ static void every_code_of_every_method_has_the_outcome_of_the_specification(void
 	}
 }
 
-static void a_code_that_nobody_knows_is_unknown(void **state)
+TEST(a_code_that_nobody_knows_is_unknown)
 {
-	(void)state;
 	assert_int_equal(csi_outcome(CSI_NODE_STAGE_VOLUME, (enum status)99), CSI_UNKNOWN);
 	assert_false(csi_is_passing(CSI_NODE_STAGE_VOLUME, (enum status)99));
-}
-
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_method_is_one_of_its_service_with_its_messages),
-		cmocka_unit_test(every_code_of_every_method_has_the_outcome_of_the_specification),
-		cmocka_unit_test(a_code_that_nobody_knows_is_unknown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,11 +38,10 @@ static const struct {
 	 "\\xe2\\x80\\xa8 \\xe2\\x80\\xae \\xe2\\x81\\xa6 \xe2\x80\xaf"},
 };
 
-static void a_text_becomes_one_line_that_can_be_read(void **state)
+TEST(a_text_becomes_one_line_that_can_be_read)
 {
 	char line[SIZE];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
 		csi_text_line(lines[i].text, line, sizeof(line));
 		assert_string_equal(line, lines[i].line);
@@ -50,12 +49,11 @@ static void a_text_becomes_one_line_that_can_be_read(void **state)
 	}
 }
 
-static void a_line_is_cut_between_characters_with_dots_at_every_size(void **state)
+TEST(a_line_is_cut_between_characters_with_dots_at_every_size)
 {
 	static const char text[] = "caf\xc3\xa9\n\xff\xf0\x9f\x92\xa9 end";
 	static const char whole[] = "caf\xc3\xa9\\n\\xff\xf0\x9f\x92\xa9 end";
 
-	(void)state;
 	for (size_t size = 1; size < sizeof(whole) + 4; size++) {
 		char *line = malloc(size); /* exactly, so that a sanitizer sees what is beyond */
 		size_t n;
@@ -152,9 +150,8 @@ static void check_types(const ProtobufCMessageDescriptor *type)
 	}
 }
 
-static void every_field_of_every_message_has_a_type_that_is_known(void **state)
+TEST(every_field_of_every_message_has_a_type_that_is_known)
 {
-	(void)state;
 	for (unsigned int i = 0; i < CSI_METHOD_N; i++) {
 		check_types(csi_method_info((enum csi_method)i)->request);
 		check_types(csi_method_info((enum csi_method)i)->response);
@@ -193,9 +190,8 @@ static void check_secrets(const ProtobufCMessage *message, const char *shown)
 		assert_non_null(strstr(shown, "mount_flags=[redacted]"));
 }
 
-static void secrets_and_mount_flags_of_every_message_are_redacted(void **state)
+TEST(secrets_and_mount_flags_of_every_message_are_redacted)
 {
-	(void)state;
 	show_all(SECRET, check_secrets);
 }
 
@@ -205,13 +201,12 @@ static void check_line(const ProtobufCMessage *message, const char *shown)
 	assert_null(strstr(shown, "\n"));
 }
 
-static void no_text_in_any_field_forges_a_line(void **state)
+TEST(no_text_in_any_field_forges_a_line)
 {
-	(void)state;
 	show_all("x\n\x1b\xff\" secrets={", check_line);
 }
 
-static void a_message_is_shown_with_its_fields_and_maps_with_their_keys(void **state)
+TEST(a_message_is_shown_with_its_fields_and_maps_with_their_keys)
 {
 	Csi__V1__NodePublishVolumeRequest request = CSI__V1__NODE_PUBLISH_VOLUME_REQUEST__INIT;
 	Csi__V1__NodePublishVolumeRequest__SecretsEntry secret =
@@ -226,7 +221,6 @@ static void a_message_is_shown_with_its_fields_and_maps_with_their_keys(void **s
 	char *flags[] = {(char[]){"password=" SECRET}};
 	char text[SIZE];
 
-	(void)state;
 	request.volume_id = (char[]){"127.0.0.1/share#vol \"a\"##"};
 	request.readonly = true;
 	secret.key = (char[]){"password"};
@@ -260,7 +254,7 @@ static void a_message_is_shown_with_its_fields_and_maps_with_their_keys(void **s
 	}
 }
 
-static void places_are_shown_and_a_false_in_a_wrapper_too(void **state)
+TEST(places_are_shown_and_a_false_in_a_wrapper_too)
 {
 	Csi__V1__NodeGetInfoResponse info = CSI__V1__NODE_GET_INFO_RESPONSE__INIT;
 	Csi__V1__Topology topology = CSI__V1__TOPOLOGY__INIT;
@@ -270,7 +264,6 @@ static void places_are_shown_and_a_false_in_a_wrapper_too(void **state)
 	Google__Protobuf__BoolValue ready = GOOGLE__PROTOBUF__BOOL_VALUE__INIT;
 	char text[SIZE];
 
-	(void)state;
 	zone.key = (char[]){"zone"};
 	zone.value = (char[]){"z1"};
 	topology.segments = segments;
@@ -308,13 +301,12 @@ static size_t count_marks(char names[][64], size_t max)
 	return n;
 }
 
-static void the_list_of_secrets_is_that_of_the_marks_in_the_interface(void **state)
+TEST(the_list_of_secrets_is_that_of_the_marks_in_the_interface)
 {
 	char marks[64][64];
 	size_t n = count_marks(marks, ARRAY_SIZE(marks));
 	size_t n_secret = 0;
 
-	(void)state;
 	assert_in_range(n, 10, 64);
 	for (unsigned int i = 0; i < CSI_METHOD_N; i++) {
 		const ProtobufCMessageDescriptor *type = csi_method_info((enum csi_method)i)->request;
@@ -355,7 +347,7 @@ static const struct {
 	{"hunter", "[redacted]"},
 };
 
-static void secrets_that_a_plugin_repeats_are_redacted(void **state)
+TEST(secrets_that_a_plugin_repeats_are_redacted)
 {
 	Csi__V1__NodeStageVolumeRequest request = CSI__V1__NODE_STAGE_VOLUME_REQUEST__INIT;
 	Csi__V1__NodeStageVolumeRequest__SecretsEntry password =
@@ -368,7 +360,6 @@ static void secrets_that_a_plugin_repeats_are_redacted(void **state)
 	char *flags[] = {(char[]){"vers=3.0"}, (char[]){"ro"}, (char[]){"pw=sesame-open"}};
 	char shown[SIZE];
 
-	(void)state;
 	password.key = (char[]){"password"};
 	password.value = (char[]){"hunter2"};
 	request.secrets = secrets;
@@ -389,7 +380,7 @@ static void secrets_that_a_plugin_repeats_are_redacted(void **state)
 	}
 }
 
-static void equal_requests_are_equal_bytes_in_whatever_order_their_maps_are(void **state)
+TEST(equal_requests_are_equal_bytes_in_whatever_order_their_maps_are)
 {
 	Csi__V1__CreateVolumeRequest__ParametersEntry entries[5];
 	Csi__V1__CreateVolumeRequest__ParametersEntry *list[5];
@@ -398,7 +389,6 @@ static void equal_requests_are_equal_bytes_in_whatever_order_their_maps_are(void
 	uint8_t packed[ARRAY_SIZE(orders)][256];
 	size_t n[ARRAY_SIZE(orders)];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(orders); i++) {
 		Csi__V1__CreateVolumeRequest request = CSI__V1__CREATE_VOLUME_REQUEST__INIT;
 		ProtobufCMessage *copy;
@@ -425,9 +415,8 @@ static void equal_requests_are_equal_bytes_in_whatever_order_their_maps_are(void
 	csi_request_free(NULL);
 }
 
-static void every_request_is_copied_whole(void **state)
+TEST(every_request_is_copied_whole)
 {
-	(void)state;
 	for (unsigned int i = 0; i < CSI_METHOD_N; i++) {
 		ProtobufCMessage *message = full(csi_method_info((enum csi_method)i)->request, "text");
 		ProtobufCMessage *copy = csi_request_copy(message);
@@ -442,7 +431,7 @@ static void every_request_is_copied_whole(void **state)
 	}
 }
 
-static void a_request_is_about_its_volume_or_snapshot(void **state)
+TEST(a_request_is_about_its_volume_or_snapshot)
 {
 	static const struct {
 		enum csi_method method;
@@ -457,7 +446,6 @@ static void a_request_is_about_its_volume_or_snapshot(void **state)
 		{CSI_LIST_SNAPSHOTS, "snapshot"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		ProtobufCMessage *message = full(csi_method_info(cases[i].method)->request, "text");
 		const char *kind = NULL;
@@ -471,24 +459,4 @@ static void a_request_is_about_its_volume_or_snapshot(void **state)
 		}
 		protobuf_c_message_free_unpacked(message, NULL);
 	}
-}
-
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_text_becomes_one_line_that_can_be_read),
-		cmocka_unit_test(a_line_is_cut_between_characters_with_dots_at_every_size),
-		cmocka_unit_test(every_field_of_every_message_has_a_type_that_is_known),
-		cmocka_unit_test(secrets_and_mount_flags_of_every_message_are_redacted),
-		cmocka_unit_test(no_text_in_any_field_forges_a_line),
-		cmocka_unit_test(a_message_is_shown_with_its_fields_and_maps_with_their_keys),
-		cmocka_unit_test(places_are_shown_and_a_false_in_a_wrapper_too),
-		cmocka_unit_test(the_list_of_secrets_is_that_of_the_marks_in_the_interface),
-		cmocka_unit_test(secrets_that_a_plugin_repeats_are_redacted),
-		cmocka_unit_test(equal_requests_are_equal_bytes_in_whatever_order_their_maps_are),
-		cmocka_unit_test(every_request_is_copied_whole),
-		cmocka_unit_test(a_request_is_about_its_volume_or_snapshot),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

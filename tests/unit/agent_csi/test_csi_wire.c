@@ -119,9 +119,8 @@ static void play_row(const struct quirk *row)
 	(void)csi_world_teardown(&state);
 }
 
-static void whatever_a_plugin_does_on_the_wire_the_caller_is_told_in_a_code_and_a_sentence(void **state)
+TEST(whatever_a_plugin_does_on_the_wire_the_caller_is_told_in_a_code_and_a_sentence)
 {
-	(void)state;
 	for (size_t i = 0; i < n_quirks; i++)
 		play_row(&quirks[i]);
 	assert_int_equal(n_failed, 0);
@@ -144,7 +143,7 @@ static int on_pause(sd_event_source *source, uint64_t usec, void *userdata)
 }
 
 /* With a clock a thousand times as quick: plugins answer PINGs that they find too many with GOAWAY. */
-static void no_ping_is_sent_while_a_call_runs_nor_when_nothing_does(void **state)
+TEST_FIXTURE(no_ping_is_sent_while_a_call_runs_nor_when_nothing_does, csi_world_setup, csi_world_teardown)
 {
 	struct csi_world *world = *state;
 	const struct rpc_endpoint endpoint = {.unix_path = world->plugin.path};
@@ -175,16 +174,4 @@ static void no_ping_is_sent_while_a_call_runs_nor_when_nothing_does(void **state
 	assert_int_equal(world->plugin.n_pings, 0);
 	assert_int_equal(world->plugin.n_conns, 1);
 	rpc_client_free(client);
-}
-
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(
-			whatever_a_plugin_does_on_the_wire_the_caller_is_told_in_a_code_and_a_sentence),
-		cmocka_unit_test_setup_teardown(no_ping_is_sent_while_a_call_runs_nor_when_nothing_does,
-						csi_world_setup, csi_world_teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

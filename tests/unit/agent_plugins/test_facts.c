@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a plugin's answers make of its entry in the fingerprint. */
 
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -34,7 +34,7 @@ static enum status take_info(struct node_plugin *facts, char *name, char *versio
 	return facts_take_info(facts, &pb, err);
 }
 
-static void a_name_is_taken_whole_or_refused(void **state)
+TEST(a_name_is_taken_whole_or_refused)
 {
 	struct {
 		char *name;
@@ -48,7 +48,6 @@ static void a_name_is_taken_whole_or_refused(void **state)
 	struct node_plugin facts = fresh();
 	struct error err;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		facts = fresh();
 		assert_int_equal(take_info(&facts, rows[i].name, (char[]){"1"}, &err), rows[i].status);
@@ -66,11 +65,10 @@ static void a_name_is_taken_whole_or_refused(void **state)
 	assert_string_equal(facts.provider, "");
 }
 
-static void a_version_is_for_people_and_may_be_cut(void **state)
+TEST(a_version_is_for_people_and_may_be_cut)
 {
 	struct node_plugin facts = fresh();
 
-	(void)state;
 	assert_int_equal(take_info(&facts, (char[]){"n"}, text_of(2000), NULL), STATUS_OK);
 	assert_int_equal(strlen(facts.provider_version), NODE_TEXT_MAX);
 	assert_int_equal(take_info(&facts, (char[]){"n"}, (char[]){"a\nb"}, NULL), STATUS_OK);
@@ -101,7 +99,7 @@ static void take_services(struct node_plugin *facts, const int *types, size_t n)
 	assert_int_equal(announced, facts->controller_required);
 }
 
-static void services_are_those_that_we_know(void **state)
+TEST(services_are_those_that_we_know)
 {
 	static const struct {
 		int types[4];
@@ -114,7 +112,6 @@ static void services_are_those_that_we_know(void **state)
 		{{-1, 1, 99, 2}, 4, true, true},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct node_plugin facts = fresh();
 
@@ -149,7 +146,7 @@ static struct controller_half controller_of(const int *types, size_t n)
 }
 
 /* Each number sets its own member and no other. */
-static void each_controller_capability_is_its_own(void **state)
+TEST(each_controller_capability_is_its_own)
 {
 	static const size_t members[] = {
 		[1] = offsetof(struct controller_half, create_delete),
@@ -167,7 +164,6 @@ static void each_controller_capability_is_its_own(void **state)
 		[15] = 0,
 	};
 
-	(void)state;
 	for (int number = -1; number < 40; number++) {
 		struct controller_half expected = {.healthy = true}, half = controller_of(&number, 1);
 
@@ -201,7 +197,7 @@ static struct node_half node_of(const int *types, size_t n)
 	return facts.node;
 }
 
-static void each_node_capability_is_its_own(void **state)
+TEST(each_node_capability_is_its_own)
 {
 	static const size_t members[] = {
 		[1] = offsetof(struct node_half, stage),
@@ -212,7 +208,6 @@ static void each_node_capability_is_its_own(void **state)
 		[6] = 0,
 	};
 
-	(void)state;
 	for (int number = -1; number < 40; number++) {
 		struct node_half expected = {0}, half = node_of(&number, 1);
 
@@ -222,7 +217,7 @@ static void each_node_capability_is_its_own(void **state)
 	}
 }
 
-static void a_node_id_is_taken_whole_or_refused(void **state)
+TEST(a_node_id_is_taken_whole_or_refused)
 {
 	struct {
 		char *id;
@@ -237,7 +232,6 @@ static void a_node_id_is_taken_whole_or_refused(void **state)
 	struct node_plugin facts;
 	struct error err;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		facts = fresh();
 		pb.node_id = rows[i].id;
@@ -256,14 +250,13 @@ static void a_node_id_is_taken_whole_or_refused(void **state)
 	assert_string_equal(facts.node.provider_node_id, "");
 }
 
-static void a_limit_that_is_none_is_no_limit(void **state)
+TEST(a_limit_that_is_none_is_no_limit)
 {
 	static const struct {
 		int64_t said, taken;
 	} rows[] = {{0, 0}, {-1, 0}, {INT64_MIN, 0}, {1, 1}, {INT64_MAX, INT64_MAX}};
 	Csi__V1__NodeGetInfoResponse pb = CSI__V1__NODE_GET_INFO_RESPONSE__INIT;
 
-	(void)state;
 	pb.node_id = (char[]){"n"};
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct node_plugin facts = fresh();
@@ -295,23 +288,21 @@ static enum status take_segments(struct node_plugin *facts, size_t n, size_t len
 	return facts_take_node_info(facts, &pb, NULL);
 }
 
-static void a_topology_that_does_not_fit_is_refused(void **state)
+TEST(a_topology_that_does_not_fit_is_refused)
 {
 	struct node_plugin facts = fresh();
 
-	(void)state;
 	assert_int_equal(take_segments(&facts, TOPOLOGY_SEGMENTS_MAX, TOPOLOGY_TEXT_MAX), STATUS_OK);
 	assert_int_equal(facts.node.topology.n_segments, TOPOLOGY_SEGMENTS_MAX);
 	assert_int_equal(take_segments(&facts, TOPOLOGY_SEGMENTS_MAX + 1, 1), STATUS_INTERNAL);
 	assert_int_equal(take_segments(&facts, 1, TOPOLOGY_TEXT_MAX + 1), STATUS_INTERNAL);
 }
 
-static void ready_that_is_absent_means_ready(void **state)
+TEST(ready_that_is_absent_means_ready)
 {
 	Csi__V1__ProbeResponse pb = CSI__V1__PROBE_RESPONSE__INIT;
 	Google__Protobuf__BoolValue value = GOOGLE__PROTOBUF__BOOL_VALUE__INIT;
 
-	(void)state;
 	assert_true(facts_is_ready(&pb));
 	pb.ready = &value;
 	assert_false(facts_is_ready(&pb));
@@ -319,9 +310,8 @@ static void ready_that_is_absent_means_ready(void **state)
 	assert_true(facts_is_ready(&pb));
 }
 
-static void a_plugin_must_have_what_its_allocation_says(void **state)
+TEST(a_plugin_must_have_what_its_allocation_says)
 {
-	(void)state;
 	for (unsigned int bits = 0; bits < 32; bits++) {
 		const struct facts_wanted wanted = {
 			.is_stated = bits & 1, .has_controller = bits & 2, .has_node = bits & 4};
@@ -350,13 +340,12 @@ static struct node_plugin whole(const char *provider, const char *node_id)
 	return facts;
 }
 
-static void what_was_known_is_kept_while_nobody_serves_it(void **state)
+TEST(what_was_known_is_kept_while_nobody_serves_it)
 {
 	const struct facts_halves nobody = {
 		.keeps_node = true, .keeps_controller = true, .reason = "it is gone"};
 	struct node_plugin before = whole("p", "n1"), merged;
 
-	(void)state;
 	facts_merge(&before, &nobody, &merged);
 	assert_true(facts_eq_lasting(&before, &merged));
 	assert_false(facts_eq(&before, &merged));
@@ -367,12 +356,11 @@ static void what_was_known_is_kept_while_nobody_serves_it(void **state)
 }
 
 /* It names plugin, socket and call before it comes to the point. */
-static void a_long_reason_is_cut_at_its_end(void **state)
+TEST(a_long_reason_is_cut_at_its_end)
 {
 	struct facts_halves nobody = {.keeps_node = true, .keeps_controller = true};
 	struct node_plugin before = whole("p", "n1"), merged;
 
-	(void)state;
 	for (size_t n = NODE_HEALTH_MAX - 1; n <= NODE_HEALTH_MAX + 1; n++) {
 		size_t kept = n < NODE_HEALTH_MAX ? n : NODE_HEALTH_MAX;
 
@@ -383,25 +371,23 @@ static void a_long_reason_is_cut_at_its_end(void **state)
 	}
 }
 
-static void a_half_that_is_known_to_be_gone_is_not_kept(void **state)
+TEST(a_half_that_is_known_to_be_gone_is_not_kept)
 {
 	struct node_plugin before = whole("p", "n1"), node = whole("p", "n1"), merged;
 	const struct facts_halves halves = {.node = &node, .keeps_node = true, .reason = "no"};
 
-	(void)state;
 	facts_merge(&before, &halves, &merged);
 	assert_true(merged.has_node && merged.healthy);
 	assert_false(merged.has_controller || merged.controller.healthy || merged.controller.expand);
 	assert_string_equal(merged.health_description, "");
 }
 
-static void halves_of_two_instances_make_one_entry(void **state)
+TEST(halves_of_two_instances_make_one_entry)
 {
 	struct node_plugin before = fresh(), node = whole("node", "n2"), controller = whole("ctl", "n3"),
 			   merged;
 	const struct facts_halves halves = {.node = &node, .controller = &controller, .reason = "no"};
 
-	(void)state;
 	node.has_controller = false;
 	controller.has_node = false;
 	facts_merge(&before, &halves, &merged);
@@ -410,36 +396,12 @@ static void halves_of_two_instances_make_one_entry(void **state)
 	assert_string_equal(merged.node.provider_node_id, "n2");
 }
 
-static void a_controller_alone_makes_a_healthy_entry(void **state)
+TEST(a_controller_alone_makes_a_healthy_entry)
 {
 	struct node_plugin before = fresh(), controller = whole("ctl", ""), merged;
 	const struct facts_halves halves = {.controller = &controller, .reason = "no"};
 
-	(void)state;
 	facts_merge(&before, &halves, &merged);
 	assert_true(merged.healthy && !merged.has_node && merged.controller.healthy);
 	assert_string_equal(merged.health_description, "");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_name_is_taken_whole_or_refused),
-		cmocka_unit_test(a_version_is_for_people_and_may_be_cut),
-		cmocka_unit_test(services_are_those_that_we_know),
-		cmocka_unit_test(each_controller_capability_is_its_own),
-		cmocka_unit_test(each_node_capability_is_its_own),
-		cmocka_unit_test(a_node_id_is_taken_whole_or_refused),
-		cmocka_unit_test(a_limit_that_is_none_is_no_limit),
-		cmocka_unit_test(a_topology_that_does_not_fit_is_refused),
-		cmocka_unit_test(ready_that_is_absent_means_ready),
-		cmocka_unit_test(a_plugin_must_have_what_its_allocation_says),
-		cmocka_unit_test(what_was_known_is_kept_while_nobody_serves_it),
-		cmocka_unit_test(a_long_reason_is_cut_at_its_end),
-		cmocka_unit_test(a_half_that_is_known_to_be_gone_is_not_kept),
-		cmocka_unit_test(halves_of_two_instances_make_one_entry),
-		cmocka_unit_test(a_controller_alone_makes_a_healthy_entry),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The model of CSI plugins does what other tests take for granted. */
 
-#include "cmocka_all.h"
 #include "fake_csi.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 
@@ -104,7 +104,7 @@ static enum status stage(struct setting *s)
 	return call(s, CSI_NODE_STAGE_VOLUME, &request.base);
 }
 
-static void a_volume_is_staged_and_unstaged(void **state)
+TEST_FIXTURE(a_volume_is_staged_and_unstaged, setup, teardown)
 {
 	Csi__V1__NodeUnstageVolumeRequest unstage = CSI__V1__NODE_UNSTAGE_VOLUME_REQUEST__INIT;
 	struct setting *s = *state;
@@ -117,7 +117,7 @@ static void a_volume_is_staged_and_unstaged(void **state)
 	assert_string_equal(fake_csi_volume("v#1")->staged, "");
 }
 
-static void a_rule_of_csi_that_is_broken_is_noted(void **state)
+TEST_FIXTURE(a_rule_of_csi_that_is_broken_is_noted, setup, teardown)
 {
 	Csi__V1__NodePublishVolumeRequest publish = CSI__V1__NODE_PUBLISH_VOLUME_REQUEST__INIT;
 	struct setting *s = *state;
@@ -133,7 +133,7 @@ static void a_rule_of_csi_that_is_broken_is_noted(void **state)
 	fake_csi.violation[0] = '\0';
 }
 
-static void each_way_to_go_wrong_ends_as_it_says(void **state)
+TEST_FIXTURE(each_way_to_go_wrong_ends_as_it_says, setup, teardown)
 {
 	static const struct {
 		enum fake_csi_way way;
@@ -167,7 +167,7 @@ static void each_way_to_go_wrong_ends_as_it_says(void **state)
 	assert_int_equal(s->lost, 2);
 }
 
-static void what_is_held_is_answered_later(void **state)
+TEST_FIXTURE(what_is_held_is_answered_later, setup, teardown)
 {
 	Csi__V1__ProbeRequest request = CSI__V1__PROBE_REQUEST__INIT;
 	struct setting *s = *state;
@@ -182,16 +182,4 @@ static void what_is_held_is_answered_later(void **state)
 	assert_int_equal(s->done, 2);
 	assert_int_equal(s->status, STATUS_OK);
 	assert_int_equal(fake_csi_expire(), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_volume_is_staged_and_unstaged, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_rule_of_csi_that_is_broken_is_noted, setup, teardown),
-		cmocka_unit_test_setup_teardown(each_way_to_go_wrong_ends_as_it_says, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_is_held_is_answered_later, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

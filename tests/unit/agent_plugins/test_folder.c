@@ -30,7 +30,7 @@ static void touch(const struct yard *y, const char *id, const char *name)
 	(void)close(fd);
 }
 
-static void only_sockets_with_the_suffix_are_plugins(void **state)
+TEST_FIXTURE(only_sockets_with_the_suffix_are_plugins, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 
@@ -54,7 +54,7 @@ static void only_sockets_with_the_suffix_are_plugins(void **state)
 	assert_non_null(yard_instance(y, "a", "real.sock"));
 }
 
-static void folders_that_are_no_ids_are_passed_over(void **state)
+TEST_FIXTURE(folders_that_are_no_ids_are_passed_over, yard_setup, yard_teardown)
 {
 	static const char *const names[] = {"native", "Upper", "a_b", "a.b", "-a"};
 	struct yard *y = *state;
@@ -73,7 +73,7 @@ static void folders_that_are_no_ids_are_passed_over(void **state)
 	assert_non_null(yard_entry(y, "a"));
 }
 
-static void what_stood_before_the_start_is_found_with_the_newest_first(void **state)
+TEST_FIXTURE(what_stood_before_the_start_is_found_with_the_newest_first, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 	struct fake_csi_plugin *newest;
@@ -89,7 +89,7 @@ static void what_stood_before_the_start_is_found_with_the_newest_first(void **st
 	YARD_UNTIL(y, str_eq(yard_entry(y, "a")->provider_version, "2"));
 }
 
-static void a_folder_that_is_not_there_yet_is_waited_for(void **state)
+TEST_FIXTURE(a_folder_that_is_not_there_yet_is_waited_for, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 
@@ -101,7 +101,7 @@ static void a_folder_that_is_not_there_yet_is_waited_for(void **state)
 	YARD_UNTIL(y, yard_is_healthy(y, "a"));
 }
 
-static void a_folder_that_is_replaced_is_watched_anew(void **state)
+TEST_FIXTURE(a_folder_that_is_replaced_is_watched_anew, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 
@@ -124,7 +124,7 @@ static void a_folder_that_is_replaced_is_watched_anew(void **state)
 	YARD_UNTIL(y, yard_is_healthy(y, "a"));
 }
 
-static void a_folder_that_goes_takes_its_plugins_with_it_but_not_what_is_known(void **state)
+TEST_FIXTURE(a_folder_that_goes_takes_its_plugins_with_it_but_not_what_is_known, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 
@@ -140,7 +140,7 @@ static void a_folder_that_goes_takes_its_plugins_with_it_but_not_what_is_known(v
 	assert_int_equal(y->drops, 1);
 }
 
-static void more_ids_than_there_is_room_for_are_passed_over(void **state)
+TEST_FIXTURE(more_ids_than_there_is_room_for_are_passed_over, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 	char id[16], first[16];
@@ -163,7 +163,7 @@ static void more_ids_than_there_is_room_for_are_passed_over(void **state)
 	YARD_UNTIL(y, yard_entry(y, "more"));
 }
 
-static void of_more_sockets_than_there_is_room_for_the_newest_are_taken(void **state)
+TEST_FIXTURE(of_more_sockets_than_there_is_room_for_the_newest_are_taken, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 	char name[32];
@@ -185,7 +185,7 @@ static void of_more_sockets_than_there_is_room_for_the_newest_are_taken(void **s
 	assert_int_equal(instances(y), PLUGIN_INSTANCES_MAX);
 }
 
-static void names_have_their_limits(void **state)
+TEST_FIXTURE(names_have_their_limits, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 	char name[128];
@@ -211,7 +211,7 @@ static void names_have_their_limits(void **state)
 	assert_int_equal(instances(y), 1);
 }
 
-static void a_folder_full_of_files_costs_no_more_than_its_limit(void **state)
+TEST_FIXTURE(a_folder_full_of_files_costs_no_more_than_its_limit, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 	char name[32];
@@ -227,7 +227,7 @@ static void a_folder_full_of_files_costs_no_more_than_its_limit(void **state)
 }
 
 /* Hidden files are passed over, and read all the same. */
-static void hidden_files_count_against_the_limit(void **state)
+TEST_FIXTURE(hidden_files_count_against_the_limit, yard_setup, yard_teardown)
 {
 	struct plugin_socket sockets[REGISTRY_MAX];
 	struct scan_told told = {{0}};
@@ -249,7 +249,7 @@ static void hidden_files_count_against_the_limit(void **state)
 }
 
 /* More events than the kernel keeps: what was lost is looked for. */
-static void lost_notifications_are_made_up_for(void **state)
+TEST_FIXTURE(lost_notifications_are_made_up_for, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 	int64_t limit = 16384;
@@ -274,25 +274,4 @@ static void lost_notifications_are_made_up_for(void **state)
 	(void)yard_plugin(y, "b", "csi.sock");
 	(void)yard_plugin(y, "c", "csi.sock");
 	YARD_UNTIL(y, yard_is_healthy(y, "b") && yard_is_healthy(y, "c"));
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, yard_setup, yard_teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(only_sockets_with_the_suffix_are_plugins),
-		TEST(folders_that_are_no_ids_are_passed_over),
-		TEST(what_stood_before_the_start_is_found_with_the_newest_first),
-		TEST(a_folder_that_is_not_there_yet_is_waited_for),
-		TEST(a_folder_that_is_replaced_is_watched_anew),
-		TEST(a_folder_that_goes_takes_its_plugins_with_it_but_not_what_is_known),
-		TEST(more_ids_than_there_is_room_for_are_passed_over),
-		TEST(of_more_sockets_than_there_is_room_for_the_newest_are_taken),
-		TEST(names_have_their_limits),
-		TEST(a_folder_full_of_files_costs_no_more_than_its_limit),
-		TEST(hidden_files_count_against_the_limit),
-		TEST(lost_notifications_are_made_up_for),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

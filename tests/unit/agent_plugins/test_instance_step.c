@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of an instance, event by event. */
 
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "plugins/instance_step.h"
@@ -13,7 +13,7 @@ enum {
 	TIMERS = INSTANCE_DO_BACKOFF | INSTANCE_DO_INTERVAL | INSTANCE_DO_SOON,
 };
 
-static void each_event_has_the_step_that_is_drawn(void **state)
+TEST(each_event_has_the_step_that_is_drawn)
 {
 	static const struct {
 		enum instance_state from;
@@ -58,7 +58,6 @@ static void each_event_has_the_step_that_is_drawn(void **state)
 		{INSTANCE_DIALLING, INSTANCE_REMOVED, INSTANCE_GONE, INSTANCE_DO_CANCEL},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct instance_step step = instance_step(rows[i].from, rows[i].event);
 
@@ -67,9 +66,8 @@ static void each_event_has_the_step_that_is_drawn(void **state)
 	}
 }
 
-static void nothing_leaves_gone(void **state)
+TEST(nothing_leaves_gone)
 {
-	(void)state;
 	for (unsigned int event = 0; event < INSTANCE_EVENT_N; event++) {
 		struct instance_step step = instance_step(INSTANCE_GONE, (enum instance_event)event);
 
@@ -80,7 +78,7 @@ static void nothing_leaves_gone(void **state)
 
 /* A walk through every state and every event that can come there: there is always exactly one thing that will
  * end, a call or a timer, so that no instance is ever forgotten, and health never changes silently. */
-static void an_instance_is_never_forgotten(void **state)
+TEST(an_instance_is_never_forgotten)
 {
 	/* is it waiting for a probe, facts or a timer? */
 	enum { PROBE, FACTS, TIMER, WAITS_N };
@@ -96,7 +94,6 @@ static void an_instance_is_never_forgotten(void **state)
 	} todo[64] = {{INSTANCE_DIALLING, TIMER}};
 	size_t n = 1;
 
-	(void)state;
 	while (n > 0) {
 		enum instance_state from = todo[--n].state;
 		int wait = todo[n].wait;
@@ -129,22 +126,9 @@ static void an_instance_is_never_forgotten(void **state)
 		assert_true(seen[i][PROBE] || seen[i][FACTS] || seen[i][TIMER]);
 }
 
-static void each_state_has_a_name(void **state)
+TEST(each_state_has_a_name)
 {
-	(void)state;
 	for (unsigned int i = 0; i < INSTANCE_STATE_N; i++)
 		assert_non_null(instance_state_name((enum instance_state)i));
 	assert_string_equal(instance_state_name(INSTANCE_RECHECKING), "healthy");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_event_has_the_step_that_is_drawn),
-		cmocka_unit_test(nothing_leaves_gone),
-		cmocka_unit_test(an_instance_is_never_forgotten),
-		cmocka_unit_test(each_state_has_a_name),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static void a_plugin_that_appears_is_fingerprinted(void **state)
+TEST_FIXTURE(a_plugin_that_appears_is_fingerprinted, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
@@ -67,7 +67,7 @@ static void come_back_wrong(struct yard *y, struct fake_csi_plugin *plugin, enum
 }
 
 /* Each call of the fingerprint, and each way in which it can go wrong. */
-static void a_plugin_is_not_healthy_before_it_has_said_what_it_is(void **state)
+TEST_FIXTURE(a_plugin_is_not_healthy_before_it_has_said_what_it_is, yard_setup, yard_teardown)
 {
 	static const enum csi_method methods[] = {CSI_PROBE,
 						  CSI_GET_PLUGIN_INFO,
@@ -101,7 +101,7 @@ static void a_plugin_is_not_healthy_before_it_has_said_what_it_is(void **state)
 	}
 }
 
-static void a_fault_of_the_first_moment_is_shown_with_its_text(void **state)
+TEST_FIXTURE(a_fault_of_the_first_moment_is_shown_with_its_text, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
@@ -128,7 +128,7 @@ static void a_fault_of_the_first_moment_is_shown_with_its_text(void **state)
 	assert_string_equal(yard_instance(y, "hostpath", "csi.sock")->last_error, "");
 }
 
-static void probe_decides_by_what_ready_says(void **state)
+TEST_FIXTURE(probe_decides_by_what_ready_says, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
@@ -143,7 +143,7 @@ static void probe_decides_by_what_ready_says(void **state)
 	YARD_UNTIL(y, yard_is_healthy(y, "a"));
 }
 
-static void only_services_that_were_announced_are_called(void **state)
+TEST_FIXTURE(only_services_that_were_announced_are_called, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
@@ -165,7 +165,7 @@ static void only_services_that_were_announced_are_called(void **state)
 }
 
 /* EBS' node plugin and iSCSI announce a controller service that somebody else serves, or nobody. */
-static void a_service_that_is_announced_and_not_served_is_required_elsewhere(void **state)
+TEST_FIXTURE(a_service_that_is_announced_and_not_served_is_required_elsewhere, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
@@ -179,7 +179,7 @@ static void a_service_that_is_announced_and_not_served_is_required_elsewhere(voi
 	assert_true(yard_entry(y, "ebs")->controller_required);
 }
 
-static void a_plugin_that_serves_nothing_is_not_healthy(void **state)
+TEST_FIXTURE(a_plugin_that_serves_nothing_is_not_healthy, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
@@ -191,7 +191,7 @@ static void a_plugin_that_serves_nothing_is_not_healthy(void **state)
 	YARD_UNTIL(y, yard_entry(y, "a") && strstr(yard_entry(y, "a")->health_description, "neither"));
 }
 
-static void a_name_or_node_id_that_is_no_use_is_refused(void **state)
+TEST_FIXTURE(a_name_or_node_id_that_is_no_use_is_refused, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
@@ -207,7 +207,7 @@ static void a_name_or_node_id_that_is_no_use_is_refused(void **state)
 	YARD_UNTIL(y, yard_is_healthy(y, "a"));
 }
 
-static void the_newest_healthy_instance_is_used_and_the_older_ones_stand_by(void **state)
+TEST_FIXTURE(the_newest_healthy_instance_is_used_and_the_older_ones_stand_by, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 	struct fake_csi_plugin *old, *new;
@@ -238,7 +238,7 @@ static void the_newest_healthy_instance_is_used_and_the_older_ones_stand_by(void
 	assert_int_equal(fake_csi_clients(yard_path(y, "ebs", "v1.sock")), 0);
 }
 
-static void the_older_instance_serves_again_when_the_newer_one_fails(void **state)
+TEST_FIXTURE(the_older_instance_serves_again_when_the_newer_one_fails, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 	struct fake_csi_plugin *new;
@@ -255,7 +255,7 @@ static void the_older_instance_serves_again_when_the_newer_one_fails(void **stat
 	YARD_UNTIL(y, str_eq(yard_entry(y, "ebs")->provider_version, "1.0"));
 }
 
-static void a_split_plugin_is_one_entry_of_two_sockets(void **state)
+TEST_FIXTURE(a_split_plugin_is_one_entry_of_two_sockets, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 	struct fake_csi_plugin *node, *controller;
@@ -283,7 +283,7 @@ static void a_split_plugin_is_one_entry_of_two_sockets(void **state)
 	assert_true(yard_entry(y, "nfs")->has_node);
 }
 
-static void a_half_that_is_served_no_more_is_part_of_it_no_more(void **state)
+TEST_FIXTURE(a_half_that_is_served_no_more_is_part_of_it_no_more, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
@@ -298,7 +298,7 @@ static void a_half_that_is_served_no_more_is_part_of_it_no_more(void **state)
 	assert_true(yard_is_healthy(y, "a"));
 }
 
-static void a_lost_connection_is_probed_at_once_and_the_facts_are_read_again(void **state)
+TEST_FIXTURE(a_lost_connection_is_probed_at_once_and_the_facts_are_read_again, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
@@ -320,7 +320,7 @@ static void a_lost_connection_is_probed_at_once_and_the_facts_are_read_again(voi
 	assert_string_equal(y->stored.provider_version, "1.1");
 }
 
-static void a_socket_that_is_bound_anew_is_dialled_anew(void **state)
+TEST_FIXTURE(a_socket_that_is_bound_anew_is_dialled_anew, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
@@ -340,7 +340,7 @@ static void a_socket_that_is_bound_anew_is_dialled_anew(void **state)
 	assert_int_equal(plugin->calls[CSI_NODE_GET_INFO], 2);
 }
 
-static void a_socket_that_is_opened_to_the_agent_is_dialled_at_once(void **state)
+TEST_FIXTURE(a_socket_that_is_opened_to_the_agent_is_dialled_at_once, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
@@ -366,7 +366,7 @@ static void a_socket_that_is_opened_to_the_agent_is_dialled_at_once(void **state
 	assert_int_equal(plugin->calls[CSI_PROBE], probes);
 }
 
-static void a_healthy_plugin_is_probed_each_interval_and_asked_nothing_else(void **state)
+TEST_FIXTURE(a_healthy_plugin_is_probed_each_interval_and_asked_nothing_else, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
@@ -391,7 +391,7 @@ static void a_healthy_plugin_is_probed_each_interval_and_asked_nothing_else(void
 	assert_int_equal(y->stores, 1);
 }
 
-static void a_plugin_that_closes_each_connection_is_not_asked_without_end(void **state)
+TEST_FIXTURE(a_plugin_that_closes_each_connection_is_not_asked_without_end, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
@@ -431,7 +431,7 @@ static void take_away(struct yard *y, const char *name)
 }
 
 /* A socket of a new name each time, and another word each time: it has no back-off to wait for. */
-static void a_plugin_that_changes_all_the_time_is_told_of_no_more_than_its_limit(void **state)
+TEST_FIXTURE(a_plugin_that_changes_all_the_time_is_told_of_no_more_than_its_limit, yard_setup, yard_teardown)
 {
 	enum { TIMES = 2 * PLUGIN_NEWS_BURST };
 	uint64_t since_us = clock_monotonic_us();
@@ -464,7 +464,7 @@ static void a_plugin_that_changes_all_the_time_is_told_of_no_more_than_its_limit
 	YARD_UNTIL(y, str_eq(yard_entry(y, "a")->provider_version, versions[TIMES - 1]));
 }
 
-static void a_call_that_hangs_does_not_keep_a_plugin_from_going(void **state)
+TEST_FIXTURE(a_call_that_hangs_does_not_keep_a_plugin_from_going, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
@@ -479,7 +479,7 @@ static void a_call_that_hangs_does_not_keep_a_plugin_from_going(void **state)
 	assert_int_equal(y->stores, 0);
 }
 
-static void the_agent_can_end_at_any_moment(void **state)
+TEST_FIXTURE(the_agent_can_end_at_any_moment, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 
@@ -492,33 +492,4 @@ static void the_agent_can_end_at_any_moment(void **state)
 		yard_close(y);
 		assert_int_equal(fake_csi_clients(yard_path(y, "a", "csi.sock")), 0);
 	}
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, yard_setup, yard_teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(a_plugin_that_appears_is_fingerprinted),
-		TEST(a_plugin_is_not_healthy_before_it_has_said_what_it_is),
-		TEST(a_fault_of_the_first_moment_is_shown_with_its_text),
-		TEST(probe_decides_by_what_ready_says),
-		TEST(only_services_that_were_announced_are_called),
-		TEST(a_service_that_is_announced_and_not_served_is_required_elsewhere),
-		TEST(a_plugin_that_serves_nothing_is_not_healthy),
-		TEST(a_name_or_node_id_that_is_no_use_is_refused),
-		TEST(the_newest_healthy_instance_is_used_and_the_older_ones_stand_by),
-		TEST(the_older_instance_serves_again_when_the_newer_one_fails),
-		TEST(a_split_plugin_is_one_entry_of_two_sockets),
-		TEST(a_half_that_is_served_no_more_is_part_of_it_no_more),
-		TEST(a_lost_connection_is_probed_at_once_and_the_facts_are_read_again),
-		TEST(a_socket_that_is_bound_anew_is_dialled_anew),
-		TEST(a_socket_that_is_opened_to_the_agent_is_dialled_at_once),
-		TEST(a_healthy_plugin_is_probed_each_interval_and_asked_nothing_else),
-		TEST(a_plugin_that_closes_each_connection_is_not_asked_without_end),
-		TEST(a_plugin_that_changes_all_the_time_is_told_of_no_more_than_its_limit),
-		TEST(a_call_that_hangs_does_not_keep_a_plugin_from_going),
-		TEST(the_agent_can_end_at_any_moment),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

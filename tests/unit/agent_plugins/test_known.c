@@ -32,7 +32,7 @@ static struct plugin_expectation expectation_of(const char *id, const char *allo
 	return is;
 }
 
-static void facts_outlive_the_agent_and_are_not_healthy_before_an_answer(void **state)
+TEST_FIXTURE(facts_outlive_the_agent_and_are_not_healthy_before_an_answer, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 	struct node_plugin facts = facts_of("a");
@@ -56,7 +56,7 @@ static void facts_outlive_the_agent_and_are_not_healthy_before_an_answer(void **
 	assert_string_equal(y->stored.provider, "fake.csi.test");
 }
 
-static void a_plugin_is_forgotten_with_its_folder(void **state)
+TEST_FIXTURE(a_plugin_is_forgotten_with_its_folder, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 
@@ -80,7 +80,7 @@ static void a_plugin_is_forgotten_with_its_folder(void **state)
 	YARD_UNTIL(y, yard_is_healthy(y, "a"));
 }
 
-static void what_was_known_is_dropped_only_after_a_look_at_the_folder(void **state)
+TEST_FIXTURE(what_was_known_is_dropped_only_after_a_look_at_the_folder, yard_setup, yard_teardown)
 {
 	struct plugin_expectation other = expectation_of("other", ALLOC_A);
 	struct yard *y = *state;
@@ -101,7 +101,7 @@ static void what_was_known_is_dropped_only_after_a_look_at_the_folder(void **sta
 	assert_null(yard_entry(y, "gone"));
 }
 
-static void bad_facts_are_not_restored(void **state)
+TEST_FIXTURE(bad_facts_are_not_restored, yard_setup, yard_teardown)
 {
 	static const char *const ids[] = {"", "native", "Upper", "a/b", "..", "a.b"};
 	struct yard *y = *state;
@@ -123,7 +123,7 @@ static void bad_facts_are_not_restored(void **state)
 	}
 }
 
-static void an_allocation_gets_to_know_when_its_plugin_is_healthy(void **state)
+TEST_FIXTURE(an_allocation_gets_to_know_when_its_plugin_is_healthy, yard_setup, yard_teardown)
 {
 	struct plugin_expectation is = expectation_of("a", ALLOC_A);
 	struct yard *y = *state;
@@ -143,7 +143,7 @@ static void an_allocation_gets_to_know_when_its_plugin_is_healthy(void **state)
 	assert_int_equal(y->met, 1);
 }
 
-static void a_plugin_that_stands_already_is_the_allocations_from_then_on(void **state)
+TEST_FIXTURE(a_plugin_that_stands_already_is_the_allocations_from_then_on, yard_setup, yard_teardown)
 {
 	struct plugin_expectation is = expectation_of("a", ALLOC_A);
 	struct yard *y = *state;
@@ -174,7 +174,7 @@ static void lend_and_give_back(struct yard *y, bool is_bound_anew)
 }
 
 /* A stop takes nothing away that the host had before. */
-static void a_plugin_of_the_host_goes_on_when_its_allocation_is_over(void **state)
+TEST_FIXTURE(a_plugin_of_the_host_goes_on_when_its_allocation_is_over, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 
@@ -191,7 +191,7 @@ static void a_plugin_of_the_host_goes_on_when_its_allocation_is_over(void **stat
 }
 
 /* Nor after a restart of the agent in between. */
-static void a_plugin_of_the_host_is_known_as_such_after_a_restart(void **state)
+TEST_FIXTURE(a_plugin_of_the_host_is_known_as_such_after_a_restart, yard_setup, yard_teardown)
 {
 	struct plugin_expectation is = expectation_of("a", ALLOC_A);
 	struct yard *y = *state;
@@ -209,7 +209,8 @@ static void a_plugin_of_the_host_is_known_as_such_after_a_restart(void **state)
 	assert_int_equal(y->drops, 0);
 }
 
-static void a_plugin_that_is_not_healthy_in_time_fails_its_allocation_with_the_last_error(void **state)
+TEST_FIXTURE(a_plugin_that_is_not_healthy_in_time_fails_its_allocation_with_the_last_error, yard_setup,
+	     yard_teardown)
 {
 	struct plugin_expectation is = expectation_of("a", ALLOC_A);
 	struct yard *y = *state;
@@ -237,7 +238,7 @@ static void a_plugin_that_is_not_healthy_in_time_fails_its_allocation_with_the_l
 	YARD_UNTIL(y, !yard_entry(y, "a") && !yard_entry(y, "b"));
 }
 
-static void a_plugin_without_the_service_that_its_block_names_fails_it(void **state)
+TEST_FIXTURE(a_plugin_without_the_service_that_its_block_names_fails_it, yard_setup, yard_teardown)
 {
 	struct plugin_expectation is = expectation_of("a", ALLOC_A);
 	struct yard *y = *state;
@@ -261,7 +262,7 @@ static void a_plugin_without_the_service_that_its_block_names_fails_it(void **st
 	assert_int_equal(plugin->calls[CSI_CONTROLLER_GET_CAPABILITIES], 0);
 }
 
-static void a_socket_of_an_allocation_that_is_over_is_nobodys(void **state)
+TEST_FIXTURE(a_socket_of_an_allocation_that_is_over_is_nobodys, yard_setup, yard_teardown)
 {
 	struct plugin_expectation is = expectation_of("a", ALLOC_A);
 	struct yard *y = *state;
@@ -289,7 +290,7 @@ static void a_socket_of_an_allocation_that_is_over_is_nobodys(void **state)
 	assert_int_equal(plugin->calls[CSI_PROBE], probes);
 }
 
-static void another_one_that_binds_the_name_later_is_welcome(void **state)
+TEST_FIXTURE(another_one_that_binds_the_name_later_is_welcome, yard_setup, yard_teardown)
 {
 	struct plugin_expectation is = expectation_of("a", ALLOC_A);
 	struct yard *y = *state;
@@ -313,7 +314,7 @@ static void another_one_that_binds_the_name_later_is_welcome(void **state)
 	assert_string_equal(yard_entry(y, "a")->allocation_id, "");
 }
 
-static void expectations_are_checked(void **state)
+TEST_FIXTURE(expectations_are_checked, yard_setup, yard_teardown)
 {
 	static const struct {
 		const char *id, *alloc, *socket;
@@ -348,7 +349,7 @@ static void expectations_are_checked(void **state)
 	}
 }
 
-static void allocations_with_plugins_are_bounded(void **state)
+TEST_FIXTURE(allocations_with_plugins_are_bounded, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 	unsigned int taken = 0;
@@ -386,7 +387,7 @@ static void await(struct yard *y, uint64_t timeout_us, struct plugin_wait **ret)
 			 STATUS_OK);
 }
 
-static void who_waits_goes_on_when_the_plugin_can_be_called(void **state)
+TEST_FIXTURE(who_waits_goes_on_when_the_plugin_can_be_called, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 
@@ -404,7 +405,7 @@ static void who_waits_goes_on_when_the_plugin_can_be_called(void **state)
 	assert_int_equal(y->not_ready, 0);
 }
 
-static void a_wait_ends_with_the_reason(void **state)
+TEST_FIXTURE(a_wait_ends_with_the_reason, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
@@ -423,7 +424,7 @@ static void a_wait_ends_with_the_reason(void **state)
 	assert_int_equal(y->ready, 0);
 }
 
-static void who_waits_goes_on_waiting_when_the_plugin_is_gone_again(void **state)
+TEST_FIXTURE(who_waits_goes_on_waiting_when_the_plugin_is_gone_again, yard_setup, yard_teardown)
 {
 	struct plugin_expectation is = expectation_of("a", ALLOC_A);
 	struct yard *y = *state;
@@ -439,7 +440,7 @@ static void who_waits_goes_on_waiting_when_the_plugin_is_gone_again(void **state
 	YARD_UNTIL(y, y->not_ready == 1);
 }
 
-static void a_wait_that_is_cancelled_says_nothing(void **state)
+TEST_FIXTURE(a_wait_that_is_cancelled_says_nothing, yard_setup, yard_teardown)
 {
 	struct plugin_wait *wait = NULL;
 	struct yard *y = *state;
@@ -452,7 +453,7 @@ static void a_wait_that_is_cancelled_says_nothing(void **state)
 	assert_int_equal(y->ready + y->not_ready, 0);
 }
 
-static void waits_end_with_the_agent(void **state)
+TEST_FIXTURE(waits_end_with_the_agent, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 
@@ -464,7 +465,7 @@ static void waits_end_with_the_agent(void **state)
 	assert_int_equal(y->last_wait.status, STATUS_CANCELLED);
 }
 
-static void waits_are_bounded(void **state)
+TEST_FIXTURE(waits_are_bounded, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 	struct plugin_wait *wait = NULL;
@@ -476,33 +477,4 @@ static void waits_are_bounded(void **state)
 			 STATUS_RESOURCE_EXHAUSTED);
 	plugin_wait_cancel(wait);
 	await(y, 5 * USEC_PER_SEC, NULL);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, yard_setup, yard_teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(facts_outlive_the_agent_and_are_not_healthy_before_an_answer),
-		TEST(a_plugin_is_forgotten_with_its_folder),
-		TEST(what_was_known_is_dropped_only_after_a_look_at_the_folder),
-		TEST(bad_facts_are_not_restored),
-		TEST(an_allocation_gets_to_know_when_its_plugin_is_healthy),
-		TEST(a_plugin_that_stands_already_is_the_allocations_from_then_on),
-		TEST(a_plugin_of_the_host_goes_on_when_its_allocation_is_over),
-		TEST(a_plugin_of_the_host_is_known_as_such_after_a_restart),
-		TEST(a_plugin_that_is_not_healthy_in_time_fails_its_allocation_with_the_last_error),
-		TEST(a_plugin_without_the_service_that_its_block_names_fails_it),
-		TEST(a_socket_of_an_allocation_that_is_over_is_nobodys),
-		TEST(another_one_that_binds_the_name_later_is_welcome),
-		TEST(expectations_are_checked),
-		TEST(allocations_with_plugins_are_bounded),
-		TEST(who_waits_goes_on_when_the_plugin_can_be_called),
-		TEST(a_wait_ends_with_the_reason),
-		TEST(who_waits_goes_on_waiting_when_the_plugin_is_gone_again),
-		TEST(a_wait_that_is_cancelled_says_nothing),
-		TEST(waits_end_with_the_agent),
-		TEST(waits_are_bounded),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

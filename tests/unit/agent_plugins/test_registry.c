@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which instance of a plugin is the newest, and what the end of an older one takes away. */
 
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "base/str.h"
 #include "plugins/registry.h"
@@ -44,11 +44,10 @@ static bool is_not(const struct instance *instance, const void *arg)
 	return instance != arg;
 }
 
-static void the_newest_that_fits_is_current(void **state)
+TEST(the_newest_that_fits_is_current)
 {
 	struct registry registry = {0};
 
-	(void)state;
 	assert_null(registry_current(&registry, any, NULL));
 	add(&registry, "a.sock", 1, 1);
 	add(&registry, "b.sock", 2, 2);
@@ -58,12 +57,11 @@ static void the_newest_that_fits_is_current(void **state)
 	assert_null(registry_find(&registry, "a"));
 }
 
-static void the_end_of_an_older_instance_takes_nothing_from_the_newer(void **state)
+TEST(the_end_of_an_older_instance_takes_nothing_from_the_newer)
 {
 	struct plugin_socket old = socket_of("a.sock", 1), recreated = socket_of("a.sock", 3);
 	struct registry registry = {0};
 
-	(void)state;
 	add(&registry, "a.sock", 1, 1);
 	add(&registry, "b.sock", 2, 2);
 	assert_int_equal(registry_add(&registry, &recreated), REGISTRY_RECREATED);
@@ -77,13 +75,12 @@ static void the_end_of_an_older_instance_takes_nothing_from_the_newer(void **sta
 	assert_int_equal(registry.n, 1);
 }
 
-static void the_same_instance_again_changes_nothing(void **state)
+TEST(the_same_instance_again_changes_nothing)
 {
 	struct plugin_socket first = socket_of("a.sock", 1);
 	struct registry registry = {0};
 	struct registry before;
 
-	(void)state;
 	add(&registry, "a.sock", 1, 1);
 	add(&registry, "b.sock", 2, 2);
 	before = registry;
@@ -91,12 +88,11 @@ static void the_same_instance_again_changes_nothing(void **state)
 	assert_memory_equal(&registry, &before, sizeof(before));
 }
 
-static void a_socket_that_is_opened_to_us_stays_where_it_is(void **state)
+TEST(a_socket_that_is_opened_to_us_stays_where_it_is)
 {
 	struct plugin_socket first = socket_of("a.sock", 1);
 	struct registry registry = {0};
 
-	(void)state;
 	add(&registry, "a.sock", 1, 1);
 	add(&registry, "b.sock", 2, 2);
 	first.changed_ns = 7;
@@ -105,11 +101,10 @@ static void a_socket_that_is_opened_to_us_stays_where_it_is(void **state)
 	assert_ptr_equal(registry_current(&registry, any, NULL), instance_of(2));
 }
 
-static void another_file_under_the_same_name_is_another_instance(void **state)
+TEST(another_file_under_the_same_name_is_another_instance)
 {
 	struct plugin_socket socket;
 
-	(void)state;
 	for (unsigned int i = 0; i < 3; i++) {
 		struct registry registry = {0};
 
@@ -123,13 +118,12 @@ static void another_file_under_the_same_name_is_another_instance(void **state)
 	}
 }
 
-static void there_are_no_more_instances_than_the_limit(void **state)
+TEST(there_are_no_more_instances_than_the_limit)
 {
 	struct registry registry = {0};
 	struct plugin_socket socket;
 	char name[32];
 
-	(void)state;
 	for (unsigned int i = 0; i < REGISTRY_MAX; i++) {
 		(void)snprintf(name, sizeof(name), "%u.sock", i);
 		add(&registry, name, i + 1, i + 1);
@@ -143,13 +137,12 @@ static void there_are_no_more_instances_than_the_limit(void **state)
 }
 
 /* Random additions and ends against a list that is kept the simple way. */
-static void any_order_of_additions_and_ends_is_kept(void **state)
+TEST(any_order_of_additions_and_ends_is_kept)
 {
 	struct plugin_socket list[REGISTRY_MAX]; /* newest first */
 	struct registry registry = {0};
 	size_t n = 0;
 
-	(void)state;
 	srandom(7);
 	for (unsigned int i = 0; i < 20000; i++) {
 		uint64_t what = (uint64_t)random();
@@ -178,19 +171,4 @@ static void any_order_of_additions_and_ends_is_kept(void **state)
 		for (size_t k = 0; k < n; k++)
 			assert_true(plugin_socket_eq(&registry.slots[k].socket, &list[k]));
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_newest_that_fits_is_current),
-		cmocka_unit_test(the_end_of_an_older_instance_takes_nothing_from_the_newer),
-		cmocka_unit_test(the_same_instance_again_changes_nothing),
-		cmocka_unit_test(a_socket_that_is_opened_to_us_stays_where_it_is),
-		cmocka_unit_test(another_file_under_the_same_name_is_another_instance),
-		cmocka_unit_test(there_are_no_more_instances_than_the_limit),
-		cmocka_unit_test(any_order_of_additions_and_ends_is_kept),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

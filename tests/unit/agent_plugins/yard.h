@@ -2,9 +2,9 @@
 #pragma once
 /* A node's plugins in a folder of the test, with models of plugins behind the sockets. */
 
-#include "cmocka_all.h"
 #include "fake_csi.h"
 #include "temp_dir.h"
+#include "unit.h"
 
 #include "plugins/plugins.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A table of keys against texts: the policy of the mount helper tests the details. */
 
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "base/block_keys.h"
 #include "base/cleanup.h"
@@ -109,11 +109,10 @@ static enum status read_block(const char *text, uint32_t kind, struct object *ob
 	return st;
 }
 
-static void blocks_stand_inside_of_blocks(void **state)
+TEST(blocks_stand_inside_of_blocks)
 {
 	struct object object[2] = {{.kind = 0}};
 
-	(void)state;
 	assert_int_equal(
 		read_text("\n# two\nblock x { number = 2; inner y { text = in }\n inner z { word = zero } }\n"
 			  "block x { inner y { text = last } ; number = 2 } ;\n",
@@ -129,11 +128,10 @@ static void blocks_stand_inside_of_blocks(void **state)
 	assert_int_equal(read_text("", KIND_TOP, object, NULL), STATUS_OK);
 }
 
-static void values_go_where_the_table_says(void **state)
+TEST(values_go_where_the_table_says)
 {
 	struct object object = {.kind = 0};
 
-	(void)state;
 	assert_int_equal(read_block("x {\n kind = b; flag = yes # comment\n\n text = abcdefg; hex = 0aFF\n"
 				    "hex = 0102; word = zero }",
 				    KIND_OPEN, &object, NULL),
@@ -151,7 +149,7 @@ static void values_go_where_the_table_says(void **state)
 	assert_int_equal(object.word, 1); /* the initial one */
 }
 
-static void mistakes_are_told_with_line_and_key(void **state)
+TEST(mistakes_are_told_with_line_and_key)
 {
 	static const struct {
 		uint32_t kind;
@@ -198,7 +196,6 @@ static void mistakes_are_told_with_line_and_key(void **state)
 		 "at most 63 bytes"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct object object = {.kind = 0};
 		struct error err = {.msg = ""};
@@ -207,15 +204,4 @@ static void mistakes_are_told_with_line_and_key(void **state)
 		if (!strstr(err.msg, cases[i].message))
 			fail_msg("%s: said %s, should say %s", cases[i].text, err.msg, cases[i].message);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(values_go_where_the_table_says),
-		cmocka_unit_test(blocks_stand_inside_of_blocks),
-		cmocka_unit_test(mistakes_are_told_with_line_and_key),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,7 +86,6 @@ static void close_trail(struct chain_log *t)
 
 static int setup(void **state)
 {
-	(void)state;
 	memset(&seam, 0, sizeof(seam));
 	memset(&head, 0, sizeof(head));
 	seam.now_us = 10 * USEC_PER_SEC;
@@ -99,7 +98,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	close_trail(&trail);
 	(void)unlink(lock_path);
 	return unlink(path);
@@ -178,11 +176,10 @@ static int check_chain(void)
 	return lines;
 }
 
-static void records_are_numbered_and_chained(void **state)
+TEST_FIXTURE(records_are_numbered_and_chained, setup, teardown)
 {
 	char *text;
 
-	(void)state;
 	for (uint64_t i = 1; i <= 20; i++)
 		assert_int_equal(append("stage"), i);
 	assert_int_equal(check_chain(), 20);
@@ -192,13 +189,12 @@ static void records_are_numbered_and_chained(void **state)
 	free(text);
 }
 
-static void another_instance_goes_on_in_the_same_chain(void **state)
+TEST_FIXTURE(another_instance_goes_on_in_the_same_chain, setup, teardown)
 {
 	struct keyline record = KEYLINE_INIT;
 	struct chain_log other;
 	uint64_t rec;
 
-	(void)state;
 	open_trail(&other);
 	keyline_word(&record, "op", "publish");
 	for (uint64_t i = 0; i < 5; i++) {
@@ -211,11 +207,10 @@ static void another_instance_goes_on_in_the_same_chain(void **state)
 	assert_int_equal(check_chain(), 10);
 }
 
-static void the_end_is_read_only_when_somebody_else_was_there(void **state)
+TEST_FIXTURE(the_end_is_read_only_when_somebody_else_was_there, setup, teardown)
 {
 	struct chain_log other;
 
-	(void)state;
 	(void)append("stage");
 	seam.reads = 0; /* of an empty file */
 	(void)append("stage");
@@ -236,13 +231,12 @@ static void the_end_is_read_only_when_somebody_else_was_there(void **state)
 	assert_int_equal(check_chain(), 5);
 }
 
-static void a_torn_line_stays_in_the_chain_wherever_it_was_cut(void **state)
+TEST_FIXTURE(a_torn_line_stays_in_the_chain_wherever_it_was_cut, setup, teardown)
 {
 	char *text;
 	size_t first;
 	size_t n;
 
-	(void)state;
 	for (int i = 0; i < 11; i++)
 		(void)append("stage");
 	text = whole_file();
@@ -266,9 +260,8 @@ static void a_torn_line_stays_in_the_chain_wherever_it_was_cut(void **state)
 	free(text);
 }
 
-static void a_death_after_the_newline_that_mends_is_mended_too(void **state)
+TEST_FIXTURE(a_death_after_the_newline_that_mends_is_mended_too, setup, teardown)
 {
-	(void)state;
 	(void)append("stage");
 	put_raw("ts=2026 rec=2 clus\n", 19);
 	restart();
@@ -276,15 +269,14 @@ static void a_death_after_the_newline_that_mends_is_mended_too(void **state)
 	assert_int_equal(check_chain(), 3);
 }
 
-static void a_trail_that_begins_with_a_torn_line_goes_on(void **state)
+TEST_FIXTURE(a_trail_that_begins_with_a_torn_line_goes_on, setup, teardown)
 {
-	(void)state;
 	put_raw("ts=2026", 7);
 	assert_int_equal(append("stage"), 1);
 	assert_int_equal(check_chain(), 2);
 }
 
-static void a_file_that_is_no_trail_is_left_alone(void **state)
+TEST_FIXTURE(a_file_that_is_no_trail_is_left_alone, setup, teardown)
 {
 	static const char junk[] = "this is somebody's letter\n";
 	char big[8192];
@@ -292,7 +284,6 @@ static void a_file_that_is_no_trail_is_left_alone(void **state)
 	uint64_t rec = 77;
 	char *text;
 
-	(void)state;
 	put_raw(junk, sizeof(junk) - 1);
 	assert_int_equal(append_to(&trail, &record, &rec), -EBADMSG);
 	memset(big, 'a', sizeof(big));
@@ -316,9 +307,8 @@ static int read_end_of(const char *tail, bool whole)
 											   : (int)end.rec;
 }
 
-static void only_a_whole_record_has_a_number(void **state)
+TEST_FIXTURE(only_a_whole_record_has_a_number, setup, teardown)
 {
-	(void)state;
 	assert_int_equal(read_end_of("ts=1 rec=5 a=b" CHAIN "\n", true), 5);
 	assert_int_equal(read_end_of("ts=1 rec=5 a=b" CHAIN, true), 5);
 	assert_int_equal(read_end_of("ts=1 rec=5 a=b\n", true), -1);
@@ -352,12 +342,11 @@ static const char *last_line(void)
 	return line;
 }
 
-static void an_empty_file_continues_the_chain_of_the_one_before(void **state)
+TEST_FIXTURE(an_empty_file_continues_the_chain_of_the_one_before, setup, teardown)
 {
 	char before[CHAIN_LOG_DIGEST_HEX + 1];
 	char want[128];
 
-	(void)state;
 	(void)append("stage");
 	(void)append("stage");
 	assert_null(strstr(last_line(), "head="));
@@ -370,14 +359,13 @@ static void an_empty_file_continues_the_chain_of_the_one_before(void **state)
 	assert_null(strstr(last_line(), "head="));
 }
 
-static void who_still_writes_to_the_old_file_says_so_and_leaves_the_head(void **state)
+TEST_FIXTURE(who_still_writes_to_the_old_file_says_so_and_leaves_the_head, setup, teardown)
 {
 	char old[80];
 	struct chain_log young;
 	struct keyline record = KEYLINE_INIT;
 	uint64_t rec;
 
-	(void)state;
 	keyline_word(&record, "op", "start");
 	(void)append("stage");
 	(void)append("stage");
@@ -408,12 +396,11 @@ static void who_still_writes_to_the_old_file_says_so_and_leaves_the_head(void **
 	assert_int_equal(check_chain(), 6); /* of the old file, for itself */
 }
 
-static void a_log_whose_end_was_cut_off_is_told(void **state)
+TEST_FIXTURE(a_log_whose_end_was_cut_off_is_told, setup, teardown)
 {
 	char *text;
 	size_t n;
 
-	(void)state;
 	for (int i = 0; i < 5; i++)
 		(void)append("stage");
 	text = whole_file();
@@ -432,11 +419,10 @@ static void a_log_whose_end_was_cut_off_is_told(void **state)
 	assert_null(strstr(last_line(), "head="));
 }
 
-static void a_death_before_the_head_was_stored_is_no_mismatch(void **state)
+TEST_FIXTURE(a_death_before_the_head_was_stored_is_no_mismatch, setup, teardown)
 {
 	struct chain_log_head before;
 
-	(void)state;
 	(void)append("stage");
 	before = head;
 	(void)append("stage");
@@ -470,9 +456,8 @@ static uint64_t unsettled(const char *op)
 	return rec;
 }
 
-static void a_record_is_in_the_file_before_the_chain_is_settled(void **state)
+TEST_FIXTURE(a_record_is_in_the_file_before_the_chain_is_settled, setup, teardown)
 {
-	(void)state;
 	(void)append("stage");
 	assert_true(others_may_write());
 	assert_int_equal(unsettled("publish"), 2);
@@ -491,9 +476,8 @@ static void a_record_is_in_the_file_before_the_chain_is_settled(void **state)
 	assert_int_equal(check_chain(), 4);
 }
 
-static void a_death_before_the_chain_was_settled_is_no_mismatch(void **state)
+TEST_FIXTURE(a_death_before_the_chain_was_settled_is_no_mismatch, setup, teardown)
 {
-	(void)state;
 	(void)append("stage");
 	(void)unsettled("publish");
 	restart();
@@ -503,12 +487,11 @@ static void a_death_before_the_chain_was_settled_is_no_mismatch(void **state)
 	assert_int_equal(check_chain(), 3);
 }
 
-static void what_cannot_be_written_keeps_nobody_from_writing(void **state)
+TEST_FIXTURE(what_cannot_be_written_keeps_nobody_from_writing, setup, teardown)
 {
 	struct keyline record = {.overflow = true};
 	uint64_t rec;
 
-	(void)state;
 	assert_int_equal(chain_log_append(&trail, &record, &rec), -EMSGSIZE);
 	assert_true(others_may_write());
 	seam.sync_result = -EIO;
@@ -517,9 +500,8 @@ static void what_cannot_be_written_keeps_nobody_from_writing(void **state)
 	assert_int_equal(head.rec, 1); /* it is in the file */
 }
 
-static void a_head_that_is_not_known_is_told_and_no_reproach(void **state)
+TEST_FIXTURE(a_head_that_is_not_known_is_told_and_no_reproach, setup, teardown)
 {
-	(void)state;
 	(void)append("stage");
 	memset(&head, 0, sizeof(head)); /* another boot */
 	restart();
@@ -529,9 +511,8 @@ static void a_head_that_is_not_known_is_told_and_no_reproach(void **state)
 	assert_int_equal(head.rec, 2);
 }
 
-static void every_record_is_brought_to_the_medium(void **state)
+TEST_FIXTURE(every_record_is_brought_to_the_medium, setup, teardown)
 {
-	(void)state;
 	for (int i = 1; i <= 3; i++) {
 		(void)append("stage");
 		assert_int_equal(seam.syncs, i);
@@ -540,9 +521,8 @@ static void every_record_is_brought_to_the_medium(void **state)
 	assert_int_equal(seam.syncs, 3);
 }
 
-static void a_batch_is_brought_to_the_medium_once_a_second_and_when_idle(void **state)
+TEST_FIXTURE(a_batch_is_brought_to_the_medium_once_a_second_and_when_idle, setup, teardown)
 {
-	(void)state;
 	trail.batch = true;
 	(void)append("stage"); /* the last time was long ago */
 	assert_int_equal(seam.syncs, 1);
@@ -562,12 +542,11 @@ static void a_batch_is_brought_to_the_medium_once_a_second_and_when_idle(void **
 	assert_int_equal(check_chain(), 5);
 }
 
-static void what_could_not_be_brought_to_the_medium_shows_with_the_next_record(void **state)
+TEST_FIXTURE(what_could_not_be_brought_to_the_medium_shows_with_the_next_record, setup, teardown)
 {
 	struct keyline record = KEYLINE_INIT;
 	uint64_t rec = 0;
 
-	(void)state;
 	trail.batch = true;
 	(void)append("stage");
 	(void)append("stage");
@@ -580,12 +559,11 @@ static void what_could_not_be_brought_to_the_medium_shows_with_the_next_record(v
 	assert_int_equal(check_chain(), 4);
 }
 
-static void room_is_reserved_ahead_without_changing_the_size(void **state)
+TEST_FIXTURE(room_is_reserved_ahead_without_changing_the_size, setup, teardown)
 {
 	struct stat st;
 	char *text;
 
-	(void)state;
 	(void)append("stage");
 	assert_int_equal(seam.reservations, 1);
 	text = whole_file();
@@ -600,13 +578,12 @@ static void room_is_reserved_ahead_without_changing_the_size(void **state)
 	assert_true(check_chain() >= 1);
 }
 
-static void a_record_that_does_not_fit_is_not_cut_but_refused(void **state)
+TEST_FIXTURE(a_record_that_does_not_fit_is_not_cut_but_refused, setup, teardown)
 {
 	struct keyline record = KEYLINE_INIT;
 	char value[161];
 	uint64_t rec;
 
-	(void)state;
 	memset(value, 'a', sizeof(value));
 	value[160] = '\0';
 	for (int i = 0; i < 6; i++)
@@ -621,12 +598,11 @@ static void a_record_that_does_not_fit_is_not_cut_but_refused(void **state)
 	assert_int_equal(check_chain(), 0);
 }
 
-static void a_log_that_was_deleted_is_no_trail(void **state)
+TEST_FIXTURE(a_log_that_was_deleted_is_no_trail, setup, teardown)
 {
 	struct keyline record = KEYLINE_INIT;
 	uint64_t rec = 7;
 
-	(void)state;
 	(void)append("stage");
 	assert_int_equal(unlink(path), 0);
 	keyline_word(&record, "op", "stage");
@@ -636,35 +612,4 @@ static void a_log_that_was_deleted_is_no_trail(void **state)
 	assert_null(strstr(trail.line.text, "rec="));
 	assert_non_null(strstr(trail.line.text, " cluster=demo node=n1 op=stage"));
 	(void)close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(records_are_numbered_and_chained),
-		TEST(another_instance_goes_on_in_the_same_chain),
-		TEST(the_end_is_read_only_when_somebody_else_was_there),
-		TEST(a_torn_line_stays_in_the_chain_wherever_it_was_cut),
-		TEST(a_death_after_the_newline_that_mends_is_mended_too),
-		TEST(a_trail_that_begins_with_a_torn_line_goes_on),
-		TEST(a_file_that_is_no_trail_is_left_alone),
-		TEST(only_a_whole_record_has_a_number),
-		TEST(an_empty_file_continues_the_chain_of_the_one_before),
-		TEST(who_still_writes_to_the_old_file_says_so_and_leaves_the_head),
-		TEST(a_log_whose_end_was_cut_off_is_told),
-		TEST(a_death_before_the_head_was_stored_is_no_mismatch),
-		TEST(a_record_is_in_the_file_before_the_chain_is_settled),
-		TEST(a_death_before_the_chain_was_settled_is_no_mismatch),
-		TEST(what_cannot_be_written_keeps_nobody_from_writing),
-		TEST(a_head_that_is_not_known_is_told_and_no_reproach),
-		TEST(every_record_is_brought_to_the_medium),
-		TEST(a_batch_is_brought_to_the_medium_once_a_second_and_when_idle),
-		TEST(what_could_not_be_brought_to_the_medium_shows_with_the_next_record),
-		TEST(room_is_reserved_ahead_without_changing_the_size),
-		TEST(a_record_that_does_not_fit_is_not_cut_but_refused),
-		TEST(a_log_that_was_deleted_is_no_trail),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ownership that ends with the scope, or is handed over. */
 
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 
@@ -21,11 +21,10 @@ static int open_something(void)
 	return fd;
 }
 
-static void a_descriptor_is_closed_at_the_end_of_its_scope(void **state)
+TEST(a_descriptor_is_closed_at_the_end_of_its_scope)
 {
 	int kept;
 
-	(void)state;
 	{
 		cleanup_close int fd = open_something();
 
@@ -35,11 +34,10 @@ static void a_descriptor_is_closed_at_the_end_of_its_scope(void **state)
 	assert_false(is_open(kept));
 }
 
-static void a_descriptor_that_was_taken_stays_open(void **state)
+TEST(a_descriptor_that_was_taken_stays_open)
 {
 	cleanup_close int taken = -EBADF;
 
-	(void)state;
 	{
 		cleanup_close int fd = open_something();
 
@@ -49,12 +47,11 @@ static void a_descriptor_that_was_taken_stays_open(void **state)
 	assert_true(is_open(taken));
 }
 
-static void closing_keeps_errno_and_leaves_negative_values_alone(void **state)
+TEST(closing_keeps_errno_and_leaves_negative_values_alone)
 {
 	int closed = open_something();
 	int none = -ENOENT;
 
-	(void)state;
 	(void)close(closed);
 	errno = ENOSPC;
 	close_fdp(&closed); /* fails with EBADF inside */
@@ -73,11 +70,10 @@ static void count_free(int *p)
 
 DEFINE_CLEANUP(int, count_free)
 
-static void a_pointer_is_freed_once_or_handed_over(void **state)
+TEST(a_pointer_is_freed_once_or_handed_over)
 {
 	int *taken;
 
-	(void)state;
 	{
 		cleanup(count_freep) int *a = malloc(sizeof(*a));
 		cleanup(count_freep) int *b = malloc(sizeof(*b));
@@ -92,23 +88,9 @@ static void a_pointer_is_freed_once_or_handed_over(void **state)
 	free(taken);
 }
 
-static void arrays_know_their_size(void **state)
+TEST(arrays_know_their_size)
 {
 	static const uint16_t numbers[7];
 
-	(void)state;
 	assert_int_equal(ARRAY_SIZE(numbers), 7);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_descriptor_is_closed_at_the_end_of_its_scope),
-		cmocka_unit_test(a_descriptor_that_was_taken_stays_open),
-		cmocka_unit_test(closing_keeps_errno_and_leaves_negative_values_alone),
-		cmocka_unit_test(a_pointer_is_freed_once_or_handed_over),
-		cmocka_unit_test(arrays_know_their_size),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

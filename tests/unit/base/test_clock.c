@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-static void times_are_written_as_rfc_3339_utc(void **state)
+TEST(times_are_written_as_rfc_3339_utc)
 {
 	static const struct {
 		int64_t ms;
@@ -25,23 +25,21 @@ static void times_are_written_as_rfc_3339_utc(void **state)
 	};
 	char text[CLOCK_TEXT_SIZE];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		assert_string_equal(clock_format(cases[i].ms, text), cases[i].expected);
 }
 
-static void times_out_of_this_world_still_fit(void **state)
+TEST(times_out_of_this_world_still_fit)
 {
 	char text[CLOCK_TEXT_SIZE];
 
-	(void)state;
 	assert_true(strlen(clock_format(INT64_MAX, text)) < CLOCK_TEXT_SIZE);
 	assert_int_equal(text[strlen(text) - 1], 'Z');
 	assert_true(strlen(clock_format(INT64_MIN, text)) < CLOCK_TEXT_SIZE);
 	assert_int_equal(text[strlen(text) - 1], 'Z');
 }
 
-static void durations_are_written_for_people(void **state)
+TEST(durations_are_written_for_people)
 {
 	static const struct {
 		uint64_t us;
@@ -65,31 +63,17 @@ static void durations_are_written_for_people(void **state)
 	};
 	char text[CLOCK_TEXT_SIZE];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		assert_string_equal(clock_format_duration(cases[i].us, text), cases[i].expected);
 }
 
-static void clocks_agree_with_the_system(void **state)
+TEST(clocks_agree_with_the_system)
 {
 	uint64_t first = clock_monotonic_us();
 	struct timespec monotonic;
 
-	(void)state;
 	(void)clock_gettime(CLOCK_MONOTONIC, &monotonic);
 	assert_in_range((uint64_t)monotonic.tv_sec * USEC_PER_SEC + (uint64_t)monotonic.tv_nsec / 1000, first,
 			clock_monotonic_us());
 	assert_in_range(clock_realtime_ms() / 1000, time(NULL) - 1, time(NULL) + 1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(times_are_written_as_rfc_3339_utc),
-		cmocka_unit_test(times_out_of_this_world_still_fit),
-		cmocka_unit_test(durations_are_written_for_people),
-		cmocka_unit_test(clocks_agree_with_the_system),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

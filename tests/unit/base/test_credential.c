@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmocka_all.h"
 #include "temp_dir.h"
+#include "unit.h"
 
 #include "base/credential.h"
 #include "base/fd.h"
@@ -16,7 +16,6 @@ static int setup(void **state)
 {
 	char path[TEMP_PATH_SIZE];
 
-	(void)state;
 	temp_dir_make(dir);
 	(void)temp_dir_path(path, dir, "node.key");
 	return file_write_atomic(path, 0400, "x", 1) || setenv("CREDENTIALS_DIRECTORY", dir, 1);
@@ -24,17 +23,15 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	temp_dir_remove(dir);
 	return unsetenv("CREDENTIALS_DIRECTORY");
 }
 
-static void a_credential_is_found_by_its_name(void **state)
+TEST_FIXTURE(a_credential_is_found_by_its_name, setup, teardown)
 {
 	char path[PATH_MAX] = "as it was";
 	char wanted[TEMP_PATH_SIZE];
 
-	(void)state;
 	assert_int_equal(credential_path("other.key", path, sizeof(path)), -ENOENT);
 	assert_string_equal(path, "as it was");
 	assert_int_equal(credential_path("node.key", path, sizeof(path)), 0);
@@ -43,11 +40,10 @@ static void a_credential_is_found_by_its_name(void **state)
 	assert_int_equal(credential_path("node.key", path, strlen(wanted) + 1), 0);
 }
 
-static void a_folder_that_is_no_absolute_path_holds_none(void **state)
+TEST_FIXTURE(a_folder_that_is_no_absolute_path_holds_none, setup, teardown)
 {
 	char path[PATH_MAX];
 
-	(void)state;
 	assert_int_equal(setenv("CREDENTIALS_DIRECTORY", ".", 1), 0);
 	assert_int_equal(credential_path("node.key", path, sizeof(path)), -ENOENT);
 	assert_int_equal(unsetenv("CREDENTIALS_DIRECTORY"), 0);
@@ -55,11 +51,10 @@ static void a_folder_that_is_no_absolute_path_holds_none(void **state)
 	assert_false(credential_is_one("/node.key"));
 }
 
-static void the_settings_go_before_a_credential_and_that_before_the_fallback(void **state)
+TEST_FIXTURE(the_settings_go_before_a_credential_and_that_before_the_fallback, setup, teardown)
 {
 	char path[PATH_MAX] = "/from/settings";
 
-	(void)state;
 	assert_false(credential_choose("node.key", "/fallback", path, sizeof(path)));
 	assert_string_equal(path, "/from/settings");
 	assert_false(credential_is_one(path));
@@ -71,7 +66,7 @@ static void the_settings_go_before_a_credential_and_that_before_the_fallback(voi
 	assert_string_equal(path, "/fallback");
 }
 
-static void a_secret_is_its_owners_or_roots_with_an_access_list(void **state)
+TEST_FIXTURE(a_secret_is_its_owners_or_roots_with_an_access_list, setup, teardown)
 {
 	static const struct {
 		uid_t uid;
@@ -85,7 +80,6 @@ static void a_secret_is_its_owners_or_roots_with_an_access_list(void **state)
 	};
 	char path[TEMP_PATH_SIZE];
 
-	(void)state;
 	(void)temp_dir_path(path, dir, "node.key");
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const struct stat st = {
@@ -95,17 +89,4 @@ static void a_secret_is_its_owners_or_roots_with_an_access_list(void **state)
 		assert_int_equal(credential_is_private("/etc/node.key", &st),
 				 (cases[i].mode & 077) == 0); /* no credential */
 	}
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(a_credential_is_found_by_its_name),
-		TEST(a_folder_that_is_no_absolute_path_holds_none),
-		TEST(the_settings_go_before_a_credential_and_that_before_the_fallback),
-		TEST(a_secret_is_its_owners_or_roots_with_an_access_list),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

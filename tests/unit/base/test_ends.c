@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "base/ends.h"
 #include "base/str.h"
@@ -8,11 +8,10 @@
 
 enum { SIZE = 64 };
 
-static void a_text_that_fits_is_whole_and_one_byte_more_is_cut_in_the_middle(void **state)
+TEST(a_text_that_fits_is_whole_and_one_byte_more_is_cut_in_the_middle)
 {
 	char text[SIZE + 2], dst[SIZE];
 
-	(void)state;
 	for (size_t n = SIZE - 2; n <= SIZE; n++) {
 		memset(text, 'x', n);
 		text[0] = 'a';
@@ -30,23 +29,21 @@ static void a_text_that_fits_is_whole_and_one_byte_more_is_cut_in_the_middle(voi
 	}
 }
 
-static void the_end_begins_at_a_word_and_is_the_larger_part(void **state)
+TEST(the_end_begins_at_a_word_and_is_the_larger_part)
 {
 	static const char text[] = "plugin nfs: NodeStageVolume answered INTERNAL: rpc error of many words "
 				   "and no sense: mount: /x: wrong fs type";
 	char dst[SIZE];
 
-	(void)state;
 	str_copy_ends(dst, sizeof(dst), text);
 	assert_string_equal(dst, "plugin nfs: NodeS... and no sense: mount: /x: wrong fs type");
 }
 
 /* At each place where a character of two bytes may lie. */
-static void no_character_is_cut_and_none_that_controls_is_kept(void **state)
+TEST(no_character_is_cut_and_none_that_controls_is_kept)
 {
 	char text[4 * SIZE], dst[SIZE];
 
-	(void)state;
 	for (size_t from = 0; from < 2; from++) {
 		memset(text, 'x', sizeof(text));
 		for (size_t at = from; at + 3 < sizeof(text); at += 2)
@@ -58,15 +55,4 @@ static void no_character_is_cut_and_none_that_controls_is_kept(void **state)
 		assert_null(strchr(dst, '?'));
 		assert_true(strlen(dst) >= SIZE - 3);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_text_that_fits_is_whole_and_one_byte_more_is_cut_in_the_middle),
-		cmocka_unit_test(the_end_begins_at_a_word_and_is_the_larger_part),
-		cmocka_unit_test(no_character_is_cut_and_none_that_controls_is_kept),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/error.h"
@@ -7,22 +7,20 @@
 #include <limits.h>
 #include <string.h>
 
-static void an_error_has_its_status_and_message(void **state)
+TEST(an_error_has_its_status_and_message)
 {
 	struct error err;
 
-	(void)state;
 	assert_int_equal(error_set(&err, STATUS_NOT_FOUND, 0, "volume %s of %d", "db", 3), STATUS_NOT_FOUND);
 	assert_int_equal(err.status, STATUS_NOT_FOUND);
 	assert_int_equal(err.sys_errno, 0);
 	assert_string_equal(err.msg, "volume db of 3");
 }
 
-static void an_errno_of_either_sign_adds_its_text(void **state)
+TEST(an_errno_of_either_sign_adds_its_text)
 {
 	struct error err;
 
-	(void)state;
 	(void)error_set(&err, STATUS_INTERNAL, -ENOSPC, "write");
 	assert_int_equal(err.sys_errno, ENOSPC);
 	assert_string_equal(err.msg, "write: No space left on device");
@@ -31,18 +29,16 @@ static void an_errno_of_either_sign_adds_its_text(void **state)
 	assert_string_equal(err.msg, "write: No space left on device");
 }
 
-static void an_error_nobody_wants_still_has_a_status(void **state)
+TEST(an_error_nobody_wants_still_has_a_status)
 {
-	(void)state;
 	assert_int_equal(error_set(NULL, STATUS_ABORTED, EIO, "%s", "lost"), STATUS_ABORTED);
 }
 
-static void a_message_is_cut_at_the_end(void **state)
+TEST(a_message_is_cut_at_the_end)
 {
 	char text[ERROR_MSG_MAX + 2];
 	struct error err;
 
-	(void)state;
 	memset(text, 'x', sizeof(text));
 	for (size_t n = ERROR_MSG_MAX - 2; n <= ERROR_MSG_MAX + 1; n++) {
 		text[n] = '\0';
@@ -53,11 +49,10 @@ static void a_message_is_cut_at_the_end(void **state)
 	}
 }
 
-static void a_message_may_be_built_from_the_one_before(void **state)
+TEST(a_message_may_be_built_from_the_one_before)
 {
 	struct error err;
 
-	(void)state;
 	(void)error_set(&err, STATUS_INTERNAL, 0, "inner");
 	(void)error_set(&err, STATUS_UNAVAILABLE, 0, "outer (%s)", err.msg);
 	assert_string_equal(err.msg, "outer (inner)");
@@ -65,12 +60,11 @@ static void a_message_may_be_built_from_the_one_before(void **state)
 	assert_string_equal(err.msg, "again outer (inner): outer (inner)");
 }
 
-static void a_prefix_goes_before_and_the_end_is_cut(void **state)
+TEST(a_prefix_goes_before_and_the_end_is_cut)
 {
 	char text[2 * ERROR_MSG_MAX];
 	struct error err;
 
-	(void)state;
 	(void)error_set(&err, STATUS_NOT_FOUND, ENOENT, "open");
 	assert_int_equal(error_prefix(&err, "volume %d", 7), STATUS_NOT_FOUND);
 	assert_string_equal(err.msg, "volume 7: open: No such file or directory");
@@ -86,9 +80,8 @@ static void a_prefix_goes_before_and_the_end_is_cut(void **state)
 	assert_string_equal(err.msg + ERROR_MSG_MAX - 1 - 5, ": abc");
 }
 
-static void every_status_has_a_name_of_its_own(void **state)
+TEST(every_status_has_a_name_of_its_own)
 {
-	(void)state;
 	for (int i = 0; i < STATUS_N; i++) {
 		assert_non_null(status_name((enum status)i));
 		for (int k = 0; k < i; k++)
@@ -99,16 +92,15 @@ static void every_status_has_a_name_of_its_own(void **state)
 	assert_string_equal(status_name(STATUS_UNAUTHENTICATED), "UNAUTHENTICATED");
 }
 
-static void what_is_no_status_is_unknown(void **state)
+TEST(what_is_no_status_is_unknown)
 {
-	(void)state;
 	assert_string_equal(status_name((enum status)STATUS_N), "UNKNOWN");
 	assert_int_equal(status_from_number(-1), STATUS_UNKNOWN);
 	assert_int_equal(status_from_number(STATUS_N), STATUS_UNKNOWN);
 	assert_int_equal(status_from_number(LONG_MAX), STATUS_UNKNOWN);
 }
 
-static void an_errno_has_a_status(void **state)
+TEST(an_errno_has_a_status)
 {
 	static const struct {
 		int sys_errno;
@@ -133,26 +125,8 @@ static void an_errno_has_a_status(void **state)
 		{0, STATUS_INTERNAL}, /* never OK: something failed */
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		assert_int_equal(status_from_errno(cases[i].sys_errno), cases[i].expected);
 		assert_int_equal(status_from_errno(-cases[i].sys_errno), cases[i].expected);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_error_has_its_status_and_message),
-		cmocka_unit_test(an_errno_of_either_sign_adds_its_text),
-		cmocka_unit_test(an_error_nobody_wants_still_has_a_status),
-		cmocka_unit_test(a_message_is_cut_at_the_end),
-		cmocka_unit_test(a_message_may_be_built_from_the_one_before),
-		cmocka_unit_test(a_prefix_goes_before_and_the_end_is_cut),
-		cmocka_unit_test(every_status_has_a_name_of_its_own),
-		cmocka_unit_test(what_is_no_status_is_unknown),
-		cmocka_unit_test(an_errno_has_a_status),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

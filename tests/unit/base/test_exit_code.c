@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "base/exit_code.h"
 
 #include <errno.h>
 
-static void only_what_a_person_has_to_change_is_not_tried_again(void **state)
+TEST(only_what_a_person_has_to_change_is_not_tried_again)
 {
 	static const struct {
 		enum status status;
@@ -25,19 +25,9 @@ static void only_what_a_person_has_to_change_is_not_tried_again(void **state)
 		{STATUS_INTERNAL, EIO, 1},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const struct error err = {.status = cases[i].status, .sys_errno = cases[i].sys_errno};
 
 		assert_int_equal(exit_code_of_start(&err), cases[i].code);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(only_what_a_person_has_to_change_is_not_tried_again),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

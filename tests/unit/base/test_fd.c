@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole files, with every system call failing in turn. */
 
-#include "cmocka_all.h"
 #include "temp_dir.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -135,7 +135,7 @@ static void expect_nothing_beside(const struct fixture *f)
 
 /* --- tests --- */
 
-static void a_file_is_written_and_read_back(void **state)
+TEST_FIXTURE(a_file_is_written_and_read_back, setup, teardown)
 {
 	static const char bytes[] = {'a', 0, '\n', (char)0xff};
 	struct fixture *f = *state;
@@ -153,7 +153,7 @@ static void a_file_is_written_and_read_back(void **state)
 	expect_nothing_beside(f);
 }
 
-static void a_file_is_replaced_whole_with_its_mode(void **state)
+TEST_FIXTURE(a_file_is_replaced_whole_with_its_mode, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct stat st;
@@ -167,7 +167,7 @@ static void a_file_is_replaced_whole_with_its_mode(void **state)
 	expect_content(f, "");
 }
 
-static void reading_stops_at_the_limit(void **state)
+TEST_FIXTURE(reading_stops_at_the_limit, setup, teardown)
 {
 	static const size_t sizes[] = {1, 4094, 4095, 4096, 4097, 10000};
 	static char bytes[10000];
@@ -188,7 +188,7 @@ static void reading_stops_at_the_limit(void **state)
 	}
 }
 
-static void what_is_no_regular_file_is_refused(void **state)
+TEST_FIXTURE(what_is_no_regular_file_is_refused, setup, teardown)
 {
 	struct fixture *f = *state;
 	char *text = NULL;
@@ -201,18 +201,17 @@ static void what_is_no_regular_file_is_refused(void **state)
 	assert_null(text);
 }
 
-static void a_path_too_long_is_refused(void **state)
+TEST_FIXTURE(a_path_too_long_is_refused, setup, teardown)
 {
 	char path[5000];
 
-	(void)state;
 	memset(path, 'x', sizeof(path) - 1);
 	path[sizeof(path) - 1] = '\0';
 	assert_int_equal(file_write_atomic(path, 0600, "x", 1), -ENAMETOOLONG);
 	assert_int_equal(file_sync_folder(path), -ENAMETOOLONG);
 }
 
-static void short_and_interrupted_writes_go_on(void **state)
+TEST_FIXTURE(short_and_interrupted_writes_go_on, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -222,7 +221,7 @@ static void short_and_interrupted_writes_go_on(void **state)
 	expect_content(f, "some text");
 }
 
-static void a_failure_at_any_step_leaves_the_old_file_or_the_new(void **state)
+TEST_FIXTURE(a_failure_at_any_step_leaves_the_old_file_or_the_new, setup, teardown)
 {
 	static const int errors[] = {EIO, ENOSPC, EACCES, EMFILE};
 	struct fixture *f = *state;
@@ -252,7 +251,7 @@ static void a_failure_at_any_step_leaves_the_old_file_or_the_new(void **state)
 	}
 }
 
-static void reading_without_memory_says_so(void **state)
+TEST_FIXTURE(reading_without_memory_says_so, setup, teardown)
 {
 	struct fixture *f = *state;
 	static char bytes[10000];
@@ -270,7 +269,7 @@ static void reading_without_memory_says_so(void **state)
 	}
 }
 
-static void a_temporary_file_left_behind_does_not_matter(void **state)
+TEST_FIXTURE(a_temporary_file_left_behind_does_not_matter, setup, teardown)
 {
 	struct fixture *f = *state;
 	char tmp[TEMP_PATH_SIZE + 32];
@@ -289,7 +288,7 @@ static void a_temporary_file_left_behind_does_not_matter(void **state)
 	expect_nothing_beside(f);
 }
 
-static void a_real_file_size_limit_leaves_the_old_file(void **state)
+TEST_FIXTURE(a_real_file_size_limit_leaves_the_old_file, setup, teardown)
 {
 	struct fixture *f = *state;
 	int status;
@@ -313,7 +312,7 @@ static void a_real_file_size_limit_leaves_the_old_file(void **state)
 	expect_nothing_beside(f);
 }
 
-static void syncing_the_folder_of_a_path_needs_the_folder(void **state)
+TEST_FIXTURE(syncing_the_folder_of_a_path_needs_the_folder, setup, teardown)
 {
 	struct fixture *f = *state;
 	char path[TEMP_PATH_SIZE];
@@ -323,11 +322,10 @@ static void syncing_the_folder_of_a_path_needs_the_folder(void **state)
 	assert_int_equal(file_sync_folder(temp_dir_path(path, f->dir, "none/file")), -ENOENT);
 }
 
-static void writing_to_a_closed_pipe_is_an_error(void **state)
+TEST_FIXTURE(writing_to_a_closed_pipe_is_an_error, setup, teardown)
 {
 	int ends[2];
 
-	(void)state;
 	(void)signal(SIGPIPE, SIG_IGN);
 	assert_int_equal(pipe(ends), 0);
 	(void)close(ends[0]);
@@ -335,26 +333,4 @@ static void writing_to_a_closed_pipe_is_an_error(void **state)
 	assert_int_equal(fd_write_all(ends[1], "x", 0), 0);
 	(void)close(ends[1]);
 	assert_int_equal(fd_write_all(-1, "x", 1), -EBADF);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_file_is_written_and_read_back),
-		TEST(a_file_is_replaced_whole_with_its_mode),
-		TEST(reading_stops_at_the_limit),
-		TEST(what_is_no_regular_file_is_refused),
-		TEST(a_path_too_long_is_refused),
-		TEST(short_and_interrupted_writes_go_on),
-		TEST(a_failure_at_any_step_leaves_the_old_file_or_the_new),
-		TEST(reading_without_memory_says_so),
-		TEST(a_temporary_file_left_behind_does_not_matter),
-		TEST(a_real_file_size_limit_leaves_the_old_file),
-		TEST(syncing_the_folder_of_a_path_needs_the_folder),
-		TEST(writing_to_a_closed_pipe_is_an_error),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

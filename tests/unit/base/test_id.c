@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/id.h"
@@ -11,7 +11,7 @@ struct text_case {
 	bool expected;
 };
 
-static void labels_are_lower_case_without_dots(void **state)
+TEST(labels_are_lower_case_without_dots)
 {
 	static const struct text_case cases[] = {
 		{"a", true},	{"0", true},	     {"a-b", true},  {"a-", true},   {"db-01", true},
@@ -20,16 +20,14 @@ static void labels_are_lower_case_without_dots(void **state)
 		{"a\n", false}, {"\xc3\xbc", false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		assert_int_equal(id_is_label(cases[i].text), cases[i].expected);
 }
 
-static void labels_have_at_most_63_characters(void **state)
+TEST(labels_have_at_most_63_characters)
 {
 	char text[65];
 
-	(void)state;
 	memset(text, 'a', sizeof(text));
 	text[64] = '\0';
 	assert_false(id_is_label(text));
@@ -37,7 +35,7 @@ static void labels_have_at_most_63_characters(void **state)
 	assert_true(id_is_label(text));
 }
 
-static void names_begin_with_a_letter_or_digit(void **state)
+TEST(names_begin_with_a_letter_or_digit)
 {
 	static const struct text_case cases[] = {
 		{"a", true},   {"Z9", true},  {"a_b-C", true}, {"a_", true},   {"", false},    {"_a", false},
@@ -45,14 +43,12 @@ static void names_begin_with_a_letter_or_digit(void **state)
 		{"a@", false}, {"a[", false}, {"a`", false},   {"a{", false},  {"a/", false},  {"a:", false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		assert_int_equal(id_is_name(cases[i].text, 8), cases[i].expected);
 }
 
-static void names_have_at_most_as_many_characters_as_allowed(void **state)
+TEST(names_have_at_most_as_many_characters_as_allowed)
 {
-	(void)state;
 	assert_true(id_is_name("abcd", 4));
 	assert_false(id_is_name("abcde", 4));
 	assert_true(id_is_name("a", 1));
@@ -60,7 +56,7 @@ static void names_have_at_most_as_many_characters_as_allowed(void **state)
 	assert_false(id_is_name("a", 0));
 }
 
-static void uuids_have_36_lower_case_characters(void **state)
+TEST(uuids_have_36_lower_case_characters)
 {
 	static const struct text_case cases[] = {
 		{"01890a5d-ac96-774b-bcce-b302099a8057", true},
@@ -80,27 +76,25 @@ static void uuids_have_36_lower_case_characters(void **state)
 
 	uint8_t bytes[ID_UUID_BYTES];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		assert_int_equal(id_is_uuid(cases[i].text), cases[i].expected);
 		assert_int_equal(id_uuid_bytes(cases[i].text, bytes), cases[i].expected);
 	}
 }
 
-static void the_bytes_of_a_uuid_are_those_that_it_writes_down(void **state)
+TEST(the_bytes_of_a_uuid_are_those_that_it_writes_down)
 {
 	static const uint8_t wanted[ID_UUID_BYTES] = {0x01, 0x89, 0x0a, 0x5d, 0xac, 0x96, 0x77, 0x4b,
 						      0xbc, 0xce, 0xb3, 0x02, 0x09, 0x9a, 0x80, 0x57};
 	uint8_t bytes[ID_UUID_BYTES] = {0};
 
-	(void)state;
 	assert_true(id_uuid_bytes("01890a5d-ac96-774b-bcce-b302099a8057", bytes));
 	assert_memory_equal(bytes, wanted, sizeof(wanted));
 	assert_false(id_uuid_bytes("f1890a5d-ac96-774b-bcce-b302099a805", bytes));
 	assert_memory_equal(bytes, wanted, sizeof(wanted)); /* untouched */
 }
 
-static void a_service_unit_is_one_that_can_be_started(void **state)
+TEST(a_service_unit_is_one_that_can_be_started)
 {
 	static const struct {
 		const char *text;
@@ -132,7 +126,6 @@ static void a_service_unit_is_one_that_can_be_started(void **state)
 	};
 	char text[ID_UNIT_MAX + 2];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		if (id_is_service_unit(cases[i].text) != cases[i].expected)
 			fail_msg("'%s'", cases[i].text);
@@ -141,19 +134,4 @@ static void a_service_unit_is_one_that_can_be_started(void **state)
 		memcpy(text + n - strlen(".service"), ".service", sizeof(".service"));
 		assert_int_equal(id_is_service_unit(text), n == ID_UNIT_MAX);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(labels_are_lower_case_without_dots),
-		cmocka_unit_test(labels_have_at_most_63_characters),
-		cmocka_unit_test(names_begin_with_a_letter_or_digit),
-		cmocka_unit_test(names_have_at_most_as_many_characters_as_allowed),
-		cmocka_unit_test(uuids_have_36_lower_case_characters),
-		cmocka_unit_test(the_bytes_of_a_uuid_are_those_that_it_writes_down),
-		cmocka_unit_test(a_service_unit_is_one_that_can_be_started),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

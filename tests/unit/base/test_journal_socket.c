@@ -11,12 +11,11 @@
 
 static const struct journal_field fields[] = {{" vol=", "HOLDFAST_VOLUME"}, {" res=", "HOLDFAST_RESULT"}};
 
-static void words_of_the_text_become_fields(void **state)
+TEST(words_of_the_text_become_fields)
 {
 	char got[512] = "";
 	int pair[2];
 
-	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair), 0);
 	journal_socket_send(pair[0], 4, "mounter", NULL, "ts=1 vol=db-1 res=failed", fields,
 			    ARRAY_SIZE(fields));
@@ -45,15 +44,14 @@ static const char *sent(const char *event, const char *text, const struct journa
 	return got;
 }
 
-static void the_fields_of_an_event_come_before_those_of_the_text(void **state)
+TEST(the_fields_of_an_event_come_before_those_of_the_text)
 {
-	(void)state;
 	assert_string_equal(sent("MESSAGE_ID=0\nEVENT=x\n", "ts=1 vol=db", fields),
 			    "PRIORITY=6\nSYSLOG_IDENTIFIER=m\nMESSAGE=ts=1 vol=db\nMESSAGE_ID=0\nEVENT=x\n"
 			    "HOLDFAST_VOLUME=db\n");
 }
 
-static void a_hash_at_the_end_of_a_value_is_left_out_where_that_is_wanted(void **state)
+TEST(a_hash_at_the_end_of_a_value_is_left_out_where_that_is_wanted)
 {
 	static const struct journal_field without = {" vol=", "V", 4};
 	static const struct {
@@ -74,16 +72,14 @@ static void a_hash_at_the_end_of_a_value_is_left_out_where_that_is_wanted(void *
 		{"ts=1 vol= 12af", "\nV=\n"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		assert_non_null(strstr(sent(NULL, cases[i].text, &without), cases[i].expected));
 }
 
-static void a_journal_that_does_not_listen_is_not_waited_for(void **state)
+TEST(a_journal_that_does_not_listen_is_not_waited_for)
 {
 	int pair[2];
 
-	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair), 0);
 	for (int i = 0; i < 5000; i++) /* more than its queue holds */
 		journal_socket_send(pair[0], 6, "mounter", NULL, "ts=1 vol=db-1", fields, ARRAY_SIZE(fields));
@@ -93,30 +89,16 @@ static void a_journal_that_does_not_listen_is_not_waited_for(void **state)
 	journal_socket_send(-EBADF, 6, "mounter", NULL, "ts=1 vol=db-1", fields, ARRAY_SIZE(fields));
 }
 
-static void a_text_that_does_not_fit_is_not_sent(void **state)
+TEST(a_text_that_does_not_fit_is_not_sent)
 {
 	static char text[16384];
 	char got[16];
 	int pair[2];
 
-	(void)state;
 	memset(text, 'a', sizeof(text) - 1);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair), 0);
 	journal_socket_send(pair[0], 6, "mounter", NULL, text, fields, ARRAY_SIZE(fields));
 	assert_int_equal(recv(pair[1], got, sizeof(got), MSG_DONTWAIT), -1);
 	(void)close(pair[0]);
 	(void)close(pair[1]);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(words_of_the_text_become_fields),
-		cmocka_unit_test(the_fields_of_an_event_come_before_those_of_the_text),
-		cmocka_unit_test(a_hash_at_the_end_of_a_value_is_left_out_where_that_is_wanted),
-		cmocka_unit_test(a_journal_that_does_not_listen_is_not_waited_for),
-		cmocka_unit_test(a_text_that_does_not_fit_is_not_sent),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

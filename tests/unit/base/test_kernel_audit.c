@@ -63,7 +63,6 @@ ssize_t __wrap_sys_recvfrom(int fd, void *buf, size_t n, int flags)
 
 static int confirm(void **state)
 {
-	(void)state;
 	memset(&kernel, 0, sizeof(kernel));
 	kernel.sends = 1;
 	kernel.answer.header.nlmsg_type = NLMSG_ERROR;
@@ -72,9 +71,8 @@ static int confirm(void **state)
 	return 0;
 }
 
-static void a_confirmed_record_was_sent_as_it_is(void **state)
+TEST_FIXTURE(a_confirmed_record_was_sent_as_it_is, confirm, NULL)
 {
-	(void)state;
 	assert_int_equal(kernel_audit_send(5, 1121, 7, "op=stage res=success"), 0);
 	assert_string_equal(kernel.text, "op=stage res=success");
 	assert_int_equal(kernel.sent.nlmsg_type, 1121);
@@ -83,9 +81,8 @@ static void a_confirmed_record_was_sent_as_it_is(void **state)
 	assert_int_equal(kernel.sent.nlmsg_len, NLMSG_HDRLEN + strlen(kernel.text) + 1);
 }
 
-static void a_record_that_the_kernel_forgets_is_none(void **state)
+TEST_FIXTURE(a_record_that_the_kernel_forgets_is_none, confirm, NULL)
 {
-	(void)state;
 	kernel.is_off = true;
 	assert_int_equal(kernel_audit_send(5, 1121, 7, "op=stage res=success"), -ENODATA);
 	assert_int_equal(kernel.questions, 1);
@@ -95,9 +92,8 @@ static void a_record_that_the_kernel_forgets_is_none(void **state)
 	assert_int_equal(kernel.questions, 0);
 }
 
-static void a_record_that_is_told_asks_for_no_answer(void **state)
+TEST_FIXTURE(a_record_that_is_told_asks_for_no_answer, confirm, NULL)
 {
-	(void)state;
 	assert_int_equal(kernel_audit_tell(5, 1121, 7, "op=stage res=success"), 0);
 	assert_string_equal(kernel.text, "op=stage res=success");
 	assert_int_equal(kernel.sent.nlmsg_flags, NLM_F_REQUEST);
@@ -108,9 +104,8 @@ static void a_record_that_is_told_asks_for_no_answer(void **state)
 	assert_int_equal(kernel.receives, 0);
 }
 
-static void nothing_but_the_kernels_word_is_success(void **state)
+TEST_FIXTURE(nothing_but_the_kernels_word_is_success, confirm, NULL)
 {
-	(void)state;
 	kernel.answer.error.error = -EPERM;
 	assert_int_equal(kernel_audit_send(5, 1121, 7, "x"), -EPERM);
 	(void)confirm(state);
@@ -129,46 +124,28 @@ static void nothing_but_the_kernels_word_is_success(void **state)
 	assert_int_equal(kernel_audit_send(5, 1121, 7, "x"), -EPROTO);
 }
 
-static void an_answer_to_an_older_record_is_passed_over(void **state)
+TEST_FIXTURE(an_answer_to_an_older_record_is_passed_over, confirm, NULL)
 {
-	(void)state;
 	kernel.stale = 2;
 	kernel.answer.error.error = -ENOBUFS;
 	assert_int_equal(kernel_audit_send(5, 1121, 7, "x"), -ENOBUFS);
 	assert_int_equal(kernel.receives, 3);
 }
 
-static void without_a_socket_nothing_is_sent(void **state)
+TEST_FIXTURE(without_a_socket_nothing_is_sent, confirm, NULL)
 {
-	(void)state;
 	assert_int_equal(kernel_audit_send(-EPROTONOSUPPORT, 1121, 7, "x"), -EBADF);
 	assert_string_equal(kernel.text, "");
 }
 
-static void a_text_that_does_not_fit_is_not_cut(void **state)
+TEST_FIXTURE(a_text_that_does_not_fit_is_not_cut, confirm, NULL)
 {
 	char text[KERNEL_AUDIT_TEXT_MAX + 1];
 
-	(void)state;
 	memset(text, 'a', sizeof(text));
 	text[KERNEL_AUDIT_TEXT_MAX - 1] = '\0';
 	assert_int_equal(kernel_audit_send(5, 1121, 7, text), 0);
 	text[KERNEL_AUDIT_TEXT_MAX - 1] = 'a';
 	text[KERNEL_AUDIT_TEXT_MAX] = '\0';
 	assert_int_equal(kernel_audit_send(5, 1121, 7, text), -EMSGSIZE);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(a_confirmed_record_was_sent_as_it_is, confirm),
-		cmocka_unit_test_setup(a_record_that_the_kernel_forgets_is_none, confirm),
-		cmocka_unit_test_setup(a_record_that_is_told_asks_for_no_answer, confirm),
-		cmocka_unit_test_setup(nothing_but_the_kernels_word_is_success, confirm),
-		cmocka_unit_test_setup(an_answer_to_an_older_record_is_passed_over, confirm),
-		cmocka_unit_test_setup(without_a_socket_nothing_is_sent, confirm),
-		cmocka_unit_test_setup(a_text_that_does_not_fit_is_not_cut, confirm),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,11 +5,10 @@
 
 #include <string.h>
 
-static void values_outside_the_alphabet_cannot_forge_anything(void **state)
+TEST(values_outside_the_alphabet_cannot_forge_anything)
 {
 	struct keyline line = KEYLINE_INIT;
 
-	(void)state;
 	keyline_word(&line, "a", "x\nop=stage");
 	keyline_word(&line, "b", "x y");
 	keyline_word(&line, "c", "it's");
@@ -26,28 +25,25 @@ static void values_outside_the_alphabet_cannot_forge_anything(void **state)
 	assert_int_equal(line.len, strlen(line.text));
 }
 
-static void a_device_is_two_numbers(void **state)
+TEST(a_device_is_two_numbers)
 {
 	struct keyline line = KEYLINE_INIT;
 
-	(void)state;
 	keyline_device(&line, "dev", 8, 0);
 	keyline_device(&line, "dev", UINT32_MAX, UINT32_MAX);
 	assert_string_equal(line.text, " dev=8:0 dev=4294967295:4294967295");
 }
 
-static void several_words_are_appended_in_order(void **state)
+TEST(several_words_are_appended_in_order)
 {
 	struct keyline line = KEYLINE_INIT;
 
-	(void)state;
 	keyline_words(&line, "a", "1", "b", "x y", "c", "");
 	assert_string_equal(line.text, " a=1 b=782079 c=");
 }
 
-static void every_byte_is_either_plain_or_encoded(void **state)
+TEST(every_byte_is_either_plain_or_encoded)
 {
-	(void)state;
 	for (int c = 1; c < 256; c++) {
 		struct keyline line = KEYLINE_INIT;
 		const char value[] = {(char)c, '\0'};
@@ -60,12 +56,11 @@ static void every_byte_is_either_plain_or_encoded(void **state)
 	}
 }
 
-static void a_value_that_is_too_long_is_not_cut_but_told(void **state)
+TEST(a_value_that_is_too_long_is_not_cut_but_told)
 {
 	struct keyline line = KEYLINE_INIT;
 	char value[KEYLINE_VALUE_MAX + 2];
 
-	(void)state;
 	memset(value, 'a', sizeof(value));
 	value[KEYLINE_VALUE_MAX] = '\0';
 	keyline_word(&line, "a", value);
@@ -78,12 +73,11 @@ static void a_value_that_is_too_long_is_not_cut_but_told(void **state)
 	assert_int_equal(strlen(line.text), line.len);
 }
 
-static void a_full_line_takes_no_more(void **state)
+TEST(a_full_line_takes_no_more)
 {
 	char value[KEYLINE_VALUE_MAX + 1];
 	struct keyline line = KEYLINE_INIT;
 
-	(void)state;
 	memset(value, ' ', sizeof(value)); /* twice as long when encoded */
 	value[KEYLINE_VALUE_MAX] = '\0';
 	keyline_word(&line, "a", value);
@@ -97,14 +91,13 @@ static void a_full_line_takes_no_more(void **state)
 	assert_int_equal(strlen(line.text), line.len);
 }
 
-static void a_line_takes_another_one_whole_or_not_at_all(void **state)
+TEST(a_line_takes_another_one_whole_or_not_at_all)
 {
 	char value[KEYLINE_VALUE_MAX + 1];
 	struct keyline line = KEYLINE_INIT;
 	struct keyline more = KEYLINE_INIT;
 	size_t full;
 
-	(void)state;
 	keyline_append(&line, &more);
 	assert_string_equal(line.text, "");
 	keyline_word(&line, "a", "1");
@@ -130,28 +123,11 @@ static void a_line_takes_another_one_whole_or_not_at_all(void **state)
 	assert_int_equal(line.text[full], '\0');
 }
 
-static void what_is_missing_in_a_line_is_missing_in_what_it_is_appended_to(void **state)
+TEST(what_is_missing_in_a_line_is_missing_in_what_it_is_appended_to)
 {
 	struct keyline line = KEYLINE_INIT;
 	struct keyline more = {.overflow = true};
 
-	(void)state;
 	keyline_append(&line, &more);
 	assert_true(line.overflow);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(values_outside_the_alphabet_cannot_forge_anything),
-		cmocka_unit_test(a_device_is_two_numbers),
-		cmocka_unit_test(several_words_are_appended_in_order),
-		cmocka_unit_test(every_byte_is_either_plain_or_encoded),
-		cmocka_unit_test(a_value_that_is_too_long_is_not_cut_but_told),
-		cmocka_unit_test(a_full_line_takes_no_more),
-		cmocka_unit_test(a_line_takes_another_one_whole_or_not_at_all),
-		cmocka_unit_test(what_is_missing_in_a_line_is_missing_in_what_it_is_appended_to),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/layout.h"
@@ -17,24 +17,22 @@ static const struct layout_text texts[] = {[WORD] = {4, is_x}};
 static const uint16_t layout[] = {WORD,		LAYOUT_ANY + 2, LAYOUT_ZERO + 2, LAYOUT_UP_TO + 7,
 				  LAYOUT_UP_TO, LAYOUT_END};
 
-static void the_size_is_the_sum_of_the_fields(void **state)
+TEST(the_size_is_the_sum_of_the_fields)
 {
 	static const uint16_t empty[] = {LAYOUT_END};
 	static const uint16_t large[] = {LAYOUT_ANY + 4095, LAYOUT_ZERO + 4095, LAYOUT_UP_TO + 255,
 					 LAYOUT_END};
 
-	(void)state;
 	assert_int_equal(layout_size(layout, texts), 4 + 2 + 2 + 1 + 1);
 	assert_int_equal(layout_size(empty, texts), 0);
 	assert_int_equal(layout_size(large, texts), 2 * 4095 + 1);
 }
 
 /* Every value of every byte of one message. */
-static void each_byte_has_the_values_of_its_field(void **state)
+TEST(each_byte_has_the_values_of_its_field)
 {
 	static const uint8_t good[10] = {'x', 'y', 0, 0, 1, 2, 0, 0, 7, 0};
 
-	(void)state;
 	for (size_t at = 0; at < sizeof(good); at++) {
 		for (unsigned int value = 0; value < 256; value++) {
 			uint8_t bytes[sizeof(good)];
@@ -49,14 +47,4 @@ static void each_byte_has_the_values_of_its_field(void **state)
 			assert_int_equal(layout_is_valid(layout, texts, bytes), expected);
 		}
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_size_is_the_sum_of_the_fields),
-		cmocka_unit_test(each_byte_has_the_values_of_its_field),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

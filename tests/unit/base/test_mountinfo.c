@@ -21,11 +21,10 @@ static int parse(const char *line, struct mount_entry *ret)
 	return mountinfo_parse(copy, ret);
 }
 
-static void a_line_of_the_kernel_is_taken_apart(void **state)
+TEST(a_line_of_the_kernel_is_taken_apart)
 {
 	struct mount_entry e;
 
-	(void)state;
 	assert_int_equal(parse("36 35 98:7 /mnt1 /mnt2 rw,noatime master:1 shared:2 - ext4 /dev/root "
 			       "rw,errors=continue",
 			       &e),
@@ -51,11 +50,10 @@ static void a_line_of_the_kernel_is_taken_apart(void **state)
 	assert_string_equal(e.source, "");
 }
 
-static void the_kernels_escapes_are_undone_and_no_others(void **state)
+TEST(the_kernels_escapes_are_undone_and_no_others)
 {
 	struct mount_entry e;
 
-	(void)state;
 	assert_int_equal(parse("1 0 0:1 / /a\\040b\\011c\\012d\\134e rw - t\\043 s\\040s rw", &e), 0);
 	assert_string_equal(e.point, "/a b\tc\nd\\e");
 	assert_string_equal(e.type, "t#");
@@ -71,7 +69,7 @@ static void the_kernels_escapes_are_undone_and_no_others(void **state)
 	assert_string_equal(e.type, "t");
 }
 
-static void malformed_lines_are_refused(void **state)
+TEST(malformed_lines_are_refused)
 {
 	static const char *const lines[] = {
 		"",
@@ -105,15 +103,13 @@ static void malformed_lines_are_refused(void **state)
 	};
 	struct mount_entry e;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
 		if (parse(lines[i], &e) != -EBADMSG)
 			fail_msg("accepted: %s", lines[i]);
 }
 
-static void options_are_compared_as_whole_words(void **state)
+TEST(options_are_compared_as_whole_words)
 {
-	(void)state;
 	assert_true(mount_option_is_set("ro", "ro"));
 	assert_true(mount_option_is_set("rw,nosuid,ro", "ro"));
 	assert_true(mount_option_is_set("nosuid,nodev", "nosuid"));
@@ -151,14 +147,13 @@ static int count_text(const char *text, size_t n, int *ret_count)
 	return r;
 }
 
-static void the_whole_table_is_read_however_long_it_is(void **state)
+TEST(the_whole_table_is_read_however_long_it_is)
 {
 	enum { LINES = 20000 };
 	char *text = malloc((size_t)LINES * 64);
 	size_t n = 0;
 	int found = 0;
 
-	(void)state;
 	for (int i = 1; i <= LINES; i++)
 		n += (size_t)str_format(text + n, 64, "%d 1 0:9 / /m/%d rw - tmpfs t rw,size=1k\n", i, i);
 	assert_int_equal(count_text(text, n, &found), 0);
@@ -185,14 +180,13 @@ static char *long_line(size_t n)
 	return text;
 }
 
-static void a_line_has_a_limit_and_no_nul(void **state)
+TEST(a_line_has_a_limit_and_no_nul)
 {
 	static const char with_nul[] = "1 0 0:1 / /\0a rw - t s rw\n";
 	char *fits = long_line(MOUNTINFO_LINE_MAX);
 	char *too_long = long_line(MOUNTINFO_LINE_MAX + 1);
 	int found;
 
-	(void)state;
 	assert_int_equal(count_text(fits, MOUNTINFO_LINE_MAX, &found), 0);
 	assert_int_equal(found, 1);
 	assert_int_equal(count_text(too_long, MOUNTINFO_LINE_MAX + 1, &found), -EMSGSIZE);
@@ -208,14 +202,13 @@ static int stop_at_second(const struct mount_entry *entry, void *userdata)
 	return entry->id == 11 ? 7 : 0;
 }
 
-static void a_pass_ends_where_the_visitor_says(void **state)
+TEST(a_pass_ends_where_the_visitor_says)
 {
 	static const char text[] = "10 1 0:9 / /a rw - tmpfs one rw\n"
 				   "11 1 7:3 /sub /b rw shared:4 - ext4 /dev/loop3 rw\n"
 				   "12 1 7:3 / /c rw master:4 - ext4 /dev/loop3 rw\n";
 	uint64_t last = 0;
 
-	(void)state;
 	open_text(text, sizeof(text) - 1);
 	assert_int_equal(mountinfo_each(&table, stop_at_second, &last), 7);
 	assert_int_equal(last, 11);
@@ -223,7 +216,7 @@ static void a_pass_ends_where_the_visitor_says(void **state)
 	assert_int_equal(mountinfo_each(&table, stop_at_second, &last), -EBADF);
 }
 
-static void what_was_mounted_last_at_a_point_is_found(void **state)
+TEST(what_was_mounted_last_at_a_point_is_found)
 {
 	static const char text[] = "10 1 0:9 / /a rw - tmpfs one rw\n"
 				   "11 1 7:3 / /a rw - ext4 /dev/loop3 rw\n"
@@ -231,7 +224,6 @@ static void what_was_mounted_last_at_a_point_is_found(void **state)
 				   "13 1 7:3 / /a rw -broken\n";
 	struct mount_at at = {.id = 1};
 
-	(void)state;
 	open_text(text, strlen(text) - strlen("13 1 7:3 / /a rw -broken\n"));
 	assert_int_equal(mountinfo_at(&table, "/c", &at), -ENOENT);
 	assert_int_equal(at.id, 1);
@@ -245,20 +237,4 @@ static void what_was_mounted_last_at_a_point_is_found(void **state)
 	open_text(text, strlen(text));
 	assert_int_equal(mountinfo_at(&table, "/a", &at), -EBADMSG);
 	(void)close(table.fd);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_line_of_the_kernel_is_taken_apart),
-		cmocka_unit_test(the_kernels_escapes_are_undone_and_no_others),
-		cmocka_unit_test(malformed_lines_are_refused),
-		cmocka_unit_test(options_are_compared_as_whole_words),
-		cmocka_unit_test(the_whole_table_is_read_however_long_it_is),
-		cmocka_unit_test(a_line_has_a_limit_and_no_nul),
-		cmocka_unit_test(a_pass_ends_where_the_visitor_says),
-		cmocka_unit_test(what_was_mounted_last_at_a_point_is_found),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "base/names.h"
 
@@ -8,16 +8,14 @@
 
 static const char *const colours[] = {"red", NULL, "blue"};
 
-static void a_value_has_its_name(void **state)
+TEST(a_value_has_its_name)
 {
-	(void)state;
 	assert_string_equal(names_get(colours, 3, 0), "red");
 	assert_string_equal(names_get(colours, 3, 2), "blue");
 }
 
-static void values_outside_or_without_a_name_have_none(void **state)
+TEST(values_outside_or_without_a_name_have_none)
 {
-	(void)state;
 	assert_null(names_get(colours, 3, 1));
 	assert_null(names_get(colours, 3, 3));
 	assert_null(names_get(colours, 3, -1));
@@ -25,9 +23,8 @@ static void values_outside_or_without_a_name_have_none(void **state)
 	assert_null(names_get(colours, 2, 2));
 }
 
-static void a_name_leads_to_its_value_exactly(void **state)
+TEST(a_name_leads_to_its_value_exactly)
 {
-	(void)state;
 	assert_int_equal(names_find(colours, 3, "red"), 0);
 	assert_int_equal(names_find(colours, 3, "blue"), 2);
 	assert_int_equal(names_find(colours, 2, "blue"), -EINVAL);
@@ -35,15 +32,4 @@ static void a_name_leads_to_its_value_exactly(void **state)
 	assert_int_equal(names_find(colours, 3, "re"), -EINVAL);
 	assert_int_equal(names_find(colours, 3, "redd"), -EINVAL);
 	assert_int_equal(names_find(colours, 3, ""), -EINVAL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_value_has_its_name),
-		cmocka_unit_test(values_outside_or_without_a_name_have_none),
-		cmocka_unit_test(a_name_leads_to_its_value_exactly),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

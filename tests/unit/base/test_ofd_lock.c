@@ -15,7 +15,6 @@ static int two;
 
 static int set_up(void **state)
 {
-	(void)state;
 	one = mkstemp(path);
 	two = open(path, O_RDWR | O_CLOEXEC);
 	return one < 0 || two < 0 ? -1 : 0;
@@ -23,17 +22,15 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	(void)state;
 	(void)close(one);
 	(void)close(two);
 	return unlink(path);
 }
 
-static void a_range_belongs_to_one_open_file_at_a_time(void **state)
+TEST(a_range_belongs_to_one_open_file_at_a_time)
 {
 	const int64_t far = INT64_C(1) << 61;
 
-	(void)state;
 	assert_int_equal(ofd_lock(one, far, 2, false), 0);
 	assert_int_equal(ofd_lock(one, far, 2, false), 0); /* its own again */
 	assert_int_equal(ofd_lock(two, far + 1, 1, false), -EAGAIN);
@@ -51,11 +48,4 @@ static void a_range_belongs_to_one_open_file_at_a_time(void **state)
 	assert_int_equal(ofd_lock(-1, 0, 0, true), -EBADF);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_range_belongs_to_one_open_file_at_a_time),
-	};
-
-	return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_GROUP(set_up, tear_down)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/parse.h"
@@ -20,7 +20,7 @@ static void check(const struct number_case *c, int result, uint64_t value)
 		fail_msg("'%s': %d, %llu", c->text, result, (unsigned long long)value);
 }
 
-static void numbers_are_digits_within_bounds(void **state)
+TEST(numbers_are_digits_within_bounds)
 {
 	static const struct number_case cases[] = {
 		{"10", 0, 10},
@@ -42,7 +42,6 @@ static void numbers_are_digits_within_bounds(void **state)
 		{"99999999999999999999999", -ERANGE, 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		uint64_t value = UNTOUCHED;
 		uint32_t small = UNTOUCHED;
@@ -55,12 +54,11 @@ static void numbers_are_digits_within_bounds(void **state)
 	}
 }
 
-static void numbers_reach_the_ends_of_their_types(void **state)
+TEST(numbers_reach_the_ends_of_their_types)
 {
 	uint64_t value = UNTOUCHED;
 	uint32_t small = UNTOUCHED;
 
-	(void)state;
 	assert_int_equal(parse_u64("18446744073709551615", 0, UINT64_MAX, &value), 0);
 	assert_true(value == UINT64_MAX);
 	assert_int_equal(parse_u64("18446744073709551616", 0, UINT64_MAX, &value), -ERANGE);
@@ -70,12 +68,11 @@ static void numbers_reach_the_ends_of_their_types(void **state)
 	assert_int_equal(parse_u32("4294967296", 0, UINT32_MAX, &small), -ERANGE);
 }
 
-static void booleans_are_two_pairs_of_words(void **state)
+TEST(booleans_are_two_pairs_of_words)
 {
 	static const char *const refused[] = {"", "1", "0", "on", "off", "Yes", "TRUE", "y", "yes ", "nope"};
 	bool value = false;
 
-	(void)state;
 	assert_int_equal(parse_bool("yes", &value), 0);
 	assert_true(value);
 	assert_int_equal(parse_bool("no", &value), 0);
@@ -89,7 +86,7 @@ static void booleans_are_two_pairs_of_words(void **state)
 	assert_false(value);
 }
 
-static void sizes_have_decimal_and_binary_units(void **state)
+TEST(sizes_have_decimal_and_binary_units)
 {
 	static const struct number_case cases[] = {
 		{"0", 0, 0},
@@ -128,7 +125,6 @@ static void sizes_have_decimal_and_binary_units(void **state)
 		{"1GiBx", -EINVAL, 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		uint64_t value = UNTOUCHED;
 		int r = parse_size(cases[i].text, &value);
@@ -137,7 +133,7 @@ static void sizes_have_decimal_and_binary_units(void **state)
 	}
 }
 
-static void durations_have_a_unit(void **state)
+TEST(durations_have_a_unit)
 {
 	static const struct number_case cases[] = {
 		{"0s", 0, 0},
@@ -163,7 +159,6 @@ static void durations_have_a_unit(void **state)
 		{"1w", -EINVAL, 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		uint64_t value = UNTOUCHED;
 		int r = parse_duration(cases[i].text, &value);
@@ -172,7 +167,7 @@ static void durations_have_a_unit(void **state)
 	}
 }
 
-static void networks_are_addresses_without_stray_bits(void **state)
+TEST(networks_are_addresses_without_stray_bits)
 {
 	static const struct {
 		const char *text;
@@ -207,7 +202,6 @@ static void networks_are_addresses_without_stray_bits(void **state)
 		{.text = "1111:1111:1111:1111:1111:1111:255.255.255.2555"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(networks); i++) {
 		uint8_t addr[16] = {77};
 		uint8_t family = 77;
@@ -222,7 +216,7 @@ static void networks_are_addresses_without_stray_bits(void **state)
 	}
 }
 
-static void a_network_contains_what_shares_its_first_bits(void **state)
+TEST(a_network_contains_what_shares_its_first_bits)
 {
 	static const struct {
 		const char *net;
@@ -243,7 +237,6 @@ static void a_network_contains_what_shares_its_first_bits(void **state)
 		{"2001:db8::1", "2001:db8::", false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		uint8_t net[16];
 		uint8_t addr[16];
@@ -255,19 +248,4 @@ static void a_network_contains_what_shares_its_first_bits(void **state)
 		assert_int_equal(parse_network(cases[i].addr, &family, addr, &all), 0);
 		assert_int_equal(network_contains(net, bits, addr), cases[i].is_in);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(numbers_are_digits_within_bounds),
-		cmocka_unit_test(numbers_reach_the_ends_of_their_types),
-		cmocka_unit_test(booleans_are_two_pairs_of_words),
-		cmocka_unit_test(sizes_have_decimal_and_binary_units),
-		cmocka_unit_test(durations_have_a_unit),
-		cmocka_unit_test(networks_are_addresses_without_stray_bits),
-		cmocka_unit_test(a_network_contains_what_shares_its_first_bits),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,8 +2,8 @@
 /* Paths that only root can change. Run by root, the temporary folder is a trusted root; by others it is not.
  */
 
-#include "cmocka_all.h"
 #include "temp_dir.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/path.h"
@@ -15,7 +15,7 @@
 
 enum { NOBODY = 65534 };
 
-static void normal_paths_are_absolute_and_plain(void **state)
+TEST(normal_paths_are_absolute_and_plain)
 {
 	static const struct {
 		const char *path;
@@ -28,17 +28,15 @@ static void normal_paths_are_absolute_and_plain(void **state)
 		{"/../a", false}, {"/a/./b", false}, {"/a/../b", false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		if (path_is_normal(cases[i].path) != cases[i].expected)
 			fail_msg("%s", cases[i].path);
 }
 
-static void normal_paths_and_their_components_have_limits(void **state)
+TEST(normal_paths_and_their_components_have_limits)
 {
 	char path[PATH_MAX + 2];
 
-	(void)state;
 	memset(path, 'a', sizeof(path));
 	path[0] = '/';
 	path[NAME_MAX + 1] = '\0';
@@ -56,9 +54,8 @@ static void normal_paths_and_their_components_have_limits(void **state)
 	assert_true(path_is_normal(path));
 }
 
-static void a_path_is_within_itself_and_its_parents(void **state)
+TEST(a_path_is_within_itself_and_its_parents)
 {
-	(void)state;
 	assert_true(path_is_within("/a/b", "/a/b"));
 	assert_true(path_is_within("/a/b", "/a"));
 	assert_true(path_is_within("/a/b", "/"));
@@ -109,14 +106,13 @@ static int open_and_close(struct fixture *f, const char *path)
 	return fd < 0 ? fd : 0;
 }
 
-static void system_folders_are_trusted_for_everybody(void **state)
+TEST_FIXTURE(system_folders_are_trusted_for_everybody, setup, teardown)
 {
 	cleanup_close int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	cleanup_close int fd = path_open_trusted(root_fd, "/usr/share");
 	struct stat opened;
 	struct stat expected;
 
-	(void)state;
 	assert_true(fd >= 0);
 	assert_int_equal(fstat(fd, &opened), 0);
 	assert_int_equal(stat("/usr/share", &expected), 0);
@@ -125,7 +121,7 @@ static void system_folders_are_trusted_for_everybody(void **state)
 	assert_true(fcntl(fd, F_GETFL) & O_PATH);
 }
 
-static void below_a_folder_that_everybody_writes_nothing_is_trusted(void **state)
+TEST_FIXTURE(below_a_folder_that_everybody_writes_nothing_is_trusted, setup, teardown)
 {
 	cleanup_close int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	cleanup_close int last = path_open_trusted(root_fd, "/tmp");
@@ -135,7 +131,7 @@ static void below_a_folder_that_everybody_writes_nothing_is_trusted(void **state
 	assert_int_equal(path_open_trusted(root_fd, f->dir), -EPERM); /* the sticky bit does not help */
 }
 
-static void without_root_its_own_folders_are_not_trusted(void **state)
+TEST_FIXTURE(without_root_its_own_folders_are_not_trusted, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -155,7 +151,7 @@ static void require_root(void)
 	}
 }
 
-static void a_walk_ends_at_the_folder_that_is_meant(void **state)
+TEST_FIXTURE(a_walk_ends_at_the_folder_that_is_meant, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct stat expected;
@@ -172,7 +168,7 @@ static void a_walk_ends_at_the_folder_that_is_meant(void **state)
 	}
 }
 
-static void links_files_and_missing_folders_are_refused(void **state)
+TEST_FIXTURE(links_files_and_missing_folders_are_refused, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -186,7 +182,7 @@ static void links_files_and_missing_folders_are_refused(void **state)
 	assert_int_equal(path_open_trusted(-1, "/a"), -EBADF);
 }
 
-static void every_level_but_the_last_must_be_roots_alone(void **state)
+TEST_FIXTURE(every_level_but_the_last_must_be_roots_alone, setup, teardown)
 {
 	static const char *const levels[] = {".", "a", "a/b"};
 	static const mode_t modes[] = {0775, 0757, 0777, 01777, 0720, 0702};
@@ -209,7 +205,7 @@ static void every_level_but_the_last_must_be_roots_alone(void **state)
 	assert_int_equal(open_and_close(f, "/a/b/c"), 0);
 }
 
-static void the_parent_is_opened_and_the_last_name_told(void **state)
+TEST_FIXTURE(the_parent_is_opened_and_the_last_name_told, setup, teardown)
 {
 	struct fixture *f = *state;
 	char name[NAME_MAX + 1];
@@ -232,7 +228,7 @@ static void the_parent_is_opened_and_the_last_name_told(void **state)
 	assert_int_equal(path_open_trusted_parent(f->root_fd, "/link/new", name), -ENOTDIR);
 }
 
-static void the_parent_itself_must_be_roots_alone(void **state)
+TEST_FIXTURE(the_parent_itself_must_be_roots_alone, setup, teardown)
 {
 	struct fixture *f = *state;
 	char name[NAME_MAX + 1] = "untouched";
@@ -243,7 +239,7 @@ static void the_parent_itself_must_be_roots_alone(void **state)
 	assert_string_equal(name, "untouched");
 }
 
-static void the_longest_name_fits(void **state)
+TEST_FIXTURE(the_longest_name_fits, setup, teardown)
 {
 	struct fixture *f = *state;
 	char path[NAME_MAX + 2];
@@ -269,7 +265,7 @@ static int open_file(struct fixture *f, const char *path, uid_t owner)
 	return fd < 0 ? fd : 0;
 }
 
-static void a_trusted_file_is_regular_and_only_its_owner_writes_it(void **state)
+TEST_FIXTURE(a_trusted_file_is_regular_and_only_its_owner_writes_it, setup, teardown)
 {
 	static const mode_t modes[] = {0664, 0646, 0620, 0602};
 	struct fixture *f = *state;
@@ -296,27 +292,4 @@ static void a_trusted_file_is_regular_and_only_its_owner_writes_it(void **state)
 	assert_int_equal(open_file(f, "/file", NOBODY), 0);
 	assert_int_equal(fchmodat(f->root_fd, "a", 0777, 0), 0);
 	assert_int_equal(open_file(f, "/a/file", 0), -EPERM);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(normal_paths_are_absolute_and_plain),
-		cmocka_unit_test(normal_paths_and_their_components_have_limits),
-		cmocka_unit_test(a_path_is_within_itself_and_its_parents),
-		TEST(system_folders_are_trusted_for_everybody),
-		TEST(below_a_folder_that_everybody_writes_nothing_is_trusted),
-		TEST(without_root_its_own_folders_are_not_trusted),
-		TEST(a_walk_ends_at_the_folder_that_is_meant),
-		TEST(links_files_and_missing_folders_are_refused),
-		TEST(every_level_but_the_last_must_be_roots_alone),
-		TEST(the_parent_is_opened_and_the_last_name_told),
-		TEST(the_parent_itself_must_be_roots_alone),
-		TEST(the_longest_name_fits),
-		TEST(a_trusted_file_is_regular_and_only_its_owner_writes_it),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,7 +38,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void it_is_told_from_other_descriptors(void **state)
+TEST_FIXTURE(it_is_told_from_other_descriptors, setup, teardown)
 {
 	struct ends *ends = *state;
 	cleanup_close int stream = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -51,7 +51,7 @@ static void it_is_told_from_other_descriptors(void **state)
 	assert_int_equal(peer_socket_pin(-1, 4096, &ends->peer), -EBADF);
 }
 
-static void the_peer_is_who_made_the_pair(void **state)
+TEST_FIXTURE(the_peer_is_who_made_the_pair, setup, teardown)
 {
 	struct ends *ends = *state;
 
@@ -59,7 +59,7 @@ static void the_peer_is_who_made_the_pair(void **state)
 	assert_int_equal(ends->peer.uid, geteuid());
 }
 
-static void what_the_peer_sends_arrives_whole(void **state)
+TEST_FIXTURE(what_the_peer_sends_arrives_whole, setup, teardown)
 {
 	struct ends *ends = *state;
 	char buf[8] = "";
@@ -77,7 +77,7 @@ static void what_the_peer_sends_arrives_whole(void **state)
 	assert_int_equal(peer_socket_receive(ends->own, &ends->peer, buf, sizeof(buf)), 0);
 }
 
-static void nobody_else_can_speak(void **state)
+TEST_FIXTURE(nobody_else_can_speak, setup, teardown)
 {
 	struct ends *ends = *state;
 	struct ucred other = ends->peer;
@@ -93,7 +93,7 @@ static void nobody_else_can_speak(void **state)
 	assert_int_equal(peer_socket_receive(ends->own, &other, buf, sizeof(buf)), -EACCES);
 }
 
-static void a_descriptor_never_arrives(void **state)
+TEST_FIXTURE(a_descriptor_never_arrives, setup, teardown)
 {
 	struct ends *ends = *state;
 	union {
@@ -127,7 +127,7 @@ static void a_descriptor_never_arrives(void **state)
 	assert_int_equal(after, before);
 }
 
-static void without_credentials_nothing_is_believed(void **state)
+TEST_FIXTURE(without_credentials_nothing_is_believed, setup, teardown)
 {
 	struct ends *ends = *state;
 	const int off = 0;
@@ -138,7 +138,7 @@ static void without_credentials_nothing_is_believed(void **state)
 	assert_int_equal(peer_socket_receive(ends->own, &ends->peer, buf, sizeof(buf)), -EBADMSG);
 }
 
-static void sending_never_waits_and_never_kills(void **state)
+TEST_FIXTURE(sending_never_waits_and_never_kills, setup, teardown)
 {
 	struct ends *ends = *state;
 	char bytes[512] = "";
@@ -154,19 +154,4 @@ static void sending_never_waits_and_never_kills(void **state)
 	assert_true(peer_socket_send(ends->own, bytes, sizeof(bytes)) <
 		    0); /* what it left unread counts as reset */
 	assert_int_equal(peer_socket_send(ends->own, bytes, sizeof(bytes)), -EPIPE);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(it_is_told_from_other_descriptors, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_peer_is_who_made_the_pair, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_the_peer_sends_arrives_whole, setup, teardown),
-		cmocka_unit_test_setup_teardown(nobody_else_can_speak, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_descriptor_never_arrives, setup, teardown),
-		cmocka_unit_test_setup_teardown(without_credentials_nothing_is_believed, setup, teardown),
-		cmocka_unit_test_setup_teardown(sending_never_waits_and_never_kills, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

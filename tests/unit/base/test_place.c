@@ -17,14 +17,12 @@ static int dir_fd;
 
 static int set_up(void **state)
 {
-	(void)state;
 	dir_fd = mkdtemp(folder) ? open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
 	return dir_fd < 0 ? -1 : 0;
 }
 
 static int tear_down(void **state)
 {
-	(void)state;
 	(void)unlinkat(dir_fd, "link", 0);
 	(void)unlinkat(dir_fd, "a", AT_REMOVEDIR);
 	(void)unlinkat(dir_fd, "b", AT_REMOVEDIR);
@@ -32,7 +30,7 @@ static int tear_down(void **state)
 	return rmdir(folder);
 }
 
-static void a_directory_is_pinned_and_described(void **state)
+TEST(a_directory_is_pinned_and_described)
 {
 	cleanup_place struct place made = PLACE_INIT;
 	cleanup_place struct place again = PLACE_INIT;
@@ -40,7 +38,6 @@ static void a_directory_is_pinned_and_described(void **state)
 	struct place of_fd = PLACE_INIT;
 	struct stat st;
 
-	(void)state;
 	assert_int_equal(place_make(dir_fd, "a", &made), 0);
 	assert_int_equal(place_make(dir_fd, "a", &again), 0);
 	assert_int_equal(place_make(dir_fd, "b", &other), 0);
@@ -59,12 +56,11 @@ static void a_directory_is_pinned_and_described(void **state)
 	assert_int_equal(made.ino, st.st_ino);
 }
 
-static void a_look_tells_the_same_without_a_descriptor(void **state)
+TEST(a_look_tells_the_same_without_a_descriptor)
 {
 	cleanup_place struct place made = PLACE_INIT;
 	struct place seen = PLACE_INIT;
 
-	(void)state;
 	assert_int_equal(place_make(dir_fd, "a", &made), 0);
 	assert_int_equal(place_look(dir_fd, "a", &seen), 0);
 	assert_int_equal(seen.fd, -EBADF);
@@ -74,11 +70,10 @@ static void a_look_tells_the_same_without_a_descriptor(void **state)
 	assert_true(seen.is_mount_root);
 }
 
-static void only_directories_of_that_very_name_are_opened(void **state)
+TEST(only_directories_of_that_very_name_are_opened)
 {
 	struct place place = {.fd = -7};
 
-	(void)state;
 	assert_int_equal(symlinkat("/", dir_fd, "link"), 0);
 	assert_int_equal(place_open(dir_fd, "link", &place), -ENOTDIR);
 	assert_int_equal(place_open(dir_fd, "missing", &place), -ENOENT);
@@ -107,7 +102,7 @@ static uint64_t id_in_table(int fd)
 	return id;
 }
 
-static void the_table_and_the_calls_for_one_mount_agree(void **state)
+TEST(the_table_and_the_calls_for_one_mount_agree)
 {
 	static struct mountinfo table;
 	cleanup_place struct place proc = PLACE_INIT;
@@ -115,7 +110,6 @@ static void the_table_and_the_calls_for_one_mount_agree(void **state)
 	struct mount_facts by_table = {.peer_group = 0};
 	struct place in_table;
 
-	(void)state;
 	table.fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
 	assert_true(table.fd >= 0);
 	assert_int_equal(place_open(AT_FDCWD, "/proc", &proc), 0);
@@ -145,13 +139,12 @@ static void the_table_and_the_calls_for_one_mount_agree(void **state)
 	(void)close(table.fd);
 }
 
-static void attributes_are_compared_one_by_one(void **state)
+TEST(attributes_are_compared_one_by_one)
 {
 	static const uint64_t attributes[] = {SYS_MOUNT_ATTR_RDONLY, SYS_MOUNT_ATTR_NOSUID,
 					      SYS_MOUNT_ATTR_NODEV, SYS_MOUNT_ATTR_NOEXEC,
 					      SYS_MOUNT_ATTR_NOSYMFOLLOW};
 
-	(void)state;
 	for (unsigned int has = 0; has < 1U << ARRAY_SIZE(attributes); has++) {
 		for (unsigned int wanted = 0; wanted < 1U << ARRAY_SIZE(attributes); wanted++) {
 			struct mount_facts facts = {.attributes = 0};
@@ -166,15 +159,4 @@ static void attributes_are_compared_one_by_one(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_directory_is_pinned_and_described),
-		cmocka_unit_test(a_look_tells_the_same_without_a_descriptor),
-		cmocka_unit_test(only_directories_of_that_very_name_are_opened),
-		cmocka_unit_test(attributes_are_compared_one_by_one),
-		cmocka_unit_test(the_table_and_the_calls_for_one_mount_agree),
-	};
-
-	return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_GROUP(set_up, tear_down)

@@ -118,13 +118,12 @@ static int check_limits(void)
 	return 0;
 }
 
-static void a_limit_that_does_not_exist_is_named(void **state)
+TEST(a_limit_that_does_not_exist_is_named)
 {
 	const struct process_limit unknown = {-1, "none", 1, 1};
 	const struct process_limit *failed = NULL;
 	rlim_t hard = 0;
 
-	(void)state;
 	assert_int_equal(process_set_limits(&unknown, 1, &failed, &hard), -EINVAL);
 	assert_ptr_equal(failed, &unknown);
 }
@@ -166,43 +165,37 @@ static int check_ids(void)
 	return 0;
 }
 
-static void capabilities_are_the_kernels_word(void **state)
+TEST(capabilities_are_the_kernels_word)
 {
-	(void)state;
 	in_child(check_capabilities);
 }
 
-static void ids_are_all_of_them(void **state)
+TEST(ids_are_all_of_them)
 {
-	(void)state;
 	in_child(check_ids);
 }
 
-static void what_the_caller_left_is_reset(void **state)
+TEST(what_the_caller_left_is_reset)
 {
-	(void)state;
 	in_child(check_reset);
 }
 
-static void descriptors_are_null_kept_or_closed(void **state)
+TEST(descriptors_are_null_kept_or_closed)
 {
-	(void)state;
 	in_child(check_descriptors);
 }
 
-static void a_limit_is_set_or_the_hard_one_must_do(void **state)
+TEST(a_limit_is_set_or_the_hard_one_must_do)
 {
-	(void)state;
 	in_child(check_limits);
 }
 
 /* Stopped, and with every signal blocked that can be. */
-static void a_deadline_ends_a_stopped_process_and_can_be_lifted(void **state)
+TEST(a_deadline_ends_a_stopped_process_and_can_be_lifted)
 {
 	int status = -1;
 	pid_t pid = fork();
 
-	(void)state;
 	if (pid == 0) {
 		sigset_t all;
 
@@ -220,19 +213,4 @@ static void a_deadline_ends_a_stopped_process_and_can_be_lifted(void **state)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFSIGNALED(status));
 	assert_int_equal(WTERMSIG(status), SIGKILL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(capabilities_are_the_kernels_word),
-		cmocka_unit_test(ids_are_all_of_them),
-		cmocka_unit_test(what_the_caller_left_is_reset),
-		cmocka_unit_test(descriptors_are_null_kept_or_closed),
-		cmocka_unit_test(a_limit_is_set_or_the_hard_one_must_do),
-		cmocka_unit_test(a_deadline_ends_a_stopped_process_and_can_be_lifted),
-		cmocka_unit_test(a_limit_that_does_not_exist_is_named),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

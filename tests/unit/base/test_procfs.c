@@ -11,14 +11,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static void an_own_instance_is_this_machines(void **state)
+TEST(an_own_instance_is_this_machines)
 {
 	cleanup_close int fd = procfs_make();
 	cleanup_close int known = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	char own[UUID_SIZE];
 	char text[UUID_SIZE];
 
-	(void)state;
 	assert_int_equal(procfs_boot_id(known, text), 0);
 	if (geteuid() != 0) {
 		assert_int_equal(fd, -EPERM);
@@ -31,7 +30,7 @@ static void an_own_instance_is_this_machines(void **state)
 	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 }
 
-static void what_is_no_procfs_says_nothing(void **state)
+TEST(what_is_no_procfs_says_nothing)
 {
 	static const char *const bad[] = {"", "x", "0a1b2c3d-1111-2222-3333-44445555666\n",
 					  "0a1b2c3d-1111-2222-3333-4444555566667",
@@ -41,7 +40,6 @@ static void what_is_no_procfs_says_nothing(void **state)
 	char id[UUID_SIZE] = "untouched";
 	int fd;
 
-	(void)state;
 	temp_dir_make(dir);
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_false(procfs_is_initial(fd));
@@ -65,14 +63,4 @@ static void what_is_no_procfs_says_nothing(void **state)
 	assert_int_equal(unlinkat(fd, "sys", AT_REMOVEDIR), 0);
 	(void)close(fd);
 	temp_dir_remove(dir);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_own_instance_is_this_machines),
-		cmocka_unit_test(what_is_no_procfs_says_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

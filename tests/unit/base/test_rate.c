@@ -4,12 +4,11 @@
 #include "base/clock.h"
 #include "base/rate.h"
 
-static void a_burst_then_the_steady_rate(void **state)
+TEST(a_burst_then_the_steady_rate)
 {
 	struct rate rate;
 	uint64_t now = 1000000;
 
-	(void)state;
 	rate_init(&rate, 20, 5, now);
 	for (int i = 0; i < 5; i++)
 		assert_true(rate_take(&rate, now));
@@ -21,11 +20,10 @@ static void a_burst_then_the_steady_rate(void **state)
 	assert_false(rate_take(&rate, now));
 }
 
-static void rest_fills_the_bucket_no_further_than_the_burst(void **state)
+TEST(rest_fills_the_bucket_no_further_than_the_burst)
 {
 	struct rate rate;
 
-	(void)state;
 	rate_init(&rate, 1000, 3, 0);
 	for (uint64_t now = 0; now < 100; now += 100 * USEC_PER_SEC) {
 		for (int i = 0; i < 3; i++)
@@ -36,14 +34,4 @@ static void rest_fills_the_bucket_no_further_than_the_burst(void **state)
 		assert_true(rate_take(&rate, UINT64_MAX / 2));
 	assert_false(rate_take(&rate, UINT64_MAX / 2));
 	assert_false(rate_take(&rate, 5)); /* a clock that goes back gives nothing */
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_burst_then_the_steady_rate),
-		cmocka_unit_test(rest_fills_the_bucket_no_further_than_the_burst),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Does a daemon notice that its program has lost its label? */
 
-#include "cmocka_all.h"
 #include "temp_dir.h"
+#include "unit.h"
 
 #include "base/selinux_label.h"
 #include "base/str.h"
@@ -28,7 +28,6 @@ static void put(const char *path, const char *text)
 
 static int set_up(void **state)
 {
-	(void)state;
 	temp_dir_make(dir);
 	(void)temp_dir_path(enforce_path, dir, "enforce");
 	(void)temp_dir_path(current_path, dir, "current");
@@ -37,7 +36,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	(void)state;
 	temp_dir_remove(dir);
 	return 0;
 }
@@ -53,7 +51,7 @@ static int look(const char *enforce, const char *current, char ret[static SELINU
 	return selinux_label_is_wrong(enforce_path, current_path, "holdfast_agent_t", ret);
 }
 
-static void only_another_domain_under_an_enforcing_kernel_is_wrong(void **state)
+TEST(only_another_domain_under_an_enforcing_kernel_is_wrong)
 {
 	static const struct {
 		const char *enforce;
@@ -77,7 +75,6 @@ static void only_another_domain_under_an_enforcing_kernel_is_wrong(void **state)
 	};
 	char context[SELINUX_LABEL_MAX + 1];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		assert_int_equal(str_copy(context, sizeof(context), "untouched"), 0);
 		assert_int_equal(look(rows[i].enforce, rows[i].current, context), rows[i].result);
@@ -85,12 +82,11 @@ static void only_another_domain_under_an_enforcing_kernel_is_wrong(void **state)
 	}
 }
 
-static void a_context_is_of_bounded_length(void **state)
+TEST(a_context_is_of_bounded_length)
 {
 	char current[SELINUX_LABEL_MAX + 2];
 	char context[SELINUX_LABEL_MAX + 1];
 
-	(void)state;
 	memset(current, 'x', sizeof(current));
 	current[SELINUX_LABEL_MAX] = '\0';
 	assert_int_equal(look("1", current, context), 1);
@@ -99,11 +95,10 @@ static void a_context_is_of_bounded_length(void **state)
 	assert_int_equal(look("1", current, context), -EFBIG);
 }
 
-static void the_message_names_the_file_the_domain_and_the_command(void **state)
+TEST(the_message_names_the_file_the_domain_and_the_command)
 {
 	struct error err;
 
-	(void)state;
 	assert_int_equal(selinux_label_error("/usr/sbin/holdfast-agent", "holdfast_agent_t",
 					     "system_u:system_r:initrc_t:s0", &err),
 			 STATUS_FAILED_PRECONDITION);
@@ -113,13 +108,4 @@ static void the_message_names_the_file_the_domain_and_the_command(void **state)
 	assert_non_null(strstr(err.msg, "restart its unit"));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(only_another_domain_under_an_enforcing_kernel_is_wrong),
-		cmocka_unit_test(a_context_is_of_bounded_length),
-		cmocka_unit_test(the_message_names_the_file_the_domain_and_the_command),
-	};
-
-	return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_GROUP(set_up, tear_down)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -8,11 +8,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-static void a_copy_fits_or_is_empty(void **state)
+TEST(a_copy_fits_or_is_empty)
 {
 	char dst[5];
 
-	(void)state;
 	assert_int_equal(str_copy(dst, sizeof(dst), "abcd"), 0);
 	assert_string_equal(dst, "abcd");
 	assert_int_equal(str_copy(dst, sizeof(dst), "abcde"), -ENAMETOOLONG);
@@ -25,11 +24,10 @@ static void a_copy_fits_or_is_empty(void **state)
 	assert_int_equal(dst[0], 'X');
 }
 
-static void a_formatted_text_fits_or_is_empty(void **state)
+TEST(a_formatted_text_fits_or_is_empty)
 {
 	char dst[5];
 
-	(void)state;
 	assert_int_equal(str_format(dst, sizeof(dst), "%d", 1234), 4);
 	assert_string_equal(dst, "1234");
 	assert_int_equal(str_format(dst, sizeof(dst), "%d", 12345), -ENAMETOOLONG);
@@ -37,13 +35,12 @@ static void a_formatted_text_fits_or_is_empty(void **state)
 	assert_int_equal(str_format(dst, 0, "%d", 1), -ENAMETOOLONG);
 }
 
-static void a_number_is_written_as_printf_writes_it_or_not_at_all(void **state)
+TEST(a_number_is_written_as_printf_writes_it_or_not_at_all)
 {
 	static const uint64_t numbers[] = {0, 1, 9, 10, 31, 99, 100, UINT32_MAX, UINT64_MAX};
 	char wanted[21];
 	char dst[21];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
 		int n = str_format(wanted, sizeof(wanted), "%" PRIu64, numbers[i]);
 
@@ -55,9 +52,8 @@ static void a_number_is_written_as_printf_writes_it_or_not_at_all(void **state)
 	}
 }
 
-static void comparison_is_of_the_whole_or_of_the_beginning(void **state)
+TEST(comparison_is_of_the_whole_or_of_the_beginning)
 {
-	(void)state;
 	assert_true(str_eq("a", "a"));
 	assert_true(str_eq("", ""));
 	assert_false(str_eq("a", "ab"));
@@ -69,13 +65,12 @@ static void comparison_is_of_the_whole_or_of_the_beginning(void **state)
 	assert_false(str_starts_with("xab", "ab"));
 }
 
-static void every_byte_survives_hex(void **state)
+TEST(every_byte_survives_hex)
 {
 	uint8_t bytes[256];
 	uint8_t back[256];
 	char hex[513];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = (uint8_t)i;
 	hex_encode(hex, bytes, sizeof(bytes));
@@ -86,13 +81,12 @@ static void every_byte_survives_hex(void **state)
 	assert_memory_equal(bytes, back, sizeof(bytes));
 }
 
-static void hex_has_exactly_the_digits_that_are_wanted(void **state)
+TEST(hex_has_exactly_the_digits_that_are_wanted)
 {
 	static const char *const refused[] = {"",     "0a1",  "0a1b2", "0a1b2c", "0g1b", "0a1/",
 					      "0a1:", "0a1@", "0a1`",  "0a1G",	 " a1b", "0x1b"};
 	uint8_t bytes[2] = {7, 7};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
 		assert_int_equal(hex_decode(bytes, sizeof(bytes), refused[i]), -EINVAL);
 		assert_true(bytes[0] == 7 && bytes[1] == 7);
@@ -117,9 +111,8 @@ static size_t encode(uint32_t c, char text[static 5])
 	return n;
 }
 
-static void every_code_point_but_surrogates_is_a_sequence(void **state)
+TEST(every_code_point_but_surrogates_is_a_sequence)
 {
-	(void)state;
 	for (uint32_t c = 0; c < 0x120000; c++) {
 		bool is_valid = c < 0xd800 || (c > 0xdfff && c <= 0x10ffff);
 		char text[5];
@@ -133,7 +126,7 @@ static void every_code_point_but_surrogates_is_a_sequence(void **state)
 	}
 }
 
-static void overlong_and_stray_bytes_are_no_sequences(void **state)
+TEST(overlong_and_stray_bytes_are_no_sequences)
 {
 	static const char *const refused[] = {"\x80",
 					      "\xbf",
@@ -147,12 +140,11 @@ static void overlong_and_stray_bytes_are_no_sequences(void **state)
 					      "\xe2\x82(",
 					      "\xe2(\x82"};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
 		assert_int_equal(str_utf8_sequence(refused[i]), 0);
 }
 
-static void a_text_for_people_is_cut_between_characters_and_cleaned(void **state)
+TEST(a_text_for_people_is_cut_between_characters_and_cleaned)
 {
 	static const struct {
 		size_t size;
@@ -176,7 +168,6 @@ static void a_text_for_people_is_cut_between_characters_and_cleaned(void **state
 	};
 	char dst[16];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		memset(dst, 'x', sizeof(dst));
 		str_copy_text(dst, cases[i].size, cases[i].from);
@@ -187,9 +178,8 @@ static void a_text_for_people_is_cut_between_characters_and_cleaned(void **state
 }
 
 /* Values of the FNV reference, for the seed 0. */
-static void a_hash_is_fnv_and_depends_on_seed_and_text(void **state)
+TEST(a_hash_is_fnv_and_depends_on_seed_and_text)
 {
-	(void)state;
 	assert_true(str_hash(0, "") == UINT64_C(0xcbf29ce484222325));
 	assert_true(str_hash(0, "a") == UINT64_C(0xaf63dc4c8601ec8c));
 	assert_true(str_hash(0, "foobar") == UINT64_C(0x85944171f73967e8));
@@ -197,9 +187,8 @@ static void a_hash_is_fnv_and_depends_on_seed_and_text(void **state)
 	assert_true(str_hash(0, "ab") != str_hash(0, "ba"));
 }
 
-static void texts_are_made_of_letters_digits_and_what_is_added(void **state)
+TEST(texts_are_made_of_letters_digits_and_what_is_added)
 {
-	(void)state;
 	assert_true(str_is_made_of("", ""));
 	assert_true(str_is_made_of("azAZ09", ""));
 	assert_true(str_is_made_of("a-b.c", ".-"));
@@ -212,11 +201,10 @@ static void texts_are_made_of_letters_digits_and_what_is_added(void **state)
 	}
 }
 
-static void a_padded_string_has_one_form(void **state)
+TEST(a_padded_string_has_one_form)
 {
 	char bytes[8] = "abc";
 
-	(void)state;
 	assert_true(str_is_padded(bytes, sizeof(bytes)));
 	assert_true(str_is_padded("", 1));
 	assert_false(str_is_padded("", 0));
@@ -232,24 +220,4 @@ static void a_padded_string_has_one_form(void **state)
 	assert_true(bytes_are_zero(bytes, 0));
 	memset(bytes, 'x', sizeof(bytes));
 	assert_false(str_is_padded(bytes, sizeof(bytes)));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_copy_fits_or_is_empty),
-		cmocka_unit_test(a_formatted_text_fits_or_is_empty),
-		cmocka_unit_test(a_number_is_written_as_printf_writes_it_or_not_at_all),
-		cmocka_unit_test(comparison_is_of_the_whole_or_of_the_beginning),
-		cmocka_unit_test(a_hash_is_fnv_and_depends_on_seed_and_text),
-		cmocka_unit_test(every_byte_survives_hex),
-		cmocka_unit_test(hex_has_exactly_the_digits_that_are_wanted),
-		cmocka_unit_test(every_code_point_but_surrogates_is_a_sequence),
-		cmocka_unit_test(overlong_and_stray_bytes_are_no_sequences),
-		cmocka_unit_test(texts_are_made_of_letters_digits_and_what_is_added),
-		cmocka_unit_test(a_padded_string_has_one_form),
-		cmocka_unit_test(a_text_for_people_is_cut_between_characters_and_cleaned),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

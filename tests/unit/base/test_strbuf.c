@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "base/strbuf.h"
 
@@ -17,12 +17,11 @@ static void check_invariants(const struct strbuf *sb)
 	assert_int_equal(sb->data[sb->len], '\0');
 }
 
-static void content_is_collected_and_handed_over(void **state)
+TEST(content_is_collected_and_handed_over)
 {
 	struct strbuf sb = STRBUF_INIT(100);
 	cleanup_free char *text = NULL;
 
-	(void)state;
 	strbuf_puts(&sb, "a");
 	strbuf_put(&sb, "bcd", 2);
 	strbuf_printf(&sb, "%d-%s", 7, "x");
@@ -37,20 +36,18 @@ static void content_is_collected_and_handed_over(void **state)
 	check_invariants(&sb);
 }
 
-static void an_empty_buffer_is_an_empty_string(void **state)
+TEST(an_empty_buffer_is_an_empty_string)
 {
 	struct strbuf sb = STRBUF_INIT(0);
 	cleanup_free char *text = strbuf_take(&sb);
 
-	(void)state;
 	assert_string_equal(text, "");
 }
 
-static void content_ends_exactly_at_the_limit(void **state)
+TEST(content_ends_exactly_at_the_limit)
 {
 	static const size_t limits[] = {0, 1, 255, 256, 257, 511, 512, 1000};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
 		cleanup_strbuf struct strbuf sb = STRBUF_INIT(limits[i]);
 		cleanup_strbuf struct strbuf printed = STRBUF_INIT(limits[i]);
@@ -73,12 +70,11 @@ static void content_ends_exactly_at_the_limit(void **state)
 	}
 }
 
-static void room_is_made_once_within_the_limit(void **state)
+TEST(room_is_made_once_within_the_limit)
 {
 	struct strbuf sb = STRBUF_INIT(600);
 	size_t cap;
 
-	(void)state;
 	strbuf_reserve(&sb, 0);
 	assert_string_equal(sb.data, "");
 	strbuf_reserve(&sb, 600);
@@ -96,11 +92,10 @@ static void room_is_made_once_within_the_limit(void **state)
 	strbuf_release(&sb);
 }
 
-static void the_first_failure_sticks(void **state)
+TEST(the_first_failure_sticks)
 {
 	struct strbuf sb = STRBUF_INIT(3);
 
-	(void)state;
 	strbuf_puts(&sb, "ab");
 	strbuf_puts(&sb, "cd");
 	strbuf_puts(&sb, "c");
@@ -111,11 +106,10 @@ static void the_first_failure_sticks(void **state)
 	assert_null(sb.data);
 }
 
-static void a_huge_piece_is_refused_before_it_is_read(void **state)
+TEST(a_huge_piece_is_refused_before_it_is_read)
 {
 	struct strbuf sb = STRBUF_INIT(3);
 
-	(void)state;
 	strbuf_put(&sb, "x", 1);
 	strbuf_put(&sb, "x", SIZE_MAX);
 	assert_int_equal(sb.error, -EMSGSIZE);
@@ -123,11 +117,10 @@ static void a_huge_piece_is_refused_before_it_is_read(void **state)
 	strbuf_release(&sb);
 }
 
-static void consuming_moves_the_rest_to_the_front(void **state)
+TEST(consuming_moves_the_rest_to_the_front)
 {
 	cleanup_strbuf struct strbuf sb = STRBUF_INIT(100);
 
-	(void)state;
 	strbuf_consume(&sb, 0);
 	strbuf_puts(&sb, "hello");
 	strbuf_consume(&sb, 0);
@@ -143,14 +136,13 @@ static void consuming_moves_the_rest_to_the_front(void **state)
 
 enum { MODEL_MAX = 3000 };
 
-static void random_use_agrees_with_a_plain_array(void **state)
+TEST(random_use_agrees_with_a_plain_array)
 {
 	cleanup_strbuf struct strbuf sb = STRBUF_INIT(MODEL_MAX);
 	char model[MODEL_MAX];
 	char piece[400];
 	size_t len = 0;
 
-	(void)state;
 	srandom(3);
 	for (int i = 0; i < 20000; i++) {
 		size_t n = (size_t)random() % sizeof(piece);
@@ -172,20 +164,4 @@ static void random_use_agrees_with_a_plain_array(void **state)
 			assert_memory_equal(sb.data, model, len);
 	}
 	assert_int_equal(sb.error, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(content_is_collected_and_handed_over),
-		cmocka_unit_test(an_empty_buffer_is_an_empty_string),
-		cmocka_unit_test(content_ends_exactly_at_the_limit),
-		cmocka_unit_test(room_is_made_once_within_the_limit),
-		cmocka_unit_test(the_first_failure_sticks),
-		cmocka_unit_test(a_huge_piece_is_refused_before_it_is_read),
-		cmocka_unit_test(consuming_moves_the_rest_to_the_front),
-		cmocka_unit_test(random_use_agrees_with_a_plain_array),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Smoke test of the seam: each wrapper reaches its system call and turns failure into a negative errno. */
 
-#include "cmocka_all.h"
 #include "temp_dir.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/sys.h"
@@ -39,7 +39,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void folders_are_made_looked_at_and_removed(void **state)
+TEST_FIXTURE(folders_are_made_looked_at_and_removed, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct statfs fs;
@@ -68,7 +68,7 @@ static void folders_are_made_looked_at_and_removed(void **state)
 	assert_int_equal(sys_fstatfs(-1, &fs), -EBADF);
 }
 
-static void changing_the_folder_needs_a_folder(void **state)
+TEST_FIXTURE(changing_the_folder_needs_a_folder, setup, teardown)
 {
 	struct fixture *f = *state;
 	cleanup_close int here = sys_openat(AT_FDCWD, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -81,7 +81,7 @@ static void changing_the_folder_needs_a_folder(void **state)
 	assert_int_equal(sys_fchdir(-1), -EBADF);
 }
 
-static void bytes_are_written_synced_locked_and_read(void **state)
+TEST_FIXTURE(bytes_are_written_synced_locked_and_read, setup, teardown)
 {
 	struct fixture *f = *state;
 	cleanup_close int fd = openat(f->dir_fd, "file", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -101,14 +101,13 @@ static void bytes_are_written_synced_locked_and_read(void **state)
 	assert_int_equal(sys_ofd_lock(-1, F_OFD_SETLK, &lock), -EBADF);
 }
 
-static void messages_are_sent_and_received(void **state)
+TEST_FIXTURE(messages_are_sent_and_received, setup, teardown)
 {
 	char buf[8];
 	struct iovec part = {.iov_base = buf, .iov_len = sizeof(buf)};
 	struct msghdr msg = {.msg_iov = &part, .msg_iovlen = 1};
 	int ends[2];
 
-	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
 	assert_int_equal(sys_recvmsg(ends[1], &msg, MSG_DONTWAIT), -EAGAIN);
 	assert_int_equal(sys_sendto(ends[0], "hello", 5, MSG_NOSIGNAL, NULL, 0), 5);
@@ -121,11 +120,10 @@ static void messages_are_sent_and_received(void **state)
 }
 
 /* Refused by an old kernel, for want of privilege, or for the nonsense asked: an errno in every case. */
-static void mount_calls_fail_with_an_errno(void **state)
+TEST(mount_calls_fail_with_an_errno)
 {
 	struct sys_mount_attr attr = {.attr_set = SYS_MOUNT_ATTR_RDONLY};
 
-	(void)state;
 	assert_in_range(-sys_fsopen("no-such-file-system", SYS_FSOPEN_CLOEXEC), 1, 4095);
 	assert_in_range(-sys_fsconfig(-1, SYS_FSCONFIG_SET_FLAG, "ro", NULL, 0), 1, 4095);
 	assert_in_range(-sys_fsmount(-1, SYS_FSMOUNT_CLOEXEC, 0), 1, 4095);
@@ -135,9 +133,8 @@ static void mount_calls_fail_with_an_errno(void **state)
 	assert_in_range(-sys_umount2("/nowhere/at/all", SYS_UMOUNT_NOFOLLOW), 1, 4095);
 }
 
-static void our_constants_are_the_kernels(void **state)
+TEST(our_constants_are_the_kernels)
 {
-	(void)state;
 	assert_int_equal(SYS_OPEN_TREE_CLONE, OPEN_TREE_CLONE);
 	assert_int_equal(SYS_FSOPEN_CLOEXEC, FSOPEN_CLOEXEC);
 	assert_int_equal(SYS_FSMOUNT_CLOEXEC, FSMOUNT_CLOEXEC);
@@ -154,11 +151,10 @@ static void our_constants_are_the_kernels(void **state)
 	assert_int_equal(sizeof(struct sys_mount_attr), sizeof(struct mount_attr));
 }
 
-static void an_alarm_is_set_once_and_taken_back(void **state)
+TEST(an_alarm_is_set_once_and_taken_back)
 {
 	struct itimerval timer;
 
-	(void)state;
 	assert_int_equal(sys_set_timer(1000), 0);
 	assert_int_equal(getitimer(ITIMER_REAL, &timer), 0);
 	assert_in_range(timer.it_value.tv_sec, 998, 1000);
@@ -167,21 +163,4 @@ static void an_alarm_is_set_once_and_taken_back(void **state)
 	assert_int_equal(getitimer(ITIMER_REAL, &timer), 0);
 	assert_int_equal(timer.it_value.tv_sec, 0);
 	assert_int_equal(timer.it_value.tv_usec, 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(folders_are_made_looked_at_and_removed),
-		TEST(changing_the_folder_needs_a_folder),
-		TEST(bytes_are_written_synced_locked_and_read),
-		TEST(messages_are_sent_and_received),
-		cmocka_unit_test(mount_calls_fail_with_an_errno),
-		cmocka_unit_test(an_alarm_is_set_once_and_taken_back),
-		cmocka_unit_test(our_constants_are_the_kernels),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

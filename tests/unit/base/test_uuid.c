@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "base/clock.h"
 #include "base/id.h"
@@ -19,11 +19,10 @@ static int64_t time_of(const char *uuid)
 	return (int64_t)strtoull(hex, NULL, 16);
 }
 
-static void a_uuid_is_of_version_7_and_carries_the_time(void **state)
+TEST(a_uuid_is_of_version_7_and_carries_the_time)
 {
 	int64_t before = clock_realtime_ms();
 
-	(void)state;
 	for (int i = 0; i < MANY; i++) {
 		char uuid[UUID_SIZE];
 
@@ -40,24 +39,13 @@ static int compare(const void *a, const void *b)
 	return strcmp(a, b);
 }
 
-static void no_two_are_alike(void **state)
+TEST(no_two_are_alike)
 {
 	static char uuids[MANY][UUID_SIZE];
 
-	(void)state;
 	for (int i = 0; i < MANY; i++)
 		assert_int_equal(uuid_new(uuids[i]), 0);
 	qsort(uuids, MANY, UUID_SIZE, compare);
 	for (int i = 1; i < MANY; i++)
 		assert_string_not_equal(uuids[i - 1], uuids[i]);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_uuid_is_of_version_7_and_carries_the_time),
-		cmocka_unit_test(no_two_are_alike),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "run.h"
 
+#include "unit.h"
+
 #include "base/fd.h"
 #include "base/str.h"
 
@@ -11,14 +13,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-/* clang-format off */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-/* clang-format on */
 
 enum { WORDS_MAX = 24 };
 
@@ -95,7 +89,6 @@ void expect_request(const char *text)
 
 int run_setup(void **state)
 {
-	(void)state;
 	fake = (struct fake_server){
 		.volume_ids = {"db", "db2", "web"},
 		.node_ids = {"node-1", "node-2"},
@@ -127,7 +120,7 @@ const char *with_spec(const char *fmt)
 	return line;
 }
 
-void run_begin(void)
+int run_begin(void **state)
 {
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC); /* nobody answers a question */
 	int fd = mkstemp(spec_path);
@@ -136,11 +129,13 @@ void run_begin(void)
 		abort();
 	(void)close(fd);
 	(void)close(null);
+	return 0;
 }
 
-void run_end(void)
+int run_end(void **state)
 {
 	protobuf_c_message_free_unpacked(ending.details, NULL);
 	ending.details = NULL;
 	(void)unlink(spec_path);
+	return 0;
 }

@@ -41,5 +41,5 @@ void expect_request(const char *text);
 int run_setup(void **state);
 
 /** Around all tests of a program. */
-void run_begin(void);
-void run_end(void);
+int run_begin(void **state);
+int run_end(void **state);

@@ -2,16 +2,9 @@
 /* holdfast agent drain against a model of the agent. */
 
 #include "run.h"
+#include "unit.h"
 
 #include <string.h>
-
-/* clang-format off */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-/* clang-format on */
 
 #define DRAIN(state, more, volumes)                                                                   \
 	"{\"drain\": {\"state\": \"" state "\", \"summary\": \"so it goes\", \"started_ms\": \"7\", " \
@@ -33,9 +26,8 @@ static void refuse(unsigned int i, enum status status)
 	fake.answers[i] = (struct fake_answer){.method = "Agent.Drain", .status = status};
 }
 
-static void it_is_followed_until_it_has_ended(void **state)
+TEST_FIXTURE(it_is_followed_until_it_has_ended, run_setup, NULL)
 {
-	(void)state;
 	answer(0, DRAIN("draining", "", IN_USE));
 	answer(1, DRAIN("draining", "", IN_USE)); /* no news */
 	answer(2, DRAIN("draining", "", VOLUME("unmounted", "")));
@@ -49,7 +41,7 @@ static void it_is_followed_until_it_has_ended(void **state)
 	assert_int_equal(fake.given[3], 1);
 }
 
-static void one_that_leaves_something_open_is_a_failure_that_says_what(void **state)
+TEST_FIXTURE(one_that_leaves_something_open_is_a_failure_that_says_what, run_setup, NULL)
 {
 	static const char *const states[] = {"unacknowledged", "incomplete", "cancelled"};
 	static const char *const answers[] = {
@@ -58,7 +50,6 @@ static void one_that_leaves_something_open_is_a_failure_that_says_what(void **st
 		DRAIN("cancelled", ", \"ended_ms\": \"9\"", IN_USE),
 	};
 
-	(void)state;
 	for (unsigned int i = 0; i < 3; i++) {
 		memset(fake.given, 0, sizeof(fake.given));
 		answer(0, answers[i]);
@@ -69,9 +60,8 @@ static void one_that_leaves_something_open_is_a_failure_that_says_what(void **st
 	}
 }
 
-static void an_agent_that_is_restarted_is_asked_again(void **state)
+TEST_FIXTURE(an_agent_that_is_restarted_is_asked_again, run_setup, NULL)
 {
-	(void)state;
 	answer(0, DRAIN("draining", "", IN_USE));
 	refuse(1, STATUS_UNAVAILABLE);
 	refuse(2, STATUS_UNAVAILABLE);
@@ -79,9 +69,8 @@ static void an_agent_that_is_restarted_is_asked_again(void **state)
 	expect_ok("agent drain --timeout 5s");
 }
 
-static void what_is_no_matter_of_time_ends_it_at_once(void **state)
+TEST_FIXTURE(what_is_no_matter_of_time_ends_it_at_once, run_setup, NULL)
 {
-	(void)state;
 	refuse(0, STATUS_PERMISSION_DENIED);
 	expect_failure("agent drain", STATUS_PERMISSION_DENIED, "");
 	assert_int_equal(fake.given[0], 1);
@@ -89,9 +78,8 @@ static void what_is_no_matter_of_time_ends_it_at_once(void **state)
 	expect_failure("agent drain", STATUS_INTERNAL, "tells of no drain");
 }
 
-static void it_can_be_taken_back(void **state)
+TEST_FIXTURE(it_can_be_taken_back, run_setup, NULL)
 {
-	(void)state;
 	answer(0, "{}");
 	expect_ok("agent drain --cancel");
 	expect_request("Agent.Drain {\"cancel\":true}");
@@ -99,9 +87,8 @@ static void it_can_be_taken_back(void **state)
 	expect_usage_error("agent drain --cancel --timeout 5s", "has no --timeout");
 }
 
-static void the_last_one_is_part_of_the_agents_status(void **state)
+TEST_FIXTURE(the_last_one_is_part_of_the_agents_status, run_setup, NULL)
 {
-	(void)state;
 	fake.answers[0] = (struct fake_answer){
 		.method = "Agent.Status",
 		.json = "{\"drain\": {\"state\": \"incomplete\", \"summary\": \"1 of 2\", \"ended_ms\": "
@@ -111,18 +98,4 @@ static void the_last_one_is_part_of_the_agents_status(void **state)
 	expect_output(": incomplete: 1 of 2\nvolume default/db of allocation a1: in use");
 	assert_null(strstr(ending.output, "released"));
 	expect_output("holdfast agent drain --cancel");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(it_is_followed_until_it_has_ended, run_setup),
-		cmocka_unit_test_setup(one_that_leaves_something_open_is_a_failure_that_says_what, run_setup),
-		cmocka_unit_test_setup(an_agent_that_is_restarted_is_asked_again, run_setup),
-		cmocka_unit_test_setup(what_is_no_matter_of_time_ends_it_at_once, run_setup),
-		cmocka_unit_test_setup(it_can_be_taken_back, run_setup),
-		cmocka_unit_test_setup(the_last_one_is_part_of_the_agents_status, run_setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

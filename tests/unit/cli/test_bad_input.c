@@ -3,19 +3,12 @@
 
 #include "output.h"
 #include "run.h"
+#include "unit.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* clang-format off */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-/* clang-format on */
 
 #define NEEDS_YES "this asks before it acts, and there is no terminal to ask on: give --yes"
 
@@ -206,7 +199,7 @@ static void expect_says(const struct row *row)
 			 status_name(row->status), row->says);
 }
 
-static void each_bad_input_gets_its_answer(void **state)
+TEST_FIXTURE(each_bad_input_gets_its_answer, run_setup, NULL)
 {
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		(void)run_setup(state);
@@ -222,9 +215,8 @@ static void each_bad_input_gets_its_answer(void **state)
 	}
 }
 
-static void a_drain_under_way_is_watched_again_without_a_question(void **state)
+TEST_FIXTURE(a_drain_under_way_is_watched_again_without_a_question, run_setup, NULL)
 {
-	(void)state;
 	fake.answers[0] = (struct fake_answer){
 		.method = "Nodes.Get",
 		.json = "{\"node\": {\"id\": \"node-1\", \"drain\": {\"started_ms\": 7}}}"};
@@ -234,7 +226,7 @@ static void a_drain_under_way_is_watched_again_without_a_question(void **state)
 	expect_request("Nodes.Drain {\"id\":\"node-1\"}");
 }
 
-static void a_long_refusal_has_a_line_for_each_reason_on_a_terminal(void **state)
+TEST(a_long_refusal_has_a_line_for_each_reason_on_a_terminal)
 {
 	static const char text[] =
 		"volume db is in use; node n1 holds it; node n2 waits; what is \x1b[1m. Next: holdfast "
@@ -254,7 +246,6 @@ static void a_long_refusal_has_a_line_for_each_reason_on_a_terminal(void **state
 		 "  Next: holdfast volume status db --why\n"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(shows) / sizeof(shows[0]); i++) {
 		char *shown = NULL;
 		size_t n = 0;
@@ -269,14 +260,13 @@ static void a_long_refusal_has_a_line_for_each_reason_on_a_terminal(void **state
 }
 
 /* The longest message, of nothing but reasons. */
-static void a_refusal_of_many_reasons_is_shown_whole(void **state)
+TEST(a_refusal_of_many_reasons_is_shown_whole)
 {
 	char text[ERROR_MSG_MAX];
 	char *shown = NULL;
 	size_t n = 0;
 	FILE *out = open_memstream(&shown, &n);
 
-	(void)state;
 	assert_non_null(out);
 	for (size_t i = 0; i < sizeof(text) - 1; i++)
 		text[i] = i % 2 ? ' ' : ';';
@@ -287,12 +277,11 @@ static void a_refusal_of_many_reasons_is_shown_whole(void **state)
 	free(shown);
 }
 
-static void more_mistakes_than_an_error_has_room_for_end_with_and_more(void **state)
+TEST_FIXTURE(more_mistakes_than_an_error_has_room_for_end_with_and_more, run_setup, NULL)
 {
 	static char text[64 * 32];
 	size_t n = 0;
 
-	(void)state;
 	for (int i = 0; i < 64; i++)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "nokey_of_any_volume%d = 1\n", i);
 	write_spec(text);
@@ -304,19 +293,4 @@ static void more_mistakes_than_an_error_has_room_for_end_with_and_more(void **st
 			 strrchr(ending.err.msg, '\n') - ending.err.msg);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(each_bad_input_gets_its_answer, run_setup),
-		cmocka_unit_test(a_long_refusal_has_a_line_for_each_reason_on_a_terminal),
-		cmocka_unit_test(a_refusal_of_many_reasons_is_shown_whole),
-		cmocka_unit_test_setup(more_mistakes_than_an_error_has_room_for_end_with_and_more, run_setup),
-		cmocka_unit_test_setup(a_drain_under_way_is_watched_again_without_a_question, run_setup),
-	};
-	int failed;
-
-	run_begin();
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
-	run_end();
-	return failed;
-}
+TEST_GROUP(run_begin, run_end)

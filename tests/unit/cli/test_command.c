@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "command.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
 
 #include <string.h>
-
-/* clang-format off */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-/* clang-format on */
 
 enum { WORDS_MAX = 16 };
 
@@ -41,11 +34,10 @@ static void good(const char *line, const char *path, struct invocation *inv)
 	assert_string_equal(inv->command->path, path);
 }
 
-static void an_empty_argument_is_refused_by_every_command(void **state)
+TEST(an_empty_argument_is_refused_by_every_command)
 {
 	size_t n_taking = 0;
 
-	(void)state;
 	for (size_t i = 0; i < n_commands; i++) {
 		char line[256];
 		size_t at = (size_t)str_format(line, sizeof(line), "%s", commands[i].path);
@@ -64,11 +56,10 @@ static void an_empty_argument_is_refused_by_every_command(void **state)
 	assert_true(n_taking > 20);
 }
 
-static void a_command_takes_its_words_and_leaves_the_arguments(void **state)
+TEST(a_command_takes_its_words_and_leaves_the_arguments)
 {
 	struct invocation inv;
 
-	(void)state;
 	good("volume register -", "volume register", &inv);
 	assert_int_equal(inv.n_args, 1);
 	assert_string_equal(inv.args[0], "-");
@@ -82,7 +73,7 @@ static void a_command_takes_its_words_and_leaves_the_arguments(void **state)
 	assert_int_equal(inv.n_args, 4);
 }
 
-static void options_may_stand_anywhere(void **state)
+TEST(options_may_stand_anywhere)
 {
 	static const char *const lines[] = {
 		"--address h:1 volume status --why --json db",
@@ -90,7 +81,6 @@ static void options_may_stand_anywhere(void **state)
 		"volume status --json --why --address h:1 db",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
 		struct invocation inv;
 
@@ -104,27 +94,25 @@ static void options_may_stand_anywhere(void **state)
 	}
 }
 
-static void the_version_is_an_option_too(void **state)
+TEST(the_version_is_an_option_too)
 {
 	struct invocation inv;
 
-	(void)state;
 	good("--version", "version", &inv);
 	good("-V --json", "version", &inv);
 	good("version", "version", &inv);
 }
 
-static void words_after_two_dashes_are_arguments(void **state)
+TEST(words_after_two_dashes_are_arguments)
 {
 	struct invocation inv;
 
-	(void)state;
 	good("volume status -- --why", "volume status", &inv);
 	assert_string_equal(inv.args[0], "--why");
 	assert_null(inv.options[OPT_WHY]);
 }
 
-static void mistakes_are_told_with_what_was_meant(void **state)
+TEST(mistakes_are_told_with_what_was_meant)
 {
 	static const struct {
 		const char *line;
@@ -153,7 +141,6 @@ static void mistakes_are_told_with_what_was_meant(void **state)
 		{"--why", "no command is given"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct invocation inv;
 		struct error err = {.msg = ""};
@@ -164,12 +151,11 @@ static void mistakes_are_told_with_what_was_meant(void **state)
 	}
 }
 
-static void help_is_given_for_everything_groups_and_commands(void **state)
+TEST(help_is_given_for_everything_groups_and_commands)
 {
 	struct invocation inv;
 	struct error err = {.msg = ""};
 
-	(void)state;
 	assert_int_equal(parse("--help", &inv, &err), STATUS_OK);
 	assert_null(inv.command);
 	assert_string_equal(inv.group, "");
@@ -184,19 +170,18 @@ static void help_is_given_for_everything_groups_and_commands(void **state)
 	assert_int_equal(parse("bogus --help", &inv, &err), STATUS_INVALID_ARGUMENT);
 }
 
-static void a_repeated_option_keeps_every_value_in_order(void **state)
+TEST(a_repeated_option_keeps_every_value_in_order)
 {
 	struct invocation inv;
 	size_t at = 0;
 
-	(void)state;
 	good("volume snapshot create db s --parameter a=1 --parameter b=2", "volume snapshot create", &inv);
 	assert_string_equal(option_next(&inv, OPT_PARAMETER, &at), "a=1");
 	assert_string_equal(option_next(&inv, OPT_PARAMETER, &at), "b=2");
 	assert_null(option_next(&inv, OPT_PARAMETER, &at));
 }
 
-static void more_values_than_there_is_room_for_are_refused(void **state)
+TEST(more_values_than_there_is_room_for_are_refused)
 {
 	static char line[64 + (OPTION_REPEATS_MAX + 1) * 16];
 	static char *argv[8 + OPTION_REPEATS_MAX];
@@ -205,7 +190,6 @@ static void more_values_than_there_is_room_for_are_refused(void **state)
 	char *rest = line;
 	int argc = 0;
 
-	(void)state;
 	(void)str_copy(line, sizeof(line), "holdfast volume snapshot create db s");
 	for (int i = 0; i <= OPTION_REPEATS_MAX; i++) {
 		size_t n = strlen(line);
@@ -231,12 +215,11 @@ static void assert_no_command_has_both(int one, int other)
 }
 
 /* By the command that the first words name; a command without it is told so. */
-static void an_option_is_the_one_that_its_command_has(void **state)
+TEST(an_option_is_the_one_that_its_command_has)
 {
 	struct invocation inv;
 	struct error err;
 
-	(void)state;
 	assert_int_equal(parse("audit verify --server FILE", &inv, &err), STATUS_OK);
 	assert_non_null(inv.options[OPT_HEADS]);
 	assert_null(inv.options[OPT_SERVER]);
@@ -247,9 +230,8 @@ static void an_option_is_the_one_that_its_command_has(void **state)
 	assert_int_equal(parse("node status --server", &inv, &err), STATUS_INVALID_ARGUMENT);
 }
 
-static void the_table_is_sound(void **state)
+TEST(the_table_is_sound)
 {
-	(void)state;
 	for (size_t i = 0; i < n_commands; i++) {
 		const struct command *command = &commands[i];
 
@@ -269,13 +251,12 @@ static void the_table_is_sound(void **state)
 	}
 }
 
-static void an_option_fills_a_field_but_does_not_contradict_the_file(void **state)
+TEST(an_option_fills_a_field_but_does_not_contradict_the_file)
 {
 	struct invocation inv = {.options = {[OPT_NODE] = "n1"}};
 	struct error err = {.msg = ""};
 	char *field = strdup("");
 
-	(void)state;
 	assert_int_equal(option_apply(&inv, OPT_ID, &field, &err), STATUS_OK);
 	assert_string_equal(field, "");
 	assert_int_equal(option_apply(&inv, OPT_NODE, &field, &err), STATUS_OK);
@@ -288,24 +269,4 @@ static void an_option_fills_a_field_but_does_not_contradict_the_file(void **stat
 	assert_string_equal(err.msg, "--node n2 contradicts the file, which says 'n1'");
 	assert_string_equal(field, "n1");
 	free(field);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_empty_argument_is_refused_by_every_command),
-		cmocka_unit_test(a_command_takes_its_words_and_leaves_the_arguments),
-		cmocka_unit_test(options_may_stand_anywhere),
-		cmocka_unit_test(the_version_is_an_option_too),
-		cmocka_unit_test(words_after_two_dashes_are_arguments),
-		cmocka_unit_test(mistakes_are_told_with_what_was_meant),
-		cmocka_unit_test(help_is_given_for_everything_groups_and_commands),
-		cmocka_unit_test(a_repeated_option_keeps_every_value_in_order),
-		cmocka_unit_test(more_values_than_there_is_room_for_are_refused),
-		cmocka_unit_test(an_option_is_the_one_that_its_command_has),
-		cmocka_unit_test(the_table_is_sound),
-		cmocka_unit_test(an_option_fills_a_field_but_does_not_contradict_the_file),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

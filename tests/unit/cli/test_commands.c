@@ -2,6 +2,7 @@
 /* Every command against a model of the server: what it asks, what it prints, how it ends. */
 
 #include "run.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -16,21 +17,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* clang-format off */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-/* clang-format on */
-
 #define ALLOC_ID "01890000-0000-7000-8000-000000000001"
 
-static void volumes_are_listed_in_a_table_or_json(void **state)
+TEST_FIXTURE(volumes_are_listed_in_a_table_or_json, run_setup, NULL)
 {
 	json_t *json;
 
-	(void)state;
 	expect_ok("volume status");
 	assert_string_equal(fake.calls, "Volumes.List() ");
 	expect_output("ID");
@@ -44,9 +36,8 @@ static void volumes_are_listed_in_a_table_or_json(void **state)
 	json_decref(json);
 }
 
-static void one_volume_is_found_by_its_beginning(void **state)
+TEST_FIXTURE(one_volume_is_found_by_its_beginning, run_setup, NULL)
 {
-	(void)state;
 	expect_ok("volume status w");
 	assert_string_equal(fake.calls, "Volumes.List(w) Volumes.Get(web) ");
 	assert_false(fake.why);
@@ -60,15 +51,13 @@ static void one_volume_is_found_by_its_beginning(void **state)
 	expect_failure("volume status x", STATUS_NOT_FOUND, "no volume of namespace default is called 'x'");
 }
 
-static void why_needs_a_volume(void **state)
+TEST_FIXTURE(why_needs_a_volume, run_setup, NULL)
 {
-	(void)state;
 	expect_usage_error("volume status --why", "give its ID");
 }
 
-static void a_volume_is_registered_from_its_file(void **state)
+TEST_FIXTURE(a_volume_is_registered_from_its_file, run_setup, NULL)
 {
-	(void)state;
 	write_spec("id = \"db\"\ntype = \"native\"\n");
 	expect_ok(with_spec("volume register @"));
 	assert_string_equal(fake.spec_id, "db");
@@ -82,9 +71,8 @@ static void a_volume_is_registered_from_its_file(void **state)
 	assert_string_equal(fake.calls, "");
 }
 
-static void a_volume_is_deregistered_by_its_whole_id_and_detached_by_prefix(void **state)
+TEST_FIXTURE(a_volume_is_deregistered_by_its_whole_id_and_detached_by_prefix, run_setup, NULL)
 {
-	(void)state;
 	expect_failure("volume deregister w", STATUS_INVALID_ARGUMENT,
 		       "deregister needs whole ids: 'w' is only the beginning of web");
 	assert_string_equal(fake.calls, "Volumes.List(w) ");
@@ -105,9 +93,8 @@ static void a_volume_is_deregistered_by_its_whole_id_and_detached_by_prefix(void
 		       "give more of it: node-1, node-2");
 }
 
-static void an_attestation_names_volume_and_node_in_full(void **state)
+TEST_FIXTURE(an_attestation_names_volume_and_node_in_full, run_setup, NULL)
 {
-	(void)state;
 	fake.node_ids[1] = NULL;
 	fake.calls[0] = '\0';
 	expect_failure("volume detach web node --attest off", STATUS_INVALID_ARGUMENT,
@@ -119,15 +106,13 @@ static void an_attestation_names_volume_and_node_in_full(void **state)
 	expect_ok("volume detach w node");
 }
 
-static void an_empty_attestation_is_none(void **state)
+TEST_FIXTURE(an_empty_attestation_is_none, run_setup, NULL)
 {
-	(void)state;
 	expect_usage_error("volume detach web node-1 --attest=", "say why with --attest");
 }
 
-static void a_plugin_is_left_out_with_a_reason_and_for_whole_ids(void **state)
+TEST_FIXTURE(a_plugin_is_left_out_with_a_reason_and_for_whole_ids, run_setup, NULL)
 {
-	(void)state;
 	fake.node_ids[1] = NULL;
 	expect_usage_error("volume detach web node-1 --without-plugin=", "say why with --without-plugin");
 	expect_usage_error("volume detach web node-1 --without-plugin gone --attest off", "not both");
@@ -140,18 +125,16 @@ static void a_plugin_is_left_out_with_a_reason_and_for_whole_ids(void **state)
 	assert_string_equal(fake.attest_reason, "");
 }
 
-static void the_servers_refusal_is_passed_on(void **state)
+TEST_FIXTURE(the_servers_refusal_is_passed_on, run_setup, NULL)
 {
-	(void)state;
 	fake.failing = "Deregister";
 	fake.failure = STATUS_FAILED_PRECONDITION;
 	expect_failure("volume deregister web --yes", STATUS_FAILED_PRECONDITION, "the server says no");
 	assert_false(ending.is_usage_error);
 }
 
-static void running_waits_until_the_allocation_runs(void **state)
+TEST_FIXTURE(running_waits_until_the_allocation_runs, run_setup, NULL)
 {
-	(void)state;
 	write_spec("name = \"app\"\n");
 	fake.steps[1] = (struct fake_alloc_step){HOLDFAST__V1__CLIENT_STATUS__PENDING, "staging"};
 	fake.steps[2] = (struct fake_alloc_step){HOLDFAST__V1__CLIENT_STATUS__RUNNING, ""};
@@ -164,9 +147,8 @@ static void running_waits_until_the_allocation_runs(void **state)
 	expect_output("running");
 }
 
-static void what_runs_already_is_not_waited_for(void **state)
+TEST_FIXTURE(what_runs_already_is_not_waited_for, run_setup, NULL)
 {
-	(void)state;
 	write_spec("name = \"app\"\n");
 	fake.steps[0] = (struct fake_alloc_step){HOLDFAST__V1__CLIENT_STATUS__RUNNING, ""};
 	fake.steps[1] = fake.steps[0];
@@ -176,9 +158,8 @@ static void what_runs_already_is_not_waited_for(void **state)
 	expect_output("running");
 }
 
-static void an_unknown_node_is_the_servers_to_refuse(void **state)
+TEST_FIXTURE(an_unknown_node_is_the_servers_to_refuse, run_setup, NULL)
 {
-	(void)state;
 	write_spec("name = \"app\"\nnode = \"node-9\"\n");
 	expect_ok(with_spec("alloc run @ --no-wait"));
 	assert_string_equal(fake.node_id, "node-9");
@@ -190,9 +171,8 @@ static void an_unknown_node_is_the_servers_to_refuse(void **state)
 	assert_string_equal(fake.node_id, "node-1");
 }
 
-static void a_failed_allocation_fails_the_command_with_the_nodes_words(void **state)
+TEST_FIXTURE(a_failed_allocation_fails_the_command_with_the_nodes_words, run_setup, NULL)
 {
-	(void)state;
 	write_spec("name = \"app\"\n");
 	fake.steps[1] = (struct fake_alloc_step){HOLDFAST__V1__CLIENT_STATUS__FAILED, "volume db is held"};
 	expect_failure(with_spec("alloc run @ --node node-1 --id " ALLOC_ID), STATUS_FAILED_PRECONDITION,
@@ -204,9 +184,8 @@ static void a_failed_allocation_fails_the_command_with_the_nodes_words(void **st
 	expect_output("\"client_description\": \"volume db is held\"");
 }
 
-static void waiting_ends_at_its_timeout(void **state)
+TEST_FIXTURE(waiting_ends_at_its_timeout, run_setup, NULL)
 {
-	(void)state;
 	write_spec("name = \"app\"\n");
 	fake.steps[0].description = "waiting for the node";
 	expect_failure(with_spec("alloc run @ --timeout 1ms --node node-1 --id " ALLOC_ID),
@@ -220,9 +199,8 @@ static void waiting_ends_at_its_timeout(void **state)
 	expect_usage_error(with_spec("alloc run @ --timeout 25h"), "'25h' is not a duration");
 }
 
-static void no_wait_returns_at_once(void **state)
+TEST_FIXTURE(no_wait_returns_at_once, run_setup, NULL)
 {
-	(void)state;
 	write_spec("name = \"app\"\n");
 	expect_ok(with_spec("alloc run @ --no-wait --node node-1 --id " ALLOC_ID));
 	assert_int_equal(fake.gets, 0);
@@ -232,16 +210,14 @@ static void no_wait_returns_at_once(void **state)
 	expect_output("allocation " ALLOC_ID " is being stopped\n");
 }
 
-static void an_id_must_be_a_uuid(void **state)
+TEST_FIXTURE(an_id_must_be_a_uuid, run_setup, NULL)
 {
-	(void)state;
 	write_spec("name = \"app\"\n");
 	expect_usage_error(with_spec("alloc run @ --id app-1"), "--id must be a UUID");
 }
 
-static void stopping_waits_for_the_end_of_the_allocation(void **state)
+TEST_FIXTURE(stopping_waits_for_the_end_of_the_allocation, run_setup, NULL)
 {
-	(void)state;
 	fake.steps[0].client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
 	fake.steps[1] = (struct fake_alloc_step){HOLDFAST__V1__CLIENT_STATUS__RUNNING, "unpublishing"};
 	fake.steps[2] = (struct fake_alloc_step){HOLDFAST__V1__CLIENT_STATUS__COMPLETE, ""};
@@ -252,9 +228,8 @@ static void stopping_waits_for_the_end_of_the_allocation(void **state)
 }
 
 /* Before any waiting, and what is known of it is called old. */
-static void of_a_node_that_is_away_it_is_said_at_once(void **state)
+TEST_FIXTURE(of_a_node_that_is_away_it_is_said_at_once, run_setup, NULL)
 {
-	(void)state;
 	fake.node_disconnected_ms = clock_realtime_ms() - 7200 * 1000;
 	for (size_t i = 0; i < 8; i++)
 		fake.steps[i].client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
@@ -268,9 +243,8 @@ static void of_a_node_that_is_away_it_is_said_at_once(void **state)
 }
 
 /* Else every retry of its release would answer at once, again and again. */
-static void waiting_goes_on_from_the_last_change_of_a_claim(void **state)
+TEST_FIXTURE(waiting_goes_on_from_the_last_change_of_a_claim, run_setup, NULL)
 {
-	(void)state;
 	fake.alloc_ids[0] = ALLOC_ID;
 	fake.claims_ahead = 40;
 	for (size_t i = 0; i < 3; i++)
@@ -281,25 +255,22 @@ static void waiting_goes_on_from_the_last_change_of_a_claim(void **state)
 	assert_int_equal(fake.last_index, 3 + 40);
 }
 
-static void stopping_what_has_ended_is_success_and_does_not_wait(void **state)
+TEST_FIXTURE(stopping_what_has_ended_is_success_and_does_not_wait, run_setup, NULL)
 {
-	(void)state;
 	fake.steps[0] = (struct fake_alloc_step){HOLDFAST__V1__CLIENT_STATUS__FAILED, "long ago"};
 	expect_ok("alloc stop 01");
 	assert_int_equal(fake.gets, 0);
 	expect_output("has ended");
 }
 
-static void stopping_fails_when_the_allocation_does(void **state)
+TEST_FIXTURE(stopping_fails_when_the_allocation_does, run_setup, NULL)
 {
-	(void)state;
 	fake.steps[1] = (struct fake_alloc_step){HOLDFAST__V1__CLIENT_STATUS__LOST, ""};
 	expect_failure("alloc stop 01", STATUS_FAILED_PRECONDITION, "is lost: the node gave no reason");
 }
 
-static void allocations_are_listed_by_node_and_shown(void **state)
+TEST_FIXTURE(allocations_are_listed_by_node_and_shown, run_setup, NULL)
 {
-	(void)state;
 	expect_ok("alloc status --node node-2");
 	assert_string_equal(fake.node_id, "node-2");
 	expect_output(ALLOC_ID);
@@ -309,9 +280,8 @@ static void allocations_are_listed_by_node_and_shown(void **state)
 	expect_output("status               pending");
 }
 
-static void an_allocation_is_shown_with_its_plugin_devices_and_options(void **state)
+TEST_FIXTURE(an_allocation_is_shown_with_its_plugin_devices_and_options, run_setup, NULL)
 {
-	(void)state;
 	fake.answers[0] = (struct fake_answer){
 		.method = "Allocations.Get",
 		.json = "{\"allocation\": {\"id\": \"" ALLOC_ID "\", \"name\": \"app\", "
@@ -335,9 +305,8 @@ static void an_allocation_is_shown_with_its_plugin_devices_and_options(void **st
 	expect_output("\"is_device\"");
 }
 
-static void nodes_and_the_server_are_shown(void **state)
+TEST_FIXTURE(nodes_and_the_server_are_shown, run_setup, NULL)
 {
-	(void)state;
 	expect_ok("node status");
 	expect_output("node-2");
 	fake.calls[0] = '\0';
@@ -349,27 +318,24 @@ static void nodes_and_the_server_are_shown(void **state)
 		"ticket key           abababababababababababababababababababababababababababababababab\n");
 }
 
-static void the_agents_words_cannot_move_the_cursor(void **state)
+TEST_FIXTURE(the_agents_words_cannot_move_the_cursor, run_setup, NULL)
 {
-	(void)state;
 	expect_ok("agent status");
 	expect_output("bad \\x1b[2J bytes");
 	expect_output("/run/holdfast/pub/1");
 	assert_null(strchr(ending.output, '\033'));
 }
 
-static void a_stale_mount_is_shown_with_what_repairs_it(void **state)
+TEST_FIXTURE(a_stale_mount_is_shown_with_what_repairs_it, run_setup, NULL)
 {
-	(void)state;
 	expect_ok("agent status");
 	expect_output(
 		"stale mount of volume models at /run/holdfast/pub/1: the file server behind it has died; "
 		"holdfast alloc stop a1\n");
 }
 
-static void the_agents_plugins_are_shown_with_what_they_are_busy_with(void **state)
+TEST_FIXTURE(the_agents_plugins_are_shown_with_what_they_are_busy_with, run_setup, NULL)
 {
-	(void)state;
 	expect_ok("agent status --verbose");
 	expect_output("ebs.csi.aws.com 1.30");
 	expect_output("unhealthy");
@@ -383,9 +349,8 @@ static void the_agents_plugins_are_shown_with_what_they_are_busy_with(void **sta
 	expect_output("\"plugin_id\":");
 }
 
-static void what_the_agent_is_at_is_shown_with_what_went_wrong(void **state)
+TEST_FIXTURE(what_the_agent_is_at_is_shown_with_what_went_wrong, run_setup, NULL)
 {
-	(void)state;
 	expect_ok("agent status");
 	expect_output("orders a1         plugin unpublish");
 	expect_output("59s");
@@ -393,9 +358,8 @@ static void what_the_agent_is_at_is_shown_with_what_went_wrong(void **state)
 		      "time\n");
 }
 
-static void empty_lists_say_so(void **state)
+TEST_FIXTURE(empty_lists_say_so, run_setup, NULL)
 {
-	(void)state;
 	fake = (struct fake_server){.failing = NULL};
 	expect_ok("volume status");
 	assert_string_equal(ending.output, "no volumes\n");
@@ -411,9 +375,8 @@ static void empty_lists_say_so(void **state)
 	"ts=2025-01-31T12:00:00.000Z rec=1 cluster=c node=n1 op=start phase=event seq=0 " \
 	"prev=0000000000000000000000000000000000000000000000000000000000000000\n"
 
-static void a_trail_is_verified_and_shown(void **state)
+TEST_FIXTURE(a_trail_is_verified_and_shown, run_setup, NULL)
 {
-	(void)state;
 	write_spec(RECORD_1);
 	expect_ok(with_spec("audit verify @"));
 	expect_output(": 1 records, the chain is intact\nhead ");
@@ -446,9 +409,8 @@ static void a_trail_is_verified_and_shown(void **state)
 	expect_failure("audit verify /tmp", STATUS_INVALID_ARGUMENT, "read /tmp: Is a directory");
 }
 
-static void a_trail_of_several_files_is_verified_in_order(void **state)
+TEST_FIXTURE(a_trail_of_several_files_is_verified_in_order, run_setup, NULL)
 {
-	(void)state;
 	write_spec(RECORD_1);
 	expect_failure(with_spec("audit verify @ @"), STATUS_DATA_LOSS,
 		       ":1: it does not continue the file before it");
@@ -458,13 +420,12 @@ static void a_trail_of_several_files_is_verified_in_order(void **state)
 	expect_output("\"first_fault_line\": 1");
 }
 
-static void a_long_trail_is_shown_in_pieces(void **state)
+TEST_FIXTURE(a_long_trail_is_shown_in_pieces, run_setup, NULL)
 {
 	static char text[2100 * 64];
 	size_t n = 0;
 	int headings = 0;
 
-	(void)state;
 	for (int i = 1; i <= 2001; i++)
 		n += (size_t)str_format(text + n, sizeof(text) - n, "ts=1 rec=%d op=stop vol=v%d prev=0\n", i,
 					i);
@@ -476,9 +437,8 @@ static void a_long_trail_is_shown_in_pieces(void **state)
 	expect_output("v2001");
 }
 
-static void intents_without_a_result_are_shown_alone(void **state)
+TEST_FIXTURE(intents_without_a_result_are_shown_alone, run_setup, NULL)
 {
-	(void)state;
 	write_spec("ts=1 rec=1 op=stage phase=intent seq=2 vol=done prev=0\n"
 		   "ts=1 rec=2 op=stage phase=intent seq=3 vol=lost prev=0\n"
 		   "ts=1 rec=3 op=stage phase=result seq=2 vol=done res=success prev=0\n"
@@ -494,9 +454,8 @@ static void intents_without_a_result_are_shown_alone(void **state)
 	assert_string_equal(ending.output, "no records\n");
 }
 
-static void a_volume_is_found_in_the_trail_under_its_name_towards_the_helper(void **state)
+TEST_FIXTURE(a_volume_is_found_in_the_trail_under_its_name_towards_the_helper, run_setup, NULL)
 {
-	(void)state;
 	/* 16 hex digits of SHA-256("default/db") */
 	write_spec("ts=2025-01-31T12:00:00.000Z rec=1 vol=db-" DB_HASH " prev=0\n"
 		   "ts=2025-01-31T12:00:01.000Z rec=2 vol=db-0000000000000000 prev=0\n");
@@ -507,50 +466,4 @@ static void a_volume_is_found_in_the_trail_under_its_name_towards_the_helper(voi
 	expect_output("db-0000000000000000");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(volumes_are_listed_in_a_table_or_json, run_setup),
-		cmocka_unit_test_setup(one_volume_is_found_by_its_beginning, run_setup),
-		cmocka_unit_test_setup(why_needs_a_volume, run_setup),
-		cmocka_unit_test_setup(a_volume_is_registered_from_its_file, run_setup),
-		cmocka_unit_test_setup(a_plugin_is_left_out_with_a_reason_and_for_whole_ids, run_setup),
-		cmocka_unit_test_setup(a_volume_is_deregistered_by_its_whole_id_and_detached_by_prefix,
-				       run_setup),
-		cmocka_unit_test_setup(an_attestation_names_volume_and_node_in_full, run_setup),
-		cmocka_unit_test_setup(an_empty_attestation_is_none, run_setup),
-		cmocka_unit_test_setup(the_servers_refusal_is_passed_on, run_setup),
-		cmocka_unit_test_setup(running_waits_until_the_allocation_runs, run_setup),
-		cmocka_unit_test_setup(what_runs_already_is_not_waited_for, run_setup),
-		cmocka_unit_test_setup(an_unknown_node_is_the_servers_to_refuse, run_setup),
-		cmocka_unit_test_setup(a_failed_allocation_fails_the_command_with_the_nodes_words, run_setup),
-		cmocka_unit_test_setup(waiting_ends_at_its_timeout, run_setup),
-		cmocka_unit_test_setup(no_wait_returns_at_once, run_setup),
-		cmocka_unit_test_setup(an_id_must_be_a_uuid, run_setup),
-		cmocka_unit_test_setup(stopping_waits_for_the_end_of_the_allocation, run_setup),
-		cmocka_unit_test_setup(of_a_node_that_is_away_it_is_said_at_once, run_setup),
-		cmocka_unit_test_setup(waiting_goes_on_from_the_last_change_of_a_claim, run_setup),
-		cmocka_unit_test_setup(stopping_what_has_ended_is_success_and_does_not_wait, run_setup),
-		cmocka_unit_test_setup(stopping_fails_when_the_allocation_does, run_setup),
-		cmocka_unit_test_setup(allocations_are_listed_by_node_and_shown, run_setup),
-		cmocka_unit_test_setup(an_allocation_is_shown_with_its_plugin_devices_and_options, run_setup),
-		cmocka_unit_test_setup(nodes_and_the_server_are_shown, run_setup),
-		cmocka_unit_test_setup(the_agents_words_cannot_move_the_cursor, run_setup),
-		cmocka_unit_test_setup(a_stale_mount_is_shown_with_what_repairs_it, run_setup),
-		cmocka_unit_test_setup(the_agents_plugins_are_shown_with_what_they_are_busy_with, run_setup),
-		cmocka_unit_test_setup(what_the_agent_is_at_is_shown_with_what_went_wrong, run_setup),
-		cmocka_unit_test_setup(empty_lists_say_so, run_setup),
-		cmocka_unit_test_setup(a_trail_is_verified_and_shown, run_setup),
-		cmocka_unit_test_setup(a_trail_of_several_files_is_verified_in_order, run_setup),
-		cmocka_unit_test_setup(a_long_trail_is_shown_in_pieces, run_setup),
-		cmocka_unit_test_setup(intents_without_a_result_are_shown_alone, run_setup),
-		cmocka_unit_test_setup(a_volume_is_found_in_the_trail_under_its_name_towards_the_helper,
-				       run_setup),
-	};
-	int failed;
-
-	run_begin();
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
-	run_end();
-	return failed;
-}
+TEST_GROUP(run_begin, run_end)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "command.h"
 #include "completion.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -10,14 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* clang-format off */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-/* clang-format on */
 
 static char *printed(void (*print)(FILE *out))
 {
@@ -33,7 +26,7 @@ static char *printed(void (*print)(FILE *out))
 	return text;
 }
 
-static void the_script_offers_words_options_and_nothing_twice(void **state)
+TEST(the_script_offers_words_options_and_nothing_twice)
 {
 	static const char *const lines[] = {
 		"\t\"\") words=\" volume plugin node alloc agent audit policy operator version completion\" "
@@ -47,7 +40,6 @@ static void the_script_offers_words_options_and_nothing_twice(void **state)
 	};
 	char *script = printed(completion_bash);
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
 		const char *at = strstr(script, lines[i]);
 
@@ -96,12 +88,11 @@ static bool names_exactly(const char *words, option_set options)
 	return found == with_namesakes(options);
 }
 
-static void the_script_knows_options_and_arguments_of_every_command(void **state)
+TEST(the_script_knows_options_and_arguments_of_every_command)
 {
 	char *script = printed(completion_bash);
 	size_t n = 0;
 
-	(void)state;
 	for (size_t i = 0; i < n_commands; i++) {
 		char want[128];
 		const char *line, *words;
@@ -126,11 +117,10 @@ static void the_script_knows_options_and_arguments_of_every_command(void **state
 }
 
 /* Shorter paths must not catch the lines of longer ones. */
-static void the_script_looks_for_longer_commands_first(void **state)
+TEST(the_script_looks_for_longer_commands_first)
 {
 	char *script = printed(completion_bash);
 
-	(void)state;
 	for (size_t i = 0; i < n_commands; i++)
 		for (size_t k = 0; k < n_commands; k++) {
 			char longer[96], shorter[96];
@@ -242,7 +232,7 @@ static void read_manuals(struct manual *manual)
 	(void)fclose(all);
 }
 
-static void the_manual_has_the_commands_and_options_of_the_program_and_no_others(void **state)
+TEST(the_manual_has_the_commands_and_options_of_the_program_and_no_others)
 {
 	static const char *const variables[] = {
 		"HOLDFAST_ADDR",	 "HOLDFAST_CACERT",  "HOLDFAST_CLIENT_CERT",  "HOLDFAST_CLIENT_KEY",
@@ -251,7 +241,6 @@ static void the_manual_has_the_commands_and_options_of_the_program_and_no_others
 	};
 	struct manual manual = {.text = NULL};
 
-	(void)state;
 	assert_true(n_commands <= ARRAY_SIZE(manual.has_command));
 	read_manuals(&manual);
 	for (size_t i = 0; i < n_commands; i++)
@@ -266,9 +255,8 @@ static void the_manual_has_the_commands_and_options_of_the_program_and_no_others
 	free(manual.text);
 }
 
-static void every_command_shows_an_example_that_is_one(void **state)
+TEST(every_command_shows_an_example_that_is_one)
 {
-	(void)state;
 	for (size_t i = 0; i < n_commands; i++) {
 		char line[256];
 		char *words[32] = {NULL};
@@ -298,26 +286,11 @@ static void every_command_shows_an_example_that_is_one(void **state)
 	}
 }
 
-static void the_skeleton_of_the_manual_has_every_command_and_option(void **state)
+TEST(the_skeleton_of_the_manual_has_every_command_and_option)
 {
 	char *page = printed(completion_man);
 
-	(void)state;
 	assert_non_null(strstr(page, "*volume register* _FILE|-_\n\tRegister a volume from its file.\n"));
 	assert_non_null(strstr(page, "*-h*, *--help*\n\tshow this text.\n"));
 	free(page);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_script_offers_words_options_and_nothing_twice),
-		cmocka_unit_test(the_script_knows_options_and_arguments_of_every_command),
-		cmocka_unit_test(the_script_looks_for_longer_commands_first),
-		cmocka_unit_test(the_manual_has_the_commands_and_options_of_the_program_and_no_others),
-		cmocka_unit_test(every_command_shows_an_example_that_is_one),
-		cmocka_unit_test(the_skeleton_of_the_manual_has_every_command_and_option),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "hold.h"
 #include "hold_judge.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
-
-/* clang-format off */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-/* clang-format on */
 
 enum { STEPS_MAX = 10 };
 
@@ -153,9 +146,8 @@ static const struct life lives[] = {
 	 HOLD_TOO_LATE},
 };
 
-static void it_lives_as_it_should(void **state)
+TEST(it_lives_as_it_should)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(lives); i++) {
 		const struct life *life = &lives[i];
 		struct hold hold = {.state = life->begin};
@@ -182,9 +174,8 @@ static struct hold after(enum hold_state state, enum hold_event event, enum hold
 	return hold;
 }
 
-static void what_is_held_is_let_go_for_facts_only(void **state)
+TEST(what_is_held_is_let_go_for_facts_only)
 {
-	(void)state;
 	for (int event = 0; event < HOLD_EVENT_N; event++) {
 		bool is_fact = event == HOLD_ENDING || event == HOLD_FREED || event == HOLD_UNMOUNTED ||
 			       event == HOLD_SIGTERM;
@@ -195,9 +186,8 @@ static void what_is_held_is_let_go_for_facts_only(void **state)
 	}
 }
 
-static void no_answer_is_asked_for_again_after_a_pause(void **state)
+TEST(no_answer_is_asked_for_again_after_a_pause)
 {
-	(void)state;
 	for (int from = 0; from < HOLD_ENDED; from++) {
 		enum hold_action action;
 		struct hold hold = after((enum hold_state)from, HOLD_LOST, &action);
@@ -207,9 +197,8 @@ static void no_answer_is_asked_for_again_after_a_pause(void **state)
 	}
 }
 
-static void every_state_ends_after_two_deadlines_but_the_one_that_holds(void **state)
+TEST(every_state_ends_after_two_deadlines_but_the_one_that_holds)
 {
-	(void)state;
 	for (int from = 0; from < HOLD_ENDED; from++) {
 		struct hold hold = {.state = (enum hold_state)from};
 
@@ -220,9 +209,8 @@ static void every_state_ends_after_two_deadlines_but_the_one_that_holds(void **s
 	}
 }
 
-static void a_stop_is_heard_in_every_state(void **state)
+TEST(a_stop_is_heard_in_every_state)
 {
-	(void)state;
 	for (int from = 0; from < HOLD_ENDED; from++) {
 		enum hold_action action;
 		struct hold hold = after((enum hold_state)from, HOLD_SIGTERM, &action);
@@ -233,9 +221,8 @@ static void a_stop_is_heard_in_every_state(void **state)
 }
 
 /* An allocation that may still run must not be forgotten: a second one would be made beside it. */
-static void an_allocation_is_forgotten_only_when_it_is_surely_nowhere(void **state)
+TEST(an_allocation_is_forgotten_only_when_it_is_surely_nowhere)
 {
-	(void)state;
 	for (int from = 0; from < HOLD_ENDED; from++)
 		for (int event = 0; event < HOLD_EVENT_N; event++) {
 			enum hold_action action;
@@ -251,17 +238,16 @@ static void an_allocation_is_forgotten_only_when_it_is_surely_nowhere(void **sta
 		}
 }
 
-static void the_first_bad_outcome_stays(void **state)
+TEST(the_first_bad_outcome_stays)
 {
 	struct hold hold = {.state = HOLD_WAITING};
 
-	(void)state;
 	(void)hold_step(&hold, HOLD_DENIED);
 	(void)hold_step(&hold, HOLD_DEADLINE);
 	assert_int_equal(hold.outcome, HOLD_NOT_ALLOWED);
 }
 
-static void an_allocation_is_judged_by_what_is_wanted_and_what_is(void **state)
+TEST(an_allocation_is_judged_by_what_is_wanted_and_what_is)
 {
 	static const struct {
 		Holdfast__V1__DesiredStatus desired;
@@ -289,7 +275,6 @@ static void an_allocation_is_judged_by_what_is_wanted_and_what_is(void **state)
 	Holdfast__V1__Claim claim = HOLDFAST__V1__CLAIM__INIT;
 	Holdfast__V1__Claim *claims[] = {&claim};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
 		Holdfast__V1__GetAllocationResponse answer = HOLDFAST__V1__GET_ALLOCATION_RESPONSE__INIT;
@@ -313,7 +298,7 @@ static void an_allocation_is_judged_by_what_is_wanted_and_what_is(void **state)
 	}
 }
 
-static void an_error_is_judged_by_its_code_and_what_was_asked(void **state)
+TEST(an_error_is_judged_by_its_code_and_what_was_asked)
 {
 	static const struct {
 		enum status status;
@@ -333,7 +318,6 @@ static void an_error_is_judged_by_its_code_and_what_was_asked(void **state)
 	};
 	Holdfast__V1__ErrorDetails details = HOLDFAST__V1__ERROR_DETAILS__INIT;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		assert_int_equal(hold_judge_error(HOLD_GET, cases[i].status, NULL), cases[i].get);
 		assert_int_equal(hold_judge_error(HOLD_RUN, cases[i].status, NULL), cases[i].run);
@@ -344,21 +328,4 @@ static void an_error_is_judged_by_its_code_and_what_was_asked(void **state)
 	details.n_claims = 1;
 	assert_int_equal(hold_judge_error(HOLD_RUN, STATUS_FAILED_PRECONDITION, &details), HOLD_REFUSED);
 	assert_int_equal(hold_judge_error(HOLD_GET, STATUS_FAILED_PRECONDITION, &details), HOLD_LOST);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(it_lives_as_it_should),
-		cmocka_unit_test(what_is_held_is_let_go_for_facts_only),
-		cmocka_unit_test(no_answer_is_asked_for_again_after_a_pause),
-		cmocka_unit_test(every_state_ends_after_two_deadlines_but_the_one_that_holds),
-		cmocka_unit_test(a_stop_is_heard_in_every_state),
-		cmocka_unit_test(an_allocation_is_forgotten_only_when_it_is_surely_nowhere),
-		cmocka_unit_test(the_first_bad_outcome_stays),
-		cmocka_unit_test(an_allocation_is_judged_by_what_is_wanted_and_what_is),
-		cmocka_unit_test(an_error_is_judged_by_its_code_and_what_was_asked),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,9 +2,9 @@
 /* The link that services follow. The folders are real ones below a temporary root, whose owner counts as
  * root; the mount table is a text. */
 
-#include "cmocka_all.h"
 #include "hold_link.h"
 #include "temp_dir.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -72,7 +72,6 @@ static void force_owner(const char *path, uid_t uid)
 
 static int set_up(void **state)
 {
-	(void)state;
 	temp_dir_make(root);
 	make("run", 0755);
 	make("run/hf", 0755);
@@ -95,7 +94,6 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
 
 static int tear_down(void **state)
 {
-	(void)state;
 	close_fdp(&root_fd);
 	close_fdp(&table.fd);
 	return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
@@ -126,12 +124,11 @@ static enum status check(const char *path, bool is_device, const char *words)
 	"40 28 " device " " shown " " point " rw,nosuid shared:1 - ext4 /dev/sda rw\n"
 #define HOST LINE("8:1", "/", "/")
 
-static void the_volume_itself_is_given(void **state)
+TEST_FIXTURE(the_volume_itself_is_given, set_up, tear_down)
 {
 	static const char *const staged[] = {STAGED, STAGED "/ro-publish", STAGED "/rw-publish"};
 	char text[1000];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(staged); i++) {
 		assert_true(str_format(text, sizeof(text), HOST "41 28 0:50 / %s rw - tmpfs t rw\n%s",
 				       staged[i], LINE("0:50", "/", PUBLISHED "/0")) > 0);
@@ -143,7 +140,7 @@ static void the_volume_itself_is_given(void **state)
 	assert_int_equal(check(PUBLISHED "/31", false, NULL), STATUS_OK);
 }
 
-static void a_path_that_the_helper_does_not_make_is_not_given(void **state)
+TEST_FIXTURE(a_path_that_the_helper_does_not_make_is_not_given, set_up, tear_down)
 {
 	static const char *const paths[] = {
 		"",
@@ -164,7 +161,6 @@ static void a_path_that_the_helper_does_not_make_is_not_given(void **state)
 		STAGED "/rw-publish",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
 		char text[2000];
 
@@ -179,7 +175,7 @@ static void a_path_that_the_helper_does_not_make_is_not_given(void **state)
 	}
 }
 
-static void another_volume_is_not_given(void **state)
+TEST_FIXTURE(another_volume_is_not_given, set_up, tear_down)
 {
 	static const char *const tables[] = {
 		/* of another name */
@@ -197,7 +193,6 @@ static void another_volume_is_not_given(void **state)
 		HOST LINE("0:50", "/", "/run/other/x/" WIRE) LINE("0:50", "/", PUBLISHED "/0"),
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(tables); i++) {
 		set_table(tables[i]);
 		if (check(PUBLISHED "/0", false, "another volume is mounted there") !=
@@ -206,9 +201,8 @@ static void another_volume_is_not_given(void **state)
 	}
 }
 
-static void a_stage_tree_of_another_owner_is_not_believed(void **state)
+TEST_FIXTURE(a_stage_tree_of_another_owner_is_not_believed, set_up, tear_down)
 {
-	(void)state;
 	set_table(HOST LINE("0:50", "/", STAGED) LINE("0:50", "/", PUBLISHED "/0"));
 	force_owner("run/hf/stage", OTHER);
 	assert_int_equal(check(PUBLISHED "/0", false, "another volume"), STATUS_FAILED_PRECONDITION);
@@ -216,20 +210,18 @@ static void a_stage_tree_of_another_owner_is_not_believed(void **state)
 	assert_int_equal(check(PUBLISHED "/0", false, "another volume"), STATUS_FAILED_PRECONDITION);
 }
 
-static void nothing_is_given_that_is_not_mounted(void **state)
+TEST_FIXTURE(nothing_is_given_that_is_not_mounted, set_up, tear_down)
 {
-	(void)state;
 	set_table(HOST LINE("0:50", "/", STAGED) LINE("0:50", "/", PUBLISHED "/1"));
 	assert_int_equal(check(PUBLISHED "/0", false, "nothing is mounted there"),
 			 STATUS_FAILED_PRECONDITION);
 }
 
-static void a_tree_that_others_can_change_is_not_followed(void **state)
+TEST_FIXTURE(a_tree_that_others_can_change_is_not_followed, set_up, tear_down)
 {
 	static const char *const folders[] = {"run", "run/hf", "run/hf/publish"};
 	char from[TEMP_PATH_SIZE], to[TEMP_PATH_SIZE];
 
-	(void)state;
 	set_table(HOST LINE("0:50", "/", STAGED) LINE("0:50", "/", PUBLISHED "/0"));
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
 		set_mode(folders[i], 0775);
@@ -248,9 +240,8 @@ static void a_tree_that_others_can_change_is_not_followed(void **state)
 	assert_int_equal(unlink(from), 0);
 }
 
-static void a_device_is_what_the_plugin_has_bound(void **state)
+TEST_FIXTURE(a_device_is_what_the_plugin_has_bound, set_up, tear_down)
 {
-	(void)state;
 	set_table(HOST LINE("0:5", "/loop0", STAGED "/rw-publish"));
 	assert_int_equal(check(STAGED "/rw-publish", true, NULL), STATUS_OK);
 	assert_int_equal(check(STAGED "/ro-publish", true, "nothing is mounted there"),
@@ -265,20 +256,18 @@ static void a_device_is_what_the_plugin_has_bound(void **state)
 	assert_int_equal(check(STAGED "/rw-publish", true, "can write there"), STATUS_FAILED_PRECONDITION);
 }
 
-static void a_table_that_cannot_be_read_gives_nothing(void **state)
+TEST_FIXTURE(a_table_that_cannot_be_read_gives_nothing, set_up, tear_down)
 {
-	(void)state;
 	set_table(HOST LINE("0:50", "/", STAGED) LINE("0:50", "/", PUBLISHED "/0") "nonsense\n");
 	assert_int_equal(check(PUBLISHED "/0", false, "read the mount table"), STATUS_FAILED_PRECONDITION);
 }
 
-static void the_link_is_made_replaced_and_taken(void **state)
+TEST_FIXTURE(the_link_is_made_replaced_and_taken, set_up, tear_down)
 {
 	char folder[TEMP_PATH_SIZE], link[TEMP_PATH_SIZE], got[100];
 	struct error err;
 	struct stat st;
 
-	(void)state;
 	temp_dir_path(folder, root, "run/links");
 	assert_int_equal(hold_link_take(folder, "db", &err), STATUS_OK);
 	assert_int_equal(hold_link_give(folder, "db", "/a", &err), STATUS_OK);
@@ -298,12 +287,11 @@ static void the_link_is_made_replaced_and_taken(void **state)
 }
 
 /* As earlier versions left them, whose folders were the holder's. */
-static void a_folder_of_others_is_replaced_when_it_is_empty_and_refused_when_it_is_not(void **state)
+TEST_FIXTURE(a_folder_of_others_is_replaced_when_it_is_empty_and_refused_when_it_is_not, set_up, tear_down)
 {
 	char folder[TEMP_PATH_SIZE], link[TEMP_PATH_SIZE];
 	struct error err;
 
-	(void)state;
 	temp_dir_path(folder, root, "run/links");
 	make("run/links/db", 0777);
 	assert_int_equal(hold_link_give(folder, "db", "/a", &err), STATUS_OK);
@@ -318,27 +306,4 @@ static void a_folder_of_others_is_replaced_when_it_is_empty_and_refused_when_it_
 	assert_int_equal(symlink("held", temp_dir_path(link, root, "run/links/other")), 0);
 	assert_int_not_equal(hold_link_give(folder, "other", "/a", &err), STATUS_OK);
 	assert_int_equal(unlink(link), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(the_volume_itself_is_given, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_path_that_the_helper_does_not_make_is_not_given, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(another_volume_is_not_given, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_stage_tree_of_another_owner_is_not_believed, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(nothing_is_given_that_is_not_mounted, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_tree_that_others_can_change_is_not_followed, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(a_device_is_what_the_plugin_has_bound, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_table_that_cannot_be_read_gives_nothing, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(the_link_is_made_replaced_and_taken, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			a_folder_of_others_is_replaced_when_it_is_empty_and_refused_when_it_is_not, set_up,
-			tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "hold_place.h"
 #include "hold_spec.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -12,14 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* clang-format off */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-/* clang-format on */
-
 #define ID "01890000-0000-7000-8000-000000000001"
 
 static char folder[] = "/tmp/hold-place-XXXXXX";
@@ -30,7 +23,6 @@ static int make_folder(void **state)
 {
 	struct error err;
 
-	(void)state;
 	if (!mkdtemp(folder))
 		return -1;
 	(void)str_format(spec_path, sizeof(spec_path), "%s/spec.hcl", folder);
@@ -40,7 +32,6 @@ static int make_folder(void **state)
 
 static int remove_folder(void **state)
 {
-	(void)state;
 	(void)unlink(place.note);
 	(void)unlink(place.link);
 	(void)unlink(spec_path);
@@ -53,12 +44,11 @@ static void put(const char *path, const char *text)
 	assert_int_equal(file_write_atomic(path, 0600, text, strlen(text)), 0);
 }
 
-static void a_note_is_read_as_it_was_written(void **state)
+TEST(a_note_is_read_as_it_was_written)
 {
 	struct hold_note note = {.alloc_id = ID}, got = {.is_ending = true};
 	struct error err;
 
-	(void)state;
 	assert_int_equal(hold_note_read(&place, &got, &err), STATUS_OK);
 	assert_string_equal(got.alloc_id, "");
 	for (int is_ending = 0; is_ending < 2; is_ending++) {
@@ -73,7 +63,7 @@ static void a_note_is_read_as_it_was_written(void **state)
 	assert_int_equal(access(place.note, F_OK), -1);
 }
 
-static void a_note_that_is_damaged_is_no_note(void **state)
+TEST(a_note_that_is_damaged_is_no_note)
 {
 	static const char *const damaged[] = {
 		"",
@@ -91,7 +81,6 @@ static void a_note_that_is_damaged_is_no_note(void **state)
 		ID "\n" ID "\n",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(damaged); i++) {
 		struct hold_note got = {.alloc_id = "untouched"};
 		struct error err = {.msg = ""};
@@ -108,12 +97,11 @@ static void a_note_that_is_damaged_is_no_note(void **state)
 	(void)unlink(place.note);
 }
 
-static void the_link_is_replaced_and_removed(void **state)
+TEST(the_link_is_replaced_and_removed)
 {
 	char path[PATH_MAX] = "untouched";
 	struct error err;
 
-	(void)state;
 	assert_false(hold_link_read(&place, path));
 	assert_string_equal(path, "untouched");
 	assert_int_equal(hold_link_make(&place, "/a", &err), STATUS_OK);
@@ -125,9 +113,8 @@ static void the_link_is_replaced_and_removed(void **state)
 	assert_false(hold_link_read(&place, path));
 }
 
-static void what_is_not_there_or_not_mounted_is_gone(void **state)
+TEST(what_is_not_there_or_not_mounted_is_gone)
 {
-	(void)state;
 	assert_false(hold_is_gone("/"));
 	assert_false(hold_is_gone("/proc"));
 	assert_true(hold_is_gone(folder));
@@ -136,12 +123,11 @@ static void what_is_not_there_or_not_mounted_is_gone(void **state)
 	assert_false(hold_is_gone("/dev/null/x")); /* cannot be looked at */
 }
 
-static void folders_with_long_names_are_refused(void **state)
+TEST(folders_with_long_names_are_refused)
 {
 	struct hold_place got;
 	char *name = calloc(1, PATH_MAX + 1);
 
-	(void)state;
 	assert_non_null(name);
 	memset(name, '/', PATH_MAX - NAME_MAX - 11 - 1); /* "/allocation" and the NUL */
 	assert_int_equal(hold_place_init(&got, name, "/r", NULL), STATUS_OK);
@@ -172,7 +158,7 @@ static enum status load(const char *spec, const char *agent, char ret_node[stati
 	return status;
 }
 
-static void the_node_is_the_one_of_the_agents_settings(void **state)
+TEST(the_node_is_the_one_of_the_agents_settings)
 {
 	static const struct {
 		const char *spec, *agent, *node;
@@ -183,7 +169,6 @@ static void the_node_is_the_one_of_the_agents_settings(void **state)
 		{"name = \"a\"\ndriver = \"none\"\n" VOLUME, "node_id = \"w1\"\n", "w1"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		char node[64];
 		struct error err = {.msg = ""};
@@ -194,7 +179,7 @@ static void the_node_is_the_one_of_the_agents_settings(void **state)
 	}
 }
 
-static void a_file_that_is_not_for_one_volume_of_this_node_is_refused_with_its_line(void **state)
+TEST(a_file_that_is_not_for_one_volume_of_this_node_is_refused_with_its_line)
 {
 	static const struct {
 		const char *spec, *agent, *text;
@@ -215,7 +200,6 @@ static void a_file_that_is_not_for_one_volume_of_this_node_is_refused_with_its_l
 		 "node_id = \"w1\"\n", "runs no plugin"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		char node[64];
 		struct error err = {.msg = ""};
@@ -226,17 +210,4 @@ static void a_file_that_is_not_for_one_volume_of_this_node_is_refused_with_its_l
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_note_is_read_as_it_was_written),
-		cmocka_unit_test(a_note_that_is_damaged_is_no_note),
-		cmocka_unit_test(the_link_is_replaced_and_removed),
-		cmocka_unit_test(what_is_not_there_or_not_mounted_is_gone),
-		cmocka_unit_test(folders_with_long_names_are_refused),
-		cmocka_unit_test(the_node_is_the_one_of_the_agents_settings),
-		cmocka_unit_test(a_file_that_is_not_for_one_volume_of_this_node_is_refused_with_its_line),
-	};
-
-	return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TEST_GROUP(make_folder, remove_folder)

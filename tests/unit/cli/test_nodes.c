@@ -2,6 +2,7 @@
 /* Commands about nodes, plugins and placement against a model of the server. */
 
 #include "run.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -15,14 +16,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* clang-format off */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-/* clang-format on */
 
 #define NODE                                                                                          \
 	"{\"node\": {\"id\": \"node-1\", \"status\": \"DRAINING\", \"ineligible\": true, \"drain\": " \
@@ -46,9 +39,8 @@ static void drain(const char *end)
 	fake.answers[3] = (struct fake_answer){.method = "Nodes.Get", .json = end};
 }
 
-static void a_drain_is_watched_until_its_end(void **state)
+TEST_FIXTURE(a_drain_is_watched_until_its_end, run_setup, NULL)
 {
-	(void)state;
 	drain(NODE ", \"done_ms\": 9}}, \"index\": 7}");
 	expect_ok("node drain node-1 --reason kernel --deadline 30m --yes");
 	expect_request("Nodes.Drain {\"deadline_ms\":\"1800000\",\"id\":\"node-1\",\"reason\":\"kernel\"}\n"
@@ -66,9 +58,8 @@ static void a_drain_is_watched_until_its_end(void **state)
 	expect_output("\"done_ms\": \"9\"");
 }
 
-static void a_drain_that_lasts_goes_on_without_the_command(void **state)
+TEST_FIXTURE(a_drain_that_lasts_goes_on_without_the_command, run_setup, NULL)
 {
-	(void)state;
 	drain(NODE "}}, \"index\": 7, \"claims\": [" CLAIM("UNPUBLISHING") "]}");
 	expect_failure("node drain node-1 --timeout 1ms --yes", STATUS_DEADLINE_EXCEEDED,
 		       "node node-1 still holds 1 claims; its drain goes on without us");
@@ -80,9 +71,8 @@ static void a_drain_that_lasts_goes_on_without_the_command(void **state)
 	expect_output("\"volumes\": [");
 }
 
-static void a_drain_is_cancelled(void **state)
+TEST_FIXTURE(a_drain_is_cancelled, run_setup, NULL)
 {
-	(void)state;
 	drain(NODE "}}}");
 	expect_ok("node drain node-1 --cancel");
 	expect_request("Nodes.Drain {\"cancel\":true,\"id\":\"node-1\"}");
@@ -92,9 +82,8 @@ static void a_drain_is_cancelled(void **state)
 	expect_usage_error("node drain node-1 --deadline 31d", "is not a duration up to 30 days");
 }
 
-static void eligibility_is_said_one_way_or_the_other(void **state)
+TEST_FIXTURE(eligibility_is_said_one_way_or_the_other, run_setup, NULL)
 {
-	(void)state;
 	fake.answers[0] = (struct fake_answer){.method = "Nodes.SetEligibility",
 					       .json = "{\"node\": {\"id\": \"node-1\"}}"};
 	expect_ok("node eligibility node-1 --enable");
@@ -105,9 +94,8 @@ static void eligibility_is_said_one_way_or_the_other(void **state)
 	expect_usage_error("node eligibility node-1 --enable --disable", "either --enable or --disable");
 }
 
-static void a_purge_strands_no_claim_and_is_asked_for_twice(void **state)
+TEST_FIXTURE(a_purge_strands_no_claim_and_is_asked_for_twice, run_setup, NULL)
 {
-	(void)state;
 	fake.answers[0] = (struct fake_answer){
 		.method = "Nodes.Get",
 		.json = "{\"node\": {\"id\": \"node-1\"}, \"claims\": [" CLAIM("TAKEN") "]}"};
@@ -127,9 +115,8 @@ static void a_purge_strands_no_claim_and_is_asked_for_twice(void **state)
 		       "purge needs whole ids");
 }
 
-static void nodes_that_nobody_knows_by_name_are_purged_with_a_reason_and_a_yes(void **state)
+TEST_FIXTURE(nodes_that_nobody_knows_by_name_are_purged_with_a_reason_and_a_yes, run_setup, NULL)
 {
-	(void)state;
 	fake.answers[0] = (struct fake_answer){.method = "Nodes.Purge", .json = "{}"};
 	expect_usage_error("node purge --unknown", "say why with --reason");
 	expect_failure("node purge --unknown node-1 --reason off --yes", STATUS_INVALID_ARGUMENT, "not both");
@@ -143,9 +130,8 @@ static void nodes_that_nobody_knows_by_name_are_purged_with_a_reason_and_a_yes(v
 	expect_output("no node is missing any more");
 }
 
-static void identify_means_the_machine_that_was_refused(void **state)
+TEST_FIXTURE(identify_means_the_machine_that_was_refused, run_setup, NULL)
 {
-	(void)state;
 	fake.answers[0] =
 		(struct fake_answer){.method = "Nodes.Get", .json = "{\"node\": {\"id\": \"node-1\"}}"};
 	fake.answers[1] = (struct fake_answer){.method = "Nodes.Identify",
@@ -163,9 +149,8 @@ static void identify_means_the_machine_that_was_refused(void **state)
 	expect_request("Nodes.Identify {\"id\":\"node-1\",\"machine\":\"11\",\"reason\":\"new\"}");
 }
 
-static void an_attestation_names_volumes_and_says_what_it_bypasses(void **state)
+TEST_FIXTURE(an_attestation_names_volumes_and_says_what_it_bypasses, run_setup, NULL)
 {
-	(void)state;
 	fake.answers[0] = (struct fake_answer){
 		.method = "Nodes.Attest",
 		.json = "{\"bypassed\": \"no receipt\\nno new boot\", \"claims\": [" CLAIM(
@@ -202,9 +187,8 @@ static void an_attestation_names_volumes_and_says_what_it_bypasses(void **state)
 	expect_usage_error("node attest node-1 db --reason off --namespace *", "are named as NAMESPACE/ID");
 }
 
-static void plugins_are_listed_and_shown_with_their_halves(void **state)
+TEST_FIXTURE(plugins_are_listed_and_shown_with_their_halves, run_setup, NULL)
 {
-	(void)state;
 	fake.answers[0] = (struct fake_answer){
 		.method = "Plugins.List",
 		.json = "{\"plugins\": [{\"id\": \"ebs\", \"provider\": \"aws\", \"controllers_healthy\": 1,"
@@ -239,13 +223,12 @@ static void plugins_are_listed_and_shown_with_their_halves(void **state)
 	expect_output("16");
 }
 
-static void what_went_wrong_with_claims_is_shown_whole(void **state)
+TEST_FIXTURE(what_went_wrong_with_claims_is_shown_whole, run_setup, NULL)
 {
 #define CLAIMS                                                                                             \
 	"\"claims\": [{\"volume_id\": \"db\", \"node_id\": \"n1\", \"attempts\": 3, \"last_error\": \"no " \
 	"plugin\"},"                                                                                       \
 	"{\"volume_id\": \"web\", \"node_id\": \"n1\"}]}"
-	(void)state;
 	fake.answers[0] = (struct fake_answer){.method = "Nodes.Get",
 					       .json = "{\"node\": {\"id\": \"node-1\"}, " CLAIMS};
 	fake.answers[1] = (struct fake_answer){.method = "Allocations.Get",
@@ -258,9 +241,8 @@ static void what_went_wrong_with_claims_is_shown_whole(void **state)
 #undef CLAIMS
 }
 
-static void a_node_without_a_drain_says_nothing_of_one(void **state)
+TEST_FIXTURE(a_node_without_a_drain_says_nothing_of_one, run_setup, NULL)
 {
-	(void)state;
 	fake.answers[0] = (struct fake_answer){.method = "Nodes.Get",
 					       .json = "{\"node\": {\"id\": \"node-1\", \"drain\": {}}}"};
 	expect_ok("node status node-1");
@@ -272,11 +254,10 @@ static void a_node_without_a_drain_says_nothing_of_one(void **state)
 	expect_output("drained by           operator/ann\n");
 }
 
-static void a_placement_is_tried_and_its_refusal_names_every_node(void **state)
+TEST_FIXTURE(a_placement_is_tried_and_its_refusal_names_every_node, run_setup, NULL)
 {
 	const Holdfast__V1__ErrorDetails *details;
 
-	(void)state;
 	write_spec("name = \"app\"\n");
 	fake.answers[0] =
 		(struct fake_answer){.method = "Allocations.Run",
@@ -295,27 +276,4 @@ static void a_placement_is_tried_and_its_refusal_names_every_node(void **state)
 	assert_int_equal(details->more_nodes, 4);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(a_drain_is_watched_until_its_end, run_setup),
-		cmocka_unit_test_setup(a_drain_that_lasts_goes_on_without_the_command, run_setup),
-		cmocka_unit_test_setup(a_drain_is_cancelled, run_setup),
-		cmocka_unit_test_setup(eligibility_is_said_one_way_or_the_other, run_setup),
-		cmocka_unit_test_setup(a_purge_strands_no_claim_and_is_asked_for_twice, run_setup),
-		cmocka_unit_test_setup(nodes_that_nobody_knows_by_name_are_purged_with_a_reason_and_a_yes,
-				       run_setup),
-		cmocka_unit_test_setup(identify_means_the_machine_that_was_refused, run_setup),
-		cmocka_unit_test_setup(an_attestation_names_volumes_and_says_what_it_bypasses, run_setup),
-		cmocka_unit_test_setup(plugins_are_listed_and_shown_with_their_halves, run_setup),
-		cmocka_unit_test_setup(what_went_wrong_with_claims_is_shown_whole, run_setup),
-		cmocka_unit_test_setup(a_node_without_a_drain_says_nothing_of_one, run_setup),
-		cmocka_unit_test_setup(a_placement_is_tried_and_its_refusal_names_every_node, run_setup),
-	};
-	int failed;
-
-	run_begin();
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
-	run_end();
-	return failed;
-}
+TEST_GROUP(run_begin, run_end)

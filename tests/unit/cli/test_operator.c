@@ -2,6 +2,7 @@
 /* Commands about the server itself, tokens and completion against a model of it. */
 
 #include "run.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -15,14 +16,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* clang-format off */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-/* clang-format on */
 
 /* SHA-256 of "hello", in base64 as JSON has bytes. */
 #define HELLO_SHA "LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ="
@@ -46,11 +39,10 @@ static void expect_file(const char *text)
 	free(found);
 }
 
-static void a_backup_is_fetched_in_parts_and_checked(void **state)
+TEST_FIXTURE(a_backup_is_fetched_in_parts_and_checked, run_setup, NULL)
 {
 	struct stat st;
 
-	(void)state;
 	fake.answers[0] = (struct fake_answer){
 		.method = "Operator.BeginBackup",
 		.json = "{\"id\": \"b1\", \"size_bytes\": 5, \"index\": 12, \"sha256\": \"" HELLO_SHA "\"}"};
@@ -70,7 +62,7 @@ static void a_backup_is_fetched_in_parts_and_checked(void **state)
 	expect_failure(with_spec("operator backup @"), STATUS_ALREADY_EXISTS, "is not overwritten");
 }
 
-static void a_backup_that_is_not_whole_is_not_kept(void **state)
+TEST_FIXTURE(a_backup_that_is_not_whole_is_not_kept, run_setup, NULL)
 {
 	static const struct {
 		const char *first, *second;
@@ -80,7 +72,6 @@ static void a_backup_that_is_not_whole_is_not_kept(void **state)
 		{"{\"data\": \"aGVs\"}", "{\"data\": \"bG9v\"}"}, /* too long */
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
 		char temporary[64];
 
@@ -99,9 +90,8 @@ static void a_backup_that_is_not_whole_is_not_kept(void **state)
 	}
 }
 
-static void a_restore_sends_all_before_it_applies(void **state)
+TEST_FIXTURE(a_restore_sends_all_before_it_applies, run_setup, NULL)
 {
-	(void)state;
 	write_spec("hello");
 	fake.answers[0] = (struct fake_answer){.method = "Operator.BeginRestore", .json = "{\"id\": \"r1\"}"};
 	fake.answers[1] =
@@ -125,9 +115,8 @@ static void a_restore_sends_all_before_it_applies(void **state)
 		       "open /nonexistent");
 }
 
-static void what_is_finished_is_removed(void **state)
+TEST_FIXTURE(what_is_finished_is_removed, run_setup, NULL)
 {
-	(void)state;
 	fake.answers[0] = (struct fake_answer){.method = "Operator.Gc", .json = "{\"claims\": 4}"};
 	expect_ok("operator gc --older-than 7d --dry-run");
 	expect_request("Operator.Gc {\"dry_run\":true,\"older_than_ms\":\"604800000\"}");
@@ -139,9 +128,8 @@ static void what_is_finished_is_removed(void **state)
 	expect_usage_error("operator gc --older-than soon", "is not a duration");
 }
 
-static void events_are_printed_as_they_come(void **state)
+TEST_FIXTURE(events_are_printed_as_they_come, run_setup, NULL)
 {
-	(void)state;
 	fake.events[0] = "{\"index\": 3}"; /* where it begins */
 	fake.events[1] =
 		"{\"index\": 4, \"topic\": \"node\", \"key\": \"node-1\", \"node\": {\"status\": \"DOWN\"}}";
@@ -164,9 +152,8 @@ static void events_are_printed_as_they_come(void **state)
 	expect_usage_error("operator watch jobs", "nothing is called 'jobs'");
 }
 
-static void the_server_says_how_it_is_in_a_new_epoch(void **state)
+TEST_FIXTURE(the_server_says_how_it_is_in_a_new_epoch, run_setup, NULL)
 {
-	(void)state;
 	fake.answers[0] = (struct fake_answer){.method = "Operator.Status",
 					       .json = "{\"epoch\": 3, \"restored_at_ms\": 1000, "
 						       "\"epoch_reason\": \"the log was cut\", "
@@ -183,9 +170,8 @@ static void the_server_says_how_it_is_in_a_new_epoch(void **state)
 	expect_output("warning              it expires\n");
 }
 
-static void a_token_comes_from_a_file_that_others_cannot_read(void **state)
+TEST_FIXTURE(a_token_comes_from_a_file_that_others_cannot_read, run_setup, NULL)
 {
-	(void)state;
 	write_spec("0192-secret\n");
 	expect_ok(with_spec("operator status --token-file @"));
 	assert_string_equal(fake.token, "0192-secret");
@@ -206,9 +192,8 @@ static void a_token_comes_from_a_file_that_others_cannot_read(void **state)
 	assert_string_equal(fake.token, "");
 }
 
-static void ids_are_offered_to_the_shell(void **state)
+TEST_FIXTURE(ids_are_offered_to_the_shell, run_setup, NULL)
 {
-	(void)state;
 	expect_ok("completion ids volume d");
 	assert_string_equal(ending.output, "db\ndb2\n");
 	expect_request("\"per_page\":200");
@@ -220,22 +205,4 @@ static void ids_are_offered_to_the_shell(void **state)
 	expect_usage_error("completion bash x", "unexpected argument 'x'");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(a_backup_is_fetched_in_parts_and_checked, run_setup),
-		cmocka_unit_test_setup(a_backup_that_is_not_whole_is_not_kept, run_setup),
-		cmocka_unit_test_setup(a_restore_sends_all_before_it_applies, run_setup),
-		cmocka_unit_test_setup(what_is_finished_is_removed, run_setup),
-		cmocka_unit_test_setup(events_are_printed_as_they_come, run_setup),
-		cmocka_unit_test_setup(the_server_says_how_it_is_in_a_new_epoch, run_setup),
-		cmocka_unit_test_setup(a_token_comes_from_a_file_that_others_cannot_read, run_setup),
-		cmocka_unit_test_setup(ids_are_offered_to_the_shell, run_setup),
-	};
-	int failed;
-
-	run_begin();
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
-	run_end();
-	return failed;
-}
+TEST_GROUP(run_begin, run_end)

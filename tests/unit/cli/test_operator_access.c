@@ -303,7 +303,7 @@ static mode_t mode_of(const struct folder *folder, const char *name)
 
 /* --- tests --- */
 
-static void certificates_are_made_from_the_ca_of_the_folder(void **state)
+TEST_FIXTURE(certificates_are_made_from_the_ca_of_the_folder, setup, teardown)
 {
 	struct folder *folder = *state;
 	static const char *const files[] = {"ca", "server", "server-s2", "node-n1", "operator-ann"};
@@ -328,7 +328,7 @@ static void certificates_are_made_from_the_ca_of_the_folder(void **state)
 	assert_in_range(at_ms - clock_realtime_ms(), 86400000, 2 * 86400000);
 }
 
-static void nothing_is_overwritten(void **state)
+TEST_FIXTURE(nothing_is_overwritten, setup, teardown)
 {
 	struct folder *folder = *state;
 
@@ -338,7 +338,7 @@ static void nothing_is_overwritten(void **state)
 	assert_int_equal(run("operator cert node n1 --out %s", folder->dir).status, STATUS_ALREADY_EXISTS);
 }
 
-static void mistakes_are_told_before_anything_is_made(void **state)
+TEST_FIXTURE(mistakes_are_told_before_anything_is_made, setup, teardown)
 {
 	struct folder *folder = *state;
 	static const char *const lines[] = {
@@ -382,7 +382,7 @@ static struct ending put(struct folder *folder, const char *policy)
 	return run("operator policy put deploy %s", path);
 }
 
-static void a_policy_file_is_read_as_nomad_writes_it(void **state)
+TEST_FIXTURE(a_policy_file_is_read_as_nomad_writes_it, setup, teardown)
 {
 	struct folder *folder = *state;
 	const Holdfast__V1__AccessPolicy *p;
@@ -409,7 +409,7 @@ static void a_policy_file_is_read_as_nomad_writes_it(void **state)
 	assert_string_equal(p->operator_, "write");
 }
 
-static void mistakes_in_a_policy_file_are_told(void **state)
+TEST_FIXTURE(mistakes_in_a_policy_file_are_told, setup, teardown)
 {
 	struct folder *folder = *state;
 	static const char *const bad[] = {
@@ -428,9 +428,8 @@ static void mistakes_in_a_policy_file_are_told(void **state)
 	}
 }
 
-static void a_token_is_bound_to_the_node_that_is_named(void **state)
+TEST_FIXTURE(a_token_is_bound_to_the_node_that_is_named, setup, teardown)
 {
-	(void)state;
 	assert_int_equal(run("operator token create w units --node n1 --days 1").status, STATUS_OK);
 	assert_string_equal(model.token->node, "n1");
 	assert_true(model.token->expires_at_ms > 0);
@@ -440,11 +439,10 @@ static void a_token_is_bound_to_the_node_that_is_named(void **state)
 	assert_true(run("operator token create w units --node=").is_usage_error); /* not: bound to none */
 }
 
-static void a_whole_chain_is_whole_from_its_first_record_on(void **state)
+TEST_FIXTURE(a_whole_chain_is_whole_from_its_first_record_on, setup, teardown)
 {
 	static const uint64_t firsts[] = {1, 2, 1000};
 
-	(void)state;
 	assert_int_equal(run("operator audit verify").status, STATUS_OK); /* an empty one */
 	for (size_t i = 0; i < ARRAY_SIZE(firsts); i++) {
 		fill_chain(firsts[i]);
@@ -475,9 +473,8 @@ static void drop_record(size_t at)
 	model.n--;
 }
 
-static void the_first_broken_record_is_named(void **state)
+TEST_FIXTURE(the_first_broken_record_is_named, setup, teardown)
 {
-	(void)state;
 	for (size_t i = 0; i < RECORDS; i++) { /* removed */
 		fill_chain(10);
 		drop_record(i);
@@ -496,7 +493,7 @@ static void the_first_broken_record_is_named(void **state)
 	assert_broken_at(10);
 }
 
-static void times_of_since_are_durations_or_utc(void **state)
+TEST_FIXTURE(times_of_since_are_durations_or_utc, setup, teardown)
 {
 	static const struct {
 		const char *text;
@@ -511,25 +508,6 @@ static void times_of_since_are_durations_or_utc(void **state)
 		{"2025-01-31T", STATUS_INVALID_ARGUMENT},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		assert_int_equal(run("operator audit --since %s", cases[i].text).status, cases[i].status);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(certificates_are_made_from_the_ca_of_the_folder),
-		TEST(nothing_is_overwritten),
-		TEST(mistakes_are_told_before_anything_is_made),
-		TEST(a_policy_file_is_read_as_nomad_writes_it),
-		TEST(mistakes_in_a_policy_file_are_told),
-		TEST(a_token_is_bound_to_the_node_that_is_named),
-		TEST(a_whole_chain_is_whole_from_its_first_record_on),
-		TEST(the_first_broken_record_is_named),
-		TEST(times_of_since_are_durations_or_utc),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

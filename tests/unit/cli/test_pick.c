@@ -1,25 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pick.h"
+#include "unit.h"
 
 #include "base/str.h"
 
 #include <string.h>
 
-/* clang-format off */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-/* clang-format on */
-
 static const struct candidate volumes[] = {{.id = "db"}, {.id = "db2"}, {.id = "db-old"}, {.id = "web"}};
 
-static void an_exact_match_wins_over_longer_ones(void **state)
+TEST(an_exact_match_wins_over_longer_ones)
 {
 	size_t found = 99;
 
-	(void)state;
 	assert_int_equal(pick("volume", "db", volumes, 4, &found, NULL), STATUS_OK);
 	assert_int_equal(found, 0);
 	assert_int_equal(pick("volume", "db2", volumes, 4, &found, NULL), STATUS_OK);
@@ -32,35 +24,32 @@ static void an_exact_match_wins_over_longer_ones(void **state)
 	assert_int_equal(found, 1);
 }
 
-static void the_only_beginning_is_meant(void **state)
+TEST(the_only_beginning_is_meant)
 {
 	size_t found = 99;
 
-	(void)state;
 	assert_int_equal(pick("volume", "w", volumes, 4, &found, NULL), STATUS_OK);
 	assert_int_equal(found, 3);
 	assert_int_equal(pick("volume", "db-", volumes, 4, &found, NULL), STATUS_OK);
 	assert_int_equal(found, 2);
 }
 
-static void an_empty_beginning_means_none_not_even_the_only_one(void **state)
+TEST(an_empty_beginning_means_none_not_even_the_only_one)
 {
 	struct error err = {.msg = ""};
 	size_t found = 99;
 
-	(void)state;
 	assert_int_equal(pick("volume", "", volumes, 1, &found, &err), STATUS_INVALID_ARGUMENT);
 	assert_non_null(strstr(err.msg, "the id of a volume is wanted"));
 	assert_int_equal(pick("volume", "", volumes, 0, &found, NULL), STATUS_INVALID_ARGUMENT);
 	assert_int_equal(found, 99);
 }
 
-static void several_are_listed_and_none_is_said(void **state)
+TEST(several_are_listed_and_none_is_said)
 {
 	struct error err = {.msg = ""};
 	size_t found = 99;
 
-	(void)state;
 	assert_int_equal(pick("volume", "d", volumes, 4, &found, &err), STATUS_FAILED_PRECONDITION);
 	assert_string_equal(err.msg,
 			    "more than one volume begins with 'd', give more of it: db, db2, db-old");
@@ -70,13 +59,12 @@ static void several_are_listed_and_none_is_said(void **state)
 	assert_int_equal(found, 99);
 }
 
-static void many_are_cut_short(void **state)
+TEST(many_are_cut_short)
 {
 	struct candidate many[13];
 	struct error err = {.msg = ""};
 	size_t found;
 
-	(void)state;
 	for (size_t i = 0; i < 13; i++)
 		many[i] = (struct candidate){.id = "aa"};
 	many[0].id = "ab";
@@ -88,7 +76,7 @@ static void many_are_cut_short(void **state)
 	assert_non_null(strstr(err.msg, " and 3 more"));
 }
 
-static void the_same_id_in_two_namespaces_asks_for_the_namespace(void **state)
+TEST(the_same_id_in_two_namespaces_asks_for_the_namespace)
 {
 	static const struct candidate two[] = {{.id = "db", .namespace = "a"},
 					       {.id = "db", .namespace = "b"},
@@ -96,22 +84,7 @@ static void the_same_id_in_two_namespaces_asks_for_the_namespace(void **state)
 	struct error err = {.msg = ""};
 	size_t found;
 
-	(void)state;
 	assert_int_equal(pick("volume", "db", two, 3, &found, &err), STATUS_FAILED_PRECONDITION);
 	assert_string_equal(err.msg, "more than one volume is called 'db', give --namespace: a/db, b/db");
 	assert_int_equal(pick("volume", "db2", two, 3, &found, &err), STATUS_OK);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_exact_match_wins_over_longer_ones),
-		cmocka_unit_test(the_only_beginning_is_meant),
-		cmocka_unit_test(an_empty_beginning_means_none_not_even_the_only_one),
-		cmocka_unit_test(several_are_listed_and_none_is_said),
-		cmocka_unit_test(many_are_cut_short),
-		cmocka_unit_test(the_same_id_in_two_namespaces_asks_for_the_namespace),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

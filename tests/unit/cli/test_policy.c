@@ -45,7 +45,7 @@ static struct error run(const char *line)
 	return err;
 }
 
-static void what_is_given_is_given_on(void **state)
+TEST(what_is_given_is_given_on)
 {
 	static const struct {
 		const char *line;
@@ -70,7 +70,6 @@ static void what_is_given_is_given_on(void **state)
 		 "stage " POLICY},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct error err = run(cases[i].line);
 
@@ -80,7 +79,7 @@ static void what_is_given_is_given_on(void **state)
 	}
 }
 
-static void what_is_no_request_is_not_given_on(void **state)
+TEST(what_is_no_request_is_not_given_on)
 {
 	static const char *const lines[] = {
 		"holdfast policy explain",
@@ -91,19 +90,8 @@ static void what_is_no_request_is_not_given_on(void **state)
 		"holdfast volume status --uid 5",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
 		assert_int_equal(run(lines[i]).status, STATUS_INVALID_ARGUMENT);
 		assert_string_equal(executed, "");
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_given_is_given_on),
-		cmocka_unit_test(what_is_no_request_is_not_given_on),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

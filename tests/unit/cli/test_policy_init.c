@@ -49,13 +49,12 @@ static struct error run(const char *line)
 	return err;
 }
 
-static void the_text_is_a_policy_for_the_accounts_of_the_machine(void **state)
+TEST(the_text_is_a_policy_for_the_accounts_of_the_machine)
 {
 	static struct policy policy;
 	unsigned int line_of_mistake;
 	char text[POLICY_TEXT_SIZE];
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		struct policy_words words = {.cluster = "prod",
 					     .node = NAME_63,
@@ -84,7 +83,7 @@ static void the_text_is_a_policy_for_the_accounts_of_the_machine(void **state)
 }
 
 /* What is shown as a comment must work once the # is taken away. */
-static void the_examples_in_it_are_right_as_well(void **state)
+TEST(the_examples_in_it_are_right_as_well)
 {
 	static struct policy policy;
 	unsigned int line_of_mistake;
@@ -98,7 +97,6 @@ static void the_examples_in_it_are_right_as_well(void **state)
 	char text[POLICY_TEXT_SIZE];
 	bool is_example = false;
 
-	(void)state;
 	assert_true(policy_text(&words, text) > 0);
 	for (char *line = text; line; line = strchr(line + 1, '\n')) {
 		bool is_end = strncmp(line, "\n\t# }", 5) == 0;
@@ -115,7 +113,7 @@ static void the_examples_in_it_are_right_as_well(void **state)
 	assert_int_equal(policy.n_profiles, 5);
 }
 
-static void what_is_missing_or_wrong_is_named(void **state)
+TEST(what_is_missing_or_wrong_is_named)
 {
 	static const struct {
 		const char *line;
@@ -141,7 +139,6 @@ static void what_is_missing_or_wrong_is_named(void **state)
 		{"holdfast policy init --cluster c --node " NAME_63 " --ticket-key " KEY, 2, STATUS_OK, ""},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct error err;
 
@@ -150,15 +147,4 @@ static void what_is_missing_or_wrong_is_named(void **state)
 		if (err.status != cases[i].status || !strstr(err.msg, cases[i].word))
 			fail_msg("%s: %d %s", cases[i].line, (int)err.status, err.msg);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_text_is_a_policy_for_the_accounts_of_the_machine),
-		cmocka_unit_test(the_examples_in_it_are_right_as_well),
-		cmocka_unit_test(what_is_missing_or_wrong_is_named),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

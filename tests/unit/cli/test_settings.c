@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "settings.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -9,14 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* clang-format off */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-/* clang-format on */
-
 static const char *const variables[] = {
 	"HOLDFAST_ADDR",	 "HOLDFAST_CACERT",	"HOLDFAST_CLIENT_CERT",
 	"HOLDFAST_CLIENT_KEY",	 "HOLDFAST_SERVER_URI", "HOLDFAST_DEV_DIR",
@@ -24,13 +17,12 @@ static const char *const variables[] = {
 
 static int clear_environment(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(variables); i++)
 		assert_int_equal(unsetenv(variables[i]), 0);
 	return 0;
 }
 
-static void addresses_are_a_host_and_a_port(void **state)
+TEST(addresses_are_a_host_and_a_port)
 {
 	static const struct {
 		const char *text;
@@ -54,7 +46,6 @@ static void addresses_are_a_host_and_a_port(void **state)
 		{"h: 5", NULL, 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		char host[HOST_SIZE] = "untouched";
 		uint16_t port = 9;
@@ -69,13 +60,12 @@ static void addresses_are_a_host_and_a_port(void **state)
 	}
 }
 
-static void a_host_may_be_as_long_as_the_limit(void **state)
+TEST(a_host_may_be_as_long_as_the_limit)
 {
 	char text[HOST_SIZE + 8];
 	char host[HOST_SIZE];
 	uint16_t port;
 
-	(void)state;
 	memset(text, 'a', sizeof(text));
 	memcpy(text + HOST_SIZE - 1, ":5", 3);
 	assert_int_equal(parse_address(text, host, &port), 0);
@@ -84,13 +74,12 @@ static void a_host_may_be_as_long_as_the_limit(void **state)
 	assert_int_equal(parse_address(text, host, &port), -EINVAL);
 }
 
-static void options_win_over_the_environment(void **state)
+TEST_FIXTURE(options_win_over_the_environment, clear_environment, NULL)
 {
 	struct invocation inv = {.options = {[OPT_ADDRESS] = "a:1", [OPT_CA] = "/ca"}};
 	struct server_settings settings;
 	struct error err = {.msg = ""};
 
-	(void)state;
 	assert_int_equal(setenv("HOLDFAST_ADDR", "b:2", 1), 0);
 	assert_int_equal(setenv("HOLDFAST_CLIENT_CERT", "/c", 1), 0);
 	assert_int_equal(setenv("HOLDFAST_CLIENT_KEY", "/k", 1), 0);
@@ -107,7 +96,7 @@ static void options_win_over_the_environment(void **state)
 	assert_string_equal(settings.host, "b");
 }
 
-static void what_is_missing_is_said_as_a_usage_error(void **state)
+TEST_FIXTURE(what_is_missing_is_said_as_a_usage_error, clear_environment, NULL)
 {
 	static const struct {
 		const char *address, *ca, *cert, *key, *error;
@@ -126,7 +115,6 @@ static void what_is_missing_is_said_as_a_usage_error(void **state)
 		{"a:1", "/ca", NULL, "/k", "--cert and --key go together"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct invocation inv = {.options = {[OPT_ADDRESS] = cases[i].address,
 						     [OPT_CA] = cases[i].ca,
@@ -141,19 +129,18 @@ static void what_is_missing_is_said_as_a_usage_error(void **state)
 	}
 }
 
-static void a_client_may_have_no_identity(void **state)
+TEST_FIXTURE(a_client_may_have_no_identity, clear_environment, NULL)
 {
 	struct invocation inv = {.options = {[OPT_ADDRESS] = "a:1", [OPT_CA] = "/ca"}};
 	struct server_settings settings;
 
-	(void)state;
 	assert_int_equal(server_settings_resolve(&inv, &settings, NULL), STATUS_OK);
 	assert_string_equal(settings.cert, "");
 	assert_string_equal(settings.key, "");
 	assert_null(settings.server_uri);
 }
 
-static void the_dev_folder_answers_everything_and_options_still_win(void **state)
+TEST_FIXTURE(the_dev_folder_answers_everything_and_options_still_win, clear_environment, NULL)
 {
 	struct invocation inv = {.command = NULL};
 	struct server_settings settings;
@@ -162,7 +149,6 @@ static void the_dev_folder_answers_everything_and_options_still_win(void **state
 	char path[64];
 	char want[64];
 
-	(void)state;
 	assert_non_null(mkdtemp(dir));
 	inv.options[OPT_DEV_DIR] = dir;
 	assert_int_equal(server_settings_resolve(&inv, &settings, &err), STATUS_NOT_FOUND);
@@ -186,11 +172,10 @@ static void the_dev_folder_answers_everything_and_options_still_win(void **state
 	assert_int_equal(rmdir(dir), 0);
 }
 
-static void the_agents_socket_has_a_default(void **state)
+TEST_FIXTURE(the_agents_socket_has_a_default, clear_environment, NULL)
 {
 	struct invocation inv = {.command = NULL};
 
-	(void)state;
 	assert_true(agent_socket_path(&inv)[0] == '/');
 	assert_int_equal(setenv("HOLDFAST_AGENT_SOCKET", "/e", 1), 0);
 	assert_string_equal(agent_socket_path(&inv), "/e");
@@ -223,7 +208,7 @@ static void take_credentials(const char *folder, const char *const *names)
 	assert_int_equal(unsetenv("CREDENTIALS_DIRECTORY"), 0);
 }
 
-static void the_token_is_a_credential_and_one_of_its_own_comes_first(void **state)
+TEST_FIXTURE(the_token_is_a_credential_and_one_of_its_own_comes_first, clear_environment, NULL)
 {
 	static const struct {
 		const char *names[3];
@@ -236,7 +221,6 @@ static void the_token_is_a_credential_and_one_of_its_own_comes_first(void **stat
 		{{"holdfast.token.other", NULL}, ""},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		char folder[] = "/tmp/cli-credentials-XXXXXX", path[PATH_MAX];
 		struct invocation inv = {.options = {[OPT_ADDRESS] = "h:1", [OPT_CA] = "/ca"}};
@@ -253,22 +237,4 @@ static void the_token_is_a_credential_and_one_of_its_own_comes_first(void **stat
 		assert_string_equal(inv.options[OPT_TOKEN_FILE], "/nowhere/token");
 		take_credentials(folder, cases[i].names);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(addresses_are_a_host_and_a_port),
-		cmocka_unit_test(a_host_may_be_as_long_as_the_limit),
-		cmocka_unit_test_setup(options_win_over_the_environment, clear_environment),
-		cmocka_unit_test_setup(what_is_missing_is_said_as_a_usage_error, clear_environment),
-		cmocka_unit_test_setup(a_client_may_have_no_identity, clear_environment),
-		cmocka_unit_test_setup(the_dev_folder_answers_everything_and_options_still_win,
-				       clear_environment),
-		cmocka_unit_test_setup(the_agents_socket_has_a_default, clear_environment),
-		cmocka_unit_test_setup(the_token_is_a_credential_and_one_of_its_own_comes_first,
-				       clear_environment),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

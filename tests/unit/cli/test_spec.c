@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "examples.h"
 #include "spec.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -9,14 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* clang-format off */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-/* clang-format on */
 
 static struct conf *parse(const char *text)
 {
@@ -52,7 +45,7 @@ static Holdfast__V1__Allocation *alloc(const char *text)
 	return alloc;
 }
 
-static void a_native_volume_fills_every_field(void **state)
+TEST(a_native_volume_fills_every_field)
 {
 	Holdfast__V1__Volume *v =
 		volume("id = \"db\"\nnamespace = \"shop\"\nname = \"orders\"\nexternal_id = \"x1\"\n"
@@ -61,7 +54,6 @@ static void a_native_volume_fills_every_field(void **state)
 		       "capability {\n  access_mode = \"single-node-writer\"\n"
 		       "  attachment_mode = \"file-system\"\n}\n");
 
-	(void)state;
 	assert_string_equal(v->id, "db");
 	assert_string_equal(v->namespace_, "shop");
 	assert_string_equal(v->name, "orders");
@@ -78,13 +70,12 @@ static void a_native_volume_fills_every_field(void **state)
 	protobuf_c_message_free_unpacked(&v->base, NULL);
 }
 
-static void sources_of_every_class_are_read(void **state)
+TEST(sources_of_every_class_are_read)
 {
 	Holdfast__V1__Volume *v = volume("id = \"a\"\ntype = \"native\"\nprofile = \"nfs\"\n"
 					 "source {\n  class = \"nfs4\"\n  server = \"192.0.2.7\"\n"
 					 "  export = \"/exports/a\"\n}\n");
 
-	(void)state;
 	assert_int_equal(v->source->class_, HOLDFAST__V1__SOURCE_CLASS__NFS4);
 	assert_string_equal(v->source->server, "192.0.2.7");
 	assert_string_equal(v->source->export, "/exports/a");
@@ -96,7 +87,7 @@ static void sources_of_every_class_are_read(void **state)
 	holdfast__v1__volume__free_unpacked(v, NULL);
 }
 
-static void several_capabilities_keep_their_order_in_hcl_and_json(void **state)
+TEST(several_capabilities_keep_their_order_in_hcl_and_json)
 {
 	static const char *const texts[] = {
 		"capability { access_mode = \"multi-node-reader-only\" }\ncapability { access_mode = "
@@ -105,7 +96,6 @@ static void several_capabilities_keep_their_order_in_hcl_and_json(void **state)
 		"\"multi-node-multi-writer\"}]}",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		Holdfast__V1__Volume *v = volume(texts[i]);
 
@@ -118,7 +108,7 @@ static void several_capabilities_keep_their_order_in_hcl_and_json(void **state)
 	}
 }
 
-static void an_allocation_takes_its_volumes_by_label(void **state)
+TEST(an_allocation_takes_its_volumes_by_label)
 {
 	static const char *const texts[] = {
 		"name = \"app\"\nnode = \"n1\"\ndriver = \"none\"\n"
@@ -134,7 +124,6 @@ static void an_allocation_takes_its_volumes_by_label(void **state)
 		"\"mount_options\": {\"fs_type\": \"xfs\", \"mount_flags\": [\"noatime\"]}}}}",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		Holdfast__V1__Allocation *a = alloc(texts[i]);
 
@@ -157,12 +146,11 @@ static void an_allocation_takes_its_volumes_by_label(void **state)
 	}
 }
 
-static void an_allocation_names_the_unit_it_starts(void **state)
+TEST(an_allocation_names_the_unit_it_starts)
 {
 	Holdfast__V1__Allocation *a = alloc("name = \"db\"\ndriver = \"systemd\"\nunit = \"pg@15.service\"\n"
 					    "stop_timeout = \"90s\"\nmount_timeout = \"1h\"\n");
 
-	(void)state;
 	assert_string_equal(a->driver, "systemd");
 	assert_string_equal(a->unit, "pg@15.service");
 	assert_int_equal(a->stop_timeout_ms, 90000);
@@ -170,7 +158,7 @@ static void an_allocation_names_the_unit_it_starts(void **state)
 	protobuf_c_message_free_unpacked(&a->base, NULL);
 }
 
-static void an_allocation_names_the_plugin_it_runs_as_in_nomad(void **state)
+TEST(an_allocation_names_the_plugin_it_runs_as_in_nomad)
 {
 	static const char *const texts[] = {
 		"name = \"ebs\"\ncsi_plugin {\n  id = \"ebs0\"\n  type = \"monolith\"\n"
@@ -179,7 +167,6 @@ static void an_allocation_names_the_plugin_it_runs_as_in_nomad(void **state)
 		"\"health_timeout\": \"60s\", \"socket\": \"x.sock\"}}",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		Holdfast__V1__Allocation *a = alloc(texts[i]);
 
@@ -199,7 +186,7 @@ static void an_allocation_names_the_plugin_it_runs_as_in_nomad(void **state)
 	"  preferred {\n    topology { segments { rack = \"R1\" } }\n  }\n"
 
 /* As in the documentation of Nomad's volume files, but for its expressions. */
-static void a_volume_file_of_nomad_is_read_whole(void **state)
+TEST(a_volume_file_of_nomad_is_read_whole)
 {
 	static const char text[] =
 		"id = \"ebs_prod_db1\"\nnamespace = \"default\"\nname = \"database\"\ntype = \"csi\"\n"
@@ -216,7 +203,6 @@ static void a_volume_file_of_nomad_is_read_whole(void **state)
 		"context {\n  endpoint = \"http://192.168.1.101:9425\"\n}\n";
 	Holdfast__V1__Volume *v = volume(text);
 
-	(void)state;
 	assert_int_equal(v->type, HOLDFAST__V1__VOLUME_TYPE__CSI);
 	assert_int_equal(v->capacity_max, UINT64_C(200000000000));
 	assert_int_equal(v->capacity_min, 100 << 20);
@@ -238,7 +224,7 @@ static void a_volume_file_of_nomad_is_read_whole(void **state)
 	protobuf_c_message_free_unpacked(&v->base, NULL);
 }
 
-static void the_same_is_read_from_json(void **state)
+TEST(the_same_is_read_from_json)
 {
 	Holdfast__V1__Volume *v = volume(
 		"{\"id\": \"a\", \"type\": \"csi\", \"capacity_min\": 1024, \"capacity_max\": \"2KiB\","
@@ -247,7 +233,6 @@ static void the_same_is_read_from_json(void **state)
 		"\"topology_request\": {\"required\": [{\"segments\": {\"a\": \"b\"}}],"
 		" \"preferred\": {\"topology\": [{\"segments\": {\"c\": \"d\"}}]}}}");
 
-	(void)state;
 	assert_int_equal(v->capacity_min, 1024);
 	assert_int_equal(v->capacity_max, 2048);
 	assert_string_equal(v->secrets[0]->value, "v");
@@ -256,7 +241,7 @@ static void the_same_is_read_from_json(void **state)
 	protobuf_c_message_free_unpacked(&v->base, NULL);
 }
 
-static void secrets_come_from_a_file_beside_the_volume(void **state)
+TEST(secrets_come_from_a_file_beside_the_volume)
 {
 	char path[] = "/tmp/cli-secrets-XXXXXX";
 	static const char good[] = "user = \"a\"\npassword = \"p\"\n";
@@ -267,7 +252,6 @@ static void secrets_come_from_a_file_beside_the_volume(void **state)
 	Holdfast__V1__Volume *v = NULL;
 	int fd = mkstemp(path);
 
-	(void)state;
 	assert_true(fd >= 0);
 	(void)close(fd);
 	assert_int_equal(file_write_atomic(path, 0600, good, strlen(good)), 0);
@@ -290,11 +274,10 @@ static void secrets_come_from_a_file_beside_the_volume(void **state)
 	conf_free(conf);
 }
 
-static void the_examples_are_specifications(void **state)
+TEST(the_examples_are_specifications)
 {
 	Holdfast__V1__Volume *v = volume(example_csi);
 
-	(void)state;
 	assert_int_equal(v->type, HOLDFAST__V1__VOLUME_TYPE__CSI);
 	assert_int_equal(v->capacity_min, UINT64_C(10) << 30);
 	protobuf_c_message_free_unpacked(&v->base, NULL);
@@ -303,7 +286,7 @@ static void the_examples_are_specifications(void **state)
 	protobuf_c_message_free_unpacked(&v->base, NULL);
 }
 
-static void mistakes_in_volumes_have_file_and_line(void **state)
+TEST(mistakes_in_volumes_have_file_and_line)
 {
 	static const struct {
 		const char *text;
@@ -350,7 +333,6 @@ static void mistakes_in_volumes_have_file_and_line(void **state)
 		{"topology_request { need {} }", "s.hcl:1: unknown key 'need'"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct conf *conf = parse(cases[i].text);
 		Holdfast__V1__Volume *v = NULL;
@@ -364,7 +346,7 @@ static void mistakes_in_volumes_have_file_and_line(void **state)
 	}
 }
 
-static void mistakes_in_allocations_have_file_and_line(void **state)
+TEST(mistakes_in_allocations_have_file_and_line)
 {
 	static const struct {
 		const char *text;
@@ -391,7 +373,6 @@ static void mistakes_in_allocations_have_file_and_line(void **state)
 		 "bidirectional"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct conf *conf = parse(cases[i].text);
 		Holdfast__V1__Allocation *a = NULL;
@@ -403,24 +384,4 @@ static void mistakes_in_allocations_have_file_and_line(void **state)
 		assert_null(a);
 		conf_free(conf);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_native_volume_fills_every_field),
-		cmocka_unit_test(sources_of_every_class_are_read),
-		cmocka_unit_test(several_capabilities_keep_their_order_in_hcl_and_json),
-		cmocka_unit_test(an_allocation_takes_its_volumes_by_label),
-		cmocka_unit_test(an_allocation_names_the_unit_it_starts),
-		cmocka_unit_test(an_allocation_names_the_plugin_it_runs_as_in_nomad),
-		cmocka_unit_test(a_volume_file_of_nomad_is_read_whole),
-		cmocka_unit_test(the_same_is_read_from_json),
-		cmocka_unit_test(secrets_come_from_a_file_beside_the_volume),
-		cmocka_unit_test(the_examples_are_specifications),
-		cmocka_unit_test(mistakes_in_volumes_have_file_and_line),
-		cmocka_unit_test(mistakes_in_allocations_have_file_and_line),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trail.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/parse.h"
@@ -9,14 +10,6 @@
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* clang-format off */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-/* clang-format on */
 
 enum { LINES = 6 };
 
@@ -73,34 +66,31 @@ static void expect_fault(const struct trail_check *check, enum trail_fault fault
 	assert_true(check->faults > 0);
 }
 
-static void a_good_trail_is_intact_and_has_the_head_of_its_last_line(void **state)
+TEST(a_good_trail_is_intact_and_has_the_head_of_its_last_line)
 {
 	struct trail trail = good_trail();
 	struct trail_check check = check_lines(trail.lines, LINES, false, trail.prev);
 
-	(void)state;
 	assert_int_equal(check.faults, 0);
 	assert_int_equal(check.records, LINES);
 	assert_int_equal(check.torn, 0);
 	assert_string_equal(check.head, trail.prev);
 }
 
-static void an_empty_trail_is_intact_and_has_the_head_of_the_beginning(void **state)
+TEST(an_empty_trail_is_intact_and_has_the_head_of_the_beginning)
 {
 	struct trail_check check = check_lines(NULL, 0, false, NULL);
 
-	(void)state;
 	assert_int_equal(check.faults, 0);
 	assert_int_equal(strspn(check.head, "0"), TRAIL_HASH_SIZE - 1);
 	check = check_lines(NULL, 0, false, good_trail().prev);
 	expect_fault(&check, TRAIL_HEAD, 0);
 }
 
-static void a_head_that_was_kept_is_found_in_a_trail_that_has_grown(void **state)
+TEST(a_head_that_was_kept_is_found_in_a_trail_that_has_grown)
 {
 	struct trail trail = good_trail();
 
-	(void)state;
 	for (int i = 0; i < LINES; i++) {
 		struct trail_check check;
 		char head[TRAIL_HASH_SIZE];
@@ -114,11 +104,10 @@ static void a_head_that_was_kept_is_found_in_a_trail_that_has_grown(void **state
 }
 
 /* Every edit of one byte of every line shows: in the line after it, or against the head for the last one. */
-static void every_edit_of_a_byte_shows(void **state)
+TEST(every_edit_of_a_byte_shows)
 {
 	const struct trail good = good_trail();
 
-	(void)state;
 	for (int i = 0; i < LINES; i++) {
 		for (size_t k = 0; k < strlen(good.lines[i]); k++) {
 			struct trail trail = good;
@@ -135,9 +124,8 @@ static void every_edit_of_a_byte_shows(void **state)
 	}
 }
 
-static void every_deleted_line_shows_and_the_last_one_by_the_head(void **state)
+TEST(every_deleted_line_shows_and_the_last_one_by_the_head)
 {
-	(void)state;
 	for (int i = 0; i < LINES; i++) {
 		struct trail trail = good_trail();
 		struct trail_check check;
@@ -155,9 +143,8 @@ static void every_deleted_line_shows_and_the_last_one_by_the_head(void **state)
 	}
 }
 
-static void two_swapped_lines_show(void **state)
+TEST(two_swapped_lines_show)
 {
-	(void)state;
 	for (int i = 0; i + 1 < LINES; i++) {
 		struct trail trail = good_trail();
 		struct trail_check check;
@@ -171,7 +158,7 @@ static void two_swapped_lines_show(void **state)
 	}
 }
 
-static void a_line_put_in_shows_in_itself_or_the_next_one(void **state)
+TEST(a_line_put_in_shows_in_itself_or_the_next_one)
 {
 	static const char *const extras[] = {
 		("ts=2025-01-31T12:00:00.000Z rec=3 op=stage "
@@ -180,7 +167,6 @@ static void a_line_put_in_shows_in_itself_or_the_next_one(void **state)
 		"",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(extras); i++) {
 		struct trail trail = good_trail();
 		struct trail_check check = TRAIL_CHECK_INIT(false, trail.prev);
@@ -195,12 +181,11 @@ static void a_line_put_in_shows_in_itself_or_the_next_one(void **state)
 	}
 }
 
-static void every_cut_of_the_last_line_shows(void **state)
+TEST(every_cut_of_the_last_line_shows)
 {
 	struct trail trail = good_trail();
 	size_t length = strlen(trail.lines[LINES - 1]);
 
-	(void)state;
 	for (size_t n = 1; n <= length; n++) {
 		struct trail_check check = TRAIL_CHECK_INIT(false, NULL);
 		char cut[256];
@@ -216,12 +201,11 @@ static void every_cut_of_the_last_line_shows(void **state)
 }
 
 /* As the helper mends it: the torn line gets its newline, the next record its hash. */
-static void a_line_torn_by_a_crash_is_told_but_no_fault(void **state)
+TEST(a_line_torn_by_a_crash_is_told_but_no_fault)
 {
 	struct trail whole = {.n = 0};
 	size_t length;
 
-	(void)state;
 	memset(whole.prev, '0', TRAIL_HASH_SIZE - 1);
 	add(&whole, 1, "op=start phase=event seq=0");
 	add(&whole, 2, "op=stage phase=intent seq=1");
@@ -243,13 +227,12 @@ static void a_line_torn_by_a_crash_is_told_but_no_fault(void **state)
 	}
 }
 
-static void a_torn_number_does_not_count(void **state)
+TEST(a_torn_number_does_not_count)
 {
 	static const char torn[] = "ts=2025-01-31T12:00:03.000Z rec=2 cluster=c";
 	struct trail trail = {.n = 0};
 	struct trail_check check;
 
-	(void)state;
 	memset(trail.prev, '0', TRAIL_HASH_SIZE - 1);
 	add(&trail, 1, "op=start phase=event seq=0");
 	(void)str_copy(trail.lines[trail.n++], sizeof(trail.lines[0]), torn);
@@ -273,9 +256,8 @@ static struct trail_check check_files(char first[][256], int n_first, char secon
 	return check;
 }
 
-static void a_chain_goes_on_in_the_next_file(void **state)
+TEST(a_chain_goes_on_in_the_next_file)
 {
-	(void)state;
 	for (int cut = 0; cut <= LINES; cut++) {
 		struct trail trail = good_trail();
 		struct trail_check check =
@@ -288,9 +270,8 @@ static void a_chain_goes_on_in_the_next_file(void **state)
 	}
 }
 
-static void a_record_that_is_missing_between_two_files_shows(void **state)
+TEST(a_record_that_is_missing_between_two_files_shows)
 {
-	(void)state;
 	for (int cut = 1; cut + 1 < LINES; cut++) {
 		struct trail trail = good_trail();
 		struct trail_check check =
@@ -304,7 +285,7 @@ static void a_record_that_is_missing_between_two_files_shows(void **state)
 }
 
 /* A helper that had not been replaced yet wrote to the old file after the new one was begun. */
-static void what_was_written_to_the_old_file_after_the_joint_must_say_so(void **state)
+TEST(what_was_written_to_the_old_file_after_the_joint_must_say_so)
 {
 	static const struct {
 		const char *last;
@@ -315,7 +296,6 @@ static void what_was_written_to_the_old_file_after_the_joint_must_say_so(void **
 		{"op=stop phase=event", TRAIL_JOINT},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct trail old = {.n = 0};
 		struct trail young = {.n = 0};
@@ -339,12 +319,11 @@ static void what_was_written_to_the_old_file_after_the_joint_must_say_so(void **
 	}
 }
 
-static void what_the_helper_missed_is_a_fault(void **state)
+TEST(what_the_helper_missed_is_a_fault)
 {
 	struct trail trail = {.n = 0};
 	struct trail_check check;
 
-	(void)state;
 	memset(trail.prev, '0', TRAIL_HASH_SIZE - 1);
 	add(&trail, 1, "op=start phase=event head=rotated");
 	add(&trail, 2, "op=start phase=event head=unknown");
@@ -376,12 +355,11 @@ static int feed(struct trail_open *open, const char *phase, int seq)
 	return (int)n;
 }
 
-static void intents_wait_for_their_results_in_order(void **state)
+TEST(intents_wait_for_their_results_in_order)
 {
 	struct trail_open open = {.n = 0};
 	char *line;
 
-	(void)state;
 	for (int seq = 1; seq <= 4; seq++)
 		assert_int_equal(feed(&open, "intent", seq), 0);
 	assert_int_equal(feed(&open, "result", 2), 0);
@@ -400,11 +378,10 @@ static void intents_wait_for_their_results_in_order(void **state)
 	assert_null(trail_open_take(&open));
 }
 
-static void the_oldest_intent_gives_way_at_the_limit(void **state)
+TEST(the_oldest_intent_gives_way_at_the_limit)
 {
 	struct trail_open open = {.n = 0};
 
-	(void)state;
 	for (int seq = 1; seq <= TRAIL_OPEN_MAX; seq++)
 		assert_int_equal(feed(&open, "intent", seq), 0);
 	assert_int_equal(feed(&open, "intent", TRAIL_OPEN_MAX + 1), 1);
@@ -414,20 +391,19 @@ static void the_oldest_intent_gives_way_at_the_limit(void **state)
 		free(trail_open_take(&open));
 }
 
-static void a_line_with_a_nul_byte_is_no_record(void **state)
+TEST(a_line_with_a_nul_byte_is_no_record)
 {
 	struct trail trail = good_trail();
 	struct trail_check check = TRAIL_CHECK_INIT(false, NULL);
 	size_t n = strlen(trail.lines[0]);
 
-	(void)state;
 	trail.lines[0][n + 1] = 'x';
 	trail_check_line(&check, trail.lines[0], n + 2, true);
 	assert_int_equal(check.records, 0);
 	assert_int_equal(check.torn, 1);
 }
 
-static void a_prev_that_is_no_hash_shows_even_in_a_rotated_file(void **state)
+TEST(a_prev_that_is_no_hash_shows_even_in_a_rotated_file)
 {
 	static const char *const prevs[] = {
 		"xyz",
@@ -435,7 +411,6 @@ static void a_prev_that_is_no_hash_shows_even_in_a_rotated_file(void **state)
 		"000000000000000000000000000000000000000000000000000000000000000F",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(prevs); i++) {
 		struct trail_check check = TRAIL_CHECK_INIT(true, NULL);
 		char line[128];
@@ -446,19 +421,18 @@ static void a_prev_that_is_no_hash_shows_even_in_a_rotated_file(void **state)
 	}
 }
 
-static void two_torn_lines_in_a_row_are_a_fault(void **state)
+TEST(two_torn_lines_in_a_row_are_a_fault)
 {
 	struct trail trail = good_trail();
 	struct trail_check check = TRAIL_CHECK_INIT(false, NULL);
 
-	(void)state;
 	trail_check_line(&check, trail.lines[0], strlen(trail.lines[0]), true);
 	trail_check_line(&check, "ts=1", 4, true);
 	trail_check_line(&check, "ts=2", 4, true);
 	expect_fault(&check, TRAIL_UNVOUCHED, 3);
 }
 
-static void numbers_follow_each_other_but_may_begin_anew_with_a_start(void **state)
+TEST(numbers_follow_each_other_but_may_begin_anew_with_a_start)
 {
 	static const struct {
 		unsigned int rec;
@@ -471,7 +445,6 @@ static void numbers_follow_each_other_but_may_begin_anew_with_a_start(void **sta
 		{5, "op=start phase=event", true},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct trail trail = {.n = 0};
 		struct trail_check check;
@@ -488,19 +461,18 @@ static void numbers_follow_each_other_but_may_begin_anew_with_a_start(void **sta
 	}
 }
 
-static void a_rotated_file_may_begin_anywhere(void **state)
+TEST(a_rotated_file_may_begin_anywhere)
 {
 	struct trail trail = good_trail();
 	struct trail_check check = check_lines(trail.lines + 2, LINES - 2, true, trail.prev);
 
-	(void)state;
 	assert_int_equal(check.faults, 0);
 	check = check_lines(trail.lines + 2, LINES - 2, false, trail.prev);
 	expect_fault(&check, TRAIL_START, 1);
 	assert_int_equal(check.faults, 1);
 }
 
-static void a_line_may_be_as_long_as_the_limit_and_no_longer(void **state)
+TEST(a_line_may_be_as_long_as_the_limit_and_no_longer)
 {
 	char *text = malloc(TRAIL_LINE_MAX + 3);
 	char line[TRAIL_LINE_MAX + 1];
@@ -508,7 +480,6 @@ static void a_line_may_be_as_long_as_the_limit_and_no_longer(void **state)
 	bool complete = false;
 	size_t n = 0;
 
-	(void)state;
 	assert_non_null(file);
 	memset(text, 'a', TRAIL_LINE_MAX + 1);
 	assert_int_equal(fwrite(text, 1, TRAIL_LINE_MAX, file), TRAIL_LINE_MAX);
@@ -530,12 +501,11 @@ static void a_line_may_be_as_long_as_the_limit_and_no_longer(void **state)
 	free(text);
 }
 
-static void a_line_that_is_too_long_is_a_fault(void **state)
+TEST(a_line_that_is_too_long_is_a_fault)
 {
 	struct trail_check check = TRAIL_CHECK_INIT(false, NULL);
 	char *line = calloc(1, TRAIL_LINE_MAX + 1);
 
-	(void)state;
 	trail_check_line(&check, line, TRAIL_LINE_MAX, true);
 	assert_int_equal(check.faults, 0);
 	trail_check_line(&check, line, TRAIL_LINE_MAX + 1, true);
@@ -543,7 +513,7 @@ static void a_line_that_is_too_long_is_a_fault(void **state)
 	free(line);
 }
 
-static void records_are_split_or_refused(void **state)
+TEST(records_are_split_or_refused)
 {
 	static const struct {
 		const char *line;
@@ -565,7 +535,6 @@ static void records_are_split_or_refused(void **state)
 		{"ts=1 prev=ab ", false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct trail_record record;
 		char line[64];
@@ -576,9 +545,8 @@ static void records_are_split_or_refused(void **state)
 	}
 }
 
-static void a_record_may_have_as_many_fields_as_the_limit(void **state)
+TEST(a_record_may_have_as_many_fields_as_the_limit)
 {
-	(void)state;
 	for (int extra = 0; extra <= 1; extra++) {
 		struct strbuf line = STRBUF_INIT(4096);
 		struct trail_record record;
@@ -594,7 +562,7 @@ static void a_record_may_have_as_many_fields_as_the_limit(void **state)
 	}
 }
 
-static void filters_pick_by_volume_allocation_result_and_time(void **state)
+TEST(filters_pick_by_volume_allocation_result_and_time)
 {
 	static const struct {
 		struct trail_filter filter;
@@ -621,7 +589,6 @@ static void filters_pick_by_volume_allocation_result_and_time(void **state)
 		{{.until = "2026"}, true},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		char line[] =
 			"ts=2025-01-31T12:00:00.000Z op=stage vol=db alloc=0189-full res=failed prev=ab";
@@ -633,53 +600,17 @@ static void filters_pick_by_volume_allocation_result_and_time(void **state)
 	}
 }
 
-static void a_record_is_an_object_of_strings_in_json(void **state)
+TEST(a_record_is_an_object_of_strings_in_json)
 {
 	char line[] = "ts=1 rec=2 vol= prev=ab";
 	struct trail_record record;
 	json_t *json;
 	char *text;
 
-	(void)state;
 	assert_true(trail_parse(line, &record));
 	json = trail_to_json(&record);
 	text = json_dumps(json, JSON_COMPACT);
 	assert_string_equal(text, "{\"ts\":\"1\",\"rec\":\"2\",\"vol\":\"\",\"prev\":\"ab\"}");
 	free(text);
 	json_decref(json);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_good_trail_is_intact_and_has_the_head_of_its_last_line),
-		cmocka_unit_test(an_empty_trail_is_intact_and_has_the_head_of_the_beginning),
-		cmocka_unit_test(a_head_that_was_kept_is_found_in_a_trail_that_has_grown),
-		cmocka_unit_test(every_edit_of_a_byte_shows),
-		cmocka_unit_test(every_deleted_line_shows_and_the_last_one_by_the_head),
-		cmocka_unit_test(two_swapped_lines_show),
-		cmocka_unit_test(a_line_put_in_shows_in_itself_or_the_next_one),
-		cmocka_unit_test(every_cut_of_the_last_line_shows),
-		cmocka_unit_test(a_line_torn_by_a_crash_is_told_but_no_fault),
-		cmocka_unit_test(a_torn_number_does_not_count),
-		cmocka_unit_test(a_chain_goes_on_in_the_next_file),
-		cmocka_unit_test(a_record_that_is_missing_between_two_files_shows),
-		cmocka_unit_test(what_was_written_to_the_old_file_after_the_joint_must_say_so),
-		cmocka_unit_test(what_the_helper_missed_is_a_fault),
-		cmocka_unit_test(intents_wait_for_their_results_in_order),
-		cmocka_unit_test(the_oldest_intent_gives_way_at_the_limit),
-		cmocka_unit_test(a_line_with_a_nul_byte_is_no_record),
-		cmocka_unit_test(a_prev_that_is_no_hash_shows_even_in_a_rotated_file),
-		cmocka_unit_test(two_torn_lines_in_a_row_are_a_fault),
-		cmocka_unit_test(numbers_follow_each_other_but_may_begin_anew_with_a_start),
-		cmocka_unit_test(a_rotated_file_may_begin_anywhere),
-		cmocka_unit_test(a_line_may_be_as_long_as_the_limit_and_no_longer),
-		cmocka_unit_test(a_line_that_is_too_long_is_a_fault),
-		cmocka_unit_test(records_are_split_or_refused),
-		cmocka_unit_test(a_record_may_have_as_many_fields_as_the_limit),
-		cmocka_unit_test(filters_pick_by_volume_allocation_result_and_time),
-		cmocka_unit_test(a_record_is_an_object_of_strings_in_json),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 
 #include "run.h"
 #include "trail.h"
+#include "unit.h"
 
 #include "base/str.h"
 
@@ -10,14 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-/* clang-format off */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-/* clang-format on */
 
 enum { RECORDS = 12, MINUTE_MS = 60000 };
 
@@ -91,9 +84,8 @@ static int trails_setup(void **state)
 	return 0;
 }
 
-static void a_trail_that_went_on_agrees(void **state)
+TEST_FIXTURE(a_trail_that_went_on_agrees, trails_setup, NULL)
 {
-	(void)state;
 	keep(&honest, 1, 12);
 	server_was_shown(3, 9);
 	expect_ok(with_spec("audit verify --server @"));
@@ -105,9 +97,8 @@ static void a_trail_that_went_on_agrees(void **state)
 	expect_ok(with_spec("audit verify --server @"));
 }
 
-static void a_trail_cut_at_its_end_is_found(void **state)
+TEST_FIXTURE(a_trail_cut_at_its_end_is_found, trails_setup, NULL)
 {
-	(void)state;
 	keep(&honest, 1, 8);
 	server_was_shown(3, 9);
 	expect_ok(with_spec("audit verify @")); /* nothing in the file tells */
@@ -122,9 +113,8 @@ static void a_trail_cut_at_its_end_is_found(void **state)
 	expect_output("\"is\": \"missing\"");
 }
 
-static void a_trail_that_was_rewound_and_went_on_is_found(void **state)
+TEST_FIXTURE(a_trail_that_was_rewound_and_went_on_is_found, trails_setup, NULL)
 {
-	(void)state;
 	keep(&forged, 1, 12);
 	server_was_shown(3, 9);
 	expect_ok(with_spec("audit verify @"));
@@ -137,12 +127,11 @@ static void a_trail_that_was_rewound_and_went_on_is_found(void **state)
 }
 
 /* Shown since, and shorter than what was shown before. */
-static void a_trail_that_went_back_before_the_servers_eyes_is_found(void **state)
+TEST_FIXTURE(a_trail_that_went_back_before_the_servers_eyes_is_found, trails_setup, NULL)
 {
 	char kept[160], shown[160];
 	char more[512];
 
-	(void)state;
 	keep(&forged, 1, 8);
 	(void)head_json(&forged, 8, 3, shown);
 	(void)head_json(&honest, 9, 2, kept);
@@ -154,9 +143,8 @@ static void a_trail_that_went_back_before_the_servers_eyes_is_found(void **state
 	expect_failure(with_spec("audit verify --server @"), STATUS_DATA_LOSS, "was rewound: record 9");
 }
 
-static void another_trail_in_its_place_is_found(void **state)
+TEST_FIXTURE(another_trail_in_its_place_is_found, trails_setup, NULL)
 {
-	(void)state;
 	keep(&forged, 6, 12);
 	server_was_shown(7, 9);
 	expect_ok(with_spec("audit verify --rotated @"));
@@ -168,9 +156,8 @@ static void another_trail_in_its_place_is_found(void **state)
 	expect_output("\"verdict\": \"replaced\"");
 }
 
-static void a_rotated_trail_is_verified_by_its_newest_file_alone(void **state)
+TEST_FIXTURE(a_rotated_trail_is_verified_by_its_newest_file_alone, trails_setup, NULL)
 {
-	(void)state;
 	keep(&honest, 5, 12);
 	server_was_shown(3, 9);
 	expect_ok(with_spec("audit verify --rotated --server --json @"));
@@ -182,9 +169,8 @@ static void a_rotated_trail_is_verified_by_its_newest_file_alone(void **state)
 		"files before them");
 }
 
-static void what_the_server_does_not_know_is_not_called_whole(void **state)
+TEST_FIXTURE(what_the_server_does_not_know_is_not_called_whole, trails_setup, NULL)
 {
-	(void)state;
 	keep(&honest, 1, 12);
 	fake.answers[0] = (struct fake_answer){.method = "Operator.ListTrails",
 					       .json = "{\"trails\": [{\"node_id\": \"n10\"}]}"};
@@ -197,9 +183,8 @@ static void what_the_server_does_not_know_is_not_called_whole(void **state)
 	expect_failure(with_spec("audit verify --server @"), STATUS_PERMISSION_DENIED, "");
 }
 
-static void the_trail_of_another_node_is_not_taken_for_this_ones(void **state)
+TEST_FIXTURE(the_trail_of_another_node_is_not_taken_for_this_ones, trails_setup, NULL)
 {
-	(void)state;
 	keep(&honest, 1, 12);
 	server_was_shown(3, 9);
 	expect_ok(with_spec("audit verify --server --node n1 @"));
@@ -212,11 +197,10 @@ static void the_trail_of_another_node_is_not_taken_for_this_ones(void **state)
 	expect_usage_error("audit verify --server -", "--server needs --node ID");
 }
 
-static void the_last_head_of_each_node_is_shown_with_its_age(void **state)
+TEST_FIXTURE(the_last_head_of_each_node_is_shown_with_its_age, trails_setup, NULL)
 {
 	char shown[160];
 
-	(void)state;
 	server_was_shown(3, 9);
 	expect_ok("operator trail");
 	expect_output("n1");
@@ -236,9 +220,8 @@ static void the_last_head_of_each_node_is_shown_with_its_age(void **state)
 	expect_output("\"behind_since_ms\": ");
 }
 
-static void who_accepts_a_break_says_why_and_means_it(void **state)
+TEST_FIXTURE(who_accepts_a_break_says_why_and_means_it, trails_setup, NULL)
 {
-	(void)state;
 	fake.answers[0] = (struct fake_answer){.method = "Operator.AcceptTrail",
 					       .json = "{\"trail\": {\"node_id\": \"n1\"}}"};
 	expect_usage_error("operator trail accept n1", "say why with --reason");
@@ -249,24 +232,4 @@ static void who_accepts_a_break_says_why_and_means_it(void **state)
 	expect_output("the trail of node n1 counts as whole from its last head on");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(a_trail_that_went_on_agrees, trails_setup),
-		cmocka_unit_test_setup(a_trail_cut_at_its_end_is_found, trails_setup),
-		cmocka_unit_test_setup(a_trail_that_was_rewound_and_went_on_is_found, trails_setup),
-		cmocka_unit_test_setup(a_trail_that_went_back_before_the_servers_eyes_is_found, trails_setup),
-		cmocka_unit_test_setup(another_trail_in_its_place_is_found, trails_setup),
-		cmocka_unit_test_setup(a_rotated_trail_is_verified_by_its_newest_file_alone, trails_setup),
-		cmocka_unit_test_setup(what_the_server_does_not_know_is_not_called_whole, trails_setup),
-		cmocka_unit_test_setup(the_trail_of_another_node_is_not_taken_for_this_ones, trails_setup),
-		cmocka_unit_test_setup(the_last_head_of_each_node_is_shown_with_its_age, trails_setup),
-		cmocka_unit_test_setup(who_accepts_a_break_says_why_and_means_it, trails_setup),
-	};
-	int failed;
-
-	run_begin();
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
-	run_end();
-	return failed;
-}
+TEST_GROUP(run_begin, run_end)

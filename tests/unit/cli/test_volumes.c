@@ -2,6 +2,7 @@
 /* Commands about volumes and snapshots against a model of the server. */
 
 #include "run.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -16,19 +17,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* clang-format off */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-/* clang-format on */
-
-static void lists_come_whole_in_pages(void **state)
+TEST_FIXTURE(lists_come_whole_in_pages, run_setup, NULL)
 {
 	json_t *json;
 
-	(void)state;
 	fake.answers[0] = (struct fake_answer){.method = "Volumes.List",
 					       .json = "{\"volumes\": [{\"id\": \"a\"}, {\"id\": \"b\"}], "
 						       "\"next_token\": \"c\", \"index\": 7}"};
@@ -44,12 +36,11 @@ static void lists_come_whole_in_pages(void **state)
 		       "Volumes.List {\"namespace\":\"*\",\"next_token\":\"c\",\"per_page\":1000}\n");
 }
 
-static void a_plugin_comes_whole_in_pages(void **state)
+TEST_FIXTURE(a_plugin_comes_whole_in_pages, run_setup, NULL)
 {
 	json_t *json;
 	json_t *plugin;
 
-	(void)state;
 	fake.answers[0] =
 		(struct fake_answer){.method = "Plugins.List", .json = "{\"plugins\": [{\"id\": \"ebs\"}]}"};
 	fake.answers[1] = (struct fake_answer){
@@ -75,11 +66,10 @@ static void a_plugin_comes_whole_in_pages(void **state)
 	expect_failure("plugin status ebs", STATUS_INTERNAL, "lacks what was asked for");
 }
 
-static void a_limit_ends_the_pages_and_says_so(void **state)
+TEST_FIXTURE(a_limit_ends_the_pages_and_says_so, run_setup, NULL)
 {
 	json_t *json;
 
-	(void)state;
 	fake.answers[0] = (struct fake_answer){.method = "Volumes.List",
 					       .json = "{\"volumes\": [{\"id\": \"a\"}, {\"id\": \"b\"}, "
 						       "{\"id\": \"c\"}], \"next_token\": \"d\"}"};
@@ -100,17 +90,15 @@ static void a_limit_ends_the_pages_and_says_so(void **state)
 	expect_usage_error("volume status --limit 10000001", "is not a number");
 }
 
-static void a_page_that_comes_twice_is_an_error(void **state)
+TEST_FIXTURE(a_page_that_comes_twice_is_an_error, run_setup, NULL)
 {
-	(void)state;
 	fake.answers[0] = (struct fake_answer){
 		.method = "Volumes.List", .json = "{\"volumes\": [{\"id\": \"a\"}], \"next_token\": \"b\"}"};
 	expect_failure("volume status", STATUS_INTERNAL, "repeats a page");
 }
 
-static void lists_are_chosen_by_node_plugin_and_filter(void **state)
+TEST_FIXTURE(lists_are_chosen_by_node_plugin_and_filter, run_setup, NULL)
 {
-	(void)state;
 	fake.answers[0] =
 		(struct fake_answer){.method = "Plugins.List", .json = "{\"plugins\": [{\"id\": \"ebs\"}]}"};
 	expect_ok("volume status --node node-1 --plugin eb --filter x==1 --verbose");
@@ -123,9 +111,8 @@ static void lists_are_chosen_by_node_plugin_and_filter(void **state)
 	expect_usage_error("volume status db --filter x", "are for the list");
 }
 
-static void a_volume_is_shown_with_what_its_provider_made(void **state)
+TEST_FIXTURE(a_volume_is_shown_with_what_its_provider_made, run_setup, NULL)
 {
-	(void)state;
 	fake.answers[0] = (struct fake_answer){
 		.method = "Volumes.Get",
 		.json = "{\"volume\": {\"id\": \"db\", \"type\": \"CSI\", \"plugin_id\": \"ebs\", "
@@ -156,9 +143,8 @@ static void a_volume_is_shown_with_what_its_provider_made(void **state)
 	expect_output("\"explanations\": [");
 }
 
-static void a_volume_is_created_and_a_lost_answer_can_be_fetched(void **state)
+TEST_FIXTURE(a_volume_is_created_and_a_lost_answer_can_be_fetched, run_setup, NULL)
 {
-	(void)state;
 	write_spec("id = \"db\"\ntype = \"csi\"\nplugin_id = \"ebs\"\ncapacity_min = \"1GiB\"\nsecrets { k = "
 		   "\"v\" }\n");
 	fake.answers[0] =
@@ -178,9 +164,8 @@ static void a_volume_is_created_and_a_lost_answer_can_be_fetched(void **state)
 	expect_usage_error(with_spec("volume create @ --timeout x"), "'x' is not a duration");
 }
 
-static void a_volume_is_expanded_to_a_size(void **state)
+TEST_FIXTURE(a_volume_is_expanded_to_a_size, run_setup, NULL)
 {
-	(void)state;
 	fake.answers[0] = (struct fake_answer){
 		.method = "Volumes.Expand",
 		.json = "{\"volume\": {\"id\": \"web\", \"capacity\": \"21474836480\"}}"};
@@ -198,9 +183,8 @@ static void a_volume_is_expanded_to_a_size(void **state)
 	expect_usage_error("volume expand web 9223372036854775808", "is not a size");
 }
 
-static void deleting_needs_the_whole_id_and_a_yes(void **state)
+TEST_FIXTURE(deleting_needs_the_whole_id_and_a_yes, run_setup, NULL)
 {
-	(void)state;
 	fake.answers[0] = (struct fake_answer){.method = "Volumes.Delete", .json = "{}"};
 	expect_failure("volume delete web", STATUS_INVALID_ARGUMENT, "give --yes");
 	expect_failure("volume delete we --yes", STATUS_INVALID_ARGUMENT, "delete needs whole ids");
@@ -217,9 +201,8 @@ static void deleting_needs_the_whole_id_and_a_yes(void **state)
 	"\"TAKEN\","                                                                                 \
 	"\"allocation_id\": \"a-1\"}]}"
 
-static void a_fence_is_tried_first_and_asked_about(void **state)
+TEST_FIXTURE(a_fence_is_tried_first_and_asked_about, run_setup, NULL)
 {
-	(void)state;
 	fake.answers[0] = (struct fake_answer){.method = "Volumes.Detach", .json = CLAIMS};
 	expect_usage_error("volume detach web node-1 --fence dead --attest dead", "not both");
 	expect_usage_error("volume detach web node-1 --fence=", "say why with --fence");
@@ -233,9 +216,8 @@ static void a_fence_is_tried_first_and_asked_about(void **state)
 	expect_request("Detach {\"fence_reason\":\"dead\",\"id\":\"web\"");
 }
 
-static void an_attestation_is_tried_first_and_lists_what_it_stands_in_for(void **state)
+TEST_FIXTURE(an_attestation_is_tried_first_and_lists_what_it_stands_in_for, run_setup, NULL)
 {
-	(void)state;
 	fake.answers[0] = (struct fake_answer){.method = "Volumes.Detach", .json = CLAIMS};
 	expect_ok("volume detach web node-1 --attest dead --dry-run");
 	expect_request("\"attest_reason\":\"dead\",\"dry_run\":true");
@@ -259,9 +241,8 @@ static void an_attestation_is_tried_first_and_lists_what_it_stands_in_for(void *
 	expect_output("the provider's confirmation of the detach");
 }
 
-static void external_volumes_are_listed(void **state)
+TEST_FIXTURE(external_volumes_are_listed, run_setup, NULL)
 {
-	(void)state;
 	fake.answers[0] =
 		(struct fake_answer){.method = "Plugins.List", .json = "{\"plugins\": [{\"id\": \"ebs\"}]}"};
 	fake.answers[1] = (struct fake_answer){
@@ -280,9 +261,8 @@ static void external_volumes_are_listed(void **state)
 		       "node. On the node: holdfast agent status");
 }
 
-static void snapshots_are_made_listed_and_deleted(void **state)
+TEST_FIXTURE(snapshots_are_made_listed_and_deleted, run_setup, NULL)
 {
-	(void)state;
 	fake.answers[0] =
 		(struct fake_answer){.method = "Volumes.CreateSnapshot",
 				     .json = "{\"snapshot\": {\"snapshot_id\": \"snap-1\", \"name\": \"s\", "
@@ -312,11 +292,10 @@ static void snapshots_are_made_listed_and_deleted(void **state)
 	expect_usage_error("volume snapshot list --secrets-file x", "give --plugin too");
 }
 
-static void an_example_is_written_once(void **state)
+TEST_FIXTURE(an_example_is_written_once, run_setup, NULL)
 {
 	char line[128];
 
-	(void)state;
 	(void)unlink(spec_path);
 	(void)str_format(line, sizeof(line), "volume init %s --type native", spec_path);
 	expect_ok(line);
@@ -329,9 +308,8 @@ static void an_example_is_written_once(void **state)
 	expect_usage_error("volume init --type nfs", "--type is csi or native");
 }
 
-static void holding_is_for_units_with_a_name(void **state)
+TEST_FIXTURE(holding_is_for_units_with_a_name, run_setup, NULL)
 {
-	(void)state;
 	(void)unsetenv("STATE_DIRECTORY");
 	(void)unsetenv("RUNTIME_DIRECTORY");
 	expect_usage_error("volume hold pgdata", "systemctl start holdfast-volume@pgdata.service");
@@ -343,30 +321,4 @@ static void holding_is_for_units_with_a_name(void **state)
 	expect_usage_error("volume hold pgdata --timeout soon", "'soon' is not a duration");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(lists_come_whole_in_pages, run_setup),
-		cmocka_unit_test_setup(a_plugin_comes_whole_in_pages, run_setup),
-		cmocka_unit_test_setup(a_limit_ends_the_pages_and_says_so, run_setup),
-		cmocka_unit_test_setup(a_page_that_comes_twice_is_an_error, run_setup),
-		cmocka_unit_test_setup(lists_are_chosen_by_node_plugin_and_filter, run_setup),
-		cmocka_unit_test_setup(a_volume_is_shown_with_what_its_provider_made, run_setup),
-		cmocka_unit_test_setup(a_volume_is_created_and_a_lost_answer_can_be_fetched, run_setup),
-		cmocka_unit_test_setup(a_volume_is_expanded_to_a_size, run_setup),
-		cmocka_unit_test_setup(deleting_needs_the_whole_id_and_a_yes, run_setup),
-		cmocka_unit_test_setup(a_fence_is_tried_first_and_asked_about, run_setup),
-		cmocka_unit_test_setup(an_attestation_is_tried_first_and_lists_what_it_stands_in_for,
-				       run_setup),
-		cmocka_unit_test_setup(external_volumes_are_listed, run_setup),
-		cmocka_unit_test_setup(snapshots_are_made_listed_and_deleted, run_setup),
-		cmocka_unit_test_setup(an_example_is_written_once, run_setup),
-		cmocka_unit_test_setup(holding_is_for_units_with_a_name, run_setup),
-	};
-	int failed;
-
-	run_begin();
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
-	run_end();
-	return failed;
-}
+TEST_GROUP(run_begin, run_end)

@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
 #include "base/cleanup.h"
 #include "base/closest.h"
 
 #include <string.h>
 
-/* clang-format off */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-/* clang-format on */
-
 static const char *const words[] = {"address", "access_mode", "data_dir", "tls", "plugin_dir", "id"};
 
-static void a_slip_of_the_finger_finds_the_word(void **state)
+TEST(a_slip_of_the_finger_finds_the_word)
 {
 	static const struct {
 		const char *typed;
@@ -38,7 +32,6 @@ static void a_slip_of_the_finger_finds_the_word(void **state)
 		{"tls", "tls"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		const char *found = closest(cases[i].typed, words, ARRAY_SIZE(words));
 
@@ -49,12 +42,11 @@ static void a_slip_of_the_finger_finds_the_word(void **state)
 	}
 }
 
-static void words_past_the_limit_are_near_nothing(void **state)
+TEST(words_past_the_limit_are_near_nothing)
 {
 	char word[66];
 	const char *candidate = word;
 
-	(void)state;
 	memset(word, 'a', sizeof(word));
 	word[64] = '\0';
 	assert_ptr_equal(closest(word, &candidate, 1), word);
@@ -63,14 +55,4 @@ static void words_past_the_limit_are_near_nothing(void **state)
 	assert_null(closest(word, &candidate, 1));
 	assert_null(closest("aaa", &candidate, 1));
 	assert_null(closest("aaa", NULL, 0));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_slip_of_the_finger_finds_the_word),
-		cmocka_unit_test(words_past_the_limit_are_near_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -7,14 +9,6 @@
 
 #include <malloc.h>
 #include <string.h>
-
-/* clang-format off */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-/* clang-format on */
 
 static struct conf *parse(const char *text)
 {
@@ -48,13 +42,12 @@ static void expect_error(const char *text, const char *want)
 	assert_string_equal(err.msg, want);
 }
 
-static void a_volume_file_and_its_json_form_give_the_same_tree(void **state)
+TEST(a_volume_file_and_its_json_form_give_the_same_tree)
 {
 	struct conf *hcl = NULL;
 	struct conf *json = NULL;
 	struct error err = {0};
 
-	(void)state;
 	if (conf_load(GOLDEN_DIR "/volume.hcl", &hcl, &err) != STATUS_OK)
 		fail_msg("%s", err.msg);
 	if (conf_load(GOLDEN_DIR "/volume.json", &json, &err) != STATUS_OK)
@@ -64,7 +57,7 @@ static void a_volume_file_and_its_json_form_give_the_same_tree(void **state)
 	conf_free(json);
 }
 
-static void every_form_of_the_subset_is_read(void **state)
+TEST(every_form_of_the_subset_is_read)
 {
 	static const struct {
 		const char *text;
@@ -101,12 +94,11 @@ static void every_form_of_the_subset_is_read(void **state)
 		{" \n{}", "{}"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		expect_tree(cases[i].text, cases[i].tree);
 }
 
-static void every_mistake_is_told_with_its_line(void **state)
+TEST(every_mistake_is_told_with_its_line)
 {
 	static const struct {
 		const char *text;
@@ -189,7 +181,6 @@ static void every_mistake_is_told_with_its_line(void **state)
 		{"{", "t.hcl:1: string or '}' expected near end of file"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		expect_error(cases[i].text, cases[i].error);
 }
@@ -206,7 +197,7 @@ static char *repeat(const char *open, const char *middle, const char *close, int
 	return strbuf_take(&text);
 }
 
-static void nesting_ends_at_the_limit_in_every_form(void **state)
+TEST(nesting_ends_at_the_limit_in_every_form)
 {
 	static const struct {
 		const char *start, *open, *middle, *close, *end;
@@ -217,7 +208,6 @@ static void nesting_ends_at_the_limit_in_every_form(void **state)
 		{"{\"a\": ", "{\"b\": ", "1", "}", "}", 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
 		for (int depth = CONF_DEPTH_MAX; depth <= CONF_DEPTH_MAX + 1; depth++) {
 			char *body = repeat(forms[i].open, forms[i].middle, forms[i].close, depth);
@@ -240,7 +230,7 @@ static void nesting_ends_at_the_limit_in_every_form(void **state)
 	}
 }
 
-static void siblings_do_not_count_as_levels(void **state)
+TEST(siblings_do_not_count_as_levels)
 {
 	static const struct {
 		const char *start, *each, *end;
@@ -250,7 +240,6 @@ static void siblings_do_not_count_as_levels(void **state)
 		{"{\"a\": [0", ", [], {}", "]}"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
 		char *body = repeat(forms[i].each, "", "", 2 * CONF_DEPTH_MAX);
 		char text[4096];
@@ -261,7 +250,7 @@ static void siblings_do_not_count_as_levels(void **state)
 	}
 }
 
-static void a_file_may_be_as_long_as_the_limit_and_no_longer(void **state)
+TEST(a_file_may_be_as_long_as_the_limit_and_no_longer)
 {
 	char *text = malloc(CONF_SIZE_MAX + 2);
 	char path[] = "/tmp/conf-XXXXXX";
@@ -269,7 +258,6 @@ static void a_file_may_be_as_long_as_the_limit_and_no_longer(void **state)
 	struct error err = {0};
 	int fd = mkstemp(path);
 
-	(void)state;
 	assert_true(fd >= 0);
 	memset(text, ' ', CONF_SIZE_MAX + 1);
 	text[CONF_SIZE_MAX] = '\0';
@@ -290,7 +278,7 @@ static void a_file_may_be_as_long_as_the_limit_and_no_longer(void **state)
 	free(text);
 }
 
-static void files_that_are_none_are_refused(void **state)
+TEST(files_that_are_none_are_refused)
 {
 	char path[] = "/tmp/conf-XXXXXX";
 	struct conf *conf = NULL;
@@ -298,7 +286,6 @@ static void files_that_are_none_are_refused(void **state)
 	char want[64];
 	int fd = mkstemp(path);
 
-	(void)state;
 	assert_int_equal(conf_load("/nonexistent/x.hcl", &conf, &err), STATUS_NOT_FOUND);
 	assert_string_equal(err.msg, "read /nonexistent/x.hcl: No such file or directory");
 	assert_int_equal(conf_load("/tmp", &conf, &err), STATUS_INVALID_ARGUMENT);
@@ -314,14 +301,13 @@ static void files_that_are_none_are_refused(void **state)
 	(void)close(fd);
 }
 
-static void standard_input_is_read_and_named(void **state)
+TEST(standard_input_is_read_and_named)
 {
 	int saved = dup(STDIN_FILENO);
 	struct conf *conf = NULL;
 	struct error err = {0};
 	int ends[2];
 
-	(void)state;
 	assert_int_equal(pipe(ends), 0);
 	assert_int_equal(fd_write_all(ends[1], "a =", 3), 0);
 	(void)close(ends[1]);
@@ -342,7 +328,7 @@ static void expect_place(const struct conf *conf, const json_t *object, const ch
 }
 
 /* The same members on the same lines in both forms. */
-static void members_know_their_lines_in_both_forms(void **state)
+TEST(members_know_their_lines_in_both_forms)
 {
 	static const char *const texts[] = {
 		"a = 1\nb {\n c = [\n 1,\n 2]\n d = { e = 1 }\n}\nf = \"x\"\n",
@@ -350,7 +336,6 @@ static void members_know_their_lines_in_both_forms(void **state)
 		"\"x\"}\n",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		struct conf *conf = parse(texts[i]);
 		json_t *root = conf_root(conf);
@@ -371,14 +356,13 @@ static void members_know_their_lines_in_both_forms(void **state)
 	}
 }
 
-static void a_list_of_blocks_knows_the_lines_of_each(void **state)
+TEST(a_list_of_blocks_knows_the_lines_of_each)
 {
 	struct conf *conf = parse("b { a = 1 }\n\nb { a = 2 }\nl \"x\" {\n  a = 3 }\nl \"y\" { a = 4 }");
 	json_t *root = conf_root(conf);
 	json_t *list = json_object_get(root, "b");
 	json_t *labelled = json_object_get(root, "l");
 
-	(void)state;
 	expect_place(conf, json_array_get(list, 0), "a", "t.hcl:1: x");
 	expect_place(conf, json_array_get(list, 1), "a", "t.hcl:3: x");
 	expect_place(conf, json_array_get(list, 1), NULL, "t.hcl:3: x");
@@ -388,11 +372,10 @@ static void a_list_of_blocks_knows_the_lines_of_each(void **state)
 }
 
 /* Of what was read when it failed nothing stays. */
-static void a_document_that_is_refused_leaves_no_memory_behind(void **state)
+TEST(a_document_that_is_refused_leaves_no_memory_behind)
 {
 	struct mallinfo2 before = {0};
 
-	(void)state;
 	for (int i = 0; i < 20; i++) {
 		struct conf *conf = NULL;
 		struct error err;
@@ -407,23 +390,4 @@ static void a_document_that_is_refused_leaves_no_memory_behind(void **state)
 			STATUS_INVALID_ARGUMENT);
 	}
 	assert_int_equal(mallinfo2().uordblks, before.uordblks);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_volume_file_and_its_json_form_give_the_same_tree),
-		cmocka_unit_test(every_form_of_the_subset_is_read),
-		cmocka_unit_test(every_mistake_is_told_with_its_line),
-		cmocka_unit_test(nesting_ends_at_the_limit_in_every_form),
-		cmocka_unit_test(siblings_do_not_count_as_levels),
-		cmocka_unit_test(a_file_may_be_as_long_as_the_limit_and_no_longer),
-		cmocka_unit_test(files_that_are_none_are_refused),
-		cmocka_unit_test(standard_input_is_read_and_named),
-		cmocka_unit_test(members_know_their_lines_in_both_forms),
-		cmocka_unit_test(a_list_of_blocks_knows_the_lines_of_each),
-		cmocka_unit_test(a_document_that_is_refused_leaves_no_memory_behind),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

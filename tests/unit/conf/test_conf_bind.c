@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "conf/conf.h"
 
 #include <string.h>
-
-/* clang-format off */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-/* clang-format on */
 
 struct settings {
 	char name[8];
@@ -66,12 +60,11 @@ static enum status bind(const char *text, struct settings *settings, struct erro
 	return status;
 }
 
-static void good_values_are_filled_in_and_absent_ones_keep_their_defaults(void **state)
+TEST(good_values_are_filled_in_and_absent_ones_keep_their_defaults)
 {
 	struct settings settings = {.name = "keep", .port = 7, .count = 9};
 	struct error err = {0};
 
-	(void)state;
 	if (bind("data_dir = \"/var/lib/x\"\nenabled = true\nsize = \"4KiB\"\ntimeout = \"1m\"\nname = null\n"
 		 "peer \"b\" { weight = 1 }\npeer \"a\" { weight = 4294967295 }",
 		 &settings, &err) != STATUS_OK)
@@ -86,7 +79,7 @@ static void good_values_are_filled_in_and_absent_ones_keep_their_defaults(void *
 	assert_string_equal(settings.blocks, "b=1 a=4294967295 ");
 }
 
-static void the_ends_of_every_range_are_inside(void **state)
+TEST(the_ends_of_every_range_are_inside)
 {
 	static const char *const texts[] = {
 		"name = \"1234567\"",	       "port = 1",	   "port = 65535", "count = 2",
@@ -94,7 +87,6 @@ static void the_ends_of_every_range_are_inside(void **state)
 		"timeout = \"60s\"",	       "data_dir = \"/\"", "name = \"\"",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		struct settings settings = {.port = 7};
 		struct error err = {0};
@@ -104,7 +96,7 @@ static void the_ends_of_every_range_are_inside(void **state)
 	}
 }
 
-static void a_number_fills_its_member_and_no_other(void **state)
+TEST(a_number_fills_its_member_and_no_other)
 {
 	struct settings settings = {.port = 7};
 	struct {
@@ -114,7 +106,6 @@ static void a_number_fills_its_member_and_no_other(void **state)
 	struct conf *conf = NULL;
 	struct error err = {0};
 
-	(void)state;
 	assert_int_equal(bind("count = 9223372036854775807", &settings, &err), STATUS_OK);
 	assert_true(settings.count == INT64_MAX);
 	assert_int_equal(conf_parse("number = 4294967295", "t.hcl", &conf, &err), STATUS_OK);
@@ -124,7 +115,7 @@ static void a_number_fills_its_member_and_no_other(void **state)
 	assert_int_equal(narrow.behind, 7);
 }
 
-static void wrong_values_are_told_with_file_and_line(void **state)
+TEST(wrong_values_are_told_with_file_and_line)
 {
 	static const struct {
 		const char *text;
@@ -167,7 +158,6 @@ static void wrong_values_are_told_with_file_and_line(void **state)
 		{"peer \"x\" {\nweight = 4294967296\n}", "t.hcl:2: 'weight' must be 0 to 4294967295"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct settings settings = {.port = 7};
 		struct error err = {0};
@@ -177,7 +167,7 @@ static void wrong_values_are_told_with_file_and_line(void **state)
 	}
 }
 
-static void blocks_come_in_every_form(void **state)
+TEST(blocks_come_in_every_form)
 {
 	static const struct {
 		const char *text;
@@ -193,7 +183,6 @@ static void blocks_come_in_every_form(void **state)
 		{"{\"peer\": [{\"weight\": 3}, {\"weight\": 4}]}", "-=3 -=4 "},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct settings settings = {.port = 7};
 		struct error err = {0};
@@ -204,28 +193,13 @@ static void blocks_come_in_every_form(void **state)
 	}
 }
 
-static void a_failed_block_ends_the_binding(void **state)
+TEST(a_failed_block_ends_the_binding)
 {
 	struct settings settings = {.port = 7};
 	struct error err = {0};
 
-	(void)state;
 	assert_int_equal(bind("peer \"a\" { }\npeer \"b\" { weight = 1 }", &settings, &err),
 			 STATUS_INVALID_ARGUMENT);
 	assert_string_equal(err.msg, "t.hcl:1: 'weight' is missing");
 	assert_string_equal(settings.blocks, "");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(good_values_are_filled_in_and_absent_ones_keep_their_defaults),
-		cmocka_unit_test(the_ends_of_every_range_are_inside),
-		cmocka_unit_test(a_number_fills_its_member_and_no_other),
-		cmocka_unit_test(wrong_values_are_told_with_file_and_line),
-		cmocka_unit_test(blocks_come_in_every_form),
-		cmocka_unit_test(a_failed_block_ends_the_binding),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,19 +2,13 @@
 /* Every allocation fails in turn: the answer is an error, nothing is handed out, and (under the address
  * sanitizer) nothing is leaked. */
 
+#include "unit.h"
+
 #include "conf/conf.h"
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdlib.h>
-
-/* clang-format off */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-/* clang-format on */
 
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);
@@ -85,29 +79,24 @@ static void *jansson_malloc(size_t n)
 	return jansson_fails && now_fails() ? NULL : __real_malloc(n);
 }
 
-static void reading_hcl_survives_the_failure_of_every_allocation(void **state)
+TEST(reading_hcl_survives_the_failure_of_every_allocation)
 {
-	(void)state;
 	jansson_fails = true;
 	sweep(GOLDEN_DIR "/volume.hcl", "/nonexistent");
 }
 
 /* jansson's parser ignores some of its own failures, so only ours are played here. */
-static void reading_json_and_merging_survive_the_failure_of_every_allocation(void **state)
+TEST(reading_json_and_merging_survive_the_failure_of_every_allocation)
 {
-	(void)state;
 	jansson_fails = false;
 	sweep(GOLDEN_DIR "/volume.json", "/nonexistent");
 	sweep(GOLDEN_DIR "/volume.hcl", GOLDEN_DIR);
 }
 
-int main(void)
+static int use_failing_memory(void **state)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reading_hcl_survives_the_failure_of_every_allocation),
-		cmocka_unit_test(reading_json_and_merging_survive_the_failure_of_every_allocation),
-	};
-
 	json_set_alloc_funcs(jansson_malloc, free);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return 0;
 }
+
+TEST_GROUP(use_failing_memory, NULL)

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -6,14 +8,6 @@
 
 #include <string.h>
 #include <sys/stat.h>
-
-/* clang-format off */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-/* clang-format on */
 
 struct tree {
 	char main[64];
@@ -80,7 +74,7 @@ static void expect_place(const struct conf *conf, const char *block, const char 
 		fail_msg("'%s' is not in '%s'", want, err.msg);
 }
 
-static void later_files_replace_values_and_merge_objects(void **state)
+TEST_FIXTURE(later_files_replace_values_and_merge_objects, setup, teardown)
 {
 	static const char main_text[] =
 		"a = 1\nb { x = 1\n y = [1, 2] }\nc = \"main\"\np \"one\" { k = 1 }\n";
@@ -109,7 +103,7 @@ static void later_files_replace_values_and_merge_objects(void **state)
 	conf_free(conf);
 }
 
-static void a_replaced_object_gives_way_to_a_value_and_back(void **state)
+TEST_FIXTURE(a_replaced_object_gives_way_to_a_value_and_back, setup, teardown)
 {
 	struct tree *tree = *state;
 	struct conf *conf;
@@ -125,7 +119,7 @@ static void a_replaced_object_gives_way_to_a_value_and_back(void **state)
 	conf_free(conf);
 }
 
-static void a_missing_folder_is_fine_and_a_missing_main_file_is_not(void **state)
+TEST_FIXTURE(a_missing_folder_is_fine_and_a_missing_main_file_is_not, setup, teardown)
 {
 	struct tree *tree = *state;
 	struct conf *conf = NULL;
@@ -141,7 +135,7 @@ static void a_missing_folder_is_fine_and_a_missing_main_file_is_not(void **state
 	assert_null(conf);
 }
 
-static void a_mistake_in_a_drop_in_names_that_file(void **state)
+TEST_FIXTURE(a_mistake_in_a_drop_in_names_that_file, setup, teardown)
 {
 	struct tree *tree = *state;
 	struct conf *conf = NULL;
@@ -155,7 +149,7 @@ static void a_mistake_in_a_drop_in_names_that_file(void **state)
 	assert_null(conf);
 }
 
-static void the_number_of_drop_ins_is_limited(void **state)
+TEST_FIXTURE(the_number_of_drop_ins_is_limited, setup, teardown)
 {
 	struct tree *tree = *state;
 	struct conf *conf = NULL;
@@ -175,13 +169,12 @@ static void the_number_of_drop_ins_is_limited(void **state)
 	assert_null(conf);
 }
 
-static void the_drop_in_folder_is_named_after_the_file(void **state)
+TEST(the_drop_in_folder_is_named_after_the_file)
 {
 	char dir[PATH_MAX];
 	char path[PATH_MAX];
 	struct error err;
 
-	(void)state;
 	assert_int_equal(conf_dropin_dir("/etc/holdfast/agent.hcl", dir, &err), STATUS_OK);
 	assert_string_equal(dir, "/etc/holdfast/agent.d");
 	assert_int_equal(conf_dropin_dir("settings", dir, &err), STATUS_OK);
@@ -191,21 +184,4 @@ static void the_drop_in_folder_is_named_after_the_file(void **state)
 	assert_int_equal(conf_dropin_dir(path, dir, &err), STATUS_INVALID_ARGUMENT);
 	path[sizeof(path) - 3] = '\0'; /* ".d" just fits */
 	assert_int_equal(conf_dropin_dir(path, dir, &err), STATUS_OK);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_drop_in_folder_is_named_after_the_file),
-		cmocka_unit_test_setup_teardown(later_files_replace_values_and_merge_objects, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_replaced_object_gives_way_to_a_value_and_back, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_missing_folder_is_fine_and_a_missing_main_file_is_not,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(a_mistake_in_a_drop_in_names_that_file, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_number_of_drop_ins_is_limited, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -125,7 +125,7 @@ static void expect_content(const struct world *w, const struct kit_key *key)
 	kit_release(&kit);
 }
 
-static void a_kit_opens_for_its_passphrase_alone_and_shows_nothing_of_what_is_in_it(void **state)
+TEST_FIXTURE(a_kit_opens_for_its_passphrase_alone_and_shows_nothing_of_what_is_in_it, setup, teardown)
 {
 	struct world *w = *state;
 	const struct kit_key right = {.passphrase = PASSPHRASE};
@@ -149,7 +149,7 @@ static void a_kit_opens_for_its_passphrase_alone_and_shows_nothing_of_what_is_in
 	assert_int_equal(kit_write(&w->files, w->store, &right, w->kit, NULL), STATUS_ALREADY_EXISTS);
 }
 
-static void a_kit_to_a_certificate_opens_for_its_key_alone(void **state)
+TEST_FIXTURE(a_kit_to_a_certificate_opens_for_its_key_alone, setup, teardown)
 {
 	struct world *w = *state;
 	const struct kit_key to = {.path = w->cert};
@@ -167,7 +167,7 @@ static void a_kit_to_a_certificate_opens_for_its_key_alone(void **state)
 }
 
 /* Whatever was changed, cut or put behind it. */
-static void a_kit_that_is_not_what_was_written_never_opens(void **state)
+TEST_FIXTURE(a_kit_that_is_not_what_was_written_never_opens, setup, teardown)
 {
 	struct world *w = *state;
 	const struct kit_key to = {.path = w->cert};
@@ -199,7 +199,7 @@ static void a_kit_that_is_not_what_was_written_never_opens(void **state)
 }
 
 /* What has no tag could have been changed by anybody. */
-static void an_envelope_without_a_tag_is_no_kit(void **state)
+TEST_FIXTURE(an_envelope_without_a_tag_is_no_kit, setup, teardown)
 {
 	struct world *w = *state;
 	const struct kit_key key = {.passphrase = PASSPHRASE};
@@ -219,7 +219,7 @@ static void an_envelope_without_a_tag_is_no_kit(void **state)
 	assert_int_equal(read_it(w, &key, &kit, NULL), STATUS_INVALID_ARGUMENT);
 }
 
-static void a_file_that_is_none_is_told_from_a_kit(void **state)
+TEST_FIXTURE(a_file_that_is_none_is_told_from_a_kit, setup, teardown)
 {
 	struct world *w = *state;
 	const struct kit_key key = {.passphrase = PASSPHRASE};
@@ -232,7 +232,7 @@ static void a_file_that_is_none_is_told_from_a_kit(void **state)
 	assert_int_equal(read_it(w, &key, &kit, NULL), STATUS_INVALID_ARGUMENT);
 }
 
-static void a_passphrase_is_one_line_of_a_private_file(void **state)
+TEST_FIXTURE(a_passphrase_is_one_line_of_a_private_file, setup, teardown)
 {
 	struct world *w = *state;
 	char read[KIT_PASSPHRASE_SIZE];
@@ -272,12 +272,11 @@ static void add(struct tar *tar, const char *name, const char *data)
 	tar->n += KIT_TAR_BLOCK + n + kit_tar_padding(n);
 }
 
-static void a_tar_of_another_kind_is_refused(void **state)
+TEST(a_tar_of_another_kind_is_refused)
 {
 	struct tar good = {.n = 0};
 	struct kit kit = {.n = 0};
 
-	(void)state;
 	add(&good, "a", "1");
 	add(&good, "b", "22");
 	assert_int_equal(kit_tar_read(good.bytes, good.n + KIT_TAR_BLOCK, &kit, NULL), STATUS_OK);
@@ -299,21 +298,4 @@ static void a_tar_of_another_kind_is_refused(void **state)
 	add(&good, "a", "twice");
 	assert_int_equal(kit_tar_read(good.bytes, good.n + KIT_TAR_BLOCK, &kit, NULL), STATUS_DATA_LOSS);
 	kit_release(&kit);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_kit_opens_for_its_passphrase_alone_and_shows_nothing_of_what_is_in_it),
-		TEST(a_kit_to_a_certificate_opens_for_its_key_alone),
-		TEST(a_kit_that_is_not_what_was_written_never_opens),
-		TEST(an_envelope_without_a_tag_is_no_kit),
-		TEST(a_file_that_is_none_is_told_from_a_kit),
-		TEST(a_passphrase_is_one_line_of_a_private_file),
-		cmocka_unit_test(a_tar_of_another_kind_is_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

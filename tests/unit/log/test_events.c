@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of events and the catalogue that explains them, both ways. */
 
-#include "cmocka_all.h"
 #include "journal_events.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -50,9 +50,8 @@ static int count(const char *text, const char *word)
 	return n;
 }
 
-static void ids_are_128_bits_in_lower_case_hex(void **state)
+TEST(ids_are_128_bits_in_lower_case_hex)
 {
-	(void)state;
 	for (size_t c = 0; c < ARRAY_SIZE(components); c++) {
 		for (size_t i = 0; i < components[c].n; i++) {
 			const char *id = components[c].rows[i].id;
@@ -65,13 +64,12 @@ static void ids_are_128_bits_in_lower_case_hex(void **state)
 }
 
 /* Of all programs: one id has one meaning in a journal. */
-static void ids_and_names_are_unique(void **state)
+TEST(ids_and_names_are_unique)
 {
 	size_t n = ARRAY_SIZE(server) + ARRAY_SIZE(agent) + ARRAY_SIZE(mounthelper);
 	cleanup_free struct row *all = calloc(n, sizeof(*all));
 	size_t at = 0;
 
-	(void)state;
 	assert_non_null(all);
 	for (size_t c = 0; c < ARRAY_SIZE(components); c++)
 		for (size_t i = 0; i < components[c].n; i++)
@@ -84,9 +82,8 @@ static void ids_and_names_are_unique(void **state)
 	}
 }
 
-static void an_event_has_the_row_of_its_name(void **state)
+TEST(an_event_has_the_row_of_its_name)
 {
-	(void)state;
 	assert_null(log_event_info(LOG_EVENT_NONE));
 	assert_null(log_event_info(LOG_EVENT_N));
 	assert_string_equal(log_event_info(LOG_EVENT_CLAIM_GRANTED)->name, "claim-granted");
@@ -101,9 +98,8 @@ static void an_event_has_the_row_of_its_name(void **state)
 }
 
 /* "# NAME", "-- ID", Subject:, Defined-By:, Documentation:, an empty line, text. */
-static void every_event_is_explained_in_its_programs_catalogue(void **state)
+TEST(every_event_is_explained_in_its_programs_catalogue)
 {
-	(void)state;
 	for (size_t c = 0; c < ARRAY_SIZE(components); c++) {
 		cleanup_free char *text = NULL;
 
@@ -128,9 +124,8 @@ static void every_event_is_explained_in_its_programs_catalogue(void **state)
 	}
 }
 
-static void the_catalogue_explains_nothing_else(void **state)
+TEST(the_catalogue_explains_nothing_else)
 {
-	(void)state;
 	for (size_t c = 0; c < ARRAY_SIZE(components); c++) {
 		cleanup_free char *text = NULL;
 
@@ -138,17 +133,4 @@ static void the_catalogue_explains_nothing_else(void **state)
 		assert_int_equal(count(text, "\n-- "), components[c].n);
 		assert_int_equal(count(text, "\nSubject: "), components[c].n);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ids_are_128_bits_in_lower_case_hex),
-		cmocka_unit_test(ids_and_names_are_unique),
-		cmocka_unit_test(an_event_has_the_row_of_its_name),
-		cmocka_unit_test(every_event_is_explained_in_its_programs_catalogue),
-		cmocka_unit_test(the_catalogue_explains_nothing_else),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where lines go, how many, and what an entry of the journal holds. */
 
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -117,7 +117,7 @@ static void pretend_journal(void)
 
 #define TS "ts=1970-01-01T00:00:00.000Z"
 
-static void a_line_goes_to_standard_error(void **state)
+TEST_FIXTURE(a_line_goes_to_standard_error, capture_setup, capture_teardown)
 {
 	const struct error err = {.status = STATUS_NOT_FOUND, .sys_errno = ENOENT, .msg = "volume db: gone"};
 	cleanup_free char *text = NULL;
@@ -131,7 +131,7 @@ static void a_line_goes_to_standard_error(void **state)
 	assert_int_equal(fake.n_entries, 0);
 }
 
-static void a_line_that_names_no_node_is_about_ones_own(void **state)
+TEST_FIXTURE(a_line_that_names_no_node_is_about_ones_own, capture_setup, capture_teardown)
 {
 	cleanup_free char *text = NULL;
 
@@ -146,7 +146,7 @@ static void a_line_that_names_no_node_is_about_ones_own(void **state)
 				     " level=info ident=test msg=\"nobody's\"\n");
 }
 
-static void lines_above_the_priority_are_dropped_uncounted(void **state)
+TEST_FIXTURE(lines_above_the_priority_are_dropped_uncounted, capture_setup, capture_teardown)
 {
 	cleanup_free char *text = NULL;
 
@@ -174,7 +174,7 @@ static void log_flood(int i)
 	log_ctx(LOG_INFO, &(struct log_ctx){.plugin = plugins[i % 3]}, "line");
 }
 
-static void at_most_200_lines_a_second_are_written_and_the_rest_is_counted(void **state)
+TEST_FIXTURE(at_most_200_lines_a_second_are_written_and_the_rest_is_counted, capture_setup, capture_teardown)
 {
 	cleanup_free char *before = NULL;
 	cleanup_free char *after = NULL;
@@ -197,7 +197,7 @@ static void at_most_200_lines_a_second_are_written_and_the_rest_is_counted(void 
 			 " level=info ident=test msg=\"and again\"\n");
 }
 
-static void a_flood_about_one_thing_does_not_hide_the_others(void **state)
+TEST_FIXTURE(a_flood_about_one_thing_does_not_hide_the_others, capture_setup, capture_teardown)
 {
 	cleanup_free char *text = NULL;
 
@@ -214,7 +214,7 @@ static void a_flood_about_one_thing_does_not_hide_the_others(void **state)
 	assert_non_null(strstr(text, "msg=gone plugin=mad "));
 }
 
-static void an_overlong_line_is_cut_but_stays_one_line(void **state)
+TEST_FIXTURE(an_overlong_line_is_cut_but_stays_one_line, capture_setup, capture_teardown)
 {
 	static char word[20000];
 	cleanup_free char *text = NULL;
@@ -227,7 +227,7 @@ static void an_overlong_line_is_cut_but_stays_one_line(void **state)
 	assert_true(strlen(text) <= 8192);
 }
 
-static void the_journal_gets_fields(void **state)
+TEST_FIXTURE(the_journal_gets_fields, capture_setup, capture_teardown)
 {
 	const struct error err = {.status = STATUS_ABORTED, .sys_errno = EBUSY, .msg = "busy"};
 	const struct log_ctx ctx = {
@@ -263,20 +263,18 @@ static void the_journal_gets_fields(void **state)
 	assert_string_equal(text, "");
 }
 
-static void a_value_cannot_forge_a_field_of_the_journal(void **state)
+TEST_FIXTURE(a_value_cannot_forge_a_field_of_the_journal, capture_setup, capture_teardown)
 {
-	(void)state;
 	pretend_journal();
 	log_ctx(LOG_INFO, &(struct log_ctx){.volume = "v\nHOLDFAST_NODE=other"}, "a\nb");
 	assert_string_equal(fake.entry, "PRIORITY=6\nMESSAGE=a\\nb\nSYSLOG_IDENTIFIER=test\n"
 					"HOLDFAST_VOLUME=v\\nHOLDFAST_NODE=other\n");
 }
 
-static void fields_without_room_are_left_out(void **state)
+TEST_FIXTURE(fields_without_room_are_left_out, capture_setup, capture_teardown)
 {
 	static char word[9000];
 
-	(void)state;
 	memset(word, 'x', sizeof(word) - 1);
 	pretend_journal();
 	log_ctx(LOG_INFO, &(struct log_ctx){.volume = word, .alloc = word, .node = word}, "m");
@@ -285,7 +283,7 @@ static void fields_without_room_are_left_out(void **state)
 	assert_non_null(strstr(fake.entry, "MESSAGE=m\n"));
 }
 
-static void a_journal_that_fails_is_replaced_by_standard_error(void **state)
+TEST_FIXTURE(a_journal_that_fails_is_replaced_by_standard_error, capture_setup, capture_teardown)
 {
 	cleanup_free char *text = NULL;
 
@@ -296,7 +294,7 @@ static void a_journal_that_fails_is_replaced_by_standard_error(void **state)
 	assert_string_equal(text, TS " level=info ident=test msg=\"still told\"\n");
 }
 
-static void only_the_journals_own_stream_counts(void **state)
+TEST(only_the_journals_own_stream_counts)
 {
 	static const struct {
 		const char *stream;
@@ -320,7 +318,6 @@ static void only_the_journals_own_stream_counts(void **state)
 		{"00000000000000000000000000000000000008:12345", false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		assert_int_equal(log_stream_is_journal(cases[i].stream, 8, 12345), cases[i].expected);
 	assert_true(
@@ -328,11 +325,10 @@ static void only_the_journals_own_stream_counts(void **state)
 }
 
 /* Asking is free until it is refused, which counts as a line that was dropped. */
-static void who_asks_first_is_told_what_would_be_dropped(void **state)
+TEST(who_asks_first_is_told_what_would_be_dropped)
 {
 	struct log_rate rate = {0};
 
-	(void)state;
 	for (unsigned int i = 0; i < LOG_RATE_SHARE; i++) {
 		assert_false(log_rate_refuse(&rate, 7, 5000000));
 		assert_true(log_rate_admit(&rate, 7, 5000000));
@@ -344,11 +340,10 @@ static void who_asks_first_is_told_what_would_be_dropped(void **state)
 	assert_int_equal(log_rate_take_dropped(&rate), 0);
 }
 
-static void the_rate_is_counted_in_windows(void **state)
+TEST(the_rate_is_counted_in_windows)
 {
 	struct log_rate rate = {0};
 
-	(void)state;
 	for (unsigned int i = 0; i < LOG_RATE_LINES; i++)
 		assert_true(log_rate_admit(&rate, i, 5000000));
 	assert_false(log_rate_admit(&rate, 0, 5000000));
@@ -358,11 +353,10 @@ static void the_rate_is_counted_in_windows(void **state)
 	assert_true(log_rate_admit(&rate, 0, 6000000));
 }
 
-static void one_subject_has_its_share_of_each_window(void **state)
+TEST(one_subject_has_its_share_of_each_window)
 {
 	struct log_rate rate = {0};
 
-	(void)state;
 	for (int window = 1; window <= 2; window++) {
 		uint64_t now_us = (uint64_t)window * LOG_RATE_WINDOW_US;
 
@@ -375,13 +369,12 @@ static void one_subject_has_its_share_of_each_window(void **state)
 	}
 }
 
-static void what_a_line_is_about_is_its_event_and_the_first_name_in_it(void **state)
+TEST(what_a_line_is_about_is_its_event_and_the_first_name_in_it)
 {
 	const struct log_ctx about = {
 		.event = LOG_EVENT_CLAIM_REFUSED, .node = "n1", .volume = "a", .peer = "p"};
 	struct log_ctx other = about;
 
-	(void)state;
 	other.volume = "b"; /* one node cannot have a share for each volume that it names */
 	other.peer = "q";
 	assert_int_equal(log_subject(&about), log_subject(&other));
@@ -394,38 +387,11 @@ static void what_a_line_is_about_is_its_event_and_the_first_name_in_it(void **st
 	assert_true(log_subject(&about) < LOG_RATE_SUBJECTS);
 }
 
-static void who_asks_first_may_not_ask_about_lines_that_nobody_wants(void **state)
+TEST_FIXTURE(who_asks_first_may_not_ask_about_lines_that_nobody_wants, capture_setup, capture_teardown)
 {
-	(void)state;
 	assert_true(log_would_drop(LOG_DEBUG, NULL));
 	assert_false(log_would_drop(LOG_INFO, NULL));
 	for (int i = 0; i < LOG_RATE_SHARE; i++)
 		log_line(LOG_INFO, "x");
 	assert_true(log_would_drop(LOG_INFO, NULL));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, capture_setup, capture_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_line_goes_to_standard_error),
-		TEST(a_line_that_names_no_node_is_about_ones_own),
-		TEST(lines_above_the_priority_are_dropped_uncounted),
-		TEST(at_most_200_lines_a_second_are_written_and_the_rest_is_counted),
-		TEST(a_flood_about_one_thing_does_not_hide_the_others),
-		TEST(an_overlong_line_is_cut_but_stays_one_line),
-		TEST(the_journal_gets_fields),
-		TEST(a_value_cannot_forge_a_field_of_the_journal),
-		TEST(fields_without_room_are_left_out),
-		TEST(a_journal_that_fails_is_replaced_by_standard_error),
-		TEST(who_asks_first_may_not_ask_about_lines_that_nobody_wants),
-		cmocka_unit_test(only_the_journals_own_stream_counts),
-		cmocka_unit_test(who_asks_first_is_told_what_would_be_dropped),
-		cmocka_unit_test(the_rate_is_counted_in_windows),
-		cmocka_unit_test(one_subject_has_its_share_of_each_window),
-		cmocka_unit_test(what_a_line_is_about_is_its_event_and_the_first_name_in_it),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* logfmt lines and escaping: nothing in a value can end it. */
 
-#include "cmocka_all.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -28,7 +28,7 @@ static const struct error aborted = {.status = STATUS_ABORTED, .msg = "again"};
 	 .event = LOG_EVENT_CLAIM_REFUSED, .err = &not_found}
 /* clang-format on */
 
-static void a_line_has_the_fields_that_are_set(void **state)
+TEST(a_line_has_the_fields_that_are_set)
 {
 	static const struct {
 		struct log_ctx ctx;
@@ -47,7 +47,6 @@ static void a_line_has_the_fields_that_are_set(void **state)
 		{{.volume = ""}, "done volume=\"\""},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		char line[512];
 		char expected[512];
@@ -60,16 +59,15 @@ static void a_line_has_the_fields_that_are_set(void **state)
 	}
 }
 
-static void a_line_needs_no_context(void **state)
+TEST(a_line_needs_no_context)
 {
 	char line[512];
 
-	(void)state;
 	(void)log_format(line, sizeof(line), "holdfast-agent", LOG_NOTICE, NULL, "two words");
 	assert_string_equal(line, HEAD "\"two words\"");
 }
 
-static void values_are_quoted_and_escaped_where_needed(void **state)
+TEST(values_are_quoted_and_escaped_where_needed)
 {
 	static const struct {
 		const char *value;
@@ -94,7 +92,6 @@ static void values_are_quoted_and_escaped_where_needed(void **state)
 		{"\xed\xa0\x80", "\"\\xed\\xa0\\x80\""},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct log_ctx ctx = {.volume = cases[i].value};
 		char line[512];
@@ -104,9 +101,8 @@ static void values_are_quoted_and_escaped_where_needed(void **state)
 	}
 }
 
-static void no_byte_in_a_value_starts_another_field_or_line(void **state)
+TEST(no_byte_in_a_value_starts_another_field_or_line)
 {
-	(void)state;
 	for (int c = 1; c < 256; c++) {
 		const char value[] = {(char)c, '"', ' ', 'x', '=', 'y', '\0'};
 		char line[512];
@@ -126,14 +122,13 @@ static void no_byte_in_a_value_starts_another_field_or_line(void **state)
 	}
 }
 
-static void levels_have_their_names(void **state)
+TEST(levels_have_their_names)
 {
 	static const char *const names[] = {"emerg",   "alert",	 "crit", "err",
 					    "warning", "notice", "info", "debug"};
 	char expected[64];
 	char line[512];
 
-	(void)state;
 	for (int i = 0; i < 8; i++) {
 		(void)log_format(line, sizeof(line), "i", i, NULL, "m");
 		(void)str_format(expected, sizeof(expected), " level=%s ", names[i]);
@@ -143,7 +138,7 @@ static void levels_have_their_names(void **state)
 	assert_non_null(strstr(line, " level=err "));
 }
 
-static void a_line_is_cut_at_the_end_wherever_that_is(void **state)
+TEST(a_line_is_cut_at_the_end_wherever_that_is)
 {
 	const struct log_ctx ctx = {.volume = "v\n",
 				    .alloc = "a",
@@ -154,7 +149,6 @@ static void a_line_is_cut_at_the_end_wherever_that_is(void **state)
 	char whole[512];
 	size_t len = log_format(whole, sizeof(whole), "i", LOG_INFO, &ctx, "hello world");
 
-	(void)state;
 	for (size_t size = 0; size <= len + 1; size++) {
 		char line[512];
 		size_t n;
@@ -174,11 +168,10 @@ static void a_line_is_cut_at_the_end_wherever_that_is(void **state)
 	assert_true(log_format(whole, len, "i", LOG_INFO, &ctx, "hello world") < len);
 }
 
-static void an_escape_is_whole_or_not_there(void **state)
+TEST(an_escape_is_whole_or_not_there)
 {
 	char text[16];
 
-	(void)state;
 	assert_int_equal(log_escape(text, 6,
 				    "a\x01"
 				    "b"),
@@ -195,19 +188,4 @@ static void an_escape_is_whole_or_not_there(void **state)
 	assert_int_equal(log_escape(text, 0, "a"), 0);
 	assert_int_equal(log_escape(text, sizeof(text), "a \"b\""), 5); /* quotes are for logfmt only */
 	assert_string_equal(text, "a \"b\"");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_line_has_the_fields_that_are_set),
-		cmocka_unit_test(a_line_needs_no_context),
-		cmocka_unit_test(values_are_quoted_and_escaped_where_needed),
-		cmocka_unit_test(no_byte_in_a_value_starts_another_field_or_line),
-		cmocka_unit_test(levels_have_their_names),
-		cmocka_unit_test(a_line_is_cut_at_the_end_wherever_that_is),
-		cmocka_unit_test(an_escape_is_whole_or_not_there),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

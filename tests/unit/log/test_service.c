@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a service manager hears, which is a socket here. */
 
-#include "cmocka_all.h"
 #include "temp_dir.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -95,7 +95,7 @@ static void happen(struct fixture *f)
 	sd_event_source_unref(source);
 }
 
-static void a_status_is_told_after_an_event_and_only_when_it_is_news(void **state)
+TEST_FIXTURE(a_status_is_told_after_an_event_and_only_when_it_is_news, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -111,7 +111,7 @@ static void a_status_is_told_after_an_event_and_only_when_it_is_news(void **stat
 	assert_string_equal(hear(f), "");
 }
 
-static void readiness_is_told_at_once_with_the_status(void **state)
+TEST_FIXTURE(readiness_is_told_at_once_with_the_status, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -123,7 +123,7 @@ static void readiness_is_told_at_once_with_the_status(void **state)
 	assert_string_equal(hear(f), "");
 }
 
-static void a_manager_that_does_not_read_is_not_waited_for_and_hears_it_later(void **state)
+TEST_FIXTURE(a_manager_that_does_not_read_is_not_waited_for_and_hears_it_later, setup, teardown)
 {
 	struct fixture *f = *state;
 	int r = 0;
@@ -140,7 +140,7 @@ static void a_manager_that_does_not_read_is_not_waited_for_and_hears_it_later(vo
 	assert_string_equal(f->heard, "READY=1\nSTATUS=well\n");
 }
 
-static void a_daemon_that_does_not_start_says_why(void **state)
+TEST_FIXTURE(a_daemon_that_does_not_start_says_why, setup, teardown)
 {
 	struct fixture *f = *state;
 	const struct error err = {
@@ -150,7 +150,7 @@ static void a_daemon_that_does_not_start_says_why(void **state)
 	assert_string_equal(hear(f), "STATUS=no key STATUS=fine\nERRNO=2\n");
 }
 
-static void without_a_manager_nothing_is_told(void **state)
+TEST_FIXTURE(without_a_manager_nothing_is_told, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct service_status *none = f->status;
@@ -182,7 +182,7 @@ static void hear_next(struct fixture *f, const char *expected)
 	assert_string_equal(f->heard, expected);
 }
 
-static void a_watchdog_is_told_as_long_as_the_loop_is_turned(void **state)
+TEST_FIXTURE(a_watchdog_is_told_as_long_as_the_loop_is_turned, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct service_watchdog *watchdog;
@@ -199,7 +199,7 @@ static void a_watchdog_is_told_as_long_as_the_loop_is_turned(void **state)
 	service_watchdog_free(watchdog);
 }
 
-static void a_watchdog_that_is_not_asked_for_is_none(void **state)
+TEST_FIXTURE(a_watchdog_that_is_not_asked_for_is_none, setup, teardown)
 {
 	struct service_watchdog *none = (void *)1;
 	struct fixture *f = *state;
@@ -215,7 +215,7 @@ static void a_watchdog_that_is_not_asked_for_is_none(void **state)
 	service_watchdog_free(NULL);
 }
 
-static void a_pause_gives_the_watchdog_another_time_and_its_own_back(void **state)
+TEST_FIXTURE(a_pause_gives_the_watchdog_another_time_and_its_own_back, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct service_watchdog *watchdog;
@@ -231,7 +231,7 @@ static void a_pause_gives_the_watchdog_another_time_and_its_own_back(void **stat
 	service_watchdog_free(watchdog);
 }
 
-static void a_watchdog_that_does_not_read_is_not_waited_for_and_told_again(void **state)
+TEST_FIXTURE(a_watchdog_that_does_not_read_is_not_waited_for_and_told_again, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct service_watchdog *watchdog;
@@ -248,22 +248,4 @@ static void a_watchdog_that_does_not_read_is_not_waited_for_and_told_again(void 
 	hear_next(f, "WATCHDOG_USEC=30000\n");
 	hear_next(f, "WATCHDOG=1\n");
 	service_watchdog_free(watchdog);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(a_status_is_told_after_an_event_and_only_when_it_is_news),
-		TEST(readiness_is_told_at_once_with_the_status),
-		TEST(a_manager_that_does_not_read_is_not_waited_for_and_hears_it_later),
-		TEST(a_daemon_that_does_not_start_says_why),
-		TEST(without_a_manager_nothing_is_told),
-		TEST(a_watchdog_is_told_as_long_as_the_loop_is_turned),
-		TEST(a_watchdog_that_is_not_asked_for_is_none),
-		TEST(a_pause_gives_the_watchdog_another_time_and_its_own_back),
-		TEST(a_watchdog_that_does_not_read_is_not_waited_for_and_told_again),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

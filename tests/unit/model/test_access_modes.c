@@ -90,14 +90,13 @@ static void write_pairs(struct strbuf *sb, const struct use *uses, size_t n)
 	strbuf_puts(sb, "\n");
 }
 
-static void the_manual_says_what_admission_does(void **state)
+TEST(the_manual_says_what_admission_does)
 {
 	static void (*const tables[])(struct strbuf *, const struct use *, size_t) = {write_own, write_pairs};
 	cleanup_free char *manual = NULL;
 	struct use uses[USES_MAX];
 	size_t n = all_uses(uses);
 
-	(void)state;
 	assert_int_equal(n, 12);
 	assert_int_equal(file_read(OPERATIONS_MANUAL, MANUAL_MAX, &manual, NULL), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(tables); i++) {
@@ -111,11 +110,4 @@ static void the_manual_says_what_admission_does(void **state)
 		(void)fprintf(stderr, "docs/operations.md has not this table:\n\n%s\n[end]\n", sb.data);
 		fail();
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(the_manual_says_what_admission_does)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

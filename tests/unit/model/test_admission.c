@@ -43,21 +43,19 @@ static enum status check(const struct world *w, struct error *err)
 	return admission_check(&w->in, &same, err);
 }
 
-static void a_free_volume_is_granted(void **state)
+TEST(a_free_volume_is_granted)
 {
 	struct world w;
 
-	(void)state;
 	make_world(&w);
 	assert_int_equal(check(&w, NULL), STATUS_OK);
 }
 
-static void each_check_has_its_own_error(void **state)
+TEST(each_check_has_its_own_error)
 {
 	struct world w;
 	struct error err;
 
-	(void)state;
 	make_world(&w);
 	w.in.volume = NULL;
 	assert_int_equal(check(&w, &err), STATUS_NOT_FOUND);
@@ -92,12 +90,11 @@ static void each_check_has_its_own_error(void **state)
 	assert_int_equal(check(&w, &err), STATUS_PERMISSION_DENIED);
 }
 
-static void a_second_writer_is_refused_and_told_who_holds_it_and_what_to_do(void **state)
+TEST(a_second_writer_is_refused_and_told_who_holds_it_and_what_to_do)
 {
 	struct world w;
 	struct error err;
 
-	(void)state;
 	make_world(&w);
 	w.in.n_claims = 1;
 	assert_int_equal(check(&w, &err), STATUS_FAILED_PRECONDITION);
@@ -108,9 +105,8 @@ static void a_second_writer_is_refused_and_told_who_holds_it_and_what_to_do(void
 	assert_null(strstr(err.msg, "holdfast alloc stop")); /* it may be somebody's running database */
 }
 
-static void a_holder_on_a_lost_node_keeps_the_volume_in_every_live_state(void **state)
+TEST(a_holder_on_a_lost_node_keeps_the_volume_in_every_live_state)
 {
-	(void)state;
 	for (int s = CLAIM_RESERVED; s < CLAIM_FREED; s++) {
 		const struct holder lost = {.is_connected = false, .is_stopping = true};
 		struct world w;
@@ -126,12 +122,11 @@ static void a_holder_on_a_lost_node_keeps_the_volume_in_every_live_state(void **
 	}
 }
 
-static void the_same_allocation_gets_its_own_claim_again(void **state)
+TEST(the_same_allocation_gets_its_own_claim_again)
 {
 	struct world w;
 	const struct claim *same = NULL;
 
-	(void)state;
 	make_world(&w);
 	w.in.n_claims = 1;
 	assert_int_equal(str_copy(w.held.allocation_id, sizeof(w.held.allocation_id), ALLOC_2), 0);
@@ -142,11 +137,10 @@ static void the_same_allocation_gets_its_own_claim_again(void **state)
 	assert_int_equal(check(&w, NULL), STATUS_FAILED_PRECONDITION);
 }
 
-static void another_attachment_mode_than_the_holders_is_refused(void **state)
+TEST(another_attachment_mode_than_the_holders_is_refused)
 {
 	struct world w;
 
-	(void)state;
 	make_world(&w);
 	w.volume.capabilities[0].access_mode = MULTI_NODE_MULTI_WRITER;
 	w.alloc.volumes[0].access_mode = MULTI_NODE_MULTI_WRITER;
@@ -159,7 +153,7 @@ static void another_attachment_mode_than_the_holders_is_refused(void **state)
 
 /* Rows: access mode of both sides. Columns: held read / write, and the newcomer's mode and node.
  * The table of Nomad (nomad-facts 2.5) with node identity, and the two single-node writer modes. */
-static void room_beside_one_holder(void **state)
+TEST(room_beside_one_holder)
 {
 	/* same node: rr rw wr ww, other node: rr rw wr ww (held mode first) */
 	static const struct {
@@ -172,7 +166,6 @@ static void room_beside_one_holder(void **state)
 		{MULTI_NODE_MULTI_WRITER, "++++++++"},
 	};
 
-	(void)state;
 	for (size_t r = 0; r < ARRAY_SIZE(rows); r++) {
 		for (int i = 0; i < 8; i++) {
 			struct claim held = a_claim(CLAIM_TAKEN);
@@ -191,14 +184,13 @@ static void room_beside_one_holder(void **state)
 	}
 }
 
-static void a_csi_volume_is_in_one_access_mode_on_a_node(void **state)
+TEST(a_csi_volume_is_in_one_access_mode_on_a_node)
 {
 	static const enum access_mode modes[] = {SINGLE_NODE_MULTI_WRITER, MULTI_NODE_READER_ONLY,
 						 MULTI_NODE_SINGLE_WRITER, MULTI_NODE_MULTI_WRITER};
 	struct claim held = a_claim(CLAIM_TAKEN);
 	const struct claim *claims[] = {&held};
 
-	(void)state;
 	(void)str_copy(held.plugin_id, sizeof(held.plugin_id), "nfs");
 	held.mode = CLAIM_READ;
 	for (size_t h = 0; h < ARRAY_SIZE(modes); h++)
@@ -219,12 +211,11 @@ static void a_csi_volume_is_in_one_access_mode_on_a_node(void **state)
 				       &(const struct claim *){NULL}));
 }
 
-static void a_reader_only_claim_on_the_writers_node_is_refused_and_told_what_to_ask_for(void **state)
+TEST(a_reader_only_claim_on_the_writers_node_is_refused_and_told_what_to_ask_for)
 {
 	struct world w;
 	struct error err;
 
-	(void)state;
 	make_world(&w);
 	w.volume.capabilities[0].access_mode = MULTI_NODE_READER_ONLY;
 	w.alloc.volumes[0].access_mode = MULTI_NODE_READER_ONLY;
@@ -242,13 +233,12 @@ static void a_reader_only_claim_on_the_writers_node_is_refused_and_told_what_to_
 	assert_null(strstr(err.msg, "alloc stop")); /* its holder does nothing wrong */
 }
 
-static void the_holders_rules_bind_the_newcomer_too(void **state)
+TEST(the_holders_rules_bind_the_newcomer_too)
 {
 	struct claim held = a_claim(CLAIM_TAKEN);
 	const struct claim *claims[] = {&held};
 	const struct claim *blocker = NULL;
 
-	(void)state;
 	held.access_mode = MULTI_NODE_READER_ONLY;
 	held.mode = CLAIM_READ;
 	assert_false(admission_has_room(MULTI_NODE_MULTI_WRITER, CLAIM_WRITE, "n2", claims, 1, &blocker));
@@ -257,12 +247,11 @@ static void the_holders_rules_bind_the_newcomer_too(void **state)
 }
 
 /* A reader of single-node-writer has room for a writer beside it, a writer none for a reader. */
-static void claims_are_rivals_when_in_neither_order_there_was_room_for_both(void **state)
+TEST(claims_are_rivals_when_in_neither_order_there_was_room_for_both)
 {
 	struct claim a = a_claim(CLAIM_TAKEN);
 	struct claim b = a_claim(CLAIM_TAKEN);
 
-	(void)state;
 	a.access_mode = b.access_mode = SINGLE_NODE_WRITER;
 	a.mode = CLAIM_READ;
 	b.mode = CLAIM_WRITE;
@@ -279,23 +268,4 @@ static void claims_are_rivals_when_in_neither_order_there_was_room_for_both(void
 	assert_true(admission_are_rivals(&b, &a));
 	a.access_mode = MULTI_NODE_MULTI_WRITER;
 	assert_false(admission_are_rivals(&a, &b));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_free_volume_is_granted),
-		cmocka_unit_test(each_check_has_its_own_error),
-		cmocka_unit_test(a_second_writer_is_refused_and_told_who_holds_it_and_what_to_do),
-		cmocka_unit_test(a_holder_on_a_lost_node_keeps_the_volume_in_every_live_state),
-		cmocka_unit_test(the_same_allocation_gets_its_own_claim_again),
-		cmocka_unit_test(another_attachment_mode_than_the_holders_is_refused),
-		cmocka_unit_test(room_beside_one_holder),
-		cmocka_unit_test(claims_are_rivals_when_in_neither_order_there_was_room_for_both),
-		cmocka_unit_test(a_csi_volume_is_in_one_access_mode_on_a_node),
-		cmocka_unit_test(a_reader_only_claim_on_the_writers_node_is_refused_and_told_what_to_ask_for),
-		cmocka_unit_test(the_holders_rules_bind_the_newcomer_too),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

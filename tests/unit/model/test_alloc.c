@@ -4,11 +4,10 @@
 
 #include <string.h>
 
-static void a_complete_submission_is_valid(void **state)
+TEST(a_complete_submission_is_valid)
 {
 	struct alloc a = an_alloc(ALLOC_1, "n1");
 
-	(void)state;
 	assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
 	a.id[0] = '\0';
 	assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
@@ -176,7 +175,7 @@ static void patient_plugin(struct alloc *a)
 	a->csi_plugin.health_timeout_ms = CSI_PLUGIN_HEALTH_TIMEOUT_MAX_MS + 1;
 }
 
-static void contradictions_and_bad_names_are_refused_by_field(void **state)
+TEST(contradictions_and_bad_names_are_refused_by_field)
 {
 	static const struct {
 		void (*break_it)(struct alloc *);
@@ -215,7 +214,6 @@ static void contradictions_and_bad_names_are_refused_by_field(void **state)
 		{patient_plugin, "csi_plugin", "health_timeout", STATUS_INVALID_ARGUMENT},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct alloc a = an_alloc(ALLOC_1, "n1");
 		struct error err;
@@ -227,11 +225,10 @@ static void contradictions_and_bad_names_are_refused_by_field(void **state)
 	}
 }
 
-static void an_allocation_may_run_a_unit(void **state)
+TEST(an_allocation_may_run_a_unit)
 {
 	struct alloc a = an_alloc(ALLOC_1, "n1");
 
-	(void)state;
 	assert_string_equal(alloc_unit(&a), "");
 	run_unit(&a);
 	assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
@@ -244,11 +241,10 @@ static void an_allocation_may_run_a_unit(void **state)
 	alloc_release(&a);
 }
 
-static void an_allocation_that_runs_a_plugin_needs_no_volumes(void **state)
+TEST(an_allocation_that_runs_a_plugin_needs_no_volumes)
 {
 	struct alloc a = an_alloc(ALLOC_1, "n1");
 
-	(void)state;
 	plugin(&a);
 	assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
 	a.n_volumes = 0;
@@ -257,7 +253,7 @@ static void an_allocation_that_runs_a_plugin_needs_no_volumes(void **state)
 	assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
 }
 
-static void the_socket_of_a_plugin_is_a_plain_file_name(void **state)
+TEST(the_socket_of_a_plugin_is_a_plain_file_name)
 {
 	static const struct {
 		const char *socket;
@@ -281,7 +277,6 @@ static void the_socket_of_a_plugin_is_a_plain_file_name(void **state)
 	};
 	struct alloc a = an_alloc(ALLOC_1, "n1");
 
-	(void)state;
 	plugin(&a);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct error err = {.msg = ""};
@@ -294,7 +289,7 @@ static void the_socket_of_a_plugin_is_a_plain_file_name(void **state)
 	}
 }
 
-static void the_services_of_a_plugin_follow_from_its_type(void **state)
+TEST(the_services_of_a_plugin_follow_from_its_type)
 {
 	static const struct {
 		enum csi_plugin_type type;
@@ -307,7 +302,6 @@ static void the_services_of_a_plugin_follow_from_its_type(void **state)
 		{CSI_PLUGIN_MONOLITH, true, true, "monolith"},
 	};
 
-	(void)state;
 	assert_int_equal(ARRAY_SIZE(cases), CSI_PLUGIN_TYPE_N);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct csi_plugin p = {.id = "ebs", .type = cases[i].type};
@@ -318,11 +312,10 @@ static void the_services_of_a_plugin_follow_from_its_type(void **state)
 	}
 }
 
-static void mounts_may_come_from_the_host_for_all_and_go_there_from_writers(void **state)
+TEST(mounts_may_come_from_the_host_for_all_and_go_there_from_writers)
 {
 	struct alloc a = an_alloc(ALLOC_1, "n1");
 
-	(void)state;
 	for (int p = 0; p < PROPAGATION_N; p++) {
 		a.volumes[0].propagation = (enum propagation)p;
 		a.volumes[0].read_only = false;
@@ -333,13 +326,12 @@ static void mounts_may_come_from_the_host_for_all_and_go_there_from_writers(void
 	}
 }
 
-static void only_the_nodes_word_makes_an_allocation_terminal(void **state)
+TEST(only_the_nodes_word_makes_an_allocation_terminal)
 {
 	static const bool terminal[CLIENT_N] = {
 		[CLIENT_COMPLETE] = true, [CLIENT_FAILED] = true, [CLIENT_LOST] = true};
 	struct alloc a = an_alloc(ALLOC_1, "n1");
 
-	(void)state;
 	a.desired_status = DESIRED_STOP;
 	for (int s = 0; s < CLIENT_N; s++) {
 		a.client_status = (enum client_status)s;
@@ -347,13 +339,12 @@ static void only_the_nodes_word_makes_an_allocation_terminal(void **state)
 	}
 }
 
-static void what_an_allocation_owns_outlives_what_it_was_copied_from(void **state)
+TEST(what_an_allocation_owns_outlives_what_it_was_copied_from)
 {
 	char text[] = "it runs";
 	struct alloc a = an_alloc(ALLOC_1, "n1");
 	struct alloc mine;
 
-	(void)state;
 	a.n_volumes = 2;
 	(void)str_copy(a.volumes[1].source, sizeof(a.volumes[1].source), "logs");
 	a.n_published = 1;
@@ -376,11 +367,10 @@ static void what_an_allocation_owns_outlives_what_it_was_copied_from(void **stat
 	alloc_release(&mine); /* nothing is left */
 }
 
-static void an_allocation_without_lists_owns_nothing(void **state)
+TEST(an_allocation_without_lists_owns_nothing)
 {
 	struct alloc a = an_alloc(ALLOC_1, "n1");
 
-	(void)state;
 	a.n_volumes = 0; /* the list is another's, as far as it goes */
 	assert_true(alloc_own(&a));
 	assert_null(a.volumes);
@@ -388,22 +378,4 @@ static void an_allocation_without_lists_owns_nothing(void **state)
 	assert_null(a.client_description);
 	alloc_release(&a);
 	assert_true(sizeof(a) <= 768); /* what each of them costs, of which a server has very many */
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_allocation_may_run_a_unit),
-		cmocka_unit_test(an_allocation_that_runs_a_plugin_needs_no_volumes),
-		cmocka_unit_test(the_socket_of_a_plugin_is_a_plain_file_name),
-		cmocka_unit_test(the_services_of_a_plugin_follow_from_its_type),
-		cmocka_unit_test(a_complete_submission_is_valid),
-		cmocka_unit_test(contradictions_and_bad_names_are_refused_by_field),
-		cmocka_unit_test(mounts_may_come_from_the_host_for_all_and_go_there_from_writers),
-		cmocka_unit_test(only_the_nodes_word_makes_an_allocation_terminal),
-		cmocka_unit_test(what_an_allocation_owns_outlives_what_it_was_copied_from),
-		cmocka_unit_test(an_allocation_without_lists_owns_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,7 @@ static struct claim attached_claim(enum claim_state state)
 
 /* The whole table of states and events, with a receipt as evidence. R: refused, "-": passed, N: noted as a
  * failure, N!: noted, both stay, W: noted, and so does everything else. */
-static void every_pair_of_state_and_event_does_what_the_design_says(void **state)
+TEST(every_pair_of_state_and_event_does_what_the_design_says)
 {
 	static const char *const expected[CLAIM_STATE_N][CLAIM_EVENT_N] = {
 		/*			 sent attachfail mounted  ended		  evidence	   nodefail
@@ -43,7 +43,6 @@ static void every_pair_of_state_and_event_does_what_the_design_says(void **state
 		[CLAIM_FREED] = {"R", "R", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-"},
 	};
 
-	(void)state;
 	for (int s = CLAIM_RESERVED; s < CLAIM_STATE_N; s++) {
 		for (int e = 0; e < CLAIM_EVENT_N; e++) {
 			struct claim before = attached_claim((enum claim_state)s);
@@ -94,7 +93,7 @@ static void every_pair_of_state_and_event_does_what_the_design_says(void **state
 	}
 }
 
-static void modes_boot_and_provider_node_stay_through_every_step(void **state)
+TEST(modes_boot_and_provider_node_stay_through_every_step)
 {
 	static const enum claim_event_type way[] = {
 		CLAIM_EVENT_MOUNTED,  CLAIM_EVENT_WORK_ENDED,	       CLAIM_EVENT_NODE_FAILED,
@@ -102,7 +101,6 @@ static void modes_boot_and_provider_node_stay_through_every_step(void **state)
 	struct claim first = a_claim(CLAIM_RESERVED);
 	struct claim claim = first;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(way); i++) {
 		struct claim_event ev = event(way[i]);
 		bool changed = false;
@@ -123,26 +121,24 @@ static void modes_boot_and_provider_node_stay_through_every_step(void **state)
 	assert_false(claim_is_live(&claim));
 }
 
-static void a_grant_that_never_left_the_server_is_freed_at_once(void **state)
+TEST(a_grant_that_never_left_the_server_is_freed_at_once)
 {
 	struct claim claim = a_claim(CLAIM_RESERVED);
 	struct claim_event ev = event(CLAIM_EVENT_WORK_ENDED);
 	bool changed = false;
 
-	(void)state;
 	claim.sent_to_node = false;
 	assert_int_equal(claim_step(&claim, &ev, &changed, NULL), STATUS_OK);
 	assert_int_equal(claim.state, CLAIM_FREED);
 	assert_int_equal(claim.evidence, EVIDENCE_NEVER_SENT);
 }
 
-static void a_grant_is_sent_once_with_what_was_attached_for_it(void **state)
+TEST(a_grant_is_sent_once_with_what_was_attached_for_it)
 {
 	static const struct {
 		enum controller_attach before, after;
 	} rows[] = {{ATTACH_NONE, ATTACH_NONE}, {ATTACH_ASKED, ATTACH_DONE}};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct claim claim = a_claim(CLAIM_RESERVED);
 		struct claim_event failed = event(CLAIM_EVENT_ATTACH_FAILED);
@@ -166,26 +162,24 @@ static void a_grant_is_sent_once_with_what_was_attached_for_it(void **state)
 	}
 }
 
-static void the_count_of_attempts_stays_at_its_end(void **state)
+TEST(the_count_of_attempts_stays_at_its_end)
 {
 	struct claim claim = a_claim(CLAIM_UNPUBLISHING);
 	struct claim_event ev = event(CLAIM_EVENT_NODE_FAILED);
 	bool changed;
 
-	(void)state;
 	claim.attempts = UINT32_MAX - 1;
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(claim_step(&claim, &ev, &changed, NULL), STATUS_OK);
 	assert_int_equal(claim.attempts, UINT32_MAX);
 }
 
-static void what_the_controller_was_asked_for_is_taken_back_even_if_the_node_never_heard(void **state)
+TEST(what_the_controller_was_asked_for_is_taken_back_even_if_the_node_never_heard)
 {
 	struct claim claim = a_claim(CLAIM_RESERVED);
 	struct claim_event ev = event(CLAIM_EVENT_WORK_ENDED);
 	bool changed;
 
-	(void)state;
 	claim.sent_to_node = false;
 	claim.attach = ATTACH_ASKED;
 	assert_int_equal(claim_step(&claim, &ev, &changed, NULL), STATUS_OK);
@@ -193,23 +187,21 @@ static void what_the_controller_was_asked_for_is_taken_back_even_if_the_node_nev
 	assert_int_equal(claim.evidence, EVIDENCE_NEVER_SENT);
 }
 
-static void never_sent_is_no_evidence_for_what_was_sent(void **state)
+TEST(never_sent_is_no_evidence_for_what_was_sent)
 {
 	struct claim claim = a_claim(CLAIM_TAKEN);
 	struct claim_event ev = event(CLAIM_EVENT_EVIDENCE);
 	bool changed;
 
-	(void)state;
 	claim.sent_to_node = true;
 	ev.evidence = EVIDENCE_NEVER_SENT;
 	assert_int_equal(claim_step(&claim, &ev, &changed, NULL), STATUS_FAILED_PRECONDITION);
 }
 
-static void no_claim_that_may_be_mounted_leaves_its_node_without_evidence(void **state)
+TEST(no_claim_that_may_be_mounted_leaves_its_node_without_evidence)
 {
 	static const enum claim_state held[] = {CLAIM_RESERVED, CLAIM_TAKEN, CLAIM_UNPUBLISHING};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(held); i++) {
 		for (int e = 0; e < CLAIM_EVENT_N; e++) {
 			struct claim claim = a_claim(held[i]);
@@ -223,7 +215,7 @@ static void no_claim_that_may_be_mounted_leaves_its_node_without_evidence(void *
 	}
 }
 
-static void a_new_boot_counts_only_when_the_boot_is_another_one(void **state)
+TEST(a_new_boot_counts_only_when_the_boot_is_another_one)
 {
 	static const struct {
 		const char *detail;
@@ -235,7 +227,6 @@ static void a_new_boot_counts_only_when_the_boot_is_another_one(void **state)
 		{BOOT_2, STATUS_OK},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct claim claim = a_claim(CLAIM_TAKEN);
 		struct claim_event ev = event(CLAIM_EVENT_EVIDENCE);
@@ -250,14 +241,13 @@ static void a_new_boot_counts_only_when_the_boot_is_another_one(void **state)
 	}
 }
 
-static void an_operators_word_needs_a_reason_and_ended_work(void **state)
+TEST(an_operators_word_needs_a_reason_and_ended_work)
 {
 	struct claim_event ev = event(CLAIM_EVENT_EVIDENCE);
 	struct claim claim = a_claim(CLAIM_TAKEN);
 	bool changed = false;
 	struct error err;
 
-	(void)state;
 	ev.evidence = EVIDENCE_OPERATOR;
 	ev.detail = "ann: machine is in the skip";
 	assert_int_equal(claim_step(&claim, &ev, &changed, &err), STATUS_FAILED_PRECONDITION);
@@ -270,14 +260,13 @@ static void an_operators_word_needs_a_reason_and_ended_work(void **state)
 	assert_string_equal(claim.evidence_detail, ev.detail);
 }
 
-static void a_fence_is_evidence_only_when_it_was_noted_before_the_provider_was_asked(void **state)
+TEST(a_fence_is_evidence_only_when_it_was_noted_before_the_provider_was_asked)
 {
 	struct claim claim = attached_claim(CLAIM_UNPUBLISHING);
 	struct claim_event fenced = event(CLAIM_EVENT_EVIDENCE);
 	struct claim_event asked = event(CLAIM_EVENT_FENCE_ASKED);
 	bool changed = false;
 
-	(void)state;
 	fenced.evidence = EVIDENCE_STORAGE_FENCE;
 	assert_int_equal(claim_step(&claim, &fenced, &changed, NULL), STATUS_FAILED_PRECONDITION);
 	assert_int_equal(claim_step(&claim, &asked, &changed, NULL), STATUS_OK);
@@ -289,13 +278,12 @@ static void a_fence_is_evidence_only_when_it_was_noted_before_the_provider_was_a
 	assert_int_equal(claim.evidence, EVIDENCE_STORAGE_FENCE);
 }
 
-static void nobody_is_cut_off_from_what_no_controller_attached_or_what_was_never_sent(void **state)
+TEST(nobody_is_cut_off_from_what_no_controller_attached_or_what_was_never_sent)
 {
 	struct claim claim = a_claim(CLAIM_UNPUBLISHING);
 	struct claim_event asked = event(CLAIM_EVENT_FENCE_ASKED);
 	bool changed;
 
-	(void)state;
 	assert_int_equal(claim_step(&claim, &asked, &changed, NULL), STATUS_FAILED_PRECONDITION);
 	claim = attached_claim(CLAIM_RESERVED);
 	claim.sent_to_node = false;
@@ -303,13 +291,12 @@ static void nobody_is_cut_off_from_what_no_controller_attached_or_what_was_never
 	assert_false(claim.fence_asked);
 }
 
-static void a_word_about_the_detach_needs_a_reason_and_leaves_the_nodes_evidence(void **state)
+TEST(a_word_about_the_detach_needs_a_reason_and_leaves_the_nodes_evidence)
 {
 	struct claim claim = attached_claim(CLAIM_NODE_DETACHED);
 	struct claim_event word = event(CLAIM_EVENT_DETACH_ATTESTED);
 	bool changed;
 
-	(void)state;
 	claim.evidence = EVIDENCE_RECEIPT;
 	assert_int_equal(claim_step(&claim, &word, &changed, NULL), STATUS_INVALID_ARGUMENT);
 	word.detail = "";
@@ -323,14 +310,13 @@ static void a_word_about_the_detach_needs_a_reason_and_leaves_the_nodes_evidence
 	assert_string_equal(claim.detach_detail, word.detail);
 }
 
-static void a_failure_is_counted_and_forgotten_by_the_next_state(void **state)
+TEST(a_failure_is_counted_and_forgotten_by_the_next_state)
 {
 	struct claim claim = a_claim(CLAIM_UNPUBLISHING);
 	struct claim_event failed = event(CLAIM_EVENT_NODE_FAILED);
 	struct claim_event receipt = event(CLAIM_EVENT_EVIDENCE);
 	bool changed;
 
-	(void)state;
 	failed.detail = "target is busy";
 	assert_int_equal(claim_step(&claim, &failed, &changed, NULL), STATUS_OK);
 	assert_int_equal(claim_step(&claim, &failed, &changed, NULL), STATUS_OK);
@@ -342,7 +328,7 @@ static void a_failure_is_counted_and_forgotten_by_the_next_state(void **state)
 }
 
 /* The plugin's words are behind what names plugin, volume and call. */
-static void a_failure_that_is_too_long_keeps_what_was_tried_and_the_cause(void **state)
+TEST(a_failure_that_is_too_long_keeps_what_was_tried_and_the_cause)
 {
 	static const char tried[] = "plugin nfs, volume pvc-1: NodeUnpublishVolume answered INTERNAL: ";
 	static const char cause[] = "umount: /x: target is busy.";
@@ -351,7 +337,6 @@ static void a_failure_that_is_too_long_keeps_what_was_tried_and_the_cause(void *
 	char text[LAST_ERROR_MAX + 100];
 	bool changed;
 
-	(void)state;
 	memset(text, 'x', sizeof(text));
 	memcpy(text, tried, strlen(tried));
 	memcpy(text + sizeof(text) - sizeof(cause), cause, sizeof(cause));
@@ -362,7 +347,7 @@ static void a_failure_that_is_too_long_keeps_what_was_tried_and_the_cause(void *
 	assert_string_equal(claim.last_error + LAST_ERROR_MAX - strlen(cause), cause);
 }
 
-static void a_plugin_is_left_out_only_by_a_named_word_where_there_is_one(void **state)
+TEST(a_plugin_is_left_out_only_by_a_named_word_where_there_is_one)
 {
 	static const struct {
 		const char *plugin, *detail;
@@ -378,7 +363,6 @@ static void a_plugin_is_left_out_only_by_a_named_word_where_there_is_one(void **
 		{"ceph", "ann: gone", true, STATUS_FAILED_PRECONDITION, "was never sent"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct claim claim = a_claim(CLAIM_UNPUBLISHING);
 		struct claim_event ev = event(CLAIM_EVENT_PLUGIN_WAIVED);
@@ -405,29 +389,4 @@ static void a_plugin_is_left_out_only_by_a_named_word_where_there_is_one(void **
 		assert_non_null(strstr(err.msg, rows[i].words));
 		assert_memory_equal(&claim, &before, sizeof(claim));
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_pair_of_state_and_event_does_what_the_design_says),
-		cmocka_unit_test(a_failure_that_is_too_long_keeps_what_was_tried_and_the_cause),
-		cmocka_unit_test(a_plugin_is_left_out_only_by_a_named_word_where_there_is_one),
-		cmocka_unit_test(modes_boot_and_provider_node_stay_through_every_step),
-		cmocka_unit_test(a_grant_that_never_left_the_server_is_freed_at_once),
-		cmocka_unit_test(a_grant_is_sent_once_with_what_was_attached_for_it),
-		cmocka_unit_test(the_count_of_attempts_stays_at_its_end),
-		cmocka_unit_test(
-			what_the_controller_was_asked_for_is_taken_back_even_if_the_node_never_heard),
-		cmocka_unit_test(never_sent_is_no_evidence_for_what_was_sent),
-		cmocka_unit_test(no_claim_that_may_be_mounted_leaves_its_node_without_evidence),
-		cmocka_unit_test(a_new_boot_counts_only_when_the_boot_is_another_one),
-		cmocka_unit_test(an_operators_word_needs_a_reason_and_ended_work),
-		cmocka_unit_test(a_fence_is_evidence_only_when_it_was_noted_before_the_provider_was_asked),
-		cmocka_unit_test(nobody_is_cut_off_from_what_no_controller_attached_or_what_was_never_sent),
-		cmocka_unit_test(a_word_about_the_detach_needs_a_reason_and_leaves_the_nodes_evidence),
-		cmocka_unit_test(a_failure_is_counted_and_forgotten_by_the_next_state),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -371,9 +371,8 @@ static struct claim claim_in(const struct situation *s)
 	return claim;
 }
 
-static void every_situation_says_what_is_missing_who_acts_and_what_is_next(void **state)
+TEST(every_situation_says_what_is_missing_who_acts_and_what_is_next)
 {
-	(void)state;
 	for (size_t i = 0; i < sizeof(situations) / sizeof(situations[0]); i++) {
 		const struct situation *s = &situations[i];
 		struct claim claim = claim_in(s);
@@ -451,9 +450,8 @@ static void check_any(const struct claim *claim, const struct holder *holder)
 		assert_non_null(strstr(text, "nothing bounds"));
 }
 
-static void whatever_is_known_the_explanation_is_whole(void **state)
+TEST(whatever_is_known_the_explanation_is_whole)
 {
-	(void)state;
 	for (unsigned int n = 0; n < HOLDERS; n++) {
 		struct holder holder = holder_number(n);
 
@@ -471,13 +469,12 @@ static void whatever_is_known_the_explanation_is_whole(void **state)
 	}
 }
 
-static void a_plugin_that_is_left_out_is_named_with_who_wanted_it(void **state)
+TEST(a_plugin_that_is_left_out_is_named_with_who_wanted_it)
 {
 	const struct holder holder = {CONNECTED};
 	struct claim claim = a_claim(CLAIM_UNPUBLISHING);
 	char text[EXPLAIN_SIZE];
 
-	(void)state;
 	claim.attempts = 1;
 	/* a native volume has none */
 	assert_null(strstr(explain_claim(&claim, &holder, NOW_MS, text), "--without-plugin"));
@@ -490,13 +487,12 @@ static void a_plugin_that_is_left_out_is_named_with_who_wanted_it(void **state)
 	assert_null(strstr(text, "--without-plugin"));
 }
 
-static void holder_state_evidence_error_and_command_are_named(void **state)
+TEST(holder_state_evidence_error_and_command_are_named)
 {
 	const struct holder lost = {.is_connected = false, .is_stopping = true};
 	struct claim claim = a_claim(CLAIM_UNPUBLISHING);
 	char text[EXPLAIN_SIZE];
 
-	(void)state;
 	claim.attempts = 4;
 	claim.state_time_ms = 31000;
 	assert_int_equal(str_copy(claim.last_error, sizeof(claim.last_error), "target is busy"), 0);
@@ -514,13 +510,12 @@ static void holder_state_evidence_error_and_command_are_named(void **state)
 			    "target is busy");
 }
 
-static void only_an_error_that_may_be_the_plugins_offers_to_leave_it_out(void **state)
+TEST(only_an_error_that_may_be_the_plugins_offers_to_leave_it_out)
 {
 	const struct holder holder = {.is_connected = true};
 	struct claim claim = a_claim(CLAIM_UNPUBLISHING);
 	struct explanation ex;
 
-	(void)state;
 	assert_int_equal(str_copy(claim.plugin_id, sizeof(claim.plugin_id), "ceph"), 0);
 	claim.sent_to_node = true;
 	claim.attempts = 1;
@@ -532,14 +527,13 @@ static void only_an_error_that_may_be_the_plugins_offers_to_leave_it_out(void **
 	}
 }
 
-static void a_command_names_a_namespace_that_is_not_the_default(void **state)
+TEST(a_command_names_a_namespace_that_is_not_the_default)
 {
 	const struct holder lost = {.is_connected = false, .is_stopping = true};
 	struct claim claim = a_claim(CLAIM_UNPUBLISHING);
 	char text[EXPLAIN_SIZE];
 	char command[EXPLAIN_COMMAND_SIZE];
 
-	(void)state;
 	assert_null(strstr(explain_claim(&claim, &lost, NOW_MS, text), "--namespace"));
 	assert_int_equal(str_copy(claim.namespace, sizeof(claim.namespace), "shop"), 0);
 	assert_non_null(strstr(explain_claim(&claim, &lost, NOW_MS, text),
@@ -548,13 +542,12 @@ static void a_command_names_a_namespace_that_is_not_the_default(void **state)
 			    "holdfast volume status db --namespace shop --why");
 }
 
-static void how_a_claim_was_freed_is_said(void **state)
+TEST(how_a_claim_was_freed_is_said)
 {
 	const struct holder unknown = {.is_purged = true};
 	struct claim claim = a_claim(CLAIM_FREED);
 	char text[EXPLAIN_SIZE];
 
-	(void)state;
 	claim.evidence = EVIDENCE_OPERATOR;
 	assert_int_equal(str_copy(claim.evidence_detail, sizeof(claim.evidence_detail), "alice: it burnt"),
 			 0);
@@ -581,14 +574,13 @@ static void fill(char *dst, size_t size)
 }
 
 /* What a node says of a mount is shown while it mounts, after all that has to be whole. */
-static void a_mount_is_shown_with_what_its_node_says(void **state)
+TEST(a_mount_is_shown_with_what_its_node_says)
 {
 	struct holder holder = {.is_connected = true,
 				.doing = "mounting volume db: plugin ebs: NodeStageVolume"};
 	struct claim claim = a_claim(CLAIM_RESERVED);
 	char text[EXPLAIN_SIZE], command[EXPLAIN_COMMAND_SIZE], said[1024];
 
-	(void)state;
 	claim.sent_to_node = true;
 	assert_non_null(strstr(explain_claim(&claim, &holder, NOW_MS, text),
 			       "; its node says: mounting volume db: plugin ebs: NodeStageVolume"));
@@ -605,14 +597,13 @@ static void a_mount_is_shown_with_what_its_node_says(void **state)
 }
 
 /* Whatever is long, the command is whole: the error is cut. */
-static void the_longest_names_leave_the_command_whole(void **state)
+TEST(the_longest_names_leave_the_command_whole)
 {
 	const struct holder lost = {.is_stopping = true, .disconnected_ms = 1};
 	struct claim claim = a_claim(CLAIM_UNPUBLISHING);
 	char text[EXPLAIN_SIZE];
 	char command[EXPLAIN_COMMAND_SIZE];
 
-	(void)state;
 	fill(claim.last_error, sizeof(claim.last_error));
 	fill(claim.volume_id, sizeof(claim.volume_id));
 	fill(claim.node_id, sizeof(claim.node_id));
@@ -623,21 +614,19 @@ static void the_longest_names_leave_the_command_whole(void **state)
 	assert_true(str_is_text(text));
 }
 
-static void a_configured_deadline_of_the_detach_counts(void **state)
+TEST(a_configured_deadline_of_the_detach_counts)
 {
 	const struct holder holder = {.has_controller = true, .detach_ms = 5000};
 	struct claim claim = a_claim(CLAIM_NODE_DETACHED);
 	struct explanation ex;
 
-	(void)state;
 	claim.attach = ATTACH_DONE;
 	explain(&claim, &holder, NOW_MS, &ex);
 	assert_int_equal(ex.worst_case_ms, 2 * EXPLAIN_COMMIT_MS + EXPLAIN_RETRY_MAX_MS + 5000);
 }
 
-static void programs_are_told_the_same(void **state)
+TEST(programs_are_told_the_same)
 {
-	(void)state;
 	for (size_t i = 0; i < sizeof(situations) / sizeof(situations[0]); i++) {
 		struct claim claim = claim_in(&situations[i]);
 		Holdfast__V1__ClaimExplanation *pb;
@@ -673,23 +662,4 @@ static void programs_are_told_the_same(void **state)
 		assert_string_equal(pb->text, explanation_text(&ex, text));
 		holdfast__v1__claim_explanation__free_unpacked(pb, NULL);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_situation_says_what_is_missing_who_acts_and_what_is_next),
-		cmocka_unit_test(whatever_is_known_the_explanation_is_whole),
-		cmocka_unit_test(a_plugin_that_is_left_out_is_named_with_who_wanted_it),
-		cmocka_unit_test(holder_state_evidence_error_and_command_are_named),
-		cmocka_unit_test(only_an_error_that_may_be_the_plugins_offers_to_leave_it_out),
-		cmocka_unit_test(a_command_names_a_namespace_that_is_not_the_default),
-		cmocka_unit_test(how_a_claim_was_freed_is_said),
-		cmocka_unit_test(a_mount_is_shown_with_what_its_node_says),
-		cmocka_unit_test(the_longest_names_leave_the_command_whole),
-		cmocka_unit_test(a_configured_deadline_of_the_detach_counts),
-		cmocka_unit_test(programs_are_told_the_same),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -200,20 +200,18 @@ static const struct {
 	{held_elsewhere, OBSTACLE_CLAIMED, STATUS_FAILED_PRECONDITION, {ALLOC_1, "node n1", "claim taken"}},
 };
 
-static void what_can_take_it_takes_it(void **state)
+TEST(what_can_take_it_takes_it)
 {
 	struct world w;
 	char reason[FEASIBILITY_REASON_SIZE] = "stale";
 
-	(void)state;
 	make_world(&w);
 	assert_int_equal(feasibility_check(&w.in, reason), OBSTACLE_NONE);
 	assert_string_equal(reason, "");
 }
 
-static void each_obstacle_is_named_with_what_is_needed_and_what_is_there(void **state)
+TEST(each_obstacle_is_named_with_what_is_needed_and_what_is_there)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(obstacles); i++) {
 		char reason[FEASIBILITY_REASON_SIZE];
 		struct world w;
@@ -231,9 +229,8 @@ static void each_obstacle_is_named_with_what_is_needed_and_what_is_there(void **
 }
 
 /* So that the reason that is given is the one to deal with first. */
-static void of_two_obstacles_the_first_in_order_is_named(void **state)
+TEST(of_two_obstacles_the_first_in_order_is_named)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(obstacles); i++)
 		for (size_t k = i; k < ARRAY_SIZE(obstacles); k++) {
 			char reason[FEASIBILITY_REASON_SIZE];
@@ -249,12 +246,11 @@ static void of_two_obstacles_the_first_in_order_is_named(void **state)
 		}
 }
 
-static void a_node_that_was_named_may_be_away(void **state)
+TEST(a_node_that_was_named_may_be_away)
 {
 	struct world w;
 	char reason[FEASIBILITY_REASON_SIZE];
 
-	(void)state;
 	make_world(&w);
 	w.in.is_connected = false;
 	w.in.may_wait = true;
@@ -263,24 +259,22 @@ static void a_node_that_was_named_may_be_away(void **state)
 	assert_int_equal(feasibility_check(&w.in, reason), OBSTACLE_INELIGIBLE);
 }
 
-static void a_drain_that_is_over_keeps_nobody_away(void **state)
+TEST(a_drain_that_is_over_keeps_nobody_away)
 {
 	struct world w;
 	char reason[FEASIBILITY_REASON_SIZE];
 
-	(void)state;
 	make_world(&w);
 	w.node.drain = (struct drain){.started_ms = 1, .done_ms = 2};
 	assert_int_equal(feasibility_check(&w.in, reason), OBSTACLE_NONE);
 }
 
-static void segments_that_the_volume_does_not_name_are_information(void **state)
+TEST(segments_that_the_volume_does_not_name_are_information)
 {
 	static char zone[] = "zone", a[] = "a", rack[] = "rack", seven[] = "7";
 	struct world w;
 	char reason[FEASIBILITY_REASON_SIZE];
 
-	(void)state;
 	make_world(&w);
 	need_segment(&w, zone, a);
 	have_segment(&w, "rack", "7");
@@ -293,7 +287,7 @@ static void segments_that_the_volume_does_not_name_are_information(void **state)
 	assert_non_null(strstr(reason, "rack = 7 is needed and the node has 8"));
 }
 
-static void any_one_of_the_topologies_is_enough(void **state)
+TEST(any_one_of_the_topologies_is_enough)
 {
 	static char zone[] = "zone", a[] = "a", b[] = "b";
 	Holdfast__V1__Topology__SegmentsEntry entries[2] = {HOLDFAST__V1__TOPOLOGY__SEGMENTS_ENTRY__INIT,
@@ -304,7 +298,6 @@ static void any_one_of_the_topologies_is_enough(void **state)
 	struct topology have = {.segments = {{"zone", "b"}}, .n_segments = 1};
 	char missing[128];
 
-	(void)state;
 	entries[0].key = entries[1].key = zone;
 	entries[0].value = a;
 	entries[1].value = b;
@@ -322,9 +315,8 @@ static void any_one_of_the_topologies_is_enough(void **state)
 }
 
 /* D16: two volumes do not pass a limit of one because each alone would. */
-static void all_volumes_of_the_request_count_against_the_limit(void **state)
+TEST(all_volumes_of_the_request_count_against_the_limit)
 {
-	(void)state;
 	for (uint32_t others = 0; others <= 3; others++)
 		for (size_t n = 1; n <= VOLUMES; n++)
 			for (int64_t max = 0; max <= 6; max++) {
@@ -344,13 +336,12 @@ static void all_volumes_of_the_request_count_against_the_limit(void **state)
 			}
 }
 
-static void volumes_of_another_plugin_do_not_count(void **state)
+TEST(volumes_of_another_plugin_do_not_count)
 {
 	char reason[FEASIBILITY_REASON_SIZE];
 	struct node_plugin other;
 	struct world w;
 
-	(void)state;
 	make_world(&w);
 	want(&w, 1, "logs");
 	other = w.plugin;
@@ -362,31 +353,12 @@ static void volumes_of_another_plugin_do_not_count(void **state)
 }
 
 /* D13: names that repeat or are missing end no count early. */
-static void different_volumes_are_counted_once_whatever_their_order(void **state)
+TEST(different_volumes_are_counted_once_whatever_their_order)
 {
 	struct volume_name names[] = {{"a", "db"}, {"b", "db"}, {"a", "db"},   {"a", "logs"},
 				      {"b", "db"}, {"a", "db"}, {"a", "logs1"}};
 
-	(void)state;
 	assert_int_equal(volume_names_count(names, ARRAY_SIZE(names)), 4);
 	assert_int_equal(volume_names_count(names, 1), 1);
 	assert_int_equal(volume_names_count(names, 0), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_can_take_it_takes_it),
-		cmocka_unit_test(each_obstacle_is_named_with_what_is_needed_and_what_is_there),
-		cmocka_unit_test(of_two_obstacles_the_first_in_order_is_named),
-		cmocka_unit_test(a_node_that_was_named_may_be_away),
-		cmocka_unit_test(a_drain_that_is_over_keeps_nobody_away),
-		cmocka_unit_test(segments_that_the_volume_does_not_name_are_information),
-		cmocka_unit_test(any_one_of_the_topologies_is_enough),
-		cmocka_unit_test(all_volumes_of_the_request_count_against_the_limit),
-		cmocka_unit_test(volumes_of_another_plugin_do_not_count),
-		cmocka_unit_test(different_volumes_are_counted_once_whatever_their_order),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,7 +95,7 @@ static bool matches(const struct world *w, const char *expression)
 	return answer;
 }
 
-static void expressions_answer_what_they_say(void **state)
+TEST(expressions_answer_what_they_say)
 {
 	static const struct {
 		const char *expression;
@@ -172,14 +172,13 @@ static void expressions_answer_what_they_say(void **state)
 	};
 	struct world w;
 
-	(void)state;
 	fill(&w);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		if (matches(&w, cases[i].expression) != cases[i].answer)
 			fail_msg("%s is not %d", cases[i].expression, cases[i].answer);
 }
 
-static void what_is_wrong_is_named_with_its_column(void **state)
+TEST(what_is_wrong_is_named_with_its_column)
 {
 	static const struct {
 		const char *expression;
@@ -228,7 +227,6 @@ static void what_is_wrong_is_named_with_its_column(void **state)
 		{"id == \xff", "not UTF-8"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct filter *filter = NULL;
 		struct error err = {0};
@@ -258,9 +256,8 @@ static enum status parse_repeated(const char *head, const char *part, size_t n, 
 	return st;
 }
 
-static void every_limit_holds_at_its_value_and_not_one_above(void **state)
+TEST(every_limit_holds_at_its_value_and_not_one_above)
 {
-	(void)state;
 	assert_int_equal(parse_repeated("id==", "x", FILTER_TEXT_MAX - 4, ""), STATUS_OK);
 	assert_int_equal(parse_repeated("id==", "x", FILTER_TEXT_MAX - 3, ""), STATUS_INVALID_ARGUMENT);
 	assert_int_equal(parse_repeated("", "not ", FILTER_DEPTH_MAX, "id==x"), STATUS_OK);
@@ -272,12 +269,11 @@ static void every_limit_holds_at_its_value_and_not_one_above(void **state)
 			 STATUS_INVALID_ARGUMENT);
 }
 
-static void a_long_chain_of_alternatives_is_answered_to_its_end(void **state)
+TEST(a_long_chain_of_alternatives_is_answered_to_its_end)
 {
 	cleanup_strbuf struct strbuf sb = STRBUF_INIT(FILTER_TEXT_MAX);
 	struct world w;
 
-	(void)state;
 	fill(&w);
 	for (int i = 0; i < FILTER_NODES_MAX / 2 - 1; i++)
 		strbuf_puts(&sb, "id==x or ");
@@ -285,13 +281,12 @@ static void a_long_chain_of_alternatives_is_answered_to_its_end(void **state)
 	assert_true(matches(&w, sb.data));
 }
 
-static void a_member_of_a_oneof_that_is_not_chosen_is_not_there(void **state)
+TEST(a_member_of_a_oneof_that_is_not_chosen_is_not_there)
 {
 	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
 	Holdfast__V1__ControllerDeleteRequest request = HOLDFAST__V1__CONTROLLER_DELETE_REQUEST__INIT;
 	struct filter *filter = NULL;
 
-	(void)state;
 	call.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_DELETE;
 	call.delete_ = &request; /* where all of them are */
 	assert_int_equal(
@@ -300,17 +295,4 @@ static void a_member_of_a_oneof_that_is_not_chosen_is_not_there(void **state)
 		STATUS_OK);
 	assert_false(filter_matches(filter, &call.base));
 	filter_free(filter);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(expressions_answer_what_they_say),
-		cmocka_unit_test(what_is_wrong_is_named_with_its_column),
-		cmocka_unit_test(every_limit_holds_at_its_value_and_not_one_above),
-		cmocka_unit_test(a_member_of_a_oneof_that_is_not_chosen_is_not_there),
-		cmocka_unit_test(a_long_chain_of_alternatives_is_answered_to_its_end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

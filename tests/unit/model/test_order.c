@@ -34,12 +34,11 @@ static struct order an_order(void)
 	return order;
 }
 
-static void a_changed_bit_anywhere_of_an_order_breaks_its_signature(void **state)
+TEST(a_changed_bit_anywhere_of_an_order_breaks_its_signature)
 {
 	struct order order = an_order();
 	uint8_t key[ORDER_KEY_SIZE];
 
-	(void)state;
 	public_key(key);
 	assert_true(order_is_signed(&order, key));
 	for (size_t i = 0; i < sizeof(order) * 8; i++) {
@@ -51,7 +50,7 @@ static void a_changed_bit_anywhere_of_an_order_breaks_its_signature(void **state
 	assert_false(order_is_signed(&order, key));
 }
 
-static void an_order_is_read_in_its_one_form(void **state)
+TEST(an_order_is_read_in_its_one_form)
 {
 	static const struct {
 		size_t at;
@@ -78,7 +77,6 @@ static void an_order_is_read_in_its_one_form(void **state)
 	struct order order;
 	struct error err;
 
-	(void)state;
 	assert_int_equal(order_read(&good, sizeof(good), &order, &err), STATUS_OK);
 	assert_memory_equal(&good, &order, sizeof(order));
 	assert_int_equal(order_read(&good, sizeof(good) - 1, &order, &err), STATUS_INVALID_ARGUMENT);
@@ -101,7 +99,7 @@ static bool is_canonical(const void *bytes, size_t n)
 	return is;
 }
 
-static void what_is_ordered_has_one_form(void **state)
+TEST(what_is_ordered_has_one_form)
 {
 	/* alloc_id "a", task "b", an entry of env */
 	static const uint8_t good[] = {0x0a, 1, 'a', 0x12, 1, 'b', 0x3a, 3, 0x0a, 1, 'k'};
@@ -111,7 +109,6 @@ static void what_is_ordered_has_one_form(void **state)
 	static const uint8_t unknown[] = {0x0a, 1, 'a', 0xf8, 0x07, 1};
 	static const uint8_t unknown_within[] = {0x3a, 6, 0x0a, 1, 'k', 0xf8, 0x07, 1};
 
-	(void)state;
 	assert_true(is_canonical(good, sizeof(good)));
 	assert_true(is_canonical(good, 0));
 	assert_false(is_canonical(other_order, sizeof(other_order)));
@@ -121,13 +118,12 @@ static void what_is_ordered_has_one_form(void **state)
 	assert_false(is_canonical(unknown_within, sizeof(unknown_within)));
 }
 
-static void the_digest_of_an_order_is_sha256(void **state)
+TEST(the_digest_of_an_order_is_sha256)
 {
 	/* of "abc": FIPS 180-2, B.1 */
 	static const uint8_t abc[] = {0xba, 0x78, 0x16, 0xbf, 0x8f, 0x01, 0xcf, 0xea};
 	uint8_t digest[ORDER_DIGEST_SIZE];
 
-	(void)state;
 	order_digest("abc", 3, digest);
 	assert_memory_equal(digest, abc, sizeof(abc));
 	order_digest(NULL, 0, digest);
@@ -150,27 +146,13 @@ static bool holds(const ProtobufCMessageDescriptor *type, const ProtobufCMessage
 	return false;
 }
 
-static void no_message_of_drivers_holds_itself(void **state)
+TEST(no_message_of_drivers_holds_itself)
 {
 	const ProtobufCServiceDescriptor *service = &holdfast__driver__v1__driver__descriptor;
 
-	(void)state;
 	assert_int_equal(service->n_methods, 17);
 	for (unsigned int i = 0; i < service->n_methods; i++) {
 		assert_false(holds(service->methods[i].input, service->methods[i].input, 0));
 		assert_false(holds(service->methods[i].output, service->methods[i].output, 0));
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_changed_bit_anywhere_of_an_order_breaks_its_signature),
-		cmocka_unit_test(an_order_is_read_in_its_one_form),
-		cmocka_unit_test(what_is_ordered_has_one_form),
-		cmocka_unit_test(the_digest_of_an_order_is_sha256),
-		cmocka_unit_test(no_message_of_drivers_holds_itself),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ static struct claim full_claim(void)
 }
 
 /* Through the bytes, as the store and the wire do. */
-static void a_claim_survives_the_wire_whole(void **state)
+TEST(a_claim_survives_the_wire_whole)
 {
 	struct claim before = full_claim();
 	struct claim after;
@@ -32,7 +32,6 @@ static void a_claim_survives_the_wire_whole(void **state)
 	uint8_t bytes[4096];
 	size_t n;
 
-	(void)state;
 	assert_non_null(pb);
 	n = protobuf_c_message_pack(&pb->base, bytes);
 	assert_true(n < sizeof(bytes));
@@ -44,7 +43,7 @@ static void a_claim_survives_the_wire_whole(void **state)
 	protobuf_c_message_free_unpacked(&back->base, NULL);
 }
 
-static void volume_alloc_and_node_come_back_as_they_went(void **state)
+TEST(volume_alloc_and_node_come_back_as_they_went)
 {
 	struct volume v = a_volume();
 	struct volume v2;
@@ -60,7 +59,6 @@ static void volume_alloc_and_node_come_back_as_they_went(void **state)
 	struct plugin_instance i2;
 	Holdfast__V1__PluginInstance *ip;
 
-	(void)state;
 	/* every field, whether they make sense together or not */
 	v.source = (struct source){.class = SOURCE_BIND,
 				   .by_id = "b",
@@ -116,12 +114,11 @@ static void volume_alloc_and_node_come_back_as_they_went(void **state)
 	protobuf_c_message_free_unpacked(&np->base, NULL);
 }
 
-static void an_allocation_without_a_plugin_says_nothing_of_one(void **state)
+TEST(an_allocation_without_a_plugin_says_nothing_of_one)
 {
 	struct alloc a = an_alloc(ALLOC_1, "n1");
 	Holdfast__V1__Allocation *copied = alloc_to_pb(&a), *borrowing = alloc_borrow_pb(&a);
 
-	(void)state;
 	assert_null(copied->csi_plugin);
 	assert_null(borrowing->csi_plugin);
 	protobuf_c_message_free_unpacked(&copied->base, NULL);
@@ -143,14 +140,13 @@ static void assert_same_bytes(ProtobufCMessage *copied, ProtobufCMessage *borrow
 	pb_free_borrowing(borrowing);
 }
 
-static void a_message_that_borrows_says_the_same_as_a_copy(void **state)
+TEST(a_message_that_borrows_says_the_same_as_a_copy)
 {
 	struct volume v = a_volume();
 	struct alloc a = an_alloc(ALLOC_1, "n1");
 	struct node n = a_node("n1");
 	struct plugin_instance i = {.node_id = "n1", .plugin = a_node_plugin()};
 
-	(void)state;
 	v.n_capabilities = VOLUME_CAPABILITIES_MAX;
 	i.plugin.node.topology.n_segments = 1;
 	i.plugin.node.topology.segments[0] = (struct topology_segment){.key = "zone", .value = "a"};
@@ -162,14 +158,13 @@ static void a_message_that_borrows_says_the_same_as_a_copy(void **state)
 	pb_free_borrowing(NULL);
 }
 
-static void text_one_byte_too_long_is_refused_by_name(void **state)
+TEST(text_one_byte_too_long_is_refused_by_name)
 {
 	char text[VOLUME_ID_MAX + 2];
 	Holdfast__V1__Volume pb = HOLDFAST__V1__VOLUME__INIT;
 	struct volume v = {.id = "untouched"};
 	struct error err;
 
-	(void)state;
 	memset(text, 'a', sizeof(text));
 	text[VOLUME_ID_MAX] = '\0';
 	pb.id = text;
@@ -183,7 +178,7 @@ static void text_one_byte_too_long_is_refused_by_name(void **state)
 	assert_string_equal(v.id, "untouched");
 }
 
-static void names_are_refused_and_texts_cleaned_when_they_are_not_printable(void **state)
+TEST(names_are_refused_and_texts_cleaned_when_they_are_not_printable)
 {
 	char name[] = "db\x1b[2J";
 	char text[] = "bad\xff news";
@@ -193,7 +188,6 @@ static void names_are_refused_and_texts_cleaned_when_they_are_not_printable(void
 	struct volume v = {0};
 	struct error err;
 
-	(void)state;
 	pb.name = name;
 	assert_int_equal(volume_from_pb(&pb, &v, &err), STATUS_INVALID_ARGUMENT);
 	assert_non_null(strstr(err.msg, "name"));
@@ -202,7 +196,7 @@ static void names_are_refused_and_texts_cleaned_when_they_are_not_printable(void
 	assert_string_equal(got.health_description, "bad? news");
 }
 
-static void values_outside_an_enum_are_refused_with_their_path(void **state)
+TEST(values_outside_an_enum_are_refused_with_their_path)
 {
 	Holdfast__V1__Volume pb = HOLDFAST__V1__VOLUME__INIT;
 	Holdfast__V1__Capability good = HOLDFAST__V1__CAPABILITY__INIT;
@@ -212,7 +206,6 @@ static void values_outside_an_enum_are_refused_with_their_path(void **state)
 	struct volume v;
 	struct error err;
 
-	(void)state;
 	pb.requested_capabilities = list;
 	pb.n_requested_capabilities = 2;
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
@@ -222,14 +215,13 @@ static void values_outside_an_enum_are_refused_with_their_path(void **state)
 	}
 }
 
-static void one_entry_too_many_is_refused(void **state)
+TEST(one_entry_too_many_is_refused)
 {
 	Holdfast__V1__Capability one = HOLDFAST__V1__CAPABILITY__INIT;
 	Holdfast__V1__Capability *list[VOLUME_CAPABILITIES_MAX + 1];
 	Holdfast__V1__Volume pb = HOLDFAST__V1__VOLUME__INIT;
 	struct volume v;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(list); i++)
 		list[i] = &one;
 	pb.requested_capabilities = list;
@@ -239,7 +231,7 @@ static void one_entry_too_many_is_refused(void **state)
 	assert_int_equal(volume_from_pb(&pb, &v, NULL), STATUS_INVALID_ARGUMENT);
 }
 
-static void one_volume_too_many_or_a_bad_one_leaves_an_allocation_as_it_was(void **state)
+TEST(one_volume_too_many_or_a_bad_one_leaves_an_allocation_as_it_was)
 {
 	Holdfast__V1__VolumeRequest good = HOLDFAST__V1__VOLUME_REQUEST__INIT;
 	Holdfast__V1__VolumeRequest bad = HOLDFAST__V1__VOLUME_REQUEST__INIT;
@@ -248,7 +240,6 @@ static void one_volume_too_many_or_a_bad_one_leaves_an_allocation_as_it_was(void
 	struct alloc a = {.id = "untouched"};
 	struct error err;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(list); i++)
 		list[i] = &good;
 	pb.volumes = list;
@@ -268,13 +259,12 @@ static void one_volume_too_many_or_a_bad_one_leaves_an_allocation_as_it_was(void
 	alloc_release(&a);
 }
 
-static void a_description_is_cleaned_and_cut_where_it_is_too_long(void **state)
+TEST(a_description_is_cleaned_and_cut_where_it_is_too_long)
 {
 	char text[ALLOC_DESCRIPTION_MAX + 2];
 	Holdfast__V1__Allocation pb = HOLDFAST__V1__ALLOCATION__INIT;
 	struct alloc a;
 
-	(void)state;
 	memset(text, 'a', sizeof(text));
 	text[0] = '\x1b';
 	text[sizeof(text) - 1] = '\0';
@@ -290,22 +280,4 @@ static void a_description_is_cleaned_and_cut_where_it_is_too_long(void **state)
 	text[0] = '\0';
 	assert_int_equal(alloc_from_pb(&pb, &a, NULL), STATUS_OK);
 	assert_null(a.client_description);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_claim_survives_the_wire_whole),
-		cmocka_unit_test(volume_alloc_and_node_come_back_as_they_went),
-		cmocka_unit_test(an_allocation_without_a_plugin_says_nothing_of_one),
-		cmocka_unit_test(a_message_that_borrows_says_the_same_as_a_copy),
-		cmocka_unit_test(text_one_byte_too_long_is_refused_by_name),
-		cmocka_unit_test(names_are_refused_and_texts_cleaned_when_they_are_not_printable),
-		cmocka_unit_test(values_outside_an_enum_are_refused_with_their_path),
-		cmocka_unit_test(one_entry_too_many_is_refused),
-		cmocka_unit_test(one_volume_too_many_or_a_bad_one_leaves_an_allocation_as_it_was),
-		cmocka_unit_test(a_description_is_cleaned_and_cut_where_it_is_too_long),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

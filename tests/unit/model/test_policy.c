@@ -48,7 +48,7 @@ static uint32_t capabilities(Rule **rules, size_t n, const char *namespace)
 #define READ (B(LIST_VOLUME) | B(READ_VOLUME) | B(LIST_JOBS) | B(READ_JOB))
 #define WRITE (READ | B(MOUNT_VOLUME) | B(WRITE_VOLUME) | B(SUBMIT_JOB))
 
-static void each_word_gives_what_nomad_gives(void **state)
+TEST(each_word_gives_what_nomad_gives)
 {
 	static const struct {
 		const char *coarse;
@@ -74,7 +74,6 @@ static void each_word_gives_what_nomad_gives(void **state)
 		{"write", "of-a-later-version", 0}, /* stored by a newer server */
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		Rule r = rule("default", cases[i].coarse);
 		Rule *rules[] = {&r};
@@ -89,7 +88,7 @@ static void each_word_gives_what_nomad_gives(void **state)
 	}
 }
 
-static void the_pattern_that_fits_best_decides(void **state)
+TEST(the_pattern_that_fits_best_decides)
 {
 	static const struct {
 		const char *namespace;
@@ -109,7 +108,6 @@ static void the_pattern_that_fits_best_decides(void **state)
 	Rule *backwards[] = {&rules_[3], &rules_[2], &rules_[1], &rules_[0]};
 	char *words[] = {text("list-jobs")};
 
-	(void)state;
 	rules_[3].capabilities = words;
 	rules_[3].n_capabilities = 1;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -118,7 +116,7 @@ static void the_pattern_that_fits_best_decides(void **state)
 	}
 }
 
-static void policies_add_up_but_one_that_denies_wins(void **state)
+TEST(policies_add_up_but_one_that_denies_wins)
 {
 	Rule a = rule("default", "read");
 	Rule b = rule("default", "");
@@ -133,7 +131,6 @@ static void policies_add_up_but_one_that_denies_wins(void **state)
 	const Policy *with_all[] = {&all, &reader};
 	char *words[] = {text("submit-job")};
 
-	(void)state;
 	b.capabilities = words;
 	b.n_capabilities = 1;
 	assert_int_equal(policy_capabilities(policies, 2, "default"), READ | B(SUBMIT_JOB));
@@ -143,13 +140,12 @@ static void policies_add_up_but_one_that_denies_wins(void **state)
 	assert_int_equal(policy_capabilities(with_all, 2, "default"), READ); /* across policies as well */
 }
 
-static void the_highest_level_counts(void **state)
+TEST(the_highest_level_counts)
 {
 	Policy a = policy_of(NULL, 0);
 	Policy b = policy_of(NULL, 0);
 	const Policy *policies[] = {&a, NULL, &b};
 
-	(void)state;
 	assert_int_equal(policy_plugin_level(policies, 3), POLICY_NONE);
 	a.plugin = text("list");
 	b.plugin = text("read");
@@ -163,7 +159,7 @@ static void the_highest_level_counts(void **state)
 	assert_int_equal(policy_operator_level(policies, 3), POLICY_READ);
 }
 
-static void patterns_are_names_or_their_beginnings(void **state)
+TEST(patterns_are_names_or_their_beginnings)
 {
 	static const struct {
 		const char *pattern;
@@ -187,7 +183,6 @@ static void patterns_are_names_or_their_beginnings(void **state)
 		{"\x1b[31m", STATUS_INVALID_ARGUMENT},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		Rule r = rule(cases[i].pattern, "read");
 		Rule *rules[] = {&r};
@@ -197,7 +192,7 @@ static void patterns_are_names_or_their_beginnings(void **state)
 	}
 }
 
-static void unknown_words_are_refused(void **state)
+TEST(unknown_words_are_refused)
 {
 	static const struct {
 		size_t field;
@@ -213,7 +208,6 @@ static void unknown_words_are_refused(void **state)
 		{offsetof(Policy, operator_), "read", "Read"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		Policy p = policy_of(NULL, 0);
 		char **field = (char **)(void *)((char *)&p + cases[i].field);
@@ -226,7 +220,7 @@ static void unknown_words_are_refused(void **state)
 	}
 }
 
-static void words_of_a_rule_are_checked(void **state)
+TEST(words_of_a_rule_are_checked)
 {
 	Rule r = rule("default", "admin");
 	Rule *rules[] = {&r};
@@ -234,7 +228,6 @@ static void words_of_a_rule_are_checked(void **state)
 	char *words[] = {text("csi-read-volume"), text("csi-reads-volume")};
 	struct error err;
 
-	(void)state;
 	assert_int_equal(policy_validate(&p, NULL), STATUS_INVALID_ARGUMENT);
 	r.policy = text("read");
 	r.capabilities = words;
@@ -245,7 +238,7 @@ static void words_of_a_rule_are_checked(void **state)
 	assert_non_null(strstr(err.msg, "csi-reads-volume"));
 }
 
-static void sizes_are_bounded(void **state)
+TEST(sizes_are_bounded)
 {
 	static char long_text[POLICY_DESCRIPTION_MAX + 2];
 	Rule r = rule("default", "read");
@@ -253,7 +246,6 @@ static void sizes_are_bounded(void **state)
 	char *words[WORDS];
 	Policy p = policy_of(rules, POLICY_RULES_MAX);
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
 		rules[i] = &r;
 	for (size_t i = 0; i < WORDS; i++)
@@ -273,20 +265,4 @@ static void sizes_are_bounded(void **state)
 	assert_int_equal(policy_validate(&p, NULL), STATUS_OK);
 	long_text[POLICY_DESCRIPTION_MAX] = 'x';
 	assert_int_equal(policy_validate(&p, NULL), STATUS_INVALID_ARGUMENT);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_word_gives_what_nomad_gives),
-		cmocka_unit_test(the_pattern_that_fits_best_decides),
-		cmocka_unit_test(policies_add_up_but_one_that_denies_wins),
-		cmocka_unit_test(the_highest_level_counts),
-		cmocka_unit_test(patterns_are_names_or_their_beginnings),
-		cmocka_unit_test(unknown_words_are_refused),
-		cmocka_unit_test(words_of_a_rule_are_checked),
-		cmocka_unit_test(sizes_are_bounded),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

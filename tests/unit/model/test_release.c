@@ -35,25 +35,23 @@ static enum release_action beside(const struct claim *claim, const struct claim 
 	return release_decide(claim, &sibling, 1, &away);
 }
 
-static void what_is_in_use_or_free_is_left_alone(void **state)
+TEST(what_is_in_use_or_free_is_left_alone)
 {
 	struct claim sent = a_claim(CLAIM_RESERVED);
 	struct claim taken = a_claim(CLAIM_TAKEN);
 	struct claim freed = a_claim(CLAIM_FREED);
 
-	(void)state;
 	sent.modify_time_ms = 0; /* however old: the node may have mounted it */
 	assert_int_equal(alone(&sent, &away), RELEASE_NOTHING);
 	assert_int_equal(alone(&taken, &away), RELEASE_NOTHING);
 	assert_int_equal(alone(&freed, &here), RELEASE_NOTHING);
 }
 
-static void only_what_never_left_the_server_expires_and_not_while_it_is_asked_for(void **state)
+TEST(only_what_never_left_the_server_expires_and_not_while_it_is_asked_for)
 {
 	struct claim claim = a_claim(CLAIM_RESERVED);
 	struct release_facts facts = away;
 
-	(void)state;
 	claim.sent_to_node = false;
 	claim.attach = ATTACH_ASKED;
 	claim.modify_time_ms = NOW - TTL + 1;
@@ -68,25 +66,23 @@ static void only_what_never_left_the_server_expires_and_not_while_it_is_asked_fo
 	assert_int_equal(alone(&claim, &facts), RELEASE_NOTHING);
 }
 
-static void a_node_that_has_to_let_go_is_asked_and_never_passed_over(void **state)
+TEST(a_node_that_has_to_let_go_is_asked_and_never_passed_over)
 {
 	struct claim claim = attached(CLAIM_UNPUBLISHING, OLDER);
 
-	(void)state;
 	(void)str_copy(claim.last_error, sizeof(claim.last_error), "the mount is busy");
 	claim.attempts = 1000;
 	assert_int_equal(alone(&claim, &here), RELEASE_ASK_NODE);
 	assert_int_equal(alone(&claim, &away), RELEASE_WAIT_NODE);
 }
 
-static void the_controller_is_asked_whether_or_not_the_node_is_there(void **state)
+TEST(the_controller_is_asked_whether_or_not_the_node_is_there)
 {
 	struct claim claim = attached(CLAIM_NODE_DETACHED, OLDER);
 	struct claim asked = claim;
 	struct claim never = claim;
 	struct claim detached = attached(CLAIM_CONTROLLER_DETACHED, OLDER);
 
-	(void)state;
 	asked.attach = ATTACH_ASKED;
 	never.attach = ATTACH_NONE;
 	assert_int_equal(alone(&claim, &here), RELEASE_DETACH);
@@ -96,12 +92,11 @@ static void the_controller_is_asked_whether_or_not_the_node_is_there(void **stat
 	assert_int_equal(alone(&detached, &away), RELEASE_FREE);
 }
 
-static void what_was_adopted_is_not_detached_by_a_plugin_that_attaches_nothing(void **state)
+TEST(what_was_adopted_is_not_detached_by_a_plugin_that_attaches_nothing)
 {
 	struct claim claim = attached(CLAIM_NODE_DETACHED, OLDER);
 	struct release_facts facts = away;
 
-	(void)state;
 	facts.attaches_nothing = true;
 	assert_int_equal(alone(&claim, &facts), RELEASE_DETACH); /* it is known to be attached */
 	claim.adopted = true;
@@ -110,7 +105,7 @@ static void what_was_adopted_is_not_detached_by_a_plugin_that_attaches_nothing(v
 	assert_int_equal(alone(&claim, &facts), RELEASE_DETACH);
 }
 
-static void another_claim_on_the_node_decides_what_is_left_to_do(void **state)
+TEST(another_claim_on_the_node_decides_what_is_left_to_do)
 {
 	static const struct {
 		enum claim_state state;
@@ -136,7 +131,6 @@ static void another_claim_on_the_node_decides_what_is_left_to_do(void **state)
 	};
 	struct claim claim = attached(CLAIM_NODE_DETACHED, ITSELF);
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct claim sibling = attached(rows[i].state, rows[i].id);
 
@@ -148,12 +142,11 @@ static void another_claim_on_the_node_decides_what_is_left_to_do(void **state)
 
 /* Whatever stands on one node: nobody is detached from under a claim that stands, and as soon as nobody
  * stands, exactly one asks, so that nothing stays attached. */
-static void of_any_three_claims_on_a_node_one_detaches_once_all_have_let_go(void **st)
+TEST(of_any_three_claims_on_a_node_one_detaches_once_all_have_let_go)
 {
 	enum { WAYS = CLAIM_STATE_N * ATTACH_N };
 	static const char *const ids[] = {OLDER, ITSELF, NEWER};
 
-	(void)st;
 	for (int way = 0; way < WAYS * WAYS * WAYS; way++) {
 		int rest = way;
 		struct claim claims[3];
@@ -178,9 +171,8 @@ static void of_any_three_claims_on_a_node_one_detaches_once_all_have_let_go(void
 	}
 }
 
-static void what_may_be_on_its_way_out_is_not_attached_anew(void **state)
+TEST(what_may_be_on_its_way_out_is_not_attached_anew)
 {
-	(void)state;
 	for (int s = CLAIM_RESERVED; s < CLAIM_STATE_N; s++)
 		for (int bits = 0; bits < 8; bits++) {
 			struct claim claim = attached((enum claim_state)s, OLDER);
@@ -199,11 +191,10 @@ static void what_may_be_on_its_way_out_is_not_attached_anew(void **state)
 /* Any two claims on a node, in every state and condition: the provider is asked exactly when the node is
  * away, something is held, all of what is held has ended, was sent and was attached, and somebody can do it.
  */
-static void a_node_is_cut_off_only_when_nothing_there_may_go_on(void **state)
+TEST(a_node_is_cut_off_only_when_nothing_there_may_go_on)
 {
 	enum { CONDITIONS = CLAIM_STATE_N * 8 };
 
-	(void)state;
 	for (int way = 0; way < CONDITIONS * CONDITIONS * 4; way++) {
 		const struct fence_facts facts = {.node_is_connected = way & 1, .can_detach = way & 2};
 		struct claim claims[2];
@@ -233,7 +224,7 @@ static void a_node_is_cut_off_only_when_nothing_there_may_go_on(void **state)
 	}
 }
 
-static void what_stands_against_a_fence_is_named_in_order(void **state)
+TEST(what_stands_against_a_fence_is_named_in_order)
 {
 	static const struct {
 		enum claim_state state;
@@ -250,7 +241,6 @@ static void what_stands_against_a_fence_is_named_in_order(void **state)
 		{CLAIM_RESERVED, false, false, true, ATTACH_DONE, FENCE_POSSIBLE},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct claim claim = attached(rows[i].state, OLDER);
 		const struct fence_claim of = {.claim = &claim, .may_run = rows[i].may_run};
@@ -263,22 +253,4 @@ static void what_stands_against_a_fence_is_named_in_order(void **state)
 		if (rows[i].verdict == FENCE_WORK_GOES_ON || rows[i].verdict == FENCE_NOT_ATTACHED)
 			assert_int_equal(index, 0);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_in_use_or_free_is_left_alone),
-		cmocka_unit_test(only_what_never_left_the_server_expires_and_not_while_it_is_asked_for),
-		cmocka_unit_test(a_node_that_has_to_let_go_is_asked_and_never_passed_over),
-		cmocka_unit_test(the_controller_is_asked_whether_or_not_the_node_is_there),
-		cmocka_unit_test(what_was_adopted_is_not_detached_by_a_plugin_that_attaches_nothing),
-		cmocka_unit_test(another_claim_on_the_node_decides_what_is_left_to_do),
-		cmocka_unit_test(of_any_three_claims_on_a_node_one_detaches_once_all_have_let_go),
-		cmocka_unit_test(what_may_be_on_its_way_out_is_not_attached_anew),
-		cmocka_unit_test(a_node_is_cut_off_only_when_nothing_there_may_go_on),
-		cmocka_unit_test(what_stands_against_a_fence_is_named_in_order),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

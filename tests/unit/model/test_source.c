@@ -32,14 +32,13 @@ static void check(const struct source *source, const char *says)
 	assert_int_equal(source_to_wire(source, &wire, NULL), says ? STATUS_INVALID_ARGUMENT : STATUS_OK);
 }
 
-static void every_class_becomes_its_struct_and_zeroes(void **state)
+TEST(every_class_becomes_its_struct_and_zeroes)
 {
 	static const uint8_t v4[16] = {192, 0, 2, 7};
 	static const uint8_t v6[16] = {0x20, 0x01, 0x0d, 0xb8, [15] = 1};
 	struct mh_source expected, got;
 	struct source source;
 
-	(void)state;
 	memset(&got, 0xff, sizeof(got));
 	memset(&expected, 0, sizeof(expected));
 	expected.class = MH_CLASS_BLOCK;
@@ -75,7 +74,7 @@ static void every_class_becomes_its_struct_and_zeroes(void **state)
 	assert_memory_equal(&got, &expected, sizeof(got));
 }
 
-static void servers_are_addresses_of_one_machine(void **state)
+TEST(servers_are_addresses_of_one_machine)
 {
 	static const struct {
 		const char *server, *says;
@@ -99,7 +98,6 @@ static void servers_are_addresses_of_one_machine(void **state)
 		{"::ffff:192.0.2.7", "IPv4"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct source source = nfs(cases[i].server, "/a");
 
@@ -107,7 +105,7 @@ static void servers_are_addresses_of_one_machine(void **state)
 	}
 }
 
-static void exports_are_plain_absolute_paths(void **state)
+TEST(exports_are_plain_absolute_paths)
 {
 	static const char *const good[] = {"/a", "/exports/a", "/a.b/..c/_-9"};
 	static const char *const bad[] = {"",	 "/",	    "a",      "//a",  "/a/",  "/a//b",	  "/.",
@@ -115,7 +113,6 @@ static void exports_are_plain_absolute_paths(void **state)
 	char longest[SOURCE_EXPORT_MAX + 1];
 	struct source source;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
 		source = nfs("192.0.2.7", good[i]);
 		check(&source, NULL);
@@ -131,11 +128,10 @@ static void exports_are_plain_absolute_paths(void **state)
 	check(&source, NULL);
 }
 
-static void host_volumes_have_names_of_policies(void **state)
+TEST(host_volumes_have_names_of_policies)
 {
 	struct source source = bound;
 
-	(void)state;
 	check(&source, NULL);
 	(void)str_copy(source.host_volume, sizeof(source.host_volume), "/srv");
 	check(&source, "source.host_volume: '/srv' is not the name");
@@ -144,13 +140,12 @@ static void host_volumes_have_names_of_policies(void **state)
 }
 
 /* Every field of another class is a mistake, and is named. */
-static void fields_of_other_classes_are_refused(void **state)
+TEST(fields_of_other_classes_are_refused)
 {
 	const struct source wholes[] = {block, tmpfs, nfs("192.0.2.7", "/a"), bound};
 	static const char *const fields[] = {"source.by_id", "source.size", "source.server",
 					     "source.host_volume"};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(wholes); i++) {
 		for (size_t k = 0; k < ARRAY_SIZE(wholes); k++) {
 			struct source mixed = wholes[i];
@@ -171,11 +166,10 @@ static void fields_of_other_classes_are_refused(void **state)
 	}
 }
 
-static void addresses_have_one_form(void **state)
+TEST(addresses_have_one_form)
 {
 	struct source a = nfs("2001:DB8:0::1", "/a"), b = nfs("2001:db8::1", "/a");
 
-	(void)state;
 	assert_false(source_eq(&a, &b));
 	source_default(&a);
 	source_default(&b);
@@ -186,28 +180,12 @@ static void addresses_have_one_form(void **state)
 	assert_string_equal(a.server, "no-address");
 }
 
-static void a_class_is_needed(void **state)
+TEST(a_class_is_needed)
 {
 	struct source source = block;
 
-	(void)state;
 	source.class = SOURCE_UNSPECIFIED;
 	check(&source, "source.class: say");
 	source.class = SOURCE_CLASS_N;
 	check(&source, "source.class: say");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_class_becomes_its_struct_and_zeroes),
-		cmocka_unit_test(servers_are_addresses_of_one_machine),
-		cmocka_unit_test(exports_are_plain_absolute_paths),
-		cmocka_unit_test(host_volumes_have_names_of_policies),
-		cmocka_unit_test(fields_of_other_classes_are_refused),
-		cmocka_unit_test(addresses_have_one_form),
-		cmocka_unit_test(a_class_is_needed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,19 +5,17 @@
 
 #include <string.h>
 
-static void a_complete_registration_is_valid(void **state)
+TEST(a_complete_registration_is_valid)
 {
 	struct volume v = a_volume();
 
-	(void)state;
 	assert_int_equal(volume_validate(&v, NULL), STATUS_OK);
 }
 
-static void defaults_fill_what_may_be_left_out(void **state)
+TEST(defaults_fill_what_may_be_left_out)
 {
 	struct volume v = {.id = "db", .type = VOLUME_NATIVE};
 
-	(void)state;
 	volume_default(&v);
 	assert_string_equal(v.namespace, "default");
 	assert_string_equal(v.name, "db");
@@ -25,11 +23,10 @@ static void defaults_fill_what_may_be_left_out(void **state)
 	assert_string_equal(v.plugin_id, "native");
 }
 
-static void a_host_volume_is_its_own_profile(void **state)
+TEST(a_host_volume_is_its_own_profile)
 {
 	struct volume v = a_volume();
 
-	(void)state;
 	v.profile[0] = '\0';
 	v.source = (struct source){.class = SOURCE_BIND, .host_volume = "data"};
 	volume_default(&v);
@@ -117,7 +114,7 @@ static void block_device_of_a_native_volume(struct volume *v)
 	v->capabilities[0].attachment_mode = ATTACHMENT_BLOCK_DEVICE;
 }
 
-static void what_is_wrong_is_named_with_its_field(void **state)
+TEST(what_is_wrong_is_named_with_its_field)
 {
 	static const struct {
 		void (*break_it)(struct volume *);
@@ -144,7 +141,6 @@ static void what_is_wrong_is_named_with_its_field(void **state)
 		{block_device_of_a_native_volume, "capability[0].attachment_mode", STATUS_INVALID_ARGUMENT},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct volume v = a_volume();
 		struct error err;
@@ -155,22 +151,20 @@ static void what_is_wrong_is_named_with_its_field(void **state)
 	}
 }
 
-static void an_equal_registration_changes_nothing(void **state)
+TEST(an_equal_registration_changes_nothing)
 {
 	struct volume current = a_volume();
 	struct volume update = a_volume();
 	bool changed = true;
 
-	(void)state;
 	assert_int_equal(volume_merge(&current, &update, update.capabilities, 1, &changed, NULL), STATUS_OK);
 	assert_false(changed);
 }
 
-static void source_profile_and_ids_are_immutable(void **state)
+TEST(source_profile_and_ids_are_immutable)
 {
 	void (*const changes[])(struct volume *) = {slash_in_by_id, break_profile, foreign_plugin, csi_type};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
 		struct volume current = a_volume();
 		struct volume update = a_volume();
@@ -183,13 +177,12 @@ static void source_profile_and_ids_are_immutable(void **state)
 	}
 }
 
-static void capabilities_are_replaced_unless_claims_stand_on_them(void **state)
+TEST(capabilities_are_replaced_unless_claims_stand_on_them)
 {
 	struct volume current = a_volume();
 	struct volume update = a_volume();
 	bool changed = false;
 
-	(void)state;
 	update.capabilities[0].access_mode = MULTI_NODE_READER_ONLY;
 	assert_int_equal(volume_merge(&current, &update, current.capabilities, 1, &changed, NULL),
 			 STATUS_FAILED_PRECONDITION);
@@ -199,14 +192,13 @@ static void capabilities_are_replaced_unless_claims_stand_on_them(void **state)
 	assert_true(volume_has_capability(&current, MULTI_NODE_READER_ONLY, ATTACHMENT_FILE_SYSTEM));
 }
 
-static void wire_names_are_labels_and_differ_where_ids_or_namespaces_differ(void **state)
+TEST(wire_names_are_labels_and_differ_where_ids_or_namespaces_differ)
 {
 	static const char *const ids[] = {"db", "DB", "d_b", "d-b", "0", "Z_9-x"};
 	char seen[2 * ARRAY_SIZE(ids)][WIRE_VOLUME_SIZE];
 	char longest[VOLUME_ID_MAX + 1];
 	size_t n = 0;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
 		volume_wire_name("default", ids[i], seen[n++]);
 		volume_wire_name("other", ids[i], seen[n++]);
@@ -222,7 +214,7 @@ static void wire_names_are_labels_and_differ_where_ids_or_namespaces_differ(void
 	assert_true(id_is_label(seen[0]));
 }
 
-static void a_placeholder_is_filled_with_all_that_no_claim_says(void **state)
+TEST(a_placeholder_is_filled_with_all_that_no_claim_says)
 {
 	const struct capability in_use = {SINGLE_NODE_WRITER, ATTACHMENT_FILE_SYSTEM};
 	const struct volume update = a_volume();
@@ -232,7 +224,6 @@ static void a_placeholder_is_filled_with_all_that_no_claim_says(void **state)
 	struct error err;
 	bool changed;
 
-	(void)state;
 	(void)str_copy(known.plugin_id, sizeof(known.plugin_id), PLUGIN_NATIVE);
 	assert_true(volume_is_placeholder(&known));
 	assert_false(volume_is_placeholder(&update));
@@ -265,7 +256,7 @@ static void a_placeholder_is_filled_with_all_that_no_claim_says(void **state)
 	}
 }
 
-static void the_plugin_of_a_csi_volume_is_a_label(void **state)
+TEST(the_plugin_of_a_csi_volume_is_a_label)
 {
 	static const struct {
 		const char *id;
@@ -284,7 +275,6 @@ static void the_plugin_of_a_csi_volume_is_a_label(void **state)
 		{PLUGIN_NATIVE, false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct volume v = a_volume();
 		struct error err = {.msg = ""};
@@ -295,22 +285,4 @@ static void the_plugin_of_a_csi_volume_is_a_label(void **state)
 		if (!cases[i].is_good)
 			assert_non_null(strstr(err.msg, "plugin_id: "));
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_plugin_of_a_csi_volume_is_a_label),
-		cmocka_unit_test(a_placeholder_is_filled_with_all_that_no_claim_says),
-		cmocka_unit_test(a_complete_registration_is_valid),
-		cmocka_unit_test(defaults_fill_what_may_be_left_out),
-		cmocka_unit_test(a_host_volume_is_its_own_profile),
-		cmocka_unit_test(what_is_wrong_is_named_with_its_field),
-		cmocka_unit_test(an_equal_registration_changes_nothing),
-		cmocka_unit_test(source_profile_and_ids_are_immutable),
-		cmocka_unit_test(capabilities_are_replaced_unless_claims_stand_on_them),
-		cmocka_unit_test(wire_names_are_labels_and_differ_where_ids_or_namespaces_differ),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

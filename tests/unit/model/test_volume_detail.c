@@ -50,7 +50,7 @@ static enum status read_parts(const char *json, const struct volume *current, st
 	return st;
 }
 
-static void what_is_wrong_is_named_with_its_field(void **state)
+TEST(what_is_wrong_is_named_with_its_field)
 {
 	static const struct {
 		const char *json;
@@ -104,7 +104,6 @@ static void what_is_wrong_is_named_with_its_field(void **state)
 		{NATIVE ",\"snapshotId\":\"a\"}", "snapshot_id:"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct volume_parts parts = VOLUME_PARTS_INIT;
 		struct error err = {0};
@@ -160,7 +159,7 @@ static enum status with_long(const char *before, size_t n, const char *behind)
 	return st;
 }
 
-static void every_limit_holds_at_its_value_and_not_one_above(void **state)
+TEST(every_limit_holds_at_its_value_and_not_one_above)
 {
 	static const struct {
 		const char *before, *item, *behind;
@@ -192,7 +191,6 @@ static void every_limit_holds_at_its_value_and_not_one_above(void **state)
 		{"\"topologies\":[{\"segments\":{\"a\":\"", "\"}}]", 63},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
 		assert_int_equal(with_many(lists[i].before, lists[i].item, lists[i].max, lists[i].behind),
 				 STATUS_OK);
@@ -206,11 +204,10 @@ static void every_limit_holds_at_its_value_and_not_one_above(void **state)
 	}
 }
 
-static void what_only_the_server_knows_is_not_taken_from_callers(void **state)
+TEST(what_only_the_server_knows_is_not_taken_from_callers)
 {
 	struct volume_parts parts;
 
-	(void)state;
 	assert_int_equal(read_parts(CSI
 				    ",\"capacity\":\"5\",\"phase\":\"VOLUME_DELETING\",\"phaseError\":\"x\","
 				    "\"nodeCapacities\":[{\"nodeId\":\"n1\",\"bytes\":\"5\"}]}",
@@ -223,11 +220,10 @@ static void what_only_the_server_knows_is_not_taken_from_callers(void **state)
 	volume_parts_release(&parts);
 }
 
-static void topologies_begin_as_what_is_required(void **state)
+TEST(topologies_begin_as_what_is_required)
 {
 	struct volume_parts parts;
 
-	(void)state;
 	assert_int_equal(read_parts(CSI
 				    ",\"topologyRequest\":{\"required\":[{\"segments\":{\"zone\":\"a\"}}]}}",
 				    NULL, &parts, NULL),
@@ -249,7 +245,7 @@ static void topologies_begin_as_what_is_required(void **state)
 #define SAME_TOPOLOGY ",\"topologyRequest\":{\"required\":[{\"segments\":{\"zone\":\"a\"}}]}"
 #define SAME_SECRETS ",\"secrets\":{\"pass\":\"[redacted]\",\"user\":\"u\"}"
 
-static void merging_follows_the_rules_of_each_field(void **state)
+TEST(merging_follows_the_rules_of_each_field)
 {
 	enum { FREE, IN_USE };
 	static const struct {
@@ -296,7 +292,6 @@ static void merging_follows_the_rules_of_each_field(void **state)
 		 STATUS_INVALID_ARGUMENT, "secrets:", false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		static const struct capability in_use = {SINGLE_NODE_WRITER, ATTACHMENT_FILE_SYSTEM};
 		struct volume_parts current = VOLUME_PARTS_INIT;
@@ -319,13 +314,12 @@ static void merging_follows_the_rules_of_each_field(void **state)
 	}
 }
 
-static void a_context_is_replaced_whole_and_never_erased(void **state)
+TEST(a_context_is_replaced_whole_and_never_erased)
 {
 	struct volume_parts current;
 	struct volume_parts update;
 	bool changed;
 
-	(void)state;
 	assert_int_equal(read_parts(STORED "}", NULL, &current, NULL), STATUS_OK);
 	assert_int_equal(read_parts(STORED ",\"context\":{}}", &current.volume, &update, NULL), STATUS_OK);
 	assert_int_equal(update.detail->n_context, 0);
@@ -348,7 +342,7 @@ static void a_context_is_replaced_whole_and_never_erased(void **state)
 	volume_parts_release(&current);
 }
 
-static void sizes_grow_within_their_bounds(void **state)
+TEST(sizes_grow_within_their_bounds)
 {
 	static const struct {
 		uint64_t min, max;
@@ -368,7 +362,6 @@ static void sizes_grow_within_their_bounds(void **state)
 		{0, VOLUME_CAPACITY_MAX + 1, STATUS_INVALID_ARGUMENT, false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		Holdfast__V1__VolumeDetail detail = HOLDFAST__V1__VOLUME_DETAIL__INIT;
 		bool changed = false;
@@ -397,12 +390,11 @@ static bool shows(const Holdfast__V1__Volume *view, const char *text)
 	return strstr(dump, text) != NULL;
 }
 
-static void reads_show_neither_secrets_nor_mount_flags_and_erase_nothing(void **state)
+TEST(reads_show_neither_secrets_nor_mount_flags_and_erase_nothing)
 {
 	Holdfast__V1__Volume *view = read_volume("{\"id\":\"db\"}");
 	struct volume_parts parts;
 
-	(void)state;
 	assert_int_equal(read_parts(CSI
 				    ",\"secrets\":{\"pass\":\"KNOWN\",\"user\":\"KNOWN2\"},\"mountOptions\":{"
 				    "\"fsType\":\"ext4\",\"mountFlags\":[\"ro\",\"pw=KNOWN\"]},"
@@ -426,12 +418,11 @@ static void reads_show_neither_secrets_nor_mount_flags_and_erase_nothing(void **
 	holdfast__v1__volume__free_unpacked(view, NULL);
 }
 
-static void secrets_of_a_request_lie_over_those_that_are_stored(void **state)
+TEST(secrets_of_a_request_lie_over_those_that_are_stored)
 {
 	struct volume_parts stored;
 	struct volume_parts request;
 
-	(void)state;
 	assert_int_equal(read_parts(CSI ",\"secrets\":{\"a\":\"1\",\"b\":\"2\"}}", NULL, &stored, NULL),
 			 STATUS_OK);
 	assert_int_equal(read_parts(CSI ",\"secrets\":{\"b\":\"3\",\"c\":\"4\"}}", NULL, &request, NULL),
@@ -444,21 +435,4 @@ static void secrets_of_a_request_lie_over_those_that_are_stored(void **state)
 	assert_string_equal(stored.secrets->secrets[2]->value, "4");
 	volume_parts_release(&stored);
 	volume_parts_release(&request);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_wrong_is_named_with_its_field),
-		cmocka_unit_test(every_limit_holds_at_its_value_and_not_one_above),
-		cmocka_unit_test(what_only_the_server_knows_is_not_taken_from_callers),
-		cmocka_unit_test(topologies_begin_as_what_is_required),
-		cmocka_unit_test(merging_follows_the_rules_of_each_field),
-		cmocka_unit_test(a_context_is_replaced_whole_and_never_erased),
-		cmocka_unit_test(sizes_grow_within_their_bounds),
-		cmocka_unit_test(reads_show_neither_secrets_nor_mount_flags_and_erase_nothing),
-		cmocka_unit_test(secrets_of_a_request_lie_over_those_that_are_stored),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,6 @@ static void use_policy(const char *extra)
 
 static int setup(void **state)
 {
-	(void)state;
 	use_policy("");
 	return 0;
 }
@@ -52,12 +51,11 @@ static enum reason publish(struct mh_publish req)
 		assert_int_equal(stage(req), (reason)); \
 	} while (0)
 
-static void stage_is_admitted_only_within_its_profile(void **state)
+TEST_FIXTURE(stage_is_admitted_only_within_its_profile, setup, NULL)
 {
 	struct mh_stage good = fixture_stage();
 	struct mh_stage req;
 
-	(void)state;
 	STAGE((void)0, REASON_NONE);
 	assert_string_equal(admission.profile->name, "db");
 	assert_ptr_not_equal(admission.ticket, NULL);
@@ -72,12 +70,11 @@ static void stage_is_admitted_only_within_its_profile(void **state)
 	STAGE((void)0, REASON_TYPE_UNAVAILABLE);
 }
 
-static void tmpfs_has_its_limits(void **state)
+TEST_FIXTURE(tmpfs_has_its_limits, setup, NULL)
 {
 	struct mh_stage good = fixture_stage_tmpfs();
 	struct mh_stage req;
 
-	(void)state;
 	STAGE((void)0, REASON_NONE);
 	STAGE(req.source.u.tmpfs.size_bytes = 0, REASON_TMPFS_SIZE);
 	STAGE(req.source.u.tmpfs.size_bytes = 2 << 20, REASON_NONE);
@@ -93,7 +90,7 @@ struct server {
 	uint8_t bits;
 };
 
-static void a_server_is_allowed_by_a_prefix_and_none_holds_special_ones_by_accident(void **state)
+TEST(a_server_is_allowed_by_a_prefix_and_none_holds_special_ones_by_accident)
 {
 	static const struct {
 		struct server rule;
@@ -133,7 +130,6 @@ static void a_server_is_allowed_by_a_prefix_and_none_holds_special_ones_by_accid
 		{{4, {10, 1, 2, 3}, 32}, {6, {10, 1, 2, 3}, 0}, false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct profile profile = {.n_servers = 2, .n_exports = 1, .export = {"/"}};
 		struct mh_source source = {.class = MH_CLASS_NFS4,
@@ -151,7 +147,7 @@ static void a_server_is_allowed_by_a_prefix_and_none_holds_special_ones_by_accid
 	}
 }
 
-static void an_export_is_allowed_below_a_prefix_on_a_component_boundary(void **state)
+TEST(an_export_is_allowed_below_a_prefix_on_a_component_boundary)
 {
 	static const struct {
 		const char *prefix;
@@ -164,7 +160,6 @@ static void an_export_is_allowed_below_a_prefix_on_a_component_boundary(void **s
 		{"/srv/a", "/srv", false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct profile profile = {.n_servers = 1,
 					  .server = {{.family = 4, .addr = {10}, .prefix_bits = 8}},
@@ -182,11 +177,10 @@ static void an_export_is_allowed_below_a_prefix_on_a_component_boundary(void **s
 	}
 }
 
-static void publish_is_admitted_only_within_its_profile(void **state)
+TEST_FIXTURE(publish_is_admitted_only_within_its_profile, setup, NULL)
 {
 	struct mh_publish req = fixture_publish();
 
-	(void)state;
 	assert_int_equal(publish(req), REASON_NONE);
 	req.exec = 1;
 	assert_int_equal(publish(req), REASON_NONE);
@@ -202,12 +196,11 @@ static void publish_is_admitted_only_within_its_profile(void **state)
 	assert_int_equal(publish(req), REASON_PROFILE_UNKNOWN);
 }
 
-static void a_ticket_is_required_unless_the_policy_says_otherwise(void **state)
+TEST_FIXTURE(a_ticket_is_required_unless_the_policy_says_otherwise, setup, NULL)
 {
 	struct mh_stage s = fixture_stage();
 	struct mh_publish p = fixture_publish();
 
-	(void)state;
 	memset(&s.ticket, 0, sizeof(s.ticket));
 	memset(&p.ticket, 0, sizeof(p.ticket));
 	assert_int_equal(stage(s), REASON_TICKET_MISSING);
@@ -223,12 +216,11 @@ static void a_ticket_is_required_unless_the_policy_says_otherwise(void **state)
 	assert_int_equal(publish(p), REASON_TICKET_SIGNATURE);
 }
 
-static void a_ticket_for_another_request_is_not_good_for_this_one(void **state)
+TEST_FIXTURE(a_ticket_for_another_request_is_not_good_for_this_one, setup, NULL)
 {
 	struct mh_stage s = fixture_stage();
 	struct mh_publish p = fixture_publish();
 
-	(void)state;
 	s.volume[4] = '2';
 	assert_int_equal(stage(s), REASON_TICKET_VOLUME);
 	s = fixture_stage();
@@ -283,11 +275,10 @@ static enum reason detach(uint16_t op, uint8_t detach)
 	return admit_request(&helper, &req, FIXTURE_NOW_MS, &admission);
 }
 
-static void detaching_needs_the_policys_word(void **state)
+TEST_FIXTURE(detaching_needs_the_policys_word, setup, NULL)
 {
 	static const uint16_t ops[] = {MH_OP_UNPUBLISH, MH_OP_UNSTAGE};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
 		use_policy("");
 		assert_int_equal(detach(ops[i], 0), REASON_NONE);
@@ -297,7 +288,7 @@ static void detaching_needs_the_policys_word(void **state)
 	}
 }
 
-static void only_our_own_names_are_found_in_the_table(void **state)
+TEST_FIXTURE(only_our_own_names_are_found_in_the_table, setup, NULL)
 {
 	static const struct {
 		const char *point;
@@ -323,7 +314,6 @@ static void only_our_own_names_are_found_in_the_table(void **state)
 	};
 	struct tree_name name;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		if (tree_classify(helper.agent, rows[i].point, &name) != rows[i].kind)
 			fail_msg("%s", rows[i].point);
@@ -333,7 +323,7 @@ static void only_our_own_names_are_found_in_the_table(void **state)
 	assert_string_equal(name.volume, "");
 }
 
-static void a_by_id_link_leads_to_one_name_in_dev(void **state)
+TEST(a_by_id_link_leads_to_one_name_in_dev)
 {
 	static const char *const bad[] = {"../..",    "../../",	    "../../a/b",    "../../..",
 					  "../loop0", "",	    "../../../sda", "/dev/loop0",
@@ -341,7 +331,6 @@ static void a_by_id_link_leads_to_one_name_in_dev(void **state)
 	char name[DEVICE_NAME_SIZE];
 	char longest[6 + DEVICE_NAME_SIZE + 1] = "../../";
 
-	(void)state;
 	assert_int_equal(by_id_target("../../loop0", name), 0);
 	assert_string_equal(name, "loop0");
 	assert_int_equal(by_id_target("../../dm-0", name), 0);
@@ -353,22 +342,4 @@ static void a_by_id_link_leads_to_one_name_in_dev(void **state)
 	assert_int_equal(strlen(name), DEVICE_NAME_SIZE - 1);
 	longest[6 + DEVICE_NAME_SIZE - 1] = 'a';
 	assert_int_equal(by_id_target(longest, name), -EINVAL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(stage_is_admitted_only_within_its_profile, setup),
-		cmocka_unit_test_setup(tmpfs_has_its_limits, setup),
-		cmocka_unit_test(a_server_is_allowed_by_a_prefix_and_none_holds_special_ones_by_accident),
-		cmocka_unit_test(an_export_is_allowed_below_a_prefix_on_a_component_boundary),
-		cmocka_unit_test_setup(publish_is_admitted_only_within_its_profile, setup),
-		cmocka_unit_test_setup(a_ticket_is_required_unless_the_policy_says_otherwise, setup),
-		cmocka_unit_test_setup(a_ticket_for_another_request_is_not_good_for_this_one, setup),
-		cmocka_unit_test_setup(detaching_needs_the_policys_word, setup),
-		cmocka_unit_test_setup(only_our_own_names_are_found_in_the_table, setup),
-		cmocka_unit_test(a_by_id_link_leads_to_one_name_in_dev),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,7 +79,7 @@ static void assert_takes_no(const union mh_request *good, const struct gap *gaps
 	}
 }
 
-static void no_field_of_a_request_takes_a_path_an_option_or_a_line(void **state)
+TEST_FIXTURE(no_field_of_a_request_takes_a_path_an_option_or_a_line, setup, teardown)
 {
 	/* a slash for a path; commas, equals signs, quotes and blanks for options, more fields or more lines
 	 */
@@ -104,16 +104,14 @@ static void no_field_of_a_request_takes_a_path_an_option_or_a_line(void **state)
 		{{.list = {.header = mh_header_make(MH_OP_LIST, sizeof(struct mh_list), 2)}}, list_gaps},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		assert_takes_no(&rows[i].req, rows[i].gaps, bytes);
 }
 
-static void every_publish_stands_two_names_below_its_base(void **state)
+TEST_FIXTURE(every_publish_stands_two_names_below_its_base, setup, teardown)
 {
 	struct mh_publish p = fixture_publish();
 
-	(void)state;
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	for (p.slot = 0; p.slot <= MH_SLOT_MAX; p.slot++) {
 		char path[128];
@@ -145,7 +143,7 @@ static bool is_accepted(struct around block, const char *word)
 	return policy_parse("p", text, strlen(text), &parsed, &line, NULL) == STATUS_OK;
 }
 
-static void no_file_system_outside_the_list_can_be_named_in_a_policy(void **state)
+TEST_FIXTURE(no_file_system_outside_the_list_can_be_named_in_a_policy, setup, teardown)
 {
 	static const char *const refused[] = {
 		"btrfs",     "ntfs",	 "ntfs3",  "hfs",      "hfsplus", "udf",     "overlay",
@@ -161,7 +159,6 @@ static void no_file_system_outside_the_list_can_be_named_in_a_policy(void **stat
 	static const struct around nfs4 = {"profile x { class = nfs4; fstype = ",
 					   "; server = 10.0.0.1; export = /e }"};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
 		if (is_accepted(block, refused[i]) || is_accepted(tmpfs, refused[i]) ||
 		    is_accepted(nfs4, refused[i]))
@@ -174,7 +171,7 @@ static void no_file_system_outside_the_list_can_be_named_in_a_policy(void **stat
 	assert_true(is_accepted(nfs4, "nfs4"));
 }
 
-static void no_option_that_names_a_file_a_device_or_a_user_can_be_chosen(void **state)
+TEST_FIXTURE(no_option_that_names_a_file_a_device_or_a_user_can_be_chosen, setup, teardown)
 {
 	static const char *const refused[] = {
 		"suid",	      "dev",	      "exec",	     "remount",
@@ -191,7 +188,6 @@ static void no_option_that_names_a_file_a_device_or_a_user_can_be_chosen(void **
 	static const struct around block = {
 		"profile x { class = block; fstype = ext4; trust = trusted; by_id = y; options = ", " }"};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
 		if (is_accepted(block, refused[i]))
 			fail_msg("%s is accepted", refused[i]);
@@ -199,7 +195,7 @@ static void no_option_that_names_a_file_a_device_or_a_user_can_be_chosen(void **
 }
 
 /* The table itself: what is not forced is in this list. A new row has to be added here, and thought about. */
-static void every_option_of_the_table_is_one_that_was_agreed_on(void **state)
+TEST_FIXTURE(every_option_of_the_table_is_one_that_was_agreed_on, setup, teardown)
 {
 	static const char *const agreed[] = {
 		"ro",	      "errors=remount-ro", "noload",	"norecovery",	"mode=1777",
@@ -209,7 +205,6 @@ static void every_option_of_the_table_is_one_that_was_agreed_on(void **state)
 	char said[64];
 	size_t n = 0;
 
-	(void)state;
 	for (int i = 0; i < FS_OPTION_N; i++) {
 		const struct fs_option *o = &fs_options[i];
 		bool is_agreed = false;
@@ -229,11 +224,10 @@ static void every_option_of_the_table_is_one_that_was_agreed_on(void **state)
 	assert_int_equal(n, ARRAY_SIZE(agreed));
 }
 
-static void limits_are_those_of_the_review_guide(void **state)
+TEST_FIXTURE(limits_are_those_of_the_review_guide, setup, teardown)
 {
 	const struct agent_policy *agent;
 
-	(void)state;
 	assert_int_equal(MH_MESSAGE_MAX, 1024);
 	assert_int_equal(MH_SLOT_MAX, 31);
 	assert_int_equal(MH_LIST_MAX, 8);
@@ -296,7 +290,7 @@ static struct mh_stage of_profile(const char *profile, struct mh_source source)
 	return req;
 }
 
-static void what_reads_the_whole_mount_table_is_in_the_architecture(void **state)
+TEST_FIXTURE(what_reads_the_whole_mount_table_is_in_the_architecture, setup, teardown)
 {
 	static const char policy_of_costs[] =
 		"ticket = optional; max_published = 1\n"
@@ -310,7 +304,6 @@ static void what_reads_the_whole_mount_table_is_in_the_architecture(void **state
 	struct mh_publish second = fixture_publish();
 	struct agent_policy of_many;
 
-	(void)state;
 	new_world(policy_of_costs);
 	passes = 0;
 	costs(0, stage(fixture_stage()), MH_OK);
@@ -379,9 +372,8 @@ static struct mh_publish publish_space(uint8_t slot, uint8_t exec)
 	return req;
 }
 
-static void a_volume_whose_profile_is_gone_can_only_be_taken_away(void **state)
+TEST_FIXTURE(a_volume_whose_profile_is_gone_can_only_be_taken_away, setup, teardown)
 {
-	(void)state;
 	new_world(WITH_SPACE);
 	ASSERT_REPLY(stage(stage_space()), MH_OK);
 	ASSERT_REPLY(publish(publish_space(2, 0)), MH_OK);
@@ -393,9 +385,8 @@ static void a_volume_whose_profile_is_gone_can_only_be_taken_away(void **state)
 	ASSERT_REPLY(unstage(unstage_of("mem-1")), MH_OK);
 }
 
-static void a_changed_profile_counts_from_the_next_mount_on(void **state)
+TEST_FIXTURE(a_changed_profile_counts_from_the_next_mount_on, setup, teardown)
 {
-	(void)state;
 	new_world(WITH_SPACE);
 	ASSERT_REPLY(stage(stage_space()), MH_OK);
 	ASSERT_REPLY(publish(publish_space(2, 1)), MH_OK);
@@ -415,11 +406,10 @@ static void a_changed_profile_counts_from_the_next_mount_on(void **state)
 
 /* What is not a directory. */
 
-static void what_is_no_directory_is_neither_mounted_on_nor_removed(void **state)
+TEST_FIXTURE(what_is_no_directory_is_neither_mounted_on_nor_removed, setup, teardown)
 {
 	static const char alloc[] = "/srv/publish/" FIXTURE_ALLOC;
 
-	(void)state;
 	fake_make_file(STAGED);
 	ASSERT_REPLY(stage(fixture_stage()), MH_KERNEL);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
@@ -437,24 +427,4 @@ static void what_is_no_directory_is_neither_mounted_on_nor_removed(void **state)
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_KERNEL);
 	assert_non_null(strstr(fake_summary(), PUBLISHED));
 	assert_false(fake_is_mount(PUBLISHED));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(no_field_of_a_request_takes_a_path_an_option_or_a_line),
-		TEST(every_publish_stands_two_names_below_its_base),
-		TEST(no_file_system_outside_the_list_can_be_named_in_a_policy),
-		TEST(no_option_that_names_a_file_a_device_or_a_user_can_be_chosen),
-		TEST(every_option_of_the_table_is_one_that_was_agreed_on),
-		TEST(limits_are_those_of_the_review_guide),
-		TEST(what_reads_the_whole_mount_table_is_in_the_architecture),
-		TEST(a_volume_whose_profile_is_gone_can_only_be_taken_away),
-		TEST(a_changed_profile_counts_from_the_next_mount_on),
-		TEST(what_is_no_directory_is_neither_mounted_on_nor_removed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

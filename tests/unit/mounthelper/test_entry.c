@@ -13,7 +13,7 @@
 
 enum { AGENT = 995, SERVICE = 996, NO_DOOR = 0 };
 
-static void there_are_two_doors_and_no_third_one(void **state)
+TEST(there_are_two_doors_and_no_third_one)
 {
 	static const struct {
 		struct entry_facts facts;
@@ -42,7 +42,6 @@ static void there_are_two_doors_and_no_third_one(void **state)
 		{{2, true, false, true, SERVICE, SERVICE}, START_ARGUMENTS, NO_DOOR},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		enum door door = (enum door)NO_DOOR;
 		enum mh_start word = entry_door(&rows[i].facts, &door);
@@ -52,14 +51,13 @@ static void there_are_two_doors_and_no_third_one(void **state)
 	}
 }
 
-static void a_tree_is_fit_only_with_owner_mode_file_system_and_propagation(void **state)
+TEST(a_tree_is_fit_only_with_owner_mode_file_system_and_propagation)
 {
 	static const char *const local[] = {"ext4", "xfs", "btrfs", "tmpfs"};
 	static const char *const other[] = {"nfs4", "fuse.ext4", "fuseblk", "overlay", "ramfs", ""};
 	struct mount_facts mount = {.peer_group = 7, .type = "ext4"};
 	struct place place = {.uid = SERVICE};
 
-	(void)state;
 	for (uint16_t mode = 0; mode <= 07777; mode++) {
 		place.mode = S_IFDIR | mode;
 		assert_int_equal(setup_check_tree(&place, &mount, SERVICE, 0700),
@@ -80,7 +78,7 @@ static void a_tree_is_fit_only_with_owner_mode_file_system_and_propagation(void 
 	assert_int_equal(setup_check_tree(&place, &mount, SERVICE, 0700), START_TREE_PRIVATE);
 }
 
-static void every_start_word_has_its_own_word_and_a_code_of_its_step(void **state)
+TEST(every_start_word_has_its_own_word_and_a_code_of_its_step)
 {
 #define ROW(name, code, word, sentence) {code, word, sentence},
 	static const struct {
@@ -89,7 +87,6 @@ static void every_start_word_has_its_own_word_and_a_code_of_its_step(void **stat
 		const char *sentence;
 	} rows[] = {MH_STARTS(ROW)};
 
-	(void)state;
 	assert_int_equal(ARRAY_SIZE(rows), START_N);
 	for (size_t i = 1; i < ARRAY_SIZE(rows); i++) {
 		assert_true(rows[i].code >= 70 && rows[i].code <= 79);
@@ -110,14 +107,13 @@ static void squeeze(char *text)
 	*to = '\0';
 }
 
-static void the_manual_has_every_word_with_code_and_sentence(void **state)
+TEST(the_manual_has_every_word_with_code_and_sentence)
 {
 #define ENTRY(name, code, word, sentence) "*" word "* (" #code ") " sentence,
 	static const char *const entries[] = {MH_STARTS(ENTRY)};
 	char wanted[1024];
 	char *manual;
 
-	(void)state;
 	assert_int_equal(file_read(HELPER_MANUAL, 1 << 20, &manual, NULL), 0);
 	squeeze(manual);
 	for (size_t i = 1; i < ARRAY_SIZE(entries); i++) {
@@ -127,16 +123,4 @@ static void the_manual_has_every_word_with_code_and_sentence(void **state)
 			fail_msg("not in " HELPER_MANUAL ": %s", entries[i]);
 	}
 	free(manual);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(there_are_two_doors_and_no_third_one),
-		cmocka_unit_test(a_tree_is_fit_only_with_owner_mode_file_system_and_propagation),
-		cmocka_unit_test(every_start_word_has_its_own_word_and_a_code_of_its_step),
-		cmocka_unit_test(the_manual_has_every_word_with_code_and_sentence),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,11 +38,10 @@ static struct question stage(const char *profile, const char *by_id)
 	return q;
 }
 
-static void what_is_allowed_names_block_profile_and_rule(void **state)
+TEST(what_is_allowed_names_block_profile_and_rule)
 {
 	struct question q = stage("db", "holdfast-demo-1");
 
-	(void)state;
 	assert_string_equal(ask("", &q),
 			    "allowed\n1:agent 995\n11:profile db\n12:by_id = holdfast-demo-\nticket");
 	q = stage("ro", "holdfast-demo-1");
@@ -60,25 +59,23 @@ static void what_is_allowed_names_block_profile_and_rule(void **state)
 	assert_string_equal(ask("", &q), "allowed\n1:agent 995");
 }
 
-static void the_rule_that_matches_is_named_among_several(void **state)
+TEST(the_rule_that_matches_is_named_among_several)
 {
 	struct question q = stage("many", "c2");
 
-	(void)state;
 	assert_string_equal(ask("profile many { class = block; fstype = xfs; trust = trusted; by_id = a\n"
 				"by_id = exact:c\nby_id = c\n# by_id = c2\nby_id = c2 }",
 				&q),
 			    "allowed\n1:agent 995\n10:profile many\n12:by_id = c\nticket");
 }
 
-static void an_nfs4_source_is_allowed_by_a_server_and_an_export(void **state)
+TEST(an_nfs4_source_is_allowed_by_a_server_and_an_export)
 {
 	static const char extra[] =
 		"profile nas { class = nfs4\nserver = 10.0.0.0/8\nserver = 192.168.0.0/16\n"
 		"export = /a\nexport = /srv\n}\nhostvol data { path = /data; owner_uid = 5 }";
 	struct question q = stage("nas", NULL);
 
-	(void)state;
 	q.source = (struct mh_source){.class = MH_CLASS_NFS4,
 				      .u.nfs4 = {.family = 4, .addr = {192, 168, 7, 1}, .export = "/srv/x"}};
 	assert_string_equal(ask(extra, &q),
@@ -98,11 +95,10 @@ static void an_nfs4_source_is_allowed_by_a_server_and_an_export(void **state)
 	assert_string_equal(ask(extra, &q), "refused\n16:hostvol data is not the host volume asked for");
 }
 
-static void what_is_refused_names_the_line_and_key(void **state)
+TEST(what_is_refused_names_the_line_and_key)
 {
 	struct question q = stage("db", "other");
 
-	(void)state;
 	assert_string_equal(ask("", &q), "refused\n11:profile db\n12:profile db has no by_id that the device "
 					 "begins with or is: by_id = holdfast-demo-");
 	q = stage("none", "x");
@@ -135,7 +131,7 @@ static void what_is_refused_names_the_line_and_key(void **state)
 		strstr(ask("", &q), "17:profile mem does not allow so many inodes: max_inodes = 1000"));
 }
 
-static void keys_of_other_blocks_are_not_taken_for_it(void **state)
+TEST(keys_of_other_blocks_are_not_taken_for_it)
 {
 	static const char text[] =
 		"agent 5 { cluster = c; node = n; helper_uid = 6; helper_gid = 6; ticket = optional\n"
@@ -148,7 +144,6 @@ static void keys_of_other_blocks_are_not_taken_for_it(void **state)
 	static struct answer answer;
 	unsigned int line;
 
-	(void)state;
 	assert_int_equal(policy_parse("p", text, sizeof(text) - 1, &policy, &line, NULL), STATUS_OK);
 	explain(text, sizeof(text) - 1, policy_agent(&policy, 7), &q, &answer);
 	assert_int_equal(answer.reason, REASON_NONE);
@@ -156,17 +151,4 @@ static void keys_of_other_blocks_are_not_taken_for_it(void **state)
 	explain(text, sizeof(text) - 1, policy_agent(&policy, 5), &q, &answer);
 	assert_int_equal(answer.reason, REASON_EXEC);
 	assert_int_equal(answer.lines[answer.n_lines - 1].line, 4);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_allowed_names_block_profile_and_rule),
-		cmocka_unit_test(the_rule_that_matches_is_named_among_several),
-		cmocka_unit_test(an_nfs4_source_is_allowed_by_a_server_and_an_export),
-		cmocka_unit_test(what_is_refused_names_the_line_and_key),
-		cmocka_unit_test(keys_of_other_blocks_are_not_taken_for_it),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

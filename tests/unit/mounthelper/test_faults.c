@@ -479,21 +479,18 @@ static void sweep(enum fake_fault fault)
 	fake_kernel_before_6_8(false);
 }
 
-static void failing_any_call_leaves_nothing_half_done(void **state)
+TEST_FIXTURE(failing_any_call_leaves_nothing_half_done, setup, teardown)
 {
-	(void)state;
 	sweep(FAKE_FAIL);
 }
 
-static void dying_before_any_call_is_repaired_by_the_same_request(void **state)
+TEST_FIXTURE(dying_before_any_call_is_repaired_by_the_same_request, setup, teardown)
 {
-	(void)state;
 	sweep(FAKE_KILL_BEFORE);
 }
 
-static void dying_after_any_call_is_repaired_by_the_same_request(void **state)
+TEST_FIXTURE(dying_after_any_call_is_repaired_by_the_same_request, setup, teardown)
 {
-	(void)state;
 	sweep(FAKE_KILL_AFTER);
 }
 
@@ -532,11 +529,10 @@ static int last_rmdir(const struct operation *op)
 	return str_eq(op->word, "unpublish") ? 4 : 1; /* slot, mark and its folder, allocation */
 }
 
-static void killed_after_the_intent_record_nothing_exists_and_the_missing_result_shows(void **state)
+TEST_FIXTURE(killed_after_the_intent_record_nothing_exists_and_the_missing_result_shows, setup, teardown)
 {
 	static struct experiment e;
 
-	(void)state;
 	FOR_EACH(op, NULL)
 	{
 		char phase[64];
@@ -552,12 +548,11 @@ static void killed_after_the_intent_record_nothing_exists_and_the_missing_result
 	}
 }
 
-static void killed_after_mkdir_an_empty_directory_is_reused_or_removed(void **state)
+TEST_FIXTURE(killed_after_mkdir_an_empty_directory_is_reused_or_removed, setup, teardown)
 {
 	static const char *const words[] = {"stage", "publish"};
 	static struct experiment e;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
 		FOR_EACH(op, words[i])
 		{
@@ -582,12 +577,11 @@ static void killed_after_mkdir_an_empty_directory_is_reused_or_removed(void **st
 	}
 }
 
-static void killed_after_the_detached_mount_was_made_nothing_exists(void **state)
+TEST_FIXTURE(killed_after_the_detached_mount_was_made_nothing_exists, setup, teardown)
 {
 	static const char *const rows[][2] = {{"stage", "fsmount"}, {"publish", "open_tree"}};
 	static struct experiment e;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		FOR_EACH(op, rows[i][0])
 		{
@@ -600,12 +594,11 @@ static void killed_after_the_detached_mount_was_made_nothing_exists(void **state
 	}
 }
 
-static void killed_after_move_mount_the_mount_is_shared_until_the_repeat_sets_it(void **state)
+TEST_FIXTURE(killed_after_move_mount_the_mount_is_shared_until_the_repeat_sets_it, setup, teardown)
 {
 	static const char *const words[] = {"stage", "publish"};
 	static struct experiment e;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
 		FOR_EACH(op, words[i])
 		{
@@ -619,12 +612,11 @@ static void killed_after_move_mount_the_mount_is_shared_until_the_repeat_sets_it
 	}
 }
 
-static void killed_before_the_result_record_it_is_done_and_recorded_by_the_repeat(void **state)
+TEST_FIXTURE(killed_before_the_result_record_it_is_done_and_recorded_by_the_repeat, setup, teardown)
 {
 	static const char *const words[] = {"stage", "publish"};
 	static struct experiment e;
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		FOR_EACH(op, words[i])
 		{
@@ -641,12 +633,11 @@ static void killed_before_the_result_record_it_is_done_and_recorded_by_the_repea
 	}
 }
 
-static void killed_after_umount_an_empty_directory_is_removed_by_the_repeat(void **state)
+TEST_FIXTURE(killed_after_umount_an_empty_directory_is_removed_by_the_repeat, setup, teardown)
 {
 	static const char *const words[] = {"unpublish", "unstage"};
 	static struct experiment e;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
 		FOR_EACH(op, words[i])
 		{
@@ -660,12 +651,11 @@ static void killed_after_umount_an_empty_directory_is_removed_by_the_repeat(void
 	}
 }
 
-static void killed_after_rmdir_it_is_done(void **state)
+TEST_FIXTURE(killed_after_rmdir_it_is_done, setup, teardown)
 {
 	static const char *const words[] = {"unpublish", "unstage"};
 	static struct experiment e;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
 		FOR_EACH(op, words[i])
 		{
@@ -695,14 +685,13 @@ static bool die_at_call(const void *request, size_t n, int call)
 	return fired;
 }
 
-static void no_death_leaves_a_volume_with_the_memory_of_another_source(void **state)
+TEST_FIXTURE(no_death_leaves_a_volume_with_the_memory_of_another_source, setup, teardown)
 {
 	const struct mh_stage wanted = fixture_stage_tmpfs();
 	struct mh_stage other = fixture_stage_tmpfs();
 	struct mh_unstage u = unstage_of("mem-1");
 	volatile bool first_died = true;
 
-	(void)state;
 	other.source.u.tmpfs.inodes++;
 	fixture_grant_stage(&other);
 	for (volatile int first = 1; first_died; first++) {
@@ -718,25 +707,4 @@ static void no_death_leaves_a_volume_with_the_memory_of_another_source(void **st
 				assert_int_equal(fake_inodes(MEMORY), wanted.source.u.tmpfs.inodes);
 		}
 	}
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(failing_any_call_leaves_nothing_half_done),
-		TEST(dying_before_any_call_is_repaired_by_the_same_request),
-		TEST(dying_after_any_call_is_repaired_by_the_same_request),
-		TEST(killed_after_the_intent_record_nothing_exists_and_the_missing_result_shows),
-		TEST(killed_after_mkdir_an_empty_directory_is_reused_or_removed),
-		TEST(killed_after_the_detached_mount_was_made_nothing_exists),
-		TEST(killed_after_move_mount_the_mount_is_shared_until_the_repeat_sets_it),
-		TEST(killed_before_the_result_record_it_is_done_and_recorded_by_the_repeat),
-		TEST(killed_after_umount_an_empty_directory_is_removed_by_the_repeat),
-		TEST(killed_after_rmdir_it_is_done),
-		TEST(no_death_leaves_a_volume_with_the_memory_of_another_source),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

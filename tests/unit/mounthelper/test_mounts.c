@@ -66,9 +66,8 @@ static void publish_each_way(void)
 	assert_int_equal(stat_of("mem-1", -1).state, MH_STATE_STAGED | MH_STATE_SHARED);
 }
 
-static void each_propagation_is_had_and_told(void **state)
+TEST_FIXTURE(each_propagation_is_had_and_told, setup, teardown)
 {
-	(void)state;
 	each_kernel(publish_each_way);
 }
 
@@ -91,17 +90,15 @@ static void ask_for_others(void)
 	}
 }
 
-static void another_propagation_than_asked_for_is_a_conflict_and_stays(void **state)
+TEST_FIXTURE(another_propagation_than_asked_for_is_a_conflict_and_stays, setup, teardown)
 {
-	(void)state;
 	each_kernel(ask_for_others);
 }
 
-static void a_private_stage_is_published_privately_only(void **state)
+TEST_FIXTURE(a_private_stage_is_published_privately_only, setup, teardown)
 {
 	struct mh_stage s = fixture_stage_tmpfs();
 
-	(void)state;
 	new_world(SHARING);
 	ASSERT_REPLY(stage(s), MH_OK); /* profile mem does not share */
 	assert_string_equal(fake_propagation(MEMORY), "");
@@ -145,16 +142,14 @@ static void mend_each(void)
 	}
 }
 
-static void what_a_shared_parent_made_of_a_publish_is_mended_and_nothing_else(void **state)
+TEST_FIXTURE(what_a_shared_parent_made_of_a_publish_is_mended_and_nothing_else, setup, teardown)
 {
-	(void)state;
 	each_kernel(mend_each);
 }
 
 /* As a host volume below a shared mount of a container has it. */
-static void what_a_stage_is_a_slave_of_its_peers_are_slaves_of(void **state)
+TEST_FIXTURE(what_a_stage_is_a_slave_of_its_peers_are_slaves_of, setup, teardown)
 {
-	(void)state;
 	new_world(SHARING);
 	ASSERT_REPLY(stage(stage_pair()), MH_OK);
 	fake_set_slave(MEMORY);
@@ -168,9 +163,8 @@ static void what_a_stage_is_a_slave_of_its_peers_are_slaves_of(void **state)
 	assert_string_equal(fake_propagation(slots[2]), " shared peer of " MEMORY " slave");
 }
 
-static void a_propagation_that_cannot_be_had_leaves_no_mount(void **state)
+TEST_FIXTURE(a_propagation_that_cannot_be_had_leaves_no_mount, setup, teardown)
 {
-	(void)state;
 	for (int i = TICKET_PROPAGATION_PRIVATE; i <= TICKET_PROPAGATION_HOST_TO_TASK; i++) {
 		union mh_request req = {.publish = publish_pair(0, i)};
 		union mh_answer answer;
@@ -258,9 +252,8 @@ static void unpublish_without_memory(void)
 	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 1)), MH_OK);
 }
 
-static void readers_and_writers_have_a_plugins_target_each(void **state)
+TEST_FIXTURE(readers_and_writers_have_a_plugins_target_each, setup, teardown)
 {
-	(void)state;
 	each_kernel(publish_both_uses);
 	each_kernel(unpublish_without_memory);
 }
@@ -296,15 +289,13 @@ static void mount_both_anew(void)
 	ASSERT_SAID("reason=plugin-left-mount");
 }
 
-static void both_uses_of_a_volume_are_known_after_a_plugins_death(void **state)
+TEST_FIXTURE(both_uses_of_a_volume_are_known_after_a_plugins_death, setup, teardown)
 {
-	(void)state;
 	each_kernel(mount_both_anew);
 }
 
-static void what_a_csi_plugin_published_is_cloned_for_allocations(void **state)
+TEST_FIXTURE(what_a_csi_plugin_published_is_cloned_for_allocations, setup, teardown)
 {
-	(void)state;
 	each_kernel(publish_csi_volume);
 }
 
@@ -343,9 +334,8 @@ static void take_what_plugins_left(void)
 				take_what_a_plugin_left(p, r, s);
 }
 
-static void what_a_dead_plugin_left_mounted_goes_and_is_on_record(void **state)
+TEST_FIXTURE(what_a_dead_plugin_left_mounted_goes_and_is_on_record, setup, teardown)
 {
-	(void)state;
 	each_kernel(take_what_plugins_left);
 }
 
@@ -386,9 +376,8 @@ static void stage_again_below_a_publish(void)
 	ASSERT_REPLY(unstage(unstage_of("mem-1")), MH_OK);
 }
 
-static void what_was_published_before_another_stage_is_not_forgotten(void **state)
+TEST_FIXTURE(what_was_published_before_another_stage_is_not_forgotten, setup, teardown)
 {
-	(void)state;
 	each_kernel(stage_again_below_a_publish);
 }
 
@@ -451,27 +440,24 @@ static void mount_anew_and_unpublish(void)
 	assert_string_equal(fake_summary(), "dir /srv/publish\ndir /srv/stage\n");
 }
 
-static void a_plugin_that_mounted_anew_does_not_hide_what_it_published_before(void **state)
+TEST_FIXTURE(a_plugin_that_mounted_anew_does_not_hide_what_it_published_before, setup, teardown)
 {
-	(void)state;
 	each_kernel(mount_anew);
 	each_kernel(mount_anew_and_unpublish);
 	each_kernel(mount_anew_again_and_again);
 }
 
-static void a_published_csi_volume_is_not_unstaged(void **state)
+TEST_FIXTURE(a_published_csi_volume_is_not_unstaged, setup, teardown)
 {
-	(void)state;
 	each_kernel(keep_published_csi);
 }
 
-static void what_a_plugin_left_besides_mounts_is_never_removed(void **state)
+TEST_FIXTURE(what_a_plugin_left_besides_mounts_is_never_removed, setup, teardown)
 {
 	static const char *const files[] = {PLUGIN_PUBLISH "/device", PLUGIN_STAGING "/file",
 					    "/srv/stage/vol-1/other"};
 	struct mh_reply reply;
 
-	(void)state;
 	for (size_t i = 0; i <= ARRAY_SIZE(files); i++) {
 		new_world(SHARING);
 		make_csi("vol-1");
@@ -492,9 +478,8 @@ static void what_a_plugin_left_besides_mounts_is_never_removed(void **state)
 	}
 }
 
-static void a_plugins_mount_that_is_in_use_or_stacked_is_told(void **state)
+TEST_FIXTURE(a_plugins_mount_that_is_in_use_or_stacked_is_told, setup, teardown)
 {
-	(void)state;
 	new_world(SHARING);
 	make_csi("vol-1");
 	fake_mount_other(PLUGIN_STAGING);
@@ -537,9 +522,8 @@ static void share_a_device(void)
 	ASSERT_SAID("reason=still-published");
 }
 
-static void volumes_of_one_device_are_told_apart_by_their_root(void **state)
+TEST_FIXTURE(volumes_of_one_device_are_told_apart_by_their_root, setup, teardown)
 {
-	(void)state;
 	each_kernel(share_a_device);
 }
 
@@ -564,16 +548,14 @@ static void share_a_directory(void)
 	assert_null(strstr(fake_summary(), "/srv/publish/"));
 }
 
-static void volumes_of_one_directory_are_told_apart_by_their_name(void **state)
+TEST_FIXTURE(volumes_of_one_directory_are_told_apart_by_their_name, setup, teardown)
 {
-	(void)state;
 	each_kernel(share_a_directory);
 }
 
 /* A death between mark and mount; the slot is of that volume until it is unpublished. */
-static void a_slot_has_one_mark_whatever_was_left_there(void **state)
+TEST_FIXTURE(a_slot_has_one_mark_whatever_was_left_there, setup, teardown)
 {
-	(void)state;
 	new_world(SHARING);
 	ASSERT_REPLY(stage(stage_pair()), MH_OK);
 	make_csi("vol-1");
@@ -624,16 +606,14 @@ static void lose_the_state_file_of_a_plugin(void)
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 }
 
-static void a_lost_state_file_never_lets_a_published_volume_be_unstaged(void **state)
+TEST_FIXTURE(a_lost_state_file_never_lets_a_published_volume_be_unstaged, setup, teardown)
 {
-	(void)state;
 	each_kernel(lose_the_state_file);
 	each_kernel(lose_the_state_file_of_a_plugin);
 }
 
-static void at_the_limit_the_mount_table_decides(void **state)
+TEST_FIXTURE(at_the_limit_the_mount_table_decides, setup, teardown)
 {
-	(void)state;
 	new_world(SHARING "max_published = 2\n");
 	ASSERT_REPLY(stage(stage_pair()), MH_OK);
 	helper.state->header.published = 2; /* two deaths between counting and attaching */
@@ -645,12 +625,11 @@ static void at_the_limit_the_mount_table_decides(void **state)
 }
 
 /* A mount that could not be undone still counts. */
-static void a_publish_that_may_stand_there_stays_counted(void **state)
+TEST_FIXTURE(a_publish_that_may_stand_there_stays_counted, setup, teardown)
 {
 	union mh_request req = {.publish = publish_pair(0, 0)};
 	union mh_answer answer;
 
-	(void)state;
 	new_world(SHARING);
 	ASSERT_REPLY(stage(stage_pair()), MH_OK);
 	helper.state->header.published = 0;
@@ -661,9 +640,8 @@ static void a_publish_that_may_stand_there_stays_counted(void **state)
 }
 
 /* Else no UNSTAGE of the volume would be without a census, and its slot never be another's. */
-static void a_publish_that_does_not_stand_there_is_not_counted(void **state)
+TEST_FIXTURE(a_publish_that_does_not_stand_there_is_not_counted, setup, teardown)
 {
-	(void)state;
 	for (int call = 1;; call++) {
 		struct mh_reply reply;
 
@@ -717,12 +695,11 @@ static struct cost live_a_life(int foreign)
 	return cost;
 }
 
-static void no_request_costs_more_because_others_have_mounts(void **state)
+TEST_FIXTURE(no_request_costs_more_because_others_have_mounts, setup, teardown)
 {
 	struct cost alone;
 	struct cost crowded;
 
-	(void)state;
 	alone = live_a_life(0);
 	crowded = live_a_life(200);
 	assert_memory_equal(&alone, &crowded, sizeof(alone));
@@ -733,7 +710,7 @@ static void no_request_costs_more_because_others_have_mounts(void **state)
 	fake_kernel_before_6_8(false);
 }
 
-static void names_below_the_trees_are_classified(void **state)
+TEST_FIXTURE(names_below_the_trees_are_classified, setup, teardown)
 {
 	static const struct {
 		const char *point;
@@ -765,7 +742,6 @@ static void names_below_the_trees_are_classified(void **state)
 	};
 	struct tree_name name;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		if (tree_classify(helper.agent, rows[i].point, &name) != rows[i].kind)
 			fail_msg("%s", rows[i].point);
@@ -807,18 +783,16 @@ static void ask_for_facts(void)
 	assert_int_equal(mount_facts(&helper.mountinfo, &part, &p), -ENOENT);
 }
 
-static void facts_of_one_mount_are_the_same_by_both_ways(void **state)
+TEST_FIXTURE(facts_of_one_mount_are_the_same_by_both_ways, setup, teardown)
 {
-	(void)state;
 	each_kernel(ask_for_facts);
 }
 
-static void lists_know_what_is_staged_one_level_deeper(void **state)
+TEST_FIXTURE(lists_know_what_is_staged_one_level_deeper, setup, teardown)
 {
 	union mh_request req = {.list = {.header = {.op = MH_OP_LIST, .length = sizeof(req.list), .seq = 3}}};
 	union mh_answer answer;
 
-	(void)state;
 	new_world(SHARING);
 	make_csi("vol-1");
 	fake_mount_other(PLUGIN_STAGING);
@@ -827,40 +801,4 @@ static void lists_know_what_is_staged_one_level_deeper(void **state)
 	assert_int_equal(answer.list.count, 1);
 	assert_string_equal(answer.list.entries[0].volume, "vol-1");
 	assert_int_equal(answer.list.entries[0].state & MH_STATE_STAGED, MH_STATE_STAGED);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(each_propagation_is_had_and_told),
-		TEST(another_propagation_than_asked_for_is_a_conflict_and_stays),
-		TEST(a_private_stage_is_published_privately_only),
-		TEST(what_a_shared_parent_made_of_a_publish_is_mended_and_nothing_else),
-		TEST(what_a_stage_is_a_slave_of_its_peers_are_slaves_of),
-		TEST(a_propagation_that_cannot_be_had_leaves_no_mount),
-		TEST(what_a_csi_plugin_published_is_cloned_for_allocations),
-		TEST(readers_and_writers_have_a_plugins_target_each),
-		TEST(both_uses_of_a_volume_are_known_after_a_plugins_death),
-		TEST(what_a_dead_plugin_left_mounted_goes_and_is_on_record),
-		TEST(a_published_csi_volume_is_not_unstaged),
-		TEST(what_was_published_before_another_stage_is_not_forgotten),
-		TEST(a_plugin_that_mounted_anew_does_not_hide_what_it_published_before),
-		TEST(what_a_plugin_left_besides_mounts_is_never_removed),
-		TEST(a_plugins_mount_that_is_in_use_or_stacked_is_told),
-		TEST(volumes_of_one_device_are_told_apart_by_their_root),
-		TEST(volumes_of_one_directory_are_told_apart_by_their_name),
-		TEST(a_slot_has_one_mark_whatever_was_left_there),
-		TEST(a_lost_state_file_never_lets_a_published_volume_be_unstaged),
-		TEST(at_the_limit_the_mount_table_decides),
-		TEST(a_publish_that_may_stand_there_stays_counted),
-		TEST(a_publish_that_does_not_stand_there_is_not_counted),
-		TEST(no_request_costs_more_because_others_have_mounts),
-		TEST(names_below_the_trees_are_classified),
-		TEST(facts_of_one_mount_are_the_same_by_both_ways),
-		TEST(lists_know_what_is_staged_one_level_deeper),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,11 +12,10 @@
 static const uint64_t inert =
 	SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_NOEXEC | SYS_MOUNT_ATTR_NOSYMFOLLOW;
 
-static void a_volume_lives_from_stage_to_unstage(void **state)
+TEST_FIXTURE(a_volume_lives_from_stage_to_unstage, setup, teardown)
 {
 	struct mh_reply reply;
 
-	(void)state;
 	reply = stage(fixture_stage());
 	ASSERT_REPLY(reply, MH_OK);
 	assert_int_equal(reply.state, MH_STATE_STAGED);
@@ -38,9 +37,8 @@ static void a_volume_lives_from_stage_to_unstage(void **state)
 	assert_true(fake_cwd_is_root());
 }
 
-static void every_request_may_be_repeated(void **state)
+TEST_FIXTURE(every_request_may_be_repeated, setup, teardown)
 {
-	(void)state;
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	ASSERT_REPLY(stage(fixture_stage()), MH_ALREADY);
 	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
@@ -52,11 +50,10 @@ static void every_request_may_be_repeated(void **state)
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_ALREADY);
 }
 
-static void a_tmpfs_has_size_and_inodes_and_is_told_apart_by_them(void **state)
+TEST_FIXTURE(a_tmpfs_has_size_and_inodes_and_is_told_apart_by_them, setup, teardown)
 {
 	struct mh_stage req = fixture_stage_tmpfs();
 
-	(void)state;
 	ASSERT_REPLY(stage(req), MH_OK);
 	assert_string_equal(fake_options(), "source=holdfast:mem-1;mode=1777;size=1048576;nr_inodes=100;");
 	ASSERT_REPLY(stage(req), MH_ALREADY);
@@ -66,13 +63,12 @@ static void a_tmpfs_has_size_and_inodes_and_is_told_apart_by_them(void **state)
 	ASSERT_REPLY(publish(fixture_publish_tmpfs()), MH_OK);
 }
 
-static void read_only_reaches_the_superblock_and_every_mount(void **state)
+TEST_FIXTURE(read_only_reaches_the_superblock_and_every_mount, setup, teardown)
 {
 	struct mh_stage s = fixture_stage();
 	struct mh_publish p = fixture_publish();
 	struct mh_reply reply;
 
-	(void)state;
 	s.read_only = 1;
 	reply = stage(s);
 	ASSERT_REPLY(reply, MH_OK);
@@ -93,12 +89,11 @@ static void read_only_reaches_the_superblock_and_every_mount(void **state)
 	ASSERT_REPLY(stage(s), MH_CONFLICT);
 }
 
-static void an_untrusted_image_stays_without_symlinks(void **state)
+TEST_FIXTURE(an_untrusted_image_stays_without_symlinks, setup, teardown)
 {
 	struct mh_stage s = fixture_stage();
 	struct mh_publish p = fixture_publish();
 
-	(void)state;
 	(void)str_copy(s.profile, MH_LABEL_SIZE, "image");
 	(void)str_copy(p.profile, MH_LABEL_SIZE, "image");
 	s.read_only = p.read_only = 1;
@@ -109,9 +104,8 @@ static void an_untrusted_image_stays_without_symlinks(void **state)
 	assert_int_equal(fake_flags(PUBLISHED), inert | SYS_MOUNT_ATTR_RDONLY);
 }
 
-static void a_medium_in_use_elsewhere_is_a_conflict(void **state)
+TEST_FIXTURE(a_medium_in_use_elsewhere_is_a_conflict, setup, teardown)
 {
-	(void)state;
 	fake_mount_device_elsewhere();
 	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
 	ASSERT_SAID("reason=device-mounted");
@@ -122,11 +116,10 @@ static void a_medium_in_use_elsewhere_is_a_conflict(void **state)
 	ASSERT_SAID("step=create reason=device-mounted");
 }
 
-static void an_older_kernel_creates_without_the_exclusive_command(void **state)
+TEST_FIXTURE(an_older_kernel_creates_without_the_exclusive_command, setup, teardown)
 {
 	struct mh_stage image = fixture_stage();
 
-	(void)state;
 	(void)str_copy(image.profile, MH_LABEL_SIZE, "image");
 	image.read_only = 1;
 	fixture_grant_stage(&image);
@@ -148,9 +141,8 @@ static void an_older_kernel_creates_without_the_exclusive_command(void **state)
 	assert_false(fake_is_mount(STAGED));
 }
 
-static void an_image_that_the_kernel_does_not_support_is_not_called_mounted(void **state)
+TEST_FIXTURE(an_image_that_the_kernel_does_not_support_is_not_called_mounted, setup, teardown)
 {
-	(void)state;
 	fake_image_unsupported();
 	ASSERT_REPLY(stage(fixture_stage()), MH_KERNEL);
 	ASSERT_SAID("errno=95 step=create");
@@ -161,11 +153,10 @@ static void an_image_that_the_kernel_does_not_support_is_not_called_mounted(void
 	ASSERT_SAID("errno=95 step=create");
 }
 
-static void an_ext4_whose_journal_is_elsewhere_is_refused(void **state)
+TEST_FIXTURE(an_ext4_whose_journal_is_elsewhere_is_refused, setup, teardown)
 {
 	struct mh_stage reading = fixture_stage();
 
-	(void)state;
 	fake_journal_is(FAKE_JOURNAL_ELSEWHERE);
 	ASSERT_REPLY(stage(fixture_stage()), MH_REFUSED);
 	ASSERT_SAID("step=create reason=journal-elsewhere");
@@ -185,9 +176,8 @@ static void an_ext4_whose_journal_is_elsewhere_is_refused(void **state)
 	assert_null(strstr(fake_options(), "journal_dev="));
 }
 
-static void what_stands_in_the_way_is_a_conflict_and_stays(void **state)
+TEST_FIXTURE(what_stands_in_the_way_is_a_conflict_and_stays, setup, teardown)
 {
-	(void)state;
 	fake_make_directory(STAGED, FIXTURE_HELPER_UID, 0755);
 	fake_mount_other(STAGED);
 	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
@@ -214,11 +204,10 @@ static void what_stands_in_the_way_is_a_conflict_and_stays(void **state)
 	assert_false(fake_is_mount(PUBLISHED));
 }
 
-static void a_mount_that_appears_meanwhile_is_not_stacked_upon(void **state)
+TEST_FIXTURE(a_mount_that_appears_meanwhile_is_not_stacked_upon, setup, teardown)
 {
 	struct mh_publish p = fixture_publish();
 
-	(void)state;
 	fake_race_mount(STAGED);
 	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
 	ASSERT_SAID("step=attach reason=other-mount");
@@ -232,14 +221,13 @@ static void a_mount_that_appears_meanwhile_is_not_stacked_upon(void **state)
 	assert_true(fake_is_mount(PUBLISHED));
 }
 
-static void what_the_kernel_shows_afterwards_must_be_what_was_asked_for(void **state)
+TEST_FIXTURE(what_the_kernel_shows_afterwards_must_be_what_was_asked_for, setup, teardown)
 {
 	static const uint64_t floor[] = {SYS_MOUNT_ATTR_NOSUID, SYS_MOUNT_ATTR_NODEV, SYS_MOUNT_ATTR_NOEXEC,
 					 SYS_MOUNT_ATTR_NOSYMFOLLOW};
 	union mh_request req = {.stage = fixture_stage()};
 	union mh_answer answer;
 
-	(void)state;
 	fake_race_device(FIXTURE_MAJOR + 1);
 	assert_int_equal(ops_run(&helper, &req, &answer), REASON_POSTCONDITION);
 	assert_int_equal(answer.reply.status, MH_INTERNAL);
@@ -282,11 +270,10 @@ static void expect_both_stay(const union mh_request *req, const char *path)
 	assert_int_equal(mounts_at(path), 2);
 }
 
-static void what_is_covered_as_it_is_attached_is_no_success(void **state)
+TEST_FIXTURE(what_is_covered_as_it_is_attached_is_no_success, setup, teardown)
 {
 	const union mh_request s = {.stage = fixture_stage()}, p = {.publish = fixture_publish()};
 
-	(void)state;
 	for (int old = 0; old <= 1; old++) {
 		fake_kernel_before_6_8(old == 1);
 		new_world("");
@@ -298,12 +285,11 @@ static void what_is_covered_as_it_is_attached_is_no_success(void **state)
 	fake_kernel_before_6_8(false);
 }
 
-static void a_publish_never_relies_on_the_flags_of_the_stage(void **state)
+TEST_FIXTURE(a_publish_never_relies_on_the_flags_of_the_stage, setup, teardown)
 {
 	struct mh_stage s = fixture_stage();
 	struct mh_publish p = fixture_publish();
 
-	(void)state;
 	ASSERT_REPLY(stage(s), MH_OK);
 	fake_set_flags(STAGED, SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV);
 	ASSERT_REPLY(publish(p), MH_OK);
@@ -321,9 +307,8 @@ static void a_publish_never_relies_on_the_flags_of_the_stage(void **state)
 	assert_int_equal(fake_flags(PUBLISHED), inert | SYS_MOUNT_ATTR_RDONLY);
 }
 
-static void a_record_that_is_cut_counts_as_not_written(void **state)
+TEST_FIXTURE(a_record_that_is_cut_counts_as_not_written, setup, teardown)
 {
-	(void)state;
 	fake_log_short(true);
 	assert_int_equal(stage(fixture_stage()).status, MH_UNAVAILABLE);
 	assert_false(fake_is_mount(STAGED));
@@ -331,9 +316,8 @@ static void a_record_that_is_cut_counts_as_not_written(void **state)
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 }
 
-static void the_device_must_be_what_the_request_says(void **state)
+TEST_FIXTURE(the_device_must_be_what_the_request_says, setup, teardown)
 {
-	(void)state;
 	fake_set_device(FIXTURE_MAJOR, FIXTURE_MINOR + 1, true);
 	ASSERT_REPLY(stage(fixture_stage()), MH_REFUSED);
 	ASSERT_SAID("reason=device-number");
@@ -348,12 +332,11 @@ static void the_device_must_be_what_the_request_says(void **state)
 	ASSERT_SAID("errno=2 step=source");
 }
 
-static void a_refusal_is_told_by_numbers_alone_and_on_record(void **state)
+TEST_FIXTURE(a_refusal_is_told_by_numbers_alone_and_on_record, setup, teardown)
 {
 	struct mh_stage req = fixture_stage();
 	struct mh_reply reply;
 
-	(void)state;
 	req.ticket.signature[0] ^= 1;
 	reply = stage(req);
 	ASSERT_REPLY(reply, MH_REFUSED);
@@ -371,13 +354,12 @@ static void a_refusal_is_told_by_numbers_alone_and_on_record(void **state)
 	assert_int_equal(reply.dev_major, 0); /* not which it is */
 }
 
-static void intent_and_result_are_on_record(void **state)
+TEST_FIXTURE(intent_and_result_are_on_record, setup, teardown)
 {
 	struct mh_reply reply;
 	const char *log;
 	char wanted[64];
 
-	(void)state;
 	reply = stage(fixture_stage());
 	log = fake_log();
 	assert_non_null(strstr(log, "op=stage phase=intent seq=2 vol=vol-1 alloc=" FIXTURE_ALLOC
@@ -403,13 +385,12 @@ static void hash_last_record(uint8_t ret[static TICKET_DIGEST_SIZE])
 	(void)crypto_hash_sha256(ret, (const unsigned char *)start, (unsigned long long)(end - start));
 }
 
-static void a_reply_has_the_hash_of_its_record(void **state)
+TEST_FIXTURE(a_reply_has_the_hash_of_its_record, setup, teardown)
 {
 	struct mh_stage bad = fixture_stage();
 	uint8_t want[TICKET_DIGEST_SIZE];
 	struct mh_reply reply;
 
-	(void)state;
 	reply = stage(fixture_stage());
 	hash_last_record(want);
 	assert_memory_equal(reply.head, want, sizeof(want));
@@ -420,12 +401,11 @@ static void a_reply_has_the_hash_of_its_record(void **state)
 	assert_memory_equal(reply.head, want, sizeof(want));
 }
 
-static void a_reply_without_a_record_has_no_hash(void **state)
+TEST_FIXTURE(a_reply_without_a_record_has_no_hash, setup, teardown)
 {
 	static const uint8_t none[TICKET_DIGEST_SIZE];
 	struct mh_reply reply;
 
-	(void)state;
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	fake_log_full(true);
 	reply = unstage(fixture_unstage());
@@ -433,11 +413,10 @@ static void a_reply_without_a_record_has_no_hash(void **state)
 	assert_memory_equal(reply.head, none, sizeof(none));
 }
 
-static void without_a_trail_only_cleaning_up_goes_on(void **state)
+TEST_FIXTURE(without_a_trail_only_cleaning_up_goes_on, setup, teardown)
 {
 	struct mh_reply reply;
 
-	(void)state;
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
 	fake_log_full(true);
@@ -452,9 +431,8 @@ static void without_a_trail_only_cleaning_up_goes_on(void **state)
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_ALREADY);
 }
 
-static void a_log_that_was_deleted_is_no_trail(void **state)
+TEST_FIXTURE(a_log_that_was_deleted_is_no_trail, setup, teardown)
 {
-	(void)state;
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	fake_log_deleted(true); /* what is written now goes with this process */
 	assert_int_equal(publish(fixture_publish()).status, MH_UNAVAILABLE);
@@ -463,9 +441,8 @@ static void a_log_that_was_deleted_is_no_trail(void **state)
 	assert_null(strstr(fake_log(), "op=unstage"));
 }
 
-static void an_intent_that_was_lost_shows_in_the_result(void **state)
+TEST_FIXTURE(an_intent_that_was_lost_shows_in_the_result, setup, teardown)
 {
-	(void)state;
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	/* 1 volume lock, 2 trail lock, 3 statx, 4 pread.., find the first write by failing each call until it
 	 * shows */
@@ -482,11 +459,10 @@ static void an_intent_that_was_lost_shows_in_the_result(void **state)
 	fail_msg("no record says trail=degraded");
 }
 
-static void staged_volumes_are_limited(void **state)
+TEST_FIXTURE(staged_volumes_are_limited, setup, teardown)
 {
 	struct mh_stage s = fixture_stage_tmpfs();
 
-	(void)state;
 	new_world("max_staged = 2");
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	ASSERT_REPLY(stage(s), MH_OK);
@@ -496,11 +472,10 @@ static void staged_volumes_are_limited(void **state)
 	ASSERT_SAID("reason=max-staged");
 }
 
-static void publishes_are_limited_in_all_and_per_allocation(void **state)
+TEST_FIXTURE(publishes_are_limited_in_all_and_per_allocation, setup, teardown)
 {
 	struct mh_publish p = fixture_publish();
 
-	(void)state;
 	new_world("max_published = 3; max_per_alloc = 2");
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	for (p.slot = 0; p.slot < 2; p.slot++)
@@ -518,11 +493,10 @@ static void publishes_are_limited_in_all_and_per_allocation(void **state)
 	assert_null(strstr(fake_summary(), "caaaaaaa")); /* no directory is left behind */
 }
 
-static void all_tmpfs_together_have_a_limit(void **state)
+TEST_FIXTURE(all_tmpfs_together_have_a_limit, setup, teardown)
 {
 	struct mh_stage s = fixture_stage_tmpfs();
 
-	(void)state;
 	s.source.u.tmpfs.size_bytes = 2 << 20; /* of 4 MiB */
 	for (int i = 1; i <= 3; i++) {
 		s.volume[4] = (char)('0' + i);
@@ -535,21 +509,19 @@ static void all_tmpfs_together_have_a_limit(void **state)
 	ASSERT_REPLY(stage(s), MH_LIMIT);
 }
 
-static void publishing_needs_the_staged_volume(void **state)
+TEST_FIXTURE(publishing_needs_the_staged_volume, setup, teardown)
 {
-	(void)state;
 	ASSERT_REPLY(publish(fixture_publish()), MH_NOT_FOUND);
 	fake_make_directory(STAGED, FIXTURE_HELPER_UID, 0755);
 	ASSERT_REPLY(publish(fixture_publish()), MH_NOT_FOUND);
 	assert_null(strstr(fake_summary(), FIXTURE_ALLOC));
 }
 
-static void the_ticket_must_name_the_source_that_is_staged(void **state)
+TEST_FIXTURE(the_ticket_must_name_the_source_that_is_staged, setup, teardown)
 {
 	struct mh_publish p = fixture_publish();
 	struct mh_stage other = fixture_stage();
 
-	(void)state;
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	other.source.u.block.by_id[14] = '2';
 	fixture_grant_publish(&p, &other.source);
@@ -569,7 +541,7 @@ static void the_ticket_must_name_the_source_that_is_staged(void **state)
 	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
 }
 
-static void without_a_ticket_the_profile_that_staged_must_be_known_too(void **state)
+TEST_FIXTURE(without_a_ticket_the_profile_that_staged_must_be_known_too, setup, teardown)
 {
 	static const char extra[] =
 		"ticket = optional\n"
@@ -578,7 +550,6 @@ static void without_a_ticket_the_profile_that_staged_must_be_known_too(void **st
 	struct mh_stage s = fixture_stage();
 	struct mh_publish p = fixture_publish();
 
-	(void)state;
 	new_world(extra);
 	(void)str_copy(s.profile, MH_LABEL_SIZE, "image");
 	(void)str_copy(p.profile, MH_LABEL_SIZE, "app");
@@ -594,12 +565,11 @@ static void without_a_ticket_the_profile_that_staged_must_be_known_too(void **st
 	assert_false(fake_is_mount(PUBLISHED));
 }
 
-static void an_older_generation_is_refused_for_stage_and_publish(void **state)
+TEST_FIXTURE(an_older_generation_is_refused_for_stage_and_publish, setup, teardown)
 {
 	struct mh_stage s = fixture_stage();
 	struct mh_publish p = fixture_publish();
 
-	(void)state;
 	s.ticket.generation = 9;
 	fixture_sign(&s.ticket, 0);
 	ASSERT_REPLY(stage(s), MH_OK);
@@ -613,9 +583,8 @@ static void an_older_generation_is_refused_for_stage_and_publish(void **state)
 	ASSERT_REPLY(publish(fixture_publish()), MH_REFUSED);
 }
 
-static void a_submount_of_the_staged_volume_is_never_uncovered(void **state)
+TEST_FIXTURE(a_submount_of_the_staged_volume_is_never_uncovered, setup, teardown)
 {
-	(void)state;
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	fake_mount_inside(STAGED);
 	ASSERT_REPLY(publish(fixture_publish()), MH_CONFLICT);
@@ -626,11 +595,10 @@ static void a_submount_of_the_staged_volume_is_never_uncovered(void **state)
 }
 
 /* The kernel would take them along. */
-static void a_lazy_unstage_takes_no_submount_along(void **state)
+TEST_FIXTURE(a_lazy_unstage_takes_no_submount_along, setup, teardown)
 {
 	struct mh_unstage u = fixture_unstage();
 
-	(void)state;
 	new_world("allow_detach = yes");
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	fake_mount_inside(STAGED);
@@ -640,9 +608,8 @@ static void a_lazy_unstage_takes_no_submount_along(void **state)
 	assert_true(fake_is_mount(STAGED));
 }
 
-static void a_mount_stacked_on_a_staged_volume_is_told(void **state)
+TEST_FIXTURE(a_mount_stacked_on_a_staged_volume_is_told, setup, teardown)
 {
-	(void)state;
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	fake_mount_other(STAGED);
 	ASSERT_REPLY(publish(fixture_publish()), MH_CONFLICT);
@@ -679,9 +646,8 @@ static void stay_off_what_root_mounted(void)
 	assert_true(fake_is_mount(STAGED));
 }
 
-static void what_root_mounted_in_the_trees_is_not_taken_away(void **state)
+TEST_FIXTURE(what_root_mounted_in_the_trees_is_not_taken_away, setup, teardown)
 {
-	(void)state;
 	stay_off_what_root_mounted();
 	fake_kernel_before_6_8(true);
 	new_world("");
@@ -690,9 +656,8 @@ static void what_root_mounted_in_the_trees_is_not_taken_away(void **state)
 }
 
 /* A publish as a helper left it that made no marks. */
-static void a_publish_without_a_mark_is_of_the_volume_that_it_shows(void **state)
+TEST_FIXTURE(a_publish_without_a_mark_is_of_the_volume_that_it_shows, setup, teardown)
 {
-	(void)state;
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	ASSERT_REPLY(stage(fixture_stage_tmpfs()), MH_OK);
 	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
@@ -708,11 +673,10 @@ static void a_publish_without_a_mark_is_of_the_volume_that_it_shows(void **state
 					    "mount /srv/stage/vol-1 /dev/loop3 20001e\n");
 }
 
-static void unpublish_touches_only_the_volume_it_names(void **state)
+TEST_FIXTURE(unpublish_touches_only_the_volume_it_names, setup, teardown)
 {
 	struct mh_unpublish u = fixture_unpublish();
 
-	(void)state;
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	ASSERT_REPLY(stage(fixture_stage_tmpfs()), MH_OK);
 	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
@@ -722,11 +686,10 @@ static void unpublish_touches_only_the_volume_it_names(void **state)
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
 }
 
-static void unpublish_takes_no_wrong_name_for_a_staged_volume(void **state)
+TEST_FIXTURE(unpublish_takes_no_wrong_name_for_a_staged_volume, setup, teardown)
 {
 	struct mh_unpublish u = fixture_unpublish();
 
-	(void)state;
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
 	(void)str_copy(u.volume, MH_LABEL_SIZE, "nothing"); /* the trail would say so */
@@ -743,11 +706,10 @@ static void unpublish_takes_no_wrong_name_for_a_staged_volume(void **state)
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 }
 
-static void busy_is_told_and_detaching_needs_permission(void **state)
+TEST_FIXTURE(busy_is_told_and_detaching_needs_permission, setup, teardown)
 {
 	struct mh_unpublish u = fixture_unpublish();
 
-	(void)state;
 	new_world("allow_detach = yes");
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
@@ -766,9 +728,8 @@ static void busy_is_told_and_detaching_needs_permission(void **state)
 	assert_false(fake_is_mount(PUBLISHED));
 }
 
-static void a_second_mount_on_a_publish_is_reported(void **state)
+TEST_FIXTURE(a_second_mount_on_a_publish_is_reported, setup, teardown)
 {
-	(void)state;
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
 	for (int again = 0; again < 2; again++) {
@@ -784,11 +745,10 @@ static void a_second_mount_on_a_publish_is_reported(void **state)
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
 }
 
-static void unstage_says_whether_the_superblock_lives_on(void **state)
+TEST_FIXTURE(unstage_says_whether_the_superblock_lives_on, setup, teardown)
 {
 	struct mh_reply reply;
 
-	(void)state;
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	fake_superblock_elsewhere(true);
 	reply = unstage(fixture_unstage());
@@ -799,11 +759,10 @@ static void unstage_says_whether_the_superblock_lives_on(void **state)
 	assert_int_equal(unstage(fixture_unstage()).state, 0);
 }
 
-static void another_instance_on_the_same_volume_means_busy(void **state)
+TEST_FIXTURE(another_instance_on_the_same_volume_means_busy, setup, teardown)
 {
 	struct mh_reply reply;
 
-	(void)state;
 	fake_lock_held_elsewhere(true);
 	reply = stage(fixture_stage());
 	ASSERT_REPLY(reply, MH_BUSY);
@@ -814,11 +773,10 @@ static void another_instance_on_the_same_volume_means_busy(void **state)
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 }
 
-static void a_disk_folder_that_others_can_change_is_not_the_kernels_fault(void **state)
+TEST_FIXTURE(a_disk_folder_that_others_can_change_is_not_the_kernels_fault, setup, teardown)
 {
 	struct mh_reply reply;
 
-	(void)state;
 	fake_make_directory("/dev/disk", 0, 0777);
 	reply = stage(fixture_stage());
 	ASSERT_REPLY(reply, MH_REFUSED);
@@ -827,13 +785,12 @@ static void a_disk_folder_that_others_can_change_is_not_the_kernels_fault(void *
 }
 
 /* By number, and of the policy the line where the block that decided begins. */
-static void a_refusal_says_why_and_which_block_of_the_policy(void **state)
+TEST_FIXTURE(a_refusal_says_why_and_which_block_of_the_policy, setup, teardown)
 {
 	struct mh_publish publish_req = fixture_publish();
 	struct mh_stage req = fixture_stage();
 	struct mh_reply reply;
 
-	(void)state;
 	assert_int_not_equal(helper.agent->line, helper.agent->profiles[0].line);
 	req.source.u.block.by_id[0] = 'X';
 	reply = stage(req);
@@ -853,9 +810,8 @@ static void a_refusal_says_why_and_which_block_of_the_policy(void **state)
 	assert_int_equal(reply.policy_line, 0);
 }
 
-static void what_a_request_locked_is_given_back_and_the_place_is_kept(void **state)
+TEST_FIXTURE(what_a_request_locked_is_given_back_and_the_place_is_kept, setup, teardown)
 {
-	(void)state;
 	assert_int_equal(lock_instance(FAKE_STATE_FD), 0);
 	assert_int_equal(lock_volume(FAKE_STATE_FD, "v"), 0);
 	assert_int_equal(lock_alloc(FAKE_STATE_FD, "a"), 0);
@@ -865,9 +821,8 @@ static void what_a_request_locked_is_given_back_and_the_place_is_kept(void **sta
 	assert_int_equal(fake_locks_held(), 1);
 }
 
-static void a_mount_left_shared_by_a_dead_instance_is_made_private(void **state)
+TEST_FIXTURE(a_mount_left_shared_by_a_dead_instance_is_made_private, setup, teardown)
 {
-	(void)state;
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	fake_set_shared(STAGED);
 	/* it was staged to the end: this is somebody's will */
@@ -899,13 +854,12 @@ static void set_rates_of_refusals(void)
 	rate_init(&helper.state->header.rate[RATE_OPS], 1000, 1000, 0);
 }
 
-static void too_many_refusals_are_summed_up_and_end_the_helper(void **state)
+TEST_FIXTURE(too_many_refusals_are_summed_up_and_end_the_helper, setup, teardown)
 {
 	union mh_request req = {.stage = fixture_stage()};
 	union mh_answer answer;
 	int sys_errno;
 
-	(void)state;
 	req.stage.ticket.signature[0] ^= 1;
 	assert_int_equal(record_start(&helper, 0, 0, &sys_errno), START_OK);
 	set_rates_of_refusals();
@@ -924,13 +878,12 @@ static void too_many_refusals_are_summed_up_and_end_the_helper(void **state)
 	assert_int_equal(count_in_log(" op=refusals phase=event seq=0 count=181 "), 1);
 }
 
-static void a_volume_that_another_instance_works_on_never_ends_the_helper(void **state)
+TEST_FIXTURE(a_volume_that_another_instance_works_on_never_ends_the_helper, setup, teardown)
 {
 	union mh_request req = {.stage = fixture_stage()};
 	union mh_answer answer;
 	int sys_errno;
 
-	(void)state;
 	assert_int_equal(record_start(&helper, 0, 0, &sys_errno), START_OK);
 	set_rates_of_refusals();
 	fake_clock_step(1);
@@ -942,13 +895,12 @@ static void a_volume_that_another_instance_works_on_never_ends_the_helper(void *
 	fake_lock_held_elsewhere(false);
 }
 
-static void refusals_that_come_slowly_are_all_recorded(void **state)
+TEST_FIXTURE(refusals_that_come_slowly_are_all_recorded, setup, teardown)
 {
 	union mh_request req = {.stage = fixture_stage()};
 	union mh_answer answer;
 	int sys_errno;
 
-	(void)state;
 	req.stage.ticket.signature[0] ^= 1;
 	assert_int_equal(record_start(&helper, 0, 0, &sys_errno), START_OK);
 	set_rates_of_refusals();
@@ -989,12 +941,11 @@ static struct mh_reply stat_of(const char *volume, const char *alloc, uint8_t sl
 	return run(&req, sizeof(req));
 }
 
-static void state_is_read_from_the_kernel(void **state)
+TEST_FIXTURE(state_is_read_from_the_kernel, setup, teardown)
 {
 	struct mh_publish p = fixture_publish();
 	struct mh_reply reply;
 
-	(void)state;
 	assert_int_equal(stat_of("vol-1", "", 0).status, MH_NOT_FOUND);
 	assert_int_equal(stat_of("", FIXTURE_ALLOC, 2).status, MH_NOT_FOUND);
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
@@ -1012,13 +963,12 @@ static void state_is_read_from_the_kernel(void **state)
 	assert_int_equal(stat_of("", FIXTURE_ALLOC, 3).status, MH_NOT_FOUND);
 }
 
-static void lists_come_in_pages_of_eight(void **state)
+TEST_FIXTURE(lists_come_in_pages_of_eight, setup, teardown)
 {
 	struct mh_publish p = fixture_publish();
 	struct mh_list_reply page;
 	uint32_t seen = 0;
 
-	(void)state;
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	page = list(MH_LIST_PUBLISHED, 0);
 	assert_int_equal(page.count, 0);
@@ -1053,11 +1003,10 @@ static void lists_come_in_pages_of_eight(void **state)
 	assert_int_equal(page.count, 0);
 }
 
-static void profiles_are_what_the_policy_offers(void **state)
+TEST_FIXTURE(profiles_are_what_the_policy_offers, setup, teardown)
 {
 	struct mh_list_reply page;
 
-	(void)state;
 	helper.type_available[FS_SQUASHFS] = false;
 	page = list(MH_LIST_PROFILES, 0);
 	assert_int_equal(page.count, 4);
@@ -1072,13 +1021,12 @@ static void profiles_are_what_the_policy_offers(void **state)
 	assert_string_equal(page.entries[0].volume, "mem");
 }
 
-static void over_the_rate_nothing_is_done(void **state)
+TEST_FIXTURE(over_the_rate_nothing_is_done, setup, teardown)
 {
 	union mh_request req = {.stage = fixture_stage()};
 	struct rate *rate = &helper.state->header.rate[RATE_OPS];
 	union mh_answer answer;
 
-	(void)state;
 	rate_init(rate, 1, 1, 0);
 	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
 	assert_int_equal(answer.reply.status, MH_OK);
@@ -1097,66 +1045,4 @@ static void over_the_rate_nothing_is_done(void **state)
 		(struct mh_stat){.header = {.op = MH_OP_STAT, .length = sizeof(req.stat)}, .volume = "vol-1"};
 	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
 	assert_int_equal(answer.reply.status, MH_OK);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_volume_lives_from_stage_to_unstage),
-		TEST(every_request_may_be_repeated),
-		TEST(a_tmpfs_has_size_and_inodes_and_is_told_apart_by_them),
-		TEST(read_only_reaches_the_superblock_and_every_mount),
-		TEST(an_untrusted_image_stays_without_symlinks),
-		TEST(a_medium_in_use_elsewhere_is_a_conflict),
-		TEST(an_older_kernel_creates_without_the_exclusive_command),
-		TEST(an_image_that_the_kernel_does_not_support_is_not_called_mounted),
-		TEST(an_ext4_whose_journal_is_elsewhere_is_refused),
-		TEST(what_stands_in_the_way_is_a_conflict_and_stays),
-		TEST(a_mount_that_appears_meanwhile_is_not_stacked_upon),
-		TEST(what_the_kernel_shows_afterwards_must_be_what_was_asked_for),
-		TEST(what_is_covered_as_it_is_attached_is_no_success),
-		TEST(a_publish_never_relies_on_the_flags_of_the_stage),
-		TEST(a_record_that_is_cut_counts_as_not_written),
-		TEST(the_device_must_be_what_the_request_says),
-		TEST(a_refusal_is_told_by_numbers_alone_and_on_record),
-		TEST(intent_and_result_are_on_record),
-		TEST(a_reply_has_the_hash_of_its_record),
-		TEST(a_reply_without_a_record_has_no_hash),
-		TEST(without_a_trail_only_cleaning_up_goes_on),
-		TEST(a_log_that_was_deleted_is_no_trail),
-		TEST(an_intent_that_was_lost_shows_in_the_result),
-		TEST(staged_volumes_are_limited),
-		TEST(publishes_are_limited_in_all_and_per_allocation),
-		TEST(all_tmpfs_together_have_a_limit),
-		TEST(publishing_needs_the_staged_volume),
-		TEST(the_ticket_must_name_the_source_that_is_staged),
-		TEST(without_a_ticket_the_profile_that_staged_must_be_known_too),
-		TEST(an_older_generation_is_refused_for_stage_and_publish),
-		TEST(a_submount_of_the_staged_volume_is_never_uncovered),
-		TEST(a_lazy_unstage_takes_no_submount_along),
-		TEST(a_mount_stacked_on_a_staged_volume_is_told),
-		TEST(unpublish_touches_only_the_volume_it_names),
-		TEST(what_root_mounted_in_the_trees_is_not_taken_away),
-		TEST(a_publish_without_a_mark_is_of_the_volume_that_it_shows),
-		TEST(unpublish_takes_no_wrong_name_for_a_staged_volume),
-		TEST(busy_is_told_and_detaching_needs_permission),
-		TEST(a_second_mount_on_a_publish_is_reported),
-		TEST(unstage_says_whether_the_superblock_lives_on),
-		TEST(another_instance_on_the_same_volume_means_busy),
-		TEST(a_disk_folder_that_others_can_change_is_not_the_kernels_fault),
-		TEST(a_refusal_says_why_and_which_block_of_the_policy),
-		TEST(what_a_request_locked_is_given_back_and_the_place_is_kept),
-		TEST(a_mount_left_shared_by_a_dead_instance_is_made_private),
-		TEST(too_many_refusals_are_summed_up_and_end_the_helper),
-		TEST(a_volume_that_another_instance_works_on_never_ends_the_helper),
-		TEST(refusals_that_come_slowly_are_all_recorded),
-		TEST(state_is_read_from_the_kernel),
-		TEST(lists_come_in_pages_of_eight),
-		TEST(profiles_are_what_the_policy_offers),
-		TEST(over_the_rate_nothing_is_done),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,12 +18,11 @@ static unsigned int line;
 	"lock_dir = /" folder "/lock\nticket = optional\n" rest "}\n"
 #define BLOCK(rest) AGENT("995", "a", rest)
 
-static void the_parsed_policy_is_what_was_written(void **state)
+TEST(the_parsed_policy_is_what_was_written)
 {
 	const struct agent_policy *agent;
 	const struct profile *db;
 
-	(void)state;
 	fixture_policy("allow_detach = yes; max_staged = 5 # comment\ncontainer = no", &policy);
 	agent = policy_agent(&policy, FIXTURE_UID);
 	assert_non_null(agent);
@@ -62,7 +61,7 @@ static void the_parsed_policy_is_what_was_written(void **state)
 	assert_null(policy_agent(&policy, 1));
 }
 
-static void every_class_has_its_own_values(void **state)
+TEST(every_class_has_its_own_values)
 {
 	static const char text[] =
 		BLOCK("audit = optional; trail_sync = batch; starts_per_minute = 7; nfs_timeout = 5\n"
@@ -75,7 +74,6 @@ static void every_class_has_its_own_values(void **state)
 	const struct agent_policy *agent;
 	const struct profile *p;
 
-	(void)state;
 	assert_int_equal(policy_parse("p", text, sizeof(text) - 1, &policy, &line, NULL), STATUS_OK);
 	agent = policy_agent(&policy, 995);
 	assert_int_equal(agent->line, 1);
@@ -117,13 +115,12 @@ static void every_class_has_its_own_values(void **state)
 	assert_string_equal(nfs_vers_words[p->vers], "4.2");
 }
 
-static void two_agents_have_their_own_profiles(void **state)
+TEST(two_agents_have_their_own_profiles)
 {
 	static const char text[] =
 		AGENT("995", "a", "profile m { class = tmpfs; fstype = tmpfs; max_size = 4KiB }\n")
 			AGENT("996", "b", "profile n { class = tmpfs; fstype = tmpfs; max_size = 8KiB }\n");
 
-	(void)state;
 	assert_int_equal(policy_parse("p", text, sizeof(text) - 1, &policy, &line, NULL), STATUS_OK);
 	assert_null(policy_profile(policy_agent(&policy, 995), "n"));
 	assert_int_equal(policy_profile(policy_agent(&policy, 996), "n")->max_size, 8192);
@@ -358,9 +355,8 @@ static const struct refusal {
 	 "the name must have at most 63 bytes"},
 };
 
-static void mistakes_are_refused_with_their_line_and_neighbours_are_not(void **state)
+TEST(mistakes_are_refused_with_their_line_and_neighbours_are_not)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++) {
 		struct error err = {.msg = ""};
 		enum status st =
@@ -379,13 +375,12 @@ static void mistakes_are_refused_with_their_line_and_neighbours_are_not(void **s
 	}
 }
 
-static void every_key_is_required_or_has_a_default(void **state)
+TEST(every_key_is_required_or_has_a_default)
 {
 	static const char *const required[] = {"cluster", "node",	"helper_uid",	"helper_gid",
 					       "log",	  "stage_base", "publish_base", "lock_dir"};
 	static const char text[] = BLOCK("");
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(required); i++) {
 		struct error err = {.msg = ""};
 		char *copy = strdup(text);
@@ -401,14 +396,13 @@ static void every_key_is_required_or_has_a_default(void **state)
 	assert_int_equal(policy_parse("p", text, sizeof(text) - 1, &policy, &line, NULL), STATUS_OK);
 }
 
-static void limits_hold_exactly(void **state)
+TEST(limits_hold_exactly)
 {
 	static char text[POLICY_TEXT_MAX + 2];
 	const size_t n = strlen(fixture_policy_text(""));
 	char word[BLOCK_WORD_MAX + 64];
 	struct error err = {.msg = ""};
 
-	(void)state;
 	memset(text, '\n', sizeof(text));
 	memcpy(text, fixture_policy_text(""), n);
 	assert_int_equal(policy_parse("p", text, POLICY_TEXT_MAX, &policy, &line, NULL), STATUS_OK);
@@ -438,14 +432,13 @@ static size_t many(char *text, size_t size, int n_profiles, int n_hostvols)
 	return (size_t)used;
 }
 
-static void numbers_of_profiles_and_agents_are_bounded(void **state)
+TEST(numbers_of_profiles_and_agents_are_bounded)
 {
 	static char text[POLICY_TEXT_MAX];
 	struct error err = {.msg = ""};
 	size_t n = many(text, sizeof(text), POLICY_PROFILE_MAX, POLICY_PROFILE_MAX);
 	int used = 0;
 
-	(void)state;
 	assert_int_equal(policy_parse("p", text, n, &policy, &line, NULL), STATUS_OK);
 	assert_int_equal(policy.n_profiles, 2 * POLICY_PROFILE_MAX);
 	n = many(text, sizeof(text), 0, POLICY_PROFILE_MAX + 1);
@@ -467,14 +460,13 @@ static void numbers_of_profiles_and_agents_are_bounded(void **state)
 	assert_non_null(strstr(err.msg, "p:33: agent 1016: more than 16 agents"));
 }
 
-static void paths_of_255_bytes_fit_and_longer_ones_do_not(void **state)
+TEST(paths_of_255_bytes_fit_and_longer_ones_do_not)
 {
 	char text[1024];
 	char path[MH_PATH_SIZE + 1];
 	struct error err = {.msg = ""};
 	int n;
 
-	(void)state;
 	memset(path, 'a', sizeof(path));
 	for (size_t i = 0; i < sizeof(path); i += 64)
 		path[i] = '/';
@@ -491,12 +483,11 @@ static void paths_of_255_bytes_fit_and_longer_ones_do_not(void **state)
 	assert_non_null(strstr(err.msg, "p:2: a word of 256 bytes"));
 }
 
-static void a_policy_cut_anywhere_is_refused(void **state)
+TEST(a_policy_cut_anywhere_is_refused)
 {
 	char text[4096];
 	size_t n;
 
-	(void)state;
 	(void)str_copy(text, sizeof(text), fixture_policy_text(""));
 	n = strlen(text) - 2; /* without the closing brace */
 	for (size_t i = 0; i <= n; i++) {
@@ -516,13 +507,12 @@ static bool allows_by_id(const struct profile *profile, const char *by_id)
 	return profile_admit_source(profile, &source) == REASON_NONE;
 }
 
-static void by_id_rules_match_prefixes_and_whole_names(void **state)
+TEST(by_id_rules_match_prefixes_and_whole_names)
 {
 	const struct agent_policy *agent;
 	const struct profile *prefix;
 	const struct profile *exact;
 
-	(void)state;
 	fixture_policy("", &policy);
 	agent = policy_agent(&policy, FIXTURE_UID);
 	prefix = policy_profile(agent, "db");
@@ -533,22 +523,4 @@ static void by_id_rules_match_prefixes_and_whole_names(void **state)
 	assert_false(allows_by_id(prefix, "xholdfast-demo-1"));
 	assert_true(allows_by_id(exact, "holdfast-demo-1"));
 	assert_false(allows_by_id(exact, "holdfast-demo-11"));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_parsed_policy_is_what_was_written),
-		cmocka_unit_test(every_class_has_its_own_values),
-		cmocka_unit_test(two_agents_have_their_own_profiles),
-		cmocka_unit_test(mistakes_are_refused_with_their_line_and_neighbours_are_not),
-		cmocka_unit_test(every_key_is_required_or_has_a_default),
-		cmocka_unit_test(limits_hold_exactly),
-		cmocka_unit_test(numbers_of_profiles_and_agents_are_bounded),
-		cmocka_unit_test(paths_of_255_bytes_fit_and_longer_ones_do_not),
-		cmocka_unit_test(a_policy_cut_anywhere_is_refused),
-		cmocka_unit_test(by_id_rules_match_prefixes_and_whole_names),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,12 +23,11 @@ static void read_text(const char *path, char **ret)
 }
 
 /* The rows of the parser's table begin with a tab, a brace and the name. */
-static void every_key_is_in_the_manual(void **state)
+TEST(every_key_is_in_the_manual)
 {
 	char *source, *manual, *rest;
 	unsigned int n = 0;
 
-	(void)state;
 	read_text(POLICY_SOURCE, &source);
 	read_text(POLICY_MANUAL, &manual);
 	rest = strstr(source, "keys[] = {");
@@ -59,13 +58,12 @@ static void accept(const char *text)
 		fail_msg("%s\n%s", err.msg, text);
 }
 
-static void every_example_is_accepted(void **state)
+TEST(every_example_is_accepted)
 {
 	static char whole[4096];
 	char *manual, *rest;
 	unsigned int n = 0;
 
-	(void)state;
 	read_text(POLICY_MANUAL, &manual);
 	rest = manual;
 	while ((rest = strstr(rest, "\n```\n")) != NULL) {
@@ -84,14 +82,4 @@ static void every_example_is_accepted(void **state)
 	}
 	assert_true(n >= 6);
 	free(manual);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_key_is_in_the_manual),
-		cmocka_unit_test(every_example_is_accepted),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

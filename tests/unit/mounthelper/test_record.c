@@ -36,9 +36,8 @@ static void run_all(enum mh_status stage_status, enum mh_status publish_status)
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 }
 
-static void intent_and_result_go_to_all_three_sinks_with_one_text(void **state)
+TEST_FIXTURE(intent_and_result_go_to_all_three_sinks_with_one_text, setup, teardown)
 {
-	(void)state;
 	run_all(MH_OK, MH_OK);
 	assert_int_equal(count(fake_log(), " phase=intent "), 4);
 	assert_int_equal(count(fake_log(), " phase=result "), 4);
@@ -76,12 +75,11 @@ static void expect_event(const char *name, int n)
 }
 
 /* An intent is no event: nothing has happened yet. */
-static void each_kind_of_record_is_an_event_in_the_journal_and_an_intent_is_none(void **state)
+TEST_FIXTURE(each_kind_of_record_is_an_event_in_the_journal_and_an_intent_is_none, setup, teardown)
 {
 	struct mh_stage bad = fixture_stage();
 	int sys_errno;
 
-	(void)state;
 	(void)str_copy(bad.profile, sizeof(bad.profile), "nonesuch");
 	expect_event("none", 0);
 	ASSERT_REPLY(stage(bad), MH_REFUSED);
@@ -111,11 +109,10 @@ static void each_kind_of_record_is_an_event_in_the_journal_and_an_intent_is_none
 	assert_string_equal(fake_audit(), fake_log());
 }
 
-static void the_journal_has_the_volumes_name_with_and_without_its_hash(void **state)
+TEST_FIXTURE(the_journal_has_the_volumes_name_with_and_without_its_hash, setup, teardown)
 {
 	struct mh_stage req = fixture_stage();
 
-	(void)state;
 	(void)str_copy(req.volume, sizeof(req.volume), "pg-data-0123456789abcdef");
 	(void)stage(req);
 	assert_non_null(strstr(fake_journal(), "HOLDFAST_WIRE_VOLUME=pg-data-0123456789abcdef\n"
@@ -123,11 +120,10 @@ static void the_journal_has_the_volumes_name_with_and_without_its_hash(void **st
 	ASSERT_SAID(" vol=pg-data-0123456789abcdef ");
 }
 
-static void a_refusal_is_a_warning_with_its_reason(void **state)
+TEST_FIXTURE(a_refusal_is_a_warning_with_its_reason, setup, teardown)
 {
 	struct mh_stage req = fixture_stage();
 
-	(void)state;
 	(void)str_copy(req.profile, sizeof(req.profile), "nonesuch");
 	ASSERT_REPLY(stage(req), MH_REFUSED);
 	ASSERT_SAID("phase=refused");
@@ -138,12 +134,12 @@ static void a_refusal_is_a_warning_with_its_reason(void **state)
 }
 
 /* The reply does not wait for the other sinks; nothing overtakes the record on its way to them. */
-static void a_result_is_in_the_own_log_before_the_reply_and_everywhere_before_the_next_record(void **state)
+TEST_FIXTURE(a_result_is_in_the_own_log_before_the_reply_and_everywhere_before_the_next_record, setup,
+	     teardown)
 {
 	union mh_request req = {.stage = fixture_stage()};
 	union mh_answer answer;
 
-	(void)state;
 	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
 	assert_int_equal(count(fake_log(), " phase=result "), 1);
 	assert_int_equal(count(fake_audit(), " phase=intent "), 1);
@@ -157,9 +153,8 @@ static void a_result_is_in_the_own_log_before_the_reply_and_everywhere_before_th
 	assert_string_equal(fake_audit(), fake_log());
 }
 
-static void the_kernel_confirms_an_intent_and_is_not_asked_about_a_result(void **state)
+TEST_FIXTURE(the_kernel_confirms_an_intent_and_is_not_asked_about_a_result, setup, teardown)
 {
-	(void)state;
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 	assert_int_equal(count(fake_audit(), "\n"), 4);
@@ -168,12 +163,11 @@ static void the_kernel_confirms_an_intent_and_is_not_asked_about_a_result(void *
 	assert_int_equal(fake_audit_confirmed(), 3);
 }
 
-static void what_the_kernel_says_against_a_result_is_not_taken_for_its_word_on_an_intent(void **state)
+TEST_FIXTURE(what_the_kernel_says_against_a_result_is_not_taken_for_its_word_on_an_intent, setup, teardown)
 {
 	union mh_request req = {.stage = fixture_stage()};
 	union mh_answer answer;
 
-	(void)state;
 	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
 	fake_audit_answers(ECONNREFUSED);
 	record_pass_on(&helper);
@@ -216,9 +210,8 @@ static bool break_audit(int way)
 	}
 }
 
-static void without_required_audit_only_cleaning_up_goes_on(void **state)
+TEST_FIXTURE(without_required_audit_only_cleaning_up_goes_on, setup, teardown)
 {
-	(void)state;
 	for (int way = 0; break_audit(way); way++) {
 		expect_no_new_mounts();
 		new_world("");
@@ -233,9 +226,8 @@ static void without_required_audit_only_cleaning_up_goes_on(void **state)
 	}
 }
 
-static void without_optional_audit_everything_goes_on(void **state)
+TEST_FIXTURE(without_optional_audit_everything_goes_on, setup, teardown)
 {
-	(void)state;
 	for (int way = 0; break_audit(way); way++) {
 		audit_is_optional(true);
 		run_all(MH_OK, MH_OK);
@@ -245,9 +237,8 @@ static void without_optional_audit_everything_goes_on(void **state)
 	}
 }
 
-static void sinks_that_could_not_be_opened_are_not_called(void **state)
+TEST_FIXTURE(sinks_that_could_not_be_opened_are_not_called, setup, teardown)
 {
-	(void)state;
 	audit_is_optional(true);
 	helper.audit_fd = -EPROTONOSUPPORT;
 	helper.journal_fd = -ENOENT;
@@ -258,11 +249,10 @@ static void sinks_that_could_not_be_opened_are_not_called(void **state)
 	ASSERT_REPLY(stage(fixture_stage()), MH_UNAVAILABLE);
 }
 
-static void what_the_log_does_not_take_the_other_sinks_still_get(void **state)
+TEST_FIXTURE(what_the_log_does_not_take_the_other_sinks_still_get, setup, teardown)
 {
 	const char *audit;
 
-	(void)state;
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	fake_log_full(true);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
@@ -274,11 +264,10 @@ static void what_the_log_does_not_take_the_other_sinks_still_get(void **state)
 	assert_null(strstr(fake_log(), "op=unstage"));
 }
 
-static void a_start_must_reach_log_and_audit(void **state)
+TEST_FIXTURE(a_start_must_reach_log_and_audit, setup, teardown)
 {
 	int sys_errno = 0;
 
-	(void)state;
 	helper.instance = 3;
 	assert_int_equal(record_start(&helper, 1, 2, &sys_errno), START_OK);
 	assert_int_equal(sys_errno, 0);
@@ -296,9 +285,8 @@ static void a_start_must_reach_log_and_audit(void **state)
 	assert_int_equal(sys_errno, ENOSPC);
 }
 
-static void the_end_says_why_and_sums_up_the_refusals(void **state)
+TEST_FIXTURE(the_end_says_why_and_sums_up_the_refusals, setup, teardown)
 {
-	(void)state;
 	helper.refusals_unrecorded = 5;
 	record_end(&helper, false, REASON_CLOSED, 9);
 	ASSERT_SAID(" op=stop phase=event seq=9 peer_uid=995 ");
@@ -319,12 +307,11 @@ static void put(const union mh_request *req)
 	assert_int_equal(record_request(&helper, req, &admission, &outcome, &rec), 0);
 }
 
-static void every_class_of_source_is_named(void **state)
+TEST_FIXTURE(every_class_of_source_is_named, setup, teardown)
 {
 	union mh_request req = {.stage = fixture_stage()};
 	struct mh_source *source = &req.stage.source;
 
-	(void)state;
 	put(&req);
 	ASSERT_SAID(" src=" FIXTURE_BY_ID " dev=7:3 ");
 	*source = (struct mh_source){.class = MH_CLASS_TMPFS,
@@ -349,11 +336,10 @@ static void every_class_of_source_is_named(void **state)
 	ASSERT_SAID(" profile=ceph ro=0 src=ceph ");
 }
 
-static void every_operation_names_what_it_asks_for(void **state)
+TEST_FIXTURE(every_operation_names_what_it_asks_for, setup, teardown)
 {
 	union mh_request req = {.publish = fixture_publish()};
 
-	(void)state;
 	req.publish.propagation = TICKET_PROPAGATION_HOST_TO_TASK;
 	req.publish.exec = 1;
 	put(&req);
@@ -376,7 +362,7 @@ static void fill(char *label, size_t size)
 }
 
 /* Whatever is asked for can be put on record. */
-static void the_longest_names_fit_a_record(void **state)
+TEST_FIXTURE(the_longest_names_fit_a_record, setup, teardown)
 {
 	static char cluster[TICKET_CLUSTER_SIZE];
 	static char node[TICKET_NODE_SIZE];
@@ -393,7 +379,6 @@ static void the_longest_names_fit_a_record(void **state)
 	union mh_request req = {.stage = fixture_stage()};
 	uint64_t rec;
 
-	(void)state;
 	fill(cluster, sizeof(cluster));
 	fill(node, sizeof(node));
 	helper.trail.origin = (struct keyline)KEYLINE_INIT;
@@ -430,11 +415,10 @@ static void check_chain(void)
 	}
 }
 
-static void the_chain_holds_whatever_call_a_death_comes_at(void **state)
+TEST_FIXTURE(the_chain_holds_whatever_call_a_death_comes_at, setup, teardown)
 {
 	volatile bool fired = true;
 
-	(void)state;
 	for (volatile int at = 1; fired; at++) {
 		for (volatile int after = 0; after < 2; after++) {
 			new_world("");
@@ -449,30 +433,4 @@ static void the_chain_holds_whatever_call_a_death_comes_at(void **state)
 			check_chain();
 		}
 	}
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(intent_and_result_go_to_all_three_sinks_with_one_text),
-		TEST(a_refusal_is_a_warning_with_its_reason),
-		TEST(each_kind_of_record_is_an_event_in_the_journal_and_an_intent_is_none),
-		TEST(the_journal_has_the_volumes_name_with_and_without_its_hash),
-		TEST(a_result_is_in_the_own_log_before_the_reply_and_everywhere_before_the_next_record),
-		TEST(the_kernel_confirms_an_intent_and_is_not_asked_about_a_result),
-		TEST(what_the_kernel_says_against_a_result_is_not_taken_for_its_word_on_an_intent),
-		TEST(without_required_audit_only_cleaning_up_goes_on),
-		TEST(without_optional_audit_everything_goes_on),
-		TEST(sinks_that_could_not_be_opened_are_not_called),
-		TEST(what_the_log_does_not_take_the_other_sinks_still_get),
-		TEST(a_start_must_reach_log_and_audit),
-		TEST(the_end_says_why_and_sums_up_the_refusals),
-		TEST(every_class_of_source_is_named),
-		TEST(every_operation_names_what_it_asks_for),
-		TEST(the_longest_names_fit_a_record),
-		TEST(the_chain_holds_whatever_call_a_death_comes_at),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

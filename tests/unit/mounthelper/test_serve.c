@@ -69,12 +69,11 @@ static int connected(void **state)
 	return setup(state);
 }
 
-static void hello_has_the_number_and_hash_of_the_start(void **state)
+TEST_FIXTURE(hello_has_the_number_and_hash_of_the_start, connected, teardown)
 {
 	uint8_t want[TICKET_DIGEST_SIZE];
 	int sys_errno;
 
-	(void)state;
 	assert_int_equal(record_start(&helper, 0, 0, &sys_errno), START_OK);
 	(void)crypto_hash_sha256(want, (const unsigned char *)fake_log(), strlen(fake_log()) - 1);
 	assert_int_equal(serve(&helper), MH_EXIT_CLOSED);
@@ -82,11 +81,10 @@ static void hello_has_the_number_and_hash_of_the_start(void **state)
 	assert_memory_equal(wire.hello.head, want, sizeof(want));
 }
 
-static void the_end_of_the_socket_is_on_record_and_changes_nothing(void **state)
+TEST_FIXTURE(the_end_of_the_socket_is_on_record_and_changes_nothing, connected, teardown)
 {
 	const struct mh_stage s = fixture_stage();
 
-	(void)state;
 	say(&s, sizeof(s));
 	assert_int_equal(serve(&helper), MH_EXIT_CLOSED);
 	assert_int_equal(wire.n_sent, 2);
@@ -101,11 +99,10 @@ static void the_end_of_the_socket_is_on_record_and_changes_nothing(void **state)
 	ASSERT_SAID("reason=closed");
 }
 
-static void what_was_asked_for_before_the_end_is_done_and_recorded(void **state)
+TEST_FIXTURE(what_was_asked_for_before_the_end_is_done_and_recorded, connected, teardown)
 {
 	const struct mh_stage s = fixture_stage();
 
-	(void)state;
 	say(&s, sizeof(s));
 	wire.send_fails_at = 2;
 	assert_int_equal(serve(&helper), MH_EXIT_SEND);
@@ -115,11 +112,10 @@ static void what_was_asked_for_before_the_end_is_done_and_recorded(void **state)
 	ASSERT_SAID("reason=reply-not-taken res=failed");
 }
 
-static void whoever_does_not_take_hello_is_not_served(void **state)
+TEST_FIXTURE(whoever_does_not_take_hello_is_not_served, connected, teardown)
 {
 	const struct mh_stage s = fixture_stage();
 
-	(void)state;
 	say(&s, sizeof(s));
 	wire.send_fails_at = 1;
 	assert_int_equal(serve(&helper), MH_EXIT_SEND);
@@ -127,12 +123,11 @@ static void whoever_does_not_take_hello_is_not_served(void **state)
 	assert_false(fake_is_mount(STAGED));
 }
 
-static void a_failed_post_condition_is_answered_and_ends_it(void **state)
+TEST_FIXTURE(a_failed_post_condition_is_answered_and_ends_it, connected, teardown)
 {
 	const struct mh_stage s = fixture_stage();
 	const struct mh_stage t = fixture_stage_tmpfs();
 
-	(void)state;
 	say(&s, sizeof(s));
 	say(&t, sizeof(t)); /* is not served any more */
 	fake_private_has_no_effect();
@@ -145,7 +140,7 @@ static void a_failed_post_condition_is_answered_and_ends_it(void **state)
 	ASSERT_SAID("reason=post-condition res=failed");
 }
 
-static void a_violation_is_recorded_and_never_answered(void **state)
+TEST_FIXTURE(a_violation_is_recorded_and_never_answered, connected, teardown)
 {
 	static const struct {
 		ssize_t end;
@@ -157,7 +152,6 @@ static void a_violation_is_recorded_and_never_answered(void **state)
 	};
 	const struct mh_unstage u = fixture_unstage();
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		(void)teardown(state);
 		(void)connected(state);
@@ -176,20 +170,4 @@ static void a_violation_is_recorded_and_never_answered(void **state)
 	assert_int_equal(serve(&helper), MH_EXIT_VIOLATION);
 	assert_int_equal(wire.given, 2);
 	ASSERT_SAID("reason=field ");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, connected, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(hello_has_the_number_and_hash_of_the_start),
-		TEST(the_end_of_the_socket_is_on_record_and_changes_nothing),
-		TEST(what_was_asked_for_before_the_end_is_done_and_recorded),
-		TEST(whoever_does_not_take_hello_is_not_served),
-		TEST(a_failed_post_condition_is_answered_and_ends_it),
-		TEST(a_violation_is_recorded_and_never_answered),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

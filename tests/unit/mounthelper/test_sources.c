@@ -117,11 +117,10 @@ static const char *remembered_profile(void)
 
 /* bind */
 
-static void a_host_volume_is_a_clone_with_the_floor_flags(void **state)
+TEST_FIXTURE(a_host_volume_is_a_clone_with_the_floor_flags, begin_test, teardown)
 {
 	struct mh_reply reply = stage_of(HOSTVOL);
 
-	(void)state;
 	ASSERT_REPLY(reply, MH_OK);
 	assert_int_equal(reply.state, MH_STATE_STAGED);
 	assert_int_equal(fake_flags(STAGED), inert);
@@ -137,9 +136,8 @@ static void a_host_volume_is_a_clone_with_the_floor_flags(void **state)
 	assert_int_equal(fake_flags(STAGED), inert | SYS_MOUNT_ATTR_RDONLY);
 }
 
-static void another_directory_of_the_same_device_is_another_volume(void **state)
+TEST_FIXTURE(another_directory_of_the_same_device_is_another_volume, begin_test, teardown)
 {
-	(void)state;
 	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK);
 	fake_make_directory("/data/a/vol2", OWNER, 0700);
 	(void)str_copy(mine[HOSTVOL].path, MH_PATH_SIZE, "/data/a/vol2");
@@ -147,11 +145,10 @@ static void another_directory_of_the_same_device_is_another_volume(void **state)
 	ASSERT_SAID("reason=other-mount");
 }
 
-static void a_shared_host_volume_stays_a_peer_of_its_host_directory(void **state)
+TEST_FIXTURE(a_shared_host_volume_stays_a_peer_of_its_host_directory, begin_test, teardown)
 {
 	struct mh_reply reply;
 
-	(void)state;
 	reply = stage_of(HOSTVOL_SHARED);
 	ASSERT_REPLY(reply, MH_OK);
 	for (int i = 1; i < MOUNTS; i++)
@@ -164,9 +161,8 @@ static void a_shared_host_volume_stays_a_peer_of_its_host_directory(void **state
 	assert_null(strstr(fake_summary(), "shared"));
 }
 
-static void a_master_of_the_host_directory_does_not_matter(void **state)
+TEST_FIXTURE(a_master_of_the_host_directory_does_not_matter, begin_test, teardown)
 {
-	(void)state;
 	k.mounts[0].master = 99;
 	ASSERT_REPLY(stage_of(HOSTVOL_SHARED), MH_OK);
 	ASSERT_REPLY(stage_of(HOSTVOL_SHARED), MH_ALREADY);
@@ -188,9 +184,8 @@ static void refused_host_path(const char *what)
 	begin();
 }
 
-static void a_host_path_that_others_can_change_is_refused(void **state)
+TEST_FIXTURE(a_host_path_that_others_can_change_is_refused, begin_test, teardown)
 {
-	(void)state;
 	fake_make_directory("/data/a", OWNER, 0755);
 	refused_host_path("an ancestor that is not root's");
 	fake_make_directory("/data/a", 0, 0775);
@@ -218,9 +213,8 @@ static void a_host_path_that_others_can_change_is_refused(void **state)
 	ASSERT_SAID("errno=2 step=source");
 }
 
-static void what_a_mount_below_a_host_volume_hides_stays_hidden(void **state)
+TEST_FIXTURE(what_a_mount_below_a_host_volume_hides_stays_hidden, begin_test, teardown)
 {
-	(void)state;
 	fake_make_directory("/data/a/vol/sub/deep", 0, 0755);
 	fake_make_directory("/data/a/vol2", 0, 0755);
 	fake_mount_other("/data/a/vol2"); /* a neighbour's does not matter */
@@ -247,9 +241,8 @@ static struct mh_publish publish_host_volume(void)
 	return p;
 }
 
-static void a_host_volume_is_looked_at_again_when_it_is_published(void **state)
+TEST_FIXTURE(a_host_volume_is_looked_at_again_when_it_is_published, begin_test, teardown)
 {
-	(void)state;
 	fake_make_directory("/data/a/vol/sub/deep", 0, 0755);
 	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK);
 	fake_mount_other("/data/a/vol/sub/deep");
@@ -267,11 +260,10 @@ static void a_host_volume_is_looked_at_again_when_it_is_published(void **state)
 	ASSERT_REPLY(publish(publish_host_volume()), MH_OK);
 }
 
-static void a_host_volume_is_asked_for_by_its_own_name(void **state)
+TEST_FIXTURE(a_host_volume_is_asked_for_by_its_own_name, begin_test, teardown)
 {
 	struct mh_stage req = request(HOSTVOL);
 
-	(void)state;
 	(void)str_copy(req.source.u.bind.name, MH_LABEL_SIZE, "shared");
 	fixture_grant_stage(&req);
 	ASSERT_REPLY(stage(req), MH_REFUSED);
@@ -280,11 +272,10 @@ static void a_host_volume_is_asked_for_by_its_own_name(void **state)
 
 /* nfs4 */
 
-static void nfs_options_are_exactly_these(void **state)
+TEST_FIXTURE(nfs_options_are_exactly_these, begin_test, teardown)
 {
 	struct mh_stage req = request(NFS);
 
-	(void)state;
 	ASSERT_REPLY(stage(req), MH_OK);
 	assert_string_equal(fake_options(), "source=10.1.2.3:/srv/a;hard;nosharecache;vers=4.2;addr=10.1.2.3;"
 					    "proto=tcp;sec=sys;");
@@ -304,11 +295,10 @@ static void nfs_options_are_exactly_these(void **state)
 	assert_int_equal(fake_flags(STAGED), inert | SYS_MOUNT_ATTR_RDONLY);
 }
 
-static void an_export_is_known_again_by_server_and_path(void **state)
+TEST_FIXTURE(an_export_is_known_again_by_server_and_path, begin_test, teardown)
 {
 	struct mh_stage req = request(NFS);
 
-	(void)state;
 	ASSERT_REPLY(stage(req), MH_OK);
 	ASSERT_REPLY(stage(req), MH_ALREADY);
 	(void)str_copy(req.source.u.nfs4.export, MH_EXPORT_SIZE, "/srv/b");
@@ -323,12 +313,11 @@ static void an_export_is_known_again_by_server_and_path(void **state)
 }
 
 /* Mounts of one file system of a server, made with the same options, are of one device. */
-static void another_export_of_the_same_device_is_another_volume(void **state)
+TEST_FIXTURE(another_export_of_the_same_device_is_another_volume, begin_test, teardown)
 {
 	struct mh_stage req = request(NFS);
 	int fs;
 
-	(void)state;
 	ASSERT_REPLY(stage(req), MH_OK);
 	fs = new_system("nfs4", "10.1.2.3:/srv/b", 0, k.next_anonymous - 1);
 	fake_make_directory("/srv/stage/vol-2", FIXTURE_HELPER_UID, 0755);
@@ -342,14 +331,13 @@ static void another_export_of_the_same_device_is_another_volume(void **state)
 }
 
 /* The model asserts that the alarm is set whenever a server is asked, and run() that it is taken back. */
-static void no_operation_waits_for_a_server_without_an_alarm(void **state)
+TEST_FIXTURE(no_operation_waits_for_a_server_without_an_alarm, begin_test, teardown)
 {
 	struct mh_publish p = fixture_publish();
 	struct mh_stage req = request(NFS);
 	struct mh_stat of_volume = {.header = p.header, .volume = "vol-1"};
 	struct mh_stat of_publish = {.header = p.header, .alloc = FIXTURE_ALLOC, .slot = p.slot};
 
-	(void)state;
 	of_volume.header.op = of_publish.header.op = MH_OP_STAT;
 	(void)str_copy(p.profile, sizeof(p.profile), mine[NFS].name);
 	fixture_grant_publish(&p, &req.source);
@@ -364,14 +352,13 @@ static void no_operation_waits_for_a_server_without_an_alarm(void **state)
 }
 
 /* A request may name one volume and meet another: the slot holds what a server has. */
-static void a_wrong_name_does_not_keep_the_alarm_away(void **state)
+TEST_FIXTURE(a_wrong_name_does_not_keep_the_alarm_away, begin_test, teardown)
 {
 	struct mh_publish p = fixture_publish();
 	struct mh_unpublish u = unpublish_of("nowhere", p.slot);
 	struct mh_stage req = request(NFS);
 	struct mh_stage as_block = fixture_stage();
 
-	(void)state;
 	(void)str_copy(p.profile, sizeof(p.profile), mine[NFS].name);
 	fixture_grant_publish(&p, &req.source);
 	ASSERT_REPLY(stage(req), MH_OK);
@@ -383,14 +370,13 @@ static void a_wrong_name_does_not_keep_the_alarm_away(void **state)
 /* csi */
 
 /* A plugin's mount may be of a server too, or of a daemon of its own. */
-static void a_plugins_server_is_not_waited_for_without_an_alarm(void **state)
+TEST_FIXTURE(a_plugins_server_is_not_waited_for_without_an_alarm, begin_test, teardown)
 {
 	struct mh_publish p = fixture_publish();
 	struct mh_stage req = request(PLUGIN);
 	struct mh_stat of_volume = {.header = p.header, .volume = "vol-1"};
 	int fs;
 
-	(void)state;
 	mine[NFS].class = MH_CLASS_TMPFS; /* no profile says nfs4 */
 	of_volume.header.op = MH_OP_STAT;
 	ASSERT_REPLY(stage(req), MH_OK);
@@ -417,11 +403,10 @@ static void plugin_mounts(void)
 	fake_mount_other(TARGET);
 }
 
-static void a_plugin_finds_its_folders_and_its_mount_is_found(void **state)
+TEST_FIXTURE(a_plugin_finds_its_folders_and_its_mount_is_found, begin_test, teardown)
 {
 	struct mh_reply reply = stage_of(PLUGIN);
 
-	(void)state;
 	ASSERT_REPLY(reply, MH_OK);
 	assert_int_equal(reply.state, MH_STATE_PREPARED);
 	assert_string_equal(fake_summary(), "dir /srv/publish\ndir /srv/stage\ndir " STAGED "\ndir " STAGED
@@ -456,11 +441,10 @@ static void a_plugin_finds_its_folders_and_its_mount_is_found(void **state)
 	assert_string_equal(remembered_profile(), "");
 }
 
-static void a_volume_is_staged_for_the_use_that_is_asked_for(void **state)
+TEST_FIXTURE(a_volume_is_staged_for_the_use_that_is_asked_for, begin_test, teardown)
 {
 	struct mh_reply reply;
 
-	(void)state;
 	ASSERT_REPLY(stage_of(PLUGIN), MH_OK);
 	plugin_mounts();
 	reply = stage_read_only(PLUGIN);
@@ -527,9 +511,8 @@ static void live_with_a_daemon(void)
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 }
 
-static void a_daemon_behind_a_plugins_mount_is_asked_nothing(void **state)
+TEST_FIXTURE(a_daemon_behind_a_plugins_mount_is_asked_nothing, begin_test, teardown)
 {
-	(void)state;
 	live_with_a_daemon();
 	fake_kernel_before_6_8(true);
 	begin();
@@ -547,11 +530,10 @@ static struct mh_publish publish_of_plugin(const struct mh_stage *req)
 }
 
 /* STAGE leaves it to PUBLISH, which has to look anyway. */
-static void a_plugins_mount_with_others_below_is_a_conflict(void **state)
+TEST_FIXTURE(a_plugins_mount_with_others_below_is_a_conflict, begin_test, teardown)
 {
 	struct mh_stage req = request(PLUGIN);
 
-	(void)state;
 	ASSERT_REPLY(stage(req), MH_OK);
 	plugin_mounts();
 	fake_mount_inside(TARGET);
@@ -586,9 +568,8 @@ static void look_for_a_device(void)
 	assert_int_equal(stage_of(PLUGIN).state, MH_STATE_PREPARED);
 }
 
-static void a_device_that_a_plugin_has_bound_is_told(void **state)
+TEST_FIXTURE(a_device_that_a_plugin_has_bound_is_told, begin_test, teardown)
 {
-	(void)state;
 	look_for_a_device();
 	fake_kernel_before_6_8(true);
 	look_for_a_device();
@@ -596,14 +577,13 @@ static void a_device_that_a_plugin_has_bound_is_told(void **state)
 }
 
 /* mount --move: a mount that is older than the one that it stands below. */
-static void an_older_mount_that_a_plugin_moved_below_its_own_is_found(void **state)
+TEST_FIXTURE(an_older_mount_that_a_plugin_moved_below_its_own_is_found, begin_test, teardown)
 {
 	struct mh_stage req = request(PLUGIN);
 	struct position inside;
 	int moved;
 	int fs;
 
-	(void)state;
 	fake_mount_device_elsewhere();
 	for (moved = MOUNTS - 1; !k.mounts[moved].used; moved--)
 		;
@@ -633,11 +613,10 @@ static int walks_of_a_publish(struct mh_publish p)
 	return calls;
 }
 
-static void nobody_goes_through_all_mounts_for_one_that_is_not_in_use(void **state)
+TEST_FIXTURE(nobody_goes_through_all_mounts_for_one_that_is_not_in_use, begin_test, teardown)
 {
 	struct mh_stage req = request(PLUGIN);
 
-	(void)state;
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	assert_int_equal(walks_of_a_publish(fixture_publish()), 0);
 	fake_set_busy(STAGED, true);
@@ -652,11 +631,10 @@ static void nobody_goes_through_all_mounts_for_one_that_is_not_in_use(void **sta
 }
 
 /* By a helper that died, or by anybody who was about to unmount it. */
-static void a_mount_that_is_marked_as_expired_is_published_and_stays(void **state)
+TEST_FIXTURE(a_mount_that_is_marked_as_expired_is_published_and_stays, begin_test, teardown)
 {
 	struct mh_stage req = request(PLUGIN);
 
-	(void)state;
 	ASSERT_REPLY(stage(req), MH_OK);
 	plugin_mounts();
 	ASSERT_REPLY(stage(req), MH_OK);
@@ -667,9 +645,8 @@ static void a_mount_that_is_marked_as_expired_is_published_and_stays(void **stat
 	assert_true(fake_is_mount(TARGET));
 }
 
-static void a_plugins_mount_belongs_to_a_peer_group_where_publishes_need_one(void **state)
+TEST_FIXTURE(a_plugins_mount_belongs_to_a_peer_group_where_publishes_need_one, begin_test, teardown)
 {
-	(void)state;
 	ASSERT_REPLY(stage_of(PLUGIN_SHARED), MH_OK);
 	plugin_mounts();
 	fake_set_shared(TARGET);
@@ -682,11 +659,10 @@ static void a_plugins_mount_belongs_to_a_peer_group_where_publishes_need_one(voi
 	assert_non_null(strstr(fake_summary(), "shared"));
 }
 
-static void what_stands_in_a_plugins_way_is_a_conflict_and_stays(void **state)
+TEST_FIXTURE(what_stands_in_a_plugins_way_is_a_conflict_and_stays, begin_test, teardown)
 {
 	struct mh_reply reply;
 
-	(void)state;
 	fake_make_directory(STAGED, 0, 0755);
 	ASSERT_REPLY(stage_of(PLUGIN), MH_CONFLICT);
 	ASSERT_SAID("reason=foreign-directory");
@@ -708,9 +684,8 @@ static void what_stands_in_a_plugins_way_is_a_conflict_and_stays(void **state)
 	assert_int_equal(reply.state, MH_STATE_PREPARED);
 }
 
-static void a_volume_of_one_profile_is_not_staged_as_one_of_another(void **state)
+TEST_FIXTURE(a_volume_of_one_profile_is_not_staged_as_one_of_another, begin_test, teardown)
 {
-	(void)state;
 	ASSERT_REPLY(stage_of(PLUGIN), MH_OK);
 	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT); /* it would cover the plugin's folders */
 	ASSERT_SAID("reason=staged-profile");
@@ -727,9 +702,8 @@ static void a_volume_of_one_profile_is_not_staged_as_one_of_another(void **state
 	assert_null(strstr(fake_summary(), "shared")); /* nothing was changed before that was seen */
 }
 
-static void a_prepared_volume_counts_and_one_too_many_leaves_nothing(void **state)
+TEST_FIXTURE(a_prepared_volume_counts_and_one_too_many_leaves_nothing, begin_test, teardown)
 {
-	(void)state;
 	policy.agents[0].max_staged = 1;
 	ASSERT_REPLY(stage(fixture_stage_tmpfs()), MH_OK);
 	ASSERT_REPLY(stage_of(PLUGIN), MH_LIMIT);
@@ -744,12 +718,11 @@ static void a_prepared_volume_counts_and_one_too_many_leaves_nothing(void **stat
 
 /* All */
 
-static void a_mount_without_one_of_the_floor_flags_is_another_one(void **state)
+TEST_FIXTURE(a_mount_without_one_of_the_floor_flags_is_another_one, begin_test, teardown)
 {
 	static const uint64_t floor[] = {SYS_MOUNT_ATTR_NOSUID, SYS_MOUNT_ATTR_NODEV, SYS_MOUNT_ATTR_NOEXEC,
 					 SYS_MOUNT_ATTR_NOSYMFOLLOW, SYS_MOUNT_ATTR_RDONLY};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(floor); i++) {
 		begin();
 		ASSERT_REPLY(stage_read_only(HOSTVOL), MH_OK);
@@ -761,9 +734,8 @@ static void a_mount_without_one_of_the_floor_flags_is_another_one(void **state)
 	}
 }
 
-static void a_part_of_the_device_is_another_volume(void **state)
+TEST_FIXTURE(a_part_of_the_device_is_another_volume, begin_test, teardown)
 {
-	(void)state;
 	fake_mount_device_elsewhere();
 	fake_make_directory(STAGED, FIXTURE_HELPER_UID, 0755);
 	fake_mount_part(STAGED, "/mnt", "part");
@@ -772,11 +744,10 @@ static void a_part_of_the_device_is_another_volume(void **state)
 	ASSERT_SAID("step=open reason=other-mount");
 }
 
-static void another_file_system_on_the_same_device_is_another_volume(void **state)
+TEST_FIXTURE(another_file_system_on_the_same_device_is_another_volume, begin_test, teardown)
 {
 	struct profile *db = &policy.profiles[0];
 
-	(void)state;
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	assert_string_equal(db->name, "db");
 	db->kind = FS_XFS;
@@ -805,12 +776,11 @@ static struct profile *use_image(enum fs_kind kind, enum trust trust)
 	return image;
 }
 
-static void an_untrusted_erofs_is_refused_where_the_kernel_opens_what_it_names(void **state)
+TEST_FIXTURE(an_untrusted_erofs_is_refused_where_the_kernel_opens_what_it_names, begin_test, teardown)
 {
 	struct profile *image = use_image(FS_EROFS, TRUST_UNTRUSTED);
 	struct mh_reply reply;
 
-	(void)state;
 	fake_no_create_excl();
 	reply = stage(image_request());
 	ASSERT_REPLY(reply, MH_REFUSED);
@@ -824,9 +794,8 @@ static void an_untrusted_erofs_is_refused_where_the_kernel_opens_what_it_names(v
 	assert_false(k.opened_devices_of_image);
 }
 
-static void an_older_kernel_reads_a_trusted_erofs_and_any_squashfs(void **state)
+TEST_FIXTURE(an_older_kernel_reads_a_trusted_erofs_and_any_squashfs, begin_test, teardown)
 {
-	(void)state;
 	(void)use_image(FS_EROFS, TRUST_TRUSTED);
 	fake_no_create_excl();
 	ASSERT_REPLY(stage(image_request()), MH_OK);
@@ -837,9 +806,8 @@ static void an_older_kernel_reads_a_trusted_erofs_and_any_squashfs(void **state)
 }
 
 /* The table is made anew when its format changes; the mounts stand. */
-static void what_stood_before_the_table_is_looked_for_before_it_is_taken_away(void **state)
+TEST_FIXTURE(what_stood_before_the_table_is_looked_for_before_it_is_taken_away, begin_test, teardown)
 {
-	(void)state;
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
 	memset(helper.state, 0, sizeof(*helper.state));
@@ -850,18 +818,16 @@ static void what_stood_before_the_table_is_looked_for_before_it_is_taken_away(vo
 	ASSERT_SAID("reason=still-published");
 }
 
-static void the_policys_label_is_the_context_option(void **state)
+TEST_FIXTURE(the_policys_label_is_the_context_option, begin_test, teardown)
 {
-	(void)state;
 	ASSERT_REPLY(stage_of(LABELLED), MH_OK);
 	assert_string_equal(fake_options(),
 			    "source=holdfast:vol-1;mode=1777;context=system_u:object_r:holdfast_volume_t:s0;"
 			    "size=4096;nr_inodes=100;");
 }
 
-static void a_type_that_the_kernel_lacks_is_unavailable(void **state)
+TEST_FIXTURE(a_type_that_the_kernel_lacks_is_unavailable, begin_test, teardown)
 {
-	(void)state;
 	helper.type_available[FS_NFS4] = false;
 	ASSERT_REPLY(stage_of(NFS), MH_UNAVAILABLE);
 	ASSERT_SAID("reason=type-unavailable");
@@ -879,13 +845,12 @@ static void assert_is_no_peer_of_the_host(void)
 
 /* Fail every call, die before and after every call: the same request again leads to the same end, and nothing
  * but a finished mount is ever seen. */
-static void every_class_survives_every_fault(void **state)
+TEST_FIXTURE(every_class_survives_every_fault, begin_test, teardown)
 {
 	static const enum fake_fault faults[] = {FAKE_FAIL, FAKE_KILL_BEFORE, FAKE_KILL_AFTER};
 	static const int profiles[] = {HOSTVOL, HOSTVOL_SHARED, NFS, PLUGIN};
 	static char end[4096];
 
-	(void)state;
 	for (volatile size_t i = 0; i < 3 * ARRAY_SIZE(profiles); i++) {
 		const int profile = profiles[i / 3];
 
@@ -914,49 +879,4 @@ static void every_class_survives_every_fault(void **state)
 				break;
 		}
 	}
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin_test, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_host_volume_is_a_clone_with_the_floor_flags),
-		TEST(another_directory_of_the_same_device_is_another_volume),
-		TEST(a_shared_host_volume_stays_a_peer_of_its_host_directory),
-		TEST(a_master_of_the_host_directory_does_not_matter),
-		TEST(a_host_path_that_others_can_change_is_refused),
-		TEST(what_a_mount_below_a_host_volume_hides_stays_hidden),
-		TEST(a_host_volume_is_looked_at_again_when_it_is_published),
-		TEST(a_host_volume_is_asked_for_by_its_own_name),
-		TEST(nfs_options_are_exactly_these),
-		TEST(an_export_is_known_again_by_server_and_path),
-		TEST(another_export_of_the_same_device_is_another_volume),
-		TEST(no_operation_waits_for_a_server_without_an_alarm),
-		TEST(a_wrong_name_does_not_keep_the_alarm_away),
-		TEST(a_plugins_server_is_not_waited_for_without_an_alarm),
-		TEST(a_plugin_finds_its_folders_and_its_mount_is_found),
-		TEST(a_volume_is_staged_for_the_use_that_is_asked_for),
-		TEST(a_daemon_behind_a_plugins_mount_is_asked_nothing),
-		TEST(a_plugins_mount_with_others_below_is_a_conflict),
-		TEST(an_older_mount_that_a_plugin_moved_below_its_own_is_found),
-		TEST(a_device_that_a_plugin_has_bound_is_told),
-		TEST(nobody_goes_through_all_mounts_for_one_that_is_not_in_use),
-		TEST(a_mount_that_is_marked_as_expired_is_published_and_stays),
-		TEST(a_plugins_mount_belongs_to_a_peer_group_where_publishes_need_one),
-		TEST(what_stands_in_a_plugins_way_is_a_conflict_and_stays),
-		TEST(a_volume_of_one_profile_is_not_staged_as_one_of_another),
-		TEST(a_prepared_volume_counts_and_one_too_many_leaves_nothing),
-		TEST(a_mount_without_one_of_the_floor_flags_is_another_one),
-		TEST(a_part_of_the_device_is_another_volume),
-		TEST(another_file_system_on_the_same_device_is_another_volume),
-		TEST(an_untrusted_erofs_is_refused_where_the_kernel_opens_what_it_names),
-		TEST(an_older_kernel_reads_a_trusted_erofs_and_any_squashfs),
-		TEST(what_stood_before_the_table_is_looked_for_before_it_is_taken_away),
-		TEST(the_policys_label_is_the_context_option),
-		TEST(a_type_that_the_kernel_lacks_is_unavailable),
-		TEST(every_class_survives_every_fault),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

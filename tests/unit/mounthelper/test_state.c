@@ -19,7 +19,6 @@ static uint8_t digest[TICKET_DIGEST_SIZE] = {1, 2, 3};
 
 static int setup(void **state)
 {
-	(void)state;
 	table = calloc(1, sizeof(*table));
 	state_open(table, FIXTURE_BOOT_ID);
 	return 0;
@@ -27,7 +26,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	free(table);
 	return 0;
 }
@@ -42,9 +40,8 @@ static int begin_stage(const char *volume, uint64_t tmpfs_bytes, const struct ag
 	return state_begin_stage(table, volume, tmpfs_bytes, limits, FIXTURE_NOW_MS);
 }
 
-static void a_lower_generation_is_stale_an_equal_one_is_not(void **state)
+TEST_FIXTURE(a_lower_generation_is_stale_an_equal_one_is_not, setup, teardown)
 {
-	(void)state;
 	assert_int_equal(admit("a", 5), 0);
 	assert_int_equal(admit("a", 5), 0);
 	assert_int_equal(admit("a", 4), -ESTALE);
@@ -55,15 +52,13 @@ static void a_lower_generation_is_stale_an_equal_one_is_not(void **state)
 	assert_int_equal(admit("a", 0), -ESTALE);
 }
 
-static void an_empty_table_admits_generation_zero(void **state)
+TEST_FIXTURE(an_empty_table_admits_generation_zero, setup, teardown)
 {
-	(void)state;
 	assert_int_equal(admit("a", 0), 0);
 }
 
-static void the_same_boot_keeps_the_table_and_another_empties_it(void **state)
+TEST_FIXTURE(the_same_boot_keeps_the_table_and_another_empties_it, setup, teardown)
 {
-	(void)state;
 	assert_int_equal(admit("a", 5), 0);
 	state_open(table, FIXTURE_BOOT_ID);
 	assert_int_equal(admit("a", 4), -ESTALE);
@@ -71,12 +66,11 @@ static void the_same_boot_keeps_the_table_and_another_empties_it(void **state)
 	assert_int_equal(admit("a", 4), 0);
 }
 
-static void another_format_empties_the_table(void **state)
+TEST_FIXTURE(another_format_empties_the_table, setup, teardown)
 {
 	uint32_t *const fields[] = {&table->header.magic, &table->header.version, &table->header.slots,
 				    &table->header.slot_size};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
 		assert_int_equal(admit("a", 5), 0);
 		*fields[i] ^= 1;
@@ -98,9 +92,8 @@ static void fill(uint64_t not_after_ms)
 	}
 }
 
-static void a_full_table_takes_no_new_volume_but_serves_the_old_ones(void **state)
+TEST_FIXTURE(a_full_table_takes_no_new_volume_but_serves_the_old_ones, setup, teardown)
 {
-	(void)state;
 	fill(FIXTURE_NOW_MS);
 	assert_int_equal(admit("new", 1), -ENOSPC);
 	assert_int_equal(begin_stage("new", 0, &plenty), -ENOSPC);
@@ -109,9 +102,8 @@ static void a_full_table_takes_no_new_volume_but_serves_the_old_ones(void **stat
 	assert_int_equal(admit("v17", 9), -ESTALE);
 }
 
-static void a_slot_is_reused_only_when_its_newest_ticket_is_over(void **state)
+TEST_FIXTURE(a_slot_is_reused_only_when_its_newest_ticket_is_over, setup, teardown)
 {
-	(void)state;
 	fill(FIXTURE_NOW_MS);
 	assert_int_equal(state_admit(table, "v7", 10, FIXTURE_NOW_MS + 5000, FIXTURE_NOW_MS), 0);
 	/* an older ticket with an earlier end does not shorten it */
@@ -128,11 +120,10 @@ static void a_slot_is_reused_only_when_its_newest_ticket_is_over(void **state)
 	assert_int_equal(state_admit(table, "v7", 1, FIXTURE_NOW_MS + 9000, FIXTURE_NOW_MS + 5001), -ENOSPC);
 }
 
-static void staged_sources_are_remembered_and_forgotten(void **state)
+TEST_FIXTURE(staged_sources_are_remembered_and_forgotten, setup, teardown)
 {
 	const struct state_slot *slot;
 
-	(void)state;
 	assert_null(state_find(table, "a"));
 	assert_int_equal(admit("a", 5), 0);
 	assert_int_equal(state_find(table, "a")->stage, STATE_UNSTAGED);
@@ -149,9 +140,8 @@ static void staged_sources_are_remembered_and_forgotten(void **state)
 	state_clear_staged(table, "never-seen");
 }
 
-static void a_staged_volume_keeps_its_slot(void **state)
+TEST_FIXTURE(a_staged_volume_keeps_its_slot, setup, teardown)
 {
-	(void)state;
 	fill(FIXTURE_NOW_MS);
 	for (int i = 0; i < STATE_SLOTS; i++) {
 		if (i == 100)
@@ -164,9 +154,8 @@ static void a_staged_volume_keeps_its_slot(void **state)
 	assert_int_equal(state_admit(table, "newer", 1, FIXTURE_NOW_MS + 9, FIXTURE_NOW_MS + 1), -ENOSPC);
 }
 
-static void publishes_are_counted_while_a_volume_is_staged(void **state)
+TEST_FIXTURE(publishes_are_counted_while_a_volume_is_staged, setup, teardown)
 {
-	(void)state;
 	state_count_publishes(table, "never-seen", 1);
 	assert_null(state_find(table, "never-seen"));
 	assert_int_equal(begin_stage("a", 0, &plenty), 0);
@@ -188,11 +177,10 @@ static void publishes_are_counted_while_a_volume_is_staged(void **state)
 	assert_int_equal(admit("new", 1), 0);
 }
 
-static void counts_of_stages_have_limits(void **state)
+TEST_FIXTURE(counts_of_stages_have_limits, setup, teardown)
 {
 	const struct agent_policy limits = {.max_staged = 2, .max_tmpfs_total = 100};
 
-	(void)state;
 	assert_int_equal(begin_stage("a", 60, &limits), 0);
 	assert_int_equal(begin_stage("b", 41, &limits), -EDQUOT);
 	assert_int_equal(begin_stage("b", 40, &limits), 0);
@@ -214,14 +202,13 @@ static bool may_start(uint64_t now_us)
 	return rate_take(&table->header.rate[RATE_STARTS], now_us);
 }
 
-static void starts_are_paid_for_by_the_minute(void **state)
+TEST_FIXTURE(starts_are_paid_for_by_the_minute, setup, teardown)
 {
 	static const struct agent_policy limits = {
 		.starts_per_minute = 6, .ops_per_second = 20, .burst = 100};
 	const uint64_t second_us = 1000000;
 	uint64_t now_us = 3600 * second_us;
 
-	(void)state;
 	state_set_rates(table, &limits);
 	for (int i = 0; i < 6; i++)
 		assert_true(may_start(now_us));
@@ -242,7 +229,7 @@ static void starts_are_paid_for_by_the_minute(void **state)
 }
 
 /* Seven processes had seven bursts. */
-static void a_new_process_has_what_the_others_have_left_of_the_rate(void **state)
+TEST_FIXTURE(a_new_process_has_what_the_others_have_left_of_the_rate, setup, teardown)
 {
 	static const struct agent_policy limits = {
 		.starts_per_minute = 60, .ops_per_second = 20, .burst = 100};
@@ -250,7 +237,6 @@ static void a_new_process_has_what_the_others_have_left_of_the_rate(void **state
 	const uint64_t now_us = UINT64_C(3600000000);
 	int n = 0;
 
-	(void)state;
 	for (int process = 0; process < 7; process++) {
 		state_open(table, FIXTURE_BOOT_ID);
 		state_set_rates(table, &limits);
@@ -263,9 +249,8 @@ static void a_new_process_has_what_the_others_have_left_of_the_rate(void **state
 	assert_int_equal(n, 120);
 }
 
-static void the_sums_are_made_anew_at_the_start(void **state)
+TEST_FIXTURE(the_sums_are_made_anew_at_the_start, setup, teardown)
 {
-	(void)state;
 	assert_int_equal(begin_stage("a", 7, &plenty), 0);
 	assert_true(table->header.published == UINT32_MAX); /* not known in a table that is new */
 	table->header.published = 7;
@@ -441,11 +426,10 @@ static int step_through(void (*store)(void))
 	return n;
 }
 
-static void a_death_after_any_store_leaves_a_valid_table(void **state)
+TEST_FIXTURE(a_death_after_any_store_leaves_a_valid_table, setup, teardown)
 {
 	struct state_table *heap = table;
 
-	(void)state;
 	table = mmap(NULL, sizeof(*table), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_true(table != MAP_FAILED);
 	for (size_t i = 0; i < ARRAY_SIZE(stores); i++) {
@@ -455,28 +439,4 @@ static void a_death_after_any_store_leaves_a_valid_table(void **state)
 	}
 	(void)munmap(table, sizeof(*table));
 	table = heap;
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_lower_generation_is_stale_an_equal_one_is_not),
-		TEST(an_empty_table_admits_generation_zero),
-		TEST(the_same_boot_keeps_the_table_and_another_empties_it),
-		TEST(another_format_empties_the_table),
-		TEST(a_full_table_takes_no_new_volume_but_serves_the_old_ones),
-		TEST(a_slot_is_reused_only_when_its_newest_ticket_is_over),
-		TEST(staged_sources_are_remembered_and_forgotten),
-		TEST(a_staged_volume_keeps_its_slot),
-		TEST(publishes_are_counted_while_a_volume_is_staged),
-		TEST(counts_of_stages_have_limits),
-		TEST(starts_are_paid_for_by_the_minute),
-		TEST(a_new_process_has_what_the_others_have_left_of_the_rate),
-		TEST(the_sums_are_made_anew_at_the_start),
-		TEST(a_death_after_any_store_leaves_a_valid_table),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,12 +49,11 @@ static enum reason check(const struct ticket *ticket, const struct expectation *
 	return ticket_check(ticket, &want->need, &keys, want->now_ms);
 }
 
-static void a_ticket_for_this_request_is_good(void **state)
+TEST(a_ticket_for_this_request_is_good)
 {
 	struct mh_stage req = fixture_stage();
 	struct expectation want = expectation(&req);
 
-	(void)state;
 	assert_int_equal(check(&req.ticket, &want), REASON_NONE);
 }
 
@@ -66,13 +65,12 @@ static void a_ticket_for_this_request_is_good(void **state)
 		assert_int_equal(check(&t, &want), (reason)); \
 	} while (0)
 
-static void each_wrong_field_has_its_own_reason(void **state)
+TEST(each_wrong_field_has_its_own_reason)
 {
 	struct mh_stage req = fixture_stage();
 	struct expectation want = expectation(&req);
 	struct ticket t;
 
-	(void)state;
 	SIGNED(t.magic++, REASON_TICKET_FORMAT);
 	SIGNED(t.version++, REASON_TICKET_FORMAT);
 	SIGNED(t.reserved = 1, REASON_TICKET_FORMAT);
@@ -111,14 +109,13 @@ static void sign_batch(const struct mh_stage *req, size_t n, const struct fixtur
 	fixture_sign_tree(ret, n, how);
 }
 
-static void every_ticket_of_a_batch_is_good(void **state)
+TEST(every_ticket_of_a_batch_is_good)
 {
 	static const struct fixture_tree right = FIXTURE_TREE;
 	struct mh_stage req = fixture_stage();
 	struct expectation want = expectation(&req);
 	struct ticket t[TICKET_BATCH_MAX];
 
-	(void)state;
 	for (size_t n = 1; n <= ARRAY_SIZE(t); n++) {
 		sign_batch(&req, n, &right, t);
 		for (size_t i = 0; i < n; i++) {
@@ -130,14 +127,13 @@ static void every_ticket_of_a_batch_is_good(void **state)
 }
 
 /* Body, place, signature, path, and what is unused of it. */
-static void a_changed_bit_anywhere_breaks_the_signature(void **state)
+TEST(a_changed_bit_anywhere_breaks_the_signature)
 {
 	static const struct fixture_tree right = FIXTURE_TREE;
 	struct mh_stage req = fixture_stage();
 	struct expectation want = expectation(&req);
 	struct ticket t[TICKET_BATCH_MAX];
 
-	(void)state;
 	for (size_t n = 1; n <= ARRAY_SIZE(t); n++) {
 		sign_batch(&req, n, &right, t);
 		for (size_t bit = 0; bit < 8 * sizeof(struct ticket); bit++) {
@@ -149,14 +145,13 @@ static void a_changed_bit_anywhere_breaks_the_signature(void **state)
 	}
 }
 
-static void a_ticket_is_good_at_its_place_only(void **state)
+TEST(a_ticket_is_good_at_its_place_only)
 {
 	static const struct fixture_tree right = FIXTURE_TREE;
 	struct mh_stage req = fixture_stage();
 	struct expectation want = expectation(&req);
 	struct ticket t[TICKET_BATCH_MAX];
 
-	(void)state;
 	for (size_t n = 1; n <= ARRAY_SIZE(t); n++) {
 		sign_batch(&req, n, &right, t);
 		for (size_t i = 0; i < n; i++) {
@@ -171,14 +166,13 @@ static void a_ticket_is_good_at_its_place_only(void **state)
 	}
 }
 
-static void the_proof_of_a_ticket_proves_no_other(void **state)
+TEST(the_proof_of_a_ticket_proves_no_other)
 {
 	static const struct fixture_tree right = FIXTURE_TREE;
 	struct mh_stage req = fixture_stage();
 	struct expectation want = expectation(&req);
 	struct ticket t[TICKET_BATCH_MAX];
 
-	(void)state;
 	for (size_t n = 2; n <= ARRAY_SIZE(t); n++) {
 		sign_batch(&req, n, &right, t);
 		for (size_t i = 0; i < n * n; i++) {
@@ -191,7 +185,7 @@ static void the_proof_of_a_ticket_proves_no_other(void **state)
 	}
 }
 
-static void what_is_hashed_or_signed_in_another_way_is_no_ticket(void **state)
+TEST(what_is_hashed_or_signed_in_another_way_is_no_ticket)
 {
 	static const struct fixture_tree wrong[] = {
 		{1, 1, TICKET_ROOT_MAGIC, TICKET_VERSION, 0},	  /* a leaf like a node */
@@ -205,7 +199,6 @@ static void what_is_hashed_or_signed_in_another_way_is_no_ticket(void **state)
 	struct expectation want = expectation(&req);
 	struct ticket t[TICKET_BATCH_MAX];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
 		sign_batch(&req, ARRAY_SIZE(t), &wrong[i], t);
 		for (size_t j = 0; j < ARRAY_SIZE(t); j++)
@@ -214,14 +207,13 @@ static void what_is_hashed_or_signed_in_another_way_is_no_ticket(void **state)
 }
 
 /* A signature of the bytes themselves, as tickets were signed before they came in batches. */
-static void a_ticket_of_an_earlier_version_is_refused(void **state)
+TEST(a_ticket_of_an_earlier_version_is_refused)
 {
 	struct mh_stage req = fixture_stage();
 	struct expectation want = expectation(&req);
 	uint8_t public_key[crypto_sign_PUBLICKEYBYTES], secret[crypto_sign_SECRETKEYBYTES];
 	struct ticket t = req.ticket;
 
-	(void)state;
 	SIGNED(t.version = 1, REASON_TICKET_FORMAT);
 	SIGNED(t.version = 2, REASON_TICKET_FORMAT);
 	(void)crypto_sign_keypair(public_key, secret);
@@ -236,13 +228,12 @@ static void a_ticket_of_an_earlier_version_is_refused(void **state)
 	}
 }
 
-static void only_the_policys_keys_count_and_both_of_them(void **state)
+TEST(only_the_policys_keys_count_and_both_of_them)
 {
 	struct mh_stage req = fixture_stage();
 	struct expectation want = expectation(&req);
 	struct ticket t = req.ticket;
 
-	(void)state;
 	fixture_sign(&t, 1);
 	assert_int_equal(check(&t, &want), REASON_TICKET_SIGNATURE);
 	keys.n = 2;
@@ -255,12 +246,11 @@ static void only_the_policys_keys_count_and_both_of_them(void **state)
 	assert_int_equal(check(&req.ticket, &want), REASON_TICKET_SIGNATURE);
 }
 
-static void it_ends_with_the_millisecond_after_not_after(void **state)
+TEST(it_ends_with_the_millisecond_after_not_after)
 {
 	struct mh_stage req = fixture_stage();
 	struct expectation want = expectation(&req);
 
-	(void)state;
 	want.now_ms = (int64_t)req.ticket.not_after_ms - 1;
 	assert_int_equal(check(&req.ticket, &want), REASON_NONE);
 	want.now_ms++;
@@ -271,13 +261,12 @@ static void it_ends_with_the_millisecond_after_not_after(void **state)
 	assert_int_equal(check(&req.ticket, &want), REASON_TICKET_EXPIRED);
 }
 
-static void less_than_granted_is_allowed_and_more_is_not(void **state)
+TEST(less_than_granted_is_allowed_and_more_is_not)
 {
 	struct mh_stage req = fixture_stage();
 	struct expectation want = expectation(&req);
 	struct ticket t;
 
-	(void)state;
 	want.need.read_only = 1;
 	SIGNED(t.read_only = 1, REASON_NONE);
 	SIGNED(t.read_only = 0, REASON_NONE);
@@ -290,13 +279,12 @@ static void less_than_granted_is_allowed_and_more_is_not(void **state)
 	}
 }
 
-static void no_ticket_is_all_zero(void **state)
+TEST(no_ticket_is_all_zero)
 {
 	struct mh_stage req = fixture_stage();
 	struct expectation want = expectation(&req);
 	struct ticket t = {.magic = 0};
 
-	(void)state;
 	assert_true(ticket_is_absent(&t));
 	assert_int_equal(check(&t, &want), REASON_TICKET_MISSING);
 	t.signature[63] = 1;
@@ -304,7 +292,7 @@ static void no_ticket_is_all_zero(void **state)
 	assert_int_equal(check(&t, &want), REASON_TICKET_SIGNATURE);
 }
 
-static void the_source_digest_leaves_out_device_numbers_and_nothing_else(void **state)
+TEST(the_source_digest_leaves_out_device_numbers_and_nothing_else)
 {
 	/* SHA-256 of 288 bytes: 1, seven zeroes, "holdfast-demo-1", zeroes; computed elsewhere */
 	static const char known[] = "037050cca5e71781f89226732affbe7c3a3ebf3675b2d382234eba09a0ff5c96";
@@ -313,7 +301,6 @@ static void the_source_digest_leaves_out_device_numbers_and_nothing_else(void **
 	uint8_t digest[TICKET_DIGEST_SIZE];
 	uint8_t other[TICKET_DIGEST_SIZE];
 
-	(void)state;
 	ticket_source_digest(&req.source, digest);
 	hex_encode(hex, digest, sizeof(digest));
 	assert_string_equal(hex, known);
@@ -341,13 +328,12 @@ static struct ticket fresh(const struct mh_stage *req, uint64_t generation)
 	return t;
 }
 
-static void the_signature_of_a_known_ticket_is_not_computed_again(void **state)
+TEST(the_signature_of_a_known_ticket_is_not_computed_again)
 {
 	struct mh_stage req = fixture_stage();
 	struct expectation want = expectation(&req);
 	struct ticket t[TICKET_CACHE_SIZE + 1];
 
-	(void)state;
 	n_verifications = 0;
 	for (unsigned int i = 0; i < ARRAY_SIZE(t); i++) {
 		t[i] = fresh(&req, 1000 + i);
@@ -361,13 +347,12 @@ static void the_signature_of_a_known_ticket_is_not_computed_again(void **state)
 	assert_int_equal(n_verifications, ARRAY_SIZE(t) + 1);
 }
 
-static void a_known_ticket_with_a_changed_byte_is_unknown(void **state)
+TEST(a_known_ticket_with_a_changed_byte_is_unknown)
 {
 	struct mh_stage req = fixture_stage();
 	struct expectation want = expectation(&req);
 	const struct ticket good = fresh(&req, 2000);
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(good); i++) {
 		struct ticket t = good;
 
@@ -380,14 +365,13 @@ static void a_known_ticket_with_a_changed_byte_is_unknown(void **state)
 	}
 }
 
-static void a_known_ticket_is_held_against_every_request(void **state)
+TEST(a_known_ticket_is_held_against_every_request)
 {
 	struct mh_stage req = fixture_stage();
 	struct expectation want = expectation(&req);
 	const struct expectation same = want;
 	const struct ticket t = fresh(&req, 3000);
 
-	(void)state;
 	assert_int_equal(check(&t, &want), REASON_NONE);
 	want.now_ms = (int64_t)t.not_after_ms + 1;
 	assert_int_equal(check(&t, &want), REASON_TICKET_EXPIRED);
@@ -409,42 +393,16 @@ static void a_known_ticket_is_held_against_every_request(void **state)
 	assert_int_equal(check(&t, &same), REASON_NONE);
 }
 
-static void a_ticket_known_by_a_key_that_is_gone_is_refused(void **state)
+TEST(a_ticket_known_by_a_key_that_is_gone_is_refused)
 {
 	struct mh_stage req = fixture_stage();
 	struct expectation want = expectation(&req);
 	const struct ticket t = fresh(&req, 4000);
 
-	(void)state;
 	assert_int_equal(check(&t, &want), REASON_NONE);
 	memcpy(keys.key[0], fixture_public_key(1), TICKET_KEY_SIZE);
 	assert_int_equal(check(&t, &want), REASON_TICKET_SIGNATURE);
 	keys.n = 2; /* while keys are rotated both count, in either order */
 	memcpy(keys.key[1], fixture_public_key(0), TICKET_KEY_SIZE);
 	assert_int_equal(check(&t, &want), REASON_NONE);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_ticket_for_this_request_is_good),
-		cmocka_unit_test(each_wrong_field_has_its_own_reason),
-		cmocka_unit_test(every_ticket_of_a_batch_is_good),
-		cmocka_unit_test(a_changed_bit_anywhere_breaks_the_signature),
-		cmocka_unit_test(a_ticket_is_good_at_its_place_only),
-		cmocka_unit_test(the_proof_of_a_ticket_proves_no_other),
-		cmocka_unit_test(what_is_hashed_or_signed_in_another_way_is_no_ticket),
-		cmocka_unit_test(a_ticket_of_an_earlier_version_is_refused),
-		cmocka_unit_test(only_the_policys_keys_count_and_both_of_them),
-		cmocka_unit_test(it_ends_with_the_millisecond_after_not_after),
-		cmocka_unit_test(less_than_granted_is_allowed_and_more_is_not),
-		cmocka_unit_test(no_ticket_is_all_zero),
-		cmocka_unit_test(the_signature_of_a_known_ticket_is_not_computed_again),
-		cmocka_unit_test(a_known_ticket_with_a_changed_byte_is_unknown),
-		cmocka_unit_test(a_known_ticket_is_held_against_every_request),
-		cmocka_unit_test(a_ticket_known_by_a_key_that_is_gone_is_refused),
-		cmocka_unit_test(the_source_digest_leaves_out_device_numbers_and_nothing_else),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 #include <openssl/evp.h>
 #include <string.h>
 
-static void the_servers_tree_is_that_of_rfc_9162(void **state)
+TEST(the_servers_tree_is_that_of_rfc_9162)
 {
 	static const struct fixture_tree right = FIXTURE_TREE;
 	const struct mh_stage req = fixture_stage();
@@ -17,7 +17,6 @@ static void the_servers_tree_is_that_of_rfc_9162(void **state)
 	struct ticket wanted[TICKET_BATCH_MAX];
 	struct ticket *tickets[TICKET_BATCH_MAX];
 
-	(void)state;
 	for (size_t n = 1; n <= TICKET_BATCH_MAX; n++) {
 		struct ticket_root root;
 
@@ -41,7 +40,7 @@ static void the_servers_tree_is_that_of_rfc_9162(void **state)
 	}
 }
 
-static void a_ticket_of_the_server_is_good_for_the_helper(void **state)
+TEST(a_ticket_of_the_server_is_good_for_the_helper)
 {
 	static const struct fixture_tree right = FIXTURE_TREE;
 	const struct mh_stage req = fixture_stage();
@@ -57,7 +56,6 @@ static void a_ticket_of_the_server_is_good_for_the_helper(void **state)
 	struct ticket t[TICKET_BATCH_MAX];
 	struct ticket *tickets[TICKET_BATCH_MAX];
 
-	(void)state;
 	memcpy(keys.key[0], fixture_public_key(0), TICKET_KEY_SIZE);
 	ticket_source_digest(&req.source, need.source_digest);
 	for (size_t n = 1; n <= TICKET_BATCH_MAX; n++) {
@@ -74,7 +72,7 @@ static void a_ticket_of_the_server_is_good_for_the_helper(void **state)
 }
 
 /* OpenSSL's needs memory; without it the tree is the same. */
-static void a_hash_that_fails_is_computed_in_another_way(void **state)
+TEST(a_hash_that_fails_is_computed_in_another_way)
 {
 	const struct mh_stage req = fixture_stage();
 	struct ticket t = req.ticket;
@@ -82,19 +80,7 @@ static void a_hash_that_fails_is_computed_in_another_way(void **state)
 	struct ticket_root root;
 	struct ticket_root other;
 
-	(void)state;
 	root = ticket_tree_make(EVP_sha256(), &ticket, 1);
 	other = ticket_tree_make(NULL, &ticket, 1);
 	assert_memory_equal(&root, &other, sizeof(root));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_servers_tree_is_that_of_rfc_9162),
-		cmocka_unit_test(a_ticket_of_the_server_is_good_for_the_helper),
-		cmocka_unit_test(a_hash_that_fails_is_computed_in_another_way),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,9 +53,8 @@ static union mh_request message(uint16_t op)
 static const uint16_t requests[] = {MH_OP_STAGE,   MH_OP_PUBLISH, MH_OP_UNPUBLISH,
 				    MH_OP_UNSTAGE, MH_OP_STAT,	  MH_OP_LIST};
 
-static void well_formed_requests_are_understood_unchanged(void **state)
+TEST(well_formed_requests_are_understood_unchanged)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(requests); i++) {
 		union mh_request sent = message(requests[i]);
 		union mh_request got;
@@ -65,13 +64,12 @@ static void well_formed_requests_are_understood_unchanged(void **state)
 	}
 }
 
-static void the_first_message_is_the_acknowledgement_and_only_that(void **state)
+TEST(the_first_message_is_the_acknowledgement_and_only_that)
 {
 	union mh_request ack = message(MH_OP_ACK);
 	union mh_request list = message(MH_OP_LIST);
 	union mh_request got;
 
-	(void)state;
 	ack.header.seq = 1;
 	list.header.seq = 1;
 	assert_int_equal(wire_decode(&ack, ack.header.length, 1, &got), REASON_NONE);
@@ -80,9 +78,8 @@ static void the_first_message_is_the_acknowledgement_and_only_that(void **state)
 	assert_int_equal(wire_decode(&ack, ack.header.length, 2, &got), REASON_ORDER);
 }
 
-static void every_other_size_is_a_violation(void **state)
+TEST(every_other_size_is_a_violation)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(requests); i++) {
 		union mh_request req = message(requests[i]);
 		const uint32_t size = req.header.length;
@@ -99,12 +96,11 @@ static void every_other_size_is_a_violation(void **state)
 	}
 }
 
-static void every_header_field_is_checked(void **state)
+TEST(every_header_field_is_checked)
 {
 	union mh_request req = message(MH_OP_LIST);
 	const struct mh_header good = req.header;
 
-	(void)state;
 	req.header.magic ^= 1;
 	assert_int_equal(decode(&req, sizeof(req.list)), REASON_MAGIC);
 	req.header = good;
@@ -342,9 +338,8 @@ static bool may_be(const struct variant *variant, const union mh_request *good, 
 					  (s->extra && value != '\0' && strchr(s->extra, value)));
 }
 
-static void a_changed_byte_is_refused_unless_its_field_allows_it(void **state)
+TEST(a_changed_byte_is_refused_unless_its_field_allows_it)
 {
-	(void)state;
 	for (const struct variant *v = variants; v < &variants[ARRAY_SIZE(variants)]; v++) {
 		const union mh_request good = v->make();
 
@@ -375,12 +370,11 @@ static void a_changed_byte_is_refused_unless_its_field_allows_it(void **state)
 		assert_int_equal(decode(&req, req.header.length), REASON_FIELD); \
 	} while (0)
 
-static void strings_must_be_terminated_and_zero_to_their_end(void **state)
+TEST(strings_must_be_terminated_and_zero_to_their_end)
 {
 	const union mh_request good = message(MH_OP_STAGE);
 	union mh_request req;
 
-	(void)state;
 	REFUSED(memset(req.stage.volume, 'a', MH_LABEL_SIZE));
 	REFUSED(req.stage.volume[MH_LABEL_SIZE - 1] = 'x');
 	REFUSED(req.stage.volume[0] = '\0');
@@ -402,12 +396,11 @@ static void strings_must_be_terminated_and_zero_to_their_end(void **state)
 	assert_int_equal(decode(&req, req.header.length), REASON_NONE);
 }
 
-static void booleans_enums_and_reserved_bytes_have_no_third_value(void **state)
+TEST(booleans_enums_and_reserved_bytes_have_no_third_value)
 {
 	union mh_request good = message(MH_OP_STAGE);
 	union mh_request req;
 
-	(void)state;
 	REFUSED(req.stage.read_only = 2);
 	REFUSED(req.stage.reserved[6] = 1);
 	REFUSED(req.stage.source.reserved[0] = 1);
@@ -440,12 +433,11 @@ static void booleans_enums_and_reserved_bytes_have_no_third_value(void **state)
 	REFUSED(req.list.reserved[0] = 1);
 }
 
-static void sources_of_the_other_classes_have_one_form_too(void **state)
+TEST(sources_of_the_other_classes_have_one_form_too)
 {
 	union mh_request good = message(MH_OP_STAGE);
 	union mh_request req;
 
-	(void)state;
 	memset(&good.stage.source, 0, sizeof(good.stage.source));
 	good.stage.source.class = MH_CLASS_TMPFS;
 	good.stage.source.u.tmpfs.size_bytes = UINT64_MAX;
@@ -481,23 +473,21 @@ static void sources_of_the_other_classes_have_one_form_too(void **state)
 	REFUSED(req.stage.source.u.bytes[0] = 1);
 }
 
-static void no_allocation_is_of_zeroes_only(void **state)
+TEST(no_allocation_is_of_zeroes_only)
 {
 	struct mh_publish req = fixture_publish();
 	union mh_request ret;
 
-	(void)state;
 	req.header = mh_header_make(MH_OP_PUBLISH, sizeof(req), 2);
 	assert_int_equal(wire_decode(&req, sizeof(req), 2, &ret), REASON_NONE);
 	(void)str_copy(req.alloc, sizeof(req.alloc), "00000000-0000-0000-0000-000000000000");
 	assert_int_equal(wire_decode(&req, sizeof(req), 2, &ret), REASON_FIELD);
 }
 
-static void the_slot_may_be_31(void **state)
+TEST(the_slot_may_be_31)
 {
 	union mh_request req = message(MH_OP_PUBLISH);
 
-	(void)state;
 	req.publish.slot = MH_SLOT_MAX;
 	assert_int_equal(decode(&req, req.header.length), REASON_NONE);
 	req = message(MH_OP_STAT);
@@ -510,13 +500,12 @@ static void the_slot_may_be_31(void **state)
 }
 
 /* The fuzzer starts from them: one that is refused at the header would keep it from all that is behind. */
-static void what_the_fuzzer_begins_with_is_understood(void **state)
+TEST(what_the_fuzzer_begins_with_is_understood)
 {
 	DIR *dir = opendir(WIRE_CORPUS);
 	struct dirent *entry;
 	unsigned int n = 0;
 
-	(void)state;
 	assert_non_null(dir);
 	while ((entry = readdir(dir))) {
 		char path[PATH_MAX];
@@ -535,23 +524,4 @@ static void what_the_fuzzer_begins_with_is_understood(void **state)
 	}
 	(void)closedir(dir);
 	assert_true(n >= MH_OP_N - MH_OP_ACK - 1); /* one of each at least */
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(well_formed_requests_are_understood_unchanged),
-		cmocka_unit_test(what_the_fuzzer_begins_with_is_understood),
-		cmocka_unit_test(the_first_message_is_the_acknowledgement_and_only_that),
-		cmocka_unit_test(every_other_size_is_a_violation),
-		cmocka_unit_test(every_header_field_is_checked),
-		cmocka_unit_test(a_changed_byte_is_refused_unless_its_field_allows_it),
-		cmocka_unit_test(strings_must_be_terminated_and_zero_to_their_end),
-		cmocka_unit_test(booleans_enums_and_reserved_bytes_have_no_third_value),
-		cmocka_unit_test(sources_of_the_other_classes_have_one_form_too),
-		cmocka_unit_test(the_slot_may_be_31),
-		cmocka_unit_test(no_allocation_is_of_zeroes_only),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

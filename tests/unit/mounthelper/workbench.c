@@ -43,7 +43,6 @@ void new_world(const char *extra)
 
 int setup(void **state)
 {
-	(void)state;
 	helper.state = calloc(1, sizeof(*helper.state));
 	new_world("");
 	return 0;
@@ -51,7 +50,6 @@ int setup(void **state)
 
 int teardown(void **state)
 {
-	(void)state;
 	free(helper.state);
 	return 0;
 }

@@ -54,9 +54,8 @@ static void expect_same(const ProtobufCMessage *message)
 	free(wanted);
 }
 
-static void every_message_has_the_bytes_that_protobuf_c_makes(void **state)
+TEST(every_message_has_the_bytes_that_protobuf_c_makes)
 {
-	(void)state;
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
 		ProtobufCMessage *message = random_message(types[seed % TYPES], seed);
 
@@ -66,21 +65,19 @@ static void every_message_has_the_bytes_that_protobuf_c_makes(void **state)
 	}
 }
 
-static void an_empty_message_has_none(void **state)
+TEST(an_empty_message_has_none)
 {
 	const Test__V1__All message = TEST__V1__ALL__INIT;
 	uint8_t byte = 7;
 	size_t n = 1;
 
-	(void)state;
 	assert_ptr_equal(pack_at_end(&message.base, &byte, 0, &n), &byte);
 	assert_int_equal(n, 0);
 	expect_same(&message.base);
 }
 
-static void what_does_not_fit_is_said_and_nothing_is_written_beside_the_room(void **state)
+TEST(what_does_not_fit_is_said_and_nothing_is_written_beside_the_room)
 {
-	(void)state;
 	for (uint64_t seed = 1; seed <= 60; seed++) {
 		ProtobufCMessage *message = random_message(types[seed % TYPES], seed);
 		size_t n_wanted = protobuf_c_message_get_packed_size(message);
@@ -106,14 +103,13 @@ static void what_does_not_fit_is_said_and_nothing_is_written_beside_the_room(voi
 	}
 }
 
-static void a_message_larger_than_is_usual_is_packed_too(void **state)
+TEST(a_message_larger_than_is_usual_is_packed_too)
 {
 	Test__V1__All message = TEST__V1__ALL__INIT;
 	static const size_t sizes[] = {PACK_USUAL - 4, PACK_USUAL - 3, PACK_USUAL - 2, 100000};
 	ProtobufCBinaryData *bytes = NULL;
 	const ProtobufCFieldDescriptor *field = NULL;
 
-	(void)state;
 	for (unsigned int i = 0; i < message.base.descriptor->n_fields && !field; i++)
 		if (message.base.descriptor->fields[i].type == PROTOBUF_C_TYPE_BYTES &&
 		    message.base.descriptor->fields[i].label == PROTOBUF_C_LABEL_NONE &&
@@ -131,7 +127,7 @@ static void a_message_larger_than_is_usual_is_packed_too(void **state)
 	}
 }
 
-static void fields_of_a_later_version_stay(void **state)
+TEST(fields_of_a_later_version_stay)
 {
 	uint8_t one[] = {0x96, 0x01};
 	uint8_t text[] = {3, 'a', 'b', 'c'};
@@ -145,19 +141,17 @@ static void fields_of_a_later_version_stay(void **state)
 	Holdfast__V1__Claim claim = HOLDFAST__V1__CLAIM__INIT;
 	char id[] = "c1";
 
-	(void)state;
 	claim.id = id;
 	claim.base.n_unknown_fields = 2;
 	claim.base.unknown_fields = unknown;
 	expect_same(&claim.base);
 }
 
-static void a_text_that_was_never_set_is_left_out_of_a_choice(void **state)
+TEST(a_text_that_was_never_set_is_left_out_of_a_choice)
 {
 	Test__V1__All message = TEST__V1__ALL__INIT;
 	char text[] = "";
 
-	(void)state;
 	message.kind_case = TEST__V1__ALL__KIND_K_STR;
 	message.k_str = NULL;
 	expect_same(&message.base);
@@ -173,7 +167,7 @@ static void a_text_that_was_never_set_is_left_out_of_a_choice(void **state)
 	expect_same(&message.base);
 }
 
-static void of_proto2_what_is_set_is_packed_and_what_must_be_set(void **state)
+TEST(of_proto2_what_is_set_is_packed_and_what_must_be_set)
 {
 	Test__V1__Old inner = TEST__V1__OLD__INIT;
 	Test__V1__Old message = TEST__V1__OLD__INIT;
@@ -181,7 +175,6 @@ static void of_proto2_what_is_set_is_packed_and_what_must_be_set(void **state)
 	uint8_t raw[] = {1, 2};
 	int32_t numbers[] = {0, -1, 300};
 
-	(void)state;
 	expect_same(&message.base); /* what must be set counts as 0 and "" */
 	message.must_text = text;
 	message.may = 5;
@@ -197,19 +190,4 @@ static void of_proto2_what_is_set_is_packed_and_what_must_be_set(void **state)
 	message.text = NULL;
 	message.may = 0;
 	expect_same(&message.base);
-}
-
-static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(every_message_has_the_bytes_that_protobuf_c_makes),
-	cmocka_unit_test(an_empty_message_has_none),
-	cmocka_unit_test(what_does_not_fit_is_said_and_nothing_is_written_beside_the_room),
-	cmocka_unit_test(a_message_larger_than_is_usual_is_packed_too),
-	cmocka_unit_test(fields_of_a_later_version_stay),
-	cmocka_unit_test(a_text_that_was_never_set_is_left_out_of_a_choice),
-	cmocka_unit_test(of_proto2_what_is_set_is_packed_and_what_must_be_set),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

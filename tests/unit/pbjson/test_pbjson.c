@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "random_message.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -19,14 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* clang-format off */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-/* clang-format on */
 
 static const ProtobufCMessageDescriptor *const all = &test__v1__all__descriptor;
 static const ProtobufCMessageDescriptor *const volume = &holdfast__v1__volume__descriptor;
@@ -84,14 +77,13 @@ static void expect_error(const ProtobufCMessageDescriptor *descriptor, const cha
 	assert_string_equal(err.msg, want);
 }
 
-static void a_message_prints_only_what_differs_from_its_defaults(void **state)
+TEST(a_message_prints_only_what_differs_from_its_defaults)
 {
 	Holdfast__V1__Capability capability = HOLDFAST__V1__CAPABILITY__INIT;
 	Holdfast__V1__Capability *capabilities[] = {&capability};
 	Holdfast__V1__Volume message = HOLDFAST__V1__VOLUME__INIT;
 	char id[] = "db \"1\"";
 
-	(void)state;
 	expect_json(&message.base, 0, "{}");
 	capability.access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
 	message.id = id;
@@ -109,14 +101,13 @@ static void a_message_prints_only_what_differs_from_its_defaults(void **state)
 	expect_json(&capability.base, PBJSON_PROTO_NAMES, "{\"access_mode\":\"SINGLE_NODE_WRITER\"}");
 }
 
-static void defaults_are_printed_on_demand_but_absent_messages_and_oneofs_are_not(void **state)
+TEST(defaults_are_printed_on_demand_but_absent_messages_and_oneofs_are_not)
 {
 	Holdfast__V1__ClaimReceipt receipt = HOLDFAST__V1__CLAIM_RECEIPT__INIT;
 	Holdfast__V1__RegisterVolumeResponse answer = HOLDFAST__V1__REGISTER_VOLUME_RESPONSE__INIT;
 	Holdfast__V1__ListTokensResponse list = HOLDFAST__V1__LIST_TOKENS_RESPONSE__INIT;
 	Holdfast__V1__BeginBackupResponse backup = HOLDFAST__V1__BEGIN_BACKUP_RESPONSE__INIT;
 
-	(void)state;
 	expect_json(&receipt.base, PBJSON_DEFAULTS | PBJSON_PROTO_NAMES,
 		    "{\"claim_id\":\"\",\"boot_id\":\"\",\"generation\":\"0\",\"error\":\"\","
 		    "\"without_plugin\":false,\"kernel\":\"\",\"error_code\":0}");
@@ -126,11 +117,10 @@ static void defaults_are_printed_on_demand_but_absent_messages_and_oneofs_are_no
 		    "{\"id\":\"\",\"sizeBytes\":\"0\",\"sha256\":\"\",\"index\":\"0\"}");
 }
 
-static void numbers_outside_json_travel_as_words(void **state)
+TEST(numbers_outside_json_travel_as_words)
 {
 	Test__V1__All message = TEST__V1__ALL__INIT;
 
-	(void)state;
 	message.d = NAN;
 	message.f = INFINITY;
 	message.color = 99; /* from a newer peer */
@@ -141,7 +131,7 @@ static void numbers_outside_json_travel_as_words(void **state)
 	expect_json(&message.base, 0, "{\"d\":\"-Infinity\",\"f\":0.5,\"color\":\"PLAIN_GREEN\"}");
 }
 
-static void text_that_is_not_utf8_is_named_and_refused(void **state)
+TEST(text_that_is_not_utf8_is_named_and_refused)
 {
 	Holdfast__V1__Volume inner = HOLDFAST__V1__VOLUME__INIT;
 	Holdfast__V1__Volume *volumes[] = {&inner};
@@ -150,7 +140,6 @@ static void text_that_is_not_utf8_is_named_and_refused(void **state)
 	json_t *json = NULL;
 	char bad[] = "\xff";
 
-	(void)state;
 	inner.name = bad;
 	message.n_volumes = 1;
 	message.volumes = volumes;
@@ -159,13 +148,12 @@ static void text_that_is_not_utf8_is_named_and_refused(void **state)
 	assert_string_equal(err.msg, "volumes[0].name: the text is not UTF-8");
 }
 
-static void a_map_entry_without_value_is_the_empty_message(void **state)
+TEST(a_map_entry_without_value_is_the_empty_message)
 {
 	Test__V1__All__MImEntry entry = TEST__V1__ALL__MIM_ENTRY__INIT;
 	Test__V1__All__MImEntry *entries[] = {&entry};
 	Test__V1__All message = TEST__V1__ALL__INIT;
 
-	(void)state;
 	entry.key = -5;
 	message.n_m_im = 1;
 	message.m_im = entries;
@@ -212,7 +200,7 @@ static void there_and_back(const ProtobufCMessageDescriptor *descriptor, uint64_
 	free(text);
 }
 
-static void every_message_comes_back_as_it_went(void **state)
+TEST(every_message_comes_back_as_it_went)
 {
 	static const ProtobufCServiceDescriptor *const services[] = {
 		&holdfast__v1__volumes__descriptor, &holdfast__v1__allocations__descriptor,
@@ -220,7 +208,6 @@ static void every_message_comes_back_as_it_went(void **state)
 		&holdfast__v1__agent__descriptor,   NULL,
 	};
 
-	(void)state;
 	for (uint64_t seed = 1; seed <= 400; seed++)
 		there_and_back(all, seed);
 	for (size_t i = 0; services[i]; i++) {
@@ -233,7 +220,7 @@ static void every_message_comes_back_as_it_went(void **state)
 	}
 }
 
-static void numbers_are_read_from_json_numbers_and_text_alike(void **state)
+TEST(numbers_are_read_from_json_numbers_and_text_alike)
 {
 	Test__V1__All *message = (Test__V1__All *)decode(
 		all,
@@ -242,7 +229,6 @@ static void numbers_are_read_from_json_numbers_and_text_alike(void **state)
 		"\"sf64\":-9007199254740992.0}",
 		0);
 
-	(void)state;
 	assert_int_equal(message->i32, INT32_MIN);
 	assert_int_equal(message->i64, -5);
 	assert_int_equal(message->u32, UINT32_MAX);
@@ -256,7 +242,7 @@ static void numbers_are_read_from_json_numbers_and_text_alike(void **state)
 	protobuf_c_message_free_unpacked(&message->base, NULL);
 }
 
-static void both_spellings_null_and_enum_numbers_are_read(void **state)
+TEST(both_spellings_null_and_enum_numbers_are_read)
 {
 	Test__V1__All *message = (Test__V1__All *)decode(
 		all,
@@ -265,7 +251,6 @@ static void both_spellings_null_and_enum_numbers_are_read(void **state)
 		"\"rm\":null,\"mBi\":{\"true\":1,\"false\":\"2\"},\"kStr\":\"\",\"rb\":[\"\",\"AA==\"]}",
 		0);
 
-	(void)state;
 	assert_string_equal(message->str_field, "x");
 	assert_int_equal(message->raw_bytes.len, 3);
 	assert_memory_equal(message->raw_bytes.data, "\x00\xff\xfe", 3);
@@ -280,7 +265,7 @@ static void both_spellings_null_and_enum_numbers_are_read(void **state)
 	protobuf_c_message_free_unpacked(&message->base, NULL);
 }
 
-static void wrong_input_is_refused_with_the_path_of_the_field(void **state)
+TEST(wrong_input_is_refused_with_the_path_of_the_field)
 {
 	static const struct {
 		const char *json;
@@ -346,12 +331,11 @@ static void wrong_input_is_refused_with_the_path_of_the_field(void **state)
 		{"{\"mBi\":{\"yes\":1}}", "m_bi[\"yes\"]: the key must be true or false"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		expect_error(all, cases[i].json, 0, cases[i].error);
 }
 
-static void specifications_may_use_dashed_words_sizes_and_single_blocks(void **state)
+TEST(specifications_may_use_dashed_words_sizes_and_single_blocks)
 {
 	Holdfast__V1__Volume *message =
 		(Holdfast__V1__Volume *)decode(volume,
@@ -364,7 +348,6 @@ static void specifications_may_use_dashed_words_sizes_and_single_blocks(void **s
 		&holdfast__v1__volume_request__descriptor,
 		"{\"propagation\":\"host-to-task\",\"access_mode\":\"MULTI_node-reader_only\"}", PBJSON_SPEC);
 
-	(void)state;
 	assert_int_equal(message->type, HOLDFAST__V1__VOLUME_TYPE__NATIVE);
 	assert_int_equal(message->source->class_, HOLDFAST__V1__SOURCE_CLASS__BLOCK);
 	assert_true(message->source->size_bytes == UINT64_C(10) << 30);
@@ -379,7 +362,7 @@ static void specifications_may_use_dashed_words_sizes_and_single_blocks(void **s
 	protobuf_c_message_free_unpacked(&request->base, NULL);
 }
 
-static void the_forms_of_specifications_have_their_own_limits(void **state)
+TEST(the_forms_of_specifications_have_their_own_limits)
 {
 	static const struct {
 		const char *json;
@@ -405,7 +388,6 @@ static void the_forms_of_specifications_have_their_own_limits(void **state)
 		all, "{\"small_bytes\":\"4294967295\",\"signed_bytes\":\"-7\",\"color\":\"Color_Dark-Blue\"}",
 		PBJSON_SPEC);
 
-	(void)state;
 	assert_int_equal(message->small_bytes, UINT32_MAX);
 	assert_int_equal(message->signed_bytes, -7);
 	assert_int_equal(message->color, TEST__V1__COLOR__COLOR_DARK_BLUE);
@@ -414,12 +396,11 @@ static void the_forms_of_specifications_have_their_own_limits(void **state)
 		expect_error(all, cases[i].json, PBJSON_SPEC, cases[i].error);
 }
 
-static void words_are_shown_as_people_write_them(void **state)
+TEST(words_are_shown_as_people_write_them)
 {
 	const ProtobufCEnumDescriptor *color = &test__v1__color__descriptor;
 	char text[PBJSON_WORD_SIZE];
 
-	(void)state;
 	assert_string_equal(pbjson_word_text(color, TEST__V1__COLOR__COLOR_DARK_BLUE, text), "dark-blue");
 	assert_string_equal(pbjson_word_text(color, TEST__V1__COLOR__PLAIN_GREEN, text), "plain-green");
 	assert_string_equal(pbjson_word_text(color, 0, text), "unspecified");
@@ -439,7 +420,7 @@ static char *nested(int depth)
 	return strbuf_take(&text);
 }
 
-static void nesting_ends_at_the_limit_in_both_directions(void **state)
+TEST(nesting_ends_at_the_limit_in_both_directions)
 {
 	const ProtobufCMessageDescriptor *inner = &test__v1__inner__descriptor;
 	Test__V1__Inner outer = TEST__V1__INNER__INIT;
@@ -451,7 +432,6 @@ static void nesting_ends_at_the_limit_in_both_directions(void **state)
 	struct error err = {0};
 	json_t *json = NULL;
 
-	(void)state;
 	expect_json(deepest, 0, good);
 	outer.n_kids = 1;
 	outer.kids = kids;
@@ -467,7 +447,7 @@ static void nesting_ends_at_the_limit_in_both_directions(void **state)
 	free(bad);
 }
 
-static void types_with_a_json_form_of_their_own_are_not_mapped_wrongly(void **state)
+TEST(types_with_a_json_form_of_their_own_are_not_mapped_wrongly)
 {
 	Google__Protobuf__Duration duration = GOOGLE__PROTOBUF__DURATION__INIT;
 	Test__V1__Timed timed = TEST__V1__TIMED__INIT;
@@ -475,7 +455,6 @@ static void types_with_a_json_form_of_their_own_are_not_mapped_wrongly(void **st
 	json_t *given = load("{\"after\":{}}");
 	ProtobufCMessage *message = NULL;
 
-	(void)state;
 	timed.after = &duration;
 	assert_int_equal(pbjson_encode(&timed.base, 0, &json, NULL), STATUS_UNIMPLEMENTED);
 	assert_int_equal(pbjson_decode(&test__v1__timed__descriptor, given, 0, &message, NULL),
@@ -485,7 +464,7 @@ static void types_with_a_json_form_of_their_own_are_not_mapped_wrongly(void **st
 	json_decref(given);
 }
 
-static void a_long_path_cuts_the_message_but_nothing_else(void **state)
+TEST(a_long_path_cuts_the_message_but_nothing_else)
 {
 	char *text = nested(PBJSON_DEPTH_MAX);
 	char *end = strstr(text, "{}");
@@ -494,7 +473,6 @@ static void a_long_path_cuts_the_message_but_nothing_else(void **state)
 	struct error err = {0};
 	json_t *json;
 
-	(void)state;
 	(void)snprintf(whole, strlen(text) + 2000, "%.*s{\"%01500d\":1%s", (int)(end - text), text, 0,
 		       end + 1);
 	json = load(whole);
@@ -505,27 +483,4 @@ static void a_long_path_cuts_the_message_but_nothing_else(void **state)
 	json_decref(json);
 	free(text);
 	free(whole);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_message_prints_only_what_differs_from_its_defaults),
-		cmocka_unit_test(defaults_are_printed_on_demand_but_absent_messages_and_oneofs_are_not),
-		cmocka_unit_test(numbers_outside_json_travel_as_words),
-		cmocka_unit_test(text_that_is_not_utf8_is_named_and_refused),
-		cmocka_unit_test(a_map_entry_without_value_is_the_empty_message),
-		cmocka_unit_test(every_message_comes_back_as_it_went),
-		cmocka_unit_test(numbers_are_read_from_json_numbers_and_text_alike),
-		cmocka_unit_test(both_spellings_null_and_enum_numbers_are_read),
-		cmocka_unit_test(wrong_input_is_refused_with_the_path_of_the_field),
-		cmocka_unit_test(specifications_may_use_dashed_words_sizes_and_single_blocks),
-		cmocka_unit_test(the_forms_of_specifications_have_their_own_limits),
-		cmocka_unit_test(words_are_shown_as_people_write_them),
-		cmocka_unit_test(nesting_ends_at_the_limit_in_both_directions),
-		cmocka_unit_test(types_with_a_json_form_of_their_own_are_not_mapped_wrongly),
-		cmocka_unit_test(a_long_path_cuts_the_message_but_nothing_else),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,20 +3,13 @@
  * address sanitizer) nothing is leaked. */
 
 #include "random_message.h"
+#include "unit.h"
 
 #include "rpc/pbjson.h"
 
 #include <all.pb-c.h>
 #include <stdbool.h>
 #include <stdlib.h>
-
-/* clang-format off */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-/* clang-format on */
 
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);
@@ -49,13 +42,12 @@ char *__wrap_strdup(const char *s)
 
 static const ProtobufCMessageDescriptor *const all = &test__v1__all__descriptor;
 
-static void decoding_survives_the_failure_of_every_allocation(void **state)
+TEST(decoding_survives_the_failure_of_every_allocation)
 {
 	ProtobufCMessage *message = random_message(all, 4);
 	json_t *json = NULL;
 	long failures = 0;
 
-	(void)state;
 	assert_int_equal(pbjson_encode(message, 0, &json, NULL), STATUS_OK);
 	for (;;) {
 		struct error err = {0};
@@ -82,12 +74,11 @@ static void decoding_survives_the_failure_of_every_allocation(void **state)
 	protobuf_c_message_free_unpacked(message, NULL);
 }
 
-static void encoding_survives_the_failure_of_every_allocation(void **state)
+TEST(encoding_survives_the_failure_of_every_allocation)
 {
 	ProtobufCMessage *message = random_message(all, 4);
 	long failures = 0;
 
-	(void)state;
 	for (;;) {
 		struct error err = {0};
 		json_t *json = NULL;
@@ -111,13 +102,10 @@ static void encoding_survives_the_failure_of_every_allocation(void **state)
 	protobuf_c_message_free_unpacked(message, NULL);
 }
 
-int main(void)
+static int use_failing_memory(void **state)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(decoding_survives_the_failure_of_every_allocation),
-		cmocka_unit_test(encoding_survives_the_failure_of_every_allocation),
-	};
-
 	json_set_alloc_funcs(__wrap_malloc, free);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return 0;
 }
+
+TEST_GROUP(use_failing_memory, NULL)

@@ -100,7 +100,7 @@ static bool has_line(const char *headers, const char *line)
 	return false;
 }
 
-static void every_request_over_http2_gets_its_answer(void **state)
+TEST_FIXTURE(every_request_over_http2_gets_its_answer, setup, world_teardown)
 {
 	struct world *world = *state;
 	struct raw raw;
@@ -127,7 +127,7 @@ static void every_request_over_http2_gets_its_answer(void **state)
 	}
 }
 
-static void every_request_over_http1_gets_the_same_answer(void **state)
+TEST_FIXTURE(every_request_over_http1_gets_the_same_answer, setup, world_teardown)
 {
 	struct world *world = *state;
 
@@ -159,7 +159,7 @@ static void every_request_over_http1_gets_the_same_answer(void **state)
 	}
 }
 
-static void a_route_with_text_may_fail_like_a_call(void **state)
+TEST_FIXTURE(a_route_with_text_may_fail_like_a_call, setup, world_teardown)
 {
 	static const char request[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
 	struct world *world = *state;
@@ -173,7 +173,7 @@ static void a_route_with_text_may_fail_like_a_call(void **state)
 	raw_close(&raw);
 }
 
-static void the_token_comes_with_an_address_too(void **state)
+TEST_FIXTURE(the_token_comes_with_an_address_too, setup, world_teardown)
 {
 	static const char request[] =
 		"GET /v1/volume/csi/hold HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer s3cret\r\n\r\n";
@@ -196,7 +196,7 @@ static void the_token_comes_with_an_address_too(void **state)
 	raw_close(&raw);
 }
 
-static void grpc_has_no_addresses(void **state)
+TEST_FIXTURE(grpc_has_no_addresses, setup, world_teardown)
 {
 	static const struct raw_field fields[] = {{":method", "POST"},
 						  {":scheme", "http"},
@@ -213,7 +213,7 @@ static void grpc_has_no_addresses(void **state)
 	raw_close(&raw);
 }
 
-static void an_address_of_the_largest_size_is_answered_and_one_byte_more_is_not(void **state)
+TEST_FIXTURE(an_address_of_the_largest_size_is_answered_and_one_byte_more_is_not, setup, world_teardown)
 {
 	struct world *world = *state;
 
@@ -232,20 +232,4 @@ static void an_address_of_the_largest_size_is_answered_and_one_byte_more_is_not(
 		raw_expect(&raw, over ? "HTTP/1.1 414 " : "HTTP/1.1 200 ");
 		raw_close(&raw);
 	}
-}
-
-#define ALIAS_TEST(f) cmocka_unit_test_setup_teardown(f, setup, world_teardown)
-
-static const struct CMUnitTest tests[] = {
-	ALIAS_TEST(every_request_over_http2_gets_its_answer),
-	ALIAS_TEST(every_request_over_http1_gets_the_same_answer),
-	ALIAS_TEST(a_route_with_text_may_fail_like_a_call),
-	ALIAS_TEST(the_token_comes_with_an_address_too),
-	ALIAS_TEST(grpc_has_no_addresses),
-	ALIAS_TEST(an_address_of_the_largest_size_is_answered_and_one_byte_more_is_not),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

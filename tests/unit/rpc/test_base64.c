@@ -6,12 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void what_is_written_is_read_again_at_every_length(void **state)
+TEST(what_is_written_is_read_again_at_every_length)
 {
 	uint8_t bytes[64];
 	char text[BASE64_SIZE(sizeof(bytes))];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = (uint8_t)(255 - i * 7);
 	for (size_t n = 0; n <= sizeof(bytes); n++) {
@@ -38,13 +37,12 @@ static void what_is_written_is_read_again_at_every_length(void **state)
 	}
 }
 
-static void text_that_is_none_is_refused(void **state)
+TEST(text_that_is_none_is_refused)
 {
 	static const char *const texts[] = {"A",	"AA=",	 "A===",  "====",   "=",
 					    "QQ==QQ==", "QQ= =", " QQ==", "QQ==\n", "Q\nQ==",
 					    "QQ-_",	"Q=Q=",	 "AAAAA", "QUJD=",  "AAA=A"};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		uint8_t *untouched = (uint8_t *)(uintptr_t)texts;
 		size_t n = 7;
@@ -54,14 +52,4 @@ static void text_that_is_none_is_refused(void **state)
 		assert_ptr_equal(untouched, texts);
 		assert_int_equal(n, 7);
 	}
-}
-
-static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(what_is_written_is_read_again_at_every_length),
-	cmocka_unit_test(text_that_is_none_is_refused),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

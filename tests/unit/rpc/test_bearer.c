@@ -11,19 +11,17 @@ static ssize_t read_text(const char *text)
 	return bearer_read((const uint8_t *)text, strlen(text));
 }
 
-static void a_token_is_found_behind_its_scheme(void **state)
+TEST(a_token_is_found_behind_its_scheme)
 {
-	(void)state;
 	assert_int_equal(read_text("Bearer abc"), 7);
 	assert_int_equal(read_text("bearer abc"), 7);
 	assert_int_equal(read_text("BEARER   a-._~+/9=="), 9);
 }
 
-static void every_byte_of_a_token_is_taken_and_no_other(void **state)
+TEST(every_byte_of_a_token_is_taken_and_no_other)
 {
 	static const char bytes[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/";
 
-	(void)state;
 	for (int c = 0; c <= UINT8_MAX; c++) {
 		const uint8_t byte = (uint8_t)c;
 
@@ -31,24 +29,22 @@ static void every_byte_of_a_token_is_taken_and_no_other(void **state)
 	}
 }
 
-static void what_is_no_token_is_refused(void **state)
+TEST(what_is_no_token_is_refused)
 {
 	static const char *const values[] = {
 		"",	    "Bearer",	  "Bearer ",   "Bearer a b",   "Bearer a ",  "Basic YTpi",     "abc",
 		"Bearer =", "Bearer a=b", "Bearerabc", "Bearer \"a\"", "Bearer a,b", "Bearer \xc3\xa9"};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
 		if (read_text(values[i]) != -EINVAL)
 			fail_msg("'%s' is taken", values[i]);
 	assert_int_equal(bearer_read((const uint8_t *)"Bearer a\0b", 10), -EINVAL);
 }
 
-static void a_token_may_be_as_long_as_the_limit_and_no_longer(void **state)
+TEST(a_token_may_be_as_long_as_the_limit_and_no_longer)
 {
 	uint8_t bytes[BEARER_MAX + 1];
 
-	(void)state;
 	memset(bytes, 't', sizeof(bytes));
 	assert_true(bearer_is_token(bytes, BEARER_MAX));
 	assert_false(bearer_is_token(bytes, BEARER_MAX + 1));
@@ -79,7 +75,7 @@ static enum status check(const struct field *fields, struct request_head *head, 
 	return request_head_check(head, ret_http, err);
 }
 
-static void both_headers_carry_the_token_of_a_request(void **state)
+TEST(both_headers_carry_the_token_of_a_request)
 {
 	static const struct field rows[][3] = {
 		{{"authorization", "Bearer s3cret"}, {NULL, NULL}},
@@ -90,14 +86,13 @@ static void both_headers_carry_the_token_of_a_request(void **state)
 	struct error err;
 	int http = 0;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		assert_int_equal(check(rows[i], &head, &http, &err), STATUS_OK);
 		assert_string_equal(head.token, "s3cret");
 	}
 }
 
-static void tokens_that_cannot_be_read_or_differ_are_refused_without_being_shown(void **state)
+TEST(tokens_that_cannot_be_read_or_differ_are_refused_without_being_shown)
 {
 	static const struct field rows[][3] = {
 		{{"authorization", "Basic s3cret"}, {NULL, NULL}},
@@ -108,7 +103,6 @@ static void tokens_that_cannot_be_read_or_differ_are_refused_without_being_shown
 	struct request_head head;
 	int http = 0;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct error err = {0};
 
@@ -117,18 +111,4 @@ static void tokens_that_cannot_be_read_or_differ_are_refused_without_being_shown
 		assert_non_null(strstr(err.msg, "Bearer"));
 		assert_null(strstr(err.msg, "s3cret"));
 	}
-}
-
-static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(a_token_is_found_behind_its_scheme),
-	cmocka_unit_test(every_byte_of_a_token_is_taken_and_no_other),
-	cmocka_unit_test(what_is_no_token_is_refused),
-	cmocka_unit_test(a_token_may_be_as_long_as_the_limit_and_no_longer),
-	cmocka_unit_test(both_headers_carry_the_token_of_a_request),
-	cmocka_unit_test(tokens_that_cannot_be_read_or_differ_are_refused_without_being_shown),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

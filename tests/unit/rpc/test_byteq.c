@@ -5,14 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void bytes_come_out_as_they_went_in_for_any_mix_of_puts_and_takes(void **state)
+TEST(bytes_come_out_as_they_went_in_for_any_mix_of_puts_and_takes)
 {
 	struct byteq q = BYTEQ_INIT;
 	uint8_t in = 0;
 	uint8_t out = 0;
 	unsigned int seed = 7;
 
-	(void)state;
 	for (int round = 0; round < 2000; round++) {
 		uint8_t chunk[300];
 		size_t n = (size_t)rand_r(&seed) % sizeof(chunk);
@@ -30,11 +29,10 @@ static void bytes_come_out_as_they_went_in_for_any_mix_of_puts_and_takes(void **
 	byteq_release(&q);
 }
 
-static void an_empty_queue_has_no_bytes_and_can_be_taken_from(void **state)
+TEST(an_empty_queue_has_no_bytes_and_can_be_taken_from)
 {
 	struct byteq q = BYTEQ_INIT;
 
-	(void)state;
 	assert_int_equal(byteq_len(&q), 0);
 	byteq_take(&q, 0);
 	assert_true(byteq_put(&q, NULL, 0));
@@ -42,13 +40,12 @@ static void an_empty_queue_has_no_bytes_and_can_be_taken_from(void **state)
 	byteq_release(&q);
 }
 
-static void a_queue_that_was_large_gives_its_memory_back_when_empty(void **state)
+TEST(a_queue_that_was_large_gives_its_memory_back_when_empty)
 {
 	struct byteq q = BYTEQ_INIT;
 	const size_t mebibyte = (size_t)1024 * 1024;
 	char *block = calloc(1, mebibyte);
 
-	(void)state;
 	assert_non_null(block);
 	assert_true(byteq_put(&q, block, mebibyte));
 	byteq_take(&q, mebibyte);
@@ -60,11 +57,10 @@ static void a_queue_that_was_large_gives_its_memory_back_when_empty(void **state
 }
 
 /* A server has three queues per session, and most of them idle. */
-static void an_empty_queue_keeps_little_whatever_it_held(void **state)
+TEST(an_empty_queue_keeps_little_whatever_it_held)
 {
 	static const char block[8192];
 
-	(void)state;
 	for (size_t n = 1; n <= sizeof(block); n++) {
 		struct byteq q = BYTEQ_INIT;
 
@@ -75,12 +71,11 @@ static void an_empty_queue_keeps_little_whatever_it_held(void **state)
 	}
 }
 
-static void what_was_taken_does_not_pile_up_in_front(void **state)
+TEST(what_was_taken_does_not_pile_up_in_front)
 {
 	struct byteq q = BYTEQ_INIT;
 	char chunk[1000] = {0};
 
-	(void)state;
 	assert_true(byteq_put(&q, chunk, sizeof(chunk)));
 	for (int i = 0; i < 10000; i++) {
 		assert_true(byteq_put(&q, chunk, sizeof(chunk)));
@@ -88,17 +83,4 @@ static void what_was_taken_does_not_pile_up_in_front(void **state)
 	}
 	assert_true(q.buf.cap <= 16 * sizeof(chunk));
 	byteq_release(&q);
-}
-
-static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(bytes_come_out_as_they_went_in_for_any_mix_of_puts_and_takes),
-	cmocka_unit_test(an_empty_queue_has_no_bytes_and_can_be_taken_from),
-	cmocka_unit_test(a_queue_that_was_large_gives_its_memory_back_when_empty),
-	cmocka_unit_test(an_empty_queue_keeps_little_whatever_it_held),
-	cmocka_unit_test(what_was_taken_does_not_pile_up_in_front),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

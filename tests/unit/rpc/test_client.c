@@ -29,7 +29,7 @@ static enum status call(struct world *world, struct stranger *stranger, const st
 	return world_get_now(world, stranger->client, "db", answer);
 }
 
-static void requests_look_as_every_server_wants_them(void **state)
+TEST_FIXTURE(requests_look_as_every_server_wants_them, world_setup, world_teardown)
 {
 	static const char *const lines[] = {
 		":method: POST\n",	     ":scheme: http\n", ":path: /holdfast.v1.Volumes/Get\n",
@@ -56,7 +56,7 @@ static void requests_look_as_every_server_wants_them(void **state)
 	stranger_close(&stranger);
 }
 
-static void odd_answers_become_errors_that_say_what_was_odd(void **state)
+TEST_FIXTURE(odd_answers_become_errors_that_say_what_was_odd, world_setup, world_teardown)
 {
 	static const struct stranger_field early[] = {{":status", "103"}, {"grpc-status", "7"}, {NULL, NULL}};
 	static const struct stranger_field not_found[] = {{":status", "200"},
@@ -175,7 +175,7 @@ static void odd_answers_become_errors_that_say_what_was_odd(void **state)
 	stranger_close(&stranger);
 }
 
-static void a_cancel_after_the_deadline_is_the_deadline(void **state)
+TEST_FIXTURE(a_cancel_after_the_deadline_is_the_deadline, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct answer answer;
@@ -191,7 +191,7 @@ static void a_cancel_after_the_deadline_is_the_deadline(void **state)
 	stranger_close(&stranger);
 }
 
-static void two_messages_that_come_one_after_the_other_are_two_messages(void **state)
+TEST_FIXTURE(two_messages_that_come_one_after_the_other_are_two_messages, world_setup, world_teardown)
 {
 	enum { WHY = 60000, FRAME = 5 + 4 + WHY };
 	static const uint8_t head[9] = {0,
@@ -242,7 +242,7 @@ static void two_messages_that_come_one_after_the_other_are_two_messages(void **s
 	stranger_close(&stranger);
 }
 
-static void an_answer_to_half_a_request_ends_the_call(void **state)
+TEST_FIXTURE(an_answer_to_half_a_request_ends_the_call, world_setup, world_teardown)
 {
 	static const struct stranger_field denied[] = {{":status", "200"},
 						       {"content-type", "application/grpc"},
@@ -263,7 +263,7 @@ static void an_answer_to_half_a_request_ends_the_call(void **state)
 	stranger_close(&stranger);
 }
 
-static void a_stream_ends_with_the_servers_last_word(void **state)
+TEST_FIXTURE(a_stream_ends_with_the_servers_last_word, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct session session;
@@ -279,7 +279,7 @@ static void a_stream_ends_with_the_servers_last_word(void **state)
 	stranger_close(&stranger);
 }
 
-static void a_stream_that_is_answered_with_a_status_alone_is_never_open(void **state)
+TEST_FIXTURE(a_stream_that_is_answered_with_a_status_alone_is_never_open, world_setup, world_teardown)
 {
 	static const struct stranger_field denied[] = {
 		{":status", "200"}, {"content-type", "application/grpc"}, {"grpc-status", "7"}, {NULL, NULL}};
@@ -296,7 +296,7 @@ static void a_stream_that_is_answered_with_a_status_alone_is_never_open(void **s
 	stranger_close(&stranger);
 }
 
-static void trailers_of_kilobytes_are_cut_and_more_than_the_limit_is_refused(void **state)
+TEST_FIXTURE(trailers_of_kilobytes_are_cut_and_more_than_the_limit_is_refused, world_setup, world_teardown)
 {
 	static char message[RESPONSE_HEADERS_MAX / 4];
 	struct stranger_field trailers[] = {{"grpc-status", "13"}, {"grpc-message", message}, {"x1", message},
@@ -343,7 +343,7 @@ static int on_guest(sd_event_source *source, int fd, uint32_t events, void *user
 	return 0;
 }
 
-static void a_server_that_is_no_http2_server_is_said_to_be_none(void **state)
+TEST_FIXTURE(a_server_that_is_no_http2_server_is_said_to_be_none, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	const char *path = world_path(world, "chatty");
@@ -367,7 +367,7 @@ static void a_server_that_is_no_http2_server_is_said_to_be_none(void **state)
 	(void)close(chatty.fd);
 }
 
-static void a_silent_server_is_given_longer_the_rarer_heartbeats_are(void **state)
+TEST_FIXTURE(a_silent_server_is_given_longer_the_rarer_heartbeats_are, world_setup, world_teardown)
 {
 	static const uint64_t rows[][3] = {{1, 10, 20}, {5, 10, 20}, {10, 10, 20}, {20, 20, 40}, {5, 10, 20}};
 	struct world *world = *state;
@@ -379,9 +379,7 @@ static void a_silent_server_is_given_longer_the_rarer_heartbeats_are(void **stat
 	}
 }
 
-#define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
-
-static void a_long_farewell_is_cut(void **state)
+TEST_FIXTURE(a_long_farewell_is_cut, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	static char farewell[10000];
@@ -398,23 +396,4 @@ static void a_long_farewell_is_cut(void **state)
 	assert_non_null(at);
 	assert_int_equal(strlen(at + strlen("connection: ")), 255);
 	stranger_close(&stranger);
-}
-
-static const struct CMUnitTest tests[] = {
-	WORLD_TEST(a_silent_server_is_given_longer_the_rarer_heartbeats_are),
-	WORLD_TEST(requests_look_as_every_server_wants_them),
-	WORLD_TEST(odd_answers_become_errors_that_say_what_was_odd),
-	WORLD_TEST(a_long_farewell_is_cut),
-	WORLD_TEST(a_cancel_after_the_deadline_is_the_deadline),
-	WORLD_TEST(two_messages_that_come_one_after_the_other_are_two_messages),
-	WORLD_TEST(an_answer_to_half_a_request_ends_the_call),
-	WORLD_TEST(a_stream_ends_with_the_servers_last_word),
-	WORLD_TEST(a_stream_that_is_answered_with_a_status_alone_is_never_open),
-	WORLD_TEST(trailers_of_kilobytes_are_cut_and_more_than_the_limit_is_refused),
-	WORLD_TEST(a_server_that_is_no_http2_server_is_said_to_be_none),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

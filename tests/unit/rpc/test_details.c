@@ -54,7 +54,7 @@ static Holdfast__V1__ErrorDetails *exchange(struct world *world, size_t size, si
 								&holdfast__v1__error_details__descriptor);
 }
 
-static void details_of_an_error_reach_the_client_up_to_their_limit(void **state)
+TEST_FIXTURE(details_of_an_error_reach_the_client_up_to_their_limit, world_setup, world_teardown)
 {
 	struct world *world = *state;
 
@@ -71,7 +71,7 @@ static void details_of_an_error_reach_the_client_up_to_their_limit(void **state)
 	}
 }
 
-static void details_give_way_to_a_long_message(void **state)
+TEST_FIXTURE(details_give_way_to_a_long_message, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct answer answer;
@@ -79,7 +79,7 @@ static void details_give_way_to_a_long_message(void **state)
 	assert_null(exchange(world, RPC_DETAILS_MAX, ERROR_MSG_MAX - 1, &answer));
 }
 
-static void details_are_those_of_the_last_call_alone(void **state)
+TEST_FIXTURE(details_are_those_of_the_last_call_alone, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct answer answer;
@@ -91,7 +91,7 @@ static void details_are_those_of_the_last_call_alone(void **state)
 	assert_null(rpc_client_details(world->client, &holdfast__v1__error_details__descriptor));
 }
 
-static void a_stream_ends_with_details_too(void **state)
+TEST_FIXTURE(a_stream_ends_with_details_too, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	Holdfast__V1__NodeExplanation *nodes[1];
@@ -117,7 +117,7 @@ static void a_stream_ends_with_details_too(void **state)
 	free(text);
 }
 
-static void json_errors_show_their_details(void **state)
+TEST_FIXTURE(json_errors_show_their_details, world_setup, world_teardown)
 {
 	static const struct raw_field fields[] = {{":method", "POST"},
 						  {":scheme", "http"},
@@ -147,7 +147,7 @@ static void json_errors_show_their_details(void **state)
 	free(text);
 }
 
-static void the_token_of_a_client_comes_with_every_call(void **state)
+TEST_FIXTURE(the_token_of_a_client_comes_with_every_call, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	const struct rpc_endpoint endpoint = {.unix_path = world->socket, .token = "s3cret-0189=="};
@@ -173,7 +173,7 @@ static void the_token_of_a_client_comes_with_every_call(void **state)
 	world_run_until_count(world, &world->n_closed, 1);
 }
 
-static void a_client_without_a_token_sends_none(void **state)
+TEST_FIXTURE(a_client_without_a_token_sends_none, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct answer answer;
@@ -185,7 +185,7 @@ static void a_client_without_a_token_sends_none(void **state)
 	world_run_until(world, &answer.done);
 }
 
-static void a_token_that_could_not_be_sent_is_refused_without_being_shown(void **state)
+TEST_FIXTURE(a_token_that_could_not_be_sent_is_refused_without_being_shown, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	const struct rpc_endpoint endpoint = {.unix_path = world->socket, .token = "s3cret\r\nx: y"};
@@ -195,22 +195,4 @@ static void a_token_that_could_not_be_sent_is_refused_without_being_shown(void *
 	assert_int_equal(rpc_client_new(world->event, &endpoint, &client, &err), STATUS_INVALID_ARGUMENT);
 	assert_null(client);
 	assert_null(strstr(err.msg, "s3cret"));
-}
-
-#define DETAILS_TEST(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
-
-static const struct CMUnitTest tests[] = {
-	DETAILS_TEST(details_of_an_error_reach_the_client_up_to_their_limit),
-	DETAILS_TEST(details_give_way_to_a_long_message),
-	DETAILS_TEST(details_are_those_of_the_last_call_alone),
-	DETAILS_TEST(a_stream_ends_with_details_too),
-	DETAILS_TEST(json_errors_show_their_details),
-	DETAILS_TEST(the_token_of_a_client_comes_with_every_call),
-	DETAILS_TEST(a_client_without_a_token_sends_none),
-	DETAILS_TEST(a_token_that_could_not_be_sent_is_refused_without_being_shown),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -112,7 +112,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void the_first_address_that_answers_is_taken(void **state)
+TEST_FIXTURE(the_first_address_that_answers_is_taken, setup, teardown)
 {
 	struct outcome outcome = {.fd = -1};
 	struct dial *dial = NULL;
@@ -136,7 +136,7 @@ static void the_first_address_that_answers_is_taken(void **state)
 	(void)close(fd);
 }
 
-static void when_none_answers_the_last_error_is_told(void **state)
+TEST_FIXTURE(when_none_answers_the_last_error_is_told, setup, teardown)
 {
 	struct outcome outcome = {.fd = -1};
 	struct dial *dial = NULL;
@@ -155,7 +155,7 @@ static void when_none_answers_the_last_error_is_told(void **state)
 	assert_non_null(strstr(outcome.err.msg, "refused"));
 }
 
-static void a_name_without_addresses_is_told(void **state)
+TEST_FIXTURE(a_name_without_addresses_is_told, setup, teardown)
 {
 	struct outcome outcome = {.fd = -1};
 	struct dial *dial = NULL;
@@ -167,7 +167,7 @@ static void a_name_without_addresses_is_told(void **state)
 	assert_non_null(strstr(outcome.err.msg, "none.test"));
 }
 
-static void a_dial_may_be_cancelled_at_any_time(void **state)
+TEST_FIXTURE(a_dial_may_be_cancelled_at_any_time, setup, teardown)
 {
 	struct outcome outcome = {.fd = -1};
 	struct dial *dial = NULL;
@@ -195,18 +195,4 @@ static void a_dial_may_be_cancelled_at_any_time(void **state)
 	while (atomic_load(&names.n_asked) < 4)
 		(void)usleep(100);
 	(void)close(fd);
-}
-
-#define DIAL_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-static const struct CMUnitTest tests[] = {
-	DIAL_TEST(the_first_address_that_answers_is_taken),
-	DIAL_TEST(when_none_answers_the_last_error_is_told),
-	DIAL_TEST(a_name_without_addresses_is_told),
-	DIAL_TEST(a_dial_may_be_cancelled_at_any_time),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

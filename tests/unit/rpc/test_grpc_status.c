@@ -12,13 +12,12 @@ static size_t decode(char *dst, size_t size, const char *text)
 	return grpc_message_decode(dst, size, (const uint8_t *)text, strlen(text));
 }
 
-static void messages_survive_the_wire_whatever_bytes_they_hold(void **state)
+TEST(messages_survive_the_wire_whatever_bytes_they_hold)
 {
 	char message[256];
 	char encoded[GRPC_MESSAGE_SIZE];
 	char back[ERROR_MSG_MAX];
 
-	(void)state;
 	for (int c = 1; c < 256; c++)
 		message[c - 1] = (char)c;
 	message[255] = '\0';
@@ -29,14 +28,13 @@ static void messages_survive_the_wire_whatever_bytes_they_hold(void **state)
 	assert_string_equal(back, message);
 }
 
-static void no_encoded_message_begins_or_ends_with_a_space(void **state)
+TEST(no_encoded_message_begins_or_ends_with_a_space)
 {
 	static const char *const messages[] = {
 		" ", "  ", " a", "a ", "  a b  ", "cannot connect: there is no ", "a b c d"};
 	char encoded[64];
 	char back[64];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(messages); i++) {
 		for (size_t size = 1; size <= sizeof(encoded); size++) {
 			size_t n = grpc_message_encode(encoded, size, messages[i]);
@@ -50,13 +48,12 @@ static void no_encoded_message_begins_or_ends_with_a_space(void **state)
 	}
 }
 
-static void the_largest_message_fits_even_if_every_byte_is_escaped(void **state)
+TEST(the_largest_message_fits_even_if_every_byte_is_escaped)
 {
 	char message[ERROR_MSG_MAX];
 	char encoded[GRPC_MESSAGE_SIZE];
 	char back[ERROR_MSG_MAX];
 
-	(void)state;
 	memset(message, '%', sizeof(message) - 1);
 	message[sizeof(message) - 1] = '\0';
 	assert_int_equal(grpc_message_encode(encoded, sizeof(encoded), message), GRPC_MESSAGE_SIZE - 1);
@@ -64,9 +61,8 @@ static void the_largest_message_fits_even_if_every_byte_is_escaped(void **state)
 	assert_string_equal(back, message);
 }
 
-static void encoding_never_overruns_and_never_cuts_an_escape(void **state)
+TEST(encoding_never_overruns_and_never_cuts_an_escape)
 {
-	(void)state;
 	for (size_t size = 1; size < 20; size++) {
 		char *dst = malloc(size); /* exact, so that a sanitizer sees an overrun */
 		size_t n;
@@ -82,7 +78,7 @@ static void encoding_never_overruns_and_never_cuts_an_escape(void **state)
 	}
 }
 
-static void odd_escapes_are_decoded_as_other_implementations_send_them(void **state)
+TEST(odd_escapes_are_decoded_as_other_implementations_send_them)
 {
 	static const struct row {
 		const char *wire;
@@ -103,14 +99,13 @@ static void odd_escapes_are_decoded_as_other_implementations_send_them(void **st
 	};
 	char text[64];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		assert_int_equal(decode(text, sizeof(text), rows[i].wire), strlen(rows[i].text));
 		assert_string_equal(text, rows[i].text);
 	}
 }
 
-static void a_message_that_is_too_long_is_cut_between_characters(void **state)
+TEST(a_message_that_is_too_long_is_cut_between_characters)
 {
 	/* one, two, three and four bytes */
 	static const char wire[] = "aa%C3%AF%E2%82%AC%F0%9F%98%80zz";
@@ -128,7 +123,6 @@ static void a_message_that_is_too_long_is_cut_between_characters(void **state)
 		[13] = "aa\xc3\xaf\xe2\x82\xac\xf0\x9f\x98\x80z",
 	};
 
-	(void)state;
 	for (size_t size = 1; size < ARRAY_SIZE(cut); size++) {
 		char *text = malloc(size);
 
@@ -140,7 +134,7 @@ static void a_message_that_is_too_long_is_cut_between_characters(void **state)
 	}
 }
 
-static void the_grpc_status_header_is_read_strictly(void **state)
+TEST(the_grpc_status_header_is_read_strictly)
 {
 	static const struct row {
 		const char *text;
@@ -152,15 +146,13 @@ static void the_grpc_status_header_is_read_strictly(void **state)
 		{"0000", STATUS_UNKNOWN}, {"999", STATUS_UNKNOWN},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		assert_int_equal(grpc_status_parse((const uint8_t *)rows[i].text, strlen(rows[i].text)),
 				 rows[i].status);
 }
 
-static void http_and_http2_codes_map_as_grpc_prescribes(void **state)
+TEST(http_and_http2_codes_map_as_grpc_prescribes)
 {
-	(void)state;
 	assert_int_equal(status_from_http(400), STATUS_INTERNAL);
 	assert_int_equal(status_from_http(401), STATUS_UNAUTHENTICATED);
 	assert_int_equal(status_from_http(403), STATUS_PERMISSION_DENIED);
@@ -179,9 +171,8 @@ static void http_and_http2_codes_map_as_grpc_prescribes(void **state)
 	assert_int_equal(status_from_h2(0xdeadbeef), STATUS_INTERNAL);
 }
 
-static void every_status_has_a_word_of_its_own_and_an_http_status_for_connect(void **state)
+TEST(every_status_has_a_word_of_its_own_and_an_http_status_for_connect)
 {
-	(void)state;
 	for (int a = 0; a < STATUS_N; a++) {
 		int http = connect_http_status((enum status)a);
 
@@ -195,21 +186,4 @@ static void every_status_has_a_word_of_its_own_and_an_http_status_for_connect(vo
 	assert_string_equal(connect_code(STATUS_CANCELLED), "canceled");
 	assert_int_equal(connect_http_status(STATUS_NOT_FOUND), 404);
 	assert_int_equal(connect_http_status(STATUS_UNAVAILABLE), 503);
-}
-
-static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(messages_survive_the_wire_whatever_bytes_they_hold),
-	cmocka_unit_test(no_encoded_message_begins_or_ends_with_a_space),
-	cmocka_unit_test(the_largest_message_fits_even_if_every_byte_is_escaped),
-	cmocka_unit_test(encoding_never_overruns_and_never_cuts_an_escape),
-	cmocka_unit_test(odd_escapes_are_decoded_as_other_implementations_send_them),
-	cmocka_unit_test(a_message_that_is_too_long_is_cut_between_characters),
-	cmocka_unit_test(the_grpc_status_header_is_read_strictly),
-	cmocka_unit_test(http_and_http2_codes_map_as_grpc_prescribes),
-	cmocka_unit_test(every_status_has_a_word_of_its_own_and_an_http_status_for_connect),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-static void timeouts_are_read_with_every_unit(void **state)
+TEST(timeouts_are_read_with_every_unit)
 {
 	static const struct row {
 		const char *text;
@@ -25,7 +25,6 @@ static void timeouts_are_read_with_every_unit(void **state)
 		{"00000001S", 1000000},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		uint64_t us = 77;
 
@@ -34,13 +33,12 @@ static void timeouts_are_read_with_every_unit(void **state)
 	}
 }
 
-static void malformed_timeouts_are_refused_and_nothing_is_written(void **state)
+TEST(malformed_timeouts_are_refused_and_nothing_is_written)
 {
 	static const char *const texts[] = {"",		 "S",	 "5",	"5s",	    "5 S", " 5S",
 					    "5S ",	 "-5S",	 "+5S", "5SS",	    "x5S", "123456789S",
 					    "123456789", "0x5S", "5h",	"\xff\xffS"};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		uint64_t us = 77;
 
@@ -49,17 +47,16 @@ static void malformed_timeouts_are_refused_and_nothing_is_written(void **state)
 	}
 }
 
-static void the_text_is_never_read_past_its_length(void **state)
+TEST(the_text_is_never_read_past_its_length)
 {
 	uint64_t us = 0;
 
-	(void)state;
 	assert_int_equal(grpc_timeout_parse("12S34", 3, &us), 0);
 	assert_int_equal(us, 12000000);
 	assert_int_equal(grpc_timeout_parse("12S", 2, &us), -EINVAL);
 }
 
-static void what_is_written_is_read_back_the_same_or_rounded_up_by_its_unit(void **state)
+TEST(what_is_written_is_read_back_the_same_or_rounded_up_by_its_unit)
 {
 	static const uint64_t values[] = {0,
 					  1,
@@ -74,7 +71,6 @@ static void what_is_written_is_read_back_the_same_or_rounded_up_by_its_unit(void
 					  UINT64_C(1) << 50,
 					  UINT64_C(359999996400000000)};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
 		char text[GRPC_TIMEOUT_SIZE];
 		uint64_t us = 0;
@@ -87,25 +83,11 @@ static void what_is_written_is_read_back_the_same_or_rounded_up_by_its_unit(void
 	}
 }
 
-static void what_no_timeout_can_say_becomes_the_longest(void **state)
+TEST(what_no_timeout_can_say_becomes_the_longest)
 {
 	char text[GRPC_TIMEOUT_SIZE];
 
-	(void)state;
 	assert_string_equal(grpc_timeout_format(UINT64_MAX, text), "99999999H");
 	assert_string_equal(grpc_timeout_format(100000000, text), "100000m");
 	assert_string_equal(grpc_timeout_format(99999999, text), "99999999u");
-}
-
-static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(timeouts_are_read_with_every_unit),
-	cmocka_unit_test(malformed_timeouts_are_refused_and_nothing_is_written),
-	cmocka_unit_test(the_text_is_never_read_past_its_length),
-	cmocka_unit_test(what_is_written_is_read_back_the_same_or_rounded_up_by_its_unit),
-	cmocka_unit_test(what_no_timeout_can_say_becomes_the_longest),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

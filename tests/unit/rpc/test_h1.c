@@ -16,7 +16,7 @@ static void say(struct raw *raw, const char *text)
 	assert_int_equal(raw_send(raw, text, strlen(text)), strlen(text));
 }
 
-static void calls_are_answered_over_http1_one_after_the_other(void **state)
+TEST_FIXTURE(calls_are_answered_over_http1_one_after_the_other, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct raw raw;
@@ -32,7 +32,7 @@ static void calls_are_answered_over_http1_one_after_the_other(void **state)
 	raw_close(&raw);
 }
 
-static void any_cut_of_an_http1_request_gives_the_same_answer(void **state)
+TEST_FIXTURE(any_cut_of_an_http1_request_gives_the_same_answer, world_setup, world_teardown)
 {
 	static const char text[] = H1_POST("12") "\r\n{\"id\": \"d1\"}";
 	struct world *world = *state;
@@ -52,7 +52,7 @@ static void any_cut_of_an_http1_request_gives_the_same_answer(void **state)
 	assert_int_equal(world->server->n_conns, 0);
 }
 
-static void requests_sent_ahead_are_answered_in_their_order(void **state)
+TEST_FIXTURE(requests_sent_ahead_are_answered_in_their_order, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	const char *second;
@@ -70,7 +70,7 @@ static void requests_sent_ahead_are_answered_in_their_order(void **state)
 	raw_close(&raw);
 }
 
-static void too_much_sent_ahead_ends_the_connection(void **state)
+TEST_FIXTURE(too_much_sent_ahead_ends_the_connection, world_setup, world_teardown)
 {
 	static char filler[70000];
 	struct world *world = *state;
@@ -87,7 +87,7 @@ static void too_much_sent_ahead_ends_the_connection(void **state)
 	assert_int_equal(world->server->n_conns, 0);
 }
 
-static void the_connection_is_closed_when_the_client_asks_for_it(void **state)
+TEST_FIXTURE(the_connection_is_closed_when_the_client_asks_for_it, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct raw raw;
@@ -100,7 +100,7 @@ static void the_connection_is_closed_when_the_client_asks_for_it(void **state)
 	raw_close(&raw);
 }
 
-static void the_body_and_the_answer_of_the_last_request_may_take_their_time(void **state)
+TEST_FIXTURE(the_body_and_the_answer_of_the_last_request_may_take_their_time, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct raw raw;
@@ -118,7 +118,7 @@ static void the_body_and_the_answer_of_the_last_request_may_take_their_time(void
 	raw_close(&raw);
 }
 
-static void a_large_answer_is_sent_whole_before_the_connection_closes(void **state)
+TEST_FIXTURE(a_large_answer_is_sent_whole_before_the_connection_closes, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct raw raw;
@@ -134,7 +134,7 @@ static void a_large_answer_is_sent_whole_before_the_connection_closes(void **sta
 	raw_close(&raw);
 }
 
-static void the_body_of_a_refused_request_is_skipped(void **state)
+TEST_FIXTURE(the_body_of_a_refused_request_is_skipped, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct raw raw;
@@ -148,7 +148,8 @@ static void the_body_of_a_refused_request_is_skipped(void **state)
 	raw_close(&raw);
 }
 
-static void http1_requests_that_cannot_be_read_are_answered_and_the_connection_ends(void **state)
+TEST_FIXTURE(http1_requests_that_cannot_be_read_are_answered_and_the_connection_ends, world_setup,
+	     world_teardown)
 {
 	static const struct row {
 		const char *text;
@@ -177,7 +178,7 @@ static void http1_requests_that_cannot_be_read_are_answered_and_the_connection_e
 	assert_int_equal(world->n_calls, 0);
 }
 
-static void a_grpc_call_cannot_be_made_over_http1(void **state)
+TEST_FIXTURE(a_grpc_call_cannot_be_made_over_http1, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct raw raw;
@@ -189,7 +190,7 @@ static void a_grpc_call_cannot_be_made_over_http1(void **state)
 	raw_close(&raw);
 }
 
-static void a_client_that_waits_for_100_gets_it(void **state)
+TEST_FIXTURE(a_client_that_waits_for_100_gets_it, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct raw raw;
@@ -202,7 +203,7 @@ static void a_client_that_waits_for_100_gets_it(void **state)
 	raw_close(&raw);
 }
 
-static void slow_http1_clients_are_let_go(void **state)
+TEST_FIXTURE(slow_http1_clients_are_let_go, world_setup, world_teardown)
 {
 	static const char whole[] = H1_POST("12") "\r\n{\"id\": \"d1\"}"; /* and no other follows */
 	static const char refused[] = H1_POST("12") "Expect: nothing\r\n\r\n{";
@@ -223,7 +224,7 @@ static void slow_http1_clients_are_let_go(void **state)
 	assert_int_equal(world->server->n_conns, 0);
 }
 
-static void the_deadline_of_an_http1_call_is_kept_while_its_handler_holds_it(void **state)
+TEST_FIXTURE(the_deadline_of_an_http1_call_is_kept_while_its_handler_holds_it, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct raw raw;
@@ -240,7 +241,7 @@ static void the_deadline_of_an_http1_call_is_kept_while_its_handler_holds_it(voi
 	raw_close(&raw);
 }
 
-static void an_http1_client_that_dies_leaves_the_call_to_its_handler(void **state)
+TEST_FIXTURE(an_http1_client_that_dies_leaves_the_call_to_its_handler, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct raw raw;
@@ -255,7 +256,7 @@ static void an_http1_client_that_dies_leaves_the_call_to_its_handler(void **stat
 	assert_int_equal(world->server->n_conns, 0);
 }
 
-static void the_server_may_be_freed_with_http1_calls_in_progress(void **state)
+TEST_FIXTURE(the_server_may_be_freed_with_http1_calls_in_progress, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct raw held;
@@ -273,29 +274,4 @@ static void the_server_may_be_freed_with_http1_calls_in_progress(void **state)
 	world_run_until(world, &partial.closed);
 	raw_close(&held);
 	raw_close(&partial);
-}
-
-#define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
-
-static const struct CMUnitTest tests[] = {
-	WORLD_TEST(calls_are_answered_over_http1_one_after_the_other),
-	WORLD_TEST(any_cut_of_an_http1_request_gives_the_same_answer),
-	WORLD_TEST(requests_sent_ahead_are_answered_in_their_order),
-	WORLD_TEST(too_much_sent_ahead_ends_the_connection),
-	WORLD_TEST(the_connection_is_closed_when_the_client_asks_for_it),
-	WORLD_TEST(the_body_and_the_answer_of_the_last_request_may_take_their_time),
-	WORLD_TEST(a_large_answer_is_sent_whole_before_the_connection_closes),
-	WORLD_TEST(the_body_of_a_refused_request_is_skipped),
-	WORLD_TEST(http1_requests_that_cannot_be_read_are_answered_and_the_connection_ends),
-	WORLD_TEST(a_grpc_call_cannot_be_made_over_http1),
-	WORLD_TEST(a_client_that_waits_for_100_gets_it),
-	WORLD_TEST(slow_http1_clients_are_let_go),
-	WORLD_TEST(the_deadline_of_an_http1_call_is_kept_while_its_handler_holds_it),
-	WORLD_TEST(an_http1_client_that_dies_leaves_the_call_to_its_handler),
-	WORLD_TEST(the_server_may_be_freed_with_http1_calls_in_progress),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,12 +19,11 @@ static const char whole[] = "POST /holdfast.v1.Volumes/Get HTTP/1.1\r\n"
 			    "Connect-Timeout-Ms:\t5 \r\n"
 			    "\r\n";
 
-static void a_request_is_read_when_its_head_is_whole_and_not_before(void **state)
+TEST(a_request_is_read_when_its_head_is_whole_and_not_before)
 {
 	struct h1_head head;
 	int http = 0;
 
-	(void)state;
 	for (size_t n = 0; n < sizeof(whole) - 1; n++)
 		assert_int_equal(h1_head_read(whole, n, &head, &http, NULL), H1_HEAD_MORE);
 	assert_int_equal(h1_head_read(whole, sizeof(whole) - 1, &head, &http, NULL), H1_HEAD_WHOLE);
@@ -40,22 +39,20 @@ static void a_request_is_read_when_its_head_is_whole_and_not_before(void **state
 	assert_false(request_head_is_malformed(&head.request));
 }
 
-static void what_follows_the_head_is_not_looked_at(void **state)
+TEST(what_follows_the_head_is_not_looked_at)
 {
 	struct h1_head head;
 	int http = 0;
 
-	(void)state;
 	assert_int_equal(read_text("GET / HTTP/1.1\r\nhost: a\r\n\r\n\n\n\x01", &head, &http), H1_HEAD_WHOLE);
 	assert_int_equal(head.size, strlen("GET / HTTP/1.1\r\nhost: a\r\n\r\n"));
 }
 
-static void options_of_the_connection_are_seen(void **state)
+TEST(options_of_the_connection_are_seen)
 {
 	struct h1_head head;
 	int http = 0;
 
-	(void)state;
 	assert_int_equal(
 		read_text("GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Close\r\n\r\n", &head, &http),
 		H1_HEAD_WHOLE);
@@ -68,7 +65,7 @@ static void options_of_the_connection_are_seen(void **state)
 	assert_true(head.expects_continue);
 }
 
-static void what_two_programs_could_read_differently_is_refused(void **state)
+TEST(what_two_programs_could_read_differently_is_refused)
 {
 	static const struct row {
 		const char *text;
@@ -109,7 +106,6 @@ static void what_two_programs_could_read_differently_is_refused(void **state)
 		{"GET / HTTP/1.1\r\nHost: a\r\nExpect: the unexpected\r\n\r\n", 417},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct h1_head head;
 		int http = 0;
@@ -119,24 +115,22 @@ static void what_two_programs_could_read_differently_is_refused(void **state)
 	}
 }
 
-static void bytes_that_are_no_text_are_refused(void **state)
+TEST(bytes_that_are_no_text_are_refused)
 {
 	static const char nul[] = "GET / HTTP/1.1\r\nHost: a\0b\r\n\r\n";
 	static const char nul_name[] = "GET / HTTP/1.1\r\nHo\0st: a\r\n\r\n";
 	struct h1_head head;
 	int http = 0;
 
-	(void)state;
 	assert_int_equal(h1_head_read(nul, sizeof(nul) - 1, &head, &http, NULL), H1_HEAD_BAD);
 	assert_int_equal(h1_head_read(nul_name, sizeof(nul_name) - 1, &head, &http, NULL), H1_HEAD_BAD);
 }
 
-static void a_head_may_be_as_large_as_the_limit_and_no_larger(void **state)
+TEST(a_head_may_be_as_large_as_the_limit_and_no_larger)
 {
 	static const char begin[] = "GET / HTTP/1.1\r\nHost: a\r\nX: ";
 	static const uint8_t end[4] = {'\r', '\n', '\r', '\n'};
 
-	(void)state;
 	for (size_t n = H1_HEAD_MAX; n <= H1_HEAD_MAX + 1; n++) {
 		char *text = malloc(n);
 		struct h1_head head;
@@ -152,18 +146,4 @@ static void a_head_may_be_as_large_as_the_limit_and_no_larger(void **state)
 		assert_int_equal(h1_head_read(text, H1_HEAD_MAX - 1, &head, &http, NULL), H1_HEAD_MORE);
 		free(text);
 	}
-}
-
-static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(a_request_is_read_when_its_head_is_whole_and_not_before),
-	cmocka_unit_test(what_follows_the_head_is_not_looked_at),
-	cmocka_unit_test(options_of_the_connection_are_seen),
-	cmocka_unit_test(what_two_programs_could_read_differently_is_refused),
-	cmocka_unit_test(bytes_that_are_no_text_are_refused),
-	cmocka_unit_test(a_head_may_be_as_large_as_the_limit_and_no_larger),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,13 +22,12 @@ static size_t pages_there(void *pages, size_t n)
 	return n_there;
 }
 
-static void of_a_block_for_a_frame_what_is_not_touched_is_not_there(void **state)
+TEST(of_a_block_for_a_frame_what_is_not_touched_is_not_there)
 {
 	struct h2_mem mem = {.pages = NULL};
 	nghttp2_mem of = h2_mem_of(&mem);
 	char *block;
 
-	(void)state;
 	/* pages that somebody had before are no good */
 	for (int i = 0; i < 3; i++) {
 		block = of.malloc(FRAME, of.mem_user_data);
@@ -42,14 +41,13 @@ static void of_a_block_for_a_frame_what_is_not_touched_is_not_there(void **state
 	}
 }
 
-static void nghttp2_takes_its_buffer_for_a_frame_on_pages_and_gives_them_back(void **state)
+TEST(nghttp2_takes_its_buffer_for_a_frame_on_pages_and_gives_them_back)
 {
 	nghttp2_session_callbacks *callbacks = NULL;
 	struct h2_mem mem = {.pages = NULL};
 	nghttp2_mem of = h2_mem_of(&mem);
 	nghttp2_session *session = NULL;
 
-	(void)state;
 	assert_int_equal(nghttp2_session_callbacks_new(&callbacks), 0);
 	assert_int_equal(nghttp2_session_server_new3(&session, callbacks, NULL, NULL, &of), 0);
 	assert_non_null(mem.pages);
@@ -59,7 +57,7 @@ static void nghttp2_takes_its_buffer_for_a_frame_on_pages_and_gives_them_back(vo
 	nghttp2_session_callbacks_del(callbacks);
 }
 
-static void small_blocks_and_a_second_large_one_come_from_the_heap(void **state)
+TEST(small_blocks_and_a_second_large_one_come_from_the_heap)
 {
 	struct h2_mem mem = {.pages = NULL};
 	nghttp2_mem of = h2_mem_of(&mem);
@@ -67,7 +65,6 @@ static void small_blocks_and_a_second_large_one_come_from_the_heap(void **state)
 	void *first;
 	void *second;
 
-	(void)state;
 	assert_null(mem.pages);
 	first = of.malloc(FRAME, of.mem_user_data);
 	second = of.malloc(FRAME, of.mem_user_data);
@@ -81,14 +78,13 @@ static void small_blocks_and_a_second_large_one_come_from_the_heap(void **state)
 	assert_null(mem.pages);
 }
 
-static void a_block_keeps_its_bytes_when_its_size_changes(void **state)
+TEST(a_block_keeps_its_bytes_when_its_size_changes)
 {
 	static const size_t sizes[][2] = {
 		{FRAME, 2 * FRAME}, {FRAME, 100}, {100, FRAME}, {100, 200}, {FRAME, FRAME + 1}};
 	struct h2_mem mem = {.pages = NULL};
 	nghttp2_mem of = h2_mem_of(&mem);
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 		size_t kept = sizes[i][0] < sizes[i][1] ? sizes[i][0] : sizes[i][1];
 		uint8_t *block = of.realloc(NULL, sizes[i][0], of.mem_user_data);
@@ -105,27 +101,13 @@ static void a_block_keeps_its_bytes_when_its_size_changes(void **state)
 	}
 }
 
-static void a_table_is_zeroed(void **state)
+TEST(a_table_is_zeroed)
 {
 	struct h2_mem mem = {.pages = NULL};
 	nghttp2_mem of = h2_mem_of(&mem);
 	uint8_t *table = of.calloc(512, 8, of.mem_user_data);
 
-	(void)state;
 	for (size_t i = 0; i < (size_t)512 * 8; i++)
 		assert_int_equal(table[i], 0);
 	of.free(table, of.mem_user_data);
-}
-
-static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(of_a_block_for_a_frame_what_is_not_touched_is_not_there),
-	cmocka_unit_test(nghttp2_takes_its_buffer_for_a_frame_on_pages_and_gives_them_back),
-	cmocka_unit_test(small_blocks_and_a_second_large_one_come_from_the_heap),
-	cmocka_unit_test(a_block_keeps_its_bytes_when_its_size_changes),
-	cmocka_unit_test(a_table_is_zeroed),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

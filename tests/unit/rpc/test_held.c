@@ -158,12 +158,13 @@ static void gorge(struct world *world, const char *id, const struct raw_request 
 	everything_is_given_back(world);
 }
 
-static void what_an_identity_does_not_read_stays_within_its_budget_and_others_get_on(void **state)
+TEST_FIXTURE(what_an_identity_does_not_read_stays_within_its_budget_and_others_get_on, setup, world_teardown)
 {
 	gorge(*state, "huge", NULL);
 }
 
-static void what_an_identity_does_not_finish_stays_within_its_budget_and_others_get_on(void **state)
+TEST_FIXTURE(what_an_identity_does_not_finish_stays_within_its_budget_and_others_get_on, setup,
+	     world_teardown)
 {
 	static const uint8_t body[50000] = {0, 0, 1, 0, 0};
 
@@ -171,7 +172,8 @@ static void what_an_identity_does_not_finish_stays_within_its_budget_and_others_
 	      &(const struct raw_request){.body = body, .body_len = sizeof(body), .open = true});
 }
 
-static void an_identity_whose_budget_is_full_is_told_and_has_its_largest_connection_closed(void **state)
+TEST_FIXTURE(an_identity_whose_budget_is_full_is_told_and_has_its_largest_connection_closed, setup,
+	     world_teardown)
 {
 	struct world *world = *state;
 	struct hog *large = hog_new(world, HOG);
@@ -234,7 +236,7 @@ static void widen(struct hog *hog)
 	world_settle(hog->raw.world);
 }
 
-static void errors_that_are_not_read_count_as_answers_do(void **state)
+TEST_FIXTURE(errors_that_are_not_read_count_as_answers_do, setup, world_teardown)
 {
 	static char path[900];
 	static const struct raw_field fields[] = {{":method", "POST"},
@@ -257,7 +259,8 @@ static void errors_that_are_not_read_count_as_answers_do(void **state)
 	everything_is_given_back(world);
 }
 
-static void many_identities_together_stay_within_the_budget_of_all_and_newcomers_get_on(void **state)
+TEST_FIXTURE(many_identities_together_stay_within_the_budget_of_all_and_newcomers_get_on, setup,
+	     world_teardown)
 {
 	enum { MANY = 30 };
 	struct world *world = *state;
@@ -279,7 +282,7 @@ static void many_identities_together_stay_within_the_budget_of_all_and_newcomers
 	everything_is_given_back(world);
 }
 
-static void who_holds_most_gives_way_when_all_hold_too_much(void **state)
+TEST_FIXTURE(who_holds_most_gives_way_when_all_hold_too_much, setup, world_teardown)
 {
 	struct world *world = *state;
 	struct hog *most[] = {hog_new(world, HOG), hog_new(world, HOG)};
@@ -303,7 +306,7 @@ static void who_holds_most_gives_way_when_all_hold_too_much(void **state)
 	everything_is_given_back(world);
 }
 
-static void connections_that_end_give_back_what_was_held_for_them(void **state)
+TEST_FIXTURE(connections_that_end_give_back_what_was_held_for_them, setup, world_teardown)
 {
 	struct world *world = *state;
 
@@ -320,7 +323,7 @@ static void connections_that_end_give_back_what_was_held_for_them(void **state)
 	assert_int_equal(n_told, 0);
 }
 
-static void sessions_that_are_idle_hold_nothing(void **state)
+TEST_FIXTURE(sessions_that_are_idle_hold_nothing, setup, world_teardown)
 {
 	struct world *world = *state;
 	struct session sessions[5];
@@ -364,7 +367,7 @@ static void ask_h1(struct raw *raw, const char *body, size_t n, size_t sent)
 	world_settle(raw->world);
 }
 
-static void what_http1_does_not_read_or_finish_counts_too(void **state)
+TEST_FIXTURE(what_http1_does_not_read_or_finish_counts_too, setup, world_teardown)
 {
 	static const char asks[] = "{\"id\": \"huge\"}";
 	static char body[200000];
@@ -393,23 +396,4 @@ static void what_http1_does_not_read_or_finish_counts_too(void **state)
 	for (size_t i = 0; i < 10; i++)
 		raw_close(&raws[i]);
 	everything_is_given_back(world);
-}
-
-#define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, setup, world_teardown)
-
-static const struct CMUnitTest tests[] = {
-	WORLD_TEST(what_an_identity_does_not_read_stays_within_its_budget_and_others_get_on),
-	WORLD_TEST(what_an_identity_does_not_finish_stays_within_its_budget_and_others_get_on),
-	WORLD_TEST(an_identity_whose_budget_is_full_is_told_and_has_its_largest_connection_closed),
-	WORLD_TEST(errors_that_are_not_read_count_as_answers_do),
-	WORLD_TEST(many_identities_together_stay_within_the_budget_of_all_and_newcomers_get_on),
-	WORLD_TEST(who_holds_most_gives_way_when_all_hold_too_much),
-	WORLD_TEST(connections_that_end_give_back_what_was_held_for_them),
-	WORLD_TEST(sessions_that_are_idle_hold_nothing),
-	WORLD_TEST(what_http1_does_not_read_or_finish_counts_too),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

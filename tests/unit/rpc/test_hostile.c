@@ -32,7 +32,7 @@ static void throw_at(struct world *world, const void *bytes, size_t n, bool with
 	raw_close(&raw);
 }
 
-static void random_bytes_end_the_connection_and_nothing_else(void **state)
+TEST_FIXTURE(random_bytes_end_the_connection_and_nothing_else, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	unsigned int seed = 1;
@@ -64,7 +64,7 @@ static size_t random_frame(unsigned int *seed, uint8_t *frame)
 	return 9 + n;
 }
 
-static void random_frames_end_the_connection_and_nothing_else(void **state)
+TEST_FIXTURE(random_frames_end_the_connection_and_nothing_else, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	unsigned int seed = 2;
@@ -86,7 +86,7 @@ static void random_frames_end_the_connection_and_nothing_else(void **state)
 		":path", "/holdfast.v1.Volumes/Get" \
 	}
 
-static void calls_that_are_wrong_get_the_answer_that_says_so(void **state)
+TEST_FIXTURE(calls_that_are_wrong_get_the_answer_that_says_so, world_setup, world_teardown)
 {
 	static const struct row {
 		struct raw_field fields[7];
@@ -185,7 +185,7 @@ static void calls_that_are_wrong_get_the_answer_that_says_so(void **state)
 	raw_close(&raw);
 }
 
-static void refusals_do_not_wait_for_the_rest_of_the_request(void **state)
+TEST_FIXTURE(refusals_do_not_wait_for_the_rest_of_the_request, world_setup, world_teardown)
 {
 	static const struct raw_field unknown[] = {{":method", "POST"},
 						   {":scheme", "http"},
@@ -212,7 +212,7 @@ static const struct raw_field no_method[] = {{":method", "POST"},
 					     {"content-type", "application/json"},
 					     {NULL, NULL}};
 
-static void the_answer_to_head_has_no_body(void **state)
+TEST_FIXTURE(the_answer_to_head_has_no_body, world_setup, world_teardown)
 {
 	static const struct raw_field head[] = {{":method", "HEAD"},
 						{":scheme", "http"},
@@ -234,7 +234,8 @@ static void the_answer_to_head_has_no_body(void **state)
 }
 
 /* curl drops an answer that a reset follows before its body has left. */
-static void an_answer_before_the_end_of_the_request_is_not_taken_back_by_a_reset(void **state)
+TEST_FIXTURE(an_answer_before_the_end_of_the_request_is_not_taken_back_by_a_reset, world_setup,
+	     world_teardown)
 {
 	struct world *world = *state;
 	struct raw_answer answer;
@@ -252,7 +253,7 @@ static void an_answer_before_the_end_of_the_request_is_not_taken_back_by_a_reset
 	raw_close(&raw);
 }
 
-static void who_never_ends_a_request_that_is_answered_is_reset(void **state)
+TEST_FIXTURE(who_never_ends_a_request_that_is_answered_is_reset, world_setup, world_teardown)
 {
 	enum { LATE_BYTES_MAX = 1 << 20 };
 	struct world *world = *state;
@@ -280,7 +281,7 @@ static void who_never_ends_a_request_that_is_answered_is_reset(void **state)
 	check_alive(world);
 }
 
-static void answered_requests_that_stay_open_are_bounded(void **state)
+TEST_FIXTURE(answered_requests_that_stay_open_are_bounded, world_setup, world_teardown)
 {
 	enum { LATE_STREAMS_MAX = 16 };
 	struct world *world = *state;
@@ -303,7 +304,7 @@ static void answered_requests_that_stay_open_are_bounded(void **state)
 	check_alive(world);
 }
 
-static void malformed_pseudo_headers_reset_the_stream_alone(void **state)
+TEST_FIXTURE(malformed_pseudo_headers_reset_the_stream_alone, world_setup, world_teardown)
 {
 	static const struct raw_field blocks[][6] = {
 		{{":method", "POST"}, {":scheme", "http"}, {"content-type", "application/grpc"}},
@@ -325,7 +326,7 @@ static void malformed_pseudo_headers_reset_the_stream_alone(void **state)
 	raw_close(&raw);
 }
 
-static void trailers_of_a_request_change_nothing(void **state)
+TEST_FIXTURE(trailers_of_a_request_change_nothing, world_setup, world_teardown)
 {
 	static const nghttp2_nv trailer = {.name = (uint8_t *)(uintptr_t) "content-type",
 					   .value = (uint8_t *)(uintptr_t) "application/json",
@@ -351,7 +352,7 @@ static void trailers_of_a_request_change_nothing(void **state)
 	raw_close(&raw);
 }
 
-static void the_path_of_the_socket_is_taken_as_authority(void **state)
+TEST_FIXTURE(the_path_of_the_socket_is_taken_as_authority, world_setup, world_teardown)
 {
 	static const struct raw_field fields[] = {GRPC_HEAD,
 						  {":authority", "/run/holdfast/agent.sock"},
@@ -371,7 +372,7 @@ static void the_path_of_the_socket_is_taken_as_authority(void **state)
 	raw_close(&raw);
 }
 
-static void header_lists_above_the_limit_are_refused_in_words(void **state)
+TEST_FIXTURE(header_lists_above_the_limit_are_refused_in_words, world_setup, world_teardown)
 {
 	static char value[REQUEST_HEADERS_MAX];
 	struct raw_field fields[] = {
@@ -400,7 +401,7 @@ static void header_lists_above_the_limit_are_refused_in_words(void **state)
 	raw_close(&raw);
 }
 
-static void a_flood_of_resets_is_borne_or_ended(void **state)
+TEST_FIXTURE(a_flood_of_resets_is_borne_or_ended, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct raw_answer answers[60];
@@ -417,7 +418,7 @@ static void a_flood_of_resets_is_borne_or_ended(void **state)
 }
 
 /* HEADERS without END_HEADERS, then CONTINUATION for ever. */
-static void endless_headers_end_the_connection(void **state)
+TEST_FIXTURE(endless_headers_end_the_connection, world_setup, world_teardown)
 {
 	static const uint8_t headers[9] = {0, 0, 0, 1, 0, 0, 0, 0, 1};
 	static const uint8_t field[4] = {0, 1, 'a', 0};
@@ -440,7 +441,8 @@ static void endless_headers_end_the_connection(void **state)
 	raw_close(&raw);
 }
 
-static void a_peer_that_vanishes_in_the_middle_of_anything_leaves_nothing_behind(void **state)
+TEST_FIXTURE(a_peer_that_vanishes_in_the_middle_of_anything_leaves_nothing_behind, world_setup,
+	     world_teardown)
 {
 	struct world *world = *state;
 	uint8_t frame[64];
@@ -504,7 +506,8 @@ static size_t reference_bomb(uint8_t frame[static HPACK_FRAME], uint8_t stream)
 	return n;
 }
 
-static void references_to_a_large_field_are_not_read_on_and_the_connection_ends_soon(void **state)
+TEST_FIXTURE(references_to_a_large_field_are_not_read_on_and_the_connection_ends_soon, world_setup,
+	     world_teardown)
 {
 	enum { REQUESTS = 8, MOST = 2 * REQUEST_HEADERS_MAX / VALUE + 3 };
 	static uint8_t frame[HPACK_FRAME];
@@ -531,30 +534,4 @@ static void references_to_a_large_field_are_not_read_on_and_the_connection_ends_
 	assert_true(n_fields <= (size_t)4 * MOST);
 	check_alive(world);
 	raw_close(&raw);
-}
-
-#define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
-
-static const struct CMUnitTest tests[] = {
-	WORLD_TEST(random_bytes_end_the_connection_and_nothing_else),
-	WORLD_TEST(random_frames_end_the_connection_and_nothing_else),
-	WORLD_TEST(calls_that_are_wrong_get_the_answer_that_says_so),
-	WORLD_TEST(refusals_do_not_wait_for_the_rest_of_the_request),
-	WORLD_TEST(an_answer_before_the_end_of_the_request_is_not_taken_back_by_a_reset),
-	WORLD_TEST(who_never_ends_a_request_that_is_answered_is_reset),
-	WORLD_TEST(answered_requests_that_stay_open_are_bounded),
-	WORLD_TEST(the_answer_to_head_has_no_body),
-	WORLD_TEST(malformed_pseudo_headers_reset_the_stream_alone),
-	WORLD_TEST(trailers_of_a_request_change_nothing),
-	WORLD_TEST(the_path_of_the_socket_is_taken_as_authority),
-	WORLD_TEST(header_lists_above_the_limit_are_refused_in_words),
-	WORLD_TEST(references_to_a_large_field_are_not_read_on_and_the_connection_ends_soon),
-	WORLD_TEST(a_flood_of_resets_is_borne_or_ended),
-	WORLD_TEST(endless_headers_end_the_connection),
-	WORLD_TEST(a_peer_that_vanishes_in_the_middle_of_anything_leaves_nothing_behind),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,7 +41,7 @@ static void post(struct raw *raw, const char *body, struct raw_answer *answer)
 		 answer);
 }
 
-static void a_call_is_answered_in_json_with_the_names_of_the_proto_file(void **state)
+TEST_FIXTURE(a_call_is_answered_in_json_with_the_names_of_the_proto_file, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct raw_answer answer;
@@ -57,7 +57,7 @@ static void a_call_is_answered_in_json_with_the_names_of_the_proto_file(void **s
 	raw_close(&raw);
 }
 
-static void errors_have_connects_code_and_status_and_the_whole_message(void **state)
+TEST_FIXTURE(errors_have_connects_code_and_status_and_the_whole_message, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct raw_answer answer;
@@ -74,7 +74,7 @@ static void errors_have_connects_code_and_status_and_the_whole_message(void **st
 	raw_close(&raw);
 }
 
-static void requests_that_are_no_json_or_no_message_say_where(void **state)
+TEST_FIXTURE(requests_that_are_no_json_or_no_message_say_where, world_setup, world_teardown)
 {
 	static const struct row {
 		const char *body;
@@ -107,7 +107,7 @@ static void requests_that_are_no_json_or_no_message_say_where(void **state)
 	raw_close(&raw);
 }
 
-static void deeply_nested_json_is_refused(void **state)
+TEST_FIXTURE(deeply_nested_json_is_refused, world_setup, world_teardown)
 {
 	enum { DEPTH = 60000 };
 	struct world *world = *state;
@@ -125,7 +125,7 @@ static void deeply_nested_json_is_refused(void **state)
 	free(body);
 }
 
-static void other_paths_kinds_and_methods_are_refused_with_their_status(void **state)
+TEST_FIXTURE(other_paths_kinds_and_methods_are_refused_with_their_status, world_setup, world_teardown)
 {
 	static const struct row {
 		struct raw_field fields[6];
@@ -171,7 +171,7 @@ static void other_paths_kinds_and_methods_are_refused_with_their_status(void **s
 	raw_close(&raw);
 }
 
-static void the_deadline_of_a_json_call_is_kept(void **state)
+TEST_FIXTURE(the_deadline_of_a_json_call_is_kept, world_setup, world_teardown)
 {
 	static const struct raw_field fields[] = {
 		{":method", "POST"},
@@ -204,7 +204,7 @@ static void set_window(struct raw *raw, uint32_t size)
 	raw_flush(raw);
 }
 
-static void a_late_answer_does_not_mix_with_the_deadlines_error(void **state)
+TEST_FIXTURE(a_late_answer_does_not_mix_with_the_deadlines_error, world_setup, world_teardown)
 {
 	static const struct raw_field fields[] = {
 		{":method", "POST"},
@@ -235,7 +235,7 @@ static void a_late_answer_does_not_mix_with_the_deadlines_error(void **state)
 	raw_close(&raw);
 }
 
-static void an_error_that_is_no_utf8_is_still_an_error(void **state)
+TEST_FIXTURE(an_error_that_is_no_utf8_is_still_an_error, world_setup, world_teardown)
 {
 	static const char hold[] = "{\"id\": \"hold\"}";
 	struct world *world = *state;
@@ -273,7 +273,7 @@ static char *padded_request(size_t n)
 	return body;
 }
 
-static void json_requests_have_the_limit_of_messages(void **state)
+TEST_FIXTURE(json_requests_have_the_limit_of_messages, setup_small, world_teardown)
 {
 	struct world *world = *state;
 	struct raw raw;
@@ -339,7 +339,7 @@ static void run_curl(struct world *world, const char *const *args, struct curl *
 	}
 }
 
-static void curl_calls_over_tls_with_http2_and_http1(void **state)
+TEST_FIXTURE(curl_calls_over_tls_with_http2_and_http1, tls_world_setup, tls_world_teardown)
 {
 	static const char *const versions[] = {"--http2", "--http1.1"};
 	struct tls_world *tw = *state;
@@ -365,7 +365,7 @@ static void curl_calls_over_tls_with_http2_and_http1(void **state)
 	}
 }
 
-static void curl_calls_over_the_unix_socket(void **state)
+TEST_FIXTURE(curl_calls_over_the_unix_socket, tls_world_setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	const char *const args[] = {"curl",
@@ -383,27 +383,4 @@ static void curl_calls_over_the_unix_socket(void **state)
 	run_curl(tw->world, args, &curl);
 	assert_string_equal(text_of(curl.out, "code"), "not_found");
 	assert_int_equal(tw->world->peer.uid, getuid());
-}
-
-#define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
-#define TLS_TEST(name) cmocka_unit_test_setup_teardown(name, tls_world_setup, tls_world_teardown)
-
-static const struct CMUnitTest tests[] = {
-	WORLD_TEST(a_call_is_answered_in_json_with_the_names_of_the_proto_file),
-	WORLD_TEST(errors_have_connects_code_and_status_and_the_whole_message),
-	WORLD_TEST(requests_that_are_no_json_or_no_message_say_where),
-	WORLD_TEST(deeply_nested_json_is_refused),
-	WORLD_TEST(other_paths_kinds_and_methods_are_refused_with_their_status),
-	WORLD_TEST(the_deadline_of_a_json_call_is_kept),
-	WORLD_TEST(a_late_answer_does_not_mix_with_the_deadlines_error),
-	WORLD_TEST(an_error_that_is_no_utf8_is_still_an_error),
-	cmocka_unit_test_setup_teardown(json_requests_have_the_limit_of_messages, setup_small,
-					world_teardown),
-	TLS_TEST(curl_calls_over_tls_with_http2_and_http1),
-	TLS_TEST(curl_calls_over_the_unix_socket),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

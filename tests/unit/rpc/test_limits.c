@@ -70,7 +70,7 @@ static enum status send_message_of(struct world *world, struct rpc_client *clien
 	return st;
 }
 
-static void a_request_of_one_mebibyte_is_taken_and_one_byte_more_is_not(void **state)
+TEST_FIXTURE(a_request_of_one_mebibyte_is_taken_and_one_byte_more_is_not, world_setup, world_teardown)
 {
 	const size_t mebibyte = (size_t)1024 * 1024;
 	struct world *world = *state;
@@ -86,7 +86,7 @@ static void a_request_of_one_mebibyte_is_taken_and_one_byte_more_is_not(void **s
 	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
 }
 
-static void the_limit_of_a_message_is_the_one_that_was_set(void **state)
+TEST_FIXTURE(the_limit_of_a_message_is_the_one_that_was_set, setup_small, world_teardown)
 {
 	struct world *world = *state;
 	struct answer answer;
@@ -96,7 +96,7 @@ static void the_limit_of_a_message_is_the_one_that_was_set(void **state)
 			 STATUS_RESOURCE_EXHAUSTED);
 }
 
-static void the_limit_holds_for_messages_of_streams(void **state)
+TEST_FIXTURE(the_limit_holds_for_messages_of_streams, setup_small, world_teardown)
 {
 	struct world *world = *state;
 	struct session session;
@@ -116,7 +116,7 @@ static void the_limit_holds_for_messages_of_streams(void **state)
 	assert_int_equal(world->n_closed, 1);
 }
 
-static void an_answer_may_be_as_large_as_the_client_takes(void **state)
+TEST_FIXTURE(an_answer_may_be_as_large_as_the_client_takes, world_setup, world_teardown)
 {
 	const size_t limit = 100000;
 	struct world *world = *state;
@@ -137,7 +137,7 @@ static void an_answer_may_be_as_large_as_the_client_takes(void **state)
 	rpc_client_free(client);
 }
 
-static void answers_of_four_mebibytes_are_taken_by_default(void **state)
+TEST_FIXTURE(answers_of_four_mebibytes_are_taken_by_default, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct answer answer;
@@ -148,7 +148,7 @@ static void answers_of_four_mebibytes_are_taken_by_default(void **state)
 	assert_int_equal(world_get_now(world, world->client, "huge", &answer), STATUS_RESOURCE_EXHAUSTED);
 }
 
-static void a_client_that_allows_large_answers_has_the_room_for_one(void **state)
+TEST_FIXTURE(a_client_that_allows_large_answers_has_the_room_for_one, setup_large, world_teardown)
 {
 	struct world *world = *state;
 	const struct rpc_endpoint endpoint = {.unix_path = world->socket, .message_bytes = (size_t)40 << 20};
@@ -161,7 +161,7 @@ static void a_client_that_allows_large_answers_has_the_room_for_one(void **state
 	rpc_client_free(client);
 }
 
-static void an_answer_above_the_connections_limit_becomes_an_error(void **state)
+TEST_FIXTURE(an_answer_above_the_connections_limit_becomes_an_error, setup_small, world_teardown)
 {
 	struct world *world = *state;
 	struct answer answer;
@@ -173,7 +173,7 @@ static void an_answer_above_the_connections_limit_becomes_an_error(void **state)
 	assert_non_null(strstr(answer.err.msg, "/holdfast.v1.Volumes/Get"));
 }
 
-static void requests_that_come_in_together_share_the_connections_limit(void **state)
+TEST_FIXTURE(requests_that_come_in_together_share_the_connections_limit, setup_wide_messages, world_teardown)
 {
 	struct world *world = *state;
 
@@ -204,7 +204,7 @@ static void requests_that_come_in_together_share_the_connections_limit(void **st
 	}
 }
 
-static void what_was_abandoned_half_way_does_not_count_any_more(void **state)
+TEST_FIXTURE(what_was_abandoned_half_way_does_not_count_any_more, setup_wide_messages, world_teardown)
 {
 	struct world *world = *state;
 	uint8_t *body = calloc(1, HELD);
@@ -240,7 +240,7 @@ static void what_was_abandoned_half_way_does_not_count_any_more(void **state)
 	free(body);
 }
 
-static void calls_above_the_limit_wait_for_their_turn(void **state)
+TEST_FIXTURE(calls_above_the_limit_wait_for_their_turn, setup_small, world_teardown)
 {
 	struct world *world = *state;
 	struct answer answers[CALLS + 1];
@@ -258,7 +258,7 @@ static void calls_above_the_limit_wait_for_their_turn(void **state)
 	rpc_client_free(TAKE_PTR(world->client));
 }
 
-static void calls_that_wait_for_their_turn_end_when_the_server_takes_no_more(void **state)
+TEST_FIXTURE(calls_that_wait_for_their_turn_end_when_the_server_takes_no_more, setup_small, world_teardown)
 {
 	struct world *world = *state;
 	struct answer answers[CALLS + 1];
@@ -282,7 +282,7 @@ static void calls_that_wait_for_their_turn_end_when_the_server_takes_no_more(voi
 	}
 }
 
-static void calls_that_were_abandoned_but_not_answered_still_count(void **state)
+TEST_FIXTURE(calls_that_were_abandoned_but_not_answered_still_count, setup_small, world_teardown)
 {
 	struct world *world = *state;
 	struct raw_answer answers[CALLS + 2];
@@ -306,7 +306,7 @@ static void calls_that_were_abandoned_but_not_answered_still_count(void **state)
 	raw_close(&raw);
 }
 
-static void connections_above_the_limit_are_closed_at_once(void **state)
+TEST_FIXTURE(connections_above_the_limit_are_closed_at_once, setup_small, world_teardown)
 {
 	struct world *world = *state;
 	struct raw raws[CONNECTIONS];
@@ -326,7 +326,7 @@ static void connections_above_the_limit_are_closed_at_once(void **state)
 	}
 }
 
-static void connections_that_left_unanswered_calls_behind_still_count(void **state)
+TEST_FIXTURE(connections_that_left_unanswered_calls_behind_still_count, setup_small, world_teardown)
 {
 	struct world *world = *state;
 	struct answer answer;
@@ -344,7 +344,7 @@ static void connections_that_left_unanswered_calls_behind_still_count(void **sta
 	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
 }
 
-static void a_client_that_says_nothing_is_let_go(void **state)
+TEST_FIXTURE(a_client_that_says_nothing_is_let_go, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct raw raw;
@@ -379,7 +379,7 @@ static void pass_ms(struct world *world, uint64_t ms)
 	(void)sd_event_source_disable_unref(timer);
 }
 
-static void a_client_that_has_called_once_may_stay(void **state)
+TEST_FIXTURE(a_client_that_has_called_once_may_stay, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct raw_answer answer;
@@ -394,7 +394,7 @@ static void a_client_that_has_called_once_may_stay(void **state)
 	raw_close(&raw);
 }
 
-static void a_request_without_a_deadline_must_come_to_its_end_in_time(void **state)
+TEST_FIXTURE(a_request_without_a_deadline_must_come_to_its_end_in_time, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct raw_answer answer;
@@ -416,7 +416,7 @@ static void a_request_without_a_deadline_must_come_to_its_end_in_time(void **sta
 	raw_close(&raw);
 }
 
-static void a_peer_that_sends_without_reading_is_cut_off(void **state)
+TEST_FIXTURE(a_peer_that_sends_without_reading_is_cut_off, world_setup, world_teardown)
 {
 	static const uint8_t preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
 	static const uint8_t ping[17] = {0, 0, 8, 6, 0, 0, 0, 0, 0, 1};
@@ -455,7 +455,7 @@ static size_t put_field(uint8_t *at, const char *name, const char *value)
 	return 3 + n + v;
 }
 
-static void a_peer_that_calls_without_reading_the_answers_is_cut_off(void **state)
+TEST_FIXTURE(a_peer_that_calls_without_reading_the_answers_is_cut_off, world_setup, world_teardown)
 {
 	static const uint8_t preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
 	uint8_t request[256] = {0, 0, 0, 1, 5};
@@ -490,7 +490,7 @@ static void a_peer_that_calls_without_reading_the_answers_is_cut_off(void **stat
 	raw_close(&raw);
 }
 
-static void running_out_of_descriptors_does_not_spin_and_passes(void **state)
+TEST_FIXTURE(running_out_of_descriptors_does_not_spin_and_passes, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct rlimit before;
@@ -519,34 +519,4 @@ static void running_out_of_descriptors_does_not_spin_and_passes(void **state)
 	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
 	assert_int_equal(world->server->n_conns, 2);
 	raw_close(&raw);
-}
-
-#define WORLD_TEST(name, setup) cmocka_unit_test_setup_teardown(name, setup, world_teardown)
-
-static const struct CMUnitTest tests[] = {
-	WORLD_TEST(a_request_of_one_mebibyte_is_taken_and_one_byte_more_is_not, world_setup),
-	WORLD_TEST(the_limit_of_a_message_is_the_one_that_was_set, setup_small),
-	WORLD_TEST(the_limit_holds_for_messages_of_streams, setup_small),
-	WORLD_TEST(an_answer_may_be_as_large_as_the_client_takes, world_setup),
-	WORLD_TEST(answers_of_four_mebibytes_are_taken_by_default, world_setup),
-	WORLD_TEST(a_client_that_allows_large_answers_has_the_room_for_one, setup_large),
-	WORLD_TEST(an_answer_above_the_connections_limit_becomes_an_error, setup_small),
-	WORLD_TEST(requests_that_come_in_together_share_the_connections_limit, setup_wide_messages),
-	WORLD_TEST(what_was_abandoned_half_way_does_not_count_any_more, setup_wide_messages),
-	WORLD_TEST(calls_above_the_limit_wait_for_their_turn, setup_small),
-	WORLD_TEST(calls_that_wait_for_their_turn_end_when_the_server_takes_no_more, setup_small),
-	WORLD_TEST(calls_that_were_abandoned_but_not_answered_still_count, setup_small),
-	WORLD_TEST(connections_above_the_limit_are_closed_at_once, setup_small),
-	WORLD_TEST(connections_that_left_unanswered_calls_behind_still_count, setup_small),
-	WORLD_TEST(a_client_that_says_nothing_is_let_go, world_setup),
-	WORLD_TEST(a_client_that_has_called_once_may_stay, world_setup),
-	WORLD_TEST(a_request_without_a_deadline_must_come_to_its_end_in_time, world_setup),
-	WORLD_TEST(a_peer_that_sends_without_reading_is_cut_off, world_setup),
-	WORLD_TEST(a_peer_that_calls_without_reading_the_answers_is_cut_off, world_setup),
-	WORLD_TEST(running_out_of_descriptors_does_not_spin_and_passes, world_setup),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

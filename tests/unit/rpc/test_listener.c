@@ -18,7 +18,7 @@ static unsigned int mode_of(const char *p)
 	return st.st_mode & 07777U;
 }
 
-static void the_socket_has_the_mode_asked_for_whatever_the_umask(void **state)
+TEST_FIXTURE(the_socket_has_the_mode_asked_for_whatever_the_umask, tls_world_setup, tls_world_teardown)
 {
 	static const mode_t masks[] = {0, 022, 077, 0777};
 	static const mode_t modes[] = {0600, 0660, 0666};
@@ -50,7 +50,7 @@ static void leave_socket(const char *path)
 	(void)close(fd);
 }
 
-static void a_stale_socket_is_replaced(void **state)
+TEST_FIXTURE(a_stale_socket_is_replaced, tls_world_setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	const char *path = world_path(tw->world, "stale");
@@ -66,7 +66,7 @@ static void a_stale_socket_is_replaced(void **state)
 	rpc_client_free(client);
 }
 
-static void a_live_socket_is_refused_and_stays(void **state)
+TEST_FIXTURE(a_live_socket_is_refused_and_stays, tls_world_setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	struct answer answer;
@@ -79,7 +79,7 @@ static void a_live_socket_is_refused_and_stays(void **state)
 	assert_int_equal(world_get_now(tw->world, tw->world->client, "db", &answer), STATUS_OK);
 }
 
-static void what_is_no_socket_is_not_touched(void **state)
+TEST_FIXTURE(what_is_no_socket_is_not_touched, tls_world_setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	struct error err;
@@ -97,7 +97,7 @@ static void what_is_no_socket_is_not_touched(void **state)
 	assert_int_equal(access(world_path(tw->world, "victim"), F_OK), 0);
 }
 
-static void paths_that_cannot_be_are_refused(void **state)
+TEST_FIXTURE(paths_that_cannot_be_are_refused, tls_world_setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path) + 1];
@@ -118,7 +118,8 @@ static void paths_that_cannot_be_are_refused(void **state)
 	(void)unlink(path);
 }
 
-static void freeing_the_server_removes_its_socket_but_not_that_of_a_successor(void **state)
+TEST_FIXTURE(freeing_the_server_removes_its_socket_but_not_that_of_a_successor, tls_world_setup,
+	     tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	const char *path = world_path(tw->world, "successor");
@@ -137,7 +138,7 @@ static void freeing_the_server_removes_its_socket_but_not_that_of_a_successor(vo
 	assert_int_equal(access(path, F_OK), 0);
 }
 
-static void a_port_in_use_is_named_with_what_to_do(void **state)
+TEST_FIXTURE(a_port_in_use_is_named_with_what_to_do, tls_world_setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	char port[16];
@@ -152,7 +153,7 @@ static void a_port_in_use_is_named_with_what_to_do(void **state)
 	assert_non_null(strstr(err.msg, "ss -tlnp"));
 }
 
-static void addresses_that_are_none_of_ours_are_refused(void **state)
+TEST_FIXTURE(addresses_that_are_none_of_ours_are_refused, tls_world_setup, tls_world_teardown)
 {
 	static const char *const no_address[] = {"", "localhost", "1.2.3.4.5", "::g", "127.0.0.1:80"};
 	struct tls_world *tw = *state;
@@ -170,7 +171,7 @@ static void addresses_that_are_none_of_ours_are_refused(void **state)
 	assert_int_equal(port, 7);
 }
 
-static void ipv6_is_served_too_and_shown_in_brackets(void **state)
+TEST_FIXTURE(ipv6_is_served_too_and_shown_in_brackets, tls_world_setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	struct rpc_client *client = NULL;
@@ -187,23 +188,4 @@ static void ipv6_is_served_too_and_shown_in_brackets(void **state)
 	assert_int_equal(world_get_now(tw->world, client, "db", &answer), STATUS_OK);
 	assert_memory_equal(tw->world->peer.address, "[::1]:", 6);
 	rpc_client_free(client);
-}
-
-#define TLS_TEST(name) cmocka_unit_test_setup_teardown(name, tls_world_setup, tls_world_teardown)
-
-static const struct CMUnitTest tests[] = {
-	TLS_TEST(the_socket_has_the_mode_asked_for_whatever_the_umask),
-	TLS_TEST(a_stale_socket_is_replaced),
-	TLS_TEST(a_live_socket_is_refused_and_stays),
-	TLS_TEST(what_is_no_socket_is_not_touched),
-	TLS_TEST(paths_that_cannot_be_are_refused),
-	TLS_TEST(freeing_the_server_removes_its_socket_but_not_that_of_a_successor),
-	TLS_TEST(a_port_in_use_is_named_with_what_to_do),
-	TLS_TEST(addresses_that_are_none_of_ours_are_refused),
-	TLS_TEST(ipv6_is_served_too_and_shown_in_brackets),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,14 +22,13 @@ static void check(const ProtobufCMessage *message, const char *expected)
 		assert_null(field);
 }
 
-static void strings_are_looked_at_wherever_they_are(void **state)
+TEST(strings_are_looked_at_wherever_they_are)
 {
 	Holdfast__V1__GetVolumeResponse response;
 	Holdfast__V1__ListVolumesResponse list;
 	Holdfast__V1__Volume volume;
 	Holdfast__V1__Volume *volumes[2] = {&volume, &volume};
 
-	(void)state;
 	holdfast__v1__get_volume_response__init(&response);
 	holdfast__v1__list_volumes_response__init(&list);
 	holdfast__v1__volume__init(&volume);
@@ -51,12 +50,11 @@ static void strings_are_looked_at_wherever_they_are(void **state)
 	check(&list.base, NULL);
 }
 
-static void only_the_member_of_a_oneof_that_is_there_is_looked_at(void **state)
+TEST(only_the_member_of_a_oneof_that_is_there_is_looked_at)
 {
 	Holdfast__V1__SessionUp up;
 	Holdfast__V1__Heartbeat heartbeat;
 
-	(void)state;
 	holdfast__v1__session_up__init(&up);
 	holdfast__v1__heartbeat__init(&heartbeat);
 	heartbeat.boot_id = bad;
@@ -68,37 +66,23 @@ static void only_the_member_of_a_oneof_that_is_there_is_looked_at(void **state)
 	check(&up.base, NULL);
 }
 
-static void any_bytes_may_be_bytes(void **state)
+TEST(any_bytes_may_be_bytes)
 {
 	Holdfast__V1__ClaimVolumeResponse response;
 
-	(void)state;
 	holdfast__v1__claim_volume_response__init(&response);
 	response.ticket.data = (uint8_t *)bad;
 	response.ticket.len = strlen(bad);
 	check(&response.base, NULL);
 }
 
-static void messages_that_are_missing_are_no_trouble(void **state)
+TEST(messages_that_are_missing_are_no_trouble)
 {
 	Holdfast__V1__ListVolumesResponse list;
 	Holdfast__V1__Volume *volumes[1] = {NULL};
 
-	(void)state;
 	holdfast__v1__list_volumes_response__init(&list);
 	list.volumes = volumes;
 	list.n_volumes = 1;
 	check(&list.base, NULL);
-}
-
-static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(strings_are_looked_at_wherever_they_are),
-	cmocka_unit_test(only_the_member_of_a_oneof_that_is_there_is_looked_at),
-	cmocka_unit_test(any_bytes_may_be_bytes),
-	cmocka_unit_test(messages_that_are_missing_are_no_trouble),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

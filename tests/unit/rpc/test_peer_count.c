@@ -2,13 +2,12 @@
 #include "../unit.h"
 #include "rpc/peer_count.h"
 
-static void a_peer_may_have_as_many_as_the_limit_and_one_more_when_one_is_gone(void **state)
+TEST(a_peer_may_have_as_many_as_the_limit_and_one_more_when_one_is_gone)
 {
 	struct peer_count_tree tree = RB_INITIALIZER(&tree);
 	struct peer_count *counts[3];
 	bool full = true;
 
-	(void)state;
 	for (size_t i = 0; i < 3; i++) {
 		counts[i] = peer_count_enter(&tree, "n1", 3, &full);
 		assert_non_null(counts[i]);
@@ -25,14 +24,13 @@ static void a_peer_may_have_as_many_as_the_limit_and_one_more_when_one_is_gone(v
 	peer_count_leave(&tree, NULL);
 }
 
-static void peers_do_not_count_for_each_other(void **state)
+TEST(peers_do_not_count_for_each_other)
 {
 	struct peer_count_tree tree = RB_INITIALIZER(&tree);
 	static const char *const names[] = {"n1", "n10", "n", ""};
 	struct peer_count *counts[4];
 	bool full = true;
 
-	(void)state;
 	for (size_t i = 0; i < 4; i++) {
 		counts[i] = peer_count_enter(&tree, names[i], 1, &full);
 		assert_non_null(counts[i]);
@@ -42,24 +40,12 @@ static void peers_do_not_count_for_each_other(void **state)
 	assert_true(RB_EMPTY(&tree));
 }
 
-static void a_limit_of_none_lets_nobody_in(void **state)
+TEST(a_limit_of_none_lets_nobody_in)
 {
 	struct peer_count_tree tree = RB_INITIALIZER(&tree);
 	bool full = false;
 
-	(void)state;
 	assert_null(peer_count_enter(&tree, "n1", 0, &full));
 	assert_true(full);
 	assert_true(RB_EMPTY(&tree));
-}
-
-static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(a_peer_may_have_as_many_as_the_limit_and_one_more_when_one_is_gone),
-	cmocka_unit_test(peers_do_not_count_for_each_other),
-	cmocka_unit_test(a_limit_of_none_lets_nobody_in),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,7 +95,7 @@ static unsigned int mode_of(const char *p)
 	return st.st_mode & 07777U;
 }
 
-static void keys_are_for_their_owner_and_certificates_for_everybody(void **state)
+TEST_FIXTURE(keys_are_for_their_owner_and_certificates_for_everybody, setup, teardown)
 {
 	struct folder *folder = *state;
 	mode_t before = umask(0);
@@ -108,7 +108,7 @@ static void keys_are_for_their_owner_and_certificates_for_everybody(void **state
 	assert_int_equal(mode_of(path(folder, "n.crt")), 0644);
 }
 
-static void an_issued_certificate_chains_to_its_ca_for_both_roles(void **state)
+TEST_FIXTURE(an_issued_certificate_chains_to_its_ca_for_both_roles, setup, teardown)
 {
 	static const int purposes[] = {X509_PURPOSE_SSL_SERVER, X509_PURPOSE_SSL_CLIENT};
 	struct folder *folder = *state;
@@ -149,7 +149,7 @@ static void critical(const X509 *cert, int nid, bool expected)
 		ASN1_BIT_STRING_free(extension);
 }
 
-static void certificates_say_what_they_are_for(void **state)
+TEST_FIXTURE(certificates_say_what_they_are_for, setup, teardown)
 {
 	struct folder *folder = *state;
 	X509 *ca;
@@ -171,7 +171,7 @@ static void certificates_say_what_they_are_for(void **state)
 	X509_free(cert);
 }
 
-static void an_issued_certificate_carries_all_its_names(void **state)
+TEST_FIXTURE(an_issued_certificate_carries_all_its_names, setup, teardown)
 {
 	struct folder *folder = *state;
 	char uri[RPC_URI_SIZE];
@@ -190,7 +190,7 @@ static void an_issued_certificate_carries_all_its_names(void **state)
 	X509_free(cert);
 }
 
-static void certificates_are_valid_from_a_little_before_now_for_the_days_asked_for(void **state)
+TEST_FIXTURE(certificates_are_valid_from_a_little_before_now_for_the_days_asked_for, setup, teardown)
 {
 	struct folder *folder = *state;
 	X509 *cert;
@@ -207,7 +207,7 @@ static void certificates_are_valid_from_a_little_before_now_for_the_days_asked_f
 	X509_free(cert);
 }
 
-static void serial_numbers_are_long_and_differ(void **state)
+TEST_FIXTURE(serial_numbers_are_long_and_differ, setup, teardown)
 {
 	struct folder *folder = *state;
 	X509 *first;
@@ -227,7 +227,7 @@ static void serial_numbers_are_long_and_differ(void **state)
 	X509_free(second);
 }
 
-static void what_exists_is_left_alone(void **state)
+TEST_FIXTURE(what_exists_is_left_alone, setup, teardown)
 {
 	struct folder *folder = *state;
 	cleanup_free char *before = NULL;
@@ -243,7 +243,7 @@ static void what_exists_is_left_alone(void **state)
 	assert_string_equal(before, after);
 }
 
-static void half_a_pair_is_explained_and_not_completed(void **state)
+TEST_FIXTURE(half_a_pair_is_explained_and_not_completed, setup, teardown)
 {
 	static const char *const halves[] = {"n.key", "n.crt"};
 	struct folder *folder = *state;
@@ -265,7 +265,7 @@ static void half_a_pair_is_explained_and_not_completed(void **state)
 	}
 }
 
-static void requests_that_make_no_sense_are_refused(void **state)
+TEST_FIXTURE(requests_that_make_no_sense_are_refused, setup, teardown)
 {
 	static char long_uri[RPC_URI_SIZE + 1];
 	static char long_name[66];
@@ -304,7 +304,7 @@ static void requests_that_make_no_sense_are_refused(void **state)
 	assert_int_equal(issue(folder, &bad[0], &err), STATUS_OK);
 }
 
-static void a_certificate_ends_before_its_ca(void **state)
+TEST_FIXTURE(a_certificate_ends_before_its_ca, setup, teardown)
 {
 	struct pki_cert_request request = node_request;
 	struct folder *folder = *state;
@@ -344,7 +344,7 @@ static void a_certificate_ends_before_its_ca(void **state)
 	assert_int_equal(pki_expiry(path(folder, "n.key"), &expiry_ms, NULL), STATUS_INVALID_ARGUMENT);
 }
 
-static void names_that_cannot_be_written_leave_nothing_behind(void **state)
+TEST_FIXTURE(names_that_cannot_be_written_leave_nothing_behind, setup, teardown)
 {
 	static const char *const no_address[] = {"not-an-address"};
 	static const char *const no_name[] = {"two words"};
@@ -373,7 +373,7 @@ static void names_that_cannot_be_written_leave_nothing_behind(void **state)
 	assert_int_not_equal(access(path(folder, "new.key"), F_OK), 0);
 }
 
-static void a_ca_whose_halves_do_not_match_issues_nothing(void **state)
+TEST_FIXTURE(a_ca_whose_halves_do_not_match_issues_nothing, setup, teardown)
 {
 	struct folder *folder = *state;
 	struct error err;
@@ -389,26 +389,4 @@ static void a_ca_whose_halves_do_not_match_issues_nothing(void **state)
 	assert_int_equal(pki_issue(path(folder, "gone.key"), path(folder, "ca.crt"), &node_request,
 				   path(folder, "n.key"), path(folder, "n.crt"), &err),
 			 STATUS_NOT_FOUND);
-}
-
-#define PKI_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-static const struct CMUnitTest tests[] = {
-	PKI_TEST(keys_are_for_their_owner_and_certificates_for_everybody),
-	PKI_TEST(an_issued_certificate_chains_to_its_ca_for_both_roles),
-	PKI_TEST(certificates_say_what_they_are_for),
-	PKI_TEST(an_issued_certificate_carries_all_its_names),
-	PKI_TEST(certificates_are_valid_from_a_little_before_now_for_the_days_asked_for),
-	PKI_TEST(serial_numbers_are_long_and_differ),
-	PKI_TEST(what_exists_is_left_alone),
-	PKI_TEST(half_a_pair_is_explained_and_not_completed),
-	PKI_TEST(requests_that_make_no_sense_are_refused),
-	PKI_TEST(a_certificate_ends_before_its_ca),
-	PKI_TEST(names_that_cannot_be_written_leave_nothing_behind),
-	PKI_TEST(a_ca_whose_halves_do_not_match_issues_nothing),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,7 +52,7 @@ static void close_all(void)
 		raw_close(&raws[i]);
 }
 
-static void an_event_costs_the_same_however_many_connections_are_ready(void **state)
+TEST_FIXTURE(an_event_costs_the_same_however_many_connections_are_ready, setup, world_teardown)
 {
 	static const char request[] = "POST /holdfast.v1.Volumes/Get HTTP/1.1\r\nhost: h\r\n"
 				      "content-type: application/json\r\ncontent-length: 13\r\n\r\n"
@@ -141,7 +141,7 @@ static void have_sessions_ready(struct world *world, bool is_background)
 		raw_go_on(&raws[i], &heartbeat, &answers[i]);
 }
 
-static void a_turn_ends_though_hundreds_of_connections_are_ready(void **state)
+TEST_FIXTURE(a_turn_ends_though_hundreds_of_connections_are_ready, setup, world_teardown)
 {
 	struct world *world = *state;
 	size_t most = 0;
@@ -159,7 +159,7 @@ static void a_turn_ends_though_hundreds_of_connections_are_ready(void **state)
 	close_all();
 }
 
-static void a_call_does_not_wait_for_hundreds_of_sessions_that_are_ready(void **state)
+TEST_FIXTURE(a_call_does_not_wait_for_hundreds_of_sessions_that_are_ready, setup, world_teardown)
 {
 	struct world *world = *state;
 	struct answer answer;
@@ -240,7 +240,7 @@ static int small_teardown(void **state)
 	return 0;
 }
 
-static void an_item_removed_in_a_turn_is_not_called_in_it(void **state)
+TEST_FIXTURE(an_item_removed_in_a_turn_is_not_called_in_it, small_setup, small_teardown)
 {
 	struct small_world *small = *state;
 	size_t called = 0;
@@ -258,7 +258,7 @@ static void an_item_removed_in_a_turn_is_not_called_in_it(void **state)
 			assert_true(small->items[i].n_woken <= 1);
 }
 
-static void an_item_woken_twice_is_called_once_and_a_paused_one_only_when_woken(void **state)
+TEST_FIXTURE(an_item_woken_twice_is_called_once_and_a_paused_one_only_when_woken, small_setup, small_teardown)
 {
 	struct small_world *small = *state;
 	struct watched *watched = &small->items[0];
@@ -273,7 +273,7 @@ static void an_item_woken_twice_is_called_once_and_a_paused_one_only_when_woken(
 	assert_int_equal(small->items[1].n_ready, 5);
 }
 
-static void a_moved_item_is_served_by_the_other_poller_alone(void **state)
+TEST_FIXTURE(a_moved_item_is_served_by_the_other_poller_alone, small_setup, small_teardown)
 {
 	struct small_world *small = *state;
 	struct watched *watched = &small->items[0];
@@ -291,7 +291,7 @@ static void a_moved_item_is_served_by_the_other_poller_alone(void **state)
 	poller_free(other);
 }
 
-static void a_poller_freed_in_its_turn_calls_nobody_any_more(void **state)
+TEST_FIXTURE(a_poller_freed_in_its_turn_calls_nobody_any_more, small_setup, small_teardown)
 {
 	struct small_world *small = *state;
 	size_t called = 0;
@@ -316,7 +316,7 @@ static void on_restless(struct poll_item *item, uint32_t events)
 	poller_wake(item);
 }
 
-static void woken_items_of_one_poller_do_not_hold_up_those_of_another(void **state)
+TEST_FIXTURE(woken_items_of_one_poller_do_not_hold_up_those_of_another, small_setup, small_teardown)
 {
 	struct small_world *small = *state;
 	struct watched calm = {0};
@@ -341,23 +341,4 @@ static void woken_items_of_one_poller_do_not_hold_up_those_of_another(void **sta
 	poller_free(other);
 	(void)close(calm.fds[0]);
 	(void)close(calm.fds[1]);
-}
-
-#define POLLER_TEST(f) cmocka_unit_test_setup_teardown(f, setup, world_teardown)
-#define SMALL_TEST(f) cmocka_unit_test_setup_teardown(f, small_setup, small_teardown)
-
-static const struct CMUnitTest tests[] = {
-	POLLER_TEST(an_event_costs_the_same_however_many_connections_are_ready),
-	POLLER_TEST(a_turn_ends_though_hundreds_of_connections_are_ready),
-	POLLER_TEST(a_call_does_not_wait_for_hundreds_of_sessions_that_are_ready),
-	SMALL_TEST(an_item_removed_in_a_turn_is_not_called_in_it),
-	SMALL_TEST(an_item_woken_twice_is_called_once_and_a_paused_one_only_when_woken),
-	SMALL_TEST(a_moved_item_is_served_by_the_other_poller_alone),
-	SMALL_TEST(a_poller_freed_in_its_turn_calls_nobody_any_more),
-	SMALL_TEST(woken_items_of_one_poller_do_not_hold_up_those_of_another),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,7 +95,7 @@ static struct rpc_tls *load_intruder(struct tls_world *tw, const char *name)
 	return tls;
 }
 
-static void a_refused_certificate_is_told_to_both_sides(void **state)
+TEST_FIXTURE(a_refused_certificate_is_told_to_both_sides, setup, tls_world_teardown)
 {
 	static const struct row {
 		const char *ca;
@@ -182,7 +182,7 @@ static SSL_CTX *intruder_context(struct tls_world *tw)
 	return context_of(tw, "intruder.crt", "intruder.key");
 }
 
-static void a_client_that_goes_on_talking_still_gets_to_see_the_refusal(void **state)
+TEST_FIXTURE(a_client_that_goes_on_talking_still_gets_to_see_the_refusal, setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	SSL_CTX *ctx = intruder_context(tw);
@@ -207,7 +207,7 @@ static void a_client_that_goes_on_talking_still_gets_to_see_the_refusal(void **s
 	assert_int_equal(tw->world->server->n_conns, 0);
 }
 
-static void a_refused_client_that_never_stops_talking_is_cut_off(void **state)
+TEST_FIXTURE(a_refused_client_that_never_stops_talking_is_cut_off, setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	SSL_CTX *ctx = intruder_context(tw);
@@ -226,7 +226,7 @@ static void a_refused_client_that_never_stops_talking_is_cut_off(void **state)
 	SSL_CTX_free(ctx);
 }
 
-static void a_refused_client_that_stays_silent_goes_when_its_time_is_up(void **state)
+TEST_FIXTURE(a_refused_client_that_stays_silent_goes_when_its_time_is_up, setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	SSL_CTX *ctx = intruder_context(tw);
@@ -243,7 +243,7 @@ static void a_refused_client_that_stays_silent_goes_when_its_time_is_up(void **s
 	SSL_CTX_free(ctx);
 }
 
-static void an_identity_may_have_as_many_connections_as_its_limit_and_no_more(void **state)
+TEST_FIXTURE(an_identity_may_have_as_many_connections_as_its_limit_and_no_more, setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	struct rpc_client *clients[4];
@@ -272,7 +272,7 @@ static void an_identity_may_have_as_many_connections_as_its_limit_and_no_more(vo
 		rpc_client_free(clients[i]);
 }
 
-static void one_too_many_that_stays_all_the_same_goes_when_its_time_is_up(void **state)
+TEST_FIXTURE(one_too_many_that_stays_all_the_same_goes_when_its_time_is_up, setup, tls_world_teardown)
 {
 	static const char begin[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
 	struct tls_world *tw = *state;
@@ -299,7 +299,7 @@ static void one_too_many_that_stays_all_the_same_goes_when_its_time_is_up(void *
 	SSL_CTX_free(ctx);
 }
 
-static void an_address_may_have_as_many_strangers_as_its_limit_and_no_more(void **state)
+TEST_FIXTURE(an_address_may_have_as_many_strangers_as_its_limit_and_no_more, setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	struct rpc_tls *nobody = tls_world_load(tw, "ca", NULL);
@@ -337,7 +337,7 @@ static void half_open(struct tls_world *tw, const char *bytes, int fds[static 3]
 	world_settle(tw->world);
 }
 
-static void connections_that_do_not_shake_hands_give_their_place_to_others(void **state)
+TEST_FIXTURE(connections_that_do_not_shake_hands_give_their_place_to_others, setup, tls_world_teardown)
 {
 	static const struct {
 		const char *bytes;
@@ -389,7 +389,7 @@ static void add(const char *service, const char *method, enum status status, uin
 		fail_msg("%s/%s", service, method);
 }
 
-static void calls_are_counted_by_method_and_how_they_ended(void **state)
+TEST_FIXTURE(calls_are_counted_by_method_and_how_they_ended, setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	struct world *world = tw->world;
@@ -422,23 +422,4 @@ static void calls_are_counted_by_method_and_how_they_ended(void **state)
 	assert_int_equal(tally.n[STATUS_NOT_FOUND], 1);
 	assert_int_equal(tally.streams[STATUS_OK], 1);
 	assert_int_equal(tally.streams[STATUS_CANCELLED], 1);
-}
-
-#define REFUSED_TEST(f) cmocka_unit_test_setup_teardown(f, setup, tls_world_teardown)
-
-static const struct CMUnitTest tests[] = {
-	REFUSED_TEST(a_refused_certificate_is_told_to_both_sides),
-	REFUSED_TEST(a_client_that_goes_on_talking_still_gets_to_see_the_refusal),
-	REFUSED_TEST(a_refused_client_that_never_stops_talking_is_cut_off),
-	REFUSED_TEST(a_refused_client_that_stays_silent_goes_when_its_time_is_up),
-	REFUSED_TEST(an_identity_may_have_as_many_connections_as_its_limit_and_no_more),
-	REFUSED_TEST(one_too_many_that_stays_all_the_same_goes_when_its_time_is_up),
-	REFUSED_TEST(an_address_may_have_as_many_strangers_as_its_limit_and_no_more),
-	REFUSED_TEST(connections_that_do_not_shake_hands_give_their_place_to_others),
-	REFUSED_TEST(calls_are_counted_by_method_and_how_they_ended),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,7 @@ static void collect(struct request_head *head, const struct field *fields)
 		":path", "/a.B/C"                 \
 	}
 
-static void a_call_is_accepted_as_clients_send_it(void **state)
+TEST(a_call_is_accepted_as_clients_send_it)
 {
 	static const struct row {
 		struct field fields[FIELDS_MAX];
@@ -55,7 +55,6 @@ static void a_call_is_accepted_as_clients_send_it(void **state)
 		 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct request_head head;
 		struct error err;
@@ -71,7 +70,7 @@ static void a_call_is_accepted_as_clients_send_it(void **state)
 	}
 }
 
-static void what_is_no_call_is_refused_with_its_own_status(void **state)
+TEST(what_is_no_call_is_refused_with_its_own_status)
 {
 	static const struct row {
 		struct field fields[FIELDS_MAX];
@@ -114,7 +113,6 @@ static void what_is_no_call_is_refused_with_its_own_status(void **state)
 		 STATUS_INVALID_ARGUMENT},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct request_head head;
 		struct error err = {0};
@@ -129,7 +127,7 @@ static void what_is_no_call_is_refused_with_its_own_status(void **state)
 	}
 }
 
-static void pseudo_headers_that_are_missing_doubled_unknown_or_late_are_malformed(void **state)
+TEST(pseudo_headers_that_are_missing_doubled_unknown_or_late_are_malformed)
 {
 	static const struct field blocks[][FIELDS_MAX] = {
 		{{NULL, NULL}},
@@ -143,7 +141,6 @@ static void pseudo_headers_that_are_missing_doubled_unknown_or_late_are_malforme
 		{{":method", "POST"}, {"te", "trailers"}, {":scheme", "http"}, {":path", "/"}},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(blocks); i++) {
 		struct request_head head;
 
@@ -152,7 +149,7 @@ static void pseudo_headers_that_are_missing_doubled_unknown_or_late_are_malforme
 	}
 }
 
-static void a_path_may_be_as_long_as_the_limit_and_no_longer(void **state)
+TEST(a_path_may_be_as_long_as_the_limit_and_no_longer)
 {
 	struct field fields[] = {{":method", "POST"},
 				 {":scheme", "http"},
@@ -163,7 +160,6 @@ static void a_path_may_be_as_long_as_the_limit_and_no_longer(void **state)
 	struct error err;
 	int http = 0;
 
-	(void)state;
 	for (size_t n = REQUEST_PATH_MAX; n <= REQUEST_PATH_MAX + 1; n++) {
 		char *path = calloc(1, n + 1);
 
@@ -184,17 +180,16 @@ static void a_path_may_be_as_long_as_the_limit_and_no_longer(void **state)
 	}
 }
 
-static void a_path_with_a_nul_inside_is_not_its_first_half(void **state)
+TEST(a_path_with_a_nul_inside_is_not_its_first_half)
 {
 	struct request_head head = {0};
 
-	(void)state;
 	request_head_add(&head, (const uint8_t *)":path", 5, (const uint8_t *)"/a.B/C\0x", 8);
 	assert_string_equal(head.path, "");
 	assert_true(head.long_path);
 }
 
-static void header_lists_may_be_as_large_as_the_limit_and_no_larger(void **state)
+TEST(header_lists_may_be_as_large_as_the_limit_and_no_larger)
 {
 	static const struct field fields[] = {PSEUDO, {"content-type", "application/grpc"}, {NULL, NULL}};
 	static char value[REQUEST_HEADERS_MAX];
@@ -202,7 +197,6 @@ static void header_lists_may_be_as_large_as_the_limit_and_no_larger(void **state
 	struct error err;
 	int http = 0;
 
-	(void)state;
 	memset(value, 'v', sizeof(value));
 	for (size_t over = 0; over <= 1; over++) {
 		size_t rest;
@@ -217,14 +211,13 @@ static void header_lists_may_be_as_large_as_the_limit_and_no_larger(void **state
 	assert_int_equal(http, 431);
 }
 
-static void secrets_in_a_header_are_bounded_and_come_once(void **state)
+TEST(secrets_in_a_header_are_bounded_and_come_once)
 {
 	char longest[REQUEST_SECRETS_MAX + 2];
 	struct request_head head;
 	struct error err;
 	int http = 0;
 
-	(void)state;
 	memset(longest, 'x', sizeof(longest) - 1);
 	longest[sizeof(longest) - 1] = '\0';
 	for (int over = 0; over < 2; over++) {
@@ -243,19 +236,4 @@ static void secrets_in_a_header_are_bounded_and_come_once(void **state)
 	assert_int_equal(request_head_check_form(&head, &http, &err), STATUS_INVALID_ARGUMENT);
 	assert_int_equal(http, 400);
 	assert_null(strstr(err.msg, "hunter2"));
-}
-
-static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(a_call_is_accepted_as_clients_send_it),
-	cmocka_unit_test(what_is_no_call_is_refused_with_its_own_status),
-	cmocka_unit_test(pseudo_headers_that_are_missing_doubled_unknown_or_late_are_malformed),
-	cmocka_unit_test(a_path_may_be_as_long_as_the_limit_and_no_longer),
-	cmocka_unit_test(a_path_with_a_nul_inside_is_not_its_first_half),
-	cmocka_unit_test(secrets_in_a_header_are_bounded_and_come_once),
-	cmocka_unit_test(header_lists_may_be_as_large_as_the_limit_and_no_larger),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@ static void collect(struct response_head *head, const struct field *fields)
 				  (const uint8_t *)fields->value, strlen(fields->value));
 }
 
-static void answers_of_the_usual_servers_are_understood(void **state)
+TEST(answers_of_the_usual_servers_are_understood)
 {
 	static const struct row {
 		struct field fields[6];
@@ -49,7 +49,6 @@ static void answers_of_the_usual_servers_are_understood(void **state)
 		{{{":status", "200"}, {"grpc-status", "nonsense"}}, STATUS_UNKNOWN, "UNKNOWN"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct response_head head;
 		struct error err = {0};
@@ -61,7 +60,7 @@ static void answers_of_the_usual_servers_are_understood(void **state)
 	}
 }
 
-static void only_grpc_content_types_count(void **state)
+TEST(only_grpc_content_types_count)
 {
 	static const struct row {
 		const char *value;
@@ -72,7 +71,6 @@ static void only_grpc_content_types_count(void **state)
 		{"text/html", false},	    {"", false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct response_head head;
 
@@ -81,13 +79,12 @@ static void only_grpc_content_types_count(void **state)
 	}
 }
 
-static void trailers_larger_than_the_limit_are_an_error_of_their_own(void **state)
+TEST(trailers_larger_than_the_limit_are_an_error_of_their_own)
 {
 	static char value[RESPONSE_HEADERS_MAX];
 	struct response_head head;
 	struct error err;
 
-	(void)state;
 	memset(value, 'v', sizeof(value));
 	for (size_t over = 0; over <= 1; over++) {
 		collect(&head,
@@ -98,15 +95,4 @@ static void trailers_larger_than_the_limit_are_an_error_of_their_own(void **stat
 				 over ? STATUS_RESOURCE_EXHAUSTED : STATUS_OK);
 		assert_int_equal(strlen(head.message), ERROR_MSG_MAX - 1);
 	}
-}
-
-static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(answers_of_the_usual_servers_are_understood),
-	cmocka_unit_test(only_grpc_content_types_count),
-	cmocka_unit_test(trailers_larger_than_the_limit_are_an_error_of_their_own),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,14 +22,13 @@ static enum status make(const struct rpc_route *route, const ProtobufCMessageDes
 			     ret_pretty, ret, err);
 }
 
-static void parameters_fill_fields_of_every_kind(void **state)
+TEST(parameters_fill_fields_of_every_kind)
 {
 	Holdfast__V1__ListVolumesRequest *request = NULL;
 	ProtobufCMessage *message = NULL;
 	bool pretty = true;
 	struct error err;
 
-	(void)state;
 	assert_int_equal(make(&list, &holdfast__v1__list_volumes_request__descriptor,
 			      "/v1/volumes?prefix=d%20b&per_page=7&index=18446744073709551615&wait_ms=5", "",
 			      &pretty, &message, &err),
@@ -43,7 +42,7 @@ static void parameters_fill_fields_of_every_kind(void **state)
 	holdfast__v1__list_volumes_request__free_unpacked(request, NULL);
 }
 
-static void flags_may_stand_alone_and_pretty_is_nobodys_field(void **state)
+TEST(flags_may_stand_alone_and_pretty_is_nobodys_field)
 {
 	static const struct row {
 		const char *target;
@@ -55,7 +54,6 @@ static void flags_may_stand_alone_and_pretty_is_nobodys_field(void **state)
 		{"/v1/volume/csi/db?why=false", false, false}, {"/v1/volume/csi/db?why&pretty", true, true},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		ProtobufCMessage *message = NULL;
 		bool pretty = !rows[i].pretty;
@@ -71,14 +69,13 @@ static void flags_may_stand_alone_and_pretty_is_nobodys_field(void **state)
 	}
 }
 
-static void a_body_is_laid_over_the_path(void **state)
+TEST(a_body_is_laid_over_the_path)
 {
 	Holdfast__V1__RegisterVolumeRequest *request;
 	ProtobufCMessage *message = NULL;
 	bool pretty = false;
 	struct error err;
 
-	(void)state;
 	assert_int_equal(make(&put, &holdfast__v1__register_volume_request__descriptor,
 			      "/v1/volume/csi/a%2Fb?volume.namespace=prod",
 			      "{\"volume\": {\"plugin_id\": \"p\", \"id\": \"a/b\", \"type\": \"csi\"}}",
@@ -92,7 +89,7 @@ static void a_body_is_laid_over_the_path(void **state)
 	protobuf_c_message_free_unpacked(message, NULL);
 }
 
-static void lists_are_given_by_repetition(void **state)
+TEST(lists_are_given_by_repetition)
 {
 	static const struct rpc_route watch = {.method = "GET", .pattern = "/v1/watch"};
 	Holdfast__V1__WatchRequest *request;
@@ -100,7 +97,6 @@ static void lists_are_given_by_repetition(void **state)
 	bool pretty = false;
 	struct error err;
 
-	(void)state;
 	assert_int_equal(make(&watch, &holdfast__v1__watch_request__descriptor,
 			      "/v1/watch?topics=volume&topics=node", "", &pretty, &message, &err),
 			 STATUS_OK);
@@ -111,13 +107,12 @@ static void lists_are_given_by_repetition(void **state)
 	protobuf_c_message_free_unpacked(message, NULL);
 }
 
-static void a_parameter_may_have_another_name_than_its_field(void **state)
+TEST(a_parameter_may_have_another_name_than_its_field)
 {
 	ProtobufCMessage *message = NULL;
 	bool pretty = false;
 	struct error err;
 
-	(void)state;
 	assert_int_equal(make(&detach, &holdfast__v1__detach_volume_request__descriptor,
 			      "/v1/volume/csi/db/detach?node=n1", "", &pretty, &message, &err),
 			 STATUS_OK);
@@ -125,7 +120,7 @@ static void a_parameter_may_have_another_name_than_its_field(void **state)
 	protobuf_c_message_free_unpacked(message, NULL);
 }
 
-static void secrets_come_by_the_header_of_tools_for_nomad_where_they_are_taken(void **state)
+TEST(secrets_come_by_the_header_of_tools_for_nomad_where_they_are_taken)
 {
 	static const struct rpc_route delete = {
 		.method = "DELETE", .pattern = "/v1/volume/csi/{id}/delete", .secrets = "secrets"};
@@ -147,7 +142,6 @@ static void secrets_come_by_the_header_of_tools_for_nomad_where_they_are_taken(v
 		{&detach, "a=b", "", 0, "nothing here takes secrets"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		const struct route_body body = {rows[i].body, strlen(rows[i].body), rows[i].header};
 		Holdfast__V1__DeleteVolumeRequest *request;
@@ -176,7 +170,7 @@ static void secrets_come_by_the_header_of_tools_for_nomad_where_they_are_taken(v
 	}
 }
 
-static void what_other_systems_force_is_refused_with_the_way_to_go(void **state)
+TEST(what_other_systems_force_is_refused_with_the_way_to_go)
 {
 	static const struct rpc_route deregister = {.method = "DELETE",
 						    .pattern = "/v1/volume/csi/{id}",
@@ -193,7 +187,6 @@ static void what_other_systems_force_is_refused_with_the_way_to_go(void **state)
 		{"?forced=false", STATUS_INVALID_ARGUMENT},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		ProtobufCMessage *message = NULL;
 		char target[64];
@@ -211,7 +204,7 @@ static void what_other_systems_force_is_refused_with_the_way_to_go(void **state)
 	}
 }
 
-static void what_cannot_be_meant_is_refused_by_name(void **state)
+TEST(what_cannot_be_meant_is_refused_by_name)
 {
 	static const struct row {
 		const struct rpc_route *route;
@@ -269,7 +262,6 @@ static void what_cannot_be_meant_is_refused_by_name(void **state)
 		{&text, NULL, "/metrics", "x", "no body"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		ProtobufCMessage *message = NULL;
 		bool pretty = false;
@@ -284,7 +276,7 @@ static void what_cannot_be_meant_is_refused_by_name(void **state)
 	}
 }
 
-static void a_path_that_others_methods_have_says_which(void **state)
+TEST(a_path_that_others_methods_have_says_which)
 {
 	static const struct rpc_route routes[] = {
 		{.method = "GET", .pattern = "/v1/volume/csi/{id}"},
@@ -313,7 +305,6 @@ static void a_path_that_others_methods_have_says_which(void **state)
 	};
 	char allow[ROUTE_ALLOW_SIZE];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		unsigned int methods = 99;
 		bool near = !rows[i].near;
@@ -328,21 +319,4 @@ static void a_path_that_others_methods_have_says_which(void **state)
 	}
 	assert_string_equal(route_allow(ROUTE_GET | ROUTE_PUT | ROUTE_POST | ROUTE_DELETE, allow),
 			    "GET, PUT, POST, DELETE");
-}
-
-static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(parameters_fill_fields_of_every_kind),
-	cmocka_unit_test(flags_may_stand_alone_and_pretty_is_nobodys_field),
-	cmocka_unit_test(a_body_is_laid_over_the_path),
-	cmocka_unit_test(lists_are_given_by_repetition),
-	cmocka_unit_test(a_parameter_may_have_another_name_than_its_field),
-	cmocka_unit_test(what_other_systems_force_is_refused_with_the_way_to_go),
-	cmocka_unit_test(secrets_come_by_the_header_of_tools_for_nomad_where_they_are_taken),
-	cmocka_unit_test(what_cannot_be_meant_is_refused_by_name),
-	cmocka_unit_test(a_path_that_others_methods_have_says_which),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

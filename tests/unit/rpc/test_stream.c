@@ -17,7 +17,7 @@ static void open_session(struct session *session, struct world *world, struct rp
 	world_run_until(world, &session->opened);
 }
 
-static void messages_go_both_ways_in_their_order(void **state)
+TEST_FIXTURE(messages_go_both_ways_in_their_order, world_setup, world_teardown)
 {
 	enum { N = 500 };
 	struct world *world = *state;
@@ -39,7 +39,7 @@ static void messages_go_both_ways_in_their_order(void **state)
 	assert_false(session.closed);
 }
 
-static void a_stream_is_open_when_the_server_has_accepted_it_without_a_message(void **state)
+TEST_FIXTURE(a_stream_is_open_when_the_server_has_accepted_it_without_a_message, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct session session;
@@ -51,7 +51,7 @@ static void a_stream_is_open_when_the_server_has_accepted_it_without_a_message(v
 	rpc_stream_cancel(NULL);
 }
 
-static void what_is_sent_before_the_stream_is_open_arrives(void **state)
+TEST_FIXTURE(what_is_sent_before_the_stream_is_open_arrives, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct session session;
@@ -64,7 +64,7 @@ static void what_is_sent_before_the_stream_is_open_arrives(void **state)
 	rpc_stream_cancel(session.stream);
 }
 
-static void the_server_ends_a_stream_well(void **state)
+TEST_FIXTURE(the_server_ends_a_stream_well, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct session session;
@@ -77,7 +77,7 @@ static void the_server_ends_a_stream_well(void **state)
 	assert_int_equal(world->n_closed, 1);
 }
 
-static void the_server_ends_a_stream_with_an_error(void **state)
+TEST_FIXTURE(the_server_ends_a_stream_with_an_error, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct session session;
@@ -95,7 +95,7 @@ static void the_server_ends_a_stream_with_an_error(void **state)
 	assert_int_equal(world->n_closed, 1);
 }
 
-static void the_server_may_end_a_stream_at_any_time(void **state)
+TEST_FIXTURE(the_server_may_end_a_stream_at_any_time, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct session session;
@@ -112,7 +112,7 @@ static void the_server_may_end_a_stream_at_any_time(void **state)
 	assert_int_equal(world->n_closed, 1);
 }
 
-static void a_stream_that_is_cancelled_closes_at_the_server_and_is_silent_here(void **state)
+TEST_FIXTURE(a_stream_that_is_cancelled_closes_at_the_server_and_is_silent_here, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct session session;
@@ -125,7 +125,7 @@ static void a_stream_that_is_cancelled_closes_at_the_server_and_is_silent_here(v
 	assert_false(session.closed);
 }
 
-static void freeing_the_server_closes_its_streams_on_both_sides(void **state)
+TEST_FIXTURE(freeing_the_server_closes_its_streams_on_both_sides, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct session session;
@@ -139,7 +139,7 @@ static void freeing_the_server_closes_its_streams_on_both_sides(void **state)
 	assert_non_null(strstr(session.err.msg, world->socket));
 }
 
-static void freeing_the_client_closes_its_streams_on_both_sides(void **state)
+TEST_FIXTURE(freeing_the_client_closes_its_streams_on_both_sides, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct rpc_client *client = world_client(world);
@@ -152,7 +152,7 @@ static void freeing_the_client_closes_its_streams_on_both_sides(void **state)
 	world_run_until_count(world, &world->n_closed, 1);
 }
 
-static void the_client_may_be_freed_by_a_message_with_more_to_come(void **state)
+TEST_FIXTURE(the_client_may_be_freed_by_a_message_with_more_to_come, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct rpc_client *client = world_client(world);
@@ -169,7 +169,7 @@ static void the_client_may_be_freed_by_a_message_with_more_to_come(void **state)
 	world_run_until_count(world, &world->n_closed, 1);
 }
 
-static void a_stream_may_be_cancelled_by_a_message_with_more_to_come(void **state)
+TEST_FIXTURE(a_stream_may_be_cancelled_by_a_message_with_more_to_come, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct session session;
@@ -184,7 +184,7 @@ static void a_stream_may_be_cancelled_by_a_message_with_more_to_come(void **stat
 	assert_false(session.closed);
 }
 
-static void a_stream_that_nobody_accepts_ends_in_time(void **state)
+TEST_FIXTURE(a_stream_that_nobody_accepts_ends_in_time, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct session session = {.world = world};
@@ -206,7 +206,7 @@ static void a_stream_that_nobody_accepts_ends_in_time(void **state)
 	gate_close(&gate);
 }
 
-static void opening_in_time_is_all_that_the_time_limit_is_about(void **state)
+TEST_FIXTURE(opening_in_time_is_all_that_the_time_limit_is_about, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct session session;
@@ -220,7 +220,7 @@ static void opening_in_time_is_all_that_the_time_limit_is_about(void **state)
 	rpc_stream_cancel(session.stream);
 }
 
-static void a_refused_stream_is_never_open(void **state)
+TEST_FIXTURE(a_refused_stream_is_never_open, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct session session;
@@ -231,7 +231,7 @@ static void a_refused_stream_is_never_open(void **state)
 	assert_false(session.opened);
 }
 
-static void half_closing_is_told_or_ends_the_stream(void **state)
+TEST_FIXTURE(half_closing_is_told_or_ends_the_stream, world_setup, world_teardown)
 {
 	static const struct raw_field fields[] = {
 		{":method", "POST"},
@@ -258,7 +258,7 @@ static void half_closing_is_told_or_ends_the_stream(void **state)
 }
 
 /* grpc-js cancels so: END_STREAM and RST_STREAM in the same breath. */
-static void a_stream_that_is_half_closed_and_given_up_at_once_has_not_ended(void **state)
+TEST_FIXTURE(a_stream_that_is_half_closed_and_given_up_at_once_has_not_ended, world_setup, world_teardown)
 {
 	static const struct raw_field fields[] = {
 		{":method", "POST"},
@@ -291,7 +291,7 @@ static void note_half_close(struct rpc_call *call, void *userdata)
 	world->n_half_closed++;
 }
 
-static void half_closing_is_told_once_and_the_server_may_go_on(void **state)
+TEST_FIXTURE(half_closing_is_told_once_and_the_server_may_go_on, world_setup, world_teardown)
 {
 	static const struct raw_field fields[] = {
 		{":method", "POST"},
@@ -322,7 +322,7 @@ static void half_closing_is_told_once_and_the_server_may_go_on(void **state)
 	raw_close(&raw);
 }
 
-static void nothing_is_told_of_a_stream_that_its_handler_has_ended(void **state)
+TEST_FIXTURE(nothing_is_told_of_a_stream_that_its_handler_has_ended, world_setup, world_teardown)
 {
 	static const struct raw_field fields[] = {
 		{":method", "POST"},
@@ -347,7 +347,7 @@ static void nothing_is_told_of_a_stream_that_its_handler_has_ended(void **state)
 	raw_close(&raw);
 }
 
-static void the_deadline_of_a_stream_ends_it(void **state)
+TEST_FIXTURE(the_deadline_of_a_stream_ends_it, world_setup, world_teardown)
 {
 	static const struct raw_field fields[] = {
 		{":method", "POST"},
@@ -369,7 +369,7 @@ static void the_deadline_of_a_stream_ends_it(void **state)
 	raw_close(&raw);
 }
 
-static void a_reader_that_does_not_read_costs_no_more_than_the_limit(void **state)
+TEST_FIXTURE(a_reader_that_does_not_read_costs_no_more_than_the_limit, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct session session;
@@ -395,7 +395,7 @@ static void a_reader_that_does_not_read_costs_no_more_than_the_limit(void **stat
 	gate_close(&gate);
 }
 
-static void a_server_that_does_not_read_costs_the_client_no_more_than_its_limit(void **state)
+TEST_FIXTURE(a_server_that_does_not_read_costs_the_client_no_more_than_its_limit, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct session session;
@@ -422,7 +422,7 @@ static void a_server_that_does_not_read_costs_the_client_no_more_than_its_limit(
 	gate_close(&gate);
 }
 
-static void what_comes_after_the_end_is_not_heard(void **state)
+TEST_FIXTURE(what_comes_after_the_end_is_not_heard, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct session session;
@@ -436,7 +436,7 @@ static void what_comes_after_the_end_is_not_heard(void **state)
 	assert_int_equal(world->n_messages, 0);
 }
 
-static void a_silent_server_is_noticed_while_a_stream_is_open(void **state)
+TEST_FIXTURE(a_silent_server_is_noticed_while_a_stream_is_open, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct session session;
@@ -478,7 +478,7 @@ static void wait_ms(struct world *world, uint64_t ms)
 	(void)sd_event_source_disable_unref(timer);
 }
 
-static void a_quiet_stream_to_a_living_server_stays_open(void **state)
+TEST_FIXTURE(a_quiet_stream_to_a_living_server_stays_open, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct session session;
@@ -493,7 +493,7 @@ static void a_quiet_stream_to_a_living_server_stays_open(void **state)
 	rpc_stream_cancel(session.stream);
 }
 
-static void an_idle_connection_without_streams_is_not_asked(void **state)
+TEST_FIXTURE(an_idle_connection_without_streams_is_not_asked, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct gate gate;
@@ -520,7 +520,7 @@ static void an_idle_connection_without_streams_is_not_asked(void **state)
 	gate_close(&gate);
 }
 
-static void after_goaway_new_calls_take_a_new_connection_and_old_streams_go_on(void **state)
+TEST_FIXTURE(after_goaway_new_calls_take_a_new_connection_and_old_streams_go_on, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct session session;
@@ -555,7 +555,7 @@ static void after_goaway_new_calls_take_a_new_connection_and_old_streams_go_on(v
 	gate_close(&gate);
 }
 
-static void a_call_that_meets_goaway_on_its_way_is_unavailable_or_answered(void **state)
+TEST_FIXTURE(a_call_that_meets_goaway_on_its_way_is_unavailable_or_answered, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct answer answer;
@@ -568,41 +568,4 @@ static void a_call_that_meets_goaway_on_its_way_is_unavailable_or_answered(void 
 	world_run_until(world, &answer.done);
 	assert_true(answer.status == STATUS_OK || answer.status == STATUS_UNAVAILABLE);
 	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
-}
-
-#define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
-
-static const struct CMUnitTest tests[] = {
-	WORLD_TEST(messages_go_both_ways_in_their_order),
-	WORLD_TEST(a_stream_is_open_when_the_server_has_accepted_it_without_a_message),
-	WORLD_TEST(what_is_sent_before_the_stream_is_open_arrives),
-	WORLD_TEST(the_server_ends_a_stream_well),
-	WORLD_TEST(the_server_ends_a_stream_with_an_error),
-	WORLD_TEST(the_server_may_end_a_stream_at_any_time),
-	WORLD_TEST(a_stream_that_is_cancelled_closes_at_the_server_and_is_silent_here),
-	WORLD_TEST(freeing_the_server_closes_its_streams_on_both_sides),
-	WORLD_TEST(freeing_the_client_closes_its_streams_on_both_sides),
-	WORLD_TEST(the_client_may_be_freed_by_a_message_with_more_to_come),
-	WORLD_TEST(a_stream_may_be_cancelled_by_a_message_with_more_to_come),
-	WORLD_TEST(a_stream_that_nobody_accepts_ends_in_time),
-	WORLD_TEST(opening_in_time_is_all_that_the_time_limit_is_about),
-	WORLD_TEST(a_refused_stream_is_never_open),
-	WORLD_TEST(half_closing_is_told_or_ends_the_stream),
-	WORLD_TEST(a_stream_that_is_half_closed_and_given_up_at_once_has_not_ended),
-	WORLD_TEST(half_closing_is_told_once_and_the_server_may_go_on),
-	WORLD_TEST(nothing_is_told_of_a_stream_that_its_handler_has_ended),
-	WORLD_TEST(the_deadline_of_a_stream_ends_it),
-	WORLD_TEST(a_reader_that_does_not_read_costs_no_more_than_the_limit),
-	WORLD_TEST(a_server_that_does_not_read_costs_the_client_no_more_than_its_limit),
-	WORLD_TEST(what_comes_after_the_end_is_not_heard),
-	WORLD_TEST(a_silent_server_is_noticed_while_a_stream_is_open),
-	WORLD_TEST(a_quiet_stream_to_a_living_server_stays_open),
-	WORLD_TEST(an_idle_connection_without_streams_is_not_asked),
-	WORLD_TEST(after_goaway_new_calls_take_a_new_connection_and_old_streams_go_on),
-	WORLD_TEST(a_call_that_meets_goaway_on_its_way_is_unavailable_or_answered),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

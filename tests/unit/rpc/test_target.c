@@ -6,12 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void a_query_is_taken_apart_and_decoded(void **state)
+TEST(a_query_is_taken_apart_and_decoded)
 {
 	struct target target;
 	struct error err;
 
-	(void)state;
 	assert_int_equal(target_read("/v1/volumes?prefix=a%2Fb+c&&why&x=1=2&y=", &target, &err), STATUS_OK);
 	assert_int_equal(target.n_params, 4);
 	assert_string_equal(target.params[0].name, "prefix");
@@ -27,13 +26,12 @@ static void a_query_is_taken_apart_and_decoded(void **state)
 	assert_int_equal(target.n_params, 0);
 }
 
-static void a_broken_query_is_refused_with_the_number_of_its_parameter(void **state)
+TEST(a_broken_query_is_refused_with_the_number_of_its_parameter)
 {
 	static const char *const queries[] = {"/?a&b=%",   "/?a&b=%4",	"/?a&b=%4g", "/?a&b=%00",
 					      "/?a&%zz=1", "/?a&=1",	"/?a&b=%ff", "/?a&b=%c3",
 					      "/?a&b=%+1", "/?a&b=%-1", "/?a&b=% 1", "/?a&b=%\xc3\xa9"};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(queries) / sizeof(queries[0]); i++) {
 		struct target target;
 		struct error err;
@@ -44,11 +42,10 @@ static void a_broken_query_is_refused_with_the_number_of_its_parameter(void **st
 	}
 }
 
-static void an_escape_ends_where_the_text_does(void **state)
+TEST(an_escape_ends_where_the_text_does)
 {
 	char text[8];
 
-	(void)state;
 	assert_int_equal(percent_decode(text, "%41", 3, false), 1);
 	assert_string_equal(text, "A");
 	assert_int_equal(percent_decode(text, "%41", 2, false), -EINVAL);
@@ -56,13 +53,12 @@ static void an_escape_ends_where_the_text_does(void **state)
 	assert_string_equal(text, "a+b");
 }
 
-static void a_query_may_have_as_many_parameters_as_the_limit_and_no_more(void **state)
+TEST(a_query_may_have_as_many_parameters_as_the_limit_and_no_more)
 {
 	char text[2 * TARGET_PARAMS_MAX + 4];
 	struct target target;
 	struct error err;
 
-	(void)state;
 	text[0] = '?';
 	for (size_t i = 0; i < TARGET_PARAMS_MAX; i++)
 		(void)memcpy(text + 1 + 2 * i, "a&", 3);
@@ -73,13 +69,12 @@ static void a_query_may_have_as_many_parameters_as_the_limit_and_no_more(void **
 	assert_int_equal(target_read(text, &target, &err), STATUS_INVALID_ARGUMENT);
 }
 
-static void a_query_that_fills_the_whole_path_fits(void **state)
+TEST(a_query_that_fills_the_whole_path_fits)
 {
 	static char text[REQUEST_PATH_MAX + 1];
 	struct target target;
 	struct error err;
 
-	(void)state;
 	memset(text, 'x', REQUEST_PATH_MAX);
 	text[0] = '?';
 	assert_int_equal(target_read(text, &target, &err), STATUS_OK);
@@ -90,7 +85,7 @@ static void a_query_that_fills_the_whole_path_fits(void **state)
 	assert_string_equal(target.params[0].value, "");
 }
 
-static void a_path_fits_a_pattern_segment_by_segment(void **state)
+TEST(a_path_fits_a_pattern_segment_by_segment)
 {
 	static const struct row {
 		const char *pattern;
@@ -119,7 +114,6 @@ static void a_path_fits_a_pattern_segment_by_segment(void **state)
 		{"/metrics", "/metrics", true},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct pattern_match match;
 
@@ -129,12 +123,11 @@ static void a_path_fits_a_pattern_segment_by_segment(void **state)
 	}
 }
 
-static void segments_in_braces_are_told_by_name(void **state)
+TEST(segments_in_braces_are_told_by_name)
 {
 	static const char path[] = "/a/one/b/two%20x?c";
 	struct pattern_match match;
 
-	(void)state;
 	assert_true(pattern_match("/a/{volume.id}/b/{node}", path, target_path_length(path), &match));
 	assert_int_equal(match.n, 2);
 	assert_int_equal(match.fields[0].name_len, strlen("volume.id"));
@@ -142,19 +135,4 @@ static void segments_in_braces_are_told_by_name(void **state)
 	assert_int_equal(match.fields[0].value_len, 3);
 	assert_memory_equal(match.fields[0].value, "one", 3);
 	assert_int_equal(match.fields[1].value_len, strlen("two%20x"));
-}
-
-static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(a_query_is_taken_apart_and_decoded),
-	cmocka_unit_test(a_broken_query_is_refused_with_the_number_of_its_parameter),
-	cmocka_unit_test(an_escape_ends_where_the_text_does),
-	cmocka_unit_test(a_query_may_have_as_many_parameters_as_the_limit_and_no_more),
-	cmocka_unit_test(a_query_that_fills_the_whole_path_fits),
-	cmocka_unit_test(a_path_fits_a_pattern_segment_by_segment),
-	cmocka_unit_test(segments_in_braces_are_told_by_name),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

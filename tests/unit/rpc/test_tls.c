@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static void a_call_is_answered_over_tls_and_carries_the_identity(void **state)
+TEST_FIXTURE(a_call_is_answered_over_tls_and_carries_the_identity, tls_world_setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	struct answer answer;
@@ -27,7 +27,7 @@ static void a_call_is_answered_over_tls_and_carries_the_identity(void **state)
 	assert_memory_equal(tw->world->peer.address, "127.0.0.1:", strlen("127.0.0.1:"));
 }
 
-static void a_client_without_a_certificate_has_no_identity(void **state)
+TEST_FIXTURE(a_client_without_a_certificate_has_no_identity, tls_world_setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	struct rpc_tls *tls = tls_world_load(tw, "ca", NULL);
@@ -41,7 +41,7 @@ static void a_client_without_a_certificate_has_no_identity(void **state)
 	rpc_tls_free(tls);
 }
 
-static void a_server_of_another_ca_is_not_spoken_to(void **state)
+TEST_FIXTURE(a_server_of_another_ca_is_not_spoken_to, tls_world_setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	struct rpc_tls *tls;
@@ -59,7 +59,7 @@ static void a_server_of_another_ca_is_not_spoken_to(void **state)
 	rpc_tls_free(tls);
 }
 
-static void a_client_certificate_of_another_ca_is_refused(void **state)
+TEST_FIXTURE(a_client_certificate_of_another_ca_is_refused, tls_world_setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	struct rpc_tls *tls;
@@ -82,7 +82,7 @@ static void a_client_certificate_of_another_ca_is_refused(void **state)
 	rpc_tls_free(tls);
 }
 
-static void a_server_with_another_identity_is_not_spoken_to(void **state)
+TEST_FIXTURE(a_server_with_another_identity_is_not_spoken_to, tls_world_setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	struct rpc_client *client = tls_world_client(tw, tw->node_tls, "holdfast://lab/server/s2");
@@ -95,7 +95,7 @@ static void a_server_with_another_identity_is_not_spoken_to(void **state)
 	rpc_client_free(client);
 }
 
-static void calls_and_streams_of_any_size_pass_through_tls(void **state)
+TEST_FIXTURE(calls_and_streams_of_any_size_pass_through_tls, tls_world_setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	struct session session;
@@ -126,7 +126,8 @@ static void work_on_message(struct rpc_call *call, const ProtobufCMessage *messa
 }
 
 /* A record of 16 KiB leaves the socket at once; who stops reading after 1 ms comes back for the rest. */
-static void messages_that_openssl_has_taken_from_the_socket_are_read_in_later_turns(void **state)
+TEST_FIXTURE(messages_that_openssl_has_taken_from_the_socket_are_read_in_later_turns, tls_world_setup,
+	     tls_world_teardown)
 {
 	enum { MESSAGES = 2200 }; /* of 7 bytes: one record */
 	struct tls_world *tw = *state;
@@ -143,7 +144,7 @@ static void messages_that_openssl_has_taken_from_the_socket_are_read_in_later_tu
 	rpc_stream_cancel(session.stream);
 }
 
-static void a_name_is_resolved_when_connecting(void **state)
+TEST_FIXTURE(a_name_is_resolved_when_connecting, tls_world_setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	const struct rpc_endpoint good = {.host = "localhost", .port = tw->port, .tls = tw->node_tls};
@@ -165,7 +166,7 @@ static void a_name_is_resolved_when_connecting(void **state)
 	assert_int_equal(answer.status, STATUS_CANCELLED);
 }
 
-static void a_port_where_nobody_listens_is_named(void **state)
+TEST_FIXTURE(a_port_where_nobody_listens_is_named, tls_world_setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	struct rpc_client *client;
@@ -215,7 +216,8 @@ static void wait_for_end(struct tls_world *tw, int fd)
 	(void)sd_event_source_disable_unref(io);
 }
 
-static void what_is_no_tls_or_breaks_off_ends_the_connection_and_nothing_else(void **state)
+TEST_FIXTURE(what_is_no_tls_or_breaks_off_ends_the_connection_and_nothing_else, tls_world_setup,
+	     tls_world_teardown)
 {
 	static const uint8_t hello[] = {0x16, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3};
 	struct tls_world *tw = *state;
@@ -245,7 +247,7 @@ static void what_is_no_tls_or_breaks_off_ends_the_connection_and_nothing_else(vo
 	assert_int_equal(tw->world->server->n_conns, 1);
 }
 
-static void a_handshake_that_does_not_end_is_ended(void **state)
+TEST_FIXTURE(a_handshake_that_does_not_end_is_ended, tls_world_setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	int fd;
@@ -257,7 +259,7 @@ static void a_handshake_that_does_not_end_is_ended(void **state)
 	assert_int_equal(tw->world->server->n_conns, 0);
 }
 
-static void a_server_that_accepts_and_says_nothing_is_given_up(void **state)
+TEST_FIXTURE(a_server_that_accepts_and_says_nothing_is_given_up, tls_world_setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
@@ -278,7 +280,8 @@ static void a_server_that_accepts_and_says_nothing_is_given_up(void **state)
 	(void)close(fd);
 }
 
-static void reloading_counts_for_new_connections_and_a_broken_file_changes_nothing(void **state)
+TEST_FIXTURE(reloading_counts_for_new_connections_and_a_broken_file_changes_nothing, tls_world_setup,
+	     tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	struct rpc_client *later;
@@ -311,7 +314,7 @@ struct stranger {
 	bool accepted;
 };
 
-static void tls_below_13_and_other_protocols_are_refused(void **state)
+TEST_FIXTURE(tls_below_13_and_other_protocols_are_refused, tls_world_setup, tls_world_teardown)
 {
 	static const unsigned char h2[] = "\x02h2";
 	static const unsigned char old[] = "\x06spdy/3";
@@ -350,7 +353,7 @@ static void tls_below_13_and_other_protocols_are_refused(void **state)
 	}
 }
 
-static void a_server_without_a_certificate_cannot_listen_to_anybody(void **state)
+TEST_FIXTURE(a_server_without_a_certificate_cannot_listen_to_anybody, tls_world_setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	struct rpc_tls *tls = tls_world_load(tw, "ca", NULL);
@@ -362,29 +365,4 @@ static void a_server_without_a_certificate_cannot_listen_to_anybody(void **state
 	assert_int_equal(rpc_server_listen_tls(tw->world->server, "127.0.0.1", 0, tls, NULL, &err),
 			 STATUS_FAILED_PRECONDITION);
 	rpc_tls_free(tls);
-}
-
-#define TLS_TEST(name) cmocka_unit_test_setup_teardown(name, tls_world_setup, tls_world_teardown)
-
-static const struct CMUnitTest tests[] = {
-	TLS_TEST(a_call_is_answered_over_tls_and_carries_the_identity),
-	TLS_TEST(a_client_without_a_certificate_has_no_identity),
-	TLS_TEST(a_server_of_another_ca_is_not_spoken_to),
-	TLS_TEST(a_client_certificate_of_another_ca_is_refused),
-	TLS_TEST(a_server_with_another_identity_is_not_spoken_to),
-	TLS_TEST(calls_and_streams_of_any_size_pass_through_tls),
-	TLS_TEST(messages_that_openssl_has_taken_from_the_socket_are_read_in_later_turns),
-	TLS_TEST(a_name_is_resolved_when_connecting),
-	TLS_TEST(a_port_where_nobody_listens_is_named),
-	TLS_TEST(what_is_no_tls_or_breaks_off_ends_the_connection_and_nothing_else),
-	TLS_TEST(a_handshake_that_does_not_end_is_ended),
-	TLS_TEST(a_server_that_accepts_and_says_nothing_is_given_up),
-	TLS_TEST(reloading_counts_for_new_connections_and_a_broken_file_changes_nothing),
-	TLS_TEST(tls_below_13_and_other_protocols_are_refused),
-	TLS_TEST(a_server_without_a_certificate_cannot_listen_to_anybody),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,7 +29,8 @@ static enum status load(struct tls_world *tw, const char *ca, const char *cert, 
 	return st;
 }
 
-static void a_key_that_others_can_touch_is_refused_with_the_command_that_helps(void **state)
+TEST_FIXTURE(a_key_that_others_can_touch_is_refused_with_the_command_that_helps, tls_world_setup,
+	     tls_world_teardown)
 {
 	static const mode_t open_modes[] = {0640, 0604, 0620, 0602, 0610, 0601, 0660, 0644, 0777};
 	struct tls_world *tw = *state;
@@ -50,7 +51,7 @@ static void a_key_that_others_can_touch_is_refused_with_the_command_that_helps(v
 	assert_int_equal(load(tw, "ca.crt", "node.crt", "node.key", &err), STATUS_OK);
 }
 
-static void files_that_are_missing_wrong_or_do_not_match_are_named(void **state)
+TEST_FIXTURE(files_that_are_missing_wrong_or_do_not_match_are_named, tls_world_setup, tls_world_teardown)
 {
 	static const struct row {
 		const char *ca;
@@ -91,7 +92,8 @@ static void files_that_are_missing_wrong_or_do_not_match_are_named(void **state)
 	}
 }
 
-static void a_chain_that_breaks_off_in_its_second_certificate_is_refused(void **state)
+TEST_FIXTURE(a_chain_that_breaks_off_in_its_second_certificate_is_refused, tls_world_setup,
+	     tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	cleanup_free char *ca = NULL;
@@ -110,7 +112,7 @@ static void a_chain_that_breaks_off_in_its_second_certificate_is_refused(void **
 	assert_int_equal(load(tw, "two", NULL, NULL, &err), STATUS_INVALID_ARGUMENT);
 }
 
-static void an_encrypted_key_is_refused_and_nobody_is_asked(void **state)
+TEST_FIXTURE(an_encrypted_key_is_refused_and_nobody_is_asked, tls_world_setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	EVP_PKEY *key = NULL;
@@ -160,7 +162,7 @@ static void check_uri(const char *uri, size_t n, const char *expected)
 	X509_free(cert);
 }
 
-static void an_identity_is_one_printable_uri_and_nothing_else(void **state)
+TEST(an_identity_is_one_printable_uri_and_nothing_else)
 {
 	static const char nul[] = NODE_URI "\0.evil";
 	const char *two[] = {NODE_URI, "holdfast://lab/operator/root"};
@@ -169,7 +171,6 @@ static void an_identity_is_one_printable_uri_and_nothing_else(void **state)
 	char text[RPC_URI_SIZE] = "x";
 	X509 *cert;
 
-	(void)state;
 	check_uri(NODE_URI, strlen(NODE_URI), NODE_URI);
 	check_uri(nul, sizeof(nul) - 1, "");
 	check_uri(nul, strlen(nul) + 1, "");
@@ -192,19 +193,4 @@ static void an_identity_is_one_printable_uri_and_nothing_else(void **state)
 	cert = X509_new();
 	assert_false(tls_cert_uri(cert, text));
 	X509_free(cert);
-}
-
-#define TLS_TEST(name) cmocka_unit_test_setup_teardown(name, tls_world_setup, tls_world_teardown)
-
-static const struct CMUnitTest tests[] = {
-	TLS_TEST(a_key_that_others_can_touch_is_refused_with_the_command_that_helps),
-	TLS_TEST(files_that_are_missing_wrong_or_do_not_match_are_named),
-	TLS_TEST(a_chain_that_breaks_off_in_its_second_certificate_is_refused),
-	TLS_TEST(an_encrypted_key_is_refused_and_nobody_is_asked),
-	cmocka_unit_test(an_identity_is_one_printable_uri_and_nothing_else),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

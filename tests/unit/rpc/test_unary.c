@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static void a_call_is_answered_over_a_unix_socket(void **state)
+TEST_FIXTURE(a_call_is_answered_over_a_unix_socket, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct answer answer;
@@ -20,7 +20,7 @@ static void a_call_is_answered_over_a_unix_socket(void **state)
 	assert_int_equal(world->n_calls, 1);
 }
 
-static void the_server_knows_who_called(void **state)
+TEST_FIXTURE(the_server_knows_who_called, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct answer answer;
@@ -34,7 +34,7 @@ static void the_server_knows_who_called(void **state)
 	assert_string_equal(world->peer.address, world->socket);
 }
 
-static void many_calls_at_once_are_all_answered(void **state)
+TEST_FIXTURE(many_calls_at_once_are_all_answered, world_setup, world_teardown)
 {
 	enum { N = 600 }; /* more than may be under way at a time */
 	struct world *world = *state;
@@ -59,7 +59,7 @@ static void many_calls_at_once_are_all_answered(void **state)
 	free(answers);
 }
 
-static void an_error_arrives_with_its_code_and_its_exact_text(void **state)
+TEST_FIXTURE(an_error_arrives_with_its_code_and_its_exact_text, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct answer answer;
@@ -68,7 +68,7 @@ static void an_error_arrives_with_its_code_and_its_exact_text(void **state)
 	assert_string_equal(answer.err.msg, "volume \"missing\" is 100% away\nna\xc3\xafve");
 }
 
-static void the_longest_error_message_arrives_whole(void **state)
+TEST_FIXTURE(the_longest_error_message_arrives_whole, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct answer answer;
@@ -78,7 +78,7 @@ static void the_longest_error_message_arrives_whole(void **state)
 	assert_int_equal(strspn(answer.err.msg, "%"), ERROR_MSG_MAX - 1);
 }
 
-static void an_unknown_method_is_unimplemented_by_name(void **state)
+TEST_FIXTURE(an_unknown_method_is_unimplemented_by_name, world_setup, world_teardown)
 {
 	Holdfast__V1__ListVolumesRequest request = HOLDFAST__V1__LIST_VOLUMES_REQUEST__INIT;
 	struct world *world = *state;
@@ -94,7 +94,7 @@ static void an_unknown_method_is_unimplemented_by_name(void **state)
 	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
 }
 
-static void a_call_without_a_deadline_is_not_started(void **state)
+TEST_FIXTURE(a_call_without_a_deadline_is_not_started, world_setup, world_teardown)
 {
 	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
 	struct world *world = *state;
@@ -108,7 +108,7 @@ static void a_call_without_a_deadline_is_not_started(void **state)
 	assert_false(answer.done);
 }
 
-static void the_client_gives_up_at_its_deadline_and_the_late_answer_is_dropped(void **state)
+TEST_FIXTURE(the_client_gives_up_at_its_deadline_and_the_late_answer_is_dropped, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct answer answer;
@@ -126,7 +126,8 @@ static void the_client_gives_up_at_its_deadline_and_the_late_answer_is_dropped(v
 	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
 }
 
-static void the_server_answers_deadline_exceeded_while_the_handler_still_holds_the_call(void **state)
+TEST_FIXTURE(the_server_answers_deadline_exceeded_while_the_handler_still_holds_the_call, world_setup,
+	     world_teardown)
 {
 	static const struct raw_field fields[] = {
 		{":method", "POST"},
@@ -155,7 +156,7 @@ static void the_server_answers_deadline_exceeded_while_the_handler_still_holds_t
 	raw_close(&raw);
 }
 
-static void a_request_that_does_not_come_to_its_end_meets_its_deadline(void **state)
+TEST_FIXTURE(a_request_that_does_not_come_to_its_end_meets_its_deadline, world_setup, world_teardown)
 {
 	static const struct raw_field fields[] = {
 		{":method", "POST"},
@@ -177,7 +178,7 @@ static void a_request_that_does_not_come_to_its_end_meets_its_deadline(void **st
 	raw_close(&raw);
 }
 
-static void a_deadline_of_zero_has_passed(void **state)
+TEST_FIXTURE(a_deadline_of_zero_has_passed, world_setup, world_teardown)
 {
 	static const struct raw_field fields[] = {
 		{":method", "POST"},
@@ -197,7 +198,7 @@ static void a_deadline_of_zero_has_passed(void **state)
 	raw_close(&raw);
 }
 
-static void a_cancelled_call_is_not_heard_of_again(void **state)
+TEST_FIXTURE(a_cancelled_call_is_not_heard_of_again, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct answer cancelled;
@@ -217,7 +218,8 @@ static void a_cancelled_call_is_not_heard_of_again(void **state)
 	assert_int_equal(world->n_held, 1);
 }
 
-static void calls_end_unavailable_when_the_server_dies_and_handlers_may_still_answer(void **state)
+TEST_FIXTURE(calls_end_unavailable_when_the_server_dies_and_handlers_may_still_answer, world_setup,
+	     world_teardown)
 {
 	struct world *world = *state;
 	struct answer answer;
@@ -234,7 +236,7 @@ static void calls_end_unavailable_when_the_server_dies_and_handlers_may_still_an
 	world_answer(TAKE_PTR(world->held[0]), "for nobody");
 }
 
-static void a_client_that_dies_leaves_the_call_to_its_handler(void **state)
+TEST_FIXTURE(a_client_that_dies_leaves_the_call_to_its_handler, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct rpc_client *client = world_client(world);
@@ -251,7 +253,7 @@ static void a_client_that_dies_leaves_the_call_to_its_handler(void **state)
 	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
 }
 
-static void the_next_call_connects_again(void **state)
+TEST_FIXTURE(the_next_call_connects_again, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct gate gate;
@@ -273,7 +275,7 @@ static void the_next_call_connects_again(void **state)
 	gate_close(&gate);
 }
 
-static void a_connection_outlives_the_time_for_making_it(void **state)
+TEST_FIXTURE(a_connection_outlives_the_time_for_making_it, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct gate gate;
@@ -293,7 +295,7 @@ static void a_connection_outlives_the_time_for_making_it(void **state)
 	gate_close(&gate);
 }
 
-static void a_server_that_is_not_there_is_named(void **state)
+TEST_FIXTURE(a_server_that_is_not_there_is_named, world_setup, world_teardown)
 {
 	const struct rpc_endpoint endpoint = {.unix_path = "/nonexistent/holdfast.sock"};
 	struct world *world = *state;
@@ -308,7 +310,7 @@ static void a_server_that_is_not_there_is_named(void **state)
 	rpc_client_free(client);
 }
 
-static void a_call_on_a_dead_connection_cannot_hang(void **state)
+TEST_FIXTURE(a_call_on_a_dead_connection_cannot_hang, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct gate gate;
@@ -325,7 +327,7 @@ static void a_call_on_a_dead_connection_cannot_hang(void **state)
 	gate_close(&gate);
 }
 
-static void every_way_of_cutting_the_bytes_gives_the_same_answer(void **state)
+TEST_FIXTURE(every_way_of_cutting_the_bytes_gives_the_same_answer, world_setup, world_teardown)
 {
 	struct world *world = *state;
 
@@ -346,7 +348,7 @@ static void every_way_of_cutting_the_bytes_gives_the_same_answer(void **state)
 	}
 }
 
-static void a_request_cut_off_after_any_byte_ends_the_call_and_harms_nobody(void **state)
+TEST_FIXTURE(a_request_cut_off_after_any_byte_ends_the_call_and_harms_nobody, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	bool whole = false;
@@ -370,7 +372,7 @@ static void a_request_cut_off_after_any_byte_ends_the_call_and_harms_nobody(void
 	assert_int_equal(world->n_held, 0);
 }
 
-static void freeing_the_client_ends_its_calls_at_once(void **state)
+TEST_FIXTURE(freeing_the_client_ends_its_calls_at_once, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct rpc_client *client = world_client(world);
@@ -418,7 +420,7 @@ static void free_client(enum status status, const ProtobufCMessage *response, co
 	rpc_client_free(suicide->client);
 }
 
-static void a_client_may_be_freed_by_an_answer_while_others_wait(void **state)
+TEST_FIXTURE(a_client_may_be_freed_by_an_answer_while_others_wait, world_setup, world_teardown)
 {
 	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
 	struct world *world = *state;
@@ -437,7 +439,7 @@ static void a_client_may_be_freed_by_an_answer_while_others_wait(void **state)
 	world_settle(world);
 }
 
-static void a_synchronous_call_returns_its_answer_or_its_error(void **state)
+TEST_FIXTURE(a_synchronous_call_returns_its_answer_or_its_error, world_setup, world_teardown)
 {
 	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
 	struct world *world = *state;
@@ -469,7 +471,7 @@ static int end_loop(sd_event_source *source, uint64_t usec, void *userdata)
 	return sd_event_exit(sd_event_source_get_event(source), 0);
 }
 
-static void a_synchronous_call_ends_with_the_event_loop(void **state)
+TEST_FIXTURE(a_synchronous_call_ends_with_the_event_loop, world_setup, world_teardown)
 {
 	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
 	struct world *world = *state;
@@ -485,38 +487,4 @@ static void a_synchronous_call_ends_with_the_event_loop(void **state)
 			 STATUS_CANCELLED);
 	assert_null(response);
 	(void)sd_event_source_disable_unref(timer);
-}
-
-#define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
-
-static const struct CMUnitTest tests[] = {
-	WORLD_TEST(a_call_is_answered_over_a_unix_socket),
-	WORLD_TEST(the_server_knows_who_called),
-	WORLD_TEST(many_calls_at_once_are_all_answered),
-	WORLD_TEST(an_error_arrives_with_its_code_and_its_exact_text),
-	WORLD_TEST(the_longest_error_message_arrives_whole),
-	WORLD_TEST(an_unknown_method_is_unimplemented_by_name),
-	WORLD_TEST(a_call_without_a_deadline_is_not_started),
-	WORLD_TEST(the_client_gives_up_at_its_deadline_and_the_late_answer_is_dropped),
-	WORLD_TEST(the_server_answers_deadline_exceeded_while_the_handler_still_holds_the_call),
-	WORLD_TEST(a_request_that_does_not_come_to_its_end_meets_its_deadline),
-	WORLD_TEST(a_deadline_of_zero_has_passed),
-	WORLD_TEST(a_cancelled_call_is_not_heard_of_again),
-	WORLD_TEST(calls_end_unavailable_when_the_server_dies_and_handlers_may_still_answer),
-	WORLD_TEST(a_client_that_dies_leaves_the_call_to_its_handler),
-	WORLD_TEST(the_next_call_connects_again),
-	WORLD_TEST(a_connection_outlives_the_time_for_making_it),
-	WORLD_TEST(a_server_that_is_not_there_is_named),
-	WORLD_TEST(a_call_on_a_dead_connection_cannot_hang),
-	WORLD_TEST(every_way_of_cutting_the_bytes_gives_the_same_answer),
-	WORLD_TEST(a_request_cut_off_after_any_byte_ends_the_call_and_harms_nobody),
-	WORLD_TEST(freeing_the_client_ends_its_calls_at_once),
-	WORLD_TEST(a_client_may_be_freed_by_an_answer_while_others_wait),
-	WORLD_TEST(a_synchronous_call_returns_its_answer_or_its_error),
-	WORLD_TEST(a_synchronous_call_ends_with_the_event_loop),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,7 +62,7 @@ static int occupy(struct world *world, uid_t uid)
 	return fd;
 }
 
-static void one_account_has_as_many_connections_as_its_limit_and_no_more(void **state)
+TEST_FIXTURE(one_account_has_as_many_connections_as_its_limit_and_no_more, setup, world_teardown)
 {
 	struct world *world = *state;
 	int fds[EACH + 1], other;
@@ -88,7 +88,7 @@ static void one_account_has_as_many_connections_as_its_limit_and_no_more(void **
 	assert_true(RB_EMPTY(&world->server->peers));
 }
 
-static void all_accounts_together_leave_room_for_root_and_for_the_daemons_own(void **state)
+TEST_FIXTURE(all_accounts_together_leave_room_for_root_and_for_the_daemons_own, setup, world_teardown)
 {
 	const uid_t privileged[] = {0, geteuid()};
 	struct world *world = *state;
@@ -113,7 +113,7 @@ static void all_accounts_together_leave_room_for_root_and_for_the_daemons_own(vo
 		(void)close(fds[i]);
 }
 
-static void root_has_its_limit_too(void **state)
+TEST_FIXTURE(root_has_its_limit_too, setup, world_teardown)
 {
 	struct world *world = *state;
 	int others[ALL], own[EACH + 1];
@@ -130,17 +130,4 @@ static void root_has_its_limit_too(void **state)
 		(void)close(others[i]);
 	for (size_t i = 0; i <= EACH; i++)
 		(void)close(own[i]);
-}
-
-#define PEERS_TEST(f) cmocka_unit_test_setup_teardown(f, setup, world_teardown)
-
-static const struct CMUnitTest tests[] = {
-	PEERS_TEST(one_account_has_as_many_connections_as_its_limit_and_no_more),
-	PEERS_TEST(all_accounts_together_leave_room_for_root_and_for_the_daemons_own),
-	PEERS_TEST(root_has_its_limit_too),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,13 +33,12 @@ static uint8_t *empty_statuses(size_t n)
 	return bytes;
 }
 
-static void a_message_takes_no_more_memory_than_a_multiple_of_the_limit(void **state)
+TEST(a_message_takes_no_more_memory_than_a_multiple_of_the_limit)
 {
 	enum { N = 500000 };
 	uint8_t *bytes = empty_statuses(N);
 	struct error err;
 
-	(void)state;
 	assert_int_equal(unpack(bytes, 2 * N, 1 << 20, &err), STATUS_RESOURCE_EXHAUSTED);
 	assert_non_null(strstr(err.msg, "16777216 bytes of memory"));
 	assert_int_equal(unpack(bytes, 2000, 1 << 20, &err), STATUS_OK);
@@ -47,13 +46,12 @@ static void a_message_takes_no_more_memory_than_a_multiple_of_the_limit(void **s
 }
 
 /* The smallest limit that is enough, and one byte less; and each smaller one fails without a leak. */
-static void the_limit_is_exact_and_every_failure_clean(void **state)
+TEST(the_limit_is_exact_and_every_failure_clean)
 {
 	uint8_t *bytes = empty_statuses(20);
 	size_t enough = 1;
 	struct error err;
 
-	(void)state;
 	while (unpack(bytes, 40, enough, &err) != STATUS_OK) {
 		assert_int_equal(err.status, STATUS_RESOURCE_EXHAUSTED);
 		enough++;
@@ -64,11 +62,10 @@ static void the_limit_is_exact_and_every_failure_clean(void **state)
 	free(bytes);
 }
 
-static void rubbish_is_no_message(void **state)
+TEST(rubbish_is_no_message)
 {
 	struct error err;
 
-	(void)state;
 	assert_int_equal(unpack((const uint8_t *)"\xff\xff", 2, 1 << 20, &err), STATUS_INTERNAL);
 	assert_non_null(strstr(err.msg, "no valid holdfast.v1.SessionHello"));
 }
@@ -85,14 +82,13 @@ static enum status parse(const char *text, size_t n, struct error *err)
 	return st;
 }
 
-static void a_document_has_a_number_of_values_at_most(void **state)
+TEST(a_document_has_a_number_of_values_at_most)
 {
 	for (size_t over = 0; over < 2; over++) {
 		size_t n = 2 * (JSON_VALUES_MAX - 1 + over);
 		char *text = malloc(n + 1);
 		struct error err;
 
-		(void)state;
 		assert_non_null(text);
 		text[0] = '[';
 		for (size_t i = 1; i < n; i++)
@@ -104,13 +100,12 @@ static void a_document_has_a_number_of_values_at_most(void **state)
 	}
 }
 
-static void what_is_inside_texts_does_not_count(void **state)
+TEST(what_is_inside_texts_does_not_count)
 {
 	size_t n = 4 * JSON_VALUES_MAX;
 	char *text = malloc(n);
 	struct error err;
 
-	(void)state;
 	assert_non_null(text);
 	memset(text, ',', n);
 	memcpy(text, "[\"\\\"", 4);
@@ -119,13 +114,12 @@ static void what_is_inside_texts_does_not_count(void **state)
 	free(text);
 }
 
-static void what_comes_behind_a_text_counts(void **state)
+TEST(what_comes_behind_a_text_counts)
 {
 	size_t n = 2 * JSON_VALUES_MAX + 5;
 	char *text = malloc(n);
 	struct error err;
 
-	(void)state;
 	assert_non_null(text);
 	memcpy(text, "[\"a\"", 4);
 	for (size_t i = 4; i < n; i++)
@@ -136,7 +130,7 @@ static void what_comes_behind_a_text_counts(void **state)
 	free(text);
 }
 
-static void depth_duplicates_and_cut_documents_are_refused(void **state)
+TEST(depth_duplicates_and_cut_documents_are_refused)
 {
 	static const char *const documents[] = {
 		"{\"a\": 1, \"a\": 2}", "{\"a\"",     "\"",	      "\"\\", "",
@@ -144,26 +138,10 @@ static void depth_duplicates_and_cut_documents_are_refused(void **state)
 	char deep[20000];
 	struct error err;
 
-	(void)state;
 	memset(deep, '[', sizeof(deep));
 	assert_int_equal(parse(deep, sizeof(deep), &err), STATUS_INVALID_ARGUMENT);
 	for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++) {
 		assert_int_equal(parse(documents[i], strlen(documents[i]), &err), STATUS_INVALID_ARGUMENT);
 		assert_non_null(strstr(err.msg, "the body is no JSON: line 1"));
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_message_takes_no_more_memory_than_a_multiple_of_the_limit),
-		cmocka_unit_test(the_limit_is_exact_and_every_failure_clean),
-		cmocka_unit_test(rubbish_is_no_message),
-		cmocka_unit_test(a_document_has_a_number_of_values_at_most),
-		cmocka_unit_test(what_is_inside_texts_does_not_count),
-		cmocka_unit_test(what_comes_behind_a_text_counts),
-		cmocka_unit_test(depth_duplicates_and_cut_documents_are_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

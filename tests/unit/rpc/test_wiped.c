@@ -27,12 +27,11 @@ static bool is_left(const char secret[static SECRET_SIZE])
 	return memory_holds(secret + TAIL, SECRET_SIZE - 1 - TAIL);
 }
 
-static void what_is_on_the_heap_is_found(void **state)
+TEST(what_is_on_the_heap_is_found)
 {
 	char secret[SECRET_SIZE];
 	char *copy;
 
-	(void)state;
 	make_secret(secret, '0');
 	assert_false(is_left(secret));
 	copy = strdup(secret);
@@ -55,7 +54,7 @@ static void call(struct tls_world *tw, struct rpc_client *client, char what)
 	assert_false(is_left(secret));
 }
 
-static void a_call_and_its_answer_leave_nothing(void **state)
+TEST_FIXTURE(a_call_and_its_answer_leave_nothing, tls_world_setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 
@@ -63,7 +62,7 @@ static void a_call_and_its_answer_leave_nothing(void **state)
 	call(tw, tw->client, '2');
 }
 
-static void a_message_of_a_stream_leaves_nothing(void **state)
+TEST_FIXTURE(a_message_of_a_stream_leaves_nothing, tls_world_setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	struct session session;
@@ -126,14 +125,13 @@ static ProtobufCMessage *make_full(char *secret)
 	return copy(&response.base);
 }
 
-static void every_string_of_a_message_is_wiped(void **state)
+TEST(every_string_of_a_message_is_wiped)
 {
 	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
 	Holdfast__V1__SessionWelcome welcome = HOLDFAST__V1__SESSION_WELCOME__INIT;
 	ProtobufCMessage *messages[2];
 	char secret[SECRET_SIZE];
 
-	(void)state;
 	make_secret(secret, '4');
 	messages[0] = make_full(secret);
 	welcome.cluster = secret;
@@ -148,13 +146,12 @@ static void every_string_of_a_message_is_wiped(void **state)
 	assert_false(is_left(secret));
 }
 
-static void a_queue_keeps_nothing_that_was_taken(void **state)
+TEST(a_queue_keeps_nothing_that_was_taken)
 {
 	static const char filler[4096];
 	struct byteq queue = BYTEQ_INIT;
 	char secret[SECRET_SIZE];
 
-	(void)state;
 	make_secret(secret, '5');
 	assert_true(byteq_put(&queue, secret, strlen(secret)));
 	assert_true(byteq_put(&queue, filler, sizeof(filler))); /* it grows, and moves */
@@ -162,19 +159,4 @@ static void a_queue_keeps_nothing_that_was_taken(void **state)
 	byteq_take(&queue, sizeof(filler) - 1);
 	assert_false(is_left(secret));
 	byteq_release(&queue);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, tls_world_setup, tls_world_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_on_the_heap_is_found),
-		cmocka_unit_test(a_queue_keeps_nothing_that_was_taken),
-		TEST(a_call_and_its_answer_leave_nothing),
-		TEST(a_message_of_a_stream_leaves_nothing),
-		cmocka_unit_test(every_string_of_a_message_is_wiped),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

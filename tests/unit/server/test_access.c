@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static void identities_are_read_whole_or_not_at_all(void **state)
+TEST(identities_are_read_whole_or_not_at_all)
 {
 	static const struct {
 		const char *uri;
@@ -32,7 +32,6 @@ static void identities_are_read_whole_or_not_at_all(void **state)
 		{"HOLDFAST://c1/node/n1", STATUS_UNAUTHENTICATED, ROLE_NONE},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct identity who = {0};
 		struct error err;
@@ -42,12 +41,11 @@ static void identities_are_read_whole_or_not_at_all(void **state)
 	}
 }
 
-static void a_name_of_63_bytes_fits_and_one_more_does_not(void **state)
+TEST(a_name_of_63_bytes_fits_and_one_more_does_not)
 {
 	char uri[128];
 	struct identity who;
 
-	(void)state;
 	(void)str_format(uri, sizeof(uri), "holdfast://c1/node/%063d", 7);
 	assert_int_equal(identity_parse(uri, "c1", &who, NULL), STATUS_OK);
 	assert_int_equal(strlen(who.name), NODE_ID_MAX);
@@ -63,7 +61,7 @@ static struct rpc_peer peer(const char *uri)
 	return p;
 }
 
-static void only_operators_make_operators_calls(void **state)
+TEST(only_operators_make_operators_calls)
 {
 	static const struct {
 		const char *uri;
@@ -79,7 +77,6 @@ static void only_operators_make_operators_calls(void **state)
 		{"holdfast://c2/operator/ann", true, STATUS_UNAUTHENTICATED},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct rpc_peer p = peer(cases[i].uri);
 
@@ -87,7 +84,7 @@ static void only_operators_make_operators_calls(void **state)
 	}
 }
 
-static void only_nodes_make_nodes_calls(void **state)
+TEST(only_nodes_make_nodes_calls)
 {
 	static const struct {
 		const char *uri;
@@ -98,23 +95,10 @@ static void only_nodes_make_nodes_calls(void **state)
 		{"", STATUS_UNAUTHENTICATED},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct rpc_peer p = peer(cases[i].uri);
 		struct identity who;
 
 		assert_int_equal(access_node(&p, "c1", &who, NULL), cases[i].status);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(identities_are_read_whole_or_not_at_all),
-		cmocka_unit_test(a_name_of_63_bytes_fits_and_one_more_does_not),
-		cmocka_unit_test(only_operators_make_operators_calls),
-		cmocka_unit_test(only_nodes_make_nodes_calls),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,7 +99,7 @@ static uint32_t rights_in(struct server *server, const char *namespace)
 	return given;
 }
 
-static void each_capability_opens_its_rights_in_its_namespace(void **state)
+TEST_FIXTURE(each_capability_opens_its_rights_in_its_namespace, setup, teardown)
 {
 	static const struct {
 		const char *word;
@@ -138,7 +138,7 @@ static void each_capability_opens_its_rights_in_its_namespace(void **state)
 	}
 }
 
-static void each_level_opens_its_rights_everywhere(void **state)
+TEST_FIXTURE(each_level_opens_its_rights_everywhere, setup, teardown)
 {
 	static const struct {
 		const char *plugin, *node, *operator, * backup;
@@ -173,7 +173,7 @@ static void each_level_opens_its_rights_everywhere(void **state)
 	}
 }
 
-static void a_bound_token_has_only_rights_that_are_of_a_node(void **state)
+TEST_FIXTURE(a_bound_token_has_only_rights_that_are_of_a_node, setup, teardown)
 {
 	Holdfast__V1__AccessPolicy policy = HOLDFAST__V1__ACCESS_POLICY__INIT;
 	Holdfast__V1__NamespaceRule rule = HOLDFAST__V1__NAMESPACE_RULE__INIT;
@@ -201,7 +201,7 @@ static void a_bound_token_has_only_rights_that_are_of_a_node(void **state)
 							 R(UNIT_RUN) | R(NODE_READ) | R(NODE_WRITE));
 }
 
-static void a_scope_shows_the_namespaces_of_its_caller_alone(void **state)
+TEST_FIXTURE(a_scope_shows_the_namespaces_of_its_caller_alone, setup, teardown)
 {
 	struct server *server = *state;
 	Holdfast__V1__AccessPolicy policy = HOLDFAST__V1__ACCESS_POLICY__INIT;
@@ -236,7 +236,7 @@ static void a_scope_shows_the_namespaces_of_its_caller_alone(void **state)
 	assert_true(access_scope_has(&scope, "team-secret"));
 }
 
-static void callers_are_named_without_their_secrets(void **state)
+TEST_FIXTURE(callers_are_named_without_their_secrets, setup, teardown)
 {
 	struct server *server = *state;
 	Holdfast__V1__AccessPolicy policy = HOLDFAST__V1__ACCESS_POLICY__INIT;
@@ -265,18 +265,4 @@ static void callers_are_named_without_their_secrets(void **state)
 		token = cases[i].token;
 		assert_string_equal(access_who(server, NULL, who), cases[i].who);
 	}
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(each_capability_opens_its_rights_in_its_namespace),
-		TEST(each_level_opens_its_rights_everywhere),
-		TEST(a_bound_token_has_only_rights_that_are_of_a_node),
-		TEST(a_scope_shows_the_namespaces_of_its_caller_alone),
-		TEST(callers_are_named_without_their_secrets),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

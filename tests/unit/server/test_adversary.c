@@ -37,7 +37,7 @@ static struct ticket get_ticket(struct fake_node *node, const char *alloc)
 	return ticket;
 }
 
-static void a_node_that_comes_back_with_work_that_was_given_up_is_told_to_stop_it(void **state)
+TEST_FIXTURE(a_node_that_comes_back_with_work_that_was_given_up_is_told_to_stop_it, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
@@ -61,7 +61,7 @@ static void a_node_that_comes_back_with_work_that_was_given_up_is_told_to_stop_i
 	assert_int_equal(state_alloc(&f->server->state, ALLOC_1)->alloc.client_status, CLIENT_LOST);
 }
 
-static void a_new_boot_frees_claims_although_its_first_hello_broke_off(void **state)
+TEST_FIXTURE(a_new_boot_frees_claims_although_its_first_hello_broke_off, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
@@ -83,7 +83,7 @@ static void a_new_boot_frees_claims_although_its_first_hello_broke_off(void **st
 }
 
 /* Whatever a crash leaves out, the next hello of that boot does again. */
-static void the_new_boot_of_a_node_is_stored_after_what_follows_from_it(void **state)
+TEST_FIXTURE(the_new_boot_of_a_node_is_stored_after_what_follows_from_it, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -96,7 +96,7 @@ static void the_new_boot_of_a_node_is_stored_after_what_follows_from_it(void **s
 		    claim_of(f, ALLOC_1).modify_index);
 }
 
-static void a_boot_id_is_a_lower_case_uuid(void **state)
+TEST_FIXTURE(a_boot_id_is_a_lower_case_uuid, setup, teardown)
 {
 	static const char *const refused[] = {
 		"B0010000-0000-4000-8000-000000000001", "b0010000-0000-4000-8000-00000000000",	"",
@@ -129,7 +129,7 @@ static void finish_twice(struct fixture *f)
 	forgets_at_the_time = f->n1.forgets;
 }
 
-static void a_node_forgets_an_allocation_only_when_its_end_is_durable(void **state)
+TEST_FIXTURE(a_node_forgets_an_allocation_only_when_its_end_is_durable, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -168,7 +168,7 @@ static void run_and_connect(struct fixture *f)
 	runs_at_the_time = f->n2.runs;
 }
 
-static void a_node_that_connects_is_given_only_work_that_is_durable(void **state)
+TEST_FIXTURE(a_node_that_connects_is_given_only_work_that_is_durable, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -190,7 +190,7 @@ static void ignore_answer(enum status status, const ProtobufCMessage *response, 
 	(void)userdata;
 }
 
-static void a_server_with_waiting_calls_can_end(void **state)
+TEST_FIXTURE(a_server_with_waiting_calls_can_end, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__GetAllocationRequest request = HOLDFAST__V1__GET_ALLOCATION_REQUEST__INIT;
@@ -210,7 +210,7 @@ static void a_server_with_waiting_calls_can_end(void **state)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
-static void a_receipt_that_denies_the_release_is_no_evidence(void **state)
+TEST_FIXTURE(a_receipt_that_denies_the_release_is_no_evidence, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct claim claim;
@@ -224,7 +224,7 @@ static void a_receipt_that_denies_the_release_is_no_evidence(void **state)
 }
 
 /* An error takes back whatever else the receipt says. */
-static void a_receipt_with_an_error_is_no_evidence_whatever_else_it_says(void **state)
+TEST_FIXTURE(a_receipt_with_an_error_is_no_evidence_whatever_else_it_says, setup, teardown)
 {
 	static const struct {
 		bool is_release, without_plugin;
@@ -266,7 +266,7 @@ static void a_receipt_with_an_error_is_no_evidence_whatever_else_it_says(void **
 }
 
 /* A grant in the boot that was known last would be freed by the next hello, as of a boot that is over. */
-static void a_node_without_a_session_is_granted_nothing_in_its_last_boot(void **state)
+TEST_FIXTURE(a_node_without_a_session_is_granted_nothing_in_its_last_boot, setup, teardown)
 {
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct fixture *f = *state;
@@ -286,7 +286,7 @@ static void a_node_without_a_session_is_granted_nothing_in_its_last_boot(void **
 	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 }
 
-static void a_volume_has_as_many_claims_as_there_may_be_and_no_more(void **state)
+TEST_FIXTURE(a_volume_has_as_many_claims_as_there_may_be_and_no_more, setup, teardown)
 {
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct fixture *f = *state;
@@ -327,7 +327,7 @@ static void claim_and_fail(struct fixture *f)
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_UNPUBLISHING);
 }
 
-static void there_is_no_ticket_for_a_claim_that_is_being_released(void **state)
+TEST_FIXTURE(there_is_no_ticket_for_a_claim_that_is_being_released, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -341,7 +341,7 @@ static void there_is_no_ticket_for_a_claim_that_is_being_released(void **state)
 }
 
 /* A helper that has seen the second one's ticket refuses lower ones, and both stand on the volume. */
-static void a_fresh_ticket_of_a_shared_volume_is_of_its_newest_generation(void **state)
+TEST_FIXTURE(a_fresh_ticket_of_a_shared_volume_is_of_its_newest_generation, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -354,7 +354,7 @@ static void a_fresh_ticket_of_a_shared_volume_is_of_its_newest_generation(void *
 }
 
 /* A helper refuses tickets of a lower generation than it has seen for a volume in this boot. */
-static void the_generation_of_a_volume_never_goes_back(void **state)
+TEST_FIXTURE(the_generation_of_a_volume_never_goes_back, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct claim claim;
@@ -375,7 +375,7 @@ static void the_generation_of_a_volume_never_goes_back(void **state)
 	}
 }
 
-static void an_operators_word_frees_any_number_of_claims_of_a_lost_node(void **state)
+TEST_FIXTURE(an_operators_word_frees_any_number_of_claims_of_a_lost_node, setup, teardown)
 {
 	enum { CLAIMS = 70 };
 	cleanup(freed_list_release) struct freed_list freed = {NULL, 0};
@@ -402,7 +402,7 @@ static void an_operators_word_frees_any_number_of_claims_of_a_lost_node(void **s
 	assert_int_equal(deregister_volume(f, NULL), STATUS_OK);
 }
 
-static void an_operators_word_frees_nothing_when_one_claim_is_still_to_work(void **state)
+TEST_FIXTURE(an_operators_word_frees_nothing_when_one_claim_is_still_to_work, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -425,7 +425,7 @@ static void can_be_shown(const ProtobufCMessage *message)
 	json_decref(json);
 }
 
-static void whatever_a_node_says_can_be_shown(void **state)
+TEST_FIXTURE(whatever_a_node_says_can_be_shown, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
@@ -468,7 +468,7 @@ static void whatever_a_node_says_can_be_shown(void **state)
 }
 
 /* Whatever a node says is about itself, or ends its session and changes nothing. */
-static void no_word_of_a_node_reaches_what_is_of_another(void **state)
+TEST_FIXTURE(no_word_of_a_node_reaches_what_is_of_another, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct claim before;
@@ -528,7 +528,7 @@ static bool stop_at_once(const struct kv_item *item, void *userdata)
 	return false;
 }
 
-static void the_store_does_not_grow_with_every_change(void **state)
+TEST_FIXTURE(the_store_does_not_grow_with_every_change, setup, teardown)
 {
 	enum { STATUSES = 100 };
 	struct fixture *f = *state;
@@ -543,46 +543,4 @@ static void the_store_does_not_grow_with_every_change(void **state)
 	UNTIL(f, kv_revision(f->server->kv) >= before + STATUSES);
 	UNTIL(f, kv_stats(f->server->kv).pending == 0);
 	assert_int_equal(kv_changes(f->server->kv, before, stop_at_once, NULL, NULL), STATUS_OUT_OF_RANGE);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_volume_has_as_many_claims_as_there_may_be_and_no_more,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(a_node_without_a_session_is_granted_nothing_in_its_last_boot,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(a_receipt_with_an_error_is_no_evidence_whatever_else_it_says,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			a_node_that_comes_back_with_work_that_was_given_up_is_told_to_stop_it, setup,
-			teardown),
-		cmocka_unit_test_setup_teardown(a_new_boot_frees_claims_although_its_first_hello_broke_off,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(the_new_boot_of_a_node_is_stored_after_what_follows_from_it,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(no_word_of_a_node_reaches_what_is_of_another, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_boot_id_is_a_lower_case_uuid, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_node_forgets_an_allocation_only_when_its_end_is_durable,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(a_node_that_connects_is_given_only_work_that_is_durable,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(a_server_with_waiting_calls_can_end, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_receipt_that_denies_the_release_is_no_evidence, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(there_is_no_ticket_for_a_claim_that_is_being_released, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_fresh_ticket_of_a_shared_volume_is_of_its_newest_generation,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(the_generation_of_a_volume_never_goes_back, setup, teardown),
-		cmocka_unit_test_setup_teardown(an_operators_word_frees_any_number_of_claims_of_a_lost_node,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			an_operators_word_frees_nothing_when_one_claim_is_still_to_work, setup, teardown),
-		cmocka_unit_test_setup_teardown(whatever_a_node_says_can_be_shown, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_store_does_not_grow_with_every_change, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

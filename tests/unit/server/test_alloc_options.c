@@ -78,7 +78,7 @@ static Holdfast__V1__ClaimVolumeResponse *claim_db(struct fixture *f)
 	return response;
 }
 
-static void they_take_the_place_of_the_volumes_field_by_field(void **state)
+TEST_FIXTURE(they_take_the_place_of_the_volumes_field_by_field, setup_csi, teardown)
 {
 	static const struct {
 		const char *fs_type;
@@ -122,7 +122,7 @@ static void assert_silent(const ProtobufCMessage *message)
 	free(bytes);
 }
 
-static void no_read_shows_a_flag(void **state)
+TEST_FIXTURE(no_read_shows_a_flag, setup_csi, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__GetAllocationRequest get = HOLDFAST__V1__GET_ALLOCATION_REQUEST__INIT;
@@ -157,7 +157,7 @@ static void no_read_shows_a_flag(void **state)
 	protobuf_c_message_free_unpacked(reply, NULL);
 }
 
-static void they_are_part_of_what_was_submitted(void **state)
+TEST_FIXTURE(they_are_part_of_what_was_submitted, setup_csi, teardown)
 {
 	struct fixture *f = *state;
 	struct submission s;
@@ -174,7 +174,7 @@ static void they_are_part_of_what_was_submitted(void **state)
 	assert_int_equal(run(f, &s, NULL, NULL), STATUS_ALREADY_EXISTS);
 }
 
-static void they_go_with_the_allocation(void **state)
+TEST_FIXTURE(they_go_with_the_allocation, setup_csi, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__GcRequest gc = HOLDFAST__V1__GC_REQUEST__INIT;
@@ -224,7 +224,7 @@ static void many_bytes(struct submission *s)
 	s->options.n_mount_flags = ALLOC_OPTIONS_BYTES_MAX / VOLUME_MOUNT_FLAG_MAX;
 }
 
-static void what_makes_no_sense_is_refused_by_field(void **state)
+TEST_FIXTURE(what_makes_no_sense_is_refused_by_field, setup_csi, teardown)
 {
 	static const struct {
 		void (*break_it)(struct submission *);
@@ -266,7 +266,7 @@ static size_t kept_bytes(const struct submission *s)
 	return protobuf_c_message_get_packed_size(&options.base);
 }
 
-static void all_of_an_allocation_together_have_a_limit(void **state)
+TEST_FIXTURE(all_of_an_allocation_together_have_a_limit, setup_csi, teardown)
 {
 	struct fixture *f = *state;
 	char last[VOLUME_MOUNT_FLAG_MAX + 1];
@@ -290,7 +290,7 @@ static void all_of_an_allocation_together_have_a_limit(void **state)
 	assert_int_equal(run(f, &s, NULL, NULL), STATUS_INVALID_ARGUMENT);
 }
 
-static void a_native_volume_has_none(void **state)
+TEST_FIXTURE(a_native_volume_has_none, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct submission s;
@@ -301,21 +301,4 @@ static void a_native_volume_has_none(void **state)
 	assert_int_equal(run(f, &s, NULL, &err), STATUS_INVALID_ARGUMENT);
 	assert_non_null(strstr(err.msg, "volume data: mount_options"));
 	assert_non_null(strstr(err.msg, "native"));
-}
-
-#define CSI(test) cmocka_unit_test_setup_teardown(test, setup_csi, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CSI(they_take_the_place_of_the_volumes_field_by_field),
-		CSI(no_read_shows_a_flag),
-		CSI(they_are_part_of_what_was_submitted),
-		CSI(they_go_with_the_allocation),
-		CSI(what_makes_no_sense_is_refused_by_field),
-		CSI(all_of_an_allocation_together_have_a_limit),
-		cmocka_unit_test_setup_teardown(a_native_volume_has_none, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,7 +78,7 @@ static void connect_both(struct fixture *f)
 	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
 }
 
-static void the_node_with_the_fewest_allocations_is_taken_then_the_first(void **state)
+TEST_FIXTURE(the_node_with_the_fewest_allocations_is_taken_then_the_first, setup, teardown)
 {
 	static const char *const where[] = {"n1", "n2", "n1", "n2"};
 	struct fixture *f = *state;
@@ -96,7 +96,7 @@ static void the_node_with_the_fewest_allocations_is_taken_then_the_first(void **
 	UNTIL(f, f->n1.runs == 2 && f->n2.runs == 2);
 }
 
-static void a_dry_run_says_where_and_changes_nothing(void **state)
+TEST_FIXTURE(a_dry_run_says_where_and_changes_nothing, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct submission s;
@@ -116,7 +116,7 @@ static void a_dry_run_says_where_and_changes_nothing(void **state)
 	assert_non_null(strstr(err.msg, "holdfast volume register"));
 }
 
-static void the_same_submission_again_is_the_same_allocation(void **state)
+TEST_FIXTURE(the_same_submission_again_is_the_same_allocation, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct submission s;
@@ -138,7 +138,7 @@ static void the_same_submission_again_is_the_same_allocation(void **state)
 	assert_int_equal(run(f, &s, node, NULL), STATUS_ALREADY_EXISTS);
 }
 
-static void a_refusal_carries_the_claim_that_is_in_the_way(void **state)
+TEST_FIXTURE(a_refusal_carries_the_claim_that_is_in_the_way, setup, teardown)
 {
 	struct fixture *f = *state;
 	static const char *const nodes[] = {"n2", ""};
@@ -164,7 +164,7 @@ static void a_refusal_carries_the_claim_that_is_in_the_way(void **state)
 	}
 }
 
-static void a_refusal_says_of_each_node_why_it_cannot(void **state)
+TEST_FIXTURE(a_refusal_says_of_each_node_why_it_cannot, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__ErrorDetails *why;
@@ -247,7 +247,7 @@ static void mode_of_no_kind(struct submission *s)
 	s->volume.access_mode = (Holdfast__V1__AccessMode)99;
 }
 
-static void bad_submissions_have_their_codes_and_change_nothing(void **state)
+TEST_FIXTURE(bad_submissions_have_their_codes_and_change_nothing, setup, teardown)
 {
 	static const struct {
 		void (*spoil)(struct submission *s);
@@ -285,7 +285,7 @@ static void bad_submissions_have_their_codes_and_change_nothing(void **state)
 	assert_int_equal(f->server->state.n_allocs, 0);
 }
 
-static void nodes_neither_run_nor_stop_nor_list(void **state)
+TEST_FIXTURE(nodes_neither_run_nor_stop_nor_list, setup, teardown)
 {
 	static const char *const methods[] = {"Run", "Stop", "Get", "List"};
 	struct fixture *f = *state;
@@ -308,7 +308,7 @@ static void nodes_neither_run_nor_stop_nor_list(void **state)
 }
 
 /* Nothing of an allocation can be stopped there, and what is known of it is old. */
-static void stop_and_get_say_since_when_the_node_is_away(void **state)
+TEST_FIXTURE(stop_and_get_say_since_when_the_node_is_away, setup, teardown)
 {
 	struct fixture *f = *state;
 	char id[] = ALLOC_1;
@@ -380,7 +380,7 @@ static size_t count(struct fixture *f, Holdfast__V1__ListAllocationsRequest *req
 	return n;
 }
 
-static void lists_come_in_pages_that_hold_each_allocation_once(void **state)
+TEST_FIXTURE(lists_come_in_pages_that_hold_each_allocation_once, setup, teardown)
 {
 	static char n2[] = "n2", n9[] = "n9", other[] = "other", any[] = "*", even[] = "name == even";
 	static char prefix[] = "01890000-0000-7000-8000-00000000001";
@@ -410,7 +410,7 @@ static void lists_come_in_pages_that_hold_each_allocation_once(void **state)
 	}
 }
 
-static void bad_lists_are_refused(void **state)
+TEST_FIXTURE(bad_lists_are_refused, setup, teardown)
 {
 	static char filter[] = "nonsense ==";
 	struct fixture *f = *state;
@@ -422,24 +422,4 @@ static void bad_lists_are_refused(void **state)
 	assert_int_equal(call(&f->operator, ALLOCS, "List", &list.base, NULL, NULL), STATUS_OK);
 	list.filter = filter;
 	assert_int_equal(call(&f->operator, ALLOCS, "List", &list.base, NULL, NULL), STATUS_INVALID_ARGUMENT);
-}
-
-#define ONE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		ONE_TEST(the_node_with_the_fewest_allocations_is_taken_then_the_first),
-		ONE_TEST(a_dry_run_says_where_and_changes_nothing),
-		ONE_TEST(the_same_submission_again_is_the_same_allocation),
-		ONE_TEST(a_refusal_carries_the_claim_that_is_in_the_way),
-		ONE_TEST(a_refusal_says_of_each_node_why_it_cannot),
-		ONE_TEST(bad_submissions_have_their_codes_and_change_nothing),
-		ONE_TEST(nodes_neither_run_nor_stop_nor_list),
-		ONE_TEST(stop_and_get_say_since_when_the_node_is_away),
-		ONE_TEST(lists_come_in_pages_that_hold_each_allocation_once),
-		ONE_TEST(bad_lists_are_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,7 +86,7 @@ static void expect_freed_unsent(struct fixture *f)
 	assert_int_equal(f->n1.releases, 0); /* the node never heard of it */
 }
 
-static void the_volume_is_attached_before_its_node_has_the_claim(void **state)
+TEST_FIXTURE(the_volume_is_attached_before_its_node_has_the_claim, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	claim_response *response = claim_ok(f, &f->n1, ALLOC_1);
@@ -138,7 +138,7 @@ static void say_published(struct fixture *f, bool is_device)
 	fake_node_send(&f->n1, &up);
 }
 
-static void a_block_device_is_granted_as_one_and_shown_as_one(void **state)
+TEST_FIXTURE(a_block_device_is_granted_as_one_and_shown_as_one, NULL, teardown_csi)
 {
 	struct fixture *f;
 	const struct alloc_entry *alloc;
@@ -169,7 +169,7 @@ static void a_block_device_is_granted_as_one_and_shown_as_one(void **state)
 }
 
 /* Registrations refuse such an id by now; a store may have one. */
-static void a_stored_volume_whose_plugin_is_no_label_is_not_granted(void **state)
+TEST_FIXTURE(a_stored_volume_whose_plugin_is_no_label_is_not_granted, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	cleanup(change_release) struct change change = CHANGE_INIT;
@@ -191,7 +191,7 @@ static void a_stored_volume_whose_plugin_is_no_label_is_not_granted(void **state
 	assert_non_null(strstr(err.msg, "label"));
 }
 
-static void readers_of_a_volume_that_nobody_writes_get_it_read_only(void **state)
+TEST_FIXTURE(readers_of_a_volume_that_nobody_writes_get_it_read_only, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	claim_response *response = NULL;
@@ -207,7 +207,7 @@ static void readers_of_a_volume_that_nobody_writes_get_it_read_only(void **state
 	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 }
 
-static void the_reservation_is_durable_before_the_controller_is_asked(void **state)
+TEST_FIXTURE(the_reservation_is_durable_before_the_controller_is_asked, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct asked asked = {0};
@@ -233,7 +233,7 @@ static void while_nothing_gets_to_the_disk(struct fixture *f)
 	settle(f);
 }
 
-static void no_controller_is_asked_for_what_is_not_on_the_disk(void **state)
+TEST_FIXTURE(no_controller_is_asked_for_what_is_not_on_the_disk, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	unsigned int calls;
@@ -245,7 +245,7 @@ static void no_controller_is_asked_for_what_is_not_on_the_disk(void **state)
 	UNTIL(f, claim_of(f, ALLOC_1).sent_to_node);
 }
 
-static void a_failed_attach_is_told_with_its_code_and_can_be_tried_again(void **state)
+TEST_FIXTURE(a_failed_attach_is_told_with_its_code_and_can_be_tried_again, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	claim_response *response = NULL;
@@ -276,7 +276,7 @@ static void a_failed_attach_is_told_with_its_code_and_can_be_tried_again(void **
 	assert_int_equal(f->server->state.n_claims, 1);
 }
 
-static void what_never_reached_its_node_is_detached_and_freed_when_the_work_ends(void **state)
+TEST_FIXTURE(what_never_reached_its_node_is_detached_and_freed_when_the_work_ends, setup_csi, teardown_csi)
 {
 	static const enum model_outcome outcomes[] = {MODEL_FAIL, MODEL_FAIL_DONE, MODEL_LOSE_BEFORE,
 						      MODEL_LOSE_AFTER};
@@ -296,7 +296,7 @@ static void what_never_reached_its_node_is_detached_and_freed_when_the_work_ends
 	assert_int_equal(f->plugin.calls[DETACH], 1);
 }
 
-static void a_reservation_that_nobody_comes_back_for_is_taken_back(void **state)
+TEST_FIXTURE(a_reservation_that_nobody_comes_back_for_is_taken_back, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct release_stats stats;
@@ -314,7 +314,7 @@ static void a_reservation_that_nobody_comes_back_for_is_taken_back(void **state)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_RESERVED); /* this one was sent: no time frees it */
 }
 
-static void a_reservation_of_an_earlier_run_is_taken_back_as_well(void **state)
+TEST_FIXTURE(a_reservation_of_an_earlier_run_is_taken_back_as_well, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 
@@ -326,7 +326,7 @@ static void a_reservation_of_an_earlier_run_is_taken_back_as_well(void **state)
 	expect_freed_unsent(f);
 }
 
-static void a_reservation_does_not_expire_while_its_controller_is_asked(void **state)
+TEST_FIXTURE(a_reservation_does_not_expire_while_its_controller_is_asked, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct asked asked = {0};
@@ -342,7 +342,7 @@ static void a_reservation_does_not_expire_while_its_controller_is_asked(void **s
 	assert_int_equal(asked.status, STATUS_OK);
 }
 
-static void without_the_providers_name_of_the_node_nothing_is_stored(void **state)
+TEST_FIXTURE(without_the_providers_name_of_the_node_nothing_is_stored, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct error err;
@@ -357,7 +357,7 @@ static void without_the_providers_name_of_the_node_nothing_is_stored(void **stat
 	assert_int_equal(state_volume(&f->server->state, "default", "db")->volume.generation, 0);
 }
 
-static void without_a_controller_nothing_is_stored(void **state)
+TEST_FIXTURE(without_a_controller_nothing_is_stored, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct error err;
@@ -371,7 +371,7 @@ static void without_a_controller_nothing_is_stored(void **state)
 }
 
 /* Whoever has a node's certificate can say that a controller is there. */
-static void a_node_that_is_not_listed_as_a_controllers_is_asked_nothing(void **state)
+TEST_FIXTURE(a_node_that_is_not_listed_as_a_controllers_is_asked_nothing, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct controller_nodes *lists = &f->server->config.controller_nodes;
@@ -392,7 +392,7 @@ static void a_node_that_is_not_listed_as_a_controllers_is_asked_nothing(void **s
 	assert_int_equal(f->plugin.calls[ATTACH], 1);
 }
 
-static void a_plugin_that_attaches_nothing_is_not_asked(void **state)
+TEST_FIXTURE(a_plugin_that_attaches_nothing_is_not_asked, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct claim claim;
@@ -411,7 +411,7 @@ static void a_plugin_that_attaches_nothing_is_not_asked(void **state)
 	assert_int_equal(f->plugin.calls[ATTACH] + f->plugin.calls[DETACH], 0);
 }
 
-static void a_repeated_claim_gets_the_publish_context_again(void **state)
+TEST_FIXTURE(a_repeated_claim_gets_the_publish_context_again, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct claim before;
@@ -434,7 +434,7 @@ static void a_repeated_claim_gets_the_publish_context_again(void **state)
 	assert_string_equal(claim_of(f, ALLOC_1).last_error, "");
 }
 
-static void two_claims_of_one_allocation_at_once_are_one_claim(void **state)
+TEST_FIXTURE(two_claims_of_one_allocation_at_once_are_one_claim, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct asked asked[2] = {0};
@@ -453,7 +453,7 @@ static void two_claims_of_one_allocation_at_once_are_one_claim(void **state)
 	assert_int_equal(f->plugin.most_under_way, 1);
 }
 
-static void work_that_ends_while_the_controller_is_asked_is_undone_behind_it(void **state)
+TEST_FIXTURE(work_that_ends_while_the_controller_is_asked_is_undone_behind_it, setup_csi, teardown_csi)
 {
 	static const enum model_outcome outcomes[] = {MODEL_HOLD, MODEL_HOLD_DONE};
 
@@ -481,7 +481,7 @@ static void work_that_ends_while_the_controller_is_asked_is_undone_behind_it(voi
 }
 
 /* n1 was reverted to when it had the volume, while the controller attaches it to n2. */
-static void a_volume_that_is_held_twice_when_its_controller_answers_is_not_granted(void **state)
+TEST_FIXTURE(a_volume_that_is_held_twice_when_its_controller_answers_is_not_granted, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct asked asked = {0};
@@ -510,7 +510,7 @@ static void a_volume_that_is_held_twice_when_its_controller_answers_is_not_grant
 	claim_and_forget(f, &f->n2, ALLOC_2);
 }
 
-static void an_answer_that_nobody_waits_for_any_more_counts_as_sent(void **state)
+TEST_FIXTURE(an_answer_that_nobody_waits_for_any_more_counts_as_sent, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	static struct asked asked;
@@ -529,7 +529,7 @@ static void an_answer_that_nobody_waits_for_any_more_counts_as_sent(void **state
 	assert_int_equal(claim_of(f, ALLOC_1).attach, ATTACH_DONE);
 }
 
-static void a_publish_context_that_is_too_large_is_not_passed_on(void **state)
+TEST_FIXTURE(a_publish_context_that_is_too_large_is_not_passed_on, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	claim_response *response;
@@ -559,7 +559,7 @@ static void go_to(struct fixture *f, enum step step, struct asked *asked)
 		UNTIL(f, f->n2.n_held == 1);
 }
 
-static void a_server_killed_at_any_step_goes_on_with_the_grant_or_takes_it_back(void **state)
+TEST_FIXTURE(a_server_killed_at_any_step_goes_on_with_the_grant_or_takes_it_back, setup_csi, teardown_csi)
 {
 	for (int way = 0; way < 2 * STEP_N; way++) {
 		struct fixture *f = *state;
@@ -593,36 +593,4 @@ static void a_server_killed_at_any_step_goes_on_with_the_grant_or_takes_it_back(
 		assert_int_equal(teardown_csi(state), 0);
 		assert_int_equal(setup_csi(state), 0);
 	}
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_csi, teardown_csi)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(the_volume_is_attached_before_its_node_has_the_claim),
-		TEST(a_stored_volume_whose_plugin_is_no_label_is_not_granted),
-		cmocka_unit_test_teardown(a_block_device_is_granted_as_one_and_shown_as_one, teardown_csi),
-		TEST(readers_of_a_volume_that_nobody_writes_get_it_read_only),
-		TEST(the_reservation_is_durable_before_the_controller_is_asked),
-		TEST(no_controller_is_asked_for_what_is_not_on_the_disk),
-		TEST(a_failed_attach_is_told_with_its_code_and_can_be_tried_again),
-		TEST(what_never_reached_its_node_is_detached_and_freed_when_the_work_ends),
-		TEST(a_reservation_that_nobody_comes_back_for_is_taken_back),
-		TEST(a_reservation_of_an_earlier_run_is_taken_back_as_well),
-		TEST(a_reservation_does_not_expire_while_its_controller_is_asked),
-		TEST(without_the_providers_name_of_the_node_nothing_is_stored),
-		TEST(without_a_controller_nothing_is_stored),
-		TEST(a_node_that_is_not_listed_as_a_controllers_is_asked_nothing),
-		TEST(a_plugin_that_attaches_nothing_is_not_asked),
-		TEST(a_repeated_claim_gets_the_publish_context_again),
-		TEST(two_claims_of_one_allocation_at_once_are_one_claim),
-		TEST(work_that_ends_while_the_controller_is_asked_is_undone_behind_it),
-		TEST(a_volume_that_is_held_twice_when_its_controller_answers_is_not_granted),
-		TEST(an_answer_that_nobody_waits_for_any_more_counts_as_sent),
-		TEST(a_publish_context_that_is_too_large_is_not_passed_on),
-		TEST(a_server_killed_at_any_step_goes_on_with_the_grant_or_takes_it_back),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

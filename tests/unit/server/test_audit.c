@@ -95,7 +95,7 @@ static void assert_chain(struct fixture *f, uint64_t first, uint64_t last)
 	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
 }
 
-static void each_record_names_the_one_before_also_after_a_restart(void **state)
+TEST_FIXTURE(each_record_names_the_one_before_also_after_a_restart, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct change change = CHANGE_INIT;
@@ -110,7 +110,7 @@ static void each_record_names_the_one_before_also_after_a_restart(void **state)
 	assert_chain(f, 1, 4);
 }
 
-static void records_are_not_held_in_memory(void **state)
+TEST_FIXTURE(records_are_not_held_in_memory, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -121,7 +121,7 @@ static void records_are_not_held_in_memory(void **state)
 	assert_non_null(state_record(&f->server->state, KEY_AUDIT_HEAD));
 }
 
-static void changes_that_cross_have_places_in_the_order_of_their_commits(void **state)
+TEST_FIXTURE(changes_that_cross_have_places_in_the_order_of_their_commits, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct change first = CHANGE_INIT;
@@ -138,7 +138,7 @@ static void changes_that_cross_have_places_in_the_order_of_their_commits(void **
 	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
 }
 
-static void a_change_that_is_refused_leaves_its_place_to_the_next(void **state)
+TEST_FIXTURE(a_change_that_is_refused_leaves_its_place_to_the_next, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct change change = CHANGE_INIT;
@@ -153,7 +153,7 @@ static void a_change_that_is_refused_leaves_its_place_to_the_next(void **state)
 	assert_chain(f, 1, 1);
 }
 
-static void a_change_has_room_for_a_fixed_number_of_records(void **state)
+TEST_FIXTURE(a_change_has_room_for_a_fixed_number_of_records, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -177,7 +177,7 @@ static void a_change_has_room_for_a_fixed_number_of_records(void **state)
 	assert_chain(f, 1, CHANGE_AUDIT_MAX);
 }
 
-static void text_is_cut_and_cleaned(void **state)
+TEST_FIXTURE(text_is_cut_and_cleaned, setup, teardown)
 {
 	struct fixture *f = *state;
 	char long_text[4000];
@@ -194,7 +194,7 @@ static void text_is_cut_and_cleaned(void **state)
 	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
 }
 
-static void pages_follow_each_other(void **state)
+TEST_FIXTURE(pages_follow_each_other, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__ListAuditResponse *page;
@@ -217,7 +217,7 @@ static void pages_follow_each_other(void **state)
 	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
 }
 
-static void a_filter_shows_what_matches_it(void **state)
+TEST_FIXTURE(a_filter_shows_what_matches_it, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
@@ -257,7 +257,7 @@ static void record_of(struct fixture *f, const char *who)
 	commit(f, &change);
 }
 
-static void a_caller_is_found_by_a_part_of_its_name(void **state)
+TEST_FIXTURE(a_caller_is_found_by_a_part_of_its_name, setup, teardown)
 {
 	static const struct {
 		const char *who;
@@ -283,7 +283,7 @@ static void a_caller_is_found_by_a_part_of_its_name(void **state)
 	}
 }
 
-static void one_call_looks_at_a_bounded_number_of_records(void **state)
+TEST_FIXTURE(one_call_looks_at_a_bounded_number_of_records, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
@@ -304,7 +304,7 @@ static void one_call_looks_at_a_bounded_number_of_records(void **state)
 	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
 }
 
-static void more_records_than_are_kept_are_forgotten_from_the_oldest_on(void **state)
+TEST_FIXTURE(more_records_than_are_kept_are_forgotten_from_the_oldest_on, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -324,7 +324,7 @@ static void more_records_than_are_kept_are_forgotten_from_the_oldest_on(void **s
 	assert_in_range(audit_head(f->server).sequence - audit_head(f->server).first, 9, 13);
 }
 
-static void what_is_too_old_is_forgotten_but_the_last_record(void **state)
+TEST_FIXTURE(what_is_too_old_is_forgotten_but_the_last_record, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -334,25 +334,4 @@ static void what_is_too_old_is_forgotten_but_the_last_record(void **state)
 	f->server->config.audit_keep_for_us = 0;
 	settle(f);
 	assert_int_equal(audit_prunable(f->server, 1000), 4);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(each_record_names_the_one_before_also_after_a_restart),
-		TEST(records_are_not_held_in_memory),
-		TEST(changes_that_cross_have_places_in_the_order_of_their_commits),
-		TEST(a_change_that_is_refused_leaves_its_place_to_the_next),
-		TEST(a_change_has_room_for_a_fixed_number_of_records),
-		TEST(text_is_cut_and_cleaned),
-		TEST(pages_follow_each_other),
-		TEST(a_filter_shows_what_matches_it),
-		TEST(a_caller_is_found_by_a_part_of_its_name),
-		TEST(one_call_looks_at_a_bounded_number_of_records),
-		TEST(more_records_than_are_kept_are_forgotten_from_the_oldest_on),
-		TEST(what_is_too_old_is_forgotten_but_the_last_record),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

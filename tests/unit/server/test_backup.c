@@ -187,7 +187,7 @@ static uint64_t epoch_of(struct fixture *f)
 
 /* --- backup --- */
 
-static void a_backup_is_whole_private_and_goes_when_it_was_read(void **state)
+TEST_FIXTURE(a_backup_is_whole_private_and_goes_when_it_was_read, setup, teardown)
 {
 	struct fixture *f = *state;
 	cleanup(free_copyp) struct copy copy = {NULL};
@@ -221,7 +221,7 @@ static void count_reply(enum status status, const ProtobufCMessage *response, co
 	counts[status == STATUS_OK ? 0 : 1]++;
 }
 
-static void a_backup_counts_as_made_once_it_was_read_to_its_end(void **state)
+TEST_FIXTURE(a_backup_counts_as_made_once_it_was_read_to_its_end, setup, teardown)
 {
 	struct fixture *f = *state;
 	int64_t from_s = clock_realtime_ms() / 1000;
@@ -240,7 +240,7 @@ static void a_backup_counts_as_made_once_it_was_read_to_its_end(void **state)
 	free(copy.bytes);
 }
 
-static void one_backup_is_made_at_a_time(void **state)
+TEST_FIXTURE(one_backup_is_made_at_a_time, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__BeginBackupRequest request = HOLDFAST__V1__BEGIN_BACKUP_REQUEST__INIT;
@@ -271,7 +271,7 @@ static void damage_history(struct fixture *f)
 }
 
 /* The server starts: history is read when it is shown. */
-static void a_store_whose_history_is_damaged_gives_no_backup(void **state)
+TEST_FIXTURE(a_store_whose_history_is_damaged_gives_no_backup, setup, teardown)
 {
 	Holdfast__V1__BeginBackupRequest request = HOLDFAST__V1__BEGIN_BACKUP_REQUEST__INIT;
 	struct fixture *f = *state;
@@ -289,7 +289,7 @@ static void a_store_whose_history_is_damaged_gives_no_backup(void **state)
 	assert_int_equal(files_in(f, "backup", ""), 0);
 }
 
-static void a_server_that_ends_leaves_no_backup(void **state)
+TEST_FIXTURE(a_server_that_ends_leaves_no_backup, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -299,7 +299,7 @@ static void a_server_that_ends_leaves_no_backup(void **state)
 	assert_int_equal(files_in(f, "backup", ""), 0);
 }
 
-static void a_node_gets_no_backup(void **state)
+TEST_FIXTURE(a_node_gets_no_backup, setup, teardown)
 {
 	static const char *const methods[] = {"BeginBackup", "ReadBackup", "BeginRestore", "WriteRestore",
 					      "ApplyRestore"};
@@ -325,7 +325,7 @@ static void a_node_gets_no_backup(void **state)
 
 /* --- restore --- */
 
-static void a_restored_server_is_as_the_copy_in_a_new_epoch(void **state)
+TEST_FIXTURE(a_restored_server_is_as_the_copy_in_a_new_epoch, setup, teardown)
 {
 	struct fixture *f = *state;
 	cleanup(free_copyp) struct copy copy = {NULL};
@@ -385,7 +385,7 @@ static size_t recorded_restores(struct fixture *f, char ret_why[static 256])
 	return n;
 }
 
-static void the_audit_of_the_copy_goes_on_with_the_restore(void **state)
+TEST_FIXTURE(the_audit_of_the_copy_goes_on_with_the_restore, setup, teardown)
 {
 	struct fixture *f = *state;
 	cleanup(free_copyp) struct copy copy = {NULL};
@@ -407,7 +407,7 @@ static void the_audit_of_the_copy_goes_on_with_the_restore(void **state)
 }
 
 /* Its receipt stays with the node, which says it again. */
-static void nothing_is_acknowledged_once_a_restore_was_answered(void **state)
+TEST_FIXTURE(nothing_is_acknowledged_once_a_restore_was_answered, setup, teardown)
 {
 	struct fixture *f = *state;
 	cleanup(free_copyp) struct copy copy = {NULL};
@@ -436,7 +436,7 @@ static void nothing_is_acknowledged_once_a_restore_was_answered(void **state)
 }
 
 /* The decision cannot be written: the store goes on being the store. */
-static void a_restore_that_cannot_be_decided_leaves_the_server_as_it_was(void **state)
+TEST_FIXTURE(a_restore_that_cannot_be_decided_leaves_the_server_as_it_was, setup, teardown)
 {
 	struct fixture *f = *state;
 	cleanup(free_copyp) struct copy copy = {NULL};
@@ -485,7 +485,7 @@ static enum status try_restore(struct fixture *f, struct copy *copy, struct erro
 }
 
 /* Each in a copy that is well otherwise. The store in use stays as it is, and nothing lies about. */
-static void a_hostile_copy_is_refused_and_the_store_stays(void **state)
+TEST_FIXTURE(a_hostile_copy_is_refused_and_the_store_stays, setup, teardown)
 {
 	static const struct {
 		const char *sql, *why;
@@ -547,7 +547,7 @@ static void a_hostile_copy_is_refused_and_the_store_stays(void **state)
 }
 
 /* Every page in turn is filled with something else: never more than a refusal, or a store that is whole. */
-static void a_copy_with_a_page_of_rubbish_never_crashes_the_server(void **state)
+TEST_FIXTURE(a_copy_with_a_page_of_rubbish_never_crashes_the_server, setup, teardown)
 {
 	enum { PAGE = 4096 };
 	struct fixture *f = *state;
@@ -577,7 +577,7 @@ static void a_copy_with_a_page_of_rubbish_never_crashes_the_server(void **state)
 	assert_true(n_refused > 0);
 }
 
-static void every_restore_is_an_epoch_of_its_own_even_of_the_same_copy(void **state)
+TEST_FIXTURE(every_restore_is_an_epoch_of_its_own_even_of_the_same_copy, setup, teardown)
 {
 	struct fixture *f = *state;
 	cleanup(free_copyp) struct copy copy = {NULL};
@@ -592,7 +592,7 @@ static void every_restore_is_an_epoch_of_its_own_even_of_the_same_copy(void **st
 	}
 }
 
-static void a_restore_of_a_running_server_waits_for_a_node_of_after_the_copy(void **state)
+TEST_FIXTURE(a_restore_of_a_running_server_waits_for_a_node_of_after_the_copy, setup, teardown)
 {
 	struct fixture *f = *state;
 	cleanup(free_copyp) struct copy copy = {NULL};
@@ -617,7 +617,7 @@ static void a_restore_of_a_running_server_waits_for_a_node_of_after_the_copy(voi
 	holdfast__v1__mark__free_unpacked(mark, NULL);
 }
 
-static void what_is_no_copy_is_refused_and_nothing_has_happened(void **state)
+TEST_FIXTURE(what_is_no_copy_is_refused_and_nothing_has_happened, setup, teardown)
 {
 	struct fixture *f = *state;
 	cleanup(free_copyp) struct copy copy = {NULL};
@@ -644,7 +644,7 @@ static void what_is_no_copy_is_refused_and_nothing_has_happened(void **state)
 	free(text.bytes);
 }
 
-static void every_part_is_checked(void **state)
+TEST_FIXTURE(every_part_is_checked, setup, teardown)
 {
 	struct fixture *f = *state;
 	cleanup_free uint8_t *big = calloc(1, RESTORE_CHUNK_MAX + 1);
@@ -723,7 +723,7 @@ static void write_copy(struct fixture *f, const struct copy *copy)
 	assert_int_equal(file_write_atomic(offline.path, 0600, copy->bytes, copy->len), 0);
 }
 
-static void a_dead_server_is_restored_too(void **state)
+TEST_FIXTURE(a_dead_server_is_restored_too, setup, teardown)
 {
 	struct fixture *f = *state;
 	cleanup(free_copyp) struct copy copy = {NULL};
@@ -746,7 +746,7 @@ static void a_dead_server_is_restored_too(void **state)
 }
 
 /* The epochs after the copy were counted by what is lost: none of their numbers may be used again. */
-static void a_restore_without_store_and_mark_begins_no_epoch_twice(void **state)
+TEST_FIXTURE(a_restore_without_store_and_mark_begins_no_epoch_twice, setup, teardown)
 {
 	struct fixture *f = *state;
 	cleanup(free_copyp) struct copy copy = {NULL};
@@ -761,7 +761,7 @@ static void a_restore_without_store_and_mark_begins_no_epoch_twice(void **state)
 	assert_true(epoch_of(f) > 1000000);
 }
 
-static void a_running_server_and_another_cluster_are_left_alone(void **state)
+TEST_FIXTURE(a_running_server_and_another_cluster_are_left_alone, setup, teardown)
 {
 	struct fixture *f = *state;
 	cleanup(free_copyp) struct copy copy = {NULL};
@@ -776,33 +776,4 @@ static void a_running_server_and_another_cluster_are_left_alone(void **state)
 	offline.other_cluster = true;
 	restart_with(f, restore_without_server);
 	assert_int_equal(epoch_of(f), 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_backup_is_whole_private_and_goes_when_it_was_read),
-		TEST(a_backup_counts_as_made_once_it_was_read_to_its_end),
-		TEST(one_backup_is_made_at_a_time),
-		TEST(a_store_whose_history_is_damaged_gives_no_backup),
-		TEST(a_server_that_ends_leaves_no_backup),
-		TEST(a_node_gets_no_backup),
-		TEST(a_restored_server_is_as_the_copy_in_a_new_epoch),
-		TEST(the_audit_of_the_copy_goes_on_with_the_restore),
-		TEST(nothing_is_acknowledged_once_a_restore_was_answered),
-		TEST(a_restore_that_cannot_be_decided_leaves_the_server_as_it_was),
-		TEST(a_hostile_copy_is_refused_and_the_store_stays),
-		TEST(a_copy_with_a_page_of_rubbish_never_crashes_the_server),
-		TEST(every_restore_is_an_epoch_of_its_own_even_of_the_same_copy),
-		TEST(a_restore_of_a_running_server_waits_for_a_node_of_after_the_copy),
-		TEST(what_is_no_copy_is_refused_and_nothing_has_happened),
-		TEST(every_part_is_checked),
-		TEST(a_dead_server_is_restored_too),
-		TEST(a_restore_without_store_and_mark_begins_no_epoch_twice),
-		TEST(a_running_server_and_another_cluster_are_left_alone),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,18 +2,11 @@
 /* One table: what is sent, and the exact answer. */
 
 #include "http.h"
+#include "unit.h"
 
 #include "base/str.h"
 
 #include <string.h>
-
-/* clang-format off */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-/* clang-format on */
 
 static const struct row {
 	const char *method;
@@ -55,7 +48,7 @@ static void send_rows(struct fixture *f, const struct row *sent, size_t n)
 	}
 }
 
-static void each_bad_request_gets_its_answer(void **state)
+TEST_FIXTURE(each_bad_request_gets_its_answer, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -64,7 +57,7 @@ static void each_bad_request_gets_its_answer(void **state)
 }
 
 /* Two volumes name CSI_PLUGIN, which its nodes do not have any more; and nobody has ever had "other". */
-static void a_plugin_that_went_away_is_told_from_one_that_nobody_knows(void **state)
+TEST_FIXTURE(a_plugin_that_went_away_is_told_from_one_that_nobody_knows, setup, teardown)
 {
 #define CSI_VOLUME(plugin)                                                                             \
 	"{\"volume\": {\"type\": \"csi\", \"plugin_id\": \"" plugin "\", \"requested_capabilities\": " \
@@ -94,15 +87,4 @@ static void a_plugin_that_went_away_is_told_from_one_that_nobody_knows(void **st
 	fake_node_send_fingerprint(&f->n2);
 	settle(f);
 	send_rows(f, gone, sizeof(gone) / sizeof(gone[0]));
-}
-
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(each_bad_request_gets_its_answer, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_plugin_that_went_away_is_told_from_one_that_nobody_knows,
-						setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

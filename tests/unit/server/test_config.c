@@ -26,7 +26,7 @@ static enum status load(const char *text, struct config *config, struct error *e
 	return st;
 }
 
-static void a_node_is_down_after_a_time_within_bounds(void **state)
+TEST(a_node_is_down_after_a_time_within_bounds)
 {
 	static const struct {
 		const char *text;
@@ -40,7 +40,6 @@ static void a_node_is_down_after_a_time_within_bounds(void **state)
 		{"cluster = \"c\"\nnode_down_after = true\n", 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct config config;
 		struct error err;
@@ -52,11 +51,10 @@ static void a_node_is_down_after_a_time_within_bounds(void **state)
 	}
 }
 
-static void a_second_mark_is_a_path_and_none_is_the_default(void **state)
+TEST(a_second_mark_is_a_path_and_none_is_the_default)
 {
 	struct config config;
 
-	(void)state;
 	assert_int_equal(load("cluster = \"c\"\n", &config, NULL), STATUS_OK);
 	assert_string_equal(config.mark_file, "");
 	assert_int_equal(load("cluster = \"c\"\nmark_file = \"/srv/m/server.mark\"\n", &config, NULL),
@@ -66,7 +64,7 @@ static void a_second_mark_is_a_path_and_none_is_the_default(void **state)
 			 STATUS_INVALID_ARGUMENT);
 }
 
-static void the_reserve_for_a_full_disk_is_within_bounds(void **state)
+TEST(the_reserve_for_a_full_disk_is_within_bounds)
 {
 	static const struct {
 		const char *text;
@@ -79,7 +77,6 @@ static void the_reserve_for_a_full_disk_is_within_bounds(void **state)
 		{"cluster = \"c\"\ndisk_reserve = 1073741825\n", 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct config config;
 		enum status st = load(cases[i].text, &config, NULL);
@@ -101,7 +98,7 @@ static enum status load_forbidden(int n, struct config *config, struct error *er
 	return load(sb.data, config, err);
 }
 
-static void plugins_without_operators_words_are_a_bounded_list_of_names(void **state)
+TEST(plugins_without_operators_words_are_a_bounded_list_of_names)
 {
 	static const char *const refused[] = {
 		"cluster = \"c\"\nattest_forbidden_plugins = \"ebs\"\n",
@@ -112,7 +109,6 @@ static void plugins_without_operators_words_are_a_bounded_list_of_names(void **s
 	struct config config;
 	struct error err;
 
-	(void)state;
 	assert_int_equal(load_forbidden(0, &config, &err), STATUS_OK);
 	assert_int_equal(config.n_attest_forbidden, 0);
 	assert_int_equal(load_forbidden(2, &config, &err), STATUS_OK);
@@ -149,7 +145,7 @@ static enum status load_controllers(int n, struct config *config, struct error *
 	return load(sb.data, config, err);
 }
 
-static void the_nodes_of_a_controller_are_bounded_lists_of_names(void **state)
+TEST(the_nodes_of_a_controller_are_bounded_lists_of_names)
 {
 	static const char *const refused[] = {
 		"cluster = \"c\"\ncontroller \"ebs\" { nodes = \"n1\" }\n",
@@ -164,7 +160,6 @@ static void the_nodes_of_a_controller_are_bounded_lists_of_names(void **state)
 	struct config config;
 	struct error err;
 
-	(void)state;
 	assert_int_equal(load_controller(CONTROLLER_NODES_MAX, &config, &err), STATUS_OK);
 	assert_int_equal(load_controller(CONTROLLER_NODES_MAX + 1, &config, &err), STATUS_INVALID_ARGUMENT);
 	assert_int_equal(load_controllers(CONTROLLER_LISTS_MAX, &config, &err), STATUS_OK);
@@ -176,12 +171,11 @@ static void the_nodes_of_a_controller_are_bounded_lists_of_names(void **state)
 	}
 }
 
-static void only_listed_nodes_have_a_controller_of_a_plugin_that_is_listed(void **state)
+TEST(only_listed_nodes_have_a_controller_of_a_plugin_that_is_listed)
 {
 	struct config config;
 	struct error err;
 
-	(void)state;
 	assert_int_equal(load("cluster = \"c\"\n", &config, &err), STATUS_OK);
 	assert_true(controller_nodes_allow(&config.controller_nodes, "ebs", "n1"));
 	assert_int_equal(load_controller(2, &config, &err), STATUS_OK);
@@ -195,18 +189,4 @@ static void only_listed_nodes_have_a_controller_of_a_plugin_that_is_listed(void 
 	assert_true(controller_nodes_allow(&config.controller_nodes, "nfs", "n9"));
 	assert_false(controller_nodes_allow(&config.controller_nodes, "nfs", "n2"));
 	assert_false(controller_nodes_allow(&config.controller_nodes, "ebs", "n9"));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_node_is_down_after_a_time_within_bounds),
-		cmocka_unit_test(a_second_mark_is_a_path_and_none_is_the_default),
-		cmocka_unit_test(the_reserve_for_a_full_disk_is_within_bounds),
-		cmocka_unit_test(plugins_without_operators_words_are_a_bounded_list_of_names),
-		cmocka_unit_test(the_nodes_of_a_controller_are_bounded_lists_of_names),
-		cmocka_unit_test(only_listed_nodes_have_a_controller_of_a_plugin_that_is_listed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

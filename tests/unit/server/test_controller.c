@@ -154,7 +154,7 @@ static int teardown_both(void **state)
 	return r;
 }
 
-static void the_first_healthy_controller_by_node_id_is_asked_as_long_as_it_stands(void **state)
+TEST_FIXTURE(the_first_healthy_controller_by_node_id_is_asked_as_long_as_it_stands, setup_both, teardown_both)
 {
 	struct fixture *f = *state;
 
@@ -182,7 +182,7 @@ static void the_first_healthy_controller_by_node_id_is_asked_as_long_as_it_stand
 	assert_int_equal(f->n2.calls, 2);
 }
 
-static void without_a_controller_nothing_is_begun(void **state)
+TEST_FIXTURE(without_a_controller_nothing_is_begun, setup_both, teardown_both)
 {
 	struct fixture *f = *state;
 	struct plugin_entry *plugin = state_plugin(&f->server->state, CSI_PLUGIN);
@@ -205,7 +205,7 @@ static void without_a_controller_nothing_is_begun(void **state)
 	assert_int_equal(world.outcomes[0].times, 0);
 }
 
-static void only_not_here_leads_to_the_next_node(void **state)
+TEST_FIXTURE(only_not_here_leads_to_the_next_node, setup_both, teardown_both)
 {
 	struct fixture *f = *state;
 
@@ -222,7 +222,7 @@ static void only_not_here_leads_to_the_next_node(void **state)
 	assert_int_equal(world.plugin.calls[ATTACH], 1);
 }
 
-static void the_plugins_code_comes_back_with_its_words_and_nobody_else_is_asked(void **state)
+TEST_FIXTURE(the_plugins_code_comes_back_with_its_words_and_nobody_else_is_asked, setup_both, teardown_both)
 {
 	struct fixture *f = *state;
 
@@ -240,7 +240,7 @@ static void the_plugins_code_comes_back_with_its_words_and_nobody_else_is_asked(
 	assert_int_equal(f->n2.calls, 0);
 }
 
-static void one_serial_call_is_under_way_and_the_others_keep_their_order(void **state)
+TEST_FIXTURE(one_serial_call_is_under_way_and_the_others_keep_their_order, setup_both, teardown_both)
 {
 	struct fixture *f = *state;
 
@@ -260,7 +260,7 @@ static void one_serial_call_is_under_way_and_the_others_keep_their_order(void **
 	assert_true(model_plugin_is_attached(&world.plugin, "vol", "i-n1")); /* attach, detach, attach */
 }
 
-static void what_is_no_longer_wanted_when_its_turn_comes_is_not_sent(void **state)
+TEST_FIXTURE(what_is_no_longer_wanted_when_its_turn_comes_is_not_sent, setup_both, teardown_both)
 {
 	struct fixture *f = *state;
 
@@ -276,7 +276,7 @@ static void what_is_no_longer_wanted_when_its_turn_comes_is_not_sent(void **stat
 	assert_int_equal(world.plugin.calls[DETACH], 0);
 }
 
-static void no_answer_in_time_frees_the_turn_and_a_late_one_is_ignored(void **state)
+TEST_FIXTURE(no_answer_in_time_frees_the_turn_and_a_late_one_is_ignored, setup_both, teardown_both)
 {
 	struct fixture *f = *state;
 	struct controller_stats stats;
@@ -295,7 +295,8 @@ static void no_answer_in_time_frees_the_turn_and_a_late_one_is_ignored(void **st
 	assert_false(f->n1.closed);
 }
 
-static void a_lost_session_leaves_what_was_sent_unknown_and_asks_another_for_the_rest(void **state)
+TEST_FIXTURE(a_lost_session_leaves_what_was_sent_unknown_and_asks_another_for_the_rest, setup_both,
+	     teardown_both)
 {
 	static const enum model_outcome losses[] = {MODEL_LOSE_BEFORE, MODEL_LOSE_AFTER};
 	struct fixture *f = *state;
@@ -324,7 +325,7 @@ static void a_lost_session_leaves_what_was_sent_unknown_and_asks_another_for_the
 	expect_failed(1, STATUS_UNAVAILABLE, "no connected node runs a healthy controller");
 }
 
-static void a_call_for_a_node_goes_there_and_nowhere_else(void **state)
+TEST_FIXTURE(a_call_for_a_node_goes_there_and_nowhere_else, setup_both, teardown_both)
 {
 	struct fixture *f = *state;
 	struct error err;
@@ -347,7 +348,7 @@ static void a_call_for_a_node_goes_there_and_nowhere_else(void **state)
 	expect_failed(0, STATUS_INTERNAL, "took its time");
 }
 
-static void answers_that_nobody_waits_for_change_nothing(void **state)
+TEST_FIXTURE(answers_that_nobody_waits_for_change_nothing, setup_both, teardown_both)
 {
 	static const uint64_t ids[] = {0, 1, 2, 77, UINT64_MAX};
 	struct fixture *f = *state;
@@ -375,7 +376,7 @@ static void answers_that_nobody_waits_for_change_nothing(void **state)
 	assert_false(f->n1.closed || f->n2.closed);
 }
 
-static void an_answer_to_something_else_leaves_the_call_unknown(void **state)
+TEST_FIXTURE(an_answer_to_something_else_leaves_the_call_unknown, setup_both, teardown_both)
 {
 	plugin_reply reply = HOLDFAST__V1__PLUGIN_REPLY__INIT;
 	struct fixture *f = *state;
@@ -391,7 +392,7 @@ static void an_answer_to_something_else_leaves_the_call_unknown(void **state)
 	expect_failed(1, STATUS_UNKNOWN, "something else");
 }
 
-static void an_answer_that_is_too_large_ends_the_session(void **state)
+TEST_FIXTURE(an_answer_that_is_too_large_ends_the_session, setup_both, teardown_both)
 {
 	enum { TOO_LARGE = 2 * 1024 * 1024 };
 	plugin_reply reply = HOLDFAST__V1__PLUGIN_REPLY__INIT;
@@ -421,7 +422,7 @@ static void an_answer_that_is_too_large_ends_the_session(void **state)
 	expect_ok(2); /* by n2 */
 }
 
-static void as_many_wait_as_there_is_room_for(void **state)
+TEST_FIXTURE(as_many_wait_as_there_is_room_for, setup_both, teardown_both)
 {
 	struct fixture *f = *state;
 	static struct outcome many;
@@ -450,7 +451,7 @@ static void as_many_wait_as_there_is_room_for(void **state)
 	assert_int_equal(world.outcomes[0].error.status, STATUS_CANCELLED);
 }
 
-static void a_call_that_is_too_large_is_refused_before_it_is_sent(void **state)
+TEST_FIXTURE(a_call_that_is_too_large_is_refused_before_it_is_sent, setup_both, teardown_both)
 {
 	struct fixture *f = *state;
 	plugin_call pb = HOLDFAST__V1__PLUGIN_CALL__INIT;
@@ -471,28 +472,4 @@ static void a_call_that_is_too_large_is_refused_before_it_is_sent(void **state)
 	id[CONTROLLER_CALL_BYTES_MAX - overhead] = '\0';
 	assert_int_equal(controller_call(f->server, &controller, NULL), STATUS_OK);
 	expect_ok(0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_both, teardown_both)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(the_first_healthy_controller_by_node_id_is_asked_as_long_as_it_stands),
-		TEST(without_a_controller_nothing_is_begun),
-		TEST(only_not_here_leads_to_the_next_node),
-		TEST(the_plugins_code_comes_back_with_its_words_and_nobody_else_is_asked),
-		TEST(one_serial_call_is_under_way_and_the_others_keep_their_order),
-		TEST(what_is_no_longer_wanted_when_its_turn_comes_is_not_sent),
-		TEST(no_answer_in_time_frees_the_turn_and_a_late_one_is_ignored),
-		TEST(a_lost_session_leaves_what_was_sent_unknown_and_asks_another_for_the_rest),
-		TEST(a_call_for_a_node_goes_there_and_nowhere_else),
-		TEST(answers_that_nobody_waits_for_change_nothing),
-		TEST(an_answer_to_something_else_leaves_the_call_unknown),
-		TEST(an_answer_that_is_too_large_ends_the_session),
-		TEST(as_many_wait_as_there_is_room_for),
-		TEST(a_call_that_is_too_large_is_refused_before_it_is_sent),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

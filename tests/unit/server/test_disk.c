@@ -114,7 +114,7 @@ static void expect_full(enum status st, const struct fixture *f, const struct er
 	assert_non_null(strstr(err->msg, "Next: df -h "));
 }
 
-static void a_reserve_is_allocated_beside_the_store(void **state)
+TEST_FIXTURE(a_reserve_is_allocated_beside_the_store, setup, tear_down)
 {
 	struct fixture *f = *state;
 	char path[PATH_MAX];
@@ -131,7 +131,7 @@ static void a_reserve_is_allocated_beside_the_store(void **state)
 	expect_metric(f, "\nholdfast_disk_level 0\n");
 }
 
-static void a_disk_that_is_almost_full_takes_nothing_new_and_releases_go_on(void **state)
+TEST_FIXTURE(a_disk_that_is_almost_full_takes_nothing_new_and_releases_go_on, setup, tear_down)
 {
 	struct fixture *f = *state;
 	struct claim claim;
@@ -154,7 +154,7 @@ static void a_disk_that_is_almost_full_takes_nothing_new_and_releases_go_on(void
 	assert_false(f->server->failed);
 }
 
-static void a_full_disk_keeps_receipts_at_the_nodes_and_the_server_running(void **state)
+TEST_FIXTURE(a_full_disk_keeps_receipts_at_the_nodes_and_the_server_running, setup, tear_down)
 {
 	struct fixture *f = *state;
 	struct claim claim;
@@ -187,7 +187,7 @@ static void a_full_disk_keeps_receipts_at_the_nodes_and_the_server_running(void 
 	assert_false(f->server->failed);
 }
 
-static void a_disk_must_have_more_room_again_than_it_had_when_it_was_full(void **state)
+TEST_FIXTURE(a_disk_must_have_more_room_again_than_it_had_when_it_was_full, setup, tear_down)
 {
 	struct fixture *f = *state;
 	struct error err;
@@ -207,7 +207,7 @@ static void a_disk_must_have_more_room_again_than_it_had_when_it_was_full(void *
 	expect_warning(f, NULL);
 }
 
-static void a_server_starts_on_a_full_disk_and_answers(void **state)
+TEST_FIXTURE(a_server_starts_on_a_full_disk_and_answers, setup, tear_down)
 {
 	struct fixture *f = *state;
 	struct error err;
@@ -219,19 +219,4 @@ static void a_server_starts_on_a_full_disk_and_answers(void **state)
 	assert_false(has_reserve(f));
 	expect_warning(f, "nothing new is taken");
 	expect_full(register_another(f, &err), f, &err);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_reserve_is_allocated_beside_the_store),
-		TEST(a_disk_that_is_almost_full_takes_nothing_new_and_releases_go_on),
-		TEST(a_full_disk_keeps_receipts_at_the_nodes_and_the_server_running),
-		TEST(a_disk_must_have_more_room_again_than_it_had_when_it_was_full),
-		TEST(a_server_starts_on_a_full_disk_and_answers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

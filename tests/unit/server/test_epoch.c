@@ -34,7 +34,7 @@ static uint32_t nodes_to_report(struct fixture *f)
 	return n;
 }
 
-static void nothing_is_granted_before_every_node_has_told_what_it_holds(void **state)
+TEST_FIXTURE(nothing_is_granted_before_every_node_has_told_what_it_holds, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct alloc alloc;
@@ -83,7 +83,7 @@ static void nothing_is_granted_before_every_node_has_told_what_it_holds(void **s
 	assert_true(claim.generation > held.generation);
 }
 
-static void a_node_in_a_new_boot_has_to_tell_too(void **state)
+TEST_FIXTURE(a_node_in_a_new_boot_has_to_tell_too, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct alloc alloc;
@@ -102,7 +102,7 @@ static void a_node_in_a_new_boot_has_to_tell_too(void **state)
 	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, NULL), STATUS_OK);
 }
 
-static void a_node_that_is_gone_is_attested_per_volume_or_purged(void **state)
+TEST_FIXTURE(a_node_that_is_gone_is_attested_per_volume_or_purged, setup, teardown)
 {
 	for (int purged = 0; purged < 2; purged++) {
 		struct fixture *f = *state;
@@ -138,7 +138,7 @@ static void a_node_that_is_gone_is_attested_per_volume_or_purged(void **state)
 	}
 }
 
-static void a_word_of_an_earlier_epoch_proves_nothing(void **state)
+TEST_FIXTURE(a_word_of_an_earlier_epoch_proves_nothing, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct backup backup = {0};
@@ -160,7 +160,7 @@ static void a_word_of_an_earlier_epoch_proves_nothing(void **state)
 	assert_int_equal(epoch_check(f->server, &db, NULL), STATUS_UNAVAILABLE);
 }
 
-static void a_claim_that_the_older_store_has_as_freed_is_held_again(void **state)
+TEST_FIXTURE(a_claim_that_the_older_store_has_as_freed_is_held_again, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct backup backup = {0};
@@ -186,7 +186,7 @@ static void a_claim_that_the_older_store_has_as_freed_is_held_again(void **state
 	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_RECEIPT);
 }
 
-static void a_volume_that_was_forgotten_is_kept_from_everybody_else(void **state)
+TEST_FIXTURE(a_volume_that_was_forgotten_is_kept_from_everybody_else, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct alloc alloc;
@@ -238,7 +238,7 @@ static void tell_lie(enum lie lie, struct claim *claim, struct alloc *alloc)
 		claim->generation = UINT64_MAX;
 }
 
-static void a_report_is_taken_only_as_asked_and_only_about_the_node_itself(void **state)
+TEST_FIXTURE(a_report_is_taken_only_as_asked_and_only_about_the_node_itself, setup, teardown)
 {
 	static const enum status wanted[LIES] = {
 		[OTHER_EPOCH] = STATUS_INVALID_ARGUMENT,
@@ -287,7 +287,7 @@ static void a_report_is_taken_only_as_asked_and_only_about_the_node_itself(void 
 	}
 }
 
-static void a_report_is_bounded(void **state)
+TEST_FIXTURE(a_report_is_bounded, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct backup backup = {0};
@@ -307,7 +307,7 @@ static void a_report_is_bounded(void **state)
 
 /* The store says that n1 runs the allocation and has the claim. Both ended after the backup, and n2 has it
  * now. */
-static void work_that_ended_after_the_backup_does_not_get_its_claim_again(void **state)
+TEST_FIXTURE(work_that_ended_after_the_backup_does_not_get_its_claim_again, setup, teardown)
 {
 	for (int first = 0; first < 2; first++) {
 		struct fixture *f = *state;
@@ -414,7 +414,7 @@ static void lose_what_n1_has(struct fixture *f, enum shows shows, struct alloc *
 	assert_int_equal(state_volume(&f->server->state, "default", "db")->n_live, 0);
 }
 
-static void a_store_that_went_back_grants_nothing_that_a_node_says_it_holds(void **state)
+TEST_FIXTURE(a_store_that_went_back_grants_nothing_that_a_node_says_it_holds, setup, teardown)
 {
 	for (enum shows shows = 0; shows < SHOWS; shows++) {
 		struct fixture *f = *state;
@@ -453,7 +453,7 @@ static void a_store_that_went_back_grants_nothing_that_a_node_says_it_holds(void
 }
 
 /* The server's own order may cross the end of what it is about. */
-static void the_end_of_an_allocation_that_is_gone_is_no_reason_to_report(void **state)
+TEST_FIXTURE(the_end_of_an_allocation_that_is_gone_is_no_reason_to_report, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -465,7 +465,7 @@ static void the_end_of_an_allocation_that_is_gone_is_no_reason_to_report(void **
 }
 
 /* A decision outlives whatever comes between it and the next start, and is carried out once. */
-static void a_decided_epoch_begins_once_at_the_next_start_above_all_that_was_shown(void **state)
+TEST_FIXTURE(a_decided_epoch_begins_once_at_the_next_start_above_all_that_was_shown, setup, teardown)
 {
 	struct fixture *f = *state;
 	const struct new_epoch decided = {
@@ -491,7 +491,7 @@ static void a_decided_epoch_begins_once_at_the_next_start_above_all_that_was_sho
 												      << 32);
 }
 
-static void a_decision_that_cannot_be_read_is_a_reason_not_to_start(void **state)
+TEST_FIXTURE(a_decision_that_cannot_be_read_is_a_reason_not_to_start, setup, teardown)
 {
 	struct fixture *f = *state;
 	char path[PATH_MAX];
@@ -695,7 +695,7 @@ static void run_model(struct fixture *f, unsigned int seed)
 	model_end(&model);
 }
 
-static void no_order_of_reconnects_makes_a_second_writer(void **state)
+TEST_FIXTURE(no_order_of_reconnects_makes_a_second_writer, setup, teardown)
 {
 	for (unsigned int seed = 1; seed <= MODEL_SEEDS; seed++) {
 		print_message("seed %u\n", seed);
@@ -703,28 +703,4 @@ static void no_order_of_reconnects_makes_a_second_writer(void **state)
 		(void)teardown(state);
 		(void)setup(state);
 	}
-}
-
-#define SERVED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SERVED(nothing_is_granted_before_every_node_has_told_what_it_holds),
-		SERVED(a_node_in_a_new_boot_has_to_tell_too),
-		SERVED(a_node_that_is_gone_is_attested_per_volume_or_purged),
-		SERVED(a_word_of_an_earlier_epoch_proves_nothing),
-		SERVED(a_claim_that_the_older_store_has_as_freed_is_held_again),
-		SERVED(a_volume_that_was_forgotten_is_kept_from_everybody_else),
-		SERVED(a_store_that_went_back_grants_nothing_that_a_node_says_it_holds),
-		SERVED(the_end_of_an_allocation_that_is_gone_is_no_reason_to_report),
-		SERVED(a_decided_epoch_begins_once_at_the_next_start_above_all_that_was_shown),
-		SERVED(a_decision_that_cannot_be_read_is_a_reason_not_to_start),
-		SERVED(work_that_ended_after_the_backup_does_not_get_its_claim_again),
-		SERVED(a_report_is_taken_only_as_asked_and_only_about_the_node_itself),
-		SERVED(a_report_is_bounded),
-		SERVED(no_order_of_reconnects_makes_a_second_writer),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -130,7 +130,7 @@ static void hang_up(struct listener *l)
 	l->stream = NULL;
 }
 
-static void every_change_is_told_once_in_order(void **state)
+TEST_FIXTURE(every_change_is_told_once_in_order, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct listener l;
@@ -154,7 +154,7 @@ static void every_change_is_told_once_in_order(void **state)
 	hang_up(&l);
 }
 
-static void a_watcher_hears_its_topics_and_its_namespace_only(void **state)
+TEST_FIXTURE(a_watcher_hears_its_topics_and_its_namespace_only, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct listener claims;
@@ -182,7 +182,7 @@ static void a_watcher_hears_its_topics_and_its_namespace_only(void **state)
 	hang_up(&all);
 }
 
-static void who_was_away_goes_on_from_the_index_it_has_seen(void **state)
+TEST_FIXTURE(who_was_away_goes_on_from_the_index_it_has_seen, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct listener l;
@@ -204,7 +204,7 @@ static void who_was_away_goes_on_from_the_index_it_has_seen(void **state)
 	hang_up(&l);
 }
 
-static void what_is_not_known_any_more_or_yet_is_out_of_range(void **state)
+TEST_FIXTURE(what_is_not_known_any_more_or_yet_is_out_of_range, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct listener l;
@@ -230,7 +230,7 @@ static void publish_deletion(struct fixture *f, uint64_t index)
 	events_publish(f->server->events, OBJECT_NODE, &node, NULL, 0, index);
 }
 
-static void events_are_kept_up_to_a_number(void **state)
+TEST_FIXTURE(events_are_kept_up_to_a_number, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct listener l;
@@ -268,7 +268,7 @@ static void publish_big_volume(struct fixture *f, size_t size, uint64_t index)
 		       protobuf_c_message_pack(&message.base, bytes), index);
 }
 
-static void events_are_kept_up_to_a_number_of_bytes(void **state)
+TEST_FIXTURE(events_are_kept_up_to_a_number_of_bytes, setup, teardown)
 {
 	enum { PIECE = 1 << 20, FITTING = EVENTS_BYTES_MAX / PIECE - 1 };
 	struct fixture *f = *state;
@@ -289,7 +289,7 @@ static void events_are_kept_up_to_a_number_of_bytes(void **state)
 	assert_int_equal(l.status, STATUS_OUT_OF_RANGE);
 }
 
-static void who_does_not_read_is_ended(void **state)
+TEST_FIXTURE(who_does_not_read_is_ended, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct listener slow;
@@ -313,7 +313,7 @@ static void publish_volume_of(struct fixture *f, const char *namespace)
 	events_publish(f->server->events, OBJECT_VOLUME, &volume, NULL, 0, kv_revision(f->server->kv));
 }
 
-static void a_token_hears_of_what_it_may_read_and_only_while_it_may(void **state)
+TEST_FIXTURE(a_token_hears_of_what_it_may_read_and_only_while_it_may, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	struct caller_client caller;
@@ -361,7 +361,7 @@ static void revoke_all(struct fixture *f)
 	}
 }
 
-static void bad_requests_are_refused_with_what_to_do(void **state)
+TEST_FIXTURE(bad_requests_are_refused_with_what_to_do, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct listener l;
@@ -397,7 +397,7 @@ static int count(struct listener *listeners, int n, struct listener **ret_closed
 	return n_begun;
 }
 
-static void one_caller_does_not_take_all_places_of_watchers(void **state)
+TEST_FIXTURE(one_caller_does_not_take_all_places_of_watchers, setup, teardown)
 {
 	enum { N = WATCHERS_PER_CALLER_MAX };
 	struct fixture *f = *state;
@@ -423,7 +423,7 @@ static void one_caller_does_not_take_all_places_of_watchers(void **state)
 	fake_node_release(&again);
 }
 
-static void watchers_are_bounded(void **state)
+TEST_FIXTURE(watchers_are_bounded, setup, teardown)
 {
 	enum { CALLERS = WATCHERS_MAX / WATCHERS_PER_CALLER_MAX + 1 };
 	struct fixture *f = *state;
@@ -454,7 +454,7 @@ static void watchers_are_bounded(void **state)
 }
 
 /* The stream alone: nobody holds a place of others' without being let in. */
-static void who_may_read_nothing_opens_no_watch(void **state)
+TEST_FIXTURE(who_may_read_nothing_opens_no_watch, setup_acl, teardown)
 {
 	static const char *const uris[] = {NULL, "holdfast://c1/node/n1", "holdfast://c2/operator/o"};
 	struct fixture *f = *state;
@@ -473,7 +473,7 @@ static void who_may_read_nothing_opens_no_watch(void **state)
 	}
 }
 
-static void a_token_that_is_revoked_watches_no_longer(void **state)
+TEST_FIXTURE(a_token_that_is_revoked_watches_no_longer, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	struct caller_client caller;
@@ -512,7 +512,7 @@ static void on_answer(enum status status, const ProtobufCMessage *response, cons
 	waiting->status = status;
 }
 
-static void a_token_that_is_revoked_gets_no_answer_to_what_it_waits_for(void **state)
+TEST_FIXTURE(a_token_that_is_revoked_gets_no_answer_to_what_it_waits_for, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__ListVolumesRequest request = HOLDFAST__V1__LIST_VOLUMES_REQUEST__INIT;
@@ -538,31 +538,4 @@ static void a_token_that_is_revoked_gets_no_answer_to_what_it_waits_for(void **s
 	assert_int_equal(waiting.status, STATUS_UNAUTHENTICATED);
 	caller_release(&caller);
 	free(secret);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(every_change_is_told_once_in_order),
-		TEST(a_watcher_hears_its_topics_and_its_namespace_only),
-		TEST(who_was_away_goes_on_from_the_index_it_has_seen),
-		TEST(what_is_not_known_any_more_or_yet_is_out_of_range),
-		TEST(events_are_kept_up_to_a_number),
-		TEST(events_are_kept_up_to_a_number_of_bytes),
-		TEST(who_does_not_read_is_ended),
-		cmocka_unit_test_setup_teardown(a_token_hears_of_what_it_may_read_and_only_while_it_may,
-						setup_acl, teardown),
-		TEST(bad_requests_are_refused_with_what_to_do),
-		TEST(one_caller_does_not_take_all_places_of_watchers),
-		TEST(watchers_are_bounded),
-		cmocka_unit_test_setup_teardown(who_may_read_nothing_opens_no_watch, setup_acl, teardown),
-		cmocka_unit_test_setup_teardown(a_token_that_is_revoked_watches_no_longer, setup_acl,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_token_that_is_revoked_gets_no_answer_to_what_it_waits_for,
-						setup_acl, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,7 +36,7 @@ static void register_one(void *userdata)
 	fault_say("registered");
 }
 
-static void a_volume_is_registered_or_not_whenever_the_server_dies(void **state)
+TEST_FIXTURE(a_volume_is_registered_or_not_whenever_the_server_dies, setup, teardown)
 {
 	struct fixture *f = *state;
 	bool has_ended = false;
@@ -180,27 +180,14 @@ static bool exchange_with(const struct fault *fault)
 	return end.died;
 }
 
-static void a_store_is_exchanged_whole_or_not_at_all_whenever_it_dies(void **state)
+TEST(a_store_is_exchanged_whole_or_not_at_all_whenever_it_dies)
 {
 	bool has_ended = false;
 	int step = 1;
 
-	(void)state;
 	for (; step < STEPS_MAX && !has_ended; step++)
 		for (int side = 0; side < FAULT_SIDE_N; side++)
 			has_ended = !exchange_with(&(struct fault){step, (enum fault_side)side});
 	assert_true(has_ended);
 	assert_true(step > 5); /* the note, the old store, its log, the new store, the note */
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_volume_is_registered_or_not_whenever_the_server_dies),
-		cmocka_unit_test(a_store_is_exchanged_whole_or_not_at_all_whenever_it_dies),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -141,7 +141,7 @@ static char *why(struct fixture *f)
 
 /* --- fence --- */
 
-static void the_provider_cuts_off_a_node_that_is_away_and_that_frees_the_volume(void **state)
+TEST_FIXTURE(the_provider_cuts_off_a_node_that_is_away_and_that_frees_the_volume, setup_csi, teardown_csi)
 {
 	static const struct detach_args args = {.fence = "it does not answer"};
 	struct fixture *f = *state;
@@ -172,7 +172,7 @@ static void the_provider_cuts_off_a_node_that_is_away_and_that_frees_the_volume(
 	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
 }
 
-static void a_fence_is_refused_where_it_could_cut_off_work_or_is_none(void **state)
+TEST_FIXTURE(a_fence_is_refused_where_it_could_cut_off_work_or_is_none, setup_csi, teardown_csi)
 {
 	static const struct detach_args args = {.fence = "it does not answer"};
 	struct fixture *f = *state;
@@ -198,7 +198,7 @@ static void a_fence_is_refused_where_it_could_cut_off_work_or_is_none(void **sta
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
-static void a_volume_that_no_controller_attached_cannot_be_fenced(void **state)
+TEST_FIXTURE(a_volume_that_no_controller_attached_cannot_be_fenced, setup, teardown)
 {
 	static const struct detach_args args = {.fence = "it does not answer"};
 	struct fixture *f = *state;
@@ -210,7 +210,7 @@ static void a_volume_that_no_controller_attached_cannot_be_fenced(void **state)
 	assert_null(strstr(why(f), "--fence"));
 }
 
-static void a_dry_run_of_a_fence_changes_nothing(void **state)
+TEST_FIXTURE(a_dry_run_of_a_fence_changes_nothing, setup_csi, teardown_csi)
 {
 	static const struct detach_args args = {.fence = "it does not answer", .dry_run = true};
 	struct fixture *f = *state;
@@ -226,7 +226,7 @@ static void a_dry_run_of_a_fence_changes_nothing(void **state)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
-static void a_fence_that_fails_releases_nothing_and_is_never_repeated_by_itself(void **state)
+TEST_FIXTURE(a_fence_that_fails_releases_nothing_and_is_never_repeated_by_itself, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct error err;
@@ -254,7 +254,7 @@ static void a_fence_that_fails_releases_nothing_and_is_never_repeated_by_itself(
 }
 
 /* "Not assumed to be ControllerUnpublished", says the specification of it. */
-static void a_fence_of_what_the_plugin_does_not_know_proves_nothing(void **state)
+TEST_FIXTURE(a_fence_of_what_the_plugin_does_not_know_proves_nothing, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct error err;
@@ -267,7 +267,7 @@ static void a_fence_of_what_the_plugin_does_not_know_proves_nothing(void **state
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
-static void a_fence_that_was_done_before_a_crash_can_be_repeated(void **state)
+TEST_FIXTURE(a_fence_that_was_done_before_a_crash_can_be_repeated, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct error err;
@@ -311,7 +311,7 @@ static void start_fence(struct fixture *f, int *ended)
 			 STATUS_OK);
 }
 
-static void while_a_fence_is_under_way_its_node_gets_no_new_claim(void **state)
+TEST_FIXTURE(while_a_fence_is_under_way_its_node_gets_no_new_claim, setup_shared, teardown_csi)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
@@ -334,7 +334,7 @@ static void while_a_fence_is_under_way_its_node_gets_no_new_claim(void **state)
 	assert_int_equal(f->plugin.n_attachments, 1);
 }
 
-static void all_claims_on_the_node_are_cut_off_together_and_others_stay(void **state)
+TEST_FIXTURE(all_claims_on_the_node_are_cut_off_together_and_others_stay, setup_shared, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct error err;
@@ -366,7 +366,7 @@ static void stick(struct fixture *f)
 	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
 }
 
-static void a_detach_that_fails_for_ever_is_ended_by_a_persons_word(void **state)
+TEST_FIXTURE(a_detach_that_fails_for_ever_is_ended_by_a_persons_word, setup_csi, teardown_csi)
 {
 	static const struct detach_args dry = {.attest = "console says so", .dry_run = true};
 	static const struct detach_args args = {.attest = "console says so"};
@@ -399,7 +399,7 @@ static void a_detach_that_fails_for_ever_is_ended_by_a_persons_word(void **state
 	assert_int_equal(claim_of(f, ALLOC_1).detach_evidence, EVIDENCE_OPERATOR);
 }
 
-static void no_word_is_taken_before_the_detach_has_failed_or_while_it_is_asked_for(void **state)
+TEST_FIXTURE(no_word_is_taken_before_the_detach_has_failed_or_while_it_is_asked_for, setup_csi, teardown_csi)
 {
 	static const struct detach_args args = {.attest = "console says so"};
 	struct fixture *f = *state;
@@ -417,7 +417,7 @@ static void no_word_is_taken_before_the_detach_has_failed_or_while_it_is_asked_f
 	assert_int_equal(claim_of(f, ALLOC_1).detach_evidence, EVIDENCE_NONE);
 }
 
-static void a_plugin_that_is_gone_is_no_dead_end(void **state)
+TEST_FIXTURE(a_plugin_that_is_gone_is_no_dead_end, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__AttestNodeResponse *response = NULL;
@@ -441,7 +441,7 @@ static void a_plugin_that_is_gone_is_no_dead_end(void **state)
 	assert_int_equal(claim_of(f, ALLOC_1).detach_evidence, EVIDENCE_OPERATOR);
 }
 
-static void all_claims_that_wait_for_one_detach_are_freed_by_one_word(void **state)
+TEST_FIXTURE(all_claims_that_wait_for_one_detach_are_freed_by_one_word, setup_shared, teardown_csi)
 {
 	static const struct detach_args args = {.attest = "console says so"};
 	struct fixture *f = *state;
@@ -457,29 +457,4 @@ static void all_claims_that_wait_for_one_detach_are_freed_by_one_word(void **sta
 	if (ask_detach(f, "n1", &args, NULL, &err) != STATUS_OK)
 		fail_msg("%s", err.msg);
 	assert_int_equal(state_of(f, ALLOC_2), CLAIM_FREED);
-}
-
-#define CSI(name) cmocka_unit_test_setup_teardown(name, setup_csi, teardown_csi)
-#define SHARED(name) cmocka_unit_test_setup_teardown(name, setup_shared, teardown_csi)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CSI(the_provider_cuts_off_a_node_that_is_away_and_that_frees_the_volume),
-		CSI(a_fence_is_refused_where_it_could_cut_off_work_or_is_none),
-		cmocka_unit_test_setup_teardown(a_volume_that_no_controller_attached_cannot_be_fenced, setup,
-						teardown),
-		CSI(a_dry_run_of_a_fence_changes_nothing),
-		CSI(a_fence_that_fails_releases_nothing_and_is_never_repeated_by_itself),
-		CSI(a_fence_of_what_the_plugin_does_not_know_proves_nothing),
-		CSI(a_fence_that_was_done_before_a_crash_can_be_repeated),
-		SHARED(while_a_fence_is_under_way_its_node_gets_no_new_claim),
-		SHARED(all_claims_on_the_node_are_cut_off_together_and_others_stay),
-		CSI(a_detach_that_fails_for_ever_is_ended_by_a_persons_word),
-		CSI(no_word_is_taken_before_the_detach_has_failed_or_while_it_is_asked_for),
-		CSI(a_plugin_that_is_gone_is_no_dead_end),
-		SHARED(all_claims_that_wait_for_one_detach_are_freed_by_one_word),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

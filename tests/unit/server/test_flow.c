@@ -15,7 +15,7 @@
 #include <string.h>
 #include <ticket.h>
 
-static void a_volume_is_granted_taken_released_and_handed_on(void **state)
+TEST_FIXTURE(a_volume_is_granted_taken_released_and_handed_on, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
@@ -47,7 +47,7 @@ static void a_volume_is_granted_taken_released_and_handed_on(void **state)
 	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 }
 
-static void a_repeated_claim_is_the_same_claim_with_a_fresh_ticket(void **state)
+TEST_FIXTURE(a_repeated_claim_is_the_same_claim_with_a_fresh_ticket, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
@@ -64,7 +64,7 @@ static void a_repeated_claim_is_the_same_claim_with_a_fresh_ticket(void **state)
 	assert_int_equal(f->server->state.n_claims, 1);
 }
 
-static void a_restart_of_the_server_at_any_step_changes_nothing(void **state)
+TEST_FIXTURE(a_restart_of_the_server_at_any_step_changes_nothing, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
@@ -101,7 +101,7 @@ static void a_restart_of_the_server_at_any_step_changes_nothing(void **state)
 	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_RECEIPT);
 }
 
-static void a_lost_node_keeps_its_claim_until_a_new_boot(void **state)
+TEST_FIXTURE(a_lost_node_keeps_its_claim_until_a_new_boot, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct error err;
@@ -126,7 +126,7 @@ static void a_lost_node_keeps_its_claim_until_a_new_boot(void **state)
 	assert_int_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_OK);
 }
 
-static void a_second_machine_with_the_same_certificate_frees_nothing(void **state)
+TEST_FIXTURE(a_second_machine_with_the_same_certificate_frees_nothing, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct fake_node clone;
@@ -150,7 +150,7 @@ static void a_second_machine_with_the_same_certificate_frees_nothing(void **stat
 	fake_node_release(&clone);
 }
 
-static void an_operators_word_frees_only_what_cannot_answer_and_was_stopped(void **state)
+TEST_FIXTURE(an_operators_word_frees_only_what_cannot_answer_and_was_stopped, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct error err;
@@ -176,7 +176,7 @@ static void an_operators_word_frees_only_what_cannot_answer_and_was_stopped(void
 	assert_int_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_OK);
 }
 
-static void a_node_reaches_only_what_is_its_own(void **state)
+TEST_FIXTURE(a_node_reaches_only_what_is_its_own, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
@@ -202,7 +202,7 @@ static void a_node_reaches_only_what_is_its_own(void **state)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
-static void receipts_of_another_boot_or_generation_are_refused(void **state)
+TEST_FIXTURE(receipts_of_another_boot_or_generation_are_refused, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct claim good;
@@ -224,7 +224,7 @@ static void receipts_of_another_boot_or_generation_are_refused(void **state)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
-static void a_repeated_receipt_is_acknowledged_again(void **state)
+TEST_FIXTURE(a_repeated_receipt_is_acknowledged_again, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct claim claim;
@@ -239,7 +239,7 @@ static void a_repeated_receipt_is_acknowledged_again(void **state)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
 }
 
-static void a_failed_release_stays_is_counted_and_is_asked_for_again(void **state)
+TEST_FIXTURE(a_failed_release_stays_is_counted_and_is_asked_for_again, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct claim claim;
@@ -257,7 +257,7 @@ static void a_failed_release_stays_is_counted_and_is_asked_for_again(void **stat
 	UNTIL(f, f->n1.releases == 2);
 }
 
-static void what_the_node_has_and_the_server_does_not_is_kept(void **state)
+TEST_FIXTURE(what_the_node_has_and_the_server_does_not_is_kept, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
@@ -275,7 +275,7 @@ static void what_the_node_has_and_the_server_does_not_is_kept(void **state)
 	assert_false(f->n1.closed);
 }
 
-static void a_finished_allocation_that_the_node_still_has_is_forgotten_after_welcome(void **state)
+TEST_FIXTURE(a_finished_allocation_that_the_node_still_has_is_forgotten_after_welcome, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
@@ -293,7 +293,7 @@ static void a_finished_allocation_that_the_node_still_has_is_forgotten_after_wel
 	UNTIL(f, f->n1.forgets == 1);
 }
 
-static void an_allocation_for_a_node_that_is_away_says_what_it_waits_for(void **state)
+TEST_FIXTURE(an_allocation_for_a_node_that_is_away_says_what_it_waits_for, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -308,7 +308,7 @@ static void an_allocation_for_a_node_that_is_away_says_what_it_waits_for(void **
 	UNTIL(f, f->n1.runs == 1);
 }
 
-static void submissions_are_idempotent_by_id_and_content(void **state)
+TEST_FIXTURE(submissions_are_idempotent_by_id_and_content, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct error err;
@@ -338,7 +338,7 @@ static void hold_for_a_while(struct fixture *f, int i)
 	UNTIL(f, f->n1.acks == i + 1);
 }
 
-static void history_is_bounded(void **state)
+TEST_FIXTURE(history_is_bounded, setup, teardown)
 {
 	cleanup(freed_list_release) struct freed_list freed = {NULL, 0};
 	struct fixture *f = *state;
@@ -364,7 +364,7 @@ static void history_is_bounded(void **state)
 
 /* It is in the store with the claim alone, a grant writes one thing less; until the claim is freed and is not
  * loaded any more. */
-static void the_generation_of_a_grant_outlives_the_claim(void **state)
+TEST_FIXTURE(the_generation_of_a_grant_outlives_the_claim, setup, teardown)
 {
 	struct fixture *f = *state;
 	cleanup(change_release) struct change change = CHANGE_INIT;
@@ -398,7 +398,7 @@ static void the_generation_of_a_grant_outlives_the_claim(void **state)
 }
 
 /* A reader has its volume's generation, which the store has already. */
-static void what_readers_leave_behind_is_forgotten_without_a_change_of_the_volume(void **state)
+TEST_FIXTURE(what_readers_leave_behind_is_forgotten_without_a_change_of_the_volume, setup, teardown)
 {
 	struct fixture *f = *state;
 	uint64_t stored;
@@ -411,45 +411,4 @@ static void what_readers_leave_behind_is_forgotten_without_a_change_of_the_volum
 	for (int i = 0; i < 2 * CLAIM_HISTORY_MAX; i++)
 		hold_for_a_while(f, i);
 	assert_int_equal(state_volume(&f->server->state, "default", "db")->volume.modify_index, stored);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_volume_is_granted_taken_released_and_handed_on, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_repeated_claim_is_the_same_claim_with_a_fresh_ticket, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_restart_of_the_server_at_any_step_changes_nothing, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_lost_node_keeps_its_claim_until_a_new_boot, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_second_machine_with_the_same_certificate_frees_nothing,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			an_operators_word_frees_only_what_cannot_answer_and_was_stopped, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_node_reaches_only_what_is_its_own, setup, teardown),
-		cmocka_unit_test_setup_teardown(receipts_of_another_boot_or_generation_are_refused, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_repeated_receipt_is_acknowledged_again, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_failed_release_stays_is_counted_and_is_asked_for_again,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(what_the_node_has_and_the_server_does_not_is_kept, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(
-			a_finished_allocation_that_the_node_still_has_is_forgotten_after_welcome, setup,
-			teardown),
-		cmocka_unit_test_setup_teardown(an_allocation_for_a_node_that_is_away_says_what_it_waits_for,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(submissions_are_idempotent_by_id_and_content, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(history_is_bounded, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			what_readers_leave_behind_is_forgotten_without_a_change_of_the_volume, setup,
-			teardown),
-		cmocka_unit_test_setup_teardown(the_generation_of_a_grant_outlives_the_claim, setup,
-						teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

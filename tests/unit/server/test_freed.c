@@ -73,7 +73,7 @@ static void expect_shown(struct fixture *f, const struct claim *claim)
 	assert_non_null(strstr(why, "evidence: receipt"));
 }
 
-static void a_freed_claim_is_in_no_memory_and_is_shown_as_before(void **state)
+TEST_FIXTURE(a_freed_claim_is_in_no_memory_and_is_shown_as_before, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct claim freed = hold_and_release(f);
@@ -99,7 +99,7 @@ static void free_it(struct fixture *f)
 	assert_int_equal(stored_history_of_db(f), 0);
 }
 
-static void it_stays_in_memory_until_its_freeing_is_durable(void **state)
+TEST_FIXTURE(it_stays_in_memory_until_its_freeing_is_durable, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -159,7 +159,7 @@ static uint64_t read_by_hello(struct fixture *f, const char *boot)
 	return kv_stats(f->server->kv).read - before;
 }
 
-static void a_hello_costs_the_same_with_a_long_history_as_with_none(void **state)
+TEST_FIXTURE(a_hello_costs_the_same_with_a_long_history_as_with_none, setup, teardown)
 {
 	enum { MANY = 700 };
 	struct fixture *f = *state;
@@ -191,7 +191,7 @@ static size_t count_stored(struct fixture *f, const char *prefix)
 	return n;
 }
 
-static void a_start_reads_no_history_and_a_collection_ends_it(void **state)
+TEST_FIXTURE(a_start_reads_no_history_and_a_collection_ends_it, setup, teardown)
 {
 	enum { MANY = 70, VOLUMES = MANY / 7 };
 	struct fixture *f = *state;
@@ -226,7 +226,7 @@ static void a_start_reads_no_history_and_a_collection_ends_it(void **state)
 
 /* --- who asks about one --- */
 
-static void a_receipt_of_a_freed_claim_is_checked_and_acknowledged_as_before(void **state)
+TEST_FIXTURE(a_receipt_of_a_freed_claim_is_checked_and_acknowledged_as_before, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct claim freed = hold_and_release(f);
@@ -250,7 +250,7 @@ static void a_receipt_of_a_freed_claim_is_checked_and_acknowledged_as_before(voi
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
 }
 
-static void a_freed_claim_that_is_mounted_still_is_live_again_and_its_history_gone(void **state)
+TEST_FIXTURE(a_freed_claim_that_is_mounted_still_is_live_again_and_its_history_gone, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct claim freed = hold_and_release(f);
@@ -277,7 +277,7 @@ static void a_freed_claim_that_is_mounted_still_is_live_again_and_its_history_go
 	assert_int_equal(count_stored(f, PREFIX_FREED), 1);
 }
 
-static void a_freed_claim_that_is_attested_and_not_released_is_asked_for_once_a_second(void **state)
+TEST_FIXTURE(a_freed_claim_that_is_attested_and_not_released_is_asked_for_once_a_second, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct claim claim;
@@ -301,7 +301,7 @@ static void a_freed_claim_that_is_attested_and_not_released_is_asked_for_once_a_
 }
 
 /* It is known here, though nothing of it is live: the server has forgotten nothing. */
-static void an_allocation_whose_claims_are_all_freed_is_no_reason_for_a_report(void **state)
+TEST_FIXTURE(an_allocation_whose_claims_are_all_freed_is_no_reason_for_a_report, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
@@ -318,7 +318,7 @@ static void an_allocation_whose_claims_are_all_freed_is_no_reason_for_a_report(v
 	assert_false(state_node(&f->server->state, "n1")->node.report_wanted);
 }
 
-static void the_history_of_a_deregistered_volume_is_not_that_of_its_successor(void **state)
+TEST_FIXTURE(the_history_of_a_deregistered_volume_is_not_that_of_its_successor, setup, teardown)
 {
 	struct fixture *f = *state;
 	cleanup(freed_list_release) struct freed_list freed = {NULL, 0};
@@ -359,7 +359,7 @@ static void lose_the_record(struct fixture *f)
 }
 
 /* It may be one that the node still has. */
-static void a_claim_that_cannot_be_read_is_never_taken_as_unknown(void **state)
+TEST_FIXTURE(a_claim_that_cannot_be_read_is_never_taken_as_unknown, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct claim freed = hold_and_release(f);
@@ -374,24 +374,4 @@ static void a_claim_that_cannot_be_read_is_never_taken_as_unknown(void **state)
 	UNTIL(f, f->n1.closed);
 	assert_int_equal(f->n1.closed_status, STATUS_DATA_LOSS);
 	assert_int_equal(f->n1.acks, acks);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_freed_claim_is_in_no_memory_and_is_shown_as_before),
-		TEST(it_stays_in_memory_until_its_freeing_is_durable),
-		TEST(a_hello_costs_the_same_with_a_long_history_as_with_none),
-		TEST(a_start_reads_no_history_and_a_collection_ends_it),
-		TEST(a_receipt_of_a_freed_claim_is_checked_and_acknowledged_as_before),
-		TEST(a_freed_claim_that_is_mounted_still_is_live_again_and_its_history_gone),
-		TEST(a_freed_claim_that_is_attested_and_not_released_is_asked_for_once_a_second),
-		TEST(an_allocation_whose_claims_are_all_freed_is_no_reason_for_a_report),
-		TEST(the_history_of_a_deregistered_volume_is_not_that_of_its_successor),
-		TEST(a_claim_that_cannot_be_read_is_never_taken_as_unknown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

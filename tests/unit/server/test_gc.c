@@ -54,7 +54,7 @@ static void end_alloc(struct fixture *f)
 	UNTIL(f, f->n1.forgets == 1);
 }
 
-static void what_is_over_goes_and_the_last_claim_of_a_volume_stays(void **state)
+TEST_FIXTURE(what_is_over_goes_and_the_last_claim_of_a_volume_stays, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct volume_entry *volume;
@@ -76,7 +76,7 @@ static void what_is_over_goes_and_the_last_claim_of_a_volume_stays(void **state)
 	assert_null(state_alloc(&f->server->state, ALLOC_1));
 }
 
-static void an_allocation_with_a_live_claim_stays(void **state)
+TEST_FIXTURE(an_allocation_with_a_live_claim_stays, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -91,7 +91,7 @@ static void an_allocation_with_a_live_claim_stays(void **state)
 }
 
 /* It may have it still, and would never be told that it is over. */
-static void an_allocation_of_a_node_that_is_away_stays_until_it_is_back(void **state)
+TEST_FIXTURE(an_allocation_of_a_node_that_is_away_stays_until_it_is_back, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -106,7 +106,7 @@ static void an_allocation_of_a_node_that_is_away_stays_until_it_is_back(void **s
 	expect(f, false, 1, 0);
 }
 
-static void what_is_young_stays(void **state)
+TEST_FIXTURE(what_is_young_stays, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__GcRequest request = HOLDFAST__V1__GC_REQUEST__INIT;
@@ -184,7 +184,7 @@ static void put_freed_claim(struct fixture *f, int number)
 }
 
 /* More than one slice of everything, at +-1. */
-static void however_much_there_is_all_of_it_goes_and_once(void **state)
+TEST_FIXTURE(however_much_there_is_all_of_it_goes_and_once, setup, teardown)
 {
 	static const int amounts[] = {GC_SLICE_MAX - 1,	    GC_SLICE_MAX,	GC_SLICE_MAX + 1,
 				      3 * GC_SLICE_MAX + 7, FREED_SCAN_MAX - 1, FREED_SCAN_MAX,
@@ -232,7 +232,7 @@ static void put_running(struct fixture *f, int n)
 }
 
 /* What stays is looked at once, too: the next slice begins behind it. */
-static void what_is_behind_more_than_one_slice_of_what_stays_goes(void **state)
+TEST_FIXTURE(what_is_behind_more_than_one_slice_of_what_stays_goes, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -258,7 +258,7 @@ static void put_attestation(struct fixture *f, char *id, int64_t created_ms, int
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 }
 
-static void attestations_go_when_they_have_expired(void **state)
+TEST_FIXTURE(attestations_go_when_they_have_expired, setup, teardown)
 {
 	static char over[] = "a", valid[] = "b", at_once[] = "c", young[] = "d";
 	struct fixture *f = *state;
@@ -295,7 +295,7 @@ static void put_token(struct fixture *f, char *accessor, int64_t expires_ms)
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 }
 
-static void tokens_go_when_they_have_expired(void **state)
+TEST_FIXTURE(tokens_go_when_they_have_expired, setup, teardown)
 {
 	static char over[] = "a", valid[] = "b", for_ever[] = "c";
 	struct fixture *f = *state;
@@ -360,12 +360,11 @@ static struct claim only_claim(struct fixture *f)
 }
 
 /* In all orders, with and without the end of the work being known first. */
-static void whatever_is_lost_in_whatever_order_the_claim_is_explained_and_finished(void **state)
+TEST(whatever_is_lost_in_whatever_order_the_claim_is_explained_and_finished)
 {
 	static void (*const losses[])(struct fixture *) = {lose_alloc, lose_plugin, collect, reload};
 	enum { N = ARRAY_SIZE(losses) };
 
-	(void)state;
 	for (int order = 0; order < N * N * N; order++) {
 		void *fixture = NULL;
 		struct fixture *f;
@@ -402,7 +401,7 @@ static void whatever_is_lost_in_whatever_order_the_claim_is_explained_and_finish
 	}
 }
 
-static void it_is_collected_unasked_and_recorded_once(void **state)
+TEST_FIXTURE(it_is_collected_unasked_and_recorded_once, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct gc *gc_own = NULL;
@@ -423,7 +422,7 @@ static void it_is_collected_unasked_and_recorded_once(void **state)
 	gc_free(gc_own);
 }
 
-static void nodes_collect_nothing(void **state)
+TEST_FIXTURE(nodes_collect_nothing, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__GcResponse *response;
@@ -442,7 +441,7 @@ static void on_gc(enum status status, const ProtobufCMessage *response, const st
 	assert_true(status == STATUS_OK || status == STATUS_RESOURCE_EXHAUSTED);
 }
 
-static void runs_wait_for_each_other_and_their_number_is_bounded(void **state)
+TEST_FIXTURE(runs_wait_for_each_other_and_their_number_is_bounded, setup, teardown)
 {
 	enum { MORE = 3 };
 
@@ -459,26 +458,4 @@ static void runs_wait_for_each_other_and_their_number_is_bounded(void **state)
 	UNTIL(f, counts[0] + counts[1] == GC_RUNS_MAX + MORE);
 	assert_int_equal(counts[0], GC_RUNS_MAX);
 	assert_int_equal(counts[1], MORE);
-}
-
-#define ONE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		ONE_TEST(what_is_over_goes_and_the_last_claim_of_a_volume_stays),
-		ONE_TEST(an_allocation_with_a_live_claim_stays),
-		ONE_TEST(an_allocation_of_a_node_that_is_away_stays_until_it_is_back),
-		ONE_TEST(what_is_young_stays),
-		ONE_TEST(however_much_there_is_all_of_it_goes_and_once),
-		ONE_TEST(what_is_behind_more_than_one_slice_of_what_stays_goes),
-		ONE_TEST(attestations_go_when_they_have_expired),
-		ONE_TEST(tokens_go_when_they_have_expired),
-		cmocka_unit_test(whatever_is_lost_in_whatever_order_the_claim_is_explained_and_finished),
-		ONE_TEST(it_is_collected_unasked_and_recorded_once),
-		ONE_TEST(nodes_collect_nothing),
-		ONE_TEST(runs_wait_for_each_other_and_their_number_is_bounded),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,7 +70,7 @@ static void starts_anew(struct fixture *f, const struct fake_node *node)
 	restart(f);
 }
 
-static void a_store_behind_a_proven_mark_begins_an_epoch_and_waits_for_an_absent_holder(void **state)
+TEST_FIXTURE(a_store_behind_a_proven_mark_begins_an_epoch_and_waits_for_an_absent_holder, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__Mark *mark;
@@ -110,7 +110,7 @@ static void connect_to_report(struct fixture *f, const struct claim *held)
 	UNTIL(f, f->n1.reports_wanted == 1);
 }
 
-static void a_ticket_above_the_stores_generation_begins_an_epoch_once(void **state)
+TEST_FIXTURE(a_ticket_above_the_stores_generation_begins_an_epoch_once, setup, teardown)
 {
 	const struct volume other = {.namespace = "default", .id = "other"};
 	struct fixture *f = *state;
@@ -140,7 +140,7 @@ static void a_ticket_above_the_stores_generation_begins_an_epoch_once(void **sta
 
 enum old { AS_FAR, BEYOND_WITHOUT_PROOF, OLDS };
 
-static void a_ticket_of_what_is_known_or_none_begins_no_epoch(void **state)
+TEST_FIXTURE(a_ticket_of_what_is_known_or_none_begins_no_epoch, setup, teardown)
 {
 	for (enum old old = 0; old < OLDS; old++) {
 		struct fixture *f = *state;
@@ -168,7 +168,7 @@ static void a_ticket_of_what_is_known_or_none_begins_no_epoch(void **state)
 enum lie { OTHER_INDEX, OTHER_EPOCH, OTHER_STORE, OTHER_NODES, NO_PROOF, LIES };
 
 /* Whoever invents a mark has to report, and keeps nobody else from anything. */
-static void an_invented_mark_begins_nothing_and_is_on_record(void **state)
+TEST_FIXTURE(an_invented_mark_begins_nothing_and_is_on_record, setup, teardown)
 {
 	for (enum lie lie = 0; lie < LIES; lie++) {
 		struct fixture *f = *state;
@@ -205,7 +205,7 @@ static void an_invented_mark_begins_nothing_and_is_on_record(void **state)
 	}
 }
 
-static void what_is_no_mark_ends_the_session(void **state)
+TEST_FIXTURE(what_is_no_mark_ends_the_session, setup, teardown)
 {
 	struct fixture *f = *state;
 	char bad[] = "../x", good[] = ALLOC_3;
@@ -221,7 +221,7 @@ static void what_is_no_mark_ends_the_session(void **state)
 	assert_false(f->server->restarting);
 }
 
-static void the_mark_of_a_grant_is_not_before_its_claim(void **state)
+TEST_FIXTURE(the_mark_of_a_grant_is_not_before_its_claim, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
@@ -241,7 +241,7 @@ static void the_mark_of_a_grant_is_not_before_its_claim(void **state)
 	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 }
 
-static void marks_come_with_heartbeats_and_rarely(void **state)
+TEST_FIXTURE(marks_come_with_heartbeats_and_rarely, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct session *session;
@@ -274,7 +274,7 @@ static void remove_store(struct fixture *f)
 }
 
 /* The nodes of a store that is gone are not known by name: nothing is granted before all of them are back. */
-static void another_store_waits_for_the_nodes_of_the_one_that_nodes_know(void **state)
+TEST_FIXTURE(another_store_waits_for_the_nodes_of_the_one_that_nodes_know, setup, teardown)
 {
 	for (int by_word = 0; by_word < 2; by_word++) {
 		struct fixture *f = *state;
@@ -351,7 +351,7 @@ static void copy_back(struct fixture *f)
 
 /* The epoch begins at the start, for want of the file beside the store, which knew how many nodes there were.
  * A new one does not stand for one of them. */
-static void a_store_put_back_to_before_its_nodes_waits_for_those_of_whom_a_mark_speaks(void **state)
+TEST_FIXTURE(a_store_put_back_to_before_its_nodes_waits_for_those_of_whom_a_mark_speaks, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct volume other = {.namespace = "default", .id = "other"};
@@ -382,7 +382,7 @@ static void a_store_put_back_to_before_its_nodes_waits_for_those_of_whom_a_mark_
 }
 
 /* A node that is new does not stand for one that is missing. */
-static void a_new_node_is_none_of_those_that_are_missing(void **state)
+TEST_FIXTURE(a_new_node_is_none_of_those_that_are_missing, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__Mark *mark;
@@ -399,24 +399,4 @@ static void a_new_node_is_none_of_those_that_are_missing(void **state)
 	connect_showing(&f->n1, "n1", mark);
 	assert_int_equal(history_missing_nodes(f->server), 0);
 	holdfast__v1__mark__free_unpacked(mark, NULL);
-}
-
-#define SERVED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SERVED(a_store_behind_a_proven_mark_begins_an_epoch_and_waits_for_an_absent_holder),
-		SERVED(a_ticket_above_the_stores_generation_begins_an_epoch_once),
-		SERVED(a_ticket_of_what_is_known_or_none_begins_no_epoch),
-		SERVED(an_invented_mark_begins_nothing_and_is_on_record),
-		SERVED(what_is_no_mark_ends_the_session),
-		SERVED(the_mark_of_a_grant_is_not_before_its_claim),
-		SERVED(marks_come_with_heartbeats_and_rarely),
-		SERVED(another_store_waits_for_the_nodes_of_the_one_that_nodes_know),
-		SERVED(a_store_put_back_to_before_its_nodes_waits_for_those_of_whom_a_mark_speaks),
-		SERVED(a_new_node_is_none_of_those_that_are_missing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -216,7 +216,7 @@ static void attack_fields(struct fixture *f, const ProtobufCServiceDescriptor *s
 	}
 }
 
-static void one_message_costs_bounded_memory_and_time(void **state)
+TEST_FIXTURE(one_message_costs_bounded_memory_and_time, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct bytes bytes = {.data = malloc(MESSAGE_BYTES + 256)};
@@ -412,7 +412,7 @@ static uint64_t time_of_a_call(struct fixture *f)
 	return clock_monotonic_us() - before;
 }
 
-static void a_node_that_floods_the_server_does_not_keep_others_waiting(void **state)
+TEST_FIXTURE(a_node_that_floods_the_server_does_not_keep_others_waiting, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -460,15 +460,4 @@ static void a_node_that_floods_the_server_does_not_keep_others_waiting(void **st
 		assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 		assert_true(node_is_connected(state_node(&f->server->state, "n1")));
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_node_that_floods_the_server_does_not_keep_others_waiting,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(one_message_costs_bounded_memory_and_time, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -201,7 +201,7 @@ static void expect_file(const char *name, mode_t mode, uid_t uid)
 		assert_int_equal(st.st_uid, uid);
 }
 
-static void a_fresh_machine_gets_all_from_a_kit_that_only_root_can_read(void **state)
+TEST_FIXTURE(a_fresh_machine_gets_all_from_a_kit_that_only_root_can_read, setup_fresh, teardown_fresh)
 {
 	struct fixture *f = *state;
 	char path[PATH_MAX];
@@ -221,7 +221,7 @@ static void a_fresh_machine_gets_all_from_a_kit_that_only_root_can_read(void **s
 	assert_int_equal(restore_fresh(false), STATUS_OK); /* a second time nothing is in the way */
 }
 
-static void a_machine_without_the_account_is_left_as_it_is(void **state)
+TEST_FIXTURE(a_machine_without_the_account_is_left_as_it_is, setup_fresh, teardown_fresh)
 {
 	struct fixture *f = *state;
 	ino_t before;
@@ -235,7 +235,7 @@ static void a_machine_without_the_account_is_left_as_it_is(void **state)
 	assert_int_equal(look_at(fresh.dir), before);
 }
 
-static void a_dry_run_changes_nothing_before_or_after_the_restore(void **state)
+TEST_FIXTURE(a_dry_run_changes_nothing_before_or_after_the_restore, setup_fresh, teardown_fresh)
 {
 	struct fixture *f = *state;
 	ino_t before;
@@ -251,7 +251,7 @@ static void a_dry_run_changes_nothing_before_or_after_the_restore(void **state)
 	assert_int_equal(look_at(fresh.dir), before);
 }
 
-static void another_ticket_key_is_never_replaced_and_nothing_else_is_done(void **state)
+TEST_FIXTURE(another_ticket_key_is_never_replaced_and_nothing_else_is_done, setup_fresh, teardown_fresh)
 {
 	struct fixture *f = *state;
 	cleanup_free char *left = NULL;
@@ -266,7 +266,7 @@ static void another_ticket_key_is_never_replaced_and_nothing_else_is_done(void *
 	assert_string_equal(left, "another");
 }
 
-static void the_settings_of_the_machine_count_and_stay(void **state)
+TEST_FIXTURE(the_settings_of_the_machine_count_and_stay, setup_fresh, teardown_fresh)
 {
 	struct fixture *f = *state;
 	static const char of_kit[] = "cluster = \"c1\"\ndata_dir = \"/nowhere\"\n";
@@ -281,7 +281,7 @@ static void the_settings_of_the_machine_count_and_stay(void **state)
 }
 
 /* Whoever can encrypt to a certificate can write a kit. */
-static void a_kit_writes_nowhere_but_beside_the_settings(void **state)
+TEST_FIXTURE(a_kit_writes_nowhere_but_beside_the_settings, setup_fresh, teardown_fresh)
 {
 	struct fixture *f = *state;
 	char settings[TEXT_MAX];
@@ -298,7 +298,7 @@ static void a_kit_writes_nowhere_but_beside_the_settings(void **state)
 	assert_int_equal(access(fresh.data_dir, F_OK), -1);
 }
 
-static void a_ticket_key_that_waits_for_the_next_start_gives_no_kit(void **state)
+TEST_FIXTURE(a_ticket_key_that_waits_for_the_next_start_gives_no_kit, setup_fresh, teardown_fresh)
 {
 	struct fixture *f = *state;
 	struct kit kit = {.n = 0};
@@ -350,7 +350,7 @@ static void read_kit(struct fixture *f, char *id)
 	}
 }
 
-static void a_kit_is_whole_and_leaves_nothing_on_the_server(void **state)
+TEST_FIXTURE(a_kit_is_whole_and_leaves_nothing_on_the_server, setup_fresh, teardown_fresh)
 {
 	struct fixture *f = *state;
 	const struct kit_key passphrase = {.passphrase = PASSPHRASE};
@@ -385,7 +385,7 @@ static void a_kit_is_whole_and_leaves_nothing_on_the_server(void **state)
 	assert_int_equal(n_seen, 1); /* itself */
 }
 
-static void a_kit_counts_as_made_once_it_was_read_to_its_end(void **state)
+TEST_FIXTURE(a_kit_counts_as_made_once_it_was_read_to_its_end, setup_fresh, teardown_fresh)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__BeginBackupResponse *begun;
@@ -401,7 +401,7 @@ static void a_kit_counts_as_made_once_it_was_read_to_its_end(void **state)
 	holdfast__v1__begin_backup_response__free_unpacked(begun, NULL);
 }
 
-static void a_kit_is_never_made_unencrypted(void **state)
+TEST_FIXTURE(a_kit_is_never_made_unencrypted, setup_fresh, teardown_fresh)
 {
 	struct fixture *f = *state;
 
@@ -412,7 +412,7 @@ static void a_kit_is_never_made_unencrypted(void **state)
 	assert_null(f->server->backup);
 }
 
-static void a_copy_with_a_flipped_bit_is_not_whole(void **state)
+TEST_FIXTURE(a_copy_with_a_flipped_bit_is_not_whole, setup_fresh, teardown_fresh)
 {
 	struct fixture *f = *state;
 	char store[PATH_MAX], copy[PATH_MAX];
@@ -432,25 +432,4 @@ static void a_copy_with_a_flipped_bit_is_not_whole(void **state)
 	at = (size_t)((char *)memmem(bytes, image.len, "volume/default/db", 17) - bytes);
 	bytes[at + 20] ^= 1; /* of its value */
 	assert_int_equal(copy_look(&image, &facts, NULL), STATUS_DATA_LOSS);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_fresh, teardown_fresh)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_fresh_machine_gets_all_from_a_kit_that_only_root_can_read),
-		TEST(a_machine_without_the_account_is_left_as_it_is),
-		TEST(a_dry_run_changes_nothing_before_or_after_the_restore),
-		TEST(another_ticket_key_is_never_replaced_and_nothing_else_is_done),
-		TEST(the_settings_of_the_machine_count_and_stay),
-		TEST(a_kit_writes_nowhere_but_beside_the_settings),
-		TEST(a_ticket_key_that_waits_for_the_next_start_gives_no_kit),
-		TEST(a_kit_is_whole_and_leaves_nothing_on_the_server),
-		TEST(a_kit_counts_as_made_once_it_was_read_to_its_end),
-		TEST(a_kit_is_never_made_unencrypted),
-		TEST(a_copy_with_a_flipped_bit_is_not_whole),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,7 +90,8 @@ static void do_nothing(struct fixture *f)
 	(void)f;
 }
 
-static void a_store_that_was_copied_back_begins_an_epoch_and_grants_nothing_that_may_be_held(void **state)
+TEST_FIXTURE(a_store_that_was_copied_back_begins_an_epoch_and_grants_nothing_that_may_be_held, setup,
+	     teardown)
 {
 	struct fixture *f = *state;
 	struct error err;
@@ -118,7 +119,7 @@ static void a_store_that_was_copied_back_begins_an_epoch_and_grants_nothing_that
 	assert_int_equal(epoch_of(f), 1);
 }
 
-static void a_store_begins_no_epoch_by_itself_while_it_keeps_what_it_had(void **state)
+TEST_FIXTURE(a_store_begins_no_epoch_by_itself_while_it_keeps_what_it_had, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -128,7 +129,7 @@ static void a_store_begins_no_epoch_by_itself_while_it_keeps_what_it_had(void **
 	assert_int_equal(epoch_of(f), 0);
 }
 
-static void a_store_without_its_mark_begins_an_epoch(void **state)
+TEST_FIXTURE(a_store_without_its_mark_begins_an_epoch, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -140,7 +141,7 @@ static void a_store_without_its_mark_begins_an_epoch(void **state)
 	assert_int_equal(epoch_of(f), 1);
 }
 
-static void a_lost_store_goes_on_above_what_the_mark_knows(void **state)
+TEST_FIXTURE(a_lost_store_goes_on_above_what_the_mark_knows, setup, teardown)
 {
 	struct fixture *f = *state;
 	uint64_t last;
@@ -164,7 +165,7 @@ static void put_mark_back(struct fixture *f)
 	copy_file(f, "first.mark", "holdfast.mark");
 }
 
-static void another_store_begins_an_epoch_though_its_revision_is_higher(void **state)
+TEST_FIXTURE(another_store_begins_an_epoch_though_its_revision_is_higher, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -176,7 +177,7 @@ static void another_store_begins_an_epoch_though_its_revision_is_higher(void **s
 	assert_non_null(strstr(reason_of(f), "of another store"));
 }
 
-static void a_second_mark_tells_when_the_whole_folder_is_lost(void **state)
+TEST_FIXTURE(a_second_mark_tells_when_the_whole_folder_is_lost, setup, teardown)
 {
 	struct fixture *f = *state;
 	char path[PATH_MAX];
@@ -189,20 +190,4 @@ static void a_second_mark_tells_when_the_whole_folder_is_lost(void **state)
 	assert_non_null(strstr(reason_of(f), "elsewhere.mark is of"));
 	restart_with(f, lose_mark); /* one is enough */
 	assert_int_equal(epoch_of(f), 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_store_that_was_copied_back_begins_an_epoch_and_grants_nothing_that_may_be_held),
-		TEST(a_store_begins_no_epoch_by_itself_while_it_keeps_what_it_had),
-		TEST(a_store_without_its_mark_begins_an_epoch),
-		TEST(a_lost_store_goes_on_above_what_the_mark_knows),
-		TEST(another_store_begins_an_epoch_though_its_revision_is_higher),
-		TEST(a_second_mark_tells_when_the_whole_folder_is_lost),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -129,7 +129,7 @@ static void expect_releases(struct fixture *f, int64_t n_waiting, int64_t n_stuc
 	assert_int_equal(metric_of(f, "release_stuck{for=\"controller\"}"), 0);
 }
 
-static void a_release_that_hangs_in_a_plugin_waits_for_its_node_and_fails(void **state)
+TEST_FIXTURE(a_release_that_hangs_in_a_plugin_waits_for_its_node_and_fails, setup_csi, teardown)
 {
 	struct fixture *f = *state;
 
@@ -168,7 +168,7 @@ static void a_release_that_hangs_in_a_plugin_waits_for_its_node_and_fails(void *
 	assert_int_equal(metric_of(f, "claims_waiting_seconds_max{for=\"node\"}"), 0);
 }
 
-static void a_dead_node_with_a_stop_asked_for_is_waited_for(void **state)
+TEST_FIXTURE(a_dead_node_with_a_stop_asked_for_is_waited_for, setup_csi, teardown)
 {
 	struct fixture *f = *state;
 
@@ -200,7 +200,7 @@ static void age(struct fixture *f, const char *alloc)
 	settle(f);
 }
 
-static void how_long_a_release_waits_is_known_after_a_restart(void **state)
+TEST_FIXTURE(how_long_a_release_waits_is_known_after_a_restart, setup_csi, teardown)
 {
 	struct fixture *f = *state;
 
@@ -215,7 +215,7 @@ static void how_long_a_release_waits_is_known_after_a_restart(void **state)
 	assert_int_equal(metric_of(f, "releases_waiting"), 1);
 }
 
-static void a_detach_that_fails_is_stuck_and_waits_for_its_controller(void **state)
+TEST_FIXTURE(a_detach_that_fails_is_stuck_and_waits_for_its_controller, setup_csi, teardown)
 {
 	struct fixture *f = *state;
 
@@ -232,7 +232,7 @@ static void a_detach_that_fails_is_stuck_and_waits_for_its_controller(void **sta
 	UNTIL(f, wait_for(f, "controller-away", 1));
 }
 
-static void a_call_behind_one_that_hangs_waits(void **state)
+TEST_FIXTURE(a_call_behind_one_that_hangs_waits, setup_csi, teardown)
 {
 	struct fixture *f = *state;
 
@@ -250,7 +250,7 @@ static void a_call_behind_one_that_hangs_waits(void **state)
 	assert_int_equal(metric_of(f, "plugin_calls_waiting"), 0);
 }
 
-static void a_plugin_that_is_unhealthy_or_away_moves_its_instances(void **state)
+TEST_FIXTURE(a_plugin_that_is_unhealthy_or_away_moves_its_instances, setup_csi, teardown)
 {
 	struct fixture *f = *state;
 
@@ -274,7 +274,7 @@ static void a_plugin_that_is_unhealthy_or_away_moves_its_instances(void **state)
 			 2);
 }
 
-static void a_silent_node_makes_the_oldest_heartbeat_grow(void **state)
+TEST_FIXTURE(a_silent_node_makes_the_oldest_heartbeat_grow, setup_csi, teardown)
 {
 	struct fixture *f = *state;
 
@@ -313,7 +313,7 @@ static void expect_expiry(struct fixture *f, const char *of, int64_t from_days, 
 	assert_in_range(left_s, from_days * DAY_S, to_days * DAY_S);
 }
 
-static void a_certificate_that_is_about_to_expire_shows_when(void **state)
+TEST_FIXTURE(a_certificate_that_is_about_to_expire_shows_when, setup_csi, teardown)
 {
 	struct fixture *f = *state;
 
@@ -346,7 +346,7 @@ static void write_something(struct fixture *f)
 	settle(f);
 }
 
-static void a_mark_that_cannot_be_written_is_broken(void **state)
+TEST_FIXTURE(a_mark_that_cannot_be_written_is_broken, setup_csi, teardown)
 {
 	struct fixture *f = *state;
 
@@ -367,7 +367,7 @@ static void write_meanwhile(struct fixture *f)
 	pending = metric_of(f, "store_pending");
 }
 
-static void writes_that_a_disk_holds_up_are_pending(void **state)
+TEST_FIXTURE(writes_that_a_disk_holds_up_are_pending, setup_csi, teardown)
 {
 	struct fixture *f = *state;
 
@@ -377,7 +377,7 @@ static void writes_that_a_disk_holds_up_are_pending(void **state)
 	UNTIL(f, metric_of(f, "store_pending") == 0);
 }
 
-static void a_connection_without_tls_is_counted_as_refused(void **state)
+TEST_FIXTURE(a_connection_without_tls_is_counted_as_refused, setup_csi, teardown)
 {
 	struct fixture *f = *state;
 	struct sockaddr_in to = {
@@ -390,25 +390,4 @@ static void a_connection_without_tls_is_counted_as_refused(void **state)
 	assert_int_equal(metric_of(f, "rpc_connections_refused_total"), 0);
 	UNTIL(f, metric_of(f, "rpc_connections_refused_total") == 1);
 	assert_int_equal(close(fd), 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_csi, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_release_that_hangs_in_a_plugin_waits_for_its_node_and_fails),
-		TEST(a_dead_node_with_a_stop_asked_for_is_waited_for),
-		TEST(how_long_a_release_waits_is_known_after_a_restart),
-		TEST(a_detach_that_fails_is_stuck_and_waits_for_its_controller),
-		TEST(a_call_behind_one_that_hangs_waits),
-		TEST(a_plugin_that_is_unhealthy_or_away_moves_its_instances),
-		TEST(a_silent_node_makes_the_oldest_heartbeat_grow),
-		TEST(a_certificate_that_is_about_to_expire_shows_when),
-		TEST(a_mark_that_cannot_be_written_is_broken),
-		TEST(writes_that_a_disk_holds_up_are_pending),
-		TEST(a_connection_without_tls_is_counted_as_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,7 +138,7 @@ static void be_refused_without_store(struct fixture *f)
 	}
 }
 
-static void a_server_without_a_store_does_not_start_and_says_what_to_do(void **state)
+TEST_FIXTURE(a_server_without_a_store_does_not_start_and_says_what_to_do, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -159,7 +159,7 @@ static void join(struct fixture *f, struct fake_node *node, const char *id, cons
 	UNTIL(f, has_reported(f, id));
 }
 
-static void a_new_cluster_begins_above_every_earlier_epoch(void **state)
+TEST_FIXTURE(a_new_cluster_begins_above_every_earlier_epoch, setup, teardown)
 {
 	struct fixture *f = *state;
 	const uint64_t before = new_epoch_of_time(clock_realtime_ms());
@@ -213,7 +213,7 @@ static void be_refused_beside_a_store(struct fixture *f)
 	remove_file(f, SERVER_STORE "-wal");
 }
 
-static void a_new_cluster_beside_a_store_or_its_log_is_refused(void **state)
+TEST_FIXTURE(a_new_cluster_beside_a_store_or_its_log_is_refused, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct config config = config_of(f);
@@ -303,7 +303,7 @@ static void expect_status(struct fixture *f, const char *reason, uint64_t n_miss
 	holdfast__v1__get_status_response__free_unpacked(status, NULL);
 }
 
-static void a_new_cluster_waits_for_the_nodes_that_the_mark_counts(void **state)
+TEST_FIXTURE(a_new_cluster_waits_for_the_nodes_that_the_mark_counts, setup, teardown)
 {
 	struct fixture *f = *state;
 	const Holdfast__V1__Schema *schema;
@@ -325,7 +325,7 @@ static void a_new_cluster_waits_for_the_nodes_that_the_mark_counts(void **state)
 	release_marks(&marks);
 }
 
-static void the_second_mark_counts_as_well(void **state)
+TEST_FIXTURE(the_second_mark_counts_as_well, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct marks marks;
@@ -346,7 +346,7 @@ static void the_second_mark_counts_as_well(void **state)
 }
 
 /* Nothing is left but the ticket key, by which a node proves what it has seen. */
-static void a_node_of_the_lost_cluster_has_the_others_waited_for(void **state)
+TEST_FIXTURE(a_node_of_the_lost_cluster_has_the_others_waited_for, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct marks marks;
@@ -369,7 +369,7 @@ static void a_node_of_the_lost_cluster_has_the_others_waited_for(void **state)
 }
 
 /* What a store misses already is not forgotten with it. */
-static void a_new_cluster_after_a_new_cluster_waits_for_the_same_nodes(void **state)
+TEST_FIXTURE(a_new_cluster_after_a_new_cluster_waits_for_the_same_nodes, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__Mark *last;
@@ -434,7 +434,7 @@ static void be_killed_at_each_step(struct fixture *f)
 	}
 }
 
-static void a_new_cluster_that_was_killed_leaves_nothing_or_a_store_that_starts(void **state)
+TEST_FIXTURE(a_new_cluster_that_was_killed_leaves_nothing_or_a_store_that_starts, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -466,7 +466,7 @@ static void be_prepared(struct fixture *f)
 	assert_int_equal(was.st_ino, is.st_ino);
 }
 
-static void a_development_server_makes_a_store_with_its_key_alone(void **state)
+TEST_FIXTURE(a_development_server_makes_a_store_with_its_key_alone, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -504,7 +504,7 @@ static void keep_copy(struct fixture *f)
 	copy_file(f, SERVER_STORE, "copy.db");
 }
 
-static void a_restore_waits_for_nodes_that_the_copy_does_not_know(void **state)
+TEST_FIXTURE(a_restore_waits_for_nodes_that_the_copy_does_not_know, setup, teardown)
 {
 	static void (*const restores[])(struct fixture * f) = {restore_copy, lose_store_and_restore_copy,
 							       make_again_and_restore_copy};
@@ -534,7 +534,7 @@ static void a_restore_waits_for_nodes_that_the_copy_does_not_know(void **state)
 }
 
 /* Of the same store nothing is counted twice. */
-static void a_restore_of_a_copy_that_knows_all_nodes_waits_for_no_other(void **state)
+TEST_FIXTURE(a_restore_of_a_copy_that_knows_all_nodes_waits_for_no_other, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -697,32 +697,10 @@ static void damage_and_restore(struct fixture *f)
 	}
 }
 
-static void a_damaged_store_names_the_restore_and_the_restore_helps(void **state)
+TEST_FIXTURE(a_damaged_store_names_the_restore_and_the_restore_helps, setup, teardown)
 {
 	struct fixture *f = *state;
 
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
 	restart_with(f, damage_and_restore);
-}
-
-#define SERVED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SERVED(a_server_without_a_store_does_not_start_and_says_what_to_do),
-		SERVED(a_new_cluster_begins_above_every_earlier_epoch),
-		SERVED(a_new_cluster_beside_a_store_or_its_log_is_refused),
-		SERVED(a_new_cluster_waits_for_the_nodes_that_the_mark_counts),
-		SERVED(the_second_mark_counts_as_well),
-		SERVED(a_node_of_the_lost_cluster_has_the_others_waited_for),
-		SERVED(a_new_cluster_after_a_new_cluster_waits_for_the_same_nodes),
-		SERVED(a_new_cluster_that_was_killed_leaves_nothing_or_a_store_that_starts),
-		SERVED(a_development_server_makes_a_store_with_its_key_alone),
-		SERVED(a_restore_waits_for_nodes_that_the_copy_does_not_know),
-		SERVED(a_restore_of_a_copy_that_knows_all_nodes_waits_for_no_other),
-		SERVED(a_damaged_store_names_the_restore_and_the_restore_helps),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ static struct node_entry *node_of(struct fixture *f, const char *id)
 
 /* Status. */
 
-static void a_node_is_ready_disconnected_then_down_and_keeps_everything(void **state)
+TEST_FIXTURE(a_node_is_ready_disconnected_then_down_and_keeps_everything, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -53,7 +53,7 @@ static bool is_down(struct fixture *f, const char *node)
 	return node_of(f, node)->node.status == NODE_DOWN;
 }
 
-static void a_node_that_stays_away_goes_down_by_itself_and_is_counted(void **state)
+TEST_FIXTURE(a_node_that_stays_away_goes_down_by_itself_and_is_counted, setup, teardown)
 {
 	struct fixture *f = *state;
 	uint64_t index;
@@ -83,7 +83,7 @@ static void a_node_that_stays_away_goes_down_by_itself_and_is_counted(void **sta
 	assert_int_equal(status_of(f, "n1"), READY);
 }
 
-static void nodes_go_down_in_the_order_in_which_they_went_also_after_a_restart(void **state)
+TEST_FIXTURE(nodes_go_down_in_the_order_in_which_they_went_also_after_a_restart, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -101,7 +101,7 @@ static void nodes_go_down_in_the_order_in_which_they_went_also_after_a_restart(v
 	assert_int_equal(f->server->state.n_nodes_down, 1);
 }
 
-static void a_node_that_comes_back_in_time_or_is_purged_does_not_go_down(void **state)
+TEST_FIXTURE(a_node_that_comes_back_in_time_or_is_purged_does_not_go_down, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -118,7 +118,7 @@ static void a_node_that_comes_back_in_time_or_is_purged_does_not_go_down(void **
 	assert_null(TAILQ_FIRST(&f->server->state.absent));
 }
 
-static void since_when_a_node_is_away_survives_a_restart(void **state)
+TEST_FIXTURE(since_when_a_node_is_away_survives_a_restart, setup, teardown)
 {
 	struct fixture *f = *state;
 	int64_t since_ms;
@@ -169,7 +169,7 @@ static void say_fingerprint(struct fixture *f)
 	fake_node_send_fingerprint(&f->n1);
 }
 
-static void a_node_that_is_silent_for_three_heartbeats_is_disconnected_and_keeps_its_claims(void **state)
+TEST_FIXTURE(a_node_that_is_silent_for_three_heartbeats_is_disconnected_and_keeps_its_claims, setup, teardown)
 {
 	struct fixture *f = *state;
 	uint64_t since_us;
@@ -194,7 +194,7 @@ static void a_node_that_is_silent_for_three_heartbeats_is_disconnected_and_keeps
 	assert_string_equal(node_of(f, "n1")->node.disconnect_reason, "");
 }
 
-static void a_node_that_says_anything_in_time_stays_connected(void **state)
+TEST_FIXTURE(a_node_that_says_anything_in_time_stays_connected, setup, teardown)
 {
 	static void (*const says[])(struct fixture * f) = {say_heartbeat, say_fingerprint};
 	struct fixture *f = *state;
@@ -211,7 +211,7 @@ static void a_node_that_says_anything_in_time_stays_connected(void **state)
 	assert_int_equal(f->server->silence.n_ended, 0);
 }
 
-static void heartbeats_are_rarer_the_more_nodes_there_are(void **state)
+TEST_FIXTURE(heartbeats_are_rarer_the_more_nodes_there_are, setup, teardown)
 {
 	static const struct {
 		size_t nodes;
@@ -233,7 +233,7 @@ static void heartbeats_are_rarer_the_more_nodes_there_are(void **state)
 	}
 }
 
-static void the_time_in_which_the_server_itself_was_stopped_counts_for_no_node(void **state)
+TEST_FIXTURE(the_time_in_which_the_server_itself_was_stopped_counts_for_no_node, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -248,7 +248,7 @@ static void the_time_in_which_the_server_itself_was_stopped_counts_for_no_node(v
 	UNTIL(f, f->n1.closed);
 }
 
-static void a_node_is_silent_by_the_interval_that_it_was_told(void **state)
+TEST_FIXTURE(a_node_is_silent_by_the_interval_that_it_was_told, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -262,7 +262,7 @@ static void a_node_is_silent_by_the_interval_that_it_was_told(void **state)
 	assert_false(f->n2.closed);
 }
 
-static void the_metrics_count_sessions_that_fell_silent(void **state)
+TEST_FIXTURE(the_metrics_count_sessions_that_fell_silent, setup, teardown)
 {
 	cleanup_strbuf struct strbuf text = STRBUF_INIT(1 << 20);
 	struct fixture *f = *state;
@@ -297,7 +297,7 @@ static void expect_clock(struct fixture *f, int64_t ahead_ms, size_t n_off)
 	assert_non_null(strstr(text.data, line));
 }
 
-static void a_clock_that_is_wrong_is_seen_at_hello_and_counted(void **state)
+TEST_FIXTURE(a_clock_that_is_wrong_is_seen_at_hello_and_counted, setup, teardown)
 {
 	struct fixture *f = *state;
 	int64_t before_ms = clock_realtime_ms();
@@ -340,7 +340,7 @@ static void expect_keys(struct fixture *f, uint8_t *keys, size_t len, size_t n)
 	protobuf_c_message_free_unpacked(response, NULL);
 }
 
-static void a_node_with_another_ticket_key_is_named_until_its_policy_has_the_servers(void **state)
+TEST_FIXTURE(a_node_with_another_ticket_key_is_named_until_its_policy_has_the_servers, setup, teardown)
 {
 	struct fixture *f = *state;
 	uint8_t keys[TICKET_KEY_ID_SIZE + TICKET_KEY_SIZE]; /* another one, then the server's */
@@ -367,11 +367,10 @@ static void a_node_with_another_ticket_key_is_named_until_its_policy_has_the_ser
 	assert_int_equal(f->server->state.n_nodes_other_key, 0);
 }
 
-static void a_clock_is_off_from_ten_seconds_on(void **state)
+TEST(a_clock_is_off_from_ten_seconds_on)
 {
 	char text[NODE_CLOCK_TEXT_SIZE];
 
-	(void)state;
 	assert_false(node_clock_is_off(0));
 	assert_false(node_clock_is_off(9999));
 	assert_true(node_clock_is_off(10000));
@@ -407,7 +406,7 @@ static void expect_refused_as_another(struct fixture *f)
 	assert_non_null(strstr(f->n1.closed_message, "holdfast node identify n1"));
 }
 
-static void a_clone_is_refused_and_frees_nothing(void **state)
+TEST_FIXTURE(a_clone_is_refused_and_frees_nothing, setup, teardown)
 {
 	struct fixture *f = *state;
 	uint64_t index;
@@ -437,7 +436,7 @@ static void a_clone_is_refused_and_frees_nothing(void **state)
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 }
 
-static void a_machine_is_pinned_by_the_first_hello_that_shows_one(void **state)
+TEST_FIXTURE(a_machine_is_pinned_by_the_first_hello_that_shows_one, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -458,7 +457,7 @@ static void a_machine_is_pinned_by_the_first_hello_that_shows_one(void **state)
 	assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);
 }
 
-static void a_node_that_is_another_machine_by_now_cannot_speak_for_the_first_one(void **state)
+TEST_FIXTURE(a_node_that_is_another_machine_by_now_cannot_speak_for_the_first_one, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct claim claim;
@@ -492,7 +491,7 @@ static void a_node_that_is_another_machine_by_now_cannot_speak_for_the_first_one
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 }
 
-static void a_node_is_not_given_to_another_machine_while_the_first_is_connected(void **state)
+TEST_FIXTURE(a_node_is_not_given_to_another_machine_while_the_first_is_connected, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct error err;
@@ -508,9 +507,8 @@ static void a_node_is_not_given_to_another_machine_while_the_first_is_connected(
 	assert_int_equal(identify(f, "n9", ID_1, &err), STATUS_NOT_FOUND);
 }
 
-static void machines_differ_where_both_are_known(void **state)
+TEST(machines_differ_where_both_are_known)
 {
-	(void)state;
 	assert_true(node_machine_is_valid(ID_1));
 	assert_true(node_machine_is_valid(ID_1 HARDWARE_1));
 	assert_false(node_machine_is_valid(ID_1 "1"));
@@ -539,7 +537,7 @@ static void assert_refused(struct fixture *f, const char *boot)
 	assert_non_null(strstr(f->n1.closed_message, "must be rebooted"));
 }
 
-static void a_boot_that_was_over_cannot_come_back(void **state)
+TEST_FIXTURE(a_boot_that_was_over_cannot_come_back, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -558,7 +556,7 @@ static void a_boot_that_was_over_cannot_come_back(void **state)
 }
 
 /* Its claims are being freed because of the new boot: from the first word of that on it is over. */
-static void a_boot_is_over_as_soon_as_a_later_one_was_heard_of(void **state)
+TEST_FIXTURE(a_boot_is_over_as_soon_as_a_later_one_was_heard_of, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
@@ -575,7 +573,7 @@ static void a_boot_is_over_as_soon_as_a_later_one_was_heard_of(void **state)
 	assert_refused(f, BOOT_1);
 }
 
-static void eight_boots_are_remembered_and_older_ones_known_by_their_claims(void **state)
+TEST_FIXTURE(eight_boots_are_remembered_and_older_ones_known_by_their_claims, setup, teardown)
 {
 	struct fixture *f = *state;
 	char boot[UUID_TEXT_SIZE];
@@ -597,7 +595,7 @@ static void eight_boots_are_remembered_and_older_ones_known_by_their_claims(void
 	assert_refused(f, BOOT_1);					      /* but it held the claim */
 }
 
-static void a_boot_that_is_new_here_cannot_have_work_that_runs(void **state)
+TEST_FIXTURE(a_boot_that_is_new_here_cannot_have_work_that_runs, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
@@ -621,11 +619,10 @@ static void a_boot_that_is_new_here_cannot_have_work_that_runs(void **state)
 	assert_true(f->n1.welcomed);
 }
 
-static void a_boot_ends_once_and_the_oldest_is_forgotten(void **state)
+TEST(a_boot_ends_once_and_the_oldest_is_forgotten)
 {
 	struct node node = {0};
 
-	(void)state;
 	node_end_boot(&node, 1); /* there was none */
 	assert_int_equal(node.n_past_boots, 0);
 	for (int i = 0; i <= NODE_PAST_BOOTS_MAX; i++) {
@@ -666,7 +663,7 @@ static void release_alloc(struct fixture *f, struct fake_node *node, const char 
 	fake_node_send_alloc(node, alloc, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
 }
 
-static void a_drain_stops_unmounts_releases_and_is_done_by_itself(void **state)
+TEST_FIXTURE(a_drain_stops_unmounts_releases_and_is_done_by_itself, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -687,7 +684,7 @@ static void a_drain_stops_unmounts_releases_and_is_done_by_itself(void **state)
 	assert_int_equal(node_of(f, "n1")->node.drain.started_ms, 0);
 }
 
-static void a_drain_of_an_empty_node_is_done_at_once(void **state)
+TEST_FIXTURE(a_drain_of_an_empty_node_is_done_at_once, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -696,7 +693,7 @@ static void a_drain_of_an_empty_node_is_done_at_once(void **state)
 	assert_true(node_of(f, "n1")->node.drain.done_ms != 0);
 }
 
-static void a_drain_survives_a_restart_of_the_server(void **state)
+TEST_FIXTURE(a_drain_survives_a_restart_of_the_server, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -714,7 +711,7 @@ static void a_drain_survives_a_restart_of_the_server(void **state)
 	assert_true(node_of(f, "n1")->node.drain.done_ms != 0);
 }
 
-static void a_drain_that_is_late_forces_nothing(void **state)
+TEST_FIXTURE(a_drain_that_is_late_forces_nothing, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__DrainNodeResponse *response;
@@ -729,7 +726,7 @@ static void a_drain_that_is_late_forces_nothing(void **state)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
-static void a_cancelled_drain_stops_nothing_more_and_the_node_stays_ineligible(void **state)
+TEST_FIXTURE(a_cancelled_drain_stops_nothing_more_and_the_node_stays_ineligible, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct error err;
@@ -750,7 +747,7 @@ static void a_cancelled_drain_stops_nothing_more_and_the_node_stays_ineligible(v
 }
 
 /* The plugin that unmounts the volumes must be there until they are. */
-static void allocations_that_run_plugins_stop_last(void **state)
+TEST_FIXTURE(allocations_that_run_plugins_stop_last, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__NodePlugin disk = HOLDFAST__V1__NODE_PLUGIN__INIT;
@@ -789,7 +786,7 @@ static void allocations_that_run_plugins_stop_last(void **state)
 
 /* Purge. */
 
-static void a_purge_strands_nothing(void **state)
+TEST_FIXTURE(a_purge_strands_nothing, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
@@ -840,7 +837,7 @@ static bool has_attestation(struct fixture *f)
 	return entry && str_starts_with(entry->key, "attestation/n1/");
 }
 
-static void an_operators_word_is_for_work_that_was_told_to_end_on_a_node_that_is_away(void **state)
+TEST_FIXTURE(an_operators_word_is_for_work_that_was_told_to_end_on_a_node_that_is_away, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__AttestNodeResponse *response = NULL;
@@ -872,7 +869,7 @@ static void an_operators_word_is_for_work_that_was_told_to_end_on_a_node_that_is
 	assert_true(has_attestation(f));
 }
 
-static void work_that_was_not_told_to_end_is_not_given_away(void **state)
+TEST_FIXTURE(work_that_was_not_told_to_end_is_not_given_away, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct error err;
@@ -884,7 +881,7 @@ static void work_that_was_not_told_to_end_is_not_given_away(void **state)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
-static void a_release_that_hangs_on_a_connected_node_can_be_attested(void **state)
+TEST_FIXTURE(a_release_that_hangs_on_a_connected_node_can_be_attested, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -895,7 +892,7 @@ static void a_release_that_hangs_on_a_connected_node_can_be_attested(void **stat
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
 }
 
-static void a_word_that_is_valid_for_some_time_frees_what_the_node_fails_to(void **state)
+TEST_FIXTURE(a_word_that_is_valid_for_some_time_frees_what_the_node_fails_to, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
@@ -946,7 +943,7 @@ static void fail_release_twice(struct fixture *f)
 	UNTIL(f, f->n1.releases == releases + 2 || state_of(f, ALLOC_2) == CLAIM_FREED);
 }
 
-static void a_word_about_one_boot_frees_nothing_of_the_next(void **state)
+TEST_FIXTURE(a_word_about_one_boot_frees_nothing_of_the_next, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -964,7 +961,7 @@ static void a_word_about_one_boot_frees_nothing_of_the_next(void **state)
 }
 
 /* It was given before the setting was. */
-static void a_lasting_word_frees_nothing_of_plugins_that_the_configuration_names(void **state)
+TEST_FIXTURE(a_lasting_word_frees_nothing_of_plugins_that_the_configuration_names, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -981,7 +978,7 @@ static void a_lasting_word_frees_nothing_of_plugins_that_the_configuration_names
 	assert_int_equal(claim_of(f, ALLOC_2).evidence, EVIDENCE_OPERATOR);
 }
 
-static void about_a_node_as_many_words_are_kept_as_may_be_and_no_more(void **state)
+TEST_FIXTURE(about_a_node_as_many_words_are_kept_as_may_be_and_no_more, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -993,7 +990,7 @@ static void about_a_node_as_many_words_are_kept_as_may_be_and_no_more(void **sta
 	assert_int_equal(attest(f, "n2", NULL, "maintenance", 60000, false, NULL, NULL), STATUS_OK);
 }
 
-static void a_word_that_has_expired_frees_nothing(void **state)
+TEST_FIXTURE(a_word_that_has_expired_frees_nothing, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct claim claim;
@@ -1010,7 +1007,7 @@ static void a_word_that_has_expired_frees_nothing(void **state)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
 }
 
-static void no_word_is_taken_for_plugins_that_the_configuration_names(void **state)
+TEST_FIXTURE(no_word_is_taken_for_plugins_that_the_configuration_names, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct error err;
@@ -1028,7 +1025,7 @@ static void no_word_is_taken_for_plugins_that_the_configuration_names(void **sta
 
 /* Bad input. */
 
-static void what_makes_no_sense_is_refused_with_its_code(void **state)
+TEST_FIXTURE(what_makes_no_sense_is_refused_with_its_code, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__AttestNodeRequest none = HOLDFAST__V1__ATTEST_NODE_REQUEST__INIT;
@@ -1095,7 +1092,7 @@ static Holdfast__V1__ListNodesResponse *list(struct fixture *f, uint32_t per_pag
 	return (Holdfast__V1__ListNodesResponse *)response;
 }
 
-static void nodes_are_listed_by_page_and_filter(void **state)
+TEST_FIXTURE(nodes_are_listed_by_page_and_filter, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__ListNodesResponse *page;
@@ -1135,7 +1132,7 @@ static void on_woken(enum status status, const ProtobufCMessage *response, const
 	woken++;
 }
 
-static void a_list_that_waits_is_woken_by_a_node_that_goes(void **state)
+TEST_FIXTURE(a_list_that_waits_is_woken_by_a_node_that_goes, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__ListNodesRequest request = HOLDFAST__V1__LIST_NODES_REQUEST__INIT;
@@ -1159,7 +1156,7 @@ static void a_list_that_waits_is_woken_by_a_node_that_goes(void **state)
 
 /* Sessions. */
 
-static void sessions_without_hello_are_few_and_short(void **state)
+TEST_FIXTURE(sessions_without_hello_are_few_and_short, setup, teardown)
 {
 	struct fixture *f = *state;
 	size_t before = f->server->n_greeting;
@@ -1193,7 +1190,7 @@ static void talk_much(struct fixture *f)
 		(void)sd_event_run(f->event, 1000);
 }
 
-static void a_node_that_says_more_than_the_disk_takes_is_cut_off(void **state)
+TEST_FIXTURE(a_node_that_says_more_than_the_disk_takes_is_cut_off, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -1211,7 +1208,7 @@ static void a_node_that_says_more_than_the_disk_takes_is_cut_off(void **state)
 	assert_int_equal(node_of(f, "n1")->n_pending, 0);
 }
 
-static void a_node_with_much_work_gets_all_of_it(void **state)
+TEST_FIXTURE(a_node_with_much_work_gets_all_of_it, setup, teardown)
 {
 	enum { N = 3 * SESSION_WORK_SLICE + 1 };
 	struct fixture *f = *state;
@@ -1237,7 +1234,7 @@ static void a_node_with_much_work_gets_all_of_it(void **state)
 
 /* Rights. */
 
-static void a_node_has_no_say_about_nodes(void **state)
+TEST_FIXTURE(a_node_has_no_say_about_nodes, setup, teardown)
 {
 	static const char *const methods[] = {"Get",   "List",	 "SetEligibility", "Drain",
 					      "Purge", "Attest", "Identify"};
@@ -1264,61 +1261,4 @@ static void a_node_has_no_say_about_nodes(void **state)
 				 STATUS_PERMISSION_DENIED);
 		protobuf_c_message_free_unpacked(request, NULL);
 	}
-}
-
-#define SERVED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SERVED(about_a_node_as_many_words_are_kept_as_may_be_and_no_more),
-		SERVED(a_lasting_word_frees_nothing_of_plugins_that_the_configuration_names),
-		SERVED(a_word_about_one_boot_frees_nothing_of_the_next),
-		SERVED(a_node_is_ready_disconnected_then_down_and_keeps_everything),
-		SERVED(a_node_that_stays_away_goes_down_by_itself_and_is_counted),
-		SERVED(nodes_go_down_in_the_order_in_which_they_went_also_after_a_restart),
-		SERVED(a_node_that_comes_back_in_time_or_is_purged_does_not_go_down),
-		SERVED(since_when_a_node_is_away_survives_a_restart),
-		SERVED(a_node_that_is_silent_for_three_heartbeats_is_disconnected_and_keeps_its_claims),
-		SERVED(a_node_that_says_anything_in_time_stays_connected),
-		SERVED(heartbeats_are_rarer_the_more_nodes_there_are),
-		SERVED(the_time_in_which_the_server_itself_was_stopped_counts_for_no_node),
-		SERVED(a_node_is_silent_by_the_interval_that_it_was_told),
-		SERVED(the_metrics_count_sessions_that_fell_silent),
-		SERVED(a_clock_that_is_wrong_is_seen_at_hello_and_counted),
-		SERVED(a_node_with_another_ticket_key_is_named_until_its_policy_has_the_servers),
-		cmocka_unit_test(a_clock_is_off_from_ten_seconds_on),
-		SERVED(a_clone_is_refused_and_frees_nothing),
-		SERVED(a_machine_is_pinned_by_the_first_hello_that_shows_one),
-		SERVED(a_node_that_is_another_machine_by_now_cannot_speak_for_the_first_one),
-		SERVED(a_node_is_not_given_to_another_machine_while_the_first_is_connected),
-		cmocka_unit_test(machines_differ_where_both_are_known),
-		SERVED(a_boot_that_was_over_cannot_come_back),
-		SERVED(a_boot_is_over_as_soon_as_a_later_one_was_heard_of),
-		SERVED(eight_boots_are_remembered_and_older_ones_known_by_their_claims),
-		SERVED(a_boot_that_is_new_here_cannot_have_work_that_runs),
-		cmocka_unit_test(a_boot_ends_once_and_the_oldest_is_forgotten),
-		SERVED(a_drain_stops_unmounts_releases_and_is_done_by_itself),
-		SERVED(a_drain_of_an_empty_node_is_done_at_once),
-		SERVED(a_drain_survives_a_restart_of_the_server),
-		SERVED(a_drain_that_is_late_forces_nothing),
-		SERVED(a_cancelled_drain_stops_nothing_more_and_the_node_stays_ineligible),
-		SERVED(allocations_that_run_plugins_stop_last),
-		SERVED(a_purge_strands_nothing),
-		SERVED(an_operators_word_is_for_work_that_was_told_to_end_on_a_node_that_is_away),
-		SERVED(work_that_was_not_told_to_end_is_not_given_away),
-		SERVED(a_release_that_hangs_on_a_connected_node_can_be_attested),
-		SERVED(a_word_that_is_valid_for_some_time_frees_what_the_node_fails_to),
-		SERVED(a_word_that_has_expired_frees_nothing),
-		SERVED(no_word_is_taken_for_plugins_that_the_configuration_names),
-		SERVED(what_makes_no_sense_is_refused_with_its_code),
-		SERVED(nodes_are_listed_by_page_and_filter),
-		SERVED(a_list_that_waits_is_woken_by_a_node_that_goes),
-		SERVED(sessions_without_hello_are_few_and_short),
-		SERVED(a_node_that_says_more_than_the_disk_takes_is_cut_off),
-		SERVED(a_node_with_much_work_gets_all_of_it),
-		SERVED(a_node_has_no_say_about_nodes),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

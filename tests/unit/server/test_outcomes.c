@@ -218,36 +218,22 @@ static void with_every_code(struct fixture *f, void (*go)(struct fixture *f, con
 	}
 }
 
-static void an_attach_that_ends_in_whatever_way_is_released_or_explained(void **state)
+TEST_FIXTURE(an_attach_that_ends_in_whatever_way_is_released_or_explained, setup_csi, teardown)
 {
 	go_all_ways(*state, go_through_attach, ends, ARRAY_SIZE(ends));
 }
 
-static void an_attach_that_fails_with_whatever_code_is_released_or_explained(void **state)
+TEST_FIXTURE(an_attach_that_fails_with_whatever_code_is_released_or_explained, setup_csi, teardown)
 {
 	with_every_code(*state, go_through_attach);
 }
 
-static void a_detach_that_ends_in_whatever_way_is_released_or_explained(void **state)
+TEST_FIXTURE(a_detach_that_ends_in_whatever_way_is_released_or_explained, setup_csi, teardown)
 {
 	go_all_ways(*state, go_through_detach, ends, ARRAY_SIZE(ends));
 }
 
-static void a_detach_that_fails_with_whatever_code_is_released_or_explained(void **state)
+TEST_FIXTURE(a_detach_that_fails_with_whatever_code_is_released_or_explained, setup_csi, teardown)
 {
 	with_every_code(*state, go_through_detach);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_csi, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(an_attach_that_ends_in_whatever_way_is_released_or_explained),
-		TEST(an_attach_that_fails_with_whatever_code_is_released_or_explained),
-		TEST(a_detach_that_ends_in_whatever_way_is_released_or_explained),
-		TEST(a_detach_that_fails_with_whatever_code_is_released_or_explained),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

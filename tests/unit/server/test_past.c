@@ -47,7 +47,7 @@ static void forget_attachment(struct fixture *f, struct alloc *ret_alloc, struct
 	assert_int_equal(f->plugin.n_attachments, 1); /* and the server knows nothing of it */
 }
 
-static void what_a_node_held_in_an_earlier_boot_is_detached(void **state)
+TEST_FIXTURE(what_a_node_held_in_an_earlier_boot_is_detached, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct alloc alloc;
@@ -78,7 +78,7 @@ static void what_a_node_held_in_an_earlier_boot_is_detached(void **state)
 	assert_true(state_volume(&f->server->state, "default", "db")->volume.generation >= past.generation);
 }
 
-static void what_a_node_let_go_of_in_this_boot_is_detached_too(void **state)
+TEST_FIXTURE(what_a_node_let_go_of_in_this_boot_is_detached_too, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct alloc alloc;
@@ -96,7 +96,7 @@ static void what_a_node_let_go_of_in_this_boot_is_detached_too(void **state)
 	assert_int_equal(f->plugin.n_attachments, 0);
 }
 
-static void a_claim_of_an_earlier_boot_is_not_held_now_and_needs_proof_like_any(void **state)
+TEST_FIXTURE(a_claim_of_an_earlier_boot_is_not_held_now_and_needs_proof_like_any, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct alloc alloc;
@@ -118,7 +118,7 @@ static void a_claim_of_an_earlier_boot_is_not_held_now_and_needs_proof_like_any(
 	assert_false(has_reported(f, "n1"));
 }
 
-static void what_the_store_knows_goes_its_way(void **state)
+TEST_FIXTURE(what_the_store_knows_goes_its_way, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
@@ -146,7 +146,7 @@ static void what_the_store_knows_goes_its_way(void **state)
 	assert_int_equal(f->plugin.n_attachments, 0);
 }
 
-static void a_report_that_contradicts_what_is_known_of_a_claim_is_refused(void **state)
+TEST_FIXTURE(a_report_that_contradicts_what_is_known_of_a_claim_is_refused, setup, teardown)
 {
 	enum { GENERATION, VOLUME, BOOT, N_LIES };
 	struct fixture *f = *state;
@@ -179,7 +179,7 @@ static void a_report_that_contradicts_what_is_known_of_a_claim_is_refused(void *
 	assert_int_equal(claim_of(f, ALLOC_1).generation, known.generation);
 }
 
-static void of_a_native_volume_only_the_generation_counts(void **state)
+TEST_FIXTURE(of_a_native_volume_only_the_generation_counts, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct alloc alloc;
@@ -203,7 +203,7 @@ static void of_a_native_volume_only_the_generation_counts(void **state)
 }
 
 /* One above what the backup knows is the nearest that could be granted twice. */
-static void the_generation_right_after_the_backups_is_not_granted_again(void **state)
+TEST_FIXTURE(the_generation_right_after_the_backups_is_not_granted_again, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct claim past, next;
@@ -233,7 +233,7 @@ static void the_generation_right_after_the_backups_is_not_granted_again(void **s
 
 /* The copy has n1's release as waiting for its detach; since then n1 may have been granted the volume anew.
  */
-static void nothing_is_detached_from_a_node_that_has_not_told_what_it_holds(void **state)
+TEST_FIXTURE(nothing_is_detached_from_a_node_that_has_not_told_what_it_holds, setup, teardown)
 {
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct fixture *f = *state;
@@ -270,7 +270,7 @@ static void nothing_is_detached_from_a_node_that_has_not_told_what_it_holds(void
 	assert_int_equal(f->plugin.calls[DETACH], 2);
 }
 
-static void a_plugin_that_attaches_nothing_is_not_asked(void **state)
+TEST_FIXTURE(a_plugin_that_attaches_nothing_is_not_asked, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct alloc alloc;
@@ -287,7 +287,7 @@ static void a_plugin_that_attaches_nothing_is_not_asked(void **state)
 }
 
 /* A volume that was registered after the backup, held by n1. */
-static void a_volume_known_from_a_report_is_registered_again_while_it_is_held(void **state)
+TEST_FIXTURE(a_volume_known_from_a_report_is_registered_again_while_it_is_held, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct alloc alloc;
@@ -331,7 +331,7 @@ static void a_volume_known_from_a_report_is_registered_again_while_it_is_held(vo
 
 /* What was granted after the backup and ended before anybody told is not known: the numbers of the new epoch
  * are above it. */
-static void a_volume_of_which_only_a_node_knows_is_granted_with_the_numbers_of_the_epoch(void **state)
+TEST_FIXTURE(a_volume_of_which_only_a_node_knows_is_granted_with_the_numbers_of_the_epoch, setup, teardown)
 {
 	const uint64_t floor = UINT64_C(1) << 32;
 	cleanup(change_release) struct change change = CHANGE_INIT;
@@ -351,25 +351,4 @@ static void a_volume_of_which_only_a_node_knows_is_granted_with_the_numbers_of_t
 	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
 	assert_int_equal(claim_for(&f->n2, ALLOC_2, &next, NULL), STATUS_OK);
 	assert_int_equal(next.generation, floor + 1);
-}
-
-#define SERVED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SERVED(a_report_that_contradicts_what_is_known_of_a_claim_is_refused),
-		SERVED(nothing_is_detached_from_a_node_that_has_not_told_what_it_holds),
-		SERVED(the_generation_right_after_the_backups_is_not_granted_again),
-		SERVED(what_a_node_held_in_an_earlier_boot_is_detached),
-		SERVED(what_a_node_let_go_of_in_this_boot_is_detached_too),
-		SERVED(a_claim_of_an_earlier_boot_is_not_held_now_and_needs_proof_like_any),
-		SERVED(what_the_store_knows_goes_its_way),
-		SERVED(of_a_native_volume_only_the_generation_counts),
-		SERVED(a_plugin_that_attaches_nothing_is_not_asked),
-		SERVED(a_volume_known_from_a_report_is_registered_again_while_it_is_held),
-		SERVED(a_volume_of_which_only_a_node_knows_is_granted_with_the_numbers_of_the_epoch),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -412,11 +412,10 @@ static void check_refusal(struct world *w, const struct refusal *refusal, const 
 		assert_non_null(strstr(err->msg, "no node offers plugin"));
 }
 
-static void the_best_node_that_can_is_taken_and_every_reason_is_true(void **state)
+TEST(the_best_node_that_can_is_taken_and_every_reason_is_true)
 {
 	unsigned int placed = 0;
 
-	(void)state;
 	for (unsigned int seed = 1; seed <= WORLDS; seed++) {
 		struct world w;
 		struct placement placement;
@@ -442,9 +441,8 @@ static void the_best_node_that_can_is_taken_and_every_reason_is_true(void **stat
 }
 
 /* The same check when the node is named, but that it may be away. */
-static void a_named_node_is_judged_by_the_same_rules(void **state)
+TEST(a_named_node_is_judged_by_the_same_rules)
 {
-	(void)state;
 	for (unsigned int seed = 1; seed <= WORLDS; seed++) {
 		struct world w;
 		struct placement placement;
@@ -473,7 +471,7 @@ static void quiet_node(struct world *w, unsigned int i)
 	assert_int_equal(state_put_node(&w->server.state, &node, NULL), STATUS_OK);
 }
 
-static void many_nodes_are_counted_and_twenty_are_named(void **state)
+TEST(many_nodes_are_counted_and_twenty_are_named)
 {
 	enum { MANY = 50 };
 
@@ -490,7 +488,6 @@ static void many_nodes_are_counted_and_twenty_are_named(void **state)
 				.n_capabilities = 1};
 	struct error err;
 
-	(void)state;
 	memset(&w, 0, sizeof(w));
 	state_init(&w.server.state);
 	for (unsigned int i = 0; i < MANY; i++) {
@@ -512,15 +509,4 @@ static void many_nodes_are_counted_and_twenty_are_named(void **state)
 	refusal_release(&refusal);
 	placement_release(&placement);
 	state_release(&w.server.state);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_best_node_that_can_is_taken_and_every_reason_is_true),
-		cmocka_unit_test(a_named_node_is_judged_by_the_same_rules),
-		cmocka_unit_test(many_nodes_are_counted_and_twenty_are_named),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,19 +19,18 @@ static struct claim a_csi_claim(void)
 }
 
 /* Without a node a provider detaches a volume from all of them (CSI, ControllerUnpublishVolume). */
-static void no_detach_is_asked_for_without_a_node(void **state)
+TEST(no_detach_is_asked_for_without_a_node)
 {
 	const struct claim claim = a_csi_claim();
 	struct plugin_detach_args args;
 	struct state s;
 
-	(void)state;
 	state_init(&s);
 	assert_null(plugin_detach_args(&s, &claim, &args));
 	state_release(&s);
 }
 
-static void the_node_of_an_adopted_claim_is_the_one_its_plugin_reports(void **state)
+TEST(the_node_of_an_adopted_claim_is_the_one_its_plugin_reports)
 {
 	struct plugin_instance instance = {
 		.node_id = "n1",
@@ -40,7 +39,6 @@ static void the_node_of_an_adopted_claim_is_the_one_its_plugin_reports(void **st
 	struct plugin_detach_args args;
 	struct state s;
 
-	(void)state;
 	state_init(&s);
 	assert_int_equal(state_put_instance(&s, &instance, NULL), STATUS_OK);
 	assert_non_null(plugin_detach_args(&s, &claim, &args));
@@ -53,7 +51,7 @@ static void the_node_of_an_adopted_claim_is_the_one_its_plugin_reports(void **st
 }
 
 /* Its node had it granted and not mounted, and asks for it again. */
-static void an_adopted_claim_is_attached_to_the_node_that_its_plugin_reports_or_to_none(void **state)
+TEST(an_adopted_claim_is_attached_to_the_node_that_its_plugin_reports_or_to_none)
 {
 	struct plugin_instance instance = {
 		.node_id = "n1",
@@ -62,22 +60,10 @@ static void an_adopted_claim_is_attached_to_the_node_that_its_plugin_reports_or_
 	struct plugin_attach_args args;
 	struct state s;
 
-	(void)state;
 	state_init(&s);
 	assert_null(plugin_attach_args(&s, &claim, false, &args));
 	assert_int_equal(state_put_instance(&s, &instance, NULL), STATUS_OK);
 	assert_non_null(plugin_attach_args(&s, &claim, false, &args));
 	assert_string_equal(args.attach.external_node_id, "i-0123");
 	state_release(&s);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_detach_is_asked_for_without_a_node),
-		cmocka_unit_test(the_node_of_an_adopted_claim_is_the_one_its_plugin_reports),
-		cmocka_unit_test(an_adopted_claim_is_attached_to_the_node_that_its_plugin_reports_or_to_none),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

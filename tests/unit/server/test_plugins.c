@@ -65,7 +65,7 @@ static void assert_counts(struct fixture *f, const char *id, struct counts wante
 	holdfast__v1__get_plugin_response__free_unpacked(response, NULL);
 }
 
-static void counts_follow_sessions_and_are_right_after_a_restart(void **state)
+TEST_FIXTURE(counts_follow_sessions_and_are_right_after_a_restart, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -84,7 +84,7 @@ static void counts_follow_sessions_and_are_right_after_a_restart(void **state)
 	assert_counts(f, "native", (struct counts){2, 2, 0, 0, true});
 }
 
-static void a_node_counts_once_whatever_profiles_it_has(void **state)
+TEST_FIXTURE(a_node_counts_once_whatever_profiles_it_has, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__NodePlugin a = HOLDFAST__V1__NODE_PLUGIN__INIT;
@@ -116,7 +116,7 @@ static void a_node_counts_once_whatever_profiles_it_has(void **state)
 	assert_counts(f, "native", (struct counts){1, 1, 0, 0, true});
 }
 
-static void a_plugin_that_needs_a_controller_is_schedulable_with_a_healthy_one(void **state)
+TEST_FIXTURE(a_plugin_that_needs_a_controller_is_schedulable_with_a_healthy_one, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__GetPluginResponse *response;
@@ -144,7 +144,7 @@ static void a_plugin_that_needs_a_controller_is_schedulable_with_a_healthy_one(v
 	assert_counts(f, EBS, (struct counts){1, 2, 0, 1, false});
 }
 
-static void a_plugin_does_not_begin_sick(void **state)
+TEST_FIXTURE(a_plugin_does_not_begin_sick, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct error err;
@@ -179,7 +179,7 @@ static void a_plugin_does_not_begin_sick(void **state)
 }
 
 /* Nomad's D11: what one instance does is nothing to the others. */
-static void an_instance_that_goes_leaves_the_others(void **state)
+TEST_FIXTURE(an_instance_that_goes_leaves_the_others, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct csi one, two, other;
@@ -202,7 +202,7 @@ static void an_instance_that_goes_leaves_the_others(void **state)
 }
 
 /* Nomad's D13: a missing one does not end the list. */
-static void allocations_that_are_gone_are_left_out_one_by_one(void **state)
+TEST_FIXTURE(allocations_that_are_gone_are_left_out_one_by_one, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__GetPluginResponse *response;
@@ -260,7 +260,7 @@ static enum status run_plugin(struct fixture *f, const char *id, const char *nod
 
 #define TYPE(name) HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_##name
 
-static void a_plugin_that_an_allocation_is_to_run_is_expected_until_it_ends(void **state)
+TEST_FIXTURE(a_plugin_that_an_allocation_is_to_run_is_expected_until_it_ends, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct csi one;
@@ -296,7 +296,7 @@ static void a_plugin_that_an_allocation_is_to_run_is_expected_until_it_ends(void
 	assert_int_equal(err.status, STATUS_NOT_FOUND);
 }
 
-static void two_allocations_of_one_plugin_on_a_node_are_one_instance(void **state)
+TEST_FIXTURE(two_allocations_of_one_plugin_on_a_node_are_one_instance, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -310,7 +310,7 @@ static void two_allocations_of_one_plugin_on_a_node_are_one_instance(void **stat
 	assert_null(get_plugin(f, EBS, NULL));
 }
 
-static void the_plugin_is_part_of_what_was_submitted(void **state)
+TEST_FIXTURE(the_plugin_is_part_of_what_was_submitted, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct error err;
@@ -323,7 +323,7 @@ static void the_plugin_is_part_of_what_was_submitted(void **state)
 	assert_non_null(strstr(err.msg, "type"));
 }
 
-static void a_plugin_goes_where_it_is_not_yet(void **state)
+TEST_FIXTURE(a_plugin_goes_where_it_is_not_yet, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct error err;
@@ -338,7 +338,7 @@ static void a_plugin_goes_where_it_is_not_yet(void **state)
 	assert_string_equal(state_alloc(&f->server->state, ALLOC_2)->alloc.node_id, "n2");
 }
 
-static void volumes_of_a_plugin_that_is_gone_stay_and_say_so(void **state)
+TEST_FIXTURE(volumes_of_a_plugin_that_is_gone_stay_and_say_so, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
@@ -383,7 +383,7 @@ static Holdfast__V1__ListPluginsResponse *list(struct fixture *f, const char *pr
 	return response;
 }
 
-static void plugins_are_listed_in_pages_in_order(void **state)
+TEST_FIXTURE(plugins_are_listed_in_pages_in_order, setup, teardown)
 {
 	enum { N = 5 };
 	struct fixture *f = *state;
@@ -502,17 +502,17 @@ static void see_in_pages(struct fixture *f, enum desired_status desired)
 	assert_int_equal(seen.n_allocations, N);
 }
 
-static void a_plugin_of_thousands_of_nodes_comes_in_pages_of_a_thousand_records(void **state)
+TEST_FIXTURE(a_plugin_of_thousands_of_nodes_comes_in_pages_of_a_thousand_records, setup, teardown)
 {
 	see_in_pages(*state, DESIRED_RUN);
 }
 
-static void allocations_that_ran_a_plugin_count_for_its_pages_too(void **state)
+TEST_FIXTURE(allocations_that_ran_a_plugin_count_for_its_pages_too, setup, teardown)
 {
 	see_in_pages(*state, DESIRED_STOP);
 }
 
-static void pages_of_a_plugin_go_on_after_what_went_away_in_between(void **state)
+TEST_FIXTURE(pages_of_a_plugin_go_on_after_what_went_away_in_between, setup, teardown)
 {
 	enum { N = 6 };
 	struct fixture *f = *state;
@@ -538,7 +538,7 @@ static void pages_of_a_plugin_go_on_after_what_went_away_in_between(void **state
 	assert_string_equal(seen.alloc, "01890000-0000-7000-8062-000000000005");
 }
 
-static void a_page_of_a_plugin_takes_its_own_tokens_and_sizes_alone(void **state)
+TEST_FIXTURE(a_page_of_a_plugin_takes_its_own_tokens_and_sizes_alone, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct error err;
@@ -551,7 +551,7 @@ static void a_page_of_a_plugin_takes_its_own_tokens_and_sizes_alone(void **state
 	assert_non_null(strstr(err.msg, "next_token"));
 }
 
-static void a_page_of_plugins_ends_where_too_much_would_have_to_be_counted(void **state)
+TEST_FIXTURE(a_page_of_plugins_ends_where_too_much_would_have_to_be_counted, setup, teardown)
 {
 	enum { PLUGINS = 5, NODES = 3000, COUNTED = 20000 };
 	struct fixture *f = *state;
@@ -586,7 +586,7 @@ static void a_page_of_plugins_ends_where_too_much_would_have_to_be_counted(void 
 	}
 }
 
-static void a_read_that_waits_has_as_many_bytes_as_its_limit_and_no_more(void **state)
+TEST_FIXTURE(a_read_that_waits_has_as_many_bytes_as_its_limit_and_no_more, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__ListPluginsRequest request = HOLDFAST__V1__LIST_PLUGINS_REQUEST__INIT;
@@ -630,7 +630,7 @@ static void on_woken(enum status status, const ProtobufCMessage *response, const
 	woken++;
 }
 
-static void a_waiting_read_is_woken_by_a_session_that_ends(void **state)
+TEST_FIXTURE(a_waiting_read_is_woken_by_a_session_that_ends, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__GetPluginRequest request = HOLDFAST__V1__GET_PLUGIN_REQUEST__INIT;
@@ -656,7 +656,7 @@ static void a_waiting_read_is_woken_by_a_session_that_ends(void **state)
 	assert_int_equal(woken_healthy, 1);
 }
 
-static void a_fingerprint_that_makes_no_sense_ends_the_session_and_changes_nothing(void **state)
+TEST_FIXTURE(a_fingerprint_that_makes_no_sense_ends_the_session_and_changes_nothing, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct csi one, two;
@@ -692,34 +692,4 @@ static void a_fingerprint_that_makes_no_sense_ends_the_session_and_changes_nothi
 	offer(&f->n1, many, NODE_PLUGINS_MAX);
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	assert_counts(f, "p31", (struct counts){1, 1, 0, 0, true});
-}
-
-#define SERVED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SERVED(counts_follow_sessions_and_are_right_after_a_restart),
-		SERVED(a_node_counts_once_whatever_profiles_it_has),
-		SERVED(a_plugin_that_needs_a_controller_is_schedulable_with_a_healthy_one),
-		SERVED(a_plugin_does_not_begin_sick),
-		SERVED(an_instance_that_goes_leaves_the_others),
-		SERVED(a_plugin_that_an_allocation_is_to_run_is_expected_until_it_ends),
-		SERVED(two_allocations_of_one_plugin_on_a_node_are_one_instance),
-		SERVED(the_plugin_is_part_of_what_was_submitted),
-		SERVED(a_plugin_goes_where_it_is_not_yet),
-		SERVED(allocations_that_are_gone_are_left_out_one_by_one),
-		SERVED(volumes_of_a_plugin_that_is_gone_stay_and_say_so),
-		SERVED(plugins_are_listed_in_pages_in_order),
-		SERVED(a_plugin_of_thousands_of_nodes_comes_in_pages_of_a_thousand_records),
-		SERVED(allocations_that_ran_a_plugin_count_for_its_pages_too),
-		SERVED(pages_of_a_plugin_go_on_after_what_went_away_in_between),
-		SERVED(a_page_of_a_plugin_takes_its_own_tokens_and_sizes_alone),
-		SERVED(a_page_of_plugins_ends_where_too_much_would_have_to_be_counted),
-		SERVED(a_read_that_waits_has_as_many_bytes_as_its_limit_and_no_more),
-		SERVED(a_waiting_read_is_woken_by_a_session_that_ends),
-		SERVED(a_fingerprint_that_makes_no_sense_ends_the_session_and_changes_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

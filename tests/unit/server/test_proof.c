@@ -25,7 +25,7 @@ static struct volume_entry *db(struct fixture *f)
 	return state_volume(&f->server->state, "default", "db");
 }
 
-static void a_claim_is_adopted_only_with_the_ticket_that_was_made_for_it(void **state)
+TEST_FIXTURE(a_claim_is_adopted_only_with_the_ticket_that_was_made_for_it, setup, teardown)
 {
 	enum lie { NO_TICKET, SHORT_OF_A_BIT, OF_NODE, OF_BOOT, OF_ALLOC, OF_VOLUME, OF_GENERATION, LIES };
 
@@ -64,7 +64,7 @@ static void a_claim_is_adopted_only_with_the_ticket_that_was_made_for_it(void **
 	}
 }
 
-static void a_claim_that_the_store_knows_needs_no_ticket(void **state)
+TEST_FIXTURE(a_claim_that_the_store_knows_needs_no_ticket, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct backup backup = {0};
@@ -83,7 +83,7 @@ static void a_claim_that_the_store_knows_needs_no_ticket(void **state)
 }
 
 /* It could have had it by asking. */
-static void a_claim_for_work_that_the_store_knows_needs_no_ticket(void **state)
+TEST_FIXTURE(a_claim_for_work_that_the_store_knows_needs_no_ticket, setup, teardown)
 {
 	for (int is_writer = 0; is_writer < 2; is_writer++) {
 		struct fixture *f = *state;
@@ -109,7 +109,7 @@ static void a_claim_for_work_that_the_store_knows_needs_no_ticket(void **state)
 	}
 }
 
-static void work_that_a_node_invents_gets_no_volume(void **state)
+TEST_FIXTURE(work_that_a_node_invents_gets_no_volume, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct alloc invented;
@@ -133,7 +133,7 @@ static void work_that_a_node_invents_gets_no_volume(void **state)
 	assert_int_equal(db(f)->n_live, 0);
 }
 
-static void work_that_was_forgotten_gets_fresh_tickets_for_what_it_holds(void **state)
+TEST_FIXTURE(work_that_was_forgotten_gets_fresh_tickets_for_what_it_holds, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct alloc alloc;
@@ -149,7 +149,7 @@ static void work_that_was_forgotten_gets_fresh_tickets_for_what_it_holds(void **
 	assert_string_equal(claim.id, held.id);
 }
 
-static void one_ticket_proves_one_claim(void **state)
+TEST_FIXTURE(one_ticket_proves_one_claim, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct alloc alloc;
@@ -166,7 +166,7 @@ static void one_ticket_proves_one_claim(void **state)
 	assert_int_equal(db(f)->n_live, 1);
 }
 
-static void the_mode_is_the_tickets(void **state)
+TEST_FIXTURE(the_mode_is_the_tickets, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct alloc alloc;
@@ -182,7 +182,7 @@ static void the_mode_is_the_tickets(void **state)
 	assert_int_equal(claim_of(f, ALLOC_1).mode, CLAIM_WRITE);
 }
 
-static void what_the_volume_is_the_store_knows_better_than_the_node(void **state)
+TEST_FIXTURE(what_the_volume_is_the_store_knows_better_than_the_node, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct alloc alloc;
@@ -201,7 +201,7 @@ static void what_the_volume_is_the_store_knows_better_than_the_node(void **state
 	assert_string_equal(claim.external_id, db(f)->volume.external_id);
 }
 
-static void tickets_are_as_many_as_claims_or_none(void **state)
+TEST_FIXTURE(tickets_are_as_many_as_claims_or_none, setup, teardown)
 {
 	for (size_t n = 0; n < 3; n++) {
 		struct fixture *f = *state;
@@ -236,7 +236,7 @@ static void a_new_key(struct fixture *f)
 	assert_int_equal(ticket_key_make(path, NULL), STATUS_OK);
 }
 
-static void after_a_change_of_the_key_nodes_are_believed_until_the_next_epoch(void **state)
+TEST_FIXTURE(after_a_change_of_the_key_nodes_are_believed_until_the_next_epoch, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct backup backup = {0};
@@ -270,7 +270,7 @@ static void after_a_change_of_the_key_nodes_are_believed_until_the_next_epoch(vo
 }
 
 /* A store of before the tickets' form changed: nodes have tickets that this server cannot read. */
-static void after_a_change_of_the_tickets_form_nodes_are_believed_until_the_next_epoch(void **state)
+TEST_FIXTURE(after_a_change_of_the_tickets_form_nodes_are_believed_until_the_next_epoch, setup, teardown)
 {
 	struct fixture *f = *state;
 	cleanup(change_release) struct change change = CHANGE_INIT;
@@ -302,24 +302,4 @@ static void after_a_change_of_the_tickets_form_nodes_are_believed_until_the_next
 	report_with(&f->n1, 2, NULL, &held, NULL, false);
 	UNTIL(f, has_reported(f, "n1"));
 	assert_null(state_claim(&f->server->state, CLAIM_X));
-}
-
-int main(void)
-{
-#define EACH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		EACH(a_claim_is_adopted_only_with_the_ticket_that_was_made_for_it),
-		EACH(a_claim_that_the_store_knows_needs_no_ticket),
-		EACH(a_claim_for_work_that_the_store_knows_needs_no_ticket),
-		EACH(work_that_a_node_invents_gets_no_volume),
-		EACH(work_that_was_forgotten_gets_fresh_tickets_for_what_it_holds),
-		EACH(one_ticket_proves_one_claim),
-		EACH(the_mode_is_the_tickets),
-		EACH(what_the_volume_is_the_store_knows_better_than_the_node),
-		EACH(tickets_are_as_many_as_claims_or_none),
-		EACH(after_a_change_of_the_key_nodes_are_believed_until_the_next_epoch),
-		EACH(after_a_change_of_the_tickets_form_nodes_are_believed_until_the_next_epoch),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,12 +18,11 @@ static struct refused_peers *refused_peers_at(uint64_t now_us)
 	return refused;
 }
 
-static void an_address_is_told_of_once_an_hour(void **state)
+TEST(an_address_is_told_of_once_an_hour)
 {
 	uint64_t now_us = 50 * USEC_PER_SEC;
 	struct refused_peers *refused = refused_peers_at(now_us);
 
-	(void)state;
 	assert_true(refused_peers_note(refused, "10.0.0.1", now_us));
 	assert_false(refused_peers_note(refused, "10.0.0.1", now_us + 1));
 	assert_true(refused_peers_note(refused, "10.0.0.2", now_us + 1));
@@ -33,13 +32,12 @@ static void an_address_is_told_of_once_an_hour(void **state)
 	free(refused);
 }
 
-static void many_addresses_at_once_are_not_told_of_one_by_one(void **state)
+TEST(many_addresses_at_once_are_not_told_of_one_by_one)
 {
 	uint64_t now_us = 50 * USEC_PER_SEC;
 	struct refused_peers *refused = refused_peers_at(now_us);
 	size_t told = 0;
 
-	(void)state;
 	for (int i = 0; i < 1000; i++) {
 		char host[32];
 
@@ -50,12 +48,11 @@ static void many_addresses_at_once_are_not_told_of_one_by_one(void **state)
 	free(refused);
 }
 
-static void the_oldest_address_gives_way(void **state)
+TEST(the_oldest_address_gives_way)
 {
 	uint64_t now_us = 50 * USEC_PER_SEC;
 	struct refused_peers *refused = refused_peers_at(now_us);
 
-	(void)state;
 	for (int i = 0; i <= REFUSED_PEERS_N; i++) {
 		char host[32];
 
@@ -67,15 +64,4 @@ static void the_oldest_address_gives_way(void **state)
 	assert_false(refused_peers_note(refused, "10.0.0.1", now_us));
 	assert_true(refused_peers_note(refused, "10.0.0.0", now_us)); /* forgotten, so told of again */
 	free(refused);
-}
-
-static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(an_address_is_told_of_once_an_hour),
-	cmocka_unit_test(many_addresses_at_once_are_not_told_of_one_by_one),
-	cmocka_unit_test(the_oldest_address_gives_way),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,7 +85,7 @@ static void postpone(struct fixture *f, const char *alloc)
 	(void)sd_event_source_set_time_relative(entry->work.timer, 3600 * USEC_PER_SEC);
 }
 
-static void the_volume_is_detached_after_the_receipt_and_then_free(void **state)
+TEST_FIXTURE(the_volume_is_detached_after_the_receipt_and_then_free, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct claim claim;
@@ -108,7 +108,7 @@ static void the_volume_is_detached_after_the_receipt_and_then_free(void **state)
 	assert_int_equal(f->plugin.calls[DETACH], 1);
 }
 
-static void a_node_that_cannot_let_go_is_never_passed_over(void **state)
+TEST_FIXTURE(a_node_that_cannot_let_go_is_never_passed_over, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct claim claim;
@@ -135,7 +135,7 @@ static void a_node_that_cannot_let_go_is_never_passed_over(void **state)
 
 /* Nomad's D2: modes and the provider's node id were lost on the way, and the controller passed over the node.
  */
-static void without_its_plugin_a_node_is_waited_for_and_only_then_the_controller(void **state)
+TEST_FIXTURE(without_its_plugin_a_node_is_waited_for_and_only_then_the_controller, setup_csi, teardown_csi)
 {
 	static const char why[] = "plugin nfs is not here, so its mount cannot be taken away";
 	struct fixture *f = *state;
@@ -171,7 +171,7 @@ static void without_its_plugin_a_node_is_waited_for_and_only_then_the_controller
 	assert_int_equal(f->plugin.n_attachments, 0); /* from this node, as its provider calls it */
 }
 
-static void a_node_that_is_gone_does_not_keep_its_volumes_attached(void **state)
+TEST_FIXTURE(a_node_that_is_gone_does_not_keep_its_volumes_attached, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct error err;
@@ -189,7 +189,7 @@ static void a_node_that_is_gone_does_not_keep_its_volumes_attached(void **state)
 	assert_int_equal(f->plugin.n_attachments, 0);
 }
 
-static void a_new_boot_is_evidence_and_the_controller_detaches(void **state)
+TEST_FIXTURE(a_new_boot_is_evidence_and_the_controller_detaches, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 
@@ -202,7 +202,7 @@ static void a_new_boot_is_evidence_and_the_controller_detaches(void **state)
 	assert_int_equal(f->plugin.n_attachments, 0);
 }
 
-static void what_the_plugin_does_not_know_is_detached_once_its_node_has_let_go(void **state)
+TEST_FIXTURE(what_the_plugin_does_not_know_is_detached_once_its_node_has_let_go, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 
@@ -214,7 +214,7 @@ static void what_the_plugin_does_not_know_is_detached_once_its_node_has_let_go(v
 	f->plugin.n_attachments = 0; /* as it says */
 }
 
-static void a_failed_detach_is_explained_and_tried_again(void **state)
+TEST_FIXTURE(a_failed_detach_is_explained_and_tried_again, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct release_stats stats;
@@ -244,7 +244,7 @@ static void a_failed_detach_is_explained_and_tried_again(void **state)
 	assert_int_equal(stats.swept_up, 0);
 }
 
-static void a_controller_that_comes_back_is_asked_at_once(void **state)
+TEST_FIXTURE(a_controller_that_comes_back_is_asked_at_once, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 
@@ -276,7 +276,7 @@ static void a_controller_that_comes_back_is_asked_at_once(void **state)
 	assert_int_equal(f->plugin.calls[DETACH], 2);
 }
 
-static void releases_go_on_after_a_restart(void **state)
+TEST_FIXTURE(releases_go_on_after_a_restart, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct release_stats stats;
@@ -311,7 +311,7 @@ static int setup_shared(void **state)
 	return 0;
 }
 
-static void the_last_claim_on_a_node_takes_the_attachment_with_it(void **state)
+TEST_FIXTURE(the_last_claim_on_a_node_takes_the_attachment_with_it, setup_shared, teardown_csi)
 {
 	struct fixture *f = *state;
 
@@ -330,7 +330,7 @@ static void the_last_claim_on_a_node_takes_the_attachment_with_it(void **state)
 	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n2"));
 }
 
-static void claims_that_let_go_together_are_detached_together(void **state)
+TEST_FIXTURE(claims_that_let_go_together_are_detached_together, setup_shared, teardown_csi)
 {
 	struct fixture *f = *state;
 
@@ -348,7 +348,7 @@ static void claims_that_let_go_together_are_detached_together(void **state)
 	assert_int_equal(f->plugin.calls[DETACH], 1);
 }
 
-static void a_detach_frees_nothing_of_another_node(void **state)
+TEST_FIXTURE(a_detach_frees_nothing_of_another_node, setup_shared, teardown_csi)
 {
 	struct fixture *f = *state;
 
@@ -368,7 +368,8 @@ static void a_detach_frees_nothing_of_another_node(void **state)
 	assert_int_equal(f->plugin.calls[DETACH], 2);
 }
 
-static void what_others_still_use_without_an_attachment_of_their_own_is_detached_after_them(void **state)
+TEST_FIXTURE(what_others_still_use_without_an_attachment_of_their_own_is_detached_after_them, setup_shared,
+	     teardown_csi)
 {
 	struct fixture *f = *state;
 
@@ -387,7 +388,7 @@ static void what_others_still_use_without_an_attachment_of_their_own_is_detached
 	assert_int_equal(f->plugin.calls[DETACH], 1);
 }
 
-static void a_volume_is_never_detached_from_all_nodes(void **state)
+TEST_FIXTURE(a_volume_is_never_detached_from_all_nodes, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct claim claim;
@@ -419,7 +420,8 @@ static Holdfast__V1__Epoch new_epoch(uint64_t number)
 	return epoch;
 }
 
-static void after_a_restore_nothing_is_detached_before_the_nodes_have_told_what_they_hold(void **state)
+TEST_FIXTURE(after_a_restore_nothing_is_detached_before_the_nodes_have_told_what_they_hold, setup_csi,
+	     teardown_csi)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__Epoch epoch = new_epoch(1);
@@ -467,7 +469,7 @@ static void on_claimed(enum status status, const ProtobufCMessage *response, con
 	asked->status = status;
 }
 
-static void a_detach_is_dropped_when_somebody_stands_there_again_at_its_turn(void **state)
+TEST_FIXTURE(a_detach_is_dropped_when_somebody_stands_there_again_at_its_turn, setup_shared, teardown_csi)
 {
 	struct fixture *f = *state;
 	static struct asked other, again;
@@ -489,7 +491,7 @@ static void a_detach_is_dropped_when_somebody_stands_there_again_at_its_turn(voi
 	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
 }
 
-static void what_may_be_being_detached_is_not_attached_there_anew(void **state)
+TEST_FIXTURE(what_may_be_being_detached_is_not_attached_there_anew, setup_shared, teardown_csi)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
@@ -516,7 +518,7 @@ static void what_may_be_being_detached_is_not_attached_there_anew(void **state)
 	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 }
 
-static void a_stuck_volume_delays_no_other(void **state)
+TEST_FIXTURE(a_stuck_volume_delays_no_other, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 
@@ -532,7 +534,7 @@ static void a_stuck_volume_delays_no_other(void **state)
 	assert_int_equal(claim_of(f, ALLOC_1).attempts, 1);
 }
 
-static void the_sweep_drives_on_what_no_event_did_and_counts_it(void **state)
+TEST_FIXTURE(the_sweep_drives_on_what_no_event_did_and_counts_it, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct release_stats stats;
@@ -558,7 +560,7 @@ static void the_sweep_drives_on_what_no_event_did_and_counts_it(void **state)
 	assert_int_equal(metric_of(f, "release_swept_up_total"), 1);
 }
 
-static void every_claim_is_looked_at_by_a_sweep_however_many_there_are(void **state)
+TEST_FIXTURE(every_claim_is_looked_at_by_a_sweep_however_many_there_are, setup_csi, teardown_csi)
 {
 	enum { CLAIMS = 2 * RELEASE_SWEEP_SLICE + 1 };
 	struct fixture *f = *state;
@@ -584,35 +586,4 @@ static void every_claim_is_looked_at_by_a_sweep_however_many_there_are(void **st
 	UNTIL(f, f->server->state.n_claims == 0);
 	release_stats(f->server, &stats);
 	assert_int_equal(stats.swept_up, 0); /* resumed */
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_csi, teardown_csi)
-#define SHARED(name) cmocka_unit_test_setup_teardown(name, setup_shared, teardown_csi)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SHARED(a_detach_frees_nothing_of_another_node),
-		TEST(the_volume_is_detached_after_the_receipt_and_then_free),
-		TEST(a_node_that_cannot_let_go_is_never_passed_over),
-		TEST(without_its_plugin_a_node_is_waited_for_and_only_then_the_controller),
-		TEST(a_node_that_is_gone_does_not_keep_its_volumes_attached),
-		TEST(a_new_boot_is_evidence_and_the_controller_detaches),
-		TEST(what_the_plugin_does_not_know_is_detached_once_its_node_has_let_go),
-		TEST(a_failed_detach_is_explained_and_tried_again),
-		TEST(a_controller_that_comes_back_is_asked_at_once),
-		TEST(releases_go_on_after_a_restart),
-		SHARED(the_last_claim_on_a_node_takes_the_attachment_with_it),
-		SHARED(claims_that_let_go_together_are_detached_together),
-		SHARED(what_others_still_use_without_an_attachment_of_their_own_is_detached_after_them),
-		TEST(a_volume_is_never_detached_from_all_nodes),
-		TEST(after_a_restore_nothing_is_detached_before_the_nodes_have_told_what_they_hold),
-		SHARED(a_detach_is_dropped_when_somebody_stands_there_again_at_its_turn),
-		SHARED(what_may_be_being_detached_is_not_attached_there_anew),
-		TEST(a_stuck_volume_delays_no_other),
-		TEST(the_sweep_drives_on_what_no_event_did_and_counts_it),
-		TEST(every_claim_is_looked_at_by_a_sweep_however_many_there_are),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ static void write_config(struct fixture *f, const char *text)
 	assert_int_equal(file_write_atomic(config->path, 0644, text, strlen(text)), 0);
 }
 
-static void settings_that_nothing_was_built_upon_change(void **state)
+TEST_FIXTURE(settings_that_nothing_was_built_upon_change, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	const struct config *config = &f->server->config;
@@ -49,7 +49,7 @@ static void settings_that_nothing_was_built_upon_change(void **state)
 	assert_int_equal(audit_head(f->server).sequence, 11);
 }
 
-static void settings_of_the_start_stay(void **state)
+TEST_FIXTURE(settings_of_the_start_stay, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	struct config before = f->server->config;
@@ -63,7 +63,7 @@ static void settings_of_the_start_stay(void **state)
 	assert_int_equal(f->server->config.port, before.port);
 }
 
-static void a_broken_file_changes_nothing(void **state)
+TEST_FIXTURE(a_broken_file_changes_nothing, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	static const char *const broken[] = {"", "acl = false", "cluster = \"c1\"\nacl = false\nalc = 1\n",
@@ -79,7 +79,7 @@ static void a_broken_file_changes_nothing(void **state)
 	assert_true(f->server->config.acl);
 }
 
-static void sighup_loads_a_new_certificate_and_keeps_the_old_one_when_it_is_broken(void **state)
+TEST_FIXTURE(sighup_loads_a_new_certificate_and_keeps_the_old_one_when_it_is_broken, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	const struct config *config = &f->server->config;
@@ -106,7 +106,7 @@ static void sighup_loads_a_new_certificate_and_keeps_the_old_one_when_it_is_brok
 	operator_does(f, "Operator.Status", "{}");
 }
 
-static void the_warning_begins_thirty_days_before(void **state)
+TEST(the_warning_begins_thirty_days_before)
 {
 	static const struct {
 		int64_t days;
@@ -114,7 +114,6 @@ static void the_warning_begins_thirty_days_before(void **state)
 	} cases[] = {{31, NULL}, {29, "expires"}, {-1, "expired"}};
 	char warning[CERTIFICATE_WARNING_SIZE];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		const struct certificate certificate = {.expires_at_ms = clock_realtime_ms() +
 									 cases[i].days * 86400000LL};
@@ -123,18 +122,4 @@ static void the_warning_begins_thirty_days_before(void **state)
 		if (cases[i].word)
 			assert_non_null(strstr(warning, cases[i].word));
 	}
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_acl, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(settings_that_nothing_was_built_upon_change),
-		TEST(settings_of_the_start_stay),
-		TEST(a_broken_file_changes_nothing),
-		TEST(sighup_loads_a_new_certificate_and_keeps_the_old_one_when_it_is_broken),
-		cmocka_unit_test(the_warning_begins_thirty_days_before),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

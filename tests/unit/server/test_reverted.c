@@ -69,7 +69,7 @@ static size_t count_records(struct fixture *f, const char *what, const char *wor
 	return n;
 }
 
-static void a_freed_claim_that_its_node_has_mounted_is_ordered_away_and_nothing_is_granted(void **state)
+TEST_FIXTURE(a_freed_claim_that_its_node_has_mounted_is_ordered_away_and_nothing_is_granted, setup, teardown)
 {
 	struct fixture *f = *state;
 	cleanup_free char *why = NULL;
@@ -97,7 +97,7 @@ static void a_freed_claim_that_its_node_has_mounted_is_ordered_away_and_nothing_
 	assert_int_equal(claim_for(&f->n2, ALLOC_2, &second, NULL), STATUS_OK);
 }
 
-static void no_other_access_mode_is_granted_beside_it(void **state)
+TEST_FIXTURE(no_other_access_mode_is_granted_beside_it, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct claim held, third;
@@ -114,7 +114,7 @@ static void no_other_access_mode_is_granted_beside_it(void **state)
 	assert_int_equal(claim_for(&f->n2, ALLOC_3, &third, NULL), STATUS_OK);
 }
 
-static void it_is_held_twice_through_a_restart_until_the_node_is_rebooted(void **state)
+TEST_FIXTURE(it_is_held_twice_through_a_restart_until_the_node_is_rebooted, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct claim held, second;
@@ -133,7 +133,7 @@ static void it_is_held_twice_through_a_restart_until_the_node_is_rebooted(void *
 	assert_int_equal(claim_for(&f->n2, ALLOC_2, &second, NULL), STATUS_OK);
 }
 
-static void a_status_that_names_a_freed_claim_as_published_counts_as_well(void **state)
+TEST_FIXTURE(a_status_that_names_a_freed_claim_as_published_counts_as_well, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
@@ -162,7 +162,7 @@ static void a_status_that_names_a_freed_claim_as_published_counts_as_well(void *
 	expect_held_twice(f, 1);
 }
 
-static void it_is_on_record_once_and_a_claim_that_is_held_is_not(void **state)
+TEST_FIXTURE(it_is_on_record_once_and_a_claim_that_is_held_is_not, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct claim held;
@@ -185,7 +185,7 @@ static void it_is_on_record_once_and_a_claim_that_is_held_is_not(void **state)
 }
 
 /* Said of a machine that was taken to be off, and that has shown since that it is not. */
-static void an_attestation_of_before_does_not_free_it_again(void **state)
+TEST_FIXTURE(an_attestation_of_before_does_not_free_it_again, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct claim held;
@@ -207,7 +207,7 @@ static void an_attestation_of_before_does_not_free_it_again(void **state)
 	expect_held_twice(f, 0);
 }
 
-static void a_claim_that_is_not_even_history_makes_its_node_report(void **state)
+TEST_FIXTURE(a_claim_that_is_not_even_history_makes_its_node_report, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct claim held;
@@ -219,7 +219,7 @@ static void a_claim_that_is_not_even_history_makes_its_node_report(void **state)
 	assert_false(has_reported(f, "n1"));
 }
 
-static void a_claim_of_another_node_ends_the_session(void **state)
+TEST_FIXTURE(a_claim_of_another_node_ends_the_session, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct claim held;
@@ -241,7 +241,7 @@ static void come_back(struct fixture *f)
 
 /* Its hello names nothing that is not known. What its report leaves out is not taken as released: the journal
  * may have been put back below mounts. */
-static void a_lower_mark_in_the_same_boot_makes_the_node_report_and_ends_nothing(void **state)
+TEST_FIXTURE(a_lower_mark_in_the_same_boot_makes_the_node_report_and_ends_nothing, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__Mark *first, *later;
@@ -282,7 +282,8 @@ static void a_lower_mark_in_the_same_boot_makes_the_node_report_and_ends_nothing
 }
 
 /* By then its mark is as high as any: welcome has shown it. */
-static void a_reverted_node_whose_session_ends_before_its_report_is_asked_again_and_ends_nothing(void **state)
+TEST_FIXTURE(a_reverted_node_whose_session_ends_before_its_report_is_asked_again_and_ends_nothing, setup,
+	     teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__Mark *first, *later;
@@ -319,7 +320,7 @@ static void a_reverted_node_whose_session_ends_before_its_report_is_asked_again_
 	holdfast__v1__mark__free_unpacked(later, NULL);
 }
 
-static void a_claim_that_a_reverted_node_reports_and_nobody_knows_is_released(void **state)
+TEST_FIXTURE(a_claim_that_a_reverted_node_reports_and_nobody_knows_is_released, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__Mark *first, *later;
@@ -351,7 +352,7 @@ static void a_claim_that_a_reverted_node_reports_and_nobody_knows_is_released(vo
 }
 
 /* It was collected since, and holds nothing that could be ordered away. */
-static void work_that_a_reverted_node_reports_and_nobody_knows_is_stopped(void **state)
+TEST_FIXTURE(work_that_a_reverted_node_reports_and_nobody_knows_is_stopped, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__Mark *first, *later;
@@ -376,7 +377,7 @@ static void work_that_a_reverted_node_reports_and_nobody_knows_is_stopped(void *
 }
 
 /* Its mark is none that the server has seen; what it names shows it. */
-static void what_a_later_report_of_an_epoch_leaves_out_is_not_taken_as_released(void **state)
+TEST_FIXTURE(what_a_later_report_of_an_epoch_leaves_out_is_not_taken_as_released, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct claim held, unknown;
@@ -403,7 +404,7 @@ static void lose_mark(struct fixture *f)
 }
 
 /* It did not have it when it reported first. */
-static void a_claim_of_before_the_epoch_that_a_later_report_names_is_released(void **state)
+TEST_FIXTURE(a_claim_of_before_the_epoch_that_a_later_report_names_is_released, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct alloc alloc;
@@ -464,7 +465,7 @@ static void bring_back_the_claim_of_n1_beside_that_of_n2(struct fixture *f, stru
 	holdfast__v1__mark__free_unpacked(later, NULL);
 }
 
-static void a_claim_beside_its_rival_stays_and_is_not_granted_again_before_one_is_released(void **state)
+TEST_FIXTURE(a_claim_beside_its_rival_stays_and_is_not_granted_again_before_one_is_released, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct claim second, claim;
@@ -486,7 +487,7 @@ static void a_claim_beside_its_rival_stays_and_is_not_granted_again_before_one_i
 	assert_int_equal(claim_for(&f->n1, ALLOC_1, &claim, NULL), STATUS_OK);
 }
 
-static void a_claim_that_may_be_beside_the_other_is_granted_again(void **state)
+TEST_FIXTURE(a_claim_that_may_be_beside_the_other_is_granted_again, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct claim second, claim;
@@ -495,30 +496,4 @@ static void a_claim_that_may_be_beside_the_other_is_granted_again(void **state)
 	bring_back_the_claim_of_n1_beside_that_of_n2(f, &second);
 	assert_int_equal(claim_for(&f->n1, ALLOC_1, &claim, NULL), STATUS_OK);
 	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, NULL), STATUS_OK);
-}
-
-#define SERVED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SERVED(a_freed_claim_that_its_node_has_mounted_is_ordered_away_and_nothing_is_granted),
-		SERVED(no_other_access_mode_is_granted_beside_it),
-		SERVED(it_is_held_twice_through_a_restart_until_the_node_is_rebooted),
-		SERVED(a_status_that_names_a_freed_claim_as_published_counts_as_well),
-		SERVED(it_is_on_record_once_and_a_claim_that_is_held_is_not),
-		SERVED(an_attestation_of_before_does_not_free_it_again),
-		SERVED(a_claim_that_is_not_even_history_makes_its_node_report),
-		SERVED(a_claim_of_another_node_ends_the_session),
-		SERVED(a_lower_mark_in_the_same_boot_makes_the_node_report_and_ends_nothing),
-		SERVED(a_reverted_node_whose_session_ends_before_its_report_is_asked_again_and_ends_nothing),
-		SERVED(a_claim_that_a_reverted_node_reports_and_nobody_knows_is_released),
-		SERVED(work_that_a_reverted_node_reports_and_nobody_knows_is_stopped),
-		SERVED(what_a_later_report_of_an_epoch_leaves_out_is_not_taken_as_released),
-		SERVED(a_claim_of_before_the_epoch_that_a_later_report_names_is_released),
-		SERVED(a_claim_beside_its_rival_stays_and_is_not_granted_again_before_one_is_released),
-		SERVED(a_claim_that_may_be_beside_the_other_is_granted_again),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -208,9 +208,8 @@ static const ProtobufCServiceDescriptor *const all_services[] = {
 	&holdfast__v1__operator__descriptor,
 };
 
-static void every_method_has_a_row(void **state)
+TEST(every_method_has_a_row)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(all_services); i++)
 		for (unsigned int j = 0; j < all_services[i]->n_methods; j++) {
 			char name[128];
@@ -515,7 +514,7 @@ static void check_nodes(const struct stand *stand, const struct row *row)
 		expect(f, row, "holdfast://c1/node/n2", NULL, STATUS_PERMISSION_DENIED);
 }
 
-static void each_method_is_open_to_whom_it_is_for_and_to_nobody_else(void **state)
+TEST_FIXTURE(each_method_is_open_to_whom_it_is_for_and_to_nobody_else, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	struct stand stand;
@@ -548,7 +547,7 @@ static void expect_http(struct fixture *f, const struct http_request *request, c
 			 request->body ? request->body : "", got);
 }
 
-static void a_bound_token_ends_and_sees_nothing_of_another_node(void **state)
+TEST_FIXTURE(a_bound_token_ends_and_sees_nothing_of_another_node, setup_acl, teardown)
 {
 	static const struct http_request refused[] = {
 		{NULL, "DELETE", "/v1/volume/csi/db/detach?node=" ELSEWHERE},
@@ -675,7 +674,7 @@ static enum status try_empty(struct fixture *f, const struct row *row, const cha
 	return st;
 }
 
-static void an_empty_id_is_refused_by_every_method(void **state)
+TEST_FIXTURE(an_empty_id_is_refused_by_every_method, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	size_t n = 0;
@@ -713,7 +712,7 @@ static void expect_metrics(struct fixture *f, char *token, const char *answer)
 	free(token);
 }
 
-static void metrics_need_the_right_to_read_as_operator(void **state)
+TEST_FIXTURE(metrics_need_the_right_to_read_as_operator, setup_acl, teardown)
 {
 	const struct gift exact = exactly(N(OPERATOR_READ), "default");
 	const struct gift less = everything_but(OPERATOR_READ);
@@ -725,7 +724,7 @@ static void metrics_need_the_right_to_read_as_operator(void **state)
 	expect_metrics(f, token_with(f, &all, "n1"), "HTTP/1.1 403");
 }
 
-static void a_plugin_is_shown_with_the_allocations_that_the_caller_may_read(void **state)
+TEST_FIXTURE(a_plugin_is_shown_with_the_allocations_that_the_caller_may_read, setup_acl, teardown)
 {
 	const struct http_request get = {.method = "GET", .target = "/v1/plugin/csi/ebs"};
 	const struct gift enough = exactly(N(PLUGIN_READ) | N(JOB_READ), "default");
@@ -752,7 +751,7 @@ static void a_plugin_is_shown_with_the_allocations_that_the_caller_may_read(void
 	assert_null(strstr(answer, ALLOC_3));
 }
 
-static void anonymous_is_an_operator_in_development_and_only_there(void **state)
+TEST_FIXTURE(anonymous_is_an_operator_in_development_and_only_there, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	const struct row status = {"Operator.Status", OF_NO_OBJECT, N(OPERATOR_READ), "{}"};
@@ -766,24 +765,4 @@ static void anonymous_is_an_operator_in_development_and_only_there(void **state)
 			expect(f, &rows[i], NULL, NULL, STATUS_UNAUTHENTICATED);
 		else if (is_built(rows[i].method))
 			expect_allowed(f, &rows[i], NULL, NULL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			a_plugin_is_shown_with_the_allocations_that_the_caller_may_read, setup_acl, teardown),
-		cmocka_unit_test(every_method_has_a_row),
-		cmocka_unit_test_setup_teardown(each_method_is_open_to_whom_it_is_for_and_to_nobody_else,
-						setup_acl, teardown),
-		cmocka_unit_test_setup_teardown(a_bound_token_ends_and_sees_nothing_of_another_node,
-						setup_acl, teardown),
-		cmocka_unit_test_setup_teardown(an_empty_id_is_refused_by_every_method, setup_acl, teardown),
-		cmocka_unit_test_setup_teardown(metrics_need_the_right_to_read_as_operator, setup_acl,
-						teardown),
-		cmocka_unit_test_setup_teardown(anonymous_is_an_operator_in_development_and_only_there,
-						setup_acl, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

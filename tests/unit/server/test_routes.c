@@ -27,9 +27,8 @@ static const ProtobufCMethodDescriptor *method_of(const struct rpc_route *route)
 	return NULL;
 }
 
-static void every_route_leads_to_a_method_and_its_segments_to_fields(void **state)
+TEST(every_route_leads_to_a_method_and_its_segments_to_fields)
 {
-	(void)state;
 	for (size_t i = 0; i < n_routes; i++) {
 		const struct rpc_route *route = &routes[i];
 		const ProtobufCMethodDescriptor *method;
@@ -55,9 +54,8 @@ static void every_route_leads_to_a_method_and_its_segments_to_fields(void **stat
 	}
 }
 
-static void no_two_routes_take_the_same_request(void **state)
+TEST(no_two_routes_take_the_same_request)
 {
-	(void)state;
 	for (size_t i = 0; i < n_routes; i++) {
 		unsigned int allow = 0;
 		bool near = false;
@@ -91,7 +89,7 @@ static void ask(struct fixture *f, const char *method, const char *target, const
 	expect(f, &request, status, texts);
 }
 
-static void a_volume_lives_and_goes_by_addresses_alone(void **state)
+TEST_FIXTURE(a_volume_lives_and_goes_by_addresses_alone, setup, teardown)
 {
 	static const char volume[] = "{\"volume\": {\"type\": \"native\", \"profile\": \"disk\", \"source\": "
 				     "{\"class\": \"block\", "
@@ -121,7 +119,7 @@ static void a_volume_lives_and_goes_by_addresses_alone(void **state)
 	ask(f, "GET", "/v1/status", NULL, "200", "\"version\":", "x-holdfast-index");
 }
 
-static void what_is_asked_wrongly_is_refused_with_its_own_status(void **state)
+TEST_FIXTURE(what_is_asked_wrongly_is_refused_with_its_own_status, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -145,7 +143,7 @@ static long metric(struct fixture *f, const char *line)
 	return at ? strtol(at + strlen(line), NULL, 10) : -1;
 }
 
-static void metrics_count_what_is_there(void **state)
+TEST_FIXTURE(metrics_count_what_is_there, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -172,7 +170,7 @@ static void metrics_count_what_is_there(void **state)
 	assert_int_equal(metric(f, "\nholdfast_build_info{version=\"" HOLDFAST_VERSION "\"} "), 1);
 }
 
-static void counts_are_the_same_after_a_restart(void **state)
+TEST_FIXTURE(counts_are_the_same_after_a_restart, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -183,7 +181,7 @@ static void counts_are_the_same_after_a_restart(void **state)
 	assert_int_equal(metric(f, "\nholdfast_nodes{status=\"disconnected\"} "), 2);
 }
 
-static void a_node_may_not_read_the_metrics(void **state)
+TEST_FIXTURE(a_node_may_not_read_the_metrics, setup, teardown)
 {
 	struct fixture *f = *state;
 	const char *const texts[] = {"\"code\":\"permission_denied\"", NULL};
@@ -196,7 +194,7 @@ static void a_node_may_not_read_the_metrics(void **state)
 		"holdfast_volumes"));
 }
 
-static void every_line_of_the_metrics_is_one_that_prometheus_takes(void **state)
+TEST_FIXTURE(every_line_of_the_metrics_is_one_that_prometheus_takes, setup, teardown)
 {
 	struct fixture *f = *state;
 	const char *answer;
@@ -221,22 +219,4 @@ static void every_line_of_the_metrics_is_one_that_prometheus_takes(void **state)
 			fail_msg("%s", line);
 		assert_true(value[-1] == '}' || !strchr(line, '{'));
 	}
-}
-
-#define SERVER_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(every_route_leads_to_a_method_and_its_segments_to_fields),
-	cmocka_unit_test(no_two_routes_take_the_same_request),
-	SERVER_TEST(a_volume_lives_and_goes_by_addresses_alone),
-	SERVER_TEST(what_is_asked_wrongly_is_refused_with_its_own_status),
-	SERVER_TEST(metrics_count_what_is_there),
-	SERVER_TEST(counts_are_the_same_after_a_restart),
-	SERVER_TEST(a_node_may_not_read_the_metrics),
-	SERVER_TEST(every_line_of_the_metrics_is_one_that_prometheus_takes),
-};
-
-int main(void)
-{
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,7 +73,7 @@ static void check_v0(struct fixture *f)
 	assert_string_equal(schema->cluster, "c1");
 }
 
-static void a_store_of_the_first_release_is_taken_over_once(void **state)
+TEST_FIXTURE(a_store_of_the_first_release_is_taken_over_once, setup, teardown)
 {
 	struct fixture *f = *state;
 	uint64_t revision;
@@ -117,7 +117,7 @@ static void refuse_what_does_not_fit(struct fixture *f)
 	run_sql(f, "DELETE FROM kv WHERE key = 'meta/schema'");
 }
 
-static void a_newer_schema_and_another_cluster_are_refused(void **state)
+TEST_FIXTURE(a_newer_schema_and_another_cluster_are_refused, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -138,7 +138,7 @@ static void break_a_node(struct fixture *f)
 	run_sql(f, "DELETE FROM kv WHERE key = 'node/n2'");
 }
 
-static void a_step_that_fails_has_changed_nothing(void **state)
+TEST_FIXTURE(a_step_that_fails_has_changed_nothing, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -197,7 +197,7 @@ static void leave_as_it_is(struct fixture *f)
 	(void)f;
 }
 
-static void freed_claims_of_an_older_store_are_moved_with_their_indexes_and_generation(void **state)
+TEST_FIXTURE(freed_claims_of_an_older_store_are_moved_with_their_indexes_and_generation, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -246,7 +246,7 @@ static const char *look(struct fixture *f, const char *sql)
 	return rows;
 }
 
-static void people_read_what_there_is_while_the_server_is_running(void **state)
+TEST_FIXTURE(people_read_what_there_is_while_the_server_is_running, setup, teardown)
 {
 	static const char *const views[] = {"volume", "claim",	     "freed_claim", "allocation",
 					    "node",   "plugin",	     "snapshot",    "token",
@@ -281,7 +281,7 @@ static void people_read_what_there_is_while_the_server_is_running(void **state)
 	}
 }
 
-static void what_is_secret_has_no_text(void **state)
+TEST(what_is_secret_has_no_text)
 {
 	Holdfast__V1__Token token = HOLDFAST__V1__TOKEN__INIT;
 	Holdfast__V1__StoredToken stored = HOLDFAST__V1__STORED_TOKEN__INIT;
@@ -296,7 +296,6 @@ static void what_is_secret_has_no_text(void **state)
 	char *flags[] = {hidden};
 	char *text;
 
-	(void)state;
 	entry.key = accessor;
 	entry.value = hidden;
 	secrets.secrets = entries;
@@ -318,12 +317,11 @@ static void what_is_secret_has_no_text(void **state)
 	free(text);
 }
 
-static void only_quotes_backslashes_and_controls_are_escaped(void **state)
+TEST(only_quotes_backslashes_and_controls_are_escaped)
 {
 	static const char *const none[] = {NULL};
 	Holdfast__V1__Snapshot snapshot = HOLDFAST__V1__SNAPSHOT__INIT;
 
-	(void)state;
 	for (int c = 1; c <= UCHAR_MAX; c++) {
 		cleanup_strbuf struct strbuf out = STRBUF_INIT(TEXT_MAX);
 		char id[] = {'a', (char)c, 'b', '\0'};
@@ -339,7 +337,7 @@ static void only_quotes_backslashes_and_controls_are_escaped(void **state)
 	}
 }
 
-static void a_text_is_json_of_what_is_set(void **state)
+TEST(a_text_is_json_of_what_is_set)
 {
 	static const char expected[] =
 		"{\"plugin_id\":\"p\\u0022\\u005c\\u000a\u00e4\",\"size_bytes\":18446744073709551615,"
@@ -356,7 +354,6 @@ static void a_text_is_json_of_what_is_set(void **state)
 	char b[] = "b";
 	json_t *json;
 
-	(void)state;
 	entries[0].key = a;
 	entries[0].value = one;
 	entries[1].key = b;
@@ -373,14 +370,13 @@ static void a_text_is_json_of_what_is_set(void **state)
 	json_decref(json);
 }
 
-static void a_text_that_is_too_long_is_left_out(void **state)
+TEST(a_text_that_is_too_long_is_left_out)
 {
 	Holdfast__V1__VolumeDetail detail = HOLDFAST__V1__VOLUME_DETAIL__INIT;
 	enum { AROUND = sizeof("{\"clone_id\":\"\"}") - 1 };
 	char *long_id = malloc(TEXT_MAX);
 	char *text;
 
-	(void)state;
 	assert_non_null(long_id);
 	memset(long_id, 'x', TEXT_MAX);
 	long_id[TEXT_MAX - AROUND - 1] = '\0';
@@ -393,23 +389,4 @@ static void a_text_that_is_too_long_is_left_out(void **state)
 	long_id[TEXT_MAX - AROUND] = '\0';
 	assert_null(text_of(PREFIX_VOLUME_DETAIL "default/db", &detail.base));
 	free(long_id);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_store_of_the_first_release_is_taken_over_once),
-		TEST(a_newer_schema_and_another_cluster_are_refused),
-		TEST(a_step_that_fails_has_changed_nothing),
-		TEST(freed_claims_of_an_older_store_are_moved_with_their_indexes_and_generation),
-		TEST(people_read_what_there_is_while_the_server_is_running),
-		cmocka_unit_test(what_is_secret_has_no_text),
-		cmocka_unit_test(only_quotes_backslashes_and_controls_are_escaped),
-		cmocka_unit_test(a_text_is_json_of_what_is_set),
-		cmocka_unit_test(a_text_that_is_too_long_is_left_out),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,7 +108,7 @@ static void read_people_columns(struct fixture *f)
 	assert_true(n > 0); /* there are such views, and they have rows */
 }
 
-static void a_secret_is_in_no_answer_log_line_or_readable_column(void **state)
+TEST_FIXTURE(a_secret_is_in_no_answer_log_line_or_readable_column, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 	int log_fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -145,7 +145,7 @@ static void a_secret_is_in_no_answer_log_line_or_readable_column(void **state)
 	assert_string_equal(provider.last_secrets, "pass=" SECRET ",other=" SECRET "=,");
 }
 
-static void details_and_secrets_go_with_their_volume(void **state)
+TEST_FIXTURE(details_and_secrets_go_with_their_volume, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 	struct record_entry *entry;
@@ -157,16 +157,4 @@ static void details_and_secrets_go_with_their_volume(void **state)
 	restart(f);
 	entry = state_record_from(&f->server->state, "volume-");
 	assert_true(!entry || !str_starts_with(entry->key, "volume-"));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, provider_setup, provider_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_secret_is_in_no_answer_log_line_or_readable_column),
-		TEST(details_and_secrets_go_with_their_volume),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@ static const Holdfast__V1__Snapshot *record(struct fixture *f, const char *name)
 	return state_record(&f->server->state, key);
 }
 
-static void a_snapshot_is_recorded_before_its_provider_is_asked(void **state)
+TEST_FIXTURE(a_snapshot_is_recorded_before_its_provider_is_asked, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 	struct pending pending;
@@ -43,7 +43,7 @@ static void a_snapshot_is_recorded_before_its_provider_is_asked(void **state)
 	assert_string_equal(record(f, "s1")->snapshot_id, "snap-1");
 }
 
-static void one_that_is_not_ready_is_asked_about_again(void **state)
+TEST_FIXTURE(one_that_is_not_ready_is_asked_about_again, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 
@@ -56,7 +56,8 @@ static void one_that_is_not_ready_is_asked_about_again(void **state)
 	assert_int_equal(provider_snapshots(), 1);
 }
 
-static void a_server_that_dies_while_a_snapshot_is_made_finds_it_by_its_name(void **state)
+TEST_FIXTURE(a_server_that_dies_while_a_snapshot_is_made_finds_it_by_its_name, provider_setup,
+	     provider_teardown)
 {
 	static const enum provider_outcome steps[] = {PROVIDER_HOLD, PROVIDER_HOLD_DONE};
 	struct fixture *f = *state;
@@ -82,7 +83,7 @@ static void a_server_that_dies_while_a_snapshot_is_made_finds_it_by_its_name(voi
 	}
 }
 
-static void a_name_is_of_one_volume(void **state)
+TEST_FIXTURE(a_name_is_of_one_volume, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 
@@ -94,7 +95,7 @@ static void a_name_is_of_one_volume(void **state)
 	assert_int_equal(provider.calls[CALL_CREATE_SNAPSHOT], 1);
 }
 
-static void a_refused_snapshot_leaves_no_record_and_an_uncertain_one_does(void **state)
+TEST_FIXTURE(a_refused_snapshot_leaves_no_record_and_an_uncertain_one_does, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 
@@ -118,7 +119,7 @@ static void a_refused_snapshot_leaves_no_record_and_an_uncertain_one_does(void *
 		"cannot create and delete snapshots");
 }
 
-static void deleting_forgets_the_record_when_the_provider_has(void **state)
+TEST_FIXTURE(deleting_forgets_the_record_when_the_provider_has, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 
@@ -139,7 +140,7 @@ static void deleting_forgets_the_record_when_the_provider_has(void **state)
 		"the provider's words"); /* nobody knows it */
 }
 
-static void lists_join_the_records_with_what_the_provider_has(void **state)
+TEST_FIXTURE(lists_join_the_records_with_what_the_provider_has, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 
@@ -166,7 +167,7 @@ static void lists_join_the_records_with_what_the_provider_has(void **state)
 	refuses(f, "ListSnapshots", "{\"pluginId\":\"nfs\"}", STATUS_UNAVAILABLE, "controller of plugin nfs");
 }
 
-static void external_volumes_are_the_providers_page_by_page(void **state)
+TEST_FIXTURE(external_volumes_are_the_providers_page_by_page, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 
@@ -181,22 +182,4 @@ static void external_volumes_are_the_providers_page_by_page(void **state)
 	provider.can.list_volumes = false;
 	refuses(f, "ListExternal", "{\"pluginId\":\"nfs\"}", STATUS_FAILED_PRECONDITION,
 		"cannot list volumes");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, provider_setup, provider_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_snapshot_is_recorded_before_its_provider_is_asked),
-		TEST(one_that_is_not_ready_is_asked_about_again),
-		TEST(a_server_that_dies_while_a_snapshot_is_made_finds_it_by_its_name),
-		TEST(a_name_is_of_one_volume),
-		TEST(a_refused_snapshot_leaves_no_record_and_an_uncertain_one_does),
-		TEST(deleting_forgets_the_record_when_the_provider_has),
-		TEST(lists_join_the_records_with_what_the_provider_has),
-		TEST(external_volumes_are_the_providers_page_by_page),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

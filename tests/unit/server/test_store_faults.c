@@ -95,7 +95,7 @@ static void drain_store(struct fixture *f)
 			return;
 }
 
-static void a_change_whose_commit_failed_is_told_to_nobody(void **state)
+TEST_FIXTURE(a_change_whose_commit_failed_is_told_to_nobody, setup, teardown)
 {
 	struct fixture *f = *state;
 	uint64_t revision;
@@ -137,7 +137,7 @@ static struct life live(struct fixture *f)
 	return life;
 }
 
-static void what_is_acknowledged_is_durable_whichever_commit_fails(void **state)
+TEST_FIXTURE(what_is_acknowledged_is_durable_whichever_commit_fails, setup, teardown)
 {
 	struct fixture *f = *state;
 	bool has_failed = true;
@@ -173,7 +173,7 @@ static void what_is_acknowledged_is_durable_whichever_commit_fails(void **state)
 }
 
 /* As a process that is killed leaves it: closing writes nothing more to the files of a broken store. */
-static void a_store_whose_commit_failed_is_left_as_it_is(void **state)
+TEST_FIXTURE(a_store_whose_commit_failed_is_left_as_it_is, setup, teardown)
 {
 	struct fixture *f = *state;
 	cleanup_free char *before = NULL;
@@ -247,7 +247,7 @@ static int files_in(const char *path)
 	return n;
 }
 
-static void a_backup_is_on_the_disk_before_it_is_announced(void **state)
+TEST_FIXTURE(a_backup_is_on_the_disk_before_it_is_announced, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__BeginBackupResponse *begun = NULL;
@@ -263,7 +263,7 @@ static void a_backup_is_on_the_disk_before_it_is_announced(void **state)
 	holdfast__v1__begin_backup_response__free_unpacked(begun, NULL);
 }
 
-static void a_backup_that_does_not_get_to_the_disk_is_refused_and_gone(void **state)
+TEST_FIXTURE(a_backup_that_does_not_get_to_the_disk_is_refused_and_gone, setup, teardown)
 {
 	struct fixture *f = *state;
 	char folder[PATH_MAX];
@@ -285,19 +285,4 @@ static void a_backup_that_does_not_get_to_the_disk_is_refused_and_gone(void **st
 			holdfast__v1__begin_backup_response__free_unpacked(begun, NULL);
 	}
 	assert_true(n >= 4); /* the file, and its folder */
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_change_whose_commit_failed_is_told_to_nobody),
-		TEST(what_is_acknowledged_is_durable_whichever_commit_fails),
-		TEST(a_store_whose_commit_failed_is_left_as_it_is),
-		TEST(a_backup_is_on_the_disk_before_it_is_announced),
-		TEST(a_backup_that_does_not_get_to_the_disk_is_refused_and_gone),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,7 +108,7 @@ static const struct volume a_volume = {
 	.source = {.class = SOURCE_BLOCK, .by_id = "wwn-0x1"},
 };
 
-static void a_ticket_says_what_the_claim_says_and_is_signed(void **state)
+TEST(a_ticket_says_what_the_claim_says_and_is_signed)
 {
 	const struct fixture *f = *state;
 	char wire[WIRE_VOLUME_SIZE];
@@ -130,7 +130,7 @@ static void a_ticket_says_what_the_claim_says_and_is_signed(void **state)
 	assert_true(is_signed(f, &t));
 }
 
-static void the_ticket_of_a_csi_volume_names_its_plugin_and_no_source(void **state)
+TEST(the_ticket_of_a_csi_volume_names_its_plugin_and_no_source)
 {
 	const struct fixture *f = *state;
 	const struct mh_source source = {.class = MH_CLASS_CSI};
@@ -149,7 +149,7 @@ static void the_ticket_of_a_csi_volume_names_its_plugin_and_no_source(void **sta
 	assert_true(is_signed(f, &t));
 }
 
-static void a_readers_ticket_forbids_writing(void **state)
+TEST(a_readers_ticket_forbids_writing)
 {
 	const struct fixture *f = *state;
 	struct claim reader = a_claim;
@@ -220,7 +220,7 @@ static void assert_one_stage(const struct fixture *f, const struct volume *volum
 	}
 }
 
-static void readers_and_writers_of_one_node_share_its_stage(void **state)
+TEST(readers_and_writers_of_one_node_share_its_stage)
 {
 	static const enum source_class anywhere[] = {SOURCE_TMPFS, SOURCE_NFS4, SOURCE_BIND};
 	const struct fixture *f = *state;
@@ -238,7 +238,7 @@ static void readers_and_writers_of_one_node_share_its_stage(void **state)
 	}
 }
 
-static void who_only_reads_mounts_no_disk_of_several_nodes_writable(void **state)
+TEST(who_only_reads_mounts_no_disk_of_several_nodes_writable)
 {
 	const struct fixture *f = *state;
 	const struct claim reader = claim_of(SINGLE_NODE_WRITER, CLAIM_READ);
@@ -270,7 +270,7 @@ static void issue_together(const struct fixture *f, size_t n, struct ticket *ret
 	ticket_sign_all(f->issuer, tickets, n);
 }
 
-static void tickets_that_are_signed_together_are_each_good(void **state)
+TEST(tickets_that_are_signed_together_are_each_good)
 {
 	const struct fixture *f = *state;
 	struct ticket t[TICKET_BATCH_MAX];
@@ -286,7 +286,7 @@ static void tickets_that_are_signed_together_are_each_good(void **state)
 	}
 }
 
-static void a_ticket_with_a_changed_bit_is_not_ours(void **state)
+TEST(a_ticket_with_a_changed_bit_is_not_ours)
 {
 	const struct fixture *f = *state;
 	struct ticket t[TICKET_BATCH_MAX];
@@ -302,7 +302,7 @@ static void a_ticket_with_a_changed_bit_is_not_ours(void **state)
 	}
 }
 
-static void the_proof_of_a_ticket_is_of_no_other(void **state)
+TEST(the_proof_of_a_ticket_is_of_no_other)
 {
 	const struct fixture *f = *state;
 	struct ticket t[TICKET_BATCH_MAX];
@@ -318,7 +318,7 @@ static void the_proof_of_a_ticket_is_of_no_other(void **state)
 	}
 }
 
-static void the_digest_is_that_of_the_source_without_device_numbers(void **state)
+TEST(the_digest_is_that_of_the_source_without_device_numbers)
 {
 	const struct fixture *f = *state;
 	struct mh_source source = {.class = MH_CLASS_BLOCK};
@@ -331,7 +331,7 @@ static void the_digest_is_that_of_the_source_without_device_numbers(void **state
 	assert_memory_equal(t.source_digest, digest, sizeof(digest));
 }
 
-static void a_key_that_others_can_read_or_that_is_none_is_refused(void **state)
+TEST(a_key_that_others_can_read_or_that_is_none_is_refused)
 {
 	const struct fixture *f = *state;
 	struct ticket_issuer *issuer;
@@ -379,7 +379,7 @@ static struct ticket_ahead *begin(const struct fixture *f, struct ticket_signer 
 }
 
 /* Every third one is given up; the others are asked for in the order they were made in, or the other way. */
-static void tickets_signed_ahead_are_those_that_were_asked_for(void **state)
+TEST(tickets_signed_ahead_are_those_that_were_asked_for)
 {
 	const struct fixture *f = *state;
 	struct ticket_ahead *ahead[MANY];
@@ -405,7 +405,7 @@ static void tickets_signed_ahead_are_those_that_were_asked_for(void **state)
 }
 
 /* The first one that is asked for takes the others with it, as many as one signature is for. */
-static void what_is_no_full_batch_is_signed_at_once_when_the_first_is_needed(void **state)
+TEST(what_is_no_full_batch_is_signed_at_once_when_the_first_is_needed)
 {
 	const struct fixture *f = *state;
 	struct ticket_ahead *ahead[TICKET_BATCH_MAX - 1];
@@ -428,7 +428,7 @@ static void what_is_no_full_batch_is_signed_at_once_when_the_first_is_needed(voi
 }
 
 /* Whoever is first: mostly it is the signer. */
-static void full_batches_are_signed_without_being_asked_for(void **state)
+TEST(full_batches_are_signed_without_being_asked_for)
 {
 	enum { BATCHES = 8 };
 	const struct fixture *f = *state;
@@ -453,7 +453,7 @@ static void full_batches_are_signed_without_being_asked_for(void **state)
 	ticket_signer_free(signer);
 }
 
-static void a_ticket_of_another_generation_is_not_taken(void **state)
+TEST(a_ticket_of_another_generation_is_not_taken)
 {
 	const struct fixture *f = *state;
 	struct ticket_ahead *ahead;
@@ -471,24 +471,4 @@ static void a_ticket_of_another_generation_is_not_taken(void **state)
 	ticket_signer_free(NULL);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_ticket_says_what_the_claim_says_and_is_signed),
-		cmocka_unit_test(the_ticket_of_a_csi_volume_names_its_plugin_and_no_source),
-		cmocka_unit_test(a_readers_ticket_forbids_writing),
-		cmocka_unit_test(readers_and_writers_of_one_node_share_its_stage),
-		cmocka_unit_test(who_only_reads_mounts_no_disk_of_several_nodes_writable),
-		cmocka_unit_test(tickets_that_are_signed_together_are_each_good),
-		cmocka_unit_test(a_ticket_with_a_changed_bit_is_not_ours),
-		cmocka_unit_test(the_proof_of_a_ticket_is_of_no_other),
-		cmocka_unit_test(the_digest_is_that_of_the_source_without_device_numbers),
-		cmocka_unit_test(tickets_signed_ahead_are_those_that_were_asked_for),
-		cmocka_unit_test(a_ticket_of_another_generation_is_not_taken),
-		cmocka_unit_test(what_is_no_full_batch_is_signed_at_once_when_the_first_is_needed),
-		cmocka_unit_test(full_batches_are_signed_without_being_asked_for),
-		cmocka_unit_test(a_key_that_others_can_read_or_that_is_none_is_refused),
-	};
-
-	return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_GROUP(setup, teardown)

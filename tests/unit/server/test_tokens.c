@@ -47,7 +47,7 @@ static const char *text_at(const json_t *json, const char *a, const char *b)
 	return json_string_value(json_object_get(json_object_get(json, a), b));
 }
 
-static void bootstrap_works_once_while_there_is_no_management_token(void **state)
+TEST_FIXTURE(bootstrap_works_once_while_there_is_no_management_token, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	json_t *first;
@@ -74,7 +74,7 @@ static void bootstrap_works_once_while_there_is_no_management_token(void **state
 	json_decref(first);
 }
 
-static void a_secret_is_shown_once_and_stored_nowhere(void **state)
+TEST_FIXTURE(a_secret_is_shown_once_and_stored_nowhere, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	char *secret = make_token(f, "{\"name\": \"deploy\", \"type\": \"MANAGEMENT\"}");
@@ -102,7 +102,7 @@ static void a_secret_is_shown_once_and_stored_nowhere(void **state)
 	free(secret);
 }
 
-static void a_token_that_is_shown_decides_whatever_the_certificate(void **state)
+TEST_FIXTURE(a_token_that_is_shown_decides_whatever_the_certificate, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	char *nothing = make_token(f, "{\"name\": \"nothing\", \"type\": \"CLIENT\"}");
@@ -148,7 +148,7 @@ static void expire(struct fixture *f)
 	((Holdfast__V1__StoredToken *)entry->record.message)->token->expires_at_ms = clock_realtime_ms();
 }
 
-static void an_expired_token_is_no_token_even_with_an_operators_certificate(void **state)
+TEST_FIXTURE(an_expired_token_is_no_token_even_with_an_operators_certificate, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	char fields[128];
@@ -169,7 +169,7 @@ static void an_expired_token_is_no_token_even_with_an_operators_certificate(void
 	free(secret);
 }
 
-static void a_revoked_token_is_unknown_at_once_and_after_a_restart(void **state)
+TEST_FIXTURE(a_revoked_token_is_unknown_at_once_and_after_a_restart, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	char *secret = make_token(f, "{\"name\": \"deploy\", \"type\": \"CLIENT\"}");
@@ -189,7 +189,7 @@ static void a_revoked_token_is_unknown_at_once_and_after_a_restart(void **state)
 	free(secret);
 }
 
-static void bad_requests_change_nothing(void **state)
+TEST_FIXTURE(bad_requests_change_nothing, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	static const struct {
@@ -272,7 +272,7 @@ static void fill_policies(struct fixture *f, size_t n)
 	}
 }
 
-static void the_last_token_and_policy_there_is_room_for_are_made_and_no_more(void **state)
+TEST_FIXTURE(the_last_token_and_policy_there_is_room_for_are_made_and_no_more, setup_acl, teardown)
 {
 	static const char token[] = "{\"token\": {\"name\": \"a\", \"type\": \"CLIENT\"}}";
 	struct fixture *f = *state;
@@ -292,7 +292,7 @@ static void the_last_token_and_policy_there_is_room_for_are_made_and_no_more(voi
 	operator_does(f, "Operator.PutPolicy", "{\"policy\": {\"name\": \"last\", \"node\": \"read\"}}");
 }
 
-static void a_token_has_as_many_policies_as_it_may_and_no_more(void **state)
+TEST_FIXTURE(a_token_has_as_many_policies_as_it_may_and_no_more, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	char request[1024];
@@ -311,7 +311,7 @@ static void a_token_has_as_many_policies_as_it_may_and_no_more(void **state)
 	}
 }
 
-static void no_list_gives_a_page_above_its_most(void **state)
+TEST_FIXTURE(no_list_gives_a_page_above_its_most, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	static const struct {
@@ -336,7 +336,7 @@ static void no_list_gives_a_page_above_its_most(void **state)
 }
 
 /* A plugin is handed what is of others: the right to run work is not enough for it. */
-static void only_who_may_register_plugins_runs_one(void **state)
+TEST_FIXTURE(only_who_may_register_plugins_runs_one, setup_acl, teardown)
 {
 	static const char put[] =
 		"{\"policy\": {\"name\": \"dev\", \"namespaces\": [{\"namespace\": \"default\", "
@@ -366,7 +366,7 @@ static void only_who_may_register_plugins_runs_one(void **state)
 }
 
 /* A service runs as whom its unit says: the right to run work is not enough for it. */
-static void only_who_may_run_units_starts_one(void **state)
+TEST_FIXTURE(only_who_may_run_units_starts_one, setup_acl, teardown)
 {
 	static const char put[] =
 		"{\"policy\": {\"name\": \"dev\", \"namespaces\": [{\"namespace\": \"default\", "
@@ -404,7 +404,7 @@ static void only_who_may_run_units_starts_one(void **state)
 	free(secret);
 }
 
-static void a_policy_can_be_changed_listed_and_deleted(void **state)
+TEST_FIXTURE(a_policy_can_be_changed_listed_and_deleted, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	static const char put[] = "{\"policy\": {\"name\": \"team\", \"namespaces\": [{\"namespace\": "
@@ -438,7 +438,7 @@ static void a_policy_can_be_changed_listed_and_deleted(void **state)
 	free(secret);
 }
 
-static void without_acl_tokens_are_refused_and_say_so(void **state)
+TEST_FIXTURE(without_acl_tokens_are_refused_and_say_so, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	char *secret = make_token(f, "{\"name\": \"all\", \"type\": \"MANAGEMENT\"}");
@@ -472,7 +472,7 @@ static const char *word(const json_t *json, const char *name)
 	return json_string_value(json_object_get(json, name));
 }
 
-static void who_did_what_is_recorded_and_so_is_a_refusal(void **state)
+TEST_FIXTURE(who_did_what_is_recorded_and_so_is_a_refusal, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	char *secret = make_token(f, "{\"name\": \"deploy\", \"type\": \"CLIENT\"}");
@@ -494,7 +494,7 @@ static void who_did_what_is_recorded_and_so_is_a_refusal(void **state)
 	free(secret);
 }
 
-static void a_flood_of_refusals_is_cut_and_counted(void **state)
+TEST_FIXTURE(a_flood_of_refusals_is_cut_and_counted, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	enum { FLOOD = AUDIT_REFUSALS_BURST + 30 };
@@ -520,7 +520,7 @@ static void a_flood_of_refusals_is_cut_and_counted(void **state)
 	assert_int_equal(audit_head(f->server).sequence - before, recorded + 1);
 }
 
-static void what_was_left_out_is_told_though_nobody_is_refused_any_more(void **state)
+TEST_FIXTURE(what_was_left_out_is_told_though_nobody_is_refused_any_more, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	struct caller_client caller;
@@ -542,7 +542,7 @@ static void what_was_left_out_is_told_though_nobody_is_refused_any_more(void **s
 }
 
 /* Who comes after all places are taken makes the one who was not here for longest forget. */
-static void callers_beyond_the_table_are_counted_together(void **state)
+TEST_FIXTURE(callers_beyond_the_table_are_counted_together, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	struct audit_limits *limits = &f->server->audit;
@@ -560,7 +560,7 @@ static void callers_beyond_the_table_are_counted_together(void **state)
 	assert_int_equal(limits->left_out, 3);
 }
 
-static void a_page_of_tokens_ends_where_the_next_begins(void **state)
+TEST_FIXTURE(a_page_of_tokens_ends_where_the_next_begins, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	char request[128] = "{\"per_page\": 2}";
@@ -580,31 +580,4 @@ static void a_page_of_tokens_ends_where_the_next_begins(void **state)
 	}
 	assert_int_equal(n, 5);
 	assert_int_equal(pages, 3);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_acl, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(a_token_has_as_many_policies_as_it_may_and_no_more),
-		TEST(the_last_token_and_policy_there_is_room_for_are_made_and_no_more),
-		TEST(bootstrap_works_once_while_there_is_no_management_token),
-		TEST(a_secret_is_shown_once_and_stored_nowhere),
-		TEST(a_token_that_is_shown_decides_whatever_the_certificate),
-		TEST(an_expired_token_is_no_token_even_with_an_operators_certificate),
-		TEST(a_revoked_token_is_unknown_at_once_and_after_a_restart),
-		TEST(bad_requests_change_nothing),
-		TEST(a_policy_can_be_changed_listed_and_deleted),
-		TEST(without_acl_tokens_are_refused_and_say_so),
-		TEST(who_did_what_is_recorded_and_so_is_a_refusal),
-		TEST(a_flood_of_refusals_is_cut_and_counted),
-		TEST(what_was_left_out_is_told_though_nobody_is_refused_any_more),
-		TEST(callers_beyond_the_table_are_counted_together),
-		TEST(a_page_of_tokens_ends_where_the_next_begins),
-		TEST(no_list_gives_a_page_above_its_most),
-		TEST(only_who_may_register_plugins_runs_one),
-		TEST(only_who_may_run_units_starts_one),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,7 +70,7 @@ static size_t records_of(struct fixture *f)
 	return n;
 }
 
-static void receipts_and_hello_leave_the_head_for_good(void **state)
+TEST_FIXTURE(receipts_and_hello_leave_the_head_for_good, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -117,7 +117,7 @@ static uint64_t transactions_of_mounted(struct fixture *f, const char *volume, c
 	return kv_stats(f->server->kv).transactions - before;
 }
 
-static void a_head_takes_no_transaction_of_its_own(void **state)
+TEST_FIXTURE(a_head_takes_no_transaction_of_its_own, setup, teardown)
 {
 	struct fixture *f = *state;
 	uint64_t without;
@@ -130,7 +130,7 @@ static void a_head_takes_no_transaction_of_its_own(void **state)
 	assert_int_equal(last_of(f), 7);
 }
 
-static void what_has_not_the_form_of_a_head_is_none(void **state)
+TEST_FIXTURE(what_has_not_the_form_of_a_head_is_none, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -141,7 +141,7 @@ static void what_has_not_the_form_of_a_head_is_none(void **state)
 	assert_null(trail_of(f, "n1"));
 }
 
-static void a_trail_that_goes_back_is_a_break_on_record_that_stays(void **state)
+TEST_FIXTURE(a_trail_that_goes_back_is_a_break_on_record_that_stays, setup, teardown)
 {
 	struct fixture *f = *state;
 	const Holdfast__V1__NodeTrail *trail;
@@ -161,7 +161,7 @@ static void a_trail_that_goes_back_is_a_break_on_record_that_stays(void **state)
 	assert_int_equal(metric_of(f, "trails_broken"), 1);
 }
 
-static void a_break_that_a_person_answers_for_is_gone_and_stays_on_record(void **state)
+TEST_FIXTURE(a_break_that_a_person_answers_for_is_gone_and_stays_on_record, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__AcceptTrailRequest request = HOLDFAST__V1__ACCEPT_TRAIL_REQUEST__INIT;
@@ -193,7 +193,7 @@ static void a_break_that_a_person_answers_for_is_gone_and_stays_on_record(void *
 	assert_int_equal(metric_of(f, "trails_broken"), 1);
 }
 
-static void another_hash_of_the_same_record_is_a_break(void **state)
+TEST_FIXTURE(another_hash_of_the_same_record_is_a_break, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -204,7 +204,7 @@ static void another_hash_of_the_same_record_is_a_break(void **state)
 	assert_int_equal(trail_of(f, "n1")->n_breaks, 1);
 }
 
-static void breaks_are_bounded_and_so_is_what_is_recorded_of_them(void **state)
+TEST_FIXTURE(breaks_are_bounded_and_so_is_what_is_recorded_of_them, setup, teardown)
 {
 	struct fixture *f = *state;
 	const Holdfast__V1__NodeTrail *trail;
@@ -218,7 +218,7 @@ static void breaks_are_bounded_and_so_is_what_is_recorded_of_them(void **state)
 	assert_int_equal(records_of(f), 1 + TRAIL_BREAKS_MAX);
 }
 
-static void old_heads_are_kept_ever_more_sparsely(void **state)
+TEST_FIXTURE(old_heads_are_kept_ever_more_sparsely, setup, teardown)
 {
 	struct fixture *f = *state;
 	const Holdfast__V1__NodeTrail *trail;
@@ -237,7 +237,7 @@ static void old_heads_are_kept_ever_more_sparsely(void **state)
 	assert_true(trail->heads[2]->record <= 2000);
 }
 
-static void a_mount_without_a_new_head_makes_the_age_grow_until_there_is_one(void **state)
+TEST_FIXTURE(a_mount_without_a_new_head_makes_the_age_grow_until_there_is_one, setup, teardown)
 {
 	struct fixture *f = *state;
 	cleanup(change_release) struct change change = CHANGE_INIT;
@@ -260,7 +260,7 @@ static void a_mount_without_a_new_head_makes_the_age_grow_until_there_is_one(voi
 	assert_int_equal(metric_of(f, "trails_behind"), 0);
 }
 
-static void a_purge_leaves_the_last_head_in_the_audit_alone(void **state)
+TEST_FIXTURE(a_purge_leaves_the_last_head_in_the_audit_alone, setup, teardown)
 {
 	struct fixture *f = *state;
 	cleanup(change_release) struct change change = CHANGE_INIT;
@@ -271,24 +271,4 @@ static void a_purge_leaves_the_last_head_in_the_audit_alone(void **state)
 	settle(f);
 	assert_null(trail_of(f, "n1"));
 	assert_int_equal(records_of(f), 2);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(receipts_and_hello_leave_the_head_for_good),
-		TEST(a_head_takes_no_transaction_of_its_own),
-		TEST(what_has_not_the_form_of_a_head_is_none),
-		TEST(a_trail_that_goes_back_is_a_break_on_record_that_stays),
-		TEST(a_break_that_a_person_answers_for_is_gone_and_stays_on_record),
-		TEST(another_hash_of_the_same_record_is_a_break),
-		TEST(breaks_are_bounded_and_so_is_what_is_recorded_of_them),
-		TEST(old_heads_are_kept_ever_more_sparsely),
-		TEST(a_mount_without_a_new_head_makes_the_age_grow_until_there_is_one),
-		TEST(a_purge_leaves_the_last_head_in_the_audit_alone),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

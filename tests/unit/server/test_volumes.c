@@ -15,7 +15,7 @@ static struct volume_entry *db(struct fixture *f)
 	return state_volume(&f->server->state, "default", "db");
 }
 
-static void a_registration_is_confirmed_before_anything_is_stored(void **state)
+TEST_FIXTURE(a_registration_is_confirmed_before_anything_is_stored, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 	struct pending pending;
@@ -34,7 +34,7 @@ static void a_registration_is_confirmed_before_anything_is_stored(void **state)
 	assert_int_equal(provider.calls[CALL_VALIDATE], 1); /* nothing new to confirm */
 }
 
-static void what_is_not_confirmed_is_named_and_not_stored(void **state)
+TEST_FIXTURE(what_is_not_confirmed_is_named_and_not_stored, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 
@@ -45,7 +45,7 @@ static void what_is_not_confirmed_is_named_and_not_stored(void **state)
 }
 
 /* A file that leaves it out leaves it: the plugin is asked about the one that is stored. */
-static void what_is_not_confirmed_again_is_named_as_it_is_stored(void **state)
+TEST_FIXTURE(what_is_not_confirmed_again_is_named_as_it_is_stored, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 
@@ -55,7 +55,7 @@ static void what_is_not_confirmed_again_is_named_as_it_is_stored(void **state)
 		STATUS_FAILED_PRECONDITION, "volume db (external id vol-1)");
 }
 
-static void losing_the_plugin_while_it_is_asked_stores_nothing(void **state)
+TEST_FIXTURE(losing_the_plugin_while_it_is_asked_stores_nothing, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 	static const enum status codes[] = {STATUS_UNAVAILABLE, STATUS_DEADLINE_EXCEEDED, STATUS_UNKNOWN,
@@ -68,7 +68,7 @@ static void losing_the_plugin_while_it_is_asked_stores_nothing(void **state)
 	}
 }
 
-static void a_plugin_must_be_known_and_have_its_controller(void **state)
+TEST_FIXTURE(a_plugin_must_be_known_and_have_its_controller, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 
@@ -82,7 +82,7 @@ static void a_plugin_must_be_known_and_have_its_controller(void **state)
 	assert_null(db(f));
 }
 
-static void what_changed_while_the_plugin_was_asked_is_looked_at_again(void **state)
+TEST_FIXTURE(what_changed_while_the_plugin_was_asked_is_looked_at_again, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 	struct pending first;
@@ -97,7 +97,7 @@ static void what_changed_while_the_plugin_was_asked_is_looked_at_again(void **st
 	assert_string_equal(db(f)->volume.external_id, "b");
 }
 
-static void an_equal_id_in_another_namespace_is_another_volume(void **state)
+TEST_FIXTURE(an_equal_id_in_another_namespace_is_another_volume, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 
@@ -111,7 +111,7 @@ static void an_equal_id_in_another_namespace_is_another_volume(void **state)
 	refuses(f, "Get", ID, STATUS_NOT_FOUND, "namespace default");
 }
 
-static void an_id_that_begins_another_one_is_not_taken_for_it(void **state)
+TEST_FIXTURE(an_id_that_begins_another_one_is_not_taken_for_it, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 
@@ -124,7 +124,7 @@ static void an_id_that_begins_another_one_is_not_taken_for_it(void **state)
 	assert_non_null(state_volume(&f->server->state, "default", "db2"));
 }
 
-static void an_update_without_a_context_keeps_it(void **state)
+TEST_FIXTURE(an_update_without_a_context_keeps_it, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 
@@ -133,7 +133,8 @@ static void an_update_without_a_context_keeps_it(void **state)
 	must(f, "Get", ID, "\"share\":\"/a\"");
 }
 
-static void creating_stores_its_intent_and_a_name_that_no_other_volume_gets(void **state)
+TEST_FIXTURE(creating_stores_its_intent_and_a_name_that_no_other_volume_gets, provider_setup,
+	     provider_teardown)
 {
 	struct fixture *f = *state;
 	struct pending pending;
@@ -163,7 +164,7 @@ static void creating_stores_its_intent_and_a_name_that_no_other_volume_gets(void
 	assert_int_equal(detail_of(f, "db")->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY);
 }
 
-static void a_volumes_topologies_are_exactly_those_its_provider_gave(void **state)
+TEST_FIXTURE(a_volumes_topologies_are_exactly_those_its_provider_gave, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 	const Holdfast__V1__VolumeDetail *detail;
@@ -181,7 +182,7 @@ static void a_volumes_topologies_are_exactly_those_its_provider_gave(void **stat
 		"topology_request:"); /* which can no longer change */
 }
 
-static void no_capacity_is_asked_for_when_none_was_given(void **state)
+TEST_FIXTURE(no_capacity_is_asked_for_when_none_was_given, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 
@@ -190,7 +191,8 @@ static void no_capacity_is_asked_for_when_none_was_given(void **state)
 	assert_int_equal(provider.last_max, 0);
 }
 
-static void a_server_that_dies_while_creating_goes_on_with_the_same_volume(void **state)
+TEST_FIXTURE(a_server_that_dies_while_creating_goes_on_with_the_same_volume, provider_setup,
+	     provider_teardown)
 {
 	static const enum provider_outcome steps[] = {PROVIDER_HOLD, PROVIDER_HOLD_DONE};
 	struct fixture *f = *state;
@@ -217,7 +219,7 @@ static void a_server_that_dies_while_creating_goes_on_with_the_same_volume(void 
 	}
 }
 
-static void what_a_crash_left_is_carried_on_without_being_asked(void **state)
+TEST_FIXTURE(what_a_crash_left_is_carried_on_without_being_asked, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 	struct pending pending;
@@ -233,7 +235,7 @@ static void what_a_crash_left_is_carried_on_without_being_asked(void **state)
 	assert_int_equal(provider_volumes(), 1);
 }
 
-static void a_provider_that_refuses_leaves_no_volume(void **state)
+TEST_FIXTURE(a_provider_that_refuses_leaves_no_volume, provider_setup, provider_teardown)
 {
 	static const enum status codes[] = {STATUS_INVALID_ARGUMENT, STATUS_OUT_OF_RANGE,
 					    STATUS_ALREADY_EXISTS, STATUS_RESOURCE_EXHAUSTED,
@@ -248,7 +250,8 @@ static void a_provider_that_refuses_leaves_no_volume(void **state)
 	}
 }
 
-static void a_provider_that_may_have_made_it_is_asked_again_under_the_same_name(void **state)
+TEST_FIXTURE(a_provider_that_may_have_made_it_is_asked_again_under_the_same_name, provider_setup,
+	     provider_teardown)
 {
 	struct fixture *f = *state;
 
@@ -262,7 +265,7 @@ static void a_provider_that_may_have_made_it_is_asked_again_under_the_same_name(
 	assert_int_equal(provider_volumes(), 1);
 }
 
-static void it_is_also_asked_again_by_the_server_itself(void **state)
+TEST_FIXTURE(it_is_also_asked_again_by_the_server_itself, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 
@@ -271,7 +274,7 @@ static void it_is_also_asked_again_by_the_server_itself(void **state)
 	UNTIL(f, db(f) && db(f)->volume.external_id[0] != '\0');
 }
 
-static void a_made_volume_without_a_usable_id_is_kept_in_mind(void **state)
+TEST_FIXTURE(a_made_volume_without_a_usable_id_is_kept_in_mind, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 
@@ -282,7 +285,7 @@ static void a_made_volume_without_a_usable_id_is_kept_in_mind(void **state)
 	must(f, "Create", DB, "vol-1");
 }
 
-static void creating_what_exists_updates_and_expands_it(void **state)
+TEST_FIXTURE(creating_what_exists_updates_and_expands_it, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 
@@ -297,7 +300,7 @@ static void creating_what_exists_updates_and_expands_it(void **state)
 	assert_int_equal(provider.calls[CALL_EXPAND], 2);
 }
 
-static void what_its_provider_answered_is_not_overwritten_by_a_file(void **state)
+TEST_FIXTURE(what_its_provider_answered_is_not_overwritten_by_a_file, provider_setup, provider_teardown)
 {
 	static const char file[] = "{\"volume\":{" DB_HEAD
 				   ",\"capacityMin\":\"10\",\"capacity\":\"99\",\"context\":{\"made\":\"by "
@@ -328,7 +331,7 @@ static void what_its_provider_answered_is_not_overwritten_by_a_file(void **state
 	must(f, "Get", ID, "\"made\":\"vol-1\"");
 }
 
-static void a_volume_in_use_is_not_deleted_and_its_provider_not_asked(void **state)
+TEST_FIXTURE(a_volume_in_use_is_not_deleted_and_its_provider_not_asked, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 
@@ -347,7 +350,7 @@ static void a_volume_in_use_is_not_deleted_and_its_provider_not_asked(void **sta
 	refuses(f, "Delete", ID, STATUS_NOT_FOUND, "no volume db");
 }
 
-static void what_is_being_deleted_cannot_be_claimed(void **state)
+TEST_FIXTURE(what_is_being_deleted_cannot_be_claimed, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 	struct pending pending;
@@ -366,7 +369,7 @@ static void what_is_being_deleted_cannot_be_claimed(void **state)
 	assert_int_equal(pending.status, STATUS_OK);
 }
 
-static void a_server_that_dies_while_deleting_goes_on(void **state)
+TEST_FIXTURE(a_server_that_dies_while_deleting_goes_on, provider_setup, provider_teardown)
 {
 	static const enum provider_outcome steps[] = {PROVIDER_HOLD, PROVIDER_HOLD_DONE};
 	struct fixture *f = *state;
@@ -390,7 +393,7 @@ static void a_server_that_dies_while_deleting_goes_on(void **state)
 	}
 }
 
-static void a_deletion_of_what_is_in_use_by_now_is_given_up(void **state)
+TEST_FIXTURE(a_deletion_of_what_is_in_use_by_now_is_given_up, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 	struct pending pending;
@@ -409,7 +412,7 @@ static void a_deletion_of_what_is_in_use_by_now_is_given_up(void **state)
 	free_claims(f, "db");
 }
 
-static void claims_that_are_learned_of_while_a_volume_is_deleted_are_kept(void **state)
+TEST_FIXTURE(claims_that_are_learned_of_while_a_volume_is_deleted_are_kept, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 	struct pending pending;
@@ -428,7 +431,7 @@ static void claims_that_are_learned_of_while_a_volume_is_deleted_are_kept(void *
 	free_claims(f, "db");
 }
 
-static void after_a_restore_nothing_is_deleted_before_all_nodes_have_told(void **state)
+TEST_FIXTURE(after_a_restore_nothing_is_deleted_before_all_nodes_have_told, provider_setup, provider_teardown)
 {
 	Holdfast__V1__Epoch epoch = HOLDFAST__V1__EPOCH__INIT;
 	struct fixture *f = *state;
@@ -448,7 +451,7 @@ static void after_a_restore_nothing_is_deleted_before_all_nodes_have_told(void *
 	must(f, "Delete", ID, NULL);
 }
 
-static void a_provider_that_will_not_delete_leaves_the_volume_as_it_was(void **state)
+TEST_FIXTURE(a_provider_that_will_not_delete_leaves_the_volume_as_it_was, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 
@@ -464,7 +467,7 @@ static void a_provider_that_will_not_delete_leaves_the_volume_as_it_was(void **s
 	UNTIL(f, !db(f)); /* by itself */
 }
 
-static void expanding_keeps_requested_backend_and_file_system_apart(void **state)
+TEST_FIXTURE(expanding_keeps_requested_backend_and_file_system_apart, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 	struct answer answer;
@@ -490,7 +493,7 @@ static void expanding_keeps_requested_backend_and_file_system_apart(void **state
 	assert_int_equal(provider.calls[CALL_EXPAND], 1);
 }
 
-static void a_server_that_dies_while_expanding_goes_on_where_it_was(void **state)
+TEST_FIXTURE(a_server_that_dies_while_expanding_goes_on_where_it_was, provider_setup, provider_teardown)
 {
 	static const struct {
 		int call;
@@ -544,7 +547,8 @@ static bool is_ready(struct fixture *f)
 	return detail_of(f, "db")->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY;
 }
 
-static void what_was_expanded_offline_is_expanded_on_the_node_that_mounts_it_next(void **state)
+TEST_FIXTURE(what_was_expanded_offline_is_expanded_on_the_node_that_mounts_it_next, provider_setup,
+	     provider_teardown)
 {
 	struct fixture *f = *state;
 
@@ -579,7 +583,8 @@ static void what_was_expanded_offline_is_expanded_on_the_node_that_mounts_it_nex
 	assert_int_equal(provider.calls[CALL_EXPAND], 1);
 }
 
-static void a_node_that_fails_to_expand_what_it_has_mounted_is_asked_again(void **state)
+TEST_FIXTURE(a_node_that_fails_to_expand_what_it_has_mounted_is_asked_again, provider_setup,
+	     provider_teardown)
 {
 	struct fixture *f = *state;
 
@@ -596,7 +601,7 @@ static void a_node_that_fails_to_expand_what_it_has_mounted_is_asked_again(void 
 	assert_true(is_ready(f));
 }
 
-static void nodes_whose_plugin_cannot_expand_are_not_asked(void **state)
+TEST_FIXTURE(nodes_whose_plugin_cannot_expand_are_not_asked, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 
@@ -620,7 +625,8 @@ static void nodes_whose_plugin_cannot_expand_are_not_asked(void **state)
 	assert_false(detail_of(f, "db")->node_expansion_due);
 }
 
-static void a_plugin_that_is_replaced_by_one_that_cannot_expand_holds_nothing_up(void **state)
+TEST_FIXTURE(a_plugin_that_is_replaced_by_one_that_cannot_expand_holds_nothing_up, provider_setup,
+	     provider_teardown)
 {
 	struct fixture *f = *state;
 
@@ -639,7 +645,7 @@ static void a_plugin_that_is_replaced_by_one_that_cannot_expand_holds_nothing_up
 	assert_true(detail_of(f, "db")->node_expansion_due);
 }
 
-static void a_provider_that_cannot_expand_leaves_the_volume_usable(void **state)
+TEST_FIXTURE(a_provider_that_cannot_expand_leaves_the_volume_usable, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 
@@ -656,7 +662,7 @@ static void a_provider_that_cannot_expand_leaves_the_volume_usable(void **state)
 		"cannot expand");
 }
 
-static void two_who_ask_for_the_same_are_answered_by_one_work(void **state)
+TEST_FIXTURE(two_who_ask_for_the_same_are_answered_by_one_work, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 	struct pending first;
@@ -674,7 +680,7 @@ static void two_who_ask_for_the_same_are_answered_by_one_work(void **state)
 	assert_int_equal(second.status, STATUS_OK);
 }
 
-static void bad_requests_are_refused_with_their_code_and_change_nothing(void **state)
+TEST_FIXTURE(bad_requests_are_refused_with_their_code_and_change_nothing, provider_setup, provider_teardown)
 {
 	static const struct {
 		const char *method;
@@ -771,7 +777,7 @@ static void bad_requests_are_refused_with_their_code_and_change_nothing(void **s
 	assert_int_equal(state_volume(&f->server->state, "default", "kept")->volume.modify_index, revision);
 }
 
-static void nodes_and_strangers_may_do_none_of_this(void **state)
+TEST_FIXTURE(nodes_and_strangers_may_do_none_of_this, provider_setup, provider_teardown)
 {
 	static const char *const methods[] = {
 		"Register", "Create", "Get",	      "List",		"Deregister",	  "Delete",
@@ -788,51 +794,4 @@ static void nodes_and_strangers_may_do_none_of_this(void **state)
 				 STATUS_PERMISSION_DENIED);
 		protobuf_c_message_free_unpacked(empty, NULL);
 	}
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, provider_setup, provider_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_registration_is_confirmed_before_anything_is_stored),
-		TEST(what_is_not_confirmed_is_named_and_not_stored),
-		TEST(what_is_not_confirmed_again_is_named_as_it_is_stored),
-		TEST(losing_the_plugin_while_it_is_asked_stores_nothing),
-		TEST(a_plugin_must_be_known_and_have_its_controller),
-		TEST(what_changed_while_the_plugin_was_asked_is_looked_at_again),
-		TEST(an_equal_id_in_another_namespace_is_another_volume),
-		TEST(an_id_that_begins_another_one_is_not_taken_for_it),
-		TEST(an_update_without_a_context_keeps_it),
-		TEST(creating_stores_its_intent_and_a_name_that_no_other_volume_gets),
-		TEST(a_volumes_topologies_are_exactly_those_its_provider_gave),
-		TEST(no_capacity_is_asked_for_when_none_was_given),
-		TEST(a_server_that_dies_while_creating_goes_on_with_the_same_volume),
-		TEST(what_a_crash_left_is_carried_on_without_being_asked),
-		TEST(a_provider_that_refuses_leaves_no_volume),
-		TEST(a_provider_that_may_have_made_it_is_asked_again_under_the_same_name),
-		TEST(it_is_also_asked_again_by_the_server_itself),
-		TEST(a_made_volume_without_a_usable_id_is_kept_in_mind),
-		TEST(creating_what_exists_updates_and_expands_it),
-		TEST(what_its_provider_answered_is_not_overwritten_by_a_file),
-		TEST(a_volume_in_use_is_not_deleted_and_its_provider_not_asked),
-		TEST(what_is_being_deleted_cannot_be_claimed),
-		TEST(a_server_that_dies_while_deleting_goes_on),
-		TEST(a_deletion_of_what_is_in_use_by_now_is_given_up),
-		TEST(claims_that_are_learned_of_while_a_volume_is_deleted_are_kept),
-		TEST(after_a_restore_nothing_is_deleted_before_all_nodes_have_told),
-		TEST(a_provider_that_will_not_delete_leaves_the_volume_as_it_was),
-		TEST(expanding_keeps_requested_backend_and_file_system_apart),
-		TEST(a_server_that_dies_while_expanding_goes_on_where_it_was),
-		TEST(what_was_expanded_offline_is_expanded_on_the_node_that_mounts_it_next),
-		TEST(a_node_that_fails_to_expand_what_it_has_mounted_is_asked_again),
-		TEST(nodes_whose_plugin_cannot_expand_are_not_asked),
-		TEST(a_plugin_that_is_replaced_by_one_that_cannot_expand_holds_nothing_up),
-		TEST(a_provider_that_cannot_expand_leaves_the_volume_usable),
-		TEST(two_who_ask_for_the_same_are_answered_by_one_work),
-		TEST(bad_requests_are_refused_with_their_code_and_change_nothing),
-		TEST(nodes_and_strangers_may_do_none_of_this),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ static enum status try(struct caller_client *caller, const char *method, const c
 	return st;
 }
 
-static void rights_are_those_in_the_volumes_own_namespace(void **state)
+TEST_FIXTURE(rights_are_those_in_the_volumes_own_namespace, setup_acl, teardown)
 {
 	static const struct {
 		const char *method;
@@ -79,7 +79,7 @@ static void rights_are_those_in_the_volumes_own_namespace(void **state)
 	free(secret);
 }
 
-static void a_list_of_all_namespaces_shows_those_that_the_caller_may_list(void **state)
+TEST_FIXTURE(a_list_of_all_namespaces_shows_those_that_the_caller_may_list, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	struct caller_client caller;
@@ -114,7 +114,7 @@ static const Holdfast__V1__VolumeDetail *detail(struct fixture *f, const char *i
 	return entry ? volume_detail_of(f->server, &entry->volume) : NULL;
 }
 
-static void a_volumes_life_goes_over_sessions(void **state)
+TEST_FIXTURE(a_volumes_life_goes_over_sessions, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	struct caller_client caller;
@@ -138,7 +138,7 @@ static void a_volumes_life_goes_over_sessions(void **state)
 	caller_release(&caller);
 }
 
-static void a_deletion_goes_on_when_its_controller_is_back(void **state)
+TEST_FIXTURE(a_deletion_goes_on_when_its_controller_is_back, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	struct caller_client caller;
@@ -160,18 +160,4 @@ static void a_deletion_goes_on_when_its_controller_is_back(void **state)
 	UNTIL(f, !state_volume(&f->server->state, "default", "old"));
 	assert_string_equal(f->plugin.violation, "");
 	caller_release(&caller);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_acl, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(rights_are_those_in_the_volumes_own_namespace),
-		TEST(a_list_of_all_namespaces_shows_those_that_the_caller_may_list),
-		TEST(a_volumes_life_goes_over_sessions),
-		TEST(a_deletion_goes_on_when_its_controller_is_back),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,7 +71,7 @@ static void lists(struct fixture *f, const char *request, const char *expected)
 		fail_msg("%s: '%s', not '%s'", request, sb.data ? sb.data : "", expected);
 }
 
-static void lists_are_ordered_and_narrowed_by_every_condition(void **state)
+TEST_FIXTURE(lists_are_ordered_and_narrowed_by_every_condition, provider_setup, provider_teardown)
 {
 	static const struct {
 		const char *request;
@@ -133,7 +133,7 @@ static void lists_are_ordered_and_narrowed_by_every_condition(void **state)
 		lists(f, cases[i].request, cases[i].expected);
 }
 
-static void pages_of_any_size_together_are_the_whole(void **state)
+TEST_FIXTURE(pages_of_any_size_together_are_the_whole, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 
@@ -162,7 +162,7 @@ static void pages_of_any_size_together_are_the_whole(void **state)
 	}
 }
 
-static void a_page_ends_before_it_is_too_large_for_a_message(void **state)
+TEST_FIXTURE(a_page_ends_before_it_is_too_large_for_a_message, provider_setup, provider_teardown)
 {
 	enum { N = 200, VALUE = 15 * 1024 };
 	struct fixture *f = *state;
@@ -188,7 +188,7 @@ static void a_page_ends_before_it_is_too_large_for_a_message(void **state)
 	protobuf_c_message_free_unpacked(response, NULL);
 }
 
-static void one_page_asks_its_filter_about_so_many_and_goes_on_from_there(void **state)
+TEST_FIXTURE(one_page_asks_its_filter_about_so_many_and_goes_on_from_there, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 	struct volume volume = {.namespace = "default",
@@ -209,7 +209,7 @@ static void one_page_asks_its_filter_about_so_many_and_goes_on_from_there(void *
 	lists(f, "{\"filter\":\"id == w\",\"prefix\":\"w\"}", "default.w");
 }
 
-static void a_list_by_plugin_that_waits_is_woken_by_a_volume(void **state)
+TEST_FIXTURE(a_list_by_plugin_that_waits_is_woken_by_a_volume, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 	struct pending pending;
@@ -228,7 +228,8 @@ static void a_list_by_plugin_that_waits_is_woken_by_a_volume(void **state)
 	assert_int_equal(pending.status, STATUS_OK);
 }
 
-static void a_read_that_waits_is_woken_by_its_details_and_not_by_another_volume(void **state)
+TEST_FIXTURE(a_read_that_waits_is_woken_by_its_details_and_not_by_another_volume, provider_setup,
+	     provider_teardown)
 {
 	struct fixture *f = *state;
 	struct pending pending;
@@ -247,7 +248,7 @@ static void a_read_that_waits_is_woken_by_its_details_and_not_by_another_volume(
 	assert_int_equal(pending.status, STATUS_OK);
 }
 
-static void a_dry_detach_shows_what_would_be_freed_and_frees_nothing(void **state)
+TEST_FIXTURE(a_dry_detach_shows_what_would_be_freed_and_frees_nothing, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 
@@ -261,21 +262,4 @@ static void a_dry_detach_shows_what_would_be_freed_and_frees_nothing(void **stat
 	refuses(f, "Detach", "{\"id\":\"db\",\"nodeId\":\"n2\",\"dryRun\":true}", STATUS_FAILED_PRECONDITION,
 		"nothing was changed");
 	free_claims(f, "db");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, provider_setup, provider_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(lists_are_ordered_and_narrowed_by_every_condition),
-		TEST(pages_of_any_size_together_are_the_whole),
-		TEST(a_page_ends_before_it_is_too_large_for_a_message),
-		TEST(one_page_asks_its_filter_about_so_many_and_goes_on_from_there),
-		TEST(a_list_by_plugin_that_waits_is_woken_by_a_volume),
-		TEST(a_read_that_waits_is_woken_by_its_details_and_not_by_another_volume),
-		TEST(a_dry_detach_shows_what_would_be_freed_and_frees_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

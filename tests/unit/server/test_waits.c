@@ -61,7 +61,7 @@ static enum client_status alloc_status(struct fixture *f)
 	return state_alloc(&f->server->state, ALLOC_1)->alloc.client_status;
 }
 
-static void a_life_has_nine_waits_for_the_disk(void **state)
+TEST_FIXTURE(a_life_has_nine_waits_for_the_disk, setup_slow, teardown_slow)
 {
 	struct fixture *f = *state;
 	struct claim held;
@@ -88,14 +88,4 @@ static void a_life_has_nine_waits_for_the_disk(void **state)
 	assert_int_equal(waits(f), 1); /* both */
 	must(f, "Delete", ID, NULL);
 	assert_int_equal(waits(f), 2); /* what is asked of the provider; that it is gone */
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_life_has_nine_waits_for_the_disk, setup_slow,
-						teardown_slow),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

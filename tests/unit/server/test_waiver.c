@@ -135,7 +135,7 @@ static char *why(struct fixture *f)
 }
 
 /* By no plugin's fault: leaving it out would not help, and is not offered. */
-static void what_is_in_use_names_how_to_find_who_and_leaves_no_plugin_out(void **state)
+TEST_FIXTURE(what_is_in_use_names_how_to_find_who_and_leaves_no_plugin_out, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct claim claim;
@@ -158,7 +158,7 @@ static void what_is_in_use_names_how_to_find_who_and_leaves_no_plugin_out(void *
 	assert_null(strstr(why(f), "fuser"));
 }
 
-static void a_stuck_plugin_is_left_out_by_a_persons_word_and_the_record_says_so(void **state)
+TEST_FIXTURE(a_stuck_plugin_is_left_out_by_a_persons_word_and_the_record_says_so, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct claim claim;
@@ -189,7 +189,7 @@ static void a_stuck_plugin_is_left_out_by_a_persons_word_and_the_record_says_so(
 }
 
 /* The plugin came back in time. */
-static void a_receipt_with_the_plugins_word_stays_the_stronger_evidence(void **state)
+TEST_FIXTURE(a_receipt_with_the_plugins_word_stays_the_stronger_evidence, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct claim claim;
@@ -202,7 +202,7 @@ static void a_receipt_with_the_plugins_word_stays_the_stronger_evidence(void **s
 	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_RECEIPT);
 }
 
-static void of_a_connected_node_the_work_is_not_given_up_with_its_claim(void **state)
+TEST_FIXTURE(of_a_connected_node_the_work_is_not_given_up_with_its_claim, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct claim claim;
@@ -216,7 +216,7 @@ static void of_a_connected_node_the_work_is_not_given_up_with_its_claim(void **s
 	UNTIL(f, state_alloc(&f->server->state, ALLOC_1)->alloc.client_status == CLIENT_COMPLETE);
 }
 
-static void what_nobody_wanted_left_out_is_weak_evidence_all_the_same(void **state)
+TEST_FIXTURE(what_nobody_wanted_left_out_is_weak_evidence_all_the_same, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct claim claim;
@@ -233,7 +233,7 @@ static void what_nobody_wanted_left_out_is_weak_evidence_all_the_same(void **sta
 	assert_non_null(strstr(claim.evidence_detail, "by nobody on record; kernel: xxx"));
 }
 
-static void a_plugin_is_left_out_only_where_its_node_has_failed_after_the_work(void **state)
+TEST_FIXTURE(a_plugin_is_left_out_only_where_its_node_has_failed_after_the_work, setup_csi, teardown_csi)
 {
 	static const struct args any = {0};
 	struct fixture *f = *state;
@@ -268,7 +268,7 @@ static void a_plugin_is_left_out_only_where_its_node_has_failed_after_the_work(v
 	expect_refused(f, &any, STATUS_FAILED_PRECONDITION, "is not connected");
 }
 
-static void before_the_node_has_failed_no_plugin_is_left_out(void **state)
+TEST_FIXTURE(before_the_node_has_failed_no_plugin_is_left_out, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 
@@ -277,7 +277,7 @@ static void before_the_node_has_failed_no_plugin_is_left_out(void **state)
 	expect_refused(f, &(struct args){0}, STATUS_FAILED_PRECONDITION, "is given its time first");
 }
 
-static void a_native_volume_has_no_plugin_to_leave_out(void **state)
+TEST_FIXTURE(a_native_volume_has_no_plugin_to_leave_out, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -285,7 +285,7 @@ static void a_native_volume_has_no_plugin_to_leave_out(void **state)
 	expect_refused(f, &(struct args){0}, STATUS_FAILED_PRECONDITION, "is native");
 }
 
-static void what_would_be_bypassed_is_named_and_a_dry_run_changes_nothing(void **state)
+TEST_FIXTURE(what_would_be_bypassed_is_named_and_a_dry_run_changes_nothing, setup_csi, teardown_csi)
 {
 	static const struct args args = {.dry_run = true};
 	struct fixture *f = *state;
@@ -306,7 +306,7 @@ static void what_would_be_bypassed_is_named_and_a_dry_run_changes_nothing(void *
 }
 
 /* The agent's memory of it is gone: it asks its plugin again, and is told again. */
-static void the_word_outlives_the_server_and_the_agent(void **state)
+TEST_FIXTURE(the_word_outlives_the_server_and_the_agent, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	int releases;
@@ -328,7 +328,7 @@ static void the_word_outlives_the_server_and_the_agent(void **state)
 }
 
 /* An operator's word freed it while the node was away. */
-static void a_node_that_comes_back_is_told_that_its_claim_was_freed(void **state)
+TEST_FIXTURE(a_node_that_comes_back_is_told_that_its_claim_was_freed, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__DetachVolumeRequest request = HOLDFAST__V1__DETACH_VOLUME_REQUEST__INIT;
@@ -361,7 +361,7 @@ static void a_node_that_comes_back_is_told_that_its_claim_was_freed(void **state
 }
 
 /* The node's own word was enough: an error that comes late is no order. */
-static void a_node_that_let_go_itself_is_told_nothing(void **state)
+TEST_FIXTURE(a_node_that_let_go_itself_is_told_nothing, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct claim claim;
@@ -375,26 +375,4 @@ static void a_node_that_let_go_itself_is_told_nothing(void **state)
 	releases = f->n1.releases;
 	fail_release(f, &f->n1, ALLOC_1);
 	assert_int_equal(f->n1.releases, releases);
-}
-
-#define CSI(name) cmocka_unit_test_setup_teardown(name, setup_csi, teardown_csi)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CSI(of_a_connected_node_the_work_is_not_given_up_with_its_claim),
-		CSI(what_is_in_use_names_how_to_find_who_and_leaves_no_plugin_out),
-		CSI(a_stuck_plugin_is_left_out_by_a_persons_word_and_the_record_says_so),
-		CSI(a_receipt_with_the_plugins_word_stays_the_stronger_evidence),
-		CSI(what_nobody_wanted_left_out_is_weak_evidence_all_the_same),
-		CSI(a_plugin_is_left_out_only_where_its_node_has_failed_after_the_work),
-		CSI(before_the_node_has_failed_no_plugin_is_left_out),
-		cmocka_unit_test_setup_teardown(a_native_volume_has_no_plugin_to_leave_out, setup, teardown),
-		CSI(what_would_be_bypassed_is_named_and_a_dry_run_changes_nothing),
-		CSI(the_word_outlives_the_server_and_the_agent),
-		CSI(a_node_that_comes_back_is_told_that_its_claim_was_freed),
-		CSI(a_node_that_let_go_itself_is_told_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,7 +58,7 @@ static void expect(struct fixture *f, const char *next, const char *waiting_for,
 	drop(response);
 }
 
-static void a_claim_is_explained_on_its_whole_way(void **state)
+TEST_FIXTURE(a_claim_is_explained_on_its_whole_way, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__GetVolumeResponse *response;
@@ -88,7 +88,7 @@ static void a_claim_is_explained_on_its_whole_way(void **state)
 	drop(response);
 }
 
-static void a_free_volume_that_no_node_can_use_says_so(void **state)
+TEST_FIXTURE(a_free_volume_that_no_node_can_use_says_so, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__GetVolumeResponse *response;
@@ -114,7 +114,7 @@ static void begin_epoch(struct fixture *f)
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 }
 
-static void after_a_restore_it_is_said_who_has_not_reported(void **state)
+TEST_FIXTURE(after_a_restore_it_is_said_who_has_not_reported, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__GetVolumeResponse *response;
@@ -129,7 +129,7 @@ static void after_a_restore_it_is_said_who_has_not_reported(void **state)
 	drop(response);
 }
 
-static void a_read_with_why_carries_the_explanation(void **state)
+TEST_FIXTURE(a_read_with_why_carries_the_explanation, setup, teardown)
 {
 	static char id[] = "db";
 	struct fixture *f = *state;
@@ -151,17 +151,4 @@ static void a_read_with_why_carries_the_explanation(void **state)
 			assert_string_equal(response->explanations[0]->allocation_id, ALLOC_1);
 		protobuf_c_message_free_unpacked(message, NULL);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_claim_is_explained_on_its_whole_way, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_read_with_why_carries_the_explanation, setup, teardown),
-		cmocka_unit_test_setup_teardown(after_a_restore_it_is_said_who_has_not_reported, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_free_volume_that_no_node_can_use_says_so, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

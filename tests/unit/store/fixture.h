@@ -2,8 +2,8 @@
 #pragma once
 /* A store in a temporary directory with its event loop. */
 
-#include "cmocka_all.h"
 #include "temp_dir.h"
+#include "unit.h"
 
 #include "store/kv.h"
 

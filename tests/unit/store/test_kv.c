@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static void a_key_is_read_back_with_its_revisions(void **state)
+TEST_FIXTURE(a_key_is_read_back_with_its_revisions, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -20,7 +20,7 @@ static void a_key_is_read_back_with_its_revisions(void **state)
 	assert_string_equal(range_text(f, ""), "a=3@1,3 b=2@2,2 ");
 }
 
-static void a_deleted_key_is_gone_and_created_anew(void **state)
+TEST_FIXTURE(a_deleted_key_is_gone_and_created_anew, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -31,7 +31,7 @@ static void a_deleted_key_is_gone_and_created_anew(void **state)
 	assert_string_equal(range_text(f, ""), "a=2@3,3 ");
 }
 
-static void what_changes_nothing_has_no_revision_of_its_own(void **state)
+TEST_FIXTURE(what_changes_nothing_has_no_revision_of_its_own, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -41,7 +41,8 @@ static void what_changes_nothing_has_no_revision_of_its_own(void **state)
 	assert_string_equal(changes_text(f, 0), "a=1@1,1 ");
 }
 
-static void operations_of_a_transaction_share_a_revision_and_keep_their_order(void **state)
+TEST_FIXTURE(operations_of_a_transaction_share_a_revision_and_keep_their_order, fixture_setup,
+	     fixture_teardown)
 {
 	struct fixture *f = *state;
 	const struct kv_op ops[] = {
@@ -68,7 +69,7 @@ static bool check_bytes(const struct kv_item *item, void *userdata)
 	return true;
 }
 
-static void values_with_nul_bytes_come_back_whole(void **state)
+TEST_FIXTURE(values_with_nul_bytes_come_back_whole, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	const struct kv_op op = {.key = "a", .value = bytes, .len = sizeof(bytes)};
@@ -87,7 +88,7 @@ struct condition_case {
 	const char *message;
 };
 
-static void conditions_compare_the_revision_of_a_key(void **state)
+TEST_FIXTURE(conditions_compare_the_revision_of_a_key, fixture_setup, fixture_teardown)
 {
 	static const struct condition_case cases[] = {
 		{"a", 2, true, NULL},
@@ -114,7 +115,7 @@ static void conditions_compare_the_revision_of_a_key(void **state)
 	}
 }
 
-static void an_aborted_transaction_writes_nothing_and_costs_no_revision(void **state)
+TEST_FIXTURE(an_aborted_transaction_writes_nothing_and_costs_no_revision, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	const struct kv_condition conditions[] = {{.key = "b", .mod_revision = 0},
@@ -129,7 +130,7 @@ static void an_aborted_transaction_writes_nothing_and_costs_no_revision(void **s
 	assert_int_equal(put(f, "c", "4"), 2);
 }
 
-static void an_abort_inside_a_batch_leaves_its_neighbours_alone(void **state)
+TEST_FIXTURE(an_abort_inside_a_batch_leaves_its_neighbours_alone, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct answer answers[4] = {0};
@@ -161,7 +162,7 @@ static void check_sequence(uint64_t revision, const struct error *err, void *use
 	sequence->expected++;
 }
 
-static void many_submissions_are_answered_in_order_with_few_commits(void **state)
+TEST_FIXTURE(many_submissions_are_answered_in_order_with_few_commits, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct sequence sequence = {.expected = 1};
@@ -187,7 +188,7 @@ static void many_submissions_are_answered_in_order_with_few_commits(void **state
 	assert_in_range(stats.largest_batch, 10, 1024);
 }
 
-static void a_barrier_comes_after_everything_before_it(void **state)
+TEST_FIXTURE(a_barrier_comes_after_everything_before_it, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct answer last = {0};
@@ -203,7 +204,7 @@ static void a_barrier_comes_after_everything_before_it(void **state)
 	assert_int_equal(barrier.revision, 51);
 }
 
-static void a_barrier_on_an_idle_store_is_answered(void **state)
+TEST_FIXTURE(a_barrier_on_an_idle_store_is_answered, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct answer barrier = {0};
@@ -215,7 +216,7 @@ static void a_barrier_on_an_idle_store_is_answered(void **state)
 	assert_int_equal(kv_stats(f->kv).commits, 0);
 }
 
-static void a_range_holds_exactly_the_keys_with_the_prefix(void **state)
+TEST_FIXTURE(a_range_holds_exactly_the_keys_with_the_prefix, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -237,7 +238,7 @@ static void a_range_holds_exactly_the_keys_with_the_prefix(void **state)
 					       "a~=6@6,6 a~~=7@7,7 b=8@8,8 ");
 }
 
-static void every_printable_last_byte_of_a_prefix_selects_its_own_keys(void **state)
+TEST_FIXTURE(every_printable_last_byte_of_a_prefix_selects_its_own_keys, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -271,7 +272,7 @@ static const char *slice(struct fixture *f, const char *prefix, const char *from
 	return keys;
 }
 
-static void a_slice_begins_at_its_key_and_has_no_more_than_its_limit(void **state)
+TEST_FIXTURE(a_slice_begins_at_its_key_and_has_no_more_than_its_limit, fixture_setup, fixture_teardown)
 {
 	static const char *const keys[] = {"a", "p/1", "p/2", "p/3", "q"};
 	struct fixture *f = *state;
@@ -298,7 +299,7 @@ static bool stop_at_second(const struct kv_item *item, void *userdata)
 	return ++*n < 2;
 }
 
-static void a_reader_can_stop_early(void **state)
+TEST_FIXTURE(a_reader_can_stop_early, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	int n = 0;
@@ -321,7 +322,7 @@ static bool read_again(const struct kv_item *item, void *userdata)
 	return true;
 }
 
-static void a_reader_may_read_and_write_in_its_callback(void **state)
+TEST_FIXTURE(a_reader_may_read_and_write_in_its_callback, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -346,7 +347,7 @@ static bool commit_meanwhile(const struct kv_item *item, void *userdata)
 	return true;
 }
 
-static void a_range_and_a_commit_do_not_wait_for_each_other(void **state)
+TEST_FIXTURE(a_range_and_a_commit_do_not_wait_for_each_other, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct during during = {.f = f};
@@ -357,7 +358,7 @@ static void a_range_and_a_commit_do_not_wait_for_each_other(void **state)
 	assert_string_equal(range_text(f, "b"), "b=1@2,2 ");
 }
 
-static void changes_are_a_feed_from_any_revision(void **state)
+TEST_FIXTURE(changes_are_a_feed_from_any_revision, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -370,7 +371,7 @@ static void changes_are_a_feed_from_any_revision(void **state)
 	assert_int_equal(kv_changes(f->kv, 4, stop_at_second, NULL, NULL), STATUS_OUT_OF_RANGE);
 }
 
-static void compaction_forgets_changes_and_nothing_else(void **state)
+TEST_FIXTURE(compaction_forgets_changes_and_nothing_else, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct error err;
@@ -388,7 +389,7 @@ static void compaction_forgets_changes_and_nothing_else(void **state)
 	assert_string_equal(range_text(f, ""), "a=3@1,3 b=2@2,2 ");
 }
 
-static void the_revision_never_goes_back_when_all_is_deleted_and_compacted(void **state)
+TEST_FIXTURE(the_revision_never_goes_back_when_all_is_deleted_and_compacted, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -404,7 +405,7 @@ static void the_revision_never_goes_back_when_all_is_deleted_and_compacted(void 
 	assert_string_equal(changes_text(f, 2), "a=2@3,3 ");
 }
 
-static void compaction_is_in_order_with_transactions(void **state)
+TEST_FIXTURE(compaction_is_in_order_with_transactions, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct answer last = {0};
@@ -417,7 +418,7 @@ static void compaction_is_in_order_with_transactions(void **state)
 	assert_string_equal(changes_text(f, 1), "a=2@1,2 ");
 }
 
-static void closing_waits_for_what_was_submitted_and_stays_silent(void **state)
+TEST_FIXTURE(closing_waits_for_what_was_submitted_and_stays_silent, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct answer answers[100] = {0};
@@ -441,7 +442,7 @@ static void close_in_answer(uint64_t revision, const struct error *err, void *us
 	fixture_close(f);
 }
 
-static void a_done_function_may_close_the_store(void **state)
+TEST_FIXTURE(a_done_function_may_close_the_store, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct answer after = {0};
@@ -457,7 +458,7 @@ static void a_done_function_may_close_the_store(void **state)
 	assert_int_equal(kv_revision(f->kv), 2);
 }
 
-static void after_its_end_the_feed_holds_nothing_and_the_keys_everything(void **state)
+TEST_FIXTURE(after_its_end_the_feed_holds_nothing_and_the_keys_everything, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -474,7 +475,7 @@ static void after_its_end_the_feed_holds_nothing_and_the_keys_everything(void **
 	assert_string_equal(range_text(f, ""), "a=3@1,3 c=4@5,5 ");
 }
 
-static void a_feed_that_was_ended_begins_again_when_the_store_is_opened(void **state)
+TEST_FIXTURE(a_feed_that_was_ended_begins_again_when_the_store_is_opened, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -489,44 +490,7 @@ static void a_feed_that_was_ended_begins_again_when_the_store_is_opened(void **s
 	assert_string_equal(changes_text(f, 2), "a=3@1,3 ");
 }
 
-static void closing_nothing_is_allowed(void **state)
+TEST(closing_nothing_is_allowed)
 {
-	(void)state;
 	kv_close(NULL);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_key_is_read_back_with_its_revisions),
-		TEST(a_deleted_key_is_gone_and_created_anew),
-		TEST(what_changes_nothing_has_no_revision_of_its_own),
-		TEST(operations_of_a_transaction_share_a_revision_and_keep_their_order),
-		TEST(values_with_nul_bytes_come_back_whole),
-		TEST(conditions_compare_the_revision_of_a_key),
-		TEST(an_aborted_transaction_writes_nothing_and_costs_no_revision),
-		TEST(an_abort_inside_a_batch_leaves_its_neighbours_alone),
-		TEST(many_submissions_are_answered_in_order_with_few_commits),
-		TEST(a_barrier_comes_after_everything_before_it),
-		TEST(a_barrier_on_an_idle_store_is_answered),
-		TEST(a_range_holds_exactly_the_keys_with_the_prefix),
-		TEST(a_slice_begins_at_its_key_and_has_no_more_than_its_limit),
-		TEST(every_printable_last_byte_of_a_prefix_selects_its_own_keys),
-		TEST(a_reader_can_stop_early),
-		TEST(a_reader_may_read_and_write_in_its_callback),
-		TEST(a_range_and_a_commit_do_not_wait_for_each_other),
-		TEST(changes_are_a_feed_from_any_revision),
-		TEST(compaction_forgets_changes_and_nothing_else),
-		TEST(the_revision_never_goes_back_when_all_is_deleted_and_compacted),
-		TEST(compaction_is_in_order_with_transactions),
-		TEST(closing_waits_for_what_was_submitted_and_stays_silent),
-		TEST(a_done_function_may_close_the_store),
-		TEST(after_its_end_the_feed_holds_nothing_and_the_keys_everything),
-		TEST(a_feed_that_was_ended_begins_again_when_the_store_is_opened),
-		cmocka_unit_test(closing_nothing_is_allowed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,7 @@ static bool model_apply(struct model_key *key, const char *value, uint64_t revis
 
 /* Transactions come faster than they are committed and mostly end with a put of the same key; some delete it,
  * leave it out, or depend on its revision. */
-static void what_is_overwritten_in_the_same_batch_leaves_no_trace(void **state)
+TEST_FIXTURE(what_is_overwritten_in_the_same_batch_leaves_no_trace, fixture_setup, fixture_teardown)
 {
 	enum { N = 2000 };
 	struct model_key model[] = {{.key = "a"}, {.key = "b"}, {.key = "head"}};
@@ -120,7 +120,7 @@ static bool check_row(const struct kv_item *item, void *userdata)
 	return true;
 }
 
-static void a_key_is_created_by_the_first_of_a_batch_that_puts_it(void **state)
+TEST_FIXTURE(a_key_is_created_by_the_first_of_a_batch_that_puts_it, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	int n = 0;
@@ -131,7 +131,7 @@ static void a_key_is_created_by_the_first_of_a_batch_that_puts_it(void **state)
 	assert_int_equal(n, 300);
 }
 
-static void a_feed_tells_what_was_overwritten_in_the_same_batch(void **state)
+TEST_FIXTURE(a_feed_tells_what_was_overwritten_in_the_same_batch, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	int n = 0;
@@ -141,7 +141,7 @@ static void a_feed_tells_what_was_overwritten_in_the_same_batch(void **state)
 	assert_int_equal(n, 2400);
 }
 
-static void of_many_that_wait_a_commit_takes_half_unless_the_disk_is_slow(void **state)
+TEST(of_many_that_wait_a_commit_takes_half_unless_the_disk_is_slow)
 {
 	static const struct {
 		size_t queued;
@@ -154,21 +154,6 @@ static void of_many_that_wait_a_commit_takes_half_unless_the_disk_is_slow(void *
 		{64, 1001, 1024}, {1, 1001, 1024}, {SIZE_MAX, 0, 1024}, {64, UINT64_MAX, 1024},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		assert_int_equal(writer_batch_size(cases[i].queued, cases[i].commit_us), cases[i].taken);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(what_is_overwritten_in_the_same_batch_leaves_no_trace),
-		TEST(a_key_is_created_by_the_first_of_a_batch_that_puts_it),
-		TEST(a_feed_tells_what_was_overwritten_in_the_same_batch),
-		cmocka_unit_test(of_many_that_wait_a_commit_takes_half_unless_the_disk_is_slow),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -149,7 +149,7 @@ static void use_new_folder(struct fixture *f)
 	(void)temp_dir_path(f->path, f->dir, "test.db");
 }
 
-static void everything_acknowledged_survives_kill_9_at_any_moment(void **state)
+TEST_FIXTURE(everything_acknowledged_survives_kill_9_at_any_moment, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	uint64_t total = 0;
@@ -174,7 +174,7 @@ static void everything_acknowledged_survives_kill_9_at_any_moment(void **state)
 	assert_true(total > 0);
 }
 
-static void a_store_whose_creation_was_killed_can_be_opened(void **state)
+TEST_FIXTURE(a_store_whose_creation_was_killed_can_be_opened, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	int n_missing = 0;
@@ -194,16 +194,4 @@ static void a_store_whose_creation_was_killed_can_be_opened(void **state)
 	print_message("%d kills: %d before the store was there, %d when it was in use\n", CREATIONS,
 		      n_missing, n_streaming);
 	assert_true(n_missing > 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_store_whose_creation_was_killed_can_be_opened,
-						fixture_setup_closed, fixture_teardown),
-		cmocka_unit_test_setup_teardown(everything_acknowledged_survives_kill_9_at_any_moment,
-						fixture_setup_closed, fixture_teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

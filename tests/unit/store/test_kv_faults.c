@@ -135,7 +135,7 @@ static const struct {
 	{SQLITE_BUSY, STATUS_FAILED_PRECONDITION},
 };
 
-static void a_failed_open_at_any_step_says_so_and_can_be_repeated(void **state)
+TEST_FIXTURE(a_failed_open_at_any_step_says_so_and_can_be_repeated, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -161,7 +161,7 @@ static void a_failed_open_at_any_step_says_so_and_can_be_repeated(void **state)
 	}
 }
 
-static void an_open_without_memory_says_so(void **state)
+TEST_FIXTURE(an_open_without_memory_says_so, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	bool has_failed = true;
@@ -179,7 +179,7 @@ static void an_open_without_memory_says_so(void **state)
 	}
 }
 
-static void an_open_without_descriptors_or_threads_says_so(void **state)
+TEST_FIXTURE(an_open_without_descriptors_or_threads_says_so, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -195,7 +195,7 @@ static void an_open_without_descriptors_or_threads_says_so(void **state)
 	}
 }
 
-static void submitting_without_memory_submits_nothing(void **state)
+TEST_FIXTURE(submitting_without_memory_submits_nothing, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct kv_op op = {.key = "a", .value = "1", .len = 1};
@@ -275,7 +275,8 @@ static bool break_at(struct fixture *f, int code, enum status expected, long n)
 	return has_failed;
 }
 
-static void a_failure_at_any_step_of_a_batch_breaks_the_store_and_keeps_what_was_committed(void **state)
+TEST_FIXTURE(a_failure_at_any_step_of_a_batch_breaks_the_store_and_keeps_what_was_committed,
+	     fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -297,7 +298,7 @@ static bool ignore_item(const struct kv_item *item, void *userdata)
 	return true;
 }
 
-static void a_failed_read_is_an_error_and_breaks_nothing(void **state)
+TEST_FIXTURE(a_failed_read_is_an_error_and_breaks_nothing, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -404,7 +405,7 @@ static void fill_to_a_file_size_limit(void **state)
 	fill_and_come_back(f, lift_limit);
 }
 
-static void a_file_size_limit_breaks_the_store_and_loses_nothing(void **state)
+TEST_FIXTURE(a_file_size_limit_breaks_the_store_and_loses_nothing, fixture_setup_closed, fixture_teardown)
 {
 	assert_int_equal(in_child(*state, fill_to_a_file_size_limit), 0);
 }
@@ -428,25 +429,7 @@ static void fill_a_file_system(void **state)
 	fill_and_come_back(f, remount_larger);
 }
 
-static void a_full_file_system_breaks_the_store_and_loses_nothing(void **state)
+TEST_FIXTURE(a_full_file_system_breaks_the_store_and_loses_nothing, fixture_setup_closed, fixture_teardown)
 {
 	assert_int_equal(in_child(*state, fill_a_file_system), 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup_closed, fixture_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_failed_open_at_any_step_says_so_and_can_be_repeated),
-		TEST(an_open_without_memory_says_so),
-		TEST(an_open_without_descriptors_or_threads_says_so),
-		TEST(submitting_without_memory_submits_nothing),
-		TEST(a_failure_at_any_step_of_a_batch_breaks_the_store_and_keeps_what_was_committed),
-		TEST(a_failed_read_is_an_error_and_breaks_nothing),
-		TEST(a_file_size_limit_breaks_the_store_and_loses_nothing),
-		TEST(a_full_file_system_breaks_the_store_and_loses_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,7 +42,7 @@ static bool ignore_item(const struct kv_item *item, void *userdata)
 	return true;
 }
 
-static void keys_have_1_to_512_printable_bytes(void **state)
+TEST_FIXTURE(keys_have_1_to_512_printable_bytes, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	char key[KV_KEY_MAX + 2];
@@ -62,7 +62,7 @@ static void keys_have_1_to_512_printable_bytes(void **state)
 	assert_int_equal(submit_condition(f, ""), STATUS_INVALID_ARGUMENT);
 }
 
-static void keys_and_prefixes_of_other_bytes_are_refused(void **state)
+TEST_FIXTURE(keys_and_prefixes_of_other_bytes_are_refused, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -75,7 +75,7 @@ static void keys_and_prefixes_of_other_bytes_are_refused(void **state)
 	}
 }
 
-static void values_have_1_byte_to_1_mib(void **state)
+TEST_FIXTURE(values_have_1_byte_to_1_mib, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	cleanup_free char *value = calloc(1, KV_VALUE_MAX + 1);
@@ -89,7 +89,7 @@ static void values_have_1_byte_to_1_mib(void **state)
 	assert_int_equal(submit_op(f, "a", NULL, 0), STATUS_OK);
 }
 
-static void transactions_have_at_most_128_operations_and_128_conditions(void **state)
+TEST_FIXTURE(transactions_have_at_most_128_operations_and_128_conditions, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct kv_op ops[KV_TXN_OPS_MAX + 1];
@@ -107,7 +107,7 @@ static void transactions_have_at_most_128_operations_and_128_conditions(void **s
 			 STATUS_INVALID_ARGUMENT);
 }
 
-static void transactions_have_at_most_1_5_mib(void **state)
+TEST_FIXTURE(transactions_have_at_most_1_5_mib, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	cleanup_free char *value = calloc(1, KV_VALUE_MAX);
@@ -123,7 +123,7 @@ static void transactions_have_at_most_1_5_mib(void **state)
 	assert_int_equal(submit(f, &txn), STATUS_INVALID_ARGUMENT);
 }
 
-static void at_most_65536_submissions_are_pending(void **state)
+TEST_FIXTURE(at_most_65536_submissions_are_pending, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct answer last = {0};
@@ -139,7 +139,7 @@ static void at_most_65536_submissions_are_pending(void **state)
 	assert_int_equal(submit_op(f, "a", "v", 1), STATUS_OK);
 }
 
-static void at_most_64_mib_are_pending(void **state)
+TEST_FIXTURE(at_most_64_mib_are_pending, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	cleanup_free char *value = calloc(1, KV_VALUE_MAX);
@@ -159,21 +159,4 @@ static void at_most_64_mib_are_pending(void **state)
 	assert_int_equal(answer.revision, n);
 	assert_in_range(kv_stats(f->kv).largest_batch, 1, 8); /* 8 MiB */
 	assert_int_equal(submit(f, &txn), STATUS_OK);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(keys_have_1_to_512_printable_bytes),
-		TEST(keys_and_prefixes_of_other_bytes_are_refused),
-		TEST(values_have_1_byte_to_1_mib),
-		TEST(transactions_have_at_most_128_operations_and_128_conditions),
-		TEST(transactions_have_at_most_1_5_mib),
-		TEST(at_most_65536_submissions_are_pending),
-		TEST(at_most_64_mib_are_pending),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

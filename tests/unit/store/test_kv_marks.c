@@ -175,7 +175,7 @@ static void copy_back(struct fixture *f)
 	copy_file(temp_dir_path(early, f->dir, "early.db"), f->path);
 }
 
-static void a_store_that_went_back_is_behind_its_mark(void **state)
+TEST_FIXTURE(a_store_that_went_back_is_behind_its_mark, fixture_setup_closed, fixture_teardown)
 {
 	static void (*const ways[])(struct fixture * f) = {remove_log, cut_log, flip_bit_in_log, remove_store,
 							   copy_back};
@@ -203,7 +203,7 @@ static void a_store_that_went_back_is_behind_its_mark(void **state)
 	}
 }
 
-static void a_store_that_was_closed_or_killed_is_not_behind(void **state)
+TEST_FIXTURE(a_store_that_was_closed_or_killed_is_not_behind, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -218,7 +218,8 @@ static void a_store_that_was_closed_or_killed_is_not_behind(void **state)
 	assert_int_equal(history_of(f).revision, 45);
 }
 
-static void a_store_of_a_later_epoch_is_not_behind_whatever_its_revision(void **state)
+TEST_FIXTURE(a_store_of_a_later_epoch_is_not_behind_whatever_its_revision, fixture_setup_closed,
+	     fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct paths p = paths_of(f);
@@ -234,7 +235,7 @@ static void a_store_of_a_later_epoch_is_not_behind_whatever_its_revision(void **
 	assert_non_null(strstr(history_with(f, &marks).why, "of a later epoch"));
 }
 
-static void another_store_of_the_same_epoch_is_behind(void **state)
+TEST_FIXTURE(another_store_of_the_same_epoch_is_behind, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct paths p = paths_of(f);
@@ -249,7 +250,8 @@ static void another_store_of_the_same_epoch_is_behind(void **state)
 	assert_false(history_with(f, &marks).is_behind);
 }
 
-static void a_store_without_its_mark_is_behind_unless_it_never_had_one(void **state)
+TEST_FIXTURE(a_store_without_its_mark_is_behind_unless_it_never_had_one, fixture_setup_closed,
+	     fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct paths p = paths_of(f);
@@ -278,7 +280,7 @@ static void a_store_without_its_mark_is_behind_unless_it_never_had_one(void **st
 	assert_true(history_of(f).is_behind); /* by then it is of this one */
 }
 
-static void a_second_mark_speaks_for_a_first_one_that_is_lost(void **state)
+TEST_FIXTURE(a_second_mark_speaks_for_a_first_one_that_is_lost, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct paths p = paths_of(f);
@@ -296,7 +298,8 @@ static void a_second_mark_speaks_for_a_first_one_that_is_lost(void **state)
 	assert_true(history_with(f, &marks).is_behind);
 }
 
-static void a_mark_that_cannot_be_opened_is_an_error_and_not_left_out(void **state)
+TEST_FIXTURE(a_mark_that_cannot_be_opened_is_an_error_and_not_left_out, fixture_setup_closed,
+	     fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct paths p = paths_of(f);
@@ -331,7 +334,7 @@ static void look_at_mark(uint64_t revision, const struct error *err, void *userd
 	watcher->n_seen++;
 }
 
-static void what_is_answered_stands_in_the_mark(void **state)
+TEST_FIXTURE(what_is_answered_stands_in_the_mark, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct paths p = paths_of(f);
@@ -364,7 +367,7 @@ static enum status rewrite_one(struct kv_rewrite *rewrite, void *userdata, struc
 	return put_one(rewrite) ? STATUS_OK : STATUS_INTERNAL;
 }
 
-static void a_rewrite_stands_in_the_mark(void **state)
+TEST_FIXTURE(a_rewrite_stands_in_the_mark, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct paths p = paths_of(f);
@@ -376,7 +379,7 @@ static void a_rewrite_stands_in_the_mark(void **state)
 	assert_int_equal(mark.revision, 1);
 }
 
-static void many_commits_cost_about_one_sync_of_the_mark_a_second(void **state)
+TEST_FIXTURE(many_commits_cost_about_one_sync_of_the_mark_a_second, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -394,7 +397,7 @@ static void many_commits_cost_about_one_sync_of_the_mark_a_second(void **state)
 	assert_in_range(disk.syncs, 1, 1 + 17 * 16); /* with the log's, if it was extended */
 }
 
-static void a_mark_that_cannot_be_written_fails_nothing_and_is_told(void **state)
+TEST_FIXTURE(a_mark_that_cannot_be_written_fails_nothing_and_is_told, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct paths p = paths_of(f);
@@ -415,7 +418,7 @@ static void a_mark_that_cannot_be_written_fails_nothing_and_is_told(void **state
 	}
 }
 
-static void a_mark_is_of_the_epoch_as_soon_as_it_is_kept(void **state)
+TEST_FIXTURE(a_mark_is_of_the_epoch_as_soon_as_it_is_kept, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct paths p = paths_of(f);
@@ -432,7 +435,7 @@ static void a_mark_is_of_the_epoch_as_soon_as_it_is_kept(void **state)
 }
 
 /* As a death or a full disk leaves it: damage, whatever went wrong before. */
-static void an_empty_mark_is_a_damaged_one(void **state)
+TEST_FIXTURE(an_empty_mark_is_a_damaged_one, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct paths p = paths_of(f);
@@ -446,7 +449,7 @@ static void an_empty_mark_is_a_damaged_one(void **state)
 	assert_true(history_of(f).is_behind);
 }
 
-static void a_damaged_slot_leaves_the_other_one(void **state)
+TEST_FIXTURE(a_damaged_slot_leaves_the_other_one, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct paths p = paths_of(f);
@@ -484,7 +487,7 @@ static void a_damaged_slot_leaves_the_other_one(void **state)
 }
 
 /* As it was written before there was a number of nodes: magic, serial, store id, epoch, revision, sum. */
-static void a_mark_of_the_first_version_is_read_and_written_anew(void **state)
+TEST_FIXTURE(a_mark_of_the_first_version_is_read_and_written_anew, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct paths p = paths_of(f);
@@ -523,7 +526,8 @@ static void a_mark_of_the_first_version_is_read_and_written_anew(void **state)
 	assert_int_equal(mark_read(p.mark, &mark, NULL), STATUS_DATA_LOSS);
 }
 
-static void the_number_of_nodes_stands_in_the_mark_with_the_next_commit(void **state)
+TEST_FIXTURE(the_number_of_nodes_stands_in_the_mark_with_the_next_commit, fixture_setup_closed,
+	     fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct paths p = paths_of(f);
@@ -540,30 +544,4 @@ static void the_number_of_nodes_stands_in_the_mark_with_the_next_commit(void **s
 	assert_int_equal(history.nodes, 5);
 	assert_string_equal(history.store_id, "s1");
 	fixture_close(f);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup_closed, fixture_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_store_that_went_back_is_behind_its_mark),
-		TEST(a_store_that_was_closed_or_killed_is_not_behind),
-		TEST(a_store_of_a_later_epoch_is_not_behind_whatever_its_revision),
-		TEST(another_store_of_the_same_epoch_is_behind),
-		TEST(a_store_without_its_mark_is_behind_unless_it_never_had_one),
-		TEST(a_second_mark_speaks_for_a_first_one_that_is_lost),
-		TEST(a_mark_that_cannot_be_opened_is_an_error_and_not_left_out),
-		TEST(what_is_answered_stands_in_the_mark),
-		TEST(a_rewrite_stands_in_the_mark),
-		TEST(many_commits_cost_about_one_sync_of_the_mark_a_second),
-		TEST(a_mark_that_cannot_be_written_fails_nothing_and_is_told),
-		TEST(a_mark_is_of_the_epoch_as_soon_as_it_is_kept),
-		TEST(an_empty_mark_is_a_damaged_one),
-		TEST(a_damaged_slot_leaves_the_other_one),
-		TEST(a_mark_of_the_first_version_is_read_and_written_anew),
-		TEST(the_number_of_nodes_stands_in_the_mark_with_the_next_commit),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

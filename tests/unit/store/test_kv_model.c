@@ -215,7 +215,7 @@ static void step(struct model *m)
 	}
 }
 
-static void random_operations_agree_with_the_model(void **state)
+TEST_FIXTURE(random_operations_agree_with_the_model, fixture_setup, fixture_teardown)
 {
 	struct model *m = calloc(1, sizeof(*m));
 
@@ -227,14 +227,4 @@ static void random_operations_agree_with_the_model(void **state)
 	assert_true(m->revision > STEPS / 4);
 	strbuf_release(&m->changes);
 	free(m);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(random_operations_agree_with_the_model, fixture_setup,
-						fixture_teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

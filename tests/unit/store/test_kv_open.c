@@ -64,7 +64,8 @@ static char *make_store(struct fixture *f, size_t *ret_len)
 	return bytes;
 }
 
-static void a_new_store_is_private_to_its_owner_and_leaves_its_lock_beside(void **state)
+TEST_FIXTURE(a_new_store_is_private_to_its_owner_and_leaves_its_lock_beside, fixture_setup_closed,
+	     fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct stat st;
@@ -92,7 +93,7 @@ static void a_new_store_is_private_to_its_owner_and_leaves_its_lock_beside(void 
 	assert_int_equal(mkdir(f->dir, 0700), 0);
 }
 
-static void content_is_there_after_reopening(void **state)
+TEST_FIXTURE(content_is_there_after_reopening, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -108,7 +109,7 @@ static void content_is_there_after_reopening(void **state)
 	}
 }
 
-static void durability_is_switched_on(void **state)
+TEST_FIXTURE(durability_is_switched_on, fixture_setup_closed, fixture_teardown)
 {
 	static const struct {
 		const char *query;
@@ -139,7 +140,7 @@ static void durability_is_switched_on(void **state)
 	kv_sqlite_close(db);
 }
 
-static void a_second_opener_in_the_same_process_is_refused(void **state)
+TEST_FIXTURE(a_second_opener_in_the_same_process_is_refused, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct kv *first;
@@ -152,7 +153,7 @@ static void a_second_opener_in_the_same_process_is_refused(void **state)
 	(void)put(f, "a", "1"); /* and the first is none the worse */
 }
 
-static void a_child_that_has_not_been_executed_yet_is_waited_for(void **state)
+TEST_FIXTURE(a_child_that_has_not_been_executed_yet_is_waited_for, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	int fd = -EBADF;
@@ -169,7 +170,7 @@ static void a_child_that_has_not_been_executed_yet_is_waited_for(void **state)
 	(void)close(fd);
 }
 
-static void a_second_process_is_refused_until_the_first_ends(void **state)
+TEST_FIXTURE(a_second_process_is_refused_until_the_first_ends, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	int up[2];
@@ -196,7 +197,8 @@ static void a_second_process_is_refused_until_the_first_ends(void **state)
 	(void)put(f, "a", "1");
 }
 
-static void a_refused_second_opener_does_not_drop_the_lock_of_the_first(void **state)
+TEST_FIXTURE(a_refused_second_opener_does_not_drop_the_lock_of_the_first, fixture_setup_closed,
+	     fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct kv *first;
@@ -219,7 +221,7 @@ static void a_refused_second_opener_does_not_drop_the_lock_of_the_first(void **s
 	f->kv = first;
 }
 
-static void a_missing_folder_is_named(void **state)
+TEST_FIXTURE(a_missing_folder_is_named, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	char path[TEMP_PATH_SIZE];
@@ -228,14 +230,14 @@ static void a_missing_folder_is_named(void **state)
 		       "make its folder exist");
 }
 
-static void a_folder_in_place_of_the_file_is_refused(void **state)
+TEST_FIXTURE(a_folder_in_place_of_the_file_is_refused, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 
 	expect_refusal(f, f->dir, STATUS_FAILED_PRECONDITION, "not a regular file");
 }
 
-static void a_path_beyond_the_limit_is_refused(void **state)
+TEST_FIXTURE(a_path_beyond_the_limit_is_refused, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	char path[5000];
@@ -246,7 +248,7 @@ static void a_path_beyond_the_limit_is_refused(void **state)
 	assert_int_equal(kv_open_sqlite(f->event, path, &f->kv, NULL), STATUS_INVALID_ARGUMENT);
 }
 
-static void an_empty_file_is_damage_not_a_fresh_start(void **state)
+TEST_FIXTURE(an_empty_file_is_damage_not_a_fresh_start, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -254,7 +256,7 @@ static void an_empty_file_is_damage_not_a_fresh_start(void **state)
 	expect_refusal(f, f->path, STATUS_DATA_LOSS, "is empty, not a database");
 }
 
-static void a_log_without_its_file_is_damage_not_a_fresh_start(void **state)
+TEST_FIXTURE(a_log_without_its_file_is_damage_not_a_fresh_start, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	char wal[TEMP_PATH_SIZE + 8];
@@ -266,7 +268,7 @@ static void a_log_without_its_file_is_damage_not_a_fresh_start(void **state)
 	fixture_open(f);
 }
 
-static void a_text_file_is_not_a_database(void **state)
+TEST_FIXTURE(a_text_file_is_not_a_database, fixture_setup_closed, fixture_teardown)
 {
 	static const char text[] = "# some configuration\nkey = value\n";
 	struct fixture *f = *state;
@@ -279,7 +281,7 @@ static void a_text_file_is_not_a_database(void **state)
 	expect_refusal(f, f->path, STATUS_DATA_LOSS, "not a database");
 }
 
-static void random_bytes_are_not_a_database(void **state)
+TEST_FIXTURE(random_bytes_are_not_a_database, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	char bytes[3 * 4096];
@@ -295,7 +297,7 @@ static void random_bytes_are_not_a_database(void **state)
 	}
 }
 
-static void somebody_elses_database_is_refused_and_left_alone(void **state)
+TEST_FIXTURE(somebody_elses_database_is_refused_and_left_alone, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	cleanup_free char *before = NULL;
@@ -311,7 +313,7 @@ static void somebody_elses_database_is_refused_and_left_alone(void **state)
 	assert_memory_equal(before, after, before_len);
 }
 
-static void a_newer_schema_is_refused(void **state)
+TEST_FIXTURE(a_newer_schema_is_refused, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -323,7 +325,7 @@ static void a_newer_schema_is_refused(void **state)
 	fixture_open(f);
 }
 
-static void a_refused_store_keeps_its_log(void **state)
+TEST_FIXTURE(a_refused_store_keeps_its_log, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	char wal[TEMP_PATH_SIZE + 8];
@@ -351,7 +353,7 @@ static void a_refused_store_keeps_its_log(void **state)
 	assert_int_equal(before.st_size, after.st_size);
 }
 
-static void missing_tables_and_rows_are_damage(void **state)
+TEST_FIXTURE(missing_tables_and_rows_are_damage, fixture_setup_closed, fixture_teardown)
 {
 	static const char *const statements[] = {
 		"DROP TABLE kv",
@@ -384,7 +386,7 @@ static bool count_items(const struct kv_item *item, void *userdata)
 }
 
 /* What another program left in the file may run when the file is used. */
-static void what_is_not_ours_in_a_file_is_refused_and_not_run(void **state)
+TEST_FIXTURE(what_is_not_ours_in_a_file_is_refused_and_not_run, fixture_setup_closed, fixture_teardown)
 {
 	static const char *const statements[] = {
 		"CREATE TRIGGER t AFTER UPDATE ON position BEGIN DELETE FROM kv; END",
@@ -425,7 +427,7 @@ static void what_is_not_ours_in_a_file_is_refused_and_not_run(void **state)
 	}
 }
 
-static void what_people_leave_in_a_file_does_no_harm(void **state)
+TEST_FIXTURE(what_people_leave_in_a_file_does_no_harm, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -434,7 +436,7 @@ static void what_people_leave_in_a_file_does_no_harm(void **state)
 	fixture_open(f);
 }
 
-static void a_record_that_is_too_large_is_refused(void **state)
+TEST_FIXTURE(a_record_that_is_too_large_is_refused, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -444,7 +446,7 @@ static void a_record_that_is_too_large_is_refused(void **state)
 	assert_int_equal(kv_range(f->kv, "zz", count_items, &(size_t){0}, NULL), STATUS_DATA_LOSS);
 }
 
-static void a_cut_file_is_damage(void **state)
+TEST_FIXTURE(a_cut_file_is_damage, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	cleanup_free char *bytes = NULL;
@@ -475,7 +477,7 @@ static bool is_readable(struct fixture *f)
 	return st == STATUS_OK;
 }
 
-static void a_flipped_byte_of_the_header_is_refused_or_harmless(void **state)
+TEST_FIXTURE(a_flipped_byte_of_the_header_is_refused_or_harmless, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	cleanup_free char *bytes = NULL;
@@ -492,7 +494,7 @@ static void a_flipped_byte_of_the_header_is_refused_or_harmless(void **state)
 	assert_in_range(refused, 30, 99); /* magic, page size, format, application, version ... */
 }
 
-static void a_flipped_byte_anywhere_never_crashes_the_reader(void **state)
+TEST_FIXTURE(a_flipped_byte_anywhere_never_crashes_the_reader, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	cleanup_free char *bytes = NULL;
@@ -533,7 +535,7 @@ static char *read_all(struct fixture *f, struct error *err)
 	return NULL;
 }
 
-static void a_flipped_bit_anywhere_is_data_loss_or_changes_nothing(void **state)
+TEST_FIXTURE(a_flipped_bit_anywhere_is_data_loss_or_changes_nothing, fixture_setup_closed, fixture_teardown)
 {
 	enum { STEP = 31 };
 	struct fixture *f = *state;
@@ -563,7 +565,7 @@ static void a_flipped_bit_anywhere_is_data_loss_or_changes_nothing(void **state)
 	assert_true(refused > n / STEP / 4); /* what is not records are free space and the feed */
 }
 
-static void a_changed_position_is_damage(void **state)
+TEST_FIXTURE(a_changed_position_is_damage, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -596,7 +598,7 @@ static bool open_is_denied(struct fixture *f)
 	       strstr(err.msg, f->path) && strstr(err.msg, "make its folder");
 }
 
-static void a_folder_without_write_permission_is_named(void **state)
+TEST_FIXTURE(a_folder_without_write_permission_is_named, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -613,7 +615,7 @@ static bool open_of_read_only_is_denied(struct fixture *f)
 	       strstr(err.msg, f->path) && strstr(err.msg, "cannot be written");
 }
 
-static void a_read_only_file_is_refused(void **state)
+TEST_FIXTURE(a_read_only_file_is_refused, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -625,42 +627,4 @@ static void a_read_only_file_is_refused(void **state)
 	assert_int_equal(chmod(f->path, 0444), 0);
 	assert_int_equal(chmod(f->dir, 0777), 0);
 	assert_true(as_nobody(f, open_of_read_only_is_denied));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup_closed, fixture_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_new_store_is_private_to_its_owner_and_leaves_its_lock_beside),
-		TEST(content_is_there_after_reopening),
-		TEST(durability_is_switched_on),
-		TEST(a_second_opener_in_the_same_process_is_refused),
-		TEST(a_child_that_has_not_been_executed_yet_is_waited_for),
-		TEST(a_second_process_is_refused_until_the_first_ends),
-		TEST(a_refused_second_opener_does_not_drop_the_lock_of_the_first),
-		TEST(a_missing_folder_is_named),
-		TEST(a_folder_in_place_of_the_file_is_refused),
-		TEST(a_path_beyond_the_limit_is_refused),
-		TEST(an_empty_file_is_damage_not_a_fresh_start),
-		TEST(a_log_without_its_file_is_damage_not_a_fresh_start),
-		TEST(a_text_file_is_not_a_database),
-		TEST(random_bytes_are_not_a_database),
-		TEST(somebody_elses_database_is_refused_and_left_alone),
-		TEST(a_newer_schema_is_refused),
-		TEST(a_refused_store_keeps_its_log),
-		TEST(missing_tables_and_rows_are_damage),
-		TEST(what_is_not_ours_in_a_file_is_refused_and_not_run),
-		TEST(what_people_leave_in_a_file_does_no_harm),
-		TEST(a_record_that_is_too_large_is_refused),
-		TEST(a_cut_file_is_damage),
-		TEST(a_flipped_byte_of_the_header_is_refused_or_harmless),
-		TEST(a_flipped_byte_anywhere_never_crashes_the_reader),
-		TEST(a_flipped_bit_anywhere_is_data_loss_or_changes_nothing),
-		TEST(a_changed_position_is_damage),
-		TEST(a_folder_without_write_permission_is_named),
-		TEST(a_read_only_file_is_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

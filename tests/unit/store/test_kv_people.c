@@ -83,7 +83,7 @@ static void put_text(struct fixture *f, const char *key, const char *text)
 	assert_int_equal(commit(f, &(struct kv_txn){.ops = &op, .n_ops = 1}).err.status, STATUS_OK);
 }
 
-static void somebody_with_the_shell_reads_while_the_store_is_running(void **state)
+TEST_FIXTURE(somebody_with_the_shell_reads_while_the_store_is_running, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -93,7 +93,7 @@ static void somebody_with_the_shell_reads_while_the_store_is_running(void **stat
 	assert_string_equal(read_only(f->path, "SELECT key, text FROM kv"), "a|{\"n\":1}\nb|-\n");
 }
 
-static void a_view_has_words_numbers_flags_and_times(void **state)
+TEST_FIXTURE(a_view_has_words_numbers_flags_and_times, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -112,7 +112,8 @@ static void a_view_has_words_numbers_flags_and_times(void **state)
 			    "b|-|5\n");
 }
 
-static void views_follow_their_definition_and_nothing_is_written_when_it_stays(void **state)
+TEST_FIXTURE(views_follow_their_definition_and_nothing_is_written_when_it_stays, fixture_setup,
+	     fixture_teardown)
 {
 	struct fixture *f = *state;
 	const struct kv_view renamed = {"animal", "pet/", pet_columns, 1};
@@ -131,7 +132,7 @@ static void views_follow_their_definition_and_nothing_is_written_when_it_stays(v
 	(void)put(f, "a", "1"); /* statements prepared before are none the worse */
 }
 
-static void the_text_of_a_transaction_is_bounded(void **state)
+TEST_FIXTURE(the_text_of_a_transaction_is_bounded, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	char *text = malloc(KV_TEXT_MAX + 1);
@@ -166,7 +167,7 @@ static void the_text_of_a_transaction_is_bounded(void **state)
 	"INSERT INTO position VALUES (1, 7, 7);"                                                          \
 	"PRAGMA application_id=1215261796; PRAGMA user_version=" version ";"
 
-static void a_database_of_an_older_schema_is_brought_to_this_one(void **state)
+TEST_FIXTURE(a_database_of_an_older_schema_is_brought_to_this_one, fixture_setup, fixture_teardown)
 {
 	static const struct {
 		const char *sql, *texts;
@@ -212,7 +213,7 @@ static void a_database_of_an_older_schema_is_brought_to_this_one(void **state)
 	}
 }
 
-static void a_copy_is_whole_and_private_and_can_be_opened(void **state)
+TEST_FIXTURE(a_copy_is_whole_and_private_and_can_be_opened, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	char copy[TEMP_PATH_SIZE];
@@ -238,7 +239,7 @@ static void a_copy_is_whole_and_private_and_can_be_opened(void **state)
 	(void)str_copy(f->path, sizeof(f->path), path);
 }
 
-static void a_copy_with_a_record_that_is_not_what_was_written_is_found_out(void **state)
+TEST_FIXTURE(a_copy_with_a_record_that_is_not_what_was_written_is_found_out, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	char copy[TEMP_PATH_SIZE];
@@ -259,7 +260,7 @@ static void a_copy_with_a_record_that_is_not_what_was_written_is_found_out(void 
 	assert_non_null(strstr(err.msg, "its record b is not what was written"));
 }
 
-static void a_copy_of_nothing_leaves_nothing(void **state)
+TEST_FIXTURE(a_copy_of_nothing_leaves_nothing, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	char copy[TEMP_PATH_SIZE];
@@ -299,7 +300,7 @@ static enum status double_all(struct kv_rewrite *rewrite, void *userdata, struct
 	return st == STATUS_OK ? doubling->end : st;
 }
 
-static void a_rewrite_is_one_transaction_of_any_size(void **state)
+TEST_FIXTURE(a_rewrite_is_one_transaction_of_any_size, fixture_setup, fixture_teardown)
 {
 	enum { MANY = 1000 }; /* more than a submitted one may have */
 	struct fixture *f = *state;
@@ -322,7 +323,7 @@ static void a_rewrite_is_one_transaction_of_any_size(void **state)
 	assert_string_equal(range_text(f, "n/0999"), "n/0999=11@1000,2001 ");
 }
 
-static void a_rewrite_that_fails_has_changed_nothing(void **state)
+TEST_FIXTURE(a_rewrite_that_fails_has_changed_nothing, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct doubling doubling = {.end = STATUS_DATA_LOSS};
@@ -354,7 +355,7 @@ static void copy_files(struct fixture *f, const char *to)
 	}
 }
 
-static void a_store_that_writes_gets_a_log_of_full_size(void **state)
+TEST_FIXTURE(a_store_that_writes_gets_a_log_of_full_size, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	char copy[TEMP_PATH_SIZE];
@@ -384,7 +385,7 @@ static void a_store_that_writes_gets_a_log_of_full_size(void **state)
 	(void)str_copy(f->path, sizeof(f->path), path);
 }
 
-static void a_locked_name_admits_no_store(void **state)
+TEST_FIXTURE(a_locked_name_admits_no_store, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	cleanup_close int fd = -EBADF;
@@ -395,26 +396,4 @@ static void a_locked_name_admits_no_store(void **state)
 	fixture_close(f);
 	assert_int_equal(kv_lock_sqlite(f->path, &fd, &err), STATUS_OK);
 	assert_int_equal(kv_open_sqlite(f->event, f->path, &f->kv, &err), STATUS_FAILED_PRECONDITION);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(somebody_with_the_shell_reads_while_the_store_is_running),
-		TEST(a_view_has_words_numbers_flags_and_times),
-		TEST(views_follow_their_definition_and_nothing_is_written_when_it_stays),
-		TEST(the_text_of_a_transaction_is_bounded),
-		TEST(a_database_of_an_older_schema_is_brought_to_this_one),
-		TEST(a_copy_is_whole_and_private_and_can_be_opened),
-		TEST(a_copy_with_a_record_that_is_not_what_was_written_is_found_out),
-		TEST(a_copy_of_nothing_leaves_nothing),
-		TEST(a_rewrite_is_one_transaction_of_any_size),
-		TEST(a_rewrite_that_fails_has_changed_nothing),
-		TEST(a_store_that_writes_gets_a_log_of_full_size),
-		TEST(a_locked_name_admits_no_store),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,7 +71,7 @@ static int teardown(void **state)
 	return fixture_teardown(state);
 }
 
-static void a_relaxed_write_is_answered_while_the_disk_hangs(void **state)
+TEST_FIXTURE(a_relaxed_write_is_answered_while_the_disk_hangs, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct answer durable = {0};
@@ -86,7 +86,7 @@ static void a_relaxed_write_is_answered_while_the_disk_hangs(void **state)
 	assert_string_equal(range_text(f, ""), "0=v@1,1 a=v@2,2 b=v@3,3 c=v@4,4 ");
 }
 
-static void a_relaxed_write_outlives_its_process(void **state)
+TEST_FIXTURE(a_relaxed_write_outlives_its_process, setup, teardown)
 {
 	struct fixture *f = *state;
 	int status;
@@ -115,7 +115,7 @@ static void a_relaxed_write_outlives_its_process(void **state)
 	assert_int_equal(disk_sync_waits(), 1);
 }
 
-static void a_barrier_waits_for_what_was_relaxed_and_only_once(void **state)
+TEST_FIXTURE(a_barrier_waits_for_what_was_relaxed_and_only_once, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -133,7 +133,7 @@ static void a_barrier_waits_for_what_was_relaxed_and_only_once(void **state)
 	assert_int_equal(disk_sync_waits(), 2);
 }
 
-static void a_relaxed_write_after_a_barrier_is_answered_after_it(void **state)
+TEST_FIXTURE(a_relaxed_write_after_a_barrier_is_answered_after_it, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct answer after = {0};
@@ -148,7 +148,7 @@ static void a_relaxed_write_after_a_barrier_is_answered_after_it(void **state)
 	assert_int_equal(after.err.status, STATUS_OK);
 }
 
-static void what_is_relaxed_is_on_the_disk_soon(void **state)
+TEST_FIXTURE(what_is_relaxed_is_on_the_disk_soon, setup, teardown)
 {
 	struct fixture *f = *state;
 	uint64_t end_us = clock_monotonic_us() + LATE_MS * USEC_PER_MSEC;
@@ -159,7 +159,7 @@ static void what_is_relaxed_is_on_the_disk_soon(void **state)
 	assert_int_equal(disk_sync_waits(), 1);
 }
 
-static void a_store_whose_log_does_not_get_to_the_disk_is_broken(void **state)
+TEST_FIXTURE(a_store_whose_log_does_not_get_to_the_disk_is_broken, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct answer answer = {0};
@@ -173,7 +173,7 @@ static void a_store_whose_log_does_not_get_to_the_disk_is_broken(void **state)
 	assert_int_not_equal(answer.err.status, STATUS_OK);
 }
 
-static void a_late_wait_that_fails_is_told_to_the_next_who_asks(void **state)
+TEST_FIXTURE(a_late_wait_that_fails_is_told_to_the_next_who_asks, setup, teardown)
 {
 	struct fixture *f = *state;
 	uint64_t end_us = clock_monotonic_us() + LATE_MS * USEC_PER_MSEC;
@@ -189,7 +189,7 @@ static void a_late_wait_that_fails_is_told_to_the_next_who_asks(void **state)
 	assert_int_not_equal(answer.err.status, STATUS_OK);
 }
 
-static void what_one_turn_hands_in_shares_the_wait_for_a_slow_disk(void **state)
+TEST_FIXTURE(what_one_turn_hands_in_shares_the_wait_for_a_slow_disk, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct answer first = {0};
@@ -205,26 +205,4 @@ static void what_one_turn_hands_in_shares_the_wait_for_a_slow_disk(void **state)
 	await(f, &second);
 	assert_int_equal(first.count, 1);
 	assert_int_equal(disk_sync_waits(), 1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_relaxed_write_is_answered_while_the_disk_hangs, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_relaxed_write_outlives_its_process, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_barrier_waits_for_what_was_relaxed_and_only_once, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_relaxed_write_after_a_barrier_is_answered_after_it, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(what_is_relaxed_is_on_the_disk_soon, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_store_whose_log_does_not_get_to_the_disk_is_broken, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(what_one_turn_hands_in_shares_the_wait_for_a_slow_disk, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_late_wait_that_fails_is_told_to_the_next_who_asks, setup,
-						teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,7 +49,7 @@ static bool fail_item(const struct kv_item *item, void *userdata)
 	return true;
 }
 
-static void each_commit_forgets_a_bounded_number_of_revisions(void **state)
+TEST_FIXTURE(each_commit_forgets_a_bounded_number_of_revisions, fixture_setup_closed, fixture_teardown)
 {
 	static const char count[] = "SELECT count(*) FROM changes";
 	struct fixture *f = *state;
@@ -79,7 +79,7 @@ static void each_commit_forgets_a_bounded_number_of_revisions(void **state)
 	kv_sqlite_close(db);
 }
 
-static void a_rolled_back_batch_leaves_no_trace(void **state)
+TEST_FIXTURE(a_rolled_back_batch_leaves_no_trace, fixture_setup_closed, fixture_teardown)
 {
 	const struct kv_op op = {.key = "a", .value = "v", .len = 1};
 	const struct kv_txn txn = {.ops = &op, .n_ops = 1};
@@ -102,7 +102,7 @@ static void a_rolled_back_batch_leaves_no_trace(void **state)
 	kv_sqlite_close(db);
 }
 
-static void an_idle_store_forgets_by_itself(void **state)
+TEST_FIXTURE(an_idle_store_forgets_by_itself, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct kv_sqlite *db = NULL;
@@ -124,17 +124,4 @@ static void an_idle_store_forgets_by_itself(void **state)
 	assert_int_equal(number(db->db, "SELECT count(*) FROM changes"), 0);
 	assert_false(kv_sqlite_has_trim(db));
 	kv_sqlite_close(db);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup_closed, fixture_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_rolled_back_batch_leaves_no_trace),
-		TEST(each_commit_forgets_a_bounded_number_of_revisions),
-		TEST(an_idle_store_forgets_by_itself),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

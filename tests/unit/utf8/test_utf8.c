@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
 #include "base/cleanup.h"
 #include "base/utf8.h"
 
 #include <string.h>
-
-/* clang-format off */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-/* clang-format on */
 
 /* The bytes of a code point of @length bytes, whether it may be written so or not. */
 static size_t put(uint32_t code, size_t length, char *out)
@@ -32,9 +26,8 @@ static size_t shortest(uint32_t code)
 	return code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
 }
 
-static void every_code_point_is_valid_in_its_shortest_form_alone(void **state)
+TEST(every_code_point_is_valid_in_its_shortest_form_alone)
 {
-	(void)state;
 	for (uint32_t code = 0; code < 0x110400; code++) {
 		bool good = code <= 0x10ffff && !(code >= 0xd800 && code <= 0xdfff);
 
@@ -48,33 +41,20 @@ static void every_code_point_is_valid_in_its_shortest_form_alone(void **state)
 	}
 }
 
-static void a_cut_sequence_is_invalid_wherever_it_is_cut(void **state)
+TEST(a_cut_sequence_is_invalid_wherever_it_is_cut)
 {
 	static const char *const texts[] = {"\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x92\xa9"};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		for (size_t n = 1; n < strlen(texts[i]); n++)
 			assert_false(utf8_is_valid(texts[i], n));
 }
 
-static void one_bad_byte_spoils_good_text(void **state)
+TEST(one_bad_byte_spoils_good_text)
 {
-	(void)state;
 	assert_true(utf8_is_valid("", 0));
 	assert_true(utf8_is_valid("gr\xc3\xbc\xc3\x9f dich", 11));
 	assert_false(utf8_is_valid("gr\xfc dich", 8));
 	assert_false(utf8_is_valid("a\x80", 2));
 	assert_false(utf8_is_valid("\xc3(", 2));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_code_point_is_valid_in_its_shortest_form_alone),
-		cmocka_unit_test(a_cut_sequence_is_invalid_wherever_it_is_cut),
-		cmocka_unit_test(one_bad_byte_spoils_good_text),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }
