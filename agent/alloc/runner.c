@@ -1,16 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "alloc/runner.h"
+
 #include "alloc/claim_call.h"
-#include "alloc/runner_internal.h"
+#include "alloc/mount_news.h"
+#include "alloc/step.h"
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "log/log.h"
+#include "model/node.h"
+#include "plugins/plugins.h"
 #include "rpc/wakeup.h"
+#include "unit/task.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
+#include <sys/queue.h>
 
-struct log_ctx runner_context(const struct alloc_runner *runner, const char *op)
+enum runner_op {
+	RUNNER_IDLE,
+	RUNNER_CLAIM,
+	RUNNER_WAIT, /* until the next attempt */
+	RUNNER_MOUNT,
+	RUNNER_UNMOUNT,
+	RUNNER_PLUGIN, /* until the plugin that it runs is healthy */
+	RUNNER_START_UNIT,
+	RUNNER_STOP_UNIT,
+};
+
+/* One write on its way to the disk, with what is to be told when it is there. */
+struct runner_write {
+	STAILQ_ENTRY(runner_write) entry;
+	bool tells_status;
+	bool has_receipt;
+	struct receipt receipt;
+};
+
+struct alloc_runner {
+	const struct runner_env *env; /* borrowed */
+	struct alloc_record *record;
+	bool is_started;
+	enum runner_op op;
+	uint32_t volume; /* that the operation is about */
+	struct claim_call *claim;
+	struct volume_task *task;
+	struct backoff claim_backoff;
+	sd_event_source *retry_timer;
+	sd_event_source *news_timer; /* while mounting */
+	uint64_t news_delay_ms;
+	int64_t op_since_ms;
+	int64_t op_deadline_ms;
+	struct error last_error;
+	bool is_plugin_expected;
+	bool is_plugin_ready;
+	struct task *unit; /* while it is started, watched or stopped */
+	STAILQ_HEAD(, runner_write) writes;
+};
+
+static void runner_advance(struct alloc_runner *runner);
+static bool runner_runs_plugin(const struct alloc_runner *runner);
+
+static struct log_ctx runner_context(const struct alloc_runner *runner, const char *op)
 {
 	const struct volume_record *volume = &runner->record->volumes[runner->volume];
 	bool has_volume = runner->volume < runner->record->alloc.n_volumes;
@@ -78,7 +131,7 @@ static void log_receipt(const struct alloc_runner *runner, const struct receipt 
 	}
 }
 
-static void on_written(const struct error *err, void *userdata)
+static void runner_on_written(const struct error *err, void *userdata)
 {
 	struct alloc_runner *runner = userdata;
 	const struct runner_env *env = runner->env;
@@ -107,7 +160,7 @@ static void on_written(const struct error *err, void *userdata)
 	runner_advance(runner);
 }
 
-static void save(struct alloc_runner *runner, const struct receipt *receipt, bool tells_status)
+static void runner_save(struct alloc_runner *runner, const struct receipt *receipt, bool tells_status)
 {
 	const struct runner_env *env = runner->env;
 	struct journal_write write = {.alloc = runner->record, .receipt = receipt};
@@ -124,7 +177,7 @@ static void save(struct alloc_runner *runner, const struct receipt *receipt, boo
 	pending->has_receipt = receipt != NULL;
 	if (receipt)
 		pending->receipt = *receipt;
-	status = journal_write(env->journal, &write, on_written, runner, &err);
+	status = journal_write(env->journal, &write, runner_on_written, runner, &err);
 	if (status != STATUS_OK) {
 		free(pending);
 		env->on_broken(&err, env->userdata);
@@ -133,7 +186,7 @@ static void save(struct alloc_runner *runner, const struct receipt *receipt, boo
 	STAILQ_INSERT_TAIL(&runner->writes, pending, entry);
 }
 
-static struct receipt make_receipt(const struct alloc_runner *runner, uint32_t i, bool is_released)
+static struct receipt runner_receipt(const struct alloc_runner *runner, uint32_t i, bool is_released)
 {
 	const struct volume_record *volume = &runner->record->volumes[i];
 	struct receipt receipt = {.generation = volume->generation, .is_released = is_released};
@@ -163,7 +216,7 @@ static bool end_phase(struct alloc_runner *runner)
 			  &(struct alloc_event){.type = is_up ? ALLOC_EVENT_RUN : ALLOC_EVENT_FINISH});
 }
 
-void runner_apply(struct alloc_runner *runner, const struct alloc_event *event)
+static void runner_apply(struct alloc_runner *runner, const struct alloc_event *event)
 {
 	bool is_released = event->type == ALLOC_EVENT_RELEASED;
 	struct receipt receipt;
@@ -173,18 +226,18 @@ void runner_apply(struct alloc_runner *runner, const struct alloc_event *event)
 		return;
 	}
 	if (event->type == ALLOC_EVENT_MOUNTED || is_released) {
-		receipt = make_receipt(runner, event->volume, is_released);
+		receipt = runner_receipt(runner, event->volume, is_released);
 		if (is_released && event->mounted) {
 			receipt.is_without_plugin = true;
 			str_copy_text(receipt.kernel, sizeof(receipt.kernel), event->mounted->kernel);
 		}
-		save(runner, &receipt, end_phase(runner));
+		runner_save(runner, &receipt, end_phase(runner));
 		return;
 	}
-	save(runner, NULL, tells_status(event->type));
+	runner_save(runner, NULL, tells_status(event->type));
 }
 
-void runner_begin_op(struct alloc_runner *runner, enum runner_op op, uint32_t volume)
+static void runner_begin_op(struct alloc_runner *runner, enum runner_op op, uint32_t volume)
 {
 	if (op == RUNNER_CLAIM && runner->volume != volume)
 		backoff_reset(&runner->claim_backoff);
@@ -197,7 +250,7 @@ void runner_begin_op(struct alloc_runner *runner, enum runner_op op, uint32_t vo
 	runner->volume = volume;
 }
 
-void runner_end_op(struct alloc_runner *runner)
+static void runner_end_op(struct alloc_runner *runner)
 {
 	wakeup_disarm(&runner->news_timer);
 	runner->op = RUNNER_IDLE;
@@ -205,9 +258,504 @@ void runner_end_op(struct alloc_runner *runner)
 	runner->task = NULL;
 }
 
-void runner_fail(struct alloc_runner *runner, const struct error *err)
+static void runner_fail(struct alloc_runner *runner, const struct error *err)
 {
 	runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_FAIL, .err = err});
+}
+
+static int on_retry_due(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct alloc_runner *runner = userdata;
+
+	wakeup_disarm(&runner->retry_timer);
+	runner->op = RUNNER_IDLE;
+	runner_advance(runner);
+	return 0;
+}
+
+static void wait_for_claim(struct alloc_runner *runner, const struct error *err)
+{
+	uint64_t delay_us = backoff_next(&runner->claim_backoff, backoff_random());
+	struct alloc *alloc = &runner->record->alloc;
+	struct log_ctx ctx = runner_context(runner, "claim");
+	bool is_news = !str_eq(runner->last_error.msg, err->msg);
+	struct error failure;
+
+	runner->last_error = *err;
+	runner->op = RUNNER_WAIT;
+	runner->op_deadline_ms = clock_realtime_ms() + (int64_t)(delay_us / USEC_PER_MSEC);
+	if (wakeup_arm(runner->env->event, &runner->retry_timer, delay_us, on_retry_due, runner, &failure) !=
+	    STATUS_OK) {
+		runner->op = RUNNER_IDLE;
+		runner_fail(runner, &failure);
+		return;
+	}
+	if (!is_news)
+		return;
+	ctx.event = LOG_EVENT_CLAIM_WAITS;
+	ctx.err = err;
+	log_ctx(LOG_WARNING, &ctx, "claim of volume %s is tried again", ctx.volume);
+	/* for whoever asks what it waits for; not worth a write */
+	(void)str_format(runner->record->description, sizeof(runner->record->description),
+			 "waiting for volume %s: %.800s", alloc->volumes[runner->volume].source, err->msg);
+	runner->env->on_status(alloc, runner->env->userdata);
+}
+
+static void log_claimed(const struct alloc_runner *runner, const struct claim_grant *grant)
+{
+	struct log_ctx ctx = runner_context(runner, "claim");
+
+	ctx.wire_volume = grant->wire_volume;
+	ctx.claim = grant->claim.id;
+	ctx.generation = grant->claim.generation;
+	ctx.event = LOG_EVENT_VOLUME_CLAIMED;
+	log_ctx(LOG_INFO, &ctx, "volume %s is claimed for %s", ctx.volume,
+		claim_mode_name(grant->claim.mode));
+}
+
+static void on_claimed(const struct claim_grant *grant, const struct error *err, void *userdata)
+{
+	struct alloc_runner *runner = userdata;
+
+	runner_end_op(runner);
+	if (grant) {
+		backoff_reset(&runner->claim_backoff);
+		log_claimed(runner, grant);
+		/* durable with the claim, before anything is mounted */
+		(void)journal_note_mark(runner->env->journal, grant->mark);
+		runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_CLAIMED,
+							   .volume = runner->volume,
+							   .grant = grant});
+		return;
+	}
+	if (runner->record->phase == ALLOC_STOPPING)
+		runner_advance(runner);
+	else if (claim_error_is_passing(err->status))
+		wait_for_claim(runner, err);
+	else
+		runner_fail(runner, err);
+}
+
+static void runner_begin_claim(struct alloc_runner *runner, uint32_t i)
+{
+	const struct claim_request request = {
+		.alloc = &runner->record->alloc,
+		.volume = i,
+		.node_id = runner->env->node_id,
+		.boot_id = runner->env->boot_id,
+		.timeout_us = runner->env->claim_timeout_us,
+	};
+	struct error err;
+
+	/* not journalled: after a restart a claim is simply asked for again */
+	(void)alloc_step(runner->record, &(struct alloc_event){.type = ALLOC_EVENT_CLAIM});
+	runner_begin_op(runner, RUNNER_CLAIM, i);
+	runner->op_deadline_ms = clock_realtime_ms() + (int64_t)(request.timeout_us / USEC_PER_MSEC);
+	if (claim_call_start(runner->env->rpc, &request, on_claimed, runner, &runner->claim, &err) !=
+	    STATUS_OK) {
+		runner_end_op(runner);
+		wait_for_claim(runner, &err);
+	}
+}
+
+/* The helper refuses tickets that have expired while it was away: worth one new ticket. */
+static bool wants_new_ticket(struct alloc_runner *runner, const struct error *err)
+{
+	struct volume_record *volume = &runner->record->volumes[runner->volume];
+
+	if (err->status != STATUS_PERMISSION_DENIED || volume->is_renewed ||
+	    !volume_record_ticket_expired(volume, clock_realtime_ms()))
+		return false;
+	volume->is_renewed = true;
+	volume->is_granted_now = false;
+	return true;
+}
+
+/* A ticket that has expired by this clock as soon as it has come is a matter of clocks, which the helper,
+ * that names the ticket, cannot know. */
+static void explain_clock(struct alloc_runner *runner, const struct error *err, struct error *ret)
+{
+	const struct volume_record *volume = &runner->record->volumes[runner->volume];
+	int64_t skew_ms = runner->env->clock_skew_ms(runner->env->userdata);
+	char text[NODE_CLOCK_TEXT_SIZE];
+
+	*ret = *err;
+	if (err->status == STATUS_PERMISSION_DENIED && node_clock_is_off(skew_ms) &&
+	    volume_record_ticket_expired(volume, clock_realtime_ms()))
+		(void)error_prefix(
+			ret,
+			"this node's clock is %s the server's, so that the ticket has expired as it "
+			"comes; set the clock that is wrong (chronyc makestep)",
+			node_clock_text(skew_ms, text));
+}
+
+static void on_mounted(const struct volume_mounted *mounted, const struct error *err, void *userdata)
+{
+	struct alloc_runner *runner = userdata;
+	struct error why;
+
+	runner_end_op(runner);
+	if (mounted)
+		runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_MOUNTED,
+							   .volume = runner->volume,
+							   .mounted = mounted});
+	else if (runner->record->phase == ALLOC_STOPPING || wants_new_ticket(runner, err)) {
+		runner_advance(runner);
+	} else {
+		explain_clock(runner, err, &why);
+		runner_fail(runner, &why);
+	}
+}
+
+static int on_news_due(sd_event_source *source, uint64_t usec, void *userdata);
+
+static void await_news(struct alloc_runner *runner)
+{
+	/* without the timer nothing is told, and all goes on */
+	(void)wakeup_arm(runner->env->event, &runner->news_timer, runner->news_delay_ms * USEC_PER_MSEC,
+			 on_news_due, runner, NULL);
+}
+
+/* For whoever asks what it waits for; not worth a write of ours. */
+static int on_news_due(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct alloc_runner *runner = userdata;
+	struct alloc *alloc = &runner->record->alloc;
+	struct volume_task_info info = volume_task_info(runner->task);
+	char text[ALLOC_DESCRIPTION_MAX + 1];
+
+	wakeup_disarm(&runner->news_timer);
+	if (runner->record->phase == ALLOC_STOPPING)
+		return 0;
+	(void)mount_news_text(&info, alloc->volumes[runner->volume].source, text);
+	if (!str_eq(text, alloc->client_description)) {
+		memcpy(alloc->client_description, text, sizeof(text));
+		runner->env->on_status(alloc, runner->env->userdata);
+	}
+	runner->news_delay_ms = MIN(2 * runner->news_delay_ms, (uint64_t)MOUNT_NEWS_MAX_MS);
+	await_news(runner);
+	return 0;
+}
+
+static void runner_begin_mount(struct alloc_runner *runner, uint32_t i)
+{
+	struct volume_target *target = &runner->record->volumes[i].target;
+	struct error err;
+
+	target->mount_timeout_ms = runner->record->alloc.mount_timeout_ms;
+	runner_begin_op(runner, RUNNER_MOUNT, i);
+	runner->news_delay_ms = MOUNT_NEWS_FIRST_MS;
+	await_news(runner);
+	if (volume_manager_mount(runner->env->volumes, target, on_mounted, runner, &runner->task, &err) !=
+	    STATUS_OK) {
+		runner_end_op(runner);
+		runner_fail(runner, &err);
+	}
+}
+
+static void on_unmounted(const struct volume_mounted *mounted, const struct error *err, void *userdata)
+{
+	struct alloc_runner *runner = userdata;
+	const struct log_ctx ctx = runner_context(runner, "release");
+
+	assert(!err); /* an unmount is repeated until it succeeds */
+	if (mounted)
+		log_ctx(LOG_NOTICE, &ctx, "released without its plugin, as the server wants: %s",
+			mounted->kernel);
+	runner_end_op(runner);
+	runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_RELEASED,
+						   .volume = runner->volume,
+						   .mounted = mounted});
+}
+
+static void on_unmount_retry(const struct error *err, void *userdata)
+{
+	struct alloc_runner *runner = userdata;
+	const struct volume_record *volume = &runner->record->volumes[runner->volume];
+	struct log_ctx ctx = runner_context(runner, "release");
+
+	ctx.event = LOG_EVENT_RELEASE_WAITS;
+	ctx.err = err;
+	if (!str_eq(runner->last_error.msg, err->msg))
+		log_ctx(LOG_WARNING, &ctx, "release of volume %s is tried again", ctx.volume);
+	runner->last_error = *err;
+	runner->env->on_release_error(volume->claim_id, volume->generation, err, runner->env->userdata);
+}
+
+/* The disk has it that the allocation ends before the release of its volume is reported: nothing that
+ * a later agent may read names as mounted what may be another node's by then. It gets there meanwhile. */
+static bool sync_end(struct alloc_runner *runner)
+{
+	struct error err;
+
+	if (journal_sync(runner->env->journal, &err) == STATUS_OK)
+		return true;
+	runner->env->on_broken(&err, runner->env->userdata);
+	return false;
+}
+
+static void runner_begin_unmount(struct alloc_runner *runner, uint32_t i)
+{
+	struct error err;
+
+	if (!sync_end(runner))
+		return;
+	runner_begin_op(runner, RUNNER_UNMOUNT, i);
+	if (volume_manager_unmount(runner->env->volumes, &runner->record->volumes[i].target, on_unmounted,
+				   on_unmount_retry, runner, &runner->task, &err) == STATUS_OK)
+		return;
+	runner_end_op(runner);
+	on_unmount_retry(&err, runner);
+	runner->op = RUNNER_WAIT;
+	if (wakeup_arm(runner->env->event, &runner->retry_timer,
+		       backoff_next(&runner->claim_backoff, backoff_random()), on_retry_due, runner,
+		       &err) != STATUS_OK)
+		runner->env->on_broken(&err, runner->env->userdata);
+}
+
+static bool runner_runs_plugin(const struct alloc_runner *runner)
+{
+	return runner->record->alloc.csi_plugin.type != CSI_PLUGIN_NONE;
+}
+
+static enum status expect_plugin(struct alloc_runner *runner, struct error *err)
+{
+	const struct runner_env *env = runner->env;
+	enum status status = env->expect_plugin(&runner->record->alloc, env->userdata, err);
+
+	runner->is_plugin_expected = status == STATUS_OK;
+	return status;
+}
+
+static void runner_forget_plugin(struct alloc_runner *runner)
+{
+	if (!runner->is_plugin_expected)
+		return;
+	runner->is_plugin_expected = false;
+	runner->env->forget_plugin(runner->record->alloc.id, runner->env->userdata);
+}
+
+static void runner_begin_plugin(struct alloc_runner *runner)
+{
+	struct alloc *alloc = &runner->record->alloc;
+	uint32_t timeout_ms = alloc->csi_plugin.health_timeout_ms;
+	struct error err;
+
+	runner_begin_op(runner, RUNNER_PLUGIN, alloc->n_volumes);
+	runner->op_deadline_ms =
+		clock_realtime_ms() + (timeout_ms ? timeout_ms : PLUGIN_HEALTH_TIMEOUT_DEFAULT_MS);
+	if (expect_plugin(runner, &err) != STATUS_OK) {
+		runner_end_op(runner);
+		runner_fail(runner, &err);
+		return;
+	}
+	/* for whoever asks what it waits for; not worth a write */
+	(void)str_format(runner->record->description, sizeof(runner->record->description),
+			 "waiting until its plugin %s is healthy", alloc->csi_plugin.id);
+	runner->env->on_status(alloc, runner->env->userdata);
+}
+
+void alloc_runner_expect(struct alloc_runner *runner)
+{
+	struct error err;
+
+	if (!runner_runs_plugin(runner) || runner->record->phase != ALLOC_RUNNING)
+		return;
+	runner->is_plugin_ready = true;
+	if (expect_plugin(runner, &err) != STATUS_OK)
+		log_ctx(LOG_WARNING,
+			&(struct log_ctx){.alloc = runner->record->alloc.id,
+					  .plugin = runner->record->alloc.csi_plugin.id,
+					  .op = "plugin",
+					  .err = &err},
+			"the plugin of a running allocation is not expected, ignoring");
+}
+
+void alloc_runner_plugin_ready(struct alloc_runner *runner, const struct error *err)
+{
+	const struct alloc *alloc = &runner->record->alloc;
+
+	if (runner->op == RUNNER_PLUGIN) {
+		runner->is_plugin_ready = !err;
+		runner_end_op(runner);
+		if (err)
+			runner_fail(runner, err);
+		else
+			runner_advance(runner);
+		return;
+	}
+	/* a restart of the agent fails nothing that runs */
+	if (err && runner->record->phase == ALLOC_RUNNING)
+		log_ctx(LOG_WARNING,
+			&(struct log_ctx){.alloc = alloc->id,
+					  .plugin = alloc->csi_plugin.id,
+					  .op = "plugin",
+					  .err = err},
+			"the plugin of a running allocation is not healthy after the restart of the agent");
+}
+
+static void drop_unit(struct alloc_runner *runner)
+{
+	task_free(runner->unit);
+	runner->unit = NULL;
+}
+
+static void end_unit_op(struct alloc_runner *runner)
+{
+	if (runner->op == RUNNER_START_UNIT || runner->op == RUNNER_STOP_UNIT)
+		runner_end_op(runner);
+}
+
+static void on_start(const char *before, void *userdata)
+{
+	runner_apply(userdata, &(struct alloc_event){.type = ALLOC_EVENT_TASK_START, .invocation = before});
+}
+
+static void on_runs(const char *invocation, void *userdata)
+{
+	struct alloc_runner *runner = userdata;
+
+	if (runner->op == RUNNER_START_UNIT)
+		runner_end_op(runner);
+	runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_TASK_RUNS, .invocation = invocation});
+}
+
+static void on_over(const struct error *err, void *userdata)
+{
+	struct alloc_runner *runner = userdata;
+	struct error why = err ? *err : (struct error){0};
+
+	end_unit_op(runner);
+	drop_unit(runner);
+	runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_TASK_ENDED, .err = err ? &why : NULL});
+}
+
+static void on_stopped(void *userdata)
+{
+	struct alloc_runner *runner = userdata;
+
+	end_unit_op(runner);
+	drop_unit(runner);
+	runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_TASK_ENDED});
+}
+
+/* The volumes wait for the unit: whoever waits for their claims must hear why. */
+static void tell_claims(struct alloc_runner *runner, const struct error *err)
+{
+	const struct alloc_record *record = runner->record;
+
+	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
+		if (volume_record_is_live(&record->volumes[i]))
+			runner->env->on_release_error(record->volumes[i].claim_id,
+						      record->volumes[i].generation, err,
+						      runner->env->userdata);
+	}
+}
+
+static void on_trouble(const struct error *err, void *userdata)
+{
+	struct alloc_runner *runner = userdata;
+	struct alloc_record *record = runner->record;
+
+	if (record->phase == ALLOC_STOPPING) {
+		tell_claims(runner, err);
+	} else if (runner->op == RUNNER_START_UNIT) {
+		/* for whoever asks what it waits for; not worth a write */
+		(void)str_format(record->description, sizeof(record->description),
+				 "waiting for unit %s: %.600s", record->alloc.unit, err->msg);
+		runner->env->on_status(&record->alloc, runner->env->userdata);
+	}
+}
+
+static const struct task_events unit_events = {
+	.on_start = on_start,
+	.on_runs = on_runs,
+	.on_over = on_over,
+	.on_stopped = on_stopped,
+	.on_trouble = on_trouble,
+};
+
+static enum status make_unit(struct alloc_runner *runner, enum task_state state, struct error *err)
+{
+	const struct alloc_record *record = runner->record;
+	const struct task_request request = {
+		.unit = record->alloc.unit,
+		.alloc_id = record->alloc.id,
+		.stop_timeout_ms = record->alloc.stop_timeout_ms,
+		.state = state,
+		.invocation = record->task.invocation,
+		.events = &unit_events,
+		.userdata = runner,
+	};
+
+	return task_new(runner->env->tasks, &request, &runner->unit, err);
+}
+
+static void runner_begin_unit(struct alloc_runner *runner)
+{
+	struct alloc_record *record = runner->record;
+	bool is_new = record->task.state == TASK_RECORD_NONE;
+	struct error err;
+
+	assert(!runner->unit);
+	runner_begin_op(runner, RUNNER_START_UNIT, record->alloc.n_volumes);
+	if (make_unit(runner, is_new ? TASK_FIRST : TASK_RESUMED, &err) != STATUS_OK) {
+		runner_end_op(runner);
+		if (is_new)
+			runner_fail(runner, &err);
+		else
+			runner->env->on_broken(&err, runner->env->userdata);
+		return;
+	}
+	(void)str_format(record->description, sizeof(record->description), "starting unit %s",
+			 record->alloc.unit);
+	runner->env->on_status(&record->alloc, runner->env->userdata);
+}
+
+static void runner_unit_written(struct alloc_runner *runner)
+{
+	if (runner->op == RUNNER_START_UNIT && runner->unit &&
+	    runner->record->task.state == TASK_RECORD_STARTING)
+		task_go(runner->unit);
+}
+
+static void runner_watch_unit(struct alloc_runner *runner)
+{
+	struct error err;
+
+	if (runner->record->phase != ALLOC_RUNNING || runner->record->task.state != TASK_RECORD_RUNNING)
+		return;
+	if (make_unit(runner, TASK_RUNNING, &err) != STATUS_OK)
+		runner->env->on_broken(&err, runner->env->userdata);
+}
+
+static void runner_begin_unit_stop(struct alloc_runner *runner)
+{
+	struct error err;
+
+	runner_begin_op(runner, RUNNER_STOP_UNIT, runner->record->alloc.n_volumes);
+	if (runner->unit)
+		task_stop(runner->unit);
+	else if (make_unit(runner, TASK_STOPPING, &err) != STATUS_OK)
+		runner->env->on_broken(&err, runner->env->userdata);
+}
+
+static void runner_forget_unit(struct alloc_runner *runner)
+{
+	if (!task_record_is_live(&runner->record->task))
+		drop_unit(runner);
+}
+
+static void runner_unit_info(const struct alloc_runner *runner, struct alloc_runner_info *info)
+{
+	const struct task_info task = task_info(runner->unit);
+
+	info->step = task.step;
+	info->volume_id = "";
+	info->since_ms = task.since_ms;
+	info->deadline_ms = task.deadline_ms;
+	info->attempts = task.attempts;
+	info->last_error = task.last_error;
 }
 
 /* It is stopping: what is left of its work is only what must be undone. */
@@ -217,7 +765,7 @@ static void forget_work(struct alloc_runner *runner)
 	runner_forget_unit(runner);
 }
 
-void runner_advance(struct alloc_runner *runner)
+static void runner_advance(struct alloc_runner *runner)
 {
 	struct alloc_next next;
 
@@ -279,7 +827,7 @@ enum status alloc_runner_new(const struct runner_env *env, struct alloc_record *
 
 void alloc_runner_save(struct alloc_runner *runner)
 {
-	save(runner, NULL, true);
+	runner_save(runner, NULL, true);
 }
 
 void alloc_runner_start(struct alloc_runner *runner)
@@ -307,7 +855,7 @@ static void stop(struct alloc_runner *runner, enum alloc_event_type why)
 	if (!alloc_step(runner->record, &(struct alloc_event){.type = why}))
 		return;
 	interrupt(runner);
-	save(runner, NULL, false);
+	runner_save(runner, NULL, false);
 }
 
 void alloc_runner_stop(struct alloc_runner *runner)
