@@ -6,16 +6,54 @@
 #include "base/id.h"
 #include "base/str.h"
 #include "log/log.h"
-#include "plugins/plugins_internal.h"
+#include "plugins/entry.h"
+#include "plugins/plugin_dir.h"
 #include "rpc/timer.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
+
+enum {
+	PLUGIN_WAITS_MAX = 1024,
+	PLUGIN_EXPECTATIONS_MAX = 64,
+};
+
+struct expectation {
+	TAILQ_ENTRY(expectation) entry;
+	struct plugins *plugins;
+	struct plugin_expectation is; /* socket filled in */
+	sd_event_source *timer;
+	bool is_over; /* told */
+	/* before the allocation it was the host's, which gets it back, whoever has bound it anew meanwhile */
+	bool is_lent;
+};
+
+struct plugins {
+	sd_event *event; /* borrowed */
+	struct plugins_options options;
+	const struct plugins_handlers *handlers;
+	void *userdata;
+	struct plugin_dir *dir;
+	bool is_scanned; /* what stands in the folder is known */
+	bool is_full;	 /* and told */
+	bool has_news;	 /* an entry was dropped */
+	struct plugin_entry *entries[PLUGINS_MAX];
+	size_t n_entries;
+	TAILQ_HEAD(, plugin_wait) waits;
+	size_t n_waits;
+	TAILQ_HEAD(, expectation) expectations;
+	size_t n_expectations;
+	sd_event_source *settle; /* from the event loop, after something has changed */
+	sd_event_source *later;	 /* the same, for news that had to wait */
+};
+
+static void plugins_settle_soon(struct plugins *plugins);
 
 DEFINE_CLEANUP(struct plugins, plugins_free)
 
-struct plugin_entry *plugins_entry(const struct plugins *plugins, const char *plugin_id)
+static struct plugin_entry *plugins_entry(const struct plugins *plugins, const char *plugin_id)
 {
 	for (size_t i = 0; i < plugins->n_entries; i++) {
 		if (str_eq(plugins->entries[i]->id, plugin_id))
@@ -24,8 +62,8 @@ struct plugin_entry *plugins_entry(const struct plugins *plugins, const char *pl
 	return NULL;
 }
 
-enum status plugins_add(struct plugins *plugins, const char *plugin_id, struct plugin_entry **ret,
-			struct error *err)
+static enum status plugins_add(struct plugins *plugins, const char *plugin_id, struct plugin_entry **ret,
+			       struct error *err)
 {
 	struct plugin_entry *entry = plugins_entry(plugins, plugin_id);
 
@@ -54,7 +92,402 @@ enum status plugins_add(struct plugins *plugins, const char *plugin_id, struct p
 	return STATUS_OK;
 }
 
-const char *plugins_reason(const struct plugins *plugins)
+struct plugin_wait {
+	TAILQ_ENTRY(plugin_wait) entry;
+	struct plugins *plugins;
+	char plugin_id[PLUGIN_ID_MAX + 1];
+	enum plugin_half half;
+	uint64_t timeout_us;
+	uint64_t deadline_us;
+	plugin_ready_fn *done;
+	void *userdata;
+	sd_event_source *timer;
+};
+
+static void wait_free(struct plugin_wait *wait)
+{
+	TAILQ_REMOVE(&wait->plugins->waits, wait, entry);
+	wait->plugins->n_waits--;
+	sd_event_source_disable_unref(wait->timer);
+	free(wait);
+}
+
+static void wait_end(struct plugin_wait *wait, const struct error *err)
+{
+	plugin_ready_fn *done = wait->done;
+	void *userdata = wait->userdata;
+
+	wait_free(wait);
+	done(err, userdata);
+}
+
+static enum status wait_ask(const struct plugin_wait *wait, struct error *err)
+{
+	struct csi_client *client;
+
+	return plugins_client(wait->plugins, wait->plugin_id, wait->half, &client, err);
+}
+
+static int on_wait_due(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct plugin_wait *wait = userdata;
+	uint64_t now_us = clock_monotonic_us();
+	char text[CLOCK_TEXT_SIZE];
+	struct error err;
+	int r;
+
+	if (wait_ask(wait, &err) == STATUS_OK) {
+		wait_end(wait, NULL);
+		return 0;
+	}
+	/* not healthy any more, or the timer was early */
+	if (now_us < wait->deadline_us) {
+		r = timer_arm(wait->plugins->event, &wait->timer, wait->deadline_us - now_us, on_wait_due,
+			      wait);
+		if (r >= 0)
+			return 0;
+	}
+	/* what is not here now may come: to whoever asks again it is no other case than a sick one */
+	err.status = STATUS_UNAVAILABLE;
+	(void)error_prefix(&err, "waited %s (plugin_wait)", clock_format_duration(wait->timeout_us, text));
+	wait_end(wait, &err);
+	return 0;
+}
+
+enum status plugins_wait(struct plugins *plugins, const char *plugin_id, enum plugin_half half,
+			 uint64_t timeout_us, plugin_ready_fn *done, void *userdata, struct plugin_wait **ret,
+			 struct error *err)
+{
+	struct plugin_wait *wait;
+	int r;
+
+	if (plugins->n_waits == PLUGIN_WAITS_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "plugin %s: %d operations wait for plugins already", plugin_id,
+				 PLUGIN_WAITS_MAX);
+	wait = calloc(1, sizeof(*wait));
+	if (!wait)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot wait for plugin %s",
+				 plugin_id);
+	*wait = (struct plugin_wait){
+		.plugins = plugins,
+		.half = half,
+		.timeout_us = timeout_us,
+		.deadline_us = clock_monotonic_us() + timeout_us,
+		.done = done,
+		.userdata = userdata,
+	};
+	if (str_copy(wait->plugin_id, sizeof(wait->plugin_id), plugin_id) < 0) {
+		free(wait);
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "'%.64s' is no plugin id", plugin_id);
+	}
+	r = timer_arm(plugins->event, &wait->timer, wait_ask(wait, NULL) == STATUS_OK ? 0 : timeout_us,
+		      on_wait_due, wait);
+	if (r < 0) {
+		free(wait);
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "cannot wait for plugin %s", plugin_id);
+	}
+	TAILQ_INSERT_TAIL(&plugins->waits, wait, entry);
+	plugins->n_waits++;
+	if (ret)
+		*ret = wait;
+	return STATUS_OK;
+}
+
+void plugin_wait_cancel(struct plugin_wait *wait)
+{
+	if (wait)
+		wait_free(wait);
+}
+
+static void plugins_wake(struct plugins *plugins)
+{
+	struct plugin_wait *wait;
+
+	TAILQ_FOREACH (wait, &plugins->waits, entry) {
+		if (wait_ask(wait, NULL) == STATUS_OK)
+			/* else at its deadline */
+			(void)timer_arm(plugins->event, &wait->timer, 0, on_wait_due, wait);
+	}
+}
+
+static void plugins_drop_waits(struct plugins *plugins)
+{
+	struct plugin_wait *wait;
+	struct error err;
+
+	(void)error_set(&err, STATUS_CANCELLED, 0, "the agent ends");
+	while ((wait = TAILQ_FIRST(&plugins->waits)))
+		wait_end(wait, &err);
+}
+
+#define SOCKET_DEFAULT "csi.sock"
+#define SOCKET_SUFFIX ".sock"
+
+static void expectation_free(struct expectation *expectation)
+{
+	TAILQ_REMOVE(&expectation->plugins->expectations, expectation, entry);
+	expectation->plugins->n_expectations--;
+	sd_event_source_disable_unref(expectation->timer);
+	free(expectation);
+}
+
+static struct expectation *expectation_find(const struct plugins *plugins, const char *plugin_id,
+					    const char *socket)
+{
+	struct expectation *one;
+
+	TAILQ_FOREACH (one, &plugins->expectations, entry) {
+		if (str_eq(one->is.plugin_id, plugin_id) && str_eq(one->is.socket, socket))
+			return one;
+	}
+	return NULL;
+}
+
+static const struct plugin_expectation *plugins_owner(const struct plugins *plugins, const char *plugin_id,
+						      const char *name)
+{
+	const struct expectation *one = expectation_find(plugins, plugin_id, name);
+
+	return one ? &one->is : NULL;
+}
+
+static bool plugins_is_expected(const struct plugins *plugins, const char *plugin_id)
+{
+	const struct expectation *one;
+
+	TAILQ_FOREACH (one, &plugins->expectations, entry) {
+		if (str_eq(one->is.plugin_id, plugin_id))
+			return true;
+	}
+	return false;
+}
+
+static bool plugins_is_lent(const struct plugins *plugins, const char *plugin_id)
+{
+	const struct expectation *one;
+
+	TAILQ_FOREACH (one, &plugins->expectations, entry) {
+		if (str_eq(one->is.plugin_id, plugin_id) && one->is_lent)
+			return true;
+	}
+	return false;
+}
+
+static struct instance *expectation_instance(const struct expectation *one)
+{
+	const struct plugin_entry *entry = plugins_entry(one->plugins, one->is.plugin_id);
+
+	return entry ? registry_find(&entry->registry, one->is.socket) : NULL;
+}
+
+/* The handler may take expectations away. */
+static void expectation_end(struct expectation *one, const struct error *err)
+{
+	const struct plugins *plugins = one->plugins;
+	char alloc_id[UUID_TEXT_SIZE];
+
+	one->is_over = true;
+	timer_disarm(one->timer);
+	memcpy(alloc_id, one->is.alloc_id, sizeof(alloc_id));
+	plugins->handlers->on_expected(alloc_id, err, plugins->userdata);
+}
+
+static struct expectation *expectation_find_met(const struct plugins *plugins)
+{
+	struct expectation *one;
+
+	TAILQ_FOREACH (one, &plugins->expectations, entry) {
+		const struct instance *instance = expectation_instance(one);
+
+		if (!one->is_over && instance && instance_is_settled(instance))
+			return one;
+	}
+	return NULL;
+}
+
+static void plugins_meet(struct plugins *plugins)
+{
+	struct expectation *one;
+
+	while ((one = expectation_find_met(plugins)))
+		expectation_end(one, NULL);
+}
+
+static int on_expectation_overdue(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct expectation *one = userdata;
+	const struct instance *instance = expectation_instance(one);
+	const struct error *why = instance ? instance_error(instance) : NULL;
+	char path[ERROR_MSG_MAX / 2], text[CLOCK_TEXT_SIZE];
+	struct error err;
+
+	if (instance && instance_is_settled(instance)) {
+		expectation_end(one, NULL);
+		return 0;
+	}
+	(void)str_format(path, sizeof(path), "its socket %s/%s/%s did not appear",
+			 one->plugins->options.plugin_dir, one->is.plugin_id, one->is.socket);
+	(void)error_set(
+		&err, why && why->status != STATUS_OK ? why->status : STATUS_UNAVAILABLE, 0,
+		"plugin %s was not healthy within %s (health_timeout): %s; see: holdfast agent status",
+		one->is.plugin_id, clock_format_duration(one->is.health_timeout_us, text),
+		why && why->status != STATUS_OK ? why->msg
+		: instance			? "it has not answered yet"
+						: path);
+	expectation_end(one, &err);
+	return 0;
+}
+
+static enum status expectation_check(const struct plugin_expectation *is, struct error *err)
+{
+	size_t n = strlen(is->socket), suffix = strlen(SOCKET_SUFFIX);
+
+	if (!id_is_uuid(is->alloc_id))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "'%s' is no allocation", is->alloc_id);
+	if (n <= suffix || !str_eq(is->socket + n - suffix, SOCKET_SUFFIX) || is->socket[0] == '.' ||
+	    strchr(is->socket, '/') || !str_is_text(is->socket))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "plugin %s: '%s' is no name of a socket: that is a file name that ends in "
+				 "" SOCKET_SUFFIX " and does not begin with a dot",
+				 is->plugin_id, is->socket);
+	if (!is->has_controller && !is->has_node)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "plugin %s is expected to be neither a controller nor a node plugin",
+				 is->plugin_id);
+	return STATUS_OK;
+}
+
+/* Did it stand there before? After a restart of the agent what was stored says so, until sockets were looked
+ * for. */
+static bool expectation_is_hosts(const struct expectation *one, const struct plugin_entry *entry)
+{
+	const struct instance *instance = expectation_instance(one);
+
+	if (instance)
+		return instance_alloc(instance)[0] == '\0';
+	return !one->plugins->is_scanned && entry->has_facts && entry->facts.allocation_id[0] == '\0';
+}
+
+/* What is expected there belongs to the allocation from now on. */
+static void expectation_apply(const struct expectation *one)
+{
+	const struct facts_wanted wanted = {
+		.is_stated = true,
+		.has_controller = one->is.has_controller,
+		.has_node = one->is.has_node,
+	};
+	struct instance *instance = expectation_instance(one);
+
+	if (instance)
+		instance_own(instance, one->is.alloc_id, &wanted);
+}
+
+static enum status expectation_admit(const struct plugins *plugins, const struct plugin_expectation *is,
+				     struct error *err)
+{
+	const struct expectation *other = expectation_find(plugins, is->plugin_id, is->socket);
+
+	if (other && !str_eq(other->is.alloc_id, is->alloc_id))
+		return error_set(err, STATUS_ALREADY_EXISTS, 0,
+				 "plugin %s: allocation %s runs it with the socket %s already: stop that one "
+				 "first, or name another socket in the csi_plugin block",
+				 is->plugin_id, other->is.alloc_id, is->socket);
+	if (plugins->n_expectations == PLUGIN_EXPECTATIONS_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "plugin %s: %d allocations of this node run plugins already", is->plugin_id,
+				 PLUGIN_EXPECTATIONS_MAX);
+	return STATUS_OK;
+}
+
+enum status plugins_expect(struct plugins *plugins, const struct plugin_expectation *expectation,
+			   struct error *err)
+{
+	struct plugin_expectation is = *expectation;
+	struct plugin_entry *entry;
+	struct expectation *one;
+	enum status status;
+	int r;
+
+	if (is.socket[0] == '\0')
+		(void)str_copy(is.socket, sizeof(is.socket), SOCKET_DEFAULT);
+	if (is.health_timeout_us == 0)
+		is.health_timeout_us = PLUGIN_HEALTH_TIMEOUT_DEFAULT_MS * USEC_PER_MSEC;
+	status = expectation_check(&is, err);
+	if (status == STATUS_OK)
+		status = expectation_admit(plugins, &is, err);
+	if (status == STATUS_OK)
+		status = plugins_add(plugins, is.plugin_id, &entry, err);
+	if (status != STATUS_OK)
+		return status;
+	one = expectation_find(plugins, is.plugin_id, is.socket);
+	if (one) {
+		one->is_over = false;
+		plugins_settle_soon(plugins);
+		return timer_arm(plugins->event, &one->timer, is.health_timeout_us, on_expectation_overdue,
+				 one) < 0
+			       ? error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM,
+					   "cannot wait for plugin %s", is.plugin_id)
+			       : STATUS_OK;
+	}
+	one = calloc(1, sizeof(*one));
+	r = one ? timer_arm(plugins->event, &one->timer, is.health_timeout_us, on_expectation_overdue, one)
+		: -ENOMEM;
+	if (r < 0) {
+		free(one);
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "cannot wait for plugin %s",
+				 is.plugin_id);
+	}
+	one->plugins = plugins;
+	one->is = is;
+	TAILQ_INSERT_TAIL(&plugins->expectations, one, entry);
+	plugins->n_expectations++;
+	one->is_lent = expectation_is_hosts(one, entry);
+	entry->is_known = true;
+	entry_welcome(entry, is.socket);
+	expectation_apply(one);
+	plugin_dir_look(plugins->dir, is.plugin_id);
+	plugins_settle_soon(plugins);
+	return STATUS_OK;
+}
+
+/* The host's own goes on to serve. */
+static void instance_return_to_host(struct instance *instance)
+{
+	const struct facts_wanted wanted = {0};
+
+	if (instance)
+		instance_own(instance, "", &wanted);
+}
+
+void plugins_forget(struct plugins *plugins, const char *alloc_id)
+{
+	struct expectation *one, *next;
+
+	for (one = TAILQ_FIRST(&plugins->expectations); one; one = next) {
+		struct plugin_entry *entry = plugins_entry(plugins, one->is.plugin_id);
+
+		next = TAILQ_NEXT(one, entry);
+		if (!str_eq(one->is.alloc_id, alloc_id))
+			continue;
+		if (one->is_lent)
+			instance_return_to_host(expectation_instance(one));
+		else if (entry)
+			entry_disown(entry, one->is.socket);
+		expectation_free(one);
+		plugins_settle_soon(plugins);
+	}
+}
+
+static void plugins_drop_expectations(struct plugins *plugins)
+{
+	struct expectation *one;
+
+	while ((one = TAILQ_FIRST(&plugins->expectations)))
+		expectation_free(one);
+}
+
+static const char *plugins_reason(const struct plugins *plugins)
 {
 	if (!plugin_dir_is_open(plugins->dir))
 		return "the folder of the plugins' sockets (plugin_dir) is not there or cannot be read";
@@ -155,7 +588,7 @@ static int on_settle(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-void plugins_settle_soon(struct plugins *plugins)
+static void plugins_settle_soon(struct plugins *plugins)
 {
 	struct error err;
 	int r = timer_arm(plugins->event, &plugins->settle, 0, on_settle, plugins);
