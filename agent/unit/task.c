@@ -1,20 +1,193 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "unit/task.h"
+
 #include "base/backoff.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "log/log.h"
 #include "model/claim.h"
 #include "rpc/wakeup.h"
 #include "unit/task_call.h"
-#include "unit/task_internal.h"
-#include "unit/task_log.h"
-#include "unit/task_text.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <sys/param.h>
 #include <sys/queue.h>
+
+struct task_told {
+	enum log_event event; /* LOG_EVENT_UNIT_* */
+	const char *unit;
+	const char *alloc_id;
+	const char *invocation;	 /* LOG_EVENT_UNIT_RUNS alone */
+	const struct error *err; /* why; NULL: nothing went wrong */
+};
+
+enum { JOB_PATH_SIZE = 64, STEP_SIZE = ID_UNIT_MAX + 16 };
+
+struct tasks {
+	sd_event *event; /* borrowed */
+	struct tasks_options options;
+	struct task_bus *bus;
+	LIST_HEAD(, task) all;
+};
+
+enum task_call { CALL_NONE, CALL_LOOK, CALL_START, CALL_STOP };
+
+struct task {
+	LIST_ENTRY(task) entry;
+	struct tasks *tasks;
+	const struct task_events *events;
+	void *userdata;
+	char unit[ID_UNIT_MAX + 1];
+	char alloc_id[UUID_TEXT_SIZE];
+	char *path; /* of the unit, on the bus */
+	enum task_state state;
+	struct task_view view;
+	char invocation[TASK_INVOCATION_SIZE]; /* before the start; once it runs, as told last */
+	char job[JOB_PATH_SIZE];	       /* of the start */
+	char job_result[TASK_WORD_SIZE];       /* empty: not done, or not heard */
+	bool has_run;			       /* since it was started, as was heard */
+	bool is_stop_wanted;
+	bool is_stop_taken;
+	bool is_start_unsure; /* one that was not answered may still be on its way */
+	bool is_journalling;
+	bool is_look_failed; /* last_error is about that */
+	uint32_t stop_timeout_ms;
+	enum task_call call; /* under way */
+	bool is_dirty;	     /* something was heard meanwhile */
+	bool is_soon;	     /* the timer is for the next look that was asked for */
+	sd_bus_slot *call_slot;
+	sd_bus_slot *job_match, *change_match;
+	sd_event_source *timer;
+	struct backoff backoff;
+	int64_t since_ms;
+	char step[STEP_SIZE];
+	struct error last_error;
+};
+
+/* Why comes behind it. */
+static const struct {
+	enum log_event event;
+	int priority;
+	const char *what;
+} rows[] = {
+	{LOG_EVENT_UNIT_RUNS, LOG_NOTICE, "is active, invocation "},
+	{LOG_EVENT_UNIT_ENDED, LOG_NOTICE, "has ended by itself, with success"},
+	{LOG_EVENT_UNIT_STOPPED, LOG_NOTICE, "has stopped"},
+	{LOG_EVENT_UNIT_FAILED, LOG_ERR, "could not be started, or failed"},
+	{LOG_EVENT_UNIT_REFUSED, LOG_ERR, "is refused"},
+	{LOG_EVENT_UNIT_WAITS, LOG_WARNING, "is tried again"},
+};
+
+static void task_log(const struct task_told *told)
+{
+	const struct log_ctx ctx = {
+		.alloc = told->alloc_id,
+		.unit = told->unit,
+		.op = "unit",
+		.event = told->event,
+		.err = told->err,
+	};
+	size_t i = 0;
+
+	while (i < ARRAY_SIZE(rows) && rows[i].event != told->event)
+		i++;
+	assert(i < ARRAY_SIZE(rows));
+	log_ctx(rows[i].priority, &ctx, "unit %s %s%s", told->unit, rows[i].what,
+		told->invocation ? told->invocation : "");
+}
+
+static enum status task_text_failed(const char *unit, const struct task_view *view, const char *job_result,
+				    struct error *err)
+{
+	if (!view->is_loaded && task_view_is_down(view))
+		return error_set(
+			err, STATUS_NOT_FOUND, 0,
+			"unit %s cannot be started on this node, systemd says %s of it; see systemctl status",
+			unit, view->load);
+	if (view->active == TASK_ACTIVE_FAILED)
+		return error_set(err, STATUS_ABORTED, 0,
+				 "unit %s failed with result %s, exit status %" PRId32
+				 "; see journalctl --unit",
+				 unit, view->result, view->exit_status);
+	return error_set(err, STATUS_ABORTED, 0,
+			 "unit %s was not started: its job ended as %s%s; see systemctl status", unit,
+			 job_result[0] ? job_result : "unknown",
+			 str_eq(job_result, "done") ? ", as a condition in the unit is not met" : "");
+}
+
+static enum status task_text_foreign(const char *unit, const struct task_view *view, struct error *err)
+{
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"unit %s is %s already, and was not started for this allocation: it may use files that are "
+		"not on the volume; stop and disable it (systemctl disable --now), and run the allocation "
+		"again",
+		unit, view->state);
+}
+
+static enum status task_text_late(const char *unit, const struct task_view *view, struct error *err)
+{
+	return error_set(
+		err, STATUS_DEADLINE_EXCEEDED, 0,
+		"unit %s is %s (%s) after its stop_timeout; its volumes stay until it has ended: see "
+		"systemctl status, or end it with systemctl kill",
+		unit, view->state, view->sub);
+}
+
+static enum status task_text_unlisted(const char *unit, const char *file, struct error *err)
+{
+	return error_set(err, STATUS_PERMISSION_DENIED, 0,
+			 "the agent may not start unit %s: add it in %s (task { systemd_units = [ ] }) and "
+			 "in " POLKIT_RULES ", and restart the agent",
+			 unit, file);
+}
+
+static bool is_listed(const struct tasks *tasks, const char *unit)
+{
+	for (size_t i = 0; i < TASK_UNITS_MAX && tasks->options.units[i][0] != '\0'; i++) {
+		if (str_eq(tasks->options.units[i], unit))
+			return true;
+	}
+	return false;
+}
+
+static enum status tasks_find_refusal(const struct tasks *tasks, const struct task_request *request,
+				      struct error *err)
+{
+	const struct task *other;
+
+	if (!is_listed(tasks, request->unit))
+		return task_text_unlisted(request->unit, tasks->options.file, err);
+	LIST_FOREACH (other, &tasks->all, entry) {
+		if (str_eq(other->unit, request->unit))
+			return error_set(err, STATUS_ALREADY_EXISTS, 0,
+					 "unit %s is that of allocation %s on this node; stop that one first "
+					 "(holdfast alloc stop %s)",
+					 request->unit, other->alloc_id, other->alloc_id);
+	}
+	return STATUS_OK;
+}
+
+static enum status tasks_check(const struct tasks *tasks, const struct task_request *request,
+			       struct error *err)
+{
+	struct error refusal;
+	enum status status = tasks_find_refusal(tasks, request, &refusal);
+
+	if (status == STATUS_OK)
+		return status;
+	task_log(&(struct task_told){.event = LOG_EVENT_UNIT_REFUSED,
+				     .unit = request->unit,
+				     .alloc_id = request->alloc_id,
+				     .err = &refusal});
+	if (err)
+		*err = refusal;
+	return status;
+}
 
 static int on_due(sd_event_source *source, uint64_t usec, void *userdata);
 
@@ -391,7 +564,7 @@ static int on_changed(sd_bus_message *message, void *userdata, sd_bus_error *err
 
 /* --- the connection --- */
 
-void task_attach(struct task *task)
+static void task_attach(struct task *task)
 {
 	sd_bus *bus = task_bus_get(task->tasks->bus);
 	int r = 0;
@@ -412,7 +585,7 @@ void task_attach(struct task *task)
 	look_soon(task);
 }
 
-void task_detach(struct task *task)
+static void task_detach(struct task *task)
 {
 	bool was_start = task->call == CALL_START;
 
@@ -498,4 +671,53 @@ void task_free(struct task *task)
 	wakeup_disarm(&task->timer);
 	free(task->path);
 	free(task);
+}
+
+static void on_up(void *userdata)
+{
+	struct tasks *tasks = userdata;
+	struct task *task;
+
+	LIST_FOREACH (task, &tasks->all, entry)
+		task_attach(task);
+}
+
+static void on_down(void *userdata)
+{
+	struct tasks *tasks = userdata;
+	struct task *task;
+
+	LIST_FOREACH (task, &tasks->all, entry)
+		task_detach(task);
+}
+
+static const struct task_bus_events bus_events = {.on_up = on_up, .on_down = on_down};
+
+enum status tasks_new(sd_event *event, const struct tasks_options *options, struct tasks **ret,
+		      struct error *err)
+{
+	struct tasks *tasks = calloc(1, sizeof(*tasks));
+	enum status status;
+
+	if (!tasks)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot keep units");
+	tasks->event = event;
+	tasks->options = *options;
+	LIST_INIT(&tasks->all);
+	status = task_bus_new(event, &bus_events, tasks, &tasks->bus, err);
+	if (status != STATUS_OK) {
+		free(tasks);
+		return status;
+	}
+	*ret = tasks;
+	return STATUS_OK;
+}
+
+void tasks_free(struct tasks *tasks)
+{
+	if (!tasks)
+		return;
+	assert(LIST_EMPTY(&tasks->all));
+	task_bus_free(tasks->bus);
+	free(tasks);
 }
