@@ -11,7 +11,7 @@
 #include "base/backoff.h"
 #include "controller/calls.h"
 #include "helper/client.h"
-#include "helper/picture_load.h"
+#include "helper/picture.h"
 #include "kernel/mount_table.h"
 #include "log/service.h"
 #include "model/node.h"

@@ -1,16 +1,99 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "helper/client.h"
 
+#include "base/backoff.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "helper/instance.h"
+#include "helper/door_fault.h"
+#include "helper/end.h"
+#include "helper/proc.h"
 #include "rpc/wakeup.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
+
+enum instance_state {
+	INSTANCE_NONE,	   /* no process; perhaps waiting to start one */
+	INSTANCE_STARTING, /* waiting for HELLO */
+	INSTANCE_READY,	   /* HELLO acknowledged */
+	INSTANCE_CLOSING,  /* its socket is closed, its end not yet seen */
+};
+
+TAILQ_HEAD(call_list, helper_call);
+
+struct helper_call {
+	TAILQ_ENTRY(helper_call) entry;
+	struct helper_client *client;
+	union helper_request request;
+	enum helper_lane lane;
+	helper_done_fn *done;
+	void *userdata;
+	struct helper_instance *instance; /* that does it; NULL: it waits in its lane's list */
+	sd_event_source *timer;
+	unsigned int deaths; /* instances that died with it under way */
+	int64_t sent_ms;     /* wall clock */
+};
+
+/* A place in the pool. */
+struct helper_instance {
+	struct helper_client *client;
+	enum helper_lane lane; /* HELPER_NORMAL or HELPER_NFS */
+	enum instance_state state;
+	struct helper_proc *proc;
+	struct helper_call *current; /* under way */
+	uint64_t seq;		     /* of the last request on this connection */
+	uint64_t known_record;	     /* of the trail, when what the instance says next was asked for */
+	struct backoff backoff;
+	sd_event_source *restart_timer;
+	sd_event_source *start_timer;
+	uint32_t starts;
+	uint32_t birth;		/* number among all starts of the pool: the youngest has the highest */
+	uint8_t door;		/* of HELLO */
+	pid_t pid;		/* 0: none, or not known yet */
+	bool has_failed;	/* it went down against our will and has not been ready since */
+	bool is_retiring;	/* CLOSING because another one is to take its place */
+	bool is_restart_wanted; /* to be replaced when its turn comes */
+	struct error last_error;
+	uint16_t given_up_op; /* what was under way when it was given up; 0: nothing */
+	int64_t given_up_ms;
+	char given_up_volume[MH_LABEL_SIZE];
+};
+
+/* An instance whose socket is closed and that does not end. */
+struct abandoned {
+	LIST_ENTRY(abandoned) entry;
+	struct helper_proc *proc;
+	enum helper_lane lane;
+	pid_t pid;
+	uint8_t door;
+	uint16_t op; /* that it was given up with; 0: none */
+	char volume[MH_LABEL_SIZE];
+	int64_t sent_ms;
+};
+
+struct helper_client {
+	sd_event *event; /* borrowed */
+	const struct helper_client_events *events;
+	void *userdata;
+	char *path;
+	struct helper_door door; /* with that path */
+	uint64_t start_timeout_us;
+	uint64_t request_timeout_us;
+	struct helper_instance instances[HELPER_POOL_MAX + 1]; /* that of NFS is the last one in use */
+	size_t n_instances;
+	struct helper_instance *rolling; /* being replaced */
+	struct call_list urgent, normal; /* what waits */
+	sd_event_source *dispatch;	 /* deferred: sends what can be sent */
+	LIST_HEAD(, abandoned) abandoned;
+	bool is_list_overlapped;     /* a change of the NFS lane was under way during a list */
+	sd_event_source *rate_timer; /* no change is begun until then */
+	uint64_t over_rate_us; /* monotonic: when the helper last said that its rate is used up; 0: never */
+	struct helper_info info;
+};
 
 DEFINE_CLEANUP(struct helper_client, helper_client_free)
 
@@ -31,13 +114,13 @@ static struct call_list *list_of(struct helper_call *call)
 	return call->lane == HELPER_URGENT ? &call->client->urgent : &call->client->normal;
 }
 
-void client_kick(struct helper_client *client)
+static void client_kick(struct helper_client *client)
 {
 	/* cannot fail for a source that exists and is not floating */
 	(void)sd_event_source_set_enabled(client->dispatch, SD_EVENT_ONESHOT);
 }
 
-void client_refresh(struct helper_client *client)
+static void client_refresh(struct helper_client *client)
 {
 	client->info.is_running = false;
 	client->info.pid = 0;
@@ -50,7 +133,7 @@ void client_refresh(struct helper_client *client)
 	}
 }
 
-bool client_has_work(const struct helper_client *client, enum helper_lane lane)
+static bool client_has_work(const struct helper_client *client, enum helper_lane lane)
 {
 	const struct helper_call *call;
 
@@ -61,7 +144,7 @@ bool client_has_work(const struct helper_client *client, enum helper_lane lane)
 	return false;
 }
 
-bool client_may_start(const struct helper_client *client, enum helper_lane lane, struct error *err)
+static bool client_may_start(const struct helper_client *client, enum helper_lane lane, struct error *err)
 {
 	const struct abandoned *abandoned;
 	unsigned int hanging_here = 0;
@@ -97,7 +180,7 @@ static void end_overlap(struct helper_client *client)
 }
 
 /* The callback may queue other calls. */
-void client_finish(struct helper_call *call, const union helper_reply *reply, const struct error *err)
+static void client_finish(struct helper_call *call, const union helper_reply *reply, const struct error *err)
 {
 	struct helper_client *client = call->client;
 	helper_done_fn *done = call->done;
@@ -153,7 +236,7 @@ static int on_wait_timeout(sd_event_source *source, uint64_t usec, void *userdat
 	return 0;
 }
 
-void client_repeat(struct helper_call *call, const struct error *why)
+static void client_repeat(struct helper_call *call, const struct error *why)
 {
 	struct helper_client *client = call->client;
 	struct error err;
@@ -182,7 +265,7 @@ static int on_rate_pause_over(sd_event_source *source, uint64_t usec, void *user
 	return 0;
 }
 
-void client_wait_for_rate(struct helper_call *call)
+static void client_wait_for_rate(struct helper_call *call)
 {
 	struct helper_client *client = call->client;
 
@@ -198,8 +281,8 @@ void client_wait_for_rate(struct helper_call *call)
 
 /* What several instances say overtakes each other: the highest number counts. One that is no higher than what
  * was known before it was asked for shows that the trail went back; that is not ours to hide. */
-void client_note_head(const struct helper_instance *instance, uint64_t record,
-		      const uint8_t sha256[static TICKET_DIGEST_SIZE])
+static void client_note_head(const struct helper_instance *instance, uint64_t record,
+			     const uint8_t sha256[static TICKET_DIGEST_SIZE])
 {
 	struct trail_head *head = &instance->client->info.head;
 
@@ -211,7 +294,7 @@ void client_note_head(const struct helper_instance *instance, uint64_t record,
 }
 
 /* Room is kept for the records of cleaning up, so that these say nothing of those of mounts. */
-void client_note_trail(struct helper_client *client, const struct mh_reply *reply)
+static void client_note_trail(struct helper_client *client, const struct mh_reply *reply)
 {
 	bool mounts = reply->header.op == MH_OP_STAGE || reply->header.op == MH_OP_PUBLISH;
 
@@ -219,7 +302,7 @@ void client_note_trail(struct helper_client *client, const struct mh_reply *repl
 		client->info.is_without_trail = helper_reply_is_without_trail(reply);
 }
 
-void client_on_ready(struct helper_instance *instance, const struct mh_hello *hello)
+static void client_on_ready(struct helper_instance *instance, const struct mh_hello *hello)
 {
 	struct helper_client *client = instance->client;
 	struct helper_info *info = &client->info;
@@ -248,7 +331,7 @@ void client_on_ready(struct helper_instance *instance, const struct mh_hello *he
 		client->events->on_stale(client->userdata);
 }
 
-void client_on_down(struct helper_instance *instance, const struct error *why)
+static void client_on_down(struct helper_instance *instance, const struct error *why)
 {
 	struct helper_client *client = instance->client;
 
@@ -265,7 +348,7 @@ void client_on_down(struct helper_instance *instance, const struct error *why)
 		client->events->on_stale(client->userdata);
 }
 
-void client_on_abandoned_end(struct helper_client *client, const struct helper_proc *proc)
+static void client_on_abandoned_end(struct helper_client *client, const struct helper_proc *proc)
 {
 	struct abandoned *abandoned;
 
@@ -279,6 +362,319 @@ void client_on_abandoned_end(struct helper_client *client, const struct helper_p
 	free(abandoned);
 	client->info.abandoned--;
 	client->events->on_stale(client->userdata);
+}
+
+static void instance_start(struct helper_instance *instance);
+
+static int on_restart(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct helper_instance *instance = userdata;
+
+	wakeup_disarm(&instance->restart_timer);
+	instance_start(instance);
+	return 0;
+}
+
+static enum status instance_start_soon(struct helper_instance *instance, struct error *err)
+{
+	assert(instance->state == INSTANCE_NONE);
+	return wakeup_arm(instance->client->event, &instance->restart_timer, 0, on_restart, instance, err);
+}
+
+/* Nothing is left of it: tell, and instance_start another one after a delay. */
+static void instance_go_down(struct helper_instance *instance, const struct error *why)
+{
+	uint64_t delay_us = backoff_next(&instance->backoff, backoff_random());
+	struct error err;
+
+	instance->state = INSTANCE_NONE;
+	instance->pid = 0;
+	instance->has_failed = true;
+	instance->last_error = *why;
+	if (wakeup_arm(instance->client->event, &instance->restart_timer, delay_us, on_restart, instance,
+		       &err) != STATUS_OK)
+		instance->last_error = err;
+	client_on_down(instance, why);
+}
+
+/* Keep what hangs in sight. */
+static void instance_abandon(struct helper_instance *instance, struct helper_proc *proc)
+{
+	struct helper_client *client = instance->client;
+	struct abandoned *abandoned = calloc(1, sizeof(*abandoned));
+
+	if (!abandoned) {
+		helper_proc_free(proc);
+		return;
+	}
+	abandoned->proc = proc;
+	abandoned->lane = instance->lane;
+	abandoned->pid = instance->pid;
+	abandoned->door = instance->door;
+	abandoned->op = instance->given_up_op;
+	memcpy(abandoned->volume, instance->given_up_volume, sizeof(abandoned->volume));
+	abandoned->sent_ms = instance->given_up_ms;
+	LIST_INSERT_HEAD(&client->abandoned, abandoned, entry);
+	client->info.abandoned++;
+}
+
+static void on_proc_gone(struct helper_proc *proc, bool still_running, const struct error *err,
+			 void *userdata)
+{
+	struct helper_instance *instance = userdata;
+	struct helper_call *call = instance->current;
+	struct error why = *err;
+
+	assert(proc == instance->proc);
+	if (instance->state == INSTANCE_STARTING && instance->client->door.is_socket)
+		door_fault_explain_self(&instance->client->door, NULL, &why);
+	wakeup_disarm(&instance->start_timer);
+	instance->proc = NULL;
+	if (still_running)
+		instance_abandon(instance, proc);
+	else
+		helper_proc_free(proc);
+	instance->given_up_op = 0;
+	if (instance->is_retiring) {
+		instance->is_retiring = false;
+		instance->state = INSTANCE_NONE;
+		instance->pid = 0;
+		instance_start(instance);
+		return;
+	}
+	instance->current = NULL;
+	if (call)
+		client_repeat(call, &why);
+	instance_go_down(instance, &why);
+}
+
+static void on_proc_reaped(struct helper_proc *proc, void *userdata)
+{
+	struct helper_instance *instance = userdata;
+
+	client_on_abandoned_end(instance->client, proc);
+	helper_proc_free(proc);
+}
+
+/* What it was doing, for those who look at one that hangs. */
+static void note_given_up(struct helper_instance *instance)
+{
+	const struct helper_call *call = instance->current;
+
+	instance->given_up_op = 0;
+	if (!call)
+		return;
+	instance->given_up_op = call->request.header.op;
+	instance->given_up_ms = call->sent_ms;
+	(void)str_copy(instance->given_up_volume, sizeof(instance->given_up_volume),
+		       helper_request_volume(&call->request)); /* fits: a label */
+}
+
+static void instance_give_up(struct helper_instance *instance, const struct error *why)
+{
+	if (instance->state == INSTANCE_CLOSING)
+		return;
+	note_given_up(instance);
+	instance->state = INSTANCE_CLOSING;
+	client_refresh(instance->client);
+	helper_proc_close(instance->proc, why);
+}
+
+static void instance_retire(struct helper_instance *instance)
+{
+	const struct error why = {.status = STATUS_CANCELLED, .msg = "it is being replaced"};
+
+	assert(!instance->current);
+	instance->is_retiring = true;
+	wakeup_disarm(&instance->start_timer);
+	instance_give_up(instance, &why);
+}
+
+static int on_start_timeout(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct helper_instance *instance = userdata;
+	const struct helper_client *client = instance->client;
+	char text[CLOCK_TEXT_SIZE];
+	struct error err;
+
+	wakeup_disarm(&instance->start_timer);
+	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
+			"the mount helper %s did not say HELLO within %s (helper.start_timeout)",
+			client->path, clock_format_duration(client->start_timeout_us, text));
+	instance_give_up(instance, &err);
+	return 0;
+}
+
+static void send_ack(struct helper_instance *instance)
+{
+	union helper_request ack;
+	struct error err;
+
+	helper_request_ack(&ack);
+	helper_request_seal(&ack, ++instance->seq);
+	if (helper_proc_send(instance->proc, &ack, ack.header.length, &err) != STATUS_OK)
+		instance_give_up(instance, &err);
+}
+
+static void on_first_message(struct helper_instance *instance, const void *bytes, size_t n)
+{
+	struct mh_failure failure;
+	struct mh_hello hello;
+	struct error err;
+
+	wakeup_disarm(&instance->start_timer);
+	if (helper_failure_check(bytes, n, &failure)) {
+		helper_end_describe_failure(&failure, &err);
+		door_fault_explain_self(&instance->client->door, &failure, &err);
+		instance_give_up(instance, &err);
+		return;
+	}
+	if (helper_hello_check(bytes, n, &hello, &err) != STATUS_OK) {
+		instance_give_up(instance, &err);
+		return;
+	}
+	instance->pid = helper_proc_pid(instance->proc);
+	if (instance->pid == 0)
+		instance->pid = (pid_t)hello.helper_pid;
+	instance->door = hello.door;
+	instance->state = INSTANCE_READY;
+	client_note_head(instance, hello.record, hello.head);
+	send_ack(instance);
+	if (instance->state != INSTANCE_READY)
+		return;
+	client_on_ready(instance, &hello);
+	instance->has_failed = false;
+}
+
+static void on_reply(struct helper_instance *instance, const void *bytes, size_t n)
+{
+	struct helper_call *call = instance->current;
+	union helper_reply reply;
+	struct error err;
+
+	if (!call) {
+		(void)error_set(&err, STATUS_DATA_LOSS, 0,
+				"the mount helper sent a message that nobody asked for");
+		instance_give_up(instance, &err);
+		return;
+	}
+	if (helper_reply_check(bytes, n, &call->request, &reply, &err) != STATUS_OK) {
+		instance_give_up(instance, &err);
+		return;
+	}
+	if (reply.header.op != MH_OP_LIST) {
+		client_note_head(instance, reply.reply.record, reply.reply.head);
+		client_note_trail(instance->client, &reply.reply);
+	}
+	instance->current = NULL;
+	backoff_reset(&instance->backoff);
+	instance->last_error = (struct error){0};
+	if (helper_reply_is_over_rate(&reply.reply))
+		client_wait_for_rate(call);
+	else
+		client_finish(call, &reply, NULL);
+}
+
+static void on_proc_message(struct helper_proc *proc, const void *bytes, size_t n, void *userdata)
+{
+	struct helper_instance *instance = userdata;
+
+	switch (instance->state) {
+	case INSTANCE_STARTING:
+		on_first_message(instance, bytes, n);
+		return;
+	case INSTANCE_READY:
+		on_reply(instance, bytes, n);
+		return;
+	case INSTANCE_NONE:
+	case INSTANCE_CLOSING:
+		return;
+	}
+}
+
+static const struct helper_proc_events proc_events = {
+	.on_message = on_proc_message,
+	.on_gone = on_proc_gone,
+	.on_reaped = on_proc_reaped,
+};
+
+static void instance_start(struct helper_instance *instance)
+{
+	struct helper_client *client = instance->client;
+	struct error err;
+
+	assert(!instance->proc);
+	instance->seq = 0;
+	instance->known_record = client->info.head.record;
+	if (instance->lane == HELPER_NFS && !client_has_work(client, HELPER_NFS))
+		return;
+	if (!client_may_start(client, instance->lane, &err) ||
+	    helper_proc_start(client->event, &client->door, &proc_events, instance, &instance->proc, &err) !=
+		    STATUS_OK) {
+		instance_go_down(instance, &err);
+		return;
+	}
+	instance->state = INSTANCE_STARTING;
+	instance->is_restart_wanted = false;
+	instance->door = 0;
+	instance->pid = helper_proc_pid(instance->proc);
+	instance->starts++;
+	instance->birth = ++client->info.starts;
+	if (wakeup_arm(client->event, &instance->start_timer, client->start_timeout_us, on_start_timeout,
+		       instance, &err) != STATUS_OK)
+		instance_give_up(instance, &err);
+}
+
+static int on_request_timeout(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct helper_call *call = userdata;
+	struct helper_instance *instance = call->instance;
+	char text[CLOCK_TEXT_SIZE];
+	struct error err;
+
+	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
+			"the mount helper did not answer %s within %s (helper.request_timeout)",
+			helper_op_name(call->request.header.op),
+			clock_format_duration(instance->client->request_timeout_us, text));
+	instance_give_up(instance, &err);
+	instance->current = NULL;
+	client_finish(call, NULL, &err);
+	return 0;
+}
+
+static void instance_send(struct helper_instance *instance, struct helper_call *call)
+{
+	struct helper_client *client = instance->client;
+	struct error err;
+
+	assert(instance->state == INSTANCE_READY && !instance->current);
+	instance->current = call;
+	call->instance = instance;
+	call->sent_ms = clock_realtime_ms();
+	instance->known_record = client->info.head.record;
+	helper_request_seal(&call->request, ++instance->seq);
+	if (wakeup_arm(client->event, &call->timer, client->request_timeout_us, on_request_timeout, call,
+		       &err) != STATUS_OK ||
+	    helper_proc_send(instance->proc, &call->request, call->request.header.length, &err) != STATUS_OK)
+		instance_give_up(instance, &err);
+}
+
+static void instance_init(struct helper_instance *instance, struct helper_client *client,
+			  enum helper_lane lane)
+{
+	*instance = (struct helper_instance){
+		.client = client,
+		.lane = lane,
+		.backoff = BACKOFF_INIT(HELPER_RESTART_MIN_MS * USEC_PER_MSEC,
+					HELPER_RESTART_MAX_MS * USEC_PER_MSEC),
+	};
+}
+
+static void instance_release(struct helper_instance *instance)
+{
+	helper_proc_free(instance->proc);
+	wakeup_disarm(&instance->restart_timer);
+	wakeup_disarm(&instance->start_timer);
 }
 
 /* Is an earlier request of the same volume under way, or does one wait before @call? */
@@ -432,8 +828,8 @@ const struct helper_info *helper_client_info(const struct helper_client *client)
 	return &client->info;
 }
 
-static enum status init(struct helper_client *client, const struct helper_client_options *options,
-			struct error *err)
+static enum status client_init(struct helper_client *client, const struct helper_client_options *options,
+			       struct error *err)
 {
 	int r;
 
@@ -471,7 +867,7 @@ enum status helper_client_new(sd_event *event, const struct helper_client_option
 	client->event = event;
 	client->events = events;
 	client->userdata = userdata;
-	status = init(client, options, err);
+	status = client_init(client, options, err);
 	if (status != STATUS_OK)
 		return status;
 	*ret = TAKE_PTR(client);
@@ -521,4 +917,63 @@ void helper_client_free(struct helper_client *client)
 	wakeup_disarm(&client->rate_timer);
 	free(client->path);
 	free(client);
+}
+
+static const char *instance_state_text(const struct helper_instance *instance)
+{
+	static const char *const names[] = {
+		[INSTANCE_NONE] = "down",
+		[INSTANCE_STARTING] = "starting",
+		[INSTANCE_READY] = "ready",
+		[INSTANCE_CLOSING] = "ending",
+	};
+
+	if (instance->lane == HELPER_NFS && instance->state == INSTANCE_NONE && !instance->restart_timer)
+		return "idle";
+	return names[instance->state];
+}
+
+static void describe_instance(const struct helper_instance *instance, struct helper_instance_info *ret)
+{
+	const struct helper_call *call = instance->current;
+
+	*ret = (struct helper_instance_info){
+		.pid = instance->pid,
+		.is_nfs = instance->lane == HELPER_NFS,
+		.state = instance_state_text(instance),
+		.door = instance->door,
+		.restarts = instance->starts > 0 ? instance->starts - 1 : 0,
+	};
+	if (instance->last_error.status != STATUS_OK)
+		(void)str_copy(ret->last_error, sizeof(ret->last_error), instance->last_error.msg);
+	if (!call)
+		return;
+	ret->op = helper_op_name(call->request.header.op);
+	ret->since_ms = call->sent_ms;
+	(void)str_copy(ret->volume, sizeof(ret->volume), helper_request_volume(&call->request));
+}
+
+size_t helper_client_instances(const struct helper_client *client,
+			       struct helper_instance_info ret[static HELPER_INSTANCES_MAX])
+{
+	const struct abandoned *abandoned;
+	size_t n = 0;
+
+	for (; n < client->n_instances; n++)
+		describe_instance(&client->instances[n], &ret[n]);
+	LIST_FOREACH (abandoned, &client->abandoned, entry) {
+		if (n == HELPER_INSTANCES_MAX)
+			break;
+		ret[n] = (struct helper_instance_info){
+			.pid = abandoned->pid,
+			.is_nfs = abandoned->lane == HELPER_NFS,
+			.state = "hangs",
+			.door = abandoned->door,
+			.op = abandoned->op ? helper_op_name(abandoned->op) : NULL,
+			.since_ms = abandoned->sent_ms,
+		};
+		memcpy(ret[n].volume, abandoned->volume, sizeof(ret[n].volume));
+		n++;
+	}
+	return n;
 }
