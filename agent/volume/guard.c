@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "volume/csi_volume.h"
-#include "volume/task.h"
+#include "volume/op.h"
 
 #include <string.h>
 

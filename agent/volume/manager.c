@@ -5,9 +5,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "rpc/wakeup.h"
-#include "volume/pause.h"
-#include "volume/plugin.h"
-#include "volume/task.h"
+#include "volume/op.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,107 +1,130 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The steps of one operation on a volume, as a table. Pure.
- *
- *   mount:    idle -> staging -> publishing -> verifying -> ended
- *   unmount:  idle -> unpublishing -> [looking] -> checking -> [unstaging] -> ended
- *   release:  idle -> looking -> checking -> [unstaging] -> ended
- *
- * Of a csi volume, whose plugin has its part between the helper's steps:
- *
- *   mount:    idle -> staging -> waiting -> plugin-staging -> plugin-publishing -> confirming -> publishing
- *             -> verifying -> ended; what stands already goes from staging to publishing; a device, which the
- *             helper does not clone, to verifying
- *   unmount:  idle -> unpublishing -> checking -> [plugin-unpublishing -> rechecking -> [plugin-unstaging
- *             -> unstaging]] -> ended; release comes from looking to checking
- *   expand:   idle -> expanding -> ended
- *
- * A plugin that will never do its part is left out of an unmount when a person wants that: back to checking,
- * and from there to the helper alone, which unmounts what it can and refuses the rest.
- *
- * A plugin that refuses to publish for a precondition is asked to stage once more before it is asked again.
- *
- * A mount that fails ends, undoing is an unmount of its own; an unmount that fails goes back to idle and is
- * tried again from its beginning, every step of it being idempotent. A call to a plugin that may have been
- * carried out is made again as it is, before anything else of the volume. So is a mount's step of the helper
- * while another instance of it, which an earlier agent had asked, works on the volume. */
+/* One operation on a volume, between the manager that queues it and the steps that carry it out. For those
+ * files only. */
 
-#include <stdbool.h>
+#include "base/backoff.h"
+#include "base/tree.h"
+#include "kernel/device_news.h"
+#include "kernel/host_devices.h"
+#include "kernel/mount_table.h"
+#include "kernel/path_probe.h"
+#include "volume/manager.h"
+#include "volume/step.h"
+#include "volume/touches.h"
 
-enum volume_op_state {
-	VOLUME_OP_IDLE,
-	VOLUME_OP_STAGING,
-	VOLUME_OP_WAITING, /* for the plugin */
-	VOLUME_OP_PLUGIN_STAGING,
-	VOLUME_OP_PLUGIN_PUBLISHING,
-	VOLUME_OP_CONFIRMING, /* by the helper: what has the plugin mounted? */
-	VOLUME_OP_PUBLISHING,
-	VOLUME_OP_VERIFYING,
-	VOLUME_OP_UNPUBLISHING,
-	VOLUME_OP_LOOKING,  /* is there anything of it that a plugin may hold, or that is new to us? */
-	VOLUME_OP_CHECKING, /* does anybody else on this node use the volume, or of csi its target? */
-	VOLUME_OP_PLUGIN_UNPUBLISHING,
-	VOLUME_OP_RECHECKING, /* does anybody else use the volume? */
-	VOLUME_OP_PLUGIN_UNSTAGING,
-	VOLUME_OP_UNSTAGING,
-	VOLUME_OP_EXPANDING,
-	VOLUME_OP_ENDED,
-	VOLUME_OP_STATE_N,
+#include <sys/queue.h>
+
+struct csi_volume_paths;
+struct volume_queue;
+
+struct volume_task {
+	TAILQ_ENTRY(volume_task) entry;
+	LIST_ENTRY(volume_task) all;
+	struct volume_manager *manager;
+	struct volume_queue *queue;
+	struct volume_target target;
+	enum volume_op_event kind; /* VOLUME_OP_MOUNT, _UNMOUNT, _RELEASE or _EXPAND */
+	enum volume_op_state state;
+	bool is_cancelled;
+	bool has_met_other;    /* instance of the helper at work: the picture lacks what that did */
+	bool has_staged_again; /* as the plugin refused to publish */
+	bool has_left_out;     /* the plugin: from there on the helper alone undid it */
+	char kernel[KERNEL_WORDS_MAX + 1];
+	volume_done_fn *done;
+	volume_retry_fn *retry;
+	volume_expanded_fn *expanded; /* in the place of done */
+	void *userdata;
+	struct backoff backoff;
+	sd_event_source *timer; /* runs while waiting for another attempt, or for being cancelled */
+	int64_t since_ms;
+	int64_t step_since_ms;
+	int64_t next_try_ms;
+	int64_t gives_up_ms; /* wall clock, of a mount that has met an error; 0: none yet */
+	struct error last_error;
+	struct mh_reply publish_reply;
+	struct path_probe *probe;	    /* while verifying */
+	struct plugin_wait *wait;	    /* for the plugin */
+	struct csi_call *call;		    /* under way */
+	struct plugin_process called;	    /* by the last call */
+	uint64_t called_since;		    /* when it was made, as of plugin_process_now() */
+	struct device_moment before_plugin; /* of a mount: before the first call; none: there was none */
+	/* monotonic: when a mount gives up, 0: it has not begun to lose patience; the deadline of an
+	 * expansion */
+	uint64_t patience_end_us;
+	struct secret_message *expansion; /* the NodeExpandRequest */
+	int64_t expanded_bytes;
 };
 
-enum volume_op_event {
-	VOLUME_OP_MOUNT,   /* begin */
-	VOLUME_OP_UNMOUNT, /* begin */
-	VOLUME_OP_RELEASE, /* begin: an unmount of which nothing is published any more */
-	VOLUME_OP_EXPAND,  /* begin */
-	VOLUME_OP_OK,
-	VOLUME_OP_PREPARED, /* the helper's folders are there, nothing is mounted */
-	VOLUME_OP_DEVICE,   /* the plugin's target is a device */
-	VOLUME_OP_UNSURE,   /* done; what else there is of the volume somebody else may have changed */
-	VOLUME_OP_FAILED,
-	VOLUME_OP_PENDING,   /* failed, and the same call is to be made again before anything else */
-	VOLUME_OP_AGAIN,     /* the pause before that is over */
-	VOLUME_OP_UNSTAGED,  /* failed, as the plugin wants to stage it first */
-	VOLUME_OP_CANCELLED, /* the step was done, the operation is not wanted any more */
-	VOLUME_OP_IN_USE,
-	VOLUME_OP_PLUGINS_TURN, /* nobody uses it, and the plugin may have its part of it */
-	VOLUME_OP_LEFT_OUT,	/* the plugin's part is not waited for any more, as a person wants */
-	VOLUME_OP_EVENT_N,
+/* The operations of one volume; lives as long as it has tasks. */
+struct volume_queue {
+	RB_ENTRY(volume_queue) entry;
+	TAILQ_ENTRY(volume_queue) ready;
+	bool is_ready; /* among those that can begin: something waits and nothing is under way */
+	char wire_volume[WIRE_VOLUME_SIZE];
+	TAILQ_HEAD(, volume_task) waiting;
+	struct volume_task *current;
+	size_t n_tasks; /* waiting, current and between two attempts */
 };
 
-enum volume_op_action {
-	VOLUME_OP_REFUSE, /* the event cannot happen in this state */
-	VOLUME_OP_STAGE,
-	VOLUME_OP_WAIT_PLUGIN,
-	VOLUME_OP_PLUGIN_STAGE,
-	VOLUME_OP_PLUGIN_PUBLISH,
-	VOLUME_OP_PUBLISH,
-	VOLUME_OP_VERIFY,
-	VOLUME_OP_UNPUBLISH,
-	VOLUME_OP_LOOK,
-	VOLUME_OP_CHECK,
-	VOLUME_OP_PLUGIN_UNPUBLISH,
-	VOLUME_OP_RECHECK,
-	VOLUME_OP_PLUGIN_UNSTAGE,
-	VOLUME_OP_UNSTAGE,
-	VOLUME_OP_PLUGIN_EXPAND,
-	VOLUME_OP_SUCCEED,
-	VOLUME_OP_FAIL,
-	VOLUME_OP_FAIL_EMPTY, /* as FAIL: the plugin said that it had mounted something */
-	VOLUME_OP_RETRY,      /* others have their turn meanwhile */
-	VOLUME_OP_PAUSE,      /* nobody has */
-	VOLUME_OP_ACTION_N,
+RB_HEAD(volume_queues, volume_queue);
+
+struct volume_manager {
+	sd_event *event;	      /* borrowed */
+	struct helper_client *helper; /* borrowed */
+	volume_in_use_fn *in_use;
+	void *userdata;
+	struct plugins *plugins; /* borrowed; NULL: there are none */
+	uint64_t plugin_wait_us;
+	struct volume_touches touches;
+	struct host_devices host_devices;
+	struct device_news device_news;
+	struct mount_table *stage_mounts; /* below stage_base; NULL: none was looked for yet */
+	char stage_base[MH_PATH_SIZE];
+	struct picture *picture;
+	struct path_probes *probes;
+	struct volume_queues queues;
+	TAILQ_HEAD(, volume_queue) ready; /* in the order in which they became so */
+	LIST_HEAD(, volume_task) tasks;
+	size_t n_tasks;
+	sd_event_source *dispatch; /* deferred: begins what can begin */
 };
 
-struct volume_op_step {
-	enum volume_op_state next;
-	enum volume_op_action action;
-};
+/** Let @event happen to the task: do what the table of steps says. The task may be gone afterwards. */
+void volume_task_event(struct volume_task *task, enum volume_op_event event, const struct error *err);
 
-/** What follows; action VOLUME_OP_REFUSE for what the table does not have. */
-struct volume_op_step volume_op_step(enum volume_op_state state, enum volume_op_event event);
+/** What a task that is not wanted any more, or is too late, ends with; never STATUS_OK. */
+enum status volume_task_cancelled(const struct volume_task *task, struct error *err);
 
-/** Is the step a call to a plugin, or the wait for one? */
-bool volume_op_is_plugins(enum volume_op_state state);
+/** What is mounted at @path, which is below the helper's stage base. The folders above it are not for us to
+ * look into: the mount table is the witness. STATUS_NOT_FOUND: nothing. */
+enum status volume_stage_find(struct volume_manager *manager, const char *path, struct mount_view *ret,
+			      struct error *err);
 
-/** "stage", "wait for plugin", "plugin stage", "publish", ...; "queued" while idle. */
-const char *volume_op_state_name(enum volume_op_state state);
+/** What is mounted below the helper's stage base. Borrowed until the next such look. */
+enum status volume_stage_table(struct volume_manager *manager, const struct mount_table **ret,
+			       struct error *err);
+
+/** What the plugin has mounted or bound at its target of this use.
+ * @ret_paths set also when nothing is there */
+enum status volume_target_find(struct volume_manager *manager, const struct volume_target *target,
+			       struct csi_volume_paths *ret_paths, struct mount_view *ret_view,
+			       struct error *err);
+
+/* What the manager does at the end of a task, or of an attempt. */
+
+/** Out of its queue, tell, and away. */
+void volume_task_finish(struct volume_task *task, const struct volume_mounted *mounted,
+			const struct error *err);
+
+/** Step aside, so that others of the volume have their turn, and try again later. */
+void volume_task_retry(struct volume_task *task);
+
+/** Is nothing under way for it but a pause before the same step once more? */
+bool volume_task_is_pausing(const struct volume_task *task);
+
+/** What the plugin is called for in @state: "NodeStageVolume", ...; NULL: nothing. */
+const char *volume_plugin_call_name(enum volume_op_state state);
+
+/** Forget wait and call of a plugin; no events. */
+void volume_plugin_stop(struct volume_task *task);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "volume/op.h"
+#include "volume/step.h"
 
 /* Every step that exists; all others are refused. */
 static const struct row {

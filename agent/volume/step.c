@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "volume/step.h"
+
+#include "base/names.h"
+
+#include <stddef.h>
+
+/* A step of a mount: repeated as it is while there is hope, given up otherwise. */
+#define MOUNT_STEP(state, action)                                                                  \
+	[VOLUME_OP_FAILED] = {VOLUME_OP_ENDED, VOLUME_OP_FAIL},                                    \
+	[VOLUME_OP_PENDING] = {(state), VOLUME_OP_PAUSE}, [VOLUME_OP_AGAIN] = {(state), (action)}, \
+	[VOLUME_OP_CANCELLED] = {VOLUME_OP_ENDED, VOLUME_OP_FAIL}
+
+/* A call of an unmount: repeated as it is while its outcome is unknown, else the unmount begins anew. */
+#define UNMOUNT_CALL(state, action)                                                                \
+	[VOLUME_OP_FAILED] = {VOLUME_OP_IDLE, VOLUME_OP_RETRY},                                    \
+	[VOLUME_OP_PENDING] = {(state), VOLUME_OP_PAUSE}, [VOLUME_OP_AGAIN] = {(state), (action)}, \
+	[VOLUME_OP_LEFT_OUT] = {VOLUME_OP_CHECKING, VOLUME_OP_CHECK}
+
+static const struct volume_op_step steps[VOLUME_OP_STATE_N][VOLUME_OP_EVENT_N] =
+	{
+		[VOLUME_OP_IDLE] =
+			{
+				[VOLUME_OP_MOUNT] = {VOLUME_OP_STAGING, VOLUME_OP_STAGE},
+				[VOLUME_OP_UNMOUNT] = {VOLUME_OP_UNPUBLISHING, VOLUME_OP_UNPUBLISH},
+				[VOLUME_OP_RELEASE] = {VOLUME_OP_LOOKING, VOLUME_OP_LOOK},
+				[VOLUME_OP_EXPAND] = {VOLUME_OP_EXPANDING, VOLUME_OP_PLUGIN_EXPAND},
+				[VOLUME_OP_CANCELLED] = {VOLUME_OP_ENDED, VOLUME_OP_FAIL},
+			},
+		[VOLUME_OP_STAGING] =
+			{
+				[VOLUME_OP_OK] = {VOLUME_OP_PUBLISHING, VOLUME_OP_PUBLISH},
+				[VOLUME_OP_PREPARED] = {VOLUME_OP_WAITING, VOLUME_OP_WAIT_PLUGIN},
+				[VOLUME_OP_DEVICE] = {VOLUME_OP_VERIFYING, VOLUME_OP_VERIFY},
+				MOUNT_STEP(VOLUME_OP_STAGING, VOLUME_OP_STAGE),
+			},
+		[VOLUME_OP_WAITING] =
+			{
+				[VOLUME_OP_OK] = {VOLUME_OP_PLUGIN_STAGING, VOLUME_OP_PLUGIN_STAGE},
+				[VOLUME_OP_FAILED] = {VOLUME_OP_ENDED, VOLUME_OP_FAIL},
+				[VOLUME_OP_CANCELLED] = {VOLUME_OP_ENDED, VOLUME_OP_FAIL},
+			},
+		[VOLUME_OP_PLUGIN_STAGING] =
+			{
+				[VOLUME_OP_OK] = {VOLUME_OP_PLUGIN_PUBLISHING, VOLUME_OP_PLUGIN_PUBLISH},
+				MOUNT_STEP(VOLUME_OP_PLUGIN_STAGING, VOLUME_OP_PLUGIN_STAGE),
+			},
+		[VOLUME_OP_PLUGIN_PUBLISHING] =
+			{
+				[VOLUME_OP_OK] = {VOLUME_OP_CONFIRMING, VOLUME_OP_STAGE},
+				[VOLUME_OP_UNSTAGED] = {VOLUME_OP_PLUGIN_STAGING, VOLUME_OP_PLUGIN_STAGE},
+				MOUNT_STEP(VOLUME_OP_PLUGIN_PUBLISHING, VOLUME_OP_PLUGIN_PUBLISH),
+			},
+		[VOLUME_OP_CONFIRMING] =
+			{
+				[VOLUME_OP_OK] = {VOLUME_OP_PUBLISHING, VOLUME_OP_PUBLISH},
+				[VOLUME_OP_PREPARED] = {VOLUME_OP_ENDED, VOLUME_OP_FAIL_EMPTY},
+				[VOLUME_OP_DEVICE] = {VOLUME_OP_VERIFYING, VOLUME_OP_VERIFY},
+				MOUNT_STEP(VOLUME_OP_CONFIRMING, VOLUME_OP_STAGE),
+			},
+		[VOLUME_OP_PUBLISHING] =
+			{
+				[VOLUME_OP_OK] = {VOLUME_OP_VERIFYING, VOLUME_OP_VERIFY},
+				MOUNT_STEP(VOLUME_OP_PUBLISHING, VOLUME_OP_PUBLISH),
+			},
+		[VOLUME_OP_VERIFYING] =
+			{
+				[VOLUME_OP_OK] = {VOLUME_OP_ENDED, VOLUME_OP_SUCCEED},
+				[VOLUME_OP_FAILED] = {VOLUME_OP_ENDED, VOLUME_OP_FAIL},
+			},
+		[VOLUME_OP_UNPUBLISHING] =
+			{
+				[VOLUME_OP_OK] = {VOLUME_OP_CHECKING, VOLUME_OP_CHECK},
+				[VOLUME_OP_UNSURE] = {VOLUME_OP_LOOKING, VOLUME_OP_LOOK},
+				[VOLUME_OP_FAILED] = {VOLUME_OP_IDLE, VOLUME_OP_RETRY},
+			},
+		[VOLUME_OP_LOOKING] =
+			{
+				[VOLUME_OP_OK] = {VOLUME_OP_CHECKING, VOLUME_OP_CHECK},
+				[VOLUME_OP_FAILED] = {VOLUME_OP_IDLE, VOLUME_OP_RETRY},
+			},
+		[VOLUME_OP_CHECKING] =
+			{
+				[VOLUME_OP_OK] = {VOLUME_OP_UNSTAGING, VOLUME_OP_UNSTAGE},
+				[VOLUME_OP_PLUGINS_TURN] = {VOLUME_OP_PLUGIN_UNPUBLISHING,
+							    VOLUME_OP_PLUGIN_UNPUBLISH},
+				[VOLUME_OP_IN_USE] = {VOLUME_OP_ENDED, VOLUME_OP_SUCCEED},
+				[VOLUME_OP_FAILED] = {VOLUME_OP_IDLE, VOLUME_OP_RETRY},
+			},
+		[VOLUME_OP_PLUGIN_UNPUBLISHING] =
+			{
+				[VOLUME_OP_OK] = {VOLUME_OP_RECHECKING, VOLUME_OP_RECHECK},
+				UNMOUNT_CALL(VOLUME_OP_PLUGIN_UNPUBLISHING, VOLUME_OP_PLUGIN_UNPUBLISH),
+			},
+		[VOLUME_OP_RECHECKING] =
+			{
+				[VOLUME_OP_PLUGINS_TURN] =
+					{VOLUME_OP_PLUGIN_UNSTAGING, VOLUME_OP_PLUGIN_UNSTAGE},
+				[VOLUME_OP_IN_USE] = {VOLUME_OP_ENDED, VOLUME_OP_SUCCEED},
+			},
+		[VOLUME_OP_PLUGIN_UNSTAGING] =
+			{
+				[VOLUME_OP_OK] = {VOLUME_OP_UNSTAGING, VOLUME_OP_UNSTAGE},
+				UNMOUNT_CALL(VOLUME_OP_PLUGIN_UNSTAGING, VOLUME_OP_PLUGIN_UNSTAGE),
+			},
+		[VOLUME_OP_UNSTAGING] =
+			{
+				[VOLUME_OP_OK] = {VOLUME_OP_ENDED, VOLUME_OP_SUCCEED},
+				[VOLUME_OP_FAILED] = {VOLUME_OP_IDLE, VOLUME_OP_RETRY},
+			},
+		[VOLUME_OP_EXPANDING] =
+			{
+				[VOLUME_OP_OK] = {VOLUME_OP_ENDED, VOLUME_OP_SUCCEED},
+				[VOLUME_OP_FAILED] = {VOLUME_OP_ENDED, VOLUME_OP_FAIL},
+			},
+};
+
+struct volume_op_step volume_op_step(enum volume_op_state state, enum volume_op_event event)
+{
+	if ((unsigned int)state >= VOLUME_OP_STATE_N || (unsigned int)event >= VOLUME_OP_EVENT_N)
+		return (struct volume_op_step){state, VOLUME_OP_REFUSE};
+	if (steps[state][event].action == VOLUME_OP_REFUSE)
+		return (struct volume_op_step){state, VOLUME_OP_REFUSE};
+	return steps[state][event];
+}
+
+bool volume_op_is_plugins(enum volume_op_state state)
+{
+	switch (state) {
+	case VOLUME_OP_WAITING:
+	case VOLUME_OP_PLUGIN_STAGING:
+	case VOLUME_OP_PLUGIN_PUBLISHING:
+	case VOLUME_OP_PLUGIN_UNPUBLISHING:
+	case VOLUME_OP_PLUGIN_UNSTAGING:
+	case VOLUME_OP_EXPANDING:
+		return true;
+	case VOLUME_OP_IDLE:
+	case VOLUME_OP_STAGING:
+	case VOLUME_OP_CONFIRMING:
+	case VOLUME_OP_PUBLISHING:
+	case VOLUME_OP_VERIFYING:
+	case VOLUME_OP_UNPUBLISHING:
+	case VOLUME_OP_LOOKING:
+	case VOLUME_OP_CHECKING:
+	case VOLUME_OP_RECHECKING:
+	case VOLUME_OP_UNSTAGING:
+	case VOLUME_OP_ENDED:
+	case VOLUME_OP_STATE_N:
+		break;
+	}
+	return false;
+}
+
+static const char *const state_names[VOLUME_OP_STATE_N] = {
+	[VOLUME_OP_IDLE] = "queued",
+	[VOLUME_OP_STAGING] = "stage",
+	[VOLUME_OP_WAITING] = "wait for plugin",
+	[VOLUME_OP_PLUGIN_STAGING] = "plugin stage",
+	[VOLUME_OP_PLUGIN_PUBLISHING] = "plugin publish",
+	[VOLUME_OP_CONFIRMING] = "stage again",
+	[VOLUME_OP_PUBLISHING] = "publish",
+	[VOLUME_OP_VERIFYING] = "verify",
+	[VOLUME_OP_UNPUBLISHING] = "unpublish",
+	[VOLUME_OP_LOOKING] = "look",
+	[VOLUME_OP_CHECKING] = "check",
+	[VOLUME_OP_PLUGIN_UNPUBLISHING] = "plugin unpublish",
+	[VOLUME_OP_RECHECKING] = "check again",
+	[VOLUME_OP_PLUGIN_UNSTAGING] = "plugin unstage",
+	[VOLUME_OP_UNSTAGING] = "unstage",
+	[VOLUME_OP_EXPANDING] = "plugin expand",
+	[VOLUME_OP_ENDED] = "ended",
+};
+
+const char *volume_op_state_name(enum volume_op_state state)
+{
+	const char *name = names_get(state_names, VOLUME_OP_STATE_N, (int)state);
+
+	return name ? name : "invalid";
+}
