@@ -17,7 +17,6 @@ struct server;
 struct releases;
 
 enum {
-	RELEASE_RETRY_MIN_MS = 1000,
 	RELEASE_RETRY_MAX_MS = 30000,
 	RELEASE_SWEEP_SLICE = 256,     /* claims looked at per turn of the event loop */
 	RELEASE_SWEEP_GRACE_MS = 5000, /* a change this young may still be on its way */

@@ -8,7 +8,6 @@
 #include "base/id.h"
 #include "base/join.h"
 #include "base/str.h"
-#include "claim/release.h"
 #include "model/pb.h"
 #include "state/change.h"
 #include "state/keys.h"

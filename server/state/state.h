@@ -31,6 +31,7 @@ struct session;
 enum {
 	CLAIMS_PER_VOLUME_MAX = 4096, /* live ones */
 	CLAIM_FAILING_ATTEMPTS = 3,   /* fewer may pass by themselves */
+	RELEASE_RETRY_MIN_MS = 1000,  /* between two tries to release a claim, at first */
 };
 
 LIST_HEAD(instance_list, instance_entry);
