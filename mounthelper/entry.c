@@ -3,14 +3,14 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/kernel_audit.h"
-#include "base/keyline.h"
 #include "base/path.h"
-#include "base/peer_socket.h"
-#include "base/process.h"
 #include "base/rate.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "privileged/kernel_audit.h"
+#include "privileged/keyline.h"
+#include "privileged/peer_socket.h"
+#include "privileged/process.h"
 
 #include <errno.h>
 #include <fcntl.h>

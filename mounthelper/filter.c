@@ -2,8 +2,8 @@
 #include "startup.h"
 
 #include "base/cleanup.h"
-#include "base/process.h"
 #include "base/sys.h"
+#include "privileged/process.h"
 
 #include <fcntl.h>
 #include <seccomp.h>

@@ -5,9 +5,9 @@
 #include "policy.h"
 #include "state.h"
 
-#include "base/chain_log.h"
 #include "base/mountinfo.h"
-#include "base/place.h"
+#include "privileged/chain_log.h"
+#include "privileged/place.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "outcome.h"
 
-#include "base/place.h"
+#include "privileged/place.h"
 
 struct outcome outcome_kernel(enum step step, int r)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policy.h"
 
-#include "base/block_keys.h"
 #include "base/cleanup.h"
 #include "base/id.h"
 #include "base/parse.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "privileged/block_keys.h"
 
 #include <string.h>
 

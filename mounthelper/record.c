@@ -4,9 +4,9 @@
 #include "journal_events.h"
 
 #include "base/cleanup.h"
-#include "base/journal_socket.h"
-#include "base/kernel_audit.h"
 #include "base/str.h"
+#include "privileged/journal_socket.h"
+#include "privileged/kernel_audit.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>

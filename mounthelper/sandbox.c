@@ -2,7 +2,7 @@
 #include "startup.h"
 
 #include "base/cleanup.h"
-#include "base/process.h"
+#include "privileged/process.h"
 
 #include <cap-ng.h>
 #include <grp.h>

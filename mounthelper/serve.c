@@ -4,8 +4,8 @@
 #include "startup.h"
 
 #include "base/clock.h"
-#include "base/peer_socket.h"
 #include "base/str.h"
+#include "privileged/peer_socket.h"
 
 #include <errno.h>
 #include <string.h>

@@ -3,13 +3,13 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/journal_socket.h"
-#include "base/kernel_audit.h"
 #include "base/names.h"
 #include "base/path.h"
-#include "base/peer_socket.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "privileged/journal_socket.h"
+#include "privileged/kernel_audit.h"
+#include "privileged/peer_socket.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -12,8 +12,8 @@
 
 #include "policy.h"
 
-#include "base/chain_log.h"
 #include "base/rate.h"
+#include "privileged/chain_log.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -16,9 +16,9 @@
 
 #include "helper.h"
 
-#include "base/place.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "privileged/place.h"
 
 #include <fcntl.h>
 

@@ -2,7 +2,7 @@
 #include "startup.h"
 
 #include "base/cleanup.h"
-#include "base/procfs.h"
+#include "privileged/procfs.h"
 
 #include <fcntl.h>
 #include <sched.h>

@@ -4,7 +4,7 @@
 #include "policy.h"
 
 #include "base/id.h"
-#include "base/layout.h"
+#include "privileged/layout.h"
 
 #include <string.h>
 

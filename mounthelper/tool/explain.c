@@ -3,10 +3,10 @@
 
 #include "admission.h"
 
-#include "base/block_lexer.h"
 #include "base/cleanup.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "privileged/block_lexer.h"
 
 #include <string.h>
 

@@ -189,25 +189,26 @@ def module_table(old):
 
 
 def base_closure():
-    """Headers of lib/base that the helper includes, and what their modules include."""
+    """Headers of lib/base and lib/privileged that the helper includes, and what their modules include."""
     seen, todo = set(), []
     for path in (ROOT / "mounthelper").glob("*.[ch]"):
-        todo += re.findall(r'#include "base/(\w+)\.h"', read(path))
+        todo += re.findall(r'#include "((?:base|privileged)/\w+)\.h"', read(path))
     while todo:
         stem = todo.pop()
         if stem not in seen:
             seen.add(stem)
-            for path in (ROOT / "lib/base").glob(stem + ".[ch]"):
-                todo += re.findall(r'#include "base/(\w+)\.h"', read(path))
+            for path in (ROOT / "lib").glob(stem + ".[ch]"):
+                todo += re.findall(r'#include "((?:base|privileged)/\w+)\.h"', read(path))
     return sorted(seen)
 
 
 def base_table(_old):
-    there, total = modules(ROOT / "lib/base"), 0
-    lines = ["| lib/base | lines | what it is |", "|---|---|---|"]
+    total = 0
+    lines = ["| lib | lines | what it is |", "|---|---|---|"]
     for stem in base_closure():
-        n = sum(sloc(path) for path in there[stem])
-        lines.append(row(f"`lib/base/{stem}.h`", n, first_sentence(there[stem][-1])))
+        paths = sorted((ROOT / "lib").glob(stem + ".[ch]"))
+        n = sum(sloc(path) for path in paths)
+        lines.append(row(f"`lib/{stem}.h`", n, first_sentence(paths[-1])))
         total += n
     return lines + [row("all", total, "")]
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The end of the log, as a killed instance or a full disk may have left it. */
 
-#include "base/chain_log.h"
+#include "privileged/chain_log.h"
 
 #include <assert.h>
 #include <sodium.h>

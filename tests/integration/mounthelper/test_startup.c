@@ -3,8 +3,8 @@
 #include "mounthelper_words.h"
 #include "policy.h"
 
-#include "base/kernel_audit.h"
 #include "base/str.h"
+#include "privileged/kernel_audit.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
 #include "startup.h"
 #include "workbench.h"
 
-#include "base/peer_socket.h"
+#include "privileged/peer_socket.h"
 
 #include <errno.h>
 #include <sodium.h>

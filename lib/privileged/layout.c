@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/layout.h"
+#include "privileged/layout.h"
 
 #include "base/str.h"
 

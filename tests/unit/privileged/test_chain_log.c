@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/chain_log.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/ofd_lock.h"
 #include "base/str.h"
+#include "privileged/chain_log.h"
 
 #include <errno.h>
 #include <fcntl.h>

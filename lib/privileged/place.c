@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/place.h"
+#include "privileged/place.h"
 
 #include "base/str.h"
 #include "base/sys.h"

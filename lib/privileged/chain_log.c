@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/chain_log.h"
+#include "privileged/chain_log.h"
 
 #include "base/clock.h"
 #include "base/ofd_lock.h"

@@ -4,7 +4,7 @@
 #include "unit.h"
 
 #include "base/cleanup.h"
-#include "base/process.h"
+#include "privileged/process.h"
 
 #include <errno.h>
 #include <fcntl.h>

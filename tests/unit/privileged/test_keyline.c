@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/keyline.h"
+#include "privileged/keyline.h"
 
 #include <string.h>
 

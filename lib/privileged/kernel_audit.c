@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/kernel_audit.h"
+#include "privileged/kernel_audit.h"
 
 #include "base/str.h"
 #include "base/sys.h"

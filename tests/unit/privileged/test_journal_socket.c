@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "base/cleanup.h"
-#include "base/journal_socket.h"
+#include "privileged/journal_socket.h"
 
 #include <errno.h>
 #include <string.h>

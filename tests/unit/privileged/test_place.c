@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/place.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "privileged/place.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/procfs.h"
+#include "privileged/procfs.h"
 
 #include "base/cleanup.h"
 #include "base/id.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/kernel_audit.h"
 #include "base/sys.h"
+#include "privileged/kernel_audit.h"
 
 #include <errno.h>
 #include <linux/netlink.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/journal_socket.h"
+#include "privileged/journal_socket.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"

@@ -3,9 +3,9 @@
 
 #include "unit.h"
 
-#include "base/block_keys.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "privileged/block_keys.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/procfs.h"
+#include "privileged/procfs.h"
 
 #include <errno.h>
 #include <fcntl.h>

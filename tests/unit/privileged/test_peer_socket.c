@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "base/cleanup.h"
-#include "base/peer_socket.h"
+#include "privileged/peer_socket.h"
 
 #include <errno.h>
 #include <string.h>

@@ -7,7 +7,7 @@
  * Several processes share one file: a record is look at the end, compose, append, sync under a lock of the
  * file. */
 
-#include "base/keyline.h"
+#include "privileged/keyline.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/block_lexer.h"
+#include "privileged/block_lexer.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/peer_socket.h"
+#include "privileged/peer_socket.h"
 
 #include "base/sys.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/keyline.h"
+#include "privileged/keyline.h"
 
 #include "base/str.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/process.h"
+#include "privileged/process.h"
 
 #include "base/cleanup.h"
 

@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "base/cleanup.h"
-#include "base/layout.h"
+#include "privileged/layout.h"
 
 #include <string.h>
 
