@@ -1,9 +1,895 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "state/state.h"
+
+#include "base/str.h"
 #include "state/keys.h"
-#include "state/state_internal.h"
 
 #include <assert.h>
 #include <holdfast/v1/types.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum status state_no_memory(struct error *err, const char *what)
+{
+	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory for a %s", what);
+}
+
+static int compare_nodes(const struct node_entry *a, const struct node_entry *b)
+{
+	return strcmp(a->id, b->id);
+}
+
+TREE_GENERATE(node_tree, node_entry, by_id, compare_nodes)
+
+struct node_entry *state_node(struct state *state, const char *id)
+{
+	struct node_entry key;
+
+	key.id = id;
+	return RB_FIND(node_tree, &state->nodes, &key);
+}
+
+struct node_entry *state_node_from(struct state *state, const char *id)
+{
+	struct node_entry key;
+
+	key.id = id;
+	return RB_NFIND(node_tree, &state->nodes, &key);
+}
+
+struct node_entry *state_node_next(struct node_entry *entry)
+{
+	return RB_NEXT(node_tree, NULL, entry);
+}
+
+bool node_is_registered(const struct node_entry *node)
+{
+	return node->node.boot_id[0] != '\0';
+}
+
+bool node_is_connected(const struct node_entry *node)
+{
+	return node->session != NULL;
+}
+
+/* The entry of a node or plugin that may not have been seen yet; NULL when memory is short. */
+static struct node_entry *node_or_new(struct state *state, const char *id)
+{
+	struct node_entry *entry = state_node(state, id);
+
+	if (entry)
+		return entry;
+	entry = calloc(1, sizeof(*entry));
+	if (!entry)
+		return NULL;
+	(void)str_copy(entry->node.id, sizeof(entry->node.id), id);
+	entry->id = entry->node.id;
+	LIST_INIT(&entry->allocs);
+	LIST_INIT(&entry->claims);
+	LIST_INIT(&entry->instances);
+	RB_INSERT(node_tree, &state->nodes, entry);
+	return entry;
+}
+
+/* An entry without a record goes with the last thing that names it; call it after each that may have been.
+ */
+static void node_drop_unnamed(struct state *state, struct node_entry *entry)
+{
+	if (node_is_registered(entry) || !LIST_EMPTY(&entry->allocs) || !LIST_EMPTY(&entry->claims) ||
+	    !LIST_EMPTY(&entry->instances))
+		return;
+	assert(!entry->session);
+	RB_REMOVE(node_tree, &state->nodes, entry);
+	free(entry);
+}
+
+static void count_node(struct state *state, const struct node *node, int change)
+{
+	if (node->ineligible)
+		state->n_nodes_ineligible += (size_t)change;
+	if (node->drain.started_ms != 0 && node->drain.done_ms == 0)
+		state->n_nodes_draining += (size_t)change;
+	if (node->status == NODE_DOWN)
+		state->n_nodes_down += (size_t)change;
+	if (node->other_ticket_keys[0] != '\0')
+		state->n_nodes_other_key += (size_t)change;
+	if (node_clock_is_off(node->clock_skew_ms))
+		state->n_nodes_clock_off += (size_t)change;
+}
+
+void state_list_absent(struct state *state, struct node_entry *node)
+{
+	if (node->is_absent)
+		return;
+	node->is_absent = true;
+	TAILQ_INSERT_TAIL(&state->absent, node, of_absent);
+}
+
+void state_unlist_absent(struct state *state, struct node_entry *node)
+{
+	if (!node->is_absent)
+		return;
+	node->is_absent = false;
+	TAILQ_REMOVE(&state->absent, node, of_absent);
+}
+
+static void list_unreported(struct state *state, struct node_entry *entry, bool is_unreported)
+{
+	if (entry->is_unreported == is_unreported)
+		return;
+	entry->is_unreported = is_unreported;
+	if (is_unreported) {
+		LIST_INSERT_HEAD(&state->unreported, entry, of_unreported);
+		state->n_unreported++;
+	} else {
+		LIST_REMOVE(entry, of_unreported);
+		state->n_unreported--;
+	}
+}
+
+enum status state_put_node(struct state *state, const struct node *node, struct error *err)
+{
+	struct node_entry *entry = node_or_new(state, node->id);
+
+	if (!entry)
+		return state_no_memory(err, "node");
+	count_node(state, &entry->node, -1);
+	state->n_nodes -= node_is_registered(entry);
+	entry->node = *node;
+	count_node(state, &entry->node, 1);
+	state->n_nodes += node_is_registered(entry);
+	list_unreported(state, entry,
+			node_is_registered(entry) &&
+				(node->report_wanted || node->reported_epoch < state_epoch(state)));
+	return STATUS_OK;
+}
+
+/* What is counted of the instance's plugin has to be counted anew. */
+static void instance_changed(struct instance_entry *entry)
+{
+	entry->offer->is_fresh = entry->plugin->is_fresh = false;
+}
+
+void state_set_session(struct state *state, struct node_entry *node, struct session *session)
+{
+	struct instance_entry *instance;
+
+	state->n_connected -= node->session != NULL;
+	state->n_connected += session != NULL;
+	node->session = session;
+	if (session)
+		state_unlist_absent(state, node);
+	else if (node_is_registered(node))
+		state_list_absent(state, node);
+	LIST_FOREACH (instance, &node->instances, of_node)
+		instance_changed(instance);
+}
+
+void state_delete_node(struct state *state, struct node_entry *entry)
+{
+	struct instance_entry *instance;
+
+	while ((instance = LIST_FIRST(&entry->instances)))
+		state_delete_instance(state, instance);
+	count_node(state, &entry->node, -1);
+	entry->node.status = NODE_STATUS_UNSPECIFIED;
+	entry->node.ineligible = false;
+	entry->node.drain = (struct drain){0};
+	entry->node.clock_skew_ms = 0;
+	entry->node.other_ticket_keys[0] = '\0';
+	list_unreported(state, entry, false);
+	state->n_nodes -= node_is_registered(entry);
+	if (entry->session)
+		state_set_session(state, entry, NULL);
+	state_unlist_absent(state, entry);
+	entry->node.boot_id[0] = '\0'; /* what is left is a name */
+	node_drop_unnamed(state, entry);
+}
+
+static int compare_plugins(const struct plugin_entry *a, const struct plugin_entry *b)
+{
+	return strcmp(a->id, b->id);
+}
+
+static int compare_offers(const struct plugin_offer *a, const struct plugin_offer *b)
+{
+	return strcmp(a->profile, b->profile);
+}
+
+static int compare_instances(const struct instance_entry *a, const struct instance_entry *b)
+{
+	int c = strcmp(a->node->id, b->node->id);
+
+	return c != 0 ? c : strcmp(a->instance.plugin.profile, b->instance.plugin.profile);
+}
+
+static int compare_runners(const struct alloc_entry *a, const struct alloc_entry *b)
+{
+	return strcmp(a->id, b->id);
+}
+
+TREE_GENERATE(plugin_tree, plugin_entry, by_id, compare_plugins)
+TREE_GENERATE(offer_tree, plugin_offer, by_profile, compare_offers)
+TREE_GENERATE(controller_tree, instance_entry, by_node, compare_instances)
+TREE_GENERATE(instance_tree, instance_entry, of_plugin, compare_instances)
+TREE_GENERATE(runner_tree, alloc_entry, of_plugin, compare_runners)
+
+struct plugin_entry *state_plugin(struct state *state, const char *id)
+{
+	struct plugin_entry key;
+
+	key.id = id;
+	return RB_FIND(plugin_tree, &state->plugins, &key);
+}
+
+struct plugin_entry *state_plugin_from(struct state *state, const char *id)
+{
+	struct plugin_entry key;
+
+	key.id = id;
+	return RB_NFIND(plugin_tree, &state->plugins, &key);
+}
+
+struct plugin_entry *state_plugin_next(struct plugin_entry *entry)
+{
+	return RB_NEXT(plugin_tree, NULL, entry);
+}
+
+struct instance_entry *state_plugin_instance_from(struct plugin_entry *plugin, const char *node_id)
+{
+	struct instance_entry *entry = RB_ROOT(&plugin->instances);
+	struct instance_entry *found = NULL;
+
+	while (entry) {
+		if (strcmp(entry->node->id, node_id) >= 0) {
+			found = entry;
+			entry = RB_LEFT(entry, of_plugin);
+		} else {
+			entry = RB_RIGHT(entry, of_plugin);
+		}
+	}
+	return found;
+}
+
+struct instance_entry *state_plugin_instance_next(struct instance_entry *entry)
+{
+	return RB_NEXT(instance_tree, NULL, entry);
+}
+
+struct alloc_entry *state_plugin_runner_from(struct plugin_entry *plugin, const char *id)
+{
+	struct alloc_entry key;
+
+	key.id = id;
+	return RB_NFIND(runner_tree, &plugin->runners, &key);
+}
+
+struct alloc_entry *state_plugin_runner_next(struct alloc_entry *entry)
+{
+	return RB_NEXT(runner_tree, NULL, entry);
+}
+
+struct plugin_offer *plugin_find_offer(struct plugin_entry *plugin, const char *profile)
+{
+	struct plugin_offer key;
+
+	key.profile = profile;
+	return RB_FIND(offer_tree, &plugin->offers, &key);
+}
+
+struct instance_entry *state_instance(struct state *state, const char *node_id, const char *plugin_id,
+				      const char *profile)
+{
+	struct node_entry *node = state_node(state, node_id);
+	struct instance_entry *entry;
+
+	if (!node)
+		return NULL;
+	LIST_FOREACH (entry, &node->instances, of_node)
+		if (str_eq(entry->instance.plugin.plugin_id, plugin_id) &&
+		    str_eq(entry->instance.plugin.profile, profile))
+			return entry;
+	return NULL;
+}
+
+const struct node_plugin *node_entry_plugin(const struct node_entry *node, const struct volume *volume)
+{
+	const struct instance_entry *entry;
+
+	LIST_FOREACH (entry, &node->instances, of_node)
+		if (node_plugin_serves(&entry->instance.plugin, volume))
+			return &entry->instance.plugin;
+	return NULL;
+}
+
+struct instance_entry *state_controller_after(struct plugin_entry *plugin, const char *after)
+{
+	struct instance_entry *entry = RB_ROOT(&plugin->controllers);
+	struct instance_entry *found = NULL;
+
+	while (entry) {
+		if (strcmp(entry->node->id, after) > 0) {
+			found = entry;
+			entry = RB_LEFT(entry, by_node);
+		} else {
+			entry = RB_RIGHT(entry, by_node);
+		}
+	}
+	return found;
+}
+
+struct instance_entry *state_controller_next(struct instance_entry *entry)
+{
+	return RB_NEXT(controller_tree, NULL, entry);
+}
+
+static struct plugin_entry *plugin_or_new(struct state *state, const char *id)
+{
+	struct plugin_entry *entry = state_plugin(state, id);
+
+	if (entry)
+		return entry;
+	entry = calloc(1, sizeof(*entry));
+	if (!entry)
+		return NULL;
+	(void)str_copy(entry->plugin_id, sizeof(entry->plugin_id), id);
+	entry->id = entry->plugin_id;
+	RB_INIT(&entry->instances);
+	RB_INIT(&entry->runners);
+	RB_INIT(&entry->controllers);
+	RB_INIT(&entry->volumes);
+	RB_INIT(&entry->offers);
+	RB_INSERT(plugin_tree, &state->plugins, entry);
+	return entry;
+}
+
+static void plugin_drop_unnamed(struct state *state, struct plugin_entry *entry)
+{
+	if (!RB_EMPTY(&entry->instances) || !RB_EMPTY(&entry->volumes) || !RB_EMPTY(&entry->runners))
+		return;
+	RB_REMOVE(plugin_tree, &state->plugins, entry);
+	free(entry);
+}
+
+static struct plugin_offer *offer_or_new(struct plugin_entry *plugin, const char *profile)
+{
+	struct plugin_offer *offer = plugin_find_offer(plugin, profile);
+
+	if (offer)
+		return offer;
+	offer = calloc(1, sizeof(*offer));
+	if (!offer)
+		return NULL;
+	(void)str_copy(offer->name, sizeof(offer->name), profile);
+	offer->profile = offer->name;
+	LIST_INIT(&offer->instances);
+	RB_INSERT(offer_tree, &plugin->offers, offer);
+	return offer;
+}
+
+/* What is counted of the plugin, whose allocation has changed, has to be counted anew. */
+static void plugin_runner_changed(struct plugin_entry *plugin)
+{
+	struct plugin_offer *offer = plugin_find_offer(plugin, "");
+
+	plugin->is_fresh = false;
+	if (offer)
+		offer->is_fresh = false;
+}
+
+/* @entry runs @plugin, or does not any more. */
+static void plugin_add_runner(struct plugin_entry *plugin, struct alloc_entry *entry)
+{
+	RB_INSERT(runner_tree, &plugin->runners, entry);
+	plugin->n_runners++;
+	plugin_runner_changed(plugin);
+}
+
+static void plugin_remove_runner(struct plugin_entry *plugin, struct alloc_entry *entry)
+{
+	RB_REMOVE(runner_tree, &plugin->runners, entry);
+	plugin->n_runners--;
+	plugin_runner_changed(plugin);
+}
+
+static struct instance_entry *insert_instance(struct state *state, struct node_entry *node,
+					      const struct node_plugin *about)
+{
+	struct instance_entry *entry = calloc(1, sizeof(*entry));
+	struct plugin_entry *plugin = entry ? plugin_or_new(state, about->plugin_id) : NULL;
+	struct plugin_offer *offer = plugin ? offer_or_new(plugin, about->profile) : NULL;
+
+	if (!offer) {
+		if (plugin)
+			plugin_drop_unnamed(state, plugin);
+		free(entry);
+		return NULL;
+	}
+	entry->node = node;
+	entry->plugin = plugin;
+	entry->offer = offer;
+	LIST_INSERT_HEAD(&node->instances, entry, of_node);
+	LIST_INSERT_HEAD(&offer->instances, entry, of_offer);
+	plugin->n_instances++;
+	return entry;
+}
+
+static void list_controller(struct instance_entry *entry, bool is_controller)
+{
+	if (entry->is_controller == is_controller)
+		return;
+	entry->is_controller = is_controller;
+	if (is_controller)
+		RB_INSERT(controller_tree, &entry->plugin->controllers, entry);
+	else
+		RB_REMOVE(controller_tree, &entry->plugin->controllers, entry);
+}
+
+enum status state_put_instance(struct state *state, const struct plugin_instance *instance, struct error *err)
+{
+	struct instance_entry *entry = state_instance(state, instance->node_id, instance->plugin.plugin_id,
+						      instance->plugin.profile);
+	struct node_entry *node = node_or_new(state, instance->node_id);
+	bool is_new = !entry;
+
+	if (!entry && node)
+		entry = insert_instance(state, node, &instance->plugin);
+	if (!entry) {
+		if (node)
+			node_drop_unnamed(state, node);
+		return state_no_memory(err, "plugin");
+	}
+	entry->instance = *instance;
+	if (is_new)
+		RB_INSERT(instance_tree, &entry->plugin->instances, entry);
+	list_controller(entry, instance->plugin.has_controller);
+	instance_changed(entry);
+	if (entry->plugin->modify_index < instance->modify_index)
+		entry->plugin->modify_index = instance->modify_index;
+	return STATUS_OK;
+}
+
+void state_delete_instance(struct state *state, struct instance_entry *entry)
+{
+	struct plugin_entry *plugin = entry->plugin;
+	struct plugin_offer *offer = entry->offer;
+
+	list_controller(entry, false);
+	instance_changed(entry);
+	LIST_REMOVE(entry, of_node);
+	RB_REMOVE(instance_tree, &plugin->instances, entry);
+	LIST_REMOVE(entry, of_offer);
+	plugin->n_instances--;
+	free(entry);
+	if (LIST_EMPTY(&offer->instances)) {
+		RB_REMOVE(offer_tree, &plugin->offers, offer);
+		free(offer);
+	}
+	plugin_drop_unnamed(state, plugin);
+}
+
+static int compare_volumes(const struct volume_entry *a, const struct volume_entry *b)
+{
+	int c = strcmp(a->namespace, b->namespace);
+
+	return c != 0 ? c : strcmp(a->id, b->id);
+}
+
+TREE_GENERATE(volume_tree, volume_entry, by_key, compare_volumes)
+TREE_GENERATE(plugin_volume_tree, volume_entry, of_plugin, compare_volumes)
+
+struct volume_entry *state_volume(struct state *state, const char *namespace, const char *id)
+{
+	struct volume_entry *found = state->last_volume;
+	struct volume_entry key;
+
+	if (found && str_eq(found->id, id) && str_eq(found->namespace, namespace))
+		return found;
+	key.namespace = namespace;
+	key.id = id;
+	found = RB_FIND(volume_tree, &state->volumes, &key);
+	if (found)
+		state->last_volume = found;
+	return found;
+}
+
+struct volume_entry *state_volume_from(struct state *state, const char *namespace, const char *id)
+{
+	struct volume_entry key;
+
+	key.namespace = namespace;
+	key.id = id;
+	return RB_NFIND(volume_tree, &state->volumes, &key);
+}
+
+struct volume_entry *state_volume_next(struct volume_entry *entry)
+{
+	return RB_NEXT(volume_tree, NULL, entry);
+}
+
+struct volume_entry *state_plugin_volume_from(struct plugin_entry *plugin, const char *namespace,
+					      const char *id)
+{
+	struct volume_entry key;
+
+	key.namespace = namespace;
+	key.id = id;
+	return RB_NFIND(plugin_volume_tree, &plugin->volumes, &key);
+}
+
+/* Raise the volume's generation to @generation, unless it is that far. */
+static void volume_raise_generation(struct volume *volume, uint64_t generation)
+{
+	if (volume->generation < generation)
+		volume->generation = generation;
+}
+
+static enum status insert_volume(struct state *state, const struct volume *volume, struct error *err)
+{
+	struct volume_entry *entry = calloc(1, sizeof(*entry));
+	struct plugin_entry *plugin = entry ? plugin_or_new(state, volume->plugin_id) : NULL;
+
+	if (!plugin) {
+		free(entry);
+		return state_no_memory(err, "volume");
+	}
+	entry->volume = *volume;
+	entry->stored_generation = volume->generation;
+	entry->namespace = entry->volume.namespace;
+	entry->id = entry->volume.id;
+	entry->plugin = plugin;
+	LIST_INIT(&entry->claims);
+	RB_INSERT(plugin_volume_tree, &plugin->volumes, entry);
+	plugin->n_volumes++;
+	RB_INSERT(volume_tree, &state->volumes, entry);
+	state->n_volumes++;
+	return STATUS_OK;
+}
+
+enum status state_put_volume(struct state *state, const struct volume *volume, struct error *err)
+{
+	struct volume_entry *entry = state_volume(state, volume->namespace, volume->id);
+	uint64_t generation;
+
+	if (!entry)
+		return insert_volume(state, volume, err);
+	assert(str_eq(entry->volume.plugin_id, volume->plugin_id)); /* a volume never changes its plugin */
+	generation = entry->volume.generation;
+	entry->volume = *volume;
+	entry->stored_generation = volume->generation;
+	volume_raise_generation(&entry->volume, generation);
+	return STATUS_OK;
+}
+
+void state_delete_volume(struct state *state, struct volume_entry *entry)
+{
+	struct claim_entry *claim;
+
+	while ((claim = LIST_FIRST(&entry->claims)))
+		state_delete_claim(state, claim);
+	if (state->last_volume == entry)
+		state->last_volume = NULL;
+	RB_REMOVE(volume_tree, &state->volumes, entry);
+	state->n_volumes--;
+	RB_REMOVE(plugin_volume_tree, &entry->plugin->volumes, entry);
+	entry->plugin->n_volumes--;
+	plugin_drop_unnamed(state, entry->plugin);
+	free(entry);
+}
+
+static int compare_claims(const struct claim_entry *a, const struct claim_entry *b)
+{
+	return strcmp(a->id, b->id);
+}
+
+TREE_GENERATE(claim_tree, claim_entry, by_id, compare_claims)
+
+struct claim_entry *state_claim(struct state *state, const char *id)
+{
+	struct claim_entry *found = state->last_claim;
+	struct claim_entry key;
+
+	if (found && str_eq(found->id, id))
+		return found;
+	key.id = id;
+	found = RB_FIND(claim_tree, &state->claims, &key);
+	if (found)
+		state->last_claim = found;
+	return found;
+}
+
+struct claim_entry *state_claim_from(struct state *state, const char *id)
+{
+	struct claim_entry key;
+
+	key.id = id;
+	return RB_NFIND(claim_tree, &state->claims, &key);
+}
+
+struct claim_entry *state_claim_next(struct claim_entry *entry)
+{
+	return RB_NEXT(claim_tree, NULL, entry);
+}
+
+static void count_claim(struct state *state, const struct claim *claim, int change)
+{
+	state->n_claims_by[claim->state] += (size_t)change;
+	if (claim_is_live(claim) && claim->attempts >= CLAIM_FAILING_ATTEMPTS)
+		state->n_claims_failing += (size_t)change;
+}
+
+static void count_live(struct state *state, struct claim_entry *entry, bool was_live, bool is_live)
+{
+	if (was_live == is_live)
+		return;
+	if (is_live) {
+		entry->volume->n_live++;
+		entry->node->n_live++;
+		state->n_claims++;
+	} else {
+		entry->volume->n_live--;
+		entry->node->n_live--;
+		state->n_claims--;
+	}
+}
+
+static void count_was_freed(struct state *state, struct volume_entry *volume, const struct claim *claim,
+			    int change)
+{
+	bool was_held_twice = volume->n_was_freed > 0;
+
+	if (!claim->was_freed || !claim_is_live(claim))
+		return;
+	volume->n_was_freed += (size_t)change;
+	state->n_volumes_held_twice += (size_t)(volume->n_was_freed > 0) - (size_t)was_held_twice;
+}
+
+/* Count the claim anew among those that are on their way to be freed.
+ * @alloc its allocation; NULL: it is not known */
+static void state_count_release(struct state *state, struct claim_entry *entry, const struct alloc *alloc)
+{
+	const struct claim *claim = &entry->claim;
+	bool is_told = alloc && alloc->desired_status == DESIRED_STOP;
+	bool is_releasing = claim_is_live(claim) && (is_told || claim->state >= CLAIM_UNPUBLISHING);
+	bool is_failing = is_releasing && claim->state <= CLAIM_UNPUBLISHING && claim->attempts > 0;
+
+	state->n_releasing += (size_t)is_releasing - (size_t)entry->is_releasing;
+	state->n_node_failing += (size_t)is_failing - (size_t)entry->is_node_failing;
+	entry->is_releasing = is_releasing;
+	entry->is_node_failing = is_failing;
+}
+
+static enum status insert_claim(struct state *state, const struct claim *claim, struct error *err)
+{
+	struct volume_entry *volume = state_volume(state, claim->namespace, claim->volume_id);
+	struct alloc_entry *alloc = state_alloc(state, claim->allocation_id);
+	struct node_entry *node;
+	struct claim_entry *entry;
+
+	if (!volume)
+		return error_set(err, STATUS_DATA_LOSS, 0,
+				 "claim %s is of volume %s/%s, which does not exist", claim->id,
+				 claim->namespace, claim->volume_id);
+	node = node_or_new(state, claim->node_id);
+	entry = node ? calloc(1, sizeof(*entry)) : NULL;
+	if (!entry)
+		return state_no_memory(err, "claim");
+	entry->claim = *claim;
+	entry->id = entry->claim.id;
+	entry->server = state->server;
+	entry->volume = volume;
+	entry->node = node;
+	RB_INSERT(claim_tree, &state->claims, entry);
+	state->last_claim = entry;
+	LIST_INSERT_HEAD(&volume->claims, entry, of_volume);
+	LIST_INSERT_HEAD(&node->claims, entry, of_node);
+	if (alloc) /* an allocation may be collected before its claim is; the claim does not need it */
+		LIST_INSERT_HEAD(&alloc->claims, entry, of_alloc);
+	volume_raise_generation(&volume->volume, claim->generation);
+	count_live(state, entry, false, claim_is_live(claim));
+	count_claim(state, claim, 1);
+	count_was_freed(state, volume, claim, 1);
+	state_count_release(state, entry, alloc ? &alloc->alloc : NULL);
+	return STATUS_OK;
+}
+
+enum status state_put_claim(struct state *state, const struct claim *claim, struct error *err)
+{
+	struct claim_entry *entry = state_claim(state, claim->id);
+	struct alloc_entry *alloc;
+
+	if (!entry)
+		return insert_claim(state, claim, err);
+	count_live(state, entry, claim_is_live(&entry->claim), claim_is_live(claim));
+	count_claim(state, &entry->claim, -1);
+	count_claim(state, claim, 1);
+	count_was_freed(state, entry->volume, &entry->claim, -1);
+	count_was_freed(state, entry->volume, claim, 1);
+	entry->claim = *claim;
+	alloc = state_alloc(state, claim->allocation_id);
+	state_count_release(state, entry, alloc ? &alloc->alloc : NULL);
+	return STATUS_OK;
+}
+
+void state_list_recalled(struct state *state, struct claim_entry *entry)
+{
+	if (entry->is_recalled)
+		return;
+	entry->is_recalled = true;
+	LIST_INSERT_HEAD(&state->recalled, entry, of_recalled);
+}
+
+void state_unlist_recalled(struct claim_entry *entry)
+{
+	if (!entry->is_recalled)
+		return;
+	entry->is_recalled = false;
+	LIST_REMOVE(entry, of_recalled);
+}
+
+void state_delete_claim(struct state *state, struct claim_entry *entry)
+{
+	struct node_entry *node = entry->node;
+
+	count_live(state, entry, claim_is_live(&entry->claim), false);
+	count_claim(state, &entry->claim, -1);
+	count_was_freed(state, entry->volume, &entry->claim, -1);
+	state->n_releasing -= entry->is_releasing;
+	state->n_node_failing -= entry->is_node_failing;
+	if (state->last_claim == entry)
+		state->last_claim = NULL;
+	RB_REMOVE(claim_tree, &state->claims, entry);
+	LIST_REMOVE(entry, of_volume);
+	LIST_REMOVE(entry, of_node);
+	if (entry->of_alloc.le_prev) /* its allocation was known when it was inserted */
+		LIST_REMOVE(entry, of_alloc);
+	(void)sd_event_source_disable_unref(entry->work.timer);
+	ticket_ahead_free(entry->work.ticket);
+	if (entry->work.is_stuck)
+		LIST_REMOVE(entry, work.stuck);
+	state_unlist_recalled(entry);
+	free(entry);
+	node_drop_unnamed(state, node);
+}
+
+static int compare_allocs(const struct alloc_entry *a, const struct alloc_entry *b)
+{
+	return strcmp(a->id, b->id);
+}
+
+TREE_GENERATE(alloc_tree, alloc_entry, by_id, compare_allocs)
+
+struct alloc_entry *state_alloc(struct state *state, const char *id)
+{
+	struct alloc_entry *found = state->last_alloc;
+	struct alloc_entry key;
+
+	if (found && str_eq(found->id, id))
+		return found;
+	key.id = id;
+	found = RB_FIND(alloc_tree, &state->allocs, &key);
+	if (found)
+		state->last_alloc = found;
+	return found;
+}
+
+struct alloc_entry *state_alloc_from(struct state *state, const char *id)
+{
+	struct alloc_entry key;
+
+	key.id = id;
+	return RB_NFIND(alloc_tree, &state->allocs, &key);
+}
+
+struct alloc_entry *state_alloc_next(struct alloc_entry *entry)
+{
+	return RB_NEXT(alloc_tree, NULL, entry);
+}
+
+static void count_alloc(struct state *state, const struct alloc *alloc, int change)
+{
+	state->n_allocs_by[alloc->client_status] += (size_t)change;
+}
+
+/* False when memory is short. */
+static bool list_runner(struct state *state, struct alloc_entry *entry, const struct csi_plugin *runs)
+{
+	if (runs->type == CSI_PLUGIN_NONE)
+		return true;
+	entry->plugin = plugin_or_new(state, runs->id);
+	if (!entry->plugin)
+		return false;
+	plugin_add_runner(entry->plugin, entry);
+	return true;
+}
+
+/* Takes over the lists of @alloc. */
+static void replace_alloc(struct state *state, struct alloc_entry *entry, const struct alloc *alloc)
+{
+	struct claim_entry *claim;
+
+	assert(str_eq(entry->alloc.node_id, alloc->node_id)); /* an allocation never moves */
+	assert(csi_plugin_eq(&entry->alloc.csi_plugin, &alloc->csi_plugin));
+	entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
+	entry->node->n_live_allocs += !alloc_is_client_terminal(alloc);
+	count_alloc(state, &entry->alloc, -1);
+	count_alloc(state, alloc, 1);
+	alloc_release(&entry->alloc);
+	entry->alloc = *alloc;
+	LIST_FOREACH (claim, &entry->claims, of_alloc)
+		state_count_release(state, claim, alloc);
+	if (entry->plugin)
+		plugin_runner_changed(entry->plugin);
+}
+
+/* Takes over the lists of @alloc. False when memory is short: it has taken nothing then. */
+static bool insert_alloc(struct state *state, const struct alloc *alloc)
+{
+	struct node_entry *node = node_or_new(state, alloc->node_id);
+	struct alloc_entry *entry = node ? calloc(1, sizeof(*entry)) : NULL;
+
+	if (entry) {
+		entry->alloc = *alloc;
+		entry->id = entry->alloc.id;
+	}
+	if (!entry || !list_runner(state, entry, &alloc->csi_plugin)) {
+		free(entry);
+		if (node)
+			node_drop_unnamed(state, node);
+		return false;
+	}
+	entry->node = node;
+	node->n_live_allocs += !alloc_is_client_terminal(alloc);
+	LIST_INIT(&entry->claims);
+	RB_INSERT(alloc_tree, &state->allocs, entry);
+	LIST_INSERT_HEAD(&node->allocs, entry, of_node);
+	state->n_allocs++;
+	count_alloc(state, alloc, 1);
+	return true;
+}
+
+enum status state_put_alloc(struct state *state, const struct alloc *alloc, struct error *err)
+{
+	struct alloc_entry *entry = state_alloc(state, alloc->id);
+	struct alloc copy = *alloc; /* @alloc may share the lists of what it replaces */
+
+	if (!alloc_own(&copy))
+		return state_no_memory(err, "allocation");
+	if (entry) {
+		replace_alloc(state, entry, &copy);
+		return STATUS_OK;
+	}
+	if (insert_alloc(state, &copy))
+		return STATUS_OK;
+	alloc_release(&copy);
+	return state_no_memory(err, "allocation");
+}
+
+void state_delete_alloc(struct state *state, struct alloc_entry *entry)
+{
+	struct node_entry *node = state_node(state, entry->alloc.node_id);
+	struct claim_entry *claim;
+
+	while ((claim = LIST_FIRST(&entry->claims))) {
+		LIST_REMOVE(claim, of_alloc);
+		claim->of_alloc.le_prev = NULL; /* as of one whose allocation is not known */
+		state_count_release(state, claim, NULL);
+	}
+	if (state->last_alloc == entry)
+		state->last_alloc = NULL;
+	RB_REMOVE(alloc_tree, &state->allocs, entry);
+	LIST_REMOVE(entry, of_node);
+	if (entry->plugin) {
+		plugin_remove_runner(entry->plugin, entry);
+		plugin_drop_unnamed(state, entry->plugin);
+	}
+	entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
+	state->n_allocs--;
+	count_alloc(state, &entry->alloc, -1);
+	alloc_release(&entry->alloc);
+	free(entry);
+	node_drop_unnamed(state, node);
+}
 
 void state_init(struct state *state)
 {
@@ -38,11 +924,6 @@ void state_release(struct state *state)
 	assert(RB_EMPTY(&state->plugins)); /* nobody names one any more */
 	state_release_records(state);
 	token_index_release(&state->tokens);
-}
-
-enum status state_no_memory(struct error *err, const char *what)
-{
-	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory for a %s", what);
 }
 
 uint64_t state_generation_floor(struct state *state)
