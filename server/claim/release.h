@@ -6,6 +6,7 @@
  * the stored states, so a restart goes on where it was. */
 
 #include "base/error.h"
+#include "model/release.h"
 #include "state/change.h"
 #include "state/state.h"
 
@@ -42,6 +43,12 @@ struct release_stats {
 
 /** Do what is next for the claim, unless that is under way or waits for its time. */
 void release_drive(struct server *server, struct claim_entry *entry);
+
+/** What is next for the claim, as far as is known now. */
+enum release_action release_next(struct server *server, const struct claim_entry *entry);
+
+/** Is the claim's release in flight, or scheduled? */
+bool release_is_driven(const struct claim_entry *entry);
 
 /** The node has a session: ask it at once for everything it holds too long; and its controllers. */
 void release_node_back(struct server *server, struct node_entry *node);

@@ -9,7 +9,6 @@
 #include "claim/fence.h"
 #include "claim/held_twice.h"
 #include "claim/release.h"
-#include "claim/release_internal.h"
 #include "plugin/controller.h"
 #include "plugin/plugins.h"
 #include "recovery/epoch.h"
