@@ -1,16 +1,237 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "plugin/controller.h"
+
 #include "server.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/tree.h"
 #include "node/session.h"
 #include "plugin/call.h"
-#include "plugin/controller_internal.h"
+#include "state/state.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
+#include <systemd/sd-event.h>
+
+TAILQ_HEAD(plugin_jobs, plugin_job);
+
+/* The calls to one plugin; gone with the last one. */
+struct plugin_queue {
+	char plugin_id[PLUGIN_ID_MAX + 1];
+	RB_ENTRY(plugin_queue) by_plugin;
+	struct plugin_jobs waiting; /* serial ones, for their turn */
+	size_t n_waiting;
+	size_t n_side; /* those that do not wait */
+	bool is_taken; /* a serial one has its turn */
+};
+RB_HEAD(plugin_queues, plugin_queue);
+
+/* A call from controller_call() to its end. */
+struct plugin_job {
+	struct controllers *controllers;
+	struct plugin_queue *queue;
+	Holdfast__V1__PluginCall *call; /* owned */
+	bool is_serial;
+	bool is_directed;	       /* to the node service of node_id, else to any controller */
+	char node_id[NODE_ID_MAX + 1]; /* that was asked last, or is to be; empty: none yet */
+	struct session *session;       /* that it went down; NULL: it waits */
+	LIST_ENTRY(plugin_job) of_session;
+	LIST_ENTRY(plugin_job) of_sent;
+	TAILQ_ENTRY(plugin_job) waiting; /* for its turn, or to be sent */
+	uint64_t deadline_us;		 /* monotonic; 0: not sent yet */
+	sd_event_source *timer;		 /* owned */
+	controller_wanted_fn *wanted;
+	controller_done_fn *done;
+	void *userdata;
+};
+
+struct controllers {
+	struct server *server; /* borrowed */
+	struct plugin_queues queues;
+	struct plugin_jobs ready; /* whose turn it is */
+	LIST_HEAD(, plugin_job) sent;
+	sd_event_source *send_soon; /* owned; on while something is ready */
+	struct controller_stats stats;
+	bool has_stopped;
+};
+
+static int compare_queues(const struct plugin_queue *a, const struct plugin_queue *b)
+{
+	return strcmp(a->plugin_id, b->plugin_id);
+}
+
+TREE_GENERATE(plugin_queues, plugin_queue, by_plugin, compare_queues)
+
+/* NULL when memory is short. */
+static struct plugin_queue *plugin_queue_or_new(struct controllers *controllers, const char *plugin_id)
+{
+	struct plugin_queue *queue = calloc(1, sizeof(*queue));
+	struct plugin_queue *known;
+
+	if (!queue)
+		return NULL;
+	(void)str_copy(queue->plugin_id, sizeof(queue->plugin_id), plugin_id);
+	TAILQ_INIT(&queue->waiting);
+	known = RB_INSERT(plugin_queues, &controllers->queues, queue);
+	if (!known)
+		return queue;
+	free(queue);
+	return known;
+}
+
+static void plugin_queue_drop_idle(struct controllers *controllers, struct plugin_queue *queue)
+{
+	if (queue->is_taken || queue->n_waiting > 0 || queue->n_side > 0)
+		return;
+	RB_REMOVE(plugin_queues, &controllers->queues, queue);
+	free(queue);
+}
+
+/* STATUS_RESOURCE_EXHAUSTED when CONTROLLER_QUEUE_MAX calls wait in it. */
+static enum status plugin_queue_check_room(const struct plugin_queue *queue, bool is_serial,
+					   struct error *err)
+{
+	if ((is_serial ? queue->n_waiting : queue->n_side) < CONTROLLER_QUEUE_MAX)
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_RESOURCE_EXHAUSTED, 0,
+		"plugin %s: %d calls wait for its controller, the most there may be; try again later",
+		queue->plugin_id, CONTROLLER_QUEUE_MAX);
+}
+
+static void make_ready(struct plugin_job *job)
+{
+	struct controllers *controllers = job->controllers;
+
+	TAILQ_INSERT_TAIL(&controllers->ready, job, waiting);
+	/* cannot fail: the source exists and the loop is not finished while anybody calls */
+	(void)sd_event_source_set_enabled(controllers->send_soon, SD_EVENT_ONESHOT);
+}
+
+/* The turn of the next one, once nobody has it. */
+static void next_turn(struct plugin_queue *queue)
+{
+	struct plugin_job *job = TAILQ_FIRST(&queue->waiting);
+
+	if (!job)
+		return;
+	TAILQ_REMOVE(&queue->waiting, job, waiting);
+	queue->n_waiting--;
+	queue->is_taken = true;
+	make_ready(job);
+}
+
+/* @job is ready when its turn comes: soon, when it need not wait. */
+static void plugin_queue_add(struct plugin_queue *queue, struct plugin_job *job)
+{
+	job->queue = queue;
+	if (!job->is_serial) {
+		queue->n_side++;
+		make_ready(job);
+		return;
+	}
+	TAILQ_INSERT_TAIL(&queue->waiting, job, waiting);
+	queue->n_waiting++;
+	if (!queue->is_taken)
+		next_turn(queue);
+}
+
+/* @job, which had its turn, has it no more: the next one's comes. */
+static void plugin_queue_leave(struct plugin_queue *queue, const struct plugin_job *job)
+{
+	if (job->is_serial) {
+		queue->is_taken = false;
+		next_turn(queue);
+	} else {
+		queue->n_side--;
+	}
+}
+
+/* How many calls wait for their turn. */
+static size_t plugin_queues_waiting(struct controllers *controllers)
+{
+	struct plugin_queue *queue;
+	size_t n = 0;
+
+	RB_FOREACH (queue, plugin_queues, &controllers->queues)
+		n += queue->n_waiting;
+	return n;
+}
+
+static bool can_ask(const struct instance_entry *entry)
+{
+	const struct session *session = entry->node->session;
+
+	return session && !session->closing && entry->instance.plugin.controller.healthy;
+}
+
+/* The first controller that can be asked, of nodes behind @after; NULL: there is none. Costs the number of
+ * controllers that cannot be. */
+static struct instance_entry *controller_find(struct plugin_entry *plugin, const char *after)
+{
+	struct instance_entry *entry = state_controller_after(plugin, after);
+
+	while (entry && !can_ask(entry))
+		entry = state_controller_next(entry);
+	return entry;
+}
+
+const struct controller_half *controller_capabilities(struct plugin_entry *plugin)
+{
+	const struct instance_entry *entry = controller_find(plugin, "");
+
+	return entry ? &entry->instance.plugin.controller : NULL;
+}
+
+/* The session of @node_id, whose node service of the plugin is wanted, or NULL. */
+static struct session *controller_find_node_service(struct server *server, const char *plugin_id,
+						    const char *node_id)
+{
+	const struct instance_entry *entry = state_instance(&server->state, node_id, plugin_id, "");
+	struct session *session = entry ? entry->node->session : NULL;
+
+	return session && !session->closing && entry->instance.plugin.has_node ? session : NULL;
+}
+
+/* Where @job can go now; NULL: nowhere. Another controller than the last one that it was sent to. */
+static struct session *controller_choose_session(struct plugin_job *job)
+{
+	struct server *server = job->controllers->server;
+	struct plugin_entry *plugin;
+	struct instance_entry *entry;
+
+	if (job->is_directed)
+		return controller_find_node_service(server, job->queue->plugin_id, job->node_id);
+	plugin = state_plugin(&server->state, job->queue->plugin_id);
+	entry = plugin ? controller_find(plugin, job->node_id) : NULL;
+	if (!entry)
+		return NULL;
+	(void)str_copy(job->node_id, sizeof(job->node_id), entry->node->id);
+	return entry->node->session;
+}
+
+/* Why there is nobody to ask. @job as far as it has come, or NULL. Returns STATUS_UNAVAILABLE. */
+static enum status controller_none(const struct plugin_job *job, const char *plugin_id, struct error *err)
+{
+	if (job && job->is_directed)
+		return error_set(err, STATUS_UNAVAILABLE, 0,
+				 "plugin %s: node %s is not connected, or does not run its node service; see "
+				 "holdfast node status %s",
+				 plugin_id, job->node_id, job->node_id);
+	if (job && job->node_id[0] != '\0')
+		return error_set(err, STATUS_UNAVAILABLE, 0,
+				 "plugin %s: node %s says that its controller is not there, and no other "
+				 "connected node has a healthy one; see holdfast plugin status %s",
+				 plugin_id, job->node_id, plugin_id);
+	return error_set(
+		err, STATUS_UNAVAILABLE, 0,
+		"plugin %s: no connected node runs a healthy controller; see holdfast plugin status %s",
+		plugin_id, plugin_id);
+}
 
 enum { TIMER_ACCURACY_US = 1000 };
 
