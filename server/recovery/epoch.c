@@ -13,9 +13,9 @@
 #include "claim/claims.h"
 #include "claim/held_twice.h"
 #include "log/log.h"
+#include "model/claim.h"
 #include "model/pb.h"
 #include "node/session.h"
-#include "recovery/epoch_internal.h"
 #include "recovery/history.h"
 #include "recovery/new_epoch.h"
 #include "recovery/proof.h"
@@ -25,6 +25,7 @@
 #include "state/keys.h"
 
 #include <inttypes.h>
+#include <protobuf-c/protobuf-c.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -239,7 +240,8 @@ static enum status read_claim(const struct session *session, const Holdfast__V1_
 
 /* A volume that was registered after the backup: enough of it that nobody else gets it under its name. It
  * offers no capability, so that nothing is granted before it is registered again. */
-void epoch_make_volume(struct server *server, const struct claim *claim, struct volume *ret)
+/* The volume that @claim names, as far as that says, for one that was registered after the backup. */
+static void epoch_make_volume(struct server *server, const struct claim *claim, struct volume *ret)
 {
 	*ret = (struct volume){
 		.type = str_eq(claim->plugin_id, PLUGIN_NATIVE) ? VOLUME_NATIVE : VOLUME_CSI,
@@ -257,7 +259,8 @@ void epoch_make_volume(struct server *server, const struct claim *claim, struct 
 
 /* What the server says about a claim that it learns of: the node says which one it is and what it may, no
  * more. */
-void epoch_adopt(const struct claim *said, const struct volume *volume, struct claim *ret)
+/* What the server says about a claim that it learns of. */
+static void epoch_adopt(const struct claim *said, const struct volume *volume, struct claim *ret)
 {
 	*ret = *said;
 	ret->evidence = EVIDENCE_NONE;
@@ -299,8 +302,9 @@ static void warn_of_rivals(const struct volume_entry *volume, const struct claim
 		access_mode_name(claim->access_mode));
 }
 
-enum status epoch_store_claim(struct session *session, const struct volume_entry *entry,
-			      const struct claim *claim, struct error *err)
+/* Store @claim; @entry NULL: with the volume. */
+static enum status epoch_store_claim(struct session *session, const struct volume_entry *entry,
+				     const struct claim *claim, struct error *err)
 {
 	struct server *server = session->server;
 	cleanup(change_release) struct change change = CHANGE_INIT;
@@ -324,8 +328,9 @@ static uint64_t known_generation(struct server *server, const struct volume_entr
 	return volume ? volume->volume.generation : state_generation_floor(&server->state);
 }
 
-enum status epoch_check_leap(struct server *server, const struct volume_entry *volume,
-			     const struct claim *said, struct error *err)
+/* STATUS_INVALID_ARGUMENT when the generation is beyond what can have been granted. */
+static enum status epoch_check_leap(struct server *server, const struct volume_entry *volume,
+				    const struct claim *said, struct error *err)
 {
 	if (said->generation > known_generation(server, volume) + GENERATION_LEAP_MAX)
 		return bad_claim(said, "its generation is far beyond what can have been granted", err);
@@ -408,10 +413,78 @@ static enum status check_unknown(struct session *session, struct claim *said,
 }
 
 /* It is on record, and the rest of what the node tells counts: a lie must not keep it from having told. */
-void epoch_refuse_claim(struct session *session, const struct error *why)
+/* Record that a claim is not adopted. */
+static void epoch_refuse_claim(struct session *session, const struct error *why)
 {
 	session->n_unproven++;
 	audit_refused(session->server, session->call, "Nodes.Session: report", NULL, why);
+}
+
+/* What the node had, and what was granted after the backup must not be granted again under its number. */
+static enum status raise_generation(struct session *session, const struct volume_entry *entry,
+				    const struct claim *said, struct error *err)
+{
+	struct server *server = session->server;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct volume volume;
+
+	if (entry && entry->volume.generation < said->generation) {
+		volume = entry->volume;
+		volume.generation = said->generation;
+		change_put_volume(&change, &volume);
+	}
+	if (!entry && state_generation_floor(&server->state) < said->generation)
+		change_put_floor(&change, said->generation);
+	return session_commit(session, &change, SESSION_NOTHING, "", err);
+}
+
+/* Nobody has it mounted: only its attachment may be left, for the controller to take away. */
+static void make_past(const struct session *session, const struct claim *said, const struct volume *volume,
+		      struct claim *ret)
+{
+	bool is_new_boot = !str_eq(said->boot_id, session->boot_id);
+
+	epoch_adopt(said, volume, ret);
+	ret->state = CLAIM_NODE_DETACHED;
+	ret->adopted = true;
+	ret->evidence = is_new_boot ? EVIDENCE_NEW_BOOT : EVIDENCE_RECEIPT;
+	(void)str_copy(ret->evidence_detail, sizeof(ret->evidence_detail),
+		       is_new_boot ? session->boot_id : "in the node's report");
+	ret->modify_time_ms = ret->state_time_ms = clock_realtime_ms();
+}
+
+/* A claim of which the store knows nothing, that the node has let go of, by a receipt or because it is of an
+ * earlier boot: its volume may still be attached at the provider. STATUS_OK when it is not proven, too: that
+ * is on record. */
+static enum status epoch_take_past(struct session *session, struct claim *said,
+				   const ProtobufCBinaryData *ticket, struct error *err)
+{
+	struct server *server = session->server;
+	const struct volume_entry *entry = state_volume(&server->state, said->namespace, said->volume_id);
+	struct claim_log log;
+	struct volume volume;
+	struct claim claim;
+	enum status st = epoch_check_leap(server, entry, said, err);
+
+	if (st != STATUS_OK)
+		return st;
+	if (proof_check(server, said, ticket, err) != STATUS_OK) {
+		epoch_refuse_claim(session, err);
+		return STATUS_OK;
+	}
+	if (entry)
+		volume = entry->volume;
+	else
+		epoch_make_volume(server, said, &volume);
+	if (volume.type == VOLUME_NATIVE) /* no provider has it attached */
+		return raise_generation(session, entry, said, err);
+	make_past(session, said, &volume, &claim);
+	st = epoch_store_claim(session, entry, &claim, err);
+	if (st == STATUS_OK)
+		log_ctx(LOG_WARNING, claim_log(&log, &claim, "epoch", LOG_EVENT_NONE, NULL),
+			"adopted from the node's report to be detached, generation %" PRIu64,
+			claim.generation);
+	return st;
 }
 
 static enum status take_claim(struct session *session, const Holdfast__V1__Claim *from,
