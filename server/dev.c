@@ -11,7 +11,7 @@
 #include "model/claim.h"
 #include "recovery/new_cluster.h"
 #include "rpc/pki.h"
-#include "ticket/issuer.h"
+#include "ticket/ticket.h"
 
 #include <errno.h>
 #include <string.h>

@@ -13,8 +13,7 @@
 #include "rpc/tls.h"
 #include "state/state.h"
 #include "store/kv.h"
-#include "ticket/ahead.h"
-#include "ticket/issuer.h"
+#include "ticket/ticket.h"
 #include "volume/work.h"
 
 #include <openssl/evp.h>
@@ -58,7 +57,7 @@ struct server {
 	const struct change_observer *observers; /* see change.h */
 	size_t n_observers;
 	struct ticket_issuer *issuer;
-	struct ticket_signer *signer; /* see ticket_ahead.h */
+	struct ticket_signer *signer; /* see ticket/ticket.h */
 	EVP_MD *sha256;		      /* owned; for the audit */
 	struct rpc_tls *tls;
 	struct rpc_server *rpc;

@@ -7,7 +7,7 @@
 #include "base/id.h"
 #include "base/str.h"
 #include "conf/conf.h"
-#include "ticket/issuer.h"
+#include "ticket/ticket.h"
 
 #include <assert.h>
 #include <dirent.h>

@@ -18,7 +18,7 @@
 #include "model/volume.h"
 #include "state/records.h"
 #include "state/token_index.h"
-#include "ticket/ahead.h"
+#include "ticket/ticket.h"
 
 #include <stdbool.h>
 #include <stddef.h>

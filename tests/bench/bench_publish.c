@@ -25,7 +25,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "base/sys.h"
-#include "ticket/issuer.h"
+#include "ticket/ticket.h"
 
 #include <errno.h>
 #include <fcntl.h>

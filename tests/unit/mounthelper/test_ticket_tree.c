@@ -4,7 +4,7 @@
 #include "fixture.h"
 
 #include "base/str.h"
-#include "ticket/tree.h"
+#include "ticket/ticket.h"
 
 #include <openssl/evp.h>
 #include <string.h>

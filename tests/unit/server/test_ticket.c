@@ -3,8 +3,7 @@
 
 #include "base/str.h"
 #include "model/admission.h"
-#include "ticket/ahead.h"
-#include "ticket/issuer.h"
+#include "ticket/ticket.h"
 
 #include <mounthelper_wire.h>
 #include <openssl/evp.h>

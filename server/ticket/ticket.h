@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Tickets for the mount helper: made, and signed by a thread while their claims are on their way to the disk,
+ * one signature for a batch of them (docs/adr/14). */
+
+#include "base/error.h"
+#include "model/claim.h"
+#include "model/volume.h"
+
+#include <openssl/types.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <ticket.h>
+
+struct ticket_issuer;
+
+/** Make a new Ed25519 key: @key_path (PEM, 0600). An existing file is STATUS_ALREADY_EXISTS. */
+enum status ticket_key_make(const char *key_path, struct error *err);
+
+/** Load the key. Refused when others than its owner can read it. @ret owned by the caller. */
+enum status ticket_issuer_new(const char *key_path, const char *cluster, struct ticket_issuer **ret,
+			      struct error *err);
+void ticket_issuer_free(struct ticket_issuer *issuer);
+
+/** The public key that helpers' policies must name. */
+void ticket_issuer_public_key(const struct ticket_issuer *issuer, uint8_t ret[static TICKET_KEY_SIZE]);
+
+/** ticket_issue() without the signature. */
+enum status ticket_make(const struct ticket_issuer *issuer, const struct claim *claim,
+			const struct volume *volume, int64_t not_after_ms, struct ticket *ret,
+			struct error *err);
+
+/** Sign what @tickets say, 1 to TICKET_BATCH_MAX of them, with one signature; from any thread. */
+void ticket_sign_all(const struct ticket_issuer *issuer, struct ticket *const *tickets, size_t n);
+
+/** The same for one. */
+void ticket_sign(const struct ticket_issuer *issuer, struct ticket *ticket);
+
+enum { TICKET_MAC_SIZE = 32 };
+
+/** A code of @data, which begins with what it is for, that only this key makes. */
+void ticket_issuer_mac(const struct ticket_issuer *issuer, const void *data, size_t len,
+		       uint8_t ret[static TICKET_MAC_SIZE]);
+
+/** Was @ticket made with this key, for this cluster? */
+bool ticket_is_ours(const struct ticket_issuer *issuer, const struct ticket *ticket);
+
+/** What @claim, which must be held, allows its node to do with @volume until @not_after_ms. It is of the
+ * volume's generation now: the newest among those who hold it together. */
+enum status ticket_issue(const struct ticket_issuer *issuer, const struct claim *claim,
+			 const struct volume *volume, int64_t not_after_ms, struct ticket *ret,
+			 struct error *err);
+
+/* Tickets that are signed while their claims are on their way to the disk, with one signature for as many as
+ * one may be for: signing costs as much as the rest of a grant. A signature that is made leaves the server
+ * only with the answer, so when that is sent is not decided here. */
+
+struct ticket_signer; /* a thread */
+struct ticket_ahead;  /* one ticket; of the event loop's thread */
+
+/** @issuer borrowed, must outlive it. @ret owned by the caller. */
+enum status ticket_signer_new(const struct ticket_issuer *issuer, struct ticket_signer **ret,
+			      struct error *err);
+
+/** NULL is allowed. Every ticket must have been freed. */
+void ticket_signer_free(struct ticket_signer *signer);
+
+/** Let @ticket be signed, which is copied. Owned by the caller; NULL when memory is short: then it is signed
+ * when it is needed. */
+struct ticket_ahead *ticket_ahead_new(struct ticket_signer *signer, const struct ticket *ticket);
+
+/** NULL is allowed. */
+void ticket_ahead_free(struct ticket_ahead *ahead);
+
+/** The ticket, signed, if it is of @generation. NULL is allowed. What the signer's thread has not begun with,
+ * as it waits for a full batch, is signed here. @ret untouched when false. */
+bool ticket_ahead_take(struct ticket_ahead *ahead, uint64_t generation, struct ticket *ret);
+
+/* The Merkle tree of a batch, as proto/ticket.h has it. Pure; for the tests that compare it with the mount
+ * helper's. */
+
+/** Make @tickets, 1 to TICKET_BATCH_MAX of them whose bodies are complete, the leaves of a tree: sets their
+ * place and path. Returns what is to be signed. */
+struct ticket_root ticket_tree_make(const EVP_MD *sha256, struct ticket *const *tickets, size_t n);
+
+/** The root of the tree in which @ticket is the leaf that it says it is. False when it does not say so in the
+ * one form; @ret means nothing then. */
+bool ticket_tree_root(const EVP_MD *sha256, const struct ticket *ticket, struct ticket_root *ret);
