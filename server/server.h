@@ -37,7 +37,7 @@ TAILQ_HEAD(session_queue, session);
 
 enum { WATCH_TABLES = 6 };
 
-/* Sessions in the order in which something was heard of them; see session_silence.c. */
+/* Sessions in the order in which something was heard of them; see node/session.h. */
 struct silence {
 	struct session_queue sessions; /* that have said hello; the most silent one first */
 	sd_event_source *timer;	       /* owned */
@@ -82,7 +82,7 @@ struct server {
 	struct backup *backup;		   /* owned; NULL: none */
 	struct restore *restore;	   /* owned; NULL: none */
 	size_t n_greeting;		   /* sessions that have not said hello */
-	struct silence silence;		   /* see session_silence.c */
+	struct silence silence;		   /* see node/session.h */
 	uint64_t session_serial;
 	sd_event_source *absent_timer; /* owned; when the next node counts as down, see absent.h */
 	int64_t started_ms;	       /* nodes without a session are missed since then at the earliest */

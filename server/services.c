@@ -15,7 +15,7 @@
 #include "claim/grant.h"
 #include "node/drain.h"
 #include "node/nodes.h"
-#include "node/sessions.h"
+#include "node/session.h"
 #include "node/trails.h"
 #include "plugin/plugins.h"
 #include "recovery/backup.h"

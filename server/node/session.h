@@ -3,7 +3,7 @@
 /* One connected node, what goes down to it and what it says.
  *
  * Every message is idempotent on the node; what cannot be sent ends the session, and the node gets everything
- * again when it is back. Owned by the stream's handlers in sessions.c, borrowed by struct node_entry. */
+ * again when it is back. Owned by the stream's handlers, borrowed by struct node_entry. */
 
 #include "base/error.h"
 #include "model/alloc.h"
@@ -42,7 +42,7 @@ struct session {
 	char boot_id[UUID_TEXT_SIZE];  /* from hello; empty before */
 	bool closing;		       /* an end was sent: nothing more goes down */
 	uint64_t heartbeat_us;	       /* interval that welcome told */
-	uint64_t heard_us;	       /* on the clock of session_silence.c: the last message */
+	uint64_t heard_us;	       /* on the clock of struct silence: the last message */
 	TAILQ_ENTRY(session) by_silence;
 	bool is_listed;			      /* there */
 	char end_reason[NODE_REASON_MAX + 1]; /* why the server ended it; empty: it did not */
@@ -65,6 +65,9 @@ struct session {
 	uint64_t mark_index; /* of the mark that was sent last, and when */
 	uint64_t mark_us;
 };
+
+/** Nodes.Session: one bidirectional stream per node, dialled by its agent. */
+extern const struct rpc_stream_handlers sessions_stream;
 
 /** End the session with @err, once. */
 void session_end(struct session *session, const struct error *err);
@@ -131,7 +134,7 @@ void session_tell_work(struct session *session, struct node_entry *node);
 enum status session_commit(struct session *session, struct change *change, enum session_word word,
 			   const char *id, struct error *err);
 
-/* What comes up. An error ends the session. */
+/* What comes up, in reports.c. An error ends the session. */
 enum status session_take_hello(struct session *session, const Holdfast__V1__SessionHello *hello,
 			       struct error *err);
 enum status session_take_status(struct session *session, const Holdfast__V1__AllocStatus *status,

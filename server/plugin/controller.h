@@ -66,7 +66,7 @@ struct controller_stats {
 
 void controller_stats(const struct server *server, struct controller_stats *ret);
 
-/* For server.c and sessions.c. */
+/* For server.c and session.c. */
 
 enum status controllers_new(struct server *server, struct controllers **ret, struct error *err);
 

@@ -13,7 +13,6 @@
 #include "base/str.h"
 #include "log/log.h"
 #include "node/session.h"
-#include "node/sessions.h"
 #include "rpc/server.h"
 
 #include <ftw.h>

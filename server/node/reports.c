@@ -9,7 +9,9 @@
 #include "base/str.h"
 #include "claim/claims.h"
 #include "claim/held_twice.h"
+#include "claim/release.h"
 #include "log/log.h"
+#include "model/pb.h"
 #include "node/drain.h"
 #include "node/session.h"
 #include "node/trails.h"
@@ -22,6 +24,260 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+/* What a status says of an allocation, for as long as it is being taken. */
+struct said {
+	struct alloc_volume published[ALLOC_VOLUMES_MAX];
+	char description[ALLOC_DESCRIPTION_MAX + 1];
+};
+
+static enum status take_published(const Holdfast__V1__AllocStatus *from, struct alloc *to, struct said *said,
+				  struct error *err)
+{
+	if (from->n_published > ALLOC_VOLUMES_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "more than %d volumes are published",
+				 ALLOC_VOLUMES_MAX);
+	to->published = said->published;
+	to->n_published = 0;
+	for (size_t i = 0; i < from->n_published; i++) {
+		enum status st = alloc_volume_from_pb(from->published[i], &said->published[i], err);
+
+		if (st != STATUS_OK)
+			return st;
+		to->n_published++;
+	}
+	return STATUS_OK;
+}
+
+static enum status apply_alloc_status(const Holdfast__V1__AllocStatus *from, struct alloc *to,
+				      struct said *said, struct error *err)
+{
+	int status = (int)from->client_status;
+
+	if (status <= CLIENT_UNSPECIFIED || status >= CLIENT_N)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "client status %d is not known here",
+				 status);
+	to->client_status = (enum client_status)status;
+	to->client_code = from->code;
+	str_copy_text(said->description, sizeof(said->description), from->description);
+	to->client_description = said->description;
+	return take_published(from, to, said, err);
+}
+
+static bool same_published(const struct alloc *a, const struct alloc *b)
+{
+	for (uint32_t i = 0; i < a->n_published; i++)
+		if (!str_eq(a->published[i].name, b->published[i].name) ||
+		    !str_eq(a->published[i].path, b->published[i].path) ||
+		    !str_eq(a->published[i].claim_id, b->published[i].claim_id) ||
+		    a->published[i].is_device != b->published[i].is_device)
+			return false;
+	return true;
+}
+
+/* Each hello repeats every status: what is known already is not written again. */
+static bool says_nothing_new(const struct alloc *known, const struct alloc *said)
+{
+	return known->client_status == said->client_status && known->client_code == said->client_code &&
+	       str_eq(alloc_description(known), alloc_description(said)) &&
+	       known->n_published == said->n_published && same_published(known, said);
+}
+
+static enum status take_known(struct session *session, struct alloc_entry *entry, struct alloc *alloc,
+			      struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	bool has_ended = alloc_is_client_terminal(alloc);
+	enum status st;
+
+	if (alloc_is_client_terminal(&entry->alloc)) /* for ever: there the node has to get, too */
+		return session_commit(session, &change, has_ended ? SESSION_FORGET_ALLOC : SESSION_STOP_ALLOC,
+				      alloc->id, err);
+	if (says_nothing_new(&entry->alloc, alloc))
+		return STATUS_OK;
+	alloc->modify_time_ms = clock_realtime_ms();
+	change_put_alloc(&change, alloc);
+	if (!has_ended)
+		return session_commit(session, &change, SESSION_NOTHING, "", err);
+	st = claims_end_work(&change, entry, alloc->modify_time_ms, err);
+	return st == STATUS_OK ? session_commit(session, &change, SESSION_FORGET_ALLOC, alloc->id, err) : st;
+}
+
+/* The end of an allocation that is not known here, said during a session, is the answer to a late order. */
+static bool is_forgotten(const struct session *session, const Holdfast__V1__AllocStatus *status,
+			 const struct alloc_entry *entry)
+{
+	bool has_ended = (int)status->client_status > CLIENT_RUNNING;
+
+	return (entry || !has_ended) && epoch_is_forgotten(session, status);
+}
+
+enum status session_take_status(struct session *session, const Holdfast__V1__AllocStatus *status,
+				struct error *err)
+{
+	struct alloc_entry *entry = state_alloc(&session->server->state, status->alloc_id);
+	struct said said;
+	struct alloc alloc;
+	enum status st;
+
+	if (!entry && !id_is_uuid(status->alloc_id))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "the id of an allocation in a status is not a lower-case UUID");
+	if (!session->was_asked && is_forgotten(session, status, entry))
+		return epoch_doubt(session, status->alloc_id, err);
+	if (!entry) /* over and forgotten on both sides; or the report has it */
+		return STATUS_OK;
+	if (!str_eq(entry->alloc.node_id, session->node_id))
+		return error_set(err, STATUS_PERMISSION_DENIED, 0, "allocation %s is not of node %s",
+				 entry->alloc.id, session->node_id);
+	alloc = entry->alloc;
+	st = apply_alloc_status(status, &alloc, &said, err);
+	for (uint32_t i = 0; st == STATUS_OK && i < alloc.n_published; i++)
+		st = held_twice_take(session, alloc.published[i].claim_id, err);
+	return st == STATUS_OK ? take_known(session, entry, &alloc, err) : st;
+}
+
+/* Does the receipt affirm one of the two? A field that is there but false denies it. */
+static bool says_what(const Holdfast__V1__ClaimReceipt *receipt)
+{
+	switch (receipt->what_case) {
+	case HOLDFAST__V1__CLAIM_RECEIPT__WHAT_MOUNTED:
+		return receipt->mounted;
+	case HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED:
+		return receipt->released;
+	case HOLDFAST__V1__CLAIM_RECEIPT__WHAT__NOT_SET:
+	case _HOLDFAST__V1__CLAIM_RECEIPT__WHAT__CASE_IS_INT_SIZE:
+		break;
+	}
+	return false;
+}
+
+static bool was_given_up(const struct claim *claim)
+{
+	return (claim->state >= CLAIM_NODE_DETACHED || claim->was_freed) &&
+	       (claim->evidence == EVIDENCE_OPERATOR || claim->evidence == EVIDENCE_STORAGE_FENCE);
+}
+
+/* The node has let go, by its mount helper alone: what its plugin still has nobody says. That is worth a
+ * person's word and what the kernel showed. @detail for the event */
+static void without_plugin_event(const struct claim *claim, const Holdfast__V1__ClaimReceipt *receipt,
+				 char detail[static EVIDENCE_DETAIL_MAX + 1], struct claim_event *event)
+{
+	char kernel[KERNEL_WORDS_MAX + 1];
+	/* a server that was restored may have forgotten who it was; the evidence is the weaker one anyway */
+	const char *who = claim->plugin_waiver[0] != '\0' ? claim->plugin_waiver
+			  : was_given_up(claim)		  ? claim->evidence_detail
+							  : "without its plugin, by nobody on record";
+
+	str_copy_text(kernel, sizeof(kernel), receipt->kernel);
+	(void)str_format(detail, EVIDENCE_DETAIL_MAX + 1, "%s%s%s", who,
+			 kernel[0] != '\0' ? "; kernel: " : "", kernel);
+	event->evidence = EVIDENCE_OPERATOR;
+	event->detail = detail;
+}
+
+static void receipt_event(const struct claim *claim, const Holdfast__V1__ClaimReceipt *receipt,
+			  char detail[static EVIDENCE_DETAIL_MAX + 1], struct claim_event *event)
+{
+	*event = (struct claim_event){.now_ms = clock_realtime_ms()};
+	if (receipt->error[0] != '\0') {
+		event->type = CLAIM_EVENT_NODE_FAILED;
+		event->detail = receipt->error;
+		event->code = status_from_number((long)receipt->error_code);
+	} else if (receipt->what_case == HOLDFAST__V1__CLAIM_RECEIPT__WHAT_MOUNTED) {
+		event->type = CLAIM_EVENT_MOUNTED;
+	} else {
+		event->type = CLAIM_EVENT_EVIDENCE;
+		event->evidence = EVIDENCE_RECEIPT;
+		if (receipt->without_plugin)
+			without_plugin_event(claim, receipt, detail, event);
+	}
+}
+
+/* Does the node, whose release has failed, ask a plugin that is not to be waited for? A person said so, maybe
+ * to an earlier run of its agent; or the claim was given up without the node's word. It is told not more
+ * often than it is asked to release anything. */
+static bool must_say_without_plugin(struct claim_entry *entry)
+{
+	uint64_t now_us = clock_monotonic_us();
+	bool is_waived = entry->claim.state < CLAIM_NODE_DETACHED && entry->claim.plugin_waiver[0] != '\0';
+
+	if (!is_waived && !was_given_up(&entry->claim))
+		return false;
+	if (entry->work.without_plugin_us != 0 &&
+	    now_us - entry->work.without_plugin_us < RELEASE_RETRY_MIN_MS * USEC_PER_MSEC)
+		return false;
+	entry->work.without_plugin_us = now_us;
+	return true;
+}
+
+static enum status check_receipt(const struct session *session, const struct claim *claim,
+				 const Holdfast__V1__ClaimReceipt *receipt, struct error *err)
+{
+	if (!str_eq(claim->node_id, session->node_id))
+		return error_set(err, STATUS_PERMISSION_DENIED, 0, "claim %s is not of node %s", claim->id,
+				 session->node_id);
+	if (!str_eq(claim->boot_id, receipt->boot_id) || claim->generation != receipt->generation)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "the receipt for claim %s is of another boot or generation", claim->id);
+	if (receipt->error[0] == '\0' && !says_what(receipt))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the receipt for claim %s says nothing",
+				 claim->id);
+	return STATUS_OK;
+}
+
+/* Does it say that its helper has just mounted something? A repeat does not; a device may need no mount. */
+static bool has_mounted(const struct claim_entry *entry, const Holdfast__V1__ClaimReceipt *receipt)
+{
+	return entry && entry->claim.state == CLAIM_RESERVED && receipt->error[0] == '\0' &&
+	       receipt->what_case == HOLDFAST__V1__CLAIM_RECEIPT__WHAT_MOUNTED &&
+	       entry->claim.attachment_mode == ATTACHMENT_FILE_SYSTEM;
+}
+
+/* The node's word about one claim: only about its own, in the boot and generation in which it was granted. */
+enum status session_take_receipt(struct session *session, const Holdfast__V1__ClaimReceipt *receipt,
+				 struct error *err)
+{
+	struct claim_entry *entry;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	enum session_word ack = receipt->what_case == HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED
+					? SESSION_ACK_RELEASED
+					: SESSION_ACK_MOUNTED;
+	char detail[EVIDENCE_DETAIL_MAX + 1];
+	struct claim_event event;
+	struct claim after;
+	enum status st = freed_find(session->server, receipt->claim_id, &entry, err);
+
+	if (st != STATUS_OK)
+		return st;
+	if (!entry && !session->was_asked && ack == SESSION_ACK_MOUNTED)
+		return epoch_doubt(session, receipt->claim_id, err);
+	trails_take(session->server, &change, session->node_id, receipt->trail, has_mounted(entry, receipt));
+	/* long finished, and pruned: the repeat of a receipt whose acknowledgement was lost; or the node's
+	 * report has it */
+	if (!entry)
+		return session_commit(session, &change, ack, receipt->claim_id, err);
+	st = check_receipt(session, &entry->claim, receipt, err);
+	if (st != STATUS_OK)
+		return st;
+	if (claim_is_elsewhere(&entry->claim, session->boot_id)) /* it can say nothing of that machine */
+		return session_commit(session, &change, ack, receipt->claim_id, err);
+	receipt_event(&entry->claim, receipt, detail, &event);
+	/* its work is over where it was told to stop, though the allocation's end is told after the last of
+	 * its volumes */
+	st = event.evidence == EVIDENCE_OPERATOR
+		     ? claims_take_from_node(&change, entry, &event,
+					     "its node released it without the plugin", err)
+		     : claims_step(&change, entry, &event, &after, err);
+	if (st != STATUS_OK)
+		return st;
+	if (event.type == CLAIM_EVENT_NODE_FAILED)
+		return session_commit(session, &change,
+				      must_say_without_plugin(entry) ? SESSION_WITHOUT_PLUGIN
+								     : SESSION_NOTHING,
+				      entry->claim.id, err);
+	return session_commit(session, &change, ack, entry->claim.id, err);
+}
 
 bool session_is_greeted(const struct session *session)
 {

@@ -1,0 +1,715 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/session.h"
+
+#include "server.h"
+
+#include "access/access.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "claim/release.h"
+#include "log/log.h"
+#include "model/pb.h"
+#include "node/absent.h"
+#include "plugin/controller.h"
+#include "plugin/fingerprint.h"
+#include "recovery/epoch.h"
+#include "recovery/history.h"
+#include "state/change.h"
+#include "state/freed.h"
+
+#include <holdfast/v1/nodes.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Sessions whose node has fallen silent: its agent hangs, or the network drops what it sends while the
+ * connection stays open.
+ *
+ * Time passes here by looks, each worth what lies between two of them, and a look comes only after all that
+ * had arrived was read (lowest priority). While the server itself is stopped, or behind with reading, no time
+ * passes, and no node is missed for that. Silence disconnects a node and releases nothing. */
+
+enum {
+	HEARTBEATS_MISSED = 3,
+	LOOKS_PER_HEARTBEAT = 4,
+	SESSIONS_PER_LOOK = 64, /* ended in one turn of the loop: each costs a write */
+	ACCURACY_US = 10000,
+};
+
+static uint64_t silent_us(const struct silence *silence, const struct session *session)
+{
+	return silence->listened_us - session->heard_us;
+}
+
+static void end_silent(struct session *session)
+{
+	char heartbeat[CLOCK_TEXT_SIZE], silent[CLOCK_TEXT_SIZE];
+	struct error err;
+
+	(void)error_set(
+		&err, STATUS_DEADLINE_EXCEEDED, 0,
+		"nothing was heard of node %s for %s, which is more than %d heartbeats of %s: its agent "
+		"hangs, or the network drops what it sends",
+		session->node_id,
+		clock_format_duration(silent_us(&session->server->silence, session), silent),
+		HEARTBEATS_MISSED, clock_format_duration(session->heartbeat_us, heartbeat));
+	session->server->silence.n_ended++;
+	session_end(session, &err);
+}
+
+/* Returns whether there are more. Who was told a longer interval than others may stand before them. */
+static bool end_some(struct silence *silence)
+{
+	struct session *session = TAILQ_FIRST(&silence->sessions);
+	struct session *next;
+
+	for (int n = 0; session; session = next) {
+		next = TAILQ_NEXT(session, by_silence);
+		if (silent_us(silence, session) <= HEARTBEATS_MISSED * silence->heartbeat_min_us)
+			return false;
+		/* the message before the last look may have come at its end */
+		if (silent_us(silence, session) <=
+		    HEARTBEATS_MISSED * session->heartbeat_us + silence->look_us)
+			continue;
+		if (n++ == SESSIONS_PER_LOOK)
+			return true;
+		end_silent(session);
+	}
+	return false;
+}
+
+static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct silence *silence = userdata;
+	bool has_more;
+
+	(void)usec;
+	silence->listened_us += silence->look_us;
+	has_more = end_some(silence);
+	if (has_more) /* the same look goes on in the next turn */
+		silence->listened_us -= silence->look_us;
+	if (sd_event_source_set_time_relative(source, has_more ? 0 : silence->look_us) < 0 ||
+	    sd_event_source_set_enabled(source, SD_EVENT_ONESHOT) < 0)
+		log_line(LOG_ERR, "cannot look for silent nodes any more, ignoring");
+	return 0;
+}
+
+void session_heard(struct session *session)
+{
+	struct silence *silence = &session->server->silence;
+	struct node_entry *node = state_node(&session->server->state, session->node_id);
+
+	session->heard_us = silence->listened_us;
+	if (!session->is_listed)
+		return;
+	TAILQ_REMOVE(&silence->sessions, session, by_silence);
+	TAILQ_INSERT_TAIL(&silence->sessions, session, by_silence);
+	if (node && node->session == session)
+		node->node.last_seen_ms = clock_realtime_ms(); /* not worth a write of its own */
+}
+
+void session_list(struct session *session)
+{
+	struct silence *silence = &session->server->silence;
+
+	if (silence->heartbeat_min_us == 0 || session->heartbeat_us < silence->heartbeat_min_us)
+		silence->heartbeat_min_us = session->heartbeat_us;
+	session->heard_us = silence->listened_us;
+	session->is_listed = true;
+	TAILQ_INSERT_TAIL(&silence->sessions, session, by_silence);
+}
+
+void session_unlist(struct session *session)
+{
+	if (!session->is_listed)
+		return;
+	session->is_listed = false;
+	TAILQ_REMOVE(&session->server->silence.sessions, session, by_silence);
+}
+
+uint64_t session_silence_us(const struct server *server)
+{
+	const struct session *first = TAILQ_FIRST(&server->silence.sessions);
+
+	return first ? silent_us(&server->silence, first) : 0;
+}
+
+int64_t session_first_expiry_ms(const struct server *server)
+{
+	const struct session *session;
+	int64_t first_ms = 0;
+
+	TAILQ_FOREACH (session, &server->silence.sessions, by_silence) {
+		int64_t expires_ms = rpc_call_peer(session->call)->expires_ms;
+
+		if (expires_ms != 0 && (first_ms == 0 || expires_ms < first_ms))
+			first_ms = expires_ms;
+	}
+	return first_ms;
+}
+
+enum status session_silence_start(struct server *server, struct error *err)
+{
+	struct silence *silence = &server->silence;
+	int r;
+
+	silence->look_us = server->config.heartbeat_us / LOOKS_PER_HEARTBEAT;
+	r = sd_event_add_time_relative(server->event, &silence->timer, CLOCK_MONOTONIC, silence->look_us,
+				       ACCURACY_US, on_look, silence);
+	if (r >= 0)
+		r = sd_event_source_set_priority(silence->timer, SD_EVENT_PRIORITY_IDLE);
+	return r < 0 ? error_set(err, status_from_errno(r), r, "look for silent nodes") : STATUS_OK;
+}
+
+void session_end(struct session *session, const struct error *err)
+{
+	if (session->closing)
+		return;
+	session->closing = true;
+	session_unlist(session);
+	str_copy_text(session->end_reason, sizeof(session->end_reason), err->msg);
+	log_ctx(LOG_WARNING, &(struct log_ctx){.node = session->node_id, .op = "session", .err = err},
+		"ending the session");
+	rpc_call_fail(session->call, err);
+}
+
+static enum status try_send_down(struct session *session, const Holdfast__V1__SessionDown *message,
+				 struct error *err)
+{
+	enum status st;
+
+	if (session->closing)
+		return error_set(err, STATUS_UNAVAILABLE, 0, "the session is ending");
+	st = rpc_call_send(session->call, &message->base, err);
+	if (st != STATUS_OK)
+		session_end(session, err);
+	return st;
+}
+
+static void send_down(struct session *session, const Holdfast__V1__SessionDown *message)
+{
+	struct error err;
+
+	(void)try_send_down(session, message, &err); /* the node gets it again in its next session */
+}
+
+void session_run_alloc(struct session *session, const struct alloc *alloc)
+{
+	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
+	Holdfast__V1__RunAlloc run = HOLDFAST__V1__RUN_ALLOC__INIT;
+
+	run.alloc = alloc_to_pb(alloc);
+	if (!run.alloc)
+		return; /* memory is short: the node gets it when it connects again */
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_RUN;
+	down.run = &run;
+	send_down(session, &down);
+	holdfast__v1__allocation__free_unpacked(run.alloc, NULL);
+}
+
+/* One that is expired: the node can show it in a report, and mounts nothing with it. Without it, which takes
+ * a failure of OpenSSL, it has none to show. */
+static void add_ticket(const struct server *server, const struct claim *claim, const struct volume *volume,
+		       struct ticket *ticket, ProtobufCBinaryData *ret)
+{
+	struct error err;
+
+	if (ticket_issue(server->issuer, claim, volume, 0, ticket, &err) == STATUS_OK)
+		*ret = (ProtobufCBinaryData){.len = sizeof(*ticket), .data = (uint8_t *)ticket};
+}
+
+void session_release_claim(struct session *session, const struct claim *claim)
+{
+	const struct volume_entry *volume =
+		state_volume(&session->server->state, claim->namespace, claim->volume_id);
+	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
+	Holdfast__V1__ReleaseClaim release = HOLDFAST__V1__RELEASE_CLAIM__INIT;
+	char wire_volume[WIRE_VOLUME_SIZE];
+	struct ticket ticket;
+
+	if (claim_is_elsewhere(claim, session->boot_id))
+		return;
+	release.claim = claim_to_pb(claim);
+	if (!release.claim)
+		return; /* retried by the claim's timer */
+	volume_wire_name(claim->namespace, claim->volume_id, wire_volume);
+	release.wire_volume = wire_volume;
+	if (volume)
+		add_ticket(session->server, claim, &volume->volume, &ticket, &release.ticket);
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_RELEASE;
+	down.release = &release;
+	send_down(session, &down);
+	holdfast__v1__claim__free_unpacked(release.claim, NULL);
+}
+
+/* Rarer than the setting where there are so many nodes that the loop would have more to do for heartbeats
+ * than for calls. By nodes that are registered, as after a restart all of them come at once. */
+static uint32_t heartbeat_ms(const struct server *server)
+{
+	uint64_t setting_ms = server->config.heartbeat_us / USEC_PER_MSEC;
+	uint64_t shared_ms = server->state.n_nodes * 1000 / SESSION_HEARTBEATS_PER_S;
+
+	if (shared_ms > SESSION_HEARTBEAT_SHARED_MAX_MS)
+		shared_ms = SESSION_HEARTBEAT_SHARED_MAX_MS;
+	return (uint32_t)(shared_ms > setting_ms ? shared_ms : setting_ms);
+}
+
+void session_welcome(struct session *session)
+{
+	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
+	Holdfast__V1__SessionWelcome welcome = HOLDFAST__V1__SESSION_WELCOME__INIT;
+	char version[] = HOLDFAST_VERSION;
+	uint8_t key[TICKET_KEY_SIZE];
+	struct history_mark mark;
+
+	ticket_issuer_public_key(session->server->issuer, key);
+	welcome.ticket_key = (ProtobufCBinaryData){.len = TICKET_KEY_ID_SIZE, .data = key};
+	history_mark(session->server, &mark);
+	session->mark_index = mark.pb.index;
+	session->mark_us = clock_monotonic_us();
+	welcome.mark = &mark.pb;
+	welcome.server_version = version;
+	welcome.cluster = session->server->config.cluster;
+	welcome.heartbeat_ms = heartbeat_ms(session->server);
+	session->heartbeat_us = welcome.heartbeat_ms * USEC_PER_MSEC;
+	welcome.clock_ms = clock_realtime_ms();
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME;
+	down.welcome = &welcome;
+	send_down(session, &down);
+}
+
+void session_send_mark(struct session *session)
+{
+	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
+	uint64_t now_us = clock_monotonic_us();
+	struct history_mark mark;
+
+	if (kv_revision(session->server->kv) == session->mark_index ||
+	    now_us - session->mark_us < HISTORY_MARK_INTERVAL_MS * USEC_PER_MSEC)
+		return;
+	history_mark(session->server, &mark);
+	session->mark_index = mark.pb.index;
+	session->mark_us = now_us;
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_MARK;
+	down.mark = &mark.pb;
+	send_down(session, &down);
+}
+
+void session_request_report(struct session *session, uint64_t epoch)
+{
+	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
+	Holdfast__V1__ReportRequest report = HOLDFAST__V1__REPORT_REQUEST__INIT;
+
+	report.epoch = epoch;
+	report.reverted = session->is_reverted;
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_REPORT;
+	down.report = &report;
+	send_down(session, &down);
+}
+
+void session_tell(struct session *session, enum session_word word, const char *id)
+{
+	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
+	Holdfast__V1__StopAlloc stop = HOLDFAST__V1__STOP_ALLOC__INIT;
+	Holdfast__V1__ForgetAlloc forget = HOLDFAST__V1__FORGET_ALLOC__INIT;
+	Holdfast__V1__ReceiptAck ack = HOLDFAST__V1__RECEIPT_ACK__INIT;
+	struct claim_entry *entry = NULL;
+	char text[UUID_TEXT_SIZE];
+
+	(void)str_copy(text, sizeof(text), id);
+	stop.alloc_id = forget.alloc_id = ack.claim_id = text;
+	ack.released = word == SESSION_ACK_RELEASED;
+	switch (word) {
+	case SESSION_WITHOUT_PLUGIN:
+		if (freed_find(session->server, id, &entry, NULL) == STATUS_OK && entry)
+			session_release_claim(session, &entry->claim);
+		return;
+	case SESSION_NOTHING:
+	case SESSION_DRIVE_CLAIM:
+	case SESSION_WORD_N:
+		return;
+	case SESSION_STOP_ALLOC:
+		down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_STOP;
+		down.stop = &stop;
+		break;
+	case SESSION_FORGET_ALLOC:
+		down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET;
+		down.forget = &forget;
+		break;
+	case SESSION_ACK_MOUNTED:
+	case SESSION_ACK_RELEASED:
+		down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_RECEIPT_ACK;
+		down.receipt_ack = &ack;
+		break;
+	}
+	send_down(session, &down);
+}
+
+enum status session_plugin_call(struct session *session, Holdfast__V1__PluginCall *call, struct error *err)
+{
+	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
+
+	call->call_id = ++session->last_call_id;
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_CALL;
+	down.call = call;
+	return try_send_down(session, &down, err);
+}
+
+/* A crash could take a submission back that is still on its way to the disk: it is sent from there. */
+static bool is_told(const struct alloc_entry *entry)
+{
+	return !alloc_is_client_terminal(&entry->alloc) && entry->alloc.create_index > 0;
+}
+
+static void tell_alloc(struct session *session, const char *id)
+{
+	const struct alloc_entry *entry = state_alloc(&session->server->state, id);
+
+	if (!entry || !is_told(entry))
+		return; /* it ended, or went, since the list was made */
+	if (entry->alloc.desired_status == DESIRED_RUN)
+		session_run_alloc(session, &entry->alloc);
+	else
+		session_stop_alloc(session, entry->alloc.id);
+}
+
+static void end_work(struct session *session)
+{
+	struct node_entry *node = state_node(&session->server->state, session->node_id);
+
+	session->work_source = sd_event_source_disable_unref(session->work_source);
+	free(session->work);
+	session->work = NULL;
+	if (node && node->session == session && !session->closing)
+		release_node_back(session->server, node);
+}
+
+static bool tell_slice(struct session *session)
+{
+	for (int i = 0; i < SESSION_WORK_SLICE && session->next_work < session->n_work; i++)
+		tell_alloc(session, session->work[session->next_work++]);
+	return session->next_work < session->n_work && !session->closing;
+}
+
+static int on_turn(sd_event_source *source, void *userdata)
+{
+	struct session *session = userdata;
+
+	(void)source;
+	if (!tell_slice(session))
+		end_work(session);
+	return 0;
+}
+
+static bool list_work(struct session *session, struct node_entry *node)
+{
+	struct alloc_entry *entry;
+
+	session->n_work = session->next_work = 0;
+	session->work = calloc(node->n_live_allocs + 1, sizeof(*session->work));
+	if (!session->work)
+		return false;
+	LIST_FOREACH (entry, &node->allocs, of_node)
+		if (is_told(entry))
+			memcpy(session->work[session->n_work++], entry->alloc.id, UUID_TEXT_SIZE);
+	return true;
+}
+
+void session_tell_work(struct session *session, struct node_entry *node)
+{
+	struct error err;
+	int r;
+
+	if (!list_work(session, node)) {
+		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		session_end(session, &err);
+		return;
+	}
+	if (!tell_slice(session)) {
+		end_work(session);
+		return;
+	}
+	r = sd_event_add_defer(session->server->event, &session->work_source, on_turn, session);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(session->work_source, SD_EVENT_ON);
+	if (r < 0) {
+		(void)error_set(&err, STATUS_INTERNAL, r, "tell node %s its work", session->node_id);
+		session_end(session, &err);
+	}
+}
+
+/* What to tell the node once a change is durable. */
+struct told {
+	char node_id[NODE_ID_MAX + 1];
+	enum session_word word;
+	char id[UUID_TEXT_SIZE]; /* of the claim or allocation */
+	size_t weight;		 /* in node_entry.n_pending */
+};
+
+static struct told *told_new(const struct session *session, enum session_word word, const char *id)
+{
+	struct told *told = calloc(1, sizeof(*told));
+
+	if (!told)
+		return NULL;
+	(void)str_copy(told->node_id, sizeof(told->node_id), session->node_id);
+	(void)str_copy(told->id, sizeof(told->id), id);
+	told->word = word;
+	return told;
+}
+
+static void drive_claim(struct server *server, const char *id)
+{
+	struct claim_entry *entry = state_claim(&server->state, id);
+
+	if (entry)
+		release_drive(server, entry);
+}
+
+static void drive_alloc(struct server *server, const char *id)
+{
+	struct alloc_entry *alloc = state_alloc(&server->state, id);
+	struct claim_entry *entry;
+
+	if (alloc)
+		LIST_FOREACH (entry, &alloc->claims, of_alloc)
+			release_drive(server, entry);
+}
+
+static void on_durable(struct server *server, void *userdata)
+{
+	cleanup_free struct told *told = userdata;
+	struct node_entry *node = state_node(&server->state, told->node_id);
+	struct session *session = node ? node->session : NULL;
+
+	if (node) /* purged and back meanwhile: it counts from 0 */
+		node->n_pending -= told->weight < node->n_pending ? told->weight : node->n_pending;
+	if (session)
+		session_tell(session, told->word, told->id);
+	switch (told->word) {
+	case SESSION_ACK_MOUNTED:
+	case SESSION_ACK_RELEASED:
+	case SESSION_DRIVE_CLAIM:
+		drive_claim(server, told->id);
+		break;
+	case SESSION_FORGET_ALLOC:
+		drive_alloc(server, told->id);
+		break;
+	case SESSION_NOTHING:
+	case SESSION_STOP_ALLOC:
+	case SESSION_WITHOUT_PLUGIN:
+	case SESSION_WORD_N:
+		break;
+	}
+}
+
+enum status session_commit(struct session *session, struct change *change, enum session_word word,
+			   const char *id, struct error *err)
+{
+	struct told *told = told_new(session, word, id);
+	size_t weight = change->n > 0 ? change->n : 1;
+	struct node_entry *node;
+	enum status st;
+
+	if (told)
+		told->weight = weight;
+	st = change_commit_taking(session->server, change, on_durable, told, err);
+	node = state_node(&session->server->state, session->node_id);
+	if (st == STATUS_OK && node)
+		node->n_pending += weight;
+	return st;
+}
+
+enum { TIMER_ACCURACY_US = 250000 };
+
+static enum status take_fingerprint(struct session *session, const Holdfast__V1__Fingerprint *fingerprint,
+				    struct error *err)
+{
+	const struct node_entry *entry = state_node(&session->server->state, session->node_id);
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	cleanup_free struct node *node = malloc(sizeof(*node));
+	enum status st = fingerprint_stage(session->server, &change, session->node_id, fingerprint->plugins,
+					   fingerprint->n_plugins, err);
+
+	if (!node)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	*node = entry->node;
+	fingerprint_take_keys(session->server, &fingerprint->ticket_keys, node);
+	if (st == STATUS_OK && !str_eq(node->other_ticket_keys, entry->node.other_ticket_keys))
+		change_put_node(&change, node);
+	return st == STATUS_OK ? session_commit(session, &change, SESSION_NOTHING, "", err) : st;
+}
+
+static enum status take_message(struct session *session, const Holdfast__V1__SessionUp *up, struct error *err)
+{
+	if (up->message_case != HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO && !session_is_greeted(session))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the first message of a session is hello");
+	switch (up->message_case) {
+	case HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO:
+		return session_take_hello(session, up->hello, err);
+	case HOLDFAST__V1__SESSION_UP__MESSAGE_HEARTBEAT:
+		session_send_mark(session);
+		return STATUS_OK;
+	case HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC:
+		return session_take_status(session, up->alloc, err);
+	case HOLDFAST__V1__SESSION_UP__MESSAGE_RECEIPT:
+		return session_take_receipt(session, up->receipt, err);
+	case HOLDFAST__V1__SESSION_UP__MESSAGE_FINGERPRINT:
+		return take_fingerprint(session, up->fingerprint, err);
+	case HOLDFAST__V1__SESSION_UP__MESSAGE_REPORT:
+		return epoch_take_report(session, up->report, err);
+	case HOLDFAST__V1__SESSION_UP__MESSAGE_REPLY:
+		controllers_take_reply(session, up->reply);
+		return STATUS_OK;
+	case HOLDFAST__V1__SESSION_UP__MESSAGE__NOT_SET:
+	case _HOLDFAST__V1__SESSION_UP__MESSAGE__CASE_IS_INT_SIZE:
+		break;
+	}
+	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "a session message of a kind not known here");
+}
+
+static int on_hello_overdue(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct session *session = userdata;
+	struct error err;
+
+	(void)source;
+	(void)usec;
+	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0, "node %s did not say hello within %d ms",
+			session->node_id, SESSION_HELLO_MAX_MS);
+	session->hello_timer = sd_event_source_disable_unref(session->hello_timer);
+	session_end(session, &err);
+	return 0;
+}
+
+static enum status session_new(struct server *server, struct rpc_call *call, const char *node_id,
+			       struct error *err)
+{
+	struct session *session;
+	int r;
+
+	if (server->n_greeting >= SESSIONS_GREETING_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "%d sessions have not said hello yet; node %s is to try again later",
+				 SESSIONS_GREETING_MAX, node_id);
+	session = calloc(1, sizeof(*session));
+	if (!session)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	*session = (struct session){.server = server, .call = call, .serial = ++server->session_serial};
+	LIST_INIT(&session->calls);
+	(void)str_copy(session->node_id, sizeof(session->node_id), node_id);
+	r = sd_event_add_time_relative(server->event, &session->hello_timer, CLOCK_MONOTONIC,
+				       SESSION_HELLO_MAX_MS * USEC_PER_MSEC, TIMER_ACCURACY_US,
+				       on_hello_overdue, session);
+	if (r < 0) {
+		free(session);
+		return error_set(err, status_from_errno(r), r, "wait for hello of node %s", node_id);
+	}
+	rpc_call_set_data(call, session);
+	server->n_sessions++;
+	server->n_greeting++;
+	return STATUS_OK;
+}
+
+static void on_open(struct rpc_call *call, void *userdata)
+{
+	struct server *server = userdata;
+	struct identity who;
+	struct error err;
+	enum status st = access_check_node(server, call, &who, &err);
+
+	if (st == STATUS_OK)
+		st = session_new(server, call, who.name, &err);
+	if (st != STATUS_OK)
+		rpc_call_fail(call, &err);
+}
+
+/* What one node says may not grow without end in front of the disk. */
+static enum status check_pending(const struct session *session, struct error *err)
+{
+	const struct node_entry *node = state_node(&session->server->state, session->node_id);
+
+	/* of the node: a session of its own for every so many would be cheap */
+	if (!node || node->n_pending < SESSION_PENDING_MAX)
+		return STATUS_OK;
+	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+			 "node %s says more than the disk can take: %d changes are not durable yet",
+			 session->node_id, SESSION_PENDING_MAX);
+}
+
+static void on_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
+{
+	struct session *session = rpc_call_data(call);
+	struct error err;
+	enum status st;
+
+	(void)userdata;
+	if (!session || session->closing)
+		return;
+	session_heard(session);
+	st = check_pending(session, &err);
+	if (st == STATUS_OK)
+		st = take_message(session, (const Holdfast__V1__SessionUp *)message, &err);
+	/* said again: a receipt until it is acknowledged */
+	if (st == STATUS_RESOURCE_EXHAUSTED && session->server->disk.level == DISK_FULL &&
+	    session_is_greeted(session) &&
+	    ((const Holdfast__V1__SessionUp *)message)->message_case ==
+		    HOLDFAST__V1__SESSION_UP__MESSAGE_RECEIPT)
+		return;
+	if (st != STATUS_OK)
+		session_end(session, &err);
+}
+
+/* Stored, so that it is known after a restart for how long the node has been away, and why. */
+static void note_disconnect(struct session *session, struct node_entry *node)
+{
+	struct server *server = session->server;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct error err;
+
+	if (server->is_ending || !node_is_registered(node))
+		return;
+	node->node.disconnected_ms = clock_realtime_ms();
+	(void)str_copy(node->node.disconnect_reason, sizeof(node->node.disconnect_reason),
+		       session->end_reason);
+	change_put_node(&change, &node->node);
+	if (change_commit(server, &change, NULL, NULL, &err) != STATUS_OK)
+		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node->id, .op = "session", .err = &err},
+			"cannot store since when the node is away, ignoring");
+}
+
+static void on_closed(struct rpc_call *call, void *userdata)
+{
+	struct session *session = rpc_call_data(call);
+	struct server *server = userdata;
+	struct node_entry *node;
+
+	if (!session)
+		return;
+	session_unlist(session);
+	node = state_node(&server->state, session->node_id);
+	if (node && node->session == session) {
+		state_set_session(&server->state, node, NULL);
+		note_disconnect(session, node);
+		absent_rearm(server);
+		log_ctx(LOG_NOTICE,
+			&(struct log_ctx){.node = session->node_id,
+					  .op = "session",
+					  .event = LOG_EVENT_NODE_DISCONNECTED},
+			"node %s is disconnected; its claims stay%s%s", session->node_id,
+			session->end_reason[0] != '\0' ? ": " : "", session->end_reason);
+	}
+	server->n_greeting -= !session_is_greeted(session);
+	controllers_session_lost(session);
+	server->n_sessions--;
+	(void)sd_event_source_disable_unref(session->hello_timer);
+	(void)sd_event_source_disable_unref(session->work_source);
+	free(session->work);
+	free(session);
+}
+
+const struct rpc_stream_handlers sessions_stream = {
+	.on_open = on_open,
+	.on_message = on_message,
+	.on_closed = on_closed,
+};
