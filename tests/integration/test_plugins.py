@@ -367,14 +367,14 @@ class PluginTest:
     def test_it_hangs_until_it_is_given_up_or_the_time_is_over(self):
         self.begin()
         self.orders.order("CreateVolume", "hang")
-        self.call("CreateVolume", DEADLINE, how={"timeout": 0.3}, name="a", volume_capabilities=[WRITER])
+        self.call("CreateVolume", DEADLINE, how={"timeout": 2}, name="a", volume_capabilities=[WRITER])
         wait_for("the call to be forgotten", lambda: not os.listdir(self.storage.state.path("inflight")))
         self.assertEqual(self.storage.volumes(), {})
-        self.orders.order("CreateVolume", "slow", seconds=0.5)
-        self.call("CreateVolume", DEADLINE, how={"timeout": 0.2}, name="a", volume_capabilities=[WRITER])
+        self.orders.order("CreateVolume", "slow", seconds=4)
+        self.call("CreateVolume", DEADLINE, how={"timeout": 2}, name="a", volume_capabilities=[WRITER])
         wait_for("it to be done nevertheless", lambda: self.storage.volumes())
         self.orders.order("DeleteVolume", "hang-after")
-        self.call("DeleteVolume", DEADLINE, how={"timeout": 1}, volume_id=next(iter(self.storage.volumes())))
+        self.call("DeleteVolume", DEADLINE, how={"timeout": 4}, volume_id=next(iter(self.storage.volumes())))
         self.assertEqual(self.storage.volumes(), {})
 
     def test_it_dies_before_and_after(self):

@@ -571,7 +571,7 @@ TEST_FIXTURE(a_helper_that_hangs_fails_the_allocation_and_is_replaced, world_set
 {
 	struct world *w = *state;
 
-	w->config.helper.request_timeout_us = 200 * USEC_PER_MSEC;
+	w->config.helper.request_timeout_us = 1000 * USEC_PER_MSEC;
 	w->fake.state->fault = FAKE_HANG;
 	w->fake.state->fault_call = 2;
 	w->fake.state->fault_calls = 1;

@@ -417,7 +417,7 @@ TEST_FIXTURE(a_wait_ends_with_the_reason, yard_setup, yard_teardown)
 	plugin = yard_plugin(y, "a", "csi.sock");
 	plugin->orders[CSI_PROBE] =
 		(struct fake_csi_orders){FAKE_CSI_FAIL, UINT32_MAX, STATUS_INTERNAL, "out of order"};
-	await(y, 80 * USEC_PER_MSEC, NULL);
+	await(y, 1000 * USEC_PER_MSEC, NULL);
 	YARD_UNTIL(y, y->not_ready == 2);
 	assert_int_equal(y->last_wait.status, STATUS_UNAVAILABLE);
 	assert_non_null(strstr(y->last_wait.msg, "out of order"));
@@ -431,7 +431,7 @@ TEST_FIXTURE(who_waits_goes_on_waiting_when_the_plugin_is_gone_again, yard_setup
 
 	y->forgets_when_met = true;
 	yard_start(y);
-	await(y, 250 * USEC_PER_MSEC, NULL);
+	await(y, 2000 * USEC_PER_MSEC, NULL);
 	assert_int_equal(plugins_expect(y->plugins, &is, NULL), STATUS_OK);
 	(void)yard_plugin(y, "a", "csi.sock");
 	YARD_UNTIL(y, y->met == 1); /* and it is nobody's at once */

@@ -233,7 +233,7 @@ TEST_FIXTURE(a_refused_client_that_stays_silent_goes_when_its_time_is_up, setup,
 	SSL *ssl;
 	int fd;
 
-	tw->world->server->timing.handshake_us = 100 * USEC_PER_MSEC;
+	tw->world->server->timing.handshake_us = 1000 * USEC_PER_MSEC;
 	fd = connect_to(tw);
 	ssl = shake_hands(tw, ctx, fd);
 	world_run_until_count(tw->world, &told.n, 1);
@@ -283,7 +283,7 @@ TEST_FIXTURE(one_too_many_that_stays_all_the_same_goes_when_its_time_is_up, setu
 
 	assert_int_equal(world_get_now(tw->world, tw->client, "db", &answer), STATUS_OK);
 	tw->world->server->limits.per_identity = 1;
-	tw->world->server->timing.handshake_us = 100 * USEC_PER_MSEC;
+	tw->world->server->timing.handshake_us = 1000 * USEC_PER_MSEC;
 	tls_world_issue(tw, "ca", "again", NODE_URI);
 	ctx = context_of(tw, "again.crt", "again.key");
 	fd = connect_to(tw);
