@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "container.h"
+
+#include "publish.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define LABEL_ALLOC "dev.holdfast.alloc"
+#define LABEL_TASK "dev.holdfast.task"
+#define LABEL_NONCE "dev.holdfast.order"
+#define LABEL_LOGS "dev.holdfast.logs"
+
+enum { NS_PER_MS = 1000000, STOP_DEFAULT_MS = 10000, SIGNAL_BASE = 128, SIGNAL_MAX = 64 };
+
+typedef Holdfast__Driver__V1__TaskConfig task_t;
+
+void container_name(const char *alloc_id, const char *task, char ret[static CONTAINER_NAME_SIZE])
+{
+	if (task[0] == '\0')
+		(void)snprintf(ret, CONTAINER_NAME_SIZE, "holdfast-net-%.40s", alloc_id);
+	else
+		(void)snprintf(ret, CONTAINER_NAME_SIZE, "holdfast-%.40s-%.63s", alloc_id, task);
+}
+
+bool container_is_id(const char *id)
+{
+	size_t n = strlen(id);
+
+	return n >= 12 && n < CONTAINER_ID_SIZE && strspn(id, "0123456789abcdef") == n;
+}
+
+static json_t *list_of(char *const *texts, size_t n)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n; i++)
+		(void)json_array_append_new(list, json_string(texts[i]));
+	return list;
+}
+
+static json_t *list_of_value(const Holdfast__Driver__V1__ConfigValue *value)
+{
+	return list_of(value->list, value->n_list);
+}
+
+static bool is_set(const Holdfast__Driver__V1__ConfigValue *value)
+{
+	return value && value->flag;
+}
+
+static json_t *mount_of(const char *source, const char *target, bool read_only, const char *propagation)
+{
+	return json_pack("{s:s, s:s, s:s, s:b, s:{s:s}}", "Type", "bind", "Source", source, "Target", target,
+			 "ReadOnly", read_only, "BindOptions", "Propagation", propagation);
+}
+
+static json_t *mounts_of(const struct settings *settings, const struct task_spec *spec)
+{
+	static const char *const words[] = {"rprivate", "rslave", "rshared"};
+	json_t *mounts = json_array();
+	char path[PATH_MAX];
+
+	for (size_t i = 0; i < spec->task->n_volumes; i++) {
+		const Holdfast__Driver__V1__VolumeMount *volume = spec->task->volumes[i];
+
+		if (publish_path(settings->publish_dir, spec->task->alloc_id, volume->slot, path))
+			(void)json_array_append_new(mounts,
+						    mount_of(path, volume->destination, volume->read_only,
+							     words[volume->propagation]));
+	}
+	for (size_t i = 0; spec->host_paths && i < spec->host_paths->n_map; i++)
+		(void)json_array_append_new(mounts,
+					    mount_of(spec->host_paths->map[i]->key,
+						     spec->host_paths->map[i]->value, true, words[0]));
+	return mounts;
+}
+
+static json_t *network_of(const task_t *task)
+{
+	char name[CONTAINER_NAME_SIZE];
+
+	switch (task->network) {
+	case HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_HOST:
+		return json_string("host");
+	case HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED:
+		container_name(task->alloc_id, "", name);
+		return json_sprintf("container:%s", name);
+	case HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_UNSPECIFIED:
+	case HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_NONE:
+	case _HOLDFAST__DRIVER__V1__NETWORK_MODE_IS_INT_SIZE:
+		break;
+	}
+	return json_string("none");
+}
+
+static json_t *restart_of(const task_t *task)
+{
+	if (!task->restart || task->restart->mode == HOLDFAST__DRIVER__V1__RESTART_MODE__RESTART_MODE_NEVER ||
+	    task->restart->attempts == 0)
+		return json_pack("{s:s}", "Name", "no");
+	return json_pack("{s:s, s:i}", "Name", "on-failure", "MaximumRetryCount",
+			 (int)task->restart->attempts);
+}
+
+static void set_number(json_t *object, const char *key, uint64_t value)
+{
+	if (value != 0)
+		(void)json_object_set_new(object, key, json_integer((json_int_t)value));
+}
+
+/* The floor: what no task is without. */
+static json_t *host_config(void)
+{
+	return json_pack("{s:[s], s:[s], s:b, s:s}", "SecurityOpt", "no-new-privileges", "CapDrop", "ALL",
+			 "Privileged", false, "NetworkMode", "none");
+}
+
+static json_t *host_of(const struct settings *settings, const struct task_spec *spec)
+{
+	const Holdfast__Driver__V1__Resources *r = spec->task->resources;
+	json_t *host = host_config();
+
+	(void)json_object_set_new(host, "NetworkMode", network_of(spec->task));
+	(void)json_object_set_new(host, "RestartPolicy", restart_of(spec->task));
+	(void)json_object_set_new(host, "Mounts", mounts_of(settings, spec));
+	(void)json_object_set_new(host, "ReadonlyRootfs", json_boolean(is_set(spec->read_only_root)));
+	(void)json_object_set_new(host, "Init", json_boolean(is_set(spec->init)));
+	if (spec->cap_add)
+		(void)json_object_set_new(host, "CapAdd", list_of_value(spec->cap_add));
+	if (is_set(spec->privileged)) {
+		(void)json_object_set_new(host, "Privileged", json_true());
+		(void)json_object_del(host, "CapDrop");
+	}
+	if (spec->task->disable_logs)
+		(void)json_object_set_new(host, "LogConfig", json_pack("{s:s}", "Type", "none"));
+	if (r) {
+		set_number(host, "CpuShares", r->cpu_shares);
+		set_number(host, "NanoCpus", r->cpu_millis * NS_PER_MS);
+		set_number(host, "Memory", r->memory_bytes);
+		set_number(host, "MemorySwap", r->memory_swap_bytes);
+		set_number(host, "PidsLimit", r->pids);
+	}
+	return host;
+}
+
+static json_t *labels_of(const char *alloc_id, const char *task, const char *nonce, bool has_logs)
+{
+	return json_pack("{s:s, s:s, s:s, s:s}", LABEL_ALLOC, alloc_id, LABEL_TASK, task, LABEL_NONCE, nonce,
+			 LABEL_LOGS, has_logs ? "engine" : "none");
+}
+
+static void set_text(json_t *object, const char *key, const char *text)
+{
+	if (text && text[0] != '\0')
+		(void)json_object_set_new(object, key, json_string(text));
+}
+
+static json_t *env_of(const task_t *task)
+{
+	json_t *env = json_array();
+
+	for (size_t i = 0; i < task->n_env; i++)
+		(void)json_array_append_new(env,
+					    json_sprintf("%s=%s", task->env[i]->key, task->env[i]->value));
+	return env;
+}
+
+static json_t *health_of(const Holdfast__Driver__V1__HealthCheck *health)
+{
+	json_t *test = json_pack("[s]", "CMD");
+	json_t *argv = list_of(health->argv, health->n_argv);
+
+	(void)json_array_extend(test, argv);
+	json_decref(argv);
+	return json_pack("{s:o, s:I, s:I, s:i}", "Test", test, "Interval",
+			 (json_int_t)health->interval_ms * NS_PER_MS, "Timeout",
+			 (json_int_t)health->timeout_ms * NS_PER_MS, "Retries", (int)health->retries);
+}
+
+json_t *container_of_task(const struct settings *settings, const struct task_spec *spec, const char *nonce)
+{
+	const task_t *task = spec->task;
+	uint32_t stop_ms = task->stop_timeout_ms ? task->stop_timeout_ms : STOP_DEFAULT_MS;
+	json_t *body = json_object();
+
+	set_text(body, "Image", spec->image->text);
+	set_text(body, "User", task->user);
+	set_text(body, "StopSignal", task->stop_signal);
+	set_text(body, "WorkingDir", spec->work_dir ? spec->work_dir->text : "");
+	if (task->network != HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED)
+		set_text(body, "Hostname", spec->hostname ? spec->hostname->text : "");
+	set_number(body, "StopTimeout", (stop_ms + 999) / 1000);
+	(void)json_object_set_new(body, "Env", env_of(task));
+	(void)json_object_set_new(body, "Labels",
+				  labels_of(task->alloc_id, task->task, nonce, !task->disable_logs));
+	if (spec->command)
+		(void)json_object_set_new(body, "Entrypoint", list_of_value(spec->command));
+	if (spec->args)
+		(void)json_object_set_new(body, "Cmd", list_of_value(spec->args));
+	if (task->health)
+		(void)json_object_set_new(body, "Healthcheck", health_of(task->health));
+	(void)json_object_set_new(body, "HostConfig", host_of(settings, spec));
+	return body;
+}
+
+json_t *container_of_network(const struct settings *settings,
+			     const Holdfast__Driver__V1__NetworkConfig *network, const char *nonce)
+{
+	json_t *body = json_object();
+	json_t *command = json_array();
+	json_t *host = host_config();
+
+	for (size_t i = 0; i < SETTINGS_ARGV_MAX && settings->infra_command[i][0] != '\0'; i++)
+		(void)json_array_append_new(command, json_string(settings->infra_command[i]));
+	(void)json_object_set_new(host, "ReadonlyRootfs", json_true());
+	set_text(body, "Image", settings->infra_image);
+	set_text(body, "Hostname", network->hostname);
+	(void)json_object_set_new(body, "Entrypoint", command);
+	(void)json_object_set_new(body, "Labels", labels_of(network->alloc_id, "", nonce, true));
+	(void)json_object_set_new(body, "HostConfig", host);
+	return body;
+}
+
+int64_t container_time(const char *text)
+{
+	struct tm tm = {0};
+	int fraction = 0;
+	int digits = 0;
+	int hours = 0;
+	int minutes = 0;
+	char sign = 'Z';
+	int used = 0;
+	int64_t seconds;
+
+	if (!text || sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2d%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday,
+			    &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &used) != 6)
+		return 0;
+	text += used;
+	if (*text == '.')
+		for (text++; *text >= '0' && *text <= '9'; text++)
+			if (digits++ < 3)
+				fraction = fraction * 10 + (*text - '0');
+	for (; digits < 3; digits++)
+		fraction *= 10;
+	(void)sscanf(text, "%c%2d:%2d", &sign, &hours, &minutes);
+	if (tm.tm_year < 1970)
+		return 0;
+	tm.tm_year -= 1900;
+	tm.tm_mon -= 1;
+	seconds = timegm(&tm);
+	if (sign == '+' || sign == '-')
+		seconds += (sign == '+' ? -1 : 1) * (hours * 3600 + minutes * 60);
+	return seconds * 1000 + fraction;
+}
+
+static const char *text_at(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	return text ? text : "";
+}
+
+static Holdfast__Driver__V1__TaskState state_of(const char *word, int64_t started_ms)
+{
+	static const char *const running[] = {"running", "paused", "restarting", "stopping", "removing"};
+	static const char *const created[] = {"created", "configured", "initialized"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(running); i++)
+		if (str_eq(word, running[i]))
+			return HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING;
+	for (size_t i = 0; i < ARRAY_SIZE(created); i++)
+		if (str_eq(word, created[i]) && started_ms == 0)
+			return HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_CREATED;
+	return HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED;
+}
+
+static void read_state(const json_t *json, struct container *ret)
+{
+	const json_t *state = json_object_get(json, "State");
+	const json_t *health = json_object_get(state, "Health");
+	json_int_t code = json_integer_value(json_object_get(state, "ExitCode"));
+	json_int_t restarts = json_integer_value(json_object_get(json, "RestartCount"));
+
+	ret->started_ms = container_time(text_at(state, "StartedAt"));
+	ret->finished_ms = container_time(text_at(state, "FinishedAt"));
+	ret->state = state_of(text_at(state, "Status"), ret->started_ms);
+	ret->exit_code = code >= INT32_MIN && code <= INT32_MAX ? (int32_t)code : -1;
+	ret->oom_killed = json_is_true(json_object_get(state, "OOMKilled"));
+	ret->restarts = restarts > 0 && restarts <= INT32_MAX ? (uint32_t)restarts : 0;
+	str_copy_text(ret->error, sizeof(ret->error), text_at(state, "Error"));
+	str_copy_text(ret->health, sizeof(ret->health), text_at(health, "Status"));
+	if (str_eq(ret->health, "none"))
+		ret->health[0] = '\0';
+}
+
+enum status container_read(const json_t *json, const char *alloc_id, const char *task, struct container *ret,
+			   struct error *err)
+{
+	const json_t *labels = json_object_get(json_object_get(json, "Config"), "Labels");
+	struct container container = {.state = HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_UNSPECIFIED};
+
+	if (!json_is_object(json_object_get(json, "State")) || !container_is_id(text_at(json, "Id")))
+		return error_set(err, STATUS_INTERNAL, 0,
+				 "the engine describes a container without id or state");
+	if (!str_eq(text_at(labels, LABEL_ALLOC), alloc_id) || !str_eq(text_at(labels, LABEL_TASK), task) ||
+	    str_copy(container.nonce, sizeof(container.nonce), text_at(labels, LABEL_NONCE)) < 0)
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"the container of the name that task '%s' of allocation %s is to have is none "
+			"of this driver: find who made it, and remove it",
+			task, alloc_id);
+	(void)str_copy(container.id, sizeof(container.id), text_at(json, "Id"));
+	(void)str_copy(container.alloc, sizeof(container.alloc), alloc_id);
+	(void)str_copy(container.task, sizeof(container.task), task);
+	container.has_logs = !str_eq(text_at(labels, LABEL_LOGS), "none");
+	read_state(json, &container);
+	*ret = container;
+	return STATUS_OK;
+}
+
+void container_status(struct container *container, Holdfast__Driver__V1__TaskStatus *ret,
+		      Holdfast__Driver__V1__ExitResult *ret_result)
+{
+	holdfast__driver__v1__task_status__init(ret);
+	holdfast__driver__v1__exit_result__init(ret_result);
+	ret->alloc_id = container->alloc;
+	ret->task = container->task;
+	ret->state = container->state;
+	ret->started_ms = container->started_ms;
+	ret->health = container->health;
+	ret->restarts = container->restarts;
+	if (container->state != HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED)
+		return;
+	ret->completed_ms = container->finished_ms;
+	ret->result = ret_result;
+	ret_result->exit_code = container->exit_code;
+	ret_result->oom_killed = container->oom_killed;
+	ret_result->error = container->error;
+	if (container->exit_code > SIGNAL_BASE && container->exit_code <= SIGNAL_BASE + SIGNAL_MAX)
+		ret_result->signal = (uint32_t)(container->exit_code - SIGNAL_BASE);
+}
+
+static uint64_t number_at(const json_t *object, const char *key)
+{
+	const json_t *value = json_object_get(object, key);
+
+	return json_is_integer(value) && json_integer_value(value) > 0 ? (uint64_t)json_integer_value(value)
+								       : 0;
+}
+
+static void add_io(const json_t *json, Holdfast__Driver__V1__TaskStatsResponse *ret)
+{
+	const json_t *list =
+		json_object_get(json_object_get(json, "blkio_stats"), "io_service_bytes_recursive");
+	const json_t *entry;
+	size_t i;
+
+	json_array_foreach (list, i, entry) {
+		const char *op = text_at(entry, "op");
+
+		if (strcasecmp(op, "read") == 0)
+			ret->read_bytes += number_at(entry, "value");
+		else if (strcasecmp(op, "write") == 0)
+			ret->write_bytes += number_at(entry, "value");
+	}
+}
+
+enum status container_stats(const json_t *json, Holdfast__Driver__V1__TaskStatsResponse *ret,
+			    struct error *err)
+{
+	const json_t *memory = json_object_get(json, "memory_stats");
+	const json_t *cpu = json_object_get(json_object_get(json, "cpu_stats"), "cpu_usage");
+
+	if (!json_is_object(json))
+		return error_set(err, STATUS_INTERNAL, 0, "the engine's statistics are no object");
+	holdfast__driver__v1__task_stats_response__init(ret);
+	ret->time_ms = clock_realtime_ms();
+	ret->cpu_ns = number_at(cpu, "total_usage");
+	ret->memory_bytes = number_at(memory, "usage");
+	ret->memory_max_bytes = number_at(memory, "max_usage");
+	ret->memory_limit_bytes = number_at(memory, "limit");
+	ret->pids = number_at(json_object_get(json, "pids_stats"), "current");
+	add_io(json, ret);
+	return STATUS_OK;
+}

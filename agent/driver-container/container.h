@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* A container in the engine's words: what is asked for, and what is answered. Pure. */
+
+#include "settings.h"
+#include "task_spec.h"
+
+#include "base/error.h"
+
+#include <holdfast/driver/v1/driver.pb-c.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { CONTAINER_NAME_SIZE = 128, CONTAINER_ID_SIZE = 80, CONTAINER_TEXT_SIZE = 256 };
+
+/** The one container of a task; that which holds the allocation's network for an empty @task. */
+void container_name(const char *alloc_id, const char *task, char ret[static CONTAINER_NAME_SIZE]);
+
+/** Body of POST /containers/create. Owned by the caller; NULL when memory is short.
+ * @nonce of the order, in hex */
+json_t *container_of_task(const struct settings *settings, const struct task_spec *spec, const char *nonce);
+json_t *container_of_network(const struct settings *settings,
+			     const Holdfast__Driver__V1__NetworkConfig *network, const char *nonce);
+
+/* What an engine says about a container of ours. */
+struct container {
+	char id[CONTAINER_ID_SIZE];
+	char alloc[64];
+	char task[64];
+	char nonce[2 * ORDER_NONCE_SIZE + 1];
+	bool has_logs;
+	Holdfast__Driver__V1__TaskState state;
+	int64_t started_ms; /* 0: never */
+	int64_t finished_ms;
+	int32_t exit_code;
+	bool oom_killed;
+	uint32_t restarts;
+	char health[16];
+	char error[CONTAINER_TEXT_SIZE];
+};
+
+/** Read the answer of GET /containers/NAME/json. STATUS_INTERNAL for nonsense, STATUS_FAILED_PRECONDITION
+ * when it is not of this driver, or of another task. */
+enum status container_read(const json_t *json, const char *alloc_id, const char *task, struct container *ret,
+			   struct error *err);
+
+/** Fill @ret; its texts are @container's. */
+void container_status(struct container *container, Holdfast__Driver__V1__TaskStatus *ret,
+		      Holdfast__Driver__V1__ExitResult *ret_result);
+
+/** Read the answer of GET /containers/NAME/stats. */
+enum status container_stats(const json_t *json, Holdfast__Driver__V1__TaskStatsResponse *ret,
+			    struct error *err);
+
+/** Milliseconds since the epoch of the engine's RFC 3339; 0 for its zero, and what is no time. */
+int64_t container_time(const char *text);
+
+/** Is it what engines call containers and execs by: hex digits? */
+bool container_is_id(const char *id);

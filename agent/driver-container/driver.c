@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver.h"
+
+#include "task_spec.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "log/log.h"
+#include "log/service.h"
+#include "model/order.h"
+
+#include <errno.h>
+#include <holdfast/driver/v1/driver.pb-c.h>
+#include <pwd.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define BOOT_ID_PATH "/proc/sys/kernel/random/boot_id"
+
+enum { BOOT_ID_FILE_MAX = 64, SOCKET_MODE = 0660, CONNECTIONS_MAX = 64, CALLS_MAX = 256 };
+
+static void begin_record(struct keyline *record, const struct order *order)
+{
+	char alloc[2 * ORDER_UUID_SIZE + 1];
+	char nonce[2 * ORDER_NONCE_SIZE + 1];
+
+	hex_encode(alloc, order->alloc, sizeof(order->alloc));
+	hex_encode(nonce, order->nonce, sizeof(order->nonce));
+	keyline_words(record, "op", order_kind_name(order->kind), "alloc", alloc, "task", order->task,
+		      "order", nonce, "who", order->who);
+	keyline_sha256(record, "digest", order->digest, sizeof(order->digest));
+}
+
+enum status driver_refuse(struct driver *driver, const struct taken *taken, const char *reason,
+			  struct error *why)
+{
+	struct keyline record = KEYLINE_INIT;
+	struct error err;
+
+	begin_record(&record, &taken->order);
+	keyline_words(&record, "res", "refused", "reason", reason, "code", status_name(why->status));
+	if (trail_write(driver->trail, &record, &err) != STATUS_OK)
+		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "a refusal is not on record");
+	log_line(LOG_WARNING, "%s", why->msg);
+	return why->status;
+}
+
+enum status driver_take_order(struct driver *driver, enum order_kind kind, const ProtobufCBinaryData *order,
+			      const ProtobufCBinaryData *body, struct taken *ret, struct error *err)
+{
+	struct order_place place = {
+		.settings = driver->settings, .nonces = driver->nonces, .now_ms = clock_realtime_ms()};
+	enum status status;
+
+	memcpy(place.boot_id, driver->boot_id, sizeof(place.boot_id));
+	status = order_check(&place, kind, order, body, ret, err);
+	if (status == STATUS_OK)
+		return status;
+	if (ret->order.magic == 0) /* could not be read: that much is known */
+		ret->order.kind = (uint8_t)kind;
+	return driver_refuse(driver, ret, ret->reason, err);
+}
+
+enum status driver_use_order(struct driver *driver, const struct taken *taken, struct error *err)
+{
+	struct keyline record = KEYLINE_INIT;
+	enum status status;
+
+	begin_record(&record, &taken->order);
+	keyline_words(&record, "phase", "intent", "again", taken->use == NONCE_NEW ? "0" : "1");
+	status = trail_write(driver->trail, &record, err);
+	if (status == STATUS_OK && taken->use == NONCE_NEW)
+		status = nonces_begin(driver->nonces, &taken->order, clock_realtime_ms(), err);
+	return status;
+}
+
+void driver_note_end(struct driver *driver, const struct order *order, enum status status)
+{
+	struct keyline record = KEYLINE_INIT;
+	struct error err;
+
+	begin_record(&record, order);
+	keyline_words(&record, "phase", "result", "res", status == STATUS_OK ? "success" : "failed", "code",
+		      status_name(status));
+	if (trail_write(driver->trail, &record, &err) != STATUS_OK)
+		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "the end of an order is not on record");
+}
+
+static void on_capabilities(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	static Holdfast__Driver__V1__NetworkMode modes[] = {
+		HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_HOST,
+		HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_NONE,
+		HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED,
+	};
+	static Holdfast__Driver__V1__MountPropagation propagation[] = {
+		HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_PRIVATE,
+		HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_HOST_TO_TASK,
+		HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_BIDIRECTIONAL,
+	};
+	Holdfast__Driver__V1__CapabilitiesResponse response =
+		HOLDFAST__DRIVER__V1__CAPABILITIES_RESPONSE__INIT;
+
+	(void)request;
+	(void)userdata;
+	response.name = (char[]){DRIVER_NAME};
+	response.version = (char[]){HOLDFAST_VERSION};
+	response.order_version = ORDER_VERSION;
+	response.send_signals = response.exec = response.exec_streaming = true;
+	response.n_network_modes = ARRAY_SIZE(modes);
+	response.network_modes = modes;
+	response.must_initiate_network = true; /* tasks join a container, not a namespace */
+	response.n_mount_propagation = ARRAY_SIZE(propagation);
+	response.mount_propagation = propagation;
+	response.disable_log_collection = response.task_logs = response.task_stats = true;
+	rpc_call_reply(call, &response.base);
+}
+
+static void on_schema(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	Holdfast__Driver__V1__ConfigSchemaResponse response =
+		HOLDFAST__DRIVER__V1__CONFIG_SCHEMA_RESPONSE__INIT;
+	Holdfast__Driver__V1__ConfigField *fields[32];
+	Holdfast__Driver__V1__ConfigField *const *schema = task_spec_schema(&response.n_task);
+
+	(void)request;
+	(void)userdata;
+	memcpy(fields, schema, response.n_task * sizeof(*fields));
+	response.task = fields;
+	rpc_call_reply(call, &response.base);
+}
+
+/* All that there is to set is in root's file. */
+static void on_set_config(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	const Holdfast__Driver__V1__SetConfigRequest *config =
+		(const Holdfast__Driver__V1__SetConfigRequest *)request;
+	Holdfast__Driver__V1__SetConfigResponse response = HOLDFAST__DRIVER__V1__SET_CONFIG_RESPONSE__INIT;
+	struct driver *driver = userdata;
+	struct error err;
+
+	if (config->n_config == 0) {
+		rpc_call_reply(call, &response.base);
+		return;
+	}
+	(void)error_set(&err, STATUS_INVALID_ARGUMENT, 0,
+			"driver container: there is no setting '%.64s'; what there is stands in %s",
+			config->config[0]->key, driver->settings->path);
+	rpc_call_fail(call, &err);
+}
+
+const struct rpc_method driver_methods[] = {
+	{"Fingerprint", .stream = &fingerprint_stream},
+	{"Capabilities", on_capabilities},
+	{"ConfigSchema", on_schema},
+	{"SetConfig", on_set_config},
+	{"StartTask", task_start},
+	{"RecoverTask", task_recover},
+	{"WaitTask", task_wait},
+	{"InspectTask", task_inspect},
+	{"TaskStats", .stream = &stats_stream},
+	{"SignalTask", task_signal},
+	{"StopTask", task_stop},
+	{"DestroyTask", task_destroy},
+	{"CreateNetwork", network_create},
+	{"DestroyNetwork", network_destroy},
+	{"ExecTask", exec_task},
+	{"ExecTaskStreaming", .stream = &exec_stream},
+	{"TaskLogs", .stream = &logs_stream},
+};
+const size_t driver_n_methods = ARRAY_SIZE(driver_methods);
+
+static const struct rpc_service services[] = {
+	{&holdfast__driver__v1__driver__descriptor, driver_methods, ARRAY_SIZE(driver_methods)}};
+
+static enum status gate(struct rpc_call *call, const char *service, const struct rpc_method *method,
+			const ProtobufCMessage *request, void *userdata, struct error *err)
+{
+	const struct driver *driver = userdata;
+	const struct rpc_peer *peer = rpc_call_peer(call);
+
+	(void)service;
+	(void)request;
+	if (peer->kind == RPC_PEER_UNIX && (peer->uid == 0 || peer->uid == driver->agent_uid))
+		return STATUS_OK;
+	return error_set(err, STATUS_PERMISSION_DENIED, 0,
+			 "%s: the driver's socket is for root and for user %s (agent_user in %s)",
+			 method->name, driver->settings->agent_user, driver->settings->path);
+}
+
+static enum status read_boot_id(struct driver *driver, char text[static 64], struct error *err)
+{
+	cleanup_free char *line = NULL;
+	int r = file_read(BOOT_ID_PATH, BOOT_ID_FILE_MAX, &line, NULL);
+
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "read the boot id from " BOOT_ID_PATH);
+	line[strcspn(line, "\n")] = '\0';
+	if (!id_uuid_bytes(line, driver->boot_id) || str_copy(text, 64, line) < 0)
+		return error_set(err, STATUS_INTERNAL, 0, BOOT_ID_PATH " holds no UUID");
+	return STATUS_OK;
+}
+
+static enum status find_agent(struct driver *driver, struct error *err)
+{
+	const struct passwd *user = getpwnam(driver->settings->agent_user);
+
+	if (!user)
+		return error_set(err, STATUS_NOT_FOUND, 0, "there is no user %s (agent_user in %s)",
+				 driver->settings->agent_user, driver->settings->path);
+	driver->agent_uid = user->pw_uid;
+	return STATUS_OK;
+}
+
+static enum status open_state(struct driver *driver, struct error *err)
+{
+	const struct settings *settings = driver->settings;
+	char path[PATH_MAX];
+	char boot_id[64];
+	enum status status = read_boot_id(driver, boot_id, err);
+
+	if (status == STATUS_OK)
+		status = find_agent(driver, err);
+	if (status == STATUS_OK)
+		status = trail_open(settings->state_dir, settings->cluster, settings->node_id, &driver->trail,
+				    err);
+	if (status != STATUS_OK)
+		return status;
+	if (str_format(path, sizeof(path), "%s/orders", settings->state_dir) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "state_dir is too long");
+	return nonces_open(path, boot_id, &driver->nonces, err);
+}
+
+static int on_end_signal(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
+{
+	(void)info;
+	(void)userdata;
+	return sd_event_exit(sd_event_source_get_event(source), 0);
+}
+
+static enum status open_loop(struct driver *driver, struct error *err)
+{
+	sigset_t mask;
+	int r;
+
+	(void)sigemptyset(&mask);
+	(void)sigaddset(&mask, SIGTERM);
+	(void)sigaddset(&mask, SIGINT);
+	(void)sigprocmask(SIG_BLOCK, &mask, NULL);
+	(void)signal(SIGPIPE, SIG_IGN);
+	r = sd_event_new(&driver->event);
+	if (r >= 0)
+		r = sd_event_add_signal(driver->event, NULL, SIGTERM, on_end_signal, driver);
+	if (r >= 0)
+		r = sd_event_add_signal(driver->event, NULL, SIGINT, on_end_signal, driver);
+	if (r >= 0)
+		r = sd_event_set_watchdog(driver->event, true);
+	return r < 0 ? error_set(err, STATUS_INTERNAL, r, "make an event loop") : STATUS_OK;
+}
+
+static enum status open_server(struct driver *driver, struct error *err)
+{
+	const struct rpc_server_limits limits = {.connections = CONNECTIONS_MAX, .calls = CALLS_MAX};
+	enum status status = rpc_server_new(driver->event, services, ARRAY_SIZE(services), &limits, driver,
+					    &driver->server, err);
+
+	if (status != STATUS_OK)
+		return status;
+	rpc_server_set_gate(driver->server, gate);
+	return rpc_server_listen_unix(driver->server, driver->settings->socket, SOCKET_MODE, err);
+}
+
+static void close_all(struct driver *driver)
+{
+	task_free_all(driver);
+	fingerprint_end(driver);
+	rpc_server_free(driver->server);
+	engine_free(driver->engine);
+	nonces_free(driver->nonces);
+	trail_free(driver->trail);
+	(void)sd_event_unref(driver->event);
+}
+
+enum status driver_run(const struct settings *settings, bool *ret_has_started, struct error *err)
+{
+	struct driver driver = {.settings = settings};
+	enum status status;
+
+	status = open_loop(&driver, err);
+	if (status == STATUS_OK)
+		status = open_state(&driver, err);
+	if (status == STATUS_OK)
+		status = engine_new(driver.event, settings->engine_socket, &driver.engine, err);
+	if (status == STATUS_OK)
+		status = fingerprint_begin(&driver, err);
+	if (status == STATUS_OK)
+		status = open_server(&driver, err);
+	if (status == STATUS_OK) {
+		*ret_has_started = true;
+		(void)service_send("READY=1");
+		log_line(LOG_NOTICE, "driver container serves %s with the engine at %s", settings->socket,
+			 settings->engine_socket);
+		if (sd_event_loop(driver.event) < 0)
+			status = error_set(err, STATUS_INTERNAL, 0, "the event loop broke off");
+		(void)service_send("STOPPING=1");
+	}
+	close_all(&driver);
+	return status;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* The engine: Docker Engine API 1.40 over a unix socket, by libcurl, driven by sd-event.
+ *
+ * What it answers is not trusted: each answer is bounded in bytes and time. Callbacks never run inside a
+ * function of this header, and `done` runs exactly once per started request, unless that is cancelled. */
+
+#include "base/error.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <systemd/sd-event.h>
+
+#define ENGINE_API "/v1.40"
+
+enum { ENGINE_PATH_SIZE = 768, ENGINE_ANSWER_MAX = 1 << 20 };
+
+struct engine;
+struct engine_call;
+
+/** @socket path of the unix socket, borrowed. @event borrowed */
+enum status engine_new(sd_event *event, const char *socket, struct engine **ret, struct error *err);
+/** Requests under way end without `done`. NULL is allowed. */
+void engine_free(struct engine *engine);
+
+/** @status OK for 2xx and 304; else @err says what the engine said: NOT_FOUND of 404, FAILED_PRECONDITION of
+ * 409, INVALID_ARGUMENT of 400, UNAVAILABLE when it does not answer, INTERNAL for nonsense
+ * @json   the answer, or NULL when it was empty; borrowed */
+typedef void engine_done_fn(enum status status, const struct error *err, const json_t *json, void *userdata);
+
+/** Bytes of an answer that is read as it comes. False: not now; they come again after engine_resume(). */
+typedef bool engine_data_fn(const uint8_t *bytes, size_t n, void *userdata);
+
+struct engine_request {
+	const char *method;
+	const char *path;     /* below ENGINE_API */
+	json_t *body;	      /* stolen; NULL: none */
+	uint64_t timeout_us;  /* 0: none, for what ends when a container does */
+	engine_data_fn *data; /* NULL: the answer is collected, and JSON */
+	bool is_text;	      /* the answer is lines of anything and of no interest */
+};
+
+/** @ret may be NULL; valid until done ran */
+enum status engine_send(struct engine *engine, const struct engine_request *request, engine_done_fn *done,
+			void *userdata, struct engine_call **ret, struct error *err);
+
+/** Forget a request: done does not run any more. NULL is allowed. */
+void engine_cancel(struct engine_call *call);
+
+/** Let data come again. */
+void engine_resume(struct engine_call *call);
+
+/** How many requests are under way. */
+size_t engine_n_calls(const struct engine *engine);

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the engine is: asked again and again, said when it changes. */
+#include "driver.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <holdfast/driver/v1/driver.pb-c.h>
+#include <stdlib.h>
+
+enum { WELL_S = 15, ILL_S = 2, PROBE_TIMEOUT_S = 5, WATCHERS_MAX = 64 };
+
+struct watcher {
+	LIST_ENTRY(watcher) link;
+	struct driver *driver;
+	struct rpc_call *call;
+};
+
+static void tell(struct driver *driver, struct watcher *watcher)
+{
+	Holdfast__Driver__V1__FingerprintResponse response = HOLDFAST__DRIVER__V1__FINGERPRINT_RESPONSE__INIT;
+	Holdfast__Driver__V1__KeyValue name = HOLDFAST__DRIVER__V1__KEY_VALUE__INIT;
+	Holdfast__Driver__V1__KeyValue version = HOLDFAST__DRIVER__V1__KEY_VALUE__INIT;
+	Holdfast__Driver__V1__KeyValue *attributes[] = {&name, &version};
+
+	name.key = (char[]){"engine.name"};
+	name.value = driver->engine_name;
+	version.key = (char[]){"engine.version"};
+	version.value = driver->engine_version;
+	response.health = (Holdfast__Driver__V1__Health)driver->health;
+	response.description = driver->health_text;
+	if (driver->engine_name[0] != '\0') {
+		response.n_attributes = ARRAY_SIZE(attributes);
+		response.attributes = attributes;
+	}
+	(void)rpc_call_send(watcher->call, &response.base, NULL); /* who does not read is told the next one */
+}
+
+static void set(struct driver *driver, int health, const char *text)
+{
+	struct watcher *watcher;
+
+	if (driver->health == health && str_eq(driver->health_text, text))
+		return;
+	driver->health = health;
+	str_copy_text(driver->health_text, sizeof(driver->health_text), text);
+	LIST_FOREACH (watcher, &driver->watchers, link)
+		tell(driver, watcher);
+}
+
+static void arm(struct driver *driver, uint64_t seconds)
+{
+	(void)sd_event_source_set_time(driver->probe_timer, clock_monotonic_us() + seconds * USEC_PER_SEC);
+	(void)sd_event_source_set_enabled(driver->probe_timer, SD_EVENT_ONESHOT);
+}
+
+static void on_version(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct driver *driver = userdata;
+	const json_t *component = json_array_get(json_object_get(json, "Components"), 0);
+	const char *name = json_string_value(json_object_get(component, "Name"));
+	const char *version = json_string_value(json_object_get(json, "Version"));
+
+	driver->probe = NULL;
+	arm(driver, status == STATUS_OK && version ? WELL_S : ILL_S);
+	if (status != STATUS_OK) {
+		set(driver,
+		    status == STATUS_UNAVAILABLE ? HOLDFAST__DRIVER__V1__HEALTH__HEALTH_UNDETECTED
+						 : HOLDFAST__DRIVER__V1__HEALTH__HEALTH_UNHEALTHY,
+		    err->msg);
+		return;
+	}
+	if (!version) {
+		set(driver, HOLDFAST__DRIVER__V1__HEALTH__HEALTH_UNHEALTHY,
+		    "the engine does not say which version it is");
+		return;
+	}
+	str_copy_text(driver->engine_name, sizeof(driver->engine_name), name ? name : "");
+	str_copy_text(driver->engine_version, sizeof(driver->engine_version), version);
+	set(driver, HOLDFAST__DRIVER__V1__HEALTH__HEALTH_HEALTHY, "the engine answers");
+}
+
+static int on_probe(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct driver *driver = userdata;
+	const struct engine_request request = {
+		.method = "GET", .path = "/version", .timeout_us = PROBE_TIMEOUT_S * USEC_PER_SEC};
+
+	(void)source;
+	(void)usec;
+	if (engine_send(driver->engine, &request, on_version, driver, &driver->probe, NULL) != STATUS_OK)
+		arm(driver, ILL_S);
+	return 0;
+}
+
+enum status fingerprint_begin(struct driver *driver, struct error *err)
+{
+	int r = sd_event_add_time(driver->event, &driver->probe_timer, CLOCK_MONOTONIC, 0, 0, on_probe,
+				  driver);
+
+	driver->health = HOLDFAST__DRIVER__V1__HEALTH__HEALTH_UNDETECTED;
+	(void)str_copy(driver->health_text, sizeof(driver->health_text), "the engine was not asked yet");
+	return r < 0 ? error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "arm a timer") : STATUS_OK;
+}
+
+void fingerprint_end(struct driver *driver)
+{
+	(void)sd_event_source_disable_unref(driver->probe_timer);
+}
+
+/* The request has no fields: the stream is answered when it is opened. */
+static void on_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
+{
+	struct driver *driver = userdata;
+	struct watcher *watcher;
+	struct error err;
+
+	(void)message;
+	if (rpc_call_data(call))
+		return;
+	watcher = calloc(1, sizeof(*watcher));
+	if (!watcher) {
+		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "watch the engine");
+		rpc_call_fail(call, &err);
+		return;
+	}
+	watcher->driver = driver;
+	watcher->call = call;
+	LIST_INSERT_HEAD(&driver->watchers, watcher, link);
+	rpc_call_set_data(call, watcher);
+	tell(driver, watcher);
+}
+
+static void on_open(struct rpc_call *call, void *userdata)
+{
+	(void)call;
+	(void)userdata;
+}
+
+/* It reads on. */
+static void on_half_close(struct rpc_call *call, void *userdata)
+{
+	(void)call;
+	(void)userdata;
+}
+
+static void on_closed(struct rpc_call *call, void *userdata)
+{
+	struct watcher *watcher = rpc_call_data(call);
+
+	(void)userdata;
+	if (!watcher)
+		return;
+	LIST_REMOVE(watcher, link);
+	free(watcher);
+}
+
+const struct rpc_stream_handlers fingerprint_stream = {
+	.on_open = on_open, .on_message = on_message, .on_closed = on_closed, .on_half_close = on_half_close};

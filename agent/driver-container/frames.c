@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "frames.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+static enum status take_head(struct frames *frames, struct error *err)
+{
+	uint32_t length;
+
+	if ((frames->head[0] != FRAMES_STDOUT && frames->head[0] != FRAMES_STDERR) || frames->head[1] != 0 ||
+	    frames->head[2] != 0 || frames->head[3] != 0)
+		return error_set(err, STATUS_INTERNAL, 0,
+				 "the engine sent output that is not in frames (first byte %u)",
+				 frames->head[0]);
+	memcpy(&length, frames->head + 4, sizeof(length));
+	frames->left = ntohl(length);
+	return STATUS_OK;
+}
+
+enum status frames_next(struct frames *frames, const uint8_t *bytes, size_t n, size_t *ret_used,
+			unsigned int *ret_stream, const uint8_t **ret_bytes, size_t *ret_n, struct error *err)
+{
+	size_t used = 0;
+	size_t piece;
+
+	while (frames->left == 0 && used < n) {
+		enum status status = STATUS_OK;
+
+		frames->head[frames->n_head++] = bytes[used++];
+		if (frames->n_head < FRAMES_HEAD)
+			continue;
+		frames->n_head = 0;
+		status = take_head(frames, err);
+		if (status != STATUS_OK)
+			return status;
+	}
+	piece = n - used < frames->left ? n - used : frames->left;
+	*ret_stream = frames->head[0];
+	*ret_bytes = bytes + used;
+	*ret_n = piece;
+	frames->left -= (uint32_t)piece;
+	*ret_used = used + piece;
+	return STATUS_OK;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Output of a container without a terminal: frames of stream (1 byte), three zeroes, length (4 bytes, big
+ * endian) and bytes. Docker Engine API, "Attach to a container", stream format. Nothing is buffered. */
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { FRAMES_STDOUT = 1, FRAMES_STDERR = 2, FRAMES_HEAD = 8 };
+
+struct frames {
+	uint8_t head[FRAMES_HEAD];
+	size_t n_head;
+	uint32_t left; /* of the frame's bytes */
+};
+
+/** Take the next piece out of the @n bytes at @bytes.
+ * @ret_used  how many of them were looked at; all, or up to the end of the piece
+ * @ret_stream, @ret_bytes, @ret_n the piece; *@ret_n 0: there is none in them
+ * STATUS_INTERNAL for what are no frames. */
+enum status frames_next(struct frames *frames, const uint8_t *bytes, size_t n, size_t *ret_used,
+			unsigned int *ret_stream, const uint8_t **ret_bytes, size_t *ret_n,
+			struct error *err);

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nonces.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "base/strbuf.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+
+enum { FILE_MAX = 16 << 20, LINE_MAX_ = 128, HEX_SIZE = 2 * ORDER_NONCE_SIZE + 1, KEEP_FREE = 64 };
+
+struct entry {
+	uint8_t nonce[ORDER_NONCE_SIZE];
+	uint64_t not_after_ms;
+	bool is_done;
+};
+
+struct nonces {
+	char path[PATH_MAX];
+	char boot_id[64];
+	int fd;
+	size_t n;
+	uint64_t forgotten_ms; /* the latest end of those that were forgotten; 0: none were */
+	struct entry entries[NONCES_MAX];
+};
+
+static struct entry *find(struct nonces *nonces, const uint8_t *nonce)
+{
+	for (size_t i = 0; i < nonces->n; i++)
+		if (memcmp(nonces->entries[i].nonce, nonce, ORDER_NONCE_SIZE) == 0)
+			return &nonces->entries[i];
+	return NULL;
+}
+
+static int format(char line[static LINE_MAX_], const struct entry *entry)
+{
+	char hex[HEX_SIZE];
+
+	hex_encode(hex, entry->nonce, ORDER_NONCE_SIZE);
+	return str_format(line, LINE_MAX_, "%s %s %" PRIu64 "\n", entry->is_done ? "done" : "begun", hex,
+			  entry->not_after_ms);
+}
+
+/* "begun NONCE END", "done NONCE END", "forgotten - END" */
+static bool take_line(struct nonces *nonces, char *line)
+{
+	char *save = NULL;
+	const char *word = strtok_r(line, " ", &save);
+	const char *hex = strtok_r(NULL, " ", &save);
+	const char *end = strtok_r(NULL, " ", &save);
+	struct entry entry = {0};
+	struct entry *known;
+
+	if (!word || !hex || !end || *save != '\0' || parse_u64(end, 0, UINT64_MAX, &entry.not_after_ms) < 0)
+		return false;
+	if (str_eq(word, "forgotten")) {
+		nonces->forgotten_ms = entry.not_after_ms;
+		return true;
+	}
+	entry.is_done = str_eq(word, "done");
+	if ((!entry.is_done && !str_eq(word, "begun")) || hex_decode(entry.nonce, ORDER_NONCE_SIZE, hex) < 0)
+		return false;
+	known = find(nonces, entry.nonce);
+	if (!known && nonces->n == NONCES_MAX)
+		return false;
+	if (!known)
+		known = &nonces->entries[nonces->n++];
+	*known = entry;
+	return true;
+}
+
+/* The first line names the boot. What has no newline at the end was never acted upon. */
+static enum status take_text(struct nonces *nonces, char *text, struct error *err)
+{
+	char *line = text;
+	char *end = strchr(line, '\n');
+	size_t number = 1;
+
+	if (!end)
+		return STATUS_OK;
+	*end = '\0';
+	if (!str_eq(line, nonces->boot_id))
+		return STATUS_OK;
+	for (line = end + 1; (end = strchr(line, '\n')); line = end + 1) {
+		*end = '\0';
+		number++;
+		if (!take_line(nonces, line))
+			return error_set(
+				err, STATUS_DATA_LOSS, 0,
+				"%s:%zu: is no line of used orders: whether an order was used is not known. "
+				"Restart this machine, whose orders of now are void then, and remove the "
+				"file",
+				nonces->path, number);
+	}
+	return STATUS_OK;
+}
+
+static enum status rewrite(struct nonces *nonces, struct error *err)
+{
+	cleanup_strbuf struct strbuf text = STRBUF_INIT(FILE_MAX);
+	char line[LINE_MAX_];
+	int r;
+
+	strbuf_printf(&text, "%s\nforgotten - %" PRIu64 "\n", nonces->boot_id, nonces->forgotten_ms);
+	for (size_t i = 0; i < nonces->n; i++) {
+		(void)format(line, &nonces->entries[i]);
+		strbuf_puts(&text, line);
+	}
+	r = text.error ? text.error : file_write_atomic(nonces->path, 0600, text.data, text.len);
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "write %s", nonces->path);
+	close_fdp(&nonces->fd);
+	nonces->fd = open(nonces->path, O_WRONLY | O_APPEND | O_CLOEXEC);
+	return nonces->fd < 0 ? error_set(err, status_from_errno(errno), errno, "open %s", nonces->path)
+			      : STATUS_OK;
+}
+
+DEFINE_CLEANUP(struct nonces, nonces_free)
+
+enum status nonces_open(const char *path, const char *boot_id, struct nonces **ret, struct error *err)
+{
+	cleanup(nonces_freep) struct nonces *nonces = calloc(1, sizeof(*nonces));
+	cleanup_free char *text = NULL;
+	enum status status = STATUS_OK;
+	int r;
+
+	if (!nonces)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "open %s", path);
+	nonces->fd = -EBADF;
+	if (str_copy(nonces->path, sizeof(nonces->path), path) < 0 ||
+	    str_copy(nonces->boot_id, sizeof(nonces->boot_id), boot_id) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: too long", path);
+	r = file_read(path, FILE_MAX, &text, NULL);
+	if (r < 0 && r != -ENOENT)
+		return error_set(err, status_from_errno(r), r, "read %s", path);
+	if (text)
+		status = take_text(nonces, text, err);
+	if (status == STATUS_OK)
+		status = rewrite(nonces, err);
+	if (status == STATUS_OK)
+		*ret = TAKE_PTR(nonces);
+	return status;
+}
+
+void nonces_free(struct nonces *nonces)
+{
+	if (!nonces)
+		return;
+	close_fdp(&nonces->fd);
+	free(nonces);
+}
+
+enum nonce_use nonces_look(struct nonces *nonces, const struct order *order)
+{
+	const struct entry *entry = find(nonces, order->nonce);
+
+	if (entry)
+		return entry->is_done ? NONCE_DONE : NONCE_BEGUN;
+	return order->not_after_ms <= nonces->forgotten_ms ? NONCE_DONE : NONCE_NEW;
+}
+
+static void forget(struct nonces *nonces, uint64_t now_ms)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < nonces->n; i++) {
+		const struct entry *entry = &nonces->entries[i];
+
+		if (entry->not_after_ms >= now_ms)
+			nonces->entries[kept++] = *entry;
+		else if (entry->not_after_ms > nonces->forgotten_ms)
+			nonces->forgotten_ms = entry->not_after_ms;
+	}
+	nonces->n = kept;
+}
+
+static enum status append(struct nonces *nonces, const struct entry *entry, struct error *err)
+{
+	char line[LINE_MAX_];
+	int n = format(line, entry);
+	int r = fd_write_all(nonces->fd, line, (size_t)n);
+
+	if (r == 0 && fdatasync(nonces->fd) < 0)
+		r = -errno;
+	if (r == 0)
+		return STATUS_OK;
+	(void)rewrite(nonces, NULL); /* half a line must not stay before the next one */
+	return error_set(err, status_from_errno(r), r, "write %s", nonces->path);
+}
+
+enum status nonces_begin(struct nonces *nonces, const struct order *order, int64_t now_ms, struct error *err)
+{
+	struct entry entry = {.not_after_ms = order->not_after_ms};
+	enum status status;
+
+	assert(nonces_look(nonces, order) == NONCE_NEW);
+	memcpy(entry.nonce, order->nonce, ORDER_NONCE_SIZE);
+	if (nonces->n >= NONCES_MAX - KEEP_FREE && now_ms > 0) {
+		forget(nonces, (uint64_t)now_ms);
+		status = rewrite(nonces, err);
+		if (status != STATUS_OK)
+			return status;
+	}
+	if (nonces->n >= NONCES_MAX - KEEP_FREE)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "more than %zu orders that have not expired were used", nonces->n);
+	status = append(nonces, &entry, err);
+	if (status == STATUS_OK)
+		nonces->entries[nonces->n++] = entry;
+	return status;
+}
+
+enum status nonces_finish(struct nonces *nonces, const uint8_t nonce[static ORDER_NONCE_SIZE],
+			  struct error *err)
+{
+	struct entry *entry = find(nonces, nonce);
+	struct entry done;
+	enum status status;
+
+	if (!entry || entry->is_done)
+		return STATUS_OK;
+	done = *entry;
+	done.is_done = true;
+	status = append(nonces, &done, err);
+	if (status == STATUS_OK)
+		*entry = done;
+	return status;
+}

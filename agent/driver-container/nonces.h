@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Which orders were used in this boot, kept in a file that is only appended to.
+ *
+ * An order is begun before anything is done for it, and done when it must never do anything again. Those that
+ * have expired may be forgotten: then every order that ends no later than the latest of them counts as used.
+ */
+
+#include "base/error.h"
+
+#include <order.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { NONCES_MAX = 1 << 16 }; /* that have not expired */
+
+enum nonce_use { NONCE_NEW, NONCE_BEGUN, NONCE_DONE };
+
+struct nonces;
+
+/** Open or make the list at @path; one of another boot is begun anew.
+ * @ret owned by the caller, nonces_free(). STATUS_DATA_LOSS for a file that is no such list. */
+enum status nonces_open(const char *path, const char *boot_id, struct nonces **ret, struct error *err);
+void nonces_free(struct nonces *nonces);
+
+enum nonce_use nonces_look(struct nonces *nonces, const struct order *order);
+
+/** Durable when it returns STATUS_OK. @now_ms to forget those that have expired when there are many. */
+enum status nonces_begin(struct nonces *nonces, const struct order *order, int64_t now_ms, struct error *err);
+
+/** The same of one that was begun; of an unknown one nothing. */
+enum status nonces_finish(struct nonces *nonces, const uint8_t nonce[static ORDER_NONCE_SIZE],
+			  struct error *err);

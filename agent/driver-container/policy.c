@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policy.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+
+#include <assert.h>
+#include <string.h>
+
+static bool is_listed(const char *list, size_t n, size_t size, const char *text)
+{
+	for (size_t i = 0; i < n && list[i * size] != '\0'; i++)
+		if (str_eq(list + i * size, text))
+			return true;
+	return false;
+}
+#define IS_LISTED(list, text) is_listed((list)[0], ARRAY_SIZE(list), sizeof((list)[0]), (text))
+
+static bool is_image_allowed(const struct settings *settings, const char *image)
+{
+	for (size_t i = 0; i < SETTINGS_LIST_MAX && settings->images[i][0] != '\0'; i++) {
+		const char *allowed = settings->images[i];
+		size_t n = strlen(allowed);
+
+		if (allowed[n - 1] == '*' ? strncmp(allowed, image, n - 1) == 0 : str_eq(allowed, image))
+			return true;
+	}
+	return false;
+}
+
+static enum status refuse(const struct settings *settings, const char **ret_reason, const char *setting,
+			  const char *asked, struct error *err)
+{
+	*ret_reason = setting;
+	return error_set(err, STATUS_PERMISSION_DENIED, 0,
+			 "%s of '%.128s' is not allowed on this node: root allows it by %s in %s", setting,
+			 asked, setting, settings->path);
+}
+
+static enum status check_user(const struct settings *settings, const char *user, const char **ret_reason,
+			      struct error *err)
+{
+	if (settings->users[0][0] == '\0' || IS_LISTED(settings->users, user))
+		return STATUS_OK;
+	return refuse(settings, ret_reason, "users", user[0] != '\0' ? user : "the image's user", err);
+}
+
+static enum status check_config(const struct settings *settings, const struct task_spec *spec,
+				const char **ret_reason, struct error *err)
+{
+	for (size_t i = 0; spec->cap_add && i < spec->cap_add->n_list; i++)
+		if (!IS_LISTED(settings->capabilities, spec->cap_add->list[i]))
+			return refuse(settings, ret_reason, "capabilities", spec->cap_add->list[i], err);
+	for (size_t i = 0; spec->host_paths && i < spec->host_paths->n_map; i++)
+		if (!IS_LISTED(settings->host_paths, spec->host_paths->map[i]->key))
+			return refuse(settings, ret_reason, "host_paths", spec->host_paths->map[i]->key, err);
+	if (spec->privileged && spec->privileged->flag && !settings->privileged)
+		return refuse(settings, ret_reason, "privileged", "true", err);
+	return STATUS_OK;
+}
+
+enum status policy_check_network(const struct settings *settings, Holdfast__Driver__V1__NetworkMode mode,
+				 const char **ret_reason, struct error *err)
+{
+	const char *name = mode == HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_HOST       ? "host"
+			   : mode == HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED ? "isolated"
+											       : "none";
+
+	if (!IS_LISTED(settings->networks, name))
+		return refuse(settings, ret_reason, "networks", name, err);
+	if (str_eq(name, "isolated") && settings->infra_image[0] == '\0')
+		return refuse(settings, ret_reason, "infra", "an isolated network", err);
+	return STATUS_OK;
+}
+
+enum status policy_check_task(const struct settings *settings, const struct task_spec *spec,
+			      const char **ret_reason, struct error *err)
+{
+	enum status status;
+
+	assert(spec->image);
+	if (!is_image_allowed(settings, spec->image->text))
+		return refuse(settings, ret_reason, "images", spec->image->text, err);
+	status = check_user(settings, spec->task->user, ret_reason, err);
+	if (status == STATUS_OK)
+		status = policy_check_network(settings, spec->task->network, ret_reason, err);
+	return status == STATUS_OK ? check_config(settings, spec, ret_reason, err) : status;
+}
+
+enum status policy_check_exec(const struct settings *settings, const char *user, const char **ret_reason,
+			      struct error *err)
+{
+	return user[0] == '\0' ? STATUS_OK : check_user(settings, user, ret_reason, err);
+}

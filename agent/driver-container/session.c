@@ -1,0 +1,954 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What goes on for a while with one task: a command in it, its output, its statistics.
+ *
+ * A session holds at most STDIN_MAX bytes towards the task and CHUNK_MAX from it: it reads on when the client
+ * has taken what was read before. */
+#include "container.h"
+#include "driver.h"
+#include "frames.h"
+#include "policy.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "base/strbuf.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <holdfast/driver/v1/driver.pb-c.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+enum {
+	SESSIONS_MAX = 128,
+	STDIN_MAX = 1 << 20,
+	CHUNK_MAX = 32 << 10,
+	COLLECT_MAX = 256 << 10, /* of each stream, of ExecTask */
+	HEAD_MAX = 4096,
+	ARGV_MAX = 256,
+	RETRY_MS = 5,
+	EXEC_TIMEOUT_S = 60,
+	STATS_DEFAULT_MS = 1000,
+	STATS_MIN_MS = 100,
+	TAIL_MAX = 1000000,
+};
+
+/* What is done once the task's container was found. */
+typedef void found_fn(struct session *session, const struct container *container);
+/* One piece of output. RESOURCE_EXHAUSTED: the client does not take it now. */
+typedef enum status emit_fn(struct session *session, unsigned int stream, const uint8_t *bytes, size_t n,
+			    struct error *err);
+
+struct session {
+	LIST_ENTRY(session) link;
+	struct driver *driver;
+	struct rpc_call *call;
+	bool is_stream;
+	bool is_over; /* answered; a stream's memory goes when it is closed */
+	char alloc[64];
+	char task[64];
+	char name[CONTAINER_NAME_SIZE];
+	found_fn *found;
+	emit_fn *emit;
+	struct engine_call *request; /* under way, or NULL */
+	struct taken taken;	     /* of an exec */
+	bool has_used;
+
+	/* output */
+	bool is_framed;
+	struct frames frames;
+	unsigned int piece_stream;
+	struct strbuf piece; /* not taken yet */
+	struct strbuf raw;   /* what came after it */
+	sd_event_source *retry;
+	bool has_ended; /* nothing comes any more */
+	struct error failure;
+	bool has_failed;
+
+	/* exec */
+	char exec_id[CONTAINER_ID_SIZE];
+	int fd;
+	sd_event_source *io;
+	sd_event_source *deadline;
+	uint32_t timeout_ms;
+	char head[HEAD_MAX];
+	size_t n_head;
+	bool is_upgraded;
+	struct strbuf in;
+	bool wants_close;
+	bool is_closed;
+	struct strbuf collected[2];
+	bool is_truncated;
+
+	/* logs, stats */
+	bool want_stdout;
+	bool want_stderr;
+	bool follow;
+	uint32_t tail;
+	uint32_t interval_ms;
+};
+
+static void quiet(struct session *session)
+{
+	engine_cancel(session->request);
+	session->request = NULL;
+	session->io = sd_event_source_disable_unref(session->io);
+	session->retry = sd_event_source_disable_unref(session->retry);
+	session->deadline = sd_event_source_disable_unref(session->deadline);
+	close_fdp(&session->fd);
+	session->fd = -EBADF;
+}
+
+static void session_free(struct session *session)
+{
+	quiet(session);
+	taken_release(&session->taken);
+	strbuf_release(&session->piece);
+	strbuf_release(&session->raw);
+	strbuf_release(&session->in);
+	strbuf_release(&session->collected[0]);
+	strbuf_release(&session->collected[1]);
+	session->driver->n_sessions--;
+	LIST_REMOVE(session, link);
+	free(session);
+}
+
+/* Never inside a callback of libcurl's data. A unary one's memory is gone afterwards. */
+static void session_fail(struct session *session, const struct error *err)
+{
+	if (session->is_over)
+		return;
+	session->is_over = true;
+	if (session->has_used)
+		driver_note_end(session->driver, &session->taken.order, err->status);
+	rpc_call_fail(session->call, err);
+	if (session->is_stream)
+		quiet(session);
+	else
+		session_free(session);
+}
+
+static struct session *session_new(struct driver *driver, struct rpc_call *call, bool is_stream,
+				   struct error *err)
+{
+	struct session *session = NULL;
+
+	if (driver->n_sessions < SESSIONS_MAX)
+		session = calloc(1, sizeof(*session));
+	if (!session) {
+		(void)error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				"driver container has %zu sessions, as many as it takes", driver->n_sessions);
+		return NULL;
+	}
+	session->driver = driver;
+	session->call = call;
+	session->is_stream = is_stream;
+	session->fd = -EBADF;
+	session->piece = (struct strbuf)STRBUF_INIT(2 * CHUNK_MAX);
+	session->raw = (struct strbuf)STRBUF_INIT(2 * CHUNK_MAX);
+	session->in = (struct strbuf)STRBUF_INIT(STDIN_MAX);
+	session->collected[0] = (struct strbuf)STRBUF_INIT(COLLECT_MAX);
+	session->collected[1] = (struct strbuf)STRBUF_INIT(COLLECT_MAX);
+	LIST_INSERT_HEAD(&driver->sessions, session, link);
+	driver->n_sessions++;
+	return session;
+}
+
+/* --- the container ----------------------------------------------------------------------------------------
+ */
+
+static void on_found(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct session *session = userdata;
+	struct container container;
+	struct error own;
+
+	session->request = NULL;
+	if (status == STATUS_NOT_FOUND) {
+		(void)error_set(&own, STATUS_NOT_FOUND, 0,
+				"driver container has no task '%s' of allocation %s", session->task,
+				session->alloc);
+		err = &own;
+	} else if (status == STATUS_OK) {
+		status = container_read(json, session->alloc, session->task, &container, &own);
+		err = &own;
+	}
+	if (status != STATUS_OK)
+		session_fail(session, err);
+	else
+		session->found(session, &container);
+}
+
+static void ask(struct session *session, struct engine_request request, engine_done_fn *done, const char *fmt,
+		...) __attribute__((format(printf, 4, 5)));
+static void ask(struct session *session, struct engine_request request, engine_done_fn *done, const char *fmt,
+		...)
+{
+	char path[ENGINE_PATH_SIZE];
+	struct error err;
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(path, sizeof(path), fmt, args);
+	va_end(args);
+	request.path = path;
+	assert(!session->request);
+	if (engine_send(session->driver->engine, &request, done, session, &session->request, &err) !=
+	    STATUS_OK)
+		session_fail(session, &err);
+}
+
+#define SHORT(method_, ...)                                                                      \
+	(struct engine_request)                                                                  \
+	{                                                                                        \
+		.method = (method_), .timeout_us = session->driver->settings->engine_timeout_us, \
+		##__VA_ARGS__                                                                    \
+	}
+
+static void look(struct session *session, const char *alloc, const char *task, found_fn *found)
+{
+	struct error err;
+
+	if (!id_is_uuid(alloc) || !id_is_label(task)) {
+		(void)error_set(&err, STATUS_INVALID_ARGUMENT, 0,
+				"'%.64s' and '%.64s' are no allocation and task", alloc, task);
+		session_fail(session, &err);
+		return;
+	}
+	(void)str_copy(session->alloc, sizeof(session->alloc), alloc);
+	(void)str_copy(session->task, sizeof(session->task), task);
+	container_name(alloc, task, session->name);
+	session->found = found;
+	ask(session, SHORT("GET"), on_found, "/containers/%s/json", session->name);
+}
+
+/* False: the session has ended. */
+static bool is_running(struct session *session, const struct container *container)
+{
+	struct error err;
+
+	if (container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING)
+		return true;
+	(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0, "task '%s' of allocation %s does not run",
+			session->task, session->alloc);
+	session_fail(session, &err);
+	return false;
+}
+
+/* --- output -----------------------------------------------------------------------------------------------
+ */
+
+static void after_output(struct session *session);
+static int on_retry(sd_event_source *source, uint64_t usec, void *userdata);
+
+static void arm_retry(struct session *session, uint64_t ms)
+{
+	uint64_t at = clock_monotonic_us() + ms * USEC_PER_MSEC;
+
+	if (!session->retry)
+		(void)sd_event_add_time(session->driver->event, &session->retry, CLOCK_MONOTONIC, at, 0,
+					on_retry, session);
+	else if (sd_event_source_set_time(session->retry, at) >= 0)
+		(void)sd_event_source_set_enabled(session->retry, SD_EVENT_ONESHOT);
+}
+
+static bool is_full(const struct session *session)
+{
+	return session->piece.len > 0 || session->raw.len > 0;
+}
+
+static void note_failure(struct session *session, const struct error *err)
+{
+	session->failure = *err;
+	session->has_failed = true;
+	arm_retry(session, 0);
+}
+
+/* What the client does not take now waits; no more comes until it is gone. */
+static void deliver(struct session *session, const uint8_t *bytes, size_t n)
+{
+	unsigned int stream = FRAMES_STDOUT;
+	enum status status = STATUS_OK;
+	struct error err;
+
+	while (n > 0 && status == STATUS_OK) {
+		const uint8_t *piece = bytes;
+		size_t n_piece = n;
+		size_t used = n;
+
+		if (session->is_framed)
+			status = frames_next(&session->frames, bytes, n, &used, &stream, &piece, &n_piece,
+					     &err);
+		if (status == STATUS_OK && n_piece > 0)
+			status = session->emit(session, stream, piece, n_piece, &err);
+		bytes += used;
+		n -= used;
+		if (status != STATUS_RESOURCE_EXHAUSTED)
+			continue;
+		session->piece_stream = stream;
+		strbuf_put(&session->piece, piece, n_piece);
+		strbuf_put(&session->raw, bytes, n);
+		arm_retry(session, RETRY_MS);
+		return;
+	}
+	if (status != STATUS_OK)
+		note_failure(session, &err);
+}
+
+static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct session *session = userdata;
+	enum status status = STATUS_OK;
+	struct strbuf raw;
+	struct error err;
+
+	(void)source;
+	(void)usec;
+	if (session->has_failed) {
+		session_fail(session, &session->failure);
+		return 0;
+	}
+	if (session->piece.len > 0)
+		status = session->emit(session, session->piece_stream, (const uint8_t *)session->piece.data,
+				       session->piece.len, &err);
+	if (status == STATUS_RESOURCE_EXHAUSTED) {
+		arm_retry(session, RETRY_MS);
+		return 0;
+	}
+	if (status != STATUS_OK) {
+		session_fail(session, &err);
+		return 0;
+	}
+	strbuf_consume(&session->piece, session->piece.len);
+	raw = session->raw;
+	session->raw = (struct strbuf)STRBUF_INIT(2 * CHUNK_MAX);
+	deliver(session, (const uint8_t *)raw.data, raw.len);
+	strbuf_release(&raw);
+	if (!is_full(session) && !session->has_failed)
+		after_output(session);
+	return 0;
+}
+
+/* --- exec -------------------------------------------------------------------------------------------------
+ */
+
+static enum status emit_exec(struct session *session, unsigned int stream, const uint8_t *bytes, size_t n,
+			     struct error *err)
+{
+	Holdfast__Driver__V1__ExecTaskStreamingResponse response =
+		HOLDFAST__DRIVER__V1__EXEC_TASK_STREAMING_RESPONSE__INIT;
+	Holdfast__Driver__V1__ExecData data = HOLDFAST__DRIVER__V1__EXEC_DATA__INIT;
+
+	data.value = (ProtobufCBinaryData){n, (uint8_t *)(uintptr_t)bytes};
+	if (stream == FRAMES_STDERR)
+		response.stderr = &data;
+	else
+		response.stdout = &data;
+	return rpc_call_send(session->call, &response.base, err);
+}
+
+static enum status emit_collect(struct session *session, unsigned int stream, const uint8_t *bytes, size_t n,
+				struct error *err)
+{
+	struct strbuf *to = &session->collected[stream == FRAMES_STDERR];
+	size_t room = COLLECT_MAX - to->len;
+
+	(void)err;
+	session->is_truncated |= n > room;
+	strbuf_put(to, bytes, n > room ? room : n);
+	return STATUS_OK;
+}
+
+static void reply_collected(struct session *session, Holdfast__Driver__V1__ExitResult *result)
+{
+	Holdfast__Driver__V1__ExecTaskResponse response = HOLDFAST__DRIVER__V1__EXEC_TASK_RESPONSE__INIT;
+
+	response.stdout =
+		(ProtobufCBinaryData){session->collected[0].len, (uint8_t *)session->collected[0].data};
+	response.stderr =
+		(ProtobufCBinaryData){session->collected[1].len, (uint8_t *)session->collected[1].data};
+	response.result = result;
+	response.truncated = session->is_truncated;
+	rpc_call_reply(session->call, &response.base);
+	session->is_over = true;
+	session_free(session);
+}
+
+static void reply_exited(struct session *session, Holdfast__Driver__V1__ExitResult *result)
+{
+	Holdfast__Driver__V1__ExecTaskStreamingResponse response =
+		HOLDFAST__DRIVER__V1__EXEC_TASK_STREAMING_RESPONSE__INIT;
+	struct error err;
+
+	response.exited = true;
+	response.result = result;
+	if (rpc_call_send(session->call, &response.base, &err) != STATUS_OK) {
+		rpc_call_fail(session->call, &err);
+	} else {
+		rpc_call_finish(session->call);
+	}
+	session->is_over = true;
+	quiet(session);
+}
+
+static void on_exit_code(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct session *session = userdata;
+	Holdfast__Driver__V1__ExitResult result = HOLDFAST__DRIVER__V1__EXIT_RESULT__INIT;
+	const json_t *code = json_object_get(json, "ExitCode");
+	struct error own;
+
+	session->request = NULL;
+	if (status == STATUS_OK && !json_is_integer(code)) {
+		status = error_set(&own, STATUS_INTERNAL, 0, "the engine does not say how the command ended");
+		err = &own;
+	}
+	if (status != STATUS_OK) {
+		session_fail(session, err);
+		return;
+	}
+	driver_note_end(session->driver, &session->taken.order, STATUS_OK);
+	result.exit_code = (int32_t)json_integer_value(code);
+	if (session->is_stream)
+		reply_exited(session, &result);
+	else
+		reply_collected(session, &result);
+}
+
+static void ask_exit_code(struct session *session)
+{
+	session->io = sd_event_source_disable_unref(session->io);
+	if (!session->request)
+		ask(session, SHORT("GET"), on_exit_code, "/exec/%s/json", session->exec_id);
+}
+
+static void wait_io(struct session *session)
+{
+	uint32_t events = (is_full(session) ? 0U : EPOLLIN) | (session->in.len > 0 ? EPOLLOUT : 0U);
+
+	if (session->io)
+		(void)sd_event_source_set_io_events(session->io, events);
+}
+
+/* Towards the task, as far as it takes it. */
+static void push_stdin(struct session *session)
+{
+	ssize_t n = 0;
+
+	if (!session->is_upgraded || session->fd < 0)
+		return;
+	while (session->in.len > 0) {
+		n = send(session->fd, session->in.data, session->in.len, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n <= 0)
+			break;
+		strbuf_consume(&session->in, (size_t)n);
+	}
+	if (n < 0 && errno != EAGAIN && errno != EINTR) /* nobody reads it: how it ended shows at the end */
+		strbuf_consume(&session->in, session->in.len);
+	if (session->in.len == 0 && session->wants_close && !session->is_closed) {
+		session->is_closed = true;
+		if (session->is_framed)
+			(void)shutdown(session->fd, SHUT_WR);
+		else
+			(void)send(session->fd, "\x04", 1,
+				   MSG_NOSIGNAL | MSG_DONTWAIT); /* end of file, typed */
+	}
+	wait_io(session);
+}
+
+static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct session *session = userdata;
+	struct error err;
+
+	(void)source;
+	(void)usec;
+	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
+			"%s in time; it may still run in task '%s' of allocation %s",
+			session->is_upgraded ? "the command did not end"
+					     : "the engine did not begin the command",
+			session->task, session->alloc);
+	session_fail(session, &err);
+	return 0;
+}
+
+static void arm_deadline(struct session *session, uint64_t us)
+{
+	session->deadline = sd_event_source_disable_unref(session->deadline);
+	if (us > 0)
+		(void)sd_event_add_time(session->driver->event, &session->deadline, CLOCK_MONOTONIC,
+					clock_monotonic_us() + us, 0, on_deadline, session);
+}
+
+/* The answer's head, then the bytes of the command. False: the session has ended. */
+static bool take_head(struct session *session, const uint8_t *bytes, size_t n)
+{
+	size_t room = sizeof(session->head) - 1 - session->n_head;
+	size_t taken = n < room ? n : room;
+	const char *end;
+	struct error err;
+	size_t over;
+
+	memcpy(session->head + session->n_head, bytes, taken);
+	session->n_head += taken;
+	session->head[session->n_head] = '\0';
+	end = strstr(session->head, "\r\n\r\n");
+	if (!end && taken == n)
+		return true;
+	if (!end || !str_starts_with(session->head, "HTTP/1.1 101 ")) {
+		session->head[strcspn(session->head, "\r\n")] = '\0';
+		(void)error_set(&err, STATUS_INTERNAL, 0,
+				"the engine did not begin the command: it answered '%.100s'", session->head);
+		session_fail(session, &err);
+		return false;
+	}
+	session->is_upgraded = true;
+	arm_deadline(session, session->is_stream ? 0 : session->timeout_ms * USEC_PER_MSEC);
+	over = session->n_head - (size_t)(end + 4 - session->head);
+	deliver(session, (const uint8_t *)end + 4, over);
+	deliver(session, bytes + taken, n - taken);
+	push_stdin(session);
+	return true;
+}
+
+static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	struct session *session = userdata;
+	uint8_t bytes[CHUNK_MAX];
+	ssize_t n;
+
+	(void)source;
+	if (events & EPOLLOUT)
+		push_stdin(session);
+	if (is_full(session) || !(events & (EPOLLIN | EPOLLHUP | EPOLLERR))) {
+		wait_io(session);
+		return 0;
+	}
+	n = recv(fd, bytes, session->is_upgraded ? sizeof(bytes) : HEAD_MAX / 4, MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n <= 0) {
+		session->has_ended = true;
+		after_output(session);
+		return 0;
+	}
+	if (session->is_upgraded)
+		deliver(session, bytes, (size_t)n);
+	else if (!take_head(session, bytes, (size_t)n))
+		return 0;
+	wait_io(session);
+	return 0;
+}
+
+static enum status connect_engine(struct session *session, struct error *err)
+{
+	const char *path = session->driver->settings->engine_socket;
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	char request[512];
+	int n;
+
+	(void)str_copy(address.sun_path, sizeof(address.sun_path), path);
+	session->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (session->fd < 0 || connect(session->fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+		return error_set(err, STATUS_UNAVAILABLE, errno, "reach the engine at %s", path);
+	n = str_format(request, sizeof(request),
+		       "POST " ENGINE_API "/exec/%s/start HTTP/1.1\r\nHost: engine\r\n"
+		       "Content-Type: application/json\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
+		       "Content-Length: %d\r\n\r\n{\"Detach\":false,\"Tty\":%s}",
+		       session->exec_id, session->is_framed ? 28 : 27, session->is_framed ? "false" : "true");
+	if (n < 0 || send(session->fd, request, (size_t)n, MSG_NOSIGNAL) != n)
+		return error_set(err, STATUS_UNAVAILABLE, errno, "ask the engine at %s to begin a command",
+				 path);
+	n = sd_event_add_io(session->driver->event, &session->io, session->fd, EPOLLIN, on_io, session);
+	return n < 0 ? error_set(err, STATUS_RESOURCE_EXHAUSTED, n, "wait for the engine") : STATUS_OK;
+}
+
+static void on_exec_made(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct session *session = userdata;
+	const char *id = json_string_value(json_object_get(json, "Id"));
+	struct error own;
+
+	session->request = NULL;
+	if (status == STATUS_OK && (!id || !container_is_id(id))) {
+		status = error_set(&own, STATUS_INTERNAL, 0, "the engine made an exec without an id");
+		err = &own;
+	}
+	if (status != STATUS_OK) {
+		session_fail(session, err);
+		return;
+	}
+	(void)str_copy(session->exec_id, sizeof(session->exec_id), id);
+	arm_deadline(session, session->driver->settings->engine_timeout_us);
+	if (connect_engine(session, &own) != STATUS_OK)
+		session_fail(session, &own);
+}
+
+static void exec_found(struct session *session, const struct container *container)
+{
+	const Holdfast__Driver__V1__ExecCommand *command = (const void *)session->taken.body;
+	json_t *argv;
+	json_t *body;
+
+	if (!is_running(session, container))
+		return;
+	argv = json_array();
+	for (size_t i = 0; i < command->n_argv; i++)
+		(void)json_array_append_new(argv, json_string(command->argv[i]));
+	body = json_pack("{s:b, s:b, s:b, s:b, s:b, s:o}", "AttachStdin", session->is_stream, "AttachStdout",
+			 true, "AttachStderr", true, "Tty", command->tty, "Privileged", false, "Cmd", argv);
+	if (command->user[0] != '\0')
+		(void)json_object_set_new(body, "User", json_string(command->user));
+	ask(session, SHORT("POST", .body = body), on_exec_made, "/containers/%s/exec", container->id);
+}
+
+/* What is ordered, and allowed. The order is used up by it. */
+static enum status take_command(struct session *session, const ProtobufCBinaryData *order,
+				const ProtobufCBinaryData *bytes, struct error *err)
+{
+	struct driver *driver = session->driver;
+	const Holdfast__Driver__V1__ExecCommand *command;
+	const char *reason = "command";
+	enum status status = driver_take_order(driver, ORDER_EXEC, order, bytes, &session->taken, err);
+
+	if (status != STATUS_OK)
+		return status;
+	command = (const void *)session->taken.body;
+	if (command->n_argv == 0 || command->n_argv > ARGV_MAX || command->argv[0][0] == '\0' ||
+	    strlen(command->user) >= 64 || !str_is_made_of(command->user, "._-:"))
+		status = error_set(err, STATUS_INVALID_ARGUMENT, 0, "that is no command, or no user for it");
+	else
+		status = policy_check_exec(driver->settings, command->user, &reason, err);
+	if (status != STATUS_OK)
+		return driver_refuse(driver, &session->taken, reason, err);
+	status = driver_use_order(driver, &session->taken, err);
+	session->has_used = status == STATUS_OK;
+	session->is_framed = !command->tty;
+	return status;
+}
+
+static void begin_exec(struct session *session, const ProtobufCBinaryData *order,
+		       const ProtobufCBinaryData *bytes)
+{
+	const Holdfast__Driver__V1__ExecCommand *command;
+	struct error err;
+
+	if (take_command(session, order, bytes, &err) != STATUS_OK) {
+		session_fail(session, &err);
+		return;
+	}
+	command = (const void *)session->taken.body;
+	look(session, command->alloc_id, command->task, exec_found);
+}
+
+void exec_task(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	const Holdfast__Driver__V1__ExecTaskRequest *exec = (const void *)request;
+	struct error err;
+	struct session *session = session_new(userdata, call, false, &err);
+
+	if (!session) {
+		rpc_call_fail(call, &err);
+		return;
+	}
+	session->emit = emit_collect;
+	session->timeout_ms = exec->timeout_ms ? exec->timeout_ms : EXEC_TIMEOUT_S * 1000;
+	begin_exec(session, &exec->order, &exec->command);
+}
+
+/* --- streams ----------------------------------------------------------------------------------------------
+ */
+
+static void ignore(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	(void)status;
+	(void)err;
+	(void)json;
+	(void)userdata;
+}
+
+static void resize(struct session *session, const Holdfast__Driver__V1__TtySize *size)
+{
+	char path[ENGINE_PATH_SIZE];
+	const struct engine_request request = {.method = "POST",
+					       .path = path,
+					       .timeout_us = session->driver->settings->engine_timeout_us,
+					       .is_text = true};
+
+	if (session->exec_id[0] == '\0' || session->is_framed || size->height > UINT16_MAX ||
+	    size->width > UINT16_MAX)
+		return;
+	(void)snprintf(path, sizeof(path), "/exec/%s/resize?h=%u&w=%u", session->exec_id, size->height,
+		       size->width);
+	(void)engine_send(session->driver->engine, &request, ignore, NULL, NULL, NULL);
+}
+
+static void on_exec_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
+{
+	const Holdfast__Driver__V1__ExecTaskStreamingRequest *request = (const void *)message;
+	struct session *session = rpc_call_data(call);
+	struct error err;
+
+	if (!session) {
+		session = session_new(userdata, call, true, &err);
+		if (!session || !request->setup) {
+			if (session)
+				session_free(session);
+			(void)error_set(session ? &err : NULL, STATUS_INVALID_ARGUMENT, 0,
+					"the first message of an exec has to have its set-up");
+			rpc_call_fail(call, &err);
+			return;
+		}
+		rpc_call_set_data(call, session);
+		session->emit = emit_exec;
+		begin_exec(session, &request->setup->order, &request->setup->command);
+		return;
+	}
+	if (session->is_over)
+		return;
+	if (request->setup) {
+		(void)error_set(&err, STATUS_INVALID_ARGUMENT, 0, "an exec is set up once");
+		session_fail(session, &err);
+		return;
+	}
+	if (request->tty_size)
+		resize(session, request->tty_size);
+	if (!request->stdin || session->wants_close)
+		return;
+	strbuf_put(&session->in, request->stdin->value.data, request->stdin->value.len);
+	session->wants_close = request->stdin->close;
+	if (session->in.error != 0) {
+		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, 0,
+				"more than %d bytes of input wait for a command that does not read them",
+				STDIN_MAX);
+		session_fail(session, &err);
+		return;
+	}
+	push_stdin(session);
+}
+
+static void on_stream_open(struct rpc_call *call, void *userdata)
+{
+	(void)call;
+	(void)userdata;
+}
+
+static void on_exec_half_close(struct rpc_call *call, void *userdata)
+{
+	struct session *session = rpc_call_data(call);
+
+	(void)userdata;
+	if (!session || session->is_over)
+		return;
+	session->wants_close = true;
+	push_stdin(session);
+}
+
+static void on_half_close(struct rpc_call *call, void *userdata)
+{
+	(void)call;
+	(void)userdata;
+}
+
+static void on_stream_closed(struct rpc_call *call, void *userdata)
+{
+	struct session *session = rpc_call_data(call);
+
+	(void)userdata;
+	if (!session)
+		return;
+	if (!session->is_over && session->has_used)
+		driver_note_end(session->driver, &session->taken.order, STATUS_CANCELLED);
+	session_free(session);
+}
+
+const struct rpc_stream_handlers exec_stream = {.on_open = on_stream_open,
+						.on_message = on_exec_message,
+						.on_closed = on_stream_closed,
+						.on_half_close = on_exec_half_close};
+
+/* --- logs -------------------------------------------------------------------------------------------------
+ */
+
+static enum status emit_log(struct session *session, unsigned int stream, const uint8_t *bytes, size_t n,
+			    struct error *err)
+{
+	Holdfast__Driver__V1__TaskLogsResponse response = HOLDFAST__DRIVER__V1__TASK_LOGS_RESPONSE__INIT;
+
+	response.stream = stream == FRAMES_STDERR ? HOLDFAST__DRIVER__V1__OUTPUT_STREAM__OUTPUT_STREAM_STDERR
+						  : HOLDFAST__DRIVER__V1__OUTPUT_STREAM__OUTPUT_STREAM_STDOUT;
+	response.value = (ProtobufCBinaryData){n, (uint8_t *)(uintptr_t)bytes};
+	return rpc_call_send(session->call, &response.base, err);
+}
+
+static bool on_log_data(const uint8_t *bytes, size_t n, void *userdata)
+{
+	struct session *session = userdata;
+
+	if (is_full(session) || session->has_failed)
+		return false;
+	deliver(session, bytes, n);
+	return true;
+}
+
+static void on_logs_end(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct session *session = userdata;
+
+	(void)json;
+	session->request = NULL;
+	if (status != STATUS_OK) {
+		session_fail(session, err);
+		return;
+	}
+	session->has_ended = true;
+	if (!is_full(session) && !session->has_failed)
+		after_output(session);
+}
+
+static void logs_found(struct session *session, const struct container *container)
+{
+	const struct engine_request request = {.method = "GET", .data = on_log_data};
+	char tail[16] = "all";
+	struct error err;
+
+	if (!container->has_logs) {
+		(void)error_set(
+			&err, STATUS_FAILED_PRECONDITION, 0,
+			"task '%s' of allocation %s is run with logs { disabled = true }: its output is "
+			"kept nowhere; look where the program itself writes to",
+			session->task, session->alloc);
+		session_fail(session, &err);
+		return;
+	}
+	if (session->tail > 0)
+		(void)snprintf(tail, sizeof(tail), "%u", session->tail < TAIL_MAX ? session->tail : TAIL_MAX);
+	session->is_framed = true;
+	ask(session, request, on_logs_end, "/containers/%s/logs?stdout=%d&stderr=%d&follow=%d&tail=%s",
+	    container->id, session->want_stdout, session->want_stderr, session->follow, tail);
+}
+
+static void on_logs_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
+{
+	const Holdfast__Driver__V1__TaskLogsRequest *request = (const void *)message;
+	struct session *session;
+	struct error err;
+
+	if (rpc_call_data(call))
+		return;
+	session = session_new(userdata, call, true, &err);
+	if (!session) {
+		rpc_call_fail(call, &err);
+		return;
+	}
+	rpc_call_set_data(call, session);
+	session->emit = emit_log;
+	session->want_stdout = request->stdout || !request->stderr;
+	session->want_stderr = request->stderr || !request->stdout;
+	session->follow = request->follow;
+	session->tail = request->tail;
+	look(session, request->alloc_id, request->task, logs_found);
+}
+
+const struct rpc_stream_handlers logs_stream = {.on_open = on_stream_open,
+						.on_message = on_logs_message,
+						.on_closed = on_stream_closed,
+						.on_half_close = on_half_close};
+
+/* --- stats ------------------------------------------------------------------------------------------------
+ */
+
+static void stats_found(struct session *session, const struct container *container);
+
+static int on_stats_time(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct session *session = userdata;
+
+	(void)source;
+	(void)usec;
+	look(session, session->alloc, session->task, stats_found);
+	return 0;
+}
+
+static void on_stats(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	Holdfast__Driver__V1__TaskStatsResponse response;
+	struct session *session = userdata;
+	struct error own;
+
+	session->request = NULL;
+	if (status == STATUS_OK) {
+		status = container_stats(json, &response, &own);
+		err = &own;
+	}
+	if (status != STATUS_OK) {
+		session_fail(session, err);
+		return;
+	}
+	(void)rpc_call_send(session->call, &response.base, NULL); /* who does not read is told the next one */
+	session->deadline = sd_event_source_disable_unref(session->deadline);
+	(void)sd_event_add_time(session->driver->event, &session->deadline, CLOCK_MONOTONIC,
+				clock_monotonic_us() + session->interval_ms * USEC_PER_MSEC, 0, on_stats_time,
+				session);
+}
+
+static void stats_found(struct session *session, const struct container *container)
+{
+	if (is_running(session, container))
+		ask(session, SHORT("GET"), on_stats, "/containers/%s/stats?stream=false", container->id);
+}
+
+static void on_stats_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
+{
+	const Holdfast__Driver__V1__TaskStatsRequest *request = (const void *)message;
+	struct session *session;
+	struct error err;
+
+	if (rpc_call_data(call))
+		return;
+	session = session_new(userdata, call, true, &err);
+	if (!session) {
+		rpc_call_fail(call, &err);
+		return;
+	}
+	rpc_call_set_data(call, session);
+	session->interval_ms = request->interval_ms == 0	     ? STATS_DEFAULT_MS
+			       : request->interval_ms < STATS_MIN_MS ? (uint32_t)STATS_MIN_MS
+								     : request->interval_ms;
+	look(session, request->alloc_id, request->task, stats_found);
+}
+
+const struct rpc_stream_handlers stats_stream = {.on_open = on_stream_open,
+						 .on_message = on_stats_message,
+						 .on_closed = on_stream_closed,
+						 .on_half_close = on_half_close};
+
+/* Everything that came was taken: read on, or say the end. */
+static void after_output(struct session *session)
+{
+	if (session->is_over)
+		return;
+	if (session->has_ended && session->emit == emit_log) {
+		session->is_over = true;
+		rpc_call_finish(session->call);
+		quiet(session);
+	} else if (session->has_ended && !session->is_upgraded) {
+		struct error err;
+
+		(void)error_set(&err, STATUS_UNAVAILABLE, 0,
+				"the engine broke off before it began the command");
+		session_fail(session, &err);
+	} else if (session->has_ended) {
+		ask_exit_code(session);
+	} else if (session->emit == emit_log && session->request) {
+		engine_resume(session->request);
+	} else {
+		wait_io(session);
+	}
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "settings.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/id.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "conf/conf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
+
+enum { KEY_TEXT_SIZE = 2 * ORDER_KEY_SIZE + 1, FILE_MAX = 256 << 10 };
+
+DEFINE_CLEANUP(struct conf, conf_free)
+
+/* While the file is read. */
+struct reading {
+	struct settings settings;
+	char keys[SETTINGS_KEYS_MAX][KEY_TEXT_SIZE];
+};
+
+#define MEMBER(key_, type_, member)                                                          \
+	.key = (key_), .type = (type_), .offset = offsetof(struct reading, settings.member), \
+	.size = sizeof(((struct reading *)0)->settings.member)
+#define LIST(key_, member)                                                                                \
+	{                                                                                                 \
+		.key = (key_), .type = CONF_STRINGS, .offset = offsetof(struct reading, settings.member), \
+		.size = sizeof(((struct reading *)0)->settings.member[0]),                                \
+		.max = ARRAY_SIZE(((struct reading *)0)->settings.member)                                 \
+	}
+#define TIMEOUT(key_, member)                                                                              \
+	{                                                                                                  \
+		.key = (key_), .type = CONF_DURATION, .offset = offsetof(struct reading, settings.member), \
+		.min = 100 * USEC_PER_MSEC, .max = 3600 * USEC_PER_SEC                                     \
+	}
+
+static const struct conf_field infra_fields[] = {
+	{MEMBER("image", CONF_STRING, infra_image), .required = true},
+	LIST("command", infra_command),
+};
+
+static enum status bind_infra(const struct conf *conf, const char *label, json_t *body, void *target,
+			      struct error *err)
+{
+	(void)label;
+	return conf_bind(conf, body, infra_fields, ARRAY_SIZE(infra_fields), target, err);
+}
+
+static const struct conf_field top_fields[] = {
+	{MEMBER("cluster", CONF_STRING, cluster), .required = true},
+	{MEMBER("node_id", CONF_STRING, node_id), .required = true},
+	{.key = "ticket_keys",
+	 .type = CONF_STRINGS,
+	 .offset = offsetof(struct reading, keys),
+	 .size = KEY_TEXT_SIZE,
+	 .max = SETTINGS_KEYS_MAX,
+	 .required = true},
+	{MEMBER("agent_user", CONF_STRING, agent_user)},
+	{MEMBER("socket", CONF_PATH, socket)},
+	{MEMBER("engine", CONF_PATH, engine_socket), .required = true},
+	{MEMBER("publish_dir", CONF_PATH, publish_dir)},
+	{MEMBER("state_dir", CONF_PATH, state_dir)},
+	TIMEOUT("engine_timeout", engine_timeout_us),
+	TIMEOUT("pull_timeout", pull_timeout_us),
+	LIST("images", images),
+	LIST("users", users),
+	LIST("capabilities", capabilities),
+	LIST("host_paths", host_paths),
+	LIST("networks", networks),
+	{MEMBER("privileged", CONF_BOOL, privileged)},
+	{MEMBER("pull", CONF_BOOL, pull)},
+	{.key = "infra", .type = CONF_BLOCKS, .block = bind_infra},
+};
+
+static void set_defaults(struct settings *s)
+{
+	*s = (struct settings){
+		.agent_user = "holdfast",
+		.socket = "/run/holdfast/drivers/container/driver.sock",
+		.publish_dir = "/run/holdfast/publish",
+		.state_dir = "/var/lib/holdfast-driver",
+		.engine_timeout_us = 30 * USEC_PER_SEC,
+		.pull_timeout_us = 600 * USEC_PER_SEC,
+		.networks = {"none", "isolated"},
+		.infra_command = {"/bin/sleep", "2147483647"},
+	};
+}
+
+static enum status take_keys(struct reading *reading, const struct conf *conf, struct error *err)
+{
+	struct settings *s = &reading->settings;
+
+	for (size_t i = 0; i < SETTINGS_KEYS_MAX && reading->keys[i][0] != '\0'; i++)
+		if (hex_decode(s->keys[s->n_keys++], ORDER_KEY_SIZE, reading->keys[i]) < 0)
+			return conf_error(conf, conf_root(conf), "ticket_keys", err,
+					  "ticket_keys: '%.8s...' is no public key of %d hex digits",
+					  reading->keys[i], 2 * ORDER_KEY_SIZE);
+	if (s->n_keys == 0)
+		return conf_error(conf, conf_root(conf), "ticket_keys", err,
+				  "ticket_keys: names no key, so that no order could be taken");
+	return STATUS_OK;
+}
+
+/* What would never match anything was meant otherwise. */
+static enum status check_lists(const struct settings *s, const struct conf *conf, struct error *err)
+{
+	for (size_t i = 0; i < SETTINGS_LIST_MAX && s->host_paths[i][0] != '\0'; i++)
+		if (!path_is_normal(s->host_paths[i]) || str_eq(s->host_paths[i], "/"))
+			return conf_error(conf, conf_root(conf), "host_paths", err,
+					  "host_paths: '%.64s' is no absolute path below /",
+					  s->host_paths[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(s->networks) && s->networks[i][0] != '\0'; i++)
+		if (!str_eq(s->networks[i], "host") && !str_eq(s->networks[i], "none") &&
+		    !str_eq(s->networks[i], "isolated"))
+			return conf_error(conf, conf_root(conf), "networks", err,
+					  "networks: '%s' is none of host, none and isolated",
+					  s->networks[i]);
+	for (size_t i = 0; i < SETTINGS_CAPABILITIES_MAX && s->capabilities[i][0] != '\0'; i++)
+		if (!str_starts_with(s->capabilities[i], "CAP_"))
+			return conf_error(conf, conf_root(conf), "capabilities", err,
+					  "capabilities: '%s' is not written as in CAP_NET_BIND_SERVICE",
+					  s->capabilities[i]);
+	return STATUS_OK;
+}
+
+enum status settings_parse(const char *text, const char *name, struct settings *ret, struct error *err)
+{
+	cleanup(conf_freep) struct conf *conf = NULL;
+	cleanup_free struct reading *reading = calloc(1, sizeof(*reading));
+	enum status status;
+
+	if (!reading)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "read %s", name);
+	set_defaults(&reading->settings);
+	status = conf_parse(text, name, &conf, err);
+	if (status == STATUS_OK)
+		status = conf_bind(conf, conf_root(conf), top_fields, ARRAY_SIZE(top_fields), reading, err);
+	if (status == STATUS_OK)
+		status = take_keys(reading, conf, err);
+	if (status == STATUS_OK)
+		status = check_lists(&reading->settings, conf, err);
+	if (status != STATUS_OK)
+		return status;
+	if (!id_is_name(reading->settings.node_id, sizeof(reading->settings.node_id) - 1))
+		return conf_error(conf, conf_root(conf), "node_id", err, "node_id: is no name of a node");
+	(void)str_copy(reading->settings.path, sizeof(reading->settings.path), name);
+	*ret = reading->settings;
+	return STATUS_OK;
+}
+
+enum status settings_load(const char *path, struct settings *ret, struct error *err)
+{
+	cleanup_close int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	cleanup_close int fd = -EBADF;
+	cleanup_free char *text = NULL;
+	int r;
+
+	if (!path_is_normal(path))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s is no absolute path", path);
+	fd = path_open_trusted_file(root_fd, path, 0, O_RDONLY, 0);
+	if (fd == -EPERM)
+		return error_set(
+			err, STATUS_PERMISSION_DENIED, 0,
+			"%s is the limit of what tasks may do, and others than root can change it: it "
+			"and the folders above it must be root's, and writable by root alone",
+			path);
+	if (fd < 0)
+		return error_set(err, status_from_errno(fd), fd, "read %s", path);
+	r = fd_read_all(fd, FILE_MAX, &text, NULL);
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "read %s", path);
+	return settings_parse(text, path, ret, err);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Root's own file: whose orders the driver takes, and what of them it may do.
+ * holdfast-driver-container.hcl(5) */
+
+#include "base/error.h"
+
+#include <limits.h>
+#include <order.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define SETTINGS_PATH_DEFAULT "/etc/holdfast/holdfast-driver-container.hcl"
+
+enum {
+	SETTINGS_KEYS_MAX = 8,
+	SETTINGS_LIST_MAX = 64,
+	SETTINGS_CAPABILITIES_MAX = 41,
+	SETTINGS_ARGV_MAX = 8,
+	SETTINGS_TEXT_SIZE = 256,
+	SETTINGS_USER_SIZE = 64,
+	SETTINGS_CAPABILITY_SIZE = 32,
+	SETTINGS_SOCKET_SIZE = 108,
+};
+
+struct settings {
+	char path[PATH_MAX];
+	char cluster[ORDER_CLUSTER_SIZE];
+	char node_id[ORDER_NODE_SIZE];
+	uint8_t keys[SETTINGS_KEYS_MAX][ORDER_KEY_SIZE];
+	uint32_t n_keys;
+	char agent_user[SETTINGS_USER_SIZE]; /* who may call besides root */
+	char socket[SETTINGS_SOCKET_SIZE];
+	char engine_socket[SETTINGS_SOCKET_SIZE];
+	char publish_dir[PATH_MAX];
+	char state_dir[PATH_MAX];
+	uint64_t engine_timeout_us; /* of a request to the engine that is to be short */
+	uint64_t pull_timeout_us;
+	/* what a task may have; lists end with an empty one unless they are full */
+	char images[SETTINGS_LIST_MAX][SETTINGS_TEXT_SIZE]; /* one that ends in * is a prefix */
+	char users[SETTINGS_LIST_MAX][SETTINGS_USER_SIZE];  /* none: any */
+	char capabilities[SETTINGS_CAPABILITIES_MAX][SETTINGS_CAPABILITY_SIZE];
+	char host_paths[SETTINGS_LIST_MAX][SETTINGS_TEXT_SIZE];
+	char networks[4][SETTINGS_CAPABILITY_SIZE];
+	bool privileged;
+	bool pull; /* images that the engine does not have */
+	char infra_image[SETTINGS_TEXT_SIZE];
+	char infra_command[SETTINGS_ARGV_MAX][SETTINGS_TEXT_SIZE];
+};
+
+/** Read @text; @name is the file's for messages, which begin with "NAME:LINE: ". */
+enum status settings_parse(const char *text, const char *name, struct settings *ret, struct error *err);
+
+/** Read the file at @path. Nobody but root may be able to change it: else STATUS_PERMISSION_DENIED. */
+enum status settings_load(const char *path, struct settings *ret, struct error *err);

@@ -1,0 +1,807 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unary calls about tasks and networks. Each looks at the container first: what a crash may have done already
+ * is never asked for again. */
+#include "container.h"
+#include "driver.h"
+#include "policy.h"
+#include "publish.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/str.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WAITS_MAX = 256, STOP_SLACK_S = 30, STOP_MAX_MS = 3600 * 1000, STOP_DEFAULT_MS = 10000 };
+
+struct op_kind {
+	/* What to do about the container; NULL: there is none. */
+	void (*seen)(struct op *op, struct container *container);
+	bool is_exclusive; /* one at a time of a task */
+};
+
+struct op {
+	LIST_ENTRY(op) link;
+	struct driver *driver;
+	struct rpc_call *call;
+	const struct op_kind *kind;
+	char alloc[64];
+	char task[64];
+	char name[CONTAINER_NAME_SIZE]; /* of the container */
+	struct taken taken;		/* with a body when it is an order's */
+	char nonce[2 * ORDER_NONCE_SIZE + 1];
+	struct task_spec spec;
+	bool has_used; /* its end is to be on record */
+	bool has_pulled;
+	bool has_created;
+	bool has_waited;
+	bool is_wait;
+	bool force;
+	uint32_t timeout_ms;
+	char signal[16];
+};
+
+static void op_free(struct op *op)
+{
+	if (op->is_wait)
+		op->driver->n_waits--;
+	LIST_REMOVE(op, link);
+	taken_release(&op->taken);
+	free(op);
+}
+
+static void op_fail(struct op *op, const struct error *err)
+{
+	if (op->has_used)
+		driver_note_end(op->driver, &op->taken.order, err->status);
+	rpc_call_fail(op->call, err);
+	op_free(op);
+}
+
+static void op_reply(struct op *op, const ProtobufCMessage *response)
+{
+	if (op->has_used)
+		driver_note_end(op->driver, &op->taken.order, STATUS_OK);
+	rpc_call_reply(op->call, response);
+	op_free(op);
+}
+
+static void op_missing(struct op *op)
+{
+	struct error err;
+
+	(void)error_set(&err, STATUS_NOT_FOUND, 0, "driver container has no task '%s' of allocation %s",
+			op->task, op->alloc);
+	op_fail(op, &err);
+}
+
+/* Ask the engine; the path is a format. What goes wrong at once ends the call. */
+static void ask(struct op *op, struct engine_request request, engine_done_fn *done, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+static void ask(struct op *op, struct engine_request request, engine_done_fn *done, const char *fmt, ...)
+{
+	char path[ENGINE_PATH_SIZE];
+	struct error err;
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(path, sizeof(path), fmt, args);
+	va_end(args);
+	request.path = path;
+	if (engine_send(op->driver->engine, &request, done, op, NULL, &err) != STATUS_OK)
+		op_fail(op, &err);
+}
+
+#define SHORT(method_, ...)                                                                               \
+	(struct engine_request)                                                                           \
+	{                                                                                                 \
+		.method = (method_), .timeout_us = op->driver->settings->engine_timeout_us, ##__VA_ARGS__ \
+	}
+
+static void on_looked(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct container container;
+	struct op *op = userdata;
+	struct error own;
+
+	if (status == STATUS_NOT_FOUND)
+		op->kind->seen(op, NULL);
+	else if (status != STATUS_OK)
+		op_fail(op, err);
+	else if (container_read(json, op->alloc, op->task, &container, &own) != STATUS_OK)
+		op_fail(op, &own);
+	else
+		op->kind->seen(op, &container);
+}
+
+static void look(struct op *op)
+{
+	ask(op, SHORT("GET"), on_looked, "/containers/%s/json", op->name);
+}
+
+static struct op *op_new(struct driver *driver, struct rpc_call *call, const struct op_kind *kind,
+			 const char *alloc, const char *task)
+{
+	struct op *op = calloc(1, sizeof(*op));
+	struct error err;
+
+	if (!op) {
+		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "take a call");
+		rpc_call_fail(call, &err);
+		return NULL;
+	}
+	op->driver = driver;
+	op->call = call;
+	op->kind = kind;
+	LIST_INSERT_HEAD(&driver->ops, op, link);
+	if (!id_is_uuid(alloc) || (task[0] != '\0' && !id_is_label(task))) {
+		(void)error_set(
+			&err, STATUS_INVALID_ARGUMENT, 0,
+			"'%.64s' and '%.64s' are no allocation and task: a UUID and a name of a-z, 0-9 "
+			"and -",
+			alloc, task);
+		op_fail(op, &err);
+		return NULL;
+	}
+	(void)str_copy(op->alloc, sizeof(op->alloc), alloc);
+	(void)str_copy(op->task, sizeof(op->task), task);
+	container_name(alloc, task, op->name);
+	return op;
+}
+
+static bool is_busy(const struct op *op)
+{
+	const struct op *other;
+
+	LIST_FOREACH (other, &op->driver->ops, link)
+		if (other != op && other->kind->is_exclusive && str_eq(other->name, op->name))
+			return true;
+	return false;
+}
+
+/* False: the call has ended. */
+static bool claim_task(struct op *op)
+{
+	struct error err;
+
+	assert(op->kind->is_exclusive);
+	if (!is_busy(op))
+		return true;
+	(void)error_set(&err, STATUS_ABORTED, 0,
+			"task '%s' of allocation %s is being started or destroyed; ask again", op->task,
+			op->alloc);
+	op_fail(op, &err);
+	return false;
+}
+
+static enum status missing_task(struct error *err)
+{
+	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the call names no task");
+}
+
+/* --- start ------------------------------------------------------------------------------------------------
+ */
+
+static void reply_handle(struct op *op, const struct container *container)
+{
+	Holdfast__Driver__V1__StartTaskResponse response = HOLDFAST__DRIVER__V1__START_TASK_RESPONSE__INIT;
+	Holdfast__Driver__V1__TaskHandle handle = HOLDFAST__DRIVER__V1__TASK_HANDLE__INIT;
+	char id[CONTAINER_ID_SIZE];
+	struct error err;
+
+	if (nonces_finish(op->driver->nonces, op->taken.order.nonce, &err) != STATUS_OK) {
+		op_fail(op, &err);
+		return;
+	}
+	(void)str_copy(id, sizeof(id), container->id);
+	handle.version = 1;
+	handle.alloc_id = op->alloc;
+	handle.task = op->task;
+	handle.state = id;
+	handle.started_ms = container->started_ms;
+	handle.nonce = (ProtobufCBinaryData){ORDER_NONCE_SIZE, op->taken.order.nonce};
+	response.handle = &handle;
+	op_reply(op, &response.base);
+}
+
+static void on_started(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct op *op = userdata;
+
+	(void)json;
+	if (status != STATUS_OK) {
+		op_fail(op, err);
+		return;
+	}
+	op->has_waited = true;
+	look(op);
+}
+
+static void ask_start(struct op *op)
+{
+	ask(op, SHORT("POST"), on_started, "/containers/%s/start", op->name);
+}
+
+static void on_created(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct op *op = userdata;
+
+	(void)json;
+	if (status == STATUS_OK || status == STATUS_FAILED_PRECONDITION) {
+		/* made, or it is there: whose it is shows its order */
+		op->has_created = true;
+		if (status == STATUS_OK) {
+			ask_start(op);
+			return;
+		}
+	}
+	op_fail(op, err);
+}
+
+static void ask_create(struct op *op)
+{
+	json_t *body = container_of_task(op->driver->settings, &op->spec, op->nonce);
+
+	ask(op, SHORT("POST", .body = body), on_created, "/containers/create?name=%s", op->name);
+}
+
+static void on_image(enum status status, const struct error *err, const json_t *json, void *userdata);
+
+static void on_pulled(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct op *op = userdata;
+
+	(void)json;
+	if (status != STATUS_OK) {
+		op_fail(op, err);
+		return;
+	}
+	op->has_pulled = true; /* what it said may be an error: whether the image is there shows */
+	ask(op, SHORT("GET"), on_image, "/images/%s/json", op->spec.image->text);
+}
+
+static void ask_pull(struct op *op)
+{
+	const struct settings *settings = op->driver->settings;
+	struct engine_request request = {
+		.method = "POST", .timeout_us = settings->pull_timeout_us, .is_text = true};
+	const char *image = op->spec.image->text;
+	struct error err;
+
+	if (settings->pull && !op->has_pulled) {
+		ask(op, request, on_pulled, "/images/create?fromImage=%s%s", image,
+		    strrchr(image, ':') > strrchr(image, '/') ? "" : "&tag=latest");
+		return;
+	}
+	(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0,
+			"the engine at %s has no image %s%s: pull it, or allow the driver to (pull in %s)",
+			settings->engine_socket, image, op->has_pulled ? ", and could not pull it" : "",
+			settings->path);
+	op_fail(op, &err);
+}
+
+static void on_image(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct op *op = userdata;
+
+	(void)json;
+	if (status == STATUS_NOT_FOUND)
+		ask_pull(op);
+	else if (status != STATUS_OK)
+		op_fail(op, err);
+	else
+		ask_create(op);
+}
+
+/* Of its own order, the container shows how far that came; of another one, it is in the way. */
+static void start_seen(struct op *op, struct container *container)
+{
+	struct error err;
+
+	if (!container && op->taken.use == NONCE_DONE) {
+		(void)error_set(
+			&err, STATUS_FAILED_PRECONDITION, 0,
+			"task '%s' of allocation %s was started by this order already, and is gone; ask "
+			"the server for another one",
+			op->task, op->alloc);
+		(void)driver_refuse(op->driver, &op->taken, "used", &err);
+		op->has_used = false;
+		op_fail(op, &err);
+	} else if (!container) {
+		ask(op, SHORT("GET"), on_image, "/images/%s/json", op->spec.image->text);
+	} else if (!str_eq(container->nonce, op->nonce)) {
+		(void)error_set(
+			&err, STATUS_FAILED_PRECONDITION, 0,
+			"task '%s' of allocation %s has a container of another order; DestroyTask comes "
+			"first",
+			op->task, op->alloc);
+		(void)driver_refuse(op->driver, &op->taken, "other-order", &err);
+		op->has_used = false;
+		op_fail(op, &err);
+	} else if (container->started_ms == 0 && !op->has_waited && op->taken.use != NONCE_DONE) {
+		ask_start(op);
+	} else {
+		reply_handle(op, container);
+	}
+}
+
+static const struct op_kind start_kind = {.seen = start_seen, .is_exclusive = true};
+
+/* What root's file and the kernel's mount table say. */
+static enum status judge_start(struct op *op, const char **ret_reason, struct error *err)
+{
+	const Holdfast__Driver__V1__TaskConfig *task = (const void *)op->taken.body;
+	const struct settings *settings = op->driver->settings;
+	enum status status = task_spec_read(task, &op->spec, err);
+
+	*ret_reason = "task";
+	if (status == STATUS_OK)
+		status = policy_check_task(settings, &op->spec, ret_reason, err);
+	if (status == STATUS_OK)
+		status = publish_check("/proc/self/mountinfo", settings->publish_dir, task, ret_reason, err);
+	return status;
+}
+
+/* An order that passed: on record and used before anything is asked. False: the call has ended. */
+static bool use_order(struct op *op)
+{
+	struct error err;
+
+	hex_encode(op->nonce, op->taken.order.nonce, ORDER_NONCE_SIZE);
+	if (driver_use_order(op->driver, &op->taken, &err) != STATUS_OK) {
+		op_fail(op, &err);
+		return false;
+	}
+	op->has_used = true;
+	return true;
+}
+
+static void refuse_order(struct op *op, const char *reason, struct error *err)
+{
+	(void)driver_refuse(op->driver, &op->taken, reason, err);
+	op_fail(op, err);
+}
+
+void task_start(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	const Holdfast__Driver__V1__StartTaskRequest *start = (const void *)request;
+	const Holdfast__Driver__V1__TaskConfig *task;
+	struct driver *driver = userdata;
+	const char *reason = "task";
+	struct taken taken;
+	struct error err;
+	struct op *op;
+
+	if (driver_take_order(driver, ORDER_START, &start->order, &start->task, &taken, &err) != STATUS_OK) {
+		rpc_call_fail(call, &err);
+		taken_release(&taken);
+		return;
+	}
+	task = (const void *)taken.body;
+	op = op_new(driver, call, &start_kind, task->alloc_id, task->task);
+	if (!op) {
+		taken_release(&taken);
+		return;
+	}
+	op->taken = taken;
+	if (!claim_task(op))
+		return;
+	if (judge_start(op, &reason, &err) != STATUS_OK) {
+		refuse_order(op, reason, &err);
+		return;
+	}
+	if (use_order(op))
+		look(op);
+}
+
+/* --- recover, inspect, wait -------------------------------------------------------------------------------
+ */
+
+static void inspect_seen(struct op *op, struct container *container)
+{
+	Holdfast__Driver__V1__InspectTaskResponse response =
+		HOLDFAST__DRIVER__V1__INSPECT_TASK_RESPONSE__INIT;
+	Holdfast__Driver__V1__TaskStatus status;
+	Holdfast__Driver__V1__ExitResult result;
+
+	if (!container) {
+		op_missing(op);
+		return;
+	}
+	container_status(container, &status, &result);
+	response.status = &status;
+	op_reply(op, &response.base);
+}
+
+static void recover_seen(struct op *op, struct container *container)
+{
+	Holdfast__Driver__V1__RecoverTaskResponse response =
+		HOLDFAST__DRIVER__V1__RECOVER_TASK_RESPONSE__INIT;
+	Holdfast__Driver__V1__TaskStatus status;
+	Holdfast__Driver__V1__ExitResult result;
+
+	if (!container || !str_eq(container->nonce, op->nonce)) {
+		op_missing(op);
+		return;
+	}
+	container_status(container, &status, &result);
+	response.status = &status;
+	op_reply(op, &response.base);
+}
+
+static void on_waited(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct op *op = userdata;
+
+	(void)json;
+	if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
+		op_fail(op, err);
+		return;
+	}
+	look(op);
+}
+
+/* The engine's answer is not believed: whether it has ended is looked at. */
+static void wait_seen(struct op *op, struct container *container)
+{
+	Holdfast__Driver__V1__WaitTaskResponse response = HOLDFAST__DRIVER__V1__WAIT_TASK_RESPONSE__INIT;
+	Holdfast__Driver__V1__TaskStatus status;
+	Holdfast__Driver__V1__ExitResult result;
+	struct error err;
+
+	if (!container) {
+		op_missing(op);
+		return;
+	}
+	container_status(container, &status, &result);
+	if (status.state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED) {
+		response.result = &result;
+		op_reply(op, &response.base);
+	} else if (op->has_waited) {
+		(void)error_set(
+			&err, STATUS_UNAVAILABLE, 0,
+			"the engine said that task '%s' of allocation %s has ended, and it runs: wait again",
+			op->task, op->alloc);
+		op_fail(op, &err);
+	} else {
+		op->has_waited = true;
+		ask(op, (struct engine_request){.method = "POST"}, on_waited,
+		    "/containers/%s/wait?condition=not-running", op->name);
+	}
+}
+
+static const struct op_kind inspect_kind = {.seen = inspect_seen};
+static const struct op_kind recover_kind = {.seen = recover_seen};
+static const struct op_kind wait_kind = {.seen = wait_seen};
+
+void task_inspect(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	const Holdfast__Driver__V1__InspectTaskRequest *inspect = (const void *)request;
+	struct op *op = op_new(userdata, call, &inspect_kind, inspect->alloc_id, inspect->task);
+
+	if (op)
+		look(op);
+}
+
+void task_recover(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	const Holdfast__Driver__V1__TaskHandle *handle =
+		((const Holdfast__Driver__V1__RecoverTaskRequest *)(const void *)request)->handle;
+	struct error err;
+	struct op *op;
+
+	if (!handle || handle->version != 1 || handle->nonce.len != ORDER_NONCE_SIZE) {
+		(void)error_set(&err, STATUS_INVALID_ARGUMENT, 0,
+				"RecoverTask: that is no handle of this driver");
+		rpc_call_fail(call, &err);
+		return;
+	}
+	op = op_new(userdata, call, &recover_kind, handle->alloc_id, handle->task);
+	if (!op)
+		return;
+	hex_encode(op->nonce, handle->nonce.data, ORDER_NONCE_SIZE);
+	look(op);
+}
+
+void task_wait(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	const Holdfast__Driver__V1__WaitTaskRequest *wait = (const void *)request;
+	struct driver *driver = userdata;
+	struct error err;
+	struct op *op;
+
+	if (driver->n_waits >= WAITS_MAX) {
+		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, 0, "%d calls wait for tasks already",
+				WAITS_MAX);
+		rpc_call_fail(call, &err);
+		return;
+	}
+	op = op_new(driver, call, &wait_kind, wait->alloc_id, wait->task);
+	if (!op)
+		return;
+	op->is_wait = true;
+	driver->n_waits++;
+	look(op);
+}
+
+/* --- signal, stop, destroy --------------------------------------------------------------------------------
+ */
+
+static void reply_empty(struct op *op, const ProtobufCMessageDescriptor *type)
+{
+	ProtobufCMessage response;
+
+	protobuf_c_message_init(type, &response);
+	op_reply(op, &response);
+}
+
+static void on_signalled(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	(void)json;
+	if (status != STATUS_OK)
+		op_fail(userdata, err);
+	else
+		reply_empty(userdata, &holdfast__driver__v1__signal_task_response__descriptor);
+}
+
+static void signal_seen(struct op *op, struct container *container)
+{
+	struct error err;
+
+	if (!container) {
+		op_missing(op);
+	} else if (container->state != HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING) {
+		(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0,
+				"task '%s' of allocation %s does not run", op->task, op->alloc);
+		op_fail(op, &err);
+	} else {
+		ask(op, SHORT("POST"), on_signalled, "/containers/%s/kill?signal=%s", op->name, op->signal);
+	}
+}
+
+static const struct op_kind signal_kind = {.seen = signal_seen};
+
+void task_signal(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	const Holdfast__Driver__V1__SignalTaskRequest *wish = (const void *)request;
+	struct error err;
+	struct op *op;
+
+	if (!signal_is_known(wish->signal) || wish->task[0] == '\0') {
+		(void)error_set(&err, STATUS_INVALID_ARGUMENT, 0,
+				"'%.32s' of '%.64s' is no signal of a task, as in SIGHUP", wish->signal,
+				wish->task);
+		rpc_call_fail(call, &err);
+		return;
+	}
+	op = op_new(userdata, call, &signal_kind, wish->alloc_id, wish->task);
+	if (!op)
+		return;
+	(void)str_copy(op->signal, sizeof(op->signal), wish->signal);
+	look(op);
+}
+
+static void on_stopped(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	(void)json;
+	if (status != STATUS_OK && status != STATUS_NOT_FOUND)
+		op_fail(userdata, err);
+	else
+		reply_empty(userdata, &holdfast__driver__v1__stop_task_response__descriptor);
+}
+
+static void stop_seen(struct op *op, struct container *container)
+{
+	uint32_t ms = op->timeout_ms ? op->timeout_ms : STOP_DEFAULT_MS;
+	uint32_t seconds = (ms + 999) / 1000;
+	struct engine_request request = {.method = "POST",
+					 .timeout_us = (seconds + STOP_SLACK_S) * USEC_PER_SEC};
+
+	if (!container || container->state != HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING)
+		reply_empty(op, &holdfast__driver__v1__stop_task_response__descriptor);
+	else
+		ask(op, request, on_stopped, "/containers/%s/stop?t=%u", op->name, seconds);
+}
+
+static const struct op_kind stop_kind = {.seen = stop_seen};
+
+void task_stop(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	const Holdfast__Driver__V1__StopTaskRequest *stop = (const void *)request;
+	struct error err;
+	struct op *op;
+
+	if (stop->timeout_ms > STOP_MAX_MS || stop->task[0] == '\0') {
+		(void)error_set(&err, STATUS_INVALID_ARGUMENT, 0, "StopTask: no task, or more than an hour");
+		rpc_call_fail(call, &err);
+		return;
+	}
+	op = op_new(userdata, call, &stop_kind, stop->alloc_id, stop->task);
+	if (!op)
+		return;
+	op->timeout_ms = stop->timeout_ms;
+	look(op);
+}
+
+static void on_destroyed(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct op *op = userdata;
+
+	(void)json;
+	if (status != STATUS_OK && status != STATUS_NOT_FOUND)
+		op_fail(op, err);
+	else
+		reply_empty(op, op->task[0] != '\0'
+					? &holdfast__driver__v1__destroy_task_response__descriptor
+					: &holdfast__driver__v1__destroy_network_response__descriptor);
+}
+
+/* Its order is done for before anything is taken away: it makes no second one. */
+static void destroy_seen(struct op *op, struct container *container)
+{
+	uint8_t nonce[ORDER_NONCE_SIZE];
+	enum status status = STATUS_OK;
+	struct error err;
+
+	if (!container) {
+		on_destroyed(STATUS_OK, NULL, NULL, op);
+		return;
+	}
+	if (container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING && !op->force)
+		status = error_set(&err, STATUS_FAILED_PRECONDITION, 0,
+				   "task '%s' of allocation %s runs; StopTask comes first, or force",
+				   op->task, op->alloc);
+	else if (hex_decode(nonce, sizeof(nonce), container->nonce) == 0)
+		status = nonces_finish(op->driver->nonces, nonce, &err);
+	if (status != STATUS_OK)
+		op_fail(op, &err);
+	else
+		ask(op, SHORT("DELETE"), on_destroyed, "/containers/%s?force=1&v=1", container->id);
+}
+
+static const struct op_kind destroy_kind = {.seen = destroy_seen, .is_exclusive = true};
+
+void task_destroy(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	const Holdfast__Driver__V1__DestroyTaskRequest *destroy = (const void *)request;
+	struct error err;
+	struct op *op;
+
+	if (destroy->task[0] == '\0') {
+		(void)missing_task(&err);
+		rpc_call_fail(call, &err);
+		return;
+	}
+	op = op_new(userdata, call, &destroy_kind, destroy->alloc_id, destroy->task);
+	if (!op || !claim_task(op))
+		return;
+	op->force = destroy->force;
+	look(op);
+}
+
+/* --- networks: a container that does nothing holds the namespace -------------------------------------------
+ */
+
+static void reply_network(struct op *op)
+{
+	Holdfast__Driver__V1__CreateNetworkResponse response =
+		HOLDFAST__DRIVER__V1__CREATE_NETWORK_RESPONSE__INIT;
+	Holdfast__Driver__V1__NetworkSpec spec = HOLDFAST__DRIVER__V1__NETWORK_SPEC__INIT;
+
+	spec.alloc_id = op->alloc;
+	spec.mode = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
+	spec.state = op->name;
+	response.spec = &spec;
+	response.created = op->has_created;
+	op_reply(op, &response.base);
+}
+
+static void on_network_created(enum status status, const struct error *err, const json_t *json,
+			       void *userdata)
+{
+	struct op *op = userdata;
+
+	(void)json;
+	if (status != STATUS_OK) {
+		op_fail(op, err);
+		return;
+	}
+	op->has_created = true;
+	ask_start(op);
+}
+
+/* One that does not hold its namespace any more is nobody's: the next order makes it anew. */
+static void network_seen(struct op *op, struct container *container)
+{
+	const Holdfast__Driver__V1__NetworkConfig *network = (const void *)op->taken.body;
+	struct error err;
+
+	if (container && container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING) {
+		if (nonces_finish(op->driver->nonces, op->taken.order.nonce, &err) != STATUS_OK)
+			op_fail(op, &err);
+		else
+			reply_network(op);
+	} else if (op->taken.use == NONCE_DONE || op->has_waited ||
+		   (container && !str_eq(container->nonce, op->nonce))) {
+		(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0,
+				"the network of allocation %s does not hold: DestroyNetwork comes first, and "
+				"another order",
+				op->alloc);
+		op_fail(op, &err);
+	} else if (container) {
+		ask_start(op);
+	} else {
+		ask(op, SHORT("POST", .body = container_of_network(op->driver->settings, network, op->nonce)),
+		    on_network_created, "/containers/create?name=%s", op->name);
+	}
+}
+
+static const struct op_kind network_kind = {.seen = network_seen, .is_exclusive = true};
+
+void network_create(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	const Holdfast__Driver__V1__CreateNetworkRequest *create = (const void *)request;
+	const Holdfast__Driver__V1__NetworkConfig *network;
+	struct driver *driver = userdata;
+	const char *reason = "network";
+	struct taken taken;
+	enum status status;
+	struct error err;
+	struct op *op;
+
+	if (driver_take_order(driver, ORDER_NETWORK, &create->order, &create->network, &taken, &err) !=
+	    STATUS_OK) {
+		rpc_call_fail(call, &err);
+		taken_release(&taken);
+		return;
+	}
+	network = (const void *)taken.body;
+	op = op_new(driver, call, &network_kind, network->alloc_id, "");
+	if (!op) {
+		taken_release(&taken);
+		return;
+	}
+	op->taken = taken;
+	if (!claim_task(op))
+		return;
+	if (network->mode != HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED)
+		status = error_set(&err, STATUS_INVALID_ARGUMENT, 0,
+				   "only an isolated network is made; host and none are a task's own");
+	else
+		status = policy_check_network(driver->settings, network->mode, &reason, &err);
+	if (status != STATUS_OK)
+		refuse_order(op, reason, &err);
+	else if (use_order(op))
+		look(op);
+}
+
+void network_destroy(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	const Holdfast__Driver__V1__DestroyNetworkRequest *destroy = (const void *)request;
+	struct op *op = op_new(userdata, call, &destroy_kind, destroy->alloc_id, "");
+
+	if (!op || !claim_task(op))
+		return;
+	op->force = true;
+	look(op);
+}
+
+/* At the end: the engine's answers come no more, and who waits is told. */
+void task_free_all(struct driver *driver)
+{
+	struct error err;
+
+	(void)error_set(&err, STATUS_UNAVAILABLE, 0, "driver container ends; ask again");
+	while (!LIST_EMPTY(&driver->ops)) {
+		struct op *op = LIST_FIRST(&driver->ops);
+
+		rpc_call_fail(op->call, &err);
+		op_free(op);
+	}
+}

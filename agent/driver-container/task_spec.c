@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "task_spec.h"
+
+#include "base/cleanup.h"
+#include "base/id.h"
+#include "base/path.h"
+#include "base/str.h"
+
+#include <string.h>
+
+enum {
+	LIST_MAX = 256,
+	VOLUMES_MAX = 64,
+	TEXT_MAX = 32 << 10,
+	STOP_MAX_MS = 3600 * 1000,
+	RESTARTS_MAX = 100,
+	CHECK_MIN_MS = 1000,
+	MEMORY_MIN = 6 << 20, /* the engines' own */
+};
+
+typedef Holdfast__Driver__V1__ConfigField field_t;
+typedef Holdfast__Driver__V1__ConfigValue value_t;
+typedef Holdfast__Driver__V1__TaskConfig task_t;
+
+#define FIELD(key_, type_, required_, text_)                                                           \
+	&(field_t)                                                                                     \
+	{                                                                                              \
+		.base = PROTOBUF_C_MESSAGE_INIT(&holdfast__driver__v1__config_field__descriptor),      \
+		.key = (char[]){key_}, .type = HOLDFAST__DRIVER__V1__CONFIG_TYPE__CONFIG_TYPE_##type_, \
+		.required = (required_), .description = (char[])                                       \
+		{                                                                                      \
+			text_                                                                          \
+		}                                                                                      \
+	}
+
+static field_t *const schema[] = {
+	FIELD("image", STRING, true, "name of the image, with its tag"),
+	FIELD("command", LIST, false, "program and its first arguments, instead of the image's entry point"),
+	FIELD("args", LIST, false, "arguments, instead of the image's"),
+	FIELD("work_dir", STRING, false, "folder in which it begins"),
+	FIELD("hostname", STRING, false, "name of the machine in the container"),
+	FIELD("cap_add", LIST, false, "capabilities, of which there is none otherwise: CAP_NET_BIND_SERVICE"),
+	FIELD("host_paths", MAP, false, "read-only binds beside the volumes: path on the host = path inside"),
+	FIELD("privileged", BOOL, false, "a container that is no confinement"),
+	FIELD("read_only_root", BOOL, false, "the image's files cannot be changed"),
+	FIELD("init", BOOL, false, "a first process that collects dead ones"),
+};
+
+/* In the order of the schema. */
+static const size_t places[] = {
+	offsetof(struct task_spec, image),	    offsetof(struct task_spec, command),
+	offsetof(struct task_spec, args),	    offsetof(struct task_spec, work_dir),
+	offsetof(struct task_spec, hostname),	    offsetof(struct task_spec, cap_add),
+	offsetof(struct task_spec, host_paths),	    offsetof(struct task_spec, privileged),
+	offsetof(struct task_spec, read_only_root), offsetof(struct task_spec, init),
+};
+_Static_assert(ARRAY_SIZE(schema) == ARRAY_SIZE(places), "a place for each field");
+
+field_t *const *task_spec_schema(size_t *ret_n)
+{
+	*ret_n = ARRAY_SIZE(schema);
+	return schema;
+}
+
+static enum status wrong(struct error *err, const char *field, const char *value, const char *why)
+{
+	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "task: %s '%.128s' %s", field, value, why);
+}
+
+/* Only the member of its type is used. */
+static bool is_of_type(const value_t *value, Holdfast__Driver__V1__ConfigType type)
+{
+	bool has[] = {
+		[HOLDFAST__DRIVER__V1__CONFIG_TYPE__CONFIG_TYPE_STRING] = value->text[0] != '\0',
+		[HOLDFAST__DRIVER__V1__CONFIG_TYPE__CONFIG_TYPE_NUMBER] = value->number != 0,
+		[HOLDFAST__DRIVER__V1__CONFIG_TYPE__CONFIG_TYPE_BOOL] = value->flag,
+		[HOLDFAST__DRIVER__V1__CONFIG_TYPE__CONFIG_TYPE_LIST] = value->n_list > 0,
+		[HOLDFAST__DRIVER__V1__CONFIG_TYPE__CONFIG_TYPE_MAP] = value->n_map > 0,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(has); i++)
+		if (has[i] && i != type)
+			return false;
+	return value->n_list <= LIST_MAX && value->n_map <= LIST_MAX;
+}
+
+static enum status read_value(const value_t *value, struct task_spec *ret, struct error *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(schema); i++) {
+		const value_t **place = (const value_t **)(void *)((char *)ret + places[i]);
+
+		if (!str_eq(schema[i]->key, value->key))
+			continue;
+		if (*place)
+			return wrong(err, "config", value->key, "is given twice");
+		if (!is_of_type(value, schema[i]->type))
+			return wrong(err, "config", value->key, "is of another type, or too long");
+		*place = value;
+		return STATUS_OK;
+	}
+	return wrong(err, "config", value->key, "is no field of driver container");
+}
+
+static bool is_image(const char *s)
+{
+	return str_is_made_of(s, "._-/:@") && s[0] != '\0' && s[0] != '/' && s[0] != '-' && s[0] != '.' &&
+	       !strstr(s, "..") && !strstr(s, "//") && strlen(s) < 256;
+}
+
+bool signal_is_known(const char *name)
+{
+	static const char *const names[] = {"SIGHUP",  "SIGINT",   "SIGQUIT", "SIGKILL",
+					    "SIGUSR1", "SIGUSR2",  "SIGTERM", "SIGCONT",
+					    "SIGSTOP", "SIGWINCH", "SIGALRM", "SIGABRT"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (str_eq(names[i], name))
+			return true;
+	return false;
+}
+
+/* A place in the task on which something may be mounted. */
+static bool is_destination(const char *path)
+{
+	static const char *const kernels[] = {"/proc", "/sys", "/dev"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(kernels); i++)
+		if (path_is_normal(path) && path_is_within(path, kernels[i]))
+			return false;
+	return path_is_normal(path) && !str_eq(path, "/");
+}
+
+static enum status check_mounts(const task_t *task, const struct task_spec *spec, struct error *err)
+{
+	if (task->n_volumes > VOLUMES_MAX)
+		return wrong(err, "volumes", "", "are too many");
+	for (size_t i = 0; i < task->n_volumes; i++) {
+		if (!is_destination(task->volumes[i]->destination))
+			return wrong(err, "destination", task->volumes[i]->destination,
+				     "is no absolute path outside of /proc, /sys and /dev");
+		if ((unsigned int)task->volumes[i]->propagation > 2 || task->volumes[i]->slot >= VOLUMES_MAX)
+			return wrong(err, "volume for", task->volumes[i]->destination,
+				     "has an unknown propagation or slot");
+		for (size_t k = 0; k < i; k++)
+			if (str_eq(task->volumes[k]->destination, task->volumes[i]->destination))
+				return wrong(err, "destination", task->volumes[i]->destination,
+					     "is that of two volumes");
+	}
+	for (size_t i = 0; spec->host_paths && i < spec->host_paths->n_map; i++)
+		if (!path_is_normal(spec->host_paths->map[i]->key) ||
+		    !is_destination(spec->host_paths->map[i]->value))
+			return wrong(err, "host_paths", spec->host_paths->map[i]->key,
+				     "and where it is to be must be absolute paths outside of /proc, /sys "
+				     "and /dev");
+	return STATUS_OK;
+}
+
+static enum status check_env(const task_t *task, struct error *err)
+{
+	if (task->n_env > LIST_MAX)
+		return wrong(err, "env", "", "has too many entries");
+	for (size_t i = 0; i < task->n_env; i++)
+		if (task->env[i]->key[0] == '\0' || strchr(task->env[i]->key, '=') ||
+		    strlen(task->env[i]->value) > TEXT_MAX)
+			return wrong(err, "env", task->env[i]->key, "is no name of a variable, or too long");
+	return STATUS_OK;
+}
+
+static enum status check_run(const task_t *task, struct error *err)
+{
+	const Holdfast__Driver__V1__Resources *r = task->resources;
+
+	if (task->stop_signal[0] != '\0' && !signal_is_known(task->stop_signal))
+		return wrong(err, "stop_signal", task->stop_signal, "is none, as in SIGTERM");
+	if (task->stop_timeout_ms > STOP_MAX_MS)
+		return wrong(err, "stop_timeout", "", "is more than an hour");
+	if (task->restart &&
+	    ((unsigned int)task->restart->mode > 1 || task->restart->attempts > RESTARTS_MAX))
+		return wrong(err, "restart", "", "has an unknown mode, or too many attempts");
+	if (task->health &&
+	    (task->health->n_argv == 0 || task->health->n_argv > LIST_MAX ||
+	     task->health->interval_ms < CHECK_MIN_MS || task->health->timeout_ms < CHECK_MIN_MS))
+		return wrong(err, "health", "",
+			     "needs a command, an interval and a timeout of a second or more");
+	if ((unsigned int)task->network > HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED)
+		return wrong(err, "network", "", "is of an unknown mode");
+	if (r && ((r->memory_bytes != 0 && r->memory_bytes < MEMORY_MIN) || r->memory_bytes > INT64_MAX ||
+		  r->memory_swap_bytes > INT64_MAX || r->cpu_millis > INT32_MAX ||
+		  r->cpu_shares > INT32_MAX || r->pids > INT32_MAX))
+		return wrong(err, "resources", "", "are out of range; memory is 6 MiB or more");
+	return STATUS_OK;
+}
+
+enum status task_spec_read(const task_t *task, struct task_spec *ret, struct error *err)
+{
+	struct task_spec spec = {.task = task};
+	enum status status = STATUS_OK;
+
+	if (!id_is_uuid(task->alloc_id) || !id_is_label(task->task))
+		return wrong(err, "task", task->task, "or its allocation has no proper name");
+	for (size_t i = 0; status == STATUS_OK && i < task->n_config; i++)
+		status = read_value(task->config[i], &spec, err);
+	if (status != STATUS_OK)
+		return status;
+	if (!spec.image || !is_image(spec.image->text))
+		return wrong(err, "image", spec.image ? spec.image->text : "", "is no name of an image");
+	if (strlen(task->user) >= 64 || !str_is_made_of(task->user, "._-:"))
+		return wrong(err, "user", task->user, "is no name, number, or USER:GROUP");
+	status = check_mounts(task, &spec, err);
+	if (status == STATUS_OK)
+		status = check_env(task, err);
+	if (status == STATUS_OK)
+		status = check_run(task, err);
+	if (status == STATUS_OK)
+		*ret = spec;
+	return status;
+}

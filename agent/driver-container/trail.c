@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trail.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "privileged/chain_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <openssl/sha.h>
+#include <string.h>
+
+struct trail {
+	struct chain_log log;
+	struct chain_log_head head;
+	char path[PATH_MAX];
+};
+
+static int digest(unsigned char *ret, const unsigned char *bytes, unsigned long long n)
+{
+	(void)SHA256(bytes, (size_t)n, ret);
+	return 0;
+}
+
+static int open_in(const char *folder, const char *name, int flags, char path[static PATH_MAX])
+{
+	if (str_format(path, PATH_MAX, "%s/%s", folder, name) < 0)
+		return -1;
+	return open(path, flags | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
+}
+
+DEFINE_CLEANUP(struct trail, trail_free)
+
+enum status trail_open(const char *folder, const char *cluster, const char *node, struct trail **ret,
+		       struct error *err)
+{
+	cleanup(trail_freep) struct trail *trail = calloc(1, sizeof(*trail));
+	char lock_path[PATH_MAX];
+
+	if (!trail)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "open the trail in %s", folder);
+	trail->log = (struct chain_log){.sha256 = digest, .head = &trail->head, .read_fd = -EBADF};
+	trail->log.lock_fd = open_in(folder, "trail.lock", O_RDWR, lock_path);
+	trail->log.fd = open_in(folder, "trail.log", O_WRONLY | O_APPEND, trail->path);
+	if (trail->log.fd >= 0)
+		trail->log.read_fd = open(trail->path, O_RDONLY | O_CLOEXEC);
+	if (trail->log.lock_fd < 0 || trail->log.read_fd < 0)
+		return error_set(err, status_from_errno(errno), errno,
+				 "open the trail in %s (state_dir), which has to be the driver's own",
+				 folder);
+	keyline_words(&trail->log.origin, "cluster", cluster, "node", node, "driver", "container");
+	*ret = TAKE_PTR(trail);
+	return STATUS_OK;
+}
+
+void trail_free(struct trail *trail)
+{
+	if (!trail)
+		return;
+	close_fdp(&trail->log.fd);
+	close_fdp(&trail->log.read_fd);
+	close_fdp(&trail->log.lock_fd);
+	free(trail);
+}
+
+enum status trail_write(struct trail *trail, const struct keyline *record, struct error *err)
+{
+	uint64_t rec = 0;
+	int r = chain_log_append(&trail->log, record, &rec);
+
+	chain_log_settle(&trail->log);
+	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", trail->path) : STATUS_OK;
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Answers of an engine that is away, hangs, lies or talks without end: a fake one on a unix socket. */
+#include "engine.h"
+#include "folder.h"
+#include "unit.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define HEAD "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+
+/* What the fake says to each request; NULL says: nothing, until the client has gone. */
+struct fake {
+	const char *answer;
+	size_t repeat; /* of the answer's last piece, after its head */
+	int fd;
+	pthread_t thread;
+	char folder[FOLDER_SIZE];
+	char path[FOLDER_SIZE + 16];
+};
+
+static void *serve(void *userdata)
+{
+	static char junk[64 << 10];
+	struct fake *fake = userdata;
+	int fd = accept(fake->fd, NULL, NULL);
+	char request[4096];
+
+	if (fd < 0)
+		return NULL;
+	(void)recv(fd, request, sizeof(request), 0);
+	if (fake->answer) {
+		(void)send(fd, fake->answer, strlen(fake->answer), MSG_NOSIGNAL);
+		memset(junk, 'x', sizeof(junk));
+		for (size_t i = 0; i < fake->repeat; i++)
+			if (send(fd, junk, sizeof(junk), MSG_NOSIGNAL) < 0)
+				break;
+	} else {
+		while (recv(fd, request, sizeof(request), 0) > 0)
+			;
+	}
+	(void)close(fd);
+	return NULL;
+}
+
+static void fake_begin(struct fake *fake)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+	folder_make(fake->folder);
+	(void)snprintf(fake->path, sizeof(fake->path), "%s/engine", fake->folder);
+	(void)str_copy(address.sun_path, sizeof(address.sun_path), fake->path);
+	fake->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(fake->fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(fake->fd, 4), 0);
+	assert_int_equal(pthread_create(&fake->thread, NULL, serve, fake), 0);
+}
+
+static void fake_end(struct fake *fake)
+{
+	(void)shutdown(fake->fd, SHUT_RDWR);
+	(void)pthread_join(fake->thread, NULL);
+	(void)close(fake->fd);
+	(void)unlink(fake->path);
+	(void)rmdir(fake->folder);
+}
+
+struct said {
+	sd_event *event;
+	enum status status;
+	char text[ERROR_MSG_MAX];
+	int n;
+};
+
+static void on_done(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct said *said = userdata;
+	const char *id = json_string_value(json_object_get(json, "Id"));
+
+	said->n++;
+	said->status = status;
+	(void)snprintf(said->text, sizeof(said->text), "%s", err ? err->msg : id ? id : "");
+	(void)sd_event_exit(said->event, 0);
+}
+
+static struct said ask(const char *socket, uint64_t timeout_us)
+{
+	const struct engine_request request = {.method = "GET", .path = "/x", .timeout_us = timeout_us};
+	struct engine *engine = NULL;
+	struct said said = {.n = 0};
+
+	assert_true(sd_event_new(&said.event) >= 0);
+	assert_int_equal(engine_new(said.event, socket, &engine, NULL), STATUS_OK);
+	assert_int_equal(engine_send(engine, &request, on_done, &said, NULL, NULL), STATUS_OK);
+	assert_int_equal(said.n, 0);
+	assert_true(sd_event_loop(said.event) >= 0);
+	assert_int_equal(said.n, 1);
+	assert_int_equal(engine_n_calls(engine), 0);
+	engine_free(engine);
+	(void)sd_event_unref(said.event);
+	return said;
+}
+
+static void each_answer_is_a_status(void **state)
+{
+	static const struct {
+		const char *answer;
+		enum status status;
+		const char *text;
+	} answers[] = {
+		{HEAD "Content-Length: 12\r\n\r\n{\"Id\":\"ab1\"}", STATUS_OK, "ab1"},
+		{"HTTP/1.1 204 No Content\r\n\r\n", STATUS_OK, ""},
+		{"HTTP/1.1 304 Not Modified\r\n\r\n", STATUS_OK, ""},
+		{"HTTP/1.1 404 Not Found\r\nContent-Length: 17\r\n\r\n{\"message\":\"none\"}",
+		 STATUS_NOT_FOUND, "404"},
+		{"HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\n\r\n", STATUS_FAILED_PRECONDITION, "409"},
+		{"HTTP/1.1 302 Found\r\nLocation: http://elsewhere/\r\nContent-Length: 0\r\n\r\n",
+		 STATUS_INTERNAL, "302"},
+		{"HTTP/1.1 500 No\r\nContent-Length: 27\r\n\r\n{\"message\":\"a\\u001b[2Jb\\n\"}",
+		 STATUS_FAILED_PRECONDITION, "a?[2Jb"},
+		{HEAD "Content-Length: 5\r\n\r\nhello", STATUS_INTERNAL, "no JSON"},
+		{HEAD "Content-Length: 900\r\n\r\n{\"Id\"", STATUS_UNAVAILABLE, "broke off"},
+		{"SSH-2.0-nonsense\r\n", STATUS_UNAVAILABLE, "broke off"},
+		{"", STATUS_UNAVAILABLE, "broke off"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(answers); i++) {
+		struct fake fake = {.answer = answers[i].answer};
+		struct said said;
+
+		fake_begin(&fake);
+		said = ask(fake.path, 30 * USEC_PER_SEC);
+		fake_end(&fake);
+		assert_int_equal(said.status, answers[i].status);
+		assert_non_null(strstr(said.text, answers[i].text));
+	}
+}
+
+static void an_engine_that_talks_without_end_is_cut_off(void **state)
+{
+	struct fake fake = {.answer = HEAD "Transfer-Encoding: identity\r\n\r\n", .repeat = 1000};
+	struct said said;
+
+	(void)state;
+	fake_begin(&fake);
+	said = ask(fake.path, 60 * USEC_PER_SEC);
+	fake_end(&fake);
+	assert_int_equal(said.status, STATUS_INTERNAL);
+	assert_non_null(strstr(said.text, "more than"));
+}
+
+static void an_engine_that_hangs_has_a_deadline(void **state)
+{
+	struct fake fake = {.answer = NULL};
+	struct said said;
+
+	(void)state;
+	fake_begin(&fake);
+	said = ask(fake.path, 200 * USEC_PER_MSEC);
+	fake_end(&fake);
+	assert_int_equal(said.status, STATUS_DEADLINE_EXCEEDED);
+}
+
+static void an_engine_that_is_away_is_said_to_be(void **state)
+{
+	struct said said = ask("/nonexistent/engine.sock", 10 * USEC_PER_SEC);
+
+	(void)state;
+	assert_int_equal(said.status, STATUS_UNAVAILABLE);
+	assert_non_null(strstr(said.text, "group"));
+}
+
+static void a_cancelled_request_says_nothing(void **state)
+{
+	const struct engine_request request = {.method = "GET", .path = "/x"};
+	struct fake fake = {.answer = NULL};
+	struct engine_call *call = NULL;
+	struct engine *engine = NULL;
+	struct said said = {.n = 0};
+
+	(void)state;
+	fake_begin(&fake);
+	assert_true(sd_event_new(&said.event) >= 0);
+	assert_int_equal(engine_new(said.event, fake.path, &engine, NULL), STATUS_OK);
+	assert_int_equal(engine_send(engine, &request, on_done, &said, &call, NULL), STATUS_OK);
+	assert_true(sd_event_run(said.event, 100 * USEC_PER_MSEC) >= 0);
+	engine_cancel(call);
+	assert_int_equal(engine_n_calls(engine), 0);
+	assert_int_equal(engine_send(engine, &request, on_done, &said, &call, NULL), STATUS_OK);
+	engine_free(engine); /* with one under way */
+	(void)sd_event_unref(said.event);
+	assert_int_equal(said.n, 0);
+	fake_end(&fake);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_answer_is_a_status),
+		cmocka_unit_test(an_engine_that_talks_without_end_is_cut_off),
+		cmocka_unit_test(an_engine_that_hangs_has_a_deadline),
+		cmocka_unit_test(an_engine_that_is_away_is_said_to_be),
+		cmocka_unit_test(a_cancelled_request_says_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which orders the driver takes, and that it remembers them. */
+#include "folder.h"
+#include "nonces.h"
+#include "order_check.h"
+#include "unit.h"
+
+#include "base/fd.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "model/order.h"
+
+#include <holdfast/driver/v1/driver.pb-c.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ALLOC "0190a6f2-0000-7000-8000-000000000001"
+#define BOOT "11111111-2222-4333-8444-555555555555"
+#define OTHER_BOOT "21111111-2222-4333-8444-555555555555"
+
+static const uint8_t seed[ORDER_KEY_SIZE] = "this is the seed of a test's key";
+static struct settings settings;
+
+struct fixture {
+	char folder[FOLDER_SIZE];
+	char path[FOLDER_SIZE + 16];
+	struct nonces *nonces;
+	struct order_place place;
+	uint8_t body[256];
+	size_t n_body;
+	struct order order;
+};
+
+static size_t pack_task(uint8_t *body, const char *alloc, const char *task, const char *driver)
+{
+	Holdfast__Driver__V1__TaskConfig config = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT;
+
+	config.alloc_id = (char *)(uintptr_t)alloc;
+	config.task = (char *)(uintptr_t)task;
+	config.driver = (char *)(uintptr_t)driver;
+	return holdfast__driver__v1__task_config__pack(&config, body);
+}
+
+static int begin(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	EVP_PKEY *key = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, seed, sizeof(seed));
+	size_t n = ORDER_KEY_SIZE;
+
+	assert_int_equal(EVP_PKEY_get_raw_public_key(key, settings.keys[0], &n), 1);
+	EVP_PKEY_free(key);
+	settings.n_keys = 1;
+	(void)str_copy(settings.cluster, sizeof(settings.cluster), "prod");
+	(void)str_copy(settings.node_id, sizeof(settings.node_id), "node-1");
+	folder_make(f->folder);
+	(void)snprintf(f->path, sizeof(f->path), "%s/orders", f->folder);
+	assert_int_equal(nonces_open(f->path, BOOT, &f->nonces, NULL), STATUS_OK);
+	f->place = (struct order_place){.settings = &settings, .nonces = f->nonces, .now_ms = 500};
+	assert_true(id_uuid_bytes(BOOT, f->place.boot_id));
+	f->n_body = pack_task(f->body, ALLOC, "web", "container");
+	f->order = (struct order){.magic = ORDER_MAGIC,
+				  .version = ORDER_VERSION,
+				  .kind = ORDER_START,
+				  .cluster = "prod",
+				  .node = "node-1",
+				  .driver = "container",
+				  .task = "web",
+				  .who = "operator alice",
+				  .nonce = {1},
+				  .not_after_ms = 1000};
+	memcpy(f->order.boot_id, f->place.boot_id, sizeof(f->order.boot_id));
+	assert_true(id_uuid_bytes(ALLOC, f->order.alloc));
+	order_digest(f->body, f->n_body, f->order.digest);
+	*state = f;
+	return 0;
+}
+
+static int end(void **state)
+{
+	struct fixture *f = *state;
+
+	nonces_free(f->nonces);
+	(void)unlink(f->path);
+	(void)rmdir(f->folder);
+	free(f);
+	return 0;
+}
+
+static enum status check_as_is(struct fixture *f, enum order_kind kind, char reason[static 16])
+{
+	const ProtobufCBinaryData order = {sizeof(f->order), (uint8_t *)&f->order};
+	const ProtobufCBinaryData body = {f->n_body, f->body};
+	struct taken taken;
+	struct error err;
+	enum status status = order_check(&f->place, kind, &order, &body, &taken, &err);
+
+	(void)snprintf(reason, 16, "%s", taken.reason);
+	taken_release(&taken);
+	return status;
+}
+
+static void expect(struct fixture *f, enum status status, const char *reason)
+{
+	char said[16];
+
+	assert_int_equal(order_sign(&f->order, seed, NULL), STATUS_OK);
+	assert_int_equal(check_as_is(f, ORDER_START, said), status);
+	assert_string_equal(said, reason);
+}
+
+static void what_is_ordered_is_taken(void **state)
+{
+	expect(*state, STATUS_OK, "");
+}
+
+static void each_field_of_an_order_has_to_be_right(void **state)
+{
+	static const struct {
+		size_t at;
+		uint8_t value;
+		const char *reason;
+	} wrong[] = {
+		{offsetof(struct order, magic), 0, "form"},
+		{offsetof(struct order, version), 9, "form"},
+		{offsetof(struct order, kind), ORDER_EXEC, "kind"},
+		{offsetof(struct order, reserved), 1, "form"},
+		{offsetof(struct order, cluster), 'x', "cluster"},
+		{offsetof(struct order, node), 'x', "node"},
+		{offsetof(struct order, driver), 'x', "driver"},
+		{offsetof(struct order, task), 'x', "task"},
+		{offsetof(struct order, boot_id), 0, "boot"},
+		{offsetof(struct order, alloc), 0xff, "alloc"},
+		{offsetof(struct order, digest), 0, "digest"},
+		{offsetof(struct order, not_after_ms) + 1, 0, "expired"}, /* 0x3e8 */
+	};
+	struct fixture *f = *state;
+	struct order good = f->order;
+
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		f->order = good;
+		((uint8_t *)&f->order)[wrong[i].at] = wrong[i].value;
+		expect(f,
+		       str_eq(wrong[i].reason, "form") ? STATUS_INVALID_ARGUMENT : STATUS_PERMISSION_DENIED,
+		       wrong[i].reason);
+	}
+}
+
+static void a_flipped_bit_is_no_order(void **state)
+{
+	struct fixture *f = *state;
+	char reason[16];
+
+	assert_int_equal(order_sign(&f->order, seed, NULL), STATUS_OK);
+	for (size_t i = 0; i < sizeof(f->order) * 8; i += 3) {
+		((uint8_t *)&f->order)[i / 8] ^= (uint8_t)(1 << i % 8);
+		assert_int_not_equal(check_as_is(f, ORDER_START, reason), STATUS_OK);
+		((uint8_t *)&f->order)[i / 8] ^= (uint8_t)(1 << i % 8);
+	}
+	assert_int_equal(check_as_is(f, ORDER_START, reason), STATUS_OK);
+}
+
+static void what_is_ordered_says_the_same_as_its_order(void **state)
+{
+	struct fixture *f = *state;
+
+	f->n_body = pack_task(f->body, "0190a6f2-0000-7000-8000-000000000002", "web", "container");
+	order_digest(f->body, f->n_body, f->order.digest);
+	expect(f, STATUS_PERMISSION_DENIED, "alloc");
+	f->n_body = pack_task(f->body, ALLOC, "db", "container");
+	order_digest(f->body, f->n_body, f->order.digest);
+	expect(f, STATUS_PERMISSION_DENIED, "task");
+	f->n_body = pack_task(f->body, ALLOC, "web", "other");
+	order_digest(f->body, f->n_body, f->order.digest);
+	expect(f, STATUS_PERMISSION_DENIED, "driver");
+	f->n_body = pack_task(f->body, ALLOC, "web", "container");
+	memcpy(f->body + f->n_body, "\xf8\x07\x01", 3); /* a field of a later version */
+	f->n_body += 3;
+	order_digest(f->body, f->n_body, f->order.digest);
+	expect(f, STATUS_INVALID_ARGUMENT, "form");
+}
+
+static void an_order_is_remembered_by_the_disk(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_NEW);
+	assert_int_equal(nonces_begin(f->nonces, &f->order, 500, NULL), STATUS_OK);
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_BEGUN);
+	nonces_free(f->nonces);
+	assert_int_equal(nonces_open(f->path, BOOT, &f->nonces, NULL), STATUS_OK);
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_BEGUN);
+	assert_int_equal(nonces_finish(f->nonces, f->order.nonce, NULL), STATUS_OK);
+	nonces_free(f->nonces);
+	assert_int_equal(nonces_open(f->path, BOOT, &f->nonces, NULL), STATUS_OK);
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_DONE);
+	nonces_free(f->nonces); /* those of another boot are refused for that */
+	assert_int_equal(nonces_open(f->path, OTHER_BOOT, &f->nonces, NULL), STATUS_OK);
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_NEW);
+}
+
+static void a_torn_line_was_never_acted_upon_and_a_wrong_one_stops_the_driver(void **state)
+{
+	static const char torn[] = BOOT "\nforgotten - 0\nbegun 0100000000000000000000000000";
+	static const char wrong[] = BOOT "\nforgotten - 0\nbegun zz 12\n";
+	struct fixture *f = *state;
+	struct error err;
+
+	nonces_free(f->nonces);
+	f->nonces = NULL;
+	assert_int_equal(file_write_atomic(f->path, 0600, torn, strlen(torn)), 0);
+	assert_int_equal(nonces_open(f->path, BOOT, &f->nonces, NULL), STATUS_OK);
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_NEW);
+	nonces_free(f->nonces);
+	f->nonces = NULL;
+	assert_int_equal(file_write_atomic(f->path, 0600, wrong, strlen(wrong)), 0);
+	assert_int_equal(nonces_open(f->path, BOOT, &f->nonces, &err), STATUS_DATA_LOSS);
+	assert_non_null(strstr(err.msg, "orders:3:"));
+}
+
+static void what_was_forgotten_counts_as_used(void **state)
+{
+	static const char text[] = BOOT "\nforgotten - 1000\n";
+	struct fixture *f = *state;
+
+	nonces_free(f->nonces);
+	assert_int_equal(file_write_atomic(f->path, 0600, text, strlen(text)), 0);
+	assert_int_equal(nonces_open(f->path, BOOT, &f->nonces, NULL), STATUS_OK);
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_DONE);
+	f->order.not_after_ms = 1001;
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_NEW);
+}
+
+static void a_command_is_entered_once(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__Driver__V1__ExecCommand command = HOLDFAST__DRIVER__V1__EXEC_COMMAND__INIT;
+	char reason[16];
+
+	command.alloc_id = (char[]){ALLOC};
+	command.task = (char[]){"web"};
+	command.driver = (char[]){"container"};
+	f->n_body = holdfast__driver__v1__exec_command__pack(&command, f->body);
+	order_digest(f->body, f->n_body, f->order.digest);
+	f->order.kind = ORDER_EXEC;
+	assert_int_equal(order_sign(&f->order, seed, NULL), STATUS_OK);
+	assert_int_equal(check_as_is(f, ORDER_EXEC, reason), STATUS_OK);
+	assert_int_equal(nonces_begin(f->nonces, &f->order, 500, NULL), STATUS_OK);
+	assert_int_equal(check_as_is(f, ORDER_EXEC, reason), STATUS_FAILED_PRECONDITION);
+	assert_string_equal(reason, "used");
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, begin, end)
+	const struct CMUnitTest tests[] = {
+		CASE(what_is_ordered_is_taken),
+		CASE(each_field_of_an_order_has_to_be_right),
+		CASE(a_flipped_bit_is_no_order),
+		CASE(what_is_ordered_says_the_same_as_its_order),
+		CASE(an_order_is_remembered_by_the_disk),
+		CASE(a_torn_line_was_never_acted_upon_and_a_wrong_one_stops_the_driver),
+		CASE(what_was_forgotten_counts_as_used),
+		CASE(a_command_is_entered_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

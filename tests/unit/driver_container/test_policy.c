@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What root's file allows, what the mount table grants, and what is asked of the engine then. */
+#include "container.h"
+#include "folder.h"
+#include "frames.h"
+#include "policy.h"
+#include "publish.h"
+#include "settings.h"
+#include "task_spec.h"
+#include "unit.h"
+
+#include "base/fd.h"
+#include "base/str.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ALLOC "0190a6f2-0000-7000-8000-000000000001"
+#define KEY "8a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d94121bf3748801b40f6f5c"
+#define BASE                                                              \
+	"cluster = \"prod\"\nnode_id = \"node-1\"\nticket_keys = [\"" KEY \
+	"\"]\nengine = \"/run/engine.sock\"\n"                            \
+	"publish_dir = \"/run/holdfast/publish\"\n"
+
+static struct settings read_settings(const char *more)
+{
+	struct settings settings;
+	struct error err;
+	char text[2048];
+
+	(void)snprintf(text, sizeof(text), "%s%s", BASE, more);
+	assert_int_equal(settings_parse(text, "driver.hcl", &settings, &err), STATUS_OK);
+	return settings;
+}
+
+static void wrong_settings_are_named_with_their_line(void **state)
+{
+	static const struct {
+		const char *text;
+		const char *said;
+	} wrong[] = {
+		{"privilegd = true\n", "privileged"},
+		{"host_paths = [\"srv\"]\n", "host_paths"},
+		{"host_paths = [\"/\"]\n", "host_paths"},
+		{"networks = [\"bridge\"]\n", "networks"},
+		{"capabilities = [\"NET_ADMIN\"]\n", "CAP_NET_BIND_SERVICE"},
+		{"infra {\n}\n", "image"},
+	};
+	struct settings settings;
+	struct error err;
+	char text[2048];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		(void)snprintf(text, sizeof(text), "%s%s", BASE, wrong[i].text);
+		assert_int_equal(settings_parse(text, "driver.hcl", &settings, &err),
+				 STATUS_INVALID_ARGUMENT);
+		if (!strstr(err.msg, wrong[i].said))
+			fail_msg("%s", err.msg);
+		assert_true(str_starts_with(err.msg, "driver.hcl:"));
+	}
+	assert_int_equal(
+		settings_parse("cluster = \"c\"\nnode_id = \"n\"\nticket_keys = [\"12\"]\nengine = \"/e\"\n",
+			       "driver.hcl", &settings, &err),
+		STATUS_INVALID_ARGUMENT);
+}
+
+/* A task with one of each. */
+struct sample {
+	Holdfast__Driver__V1__TaskConfig task;
+	Holdfast__Driver__V1__ConfigValue value[4];
+	Holdfast__Driver__V1__ConfigValue *config[4];
+	Holdfast__Driver__V1__VolumeMount volume;
+	Holdfast__Driver__V1__VolumeMount *volumes[1];
+	Holdfast__Driver__V1__KeyValue path;
+	Holdfast__Driver__V1__KeyValue *paths[1];
+	char *caps[1];
+};
+
+static void fill(struct sample *s)
+{
+	static const char *const keys[] = {"image", "cap_add", "host_paths", "privileged"};
+
+	*s = (struct sample){.task = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT,
+			     .volume = HOLDFAST__DRIVER__V1__VOLUME_MOUNT__INIT,
+			     .path = HOLDFAST__DRIVER__V1__KEY_VALUE__INIT};
+	s->task.alloc_id = strdup(ALLOC);
+	s->task.task = strdup("web");
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		holdfast__driver__v1__config_value__init(&s->value[i]);
+		s->value[i].key = (char *)(uintptr_t)keys[i];
+		s->config[i] = &s->value[i];
+	}
+	s->value[0].text = (char *)(uintptr_t) "localhost/bb:1";
+	s->caps[0] = (char *)(uintptr_t) "CAP_NET_RAW";
+	s->value[1].n_list = 1;
+	s->value[1].list = s->caps;
+	s->path.key = (char *)(uintptr_t) "/srv/data";
+	s->path.value = (char *)(uintptr_t) "/data";
+	s->paths[0] = &s->path;
+	s->value[2].n_map = 1;
+	s->value[2].map = s->paths;
+	s->value[3].flag = true;
+	s->task.config = s->config;
+	s->task.n_config = 1; /* the image alone */
+	s->volume.destination = (char *)(uintptr_t) "/vol";
+	s->volumes[0] = &s->volume;
+	s->task.volumes = s->volumes;
+}
+
+static void empty(struct sample *s)
+{
+	free(s->task.alloc_id);
+	free(s->task.task);
+}
+
+static void expect(const char *more, const struct sample *s, enum status status, const char *reason)
+{
+	struct settings settings = read_settings(more);
+	struct task_spec spec;
+	struct error err;
+	const char *said = "";
+
+	assert_int_equal(task_spec_read(&s->task, &spec, &err), STATUS_OK);
+	assert_int_equal(policy_check_task(&settings, &spec, &said, &err), status);
+	assert_string_equal(said, reason);
+}
+
+static void nothing_is_allowed_that_root_does_not_name(void **state)
+{
+#define IMAGE "images = [\"localhost/*\"]\n"
+	struct sample s;
+
+	(void)state;
+	fill(&s);
+	expect("", &s, STATUS_PERMISSION_DENIED, "images");
+	expect("images = [\"localhost/bb\"]\n", &s, STATUS_PERMISSION_DENIED, "images");
+	expect("images = [\"localhost/bb:1\"]\n", &s, STATUS_OK, "");
+	expect(IMAGE, &s, STATUS_OK, "");
+	expect(IMAGE "users = [\"1000\"]\n", &s, STATUS_PERMISSION_DENIED, "users");
+	s.task.user = (char *)(uintptr_t) "1000";
+	expect(IMAGE "users = [\"1000\"]\n", &s, STATUS_OK, "");
+	s.task.network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_HOST;
+	expect(IMAGE, &s, STATUS_PERMISSION_DENIED, "networks");
+	expect(IMAGE "networks = [\"host\"]\n", &s, STATUS_OK, "");
+	s.task.network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
+	expect(IMAGE, &s, STATUS_PERMISSION_DENIED, "infra");
+	s.task.network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_NONE;
+	s.task.n_config = 2;
+	expect(IMAGE, &s, STATUS_PERMISSION_DENIED, "capabilities");
+	expect(IMAGE "capabilities = [\"CAP_NET_RAW\"]\n", &s, STATUS_OK, "");
+	s.task.n_config = 3;
+	expect(IMAGE "capabilities = [\"CAP_NET_RAW\"]\n", &s, STATUS_PERMISSION_DENIED, "host_paths");
+	expect(IMAGE "capabilities = [\"CAP_NET_RAW\"]\nhost_paths = [\"/srv/data\"]\n", &s, STATUS_OK, "");
+	s.task.n_config = 4;
+	expect(IMAGE "capabilities = [\"CAP_NET_RAW\"]\nhost_paths = [\"/srv/data\"]\n", &s,
+	       STATUS_PERMISSION_DENIED, "privileged");
+	empty(&s);
+}
+
+static void what_cannot_be_meant_is_refused(void **state)
+{
+	static const char *const images[] = {"", "/etc", "-v", "a b", "../x", "a//b", "a?b=c", "a\nb"};
+	static const char *const places[] = {"", "/", "vol", "/proc/x", "/sys", "/dev/shm", "/a/../b", "/a/"};
+	struct task_spec spec;
+	struct sample s;
+	struct error err;
+
+	(void)state;
+	fill(&s);
+	for (size_t i = 0; i < ARRAY_SIZE(images); i++) {
+		s.value[0].text = (char *)(uintptr_t)images[i];
+		assert_int_equal(task_spec_read(&s.task, &spec, &err), STATUS_INVALID_ARGUMENT);
+	}
+	s.value[0].text = (char *)(uintptr_t) "localhost/bb:1";
+	s.task.n_volumes = 1;
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		s.volume.destination = (char *)(uintptr_t)places[i];
+		assert_int_equal(task_spec_read(&s.task, &spec, &err), STATUS_INVALID_ARGUMENT);
+	}
+	s.task.n_volumes = 0;
+	s.value[0].flag = true; /* a text that is a truth, too */
+	assert_int_equal(task_spec_read(&s.task, &spec, &err), STATUS_INVALID_ARGUMENT);
+	s.value[0].flag = false;
+	s.value[1].key = (char *)(uintptr_t) "image";
+	s.task.n_config = 2;
+	assert_int_equal(task_spec_read(&s.task, &spec, &err), STATUS_INVALID_ARGUMENT);
+	s.value[1].key = (char *)(uintptr_t) "cap_drop";
+	assert_int_equal(task_spec_read(&s.task, &spec, &err), STATUS_INVALID_ARGUMENT);
+	s.task.n_config = 0;
+	assert_int_equal(task_spec_read(&s.task, &spec, &err), STATUS_INVALID_ARGUMENT);
+	empty(&s);
+}
+
+static void no_container_is_without_the_floor(void **state)
+{
+	struct settings settings = read_settings(IMAGE);
+	struct task_spec spec;
+	const json_t *mount;
+	const json_t *host;
+	struct sample s;
+	json_t *body;
+
+	(void)state;
+	fill(&s);
+	s.task.n_volumes = 1;
+	s.volume.slot = 2;
+	s.volume.read_only = true;
+	s.volume.propagation = HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_HOST_TO_TASK;
+	assert_int_equal(task_spec_read(&s.task, &spec, NULL), STATUS_OK);
+	body = container_of_task(&settings, &spec, "00ff");
+	host = json_object_get(body, "HostConfig");
+	assert_string_equal(json_string_value(json_array_get(json_object_get(host, "SecurityOpt"), 0)),
+			    "no-new-privileges");
+	assert_string_equal(json_string_value(json_array_get(json_object_get(host, "CapDrop"), 0)), "ALL");
+	assert_true(json_is_false(json_object_get(host, "Privileged")));
+	assert_string_equal(json_string_value(json_object_get(host, "NetworkMode")), "none");
+	mount = json_array_get(json_object_get(host, "Mounts"), 0);
+	assert_string_equal(json_string_value(json_object_get(mount, "Source")),
+			    "/run/holdfast/publish/" ALLOC "/2");
+	assert_true(json_is_true(json_object_get(mount, "ReadOnly")));
+	assert_string_equal(
+		json_string_value(json_object_get(json_object_get(mount, "BindOptions"), "Propagation")),
+		"rslave");
+	json_decref(body);
+	empty(&s);
+}
+
+static void propagation_is_what_the_mount_was_granted(void **state)
+{
+#define LINE(slot, tag) "3" slot " 1 0:5 / /run/holdfast/publish/" ALLOC "/" slot " rw " tag "- tmpfs t rw\n"
+	static const char table[] = LINE("0", "") LINE("1", "master:7 ") LINE("2", "shared:8 ");
+	static const enum status expected[4][3] = {
+		{STATUS_OK, STATUS_PERMISSION_DENIED, STATUS_PERMISSION_DENIED},
+		{STATUS_OK, STATUS_OK, STATUS_PERMISSION_DENIED},
+		{STATUS_OK, STATUS_OK, STATUS_OK},
+		{STATUS_FAILED_PRECONDITION, STATUS_FAILED_PRECONDITION, STATUS_FAILED_PRECONDITION},
+	};
+	char folder[FOLDER_SIZE];
+	char path[FOLDER_SIZE + 16];
+	const char *reason;
+	struct sample s;
+
+	(void)state;
+	folder_make(folder);
+	(void)snprintf(path, sizeof(path), "%s/mountinfo", folder);
+	assert_int_equal(file_write_atomic(path, 0600, table, strlen(table)), 0);
+	fill(&s);
+	s.task.n_volumes = 1;
+	for (uint32_t slot = 0; slot < 4; slot++)
+		for (unsigned int p = 0; p < 3; p++) {
+			s.volume.slot = slot;
+			s.volume.propagation = (Holdfast__Driver__V1__MountPropagation)p;
+			assert_int_equal(publish_check(path, "/run/holdfast/publish", &s.task, &reason, NULL),
+					 expected[slot][p]);
+		}
+	empty(&s);
+	(void)unlink(path);
+	(void)rmdir(folder);
+}
+
+static void frames_are_read_however_they_are_cut(void **state)
+{
+	static const uint8_t wire[] = {1, 0, 0, 0, 0, 0, 0, 3, 'a', 'b', 'c', 2, 0,   0,  0,
+				       0, 0, 0, 0, 2, 0, 0, 0, 0,   0,	 0,   2, 'x', 'y'};
+	static const uint8_t nonsense[][8] = {{0}, {3}, {1, 1}, {'H', 'T', 'T', 'P'}};
+
+	(void)state;
+	for (size_t cut = 1; cut <= sizeof(wire); cut++) {
+		struct frames frames = {.left = 0};
+		char out[3][8] = {""};
+
+		for (size_t at = 0; at < sizeof(wire);) {
+			size_t n = sizeof(wire) - at < cut ? sizeof(wire) - at : cut;
+			const uint8_t *bytes;
+			unsigned int stream;
+			size_t n_bytes;
+			size_t used;
+
+			assert_int_equal(
+				frames_next(&frames, wire + at, n, &used, &stream, &bytes, &n_bytes, NULL),
+				STATUS_OK);
+			if (n_bytes > 0)
+				(void)strncat(out[stream], (const char *)bytes, n_bytes);
+			at += used;
+		}
+		assert_string_equal(out[1], "abc");
+		assert_string_equal(out[2], "xy");
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(nonsense); i++) {
+		struct frames frames = {.left = 0};
+		const uint8_t *bytes;
+		unsigned int stream;
+		size_t n_bytes;
+		size_t used;
+
+		assert_int_equal(frames_next(&frames, nonsense[i], 8, &used, &stream, &bytes, &n_bytes, NULL),
+				 STATUS_INTERNAL);
+	}
+}
+
+static void times_of_engines_are_read(void **state)
+{
+	(void)state;
+	assert_int_equal(container_time("0001-01-01T00:00:00Z"), 0);
+	assert_int_equal(container_time("1970-01-02T00:00:00.123456789Z"), 86400123);
+	assert_int_equal(container_time("1970-01-02T02:00:00.5+02:00"), 86400500);
+	assert_int_equal(container_time("soon"), 0);
+	assert_int_equal(container_time(NULL), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(wrong_settings_are_named_with_their_line),
+		cmocka_unit_test(nothing_is_allowed_that_root_does_not_name),
+		cmocka_unit_test(what_cannot_be_meant_is_refused),
+		cmocka_unit_test(no_container_is_without_the_floor),
+		cmocka_unit_test(propagation_is_what_the_mount_was_granted),
+		cmocka_unit_test(frames_are_read_however_they_are_cut),
+		cmocka_unit_test(times_of_engines_are_read),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
