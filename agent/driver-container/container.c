@@ -115,17 +115,30 @@ static void set_number(json_t *object, const char *key, uint64_t value)
 		(void)json_object_set_new(object, key, json_integer((json_int_t)value));
 }
 
-/* The floor: what no task is without. */
-static json_t *host_config(void)
+static void add_limit(json_t *limits, const char *name, uint32_t value)
 {
-	return json_pack("{s:[s], s:[s], s:b, s:s}", "SecurityOpt", "no-new-privileges", "CapDrop", "ALL",
-			 "Privileged", false, "NetworkMode", "none");
+	if (value != 0)
+		(void)json_array_append_new(limits, json_pack("{s:s, s:I, s:I}", "Name", name, "Soft",
+							      (json_int_t)value, "Hard", (json_int_t)value));
+}
+
+/* The floor: what no task is without. */
+static json_t *host_config(const struct settings *settings)
+{
+	json_t *limits = json_array();
+	json_t *host = json_pack("{s:[s], s:[s], s:b, s:s}", "SecurityOpt", "no-new-privileges", "CapDrop",
+				 "ALL", "Privileged", false, "NetworkMode", "none");
+
+	add_limit(limits, "nofile", settings->nofile);
+	add_limit(limits, "nproc", settings->nproc);
+	(void)json_object_set_new(host, "Ulimits", limits);
+	return host;
 }
 
 static json_t *host_of(const struct settings *settings, const struct task_spec *spec)
 {
 	const Holdfast__Driver__V1__Resources *r = spec->task->resources;
-	json_t *host = host_config();
+	json_t *host = host_config(settings);
 
 	(void)json_object_set_new(host, "NetworkMode", network_of(spec->task));
 	(void)json_object_set_new(host, "RestartPolicy", restart_of(spec->task));
@@ -215,7 +228,7 @@ json_t *container_of_network(const struct settings *settings,
 {
 	json_t *body = json_object();
 	json_t *command = json_array();
-	json_t *host = host_config();
+	json_t *host = host_config(settings);
 
 	for (size_t i = 0; i < SETTINGS_ARGV_MAX && settings->infra_command[i][0] != '\0'; i++)
 		(void)json_array_append_new(command, json_string(settings->infra_command[i]));

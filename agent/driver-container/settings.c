@@ -74,6 +74,8 @@ static const struct conf_field top_fields[] = {
 	LIST("networks", networks),
 	{MEMBER("privileged", CONF_BOOL, privileged)},
 	{MEMBER("pull", CONF_BOOL, pull)},
+	{MEMBER("nofile", CONF_U32, nofile)},
+	{MEMBER("nproc", CONF_U32, nproc)},
 	{.key = "infra", .type = CONF_BLOCKS, .block = bind_infra},
 };
 

@@ -44,7 +44,9 @@ struct settings {
 	char host_paths[SETTINGS_LIST_MAX][SETTINGS_TEXT_SIZE];
 	char networks[4][SETTINGS_CAPABILITY_SIZE];
 	bool privileged;
-	bool pull; /* images that the engine does not have */
+	bool pull;	 /* images that the engine does not have */
+	uint32_t nofile; /* most open files and processes of a task; 0: the engine's own limit */
+	uint32_t nproc;
 	char infra_image[SETTINGS_TEXT_SIZE];
 	char infra_command[SETTINGS_ARGV_MAX][SETTINGS_TEXT_SIZE];
 };

@@ -1,0 +1,911 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The driver of containers with a real engine, called by its agent's account: run.py starts both.
+ * engines_test PHASE, with DRIVER_SOCKET set; engines_test key prints the public key of its orders. */
+#include "unit.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "base/uuid.h"
+#include "model/order.h"
+#include "rpc/client.h"
+
+#include <fcntl.h>
+#include <holdfast/driver/v1/driver.pb-c.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define SERVICE (&holdfast__driver__v1__driver__descriptor)
+#define ALLOC "0190a6f2-0000-7000-8000-000000000001" /* run.py publishes slots 0 (slave) and 1 (private) */
+#define IMAGE "localhost/bb:1"
+#define CALL_US (60 * USEC_PER_SEC)
+
+enum { BODY_MAX = 8192, ENV_MAX = 4, ARGV_MAX = 8 };
+
+static const uint8_t seed[ORDER_KEY_SIZE] = "this is the seed of a test's key";
+static const uint8_t other_seed[ORDER_KEY_SIZE] = "this is the seed of another key!";
+static sd_event *event;
+static struct rpc_client *client;
+
+static char *text(const char *s)
+{
+	return (char *)(uintptr_t)s;
+}
+
+/* What is ordered, and its order. */
+struct wish {
+	Holdfast__Driver__V1__TaskConfig task;
+	Holdfast__Driver__V1__ConfigValue values[6];
+	Holdfast__Driver__V1__ConfigValue *config[6];
+	Holdfast__Driver__V1__VolumeMount volume;
+	Holdfast__Driver__V1__VolumeMount *volumes[1];
+	Holdfast__Driver__V1__KeyValue pair;
+	Holdfast__Driver__V1__KeyValue *pairs[1];
+	char *args[ARGV_MAX];
+	char *caps[1];
+	struct order order;
+	size_t n_order;
+	uint8_t body[BODY_MAX];
+	size_t n_body;
+};
+
+static void set_value(struct wish *w, const char *key)
+{
+	Holdfast__Driver__V1__ConfigValue *value = &w->values[w->task.n_config];
+
+	holdfast__driver__v1__config_value__init(value);
+	value->key = text(key);
+	w->config[w->task.n_config++] = value;
+	w->task.config = w->config;
+}
+
+static void make_order(struct wish *w, enum order_kind kind, const char *task)
+{
+	cleanup_free char *boot = NULL;
+
+	w->order = (struct order){.magic = ORDER_MAGIC,
+				  .version = ORDER_VERSION,
+				  .kind = (uint8_t)kind,
+				  .cluster = "prod",
+				  .node = "node-1",
+				  .driver = "container",
+				  .who = "operator alice"};
+	w->n_order = sizeof(w->order);
+	w->order.not_after_ms = (uint64_t)clock_realtime_ms() + 300000;
+	(void)str_copy(w->order.task, sizeof(w->order.task), task);
+	assert_int_equal(file_read("/proc/sys/kernel/random/boot_id", 64, &boot, NULL), 0);
+	boot[strcspn(boot, "\n")] = '\0';
+	assert_true(id_uuid_bytes(boot, w->order.boot_id));
+	assert_true(id_uuid_bytes(ALLOC, w->order.alloc));
+	assert_int_equal(getrandom(w->order.nonce, sizeof(w->order.nonce), 0), sizeof(w->order.nonce));
+}
+
+static void sign(struct wish *w)
+{
+	order_digest(w->body, w->n_body, w->order.digest);
+	assert_int_equal(order_sign(&w->order, seed, NULL), STATUS_OK);
+}
+
+static void pack_task(struct wish *w)
+{
+	w->n_body = holdfast__driver__v1__task_config__pack(&w->task, w->body);
+}
+
+/* A shell that runs @script; not signed yet. */
+static void wish_task(struct wish *w, const char *task, const char *script)
+{
+	*w = (struct wish){.task = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT,
+			   .volume = HOLDFAST__DRIVER__V1__VOLUME_MOUNT__INIT,
+			   .pair = HOLDFAST__DRIVER__V1__KEY_VALUE__INIT,
+			   .args = {text("/bin/sh"), text("-c"), text(script)}};
+	w->task.alloc_id = text(ALLOC);
+	w->task.task = text(task);
+	w->task.driver = text("container");
+	set_value(w, "image");
+	w->values[0].text = text(IMAGE);
+	set_value(w, "command");
+	w->values[1].n_list = 3;
+	w->values[1].list = w->args;
+	w->volumes[0] = &w->volume;
+	w->task.volumes = w->volumes;
+	w->volume.destination = text("/vol");
+	w->pairs[0] = &w->pair;
+	make_order(w, ORDER_START, task);
+}
+
+static void wish_command(struct wish *w, const char *task, bool tty, const char *script)
+{
+	Holdfast__Driver__V1__ExecCommand command = HOLDFAST__DRIVER__V1__EXEC_COMMAND__INIT;
+	char *argv[] = {text("/bin/sh"), text("-c"), text(script)};
+
+	*w = (struct wish){.n_body = 0};
+	command.alloc_id = text(ALLOC);
+	command.task = text(task);
+	command.driver = text("container");
+	command.n_argv = 3;
+	command.argv = argv;
+	command.tty = tty;
+	make_order(w, ORDER_EXEC, task);
+	w->n_body = holdfast__driver__v1__exec_command__pack(&command, w->body);
+	sign(w);
+}
+
+static enum status call(const char *method, const ProtobufCMessage *request, void *ret, struct error *err)
+{
+	return rpc_client_call_sync(client, SERVICE, method, request, CALL_US, ret, err);
+}
+
+static void drop(void *message)
+{
+	protobuf_c_message_free_unpacked(message, NULL);
+}
+
+/* Once, and a NULL answer when it is refused. */
+static enum status start(const struct wish *w, Holdfast__Driver__V1__StartTaskResponse **ret,
+			 struct error *err)
+{
+	Holdfast__Driver__V1__StartTaskRequest request = HOLDFAST__DRIVER__V1__START_TASK_REQUEST__INIT;
+
+	request.order = (ProtobufCBinaryData){w->n_order, (uint8_t *)(uintptr_t)&w->order};
+	request.task = (ProtobufCBinaryData){w->n_body, (uint8_t *)(uintptr_t)w->body};
+	return call("StartTask", &request.base, ret, err);
+}
+
+static void start_well(struct wish *w)
+{
+	Holdfast__Driver__V1__StartTaskResponse *response = NULL;
+	struct error err;
+
+	pack_task(w);
+	sign(w);
+	if (start(w, &response, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	drop(response);
+}
+
+static enum status stop(const char *task)
+{
+	Holdfast__Driver__V1__StopTaskRequest request = HOLDFAST__DRIVER__V1__STOP_TASK_REQUEST__INIT;
+	Holdfast__Driver__V1__StopTaskResponse *response = NULL;
+	enum status status;
+
+	request.alloc_id = text(ALLOC);
+	request.task = text(task);
+	request.timeout_ms = 1000;
+	status = call("StopTask", &request.base, &response, NULL);
+	if (response)
+		drop(response);
+	return status;
+}
+
+static enum status destroy(const char *task, bool force)
+{
+	Holdfast__Driver__V1__DestroyTaskRequest request = HOLDFAST__DRIVER__V1__DESTROY_TASK_REQUEST__INIT;
+	Holdfast__Driver__V1__DestroyTaskResponse *response = NULL;
+	enum status status;
+
+	request.alloc_id = text(ALLOC);
+	request.task = text(task);
+	request.force = force;
+	status = call("DestroyTask", &request.base, &response, NULL);
+	if (response)
+		drop(response);
+	return status;
+}
+
+static Holdfast__Driver__V1__TaskState state_of(const char *task)
+{
+	Holdfast__Driver__V1__InspectTaskRequest request = HOLDFAST__DRIVER__V1__INSPECT_TASK_REQUEST__INIT;
+	Holdfast__Driver__V1__InspectTaskResponse *response = NULL;
+	Holdfast__Driver__V1__TaskState state = HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_UNSPECIFIED;
+
+	request.alloc_id = text(ALLOC);
+	request.task = text(task);
+	if (call("InspectTask", &request.base, &response, NULL) == STATUS_OK) {
+		state = response->status->state;
+		drop(response);
+	}
+	return state;
+}
+
+static int32_t wait_exit(const char *task)
+{
+	Holdfast__Driver__V1__WaitTaskRequest request = HOLDFAST__DRIVER__V1__WAIT_TASK_REQUEST__INIT;
+	Holdfast__Driver__V1__WaitTaskResponse *response = NULL;
+	struct error err;
+	int32_t code;
+
+	request.alloc_id = text(ALLOC);
+	request.task = text(task);
+	if (call("WaitTask", &request.base, &response, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	code = response->result->exit_code;
+	drop(response);
+	return code;
+}
+
+static enum status exec_wish(const struct wish *w, char out[static 256], int32_t *ret_code, struct error *err)
+{
+	Holdfast__Driver__V1__ExecTaskRequest request = HOLDFAST__DRIVER__V1__EXEC_TASK_REQUEST__INIT;
+	Holdfast__Driver__V1__ExecTaskResponse *response = NULL;
+	enum status status;
+
+	request.order = (ProtobufCBinaryData){w->n_order, (uint8_t *)(uintptr_t)&w->order};
+	request.command = (ProtobufCBinaryData){w->n_body, (uint8_t *)(uintptr_t)w->body};
+	status = call("ExecTask", &request.base, &response, err);
+	if (status != STATUS_OK)
+		return status;
+	(void)snprintf(out, 256, "%.*s", (int)response->stdout.len, (const char *)response->stdout.data);
+	*ret_code = response->result->exit_code;
+	drop(response);
+	return status;
+}
+
+static void exec_well(const char *task, const char *script, char out[static 256], int32_t *ret_code)
+{
+	struct error err;
+	struct wish w;
+
+	wish_command(&w, task, false, script);
+	if (exec_wish(&w, out, ret_code, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+}
+
+/* --- streams ----------------------------------------------------------------------------------------------
+ */
+
+struct heard {
+	struct rpc_stream *stream;
+	char out[3][4096];
+	size_t n_out;  /* bytes of stdout in all */
+	bool is_right; /* all of them were 'a' */
+	bool has_exited;
+	int32_t code;
+	bool is_closed;
+	enum status status;
+	int health;
+	size_t n_messages;
+};
+
+static void add(struct heard *h, int stream, ProtobufCBinaryData bytes)
+{
+	size_t have = strlen(h->out[stream]);
+	size_t room = sizeof(h->out[stream]) - 1 - have;
+
+	if (stream == 1)
+		h->n_out += bytes.len;
+	for (size_t i = 0; i < bytes.len; i++)
+		h->is_right &= bytes.data[i] == 'a';
+	if (bytes.len > 0)
+		memcpy(h->out[stream] + have, bytes.data, bytes.len < room ? bytes.len : room);
+}
+
+static void on_open(struct rpc_stream *stream, void *userdata)
+{
+	(void)stream;
+	(void)userdata;
+}
+
+static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
+{
+	const Holdfast__Driver__V1__ExecTaskStreamingResponse *exec = (const void *)message;
+	const Holdfast__Driver__V1__TaskLogsResponse *log = (const void *)message;
+	struct heard *h = userdata;
+
+	(void)stream;
+	h->n_messages++;
+	if (message->descriptor == &holdfast__driver__v1__task_logs_response__descriptor) {
+		add(h, (int)log->stream, log->value);
+	} else if (message->descriptor == &holdfast__driver__v1__fingerprint_response__descriptor) {
+		h->health = (int)((const Holdfast__Driver__V1__FingerprintResponse *)(const void *)message)
+				    ->health;
+	} else if (message->descriptor == &holdfast__driver__v1__exec_task_streaming_response__descriptor) {
+		if (exec->stdout)
+			add(h, 1, exec->stdout->value);
+		if (exec->stderr)
+			add(h, 2, exec->stderr->value);
+		h->has_exited |= exec->exited;
+		if (exec->result)
+			h->code = exec->result->exit_code;
+	}
+}
+
+static void on_closed(struct rpc_stream *stream, enum status status, const struct error *err, void *userdata)
+{
+	struct heard *h = userdata;
+
+	(void)stream;
+	h->is_closed = true;
+	h->status = status;
+	if (err)
+		(void)snprintf(h->out[0], sizeof(h->out[0]), "%s", err->msg);
+}
+
+static const struct rpc_stream_events stream_events = {on_open, on_message, on_closed};
+
+static void open_stream(struct heard *h, const char *method, const ProtobufCMessage *first)
+{
+	*h = (struct heard){.is_right = true};
+	assert_int_equal(
+		rpc_stream_open(client, SERVICE, method, CALL_US, &stream_events, h, &h->stream, NULL),
+		STATUS_OK);
+	assert_int_equal(rpc_stream_send(h->stream, first, NULL), STATUS_OK);
+}
+
+/* Until @is_there says so, or a minute has passed. */
+static void until(struct heard *h, bool (*is_there)(const struct heard *h))
+{
+	uint64_t end = clock_monotonic_us() + CALL_US;
+
+	while (!is_there(h) && clock_monotonic_us() < end)
+		assert_true(sd_event_run(event, USEC_PER_SEC) >= 0);
+	if (!is_there(h))
+		fail_msg("a stream said nothing more: %s", h->out[0]);
+}
+
+static bool has_closed(const struct heard *h)
+{
+	return h->is_closed;
+}
+
+static bool is_healthy(const struct heard *h)
+{
+	return h->health == HOLDFAST__DRIVER__V1__HEALTH__HEALTH_HEALTHY;
+}
+
+static size_t enough;
+
+static bool has_enough(const struct heard *h)
+{
+	return h->is_closed || h->n_out >= enough;
+}
+
+static void open_exec(struct heard *h, const struct wish *w)
+{
+	Holdfast__Driver__V1__ExecTaskStreamingRequest request =
+		HOLDFAST__DRIVER__V1__EXEC_TASK_STREAMING_REQUEST__INIT;
+	Holdfast__Driver__V1__ExecSetup setup = HOLDFAST__DRIVER__V1__EXEC_SETUP__INIT;
+
+	setup.order = (ProtobufCBinaryData){w->n_order, (uint8_t *)(uintptr_t)&w->order};
+	setup.command = (ProtobufCBinaryData){w->n_body, (uint8_t *)(uintptr_t)w->body};
+	request.setup = &setup;
+	open_stream(h, "ExecTaskStreaming", &request.base);
+}
+
+static void send_stdin(struct heard *h, const void *bytes, size_t n, bool close)
+{
+	Holdfast__Driver__V1__ExecTaskStreamingRequest request =
+		HOLDFAST__DRIVER__V1__EXEC_TASK_STREAMING_REQUEST__INIT;
+	Holdfast__Driver__V1__ExecData data = HOLDFAST__DRIVER__V1__EXEC_DATA__INIT;
+
+	data.value = (ProtobufCBinaryData){n, (uint8_t *)(uintptr_t)bytes};
+	data.close = close;
+	request.stdin = &data;
+	assert_int_equal(rpc_stream_send(h->stream, &request.base, NULL), STATUS_OK);
+}
+
+static void read_logs(struct heard *h, const char *task)
+{
+	Holdfast__Driver__V1__TaskLogsRequest request = HOLDFAST__DRIVER__V1__TASK_LOGS_REQUEST__INIT;
+
+	request.alloc_id = text(ALLOC);
+	request.task = text(task);
+	open_stream(h, "TaskLogs", &request.base);
+	until(h, has_closed);
+}
+
+/* --- tasks ------------------------------------------------------------------------------------------------
+ */
+
+static void the_engine_is_found_healthy(void **state)
+{
+	Holdfast__Driver__V1__FingerprintRequest request = HOLDFAST__DRIVER__V1__FINGERPRINT_REQUEST__INIT;
+	struct heard h;
+
+	(void)state;
+	open_stream(&h, "Fingerprint", &request.base);
+	until(&h, is_healthy);
+	rpc_stream_cancel(h.stream);
+}
+
+static void a_task_runs_on_its_volume_once(void **state)
+{
+	Holdfast__Driver__V1__StartTaskResponse *again = NULL;
+	struct heard logs;
+	struct error err;
+	char out[256];
+	int32_t code;
+	struct wish w;
+
+	(void)state;
+	wish_task(&w, "web",
+		  "echo out; echo err >&2; echo data > /vol/file; trap 'exit 9' TERM; while :; do sleep 1; "
+		  "done");
+	w.task.n_volumes = 1;
+	w.volume.propagation = HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_HOST_TO_TASK;
+	start_well(&w);
+	assert_int_equal(start(&w, &again, &err), STATUS_OK); /* the same order: the same task */
+	drop(again);
+	assert_int_equal(state_of("web"), HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING);
+	exec_well("web", "while ! [ -s /vol/file ]; do sleep 0.1; done; cat /vol/file; exit 7", out, &code);
+	assert_string_equal(out, "data\n");
+	assert_int_equal(code, 7);
+	read_logs(&logs, "web");
+	assert_int_equal(logs.status, STATUS_OK);
+	assert_string_equal(logs.out[1], "out\n");
+	assert_string_equal(logs.out[2], "err\n");
+	assert_int_equal(destroy("web", false), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(stop("web"), STATUS_OK);
+	(void)wait_exit("web");
+	assert_int_equal(state_of("web"), HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED);
+	assert_int_equal(destroy("web", false), STATUS_OK);
+	assert_int_equal(destroy("web", false), STATUS_OK);
+	assert_int_equal(start(&w, &again, &err), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(state_of("web"), HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_UNSPECIFIED);
+}
+
+static void how_a_task_ended_is_said(void **state)
+{
+	struct wish w;
+
+	(void)state;
+	wish_task(&w, "short", "exit 3");
+	start_well(&w);
+	assert_int_equal(wait_exit("short"), 3);
+	assert_int_equal(destroy("short", false), STATUS_OK);
+}
+
+static void a_command_has_input_output_and_a_status(void **state)
+{
+	enum { PIECE = 64 << 10, PIECES = 32 };
+	static char piece[PIECE];
+	struct heard h;
+	struct wish w;
+
+	(void)state;
+	wish_task(&w, "shell", "sleep 1000");
+	start_well(&w);
+	memset(piece, 'a', sizeof(piece));
+	wish_command(&w, "shell", false, "cat; echo bad >&2; exit 5");
+	open_exec(&h, &w);
+	for (size_t i = 1; i <= PIECES; i++) {
+		send_stdin(&h, piece, sizeof(piece), false);
+		enough = i * PIECE;
+		until(&h, has_enough);
+	}
+	assert_true(h.is_right);
+	send_stdin(&h, NULL, 0, true);
+	until(&h, has_closed);
+	assert_int_equal(h.status, STATUS_OK);
+	assert_true(h.has_exited);
+	assert_int_equal(h.code, 5);
+	assert_int_equal(h.n_out, PIECES * PIECE);
+	assert_string_equal(h.out[2], "bad\n");
+	wish_command(&w, "shell", true, "stty -echo; read x; echo got $x; exit 4");
+	open_exec(&h, &w);
+	send_stdin(&h, "word\n", 5, false);
+	until(&h, has_closed);
+	assert_int_equal(h.code, 4);
+	assert_non_null(strstr(h.out[1], "got word"));
+	assert_int_equal(destroy("shell", true), STATUS_OK);
+}
+
+static void output_that_nobody_keeps_is_said_to_be_so(void **state)
+{
+	struct heard h;
+	struct wish w;
+
+	(void)state;
+	wish_task(&w, "quiet", "echo x; sleep 1000");
+	w.task.disable_logs = true;
+	start_well(&w);
+	read_logs(&h, "quiet");
+	assert_int_equal(h.status, STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(h.out[0], "disabled"));
+	assert_int_equal(destroy("quiet", true), STATUS_OK);
+}
+
+static void tasks_of_an_allocation_share_its_network(void **state)
+{
+	Holdfast__Driver__V1__NetworkConfig network = HOLDFAST__DRIVER__V1__NETWORK_CONFIG__INIT;
+	Holdfast__Driver__V1__CreateNetworkRequest create =
+		HOLDFAST__DRIVER__V1__CREATE_NETWORK_REQUEST__INIT;
+	Holdfast__Driver__V1__DestroyNetworkRequest remove =
+		HOLDFAST__DRIVER__V1__DESTROY_NETWORK_REQUEST__INIT;
+	Holdfast__Driver__V1__CreateNetworkResponse *created = NULL;
+	Holdfast__Driver__V1__DestroyNetworkResponse *removed = NULL;
+	char out[2][256];
+	struct error err;
+	struct wish w = {.n_body = 0};
+	int32_t code;
+
+	(void)state;
+	network.alloc_id = text(ALLOC);
+	network.driver = text("container");
+	network.mode = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
+	make_order(&w, ORDER_NETWORK, "");
+	w.n_body = holdfast__driver__v1__network_config__pack(&network, w.body);
+	sign(&w);
+	create.order = (ProtobufCBinaryData){w.n_order, (uint8_t *)&w.order};
+	create.network = (ProtobufCBinaryData){w.n_body, w.body};
+	if (call("CreateNetwork", &create.base, &created, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	assert_true(created->created);
+	drop(created);
+	assert_int_equal(call("CreateNetwork", &create.base, &created, &err), STATUS_OK);
+	assert_false(created->created);
+	drop(created);
+	for (size_t i = 0; i < 2; i++) {
+		wish_task(&w, i == 0 ? "one" : "two", "sleep 1000");
+		w.task.network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
+		start_well(&w);
+		exec_well(i == 0 ? "one" : "two", "ls -l /proc/self/ns/net | sed 's/.*-> //'", out[i], &code);
+	}
+	assert_non_null(strstr(out[0], "net:["));
+	assert_string_equal(out[0], out[1]);
+	assert_int_equal(destroy("one", true), STATUS_OK);
+	assert_int_equal(destroy("two", true), STATUS_OK);
+	remove.alloc_id = text(ALLOC);
+	assert_int_equal(call("DestroyNetwork", &remove.base, &removed, &err), STATUS_OK);
+	drop(removed);
+}
+
+/* --- a hostile agent --------------------------------------------------------------------------------------
+ */
+
+static void flip(struct wish *w, size_t at)
+{
+	((uint8_t *)&w->order)[at] ^= 1;
+}
+
+enum when { BEFORE_PACK, BEFORE_SIGN, AFTER_SIGN };
+
+#define FLIP(field, when_)                                                                      \
+	{                                                                                       \
+		.name = #when_ " " #field, .when = (when_), .at = offsetof(struct order, field) \
+	}
+
+static void no_order(struct wish *w)
+{
+	w->n_order = 0;
+}
+static void short_order(struct wish *w)
+{
+	w->n_order--;
+}
+static void no_signature(struct wish *w)
+{
+	memset(w->order.signature, 0, sizeof(w->order.signature));
+}
+static void other_key(struct wish *w)
+{
+	assert_int_equal(order_sign(&w->order, other_seed, NULL), STATUS_OK);
+}
+static void expired(struct wish *w)
+{
+	w->order.not_after_ms = 1000;
+}
+static void of_a_command(struct wish *w)
+{
+	w->order.kind = ORDER_EXEC;
+}
+static void other_image(struct wish *w)
+{
+	w->values[0].text = text("docker.io/library/evil:1");
+	pack_task(w);
+}
+static void other_script(struct wish *w)
+{
+	w->args[2] = text("cat /etc/shadow");
+	pack_task(w);
+}
+static void other_user(struct wish *w)
+{
+	w->task.user = text("0");
+	pack_task(w);
+}
+static void more_env(struct wish *w)
+{
+	w->pair.key = text("LD_PRELOAD");
+	w->task.n_env = 1;
+	w->task.env = w->pairs;
+	pack_task(w);
+}
+static void more_volumes(struct wish *w)
+{
+	w->task.n_volumes = 1;
+	pack_task(w);
+}
+static void another_task(struct wish *w)
+{
+	w->task.task = text("other");
+	pack_task(w);
+}
+static void another_alloc(struct wish *w)
+{
+	w->task.alloc_id = text("0190a6f2-0000-7000-8000-000000000009");
+	pack_task(w);
+}
+static void cut_body(struct wish *w)
+{
+	w->n_body--;
+}
+static void no_body(struct wish *w)
+{
+	w->n_body = 0;
+}
+static void unknown_field(struct wish *w)
+{
+	memcpy(w->body + w->n_body, "\xf8\x07\x01", 3);
+	w->n_body += 3;
+}
+static void field_twice(struct wish *w)
+{
+	memcpy(w->body + w->n_body, "\x12\x01x", 3);
+	w->n_body += 3;
+}
+static void image_of_elsewhere(struct wish *w)
+{
+	w->values[0].text = text("docker.io/library/busybox:1");
+}
+static void privileged(struct wish *w)
+{
+	set_value(w, "privileged");
+	w->values[2].flag = true;
+}
+static void capability(struct wish *w)
+{
+	set_value(w, "cap_add");
+	w->caps[0] = text("CAP_SYS_ADMIN");
+	w->values[2].n_list = 1;
+	w->values[2].list = w->caps;
+}
+static void host_path(struct wish *w)
+{
+	set_value(w, "host_paths");
+	w->pair.key = text("/etc");
+	w->pair.value = text("/host");
+	w->values[2].n_map = 1;
+	w->values[2].map = w->pairs;
+}
+static void host_network(struct wish *w)
+{
+	w->task.network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_HOST;
+}
+static void not_published(struct wish *w)
+{
+	w->task.n_volumes = 1;
+	w->volume.slot = 7;
+}
+static void slave_as_shared(struct wish *w)
+{
+	w->task.n_volumes = 1;
+	w->volume.propagation = HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_BIDIRECTIONAL;
+}
+static void private_as_slave(struct wish *w)
+{
+	w->task.n_volumes = 1;
+	w->volume.slot = 1;
+	w->volume.propagation = HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_HOST_TO_TASK;
+}
+static void over_the_kernels(struct wish *w)
+{
+	w->task.n_volumes = 1;
+	w->volume.destination = text("/proc");
+}
+static void unknown_config(struct wish *w)
+{
+	set_value(w, "devices");
+	w->values[2].text = text("/dev/sda");
+}
+
+static const struct {
+	const char *name;
+	enum when when;
+	void (*change)(struct wish *w); /* NULL: flip a bit of the order */
+	size_t at;
+} attempts[] = {
+	{"no order", AFTER_SIGN, no_order},
+	{"a short one", AFTER_SIGN, short_order},
+	{"no signature", AFTER_SIGN, no_signature},
+	{"another key", AFTER_SIGN, other_key},
+	FLIP(magic, AFTER_SIGN),
+	FLIP(version, AFTER_SIGN),
+	FLIP(kind, AFTER_SIGN),
+	FLIP(cluster, AFTER_SIGN),
+	FLIP(node, AFTER_SIGN),
+	FLIP(driver, AFTER_SIGN),
+	FLIP(task, AFTER_SIGN),
+	FLIP(who, AFTER_SIGN),
+	FLIP(boot_id, AFTER_SIGN),
+	FLIP(alloc, AFTER_SIGN),
+	FLIP(digest, AFTER_SIGN),
+	FLIP(nonce, AFTER_SIGN),
+	FLIP(not_after_ms, AFTER_SIGN),
+	FLIP(cluster, BEFORE_SIGN),
+	FLIP(node, BEFORE_SIGN),
+	FLIP(driver, BEFORE_SIGN),
+	FLIP(boot_id, BEFORE_SIGN),
+	FLIP(alloc, BEFORE_SIGN),
+	{"expired", BEFORE_SIGN, expired},
+	{"a command's", BEFORE_SIGN, of_a_command},
+	{"another image", AFTER_SIGN, other_image},
+	{"another script", AFTER_SIGN, other_script},
+	{"another user", AFTER_SIGN, other_user},
+	{"another variable", AFTER_SIGN, more_env},
+	{"another volume", AFTER_SIGN, more_volumes},
+	{"another task", AFTER_SIGN, another_task},
+	{"another allocation", AFTER_SIGN, another_alloc},
+	{"a cut task", AFTER_SIGN, cut_body},
+	{"no task", AFTER_SIGN, no_body},
+	{"a task that its order does not name", BEFORE_SIGN, another_task},
+	{"an unknown field", BEFORE_SIGN, unknown_field},
+	{"a field twice", BEFORE_SIGN, field_twice},
+	{"an image that root does not allow", BEFORE_PACK, image_of_elsewhere},
+	{"privileged", BEFORE_PACK, privileged},
+	{"a capability", BEFORE_PACK, capability},
+	{"a path of the host", BEFORE_PACK, host_path},
+	{"the host's network", BEFORE_PACK, host_network},
+	{"a volume that is not published", BEFORE_PACK, not_published},
+	{"bidirectional of a slave", BEFORE_PACK, slave_as_shared},
+	{"host-to-task of a private mount", BEFORE_PACK, private_as_slave},
+	{"a volume over /proc", BEFORE_PACK, over_the_kernels},
+	{"an unknown setting", BEFORE_PACK, unknown_config},
+};
+
+static void change_at(struct wish *w, size_t i, enum when when)
+{
+	if (attempts[i].when != when)
+		return;
+	if (attempts[i].change)
+		attempts[i].change(w);
+	else
+		flip(w, attempts[i].at);
+}
+
+/* run.py looks at the record, and that the engine has no container afterwards. */
+static void a_hostile_agent_starts_nothing(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(attempts); i++) {
+		Holdfast__Driver__V1__StartTaskResponse *response = NULL;
+		struct error err;
+		struct wish w;
+
+		wish_task(&w, "evil", "sleep 1000");
+		change_at(&w, i, BEFORE_PACK);
+		pack_task(&w);
+		change_at(&w, i, BEFORE_SIGN);
+		sign(&w);
+		change_at(&w, i, AFTER_SIGN);
+		if (start(&w, &response, &err) == STATUS_OK)
+			fail_msg("%s was taken", attempts[i].name);
+	}
+	assert_int_equal(state_of("evil"), HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_UNSPECIFIED);
+	(void)printf("ATTEMPTS %zu\n", ARRAY_SIZE(attempts));
+}
+
+static void a_hostile_agent_enters_nothing(void **state)
+{
+	struct error err;
+	struct wish good;
+	struct wish w;
+	char out[256];
+	int32_t code;
+
+	(void)state;
+	wish_task(&w, "victim", "sleep 1000");
+	start_well(&w);
+	assert_int_not_equal(exec_wish(&w, out, &code, &err), STATUS_OK); /* 1: by the order of its start */
+	wish_command(&good, "victim", false, "echo well");
+	assert_int_equal(exec_wish(&good, out, &code, &err), STATUS_OK);
+	assert_int_equal(exec_wish(&good, out, &code, &err), STATUS_FAILED_PRECONDITION); /* 2: again */
+	wish_command(&w, "victim", false, "cat /etc/shadow");
+	w.order = good.order; /* 3: by the order of another command */
+	assert_int_not_equal(exec_wish(&w, out, &code, &err), STATUS_OK);
+	wish_command(&w, "victim", false, "echo x");
+	flip(&w, offsetof(struct order, who)); /* 4 */
+	assert_int_not_equal(exec_wish(&w, out, &code, &err), STATUS_OK);
+	assert_int_equal(destroy("victim", true), STATUS_OK);
+	(void)printf("ATTEMPTS 4\n");
+}
+
+/* --- a driver that is killed ------------------------------------------------------------------------------
+ */
+
+static void save(const char *path, const struct wish *w)
+{
+	assert_int_equal(file_write_atomic(path, 0600, w, sizeof(*w)), 0);
+}
+
+static void begin_before_the_kill(void **state)
+{
+	struct wish w;
+
+	(void)state;
+	wish_task(&w, "kept", "sleep 1000");
+	start_well(&w);
+	save(getenv("WISH"), &w);
+}
+
+static void a_task_outlives_its_driver_and_is_not_started_again(void **state)
+{
+	Holdfast__Driver__V1__StartTaskResponse *response = NULL;
+	Holdfast__Driver__V1__RecoverTaskRequest recover = HOLDFAST__DRIVER__V1__RECOVER_TASK_REQUEST__INIT;
+	Holdfast__Driver__V1__RecoverTaskResponse *recovered = NULL;
+	cleanup_free char *bytes = NULL;
+	struct error err;
+	struct wish w;
+	size_t n;
+
+	(void)state;
+	assert_int_equal(file_read(getenv("WISH"), sizeof(w), &bytes, &n), 0);
+	assert_int_equal(n, sizeof(w));
+	memcpy(&w, bytes, n);
+	assert_int_equal(state_of("kept"), HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING);
+	if (start(&w, &response, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	recover.handle = response->handle;
+	assert_int_equal(call("RecoverTask", &recover.base, &recovered, &err), STATUS_OK);
+	assert_int_equal(recovered->status->state, HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING);
+	drop(recovered);
+	response->handle->nonce.data[0] ^= 1; /* of another order: none of it */
+	assert_int_equal(call("RecoverTask", &recover.base, &recovered, &err), STATUS_NOT_FOUND);
+	drop(response);
+	assert_int_equal(destroy("kept", true), STATUS_OK);
+	assert_int_equal(start(&w, &response, &err), STATUS_FAILED_PRECONDITION);
+}
+
+static int print_key(void)
+{
+	EVP_PKEY *key = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, seed, sizeof(seed));
+	uint8_t bytes[ORDER_KEY_SIZE];
+	size_t n = sizeof(bytes);
+	char hex[2 * ORDER_KEY_SIZE + 1];
+
+	(void)EVP_PKEY_get_raw_public_key(key, bytes, &n);
+	EVP_PKEY_free(key);
+	hex_encode(hex, bytes, sizeof(bytes));
+	return puts(hex) < 0;
+}
+
+int main(int argc, char **argv)
+{
+	const struct rpc_endpoint endpoint = {.unix_path = getenv("DRIVER_SOCKET")};
+	const struct CMUnitTest tasks[] = {
+		cmocka_unit_test(the_engine_is_found_healthy),
+		cmocka_unit_test(a_task_runs_on_its_volume_once),
+		cmocka_unit_test(how_a_task_ended_is_said),
+		cmocka_unit_test(a_command_has_input_output_and_a_status),
+		cmocka_unit_test(output_that_nobody_keeps_is_said_to_be_so),
+		cmocka_unit_test(tasks_of_an_allocation_share_its_network),
+	};
+	const struct CMUnitTest hostile[] = {
+		cmocka_unit_test(a_hostile_agent_starts_nothing),
+		cmocka_unit_test(a_hostile_agent_enters_nothing),
+	};
+	const struct CMUnitTest begun[] = {cmocka_unit_test(begin_before_the_kill)};
+	const struct CMUnitTest killed[] = {
+		cmocka_unit_test(a_task_outlives_its_driver_and_is_not_started_again)};
+	const char *phase = argc == 2 ? argv[1] : "";
+	int failed = 2;
+
+	if (str_eq(phase, "key"))
+		return print_key();
+	if (sd_event_new(&event) < 0 || rpc_client_new(event, &endpoint, &client, NULL) != STATUS_OK)
+		return 2;
+	if (str_eq(phase, "tasks"))
+		failed = cmocka_run_group_tests(tasks, NULL, NULL);
+	else if (str_eq(phase, "hostile"))
+		failed = cmocka_run_group_tests(hostile, NULL, NULL);
+	else if (str_eq(phase, "begun"))
+		failed = cmocka_run_group_tests(begun, NULL, NULL);
+	else if (str_eq(phase, "killed"))
+		failed = cmocka_run_group_tests(killed, NULL, NULL);
+	rpc_client_free(client);
+	(void)sd_event_unref(event);
+	return failed;
+}

@@ -1,0 +1,289 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The driver of containers with real engines: podman and Docker of Debian's packages, as root.
+
+run.py [--build FOLDER] [podman|docker]...   ends with `N passed, N failed`
+
+Each engine runs in a mount namespace of its own, without systemd, with storage in memory and an image that is made here
+from busybox: no registry, no bridge, no iptables. Nothing is left behind."""
+import argparse
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+ALLOC = "0190a6f2-0000-7000-8000-000000000001"
+DRIVER_ID = 64997  # an account of no name is one as well
+AGENT = "nobody"
+WAIT_S = 60
+
+CONTAINERS_CONF = """[containers]
+default_ulimits = ["nofile=1024:4096", "nproc=4096:4096"]
+pids_limit = 0
+cgroups = "disabled"
+label = false
+netns = "none"
+log_driver = "k8s-file"
+[engine]
+cgroup_manager = "cgroupfs"
+runtime = "crun"
+events_logger = "file"
+"""
+
+SETTINGS = """cluster = "prod"
+node_id = "node-1"
+ticket_keys = ["{key}"]
+agent_user = "{agent}"
+socket = "{work}/run/driver.sock"
+engine = "{work}/engine.sock"
+publish_dir = "{work}/publish"
+state_dir = "{work}/state"
+images = ["localhost/bb:1"]
+networks = ["none", "isolated"]
+nofile = 1024
+nproc = 4096
+infra {{
+  image = "localhost/bb:1"
+  command = ["/bin/sleep", "1000000"]
+}}
+"""
+
+
+class Connection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("engine", timeout=WAIT_S)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(WAIT_S)
+        self.sock.connect(self.path)
+
+
+def ask(work, method, path, body=None):
+    connection = Connection(f"{work}/engine.sock")
+    try:
+        connection.request(method, "/v1.40" + path, body)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def wait_for(what, is_there):
+    end = time.monotonic() + WAIT_S
+    while not is_there():
+        if time.monotonic() > end:
+            raise TimeoutError(f"{what}: not in {WAIT_S} s")
+        time.sleep(0.1)
+
+
+def run(*words):
+    subprocess.run(words, check=True)
+
+
+class World:
+    """An engine and the driver with it."""
+
+    def __init__(self, engine, build):
+        self.engine, self.build, self.work = engine, build, Path(tempfile.mkdtemp(prefix="holdfast-engines-", dir="/run"))
+        self.processes, self.env = {}, {}
+
+    def begin(self):
+        run("mount", "-t", "tmpfs", "-o", "size=2G,mode=755", "holdfast-engines", str(self.work))
+        for name in ("run", "publish", "state"):
+            (self.work / name).mkdir()
+        self.publish()
+        self.start_engine()
+        self.make_image()
+        os.chown(self.work / "engine.sock", 0, DRIVER_ID)
+        os.chmod(self.work / "engine.sock", 0o660)
+        for name in ("run", "state"):
+            os.chown(self.work / name, DRIVER_ID, DRIVER_ID)
+        key = subprocess.run([self.test(), "key"], check=True, capture_output=True, text=True).stdout.strip()
+        (self.work / "driver.hcl").write_text(SETTINGS.format(key=key, agent=AGENT, work=self.work), encoding="ascii")
+        self.start_driver()
+
+    def publish(self):
+        """Slot 0 as the helper publishes host-to-task, slot 1 private."""
+        run("mount", "--make-private", str(self.work))
+        for slot in ("0", "1"):
+            source, at = self.work / f"stage{slot}", self.work / "publish" / ALLOC / slot
+            source.mkdir()
+            at.mkdir(parents=True)
+            run("mount", "-t", "tmpfs", "-o", "size=1M,mode=777", "stage", str(source))
+            run("mount", "--make-shared", str(source))
+            run("mount", "--bind", str(source), str(at))
+            run("mount", "--make-slave" if slot == "0" else "--make-private", str(at))
+
+    def test(self):
+        return str(self.build / "tests/engines/engines_test")
+
+    def start(self, name, words, **more):
+        log = open(self.work / f"{name}.log", "ab")
+        self.processes[name] = subprocess.Popen(words, stdout=log, stderr=log, **more)
+
+    def start_engine(self):
+        work, env = self.work, dict(os.environ)
+        if self.engine == "docker":
+            words = ["dockerd", "--data-root", f"{work}/data", "--exec-root", f"{work}/exec", "-H", f"unix://{work}/engine.sock",
+                     "--iptables=false", "--ip6tables=false", "--bridge=none", "--storage-driver=vfs", "-p", f"{work}/pid"]  # fmt: skip
+        else:
+            (work / "containers.conf").write_text(CONTAINERS_CONF, encoding="ascii")
+            (work / "storage.conf").write_text(
+                f'[storage]\ndriver = "vfs"\ngraphroot = "{work}/graph"\nrunroot = "{work}/runroot"\n', encoding="ascii")
+            env |= {"CONTAINERS_CONF": f"{work}/containers.conf", "CONTAINERS_STORAGE_CONF": f"{work}/storage.conf"}
+            words = ["podman", "system", "service", "--time=0", f"unix://{work}/engine.sock"]
+        self.env = env
+        self.start("engine", words, env=env)
+        wait_for(f"{self.engine} answers", self.engine_answers)
+
+    def engine_answers(self):
+        if self.processes["engine"].poll() is not None:
+            raise RuntimeError((self.work / "engine.log").read_text(errors="replace")[-3000:])
+        try:
+            return ask(self.work, "GET", "/_ping")[0] == 200
+        except OSError:
+            return False
+
+    def make_image(self):
+        folder = self.work / "image"
+        (folder / "bin").mkdir(parents=True)
+        shutil.copy("/bin/busybox", folder / "bin/busybox")
+        for name in ("sh", "ls", "cat", "echo", "sleep", "sed", "stty"):
+            (folder / "bin" / name).symlink_to("busybox")
+        tar = subprocess.run(["tar", "-C", str(folder), "-c", "."], check=True, capture_output=True).stdout
+        if self.engine == "podman":  # of 4.3, the call gives it no name
+            subprocess.run(["podman", "import", "-q", "-", "localhost/bb:1"], check=True, input=tar, env=self.env, stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL)  # fmt: skip
+            return
+        status, said = ask(self.work, "POST", "/images/create?fromSrc=-&repo=localhost/bb&tag=1", tar)
+        if status != 200:
+            raise RuntimeError(f"image: {status} {said[:500]}")
+
+    def start_driver(self):
+        self.start("driver", ["setpriv", f"--reuid={DRIVER_ID}", f"--regid={DRIVER_ID}", "--clear-groups", "--no-new-privs",
+                              str(self.build / "agent/driver-container/holdfast-driver-container"),
+                              "--config", str(self.work / "driver.hcl")])  # fmt: skip
+        wait_for("the driver listens", self.driver_listens)
+        os.chmod(self.work / "run/driver.sock", 0o666)
+
+    def driver_listens(self):
+        if self.processes["driver"].poll() is not None:
+            raise RuntimeError((self.work / "driver.log").read_text(errors="replace")[-3000:])
+        with socket.socket(socket.AF_UNIX) as s:
+            return s.connect_ex(f"{self.work}/run/driver.sock") == 0
+
+    def kill_driver(self):
+        self.processes["driver"].send_signal(signal.SIGKILL)
+        self.processes["driver"].wait()
+
+    def phase(self, name):
+        """Output of a phase, run by the agent's account."""
+        env = dict(os.environ) | {"DRIVER_SOCKET": f"{self.work}/run/driver.sock", "WISH": f"{self.work}/agent/wish"}
+        (self.work / "agent").mkdir(exist_ok=True)
+        shutil.chown(self.work / "agent", AGENT)
+        done = subprocess.run(["setpriv", f"--reuid={AGENT}", "--regid=nogroup", "--clear-groups", self.test(), name], env=env,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=500,
+                              check=False)  # fmt: skip
+        return done.stdout
+
+    def refusals(self):
+        return (self.work / "state/trail.log").read_text(encoding="ascii").count(" res=refused ")
+
+    def containers(self):
+        return [c["Names"] for c in json.loads(ask(self.work, "GET", "/containers/json?all=1")[1])]
+
+    def end(self):
+        for name in ("driver", "engine"):
+            if name in self.processes and self.processes[name].poll() is None:
+                self.processes[name].terminate()
+                try:
+                    self.processes[name].wait(20)
+                except subprocess.TimeoutExpired:
+                    self.processes[name].kill()
+                    self.processes[name].wait()
+        subprocess.run(["umount", "-R", "-l", str(self.work)], check=False)
+        self.work.rmdir()
+
+
+def scenario(world):
+    """Yields (name, why it failed or None)."""
+
+    def cases(said):
+        passed = re.findall(r"\[ +OK +\] (\w+)", said)
+        failed = sorted(set(re.findall(r"\[ +FAILED +\] ([a-z0-9_]+)$", said, re.M)))
+        yield from ((name, None) for name in passed)
+        for name in failed:
+            yield name, re.search(rf"\[ RUN +\] {name}\n((.|\n)*?)\[  FAILED", said)[1]
+        if not passed and not failed:
+            yield "phase", said[-3000:] or "said nothing"
+
+    yield from cases(world.phase("tasks"))
+    before = world.refusals()
+    said = world.phase("hostile")
+    yield from cases(said)
+    tried, found = sum(int(n) for n in re.findall(r"ATTEMPTS (\d+)", said)), world.refusals() - before
+    yield "each_attempt_is_on_record", None if found == tried >= 30 else f"{tried} attempts, {found} refusals on record"
+    yield from cases(world.phase("begun"))
+    world.kill_driver()
+    world.start_driver()
+    yield from cases(world.phase("killed"))
+    left = world.containers()
+    yield "no_container_is_left", f"{left}" if left else None
+
+
+def test_engine(engine, build):
+    world, passed, failed = World(engine, build), 0, 0
+    try:
+        world.begin()
+        for name, why in scenario(world):
+            print(f"FAILED {engine}_{name}\n{why}" if why else f"ok {engine} {name}", flush=True)
+            passed, failed = passed + (why is None), failed + (why is not None)
+        if failed:
+            for name in ("driver", "engine"):
+                print(f"--- {name}\n" + (world.work / f"{name}.log").read_text(errors="replace")[-4000:])
+    finally:
+        world.end()
+    return passed, failed
+
+
+def own_mounts():
+    """As under systemd all is shared, and cgroups are of version 2 alone."""
+    run("mount", "--make-rshared", "/")
+    if os.statvfs("/sys/fs/cgroup") and not Path("/sys/fs/cgroup/cgroup.controllers").exists():
+        run("umount", "-R", "-l", "/sys/fs/cgroup")
+        run("mount", "-t", "cgroup2", "cgroup2", "/sys/fs/cgroup")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", type=Path, default=ROOT / "build/dev")
+    parser.add_argument("engines", nargs="*", default=["podman", "docker"])
+    options = parser.parse_args()
+    if os.environ.get("HOLDFAST_ENGINES_INSIDE") != "1":
+        os.environ["HOLDFAST_ENGINES_INSIDE"] = "1"
+        os.execvp("unshare", ["unshare", "--mount", "--propagation", "slave", sys.executable, "-B", *sys.argv])
+    own_mounts()
+    passed = failed = 0
+    for engine in options.engines:
+        try:
+            p, f = test_engine(engine, options.build.resolve())
+        except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+            print(f"FAILED {engine}_engine\n{error}")
+            p, f = 0, 1
+        passed, failed = passed + p, failed + f
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(failed > 0)
+
+
+main()
