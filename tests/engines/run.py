@@ -4,7 +4,7 @@
 
 run.py [--build FOLDER] [podman|docker]...   ends with `N passed, N failed`
 
-Each engine runs in a mount namespace of its own, without systemd, with storage in memory and an image that is made here
+Each engine runs in namespaces of its own for mounts and processes, without systemd, with storage in memory and an image that is made here
 from busybox: no registry, no bridge, no iptables. Nothing is left behind."""
 import argparse
 import http.client
@@ -272,7 +272,9 @@ def main():
     options = parser.parse_args()
     if os.environ.get("HOLDFAST_ENGINES_INSIDE") != "1":
         os.environ["HOLDFAST_ENGINES_INSIDE"] = "1"
-        os.execvp("unshare", ["unshare", "--mount", "--propagation", "slave", sys.executable, "-B", *sys.argv])
+        # what engines leave running for a while goes with the first process of the namespace
+        os.execvp("unshare", ["unshare", "--mount", "--propagation", "slave", "--pid", "--fork", "--kill-child", "--mount-proc",
+                              sys.executable, "-B", *sys.argv])  # fmt: skip
     own_mounts()
     passed = failed = 0
     for engine in options.engines:
