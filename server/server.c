@@ -86,7 +86,7 @@ static enum status open_store(struct server *server, struct error *err)
 		server->watch_indexes[i] = kv_revision(server->kv);
 	if (st == STATUS_OK)
 		st = events_new(server, kv_revision(server->kv), &server->events, err);
-	return st == STATUS_OK ? kv_end_feed(server->kv, err) : st;
+	return st;
 }
 
 static enum status write_address(const struct server *server, uint16_t port, struct error *err)

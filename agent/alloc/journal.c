@@ -203,8 +203,6 @@ enum status journal_open(sd_event *event, const char *data_dir, const char *clus
 		status = check_owner(journal, path, cluster, node_id, err);
 	if (status == STATUS_OK)
 		status = read_mark(journal, path, err);
-	if (status == STATUS_OK)
-		status = kv_end_feed(journal->kv, err);
 	if (status != STATUS_OK)
 		return status;
 	*ret = TAKE_PTR(journal);

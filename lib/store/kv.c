@@ -288,20 +288,6 @@ enum status kv_barrier(struct kv *kv, kv_done_fn *done, void *userdata, struct e
 	return hand_in(kv, submission_new(SUBMISSION_BARRIER, done, userdata), err);
 }
 
-enum status kv_compact(struct kv *kv, uint64_t revision, struct error *err)
-{
-	struct submission *s = submission_new(SUBMISSION_COMPACT, NULL, NULL);
-
-	if (s)
-		s->revision = revision;
-	return hand_in(kv, s, err);
-}
-
-enum status kv_end_feed(struct kv *kv, struct error *err)
-{
-	return hand_in(kv, submission_new(SUBMISSION_NO_FEED, NULL, NULL), err);
-}
-
 /* --- reading --- */
 
 enum status kv_range_from(struct kv *kv, const char *prefix, const char *from, size_t limit, kv_each_fn *each,
@@ -320,11 +306,6 @@ enum status kv_range(struct kv *kv, const char *prefix, kv_each_fn *each, void *
 	return kv_range_from(kv, prefix, prefix, SIZE_MAX, each, userdata, err);
 }
 
-enum status kv_changes(struct kv *kv, uint64_t revision, kv_each_fn *each, void *userdata, struct error *err)
-{
-	return kv_sqlite_changes(kv->db, revision, each, userdata, err);
-}
-
 /* --- start-up --- */
 
 struct kv_rewrite {
@@ -341,8 +322,8 @@ enum status kv_rewrite_range(struct kv_rewrite *rewrite, const char *prefix, kv_
 
 void kv_rewrite_advance(struct kv_rewrite *rewrite, uint64_t revision)
 {
-	if (revision > rewrite->db->now.revision)
-		rewrite->db->now.revision = revision;
+	if (revision > rewrite->db->revision)
+		rewrite->db->revision = revision;
 }
 
 enum status kv_rewrite_put(struct kv_rewrite *rewrite, const struct kv_op *op, struct error *err)

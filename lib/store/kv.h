@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The store contract: an ordered key space with revisions, compare-and-set transactions and a change feed;
- * what etcd v3 offers, and what the sqlite backend gives on one machine.
+/* The store contract: an ordered key space with revisions and compare-and-set transactions; what etcd v3
+ * offers, and what the sqlite backend gives on one machine.
  *
  * Writes are submitted from the event loop and answered from it once they are durable: everything submitted
  * while the last commit was on its way to the disk goes into the next commit (group commit), and so does,
@@ -58,7 +58,7 @@ struct kv_txn {
 
 struct kv_item {
 	const char *key;
-	const void *value; /* NULL in the change feed: deleted */
+	const void *value;
 	size_t len;
 	uint64_t create_revision;
 	uint64_t mod_revision;
@@ -119,7 +119,7 @@ struct kv_stats {
 	uint64_t transactions;
 	uint64_t largest_batch;
 	uint64_t pending;
-	uint64_t read;	/* records and changes that were read, in all */
+	uint64_t read;	/* records that were read, in all */
 	int mark_errno; /* why a mark could not be written last, 0 if all could */
 };
 
@@ -189,19 +189,6 @@ enum status kv_range(struct kv *kv, const char *prefix, kv_each_fn *each, void *
  * waits for it; a range inside @each is of the same moment. */
 enum status kv_range_from(struct kv *kv, const char *prefix, const char *from, size_t limit, kv_each_fn *each,
 			  void *userdata, struct error *err);
-
-/** Every committed change after @revision, oldest first; a deletion has create revision 0.
- * STATUS_OUT_OF_RANGE when it was compacted away, or lies in the future. */
-enum status kv_changes(struct kv *kv, uint64_t revision, kv_each_fn *each, void *userdata, struct error *err);
-
-/** Forget changes up to and including @revision (at most the last one). Asynchronous, in order with
- * transactions. */
-enum status kv_compact(struct kv *kv, uint64_t revision, struct error *err);
-
-/** Forget all changes, and those to come at once: for an owner who is the only one to change the store and
- * never asks for them. They cost each write as much again as the write itself. Until the store is closed;
- * asynchronous, in order with transactions. */
-enum status kv_end_feed(struct kv *kv, struct error *err);
 
 /** Make the database's views these, and no others; does nothing when they are. It blocks: for start-up. */
 enum status kv_define_views(struct kv *kv, const struct kv_view *views, size_t n, struct error *err);

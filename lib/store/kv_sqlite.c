@@ -27,17 +27,13 @@ static const char *const queries[QUERY_N] = {
 	[QUERY_ROLLBACK] = "ROLLBACK",
 	[QUERY_MOD_REVISION] = "SELECT mod_revision FROM kv WHERE key = ?1",
 	[QUERY_PUT] = (UPSERT),
-	[QUERY_PUT_FED] = (UPSERT " RETURNING create_revision"),
 	[QUERY_DELETE] = "DELETE FROM kv WHERE key = ?1",
-	[QUERY_CHANGE] = ("INSERT INTO changes(revision, seq, key, value, create_revision) "
-			  "VALUES (?1, ?2, ?3, ?4, ?5)"),
-	[QUERY_TRIM] = "DELETE FROM changes WHERE revision <= ?1",
-	[QUERY_SAVE_POSITION] = ("UPDATE position SET revision = ?1, compacted = ?2, "
-				 "sum = record_sum('position', x'', ?1, ?2)"),
+	[QUERY_SAVE_POSITION] = ("UPDATE position SET revision = ?1, compacted = ?1, "
+				 "sum = record_sum('position', x'', ?1, ?1)"),
 };
 
-static const char query_position[] = "SELECT revision, compacted, (SELECT min(revision) FROM changes), "
-				     "(SELECT max(revision) FROM changes), "
+/* Earlier versions kept a table of changes, up to `compacted` forgotten. */
+static const char query_position[] = "SELECT revision, compacted, (SELECT max(revision) FROM changes), "
 				     "sum = record_sum('position', x'', revision, compacted) FROM position";
 
 /* Bindings point into the transaction, so they must not outlive the call. */
@@ -75,19 +71,17 @@ static int run_for_number(struct kv_sqlite *db, enum kv_sqlite_query query, uint
 
 	if (rc == SQLITE_ROW) {
 		*ret = (uint64_t)sqlite3_column_int64(statement, 0);
-		/* an INSERT with RETURNING takes effect in its first step, but ends in the next */
 		rc = kv_sqlite_step(db, statement);
 	}
 	rewind_statement(statement);
 	return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-static enum status read_position(struct kv_sqlite *db, struct error *err)
+static enum status read_position(struct kv_sqlite *db, bool *ret_has_changes, struct error *err)
 {
 	cleanup_statement sqlite3_stmt *statement = NULL;
 	sqlite3_int64 revision;
 	sqlite3_int64 compacted;
-	struct kv_position position;
 	int rc = sqlite3_prepare_v2(db->db, query_position, -1, &statement, NULL);
 
 	if (rc == SQLITE_OK)
@@ -99,25 +93,30 @@ static enum status read_position(struct kv_sqlite *db, struct error *err)
 	revision = sqlite3_column_int64(statement, 0);
 	compacted = sqlite3_column_int64(statement, 1);
 	if (revision < 0 || revision > REVISION_MAX || compacted < 0 || compacted > revision ||
-	    sqlite3_column_int64(statement, 3) > revision)
+	    sqlite3_column_int64(statement, 2) > revision)
 		return kv_sqlite_damaged(db, "its position contradicts its changes", err);
-	if (sqlite3_column_int(statement, 4) != 1)
+	if (sqlite3_column_int(statement, 3) != 1)
 		return kv_sqlite_damaged(db, "its position is not what was written", err);
-	position = (struct kv_position){
-		.revision = (uint64_t)revision,
-		.compacted = (uint64_t)compacted,
-		.oldest = (uint64_t)revision + 1,
-	};
-	if (sqlite3_column_type(statement, 2) != SQLITE_NULL)
-		position.oldest = (uint64_t)sqlite3_column_int64(statement, 2);
-	db->now = position;
-	db->committed = position;
-	db->opened_revision = position.revision;
+	db->revision = (uint64_t)revision;
+	db->committed_revision = (uint64_t)revision;
+	db->opened_revision = (uint64_t)revision;
+	*ret_has_changes = sqlite3_column_type(statement, 2) != SQLITE_NULL;
 	return STATUS_OK;
+}
+
+/* What an earlier version has left; no program reads it. */
+static enum status forget_changes(struct kv_sqlite *db, struct error *err)
+{
+	int rc = sqlite3_exec(db->db, "DELETE FROM changes", NULL, NULL, NULL);
+
+	return rc == SQLITE_OK ? STATUS_OK : fail(db, rc, "forget old changes", err);
 }
 
 enum status kv_sqlite_prepare(struct kv_sqlite *db, struct error *err)
 {
+	bool has_changes = false;
+	enum status st;
+
 	for (size_t i = 0; i < QUERY_N; i++) {
 		int rc = sqlite3_prepare_v3(db->db, queries[i], -1, SQLITE_PREPARE_PERSISTENT,
 					    &db->statements[i], NULL);
@@ -127,7 +126,8 @@ enum status kv_sqlite_prepare(struct kv_sqlite *db, struct error *err)
 		if (rc != SQLITE_OK)
 			return fail(db, rc, "open", err);
 	}
-	return read_position(db, err);
+	st = read_position(db, &has_changes, err);
+	return st == STATUS_OK && has_changes ? forget_changes(db, err) : st;
 }
 
 /* Without the wait sqlite still has the log on the disk before it folds it into the file. */
@@ -183,10 +183,9 @@ static enum status check_conditions(struct kv_sqlite *db, const struct kv_txn *t
 	return STATUS_OK;
 }
 
-static int put(struct kv_sqlite *db, const struct kv_op *op, uint64_t revision, uint64_t *ret_create_revision)
+static int put(struct kv_sqlite *db, const struct kv_op *op, uint64_t revision)
 {
-	enum kv_sqlite_query query = db->has_no_feed ? QUERY_PUT : QUERY_PUT_FED;
-	sqlite3_stmt *statement = db->statements[query];
+	sqlite3_stmt *statement = db->statements[QUERY_PUT];
 	int rc = bind_key(statement, 1, op->key);
 
 	if (rc == SQLITE_OK)
@@ -195,7 +194,7 @@ static int put(struct kv_sqlite *db, const struct kv_op *op, uint64_t revision, 
 		rc = bind_revision(statement, 3, revision);
 	if (rc == SQLITE_OK && op->text)
 		rc = bind_key(statement, 4, op->text);
-	return rc == SQLITE_OK ? run_for_number(db, query, ret_create_revision) : rc;
+	return rc == SQLITE_OK ? run(db, QUERY_PUT) : rc;
 }
 
 static int remove_key(struct kv_sqlite *db, const struct kv_op *op, bool *ret_existed)
@@ -210,35 +209,10 @@ static int remove_key(struct kv_sqlite *db, const struct kv_op *op, bool *ret_ex
 	return rc;
 }
 
-static int record_change(struct kv_sqlite *db, const struct kv_op *op, uint64_t revision, size_t seq,
-			 uint64_t create_revision)
-{
-	sqlite3_stmt *statement = db->statements[QUERY_CHANGE];
-	int rc = bind_revision(statement, 1, revision);
-
-	if (rc == SQLITE_OK)
-		rc = bind_revision(statement, 2, seq);
-	if (rc == SQLITE_OK)
-		rc = bind_key(statement, 3, op->key);
-	if (rc == SQLITE_OK && op->value)
-		rc = sqlite3_bind_blob64(statement, 4, op->value, op->len, SQLITE_STATIC);
-	if (rc == SQLITE_OK)
-		rc = bind_revision(statement, 5, create_revision);
-	return rc == SQLITE_OK ? run(db, QUERY_CHANGE) : rc;
-}
-
-/* What the feed held before it ended is trimmed in steps as ever. */
-static void forget_all(struct kv_sqlite *db)
-{
-	if (!kv_sqlite_has_trim(db))
-		db->now.oldest = db->now.revision + 1;
-	db->now.compacted = db->now.revision;
-}
-
 enum status kv_sqlite_apply(struct kv_sqlite *db, const struct kv_txn *txn, uint64_t *ret_revision,
 			    struct kv_conflict *ret_conflict, struct error *err)
 {
-	uint64_t revision = db->now.revision + 1;
+	uint64_t revision = db->revision + 1;
 	bool is_changed = false;
 	/* All conditions are read before the first write, so an aborted transaction has nothing to undo. */
 	enum status st = check_conditions(db, txn, ret_conflict, err);
@@ -247,59 +221,16 @@ enum status kv_sqlite_apply(struct kv_sqlite *db, const struct kv_txn *txn, uint
 		return st;
 	for (size_t i = 0; i < txn->n_ops; i++) {
 		const struct kv_op *op = &txn->ops[i];
-		uint64_t create_revision = 0;
 		bool is_change = true;
-		int rc = op->value ? put(db, op, revision, &create_revision) : remove_key(db, op, &is_change);
+		int rc = op->value ? put(db, op, revision) : remove_key(db, op, &is_change);
 
-		if (rc == SQLITE_OK && is_change && !db->has_no_feed)
-			rc = record_change(db, op, revision, i, create_revision);
 		if (rc != SQLITE_OK)
 			return fail(db, rc, "write", err);
 		is_changed = is_changed || is_change;
 	}
 	if (is_changed)
-		db->now.revision = revision;
-	if (db->has_no_feed)
-		forget_all(db);
-	*ret_revision = db->now.revision;
-	return STATUS_OK;
-}
-
-void kv_sqlite_compact(struct kv_sqlite *db, uint64_t revision)
-{
-	if (revision > db->now.revision)
-		revision = db->now.revision;
-	if (revision > db->now.compacted)
-		db->now.compacted = revision;
-}
-
-void kv_sqlite_end_feed(struct kv_sqlite *db)
-{
-	db->has_no_feed = true;
-	kv_sqlite_compact(db, UINT64_MAX);
-}
-
-bool kv_sqlite_has_trim(const struct kv_sqlite *db)
-{
-	return db->now.oldest <= db->now.compacted;
-}
-
-enum status kv_sqlite_trim(struct kv_sqlite *db, struct error *err)
-{
-	sqlite3_stmt *statement = db->statements[QUERY_TRIM];
-	uint64_t last = db->now.oldest + KV_SQLITE_TRIM_STEP - 1;
-	int rc;
-
-	if (!kv_sqlite_has_trim(db))
-		return STATUS_OK;
-	if (last > db->now.compacted)
-		last = db->now.compacted;
-	rc = bind_revision(statement, 1, last);
-	if (rc == SQLITE_OK)
-		rc = run(db, QUERY_TRIM);
-	if (rc != SQLITE_OK)
-		return fail(db, rc, "forget old changes", err);
-	db->now.oldest = last + 1;
+		db->revision = revision;
+	*ret_revision = db->revision;
 	return STATUS_OK;
 }
 
@@ -308,11 +239,9 @@ static int save_position(struct kv_sqlite *db)
 	sqlite3_stmt *statement = db->statements[QUERY_SAVE_POSITION];
 	int rc;
 
-	if (db->now.revision == db->committed.revision && db->now.compacted == db->committed.compacted)
+	if (db->revision == db->committed_revision)
 		return SQLITE_OK;
-	rc = bind_revision(statement, 1, db->now.revision);
-	if (rc == SQLITE_OK)
-		rc = bind_revision(statement, 2, db->now.compacted);
+	rc = bind_revision(statement, 1, db->revision);
 	return rc == SQLITE_OK ? run(db, QUERY_SAVE_POSITION) : rc;
 }
 
@@ -347,7 +276,7 @@ static int settle(struct kv_sqlite *db, bool is_raised)
 
 enum status kv_sqlite_commit(struct kv_sqlite *db, struct error *err)
 {
-	bool is_raised = db->now.revision != db->committed.revision;
+	bool is_raised = db->revision != db->committed_revision;
 	int rc = save_position(db);
 
 	if (rc == SQLITE_OK)
@@ -360,7 +289,7 @@ enum status kv_sqlite_commit(struct kv_sqlite *db, struct error *err)
 		kv_sqlite_rollback(db);
 		return st;
 	}
-	db->committed = db->now;
+	db->committed_revision = db->revision;
 	kv_sqlite_write_marks(db);
 	(void)pthread_mutex_unlock(&db->lock);
 	return STATUS_OK;
@@ -386,7 +315,7 @@ void kv_sqlite_rollback(struct kv_sqlite *db)
 	/* After some errors sqlite has rolled back by itself. */
 	if (!sqlite3_get_autocommit(db->db))
 		(void)run(db, QUERY_ROLLBACK); /* the error that led here is the one to report */
-	db->now = db->committed;
+	db->revision = db->committed_revision;
 	(void)pthread_mutex_unlock(&db->lock);
 }
 

@@ -24,7 +24,6 @@ enum {
 	KV_SQLITE_LOG_BYTES = 17 << 20,	   /* that many pages and their heads, and a last batch's */
 	KV_SQLITE_LOG_ROOM = 16 * KV_SQLITE_LOG_BYTES, /* free on the disk, or it is not made longer */
 	KV_SQLITE_SYNC_US = 1000000,		       /* what nobody waits for is on the disk within that */
-	KV_SQLITE_TRIM_STEP = 256, /* revisions forgotten in one commit, which somebody may be waiting for */
 };
 
 enum kv_sqlite_query {
@@ -33,18 +32,9 @@ enum kv_sqlite_query {
 	QUERY_ROLLBACK,
 	QUERY_MOD_REVISION,
 	QUERY_PUT,
-	QUERY_PUT_FED, /* tells what the feed needs */
 	QUERY_DELETE,
-	QUERY_CHANGE,
-	QUERY_TRIM,
 	QUERY_SAVE_POSITION,
 	QUERY_N,
-};
-
-struct kv_position {
-	uint64_t revision;  /* of the last transaction */
-	uint64_t compacted; /* changes up to here are forgotten */
-	uint64_t oldest;    /* lowest revision that the table of changes may still hold */
 };
 
 struct kv_sqlite {
@@ -57,12 +47,11 @@ struct kv_sqlite {
 	/* Recursive, because the callback of a read may read. Held from begin to commit or rollback. Not for
 	 * the reader. */
 	pthread_mutex_t lock;
-	int sys_errno;		      /* behind the last step */
-	struct kv_position now;	      /* inside the open transaction */
-	struct kv_position committed; /* on disk */
-	bool has_no_feed;	      /* changes are forgotten at once; of the thread that writes */
-	uint64_t opened_revision;     /* as it was found */
-	bool is_unmarked;	      /* as it was found it was new, or of a schema without marks */
+	int sys_errno;		     /* behind the last step */
+	uint64_t revision;	     /* of the last transaction, inside the open batch too */
+	uint64_t committed_revision; /* on disk */
+	uint64_t opened_revision;    /* as it was found */
+	bool is_unmarked;	     /* as it was found it was new, or of a schema without marks */
 	/* of the thread that writes */
 	struct mark_file *marks[KV_MARKS_MAX]; /* owned; NULL: none */
 	struct mark mark;		       /* the last one that was written */
@@ -117,18 +106,6 @@ enum status kv_sqlite_begin(struct kv_sqlite *db, struct error *err);
 enum status kv_sqlite_apply(struct kv_sqlite *db, const struct kv_txn *txn, uint64_t *ret_revision,
 			    struct kv_conflict *ret_conflict, struct error *err);
 
-/** Mark changes up to @revision as forgotten; kv_sqlite_trim() removes them step by step. */
-void kv_sqlite_compact(struct kv_sqlite *db, uint64_t revision);
-
-/** See kv_end_feed(); from the thread that writes. */
-void kv_sqlite_end_feed(struct kv_sqlite *db);
-
-/** Is there something left for kv_sqlite_trim()? From the thread that writes. */
-bool kv_sqlite_has_trim(const struct kv_sqlite *db);
-
-/** Remove at most KV_SQLITE_TRIM_STEP forgotten revisions, inside a batch. */
-enum status kv_sqlite_trim(struct kv_sqlite *db, struct error *err);
-
 /** Make the batch durable, with what was committed relaxed before; or relaxed, hand it to the kernel. A
  * failure rolls it back. */
 enum status kv_sqlite_commit(struct kv_sqlite *db, struct error *err);
@@ -169,7 +146,3 @@ enum status kv_sqlite_range(struct kv_sqlite *db, const char *prefix, const char
 /** kv_sqlite_range() that finds its place anew after every item, so that @each may write. */
 enum status kv_sqlite_range_writing(struct kv_sqlite *db, const char *prefix, kv_each_fn *each,
 				    void *userdata, struct error *err);
-
-/** See kv_changes(). */
-enum status kv_sqlite_changes(struct kv_sqlite *db, uint64_t revision, kv_each_fn *each, void *userdata,
-			      struct error *err);

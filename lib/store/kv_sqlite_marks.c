@@ -81,7 +81,7 @@ static void note(struct kv_sqlite *db, int r)
 static void write_all(struct kv_sqlite *db)
 {
 	db->mark_errno = 0;
-	db->mark.revision = db->committed.revision;
+	db->mark.revision = db->committed_revision;
 	db->mark.nodes = atomic_load(&db->nodes);
 	for (size_t i = 0; i < KV_MARKS_MAX && db->marks[i]; i++)
 		note(db, mark_write(db->marks[i], &db->mark));
@@ -91,7 +91,7 @@ static void write_all(struct kv_sqlite *db)
 
 void kv_sqlite_write_marks(struct kv_sqlite *db)
 {
-	if (db->marks[0] && db->mark.revision != db->committed.revision)
+	if (db->marks[0] && db->mark.revision != db->committed_revision)
 		write_all(db);
 }
 
@@ -111,7 +111,7 @@ enum status kv_sqlite_keep_marks(struct kv_sqlite *db, const struct kv_marks *ma
 {
 	atomic_store(&db->nodes, marks->nodes);
 	db->mark = (struct mark){
-		.epoch = marks->epoch, .revision = db->committed.revision, .nodes = marks->nodes};
+		.epoch = marks->epoch, .revision = db->committed_revision, .nodes = marks->nodes};
 	if (str_copy(db->mark.store_id, sizeof(db->mark.store_id), marks->store_id) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "store %s: its id is too long", db->path);
 	for (size_t i = 0; i < KV_MARKS_MAX && marks->paths[i]; i++) {

@@ -10,13 +10,14 @@ static const char query_range[] = "SELECT key, value, create_revision, mod_revis
 				  "WHERE key >= ?1 AND key < ?2 ORDER BY key LIMIT ?3";
 static const char query_next[] = "SELECT key, value, create_revision, mod_revision, sum FROM kv "
 				 "WHERE key >= ?1 AND key < ?2 AND key <> ?3 ORDER BY key LIMIT 1";
-static const char query_changes[] = "SELECT key, value, create_revision, revision FROM changes "
-				    "WHERE revision > ?1 ORDER BY revision, seq";
 
-/* The row of (key, value, create revision, revision) that @statement stands on. */
-static enum status read_change(struct kv_sqlite *db, sqlite3_stmt *statement, struct kv_item *ret,
+/* The row of (key, value, create revision, mod revision, sum) that @statement stands on. */
+static enum status read_record(struct kv_sqlite *db, sqlite3_stmt *statement, struct kv_item *ret,
 			       struct error *err)
 {
+	char what[KV_KEY_MAX + 64];
+	char key[KV_KEY_MAX + 1];
+
 	*ret = (struct kv_item){
 		.key = (const char *)sqlite3_column_text(statement, 0),
 		.value = sqlite3_column_blob(statement, 1),
@@ -26,30 +27,16 @@ static enum status read_change(struct kv_sqlite *db, sqlite3_stmt *statement, st
 	};
 	if (!ret->key || (!ret->value && sqlite3_column_type(statement, 1) != SQLITE_NULL))
 		return sqlite_error(SQLITE_NOMEM, 0, db->path, "read", err);
-	return STATUS_OK;
-}
-
-/* Likewise, and its sum. */
-static enum status read_record(struct kv_sqlite *db, sqlite3_stmt *statement, struct kv_item *ret,
-			       struct error *err)
-{
-	enum status st = read_change(db, statement, ret, err);
-	char what[KV_KEY_MAX + 64];
-	char key[KV_KEY_MAX + 1];
-
-	if (st != STATUS_OK || (uint64_t)sqlite3_column_int64(statement, 4) == kv_sqlite_sum(ret))
-		return st;
+	if ((uint64_t)sqlite3_column_int64(statement, 4) == kv_sqlite_sum(ret))
+		return STATUS_OK;
 	str_copy_text(key, sizeof(key), ret->key); /* whatever it has become */
 	(void)str_format(what, sizeof(what), "its record %.200s is not what was written", key);
 	return kv_sqlite_damaged(db, what, err);
 }
 
-typedef enum status read_fn(struct kv_sqlite *db, sqlite3_stmt *statement, struct kv_item *ret,
-			    struct error *err);
-
 /* Hand every row to @each. Not by kv_sqlite_step(), which is the writer's. */
-static enum status each_row(struct kv_sqlite *db, sqlite3_stmt *statement, read_fn *read, kv_each_fn *each,
-			    void *userdata, struct error *err)
+static enum status each_row(struct kv_sqlite *db, sqlite3_stmt *statement, kv_each_fn *each, void *userdata,
+			    struct error *err)
 {
 	for (;;) {
 		struct kv_item item;
@@ -62,7 +49,7 @@ static enum status each_row(struct kv_sqlite *db, sqlite3_stmt *statement, read_
 			return STATUS_OK;
 		if (rc != SQLITE_ROW)
 			return sqlite_error(rc, errno, db->path, "read", err);
-		st = read(db, statement, &item, err);
+		st = read_record(db, statement, &item, err);
 		if (st != STATUS_OK)
 			return st;
 		db->n_read++;
@@ -98,7 +85,7 @@ enum status kv_sqlite_range(struct kv_sqlite *db, const char *prefix, const char
 		rc = bind_key(statement, 2, end);
 	if (rc == SQLITE_OK) /* negative: no limit */
 		rc = sqlite3_bind_int64(statement, 3, limit > INT64_MAX ? -1 : (sqlite3_int64)limit);
-	st = rc == SQLITE_OK ? each_row(db, statement, read_record, each, userdata, err)
+	st = rc == SQLITE_OK ? each_row(db, statement, each, userdata, err)
 			     : sqlite_error(rc, sqlite3_system_errno(db->reader), db->path, "read", err);
 	(void)sqlite3_finalize(statement); /* at once: a reading statement keeps the log from being folded */
 	return st;
@@ -140,40 +127,4 @@ enum status kv_sqlite_range_writing(struct kv_sqlite *db, const char *prefix, kv
 		rc = sqlite3_reset(statement);
 	}
 	return rc == SQLITE_OK ? st : fail(db, rc, "read", err);
-}
-
-static enum status check_revision(const struct kv_sqlite *db, uint64_t revision, struct error *err)
-{
-	if (revision < db->committed.compacted)
-		return error_set(err, STATUS_OUT_OF_RANGE, 0,
-				 "store %s: changes after revision %" PRIu64
-				 " were compacted away up to %" PRIu64 "; read the whole state again",
-				 db->path, revision, db->committed.compacted);
-	if (revision > db->committed.revision)
-		return error_set(err, STATUS_OUT_OF_RANGE, 0,
-				 "store %s: revision %" PRIu64 " is not reached yet, the last one is %" PRIu64
-				 "; read the whole state again",
-				 db->path, revision, db->committed.revision);
-	return STATUS_OK;
-}
-
-enum status kv_sqlite_changes(struct kv_sqlite *db, uint64_t revision, kv_each_fn *each, void *userdata,
-			      struct error *err)
-{
-	sqlite3_stmt *statement = NULL;
-	enum status st;
-
-	(void)pthread_mutex_lock(&db->lock);
-	st = check_revision(db, revision, err);
-	if (st == STATUS_OK) {
-		int rc = sqlite3_prepare_v2(db->db, query_changes, -1, &statement, NULL);
-
-		if (rc == SQLITE_OK)
-			rc = bind_revision(statement, 1, revision);
-		st = rc == SQLITE_OK ? each_row(db, statement, read_change, each, userdata, err)
-				     : fail(db, rc, "read", err);
-	}
-	(void)sqlite3_finalize(statement); /* inside the lock: a reading statement is a transaction */
-	(void)pthread_mutex_unlock(&db->lock);
-	return st;
 }

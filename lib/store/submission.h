@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* One thing handed to the writer and back: a transaction, a barrier, a compaction, the
- * end of the change feed. */
+/* One thing handed to the writer and back: a transaction or a barrier. */
 
 #include "store/kv.h"
 
@@ -10,8 +9,6 @@
 enum submission_kind {
 	SUBMISSION_TXN,
 	SUBMISSION_BARRIER,
-	SUBMISSION_COMPACT,
-	SUBMISSION_NO_FEED,
 };
 
 enum submission_outcome {
@@ -30,7 +27,7 @@ struct submission {
 	STAILQ_ENTRY(submission) next;
 	enum submission_kind kind;
 	struct kv_txn txn; /* SUBMISSION_TXN; everything in it lies in this allocation */
-	uint64_t revision; /* of SUBMISSION_COMPACT when handed in; of the store when it comes back */
+	uint64_t revision; /* of the store when it comes back */
 	size_t bytes;	   /* size of the allocation */
 	kv_done_fn *done;  /* may be NULL */
 	void *userdata;

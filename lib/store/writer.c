@@ -83,15 +83,14 @@ static bool wait_for_work(struct writer *w)
 }
 
 /* Wait for work. Returns false when there is none left and the writer has to end. An empty batch is a call to
- * trim the change feed while nobody waits, or to bring marks and log to the disk. */
+ * bring marks and log to the disk. */
 static bool take_batch(struct writer *w, struct batch *batch)
 {
 	bool is_ending;
 
 	*batch = (struct batch){.list = STAILQ_HEAD_INITIALIZER(batch->list)};
 	(void)pthread_mutex_lock(&w->lock);
-	while (STAILQ_EMPTY(&w->queue) && !w->is_stopping &&
-	       !(w->failure.status == STATUS_OK && kv_sqlite_has_trim(w->db))) {
+	while (STAILQ_EMPTY(&w->queue) && !w->is_stopping) {
 		w->is_waiting = true;
 		if (!wait_for_work(w))
 			break;
@@ -117,14 +116,13 @@ static const char *last_put(const struct submission *s)
 
 /* Every write of the server ends with the new end of the audit's chain. Of a row of such transactions in one
  * batch, the first one creates the key and the last one's value stays: what those between them put there is
- * seen by nobody, unless there is a feed that tells it. */
-static bool is_overwritten(const struct kv_sqlite *db, const struct submission *before,
-			   const struct submission *s)
+ * seen by nobody. */
+static bool is_overwritten(const struct submission *before, const struct submission *s)
 {
 	const struct submission *after = STAILQ_NEXT(s, next);
 	const char *key = last_put(s);
 
-	if (!db->has_no_feed || !key || !before || !after || !last_put(before) || !last_put(after))
+	if (!key || !before || !after || !last_put(before) || !last_put(after))
 		return false;
 	return str_eq(key, last_put(before)) && str_eq(key, last_put(after));
 }
@@ -138,19 +136,11 @@ static enum status apply_one(struct kv_sqlite *db, const struct submission *befo
 
 	switch (s->kind) {
 	case SUBMISSION_TXN:
-		txn.n_ops -= is_overwritten(db, before, s);
+		txn.n_ops -= is_overwritten(before, s);
 		st = kv_sqlite_apply(db, &txn, &s->revision, &s->conflict, err);
 		break;
-	case SUBMISSION_COMPACT:
-		kv_sqlite_compact(db, s->revision);
-		s->revision = db->now.revision;
-		break;
-	case SUBMISSION_NO_FEED:
-		kv_sqlite_end_feed(db);
-		s->revision = db->now.revision;
-		break;
 	case SUBMISSION_BARRIER:
-		s->revision = db->now.revision;
+		s->revision = db->revision;
 		break;
 	}
 	s->outcome = st == STATUS_ABORTED ? SUBMISSION_CONFLICT : SUBMISSION_DURABLE;
@@ -185,14 +175,12 @@ static enum status apply_batch(struct writer *w, struct batch *batch, struct err
 		before = s;
 		batch->transactions += s->kind == SUBMISSION_TXN && s->outcome == SUBMISSION_DURABLE;
 	}
-	if (st == STATUS_OK)
-		st = kv_sqlite_trim(db, err);
 	if (st != STATUS_OK) {
 		kv_sqlite_rollback(db);
 		return st;
 	}
-	batch->revision = db->now.revision;
-	batch->is_written = db->now.revision != db->committed.revision;
+	batch->revision = db->revision;
+	batch->is_written = db->revision != db->committed_revision;
 	return commit(w, err);
 }
 
@@ -247,7 +235,7 @@ static void *writer_main(void *userdata)
 	struct batch batch;
 
 	while (take_batch(w, &batch)) {
-		bool is_work = !STAILQ_EMPTY(&batch.list) || kv_sqlite_has_trim(w->db);
+		bool is_work = !STAILQ_EMPTY(&batch.list);
 
 		if (failure.status == STATUS_OK && is_work && apply_batch(w, &batch, &failure) != STATUS_OK)
 			kv_sqlite_freeze(w->db);
@@ -299,7 +287,7 @@ enum status writer_start(struct kv_sqlite *db, struct writer **ret, struct error
 		.work = PTHREAD_COND_INITIALIZER,
 		.queue = STAILQ_HEAD_INITIALIZER(w->queue),
 		.done = STAILQ_HEAD_INITIALIZER(w->done),
-		.stats = {.revision = db->committed.revision},
+		.stats = {.revision = db->committed_revision},
 	};
 	if (w->done_fd < 0)
 		r = -errno;

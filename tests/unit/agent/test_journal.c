@@ -538,7 +538,6 @@ TEST_FIXTURE(a_mark_that_cannot_be_read_is_a_reason_not_to_start, setup, teardow
 	f->journal = NULL;
 	(void)str_format(path, sizeof(path), "%s/agent.db", f->dir);
 	assert_int_equal(kv_open_sqlite(f->event, path, &kv, &err), STATUS_OK);
-	assert_int_equal(kv_end_feed(kv, &err), STATUS_OK);
 	assert_int_equal(kv_submit(kv, &txn, NULL, NULL, &err), STATUS_OK);
 	kv_close(kv);
 	assert_int_equal(journal_open(f->event, f->dir, "c", "n1", &f->journal, &err), STATUS_DATA_LOSS);

@@ -111,9 +111,8 @@ static bool list_item(const struct kv_item *item, void *userdata)
 {
 	struct strbuf *text = userdata;
 
-	strbuf_printf(text, "%s=%.*s@%" PRIu64 ",%" PRIu64 " ", item->key, item->value ? (int)item->len : 1,
-		      item->value ? (const char *)item->value : "-", item->create_revision,
-		      item->mod_revision);
+	strbuf_printf(text, "%s=%.*s@%" PRIu64 ",%" PRIu64 " ", item->key, (int)item->len,
+		      (const char *)item->value, item->create_revision, item->mod_revision);
 	return true;
 }
 
@@ -132,11 +131,4 @@ const char *range_text(struct fixture *f, const char *prefix)
 	struct strbuf text = STRBUF_INIT(sizeof(listing) - 1);
 
 	return take_listing(&text, kv_range(f->kv, prefix, list_item, &text, NULL));
-}
-
-const char *changes_text(struct fixture *f, uint64_t revision)
-{
-	struct strbuf text = STRBUF_INIT(sizeof(listing) - 1);
-
-	return take_listing(&text, kv_changes(f->kv, revision, list_item, &text, NULL));
 }

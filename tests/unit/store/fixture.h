@@ -49,6 +49,5 @@ uint64_t put(struct fixture *f, const char *key, const char *value);
 /** Put without waiting; @answer may be NULL. */
 void put_async(struct fixture *f, const char *key, const char *value, struct answer *answer);
 
-/** Everything under @prefix, or every change, as "key=value@create,mod " (value "-" for a deletion). */
+/** Everything under @prefix, as "key=value@create,mod ". */
 const char *range_text(struct fixture *f, const char *prefix);
-const char *changes_text(struct fixture *f, uint64_t revision);

@@ -38,7 +38,6 @@ TEST_FIXTURE(what_changes_nothing_has_no_revision_of_its_own, fixture_setup, fix
 	(void)put(f, "a", "1");
 	assert_int_equal(put(f, "missing", NULL), 1);
 	assert_int_equal(commit(f, &(struct kv_txn){0}).revision, 1);
-	assert_string_equal(changes_text(f, 0), "a=1@1,1 ");
 }
 
 TEST_FIXTURE(operations_of_a_transaction_share_a_revision_and_keep_their_order, fixture_setup,
@@ -53,7 +52,6 @@ TEST_FIXTURE(operations_of_a_transaction_share_a_revision_and_keep_their_order, 
 	};
 
 	assert_int_equal(commit(f, &(struct kv_txn){.ops = ops, .n_ops = 4}).revision, 1);
-	assert_string_equal(changes_text(f, 0), "z=1@1,1 a=2@1,1 z=-@0,1 z=3@1,1 ");
 	assert_string_equal(range_text(f, ""), "a=2@1,1 z=3@1,1 ");
 }
 
@@ -77,8 +75,7 @@ TEST_FIXTURE(values_with_nul_bytes_come_back_whole, fixture_setup, fixture_teard
 
 	(void)commit(f, &(struct kv_txn){.ops = &op, .n_ops = 1});
 	assert_int_equal(kv_range(f->kv, "a", check_bytes, &n, NULL), STATUS_OK);
-	assert_int_equal(kv_changes(f->kv, 0, check_bytes, &n, NULL), STATUS_OK);
-	assert_int_equal(n, 2);
+	assert_int_equal(n, 1);
 }
 
 struct condition_case {
@@ -126,7 +123,6 @@ TEST_FIXTURE(an_aborted_transaction_writes_nothing_and_costs_no_revision, fixtur
 	(void)put(f, "a", "1");
 	assert_int_equal(commit(f, &(struct kv_txn){conditions, 2, ops, 2}).err.status, STATUS_ABORTED);
 	assert_string_equal(range_text(f, ""), "a=1@1,1 ");
-	assert_string_equal(changes_text(f, 0), "a=1@1,1 ");
 	assert_int_equal(put(f, "c", "4"), 2);
 }
 
@@ -308,8 +304,6 @@ TEST_FIXTURE(a_reader_can_stop_early, fixture_setup, fixture_teardown)
 		(void)put(f, (char[]){(char)('a' + i), '\0'}, "v");
 	assert_int_equal(kv_range(f->kv, "", stop_at_second, &n, NULL), STATUS_OK);
 	assert_int_equal(n, 2);
-	assert_int_equal(kv_changes(f->kv, 0, stop_at_second, &n, NULL), STATUS_OK);
-	assert_int_equal(n, 3);
 	(void)put(f, "z", "v"); /* a stopped read holds nothing back */
 }
 
@@ -358,64 +352,17 @@ TEST_FIXTURE(a_range_and_a_commit_do_not_wait_for_each_other, fixture_setup, fix
 	assert_string_equal(range_text(f, "b"), "b=1@2,2 ");
 }
 
-TEST_FIXTURE(changes_are_a_feed_from_any_revision, fixture_setup, fixture_teardown)
-{
-	struct fixture *f = *state;
-
-	(void)put(f, "a", "1");
-	(void)put(f, "b", "2");
-	(void)put(f, "a", NULL);
-	assert_string_equal(changes_text(f, 0), "a=1@1,1 b=2@2,2 a=-@0,3 ");
-	assert_string_equal(changes_text(f, 2), "a=-@0,3 ");
-	assert_string_equal(changes_text(f, 3), "");
-	assert_int_equal(kv_changes(f->kv, 4, stop_at_second, NULL, NULL), STATUS_OUT_OF_RANGE);
-}
-
-TEST_FIXTURE(compaction_forgets_changes_and_nothing_else, fixture_setup, fixture_teardown)
-{
-	struct fixture *f = *state;
-	struct error err;
-	struct answer barrier = {0};
-
-	(void)put(f, "a", "1");
-	(void)put(f, "b", "2");
-	(void)put(f, "a", "3");
-	assert_int_equal(kv_compact(f->kv, 2, NULL), STATUS_OK);
-	assert_int_equal(kv_barrier(f->kv, answer_fill, &barrier, NULL), STATUS_OK);
-	await(f, &barrier);
-	assert_int_equal(kv_changes(f->kv, 1, stop_at_second, NULL, &err), STATUS_OUT_OF_RANGE);
-	assert_non_null(strstr(err.msg, "compacted away up to 2"));
-	assert_string_equal(changes_text(f, 2), "a=3@1,3 ");
-	assert_string_equal(range_text(f, ""), "a=3@1,3 b=2@2,2 ");
-}
-
-TEST_FIXTURE(the_revision_never_goes_back_when_all_is_deleted_and_compacted, fixture_setup, fixture_teardown)
+TEST_FIXTURE(the_revision_never_goes_back_when_all_is_deleted, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 
 	(void)put(f, "a", "1");
 	(void)put(f, "a", NULL);
-	assert_int_equal(kv_compact(f->kv, UINT64_MAX, NULL), STATUS_OK); /* at most up to the last */
 	fixture_close(f);
 	fixture_open(f);
 	assert_int_equal(kv_revision(f->kv), 2);
-	assert_string_equal(changes_text(f, 2), "");
-	assert_int_equal(kv_changes(f->kv, 1, stop_at_second, NULL, NULL), STATUS_OUT_OF_RANGE);
 	assert_int_equal(put(f, "a", "2"), 3);
-	assert_string_equal(changes_text(f, 2), "a=2@3,3 ");
-}
-
-TEST_FIXTURE(compaction_is_in_order_with_transactions, fixture_setup, fixture_teardown)
-{
-	struct fixture *f = *state;
-	struct answer last = {0};
-
-	put_async(f, "a", "1", NULL);
-	assert_int_equal(kv_compact(f->kv, UINT64_MAX, NULL), STATUS_OK);
-	put_async(f, "a", "2", &last);
-	assert_int_equal(kv_compact(f->kv, 0, NULL), STATUS_OK); /* less than already forgotten: no change */
-	await(f, &last);
-	assert_string_equal(changes_text(f, 1), "a=2@1,2 ");
+	assert_string_equal(range_text(f, ""), "a=2@3,3 ");
 }
 
 TEST_FIXTURE(closing_waits_for_what_was_submitted_and_stays_silent, fixture_setup, fixture_teardown)
@@ -456,38 +403,6 @@ TEST_FIXTURE(a_done_function_may_close_the_store, fixture_setup, fixture_teardow
 	assert_int_equal(after.count, 0);
 	fixture_open(f);
 	assert_int_equal(kv_revision(f->kv), 2);
-}
-
-TEST_FIXTURE(after_its_end_the_feed_holds_nothing_and_the_keys_everything, fixture_setup, fixture_teardown)
-{
-	struct fixture *f = *state;
-
-	(void)put(f, "a", "1");
-	(void)put(f, "b", "2");
-	assert_int_equal(kv_end_feed(f->kv, NULL), STATUS_OK);
-	assert_int_equal(put(f, "a", "3"), 3);
-	assert_int_equal(kv_changes(f->kv, 0, stop_at_second, NULL, NULL), STATUS_OUT_OF_RANGE);
-	assert_int_equal(kv_changes(f->kv, 2, stop_at_second, NULL, NULL), STATUS_OUT_OF_RANGE);
-	assert_string_equal(changes_text(f, 3), "");
-	assert_int_equal(put(f, "b", NULL), 4);
-	assert_int_equal(put(f, "c", "4"), 5);
-	assert_string_equal(changes_text(f, 5), "");
-	assert_string_equal(range_text(f, ""), "a=3@1,3 c=4@5,5 ");
-}
-
-TEST_FIXTURE(a_feed_that_was_ended_begins_again_when_the_store_is_opened, fixture_setup, fixture_teardown)
-{
-	struct fixture *f = *state;
-
-	(void)put(f, "a", "1");
-	assert_int_equal(kv_end_feed(f->kv, NULL), STATUS_OK);
-	(void)put(f, "a", "2");
-	fixture_close(f);
-	fixture_open(f);
-	assert_int_equal(kv_revision(f->kv), 2);
-	assert_int_equal(kv_changes(f->kv, 1, stop_at_second, NULL, NULL), STATUS_OUT_OF_RANGE);
-	assert_int_equal(put(f, "a", "3"), 3);
-	assert_string_equal(changes_text(f, 2), "a=3@1,3 ");
 }
 
 TEST(closing_nothing_is_allowed)

@@ -45,7 +45,6 @@ TEST_FIXTURE(what_is_overwritten_in_the_same_batch_leaves_no_trace, fixture_setu
 	uint64_t random = 1;
 	char expected[128] = "";
 
-	assert_int_equal(kv_end_feed(f->kv, NULL), STATUS_OK);
 	for (int i = 0; i < N; i++) {
 		struct kv_condition condition = {.key = "head", .mod_revision = model[2].mod_revision};
 		char value[8];
@@ -85,13 +84,6 @@ TEST_FIXTURE(what_is_overwritten_in_the_same_batch_leaves_no_trace, fixture_setu
 	assert_string_equal(range_text(f, ""), expected);
 }
 
-static bool count_one(const struct kv_item *item, void *userdata)
-{
-	(void)item;
-	(*(int *)userdata)++;
-	return true;
-}
-
 /* Rows of four: one that ends with another key, and three that put the same. */
 static void put_rows(struct fixture *f, int n)
 {
@@ -125,20 +117,9 @@ TEST_FIXTURE(a_key_is_created_by_the_first_of_a_batch_that_puts_it, fixture_setu
 	struct fixture *f = *state;
 	int n = 0;
 
-	assert_int_equal(kv_end_feed(f->kv, NULL), STATUS_OK);
 	put_rows(f, 300);
 	assert_int_equal(kv_range(f->kv, "k", check_row, &n, NULL), STATUS_OK);
 	assert_int_equal(n, 300);
-}
-
-TEST_FIXTURE(a_feed_tells_what_was_overwritten_in_the_same_batch, fixture_setup, fixture_teardown)
-{
-	struct fixture *f = *state;
-	int n = 0;
-
-	put_rows(f, 300);
-	assert_int_equal(kv_changes(f->kv, 0, count_one, &n, NULL), STATUS_OK);
-	assert_int_equal(n, 2400);
 }
 
 TEST(of_many_that_wait_a_commit_takes_half_unless_the_disk_is_slow)

@@ -208,14 +208,11 @@ TEST_FIXTURE(submitting_without_memory_submits_nothing, fixture_setup_closed, fi
 	arm(SQLITE_NOMEM, 1, LAYER_MEMORY);
 	assert_int_equal(kv_barrier(f->kv, NULL, NULL, NULL), STATUS_RESOURCE_EXHAUSTED);
 	assert_true(disarm());
-	arm(SQLITE_NOMEM, 1, LAYER_MEMORY);
-	assert_int_equal(kv_compact(f->kv, 1, NULL), STATUS_RESOURCE_EXHAUSTED);
-	assert_true(disarm());
 	assert_int_equal(kv_stats(f->kv).pending, 0);
 	assert_int_equal(put(f, "a", "1"), 1);
 }
 
-/* One transaction that puts, replaces and deletes under a condition, a compaction, and a barrier. */
+/* One transaction that puts, replaces and deletes under a condition, and a barrier. */
 static void submit_work(struct fixture *f, struct answer answers[static 2])
 {
 	const struct kv_condition condition = {.key = "keep", .mod_revision = 1};
@@ -226,7 +223,6 @@ static void submit_work(struct fixture *f, struct answer answers[static 2])
 	assert_int_equal(
 		kv_submit(f->kv, &(struct kv_txn){&condition, 1, ops, 3}, answer_fill, &answers[0], NULL),
 		STATUS_OK);
-	assert_int_equal(kv_compact(f->kv, 1, NULL), STATUS_OK);
 	assert_int_equal(kv_barrier(f->kv, answer_fill, &answers[1], NULL), STATUS_OK);
 }
 
@@ -285,9 +281,7 @@ TEST_FIXTURE(a_failure_at_any_step_of_a_batch_breaks_the_store_and_keeps_what_wa
 
 		while (break_at(f, codes[i].code, codes[i].status, n))
 			n++;
-		assert_true(
-			n >
-			10); /* begin, condition, 3 operations with their changes, trim, position, commit */
+		assert_true(n > 7); /* begin, condition, 3 operations, position, commit */
 	}
 }
 
@@ -312,7 +306,7 @@ TEST_FIXTURE(a_failed_read_is_an_error_and_breaks_nothing, fixture_setup_closed,
 		assert_true(disarm());
 		assert_non_null(strstr(err.msg, "damaged"));
 		arm(SQLITE_IOERR_READ, n, LAYER_SQLITE);
-		assert_int_equal(kv_changes(f->kv, 0, ignore_item, NULL, NULL), STATUS_INTERNAL);
+		assert_int_equal(kv_range(f->kv, "", ignore_item, NULL, NULL), STATUS_INTERNAL);
 		assert_true(disarm());
 	}
 	assert_int_equal(put(f, "b", "1"), 2);

@@ -28,8 +28,6 @@ struct model {
 	struct fixture *f;
 	struct entry entries[KEYS];
 	uint64_t revision;
-	uint64_t compacted;
-	struct strbuf changes;			  /* since compaction, one line each */
 	struct expectation expected[OUTSTANDING]; /* ring */
 	size_t n_submitted;
 	size_t n_answered;
@@ -74,7 +72,6 @@ static void expect(struct model *m, struct expectation expected)
 static void model_apply(struct model *m, uint32_t index, const char *value, uint64_t revision, bool *changed)
 {
 	struct entry *entry = &m->entries[index];
-	char name[16];
 
 	if (!value && entry->value[0] == '\0')
 		return;
@@ -87,8 +84,6 @@ static void model_apply(struct model *m, uint32_t index, const char *value, uint
 		entry->mod_revision = revision;
 		(void)str_copy(entry->value, VALUE_SIZE, value);
 	}
-	strbuf_printf(&m->changes, "%s=%s@%" PRIu64 ",%" PRIu64 " ", key_name(index, name),
-		      value ? value : "-", entry->create_revision, revision);
 }
 
 static void random_transaction(struct model *m)
@@ -129,16 +124,6 @@ static void random_transaction(struct model *m)
 	assert_int_equal(kv_submit(m->f->kv, &txn, check_answer, m, NULL), STATUS_OK);
 }
 
-static void random_compaction(struct model *m)
-{
-	uint64_t upto = m->compacted + draw(m, 40);
-
-	if (upto > m->revision)
-		upto = m->revision;
-	m->compacted = upto;
-	assert_int_equal(kv_compact(m->f->kv, upto, NULL), STATUS_OK);
-}
-
 static void barrier(struct model *m)
 {
 	expect(m, (struct expectation){STATUS_OK, m->revision});
@@ -164,31 +149,12 @@ static void compare_range(struct model *m, char first)
 	assert_string_equal(range_text(m->f, prefix), expected);
 }
 
-/* What was recorded is cut where it was compacted: find the first change after it. */
-static void compare_changes(struct model *m)
-{
-	const char *p = m->changes.data ? m->changes.data : "";
-
-	while (*p != '\0') {
-		const char *comma = strchr(p, ',');
-
-		if (strtoull(comma + 1, NULL, 10) > m->compacted)
-			break;
-		p = strchr(comma, ' ') + 1;
-	}
-	if (m->changes.data)
-		strbuf_consume(&m->changes, (size_t)(p - m->changes.data));
-	assert_string_equal(changes_text(m->f, m->compacted), m->changes.data ? m->changes.data : "");
-	assert_int_equal(kv_revision(m->f->kv), m->revision);
-}
-
 static void compare_all(struct model *m)
 {
-	barrier(m); /* compaction has no answer of its own */
 	settle(m);
 	compare_range(m, '\0');
 	compare_range(m, "ab~c"[draw(m, 4)]);
-	compare_changes(m);
+	assert_int_equal(kv_revision(m->f->kv), m->revision);
 }
 
 static void step(struct model *m)
@@ -204,8 +170,6 @@ static void step(struct model *m)
 		fixture_close(m->f);
 		fixture_open(m->f);
 		compare_all(m);
-	} else if (dice < 30) {
-		random_compaction(m);
 	} else if (dice < 50) {
 		barrier(m);
 	} else if (dice < 90) {
@@ -220,11 +184,10 @@ TEST_FIXTURE(random_operations_agree_with_the_model, fixture_setup, fixture_tear
 	struct model *m = calloc(1, sizeof(*m));
 
 	assert_non_null(m);
-	*m = (struct model){.f = *state, .changes = STRBUF_INIT(1 << 20), .seed = 20240229};
+	*m = (struct model){.f = *state, .seed = 20240229};
 	for (int i = 0; i < STEPS; i++)
 		step(m);
 	compare_all(m);
 	assert_true(m->revision > STEPS / 4);
-	strbuf_release(&m->changes);
 	free(m);
 }
