@@ -8,6 +8,7 @@
  * where the disk is slow, everything that one turn of the loop submits. Transactions take effect in the order
  * in which they were submitted. After a failed commit the store is broken: every later transaction fails,
  * because state in memory may be ahead of the disk; the owner should end and start again from the store.
+ * Each kind of store is a row of kv_backend.h; today there is one, kv_open_sqlite().
  *
  * Keys: printable ASCII, 1 to KV_KEY_MAX bytes, ordered bytewise. Values: 1 byte to KV_VALUE_MAX. */
 
@@ -133,32 +134,6 @@ struct kv_stats {
  * not a database, is damaged (integrity_check) or has a newer schema, else as the system call failed. */
 enum status kv_open_sqlite(sd_event *event, const char *path, struct kv **ret, struct error *err);
 
-/** Keep every store off the database at @path, which need not exist, while its files are exchanged.
- * @ret_fd owned by the caller; closing it lets go. STATUS_FAILED_PRECONDITION when a store is open on it. */
-enum status kv_lock_sqlite(const char *path, int *ret_fd, struct error *err);
-
-/** Copy the database at @from, which may be in use, into the new file @to (mode 0600), durably and as of one
- * moment. Blocks for as long as that takes and is meant for a thread of its own; holds up no writer.
- * @ret_revision of that moment. What was copied of @to is removed on failure. */
-enum status kv_copy_sqlite(const char *from, const char *to, uint64_t *ret_revision, struct error *err);
-
-/** Is every record of the copy at @path, which nobody has open, what was written? STATUS_DATA_LOSS names the
- * first that is not. Blocks likewise. */
-enum status kv_check_copy(const char *path, struct error *err);
-
-/* A copy that nobody has open: the file at @path, or (@image) what such a file has in it, and @path is for
- * messages. */
-struct kv_copy {
-	const char *path;
-	const void *image;
-	size_t len;
-};
-
-/** kv_check_copy() that hands every record to @each, in the order of their keys; one that returns false ends
- * it early. Nothing is written. @ret_revision of the copy. STATUS_DATA_LOSS also for what is no store. */
-enum status kv_walk_copy(const struct kv_copy *copy, kv_each_fn *each, void *userdata, uint64_t *ret_revision,
-			 struct error *err);
-
 /** What the loop does by itself, when it has ended: wait for up to @timeout_ms and run done functions of what
  * was submitted. */
 void kv_wait(struct kv *kv, int timeout_ms);
@@ -189,6 +164,39 @@ enum status kv_range(struct kv *kv, const char *prefix, kv_each_fn *each, void *
  * waits for it; a range inside @each is of the same moment. */
 enum status kv_range_from(struct kv *kv, const char *prefix, const char *from, size_t limit, kv_each_fn *each,
 			  void *userdata, struct error *err);
+
+/** Revision of the last committed transaction. */
+uint64_t kv_revision(const struct kv *kv);
+
+struct kv_stats kv_stats(const struct kv *kv);
+
+/* --- what only a store in sqlite has; the others are not given to these functions --- */
+
+/** Keep every store off the database at @path, which need not exist, while its files are exchanged.
+ * @ret_fd owned by the caller; closing it lets go. STATUS_FAILED_PRECONDITION when a store is open on it. */
+enum status kv_lock_sqlite(const char *path, int *ret_fd, struct error *err);
+
+/** Copy the database at @from, which may be in use, into the new file @to (mode 0600), durably and as of one
+ * moment. Blocks for as long as that takes and is meant for a thread of its own; holds up no writer.
+ * @ret_revision of that moment. What was copied of @to is removed on failure. */
+enum status kv_copy_sqlite(const char *from, const char *to, uint64_t *ret_revision, struct error *err);
+
+/** Is every record of the copy at @path, which nobody has open, what was written? STATUS_DATA_LOSS names the
+ * first that is not. Blocks likewise. */
+enum status kv_check_copy(const char *path, struct error *err);
+
+/* A copy that nobody has open: the file at @path, or (@image) what such a file has in it, and @path is for
+ * messages. */
+struct kv_copy {
+	const char *path;
+	const void *image;
+	size_t len;
+};
+
+/** kv_check_copy() that hands every record to @each, in the order of their keys; one that returns false ends
+ * it early. Nothing is written. @ret_revision of the copy. STATUS_DATA_LOSS also for what is no store. */
+enum status kv_walk_copy(const struct kv_copy *copy, kv_each_fn *each, void *userdata, uint64_t *ret_revision,
+			 struct error *err);
 
 /** Make the database's views these, and no others; does nothing when they are. It blocks: for start-up. */
 enum status kv_define_views(struct kv *kv, const struct kv_view *views, size_t n, struct error *err);
@@ -228,8 +236,3 @@ enum status kv_keep_marks(struct kv *kv, const struct kv_marks *marks, struct er
 /** From the next commit on the marks say that the store knows of @nodes: to be said before what makes it so
  * is submitted, so that they never say less than is acknowledged. */
 void kv_note_nodes(struct kv *kv, uint64_t nodes);
-
-/** Revision of the last committed transaction. */
-uint64_t kv_revision(const struct kv *kv);
-
-struct kv_stats kv_stats(const struct kv *kv);

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Between the contract (kv.c) and what keeps the records: a row of functions for each kind of store.
+ *
+ * kv.c checks the limits and counts what is pending; a backend takes submissions in their order and hands
+ * them back with an outcome, in the same order, from the event loop. */
+
+#include "store/kv.h"
+#include "store/submission.h"
+
+struct kv_backend {
+	const char *medium; /* what a store waits for, in messages: "the disk" */
+	/* Take @s; it comes back by kv_give_back(), never from inside this call. */
+	void (*put)(struct kv *kv, struct submission *s);
+	void (*wait)(struct kv *kv, int timeout_ms);
+	/* Why SUBMISSION_FAILED: fill @err, return its status. */
+	enum status (*explain_failure)(struct kv *kv, struct error *err);
+	/* kv_range_from(); @prefix and @from are checked. */
+	enum status (*range)(struct kv *kv, const char *prefix, const char *from, size_t limit,
+			     kv_each_fn *each, void *userdata, struct error *err);
+	uint64_t (*revision)(const struct kv *kv);
+	void (*add_stats)(const struct kv *kv, struct kv_stats *stats);
+	/* Wait for what was put, hand back nothing any more, and release all but the memory of @kv. */
+	void (*close)(struct kv *kv);
+};
+
+/* The first member of a backend's own struct, which lies in one allocation. */
+struct kv {
+	const struct kv_backend *backend;
+	const char *name; /* in messages; the backend's */
+	uint64_t pending; /* put and not answered yet */
+	size_t pending_bytes;
+	bool is_answering; /* inside a done function */
+	bool is_closed;	   /* by a done function; freed when it returns */
+};
+
+/** Answer @done, in order. @kv may be gone afterwards: a done function may close it. */
+void kv_give_back(struct kv *kv, struct submission_list *done);
+
+/** STATUS_INVALID_ARGUMENT for what breaks the limits of kv.h. */
+enum status kv_check_txn(const struct kv_txn *txn, struct error *err);
+enum status kv_check_prefix(const char *prefix, struct error *err);
