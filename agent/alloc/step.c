@@ -7,28 +7,41 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Phase after an event; NO: not allowed. */
-#define NO ALLOC_PHASE_N
+/* What becomes of a phase by an event. An empty cell refuses the event, STAY is written out. */
+#define NO 0
+#define STAY (ALLOC_PHASE_N + 1)
+#define TO(phase) (ALLOC_##phase + 1)
 
 /* clang-format off */
-static const enum alloc_phase next_phase[ALLOC_EVENT_N][ALLOC_PHASE_N] = {
-	/*                        NEW             CLAIMING        MOUNTING        RUNNING         STOPPING        STOPPED */
-	[ALLOC_EVENT_CLAIM] =    {ALLOC_CLAIMING, ALLOC_CLAIMING, ALLOC_CLAIMING, NO,             NO,             NO},
-	[ALLOC_EVENT_CLAIMED] =  {NO,             ALLOC_MOUNTING, NO,             NO,             ALLOC_STOPPING, NO},
-	[ALLOC_EVENT_MOUNTED] =  {NO,             ALLOC_MOUNTING, ALLOC_MOUNTING, NO,             ALLOC_STOPPING, NO},
-	[ALLOC_EVENT_UNMOUNTED] = {NO,            ALLOC_MOUNTING, ALLOC_MOUNTING, ALLOC_MOUNTING, NO,             NO},
-	[ALLOC_EVENT_TASK_START] = {ALLOC_NEW,    ALLOC_CLAIMING, ALLOC_MOUNTING, NO,             NO,             NO},
-	[ALLOC_EVENT_TASK_RUNS] =  {ALLOC_NEW,    ALLOC_CLAIMING, ALLOC_MOUNTING, ALLOC_RUNNING,  NO,             NO},
-	[ALLOC_EVENT_TASK_ENDED] = {ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, NO},
-	[ALLOC_EVENT_RUN] =      {ALLOC_RUNNING,  ALLOC_RUNNING,  ALLOC_RUNNING,  NO,             NO,             NO},
-	[ALLOC_EVENT_FAIL] =     {ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, NO,             NO},
-	[ALLOC_EVENT_STOP] =     {ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, NO,             NO},
-	[ALLOC_EVENT_SHUTDOWN] = {ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, NO,             NO},
-	[ALLOC_EVENT_RELEASED] = {NO,             NO,             NO,             NO,             ALLOC_STOPPING, NO},
-	[ALLOC_EVENT_FINISH] =   {NO,             NO,             NO,             NO,             ALLOC_STOPPED,  NO},
-	[ALLOC_EVENT_REBOOTED] = {ALLOC_STOPPED,  ALLOC_STOPPED,  ALLOC_STOPPED,  ALLOC_STOPPED,  ALLOC_STOPPED,  NO},
+static const uint8_t phase_steps[ALLOC_EVENT_N][ALLOC_PHASE_N] = {
+	/*                          NEW,          CLAIMING,     MOUNTING,     RUNNING,      STOPPING,     STOPPED */
+	[ALLOC_EVENT_CLAIM] =      {TO(CLAIMING), STAY,         TO(CLAIMING), NO,           NO,           NO},
+	[ALLOC_EVENT_CLAIMED] =    {NO,           TO(MOUNTING), NO,           NO,           STAY,         NO},
+	[ALLOC_EVENT_MOUNTED] =    {NO,           TO(MOUNTING), STAY,         NO,           STAY,         NO},
+	[ALLOC_EVENT_UNMOUNTED] =  {NO,           TO(MOUNTING), STAY,         TO(MOUNTING), NO,           NO},
+	[ALLOC_EVENT_TASK_START] = {STAY,         STAY,         STAY,         NO,           NO,           NO},
+	[ALLOC_EVENT_TASK_RUNS] =  {STAY,         STAY,         STAY,         STAY,         NO,           NO},
+	[ALLOC_EVENT_TASK_ENDED] = {TO(STOPPING), TO(STOPPING), TO(STOPPING), TO(STOPPING), STAY,         NO},
+	[ALLOC_EVENT_RUN] =        {TO(RUNNING),  TO(RUNNING),  TO(RUNNING),  NO,           NO,           NO},
+	[ALLOC_EVENT_FAIL] =       {TO(STOPPING), TO(STOPPING), TO(STOPPING), TO(STOPPING), NO,           NO},
+	[ALLOC_EVENT_STOP] =       {TO(STOPPING), TO(STOPPING), TO(STOPPING), TO(STOPPING), NO,           NO},
+	[ALLOC_EVENT_SHUTDOWN] =   {TO(STOPPING), TO(STOPPING), TO(STOPPING), TO(STOPPING), NO,           NO},
+	[ALLOC_EVENT_RELEASED] =   {NO,           NO,           NO,           NO,           STAY,         NO},
+	[ALLOC_EVENT_FINISH] =     {NO,           NO,           NO,           NO,           TO(STOPPED),  NO},
+	[ALLOC_EVENT_REBOOTED] =   {TO(STOPPED),  TO(STOPPED),  TO(STOPPED),  TO(STOPPED),  TO(STOPPED),  NO},
 };
 /* clang-format on */
+
+enum alloc_phase alloc_phase_step(enum alloc_phase phase, enum alloc_event_type event)
+{
+	uint8_t step;
+
+	assert(event < ALLOC_EVENT_N && phase < ALLOC_PHASE_N);
+	step = phase_steps[event][phase];
+	if (step == STAY)
+		return phase;
+	return step == NO ? ALLOC_PHASE_N : (enum alloc_phase)(step - 1);
+}
 
 static void describe(struct alloc_record *record, enum status code, const char *text)
 {
@@ -217,9 +230,8 @@ bool alloc_step(struct alloc_record *record, const struct alloc_event *event)
 	enum alloc_phase before = record->phase;
 	enum alloc_phase phase;
 
-	assert(event->type < ALLOC_EVENT_N && before < ALLOC_PHASE_N);
-	phase = next_phase[event->type][before];
-	if (phase == NO || !part_allows(record, event))
+	phase = alloc_phase_step(before, event->type);
+	if (phase == ALLOC_PHASE_N || !part_allows(record, event))
 		return false;
 	record->phase = phase;
 	switch (event->type) {

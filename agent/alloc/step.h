@@ -48,6 +48,9 @@ struct alloc_event {
 	const char *invocation;
 };
 
+/** The phase after an event; ALLOC_PHASE_N: it is refused in this phase. */
+enum alloc_phase alloc_phase_step(enum alloc_phase phase, enum alloc_event_type event);
+
 /** Apply @event to @record. Returns false, and changes nothing, when the phase does not allow it or it would
  * change nothing. */
 bool alloc_step(struct alloc_record *record, const struct alloc_event *event);

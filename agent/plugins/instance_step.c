@@ -6,9 +6,9 @@
 
 #include <assert.h>
 
-#define STAY(state)        \
-	{                  \
-		(state), 0 \
+#define STAY(state)                          \
+	{                                    \
+		(state), INSTANCE_DO_NOTHING \
 	}
 #define FAILED                                                             \
 	{                                                                  \
@@ -101,6 +101,7 @@ static const char *const names[INSTANCE_STATE_N] = {
 struct instance_step instance_step(enum instance_state state, enum instance_event event)
 {
 	assert(state < INSTANCE_STATE_N && event < INSTANCE_EVENT_N);
+	assert(steps[state][event].actions != 0);
 	return steps[state][event];
 }
 

@@ -122,6 +122,7 @@ static const struct task_step steps[TASK_STATE_N][TASK_EVENT_N] = {
 struct task_step task_step(enum task_state state, enum task_event event)
 {
 	assert(state < TASK_STATE_N && event < TASK_EVENT_N);
+	assert(steps[state][event].action != TASK_NO_STEP);
 	return steps[state][event];
 }
 

@@ -107,10 +107,10 @@ void volume_device_note(struct volume_task *task, const struct mh_reply *reply)
 	const char *stage = reply->status == MH_OK ? "unstaged by the helper" : "nothing stood at the stage";
 
 	if (target->dev_major == 0 && target->dev_minor == 0)
-		str_copy_text(task->kernel, sizeof(task->kernel), stage);
+		str_copy_text(task->mounted.kernel, sizeof(task->mounted.kernel), stage);
 	else
-		(void)str_format(task->kernel, sizeof(task->kernel), "%s; device %u:%u %s", stage,
-				 target->dev_major, target->dev_minor,
+		(void)str_format(task->mounted.kernel, sizeof(task->mounted.kernel), "%s; device %u:%u %s",
+				 stage, target->dev_major, target->dev_minor,
 				 is_unused ? "has no mounted file system any more"
 					   : "was not looked at or is used otherwise");
 }

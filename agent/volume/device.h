@@ -17,6 +17,6 @@ void volume_device_judge(struct volume_task *task, uint32_t dev_major, uint32_t 
  * @reply the helper's to UNSTAGE */
 enum status volume_device_check(struct volume_task *task, const struct mh_reply *reply, struct error *err);
 
-/** For the record, when the plugin was left out: into task->kernel, what is behind the helper's word.
+/** For the record, when the plugin was left out: into task->mounted.kernel, what is behind the helper's word.
  * @reply the helper's to UNSTAGE */
 void volume_device_note(struct volume_task *task, const struct mh_reply *reply);

@@ -98,24 +98,20 @@ static void task_free(struct volume_task *task)
 	free(task);
 }
 
-void volume_task_finish(struct volume_task *task, const struct volume_mounted *mounted,
-			const struct error *err)
+void volume_task_finish(struct volume_task *task, const struct error *err)
 {
 	volume_expanded_fn *expanded = task->expanded;
 	volume_done_fn *done = task->done;
 	void *userdata = task->userdata;
 	int64_t bytes = task->expanded_bytes;
-	struct volume_mounted undone = {0};
+	bool has_mounted = !err && (task->has_mounted || task->has_left_out);
+	struct volume_mounted mounted = task->mounted;
 
-	if (task->has_left_out && !err) {
-		memcpy(undone.kernel, task->kernel, sizeof(undone.kernel));
-		mounted = &undone;
-	}
 	task_free(task);
 	if (expanded)
 		expanded(err || bytes < 0 ? 0 : (uint64_t)bytes, err, userdata);
 	else
-		done(mounted, err, userdata);
+		done(has_mounted ? &mounted : NULL, err, userdata);
 }
 
 static void task_wait(struct volume_task *task)

@@ -801,8 +801,9 @@ static void on_looked(const struct path_seen *seen, void *userdata)
 		volume_task_event(task, VOLUME_OP_FAILED, &err);
 		return;
 	}
-	task->state = volume_op_step(task->state, VOLUME_OP_OK).next;
-	volume_task_finish(task, &mounted, NULL);
+	task->mounted = mounted;
+	task->has_mounted = true;
+	volume_task_event(task, VOLUME_OP_OK, NULL);
 }
 
 /* What is asked for could be had from the mount table as well, but then each publish would cost as much as
@@ -838,8 +839,9 @@ static void task_verify_device(struct volume_task *task)
 		return;
 	}
 	(void)str_copy(mounted.path, sizeof(mounted.path), paths.target);
-	task->state = volume_op_step(task->state, VOLUME_OP_OK).next;
-	volume_task_finish(task, &mounted, NULL);
+	task->mounted = mounted;
+	task->has_mounted = true;
+	volume_task_event(task, VOLUME_OP_OK, NULL);
 }
 
 /* Is the volume used in this way, apart from what is being unmounted? */
@@ -922,7 +924,7 @@ static void task_fail(struct volume_task *task)
 {
 	struct error failure = task->last_error;
 
-	volume_task_finish(task, NULL, &failure);
+	volume_task_finish(task, &failure);
 }
 
 static void task_run(struct volume_task *task, enum volume_op_action action)
@@ -958,7 +960,7 @@ static void task_run(struct volume_task *task, enum volume_op_action action)
 		task_recheck(task);
 		return;
 	case VOLUME_OP_SUCCEED:
-		volume_task_finish(task, NULL, NULL);
+		volume_task_finish(task, NULL);
 		return;
 	case VOLUME_OP_FAIL_EMPTY:
 		volume_plugin_mounted_nothing(task, &task->last_error);

@@ -30,7 +30,8 @@ struct volume_task {
 	bool has_met_other;    /* instance of the helper at work: the picture lacks what that did */
 	bool has_staged_again; /* as the plugin refused to publish */
 	bool has_left_out;     /* the plugin: from there on the helper alone undid it */
-	char kernel[KERNEL_WORDS_MAX + 1];
+	bool has_mounted;
+	struct volume_mounted mounted; /* what @done gets; kernel: of an unmount without its plugin */
 	volume_done_fn *done;
 	volume_retry_fn *retry;
 	volume_expanded_fn *expanded; /* in the place of done */
@@ -114,8 +115,7 @@ enum status volume_target_find(struct volume_manager *manager, const struct volu
 /* What the manager does at the end of a task, or of an attempt. */
 
 /** Out of its queue, tell, and away. */
-void volume_task_finish(struct volume_task *task, const struct volume_mounted *mounted,
-			const struct error *err);
+void volume_task_finish(struct volume_task *task, const struct error *err);
 
 /** Step aside, so that others of the volume have their turn, and try again later. */
 void volume_task_retry(struct volume_task *task);

@@ -51,7 +51,7 @@ TEST(each_event_has_the_step_that_is_drawn)
 		{INSTANCE_UNHEALTHY, INSTANCE_PROBE_FAILED, INSTANCE_UNHEALTHY,
 		 INSTANCE_DO_REASON | INSTANCE_DO_BACKOFF},
 		/* a plugin that closes each connection is not asked faster for that */
-		{INSTANCE_UNHEALTHY, INSTANCE_LOST, INSTANCE_UNHEALTHY, 0},
+		{INSTANCE_UNHEALTHY, INSTANCE_LOST, INSTANCE_UNHEALTHY, INSTANCE_DO_NOTHING},
 		{INSTANCE_UNHEALTHY, INSTANCE_RECREATED, INSTANCE_UNHEALTHY,
 		 INSTANCE_DO_CANCEL | INSTANCE_DO_SOON},
 		{INSTANCE_UNHEALTHY, INSTANCE_REMOVED, INSTANCE_GONE, INSTANCE_DO_CANCEL | INSTANCE_DO_TELL},
@@ -72,7 +72,7 @@ TEST(nothing_leaves_gone)
 		struct instance_step step = instance_step(INSTANCE_GONE, (enum instance_event)event);
 
 		assert_int_equal(step.state, INSTANCE_GONE);
-		assert_int_equal(step.actions, 0);
+		assert_int_equal(step.actions, INSTANCE_DO_NOTHING);
 	}
 }
 
