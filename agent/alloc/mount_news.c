@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-char *mount_news_text(const struct volume_task_info *info, const char *volume,
+char *mount_news_text(const struct volume_op_info *info, const char *volume,
 		      char dst[static ALLOC_DESCRIPTION_MAX + 1])
 {
 	const char *error = info->last_error[0] != '\0' ? info->last_error : NULL;

@@ -12,5 +12,5 @@ enum {
 };
 
 /** Write plugin, call, since when, how often and the last error of a mount of @volume; returns @dst. */
-char *mount_news_text(const struct volume_task_info *info, const char *volume,
+char *mount_news_text(const struct volume_op_info *info, const char *volume,
 		      char dst[static ALLOC_DESCRIPTION_MAX + 1]);

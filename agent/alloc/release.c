@@ -19,7 +19,7 @@ struct release {
 	release_done_fn *done;
 	void *userdata;
 	uint32_t slots; /* bit per slot that is still to be unpublished */
-	struct volume_task *task;
+	struct volume_op *task;
 };
 
 _Static_assert(MH_SLOT_MAX < 32, "a bit for every slot");
@@ -244,7 +244,7 @@ void release_leave_out_plugin(struct release *release, const struct claim *claim
 	release->target.without_plugin = true;
 	release->target.is_freed = claim->state >= CLAIM_NODE_DETACHED;
 	if (release->task)
-		volume_task_leave_out_plugin(release->task, release->target.is_freed);
+		volume_op_leave_out_plugin(release->task, release->target.is_freed);
 }
 
 /* Of what class the volume is, only its profile says. Without that: look at its superblock as of a block
@@ -298,11 +298,11 @@ const char *release_volume_id(const struct release *release)
 	return release->target.volume_id;
 }
 
-bool release_info(const struct release *release, struct volume_task_info *ret)
+bool release_info(const struct release *release, struct volume_op_info *ret)
 {
 	if (!release->task)
 		return false;
-	*ret = volume_task_info(release->task);
+	*ret = volume_op_info(release->task);
 	return true;
 }
 

@@ -38,7 +38,7 @@ void release_leave_out_plugin(struct release *release, const struct claim *claim
 bool release_is_without_plugin(const struct claim *claim);
 
 /** Of what is under way; false: nothing yet. */
-bool release_info(const struct release *release, struct volume_task_info *ret);
+bool release_info(const struct release *release, struct volume_op_info *ret);
 
 /** No callbacks. The volume manager must be freed before, the journal closed. NULL is allowed. */
 void release_free(struct release *release);

@@ -46,7 +46,7 @@ struct alloc_runner {
 	enum runner_op op;
 	uint32_t volume; /* that the operation is about */
 	struct claim_call *claim;
-	struct volume_task *task;
+	struct volume_op *volume_op;
 	struct backoff claim_backoff;
 	sd_event_source *retry_timer;
 	sd_event_source *news_timer; /* while mounting */
@@ -255,7 +255,7 @@ static void runner_end_op(struct alloc_runner *runner)
 	wakeup_disarm(&runner->news_timer);
 	runner->op = RUNNER_IDLE;
 	runner->claim = NULL;
-	runner->task = NULL;
+	runner->volume_op = NULL;
 }
 
 static void runner_fail(struct alloc_runner *runner, const struct error *err)
@@ -421,7 +421,7 @@ static int on_news_due(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct alloc_runner *runner = userdata;
 	struct alloc *alloc = &runner->record->alloc;
-	struct volume_task_info info = volume_task_info(runner->task);
+	struct volume_op_info info = volume_op_info(runner->volume_op);
 	char text[ALLOC_DESCRIPTION_MAX + 1];
 
 	wakeup_disarm(&runner->news_timer);
@@ -446,8 +446,8 @@ static void runner_begin_mount(struct alloc_runner *runner, uint32_t i)
 	runner_begin_op(runner, RUNNER_MOUNT, i);
 	runner->news_delay_ms = MOUNT_NEWS_FIRST_MS;
 	await_news(runner);
-	if (volume_manager_mount(runner->env->volumes, target, on_mounted, runner, &runner->task, &err) !=
-	    STATUS_OK) {
+	if (volume_manager_mount(runner->env->volumes, target, on_mounted, runner, &runner->volume_op,
+				 &err) != STATUS_OK) {
 		runner_end_op(runner);
 		runner_fail(runner, &err);
 	}
@@ -502,7 +502,7 @@ static void runner_begin_unmount(struct alloc_runner *runner, uint32_t i)
 		return;
 	runner_begin_op(runner, RUNNER_UNMOUNT, i);
 	if (volume_manager_unmount(runner->env->volumes, &runner->record->volumes[i].target, on_unmounted,
-				   on_unmount_retry, runner, &runner->task, &err) == STATUS_OK)
+				   on_unmount_retry, runner, &runner->volume_op, &err) == STATUS_OK)
 		return;
 	runner_end_op(runner);
 	on_unmount_retry(&err, runner);
@@ -841,7 +841,7 @@ void alloc_runner_start(struct alloc_runner *runner)
 static void interrupt(struct alloc_runner *runner)
 {
 	if (runner->op == RUNNER_MOUNT)
-		volume_task_cancel(runner->task);
+		volume_op_cancel(runner->volume_op);
 	if (runner->op == RUNNER_WAIT) {
 		wakeup_disarm(&runner->retry_timer);
 		runner->op = RUNNER_IDLE;
@@ -882,8 +882,8 @@ void alloc_runner_leave_out_plugin(struct alloc_runner *runner, const struct cla
 			continue;
 		target->without_plugin = true;
 		target->is_freed = is_freed;
-		if (runner->op == RUNNER_UNMOUNT && runner->volume == i && runner->task)
-			volume_task_leave_out_plugin(runner->task, is_freed);
+		if (runner->op == RUNNER_UNMOUNT && runner->volume == i && runner->volume_op)
+			volume_op_leave_out_plugin(runner->volume_op, is_freed);
 	}
 }
 
@@ -919,7 +919,7 @@ bool alloc_runner_is_over(const struct alloc_runner *runner)
 struct alloc_runner_info alloc_runner_info(const struct alloc_runner *runner)
 {
 	struct alloc_runner_info info = {.last_error = ""};
-	struct volume_task_info task;
+	struct volume_op_info task;
 
 	if (runner->op == RUNNER_PLUGIN) {
 		info.step = "plugin";
@@ -935,8 +935,8 @@ struct alloc_runner_info alloc_runner_info(const struct alloc_runner *runner)
 	if (runner->op == RUNNER_IDLE || runner->volume >= runner->record->alloc.n_volumes)
 		return info;
 	info.volume_id = runner->record->alloc.volumes[runner->volume].source;
-	if (runner->task) {
-		task = volume_task_info(runner->task);
+	if (runner->volume_op) {
+		task = volume_op_info(runner->volume_op);
 		info.step = task.step;
 		info.since_ms = task.since_ms;
 		info.deadline_ms = task.next_try_ms;

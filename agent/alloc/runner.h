@@ -92,8 +92,7 @@ bool alloc_runner_is_over(const struct alloc_runner *runner);
 
 /* What it is doing, for people; step NULL: nothing. */
 struct alloc_runner_info {
-	const char
-		*step; /* claim, plugin, start unit NAME, stop unit NAME, or a step of volume_task_info() */
+	const char *step; /* claim, plugin, start unit NAME, stop unit NAME, or a step of volume_op_info() */
 	const char *volume_id;
 	int64_t since_ms;
 	int64_t deadline_ms; /* of this attempt, or when the next one begins; 0: unknown */

@@ -285,7 +285,7 @@ static bool put_operation(report *pb, const char *alloc_id, const struct alloc_r
 static struct alloc_runner_info release_row(const struct release *release)
 {
 	struct alloc_runner_info info = {.last_error = "", .volume_id = release_volume_id(release)};
-	struct volume_task_info task;
+	struct volume_op_info task;
 
 	info.step = "release";
 	if (!release_info(release, &task))

@@ -6,12 +6,12 @@
 #include "volume/nfs.h"
 
 /* The devices of csi volumes come and go: has another volume the number already? */
-static bool is_reused(const struct volume_task *task)
+static bool is_reused(const struct volume_op *op)
 {
-	const struct volume_target *target = &task->target;
+	const struct volume_target *target = &op->target;
 	struct picture_mount *staged = NULL;
 
-	while ((staged = picture_next_staged(task->manager->picture, staged))) {
+	while ((staged = picture_next_staged(op->manager->picture, staged))) {
 		if (staged->dev_major == target->dev_major && staged->dev_minor == target->dev_minor)
 			return true;
 	}
@@ -19,10 +19,10 @@ static bool is_reused(const struct volume_task *task)
 }
 
 /* Mounts of the device that are neither plugins' nor the helper's. */
-static void find_mounts(const struct volume_task *task, uint32_t dev_major, uint32_t dev_minor,
+static void find_mounts(const struct volume_op *op, uint32_t dev_major, uint32_t dev_minor,
 			struct device_mounts *ret)
 {
-	const struct helper_info *info = helper_client_info(task->manager->helper);
+	const struct helper_info *info = helper_client_info(op->manager->helper);
 	const char *const ours[] = {info->stage_base, info->publish_base};
 
 	device_find_mounts(dev_major, dev_minor, ours, ret);
@@ -31,57 +31,57 @@ static void find_mounts(const struct volume_task *task, uint32_t dev_major, uint
 /* Has the host mounted the device for itself? The whole table costs as much as there are mounts. So it is
  * looked first where the host had mounted the device when another volume of it was judged, and if its file
  * system is the plugin's work, only among the mounts that were made since the plugin was called. */
-static bool host_has_mounted(struct volume_task *task, uint32_t dev_major, uint32_t dev_minor)
+static bool host_has_mounted(struct volume_op *op, uint32_t dev_major, uint32_t dev_minor)
 {
-	const struct helper_info *info = helper_client_info(task->manager->helper);
+	const struct helper_info *info = helper_client_info(op->manager->helper);
 	const char *const ours[] = {info->stage_base, info->publish_base};
-	struct host_devices *hints = &task->manager->host_devices;
+	struct host_devices *hints = &op->manager->host_devices;
 	const char *point = host_devices_point(hints, dev_major, dev_minor);
 	struct device_mounts mounts;
 
 	if (point && device_is_mounted_at(dev_major, dev_minor, point, ours))
 		return true;
-	if (!device_news_find_mounts(&task->manager->device_news, &task->before_plugin, dev_major, dev_minor,
+	if (!device_news_find_mounts(&op->manager->device_news, &op->before_plugin, dev_major, dev_minor,
 				     ours, &mounts))
-		find_mounts(task, dev_major, dev_minor, &mounts);
+		find_mounts(op, dev_major, dev_minor, &mounts);
 	if (mounts.is_elsewhere)
 		host_devices_note(hints, dev_major, dev_minor, mounts.point);
 	return mounts.is_elsewhere;
 }
 
-void volume_device_judge(struct volume_task *task, uint32_t dev_major, uint32_t dev_minor, bool is_fresh)
+void volume_device_judge(struct volume_op *op, uint32_t dev_major, uint32_t dev_minor, bool is_fresh)
 {
-	struct volume_touches *touches = &task->manager->touches;
-	const char *wire_volume = task->target.wire_volume;
+	struct volume_touches *touches = &op->manager->touches;
+	const char *wire_volume = op->target.wire_volume;
 	struct device_mounts mounts;
 	bool is_hosts = false;
 
 	if (volume_touches_device(touches, wire_volume) != VOLUME_DEVICE_UNJUDGED)
 		return;
 	if (device_has_superblock(dev_major, dev_minor) && is_fresh) {
-		is_hosts = host_has_mounted(task, dev_major, dev_minor);
+		is_hosts = host_has_mounted(op, dev_major, dev_minor);
 	} else if (device_has_superblock(dev_major, dev_minor)) {
-		find_mounts(task, dev_major, dev_minor, &mounts);
+		find_mounts(op, dev_major, dev_minor, &mounts);
 		is_hosts = mounts.is_elsewhere && !mounts.is_whole;
 	}
 	volume_touches_judge(touches, wire_volume, is_hosts ? VOLUME_DEVICE_HOSTS : VOLUME_DEVICE_OURS);
 }
 
-enum status volume_device_check(struct volume_task *task, const struct mh_reply *reply, struct error *err)
+enum status volume_device_check(struct volume_op *op, const struct mh_reply *reply, struct error *err)
 {
-	const struct volume_target *target = &task->target;
+	const struct volume_target *target = &op->target;
 	struct device_mounts mounts;
 
 	if (target->type != VOLUME_CSI && target->source.class == SOURCE_NFS4)
-		return volume_nfs_check(task, err);
-	if (target->type == VOLUME_CSI ? is_reused(task) || target->is_host_device
+		return volume_nfs_check(op, err);
+	if (target->type == VOLUME_CSI ? is_reused(op) || target->is_host_device
 				       : target->source.class != SOURCE_BLOCK)
 		return STATUS_OK;
 	if ((reply->state & MH_STATE_SB_ALIVE) == 0 &&
 	    ((target->dev_major == 0 && target->dev_minor == 0) ||
 	     !device_has_superblock(target->dev_major, target->dev_minor)))
 		return STATUS_OK;
-	find_mounts(task, target->dev_major, target->dev_minor, &mounts);
+	find_mounts(op, target->dev_major, target->dev_minor, &mounts);
 	if (mounts.is_elsewhere)
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
@@ -99,18 +99,18 @@ enum status volume_device_check(struct volume_task *task, const struct mh_reply 
 		target->dev_minor);
 }
 
-void volume_device_note(struct volume_task *task, const struct mh_reply *reply)
+void volume_device_note(struct volume_op *op, const struct mh_reply *reply)
 {
-	const struct volume_target *target = &task->target;
-	bool is_unused = (reply->state & MH_STATE_SB_ALIVE) == 0 && !is_reused(task) &&
+	const struct volume_target *target = &op->target;
+	bool is_unused = (reply->state & MH_STATE_SB_ALIVE) == 0 && !is_reused(op) &&
 			 !device_has_superblock(target->dev_major, target->dev_minor);
 	const char *stage = reply->status == MH_OK ? "unstaged by the helper" : "nothing stood at the stage";
 
 	if (target->dev_major == 0 && target->dev_minor == 0)
-		str_copy_text(task->mounted.kernel, sizeof(task->mounted.kernel), stage);
+		str_copy_text(op->mounted.kernel, sizeof(op->mounted.kernel), stage);
 	else
-		(void)str_format(task->mounted.kernel, sizeof(task->mounted.kernel), "%s; device %u:%u %s",
-				 stage, target->dev_major, target->dev_minor,
+		(void)str_format(op->mounted.kernel, sizeof(op->mounted.kernel), "%s; device %u:%u %s", stage,
+				 target->dev_major, target->dev_minor,
 				 is_unused ? "has no mounted file system any more"
 					   : "was not looked at or is used otherwise");
 }

@@ -10,13 +10,13 @@
  * stands until the volume is unstaged: who mounts the device of a volume later makes it nobody else's. What
  * was there already and never judged is the host's only if no more than a part of the file system is bound.
  * @is_fresh the plugin has mounted it just now */
-void volume_device_judge(struct volume_task *task, uint32_t dev_major, uint32_t dev_minor, bool is_fresh);
+void volume_device_judge(struct volume_op *op, uint32_t dev_major, uint32_t dev_minor, bool is_fresh);
 
 /** Of a volume that is unstaged: a file system that lives on is still being written to, which is no release,
  * whatever was unmounted here. STATUS_FAILED_PRECONDITION says who may have it, and how to find out.
  * @reply the helper's to UNSTAGE */
-enum status volume_device_check(struct volume_task *task, const struct mh_reply *reply, struct error *err);
+enum status volume_device_check(struct volume_op *op, const struct mh_reply *reply, struct error *err);
 
-/** For the record, when the plugin was left out: into task->mounted.kernel, what is behind the helper's word.
+/** For the record, when the plugin was left out: into op->mounted.kernel, what is behind the helper's word.
  * @reply the helper's to UNSTAGE */
-void volume_device_note(struct volume_task *task, const struct mh_reply *reply);
+void volume_device_note(struct volume_op *op, const struct mh_reply *reply);

@@ -8,39 +8,39 @@
 
 #include <string.h>
 
-void volume_guard_begin(struct volume_task *task, pid_t plugin)
+void volume_guard_begin(struct volume_op *op, pid_t plugin)
 {
-	task->called_since = plugin_process_now();
-	task->called = plugin_process_find(plugin);
+	op->called_since = plugin_process_now();
+	op->called = plugin_process_find(plugin);
 }
 
-static struct lost_call *lost_of(const struct volume_task *task)
+static struct lost_call *lost_of(const struct volume_op *op)
 {
-	return volume_touches_lost(&task->manager->touches, task->target.wire_volume);
+	return volume_touches_lost(&op->manager->touches, op->target.wire_volume);
 }
 
-void volume_guard_lost(struct volume_task *task)
+void volume_guard_lost(struct volume_op *op)
 {
-	struct lost_call *lost = lost_of(task);
+	struct lost_call *lost = lost_of(op);
 
 	if (!lost)
 		return;
 	/* of several the first began earliest */
 	if (!lost->is_open)
-		lost->from = task->called_since;
+		lost->from = op->called_since;
 	lost->is_open = true;
 	lost->to = 0;
-	lost->plugin = task->called;
+	lost->plugin = op->called;
 	lost->since_us = lost->changed_us = clock_monotonic_us();
 }
 
 /* @ret_folder of the volume, which staging and targets are in */
-static enum status look(struct volume_task *task, struct csi_volume_paths *ret_paths,
+static enum status look(struct volume_op *op, struct csi_volume_paths *ret_paths,
 			const struct mount_table **ret_table, char ret_folder[static CSI_VOLUME_PATH_SIZE],
 			struct error *err)
 {
-	struct volume_manager *manager = task->manager;
-	const struct volume_target *target = &task->target;
+	struct volume_manager *manager = op->manager;
+	const struct volume_target *target = &op->target;
 	enum status status = csi_volume_paths(helper_client_info(manager->helper)->stage_base,
 					      target->wire_volume, target->read_only, ret_paths, err);
 
@@ -108,26 +108,26 @@ static const char *why_wait(const struct lost_call *lost, const struct plugin_ch
 	return NULL;
 }
 
-static void say_wait(const struct volume_task *task, const struct plugin_children *children, const char *why,
+static void say_wait(const struct volume_op *op, const struct plugin_children *children, const char *why,
 		     pid_t pid, const char *folder, struct error *err)
 {
-	const char *name = children->pid == pid ? children->name : task->target.profile;
+	const char *name = children->pid == pid ? children->name : op->target.profile;
 
 	if (pid == 0)
 		(void)error_set(err, STATUS_ABORTED, 0,
 				"volume %s: plugin %s is not called yet: a call before had no answer; %s",
-				task->target.volume_id, task->target.profile, why);
+				op->target.volume_id, op->target.profile, why);
 	else
 		(void)error_set(err, STATUS_ABORTED, 0,
 				"volume %s: plugin %s is not called yet: a call before had no answer; %s "
 				"(pid %d, %s), and may mount below %s. Look: ps -fp %d",
-				task->target.volume_id, task->target.profile, why, (int)pid, name, folder,
+				op->target.volume_id, op->target.profile, why, (int)pid, name, folder,
 				(int)pid);
 }
 
-enum status volume_guard_wait(struct volume_task *task, pid_t plugin, struct error *err)
+enum status volume_guard_wait(struct volume_op *op, pid_t plugin, struct error *err)
 {
-	struct lost_call *lost = lost_of(task);
+	struct lost_call *lost = lost_of(op);
 	char folder[CSI_VOLUME_PATH_SIZE];
 	struct plugin_children children;
 	struct csi_volume_paths paths;
@@ -138,7 +138,7 @@ enum status volume_guard_wait(struct volume_task *task, pid_t plugin, struct err
 
 	if (!lost || !lost->is_open)
 		return STATUS_OK;
-	status = look(task, &paths, &table, folder, err);
+	status = look(op, &paths, &table, folder, err);
 	if (status != STATUS_OK)
 		return status;
 	note_changes(lost, table, folder);
@@ -148,7 +148,7 @@ enum status volume_guard_wait(struct volume_task *task, pid_t plugin, struct err
 				&children);
 	why = why_wait(lost, &children, table, folder, plugin, &pid);
 	if (why) {
-		say_wait(task, &children, why, pid, folder, err);
+		say_wait(op, &children, why, pid, folder, err);
 		return STATUS_ABORTED;
 	}
 	/* one that lives may have a child for that call later, too */
@@ -156,7 +156,7 @@ enum status volume_guard_wait(struct volume_task *task, pid_t plugin, struct err
 	return STATUS_OK;
 }
 
-static enum status refuse(const struct volume_task *task, enum csi_method method, const char *path, size_t n,
+static enum status refuse(const struct volume_op *op, enum csi_method method, const char *path, size_t n,
 			  struct error *err)
 {
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
@@ -165,49 +165,49 @@ static enum status refuse(const struct volume_task *task, enum csi_method method
 			 "delete what is below the uppermost. Look: findmnt %s; then umount %s, once for "
 			 "each that is too "
 			 "many",
-			 task->target.volume_id, n, path, task->target.profile, csi_method_info(method)->name,
+			 op->target.volume_id, n, path, op->target.profile, csi_method_info(method)->name,
 			 path, path);
 }
 
 /* A target has one mount and none below it. Staging is the plugin's to use, but no path in it has two. */
-static enum status check(struct volume_task *task, bool is_target, enum csi_method method, struct error *err)
+static enum status check(struct volume_op *op, bool is_target, enum csi_method method, struct error *err)
 {
 	char folder[CSI_VOLUME_PATH_SIZE];
 	const struct mount_table *table;
 	struct csi_volume_paths paths;
 	struct mount_count count;
 	const char *path;
-	enum status status = look(task, &paths, &table, folder, err);
+	enum status status = look(op, &paths, &table, folder, err);
 
 	if (status != STATUS_OK)
 		return status;
 	path = is_target ? paths.target : paths.staging;
 	mount_table_count(table, path, &count);
 	if (count.here > 1 || (is_target && count.below > 0))
-		return refuse(task, method, path, count.here + count.below, err);
+		return refuse(op, method, path, count.here + count.below, err);
 	if (count.stacked[0] != '\0')
-		return refuse(task, method, count.stacked, 2, err);
+		return refuse(op, method, count.stacked, 2, err);
 	return STATUS_OK;
 }
 
-enum status volume_guard_before(struct volume_task *task, enum csi_method method, struct error *err)
+enum status volume_guard_before(struct volume_op *op, enum csi_method method, struct error *err)
 {
 	if (method != CSI_NODE_UNPUBLISH_VOLUME && method != CSI_NODE_UNSTAGE_VOLUME)
 		return STATUS_OK;
-	return check(task, method == CSI_NODE_UNPUBLISH_VOLUME, method, err);
+	return check(op, method == CSI_NODE_UNPUBLISH_VOLUME, method, err);
 }
 
-enum status volume_guard_after(struct volume_task *task, enum csi_method method, struct error *err)
+enum status volume_guard_after(struct volume_op *op, enum csi_method method, struct error *err)
 {
-	struct lost_call *lost = lost_of(task);
-	bool is_repeated = task->backoff.attempts > 0 || (lost && lost->since_us != 0);
+	struct lost_call *lost = lost_of(op);
+	bool is_repeated = op->backoff.attempts > 0 || (lost && lost->since_us != 0);
 
 	if (method != CSI_NODE_PUBLISH_VOLUME && method != CSI_NODE_STAGE_VOLUME)
 		return STATUS_OK;
 	/* what begins from here on is not of the lost call any more */
 	if (lost && lost->is_open && lost->to == 0)
-		lost->to = task->called_since;
+		lost->to = op->called_since;
 	if (!is_repeated)
 		return STATUS_OK;
-	return check(task, method == CSI_NODE_PUBLISH_VOLUME, CSI_NODE_UNPUBLISH_VOLUME, err);
+	return check(op, method == CSI_NODE_PUBLISH_VOLUME, CSI_NODE_UNPUBLISH_VOLUME, err);
 }

@@ -21,22 +21,22 @@ enum {
 	GUARD_WAIT_MS = 30000, /* at most, for processes that may be none of the volume */
 };
 
-struct volume_task;
+struct volume_op;
 
 /** A call begins, of the plugin with this process; to be told before each. */
-void volume_guard_begin(struct volume_task *task, pid_t plugin);
+void volume_guard_begin(struct volume_op *op, pid_t plugin);
 
 /** It ended without saying what became of it. */
-void volume_guard_lost(struct volume_task *task);
+void volume_guard_lost(struct volume_op *op);
 
 /** Is something left of a lost call that may still mount? STATUS_OK: no. STATUS_ABORTED: ask again after a
  * pause.
  * @plugin process of the instance that would be called; 0: not known */
-enum status volume_guard_wait(struct volume_task *task, pid_t plugin, struct error *err);
+enum status volume_guard_wait(struct volume_op *op, pid_t plugin, struct error *err);
 
 /** Before a call that takes a mount away. STATUS_FAILED_PRECONDITION when more is mounted than the plugin has
  * been asked for. */
-enum status volume_guard_before(struct volume_task *task, enum csi_method method, struct error *err);
+enum status volume_guard_before(struct volume_op *op, enum csi_method method, struct error *err);
 
 /** After a call that mounts has succeeded; looks only if it was not the first. Likewise. */
-enum status volume_guard_after(struct volume_task *task, enum csi_method method, struct error *err);
+enum status volume_guard_after(struct volume_op *op, enum csi_method method, struct error *err);

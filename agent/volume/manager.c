@@ -68,7 +68,7 @@ static struct volume_queue *ready_take(struct volume_manager *manager)
 
 static void queue_put(struct volume_manager *manager, struct volume_queue *queue)
 {
-	if (queue->n_tasks > 0) {
+	if (queue->n_ops > 0) {
 		queue_note(manager, queue);
 		return;
 	}
@@ -79,85 +79,85 @@ static void queue_put(struct volume_manager *manager, struct volume_queue *queue
 }
 
 /* Out of the queue and away; the callback is the caller's to run. */
-static void task_free(struct volume_task *task)
+static void op_free(struct volume_op *op)
 {
-	struct volume_manager *manager = task->manager;
-	struct volume_queue *queue = task->queue;
+	struct volume_manager *manager = op->manager;
+	struct volume_queue *queue = op->queue;
 
-	wakeup_disarm(&task->timer);
-	path_probe_cancel(task->probe);
-	volume_plugin_stop(task);
-	secret_message_unref(task->target.details);
-	secret_message_unref(task->expansion);
-	if (queue->current == task)
+	wakeup_disarm(&op->timer);
+	path_probe_cancel(op->probe);
+	volume_plugin_stop(op);
+	secret_message_unref(op->target.details);
+	secret_message_unref(op->expansion);
+	if (queue->current == op)
 		queue->current = NULL;
-	LIST_REMOVE(task, all);
-	manager->n_tasks--;
-	queue->n_tasks--;
+	LIST_REMOVE(op, all);
+	manager->n_ops--;
+	queue->n_ops--;
 	queue_put(manager, queue);
-	free(task);
+	free(op);
 }
 
-void volume_task_finish(struct volume_task *task, const struct error *err)
+void volume_op_finish(struct volume_op *op, const struct error *err)
 {
-	volume_expanded_fn *expanded = task->expanded;
-	volume_done_fn *done = task->done;
-	void *userdata = task->userdata;
-	int64_t bytes = task->expanded_bytes;
-	bool has_mounted = !err && (task->has_mounted || task->has_left_out);
-	struct volume_mounted mounted = task->mounted;
+	volume_expanded_fn *expanded = op->expanded;
+	volume_done_fn *done = op->done;
+	void *userdata = op->userdata;
+	int64_t bytes = op->expanded_bytes;
+	bool has_mounted = !err && (op->has_mounted || op->has_left_out);
+	struct volume_mounted mounted = op->mounted;
 
-	task_free(task);
+	op_free(op);
 	if (expanded)
 		expanded(err || bytes < 0 ? 0 : (uint64_t)bytes, err, userdata);
 	else
 		done(has_mounted ? &mounted : NULL, err, userdata);
 }
 
-static void task_wait(struct volume_task *task)
+static void op_wait(struct volume_op *op)
 {
-	TAILQ_INSERT_TAIL(&task->queue->waiting, task, entry);
-	queue_note(task->manager, task->queue);
+	TAILQ_INSERT_TAIL(&op->queue->waiting, op, entry);
+	queue_note(op->manager, op->queue);
 }
 
 static int on_retry_due(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	struct volume_task *task = userdata;
+	struct volume_op *op = userdata;
 
-	wakeup_disarm(&task->timer);
-	task->next_try_ms = 0;
-	task_wait(task);
+	wakeup_disarm(&op->timer);
+	op->next_try_ms = 0;
+	op_wait(op);
 	return 0;
 }
 
-void volume_task_retry(struct volume_task *task)
+void volume_op_retry(struct volume_op *op)
 {
-	uint64_t delay_us = backoff_next(&task->backoff, backoff_random());
+	uint64_t delay_us = backoff_next(&op->backoff, backoff_random());
 
-	task->queue->current = NULL;
-	task->next_try_ms = clock_realtime_ms() + (int64_t)(delay_us / USEC_PER_MSEC);
-	if (wakeup_arm(task->manager->event, &task->timer, delay_us, on_retry_due, task, NULL) != STATUS_OK)
-		task_wait(task);
-	queue_note(task->manager, task->queue);
-	if (task->retry)
-		task->retry(&task->last_error, task->userdata);
+	op->queue->current = NULL;
+	op->next_try_ms = clock_realtime_ms() + (int64_t)(delay_us / USEC_PER_MSEC);
+	if (wakeup_arm(op->manager->event, &op->timer, delay_us, on_retry_due, op, NULL) != STATUS_OK)
+		op_wait(op);
+	queue_note(op->manager, op->queue);
+	if (op->retry)
+		op->retry(&op->last_error, op->userdata);
 }
 
-static void task_begin(struct volume_queue *queue, struct volume_task *task)
+static void op_begin(struct volume_queue *queue, struct volume_op *op)
 {
 	struct error err;
 
-	TAILQ_REMOVE(&queue->waiting, task, entry);
-	queue->current = task;
-	if (task->is_cancelled) {
-		(void)volume_task_cancelled(task, &err);
-		volume_task_event(task, VOLUME_OP_CANCELLED, &err);
+	TAILQ_REMOVE(&queue->waiting, op, entry);
+	queue->current = op;
+	if (op->is_cancelled) {
+		(void)volume_op_cancelled(op, &err);
+		volume_op_handle(op, VOLUME_OP_CANCELLED, &err);
 		return;
 	}
-	volume_task_event(task, task->kind, NULL);
+	volume_op_handle(op, op->kind, NULL);
 }
 
-/* One task per turn: others of the event loop have theirs in between. */
+/* One operation per turn: others of the event loop have theirs in between. */
 static int on_dispatch(sd_event_source *source, void *userdata)
 {
 	struct volume_manager *manager = userdata;
@@ -167,59 +167,59 @@ static int on_dispatch(sd_event_source *source, void *userdata)
 		return 0;
 	if (!TAILQ_EMPTY(&manager->ready))
 		kick(manager);
-	task_begin(queue, TAILQ_FIRST(&queue->waiting));
+	op_begin(queue, TAILQ_FIRST(&queue->waiting));
 	return 0;
 }
 
-static enum status task_add(struct volume_manager *manager, const struct volume_task *init,
-			    struct volume_task **ret, struct error *err)
+static enum status op_add(struct volume_manager *manager, const struct volume_op *init,
+			  struct volume_op **ret, struct error *err)
 {
 	struct volume_queue *queue;
-	struct volume_task *task;
+	struct volume_op *op;
 
-	if (manager->n_tasks >= VOLUME_TASKS_MAX)
+	if (manager->n_ops >= VOLUME_OPS_MAX)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-				 "%d volume operations are under way already", VOLUME_TASKS_MAX);
-	task = malloc(sizeof(*task));
-	queue = task ? queue_get(manager, init->target.wire_volume) : NULL;
+				 "%d volume operations are under way already", VOLUME_OPS_MAX);
+	op = malloc(sizeof(*op));
+	queue = op ? queue_get(manager, init->target.wire_volume) : NULL;
 	if (!queue) {
-		free(task);
+		free(op);
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot queue a volume operation");
 	}
-	*task = *init;
-	(void)secret_message_ref(task->target.details);
-	task->manager = manager;
-	task->queue = queue;
-	task->since_ms = task->step_since_ms = clock_realtime_ms();
-	task->backoff = (struct backoff)BACKOFF_INIT(VOLUME_RETRY_MIN_MS * USEC_PER_MSEC,
-						     VOLUME_RETRY_MAX_MS * USEC_PER_MSEC);
-	LIST_INSERT_HEAD(&manager->tasks, task, all);
-	queue->n_tasks++;
-	manager->n_tasks++;
-	task_wait(task);
-	*ret = task;
+	*op = *init;
+	(void)secret_message_ref(op->target.details);
+	op->manager = manager;
+	op->queue = queue;
+	op->since_ms = op->step_since_ms = clock_realtime_ms();
+	op->backoff = (struct backoff)BACKOFF_INIT(VOLUME_RETRY_MIN_MS * USEC_PER_MSEC,
+						   VOLUME_RETRY_MAX_MS * USEC_PER_MSEC);
+	LIST_INSERT_HEAD(&manager->ops, op, all);
+	queue->n_ops++;
+	manager->n_ops++;
+	op_wait(op);
+	*ret = op;
 	return STATUS_OK;
 }
 
 enum status volume_manager_mount(struct volume_manager *manager, const struct volume_target *target,
-				 volume_done_fn *done, void *userdata, struct volume_task **ret,
+				 volume_done_fn *done, void *userdata, struct volume_op **ret,
 				 struct error *err)
 {
-	const struct volume_task init = {
+	const struct volume_op init = {
 		.target = *target,
 		.kind = VOLUME_OP_MOUNT,
 		.done = done,
 		.userdata = userdata,
 	};
 
-	return task_add(manager, &init, ret, err);
+	return op_add(manager, &init, ret, err);
 }
 
 enum status volume_manager_unmount(struct volume_manager *manager, const struct volume_target *target,
 				   volume_done_fn *done, volume_retry_fn *retry, void *userdata,
-				   struct volume_task **ret, struct error *err)
+				   struct volume_op **ret, struct error *err)
 {
-	const struct volume_task init = {
+	const struct volume_op init = {
 		.target = *target,
 		.kind = VOLUME_OP_UNMOUNT,
 		.done = done,
@@ -227,14 +227,14 @@ enum status volume_manager_unmount(struct volume_manager *manager, const struct 
 		.userdata = userdata,
 	};
 
-	return task_add(manager, &init, ret, err);
+	return op_add(manager, &init, ret, err);
 }
 
 enum status volume_manager_release(struct volume_manager *manager, const struct volume_target *target,
 				   volume_done_fn *done, volume_retry_fn *retry, void *userdata,
-				   struct volume_task **ret, struct error *err)
+				   struct volume_op **ret, struct error *err)
 {
-	const struct volume_task init = {
+	const struct volume_op init = {
 		.target = *target,
 		.kind = VOLUME_OP_RELEASE,
 		.done = done,
@@ -242,70 +242,69 @@ enum status volume_manager_release(struct volume_manager *manager, const struct 
 		.userdata = userdata,
 	};
 
-	return task_add(manager, &init, ret, err);
+	return op_add(manager, &init, ret, err);
 }
 
 /* Whether it waits for its turn behind something that is under way. */
-static bool is_behind(const struct volume_task *task)
+static bool is_behind(const struct volume_op *op)
 {
-	return task->state == VOLUME_OP_IDLE && task->queue->current && task->queue->current != task;
+	return op->state == VOLUME_OP_IDLE && op->queue->current && op->queue->current != op;
 }
 
 /* Nothing is under way for it: it waits for its turn, for a plugin, or to make a step again. */
-static bool is_idle(const struct volume_task *task)
+static bool is_idle(const struct volume_op *op)
 {
-	return is_behind(task) || volume_task_is_pausing(task) ||
-	       (volume_op_is_plugins(task->state) && !task->call);
+	return is_behind(op) || volume_op_is_pausing(op) || (volume_op_is_plugins(op->state) && !op->call);
 }
 
 static int on_cancel_due(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	struct volume_task *task = userdata;
-	bool was_idle = is_idle(task);
+	struct volume_op *op = userdata;
+	bool was_idle = is_idle(op);
 	struct error err;
 
-	wakeup_disarm(&task->timer);
-	task->next_try_ms = 0;
-	task->is_cancelled = true;
+	wakeup_disarm(&op->timer);
+	op->next_try_ms = 0;
+	op->is_cancelled = true;
 	if (!was_idle)
 		return 0; /* its turn has come meanwhile, and ends it */
-	if (is_behind(task))
-		TAILQ_REMOVE(&task->queue->waiting, task, entry);
-	volume_plugin_stop(task);
-	(void)volume_task_cancelled(task, &err);
-	volume_task_event(task, VOLUME_OP_CANCELLED, &err);
+	if (is_behind(op))
+		TAILQ_REMOVE(&op->queue->waiting, op, entry);
+	volume_plugin_stop(op);
+	(void)volume_op_cancelled(op, &err);
+	volume_op_handle(op, VOLUME_OP_CANCELLED, &err);
 	return 0;
 }
 
-void volume_task_cancel(struct volume_task *task)
+void volume_op_cancel(struct volume_op *op)
 {
-	assert(task->kind == VOLUME_OP_MOUNT);
-	task->is_cancelled = true;
+	assert(op->kind == VOLUME_OP_MOUNT);
+	op->is_cancelled = true;
 	/* without a timer it ends after its step, as what is under way does */
-	if (is_idle(task))
-		(void)wakeup_arm(task->manager->event, &task->timer, 0, on_cancel_due, task, NULL);
+	if (is_idle(op))
+		(void)wakeup_arm(op->manager->event, &op->timer, 0, on_cancel_due, op, NULL);
 }
 
-void volume_task_leave_out_plugin(struct volume_task *task, bool is_freed)
+void volume_op_leave_out_plugin(struct volume_op *op, bool is_freed)
 {
-	assert(task->kind == VOLUME_OP_UNMOUNT || task->kind == VOLUME_OP_RELEASE);
-	task->target.without_plugin = true;
-	task->target.is_freed = is_freed;
+	assert(op->kind == VOLUME_OP_UNMOUNT || op->kind == VOLUME_OP_RELEASE);
+	op->target.without_plugin = true;
+	op->target.is_freed = is_freed;
 }
 
 /* Before its turn has come. */
 static int on_expansion_late(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	struct volume_task *task = userdata;
+	struct volume_op *op = userdata;
 
-	if (task->state == VOLUME_OP_IDLE)
-		return on_cancel_due(source, usec, task);
-	wakeup_disarm(&task->timer); /* the call has the same deadline */
+	if (op->state == VOLUME_OP_IDLE)
+		return on_cancel_due(source, usec, op);
+	wakeup_disarm(&op->timer); /* the call has the same deadline */
 	return 0;
 }
 
 static enum status expansion_new(const char *plugin_id, const Holdfast__V1__NodeExpandRequest *request,
-				 struct volume_task *ret, struct error *err)
+				 struct volume_op *ret, struct error *err)
 {
 	struct volume_target *target = &ret->target;
 
@@ -323,56 +322,56 @@ static enum status expansion_new(const char *plugin_id, const Holdfast__V1__Node
 
 enum status volume_manager_expand(struct volume_manager *manager, const char *plugin_id,
 				  const Holdfast__V1__NodeExpandRequest *request, uint64_t timeout_us,
-				  volume_expanded_fn *done, void *userdata, struct volume_task **ret,
+				  volume_expanded_fn *done, void *userdata, struct volume_op **ret,
 				  struct error *err)
 {
-	struct volume_task init = {
+	struct volume_op init = {
 		.target = {.type = VOLUME_CSI},
 		.kind = VOLUME_OP_EXPAND,
 		.expanded = done,
 		.userdata = userdata,
 		.patience_end_us = clock_monotonic_us() + timeout_us,
 	};
-	struct volume_task *task;
+	struct volume_op *op;
 	enum status status;
 
 	status = expansion_new(plugin_id, request, &init, err);
 	if (status == STATUS_OK)
-		status = task_add(manager, &init, &task, err);
+		status = op_add(manager, &init, &op, err);
 	if (status != STATUS_OK) {
 		secret_message_unref(init.expansion);
 		return status;
 	}
 	/* without the timer it is late no earlier than its turn comes */
-	(void)wakeup_arm(manager->event, &task->timer, timeout_us, on_expansion_late, task, NULL);
+	(void)wakeup_arm(manager->event, &op->timer, timeout_us, on_expansion_late, op, NULL);
 	if (ret)
-		*ret = task;
+		*ret = op;
 	return STATUS_OK;
 }
 
-static const char *step_name(const struct volume_task *task)
+static const char *step_name(const struct volume_op *op)
 {
-	if (task->target.is_freed && task->next_try_ms > 0)
+	if (op->target.is_freed && op->next_try_ms > 0)
 		return "left over";
-	return task->state == VOLUME_OP_IDLE && task->next_try_ms > 0 ? "wait to try again"
-								      : volume_op_state_name(task->state);
+	return op->state == VOLUME_OP_IDLE && op->next_try_ms > 0 ? "wait to try again"
+								  : volume_op_state_name(op->state);
 }
 
-struct volume_task_info volume_task_info(const struct volume_task *task)
+struct volume_op_info volume_op_info(const struct volume_op *op)
 {
 	/* who waits is told what for */
-	const struct volume_task *cause = is_behind(task) ? task->queue->current : task;
+	const struct volume_op *cause = is_behind(op) ? op->queue->current : op;
 
-	return (struct volume_task_info){
-		.step = step_name(task),
-		.step_since_ms = task->step_since_ms,
-		.plugin_id = volume_op_is_plugins(task->state) ? task->target.profile : NULL,
-		.call = volume_plugin_call_name(task->state),
-		.is_calling = task->call != NULL,
-		.since_ms = task->since_ms,
-		.next_try_ms = task->next_try_ms,
-		.gives_up_ms = task->kind == VOLUME_OP_MOUNT ? task->gives_up_ms : 0,
-		.attempts = task->backoff.attempts + 1,
+	return (struct volume_op_info){
+		.step = step_name(op),
+		.step_since_ms = op->step_since_ms,
+		.plugin_id = volume_op_is_plugins(op->state) ? op->target.profile : NULL,
+		.call = volume_plugin_call_name(op->state),
+		.is_calling = op->call != NULL,
+		.since_ms = op->since_ms,
+		.next_try_ms = op->next_try_ms,
+		.gives_up_ms = op->kind == VOLUME_OP_MOUNT ? op->gives_up_ms : 0,
+		.attempts = op->backoff.attempts + 1,
 		.last_error = cause->last_error.msg,
 	};
 }
@@ -440,7 +439,7 @@ enum status volume_manager_new(sd_event *event, struct helper_client *helper, vo
 	volume_touches_init(&manager->touches);
 	device_news_init(&manager->device_news);
 	TAILQ_INIT(&manager->ready);
-	LIST_INIT(&manager->tasks);
+	LIST_INIT(&manager->ops);
 	r = sd_event_add_defer(event, &manager->dispatch, on_dispatch, manager);
 	if (r >= 0)
 		r = sd_event_source_set_enabled(manager->dispatch, SD_EVENT_OFF);
@@ -454,12 +453,12 @@ enum status volume_manager_new(sd_event *event, struct helper_client *helper, vo
 
 void volume_manager_free(struct volume_manager *manager)
 {
-	struct volume_task *task;
+	struct volume_op *op;
 
 	if (!manager)
 		return;
-	while ((task = LIST_FIRST(&manager->tasks)))
-		task_free(task);
+	while ((op = LIST_FIRST(&manager->ops)))
+		op_free(op);
 	path_probes_free(manager->probes);
 	volume_touches_release(&manager->touches);
 	device_news_release(&manager->device_news);

@@ -20,7 +20,7 @@
 #include <systemd/sd-event.h>
 
 enum {
-	VOLUME_TASKS_MAX = 8192,
+	VOLUME_OPS_MAX = 8192,
 	VOLUME_RETRY_MIN_MS = 250,
 	VOLUME_RETRY_MAX_MS = 30000,
 	VOLUME_LOOK_MS = 10000,		   /* for the look at a fresh publish */
@@ -28,7 +28,7 @@ enum {
 };
 
 struct volume_manager;
-struct volume_task;
+struct volume_op;
 
 struct volume_mounted {
 	char path[ALLOC_PATH_MAX + 1];
@@ -41,7 +41,7 @@ struct volume_mounted {
 };
 
 /** @mounted of a mount that succeeded, and of an unmount that left its plugin out, else NULL; @err NULL on
- * success. The task is gone afterwards. */
+ * success. The operation is gone afterwards. */
 typedef void volume_done_fn(const struct volume_mounted *mounted, const struct error *err, void *userdata);
 
 /** An unmount failed and will be tried again. */
@@ -79,25 +79,25 @@ void volume_manager_set_picture(struct volume_manager *manager, struct picture *
 const struct picture *volume_manager_picture(const struct volume_manager *manager);
 
 /** Stage (if needed), publish and verify. @target copied. @done runs once, from the event loop.
- * @ret for volume_task_cancel() and volume_task_info(), until @done ran */
+ * @ret for volume_op_cancel() and volume_op_info(), until @done ran */
 enum status volume_manager_mount(struct volume_manager *manager, const struct volume_target *target,
-				 volume_done_fn *done, void *userdata, struct volume_task **ret,
+				 volume_done_fn *done, void *userdata, struct volume_op **ret,
 				 struct error *err);
 
 /** Unpublish, and unstage when nobody else uses the volume; repeated until done. What is not there is done.
  * @retry told of each failure; may be NULL */
 enum status volume_manager_unmount(struct volume_manager *manager, const struct volume_target *target,
 				   volume_done_fn *done, volume_retry_fn *retry, void *userdata,
-				   struct volume_task **ret, struct error *err);
+				   struct volume_op **ret, struct error *err);
 
 /** The last part of an unmount: unstage when nobody at all uses the volume. The target's allocation and slot
  * do not count; the rest is as above. */
 enum status volume_manager_release(struct volume_manager *manager, const struct volume_target *target,
 				   volume_done_fn *done, volume_retry_fn *retry, void *userdata,
-				   struct volume_task **ret, struct error *err);
+				   struct volume_op **ret, struct error *err);
 
-/** @bytes the size of the file system as the plugin says, 0: it does not; @err NULL on success. The task is
- * gone afterwards. */
+/** @bytes the size of the file system as the plugin says, 0: it does not; @err NULL on success. The operation
+ * is gone afterwards. */
 typedef void volume_expanded_fn(uint64_t bytes, const struct error *err, void *userdata);
 
 /** Let the plugin grow what is on this node of a csi volume that has grown: NodeExpandVolume, in its turn
@@ -110,30 +110,30 @@ typedef void volume_expanded_fn(uint64_t bytes, const struct error *err, void *u
  * STATUS_DEADLINE_EXCEEDED; else the plugin's. */
 enum status volume_manager_expand(struct volume_manager *manager, const char *plugin_id,
 				  const Holdfast__V1__NodeExpandRequest *request, uint64_t timeout_us,
-				  volume_expanded_fn *done, void *userdata, struct volume_task **ret,
+				  volume_expanded_fn *done, void *userdata, struct volume_op **ret,
 				  struct error *err);
 
 /** A mount is not wanted any more: it ends with STATUS_CANCELLED, at once when it waits for its turn or for a
  * plugin, else after the step it is in, or succeeds if that was the last. Nothing is undone. */
-void volume_task_cancel(struct volume_task *task);
+void volume_op_cancel(struct volume_op *op);
 
 /** Of an unmount or release of a csi volume: go on without the plugin, from the next step or try on. A call
  * that is under way is waited for until its deadline. Nothing that is used is touched by that, and what the
  * helper refuses is refused as ever.
  * @is_freed the server waits for it no longer: a failure is shown as left over */
-void volume_task_leave_out_plugin(struct volume_task *task, bool is_freed);
+void volume_op_leave_out_plugin(struct volume_op *op, bool is_freed);
 
-struct volume_task_info {
+struct volume_op_info {
 	const char *step;
 	int64_t step_since_ms; /* wall clock; of the first attempt */
 	const char *plugin_id; /* borrowed; whom the step is waiting for or calling; NULL: no plugin */
 	const char *call;      /* of that plugin; NULL: none */
 	bool is_calling;       /* the call is under way */
-	int64_t since_ms;      /* wall clock, when the task was queued */
+	int64_t since_ms;      /* wall clock, when the operation was queued */
 	int64_t next_try_ms;   /* wall clock, 0: not waiting for another attempt */
 	int64_t gives_up_ms;   /* wall clock, of a mount that meets errors; 0: it does not */
 	uint32_t attempts;
 	const char *last_error; /* borrowed; of what it waits for, if it does; empty: none */
 };
 
-struct volume_task_info volume_task_info(const struct volume_task *task);
+struct volume_op_info volume_op_info(const struct volume_op *op);

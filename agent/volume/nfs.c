@@ -10,18 +10,18 @@ static bool is_nfs(const struct volume_target *target)
 	return target->type == VOLUME_NATIVE && target->source.class == SOURCE_NFS4;
 }
 
-bool volume_nfs_is_listed(const struct volume_task *task, uint32_t dev_major, uint32_t dev_minor)
+bool volume_nfs_is_listed(const struct volume_op *op, uint32_t dev_major, uint32_t dev_minor)
 {
 	bool is_listed = false;
 
-	return is_nfs(&task->target) && nfs_list_has(dev_major, dev_minor, &is_listed, NULL) == STATUS_OK &&
+	return is_nfs(&op->target) && nfs_list_has(dev_major, dev_minor, &is_listed, NULL) == STATUS_OK &&
 	       is_listed;
 }
 
-void volume_nfs_note(struct volume_task *task, const struct picture_mount *staged)
+void volume_nfs_note(struct volume_op *op, const struct picture_mount *staged)
 {
-	struct volume_target *target = &task->target;
-	struct volume_manager *manager = task->manager;
+	struct volume_target *target = &op->target;
+	struct volume_manager *manager = op->manager;
 	char path[MH_PATH_SIZE + 1 + WIRE_VOLUME_SIZE];
 	struct mount_view view;
 
@@ -38,15 +38,14 @@ void volume_nfs_note(struct volume_task *task, const struct picture_mount *stage
 		target->source.class = SOURCE_NFS4;
 		target->has_own_superblock = view.is_unshared;
 	}
-	if (volume_nfs_is_listed(task, staged->dev_major, staged->dev_minor))
+	if (volume_nfs_is_listed(op, staged->dev_major, staged->dev_minor))
 		target->is_nfs_listed = true;
 }
 
 /* The kernel still lists its number. */
-static enum status explain_use(const struct volume_task *task, const struct nfs_owner *owner,
-			       struct error *err)
+static enum status explain_use(const struct volume_op *op, const struct nfs_owner *owner, struct error *err)
 {
-	const struct volume_target *target = &task->target;
+	const struct volume_target *target = &op->target;
 
 	if (owner->point[0] != '\0')
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
@@ -66,13 +65,13 @@ static enum status explain_use(const struct volume_task *task, const struct nfs_
 		target->dev_major, target->dev_minor);
 }
 
-enum status volume_nfs_check(struct volume_task *task, struct error *err)
+enum status volume_nfs_check(struct volume_op *op, struct error *err)
 {
-	struct volume_target *target = &task->target;
+	struct volume_target *target = &op->target;
 	struct nfs_owner owner = {
 		.dev_major = target->dev_major,
 		.dev_minor = target->dev_minor,
-		.stage_base = helper_client_info(task->manager->helper)->stage_base,
+		.stage_base = helper_client_info(op->manager->helper)->stage_base,
 		.is_own = target->has_own_superblock,
 	};
 	bool is_listed;
@@ -99,5 +98,5 @@ enum status volume_nfs_check(struct volume_task *task, struct error *err)
 			target->volume_id, target->dev_major, target->dev_minor);
 	target->is_nfs_listed = true;
 	nfs_owner_find(&owner);
-	return owner.is_other ? STATUS_OK : explain_use(task, &owner, err);
+	return owner.is_other ? STATUS_OK : explain_use(op, &owner, err);
 }

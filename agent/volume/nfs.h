@@ -7,12 +7,12 @@
 
 /** Of a volume that is staged and about to be unstaged: what will be asked afterwards, when its mount is gone
  * here. Also tells that a volume is one of NFS if its profile, which would, is gone.
- * @staged of the task's volume; its number is not yet the task's */
-void volume_nfs_note(struct volume_task *task, const struct picture_mount *staged);
+ * @staged of the operation's volume; its number is not yet the operation's */
+void volume_nfs_note(struct volume_op *op, const struct picture_mount *staged);
 
 /** The kernel lists the file system that was just published: only then will its absence mean anything. */
-bool volume_nfs_is_listed(const struct volume_task *task, uint32_t dev_major, uint32_t dev_minor);
+bool volume_nfs_is_listed(const struct volume_op *op, uint32_t dev_major, uint32_t dev_minor);
 
 /** Of a volume that is unstaged: STATUS_OK is the evidence that nobody on this node can write to it any more,
  * in whatever mount namespace. STATUS_FAILED_PRECONDITION says who may, or why that is not known. */
-enum status volume_nfs_check(struct volume_task *task, struct error *err);
+enum status volume_nfs_check(struct volume_op *op, struct error *err);

@@ -16,70 +16,68 @@
 #include <assert.h>
 #include <inttypes.h>
 
-static bool volume_task_has_patience(struct volume_task *task)
+static bool volume_op_has_patience(struct volume_op *op)
 {
 	uint64_t now_us = clock_monotonic_us();
 
-	uint64_t ms =
-		task->target.mount_timeout_ms ? task->target.mount_timeout_ms : VOLUME_MOUNT_PATIENCE_MS;
+	uint64_t ms = op->target.mount_timeout_ms ? op->target.mount_timeout_ms : VOLUME_MOUNT_PATIENCE_MS;
 
-	if (task->patience_end_us == 0) {
-		task->patience_end_us = now_us + ms * USEC_PER_MSEC;
-		task->gives_up_ms = clock_realtime_ms() + (int64_t)ms;
+	if (op->patience_end_us == 0) {
+		op->patience_end_us = now_us + ms * USEC_PER_MSEC;
+		op->gives_up_ms = clock_realtime_ms() + (int64_t)ms;
 	}
-	return now_us < task->patience_end_us;
+	return now_us < op->patience_end_us;
 }
 
 static int on_pause_over(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	struct volume_task *task = userdata;
-	bool is_undoing = task->kind == VOLUME_OP_UNMOUNT || task->kind == VOLUME_OP_RELEASE;
+	struct volume_op *op = userdata;
+	bool is_undoing = op->kind == VOLUME_OP_UNMOUNT || op->kind == VOLUME_OP_RELEASE;
 
-	wakeup_disarm(&task->timer);
-	task->next_try_ms = 0;
-	volume_task_event(
-		task, is_undoing && task->target.without_plugin ? VOLUME_OP_LEFT_OUT : VOLUME_OP_AGAIN, NULL);
+	wakeup_disarm(&op->timer);
+	op->next_try_ms = 0;
+	volume_op_handle(op, is_undoing && op->target.without_plugin ? VOLUME_OP_LEFT_OUT : VOLUME_OP_AGAIN,
+			 NULL);
 	return 0;
 }
 
-static void volume_task_pause(struct volume_task *task)
+static void volume_op_pause(struct volume_op *op)
 {
-	uint64_t delay_us = backoff_next(&task->backoff, backoff_random());
+	uint64_t delay_us = backoff_next(&op->backoff, backoff_random());
 	struct error err;
 
-	task->next_try_ms = clock_realtime_ms() + (int64_t)(delay_us / USEC_PER_MSEC);
-	if (wakeup_arm(task->manager->event, &task->timer, delay_us, on_pause_over, task, &err) !=
-	    STATUS_OK) {
-		task->next_try_ms = 0;
-		volume_task_event(task, VOLUME_OP_FAILED, &err);
+	op->next_try_ms = clock_realtime_ms() + (int64_t)(delay_us / USEC_PER_MSEC);
+	if (wakeup_arm(op->manager->event, &op->timer, delay_us, on_pause_over, op, &err) != STATUS_OK) {
+		op->next_try_ms = 0;
+		volume_op_handle(op, VOLUME_OP_FAILED, &err);
 		return;
 	}
-	if (task->retry)
-		task->retry(&task->last_error, task->userdata);
+	if (op->retry)
+		op->retry(&op->last_error, op->userdata);
 }
 
-bool volume_task_is_pausing(const struct volume_task *task)
+bool volume_op_is_pausing(const struct volume_op *op)
 {
-	return task->state != VOLUME_OP_IDLE && task->next_try_ms > 0;
+	return op->state != VOLUME_OP_IDLE && op->next_try_ms > 0;
 }
 
-static void volume_task_sent_away(struct volume_task *task, const struct error *why)
+static void volume_op_sent_away(struct volume_op *op, const struct error *why)
 {
 	struct error cancelled;
 
-	task->has_met_other = true;
-	if (task->kind == VOLUME_OP_MOUNT && task->is_cancelled) {
-		(void)volume_task_cancelled(task, &cancelled);
-		volume_task_event(task, VOLUME_OP_CANCELLED, &cancelled);
+	op->has_met_other = true;
+	if (op->kind == VOLUME_OP_MOUNT && op->is_cancelled) {
+		(void)volume_op_cancelled(op, &cancelled);
+		volume_op_handle(op, VOLUME_OP_CANCELLED, &cancelled);
 		return;
 	}
-	volume_task_event(task,
-			  task->kind == VOLUME_OP_MOUNT && volume_task_has_patience(task) ? VOLUME_OP_PENDING
-											  : VOLUME_OP_FAILED,
-			  why);
+	volume_op_handle(op,
+			 op->kind == VOLUME_OP_MOUNT && volume_op_has_patience(op) ? VOLUME_OP_PENDING
+										   : VOLUME_OP_FAILED,
+			 why);
 }
 
-typedef void build_fn(const struct volume_task *task, const struct node_half *node,
+typedef void build_fn(const struct volume_op *op, const struct node_half *node,
 		      struct csi_volume_request *request);
 
 static void tell_mode(const struct node_half *node, struct csi_volume_request *request)
@@ -88,37 +86,37 @@ static void tell_mode(const struct node_half *node, struct csi_volume_request *r
 		csi_capability_coarsen(&request->capability);
 }
 
-static void build_stage(const struct volume_task *task, const struct node_half *node,
+static void build_stage(const struct volume_op *op, const struct node_half *node,
 			struct csi_volume_request *request)
 {
-	csi_volume_stage(&task->target, request);
+	csi_volume_stage(&op->target, request);
 	tell_mode(node, request);
 }
 
-static void build_publish(const struct volume_task *task, const struct node_half *node,
+static void build_publish(const struct volume_op *op, const struct node_half *node,
 			  struct csi_volume_request *request)
 {
-	csi_volume_publish(&task->target, node->stage, request);
+	csi_volume_publish(&op->target, node->stage, request);
 	tell_mode(node, request);
 }
 
-static void build_unpublish(const struct volume_task *task, const struct node_half *node,
+static void build_unpublish(const struct volume_op *op, const struct node_half *node,
 			    struct csi_volume_request *request)
 {
-	csi_volume_unpublish(&task->target, request);
+	csi_volume_unpublish(&op->target, request);
 }
 
-static void build_unstage(const struct volume_task *task, const struct node_half *node,
+static void build_unstage(const struct volume_op *op, const struct node_half *node,
 			  struct csi_volume_request *request)
 {
-	csi_volume_unstage(&task->target, request);
+	csi_volume_unstage(&op->target, request);
 }
 
-static void build_expand(const struct volume_task *task, const struct node_half *node,
+static void build_expand(const struct volume_op *op, const struct node_half *node,
 			 struct csi_volume_request *request)
 {
 	csi_volume_expand(
-		(const Holdfast__V1__NodeExpandRequest *)(const void *)secret_message_get(task->expansion),
+		(const Holdfast__V1__NodeExpandRequest *)(const void *)secret_message_get(op->expansion),
 		node->stage, request);
 	if (request->pb.expand.volume_capability)
 		tell_mode(node, request);
@@ -141,204 +139,202 @@ const char *volume_plugin_call_name(enum volume_op_state state)
 	return plugin_steps[state].build ? csi_method_info(plugin_steps[state].method)->name : NULL;
 }
 
-static bool is_undoing(const struct volume_task *task)
+static bool is_undoing(const struct volume_op *op)
 {
-	return task->kind == VOLUME_OP_UNMOUNT || task->kind == VOLUME_OP_RELEASE;
+	return op->kind == VOLUME_OP_UNMOUNT || op->kind == VOLUME_OP_RELEASE;
 }
 
 /* @may_be_done: a call was made, and it may have been carried out, or may still be; @is_passing: the same
  * call may end otherwise. */
-static void task_failed(struct volume_task *task, bool may_be_done, bool is_passing, const struct error *err)
+static void op_failed(struct volume_op *op, bool may_be_done, bool is_passing, const struct error *err)
 {
 	enum volume_op_event event = VOLUME_OP_FAILED;
 	struct error cancelled, given_up;
 
-	if (task->kind == VOLUME_OP_MOUNT && task->is_cancelled) {
-		(void)volume_task_cancelled(task, &cancelled);
-		volume_task_event(task, VOLUME_OP_CANCELLED, &cancelled);
+	if (op->kind == VOLUME_OP_MOUNT && op->is_cancelled) {
+		(void)volume_op_cancelled(op, &cancelled);
+		volume_op_handle(op, VOLUME_OP_CANCELLED, &cancelled);
 		return;
 	}
-	if (is_undoing(task) ? may_be_done
-			     : task->kind == VOLUME_OP_MOUNT && is_passing && volume_task_has_patience(task))
+	if (is_undoing(op) ? may_be_done
+			   : op->kind == VOLUME_OP_MOUNT && is_passing && volume_op_has_patience(op))
 		event = VOLUME_OP_PENDING;
-	if (task->kind == VOLUME_OP_MOUNT && is_passing && event == VOLUME_OP_FAILED &&
-	    task->backoff.attempts > 0) {
+	if (op->kind == VOLUME_OP_MOUNT && is_passing && event == VOLUME_OP_FAILED &&
+	    op->backoff.attempts > 0) {
 		given_up = *err;
 		(void)error_prefix(&given_up, "given up after %" PRIu32 " attempts (mount_timeout)",
-				   task->backoff.attempts + 1);
+				   op->backoff.attempts + 1);
 		err = &given_up;
 	}
-	volume_task_event(task, event, err);
+	volume_op_handle(op, event, err);
 }
 
-static void task_succeeded(struct volume_task *task)
+static void op_succeeded(struct volume_op *op)
 {
 	struct error cancelled;
 
-	if (task->is_cancelled && task->kind == VOLUME_OP_MOUNT) {
-		(void)volume_task_cancelled(task, &cancelled);
-		volume_task_event(task, VOLUME_OP_CANCELLED, &cancelled);
+	if (op->is_cancelled && op->kind == VOLUME_OP_MOUNT) {
+		(void)volume_op_cancelled(op, &cancelled);
+		volume_op_handle(op, VOLUME_OP_CANCELLED, &cancelled);
 		return;
 	}
-	volume_task_event(task, VOLUME_OP_OK, NULL);
+	volume_op_handle(op, VOLUME_OP_OK, NULL);
 }
 
 /* What its node service announces; NULL: it was never here. */
-static const struct node_half *find_node(const struct volume_task *task)
+static const struct node_half *find_node(const struct volume_op *op)
 {
-	const struct plugins *plugins = task->manager->plugins;
-	const struct node_plugin *facts = plugins ? plugins_facts(plugins, task->target.profile) : NULL;
+	const struct plugins *plugins = op->manager->plugins;
+	const struct node_plugin *facts = plugins ? plugins_facts(plugins, op->target.profile) : NULL;
 
 	return facts && facts->has_node ? &facts->node : NULL;
 }
 
 /* So does one that was never here, as far as anybody knows. */
-static bool announces_staging(const struct volume_task *task)
+static bool announces_staging(const struct volume_op *op)
 {
-	const struct node_half *node = find_node(task);
+	const struct node_half *node = find_node(op);
 
 	return !node || node->stage;
 }
 
 /* Of a precondition that the plugin lacks the caller knows one: it was not staged. A plugin that was
  * restarted may have forgotten it. Once per mount. */
-static bool stage_again(struct volume_task *task, enum csi_method method, const struct error *err)
+static bool stage_again(struct volume_op *op, enum csi_method method, const struct error *err)
 {
 	if (method != CSI_NODE_PUBLISH_VOLUME || err->status != STATUS_FAILED_PRECONDITION ||
-	    task->has_staged_again || task->is_cancelled || !announces_staging(task))
+	    op->has_staged_again || op->is_cancelled || !announces_staging(op))
 		return false;
-	task->has_staged_again = true;
-	volume_touches_note_staged(&task->manager->touches, task->target.wire_volume, false);
-	volume_task_event(task, VOLUME_OP_UNSTAGED, err);
+	op->has_staged_again = true;
+	volume_touches_note_staged(&op->manager->touches, op->target.wire_volume, false);
+	volume_op_handle(op, VOLUME_OP_UNSTAGED, err);
 	return true;
 }
 
 static void on_called(const ProtobufCMessage *response, const struct error *err, void *userdata)
 {
-	struct volume_task *task = userdata;
-	enum csi_method method = plugin_steps[task->state].method;
+	struct volume_op *op = userdata;
+	enum csi_method method = plugin_steps[op->state].method;
 	struct error failure;
 
-	task->call = NULL;
-	if (!err && volume_guard_after(task, method, &failure) != STATUS_OK) {
-		task_failed(task, false, false, &failure);
+	op->call = NULL;
+	if (!err && volume_guard_after(op, method, &failure) != STATUS_OK) {
+		op_failed(op, false, false, &failure);
 		return;
 	}
 	if (!err) {
 		if (method == CSI_NODE_EXPAND_VOLUME)
-			task->expanded_bytes =
+			op->expanded_bytes =
 				((const Csi__V1__NodeExpandVolumeResponse *)(const void *)response)
 					->capacity_bytes;
 		if (method == CSI_NODE_STAGE_VOLUME)
-			volume_touches_note_staged(&task->manager->touches, task->target.wire_volume, true);
-		task_succeeded(task);
+			volume_touches_note_staged(&op->manager->touches, op->target.wire_volume, true);
+		op_succeeded(op);
 		return;
 	}
 	/* what it does not know it does not hold, nor what it has no call for by now; what is mounted all the
 	 * same the helper finds */
-	if (is_undoing(task) && (csi_outcome(method, err->status) == CSI_GONE ||
-				 (method == CSI_NODE_UNSTAGE_VOLUME && err->status == STATUS_UNIMPLEMENTED &&
-				  !announces_staging(task)))) {
-		task_succeeded(task);
+	if (is_undoing(op) && (csi_outcome(method, err->status) == CSI_GONE ||
+			       (method == CSI_NODE_UNSTAGE_VOLUME && err->status == STATUS_UNIMPLEMENTED &&
+				!announces_staging(op)))) {
+		op_succeeded(op);
 		return;
 	}
 	if (csi_outcome(method, err->status) == CSI_UNKNOWN && method != CSI_NODE_EXPAND_VOLUME)
-		volume_guard_lost(task);
+		volume_guard_lost(op);
 	failure = *err;
-	(void)error_prefix(&failure, "volume %s", task->target.volume_id);
-	if (stage_again(task, method, &failure))
+	(void)error_prefix(&failure, "volume %s", op->target.volume_id);
+	if (stage_again(op, method, &failure))
 		return;
-	task_failed(task, csi_outcome(method, err->status) == CSI_UNKNOWN,
-		    csi_is_passing(method, err->status), &failure);
+	op_failed(op, csi_outcome(method, err->status) == CSI_UNKNOWN, csi_is_passing(method, err->status),
+		  &failure);
 }
 
 /* The plugin's own NOT_FOUND means something else. */
-static void task_missing(struct volume_task *task, const struct error *why)
+static void op_missing(struct volume_op *op, const struct error *why)
 {
-	const char *what = is_undoing(task)		   ? "released"
-			   : task->kind == VOLUME_OP_MOUNT ? "mounted"
-							   : "expanded";
+	const char *what = is_undoing(op) ? "released" : op->kind == VOLUME_OP_MOUNT ? "mounted" : "expanded";
 	struct error err;
 
 	(void)error_set(&err, STATUS_UNAVAILABLE, 0, "volume %s cannot be %s without its plugin: %s",
-			task->target.volume_id, what, why->msg);
-	task_failed(task, false, true, &err);
+			op->target.volume_id, what, why->msg);
+	op_failed(op, false, true, &err);
 }
 
-static enum status find_client(const struct volume_task *task, struct csi_client **ret, struct error *err)
+static enum status find_client(const struct volume_op *op, struct csi_client **ret, struct error *err)
 {
-	const struct plugins *plugins = task->manager->plugins;
+	const struct plugins *plugins = op->manager->plugins;
 
 	if (!plugins)
 		return error_set(err, STATUS_UNAVAILABLE, 0, "this agent has no plugins");
-	return plugins_client(plugins, task->target.profile, PLUGIN_NODE, ret, err);
+	return plugins_client(plugins, op->target.profile, PLUGIN_NODE, ret, err);
 }
 
 /* Before a call of a mount, as it may be carried out whatever comes of it; the moment is that of the first,
  * and nobody's whose device was judged. */
-static void note_mount_call(struct volume_task *task)
+static void note_mount_call(struct volume_op *op)
 {
-	struct volume_manager *manager = task->manager;
-	const char *wire_volume = task->target.wire_volume;
+	struct volume_manager *manager = op->manager;
+	const char *wire_volume = op->target.wire_volume;
 
-	if (task->before_plugin.look == 0 && !volume_target_is_device(&task->target) &&
+	if (op->before_plugin.look == 0 && !volume_target_is_device(&op->target) &&
 	    volume_touches_device(&manager->touches, wire_volume) == VOLUME_DEVICE_UNJUDGED)
-		task->before_plugin = device_news_now(&manager->device_news);
+		op->before_plugin = device_news_now(&manager->device_news);
 	volume_touches_add(&manager->touches, wire_volume);
 }
 
-/* Returns false when the plugin is not to be called now; the task has had its event then. */
-static bool is_allowed(struct volume_task *task, enum csi_method method, pid_t plugin)
+/* Returns false when the plugin is not to be called now; the operation has had its event then. */
+static bool is_allowed(struct volume_op *op, enum csi_method method, pid_t plugin)
 {
 	struct error err;
 
 	if (method == CSI_NODE_EXPAND_VOLUME)
 		return true;
-	if (volume_guard_wait(task, plugin, &err) != STATUS_OK) {
-		task_failed(task, true, true, &err);
+	if (volume_guard_wait(op, plugin, &err) != STATUS_OK) {
+		op_failed(op, true, true, &err);
 		return false;
 	}
-	if (volume_guard_before(task, method, &err) != STATUS_OK) {
-		task_failed(task, false, false, &err);
+	if (volume_guard_before(op, method, &err) != STATUS_OK) {
+		op_failed(op, false, false, &err);
 		return false;
 	}
-	volume_guard_begin(task, plugin);
+	volume_guard_begin(op, plugin);
 	return true;
 }
 
-static void task_call(struct volume_task *task, uint64_t timeout_us)
+static void op_call(struct volume_op *op, uint64_t timeout_us)
 {
-	struct volume_manager *manager = task->manager;
-	const struct plugin_step *step = &plugin_steps[task->state];
-	const struct node_half *node = find_node(task);
+	struct volume_manager *manager = op->manager;
+	const struct plugin_step *step = &plugin_steps[op->state];
+	const struct node_half *node = find_node(op);
 	struct csi_volume_request request;
 	struct csi_client *client;
 	enum status status;
 	struct error err;
 
-	status = find_client(task, &client, &err);
+	status = find_client(op, &client, &err);
 	if (status == STATUS_OK && !node)
 		status = error_set(&err, STATUS_UNAVAILABLE, 0, "it has told nothing about itself yet");
 	if (status != STATUS_OK) {
-		task_missing(task, &err);
+		op_missing(op, &err);
 		return;
 	}
-	if (!is_allowed(task, step->method, csi_client_peer(client)))
+	if (!is_allowed(op, step->method, csi_client_peer(client)))
 		return;
-	status = csi_volume_paths(helper_client_info(manager->helper)->stage_base, task->target.wire_volume,
-				  task->target.read_only, &request.paths, &err);
+	status = csi_volume_paths(helper_client_info(manager->helper)->stage_base, op->target.wire_volume,
+				  op->target.read_only, &request.paths, &err);
 	if (status == STATUS_OK) {
-		step->build(task, node, &request);
-		if (task->kind == VOLUME_OP_MOUNT)
-			note_mount_call(task);
+		step->build(op, node, &request);
+		if (op->kind == VOLUME_OP_MOUNT)
+			note_mount_call(op);
 		if (step->method == CSI_NODE_UNSTAGE_VOLUME && node->stage)
-			volume_touches_note_staged(&manager->touches, task->target.wire_volume, false);
-		status = csi_call_start(client, step->method, &request.pb.base, timeout_us, on_called, task,
-					&task->call, &err);
+			volume_touches_note_staged(&manager->touches, op->target.wire_volume, false);
+		status = csi_call_start(client, step->method, &request.pb.base, timeout_us, on_called, op,
+					&op->call, &err);
 	}
 	if (status != STATUS_OK) {
-		(void)error_prefix(&err, "volume %s", task->target.volume_id);
-		task_failed(task, false, status == STATUS_RESOURCE_EXHAUSTED, &err);
+		(void)error_prefix(&err, "volume %s", op->target.volume_id);
+		op_failed(op, false, status == STATUS_RESOURCE_EXHAUSTED, &err);
 	}
 }
 
@@ -346,158 +342,157 @@ static void task_call(struct volume_task *task, uint64_t timeout_us)
  * published from a path that somebody has unmounted is not the volume. Who mounts nothing at that path stages
  * once more.
  */
-static bool is_staged(const struct volume_task *task)
+static bool is_staged(const struct volume_op *op)
 {
-	const char *stage_base = helper_client_info(task->manager->helper)->stage_base;
-	const char *wire_volume = task->target.wire_volume;
+	const char *stage_base = helper_client_info(op->manager->helper)->stage_base;
+	const char *wire_volume = op->target.wire_volume;
 	struct csi_volume_paths paths;
 	struct mount_view view;
 
-	return volume_touches_is_staged(&task->manager->touches, wire_volume) &&
+	return volume_touches_is_staged(&op->manager->touches, wire_volume) &&
 	       csi_volume_paths(stage_base, wire_volume, false, &paths, NULL) == STATUS_OK &&
-	       volume_stage_find(task->manager, paths.staging, &view, NULL) == STATUS_OK;
+	       volume_stage_find(op->manager, paths.staging, &view, NULL) == STATUS_OK;
 }
 
 /* Staging is the plugin's only if it says so, and is done once. */
-static void call_if_it_stages(struct volume_task *task)
+static void call_if_it_stages(struct volume_op *op)
 {
-	if (!announces_staging(task) || is_staged(task))
-		task_succeeded(task);
+	if (!announces_staging(op) || is_staged(op))
+		op_succeeded(op);
 	else
-		task_call(task, 0);
+		op_call(op, 0);
 }
 
 /* A plugin that was restarted while the publish was to be tried again may stage by now. */
-static void call_once_staged(struct volume_task *task)
+static void call_once_staged(struct volume_op *op)
 {
-	if (announces_staging(task) &&
-	    !volume_touches_is_staged(&task->manager->touches, task->target.wire_volume))
-		volume_task_event(task, VOLUME_OP_UNSTAGED, NULL);
+	if (announces_staging(op) && !volume_touches_is_staged(&op->manager->touches, op->target.wire_volume))
+		volume_op_handle(op, VOLUME_OP_UNSTAGED, NULL);
 	else
-		task_call(task, 0);
+		op_call(op, 0);
 }
 
 /* What it has staged it unstages, even if it says by now that it does no such thing. */
-static void call_if_it_unstages(struct volume_task *task)
+static void call_if_it_unstages(struct volume_op *op)
 {
-	if (!announces_staging(task) && !is_staged(task))
-		task_succeeded(task);
+	if (!announces_staging(op) && !is_staged(op))
+		op_succeeded(op);
 	else
-		task_call(task, 0);
+		op_call(op, 0);
 }
 
 /* Of the use that stands; a writer's, if there are both. A claim is not enough: what it is for may still be
  * to be mounted. */
-static enum status expand_target(struct volume_task *task, struct error *err)
+static enum status expand_target(struct volume_op *op, struct error *err)
 {
-	struct volume_target *target = &task->target;
+	struct volume_target *target = &op->target;
 	struct csi_volume_paths paths;
 	struct mount_view view;
 	enum status status = STATUS_NOT_FOUND;
 
 	for (int read_only = 0; read_only <= 1 && status == STATUS_NOT_FOUND; read_only++) {
 		target->read_only = read_only != 0;
-		status = volume_target_find(task->manager, target, &paths, &view, err);
+		status = volume_target_find(op->manager, target, &paths, &view, err);
 	}
 	return status == STATUS_NOT_FOUND
 		       ? error_set(err, status, 0, "nothing of volume %s is on this node", target->volume_id)
 		       : status;
 }
 
-static void task_expand(struct volume_task *task)
+static void op_expand(struct volume_op *op)
 {
-	const struct node_half *node = find_node(task);
+	const struct node_half *node = find_node(op);
 	uint64_t now_us = clock_monotonic_us();
 	struct error err;
-	enum status status = expand_target(task, &err);
+	enum status status = expand_target(op, &err);
 
 	if (status == STATUS_OK && node && !node->expand)
 		status = error_set(&err, STATUS_UNIMPLEMENTED, 0,
 				   "plugin %s does not announce that it expands volumes on a node "
 				   "(EXPAND_VOLUME)",
-				   task->target.profile);
-	if (status == STATUS_OK && now_us >= task->patience_end_us)
-		status = volume_task_cancelled(task, &err);
+				   op->target.profile);
+	if (status == STATUS_OK && now_us >= op->patience_end_us)
+		status = volume_op_cancelled(op, &err);
 	if (status != STATUS_OK) {
-		task_failed(task, false, false, &err);
+		op_failed(op, false, false, &err);
 		return;
 	}
-	task_call(task, task->patience_end_us - now_us);
+	op_call(op, op->patience_end_us - now_us);
 }
 
 static void on_ready(const struct error *err, void *userdata)
 {
-	struct volume_task *task = userdata;
+	struct volume_op *op = userdata;
 
-	task->wait = NULL;
-	task->next_try_ms = 0;
+	op->wait = NULL;
+	op->next_try_ms = 0;
 	if (!err) {
-		task_succeeded(task);
+		op_succeeded(op);
 		return;
 	}
 	/* it has had all the time that it gets */
-	task->patience_end_us = 1;
-	task_missing(task, err);
+	op->patience_end_us = 1;
+	op_missing(op, err);
 }
 
-static void task_wait_for_plugin(struct volume_task *task)
+static void op_wait_for_plugin(struct volume_op *op)
 {
-	struct volume_manager *manager = task->manager;
+	struct volume_manager *manager = op->manager;
 	struct error err;
 	enum status status;
 
 	if (!manager->plugins) {
-		(void)find_client(task, NULL, &err);
-		on_ready(&err, task);
+		(void)find_client(op, NULL, &err);
+		on_ready(&err, op);
 		return;
 	}
-	task->next_try_ms = clock_realtime_ms() + (int64_t)(manager->plugin_wait_us / USEC_PER_MSEC);
-	status = plugins_wait(manager->plugins, task->target.profile, PLUGIN_NODE, manager->plugin_wait_us,
-			      on_ready, task, &task->wait, &err);
+	op->next_try_ms = clock_realtime_ms() + (int64_t)(manager->plugin_wait_us / USEC_PER_MSEC);
+	status = plugins_wait(manager->plugins, op->target.profile, PLUGIN_NODE, manager->plugin_wait_us,
+			      on_ready, op, &op->wait, &err);
 	if (status != STATUS_OK)
-		on_ready(&err, task);
+		on_ready(&err, op);
 }
 
-static void volume_plugin_begin(struct volume_task *task, enum volume_op_action action)
+static void volume_plugin_begin(struct volume_op *op, enum volume_op_action action)
 {
 	if (action == VOLUME_OP_WAIT_PLUGIN)
-		task_wait_for_plugin(task);
+		op_wait_for_plugin(op);
 	else if (action == VOLUME_OP_PLUGIN_STAGE)
-		call_if_it_stages(task);
+		call_if_it_stages(op);
 	else if (action == VOLUME_OP_PLUGIN_PUBLISH)
-		call_once_staged(task);
+		call_once_staged(op);
 	else if (action == VOLUME_OP_PLUGIN_UNSTAGE)
-		call_if_it_unstages(task);
+		call_if_it_unstages(op);
 	else if (action == VOLUME_OP_PLUGIN_EXPAND)
-		task_expand(task);
+		op_expand(op);
 	else
-		task_call(task, 0);
+		op_call(op, 0);
 }
 
-static void volume_plugin_mounted_nothing(const struct volume_task *task, struct error *err)
+static void volume_plugin_mounted_nothing(const struct volume_op *op, struct error *err)
 {
 	struct csi_volume_paths paths = {.target = "its target"};
 
-	(void)csi_volume_paths(helper_client_info(task->manager->helper)->stage_base,
-			       task->target.wire_volume, task->target.read_only, &paths, NULL);
+	(void)csi_volume_paths(helper_client_info(op->manager->helper)->stage_base, op->target.wire_volume,
+			       op->target.read_only, &paths, NULL);
 	(void)error_set(err, STATUS_FAILED_PRECONDITION, 0,
-			volume_target_is_device(&task->target)
+			volume_target_is_device(&op->target)
 				? "volume %s: plugin %s answered OK to NodePublishVolume and bound no block "
 				  "device of /dev at %s; see the plugin's own log"
 				: "volume %s: plugin %s answered OK to NodePublishVolume and mounted nothing "
 				  "at %s; see the plugin's own log",
-			task->target.volume_id, task->target.profile, paths.target);
+			op->target.volume_id, op->target.profile, paths.target);
 }
 
-void volume_plugin_stop(struct volume_task *task)
+void volume_plugin_stop(struct volume_op *op)
 {
-	plugin_wait_cancel(task->wait);
-	task->wait = NULL;
-	csi_call_cancel(task->call);
-	task->call = NULL;
+	plugin_wait_cancel(op->wait);
+	op->wait = NULL;
+	csi_call_cancel(op->call);
+	op->call = NULL;
 }
 
-static void picture_note(struct volume_task *task, enum mh_list_kind kind, const struct mh_reply *reply)
+static void picture_note(struct volume_op *op, enum mh_list_kind kind, const struct mh_reply *reply)
 {
 	struct mh_list_entry entry = {
 		.dev_major = reply->dev_major,
@@ -506,124 +501,124 @@ static void picture_note(struct volume_task *task, enum mh_list_kind kind, const
 	};
 
 	if (kind == MH_LIST_STAGED) {
-		(void)str_copy(entry.volume, sizeof(entry.volume), task->target.wire_volume);
+		(void)str_copy(entry.volume, sizeof(entry.volume), op->target.wire_volume);
 	} else {
-		(void)str_copy(entry.alloc, sizeof(entry.alloc), task->target.alloc_id);
-		entry.slot = task->target.slot;
+		(void)str_copy(entry.alloc, sizeof(entry.alloc), op->target.alloc_id);
+		entry.slot = op->target.slot;
 	}
 	/* what does not fit is read with the next picture */
-	(void)picture_add(task->manager->picture, kind, &entry, NULL);
+	(void)picture_add(op->manager->picture, kind, &entry, NULL);
 }
 
 /* A refusal comes without its reason; the one that a new plugin meets first the picture shows. */
-static bool lacks_profile(const struct volume_task *task)
+static bool lacks_profile(const struct volume_op *op)
 {
-	const struct picture *picture = task->manager->picture;
+	const struct picture *picture = op->manager->picture;
 
 	for (size_t i = 0; i < picture->n_profiles; i++) {
 		if (picture->profiles[i].class == MH_CLASS_CSI &&
-		    str_eq(picture->profiles[i].name, task->target.profile))
+		    str_eq(picture->profiles[i].name, op->target.profile))
 			return false;
 	}
-	return task->target.type == VOLUME_CSI;
+	return op->target.type == VOLUME_CSI;
 }
 
-static enum status take_reply(struct volume_task *task, const struct mh_reply *reply, struct error *err)
+static enum status take_reply(struct volume_op *op, const struct mh_reply *reply, struct error *err)
 {
-	struct picture *picture = task->manager->picture;
+	struct picture *picture = op->manager->picture;
 	char subject[sizeof("volume ") + VOLUME_ID_MAX];
 	enum status status;
 
-	(void)str_format(subject, sizeof(subject), "volume %s", task->target.volume_id);
+	(void)str_format(subject, sizeof(subject), "volume %s", op->target.volume_id);
 	status = helper_reply_outcome(reply, subject, err);
 	if ((reply->header.op == MH_OP_UNSTAGE || reply->header.op == MH_OP_STAT) &&
 	    status == STATUS_NOT_FOUND)
 		status = STATUS_OK;
-	if (status == STATUS_PERMISSION_DENIED && lacks_profile(task))
+	if (status == STATUS_PERMISSION_DENIED && lacks_profile(op))
 		return error_set(
 			err, status, 0,
 			"volume %s: the policy of this node's mount helper has no profile for plugin %s: add "
 			"'profile %s { class = csi }' to the agent's block of mounthelper.policy, and send "
 			"the agent SIGHUP",
-			task->target.volume_id, task->target.profile, task->target.profile);
+			op->target.volume_id, op->target.profile, op->target.profile);
 	if (status != STATUS_OK)
 		return status;
 	switch (reply->header.op) {
 	case MH_OP_STAGE:
 		if ((reply->state & MH_STATE_STAGED) == 0)
 			return STATUS_OK;
-		picture_note(task, MH_LIST_STAGED, reply);
-		if (task->target.type == VOLUME_CSI)
-			volume_device_judge(task, reply->dev_major, reply->dev_minor,
-					    task->state == VOLUME_OP_CONFIRMING);
+		picture_note(op, MH_LIST_STAGED, reply);
+		if (op->target.type == VOLUME_CSI)
+			volume_device_judge(op, reply->dev_major, reply->dev_minor,
+					    op->state == VOLUME_OP_CONFIRMING);
 		return STATUS_OK;
 	case MH_OP_STAT:
 		/* without the helper's folders no plugin was ever called; with them one may have been */
-		if (reply->status != MH_NOT_FOUND && task->target.type == VOLUME_CSI)
-			volume_touches_add(&task->manager->touches, task->target.wire_volume);
+		if (reply->status != MH_NOT_FOUND && op->target.type == VOLUME_CSI)
+			volume_touches_add(&op->manager->touches, op->target.wire_volume);
 		if ((reply->state & MH_STATE_STAGED) != 0)
-			picture_note(task, MH_LIST_STAGED, reply);
-		task->has_met_other = false;
+			picture_note(op, MH_LIST_STAGED, reply);
+		op->has_met_other = false;
 		return STATUS_OK;
 	case MH_OP_PUBLISH:
-		picture_note(task, MH_LIST_PUBLISHED, reply);
-		task->publish_reply = *reply;
+		picture_note(op, MH_LIST_PUBLISHED, reply);
+		op->publish_reply = *reply;
 		return STATUS_OK;
 	case MH_OP_UNPUBLISH:
-		picture_remove_published(picture, task->target.alloc_id, task->target.slot);
+		picture_remove_published(picture, op->target.alloc_id, op->target.slot);
 		return STATUS_OK;
 	default:
-		picture_remove_staged(picture, task->target.wire_volume);
-		volume_touches_remove(&task->manager->touches, task->target.wire_volume);
-		status = volume_device_check(task, reply, err);
-		if (status == STATUS_OK && task->has_left_out)
-			volume_device_note(task, reply);
+		picture_remove_staged(picture, op->target.wire_volume);
+		volume_touches_remove(&op->manager->touches, op->target.wire_volume);
+		status = volume_device_check(op, reply, err);
+		if (status == STATUS_OK && op->has_left_out)
+			volume_device_note(op, reply);
 		return status;
 	}
 }
 
 /* What a STAGE of a csi volume found. The folders above a plugin's target are not for us to look into: the
  * helper is the witness. */
-static enum volume_op_event staged_event(struct volume_task *task, const struct mh_reply *reply)
+static enum volume_op_event staged_event(struct volume_op *op, const struct mh_reply *reply)
 {
 	enum volume_op_event event = VOLUME_OP_PREPARED;
 
-	if (task->target.type != VOLUME_CSI)
+	if (op->target.type != VOLUME_CSI)
 		return VOLUME_OP_OK;
-	if (!volume_target_is_device(&task->target) && (reply->state & MH_STATE_STAGED) != 0)
+	if (!volume_target_is_device(&op->target) && (reply->state & MH_STATE_STAGED) != 0)
 		event = VOLUME_OP_OK;
-	if (volume_target_is_device(&task->target) && (reply->state & MH_STATE_DEVICE) != 0) {
-		task->publish_reply = *reply;
+	if (volume_target_is_device(&op->target) && (reply->state & MH_STATE_DEVICE) != 0) {
+		op->publish_reply = *reply;
 		event = VOLUME_OP_DEVICE;
 	}
 	/* whoever called the plugin for what stands there */
 	if (event != VOLUME_OP_PREPARED)
-		volume_touches_add(&task->manager->touches, task->target.wire_volume);
+		volume_touches_add(&op->manager->touches, op->target.wire_volume);
 	return event;
 }
 
-enum status volume_task_cancelled(const struct volume_task *task, struct error *err)
+enum status volume_op_cancelled(const struct volume_op *op, struct error *err)
 {
-	if (task->kind == VOLUME_OP_EXPAND)
+	if (op->kind == VOLUME_OP_EXPAND)
 		return error_set(
 			err, STATUS_DEADLINE_EXCEEDED, 0,
 			"volume %s was not expanded in time: other operations of it came first (see: "
 			"holdfast agent status)",
-			task->target.volume_id);
+			op->target.volume_id);
 	return error_set(err, STATUS_CANCELLED, 0, "the allocation was stopped");
 }
 
-static enum volume_op_event done_event(struct volume_task *task, const struct mh_reply *reply)
+static enum volume_op_event done_event(struct volume_op *op, const struct mh_reply *reply)
 {
 	if (reply->header.op == MH_OP_STAGE)
-		return staged_event(task, reply);
-	return reply->header.op == MH_OP_UNPUBLISH && task->has_met_other ? VOLUME_OP_UNSURE : VOLUME_OP_OK;
+		return staged_event(op, reply);
+	return reply->header.op == MH_OP_UNPUBLISH && op->has_met_other ? VOLUME_OP_UNSURE : VOLUME_OP_OK;
 }
 
 /* A reader's stage that cannot be writable, or already is not: the medium or the profile is read-only. */
-static bool is_to_be_staged_read_only(struct volume_task *task, const struct mh_reply *reply)
+static bool is_to_be_staged_read_only(struct volume_op *op, const struct mh_reply *reply)
 {
-	struct volume_target *target = &task->target;
+	struct volume_target *target = &op->target;
 
 	if (reply->header.op != MH_OP_STAGE || target->type == VOLUME_CSI || !target->read_only ||
 	    target->stage_read_only ||
@@ -633,38 +628,38 @@ static bool is_to_be_staged_read_only(struct volume_task *task, const struct mh_
 	return true;
 }
 
-static void task_send(struct volume_task *task, enum volume_op_action action);
+static void op_send(struct volume_op *op, enum volume_op_action action);
 
 static void on_reply(const union helper_reply *reply, const struct error *err, void *userdata)
 {
-	struct volume_task *task = userdata;
+	struct volume_op *op = userdata;
 	struct error failure;
 
 	if (err) {
-		volume_task_event(task, VOLUME_OP_FAILED, err);
+		volume_op_handle(op, VOLUME_OP_FAILED, err);
 		return;
 	}
-	if (take_reply(task, &reply->reply, &failure) != STATUS_OK) {
-		if (is_to_be_staged_read_only(task, &reply->reply))
-			task_send(task, VOLUME_OP_STAGE);
+	if (take_reply(op, &reply->reply, &failure) != STATUS_OK) {
+		if (is_to_be_staged_read_only(op, &reply->reply))
+			op_send(op, VOLUME_OP_STAGE);
 		else if (helper_reply_is_locked(&reply->reply))
-			volume_task_sent_away(task, &failure);
+			volume_op_sent_away(op, &failure);
 		else
-			volume_task_event(task, VOLUME_OP_FAILED, &failure);
+			volume_op_handle(op, VOLUME_OP_FAILED, &failure);
 		return;
 	}
-	if (task->is_cancelled) {
-		(void)volume_task_cancelled(task, &failure);
-		volume_task_event(task, VOLUME_OP_CANCELLED, &failure);
+	if (op->is_cancelled) {
+		(void)volume_op_cancelled(op, &failure);
+		volume_op_handle(op, VOLUME_OP_CANCELLED, &failure);
 		return;
 	}
-	volume_task_event(task, done_event(task, &reply->reply), NULL);
+	volume_op_handle(op, done_event(op, &reply->reply), NULL);
 }
 
-static enum status make_request(struct volume_task *task, enum volume_op_action action,
+static enum status make_request(struct volume_op *op, enum volume_op_action action,
 				union helper_request *request, struct error *err)
 {
-	const struct volume_target *target = &task->target;
+	const struct volume_target *target = &op->target;
 	struct mh_source source;
 	struct helper_mount mount = {
 		.volume = target->wire_volume,
@@ -700,24 +695,24 @@ static enum status make_request(struct volume_task *task, enum volume_op_action 
 	return helper_request_stage(&mount, request, err);
 }
 
-static void task_send(struct volume_task *task, enum volume_op_action action)
+static void op_send(struct volume_op *op, enum volume_op_action action)
 {
 	union helper_request request;
 	enum status status;
 	struct error err;
 
-	status = make_request(task, action, &request, &err);
+	status = make_request(op, action, &request, &err);
 	if (status == STATUS_OK)
-		status = helper_client_request(task->manager->helper, &request,
-					       task->target.source.class == SOURCE_NFS4 ? HELPER_NFS
-											: HELPER_NORMAL,
-					       on_reply, task, &err);
+		status = helper_client_request(op->manager->helper, &request,
+					       op->target.source.class == SOURCE_NFS4 ? HELPER_NFS
+										      : HELPER_NORMAL,
+					       on_reply, op, &err);
 	if (status != STATUS_OK)
-		volume_task_event(task, VOLUME_OP_FAILED, &err);
+		volume_op_handle(op, VOLUME_OP_FAILED, &err);
 }
 
 /* Why what was seen at @path is no mount that can be judged. */
-static enum status unseen(const struct volume_task *task, const char *path, const struct path_seen *seen,
+static enum status unseen(const struct volume_op *op, const char *path, const struct path_seen *seen,
 			  struct error *err)
 {
 	if (seen->state == PATH_NOT_MOUNTED)
@@ -726,42 +721,41 @@ static enum status unseen(const struct volume_task *task, const char *path, cons
 			"volume %s is published at %s, but this agent does not see it there: its mount "
 			"namespace must receive mounts of the host (no PrivateMounts= or MountFlags=private "
 			"in its unit)",
-			task->target.volume_id, path);
+			op->target.volume_id, path);
 	if (seen->state == PATH_SILENT)
 		return error_set(err, STATUS_UNAVAILABLE, 0,
 				 "volume %s is published at %s, but its file system does not answer within "
 				 "%d s: is its server there?",
-				 task->target.volume_id, path, VOLUME_LOOK_MS / 1000);
+				 op->target.volume_id, path, VOLUME_LOOK_MS / 1000);
 	return error_set(err, STATUS_UNAVAILABLE, seen->sys_errno,
-			 "volume %s is published at %s, but cannot be looked at", task->target.volume_id,
-			 path);
+			 "volume %s is published at %s, but cannot be looked at", op->target.volume_id, path);
 }
 
-static enum status verify(const struct volume_task *task, const char *path, const struct path_seen *seen,
+static enum status verify(const struct volume_op *op, const char *path, const struct path_seen *seen,
 			  struct error *err)
 {
 	const struct verify_wanted wanted = {
 		.path = path,
-		.read_only = task->target.read_only,
-		.exec = task->target.exec,
-		.propagation = task->target.propagation,
+		.read_only = op->target.read_only,
+		.exec = op->target.exec,
+		.propagation = op->target.propagation,
 	};
 	const struct verify_reply reply = {
-		.state = task->publish_reply.state,
-		.dev_major = task->publish_reply.dev_major,
-		.dev_minor = task->publish_reply.dev_minor,
+		.state = op->publish_reply.state,
+		.dev_major = op->publish_reply.dev_major,
+		.dev_minor = op->publish_reply.dev_minor,
 	};
 
 	enum status status;
 
 	if (seen->state != PATH_MOUNTED)
-		return unseen(task, path, seen, err);
+		return unseen(op, path, seen, err);
 	status = verify_publish(&wanted, &reply, &seen->view, err);
 	if (status != STATUS_OK)
 		log_ctx(LOG_ERR,
-			&(struct log_ctx){.volume = task->target.volume_id,
-					  .wire_volume = task->target.wire_volume,
-					  .alloc = task->target.alloc_id,
+			&(struct log_ctx){.volume = op->target.volume_id,
+					  .wire_volume = op->target.wire_volume,
+					  .alloc = op->target.alloc_id,
 					  .op = "verify",
 					  .event = LOG_EVENT_MOUNT_DIFFERS,
 					  .err = err},
@@ -769,172 +763,171 @@ static enum status verify(const struct volume_task *task, const char *path, cons
 	return status;
 }
 
-static enum status published_path(const struct volume_task *task, char ret[static ALLOC_PATH_MAX + 1],
+static enum status published_path(const struct volume_op *op, char ret[static ALLOC_PATH_MAX + 1],
 				  struct error *err)
 {
 	if (str_format(ret, ALLOC_PATH_MAX + 1, "%s/%s/%u",
-		       helper_client_info(task->manager->helper)->publish_base, task->target.alloc_id,
-		       task->target.slot) < 0)
+		       helper_client_info(op->manager->helper)->publish_base, op->target.alloc_id,
+		       op->target.slot) < 0)
 		return error_set(err, STATUS_INTERNAL, 0, "the path of volume %s is too long",
-				 task->target.volume_id);
+				 op->target.volume_id);
 	return STATUS_OK;
 }
 
 static void on_looked(const struct path_seen *seen, void *userdata)
 {
-	struct volume_task *task = userdata;
+	struct volume_op *op = userdata;
 	struct volume_mounted mounted = {
-		.dev_major = task->publish_reply.dev_major,
-		.dev_minor = task->publish_reply.dev_minor,
-		.is_host_device = volume_touches_device(&task->manager->touches, task->target.wire_volume) ==
+		.dev_major = op->publish_reply.dev_major,
+		.dev_minor = op->publish_reply.dev_minor,
+		.is_host_device = volume_touches_device(&op->manager->touches, op->target.wire_volume) ==
 				  VOLUME_DEVICE_HOSTS,
-		.is_nfs_listed = volume_nfs_is_listed(task, task->publish_reply.dev_major,
-						      task->publish_reply.dev_minor),
+		.is_nfs_listed =
+			volume_nfs_is_listed(op, op->publish_reply.dev_major, op->publish_reply.dev_minor),
 	};
 	struct error err;
-	enum status status = published_path(task, mounted.path, &err);
+	enum status status = published_path(op, mounted.path, &err);
 
-	task->probe = NULL;
+	op->probe = NULL;
 	if (status == STATUS_OK)
-		status = verify(task, mounted.path, seen, &err);
+		status = verify(op, mounted.path, seen, &err);
 	if (status != STATUS_OK) {
-		volume_task_event(task, VOLUME_OP_FAILED, &err);
+		volume_op_handle(op, VOLUME_OP_FAILED, &err);
 		return;
 	}
-	task->mounted = mounted;
-	task->has_mounted = true;
-	volume_task_event(task, VOLUME_OP_OK, NULL);
+	op->mounted = mounted;
+	op->has_mounted = true;
+	volume_op_handle(op, VOLUME_OP_OK, NULL);
 }
 
 /* What is asked for could be had from the mount table as well, but then each publish would cost as much as
  * there are mounts. */
-static void task_verify(struct volume_task *task)
+static void op_verify(struct volume_op *op)
 {
 	char path[ALLOC_PATH_MAX + 1];
 	struct error err;
-	enum status status = published_path(task, path, &err);
+	enum status status = published_path(op, path, &err);
 
 	if (status == STATUS_OK)
-		status = path_probe_start(task->manager->probes, path, VOLUME_LOOK_MS * USEC_PER_MSEC,
-					  on_looked, task, &task->probe, &err);
+		status = path_probe_start(op->manager->probes, path, VOLUME_LOOK_MS * USEC_PER_MSEC,
+					  on_looked, op, &op->probe, &err);
 	if (status != STATUS_OK)
-		volume_task_event(task, VOLUME_OP_FAILED, &err);
+		volume_op_handle(op, VOLUME_OP_FAILED, &err);
 }
 
 /* No clone of the helper's: what the plugin has bound is handed out as it is. */
-static void task_verify_device(struct volume_task *task)
+static void op_verify_device(struct volume_op *op)
 {
-	const struct volume_target *target = &task->target;
+	const struct volume_target *target = &op->target;
 	struct volume_mounted mounted = {
 		.is_device = true,
-		.dev_major = task->publish_reply.dev_major,
-		.dev_minor = task->publish_reply.dev_minor,
+		.dev_major = op->publish_reply.dev_major,
+		.dev_minor = op->publish_reply.dev_minor,
 	};
 	struct csi_volume_paths paths;
 	struct error err;
 
-	if (csi_volume_paths(helper_client_info(task->manager->helper)->stage_base, target->wire_volume,
+	if (csi_volume_paths(helper_client_info(op->manager->helper)->stage_base, target->wire_volume,
 			     target->read_only, &paths, &err) != STATUS_OK) {
-		volume_task_event(task, VOLUME_OP_FAILED, &err);
+		volume_op_handle(op, VOLUME_OP_FAILED, &err);
 		return;
 	}
 	(void)str_copy(mounted.path, sizeof(mounted.path), paths.target);
-	task->mounted = mounted;
-	task->has_mounted = true;
-	volume_task_event(task, VOLUME_OP_OK, NULL);
+	op->mounted = mounted;
+	op->has_mounted = true;
+	volume_op_handle(op, VOLUME_OP_OK, NULL);
 }
 
 /* Is the volume used in this way, apart from what is being unmounted? */
-static bool task_in_use(const struct volume_task *task, enum volume_use use)
+static bool op_in_use(const struct volume_op *op, enum volume_use use)
 {
-	const struct volume_manager *manager = task->manager;
-	const struct volume_target *target = &task->target;
-	const char *alloc_id = task->kind == VOLUME_OP_RELEASE ? "" : target->alloc_id;
+	const struct volume_manager *manager = op->manager;
+	const struct volume_target *target = &op->target;
+	const char *alloc_id = op->kind == VOLUME_OP_RELEASE ? "" : target->alloc_id;
 
 	return manager->in_use(target->wire_volume, use, alloc_id, target->slot, manager->userdata);
 }
 
 /* The helper undoes a volume as a whole: one use of it alone is the plugin's to end. Several that are left so
  * end together, with the first of them; of the others no plugin was asked either. */
-static void task_leave_out(struct volume_task *task)
+static void op_leave_out(struct volume_op *op)
 {
 	struct error err;
 
-	if (!task_in_use(task, VOLUME_USE_WITH_PLUGIN)) {
-		task->has_left_out = true;
-		volume_task_event(task, VOLUME_OP_OK, NULL);
+	if (!op_in_use(op, VOLUME_USE_WITH_PLUGIN)) {
+		op->has_left_out = true;
+		volume_op_handle(op, VOLUME_OP_OK, NULL);
 		return;
 	}
 	(void)error_set(
 		&err, STATUS_FAILED_PRECONDITION, 0,
 		"volume %s is still used in another way on this node (read-only, or read-write), so only its "
 		"plugin %s can end this use alone; stop the others first (see: holdfast agent status)",
-		task->target.volume_id, task->target.profile);
-	volume_task_event(task, VOLUME_OP_FAILED, &err);
+		op->target.volume_id, op->target.profile);
+	volume_op_handle(op, VOLUME_OP_FAILED, &err);
 }
 
 /* Of a volume that this run of the agent called no plugin for, one before it may have; and what another
  * instance of the helper did is to be seen. */
-static void task_look(struct volume_task *task)
+static void op_look(struct volume_op *op)
 {
-	const struct volume_target *target = &task->target;
+	const struct volume_target *target = &op->target;
 
-	if (!task->has_met_other &&
-	    (target->type != VOLUME_CSI || volume_touches_has(&task->manager->touches, target->wire_volume)))
-		volume_task_event(task, VOLUME_OP_OK, NULL);
+	if (!op->has_met_other &&
+	    (target->type != VOLUME_CSI || volume_touches_has(&op->manager->touches, target->wire_volume)))
+		volume_op_handle(op, VOLUME_OP_OK, NULL);
 	else
-		task_send(task, VOLUME_OP_LOOK);
+		op_send(op, VOLUME_OP_LOOK);
 }
 
-static void task_check(struct volume_task *task)
+static void op_check(struct volume_op *op)
 {
-	struct volume_manager *manager = task->manager;
-	struct volume_target *target = &task->target;
+	struct volume_manager *manager = op->manager;
+	struct volume_target *target = &op->target;
 	const struct picture_mount *staged = picture_staged(manager->picture, target->wire_volume);
 	bool is_plugins =
 		target->type == VOLUME_CSI && volume_touches_has(&manager->touches, target->wire_volume);
 
 	/* for the check after unstaging, when the picture has forgotten it */
 	if (staged && !volume_target_is_device(target)) {
-		volume_nfs_note(task, staged);
+		volume_nfs_note(op, staged);
 		target->dev_major = staged->dev_major;
 		target->dev_minor = staged->dev_minor;
 		if (target->type == VOLUME_CSI) {
-			volume_device_judge(task, staged->dev_major, staged->dev_minor, false);
+			volume_device_judge(op, staged->dev_major, staged->dev_minor, false);
 			target->is_host_device =
 				volume_touches_device(&manager->touches, target->wire_volume) ==
 				VOLUME_DEVICE_HOSTS;
 		}
 	}
-	if (task_in_use(task, is_plugins ? volume_target_use(target) : VOLUME_USE_ANY))
-		volume_task_event(task, VOLUME_OP_IN_USE, NULL);
+	if (op_in_use(op, is_plugins ? volume_target_use(target) : VOLUME_USE_ANY))
+		volume_op_handle(op, VOLUME_OP_IN_USE, NULL);
 	else if (target->type == VOLUME_CSI && target->without_plugin)
-		task_leave_out(task);
+		op_leave_out(op);
 	else
-		volume_task_event(task, is_plugins ? VOLUME_OP_PLUGINS_TURN : VOLUME_OP_OK, NULL);
+		volume_op_handle(op, is_plugins ? VOLUME_OP_PLUGINS_TURN : VOLUME_OP_OK, NULL);
 }
 
-static void task_recheck(struct volume_task *task)
+static void op_recheck(struct volume_op *op)
 {
-	volume_task_event(task, task_in_use(task, VOLUME_USE_ANY) ? VOLUME_OP_IN_USE : VOLUME_OP_PLUGINS_TURN,
-			  NULL);
+	volume_op_handle(op, op_in_use(op, VOLUME_USE_ANY) ? VOLUME_OP_IN_USE : VOLUME_OP_PLUGINS_TURN, NULL);
 }
 
-static void task_fail(struct volume_task *task)
+static void op_fail(struct volume_op *op)
 {
-	struct error failure = task->last_error;
+	struct error failure = op->last_error;
 
-	volume_task_finish(task, &failure);
+	volume_op_finish(op, &failure);
 }
 
-static void task_run(struct volume_task *task, enum volume_op_action action)
+static void op_run(struct volume_op *op, enum volume_op_action action)
 {
 	switch (action) {
 	case VOLUME_OP_STAGE:
 	case VOLUME_OP_PUBLISH:
 	case VOLUME_OP_UNPUBLISH:
 	case VOLUME_OP_UNSTAGE:
-		task_send(task, action);
+		op_send(op, action);
 		return;
 	case VOLUME_OP_WAIT_PLUGIN:
 	case VOLUME_OP_PLUGIN_STAGE:
@@ -942,38 +935,38 @@ static void task_run(struct volume_task *task, enum volume_op_action action)
 	case VOLUME_OP_PLUGIN_UNPUBLISH:
 	case VOLUME_OP_PLUGIN_UNSTAGE:
 	case VOLUME_OP_PLUGIN_EXPAND:
-		volume_plugin_begin(task, action);
+		volume_plugin_begin(op, action);
 		return;
 	case VOLUME_OP_VERIFY:
-		if (volume_target_is_device(&task->target))
-			task_verify_device(task);
+		if (volume_target_is_device(&op->target))
+			op_verify_device(op);
 		else
-			task_verify(task);
+			op_verify(op);
 		return;
 	case VOLUME_OP_LOOK:
-		task_look(task);
+		op_look(op);
 		return;
 	case VOLUME_OP_CHECK:
-		task_check(task);
+		op_check(op);
 		return;
 	case VOLUME_OP_RECHECK:
-		task_recheck(task);
+		op_recheck(op);
 		return;
 	case VOLUME_OP_SUCCEED:
-		volume_task_finish(task, NULL);
+		volume_op_finish(op, NULL);
 		return;
 	case VOLUME_OP_FAIL_EMPTY:
-		volume_plugin_mounted_nothing(task, &task->last_error);
-		task_fail(task);
+		volume_plugin_mounted_nothing(op, &op->last_error);
+		op_fail(op);
 		return;
 	case VOLUME_OP_FAIL:
-		task_fail(task);
+		op_fail(op);
 		return;
 	case VOLUME_OP_RETRY:
-		volume_task_retry(task);
+		volume_op_retry(op);
 		return;
 	case VOLUME_OP_PAUSE:
-		volume_task_pause(task);
+		volume_op_pause(op);
 		return;
 	case VOLUME_OP_REFUSE:
 	case VOLUME_OP_ACTION_N:
@@ -981,15 +974,15 @@ static void task_run(struct volume_task *task, enum volume_op_action action)
 	}
 }
 
-void volume_task_event(struct volume_task *task, enum volume_op_event event, const struct error *err)
+void volume_op_handle(struct volume_op *op, enum volume_op_event event, const struct error *err)
 {
-	struct volume_op_step step = volume_op_step(task->state, event);
+	struct volume_op_step step = volume_op_step(op->state, event);
 
 	assert(step.action != VOLUME_OP_REFUSE);
-	if (step.next != task->state)
-		task->step_since_ms = clock_realtime_ms();
-	task->state = step.next;
+	if (step.next != op->state)
+		op->step_since_ms = clock_realtime_ms();
+	op->state = step.next;
 	if (err)
-		task->last_error = *err;
-	task_run(task, step.action);
+		op->last_error = *err;
+	op_run(op, step.action);
 }

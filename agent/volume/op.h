@@ -18,9 +18,9 @@
 struct csi_volume_paths;
 struct volume_queue;
 
-struct volume_task {
-	TAILQ_ENTRY(volume_task) entry;
-	LIST_ENTRY(volume_task) all;
+struct volume_op {
+	TAILQ_ENTRY(volume_op) entry;
+	LIST_ENTRY(volume_op) all;
 	struct volume_manager *manager;
 	struct volume_queue *queue;
 	struct volume_target target;
@@ -57,15 +57,15 @@ struct volume_task {
 	int64_t expanded_bytes;
 };
 
-/* The operations of one volume; lives as long as it has tasks. */
+/* The operations of one volume; lives as long as it has operations. */
 struct volume_queue {
 	RB_ENTRY(volume_queue) entry;
 	TAILQ_ENTRY(volume_queue) ready;
 	bool is_ready; /* among those that can begin: something waits and nothing is under way */
 	char wire_volume[WIRE_VOLUME_SIZE];
-	TAILQ_HEAD(, volume_task) waiting;
-	struct volume_task *current;
-	size_t n_tasks; /* waiting, current and between two attempts */
+	TAILQ_HEAD(, volume_op) waiting;
+	struct volume_op *current;
+	size_t n_ops; /* waiting, current and between two attempts */
 };
 
 RB_HEAD(volume_queues, volume_queue);
@@ -86,16 +86,17 @@ struct volume_manager {
 	struct path_probes *probes;
 	struct volume_queues queues;
 	TAILQ_HEAD(, volume_queue) ready; /* in the order in which they became so */
-	LIST_HEAD(, volume_task) tasks;
-	size_t n_tasks;
+	LIST_HEAD(, volume_op) ops;
+	size_t n_ops;
 	sd_event_source *dispatch; /* deferred: begins what can begin */
 };
 
-/** Let @event happen to the task: do what the table of steps says. The task may be gone afterwards. */
-void volume_task_event(struct volume_task *task, enum volume_op_event event, const struct error *err);
+/** Let @event happen to the operation: do what the table of steps says. The operation may be gone afterwards.
+ */
+void volume_op_handle(struct volume_op *op, enum volume_op_event event, const struct error *err);
 
-/** What a task that is not wanted any more, or is too late, ends with; never STATUS_OK. */
-enum status volume_task_cancelled(const struct volume_task *task, struct error *err);
+/** What an operation that is not wanted any more, or is too late, ends with; never STATUS_OK. */
+enum status volume_op_cancelled(const struct volume_op *op, struct error *err);
 
 /** What is mounted at @path, which is below the helper's stage base. The folders above it are not for us to
  * look into: the mount table is the witness. STATUS_NOT_FOUND: nothing. */
@@ -112,19 +113,19 @@ enum status volume_target_find(struct volume_manager *manager, const struct volu
 			       struct csi_volume_paths *ret_paths, struct mount_view *ret_view,
 			       struct error *err);
 
-/* What the manager does at the end of a task, or of an attempt. */
+/* What the manager does at the end of a op, or of an attempt. */
 
 /** Out of its queue, tell, and away. */
-void volume_task_finish(struct volume_task *task, const struct error *err);
+void volume_op_finish(struct volume_op *op, const struct error *err);
 
 /** Step aside, so that others of the volume have their turn, and try again later. */
-void volume_task_retry(struct volume_task *task);
+void volume_op_retry(struct volume_op *op);
 
 /** Is nothing under way for it but a pause before the same step once more? */
-bool volume_task_is_pausing(const struct volume_task *task);
+bool volume_op_is_pausing(const struct volume_op *op);
 
 /** What the plugin is called for in @state: "NodeStageVolume", ...; NULL: nothing. */
 const char *volume_plugin_call_name(enum volume_op_state state);
 
 /** Forget wait and call of a plugin; no events. */
-void volume_plugin_stop(struct volume_task *task);
+void volume_plugin_stop(struct volume_op *op);

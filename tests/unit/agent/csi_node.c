@@ -475,7 +475,7 @@ void csi_user_leave_out(struct csi_user *user, bool is_freed)
 {
 	user->leaves_out_plugin = true;
 	user->node->patience = PATIENCE_TURNS;
-	volume_task_leave_out_plugin(user->task, is_freed);
+	volume_op_leave_out_plugin(user->task, is_freed);
 }
 
 void csi_user_stop(struct csi_user *user)
@@ -483,7 +483,7 @@ void csi_user_stop(struct csi_user *user)
 	user->wants_stop = true;
 	user->node->patience = PATIENCE_TURNS;
 	if (user->task && !user->is_unmounting)
-		volume_task_cancel(user->task);
+		volume_op_cancel(user->task);
 	user_go_on(user);
 }
 
@@ -562,7 +562,7 @@ static void users_text(const struct csi_node *node, char *text, size_t size)
 		size_t len = strlen(text);
 
 		(void)snprintf(text + len, size - len, "; %s is %s, step '%s', %u retries: %s", user->volume,
-			       states[user->state], user->task ? volume_task_info(user->task).step : "none",
+			       states[user->state], user->task ? volume_op_info(user->task).step : "none",
 			       user->retries, user->last_retry.msg);
 	}
 }

@@ -36,7 +36,7 @@ struct csi_user {
 	bool is_device;
 	enum csi_user_state state;
 	bool wants_stop;
-	struct volume_task *task;
+	struct volume_op *task;
 	bool is_unmounting;
 	unsigned int mounts;
 	unsigned int retries;

@@ -44,7 +44,7 @@ enum status __wrap_plugins_client(const struct plugins *plugins, const char *plu
 const struct node_plugin *__wrap_plugins_facts(const struct plugins *plugins, const char *plugin_id);
 enum status __wrap_volume_manager_expand(struct volume_manager *manager, const char *plugin_id,
 					 const Holdfast__V1__NodeExpandRequest *request, uint64_t timeout_us,
-					 volume_expanded_fn *done, void *userdata, struct volume_task **ret,
+					 volume_expanded_fn *done, void *userdata, struct volume_op **ret,
 					 struct error *err);
 
 enum status __wrap_plugins_client(const struct plugins *plugins, const char *plugin_id, enum plugin_half half,
@@ -65,7 +65,7 @@ const struct node_plugin *__wrap_plugins_facts(const struct plugins *plugins, co
 
 enum status __wrap_volume_manager_expand(struct volume_manager *manager, const char *plugin_id,
 					 const Holdfast__V1__NodeExpandRequest *request, uint64_t timeout_us,
-					 volume_expanded_fn *done, void *userdata, struct volume_task **ret,
+					 volume_expanded_fn *done, void *userdata, struct volume_op **ret,
 					 struct error *err)
 {
 	assert_null(world.expanded);

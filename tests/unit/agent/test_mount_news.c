@@ -9,7 +9,7 @@
 TEST(a_mount_says_whom_it_waits_for_and_since_when)
 {
 	static const struct {
-		struct volume_task_info info;
+		struct volume_op_info info;
 		const char *text;
 	} rows[] = {
 		{{.step = "stage", .step_since_ms = 0, .last_error = ""},
@@ -54,7 +54,7 @@ TEST(a_mount_says_whom_it_waits_for_and_since_when)
 TEST(what_is_too_long_is_cut_at_its_end)
 {
 	char error[2 * ALLOC_DESCRIPTION_MAX], text[ALLOC_DESCRIPTION_MAX + 1];
-	const struct volume_task_info info = {
+	const struct volume_op_info info = {
 		.plugin_id = "ebs", .call = "NodeStageVolume", .attempts = 1, .last_error = error};
 
 	memset(error, 'e', sizeof(error));

@@ -42,7 +42,7 @@ static void expect_calls(struct csi_node *node, unsigned int stage, unsigned int
 
 static const char *step_of(const struct csi_user *user)
 {
-	return user->task ? volume_task_info(user->task).step : "";
+	return user->task ? volume_op_info(user->task).step : "";
 }
 
 static void turn_until_step(struct csi_node *node, const struct csi_user *user, const char *step)
@@ -425,7 +425,7 @@ TEST_FIXTURE(a_mount_waits_for_its_plugin_and_says_so, csi_node_setup, csi_node_
 	fake_csi_set_up(node->model, false);
 	user = csi_node_add(node, "v", false, false);
 	turn_until_step(node, user, "wait for plugin");
-	assert_true(volume_task_info(user->task).next_try_ms > clock_realtime_ms() + 20000);
+	assert_true(volume_op_info(user->task).next_try_ms > clock_realtime_ms() + 20000);
 	fake_csi_set_up(node->model, true);
 	CSI_NODE_UNTIL(node, csi_node_all_mounted);
 	stop_all(node);
@@ -552,8 +552,8 @@ TEST_FIXTURE(patience_with_passing_errors_ends, csi_node_setup, csi_node_teardow
 	while (calls(node, CSI_NODE_STAGE_VOLUME) < 10)
 		csi_node_turn(node);
 	assert_int_equal(user->mount_error.status, STATUS_OK);
-	EXPECT_WORDS(volume_task_info(user->task).last_error, "pool is away");
-	assert_true(volume_task_info(user->task).attempts >= 9);
+	EXPECT_WORDS(volume_op_info(user->task).last_error, "pool is away");
+	assert_true(volume_op_info(user->task).attempts >= 9);
 	clock_offset_us = VOLUME_MOUNT_PATIENCE_MS * USEC_PER_MSEC;
 	while (user->mount_error.status == STATUS_OK)
 		csi_node_turn(node);
@@ -572,15 +572,15 @@ TEST_FIXTURE(an_allocation_may_have_more_or_less_patience, csi_node_setup, csi_n
 
 	fake_csi_order(node->model, CSI_NODE_STAGE_VOLUME, FAKE_CSI_FAIL, 1000000, STATUS_INTERNAL);
 	for (size_t i = 0; i < ARRAY_SIZE(timeouts); i++) {
-		struct volume_task_info info;
+		struct volume_op_info info;
 		struct csi_user *user;
 
 		node->n_users = 0;
 		node->mount_timeout_ms = timeouts[i];
 		user = csi_node_add(node, "v", false, false);
-		while (!user->task || volume_task_info(user->task).attempts < 5)
+		while (!user->task || volume_op_info(user->task).attempts < 5)
 			csi_node_turn(node);
-		info = volume_task_info(user->task);
+		info = volume_op_info(user->task);
 		assert_in_range(info.gives_up_ms, clock_realtime_ms() + timeouts[i] - 900,
 				clock_realtime_ms() + timeouts[i]);
 		if (i == 1)
@@ -602,7 +602,7 @@ TEST_FIXTURE(a_step_that_hangs_is_seen_with_what_it_holds_up, csi_node_setup, cs
 {
 	struct csi_node *node = *state;
 	struct csi_user *first, *second;
-	struct volume_task_info info;
+	struct volume_op_info info;
 
 	fake_csi.patience_us = 30 * USEC_PER_SEC;
 	fake_csi_order(node->model, CSI_NODE_PUBLISH_VOLUME, FAKE_CSI_HOLD, 1, STATUS_OK);
@@ -613,11 +613,11 @@ TEST_FIXTURE(a_step_that_hangs_is_seen_with_what_it_holds_up, csi_node_setup, cs
 		csi_node_turn(node);
 	assert_string_equal(step_of(first), "plugin publish");
 	assert_string_equal(step_of(second), "queued");
-	info = volume_task_info(first->task);
+	info = volume_op_info(first->task);
 	assert_string_equal(info.plugin_id, CSI_PLUGIN);
 	assert_string_equal(info.call, "NodePublishVolume");
 	assert_true(info.is_calling && info.step_since_ms >= info.since_ms);
-	info = volume_task_info(second->task);
+	info = volume_op_info(second->task);
 	assert_true(!info.plugin_id && !info.call && !info.is_calling);
 	/* other volumes go their way */
 	assert_int_equal(csi_node_add(node, "w", false, false)->state, CSI_USER_CLAIMED);
@@ -1144,8 +1144,8 @@ TEST_FIXTURE(what_a_dead_plugin_left_is_waited_for_before_a_mount_is_repeated, c
 		while (node->process_looks < 5)
 			csi_node_turn(node);
 		assert_int_equal(calls(node, methods[i]) - before, 1);
-		EXPECT_WORDS(volume_task_info(user->task).last_error, "is not called yet");
-		EXPECT_WORDS(volume_task_info(user->task).last_error, "pid 4711, mount");
+		EXPECT_WORDS(volume_op_info(user->task).last_error, "is not called yet");
+		EXPECT_WORDS(volume_op_info(user->task).last_error, "pid 4711, mount");
 		clock_offset_us += 2 * GUARD_WAIT_MS * USEC_PER_MSEC;
 		node->process_looks = 0;
 		while (node->process_looks < 5)

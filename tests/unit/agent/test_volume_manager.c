@@ -38,7 +38,7 @@ struct fixture {
 struct request {
 	struct fixture *f;
 	const char *name;
-	struct volume_task *task;
+	struct volume_op *task;
 };
 
 void __wrap_path_look(const char *path, struct path_seen *ret);
@@ -193,7 +193,7 @@ TEST_FIXTURE(nothing_is_sent_before_there_is_a_picture, setup, teardown)
 	for (int i = 0; i < 20; i++)
 		assert_true(sd_event_run(f->event, 5 * USEC_PER_MSEC) >= 0);
 	assert_int_equal(f->fake.state->calls, 0);
-	assert_string_equal(volume_task_info(a.task).step, "queued");
+	assert_string_equal(volume_op_info(a.task).step, "queued");
 	volume_manager_set_picture(f->manager, picture_new());
 	run_until(f, &f->n_done, 1);
 	assert_int_equal(f->results[0].status, STATUS_OK);
@@ -260,7 +260,7 @@ static void run_until_staging(struct fixture *f, const struct request *request)
 {
 	uint64_t end = __real_clock_monotonic_us() + 30 * USEC_PER_SEC;
 
-	while (request->task && !str_eq(volume_task_info(request->task).step, "stage")) {
+	while (request->task && !str_eq(volume_op_info(request->task).step, "stage")) {
 		if (__real_clock_monotonic_us() > end)
 			fail_msg("%s waited in vain to be staged", request->name);
 		assert_true(sd_event_run(f->event, 100 * USEC_PER_MSEC) >= 0);
@@ -278,8 +278,8 @@ TEST_FIXTURE(a_mount_that_is_not_wanted_any_more_ends_early, setup, teardown)
 	mount(&a, "v", ALLOC_A);
 	mount(&b, "v", ALLOC_B);
 	run_until_staging(f, &a);
-	volume_task_cancel(a.task);
-	volume_task_cancel(b.task);
+	volume_op_cancel(a.task);
+	volume_op_cancel(b.task);
 	run_until(f, &f->n_done, 2);
 	assert_int_equal(f->results[0].status, STATUS_CANCELLED);
 	assert_int_equal(f->results[1].status, STATUS_CANCELLED);
@@ -295,7 +295,7 @@ static void run_until_sent_away(struct fixture *f, struct request *request, enum
 {
 	uint64_t end = __real_clock_monotonic_us() + 30 * USEC_PER_SEC;
 
-	while (sent_away(f, op) < n || !request->task || volume_task_info(request->task).next_try_ms == 0) {
+	while (sent_away(f, op) < n || !request->task || volume_op_info(request->task).next_try_ms == 0) {
 		assert_true(__real_clock_monotonic_us() < end);
 		assert_true(sd_event_run(f->event, 100 * USEC_PER_MSEC) >= 0);
 	}
@@ -305,13 +305,13 @@ TEST_FIXTURE(a_mount_waits_for_another_instance_at_work_on_its_volume, setup, te
 {
 	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"};
-	struct volume_task_info info;
+	struct volume_op_info info;
 
 	volume_manager_set_picture(f->manager, picture_new());
 	f->fake.state->locked = 1;
 	mount(&a, "v", ALLOC_A);
 	run_until_sent_away(f, &a, MH_OP_STAGE, 1);
-	info = volume_task_info(a.task);
+	info = volume_op_info(a.task);
 	assert_string_equal(info.step, "stage");
 	assert_non_null(strstr(info.last_error, "another instance of the mount helper"));
 	run_until(f, &f->n_done, 1);
@@ -352,7 +352,7 @@ TEST_FIXTURE(a_mount_that_waits_for_another_instance_is_cancelled_at_once, setup
 	f->fake.state->locked = UINT32_MAX;
 	mount(&a, "v", ALLOC_A);
 	run_until_sent_away(f, &a, MH_OP_STAGE, 1);
-	volume_task_cancel(a.task);
+	volume_op_cancel(a.task);
 	run_until(f, &f->n_done, 1);
 	assert_int_equal(f->results[0].status, STATUS_CANCELLED);
 	assert_int_equal(sent_away(f, MH_OP_STAGE), 1);
@@ -367,7 +367,7 @@ TEST_FIXTURE(one_that_was_cancelled_while_it_asked_does_not_wait, setup, teardow
 	f->fake.state->locked = UINT32_MAX;
 	mount(&a, "v", ALLOC_A);
 	run_until_staging(f, &a);
-	volume_task_cancel(a.task);
+	volume_op_cancel(a.task);
 	run_until(f, &f->n_done, 1);
 	assert_int_equal(f->results[0].status, STATUS_CANCELLED);
 	assert_int_equal(sent_away(f, MH_OP_STAGE), 1);
@@ -412,10 +412,10 @@ TEST_FIXTURE(volumes_have_their_turns_in_the_order_of_asking, setup, teardown)
 		assert_true(sd_event_run(f->event, 100 * USEC_PER_MSEC) >= 0);
 		while (begun < sizeof(requests) / sizeof(*requests) &&
 		       (!requests[begun].task ||
-			!str_eq(volume_task_info(requests[begun].task).step, "queued")))
+			!str_eq(volume_op_info(requests[begun].task).step, "queued")))
 			begun++;
 		for (size_t i = begun; i < sizeof(requests) / sizeof(*requests); i++)
-			assert_string_equal(volume_task_info(requests[i].task).step, "queued");
+			assert_string_equal(volume_op_info(requests[i].task).step, "queued");
 	}
 	run_until(f, &f->n_done, 3);
 }
@@ -455,7 +455,7 @@ TEST_FIXTURE(operations_are_bounded, setup, teardown)
 	struct volume_target t = target("v", ALLOC_A);
 	struct error err;
 
-	for (int i = 0; i < VOLUME_TASKS_MAX; i++)
+	for (int i = 0; i < VOLUME_OPS_MAX; i++)
 		mount(&a, "v", ALLOC_A);
 	assert_int_equal(volume_manager_mount(f->manager, &t, on_done, &a, &a.task, &err),
 			 STATUS_RESOURCE_EXHAUSTED);
