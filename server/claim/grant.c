@@ -5,25 +5,420 @@
 
 #include "access/access.h"
 #include "access/audit.h"
+#include "alloc/options.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/error.h"
+#include "base/id.h"
 #include "base/join.h"
 #include "base/str.h"
 #include "base/uuid.h"
-#include "claim/attach.h"
+#include "claim/claims.h"
+#include "claim/held_twice.h"
 #include "claim/refusal.h"
 #include "claim/release.h"
 #include "log/log.h"
 #include "model/admission.h"
+#include "model/pb.h"
+#include "model/volume_detail.h"
+#include "plugin/args.h"
+#include "plugin/controller.h"
+#include "recovery/epoch.h"
+#include "recovery/history.h"
 #include "rpc/server.h"
 #include "state/change.h"
+#include "state/claim_log.h"
+#include "state/state.h"
 #include "volume/store.h"
 #include "volume/view.h"
 
 #include <assert.h>
 #include <holdfast/v1/volumes.pb-c.h>
+#include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* What a claim of a volume needs before its node may have it. */
+struct attach_need {
+	bool is_needed;		      /* the controller is to attach it */
+	const char *external_node_id; /* the node as the provider calls it; borrowed from the state */
+};
+
+/* Find out; nothing is stored yet. STATUS_UNAVAILABLE when there is no controller to do it, or the
+ * provider's name of the node is not known: the plugin is named. */
+static enum status grant_need_attach(struct volume_entry *volume, const struct node_entry *node,
+				     struct attach_need *ret, struct error *err)
+{
+	const struct node_plugin *plugin = node_entry_plugin(node, &volume->volume);
+	const struct controller_half *controller;
+	bool is_needed;
+
+	if (volume->volume.type != VOLUME_CSI || !plugin) {
+		/* a native volume's provider is the node itself */
+		*ret = (struct attach_need){.external_node_id = node->id};
+		return STATUS_OK;
+	}
+	if (!id_is_label(volume->volume.plugin_id)) /* registered before that was asked for */
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"volume %s: the mount helpers have no profile of the name of plugin %s: it is no "
+			"label (a-z 0-9 -, at most %d)",
+			volume->volume.id, volume->volume.plugin_id, TICKET_LABEL_SIZE - 1);
+	controller = controller_capabilities(volume->plugin);
+	if (plugin->controller_required && !controller)
+		return error_set(err, STATUS_UNAVAILABLE, 0,
+				 "volume %s: plugin %s has no healthy controller on a connected node; see "
+				 "holdfast plugin status %s",
+				 volume->volume.id, volume->volume.plugin_id, volume->volume.plugin_id);
+	is_needed = plugin->controller_required && controller->attach_detach;
+	if (is_needed && plugin->node.provider_node_id[0] == '\0')
+		return error_set(
+			err, STATUS_UNAVAILABLE, 0,
+			"volume %s: plugin %s does not say how its provider calls node %s, so the volume "
+			"cannot be attached there; see holdfast plugin status %s",
+			volume->volume.id, volume->volume.plugin_id, node->id, volume->volume.plugin_id);
+	*ret = (struct attach_need){.is_needed = is_needed,
+				    .external_node_id = plugin->node.provider_node_id};
+	return STATUS_OK;
+}
+
+/* May @volume be granted as far as is known who has it mounted, whatever its claims allow? @claim: one that
+ * is there; NULL: a new one. STATUS_UNAVAILABLE names who has to report or to release it: see epoch.h and
+ * held_twice.h. It may cease to be so while the controller is asked. */
+static enum status grant_check_past(struct server *server, const struct volume_entry *volume,
+				    const struct claim *claim, struct error *err)
+{
+	enum status st = epoch_check(server, &volume->volume, err);
+
+	if (st == STATUS_OK)
+		st = held_twice_check(volume, err);
+	return st == STATUS_OK && claim ? held_twice_check_repeat(volume, claim, err) : st;
+}
+
+/* A grant between the node's call and its answer, while a controller is asked. */
+struct grant {
+	struct rpc_call *call;
+	char claim_id[UUID_TEXT_SIZE];
+	Holdfast__V1__ControllerAttachResponse *attached; /* owned; NULL: it has not answered */
+	struct error error;				  /* of the attach; answered once it is noted */
+};
+
+static void grant_free(struct grant *grant)
+{
+	if (grant->attached)
+		holdfast__v1__controller_attach_response__free_unpacked(grant->attached, NULL);
+	free(grant);
+}
+DEFINE_CLEANUP(struct grant, grant_free)
+
+static void fail(struct rpc_call *call, enum status status, const char *text)
+{
+	struct error err;
+
+	(void)error_set(&err, status, 0, "%s", text);
+	rpc_call_fail(call, &err);
+}
+
+/* What the allocation asks for takes the place of what the volume says. */
+static bool lay_options(struct server *server, const struct claim *claim, Holdfast__V1__Volume *to)
+{
+	Holdfast__V1__MountOptions storage;
+	Holdfast__V1__MountOptions *options =
+		alloc_options_for(&server->state, claim, to->mount_options, &storage);
+	Holdfast__V1__MountOptions *copy;
+
+	if (options == to->mount_options)
+		return true;
+	copy = (Holdfast__V1__MountOptions *)(void *)message_copy(&options->base);
+	if (!copy)
+		return false;
+	holdfast__v1__mount_options__free_unpacked(to->mount_options, NULL);
+	to->mount_options = copy;
+	return true;
+}
+
+/* What the plugin of a CSI volume needs on the node, secrets included: it goes to no one else. */
+static bool add_stored(struct server *server, const struct claim *claim, const struct volume *volume,
+		       Holdfast__V1__Volume *to)
+{
+	return volume_show_to_node(to, plugin_args_detail(&server->state, volume->namespace, volume->id),
+				   plugin_args_secrets(&server->state, volume->namespace, volume->id)) &&
+	       lay_options(server, claim, to);
+}
+
+static void send_response(struct server *server, struct rpc_call *call,
+			  const Holdfast__V1__ControllerAttachResponse *attached,
+			  const struct claim_entry *entry, struct ticket *ticket)
+{
+	typedef Holdfast__V1__ClaimVolumeResponse__PublishContextEntry context_entry;
+	Holdfast__V1__ClaimVolumeResponse response = HOLDFAST__V1__CLAIM_VOLUME_RESPONSE__INIT;
+	const struct volume *volume = &entry->volume->volume;
+	bool is_csi = volume->type == VOLUME_CSI;
+	struct history_mark mark;
+
+	history_mark(server, &mark);
+	response.mark = &mark.pb;
+	response.claim = claim_borrow_pb(&entry->claim);
+	/* to what is borrowed nothing can be added */
+	response.volume = is_csi ? volume_to_pb(volume) : volume_borrow_pb(volume);
+	response.wire_volume = ticket->volume;
+	response.ticket = (ProtobufCBinaryData){.len = sizeof(*ticket), .data = (uint8_t *)ticket};
+	if (attached) {
+		/* borrowed: entries of all maps of texts are alike on the wire */
+		response.publish_context = (context_entry **)(void *)attached->publish_context;
+		response.n_publish_context = attached->n_publish_context;
+	}
+	if (response.claim && response.volume &&
+	    (!is_csi || add_stored(server, &entry->claim, volume, response.volume)))
+		rpc_call_reply(call, &response.base);
+	else
+		fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+	pb_free_borrowing((ProtobufCMessage *)response.claim);
+	if (!is_csi)
+		pb_free_borrowing((ProtobufCMessage *)response.volume);
+	else if (response.volume)
+		holdfast__v1__volume__free_unpacked(response.volume, NULL);
+}
+
+static bool is_grantable(const struct claim_entry *entry)
+{
+	/* what the provider was asked to take away is not attached again under the same claim */
+	return entry && entry->claim.state <= CLAIM_TAKEN && !entry->claim.fence_asked;
+}
+
+/* Released again before it could be answered: the node's repeat will be told why. */
+static void refuse_released(struct rpc_call *call)
+{
+	fail(call, STATUS_ABORTED, "the claim was released while it was being granted; ask again");
+}
+
+static enum status make_ticket(struct server *server, const struct claim_entry *entry, struct ticket *ret,
+			       struct error *err)
+{
+	int64_t not_after_ms = clock_realtime_ms() + (int64_t)(server->config.ticket_ttl_us / USEC_PER_MSEC);
+
+	return ticket_make(server->issuer, &entry->claim, &entry->volume->volume, not_after_ms, ret, err);
+}
+
+/* A claim that no controller attaches is on its way to the disk: let its ticket be signed meanwhile. */
+static void grant_sign_ahead(struct server *server, struct claim_entry *entry)
+{
+	struct ticket ticket;
+
+	if (make_ticket(server, entry, &ticket, NULL) ==
+	    STATUS_OK) /* else that is found when it is answered */
+		entry->work.ticket = ticket_ahead_new(server->signer, &ticket);
+}
+
+static enum status sign(struct server *server, const struct claim_entry *entry, struct ticket *ret,
+			struct error *err)
+{
+	enum status st;
+
+	/* another writer may have been let in beside since that one was begun */
+	if (ticket_ahead_take(entry->work.ticket, entry->volume->volume.generation, ret))
+		return STATUS_OK;
+	st = make_ticket(server, entry, ret, err);
+	if (st == STATUS_OK)
+		ticket_sign(server->issuer, ret);
+	return st;
+}
+
+/* @attached: what the controller said; NULL: none was asked. */
+static void answer(struct server *server, struct rpc_call *call,
+		   const Holdfast__V1__ControllerAttachResponse *attached, struct claim_entry *entry)
+{
+	struct ticket ticket;
+	struct error err;
+
+	if (!is_grantable(entry))
+		refuse_released(call);
+	else if (grant_check_past(server, entry->volume, &entry->claim, &err) != STATUS_OK ||
+		 sign(server, entry, &ticket, &err) != STATUS_OK)
+		rpc_call_fail(call, &err);
+	else
+		send_response(server, call, attached, entry, &ticket);
+	if (!entry)
+		return;
+	ticket_ahead_free(entry->work.ticket);
+	entry->work.ticket = NULL;
+}
+
+/* A grant is durable and goes to its node. */
+static void grant_log(const struct claim *claim)
+{
+	const struct log_ctx about = {.node = claim->node_id, .event = LOG_EVENT_CLAIM_GRANTED};
+	struct claim_log log;
+
+	if (log_would_drop(LOG_NOTICE, &about))
+		return;
+	log_ctx(LOG_NOTICE, claim_log(&log, claim, "claim", LOG_EVENT_CLAIM_GRANTED, NULL),
+		"volume %s is granted to node %s for %s (%s), generation %" PRIu64, claim->volume_id,
+		claim->node_id, claim_mode_name(claim->mode), access_mode_name(claim->access_mode),
+		claim->generation);
+}
+
+static void on_sent(struct server *server, void *userdata)
+{
+	cleanup(grant_freep) struct grant *grant = userdata;
+	struct claim_entry *entry = state_claim(&server->state, grant->claim_id);
+
+	if (is_grantable(entry))
+		grant_log(&entry->claim);
+	answer(server, grant->call, grant->attached, entry);
+}
+
+static void on_failure_noted(struct server *server, void *userdata)
+{
+	cleanup(grant_freep) struct grant *grant = userdata;
+
+	(void)server;
+	rpc_call_fail(grant->call, &grant->error);
+}
+
+/* Note @event in the claim; @done takes the grant over once that is durable. */
+static enum status note(struct server *server, const struct claim_entry *entry,
+			const struct claim_event *event, change_done_fn *done, struct grant *grant,
+			struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct claim after;
+	enum status st = claims_step(&change, entry, event, &after, err);
+
+	return st == STATUS_OK ? change_commit(server, &change, done, grant, err) : st;
+}
+
+/* The node gets the plugin's code and words; nothing was sent, so that the claim can be tried again or taken
+ * back. */
+static void attach_failed(struct server *server, const struct claim_entry *entry, struct grant *grant,
+			  const struct error *err)
+{
+	const struct claim_event event = {.type = CLAIM_EVENT_ATTACH_FAILED,
+					  .detail = err->msg,
+					  .code = err->status,
+					  .now_ms = clock_realtime_ms()};
+	struct error other;
+
+	grant->error = *err;
+	/* of one that is taken there is nothing to note: it stays attached */
+	if (note(server, entry, &event, on_failure_noted, grant, &other) == STATUS_OK)
+		return;
+	rpc_call_fail(grant->call, err);
+	grant_free(grant);
+}
+
+static enum status take_context(struct grant *grant, const Holdfast__V1__PluginReply *reply,
+				const char *plugin_id, struct error *err)
+{
+	if (protobuf_c_message_get_packed_size(&reply->attach->base) > PUBLISH_CONTEXT_MAX)
+		return error_set(
+			err, STATUS_INTERNAL, 0,
+			"plugin %s: ControllerPublishVolume: the publish context has more than %d bytes",
+			plugin_id, PUBLISH_CONTEXT_MAX);
+	grant->attached = (Holdfast__V1__ControllerAttachResponse *)message_copy(&reply->attach->base);
+	return grant->attached ? STATUS_OK : error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+}
+
+static void attached(struct server *server, struct claim_entry *entry, struct grant *grant,
+		     const Holdfast__V1__PluginReply *reply)
+{
+	const struct claim_event event = {.type = CLAIM_EVENT_SENT, .now_ms = clock_realtime_ms()};
+	struct error err;
+
+	if (take_context(grant, reply, entry->claim.plugin_id, &err) != STATUS_OK) {
+		attach_failed(server, entry, grant, &err);
+	} else if (entry->claim.sent_to_node) { /* a repeat */
+		answer(server, grant->call, grant->attached, entry);
+		grant_free(grant);
+	} else if (note(server, entry, &event, on_sent, grant, &err) != STATUS_OK) {
+		rpc_call_fail(grant->call, &err);
+		grant_free(grant);
+	}
+}
+
+static bool is_attach_wanted(struct server *server, void *userdata)
+{
+	const struct grant *grant = userdata;
+
+	return is_grantable(state_claim(&server->state, grant->claim_id));
+}
+
+static void on_attached(struct server *server, const Holdfast__V1__PluginReply *reply,
+			const struct error *err, void *userdata)
+{
+	struct grant *grant = userdata;
+	struct claim_entry *entry = state_claim(&server->state, grant->claim_id);
+
+	if (entry)
+		entry->work.n_grants--;
+	if (controllers_have_stopped(server)) {
+		fail(grant->call, STATUS_UNAVAILABLE, "the server is ending; ask again");
+		grant_free(grant);
+		return;
+	}
+	if (!is_grantable(entry)) { /* its release takes back whatever was done */
+		refuse_released(grant->call);
+		grant_free(grant);
+		return;
+	}
+	if (reply)
+		attached(server, entry, grant, reply);
+	else
+		attach_failed(server, entry, grant, err);
+}
+
+static enum status call_attach(struct server *server, struct claim_entry *entry, struct grant *grant,
+			       struct error *err)
+{
+	const struct controller_half *controller = controller_capabilities(entry->volume->plugin);
+	struct plugin_attach_args args;
+	const struct controller_call call = {
+		.plugin_id = entry->claim.plugin_id,
+		.call = plugin_attach_args(&server->state, &entry->claim,
+					   controller && controller->readonly_attach, &args),
+		.wanted = is_attach_wanted,
+		.done = on_attached,
+		.userdata = grant,
+	};
+
+	if (!call.call)
+		return error_set(
+			err, STATUS_UNAVAILABLE, 0,
+			"plugin %s: how the provider calls node %s is not known; it is as soon as the "
+			"node reports the plugin again: holdfast plugin status %s",
+			entry->claim.plugin_id, entry->claim.node_id, entry->claim.plugin_id);
+	return controller_call(server, &call, err);
+}
+
+/* False: the controller answers. */
+static bool ask_controller(struct server *server, struct claim_entry *entry, struct grant *grant)
+{
+	struct error err;
+
+	if (call_attach(server, entry, grant, &err) == STATUS_OK)
+		return true;
+	attach_failed(server, entry, grant, &err);
+	return false;
+}
+
+/* The claim is durable: attach it, if it is for the controller to do, and answer the call, once, with the
+ * grant or with why there is none. A repeat does the same again, for the same answer. Takes over @grant, and
+ * one of the claim's n_grants, by which it does not expire. */
+static void grant_finish(struct server *server, struct grant *grant)
+{
+	struct claim_entry *entry = state_claim(&server->state, grant->claim_id);
+
+	if (is_grantable(entry) && entry->claim.attach != ATTACH_NONE) {
+		if (ask_controller(server, entry, grant))
+			return;
+	} else {
+		answer(server, grant->call, NULL, entry);
+		grant_free(grant);
+	}
+	if (entry)
+		entry->work.n_grants--; /* once what was noted is durable, its time begins */
+}
 
 /* The live claims of a volume as admission wants them. */
 struct holders {
@@ -128,12 +523,6 @@ enum status claim_grant_check(struct server *server, const struct alloc *alloc,
 	return st == STATUS_ALREADY_EXISTS ? STATUS_OK : st;
 }
 
-/* A grant on its way to the disk. */
-struct grant {
-	struct rpc_call *call;
-	char claim_id[UUID_TEXT_SIZE];
-};
-
 static struct grant *grant_new(struct rpc_call *call, const char *claim_id)
 {
 	struct grant *grant = calloc(1, sizeof(*grant));
@@ -147,19 +536,17 @@ static struct grant *grant_new(struct rpc_call *call, const char *claim_id)
 
 static void on_reserved(struct server *server, void *userdata)
 {
-	cleanup_free struct grant *grant = userdata;
+	struct grant *grant = userdata;
 	const struct claim_entry *entry = state_claim(&server->state, grant->claim_id);
 
 	if (entry && entry->claim.attach == ATTACH_NONE && entry->claim.state <= CLAIM_TAKEN)
-		claim_log_granted(&entry->claim);
-	claim_attach(server, grant->claim_id, grant->call);
+		grant_log(&entry->claim);
+	grant_finish(server, grant);
 }
 
 static void on_granted_before(struct server *server, void *userdata)
 {
-	cleanup_free struct grant *grant = userdata;
-
-	claim_attach(server, grant->claim_id, grant->call);
+	grant_finish(server, userdata);
 }
 
 /* Commit, and attach afterwards; until then the claim does not expire, however long the disk takes. */
@@ -238,7 +625,7 @@ static enum status reserve(struct server *server, struct rpc_call *call, const s
 	audit_silent(server, &change, call, "Volumes.Claim", object, NULL);
 	st = commit_and_attach(server, &change, call, claim.id, on_reserved, err);
 	if (st == STATUS_OK && !need->is_needed)
-		claim_attach_ahead(server, state_claim(&server->state, claim.id));
+		grant_sign_ahead(server, state_claim(&server->state, claim.id));
 	return st;
 }
 
@@ -266,7 +653,7 @@ static enum status grant(struct server *server, struct rpc_call *call, const str
 		st = check_detaching(asked->volume, asked->node, err);
 
 	if (st == STATUS_OK)
-		st = claim_attach_need(asked->volume, asked->node, &need, err);
+		st = grant_need_attach(asked->volume, asked->node, &need, err);
 	return st == STATUS_OK ? reserve(server, call, asked, &need, err) : st;
 }
 
@@ -299,7 +686,7 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 	if (st != STATUS_OK && st != STATUS_ALREADY_EXISTS)
 		return st;
 	/* also what it has already: after a restore that may be another's by now */
-	st = claim_attach_check(server, asked.volume, same, err);
+	st = grant_check_past(server, asked.volume, same, err);
 	if (st != STATUS_OK)
 		return st;
 	if (!same)

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Granting claims. Who may have one is decided by admission_check() of lib/model. */
+/* Granting claims: who may have one is decided by admission_check() of lib/model; then the controller
+ * attaches the volume where it has to, and the node is answered. */
 
 #include "base/error.h"
 #include "model/alloc.h"
 
 #include <protobuf-c/protobuf-c.h>
+
+enum { PUBLISH_CONTEXT_MAX = 16 * 1024 }; /* bytes on the wire; CSI allows 4096 */
 
 struct server;
 struct rpc_call;

@@ -41,7 +41,7 @@ RB_HEAD(controller_tree, instance_entry);
 RB_HEAD(instance_tree, instance_entry);
 RB_HEAD(runner_tree, alloc_entry);
 
-/* What is being done with a claim now, in memory only; of release.c and claim_attach.c. */
+/* What is being done with a claim now, in memory only; of release.c and grant.c. */
 struct claim_work {
 	enum claim_state state;	     /* that it is about */
 	sd_event_source *timer;	     /* owned; the next try */

@@ -5,7 +5,7 @@
 #include "unit.h"
 
 #include "base/str.h"
-#include "claim/attach.h"
+#include "claim/grant.h"
 #include "claim/release.h"
 #include "state/change.h"
 
