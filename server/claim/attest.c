@@ -9,11 +9,11 @@
 #include "alloc/allocs.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/id.h"
 #include "base/str.h"
 #include "base/strbuf.h"
 #include "base/uuid.h"
-#include "claim/attest_records.h"
 #include "claim/claims.h"
 #include "claim/release.h"
 #include "log/log.h"
@@ -24,11 +24,172 @@
 #include "state/freed.h"
 #include "state/keys.h"
 #include "state/records.h"
+#include "state/state.h"
 
 #include <holdfast/v1/nodes.pb-c.h>
+#include <holdfast/v1/types.pb-c.h>
 #include <inttypes.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+struct attest_record_facts {
+	const struct rpc_call *call;
+	const struct node_entry *node;
+	Holdfast__V1__VolumeRef *const *volumes; /* namespace empty: the default one */
+	size_t n_volumes;
+	const char *reason;
+	uint64_t valid_ms;
+};
+
+typedef Holdfast__V1__Attestation attestation;
+
+static char *key_of(const char *node_id, const char *id, char ret[static OBJECT_KEY_SIZE])
+{
+	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_ATTESTATION "%s/%s", node_id, id);
+	return ret;
+}
+
+static bool names_volume(const attestation *record, const char *namespace, const char *id)
+{
+	for (size_t i = 0; i < record->n_volumes; i++)
+		if (str_eq(record->volumes[i]->namespace_, namespace) && str_eq(record->volumes[i]->id, id))
+			return true;
+	return false;
+}
+
+/* For each record about a node. */
+static struct record_entry *first_record(struct server *server, const char *node_id,
+					 char prefix[static OBJECT_KEY_SIZE])
+{
+	struct record_entry *entry;
+
+	entry = state_record_from(&server->state, key_of(node_id, "", prefix));
+	return entry && str_starts_with(entry->key, prefix) ? entry : NULL;
+}
+
+static struct record_entry *next_record(struct record_entry *entry, const char *prefix)
+{
+	entry = state_record_next(entry);
+	return entry && str_starts_with(entry->key, prefix) ? entry : NULL;
+}
+
+bool attest_is_proof(struct server *server, const struct node_entry *node, const struct volume *volume)
+{
+	char prefix[OBJECT_KEY_SIZE];
+	struct record_entry *entry = first_record(server, node->id, prefix);
+
+	for (; entry; entry = next_record(entry, prefix)) {
+		const attestation *record = (const void *)entry->record.message;
+
+		if (record->epoch == state_epoch(&server->state) &&
+		    names_volume(record, volume->namespace, volume->id))
+			return true;
+	}
+	return false;
+}
+
+/* The word that covers the claim now, or NULL; borrowed. */
+static const attestation *attest_record_valid(struct server *server, const struct claim_entry *entry)
+{
+	char prefix[OBJECT_KEY_SIZE];
+	struct record_entry *record = first_record(server, entry->node->id, prefix);
+	int64_t now_ms = record ? clock_realtime_ms() : 0;
+
+	if (entry->claim.was_freed) /* its node has shown that such words were wrong: it takes one anew */
+		return NULL;
+	for (; record; record = next_record(record, prefix)) {
+		const attestation *word = (const void *)record->record.message;
+
+		if (word->expires_at_ms > now_ms && str_eq(word->boot_id, entry->claim.boot_id) &&
+		    names_volume(word, entry->claim.namespace, entry->claim.volume_id))
+			return word;
+	}
+	return NULL;
+}
+
+/* Owned by the caller; NULL when memory is short. */
+static attestation *attest_record_make(struct server *server, const struct attest_record_facts *facts,
+				       struct error *err)
+{
+	attestation *record = calloc(1, sizeof(*record));
+	char id[UUID_TEXT_SIZE];
+	char who[ACCESS_WHO_SIZE];
+
+	if (record)
+		holdfast__v1__attestation__init(record);
+	if (!record || uuid_new(id) < 0)
+		goto fail;
+	record->create_time_ms = clock_realtime_ms();
+	record->expires_at_ms = facts->valid_ms > 0 ? record->create_time_ms + (int64_t)facts->valid_ms : 0;
+	record->epoch = state_epoch(&server->state);
+	record->id = strdup(id);
+	record->node_id = strdup(facts->node->id);
+	record->boot_id = strdup(facts->node->node.boot_id);
+	record->reason = strdup(facts->reason);
+	record->by = strdup(access_who(server, facts->call, who));
+	record->volumes = calloc(facts->n_volumes, sizeof(Holdfast__V1__VolumeRef *));
+	if (!record->id || !record->node_id || !record->boot_id || !record->reason || !record->by ||
+	    !record->volumes)
+		goto fail;
+	for (size_t i = 0; i < facts->n_volumes; i++) {
+		Holdfast__V1__VolumeRef ref = *facts->volumes[i];
+		char namespace[NAMESPACE_MAX + 1] = NAMESPACE_DEFAULT;
+
+		if (ref.namespace_[0] == '\0')
+			ref.namespace_ = namespace;
+		record->volumes[i] = (Holdfast__V1__VolumeRef *)message_copy(&ref.base);
+		if (!record->volumes[i])
+			goto fail;
+		record->n_volumes++;
+	}
+	return record;
+fail:
+	(void)error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	if (record)
+		holdfast__v1__attestation__free_unpacked(record, NULL);
+	return NULL;
+}
+
+/* STATUS_RESOURCE_EXHAUSTED when there are ATTEST_RECORDS_MAX about the node. */
+static enum status attest_record_stage(struct server *server, struct change *change,
+				       const attestation *record, struct error *err)
+{
+	char key[OBJECT_KEY_SIZE];
+	char prefix[OBJECT_KEY_SIZE];
+	struct record_entry *entry = first_record(server, record->node_id, prefix);
+	size_t n = 0;
+
+	for (; entry && n < ATTEST_RECORDS_MAX; entry = next_record(entry, prefix))
+		n++;
+	if (n == ATTEST_RECORDS_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "%d attestations about node %s are kept already; purge the node when it is "
+				 "gone for good: holdfast node purge %s",
+				 ATTEST_RECORDS_MAX, record->node_id, record->node_id);
+	change_put_record(change, key_of(record->node_id, record->id, key), &record->base);
+	return STATUS_OK;
+}
+
+bool attest_is_needed(struct server *server, const attestation *record)
+{
+	const struct node_entry *node = state_node(&server->state, record->node_id);
+
+	return node && node->is_unreported && record->epoch == state_epoch(&server->state);
+}
+
+void attest_forget_node(struct server *server, struct change *change, const struct node_entry *node)
+{
+	char prefix[OBJECT_KEY_SIZE];
+	struct record_entry *entry = first_record(server, node->id, prefix);
+	size_t n = 0;
+
+	/* those beyond what fits one transaction name a node that is not there: harmless, and gc takes them
+	 */
+	for (; entry && n < CHANGE_OBJECTS_MAX / 4; entry = next_record(entry, prefix), n++)
+		change_delete_record(change, entry->key);
+}
 
 enum { BYPASSED_MAX = 64 * 1024, OBJECT_SIZE = 512 };
 
