@@ -27,8 +27,6 @@ enum {
 /** Start the periodic runs: every `gc_interval`, of what ended longer than `gc_after` ago. */
 enum status gc_new(struct server *server, struct gc **ret, struct error *err);
 
-/** Refuse every call that waits, because the server ends. NULL is fine, for both. */
-void gc_stop(struct gc *gc);
 void gc_free(struct gc *gc);
 
 /** Operator.Gc: a run of its own, answered when it is through. One record in the audit per run that found

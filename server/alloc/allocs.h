@@ -18,8 +18,6 @@ void allocs_handle_stop(struct rpc_call *call, const ProtobufCMessage *request, 
 void allocs_handle_get(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 void allocs_handle_list(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 
-bool alloc_has_live_claims(const struct alloc_entry *entry);
-
 /** The node is back in another boot: what ran there is lost. One transaction per allocation. */
 enum status allocs_node_rebooted(struct server *server, struct node_entry *node, struct error *err);
 

@@ -38,7 +38,8 @@ static Holdfast__V1__ErrorDetails *details_of(struct refusal *refusal)
 	return refusal->details;
 }
 
-void refusal_add_claim(struct refusal *refusal, struct server *server, const struct claim *claim)
+/* Without memory, or beyond the limits, nothing is added. */
+static void refusal_add_claim(struct refusal *refusal, struct server *server, const struct claim *claim)
 {
 	Holdfast__V1__ErrorDetails *details = details_of(refusal);
 	struct holder holder = claim_holder(server, claim);

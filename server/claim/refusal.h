@@ -25,8 +25,6 @@ struct refusal {
 
 void refusal_release(struct refusal *refusal);
 
-/** Without memory, or beyond the limits, nothing is added. */
-void refusal_add_claim(struct refusal *refusal, struct server *server, const struct claim *claim);
 void refusal_add_node(struct refusal *refusal, const char *node_id, const char *reason);
 
 /** That so many more nodes cannot. */

@@ -53,7 +53,8 @@ int64_t nodes_disconnected_ms(const struct server *server, const struct node_ent
 	return node->node.disconnected_ms != 0 ? node->node.disconnected_ms : server->started_ms;
 }
 
-enum node_status nodes_status(const struct server *server, const struct node_entry *node)
+/* Ready, disconnected, down or draining, now. */
+static enum node_status nodes_status(const struct server *server, const struct node_entry *node)
 {
 	return node_status_at(&node->node, nodes_disconnected_ms(server, node), clock_realtime_ms(),
 			      (int64_t)(server->config.node_down_after_us / USEC_PER_MSEC));

@@ -25,8 +25,5 @@ enum status nodes_find(struct server *server, const char *id, struct node_entry 
 /** Since when it has no session, as far as is known; 0: it has one. */
 int64_t nodes_disconnected_ms(const struct server *server, const struct node_entry *node);
 
-/** Ready, disconnected, down or draining, now. */
-enum node_status nodes_status(const struct server *server, const struct node_entry *node);
-
 /** As it is shown. Owned by the caller; NULL when memory is short. */
 Holdfast__V1__Node *nodes_view(const struct server *server, const struct node_entry *node);

@@ -94,7 +94,8 @@ static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-void session_heard(struct session *session)
+/* A message came: whatever it is, it is a sign of life. */
+static void session_heard(struct session *session)
 {
 	struct silence *silence = &session->server->silence;
 	struct node_entry *node = state_node(&session->server->state, session->node_id);
@@ -119,7 +120,8 @@ void session_list(struct session *session)
 	TAILQ_INSERT_TAIL(&silence->sessions, session, by_silence);
 }
 
-void session_unlist(struct session *session)
+/* It ends. A repeat changes nothing. */
+static void session_unlist(struct session *session)
 {
 	if (!session->is_listed)
 		return;
@@ -278,7 +280,8 @@ void session_welcome(struct session *session)
 	send_down(session, &down);
 }
 
-void session_send_mark(struct session *session)
+/* How far the history has got, if that is worth a message: with a heartbeat. */
+static void session_send_mark(struct session *session)
 {
 	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
 	uint64_t now_us = clock_monotonic_us();

@@ -72,14 +72,8 @@ extern const struct rpc_stream_handlers sessions_stream;
 /** End the session with @err, once. */
 void session_end(struct session *session, const struct error *err);
 
-/** A message came: whatever it is, it is a sign of life. */
-void session_heard(struct session *session);
-
 /** From here on it is looked at for silence: welcome has told it how often to speak. */
 void session_list(struct session *session);
-
-/** It ends. A repeat changes nothing. */
-void session_unlist(struct session *session);
 
 /** How long nothing was heard of the session that is silent longest; 0: there is none. */
 uint64_t session_silence_us(const struct server *server);
@@ -111,8 +105,6 @@ enum session_word {
 void session_tell(struct session *session, enum session_word word, const char *id);
 
 void session_welcome(struct session *session);
-/** How far the history has got, if that is worth a message: with a heartbeat. */
-void session_send_mark(struct session *session);
 void session_run_alloc(struct session *session, const struct alloc *alloc);
 void session_release_claim(struct session *session, const struct claim *claim);
 void session_request_report(struct session *session, uint64_t epoch);

@@ -96,7 +96,7 @@ static void fill_capability(const struct capability *from, Holdfast__V1__Capabil
 	ret->attachment_mode = (Holdfast__V1__AttachmentMode)from->attachment_mode;
 }
 
-void volume_capabilities_fill(const struct volume *volume, struct volume_capabilities *ret)
+static void volume_capabilities_fill(const struct volume *volume, struct volume_capabilities *ret)
 {
 	for (uint32_t i = 0; i < volume->n_capabilities; i++) {
 		fill_capability(&volume->capabilities[i], &ret->values[i]);

@@ -31,8 +31,6 @@ struct volume_capabilities {
 	Holdfast__V1__Capability values[VOLUME_CAPABILITIES_MAX];
 	Holdfast__V1__Capability *list[VOLUME_CAPABILITIES_MAX];
 };
-void volume_capabilities_fill(const struct volume *volume, struct volume_capabilities *ret);
-
 /* The calls below are made about @parts, which is borrowed for their duration; @done as of controller_call().
  */
 

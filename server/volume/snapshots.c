@@ -55,8 +55,9 @@ struct record_entry *snapshots_next(struct record_entry *entry, const char *plug
 	return of_plugin(state_record_next(entry), plugin_id);
 }
 
-const Holdfast__V1__Snapshot *snapshots_find(struct state *state, const char *plugin_id,
-					     const char *snapshot_id)
+/* The record of the provider's snapshot, or NULL. Costs the number of the plugin's records. */
+static const Holdfast__V1__Snapshot *snapshots_find(struct state *state, const char *plugin_id,
+						    const char *snapshot_id)
 {
 	struct record_entry *entry = snapshots_from(state, plugin_id, "");
 

@@ -31,7 +31,3 @@ static inline const Holdfast__V1__Snapshot *snapshots_of(const struct record_ent
 {
 	return (const Holdfast__V1__Snapshot *)(const void *)entry->record.message;
 }
-
-/** The record of the provider's snapshot, or NULL. Costs the number of the plugin's records. */
-const Holdfast__V1__Snapshot *snapshots_find(struct state *state, const char *plugin_id,
-					     const char *snapshot_id);

@@ -25,8 +25,9 @@ static bool has_mode(const struct capability *modes, size_t n, const struct clai
 	return false;
 }
 
-size_t volume_spec_modes_in_use(struct volume_entry *entry,
-				struct capability ret[static VOLUME_CAPABILITIES_MAX])
+/* Modes of the live claims, each once, at most VOLUME_CAPABILITIES_MAX; their number. */
+static size_t volume_spec_modes_in_use(struct volume_entry *entry,
+				       struct capability ret[static VOLUME_CAPABILITIES_MAX])
 {
 	struct claim_entry *claim;
 	size_t n = 0;

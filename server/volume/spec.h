@@ -28,7 +28,3 @@ void volume_spec_release(struct volume_spec *spec);
  * @is_creation its provider is to make it: then it has no external id yet. @ret to be released. */
 enum status volume_spec_prepare(struct server *server, const struct volume_parts *given, bool is_creation,
 				struct volume_spec *ret, struct error *err);
-
-/** Modes of the live claims, each once, at most VOLUME_CAPABILITIES_MAX; their number. */
-size_t volume_spec_modes_in_use(struct volume_entry *entry,
-				struct capability ret[static VOLUME_CAPABILITIES_MAX]);
