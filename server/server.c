@@ -24,12 +24,12 @@
 #include "plugin/controller.h"
 #include "recovery/backup.h"
 #include "recovery/epoch.h"
-#include "recovery/exchange.h"
 #include "recovery/marks.h"
 #include "recovery/new_cluster.h"
 #include "recovery/new_epoch.h"
-#include "recovery/proof.h"
 #include "recovery/restore.h"
+#include "recovery/restore_proof.h"
+#include "recovery/store_swap.h"
 #include "state/change.h"
 #include "state/schema.h"
 #include "state/text.h"
@@ -62,7 +62,7 @@ static enum status open_store(struct server *server, struct error *err)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
 	st = disk_start(server, err);
 	if (st == STATUS_OK)
-		st = exchange_finish(server->config.data_dir, &is_restored, err);
+		st = store_swap_finish(server->config.data_dir, &is_restored, err);
 	if (st == STATUS_OK && server->config.needs_store)
 		st = new_cluster_check_store(path, err);
 	if (st == STATUS_OK)
@@ -77,7 +77,7 @@ static enum status open_store(struct server *server, struct error *err)
 	if (st == STATUS_OK && !is_restored) /* else the marks are of the store that it took the place of */
 		st = marks_check(server, err);
 	if (st == STATUS_OK)
-		st = proof_note_key(server->kv, server->issuer, err);
+		st = restore_proof_note_key(server->kv, server->issuer, err);
 	if (st == STATUS_OK)
 		st = load_state(server->kv, &server->state, err);
 	if (st == STATUS_OK)

@@ -12,8 +12,8 @@
 #include "base/uuid.h"
 #include "log/log.h"
 #include "recovery/copy_file.h"
-#include "recovery/job.h"
 #include "recovery/kit_files.h"
+#include "recovery/worker.h"
 #include "state/keys.h"
 #include "state/records.h"
 
@@ -33,12 +33,12 @@ struct backup {
 	char id[UUID_SIZE];
 	char store[PATH_MAX];
 	char path[PATH_MAX];
-	struct job *job; /* while it is made; then the call is to be answered */
+	struct worker *worker; /* while it is made; then the call is to be answered */
 	struct rpc_call *call;
 	sd_event_source *expiry; /* owned */
 	int fd;
 	int64_t begun_ms;
-	/* the job's until it is done */
+	/* the worker's until it has ended */
 	bool is_kit;
 	struct kit kit; /* without the store; owned */
 	char passphrase[KIT_PASSPHRASE_SIZE];
@@ -55,7 +55,7 @@ void backup_free(struct backup *backup)
 
 	if (!backup)
 		return;
-	job_free(backup->job);
+	worker_free(backup->worker);
 	if (backup->call)
 		rpc_call_fail(backup->call, &ending);
 	(void)sd_event_source_disable_unref(backup->expiry);
@@ -134,7 +134,7 @@ static void on_made(const struct error *error, void *userdata)
 	struct rpc_call *call = backup->call;
 	struct error err = {.status = STATUS_OK};
 
-	backup->job = NULL;
+	backup->worker = NULL;
 	backup->call = NULL;
 	if (error)
 		err = *error;
@@ -216,7 +216,7 @@ static enum status begin(struct server *server, struct rpc_call *call,
 	cleanup(backup_freep) struct backup *backup = NULL;
 	enum status st = access_check(server, call, right_to(request), NULL, err);
 
-	if (st == STATUS_OK && server->backup && server->backup->job)
+	if (st == STATUS_OK && server->backup && server->backup->worker)
 		return error_set(err, STATUS_ABORTED, 0,
 				 "a backup is being made already; try again in some seconds");
 	if (st == STATUS_OK) {
@@ -228,7 +228,7 @@ static enum status begin(struct server *server, struct rpc_call *call,
 	if (st == STATUS_OK)
 		st = record(server, call, request->kit, err);
 	if (st == STATUS_OK)
-		st = job_start(server->event, make, on_made, backup, &backup->job, err);
+		st = worker_start(server->event, make, on_made, backup, &backup->worker, err);
 	if (st != STATUS_OK)
 		return st;
 	backup->call = call;
@@ -290,7 +290,7 @@ static enum status read_part(struct server *server, struct rpc_call *call,
 	Holdfast__V1__ReadBackupResponse response = HOLDFAST__V1__READ_BACKUP_RESPONSE__INIT;
 	const struct backup *backup = server->backup;
 	cleanup_free uint8_t *chunk = NULL;
-	bool is_there = backup && !backup->job && str_eq(backup->id, request->id);
+	bool is_there = backup && !backup->worker && str_eq(backup->id, request->id);
 	size_t n = 0;
 	enum status st =
 		access_check(server, call,

@@ -18,7 +18,7 @@
 #include "node/session.h"
 #include "recovery/history.h"
 #include "recovery/new_epoch.h"
-#include "recovery/proof.h"
+#include "recovery/restore_proof.h"
 #include "state/change.h"
 #include "state/claim_log.h"
 #include "state/freed.h"
@@ -344,7 +344,7 @@ static enum status check_history(struct session *session, const struct claim *sa
 	struct server *server = session->server;
 	const struct volume_entry *volume = state_volume(&server->state, said->namespace, said->volume_id);
 
-	if (!proof_by_ticket(server, said, ticket))
+	if (!restore_proof_by_ticket(server, said, ticket))
 		return STATUS_OK;
 	return history_check_grant(session, said, known_generation(server, volume), err);
 }
@@ -401,7 +401,7 @@ static bool is_told_already(const struct session *session, const struct claim *s
 static enum status check_unknown(struct session *session, struct claim *said,
 				 const ProtobufCBinaryData *ticket, struct error *err)
 {
-	enum status st = proof_check(session->server, said, ticket, err);
+	enum status st = restore_proof_check(session->server, said, ticket, err);
 
 	if (st == STATUS_OK && is_told_already(session, said))
 		return error_set(
@@ -468,7 +468,7 @@ static enum status epoch_take_past(struct session *session, struct claim *said,
 
 	if (st != STATUS_OK)
 		return st;
-	if (proof_check(server, said, ticket, err) != STATUS_OK) {
+	if (restore_proof_check(server, said, ticket, err) != STATUS_OK) {
 		epoch_refuse_claim(session, err);
 		return STATUS_OK;
 	}

@@ -7,10 +7,10 @@
  * server does not know has to report in any epoch, and until then it counts as one that may hold anything.
  *
  * A node tells when it connects, whatever boot it is in: also a new boot may have been granted claims after
- * the backup. What it holds and the server does not know is adopted as held when it is proven (proof.h), else
- * refused and recorded. An allocation that only its node knows is adopted, too, but is granted nothing anew:
- * a node must not be able to invent work and then ask for its volumes; of two nodes that hold what only
- * one may, both are kept, and an operator is told. */
+ * the backup. What it holds and the server does not know is adopted as held when it is proven
+ * (restore_proof.h), else refused and recorded. An allocation that only its node knows is adopted, too, but
+ * is granted nothing anew: a node must not be able to invent work and then ask for its volumes; of two nodes
+ * that hold what only one may, both are kept, and an operator is told. */
 
 #include "base/error.h"
 #include "state/state.h"

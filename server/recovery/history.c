@@ -10,7 +10,7 @@
 #include "log/log.h"
 #include "node/session.h"
 #include "recovery/new_epoch.h"
-#include "recovery/proof.h"
+#include "recovery/restore_proof.h"
 #include "state/change.h"
 #include "state/keys.h"
 #include "state/records.h"
@@ -138,7 +138,7 @@ static bool is_believed(struct server *server, const Holdfast__V1__Mark *mark)
 	uint64_t now = new_epoch_of_time(clock_realtime_ms());
 	uint64_t known = state_epoch(&server->state);
 
-	return proof_key_has_changed(server) && !(epoch && epoch->by_unproven_mark) &&
+	return restore_proof_key_has_changed(server) && !(epoch && epoch->by_unproven_mark) &&
 	       mark->epoch <= (known > now ? known : now) + UNPROVEN_EPOCH_LEAP &&
 	       mark->index <= kv_revision(server->kv) + UNPROVEN_INDEX_LEAP &&
 	       mark->nodes <= history_nodes(server) + UNPROVEN_NODES_MAX;
@@ -196,7 +196,7 @@ static enum status decide(struct session *session, const Holdfast__V1__Mark *mar
 		.former_store_id = is_own(server, mark) ? "" : mark->store_id,
 		.missing_nodes = mark->nodes > nodes ? mark->nodes - nodes : 0,
 		.by_unproven_mark = !is_proven(server, mark),
-		.proves_nothing = proof_key_has_changed(server),
+		.proves_nothing = restore_proof_key_has_changed(server),
 	};
 
 	describe(session, mark, reason);
@@ -214,7 +214,7 @@ enum status history_check_grant(struct session *session, const struct claim *gra
 		.now_ms = clock_realtime_ms(),
 		.restored_from = reason,
 		.former_store_id = "",
-		.proves_nothing = proof_key_has_changed(server),
+		.proves_nothing = restore_proof_key_has_changed(server),
 	};
 
 	if (granted->generation <= known ||

@@ -9,8 +9,9 @@
  * in it.
  *
  * A mark is proven by a code that only the ticket key makes, so that a node cannot stop everybody's grants by
- * inventing one: that node alone has to report, and it is on record. Where tickets prove nothing (proof.h),
- * because the key has changed, one unproven mark counts: the epoch that it begins takes no other. */
+ * inventing one: that node alone has to report, and it is on record. Where tickets prove nothing
+ * (restore_proof.h), because the key has changed, one unproven mark counts: the epoch that it begins takes no
+ * other. */
 
 #include "base/error.h"
 #include "base/uuid.h"

@@ -8,9 +8,9 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "recovery/copy_file.h"
-#include "recovery/exchange.h"
 #include "recovery/marks.h"
 #include "recovery/restore.h"
+#include "recovery/store_swap.h"
 #include "store/kv.h"
 
 #include <errno.h>
@@ -114,7 +114,7 @@ enum status new_cluster_make(const struct config *config, struct new_epoch_resul
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
 	st = restore_check_user(config->data_dir, "--new-cluster", err);
 	if (st == STATUS_OK)
-		st = exchange_finish(config->data_dir, &is_done, err); /* an earlier restore goes first */
+		st = store_swap_finish(config->data_dir, &is_done, err); /* an earlier restore goes first */
 	if (st == STATUS_OK)
 		st = kv_lock_sqlite(store, &lock_fd, err);
 	if (st == STATUS_OK)

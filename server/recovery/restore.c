@@ -11,9 +11,9 @@
 #include "base/str.h"
 #include "base/uuid.h"
 #include "recovery/copy_file.h"
-#include "recovery/exchange.h"
 #include "recovery/history.h"
-#include "recovery/job.h"
+#include "recovery/store_swap.h"
+#include "recovery/worker.h"
 #include "state/keys.h"
 #include "state/records.h"
 
@@ -47,10 +47,10 @@ struct restore {
 	uint64_t received;
 	uint8_t sha256[COPY_SHA256_SIZE];
 	sd_event_source *timer; /* owned: expiry, then the end of the loop */
-	struct job *job;	/* while it is applied; then the call is to be answered */
+	struct worker *worker;	/* while it is applied; then the call is to be answered */
 	struct rpc_call *call;
 	bool is_decided;
-	/* the job's until it is done */
+	/* the worker's until it has ended */
 	char from[FROM_SIZE];
 	char cluster[CONFIG_CLUSTER_SIZE];
 	struct new_epoch wanted;
@@ -63,7 +63,7 @@ void restore_free(struct restore *restore)
 
 	if (!restore)
 		return;
-	job_free(restore->job);
+	worker_free(restore->worker);
 	if (restore->call)
 		rpc_call_fail(restore->call, &ending);
 	(void)sd_event_source_disable_unref(restore->timer);
@@ -296,7 +296,8 @@ static int on_flushed(sd_event_source *source, uint64_t usec, void *userdata)
 static enum status decide(struct restore *restore, struct error *err)
 {
 	struct server *server = restore->server;
-	enum status st = exchange_decide(server->config.data_dir, restore->path, restore->wanted.now_ms, err);
+	enum status st =
+		store_swap_decide(server->config.data_dir, restore->path, restore->wanted.now_ms, err);
 	int r;
 
 	if (st != STATUS_OK)
@@ -349,7 +350,7 @@ static void on_prepared(const struct error *error, void *userdata)
 	struct server *server = restore->server;
 	struct error err = {.status = STATUS_OK};
 
-	restore->job = NULL;
+	restore->worker = NULL;
 	if (error) {
 		refuse(restore, error);
 		return;
@@ -422,7 +423,7 @@ static enum status apply(struct server *server, struct rpc_call *call,
 	close_fdp(&restore->fd);
 	restore->fd = -EBADF;
 	restore->timer = sd_event_source_disable_unref(restore->timer);
-	st = job_start(server->event, prepare, on_prepared, restore, &restore->job, err);
+	st = worker_start(server->event, prepare, on_prepared, restore, &restore->worker, err);
 	if (st == STATUS_OK)
 		restore->call = call;
 	else

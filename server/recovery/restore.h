@@ -3,7 +3,7 @@
 /* Operator.BeginRestore, WriteRestore and ApplyRestore: start again from a copy of the store.
  *
  * The copy is received into data_dir/restore, checked and put into a new epoch there (new_epoch.h), by a
- * thread; then the exchange is decided (exchange.h), the call is answered, and the server ends its loop to be
+ * thread; then the swap is decided (store_swap.h), the call is answered, and the server ends its loop to be
  * built anew on the copy. Until it is decided nothing has happened. */
 
 #include "config.h"

@@ -8,9 +8,9 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "recovery/copy_file.h"
-#include "recovery/exchange.h"
 #include "recovery/marks.h"
 #include "recovery/restore.h"
+#include "recovery/store_swap.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -317,10 +317,10 @@ static enum status exchange(const struct config *config, const struct places *pl
 			    const struct new_epoch *wanted, uint64_t epoch, struct error *err)
 {
 	bool is_done;
-	enum status st = exchange_decide(config->data_dir, places->staged, wanted->now_ms, err);
+	enum status st = store_swap_decide(config->data_dir, places->staged, wanted->now_ms, err);
 
 	if (st == STATUS_OK)
-		st = exchange_finish(config->data_dir, &is_done, err);
+		st = store_swap_finish(config->data_dir, &is_done, err);
 	if (st == STATUS_OK)
 		st = new_epoch_forget_decision(config->data_dir, err);
 	return st == STATUS_OK ? marks_note_restore(config, epoch, err) : st;
@@ -338,7 +338,7 @@ static enum status check_place(const struct config *config, const char *store, b
 	if (st == STATUS_OK)
 		st = refuse_running(store, dry_run, err);
 	if (st == STATUS_OK && !dry_run)
-		st = exchange_finish(config->data_dir, &is_done, err); /* an earlier one goes first */
+		st = store_swap_finish(config->data_dir, &is_done, err); /* an earlier one goes first */
 	return st == STATUS_DATA_LOSS ? STATUS_OK : st; /* or cannot be read, and this one takes its place */
 }
 

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "recovery/exchange.h"
+#include "recovery/store_swap.h"
 #include "state/keys.h"
 #include "state/records.h"
 #include "store/kv.h"
@@ -130,10 +130,10 @@ static void exchange(void *userdata)
 	bool done = false;
 
 	fault_arm();
-	if (exchange_decide(folder->dir, folder->staged, 1769860800123, NULL) != STATUS_OK)
+	if (store_swap_decide(folder->dir, folder->staged, 1769860800123, NULL) != STATUS_OK)
 		_exit(1);
 	fault_say("decided");
-	if (exchange_finish(folder->dir, &done, NULL) != STATUS_OK || !done)
+	if (store_swap_finish(folder->dir, &done, NULL) != STATUS_OK || !done)
 		_exit(1);
 	fault_say("done");
 }
@@ -154,7 +154,7 @@ static bool exists(const struct folder *folder, const char *name)
 	return access(path, F_OK) == 0;
 }
 
-static bool exchange_with(const struct fault *fault)
+static bool store_swap_with(const struct fault *fault)
 {
 	struct folder folder;
 	struct fault_end end;
@@ -163,7 +163,7 @@ static bool exchange_with(const struct fault *fault)
 
 	make_folder(&folder);
 	end = fault_run(fault, exchange, &folder);
-	assert_int_equal(exchange_finish(folder.dir, &done, NULL), STATUS_OK);
+	assert_int_equal(store_swap_finish(folder.dir, &done, NULL), STATUS_OK);
 	read_which(folder.dir, which);
 	if (str_starts_with(end.said, "decided\n"))
 		assert_string_equal(which, "new");
@@ -187,7 +187,7 @@ TEST(a_store_is_exchanged_whole_or_not_at_all_whenever_it_dies)
 
 	for (; step < STEPS_MAX && !has_ended; step++)
 		for (int side = 0; side < FAULT_SIDE_N; side++)
-			has_ended = !exchange_with(&(struct fault){step, (enum fault_side)side});
+			has_ended = !store_swap_with(&(struct fault){step, (enum fault_side)side});
 	assert_true(has_ended);
 	assert_true(step > 5); /* the note, the old store, its log, the new store, the note */
 }

@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "node/session.h"
-#include "recovery/proof.h"
+#include "recovery/restore_proof.h"
 #include "state/change.h"
 #include "state/keys.h"
 #include "state/records.h"

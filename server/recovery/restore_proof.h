@@ -23,17 +23,17 @@ struct ticket_issuer;
 
 /** Remember in the store with which key tickets are signed from now on. Blocks: for start-up, before the
  * state is loaded. */
-enum status proof_note_key(struct kv *kv, const struct ticket_issuer *issuer, struct error *err);
+enum status restore_proof_note_key(struct kv *kv, const struct ticket_issuer *issuer, struct error *err);
 
 /** Was what nodes have of this epoch signed with another key, maybe? */
-bool proof_key_has_changed(struct server *server);
+bool restore_proof_key_has_changed(struct server *server);
 
 /** Does @ticket prove @claim, whatever else speaks for it? */
-bool proof_by_ticket(const struct server *server, const struct claim *claim,
-		     const ProtobufCBinaryData *ticket);
+bool restore_proof_by_ticket(const struct server *server, const struct claim *claim,
+			     const ProtobufCBinaryData *ticket);
 
 /** May @claim, of which the store knows nothing, be adopted from the report of its node? @ticket: what came
  * with it, may be empty. What the ticket says better than the node is set in @claim.
  * STATUS_PERMISSION_DENIED when the claim is not proven. */
-enum status proof_check(struct server *server, struct claim *claim, const ProtobufCBinaryData *ticket,
-			struct error *err);
+enum status restore_proof_check(struct server *server, struct claim *claim, const ProtobufCBinaryData *ticket,
+				struct error *err);

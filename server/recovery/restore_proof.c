@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "recovery/proof.h"
+#include "recovery/restore_proof.h"
 
 #include "server.h"
 
@@ -83,7 +83,7 @@ static enum status write_note(struct kv_rewrite *rewrite, void *userdata, struct
 	return schema_put(rewrite, KEY_TICKET_KEY, &record.base, err);
 }
 
-enum status proof_note_key(struct kv *kv, const struct ticket_issuer *issuer, struct error *err)
+enum status restore_proof_note_key(struct kv *kv, const struct ticket_issuer *issuer, struct error *err)
 {
 	struct writing writing = {.issuer = issuer};
 	struct noted noted = {.is_key = false};
@@ -111,7 +111,7 @@ static bool is_demanded(struct server *server)
 	return is_key_of(&noted, server->issuer) && noted.from_epoch <= state_epoch(&server->state);
 }
 
-bool proof_key_has_changed(struct server *server)
+bool restore_proof_key_has_changed(struct server *server)
 {
 	struct noted noted;
 
@@ -155,8 +155,8 @@ static bool is_proven(const struct server *server, const ProtobufCBinaryData *by
 	return true;
 }
 
-bool proof_by_ticket(const struct server *server, const struct claim *claim,
-		     const ProtobufCBinaryData *ticket)
+bool restore_proof_by_ticket(const struct server *server, const struct claim *claim,
+			     const ProtobufCBinaryData *ticket)
 {
 	struct claim copy = *claim;
 
@@ -179,8 +179,8 @@ static bool is_asked_for(struct server *server, const struct claim *claim)
 	return false;
 }
 
-enum status proof_check(struct server *server, struct claim *claim, const ProtobufCBinaryData *ticket,
-			struct error *err)
+enum status restore_proof_check(struct server *server, struct claim *claim, const ProtobufCBinaryData *ticket,
+				struct error *err)
 {
 	if (is_proven(server, ticket, claim) || is_asked_for(server, claim) || !is_demanded(server))
 		return STATUS_OK;

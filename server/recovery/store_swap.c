@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "recovery/exchange.h"
+#include "recovery/store_swap.h"
 
 #include "server.h"
 
@@ -36,7 +36,7 @@ static enum status name_files(const char *data_dir, struct exchange *x, struct e
 	return STATUS_OK;
 }
 
-enum status exchange_decide(const char *data_dir, const char *staged, int64_t now_ms, struct error *err)
+enum status store_swap_decide(const char *data_dir, const char *staged, int64_t now_ms, struct error *err)
 {
 	char when[CLOCK_TEXT_SIZE];
 	char text[NOTE_MAX];
@@ -122,7 +122,7 @@ static enum status exchange(const struct exchange *x, struct error *err)
 	return st == STATUS_OK ? sync_folder(x->note, err) : st;
 }
 
-enum status exchange_finish(const char *data_dir, bool *ret_done, struct error *err)
+enum status store_swap_finish(const char *data_dir, bool *ret_done, struct error *err)
 {
 	cleanup_close int lock_fd = -EBADF;
 	cleanup_free char *text = NULL;
