@@ -8,7 +8,7 @@
 #include "base/credential.h"
 #include "base/str.h"
 #include "log/log.h"
-#include "node/absent.h"
+#include "node/down.h"
 #include "state/change.h"
 
 #include <stddef.h>
@@ -126,7 +126,7 @@ static void reload_config(struct server *server)
 		       setting->size);
 		record(server, setting->name);
 	}
-	absent_rearm(server);
+	node_down_rearm(server);
 	for (size_t i = 0; i < ARRAY_SIZE(at_start); i++)
 		if (differs(&at_start[i], config, fresh))
 			log_line(LOG_WARNING,

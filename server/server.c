@@ -18,7 +18,7 @@
 #include "claim/release.h"
 #include "log/log.h"
 #include "log/service.h"
-#include "node/absent.h"
+#include "node/down.h"
 #include "node/drain.h"
 #include "node/session.h"
 #include "plugin/controller.h"
@@ -260,7 +260,7 @@ static enum status build(struct server *server, struct error *err)
 	if (st == STATUS_OK)
 		st = releases_new(server, &server->releases, err);
 	if (st == STATUS_OK)
-		st = absent_start(server, err);
+		st = node_down_start(server, err);
 	if (st == STATUS_OK)
 		st = session_silence_start(server, err);
 	if (st == STATUS_OK)
@@ -349,7 +349,7 @@ void server_free(struct server *server)
 	disk_release(&server->disk);
 	audit_release(&server->audit);
 	certificate_release(&server->certificate);
-	(void)sd_event_source_disable_unref(server->absent_timer);
+	(void)sd_event_source_disable_unref(server->node_down_timer);
 	(void)sd_event_source_disable_unref(server->silence.timer);
 	(void)sd_event_unref(server->event);
 	free(server);

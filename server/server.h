@@ -84,9 +84,9 @@ struct server {
 	size_t n_greeting;		   /* sessions that have not said hello */
 	struct silence silence;		   /* see node/session.h */
 	uint64_t session_serial;
-	sd_event_source *absent_timer; /* owned; when the next node counts as down, see absent.h */
-	int64_t started_ms;	       /* nodes without a session are missed since then at the earliest */
-	bool is_ending;		       /* sessions end because the server does */
+	sd_event_source *node_down_timer; /* owned; when the next node counts as down, see node/down.h */
+	int64_t started_ms;		  /* nodes without a session are missed since then at the earliest */
+	bool is_ending;			  /* sessions end because the server does */
 	bool is_superseded; /* another store takes the place: nothing of this one is acknowledged */
 	bool failed;
 	bool restarting;

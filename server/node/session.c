@@ -10,7 +10,7 @@
 #include "claim/release.h"
 #include "log/log.h"
 #include "model/pb.h"
-#include "node/absent.h"
+#include "node/down.h"
 #include "plugin/controller.h"
 #include "plugin/fingerprint.h"
 #include "recovery/epoch.h"
@@ -694,7 +694,7 @@ static void on_closed(struct rpc_call *call, void *userdata)
 	if (node && node->session == session) {
 		state_set_session(&server->state, node, NULL);
 		note_disconnect(session, node);
-		absent_rearm(server);
+		node_down_rearm(server);
 		log_ctx(LOG_NOTICE,
 			&(struct log_ctx){.node = session->node_id,
 					  .op = "session",

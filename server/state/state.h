@@ -122,7 +122,7 @@ struct node_entry {
 	size_t n_pending;	 /* objects that change by its messages and are not durable yet */
 	bool is_unreported;	 /* has not told what it holds since the last restore, see epoch.h */
 	LIST_ENTRY(node_entry) of_unreported;
-	bool is_absent; /* it is in the list of those, see absent.h */
+	bool is_absent; /* it is in the list of those, see node/down.h */
 	TAILQ_ENTRY(node_entry) of_absent;
 };
 LIST_HEAD(node_list, node_entry);
@@ -230,7 +230,8 @@ bool node_is_registered(const struct node_entry *node);
 /** The node has a session now, or (NULL) none any more. */
 void state_set_session(struct state *state, struct node_entry *node, struct session *session);
 
-/** For absent.c: the node went last of all; or is not to be looked at any more. A repeat changes nothing. */
+/** For node/down.c: the node went last of all; or is not to be looked at any more. A repeat changes nothing.
+ */
 void state_list_absent(struct state *state, struct node_entry *node);
 void state_unlist_absent(struct state *state, struct node_entry *node);
 

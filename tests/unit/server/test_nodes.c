@@ -8,7 +8,7 @@
 #include "base/str.h"
 #include "base/strbuf.h"
 #include "claim/attest.h"
-#include "node/absent.h"
+#include "node/down.h"
 #include "node/nodes.h"
 #include "node/session.h"
 
@@ -64,7 +64,7 @@ TEST_FIXTURE(a_node_that_stays_away_goes_down_by_itself_and_is_counted, setup, t
 	index = node_of(f, "n1")->node.modify_index;
 	assert_int_equal(f->server->state.n_nodes_down, 0);
 	f->server->config.node_down_after_us = 1;
-	absent_rearm(f->server);
+	node_down_rearm(f->server);
 	UNTIL(f, is_down(f, "n1"));
 	assert_int_equal(f->server->state.n_nodes_down, 1);
 	UNTIL(f, node_of(f, "n1")->node.modify_index > index); /* who waits is woken, who watches is told */
@@ -94,7 +94,7 @@ TEST_FIXTURE(nodes_go_down_in_the_order_in_which_they_went_also_after_a_restart,
 	assert_string_equal(TAILQ_FIRST(&f->server->state.absent)->id, "n2");
 	assert_string_equal(TAILQ_LAST(&f->server->state.absent, absent_list)->id, "n1");
 	f->server->config.node_down_after_us = 0;
-	absent_rearm(f->server);
+	node_down_rearm(f->server);
 	UNTIL(f, f->server->state.n_nodes_down == 2);
 	assert_null(TAILQ_FIRST(&f->server->state.absent));
 	assert_int_equal(purge(f, "n1", NULL), STATUS_OK);
@@ -112,7 +112,7 @@ TEST_FIXTURE(a_node_that_comes_back_in_time_or_is_purged_does_not_go_down, setup
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	assert_int_equal(purge(f, "n2", NULL), STATUS_OK);
 	f->server->config.node_down_after_us = 0;
-	absent_rearm(f->server);
+	node_down_rearm(f->server);
 	settle(f);
 	assert_int_equal(f->server->state.n_nodes_down, 0);
 	assert_null(TAILQ_FIRST(&f->server->state.absent));

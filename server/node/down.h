@@ -10,10 +10,10 @@
 
 struct server;
 
-enum { ABSENT_SLICE = 64 }; /* nodes that become down in one turn of the event loop */
+enum { NODE_DOWN_SLICE = 64 }; /* nodes that become down in one turn of the event loop */
 
 /** After the state was loaded: nobody is connected yet. Costs a walk over all nodes, once. */
-enum status absent_start(struct server *server, struct error *err);
+enum status node_down_start(struct server *server, struct error *err);
 
 /** A node has gone, or node_down_after was changed: look when the next one is due. */
-void absent_rearm(struct server *server);
+void node_down_rearm(struct server *server);

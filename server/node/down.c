@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/absent.h"
+#include "node/down.h"
 
 #include "server.h"
 
@@ -54,8 +54,8 @@ static int on_time(sd_event_source *source, uint64_t usec, void *userdata)
 
 	(void)source;
 	(void)usec;
-	server->absent_timer = sd_event_source_disable_unref(server->absent_timer);
-	for (int i = 0; i < ABSENT_SLICE && (node = TAILQ_FIRST(&server->state.absent)); i++) {
+	server->node_down_timer = sd_event_source_disable_unref(server->node_down_timer);
+	for (int i = 0; i < NODE_DOWN_SLICE && (node = TAILQ_FIRST(&server->state.absent)); i++) {
 		if (due_ms(server, node) > clock_realtime_ms())
 			break;
 		state_unlist_absent(&server->state, node);
@@ -64,20 +64,20 @@ static int on_time(sd_event_source *source, uint64_t usec, void *userdata)
 				&(struct log_ctx){.node = node->id, .op = "session", .err = &err},
 				"cannot store that the node is down, ignoring");
 	}
-	absent_rearm(server);
+	node_down_rearm(server);
 	return 0;
 }
 
-void absent_rearm(struct server *server)
+void node_down_rearm(struct server *server)
 {
 	const struct node_entry *first = TAILQ_FIRST(&server->state.absent);
 	int64_t left_ms = first ? due_ms(server, first) - clock_realtime_ms() : 0;
 
-	server->absent_timer = sd_event_source_disable_unref(server->absent_timer);
+	server->node_down_timer = sd_event_source_disable_unref(server->node_down_timer);
 	if (!first || server->is_ending)
 		return;
 	/* without memory for a timer, the next node that goes sees to it */
-	(void)sd_event_add_time_relative(server->event, &server->absent_timer, CLOCK_MONOTONIC,
+	(void)sd_event_add_time_relative(server->event, &server->node_down_timer, CLOCK_MONOTONIC,
 					 left_ms > 0 ? (uint64_t)left_ms * USEC_PER_MSEC : 0,
 					 TIMER_ACCURACY_US, on_time, server);
 }
@@ -91,7 +91,7 @@ static int compare(const void *a, const void *b)
 	return (first > second) - (first < second);
 }
 
-enum status absent_start(struct server *server, struct error *err)
+enum status node_down_start(struct server *server, struct error *err)
 {
 	cleanup_free struct node_entry **nodes =
 		calloc(server->state.n_nodes + 1, sizeof(struct node_entry *));
@@ -111,6 +111,6 @@ enum status absent_start(struct server *server, struct error *err)
 	for (node = state_node_from(&server->state, ""); node; node = state_node_next(node))
 		if (node_is_registered(node) && node->node.status != NODE_DOWN)
 			state_list_absent(&server->state, node);
-	absent_rearm(server);
+	node_down_rearm(server);
 	return STATUS_OK;
 }
