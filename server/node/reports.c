@@ -240,9 +240,9 @@ enum status session_take_receipt(struct session *session, const Holdfast__V1__Cl
 {
 	struct claim_entry *entry;
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	enum session_word ack = receipt->what_case == HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED
-					? SESSION_ACK_RELEASED
-					: SESSION_ACK_MOUNTED;
+	enum session_notice ack = receipt->what_case == HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED
+					  ? SESSION_ACK_RELEASED
+					  : SESSION_ACK_MOUNTED;
 	char detail[EVIDENCE_DETAIL_MAX + 1];
 	struct claim_event event;
 	struct claim after;
@@ -640,7 +640,7 @@ static enum status begin(struct session *session, const Holdfast__V1__SessionHel
 		"node %s is connected from %s, boot %s%s", session->node_id,
 		rpc_call_peer(session->call)->address, session->boot_id, rebooted ? " (a new one)" : "");
 	if (!session->is_report_due) /* else what is to be done depends on what the node tells */
-		session_tell_work(session, node);
+		session_send_work(session, node);
 	drain_go_on(session->server, node);
 	return STATUS_OK;
 }

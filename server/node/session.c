@@ -310,7 +310,7 @@ void session_request_report(struct session *session, uint64_t epoch)
 	send_down(session, &down);
 }
 
-void session_tell(struct session *session, enum session_word word, const char *id)
+void session_notify(struct session *session, enum session_notice kind, const char *id)
 {
 	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
 	Holdfast__V1__StopAlloc stop = HOLDFAST__V1__STOP_ALLOC__INIT;
@@ -321,15 +321,15 @@ void session_tell(struct session *session, enum session_word word, const char *i
 
 	(void)str_copy(text, sizeof(text), id);
 	stop.alloc_id = forget.alloc_id = ack.claim_id = text;
-	ack.released = word == SESSION_ACK_RELEASED;
-	switch (word) {
+	ack.released = kind == SESSION_ACK_RELEASED;
+	switch (kind) {
 	case SESSION_WITHOUT_PLUGIN:
 		if (freed_find(session->server, id, &entry, NULL) == STATUS_OK && entry)
 			session_release_claim(session, &entry->claim);
 		return;
 	case SESSION_NOTHING:
 	case SESSION_DRIVE_CLAIM:
-	case SESSION_WORD_N:
+	case SESSION_NOTICE_N:
 		return;
 	case SESSION_STOP_ALLOC:
 		down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_STOP;
@@ -359,16 +359,16 @@ enum status session_plugin_call(struct session *session, Holdfast__V1__PluginCal
 }
 
 /* A crash could take a submission back that is still on its way to the disk: it is sent from there. */
-static bool is_told(const struct alloc_entry *entry)
+static bool is_sendable(const struct alloc_entry *entry)
 {
 	return !alloc_is_client_terminal(&entry->alloc) && entry->alloc.create_index > 0;
 }
 
-static void tell_alloc(struct session *session, const char *id)
+static void send_alloc(struct session *session, const char *id)
 {
 	const struct alloc_entry *entry = state_alloc(&session->server->state, id);
 
-	if (!entry || !is_told(entry))
+	if (!entry || !is_sendable(entry))
 		return; /* it ended, or went, since the list was made */
 	if (entry->alloc.desired_status == DESIRED_RUN)
 		session_run_alloc(session, &entry->alloc);
@@ -387,10 +387,10 @@ static void end_work(struct session *session)
 		release_node_back(session->server, node);
 }
 
-static bool tell_slice(struct session *session)
+static bool send_work_slice(struct session *session)
 {
 	for (int i = 0; i < SESSION_WORK_SLICE && session->next_work < session->n_work; i++)
-		tell_alloc(session, session->work[session->next_work++]);
+		send_alloc(session, session->work[session->next_work++]);
 	return session->next_work < session->n_work && !session->closing;
 }
 
@@ -399,7 +399,7 @@ static int on_turn(sd_event_source *source, void *userdata)
 	struct session *session = userdata;
 
 	(void)source;
-	if (!tell_slice(session))
+	if (!send_work_slice(session))
 		end_work(session);
 	return 0;
 }
@@ -413,12 +413,12 @@ static bool list_work(struct session *session, struct node_entry *node)
 	if (!session->work)
 		return false;
 	LIST_FOREACH (entry, &node->allocs, of_node)
-		if (is_told(entry))
+		if (is_sendable(entry))
 			memcpy(session->work[session->n_work++], entry->alloc.id, UUID_TEXT_SIZE);
 	return true;
 }
 
-void session_tell_work(struct session *session, struct node_entry *node)
+void session_send_work(struct session *session, struct node_entry *node)
 {
 	struct error err;
 	int r;
@@ -428,7 +428,7 @@ void session_tell_work(struct session *session, struct node_entry *node)
 		session_end(session, &err);
 		return;
 	}
-	if (!tell_slice(session)) {
+	if (!send_work_slice(session)) {
 		end_work(session);
 		return;
 	}
@@ -441,24 +441,24 @@ void session_tell_work(struct session *session, struct node_entry *node)
 	}
 }
 
-/* What to tell the node once a change is durable. */
-struct told {
+/* What the node is notified of once a change is durable. */
+struct notice {
 	char node_id[NODE_ID_MAX + 1];
-	enum session_word word;
+	enum session_notice kind;
 	char id[UUID_TEXT_SIZE]; /* of the claim or allocation */
 	size_t weight;		 /* in node_entry.n_pending */
 };
 
-static struct told *told_new(const struct session *session, enum session_word word, const char *id)
+static struct notice *notice_new(const struct session *session, enum session_notice kind, const char *id)
 {
-	struct told *told = calloc(1, sizeof(*told));
+	struct notice *notice = calloc(1, sizeof(*notice));
 
-	if (!told)
+	if (!notice)
 		return NULL;
-	(void)str_copy(told->node_id, sizeof(told->node_id), session->node_id);
-	(void)str_copy(told->id, sizeof(told->id), id);
-	told->word = word;
-	return told;
+	(void)str_copy(notice->node_id, sizeof(notice->node_id), session->node_id);
+	(void)str_copy(notice->id, sizeof(notice->id), id);
+	notice->kind = kind;
+	return notice;
 }
 
 static void drive_claim(struct server *server, const char *id)
@@ -481,42 +481,42 @@ static void drive_alloc(struct server *server, const char *id)
 
 static void on_durable(struct server *server, void *userdata)
 {
-	cleanup_free struct told *told = userdata;
-	struct node_entry *node = state_node(&server->state, told->node_id);
+	cleanup_free struct notice *notice = userdata;
+	struct node_entry *node = state_node(&server->state, notice->node_id);
 	struct session *session = node ? node->session : NULL;
 
 	if (node) /* purged and back meanwhile: it counts from 0 */
-		node->n_pending -= told->weight < node->n_pending ? told->weight : node->n_pending;
+		node->n_pending -= notice->weight < node->n_pending ? notice->weight : node->n_pending;
 	if (session)
-		session_tell(session, told->word, told->id);
-	switch (told->word) {
+		session_notify(session, notice->kind, notice->id);
+	switch (notice->kind) {
 	case SESSION_ACK_MOUNTED:
 	case SESSION_ACK_RELEASED:
 	case SESSION_DRIVE_CLAIM:
-		drive_claim(server, told->id);
+		drive_claim(server, notice->id);
 		break;
 	case SESSION_FORGET_ALLOC:
-		drive_alloc(server, told->id);
+		drive_alloc(server, notice->id);
 		break;
 	case SESSION_NOTHING:
 	case SESSION_STOP_ALLOC:
 	case SESSION_WITHOUT_PLUGIN:
-	case SESSION_WORD_N:
+	case SESSION_NOTICE_N:
 		break;
 	}
 }
 
-enum status session_commit(struct session *session, struct change *change, enum session_word word,
+enum status session_commit(struct session *session, struct change *change, enum session_notice kind,
 			   const char *id, struct error *err)
 {
-	struct told *told = told_new(session, word, id);
+	struct notice *notice = notice_new(session, kind, id);
 	size_t weight = change->n > 0 ? change->n : 1;
 	struct node_entry *node;
 	enum status st;
 
-	if (told)
-		told->weight = weight;
-	st = change_commit_taking(session->server, change, on_durable, told, err);
+	if (notice)
+		notice->weight = weight;
+	st = change_commit_taking(session->server, change, on_durable, notice, err);
 	node = state_node(&session->server->state, session->node_id);
 	if (st == STATUS_OK && node)
 		node->n_pending += weight;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* One connected node, what goes down to it and what it says.
+/* One connected node, what goes down to it and what it reports.
  *
  * Every message is idempotent on the node; what cannot be sent ends the session, and the node gets everything
  * again when it is back. Owned by the stream's handlers, borrowed by struct node_entry. */
@@ -29,7 +29,7 @@ enum {
 	SESSION_HEARTBEATS_PER_S = 500, /* of all nodes together: more nodes, longer intervals */
 	SESSION_HEARTBEAT_SHARED_MAX_MS = 60000, /* the longest interval of an agent */
 	SESSION_HELLO_MAX_MS = 10000,		 /* from the opening of the stream to hello */
-	SESSION_WORK_SLICE = 64,		 /* allocations told to a node in one turn of the loop */
+	SESSION_WORK_SLICE = 64,		 /* allocations sent to a node in one turn of the loop */
 	SESSION_REPORT_OBJECTS_MAX = 32768,	 /* allocations and claims of one report */
 	SESSION_DOUBT_SIZE = 384,
 };
@@ -41,7 +41,7 @@ struct session {
 	char node_id[NODE_ID_MAX + 1]; /* from the certificate */
 	char boot_id[UUID_TEXT_SIZE];  /* from hello; empty before */
 	bool closing;		       /* an end was sent: nothing more goes down */
-	uint64_t heartbeat_us;	       /* interval that welcome told */
+	uint64_t heartbeat_us;	       /* interval in the welcome */
 	uint64_t heard_us;	       /* on the clock of struct silence: the last message */
 	TAILQ_ENTRY(session) by_silence;
 	bool is_listed;			      /* there */
@@ -49,8 +49,8 @@ struct session {
 	struct session_calls calls; /* to plugins, that were sent and not answered; of controller.c */
 	uint64_t last_call_id;
 	sd_event_source *hello_timer; /* owned; until hello */
-	sd_event_source *work_source; /* owned; while there is work to be told */
-	char (*work)[UUID_TEXT_SIZE]; /* owned; allocations to be told */
+	sd_event_source *work_source; /* owned; while there is work to be sent */
+	char (*work)[UUID_TEXT_SIZE]; /* owned; allocations to be sent */
 	size_t n_work, next_work;
 	bool is_report_due;		/* it was asked for one, which is not complete */
 	bool was_asked;			/* for a report, ever */
@@ -72,7 +72,7 @@ extern const struct rpc_stream_handlers sessions_stream;
 /** End the session with @err, once. */
 void session_end(struct session *session, const struct error *err);
 
-/** From here on it is looked at for silence: welcome has told it how often to speak. */
+/** From here on it is looked at for silence: the welcome says how often it is to send. */
 void session_list(struct session *session);
 
 /** How long nothing was heard of the session that is silent longest; 0: there is none. */
@@ -90,7 +90,7 @@ bool session_is_greeted(const struct session *session);
 
 /* What goes down. */
 
-enum session_word {
+enum session_notice {
 	SESSION_NOTHING,
 	SESSION_STOP_ALLOC,
 	SESSION_FORGET_ALLOC,
@@ -98,11 +98,11 @@ enum session_word {
 	SESSION_ACK_RELEASED,
 	SESSION_DRIVE_CLAIM,	/* nothing, but the claim goes on */
 	SESSION_WITHOUT_PLUGIN, /* release the claim without its plugin */
-	SESSION_WORD_N,
+	SESSION_NOTICE_N,
 };
 
-/** Say @word about an allocation or claim. */
-void session_tell(struct session *session, enum session_word word, const char *id);
+/** Notify the node of @kind about an allocation or claim. */
+void session_notify(struct session *session, enum session_notice kind, const char *id);
 
 void session_welcome(struct session *session);
 void session_run_alloc(struct session *session, const struct alloc *alloc);
@@ -115,15 +115,15 @@ enum status session_plugin_call(struct session *session, Holdfast__V1__PluginCal
 
 static inline void session_stop_alloc(struct session *session, const char *alloc_id)
 {
-	session_tell(session, SESSION_STOP_ALLOC, alloc_id);
+	session_notify(session, SESSION_STOP_ALLOC, alloc_id);
 }
 
 /** Everything the node should do, again, in slices. */
-void session_tell_work(struct session *session, struct node_entry *node);
+void session_send_work(struct session *session, struct node_entry *node);
 
-/** Commit @change, which may be empty and which follows from a message of the node. When it is durable, say
- * @word about @id to whatever session the node has then, and drive the claims it is about. */
-enum status session_commit(struct session *session, struct change *change, enum session_word word,
+/** Commit @change, which may be empty and which follows from a message of the node. When it is durable,
+ * notify whatever session the node has then of @kind about @id, and drive the claims that it is about. */
+enum status session_commit(struct session *session, struct change *change, enum session_notice kind,
 			   const char *id, struct error *err);
 
 /* What comes up, in reports.c. An error ends the session. */

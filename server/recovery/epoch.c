@@ -157,7 +157,7 @@ static enum status read_alloc(const struct session *session, const Holdfast__V1_
 }
 
 /* The rest of what the node is to do is sent after its report, but of work that is not durable then. */
-static enum session_word word_about(const struct alloc *adopted)
+static enum session_notice word_about(const struct alloc *adopted)
 {
 	if (alloc_is_client_terminal(adopted))
 		return SESSION_FORGET_ALLOC;
@@ -668,7 +668,7 @@ static enum status finish(struct session *session, struct error *err)
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.node = session->node_id, .op = "epoch"},
 		"has told what it holds; %s",
 		LIST_EMPTY(&server->state.unreported) ? "all nodes have" : "others have not yet");
-	session_tell_work(session, node);
+	session_send_work(session, node);
 	return STATUS_OK;
 }
 
