@@ -401,9 +401,8 @@ static enum status handle_gc(struct server *server, struct rpc_call *call,
 {
 	uint64_t after_ms = request->older_than_ms > 0 ? request->older_than_ms
 						       : server->config.gc_after_us / USEC_PER_MSEC;
-	enum status st = access_check(server, call, ACCESS_OPERATOR_WRITE, NULL, err);
 
-	return st == STATUS_OK ? start(server->gc, call, after_ms, request->dry_run, err) : st;
+	return start(server->gc, call, after_ms, request->dry_run, err);
 }
 
 DEFINE_WRITE_METHOD(gc_handle, Holdfast__V1__GcRequest, WHAT_GC, handle_gc)

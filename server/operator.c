@@ -20,13 +20,6 @@
 
 enum { WARNINGS_MAX = 5, HISTORY_WARNING_SIZE = 640, KEYS_WARNING_SIZE = 512, KEYS_NAMED = 4 };
 
-static enum status allow(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
-			 struct error *err)
-{
-	(void)request;
-	return access_check(server, call, ACCESS_OPERATOR_READ, NULL, err);
-}
-
 static void add_epoch(struct server *server, Holdfast__V1__GetStatusResponse *response)
 {
 	const Holdfast__V1__Epoch *epoch = state_record(&server->state, KEY_EPOCH);
@@ -131,7 +124,7 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 	return STATUS_OK;
 }
 
-static const struct read_method status_method = {.allow = allow, .handle = handle_status};
+static const struct read_method status_method = {.handle = handle_status};
 DEFINE_READ_METHOD(operator_handle_status, status_method)
 
 static enum status handle_list_audit(struct server *server, struct rpc_call *call,
@@ -145,5 +138,5 @@ static enum status handle_list_audit(struct server *server, struct rpc_call *cal
 	return st;
 }
 
-static const struct read_method list_audit_method = {.allow = allow, .handle = handle_list_audit};
+static const struct read_method list_audit_method = {.handle = handle_list_audit};
 DEFINE_READ_METHOD(operator_handle_list_audit, list_audit_method)

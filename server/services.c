@@ -29,86 +29,131 @@
 #include <holdfast/v1/plugins.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
 
-/* What the gate asks, beside the rights that the handlers check. Nothing is asked for a node's token by
- * default: a row that names no node is closed to it. */
+/* What the gate asks. A row that names no right is closed to all, one that names no node to tokens that are
+ * bound to one. */
 #define READ(...)                        \
 	.rule = &(const struct rpc_rule) \
 	{                                \
 		__VA_ARGS__              \
 	}
-#define WRITE(...)                              \
-	.rule = &(const struct rpc_rule)        \
-	{                                       \
-		.is_write = true, ##__VA_ARGS__ \
+#define WRITE(...)                            \
+	.rule = &(const struct rpc_rule)      \
+	{                                     \
+		.is_write = true, __VA_ARGS__ \
 	}
 
 static const struct rpc_method volumes_methods[] = {
-	{.name = "Register", .unary = volumes_handle_register, WRITE()},
-	{.name = "Get", .unary = volumes_handle_get, READ()},
-	{.name = "List", .unary = volumes_handle_list, READ()},
-	{.name = "Deregister", .unary = volumes_handle_deregister, WRITE()},
+	{.name = "Register",
+	 .unary = volumes_handle_register,
+	 WRITE(.right = ACCESS_VOLUME_WRITE, .namespaces = "volume.namespace")},
+	{.name = "Get",
+	 .unary = volumes_handle_get,
+	 READ(.right = ACCESS_VOLUME_READ, .namespaces = "namespace")},
+	{.name = "List",
+	 .unary = volumes_handle_list,
+	 READ(.right = ACCESS_VOLUME_LIST, .namespaces = "namespace", .any = RULE_ANY_STAR)},
+	{.name = "Deregister",
+	 .unary = volumes_handle_deregister,
+	 WRITE(.right = ACCESS_VOLUME_WRITE, .namespaces = "namespace")},
 	{.name = "Detach",
 	 .unary = volumes_handle_detach,
-	 WRITE(.node = RULE_NODE_FIELD, .field = "node_id",
+	 WRITE(.right = ACCESS_VOLUME_WRITE, .node = RULE_NODE_FIELD, .field = "node_id",
 	       .attest_fields = {"attest_reason", "fence_reason", "without_plugin_reason"},
 	       .namespaces = "namespace")},
-	{.name = "Create", .unary = volumes_handle_create, WRITE()},
-	{.name = "Delete", .unary = volumes_handle_delete, WRITE()},
-	{.name = "Expand", .unary = volumes_handle_expand, WRITE()},
-	{.name = "ListExternal", .unary = volumes_handle_list_external, READ()},
-	{.name = "CreateSnapshot", .unary = snapshots_handle_create, WRITE()},
-	{.name = "DeleteSnapshot", .unary = snapshots_handle_delete, WRITE()},
-	{.name = "ListSnapshots", .unary = snapshots_handle_list, READ()},
-	{.name = "Claim", .unary = claim_grant_handle, WRITE()},
+	{.name = "Create",
+	 .unary = volumes_handle_create,
+	 WRITE(.right = ACCESS_VOLUME_WRITE, .namespaces = "volume.namespace")},
+	{.name = "Delete",
+	 .unary = volumes_handle_delete,
+	 WRITE(.right = ACCESS_VOLUME_WRITE, .namespaces = "namespace", .also = ACCESS_PLUGIN_READ)},
+	{.name = "Expand",
+	 .unary = volumes_handle_expand,
+	 WRITE(.right = ACCESS_VOLUME_WRITE, .namespaces = "namespace", .also = ACCESS_PLUGIN_READ)},
+	{.name = "ListExternal",
+	 .unary = volumes_handle_list_external,
+	 READ(.right = ACCESS_VOLUME_LIST, .also = ACCESS_PLUGIN_READ)},
+	{.name = "CreateSnapshot",
+	 .unary = snapshots_handle_create,
+	 WRITE(.right = ACCESS_VOLUME_WRITE, .namespaces = "namespace", .also = ACCESS_PLUGIN_READ)},
+	{.name = "DeleteSnapshot",
+	 .unary = snapshots_handle_delete,
+	 WRITE(.right = ACCESS_BY_HANDLER, .also = ACCESS_PLUGIN_READ)},
+	{.name = "ListSnapshots",
+	 .unary = snapshots_handle_list,
+	 READ(.right = ACCESS_VOLUME_LIST, .also = ACCESS_PLUGIN_READ)},
+	{.name = "Claim", .unary = claim_grant_handle, WRITE(.right = ACCESS_BY_HANDLER)},
 };
 
 static const struct rpc_method nodes_methods[] = {
-	{.name = "Session", .stream = &sessions_stream, READ(), .is_background = true},
-	{.name = "Get", .unary = nodes_handle_get, READ(.node = RULE_NODE_FIELD, .field = "id")},
-	{.name = "List", .unary = nodes_handle_list, READ()},
+	{.name = "Session",
+	 .stream = &sessions_stream,
+	 READ(.right = ACCESS_BY_HANDLER),
+	 .is_background = true},
+	{.name = "Get",
+	 .unary = nodes_handle_get,
+	 READ(.right = ACCESS_NODE_READ, .node = RULE_NODE_FIELD, .field = "id")},
+	{.name = "List", .unary = nodes_handle_list, READ(.right = ACCESS_NODE_READ)},
 	{.name = "SetEligibility",
 	 .unary = nodes_handle_set_eligibility,
-	 WRITE(.node = RULE_NODE_FIELD, .field = "id")},
-	{.name = "Drain", .unary = drain_handle, WRITE(.node = RULE_NODE_FIELD, .field = "id")},
-	{.name = "Purge", .unary = nodes_handle_purge, WRITE(.attests = true)},
-	{.name = "Identify", .unary = nodes_handle_identify, WRITE(.attests = true)},
-	{.name = "Attest", .unary = attest_handle, WRITE(.attests = true, .namespaces = "volumes")},
+	 WRITE(.right = ACCESS_NODE_WRITE, .node = RULE_NODE_FIELD, .field = "id")},
+	{.name = "Drain",
+	 .unary = drain_handle,
+	 WRITE(.right = ACCESS_NODE_WRITE, .node = RULE_NODE_FIELD, .field = "id")},
+	{.name = "Purge",
+	 .unary = nodes_handle_purge,
+	 WRITE(.right = ACCESS_OPERATOR_WRITE, .attests = true)},
+	{.name = "Identify",
+	 .unary = nodes_handle_identify,
+	 WRITE(.right = ACCESS_OPERATOR_WRITE, .attests = true)},
+	{.name = "Attest",
+	 .unary = attest_handle,
+	 WRITE(.right = ACCESS_OPERATOR_WRITE, .attests = true, .namespaces = "volumes")},
 };
 
 static const struct rpc_method plugins_methods[] = {
-	{.name = "Get", .unary = plugins_handle_get, READ()},
-	{.name = "List", .unary = plugins_handle_list, READ()},
+	{.name = "Get", .unary = plugins_handle_get, READ(.right = ACCESS_PLUGIN_READ)},
+	{.name = "List", .unary = plugins_handle_list, READ(.right = ACCESS_PLUGIN_LIST)},
 };
 
 static const struct rpc_method allocs_methods[] = {
 	{.name = "Run",
 	 .unary = allocs_handle_run,
-	 WRITE(.node = RULE_NODE_FIELD, .field = "allocation.node_id")},
-	{.name = "Stop", .unary = allocs_handle_stop, WRITE(.node = RULE_NODE_ALLOC, .field = "id")},
-	{.name = "Get", .unary = allocs_handle_get, READ(.node = RULE_NODE_ALLOC, .field = "id")},
-	{.name = "List", .unary = allocs_handle_list, READ(.node = RULE_NODE_FILTER, .field = "node_id")},
+	 WRITE(.right = ACCESS_JOB_SUBMIT, .namespaces = "allocation.namespace", .node = RULE_NODE_FIELD,
+	       .field = "allocation.node_id")},
+	{.name = "Stop",
+	 .unary = allocs_handle_stop,
+	 WRITE(.right = ACCESS_JOB_SUBMIT, .node = RULE_NODE_ALLOC, .field = "id")},
+	{.name = "Get",
+	 .unary = allocs_handle_get,
+	 READ(.right = ACCESS_JOB_READ, .node = RULE_NODE_ALLOC, .field = "id")},
+	{.name = "List",
+	 .unary = allocs_handle_list,
+	 READ(.right = ACCESS_JOB_LIST, .namespaces = "namespace", .any = RULE_ANY_STAR_OR_EMPTY,
+	      .node = RULE_NODE_FILTER, .field = "node_id")},
 };
 
 static const struct rpc_method operator_methods[] = {
-	{.name = "Gc", .unary = gc_handle, WRITE()},
-	{.name = "BeginBackup", .unary = backup_handle_begin, WRITE()},
-	{.name = "ReadBackup", .unary = backup_handle_read, READ()},
-	{.name = "BeginRestore", .unary = restore_handle_begin, WRITE()},
-	{.name = "WriteRestore", .unary = restore_handle_write, WRITE()},
-	{.name = "ApplyRestore", .unary = restore_handle_apply, WRITE()},
-	{.name = "Watch", .stream = &events_stream, READ()},
-	{.name = "Status", .unary = operator_handle_status, READ()},
-	{.name = "BootstrapToken", .unary = tokens_handle_bootstrap, WRITE()},
-	{.name = "CreateToken", .unary = tokens_handle_create, WRITE()},
-	{.name = "ListTokens", .unary = tokens_handle_list, READ()},
-	{.name = "RevokeToken", .unary = tokens_handle_revoke, WRITE()},
-	{.name = "WhoAmI", .unary = tokens_handle_who_am_i, READ(.node = RULE_NODE_ANY)},
-	{.name = "PutPolicy", .unary = policies_handle_put, WRITE()},
-	{.name = "ListPolicies", .unary = policies_handle_list, READ()},
-	{.name = "DeletePolicy", .unary = policies_handle_delete, WRITE()},
-	{.name = "ListAudit", .unary = operator_handle_list_audit, READ()},
-	{.name = "ListTrails", .unary = trails_handle_list, READ()},
-	{.name = "AcceptTrail", .unary = trails_handle_accept, WRITE()},
+	{.name = "Gc", .unary = gc_handle, WRITE(.right = ACCESS_OPERATOR_WRITE)},
+	{.name = "BeginBackup", .unary = backup_handle_begin, WRITE(.right = ACCESS_BY_HANDLER)},
+	{.name = "ReadBackup", .unary = backup_handle_read, READ(.right = ACCESS_BY_HANDLER)},
+	{.name = "BeginRestore", .unary = restore_handle_begin, WRITE(.right = ACCESS_MANAGEMENT)},
+	{.name = "WriteRestore", .unary = restore_handle_write, WRITE(.right = ACCESS_MANAGEMENT)},
+	{.name = "ApplyRestore", .unary = restore_handle_apply, WRITE(.right = ACCESS_MANAGEMENT)},
+	{.name = "Watch", .stream = &events_stream, READ(.right = ACCESS_BY_HANDLER)},
+	{.name = "Status", .unary = operator_handle_status, READ(.right = ACCESS_OPERATOR_READ)},
+	{.name = "BootstrapToken", .unary = tokens_handle_bootstrap, WRITE(.right = ACCESS_MANAGEMENT)},
+	{.name = "CreateToken", .unary = tokens_handle_create, WRITE(.right = ACCESS_MANAGEMENT)},
+	{.name = "ListTokens", .unary = tokens_handle_list, READ(.right = ACCESS_MANAGEMENT)},
+	{.name = "RevokeToken", .unary = tokens_handle_revoke, WRITE(.right = ACCESS_MANAGEMENT)},
+	{.name = "WhoAmI",
+	 .unary = tokens_handle_who_am_i,
+	 READ(.right = ACCESS_IDENTITY, .node = RULE_NODE_ANY)},
+	{.name = "PutPolicy", .unary = policies_handle_put, WRITE(.right = ACCESS_MANAGEMENT)},
+	{.name = "ListPolicies", .unary = policies_handle_list, READ(.right = ACCESS_MANAGEMENT)},
+	{.name = "DeletePolicy", .unary = policies_handle_delete, WRITE(.right = ACCESS_MANAGEMENT)},
+	{.name = "ListAudit", .unary = operator_handle_list_audit, READ(.right = ACCESS_OPERATOR_READ)},
+	{.name = "ListTrails", .unary = trails_handle_list, READ(.right = ACCESS_OPERATOR_READ)},
+	{.name = "AcceptTrail", .unary = trails_handle_accept, WRITE(.right = ACCESS_MANAGEMENT)},
 };
 
 const struct rpc_service services[] = {

@@ -92,6 +92,9 @@ typedef enum status rpc_gate_fn(struct rpc_call *call, const char *service, cons
  * a route with text has no method. Once, before it listens. */
 void rpc_server_set_gate(struct rpc_server *server, rpc_gate_fn *gate);
 
+/** Ask the gate again, for a call that was kept waiting: what its caller may do can have changed. */
+enum status rpc_call_ask_gate(struct rpc_call *call, const ProtobufCMessage *request, struct error *err);
+
 /** A connection was refused before its first request: its certificate, or TLS as such, or too many of them.
  * Or it was closed, because more is held for its peer than may be.
  * @why of a refused certificate is STATUS_UNAUTHENTICATED */

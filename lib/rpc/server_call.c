@@ -234,7 +234,7 @@ static enum status route_alias(struct rpc_call *call, bool *ret_mine, int *ret_h
 }
 
 /* @request NULL: of a stream */
-static enum status ask_gate(struct rpc_call *call, const ProtobufCMessage *request, struct error *err)
+enum status rpc_call_ask_gate(struct rpc_call *call, const ProtobufCMessage *request, struct error *err)
 {
 	const struct rpc_server *server = call->conn->server;
 
@@ -264,7 +264,7 @@ static enum status admit(struct rpc_call *call, int *ret_http, struct error *err
 		st = error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 			       "%zu calls of this connection are under way already", max);
 	if (st == STATUS_OK && call->method->stream) {
-		st = ask_gate(call, NULL, err);
+		st = rpc_call_ask_gate(call, NULL, err);
 		if (st != STATUS_OK)
 			count_end(call, st);
 	}
@@ -311,7 +311,7 @@ static void handle(struct rpc_call *call, const ProtobufCMessage *request)
 	call->conn->n_held++;
 	if (!call->head.has_timeout)
 		timer_disarm(call->deadline);
-	if (ask_gate(call, request, &err) == STATUS_OK)
+	if (rpc_call_ask_gate(call, request, &err) == STATUS_OK)
 		call->method->unary(call, request, call->conn->server->userdata);
 	else
 		rpc_call_fail(call, &err);

@@ -240,8 +240,10 @@ static bool is_given(const struct access_scope *scope, const char *namespace)
 static enum status find_scope(struct server *server, const struct rpc_call *call, enum access_right right,
 			      struct access_scope *ret, struct caller *ret_caller, struct error *err)
 {
-	enum status st = access_caller(server, call, ret_caller, err);
+	enum status st;
 
+	assert(right > ACCESS_NONE && right < ACCESS_RIGHT_N);
+	st = access_caller(server, call, ret_caller, err);
 	*ret = (struct access_scope){.right = right};
 	if (st != STATUS_OK)
 		return st;
@@ -413,6 +415,49 @@ static bool is_about_node(struct server *server, const struct rpc_rule *rule, co
 	return !alloc || str_eq(alloc->alloc.node_id, node);
 }
 
+/* Who shows a good token, or may do everything without one. */
+static enum status check_identity(struct server *server, const struct rpc_call *call, struct error *err)
+{
+	struct caller caller;
+	enum status st = access_caller(server, call, &caller, err);
+
+	return st != STATUS_OK || caller.token ? st : check_certificate(server, call, err);
+}
+
+/* In which namespace the rule's right is wanted; NULL: in any. Whose namespace counts is the object's own. */
+static const char *namespace_of(struct server *server, const struct rpc_rule *rule,
+				const ProtobufCMessage *request)
+{
+	const struct alloc_entry *alloc;
+	const char *name;
+
+	if (rule->node == RULE_NODE_ALLOC) {
+		alloc = state_alloc(&server->state, text_of(request, rule->field));
+		return alloc ? alloc->alloc.namespace : NAMESPACE_DEFAULT;
+	}
+	if (!rights[rule->right].any_of || !rule->namespaces)
+		return NULL;
+	name = text_of(request, rule->namespaces);
+	if ((rule->any != RULE_ANY_NEVER && str_eq(name, "*")) ||
+	    (rule->any == RULE_ANY_STAR_OR_EMPTY && name[0] == '\0'))
+		return NULL;
+	return namespace_or_default(name);
+}
+
+static enum status check_right(struct server *server, const struct rpc_call *call,
+			       const struct rpc_rule *rule, const ProtobufCMessage *request,
+			       struct error *err)
+{
+	if (rule->right == ACCESS_NONE)
+		return error_set(err, STATUS_PERMISSION_DENIED, 0,
+				 "this method is closed: no right opens it");
+	if (rule->right == ACCESS_BY_HANDLER)
+		return STATUS_OK;
+	if (rule->right == ACCESS_IDENTITY)
+		return check_identity(server, call, err);
+	return access_check(server, call, rule->right, namespace_of(server, rule, request), err);
+}
+
 const char *access_bound_node(struct server *server, const struct rpc_call *call)
 {
 	struct caller caller;
@@ -453,6 +498,10 @@ enum status access_gate(struct rpc_call *call, const char *service, const struct
 	st = check_node(server, call, rule, request, err);
 	if (st == STATUS_OK && request && attests(rule, request))
 		st = check_attest(server, call, rule, request, err);
+	if (st == STATUS_OK)
+		st = check_right(server, call, rule, request, err);
+	if (st == STATUS_OK && rule->also != ACCESS_NONE)
+		st = access_check(server, call, rule->also, NULL, err);
 	if (st != STATUS_OK && rule->is_write) {
 		(void)str_format(what, sizeof(what), "%s.%s", service, method->name);
 		audit_refused(server, call, what, NULL, err);

@@ -58,6 +58,7 @@ enum status access_check_node(struct server *server, const struct rpc_call *call
 
 /* What a call needs. The names are Nomad's capabilities, see nomad's "namespace" and "plugin" policies. */
 enum access_right {
+	ACCESS_NONE,		/* nobody has it: a method whose row names no right is closed */
 	ACCESS_VOLUME_LIST,	/* csi-list-volume */
 	ACCESS_VOLUME_READ,	/* csi-read-volume */
 	ACCESS_VOLUME_MOUNT,	/* csi-mount-volume: run allocations that ask for volumes */
@@ -78,6 +79,10 @@ enum access_right {
 	ACCESS_BACKUP_COPY,    /* take copies of the store, secrets and all */
 	ACCESS_MANAGEMENT,     /* tokens, policies, kits to a passphrase, restore */
 	ACCESS_RIGHT_N,
+
+	/* in the row of a method */
+	ACCESS_IDENTITY = ACCESS_RIGHT_N, /* of whoever may call anything at all */
+	ACCESS_BY_HANDLER,		  /* which one depends on what the handler finds: it asks */
 };
 
 /** May the caller do this to objects of @namespace (NULL: of none, or in any namespace at all)?
@@ -97,10 +102,22 @@ enum rule_node {
 
 enum { RULE_ATTEST_FIELDS_MAX = 4 };
 
-/* In the row of each method: what is asked of its callers before its handler runs, which checks the rights
- * over the objects that it finds. */
+/* Texts of the field of a namespace that mean: in any of them. */
+enum rule_any {
+	RULE_ANY_NEVER,
+	RULE_ANY_STAR,
+	RULE_ANY_STAR_OR_EMPTY,
+};
+
+/* In the row of each method: what is asked of its callers before its handler runs. */
 struct rpc_rule {
 	bool is_write; /* what is refused is recorded */
+
+	/* A right of a namespace is wanted in that of the allocation with RULE_NODE_ALLOC, else in that of
+	 * the field, else in any. */
+	enum access_right right;
+	enum access_right also; /* besides, over no namespace; ACCESS_NONE: no other */
+	enum rule_any any;	/* of the field */
 	enum rule_node node;
 	const char *field; /* of the request; "a.b": of a message within */
 
@@ -108,7 +125,8 @@ struct rpc_rule {
 	 * these fields is not empty. */
 	bool attests;
 	const char *attest_fields[RULE_ATTEST_FIELDS_MAX];
-	const char *namespaces; /* field with the namespace, or with VolumeRefs; NULL: it is about all */
+	const char
+		*namespaces; /* field with the namespace, or with VolumeRefs; NULL: it is about all; "a.b" */
 };
 
 /** The gate of the server's methods, see rpc_server_set_gate(). */

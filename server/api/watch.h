@@ -21,10 +21,6 @@ struct server;
 enum { WATCH_WAIT_MAX_MS = 5 * 60 * 1000 };
 
 struct read_method {
-	/** May the caller read this? Asked before anything else is looked at. */
-	enum status (*allow)(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
-			     struct error *err);
-
 	/** Answers the call, or returns why not. */
 	enum status (*handle)(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
 			      struct error *err);

@@ -165,13 +165,6 @@ static void get_name(const ProtobufCMessage *message, char ret[static OBJECT_KEY
 	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_NODE "%.64s", request->id);
 }
 
-static enum status read_allow(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
-			      struct error *err)
-{
-	(void)message;
-	return access_check(server, call, ACCESS_NODE_READ, NULL, err);
-}
-
 /* The answer's index is the table's: it is never behind the node's claims and allocations, which are shown.
  */
 static uint64_t get_index(struct server *server, const ProtobufCMessage *message)
@@ -182,8 +175,7 @@ static uint64_t get_index(struct server *server, const ProtobufCMessage *message
 	return entry && node_is_registered(entry) ? watch_index(server, PREFIX_NODE) : UINT64_MAX;
 }
 
-static const struct read_method get_method = {
-	.allow = read_allow, .handle = handle_get, .name = get_name, .index = get_index};
+static const struct read_method get_method = {.handle = handle_get, .name = get_name, .index = get_index};
 DEFINE_READ_METHOD(nodes_handle_get, get_method)
 
 /* List. */
@@ -278,7 +270,7 @@ static void list_name(const ProtobufCMessage *message, char ret[static OBJECT_KE
 	(void)str_copy(ret, OBJECT_KEY_SIZE, PREFIX_NODE);
 }
 
-static const struct read_method list_method = {.allow = read_allow, .handle = handle_list, .name = list_name};
+static const struct read_method list_method = {.handle = handle_list, .name = list_name};
 DEFINE_READ_METHOD(nodes_handle_list, list_method)
 
 /* SetEligibility. */
@@ -333,12 +325,10 @@ static enum status handle_set_eligibility(struct server *server, struct rpc_call
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup_free struct node *node = malloc(sizeof(*node));
-	enum status st = access_check(server, call, ACCESS_NODE_WRITE, NULL, err);
 	char object[OBJECT_SIZE];
 	struct node_entry *entry;
+	enum status st = nodes_find(server, request->id, &entry, err);
 
-	if (st == STATUS_OK)
-		st = nodes_find(server, request->id, &entry, err);
 	if (st != STATUS_OK)
 		return st;
 	if (!node)
@@ -439,16 +429,15 @@ static enum status handle_purge(struct server *server, struct rpc_call *call,
 				const Holdfast__V1__PurgeNodeRequest *request, struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	enum status st = access_check(server, call, ACCESS_OPERATOR_WRITE, NULL, err);
 	const struct instance_entry *instance;
 	char object[OBJECT_SIZE];
 	struct node_entry *entry;
 	struct reply_waiting *waiting;
+	enum status st;
 
-	if (st == STATUS_OK && request->unknown)
+	if (request->unknown)
 		return purge_unknown(server, call, request, err);
-	if (st == STATUS_OK)
-		st = nodes_find(server, request->id, &entry, err);
+	st = nodes_find(server, request->id, &entry, err);
 	if (st == STATUS_OK)
 		st = check_purge(entry, err);
 	if (st != STATUS_OK)
@@ -535,13 +524,11 @@ static enum status handle_identify(struct server *server, struct rpc_call *call,
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup_free struct node *node = malloc(sizeof(*node));
-	enum status st = access_check(server, call, ACCESS_OPERATOR_WRITE, NULL, err);
 	char detail[EVIDENCE_DETAIL_MAX + 1];
 	char object[OBJECT_SIZE];
 	struct node_entry *entry;
+	enum status st = nodes_find(server, request->id, &entry, err);
 
-	if (st == STATUS_OK)
-		st = nodes_find(server, request->id, &entry, err);
 	if (st == STATUS_OK)
 		st = attest_detail(server, call, "reason", request->reason, detail, err);
 	if (st == STATUS_OK)

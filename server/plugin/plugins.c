@@ -446,15 +446,7 @@ static uint64_t get_index(struct server *server, const ProtobufCMessage *message
 	return plugin ? plugin->modify_index : UINT64_MAX;
 }
 
-static enum status get_allow(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
-			     struct error *err)
-{
-	(void)message;
-	return access_check(server, call, ACCESS_PLUGIN_READ, NULL, err);
-}
-
-static const struct read_method get_method = {
-	.allow = get_allow, .handle = handle_get, .name = get_name, .index = get_index};
+static const struct read_method get_method = {.handle = handle_get, .name = get_name, .index = get_index};
 DEFINE_READ_METHOD(plugins_handle_get, get_method)
 
 static enum status fill_page(struct server *server, const Holdfast__V1__ListPluginsRequest *request,
@@ -512,12 +504,5 @@ static void list_name(const ProtobufCMessage *message, char ret[static OBJECT_KE
 	(void)str_copy(ret, OBJECT_KEY_SIZE, WATCH_PLUGIN);
 }
 
-static enum status list_allow(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
-			      struct error *err)
-{
-	(void)message;
-	return access_check(server, call, ACCESS_PLUGIN_LIST, NULL, err);
-}
-
-static const struct read_method list_method = {.allow = list_allow, .handle = handle_list, .name = list_name};
+static const struct read_method list_method = {.handle = handle_list, .name = list_name};
 DEFINE_READ_METHOD(plugins_handle_list, list_method)

@@ -171,10 +171,8 @@ static enum status begin(struct server *server, struct rpc_call *call,
 {
 	Holdfast__V1__BeginRestoreResponse response = HOLDFAST__V1__BEGIN_RESTORE_RESPONSE__INIT;
 	cleanup(restore_freep) struct restore *restore = NULL;
-	enum status st = access_check(server, call, ACCESS_MANAGEMENT, NULL, err);
+	enum status st = check_announced(request, err);
 
-	if (st == STATUS_OK)
-		st = check_announced(request, err);
 	if (st == STATUS_OK)
 		st = check_idle(server, err);
 	if (st == STATUS_OK) {
@@ -249,10 +247,8 @@ static enum status take_part(struct server *server, struct rpc_call *call,
 {
 	Holdfast__V1__WriteRestoreResponse response = HOLDFAST__V1__WRITE_RESTORE_RESPONSE__INIT;
 	struct restore *restore = NULL;
-	enum status st = access_check(server, call, ACCESS_MANAGEMENT, NULL, err);
+	enum status st = find(server, request->id, &restore, err);
 
-	if (st == STATUS_OK)
-		st = find(server, request->id, &restore, err);
 	if (st == STATUS_OK)
 		st = check_part(restore, request, err);
 	if (st == STATUS_OK)
@@ -404,10 +400,8 @@ static enum status apply(struct server *server, struct rpc_call *call,
 			 const Holdfast__V1__ApplyRestoreRequest *request, struct error *err)
 {
 	struct restore *restore = NULL;
-	enum status st = access_check(server, call, ACCESS_MANAGEMENT, NULL, err);
+	enum status st = find(server, request->id, &restore, err);
 
-	if (st == STATUS_OK)
-		st = find(server, request->id, &restore, err);
 	if (st == STATUS_OK && request->reason[0] == '\0')
 		st = error_set(err, STATUS_INVALID_ARGUMENT, 0,
 			       "reason: say why; everything since the copy was made is forgotten");

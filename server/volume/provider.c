@@ -138,7 +138,7 @@ static enum status handle_delete(struct server *server, struct rpc_call *call,
 	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;
 	const char *namespace = namespace_or_default(request->namespace_);
 	struct volume_entry *entry;
-	enum status st = volumes_find_for_provider(server, call, namespace, request->id, &entry, err);
+	enum status st = volumes_find(server, namespace, request->id, &entry, err);
 
 	if (st == STATUS_OK)
 		st = volume_store_load(server, entry, &parts, err);
@@ -184,7 +184,7 @@ static enum status handle_expand(struct server *server, struct rpc_call *call,
 	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;
 	const char *namespace = namespace_or_default(request->namespace_);
 	struct volume_entry *entry;
-	enum status st = volumes_find_for_provider(server, call, namespace, request->id, &entry, err);
+	enum status st = volumes_find(server, namespace, request->id, &entry, err);
 
 	if (st == STATUS_OK)
 		st = volume_store_load(server, entry, &parts, err);

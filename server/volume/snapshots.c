@@ -325,7 +325,7 @@ static enum status handle_create(struct server *server, struct rpc_call *call,
 	const char *namespace = namespace_or_default(request->namespace_);
 	cleanup(snapshotting_freep) struct snapshotting *work = NULL;
 	struct volume_entry *entry;
-	enum status st = volumes_find_for_provider(server, call, namespace, request->volume_id, &entry, err);
+	enum status st = volumes_find(server, namespace, request->volume_id, &entry, err);
 
 	if (st == STATUS_OK)
 		st = check_create(server, entry, request, err);
@@ -438,10 +438,6 @@ static enum status fill_delete(struct server *server, const Holdfast__V1__Delete
 static enum status check_delete_access(struct server *server, struct rpc_call *call,
 				       const Holdfast__V1__Snapshot *known, struct error *err)
 {
-	enum status st = access_check(server, call, ACCESS_PLUGIN_READ, NULL, err);
-
-	if (st != STATUS_OK)
-		return st;
 	return known ? access_check(server, call, ACCESS_VOLUME_WRITE, known->namespace_, err)
 		     : access_check(server, call, ACCESS_OPERATOR_WRITE, NULL, err);
 }

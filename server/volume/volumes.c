@@ -40,17 +40,6 @@ enum status volumes_find(struct server *server, const char *namespace, const cha
 	return STATUS_OK;
 }
 
-enum status volumes_find_for_provider(struct server *server, const struct rpc_call *call,
-				      const char *namespace, const char *id, struct volume_entry **ret,
-				      struct error *err)
-{
-	enum status st = access_check(server, call, ACCESS_VOLUME_WRITE, namespace, err);
-
-	if (st == STATUS_OK)
-		st = access_check(server, call, ACCESS_PLUGIN_READ, NULL, err);
-	return st == STATUS_OK ? volumes_find(server, namespace, id, ret, err) : st;
-}
-
 enum status volumes_check_unused(struct server *server, struct volume_entry *entry, struct error *err)
 {
 	cleanup_free char *why = NULL;
@@ -80,13 +69,6 @@ struct volumes_waiting *volumes_waiting_new(struct rpc_call *call, const struct 
 static const Holdfast__V1__GetVolumeRequest *get_request(const ProtobufCMessage *request)
 {
 	return (const Holdfast__V1__GetVolumeRequest *)(const void *)request;
-}
-
-static enum status allow_get(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
-			     struct error *err)
-{
-	return access_check(server, call, ACCESS_VOLUME_READ,
-			    namespace_or_default(get_request(request)->namespace_), err);
 }
 
 static void name_get(const ProtobufCMessage *request, char ret[static OBJECT_KEY_SIZE])
@@ -130,7 +112,6 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 }
 
 static const struct read_method get_method = {
-	.allow = allow_get,
 	.handle = handle_get,
 	.name = name_get,
 	.index = index_get,
@@ -154,10 +135,8 @@ static enum status handle_deregister(struct server *server, struct rpc_call *cal
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	char object[VOLUMES_OBJECT_SIZE];
 	struct volume_entry *entry;
-	enum status st = access_check(server, call, ACCESS_VOLUME_WRITE, namespace, err);
+	enum status st = volumes_find(server, namespace, request->id, &entry, err);
 
-	if (st == STATUS_OK)
-		st = volumes_find(server, namespace, request->id, &entry, err);
 	if (st == STATUS_OK)
 		st = volumes_check_unused(server, entry, err);
 	if (st == STATUS_OK) /* also by nobody that a restored server has forgotten */

@@ -37,12 +37,6 @@ char *volumes_object(const struct volume *volume, char ret[static VOLUMES_OBJECT
 enum status volumes_find(struct server *server, const char *namespace, const char *id,
 			 struct volume_entry **ret, struct error *err);
 
-/** volumes_find() for a call that changes something at the volume's provider, or asks it to: with the rights
- * to do so, which are asked for before anything else is told. */
-enum status volumes_find_for_provider(struct server *server, const struct rpc_call *call,
-				      const char *namespace, const char *id, struct volume_entry **ret,
-				      struct error *err);
-
 /** STATUS_FAILED_PRECONDITION with the holder's name when anybody has a live claim. */
 enum status volumes_check_unused(struct server *server, struct volume_entry *entry, struct error *err);
 

@@ -8,6 +8,7 @@
 #include "services.h"
 #include "unit.h"
 
+#include "access/access.h"
 #include "base/str.h"
 #include "state/keys.h"
 #include "state/records.h"
@@ -228,6 +229,10 @@ TEST(every_method_has_a_row)
 		for (size_t j = 0; j < ARRAY_SIZE(all_services); j++)
 			known |= services[i].descriptor == all_services[j];
 		assert_true(known);
+		for (size_t j = 0; j < services[i].n_methods; j++) {
+			assert_non_null(services[i].methods[j].rule);
+			assert_int_not_equal(services[i].methods[j].rule->right, ACCESS_NONE);
+		}
 	}
 }
 
