@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "commands.h"
-
 #include "base/str.h"
+#include "command/commands.h"
 
 #include <errno.h>
 #include <limits.h>

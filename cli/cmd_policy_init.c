@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "commands.h"
-#include "output.h"
 #include "policy_text.h"
 
 #include "base/id.h"
 #include "base/str.h"
+#include "command/commands.h"
+#include "show/output.h"
 
 #include <errno.h>
 #include <pwd.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "completion.h"
 
-#include "command.h"
-
 #include "base/str.h"
+#include "command/command.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #pragma once
 /* What the table of commands says to bash and to the manual. */
 
-#include "command.h"
+#include "command/command.h"
 
 #include <stdio.h>
 

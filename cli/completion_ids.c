@@ -2,12 +2,12 @@
 /* Ids for the shell: one page, quickly, and silence when the server is away. */
 
 #include "completion.h"
-#include "connect.h"
-#include "output.h"
-#include "pages.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "call/connect.h"
+#include "call/pages.h"
+#include "show/output.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "command.h"
-#include "output.h"
-
 #include "base/str.h"
+#include "command/command.h"
+#include "show/output.h"
 
 #include <errno.h>
 #include <holdfast/v1/explain.pb-c.h>

@@ -18,7 +18,7 @@ WORDS = ROOT / "proto/mounthelper_words.h"
 PROTOCOL = ROOT / "docs/protocol.md"
 ROUTES = ROOT / "server/routes.c"
 METRICS = [ROOT / "server/metrics.c"]
-COMMANDS = ROOT / "cli/commands.c"
+COMMANDS = ROOT / "cli/command/commands.c"
 ACCESS_MANUAL = ROOT / "docs/man/holdfast-operator-access.1.scd"
 RELOAD = ROOT / "server/reload.c"
 AGENT_CONFIG = ROOT / "agent/config.c"
@@ -429,7 +429,7 @@ def first_cells(text):
 
 
 def cli_commands():
-    return set(re.findall(r'(?:\.path = |LATER\()"([a-z ]+)"', read(ROOT / "cli/commands.c")))
+    return set(re.findall(r'(?:\.path = |LATER\()"([a-z ]+)"', read(ROOT / "cli/command/commands.c")))
 
 
 def said_by_programs():
@@ -494,7 +494,7 @@ def check_messages(files):
     """Each command that a message of the server names exists, with its options."""
     commands = cli_commands()
     groups = {command.split()[0] for command in commands if " " in command}
-    options = set(re.findall(r'\.name = "([a-z-]+)"', read(ROOT / "cli/options.c")))
+    options = set(re.findall(r'\.name = "([a-z-]+)"', read(ROOT / "cli/command/options.c")))
     for name in files:
         if not (name.startswith(("server/", "lib/model/")) and name.endswith(".c")):
             continue
@@ -773,10 +773,10 @@ def check_audit_names(files):
 
 
 def option_sets():
-    """Command -> the options that it takes, as cli/commands.c and cli/options.c have them."""
-    enum = re.search(r"enum option_id \{(.*?)\};", read(ROOT / "cli/command.h"), re.S).group(1)
+    """Command -> the options that it takes, as cli/command/commands.c and cli/command/options.c have them."""
+    enum = re.search(r"enum option_id \{(.*?)\};", read(ROOT / "cli/command/command.h"), re.S).group(1)
     order = re.findall(r"\b(OPT_\w+)", re.sub(r"/\*.*?\*/", "", enum, flags=re.S))
-    names = dict(re.findall(r'\[(OPT_\w+)\]\s*=\s*\{\s*\.name = "([a-z-]+)"', read(ROOT / "cli/options.c")))
+    names = dict(re.findall(r'\[(OPT_\w+)\]\s*=\s*\{\s*\.name = "([a-z-]+)"', read(ROOT / "cli/command/options.c")))
     text = read(COMMANDS)
     sets = {}
 
@@ -790,7 +790,7 @@ def option_sets():
         between = re.search(r"(OPT_\w+) \+ 1\).*~.*?(OPT_\w+)\)", body)
         sets[macro] = (set(order[order.index(between.group(2)):order.index(between.group(1)) + 1]) if between
                        else expand(body))
-    common = expand(re.search(r"common_options =(.*?);", read(ROOT / "cli/options.c"), re.S).group(1))
+    common = expand(re.search(r"common_options =(.*?);", read(ROOT / "cli/command/options.c"), re.S).group(1))
     commands = {}
     for path, rest in re.findall(r'\{\.path = "([^"]+)",(.*?)\.(?:run|call) = ', text, re.S):
         options = re.search(r"\.options = (.*?),\s*(?:\.|$)", rest, re.S)

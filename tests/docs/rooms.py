@@ -27,7 +27,7 @@ FLOORS = {
         "base conf kit log model pb rpc store",
         [".", "(alloc claim node plugin recovery volume)", "access", "api", "state", "ticket"],
     ),
-    "cli": ("base conf kit model pb rpc", ["."]),
+    "cli": ("base conf kit model pb rpc", [".", "audit hold operator", "call", "show", "command"]),
     "mounthelper": ("base privileged", ["tool", "."]),
 }
 # What may be included from any room of its program, of lib from any program, whatever the floors say.

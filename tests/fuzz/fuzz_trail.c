@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The trail's reader and verifier: any bytes are judged, and a line that parses prints as JSON. */
 
-#include "trail.h"
+#include "audit/trail.h"
 
 #include <assert.h>
 #include <stdint.h>

@@ -2,8 +2,9 @@
 #pragma once
 /* Command lines against the model of the server: what they print, ask and how they end. */
 
-#include "command.h"
 #include "fake_server.h"
+
+#include "command/command.h"
 
 #include <stddef.h>
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One table: what is typed, and the exact answer. */
 
-#include "output.h"
 #include "run.h"
 #include "unit.h"
+
+#include "show/output.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "command.h"
 #include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "command/command.h"
 
 #include <string.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "command.h"
 #include "completion.h"
 #include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "command/command.h"
 
 #include <glob.h>
 #include <stdio.h>

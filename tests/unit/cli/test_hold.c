@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "hold.h"
-#include "hold_judge.h"
 #include "unit.h"
 
 #include "base/cleanup.h"
+#include "hold/hold.h"
+#include "hold/judge.h"
 
 enum { STEPS_MAX = 10 };
 

@@ -2,7 +2,6 @@
 /* The link that services follow. The folders are real ones below a temporary root, whose owner counts as
  * root; the mount table is a text. */
 
-#include "hold_link.h"
 #include "temp_dir.h"
 #include "unit.h"
 
@@ -10,6 +9,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "hold/link.h"
 
 #include <fcntl.h>
 #include <ftw.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "hold_place.h"
-#include "hold_spec.h"
 #include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "hold/place.h"
+#include "hold/spec.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,12 +2,11 @@
 /* The operator's commands for certificates, policies and the audit: files that are made, requests that are
  * sent, broken chains that are found. The server is a model behind the client's interface. */
 
-#include "command.h"
-
 #include "../unit.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "command/command.h"
 #include "rpc/client.h"
 #include "rpc/pki.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pick.h"
 #include "unit.h"
 
 #include "base/str.h"
+#include "call/pick.h"
 
 #include <string.h>
 

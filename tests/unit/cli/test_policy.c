@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `holdfast policy` becomes another program: with which words? */
 
-#include "command.h"
 #include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "command/command.h"
 
 #include <errno.h>
 #include <string.h>

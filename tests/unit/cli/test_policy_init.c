@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `holdfast policy init`: is what it prints a policy, and the one of this machine? */
 
-#include "command.h"
 #include "policy.h"
 #include "policy_text.h"
 #include "unit.h"
 
 #include "base/str.h"
+#include "command/command.h"
 
 #include <errno.h>
 #include <pwd.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "settings.h"
 #include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "command/settings.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "examples.h"
-#include "spec.h"
 #include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "call/spec.h"
 
 #include <stdio.h>
 #include <stdlib.h>

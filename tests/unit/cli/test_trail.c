@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trail.h"
 #include "unit.h"
 
+#include "audit/trail.h"
 #include "base/cleanup.h"
 #include "base/parse.h"
 #include "base/str.h"

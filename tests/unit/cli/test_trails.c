@@ -2,9 +2,9 @@
 /* Trails against the heads that a model of the server was shown. */
 
 #include "run.h"
-#include "trail.h"
 #include "unit.h"
 
+#include "audit/trail.h"
 #include "base/str.h"
 
 #include <openssl/evp.h>

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/id.h"
+#include "base/str.h"
+#include "call/call.h"
+#include "call/spec.h"
+#include "call/wait.h"
+#include "command/commands.h"
+#include "command/values.h"
+#include "conf/conf.h"
+#include "show/output.h"
+#include "show/show.h"
+
+#include <assert.h>
+#include <holdfast/v1/allocations.pb-c.h>
+#include <string.h>
+
+#define WAIT_DEFAULT_US (UINT64_C(300) * USEC_PER_SEC)
+
+static enum status load_alloc(struct invocation *inv, Holdfast__V1__Allocation **ret, struct error *err)
+{
+	cleanup_message Holdfast__V1__Allocation *alloc = NULL;
+	struct conf *conf = NULL;
+	enum status status;
+
+	if (inv->options[OPT_ID] && !id_is_uuid(inv->options[OPT_ID]))
+		return usage_error(inv, err, "--id must be a UUID in lower case, not '%s'",
+				   inv->options[OPT_ID]);
+	status = conf_load(inv->args[0], &conf, err);
+	if (status == STATUS_OK)
+		status = spec_alloc(conf, &alloc, err);
+	conf_free(conf);
+	if (status == STATUS_OK)
+		status = option_apply(inv, OPT_NAMESPACE, &alloc->namespace_, err);
+	if (status == STATUS_OK)
+		status = option_apply(inv, OPT_NODE, &alloc->node_id, err);
+	if (status == STATUS_OK)
+		status = option_apply(inv, OPT_ID, &alloc->id, err);
+	if (status == STATUS_OK)
+		*ret = TAKE_PTR(alloc);
+	return status;
+}
+
+/* Complete the node's id. One that the server does not know stays: the refusal is the server's. */
+static enum status complete_node(struct call *call, Holdfast__V1__Allocation *alloc, struct error *err)
+{
+	enum status status;
+
+	assert(alloc);
+	if (!alloc->node_id[0])
+		return STATUS_OK;
+	status = call_pick(call, pick_node, alloc->node_id, &alloc->node_id, err);
+	return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}
+
+/* Wait for @goal and print how it ended. */
+static enum status wait_and_show(struct invocation *inv, struct connection *connection,
+				 const Holdfast__V1__Allocation *known, enum wait_goal goal,
+				 struct error *err)
+{
+	cleanup_message Holdfast__V1__GetAllocationResponse *answer = NULL;
+	uint64_t timeout_us;
+	enum status status = value_timeout(inv, WAIT_DEFAULT_US, &timeout_us, err);
+	enum status printed = STATUS_OK;
+
+	if (status == STATUS_OK)
+		status = wait_alloc(connection, known, goal, timeout_us, &answer, err);
+	if (answer && inv->options[OPT_JSON])
+		printed = print_answer(&answer->base, status == STATUS_OK ? err : NULL);
+	if (status != STATUS_OK || inv->options[OPT_JSON])
+		return status != STATUS_OK ? status : printed;
+	assert(answer);
+	return show_alloc(answer->allocation, answer->node_disconnected_ms, err);
+}
+
+/* Why not elsewhere is in the details of a refusal, which main() prints. */
+static enum status print_placement(struct invocation *inv, const Holdfast__V1__RunAllocationResponse *answer,
+				   struct error *err)
+{
+	if (inv->options[OPT_JSON])
+		return print_answer(&answer->base, err);
+	print_line("it would run on node %s; nothing was changed", answer->allocation->node_id);
+	return STATUS_OK;
+}
+
+enum status alloc_run_load(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__RunAllocationRequest *request = message;
+	uint64_t timeout_us;
+	enum status status = value_timeout(call->inv, WAIT_DEFAULT_US, &timeout_us, err);
+
+	request->dry_run = call_has(call, OPT_DRY_RUN);
+	return status == STATUS_OK ? load_alloc(call->inv, &request->allocation, err) : status;
+}
+
+enum status alloc_run_fill(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__RunAllocationRequest *request = message;
+
+	return complete_node(call, request->allocation, err);
+}
+
+enum status alloc_run_refused(struct call *call, enum status status, struct error *err)
+{
+	return spec_blame(call->inv, status, err);
+}
+
+enum status alloc_run_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__RunAllocationRequest *request = call->request;
+	const Holdfast__V1__RunAllocationResponse *answer = message;
+
+	if (!answer->allocation)
+		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no allocation");
+	if (request->dry_run)
+		return print_placement(call->inv, answer, err);
+	if (!call_has(call, OPT_NO_WAIT))
+		return wait_and_show(call->inv, call->connection, answer->allocation, WAIT_RUNNING, err);
+	if (call_has(call, OPT_JSON))
+		return print_answer(&answer->base, err);
+	print_line("allocation %s is accepted", answer->allocation->id);
+	if (!request->allocation->node_id[0])
+		print_line("it is placed on node %s", answer->allocation->node_id);
+	return STATUS_OK;
+}
+
+/* Nobody can stop anything there meanwhile; what may be done about it is said before any waiting. */
+static void warn_of_node(const Holdfast__V1__Allocation *alloc, int64_t disconnected_ms)
+{
+	char age[AGE_SIZE];
+
+	print_line("node %s has not been connected for %s: allocation %s may run on there, and keeps its "
+		   "volumes "
+		   "until the node is back and has stopped it.",
+		   alloc->node_id, age_text(disconnected_ms, clock_realtime_ms(), age), alloc->id);
+	print_line(
+		"Next: holdfast node status %s. If it cannot be brought back, make sure that it is off; then "
+		"holdfast node attest %s VOLUME... frees them",
+		alloc->node_id, alloc->node_id);
+}
+
+enum status alloc_stop_load(struct call *call, void *message, struct error *err)
+{
+	uint64_t timeout_us;
+
+	(void)message;
+	return value_timeout(call->inv, WAIT_DEFAULT_US, &timeout_us, err);
+}
+
+enum status alloc_stop_fill(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__StopAllocationRequest *request = message;
+
+	return call_pick(call, pick_alloc, call->inv->args[0], &request->id, err);
+}
+
+enum status alloc_stop_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__StopAllocationRequest *request = call->request;
+	const Holdfast__V1__StopAllocationResponse *answer = message;
+	bool has_ended;
+
+	if (!answer->allocation)
+		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no allocation");
+	has_ended = alloc_is_terminal(answer->allocation);
+	if (answer->node_disconnected_ms && !has_ended && !call_has(call, OPT_JSON))
+		warn_of_node(answer->allocation, answer->node_disconnected_ms);
+	/* what had ended before is stopped, however it ended */
+	if (!call_has(call, OPT_NO_WAIT) && !has_ended)
+		return wait_and_show(call->inv, call->connection, answer->allocation, WAIT_TERMINAL, err);
+	if (call_has(call, OPT_JSON))
+		return print_answer(&answer->base, err);
+	print_line("allocation %s %s", request->id, has_ended ? "has ended" : "is being stopped");
+	return STATUS_OK;
+}
+
+enum status alloc_list_load(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__ListAllocationsRequest *request = message;
+
+	(void)err;
+	call_set(call, &request->namespace_, call->inv->options[OPT_NAMESPACE]);
+	call_set(call, &request->filter, call->inv->options[OPT_FILTER]);
+	return STATUS_OK;
+}
+
+enum status alloc_list_fill(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__ListAllocationsRequest *request = message;
+	const char *node = call->inv->options[OPT_NODE];
+
+	return node ? call_pick(call, pick_known_node, node, &request->node_id, err) : STATUS_OK;
+}
+
+enum status alloc_list_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__ListAllocationsResponse *answer = message;
+
+	return show_allocs(answer->allocations, answer->n_allocations, NULL, call_has(call, OPT_VERBOSE),
+			   err);
+}
+
+enum status alloc_get_load(struct call *call, void *message, struct error *err)
+{
+	(void)message;
+	if (call_has(call, OPT_NODE) || call_has(call, OPT_FILTER))
+		return usage_error(call->inv, err, "--%s is for the list: give it without an ID",
+				   call_has(call, OPT_NODE) ? "node" : "filter");
+	return STATUS_OK;
+}
+
+enum status alloc_get_fill(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__GetAllocationRequest *request = message;
+
+	return call_pick(call, pick_alloc, call->inv->args[0], &request->id, err);
+}
+
+enum status alloc_get_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__GetAllocationResponse *answer = message;
+	enum status status = show_alloc(answer->allocation, answer->node_disconnected_ms, err);
+
+	if (status == STATUS_OK)
+		status = show_claims(answer->claims, answer->n_claims, "claims", call_has(call, OPT_VERBOSE),
+				     err);
+	if (status == STATUS_OK)
+		show_claim_errors(answer->claims, answer->n_claims);
+	return status;
+}

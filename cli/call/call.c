@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "call/call.h"
+
+#include "call/pages.h"
+#include "command/request.h"
+#include "command/values.h"
+#include "show/output.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <holdfast/v1/agent.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DOING_SIZE = 2 * PICK_ID_SIZE };
+
+void *message_new(const ProtobufCMessageDescriptor *descriptor)
+{
+	ProtobufCMessage *message = calloc(1, descriptor->sizeof_message);
+
+	if (message)
+		protobuf_c_message_init(descriptor, message);
+	return message;
+}
+
+void call_set(struct call *call, char **field, const char *text)
+{
+	char *copy;
+
+	if (!text)
+		return;
+	copy = strdup(text);
+	if (!copy) {
+		call->is_short = true;
+		return;
+	}
+	if (*field != protobuf_c_empty_string)
+		free(*field);
+	*field = copy;
+}
+
+enum status call_reason(struct call *call, enum option_id id, char **field, struct error *err)
+{
+	char *reason = NULL;
+	enum status status = value_reason(call->inv, id, &reason, err);
+
+	if (status == STATUS_OK)
+		call_set(call, field, reason);
+	return status;
+}
+
+enum status call_pick(struct call *call, pick_fn *complete, const char *given, char **field,
+		      struct error *err)
+{
+	char id[PICK_ID_SIZE];
+	enum status status = complete(call->connection, given, id, err);
+
+	if (status == STATUS_OK)
+		call_set(call, field, id);
+	return status;
+}
+
+enum status call_pick_volume(struct call *call, char **id, char **namespace, struct error *err)
+{
+	char found[PICK_ID_SIZE];
+	char of[PICK_ID_SIZE];
+	enum status status = pick_volume(call->connection, call->inv->args[0],
+					 call->inv->options[OPT_NAMESPACE], found, of, err);
+
+	if (status != STATUS_OK)
+		return status;
+	call_set(call, id, found);
+	call_set(call, namespace, of);
+	return STATUS_OK;
+}
+
+enum status call_replace(struct call *call, json_t *json, struct error *err)
+{
+	const ProtobufCMessage *before = call->request;
+	ProtobufCMessage *made = NULL;
+	enum status status = request_make(before->descriptor, json, &made, err);
+
+	if (status != STATUS_OK)
+		return status;
+	protobuf_c_message_free_unpacked(call->request, NULL);
+	call->request = made;
+	return STATUS_OK;
+}
+
+enum status call_method(struct call *call, void *ret, struct error *err)
+{
+	const struct command_call *row = call->row;
+
+	if (call->is_short)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a request");
+	return connection_call(call->connection, row->service, row->method, call->request, call->timeout_us,
+			       ret, err);
+}
+
+bool call_has(const struct call *call, enum option_id id)
+{
+	return call->inv->options[id] != NULL;
+}
+
+/* --- the dispatcher --- */
+
+static enum status begin(struct call *call, struct error *err)
+{
+	const struct command_call *row = call->row;
+	const ProtobufCMethodDescriptor *method =
+		protobuf_c_service_descriptor_get_method_by_name(row->service, row->method);
+
+	assert(method);
+	call->request = message_new(method->input);
+	if (!call->request)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a request");
+	return row->load ? row->load(call, call->request, err) : STATUS_OK;
+}
+
+static enum status reach(struct call *call, struct error *err)
+{
+	const struct command_call *row = call->row;
+	enum status status = row->service == &holdfast__v1__agent__descriptor
+				     ? connect_agent(call->inv, &call->connection, err)
+				     : connect_server(call->inv, &call->connection, err);
+
+	if (status == STATUS_OK && row->fill)
+		status = row->fill(call, call->request, err);
+	if (status == STATUS_OK && call->is_short)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a request");
+	return status;
+}
+
+static enum status ask(struct call *call, ProtobufCMessage **ret, struct error *err)
+{
+	const struct command_call *row = call->row;
+	char doing[DOING_SIZE];
+
+	switch (row->pages) {
+	case PAGES_LIST:
+		return pages_call(call->connection, call->inv, row->service, row->method, call->request, ret,
+				  err);
+	case PAGES_WHOLE:
+		return pages_fetch(call->connection, row->service, row->method, call->request, 0, ret, err);
+	case PAGES_NONE:
+		break;
+	}
+	if (!row->doing)
+		return call_method(call, ret, err);
+	assert(call->subject);
+	(void)snprintf(doing, sizeof(doing), "%s %.128s", row->doing, call->subject);
+	return connection_call_long(call->connection, call->inv, row->service, row->method, call->request,
+				    call->timeout_us, doing, ret, err);
+}
+
+static enum status show(struct call *call, const ProtobufCMessage *answer, struct error *err)
+{
+	const struct command_call *row = call->row;
+	enum status status;
+
+	if (call_has(call, OPT_JSON) && !row->shows_json)
+		return print_answer(answer, err);
+	status = row->show(call, answer, err);
+	if (row->pages == PAGES_LIST && !row->shows_json)
+		pages_report_rest(answer);
+	return status;
+}
+
+static enum status run_call(struct invocation *inv, const struct command_call *row, struct error *err)
+{
+	struct call call = {
+		.inv = inv,
+		.row = row,
+		.timeout_us = row->timeout_us ? row->timeout_us : CALL_TIMEOUT_US,
+	};
+	cleanup_message ProtobufCMessage *answer = NULL;
+	enum status status = begin(&call, err);
+
+	if (status == STATUS_OK)
+		status = reach(&call, err);
+	if (status == STATUS_OK && !call.is_over) {
+		status = ask(&call, &answer, err);
+		if (status == STATUS_OK)
+			status = show(&call, answer, err);
+		else if (row->refused && !inv->is_usage_error)
+			status = row->refused(&call, status, err);
+	}
+	connection_free(call.connection);
+	protobuf_c_message_free_unpacked(call.request, NULL);
+	return status;
+}
+
+enum status command_run(struct invocation *inv, struct error *err)
+{
+	const struct command *command = inv->command;
+
+	assert(command);
+	if (command->run)
+		return command->run(inv, err);
+	return run_call(inv, inv->n_args == 0 && command->list.method ? &command->list : &command->call, err);
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "call/connect.h"
+
+#include "command/settings.h"
+#include "command/values.h"
+#include "rpc/client.h"
+#include "show/progress.h"
+
+#include <assert.h>
+#include <holdfast/v1/explain.pb-c.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct connection {
+	struct invocation *inv;
+	sd_event *event;
+	struct rpc_tls *tls; /* NULL for the agent */
+	struct rpc_client *client;
+};
+
+void connection_free(struct connection *connection)
+{
+	if (!connection)
+		return;
+	rpc_client_free(connection->client);
+	rpc_tls_free(connection->tls);
+	sd_event_unref(connection->event);
+	free(connection);
+}
+
+static enum status connection_new(struct invocation *inv, struct connection **ret, struct error *err)
+{
+	cleanup_connection struct connection *connection = calloc(1, sizeof(*connection));
+	int r;
+
+	if (!connection)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "connect");
+	connection->inv = inv;
+	r = sd_event_new(&connection->event);
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "make an event loop");
+	*ret = TAKE_PTR(connection);
+	return STATUS_OK;
+}
+
+/* Finish a connection to @endpoint. */
+static enum status open_client(struct connection *connection, const struct rpc_endpoint *endpoint,
+			       struct error *err)
+{
+	assert(connection);
+	return rpc_client_new(connection->event, endpoint, &connection->client, err);
+}
+
+static enum status open_server(struct connection *connection, const struct server_settings *settings,
+			       struct error *err)
+{
+	const struct rpc_tls_files files = {
+		.ca = settings->ca,
+		.cert = settings->cert[0] ? settings->cert : NULL,
+		.key = settings->key[0] ? settings->key : NULL,
+	};
+	struct rpc_endpoint endpoint = {
+		.host = settings->host,
+		.port = settings->port,
+		.server_uri = settings->server_uri,
+		.token = settings->token[0] ? settings->token : NULL,
+	};
+	enum status status;
+
+	assert(connection);
+	status = rpc_tls_new(&files, &connection->tls, err);
+	endpoint.tls = connection->tls;
+	return status == STATUS_OK ? open_client(connection, &endpoint, err) : status;
+}
+
+enum status connect_server(struct invocation *inv, struct connection **ret, struct error *err)
+{
+	cleanup_connection struct connection *connection = NULL;
+	struct server_settings settings;
+	enum status status = server_settings_resolve(inv, &settings, err);
+
+	if (status == STATUS_OK)
+		status = connection_new(inv, &connection, err);
+	if (status == STATUS_OK)
+		status = open_server(connection, &settings, err);
+	explicit_bzero(&settings, sizeof(settings));
+	if (status == STATUS_OK)
+		*ret = TAKE_PTR(connection);
+	return status;
+}
+
+enum status connect_agent(struct invocation *inv, struct connection **ret, struct error *err)
+{
+	cleanup_connection struct connection *connection = NULL;
+	struct rpc_endpoint endpoint = {.unix_path = agent_socket_path(inv)};
+	enum status status = connection_new(inv, &connection, err);
+
+	if (status == STATUS_OK)
+		status = open_client(connection, &endpoint, err);
+	if (status == STATUS_OK)
+		*ret = TAKE_PTR(connection);
+	return status;
+}
+
+sd_event *connection_event(struct connection *connection)
+{
+	return connection->event;
+}
+
+struct rpc_client *connection_client(struct connection *connection)
+{
+	return connection->client;
+}
+
+/* Nobody answered: what to look at first. The error's text has what failed. */
+static void add_next(const struct connection *connection, struct error *err)
+{
+	static const char agent[] = ". Next: systemctl status holdfast-agent";
+	static const char address[] = ". Next: is --address right? On its machine: systemctl status "
+				      "holdfast-server";
+	static const char certificate[] =
+		". Next: openssl x509 -noout -subject -issuer -dates -in FILE, of --cert "
+		"and --ca; at the server: systemctl status holdfast-server";
+	size_t n = strlen(err->msg);
+
+	if (err->status != STATUS_UNAVAILABLE || rpc_client_said(connection->client))
+		return;
+	(void)snprintf(err->msg + n, sizeof(err->msg) - n, "%s",
+		       !connection->tls	     ? agent
+		       : err->sys_errno != 0 ? address
+					     : certificate);
+}
+
+enum status connection_call(struct connection *connection, const ProtobufCServiceDescriptor *service,
+			    const char *method, const ProtobufCMessage *request, uint64_t timeout_us,
+			    void *ret, struct error *err)
+{
+	ProtobufCMessage *answer = NULL;
+	enum status status =
+		rpc_client_call_sync(connection->client, service, method, request, timeout_us, &answer, err);
+
+	if (status == STATUS_OK) {
+		*(ProtobufCMessage **)ret = answer;
+		return status;
+	}
+	if (err)
+		add_next(connection, err);
+	protobuf_c_message_free_unpacked(connection->inv->details, NULL);
+	connection->inv->details =
+		rpc_client_details(connection->client, &holdfast__v1__error_details__descriptor);
+	return status;
+}
+
+/* What a person sees while a call is under way. */
+struct ticker {
+	const char *doing;
+	uint64_t started_us;
+	sd_event_source *timer;
+};
+
+static int on_tick(sd_event_source *timer, uint64_t usec, void *userdata)
+{
+	const struct ticker *ticker = userdata;
+	char age[CLOCK_TEXT_SIZE];
+
+	progress_show("%s ... %s", ticker->doing,
+		      clock_format_duration(usec > ticker->started_us ? usec - ticker->started_us : 0, age));
+	(void)sd_event_source_set_time(timer, usec + USEC_PER_SEC);
+	return sd_event_source_set_enabled(timer, SD_EVENT_ONESHOT);
+}
+
+enum status connection_call_long(struct connection *connection, struct invocation *inv,
+				 const ProtobufCServiceDescriptor *service, const char *method,
+				 const ProtobufCMessage *request, uint64_t timeout_us, const char *doing,
+				 void *ret, struct error *err)
+{
+	struct ticker ticker = {.doing = doing, .started_us = clock_monotonic_us()};
+	enum status status = value_timeout(inv, timeout_us, &timeout_us, err);
+
+	if (status != STATUS_OK)
+		return status;
+	progress_show("%s ...", doing);
+	/* without it there is no progress to see, nothing else */
+	(void)sd_event_add_time(connection->event, &ticker.timer, CLOCK_MONOTONIC,
+				ticker.started_us + USEC_PER_SEC, 0, on_tick, &ticker);
+	status = connection_call(connection, service, method, request, timeout_us, ret, err);
+	sd_event_source_disable_unref(ticker.timer);
+	progress_end();
+	return status;
+}
+
+/* A stream under way. */
+struct reader {
+	const struct connection_stream *stream;
+	bool done;
+	enum status status;
+	struct error err;
+};
+
+struct open_stream {
+	struct reader reader;
+	struct rpc_stream *stream; /* NULL: closed */
+};
+
+static void end_reader(struct reader *reader, enum status status, const struct error *err)
+{
+	reader->done = true;
+	reader->status = status;
+	if (err)
+		reader->err = *err;
+}
+
+static void on_stream_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
+{
+	struct reader *reader = &((struct open_stream *)userdata)->reader;
+	struct error err = {.msg = ""};
+	enum status status;
+
+	(void)stream;
+	if (reader->done)
+		return;
+	status = reader->stream->on_message(message, reader->stream->userdata, &err);
+	if (status != STATUS_OK)
+		end_reader(reader, status, &err);
+}
+
+static void on_stream_open(struct rpc_stream *stream, void *userdata)
+{
+	(void)stream;
+	(void)userdata;
+}
+
+/* A reader that ended the stream itself keeps its own reason. */
+static void on_stream_closed(struct rpc_stream *stream, enum status status, const struct error *err,
+			     void *userdata)
+{
+	struct open_stream *open = userdata;
+
+	(void)stream;
+	open->stream = NULL;
+	if (!open->reader.done)
+		end_reader(&open->reader, status, err);
+}
+
+static int on_stream_time(sd_event_source *timer, uint64_t usec, void *userdata)
+{
+	struct open_stream *open = userdata;
+
+	(void)timer;
+	(void)usec;
+	if (!open->reader.done)
+		end_reader(&open->reader, STATUS_OK, NULL);
+	return 0;
+}
+
+static enum status run_stream(struct connection *connection, struct open_stream *open, struct error *err)
+{
+	const struct connection_stream *stream = open->reader.stream;
+	sd_event_source *timer = NULL;
+	int r = 0;
+
+	if (stream->timeout_us > 0)
+		r = sd_event_add_time_relative(connection->event, &timer, CLOCK_MONOTONIC, stream->timeout_us,
+					       0, on_stream_time, open);
+	while (r >= 0 && !open->reader.done)
+		r = sd_event_run(connection->event, UINT64_MAX);
+	sd_event_source_disable_unref(timer);
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "wait for the server");
+	if (open->reader.status != STATUS_OK && err)
+		*err = open->reader.err;
+	return open->reader.status;
+}
+
+enum status connection_stream(struct connection *connection, const struct connection_stream *stream,
+			      struct error *err)
+{
+	static const struct rpc_stream_events events = {
+		.on_open = on_stream_open,
+		.on_message = on_stream_message,
+		.on_closed = on_stream_closed,
+	};
+	struct open_stream open = {.reader = {.stream = stream}};
+	enum status status = rpc_stream_open(connection->client, stream->service, stream->method,
+					     CALL_TIMEOUT_US, &events, &open, &open.stream, err);
+
+	if (status == STATUS_OK)
+		status = rpc_stream_send(open.stream, stream->request, err);
+	if (status == STATUS_OK)
+		status = run_stream(connection, &open, err);
+	rpc_stream_cancel(open.stream);
+	return status;
+}

@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "call/spec.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "command/secrets.h"
+#include "rpc/pbjson.h"
+
+#include <limits.h>
+#include <string.h>
+
+#define cleanup_json cleanup(json_decrefp)
+
+enum spec_kind {
+	SPEC_VALUE,	 /* as the field's type wants it */
+	SPEC_BLOCK,	 /* one block: a message */
+	SPEC_BLOCKS,	 /* blocks without labels: a list of messages */
+	SPEC_LABELLED,	 /* blocks with labels: a list of messages, the label in their field "name" */
+	SPEC_SIZE,	 /* bytes, or a text with a unit */
+	SPEC_DURATION,	 /* "30s": milliseconds */
+	SPEC_TEXTS,	 /* a block or object of texts: a map */
+	SPEC_TOPOLOGIES, /* a block of `topology { segments { } }` blocks: a list of messages */
+	SPEC_ELSEWHERE,	 /* no key here: hint says where it belongs */
+};
+
+struct spec_block;
+
+struct spec_key {
+	const char *key;
+	const char *field; /* NULL: called as the key */
+	enum spec_kind kind;
+	const struct spec_block *block;
+	const char *hint;
+};
+
+struct spec_block {
+	const ProtobufCMessageDescriptor *descriptor;
+	const struct spec_key *keys;
+	size_t n;
+};
+
+#define SPEC_BLOCK_INIT(descriptor_, keys_)                                          \
+	{                                                                            \
+		.descriptor = (descriptor_), .keys = (keys_), .n = ARRAY_SIZE(keys_) \
+	}
+
+static const struct spec_key source_keys[] = {
+	{.key = "class"},	{.key = "by_id"},  {.key = "size", .field = "size_bytes"},
+	{.key = "inodes"},	{.key = "server"}, {.key = "export"},
+	{.key = "host_volume"},
+};
+static const struct spec_block source_block = SPEC_BLOCK_INIT(&holdfast__v1__source__descriptor, source_keys);
+
+static const struct spec_key capability_keys[] = {
+	{.key = "access_mode"},
+	{.key = "attachment_mode"},
+};
+static const struct spec_block capability_block =
+	SPEC_BLOCK_INIT(&holdfast__v1__capability__descriptor, capability_keys);
+
+static const struct spec_key mount_options_keys[] = {
+	{.key = "fs_type"},
+	{.key = "mount_flags"},
+};
+static const struct spec_block mount_options_block =
+	SPEC_BLOCK_INIT(&holdfast__v1__mount_options__descriptor, mount_options_keys);
+
+static const struct spec_key topology_keys[] = {
+	{.key = "segments", .kind = SPEC_TEXTS},
+};
+static const struct spec_block topology_block =
+	SPEC_BLOCK_INIT(&holdfast__v1__topology__descriptor, topology_keys);
+
+static const struct spec_key topology_request_keys[] = {
+	{.key = "required", .kind = SPEC_TOPOLOGIES, .block = &topology_block},
+	{.key = "preferred", .kind = SPEC_TOPOLOGIES, .block = &topology_block},
+};
+static const struct spec_block topology_request_block =
+	SPEC_BLOCK_INIT(&holdfast__v1__topology_request__descriptor, topology_request_keys);
+
+static const char in_capability[] = "capability { access_mode = \"...\" attachment_mode = \"...\" }";
+
+static const struct spec_key volume_keys[] = {
+	{.key = "id"},
+	{.key = "namespace"},
+	{.key = "name"},
+	{.key = "external_id"},
+	{.key = "type"},
+	{.key = "plugin_id"},
+	{.key = "profile"},
+	{.key = "source", .kind = SPEC_BLOCK, .block = &source_block},
+	{.key = "capability",
+	 .field = "requested_capabilities",
+	 .kind = SPEC_BLOCKS,
+	 .block = &capability_block},
+	{.key = "capacity_min", .kind = SPEC_SIZE},
+	{.key = "capacity_max", .kind = SPEC_SIZE},
+	{.key = "clone_id"},
+	{.key = "context", .kind = SPEC_TEXTS},
+	{.key = "mount_options", .kind = SPEC_BLOCK, .block = &mount_options_block},
+	{.key = "parameters", .kind = SPEC_TEXTS},
+	{.key = "secrets", .kind = SPEC_TEXTS},
+	{.key = "snapshot_id"},
+	{.key = "topology_request", .kind = SPEC_BLOCK, .block = &topology_request_block},
+	{.key = "access_mode", .kind = SPEC_ELSEWHERE, .hint = in_capability},
+	{.key = "attachment_mode", .kind = SPEC_ELSEWHERE, .hint = in_capability},
+};
+static const struct spec_block volume_block = SPEC_BLOCK_INIT(&holdfast__v1__volume__descriptor, volume_keys);
+
+static const struct spec_key request_keys[] = {
+	{.key = "source"},
+	{.key = "access_mode"},
+	{.key = "attachment_mode"},
+	{.key = "read_only"},
+	{.key = "propagation"},
+	{.key = "exec"},
+	{.key = "mount_options", .kind = SPEC_BLOCK, .block = &mount_options_block},
+};
+static const struct spec_block request_block =
+	SPEC_BLOCK_INIT(&holdfast__v1__volume_request__descriptor, request_keys);
+
+static const struct spec_key csi_plugin_keys[] = {
+	{.key = "id"},
+	{.key = "type"},
+	{.key = "health_timeout", .field = "health_timeout_ms", .kind = SPEC_DURATION},
+	{.key = "socket"},
+};
+static const struct spec_block csi_plugin_block =
+	SPEC_BLOCK_INIT(&holdfast__v1__csi_plugin__descriptor, csi_plugin_keys);
+
+static const struct spec_key alloc_keys[] = {
+	{.key = "id"},
+	{.key = "namespace"},
+	{.key = "name"},
+	{.key = "node", .field = "node_id"},
+	{.key = "driver"},
+	{.key = "unit"},
+	{.key = "mount_timeout", .field = "mount_timeout_ms", .kind = SPEC_DURATION},
+	{.key = "stop_timeout", .field = "stop_timeout_ms", .kind = SPEC_DURATION},
+	{.key = "volume", .field = "volumes", .kind = SPEC_LABELLED, .block = &request_block},
+	{.key = "csi_plugin", .kind = SPEC_BLOCK, .block = &csi_plugin_block},
+};
+static const struct spec_block alloc_block =
+	SPEC_BLOCK_INIT(&holdfast__v1__allocation__descriptor, alloc_keys);
+
+static enum status map_block(const struct conf *conf, const struct spec_block *block, json_t *body,
+			     json_t **ret, struct error *err);
+
+static enum status no_memory(struct error *err)
+{
+	return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "read the specification");
+}
+
+static const char *field_of(const struct spec_key *key)
+{
+	return key->field ? key->field : key->key;
+}
+
+/* Where a value comes from, for its error. */
+struct place {
+	const struct conf *conf;
+	json_t *object;
+	const struct spec_key *key;
+	struct error *err;
+};
+
+/* Let the message's own decoder judge a value here, where its line is known. */
+static enum status check_value(const struct place *at, const ProtobufCMessageDescriptor *descriptor,
+			       json_t *value)
+{
+	cleanup_json json_t *alone = json_object();
+	ProtobufCMessage *message = NULL;
+	struct error why = {.msg = ""};
+	enum status status;
+
+	if (!alone || json_object_set_nocheck(alone, field_of(at->key), value) < 0)
+		return no_memory(at->err);
+	status = pbjson_decode(descriptor, alone, PBJSON_SPEC, &message, &why);
+	protobuf_c_message_free_unpacked(message, NULL);
+	if (status == STATUS_INVALID_ARGUMENT)
+		return conf_error(at->conf, at->object, at->key->key, at->err, "%s", why.msg);
+	return status == STATUS_OK ? STATUS_OK : no_memory(at->err);
+}
+
+static enum status not_a_block(const struct place *at, const char *form)
+{
+	return conf_error(at->conf, at->object, at->key->key, at->err, "'%s' must be a block: %s",
+			  at->key->key, form);
+}
+
+static enum status not_one_block(const struct place *at, json_t *value)
+{
+	size_t n = json_array_size(value);
+
+	for (size_t i = 0; i < n; i++)
+		if (!json_is_object(json_array_get(value, i)))
+			n = 0;
+	if (n < 2)
+		return not_a_block(at, "NAME { }");
+	return conf_error(at->conf, at->object, at->key->key, at->err,
+			  "there are %zu blocks '%s', and there can be one", n, at->key->key);
+}
+
+/* All mistakes of a file are reported at once, a line each, as far as an error has room. @so_far and @status
+ * are of what came before and of this part, whose error @one is. Anything but a mistake ends it. */
+static enum status add_mistake(enum status so_far, enum status status, const struct error *one,
+			       struct error *err)
+{
+	static const char more[] = "\nand more";
+	size_t n = strlen(err->msg);
+
+	if (status == STATUS_OK)
+		return so_far;
+	if (so_far == STATUS_OK || status != STATUS_INVALID_ARGUMENT) {
+		*err = *one;
+		return status;
+	}
+	if (n + 1 + strlen(one->msg) + sizeof(more) <= sizeof(err->msg))
+		(void)str_format(err->msg + n, sizeof(err->msg) - n, "\n%s", one->msg);
+	else if (n < sizeof(more) || !str_eq(err->msg + n - sizeof(more) + 1, more))
+		(void)str_format(err->msg + n, sizeof(err->msg) - n, "%s", more);
+	return so_far;
+}
+
+/* Does it end the reading of the file? */
+static bool ends_it(enum status status)
+{
+	return status != STATUS_OK && status != STATUS_INVALID_ARGUMENT;
+}
+
+static enum status append_block(const struct place *at, json_t *body, const char *label, json_t *list)
+{
+	json_t *mapped = NULL;
+	enum status status = map_block(at->conf, at->key->block, body, &mapped, at->err);
+
+	if (status != STATUS_OK)
+		return status;
+	if (label && json_object_set_new(mapped, "name", json_string(label)) < 0) {
+		json_decref(mapped);
+		return no_memory(at->err);
+	}
+	return json_array_append_new(list, mapped) < 0 ? no_memory(at->err) : STATUS_OK;
+}
+
+static enum status map_blocks(const struct place *at, json_t *value, json_t *list)
+{
+	enum status status = STATUS_OK;
+	json_t *body;
+	size_t i;
+
+	if (json_is_object(value))
+		return append_block(at, value, NULL, list);
+	if (!json_is_array(value))
+		return not_a_block(at, "NAME { }");
+	json_array_foreach (value, i, body) {
+		struct error one;
+		const struct place each = {at->conf, at->object, at->key, &one};
+
+		status = add_mistake(status,
+				     json_is_object(body) ? append_block(&each, body, NULL, list)
+							  : not_a_block(&each, "NAME { }"),
+				     &one, at->err);
+		if (ends_it(status))
+			break;
+	}
+	return status;
+}
+
+static enum status map_labelled(const struct place *at, json_t *value, json_t *list)
+{
+	static const char form[] = "volume \"NAME\" { }";
+	enum status status = STATUS_OK;
+	const char *label;
+	json_t *body;
+
+	if (!json_is_object(value))
+		return not_a_block(at, form);
+	json_object_foreach (value, label, body) {
+		struct error one;
+		const struct place each = {at->conf, at->object, at->key, &one};
+
+		status = add_mistake(status,
+				     json_is_object(body) ? append_block(&each, body, label, list)
+							  : not_a_block(&each, form),
+				     &one, at->err);
+		if (ends_it(status))
+			break;
+	}
+	return status;
+}
+
+/* capacity_min = "10GiB" */
+static enum status map_size(const struct place *at, json_t *value, json_t **ret)
+{
+	uint64_t bytes = 0;
+
+	if (json_is_integer(value) && json_integer_value(value) >= 0)
+		bytes = (uint64_t)json_integer_value(value);
+	else if (!json_is_string(value) || parse_size(json_string_value(value), &bytes) < 0 ||
+		 bytes > INT64_MAX)
+		return conf_error(
+			at->conf, at->object, at->key->key, at->err,
+			"'%s' must be a size: a number of bytes, \"10GiB\" (powers of 1024) or \"10G\" "
+			"(powers of 1000)",
+			at->key->key);
+	*ret = json_integer((json_int_t)bytes);
+	return *ret ? STATUS_OK : no_memory(at->err);
+}
+
+/* health_timeout = "30s" */
+static enum status map_duration(const struct place *at, json_t *value, json_t **ret)
+{
+	uint64_t us = 0;
+
+	if (!json_is_string(value) || parse_duration(json_string_value(value), &us) < 0 ||
+	    us % USEC_PER_MSEC != 0 || us == 0 || us / USEC_PER_MSEC > UINT32_MAX)
+		return conf_error(at->conf, at->object, at->key->key, at->err,
+				  "'%s' must be a duration: \"30s\", \"5m\"", at->key->key);
+	*ret = json_integer((json_int_t)(us / USEC_PER_MSEC));
+	return *ret ? STATUS_OK : no_memory(at->err);
+}
+
+/* No value is in a message: it may be a secret. Nomad reads several blocks of a kind as one. */
+static enum status map_texts(const struct place *at, json_t *value, json_t **ret)
+{
+	const char *key;
+	json_t *text;
+
+	if (!json_is_object(value))
+		return not_a_block(at, "NAME { \"KEY\" = \"VALUE\" }");
+	json_object_foreach (value, key, text) {
+		if (!json_is_string(text))
+			return conf_error(at->conf, value, key, at->err,
+					  "the value of '%s' must be a text in quotes", key);
+	}
+	*ret = json_incref(value);
+	return STATUS_OK;
+}
+
+/* `required { topology { segments { } } }`, or a list of topologies as the API has it. */
+static enum status map_topologies(const struct place *at, json_t *value, json_t *list)
+{
+	const char *key;
+	json_t *body;
+	enum status status = STATUS_OK;
+
+	if (json_is_array(value) || json_object_get(value, "segments"))
+		return map_blocks(at, value, list);
+	if (!json_is_object(value))
+		return not_a_block(at, "NAME { topology { segments { } } }");
+	json_object_foreach (value, key, body) {
+		static const char *const known[] = {"topology"};
+
+		if (!str_eq(key, known[0]))
+			return conf_unknown_key(at->conf, value, key, known, ARRAY_SIZE(known), at->err);
+		if (status == STATUS_OK)
+			status = map_blocks(at, body, list);
+	}
+	return status;
+}
+
+static enum status map_list(const struct place *at, json_t *value, json_t **ret)
+{
+	cleanup_json json_t *list = json_array();
+	enum status status;
+
+	if (!list)
+		return no_memory(at->err);
+	if (at->key->kind == SPEC_BLOCKS)
+		status = map_blocks(at, value, list);
+	else if (at->key->kind == SPEC_LABELLED)
+		status = map_labelled(at, value, list);
+	else
+		status = map_topologies(at, value, list);
+	*ret = TAKE_PTR(list);
+	return status;
+}
+
+/* The field's value for @value of the file. */
+static enum status map_value(const struct place *at, const struct spec_block *block, json_t *value,
+			     json_t **ret)
+{
+	switch (at->key->kind) {
+	case SPEC_VALUE:
+		*ret = json_incref(value);
+		return check_value(at, block->descriptor, value);
+	case SPEC_BLOCK:
+		if (!json_is_object(value))
+			return not_one_block(at, value);
+		return map_block(at->conf, at->key->block, value, ret, at->err);
+	case SPEC_SIZE:
+		return map_size(at, value, ret);
+	case SPEC_DURATION:
+		return map_duration(at, value, ret);
+	case SPEC_TEXTS:
+		return map_texts(at, value, ret);
+	case SPEC_ELSEWHERE:
+		return conf_error(at->conf, at->object, at->key->key, at->err,
+				  "'%s' belongs into a block: %s", at->key->key, at->key->hint);
+	case SPEC_BLOCKS:
+	case SPEC_LABELLED:
+	case SPEC_TOPOLOGIES:
+		break;
+	}
+	return map_list(at, value, ret);
+}
+
+static enum status unknown_key(const struct conf *conf, const struct spec_block *block, const json_t *body,
+			       const char *key, struct error *err)
+{
+	const char *known[CONF_FIELDS_MAX];
+	size_t n = 0;
+
+	for (size_t i = 0; i < block->n && n < ARRAY_SIZE(known); i++)
+		if (block->keys[i].kind != SPEC_ELSEWHERE)
+			known[n++] = block->keys[i].key;
+	return conf_unknown_key(conf, body, key, known, n, err);
+}
+
+static enum status map_member(const struct conf *conf, const struct spec_block *block, json_t *body,
+			      const char *name, json_t *value, json_t *mapped, struct error *err)
+{
+	cleanup_json json_t *result = NULL;
+	struct place at = {.conf = conf, .object = body, .err = err};
+	enum status status;
+
+	for (size_t i = 0; i < block->n; i++)
+		if (str_eq(block->keys[i].key, name))
+			at.key = &block->keys[i];
+	if (!at.key)
+		return unknown_key(conf, block, body, name, err);
+	status = map_value(&at, block, value, &result);
+	if (status != STATUS_OK)
+		return status;
+	if (json_object_set_new_nocheck(mapped, field_of(at.key), TAKE_PTR(result)) < 0)
+		return no_memory(err);
+	return STATUS_OK;
+}
+
+static enum status map_block(const struct conf *conf, const struct spec_block *block, json_t *body,
+			     json_t **ret, struct error *err)
+{
+	cleanup_json json_t *mapped = json_object();
+	enum status status = STATUS_OK;
+	const char *name;
+	json_t *value;
+
+	if (!mapped)
+		return no_memory(err);
+	json_object_foreach (body, name, value) {
+		struct error one;
+
+		status = add_mistake(status, map_member(conf, block, body, name, value, mapped, &one), &one,
+				     err);
+		if (ends_it(status))
+			break;
+	}
+	if (status == STATUS_OK)
+		*ret = TAKE_PTR(mapped);
+	return status;
+}
+
+static enum status spec_message(const struct conf *conf, const struct spec_block *block,
+				ProtobufCMessage **ret, struct error *err)
+{
+	cleanup_json json_t *mapped = NULL;
+	enum status status = map_block(conf, block, conf_root(conf), &mapped, err);
+
+	return status == STATUS_OK ? pbjson_decode(block->descriptor, mapped, PBJSON_SPEC, ret, err) : status;
+}
+
+/* Take the key secrets_file out of the tree and put the secrets in. Relative names are below @folder. */
+static enum status load_secrets(const struct conf *conf, const char *folder, struct error *err)
+{
+	static const char key[] = "secrets_file";
+	json_t *root = conf_root(conf);
+	const json_t *name = json_object_get(root, key);
+	json_t *secrets = NULL;
+	char path[PATH_MAX];
+	enum status status;
+
+	if (!name)
+		return STATUS_OK;
+	if (!json_is_string(name) || !json_string_length(name))
+		return conf_error(conf, root, key, err, "'%s' must be the name of a file", key);
+	if (json_object_get(root, "secrets"))
+		return conf_error(conf, root, key, err, "'secrets' and '%s' exclude each other", key);
+	if (str_format(path, sizeof(path), "%s%s", json_string_value(name)[0] == '/' ? "" : folder,
+		       json_string_value(name)) < 0)
+		return conf_error(conf, root, key, err, "the name is too long");
+	status = secrets_load(path, &secrets, err);
+	if (status != STATUS_OK)
+		return status;
+	if (json_object_del(root, key) < 0 || json_object_set_new(root, "secrets", secrets) < 0)
+		return no_memory(err);
+	return STATUS_OK;
+}
+
+enum status spec_volume_below(const struct conf *conf, const char *folder, Holdfast__V1__Volume **ret,
+			      struct error *err)
+{
+	ProtobufCMessage *message = NULL;
+	enum status status = load_secrets(conf, folder, err);
+
+	if (status == STATUS_OK)
+		status = spec_message(conf, &volume_block, &message, err);
+	if (status == STATUS_OK)
+		*ret = (Holdfast__V1__Volume *)message;
+	return status;
+}
+
+enum status spec_volume(const struct conf *conf, Holdfast__V1__Volume **ret, struct error *err)
+{
+	return spec_volume_below(conf, "", ret, err);
+}
+
+enum status spec_alloc(const struct conf *conf, Holdfast__V1__Allocation **ret, struct error *err)
+{
+	ProtobufCMessage *message = NULL;
+	enum status status = spec_message(conf, &alloc_block, &message, err);
+
+	if (status == STATUS_OK)
+		*ret = (Holdfast__V1__Allocation *)message;
+	return status;
+}

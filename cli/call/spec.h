@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Specification files to messages: a table per kind of block says which keys exist and which fields they
+ * fill. */
+
+#include "command/command.h"
+#include "conf/conf.h"
+
+#include <holdfast/v1/types.pb-c.h>
+
+/** Mistakes are STATUS_INVALID_ARGUMENT with file and line, all of a file at once and a line each: unknown
+ * keys, values of the wrong kind, words that do not exist. No message holds a value of a map: it may be a
+ * secret.
+ * @ret owned by the caller, protobuf_c_message_free_unpacked() */
+enum status spec_volume(const struct conf *conf, Holdfast__V1__Volume **ret, struct error *err);
+
+/** The same; the file that the key secrets_file names is below @folder ("" or with a slash at its end). */
+enum status spec_volume_below(const struct conf *conf, const char *folder, Holdfast__V1__Volume **ret,
+			      struct error *err);
+
+/** The volume of the file that the first argument names, with --namespace. */
+enum status spec_volume_load(struct invocation *inv, Holdfast__V1__Volume **ret, struct error *err);
+
+/** Put the file that the first argument names before the refusal of what is in it. Returns @status. */
+enum status spec_blame(const struct invocation *inv, enum status status, struct error *err);
+
+enum status spec_alloc(const struct conf *conf, Holdfast__V1__Allocation **ret, struct error *err);

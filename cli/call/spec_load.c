@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/str.h"
+#include "call/connect.h"
+#include "call/spec.h"
+
+#include <limits.h>
+#include <string.h>
+
+/* Up to its last slash: what a file names is beside it. */
+static enum status folder_of(struct invocation *inv, const char *path, char ret[static PATH_MAX],
+			     struct error *err)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (str_format(ret, PATH_MAX, "%.*s", slash ? (int)(slash - path + 1) : 0, path) < 0)
+		return usage_error(inv, err, "the name of the file is too long");
+	return STATUS_OK;
+}
+
+enum status spec_volume_load(struct invocation *inv, Holdfast__V1__Volume **ret, struct error *err)
+{
+	cleanup_message Holdfast__V1__Volume *volume = NULL;
+	struct conf *conf = NULL;
+	char folder[PATH_MAX];
+	enum status status = folder_of(inv, inv->args[0], folder, err);
+
+	if (status == STATUS_OK)
+		status = conf_load(inv->args[0], &conf, err);
+	if (status == STATUS_OK)
+		status = spec_volume_below(conf, folder, &volume, err);
+	conf_free(conf);
+	if (status == STATUS_OK)
+		status = option_apply(inv, OPT_NAMESPACE, &volume->namespace_, err);
+	if (status == STATUS_OK)
+		*ret = TAKE_PTR(volume);
+	return status;
+}
+
+enum status spec_blame(const struct invocation *inv, enum status status, struct error *err)
+{
+	if (status == STATUS_INVALID_ARGUMENT && !inv->is_usage_error)
+		(void)error_prefix(err, "%s", inv->args[0]);
+	return status;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command/secrets.h"
+
+#include "base/cleanup.h"
+#include "conf/conf.h"
+
+#include <errno.h>
+
+enum status secrets_load(const char *path, json_t **ret, struct error *err)
+{
+	struct conf *conf = NULL;
+	enum status status = conf_load(path, &conf, err);
+	const char *key;
+	json_t *value;
+
+	if (status != STATUS_OK)
+		return status;
+	if (json_object_size(conf_root(conf)) > SECRETS_MAX)
+		status = conf_error(conf, NULL, NULL, err, "more than %d secrets", SECRETS_MAX);
+	json_object_foreach (conf_root(conf), key, value) {
+		if (status == STATUS_OK && !json_is_string(value))
+			status = conf_error(conf, conf_root(conf), key, err,
+					    "the value of '%s' must be a text in quotes", key);
+	}
+	if (status == STATUS_OK)
+		*ret = json_incref(conf_root(conf));
+	conf_free(conf);
+	return status;
+}

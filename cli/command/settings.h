@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Where the server and the agent are and who we are: options, then the environment, then the dev folder. */
+
+#include "command/command.h"
+
+#include <limits.h>
+
+enum { HOST_SIZE = 256, TOKEN_SIZE = 4096 };
+
+struct server_settings {
+	char host[HOST_SIZE];
+	uint16_t port;
+	char ca[PATH_MAX];
+	char cert[PATH_MAX]; /* "" with key "": a client without identity */
+	char key[PATH_MAX];
+	char token[TOKEN_SIZE]; /* "": none. A secret */
+	const char *server_uri; /* NULL: any that the CA signed; borrowed from the invocation */
+};
+
+/** STATUS_INVALID_ARGUMENT says what is missing and how to give it. A missing dev folder has the status of
+ * its errno. */
+enum status server_settings_resolve(struct invocation *inv, struct server_settings *ret, struct error *err);
+
+/** If systemd hands over the credential @name, and no token file is given, its first line is the token.
+ * @path room for the file's name, which the invocation borrows */
+void settings_prefer_credential(struct invocation *inv, const char *name, char path[static PATH_MAX]);
+
+/** Path of the agent's socket; borrowed. */
+const char *agent_socket_path(const struct invocation *inv);
+
+/** "HOST:PORT" or "[V6ADDRESS]:PORT". Returns 0 or -EINVAL. */
+int parse_address(const char *text, char ret_host[static HOST_SIZE], uint16_t *ret_port);

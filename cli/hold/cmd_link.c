@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cleanup.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "call/connect.h"
+#include "command/commands.h"
+#include "hold/link.h"
+#include "hold/place.h"
+#include "hold/spec.h"
+#include "model/volume.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static enum status check_name(struct invocation *inv, struct error *err)
+{
+	if (id_is_name(inv->args[0], HOLD_NAME_MAX))
+		return STATUS_OK;
+	return usage_error(inv, err, "NAME '%s' is 1 to %d of A-Z a-z 0-9 _ and -", inv->args[0],
+			   HOLD_NAME_MAX);
+}
+
+/* What the holder, who may write there what he likes, says about where the volume is. */
+static enum status read_claim(struct invocation *inv, char ret[static PATH_MAX], struct error *err)
+{
+	const char *runtime = getenv("RUNTIME_DIRECTORY");
+	struct hold_place place;
+	enum status status;
+
+	if (!runtime || runtime[0] != '/')
+		return usage_error(inv, err,
+				   "RUNTIME_DIRECTORY is not set: this is for a unit. Next: systemctl start "
+				   "holdfast-volume@%s.service",
+				   inv->args[0]);
+	status = hold_place_init(&place, "/", runtime, err);
+	if (status != STATUS_OK)
+		return status;
+	if (!hold_link_read(&place, ret))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "the holder of volume unit %s does not say where it is published (%s)",
+				 inv->args[0], place.link);
+	return STATUS_OK;
+}
+
+static enum status check_path(const char *path, const Holdfast__V1__Allocation *alloc, struct error *err)
+{
+	const Holdfast__V1__VolumeRequest *volume = alloc->volumes[0];
+	bool is_device = volume->attachment_mode == HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE;
+	cleanup_close int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	cleanup_close int table_fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+	cleanup_free struct mountinfo *table = malloc(sizeof(*table));
+	char wire[WIRE_VOLUME_SIZE];
+
+	if (!table || root_fd < 0 || table_fd < 0)
+		return error_set(err, STATUS_FAILED_PRECONDITION, table ? errno : ENOMEM,
+				 "open / and /proc/self/mountinfo");
+	table->fd = table_fd;
+	volume_wire_name(namespace_or_default(alloc->namespace_), volume->source, wire);
+	return hold_link_check(table, root_fd, path, wire, is_device, err);
+}
+
+enum status cmd_volume_link(struct invocation *inv, struct error *err)
+{
+	cleanup_message Holdfast__V1__Allocation *alloc = NULL;
+	char path[PATH_MAX];
+	enum status status = check_name(inv, err);
+
+	if (status == STATUS_OK)
+		status = read_claim(inv, path, err);
+	if (status == STATUS_OK)
+		status = hold_spec_load_named(inv, inv->args[0], &alloc, err);
+	if (status == STATUS_OK)
+		status = check_path(path, alloc, err);
+	if (status == STATUS_OK)
+		status = hold_link_give(HOLDFAST_LINKS_PATH, inv->args[0], path, err);
+	return status;
+}
+
+enum status cmd_volume_unlink(struct invocation *inv, struct error *err)
+{
+	enum status status = check_name(inv, err);
+
+	return status == STATUS_OK ? hold_link_take(HOLDFAST_LINKS_PATH, inv->args[0], err) : status;
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hold/link.h"
+
+#include "base/cleanup.h"
+#include "base/id.h"
+#include "base/parse.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "base/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <mounthelper_wire.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LINK_NAME "mnt"
+#define FRESH_NAME LINK_NAME ".new"
+
+struct search {
+	const char *path;
+	const char *wire;
+	bool is_device;
+	int root_fd;
+	uid_t owner; /* of the tree that the path is in: the helper */
+
+	/* what is mounted there, the latest; had is false: nothing */
+	bool had;
+	uint32_t dev_major;
+	uint32_t dev_minor;
+	char root[PATH_MAX];
+};
+
+/* Take the last component off @path, in place. Returns it, NULL when nothing would be left. */
+static char *take_last(char *path)
+{
+	char *slash = strrchr(path, '/');
+
+	if (!slash || slash == path)
+		return NULL;
+	*slash = '\0';
+	return slash + 1;
+}
+
+/* BASE of "BASE/ALLOC/SLOT". */
+static bool published_base(const char *path, char ret[static PATH_MAX])
+{
+	const char *slot, *alloc;
+	uint32_t number;
+
+	if (!path_is_normal(path) || str_copy(ret, PATH_MAX, path) < 0)
+		return false;
+	slot = take_last(ret);
+	alloc = slot ? take_last(ret) : NULL;
+	return alloc && id_is_uuid(alloc) && parse_u32(slot, 0, MH_SLOT_MAX, &number) == 0;
+}
+
+/* BASE of "BASE/WIRE" and of "BASE/WIRE/ro-publish" and -rw; a device has the latter alone. */
+static bool staged_base(const char *path, const char *wire, bool is_device, char ret[static PATH_MAX])
+{
+	const char *last;
+
+	if (!path_is_normal(path) || str_copy(ret, PATH_MAX, path) < 0)
+		return false;
+	last = take_last(ret);
+	if (last && (str_eq(last, MH_CSI_PUBLISH_RO) || str_eq(last, MH_CSI_PUBLISH_RW)))
+		last = take_last(ret);
+	else if (is_device)
+		return false;
+	return last && str_eq(last, wire);
+}
+
+/* Who owns fd, and may others write to it? */
+static int look_at_owner(int fd, uid_t *ret_owner, bool *ret_is_open_to_others)
+{
+	struct statx st;
+	int r = sys_statx(fd, "", AT_EMPTY_PATH, STATX_MODE | STATX_UID, &st);
+
+	if (r < 0)
+		return r;
+	*ret_owner = st.stx_uid;
+	*ret_is_open_to_others = (st.stx_mode & (S_IWGRP | S_IWOTH)) != 0;
+	return 0;
+}
+
+/* A tree of the helper: nobody but root can replace it, and nobody but its owner write to it. */
+static bool is_tree(int root_fd, const char *base, uid_t *ret_owner)
+{
+	cleanup_close int fd = path_open_trusted(root_fd, base);
+	bool is_open_to_others;
+
+	return fd >= 0 && look_at_owner(fd, ret_owner, &is_open_to_others) == 0 && !is_open_to_others;
+}
+
+static int visit_path(const struct mount_entry *entry, void *userdata)
+{
+	struct search *search = userdata;
+
+	if (!str_eq(entry->point, search->path))
+		return 0;
+	search->had = str_copy(search->root, sizeof(search->root), entry->root) == 0;
+	search->dev_major = entry->dev_major;
+	search->dev_minor = entry->dev_minor;
+	return 0;
+}
+
+/* A staged mount of the volume that shows what the published one shows. */
+static int visit_staged(const struct mount_entry *entry, void *userdata)
+{
+	const struct search *search = userdata;
+	char base[PATH_MAX];
+	uid_t owner;
+
+	return entry->dev_major == search->dev_major && entry->dev_minor == search->dev_minor &&
+	       str_eq(entry->root, search->root) && staged_base(entry->point, search->wire, false, base) &&
+	       is_tree(search->root_fd, base, &owner) && owner == search->owner;
+}
+
+static enum status refuse(const char *path, const char *wire, const char *why, struct error *err)
+{
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"the holder says that volume %s is at '%.300s', but %s. No service is given that path", wire,
+		path, why);
+}
+
+static enum status table_error(int r, struct error *err)
+{
+	return error_set(err, STATUS_FAILED_PRECONDITION, r, "read the mount table, /proc/self/mountinfo");
+}
+
+enum status hold_link_check(struct mountinfo *table, int root_fd, const char *path, const char *wire,
+			    bool is_device, struct error *err)
+{
+	struct search search = {.path = path, .wire = wire, .is_device = is_device, .root_fd = root_fd};
+	char base[PATH_MAX];
+	int r;
+
+	if (is_device ? !staged_base(path, wire, true, base) : !published_base(path, base))
+		return refuse(path, wire, "that is no path that the mount helper makes", err);
+	if (!is_tree(root_fd, base, &search.owner))
+		return refuse(path, wire, "others than root and the mount helper can write there", err);
+	r = mountinfo_each(table, visit_path, &search);
+	if (r < 0)
+		return table_error(r, err);
+	if (!search.had)
+		return refuse(path, wire, "nothing is mounted there", err);
+	if (is_device)
+		return STATUS_OK;
+	r = mountinfo_each(table, visit_staged, &search);
+	if (r < 0)
+		return table_error(r, err);
+	return r > 0 ? STATUS_OK : refuse(path, wire, "another volume is mounted there", err);
+}
+
+/* Root's own folder of that name, made when there is none. */
+static int open_own(int folder_fd, const char *name)
+{
+	cleanup_close int fd = -EBADF;
+	bool is_open_to_others;
+	uid_t owner;
+
+	for (int tries = 0; tries < 2; tries++) {
+		if (mkdirat(folder_fd, name, 0755) < 0 && errno != EEXIST)
+			return -errno;
+		close_fdp(&fd);
+		fd = sys_openat(folder_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0)
+			return TAKE_FD(fd);
+		if (look_at_owner(fd, &owner, &is_open_to_others) == 0 && owner == 0 && !is_open_to_others)
+			return TAKE_FD(fd);
+		if (unlinkat(folder_fd, name, AT_REMOVEDIR) < 0)
+			return -errno;
+	}
+	return -EPERM;
+}
+
+static int give(int folder_fd, const char *name, const char *path)
+{
+	cleanup_close int fd = open_own(folder_fd, name);
+
+	if (fd < 0)
+		return fd;
+	(void)unlinkat(fd, FRESH_NAME, 0); /* of a process that was killed in between */
+	if (symlinkat(path, fd, FRESH_NAME) < 0 || renameat(fd, FRESH_NAME, fd, LINK_NAME) < 0)
+		return -errno;
+	return 0;
+}
+
+static int open_folder(const char *folder)
+{
+	return sys_openat(AT_FDCWD, folder, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+enum status hold_link_give(const char *folder, const char *name, const char *path, struct error *err)
+{
+	cleanup_close int fd = open_folder(folder);
+	mode_t mask = umask(022);
+	int r = fd < 0 ? fd : give(fd, name, path);
+
+	(void)umask(mask);
+	if (fd < 0)
+		return error_set(err, status_from_errno(r), r,
+				 "open %s. Next: systemd-tmpfiles --create holdfast-cli.conf", folder);
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r,
+				 "make the link %s/%s/" LINK_NAME
+				 ". What else is in that folder is not ours: take it away, "
+				 "and start the unit again",
+				 folder, name);
+	return STATUS_OK;
+}
+
+static int take_away(int folder_fd, const char *name)
+{
+	cleanup_close int fd = sys_openat(folder_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd == -ENOENT)
+		return 0;
+	if (fd < 0)
+		return TAKE_FD(fd);
+	(void)unlinkat(fd, FRESH_NAME, 0);
+	if (unlinkat(fd, LINK_NAME, 0) < 0 && errno != ENOENT)
+		return -errno;
+	return unlinkat(folder_fd, name, AT_REMOVEDIR) < 0 ? -errno : 0;
+}
+
+enum status hold_link_take(const char *folder, const char *name, struct error *err)
+{
+	cleanup_close int fd = open_folder(folder);
+	int r = fd < 0 ? fd : take_away(fd, name);
+
+	if (r < 0 && r != -ENOENT)
+		return error_set(err, status_from_errno(r), r, "remove %s/%s/" LINK_NAME, folder, name);
+	return STATUS_OK;
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/str.h"
+#include "hold/holder.h"
+#include "hold/judge.h"
+#include "rpc/pbjson_word.h"
+#include "show/output.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+
+enum { LINE_SIZE = 1700, CLAIM_TEXT_SIZE = 400, WORK_TEXT_SIZE = 500 };
+
+void holder_say(const char *fmt, ...)
+{
+	char line[LINE_SIZE];
+	va_list args;
+
+	va_start(args, fmt);
+	/* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start() is the line above */
+	(void)vsnprintf(line, sizeof(line), fmt, args);
+	va_end(args);
+	print_text(stderr, line);
+	(void)fflush(stderr);
+}
+
+static const char *volume_of(const struct holder *holder)
+{
+	return holder->order->alloc->volumes[0]->source;
+}
+
+/* What is still to happen before the volume is free, as far as the server has told. */
+static void claim_text(const struct holder *holder, char text[static CLAIM_TEXT_SIZE])
+{
+	const Holdfast__V1__Claim *claim =
+		holder->last ? hold_live_claim(holder->last->claims, holder->last->n_claims) : NULL;
+	char word[PBJSON_WORD_SIZE];
+
+	if (!claim)
+		(void)str_copy(text, CLAIM_TEXT_SIZE, "its node has not said that it has ended");
+	else if (str_format(text, CLAIM_TEXT_SIZE,
+			    "its claim is %s, the receipt of node %.64s is missing%s%.160s",
+			    pbjson_word_text(&holdfast__v1__claim_state__descriptor, (int)claim->state, word),
+			    claim->node_id, claim->last_error[0] ? ": " : "", claim->last_error) < 0)
+		(void)str_copy(text, CLAIM_TEXT_SIZE, "its claim is not free");
+}
+
+static void work_text(const struct holder *holder, char text[static WORK_TEXT_SIZE])
+{
+	const char *volume = volume_of(holder);
+	const char *id = holder->note.alloc_id;
+	const char *said = holder->last ? holder->last->allocation->client_description : "";
+	char claim[CLAIM_TEXT_SIZE];
+
+	text[0] = '\0';
+	switch (holder->hold.state) {
+	case HOLD_LOOKING:
+		(void)str_format(text, WORK_TEXT_SIZE, "looking for allocation %s of an earlier start", id);
+		break;
+	case HOLD_CLEARING:
+	case HOLD_EMPTYING:
+		claim_text(holder, claim);
+		(void)str_format(text, WORK_TEXT_SIZE,
+				 "waiting for the end of allocation %s of an earlier start: %s", id, claim);
+		break;
+	case HOLD_SUBMITTING:
+		(void)str_format(text, WORK_TEXT_SIZE, "asking for volume %.128s", volume);
+		break;
+	case HOLD_WAITING:
+		(void)str_format(text, WORK_TEXT_SIZE,
+				 "volume %.128s is being mounted, allocation %s%s%.160s", volume, id,
+				 said[0] ? ": " : "", said);
+		break;
+	case HOLD_HELD:
+		(void)str_format(text, WORK_TEXT_SIZE, "volume %.128s is held, allocation %s", volume, id);
+		break;
+	case HOLD_STOPPING:
+	case HOLD_RELEASING:
+		claim_text(holder, claim);
+		(void)str_format(text, WORK_TEXT_SIZE, "giving volume %.128s back: %s", volume, claim);
+		break;
+	case HOLD_ENDED:
+	case HOLD_STATE_N:
+		break;
+	}
+}
+
+void holder_report(struct holder *holder)
+{
+	const char *trouble = holder->trouble.msg;
+	char text[HOLDER_STATUS_SIZE], work[WORK_TEXT_SIZE], line[HOLDER_STATUS_SIZE];
+
+	if (holder->hold.state == HOLD_ENDED)
+		return;
+	work_text(holder, work);
+	(void)snprintf(text, sizeof(text), "%s%s%s", work,
+		       !trouble[0] ? ""
+		       : holder->hold.state == HOLD_HELD
+			       ? "; nothing new from the server, which changes nothing: "
+			       : "; asking again: ",
+		       trouble);
+	if (str_eq(text, holder->told))
+		return;
+	(void)str_copy(holder->told, sizeof(holder->told), text);
+	str_copy_text(line, sizeof(line), text);
+	(void)sd_notifyf(0, "STATUS=%s", line);
+	holder_say("%s", line);
+}
+
+static enum status too_late(const struct holder *holder, struct error *err)
+{
+	const char *id = holder->note.alloc_id;
+	char claim[CLAIM_TEXT_SIZE];
+	const char *why = holder->late.msg[0] ? holder->late.msg : holder->trouble.msg;
+
+	if (!why[0]) {
+		claim_text(holder, claim);
+		why = claim;
+	}
+	if (holder->is_absent)
+		return error_set(
+			err, STATUS_DEADLINE_EXCEEDED, 0,
+			"volume %s was not %s within %" PRIu64
+			" s: %.300s. The server knows no allocation %s, and the next start makes another. "
+			"Next: holdfast volume status %s --why",
+			volume_of(holder), holder->hold.was_held ? "given back" : "mounted",
+			holder->order->timeout_us / USEC_PER_SEC, why, id, volume_of(holder));
+	return error_set(
+		err, STATUS_DEADLINE_EXCEEDED, 0,
+		"volume %s was not %s within %" PRIu64 " s: %.300s. Allocation %s keeps its claim, so nobody "
+		"else can write; the next start of this unit ends it first. Next: holdfast alloc status %s, "
+		"or without this unit: holdfast alloc stop %s",
+		volume_of(holder), holder->hold.was_held ? "given back" : "mounted",
+		holder->order->timeout_us / USEC_PER_SEC, why, id, id, id);
+}
+
+static enum status taken_away(const struct holder *holder, struct error *err)
+{
+	const Holdfast__V1__Allocation *alloc = holder->last ? holder->last->allocation : NULL;
+	char word[PBJSON_WORD_SIZE];
+
+	if (!alloc || hold_judge_get(holder->last) == HOLD_RUNNING)
+		return error_set(
+			err, STATUS_ABORTED, 0,
+			"volume %s was taken away: nothing is mounted at %s any more. Next: holdfast agent "
+			"status, holdfast audit show --volume %s",
+			volume_of(holder), holder->path, volume_of(holder));
+	return error_set(
+		err, STATUS_ABORTED, 0,
+		"volume %s was taken away: allocation %s is %s%s%s%s. Next: holdfast operator audit --object "
+		"'allocation %s/%s', holdfast node status %s",
+		volume_of(holder), alloc->id,
+		pbjson_word_text(&holdfast__v1__client_status__descriptor, (int)alloc->client_status, word),
+		alloc->desired_status == HOLDFAST__V1__DESIRED_STATUS__STOP ? " and was told to stop" : "",
+		alloc->client_description[0] ? ": " : "", alloc->client_description, alloc->namespace_,
+		alloc->id, alloc->node_id);
+}
+
+static enum status failed(const struct holder *holder, struct error *err)
+{
+	const Holdfast__V1__Allocation *alloc = holder->last ? holder->last->allocation : NULL;
+
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"volume %s was not mounted, allocation %s: %s. Next: holdfast volume status %s --why",
+		volume_of(holder), holder->note.alloc_id,
+		alloc && alloc->client_description[0] ? alloc->client_description : "the node gave no reason",
+		volume_of(holder));
+}
+
+enum status holder_outcome(const struct holder *holder, struct error *err)
+{
+	if (holder->fatal.msg[0]) {
+		*err = holder->fatal;
+		return err->status;
+	}
+	switch (holder->hold.outcome) {
+	case HOLD_DONE:
+		return STATUS_OK;
+	case HOLD_FAILED:
+		return failed(holder, err);
+	case HOLD_TOO_LATE:
+		return too_late(holder, err);
+	case HOLD_TAKEN_AWAY:
+		return taken_away(holder, err);
+	case HOLD_NOT_ALLOWED:
+		return error_set(
+			err, holder->trouble.status ? holder->trouble.status : STATUS_INTERNAL, 0,
+			"volume %s: %s. The token of this unit is the credential holdfast.token.%s or "
+			"holdfast.token, a file of /etc/credstore; then: systemctl restart "
+			"holdfast-volume@%s",
+			volume_of(holder), holder->trouble.msg, holder->order->name, holder->order->name);
+	case HOLD_NOT_AVAILABLE:
+	case HOLD_WRONG_SPEC:
+		break;
+	}
+	/* the server's own words, which name who is in the way and the next command */
+	return error_set(err, holder->trouble.status ? holder->trouble.status : STATUS_INTERNAL, 0,
+			 "volume %s: %s", volume_of(holder), holder->trouble.msg);
+}

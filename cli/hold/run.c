@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hold/run.h"
+
+#include "base/str.h"
+#include "hold/holder.h"
+#include "hold/judge.h"
+#include "model/message.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+
+enum { WATCH_MS = 30000 }; /* of one blocking query; also how often the mount is looked at at least */
+
+#define RETRY_MIN_US (500 * USEC_PER_MSEC)
+#define RETRY_MAX_US (10 * USEC_PER_SEC)
+/* For ending what did not come up in time: the next start sees to what is left. */
+#define GRACE_US (10 * USEC_PER_SEC)
+
+static const ProtobufCServiceDescriptor *const allocations = &holdfast__v1__allocations__descriptor;
+
+static void take(struct holder *holder, enum hold_event event);
+
+/* This machine does not let us work: what the server has stays as it is. */
+static void give_up(struct holder *holder, const struct error *err)
+{
+	holder->fatal = *err;
+	holder->hold.state = HOLD_ENDED;
+	(void)sd_event_exit(holder->event, 0);
+}
+
+static bool is_mount_gone(const struct holder *holder)
+{
+	return holder->path[0] != '\0' && hold_is_gone(holder->path);
+}
+
+/* Keep what Get said. @return what it means here: the server may not know yet that this machine was booted */
+static enum hold_event judge_get(struct holder *holder, const ProtobufCMessage *response)
+{
+	const Holdfast__V1__GetAllocationResponse *answer = (const void *)response;
+	enum hold_event event;
+
+	if (!answer->allocation)
+		return HOLD_LOST;
+	message_freep(&holder->last);
+	holder->last = (void *)message_convert(response->descriptor, response);
+	if (!holder->last)
+		return HOLD_LOST;
+	event = hold_judge_get(answer);
+	if (event != HOLD_RUNNING)
+		return event;
+	if (str_copy(holder->path, sizeof(holder->path), answer->allocation->published[0]->path) < 0)
+		return HOLD_LOST;
+	return is_mount_gone(holder) ? HOLD_UNMOUNTED : HOLD_RUNNING;
+}
+
+static enum hold_event judge_response(struct holder *holder, const ProtobufCMessage *response)
+{
+	const Holdfast__V1__Allocation *alloc = NULL;
+
+	switch (holder->asked) {
+	case HOLD_GET:
+		return judge_get(holder, response);
+	case HOLD_RUN:
+		alloc = ((const Holdfast__V1__RunAllocationResponse *)(const void *)response)->allocation;
+		break;
+	case HOLD_STOP:
+		return HOLD_ENDING;
+	case HOLD_REQUEST_N:
+		break;
+	}
+	return alloc ? hold_judge_alloc(alloc) : HOLD_LOST;
+}
+
+/* Without an answer the kernel may still say that the volume is gone. */
+static enum hold_event judge_failure(struct holder *holder, const struct error *err)
+{
+	ProtobufCMessage *details =
+		rpc_client_details(holder->client, &holdfast__v1__error_details__descriptor);
+	enum hold_event event = hold_judge_error(holder->asked, err->status, (void *)details);
+
+	protobuf_c_message_free_unpacked(holder->inv->details, NULL);
+	holder->inv->details = details;
+	holder->trouble = *err;
+	holder->is_absent = event == HOLD_ABSENT;
+	if (holder->hold.state == HOLD_HELD && is_mount_gone(holder))
+		return HOLD_UNMOUNTED;
+	return event;
+}
+
+static void on_done(enum status status, const ProtobufCMessage *response, const struct error *err,
+		    void *userdata)
+{
+	struct holder *holder = userdata;
+	enum hold_event event;
+
+	holder->pending = NULL;
+	if (status == STATUS_OK) {
+		holder->trouble = (struct error){.msg = ""};
+		holder->is_absent = false;
+		backoff_reset(&holder->backoff);
+		event = judge_response(holder, response);
+	} else {
+		event = judge_failure(holder, err);
+	}
+	take(holder, event);
+	if (holder->is_term_due && holder->hold.state != HOLD_ENDED) {
+		holder->is_term_due = false;
+		take(holder, HOLD_SIGTERM);
+	}
+}
+
+static enum status call(struct holder *holder, const char *method, const ProtobufCMessage *request,
+			uint64_t timeout_us, struct error *err)
+{
+	return rpc_client_call(holder->client, allocations, method, request, timeout_us, on_done, holder,
+			       &holder->pending, err);
+}
+
+static enum status call_get(struct holder *holder, bool is_watching, struct error *err)
+{
+	Holdfast__V1__GetAllocationRequest request = HOLDFAST__V1__GET_ALLOCATION_REQUEST__INIT;
+
+	request.id = holder->note.alloc_id;
+	if (is_watching && holder->last) {
+		request.index = holder->last->index;
+		request.wait_ms = WATCH_MS;
+	}
+	return call(holder, "Get", &request.base, request.wait_ms * USEC_PER_MSEC + CALL_TIMEOUT_US, err);
+}
+
+static void ask(struct holder *holder, bool is_watching)
+{
+	Holdfast__V1__RunAllocationRequest run = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
+	Holdfast__V1__StopAllocationRequest stop = HOLDFAST__V1__STOP_ALLOCATION_REQUEST__INIT;
+	Holdfast__V1__Allocation alloc = *holder->order->alloc; /* but for its id */
+	enum status status = STATUS_OK;
+	struct error err = {.msg = ""};
+
+	holder->asked = hold_request(holder->hold.state);
+	switch (holder->asked) {
+	case HOLD_GET:
+		status = call_get(holder, is_watching, &err);
+		break;
+	case HOLD_RUN:
+		alloc.id = holder->note.alloc_id;
+		run.allocation = &alloc;
+		status = call(holder, "Run", &run.base, CALL_TIMEOUT_US, &err);
+		break;
+	case HOLD_STOP:
+		stop.id = holder->note.alloc_id;
+		status = call(holder, "Stop", &stop.base, CALL_TIMEOUT_US, &err);
+		break;
+	case HOLD_REQUEST_N:
+		break;
+	}
+	if (status != STATUS_OK)
+		give_up(holder, &err);
+}
+
+static int on_retry(sd_event_source *timer, uint64_t usec, void *userdata)
+{
+	(void)timer;
+	(void)usec;
+	ask(userdata, false);
+	return 0;
+}
+
+static int on_deadline(sd_event_source *timer, uint64_t usec, void *userdata)
+{
+	struct holder *holder = userdata;
+
+	(void)timer;
+	(void)usec;
+	if (holder->hold.state != HOLD_ENDED)
+		take(holder, HOLD_DEADLINE);
+	return 0;
+}
+
+static int on_term(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
+{
+	struct holder *holder = userdata;
+
+	(void)source;
+	(void)info;
+	if (holder->hold.state == HOLD_ENDED)
+		return 0;
+	/* an answer to Stop that overtakes Run would say that there is nothing to stop */
+	if (holder->pending && holder->asked == HOLD_RUN)
+		holder->is_term_due = true;
+	else
+		take(holder, HOLD_SIGTERM);
+	return 0;
+}
+
+/* (Re)start a one-shot timer. */
+static void set_timer(struct holder *holder, sd_event_source **timer, uint64_t delay_us,
+		      sd_event_time_handler_t on)
+{
+	struct error err;
+	int r;
+
+	if (!*timer)
+		r = sd_event_add_time_relative(holder->event, timer, CLOCK_MONOTONIC, delay_us, 0, on,
+					       holder);
+	else
+		r = sd_event_source_set_time_relative(*timer, delay_us);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(*timer, SD_EVENT_ONESHOT);
+	if (r < 0) {
+		(void)error_set(&err, status_from_errno(r), r, "set a timer");
+		give_up(holder, &err);
+	}
+}
+
+static void forget_call(struct holder *holder)
+{
+	if (holder->pending)
+		rpc_pending_cancel(holder->pending);
+	holder->pending = NULL;
+	if (holder->retry)
+		(void)sd_event_source_set_enabled(holder->retry, SD_EVENT_OFF);
+}
+
+static enum status begin_anew(struct holder *holder, struct error *err)
+{
+	struct hold_note note = {.is_ending = false};
+	int r = uuid_new(note.alloc_id);
+	enum status status;
+
+	if (r < 0)
+		return error_set(err, STATUS_INTERNAL, r, "make an allocation id");
+	status = hold_note_write(holder->order->place, &note, err);
+	if (status != STATUS_OK)
+		return status;
+	holder->note = note;
+	message_freep(&holder->last);
+	holder->last = NULL;
+	return STATUS_OK;
+}
+
+static enum status note_ending(struct holder *holder, struct error *err)
+{
+	holder->note.is_ending = true;
+	return hold_note_write(holder->order->place, &holder->note, err);
+}
+
+static enum status let_go(struct holder *holder, enum hold_event event, struct error *err)
+{
+	bool is_asked_to = event == HOLD_SIGTERM;
+
+	/* what is said to Stop is no reason for it */
+	if (event == HOLD_DEADLINE)
+		holder->late = holder->trouble;
+	forget_call(holder);
+	(void)sd_notify(0, "STOPPING=1");
+	set_timer(holder, &holder->deadline, is_asked_to ? holder->order->timeout_us : GRACE_US, on_deadline);
+	return note_ending(holder, err);
+}
+
+static enum status become_ready(struct holder *holder, struct error *err)
+{
+	enum status status = hold_link_make(holder->order->place, holder->path, err);
+
+	if (status == STATUS_OK)
+		(void)sd_notify(0, "READY=1");
+	return status;
+}
+
+/* The journal and the service manager learn the reason before this process ends. */
+static enum status end(struct holder *holder, bool is_forgotten, struct error *err)
+{
+	forget_call(holder);
+	hold_link_remove(holder->order->place);
+	(void)sd_event_exit(holder->event, 0);
+	return is_forgotten ? hold_note_remove(holder->order->place, err) : note_ending(holder, err);
+}
+
+static void take(struct holder *holder, enum hold_event event)
+{
+	enum hold_action action = hold_step(&holder->hold, event);
+	enum status status = STATUS_OK;
+	struct error err = {.msg = ""};
+
+	holder_report(holder);
+	switch (action) {
+	case HOLD_ANEW:
+		status = begin_anew(holder, &err);
+		break;
+	case HOLD_READY:
+		status = become_ready(holder, &err);
+		break;
+	case HOLD_LET_GO:
+		status = let_go(holder, event, &err);
+		break;
+	case HOLD_FORGET:
+	case HOLD_LEAVE:
+		status = end(holder, action == HOLD_FORGET, &err);
+		break;
+	case HOLD_RETRY:
+		set_timer(holder, &holder->retry, backoff_next(&holder->backoff, backoff_random()), on_retry);
+		break;
+	case HOLD_NOTHING:
+	case HOLD_ASK:
+	case HOLD_WATCH:
+	case HOLD_ACTION_N:
+		break;
+	}
+	if (status != STATUS_OK)
+		give_up(holder, &err);
+	else if (action == HOLD_ASK || action == HOLD_ANEW || action == HOLD_LET_GO)
+		ask(holder, false);
+	else if (action == HOLD_WATCH || action == HOLD_READY)
+		ask(holder, true);
+}
+
+/* Where an earlier process of this unit was. The link is gone when the unit was stopped in between. */
+static enum status begin(struct holder *holder, struct error *err)
+{
+	enum status status = hold_note_read(holder->order->place, &holder->note, err);
+	bool is_known, was_held;
+
+	if (status != STATUS_OK)
+		return status;
+	is_known = holder->note.alloc_id[0] != '\0';
+	was_held = is_known && !holder->note.is_ending && hold_link_read(holder->order->place, holder->path);
+	set_timer(holder, &holder->deadline, holder->order->timeout_us, on_deadline);
+	if (was_held) {
+		holder->hold = (struct hold){.state = HOLD_HELD, .was_held = true};
+	} else if (is_known) {
+		holder->hold.state = holder->note.is_ending ? HOLD_CLEARING : HOLD_LOOKING;
+	} else {
+		holder->hold.state = HOLD_SUBMITTING;
+		status = begin_anew(holder, err);
+	}
+	if (status != STATUS_OK)
+		return status;
+	holder_report(holder);
+	ask(holder, false);
+	return STATUS_OK;
+}
+
+static enum status run_loop(struct holder *holder, struct error *err)
+{
+	int r = sd_event_add_signal(holder->event, NULL, SIGTERM, on_term, holder);
+	enum status status;
+
+	if (r >= 0)
+		r = sd_event_add_signal(holder->event, NULL, SIGINT, on_term, holder);
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "wait for signals");
+	status = begin(holder, err);
+	if (status != STATUS_OK)
+		return status;
+	r = sd_event_loop(holder->event);
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "wait for the server");
+	return holder_outcome(holder, err);
+}
+
+enum status hold_run(struct invocation *inv, const struct hold_order *order, enum hold_outcome *ret,
+		     struct error *err)
+{
+	struct holder holder = {
+		.inv = inv,
+		.order = order,
+		.hold = {.state = HOLD_LOOKING},
+		.event = connection_event(order->connection),
+		.client = connection_client(order->connection),
+		.backoff = BACKOFF_INIT(RETRY_MIN_US, RETRY_MAX_US),
+	};
+	enum status status = run_loop(&holder, err);
+
+	forget_call(&holder);
+	sd_event_source_disable_unref(holder.retry);
+	sd_event_source_disable_unref(holder.deadline);
+	message_freep(&holder.last);
+	*ret = status != STATUS_OK && holder.hold.outcome == HOLD_DONE ? HOLD_FAILED : holder.hold.outcome;
+	return status;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "completion.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "call/call.h"
+#include "command/commands.h"
+#include "command/values.h"
+#include "show/output.h"
+
+#include <holdfast/v1/operator.pb-c.h>
+#include <inttypes.h>
+
+enum { KEY_MAX = 32 }; /* bytes of an Ed25519 public key */
+
+static void print_status(const Holdfast__V1__GetStatusResponse *s)
+{
+	char key[2 * KEY_MAX + 1] = "";
+	char text[64], age[AGE_SIZE], expires[CLOCK_TEXT_SIZE];
+	const struct {
+		const char *name;
+		uint64_t value;
+	} counts[] = {
+		{"index", s->index},
+		{"volumes", s->volumes},
+		{"nodes", s->nodes},
+		{"nodes ready", s->nodes_ready},
+		{"claims", s->claims},
+		{"releases waiting", s->releases_waiting},
+		{"allocations", s->allocations},
+		{"schema", s->schema},
+		{"epoch", s->epoch},
+	};
+
+	const int64_t now_ms = clock_realtime_ms();
+
+	print_field("version", s->version);
+	print_field("cluster", s->cluster);
+	for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
+		(void)str_format(text, sizeof(text), "%" PRIu64, counts[i].value);
+		print_field(counts[i].name, text);
+	}
+	if (s->restored_at_ms) {
+		(void)str_format(text, sizeof(text), "%s ago, %" PRIu32 " node%s still to report",
+				 age_text(s->restored_at_ms, clock_realtime_ms(), age), s->nodes_to_report,
+				 s->nodes_to_report == 1 ? " is" : "s are");
+		print_field("epoch began", text);
+		print_field("epoch reason", s->epoch_reason);
+	}
+	print_field("tokens", s->acl_enabled ? "are taken" : "are not taken (acl = false)");
+	if (s->ticket_key.len == KEY_MAX)
+		hex_encode(key, s->ticket_key.data, s->ticket_key.len);
+	print_field("ticket key", key);
+	print_field("last backup",
+		    s->last_backup_at_ms ? age_text(s->last_backup_at_ms, now_ms, age) : "never");
+	print_field("last kit", s->last_kit_at_ms ? age_text(s->last_kit_at_ms, now_ms, age) : "never");
+	if (s->certificate_expires_at_ms)
+		print_field("certificate expires", clock_format(s->certificate_expires_at_ms, expires));
+	for (size_t i = 0; i < s->n_warnings; i++)
+		print_field("warning", s->warnings[i]);
+}
+
+enum status operator_status_show(struct call *call, const void *message, struct error *err)
+{
+	(void)call;
+	(void)err;
+	print_status(message);
+	return STATUS_OK;
+}
+
+#define GC_MAX_MS (UINT64_C(3650) * 86400 * 1000)
+
+enum status operator_gc_load(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__GcRequest *request = message;
+
+	request->dry_run = call_has(call, OPT_DRY_RUN);
+	return value_duration(call->inv, OPT_OLDER_THAN, 0, GC_MAX_MS, &request->older_than_ms, err);
+}
+
+enum status operator_gc_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__GcRequest *request = call->request;
+	const Holdfast__V1__GcResponse *answer = message;
+
+	(void)err;
+	print_line("%s: %" PRIu32 " allocations, %" PRIu32 " claims, %" PRIu32 " attestations, %" PRIu32
+		   " tokens, %" PRIu32 " audit records",
+		   request->dry_run ? "would be removed" : "removed", answer->allocations, answer->claims,
+		   answer->attestations, answer->tokens, answer->audit_records);
+	return STATUS_OK;
+}
+
+enum status cmd_version(struct invocation *inv, struct error *err)
+{
+	if (inv->options[OPT_JSON])
+		return print_json(json_pack("{ss}", "version", HOLDFAST_VERSION), err);
+	print_line("holdfast %s", HOLDFAST_VERSION);
+	return STATUS_OK;
+}
+
+enum status cmd_completion(struct invocation *inv, struct error *err)
+{
+	if (str_eq(inv->args[0], "ids"))
+		return completion_ids(inv, err);
+	if (inv->n_args > 1)
+		return usage_error(inv, err, "unexpected argument '%s'", inv->args[1]);
+	if (str_eq(inv->args[0], "bash"))
+		completion_bash(stdout);
+	else if (str_eq(inv->args[0], "man"))
+		completion_man(stdout);
+	else
+		return usage_error(inv, err, "no completion for '%s': bash, man, ids", inv->args[0]);
+	return STATUS_OK;
+}

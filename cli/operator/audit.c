@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The server's audit: what it recorded, and whether the chain of records is whole. */
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "call/connect.h"
+#include "command/commands.h"
+#include "rpc/pbjson.h"
+#include "show/output.h"
+
+#include <holdfast/v1/operator.pb-c.h>
+#include <inttypes.h>
+#include <openssl/sha.h>
+#include <string.h>
+#include <time.h>
+
+typedef enum status each_page_fn(const Holdfast__V1__ListAuditResponse *page, void *userdata,
+				 struct error *err);
+
+/* Fetch page after page until there are no more. */
+static enum status walk(struct invocation *inv, Holdfast__V1__ListAuditRequest *request, each_page_fn *each,
+			void *userdata, struct error *err)
+{
+	cleanup_connection struct connection *connection = NULL;
+	enum status st = connect_server(inv, &connection, err);
+	bool more = true;
+
+	while (st == STATUS_OK && more) {
+		cleanup_message Holdfast__V1__ListAuditResponse *page = NULL;
+
+		st = connection_call(connection, &holdfast__v1__operator__descriptor, "ListAudit",
+				     &request->base, CALL_TIMEOUT_US, &page, err);
+		if (st == STATUS_OK)
+			st = each(page, userdata, err);
+		more = st == STATUS_OK && page->next_after > request->after;
+		if (more)
+			request->after = page->next_after;
+	}
+	return st;
+}
+
+/* --- show --- */
+
+/* "2h" ago, or a UTC time: 2025-01-31, 2025-01-31T12:00, 2025-01-31T12:00:00Z. */
+static enum status since_of(struct invocation *inv, int64_t *ret_ms, struct error *err)
+{
+	static const char *const forms[] = {"%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M",
+					    "%Y-%m-%d"};
+	const char *text = inv->options[OPT_SINCE];
+	uint64_t ago_us;
+
+	if (!text)
+		return STATUS_OK;
+	if (parse_duration(text, &ago_us) == 0) {
+		*ret_ms = clock_realtime_ms() - (int64_t)(ago_us / USEC_PER_MSEC);
+		return STATUS_OK;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		struct tm tm = {.tm_mday = 1};
+		const char *end = strptime(text, forms[i], &tm);
+
+		if (end && *end == '\0') {
+			*ret_ms = (int64_t)timegm(&tm) * 1000;
+			return STATUS_OK;
+		}
+	}
+	return usage_error(inv, err, "'%s' is neither a duration (2h) nor a UTC time (2025-01-31T12:00)",
+			   text);
+}
+
+struct showing {
+	bool is_json;
+	uint64_t shown;
+};
+
+static enum status show_record_json(const Holdfast__V1__AuditRecord *record, struct error *err)
+{
+	json_t *json = NULL;
+	enum status st = pbjson_encode(&record->base, PBJSON_PROTO_NAMES | PBJSON_DEFAULTS, &json, err);
+
+	return st == STATUS_OK ? print_json(json, err) : st;
+}
+
+static void add_record(struct table *table, const Holdfast__V1__AuditRecord *record)
+{
+	char sequence[24];
+	char time[CLOCK_TEXT_SIZE];
+	char left_out[48] = "";
+	const char *why = record->code != 0 ? record->message : record->why;
+
+	(void)str_format(sequence, sizeof(sequence), "%" PRIu64, record->sequence);
+	if (record->left_out > 0) {
+		(void)str_format(left_out, sizeof(left_out), "%" PRIu64 " more refusals before",
+				 record->left_out);
+		if (why[0] == '\0')
+			why = left_out;
+	}
+	table_add(table,
+		  (const char *const[]){
+			  sequence, clock_format(record->time_ms, time), record->who, record->what,
+			  record->object,
+			  record->code != 0 ? status_name(status_from_number(record->code)) : "done", why});
+}
+
+static enum status show_page(const Holdfast__V1__ListAuditResponse *page, void *userdata, struct error *err)
+{
+	static const struct column columns[] = {
+		{.name = "RECORD", .is_number = true},
+		{.name = "TIME"},
+		{.name = "WHO"},
+		{.name = "WHAT"},
+		{.name = "OBJECT"},
+		{.name = "RESULT"},
+		{.name = "WHY"},
+	};
+	struct showing *showing = userdata;
+	cleanup(table_freep) struct table *table = NULL;
+
+	if (page->n_records == 0)
+		return STATUS_OK;
+	showing->shown += page->n_records;
+	if (!showing->is_json)
+		table = table_new(columns, ARRAY_SIZE(columns));
+	for (size_t i = 0; i < page->n_records; i++) {
+		enum status st = STATUS_OK;
+
+		if (showing->is_json)
+			st = show_record_json(page->records[i], err);
+		else if (table)
+			add_record(table, page->records[i]);
+		if (st != STATUS_OK)
+			return st;
+	}
+	return showing->is_json ? STATUS_OK : table_print(table, NULL, err);
+}
+
+enum status cmd_operator_audit(struct invocation *inv, struct error *err)
+{
+	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
+	struct showing showing = {.is_json = inv->options[OPT_JSON] != NULL};
+	enum status st = since_of(inv, &request.since_ms, err);
+
+	request.who = option_text(inv, OPT_WHO);
+	request.object = option_text(inv, OPT_OBJECT);
+	if (st == STATUS_OK)
+		st = walk(inv, &request, show_page, &showing, err);
+	if (st == STATUS_OK && showing.shown == 0 && !showing.is_json)
+		print_line("no records%s", inv->options[OPT_WHO] ? "; --who is a name as in the column WHO, "
+								   "whole (operator/ann) or a part (ann)"
+								 : "");
+	return st;
+}
+
+/* --- verify --- */
+
+struct checking {
+	uint64_t first; /* sequence of the first record; 0: none yet */
+	uint64_t last;
+	uint64_t head;			      /* as the server says, of the last page */
+	uint8_t sha256[SHA256_DIGEST_LENGTH]; /* of the last record */
+	uint8_t head_sha256[SHA256_DIGEST_LENGTH];
+	uint64_t kept_from;
+};
+
+static enum status broken(struct error *err, uint64_t sequence, const char *why)
+{
+	return error_set(err, STATUS_DATA_LOSS, 0,
+			 "record %" PRIu64
+			 " is the first that is broken: %s; compare with a backup (holdfast "
+			 "operator backup) made before it",
+			 sequence, why);
+}
+
+static enum status check_record(struct checking *checking, const Holdfast__V1__AuditRecord *record,
+				struct error *err)
+{
+	cleanup_free uint8_t *bytes = NULL;
+	size_t len = protobuf_c_message_get_packed_size(&record->base);
+	const ProtobufCBinaryData *previous = &record->previous_sha256;
+	bool is_first = false;
+
+	/* also when the server forgot the oldest ones while this read them */
+	if (checking->first == 0 || checking->kept_from > checking->last + 1) {
+		checking->first = checking->kept_from;
+		checking->last = checking->kept_from - 1;
+		is_first = true;
+	}
+	if (record->sequence != checking->last + 1)
+		return broken(err, checking->last + 1, "it is missing");
+	if (!is_first && (previous->len != SHA256_DIGEST_LENGTH ||
+			  memcmp(previous->data, checking->sha256, SHA256_DIGEST_LENGTH) != 0))
+		return broken(err, checking->last, "the next record names another hash of it");
+	bytes = malloc(len);
+	if (!bytes)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "verify the audit");
+	(void)protobuf_c_message_pack(&record->base, bytes);
+	(void)SHA256(bytes, len, checking->sha256);
+	checking->last = record->sequence;
+	return STATUS_OK;
+}
+
+static enum status check_page(const Holdfast__V1__ListAuditResponse *page, void *userdata, struct error *err)
+{
+	struct checking *checking = userdata;
+	enum status st = STATUS_OK;
+
+	if (!page->head)
+		return error_set(err, STATUS_DATA_LOSS, 0, "the server names no head of its audit");
+	checking->kept_from = page->head->first;
+	for (size_t i = 0; i < page->n_records && st == STATUS_OK; i++)
+		st = check_record(checking, page->records[i], err);
+	checking->head = page->head->sequence;
+	memset(checking->head_sha256, 0, sizeof(checking->head_sha256));
+	if (page->head->sha256.len == sizeof(checking->head_sha256))
+		memcpy(checking->head_sha256, page->head->sha256.data, sizeof(checking->head_sha256));
+	return st;
+}
+
+static enum status check_head(const struct checking *checking, struct error *err)
+{
+	uint64_t next = checking->last + 1 > checking->kept_from ? checking->last + 1 : checking->kept_from;
+
+	if (checking->last < checking->head)
+		return broken(err, next, "it is missing, the server's head is beyond it");
+	if (checking->head > 0 && checking->last == checking->head &&
+	    memcmp(checking->sha256, checking->head_sha256, SHA256_DIGEST_LENGTH) != 0)
+		return broken(err, checking->last, "the server's head names another hash of it");
+	return STATUS_OK;
+}
+
+enum status cmd_operator_audit_verify(struct invocation *inv, struct error *err)
+{
+	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
+	struct checking checking = {.first = 0};
+	char hash[2 * SHA256_DIGEST_LENGTH + 1] = "";
+	enum status st = walk(inv, &request, check_page, &checking, err);
+
+	if (st == STATUS_OK)
+		st = check_head(&checking, err);
+	if (st != STATUS_OK)
+		return st;
+	if (checking.first != 0)
+		hex_encode(hash, checking.sha256, SHA256_DIGEST_LENGTH);
+	if (inv->options[OPT_JSON])
+		return print_json(json_pack("{sI sI ss}", "first", (json_int_t)checking.first, "last",
+					    (json_int_t)checking.last, "head", hash),
+				  err);
+	if (checking.first == 0)
+		print_line("the audit is empty");
+	else
+		print_line("records %" PRIu64 " to %" PRIu64 " are whole; head %s", checking.first,
+			   checking.last, hash);
+	return STATUS_OK;
+}

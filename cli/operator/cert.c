@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "command/commands.h"
+#include "rpc/pki.h"
+#include "show/output.h"
+
+#include <arpa/inet.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum {
+	CA_DAYS = 3650,
+	SERVER_DAYS = 365,
+	NODE_DAYS = 365,
+	OPERATOR_DAYS = 90, /* people change */
+	NAME_MAX_BYTES = 63,
+	HOSTS_MAX = 16,
+	FOLDER_MODE = 0700,
+};
+
+/* What is made, and where. */
+struct pair {
+	char ca_cert[PATH_MAX];
+	char ca_key[PATH_MAX];
+	char cert[PATH_MAX];
+	char key[PATH_MAX];
+	char uri[192];
+};
+
+/* One kind of certificate. */
+struct role {
+	const char *name; /* in the identity */
+	const char *file; /* begin of the names of its files */
+	unsigned int days;
+	const char *place;	/* where its program looks for the certificate */
+	const char *credential; /* of its key, in /etc/credstore */
+	const char *setting;	/* and where else the key can be named */
+	const char *then;	/* what makes the program use it */
+};
+
+static const struct role server_role = {"server",
+					"server",
+					SERVER_DAYS,
+					"/etc/holdfast/tls/server.pem",
+					"holdfast.server.key",
+					"server.hcl",
+					"systemctl restart holdfast-server"};
+static const struct role node_role = {"node",
+				      "node",
+				      NODE_DAYS,
+				      "/etc/holdfast/tls/node.pem",
+				      "holdfast.node.key",
+				      "agent.hcl",
+				      "systemctl restart holdfast-agent"};
+static const struct role operator_role = {"operator", "operator", OPERATOR_DAYS, NULL, NULL, NULL, NULL};
+
+static const char *folder_of(const struct invocation *inv)
+{
+	return inv->options[OPT_OUT] ? inv->options[OPT_OUT] : ".";
+}
+
+static enum status path_in(struct invocation *inv, char ret[static PATH_MAX], const char *file,
+			   const char *suffix, struct error *err)
+{
+	if (str_format(ret, PATH_MAX, "%s/%s%s", folder_of(inv), file, suffix) < 0)
+		return usage_error(inv, err, "the path of --out is too long");
+	return STATUS_OK;
+}
+
+static enum status days_of(struct invocation *inv, unsigned int absent, unsigned int *ret, struct error *err)
+{
+	*ret = absent;
+	if (inv->options[OPT_DAYS] && parse_u32(inv->options[OPT_DAYS], 1, PKI_DAYS_MAX, ret) < 0)
+		return usage_error(inv, err, "--days: a number from 1 to %d is wanted", PKI_DAYS_MAX);
+	return STATUS_OK;
+}
+
+static enum status make_folder(const char *path, struct error *err)
+{
+	if (mkdir(path, FOLDER_MODE) == 0 || errno == EEXIST)
+		return STATUS_OK;
+	return error_set(err, status_from_errno(errno), errno, "make the folder %s", path);
+}
+
+static enum status show_json(const struct pair *pair, int64_t expires_ms, struct error *err)
+{
+	char expires[CLOCK_TEXT_SIZE];
+
+	return print_json(json_pack("{ss ss ss ss ss sI}", "certificate", pair->cert, "key", pair->key, "ca",
+				    pair->ca_cert, "identity", pair->uri, "expires",
+				    clock_format(expires_ms, expires), "expires_at_ms",
+				    (json_int_t)expires_ms),
+			  err);
+}
+
+static enum status show_pair(const struct invocation *inv, const struct pair *pair, int64_t expires_ms,
+			     struct error *err)
+{
+	char expires[CLOCK_TEXT_SIZE];
+
+	if (inv->options[OPT_JSON])
+		return show_json(pair, expires_ms, err);
+	print_field("certificate", pair->cert);
+	print_field("key", pair->key);
+	if (pair->uri[0] != '\0')
+		print_field("identity", pair->uri);
+	print_field("expires", clock_format(expires_ms, expires));
+	return STATUS_OK;
+}
+
+/* --- the CA --- */
+
+enum status cmd_operator_cert_ca(struct invocation *inv, struct error *err)
+{
+	const char *cluster = inv->args[0];
+	struct pair pair = {.uri = ""};
+	unsigned int days = 0;
+	int64_t expires_ms = 0;
+	enum status st = days_of(inv, CA_DAYS, &days, err);
+
+	if (st == STATUS_OK && !id_is_name(cluster, PKI_CLUSTER_SIZE - 1))
+		st = usage_error(inv, err, "'%.64s' is not a cluster's name (A-Z a-z 0-9 _ and -, up to %d)",
+				 cluster, PKI_CLUSTER_SIZE - 1);
+	if (st == STATUS_OK)
+		st = path_in(inv, pair.cert, "ca", ".pem", err);
+	if (st == STATUS_OK)
+		st = path_in(inv, pair.key, "ca", ".key", err);
+	if (st == STATUS_OK)
+		st = make_folder(folder_of(inv), err);
+	if (st == STATUS_OK)
+		st = pki_make_ca_for(pair.key, pair.cert, cluster, days, err);
+	if (st == STATUS_OK)
+		st = pki_expiry(pair.cert, &expires_ms, err);
+	if (st != STATUS_OK)
+		return st;
+	(void)str_copy(pair.ca_cert, sizeof(pair.ca_cert), pair.cert); /* same size */
+	st = show_pair(inv, &pair, expires_ms, err);
+	if (st != STATUS_OK || inv->options[OPT_JSON])
+		return st;
+	print_line("Copy %s to /etc/holdfast/tls/ca.pem of every machine.", pair.cert);
+	print_line("%s makes any identity of cluster %s: keep it off line, on no server and no node.",
+		   pair.key, cluster);
+	return STATUS_OK;
+}
+
+/* --- what it signs --- */
+
+struct hosts {
+	char text[1024];
+	const char *names[HOSTS_MAX];
+	size_t n_names;
+	const char *addresses[HOSTS_MAX];
+	size_t n_addresses;
+};
+
+static bool is_address(const char *text)
+{
+	unsigned char address[16];
+
+	return inet_pton(AF_INET, text, address) == 1 || inet_pton(AF_INET6, text, address) == 1;
+}
+
+static enum status read_hosts(struct invocation *inv, struct hosts *hosts, struct error *err)
+{
+	char *rest = hosts->text;
+	const char *host;
+
+	if (str_copy(hosts->text, sizeof(hosts->text), option_text(inv, OPT_HOST)) < 0)
+		return usage_error(inv, err, "--host: too long");
+	while (hosts->text[0] != '\0' && (host = strsep(&rest, ","))) {
+		if (hosts->n_names + hosts->n_addresses == HOSTS_MAX || host[0] == '\0')
+			return usage_error(inv, err, "--host: 1 to %d names or addresses with commas between",
+					   HOSTS_MAX);
+		if (is_address(host))
+			hosts->addresses[hosts->n_addresses++] = host;
+		else
+			hosts->names[hosts->n_names++] = host;
+	}
+	return STATUS_OK;
+}
+
+static enum status find_paths(struct invocation *inv, const struct role *role, const char *name,
+			      struct pair *ret, struct error *err)
+{
+	char cluster[PKI_CLUSTER_SIZE];
+	char file[128];
+	enum status st;
+
+	if (name && !id_is_name(name, NAME_MAX_BYTES))
+		return usage_error(inv, err, "'%.64s' is not a name (A-Z a-z 0-9 _ and -, up to %d)", name,
+				   NAME_MAX_BYTES);
+	if (name)
+		(void)str_format(file, sizeof(file), "%s-%s", role->file, name);
+	else
+		(void)str_copy(file, sizeof(file), role->file);
+	st = path_in(inv, ret->ca_cert, "ca", ".pem", err);
+	if (st == STATUS_OK)
+		st = path_in(inv, ret->ca_key, "ca", ".key", err);
+	if (st == STATUS_OK)
+		st = path_in(inv, ret->cert, file, ".pem", err);
+	if (st == STATUS_OK)
+		st = path_in(inv, ret->key, file, ".key", err);
+	if (st == STATUS_OK)
+		st = pki_ca_cluster(ret->ca_cert, cluster, err);
+	if (st != STATUS_OK && !inv->is_usage_error && err)
+		return error_prefix(err, "there is no CA to sign with (holdfast operator cert ca CLUSTER)");
+	if (st == STATUS_OK)
+		(void)str_format(ret->uri, sizeof(ret->uri), "holdfast://%s/%s/%s", cluster, role->name,
+				 name ? name : role->name);
+	return st;
+}
+
+static void show_next(const struct role *role, const struct pair *pair)
+{
+	if (role->place) {
+		print_line(
+			"Copy %s to %s and %s to /etc/holdfast/tls/ca.pem there, and the key %s to "
+			"/etc/credstore/%s, mode 0600 and owned by root, from where its unit hands it over "
+			"(or name it by tls { key = } in /etc/holdfast/%s); then: %s.",
+			pair->cert, role->place, pair->ca_cert, pair->key, role->credential, role->setting,
+			role->then);
+		return;
+	}
+	print_line("Give both and %s to the operator, who names them with --cert, --key and --ca, or with "
+		   "HOLDFAST_CLIENT_CERT, HOLDFAST_CLIENT_KEY and HOLDFAST_CACERT.",
+		   pair->ca_cert);
+}
+
+static enum status issue(struct invocation *inv, const struct role *role, const char *name, struct error *err)
+{
+	struct hosts hosts = {.n_names = 0};
+	struct pair pair = {.uri = ""};
+	struct pki_cert_request request = {.uri = pair.uri, .common_name = name ? name : role->name};
+	int64_t expires_ms = 0;
+	enum status st = days_of(inv, role->days, &request.days, err);
+
+	if (st == STATUS_OK)
+		st = read_hosts(inv, &hosts, err);
+	if (st == STATUS_OK)
+		st = find_paths(inv, role, name, &pair, err);
+	request.dns_names = hosts.names;
+	request.n_dns_names = hosts.n_names;
+	request.ip_addresses = hosts.addresses;
+	request.n_ip_addresses = hosts.n_addresses;
+	if (st == STATUS_OK)
+		st = pki_issue(pair.ca_key, pair.ca_cert, &request, pair.key, pair.cert, err);
+	if (st == STATUS_OK)
+		st = pki_expiry(pair.cert, &expires_ms, err);
+	if (st == STATUS_OK)
+		st = show_pair(inv, &pair, expires_ms, err);
+	if (st == STATUS_OK && !inv->options[OPT_JSON])
+		show_next(role, &pair);
+	return st;
+}
+
+enum status cmd_operator_cert_server(struct invocation *inv, struct error *err)
+{
+	if (!inv->options[OPT_HOST])
+		return usage_error(
+			inv, err,
+			"--host is missing: the names and addresses by which the server is reached");
+	return issue(inv, &server_role, inv->n_args > 0 ? inv->args[0] : NULL, err);
+}
+
+enum status cmd_operator_cert_node(struct invocation *inv, struct error *err)
+{
+	return issue(inv, &node_role, inv->args[0], err);
+}
+
+enum status cmd_operator_cert_operator(struct invocation *inv, struct error *err)
+{
+	return issue(inv, &operator_role, inv->args[0], err);
+}

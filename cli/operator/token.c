@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "call/call.h"
+#include "command/commands.h"
+#include "command/values.h"
+#include "rpc/pbjson_word.h"
+#include "show/output.h"
+
+#include <errno.h>
+#include <holdfast/v1/operator.pb-c.h>
+#include <stdlib.h>
+
+enum { TOKEN_DAYS_MAX = 36500 };
+
+#define DAY_MS INT64_C(86400000)
+
+static const char *expiry_text(int64_t at_ms, char text[static CLOCK_TEXT_SIZE])
+{
+	return at_ms == 0 ? "never" : clock_format(at_ms, text);
+}
+
+static void join_policies(const Holdfast__V1__Token *token, char *ret, size_t size)
+{
+	size_t at = 0;
+
+	ret[0] = '\0';
+	for (size_t i = 0; i < token->n_policies; i++) {
+		int n = str_format(ret + at, size - at, "%s%s", i > 0 ? "," : "", token->policies[i]);
+
+		if (n < 0)
+			return; /* cut between names */
+		at += (size_t)n;
+	}
+}
+
+static void print_token(const Holdfast__V1__Token *token)
+{
+	char type[PBJSON_WORD_SIZE];
+	char policies[1200];
+	char text[CLOCK_TEXT_SIZE];
+
+	join_policies(token, policies, sizeof(policies));
+	print_field("accessor", token->accessor);
+	print_field("name", token->name);
+	print_field("type", pbjson_word_text(&holdfast__v1__token_type__descriptor, (int)token->type, type));
+	print_field("policies", policies);
+	if (token->node[0] != '\0')
+		print_field("node", token->node);
+	print_field("expires", expiry_text(token->expires_at_ms, text));
+	if (token->secret[0] != '\0') {
+		print_field("secret", token->secret);
+		print_line(
+			"The secret is shown this once. Put it into a file that only its user can read, and "
+			"name that with --token-file.");
+	}
+}
+
+enum status token_bootstrap_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__BootstrapTokenResponse *answer = message;
+
+	(void)call;
+	(void)err;
+	print_token(answer->token);
+	return STATUS_OK;
+}
+
+/* --- create --- */
+
+static enum status check_create(struct invocation *inv, uint32_t *ret_days, struct error *err)
+{
+	const char *days = inv->options[OPT_DAYS];
+	const char *node = inv->options[OPT_NODE];
+
+	if (days && parse_u32(days, 1, TOKEN_DAYS_MAX, ret_days) < 0)
+		return usage_error(inv, err, "--days: a number from 1 to %d is wanted", TOKEN_DAYS_MAX);
+	if (inv->options[OPT_MANAGEMENT] && inv->n_args > 1)
+		return usage_error(inv, err, "--management may do everything: give no policies");
+	if (inv->options[OPT_MANAGEMENT] && node)
+		return usage_error(inv, err, "--management may do everything: it is bound to no node");
+	if (node && node[0] == '\0')
+		return usage_error(inv, err, "--node: the name of a node is wanted");
+	return STATUS_OK;
+}
+
+static enum status set_policies(struct call *call, Holdfast__V1__Token *token, struct error *err)
+{
+	size_t n = (size_t)call->inv->n_args - 1;
+
+	if (n == 0)
+		return STATUS_OK;
+	token->policies = calloc(n, sizeof(char *));
+	if (!token->policies)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "name %zu policies", n);
+	token->n_policies = n;
+	for (size_t i = 0; i < n; i++)
+		call_set(call, &token->policies[i], call->inv->args[i + 1]);
+	return STATUS_OK;
+}
+
+enum status token_create_load(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__CreateTokenRequest *request = message;
+	Holdfast__V1__Token *token;
+	uint32_t days = 0;
+	enum status st = check_create(call->inv, &days, err);
+
+	if (st != STATUS_OK)
+		return st;
+	token = request->token = message_new(&holdfast__v1__token__descriptor);
+	if (!token)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "describe the token");
+	token->type = call_has(call, OPT_MANAGEMENT) ? HOLDFAST__V1__TOKEN_TYPE__MANAGEMENT
+						     : HOLDFAST__V1__TOKEN_TYPE__CLIENT;
+	token->expires_at_ms = days > 0 ? clock_realtime_ms() + days * DAY_MS : 0;
+	call_set(call, &token->name, call->inv->args[0]);
+	call_set(call, &token->node, call->inv->options[OPT_NODE]);
+	return set_policies(call, token, err);
+}
+
+enum status token_create_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__CreateTokenResponse *answer = message;
+
+	(void)call;
+	(void)err;
+	print_token(answer->token);
+	return STATUS_OK;
+}
+
+/* --- list --- */
+
+static void add_row(struct table *table, const Holdfast__V1__Token *token, int64_t now_ms)
+{
+	char type[PBJSON_WORD_SIZE];
+	char policies[1200];
+	char text[CLOCK_TEXT_SIZE];
+	char age[AGE_SIZE];
+	bool is_expired = token->expires_at_ms != 0 && token->expires_at_ms <= now_ms;
+
+	join_policies(token, policies, sizeof(policies));
+	table_add(table,
+		  (const char *const[]){
+			  token->accessor, token->name,
+			  pbjson_word_text(&holdfast__v1__token_type__descriptor, (int)token->type, type),
+			  policies, token->node, age_text(token->create_time_ms, now_ms, age),
+			  is_expired ? "expired" : expiry_text(token->expires_at_ms, text)});
+}
+
+enum status token_list_show(struct call *call, const void *message, struct error *err)
+{
+	static const struct column columns[] = {
+		{.name = "ACCESSOR"},
+		{.name = "NAME"},
+		{.name = "TYPE"},
+		{.name = "POLICIES"},
+		{.name = "NODE"},
+		{.name = "AGE"},
+		{.name = "EXPIRES", .is_state = true},
+	};
+	const Holdfast__V1__ListTokensResponse *answer = message;
+	cleanup(table_freep) struct table *table = table_new(columns, ARRAY_SIZE(columns));
+	int64_t now_ms = clock_realtime_ms();
+
+	(void)call;
+	for (size_t i = 0; i < answer->n_tokens && table; i++)
+		add_row(table, answer->tokens[i], now_ms);
+	return table_print(table, NULL, err);
+}
+
+/* --- revoke, whoami --- */
+
+enum status token_revoke_load(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__RevokeTokenRequest *request = message;
+
+	call_set(call, &request->accessor, call->inv->args[0]);
+	return value_confirm(call->inv, "Whoever uses the token is refused from then on. Do it?", err);
+}
+
+enum status token_revoke_show(struct call *call, const void *message, struct error *err)
+{
+	(void)message;
+	(void)err;
+	print_line("token %s is revoked", call->inv->args[0]);
+	return STATUS_OK;
+}
+
+enum status token_whoami_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__WhoAmIResponse *answer = message;
+
+	(void)call;
+	(void)err;
+	print_field("certificate", answer->identity);
+	print_field("tokens", answer->acl_enabled ? "are taken" : "are not taken (acl = false)");
+	if (answer->token)
+		print_token(answer->token);
+	return STATUS_OK;
+}

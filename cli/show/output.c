@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "show/output.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "rpc/pbjson.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <libsmartcols.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CODE_SIZE = 32 };
+
+struct table {
+	struct libscols_table *scols;
+	const struct column *columns;
+	size_t n;
+	int error; /* first failure of libsmartcols */
+};
+
+bool has_colors(int fd)
+{
+	const char *no_color = getenv("NO_COLOR");
+
+	return isatty(fd) && !(no_color && no_color[0]);
+}
+
+void table_free(struct table *table)
+{
+	if (!table)
+		return;
+	scols_unref_table(table->scols);
+	free(table);
+}
+
+struct table *table_new(const struct column *columns, size_t n)
+{
+	cleanup(table_freep) struct table *table = calloc(1, sizeof(*table));
+
+	if (!table)
+		return NULL;
+	table->columns = columns;
+	table->n = n;
+	table->scols = scols_new_table();
+	if (!table->scols)
+		return NULL;
+	(void)scols_table_enable_colors(table->scols, has_colors(STDOUT_FILENO));
+	(void)scols_table_enable_ascii(table->scols, 1);
+	for (size_t i = 0; i < n; i++)
+		if (!scols_table_new_column(table->scols, columns[i].name, 0,
+					    (columns[i].is_number ? SCOLS_FL_RIGHT : 0) |
+						    (columns[i].is_wide ? SCOLS_FL_TRUNC : 0)))
+			return NULL;
+	return TAKE_PTR(table);
+}
+
+void table_show_whole(struct table *table, bool whole)
+{
+	for (size_t i = 0; table && whole && i < table->n; i++)
+		(void)scols_column_set_flags(scols_table_get_column(table->scols, i),
+					     table->columns[i].is_number ? SCOLS_FL_RIGHT : 0);
+}
+
+/* Colour of a word of state; NULL for words that are neither good, bad nor passing. */
+static const char *color_of(const char *word)
+{
+	static const struct {
+		const char *word;
+		const char *color;
+	} colors[] = {
+		{"running", "green"},
+		{"ready", "green"},
+		{"taken", "green"},
+		{"success", "green"},
+		{"yes", "green"},
+		{"complete", "green"},
+		{"healthy", "green"},
+		{"failed", "red"},
+		{"lost", "red"},
+		{"down", "red"},
+		{"no", "red"},
+		{"refused", "red"},
+		{"unhealthy", "red"},
+		{"absent", "red"},
+		{"stale", "red"},
+		{"hangs", "red"},
+		{"pending", "yellow"},
+		{"reserved", "yellow"},
+		{"unpublishing", "yellow"},
+		{"controller-detached", "yellow"},
+		{"ineligible", "yellow"},
+		{"draining", "yellow"},
+		{"disconnected", "yellow"},
+		{"node-detached", "yellow"},
+		{"intent", "yellow"},
+		{"dialling", "yellow"},
+		{"fingerprinting", "yellow"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(colors); i++)
+		if (str_eq(word, colors[i].word))
+			return colors[i].color;
+	return NULL;
+}
+
+static const char *shown(const char *value)
+{
+	return value && value[0] ? value : "-";
+}
+
+void table_add(struct table *table, const char *const *cells)
+{
+	struct libscols_line *line;
+
+	if (!table || table->error)
+		return;
+	line = scols_table_new_line(table->scols, NULL);
+	if (!line)
+		table->error = -ENOMEM;
+	for (size_t i = 0; i < table->n && !table->error; i++) {
+		const char *color = table->columns[i].is_state ? color_of(shown(cells[i])) : NULL;
+
+		table->error = scols_line_set_data(line, i, shown(cells[i]));
+		if (color && !table->error)
+			table->error = scols_cell_set_color(scols_line_get_cell(line, i), color);
+	}
+}
+
+enum status table_print(struct table *table, const char *title, struct error *err)
+{
+	int r;
+
+	if (!table || table->error)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a table");
+	if (title)
+		(void)printf("\n%s\n", title);
+	r = scols_print_table(table->scols);
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "print a table");
+	return STATUS_OK;
+}
+
+/* Control bytes could move the cursor or worse; line ends pass when @multi_line. */
+static void put_harmless(FILE *out, const char *text, bool multi_line)
+{
+	for (const char *p = text; *p; p++) {
+		unsigned char c = (unsigned char)*p;
+
+		if ((c < 0x20 && !(multi_line && (c == '\n' || c == '\t'))) || c == 0x7f ||
+		    (c == 0xc2 && (unsigned char)p[1] >= 0x80 && (unsigned char)p[1] < 0xa0))
+			(void)fprintf(out, "\\x%02x", c);
+		else
+			(void)fputc(c, out);
+	}
+}
+
+void print_field(const char *name, const char *value)
+{
+	(void)printf("%-20s ", name);
+	put_harmless(stdout, shown(value), false);
+	(void)putchar('\n');
+}
+
+void print_line(const char *fmt, ...)
+{
+	char text[ERROR_MSG_MAX];
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	put_harmless(stdout, text, false);
+	(void)putchar('\n');
+}
+
+void print_text(FILE *out, const char *text)
+{
+	put_harmless(out, text, true);
+	if (text[0] && text[strlen(text) - 1] != '\n')
+		(void)fputc('\n', out);
+}
+
+void print_reasons(FILE *out, const char *text, size_t columns)
+{
+	static const char *const ends[] = {"; ", ". Next: "};
+	enum { REASONS_MAX = 2048 }; /* more than an error or an explanation has */
+	char lines[2 * REASONS_MAX]; /* two bytes become four */
+	size_t n = 0;
+
+	if (columns == 0 || strlen(text) <= columns || strlen(text) >= REASONS_MAX) {
+		print_text(out, text);
+		return;
+	}
+	for (; *text != '\0'; text++) {
+		lines[n++] = *text;
+		for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+			if (!str_starts_with(text, ends[i]))
+				continue;
+			text++; /* the blank */
+			n += (size_t)snprintf(lines + n, sizeof(lines) - n, "\n  ");
+		}
+	}
+	lines[n] = '\0';
+	print_text(out, lines);
+}
+
+enum status print_json(json_t *json, struct error *err)
+{
+	int r;
+
+	if (!json)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "print JSON");
+	r = json_dumpf(json, stdout, JSON_INDENT(2));
+	json_decref(json);
+	if (r < 0 || putchar('\n') == EOF)
+		return error_set(err, STATUS_INTERNAL, errno, "print JSON");
+	return STATUS_OK;
+}
+
+enum status print_answer(const ProtobufCMessage *message, struct error *err)
+{
+	json_t *json = NULL;
+	enum status status = pbjson_encode(message, PBJSON_PROTO_NAMES | PBJSON_DEFAULTS, &json, err);
+
+	return status == STATUS_OK ? print_json(json, err) : status;
+}
+
+const char *age_text(int64_t realtime_ms, int64_t now_ms, char text[static AGE_SIZE])
+{
+	int64_t age_ms = now_ms - realtime_ms;
+
+	text[0] = '\0';
+	if (realtime_ms == 0)
+		return text;
+	if (age_ms < 1000)
+		return str_copy(text, AGE_SIZE, "0s") == 0 ? text : "";
+	return clock_format_duration((uint64_t)age_ms * USEC_PER_MSEC, text);
+}
+
+const char *size_text(uint64_t bytes, char text[static SIZE_TEXT_SIZE])
+{
+	static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+	uint64_t whole = bytes;
+	uint64_t rest = 0;
+	size_t unit = 0;
+
+	text[0] = '\0';
+	if (bytes == 0)
+		return text;
+	for (; whole >= 1024 && unit + 1 < ARRAY_SIZE(units); unit++) {
+		rest = whole % 1024;
+		whole /= 1024;
+	}
+	if (unit == 0)
+		(void)str_format(text, SIZE_TEXT_SIZE, "%" PRIu64 " bytes", bytes);
+	else if (rest * 10 / 1024 == 0)
+		(void)str_format(text, SIZE_TEXT_SIZE, "%" PRIu64 "%s", whole, units[unit]);
+	else
+		(void)str_format(text, SIZE_TEXT_SIZE, "%" PRIu64 ".%" PRIu64 "%s", whole, rest * 10 / 1024,
+				 units[unit]);
+	return text;
+}
+
+/* "not_found", as the server's own JSON has it. */
+static json_t *code_word(enum status status)
+{
+	char word[CODE_SIZE];
+
+	(void)str_copy(word, sizeof(word), status_name(status));
+	for (char *p = word; *p; p++)
+		if (*p >= 'A' && *p <= 'Z')
+			*p = (char)(*p - 'A' + 'a');
+	return json_string(word);
+}
+
+void print_error_json(const struct error *error, const ProtobufCMessage *details)
+{
+	json_t *json = json_object();
+	json_t *more = NULL;
+	char message[ERROR_MSG_MAX];
+
+	str_copy_text(message, sizeof(message), error->msg);
+	(void)json_object_set_new(json, "code", code_word(error->status));
+	(void)json_object_set_new(json, "message", json_string(message));
+	if (details && pbjson_encode(details, PBJSON_PROTO_NAMES, &more, NULL) == STATUS_OK)
+		(void)json_object_set_new(json, "details", more);
+	(void)json_dumpf(json, stderr, JSON_INDENT(2));
+	(void)fputc('\n', stderr);
+	json_decref(json);
+}
