@@ -216,8 +216,10 @@ static void tidy(const struct publishing *p)
 		(void)sys_rmdirat(h->publish.fd, p->req->alloc);
 }
 
-struct outcome op_publish(struct helper *h, const struct mh_publish *req, const struct admission *admission)
+struct outcome op_publish(struct helper *h, const union mh_request *request,
+			  const struct admission *admission)
 {
+	const struct mh_publish *req = &request->publish;
 	cleanup(publishing_release) struct publishing p = {.h = h,
 							   .req = req,
 							   .admission = admission,

@@ -23,14 +23,16 @@ static bool is_prepared(const struct place *volume)
 	return volume->fd >= 0 && place_open(volume->fd, MH_CSI_STAGING, &staging) == 0;
 }
 
-struct outcome op_stat(struct helper *h, const struct mh_stat *req)
+struct outcome op_stat(struct helper *h, const union mh_request *request, const struct admission *admission)
 {
+	const struct mh_stat *req = &request->stat;
 	cleanup_place struct place place = PLACE_INIT;
 	bool of_volume = req->alloc[0] == '\0';
 	unsigned int state = of_volume ? MH_STATE_STAGED : MH_STATE_PUBLISHED;
 	struct mount_facts facts = {.peer_group = 0};
 	int r = of_volume ? volume_open(h, req->volume, false, &place) : open_publish(h, req, &place);
 
+	(void)admission; /* it needs none */
 	if (r == -ENOENT && of_volume && place.fd >= 0)
 		r = csi_target_enter(&place, true);
 	if (r == -ENOENT && of_volume && is_prepared(&place))

@@ -89,8 +89,10 @@ static struct outcome may_unpublish(struct removal *r, const struct place *mount
 	return may_be_ours(&r->h->publish, &facts);
 }
 
-struct outcome op_unpublish(struct helper *h, const struct mh_unpublish *req)
+struct outcome op_unpublish(struct helper *h, const union mh_request *request,
+			    const struct admission *admission)
 {
+	const struct mh_unpublish *req = &request->unpublish;
 	struct removal r = {.h = h,
 			    .volume = req->volume,
 			    .detach = req->detach,
@@ -101,6 +103,7 @@ struct outcome op_unpublish(struct helper *h, const struct mh_unpublish *req)
 	struct outcome outcome;
 	int e = lock_alloc(h->state_fd, req->alloc);
 
+	(void)admission; /* what the state table says of a volume decides about no publish */
 	if (e < 0)
 		return outcome_kernel(STEP_LOCK, e);
 	e = place_open(h->publish.fd, req->alloc, &alloc);
@@ -176,8 +179,10 @@ static struct outcome take_away_inside(struct removal *r, const struct place *vo
 
 /* Removing the directory also detaches copies of the mount that other namespaces still hold; only then does
  * the superblock show whether anything is left. */
-struct outcome op_unstage(struct helper *h, const struct mh_unstage *req, const struct admission *admission)
+struct outcome op_unstage(struct helper *h, const union mh_request *request,
+			  const struct admission *admission)
 {
+	const struct mh_unstage *req = &request->unstage;
 	struct removal r = {.h = h,
 			    .volume = req->volume,
 			    .detach = req->detach,

@@ -223,8 +223,9 @@ static struct outcome stage(struct staging *s)
 	return outcome;
 }
 
-struct outcome op_stage(struct helper *h, const struct mh_stage *req, const struct admission *admission)
+struct outcome op_stage(struct helper *h, const union mh_request *request, const struct admission *admission)
 {
+	const struct mh_stage *req = &request->stage;
 	struct staging s = {.h = h,
 			    .req = req,
 			    .profile = admission->profile,

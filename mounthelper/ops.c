@@ -20,17 +20,27 @@ VOLUME_COMES_FIRST(mh_unpublish);
 VOLUME_COMES_FIRST(mh_unstage);
 VOLUME_COMES_FIRST(mh_stat);
 
-static struct outcome dispatch(struct helper *h, const union mh_request *req,
-			       const struct admission *admission)
+/* What the frame does for an operation. An empty row refuses, and an empty cell asks for more. */
+struct operation {
+	op_handler *run;
+	bool only_looks;  /* needs no leave, no lock and no record */
+	bool skips_table; /* rarely needs what the state table knows of the volume */
+	bool cleans_up;	  /* goes on without a trail */
+};
+
+static const struct operation operations[MH_OP_N] = {
+	[MH_OP_STAGE] = {op_stage},
+	[MH_OP_PUBLISH] = {op_publish},
+	[MH_OP_UNPUBLISH] = {op_unpublish, .skips_table = true, .cleans_up = true},
+	[MH_OP_UNSTAGE] = {op_unstage, .cleans_up = true},
+	[MH_OP_STAT] = {op_stat, .only_looks = true},
+};
+
+static const struct operation *operation_of(const union mh_request *req)
 {
-	if (req->header.op == MH_OP_STAT)
-		return op_stat(h, &req->stat);
-	if (req->header.op == MH_OP_STAGE)
-		return op_stage(h, &req->stage, admission);
-	if (req->header.op == MH_OP_PUBLISH)
-		return op_publish(h, &req->publish, admission);
-	return req->header.op == MH_OP_UNPUBLISH ? op_unpublish(h, &req->unpublish)
-						 : op_unstage(h, &req->unstage, admission);
+	static const struct operation none = {.run = NULL};
+
+	return req->header.op < MH_OP_N ? &operations[req->header.op] : &none;
 }
 
 /* May it meet what a server holds, or the daemon of a plugin or of a host's directory? A request can name one
@@ -54,7 +64,7 @@ static struct outcome run(struct helper *h, const union mh_request *req, const s
 
 	if (is_bounded && sys_set_timer(h->agent->nfs_timeout_s) < 0)
 		return outcome_stop(MH_INTERNAL, STEP_SOURCE, REASON_POSTCONDITION);
-	outcome = dispatch(h, req, admission);
+	outcome = operation_of(req)->run(h, req, admission);
 	if (is_bounded)
 		(void)sys_set_timer(0);
 	return outcome;
@@ -83,11 +93,13 @@ static enum reason consult_table(struct helper *h, const union mh_request *req, 
 /* What stops a request before its intent: REASON_NONE when nothing does, and the volume is locked. */
 static enum reason admit(struct helper *h, const union mh_request *req, struct admission *ret)
 {
-	enum reason reason = admit_request(h, req, clock_realtime_ms(), ret);
+	const struct operation *operation = operation_of(req);
+	enum reason reason =
+		operation->run ? admit_request(h, req, clock_realtime_ms(), ret) : REASON_UNKNOWN_OP;
 
 	if (reason == REASON_NONE && lock_volume(h->state_fd, req->stage.volume) < 0)
 		reason = REASON_LOCKED;
-	if (reason == REASON_NONE && req->header.op != MH_OP_UNPUBLISH) /* which rarely needs to know */
+	if (reason == REASON_NONE && !operation->skips_table)
 		reason = consult_table(h, req, ret);
 	return reason;
 }
@@ -122,7 +134,6 @@ static enum reason refuse(struct helper *h, const union mh_request *req, enum re
 static enum reason run_operation(struct helper *h, const union mh_request *req, struct outcome *ret,
 				 uint64_t *ret_rec)
 {
-	bool cleans_up = req->header.op == MH_OP_UNPUBLISH || req->header.op == MH_OP_UNSTAGE;
 	struct admission admission = {.profile = NULL};
 	enum reason reason = admit(h, req, &admission);
 	bool is_degraded;
@@ -134,7 +145,7 @@ static enum reason run_operation(struct helper *h, const union mh_request *req, 
 	}
 	is_degraded = record_request(h, req, &admission, NULL, ret_rec) < 0;
 	*ret = outcome_stop(MH_UNAVAILABLE, STEP_TRAIL, REASON_NONE);
-	if (!is_degraded || cleans_up)
+	if (!is_degraded || operation_of(req)->cleans_up)
 		*ret = run(h, req, &admission);
 	ret->is_degraded = is_degraded;
 	ret->profile_line = admission.profile ? admission.profile->line : 0;
@@ -181,7 +192,7 @@ enum reason ops_run(struct helper *h, const union mh_request *req, union mh_answ
 		op_list(h, &req->list, &ret->list);
 		return REASON_NONE;
 	}
-	if (req->header.op == MH_OP_STAT)
+	if (operation_of(req)->only_looks)
 		outcome = run(h, req, &(struct admission){.profile = NULL});
 	else if (rate_take(&h->state->header.rate[RATE_OPS], now_us))
 		end = run_operation(h, req, &outcome, &rec);

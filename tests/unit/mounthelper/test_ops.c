@@ -1046,3 +1046,18 @@ TEST_FIXTURE(over_the_rate_nothing_is_done, setup, teardown)
 	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
 	assert_int_equal(answer.reply.status, MH_OK);
 }
+
+TEST_FIXTURE(an_operation_without_a_row_is_refused, setup, teardown)
+{
+	static const uint16_t ops[] = {0, MH_OP_HELLO, MH_OP_ACK, MH_OP_FAILURE, MH_OP_N, UINT16_MAX};
+	union mh_request req = {.stage = fixture_stage()};
+	union mh_answer answer;
+
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
+		req.header.op = ops[i];
+		assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
+		assert_int_equal(answer.reply.status, MH_REFUSED);
+		assert_int_equal(answer.reply.reason, REASON_UNKNOWN_OP);
+	}
+	assert_string_equal(fake_summary(), "dir /srv/publish\ndir /srv/stage\n");
+}
