@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "pb/reflect.h"
 #include "rpc/grpc_status.h"
 #include "rpc/message.h"
 #include "rpc/pbjson.h"
@@ -132,12 +133,10 @@ static void read_index(const struct rpc_call *call, const ProtobufCMessage *mess
 	const char *name = call->route ? call->route->index : NULL;
 	const ProtobufCFieldDescriptor *field =
 		name ? protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name) : NULL;
-	uint64_t index;
-
 	if (!field || field->type != PROTOBUF_C_TYPE_UINT64)
 		return;
-	memcpy(&index, (const char *)message + field->offset, sizeof(index));
-	(void)snprintf(answer->index, sizeof(answer->index), "%" PRIu64, index);
+	(void)snprintf(answer->index, sizeof(answer->index), "%" PRIu64,
+		       reflect_number(field->type, reflect_at(message, field)));
 }
 
 static char *print(const struct rpc_call *call, const json_t *json)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/pack.h"
 
-#include "base/get_at.h"
-#include "rpc/pbjson_field.h"
+#include "pb/reflect.h"
 
 #include <endian.h>
 #include <stdbool.h>
@@ -153,7 +152,7 @@ static void put_tag(struct out *out, uint32_t id, enum wire wire)
 static void put_list(struct out *out, const ProtobufCFieldDescriptor *field, const char *items, size_t n)
 {
 	bool is_packed = (field->flags & PROTOBUF_C_FIELD_FLAG_PACKED) != 0;
-	size_t size = pbjson_value_size(field->type);
+	size_t size = reflect_size(field->type);
 	const uint8_t *end = out->at;
 
 	while (n-- > 0) {
@@ -168,77 +167,16 @@ static void put_list(struct out *out, const ProtobufCFieldDescriptor *field, con
 	put_tag(out, field->id, WIRE_BYTES);
 }
 
-/* Of proto3: left out when it is what a field has that was never set. */
-static bool is_zero(const ProtobufCFieldDescriptor *field, const char *at)
-{
-	const char *text;
-	double wide;
-	float narrow;
-
-	switch (field->type) {
-	case PROTOBUF_C_TYPE_STRING:
-		text = get_pointer(at);
-		return !text || text[0] == '\0';
-	case PROTOBUF_C_TYPE_MESSAGE:
-		return !get_pointer(at);
-	case PROTOBUF_C_TYPE_FLOAT: /* -0.0 counts */
-		memcpy(&narrow, at, sizeof(narrow));
-		return narrow == 0;
-	case PROTOBUF_C_TYPE_DOUBLE:
-		memcpy(&wide, at, sizeof(wide));
-		return wide == 0;
-	case PROTOBUF_C_TYPE_BYTES: /* its length comes first */
-	case PROTOBUF_C_TYPE_INT64:
-	case PROTOBUF_C_TYPE_SINT64:
-	case PROTOBUF_C_TYPE_SFIXED64:
-	case PROTOBUF_C_TYPE_UINT64:
-	case PROTOBUF_C_TYPE_FIXED64:
-		return get_u64(at) == 0;
-	case PROTOBUF_C_TYPE_INT32:
-	case PROTOBUF_C_TYPE_SINT32:
-	case PROTOBUF_C_TYPE_SFIXED32:
-	case PROTOBUF_C_TYPE_UINT32:
-	case PROTOBUF_C_TYPE_FIXED32:
-	case PROTOBUF_C_TYPE_BOOL:
-	case PROTOBUF_C_TYPE_ENUM:
-		return get_u32(at) == 0;
-	}
-	return true;
-}
-
-static bool is_pointer(const ProtobufCFieldDescriptor *field)
-{
-	return field->type == PROTOBUF_C_TYPE_STRING || field->type == PROTOBUF_C_TYPE_MESSAGE;
-}
-
-/* Of proto2, and of a choice. */
-static bool is_absent(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, const char *at)
-{
-	const char *quantifier = (const char *)message + field->quantifier_offset;
-
-	if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) {
-		if (get_u32(quantifier) != field->id)
-			return true;
-	} else if (field->label == PROTOBUF_C_LABEL_REQUIRED) {
-		return false;
-	} else if (!is_pointer(field)) {
-		return get_u32(quantifier) == 0;
-	}
-	return is_pointer(field) && (!get_pointer(at) || get_pointer(at) == field->default_value);
-}
-
 static void put_field(struct out *out, const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {
-	const char *at = (const char *)message + field->offset;
-	bool is_plain =
-		field->label == PROTOBUF_C_LABEL_NONE && !(field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF);
+	const char *at = reflect_at(message, field);
 	size_t n;
 
-	if (field->label == PROTOBUF_C_LABEL_REPEATED) {
-		memcpy(&n, (const char *)message + field->quantifier_offset, sizeof(n));
+	if (reflect_is_list(field)) {
+		n = reflect_list_len(message, field);
 		if (n > 0)
 			put_list(out, field, get_pointer(at), n);
-	} else if (!(is_plain ? is_zero(field, at) : is_absent(message, field, at))) {
+	} else if (reflect_is_set(message, field)) {
 		put_tag(out, field->id, put_value(out, field->type, at));
 	}
 }

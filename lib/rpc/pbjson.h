@@ -2,13 +2,15 @@
 #pragma once
 /* protobuf-c messages to JSON and back, by descriptors alone: the proto3 JSON mapping.
  *
- * Depth is limited to 32 levels and nothing recursive is on our wire. Errors name the path of the field:
+ * Depth is limited and nothing recursive is on our wire. Errors name the path of the field:
  * "volume.requested_capabilities[1].access_mode: ...". */
 
 #include "base/error.h"
 
 #include <jansson.h>
 #include <protobuf-c/protobuf-c.h>
+
+enum { PBJSON_DEPTH_MAX = 32 }; /* nested messages, the outermost included */
 
 enum pbjson_flags {
 	PBJSON_DEFAULTS = 1 << 0,    /* print fields that have their default value */

@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "rpc/pbjson_field.h"
+#include "pb/reflect.h"
 
 #include <float.h>
 #include <stdio.h>
@@ -105,7 +105,7 @@ static void value(const ProtobufCFieldDescriptor *field, void *out, uint64_t *se
 	case PROTOBUF_C_TYPE_FIXED32:
 	case PROTOBUF_C_TYPE_UINT64:
 	case PROTOBUF_C_TYPE_FIXED64:
-		memcpy(out, &number, pbjson_value_size(field->type));
+		memcpy(out, &number, reflect_size(field->type));
 		return;
 	}
 }
@@ -120,13 +120,13 @@ static void map_key(const ProtobufCFieldDescriptor *field, void *out, uint64_t i
 		*(char **)out = strdup(key);
 		return;
 	}
-	memcpy(out, &i, pbjson_value_size(field->type));
+	memcpy(out, &i, reflect_size(field->type));
 }
 
 static void list(const ProtobufCFieldDescriptor *field, ProtobufCMessage *message, uint64_t *seed, int depth)
 {
-	bool is_map = pbjson_is_map(field);
-	size_t size = pbjson_value_size(field->type);
+	bool is_map = reflect_is_map(field);
+	size_t size = reflect_size(field->type);
 	size_t n = below(seed, is_map ? 3 : LIST);
 	char *elements = n ? calloc(n, size) : NULL;
 
@@ -162,7 +162,7 @@ static void fill(ProtobufCMessage *message, uint64_t *seed, int depth)
 			list(field, message, seed, depth);
 			continue;
 		}
-		if (pbjson_in_oneof(field)) {
+		if (reflect_in_oneof(field)) {
 			uint32_t *which = (uint32_t *)(void *)(base + field->quantifier_offset);
 
 			if (*which || below(seed, 3) != 0)

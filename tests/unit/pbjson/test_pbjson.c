@@ -5,8 +5,8 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "base/strbuf.h"
+#include "pb/reflect.h"
 #include "rpc/pbjson.h"
-#include "rpc/pbjson_field.h"
 #include "rpc/pbjson_word.h"
 
 #include <all.pb-c.h>
