@@ -5,6 +5,7 @@
 #include "base/closest.h"
 #include "base/str.h"
 #include "base/utf8.h"
+#include "pb/reflect.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -185,134 +186,30 @@ static bool filter_is_value(const struct filter_parser *p)
 	return p->token.type == TOKEN_WORD || p->token.type == TOKEN_QUOTED;
 }
 
-enum { MAP_KEY = 0, MAP_VALUE = 1 }; /* fields of an entry */
-
-/* protobuf-c shows a map as a list of messages NameEntry of key and value. */
-static bool filter_is_map(const ProtobufCFieldDescriptor *field)
-{
-	static const char suffix[] = "Entry";
-	const ProtobufCMessageDescriptor *entry;
-	size_t n;
-
-	if (field->label != PROTOBUF_C_LABEL_REPEATED || field->type != PROTOBUF_C_TYPE_MESSAGE)
-		return false;
-	entry = field->descriptor;
-	n = strlen(entry->short_name);
-	return n >= sizeof(suffix) - 1 && str_eq(entry->short_name + n - (sizeof(suffix) - 1), suffix) &&
-	       entry->n_fields == 2 && str_eq(entry->fields[MAP_KEY].name, "key") &&
-	       str_eq(entry->fields[MAP_VALUE].name, "value") &&
-	       entry->fields[MAP_KEY].type == PROTOBUF_C_TYPE_STRING;
-}
-
-/* Bytes of a whole number, a bool or an enum; 0: the field is none of them. */
-static size_t filter_number_size(const ProtobufCFieldDescriptor *field)
-{
-	switch (field->type) {
-	case PROTOBUF_C_TYPE_INT32:
-	case PROTOBUF_C_TYPE_SINT32:
-	case PROTOBUF_C_TYPE_SFIXED32:
-	case PROTOBUF_C_TYPE_UINT32:
-	case PROTOBUF_C_TYPE_FIXED32:
-	case PROTOBUF_C_TYPE_BOOL:
-	case PROTOBUF_C_TYPE_ENUM:
-		return sizeof(uint32_t);
-	case PROTOBUF_C_TYPE_INT64:
-	case PROTOBUF_C_TYPE_SINT64:
-	case PROTOBUF_C_TYPE_SFIXED64:
-	case PROTOBUF_C_TYPE_UINT64:
-	case PROTOBUF_C_TYPE_FIXED64:
-		return sizeof(uint64_t);
-	case PROTOBUF_C_TYPE_FLOAT:
-	case PROTOBUF_C_TYPE_DOUBLE:
-	case PROTOBUF_C_TYPE_STRING:
-	case PROTOBUF_C_TYPE_BYTES:
-	case PROTOBUF_C_TYPE_MESSAGE:
-		break;
-	}
-	return 0;
-}
-
-/* The number at @at in 64 bits, as the literal was read. */
-static uint64_t number_at(const ProtobufCFieldDescriptor *field, const char *at)
-{
-	uint64_t wide;
-	uint32_t narrow;
-
-	if (filter_number_size(field) == sizeof(wide)) {
-		memcpy(&wide, at, sizeof(wide));
-		return wide;
-	}
-	memcpy(&narrow, at, sizeof(narrow));
-	if (field->type == PROTOBUF_C_TYPE_UINT32 || field->type == PROTOBUF_C_TYPE_FIXED32)
-		return narrow;
-	if (field->type == PROTOBUF_C_TYPE_BOOL)
-		return narrow != 0;
-	return (uint64_t)(int64_t)(int32_t)narrow;
-}
-
-static const char *text_at(const char *at)
-{
-	const char *text;
-
-	memcpy(&text, at, sizeof(text));
-	return text ? text : "";
-}
-
-static const char *pointer_at(const char *at)
-{
-	const char *pointer;
-
-	memcpy(&pointer, at, sizeof(pointer));
-	return pointer;
-}
-
 static bool value_equals(const struct filter_match *match, const ProtobufCFieldDescriptor *field,
 			 const char *at)
 {
 	if (field->type == PROTOBUF_C_TYPE_STRING)
-		return str_eq(text_at(at), match->literal.text);
-	return number_at(field, at) == match->literal.number;
-}
-
-static size_t value_size(const ProtobufCFieldDescriptor *field)
-{
-	size_t size = filter_number_size(field);
-
-	return size > 0 ? size : sizeof(void *);
-}
-
-static size_t list_len(const ProtobufCFieldDescriptor *field, const ProtobufCMessage *message)
-{
-	size_t n;
-
-	memcpy(&n, (const char *)message + field->quantifier_offset, sizeof(n));
-	return n;
-}
-
-static const ProtobufCMessage *message_at(const char *at)
-{
-	return (const ProtobufCMessage *)(const void *)pointer_at(at);
-}
-
-static const char *entry_key(const ProtobufCMessage *entry)
-{
-	return text_at((const char *)entry + entry->descriptor->fields[MAP_KEY].offset);
+		return str_eq(reflect_text(at), match->literal.text);
+	return reflect_number(field->type, at) == match->literal.number;
 }
 
 /* Is @match's question answered yes by the list or map @field of @message itself? */
 static bool list_answers(const struct filter_match *match, const ProtobufCFieldDescriptor *field,
 			 const ProtobufCMessage *message)
 {
-	size_t n = list_len(field, message);
-	const char *at = pointer_at((const char *)message + field->offset);
-	bool is_map = filter_is_map(field);
+	const struct reflect_values values = reflect_values(message, field);
+	bool is_map = reflect_is_map(field);
 
 	if (match->op == FILTER_HAS_SOME)
-		return n > 0;
-	for (size_t i = 0; i < n; i++, at += value_size(field))
-		if (is_map ? str_eq(entry_key(message_at(at)), match->literal.text)
+		return values.n > 0;
+	for (size_t i = 0; i < values.n; i++) {
+		const char *at = reflect_value(&values, i);
+
+		if (is_map ? str_eq(reflect_entry_key(reflect_message(at)), match->literal.text)
 			   : value_equals(match, field, at))
 			return true;
+	}
 	return false;
 }
 
@@ -323,23 +220,11 @@ static bool value_answers(const struct filter_match *match, const ProtobufCField
 	case FILTER_EQUALS:
 		return value_equals(match, field, at);
 	case FILTER_CONTAINS:
-		return strstr(text_at(at), match->literal.text) != NULL;
+		return strstr(reflect_text(at), match->literal.text) != NULL;
 	case FILTER_HAS_SOME:
 		break;
 	}
-	if (field->type == PROTOBUF_C_TYPE_MESSAGE)
-		return pointer_at(at) != NULL;
-	return text_at(at)[0] != '\0';
-}
-
-static bool in_other_case(const ProtobufCFieldDescriptor *field, const ProtobufCMessage *message)
-{
-	uint32_t chosen;
-
-	if ((field->flags & (uint32_t)PROTOBUF_C_FIELD_FLAG_ONEOF) == 0)
-		return false;
-	memcpy(&chosen, (const char *)message + field->quantifier_offset, sizeof(chosen));
-	return chosen != field->id;
+	return !reflect_is_zero(field->type, at);
 }
 
 /* Does the way from @message, beginning with its step @i, lead to a value that answers yes? Recursion is as
@@ -349,30 +234,30 @@ static bool path_answers(const struct filter_match *match, uint32_t i, // NOLINT
 {
 	const struct filter_step *step = &match->path[i];
 	const ProtobufCFieldDescriptor *field = step->field;
-	const char *at = (const char *)message + field->offset;
+	const struct reflect_values values = reflect_values(message, field);
 	bool is_last = i + 1 == match->n_path;
 
-	if (field->label != PROTOBUF_C_LABEL_REPEATED) {
-		if (in_other_case(field, message))
+	if (!reflect_is_list(field)) {
+		if (reflect_in_oneof(field) && values.n == 0)
 			return false;
 		if (is_last)
-			return value_answers(match, field, at);
-		return message_at(at) && path_answers(match, i + 1, message_at(at));
+			return value_answers(match, field, values.first);
+		return values.n > 0 && path_answers(match, i + 1, reflect_message(values.first));
 	}
 	if (is_last && !step->key)
 		return list_answers(match, field, message);
-	at = pointer_at(at);
-	for (size_t k = list_len(field, message); k > 0; k--, at += sizeof(void *)) {
-		const ProtobufCMessage *element = message_at(at);
+	for (size_t k = 0; k < values.n; k++) {
+		const ProtobufCMessage *element = reflect_message(reflect_value(&values, k));
 
 		if (step->key) {
-			const ProtobufCFieldDescriptor *value = &element->descriptor->fields[MAP_VALUE];
+			const ProtobufCFieldDescriptor *value =
+				&element->descriptor->fields[REFLECT_MAP_VALUE];
 
-			if (!str_eq(entry_key(element), step->key))
+			if (!str_eq(reflect_entry_key(element), step->key))
 				continue;
 			if (is_last)
-				return value_answers(match, value, (const char *)element + value->offset);
-			element = message_at((const char *)element + value->offset);
+				return value_answers(match, value, reflect_at(element, value));
+			element = reflect_message(reflect_at(element, value));
 		}
 		if (element && path_answers(match, i + 1, element))
 			return true;
@@ -422,30 +307,6 @@ static enum status no_such_field(const struct filter_parser *p, const ProtobufCM
 			     meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
 }
 
-/* "pluginId" for "plugin_id", as JSON has it. */
-static bool is_json_name(const char *text, const char *name)
-{
-	for (; *text != '\0' && *name != '\0'; text++, name++) {
-		bool is_raised = *name == '_';
-
-		name += is_raised;
-		if (is_raised && *name >= 'a' && *name <= 'z' ? *text != *name - 'a' + 'A' : *text != *name)
-			return false;
-	}
-	return *text == *name;
-}
-
-static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescriptor *message, const char *name)
-{
-	const ProtobufCFieldDescriptor *found =
-		protobuf_c_message_descriptor_get_field_by_name(message, name);
-
-	for (unsigned int i = 0; !found && i < message->n_fields; i++)
-		if (is_json_name(name, message->fields[i].name))
-			found = &message->fields[i];
-	return found;
-}
-
 /* A field on its way: what the next name is looked up in. */
 struct way {
 	const ProtobufCMessageDescriptor *message; /* NULL: values have no fields */
@@ -473,11 +334,11 @@ static enum status add_step(struct filter_parser *p, struct filter_match *match,
 				     match->path[match->n_path - 1].field->name, name);
 	if (match->n_path == FILTER_PATH_MAX)
 		return filter_refuse(p, way->column, "more than %d names in one field", FILTER_PATH_MAX);
-	field = find_field(way->message, name);
+	field = reflect_find(way->message, name);
 	if (!field)
 		return no_such_field(p, way->message, name, way->column);
 	match->path[match->n_path++] = (struct filter_step){.field = field};
-	way->is_map = filter_is_map(field);
+	way->is_map = reflect_is_map(field);
 	way->message = field->type == PROTOBUF_C_TYPE_MESSAGE ? field->descriptor : NULL;
 	return STATUS_OK;
 }
@@ -556,7 +417,7 @@ static const ProtobufCFieldDescriptor *end_of(const struct filter_match *match, 
 {
 	const struct filter_step *last = &match->path[match->n_path - 1];
 
-	*ret_is_list = last->field->label == PROTOBUF_C_LABEL_REPEATED && !last->key;
+	*ret_is_list = reflect_is_list(last->field) && !last->key;
 	return last->key ? &((const ProtobufCMessageDescriptor *)last->field->descriptor)->fields[1]
 			 : last->field;
 }
@@ -564,9 +425,7 @@ static const ProtobufCFieldDescriptor *end_of(const struct filter_match *match, 
 static enum status read_number(const struct filter_parser *p, const struct filter_token *token,
 			       const ProtobufCFieldDescriptor *field, uint64_t *ret)
 {
-	bool is_signed = field->type == PROTOBUF_C_TYPE_INT32 || field->type == PROTOBUF_C_TYPE_SINT32 ||
-			 field->type == PROTOBUF_C_TYPE_SFIXED32 || field->type == PROTOBUF_C_TYPE_INT64 ||
-			 field->type == PROTOBUF_C_TYPE_SINT64 || field->type == PROTOBUF_C_TYPE_SFIXED64;
+	bool is_signed = reflect_is_signed(field->type);
 	bool is_negative = is_signed && token->text[0] == '-';
 	const char *digits = token->text + is_negative;
 	char *end = NULL;
@@ -638,7 +497,7 @@ static enum status check_equals(const struct filter_parser *p, const struct filt
 	if (is_list)
 		return filter_refuse(p, column, "'%s' has many values: ask with contains, in, or is empty",
 				     field->name);
-	if (field->type != PROTOBUF_C_TYPE_STRING && filter_number_size(field) == 0)
+	if (field->type != PROTOBUF_C_TYPE_STRING && !reflect_is_number(field->type))
 		return filter_refuse(p, column,
 				     "'%s' cannot be compared; name a field of it, or ask with is empty",
 				     field->name);
@@ -651,11 +510,11 @@ static enum status check_contains(const struct filter_parser *p, const struct fi
 	bool is_list;
 	const ProtobufCFieldDescriptor *field = end_of(match, &is_list);
 
-	if (is_list && filter_is_map(field)) {
+	if (is_list && reflect_is_map(field)) {
 		match->literal.text = value->text;
 		return STATUS_OK;
 	}
-	if (field->type != PROTOBUF_C_TYPE_STRING && (!is_list || filter_number_size(field) == 0))
+	if (field->type != PROTOBUF_C_TYPE_STRING && (!is_list || !reflect_is_number(field->type)))
 		return filter_refuse(p, column, "'%s' is neither a text nor a list of plain values nor a map",
 				     field->name);
 	return read_literal(p, value, field, &match->literal);

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "pb/reflect.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -29,34 +30,6 @@ ProtobufCMessage *message_convert(const ProtobufCMessageDescriptor *descriptor, 
 	if (bytes)
 		explicit_bzero(bytes, len); /* of plugins' calls it holds secrets */
 	return message;
-}
-
-size_t message_value_size(ProtobufCType type)
-{
-	switch (type) {
-	case PROTOBUF_C_TYPE_INT32:
-	case PROTOBUF_C_TYPE_SINT32:
-	case PROTOBUF_C_TYPE_SFIXED32:
-	case PROTOBUF_C_TYPE_UINT32:
-	case PROTOBUF_C_TYPE_FIXED32:
-	case PROTOBUF_C_TYPE_BOOL:
-	case PROTOBUF_C_TYPE_ENUM:
-	case PROTOBUF_C_TYPE_FLOAT:
-		return sizeof(uint32_t);
-	case PROTOBUF_C_TYPE_INT64:
-	case PROTOBUF_C_TYPE_SINT64:
-	case PROTOBUF_C_TYPE_SFIXED64:
-	case PROTOBUF_C_TYPE_UINT64:
-	case PROTOBUF_C_TYPE_FIXED64:
-	case PROTOBUF_C_TYPE_DOUBLE:
-		return sizeof(uint64_t);
-	case PROTOBUF_C_TYPE_STRING:
-	case PROTOBUF_C_TYPE_MESSAGE:
-		return sizeof(void *);
-	case PROTOBUF_C_TYPE_BYTES:
-		break; /* not in what is copied field by field */
-	}
-	return 0;
 }
 
 bool message_set_text(char **field, const char *text)
@@ -97,7 +70,7 @@ static void clear_value(const ProtobufCFieldDescriptor *field, char *at)
 		value = NULL;
 		memcpy(at, &value, sizeof(value));
 	} else {
-		memset(at, 0, message_value_size(field->type));
+		memset(at, 0, reflect_size(field->type));
 	}
 }
 
@@ -117,7 +90,7 @@ static bool copy_value(const ProtobufCFieldDescriptor *field, char *to, const ch
 			return true;
 		copy = message_convert(field->descriptor, pointer_at(from));
 	} else {
-		memcpy(to, from, message_value_size(field->type));
+		memcpy(to, from, reflect_size(field->type));
 		return true;
 	}
 	if (copy)
@@ -133,7 +106,7 @@ static void clear_list(const ProtobufCFieldDescriptor *field, ProtobufCMessage *
 	void *none = NULL;
 
 	for (size_t i = 0; i < *n; i++)
-		clear_value(field, values + i * message_value_size(field->type));
+		clear_value(field, values + i * reflect_size(field->type));
 	free(values);
 	memcpy(at, &none, sizeof(none));
 	*n = 0;
@@ -142,21 +115,19 @@ static void clear_list(const ProtobufCFieldDescriptor *field, ProtobufCMessage *
 static bool copy_list(const ProtobufCFieldDescriptor *field, ProtobufCMessage *to,
 		      const ProtobufCFieldDescriptor *from_field, const ProtobufCMessage *from)
 {
-	const size_t *from_n =
-		(const size_t *)(const void *)((const char *)from + from_field->quantifier_offset);
+	const struct reflect_values from_values = reflect_values(from, from_field);
 	size_t *n = (size_t *)(void *)((char *)to + field->quantifier_offset);
-	const char *from_values = pointer_at((const char *)from + from_field->offset);
-	size_t size = message_value_size(field->type);
+	size_t size = reflect_size(field->type);
 	char *values;
 
-	if (*from_n == 0)
+	if (from_values.n == 0)
 		return true;
-	values = calloc(*from_n, size);
+	values = calloc(from_values.n, size);
 	if (!values)
 		return false;
 	memcpy((char *)to + field->offset, &values, sizeof(values));
-	for (; *n < *from_n; ++*n)
-		if (!copy_value(field, values + *n * size, from_values + *n * size))
+	for (; *n < from_values.n; ++*n)
+		if (!copy_value(field, values + *n * size, reflect_value(&from_values, *n)))
 			return false;
 	return true;
 }
@@ -164,12 +135,12 @@ static bool copy_list(const ProtobufCFieldDescriptor *field, ProtobufCMessage *t
 static bool copy_field(const ProtobufCFieldDescriptor *field, ProtobufCMessage *to,
 		       const ProtobufCFieldDescriptor *from_field, const ProtobufCMessage *from)
 {
-	if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+	if (reflect_is_list(field)) {
 		clear_list(field, to);
 		return copy_list(field, to, from_field, from);
 	}
 	clear_value(field, (char *)to + field->offset);
-	return copy_value(field, (char *)to + field->offset, (const char *)from + from_field->offset);
+	return copy_value(field, (char *)to + field->offset, reflect_at(from, from_field));
 }
 
 bool message_copy_fields(ProtobufCMessage *to, const ProtobufCMessage *from)
@@ -180,7 +151,7 @@ bool message_copy_fields(ProtobufCMessage *to, const ProtobufCMessage *from)
 			protobuf_c_message_descriptor_get_field_by_name(from->descriptor, field->name);
 
 		if (!from_field || from_field->type != field->type || from_field->label != field->label ||
-		    message_value_size(field->type) == 0)
+		    field->type == PROTOBUF_C_TYPE_BYTES)
 			continue;
 		if (!copy_field(field, to, from_field, from))
 			return false;

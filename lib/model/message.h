@@ -17,12 +17,9 @@ ProtobufCMessage *message_copy_secret(const ProtobufCMessage *from);
 /** Of message_copy_secret() only; NULL is allowed. */
 void message_free_secret(ProtobufCMessage *message);
 
-/** Replace in @to, which is on the heap, every field that @from has under the same name and type; messages in
- * them are copied by field numbers. False when memory is short: @to is whole but not complete. */
+/** Replace in @to, which is on the heap, every field that @from has under the same name and type, but bytes;
+ * messages in them are copied by field numbers. False when memory is short: @to is whole but not complete. */
 bool message_copy_fields(ProtobufCMessage *to, const ProtobufCMessage *from);
-
-/** How many bytes a value of this type has in protobuf-c's struct; 0 of bytes, which no field here is of. */
-size_t message_value_size(ProtobufCType type);
 
 /** Replace a field of a message on the heap by a copy of @text. False when memory is short. */
 bool message_set_text(char **field, const char *text);

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/id.h"
 #include "base/str.h"
+#include "pb/reflect.h"
 
 #include <assert.h>
 #include <openssl/evp.h>
@@ -84,23 +85,6 @@ void order_digest(const void *bytes, size_t n, uint8_t ret[static ORDER_DIGEST_S
 
 static bool knows_all(const ProtobufCMessage *message);
 
-/* Of a field that is a message, or a list of them. */
-static bool knows_all_of_field(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
-{
-	const char *at = (const char *)message + field->offset;
-	size_t n = 1;
-	ProtobufCMessage *const *one = (ProtobufCMessage *const *)(const void *)at;
-
-	if (field->label == PROTOBUF_C_LABEL_REPEATED) {
-		memcpy(&n, (const char *)message + field->quantifier_offset, sizeof(n));
-		memcpy(&one, at, sizeof(one));
-	}
-	for (size_t i = 0; i < n; i++)
-		if (one[i] && !knows_all(one[i]))
-			return false;
-	return true;
-}
-
 /* No type holds itself, so this goes no deeper than the types do. */
 static bool knows_all(const ProtobufCMessage *message)
 {
@@ -108,10 +92,13 @@ static bool knows_all(const ProtobufCMessage *message)
 
 	if (message->n_unknown_fields > 0)
 		return false;
-	for (unsigned int i = 0; i < type->n_fields; i++)
-		if (type->fields[i].type == PROTOBUF_C_TYPE_MESSAGE &&
-		    !knows_all_of_field(message, &type->fields[i]))
-			return false;
+	for (unsigned int i = 0; i < type->n_fields; i++) {
+		const struct reflect_values values = reflect_values(message, &type->fields[i]);
+
+		for (size_t k = 0; values.field->type == PROTOBUF_C_TYPE_MESSAGE && k < values.n; k++)
+			if (!knows_all(reflect_message(reflect_value(&values, k))))
+				return false;
+	}
 	return true;
 }
 

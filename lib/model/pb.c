@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/id.h"
 #include "base/str.h"
+#include "pb/reflect.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -355,35 +356,6 @@ static const struct field_map node_fields[] = {
 };
 static const struct message_map node_map = MAP(struct node, holdfast__v1__node__descriptor, node_fields);
 
-/* How many bytes a number of this wire type has in protobuf-c's struct. */
-static size_t number_size(ProtobufCType type)
-{
-	switch (type) {
-	case PROTOBUF_C_TYPE_BOOL:
-		return sizeof(protobuf_c_boolean);
-	case PROTOBUF_C_TYPE_INT32:
-	case PROTOBUF_C_TYPE_UINT32:
-		return 4;
-	case PROTOBUF_C_TYPE_INT64:
-	case PROTOBUF_C_TYPE_UINT64:
-		return 8;
-	case PROTOBUF_C_TYPE_SINT32:
-	case PROTOBUF_C_TYPE_SFIXED32:
-	case PROTOBUF_C_TYPE_SINT64:
-	case PROTOBUF_C_TYPE_SFIXED64:
-	case PROTOBUF_C_TYPE_FIXED32:
-	case PROTOBUF_C_TYPE_FIXED64:
-	case PROTOBUF_C_TYPE_FLOAT:
-	case PROTOBUF_C_TYPE_DOUBLE:
-	case PROTOBUF_C_TYPE_ENUM:
-	case PROTOBUF_C_TYPE_STRING:
-	case PROTOBUF_C_TYPE_BYTES:
-	case PROTOBUF_C_TYPE_MESSAGE:
-		break;
-	}
-	return 0; /* not used by our messages */
-}
-
 static uint8_t find_place(const ProtobufCMessageDescriptor *descriptor, const char *name)
 {
 	unsigned int i = 0;
@@ -427,7 +399,7 @@ static void put_number(const struct field_map *field, const ProtobufCFieldDescri
 		memcpy(to, &value, sizeof(value));
 		return;
 	}
-	assert(number_size(pb->type) == field->size);
+	assert(reflect_is_number(pb->type) && reflect_size(pb->type) == field->size);
 	memcpy(to, from, field->size);
 }
 
@@ -571,7 +543,7 @@ static void get_number(const struct field_map *field, const ProtobufCFieldDescri
 		*(bool *)to = value != 0;
 		return;
 	}
-	assert(number_size(pb->type) == field->size);
+	assert(reflect_is_number(pb->type) && reflect_size(pb->type) == field->size);
 	memcpy(to, from, field->size);
 }
 
@@ -768,23 +740,14 @@ void pb_free_borrowing(ProtobufCMessage *message)
 		return;
 	descriptor = message->descriptor;
 	for (unsigned int i = 0; i < descriptor->n_fields; i++) {
-		const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
-		void *at = (char *)message + field->offset;
-		ProtobufCMessage **list;
-		size_t n;
+		const struct reflect_values values = reflect_values(message, &descriptor->fields[i]);
 
-		if (field->type != PROTOBUF_C_TYPE_MESSAGE)
+		if (values.field->type != PROTOBUF_C_TYPE_MESSAGE)
 			continue;
-		memcpy(&list, at, sizeof(list));
-		if (field->label != PROTOBUF_C_LABEL_REPEATED) {
-			pb_free_borrowing((ProtobufCMessage *)list);
-			continue;
-		}
-		memcpy(&n, (char *)message + field->quantifier_offset, sizeof(n));
-		for (size_t k = 0; k < n; k++)
-			pb_free_borrowing(list[k]);
-		if (n > 0)
-			free(list);
+		for (size_t k = 0; k < values.n; k++)
+			pb_free_borrowing(reflect_message(reflect_value(&values, k)));
+		if (reflect_is_list(values.field) && values.n > 0)
+			free((void *)(uintptr_t)values.first);
 	}
 	free(message);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "state/text_json.h"
 
-#include "base/get_at.h"
 #include "base/str.h"
-#include "model/message.h"
+#include "pb/reflect.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -76,20 +75,16 @@ static void put_value(struct strbuf *out, const ProtobufCFieldDescriptor *field,
 	case PROTOBUF_C_TYPE_INT32:
 	case PROTOBUF_C_TYPE_SINT32:
 	case PROTOBUF_C_TYPE_SFIXED32:
-		put_signed(out, (int32_t)get_u32(at));
-		break;
-	case PROTOBUF_C_TYPE_UINT32:
-	case PROTOBUF_C_TYPE_FIXED32:
-		put_unsigned(out, get_u32(at));
-		break;
 	case PROTOBUF_C_TYPE_INT64:
 	case PROTOBUF_C_TYPE_SINT64:
 	case PROTOBUF_C_TYPE_SFIXED64:
-		put_signed(out, (int64_t)get_u64(at));
+		put_signed(out, (int64_t)reflect_number(field->type, at));
 		break;
+	case PROTOBUF_C_TYPE_UINT32:
+	case PROTOBUF_C_TYPE_FIXED32:
 	case PROTOBUF_C_TYPE_UINT64:
 	case PROTOBUF_C_TYPE_FIXED64:
-		put_unsigned(out, get_u64(at));
+		put_unsigned(out, reflect_number(field->type, at));
 		break;
 	case PROTOBUF_C_TYPE_BOOL:
 		strbuf_puts(out, get_u32(at) ? "true" : "false");
@@ -98,10 +93,10 @@ static void put_value(struct strbuf *out, const ProtobufCFieldDescriptor *field,
 		put_enum(out, field->descriptor, (int)get_u32(at));
 		break;
 	case PROTOBUF_C_TYPE_STRING:
-		put_string(out, get_pointer(at));
+		put_string(out, reflect_text(at));
 		break;
 	case PROTOBUF_C_TYPE_MESSAGE:
-		text_json_put(out, get_pointer(at), nothing_hidden);
+		text_json_put(out, reflect_message(at), nothing_hidden);
 		break;
 	case PROTOBUF_C_TYPE_BYTES:
 	case PROTOBUF_C_TYPE_FLOAT: /* there are none on our wire */
@@ -111,83 +106,31 @@ static void put_value(struct strbuf *out, const ProtobufCFieldDescriptor *field,
 	}
 }
 
-/* protoc calls the entries of map<string, string> labels "LabelsEntry"; its members are 1 and 2. */
-static bool is_map(const ProtobufCFieldDescriptor *field)
-{
-	const ProtobufCMessageDescriptor *entry = field->descriptor;
-	size_t n;
-
-	if (field->type != PROTOBUF_C_TYPE_MESSAGE || entry->n_fields != 2)
-		return false;
-	n = strlen(entry->short_name);
-	return n > 5 && str_eq(entry->short_name + n - 5, "Entry") && str_eq(entry->fields[0].name, "key") &&
-	       entry->fields[0].type == PROTOBUF_C_TYPE_STRING;
-}
-
 static void put_map_entry(struct strbuf *out, const ProtobufCMessage *entry)
 {
-	const ProtobufCFieldDescriptor *fields = entry->descriptor->fields;
+	const ProtobufCFieldDescriptor *value = &entry->descriptor->fields[REFLECT_MAP_VALUE];
 
-	put_string(out, get_pointer((const char *)entry + fields[0].offset));
+	put_string(out, reflect_entry_key(entry));
 	strbuf_put(out, ":", 1);
-	put_value(out, &fields[1], (const char *)entry + fields[1].offset);
+	put_value(out, value, reflect_at(entry, value));
 }
 
-static void put_list(struct strbuf *out, const ProtobufCFieldDescriptor *field, const char *items, size_t n)
+static void put_list(struct strbuf *out, const struct reflect_values *values)
 {
-	bool as_map = is_map(field);
+	bool as_map = reflect_is_map(values->field);
 
 	strbuf_put(out, as_map ? "{" : "[", 1);
-	for (size_t i = 0; i < n; i++) {
-		const char *at = items + i * message_value_size(field->type);
+	for (size_t i = 0; i < values->n; i++) {
+		const char *at = reflect_value(values, i);
 
 		if (i > 0)
 			strbuf_put(out, ",", 1);
 		if (as_map)
-			put_map_entry(out, get_pointer(at));
+			put_map_entry(out, reflect_message(at));
 		else
-			put_value(out, field, at);
+			put_value(out, values->field, at);
 	}
 	strbuf_put(out, as_map ? "}" : "]", 1);
-}
-
-static bool is_set(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
-{
-	const char *at = (const char *)message + field->offset;
-
-	if (field->label == PROTOBUF_C_LABEL_REPEATED && field->type != PROTOBUF_C_TYPE_BYTES) {
-		size_t n;
-
-		memcpy(&n, (const char *)message + field->quantifier_offset, sizeof(n));
-		return n > 0;
-	}
-	if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF && field->type != PROTOBUF_C_TYPE_BYTES)
-		return get_u32((const char *)message + field->quantifier_offset) == field->id;
-	switch (field->type) {
-	case PROTOBUF_C_TYPE_STRING:
-		return get_pointer(at) && ((const char *)get_pointer(at))[0] != '\0';
-	case PROTOBUF_C_TYPE_MESSAGE:
-		return get_pointer(at) != NULL;
-	case PROTOBUF_C_TYPE_INT64:
-	case PROTOBUF_C_TYPE_SINT64:
-	case PROTOBUF_C_TYPE_SFIXED64:
-	case PROTOBUF_C_TYPE_UINT64:
-	case PROTOBUF_C_TYPE_FIXED64:
-	case PROTOBUF_C_TYPE_DOUBLE:
-		return get_u64(at) != 0;
-	case PROTOBUF_C_TYPE_INT32:
-	case PROTOBUF_C_TYPE_SINT32:
-	case PROTOBUF_C_TYPE_SFIXED32:
-	case PROTOBUF_C_TYPE_UINT32:
-	case PROTOBUF_C_TYPE_FIXED32:
-	case PROTOBUF_C_TYPE_FLOAT:
-	case PROTOBUF_C_TYPE_BOOL:
-	case PROTOBUF_C_TYPE_ENUM:
-		return get_u32(at) != 0;
-	case PROTOBUF_C_TYPE_BYTES:
-		break;
-	}
-	return false;
 }
 
 static bool is_hidden(const char *name, const char *const *hidden)
@@ -206,19 +149,13 @@ static void put_name(struct strbuf *out, const char *name)
 	strbuf_put(out, "\":", 2);
 }
 
-static void put_field(struct strbuf *out, const ProtobufCMessage *message,
-		      const ProtobufCFieldDescriptor *field)
+static void put_field(struct strbuf *out, const struct reflect_values *values)
 {
-	const char *at = (const char *)message + field->offset;
-	size_t n;
-
-	put_name(out, field->name);
-	if (field->label != PROTOBUF_C_LABEL_REPEATED) {
-		put_value(out, field, at);
-		return;
-	}
-	memcpy(&n, (const char *)message + field->quantifier_offset, sizeof(n));
-	put_list(out, field, get_pointer(at), n);
+	put_name(out, values->field->name);
+	if (reflect_is_list(values->field))
+		put_list(out, values);
+	else
+		put_value(out, values->field, values->first);
 }
 
 void text_json_put(struct strbuf *out, const ProtobufCMessage *message, const char *const *hidden)
@@ -228,14 +165,15 @@ void text_json_put(struct strbuf *out, const ProtobufCMessage *message, const ch
 
 	strbuf_put(out, "{", 1);
 	for (unsigned int i = 0; i < descriptor->n_fields; i++) {
-		const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
+		const struct reflect_values values = reflect_values(message, &descriptor->fields[i]);
 
-		if (!is_set(message, field) || is_hidden(field->name, hidden))
+		if (values.n == 0 || values.field->type == PROTOBUF_C_TYPE_BYTES ||
+		    is_hidden(values.field->name, hidden))
 			continue;
 		if (!is_first)
 			strbuf_put(out, ",", 1);
 		is_first = false;
-		put_field(out, message, field);
+		put_field(out, &values);
 	}
 	strbuf_put(out, "}", 1);
 }
