@@ -5,6 +5,8 @@
 #include "controller/map.h"
 #include "log/log.h"
 #include "model/message.h"
+#include "pb/reflect.h"
+#include "rpc/message_text.h"
 #include "volume/manager.h"
 
 #include <errno.h>
@@ -47,15 +49,13 @@ static void wipe_secrets(ProtobufCMessage *request)
 {
 	const ProtobufCFieldDescriptor *field =
 		protobuf_c_message_descriptor_get_field_by_name(request->descriptor, "secrets");
-	struct message_text_entry **entries;
-	size_t n;
+	struct reflect_values secrets;
 
 	if (!field)
 		return;
-	memcpy(&entries, (char *)request + field->offset, sizeof(entries));
-	memcpy(&n, (char *)request + field->quantifier_offset, sizeof(n));
-	for (size_t i = 0; i < n; i++)
-		explicit_bzero(entries[i]->value, strlen(entries[i]->value));
+	secrets = reflect_values(request, field);
+	for (size_t i = 0; i < secrets.n; i++)
+		message_text_wipe(reflect_message(reflect_value(&secrets, i)));
 }
 
 /* NULL when memory is short. */

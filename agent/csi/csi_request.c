@@ -2,29 +2,30 @@
 #include "csi/csi_request.h"
 
 #include "base/cleanup.h"
-#include "csi/csi_fields.h"
 #include "model/message.h"
+#include "pb/reflect.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static int compare_entries(const void *a, const void *b)
 {
-	return strcmp(csi_map_key(*(ProtobufCMessage *const *)a), csi_map_key(*(ProtobufCMessage *const *)b));
+	return strcmp(reflect_entry_key(reflect_message(a)), reflect_entry_key(reflect_message(b)));
 }
 
 static void sort_maps(ProtobufCMessage *message)
 {
 	for (unsigned int i = 0; i < message->descriptor->n_fields; i++) {
 		const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
-		struct csi_values values = csi_values(message, field);
+		struct reflect_values values = reflect_values(message, field);
 
 		if (field->type != PROTOBUF_C_TYPE_MESSAGE)
 			continue;
 		for (size_t k = 0; k < values.n; k++)
-			sort_maps(csi_value_message(&values, k));
-		if (csi_is_map(field) && values.n > 1)
-			qsort(values.first, values.n, sizeof(ProtobufCMessage *), compare_entries);
+			sort_maps(reflect_message(reflect_value(&values, k)));
+		if (reflect_is_map(field) && values.n > 1)
+			qsort((void *)(uintptr_t)values.first, values.n, sizeof(ProtobufCMessage *),
+			      compare_entries);
 	}
 }
 
@@ -57,14 +58,14 @@ const char *csi_request_subject(const ProtobufCMessage *request, const char **re
 	for (size_t i = 0; i < ARRAY_SIZE(subjects); i++) {
 		const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field_by_name(
 			request->descriptor, subjects[i].field);
-		struct csi_values values;
+		struct reflect_values values;
 
 		if (!field || field->type != PROTOBUF_C_TYPE_STRING)
 			continue;
-		values = csi_values(request, field);
-		if (values.n == 1 && csi_value_text(&values, 0)[0] != '\0') {
+		values = reflect_values(request, field);
+		if (values.n == 1 && reflect_text(reflect_value(&values, 0))[0] != '\0') {
 			*ret_kind = subjects[i].kind;
-			return csi_value_text(&values, 0);
+			return reflect_text(reflect_value(&values, 0));
 		}
 	}
 	return NULL;

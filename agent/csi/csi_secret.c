@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "csi/csi_fields.h"
+#include "pb/reflect.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -79,15 +79,18 @@ static size_t match_any(const ProtobufCMessage *message, const char *text, size_
 	for (unsigned int i = 0; i < message->descriptor->n_fields; i++) {
 		const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
 		bool is_secret = csi_is_secret(message->descriptor, field);
-		struct csi_values values = csi_values(message, field);
+		struct reflect_values values = reflect_values(message, field);
 
 		for (size_t k = 0; k < values.n; k++) {
 			if (field->type == PROTOBUF_C_TYPE_MESSAGE && is_secret)
-				n = longest(n, match(text, at, csi_map_value(csi_value_message(&values, k))));
+				n = longest(n, match(text, at,
+						     reflect_entry_value(
+							     reflect_message(reflect_value(&values, k)))));
 			else if (field->type == PROTOBUF_C_TYPE_MESSAGE)
-				n = longest(n, match_any(csi_value_message(&values, k), text, at));
+				n = longest(n,
+					    match_any(reflect_message(reflect_value(&values, k)), text, at));
 			else if (is_secret)
-				n = longest(n, match_flag(text, at, csi_value_text(&values, k)));
+				n = longest(n, match_flag(text, at, reflect_text(reflect_value(&values, k))));
 		}
 	}
 	return n;

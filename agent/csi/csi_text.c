@@ -4,8 +4,8 @@
 #include "base/ends.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "csi/csi_fields.h"
 #include "csi/csi_secret.h"
+#include "pb/reflect.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -112,29 +112,29 @@ static void put_message(struct out *out, const ProtobufCMessage *message);
 
 /* A plugin may put anything into a map: passwords too, in its contexts. Only where it tells a place, the
  * values are shown. */
-static void put_map(struct out *out, const struct csi_values *values)
+static void put_map(struct out *out, const struct reflect_values *values)
 {
 	bool is_open = str_eq(values->field->name, "segments");
 
 	puts_out(out, "{");
 	for (size_t i = 0; i < values->n && !out->is_full; i++) {
-		const ProtobufCMessage *entry = csi_value_message(values, i);
+		const ProtobufCMessage *entry = reflect_message(reflect_value(values, i));
 
 		puts_out(out, i > 0 ? " \"" : "\"");
-		put_line(out, csi_map_key(entry), '"');
+		put_line(out, reflect_entry_key(entry), '"');
 		puts_out(out, "\"");
 		if (!is_open)
 			continue;
 		puts_out(out, "=\"");
-		put_line(out, csi_map_value(entry), '"');
+		put_line(out, reflect_entry_value(entry), '"');
 		puts_out(out, "\"");
 	}
 	puts_out(out, "}");
 }
 
-static void put_number(struct out *out, const struct csi_values *values, size_t i)
+static void put_number(struct out *out, const struct reflect_values *values, size_t i)
 {
-	int64_t number = csi_value_number(values, i);
+	int64_t number = (int64_t)reflect_number(values->field->type, reflect_value(values, i));
 	const ProtobufCEnumValue *name = NULL;
 	char text[32];
 
@@ -148,24 +148,24 @@ static void put_number(struct out *out, const struct csi_values *values, size_t 
 	puts_out(out, name ? name->name : text);
 }
 
-static void put_value(struct out *out, const struct csi_values *values, size_t i)
+static void put_value(struct out *out, const struct reflect_values *values, size_t i)
 {
 	if (values->field->type == PROTOBUF_C_TYPE_MESSAGE) {
 		puts_out(out, "{");
-		put_message(out, csi_value_message(values, i));
+		put_message(out, reflect_message(reflect_value(values, i)));
 		puts_out(out, "}");
 	} else if (values->field->type == PROTOBUF_C_TYPE_STRING) {
 		puts_out(out, "\"");
-		put_line(out, csi_value_text(values, i), '"');
+		put_line(out, reflect_text(reflect_value(values, i)), '"');
 		puts_out(out, "\"");
 	} else {
 		put_number(out, values, i);
 	}
 }
 
-static void put_field(struct out *out, const struct csi_values *values, bool is_secret)
+static void put_field(struct out *out, const struct reflect_values *values, bool is_secret)
 {
-	bool is_list = values->field->label == PROTOBUF_C_LABEL_REPEATED;
+	bool is_list = reflect_is_list(values->field);
 
 	puts_out(out, values->field->name);
 	puts_out(out, "=");
@@ -173,7 +173,7 @@ static void put_field(struct out *out, const struct csi_values *values, bool is_
 		puts_out(out, "[redacted]");
 		return;
 	}
-	if (csi_is_map(values->field)) {
+	if (reflect_is_map(values->field)) {
 		put_map(out, values);
 		return;
 	}
@@ -191,7 +191,7 @@ static void put_message(struct out *out, const ProtobufCMessage *message)
 	bool is_first = true;
 
 	for (unsigned int i = 0; i < type->n_fields && !out->is_full; i++) {
-		struct csi_values values = csi_values(message, &type->fields[i]);
+		struct reflect_values values = reflect_values(message, &type->fields[i]);
 
 		/* in a wrapper, the default is a value too */
 		if (str_starts_with(type->name, "google.protobuf."))

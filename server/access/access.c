@@ -10,6 +10,7 @@
 #include "base/names.h"
 #include "base/str.h"
 #include "model/pb.h"
+#include "pb/reflect.h"
 #include "state/keys.h"
 
 #include <assert.h>
@@ -344,18 +345,16 @@ static const char *text_of(const ProtobufCMessage *message, const char *path)
 	char name[64];
 	size_t n = strcspn(path, ".");
 	const ProtobufCFieldDescriptor *field;
-	const char *at;
 
 	assert(n < sizeof(name));
 	memcpy(name, path, n);
 	name[n] = '\0';
 	field = field_of(message, name);
-	at = (const char *)message + field->offset;
 	if (path[n] == '\0') {
-		assert(field->type == PROTOBUF_C_TYPE_STRING && field->label != PROTOBUF_C_LABEL_REPEATED);
-		return *(char *const *)(const void *)at;
+		assert(field->type == PROTOBUF_C_TYPE_STRING && !reflect_is_list(field));
+		return reflect_text(reflect_at(message, field));
 	}
-	message = *(ProtobufCMessage *const *)(const void *)at;
+	message = reflect_message(reflect_at(message, field));
 	return message ? text_of(message, path + n + 1) : "";
 }
 
@@ -375,22 +374,23 @@ static enum status check_attest(struct server *server, const struct rpc_call *ca
 {
 	const char *path = rule->namespaces;
 	const ProtobufCFieldDescriptor *field = path ? field_of(request, path) : NULL;
-	const char *at = field ? (const char *)request + field->offset : NULL;
-	Holdfast__V1__VolumeRef *const *refs;
+	struct reflect_values refs;
 	enum status st = STATUS_OK;
-	size_t n = 0;
 
 	if (!field)
 		return access_check(server, call, ACCESS_VOLUME_ATTEST, "*", err);
-	if (field->label != PROTOBUF_C_LABEL_REPEATED)
+	if (!reflect_is_list(field))
 		return access_check(server, call, ACCESS_VOLUME_ATTEST,
 				    namespace_or_default(text_of(request, path)), err);
 	assert(field->descriptor == &holdfast__v1__volume_ref__descriptor);
-	memcpy(&n, (const char *)request + field->quantifier_offset, sizeof(n));
-	memcpy((void *)&refs, at, sizeof(refs));
-	for (size_t i = 0; i < n && st == STATUS_OK; i++)
-		st = access_check(server, call, ACCESS_VOLUME_ATTEST,
-				  namespace_or_default(refs[i]->namespace_), err);
+	refs = reflect_values(request, field);
+	for (size_t i = 0; i < refs.n && st == STATUS_OK; i++) {
+		const Holdfast__V1__VolumeRef *ref =
+			(const Holdfast__V1__VolumeRef *)reflect_message(reflect_value(&refs, i));
+
+		st = access_check(server, call, ACCESS_VOLUME_ATTEST, namespace_or_default(ref->namespace_),
+				  err);
+	}
 	return st;
 }
 

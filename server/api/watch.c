@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "base/tree.h"
+#include "pb/reflect.h"
 #include "state/change.h"
 #include "state/keys.h"
 #include "state/records.h"
@@ -93,18 +94,8 @@ static uint64_t number_of(const ProtobufCMessage *request, const char *name)
 {
 	const ProtobufCFieldDescriptor *field =
 		protobuf_c_message_descriptor_get_field_by_name(request->descriptor, name);
-	const char *at = field ? (const char *)request + field->offset : NULL;
-	uint64_t wide;
-	uint32_t narrow;
 
-	if (!field)
-		return 0;
-	if (field->type == PROTOBUF_C_TYPE_UINT64) {
-		memcpy(&wide, at, sizeof(wide));
-		return wide;
-	}
-	memcpy(&narrow, at, sizeof(narrow));
-	return narrow;
+	return field ? reflect_number(field->type, reflect_at(request, field)) : 0;
 }
 
 static uint64_t index_now(struct server *server, const ProtobufCMessage *request,

@@ -6,7 +6,6 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "base/utf8.h"
-#include "csi/csi_fields.h"
 #include "csi/csi_method.h"
 #include "csi/csi_request.h"
 #include "csi/csi_secret.h"
