@@ -2,11 +2,507 @@
 #include "rpc/client.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
 #include "rpc/bearer.h"
 #include "rpc/client_internal.h"
+#include "rpc/grpc_timeout.h"
+#include "rpc/h2_io.h"
+#include "rpc/request_head.h"
+#include "rpc/timer.h"
+#include "rpc/tls_session.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+
+/* The connection that takes new calls. */
+static enum status client_conn_get(struct rpc_client *client, struct client_conn **ret, struct error *err);
+
+char *client_call_name(const struct client_call *call, char name[static CALL_NAME_SIZE])
+{
+	(void)snprintf(name, CALL_NAME_SIZE, "%s/%s at %s", call->service->name, call->method->name,
+		       call->client->name);
+	return name;
+}
+
+static enum status submit(struct client_call *call, uint64_t timeout_us, struct error *err)
+{
+	char timeout[GRPC_TIMEOUT_SIZE];
+	char path[REQUEST_PATH_MAX + 1];
+	nghttp2_nv headers[10];
+	size_t n = 0;
+
+	if (str_format(path, sizeof(path), "/%s/%s", call->service->name, call->method->name) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the method's name is too long");
+	headers[n++] = h2_header(":method", "POST");
+	headers[n++] = h2_header(":scheme", call->client->unix_path ? "http" : "https");
+	headers[n++] = h2_header(":path", path);
+	/* servers refuse the path of a socket and an empty name here, and take this one everywhere */
+	headers[n++] = h2_header(":authority", "localhost");
+	headers[n++] = h2_header("te", "trailers");
+	headers[n++] = h2_header("content-type", "application/grpc");
+	headers[n++] = h2_header("grpc-accept-encoding", "identity");
+	headers[n++] = h2_header("user-agent", "holdfast");
+	if (timeout_us > 0)
+		headers[n++] = h2_header("grpc-timeout", grpc_timeout_format(timeout_us, timeout));
+	if (call->client->authorization) {
+		headers[n] = h2_header("authorization", call->client->authorization);
+		headers[n++].flags = NGHTTP2_NV_FLAG_NO_INDEX; /* a secret stays out of tables */
+	}
+	return h2_stream_request(call->conn->h2, &call->stream, headers, n, err);
+}
+
+enum status client_call_arm(struct client_call *call, uint64_t delay_us, sd_event_time_handler_t handler,
+			    struct error *err)
+{
+	int r = timer_arm(call->client->event, &call->timer, delay_us, handler, call);
+
+	return r < 0 ? error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "arm a deadline") : STATUS_OK;
+}
+
+enum status client_call_start(struct client_call *call, uint64_t timeout_us, struct error *err)
+{
+	struct rpc_client *client = call->client;
+	uint64_t now_us = clock_monotonic_us();
+	enum status st;
+
+	if (client->closing)
+		return error_set(err, STATUS_CANCELLED, 0, "the client of %s is being closed", client->name);
+	call->deadline_us =
+		timeout_us == 0 || timeout_us > UINT64_MAX - now_us ? UINT64_MAX : now_us + timeout_us;
+	st = client_conn_get(client, &call->conn, err);
+	if (st == STATUS_OK)
+		st = submit(call, timeout_us, err);
+	if (st != STATUS_OK)
+		return st;
+	LIST_INSERT_HEAD(&client->calls, call, all);
+	return STATUS_OK;
+}
+
+void client_call_unlink(struct client_call *call)
+{
+	LIST_REMOVE(call, all);
+	call->timer = sd_event_source_disable_unref(call->timer);
+	h2_stream_detach(&call->stream);
+	response_head_release(&call->head);
+}
+
+void client_call_end(struct client_call *call, enum status status, const struct error *err)
+{
+	details_release(&call->client->details);
+	call->client->details = call->head.details;
+	call->head.details = (struct details){.bytes = NULL};
+	call->client->has_said = call->is_told;
+	if (call->is_told)
+		(void)memcpy(call->client->said, call->head.message, sizeof(call->client->said));
+	client_call_unlink(call);
+	call->ops->on_end(call, status, status == STATUS_OK ? NULL : err);
+}
+
+static void client_call_on_header(struct h2_stream *stream, const uint8_t *name, size_t name_len,
+				  const uint8_t *value, size_t value_len)
+{
+	struct client_call *call = stream->owner;
+
+	response_head_add(&call->head, name, name_len, value, value_len);
+}
+
+static bool client_call_on_headers(struct h2_stream *stream)
+{
+	struct client_call *call = stream->owner;
+
+	if (stream->headers_in)
+		return false;
+	if (call->head.http_status >= 100 && call->head.http_status < 200) {
+		response_head_release(&call->head);
+		call->head = (struct response_head){0};
+		return false;
+	}
+	call->accepted = call->head.http_status == 200 && call->head.is_grpc && !call->head.has_status;
+	return true;
+}
+
+enum message_result client_call_read(struct client_call *call, ProtobufCMessage **ret, struct error *err)
+{
+	enum message_result result =
+		message_read(&call->stream, call->method->output, call->client->message_bytes, ret, err);
+
+	/* what a server would say of a request; here it must not look as if nothing had been done */
+	if (result == MESSAGE_REFUSED && err->status == STATUS_UNIMPLEMENTED)
+		(void)error_set(err, STATUS_INTERNAL, 0,
+				"the answer is compressed, though identity was asked for");
+	return result;
+}
+
+/* Has the server had its last word? */
+static bool is_over(const struct client_call *call)
+{
+	return call->stream.in_end && call->stream.headers_in;
+}
+
+/* ... and is it an error of its own? */
+static bool is_told(const struct client_call *call)
+{
+	return is_over(call) && response_head_is_told(&call->head);
+}
+
+/* How a call whose stream is closed went. */
+static enum status result(const struct client_call *call, struct error *err)
+{
+	const struct client_conn *conn = call->conn;
+	char name[CALL_NAME_SIZE];
+
+	(void)client_call_name(call, name);
+	if (is_over(call))
+		return response_head_status(&call->head, name, err);
+	if (clock_monotonic_us() >= call->deadline_us) /* the server's clock may have been quicker */
+		return error_set(err, STATUS_DEADLINE_EXCEEDED, 0,
+				 "%s: no answer in time; it may still be carried out", name);
+	if (!conn->is_open) {
+		(void)error_set(err, STATUS_UNAVAILABLE, 0, "%s: %s%s", name,
+				conn->up ? "connection lost: " : "cannot connect: ", conn->why.msg);
+		err->sys_errno = conn->why.sys_errno; /* its text is in the message already */
+		return STATUS_UNAVAILABLE;
+	}
+	if (call->stream.close_code == NGHTTP2_REFUSED_STREAM)
+		return error_set(err, STATUS_UNAVAILABLE, 0,
+				 "%s: the server takes no more calls on this connection%s%s", name,
+				 h2_farewell(conn->h2)[0] != '\0' ? ": " : "", h2_farewell(conn->h2));
+	return error_set(err, status_from_h2(call->stream.close_code), 0, "%s: %s: %s", name,
+			 call->stream.was_reset ? "the server reset the call"
+						: "the answer breaks the rules of HTTP/2",
+			 nghttp2_http2_strerror(call->stream.close_code));
+}
+
+static void client_call_on_ready(struct h2_stream *stream)
+{
+	struct client_call *call = stream->owner;
+	struct error err;
+	enum status st;
+
+	if (!call->accepted)
+		h2_stream_take(stream, byteq_len(&stream->in)); /* some page for people */
+	else if (!call->ops->on_progress(call))
+		return;
+	/* a server may leave it at its last word without closing our half */
+	if (!stream->closed && !is_over(call))
+		return;
+	call->is_told = is_told(call);
+	st = result(call, &err);
+	client_call_end(call, st, &err);
+}
+
+const struct client_timing client_timing_default = {
+	.connect_us = 10 * USEC_PER_SEC,
+	.keepalive_us = 10 * USEC_PER_SEC,
+	/* one that was suspended or waited for its disk for so long comes back with all its streams */
+	.silence_us = 20 * USEC_PER_SEC,
+};
+
+/* Bytes of requests and answers that wait in memory, where two answers of the largest size are not more. */
+enum { HELD_MAX = 32 * 1024 * 1024 };
+
+static void conn_ref(struct client_conn *conn)
+{
+	conn->refs++;
+}
+
+static void conn_unref(struct client_conn *conn)
+{
+	if (--conn->refs == 0)
+		free(conn);
+}
+
+/* The server's goodbye explains the end better than the end does. */
+static void add_farewell(struct client_conn *conn)
+{
+	size_t n = strlen(conn->why.msg);
+
+	if (h2_farewell(conn->h2)[0] != '\0')
+		(void)snprintf(conn->why.msg + n, sizeof(conn->why.msg) - n, ": %s", h2_farewell(conn->h2));
+}
+
+/* Close it; calls on it end with @why from client_call_on_ready(). */
+static void client_conn_close(struct client_conn *conn, const struct error *why)
+{
+	if (!conn->is_open)
+		return;
+	conn->is_open = false;
+	conn->why = *why;
+	add_farewell(conn);
+	LIST_REMOVE(conn, all);
+	if (conn->client->current == conn)
+		conn->client->current = NULL;
+	dial_cancel(TAKE_PTR(conn->dial));
+	conn->connect_timer = sd_event_source_disable_unref(conn->connect_timer);
+	conn->keepalive_timer = sd_event_source_disable_unref(conn->keepalive_timer);
+	if (conn->up)
+		h2_goodbye(conn->h2);
+	transport_free(conn->transport);
+	conn->transport = NULL;
+	h2_abort(conn->h2);
+	h2_dispatch(conn->h2);
+	h2_free(TAKE_PTR(conn->h2));
+	conn_unref(conn);
+}
+
+static void lose(struct client_conn *conn, const struct error *why)
+{
+	const struct rpc_client *client = conn->client;
+
+	if (conn->is_open && conn->up && client->on_lost)
+		client->on_lost(client->userdata);
+	conn_ref(conn);
+	client_conn_close(conn, why);
+	conn_unref(conn);
+}
+
+static int on_connect_timeout(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct client_conn *conn = userdata;
+	char text[CLOCK_TEXT_SIZE];
+	struct error err;
+
+	(void)source;
+	(void)usec;
+	(void)error_set(&err, STATUS_UNAVAILABLE, 0, "no connection within %s",
+			clock_format_duration(conn->client->timing.connect_us, text));
+	lose(conn, &err);
+	return 0;
+}
+
+static int on_keepalive(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct client_conn *conn = userdata;
+	const struct client_timing *timing = &conn->client->timing;
+	uint64_t last_rx_us = transport_last_rx_us(conn->transport);
+	uint64_t silent_us = clock_monotonic_us() - last_rx_us;
+	uint64_t next_us = timing->keepalive_us;
+	char text[CLOCK_TEXT_SIZE];
+	struct error err;
+
+	(void)source;
+	(void)usec;
+	if (last_rx_us >= conn->pinged_us)
+		conn->pinged_us = 0; /* the answer, or anything else: how long ago does not matter */
+	if (conn->pinged_us != 0) {
+		(void)error_set(&err, STATUS_UNAVAILABLE, 0, "the server has been silent for %s",
+				clock_format_duration(silent_us, text));
+		transport_fail(conn->transport, &err);
+		return 0;
+	}
+	if (silent_us < timing->keepalive_us) {
+		next_us -= silent_us;
+	} else if (h2_ping(conn->h2, &err) == STATUS_OK) {
+		conn->pinged_us = clock_monotonic_us();
+		next_us = timing->silence_us;
+	}
+	(void)timer_arm(conn->client->event, &conn->keepalive_timer, next_us, on_keepalive, conn);
+	return 0;
+}
+
+static void keepalive(struct client_conn *conn)
+{
+	struct rpc_client *client = conn->client;
+
+	if (!conn->up || conn->n_streams == 0) {
+		timer_disarm(conn->keepalive_timer);
+		return;
+	}
+	conn->pinged_us = 0;
+	/* memory short: TCP's own keepalive is left */
+	if (timer_arm(client->event, &conn->keepalive_timer, client->timing.keepalive_us, on_keepalive,
+		      conn) >= 0)
+		/* a sign that has arrived counts, even if this process slept too long to see it in time */
+		(void)sd_event_source_set_priority(conn->keepalive_timer, SD_EVENT_PRIORITY_IDLE);
+}
+
+void client_conn_count_stream(struct client_conn *conn, int change)
+{
+	conn->n_streams += (size_t)change;
+	if (conn->is_open && (conn->n_streams == 0 || (change > 0 && conn->n_streams == 1)))
+		keepalive(conn);
+}
+
+static void on_wake(void *userdata)
+{
+	struct client_conn *conn = userdata;
+
+	if (conn->transport)
+		transport_wake(conn->transport);
+}
+
+static void on_goaway(void *userdata)
+{
+	struct client_conn *conn = userdata;
+
+	if (conn->client->current == conn)
+		conn->client->current = NULL;
+}
+
+static void on_trailers(struct h2_stream *stream)
+{
+	(void)stream; /* a client sends none */
+}
+
+static const struct h2_ops h2_ops = {
+	.on_begin = NULL,
+	.on_header = client_call_on_header,
+	.on_headers = client_call_on_headers,
+	.on_trailers = on_trailers,
+	.on_ready = client_call_on_ready,
+	.on_wake = on_wake,
+	.on_goaway = on_goaway,
+};
+
+/* The CA's word that this is the server we mean. */
+static enum status check_identity(const struct client_conn *conn, struct error *err)
+{
+	const struct rpc_client *client = conn->client;
+	char uri[RPC_URI_SIZE];
+
+	if (!client->server_uri || !transport_ssl(conn->transport))
+		return STATUS_OK;
+	tls_session_peer_uri(transport_ssl(conn->transport), uri);
+	if (str_eq(uri, client->server_uri))
+		return STATUS_OK;
+	return error_set(err, STATUS_UNAVAILABLE, 0, "the server is %s by its certificate, and not %s",
+			 uri[0] ? uri : "nobody", client->server_uri);
+}
+
+static enum status on_up(void *userdata, struct error *err)
+{
+	struct client_conn *conn = userdata;
+	enum status st = check_identity(conn, err);
+
+	if (st != STATUS_OK)
+		return st;
+	timer_disarm(conn->connect_timer);
+	conn->up = true;
+	keepalive(conn);
+	return STATUS_OK;
+}
+
+static enum status on_bytes(void *userdata, const uint8_t *bytes, size_t n, struct error *err)
+{
+	struct client_conn *conn = userdata;
+
+	return h2_recv(conn->h2, bytes, n, err);
+}
+
+static enum status on_fill(void *userdata, struct error *err)
+{
+	struct client_conn *conn = userdata;
+
+	return h2_fill(conn->h2, conn->transport, err);
+}
+
+static void on_edge(void *userdata)
+{
+	struct client_conn *conn = userdata;
+
+	conn_ref(conn);
+	h2_dispatch(conn->h2);
+	conn_unref(conn);
+}
+
+static void on_down(void *userdata, const struct error *why)
+{
+	lose(userdata, why);
+}
+
+static const struct transport_ops transport_ops = {
+	.on_up = on_up,
+	.on_bytes = on_bytes,
+	.on_fill = on_fill,
+	.on_edge = on_edge,
+	.on_down = on_down,
+};
+
+static pid_t listener_of(int fd)
+{
+	struct ucred peer = {0};
+	socklen_t n = sizeof(peer);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 && peer.pid > 0 ? peer.pid : 0;
+}
+
+static void on_dialled(int fd, const struct error *err, void *userdata)
+{
+	struct client_conn *conn = userdata;
+	struct rpc_client *client = conn->client;
+	cleanup_close int owned_fd = fd;
+	struct error failure;
+	SSL *ssl = NULL;
+	enum status st = STATUS_OK;
+
+	conn->dial = NULL;
+	if (fd < 0) {
+		lose(conn, err);
+		return;
+	}
+	if (client->unix_path)
+		conn->peer = listener_of(fd);
+	else
+		st = tls_session_connect(client->tls, fd, &ssl, &failure);
+	if (st == STATUS_OK)
+		st = transport_new(client->poller, TAKE_FD(owned_fd), ssl, &transport_ops, conn,
+				   &conn->transport, &failure);
+	if (st != STATUS_OK)
+		lose(conn, &failure);
+}
+
+static enum status start(struct client_conn *conn, struct error *err)
+{
+	struct rpc_client *client = conn->client;
+	const struct h2_config config = {
+		.held_max = client->message_bytes > HELD_MAX / 2 ? 2 * client->message_bytes : HELD_MAX,
+		.header_max = RESPONSE_HEADERS_MAX,
+	};
+	enum status st;
+	int r;
+
+	st = h2_new(&config, &h2_ops, conn, &conn->h2, err);
+	if (st != STATUS_OK)
+		return st;
+	r = timer_arm(client->event, &conn->connect_timer, client->timing.connect_us, on_connect_timeout,
+		      conn);
+	if (r < 0)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "arm a timer");
+	if (client->unix_path)
+		return dial_unix(client->event, client->unix_path, on_dialled, conn, &conn->dial, err);
+	return dial_tcp(client->event, client->host, client->port, on_dialled, conn, &conn->dial, err);
+}
+
+static enum status client_conn_get(struct rpc_client *client, struct client_conn **ret, struct error *err)
+{
+	struct client_conn *conn = client->current;
+	enum status st;
+
+	if (conn) {
+		*ret = conn;
+		return STATUS_OK;
+	}
+	conn = malloc(sizeof(*conn));
+	if (!conn)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "connect to %s", client->name);
+	*conn = (struct client_conn){.client = client, .refs = 1};
+	st = start(conn, err);
+	if (st != STATUS_OK) {
+		dial_cancel(conn->dial);
+		(void)sd_event_source_disable_unref(conn->connect_timer);
+		h2_free(conn->h2);
+		free(conn);
+		return st;
+	}
+	conn->is_open = true;
+	LIST_INSERT_HEAD(&client->conns, conn, all);
+	client->current = conn;
+	*ret = conn;
+	return STATUS_OK;
+}
 
 enum { MESSAGE_BYTES = 4 * 1024 * 1024 };
 

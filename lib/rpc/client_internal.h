@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What the files of the client share: the client, its connections and the calls on them. */
+/* What unary calls and streams see of the client: its connections and the calls on them. */
 
 #include "rpc/client.h"
 #include "rpc/dial.h"
@@ -61,12 +61,6 @@ struct client_conn {
 	LIST_ENTRY(client_conn) all;
 };
 
-/** The connection that takes new calls. */
-enum status client_conn_get(struct rpc_client *client, struct client_conn **ret, struct error *err);
-
-/** Close it; calls on it end with @why from client_call_on_ready(). */
-void client_conn_close(struct client_conn *conn, const struct error *why);
-
 /** A stream is opened or gone: keepalive runs while there is one. */
 void client_conn_count_stream(struct client_conn *conn, int change);
 
@@ -123,9 +117,3 @@ char *client_call_name(const struct client_call *call, char name[static CALL_NAM
 
 /** message_read() of an answer. */
 enum message_result client_call_read(struct client_call *call, ProtobufCMessage **ret, struct error *err);
-
-/* For the connection's struct h2_ops. */
-void client_call_on_header(struct h2_stream *stream, const uint8_t *name, size_t name_len,
-			   const uint8_t *value, size_t value_len);
-bool client_call_on_headers(struct h2_stream *stream);
-void client_call_on_ready(struct h2_stream *stream);

@@ -2,12 +2,250 @@
 #include "rpc/h2.h"
 
 #include "base/str.h"
-#include "rpc/h2_internal.h"
+#include "rpc/h2_mem.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+struct h2 {
+	nghttp2_session *session;
+	struct h2_mem mem; /* the session's */
+	struct h2_config config;
+	const struct h2_ops *ops;
+	void *userdata;
+	struct byteq frame; /* with a piece of a body, to be sent next */
+	size_t held;	    /* bytes in the buffers of all streams */
+	size_t n_late;	    /* streams that are late */
+	size_t n_oversized; /* streams that were reset for their headers */
+	char *farewell;	    /* of the peer; NULL: none */
+	char *quarrel;	    /* what the peer did wrong, so that we ended the connection; NULL: nothing */
+	bool refuses;	    /* the end is for the peer to make */
+	bool dispatching;
+	bool doomed; /* freed by its owner while dispatching */
+	TAILQ_HEAD(, h2_stream) ready;
+	LIST_HEAD(, h2_stream) streams;
+};
+
+/* May @n bytes more be held? */
+static enum status hold(struct h2 *h2, size_t n, struct error *err)
+{
+	if (n > h2->config.held_max - h2->held)
+		return error_set(
+			err, STATUS_RESOURCE_EXHAUSTED, 0,
+			"%zu bytes wait already for the other side to read them, and %zu more are too many",
+			h2->held, n);
+	return h2->ops->on_hold ? h2->ops->on_hold(h2->userdata, n, err) : STATUS_OK;
+}
+
+static void adopt(struct h2 *h2, struct h2_stream *stream, int32_t id)
+{
+	stream->h2 = h2;
+	stream->id = id;
+	LIST_INSERT_HEAD(&h2->streams, stream, all);
+}
+
+void h2_stream_wake(struct h2_stream *stream)
+{
+	struct h2 *h2 = stream->h2;
+
+	if (!h2 || stream->is_ready)
+		return;
+	stream->is_ready = true;
+	TAILQ_INSERT_TAIL(&h2->ready, stream, ready);
+	h2->ops->on_wake(h2->userdata);
+}
+
+/* Take @stream off the list of those that have changed. */
+static void stream_unmark(struct h2_stream *stream)
+{
+	if (stream->is_ready)
+		TAILQ_REMOVE(&stream->h2->ready, stream, ready);
+	stream->is_ready = false;
+}
+
+/* It is not late any more. */
+static void stream_unlate(struct h2 *h2, struct h2_stream *stream)
+{
+	h2->n_late -= stream->is_late;
+	stream->is_late = false;
+}
+
+/* nghttp2 is done with the stream. */
+static void stream_close(struct h2_stream *stream, uint32_t code)
+{
+	if (stream->closed)
+		return;
+	stream->closed = true;
+	stream_unlate(stream->h2, stream);
+	stream->close_code = code;
+	h2_stream_wake(stream);
+}
+
+/* The data source of every body. By id, not by pointer: the stream may have been detached since. */
+static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, size_t size, uint32_t *flags,
+			 nghttp2_data_source *source, void *userdata)
+{
+	struct h2_stream *stream = nghttp2_session_get_stream_user_data(session, id);
+	struct h2 *h2 = userdata;
+	size_t n;
+
+	(void)buf;
+	(void)source;
+	if (!stream)
+		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	n = byteq_len(&stream->out) < size ? byteq_len(&stream->out) : size;
+	if (n > 0)
+		*flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+	if (byteq_len(&stream->out) > n)
+		return (ssize_t)n;
+	if (stream->out_end) {
+		*flags |= NGHTTP2_DATA_FLAG_EOF;
+		if (stream->trailers) {
+			*flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+			h2->ops->on_trailers(stream);
+		}
+	} else if (n == 0) {
+		stream->out_waits = true;
+		return NGHTTP2_ERR_DEFERRED;
+	}
+	return (ssize_t)n;
+}
+
+static const nghttp2_data_provider body_provider = {.source = {.ptr = NULL}, .read_callback = read_body};
+
+enum status h2_stream_request(struct h2 *h2, struct h2_stream *stream, const nghttp2_nv *headers, size_t n,
+			      struct error *err)
+{
+	int32_t id = nghttp2_submit_request(h2->session, NULL, headers, n, &body_provider, stream);
+
+	assert(!stream->h2);
+	if (id < 0)
+		return error_set(err, STATUS_UNAVAILABLE, 0, "HTTP/2: %s", nghttp2_strerror(id));
+	adopt(h2, stream, id);
+	h2->ops->on_wake(h2->userdata);
+	return STATUS_OK;
+}
+
+void h2_stream_respond(struct h2_stream *stream, const nghttp2_nv *headers, size_t n, bool body)
+{
+	struct h2 *h2 = stream->h2;
+
+	if (!h2 || stream->closed)
+		return;
+	if (nghttp2_submit_response(h2->session, stream->id, headers, n, body ? &body_provider : NULL) != 0)
+		stream_close(stream, NGHTTP2_INTERNAL_ERROR);
+	h2->ops->on_wake(h2->userdata);
+}
+
+static void resume(struct h2_stream *stream)
+{
+	struct h2 *h2 = stream->h2;
+
+	if (stream->out_waits) {
+		stream->out_waits = false;
+		/* fails only for a stream that has gone, which on_stream_close tells */
+		(void)nghttp2_session_resume_data(h2->session, stream->id);
+	}
+	h2->ops->on_wake(h2->userdata);
+}
+
+enum status h2_stream_write(struct h2_stream *stream, const struct h2_bytes *parts, size_t n_parts,
+			    struct error *err)
+{
+	struct h2 *h2 = stream->h2;
+	enum status st;
+	size_t n = 0;
+
+	if (!h2 || stream->closed || stream->out_end)
+		return error_set(err, STATUS_UNAVAILABLE, 0, "the stream has ended");
+	for (size_t i = 0; i < n_parts; i++)
+		n += parts[i].n;
+	st = hold(h2, n, err);
+	if (st != STATUS_OK)
+		return st;
+	byteq_reserve(&stream->out, n);
+	for (size_t i = 0; i < n_parts; i++) {
+		if (!byteq_put(&stream->out, parts[i].bytes, parts[i].n)) {
+			h2_stream_reset(stream, NGHTTP2_INTERNAL_ERROR);
+			return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "send a message");
+		}
+		h2->held += parts[i].n;
+	}
+	resume(stream);
+	return STATUS_OK;
+}
+
+bool h2_stream_is_sent(const struct h2_stream *stream)
+{
+	return stream->h2 && nghttp2_session_find_stream(stream->h2->session, stream->id) != NULL;
+}
+
+void h2_stream_end(struct h2_stream *stream)
+{
+	if (!stream->h2 || stream->out_end)
+		return;
+	stream->out_end = true;
+	if (!stream->closed)
+		resume(stream);
+}
+
+void h2_stream_trailers(struct h2_stream *stream, const nghttp2_nv *headers, size_t n)
+{
+	if (nghttp2_submit_trailer(stream->h2->session, stream->id, headers, n) != 0)
+		h2_stream_reset(stream, NGHTTP2_INTERNAL_ERROR);
+}
+
+void h2_stream_take(struct h2_stream *stream, size_t n)
+{
+	byteq_take(&stream->in, n);
+	if (stream->h2)
+		stream->h2->held -= n;
+}
+
+void h2_stream_reset(struct h2_stream *stream, uint32_t code)
+{
+	if (!stream->h2 || stream->closed)
+		return;
+	if (nghttp2_submit_rst_stream(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id, code) != 0)
+		stream_close(stream, code);
+	stream->h2->ops->on_wake(stream->h2->userdata);
+}
+
+void h2_stream_detach(struct h2_stream *stream)
+{
+	struct h2 *h2 = stream->h2;
+
+	if (!h2) {
+		byteq_release(&stream->in);
+		byteq_release(&stream->out);
+		return;
+	}
+	stream_unmark(stream);
+	stream_unlate(h2, stream);
+	LIST_REMOVE(stream, all);
+	if (!stream->closed)
+		h2_stream_reset(stream, NGHTTP2_CANCEL);
+	/* fails when nghttp2 has forgotten the stream already */
+	(void)nghttp2_session_set_stream_user_data(h2->session, stream->id, NULL);
+	h2->held -= byteq_len(&stream->in) + byteq_len(&stream->out);
+	byteq_release(&stream->in);
+	byteq_release(&stream->out);
+	stream->h2 = NULL;
+}
+
+nghttp2_nv h2_header(const char *name, const char *value)
+{
+	/* nghttp2 copies and does not write, its type just lacks the const */
+	return (nghttp2_nv){
+		.name = (uint8_t *)(uintptr_t)name,
+		.value = (uint8_t *)(uintptr_t)value,
+		.namelen = strlen(name),
+		.valuelen = strlen(value),
+		.flags = NGHTTP2_NV_FLAG_NONE,
+	};
+}
 
 enum {
 	STREAM_WINDOW = 1024 * 1024,
@@ -45,7 +283,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 	stream = h2->ops->on_begin(h2->userdata);
 	if (!stream)
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-	h2_adopt(h2, stream, frame->hd.stream_id);
+	adopt(h2, stream, frame->hd.stream_id);
 	return nghttp2_session_set_stream_user_data(session, stream->id, stream);
 }
 
@@ -74,7 +312,7 @@ static void refuse_unsent(struct h2 *h2, int32_t last_stream_id)
 
 	LIST_FOREACH (stream, &h2->streams, all)
 		if (stream->id > last_stream_id || !nghttp2_session_find_stream(h2->session, stream->id))
-			h2_stream_close(stream, NGHTTP2_REFUSED_STREAM);
+			stream_close(stream, NGHTTP2_REFUSED_STREAM);
 	h2->ops->on_goaway(h2->userdata);
 }
 
@@ -128,7 +366,7 @@ static int take_late(nghttp2_session *session, struct h2_stream *stream, size_t 
 	stream->late_bytes += n;
 	if (stream->late_bytes <= LATE_BYTES_MAX)
 		return 0;
-	h2_stream_unlate(stream->h2, stream);
+	stream_unlate(stream->h2, stream);
 	return no_more(session, stream->id);
 }
 
@@ -143,7 +381,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 		return take_late(session, stream, n);
 	if (!stream || stream->in_overflow)
 		return 0;
-	if (h2_hold(h2, n, NULL) != STATUS_OK || !byteq_put(&stream->in, bytes, n))
+	if (hold(h2, n, NULL) != STATUS_OK || !byteq_put(&stream->in, bytes, n))
 		stream->in_overflow = true;
 	else
 		h2->held += n;
@@ -157,7 +395,7 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
 
 	(void)userdata;
 	if (stream)
-		h2_stream_close(stream, code);
+		stream_close(stream, code);
 	return 0;
 }
 
@@ -173,7 +411,7 @@ static int on_frame_not_send(nghttp2_session *session, const nghttp2_frame *fram
 		return 0;
 	LIST_FOREACH (stream, &h2->streams, all)
 		if (stream->id == frame->hd.stream_id)
-			h2_stream_close(stream, NGHTTP2_REFUSED_STREAM);
+			stream_close(stream, NGHTTP2_REFUSED_STREAM);
 	return 0;
 }
 
@@ -344,16 +582,6 @@ enum status h2_send(struct h2 *h2, const uint8_t **ret, size_t *ret_n, struct er
 	return STATUS_OK;
 }
 
-enum status h2_hold(struct h2 *h2, size_t n, struct error *err)
-{
-	if (n > h2->config.held_max - h2->held)
-		return error_set(
-			err, STATUS_RESOURCE_EXHAUSTED, 0,
-			"%zu bytes wait already for the other side to read them, and %zu more are too many",
-			h2->held, n);
-	return h2->ops->on_hold ? h2->ops->on_hold(h2->userdata, n, err) : STATUS_OK;
-}
-
 size_t h2_held(const struct h2 *h2)
 {
 	return h2->held + byteq_len(&h2->frame) + h2->mem.n_bytes;
@@ -367,7 +595,7 @@ void h2_dispatch(struct h2 *h2)
 		return;
 	h2->dispatching = true;
 	while (!h2->doomed && (stream = TAILQ_FIRST(&h2->ready)) != NULL) {
-		h2_stream_unmark(stream);
+		stream_unmark(stream);
 		h2->ops->on_ready(stream);
 	}
 	h2->dispatching = false;
@@ -380,7 +608,7 @@ void h2_abort(struct h2 *h2)
 	struct h2_stream *stream;
 
 	LIST_FOREACH (stream, &h2->streams, all)
-		h2_stream_close(stream, NGHTTP2_CANCEL);
+		stream_close(stream, NGHTTP2_CANCEL);
 }
 
 void h2_goodbye(struct h2 *h2)
@@ -401,6 +629,11 @@ void h2_refuse(struct h2 *h2, const char *why)
 const char *h2_farewell(const struct h2 *h2)
 {
 	return h2->farewell ? h2->farewell : "";
+}
+
+nghttp2_session *h2_session(struct h2 *h2)
+{
+	return h2->session;
 }
 
 enum status h2_ping(struct h2 *h2, struct error *err)

@@ -107,6 +107,9 @@ bool h2_stream_is_sent(const struct h2_stream *stream);
 /** Client: what the server said when it took no more requests; "" when nothing. */
 const char *h2_farewell(const struct h2 *h2);
 
+/** For tests, which have it do what the other functions never would. */
+nghttp2_session *h2_session(struct h2 *h2);
+
 enum status h2_ping(struct h2 *h2, struct error *err);
 
 /** Client: start a request whose body comes by h2_stream_write(). */

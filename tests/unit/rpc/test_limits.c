@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "rpc/client_internal.h"
-#include "rpc/h2_internal.h"
 #include "rpc/server_internal.h"
 
 #include <stdlib.h>
@@ -270,7 +269,7 @@ TEST_FIXTURE(calls_that_wait_for_their_turn_end_when_the_server_takes_no_more, s
 	world_run_until_count(world, &world->n_held, CALLS);
 	conn = LIST_FIRST(&world->server->conns);
 	/* the first of two, as servers that end gracefully send it: it names no stream */
-	assert_int_equal(nghttp2_submit_shutdown_notice(conn->h2->session), 0);
+	assert_int_equal(nghttp2_submit_shutdown_notice(h2_session(conn->h2)), 0);
 	transport_wake(conn->transport);
 	world_run_until(world, &answers[CALLS].done);
 	assert_int_equal(answers[CALLS].status, STATUS_UNAVAILABLE);

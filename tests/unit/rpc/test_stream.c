@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "rpc/client_internal.h"
-#include "rpc/h2_internal.h"
 #include "rpc/server_internal.h"
 
 #include <string.h>
@@ -535,8 +534,8 @@ TEST_FIXTURE(after_goaway_new_calls_take_a_new_connection_and_old_streams_go_on,
 	open_session(&session, world, client);
 	assert_int_equal(gate.n_pairs, 1);
 	conn = LIST_FIRST(&world->server->conns);
-	assert_int_equal(nghttp2_submit_goaway(conn->h2->session, NGHTTP2_FLAG_NONE,
-					       nghttp2_session_get_last_proc_stream_id(conn->h2->session),
+	assert_int_equal(nghttp2_submit_goaway(h2_session(conn->h2), NGHTTP2_FLAG_NONE,
+					       nghttp2_session_get_last_proc_stream_id(h2_session(conn->h2)),
 					       NGHTTP2_NO_ERROR, NULL, 0),
 			 0);
 	transport_wake(conn->transport);
