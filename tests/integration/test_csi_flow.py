@@ -21,6 +21,11 @@ SECRETS = ["CreateVolume", "DeleteVolume", "ControllerPublishVolume", "Controlle
 class TestFlow(CsiTest):
     PLUGINS = PLUGINS
 
+    def setUp(self):
+        super().setUp()
+        for plugin_id in self.PLUGINS:  # which an agent that was restarted asks first
+            self.wait_plugin(plugin_id)
+
     def tearDown(self):
         """Whatever a test did, the next one begins without allocations and mounts."""
         for storage in map(self.world.storage, self.PLUGINS):
