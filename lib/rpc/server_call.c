@@ -164,6 +164,7 @@ static enum status route_path(struct rpc_call *call, const char *path, struct er
 			if (!path_is(path, service->descriptor->name, service->methods[k].name))
 				continue;
 			call->method = &service->methods[k];
+			call->service = service;
 			call->counts = &server->counts[first + k];
 			call->descriptor = protobuf_c_service_descriptor_get_method_by_name(
 				service->descriptor, call->method->name);
@@ -240,7 +241,7 @@ enum status rpc_call_ask_gate(struct rpc_call *call, const ProtobufCMessage *req
 
 	if (!server->gate || !call->descriptor)
 		return STATUS_OK;
-	return server->gate(call, call->counts->service->descriptor->short_name, call->method, request,
+	return server->gate(call, call->service->descriptor->short_name, call->method, request,
 			    server->userdata, err);
 }
 

@@ -148,8 +148,9 @@ struct rpc_call {
 	struct server_conn *conn; /* a reference */
 	struct request_head head;
 	const struct rpc_method *method;
-	struct call_counts *counts;    /* NULL: no method that is counted, or counted already */
-	const struct rpc_route *route; /* NULL: called by its method's own path */
+	const struct rpc_service *service; /* of the method; NULL: none yet, or a text */
+	struct call_counts *counts;	   /* NULL: no method that is counted, or counted already */
+	const struct rpc_route *route;	   /* NULL: called by its method's own path */
 	const ProtobufCMethodDescriptor *descriptor;
 	enum call_state state;
 	unsigned int allow; /* methods that would do, for a 405 */

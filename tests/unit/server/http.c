@@ -75,11 +75,12 @@ const char *http_send(struct fixture *f, const struct http_request *request)
 
 	assert_true(str_format(text, sizeof(text),
 			       "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: "
-			       "%zu\r\n%s%s%s%s\r\n%s",
+			       "%zu\r\n%s%s%s%s%s\r\n%s",
 			       request->method, request->target, strlen(body),
 			       request->body ? "Content-Type: application/json\r\n" : "",
 			       request->token ? "Authorization: Bearer " : "",
-			       request->token ? request->token : "", request->token ? "\r\n" : "", body) > 0);
+			       request->token ? request->token : "", request->token ? "\r\n" : "",
+			       request->header ? request->header : "", body) > 0);
 	do
 		r = SSL_write(ssl, text, (int)strlen(text));
 	while (again(f, ssl, r) && clock_monotonic_us() < limit);

@@ -12,6 +12,7 @@ struct http_request {
 	const char *target;
 	const char *body; /* NULL: none */
 	const char *token;
+	const char *header; /* one more, with its line end; NULL: none */
 };
 
 /** The whole answer, head and body, NUL-terminated; valid until the next call. Empty when there was none. */

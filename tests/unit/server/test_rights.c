@@ -729,6 +729,26 @@ TEST_FIXTURE(metrics_need_the_right_to_read_as_operator, setup_acl, teardown)
 	expect_metrics(f, token_with(f, &all, "n1"), "HTTP/1.1 403");
 }
 
+TEST_FIXTURE(a_read_that_waits_beyond_its_deadline_ends_at_the_next_change, setup_acl, teardown)
+{
+	struct fixture *f = *state;
+	char target[64];
+
+	assert_true(str_format(target, sizeof(target), "/v1/nodes?index=%" PRIu64 "&wait_ms=60000",
+			       kv_revision(f->server->kv)) > 0);
+	expect_http(f,
+		    &(struct http_request){.cert = "operator",
+					   .method = "GET",
+					   .target = target,
+					   .header = "connect-timeout-ms: 50\r\n"},
+		    "HTTP/1.1 504");
+	assert_int_equal(f->server->n_watches, 1); /* the caller has its answer, the wait goes on */
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	UNTIL(f, f->server->n_watches == 0);
+	expect_http(f, &(struct http_request){.cert = "operator", .method = "GET", .target = "/v1/nodes"},
+		    "HTTP/1.1 200");
+}
+
 TEST_FIXTURE(a_plugin_is_shown_with_the_allocations_that_the_caller_may_read, setup_acl, teardown)
 {
 	const struct http_request get = {.method = "GET", .target = "/v1/plugin/csi/ebs"};
