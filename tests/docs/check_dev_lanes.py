@@ -112,7 +112,8 @@ def four_that_fail_do_not_run_again():
 def a_crash_does_not_run_again():
     for line in ("==7==ERROR: AddressSanitizer: heap-use-after-free", "x.c:3:5: runtime error: signed integer overflow",
                  "[  ERROR   ] --- Test failed with exception: Segmentation fault(11)",
-                 " 7/9 Test  #7: test_b ...***Exception: SegFault  0.1 sec"):  # fmt: skip
+                 " 7/9 Test  #7: test_b ...***Exception: SegFault  0.1 sec", "FAILED test_c (SEGFAULT)",
+                 "server ended by signal 6, core dumped"):  # fmt: skip
         said, status, again = vm([line, "FAILED test_b", "9 passed, 1 failed"], "--rerun")
         assert said.splitlines()[-1] == "9 passed, 1 failed" and status == 1 and not again, said
 

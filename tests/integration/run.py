@@ -19,6 +19,7 @@ from world import Daemon, World  # noqa: E402
 import plugin  # noqa: E402
 
 LOGS = "/tmp/holdfast-integration-logs"
+CRASHED = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGSYS, signal.SIGTRAP)
 
 
 class Result(unittest.TestResult):
@@ -40,7 +41,7 @@ class Result(unittest.TestResult):
     def failed(self, test, err):
         self.bad += 1
         kept = keep_logs(test)
-        self.say("FAILED", test, f"\n{self._exc_info_to_string(err, test)}logs: {kept}")
+        self.say("FAILED", test, f"\n{self._exc_info_to_string(err, test)}{''.join(crashes())}logs: {kept}")
 
     def addFailure(self, test, err):
         self.failed(test, err)
@@ -51,6 +52,14 @@ class Result(unittest.TestResult):
     def addSkip(self, test, reason):
         self.bad += 1  # nothing here may be skipped: what cannot run has not been tested
         self.say("FAILED", test, f": skipped: {reason}")
+
+
+def crashes():
+    """Daemons that crashed, in the words by which ./dev test --rerun knows a crash."""
+    for world in World.opened:
+        for daemon in [world.server, *(node.daemon for node in world.nodes)]:
+            if daemon and daemon.process and -(daemon.process.poll() or 0) in CRASHED:
+                yield f"{daemon.name} ended by signal {-daemon.process.returncode}, core dumped\n"
 
 
 def keep_logs(test):

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { CASES_MAX = 128 };
 
@@ -11,6 +14,7 @@ static struct {
 	size_t n;
 	CMFixtureFunction setup;
 	CMFixtureFunction teardown;
+	bool has_run;
 } unit;
 
 /* Compilers are free in the order of constructors. */
@@ -39,7 +43,19 @@ void unit_group(CMFixtureFunction setup, CMFixtureFunction teardown)
 
 int unit_run(void)
 {
+	unit.has_run = true;
+	if (unit.n == 0)
+		return EXIT_FAILURE; /* a program without cases tests nothing */
 	return _cmocka_run_group_tests("tests", unit.cases, unit.n, unit.setup, unit.teardown);
+}
+
+/* A main() of its own that forgets unit_run() would lose its cases in silence. */
+__attribute__((destructor)) static void unit_check(void)
+{
+	if (unit.n == 0 || unit.has_run)
+		return;
+	(void)fputs("TESTs were registered and not run: main() lacks unit_run()\n", stderr);
+	_exit(EXIT_FAILURE);
 }
 
 __attribute__((weak)) int main(void)
