@@ -373,7 +373,7 @@ enum status gc_new(struct server *server, struct gc **ret, struct error *err)
 	return STATUS_OK;
 }
 
-/* Refuse every call that waits, because the server ends. NULL is fine, for both. */
+/* Refuse every call that waits, because the server ends. NULL is fine. */
 static void gc_stop(struct gc *gc)
 {
 	static const struct error ending = {.status = STATUS_UNAVAILABLE, .msg = "the server is ending"};

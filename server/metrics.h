@@ -3,7 +3,7 @@
 /* What a monitoring system asks for, in the text format of Prometheus. From counts that are kept anyway: its
  * cost does not depend on how many claims, volumes and allocations there are, but on the numbers of sessions
  * and of instances of plugins of which a fact has changed. Whom claims wait for is counted by the sweep of
- * release_sweep.c, in slices, at some microseconds for each claim. */
+ * release.c, in slices, at some microseconds for each claim. */
 
 struct rpc_call;
 struct strbuf;

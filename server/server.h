@@ -74,7 +74,7 @@ struct server {
 	struct disk disk;		      /* see disk.h */
 	int mark_errno;			      /* that was told last, see marks.h */
 	struct certificate certificate;	      /* see certificate.h */
-	struct volume_work_tree volume_works; /* see volume_work.h */
+	struct volume_work_tree volume_works; /* see volume/work.h */
 	size_t n_sessions;
 	struct events *events;		   /* owned */
 	struct service_status *service;	   /* owned; NULL without a service manager */

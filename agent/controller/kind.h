@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The kinds of calls, for controller_map.c and controller_answer.c only. */
+/* The kinds of calls, for map.c and answer.c only. */
 
 #include "controller/map.h"
 

@@ -113,7 +113,7 @@ enum status volume_target_find(struct volume_manager *manager, const struct volu
 			       struct csi_volume_paths *ret_paths, struct mount_view *ret_view,
 			       struct error *err);
 
-/* What the manager does at the end of a op, or of an attempt. */
+/* What the manager does at the end of an operation, or of an attempt. */
 
 /** Out of its queue, tell, and away. */
 void volume_op_finish(struct volume_op *op, const struct error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* One `holdfast volume hold` at work; for hold_run.c and hold_report.c. */
+/* One `holdfast volume hold` at work; for run.c and report.c. */
 
 #include "base/backoff.h"
 #include "hold/run.h"

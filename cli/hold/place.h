@@ -2,7 +2,7 @@
 #pragma once
 /* What `holdfast volume hold NAME` keeps on this machine: the note of its allocation, in the unit's state
  * folder, and in its runtime folder the link to where the volume is published, which `holdfast volume link`
- * reads. Services are given another one: hold_link.h. */
+ * reads. Services are given another one: link.h. */
 
 #include "base/error.h"
 #include "base/uuid.h"

@@ -12,7 +12,7 @@ struct change;
 struct server;
 struct rpc_call;
 
-/* Handlers of the service Allocations: alloc_submit.c and alloc_read.c. */
+/* Handlers of the service Allocations: submit.c and read.c. */
 void allocs_handle_run(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 void allocs_handle_stop(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 void allocs_handle_get(struct rpc_call *call, const ProtobufCMessage *request, void *server);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Giving claims back, step by step. The rules are claim_step() of lib/model; granting is in claim_grant.h. */
+/* Giving claims back, step by step. The rules are claim_step() of lib/model; granting is in grant.h. */
 
 #include "model/claim.h"
 #include "state/change.h"

@@ -232,7 +232,7 @@ static enum status read_claim(const struct session *session, const Holdfast__V1_
 	if (ret->mode == CLAIM_MODE_UNSPECIFIED || ret->access_mode == ACCESS_MODE_UNSPECIFIED)
 		return bad_claim(ret, "it has no mode", err);
 	/* a node that names another one here would have that one cut off: its plugin says it, see
-	 * plugin_args.h */
+	 * plugin/args.h */
 	if (!str_eq(ret->plugin_id, PLUGIN_NATIVE))
 		ret->external_node_id[0] = '\0';
 	return STATUS_OK;

@@ -88,7 +88,8 @@ void change_put_floor(struct change *change, uint64_t generation_floor);
 struct change_observer {
 	/** May it be committed? Before anything of it is submitted. */
 	enum status (*check)(struct server *server, const struct change *change, struct error *err);
-	/** Stage what goes into the same transaction and nobody else can take before it is submitted. */
+	/** Stage what goes into the same transaction and nobody else can take before it is submitted; only of
+	 * a change with audit records. */
 	void (*seal)(struct server *server, struct change *change);
 	/** It is durable as of @revision, and memory shows it; before the done function. */
 	void (*durable)(struct server *server, struct change_object *objects, size_t n, uint64_t revision);

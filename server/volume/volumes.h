@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The service Volumes but Claim, which is claim_grant.h's. One file per method or two that belong together.
+/* The service Volumes but Claim, which is claim/grant.h's. One file per method or two that belong together.
  */
 
 #include "base/error.h"
