@@ -447,7 +447,7 @@ TEST_FIXTURE(a_request_does_not_wait_for_ever_without_a_helper, setup, teardown)
 	f->fake.state->start = FAKE_START_EXIT;
 	f->fake.state->start_code = 78;
 	f->fake.state->start_times = UINT32_MAX;
-	make_client(f, 100);
+	make_client(f, 2000);
 	request(f, MH_OP_STAGE, 0);
 	request(f, MH_OP_LIST, 0);
 	run_until(f, &f->n_results, 2);
