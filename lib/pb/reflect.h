@@ -166,9 +166,9 @@ static inline const char *reflect_text(const char *at)
 /** The message at @at; NULL: none. Who owns the outer message may change it. */
 static inline ProtobufCMessage *reflect_message(const char *at)
 {
-	ProtobufCMessage *message;
+	void *message;
 
-	memcpy((void *)&message, at, sizeof(message));
+	memcpy(&message, at, sizeof(message));
 	return message;
 }
 
