@@ -23,7 +23,7 @@ integration_lane() { mkdir mounts || return; echo 'one of many'; sleep 0.3; rmdi
 systemd13_lane() { mkdir mounts || return; sleep 0.3; rmdir mounts; echo '6 passed, 0 failed'; }
 helper_lane() { kill -KILL $BASHPID; }
 policy_lane() { echo '2 passed, 0 failed'; }
-systemd_lane() { touch waits; sleep 60; }
+engines_lane() { touch waits; sleep 60; }
 vm_lane() { cat vm.says; return 1; }
 again() { touch "again.$2"; [ "$2" != test_never ] && echo "$1 ran $2"; }
 """
@@ -127,7 +127,7 @@ def a_failure_without_a_name_does_not_run_again():
 def start_and_interrupt():
     """What was said, and whether both groups had begun when the second one was waiting."""
     with tempfile.TemporaryDirectory() as work:
-        process, deadline = start(work, "unit", "systemd"), time.monotonic() + 30
+        process, deadline = start(work, "unit", "engines"), time.monotonic() + 30
         has_begun = [Path(work) / "waits", Path(work) / "build/lanes/unit.log"]
         while not all(path.exists() for path in has_begun) and time.monotonic() < deadline:
             time.sleep(0.02)
