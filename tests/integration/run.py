@@ -49,6 +49,10 @@ class Result(unittest.TestResult):
     def addError(self, test, err):
         self.failed(test, err)
 
+    def addSubTest(self, test, subtest, err):
+        if err:  # of one that passed there is addSuccess() when all did
+            self.failed(subtest, err)
+
     def addSkip(self, test, reason):
         self.bad += 1  # nothing here may be skipped: what cannot run has not been tested
         self.say("FAILED", test, f": skipped: {reason}")

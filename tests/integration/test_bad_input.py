@@ -69,7 +69,7 @@ class TestBadInput(WorldTest):
             (["alloc", "stop", UUID], [UUID]),
             (["node", "status", "node-9"], ["node-9"]),
             (["audit", "show", "/nonexistent.log"], ["/nonexistent.log"]),
-            (["volume", "create", "x"], ["not built yet"]),
+            (["volume", "create", "x"], ["read x", "No such file"]),
         ):
             with self.subTest(args=args):
                 self.refuse(args, 1, *words)
