@@ -101,7 +101,7 @@ enum status alloc_run_fill(struct call *call, void *message, struct error *err)
 
 enum status alloc_run_refused(struct call *call, enum status status, struct error *err)
 {
-	return spec_blame(call->inv, status, err);
+	return spec_blame(call->inv, spec_blame_alloc, status, err);
 }
 
 enum status alloc_run_show(struct call *call, const void *message, struct error *err)

@@ -43,7 +43,7 @@ enum status volume_register_show(struct call *call, const void *message, struct 
 
 enum status volume_register_refused(struct call *call, enum status status, struct error *err)
 {
-	return spec_blame(call->inv, status, err);
+	return spec_blame(call->inv, spec_blame_volume, status, err);
 }
 
 enum status volume_create_load(struct call *call, void *message, struct error *err)
@@ -71,7 +71,8 @@ static enum status explain_resume(const struct call *call, enum status status, c
 
 enum status volume_create_refused(struct call *call, enum status status, struct error *err)
 {
-	return explain_resume(call, spec_blame(call->inv, status, err), call->inv->args[0], err);
+	return explain_resume(call, spec_blame(call->inv, spec_blame_volume, status, err), call->inv->args[0],
+			      err);
 }
 
 enum status volume_resumable(struct call *call, enum status status, struct error *err)

@@ -9,6 +9,7 @@
 #include "rpc/pbjson.h"
 
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define cleanup_json cleanup(json_decrefp)
@@ -203,27 +204,6 @@ static enum status not_one_block(const struct place *at, json_t *value)
 			  "there are %zu blocks '%s', and there can be one", n, at->key->key);
 }
 
-/* All mistakes of a file are reported at once, a line each, as far as an error has room. @so_far and @status
- * are of what came before and of this part, whose error @one is. Anything but a mistake ends it. */
-static enum status add_mistake(enum status so_far, enum status status, const struct error *one,
-			       struct error *err)
-{
-	static const char more[] = "\nand more";
-	size_t n = strlen(err->msg);
-
-	if (status == STATUS_OK)
-		return so_far;
-	if (so_far == STATUS_OK || status != STATUS_INVALID_ARGUMENT) {
-		*err = *one;
-		return status;
-	}
-	if (n + 1 + strlen(one->msg) + sizeof(more) <= sizeof(err->msg))
-		(void)str_format(err->msg + n, sizeof(err->msg) - n, "\n%s", one->msg);
-	else if (n < sizeof(more) || !str_eq(err->msg + n - sizeof(more) + 1, more))
-		(void)str_format(err->msg + n, sizeof(err->msg) - n, "%s", more);
-	return so_far;
-}
-
 /* Does it end the reading of the file? */
 static bool ends_it(enum status status)
 {
@@ -258,10 +238,10 @@ static enum status map_blocks(const struct place *at, json_t *value, json_t *lis
 		struct error one;
 		const struct place each = {at->conf, at->object, at->key, &one};
 
-		status = add_mistake(status,
-				     json_is_object(body) ? append_block(&each, body, NULL, list)
-							  : not_a_block(&each, "NAME { }"),
-				     &one, at->err);
+		status = error_collect(status,
+				       json_is_object(body) ? append_block(&each, body, NULL, list)
+							    : not_a_block(&each, "NAME { }"),
+				       &one, at->err);
 		if (ends_it(status))
 			break;
 	}
@@ -281,10 +261,10 @@ static enum status map_labelled(const struct place *at, json_t *value, json_t *l
 		struct error one;
 		const struct place each = {at->conf, at->object, at->key, &one};
 
-		status = add_mistake(status,
-				     json_is_object(body) ? append_block(&each, body, label, list)
-							  : not_a_block(&each, form),
-				     &one, at->err);
+		status = error_collect(status,
+				       json_is_object(body) ? append_block(&each, body, label, list)
+							    : not_a_block(&each, form),
+				       &one, at->err);
 		if (ends_it(status))
 			break;
 	}
@@ -452,8 +432,8 @@ static enum status map_block(const struct conf *conf, const struct spec_block *b
 	json_object_foreach (body, name, value) {
 		struct error one;
 
-		status = add_mistake(status, map_member(conf, block, body, name, value, mapped, &one), &one,
-				     err);
+		status = error_collect(status, map_member(conf, block, body, name, value, mapped, &one), &one,
+				       err);
 		if (ends_it(status))
 			break;
 	}
@@ -524,4 +504,91 @@ enum status spec_alloc(const struct conf *conf, Holdfast__V1__Allocation **ret, 
 	if (status == STATUS_OK)
 		*ret = (Holdfast__V1__Allocation *)message;
 	return status;
+}
+
+static const struct spec_key *key_of(const struct spec_block *block, const char *name, size_t n)
+{
+	for (size_t i = 0; block && i < block->n; i++) {
+		const struct spec_key *key = &block->keys[i];
+
+		if ((strlen(key->key) == n && strncmp(key->key, name, n) == 0) ||
+		    (strlen(field_of(key)) == n && strncmp(field_of(key), name, n) == 0))
+			return key;
+	}
+	return NULL;
+}
+
+/* The block that @path begins with the index or the label of ("[1].segments", " data"), among @value; @path
+ * is moved behind it. */
+static const json_t *block_at(const struct spec_key *key, const json_t *value, const char **path)
+{
+	char label[ERROR_FIELD_SIZE];
+	size_t n = strcspn(*path, "."), index = 0;
+
+	if (key->kind == SPEC_LABELLED && **path == ' ') {
+		(void)str_format(label, sizeof(label), "%.*s", (int)n - 1, *path + 1);
+		*path += n;
+		return json_object_get(value, label);
+	}
+	if (**path == '[') {
+		index = strtoul(*path + 1, NULL, 10);
+		*path += n;
+	}
+	return json_is_array(value) ? json_array_get(value, index) : index == 0 ? value : NULL;
+}
+
+/* Put the line before what is said of @path, as far down as the file has it. */
+static enum status blame_field(const struct conf *conf, const struct spec_block *block, const char *path,
+			       const char *text, struct error *err)
+{
+	const json_t *object = conf_root(conf);
+	const char *at = path, *found = NULL;
+
+	while (object && *at != '\0') {
+		const struct spec_key *key = key_of(block, at, strcspn(at, ".[ "));
+		const json_t *value = key ? json_object_get(object, key->key) : NULL;
+
+		found = value ? key->key : NULL;
+		if (!value || !key->block)
+			break;
+		at += strcspn(at, ".[ ");
+		value = block_at(key, value, &at);
+		if (!json_is_object(value))
+			break;
+		object = value;
+		block = key->block;
+		found = NULL;
+		at += *at == '.';
+	}
+	return conf_error(conf, found || object != conf_root(conf) ? object : NULL, found, err, "%s: %s",
+			  path, text);
+}
+
+static enum status blame(const struct conf *conf, const struct spec_block *block,
+			 const Holdfast__V1__ErrorDetails *details, struct error *err)
+{
+	struct error all = {.msg = ""};
+	enum status status = STATUS_OK;
+
+	for (size_t i = 0; i < details->n_fields; i++) {
+		struct error one;
+
+		(void)blame_field(conf, block, details->fields[i]->field, details->fields[i]->description,
+				  &one);
+		status = error_collect(status, STATUS_INVALID_ARGUMENT, &one, &all);
+	}
+	*err = all;
+	return status;
+}
+
+enum status spec_blame_volume(const struct conf *conf, const Holdfast__V1__ErrorDetails *details,
+			      struct error *err)
+{
+	return blame(conf, &volume_block, details, err);
+}
+
+enum status spec_blame_alloc(const struct conf *conf, const Holdfast__V1__ErrorDetails *details,
+			     struct error *err)
+{
+	return blame(conf, &alloc_block, details, err);
 }

@@ -6,6 +6,7 @@
 #include "command/command.h"
 #include "conf/conf.h"
 
+#include <holdfast/v1/explain.pb-c.h>
 #include <holdfast/v1/types.pb-c.h>
 
 /** Mistakes are STATUS_INVALID_ARGUMENT with file and line, all of a file at once and a line each: unknown
@@ -21,7 +22,19 @@ enum status spec_volume_below(const struct conf *conf, const char *folder, Holdf
 /** The volume of the file that the first argument names, with --namespace. */
 enum status spec_volume_load(struct invocation *inv, Holdfast__V1__Volume **ret, struct error *err);
 
-/** Put the file that the first argument names before the refusal of what is in it. Returns @status. */
-enum status spec_blame(const struct invocation *inv, enum status status, struct error *err);
+/** Put file and line before each field that the refusal @details, n_fields > 0, names; @err is replaced.
+ * Returns STATUS_INVALID_ARGUMENT. */
+enum status spec_blame_volume(const struct conf *conf, const Holdfast__V1__ErrorDetails *details,
+			      struct error *err);
+enum status spec_blame_alloc(const struct conf *conf, const Holdfast__V1__ErrorDetails *details,
+			     struct error *err);
+
+typedef enum status spec_blame_fn(const struct conf *conf, const Holdfast__V1__ErrorDetails *details,
+				  struct error *err);
+
+/** Put the file that the first argument names before the refusal of what is in it, and @blame its lines.
+ * Returns @status. */
+enum status spec_blame(const struct invocation *inv, spec_blame_fn *blame, enum status status,
+		       struct error *err);
 
 enum status spec_alloc(const struct conf *conf, Holdfast__V1__Allocation **ret, struct error *err);

@@ -36,9 +36,20 @@ enum status spec_volume_load(struct invocation *inv, Holdfast__V1__Volume **ret,
 	return status;
 }
 
-enum status spec_blame(const struct invocation *inv, enum status status, struct error *err)
+enum status spec_blame(const struct invocation *inv, spec_blame_fn *blame, enum status status,
+		       struct error *err)
 {
-	if (status == STATUS_INVALID_ARGUMENT && !inv->is_usage_error)
+	const Holdfast__V1__ErrorDetails *details =
+		(const Holdfast__V1__ErrorDetails *)(const void *)inv->details;
+	struct conf *conf = NULL;
+	struct error unread;
+
+	if (status != STATUS_INVALID_ARGUMENT || inv->is_usage_error)
+		return status;
+	if (details && details->n_fields > 0 && conf_load(inv->args[0], &conf, &unread) == STATUS_OK)
+		(void)blame(conf, details, err);
+	else
 		(void)error_prefix(err, "%s", inv->args[0]);
+	conf_free(conf);
 	return status;
 }

@@ -48,6 +48,7 @@ void error_fill(struct error *err, enum status status, int sys_errno, const char
 		(void)snprintf(msg + n, sizeof(msg) - (size_t)n, ": %s", strerror(abs(sys_errno)));
 	err->status = status;
 	err->sys_errno = abs(sys_errno);
+	err->n_fields = 0;
 	memcpy(err->msg, msg, strlen(msg) + 1);
 }
 
@@ -63,6 +64,7 @@ enum status error_prefix(struct error *err, const char *fmt, ...)
 	(void)snprintf(whole, sizeof(whole), "%s: %s", prefix, err->msg);
 	whole[sizeof(err->msg) - 1] = '\0';
 	memcpy(err->msg, whole, strlen(whole) + 1);
+	err->n_fields = 0;
 	return err->status;
 }
 

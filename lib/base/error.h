@@ -8,6 +8,9 @@
  * negative errno. */
 
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 /** Canonical codes, same numbers as gRPC. Source: grpc/doc/statuscodes.md. */
 enum status {
@@ -31,12 +34,24 @@ enum status {
 	STATUS_N,
 };
 
-enum { ERROR_MSG_MAX = 1024 };
+enum {
+	ERROR_MSG_MAX = 1024,
+	ERROR_FIELDS_MAX = 8,
+	ERROR_FIELD_SIZE = 96,
+};
+
+/** A line of a message that begins with the path of the field that it is about, @n bytes at @at. */
+struct error_field {
+	uint16_t at;
+	uint16_t n;
+};
 
 struct error {
 	enum status status;
 	int sys_errno;		 /* positive errno, or 0 when no system call failed */
 	char msg[ERROR_MSG_MAX]; /* who, what, where, why and the next command; cut at the end if too long */
+	size_t n_fields;	 /* for error_get_field() */
+	struct error_field fields[ERROR_FIELDS_MAX];
 };
 
 /** What error_set() does, without its value. */
@@ -60,7 +75,35 @@ void error_fill(struct error *err, enum status status, int sys_errno, const char
 		error_status_;                                 \
 	})
 
-/** Put "<prefix>: " before the message of a filled @err and return its status; @err must not be NULL. */
+/** What error_invalid() does, without its value. */
+void error_fill_field(struct error *err, const char *field, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/** enum status error_invalid(struct error *err, const char *field, const char *fmt, ...)
+ *
+ * error_set() with STATUS_INVALID_ARGUMENT and "<field>: <message>", where error_get_field() finds the field.
+ * @field path within the message that is judged, as people write it: "source.by_id", "capability[1]",
+ *        "volume data" (a block with a label) */
+#define error_invalid(err, field, ...)                         \
+	__extension__({                                        \
+		error_fill_field((err), (field), __VA_ARGS__); \
+		STATUS_INVALID_ARGUMENT;                       \
+	})
+
+/** Gather mistakes, STATUS_INVALID_ARGUMENT, a line each, as far as an error has room. Any other failure
+ * takes their place.
+ * @so_far what @err has, STATUS_OK: nothing
+ * @status of the part that was just judged, whose error @one is
+ * Returns what @err has now. */
+enum status error_collect(enum status so_far, enum status status, const struct error *one, struct error *err);
+
+/** The @i-th field that an error names, below err->n_fields, and what is said of it. False when it was cut.
+ */
+bool error_get_field(const struct error *err, size_t i, char field[static ERROR_FIELD_SIZE],
+		     char text[static ERROR_MSG_MAX]);
+
+/** Put "<prefix>: " before the message of a filled @err and return its status; @err must not be NULL. It
+ * names no field any more. */
 enum status error_prefix(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /** Code for a failed system call. @sys_errno of either sign; unlisted values are STATUS_INTERNAL. */

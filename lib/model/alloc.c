@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/alloc.h"
 
+#include "base/cleanup.h"
 #include "base/id.h"
 #include "base/names.h"
 #include "base/str.h"
@@ -126,56 +127,50 @@ void alloc_default(struct alloc *alloc)
 
 static enum status validate_request(const struct volume_request *request, struct error *err)
 {
+	char field[ERROR_FIELD_SIZE];
+	bool is_block = request->attachment_mode == ATTACHMENT_BLOCK_DEVICE;
+
 	if (!id_is_name(request->name, PROFILE_MAX))
-		return error_set(
-			err, STATUS_INVALID_ARGUMENT, 0,
-			"volume '%.64s': a volume's name within an allocation is 1 to %d of A-Z a-z 0-9 _ "
-			"and -",
+		return error_invalid(
+			err, "volume",
+			"'%.64s': a volume's name within an allocation is 1 to %d of A-Z a-z 0-9 _ and -",
 			request->name, PROFILE_MAX);
+	(void)str_format(field, sizeof(field), "volume %s", request->name);
 	if (!id_is_name(request->source, VOLUME_ID_MAX))
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "volume %s: source '%.64s' is not a volume id", request->name,
-				 request->source);
+		return error_invalid(err, field, "source '%.64s' is not a volume id", request->source);
 	if (request->access_mode == ACCESS_MODE_UNSPECIFIED)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "volume %s: access_mode is missing",
-				 request->name);
+		return error_invalid(err, field, "access_mode is missing");
 	if (!access_mode_is_writer(request->access_mode) && !request->read_only)
-		return error_set(
-			err, STATUS_INVALID_ARGUMENT, 0,
-			"volume %s: access_mode %s contradicts read_only = false; set read_only = true",
-			request->name, access_mode_name(request->access_mode));
+		return error_invalid(err, field,
+				     "access_mode %s contradicts read_only = false; set read_only = true",
+				     access_mode_name(request->access_mode));
 	if (request->propagation == PROPAGATION_BIDIRECTIONAL && request->read_only)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "volume %s: propagation bidirectional contradicts read_only = true",
-				 request->name);
-	if (request->attachment_mode != ATTACHMENT_BLOCK_DEVICE)
-		return STATUS_OK;
-	if (request->propagation != PROPAGATION_PRIVATE)
-		return error_set(
-			err, STATUS_INVALID_ARGUMENT, 0,
-			"volume %s: propagation contradicts attachment_mode block-device, which is no "
-			"mount; leave it out",
-			request->name);
-	if (request->exec)
-		return error_set(
-			err, STATUS_INVALID_ARGUMENT, 0,
-			"volume %s: exec = true contradicts attachment_mode block-device, which is no "
-			"mount; leave it out",
-			request->name);
+		return error_invalid(err, field, "propagation bidirectional contradicts read_only = true");
+	if (is_block && request->propagation != PROPAGATION_PRIVATE)
+		return error_invalid(
+			err, field,
+			"propagation contradicts attachment_mode block-device, which is no mount; "
+			"leave it out");
+	if (is_block && request->exec)
+		return error_invalid(err, field,
+				     "exec = true contradicts attachment_mode block-device, which is no "
+				     "mount; leave it out");
 	return STATUS_OK;
 }
 
 static enum status validate_unique(const struct alloc *alloc, uint32_t i, struct error *err)
 {
+	const struct volume_request *request = &alloc->volumes[i];
+	char field[ERROR_FIELD_SIZE];
+
+	(void)str_format(field, sizeof(field), "volume %s", request->name);
 	for (uint32_t k = 0; k < i; k++) {
-		if (str_eq(alloc->volumes[k].name, alloc->volumes[i].name))
-			return error_set(err, STATUS_INVALID_ARGUMENT, 0, "volume %s is given twice",
-					 alloc->volumes[i].name);
-		if (str_eq(alloc->volumes[k].source, alloc->volumes[i].source))
-			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-					 "volumes %s and %s have the same source %s; one request per volume",
-					 alloc->volumes[k].name, alloc->volumes[i].name,
-					 alloc->volumes[i].source);
+		if (str_eq(alloc->volumes[k].name, request->name))
+			return error_invalid(err, field, "it is given twice");
+		if (str_eq(alloc->volumes[k].source, request->source))
+			return error_invalid(
+				err, field, "it has the same source as volume %s: %s; one request per volume",
+				alloc->volumes[k].name, request->source);
 	}
 	return STATUS_OK;
 }
@@ -192,94 +187,90 @@ static bool is_socket_name(const char *name)
 	       strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == n;
 }
 
-static enum status validate_csi_plugin(const struct csi_plugin *plugin, struct error *err)
+static enum status validate_csi_plugin(const struct alloc *alloc, struct error *err)
 {
+	const struct csi_plugin *plugin = &alloc->csi_plugin;
 	static const struct csi_plugin none = {.type = CSI_PLUGIN_NONE};
 
 	if (csi_plugin_eq(plugin, &none))
 		return STATUS_OK;
 	if (plugin->id[0] == '\0')
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "csi_plugin: id is missing: the plugin_id that volumes name");
+		return error_invalid(err, "csi_plugin", "id is missing: the plugin_id that volumes name");
 	if (!id_is_label(plugin->id) || str_eq(plugin->id, PLUGIN_NATIVE))
-		return error_set(
-			err, STATUS_INVALID_ARGUMENT, 0,
-			"csi_plugin: id '%s' is not the id of a CSI plugin: 1 to %d of a-z 0-9 and -, "
-			"not " PLUGIN_NATIVE,
-			plugin->id, CSI_PLUGIN_ID_MAX);
+		return error_invalid(err, "csi_plugin",
+				     "id '%s' is not the id of a CSI plugin: 1 to %d of a-z 0-9 and -, "
+				     "not " PLUGIN_NATIVE,
+				     plugin->id, CSI_PLUGIN_ID_MAX);
 	if (plugin->type == CSI_PLUGIN_NONE)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "csi_plugin: id '%s' is given and type is missing: controller, node or "
-				 "monolith",
-				 plugin->id);
+		return error_invalid(err, "csi_plugin",
+				     "id '%s' is given and type is missing: controller, node or "
+				     "monolith",
+				     plugin->id);
 	if (plugin->socket[0] != '\0' && !is_socket_name(plugin->socket))
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "csi_plugin: socket '%s' is not a plain file name that ends in .sock; it is "
-				 "looked for in the plugin's folder",
-				 plugin->socket);
+		return error_invalid(err, "csi_plugin",
+				     "socket '%s' is not a plain file name that ends in .sock; it is "
+				     "looked for in the plugin's folder",
+				     plugin->socket);
 	if (plugin->health_timeout_ms > CSI_PLUGIN_HEALTH_TIMEOUT_MAX_MS)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "csi_plugin: health_timeout of %" PRIu32 " ms is more than %d ms",
-				 plugin->health_timeout_ms, CSI_PLUGIN_HEALTH_TIMEOUT_MAX_MS);
+		return error_invalid(err, "csi_plugin", "health_timeout of %" PRIu32 " ms is more than %d ms",
+				     plugin->health_timeout_ms, CSI_PLUGIN_HEALTH_TIMEOUT_MAX_MS);
 	return STATUS_OK;
 }
 
 static enum status validate_volumes(const struct alloc *alloc, struct error *err)
 {
-	if (alloc->n_volumes == 0 && alloc->csi_plugin.type == CSI_PLUGIN_NONE)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "volume: an allocation with driver %s needs at least one volume block%s",
-				 alloc->driver,
-				 str_eq(alloc->driver, DRIVER_NONE) ? ", or a csi_plugin block" : "");
-	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
-		enum status st = validate_request(&alloc->volumes[i], err);
+	enum status st = STATUS_OK;
 
-		if (st == STATUS_OK)
-			st = validate_unique(alloc, i, err);
-		if (st != STATUS_OK)
-			return st;
+	if (alloc->n_volumes == 0 && alloc->csi_plugin.type == CSI_PLUGIN_NONE)
+		return error_invalid(
+			err, "volume", "an allocation with driver %s needs at least one volume block%s",
+			alloc->driver, str_eq(alloc->driver, DRIVER_NONE) ? ", or a csi_plugin block" : "");
+	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
+		struct error one;
+		enum status valid = validate_request(&alloc->volumes[i], &one);
+
+		if (valid == STATUS_OK)
+			valid = validate_unique(alloc, i, &one);
+		st = error_collect(st, valid, &one, err);
 	}
-	return STATUS_OK;
+	return st;
 }
 
 static enum status validate_without_unit(const struct alloc *alloc, struct error *err)
 {
 	if (alloc_unit(alloc)[0] != '\0')
-		return error_set(
-			err, STATUS_INVALID_ARGUMENT, 0,
-			"unit: '%.64s' contradicts driver \"%s\", which starts nothing; use driver = "
-			"\"" DRIVER_SYSTEMD "\", or leave unit out",
-			alloc_unit(alloc), alloc->driver);
+		return error_invalid(err, "unit",
+				     "'%.64s' contradicts driver \"%s\", which starts nothing; use driver = "
+				     "\"" DRIVER_SYSTEMD "\", or leave unit out",
+				     alloc_unit(alloc), alloc->driver);
 	if (alloc->stop_timeout_ms > 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "stop_timeout: contradicts driver \"%s\", which stops nothing; use driver = "
-				 "\"" DRIVER_SYSTEMD "\" with a unit, or leave stop_timeout out",
-				 alloc->driver);
+		return error_invalid(err, "stop_timeout",
+				     "contradicts driver \"%s\", which stops nothing; use driver = "
+				     "\"" DRIVER_SYSTEMD "\" with a unit, or leave stop_timeout out",
+				     alloc->driver);
 	return STATUS_OK;
 }
 
 static enum status validate_unit(const struct alloc *alloc, struct error *err)
 {
 	if (alloc_unit(alloc)[0] == '\0')
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "unit: is missing, which driver \"" DRIVER_SYSTEMD
-				 "\" is to start: the name of "
-				 "a .service of the node");
+		return error_invalid(err, "unit",
+				     "is missing, which driver \"" DRIVER_SYSTEMD
+				     "\" is to start: the name of "
+				     "a .service of the node");
 	if (!id_is_service_unit(alloc_unit(alloc)))
-		return error_set(
-			err, STATUS_INVALID_ARGUMENT, 0,
-			"unit: '%.64s' is not the full name of a service that can be started, up to %d "
+		return error_invalid(
+			err, "unit",
+			"'%.64s' is not the full name of a service that can be started, up to %d "
 			"characters, as in postgresql@15-main.service",
 			alloc_unit(alloc), ID_UNIT_MAX);
 	if (alloc->csi_plugin.type != CSI_PLUGIN_NONE)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "csi_plugin: contradicts driver \"" DRIVER_SYSTEMD
-				 "\": a plugin is started by the "
-				 "node itself; use driver = \"" DRIVER_NONE "\"");
+		return error_invalid(err, "csi_plugin",
+				     "contradicts driver \"" DRIVER_SYSTEMD "\": a plugin is started by the "
+				     "node itself; use driver = \"" DRIVER_NONE "\"");
 	if (alloc->stop_timeout_ms > ALLOC_STOP_TIMEOUT_MAX_MS)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "stop_timeout: %" PRIu32 " ms are more than %d ms", alloc->stop_timeout_ms,
-				 ALLOC_STOP_TIMEOUT_MAX_MS);
+		return error_invalid(err, "stop_timeout", "%" PRIu32 " ms are more than %d ms",
+				     alloc->stop_timeout_ms, ALLOC_STOP_TIMEOUT_MAX_MS);
 	return STATUS_OK;
 }
 
@@ -298,38 +289,48 @@ static enum status validate_driver(const struct alloc *alloc, struct error *err)
 static enum status validate_mount_timeout(const struct alloc *alloc, struct error *err)
 {
 	if (alloc->mount_timeout_ms > 0 && alloc->n_volumes == 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "mount_timeout: contradicts an allocation without volume; leave it out");
+		return error_invalid(err, "mount_timeout",
+				     "contradicts an allocation without volume; leave it out");
 	if (alloc->mount_timeout_ms > ALLOC_MOUNT_TIMEOUT_MAX_MS)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "mount_timeout: %" PRIu32 " ms are more than %d ms", alloc->mount_timeout_ms,
-				 ALLOC_MOUNT_TIMEOUT_MAX_MS);
+		return error_invalid(err, "mount_timeout", "%" PRIu32 " ms are more than %d ms",
+				     alloc->mount_timeout_ms, ALLOC_MOUNT_TIMEOUT_MAX_MS);
+	return STATUS_OK;
+}
+
+static enum status validate_names(const struct alloc *alloc, struct error *err)
+{
+	if (alloc->id[0] != '\0' && !id_is_uuid(alloc->id))
+		return error_invalid(err, "id", "'%s' is not a lower-case UUID", alloc->id);
+	if (!id_is_name(alloc->namespace, NAMESPACE_MAX))
+		return error_invalid(err, "namespace", "'%.64s' is not a namespace", alloc->namespace);
+	if (!id_is_name(alloc->name, ALLOC_NAME_MAX))
+		return error_invalid(err, "name",
+				     "'%.64s' is not an allocation's name (A-Z a-z 0-9 _ and -, up to %d)",
+				     alloc->name, ALLOC_NAME_MAX);
+	if (alloc->node_id[0] != '\0' && !id_is_name(alloc->node_id, NODE_ID_MAX))
+		return error_invalid(err, "node", "'%.64s' is not a node id", alloc->node_id);
 	return STATUS_OK;
 }
 
 enum status alloc_validate(const struct alloc *alloc, struct error *err)
 {
-	enum status st;
+	static enum status (*const checks[])(const struct alloc *alloc, struct error *err) = {
+		validate_names,		validate_driver,  validate_csi_plugin,
+		validate_mount_timeout, validate_volumes,
+	};
+	enum status st = STATUS_OK;
+	struct error all = {.msg = ""};
 
-	if (alloc->id[0] != '\0' && !id_is_uuid(alloc->id))
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "id: '%s' is not a lower-case UUID",
-				 alloc->id);
-	if (!id_is_name(alloc->namespace, NAMESPACE_MAX))
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "namespace: '%.64s' is not a namespace",
-				 alloc->namespace);
-	if (!id_is_name(alloc->name, ALLOC_NAME_MAX))
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "name: '%.64s' is not an allocation's name (A-Z a-z 0-9 _ and -, up to %d)",
-				 alloc->name, ALLOC_NAME_MAX);
-	if (alloc->node_id[0] != '\0' && !id_is_name(alloc->node_id, NODE_ID_MAX))
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "node: '%.64s' is not a node id",
-				 alloc->node_id);
-	st = validate_driver(alloc, err);
-	if (st == STATUS_OK)
-		st = validate_csi_plugin(&alloc->csi_plugin, err);
-	if (st == STATUS_OK)
-		st = validate_mount_timeout(alloc, err);
-	return st == STATUS_OK ? validate_volumes(alloc, err) : st;
+	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
+		struct error one;
+
+		st = error_collect(st, checks[i](alloc, &one), &one, &all);
+		if (st != STATUS_OK && st != STATUS_INVALID_ARGUMENT)
+			break;
+	}
+	if (st != STATUS_OK && err)
+		*err = all;
+	return st;
 }
 
 const struct volume_request *alloc_find_volume(const struct alloc *alloc, const char *name)

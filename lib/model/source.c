@@ -124,19 +124,19 @@ static enum status check_strangers(const struct source *source, struct error *er
 		enum source_class class;
 		bool is_set;
 	} fields[] = {
-		{"by_id", SOURCE_BLOCK, source->by_id[0] != '\0'},
-		{"size", SOURCE_TMPFS, source->size_bytes != 0},
-		{"inodes", SOURCE_TMPFS, source->inodes != 0},
-		{"server", SOURCE_NFS4, source->server[0] != '\0'},
-		{"export", SOURCE_NFS4, source->export[0] != '\0'},
-		{"host_volume", SOURCE_BIND, source->host_volume[0] != '\0'},
+		{"source.by_id", SOURCE_BLOCK, source->by_id[0] != '\0'},
+		{"source.size", SOURCE_TMPFS, source->size_bytes != 0},
+		{"source.inodes", SOURCE_TMPFS, source->inodes != 0},
+		{"source.server", SOURCE_NFS4, source->server[0] != '\0'},
+		{"source.export", SOURCE_NFS4, source->export[0] != '\0'},
+		{"source.host_volume", SOURCE_BIND, source->host_volume[0] != '\0'},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
 		if (fields[i].is_set && fields[i].class != source->class)
-			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-					 "source.%s: is for class \"%s\", the source is of class \"%s\"",
-					 fields[i].field, names[fields[i].class], names[source->class]);
+			return error_invalid(err, fields[i].field,
+					     "is for class \"%s\", the source is of class \"%s\"",
+					     names[fields[i].class], names[source->class]);
 	}
 	return STATUS_OK;
 }
@@ -145,21 +145,21 @@ static enum status check_block(const struct source *source, struct error *err)
 {
 	if (is_by_id(source->by_id))
 		return STATUS_OK;
-	return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-			 "source.by_id: '%.64s' is not an entry of /dev/disk/by-id (1 to %d of "
-			 "A-Z a-z 0-9 : . _ + -, not beginning with a dot)",
-			 source->by_id, BY_ID_MAX);
+	return error_invalid(err, "source.by_id",
+			     "'%.64s' is not an entry of /dev/disk/by-id (1 to %d of "
+			     "A-Z a-z 0-9 : . _ + -, not beginning with a dot)",
+			     source->by_id, BY_ID_MAX);
 }
 
 static enum status check_tmpfs(const struct source *source, struct error *err)
 {
 	if (source->size_bytes == 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "source.size_bytes: a tmpfs volume needs a size, for example \"64MiB\"");
+		return error_invalid(err, "source.size",
+				     "a tmpfs volume needs a size, for example \"64MiB\"");
 	if (source->inodes == 0 || source->inodes > TMPFS_INODES_MAX)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "source.inodes: a tmpfs volume needs a number of inodes, 1 to %" PRIu64,
-				 TMPFS_INODES_MAX);
+		return error_invalid(err, "source.inodes",
+				     "a tmpfs volume needs a number of inodes, 1 to %" PRIu64,
+				     TMPFS_INODES_MAX);
 	return STATUS_OK;
 }
 
@@ -169,24 +169,23 @@ static enum status check_nfs4(const struct source *source, struct error *err)
 	const char *problem = address_problem(&address);
 
 	if (problem)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "source.server: '%s' %s", source->server,
-				 problem);
+		return error_invalid(err, "source.server", "'%s' %s", source->server, problem);
 	if (is_export(source->export))
 		return STATUS_OK;
-	return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-			 "source.export: '%.64s' is not an export (absolute, up to %d, components of A-Z a-z "
-			 "0-9 . _ -, none of them . or .., no / at the end), for example \"/exports/a\"",
-			 source->export, SOURCE_EXPORT_MAX);
+	return error_invalid(err, "source.export",
+			     "'%.64s' is not an export (absolute, up to %d, components of A-Z a-z "
+			     "0-9 . _ -, none of them . or .., no / at the end), for example \"/exports/a\"",
+			     source->export, SOURCE_EXPORT_MAX);
 }
 
 static enum status check_bind(const struct source *source, struct error *err)
 {
 	if (id_is_label(source->host_volume))
 		return STATUS_OK;
-	return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-			 "source.host_volume: '%s' is not the name of a host volume of the helpers' policies "
-			 "(a-z 0-9 and -, up to %d)",
-			 source->host_volume, HOST_VOLUME_MAX);
+	return error_invalid(err, "source.host_volume",
+			     "'%s' is not the name of a host volume of the helpers' policies "
+			     "(a-z 0-9 and -, up to %d)",
+			     source->host_volume, HOST_VOLUME_MAX);
 }
 
 enum status source_validate(const struct source *source, struct error *err)
@@ -200,8 +199,7 @@ enum status source_validate(const struct source *source, struct error *err)
 	enum status status;
 
 	if ((unsigned int)source->class >= SOURCE_CLASS_N || !checks[source->class])
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "source.class: say \"block\", \"tmpfs\", \"nfs4\" or \"bind\"");
+		return error_invalid(err, "source.class", "say \"block\", \"tmpfs\", \"nfs4\" or \"bind\"");
 	status = check_strangers(source, err);
 	return status == STATUS_OK ? checks[source->class](source, err) : status;
 }

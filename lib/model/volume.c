@@ -2,6 +2,7 @@
 #define OPENSSL_SUPPRESS_DEPRECATED /* digest_of() */
 #include "model/volume.h"
 
+#include "base/cleanup.h"
 #include "base/id.h"
 #include "base/join.h"
 #include "base/str.h"
@@ -34,22 +35,20 @@ void volume_default(struct volume *volume)
 static enum status validate_native(const struct volume *volume, struct error *err)
 {
 	if (!str_eq(volume->plugin_id, PLUGIN_NATIVE))
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "plugin_id: a native volume has plugin_id \"" PLUGIN_NATIVE
-				 "\" or none, not "
-				 "'%.64s'",
-				 volume->plugin_id);
+		return error_invalid(err, "plugin_id",
+				     "a native volume has plugin_id \"" PLUGIN_NATIVE "\" or none, not "
+				     "'%.64s'",
+				     volume->plugin_id);
 	if (!id_is_label(volume->profile))
-		return error_set(
-			err, STATUS_INVALID_ARGUMENT, 0,
-			"profile: a native volume needs the name of a profile of the helpers' policies "
-			"(a-z 0-9 and -, up to 63), not '%.64s'",
-			volume->profile);
+		return error_invalid(err, "profile",
+				     "a native volume needs the name of a profile of the helpers' policies "
+				     "(a-z 0-9 and -, up to 63), not '%.64s'",
+				     volume->profile);
 	if (volume->source.class == SOURCE_BIND && !str_eq(volume->profile, volume->source.host_volume))
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "profile: a bind volume has its host volume '%s' as profile, or none, not "
-				 "'%s'",
-				 volume->source.host_volume, volume->profile);
+		return error_invalid(err, "profile",
+				     "a bind volume has its host volume '%s' as profile, or none, not "
+				     "'%s'",
+				     volume->source.host_volume, volume->profile);
 	return source_validate(&volume->source, err);
 }
 
@@ -58,88 +57,109 @@ static enum status validate_csi(const struct volume *volume, struct error *err)
 	static const struct source none;
 
 	if (!id_is_label(volume->plugin_id) || str_eq(volume->plugin_id, PLUGIN_NATIVE))
-		return error_set(
-			err, STATUS_INVALID_ARGUMENT, 0,
-			"plugin_id: a csi volume needs the id of its plugin (1 to %d of a-z 0-9 and -, not "
+		return error_invalid(
+			err, "plugin_id",
+			"a csi volume needs the id of its plugin (1 to %d of a-z 0-9 and -, not "
 			"\"" PLUGIN_NATIVE "\"), not '%.64s': it is the name of the plugin's folder and of "
 			"its profile in the mount helpers' policies too; holdfast plugin status lists them",
 			CSI_PLUGIN_ID_MAX, volume->plugin_id);
 	if (volume->profile[0] != '\0')
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "profile: is for native volumes; a csi volume is mounted by its plugin");
+		return error_invalid(err, "profile",
+				     "is for native volumes; a csi volume is mounted by its plugin");
 	if (!source_eq(&volume->source, &none))
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "source: is for native volumes; a csi volume is named by its external_id");
+		return error_invalid(err, "source",
+				     "is for native volumes; a csi volume is named by its external_id");
 	return STATUS_OK;
 }
 
 static enum status validate_texts(const struct volume *volume, struct error *err)
 {
 	if (!str_is_text(volume->name))
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "name: not text (UTF-8 without control characters)");
+		return error_invalid(err, "name", "not text (UTF-8 without control characters)");
 	if (!str_is_text(volume->external_id))
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "external_id: not text (UTF-8 without control characters)");
+		return error_invalid(err, "external_id", "not text (UTF-8 without control characters)");
+	return STATUS_OK;
+}
+
+static enum status validate_capability(enum volume_type type, const struct capability *c, uint32_t i,
+				       struct error *err)
+{
+	char field[ERROR_FIELD_SIZE];
+	bool has_mode = c->access_mode != ACCESS_MODE_UNSPECIFIED;
+
+	(void)str_format(field, sizeof(field), "capability[%" PRIu32 "].%s", i,
+			 has_mode ? "attachment_mode" : "access_mode");
+	if (!has_mode || c->attachment_mode == ATTACHMENT_MODE_UNSPECIFIED)
+		return error_invalid(err, field, "it is missing");
+	if (type == VOLUME_NATIVE && c->attachment_mode != ATTACHMENT_FILE_SYSTEM)
+		return error_invalid(err, field, "a native volume is attached as \"file-system\" only");
 	return STATUS_OK;
 }
 
 static enum status validate_capabilities(const struct volume *volume, struct error *err)
 {
+	enum status st = STATUS_OK;
+
 	if (volume->n_capabilities == 0)
-		return error_set(
-			err, STATUS_INVALID_ARGUMENT, 0,
-			"capability: at least one block with access_mode and attachment_mode is needed");
+		return error_invalid(err, "capability",
+				     "at least one block with access_mode and attachment_mode is needed");
 	for (uint32_t i = 0; i < volume->n_capabilities; i++) {
 		const struct capability *c = &volume->capabilities[i];
+		struct error one;
 
-		if (c->access_mode == ACCESS_MODE_UNSPECIFIED)
-			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-					 "capability[%" PRIu32 "].access_mode is missing", i);
-		if (c->attachment_mode == ATTACHMENT_MODE_UNSPECIFIED)
-			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-					 "capability[%" PRIu32 "].attachment_mode is missing", i);
-		if (volume->type == VOLUME_NATIVE && c->attachment_mode != ATTACHMENT_FILE_SYSTEM)
-			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-					 "capability[%" PRIu32
-					 "].attachment_mode: a native volume is attached as "
-					 "\"file-system\" only",
-					 i);
+		st = error_collect(st, validate_capability(volume->type, c, i, &one), &one, err);
 	}
-	return STATUS_OK;
+	return st;
+}
+
+static enum status validate_id(const struct volume *volume, struct error *err)
+{
+	if (id_is_name(volume->id, VOLUME_ID_MAX))
+		return STATUS_OK;
+	return error_invalid(err, "id",
+			     "'%.64s' is not a volume id (A-Z a-z 0-9 _ and -, up to %d, beginning with a "
+			     "letter or digit)",
+			     volume->id, VOLUME_ID_MAX);
+}
+
+static enum status validate_namespace(const struct volume *volume, struct error *err)
+{
+	if (id_is_name(volume->namespace, NAMESPACE_MAX))
+		return STATUS_OK;
+	return error_invalid(err, "namespace", "'%.64s' is not a namespace (A-Z a-z 0-9 _ and -, up to %d)",
+			     volume->namespace, NAMESPACE_MAX);
+}
+
+static enum status validate_type(const struct volume *volume, struct error *err)
+{
+	switch (volume->type) {
+	case VOLUME_NATIVE:
+		return validate_native(volume, err);
+	case VOLUME_CSI:
+		return validate_csi(volume, err);
+	case VOLUME_TYPE_UNSPECIFIED:
+	case VOLUME_TYPE_N:
+		break;
+	}
+	return error_invalid(err, "type", "say \"native\" or \"csi\"");
 }
 
 enum status volume_validate(const struct volume *volume, struct error *err)
 {
+	static enum status (*const checks[])(const struct volume *volume, struct error *err) = {
+		validate_id, validate_namespace, validate_type, validate_texts, validate_capabilities,
+	};
 	enum status st = STATUS_OK;
+	struct error all = {.msg = ""};
 
-	if (!id_is_name(volume->id, VOLUME_ID_MAX))
-		return error_set(
-			err, STATUS_INVALID_ARGUMENT, 0,
-			"id: '%.64s' is not a volume id (A-Z a-z 0-9 _ and -, up to %d, beginning with a "
-			"letter or digit)",
-			volume->id, VOLUME_ID_MAX);
-	if (!id_is_name(volume->namespace, NAMESPACE_MAX))
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "namespace: '%.64s' is not a namespace (A-Z a-z 0-9 _ and -, up to %d)",
-				 volume->namespace, NAMESPACE_MAX);
-	switch (volume->type) {
-	case VOLUME_NATIVE:
-		st = validate_native(volume, err);
-		if (st != STATUS_OK)
-			return st;
-		break;
-	case VOLUME_CSI:
-		st = validate_csi(volume, err);
-		if (st != STATUS_OK)
-			return st;
-		break;
-	case VOLUME_TYPE_UNSPECIFIED:
-	case VOLUME_TYPE_N:
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "type: say \"native\" or \"csi\"");
+	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
+		struct error one;
+
+		st = error_collect(st, checks[i](volume, &one), &one, &all);
 	}
-	st = validate_texts(volume, err);
-	return st == STATUS_OK ? validate_capabilities(volume, err) : st;
+	if (st != STATUS_OK && err)
+		*err = all;
+	return st;
 }
 
 static bool capability_eq(const struct capability *a, const struct capability *b)

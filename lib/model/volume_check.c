@@ -12,7 +12,7 @@ MESSAGE_ASSERT_TEXT_ENTRY(Holdfast__V1__Topology__SegmentsEntry);
 
 static enum status too_many(const char *field, size_t n, size_t max, struct error *err)
 {
-	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: %zu entries, at most %zu", field, n, max);
+	return error_invalid(err, field, "%zu entries, at most %zu", n, max);
 }
 
 /* Values may be secret: no message has one. */
@@ -27,19 +27,17 @@ static enum status check_map(const char *field, struct message_text_entry *const
 		size_t key_len = strlen(map[i]->key);
 
 		if (key_len == 0 || key_len > VOLUME_MAP_KEY_MAX || !str_is_text(map[i]->key))
-			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-					 "%s: entry %zu has a key that is empty, longer than %d bytes or not "
-					 "text",
-					 field, i, VOLUME_MAP_KEY_MAX);
+			return error_invalid(err, field,
+					     "entry %zu has a key that is empty, longer than %d bytes or not "
+					     "text",
+					     i, VOLUME_MAP_KEY_MAX);
 		if (message_text_map_find(map + i + 1, n - i - 1, map[i]->key))
-			return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: '%.64s' is given twice", field,
-					 map[i]->key);
+			return error_invalid(err, field, "'%.64s' is given twice", map[i]->key);
 		bytes += key_len + strlen(map[i]->value);
 	}
 	if (bytes > VOLUME_MAP_BYTES_MAX)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "%s: %zu bytes of keys and values, at most %d", field, bytes,
-				 VOLUME_MAP_BYTES_MAX);
+		return error_invalid(err, field, "%zu bytes of keys and values, at most %d", bytes,
+				     VOLUME_MAP_BYTES_MAX);
 	return STATUS_OK;
 }
 
@@ -48,8 +46,7 @@ static enum status check_values(const char *field, struct message_text_entry *co
 {
 	for (size_t i = 0; i < n; i++) /* line breaks are allowed: keys and certificates have them */
 		if (!utf8_is_valid(map[i]->value, strlen(map[i]->value)))
-			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-					 "%s: the value of '%.64s' is not UTF-8", field, map[i]->key);
+			return error_invalid(err, field, "the value of '%.64s' is not UTF-8", map[i]->key);
 	return STATUS_OK;
 }
 
@@ -69,23 +66,22 @@ enum status volume_check_secrets(struct message_text_entry *const *secrets, size
 enum status mount_options_check(const Holdfast__V1__MountOptions *options, struct error *err)
 {
 	if (strlen(options->fs_type) > VOLUME_FS_TYPE_MAX || !str_is_made_of(options->fs_type, "._-"))
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "mount_options.fs_type: '%.64s' is not the name of a file system (letters, "
-				 "digits and ._-, up to %d)",
-				 options->fs_type, VOLUME_FS_TYPE_MAX);
+		return error_invalid(err, "mount_options.fs_type",
+				     "'%.64s' is not the name of a file system (letters, "
+				     "digits and ._-, up to %d)",
+				     options->fs_type, VOLUME_FS_TYPE_MAX);
 	if (options->n_mount_flags > VOLUME_MOUNT_FLAGS_MAX)
 		return too_many("mount_options.mount_flags", options->n_mount_flags, VOLUME_MOUNT_FLAGS_MAX,
 				err);
 	for (size_t i = 0; i < options->n_mount_flags;
 	     i++) { /* may hold a password: never part of a message */
 		const char *flag = options->mount_flags[i];
+		char field[ERROR_FIELD_SIZE];
 
+		(void)str_format(field, sizeof(field), "mount_options.mount_flags[%zu]", i);
 		if (flag[0] == '\0' || strlen(flag) > VOLUME_MOUNT_FLAG_MAX || !str_is_text(flag))
-			return error_set(
-				err, STATUS_INVALID_ARGUMENT, 0,
-				"mount_options.mount_flags[%zu] is empty, longer than %d bytes or not "
-				"text",
-				i, VOLUME_MOUNT_FLAG_MAX);
+			return error_invalid(err, field, "it is empty, longer than %d bytes or not text",
+					     VOLUME_MOUNT_FLAG_MAX);
 	}
 	return STATUS_OK;
 }
@@ -101,33 +97,33 @@ static enum status check_mount_options(const struct volume *volume, const Holdfa
 		if (volume->capabilities[i].attachment_mode == ATTACHMENT_FILE_SYSTEM)
 			is_file_system = true;
 	if (!is_file_system)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "mount_options: a volume that is only attached as a block device is never "
-				 "mounted; leave them out, or add a capability with attachment_mode "
-				 "\"file-system\"");
+		return error_invalid(err, "mount_options",
+				     "a volume that is only attached as a block device is never "
+				     "mounted; leave them out, or add a capability with attachment_mode "
+				     "\"file-system\"");
 	return mount_options_check(options, err);
 }
 
-static enum status check_topology(const char *field, size_t i, const Holdfast__V1__Topology *topology,
+static enum status check_topology(const char *list, size_t i, const Holdfast__V1__Topology *topology,
 				  struct error *err)
 {
+	char field[ERROR_FIELD_SIZE];
+
+	(void)str_format(field, sizeof(field), "%s[%zu].segments", list, i);
 	if (topology->n_segments == 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s[%zu].segments: at least one is needed",
-				 field, i);
+		return error_invalid(err, field, "at least one is needed");
 	if (topology->n_segments > TOPOLOGY_SEGMENTS_MAX)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s[%zu].segments: %zu, at most %d", field,
-				 i, topology->n_segments, TOPOLOGY_SEGMENTS_MAX);
+		return too_many(field, topology->n_segments, TOPOLOGY_SEGMENTS_MAX, err);
 	for (size_t k = 0; k < topology->n_segments; k++) {
 		const Holdfast__V1__Topology__SegmentsEntry *segment = topology->segments[k];
 
 		if (segment->key[0] == '\0' || strlen(segment->key) > TOPOLOGY_TEXT_MAX ||
 		    strlen(segment->value) > TOPOLOGY_TEXT_MAX || !str_is_text(segment->key) ||
 		    !str_is_text(segment->value))
-			return error_set(
-				err, STATUS_INVALID_ARGUMENT, 0,
-				"%s[%zu].segments: '%.64s' is empty, not text, or longer than %d bytes "
-				"(it or its value)",
-				field, i, segment->key, TOPOLOGY_TEXT_MAX);
+			return error_invalid(err, field,
+					     "'%.64s' is empty, not text, or longer than %d bytes (it or its "
+					     "value)",
+					     segment->key, TOPOLOGY_TEXT_MAX);
 	}
 	return STATUS_OK;
 }
@@ -146,8 +142,9 @@ static enum status check_topologies(const char *field, Holdfast__V1__Topology *c
 	return STATUS_OK;
 }
 
-static enum status check_all_topologies(const Holdfast__V1__VolumeDetail *detail, struct error *err)
+static enum status check_all_topologies(const struct volume_parts *parts, struct error *err)
 {
+	const Holdfast__V1__VolumeDetail *detail = parts->detail;
 	const Holdfast__V1__TopologyRequest *request = detail->topology_request;
 	enum status st = check_topologies("topologies", detail->topologies, detail->n_topologies, err);
 
@@ -160,56 +157,57 @@ static enum status check_all_topologies(const Holdfast__V1__VolumeDetail *detail
 	return st;
 }
 
-static enum status check_content(const Holdfast__V1__VolumeDetail *detail, struct error *err)
-{
-	if (detail->clone_id[0] != '\0' && detail->snapshot_id[0] != '\0')
-		return error_set(
-			err, STATUS_INVALID_ARGUMENT, 0,
-			"clone_id: a volume is made from another one or from a snapshot (snapshot_id), "
-			"not from both");
-	if (strlen(detail->clone_id) > EXTERNAL_ID_MAX || !str_is_text(detail->clone_id))
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "clone_id: longer than %d bytes or not text", EXTERNAL_ID_MAX);
-	if (strlen(detail->snapshot_id) > EXTERNAL_ID_MAX || !str_is_text(detail->snapshot_id))
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "snapshot_id: longer than %d bytes or not text", EXTERNAL_ID_MAX);
-	return STATUS_OK;
-}
-
-static enum status check_capacity(const Holdfast__V1__VolumeDetail *detail, struct error *err)
-{
-	if (detail->capacity_min > VOLUME_CAPACITY_MAX)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "capacity_min: more than %lld bytes",
-				 (long long)VOLUME_CAPACITY_MAX);
-	if (detail->capacity_max > VOLUME_CAPACITY_MAX)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "capacity_max: more than %lld bytes",
-				 (long long)VOLUME_CAPACITY_MAX);
-	if (detail->capacity_max > 0 && detail->capacity_max < detail->capacity_min)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "capacity_max: %llu bytes is less than capacity_min, %llu",
-				 (unsigned long long)detail->capacity_max,
-				 (unsigned long long)detail->capacity_min);
-	return STATUS_OK;
-}
-
-static enum status check_csi(const struct volume_parts *parts, struct error *err)
+static enum status check_content(const struct volume_parts *parts, struct error *err)
 {
 	const Holdfast__V1__VolumeDetail *detail = parts->detail;
-	enum status st = check_mount_options(&parts->volume, detail->mount_options, err);
 
-	if (st == STATUS_OK)
-		st = volume_check_map("parameters", VOLUME_MAP(detail->parameters), detail->n_parameters,
-				      err);
-	if (st == STATUS_OK)
-		st = volume_check_map("context", VOLUME_MAP(detail->context), detail->n_context, err);
-	if (st == STATUS_OK)
-		st = volume_check_secrets(VOLUME_MAP(parts->secrets->secrets), parts->secrets->n_secrets,
-					  err);
-	if (st == STATUS_OK)
-		st = check_all_topologies(detail, err);
-	if (st == STATUS_OK)
-		st = check_content(detail, err);
-	return st == STATUS_OK ? check_capacity(detail, err) : st;
+	if (detail->clone_id[0] != '\0' && detail->snapshot_id[0] != '\0')
+		return error_invalid(err, "clone_id",
+				     "a volume is made from another one or from a snapshot (snapshot_id), "
+				     "not from both");
+	if (strlen(detail->clone_id) > EXTERNAL_ID_MAX || !str_is_text(detail->clone_id))
+		return error_invalid(err, "clone_id", "longer than %d bytes or not text", EXTERNAL_ID_MAX);
+	if (strlen(detail->snapshot_id) > EXTERNAL_ID_MAX || !str_is_text(detail->snapshot_id))
+		return error_invalid(err, "snapshot_id", "longer than %d bytes or not text", EXTERNAL_ID_MAX);
+	return STATUS_OK;
+}
+
+static enum status check_capacity(const struct volume_parts *parts, struct error *err)
+{
+	const Holdfast__V1__VolumeDetail *detail = parts->detail;
+
+	if (detail->capacity_min > VOLUME_CAPACITY_MAX)
+		return error_invalid(err, "capacity_min", "more than %lld bytes",
+				     (long long)VOLUME_CAPACITY_MAX);
+	if (detail->capacity_max > VOLUME_CAPACITY_MAX)
+		return error_invalid(err, "capacity_max", "more than %lld bytes",
+				     (long long)VOLUME_CAPACITY_MAX);
+	if (detail->capacity_max > 0 && detail->capacity_max < detail->capacity_min)
+		return error_invalid(err, "capacity_max", "%llu bytes is less than capacity_min, %llu",
+				     (unsigned long long)detail->capacity_max,
+				     (unsigned long long)detail->capacity_min);
+	return STATUS_OK;
+}
+
+static enum status check_options(const struct volume_parts *parts, struct error *err)
+{
+	return check_mount_options(&parts->volume, parts->detail->mount_options, err);
+}
+
+static enum status check_parameters(const struct volume_parts *parts, struct error *err)
+{
+	return volume_check_map("parameters", VOLUME_MAP(parts->detail->parameters),
+				parts->detail->n_parameters, err);
+}
+
+static enum status check_context(const struct volume_parts *parts, struct error *err)
+{
+	return volume_check_map("context", VOLUME_MAP(parts->detail->context), parts->detail->n_context, err);
+}
+
+static enum status check_secrets(const struct volume_parts *parts, struct error *err)
+{
+	return volume_check_secrets(VOLUME_MAP(parts->secrets->secrets), parts->secrets->n_secrets, err);
 }
 
 /* A native volume is what its source and its profile say: a field without effect would be a promise. */
@@ -232,20 +230,35 @@ static enum status check_native(const struct volume_parts *parts, struct error *
 		{"snapshot_id", detail->snapshot_id[0] != '\0'},
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+	enum status st = STATUS_OK;
+
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
+		struct error one = {.msg = ""};
+
 		if (fields[i].is_given)
-			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-					 "%s: is for csi volumes; a native volume is what its source and its "
-					 "profile say",
-					 fields[i].field);
-	return STATUS_OK;
+			st = error_collect(st,
+					   error_invalid(&one, fields[i].field,
+							 "is for csi volumes; a native volume is what its "
+							 "source and its profile say"),
+					   &one, err);
+	}
+	return st;
 }
 
 enum status volume_parts_validate(const struct volume_parts *parts, struct error *err)
 {
-	enum status st = volume_validate(&parts->volume, err);
+	static enum status (*const csi[])(const struct volume_parts *parts, struct error *err) = {
+		check_options,	      check_parameters, check_context,	check_secrets,
+		check_all_topologies, check_content,	check_capacity,
+	};
+	struct error one, all = {.msg = ""};
+	enum status st = volume_validate(&parts->volume, &all);
 
-	if (st != STATUS_OK)
-		return st;
-	return parts->volume.type == VOLUME_CSI ? check_csi(parts, err) : check_native(parts, err);
+	if (parts->volume.type == VOLUME_NATIVE)
+		st = error_collect(st, check_native(parts, &one), &one, &all);
+	for (size_t i = 0; i < ARRAY_SIZE(csi) && parts->volume.type == VOLUME_CSI; i++)
+		st = error_collect(st, csi[i](parts, &one), &one, &all);
+	if (st != STATUS_OK && err)
+		*err = all;
+	return st;
 }

@@ -9,6 +9,7 @@
 #include "state/change.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct reply {
 	struct rpc_call *call;
@@ -97,8 +98,46 @@ enum status reply_changed(struct server *server, struct change *change, struct r
 	return st;
 }
 
+static Holdfast__V1__FieldViolation *violation_new(const char *field, const char *description)
+{
+	Holdfast__V1__FieldViolation *violation = calloc(1, sizeof(*violation));
+
+	if (!violation)
+		return NULL;
+	holdfast__v1__field_violation__init(violation);
+	violation->field = strdup(field);
+	violation->description = strdup(description);
+	if (violation->field && violation->description)
+		return violation;
+	holdfast__v1__field_violation__free_unpacked(violation, NULL);
+	return NULL;
+}
+
+Holdfast__V1__ErrorDetails *reply_details(const struct error *err)
+{
+	Holdfast__V1__ErrorDetails *details = err->n_fields > 0 ? calloc(1, sizeof(*details)) : NULL;
+	char field[ERROR_FIELD_SIZE];
+	char text[ERROR_MSG_MAX];
+
+	if (!details)
+		return NULL;
+	holdfast__v1__error_details__init(details);
+	details->fields = calloc(err->n_fields, sizeof(Holdfast__V1__FieldViolation *));
+	for (size_t i = 0; i < err->n_fields && details->fields; i++) {
+		if (!error_get_field(err, i, field, text))
+			continue;
+		details->fields[details->n_fields] = violation_new(field, text);
+		details->n_fields += details->fields[details->n_fields] != NULL;
+	}
+	return details;
+}
+
 void reply_refused(struct server *server, struct rpc_call *call, const char *what, const struct error *err)
 {
+	Holdfast__V1__ErrorDetails *details = reply_details(err);
+
 	audit_refused(server, call, what, NULL, err);
-	rpc_call_fail(call, err);
+	rpc_call_fail_details(call, err, details ? &details->base : NULL);
+	if (details)
+		holdfast__v1__error_details__free_unpacked(details, NULL);
 }

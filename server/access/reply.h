@@ -6,6 +6,7 @@
 #include "model/node.h"
 #include "rpc/server.h"
 
+#include <holdfast/v1/explain.pb-c.h>
 #include <protobuf-c/protobuf-c.h>
 
 struct server;
@@ -32,6 +33,9 @@ struct reply_waiting *reply_waiting_new(struct rpc_call *call, const char *id);
 
 /** Answer with an error made here. */
 void reply_error(struct rpc_call *call, enum status status, const char *message);
+
+/** The fields that @err names, for programs; owned by the caller. NULL: none, or no memory. */
+Holdfast__V1__ErrorDetails *reply_details(const struct error *err);
 
 /** Answer @call with @err, which refuses the write @what ("Volumes.Register"), and record that. */
 void reply_refused(struct server *server, struct rpc_call *call, const char *what, const struct error *err);

@@ -4,6 +4,7 @@
 #include "server.h"
 
 #include "access/audit.h"
+#include "access/reply.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -144,6 +145,8 @@ void refusal_reply(struct refusal *refusal, struct server *server, struct rpc_ca
 		audit_refused(server, call, what, refusal->about, err);
 	if (refusal->details)
 		shrink(refusal->details);
+	else
+		refusal->details = reply_details(err);
 	rpc_call_fail_details(call, err, refusal->details ? &refusal->details->base : NULL);
 }
 

@@ -36,18 +36,18 @@ class TestBadInput(WorldTest):
             (volume.replace('"native"', "7"), "volume", ["type"]),
             (volume.replace('"native"', '"nativ"'), "volume", ["type", "nativ"]),
             (volume.replace("single-node-writer", "every-node-writer"), "volume", ["access_mode", "every-node-writer"]),
-            (volume.replace('"other"', '"a/b"'), "volume", ["id", "a/b"]),
+            (volume.replace('"other"', '"a/b"'), "volume", ["id", "a/b", "bad-5.hcl:1: "]),
             (volume.replace('"other"', '".."'), "volume", ["id", ".."]),
             (volume.replace("source {", "source {\n  by_id = \"x\""), "volume", ["by_id"]),
-            (volume.replace(self.world.by_id, "../sda"), "volume", ["by_id", "../sda"]),
+            (volume.replace(self.world.by_id, "../sda"), "volume", ["bad-8.hcl:7: source.by_id", "../sda"]),
             (volume.replace("}", "", 1), "volume", ["}"]),
             (volume + 'name = "${x}"\n', "volume", ["${"]),
             (alloc.replace("access_mode", "acces_mode"), "alloc", ["acces_mode"]),
-            (alloc.replace("single-node-writer", "single-node-reader-only"), "alloc", ["read_only"]),
+            (alloc.replace("single-node-writer", "single-node-reader-only"), "alloc", ["read_only", "bad-12.hcl:4: volume data: "]),
             (alloc.replace('"none"', '"docker"'), "alloc", ["driver", "docker"]),
             (alloc.replace('"db"', '"nothing"'), "alloc", ["nothing"]),
-            (alloc.replace('"db"', '"d.b"'), "alloc", ["d.b"]),
-            ("", "alloc", ["name"]),
+            (alloc.replace('"db"', '"d.b"'), "alloc", ["d.b", "bad-15.hcl:4: volume data: "]),
+            (alloc.replace("name ", "# "), "alloc", [": name: "]),
         ]
         for i, (text, kind, words) in enumerate(cases):
             path = self.world.spec(f"bad-{i}.hcl", text)

@@ -130,3 +130,72 @@ TEST(an_errno_has_a_status)
 		assert_int_equal(status_from_errno(-cases[i].sys_errno), cases[i].expected);
 	}
 }
+
+static enum status mistake(enum status so_far, const char *field, const char *text, struct error *err)
+{
+	struct error one;
+	enum status status = error_invalid(&one, field, "%s", text);
+
+	return error_collect(so_far, status, &one, err);
+}
+
+TEST(mistakes_are_gathered_each_with_its_field)
+{
+	struct error err = {.msg = ""}, one;
+	char field[ERROR_FIELD_SIZE], text[ERROR_MSG_MAX];
+	enum status status = STATUS_OK;
+
+	status = mistake(status, "source.by_id", "it is missing", &err);
+	status = error_collect(status, STATUS_OK, &one, &err);
+	(void)error_set(&one, STATUS_INVALID_ARGUMENT, 0, "of no field");
+	status = error_collect(status, STATUS_INVALID_ARGUMENT, &one, &err);
+	status = mistake(status, "volume data", "a: b", &err);
+	assert_int_equal(status, STATUS_INVALID_ARGUMENT);
+	assert_string_equal(err.msg, "source.by_id: it is missing\nof no field\nvolume data: a: b");
+	assert_int_equal(err.n_fields, 2);
+	assert_true(error_get_field(&err, 0, field, text));
+	assert_string_equal(field, "source.by_id");
+	assert_string_equal(text, "it is missing");
+	assert_true(error_get_field(&err, 1, field, text));
+	assert_string_equal(field, "volume data");
+	assert_string_equal(text, "a: b");
+	(void)error_prefix(&err, "elsewhere");
+	assert_int_equal(err.n_fields, 0);
+}
+
+TEST(another_failure_takes_the_place_of_mistakes)
+{
+	struct error err = {.msg = ""}, one;
+	enum status status = mistake(STATUS_OK, "id", "it is missing", &err);
+
+	(void)error_set(&one, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	status = error_collect(status, STATUS_RESOURCE_EXHAUSTED, &one, &err);
+	assert_int_equal(status, STATUS_RESOURCE_EXHAUSTED);
+	assert_string_equal(err.msg, "out of memory");
+	assert_int_equal(err.n_fields, 0);
+}
+
+TEST(mistakes_without_room_are_counted_as_more)
+{
+	struct error err = {.msg = ""};
+	char long_text[ERROR_MSG_MAX + 100], field[ERROR_FIELD_SIZE], text[ERROR_MSG_MAX];
+	enum status status = STATUS_OK;
+
+	for (size_t i = 0; i < 2 * ERROR_FIELDS_MAX; i++)
+		status = mistake(status, "id",
+				 "it is too long to be the name of a volume on any node of this cluster",
+				 &err);
+	assert_int_equal(err.n_fields, ERROR_FIELDS_MAX);
+	for (size_t i = 0; i < err.n_fields; i++)
+		assert_true(error_get_field(&err, i, field, text));
+	for (size_t i = 0; i < 100; i++)
+		status = mistake(status, "id", "once more", &err);
+	assert_string_equal(err.msg + strlen(err.msg) - strlen("\nand more"), "\nand more");
+	memset(long_text, 'x', sizeof(long_text) - 1);
+	long_text[sizeof(long_text) - 1] = '\0';
+	(void)mistake(STATUS_OK, "id", long_text, &err);
+	assert_true(error_get_field(&err, 0, field, text));
+	assert_int_equal(strlen(text), ERROR_MSG_MAX - 1 - strlen("id: "));
+	(void)mistake(STATUS_OK, long_text, "a field that is too long is not one", &err);
+	assert_int_equal(err.n_fields, 0);
+}

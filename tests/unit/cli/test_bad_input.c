@@ -93,7 +93,38 @@ static const struct row {
 	 .file = "csi_plugin {\n  id = \"a\"\n}\ncsi_plugin {\n  id = \"b\"\n}\n",
 	 .status = STATUS_INVALID_ARGUMENT,
 	 .says = "FILE:1: there are 2 blocks 'csi_plugin', and there can be one"},
-	/* What only the server can judge has the file's name. */
+	/* What only the server can judge has its line, as far as the file goes, all at once. */
+	{.typed = "volume register @",
+	 .file = "id = \"db\"\nsource {\n  size = \"1MiB\"\n}\ncapability {\n}\ncapability {\n"
+		 "  access_mode = \"single-node-writer\"\n}\nmount_options {\n  mount_flags = [\"a\"]\n}\n",
+	 .status = STATUS_INVALID_ARGUMENT,
+	 .says = "FILE:1: id: is wrong\nFILE:3: source.size_bytes: is too large\nFILE:2: source.by_id: it is "
+		 "missing\nFILE:8: capability[1].access_mode: is odd\nFILE:11: mount_options.mount_flags[0]: "
+		 "no\n"
+		 "FILE: plugin_id: it is missing",
+	 .asked = "Volumes.Get",
+	 .answer = {.method = "Volumes.Register",
+		    .status = STATUS_INVALID_ARGUMENT,
+		    .details = "{\"fields\": [{\"field\": \"id\", \"description\": \"is wrong\"}, "
+			       "{\"field\": \"source.size_bytes\", \"description\": \"is too large\"}, "
+			       "{\"field\": \"source.by_id\", \"description\": \"it is missing\"}, "
+			       "{\"field\": \"capability[1].access_mode\", \"description\": \"is odd\"}, "
+			       "{\"field\": \"mount_options.mount_flags[0]\", \"description\": \"no\"}, "
+			       "{\"field\": \"plugin_id\", \"description\": \"it is missing\"}]}"}},
+	{.typed = "alloc run @",
+	 .file = "name = \"app\"\nvolume \"a\" {\n  source = \"x\"\n}\nvolume \"b\" {\n  source = \"y\"\n}\n",
+	 .status = STATUS_INVALID_ARGUMENT,
+	 .says = "FILE:5: volume b: access_mode is missing\nFILE:6: volume b.source: no\nFILE:2: volume c: "
+		 "?\n"
+		 "FILE: [9.: !",
+	 .asked = "Allocations.Get",
+	 .answer = {.method = "Allocations.Run",
+		    .status = STATUS_INVALID_ARGUMENT,
+		    .details = "{\"fields\": [{\"field\": \"volume b\", \"description\": \"access_mode is "
+			       "missing\"}, {\"field\": \"volume b.source\", \"description\": \"no\"}, "
+			       "{\"field\": \"volume c\", \"description\": \"?\"}, "
+			       "{\"field\": \"[9.\", \"description\": \"!\"}]}"}},
+	/* ... or the file's name, when the server names no field. */
 	{.typed = "volume register @",
 	 .file = "id = \"db\"\n",
 	 .status = STATUS_INVALID_ARGUMENT,

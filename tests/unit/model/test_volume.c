@@ -132,7 +132,7 @@ TEST(what_is_wrong_is_named_with_its_field)
 		{no_source, "source.class:", STATUS_INVALID_ARGUMENT},
 		{slash_in_by_id, "source.by_id:", STATUS_INVALID_ARGUMENT},
 		{dot_in_front_of_by_id, "source.by_id:", STATUS_INVALID_ARGUMENT},
-		{tmpfs_without_size, "source.size_bytes:", STATUS_INVALID_ARGUMENT},
+		{tmpfs_without_size, "source.size:", STATUS_INVALID_ARGUMENT},
 		{tmpfs_without_inodes, "source.inodes:", STATUS_INVALID_ARGUMENT},
 		{nfs_source_with_a_name, "source.server:", STATUS_INVALID_ARGUMENT},
 		{bind_with_another_profile, "profile:", STATUS_INVALID_ARGUMENT},
