@@ -93,7 +93,7 @@ void error_fill_field(struct error *err, const char *field, const char *fmt, ...
 /** Gather mistakes, STATUS_INVALID_ARGUMENT, a line each, as far as an error has room. Any other failure
  * takes their place.
  * @so_far what @err has, STATUS_OK: nothing
- * @status of the part that was just judged, whose error @one is
+ * @status of the part that was just judged, whose error @one is unless it is STATUS_OK
  * Returns what @err has now. */
 enum status error_collect(enum status so_far, enum status status, const struct error *one, struct error *err);
 

@@ -25,8 +25,7 @@ void error_fill_field(struct error *err, const char *field, const char *fmt, ...
 enum status error_collect(enum status so_far, enum status status, const struct error *one, struct error *err)
 {
 	static const char more[] = "\nand more";
-	size_t n = strlen(err->msg);
-	size_t n_one = strlen(one->msg);
+	size_t n, n_one;
 
 	if (status == STATUS_OK)
 		return so_far;
@@ -34,6 +33,8 @@ enum status error_collect(enum status so_far, enum status status, const struct e
 		*err = *one;
 		return status;
 	}
+	n = strlen(err->msg);
+	n_one = strlen(one->msg);
 	if (n >= sizeof(more) - 1 && strcmp(err->msg + n - (sizeof(more) - 1), more) == 0)
 		return so_far;
 	if (n + 1 + n_one + sizeof(more) > sizeof(err->msg)) {
@@ -54,7 +55,7 @@ bool error_get_field(const struct error *err, size_t i, char field[static ERROR_
 	const struct error_field *at = &err->fields[i];
 	const char *line = err->msg + at->at;
 
-	assert(i < err->n_fields);
+	assert(i < err->n_fields && i < ERROR_FIELDS_MAX);
 	if (at->at + (size_t)at->n + 2 > strlen(err->msg) || at->n >= ERROR_FIELD_SIZE)
 		return false; /* it was cut */
 	(void)snprintf(field, ERROR_FIELD_SIZE, "%.*s", (int)at->n, line);
