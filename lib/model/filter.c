@@ -7,6 +7,7 @@
 #include "base/utf8.h"
 #include "pb/reflect.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -314,16 +315,24 @@ struct way {
 	size_t column;
 };
 
+/* Of a path that has begun. */
+static const struct filter_step *last_step(const struct filter_match *match)
+{
+	const struct filter_step *last = &match->path[match->n_path - 1];
+
+	assert(match->n_path > 0 && last->field);
+	return last;
+}
+
 static enum status add_step(struct filter_parser *p, struct filter_match *match, struct way *way,
 			    const char *name)
 {
 	const ProtobufCFieldDescriptor *field;
 
 	if (way->is_map) {
-		struct filter_step *last = &match->path[match->n_path - 1];
-		const ProtobufCMessageDescriptor *entry = last->field->descriptor;
+		const ProtobufCMessageDescriptor *entry = last_step(match)->field->descriptor;
 
-		last->key = name;
+		match->path[match->n_path - 1].key = name;
 		way->is_map = false;
 		way->message =
 			entry->fields[1].type == PROTOBUF_C_TYPE_MESSAGE ? entry->fields[1].descriptor : NULL;
@@ -331,7 +340,7 @@ static enum status add_step(struct filter_parser *p, struct filter_match *match,
 	}
 	if (!way->message)
 		return filter_refuse(p, way->column, "'%s' has no fields; '%.64s' cannot stand behind it",
-				     match->path[match->n_path - 1].field->name, name);
+				     last_step(match)->field->name, name);
 	if (match->n_path == FILTER_PATH_MAX)
 		return filter_refuse(p, way->column, "more than %d names in one field", FILTER_PATH_MAX);
 	field = reflect_find(way->message, name);
@@ -375,7 +384,7 @@ static enum status parse_key(struct filter_parser *p, struct filter_match *match
 		return filter_refuse(p, p->token.column, "the key of a map should stand here");
 	if (!way->is_map)
 		return filter_refuse(p, p->token.column, "'%s' is not a map; [...] takes a map's key",
-				     match->path[match->n_path - 1].field->name);
+				     last_step(match)->field->name);
 	way->column = p->token.column;
 	st = add_step(p, match, way, p->token.text);
 	if (st == STATUS_OK)
@@ -415,7 +424,7 @@ static enum status filter_parse_field(struct filter_parser *p, const struct filt
 /* What the path's end holds: of a map with a key its value. */
 static const ProtobufCFieldDescriptor *end_of(const struct filter_match *match, bool *ret_is_list)
 {
-	const struct filter_step *last = &match->path[match->n_path - 1];
+	const struct filter_step *last = last_step(match);
 
 	*ret_is_list = reflect_is_list(last->field) && !last->key;
 	return last->key ? &((const ProtobufCMessageDescriptor *)last->field->descriptor)->fields[1]

@@ -332,9 +332,10 @@ bool access_scope_has(struct access_scope *scope, const char *namespace)
 
 static const ProtobufCFieldDescriptor *field_of(const ProtobufCMessage *message, const char *name)
 {
-	const ProtobufCFieldDescriptor *field =
-		protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
+	const ProtobufCFieldDescriptor *field;
 
+	assert(message);
+	field = protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
 	assert(field); /* rules name fields of their requests */
 	return field;
 }

@@ -416,8 +416,8 @@ static void a_task_runs_on_its_volume_once(void **state)
 	Holdfast__Driver__V1__StartTaskResponse *again = NULL;
 	struct heard logs;
 	struct error err;
-	char out[256];
-	int32_t code;
+	char out[256] = "";
+	int32_t code = -1;
 	struct wish w;
 
 	(void)state;
