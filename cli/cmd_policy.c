@@ -24,7 +24,7 @@ static void add_word(struct tool *tool, const char *dashes, const char *name, co
 	tool->argv[tool->n++] = word;
 }
 
-/* Become holdfast-policy, which has the parser of the mount helper: what it prints and how it ends is the
+/* Become holdfast-policy, which compiles for the mount helper: what it prints and how it ends is the
  * command's answer. */
 static enum status run_tool(struct invocation *inv, const char *const *words, struct error *err)
 {
@@ -53,6 +53,13 @@ enum status cmd_policy_check(struct invocation *inv, struct error *err)
 	const char *file = inv->n_args > 0 ? inv->args[0] : HOLDFAST_POLICY_PATH;
 
 	return run_tool(inv, (const char *const[]){"check", file, NULL}, err);
+}
+
+enum status cmd_policy_apply(struct invocation *inv, struct error *err)
+{
+	const char *file = inv->n_args > 0 ? inv->args[0] : HOLDFAST_POLICY_PATH;
+
+	return run_tool(inv, (const char *const[]){"apply", file, NULL}, err);
 }
 
 enum status cmd_policy_explain(struct invocation *inv, struct error *err)

@@ -10,7 +10,7 @@
 static const char text[] =
 	"# What the mount helper of node %s may do for its agent, within what the claim server of %s has "
 	"granted.\n"
-	"# All keys: mounthelper.policy(5). Before a change is put in place: holdfast policy check FILE.\n"
+	"# All keys: mounthelper.policy(5). The helper has a change of it after: holdfast policy apply.\n"
 	"\n"
 	"# The agent's account, holdfast, by its uid.\n"
 	"agent %" PRIu32 " {\n"

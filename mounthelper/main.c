@@ -3,9 +3,9 @@
  *
  * Started with a SEQPACKET socket on descriptor 3: by the agent, taken to be hostile, through the setuid bit,
  * or by systemd for a connection of the agent. It sheds what the caller left in the process, looks at the
- * machine with its own eyes, reads root's policy, opens all that it will ever need, gives up everything but
- * two capabilities and about thirty system calls, and then serves requests that name things by id. The order
- * of main() is the argument for its safety. */
+ * machine with its own eyes, reads root's compiled policy, opens all that it will ever need, gives up
+ * everything but two capabilities and about thirty system calls, and then serves requests that name things by
+ * id. The order of main() is the argument for its safety. */
 
 #include "record.h"
 #include "startup.h"
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 /* Static because they are large and the stack is small; everything below gets them as arguments. */
-static struct policy policy;
+static struct policy_file policy;
 static struct helper helper;
 
 int main(int argc, char **argv)

@@ -3,249 +3,271 @@
 
 #include "base/cleanup.h"
 #include "base/id.h"
-#include "base/parse.h"
 #include "base/path.h"
 #include "base/str.h"
-#include "privileged/block_keys.h"
 
+#include <sodium.h>
 #include <string.h>
 
-/* What a block is: an agent's, or a profile of a class. A key names the blocks that may and that must have
- * it. */
-enum {
-	IN_AGENT = 0,
-	IN_PROFILE = MH_CLASS_N, /* whose class is not known yet */
-	AGENT = 1 << IN_AGENT,
-	BLOCK = 1 << MH_CLASS_BLOCK,
-	TMPFS = 1 << MH_CLASS_TMPFS,
-	NFS4 = 1 << MH_CLASS_NFS4,
-	BIND = 1 << MH_CLASS_BIND,
-	CSI = 1 << MH_CLASS_CSI,
-	PROFILE = 1 << IN_PROFILE,
-	CLASSES = BLOCK | TMPFS | NFS4 | CSI, /* of a profile; a hostvol is of class bind */
-	ANY = CLASSES | BIND,
-};
-
-/* The classes as they are written, which have no blanks. */
-static const char *const class_words[] = {
-	[IN_AGENT] = "not of a profile",
-	[MH_CLASS_BLOCK] = "block",
-	[MH_CLASS_TMPFS] = "tmpfs",
-	[MH_CLASS_NFS4] = "nfs4",
-	[MH_CLASS_BIND] = "host volume",
-	[MH_CLASS_CSI] = "csi",
-	[IN_PROFILE] = "its class must come first",
-};
-static const char *const trust_words[] = {[TRUST_TRUSTED] = "trusted", [TRUST_UNTRUSTED] = "untrusted"};
-static const char *const must_words[] = {"required", "optional"};
-static const char *const sync_words[] = {"always", "batch"};
 const char *const nfs_sec_words[NFS_SEC_N] = {"sys", "krb5", "krb5i", "krb5p"};
 const char *const nfs_vers_words[NFS_VERS_N] = {"4.2", "4.1"};
 
-/* Values of this policy alone. */
-
-static bool set_by_id(void *field, const char *text, const struct block_key *key)
+bool by_id_is_valid(const char *s)
 {
-	static const char exact[] = "exact:";
-	struct by_id_rule *rule = field;
+	size_t n = strnlen(s, MH_BY_ID_SIZE);
 
-	(void)key;
-	rule->exact = str_starts_with(text, exact);
-	if (rule->exact)
-		text += sizeof(exact) - 1;
-	return by_id_is_valid(text) && str_copy(rule->text, sizeof(rule->text), text) == 0;
+	return n > 0 && n <= 128 && s[0] != '.' && str_is_made_of(s, ":._+-");
 }
 
-static bool set_server(void *field, const char *text, const struct block_key *key)
+bool export_is_valid(const char *s)
 {
-	struct server_rule *rule = field;
-
-	(void)key;
-	return parse_network(text, &rule->family, rule->addr, &rule->prefix_bits) == 0;
+	return strnlen(s, MH_EXPORT_SIZE) < MH_EXPORT_SIZE && path_is_normal(s) && str_is_made_of(s, "/._-");
 }
 
-static bool set_options(void *field, const char *text, const struct block_key *key)
+bool policy_name_is_valid(const char *s)
 {
-	uint32_t *options = field;
+	return id_is_name(s, TICKET_NODE_SIZE - 1);
+}
 
-	(void)key;
-	for (;;) {
-		size_t n = strcspn(text, ",");
-		int i = fs_option_find(text, n);
+bool policy_path_is_valid(const char *s)
+{
+	return path_is_normal(s) && s[1] != '\0';
+}
 
-		if (i < 0 || (*options & UINT32_C(1) << i) != 0)
-			return false;
-		*options |= UINT32_C(1) << i;
-		if (text[n] == '\0')
-			return true;
-		text += n + 1;
+bool policy_context_is_valid(const char *s)
+{
+	return str_is_made_of(s, "_:.,-") && s[0] >= 'a' && s[0] <= 'z';
+}
+
+static bool context_or_nothing(const char *s)
+{
+	return s[0] == '\0' || policy_context_is_valid(s);
+}
+
+static bool path_or_nothing(const char *s)
+{
+	return s[0] == '\0' || policy_path_is_valid(s);
+}
+
+/* One field of a struct, and what it may be. */
+struct field {
+	size_t at;
+	size_t size;  /* 1, 4 or 8: of a number; or of a text with its NUL */
+	uint64_t min; /* of a number */
+	uint64_t max;
+	bool (*is_valid)(const char *text); /* of a text; NULL: a number */
+};
+
+#define SIZE_OF(type, field) sizeof(((const type *)NULL)->field)
+#define NUMBER(type, field, low, high)                                       \
+	{                                                                    \
+		offsetof(type, field), SIZE_OF(type, field), low, high, NULL \
 	}
-}
+#define TEXT(type, field, valid)                                         \
+	{                                                                \
+		offsetof(type, field), SIZE_OF(type, field), 0, 0, valid \
+	}
+#define BOOL(type, field) NUMBER(type, field, 0, 1)
+#define UID_MAX (UINT32_MAX - 1)
+#define LAST_LINE (POLICY_TEXT_MAX + 1)
 
-static bool is_name(const char *text)
-{
-	return id_is_name(text, TICKET_NODE_SIZE - 1);
-}
-
-static bool is_context(const char *text)
-{
-	return str_is_made_of(text, "_:.,-") && text[0] >= 'a' && text[0] <= 'z';
-}
-
-static bool is_path(const char *text)
-{
-	return path_is_normal(text) && text[1] != '\0';
-}
-
-/* Keys */
-
-#define A(field) offsetof(struct agent_policy, field)
-#define P(field) offsetof(struct profile, field)
-#define STRING(valid, bytes, what) block_set_string, (what), .is_valid = (valid), .size = (bytes)
-#define NAME STRING(is_name, TICKET_NODE_SIZE, "a name of at most 63 letters, digits, - and _")
-#define PATH STRING(is_path, MH_PATH_SIZE, "an absolute path below / without ., .., // and a trailing slash")
-#define BOOL block_set_bool, "yes or no"
-#define NUMBER(low, high, text) block_set_u32, #low " to " #high, (text), .min = (low), .max = (high)
-#define UID NUMBER(1, 4294967294, NULL)
-#define SIZE(high, text) \
-	block_set_size, "a size from 4KiB on, as 64MiB", (text), .min = 4096, .max = UINT64_C(1) << (high)
-#define WORDS(table, what) block_set_word, (what), .words = (table), .size = ARRAY_SIZE(table)
-
-static const struct block_key keys[] = {
-	{"cluster", AGENT, AGENT, A(cluster), NAME},
-	{"node", AGENT, AGENT, A(node), NAME},
-	{"helper_uid", AGENT, AGENT, A(helper_uid), UID},
-	{"helper_gid", AGENT, AGENT, A(helper_gid), UID},
-	{"stage_base", AGENT, AGENT, A(stage_base), PATH},
-	{"publish_base", AGENT, AGENT, A(publish_base), PATH},
-	{"log", AGENT, AGENT, A(log), PATH},
-	{"lock_dir", AGENT, AGENT, A(lock_dir), PATH},
-	{"ticket", AGENT, 0, A(ticket_optional), WORDS(must_words, "required or optional")},
-	{"ticket_key", AGENT, 0, A(keys.key), block_set_hex, "64 hex digits", .size = TICKET_KEY_SIZE,
-	 .times = POLICY_KEY_MAX, .count = A(keys.n)},
-	{"audit", AGENT, 0, A(audit_optional), WORDS(must_words, "required or optional")},
-	{"trail_sync", AGENT, 0, A(sync_batch), WORDS(sync_words, "always or batch")},
-	{"container", AGENT, 0, A(container), BOOL},
-	{"allow_detach", AGENT, 0, A(allow_detach), BOOL},
-	{"max_staged", AGENT, 0, A(max_staged), NUMBER(1, 4096, "256")},
-	{"max_published", AGENT, 0, A(max_published), NUMBER(1, 32768, "4096")},
-	{"max_per_alloc", AGENT, 0, A(max_per_alloc), NUMBER(1, 32, "32")},
-	{"max_tmpfs_total", AGENT, 0, A(max_tmpfs_total), SIZE(60, "1GiB")},
-	{"ops_per_second", AGENT, 0, A(ops_per_second), NUMBER(1, 8000, "20")},
-	{"burst", AGENT, 0, A(burst), NUMBER(1, 10000, "100")},
-	{"starts_per_minute", AGENT, 0, A(starts_per_minute), NUMBER(1, 6000, "60")},
-	{"nfs_timeout", AGENT, 0, A(nfs_timeout_s), NUMBER(1, 600, "30")},
-
-	{"class", PROFILE | CLASSES, PROFILE, P(class), WORDS(class_words, "block, tmpfs, nfs4 or csi"),
-	 .makes_kind = true},
-	{"fstype", BLOCK, BLOCK, P(kind), WORDS(fs_names, "ext4, xfs, erofs or squashfs")},
-	{"fstype", TMPFS, 0, P(kind), WORDS(fs_names, "tmpfs"), .initial = "tmpfs"},
-	{"fstype", NFS4, 0, P(kind), WORDS(fs_names, "nfs4"), .initial = "nfs4"},
-	{"trust", ANY, BLOCK, P(trust), WORDS(trust_words, "trusted or untrusted")},
-	{"ro", ANY, 0, P(read_only), BOOL},
-	{"exec", ANY, 0, P(exec), BOOL},
-	{"shared", ANY, 0, P(shared), BOOL},
-	{"options", BLOCK | TMPFS | NFS4, 0, P(options), set_options,
-	 "of noatime, discard, nodelalloc, data-journal, nouuid, each once, with commas"},
-	{"selinux_context", BLOCK | TMPFS | NFS4, 0, P(selinux_context),
-	 STRING(is_context, POLICY_CONTEXT_SIZE, "USER:ROLE:TYPE or USER:ROLE:TYPE:RANGE")},
-	{"by_id", BLOCK, BLOCK, P(by_id), set_by_id,
-	 "at most 128 of A-Z a-z 0-9 : . _ + - not beginning with a dot, exact: before it for a whole name",
-	 .size = sizeof(struct by_id_rule), .times = POLICY_RULE_MAX, .count = P(n_by_id)},
-	{"max_size", TMPFS, TMPFS, P(max_size), SIZE(50, NULL)},
-	{"max_inodes", TMPFS, 0, P(max_inodes), block_set_size, "1 to 2147483648", "65536", .min = 1,
-	 .max = UINT64_C(1) << 31},
-	{"server", NFS4, NFS4, P(server), set_server, "ADDRESS or ADDRESS/BITS without bits beyond BITS",
-	 .size = sizeof(struct server_rule), .times = POLICY_RULE_MAX, .count = P(n_servers)},
-	{"export", NFS4, NFS4, P(export),
-	 STRING(export_is_valid, MH_EXPORT_SIZE, "an absolute path of A-Z a-z 0-9 . _ -"),
-	 .times = POLICY_RULE_MAX, .count = P(n_exports)},
-	{"sec", NFS4, 0, P(sec), WORDS(nfs_sec_words, "sys, krb5, krb5i or krb5p")},
-	{"vers", NFS4, 0, P(vers), WORDS(nfs_vers_words, "4.1 or 4.2")},
-	{"path", BIND, BIND, P(path), PATH},
-	{"owner_uid", BIND, BIND, P(owner_uid), NUMBER(0, 4294967294, NULL)},
+static const struct field policy_fields[] = {
+	NUMBER(struct policy, n_agents, 1, POLICY_AGENT_MAX),
+	NUMBER(struct policy, n_profiles, 0, ARRAY_SIZE(((const struct policy *)NULL)->profiles)),
+	NUMBER(struct policy, n_hostvols, 0, ARRAY_SIZE(((const struct policy *)NULL)->profiles)),
 };
 
-_Static_assert(ARRAY_SIZE(keys) <= BLOCK_KEYS_MAX, "they fit block.seen");
+#define A(field, low, high) NUMBER(struct agent_policy, field, low, high)
+static const struct field agent_fields[] = {
+	A(uid, 1, UID_MAX),
+	A(line, 1, LAST_LINE),
+	TEXT(struct agent_policy, cluster, policy_name_is_valid),
+	TEXT(struct agent_policy, node, policy_name_is_valid),
+	A(helper_uid, 1, UID_MAX),
+	A(helper_gid, 1, UID_MAX),
+	TEXT(struct agent_policy, stage_base, policy_path_is_valid),
+	TEXT(struct agent_policy, publish_base, policy_path_is_valid),
+	TEXT(struct agent_policy, log, policy_path_is_valid),
+	TEXT(struct agent_policy, lock_dir, policy_path_is_valid),
+	A(ticket_optional, 0, 1),
+	A(keys.n, 0, POLICY_KEY_MAX),
+	A(audit_optional, 0, 1),
+	A(sync_batch, 0, 1),
+	BOOL(struct agent_policy, container),
+	BOOL(struct agent_policy, allow_detach),
+	A(max_staged, 1, 4096),
+	A(max_published, 1, 32768),
+	A(max_per_alloc, 1, 32),
+	A(max_tmpfs_total, 4096, UINT64_C(1) << 60),
+	A(ops_per_second, 1, 8000),
+	A(burst, 1, 10000),
+	A(starts_per_minute, 1, 6000),
+	A(nfs_timeout_s, 1, 600),
+	A(profiles, 0, 0),
+};
 
-static const struct block_table table = {.keys = keys, .n_keys = ARRAY_SIZE(keys), .kind_words = class_words};
+#define P(field, low, high) NUMBER(struct profile, field, low, high)
+static const struct field profile_fields[] = {
+	TEXT(struct profile, name, id_is_label),
+	P(line, 1, LAST_LINE),
+	P(class, 1, MH_CLASS_N - 1),
+	P(kind, 0, FS_ANY),
+	P(trust, TRUST_UNSET, TRUST_UNTRUSTED),
+	BOOL(struct profile, read_only),
+	BOOL(struct profile, exec),
+	BOOL(struct profile, shared),
+	P(options, 0, (UINT64_C(1) << FS_OPTION_N) - 1),
+	TEXT(struct profile, selinux_context, context_or_nothing),
+	P(n_by_id, 0, POLICY_RULE_MAX),
+	P(max_size, 0, UINT64_C(1) << 50),
+	P(max_inodes, 0, UINT64_C(1) << 31),
+	P(n_servers, 0, POLICY_RULE_MAX),
+	P(n_exports, 0, POLICY_RULE_MAX),
+	P(sec, 0, NFS_SEC_N - 1),
+	P(vers, 0, NFS_VERS_N - 1),
+	TEXT(struct profile, path, path_or_nothing),
+	P(owner_uid, 0, UID_MAX),
+};
 
-static const char *begin_profile(struct block *block, void *userdata)
+static const struct field by_id_fields[] = {
+	BOOL(struct by_id_rule, exact),
+	TEXT(struct by_id_rule, text, by_id_is_valid),
+};
+
+struct export_rule {
+	char text[MH_EXPORT_SIZE];
+};
+static const struct field export_fields[] = {TEXT(struct export_rule, text, export_is_valid)};
+
+static bool field_is_valid(const char *object, const struct field *field)
 {
-	struct policy *policy = userdata;
-	struct agent_policy *agent = &policy->agents[policy->n_agents];
-	struct profile *profile = &policy->profiles[policy->n_profiles];
-	bool is_hostvol = block->kind == MH_CLASS_BIND;
+	const char *at = object + field->at;
+	uint64_t number = 0;
 
-	if (!id_is_label(block->name) || policy_profile(agent, block->name))
-		return "must be a new name of a-z, 0-9 and -";
-	if ((is_hostvol ? policy->n_hostvols : policy->n_profiles - policy->n_hostvols) == POLICY_PROFILE_MAX)
-		return "more than 64 of its kind";
-	*profile = (struct profile){.line = block->line, .class = MH_CLASS_BIND, .kind = FS_ANY};
-	(void)str_copy(profile->name, sizeof(profile->name), block->name);
-	block->object = profile;
+	if (field->is_valid)
+		return memchr(at, '\0', field->size) && field->is_valid(at);
+	memcpy(&number, at, field->size); /* little-endian, and of a bool any byte */
+	return number >= field->min && number <= field->max;
+}
+
+static bool fields_are_valid(const void *object, const struct field *fields, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!field_is_valid(object, &fields[i]))
+			return false;
+	return true;
+}
+
+#define FIELDS_ARE_VALID(object, fields) fields_are_valid(object, fields, ARRAY_SIZE(fields))
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && sizeof(bool) == 1, "field_is_valid()");
+
+static bool server_is_valid(const struct server_rule *rule)
+{
+	return (rule->family == 4 && rule->prefix_bits <= 32) ||
+	       (rule->family == 6 && rule->prefix_bits <= 128);
+}
+
+static bool rules_are_valid(const struct profile *profile)
+{
+	for (uint32_t i = 0; i < profile->n_by_id; i++)
+		if (!FIELDS_ARE_VALID(&profile->by_id[i], by_id_fields))
+			return false;
+	for (uint32_t i = 0; i < profile->n_servers; i++)
+		if (!server_is_valid(&profile->server[i]))
+			return false;
+	for (uint32_t i = 0; i < profile->n_exports; i++)
+		if (!FIELDS_ARE_VALID(profile->export[i], export_fields))
+			return false;
+	return true;
+}
+
+/* A kind of file system and a path are what the class says, or fs_types[] would be read beyond its end. */
+static bool profile_is_valid(const struct profile *profile)
+{
+	const bool has_type = profile->class != MH_CLASS_BIND && profile->class != MH_CLASS_CSI;
+
+	return FIELDS_ARE_VALID(profile, profile_fields) && rules_are_valid(profile) &&
+	       has_type == (profile->kind != FS_ANY) &&
+	       (profile->class == MH_CLASS_BIND) == (profile->path[0] != '\0') &&
+	       !policy_check_profile(profile);
+}
+
+bool policy_check(struct policy *policy)
+{
+	if (!FIELDS_ARE_VALID(policy, policy_fields) || policy->n_hostvols > policy->n_profiles)
+		return false;
+	for (uint32_t i = 0; i < policy->n_profiles; i++)
+		if (!profile_is_valid(&policy->profiles[i]))
+			return false;
+	for (uint32_t i = 0; i < policy->n_agents; i++) {
+		struct agent_policy *agent = &policy->agents[i];
+
+		if (!FIELDS_ARE_VALID(agent, agent_fields) || agent->helper_uid == agent->uid ||
+		    (!agent->ticket_optional && agent->keys.n == 0) ||
+		    agent->first_profile > policy->n_profiles ||
+		    agent->n_profiles > policy->n_profiles - agent->first_profile)
+			return false;
+		agent->profiles = &policy->profiles[agent->first_profile];
+	}
+	return true;
+}
+
+void policy_file_digest(const struct policy_file *file, uint8_t ret[static TICKET_DIGEST_SIZE])
+{
+	const size_t from = offsetof(struct policy_file, text_digest);
+
+	(void)crypto_hash_sha256(ret, (const unsigned char *)file + from, sizeof(*file) - from);
+}
+
+bool policy_file_check(struct policy_file *file, size_t n)
+{
+	uint8_t digest[TICKET_DIGEST_SIZE];
+
+	if (n != sizeof(*file) || file->magic != POLICY_MAGIC || file->version != POLICY_VERSION ||
+	    file->size != sizeof(*file) || file->reserved != 0)
+		return false;
+	policy_file_digest(file, digest);
+	return memcmp(digest, file->digest, sizeof(digest)) == 0 && policy_check(&file->policy);
+}
+
+const struct agent_policy *policy_agent(const struct policy *policy, uint32_t uid)
+{
+	for (uint32_t i = 0; i < policy->n_agents; i++)
+		if (policy->agents[i].uid == uid)
+			return &policy->agents[i];
 	return NULL;
 }
 
-static const char *end_profile(const struct block *block, void *userdata)
+const struct profile *policy_profile(const struct agent_policy *agent, const char *name)
 {
-	struct policy *policy = userdata;
-
-	policy->agents[policy->n_agents].n_profiles++;
-	policy->n_profiles++;
-	policy->n_hostvols += block->kind == MH_CLASS_BIND;
-	return policy_check_profile(block->object);
-}
-
-static const char *begin_agent(struct block *block, void *userdata)
-{
-	struct policy *policy = userdata;
-	struct agent_policy *agent = &policy->agents[policy->n_agents];
-
-	if (policy->n_agents == POLICY_AGENT_MAX)
-		return "more than 16 agents";
-	*agent =
-		(struct agent_policy){.line = block->line, .profiles = &policy->profiles[policy->n_profiles]};
-	block->object = agent;
-	if (parse_u32(block->name, 1, UINT32_MAX - 1, &agent->uid) < 0 || policy_agent(policy, agent->uid))
-		return "must be a new uid from 1 to 4294967294";
+	for (uint32_t i = 0; i < agent->n_profiles; i++)
+		if (str_eq(agent->profiles[i].name, name))
+			return &agent->profiles[i];
 	return NULL;
 }
 
-static const char *end_agent(const struct block *block, void *userdata)
+static const char *check_options(const struct profile *profile)
 {
-	struct policy *policy = userdata;
-	const char *complaint = policy_check_agent(policy, block->object);
-
-	policy->n_agents++;
-	return complaint;
+	for (int i = 0; i < FS_OPTION_N; i++)
+		if ((profile->options & UINT32_C(1) << i) != 0 &&
+		    (fs_options[i].kinds & UINT32_C(1) << profile->kind) == 0)
+			return "options has one that this fstype does not know";
+	return NULL;
 }
 
-static const struct block_form profile_forms[] = {
-	{"profile", "NAME", IN_PROFILE, NULL, begin_profile, end_profile},
-	{"hostvol", "NAME", MH_CLASS_BIND, NULL, begin_profile, end_profile},
-	{.word = NULL},
-};
-static const struct block_form agent_forms[] = {
-	{"agent", "UID", IN_AGENT, profile_forms, begin_agent, end_agent},
-	{.word = NULL},
-};
-
-enum status policy_parse(const char *file, const char *text, size_t n, struct policy *ret,
-			 unsigned int *ret_line, struct error *err)
+const char *policy_check_profile(const struct profile *profile)
 {
-	struct block_lexer lx = {.file = file, .p = text, .end = text + n, .line = 1, .err = err};
-	const char *complaint = NULL;
-	enum status st;
+	const struct fs_type *type = profile->kind < FS_N ? &fs_types[profile->kind] : NULL;
+	bool is_untrusted = profile->trust == TRUST_UNTRUSTED;
 
-	*ret = (struct policy){0};
-	st = n > POLICY_TEXT_MAX ? REFUSE(&lx, 1U, "more than %d bytes", POLICY_TEXT_MAX)
-				 : block_read_text(&lx, &table, agent_forms, ret);
-	if (st == STATUS_OK)
-		complaint = ret->n_agents == 0 ? "no agent" : policy_check_paths(ret, &lx.line);
-	if (complaint)
-		st = REFUSE(&lx, lx.line, "%s", complaint);
-	if (st != STATUS_OK)
-		*ret_line = lx.error_line;
-	return st;
+	if (type && profile->class != type->class)
+		return "class and fstype do not go together";
+	if (type && type->always_read_only && !profile->read_only)
+		return "this fstype needs ro = yes";
+	if (is_untrusted && type && profile->class != MH_CLASS_NFS4 && !type->fit_for_untrusted)
+		return "trust = untrusted needs fstype = erofs or squashfs";
+	if (is_untrusted && (profile->exec || profile->shared))
+		return "trust = untrusted forbids exec and shared";
+	return check_options(profile);
 }

@@ -1,28 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The policy of root: one block per agent uid, parsed from one strict text.
+/* The policy of root: one block per agent uid, compiled from root's text (tool/policy_parse.h).
  *
- *	agent UID {
- *		key = value
- *		profile NAME { class = block | tmpfs | nfs4 | csi, which comes first; ... }
- *		hostvol NAME { path = /srv/data; owner_uid = 1000; ... }
- *	}
- *
- * Statements end with a line or a semicolon, `#` begins a comment. An unknown or repeated key, a value out of
- * range, a missing key or a contradiction is refused with its line. Pure: the buffer is all it reads. The
- * keys are explained in mounthelper.policy(5). */
+ * `holdfast policy apply` reads the text, mounthelper.policy(5), and writes struct policy_file beside it. The
+ * helper reads that file alone: it parses no text, and looks at each field before anything uses it. */
 
 #include "fstypes.h"
 #include "mounthelper_wire.h"
 #include "mounthelper_words.h"
-
-#include "base/error.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum {
+	POLICY_MAGIC = 0x4c504648, /* "HFPL" */
+	POLICY_VERSION = 1,
 	POLICY_TEXT_MAX = 65536,
 	POLICY_AGENT_MAX = 16,
 	POLICY_PROFILE_MAX = 64, /* over all agents; the same again of host volumes */
@@ -114,8 +107,9 @@ struct agent_policy {
 	uint32_t burst;
 	uint32_t starts_per_minute;
 	uint32_t nfs_timeout_s;
-	const struct profile *profiles; /* in the policy's, one after the other */
+	uint32_t first_profile; /* of the policy's, which follow each other */
 	uint32_t n_profiles;
+	const struct profile *profiles; /* NULL in a file: policy_file_check() sets it */
 };
 
 struct policy {
@@ -126,14 +120,30 @@ struct policy {
 	struct profile profiles[2 * POLICY_PROFILE_MAX];
 };
 
-/** Parse @n bytes at @text.
- *
- * @file     only for messages, which begin with FILE:LINE:
- * @ret      holds nothing of use after a failure
- * @ret_line of the mistake, untouched on success
- * Returns STATUS_INVALID_ARGUMENT for anything that is not a complete, consistent policy. */
-enum status policy_parse(const char *file, const char *text, size_t n, struct policy *ret,
-			 unsigned int *ret_line, struct error *err);
+/* Beside its text, whose name this is appended to. */
+#define POLICY_APPLIED ".applied"
+
+/* The compiled policy as it is in its file: fields as they are in memory, since the same machine writes and
+ * reads it. Everything but `digest` is as in the text, or constant. */
+struct policy_file {
+	uint32_t magic;
+	uint32_t version;
+	uint32_t size; /* of this struct */
+	uint32_t reserved;
+	uint8_t digest[TICKET_DIGEST_SIZE];	 /* SHA-256 of everything after it */
+	uint8_t text_digest[TICKET_DIGEST_SIZE]; /* SHA-256 of the text that it was compiled from */
+	struct policy policy;
+};
+
+/** Is @file, of which @n bytes were read, a compiled policy of this release, unchanged since, with each field
+ * in its range? Then file->policy can be used. */
+bool policy_file_check(struct policy_file *file, size_t n);
+
+/** Is each field of @policy in its range? Then its agents get their profiles. */
+bool policy_check(struct policy *policy);
+
+/** SHA-256 of what file->digest covers. */
+void policy_file_digest(const struct policy_file *file, uint8_t ret[static TICKET_DIGEST_SIZE]);
 
 /** The block of agent @uid, or NULL. */
 const struct agent_policy *policy_agent(const struct policy *policy, uint32_t uid);
@@ -152,14 +162,10 @@ bool by_id_is_valid(const char *s);
  * trailing slash; "/" alone is one. */
 bool export_is_valid(const char *s);
 
-/* Consistency of what the policy's parser read: each returns NULL, or what is wrong. */
+/* Grammars of texts in the policy. */
+bool policy_name_is_valid(const char *s);    /* of a cluster or node */
+bool policy_path_is_valid(const char *s);    /* absolute, normal, and not "/" */
+bool policy_context_is_valid(const char *s); /* of SELinux */
 
-/** Do class, file system, trust and options of @profile go together? */
+/** Do class, file system, trust and options of @profile go together? NULL, or what is wrong. */
 const char *policy_check_profile(const struct profile *profile);
-
-/** Is @agent consistent by itself, and are its uids apart from those of every agent already in @policy? */
-const char *policy_check_agent(const struct policy *policy, const struct agent_policy *agent);
-
-/** Is no tree, log, lock_dir or host volume of @policy below another, but for host volumes below each other?
- * @ret_line of the later block when not */
-const char *policy_check_paths(const struct policy *policy, unsigned int *ret_line);

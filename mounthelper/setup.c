@@ -2,7 +2,6 @@
 #include "startup.h"
 
 #include "base/clock.h"
-#include "base/fd.h"
 #include "base/names.h"
 #include "base/path.h"
 #include "base/str.h"
@@ -15,9 +14,11 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sodium.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 enum { SEND_BUFFER = 64 * 1024 };
 
@@ -31,20 +32,18 @@ void setup_peer(struct helper *h)
 	h->peer_pid = peer.pid;
 }
 
-void setup_policy(struct helper *h, int root_fd, const char *path, struct policy *ret)
+void setup_policy(struct helper *h, int root_fd, const char *path, struct policy_file *ret)
 {
 	cleanup_close int fd =
 		start_sys(path_open_trusted_file(root_fd, path, 0, O_RDONLY, 0), START_POLICY, path);
-	cleanup_free char *text = NULL;
-	unsigned int line = 0;
-	size_t n = 0;
-	enum status status;
+	ssize_t n = read(fd, ret, sizeof(*ret));
+	char more;
 
-	start_sys(fd_read_all(fd, POLICY_TEXT_MAX, &text, &n), START_POLICY, path);
-	status = policy_parse(path, text, n, ret, &line, NULL);
-	start_need(status == STATUS_OK, START_POLICY_TEXT, line, path);
-	(void)crypto_hash_sha256(h->policy_digest, (const unsigned char *)text, n);
-	h->agent = policy_agent(ret, h->peer_uid);
+	start_libc((int)n, START_POLICY, path);
+	start_need(read(fd, &more, 1) == 0 && policy_file_check(ret, (size_t)n), START_POLICY_FORMAT, 0,
+		   path);
+	memcpy(h->policy_digest, ret->text_digest, sizeof(h->policy_digest));
+	h->agent = policy_agent(&ret->policy, h->peer_uid);
 	if (!h->agent)
 		start_fail(START_POLICY_AGENT, 0, h->peer_uid, path);
 	start_need(h->door == DOOR_SETUID || geteuid() == h->agent->helper_uid, START_HELPER_UID,

@@ -71,8 +71,9 @@ void view_settle(struct helper *h, const struct view *view);
  * started this process. */
 void setup_peer(struct helper *h);
 
-/** Read the policy at @path below @root_fd into @ret, and find the block of the agent h->peer_uid. */
-void setup_policy(struct helper *h, int root_fd, const char *path, struct policy *ret);
+/** Read the compiled policy at @path below @root_fd into @ret, and find the block of the agent h->peer_uid.
+ */
+void setup_policy(struct helper *h, int root_fd, const char *path, struct policy_file *ret);
 
 /** Log, state file, an instance's place and the leave to start, below @root_fd; audit and journal. */
 void setup_records(struct helper *h, int root_fd);

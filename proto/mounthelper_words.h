@@ -265,11 +265,11 @@
 	  "the mount that holds a tree must be shared: mount --make-shared it")                              \
 	X(START_DEV, 77, "dev", "/dev must be a devtmpfs of root, /sys sysfs and /proc proc")                \
 	X(START_POLICY, 78, "policy",                                                                        \
-	  "the policy must be a regular file of root that nobody else can write, below directories of "      \
-	  "root; "                                                                                           \
-	  "holdfast policy init prints one to begin with")                                                   \
-	X(START_POLICY_TEXT, 78, "policy-text",                                                              \
-	  "line N of the policy is wrong; holdfast policy check says why")                                   \
+	  "the policy as holdfast policy apply writes it must be a regular file of root that nobody else "   \
+	  "can write, below directories of root; holdfast policy init prints a text to begin with, and "     \
+	  "holdfast policy apply compiles it")                                                               \
+	X(START_POLICY_FORMAT, 78, "policy-format",                                                          \
+	  "the compiled policy is of another release, or damaged; holdfast policy apply writes it anew")     \
 	X(START_POLICY_AGENT, 78, "policy-agent", "the policy has no block for agent uid N")                 \
 	X(START_HELPER_UID, 78, "helper-uid",                                                                \
 	  "the policy's helper_uid N is not the uid that the unit of the socket door runs it as: id -u "     \

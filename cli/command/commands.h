@@ -31,7 +31,7 @@ command_fn cmd_volume_hold, cmd_volume_link, cmd_volume_unlink;
 command_fn cmd_agent_drain;
 command_fn cmd_operator_backup, cmd_operator_restore, cmd_operator_backup_verify, cmd_operator_watch;
 command_fn cmd_audit_show, cmd_audit_verify;
-command_fn cmd_policy_check, cmd_policy_explain, cmd_policy_init;
+command_fn cmd_policy_apply, cmd_policy_check, cmd_policy_explain, cmd_policy_init;
 command_fn cmd_operator_cert_ca, cmd_operator_cert_server, cmd_operator_cert_node, cmd_operator_cert_operator;
 command_fn cmd_operator_audit, cmd_operator_audit_verify;
 

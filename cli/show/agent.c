@@ -1,11 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/str.h"
 #include "show/output.h"
 #include "show/show.h"
 
 #include <inttypes.h>
+#include <openssl/sha.h>
 #include <string.h>
+
+enum { POLICY_BYTES_MAX = 65536 };
+
+/* Was the policy's text changed since the one that the helper runs by was compiled from it? No, if it cannot
+ * be read. */
+static bool is_edited(const char *digest)
+{
+	uint8_t sha256[SHA256_DIGEST_LENGTH];
+	char hex[2 * sizeof(sha256) + 1];
+	cleanup_free char *text = NULL;
+	size_t n;
+
+	if (file_read(HOLDFAST_POLICY_PATH, POLICY_BYTES_MAX, &text, &n) < 0)
+		return false;
+	(void)SHA256((const unsigned char *)text, n, sha256);
+	hex_encode(hex, sha256, sizeof(sha256));
+	return !str_eq(hex, digest);
+}
 
 static void show_helper(const Holdfast__V1__AgentHelper *helper)
 {
@@ -21,6 +41,9 @@ static void show_helper(const Holdfast__V1__AgentHelper *helper)
 	print_field("mount helper", text);
 	if (helper->policy_digest[0])
 		print_field("its policy", helper->policy_digest);
+	if (helper->policy_digest[0] && is_edited(helper->policy_digest))
+		print_field("its policy's text", HOLDFAST_POLICY_PATH
+			    " was edited and is not in use: holdfast policy apply, then SIGHUP to the agent");
 	if (helper->container)
 		print_field("its mounts", "in the agent's mount namespace (container = yes)");
 	if (helper->running)

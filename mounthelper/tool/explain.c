@@ -2,11 +2,11 @@
 #include "explain.h"
 
 #include "admission.h"
+#include "block_lexer.h"
 
 #include "base/cleanup.h"
 #include "base/parse.h"
 #include "base/str.h"
-#include "privileged/block_lexer.h"
 
 #include <string.h>
 

@@ -1,22 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* holdfast-policy: check a policy of the mount helper, and say what it allows. The parser and the decisions
- * are the helper's own; the program has no privilege and reads one file. `holdfast policy` runs it. */
+/* holdfast-policy: check a policy of the mount helper, compile it for the helper, and say what it allows. The
+ * decisions are the helper's own. `holdfast policy` runs it; root alone can apply. */
 
 #include "explain.h"
+#include "policy_parse.h"
 #include "words.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/parse.h"
+#include "base/path.h"
 #include "base/str.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/xattr.h>
+#include <unistd.h>
 
 enum { EXIT_USAGE = 2 };
 
@@ -27,7 +34,8 @@ struct arguments {
 	struct question question;
 };
 
-static struct policy policy;
+static struct policy_file compiled; /* from args.file */
+static const struct policy *const policy = &compiled.policy;
 
 __attribute__((format(printf, 1, 2))) static int usage(const char *fmt, ...)
 {
@@ -37,7 +45,7 @@ __attribute__((format(printf, 1, 2))) static int usage(const char *fmt, ...)
 	va_start(args, fmt);
 	(void)vfprintf(stderr, fmt, args);
 	va_end(args);
-	(void)fputs("\nholdfast policy check --help and holdfast policy explain --help show the usage\n",
+	(void)fputs("\nholdfast policy check --help, apply --help and explain --help show the usage\n",
 		    stderr);
 	return EXIT_USAGE;
 }
@@ -233,13 +241,111 @@ static int refuse_file(const struct arguments *args, unsigned int line, const ch
 	return EXIT_FAILURE;
 }
 
-static int check(const struct arguments *args)
+static int print_counts(const struct arguments *args, bool is_applied, const char *word)
 {
 	if (args->is_json)
-		return print_json(json_pack("{sb ss sI sI}", "ok", 1, "file", args->file, "agents",
-					    (json_int_t)policy.n_agents, "profiles",
-					    (json_int_t)policy.n_profiles)) < 0;
-	return printf("ok: %u agents, %u profiles\n", policy.n_agents, policy.n_profiles) < 0;
+		return print_json(json_pack("{sb ss sI sI sb}", "ok", 1, "file", args->file, "agents",
+					    (json_int_t)policy->n_agents, "profiles",
+					    (json_int_t)policy->n_profiles, "applied", is_applied)) < 0;
+	if (printf("%s: %u agents, %u profiles\n", word, policy->n_agents, policy->n_profiles) < 0)
+		return EXIT_FAILURE;
+	if (is_applied)
+		return EXIT_SUCCESS;
+	return printf("not applied: the mount helper reads what 'holdfast policy apply %s' writes\n",
+		      args->file) < 0;
+}
+
+/* Is what stands beside the text compiled from it? */
+static bool is_applied(const struct arguments *args)
+{
+	static struct policy_file applied;
+	char path[PATH_MAX];
+	cleanup_free char *bytes = NULL;
+	size_t n;
+
+	if (str_format(path, sizeof(path), "%s" POLICY_APPLIED, args->file) < 0 ||
+	    file_read(path, sizeof(applied), &bytes, &n) < 0 || n != sizeof(applied))
+		return false;
+	memcpy(&applied, bytes, n);
+	return policy_file_check(&applied, n) &&
+	       memcmp(applied.text_digest, compiled.text_digest, sizeof(applied.text_digest)) == 0;
+}
+
+static int check(const struct arguments *args)
+{
+	return print_counts(args, is_applied(args), "ok");
+}
+
+/* The label of SELinux that the text has, where there is one: the helper may read nothing else here. */
+static void copy_label(const char *from, const char *to)
+{
+	static const char name[] = "security.selinux";
+	char label[256];
+	ssize_t n = lgetxattr(from, name, label, sizeof(label));
+
+	if (n > 0)
+		(void)lsetxattr(to, name, label, (size_t)n, 0);
+}
+
+/* Write the compiled policy beside @path. Returns 0 or a negative errno. */
+static int write_applied(const char *path)
+{
+	char target[PATH_MAX];
+	char fresh[PATH_MAX];
+	int r;
+
+	if (str_format(target, sizeof(target), "%s" POLICY_APPLIED, path) < 0 ||
+	    str_format(fresh, sizeof(fresh), "%s.new", target) < 0)
+		return -ENAMETOOLONG;
+	policy_file_seal(&compiled);
+	r = file_write_atomic(fresh, 0644, &compiled, sizeof(compiled));
+	if (r < 0)
+		return r;
+	copy_label(path, fresh);
+	if (rename(fresh, target) == 0)
+		return file_sync_folder(target);
+	r = -errno;
+	(void)unlink(fresh);
+	return r;
+}
+
+static int apply(const struct arguments *args)
+{
+	struct error err = {.msg = ""};
+	int r = write_applied(args->file);
+
+	if (r == 0)
+		return print_counts(args, true, "applied");
+	(void)error_set(&err, status_from_errno(r), r, "write %s%s", args->file, POLICY_APPLIED);
+	return refuse_file(args, 0, err.msg);
+}
+
+/* The text that root applies is root's alone, down from "/", or somebody else could have written it. */
+static int read_roots(const char *path, char **ret, size_t *ret_n, struct error *err)
+{
+	cleanup_close int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	cleanup_close int fd = path_open_trusted_file(root_fd, path, 0, O_RDONLY, 0);
+	int r = fd < 0 ? fd : fd_read_all(fd, POLICY_TEXT_MAX, ret, ret_n);
+
+	if (r < 0)
+		(void)error_set(err, status_from_errno(r), r,
+				"%s: the policy must be a regular file of root that nobody else can write, "
+				"at an absolute path below directories of root without links",
+				path);
+	return r;
+}
+
+static int read_text(const struct arguments *args, bool is_apply, char **ret, size_t *ret_n,
+		     struct error *err)
+{
+	int r;
+
+	if (is_apply)
+		return read_roots(args->file, ret, ret_n, err);
+	r = file_read(args->file, POLICY_TEXT_MAX, ret, ret_n);
+	if (r < 0)
+		(void)error_set(err, status_from_errno(r), r, "%s", args->file);
+	return r;
 }
 
 static int print_answer(const struct arguments *args, const struct agent_policy *agent,
@@ -271,18 +377,18 @@ static int print_answer(const struct arguments *args, const struct agent_policy 
 
 static int answer(struct arguments *args, const char *text, size_t n)
 {
-	const struct agent_policy *agent = &policy.agents[0];
+	const struct agent_policy *agent = &policy->agents[0];
 	struct mh_source *source = &args->question.source;
 	const struct profile *profile;
 	struct answer answer;
 	uint32_t uid;
 
-	if (!args->uid && policy.n_agents > 1)
+	if (!args->uid && policy->n_agents > 1)
 		return usage("%s has several agents: say which with --uid", args->file);
 	if (args->uid) {
 		if (parse_u32(args->uid, 0, UINT32_MAX, &uid) < 0)
 			return usage("--uid %s: must be a number", args->uid);
-		agent = policy_agent(&policy, uid);
+		agent = policy_agent(policy, uid);
 		if (!agent)
 			return refuse_file(args, 0, "refused: the policy has no block for that uid");
 	}
@@ -301,35 +407,46 @@ static int answer(struct arguments *args, const char *text, size_t n)
 	return print_answer(args, agent, &answer);
 }
 
+enum command { CHECK, APPLY, EXPLAIN, COMMAND_N };
+
+/* Which command, and is there a file for it? Or COMMAND_N. */
+static enum command take_command(int argc, char **argv)
+{
+	static const char *const names[COMMAND_N] = {"check", "apply", "explain"};
+	enum command command = CHECK;
+
+	if (argc == 0)
+		return COMMAND_N;
+	while (command < COMMAND_N && !str_eq(argv[0], names[command]))
+		command++;
+	return argc == (command == EXPLAIN ? 3 : 2) ? command : COMMAND_N;
+}
+
 int main(int argc, char **argv)
 {
 	struct arguments args = {.is_json = false};
 	cleanup_free char *text = NULL;
 	struct error err = {.msg = ""};
 	unsigned int line = 0;
-	bool is_explain;
+	enum command command;
 	size_t n;
 	int r = take_options(argc, argv, &args);
 
 	if (r != 0)
 		return r;
-	if (optind + 2 > argc)
-		return usage("check FILE or explain OPERATION FILE is expected");
-	is_explain = str_eq(argv[optind], "explain");
-	if (argc - optind != (is_explain ? 3 : 2) || (!is_explain && !str_eq(argv[optind], "check")))
-		return usage("check FILE or explain OPERATION FILE is expected");
+	command = take_command(argc - optind, argv + optind);
+	if (command == COMMAND_N)
+		return usage("check FILE, apply FILE or explain OPERATION FILE is expected");
 	args.file = argv[argc - 1];
-	if (is_explain)
+	if (command == EXPLAIN)
 		r = take_operation(argv[optind + 1], &args.question);
 	if (r != 0)
 		return r;
-	r = file_read(args.file, POLICY_TEXT_MAX, &text, &n);
-	if (r < 0) {
-		(void)error_set(&err, status_from_errno(r), r, "%s", args.file);
-		return refuse_file(&args, 0, err.msg);
-	}
-	if (policy_parse(args.file, text, n, &policy, &line, &err) != STATUS_OK)
+	if (read_text(&args, command == APPLY, &text, &n, &err) < 0 ||
+	    policy_compile(args.file, text, n, &compiled, &line, &err) != STATUS_OK)
 		return refuse_file(&args, line, err.msg);
-	r = is_explain ? answer(&args, text, n) : check(&args);
+	if (!policy_file_check(&compiled, sizeof(compiled)))
+		return refuse_file(&args, 0, "internal: the helper would not take what was compiled");
+	r = command == EXPLAIN ? answer(&args, text, n) : command == APPLY ? apply(&args) : check(&args);
 	return fflush(stdout) == 0 && !ferror(stdout) ? r : EXIT_FAILURE;
 }

@@ -23,7 +23,7 @@ ACCESS_MANUAL = ROOT / "docs/man/holdfast-operator-access.1.scd"
 RELOAD = ROOT / "server/reload.c"
 AGENT_CONFIG = ROOT / "agent/config.c"
 AGENT_CONFIG_MANUAL = ROOT / "docs/man/holdfast-agent.hcl.5.scd"
-POLICY = ROOT / "mounthelper/policy.c"
+POLICY = ROOT / "mounthelper/tool/policy_parse.c"
 POLICY_MANUAL = ROOT / "docs/man/mounthelper.policy.5.scd"
 ARCHITECTURE = ROOT / "docs/architecture.md"
 THREATS = ROOT / "docs/threat-model.md"
@@ -133,7 +133,7 @@ def check_quotes(path, files, tests, is_program, words):
 
 
 # Not of the tree: files of an installed machine.
-INSTALLED = {"agent.hcl", "server.hcl", "mounthelper.policy", "holdfast-agent.service", "holdfast-mounthelper@.service"}
+INSTALLED = {"agent.hcl", "server.hcl", "mounthelper.policy", "mounthelper.policy.applied", "holdfast-agent.service", "holdfast-mounthelper@.service"}
 
 
 # --- the mount helper ---------------------------------------------------------------------------------------

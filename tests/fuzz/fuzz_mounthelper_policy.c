@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The helper's policy: root writes it, but a mistake must be told, never half-taken. */
 
-#include "policy.h"
+#include "policy_parse.h"
 
 #include <assert.h>
 #include <string.h>

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -208,26 +209,59 @@ class TestBadInput(WorldTest):
 
     def test_a_policy_that_is_not_root_owned_or_wrong(self):
         policy = f"{PREFIX}/etc/holdfast/mounthelper.policy"
+        applied = policy + ".applied"
         saved = policy + ".saved"
-        self.assertIn("ok: ", self.world.holdfast("policy", "check").stdout)
+        self.assertRegex(self.world.holdfast("policy", "check").stdout, r"^ok: .*\n$")
         shutil.copy2(policy, saved)
 
         def restore():
+            for path in (policy, applied):
+                if os.path.exists(path):
+                    os.chown(path, 0, 0)
+                    os.chmod(path, 0o644)
             shutil.copy2(saved, policy)
-            os.chown(policy, 0, 0)
-            os.chmod(policy, 0o644)
+            self.world.apply_policy()
 
-        def append(text):
-            with open(policy, "a", encoding="ascii") as f:
+        def append(text, path=policy):
+            with open(path, "a", encoding="ascii") as f:
                 f.write(text)
 
-        self.with_helper_broken(lambda: os.chown(policy, self.node.uid, 0), restore, "mounthelper.policy", "root|uid 0")
-        self.with_helper_broken(lambda: os.chmod(policy, 0o666), restore, "mounthelper.policy", "writ")
+        def refused(words):
+            done = self.world.holdfast("policy", "apply", check=False)
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertRegex(done.stderr, words)
+
+        self.with_helper_broken(lambda: os.chown(applied, self.node.uid, 0), restore, "mounthelper.policy", "root|uid 0")
+        self.with_helper_broken(lambda: os.chmod(applied, 0o666), restore, "mounthelper.policy", "writ")
+        for change in (lambda: os.chown(policy, self.node.uid, 0), lambda: os.chmod(policy, 0o666)):
+            change()
+            refused(r"mounthelper\.policy: the policy must be a regular file of root that nobody else can write")
+            restore()
         append("agnet 5 {\n}\n")
         checked = self.world.holdfast("policy", "check", check=False)
         self.assertEqual(checked.returncode, 1)
         self.assertRegex(checked.stderr, r"^/.*mounthelper\.policy:\d+: expected: agent UID")
+        refused(r"^/.*mounthelper\.policy:\d+: expected: agent UID")  # and what was applied stays
         restore()
-        self.with_helper_broken(lambda: append("agnet 5 {\n}\n"), restore, r"mounthelper\.policy: line \d+ of",
-                                "holdfast policy check")
-        self.with_helper_broken(lambda: os.unlink(policy), restore, "mounthelper.policy")
+        self.with_helper_broken(lambda: append("x", applied), restore, r"policy-format: .*mounthelper\.policy\.applied: .*damaged",
+                                "holdfast policy apply")
+        self.with_helper_broken(lambda: os.unlink(applied), restore, r"mounthelper\.policy\.applied", "holdfast policy apply")
+
+    def agent_status(self):
+        return self.world.holdfast("agent", "status", "--socket", self.node.socket).stdout
+
+    def test_a_policy_that_was_edited_and_not_applied_is_named(self):
+        policy = f"{PREFIX}/etc/holdfast/mounthelper.policy"
+        with open(policy, encoding="ascii") as f:
+            saved = f.read()
+        words = "was edited and is not in use: holdfast policy apply"
+        self.addCleanup(self.world.write_policy)
+        self.assertNotIn(words, self.agent_status())
+        with open(policy, "w", encoding="ascii") as f:
+            f.write(saved + "# a remark\n")
+        self.assertIn(words, self.agent_status())
+        self.assertIn("\nnot applied: ", self.world.holdfast("policy", "check").stdout)
+        self.world.apply_policy()
+        self.assertNotIn("not applied: ", self.world.holdfast("policy", "check").stdout)
+        os.kill(self.node.daemon.pid, signal.SIGHUP)
+        wait_for("a helper with the new policy", lambda: words not in self.agent_status())

@@ -56,6 +56,8 @@ class TestPath(WorldTest):
             ["umount", self.node.published(self.alloc)],
             ["sh", "-c", f": >>{self.node.trail}"],
             ["sh", "-c", f": >>{PREFIX}/etc/holdfast/mounthelper.policy"],
+            ["sh", "-c", f": >>{PREFIX}/etc/holdfast/mounthelper.policy.applied"],
+            [f"{PREFIX}/bin/holdfast", "policy", "apply"],
         ):
             done = subprocess.run(as_agent + attempt, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
             self.assertNotEqual(done.returncode, 0, attempt)

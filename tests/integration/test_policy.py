@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """holdfast policy: a file of the mount helper's policy is checked and explained without starting a helper."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -37,7 +38,7 @@ def policy(uid=995, profiles=PROFILES, ticket="optional"):
 
 class TestPolicy(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
+        folder = tempfile.TemporaryDirectory(dir="/run")  # root's, as all above it
         self.addCleanup(folder.cleanup)
         self.file = os.path.join(folder.name, "mounthelper.policy")
         self.write(policy())
@@ -52,11 +53,54 @@ class TestPolicy(unittest.TestCase):
         return done.returncode, done.stdout, done.stderr
 
     def test_check(self):
-        self.assertEqual(self.tool("check"), (0, "ok: 1 agents, 3 profiles\n", ""))
+        missing = f"not applied: the mount helper reads what 'holdfast policy apply {self.file}' writes\n"
+        self.assertEqual(self.tool("check"), (0, "ok: 1 agents, 3 profiles\n" + missing, ""))
         self.write(policy() + policy(996))
-        self.assertEqual(self.tool("check"), (0, "ok: 2 agents, 6 profiles\n", ""))
+        self.assertEqual(self.tool("check"), (0, "ok: 2 agents, 6 profiles\n" + missing, ""))
         code, out, _ = self.tool("check", "--json")
-        self.assertEqual((code, json.loads(out)), (0, {"ok": True, "file": self.file, "agents": 2, "profiles": 6}))
+        self.assertEqual((code, json.loads(out)),
+                         (0, {"ok": True, "file": self.file, "agents": 2, "profiles": 6, "applied": False}))
+
+    def applied(self):
+        with open(f"{self.file}.applied", "rb") as f:
+            return f.read()
+
+    def test_apply_writes_what_check_finds(self):
+        self.assertEqual(self.tool("apply"), (0, "applied: 1 agents, 3 profiles\n", ""))
+        self.assertEqual(self.tool("check"), (0, "ok: 1 agents, 3 profiles\n", ""))
+        self.assertEqual(os.stat(f"{self.file}.applied").st_mode, 0o100644)
+        first = self.applied()
+        self.assertIn(hashlib.sha256(policy().encode()).digest(), first)
+        self.write(policy(ticket="sometimes"))
+        code, _, err = self.tool("apply")
+        self.assertEqual((code, err.startswith(f"{self.file}:10: ")), (1, True), err)
+        self.assertEqual(self.applied(), first)
+        self.write(policy() + "# edited\n")
+        self.assertIn("\nnot applied: ", self.tool("check")[1])
+        self.assertTrue(json.loads(self.tool("apply", "--json")[1])["applied"])
+        self.assertNotEqual(self.applied(), first)
+        with open(f"{self.file}.applied", "r+b") as f:
+            f.seek(5000)
+            f.write(b"damage")
+        self.assertIn("\nnot applied: ", self.tool("check")[1])
+        self.assertEqual(sorted(os.listdir(os.path.dirname(self.file))), ["mounthelper.policy", "mounthelper.policy.applied"])
+
+    def test_apply_takes_only_a_text_that_is_roots_alone(self):
+        self.write(policy())
+        folder = os.path.dirname(self.file)
+        for path, change, undo in (
+            (self.file, lambda path: os.chmod(path, 0o664), lambda path: os.chmod(path, 0o644)),
+            (self.file, lambda path: os.chown(path, 1234, 0), lambda path: os.chown(path, 0, 0)),
+            (folder, lambda path: os.chmod(path, 0o777), lambda path: os.chmod(path, 0o700)),
+            (self.file, lambda path: os.link(path, f"{path}.other"), lambda path: os.unlink(f"{path}.other")),
+        ):
+            change(path)
+            code, out, err = self.tool("apply")
+            self.assertEqual((code, out), (1, ""))
+            self.assertIn(f"{self.file}: the policy must be a regular file of root that nobody else can write", err)
+            self.assertFalse(os.path.exists(f"{self.file}.applied"))
+            undo(path)
+        self.assertEqual(self.tool("apply")[0], 0)
 
     def test_check_says_file_and_line(self):
         for text, line, words in (

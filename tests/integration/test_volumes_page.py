@@ -71,6 +71,7 @@ class TestVolumesPage(CsiTest):
         self.assertIn(line, policy)
         with open(path, "w", encoding="ascii") as f:
             f.write(policy.replace(line, PROFILE + line))
+        self.world.apply_policy()
         self.node.daemon.kill(signal.SIGTERM)
         self.node.start()
         self.node.wait_connected()

@@ -457,6 +457,10 @@ class World:
         with open(path, "w", encoding="ascii") as f:
             f.write("".join(node.policy() for node in self.nodes))
         os.chmod(path, 0o644)
+        self.apply_policy()
+
+    def apply_policy(self):
+        run(f"{PREFIX}/bin/holdfast", "policy", "apply")
 
     def configure_server(self):
         """From now on with a file of settings, and what --dev has made."""

@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include "agent.h"
+#include "policy_parse.h"
 
 #include "base/fd.h"
 #include "base/str.h"
@@ -162,7 +163,13 @@ int world_down(void **state)
 
 void world_policy_text(const char *text)
 {
-	MUST(file_write_atomic(POLICY_PATH, 0644, text, strlen(text)));
+	static struct policy_file file;
+	struct error err = {.msg = ""};
+	unsigned int line;
+
+	if (policy_compile("text", text, strlen(text), &file, &line, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	MUST(file_write_atomic(POLICY_PATH, 0644, &file, sizeof(file)));
 }
 
 void world_policy(const char *ticket, const char *extra)

@@ -13,7 +13,7 @@
 /* Ids that exist nowhere. */
 enum { AGENT_UID = 64101, HELPER_UID = 64102, OTHER_UID = 64103 };
 
-#define POLICY_PATH TEST_PREFIX "/etc/mounthelper.policy"
+#define POLICY_PATH TEST_PREFIX "/etc/mounthelper.policy.applied"
 #define LOG_PATH TEST_PREFIX "/log/trail"
 #define STATE_PATH TEST_PREFIX "/lock/state"
 #define STAGE_BASE TEST_PREFIX "/trees/stage"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent.h"
 #include "mounthelper_words.h"
-#include "policy.h"
+#include "policy_parse.h"
 
 #include "base/str.h"
 #include "privileged/kernel_audit.h"
@@ -432,10 +432,48 @@ TEST_FIXTURE(the_kernel_on_record_is_the_real_one, as_before, NULL)
 	assert_int_equal(agent_stop_code(&agent), 0);
 }
 
-TEST_FIXTURE(a_policy_mistake_is_told_with_its_line, as_before, NULL)
+static struct policy_file compiled;
+
+/* The first @n bytes of the compiled policy, as it was changed, and @extra more. */
+static void write_compiled(size_t n, size_t extra)
 {
-	world_policy_text("agent 64101 {\n\tcluster = demo\n\tcolour = red\n}\n");
-	REFUSES(&plainly, START_POLICY_TEXT, POLICY_PATH, 3);
+	int fd = open(POLICY_PATH, O_WRONLY | O_TRUNC | O_CLOEXEC);
+
+	assert_int_equal(write(fd, &compiled, n), n);
+	assert_int_equal(write(fd, "agent", extra), extra);
+	(void)close(fd);
+}
+
+TEST_FIXTURE(a_policy_that_is_damaged_or_of_another_release_is_refused, as_before, NULL)
+{
+	struct agent agent;
+	int fd = open(POLICY_PATH, O_RDONLY | O_CLOEXEC);
+
+	assert_int_equal(read(fd, &compiled, sizeof(compiled)), sizeof(compiled));
+	(void)close(fd);
+	write_compiled(0, 5); /* a text, even one that was good before */
+	REFUSES(&plainly, START_POLICY_FORMAT, POLICY_PATH);
+	write_compiled(sizeof(compiled) - 1, 0);
+	REFUSES(&plainly, START_POLICY_FORMAT, POLICY_PATH);
+	write_compiled(sizeof(compiled), 1);
+	REFUSES(&plainly, START_POLICY_FORMAT, POLICY_PATH);
+	compiled.policy.agents[0].uid++;
+	write_compiled(sizeof(compiled), 0);
+	REFUSES(&plainly, START_POLICY_FORMAT, POLICY_PATH);
+	compiled.policy.agents[0].uid--;
+	compiled.version++;
+	write_compiled(sizeof(compiled), 0);
+	REFUSES(&plainly, START_POLICY_FORMAT, POLICY_PATH);
+	compiled.version--;
+	compiled.policy.agents[0].max_per_alloc = 33;
+	policy_file_seal(&compiled);
+	write_compiled(sizeof(compiled), 0);
+	REFUSES(&plainly, START_POLICY_FORMAT, POLICY_PATH);
+	compiled.policy.agents[0].max_per_alloc = 32;
+	policy_file_seal(&compiled);
+	write_compiled(sizeof(compiled), 0);
+	assert_true(agent_start(&agent, &plainly));
+	assert_int_equal(agent_stop_code(&agent), 0);
 	assert_int_equal(unlink(POLICY_PATH), 0);
 	REFUSES(&plainly, START_POLICY, POLICY_PATH, 0, ENOENT);
 }
@@ -465,26 +503,6 @@ TEST_FIXTURE(a_policy_that_others_can_change_is_not_read, as_before, NULL)
 	REFUSES(&plainly, START_POLICY, POLICY_PATH, 0, EINVAL);
 	assert_int_equal(unlink(POLICY_PATH), 0);
 	assert_int_equal(unlink(TEST_PREFIX "/etc/real"), 0);
-}
-
-TEST_FIXTURE(a_policy_has_a_limit, as_before, NULL)
-{
-	static char text[POLICY_TEXT_MAX + 2];
-	struct agent agent;
-	ssize_t n;
-	int fd;
-
-	fd = open(POLICY_PATH, O_RDONLY | O_CLOEXEC);
-	n = read(fd, text, sizeof(text) - 1);
-	(void)close(fd);
-	assert_true(n > 0);
-	memset(text + n, '\n', POLICY_TEXT_MAX - (size_t)n);
-	world_policy_text(text);
-	assert_true(agent_start(&agent, &plainly));
-	assert_int_equal(agent_stop_code(&agent), 0);
-	text[POLICY_TEXT_MAX] = '\n';
-	world_policy_text(text);
-	REFUSES(&plainly, START_POLICY, POLICY_PATH, 0, EFBIG);
 }
 
 TEST_FIXTURE(trees_must_be_the_helpers_and_below_roots, as_before, NULL)

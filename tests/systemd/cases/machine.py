@@ -197,6 +197,7 @@ def write_policy(profiles="", limits=""):
 	}}
 {profiles}}}
 """)  # fmt: skip
+    run("holdfast", "policy", "apply")
 
 
 def set_up_node(door="socket", profiles="", limits=""):

@@ -14,6 +14,7 @@ import units
 AGENT_HCL = f"{machine.ETC}/agent.hcl"
 SERVER_HCL = f"{machine.ETC}/server.hcl"
 POLICY = f"{machine.ETC}/mounthelper.policy"
+APPLIED = f"{POLICY}.applied"
 NODE_KEY = f"{machine.CREDENTIALS}/holdfast.node.key"
 SERVER_KEY = f"{machine.CREDENTIALS}/holdfast.server.key"
 TICKET_KEY = f"{machine.CREDENTIALS}/holdfast.ticket.key"
@@ -65,6 +66,7 @@ def real_host():
     """The policy of a host, where a private mount namespace is noticed first of all."""
     with open(POLICY, encoding="utf-8") as f:
         machine.write(POLICY, f.read().replace("container = yes", "container = no"))
+    machine.run("holdfast", "policy", "apply")
 
 
 def private_template(text):
@@ -121,9 +123,9 @@ CASES = [
         ["/run/nowhere", "plugin_dir"],
     ),
     # the mount helper
-    ("policy of somebody else", mode(POLICY, 0o644, "holdfast"), units.SOCKET_DOOR, ALIVE, [POLICY, "regular file of root"]),
-    ("policy that others write", mode(POLICY, 0o666), units.SOCKET_DOOR, ALIVE, [POLICY, "nobody else can write"]),
-    ("no policy", remove(POLICY), units.SOCKET_DOOR, ALIVE, [POLICY]),
+    ("policy of somebody else", mode(APPLIED, 0o644, "holdfast"), units.SOCKET_DOOR, ALIVE, [APPLIED, "regular file of root"]),
+    ("policy that others write", mode(APPLIED, 0o666), units.SOCKET_DOOR, ALIVE, [APPLIED, "nobody else can write"]),
+    ("policy not applied", remove(APPLIED), units.SOCKET_DOOR, ALIVE, [APPLIED, "holdfast policy apply"]),
     ("helper not executable", mode(HELPER_SOCKET_DOOR, 0o750), units.SOCKET_DOOR, ALIVE, [units.TEMPLATE, "ExecStart", "0755"]),
     (
         "PrivateTmp= in the template", private_template("PrivateTmp=yes"), units.SOCKET_DOOR, ALIVE,

@@ -57,6 +57,7 @@ class Policy(unittest.TestCase):
             ("/usr/sbin/holdfast-server", "holdfast_server_exec_t"),
             (packages.HELPER, "holdfast_mounthelper_exec_t"),
             (f"{machine.ETC}/mounthelper.policy", "holdfast_policy_t"),
+            (f"{machine.ETC}/mounthelper.policy.applied", "holdfast_policy_t"),
             (f"{machine.CREDENTIALS}/holdfast.ticket.key", "holdfast_key_t"),
             (machine.TRAIL, "holdfast_trail_t"),
             (f"{machine.TREE}/publish", "holdfast_publish_t"),

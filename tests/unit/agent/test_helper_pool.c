@@ -348,14 +348,15 @@ TEST_FIXTURE(a_replacement_that_does_not_start_stops_the_replacing, pool_setup, 
 	pool_make(f, 2, 5000);
 	pool_count(f, &f->ready, 2);
 	f->fake.state->start = FAKE_START_FAILURE;
-	f->fake.state->start_word = START_POLICY_TEXT;
+	f->fake.state->start_word = START_POLICY_AGENT;
 	f->fake.state->start_code = 78;
 	f->fake.state->start_times = 3;
 	helper_client_restart(f->client);
 	pool_count(f, &f->down, 3);
 	assert_false(f->was_down);
 	assert_int_equal(f->fake.state->starts, 5);
-	assert_non_null(strstr(f->last_down.msg, "policy-text: nofile: line 1024 of the policy is wrong"));
+	assert_non_null(
+		strstr(f->last_down.msg, "policy-agent: nofile: the policy has no block for agent uid 1024"));
 	pool_count(f, &f->ready, 4);
 	assert_int_equal(f->fake.state->starts, 7);
 }

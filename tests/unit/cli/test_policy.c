@@ -52,6 +52,8 @@ TEST(what_is_given_is_given_on)
 		const char *words; /* after the options */
 	} cases[] = {
 		{"holdfast policy check", "/holdfast-policy holdfast-policy -- check " POLICY},
+		{"holdfast policy apply", "/holdfast-policy holdfast-policy -- apply " POLICY},
+		{"holdfast policy apply --json f", "/holdfast-policy holdfast-policy --json -- apply f"},
 		{"holdfast policy check --json f", "/holdfast-policy holdfast-policy --json -- check f"},
 		{"holdfast policy check -- --json", "/holdfast-policy holdfast-policy -- check --json"},
 		{"holdfast policy explain unstage",
@@ -82,11 +84,9 @@ TEST(what_is_given_is_given_on)
 TEST(what_is_no_request_is_not_given_on)
 {
 	static const char *const lines[] = {
-		"holdfast policy explain",
-		"holdfast policy explain a b c",
-		"holdfast policy check a b",
-		"holdfast policy check --uid 5",
-		"holdfast policy explain stage --attest x",
+		"holdfast policy explain",	  "holdfast policy explain a b c",
+		"holdfast policy check a b",	  "holdfast policy apply a b",
+		"holdfast policy check --uid 5",  "holdfast policy explain stage --attest x",
 		"holdfast volume status --uid 5",
 	};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `holdfast policy init`: is what it prints a policy, and the one of this machine? */
 
-#include "policy.h"
+#include "policy_parse.h"
 #include "policy_text.h"
 #include "unit.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 /* A policy, a key pair and requests that are granted: tests break one thing at a time. */
 
-#include "policy.h"
+#include "policy_parse.h"
 #include "ticket_check.h"
 #include "unit.h"
 #include "wire.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "block_lexer.h"
 #include "fixture.h"
 
 #include "base/str.h"
-#include "privileged/block_lexer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,63 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "policy.h"
+#include "policy_parse.h"
 
 #include "base/path.h"
-#include "base/str.h"
-
-#include <string.h>
-
-bool by_id_is_valid(const char *s)
-{
-	size_t n = strnlen(s, MH_BY_ID_SIZE);
-
-	return n > 0 && n <= 128 && s[0] != '.' && str_is_made_of(s, ":._+-");
-}
-
-bool export_is_valid(const char *s)
-{
-	return strnlen(s, MH_EXPORT_SIZE) < MH_EXPORT_SIZE && path_is_normal(s) && str_is_made_of(s, "/._-");
-}
-
-const struct agent_policy *policy_agent(const struct policy *policy, uint32_t uid)
-{
-	for (uint32_t i = 0; i < policy->n_agents; i++)
-		if (policy->agents[i].uid == uid)
-			return &policy->agents[i];
-	return NULL;
-}
-
-const struct profile *policy_profile(const struct agent_policy *agent, const char *name)
-{
-	for (uint32_t i = 0; i < agent->n_profiles; i++)
-		if (str_eq(agent->profiles[i].name, name))
-			return &agent->profiles[i];
-	return NULL;
-}
-
-static const char *check_options(const struct profile *profile)
-{
-	for (int i = 0; i < FS_OPTION_N; i++)
-		if ((profile->options & UINT32_C(1) << i) != 0 &&
-		    (fs_options[i].kinds & UINT32_C(1) << profile->kind) == 0)
-			return "options has one that this fstype does not know";
-	return NULL;
-}
-
-const char *policy_check_profile(const struct profile *profile)
-{
-	const struct fs_type *type = profile->kind < FS_N ? &fs_types[profile->kind] : NULL;
-	bool is_untrusted = profile->trust == TRUST_UNTRUSTED;
-
-	if (type && profile->class != type->class)
-		return "class and fstype do not go together";
-	if (type && type->always_read_only && !profile->read_only)
-		return "this fstype needs ro = yes";
-	if (is_untrusted && type && profile->class != MH_CLASS_NFS4 && !type->fit_for_untrusted)
-		return "trust = untrusted needs fstype = erofs or squashfs";
-	if (is_untrusted && (profile->exec || profile->shared))
-		return "trust = untrusted forbids exec and shared";
-	return check_options(profile);
-}
 
 const char *policy_check_agent(const struct policy *policy, const struct agent_policy *agent)
 {

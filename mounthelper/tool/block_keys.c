@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "privileged/block_keys.h"
+#include "block_keys.h"
 
 #include "base/cleanup.h"
 #include "base/names.h"

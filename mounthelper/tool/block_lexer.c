@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "privileged/block_lexer.h"
+#include "block_lexer.h"
 
 #include <stdbool.h>
 #include <string.h>

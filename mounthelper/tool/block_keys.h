@@ -10,7 +10,7 @@
  * A table serves several kinds of blocks: each key says in which it may and in which it must stand. Whatever
  * is unknown, given too often, malformed or missing is refused with its line. */
 
-#include "privileged/block_lexer.h"
+#include "block_lexer.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A table of keys against texts: the policy of the mount helper tests the details. */
 
+#include "block_keys.h"
 #include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "privileged/block_keys.h"
 
 #include <string.h>
 
