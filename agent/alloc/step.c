@@ -100,6 +100,7 @@ static void apply_mounted(struct alloc_record *record, uint32_t i, const struct 
 	struct volume_record *volume = &record->volumes[i];
 	struct alloc_volume *published = &record->alloc.published[i];
 
+	assert(mounted && i < record->alloc.n_volumes);
 	volume->state = VOLUME_PUBLISHED;
 	forget_details(&volume->target);
 	volume->target.dev_major = mounted->dev_major;
@@ -120,6 +121,7 @@ static void apply_unmounted(struct alloc_record *record, uint32_t i)
 {
 	struct volume_record *volume = &record->volumes[i];
 
+	assert(volume->state == VOLUME_PUBLISHED);
 	volume->state = VOLUME_CLAIMED;
 	volume->is_granted_now = false;
 	forget_details(&volume->target);
@@ -135,6 +137,7 @@ static void keep_published(struct alloc *alloc, uint32_t n)
 
 static void apply_released(struct alloc_record *record, uint32_t i)
 {
+	assert(volume_record_is_live(&record->volumes[i]));
 	record->volumes[i].state = VOLUME_RELEASED;
 	forget_details(&record->volumes[i].target);
 	keep_published(&record->alloc, i);
@@ -142,6 +145,7 @@ static void apply_released(struct alloc_record *record, uint32_t i)
 
 static void set_task(struct alloc_record *record, enum task_record_state state, const char *invocation)
 {
+	assert(invocation && alloc_unit(&record->alloc)[0] != '\0');
 	record->task.state = state;
 	(void)str_copy(record->task.invocation, sizeof(record->task.invocation), invocation);
 }
@@ -230,6 +234,7 @@ bool alloc_step(struct alloc_record *record, const struct alloc_event *event)
 	enum alloc_phase before = record->phase;
 	enum alloc_phase phase;
 
+	assert(record->alloc.n_volumes <= ALLOC_VOLUMES_MAX);
 	phase = alloc_phase_step(before, event->type);
 	if (phase == ALLOC_PHASE_N || !part_allows(record, event))
 		return false;
@@ -260,6 +265,7 @@ bool alloc_step(struct alloc_record *record, const struct alloc_event *event)
 		describe(record, STATUS_OK, "");
 		return true;
 	case ALLOC_EVENT_FAIL:
+		assert(event->err && event->err->status != STATUS_OK);
 		record->final_status = CLIENT_FAILED;
 		describe(record, event->err->status, event->err->msg);
 		return true;

@@ -3,6 +3,7 @@
 
 #include "base/names.h"
 
+#include <assert.h>
 #include <stddef.h>
 
 /* A step of a mount: repeated as it is while there is hope, given up otherwise. */
@@ -121,6 +122,7 @@ struct volume_op_step volume_op_step(enum volume_op_state state, enum volume_op_
 		return (struct volume_op_step){state, VOLUME_OP_REFUSE};
 	if (steps[state][event].action == VOLUME_OP_REFUSE)
 		return (struct volume_op_step){state, VOLUME_OP_REFUSE};
+	assert(steps[state][event].next < VOLUME_OP_STATE_N);
 	return steps[state][event];
 }
 

@@ -198,6 +198,7 @@ static enum status check_evidence(const struct claim *claim, const struct claim_
 
 static void enter(struct claim *claim, enum claim_state state, int64_t now_ms)
 {
+	assert(state > CLAIM_STATE_UNSPECIFIED && state < CLAIM_STATE_N && claim->state != CLAIM_FREED);
 	claim->state = state;
 	claim->attempts = 0;
 	claim->last_error[0] = '\0';
@@ -217,6 +218,7 @@ static void note_failure(struct claim *claim, const struct claim_event *event)
 /* False: it was noted before. */
 static bool note_sent(struct claim *claim, int64_t now_ms)
 {
+	assert(claim->state == CLAIM_RESERVED || claim->sent_to_node);
 	if (claim->sent_to_node)
 		return false;
 	claim->sent_to_node = true;
@@ -267,6 +269,7 @@ static enum status note_waiver(struct claim *claim, const struct claim_event *ev
 
 static enum status take_word(struct claim *claim, const struct claim_event *event, struct error *err)
 {
+	assert(claim->state == CLAIM_NODE_DETACHED);
 	if (!event->detail || event->detail[0] == '\0')
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "claim %s: operator evidence needs a name and a reason", claim->id);

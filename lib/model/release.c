@@ -31,6 +31,7 @@ int64_t release_expiry_ms(const struct claim *claim, int64_t reservation_ttl_ms)
 
 static enum release_action decide_reserved(const struct claim *claim, const struct release_facts *facts)
 {
+	assert(claim->state == CLAIM_RESERVED);
 	if (claim->sent_to_node || facts->is_being_granted)
 		return RELEASE_NOTHING;
 	return facts->now_ms >= release_expiry_ms(claim, facts->reservation_ttl_ms) ? RELEASE_EXPIRE
@@ -54,6 +55,7 @@ static enum release_action decide_detach(const struct claim *claim, const struct
 {
 	bool is_led = false, is_needed = false;
 
+	assert(claim->state == CLAIM_NODE_DETACHED);
 	if (claim->attach == ATTACH_NONE || (claim->adopted && facts->attaches_nothing))
 		return RELEASE_FREE;
 	for (size_t i = 0; i < n_siblings; i++) {
@@ -88,6 +90,7 @@ enum fence_verdict release_may_fence(const struct fence_claim *claims, size_t n,
 	enum fence_verdict worst = FENCE_POSSIBLE;
 	size_t n_held = 0;
 
+	assert(ret_index && (claims || n == 0));
 	for (size_t i = 0; i < n; i++) {
 		enum fence_verdict verdict;
 
