@@ -58,11 +58,10 @@ enum status kv_check_txn(const struct kv_txn *txn, struct error *err)
 {
 	const char *fault;
 
-	if (txn->n_conditions > KV_TXN_OPS_MAX || txn->n_ops > KV_TXN_OPS_MAX)
-		return error_set(
-			err, STATUS_INVALID_ARGUMENT, 0,
-			"store: transaction of %zu conditions and %zu operations; at most %d of each",
-			txn->n_conditions, txn->n_ops, KV_TXN_OPS_MAX);
+	if (txn->n_conditions > KV_TXN_CONDITIONS_MAX || txn->n_ops > KV_TXN_OPS_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "store: transaction of %zu conditions and %zu operations; at most %d and %d",
+				 txn->n_conditions, txn->n_ops, KV_TXN_CONDITIONS_MAX, KV_TXN_OPS_MAX);
 	for (size_t i = 0; i < txn->n_conditions; i++) {
 		fault = find_fault_in_key(txn->conditions[i].key, 1);
 		if (fault)

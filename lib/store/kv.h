@@ -8,7 +8,7 @@
  * where the disk is slow, everything that one turn of the loop submits. Transactions take effect in the order
  * in which they were submitted. After a failed commit the store is broken: every later transaction fails,
  * because state in memory may be ahead of the disk; the owner should end and start again from the store.
- * Each kind of store is a row of kv_backend.h; today there is one, kv_open_sqlite().
+ * Each kind of store is a row of kv_backend.h: kv_open_sqlite(), and kv_open_etcd() of etcd/etcd.h.
  *
  * Keys: printable ASCII, 1 to KV_KEY_MAX bytes, ordered bytewise. Values: 1 byte to KV_VALUE_MAX. */
 
@@ -23,10 +23,11 @@
 enum {
 	KV_KEY_MAX = 512,
 	KV_VALUE_MAX = 1 << 20,
-	KV_TXN_OPS_MAX = 128, /* and as many conditions */
-	KV_TXN_BYTES_MAX =
-		3 << 19,       /* keys with their NUL and values of one transaction; 1.5 MiB as etcd has it */
-	KV_TEXT_MAX = 1 << 20, /* of all values of one transaction */
+	KV_TXN_OPS_MAX = 127,	     /* etcd takes 128, one of them is its backend's own */
+	KV_TXN_CONDITIONS_MAX = 126, /* likewise, two */
+	/* Keys with their NUL and values of one transaction: what is left of etcd's 1.5 MiB for a request. */
+	KV_TXN_BYTES_MAX = 11 << 17,
+	KV_TEXT_MAX = 1 << 20,		 /* of all values of one transaction */
 	KV_PENDING_MAX = 1 << 16,	 /* submissions that are not answered yet */
 	KV_PENDING_BYTES_MAX = 64 << 20, /* memory they hold */
 	KV_MARKS_MAX = 2,

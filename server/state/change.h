@@ -27,7 +27,7 @@ struct Holdfast__V1__AuditRecord;
 enum {
 	CHANGE_OBJECTS_MAX = 96, /* a node's whole fingerprint, or an allocation with its volumes' claims and
 				    their history, fits; below KV_TXN_OPS_MAX */
-	CHANGE_AUDIT_MAX = 31,	 /* records of it; with their head they fill KV_TXN_OPS_MAX */
+	CHANGE_AUDIT_MAX = 30,	 /* records of it; with their head they fill KV_TXN_OPS_MAX */
 };
 
 struct change_object {

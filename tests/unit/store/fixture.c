@@ -11,14 +11,17 @@
 
 static char listing[1 << 20];
 
+uint64_t fixture_base;
+
 int fixture_setup_closed(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	assert_non_null(f);
+	fixture_base = 0;
 	temp_dir_make(f->dir);
-	(void)temp_dir_path(f->path, f->dir, "test.db");
 	assert_int_equal(sd_event_new(&f->event), 0);
+	fixture_prepare(f);
 	*state = f;
 	return 0;
 }
@@ -41,20 +44,6 @@ int fixture_teardown(void **state)
 	return 0;
 }
 
-void fixture_open(struct fixture *f)
-{
-	struct error err = {0};
-
-	if (kv_open_sqlite(f->event, f->path, &f->kv, &err) != STATUS_OK)
-		fail_msg("%s", err.msg);
-}
-
-void fixture_close(struct fixture *f)
-{
-	kv_close(f->kv);
-	f->kv = NULL;
-}
-
 void fixture_after_fork(struct fixture *f)
 {
 	assert_null(f->kv);
@@ -62,12 +51,17 @@ void fixture_after_fork(struct fixture *f)
 	assert_int_equal(sd_event_new(&f->event), 0);
 }
 
+uint64_t fixture_revision(const struct fixture *f)
+{
+	return kv_revision(f->kv) - fixture_base;
+}
+
 void answer_fill(uint64_t revision, const struct error *err, void *userdata)
 {
 	struct answer *answer = userdata;
 
 	answer->count++;
-	answer->revision = revision;
+	answer->revision = err ? revision : revision - fixture_base;
 	answer->err = err ? *err : (struct error){.status = STATUS_OK};
 }
 
@@ -112,7 +106,8 @@ static bool list_item(const struct kv_item *item, void *userdata)
 	struct strbuf *text = userdata;
 
 	strbuf_printf(text, "%s=%.*s@%" PRIu64 ",%" PRIu64 " ", item->key, (int)item->len,
-		      (const char *)item->value, item->create_revision, item->mod_revision);
+		      (const char *)item->value, item->create_revision - fixture_base,
+		      item->mod_revision - fixture_base);
 	return true;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* A store in a temporary directory with its event loop. */
+/* A store with its event loop. Each kind of store has a fixture_KIND.c; revisions are counted from the one
+ * that the new store had. */
 
 #include "temp_dir.h"
 #include "unit.h"
@@ -28,8 +29,23 @@ int fixture_setup(void **state);
 int fixture_setup_closed(void **state);
 int fixture_teardown(void **state);
 
+/* --- fixture_KIND.c --- */
+
+/** Are submissions that are made together one transaction, with one revision? */
+extern const bool fixture_shares_revisions;
+
+/** Before the first fixture_open(). */
+void fixture_prepare(struct fixture *f);
 void fixture_open(struct fixture *f);
 void fixture_close(struct fixture *f);
+
+/* --- fixture.c --- */
+
+/** The store's revision when it was new. */
+extern uint64_t fixture_base;
+
+/** kv_revision(), counted from there. */
+uint64_t fixture_revision(const struct fixture *f);
 
 /** Give a forked child an event loop of its own; the store must be closed. */
 void fixture_after_fork(struct fixture *f);

@@ -4,6 +4,7 @@
 #include "fixture.h"
 
 #include "base/cleanup.h"
+#include "base/str.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -89,25 +90,28 @@ TEST_FIXTURE(values_have_1_byte_to_1_mib, fixture_setup, fixture_teardown)
 	assert_int_equal(submit_op(f, "a", NULL, 0), STATUS_OK);
 }
 
-TEST_FIXTURE(transactions_have_at_most_128_operations_and_128_conditions, fixture_setup, fixture_teardown)
+TEST_FIXTURE(transactions_have_at_most_127_operations_and_126_conditions, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct kv_op ops[KV_TXN_OPS_MAX + 1];
-	struct kv_condition conditions[KV_TXN_OPS_MAX + 1];
+	struct kv_condition conditions[KV_TXN_CONDITIONS_MAX + 1];
+	char keys[KV_TXN_OPS_MAX + 1][8];
 
 	for (int i = 0; i <= KV_TXN_OPS_MAX; i++) {
-		ops[i] = (struct kv_op){.key = "a", .value = "v", .len = 1};
-		conditions[i] = (struct kv_condition){.key = "none"};
+		(void)str_format(keys[i], sizeof(keys[i]), "k%d", i);
+		ops[i] = (struct kv_op){.key = keys[i], .value = "v", .len = 1};
 	}
-	assert_int_equal(submit(f, &(struct kv_txn){conditions, KV_TXN_OPS_MAX, ops, KV_TXN_OPS_MAX}),
+	for (int i = 0; i <= KV_TXN_CONDITIONS_MAX; i++)
+		conditions[i] = (struct kv_condition){.key = keys[i]};
+	assert_int_equal(submit(f, &(struct kv_txn){conditions, KV_TXN_CONDITIONS_MAX, ops, KV_TXN_OPS_MAX}),
 			 STATUS_OK);
-	assert_int_equal(submit(f, &(struct kv_txn){conditions, KV_TXN_OPS_MAX + 1, ops, 1}),
+	assert_int_equal(submit(f, &(struct kv_txn){conditions, KV_TXN_CONDITIONS_MAX + 1, ops, 1}),
 			 STATUS_INVALID_ARGUMENT);
 	assert_int_equal(submit(f, &(struct kv_txn){conditions, 1, ops, KV_TXN_OPS_MAX + 1}),
 			 STATUS_INVALID_ARGUMENT);
 }
 
-TEST_FIXTURE(transactions_have_at_most_1_5_mib, fixture_setup, fixture_teardown)
+TEST_FIXTURE(transactions_have_at_most_1_375_mib, fixture_setup, fixture_teardown)
 {
 	struct fixture *f = *state;
 	cleanup_free char *value = calloc(1, KV_VALUE_MAX);
