@@ -19,7 +19,7 @@ HOUSES = ("lib", "agent", "server", "cli", "mounthelper")
 # Per program: the rooms of lib that it may use, and its own floors from top to bottom ("." is the program's folder). A room
 # may include from all floors below its own; rooms on one floor from each other only if they are in brackets.
 FLOORS = {
-    "lib": ("", ["kit", "conf log model rpc store", "pb privileged", "base"]),
+    "lib": ("", ["etcd kit", "conf log model rpc store", "pb privileged", "base"]),
     "agent": (
         "base conf log model pb rpc store",
         [".", "status", "session", "alloc controller", "volume", "helper plugins", "kernel unit csi driver-container"],

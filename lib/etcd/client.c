@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "etcd/client.h"
+
+#include "base/cleanup.h"
+#include "base/parse.h"
+#include "base/str.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { MESSAGE_BYTES = 16 << 20, HOST_SIZE = 256 };
+
+struct member {
+	struct etcd_client *client;
+	struct rpc_client *rpc;
+	sd_event_source *renewal; /* deferred; enabled: its connection is given up */
+	char *unix_path;	  /* NULL: host and port */
+	char host[HOST_SIZE];
+	uint16_t port;
+};
+
+struct etcd_client {
+	sd_event *event;     /* borrowed */
+	struct rpc_tls *tls; /* borrowed */
+	struct member members[ETCD_ENDPOINTS_MAX];
+	size_t n;
+	size_t current;
+};
+
+/* --- endpoints --- */
+
+/* "HOST:PORT", "[::1]:PORT" */
+static int read_host(struct member *member, const char *text)
+{
+	const char *colon = strrchr(text, ':');
+	size_t n = colon ? (size_t)(colon - text) : 0;
+	uint32_t port;
+
+	if (n > 2 && text[0] == '[' && text[n - 1] == ']') {
+		text++;
+		n -= 2;
+	} else if (memchr(text, ':', n)) {
+		return -EINVAL;
+	}
+	if (n == 0 || n >= sizeof(member->host) || parse_u32(colon + 1, 1, UINT16_MAX, &port) < 0)
+		return -EINVAL;
+	memcpy(member->host, text, n);
+	member->port = (uint16_t)port;
+	return 0;
+}
+
+static enum status read_url(struct member *member, const char *url, struct error *err)
+{
+	static const char https[] = "https://";
+	static const char socket[] = "unix:";
+
+	if (str_starts_with(url, socket) && url[sizeof(socket) - 1] == '/') {
+		member->unix_path = strdup(url + sizeof(socket) - 1);
+		return member->unix_path ? STATUS_OK
+					 : error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "etcd %s", url);
+	}
+	if (str_starts_with(url, https) && member->client->tls &&
+	    read_host(member, url + sizeof(https) - 1) == 0)
+		return STATUS_OK;
+	return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+			 "etcd: \"%s\" is no endpoint: https://HOST:PORT, with a certificate, or unix:/PATH",
+			 url);
+}
+
+static enum status connect_member(struct member *member, struct rpc_client **ret, struct error *err)
+{
+	const struct rpc_endpoint endpoint = {
+		.unix_path = member->unix_path,
+		.host = member->host,
+		.port = member->port,
+		.tls = member->client->tls,
+		.message_bytes = MESSAGE_BYTES,
+	};
+
+	return rpc_client_new(member->client->event, &endpoint, ret, err);
+}
+
+/* What is under way on the old connection ends, and may call anew. */
+static int on_renewal(sd_event_source *source, void *userdata)
+{
+	struct member *member = userdata;
+	struct rpc_client *old = member->rpc;
+
+	(void)source;
+	if (connect_member(member, &member->rpc, NULL) == STATUS_OK)
+		rpc_client_free(old);
+	return 0;
+}
+
+static enum status add_member(struct etcd_client *client, const char *url, struct error *err)
+{
+	struct member *member = &client->members[client->n];
+	enum status st;
+	int r;
+
+	*member = (struct member){.client = client};
+	st = read_url(member, url, err);
+	if (st != STATUS_OK)
+		return st;
+	client->n++;
+	r = sd_event_add_defer(client->event, &member->renewal, on_renewal, member);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(member->renewal, SD_EVENT_OFF);
+	return r < 0 ? error_set(err, status_from_errno(r), r, "etcd %s", url)
+		     : connect_member(member, &member->rpc, err);
+}
+
+enum status etcd_client_new(sd_event *event, const struct etcd_endpoints *endpoints, struct etcd_client **ret,
+			    struct error *err)
+{
+	struct etcd_client *client;
+	enum status st = STATUS_OK;
+
+	if (endpoints->n == 0 || endpoints->n > ETCD_ENDPOINTS_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "etcd: %zu endpoints; 1 to %d are needed",
+				 endpoints->n, ETCD_ENDPOINTS_MAX);
+	client = malloc(sizeof(*client));
+	if (!client)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "etcd");
+	*client = (struct etcd_client){.event = event, .tls = endpoints->tls};
+	for (size_t i = 0; i < endpoints->n && st == STATUS_OK; i++)
+		st = add_member(client, endpoints->urls[i], err);
+	if (st != STATUS_OK) {
+		etcd_client_free(client);
+		return st;
+	}
+	*ret = client;
+	return STATUS_OK;
+}
+
+void etcd_client_free(struct etcd_client *client)
+{
+	if (!client)
+		return;
+	for (size_t i = 0; i < client->n; i++) {
+		struct member *member = &client->members[i];
+
+		(void)sd_event_source_disable_unref(member->renewal);
+		rpc_client_free(member->rpc);
+		free(member->unix_path);
+	}
+	free(client);
+}
+
+/* --- calls --- */
+
+struct rpc_client *etcd_client_member(const struct etcd_client *client, size_t *ret_endpoint)
+{
+	*ret_endpoint = client->current;
+	return client->members[client->current].rpc;
+}
+
+void etcd_client_failed(struct etcd_client *client, size_t endpoint, enum status st)
+{
+	if (st != STATUS_UNAVAILABLE && st != STATUS_DEADLINE_EXCEEDED)
+		return;
+	if (st == STATUS_DEADLINE_EXCEEDED)
+		(void)sd_event_source_set_enabled(client->members[endpoint].renewal, SD_EVENT_ONESHOT);
+	if (endpoint == client->current)
+		client->current = (endpoint + 1) % client->n;
+}
+
+static void on_done(enum status status, const ProtobufCMessage *response, const struct error *err,
+		    void *userdata)
+{
+	struct etcd_call *call = userdata;
+
+	call->pending = NULL;
+	etcd_client_failed(call->client, call->endpoint, status);
+	call->done(status, response, err, call->userdata);
+}
+
+enum status etcd_call_start(struct etcd_client *client, struct etcd_call *call,
+			    const ProtobufCServiceDescriptor *service, const char *method,
+			    const ProtobufCMessage *request, uint64_t timeout_us, rpc_done_fn *done,
+			    void *userdata, struct error *err)
+{
+	struct rpc_client *member;
+
+	assert(!call->pending);
+	*call = (struct etcd_call){.client = client, .done = done, .userdata = userdata};
+	member = etcd_client_member(client, &call->endpoint);
+	return rpc_client_call(member, service, method, request, timeout_us, on_done, call, &call->pending,
+			       err);
+}
+
+void etcd_call_cancel(struct etcd_call *call)
+{
+	if (call->pending)
+		rpc_pending_cancel(call->pending);
+	call->pending = NULL;
+}

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "etcd/election.h"
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "etcd/judge.h"
+#include "rpc/timer.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+	LOOK_PART = 10,	 /* of a lease: how often the key is looked at while another leads */
+	BEAT_PART = 5,	 /* how often the lease is kept alive */
+	SPARE_PART = 16, /* that this clock may be slower than etcd's */
+};
+
+static const uint64_t RETRY_MIN_US = 50 * USEC_PER_MSEC;
+static const uint64_t RETRY_MAX_US = USEC_PER_SEC;
+
+enum phase {
+	PHASE_IDLE,
+	PHASE_TRYING,
+	PHASE_LEADING,
+	PHASE_RESIGNING,
+	PHASE_OVER,
+};
+
+struct election {
+	sd_event *event;	    /* borrowed */
+	struct etcd_client *client; /* borrowed */
+	char *key;
+	char *name;
+	uint64_t lease_us;
+	uint64_t call_us;
+	const struct election_events *events;
+	void *userdata;
+	enum phase phase;
+	struct etcd_call call;
+	sd_event_source *retry;
+	struct backoff backoff;
+	int64_t lease;	      /* 0: none */
+	uint64_t sent_us;     /* boot time, of the request for it or the keep-alive under way; 0: none is */
+	uint64_t deadline_us; /* boot time, when it may be over */
+	int64_t revision;     /* the key's create revision, while leading */
+	struct rpc_stream *stream;
+	size_t stream_endpoint;
+	sd_event_source *beat;
+	sd_event_source *end; /* on the boot time's clock */
+	char leader[ELECTION_NAME_MAX + 1];
+	struct error trouble; /* STATUS_OK: none */
+};
+
+static void look(struct election *e);
+static void beat(struct election *e);
+
+static uint64_t boottime_us(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_BOOTTIME, &now); /* cannot fail */
+	return (uint64_t)now.tv_sec * USEC_PER_SEC + (uint64_t)now.tv_nsec / 1000;
+}
+
+/* --- trying --- */
+
+static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	(void)source;
+	(void)usec;
+	look(userdata);
+	return 0;
+}
+
+static void look_in(struct election *e, uint64_t delay_us)
+{
+	/* memory short: the loop cannot go on either */
+	(void)timer_arm(e->event, &e->retry, delay_us, on_retry, e);
+}
+
+static void stumble(struct election *e, const struct error *why)
+{
+	bool is_new = !str_eq(e->trouble.msg, why->msg);
+
+	e->trouble = *why;
+	look_in(e, backoff_next(&e->backoff, backoff_random()));
+	if (is_new)
+		e->events->on_trouble(why, e->userdata);
+}
+
+static void call(struct election *e, const ProtobufCServiceDescriptor *service, const char *method,
+		 const ProtobufCMessage *request, rpc_done_fn *done)
+{
+	struct error err;
+
+	if (etcd_call_start(e->client, &e->call, service, method, request, e->call_us, done, e, &err) !=
+	    STATUS_OK)
+		stumble(e, &err);
+}
+
+static void follow(struct election *e, const Etcdserverpb__KeyValue *kv)
+{
+	size_t n = kv->value.len < ELECTION_NAME_MAX ? kv->value.len : ELECTION_NAME_MAX;
+	char leader[ELECTION_NAME_MAX + 1];
+
+	memcpy(leader, kv->value.data, n);
+	leader[n] = '\0';
+	look_in(e, e->lease_us / LOOK_PART);
+	if (str_eq(leader, e->leader))
+		return;
+	(void)str_copy(e->leader, sizeof(e->leader), leader);
+	e->events->on_follow(e->leader, e->userdata);
+}
+
+static int on_end(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct election *e = userdata;
+	char text[CLOCK_TEXT_SIZE];
+	struct error err;
+
+	(void)source;
+	(void)usec;
+	(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0,
+			"not the leader: etcd has not extended the lease within %s%s%s",
+			clock_format_duration(e->lease_us, text), e->trouble.status == STATUS_OK ? "" : ": ",
+			e->trouble.status == STATUS_OK ? "" : e->trouble.msg);
+	election_lose(e, &err);
+	return 0;
+}
+
+/* The lease was given for @ttl_s when the request of sent_us arrived, or later. */
+static void extend(struct election *e, int64_t ttl_s)
+{
+	uint64_t us = (uint64_t)ttl_s * USEC_PER_SEC;
+
+	e->deadline_us = e->sent_us + us - us / SPARE_PART;
+	e->sent_us = 0;
+	if (e->end) {
+		(void)sd_event_source_set_time(e->end, e->deadline_us);
+		(void)sd_event_source_set_enabled(e->end, SD_EVENT_ONESHOT);
+	}
+}
+
+static void lead(struct election *e, int64_t revision)
+{
+	struct error err;
+	int r;
+
+	if (boottime_us() >= e->deadline_us) { /* the key goes with it; then again */
+		(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
+				"etcd: the election took longer than its lease");
+		e->lease = 0;
+		stumble(e, &err);
+		return;
+	}
+	r = sd_event_add_time(e->event, &e->end, CLOCK_BOOTTIME, e->deadline_us, 1000, on_end, e);
+	if (r < 0) {
+		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, r, "etcd: watch the lease");
+		stumble(e, &err);
+		return;
+	}
+	(void)sd_event_source_set_priority(e->end, SD_EVENT_PRIORITY_IMPORTANT);
+	e->phase = PHASE_LEADING;
+	e->revision = revision;
+	e->trouble.status = STATUS_OK;
+	backoff_reset(&e->backoff);
+	beat(e);
+	e->events->on_leading(e->userdata);
+}
+
+static void judge_key(struct election *e, const Etcdserverpb__KeyValue *kv)
+{
+	if (e->lease != 0 && kv->lease == e->lease)
+		lead(e, kv->create_revision); /* the answer that said so was lost */
+	else
+		follow(e, kv);
+}
+
+static void on_created(enum status status, const ProtobufCMessage *response, const struct error *err,
+		       void *userdata)
+{
+	const Etcdserverpb__TxnResponse *txn = (const Etcdserverpb__TxnResponse *)response;
+	struct election *e = userdata;
+	const Etcdserverpb__KeyValue *kv;
+	struct error odd;
+
+	if (status != STATUS_OK) {
+		stumble(e, err);
+		return;
+	}
+	if (txn->succeeded && txn->header) {
+		lead(e, txn->header->revision);
+		return;
+	}
+	kv = judge_key_of(txn, 0);
+	if (kv) {
+		judge_key(e, kv);
+		return;
+	}
+	(void)error_set(&odd, STATUS_INTERNAL, 0, "etcd answers without the key %s", e->key);
+	stumble(e, &odd);
+}
+
+static ProtobufCBinaryData bytes_of(char *text)
+{
+	return (ProtobufCBinaryData){.len = strlen(text), .data = (uint8_t *)text};
+}
+
+static void create(struct election *e)
+{
+	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
+	Etcdserverpb__Compare compare = ETCDSERVERPB__COMPARE__INIT;
+	Etcdserverpb__RequestOp success = ETCDSERVERPB__REQUEST_OP__INIT;
+	Etcdserverpb__RequestOp failure = ETCDSERVERPB__REQUEST_OP__INIT;
+	Etcdserverpb__PutRequest put = ETCDSERVERPB__PUT_REQUEST__INIT;
+	Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
+
+	compare.key = put.key = range.key = bytes_of(e->key);
+	compare.target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE;
+	compare.target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_CREATE_REVISION; /* 0: absent */
+	put.value = bytes_of(e->name);
+	put.lease = e->lease;
+	success.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT;
+	success.request_put = &put;
+	failure.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_RANGE;
+	failure.request_range = &range;
+	txn.n_compare = txn.n_success = txn.n_failure = 1;
+	txn.compare = (Etcdserverpb__Compare *[]){&compare};
+	txn.success = (Etcdserverpb__RequestOp *[]){&success};
+	txn.failure = (Etcdserverpb__RequestOp *[]){&failure};
+	call(e, &etcdserverpb__kv__descriptor, "Txn", &txn.base, on_created);
+}
+
+static void on_granted(enum status status, const ProtobufCMessage *response, const struct error *err,
+		       void *userdata)
+{
+	const Etcdserverpb__LeaseGrantResponse *grant = (const Etcdserverpb__LeaseGrantResponse *)response;
+	struct election *e = userdata;
+	struct error odd;
+
+	if (status != STATUS_OK) {
+		stumble(e, err);
+		return;
+	}
+	if (grant->id == 0 || grant->ttl <= 0) {
+		(void)error_set(&odd, STATUS_INTERNAL, 0, "etcd grants no lease: %s", grant->error);
+		stumble(e, &odd);
+		return;
+	}
+	e->lease = grant->id;
+	extend(e, grant->ttl);
+	create(e);
+}
+
+static void grant(struct election *e)
+{
+	Etcdserverpb__LeaseGrantRequest request = ETCDSERVERPB__LEASE_GRANT_REQUEST__INIT;
+
+	if (e->lease != 0 && boottime_us() + e->lease_us / 2 < e->deadline_us) {
+		create(e); /* the one that is there is fresh enough */
+		return;
+	}
+	request.ttl = (int64_t)(e->lease_us / USEC_PER_SEC);
+	e->sent_us = boottime_us();
+	call(e, &etcdserverpb__lease__descriptor, "LeaseGrant", &request.base, on_granted);
+}
+
+static void on_looked(enum status status, const ProtobufCMessage *response, const struct error *err,
+		      void *userdata)
+{
+	const Etcdserverpb__RangeResponse *range = (const Etcdserverpb__RangeResponse *)response;
+	struct election *e = userdata;
+
+	if (status != STATUS_OK) {
+		stumble(e, err);
+		return;
+	}
+	e->trouble = (struct error){.status = STATUS_OK};
+	backoff_reset(&e->backoff);
+	if (range->n_kvs == 0)
+		grant(e);
+	else
+		judge_key(e, range->kvs[0]);
+}
+
+static void look(struct election *e)
+{
+	Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
+
+	if (e->phase != PHASE_TRYING)
+		return;
+	range.key = bytes_of(e->key);
+	call(e, &etcdserverpb__kv__descriptor, "Range", &range.base, on_looked);
+}
+
+/* --- leading --- */
+
+static int on_beat(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	(void)source;
+	(void)usec;
+	beat(userdata);
+	return 0;
+}
+
+static void on_open(struct rpc_stream *stream, void *userdata)
+{
+	(void)stream;
+	(void)userdata;
+}
+
+static void on_alive(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
+{
+	const Etcdserverpb__LeaseKeepAliveResponse *alive =
+		(const Etcdserverpb__LeaseKeepAliveResponse *)message;
+	struct election *e = userdata;
+	struct error err;
+
+	(void)stream;
+	if (e->phase != PHASE_LEADING || alive->id != e->lease || e->sent_us == 0)
+		return;
+	if (alive->ttl > 0) {
+		extend(e, alive->ttl);
+		e->trouble.status = STATUS_OK;
+		return;
+	}
+	(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0, "not the leader: etcd has ended the lease");
+	election_lose(e, &err);
+}
+
+static void on_closed(struct rpc_stream *stream, enum status status, const struct error *err, void *userdata)
+{
+	struct election *e = userdata;
+
+	(void)stream;
+	e->stream = NULL;
+	e->sent_us = 0;
+	if (err)
+		e->trouble = *err;
+	etcd_client_failed(e->client, e->stream_endpoint, status == STATUS_OK ? STATUS_UNAVAILABLE : status);
+	(void)timer_arm(e->event, &e->beat, backoff_next(&e->backoff, backoff_random()), on_beat, e);
+}
+
+static enum status open_stream(struct election *e, struct error *err)
+{
+	static const struct rpc_stream_events events = {
+		.on_open = on_open, .on_message = on_alive, .on_closed = on_closed};
+	struct rpc_client *member = etcd_client_member(e->client, &e->stream_endpoint);
+
+	return rpc_stream_open(member, &etcdserverpb__lease__descriptor, "LeaseKeepAlive", e->call_us,
+			       &events, e, &e->stream, err);
+}
+
+/* One keep-alive at a time is under way, so that an answer is known to be of the one that was sent last. */
+static void beat(struct election *e)
+{
+	Etcdserverpb__LeaseKeepAliveRequest request = ETCDSERVERPB__LEASE_KEEP_ALIVE_REQUEST__INIT;
+	enum status st = STATUS_OK;
+
+	if (e->phase != PHASE_LEADING)
+		return;
+	if (e->stream && e->sent_us != 0) {
+		rpc_stream_cancel(e->stream);
+		e->stream = NULL;
+		etcd_client_failed(e->client, e->stream_endpoint, STATUS_DEADLINE_EXCEEDED);
+	}
+	if (!e->stream)
+		st = open_stream(e, &e->trouble);
+	request.id = e->lease;
+	e->sent_us = boottime_us();
+	if (st == STATUS_OK)
+		st = rpc_stream_send(e->stream, &request.base, &e->trouble);
+	if (st == STATUS_OK)
+		backoff_reset(&e->backoff);
+	(void)timer_arm(e->event, &e->beat, e->lease_us / BEAT_PART, on_beat, e);
+}
+
+static void stop_leading(struct election *e)
+{
+	rpc_stream_cancel(e->stream);
+	e->stream = NULL;
+	e->beat = sd_event_source_disable_unref(e->beat);
+	e->end = sd_event_source_disable_unref(e->end);
+}
+
+void election_lose(struct election *e, const struct error *why)
+{
+	struct error copy = *why;
+
+	if (e->phase != PHASE_LEADING)
+		return;
+	stop_leading(e);
+	e->phase = PHASE_OVER;
+	e->events->on_lost(&copy, e->userdata);
+}
+
+bool election_is_leading(const struct election *e)
+{
+	return e->phase == PHASE_LEADING && boottime_us() < e->deadline_us;
+}
+
+int64_t election_lease(const struct election *e)
+{
+	return e->lease;
+}
+
+int64_t election_revision(const struct election *e)
+{
+	return e->revision;
+}
+
+/* --- its end --- */
+
+static void on_revoked(enum status status, const ProtobufCMessage *response, const struct error *err,
+		       void *userdata)
+{
+	struct election *e = userdata;
+
+	(void)status; /* it ends by itself */
+	(void)response;
+	(void)err;
+	e->phase = PHASE_OVER;
+}
+
+void election_resign(struct election *e)
+{
+	Etcdserverpb__LeaseRevokeRequest request = ETCDSERVERPB__LEASE_REVOKE_REQUEST__INIT;
+
+	if (e->phase == PHASE_RESIGNING)
+		return;
+	stop_leading(e);
+	etcd_call_cancel(&e->call);
+	timer_disarm(e->retry);
+	e->phase = PHASE_OVER;
+	request.id = e->lease;
+	if (e->lease != 0 &&
+	    etcd_call_start(e->client, &e->call, &etcdserverpb__lease__descriptor, "LeaseRevoke",
+			    &request.base, e->call_us, on_revoked, e, NULL) == STATUS_OK)
+		e->phase = PHASE_RESIGNING;
+}
+
+bool election_is_over(const struct election *e)
+{
+	return e->phase == PHASE_OVER;
+}
+
+/* --- life --- */
+
+void election_start(struct election *e)
+{
+	assert(e->phase == PHASE_IDLE);
+	e->phase = PHASE_TRYING;
+	look(e);
+}
+
+enum status election_new(sd_event *event, struct etcd_client *client,
+			 const struct election_settings *settings, const struct election_events *events,
+			 void *userdata, struct election **ret, struct error *err)
+{
+	struct election *e = malloc(sizeof(*e));
+
+	assert(settings->lease_us >= USEC_PER_SEC && settings->call_us > 0);
+	if (!e)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "etcd");
+	*e = (struct election){
+		.event = event,
+		.client = client,
+		.key = strdup(settings->key),
+		.name = strdup(settings->name),
+		.lease_us = settings->lease_us,
+		.call_us = settings->call_us,
+		.events = events,
+		.userdata = userdata,
+		.backoff = BACKOFF_INIT(RETRY_MIN_US, RETRY_MAX_US),
+	};
+	if (!e->key || !e->name) {
+		election_free(e);
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "etcd");
+	}
+	*ret = e;
+	return STATUS_OK;
+}
+
+void election_free(struct election *e)
+{
+	if (!e)
+		return;
+	stop_leading(e);
+	etcd_call_cancel(&e->call);
+	(void)sd_event_source_disable_unref(e->retry);
+	free(e->key);
+	free(e->name);
+	free(e);
+}

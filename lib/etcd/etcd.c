@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "etcd/etcd.h"
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "etcd/etcd_internal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+enum etcd_news {
+	NEWS_FOLLOW = 1 << 0,
+	NEWS_TROUBLE = 1 << 1,
+	NEWS_LEADING = 1 << 2,
+	NEWS_LOST = 1 << 3,
+};
+
+enum { TURNS_MAX = 64 }; /* of the loop in one of the outer one */
+
+/* --- the loop --- */
+
+bool etcd_run(struct etcd *etcd, uint64_t timeout_us)
+{
+	int r;
+
+	assert(!etcd->is_running);
+	etcd->is_running = true;
+	r = sd_event_run(etcd->loop, timeout_us);
+	etcd->is_running = false;
+	return r > 0;
+}
+
+static void tell(struct etcd *etcd, unsigned int news)
+{
+	etcd->news |= news;
+	(void)sd_event_source_set_enabled(etcd->turn, SD_EVENT_ONESHOT);
+}
+
+/* Before the outer loop sleeps: what is due is done, and timers are in the descriptor that it watches. */
+static int on_prepare(sd_event_source *source, void *userdata)
+{
+	struct etcd *etcd = userdata;
+	int n = 0;
+
+	(void)source;
+	if (etcd->store)
+		etcd_store_kick(etcd->store);
+	while (n < TURNS_MAX && etcd_run(etcd, 0))
+		n++;
+	if (n == TURNS_MAX)
+		tell(etcd, 0); /* the next turn of the outer loop goes on */
+	return 0;
+}
+
+static int on_io(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+	(void)source; /* the next turn begins with on_prepare() */
+	(void)fd;
+	(void)revents;
+	(void)userdata;
+	return 0;
+}
+
+/* on_lost comes last, as it may free all of it. */
+static int on_turn(sd_event_source *source, void *userdata)
+{
+	struct etcd *etcd = userdata;
+	const struct etcd_events *events = &etcd->events;
+	unsigned int news = etcd->news;
+
+	(void)source;
+	etcd->news = 0;
+	if (news & NEWS_TROUBLE)
+		events->on_trouble(&etcd->trouble, etcd->userdata);
+	if (news & NEWS_FOLLOW)
+		events->on_follow(etcd->leader, etcd->userdata);
+	if (news & NEWS_LEADING)
+		events->on_leading(etcd->userdata);
+	if (news & NEWS_LOST)
+		events->on_lost(&etcd->lost, etcd->userdata);
+	return 0;
+}
+
+/* --- the election --- */
+
+static void on_leading(void *userdata)
+{
+	tell(userdata, NEWS_LEADING);
+}
+
+static void on_lost(const struct error *why, void *userdata)
+{
+	struct etcd *etcd = userdata;
+
+	etcd->lost = *why;
+	if (etcd->store)
+		etcd_store_fail(etcd->store, why);
+	tell(etcd, NEWS_LOST);
+}
+
+static void on_follow(const char *leader, void *userdata)
+{
+	struct etcd *etcd = userdata;
+
+	(void)str_copy(etcd->leader, sizeof(etcd->leader), leader);
+	tell(etcd, NEWS_FOLLOW);
+}
+
+static void on_trouble(const struct error *why, void *userdata)
+{
+	struct etcd *etcd = userdata;
+
+	etcd->trouble = *why;
+	tell(etcd, NEWS_TROUBLE);
+}
+
+void etcd_lose(struct etcd *etcd, const struct error *why)
+{
+	election_lose(etcd->election, why);
+}
+
+bool etcd_is_leading(const struct etcd *etcd)
+{
+	return election_is_leading(etcd->election);
+}
+
+/* --- questions --- */
+
+struct question {
+	etcd_answer_fn *answer;
+	void *userdata;
+	bool is_done;
+	enum status status;
+	struct error err;
+};
+
+static void on_answered(enum status status, const ProtobufCMessage *response, const struct error *err,
+			void *userdata)
+{
+	struct question *question = userdata;
+
+	question->is_done = true;
+	question->status = status;
+	if (err)
+		question->err = *err;
+	if (status == STATUS_OK)
+		question->status = question->answer(response, question->userdata, &question->err);
+}
+
+static bool is_worth_another(enum status st)
+{
+	return st == STATUS_UNAVAILABLE || st == STATUS_DEADLINE_EXCEEDED || st == STATUS_CANCELLED;
+}
+
+static void pause_for(struct etcd *etcd, uint64_t us)
+{
+	const uint64_t end = clock_monotonic_us() + us;
+
+	for (uint64_t now = clock_monotonic_us(); now < end; now = clock_monotonic_us())
+		(void)etcd_run(etcd, end - now);
+}
+
+enum status etcd_ask(struct etcd *etcd, const char *method, const ProtobufCMessage *request,
+		     etcd_answer_fn *answer, void *userdata, struct error *err)
+{
+	struct backoff backoff = BACKOFF_INIT(20 * USEC_PER_MSEC, USEC_PER_SEC);
+	struct question question = {.answer = answer, .userdata = userdata};
+	struct etcd_call call = {0};
+
+	for (;;) {
+		question.is_done = false;
+		question.status =
+			etcd_call_start(etcd->client, &call, &etcdserverpb__kv__descriptor, method, request,
+					etcd->call_us, on_answered, &question, &question.err);
+		while (question.status == STATUS_OK && !question.is_done)
+			(void)etcd_run(etcd, UINT64_MAX);
+		if (!is_worth_another(question.status) || !etcd_is_leading(etcd))
+			break;
+		pause_for(etcd, backoff_next(&backoff, backoff_random()));
+	}
+	if (question.status != STATUS_OK && err)
+		*err = question.err;
+	return question.status;
+}
+
+/* --- life --- */
+
+static enum status check_settings(const struct etcd_settings *settings, struct error *err)
+{
+	size_t n = strlen(settings->prefix);
+
+	if (n == 0 || n > ETCD_PREFIX_MAX || settings->prefix[n - 1] == '/' ||
+	    !str_is_made_of(settings->prefix, "/-_."))
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"etcd: the prefix \"%s\" is none: 1 to %d letters, digits and -_./, without a / "
+			"at its end",
+			settings->prefix, ETCD_PREFIX_MAX);
+	if (settings->cluster[0] == '\0' || strlen(settings->cluster) > ETCD_CLUSTER_MAX ||
+	    strchr(settings->cluster, ' '))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "etcd: \"%s\" is no name of a cluster",
+				 settings->cluster);
+	if (settings->name[0] == '\0' || strlen(settings->name) > ELECTION_NAME_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "etcd: \"%s\" is no name of a server",
+				 settings->name);
+	if (settings->lease_us < USEC_PER_SEC || settings->call_us == 0 ||
+	    settings->call_us > settings->lease_us)
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"etcd: a lease is at least 1s, and an answer is waited for no longer than that");
+	return STATUS_OK;
+}
+
+static int watch_loop(struct etcd *etcd)
+{
+	int r = sd_event_new(&etcd->loop);
+
+	if (r >= 0)
+		r = sd_event_add_io(etcd->outer, &etcd->io, sd_event_get_fd(etcd->loop), EPOLLIN, on_io,
+				    etcd);
+	if (r >= 0)
+		r = sd_event_source_set_prepare(etcd->io, on_prepare);
+	if (r >= 0)
+		r = sd_event_add_defer(etcd->outer, &etcd->turn, on_turn, etcd);
+	return r < 0 ? r : sd_event_source_set_enabled(etcd->turn, SD_EVENT_OFF);
+}
+
+static enum status start(struct etcd *etcd, const struct etcd_settings *settings, struct error *err)
+{
+	static const struct election_events events = {.on_leading = on_leading,
+						      .on_lost = on_lost,
+						      .on_follow = on_follow,
+						      .on_trouble = on_trouble};
+	const struct election_settings election = {.key = etcd->leader_key,
+						   .name = settings->name,
+						   .lease_us = settings->lease_us,
+						   .call_us = settings->call_us};
+	enum status st;
+	int r = watch_loop(etcd);
+
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "etcd: make a loop");
+	st = etcd_client_new(etcd->loop, &settings->endpoints, &etcd->client, err);
+	if (st == STATUS_OK)
+		st = election_new(etcd->loop, etcd->client, &election, &events, etcd, &etcd->election, err);
+	if (st == STATUS_OK)
+		election_start(etcd->election);
+	return st;
+}
+
+enum status etcd_new(sd_event *event, const struct etcd_settings *settings, const struct etcd_events *events,
+		     void *userdata, struct etcd **ret, struct error *err)
+{
+	enum status st = check_settings(settings, err);
+	struct etcd *etcd;
+
+	if (st != STATUS_OK)
+		return st;
+	etcd = malloc(sizeof(*etcd));
+	if (!etcd)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "etcd");
+	*etcd = (struct etcd){
+		.outer = event, .events = *events, .userdata = userdata, .call_us = settings->call_us};
+	(void)str_copy(etcd->prefix, sizeof(etcd->prefix), settings->prefix);
+	(void)str_copy(etcd->cluster, sizeof(etcd->cluster), settings->cluster);
+	(void)str_format(etcd->leader_key, sizeof(etcd->leader_key), "%s/leader", settings->prefix);
+	st = start(etcd, settings, err);
+	if (st != STATUS_OK) {
+		etcd_free(etcd);
+		return st;
+	}
+	*ret = etcd;
+	return STATUS_OK;
+}
+
+static void resign(struct etcd *etcd)
+{
+	election_resign(etcd->election);
+	while (!election_is_over(etcd->election))
+		(void)etcd_run(etcd, UINT64_MAX); /* its call has a deadline */
+}
+
+void etcd_free(struct etcd *etcd)
+{
+	if (!etcd)
+		return;
+	assert(!etcd->store && !etcd->is_running);
+	(void)sd_event_source_disable_unref(etcd->io);
+	(void)sd_event_source_disable_unref(etcd->turn);
+	if (etcd->election)
+		resign(etcd);
+	election_free(etcd->election);
+	etcd_client_free(etcd->client);
+	sd_event_unref(etcd->loop);
+	free(etcd);
+}

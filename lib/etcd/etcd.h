@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* One server's part in an etcd (version 3.4 and later): it is elected or follows, and while it leads it may
+ * open the store. What is done with etcd is on a loop of its own inside, so that the store can wait for it
+ * without anything else being called meanwhile. */
+
+#include "etcd/client.h"
+#include "store/kv.h"
+
+#include <stdbool.h>
+
+enum {
+	ETCD_STORE_SCHEMA = 1,
+	ETCD_PREFIX_MAX = 200,
+	ETCD_CLUSTER_MAX = 63,
+};
+
+struct etcd;
+
+struct etcd_settings {
+	struct etcd_endpoints endpoints;
+	const char *prefix;  /* of all keys of this cluster, "/holdfast/prod" */
+	const char *cluster; /* its name: whose keys they are */
+	const char *name;    /* what others are told of this server while it leads */
+	uint64_t lease_us;   /* at least 1 s */
+	uint64_t call_us;    /* how long a member may take to answer */
+};
+
+/* From the event loop, never inside a function of this header. */
+struct etcd_events {
+	void (*on_leading)(void *userdata);
+	/* After on_leading, once: begin again with a new struct etcd. Every status of a store that is broken
+	 * for it is FAILED_PRECONDITION. May call kv_close() and etcd_free(). */
+	void (*on_lost)(const struct error *why, void *userdata);
+	void (*on_follow)(const char *leader, void *userdata);	     /* another one leads, or yet another */
+	void (*on_trouble)(const struct error *why, void *userdata); /* it is tried again */
+};
+
+/** Begin to campaign. @event borrowed. STATUS_INVALID_ARGUMENT for settings that cannot be. */
+enum status etcd_new(sd_event *event, const struct etcd_settings *settings, const struct etcd_events *events,
+		     void *userdata, struct etcd **ret, struct error *err);
+
+/** The store must be closed. Gives the lease back, for which it waits as long as a member may take to answer.
+ * NULL is allowed. */
+void etcd_free(struct etcd *etcd);
+
+/** Does this server lead at this moment for certain, by its own clock? What is read from memory may be told
+ * to others only if so. */
+bool etcd_is_leading(const struct etcd *etcd);
+
+/** Open or create the store of this cluster, while leading. Closed by kv_close(), before etcd_free().
+ *
+ * It differs from a store in sqlite in this: submissions that are made together share a revision; one that
+ * only deletes what does not exist may have one of its own; nothing is relaxed, and texts are not kept. It is
+ * broken with STATUS_FAILED_PRECONDITION, "not the leader", when another one leads or this one's lease may be
+ * over; then it is not known whether what was on its way became durable.
+ *
+ * STATUS_FAILED_PRECONDITION when not leading, for a newer schema, another cluster's prefix, or keys that are
+ * not Holdfast's. */
+enum status kv_open_etcd(struct etcd *etcd, struct kv **ret, struct error *err);

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What the store sees of struct etcd. */
+
+#include "etcd/election.h"
+#include "etcd/etcd.h"
+
+enum { ETCD_KEY_SIZE = ETCD_PREFIX_MAX + 32 };
+
+struct etcd_store;
+
+struct etcd {
+	sd_event *outer;     /* borrowed */
+	sd_event *loop;	     /* of everything below */
+	sd_event_source *io; /* of the loop, on the outer one; with a function before the outer one sleeps */
+	sd_event_source *turn; /* deferred, on the outer one, enabled: there is news */
+	struct etcd_client *client;
+	struct election *election;
+	struct etcd_store *store; /* NULL: not open */
+	bool is_running;	  /* inside a turn of the loop */
+	struct etcd_events events;
+	void *userdata;
+	uint64_t call_us;
+	char prefix[ETCD_PREFIX_MAX + 1];
+	char cluster[ETCD_CLUSTER_MAX + 1];
+	char leader_key[ETCD_KEY_SIZE];
+	unsigned int news; /* bits of enum etcd_news in etcd.c */
+	char leader[ELECTION_NAME_MAX + 1];
+	struct error trouble;
+	struct error lost;
+};
+
+/** One turn of the loop. Returns false when nothing happened in that time. */
+bool etcd_run(struct etcd *etcd, uint64_t timeout_us);
+
+/** This server leads no more: the store is broken, and on_lost will say so. */
+void etcd_lose(struct etcd *etcd, const struct error *why);
+
+typedef enum status etcd_answer_fn(const ProtobufCMessage *response, void *userdata, struct error *err);
+
+/** Call, and call again while no member can be reached and this server leads; then @answer. It blocks. */
+enum status etcd_ask(struct etcd *etcd, const char *method, const ProtobufCMessage *request,
+		     etcd_answer_fn *answer, void *userdata, struct error *err);
+
+/** The data keys that begin with @prefix and are not below @from, both without @data, at one revision. See
+ * kv_range_from(). */
+enum status etcd_range(struct etcd *etcd, const char *name, const char *data, const char *prefix,
+		       const char *from, size_t limit, kv_each_fn *each, void *userdata, uint64_t *n_read,
+		       struct error *err);
+
+/* --- kv_etcd.c --- */
+
+/** Send what waits, if nothing is on its way. */
+void etcd_store_kick(struct etcd_store *store);
+
+void etcd_store_fail(struct etcd_store *store, const struct error *why);

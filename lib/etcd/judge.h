@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What became of a transaction, by what etcd has under the sequence key and the leader's key. Pure. */
+
+#include "etcd/v3/etcd.pb-c.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum verdict {
+	VERDICT_COMMITTED,
+	VERDICT_UNCOMMITTED, /* it may still be on its way: to be sent again, whichever copy is second fails
+			      */
+	VERDICT_DEPOSED,     /* another one leads, or has written */
+};
+
+/* What this process knows. */
+struct judge {
+	int64_t leader_revision;   /* create revision of the leader's key when this process created it */
+	int64_t sequence_revision; /* mod revision of the sequence key as this process saw or wrote it last */
+	const char *sequence; /* its value in the transaction that is judged; NULL: that writes nothing */
+};
+
+/** @leader, @sequence: as read at one revision, not before the transaction was sent; NULL: absent. */
+enum verdict judge_transaction(const struct judge *judge, const Etcdserverpb__KeyValue *leader,
+			       const Etcdserverpb__KeyValue *sequence);
+
+/** The key of the single one that answer @index of @txn read; NULL: absent, or no such answer. */
+const Etcdserverpb__KeyValue *judge_key_of(const Etcdserverpb__TxnResponse *txn, size_t index);

@@ -1,0 +1,642 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The store in etcd: one transaction at a time, and while it is on its way the next one fills.
+ *
+ * A transaction is on its way from when it is sent until it is known what became of it. Its answer says so,
+ * or it is lost; then the keys are read that judge_transaction() wants, and nothing else is sent or answered
+ * before. */
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "etcd/batch.h"
+#include "etcd/etcd_internal.h"
+#include "rpc/timer.h"
+#include "store/kv_backend.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SEQUENCE_SIZE = 48, SCHEMA_SIZE = 128, FOREIGN_KEYS_MAX = 3 };
+
+static const char SCHEMA_WORD[] = "holdfast-store";
+
+enum stage {
+	STAGE_IDLE,
+	STAGE_SENT,    /* the transaction */
+	STAGE_ASKED,   /* what became of it */
+	STAGE_SENDING, /* again, when the timer fires */
+	STAGE_ASKING,  /* likewise */
+};
+
+struct etcd_store {
+	struct kv kv;
+	struct etcd *etcd;     /* borrowed */
+	sd_event_source *turn; /* deferred, on the outer loop, enabled: there is something to hand back */
+	char name[ETCD_KEY_SIZE];
+	char sequence_key[ETCD_KEY_SIZE];
+	char schema_key[ETCD_KEY_SIZE];
+	char data[ETCD_KEY_SIZE]; /* before each key */
+	struct submission_list queue;
+	struct submission_list done;
+	enum stage stage;
+	struct batch batch; /* on its way; not when idle */
+	struct etcd_call call;
+	sd_event_source *retry;
+	struct backoff backoff;
+	uint64_t number;	      /* of the last transaction that writes */
+	char sequence[SEQUENCE_SIZE]; /* what it puts there */
+	struct judge judge;
+	uint64_t revision; /* of the last one that is committed */
+	struct error
+		refusal; /* etcd's answer to the transaction on its way; STATUS_OK: it may still take it */
+	struct error failure; /* STATUS_OK until the store is broken, then for ever */
+	struct kv_stats stats;
+	uint64_t n_read;
+};
+
+static const struct kv_backend backend;
+
+static struct etcd_store *store_of(const struct kv *kv)
+{
+	assert(kv->backend == &backend);
+	return (struct etcd_store *)(uintptr_t)kv;
+}
+
+/* --- what comes back --- */
+
+static void move(struct etcd_store *store, struct submission_list *from, enum submission_outcome outcome)
+{
+	struct submission *s;
+
+	STAILQ_FOREACH(s, from, next)
+	{
+		s->outcome = outcome;
+		s->revision = store->revision;
+	}
+	STAILQ_CONCAT(&store->done, from);
+	if (!STAILQ_EMPTY(&store->done))
+		(void)sd_event_source_set_enabled(store->turn, SD_EVENT_ONESHOT);
+}
+
+static int on_turn(sd_event_source *source, void *userdata)
+{
+	struct submission_list done = STAILQ_HEAD_INITIALIZER(done);
+	struct etcd_store *store = userdata;
+
+	(void)source;
+	STAILQ_CONCAT(&done, &store->done);
+	kv_give_back(&store->kv, &done);
+	return 0;
+}
+
+static void finish(struct etcd_store *store, enum submission_outcome outcome)
+{
+	store->stage = STAGE_IDLE;
+	backoff_reset(&store->backoff);
+	move(store, &store->batch.list, outcome);
+	etcd_store_kick(store);
+}
+
+void etcd_store_fail(struct etcd_store *store, const struct error *why)
+{
+	if (store->failure.status != STATUS_OK)
+		return;
+	store->failure = *why;
+	etcd_call_cancel(&store->call);
+	timer_disarm(store->retry);
+	if (store->stage != STAGE_IDLE)
+		move(store, &store->batch.list, SUBMISSION_FAILED);
+	store->stage = STAGE_IDLE;
+	move(store, &store->queue, SUBMISSION_FAILED);
+}
+
+static void depose(struct etcd_store *store)
+{
+	struct error err;
+
+	(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0,
+			"store %s: not the leader: another one leads, or has written to it", store->name);
+	etcd_store_fail(store, &err);
+	etcd_lose(store->etcd, &err);
+}
+
+static void finish_committed(struct etcd_store *store, int64_t revision)
+{
+	if (store->judge.sequence) {
+		store->judge.sequence_revision = revision;
+		store->revision = (uint64_t)revision;
+		store->stats.commits++;
+		store->stats.transactions += store->batch.transactions;
+		if (store->batch.transactions > store->stats.largest_batch)
+			store->stats.largest_batch = store->batch.transactions;
+	}
+	finish(store, SUBMISSION_DURABLE);
+}
+
+/* --- a transaction on its way --- */
+
+static void send_batch(struct etcd_store *store);
+static void ask(struct etcd_store *store);
+
+static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct etcd_store *store = userdata;
+
+	(void)source;
+	(void)usec;
+	if (store->stage == STAGE_SENDING)
+		send_batch(store);
+	else if (store->stage == STAGE_ASKING)
+		ask(store);
+	return 0;
+}
+
+static void later(struct etcd_store *store, enum stage stage)
+{
+	uint64_t delay_us = backoff_next(&store->backoff, backoff_random());
+
+	store->stage = stage;
+	(void)timer_arm(store->etcd->loop, &store->retry, delay_us, on_retry, store);
+}
+
+static void on_verdict(struct etcd_store *store, enum verdict verdict, const Etcdserverpb__KeyValue *sequence)
+{
+	switch (verdict) {
+	case VERDICT_COMMITTED:
+		finish_committed(store, sequence->mod_revision);
+		return;
+	case VERDICT_UNCOMMITTED:
+		if (store->refusal.status != STATUS_OK)
+			etcd_store_fail(store, &store->refusal);
+		else
+			later(store, STAGE_SENDING);
+		return;
+	case VERDICT_DEPOSED:
+		depose(store);
+		return;
+	}
+}
+
+static void on_read(enum status status, const ProtobufCMessage *response, const struct error *err,
+		    void *userdata)
+{
+	const Etcdserverpb__TxnResponse *txn = (const Etcdserverpb__TxnResponse *)response;
+	struct etcd_store *store = userdata;
+	const Etcdserverpb__KeyValue *sequence;
+
+	(void)err;
+	if (status != STATUS_OK) {
+		later(store, STAGE_ASKING);
+		return;
+	}
+	sequence = judge_key_of(txn, BATCH_READ_SEQUENCE);
+	on_verdict(store, judge_transaction(&store->judge, judge_key_of(txn, BATCH_READ_LEADER), sequence),
+		   sequence);
+}
+
+static ProtobufCBinaryData bytes_of(char *text)
+{
+	return (ProtobufCBinaryData){.len = strlen(text), .data = (uint8_t *)text};
+}
+
+/* Read both keys at one revision, which is the latest. */
+static void ask(struct etcd_store *store)
+{
+	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
+	Etcdserverpb__RequestOp ops[2] = {ETCDSERVERPB__REQUEST_OP__INIT, ETCDSERVERPB__REQUEST_OP__INIT};
+	Etcdserverpb__RangeRequest ranges[2] = {ETCDSERVERPB__RANGE_REQUEST__INIT,
+						ETCDSERVERPB__RANGE_REQUEST__INIT};
+
+	for (int i = 0; i < 2; i++) {
+		ops[i].request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_RANGE;
+		ops[i].request_range = &ranges[i];
+	}
+	ranges[BATCH_READ_LEADER].key = bytes_of(store->etcd->leader_key);
+	ranges[BATCH_READ_SEQUENCE].key = bytes_of(store->sequence_key);
+	txn.n_success = 2;
+	txn.success = (Etcdserverpb__RequestOp *[]){&ops[0], &ops[1]};
+	store->stage = STAGE_ASKED;
+	if (etcd_call_start(store->etcd->client, &store->call, &etcdserverpb__kv__descriptor, "Txn",
+			    &txn.base, store->etcd->call_us, on_read, store, NULL) != STATUS_OK)
+		later(store, STAGE_ASKING);
+}
+
+/* Does @err say that etcd will never take the transaction? "Too many requests" is RESOURCE_EXHAUSTED too. */
+static bool is_refusal(const struct error *err)
+{
+	return err->status == STATUS_INVALID_ARGUMENT ||
+	       (err->status == STATUS_RESOURCE_EXHAUSTED && strstr(err->msg, "space exceeded"));
+}
+
+static void note_refusal(struct etcd_store *store, const struct error *err)
+{
+	if (!is_refusal(err))
+		return;
+	if (err->status == STATUS_RESOURCE_EXHAUSTED)
+		(void)error_set(
+			&store->refusal, STATUS_RESOURCE_EXHAUSTED, 0,
+			"store %s: etcd is full (%s): compact and defragment it, then etcdctl alarm disarm",
+			store->name, err->msg);
+	else
+		(void)error_set(
+			&store->refusal, STATUS_INTERNAL, 0,
+			"store %s: etcd refuses the transaction: %s; compare its --max-txn-ops (128) and "
+			"--max-request-bytes (1572864)",
+			store->name, err->msg);
+}
+
+/* Its comparisons failed: for the keys of both, which an earlier copy of it may have written, or for its own
+ * conditions. */
+static void on_failed(struct etcd_store *store, const Etcdserverpb__TxnResponse *txn)
+{
+	const Etcdserverpb__KeyValue *sequence = judge_key_of(txn, BATCH_READ_SEQUENCE);
+	enum verdict verdict =
+		judge_transaction(&store->judge, judge_key_of(txn, BATCH_READ_LEADER), sequence);
+	struct submission *s = STAILQ_FIRST(&store->batch.list);
+
+	if (verdict == VERDICT_UNCOMMITTED && batch_find_conflict(&store->batch, txn, &s->conflict))
+		finish(store, SUBMISSION_CONFLICT);
+	else
+		on_verdict(store, verdict, sequence);
+}
+
+static void on_sent(enum status status, const ProtobufCMessage *response, const struct error *err,
+		    void *userdata)
+{
+	const Etcdserverpb__TxnResponse *txn = (const Etcdserverpb__TxnResponse *)response;
+	struct etcd_store *store = userdata;
+
+	if (status == STATUS_OK && txn->succeeded && txn->header) {
+		finish_committed(store, txn->header->revision);
+	} else if (status == STATUS_OK) {
+		on_failed(store, txn);
+	} else {
+		note_refusal(store, err);
+		ask(store);
+	}
+}
+
+static void send_batch(struct etcd_store *store)
+{
+	const struct batch_keys keys = {
+		.leader = store->etcd->leader_key, .sequence = store->sequence_key, .data = store->data};
+	struct batch_request *request = batch_request_new(&store->batch, &keys, &store->judge);
+	enum status st = STATUS_RESOURCE_EXHAUSTED;
+
+	store->stage = STAGE_SENT;
+	store->refusal.status = STATUS_OK;
+	if (request)
+		st = etcd_call_start(store->etcd->client, &store->call, &etcdserverpb__kv__descriptor, "Txn",
+				     batch_request_message(request), store->etcd->call_us, on_sent, store,
+				     NULL);
+	free(request);
+	if (st != STATUS_OK) /* it was not sent */
+		later(store, STAGE_SENDING);
+}
+
+void etcd_store_kick(struct etcd_store *store)
+{
+	while (store->stage == STAGE_IDLE && store->failure.status == STATUS_OK &&
+	       !STAILQ_EMPTY(&store->queue)) {
+		batch_fill(&store->batch, &store->queue);
+		if (batch_is_empty(&store->batch)) {
+			store->stats.transactions += store->batch.transactions;
+			move(store, &store->batch.list, SUBMISSION_DURABLE);
+			continue;
+		}
+		store->judge.sequence = NULL;
+		if (store->batch.n_ops > 0) {
+			(void)str_format(store->sequence, sizeof(store->sequence), "%" PRIx64 " %" PRIu64,
+					 (uint64_t)election_lease(store->etcd->election), ++store->number);
+			store->judge.sequence = store->sequence;
+		}
+		send_batch(store);
+	}
+}
+
+/* --- the row of functions --- */
+
+static void etcd_put(struct kv *kv, struct submission *s)
+{
+	struct etcd_store *store = store_of(kv);
+
+	STAILQ_INSERT_TAIL(&store->queue, s, next); /* the loop sends it when all of this turn are here */
+	if (store->failure.status != STATUS_OK)
+		move(store, &store->queue, SUBMISSION_FAILED);
+}
+
+static void etcd_wait(struct kv *kv, int timeout_ms)
+{
+	struct etcd_store *store = store_of(kv);
+
+	etcd_store_kick(store);
+	if (STAILQ_EMPTY(&store->done))
+		(void)etcd_run(store->etcd,
+			       timeout_ms < 0 ? UINT64_MAX : (uint64_t)timeout_ms * USEC_PER_MSEC);
+	(void)on_turn(NULL, store);
+}
+
+static enum status etcd_explain_failure(struct kv *kv, struct error *err)
+{
+	struct etcd_store *store = store_of(kv);
+
+	*err = store->failure;
+	return err->status;
+}
+
+static enum status etcd_range_of(struct kv *kv, const char *prefix, const char *from, size_t limit,
+				 kv_each_fn *each, void *userdata, struct error *err)
+{
+	struct etcd_store *store = store_of(kv);
+
+	return etcd_range(store->etcd, store->name, store->data, prefix, from, limit, each, userdata,
+			  &store->n_read, err);
+}
+
+static uint64_t etcd_revision(const struct kv *kv)
+{
+	return store_of(kv)->revision;
+}
+
+static void etcd_add_stats(const struct kv *kv, struct kv_stats *stats)
+{
+	const struct etcd_store *store = store_of(kv);
+
+	stats->commits = store->stats.commits;
+	stats->transactions = store->stats.transactions;
+	stats->largest_batch = store->stats.largest_batch;
+	stats->read = store->n_read;
+}
+
+/* No longer than the lease lasts: it ends as a failure. */
+static void etcd_store_close(struct kv *kv)
+{
+	struct etcd_store *store = store_of(kv);
+
+	etcd_store_kick(store);
+	while (store->stage != STAGE_IDLE && store->failure.status == STATUS_OK)
+		(void)etcd_run(store->etcd, UINT64_MAX);
+	etcd_call_cancel(&store->call);
+	(void)sd_event_source_disable_unref(store->retry);
+	(void)sd_event_source_disable_unref(store->turn);
+	submission_list_free(&store->queue);
+	submission_list_free(&store->done);
+	store->etcd->store = NULL;
+}
+
+static const struct kv_backend backend = {
+	.medium = "etcd",
+	.put = etcd_put,
+	.wait = etcd_wait,
+	.explain_failure = etcd_explain_failure,
+	.range = etcd_range_of,
+	.revision = etcd_revision,
+	.add_stats = etcd_add_stats,
+	.close = etcd_store_close,
+};
+
+/* --- opening --- */
+
+/* What is under the prefix, as of one revision. */
+struct found {
+	struct etcd_store *store;
+	bool has_schema;
+	char schema[SCHEMA_SIZE];
+	int64_t leader_revision;
+	int64_t sequence_revision;
+	char foreign[ETCD_KEY_SIZE]; /* a key that is none of the store's own; "": none */
+};
+
+enum { LOOK_LEADER, LOOK_SEQUENCE, LOOK_SCHEMA, LOOK_ANY, LOOK_N };
+
+static void find_foreign(struct found *found, const Etcdserverpb__RangeResponse *range)
+{
+	const struct etcd_store *store = found->store;
+
+	for (size_t i = 0; i < range->n_kvs && found->foreign[0] == '\0'; i++) {
+		char key[ETCD_KEY_SIZE];
+
+		(void)snprintf(key, sizeof(key), "%.*s", (int)range->kvs[i]->key.len,
+			       (const char *)range->kvs[i]->key.data);
+		if (!str_eq(key, store->etcd->leader_key) && !str_eq(key, store->sequence_key))
+			str_copy_text(found->foreign, sizeof(found->foreign), key);
+	}
+}
+
+static enum status take_found(const ProtobufCMessage *response, void *userdata, struct error *err)
+{
+	const Etcdserverpb__TxnResponse *txn = (const Etcdserverpb__TxnResponse *)response;
+	const Etcdserverpb__KeyValue *leader = judge_key_of(txn, LOOK_LEADER);
+	const Etcdserverpb__KeyValue *sequence = judge_key_of(txn, LOOK_SEQUENCE);
+	const Etcdserverpb__KeyValue *schema = judge_key_of(txn, LOOK_SCHEMA);
+	struct found *found = userdata;
+
+	if (txn->n_responses != LOOK_N)
+		return error_set(err, STATUS_INTERNAL, 0, "store %s: etcd answers %zu of %d questions",
+				 found->store->name, txn->n_responses, LOOK_N);
+	found->leader_revision = leader ? leader->create_revision : 0;
+	found->sequence_revision = sequence ? sequence->mod_revision : 0;
+	found->has_schema = schema != NULL;
+	if (schema)
+		(void)snprintf(found->schema, sizeof(found->schema), "%.*s", (int)schema->value.len,
+			       (const char *)schema->value.data);
+	else if (judge_key_of(txn, LOOK_ANY))
+		find_foreign(found, txn->responses[LOOK_ANY]->response_range);
+	return STATUS_OK;
+}
+
+static enum status look(struct found *found, struct error *err)
+{
+	struct etcd_store *store = found->store;
+	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
+	Etcdserverpb__RequestOp ops[LOOK_N];
+	Etcdserverpb__RequestOp *pointers[LOOK_N];
+	Etcdserverpb__RangeRequest ranges[LOOK_N];
+	char any[ETCD_KEY_SIZE];
+	char end[ETCD_KEY_SIZE];
+
+	for (int i = 0; i < LOOK_N; i++) {
+		etcdserverpb__request_op__init(&ops[i]);
+		etcdserverpb__range_request__init(&ranges[i]);
+		ops[i].request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_RANGE;
+		ops[i].request_range = &ranges[i];
+		pointers[i] = &ops[i];
+	}
+	(void)str_format(any, sizeof(any), "%s/", store->etcd->prefix);
+	(void)str_format(end, sizeof(end), "%s0", store->etcd->prefix); /* what comes behind a slash */
+	ranges[LOOK_LEADER].key = bytes_of(store->etcd->leader_key);
+	ranges[LOOK_SEQUENCE].key = bytes_of(store->sequence_key);
+	ranges[LOOK_SCHEMA].key = bytes_of(store->schema_key);
+	ranges[LOOK_ANY].key = bytes_of(any);
+	ranges[LOOK_ANY].range_end = bytes_of(end);
+	ranges[LOOK_ANY].limit = FOREIGN_KEYS_MAX;
+	ranges[LOOK_ANY].keys_only = true;
+	txn.n_success = LOOK_N;
+	txn.success = pointers;
+	return etcd_ask(store->etcd, "Txn", &txn.base, take_found, found, err);
+}
+
+static enum status take_created(const ProtobufCMessage *response, void *userdata, struct error *err)
+{
+	(void)response; /* it is looked at again */
+	(void)userdata;
+	(void)err;
+	return STATUS_OK;
+}
+
+/* Schema and sequence, if this is the leader and there is no schema yet. */
+static enum status create(struct etcd_store *store, struct error *err)
+{
+	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
+	Etcdserverpb__Compare leads = ETCDSERVERPB__COMPARE__INIT;
+	Etcdserverpb__Compare is_new = ETCDSERVERPB__COMPARE__INIT;
+	Etcdserverpb__RequestOp ops[2] = {ETCDSERVERPB__REQUEST_OP__INIT, ETCDSERVERPB__REQUEST_OP__INIT};
+	Etcdserverpb__PutRequest puts[2] = {ETCDSERVERPB__PUT_REQUEST__INIT, ETCDSERVERPB__PUT_REQUEST__INIT};
+	char schema[SCHEMA_SIZE];
+	char sequence[] = "0 0";
+
+	(void)str_format(schema, sizeof(schema), "%s %d %s", SCHEMA_WORD, ETCD_STORE_SCHEMA,
+			 store->etcd->cluster);
+	leads.target = is_new.target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE;
+	leads.target_union_case = is_new.target_union_case =
+		ETCDSERVERPB__COMPARE__TARGET_UNION_CREATE_REVISION;
+	leads.key = bytes_of(store->etcd->leader_key);
+	leads.create_revision = store->judge.leader_revision;
+	is_new.key = puts[0].key = bytes_of(store->schema_key);
+	puts[0].value = bytes_of(schema);
+	puts[1].key = bytes_of(store->sequence_key);
+	puts[1].value = bytes_of(sequence);
+	for (int i = 0; i < 2; i++) {
+		ops[i].request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT;
+		ops[i].request_put = &puts[i];
+	}
+	txn.n_compare = txn.n_success = 2;
+	txn.compare = (Etcdserverpb__Compare *[]){&leads, &is_new};
+	txn.success = (Etcdserverpb__RequestOp *[]){&ops[0], &ops[1]};
+	return etcd_ask(store->etcd, "Txn", &txn.base, take_created, NULL, err);
+}
+
+/* "holdfast-store 1 prod", which is cut at its blanks. */
+static bool read_schema(char *text, uint32_t *ret_version, const char **ret_cluster)
+{
+	char *number = strchr(text, ' ');
+	char *cluster = number ? strchr(number + 1, ' ') : NULL;
+
+	if (!cluster)
+		return false;
+	*number = *cluster = '\0';
+	*ret_cluster = cluster + 1;
+	return str_eq(text, SCHEMA_WORD) && parse_u32(number + 1, 1, UINT32_MAX, ret_version) == 0;
+}
+
+static enum status check_schema(const struct etcd_store *store, char *schema, struct error *err)
+{
+	const char *prefix = store->etcd->prefix;
+	const char *cluster;
+	uint32_t version;
+
+	if (!read_schema(schema, &version, &cluster))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "etcd: %s is not of a store of Holdfast; choose another prefix than %s",
+				 store->schema_key, prefix);
+	if (version > ETCD_STORE_SCHEMA)
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"etcd: the store at %s has schema %u, this version knows up to %d; upgrade it",
+			prefix, version, ETCD_STORE_SCHEMA);
+	if (!str_eq(cluster, store->etcd->cluster))
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"etcd: the store at %s is cluster %s's, and this is %s; choose another prefix",
+			prefix, cluster, store->etcd->cluster);
+	return STATUS_OK;
+}
+
+static enum status check_found(struct found *found, struct error *err)
+{
+	const struct etcd_store *store = found->store;
+
+	if (found->leader_revision != store->judge.leader_revision)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "store %s: not the leader", store->name);
+	if (found->has_schema)
+		return check_schema(store, found->schema, err);
+	if (found->foreign[0] != '\0')
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "etcd: there is %s, and no store of Holdfast at %s; choose another prefix",
+				 found->foreign, store->etcd->prefix);
+	return STATUS_OK;
+}
+
+static enum status find_store(struct etcd_store *store, struct error *err)
+{
+	struct found found = {.store = store};
+	enum status st = look(&found, err);
+
+	if (st == STATUS_OK)
+		st = check_found(&found, err);
+	if (st == STATUS_OK && !found.has_schema) {
+		st = create(store, err);
+		if (st == STATUS_OK)
+			st = look(&found, err);
+		if (st == STATUS_OK)
+			st = check_found(&found, err);
+	}
+	if (st != STATUS_OK)
+		return st;
+	store->judge.sequence_revision = found.sequence_revision;
+	store->revision = (uint64_t)found.sequence_revision;
+	return STATUS_OK;
+}
+
+static enum status start(struct etcd_store *store, struct error *err)
+{
+	struct etcd *etcd = store->etcd;
+	int r;
+
+	(void)str_format(store->name, sizeof(store->name), "etcd:%s", etcd->prefix);
+	(void)str_format(store->sequence_key, sizeof(store->sequence_key), "%s/sequence", etcd->prefix);
+	(void)str_format(store->schema_key, sizeof(store->schema_key), "%s/schema", etcd->prefix);
+	(void)str_format(store->data, sizeof(store->data), "%s/e/1/", etcd->prefix);
+	store->judge.leader_revision = election_revision(etcd->election);
+	r = sd_event_add_defer(etcd->outer, &store->turn, on_turn, store);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(store->turn, SD_EVENT_OFF);
+	return r < 0 ? error_set(err, status_from_errno(r), r, "store %s: watch the loop", store->name)
+		     : find_store(store, err);
+}
+
+enum status kv_open_etcd(struct etcd *etcd, struct kv **ret, struct error *err)
+{
+	struct etcd_store *store;
+	enum status st;
+
+	assert(!etcd->store);
+	if (!etcd_is_leading(etcd))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "store etcd:%s: not the leader",
+				 etcd->prefix);
+	store = malloc(sizeof(*store));
+	if (!store)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "store etcd:%s", etcd->prefix);
+	*store = (struct etcd_store){
+		.kv = {.backend = &backend, .name = store->name},
+		.etcd = etcd,
+		.queue = STAILQ_HEAD_INITIALIZER(store->queue),
+		.done = STAILQ_HEAD_INITIALIZER(store->done),
+		.backoff = BACKOFF_INIT(20 * USEC_PER_MSEC, USEC_PER_SEC),
+	};
+	etcd->store = store; /* from here on it is told when the lead is lost */
+	st = start(store, err);
+	if (st == STATUS_OK && store->failure.status != STATUS_OK)
+		st = etcd_explain_failure(&store->kv, err ? err : &(struct error){0});
+	if (st != STATUS_OK) {
+		kv_close(&store->kv);
+		return st;
+	}
+	*ret = &store->kv;
+	return STATUS_OK;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading by pages, all of the revision of the first one. */
+
+#include "base/cleanup.h"
+#include "etcd/batch.h"
+#include "etcd/etcd_internal.h"
+
+#include <string.h>
+
+enum { PAGE_MAX = 1000, FULL_KEY_SIZE = ETCD_KEY_SIZE + KV_KEY_MAX + 2 };
+
+struct page {
+	const char *store; /* name of the store, in messages */
+	size_t data_len;   /* of what is before each key */
+	int64_t revision;  /* 0: not known yet */
+	bool has_more;
+	struct kv_item *items; /* owned, in one allocation with what they point to */
+	size_t n;
+};
+
+static void page_release(struct page *page)
+{
+	free(page->items);
+	page->items = NULL;
+}
+
+static enum status damaged(const struct page *page, const Etcdserverpb__KeyValue *kv, struct error *err)
+{
+	return error_set(err, STATUS_DATA_LOSS, 0,
+			 "store %s: key %.*s is not what was written; restore etcd from a snapshot",
+			 page->store, (int)kv->key.len, (const char *)kv->key.data);
+}
+
+static enum status take_item(const struct page *page, const Etcdserverpb__KeyValue *kv, struct kv_item *item,
+			     char **free_space, struct error *err)
+{
+	size_t key_len = kv->key.len - page->data_len;
+	uint8_t sum[BATCH_SUM_SIZE];
+	char *key = *free_space;
+
+	if (kv->key.len <= page->data_len || key_len > KV_KEY_MAX || kv->value.len <= BATCH_SUM_SIZE)
+		return damaged(page, kv, err);
+	*item = (struct kv_item){
+		.key = key,
+		.value = key + key_len + 1,
+		.len = kv->value.len - BATCH_SUM_SIZE,
+		.create_revision = (uint64_t)kv->create_revision,
+		.mod_revision = (uint64_t)kv->mod_revision,
+	};
+	memcpy(key, kv->key.data + page->data_len, key_len);
+	key[key_len] = '\0';
+	memcpy(key + key_len + 1, kv->value.data + BATCH_SUM_SIZE, item->len);
+	*free_space += key_len + 1 + item->len;
+	batch_sum(key, item->value, item->len, sum);
+	return memcmp(sum, kv->value.data, sizeof(sum)) == 0 ? STATUS_OK : damaged(page, kv, err);
+}
+
+static enum status take_page(const ProtobufCMessage *response, void *userdata, struct error *err)
+{
+	const Etcdserverpb__RangeResponse *range = (const Etcdserverpb__RangeResponse *)response;
+	struct page *page = userdata;
+	size_t bytes = range->n_kvs * sizeof(*page->items);
+	enum status st = STATUS_OK;
+	char *free_space;
+
+	for (size_t i = 0; i < range->n_kvs; i++)
+		bytes += range->kvs[i]->key.len + 1 + range->kvs[i]->value.len;
+	page->items = malloc(bytes + 1);
+	if (!page->items || !range->header)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "store %s: read", page->store);
+	free_space = (char *)(page->items + range->n_kvs);
+	for (size_t i = 0; i < range->n_kvs && st == STATUS_OK; i++)
+		st = take_item(page, range->kvs[i], &page->items[i], &free_space, err);
+	page->n = range->n_kvs;
+	page->has_more = range->more;
+	if (page->revision == 0)
+		page->revision = range->header->revision;
+	return st;
+}
+
+static size_t join(uint8_t ret[static FULL_KEY_SIZE], const void *data, size_t data_len, const void *key,
+		   size_t key_len)
+{
+	memcpy(ret, data, data_len);
+	memcpy(ret + data_len, key, key_len);
+	return data_len + key_len;
+}
+
+/* The first key behind all that begin with @prefix, which ends with a printable character or a slash. */
+static size_t end_of(const char *data, const char *prefix, uint8_t ret[static FULL_KEY_SIZE])
+{
+	size_t n = join(ret, data, strlen(data), prefix, strlen(prefix));
+
+	ret[n - 1]++;
+	return n;
+}
+
+/* Of the key @from, or (@is_behind) of what is behind it: with its NUL it is the next one. */
+static size_t start_of(const char *data, const char *from, bool is_behind, uint8_t ret[static FULL_KEY_SIZE])
+{
+	return join(ret, data, strlen(data), from, strlen(from) + is_behind);
+}
+
+/* A page of large values is read in smaller ones. */
+static enum status read_page(struct etcd *etcd, struct page *page, Etcdserverpb__RangeRequest *range,
+			     struct error *err)
+{
+	enum status st;
+
+	for (;;) {
+		page_release(page);
+		st = etcd_ask(etcd, "Range", &range->base, take_page, page, err);
+		if (st != STATUS_RESOURCE_EXHAUSTED || range->limit == 1)
+			break;
+		range->limit = range->limit > 8 ? range->limit / 8 : 1;
+	}
+	if (st == STATUS_OUT_OF_RANGE)
+		return error_set(err, STATUS_UNAVAILABLE, 0,
+				 "store %s: etcd was compacted while it was read; read it again",
+				 page->store);
+	return st;
+}
+
+static bool hand_out(const struct page *page, kv_each_fn *each, void *userdata)
+{
+	for (size_t i = 0; i < page->n; i++)
+		if (!each(&page->items[i], userdata))
+			return false;
+	return true;
+}
+
+enum status etcd_range(struct etcd *etcd, const char *name, const char *data, const char *prefix,
+		       const char *from, size_t limit, kv_each_fn *each, void *userdata, uint64_t *n_read,
+		       struct error *err)
+{
+	cleanup(page_release) struct page page = {.store = name, .data_len = strlen(data), .has_more = true};
+	Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
+	uint8_t start[FULL_KEY_SIZE];
+	uint8_t end[FULL_KEY_SIZE];
+	enum status st = STATUS_OK;
+
+	range.range_end = (ProtobufCBinaryData){.len = end_of(data, prefix, end), .data = end};
+	range.key = (ProtobufCBinaryData){
+		.len = start_of(data, strcmp(from, prefix) > 0 ? from : prefix, false, start), .data = start};
+	while (st == STATUS_OK && page.has_more && limit > 0) {
+		range.limit = limit < PAGE_MAX ? (int64_t)limit : PAGE_MAX;
+		range.revision = page.revision;
+		st = read_page(etcd, &page, &range, err);
+		if (st != STATUS_OK || page.n == 0)
+			break;
+		*n_read += page.n;
+		limit -= page.n;
+		range.key.len = start_of(data, page.items[page.n - 1].key, true, start);
+		if (!hand_out(&page, each, userdata))
+			break;
+	}
+	return st;
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "etcd_world.h"
+
+#include "folder.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PATIENCE_S = 60 };
+
+/* --- processes --- */
+
+const char *etcd_world_socket(const struct etcd_world *world, size_t member)
+{
+	return world->urls[member] + strlen("unix:");
+}
+
+static bool takes_connections(const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool is_there;
+
+	assert_int_equal(str_copy(address.sun_path, sizeof(address.sun_path), path), 0);
+	is_there = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+	(void)close(fd);
+	return is_there;
+}
+
+/* etcd wants unix://NAME:PORT, and makes a socket of that name in its folder. */
+static void run_etcd(const struct etcd_world *world, size_t member)
+{
+	char name[8];
+	char folder[8];
+	char client[32];
+	char peer[32];
+	char cluster[128];
+	int log;
+
+	for (size_t i = 0, n = 0; i < world->n; i++)
+		n += (size_t)str_format(cluster + n, sizeof(cluster) - n, "%sm%zu=unix://p%zu:1",
+					i > 0 ? "," : "", i, i);
+	(void)str_format(name, sizeof(name), "m%zu", member);
+	(void)str_format(folder, sizeof(folder), "d%zu", member);
+	(void)str_format(client, sizeof(client), "unix://c%zu:1", member);
+	(void)str_format(peer, sizeof(peer), "unix://p%zu:1", member);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (chdir(world->folder) < 0)
+		_exit(1);
+	log = open("log", O_WRONLY | O_CREAT | O_APPEND, 0600);
+	(void)dup2(log, STDOUT_FILENO);
+	(void)dup2(log, STDERR_FILENO);
+	(void)execlp("etcd", "etcd", "--name", name, "--data-dir", folder, "--listen-client-urls", client,
+		     "--advertise-client-urls", client, "--listen-peer-urls", peer,
+		     "--initial-advertise-peer-urls", peer, "--initial-cluster", cluster,
+		     "--heartbeat-interval", "50", "--election-timeout", "500", NULL);
+	_exit(127);
+}
+
+static void spawn(struct etcd_world *world, size_t member)
+{
+	(void)unlink(etcd_world_socket(world, member));
+	world->pids[member] = fork();
+	assert_true(world->pids[member] >= 0);
+	if (world->pids[member] == 0)
+		run_etcd(world, member);
+}
+
+static void await_socket(const struct etcd_world *world, size_t member)
+{
+	const uint64_t end = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
+
+	while (!takes_connections(etcd_world_socket(world, member))) {
+		if (clock_monotonic_us() > end || waitpid(world->pids[member], NULL, WNOHANG) != 0)
+			fail_msg("etcd does not start; is etcd-server installed? %s/log", world->folder);
+		(void)usleep(10000);
+	}
+}
+
+void etcd_world_start(struct etcd_world *world, size_t member)
+{
+	spawn(world, member);
+	await_socket(world, member);
+}
+
+void etcd_world_kill(struct etcd_world *world, size_t member)
+{
+	(void)kill(world->pids[member], SIGKILL);
+	(void)waitpid(world->pids[member], NULL, 0);
+	world->pids[member] = 0;
+}
+
+struct etcd_world *etcd_world_new(size_t n)
+{
+	struct etcd_world *world = calloc(1, sizeof(*world));
+
+	assert_non_null(world);
+	world->n = n;
+	folder_make(world->folder);
+	for (size_t i = 0; i < n; i++)
+		(void)str_format(world->urls[i], WORLD_URL_SIZE, "unix:%s/c%zu:1", world->folder, i);
+	for (size_t i = 0; i < n; i++)
+		spawn(world, i);
+	for (size_t i = 0; i < n; i++)
+		await_socket(world, i);
+	return world;
+}
+
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *ftw)
+{
+	(void)status;
+	(void)kind;
+	(void)ftw;
+	return remove(path);
+}
+
+void etcd_world_free(struct etcd_world *world)
+{
+	for (size_t i = 0; i < world->n; i++)
+		if (world->pids[i] > 0)
+			etcd_world_kill(world, i);
+	(void)nftw(world->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	free(world);
+}
+
+/* --- servers --- */
+
+static void on_leading(void *userdata)
+{
+	((struct part *)userdata)->n_leading++;
+}
+
+static void on_lost(const struct error *why, void *userdata)
+{
+	struct part *part = userdata;
+
+	part->n_lost++;
+	part->lost = *why;
+}
+
+static void on_follow(const char *leader, void *userdata)
+{
+	struct part *part = userdata;
+
+	(void)str_copy(part->leader, sizeof(part->leader), leader);
+}
+
+static void on_trouble(const struct error *why, void *userdata)
+{
+	struct part *part = userdata;
+
+	part->n_trouble++;
+	part->trouble = *why;
+}
+
+struct etcd_settings part_settings(const char *const *urls, size_t n, const char *prefix, const char *name)
+{
+	return (struct etcd_settings){
+		.endpoints = {.urls = urls, .n = n},
+		.prefix = prefix,
+		.cluster = "lab",
+		.name = name,
+		.lease_us = LEASE_S * USEC_PER_SEC,
+		.call_us = CALL_MS * USEC_PER_MSEC,
+	};
+}
+
+void part_start(struct part *part, sd_event *event, const struct etcd_settings *settings)
+{
+	static const struct etcd_events events = {.on_leading = on_leading,
+						  .on_lost = on_lost,
+						  .on_follow = on_follow,
+						  .on_trouble = on_trouble};
+	struct error err;
+
+	*part = (struct part){.event = event};
+	if (etcd_new(event, settings, &events, part, &part->etcd, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+}
+
+void part_stop(struct part *part)
+{
+	kv_close(part->kv);
+	part->kv = NULL;
+	etcd_free(part->etcd);
+	part->etcd = NULL;
+}
+
+void part_open(struct part *part)
+{
+	struct error err;
+
+	if (kv_open_etcd(part->etcd, &part->kv, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+}
+
+void part_lead(struct part *part)
+{
+	run_until(part->event, &part->n_leading, 1);
+	part_open(part);
+}
+
+void run_until(sd_event *event, const int *n, int least)
+{
+	const uint64_t end = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
+
+	while (*n < least) {
+		assert_true(clock_monotonic_us() < end);
+		assert_true(sd_event_run(event, USEC_PER_SEC) >= 0);
+	}
+}
+
+void run_for(sd_event *event, unsigned int ms)
+{
+	const uint64_t end = clock_monotonic_us() + ms * USEC_PER_MSEC;
+
+	for (uint64_t now = clock_monotonic_us(); now < end; now = clock_monotonic_us())
+		assert_true(sd_event_run(event, end - now) >= 0);
+}
+
+/* --- from beside --- */
+
+static void call(const char *url, const ProtobufCServiceDescriptor *service, const char *method,
+		 const ProtobufCMessage *request, int64_t *ret_revision)
+{
+	const struct rpc_endpoint endpoint = {.unix_path = url + strlen("unix:")};
+	struct rpc_client *client = NULL;
+	ProtobufCMessage *response = NULL;
+	sd_event *event = NULL;
+	struct error err = {0};
+
+	assert_int_equal(sd_event_new(&event), 0);
+	assert_int_equal(rpc_client_new(event, &endpoint, &client, NULL), STATUS_OK);
+	if (rpc_client_call_sync(client, service, method, request, 20 * USEC_PER_SEC, &response, &err) !=
+	    STATUS_OK)
+		fail_msg("%s", err.msg);
+	if (ret_revision)
+		*ret_revision = ((const Etcdserverpb__PutResponse *)response)->header->revision;
+	protobuf_c_message_free_unpacked(response, NULL);
+	rpc_client_free(client);
+	sd_event_unref(event);
+}
+
+static ProtobufCBinaryData bytes_of(const char *text)
+{
+	return (ProtobufCBinaryData){.len = strlen(text), .data = (uint8_t *)(uintptr_t)text};
+}
+
+static int64_t put(const char *url, const char *key, const char *value)
+{
+	Etcdserverpb__PutRequest request = ETCDSERVERPB__PUT_REQUEST__INIT;
+	int64_t revision = 0;
+
+	request.key = bytes_of(key);
+	request.value = bytes_of(value);
+	call(url, &etcdserverpb__kv__descriptor, "Put", &request.base, &revision);
+	return revision;
+}
+
+void etcd_world_put(const char *url, const char *key, const char *value)
+{
+	Etcdserverpb__DeleteRangeRequest request = ETCDSERVERPB__DELETE_RANGE_REQUEST__INIT;
+
+	request.key = bytes_of(key);
+	if (value)
+		(void)put(url, key, value);
+	else
+		call(url, &etcdserverpb__kv__descriptor, "DeleteRange", &request.base, NULL);
+}
+
+void etcd_world_compact(const char *url)
+{
+	Etcdserverpb__CompactionRequest request = ETCDSERVERPB__COMPACTION_REQUEST__INIT;
+
+	request.revision = put(url, "beside", "x");
+	request.physical = true;
+	call(url, &etcdserverpb__kv__descriptor, "Compact", &request.base, NULL);
+}
+
+void etcd_world_alarm(const char *url, bool is_on)
+{
+	Etcdserverpb__AlarmRequest request = ETCDSERVERPB__ALARM_REQUEST__INIT;
+
+	request.action = is_on ? ETCDSERVERPB__ALARM_REQUEST__ALARM_ACTION__ACTIVATE
+			       : ETCDSERVERPB__ALARM_REQUEST__ALARM_ACTION__DEACTIVATE;
+	request.alarm = ETCDSERVERPB__ALARM_TYPE__NOSPACE;
+	call(url, &etcdserverpb__maintenance__descriptor, "Alarm", &request.base, NULL);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* An etcd of one or three members, below a temporary folder, on unix sockets there. */
+
+#include "unit.h"
+
+#include "etcd/etcd.h"
+
+#include <sys/types.h>
+
+enum { WORLD_MEMBERS_MAX = 3, WORLD_FOLDER_SIZE = 64, WORLD_URL_SIZE = 128 };
+
+struct etcd_world {
+	char folder[WORLD_FOLDER_SIZE];
+	size_t n;
+	pid_t pids[WORLD_MEMBERS_MAX]; /* 0: stopped */
+	char urls[WORLD_MEMBERS_MAX][WORLD_URL_SIZE];
+};
+
+/** Start @n members and wait until each of them answers. */
+struct etcd_world *etcd_world_new(size_t n);
+void etcd_world_free(struct etcd_world *world);
+
+/** kill -9. */
+void etcd_world_kill(struct etcd_world *world, size_t member);
+/** Start it again on what it has, and wait until it takes connections. */
+void etcd_world_start(struct etcd_world *world, size_t member);
+
+/** The path of the socket of @member. */
+const char *etcd_world_socket(const struct etcd_world *world, size_t member);
+
+/* One server's part, with what it was told. */
+struct part {
+	sd_event *event; /* borrowed */
+	struct etcd *etcd;
+	struct kv *kv; /* NULL: not open */
+	int n_leading;
+	int n_lost;
+	int n_trouble;
+	char leader[256]; /* that it follows */
+	struct error lost;
+	struct error trouble;
+};
+
+enum { LEASE_S = 2, CALL_MS = 400 };
+
+/** Settings of tests: @url alone, a lease of LEASE_S. */
+struct etcd_settings part_settings(const char *const *urls, size_t n, const char *prefix, const char *name);
+
+/** Begin to campaign; @part must stay where it is. */
+void part_start(struct part *part, sd_event *event, const struct etcd_settings *settings);
+void part_stop(struct part *part);
+
+/** Run the loop until it leads, and open the store. */
+void part_lead(struct part *part);
+void part_open(struct part *part);
+
+/** Run the loop until *@n is at least @least. */
+void run_until(sd_event *event, const int *n, int least);
+/** Run the loop for so long. */
+void run_for(sd_event *event, unsigned int ms);
+
+/** A call of etcd's own from beside: puts @value (NULL: deletes) under the full key. */
+void etcd_world_put(const char *url, const char *key, const char *value);
+/** Compact at the latest revision. */
+void etcd_world_compact(const char *url);
+void etcd_world_alarm(const char *url, bool is_on);

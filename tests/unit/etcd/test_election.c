@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who leads, and for how long. */
+
+#include "etcd_world.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct etcd_world *world;
+static char prefix[32];
+
+static int setup_world(void **state)
+{
+	world = etcd_world_new(1);
+	return 0;
+}
+
+static int teardown_world(void **state)
+{
+	etcd_world_free(world);
+	return 0;
+}
+
+TEST_GROUP(setup_world, teardown_world)
+
+static int setup(void **state)
+{
+	static int n;
+	sd_event *event = NULL;
+
+	(void)str_format(prefix, sizeof(prefix), "/election/%d", n++);
+	assert_int_equal(sd_event_new(&event), 0);
+	*state = event;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	sd_event_unref(*state);
+	return 0;
+}
+
+static void start(struct part *part, sd_event *event, const char *name)
+{
+	const char *url = world->urls[0];
+	struct etcd_settings settings = part_settings(&url, 1, prefix, name);
+
+	part_start(part, event, &settings);
+}
+
+static void on_done(uint64_t revision, const struct error *err, void *userdata)
+{
+	int *status = userdata;
+
+	(void)revision;
+	*status = err ? (int)err->status : 0;
+}
+
+/* The status of a put; -1 never. */
+static enum status put(struct part *part, const char *value)
+{
+	const struct kv_op op = {.key = "a", .value = value, .len = strlen(value)};
+	int status = -1;
+
+	assert_int_equal(
+		kv_submit(part->kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, on_done, &status, NULL),
+		STATUS_OK);
+	run_until(part->event, &status, 0);
+	return (enum status)status;
+}
+
+static bool keep(const struct kv_item *item, void *userdata)
+{
+	(void)snprintf(userdata, 16, "%.*s", (int)item->len, (const char *)item->value);
+	return true;
+}
+
+TEST_FIXTURE(one_leads_and_the_others_know_which, setup, teardown)
+{
+	sd_event *event = *state;
+	struct part first;
+	struct part second;
+
+	start(&first, event, "server-one");
+	run_until(event, &first.n_leading, 1);
+	start(&second, event, "server-two");
+	while (second.leader[0] == '\0')
+		assert_true(sd_event_run(event, USEC_PER_SEC) >= 0);
+	assert_string_equal(second.leader, "server-one");
+	assert_true(etcd_is_leading(first.etcd));
+	assert_false(etcd_is_leading(second.etcd));
+	run_for(event, 2 * LEASE_S * 1000); /* the lease is kept alive */
+	assert_int_equal(first.n_lost, 0);
+	assert_int_equal(second.n_leading, 0);
+	part_stop(&second);
+	part_stop(&first);
+}
+
+TEST_FIXTURE(who_resigns_makes_room_at_once, setup, teardown)
+{
+	sd_event *event = *state;
+	struct part first;
+	struct part second;
+
+	start(&first, event, "s1");
+	part_lead(&first);
+	assert_int_equal(put(&first, "1"), STATUS_OK);
+	start(&second, event, "s2");
+	run_for(event, 100);
+	part_stop(&first);
+	part_lead(&second);
+	assert_int_equal(put(&second, "2"), STATUS_OK);
+	part_stop(&second);
+}
+
+TEST_FIXTURE(a_follower_opens_no_store, setup, teardown)
+{
+	sd_event *event = *state;
+	struct part first;
+	struct part second;
+	struct error err;
+
+	start(&first, event, "s1");
+	run_until(event, &first.n_leading, 1);
+	start(&second, event, "s2");
+	run_for(event, 100);
+	assert_int_equal(kv_open_etcd(second.etcd, &second.kv, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "not the leader"));
+	part_stop(&second);
+	part_stop(&first);
+}
+
+TEST_FIXTURE(a_leader_without_etcd_knows_when_its_lease_may_be_over, setup, teardown)
+{
+	sd_event *event = *state;
+	uint64_t begin_us;
+	uint64_t lasted_us;
+	struct part part;
+
+	start(&part, event, "s1");
+	part_lead(&part);
+	etcd_world_kill(world, 0);
+	begin_us = clock_monotonic_us();
+	run_until(event, &part.n_lost, 1);
+	lasted_us = clock_monotonic_us() - begin_us;
+	assert_true(lasted_us < 2 * LEASE_S * USEC_PER_SEC);
+	assert_int_equal(part.lost.status, STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(part.lost.msg, "not the leader: etcd has not extended the lease"));
+	assert_false(etcd_is_leading(part.etcd));
+	assert_int_equal(put(&part, "1"), STATUS_FAILED_PRECONDITION);
+	etcd_world_start(world, 0);
+	part_stop(&part);
+}
+
+/* A server in a process of its own, which leads, says so, and writes again when it is let. */
+static int run_child(int said, int let)
+{
+	sd_event *event = NULL;
+	struct part part;
+	bool was_leading;
+	enum status st;
+
+	(void)sd_event_new(&event);
+	start(&part, event, "child");
+	part_lead(&part);
+	if (put(&part, "child-1") != STATUS_OK)
+		return 2;
+	(void)!write(said, "L", 1);
+	(void)!read(let, &(char){0}, 1);
+	was_leading = etcd_is_leading(part.etcd); /* before anything else has run */
+	st = put(&part, "child-2");
+	if (was_leading)
+		return 3;
+	return st == STATUS_FAILED_PRECONDITION ? 0 : 4;
+}
+
+TEST_FIXTURE(who_was_stopped_past_its_lease_neither_leads_nor_writes, setup, teardown)
+{
+	sd_event *event = *state;
+	struct part part;
+	char value[16] = "";
+	int said[2];
+	int let[2];
+	int status;
+	pid_t pid;
+
+	assert_int_equal(pipe(said) | pipe(let), 0);
+	pid = fork();
+	if (pid == 0)
+		_exit(run_child(said[1], let[0]));
+	assert_int_equal(read(said[0], value, 1), 1);
+	(void)kill(pid, SIGSTOP);
+	start(&part, event, "s2");
+	part_lead(&part); /* when etcd has ended the lease */
+	assert_int_equal(put(&part, "two"), STATUS_OK);
+	assert_int_equal(write(let[1], "", 1), 1);
+	(void)kill(pid, SIGCONT);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	assert_int_equal(kv_range(part.kv, "a", keep, value, NULL), STATUS_OK);
+	assert_string_equal(value, "two");
+	part_stop(&part);
+	for (int i = 0; i < 2; i++) {
+		(void)close(said[i]);
+		(void)close(let[i]);
+	}
+}
+
+TEST_FIXTURE(three_members_serve_without_one_and_stand_still_without_two, setup, teardown)
+{
+	struct etcd_world *three = etcd_world_new(3);
+	const char *const urls[] = {three->urls[0], three->urls[1], three->urls[2]};
+	struct etcd_settings settings = part_settings(urls, 3, "/three", "s1");
+	sd_event *event = *state;
+	struct part part;
+
+	settings.lease_us = 20 * USEC_PER_SEC;
+	part_start(&part, event, &settings);
+	part_lead(&part);
+	assert_int_equal(put(&part, "1"), STATUS_OK);
+	etcd_world_kill(three, 0);
+	assert_int_equal(put(&part, "2"), STATUS_OK);
+	part_stop(&part);
+	etcd_world_kill(three, 1);
+	settings.lease_us = LEASE_S * USEC_PER_SEC;
+	part_start(&part, event, &settings);
+	run_until(event, &part.n_trouble, 2);
+	assert_int_equal(part.n_leading, 0);
+	etcd_world_start(three, 1);
+	part_lead(&part); /* there is a quorum again */
+	assert_int_equal(put(&part, "3"), STATUS_OK);
+	etcd_world_kill(three, 1);
+	assert_int_equal(put(&part, "4"), STATUS_FAILED_PRECONDITION);
+	run_until(event, &part.n_lost, 1);
+	part_stop(&part);
+	etcd_world_free(three);
+}

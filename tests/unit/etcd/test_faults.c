@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What goes wrong between the store and etcd: nothing is acknowledged that is not durable, and nothing is
+ * written twice. */
+
+#include "etcd_world.h"
+#include "proxy.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+struct faults {
+	struct etcd_world *world;
+	struct proxy *proxy;
+	char proxy_url[WORLD_URL_SIZE];
+	char prefix[32];
+	sd_event *event;
+	struct part part;
+};
+
+static struct etcd_world *world;
+
+static int setup_world(void **state)
+{
+	world = etcd_world_new(1);
+	return 0;
+}
+
+static int teardown_world(void **state)
+{
+	etcd_world_free(world);
+	return 0;
+}
+
+TEST_GROUP(setup_world, teardown_world)
+
+static int setup(void **state)
+{
+	static int n;
+	struct faults *f = calloc(1, sizeof(*f));
+
+	assert_non_null(f);
+	f->world = world;
+	(void)str_format(f->prefix, sizeof(f->prefix), "/faults/%d", n++);
+	(void)str_format(f->proxy_url, sizeof(f->proxy_url), "unix:%s/proxy%d", world->folder, n);
+	f->proxy = proxy_new(f->proxy_url + strlen("unix:"), etcd_world_socket(world, 0));
+	assert_int_equal(sd_event_new(&f->event), 0);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct faults *f = *state;
+
+	part_stop(&f->part);
+	proxy_free(f->proxy);
+	sd_event_unref(f->event);
+	free(f);
+	return 0;
+}
+
+static void start(struct faults *f, uint64_t lease_us)
+{
+	const char *url = f->proxy_url;
+	struct etcd_settings settings = part_settings(&url, 1, f->prefix, "s1");
+
+	settings.lease_us = lease_us;
+	part_start(&f->part, f->event, &settings);
+	part_lead(&f->part);
+}
+
+/* Loses nothing to a machine that is slow. */
+static int setup_leading(void **state)
+{
+	(void)setup(state);
+	start(*state, 60 * USEC_PER_SEC);
+	return 0;
+}
+
+struct answer {
+	int n;
+	uint64_t revision;
+	struct error err;
+};
+
+static void on_done(uint64_t revision, const struct error *err, void *userdata)
+{
+	struct answer *answer = userdata;
+
+	answer->n++;
+	answer->revision = revision;
+	answer->err = err ? *err : (struct error){.status = STATUS_OK};
+}
+
+static void put(struct faults *f, const char *key, const char *value, struct answer *answer)
+{
+	const struct kv_op op = {.key = key, .value = value, .len = strlen(value)};
+
+	*answer = (struct answer){0};
+	assert_int_equal(
+		kv_submit(f->part.kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, on_done, answer, NULL),
+		STATUS_OK);
+}
+
+static void await(struct faults *f, const struct answer *answer)
+{
+	run_until(f->event, &answer->n, 1);
+	assert_int_equal(answer->n, 1);
+}
+
+static void put_ok(struct faults *f, const char *key, const char *value)
+{
+	struct answer answer;
+
+	put(f, key, value, &answer);
+	await(f, &answer);
+	if (answer.err.status != STATUS_OK)
+		fail_msg("%s", answer.err.msg);
+}
+
+struct read {
+	size_t n;
+	char text[1024];
+};
+
+static bool add_item(const struct kv_item *item, void *userdata)
+{
+	struct read *read = userdata;
+	size_t at = strlen(read->text);
+
+	read->n++;
+	(void)snprintf(read->text + at, sizeof(read->text) - at, "%s=%.*s ", item->key, (int)item->len,
+		       (const char *)item->value);
+	return true;
+}
+
+static void assert_store(struct faults *f, const char *expected)
+{
+	struct read read = {0};
+	struct error err;
+
+	if (kv_range(f->part.kv, "", add_item, &read, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	assert_string_equal(read.text, expected);
+}
+
+/* A second server, past the proxy. */
+static void take_over(struct faults *f, struct part *other)
+{
+	const char *url = f->world->urls[0];
+	struct etcd_settings settings = part_settings(&url, 1, f->prefix, "s2");
+
+	part_start(other, f->event, &settings);
+	part_lead(other);
+}
+
+TEST_FIXTURE(a_lost_answer_of_what_was_committed_is_found_and_not_written_again, setup_leading, teardown)
+{
+	struct faults *f = *state;
+	struct answer answer;
+	uint64_t before;
+
+	put_ok(f, "a", "1");
+	before = kv_revision(f->part.kv);
+	proxy_do(f->proxy, PROXY_DROP_ANSWERS);
+	put(f, "b", "2", &answer);
+	await(f, &answer);
+	assert_int_equal(answer.err.status, STATUS_OK);
+	assert_int_equal(answer.revision, before + 1); /* one transaction was made of it */
+	put_ok(f, "c", "3");
+	assert_int_equal(kv_revision(f->part.kv), before + 2);
+	assert_store(f, "a=1 b=2 c=3 ");
+}
+
+TEST_FIXTURE(a_lost_request_is_sent_again, setup_leading, teardown)
+{
+	struct faults *f = *state;
+	struct answer answer;
+	uint64_t before;
+
+	put_ok(f, "a", "1");
+	before = kv_revision(f->part.kv);
+	proxy_do(f->proxy, PROXY_DROP_REQUESTS);
+	put(f, "b", "2", &answer);
+	await(f, &answer);
+	assert_int_equal(answer.err.status, STATUS_OK);
+	assert_int_equal(answer.revision, before + 1);
+	assert_store(f, "a=1 b=2 ");
+}
+
+TEST_FIXTURE(nothing_is_answered_before_the_sequence_key_is_read, setup_leading, teardown)
+{
+	struct faults *f = *state;
+	struct answer answers[2];
+
+	put_ok(f, "a", "1");
+	proxy_do(f->proxy, PROXY_DROP_ANSWERS);
+	put(f, "b", "2", &answers[0]);
+	run_for(f->event, 20); /* it is on its way, or there */
+	proxy_do(f->proxy, PROXY_REFUSE);
+	put(f, "c", "3", &answers[1]);
+	run_for(f->event, 3 * CALL_MS);
+	assert_int_equal(answers[0].n + answers[1].n, 0);
+	proxy_do(f->proxy, PROXY_ACCEPT);
+	await(f, &answers[0]);
+	await(f, &answers[1]);
+	assert_int_equal(answers[0].err.status, STATUS_OK);
+	assert_int_equal(answers[1].err.status, STATUS_OK);
+	assert_true(answers[1].revision > answers[0].revision);
+	assert_store(f, "a=1 b=2 c=3 ");
+}
+
+TEST_FIXTURE(cut_connections_and_slow_answers_cost_time_only, setup_leading, teardown)
+{
+	struct faults *f = *state;
+	struct answer answer;
+
+	proxy_do(f->proxy, PROXY_SLOW);
+	for (int i = 0; i < 20; i++) {
+		char value[8];
+
+		(void)str_format(value, sizeof(value), "%d", i);
+		put(f, "a", value, &answer);
+		run_for(f->event, (unsigned int)i % 5);
+		proxy_do(f->proxy, PROXY_CUT);
+		await(f, &answer);
+		assert_int_equal(answer.err.status, STATUS_OK);
+	}
+	assert_store(f, "a=19 ");
+	assert_int_equal(f->part.n_lost, 0);
+}
+
+TEST_FIXTURE(etcd_may_be_killed_and_started_again, setup_leading, teardown)
+{
+	struct faults *f = *state;
+	struct answer answer;
+
+	put_ok(f, "a", "1");
+	etcd_world_kill(f->world, 0);
+	put(f, "a", "2", &answer);
+	run_for(f->event, 2 * CALL_MS);
+	assert_int_equal(answer.n, 0);
+	etcd_world_start(f->world, 0);
+	await(f, &answer);
+	assert_int_equal(answer.err.status, STATUS_OK);
+	assert_store(f, "a=2 ");
+	assert_int_equal(f->part.n_lost, 0);
+}
+
+TEST_FIXTURE(what_another_leader_may_not_see_is_not_written, setup_leading, teardown)
+{
+	struct faults *f = *state;
+	struct part other;
+	struct answer answer;
+	char key[64];
+
+	put_ok(f, "a", "1");
+	(void)str_format(key, sizeof(key), "%s/leader", f->prefix);
+	etcd_world_put(f->world->urls[0], key, NULL); /* as if the lease were over */
+	take_over(f, &other);
+	assert_true(etcd_is_leading(f->part.etcd)); /* for all that it knows */
+	put(f, "a", "2", &answer);
+	await(f, &answer);
+	assert_int_equal(answer.err.status, STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(answer.err.msg, "not the leader"));
+	run_until(f->event, &f->part.n_lost, 1);
+	assert_int_equal(f->part.lost.status, STATUS_FAILED_PRECONDITION);
+	assert_false(etcd_is_leading(f->part.etcd));
+	put(f, "a", "3", &answer); /* broken for ever */
+	await(f, &answer);
+	assert_int_equal(answer.err.status, STATUS_FAILED_PRECONDITION);
+	part_stop(&f->part);
+	f->part = other;
+	f->part.kv = other.kv;
+	assert_store(f, "a=1 ");
+	part_stop(&other);
+	f->part = (struct part){0};
+}
+
+TEST_FIXTURE(a_sequence_key_that_somebody_wrote_ends_the_lead, setup_leading, teardown)
+{
+	struct faults *f = *state;
+	struct answer answer;
+	char key[64];
+
+	put_ok(f, "a", "1");
+	(void)str_format(key, sizeof(key), "%s/sequence", f->prefix);
+	etcd_world_put(f->world->urls[0], key, "0 99");
+	put(f, "a", "2", &answer);
+	await(f, &answer);
+	assert_int_equal(answer.err.status, STATUS_FAILED_PRECONDITION);
+	run_until(f->event, &f->part.n_lost, 1);
+}
+
+TEST_FIXTURE(conditions_are_checked_whatever_is_lost, setup_leading, teardown)
+{
+	struct faults *f = *state;
+	const struct kv_condition is_new = {.key = "a"};
+	const struct kv_op op = {.key = "a", .value = "1", .len = 1};
+	const struct kv_txn txn = {&is_new, 1, &op, 1};
+	struct answer answer = {0};
+
+	put_ok(f, "z", "1");
+	proxy_do(f->proxy, PROXY_DROP_ANSWERS);
+	assert_int_equal(kv_submit(f->part.kv, &txn, on_done, &answer, NULL), STATUS_OK);
+	await(f, &answer);
+	assert_int_equal(answer.err.status, STATUS_OK); /* it created the key itself */
+	answer.n = 0;
+	proxy_do(f->proxy, PROXY_DROP_ANSWERS);
+	assert_int_equal(kv_submit(f->part.kv, &txn, on_done, &answer, NULL), STATUS_OK);
+	await(f, &answer);
+	assert_int_equal(answer.err.status, STATUS_ABORTED);
+	assert_non_null(strstr(answer.err.msg, "key a exists already"));
+}
+
+TEST_FIXTURE(a_full_etcd_breaks_the_store_and_says_what_to_do, setup_leading, teardown)
+{
+	struct faults *f = *state;
+	struct answer answer;
+
+	put_ok(f, "a", "1");
+	etcd_world_alarm(f->world->urls[0], true);
+	put(f, "a", "2", &answer);
+	await(f, &answer);
+	etcd_world_alarm(f->world->urls[0], false);
+	assert_int_equal(answer.err.status, STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(answer.err.msg, "etcd is full"));
+	assert_non_null(strstr(answer.err.msg, "etcdctl alarm disarm"));
+	assert_store(f, "a=1 ");
+}
+
+static void fill(struct faults *f, int n)
+{
+	for (int i = 0; i < n; i++) {
+		char key[16];
+		const struct kv_op op = {.key = key, .value = "v", .len = 1};
+
+		(void)str_format(key, sizeof(key), "k%05d", i);
+		assert_int_equal(
+			kv_submit(f->part.kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, NULL, NULL, NULL),
+			STATUS_OK);
+	}
+	put_ok(f, "last", "v");
+}
+
+static bool compact_once(const struct kv_item *item, void *userdata)
+{
+	int *n = userdata;
+
+	if ((*n)++ == 0)
+		etcd_world_compact(world->urls[0]);
+	return true;
+}
+
+static bool count(const struct kv_item *item, void *userdata)
+{
+	(*(int *)userdata)++;
+	return true;
+}
+
+TEST_FIXTURE(a_range_that_a_compaction_overtook_says_so, setup_leading, teardown)
+{
+	struct faults *f = *state;
+	struct error err;
+	int n = 0;
+
+	fill(f, 2500);
+	assert_int_equal(kv_range(f->part.kv, "", compact_once, &n, &err), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "etcd was compacted while it was read"));
+	n = 0;
+	assert_int_equal(kv_range(f->part.kv, "", count, &n, &err), STATUS_OK);
+	assert_int_equal(n, 2501);
+	n = 0;
+	assert_int_equal(kv_range_from(f->part.kv, "k", "k00100", 1500, count, &n, &err), STATUS_OK);
+	assert_int_equal(n, 1500);
+	put_ok(f, "a", "1"); /* nothing else takes harm */
+}
+
+TEST_FIXTURE(a_value_that_is_not_what_was_written_is_data_loss, setup_leading, teardown)
+{
+	struct faults *f = *state;
+	struct error err;
+	char key[64];
+	int n = 0;
+
+	put_ok(f, "a", "1");
+	(void)str_format(key, sizeof(key), "%s/e/1/a", f->prefix);
+	etcd_world_put(f->world->urls[0], key, "XXXXXXXX1");
+	assert_int_equal(kv_range(f->part.kv, "", count, &n, &err), STATUS_DATA_LOSS);
+	assert_non_null(strstr(err.msg, "/e/1/a is not what was written"));
+	assert_int_equal(n, 0);
+}
+
+struct refusal {
+	const char *key; /* behind the prefix */
+	const char *value;
+	const char *message;
+};
+
+TEST_FIXTURE(a_prefix_that_is_not_this_clusters_is_refused, setup, teardown)
+{
+	static const struct refusal cases[] = {
+		{"schema", "holdfast-store 2 lab", "has schema 2, this version knows up to 1; upgrade it"},
+		{"schema", "holdfast-store 1 prod", "is cluster prod's, and this is lab"},
+		{"schema", "x", "is not of a store of Holdfast"},
+		{"registry/pods", "x", "registry/pods, and no store of Holdfast at"},
+	};
+	struct faults *f = *state;
+	const char *url = f->proxy_url;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char prefix[64];
+		char key[128];
+		struct etcd_settings settings = part_settings(&url, 1, prefix, "s1");
+		struct error err = {0};
+
+		(void)str_format(prefix, sizeof(prefix), "%s/case%zu", f->prefix, i);
+		(void)str_format(key, sizeof(key), "%s/%s", prefix, cases[i].key);
+		etcd_world_put(f->world->urls[0], key, cases[i].value);
+		part_start(&f->part, f->event, &settings);
+		run_until(f->event, &f->part.n_leading, 1);
+		assert_int_equal(kv_open_etcd(f->part.etcd, &f->part.kv, &err), STATUS_FAILED_PRECONDITION);
+		if (!strstr(err.msg, cases[i].message))
+			fail_msg("%s", err.msg);
+		part_stop(&f->part);
+	}
+}
+
+TEST_FIXTURE(endpoints_that_are_none_are_refused, setup, teardown)
+{
+	static const char *const urls[] = {
+		"http://localhost:2379", "https://localhost:2379", "https://:1", "unix:relative", "",
+		"localhost:2379"};
+	struct faults *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(urls); i++) {
+		const struct etcd_settings settings = part_settings(&urls[i], 1, f->prefix, "s1");
+		const struct etcd_events events = {0};
+		struct etcd *etcd = NULL;
+		struct error err;
+
+		assert_int_equal(etcd_new(f->event, &settings, &events, NULL, &etcd, &err),
+				 STATUS_INVALID_ARGUMENT);
+		assert_non_null(strstr(err.msg, "is no endpoint"));
+	}
+}
+
+TEST_FIXTURE(an_endpoint_where_nobody_listens_is_named, setup, teardown)
+{
+	struct faults *f = *state;
+	const char *url = "unix:/nonexistent/etcd";
+	struct etcd_settings settings = part_settings(&url, 1, f->prefix, "s1");
+
+	part_start(&f->part, f->event, &settings);
+	run_until(f->event, &f->part.n_trouble, 1);
+	assert_int_equal(f->part.trouble.status, STATUS_UNAVAILABLE);
+	assert_non_null(strstr(f->part.trouble.msg, "/nonexistent/etcd"));
+	assert_int_equal(f->part.n_leading, 0);
+}
