@@ -246,30 +246,21 @@ int64_t container_time(const char *text)
 	struct tm tm = {0};
 	int fraction = 0;
 	int digits = 0;
-	int hours = 0;
-	int minutes = 0;
-	char sign = 'Z';
-	int used = 0;
+	struct tm zone = {0};
 	int64_t seconds;
 
-	if (!text || sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2d%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday,
-			    &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &used) != 6)
+	text = text ? strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) : NULL;
+	if (!text || tm.tm_year < 70)
 		return 0;
-	text += used;
 	if (*text == '.')
 		for (text++; *text >= '0' && *text <= '9'; text++)
 			if (digits++ < 3)
 				fraction = fraction * 10 + (*text - '0');
 	for (; digits < 3; digits++)
 		fraction *= 10;
-	(void)sscanf(text, "%c%2d:%2d", &sign, &hours, &minutes);
-	if (tm.tm_year < 1970)
-		return 0;
-	tm.tm_year -= 1900;
-	tm.tm_mon -= 1;
 	seconds = timegm(&tm);
-	if (sign == '+' || sign == '-')
-		seconds += (sign == '+' ? -1 : 1) * (hours * 3600 + minutes * 60);
+	if (strptime(text, "%z", &zone))
+		seconds -= zone.tm_gmtoff;
 	return seconds * 1000 + fraction;
 }
 

@@ -129,7 +129,8 @@ static void on_schema(struct rpc_call *call, const ProtobufCMessage *request, vo
 
 	(void)request;
 	(void)userdata;
-	memcpy(fields, schema, response.n_task * sizeof(*fields));
+	for (size_t i = 0; i < response.n_task; i++)
+		fields[i] = schema[i];
 	response.task = fields;
 	rpc_call_reply(call, &response.base);
 }

@@ -23,7 +23,7 @@ static void tell(struct driver *driver, struct watcher *watcher)
 	Holdfast__Driver__V1__FingerprintResponse response = HOLDFAST__DRIVER__V1__FINGERPRINT_RESPONSE__INIT;
 	Holdfast__Driver__V1__KeyValue name = HOLDFAST__DRIVER__V1__KEY_VALUE__INIT;
 	Holdfast__Driver__V1__KeyValue version = HOLDFAST__DRIVER__V1__KEY_VALUE__INIT;
-	Holdfast__Driver__V1__KeyValue *attributes[] = {&name, &version};
+	Holdfast__Driver__V1__KeyValue *attributes[2] = {&name, &version};
 
 	name.key = (char[]){"engine.name"};
 	name.value = driver->engine_name;
@@ -32,7 +32,7 @@ static void tell(struct driver *driver, struct watcher *watcher)
 	response.health = (Holdfast__Driver__V1__Health)driver->health;
 	response.description = driver->health_text;
 	if (driver->engine_name[0] != '\0') {
-		response.n_attributes = ARRAY_SIZE(attributes);
+		response.n_attributes = 2;
 		response.attributes = attributes;
 	}
 	(void)rpc_call_send(watcher->call, &response.base, NULL); /* who does not read is told the next one */

@@ -150,8 +150,8 @@ static struct session *session_new(struct driver *driver, struct rpc_call *call,
 	session->call = call;
 	session->is_stream = is_stream;
 	session->fd = -EBADF;
-	session->piece = (struct strbuf)STRBUF_INIT(2 * CHUNK_MAX);
-	session->raw = (struct strbuf)STRBUF_INIT(2 * CHUNK_MAX);
+	session->piece = (struct strbuf)STRBUF_INIT(2UL * CHUNK_MAX);
+	session->raw = (struct strbuf)STRBUF_INIT(2UL * CHUNK_MAX);
 	session->in = (struct strbuf)STRBUF_INIT(STDIN_MAX);
 	session->collected[0] = (struct strbuf)STRBUF_INIT(COLLECT_MAX);
 	session->collected[1] = (struct strbuf)STRBUF_INIT(COLLECT_MAX);
@@ -327,7 +327,7 @@ static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 	}
 	strbuf_consume(&session->piece, session->piece.len);
 	raw = session->raw;
-	session->raw = (struct strbuf)STRBUF_INIT(2 * CHUNK_MAX);
+	session->raw = (struct strbuf)STRBUF_INIT(2UL * CHUNK_MAX);
 	deliver(session, (const uint8_t *)raw.data, raw.len);
 	strbuf_release(&raw);
 	if (!is_full(session) && !session->has_failed)

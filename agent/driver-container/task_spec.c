@@ -33,7 +33,9 @@ typedef Holdfast__Driver__V1__TaskConfig task_t;
 		}                                                                                      \
 	}
 
-static field_t *const schema[] = {
+enum { FIELD_N = 10 };
+
+static field_t *const schema[FIELD_N] = {
 	FIELD("image", STRING, true, "name of the image, with its tag"),
 	FIELD("command", LIST, false, "program and its first arguments, instead of the image's entry point"),
 	FIELD("args", LIST, false, "arguments, instead of the image's"),
@@ -47,18 +49,17 @@ static field_t *const schema[] = {
 };
 
 /* In the order of the schema. */
-static const size_t places[] = {
+static const size_t places[FIELD_N] = {
 	offsetof(struct task_spec, image),	    offsetof(struct task_spec, command),
 	offsetof(struct task_spec, args),	    offsetof(struct task_spec, work_dir),
 	offsetof(struct task_spec, hostname),	    offsetof(struct task_spec, cap_add),
 	offsetof(struct task_spec, host_paths),	    offsetof(struct task_spec, privileged),
 	offsetof(struct task_spec, read_only_root), offsetof(struct task_spec, init),
 };
-_Static_assert(ARRAY_SIZE(schema) == ARRAY_SIZE(places), "a place for each field");
 
 field_t *const *task_spec_schema(size_t *ret_n)
 {
-	*ret_n = ARRAY_SIZE(schema);
+	*ret_n = FIELD_N;
 	return schema;
 }
 
@@ -86,7 +87,7 @@ static bool is_of_type(const value_t *value, Holdfast__Driver__V1__ConfigType ty
 
 static enum status read_value(const value_t *value, struct task_spec *ret, struct error *err)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(schema); i++) {
+	for (size_t i = 0; i < FIELD_N; i++) {
 		const value_t **place = (const value_t **)(void *)((char *)ret + places[i]);
 
 		if (!str_eq(schema[i]->key, value->key))
