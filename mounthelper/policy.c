@@ -103,7 +103,6 @@ static const struct field agent_fields[] = {
 	A(burst, 1, 10000),
 	A(starts_per_minute, 1, 6000),
 	A(nfs_timeout_s, 1, 600),
-	A(profiles, 0, 0),
 };
 
 #define P(field, low, high) NUMBER(struct profile, field, low, high)
@@ -203,8 +202,8 @@ bool policy_check(struct policy *policy)
 	for (uint32_t i = 0; i < policy->n_agents; i++) {
 		struct agent_policy *agent = &policy->agents[i];
 
-		if (!FIELDS_ARE_VALID(agent, agent_fields) || agent->helper_uid == agent->uid ||
-		    (!agent->ticket_optional && agent->keys.n == 0) ||
+		if (!FIELDS_ARE_VALID(agent, agent_fields) || agent->profiles ||
+		    agent->helper_uid == agent->uid || (!agent->ticket_optional && agent->keys.n == 0) ||
 		    agent->first_profile > policy->n_profiles ||
 		    agent->n_profiles > policy->n_profiles - agent->first_profile)
 			return false;
