@@ -40,6 +40,7 @@ static void check_profile(const struct profile *profile, const struct agent_poli
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct policy policy;
+	static struct policy_file file;
 	struct error err = {.msg = ""};
 	unsigned int line;
 	enum status st = policy_parse("fuzz", (const char *)data, size, &policy, &line, &err);
@@ -50,6 +51,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	assert(policy.n_agents > 0 && policy.n_agents <= POLICY_AGENT_MAX &&
 	       policy.n_profiles <= 2 * POLICY_PROFILE_MAX);
+	st = policy_compile("fuzz", (const char *)data, size, &file, &line, &err);
+	assert(st == STATUS_OK && policy_file_check(&file, sizeof(file)));
 	for (uint32_t i = 0; i < policy.n_agents; i++) {
 		const struct agent_policy *agent = &policy.agents[i];
 

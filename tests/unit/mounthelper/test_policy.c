@@ -18,6 +18,19 @@ static unsigned int line;
 	"lock_dir = /" folder "/lock\nticket = optional\n" rest "}\n"
 #define BLOCK(rest) AGENT("995", "a", rest)
 
+/* policy_parse(), and what it accepts the helper takes when it is compiled. */
+static enum status parse(const char *text, size_t n, struct policy *ret, unsigned int *ret_line,
+			 struct error *err)
+{
+	static struct policy_file file;
+	enum status st = policy_parse("p", text, n, ret, ret_line, err);
+
+	assert_int_equal(policy_compile("p", text, n, &file, &(unsigned int){0}, NULL), st);
+	if (st == STATUS_OK)
+		assert_true(policy_file_check(&file, sizeof(file)));
+	return st;
+}
+
 TEST(the_parsed_policy_is_what_was_written)
 {
 	const struct agent_policy *agent;
@@ -74,7 +87,7 @@ TEST(every_class_has_its_own_values)
 	const struct agent_policy *agent;
 	const struct profile *p;
 
-	assert_int_equal(policy_parse("p", text, sizeof(text) - 1, &policy, &line, NULL), STATUS_OK);
+	assert_int_equal(parse(text, sizeof(text) - 1, &policy, &line, NULL), STATUS_OK);
 	agent = policy_agent(&policy, 995);
 	assert_int_equal(agent->line, 1);
 	assert_int_equal(agent->audit_optional, 1);
@@ -121,7 +134,7 @@ TEST(two_agents_have_their_own_profiles)
 		AGENT("995", "a", "profile m { class = tmpfs; fstype = tmpfs; max_size = 4KiB }\n")
 			AGENT("996", "b", "profile n { class = tmpfs; fstype = tmpfs; max_size = 8KiB }\n");
 
-	assert_int_equal(policy_parse("p", text, sizeof(text) - 1, &policy, &line, NULL), STATUS_OK);
+	assert_int_equal(parse(text, sizeof(text) - 1, &policy, &line, NULL), STATUS_OK);
 	assert_null(policy_profile(policy_agent(&policy, 995), "n"));
 	assert_int_equal(policy_profile(policy_agent(&policy, 996), "n")->max_size, 8192);
 }
@@ -359,8 +372,7 @@ TEST(mistakes_are_refused_with_their_line_and_neighbours_are_not)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++) {
 		struct error err = {.msg = ""};
-		enum status st =
-			policy_parse("p", refusals[i].text, strlen(refusals[i].text), &policy, &line, &err);
+		enum status st = parse(refusals[i].text, strlen(refusals[i].text), &policy, &line, &err);
 
 		if (!refusals[i].message) {
 			if (st != STATUS_OK)
@@ -388,12 +400,11 @@ TEST(every_key_is_required_or_has_a_default)
 
 		assert_non_null(at);
 		at[0] = '#';
-		assert_int_equal(policy_parse("p", copy, strlen(copy), &policy, &line, &err),
-				 STATUS_INVALID_ARGUMENT);
+		assert_int_equal(parse(copy, strlen(copy), &policy, &line, &err), STATUS_INVALID_ARGUMENT);
 		assert_string_equal(err.msg + strlen("p:1: agent 995 has no "), required[i]);
 		free(copy);
 	}
-	assert_int_equal(policy_parse("p", text, sizeof(text) - 1, &policy, &line, NULL), STATUS_OK);
+	assert_int_equal(parse(text, sizeof(text) - 1, &policy, &line, NULL), STATUS_OK);
 }
 
 TEST(limits_hold_exactly)
@@ -405,15 +416,12 @@ TEST(limits_hold_exactly)
 
 	memset(text, '\n', sizeof(text));
 	memcpy(text, fixture_policy_text(""), n);
-	assert_int_equal(policy_parse("p", text, POLICY_TEXT_MAX, &policy, &line, NULL), STATUS_OK);
-	assert_int_equal(policy_parse("p", text, POLICY_TEXT_MAX + 1, &policy, &line, &err),
-			 STATUS_INVALID_ARGUMENT);
+	assert_int_equal(parse(text, POLICY_TEXT_MAX, &policy, &line, NULL), STATUS_OK);
+	assert_int_equal(parse(text, POLICY_TEXT_MAX + 1, &policy, &line, &err), STATUS_INVALID_ARGUMENT);
 	memset(word, 'a', sizeof(word));
-	assert_int_equal(policy_parse("p", word, BLOCK_WORD_MAX, &policy, &line, &err),
-			 STATUS_INVALID_ARGUMENT);
+	assert_int_equal(parse(word, BLOCK_WORD_MAX, &policy, &line, &err), STATUS_INVALID_ARGUMENT);
 	assert_non_null(strstr(err.msg, "expected: agent"));
-	assert_int_equal(policy_parse("p", word, BLOCK_WORD_MAX + 1, &policy, &line, &err),
-			 STATUS_INVALID_ARGUMENT);
+	assert_int_equal(parse(word, BLOCK_WORD_MAX + 1, &policy, &line, &err), STATUS_INVALID_ARGUMENT);
 	assert_non_null(strstr(err.msg, "a word of 256 bytes"));
 }
 
@@ -439,13 +447,13 @@ TEST(numbers_of_profiles_and_agents_are_bounded)
 	size_t n = many(text, sizeof(text), POLICY_PROFILE_MAX, POLICY_PROFILE_MAX);
 	int used = 0;
 
-	assert_int_equal(policy_parse("p", text, n, &policy, &line, NULL), STATUS_OK);
+	assert_int_equal(parse(text, n, &policy, &line, NULL), STATUS_OK);
 	assert_int_equal(policy.n_profiles, 2 * POLICY_PROFILE_MAX);
 	n = many(text, sizeof(text), 0, POLICY_PROFILE_MAX + 1);
-	assert_int_equal(policy_parse("p", text, n, &policy, &line, &err), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(parse(text, n, &policy, &line, &err), STATUS_INVALID_ARGUMENT);
 	assert_non_null(strstr(err.msg, "p:75: hostvol h64: more than 64 of its kind"));
 	n = many(text, sizeof(text), POLICY_PROFILE_MAX + 1, 0);
-	assert_int_equal(policy_parse("p", text, n, &policy, &line, &err), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(parse(text, n, &policy, &line, &err), STATUS_INVALID_ARGUMENT);
 	assert_non_null(strstr(err.msg, "p:75: profile p64: more than 64 of its kind"));
 	for (int i = 0; i <= POLICY_AGENT_MAX; i++) {
 		used += str_format(
@@ -454,7 +462,7 @@ TEST(numbers_of_profiles_and_agents_are_bounded)
 			"optional\n"
 			"stage_base = /%d/s; publish_base = /%d/p; log = /%d/l; lock_dir = /%d/k }\n",
 			1000 + i, i, i, i, i);
-		assert_int_equal(policy_parse("p", text, (size_t)used, &policy, &line, &err),
+		assert_int_equal(parse(text, (size_t)used, &policy, &line, &err),
 				 i < POLICY_AGENT_MAX ? STATUS_OK : STATUS_INVALID_ARGUMENT);
 	}
 	assert_non_null(strstr(err.msg, "p:33: agent 1016: more than 16 agents"));
@@ -475,11 +483,11 @@ TEST(paths_of_255_bytes_fit_and_longer_ones_do_not)
 		       "agent 9 { cluster = d; node = n; helper_uid = 8; helper_gid = 8; ticket = optional\n"
 		       "stage_base = /s; publish_base = %s; log = /l; lock_dir = /k }\n",
 		       path);
-	assert_int_equal(policy_parse("p", text, (size_t)n, &policy, &line, &err), STATUS_OK);
+	assert_int_equal(parse(text, (size_t)n, &policy, &line, &err), STATUS_OK);
 	path[MH_PATH_SIZE - 1] = 'a';
 	path[MH_PATH_SIZE] = '\0';
 	n = str_format(text, sizeof(text), "agent 9 {\npublish_base = %s\n", path);
-	assert_int_equal(policy_parse("p", text, (size_t)n, &policy, &line, &err), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(parse(text, (size_t)n, &policy, &line, &err), STATUS_INVALID_ARGUMENT);
 	assert_non_null(strstr(err.msg, "p:2: a word of 256 bytes"));
 }
 
@@ -494,7 +502,7 @@ TEST(a_policy_cut_anywhere_is_refused)
 		char *exact = malloc(i + 1); /* so that a sanitizer sees a read beyond */
 
 		memcpy(exact, text, i);
-		assert_int_equal(policy_parse("p", exact, i, &policy, &line, NULL), STATUS_INVALID_ARGUMENT);
+		assert_int_equal(parse(exact, i, &policy, &line, NULL), STATUS_INVALID_ARGUMENT);
 		free(exact);
 	}
 }
