@@ -232,10 +232,10 @@ TEST(a_flip_of_any_byte_is_refused)
 {
 	compile(every_class);
 	for (size_t i = 0; i < sizeof(file); i += i < offsetof(struct policy_file, policy) ? 1 : 997) {
-		((uint8_t *)&file)[i] ^= 1U << (i % 8);
+		((uint8_t *)&file)[i] ^= (uint8_t)(1U << (i % 8));
 		if (is_accepted(&file, sizeof(file)))
 			fail_msg("a flip of byte %zu is accepted", i);
-		((uint8_t *)&file)[i] ^= 1U << (i % 8);
+		((uint8_t *)&file)[i] ^= (uint8_t)(1U << (i % 8));
 	}
 	assert_true(is_accepted(&file, sizeof(file)));
 }
