@@ -5,9 +5,11 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "rpc/pki.h"
 
 #include <fcntl.h>
 #include <ftw.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -60,6 +62,12 @@ static void run_etcd(const struct etcd_world *world, size_t member)
 	log = open("log", O_WRONLY | O_CREAT | O_APPEND, 0600);
 	(void)dup2(log, STDOUT_FILENO);
 	(void)dup2(log, STDERR_FILENO);
+	if (world->is_tls)
+		(void)execlp("etcd", "etcd", "--name", name, "--data-dir", folder, "--listen-client-urls",
+			     world->urls[0], "--advertise-client-urls", world->urls[0], "--listen-peer-urls",
+			     peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", cluster,
+			     "--client-cert-auth", "--trusted-ca-file", "ca.crt", "--cert-file", "server.crt",
+			     "--key-file", "server.key", NULL);
 	(void)execlp("etcd", "etcd", "--name", name, "--data-dir", folder, "--listen-client-urls", client,
 		     "--advertise-client-urls", client, "--listen-peer-urls", peer,
 		     "--initial-advertise-peer-urls", peer, "--initial-cluster", cluster,
@@ -69,7 +77,8 @@ static void run_etcd(const struct etcd_world *world, size_t member)
 
 static void spawn(struct etcd_world *world, size_t member)
 {
-	(void)unlink(etcd_world_socket(world, member));
+	if (!world->is_tls)
+		(void)unlink(etcd_world_socket(world, member));
 	world->pids[member] = fork();
 	assert_true(world->pids[member] >= 0);
 	if (world->pids[member] == 0)
@@ -113,6 +122,67 @@ struct etcd_world *etcd_world_new(size_t n)
 		spawn(world, i);
 	for (size_t i = 0; i < n; i++)
 		await_socket(world, i);
+	return world;
+}
+
+static void make_ca(const struct etcd_world *world, const char *name)
+{
+	char key[128];
+	char cert[128];
+	struct error err;
+
+	(void)str_format(key, sizeof(key), "%s/%s.key", world->folder, name);
+	(void)str_format(cert, sizeof(cert), "%s/%s.crt", world->folder, name);
+	if (pki_make_ca(key, cert, "lab", &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+}
+
+static void issue(const struct etcd_world *world, const char *ca, const char *name)
+{
+	static const char *const ip[] = {"127.0.0.1"};
+	const struct pki_cert_request request = {.uri = "holdfast://lab/server/s1",
+						 .common_name = name,
+						 .ip_addresses = ip,
+						 .n_ip_addresses = 1,
+						 .days = 1};
+	char paths[4][128];
+	struct error err;
+
+	(void)str_format(paths[0], sizeof(paths[0]), "%s/%s.key", world->folder, ca);
+	(void)str_format(paths[1], sizeof(paths[1]), "%s/%s.crt", world->folder, ca);
+	(void)str_format(paths[2], sizeof(paths[2]), "%s/%s.key", world->folder, name);
+	(void)str_format(paths[3], sizeof(paths[3]), "%s/%s.crt", world->folder, name);
+	if (pki_issue(paths[0], paths[1], &request, paths[2], paths[3], &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+}
+
+static uint16_t free_port(void)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t n = sizeof(address);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, n), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &n), 0);
+	(void)close(fd);
+	return ntohs(address.sin_port);
+}
+
+struct etcd_world *etcd_world_new_tls(void)
+{
+	struct etcd_world *world = calloc(1, sizeof(*world));
+
+	assert_non_null(world);
+	world->n = 1;
+	world->is_tls = true;
+	folder_make(world->folder);
+	make_ca(world, "ca");
+	issue(world, "ca", "server");
+	issue(world, "ca", "client");
+	make_ca(world, "other-ca");
+	issue(world, "other-ca", "other");
+	(void)str_format(world->urls[0], WORLD_URL_SIZE, "https://127.0.0.1:%u", free_port());
+	spawn(world, 0);
 	return world;
 }
 

@@ -15,10 +15,15 @@ struct etcd_world {
 	size_t n;
 	pid_t pids[WORLD_MEMBERS_MAX]; /* 0: stopped */
 	char urls[WORLD_MEMBERS_MAX][WORLD_URL_SIZE];
+	bool is_tls;
 };
 
 /** Start @n members and wait until each of them answers. */
 struct etcd_world *etcd_world_new(size_t n);
+/** One member that takes connections at 127.0.0.1, and of certificates only those of its CA: in its folder
+ * are ca.crt and client.crt, client.key; and of another CA other-ca.crt, other.crt and other.key. It is not
+ * waited for. */
+struct etcd_world *etcd_world_new_tls(void);
 void etcd_world_free(struct etcd_world *world);
 
 /** kill -9. */
@@ -42,7 +47,7 @@ struct part {
 	struct error trouble;
 };
 
-enum { LEASE_S = 2, CALL_MS = 400 };
+enum { LEASE_S = 3, CALL_MS = 400 };
 
 /** Settings of tests: @url alone, a lease of LEASE_S. */
 struct etcd_settings part_settings(const char *const *urls, size_t n, const char *prefix, const char *name);

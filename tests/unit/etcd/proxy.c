@@ -14,13 +14,16 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { LINKS_MAX = 64, SLOW_US = 30000, BUFFER_SIZE = 1 << 16 };
+enum { LINKS_MAX = 64, SLOW_US = 30000, BUFFER_SIZE = 1 << 16, HELD_MAX = 1 << 20 };
 
 struct link {
-	int client; /* -1: free */
-	int server;
+	int client; /* -1: free, or gone while its requests are held */
+	int server; /* -1: free */
 	bool drops_answers;
 	bool drops_requests;
+	bool holds;
+	uint8_t *held; /* owned */
+	size_t n_held;
 };
 
 struct proxy {
@@ -44,13 +47,18 @@ static struct sockaddr_un address_of(const char *path)
 	return address;
 }
 
+static void end_client(struct link *link)
+{
+	close_fdp(&link->client);
+	link->client = -1;
+}
+
 static void end_link(struct link *link)
 {
-	if (link->client >= 0) {
-		(void)close(link->client);
-		(void)close(link->server);
-	}
-	link->client = link->server = -1;
+	end_client(link);
+	close_fdp(&link->server);
+	free(link->held);
+	*link = (struct link){.client = -1, .server = -1};
 }
 
 static void accept_one(struct proxy *proxy)
@@ -60,7 +68,7 @@ static void accept_one(struct proxy *proxy)
 	int server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	for (size_t i = 0; i < LINKS_MAX && !proxy->refuses; i++) {
-		if (proxy->links[i].client >= 0)
+		if (proxy->links[i].server >= 0)
 			continue;
 		if (connect(server, (struct sockaddr *)&address, sizeof(address)) < 0)
 			break;
@@ -71,33 +79,76 @@ static void accept_one(struct proxy *proxy)
 	(void)close(server);
 }
 
-/* Returns false at the end of @from. */
-static bool pass(struct proxy *proxy, int from, int to, bool drops, bool is_answer)
+static bool send_all(int to, const uint8_t *bytes, size_t n)
 {
-	static uint8_t buffer[BUFFER_SIZE]; /* of the thread */
-	ssize_t n = recv(from, buffer, sizeof(buffer), MSG_DONTWAIT);
-
-	if (n <= 0)
-		return n < 0 && errno == EAGAIN;
-	if (drops)
-		return true;
-	if (is_answer && proxy->is_slow)
-		(void)usleep(SLOW_US);
-	for (ssize_t at = 0; at < n;) {
-		ssize_t sent = send(to, buffer + at, (size_t)(n - at), MSG_NOSIGNAL);
+	for (size_t at = 0; at < n;) {
+		ssize_t sent = send(to, bytes + at, n - at, MSG_NOSIGNAL);
 
 		if (sent < 0)
 			return false;
-		at += sent;
+		at += (size_t)sent;
 	}
 	return true;
 }
 
+static bool hold(struct link *link, const uint8_t *bytes, size_t n)
+{
+	uint8_t *more = n > HELD_MAX - link->n_held ? NULL : realloc(link->held, link->n_held + n);
+
+	if (!more)
+		return false;
+	memcpy(more + link->n_held, bytes, n);
+	link->held = more;
+	link->n_held += n;
+	return true;
+}
+
+static uint8_t buffer[BUFFER_SIZE]; /* of the thread */
+
+/* These return false at the end of whom they read from. */
+static bool pass_requests(struct link *link)
+{
+	ssize_t n = link->client < 0 ? 0 : recv(link->client, buffer, sizeof(buffer), MSG_DONTWAIT);
+
+	if (link->client < 0)
+		return true;
+	if (n <= 0)
+		return n < 0 && errno == EAGAIN;
+	if (link->holds)
+		return hold(link, buffer, (size_t)n);
+	return link->drops_requests || send_all(link->server, buffer, (size_t)n);
+}
+
+static bool pass_answers(const struct proxy *proxy, struct link *link)
+{
+	ssize_t n = recv(link->server, buffer, sizeof(buffer), MSG_DONTWAIT);
+
+	if (n <= 0)
+		return n < 0 && errno == EAGAIN;
+	if (link->drops_answers || link->client < 0)
+		return true;
+	if (proxy->is_slow)
+		(void)usleep(SLOW_US);
+	return send_all(link->client, buffer, (size_t)n);
+}
+
 static void serve(struct proxy *proxy, struct link *link)
 {
-	if (!pass(proxy, link->client, link->server, link->drops_requests, false) ||
-	    !pass(proxy, link->server, link->client, link->drops_answers, true))
+	if (!pass_requests(link)) {
+		end_client(link);
+		if (!link->holds)
+			end_link(link);
+	}
+	if (link->server >= 0 && !pass_answers(proxy, link))
 		end_link(link);
+}
+
+static void release(struct link *link)
+{
+	link->holds = false;
+	if (link->n_held > 0)
+		(void)send_all(link->server, link->held, link->n_held);
+	link->n_held = 0;
 }
 
 static void wait_for_any(struct proxy *proxy)
@@ -126,7 +177,7 @@ static void *run(void *userdata)
 	while (!proxy->is_ending) {
 		wait_for_any(proxy);
 		for (size_t i = 0; i < LINKS_MAX; i++)
-			if (proxy->links[i].client >= 0)
+			if (proxy->links[i].server >= 0)
 				serve(proxy, &proxy->links[i]);
 	}
 	(void)pthread_mutex_unlock(&proxy->lock);
@@ -159,7 +210,10 @@ static void change(struct proxy *proxy, enum proxy_fault fault)
 
 		link->drops_answers = link->drops_answers || fault == PROXY_DROP_ANSWERS;
 		link->drops_requests = link->drops_requests || fault == PROXY_DROP_REQUESTS;
-		if (fault == PROXY_CUT || fault == PROXY_REFUSE)
+		link->holds = link->holds || (fault == PROXY_HOLD_REQUESTS && link->client >= 0);
+		if (fault == PROXY_RELEASE && link->holds)
+			release(link);
+		if ((fault == PROXY_CUT && !link->holds) || fault == PROXY_REFUSE)
 			end_link(link);
 	}
 	if (fault == PROXY_REFUSE || fault == PROXY_ACCEPT)

@@ -10,7 +10,9 @@ struct proxy;
 enum proxy_fault {
 	PROXY_DROP_ANSWERS,  /* of all connections there are */
 	PROXY_DROP_REQUESTS, /* likewise */
-	PROXY_CUT,	     /* likewise */
+	PROXY_HOLD_REQUESTS, /* likewise, until */
+	PROXY_RELEASE,	     /* delivers them, also of clients that are gone since */
+	PROXY_CUT,	     /* of all connections there are; not of what is held */
 	PROXY_REFUSE,	     /* and cut, from here on */
 	PROXY_ACCEPT,	     /* again */
 	PROXY_SLOW,	     /* answers, from here on */

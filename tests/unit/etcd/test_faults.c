@@ -191,6 +191,26 @@ TEST_FIXTURE(a_lost_request_is_sent_again, setup_leading, teardown)
 	assert_store(f, "a=1 b=2 ");
 }
 
+TEST_FIXTURE(a_request_that_arrives_late_is_not_a_second_one, setup_leading, teardown)
+{
+	struct faults *f = *state;
+	struct answer answer;
+	uint64_t before;
+
+	put_ok(f, "a", "1");
+	before = kv_revision(f->part.kv);
+	proxy_do(f->proxy, PROXY_HOLD_REQUESTS);
+	put(f, "a", "2", &answer);
+	await(f, &answer); /* it was sent again */
+	assert_int_equal(answer.err.status, STATUS_OK);
+	put_ok(f, "a", "3");
+	proxy_do(f->proxy, PROXY_RELEASE);
+	run_for(f->event, 200);
+	put_ok(f, "b", "4");
+	assert_int_equal(kv_revision(f->part.kv), before + 3);
+	assert_store(f, "a=3 b=4 ");
+}
+
 TEST_FIXTURE(nothing_is_answered_before_the_sequence_key_is_read, setup_leading, teardown)
 {
 	struct faults *f = *state;

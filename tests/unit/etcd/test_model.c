@@ -40,6 +40,7 @@ struct world {
 	uint64_t seed;
 	unsigned int n_value;
 	unsigned int n_lost;
+	bool is_held; /* requests are, by the proxy */
 };
 
 static uint32_t draw(struct world *w, uint32_t n)
@@ -167,6 +168,12 @@ static void depose(struct world *w)
 	etcd_world_put(w->etcd->urls[0], "/model/leader", "somebody");
 }
 
+static void hold(struct world *w)
+{
+	w->is_held = true;
+	proxy_do(w->proxy, PROXY_HOLD_REQUESTS);
+}
+
 static bool disturb(struct world *w)
 {
 	uint32_t dice = draw(w, 100);
@@ -175,6 +182,8 @@ static bool disturb(struct world *w)
 		proxy_do(w->proxy, PROXY_DROP_ANSWERS);
 	else if (dice < 10)
 		proxy_do(w->proxy, PROXY_DROP_REQUESTS);
+	else if (dice < 15)
+		hold(w);
 	else if (dice < 25)
 		proxy_do(w->proxy, PROXY_CUT);
 	else if (dice < 27)
@@ -188,6 +197,10 @@ static void settle(struct world *w)
 {
 	if (w->etcd->pids[0] == 0)
 		etcd_world_start(w->etcd, 0);
+	if (w->is_held) /* about when the call ends and the keys are read */
+		run_for(w->event, CALL_MS - 20 + draw(w, 100));
+	proxy_do(w->proxy, PROXY_RELEASE);
+	w->is_held = false;
 	run_until(w->event, &w->n_answered, (int)w->n_planned);
 	for (size_t i = 0; i < w->n_planned; i++) {
 		const struct planned *planned = &w->planned[i];
