@@ -92,7 +92,7 @@ enum status events_new(struct server *server, uint64_t index, struct events **re
 	struct events *events = calloc(1, sizeof(*events));
 
 	if (!events)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "an event");
 	events->server = server;
 	events->floor = index;
 	LIST_INIT(&events->watchers);
@@ -498,7 +498,7 @@ static enum status new_watcher(struct server *server, struct rpc_call *call, str
 		return st;
 	watcher = calloc(1, sizeof(*watcher));
 	if (!watcher)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "an event");
 	*watcher = (struct watcher){.events = server->events, .call = call};
 	memcpy(watcher->who, who, sizeof(watcher->who));
 	*ret = watcher;

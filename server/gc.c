@@ -319,7 +319,7 @@ static enum status start(struct gc *gc, struct rpc_call *call, uint64_t older_th
 				 GC_RUNS_MAX);
 	run = calloc(1, sizeof(*run));
 	if (!run)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "the collection");
 	*run = (struct gc_run){
 		.server = gc->server,
 		.call = call,
@@ -360,7 +360,7 @@ enum status gc_new(struct server *server, struct gc **ret, struct error *err)
 	int r;
 
 	if (!gc)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "the collection");
 	gc->server = server;
 	STAILQ_INIT(&gc->runs);
 	r = sd_event_add_time_relative(server->event, &gc->timer, CLOCK_MONOTONIC,

@@ -78,7 +78,7 @@ static enum status load_prefix(struct kv *kv, struct state *state, const struct 
 	enum status st;
 
 	if (!value)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "the objects");
 	st = kv_range(kv, prefix, on_item, &load, err);
 	return st == STATUS_OK ? load.status : st;
 }

@@ -295,7 +295,7 @@ static enum status prepare_kit(const struct arguments *args, const struct restor
 	enum status st;
 
 	if (!plan)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "the server");
 	st = kit_plan_make(&source->kit, args->config_path, config, plan, err);
 	if (st == STATUS_OK)
 		st = restore_find_owner(config, &owner, err);

@@ -291,7 +291,7 @@ enum status server_new(const struct config *config, struct server **ret, struct 
 	enum status st;
 
 	if (!server)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "the server");
 	server->config = *config;
 	server->started_ms = clock_realtime_ms();
 	state_init(&server->state);

@@ -7,7 +7,6 @@
 #include "model/pb.h"
 #include "store/kv.h"
 
-#include <errno.h>
 #include <holdfast/v1/journal.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>
 #include <stdlib.h>
@@ -55,11 +54,6 @@ static void receipt_key(char key[static KEY_SIZE], const struct receipt *receipt
 static void plugin_key(char key[static KEY_SIZE], const char *id)
 {
 	(void)str_format(key, KEY_SIZE, PREFIX_PLUGIN "%s", id);
-}
-
-static enum status no_memory(struct error *err)
-{
-	return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot write the journal");
 }
 
 struct meta {
@@ -114,7 +108,7 @@ static enum status check_owner(struct journal *journal, const char *path, const 
 	enum status status;
 
 	if (!cluster_copy || !node_copy)
-		return no_memory(err);
+		return error_no_memory(err, "the journal");
 	status = kv_range(journal->kv, KEY_META, on_meta, &meta, err);
 	if (status != STATUS_OK)
 		return status;
@@ -194,7 +188,7 @@ enum status journal_open(sd_event *event, const char *data_dir, const char *clus
 	enum status status;
 
 	if (!journal)
-		return no_memory(err);
+		return error_no_memory(err, "the journal");
 	STAILQ_INIT(&journal->in_flight);
 	if (str_format(path, sizeof(path), "%s/" JOURNAL_FILE, data_dir) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir is too long");
@@ -406,7 +400,7 @@ static enum status batch_put_plugin(struct batch *batch, const struct node_plugi
 		batch->plugin_bytes = malloc(holdfast__v1__journal_plugin__get_packed_size(&pb) + 1);
 	if (!batch->plugin_bytes) {
 		protobuf_c_message_free_unpacked((ProtobufCMessage *)pb.plugin, NULL);
-		return no_memory(err);
+		return error_no_memory(err, "the journal");
 	}
 	plugin_key(batch->keys[batch->n], plugin->plugin_id);
 	op = batch_add(batch);
@@ -469,7 +463,7 @@ enum status journal_write(struct journal *journal, const struct journal_write *w
 		batch_put_mark(&batch, journal->mark);
 	pending = calloc(1, sizeof(*pending));
 	if (!pending)
-		return no_memory(err);
+		return error_no_memory(err, "the journal");
 	*pending = (struct pending){.journal = journal, .done = done, .userdata = userdata};
 	txn = (struct kv_txn){.ops = batch.ops, .n_ops = batch.n, .is_relaxed = true};
 	status = kv_submit(journal->kv, &txn, on_written, pending, err);

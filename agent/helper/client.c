@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
-enum instance_state {
+enum worker_state {
 	INSTANCE_NONE,	   /* no process; perhaps waiting to start one */
 	INSTANCE_STARTING, /* waiting for HELLO */
 	INSTANCE_READY,	   /* HELLO acknowledged */
@@ -42,7 +42,7 @@ struct helper_call {
 struct helper_instance {
 	struct helper_client *client;
 	enum helper_lane lane; /* HELPER_NORMAL or HELPER_NFS */
-	enum instance_state state;
+	enum worker_state state;
 	struct helper_proc *proc;
 	struct helper_call *current; /* under way */
 	uint64_t seq;		     /* of the last request on this connection */

@@ -149,11 +149,6 @@ static const struct spec_block alloc_block =
 static enum status map_block(const struct conf *conf, const struct spec_block *block, json_t *body,
 			     json_t **ret, struct error *err);
 
-static enum status no_memory(struct error *err)
-{
-	return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "read the specification");
-}
-
 static const char *field_of(const struct spec_key *key)
 {
 	return key->field ? key->field : key->key;
@@ -177,12 +172,12 @@ static enum status check_value(const struct place *at, const ProtobufCMessageDes
 	enum status status;
 
 	if (!alone || json_object_set_nocheck(alone, field_of(at->key), value) < 0)
-		return no_memory(at->err);
+		return error_no_memory(at->err, "the specification");
 	status = pbjson_decode(descriptor, alone, PBJSON_SPEC, &message, &why);
 	protobuf_c_message_free_unpacked(message, NULL);
 	if (status == STATUS_INVALID_ARGUMENT)
 		return conf_error(at->conf, at->object, at->key->key, at->err, "%s", why.msg);
-	return status == STATUS_OK ? STATUS_OK : no_memory(at->err);
+	return status == STATUS_OK ? STATUS_OK : error_no_memory(at->err, "the specification");
 }
 
 static enum status not_a_block(const struct place *at, const char *form)
@@ -219,9 +214,10 @@ static enum status append_block(const struct place *at, json_t *body, const char
 		return status;
 	if (label && json_object_set_new(mapped, "name", json_string(label)) < 0) {
 		json_decref(mapped);
-		return no_memory(at->err);
+		return error_no_memory(at->err, "the specification");
 	}
-	return json_array_append_new(list, mapped) < 0 ? no_memory(at->err) : STATUS_OK;
+	return json_array_append_new(list, mapped) < 0 ? error_no_memory(at->err, "the specification")
+						       : STATUS_OK;
 }
 
 static enum status map_blocks(const struct place *at, json_t *value, json_t *list)
@@ -286,7 +282,7 @@ static enum status map_size(const struct place *at, json_t *value, json_t **ret)
 			"(powers of 1000)",
 			at->key->key);
 	*ret = json_integer((json_int_t)bytes);
-	return *ret ? STATUS_OK : no_memory(at->err);
+	return *ret ? STATUS_OK : error_no_memory(at->err, "the specification");
 }
 
 /* health_timeout = "30s" */
@@ -299,7 +295,7 @@ static enum status map_duration(const struct place *at, json_t *value, json_t **
 		return conf_error(at->conf, at->object, at->key->key, at->err,
 				  "'%s' must be a duration: \"30s\", \"5m\"", at->key->key);
 	*ret = json_integer((json_int_t)(us / USEC_PER_MSEC));
-	return *ret ? STATUS_OK : no_memory(at->err);
+	return *ret ? STATUS_OK : error_no_memory(at->err, "the specification");
 }
 
 /* No value is in a message: it may be a secret. Nomad reads several blocks of a kind as one. */
@@ -347,7 +343,7 @@ static enum status map_list(const struct place *at, json_t *value, json_t **ret)
 	enum status status;
 
 	if (!list)
-		return no_memory(at->err);
+		return error_no_memory(at->err, "the specification");
 	if (at->key->kind == SPEC_BLOCKS)
 		status = map_blocks(at, value, list);
 	else if (at->key->kind == SPEC_LABELLED)
@@ -415,7 +411,7 @@ static enum status map_member(const struct conf *conf, const struct spec_block *
 	if (status != STATUS_OK)
 		return status;
 	if (json_object_set_new_nocheck(mapped, field_of(at.key), TAKE_PTR(result)) < 0)
-		return no_memory(err);
+		return error_no_memory(err, "the specification");
 	return STATUS_OK;
 }
 
@@ -428,7 +424,7 @@ static enum status map_block(const struct conf *conf, const struct spec_block *b
 	json_t *value;
 
 	if (!mapped)
-		return no_memory(err);
+		return error_no_memory(err, "the specification");
 	json_object_foreach (body, name, value) {
 		struct error one;
 
@@ -474,7 +470,7 @@ static enum status load_secrets(const struct conf *conf, const char *folder, str
 	if (status != STATUS_OK)
 		return status;
 	if (json_object_del(root, key) < 0 || json_object_set_new(root, "secrets", secrets) < 0)
-		return no_memory(err);
+		return error_no_memory(err, "the specification");
 	return STATUS_OK;
 }
 

@@ -4,13 +4,7 @@
 #include "command/secrets.h"
 #include "rpc/pbjson.h"
 
-#include <errno.h>
 #include <string.h>
-
-static enum status no_memory(struct error *err)
-{
-	return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a request");
-}
 
 enum status request_make(const ProtobufCMessageDescriptor *descriptor, json_t *json, void *ret,
 			 struct error *err)
@@ -19,7 +13,7 @@ enum status request_make(const ProtobufCMessageDescriptor *descriptor, json_t *j
 	enum status status;
 
 	if (!json)
-		return no_memory(err);
+		return error_no_memory(err, "a request");
 	status = pbjson_decode(descriptor, json, 0, &message, err);
 	json_decref(json);
 	if (status == STATUS_OK)
@@ -51,7 +45,7 @@ static enum status add_pair(struct invocation *inv, enum option_id id, const cha
 enum status request_pairs(struct invocation *inv, enum option_id id, json_t **ret, struct error *err)
 {
 	json_t *object = json_object();
-	enum status status = object ? STATUS_OK : no_memory(err);
+	enum status status = object ? STATUS_OK : error_no_memory(err, "a request");
 	const char *pair;
 	size_t at = 0;
 
@@ -73,7 +67,7 @@ enum status request_secrets(struct invocation *inv, json_t **ret, struct error *
 		return secrets_load(path, ret, err);
 	object = json_object();
 	if (!object)
-		return no_memory(err);
+		return error_no_memory(err, "a request");
 	*ret = object;
 	return STATUS_OK;
 }

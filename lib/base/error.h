@@ -75,6 +75,11 @@ void error_fill(struct error *err, enum status status, int sys_errno, const char
 		error_status_;                                 \
 	})
 
+/** enum status error_no_memory(struct error *err, const char *what): STATUS_RESOURCE_EXHAUSTED, @what names
+ * the object that was not made, with its article. */
+#define error_no_memory(err, what) \
+	error_set((err), STATUS_RESOURCE_EXHAUSTED, 0, "out of memory for %s", (what))
+
 /** What error_invalid() does, without its value. */
 void error_fill_field(struct error *err, const char *field, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

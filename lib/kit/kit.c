@@ -240,7 +240,7 @@ static enum status put_store(struct sink *sink, const char *path, struct error *
 	if (fd < 0 || fstat(fd, &stat) < 0)
 		return error_set(err, status_from_errno(errno), errno, "open %s", path);
 	if (!chunk)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "the kit");
 	st = put_head(sink, KIT_STORE, (uint64_t)stat.st_size, err);
 	while (st == STATUS_OK && (n = read(fd, chunk, CHUNK)) > 0)
 		st = put(sink, chunk, (size_t)n, err);
@@ -371,7 +371,7 @@ static enum status read_content(CMS_ContentInfo *cms, const char *path, struct k
 	long n;
 
 	if (!content)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "the kit");
 	if (CMS_decrypt(cms, NULL, NULL, NULL, content, CMS_BINARY) != 1)
 		return crypto_error(
 			err, STATUS_DATA_LOSS, path,

@@ -96,7 +96,7 @@ static enum status take_file(const struct head *head, uint64_t size, const uint8
 		return refuse(err, "a file that is too large");
 	*file = (struct kit_file){.data = malloc((size_t)size + 1), .len = (size_t)size};
 	if (!file->data)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "the kit");
 	(void)str_copy(file->name, sizeof(file->name), head->name);
 	memcpy(file->data, data, (size_t)size);
 	file->data[size] = '\0';

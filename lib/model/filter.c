@@ -772,7 +772,7 @@ enum status filter_new(const char *text, const ProtobufCMessageDescriptor *descr
 		filter->texts = malloc(2 * len + 1);
 	}
 	if (!filter || !filter->nodes || !filter->texts)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "filter: out of memory");
+		return error_no_memory(err, "a filter");
 	p.next_text = filter->texts;
 	st = filter_advance(&p);
 	if (st == STATUS_OK)

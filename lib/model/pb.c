@@ -601,7 +601,7 @@ static enum status get_own_text(const struct field_map *field, const char *from,
 	if (from && from[0] != '\0') {
 		text = malloc(field->size);
 		if (!text)
-			return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+			return error_no_memory(err, "a message");
 		str_copy_text(text, field->size, from);
 	}
 	memcpy(to, &text, sizeof(text));
@@ -617,7 +617,7 @@ static enum status get_own_list(const struct field_map *field, const void *from,
 	if (n > 0 && n <= field->size) {
 		list = calloc(n, field->message->size);
 		if (!list)
-			return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+			return error_no_memory(err, "a message");
 	}
 	memcpy(to_list, &list, sizeof(list));
 	return get_list(field, from, n, list, count_at, err);
@@ -678,22 +678,22 @@ static enum status from_message(const struct message_map *map, const ProtobufCMe
 }
 
 /* The two public functions of a type. */
-#define DEFINE_CONVERSION(type, Pb)                                                           \
-	Pb *type##_to_pb(const struct type *value)                                            \
-	{                                                                                     \
-		return (Pb *)to_message(&type##_map, value, TEXTS_COPIED);                    \
-	}                                                                                     \
-	enum status type##_from_pb(const Pb *pb, struct type *ret, struct error *err)         \
-	{                                                                                     \
-		cleanup_free struct type *value = malloc(sizeof(*value));                     \
-		enum status st;                                                               \
-                                                                                              \
-		if (!value)                                                                   \
-			return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory"); \
-		st = from_message(&type##_map, &pb->base, value, err);                        \
-		if (st == STATUS_OK)                                                          \
-			*ret = *value;                                                        \
-		return st;                                                                    \
+#define DEFINE_CONVERSION(type, Pb)                                                   \
+	Pb *type##_to_pb(const struct type *value)                                    \
+	{                                                                             \
+		return (Pb *)to_message(&type##_map, value, TEXTS_COPIED);            \
+	}                                                                             \
+	enum status type##_from_pb(const Pb *pb, struct type *ret, struct error *err) \
+	{                                                                             \
+		cleanup_free struct type *value = malloc(sizeof(*value));             \
+		enum status st;                                                       \
+                                                                                      \
+		if (!value)                                                           \
+			return error_no_memory(err, "a message");                     \
+		st = from_message(&type##_map, &pb->base, value, err);                \
+		if (st == STATUS_OK)                                                  \
+			*ret = *value;                                                \
+		return st;                                                            \
 	}
 
 DEFINE_CONVERSION(volume, Holdfast__V1__Volume)

@@ -13,11 +13,6 @@ MESSAGE_ASSERT_TEXT_ENTRY(Holdfast__V1__VolumeSecrets__SecretsEntry);
 MESSAGE_ASSERT_TEXT_ENTRY(Holdfast__V1__VolumeDetail__ParametersEntry);
 MESSAGE_ASSERT_TEXT_ENTRY(Holdfast__V1__VolumeDetail__ContextEntry);
 
-static enum status no_memory(struct error *err)
-{
-	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory for a volume");
-}
-
 void volume_parts_release(struct volume_parts *parts)
 {
 	holdfast__v1__volume_detail__free_unpacked(parts->detail, NULL);
@@ -86,7 +81,7 @@ enum status volume_parts_from_pb(const Holdfast__V1__Volume *pb, struct volume_p
 		return st;
 	if (!make_parts(&parts) || !message_copy_fields(&parts.detail->base, &pb->base) ||
 	    !message_copy_fields(&parts.secrets->base, &pb->base))
-		return no_memory(err);
+		return error_no_memory(err, "a volume");
 	forget_what_callers_cannot_know(parts.detail);
 	*ret = parts;
 	parts = (struct volume_parts)VOLUME_PARTS_INIT; /* handed over */
@@ -100,11 +95,11 @@ enum status volume_parts_copy(const struct volume *volume, const Holdfast__V1__V
 	struct volume_parts parts = {.volume = *volume};
 
 	if (!make_parts(&parts))
-		return no_memory(err);
+		return error_no_memory(err, "a volume");
 	if ((detail && !message_copy_fields(&parts.detail->base, &detail->base)) ||
 	    (secrets && !message_copy_fields(&parts.secrets->base, &secrets->base))) {
 		volume_parts_release(&parts);
-		return no_memory(err);
+		return error_no_memory(err, "a volume");
 	}
 	*ret = parts;
 	return STATUS_OK;
@@ -128,13 +123,13 @@ enum status volume_parts_begin(struct volume_parts *parts, struct error *err)
 		return STATUS_OK;
 	detail->topologies = calloc(request->n_required, sizeof(Holdfast__V1__Topology *));
 	if (!detail->topologies)
-		return no_memory(err);
+		return error_no_memory(err, "a volume");
 	for (; detail->n_topologies < request->n_required; detail->n_topologies++) {
 		ProtobufCMessage *copy = message_convert(&holdfast__v1__topology__descriptor,
 							 &request->required[detail->n_topologies]->base);
 
 		if (!copy)
-			return no_memory(err);
+			return error_no_memory(err, "a volume");
 		detail->topologies[detail->n_topologies] = (Holdfast__V1__Topology *)(void *)copy;
 	}
 	return STATUS_OK;

@@ -63,11 +63,6 @@ static bool replace(ProtobufCMessage **to, const ProtobufCMessage *from)
 	return true;
 }
 
-static enum status no_memory(struct error *err)
-{
-	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory for a volume");
-}
-
 static enum status merge_topology(struct volume_parts *current, const struct volume_parts *update,
 				  bool *changed, struct error *err)
 {
@@ -83,7 +78,7 @@ static enum status merge_topology(struct volume_parts *current, const struct vol
 				"be changed",
 				current->volume.id);
 		if (!replace(&request, from->topology_request ? &from->topology_request->base : NULL))
-			return no_memory(err);
+			return error_no_memory(err, "a volume");
 		to->topology_request = (Holdfast__V1__TopologyRequest *)(void *)request;
 		*changed = true;
 	}
@@ -124,7 +119,7 @@ static enum status merge_mount_options(struct volume_parts *current, const struc
 				 "mount_options.mount_flags: \"" VOLUME_REDACTED
 				 "\" is what reads show; with another fs_type, give the flags themselves");
 	if (!replace(&options, &from->base))
-		return no_memory(err);
+		return error_no_memory(err, "a volume");
 	current->detail->mount_options = (Holdfast__V1__MountOptions *)(void *)options;
 	*changed = true;
 	return STATUS_OK;
@@ -151,7 +146,7 @@ static enum status merge_secrets(struct volume_parts *current, const struct volu
 				       "\", which keeps what is stored, but nothing is",
 				       next.secrets->secrets[i]->key);
 		else if (!volume_secrets_lay(next.secrets, &known, 1))
-			st = no_memory(err);
+			st = error_no_memory(err, "a volume");
 	}
 	if (st == STATUS_OK &&
 	    !message_text_maps_eq(VOLUME_MAP(stored->secrets), stored->n_secrets,
@@ -185,7 +180,7 @@ static enum status merge_context(struct volume_parts *current, const struct volu
 	only.n_context = from->n_context;
 	copy = (Holdfast__V1__VolumeDetail *)(void *)message_convert(only.base.descriptor, &only.base);
 	if (!copy)
-		return no_memory(err);
+		return error_no_memory(err, "a volume");
 	/* the copy takes the old one away with it */
 	only = *to;
 	to->context = copy->context;

@@ -198,7 +198,7 @@ void audit_seal(struct server *server, struct change *change)
 	if (st == STATUS_OK)
 		change_put_record(change, KEY_AUDIT_HEAD, &head.base);
 	else if (change->status == STATUS_OK)
-		change->status = error_set(&change->error, st, 0, "out of memory for the audit record");
+		change->status = error_no_memory(&change->error, "the audit record");
 }
 
 /* --- refusals --- */

@@ -152,7 +152,7 @@ static enum status read_page(struct server *server, const Holdfast__V1__ListAudi
 	if (response)
 		response->head = read_head(server);
 	if (!response || !response->head)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "audit records");
 	page.end = response->head->sequence;
 	sequence_key(request->after + 1, from);
 	st = kv_range_from(server->kv, PREFIX_AUDIT, from, AUDIT_SCAN_MAX, on_record, &page, err);

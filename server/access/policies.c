@@ -175,7 +175,7 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	policies = calloc(page.size, sizeof(*policies));
 	list = calloc(page.size, sizeof(Policy *));
 	if (!policies || !list)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a policy");
 	while ((entry = record_page_next(&page))) {
 		list[response.n_policies] = &policies[response.n_policies];
 		policies[response.n_policies++] = shown(entry);

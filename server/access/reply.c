@@ -88,7 +88,7 @@ enum status reply_changed(struct server *server, struct change *change, struct r
 		*reply = (struct reply){.call = call, .message = message};
 		st = change_commit(server, change, send_reply, reply, err);
 	} else {
-		st = error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		st = error_no_memory(err, "an answer");
 	}
 	if (st == STATUS_OK)
 		return st;

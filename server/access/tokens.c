@@ -262,7 +262,7 @@ static enum status make_token(struct server *server, struct rpc_call *call, cons
 				 TOKENS_MAX);
 	created = calloc(1, sizeof(*created));
 	if (!created)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a token");
 	created->call = call;
 	created->is_bootstrap = is_bootstrap;
 	st = fill_created(created, err);
@@ -357,7 +357,7 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	tokens = calloc(page.size, sizeof(*tokens));
 	list = calloc(page.size, sizeof(Token *));
 	if (!tokens || !list)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a token");
 	while ((entry = record_page_next(&page))) {
 		list[response.n_tokens] = &tokens[response.n_tokens];
 		tokens[response.n_tokens++] = shown(entry);

@@ -74,11 +74,6 @@ static bool add(Holdfast__V1__AllocationOptions *to, const Holdfast__V1__VolumeR
 	return true;
 }
 
-static enum status no_memory(struct error *err)
-{
-	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-}
-
 static Holdfast__V1__AllocationOptions *options_new(size_t n)
 {
 	Holdfast__V1__AllocationOptions *options = malloc(sizeof(*options));
@@ -112,7 +107,7 @@ enum status alloc_options_take(struct state *state, const Holdfast__V1__Allocati
 	size_t bytes;
 
 	if (!options)
-		return no_memory(err);
+		return error_no_memory(err, "mount options");
 	for (size_t i = 0; i < pb->n_volumes; i++) {
 		const Holdfast__V1__VolumeRequest *from = pb->volumes[i];
 		enum status st;
@@ -123,7 +118,7 @@ enum status alloc_options_take(struct state *state, const Holdfast__V1__Allocati
 		if (st != STATUS_OK)
 			return st;
 		if (!add(options, from))
-			return no_memory(err);
+			return error_no_memory(err, "mount options");
 	}
 	bytes = protobuf_c_message_get_packed_size(&options->base);
 	if (bytes > ALLOC_OPTIONS_BYTES_MAX)

@@ -69,7 +69,7 @@ static enum status add_volume(struct placement *placement, const struct volume_r
 			request->source, placement->alloc->namespace);
 	wanted->claims = calloc(wanted->entry->n_live + 1, sizeof(const struct claim *));
 	if (!wanted->claims)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a placement");
 	placement->n_volumes++;
 	LIST_FOREACH (entry, &wanted->entry->claims, of_volume)
 		if (claim_is_live(&entry->claim))
@@ -365,7 +365,7 @@ enum status placement_choose(const struct placement *placement, const struct nod
 	struct instance_entry *entry;
 
 	if (!tally)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a placement");
 	if (placement->n_volumes == 0)
 		return choose_for_plugin(placement, tally, ret, refusal, err);
 	from = most_constraining(placement);

@@ -191,7 +191,7 @@ static enum status add_of_node(struct page *page, const char *from, struct error
 		n++;
 	list = calloc(n + 1, sizeof(const struct alloc_entry *));
 	if (!list)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "an allocation");
 	n = 0;
 	LIST_FOREACH (entry, &node->allocs, of_node)
 		if (strcmp(entry->id, from) >= 0)
@@ -224,7 +224,7 @@ static enum status page_init(struct page *page, struct error *err)
 	enum status st;
 
 	if (!response)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "an allocation");
 	holdfast__v1__list_allocations_response__init(response);
 	page->response = response;
 	st = page_size(page->request->per_page, ALLOCS_PER_PAGE_MAX, &page->size, err);
@@ -232,7 +232,7 @@ static enum status page_init(struct page *page, struct error *err)
 		return st;
 	response->allocations = calloc(page->size, sizeof(Holdfast__V1__Allocation *));
 	if (!response->allocations)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "an allocation");
 	response->index = watch_index(page->server, PREFIX_ALLOC);
 	if (page->request->filter[0] == '\0')
 		return STATUS_OK;

@@ -201,7 +201,7 @@ static enum status submit(struct server *server, struct rpc_call *call, struct a
 				 alloc->node_id);
 		alloc->client_description = strdup(waiting);
 		if (!alloc->client_description)
-			return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+			return error_no_memory(err, "an allocation");
 	}
 	if (dry_run) {
 		reply_run(call, alloc);

@@ -120,7 +120,7 @@ static enum status hold(struct server *server, struct rpc_call *call, const Prot
 				 WATCH_REQUEST_MAX);
 	watch = calloc(1, sizeof(*watch));
 	if (!watch)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a waiting call");
 	*watch = (struct watch){.serial = ++server->watch_serial,
 				.server = server,
 				.call = call,

@@ -146,7 +146,7 @@ static attestation *attest_record_make(struct server *server, const struct attes
 	}
 	return record;
 fail:
-	(void)error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	(void)error_no_memory(err, "an attestation");
 	if (record)
 		holdfast__v1__attestation__free_unpacked(record, NULL);
 	return NULL;
@@ -372,7 +372,7 @@ static enum status add_volume(const struct word *word, const struct volume_entry
 		return st;
 	ids = reallocarray(meant->ids, meant->n + n, sizeof(*meant->ids));
 	if (!ids)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "an attestation");
 	meant->ids = ids;
 	LIST_FOREACH (entry, &volume->claims, of_volume)
 		if (is_meant(word, entry, about_node))
@@ -632,7 +632,7 @@ static enum status attest(const struct word *word, const attest_request *request
 		return STATUS_RESOURCE_EXHAUSTED;
 	response->bypassed = bypassed_text(word->server, &answer->meant);
 	if (!response->bypassed)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "an attestation");
 	if (request->dry_run)
 		return STATUS_OK;
 	st = store_record(word, response->attestation, err);
@@ -661,7 +661,7 @@ static enum status handle_attest(struct server *server, struct rpc_call *call, c
 	if (answer)
 		answer->response = calloc(1, sizeof(*answer->response));
 	if (!answer || !answer->response)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "an attestation");
 	answer->call = call;
 	holdfast__v1__attest_node_response__init(answer->response);
 	st = attest(&word, request, answer, err);

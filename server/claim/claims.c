@@ -163,7 +163,7 @@ enum status claims_new_boot(struct server *server, struct node_entry *node, cons
 	size_t n = claims_of_other_boots(node, boot_id, &ids);
 
 	if (!ids)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a claim");
 	for (size_t i = 0; i < n; i++) {
 		cleanup(change_release) struct change change = CHANGE_INIT;
 		const struct claim_entry *entry = state_claim(&server->state, ids[i]);

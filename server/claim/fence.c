@@ -58,7 +58,7 @@ static enum status list_claims(struct server *server, const struct node_entry *n
 	size_t n = 0;
 
 	if (!claims)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a fence");
 	LIST_FOREACH (entry, &node->claims, of_node) {
 		if (!is_held(entry, volume))
 			continue;
@@ -330,7 +330,7 @@ enum status fence_volume(struct server *server, struct rpc_call *call, struct no
 	enum status st;
 
 	if (!fence)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a fence");
 	fence->call = call;
 	(void)str_copy(fence->namespace, sizeof(fence->namespace), volume->namespace);
 	(void)str_copy(fence->volume_id, sizeof(fence->volume_id), volume->id);

@@ -317,7 +317,7 @@ static enum status take_context(struct grant *grant, const Holdfast__V1__PluginR
 			"plugin %s: ControllerPublishVolume: the publish context has more than %d bytes",
 			plugin_id, PUBLISH_CONTEXT_MAX);
 	grant->attached = (Holdfast__V1__ControllerAttachResponse *)message_copy(&reply->attach->base);
-	return grant->attached ? STATUS_OK : error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	return grant->attached ? STATUS_OK : error_no_memory(err, "a claim");
 }
 
 static void attached(struct server *server, struct claim_entry *entry, struct grant *grant,
@@ -443,7 +443,7 @@ static enum status find_holders(struct volume_entry *volume, struct holders *hol
 				 CLAIMS_PER_VOLUME_MAX);
 	holders->claims = calloc(volume->n_live + 1, sizeof(const struct claim *));
 	if (!holders->claims)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a claim");
 	LIST_FOREACH (entry, &volume->claims, of_volume)
 		if (claim_is_live(&entry->claim))
 			holders->claims[holders->n++] = &entry->claim;

@@ -318,7 +318,7 @@ static enum status call_detach(struct server *server, struct claim_entry *entry,
 	enum status st;
 
 	if (!detach)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a release");
 	memcpy(detach->claim_id, entry->claim.id, sizeof(detach->claim_id));
 	/* after a restore the node may hold it by a claim that is not known here yet */
 	st = epoch_check(server, &entry->volume->volume, err);
@@ -615,7 +615,7 @@ enum status releases_new(struct server *server, struct releases **ret, struct er
 	enum status st;
 
 	if (!releases)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a release");
 	*releases = (struct releases){.server = server};
 	LIST_INIT(&releases->stuck);
 	st = release_start_sweeping(releases, err);

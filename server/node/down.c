@@ -27,7 +27,7 @@ static enum status go_down(struct server *server, struct node_entry *entry, stru
 	enum status st;
 
 	if (!node)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a node");
 	*node = entry->node;
 	node->status = NODE_DOWN;
 	node->disconnected_ms = nodes_disconnected_ms(server, entry);
@@ -99,7 +99,7 @@ enum status node_down_start(struct server *server, struct error *err)
 	size_t n = 0;
 
 	if (!nodes)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a node");
 	for (; node; node = state_node_next(node))
 		if (node_is_registered(node) && node->node.status != NODE_DOWN &&
 		    node->node.disconnected_ms != 0)

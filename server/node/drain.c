@@ -106,7 +106,7 @@ static enum status stop_slice(struct server *server, struct node_entry *node, st
 	struct alloc_entry *alloc;
 
 	if (!slice)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a drain");
 	memcpy(slice->node_id, node->node.id, sizeof(slice->node_id));
 	LIST_FOREACH (alloc, &node->allocs, of_node) {
 		if (slice->n == DRAIN_SLICE)
@@ -130,7 +130,7 @@ static enum status finish(struct server *server, struct node_entry *entry, struc
 	char object[sizeof("node ") + NODE_ID_MAX];
 
 	if (!node)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a drain");
 	*node = entry->node;
 	node->drain.done_ms = node->modify_time_ms = clock_realtime_ms();
 	change_put_node(&change, node);
@@ -304,7 +304,7 @@ static enum status handle_drain(struct server *server, struct rpc_call *call,
 	if (st != STATUS_OK)
 		return st;
 	if (!node)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a drain");
 	*node = entry->node;
 	if (change_node(request, access_who(server, call, who), entry, node)) {
 		change_put_node(&change, node);

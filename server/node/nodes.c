@@ -145,13 +145,13 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 		return st;
 	response = calloc(1, sizeof(*response));
 	if (!response)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a node");
 	holdfast__v1__get_node_response__init(response);
 	response->node = nodes_view(server, entry);
 	if (!response->node || !list_live(entry, false, &response->claims, &response->n_claims) ||
 	    !add_allocs(entry, response)) {
 		protobuf_c_message_free_unpacked(&response->base, NULL);
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a node");
 	}
 	response->index = watch_index(server, PREFIX_NODE);
 	reply_durable(server, call, &response->base);
@@ -192,7 +192,7 @@ static enum status add_node(const struct page *page, const struct node_entry *en
 	Holdfast__V1__Node *view = nodes_view(page->server, entry);
 
 	if (!view)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a node");
 	if (page->filter && !filter_matches(page->filter, &view->base))
 		holdfast__v1__node__free_unpacked(view, NULL);
 	else
@@ -209,14 +209,12 @@ static enum status fill_page(const struct page *page, struct node_entry *entry, 
 
 	response->nodes = calloc(page->per_page, sizeof(Holdfast__V1__Node *));
 	if (!response->nodes)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a node");
 	for (size_t looked_at = 0; entry && str_starts_with(entry->id, prefix) && st == STATUS_OK;
 	     looked_at++, entry = state_node_next(entry)) {
 		if (response->n_nodes == page->per_page || looked_at == NODES_LOOKED_AT) {
 			response->next_token = strdup(entry->id);
-			return response->next_token
-				       ? STATUS_OK
-				       : error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+			return response->next_token ? STATUS_OK : error_no_memory(err, "a node");
 		}
 		if (node_is_registered(entry))
 			st = add_node(page, entry, err);
@@ -254,7 +252,7 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	enum status st;
 
 	if (!response)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a node");
 	holdfast__v1__list_nodes_response__init(response);
 	st = list(server, (const void *)message, response, err);
 	if (st == STATUS_OK)
@@ -332,7 +330,7 @@ static enum status handle_set_eligibility(struct server *server, struct rpc_call
 	if (st != STATUS_OK)
 		return st;
 	if (!node)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a node");
 	*node = entry->node;
 	st = set_eligibility(request, node, err);
 	if (st != STATUS_OK)
@@ -536,7 +534,7 @@ static enum status handle_identify(struct server *server, struct rpc_call *call,
 	if (st != STATUS_OK)
 		return st;
 	if (!node)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a node");
 	*node = entry->node;
 	node->modify_time_ms = clock_realtime_ms();
 	if (!str_eq(node->machine, request->machine))

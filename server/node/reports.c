@@ -534,7 +534,7 @@ static enum status store_node(struct session *session, const Holdfast__V1__Sessi
 	enum status st;
 
 	if (!node)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a report");
 	node_from_hello(session, hello, boot_id, entry && node_is_registered(entry) ? &entry->node : &none,
 			node);
 	history_take_node_mark(session, hello->mark,

@@ -424,7 +424,7 @@ void session_send_work(struct session *session, struct node_entry *node)
 	int r;
 
 	if (!list_work(session, node)) {
-		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		(void)error_no_memory(&err, "a session");
 		session_end(session, &err);
 		return;
 	}
@@ -535,7 +535,7 @@ static enum status take_fingerprint(struct session *session, const Holdfast__V1_
 					   fingerprint->n_plugins, err);
 
 	if (!node)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a session");
 	*node = entry->node;
 	fingerprint_take_keys(session->server, &fingerprint->ticket_keys, node);
 	if (st == STATUS_OK && !str_eq(node->other_ticket_keys, entry->node.other_ticket_keys))
@@ -597,7 +597,7 @@ static enum status session_new(struct server *server, struct rpc_call *call, con
 				 SESSIONS_GREETING_MAX, node_id);
 	session = calloc(1, sizeof(*session));
 	if (!session)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a session");
 	*session = (struct session){.server = server, .call = call, .serial = ++server->session_serial};
 	LIST_INIT(&session->calls);
 	(void)str_copy(session->node_id, sizeof(session->node_id), node_id);

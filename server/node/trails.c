@@ -242,7 +242,7 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 		return st;
 	list = calloc(page.size, sizeof(Trail *));
 	if (!list)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a trail");
 	while ((entry = record_page_next(&page)))
 		list[response.n_trails++] = (Trail *)entry->record.message;
 	response.trails = list;

@@ -429,14 +429,14 @@ enum status controller_call(struct server *server, const struct controller_call 
 		return st;
 	queue = plugin_queue_or_new(controllers, call->plugin_id);
 	if (!queue)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a controller");
 	st = plugin_queue_check_room(queue, plugin_call_is_serial(call->call), err);
 	if (st != STATUS_OK)
 		return st;
 	job = job_new(controllers, call);
 	if (!job) {
 		plugin_queue_drop_idle(controllers, queue);
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a controller");
 	}
 	plugin_queue_add(queue, job);
 	return STATUS_OK;
@@ -553,7 +553,7 @@ enum status controllers_new(struct server *server, struct controllers **ret, str
 	int r;
 
 	if (!controllers)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a controller");
 	*controllers = (struct controllers){.server = server};
 	RB_INIT(&controllers->queues);
 	TAILQ_INIT(&controllers->ready);

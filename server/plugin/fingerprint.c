@@ -128,7 +128,7 @@ enum status fingerprint_stage(struct server *server, struct change *change, cons
 				 NODE_PLUGINS_MAX);
 	said = calloc(n_plugins + 1, sizeof(*said));
 	if (!said)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a plugin");
 	for (size_t i = 0; i < n_plugins; i++) {
 		enum status st = read_plugin(server, node_id, plugins[i], &said[i], err);
 

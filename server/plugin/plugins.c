@@ -281,17 +281,12 @@ static bool add_alloc_of(struct plugin_page *page, const struct instance_entry *
 	return is_listed(page->view, alloc->id) || add_alloc(page, alloc);
 }
 
-static enum status no_memory(struct error *err)
-{
-	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-}
-
 static enum status end_page(char **token, const char *kind, const char *id, struct error *err)
 {
 	char text[OBJECT_KEY_SIZE];
 
 	(void)str_format(text, sizeof(text), "%s%s", kind, id);
-	return message_set_text(token, text) ? STATUS_OK : no_memory(err);
+	return message_set_text(token, text) ? STATUS_OK : error_no_memory(err, "a plugin");
 }
 
 static enum status fill_runners(struct plugin_page *page, const char *from, char **token, struct error *err)
@@ -303,7 +298,7 @@ static enum status fill_runners(struct plugin_page *page, const char *from, char
 		if (page->n++ >= page->size)
 			return end_page(token, TOKEN_ALLOC, runner->id, err);
 		if (is_to_run(runner) && !add_alloc(page, runner))
-			return no_memory(err);
+			return error_no_memory(err, "a plugin");
 	}
 	return STATUS_OK;
 }
@@ -319,7 +314,7 @@ static enum status fill_instances(struct plugin_page *page, const char *from, ch
 			return end_page(token, TOKEN_NODE, entry->node->id, err);
 		node = entry->node;
 		if (!add_instance(page, entry) || !add_alloc_of(page, entry))
-			return no_memory(err);
+			return error_no_memory(err, "a plugin");
 	}
 	return fill_runners(page, "", token, err);
 }
@@ -332,7 +327,7 @@ static enum status fill_plugin(struct plugin_page *page, const char *from, char 
 	page->view->instances = calloc(n, sizeof(Holdfast__V1__PluginInstance *));
 	page->view->allocations = calloc(n, sizeof(Holdfast__V1__Allocation *));
 	if (!page->view->instances || !page->view->allocations)
-		return no_memory(err);
+		return error_no_memory(err, "a plugin");
 	if (str_starts_with(from, TOKEN_ALLOC))
 		return fill_runners(page, from + strlen(TOKEN_ALLOC), token, err);
 	if (str_starts_with(from, TOKEN_NODE))
@@ -418,10 +413,11 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 		return no_such_plugin(server, request->id, err);
 	response = calloc(1, sizeof(*response));
 	if (!response)
-		return no_memory(err);
+		return error_no_memory(err, "a plugin");
 	holdfast__v1__get_plugin_response__init(response);
 	response->plugin = page.view = plugin_view(page.plugin);
-	st = page.view ? fill_plugin(&page, request->next_token, &response->next_token, err) : no_memory(err);
+	st = page.view ? fill_plugin(&page, request->next_token, &response->next_token, err)
+		       : error_no_memory(err, "a plugin");
 	if (st != STATUS_OK) {
 		protobuf_c_message_free_unpacked(&response->base, NULL);
 		return st;
@@ -473,7 +469,7 @@ static enum status fill_page(struct server *server, const Holdfast__V1__ListPlug
 			return end_page(&response->next_token, "", plugin->id, err);
 		view = response->plugins ? plugin_view(plugin) : NULL;
 		if (!view)
-			return no_memory(err);
+			return error_no_memory(err, "a plugin");
 		response->plugins[response->n_plugins++] = view;
 	}
 	return STATUS_OK;
@@ -486,7 +482,7 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	enum status st;
 
 	if (!response)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a plugin");
 	holdfast__v1__list_plugins_response__init(response);
 	st = fill_page(server, (const void *)message, response, err);
 	if (st != STATUS_OK) {

@@ -158,7 +158,7 @@ static enum status new_backup(struct server *server, struct backup **ret, struct
 	enum status st;
 
 	if (!backup)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "the backup");
 	backup->server = server;
 	backup->fd = -EBADF;
 	backup->begun_ms = clock_realtime_ms();
@@ -306,7 +306,7 @@ static enum status read_part(struct server *server, struct rpc_call *call,
 			request->id);
 	chunk = malloc(BACKUP_CHUNK);
 	if (!chunk)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "the backup");
 	st = read_chunk(backup, request->offset, chunk, &n, err);
 	if (st != STATUS_OK)
 		return st;

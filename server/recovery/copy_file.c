@@ -64,7 +64,7 @@ enum status copy_digest(const char *path, uint8_t sha256[static COPY_SHA256_SIZE
 	if (fd < 0)
 		return error_set(err, status_from_errno(errno), errno, "open %s", path);
 	if (!ctx || !chunk || EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) != 1)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a copy");
 	while ((n = read(fd, chunk, CHUNK)) > 0) {
 		if (EVP_DigestUpdate(ctx, chunk, (size_t)n) != 1)
 			return error_set(err, STATUS_INTERNAL, 0, "hash %s", path);

@@ -116,7 +116,7 @@ enum status epoch_doubt(struct session *session, const char *what, struct error 
 	enum status st;
 
 	if (!node)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "the epoch");
 	*node = entry->node;
 	node->report_wanted = true;
 	change_put_node(&change, node);
@@ -575,7 +575,7 @@ static enum status list_ended(const struct session *session, const struct node_e
 	ended->allocs = calloc(node->n_live_allocs + 1, sizeof(*ended->allocs));
 	ended->claims = calloc(node->n_live + 1, sizeof(*ended->claims));
 	if (!ended->allocs || !ended->claims)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "the epoch");
 	LIST_FOREACH (alloc, &node->allocs, of_node)
 		if (alloc->told_by != session->serial && !alloc_is_client_terminal(&alloc->alloc) &&
 		    has_begun(alloc))
@@ -637,7 +637,7 @@ static enum status store_reported(struct session *session, const struct node_ent
 	char object[OBJECT_SIZE];
 
 	if (!node)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "the epoch");
 	*node = entry->node;
 	node->reported_epoch = session->report_epoch;
 	node->report_wanted = node->reverted = false;

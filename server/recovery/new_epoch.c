@@ -213,7 +213,7 @@ static bool raise_volume(const struct kv_item *item, void *userdata)
 	Holdfast__V1__Volume *volume = holdfast__v1__volume__unpack(NULL, item->len, item->value);
 
 	if (!volume) { /* it was read a moment ago, so only memory can be short */
-		marking->status = error_set(&marking->error, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		marking->status = error_no_memory(&marking->error, "the new epoch");
 		return false;
 	}
 	volume->generation = raised(marking, volume->generation);
@@ -264,7 +264,7 @@ static bool on_record(const struct kv_item *item, void *userdata)
 		protobuf_c_message_unpack(change->descriptor, NULL, item->len, item->value);
 
 	if (!message) {
-		marking->status = error_set(&marking->error, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		marking->status = error_no_memory(&marking->error, "the new epoch");
 		return false;
 	}
 	marking->status = change->change(marking, item->key, message, &marking->error);

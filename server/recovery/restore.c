@@ -125,7 +125,7 @@ static enum status new_restore(struct server *server, const Holdfast__V1__BeginR
 	enum status st;
 
 	if (!restore)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "the restore");
 	restore->server = server;
 	restore->fd = -EBADF;
 	restore->size = request->size_bytes;

@@ -178,7 +178,7 @@ static enum status copy_bytes(int from, int to, struct error *err, const char *p
 	int r = 0;
 
 	if (!chunk)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "the restore");
 	while (r == 0 && (n = pread(from, chunk, CHUNK, at)) > 0) {
 		r = fd_write_all(to, chunk, (size_t)n);
 		at += n;

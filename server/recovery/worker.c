@@ -86,7 +86,7 @@ enum status worker_start(sd_event *event, worker_work_fn *work, worker_done_fn *
 	int r;
 
 	if (!worker)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a worker");
 	*worker = (struct worker){.work = work, .done = done, .userdata = userdata};
 	worker->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	r = worker->fd < 0 ? -errno

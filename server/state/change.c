@@ -273,7 +273,7 @@ static enum status pack_object(struct change_object *object, struct kv_op *ret, 
 	} else {
 		ret->value = bytes;
 	}
-	return bytes ? STATUS_OK : error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	return bytes ? STATUS_OK : error_no_memory(err, "a change");
 }
 
 static enum status apply_object(struct state *state, const struct change_object *object, struct error *err)
@@ -455,7 +455,7 @@ enum status change_commit(struct server *server, struct change *change, change_d
 		return st;
 	commit = calloc(1, sizeof(*commit));
 	if (!commit)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a change");
 	*commit = (struct commit){.server = server, .done = done, .userdata = userdata};
 	st = seal(server, change, err);
 	if (st == STATUS_OK)
@@ -486,7 +486,7 @@ enum status change_commit_taking(struct server *server, struct change *change, c
 	enum status st;
 
 	if (!taken)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a change");
 	st = change_commit(server, change, done, taken, err);
 	if (st == STATUS_OK)
 		(void)TAKE_PTR(taken);

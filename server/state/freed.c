@@ -50,7 +50,7 @@ void freed_stage(struct change *change, const struct claim *claim)
 
 	assert(!claim_is_live(claim));
 	if (!message) {
-		change->status = error_set(&change->error, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		change->status = error_no_memory(&change->error, "a freed claim");
 		return;
 	}
 	message->modify_index = 0; /* the store's; but of the claim's beginning it has no other record */
@@ -67,7 +67,7 @@ void freed_stage_deletion(struct change *change, const struct claim *claim)
 	char keys[FREED_KEYS][OBJECT_KEY_SIZE];
 
 	if (!message) {
-		change->status = error_set(&change->error, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		change->status = error_no_memory(&change->error, "a freed claim");
 		return;
 	}
 	make_keys(message, keys);
@@ -278,7 +278,7 @@ static enum status list(struct server *server, const struct volume_entry *volume
 	size_t n;
 
 	if (!ring)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a freed claim");
 	(void)str_join(prefix, sizeof(prefix), PREFIX_FREED, volume->namespace, "/", volume->id, "/");
 	st = kv_range(server->kv, prefix, on_listed, &listing, err);
 	if (st != STATUS_OK || listing.status != STATUS_OK)
@@ -286,7 +286,7 @@ static enum status list(struct server *server, const struct volume_entry *volume
 	n = listing.n < CLAIM_HISTORY_MAX ? listing.n : CLAIM_HISTORY_MAX;
 	claims = reallocarray(ret->claims, ret->n + n + 1, sizeof(*claims));
 	if (!claims)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a freed claim");
 	ret->claims = claims;
 	memcpy(claims + ret->n, ring, n * sizeof(*ring));
 	qsort(claims + ret->n, n, sizeof(*claims), compare);

@@ -167,7 +167,7 @@ enum status state_put_record(struct state *state, const struct record *record, s
 	if (!entry) {
 		if (message)
 			protobuf_c_message_free_unpacked(message, NULL);
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory for %s", record->key);
+		return error_no_memory(err, record->key);
 	}
 	if (entry->record.message)
 		protobuf_c_message_free_unpacked(entry->record.message, NULL);
@@ -175,7 +175,7 @@ enum status state_put_record(struct state *state, const struct record *record, s
 	entry->record.create_index = record->create_index;
 	entry->record.modify_index = record->modify_index;
 	if (!note(state, &entry->record, false))
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory for %s", record->key);
+		return error_no_memory(err, record->key);
 	return STATUS_OK;
 }
 

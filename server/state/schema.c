@@ -40,7 +40,7 @@ enum status schema_put(struct kv_rewrite *rewrite, const char *key, const Protob
 	struct kv_op op = {.key = key, .value = bytes, .len = len, .text = text};
 
 	if (!bytes)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "the schema");
 	(void)protobuf_c_message_pack(message, bytes);
 	return kv_rewrite_put(rewrite, &op, err);
 }

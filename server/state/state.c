@@ -9,11 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum status state_no_memory(struct error *err, const char *what)
-{
-	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory for a %s", what);
-}
-
 static int compare_nodes(const struct node_entry *a, const struct node_entry *b)
 {
 	return strcmp(a->id, b->id);
@@ -132,7 +127,7 @@ enum status state_put_node(struct state *state, const struct node *node, struct 
 	struct node_entry *entry = node_or_new(state, node->id);
 
 	if (!entry)
-		return state_no_memory(err, "node");
+		return error_no_memory(err, "a node");
 	count_node(state, &entry->node, -1);
 	state->n_nodes -= node_is_registered(entry);
 	entry->node = *node;
@@ -437,7 +432,7 @@ enum status state_put_instance(struct state *state, const struct plugin_instance
 	if (!entry) {
 		if (node)
 			node_drop_unnamed(state, node);
-		return state_no_memory(err, "plugin");
+		return error_no_memory(err, "a plugin");
 	}
 	entry->instance = *instance;
 	if (is_new)
@@ -531,7 +526,7 @@ static enum status insert_volume(struct state *state, const struct volume *volum
 
 	if (!plugin) {
 		free(entry);
-		return state_no_memory(err, "volume");
+		return error_no_memory(err, "a volume");
 	}
 	entry->volume = *volume;
 	entry->stored_generation = volume->generation;
@@ -673,7 +668,7 @@ static enum status insert_claim(struct state *state, const struct claim *claim, 
 	node = node_or_new(state, claim->node_id);
 	entry = node ? calloc(1, sizeof(*entry)) : NULL;
 	if (!entry)
-		return state_no_memory(err, "claim");
+		return error_no_memory(err, "a claim");
 	entry->claim = *claim;
 	entry->id = entry->claim.id;
 	entry->server = state->server;
@@ -854,7 +849,7 @@ enum status state_put_alloc(struct state *state, const struct alloc *alloc, stru
 	struct alloc copy = *alloc; /* @alloc may share the lists of what it replaces */
 
 	if (!alloc_own(&copy))
-		return state_no_memory(err, "allocation");
+		return error_no_memory(err, "an allocation");
 	if (entry) {
 		replace_alloc(state, entry, &copy);
 		return STATUS_OK;
@@ -862,7 +857,7 @@ enum status state_put_alloc(struct state *state, const struct alloc *alloc, stru
 	if (insert_alloc(state, &copy))
 		return STATUS_OK;
 	alloc_release(&copy);
-	return state_no_memory(err, "allocation");
+	return error_no_memory(err, "an allocation");
 }
 
 void state_delete_alloc(struct state *state, struct alloc_entry *entry)

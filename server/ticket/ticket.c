@@ -203,7 +203,7 @@ enum status ticket_issuer_new(const char *key_path, const char *cluster, struct 
 		return st;
 	issuer = calloc(1, sizeof(*issuer));
 	if (!issuer)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a ticket");
 	if (str_copy(issuer->cluster, sizeof(issuer->cluster), cluster) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "the cluster's name is too long for a ticket");
@@ -305,7 +305,7 @@ enum status ticket_make(const struct ticket_issuer *issuer, const struct claim *
 		    0)
 		return error_set(err, STATUS_INTERNAL, 0, "claim %s does not fit a ticket", claim->id);
 	if (EVP_Digest(&source, sizeof(source), ticket.source_digest, NULL, issuer->sha256, NULL) != 1)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a ticket");
 	*ret = ticket;
 	return STATUS_OK;
 }
@@ -435,7 +435,7 @@ enum status ticket_signer_new(const struct ticket_issuer *issuer, struct ticket_
 	int r;
 
 	if (!signer)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a ticket");
 	*signer = (struct ticket_signer){
 		.issuer = issuer,
 		.lock = PTHREAD_MUTEX_INITIALIZER,

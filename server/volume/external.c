@@ -38,7 +38,7 @@ static enum status listing_new(struct rpc_call *call, const char *plugin_id, siz
 	struct listing *listing = calloc(1, sizeof(*listing));
 
 	if (!listing)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "external volumes");
 	listing->call = call;
 	(void)str_copy(listing->plugin_id, sizeof(listing->plugin_id), plugin_id);
 	listing->max = max;
@@ -381,7 +381,7 @@ static enum status list_own(struct server *server, struct rpc_call *call,
 	}
 	if (response)
 		protobuf_c_message_free_unpacked(&response->base, NULL);
-	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	return error_no_memory(err, "external volumes");
 }
 
 static enum status list_snapshots(struct server *server, struct rpc_call *call,

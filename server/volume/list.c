@@ -192,11 +192,9 @@ static enum status fill(struct page *page, const struct key *begin, struct error
 		if (verdict == TO_END)
 			return STATUS_OK;
 		if (verdict == TAKE && is_full(page))
-			return set_token(page, entry)
-				       ? STATUS_OK
-				       : error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+			return set_token(page, entry) ? STATUS_OK : error_no_memory(err, "a list of volumes");
 		if (verdict == TAKE && !take(page, entry))
-			return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+			return error_no_memory(err, "a list of volumes");
 		next_key(page, entry, verdict, &key);
 		entry = from(page, key.namespace, key.id);
 	}
@@ -273,7 +271,7 @@ static enum status fill_page(struct page *page, struct error *err)
 		return st;
 	page->response = response_new(page->server, page->max);
 	if (!page->response)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a list of volumes");
 	st = fill(page, &begin, err);
 	if (st != STATUS_OK)
 		protobuf_c_message_free_unpacked(&page->response->base, NULL);

@@ -83,7 +83,7 @@ static enum status lay_secrets(struct volume_parts *parts, struct message_text_e
 	enum status st = volume_check_secrets(secrets, n, err);
 
 	if (st == STATUS_OK && !volume_secrets_lay(parts->secrets, secrets, n))
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a volume");
 	/* both together have the same bounds: they are stored, so that a server after this one can go on */
 	return st == STATUS_OK ? volume_check_secrets(VOLUME_MAP(parts->secrets->secrets),
 						      parts->secrets->n_secrets, err)
@@ -118,7 +118,7 @@ static enum status begin(struct volume_parts *parts, Holdfast__V1__VolumePhase p
 {
 	if (parts->detail->phase == phase || volume_phase_begin(parts->detail, phase))
 		return STATUS_OK;
-	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	return error_no_memory(err, "a volume");
 }
 
 static enum status store_and_work(struct server *server, struct rpc_call *call, struct volume_parts *parts,

@@ -111,7 +111,7 @@ static enum status stage_expansion(struct server *server, struct volume_spec *sp
 
 	if (st == STATUS_OK &&
 	    !volume_phase_begin(spec->parts.detail, HOLDFAST__V1__VOLUME_PHASE__VOLUME_EXPANDING))
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a volume");
 	return st;
 }
 
@@ -206,7 +206,7 @@ static enum status ask_plugin(struct server *server, struct rpc_call *call, stru
 	enum status st;
 
 	if (!registering)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a volume");
 	registering->call = call;
 	st = volume_call_validate(server, &spec->parts, on_validated, registering, err);
 	if (st != STATUS_OK) {
@@ -269,7 +269,7 @@ static enum status begin_phase(struct server *server, struct volume_spec *spec, 
 	if (spec->is_new)
 		return volume_phase_begin(detail, HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING)
 			       ? STATUS_OK
-			       : error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+			       : error_no_memory(err, "a volume");
 	*ret_works = wants_expansion(spec);
 	return *ret_works ? stage_expansion(server, spec, err) : STATUS_OK;
 }

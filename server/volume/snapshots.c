@@ -92,11 +92,6 @@ static const char *object_name(const Holdfast__V1__Snapshot *snapshot, char ret[
 	return ret;
 }
 
-static enum status no_memory(struct error *err)
-{
-	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory for a snapshot");
-}
-
 static void put_record(struct change *change, const Holdfast__V1__Snapshot *snapshot)
 {
 	char key[OBJECT_KEY_SIZE];
@@ -187,7 +182,7 @@ static void on_provider_made(struct server *server, const Holdfast__V1__PluginRe
 		err = &bad;
 	}
 	if (!err && !take_made(work->snapshot, made)) {
-		(void)no_memory(&bad);
+		(void)error_no_memory(&bad, "a snapshot");
 		bad.status = STATUS_UNKNOWN; /* it is made */
 		err = &bad;
 	}
@@ -293,7 +288,7 @@ static enum status fill_snapshot(struct server *server, const struct volume *vol
 	given.n_parameters = request->n_parameters;
 	work->is_new = !known;
 	work->snapshot = (Holdfast__V1__Snapshot *)(void *)message_copy(known ? &known->base : &given.base);
-	return work->snapshot ? STATUS_OK : no_memory(err);
+	return work->snapshot ? STATUS_OK : error_no_memory(err, "a snapshot");
 }
 
 static enum status begin(struct server *server, struct rpc_call *call, const struct volume_entry *entry,
@@ -309,7 +304,7 @@ static enum status begin(struct server *server, struct rpc_call *call, const str
 	if (st != STATUS_OK)
 		return st;
 	if (!volume_secrets_lay(work->parts.secrets, VOLUME_MAP(request->secrets), request->n_secrets))
-		return no_memory(err);
+		return error_no_memory(err, "a snapshot");
 	work->call = call;
 	if (work->snapshot->snapshot_id[0] != '\0' && work->snapshot->ready)
 		return change_commit(server, &change, on_made, work, err); /* made: said again when durable */
@@ -333,7 +328,7 @@ static enum status handle_create(struct server *server, struct rpc_call *call,
 		return st;
 	work = calloc(1, sizeof(*work));
 	if (!work)
-		return no_memory(err);
+		return error_no_memory(err, "a snapshot");
 	st = begin(server, call, entry, request, work, err);
 	if (st == STATUS_OK)
 		(void)TAKE_PTR(work);
@@ -426,12 +421,12 @@ static enum status fill_delete(struct server *server, const Holdfast__V1__Delete
 	if (st != STATUS_OK)
 		return st;
 	if (!volume_secrets_lay(work->parts.secrets, VOLUME_MAP(request->secrets), request->n_secrets))
-		return no_memory(err);
+		return error_no_memory(err, "a snapshot");
 	given.plugin_id = request->plugin_id;
 	given.snapshot_id = request->snapshot_id;
 	work->is_recorded = known != NULL;
 	work->snapshot = (Holdfast__V1__Snapshot *)(void *)message_copy(known ? &known->base : &given.base);
-	return work->snapshot ? STATUS_OK : no_memory(err);
+	return work->snapshot ? STATUS_OK : error_no_memory(err, "a snapshot");
 }
 
 /* A snapshot belongs to the namespace of its volume; one that was not made here to the operators. */
@@ -462,7 +457,7 @@ static enum status handle_delete(struct server *server, struct rpc_call *call,
 		return st;
 	work = calloc(1, sizeof(*work));
 	if (!work)
-		return no_memory(err);
+		return error_no_memory(err, "a snapshot");
 	work->call = call;
 	st = fill_delete(server, request, known, work, err);
 	if (st != STATUS_OK)

@@ -99,13 +99,13 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 		return st;
 	response = calloc(1, sizeof(*response));
 	if (!response)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a volume");
 	holdfast__v1__get_volume_response__init(response);
 	response->index = volume_store_index(server, entry);
 	response->volume = volume_view(server, entry, true, NULL);
 	if (!response->volume || (get->why && !volume_explain(server, entry, response))) {
 		protobuf_c_message_free_unpacked(&response->base, NULL);
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a volume");
 	}
 	reply_durable(server, call, &response->base);
 	return STATUS_OK;

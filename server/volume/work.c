@@ -290,7 +290,7 @@ static void volume_work_take_reply(struct volume_work *work, const Holdfast__V1_
 		return;
 	}
 	if (!take(work, &parts, reply)) {
-		(void)error_set(&work->error, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		(void)error_no_memory(&work->error, "a volume");
 		volume_work_retry(work);
 		return;
 	}
@@ -352,7 +352,7 @@ static void on_mounted(struct server *server, const struct claim *claim)
 		return;
 	st = volume_store_load(server, entry, &parts, &err);
 	if (st == STATUS_OK && !volume_phase_resume_on(parts.detail, claim->node_id))
-		st = error_set(&err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		st = error_no_memory(&err, "a volume");
 	if (st == STATUS_OK) {
 		volume_store_stage(server, &change, &parts);
 		audit_own(server, &change, "Volumes.Expand", volumes_object(&entry->volume, object),
@@ -564,7 +564,7 @@ static enum status ask_node(struct volume_work *work, struct volume_parts *parts
 	enum status st;
 
 	if (!call)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return error_no_memory(err, "a volume");
 	call->work = work;
 	(void)str_copy(call->node_id, sizeof(call->node_id), claim->node_id);
 	st = volume_call_node_expand(work->server, parts, claim, on_node_expanded, call, err);
