@@ -51,9 +51,11 @@ bool etcd_is_leading(const struct etcd *etcd);
 /** Open or create the store of this cluster, while leading. Closed by kv_close(), before etcd_free().
  *
  * It differs from a store in sqlite in this: submissions that are made together share a revision; one that
- * only deletes what does not exist may have one of its own; nothing is relaxed, and texts are not kept. It is
- * broken with STATUS_FAILED_PRECONDITION, "not the leader", when another one leads or this one's lease may be
- * over; then it is not known whether what was on its way became durable.
+ * only deletes what does not exist may have one of its own; nothing is relaxed, and texts are not kept; after
+ * a rewrite that is more than one transaction every record is one that was created then, and there is none
+ * above a revision that etcd has not reached. It is broken with STATUS_FAILED_PRECONDITION, "not the leader",
+ * when another one leads or this one's lease may be over; then it is not known whether what was on its way
+ * became durable.
  *
  * STATUS_FAILED_PRECONDITION when not leading, for a newer schema, another cluster's prefix, or keys that are
  * not Holdfast's. */

@@ -5,14 +5,14 @@
  * or it is lost; then the keys are read that judge_transaction() wants, and nothing else is sent or answered
  * before. */
 
+#include "etcd/kv_etcd.h"
+
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/str.h"
 #include "etcd/batch.h"
-#include "etcd/etcd_internal.h"
 #include "rpc/timer.h"
-#include "store/kv_backend.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -21,43 +21,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEQUENCE_SIZE = 48, SCHEMA_SIZE = 128, FOREIGN_KEYS_MAX = 3 };
+enum { SCHEMA_SIZE = 128, FOREIGN_KEYS_MAX = 3 };
 
 static const char SCHEMA_WORD[] = "holdfast-store";
-
-enum stage {
-	STAGE_IDLE,
-	STAGE_SENT,    /* the transaction */
-	STAGE_ASKED,   /* what became of it */
-	STAGE_SENDING, /* again, when the timer fires */
-	STAGE_ASKING,  /* likewise */
-};
-
-struct etcd_store {
-	struct kv kv;
-	struct etcd *etcd;     /* borrowed */
-	sd_event_source *turn; /* deferred, on the outer loop, enabled: there is something to hand back */
-	char name[ETCD_KEY_SIZE];
-	char sequence_key[ETCD_KEY_SIZE];
-	char schema_key[ETCD_KEY_SIZE];
-	char data[ETCD_KEY_SIZE]; /* before each key */
-	struct submission_list queue;
-	struct submission_list done;
-	enum stage stage;
-	struct batch batch; /* on its way; not when idle */
-	struct etcd_call call;
-	sd_event_source *retry;
-	struct backoff backoff;
-	uint64_t number;	      /* of the last transaction that writes */
-	char sequence[SEQUENCE_SIZE]; /* what it puts there */
-	struct judge judge;
-	uint64_t revision; /* of the last one that is committed */
-	struct error
-		refusal; /* etcd's answer to the transaction on its way; STATUS_OK: it may still take it */
-	struct error failure; /* STATUS_OK until the store is broken, then for ever */
-	struct kv_stats stats;
-	uint64_t n_read;
-};
 
 static const struct kv_backend backend;
 
@@ -299,6 +265,13 @@ static void send_batch(struct etcd_store *store)
 		later(store, STAGE_SENDING);
 }
 
+void etcd_store_next_sequence(struct etcd_store *store)
+{
+	(void)str_format(store->sequence, sizeof(store->sequence), "%" PRIx64 " %" PRIu64,
+			 (uint64_t)election_lease(store->etcd->election), ++store->number);
+	store->judge.sequence = store->sequence;
+}
+
 void etcd_store_kick(struct etcd_store *store)
 {
 	while (store->stage == STAGE_IDLE && store->failure.status == STATUS_OK &&
@@ -310,11 +283,8 @@ void etcd_store_kick(struct etcd_store *store)
 			continue;
 		}
 		store->judge.sequence = NULL;
-		if (store->batch.n_ops > 0) {
-			(void)str_format(store->sequence, sizeof(store->sequence), "%" PRIx64 " %" PRIu64,
-					 (uint64_t)election_lease(store->etcd->election), ++store->number);
-			store->judge.sequence = store->sequence;
-		}
+		if (store->batch.n_ops > 0)
+			etcd_store_next_sequence(store);
 		send_batch(store);
 	}
 }
@@ -397,6 +367,7 @@ static const struct kv_backend backend = {
 	.range = etcd_range_of,
 	.revision = etcd_revision,
 	.add_stats = etcd_add_stats,
+	.rewrite = etcd_rewrite,
 	.close = etcd_store_close,
 };
 
@@ -409,10 +380,11 @@ struct found {
 	char schema[SCHEMA_SIZE];
 	int64_t leader_revision;
 	int64_t sequence_revision;
+	uint32_t generation;	     /* 0: it cannot be read */
 	char foreign[ETCD_KEY_SIZE]; /* a key that is none of the store's own; "": none */
 };
 
-enum { LOOK_LEADER, LOOK_SEQUENCE, LOOK_SCHEMA, LOOK_ANY, LOOK_N };
+enum { LOOK_LEADER, LOOK_SEQUENCE, LOOK_SCHEMA, LOOK_GENERATION, LOOK_ANY, LOOK_N };
 
 static void find_foreign(struct found *found, const Etcdserverpb__RangeResponse *range)
 {
@@ -426,6 +398,18 @@ static void find_foreign(struct found *found, const Etcdserverpb__RangeResponse 
 		if (!str_eq(key, store->etcd->leader_key) && !str_eq(key, store->sequence_key))
 			str_copy_text(found->foreign, sizeof(found->foreign), key);
 	}
+}
+
+/* Absent: the first one. */
+static uint32_t read_generation(const Etcdserverpb__KeyValue *kv)
+{
+	char text[SCHEMA_SIZE];
+	uint32_t generation = 0;
+
+	if (!kv)
+		return 1;
+	(void)snprintf(text, sizeof(text), "%.*s", (int)kv->value.len, (const char *)kv->value.data);
+	return parse_u32(text, 1, UINT32_MAX, &generation) == 0 ? generation : 0;
 }
 
 static enum status take_found(const ProtobufCMessage *response, void *userdata, struct error *err)
@@ -442,6 +426,7 @@ static enum status take_found(const ProtobufCMessage *response, void *userdata, 
 	found->leader_revision = leader ? leader->create_revision : 0;
 	found->sequence_revision = sequence ? sequence->mod_revision : 0;
 	found->has_schema = schema != NULL;
+	found->generation = read_generation(judge_key_of(txn, LOOK_GENERATION));
 	if (schema)
 		(void)snprintf(found->schema, sizeof(found->schema), "%.*s", (int)schema->value.len,
 			       (const char *)schema->value.data);
@@ -472,6 +457,7 @@ static enum status look(struct found *found, struct error *err)
 	ranges[LOOK_LEADER].key = bytes_of(store->etcd->leader_key);
 	ranges[LOOK_SEQUENCE].key = bytes_of(store->sequence_key);
 	ranges[LOOK_SCHEMA].key = bytes_of(store->schema_key);
+	ranges[LOOK_GENERATION].key = bytes_of(store->generation_key);
 	ranges[LOOK_ANY].key = bytes_of(any);
 	ranges[LOOK_ANY].range_end = bytes_of(end);
 	ranges[LOOK_ANY].limit = FOREIGN_KEYS_MAX;
@@ -563,6 +549,8 @@ static enum status check_found(struct found *found, struct error *err)
 
 	if (found->leader_revision != store->judge.leader_revision)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "store %s: not the leader", store->name);
+	if (found->generation == 0)
+		return error_set(err, STATUS_DATA_LOSS, 0, "etcd: %s is no number", store->generation_key);
 	if (found->has_schema)
 		return check_schema(store, found->schema, err);
 	if (found->foreign[0] != '\0')
@@ -572,7 +560,7 @@ static enum status check_found(struct found *found, struct error *err)
 	return STATUS_OK;
 }
 
-static enum status find_store(struct etcd_store *store, struct error *err)
+enum status etcd_store_find(struct etcd_store *store, struct error *err)
 {
 	struct found found = {.store = store};
 	enum status st = look(&found, err);
@@ -588,9 +576,16 @@ static enum status find_store(struct etcd_store *store, struct error *err)
 	}
 	if (st != STATUS_OK)
 		return st;
+	store->generation = found.generation;
+	etcd_store_name_data(store, found.generation, store->data);
 	store->judge.sequence_revision = found.sequence_revision;
 	store->revision = (uint64_t)found.sequence_revision;
 	return STATUS_OK;
+}
+
+void etcd_store_name_data(const struct etcd_store *store, uint32_t generation, char ret[static ETCD_KEY_SIZE])
+{
+	(void)str_format(ret, ETCD_KEY_SIZE, "%s/e/%u/", store->etcd->prefix, generation);
 }
 
 static enum status start(struct etcd_store *store, struct error *err)
@@ -601,13 +596,13 @@ static enum status start(struct etcd_store *store, struct error *err)
 	(void)str_format(store->name, sizeof(store->name), "etcd:%s", etcd->prefix);
 	(void)str_format(store->sequence_key, sizeof(store->sequence_key), "%s/sequence", etcd->prefix);
 	(void)str_format(store->schema_key, sizeof(store->schema_key), "%s/schema", etcd->prefix);
-	(void)str_format(store->data, sizeof(store->data), "%s/e/1/", etcd->prefix);
+	(void)str_format(store->generation_key, sizeof(store->generation_key), "%s/generation", etcd->prefix);
 	store->judge.leader_revision = election_revision(etcd->election);
 	r = sd_event_add_defer(etcd->outer, &store->turn, on_turn, store);
 	if (r >= 0)
 		r = sd_event_source_set_enabled(store->turn, SD_EVENT_OFF);
 	return r < 0 ? error_set(err, status_from_errno(r), r, "store %s: watch the loop", store->name)
-		     : find_store(store, err);
+		     : etcd_store_find(store, err);
 }
 
 enum status kv_open_etcd(struct etcd *etcd, struct kv **ret, struct error *err)

@@ -233,3 +233,31 @@ struct kv_stats kv_stats(const struct kv *kv)
 	kv->backend->add_stats(kv, &stats);
 	return stats;
 }
+
+/* --- rewriting --- */
+
+enum status kv_rewrite(struct kv *kv, kv_rewrite_fn *fn, void *userdata, struct error *err)
+{
+	assert(kv->pending == 0);
+	return kv->backend->rewrite(kv, fn, userdata, err);
+}
+
+enum status kv_rewrite_range(struct kv_rewrite *rewrite, const char *prefix, kv_each_fn *each, void *userdata,
+			     struct error *err)
+{
+	enum status st = kv_check_prefix(prefix, err);
+
+	return st == STATUS_OK ? rewrite->ops->range(rewrite, prefix, each, userdata, err) : st;
+}
+
+void kv_rewrite_advance(struct kv_rewrite *rewrite, uint64_t revision)
+{
+	rewrite->ops->advance(rewrite, revision);
+}
+
+enum status kv_rewrite_put(struct kv_rewrite *rewrite, const struct kv_op *op, struct error *err)
+{
+	enum status st = kv_check_txn(&(struct kv_txn){.ops = op, .n_ops = 1}, err);
+
+	return st == STATUS_OK ? rewrite->ops->put(rewrite, op, err) : st;
+}

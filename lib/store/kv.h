@@ -171,6 +171,28 @@ uint64_t kv_revision(const struct kv *kv);
 
 struct kv_stats kv_stats(const struct kv *kv);
 
+/* --- rewriting --- */
+
+struct kv_rewrite;
+
+/** What it returns decides whether what it wrote stays. */
+typedef enum status kv_rewrite_fn(struct kv_rewrite *rewrite, void *userdata, struct error *err);
+
+/** Run @fn in one transaction of any size: all of it becomes durable or nothing. For start-up, when nothing
+ * is pending: it blocks. In sqlite every put is a revision of its own. After a failure @kv can only be
+ * closed. */
+enum status kv_rewrite(struct kv *kv, kv_rewrite_fn *fn, void *userdata, struct error *err);
+
+/** kv_range() that sees what was put so far and, unlike it, allows puts while it reads. */
+enum status kv_rewrite_range(struct kv_rewrite *rewrite, const char *prefix, kv_each_fn *each, void *userdata,
+			     struct error *err);
+
+/** Let the next operation be a revision above @revision, if it would not be. */
+void kv_rewrite_advance(struct kv_rewrite *rewrite, uint64_t revision);
+
+/** One operation. */
+enum status kv_rewrite_put(struct kv_rewrite *rewrite, const struct kv_op *op, struct error *err);
+
 /* --- what only a store in sqlite has; the others are not given to these functions --- */
 
 /** Keep every store off the database at @path, which need not exist, while its files are exchanged.
@@ -201,25 +223,6 @@ enum status kv_walk_copy(const struct kv_copy *copy, kv_each_fn *each, void *use
 
 /** Make the database's views these, and no others; does nothing when they are. It blocks: for start-up. */
 enum status kv_define_views(struct kv *kv, const struct kv_view *views, size_t n, struct error *err);
-
-struct kv_rewrite;
-
-/** What it returns decides whether what it wrote stays. */
-typedef enum status kv_rewrite_fn(struct kv_rewrite *rewrite, void *userdata, struct error *err);
-
-/** Run @fn in one transaction of any size: all of it becomes durable or nothing. For start-up, when nothing
- * is pending: it blocks. Every put is a revision of its own. After a failure @kv can only be closed. */
-enum status kv_rewrite(struct kv *kv, kv_rewrite_fn *fn, void *userdata, struct error *err);
-
-/** kv_range() that sees what was put so far and, unlike it, allows puts while it reads. */
-enum status kv_rewrite_range(struct kv_rewrite *rewrite, const char *prefix, kv_each_fn *each, void *userdata,
-			     struct error *err);
-
-/** Let the next operation be a revision above @revision, if it would not be. */
-void kv_rewrite_advance(struct kv_rewrite *rewrite, uint64_t revision);
-
-/** One operation. */
-enum status kv_rewrite_put(struct kv_rewrite *rewrite, const struct kv_op *op, struct error *err);
 
 /** Has the store, since it was last in use, lost what may have been acknowledged? It is behind when a mark is
  * of a later epoch, of a later revision in the same one, or of another store that is not of an earlier epoch;

@@ -20,6 +20,8 @@ struct kv_backend {
 			     kv_each_fn *each, void *userdata, struct error *err);
 	uint64_t (*revision)(const struct kv *kv);
 	void (*add_stats)(const struct kv *kv, struct kv_stats *stats);
+	/* kv_rewrite(); nothing is pending. */
+	enum status (*rewrite)(struct kv *kv, kv_rewrite_fn *fn, void *userdata, struct error *err);
 	/* Wait for what was put, hand back nothing any more, and release all but the memory of @kv. */
 	void (*close)(struct kv *kv);
 };
@@ -32,6 +34,20 @@ struct kv {
 	size_t pending_bytes;
 	bool is_answering; /* inside a done function */
 	bool is_closed;	   /* by a done function; freed when it returns */
+};
+
+struct kv_rewrite_ops {
+	/* kv_rewrite_range(); @prefix is checked. */
+	enum status (*range)(struct kv_rewrite *rewrite, const char *prefix, kv_each_fn *each, void *userdata,
+			     struct error *err);
+	void (*advance)(struct kv_rewrite *rewrite, uint64_t revision);
+	/* @op is checked. */
+	enum status (*put)(struct kv_rewrite *rewrite, const struct kv_op *op, struct error *err);
+};
+
+/* The first member of a backend's own struct. */
+struct kv_rewrite {
+	const struct kv_rewrite_ops *ops;
 };
 
 /** Answer @done, in order. @kv may be gone afterwards: a done function may close it. */

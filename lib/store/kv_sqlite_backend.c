@@ -163,60 +163,55 @@ static void sqlite_add_stats(const struct kv *kv, struct kv_stats *stats)
 	stats->mark_errno = written.mark_errno;
 }
 
-static const struct kv_backend backend = {
-	.medium = "the disk",
-	.put = sqlite_put,
-	.wait = sqlite_wait,
-	.explain_failure = sqlite_explain_failure,
-	.range = sqlite_range,
-	.revision = sqlite_revision,
-	.add_stats = sqlite_add_stats,
-	.close = sqlite_close,
-};
-
 /* --- start-up --- */
 
-struct kv_rewrite {
+struct sqlite_rewrite {
+	struct kv_rewrite rewrite;
 	struct kv_sqlite *db;
 };
 
-enum status kv_rewrite_range(struct kv_rewrite *rewrite, const char *prefix, kv_each_fn *each, void *userdata,
-			     struct error *err)
+static struct kv_sqlite *db_of(struct kv_rewrite *rewrite)
 {
-	enum status st = kv_check_prefix(prefix, err);
-
-	return st == STATUS_OK ? kv_sqlite_range_writing(rewrite->db, prefix, each, userdata, err) : st;
+	return ((struct sqlite_rewrite *)rewrite)->db;
 }
 
-void kv_rewrite_advance(struct kv_rewrite *rewrite, uint64_t revision)
+static enum status rewrite_range(struct kv_rewrite *rewrite, const char *prefix, kv_each_fn *each,
+				 void *userdata, struct error *err)
 {
-	if (revision > rewrite->db->revision)
-		rewrite->db->revision = revision;
+	return kv_sqlite_range_writing(db_of(rewrite), prefix, each, userdata, err);
 }
 
-enum status kv_rewrite_put(struct kv_rewrite *rewrite, const struct kv_op *op, struct error *err)
+static void rewrite_advance(struct kv_rewrite *rewrite, uint64_t revision)
+{
+	struct kv_sqlite *db = db_of(rewrite);
+
+	if (revision > db->revision)
+		db->revision = revision;
+}
+
+static enum status rewrite_put(struct kv_rewrite *rewrite, const struct kv_op *op, struct error *err)
 {
 	const struct kv_txn txn = {.ops = op, .n_ops = 1};
 	uint64_t revision;
 	struct kv_conflict conflict;
-	enum status st = kv_check_txn(&txn, err);
 
-	return st == STATUS_OK ? kv_sqlite_apply(rewrite->db, &txn, &revision, &conflict, err) : st;
+	return kv_sqlite_apply(db_of(rewrite), &txn, &revision, &conflict, err);
 }
 
-enum status kv_rewrite(struct kv *kv, kv_rewrite_fn *fn, void *userdata, struct error *err)
+static enum status sqlite_rewrite(struct kv *kv, kv_rewrite_fn *fn, void *userdata, struct error *err)
 {
+	static const struct kv_rewrite_ops ops = {
+		.range = rewrite_range, .advance = rewrite_advance, .put = rewrite_put};
 	struct sqlite_store *store = store_of(kv);
-	struct kv_rewrite rewrite = {.db = store->db};
+	struct sqlite_rewrite rewrite = {.rewrite = {.ops = &ops}, .db = store->db};
 	enum status st;
 
-	assert(kv->pending == 0);
 	stop_writer(store);
 	st = kv_sqlite_relax(store->db, false, err);
 	if (st == STATUS_OK)
 		st = kv_sqlite_begin(store->db, err);
 	if (st == STATUS_OK) {
-		st = fn(&rewrite, userdata, err);
+		st = fn(&rewrite.rewrite, userdata, err);
 		if (st == STATUS_OK)
 			st = kv_sqlite_commit(store->db, err);
 		else
@@ -226,6 +221,18 @@ enum status kv_rewrite(struct kv *kv, kv_rewrite_fn *fn, void *userdata, struct 
 		return st;
 	return start_writer(store, err);
 }
+
+static const struct kv_backend backend = {
+	.medium = "the disk",
+	.put = sqlite_put,
+	.wait = sqlite_wait,
+	.explain_failure = sqlite_explain_failure,
+	.range = sqlite_range,
+	.revision = sqlite_revision,
+	.add_stats = sqlite_add_stats,
+	.rewrite = sqlite_rewrite,
+	.close = sqlite_close,
+};
 
 enum status kv_history(struct kv *kv, const struct kv_marks *marks, struct kv_history *ret, struct error *err)
 {

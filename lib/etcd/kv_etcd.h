@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* The store in etcd, as its writing (kv_etcd.c) and its rewriting (rewrite.c) see it. */
+
+#include "base/backoff.h"
+#include "etcd/batch.h"
+#include "etcd/etcd_internal.h"
+#include "store/kv_backend.h"
+
+enum { SEQUENCE_SIZE = 48 };
+
+enum stage {
+	STAGE_IDLE,
+	STAGE_SENT,    /* the transaction */
+	STAGE_ASKED,   /* what became of it */
+	STAGE_SENDING, /* again, when the timer fires */
+	STAGE_ASKING,  /* likewise */
+};
+
+struct etcd_store {
+	struct kv kv;
+	struct etcd *etcd;     /* borrowed */
+	sd_event_source *turn; /* deferred, on the outer loop, enabled: there is something to hand back */
+	char name[ETCD_KEY_SIZE];
+	char sequence_key[ETCD_KEY_SIZE];
+	char schema_key[ETCD_KEY_SIZE];
+	char generation_key[ETCD_KEY_SIZE];
+	uint32_t generation;
+	char data[ETCD_KEY_SIZE]; /* before each key; of this generation */
+	struct submission_list queue;
+	struct submission_list done;
+	enum stage stage;
+	struct batch batch; /* on its way; not when idle */
+	struct etcd_call call;
+	sd_event_source *retry;
+	struct backoff backoff;
+	uint64_t number;	      /* of the last transaction that writes */
+	char sequence[SEQUENCE_SIZE]; /* what it puts there */
+	struct judge judge;
+	uint64_t revision; /* of the last one that is committed */
+	struct error
+		refusal; /* etcd's answer to the transaction on its way; STATUS_OK: it may still take it */
+	struct error failure; /* STATUS_OK until the store is broken, then for ever */
+	struct kv_stats stats;
+	uint64_t n_read;
+};
+
+/** The prefix of the keys of @generation. */
+void etcd_store_name_data(const struct etcd_store *store, uint32_t generation,
+			  char ret[static ETCD_KEY_SIZE]);
+
+/** Make the next sequence, which is what the next transaction writes. */
+void etcd_store_next_sequence(struct etcd_store *store);
+
+/** What is under the prefix: generation, sequence, and that this is the leader. It blocks. */
+enum status etcd_store_find(struct etcd_store *store, struct error *err);
+
+/** kv_rewrite(). */
+enum status etcd_rewrite(struct kv *kv, kv_rewrite_fn *fn, void *userdata, struct error *err);

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rewriting: what is put stays in memory until the end. What fits into one transaction is one; else all
+ * records are written anew beside the old ones, as the next generation, and one transaction switches to it.
+ * Until then nobody reads it, so one that was not finished does no harm; the next rewrite clears it away. */
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "etcd/kv_etcd.h"
+
+#include <string.h>
+
+/* Submissions that are waited for together, and their bytes. */
+enum { FLIGHT_MAX = 1000, FLIGHT_BYTES_MAX = 8 << 20 };
+
+/* One that is replaced stays in the list: who reads may hold it. */
+struct put {
+	STAILQ_ENTRY(put) all;
+	struct kv_op op; /* in this allocation */
+};
+
+struct etcd_rewrite {
+	struct kv_rewrite rewrite;
+	struct etcd_store *store;
+	const char *data;  /* of the records that it is about */
+	struct put **puts; /* owned; in the order of their keys */
+	size_t n;
+	size_t size; /* of the array */
+	size_t bytes;
+	uint64_t above; /* revision that the next one must be above */
+	STAILQ_HEAD(, put) all;
+};
+
+static struct etcd_rewrite *rewrite_of(struct kv_rewrite *rewrite)
+{
+	return (struct etcd_rewrite *)rewrite;
+}
+
+static void rewrite_release(struct etcd_rewrite *r)
+{
+	struct put *put;
+
+	while ((put = STAILQ_FIRST(&r->all))) {
+		STAILQ_REMOVE_HEAD(&r->all, all);
+		free(put);
+	}
+	free(r->puts);
+}
+
+/* --- what is put --- */
+
+/* Where @key is, or would be. */
+static size_t find(const struct etcd_rewrite *r, const char *key)
+{
+	size_t low = 0;
+	size_t high = r->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (strcmp(r->puts[middle]->op.key, key) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static const struct kv_op *put_at(const struct etcd_rewrite *r, const char *key)
+{
+	size_t i = find(r, key);
+
+	return i < r->n && str_eq(r->puts[i]->op.key, key) ? &r->puts[i]->op : NULL;
+}
+
+static struct put *put_new(const struct kv_op *op)
+{
+	size_t key_size = strlen(op->key) + 1;
+	struct put *put = malloc(sizeof(*put) + key_size + op->len);
+	char *key = (char *)(put + 1);
+
+	if (!put)
+		return NULL;
+	memcpy(key, op->key, key_size);
+	*put = (struct put){.op = {.key = key, .len = op->len}};
+	if (op->value) {
+		memcpy(key + key_size, op->value, op->len);
+		put->op.value = key + key_size;
+	}
+	return put;
+}
+
+static bool make_room(struct etcd_rewrite *r)
+{
+	size_t size = r->size ? 2 * r->size : 64;
+	struct put **puts = r->n < r->size ? r->puts : reallocarray(r->puts, size, sizeof(struct put *));
+
+	if (!puts)
+		return false;
+	r->size = r->n < r->size ? r->size : size;
+	r->puts = puts;
+	return true;
+}
+
+static enum status rewrite_put(struct kv_rewrite *rewrite, const struct kv_op *op, struct error *err)
+{
+	struct etcd_rewrite *r = rewrite_of(rewrite);
+	struct put *put = make_room(r) ? put_new(op) : NULL;
+	size_t i = find(r, op->key);
+
+	if (!put)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "store %s: rewrite", r->store->name);
+	STAILQ_INSERT_TAIL(&r->all, put, all);
+	r->bytes += strlen(op->key) + 1 + op->len;
+	if (i == r->n || !str_eq(r->puts[i]->op.key, op->key)) {
+		memmove(&r->puts[i + 1], &r->puts[i], (r->n - i) * sizeof(struct put *));
+		r->n++;
+	}
+	r->puts[i] = put;
+	return STATUS_OK;
+}
+
+static void rewrite_advance(struct kv_rewrite *rewrite, uint64_t revision)
+{
+	struct etcd_rewrite *r = rewrite_of(rewrite);
+
+	if (revision > r->above)
+		r->above = revision;
+}
+
+/* --- reading what is there with what is put --- */
+
+struct merge {
+	struct etcd_rewrite *r;
+	const char *prefix;
+	kv_each_fn *each;
+	void *userdata;
+	char next[KV_KEY_MAX + 2]; /* no key below it is left */
+	bool is_stopped;
+};
+
+static bool hand_out(struct merge *m, const struct kv_item *item)
+{
+	/* behind it, whatever is put meanwhile; no key has a character below a blank */
+	(void)str_format(m->next, sizeof(m->next), "%s\x01", item->key);
+	m->is_stopped = !m->each(item, m->userdata);
+	return !m->is_stopped;
+}
+
+static bool hand_out_put(struct merge *m, const struct kv_op *op)
+{
+	const struct kv_item item = {.key = op->key, .value = op->value, .len = op->len};
+
+	if (op->value)
+		return hand_out(m, &item);
+	(void)str_format(m->next, sizeof(m->next), "%s\x01", op->key);
+	return true;
+}
+
+/* Those below @end; NULL: all that are left. */
+static bool hand_out_puts(struct merge *m, const char *end)
+{
+	for (size_t i = find(m->r, m->next); i < m->r->n; i = find(m->r, m->next)) {
+		const struct kv_op *op = &m->r->puts[i]->op;
+
+		if ((end && strcmp(op->key, end) >= 0) || !str_starts_with(op->key, m->prefix))
+			break;
+		if (!hand_out_put(m, op))
+			return false;
+	}
+	return true;
+}
+
+static bool on_item(const struct kv_item *item, void *userdata)
+{
+	struct merge *m = userdata;
+	const struct kv_op *op;
+
+	if (!hand_out_puts(m, item->key))
+		return false;
+	op = put_at(m->r, item->key);
+	return op ? hand_out_put(m, op) : hand_out(m, item);
+}
+
+static enum status rewrite_range(struct kv_rewrite *rewrite, const char *prefix, kv_each_fn *each,
+				 void *userdata, struct error *err)
+{
+	struct etcd_rewrite *r = rewrite_of(rewrite);
+	struct merge merge = {.r = r, .prefix = prefix, .each = each, .userdata = userdata};
+	enum status st;
+
+	(void)str_copy(merge.next, sizeof(merge.next), prefix);
+	st = etcd_range(r->store->etcd, r->store->name, r->data, prefix, prefix, SIZE_MAX, on_item, &merge,
+			&r->store->n_read, err);
+	if (st == STATUS_OK && !merge.is_stopped)
+		(void)hand_out_puts(&merge, NULL);
+	return st;
+}
+
+/* --- its end --- */
+
+struct barrier {
+	bool is_done;
+	enum status status;
+	struct error err;
+};
+
+static void on_barrier(uint64_t revision, const struct error *err, void *userdata)
+{
+	struct barrier *barrier = userdata;
+
+	(void)revision;
+	barrier->is_done = true;
+	if (err)
+		barrier->err = *err;
+	barrier->status = err ? err->status : STATUS_OK;
+}
+
+/* Submit @txn, which may be NULL, and wait for it and all before it. */
+static enum status settle(struct etcd_store *store, const struct kv_txn *txn, struct error *err)
+{
+	struct barrier barrier = {.is_done = false};
+	enum status st = txn ? kv_submit(&store->kv, txn, NULL, NULL, err) : STATUS_OK;
+
+	if (st == STATUS_OK)
+		st = kv_barrier(&store->kv, on_barrier, &barrier, err);
+	while (st == STATUS_OK && !barrier.is_done)
+		kv_wait(&store->kv, -1);
+	if (st == STATUS_OK && barrier.status != STATUS_OK && err)
+		*err = barrier.err;
+	return st == STATUS_OK ? barrier.status : st;
+}
+
+static enum status commit_small(struct etcd_rewrite *r, struct error *err)
+{
+	struct kv_op ops[KV_TXN_OPS_MAX];
+
+	for (size_t i = 0; i < r->n; i++)
+		ops[i] = r->puts[i]->op;
+	return settle(r->store, &(struct kv_txn){.ops = ops, .n_ops = r->n}, err);
+}
+
+static ProtobufCBinaryData bytes_of(const char *text)
+{
+	return (ProtobufCBinaryData){.len = strlen(text), .data = (uint8_t *)(uintptr_t)text};
+}
+
+static enum status take_succeeded(const ProtobufCMessage *response, void *userdata, struct error *err)
+{
+	(void)err;
+	*(bool *)userdata = ((const Etcdserverpb__TxnResponse *)response)->succeeded;
+	return STATUS_OK;
+}
+
+/* A transaction of the leader's, beside the store's: @op. */
+static enum status transact(struct etcd_store *store, Etcdserverpb__RequestOp *op, bool *ret_succeeded,
+			    struct error *err)
+{
+	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
+	Etcdserverpb__Compare leads = ETCDSERVERPB__COMPARE__INIT;
+	Etcdserverpb__Compare is_last = ETCDSERVERPB__COMPARE__INIT;
+
+	leads.key = bytes_of(store->etcd->leader_key);
+	leads.target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE;
+	leads.target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_CREATE_REVISION;
+	leads.create_revision = store->judge.leader_revision;
+	is_last.key = bytes_of(store->sequence_key);
+	is_last.target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__MOD;
+	is_last.target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_MOD_REVISION;
+	is_last.mod_revision = store->judge.sequence_revision;
+	txn.n_compare = 2;
+	txn.compare = (Etcdserverpb__Compare *[]){&leads, &is_last};
+	txn.n_success = 1;
+	txn.success = &op;
+	return etcd_ask(store->etcd, "Txn", &txn.base, take_succeeded, ret_succeeded, err);
+}
+
+static enum status clear(struct etcd_store *store, uint32_t generation, struct error *err)
+{
+	Etcdserverpb__RequestOp op = ETCDSERVERPB__REQUEST_OP__INIT;
+	Etcdserverpb__DeleteRangeRequest deletion = ETCDSERVERPB__DELETE_RANGE_REQUEST__INIT;
+	char first[ETCD_KEY_SIZE];
+	char end[ETCD_KEY_SIZE];
+	bool succeeded = false;
+	enum status st;
+
+	etcd_store_name_data(store, generation, first);
+	(void)str_copy(end, sizeof(end), first);
+	end[strlen(end) - 1]++; /* the slash */
+	deletion.key = bytes_of(first);
+	deletion.range_end = bytes_of(end);
+	op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
+	op.request_delete_range = &deletion;
+	st = transact(store, &op, &succeeded, err);
+	return st == STATUS_OK && !succeeded ? error_set(err, STATUS_FAILED_PRECONDITION, 0,
+							 "store %s: not the leader", store->name)
+					     : st;
+}
+
+struct copy {
+	struct etcd_store *store;
+	size_t n;
+	size_t bytes;
+	enum status status;
+	struct error *err;
+};
+
+static bool copy_item(const struct kv_item *item, void *userdata)
+{
+	struct copy *copy = userdata;
+	const struct kv_op op = {.key = item->key, .value = item->value, .len = item->len};
+	const struct kv_txn txn = {.ops = &op, .n_ops = 1};
+
+	copy->n++;
+	copy->bytes += item->len;
+	if (copy->n < FLIGHT_MAX && copy->bytes < FLIGHT_BYTES_MAX) {
+		copy->status = kv_submit(&copy->store->kv, &txn, NULL, NULL, copy->err);
+	} else {
+		copy->status = settle(copy->store, &txn, copy->err);
+		copy->n = copy->bytes = 0;
+	}
+	return copy->status == STATUS_OK;
+}
+
+/* The answer may be lost: the key says whether it was done. */
+static enum status switch_to(struct etcd_store *store, uint32_t generation, struct error *err)
+{
+	Etcdserverpb__RequestOp op = ETCDSERVERPB__REQUEST_OP__INIT;
+	Etcdserverpb__PutRequest put = ETCDSERVERPB__PUT_REQUEST__INIT;
+	bool succeeded = false;
+	char number[16];
+	enum status st;
+
+	(void)str_format(number, sizeof(number), "%u", generation);
+	put.key = bytes_of(store->generation_key);
+	put.value = bytes_of(number);
+	op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT;
+	op.request_put = &put;
+	st = transact(store, &op, &succeeded, err);
+	if (st == STATUS_OK)
+		st = etcd_store_find(store, err);
+	if (st == STATUS_OK && store->generation != generation)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "store %s: not the leader", store->name);
+	return st;
+}
+
+static enum status commit_generation(struct etcd_rewrite *r, struct error *err)
+{
+	struct etcd_store *store = r->store;
+	uint32_t old = store->generation;
+	struct copy copy = {.store = store, .err = err};
+	enum status st = clear(store, old + 1, err);
+
+	if (st != STATUS_OK)
+		return st;
+	etcd_store_name_data(store, old + 1, store->data);
+	st = rewrite_range(&r->rewrite, "", copy_item, &copy, err);
+	if (copy.status != STATUS_OK)
+		st = copy.status;
+	if (st == STATUS_OK)
+		st = settle(store, NULL, err);
+	if (st == STATUS_OK)
+		st = switch_to(store, old + 1, err);
+	return st == STATUS_OK ? clear(store, old, err) : st;
+}
+
+static enum status commit(struct etcd_rewrite *r, struct error *err)
+{
+	uint64_t revision = kv_revision(&r->store->kv);
+
+	if (r->above > revision)
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"store %s: etcd is at revision %llu, and what is to be written must be above %llu: "
+			"this etcd is not the one that it was",
+			r->store->name, (unsigned long long)revision, (unsigned long long)r->above);
+	if (r->n <= BATCH_OPS_MAX && r->bytes <= BATCH_BYTES_MAX)
+		return commit_small(r, err);
+	return commit_generation(r, err);
+}
+
+enum status etcd_rewrite(struct kv *kv, kv_rewrite_fn *fn, void *userdata, struct error *err)
+{
+	static const struct kv_rewrite_ops ops = {
+		.range = rewrite_range, .advance = rewrite_advance, .put = rewrite_put};
+	struct etcd_store *store = (struct etcd_store *)(uintptr_t)kv;
+	char data[ETCD_KEY_SIZE];
+	struct etcd_rewrite r = {.rewrite = {.ops = &ops},
+				 .store = store,
+				 .data = data,
+				 .all = STAILQ_HEAD_INITIALIZER(r.all)};
+	enum status st;
+
+	(void)str_copy(data, sizeof(data), store->data);
+	st = fn(&r.rewrite, userdata, err);
+	if (st == STATUS_OK)
+		st = commit(&r, err);
+	rewrite_release(&r);
+	return st;
+}

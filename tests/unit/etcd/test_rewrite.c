@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A rewrite of any size becomes durable as a whole, or not at all. */
+
+#include "etcd_world.h"
+#include "proxy.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <string.h>
+
+enum { RECORDS = 1500, LARGE = 400 };
+
+struct rewriting {
+	struct proxy *proxy;
+	char proxy_url[WORLD_URL_SIZE];
+	char prefix[32];
+	sd_event *event;
+	struct part part;
+	int n_puts;
+	bool fails;
+	bool is_deposed;
+	bool loses_answers;
+};
+
+static struct etcd_world *world;
+
+static int setup_world(void **state)
+{
+	world = etcd_world_new(1);
+	return 0;
+}
+
+static int teardown_world(void **state)
+{
+	etcd_world_free(world);
+	return 0;
+}
+
+TEST_GROUP(setup_world, teardown_world)
+
+static void begin(struct rewriting *w)
+{
+	const char *url = w->proxy_url;
+	struct etcd_settings settings = part_settings(&url, 1, w->prefix, "s1");
+
+	settings.lease_us = 60 * USEC_PER_SEC;
+	part_start(&w->part, w->event, &settings);
+	part_lead(&w->part);
+}
+
+static void on_done(uint64_t revision, const struct error *err, void *userdata)
+{
+	(void)revision;
+	assert_null(err);
+	(*(int *)userdata)++;
+}
+
+static void put(struct rewriting *w, const char *key, const char *value, int *n)
+{
+	const struct kv_op op = {.key = key, .value = value, .len = strlen(value)};
+
+	assert_int_equal(kv_submit(w->part.kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, on_done, n, NULL),
+			 STATUS_OK);
+}
+
+/* r0000 to r1499, each with the value "old". */
+static int setup(void **state)
+{
+	static int number;
+	struct rewriting *w = calloc(1, sizeof(*w));
+	int n = 0;
+
+	assert_non_null(w);
+	(void)str_format(w->prefix, sizeof(w->prefix), "/rewrite/%d", number++);
+	(void)str_format(w->proxy_url, sizeof(w->proxy_url), "unix:%s/proxy%d", world->folder, number);
+	w->proxy = proxy_new(w->proxy_url + strlen("unix:"), etcd_world_socket(world, 0));
+	assert_int_equal(sd_event_new(&w->event), 0);
+	begin(w);
+	for (int i = 0; i < RECORDS; i++) {
+		char key[8];
+
+		(void)str_format(key, sizeof(key), "r%04d", i);
+		put(w, key, "old", &n);
+	}
+	run_until(w->event, &n, RECORDS);
+	*state = w;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct rewriting *w = *state;
+
+	part_stop(&w->part);
+	proxy_free(w->proxy);
+	sd_event_unref(w->event);
+	free(w);
+	return 0;
+}
+
+struct counted {
+	int n_old, n_new, n_all;
+	char last[KV_KEY_MAX + 1];
+};
+
+static bool count(const struct kv_item *item, void *userdata)
+{
+	struct counted *counted = userdata;
+
+	assert_true(strcmp(item->key, counted->last) > 0);
+	(void)str_copy(counted->last, sizeof(counted->last), item->key);
+	counted->n_all++;
+	counted->n_old += item->len == 3 && memcmp(item->value, "old", 3) == 0;
+	counted->n_new += item->len == 3 && memcmp(item->value, "new", 3) == 0;
+	return true;
+}
+
+static void assert_counts(struct rewriting *w, int n_old, int n_new)
+{
+	struct counted counted = {0};
+
+	assert_int_equal(kv_range(w->part.kv, "", count, &counted, NULL), STATUS_OK);
+	assert_int_equal(counted.n_old, n_old);
+	assert_int_equal(counted.n_new, n_new);
+	assert_int_equal(counted.n_all, n_old + n_new);
+}
+
+/* n_puts changes: of three, one is of a record that is there, one of a new one behind it, one a deletion. */
+static enum status change(struct kv_rewrite *rewrite, void *userdata, struct error *err)
+{
+	struct rewriting *w = userdata;
+	struct counted counted = {0};
+	enum status st = STATUS_OK;
+	char leader[64];
+
+	for (int i = 0; i < w->n_puts && st == STATUS_OK; i++) {
+		char key[16];
+		struct kv_op op = {.key = key, .value = i % 3 == 2 ? NULL : "new", .len = i % 3 == 2 ? 0 : 3};
+
+		(void)str_format(key, sizeof(key), i % 3 == 1 ? "r%04d.new" : "r%04d", i);
+		st = kv_rewrite_put(rewrite, &op, err);
+	}
+	assert_int_equal(kv_rewrite_range(rewrite, "r", count, &counted, err), STATUS_OK);
+	assert_int_equal(counted.n_new, 2 * w->n_puts / 3);
+	assert_int_equal(counted.n_old, RECORDS - 2 * w->n_puts / 3);
+	(void)str_format(leader, sizeof(leader), "%s/leader", w->prefix);
+	if (w->is_deposed)
+		etcd_world_put(world->urls[0], leader, NULL);
+	if (w->loses_answers)
+		proxy_do(w->proxy, PROXY_DROP_ANSWERS);
+	return w->fails ? error_set(err, STATUS_CANCELLED, 0, "on purpose") : st;
+}
+
+static const int sizes[] = {0, 3, 126, 3 * LARGE};
+
+TEST_FIXTURE(a_rewrite_of_any_size_becomes_durable_as_a_whole, setup, teardown)
+{
+	struct rewriting *w = *state;
+	int n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		struct error err = {0};
+		int third = sizes[i] / 3;
+
+		if (i > 0) { /* anew, below another prefix */
+			assert_int_equal(teardown(state), 0);
+			assert_int_equal(setup(state), 0);
+			w = *state;
+		}
+		w->n_puts = sizes[i];
+		if (kv_rewrite(w->part.kv, change, w, &err) != STATUS_OK)
+			fail_msg("%s", err.msg);
+		assert_counts(w, RECORDS - 2 * third, 2 * third);
+		part_stop(&w->part);
+		begin(w);
+		assert_counts(w, RECORDS - 2 * third, 2 * third);
+		n = 0;
+		put(w, "s", "new", &n); /* and it goes on */
+		run_until(w->event, &n, 1);
+		assert_counts(w, RECORDS - 2 * third, 2 * third + 1);
+	}
+}
+
+TEST_FIXTURE(what_an_unfinished_rewrite_left_is_cleared_away, setup, teardown)
+{
+	struct rewriting *w = *state;
+	char key[64];
+
+	(void)str_format(key, sizeof(key), "%s/e/2/left", w->prefix);
+	etcd_world_put(world->urls[0], key, "12345678new");
+	w->n_puts = 3 * LARGE;
+	assert_int_equal(kv_rewrite(w->part.kv, change, w, NULL), STATUS_OK);
+	assert_counts(w, RECORDS - 2 * LARGE, 2 * LARGE);
+}
+
+TEST_FIXTURE(a_rewrite_that_fails_changes_nothing, setup, teardown)
+{
+	struct rewriting *w = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		w->fails = true;
+		w->n_puts = sizes[i];
+		assert_int_equal(kv_rewrite(w->part.kv, change, w, NULL), STATUS_CANCELLED);
+		assert_counts(w, RECORDS, 0);
+	}
+}
+
+TEST_FIXTURE(who_does_not_lead_any_more_rewrites_nothing, setup, teardown)
+{
+	struct rewriting *w = *state;
+	struct error err;
+
+	for (size_t i = 1; i < ARRAY_SIZE(sizes); i++) {
+		w->is_deposed = true;
+		w->n_puts = sizes[i];
+		assert_int_equal(kv_rewrite(w->part.kv, change, w, &err), STATUS_FAILED_PRECONDITION);
+		assert_non_null(strstr(err.msg, "not the leader"));
+		part_stop(&w->part);
+		begin(w);
+		assert_counts(w, RECORDS, 0);
+	}
+}
+
+TEST_FIXTURE(lost_answers_hold_a_rewrite_up, setup, teardown)
+{
+	struct rewriting *w = *state;
+	struct error err = {0};
+
+	w->loses_answers = true;
+	w->n_puts = 3 * LARGE;
+	if (kv_rewrite(w->part.kv, change, w, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	assert_counts(w, RECORDS - 2 * LARGE, 2 * LARGE);
+}
+
+static enum status advance(struct kv_rewrite *rewrite, void *userdata, struct error *err)
+{
+	const struct kv_op op = {.key = "a", .value = "1", .len = 1};
+
+	kv_rewrite_advance(rewrite, *(uint64_t *)userdata);
+	return kv_rewrite_put(rewrite, &op, err);
+}
+
+TEST_FIXTURE(an_etcd_that_is_behind_takes_no_rewrite_above_it, setup, teardown)
+{
+	struct rewriting *w = *state;
+	uint64_t revision = kv_revision(w->part.kv);
+	struct error err = {0};
+
+	assert_int_equal(kv_rewrite(w->part.kv, advance, &revision, &err), STATUS_OK);
+	revision += 1000000;
+	assert_int_equal(kv_rewrite(w->part.kv, advance, &revision, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "is not the one that it was"));
+}
