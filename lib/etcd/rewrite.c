@@ -76,10 +76,11 @@ static struct put *put_new(const struct kv_op *op)
 {
 	size_t key_size = strlen(op->key) + 1;
 	struct put *put = malloc(sizeof(*put) + key_size + op->len);
-	char *key = (char *)(put + 1);
+	char *key;
 
 	if (!put)
 		return NULL;
+	key = (char *)(put + 1);
 	memcpy(key, op->key, key_size);
 	*put = (struct put){.op = {.key = key, .len = op->len}};
 	if (op->value) {
