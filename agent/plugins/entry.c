@@ -14,7 +14,7 @@ static bool has_half(const struct node_plugin *facts, enum plugin_half half)
 	return half == PLUGIN_NODE ? facts->has_node : facts->has_controller;
 }
 
-static bool serves(const struct instance *instance, const void *arg)
+static bool serves(const void *instance, const void *arg)
 {
 	const struct node_plugin *facts = instance_facts(instance);
 
@@ -26,7 +26,7 @@ struct instance *entry_current(const struct plugin_entry *entry, enum plugin_hal
 	return registry_current(&entry->registry, serves, &half);
 }
 
-static bool has_error(const struct instance *instance, const void *arg)
+static bool has_error(const void *instance, const void *arg)
 {
 	return !instance_is_healthy(instance) && instance_error(instance)->status != STATUS_OK;
 }

@@ -651,15 +651,10 @@ static void add_instance(struct plugins *plugins, struct plugin_entry *entry,
 /* Instances whose sockets stand no more. */
 static void remove_missing(struct plugin_entry *entry, const struct plugin_socket *sockets, size_t n)
 {
-	for (size_t i = entry->registry.n; i-- > 0;) {
-		struct plugin_socket known = entry->registry.slots[i].socket;
-		bool stands = false;
+	struct instance *instance;
 
-		for (size_t k = 0; k < n; k++)
-			stands = stands || str_eq(sockets[k].name, known.name);
-		if (!stands)
-			instance_end(registry_remove(&entry->registry, &known));
-	}
+	while ((instance = registry_take_missing(&entry->registry, sockets, n)))
+		instance_end(instance);
 }
 
 static void add_sockets(struct plugins *plugins, struct plugin_entry *entry,

@@ -53,10 +53,10 @@ enum registry_result registry_add(struct registry *registry, const struct plugin
 	return REGISTRY_RECREATED;
 }
 
-struct instance *registry_remove(struct registry *registry, const struct plugin_socket *socket)
+void *registry_remove(struct registry *registry, const struct plugin_socket *socket)
 {
 	size_t i = index_of(registry, socket->name);
-	struct instance *instance;
+	void *instance;
 
 	if (i == registry->n || !plugin_socket_eq(&registry->slots[i].socket, socket))
 		return NULL;
@@ -66,14 +66,28 @@ struct instance *registry_remove(struct registry *registry, const struct plugin_
 	return instance;
 }
 
-struct instance *registry_find(const struct registry *registry, const char *name)
+void *registry_take_missing(struct registry *registry, const struct plugin_socket *sockets, size_t n)
+{
+	for (size_t i = registry->n; i-- > 0;) {
+		const struct plugin_socket known = registry->slots[i].socket;
+		bool stands = false;
+
+		for (size_t k = 0; k < n; k++)
+			stands = stands || str_eq(sockets[k].name, known.name);
+		if (!stands)
+			return registry_remove(registry, &known);
+	}
+	return NULL;
+}
+
+void *registry_find(const struct registry *registry, const char *name)
 {
 	size_t i = index_of(registry, name);
 
 	return i < registry->n ? registry->slots[i].instance : NULL;
 }
 
-struct instance *registry_current(const struct registry *registry, registry_fits_fn *fits, const void *arg)
+void *registry_current(const struct registry *registry, registry_fits_fn *fits, const void *arg)
 {
 	for (size_t i = 0; i < registry->n; i++) {
 		if (fits(registry->slots[i].instance, arg))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The instances of one plugin id, newest first. Pure: it orders them, whose they are it does not know.
+/* The instances of one plugin id, or of one task driver, newest first. Pure: it orders them; what they are,
+ * and whose, it does not know.
  *
  * An instance is one socket that somebody bound: a name in the plugin's folder, and which file that is. The
  * same name with another file is another instance, which takes the place of the old one and is the newest. */
@@ -14,8 +15,6 @@ enum {
 	PLUGIN_SOCKET_NAME_SIZE = 64,
 };
 
-struct instance;
-
 struct plugin_socket {
 	char name[PLUGIN_SOCKET_NAME_SIZE];
 	uint64_t dev;
@@ -26,7 +25,7 @@ struct plugin_socket {
 
 struct registry_slot {
 	struct plugin_socket socket;
-	struct instance *instance; /* the caller's */
+	void *instance; /* the caller's */
 };
 
 struct registry {
@@ -48,12 +47,16 @@ enum registry_result registry_add(struct registry *registry, const struct plugin
 
 /** Take out exactly this socket: one of the same name that was bound later stays. Returns its instance; NULL:
  * it is not here. */
-struct instance *registry_remove(struct registry *registry, const struct plugin_socket *socket);
+void *registry_remove(struct registry *registry, const struct plugin_socket *socket);
+
+/** Take out an instance whose name is not among @sockets, the oldest first, and return it; NULL: there is
+ * none. */
+void *registry_take_missing(struct registry *registry, const struct plugin_socket *sockets, size_t n);
 
 /** The instance of the socket called @name, or NULL. */
-struct instance *registry_find(const struct registry *registry, const char *name);
+void *registry_find(const struct registry *registry, const char *name);
 
-typedef bool registry_fits_fn(const struct instance *instance, const void *arg);
+typedef bool registry_fits_fn(const void *instance, const void *arg);
 
 /** The newest instance for which @fits holds, or NULL. */
-struct instance *registry_current(const struct registry *registry, registry_fits_fn *fits, const void *arg);
+void *registry_current(const struct registry *registry, registry_fits_fn *fits, const void *arg);

@@ -19,9 +19,9 @@ static struct plugin_socket socket_of(const char *name, uint64_t ino)
 }
 
 /* Instances are only names to the registry. */
-static struct instance *instance_of(uintptr_t n)
+static void *instance_of(uintptr_t n)
 {
-	return (struct instance *)n; /* NOLINT(performance-no-int-to-ptr): never followed */
+	return (void *)n; /* NOLINT(performance-no-int-to-ptr): never followed */
 }
 
 static void add(struct registry *registry, const char *name, uint64_t ino, uintptr_t instance)
@@ -32,14 +32,14 @@ static void add(struct registry *registry, const char *name, uint64_t ino, uintp
 	registry->slots[0].instance = instance_of(instance);
 }
 
-static bool any(const struct instance *instance, const void *arg)
+static bool any(const void *instance, const void *arg)
 {
 	(void)instance;
 	(void)arg;
 	return true;
 }
 
-static bool is_not(const struct instance *instance, const void *arg)
+static bool is_not(const void *instance, const void *arg)
 {
 	return instance != arg;
 }
@@ -55,6 +55,21 @@ TEST(the_newest_that_fits_is_current)
 	assert_ptr_equal(registry_current(&registry, is_not, instance_of(2)), instance_of(1));
 	assert_ptr_equal(registry_find(&registry, "a.sock"), instance_of(1));
 	assert_null(registry_find(&registry, "a"));
+}
+
+TEST(instances_without_a_socket_are_taken_out_the_oldest_first)
+{
+	struct registry registry = {0};
+	struct plugin_socket stands = socket_of("b.sock", 9); /* bound anew: the same name */
+
+	add(&registry, "a.sock", 1, 1);
+	add(&registry, "b.sock", 2, 2);
+	add(&registry, "c.sock", 3, 3);
+	assert_ptr_equal(registry_take_missing(&registry, &stands, 1), instance_of(1));
+	assert_ptr_equal(registry_take_missing(&registry, &stands, 1), instance_of(3));
+	assert_null(registry_take_missing(&registry, &stands, 1));
+	assert_int_equal(registry.n, 1);
+	assert_ptr_equal(registry_take_missing(&registry, NULL, 0), instance_of(2));
 }
 
 TEST(the_end_of_an_older_instance_takes_nothing_from_the_newer)
