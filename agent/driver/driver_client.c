@@ -165,15 +165,6 @@ static void end(struct driver_call *call, const ProtobufCMessage *response, cons
 	free(call);
 }
 
-static void end_closed(struct driver_call *call)
-{
-	struct error err;
-
-	(void)error_set(&err, STATUS_UNAVAILABLE, 0, "driver %s: %s: the connection is given up on our side",
-			call->client->name, driver_method_name(call->method));
-	end(call, NULL, &err);
-}
-
 static void end_shut_down(struct driver_call *call)
 {
 	struct error err;
@@ -188,6 +179,20 @@ static void end_shut_down(struct driver_call *call)
 static bool has_exited(const struct driver_call *call)
 {
 	return call->client->is_gone || call->client->exits != call->exits;
+}
+
+/* The client is being freed. */
+static void end_closed(struct driver_call *call)
+{
+	struct error err;
+
+	if (has_exited(call)) {
+		end_shut_down(call);
+		return;
+	}
+	(void)error_set(&err, STATUS_UNAVAILABLE, 0, "driver %s: %s: the connection is given up on our side",
+			call->client->name, driver_method_name(call->method));
+	end(call, NULL, &err);
 }
 
 /* The wait is over, by the exit or the time. */

@@ -66,7 +66,8 @@ struct driver_client_options {
 enum status driver_client_new(sd_event *event, const struct driver_client_options *options,
 			      struct driver_client **ret, struct error *err);
 
-/** Calls under way end with STATUS_UNAVAILABLE before this returns. NULL is allowed. */
+/** Calls under way end with STATUS_UNAVAILABLE before this returns, as "driver shut down" if it is known to
+ * be gone. NULL is allowed. */
 void driver_client_free(struct driver_client *client);
 
 /** The driver is known to be gone, by its socket for instance, until it answers again. */

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/drivers.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "driver/driver_instance.h"
+#include "log/log.h"
+#include "plugins/plugin_dir.h"
+#include "plugins/registry.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct entry {
+	char name[DRIVER_NAME_MAX + 1];
+	struct registry registry;
+};
+
+struct drivers {
+	sd_event *event; /* borrowed */
+	struct drivers_options options;
+	struct plugin_dir *dir;
+	struct entry entries[DRIVERS_MAX];
+	size_t n_entries;
+	bool is_full; /* and logged */
+};
+
+DEFINE_CLEANUP(struct drivers, drivers_free)
+
+static struct entry *find(struct drivers *drivers, const char *name)
+{
+	for (size_t i = 0; i < drivers->n_entries; i++)
+		if (str_eq(drivers->entries[i].name, name))
+			return &drivers->entries[i];
+	return NULL;
+}
+
+static struct entry *find_or_add(struct drivers *drivers, const char *name)
+{
+	struct entry *entry = find(drivers, name);
+
+	if (entry)
+		return entry;
+	if (drivers->n_entries == DRIVERS_MAX) {
+		if (!drivers->is_full)
+			log_ctx(LOG_ERR, &(struct log_ctx){.op = "driver"},
+				"driver %s is not taken, this node has %d drivers already: remove the "
+				"folders "
+				"in %s of those that are no longer used",
+				name, DRIVERS_MAX, drivers->options.driver_dir);
+		drivers->is_full = true;
+		return NULL;
+	}
+	entry = &drivers->entries[drivers->n_entries];
+	*entry = (struct entry){.registry = {.n = 0}};
+	if (str_copy(entry->name, sizeof(entry->name), name) < 0)
+		return NULL; /* plugin_dir takes no longer ones */
+	drivers->n_entries++;
+	return entry;
+}
+
+static void changed(void *userdata)
+{
+	const struct drivers *drivers = userdata;
+
+	drivers->options.changed(drivers->options.userdata);
+}
+
+static void add_instance(struct drivers *drivers, struct entry *entry, const struct plugin_socket *socket)
+{
+	struct driver_instance *instance;
+	char path[PATH_MAX];
+	struct error err;
+	enum status status;
+
+	if (str_format(path, sizeof(path), "%s/%s/%s", drivers->options.driver_dir, entry->name,
+		       socket->name) < 0)
+		status = error_set(&err, STATUS_INVALID_ARGUMENT, 0, "the path of its socket is too long");
+	else
+		status = driver_instance_new(drivers->event, entry->name, path, &drivers->options, changed,
+					     drivers, &instance, &err);
+	if (status == STATUS_OK) {
+		entry->registry.slots[0].instance = instance;
+		return;
+	}
+	(void)registry_remove(&entry->registry, socket);
+	log_ctx(LOG_ERR, &(struct log_ctx){.op = "driver", .err = &err}, "driver %s is looked at again later",
+		entry->name);
+}
+
+static void remove_missing(struct entry *entry, const struct plugin_socket *sockets, size_t n)
+{
+	struct driver_instance *instance;
+
+	while ((instance = registry_take_missing(&entry->registry, sockets, n)))
+		driver_instance_free(instance);
+}
+
+static void on_folder(const char *name, const struct plugin_socket *sockets, size_t n, void *userdata)
+{
+	struct drivers *drivers = userdata;
+	struct entry *entry = n > 0 ? find_or_add(drivers, name) : find(drivers, name);
+
+	if (!entry)
+		return;
+	remove_missing(entry, sockets, n);
+	for (size_t i = 0; i < n; i++) {
+		switch (registry_add(&entry->registry, &sockets[i])) {
+		case REGISTRY_NEW:
+			add_instance(drivers, entry, &sockets[i]);
+			break;
+		case REGISTRY_RECREATED:
+			driver_instance_recreate(entry->registry.slots[0].instance);
+			break;
+		case REGISTRY_TOUCHED:
+			driver_instance_retry(registry_find(&entry->registry, sockets[i].name));
+			break;
+		case REGISTRY_SAME:
+		case REGISTRY_FULL: /* plugin_dir names no more than there is room for */
+			break;
+		}
+	}
+	changed(drivers);
+}
+
+static void on_gone(const char *name, void *userdata)
+{
+	struct drivers *drivers = userdata;
+	struct entry *entry = find(drivers, name);
+
+	if (!entry)
+		return;
+	remove_missing(entry, NULL, 0);
+	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "driver"}, "driver %s is no longer part of this node",
+		entry->name);
+	*entry = drivers->entries[--drivers->n_entries];
+	drivers->is_full = false;
+	changed(drivers);
+}
+
+static void on_scanned(void *userdata)
+{
+	changed(userdata);
+}
+
+enum status drivers_new(sd_event *event, const struct drivers_options *options, struct drivers **ret,
+			struct error *err)
+{
+	static const struct plugin_dir_events events = {
+		.on_folder = on_folder,
+		.on_gone = on_gone,
+		.on_scanned = on_scanned,
+	};
+	cleanup(drivers_freep) struct drivers *drivers = calloc(1, sizeof(*drivers));
+	enum status status;
+
+	assert(options->changed != NULL);
+	if (!drivers)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot look for drivers");
+	drivers->event = event;
+	drivers->options = *options;
+	status = plugin_dir_new(event, options->driver_dir, &events, drivers, &drivers->dir, err);
+	if (status != STATUS_OK)
+		return status;
+	*ret = TAKE_PTR(drivers);
+	return STATUS_OK;
+}
+
+enum status drivers_start(struct drivers *drivers, struct error *err)
+{
+	return plugin_dir_start(drivers->dir, err);
+}
+
+void drivers_free(struct drivers *drivers)
+{
+	if (!drivers)
+		return;
+	plugin_dir_free(drivers->dir);
+	for (size_t i = 0; i < drivers->n_entries; i++)
+		remove_missing(&drivers->entries[i], NULL, 0);
+	free(drivers);
+}
+
+static bool answers(const void *instance, const void *arg)
+{
+	return driver_instance_answers(instance);
+}
+
+/* The newest that answers; without one, the newest. NULL: there is none. */
+static struct driver_instance *current(const struct entry *entry)
+{
+	struct driver_instance *instance = registry_current(&entry->registry, answers, NULL);
+
+	return instance || entry->registry.n == 0 ? instance : entry->registry.slots[0].instance;
+}
+
+static void describe(const struct entry *entry, struct driver_info *ret)
+{
+	const struct driver_instance *instance = current(entry);
+
+	*ret = (struct driver_info){.reason = "no socket stands in its folder"};
+	if (instance)
+		driver_instance_info(instance, ret);
+	ret->name = entry->name;
+}
+
+size_t drivers_list(const struct drivers *drivers, struct driver_info *ret, size_t max)
+{
+	size_t n = drivers->n_entries < max ? drivers->n_entries : max;
+
+	for (size_t i = 0; i < n; i++)
+		describe(&drivers->entries[i], &ret[i]);
+	return n;
+}
+
+enum status drivers_client(const struct drivers *drivers, const char *name, struct driver_client **ret,
+			   struct error *err)
+{
+	for (size_t i = 0; i < drivers->n_entries; i++) {
+		const struct entry *entry = &drivers->entries[i];
+		struct driver_instance *instance = current(entry);
+		struct driver_info info;
+
+		if (!str_eq(entry->name, name))
+			continue;
+		if (instance && driver_instance_is_ready(instance)) {
+			*ret = driver_instance_client(instance);
+			return STATUS_OK;
+		}
+		describe(entry, &info);
+		return error_set(err, STATUS_UNAVAILABLE, 0, "driver %s does not answer on this node: %s",
+				 name, info.reason[0] != '\0' ? info.reason : "it is asked anew what it is");
+	}
+	return error_set(err, STATUS_NOT_FOUND, 0, "driver %s is not on this node: no socket stands in %s/%s",
+			 name, drivers->options.driver_dir, name);
+}
