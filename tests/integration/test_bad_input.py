@@ -243,8 +243,8 @@ class TestBadInput(WorldTest):
         self.assertRegex(checked.stderr, r"^/.*mounthelper\.policy:\d+: expected: agent UID")
         refused(r"^/.*mounthelper\.policy:\d+: expected: agent UID")  # and what was applied stays
         restore()
-        self.with_helper_broken(lambda: append("x", applied), restore, r"policy-format: .*mounthelper\.policy\.applied: .*damaged",
-                                "holdfast policy apply")
+        self.with_helper_broken(lambda: append("x", applied), restore,
+                                r"policy-format: .*mounthelper\.policy\.applied: .*damaged", "holdfast policy apply")
         self.with_helper_broken(lambda: os.unlink(applied), restore, r"mounthelper\.policy\.applied", "holdfast policy apply")
 
     def agent_status(self):

@@ -292,7 +292,8 @@ class Life(unittest.TestCase):
         dpkg("--remove", *names())
         self.assertEqual(processes(), {})
         kept = ("/var/lib/holdfast/server/holdfast.db", "/var/lib/holdfast/agent/agent.db", machine.TRAIL,
-                f"{machine.ETC}/mounthelper.policy", f"{machine.ETC}/mounthelper.policy.applied", f"{machine.ETC}/agent.hcl", f"{machine.ETC}/tls/ca.pem")  # fmt: skip
+                f"{machine.ETC}/mounthelper.policy", f"{machine.ETC}/mounthelper.policy.applied",
+                f"{machine.ETC}/agent.hcl", f"{machine.ETC}/tls/ca.pem")  # fmt: skip
         for path in kept:
             self.assertTrue(os.path.getsize(path), path)
         links = glob.glob("/etc/systemd/system/**/holdfast-*", recursive=True)
