@@ -67,15 +67,8 @@ struct field {
 	{                                                                \
 		offsetof(type, field), SIZE_OF(type, field), 0, 0, valid \
 	}
-#define BOOL(type, field) NUMBER(type, field, 0, 1)
 #define UID_MAX (UINT32_MAX - 1)
 #define LAST_LINE (POLICY_TEXT_MAX + 1)
-
-static const struct field policy_fields[] = {
-	NUMBER(struct policy, n_agents, 1, POLICY_AGENT_MAX),
-	NUMBER(struct policy, n_profiles, 0, ARRAY_SIZE(((const struct policy *)NULL)->profiles)),
-	NUMBER(struct policy, n_hostvols, 0, ARRAY_SIZE(((const struct policy *)NULL)->profiles)),
-};
 
 #define A(field, low, high) NUMBER(struct agent_policy, field, low, high)
 static const struct field agent_fields[] = {
@@ -93,8 +86,8 @@ static const struct field agent_fields[] = {
 	A(keys.n, 0, POLICY_KEY_MAX),
 	A(audit_optional, 0, 1),
 	A(sync_batch, 0, 1),
-	BOOL(struct agent_policy, container),
-	BOOL(struct agent_policy, allow_detach),
+	A(container, 0, 1),
+	A(allow_detach, 0, 1),
 	A(max_staged, 1, 4096),
 	A(max_published, 1, 32768),
 	A(max_per_alloc, 1, 32),
@@ -112,9 +105,9 @@ static const struct field profile_fields[] = {
 	P(class, 1, MH_CLASS_N - 1),
 	P(kind, 0, FS_ANY),
 	P(trust, TRUST_UNSET, TRUST_UNTRUSTED),
-	BOOL(struct profile, read_only),
-	BOOL(struct profile, exec),
-	BOOL(struct profile, shared),
+	P(read_only, 0, 1),
+	P(exec, 0, 1),
+	P(shared, 0, 1),
 	P(options, 0, (UINT64_C(1) << FS_OPTION_N) - 1),
 	TEXT(struct profile, selinux_context, context_or_nothing),
 	P(n_by_id, 0, POLICY_RULE_MAX),
@@ -129,14 +122,11 @@ static const struct field profile_fields[] = {
 };
 
 static const struct field by_id_fields[] = {
-	BOOL(struct by_id_rule, exact),
+	NUMBER(struct by_id_rule, exact, 0, 1),
 	TEXT(struct by_id_rule, text, by_id_is_valid),
 };
 
-struct export_rule {
-	char text[MH_EXPORT_SIZE];
-};
-static const struct field export_fields[] = {TEXT(struct export_rule, text, export_is_valid)};
+static const struct field export_fields[] = {{0, MH_EXPORT_SIZE, 0, 0, export_is_valid}};
 
 static bool field_is_valid(const char *object, const struct field *field)
 {
@@ -194,7 +184,8 @@ static bool profile_is_valid(const struct profile *profile)
 
 bool policy_check(struct policy *policy)
 {
-	if (!FIELDS_ARE_VALID(policy, policy_fields) || policy->n_hostvols > policy->n_profiles)
+	if (policy->n_agents == 0 || policy->n_agents > POLICY_AGENT_MAX ||
+	    policy->n_profiles > ARRAY_SIZE(policy->profiles) || policy->n_hostvols > policy->n_profiles)
 		return false;
 	for (uint32_t i = 0; i < policy->n_profiles; i++)
 		if (!profile_is_valid(&policy->profiles[i]))
@@ -212,11 +203,20 @@ bool policy_check(struct policy *policy)
 	return true;
 }
 
+/* Bytes of a file up to its last profile; after them there are zeroes. */
+static size_t used_size(const struct policy_file *file)
+{
+	const size_t most = ARRAY_SIZE(file->policy.profiles);
+	const size_t n = file->policy.n_profiles < most ? file->policy.n_profiles : most;
+
+	return offsetof(struct policy_file, policy.profiles) + n * sizeof(struct profile);
+}
+
 void policy_file_digest(const struct policy_file *file, uint8_t ret[static TICKET_DIGEST_SIZE])
 {
 	const size_t from = offsetof(struct policy_file, text_digest);
 
-	(void)crypto_hash_sha256(ret, (const unsigned char *)file + from, sizeof(*file) - from);
+	(void)crypto_hash_sha256(ret, (const unsigned char *)file + from, used_size(file) - from);
 }
 
 bool policy_file_check(struct policy_file *file, size_t n)
@@ -227,7 +227,9 @@ bool policy_file_check(struct policy_file *file, size_t n)
 	    file->size != sizeof(*file) || file->reserved != 0)
 		return false;
 	policy_file_digest(file, digest);
-	return memcmp(digest, file->digest, sizeof(digest)) == 0 && policy_check(&file->policy);
+	return memcmp(digest, file->digest, sizeof(digest)) == 0 &&
+	       bytes_are_zero((const char *)file + used_size(file), n - used_size(file)) &&
+	       policy_check(&file->policy);
 }
 
 const struct agent_policy *policy_agent(const struct policy *policy, uint32_t uid)

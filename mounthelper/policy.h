@@ -130,7 +130,7 @@ struct policy_file {
 	uint32_t version;
 	uint32_t size; /* of this struct */
 	uint32_t reserved;
-	uint8_t digest[TICKET_DIGEST_SIZE];	 /* SHA-256 of everything after it */
+	uint8_t digest[TICKET_DIGEST_SIZE];	 /* SHA-256 of everything after it, to the last profile */
 	uint8_t text_digest[TICKET_DIGEST_SIZE]; /* SHA-256 of the text that it was compiled from */
 	struct policy policy;
 };
