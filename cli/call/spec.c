@@ -6,6 +6,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "command/secrets.h"
+#include "model/volume_detail.h"
 #include "rpc/pbjson.h"
 
 #include <limits.h>
@@ -40,6 +41,7 @@ struct spec_block {
 	const ProtobufCMessageDescriptor *descriptor;
 	const struct spec_key *keys;
 	size_t n;
+	uint32_t first_plain; /* fields from this number on are keys too, called alike; 0: none */
 };
 
 #define SPEC_BLOCK_INIT(descriptor_, keys_)                                          \
@@ -108,7 +110,12 @@ static const struct spec_key volume_keys[] = {
 	{.key = "access_mode", .kind = SPEC_ELSEWHERE, .hint = in_capability},
 	{.key = "attachment_mode", .kind = SPEC_ELSEWHERE, .hint = in_capability},
 };
-static const struct spec_block volume_block = SPEC_BLOCK_INIT(&holdfast__v1__volume__descriptor, volume_keys);
+static const struct spec_block volume_block = {
+	.descriptor = &holdfast__v1__volume__descriptor,
+	.keys = volume_keys,
+	.n = ARRAY_SIZE(volume_keys),
+	.first_plain = VOLUME_PLAIN_FIRST,
+};
 
 static const struct spec_key request_keys[] = {
 	{.key = "source"},
@@ -152,6 +159,19 @@ static enum status map_block(const struct conf *conf, const struct spec_block *b
 static const char *field_of(const struct spec_key *key)
 {
 	return key->field ? key->field : key->key;
+}
+
+/* The plain field called as the @n bytes at @name, or NULL. */
+static const char *plain_key(const struct spec_block *block, const char *name, size_t n)
+{
+	for (unsigned int i = 0; block && block->first_plain && i < block->descriptor->n_fields; i++) {
+		const ProtobufCFieldDescriptor *field = &block->descriptor->fields[i];
+
+		if (field->id >= block->first_plain && strlen(field->name) == n &&
+		    strncmp(field->name, name, n) == 0)
+			return field->name;
+	}
+	return NULL;
 }
 
 /* Where a value comes from, for its error. */
@@ -392,6 +412,10 @@ static enum status unknown_key(const struct conf *conf, const struct spec_block 
 	for (size_t i = 0; i < block->n && n < ARRAY_SIZE(known); i++)
 		if (block->keys[i].kind != SPEC_ELSEWHERE)
 			known[n++] = block->keys[i].key;
+	for (size_t i = 0; block->first_plain && i < block->descriptor->n_fields && n < ARRAY_SIZE(known);
+	     i++)
+		if (block->descriptor->fields[i].id >= block->first_plain)
+			known[n++] = block->descriptor->fields[i].name;
 	return conf_unknown_key(conf, body, key, known, n, err);
 }
 
@@ -399,7 +423,8 @@ static enum status map_member(const struct conf *conf, const struct spec_block *
 			      const char *name, json_t *value, json_t *mapped, struct error *err)
 {
 	cleanup_json json_t *result = NULL;
-	struct place at = {.conf = conf, .object = body, .err = err};
+	struct spec_key plain = {.key = plain_key(block, name, strlen(name))};
+	struct place at = {.conf = conf, .object = body, .key = plain.key ? &plain : NULL, .err = err};
 	enum status status;
 
 	for (size_t i = 0; i < block->n; i++)
@@ -542,10 +567,11 @@ static enum status blame_field(const struct conf *conf, const struct spec_block 
 
 	while (object && *at != '\0') {
 		const struct spec_key *key = key_of(block, at, strcspn(at, ".[ "));
-		const json_t *value = key ? json_object_get(object, key->key) : NULL;
+		const char *name = key ? key->key : plain_key(block, at, strcspn(at, ".[ "));
+		const json_t *value = name ? json_object_get(object, name) : NULL;
 
-		found = value ? key->key : NULL;
-		if (!value || !key->block)
+		found = value ? name : NULL;
+		if (!value || !key || !key->block)
 			break;
 		at += strcspn(at, ".[ ");
 		value = block_at(key, value, &at);

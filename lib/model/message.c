@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "pb/reflect.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -157,6 +158,30 @@ bool message_copy_fields(ProtobufCMessage *to, const ProtobufCMessage *from)
 			return false;
 	}
 	return true;
+}
+
+bool message_copy_from(ProtobufCMessage *to, const ProtobufCMessage *from, uint32_t first)
+{
+	assert(to->descriptor == from->descriptor);
+	for (unsigned int i = 0; i < to->descriptor->n_fields; i++) {
+		const ProtobufCFieldDescriptor *field = &to->descriptor->fields[i];
+
+		if (field->id >= first && !copy_field(field, to, field, from))
+			return false;
+	}
+	return true;
+}
+
+bool message_eq(const ProtobufCMessage *a, const ProtobufCMessage *b)
+{
+	size_t n_a = a ? protobuf_c_message_get_packed_size(a) : 0;
+	size_t n_b = b ? protobuf_c_message_get_packed_size(b) : 0;
+	cleanup_free uint8_t *packed_a = a ? pack(a, &n_a) : NULL;
+	cleanup_free uint8_t *packed_b = b ? pack(b, &n_b) : NULL;
+
+	if (n_a != n_b || n_a == 0)
+		return n_a == n_b;
+	return packed_a && packed_b && memcmp(packed_a, packed_b, n_a) == 0;
 }
 
 struct message_text_entry *message_text_map_find(struct message_text_entry *const *map, size_t n,

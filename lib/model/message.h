@@ -5,6 +5,7 @@
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /** Everything of @from in a message of @descriptor, by field numbers: what that does not know is left out.
  * Owned by the caller, protobuf_c_message_free_unpacked(); NULL when memory is short. */
@@ -20,6 +21,13 @@ void message_free_secret(ProtobufCMessage *message);
 /** Replace in @to, which is on the heap, every field that @from has under the same name and type, but bytes;
  * messages in them are copied by field numbers. False when memory is short: @to is whole but not complete. */
 bool message_copy_fields(ProtobufCMessage *to, const ProtobufCMessage *from);
+
+/** The same for the fields numbered @first and higher of two messages of one type. */
+bool message_copy_from(ProtobufCMessage *to, const ProtobufCMessage *from, uint32_t first);
+
+/** Are they set alike? NULL is as good as empty; lists count in their order, maps too. False when memory is
+ * short. */
+bool message_eq(const ProtobufCMessage *a, const ProtobufCMessage *b);
 
 /** Replace a field of a message on the heap by a copy of @text. False when memory is short. */
 bool message_set_text(char **field, const char *text);

@@ -4,6 +4,7 @@
 #include "base/utf8.h"
 #include "model/node.h"
 #include "model/volume_detail.h"
+#include "pb/reflect.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -245,6 +246,25 @@ static enum status check_native(const struct volume_parts *parts, struct error *
 	return st;
 }
 
+static enum status check_plain(const struct volume_parts *parts, struct error *err)
+{
+	const Holdfast__V1__Volume *plain = parts->detail->plain;
+
+	for (unsigned int i = 0; plain && i < plain->base.descriptor->n_fields; i++) {
+		const ProtobufCFieldDescriptor *field = &plain->base.descriptor->fields[i];
+		const struct reflect_values values = reflect_values(&plain->base, field);
+
+		for (size_t k = 0; field->type == PROTOBUF_C_TYPE_STRING && k < values.n; k++) {
+			const char *text = reflect_text(reflect_value(&values, k));
+
+			if (strlen(text) > VOLUME_PLAIN_TEXT_MAX || !str_is_text(text))
+				return error_invalid(err, field->name, "longer than %d bytes or not text",
+						     VOLUME_PLAIN_TEXT_MAX);
+		}
+	}
+	return STATUS_OK;
+}
+
 enum status volume_parts_validate(const struct volume_parts *parts, struct error *err)
 {
 	static enum status (*const csi[])(const struct volume_parts *parts, struct error *err) = {
@@ -254,6 +274,7 @@ enum status volume_parts_validate(const struct volume_parts *parts, struct error
 	struct error one, all = {.msg = ""};
 	enum status st = volume_validate(&parts->volume, &all);
 
+	st = error_collect(st, check_plain(parts, &one), &one, &all);
 	if (parts->volume.type == VOLUME_NATIVE)
 		st = error_collect(st, check_native(parts, &one), &one, &all);
 	for (size_t i = 0; i < ARRAY_SIZE(csi) && parts->volume.type == VOLUME_CSI; i++)

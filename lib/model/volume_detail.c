@@ -72,6 +72,22 @@ void volume_parts_forget_answer(struct volume_parts *update)
 	detail->n_topologies = 0;
 }
 
+static bool split_plain(Holdfast__V1__VolumeDetail *detail, const Holdfast__V1__Volume *pb)
+{
+	static const Holdfast__V1__Volume none = HOLDFAST__V1__VOLUME__INIT;
+	ProtobufCMessage *plain = message_convert(none.base.descriptor, &none.base);
+
+	if (!plain || !message_copy_from(plain, &pb->base, VOLUME_PLAIN_FIRST)) {
+		protobuf_c_message_free_unpacked(plain, NULL);
+		return false;
+	}
+	if (message_eq(plain, NULL))
+		protobuf_c_message_free_unpacked(plain, NULL);
+	else
+		detail->plain = (Holdfast__V1__Volume *)(void *)plain;
+	return true;
+}
+
 enum status volume_parts_from_pb(const Holdfast__V1__Volume *pb, struct volume_parts *ret, struct error *err)
 {
 	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;
@@ -80,7 +96,7 @@ enum status volume_parts_from_pb(const Holdfast__V1__Volume *pb, struct volume_p
 	if (st != STATUS_OK)
 		return st;
 	if (!make_parts(&parts) || !message_copy_fields(&parts.detail->base, &pb->base) ||
-	    !message_copy_fields(&parts.secrets->base, &pb->base))
+	    !message_copy_fields(&parts.secrets->base, &pb->base) || !split_plain(parts.detail, pb))
 		return error_no_memory(err, "a volume");
 	forget_what_callers_cannot_know(parts.detail);
 	*ret = parts;
@@ -221,21 +237,23 @@ static bool show_keys(Holdfast__V1__Volume *view, const Holdfast__V1__VolumeSecr
 	return true;
 }
 
-/* A copy with the flags redacted before it gets anywhere. */
 static bool show_detail(Holdfast__V1__Volume *view, const Holdfast__V1__VolumeDetail *detail)
 {
-	return message_copy_fields(&view->base, &detail->base) && redact_flags(view->mount_options);
+	return !detail ||
+	       (message_copy_fields(&view->base, &detail->base) &&
+		(!detail->plain || message_copy_from(&view->base, &detail->plain->base, VOLUME_PLAIN_FIRST)));
 }
 
 bool volume_show(Holdfast__V1__Volume *view, const Holdfast__V1__VolumeDetail *detail,
 		 const Holdfast__V1__VolumeSecrets *secrets)
 {
-	return (!detail || show_detail(view, detail)) && (!secrets || show_keys(view, secrets));
+	/* flags are redacted before the copy gets anywhere */
+	return show_detail(view, detail) && redact_flags(view->mount_options) &&
+	       (!secrets || show_keys(view, secrets));
 }
 
 bool volume_show_to_node(Holdfast__V1__Volume *view, const Holdfast__V1__VolumeDetail *detail,
 			 const Holdfast__V1__VolumeSecrets *secrets)
 {
-	return (!detail || message_copy_fields(&view->base, &detail->base)) &&
-	       (!secrets || message_copy_fields(&view->base, &secrets->base));
+	return show_detail(view, detail) && (!secrets || message_copy_fields(&view->base, &secrets->base));
 }

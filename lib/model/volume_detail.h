@@ -20,6 +20,8 @@ enum {
 	VOLUME_MOUNT_FLAGS_MAX = 32,
 	VOLUME_MOUNT_FLAG_MAX = 256,	   /* bytes of one */
 	VOLUME_TOPOLOGIES_MAX = 64,	   /* in each list */
+	VOLUME_PLAIN_FIRST = 60,	   /* number of the first plain field, see types.proto */
+	VOLUME_PLAIN_TEXT_MAX = 1024,	   /* bytes */
 	VOLUME_NODE_CAPACITIES_MAX = 4096, /* as many as there are claims */
 };
 

@@ -192,6 +192,23 @@ static enum status merge_context(struct volume_parts *current, const struct volu
 	return STATUS_OK;
 }
 
+/* Exactly those of @update. */
+static enum status merge_plain(struct volume_parts *current, const struct volume_parts *update, bool *changed,
+			       struct error *err)
+{
+	Holdfast__V1__VolumeDetail *to = current->detail;
+	ProtobufCMessage *plain = to->plain ? &to->plain->base : NULL;
+	const ProtobufCMessage *from = update->detail->plain ? &update->detail->plain->base : NULL;
+
+	if (message_eq(plain, from))
+		return STATUS_OK;
+	if (!replace(&plain, from))
+		return error_no_memory(err, "a volume");
+	to->plain = (Holdfast__V1__Volume *)(void *)plain;
+	*changed = true;
+	return STATUS_OK;
+}
+
 /* The first field given in @update that differs and cannot, or NULL. */
 static const char *immutable_difference(const Holdfast__V1__VolumeDetail *current,
 					const Holdfast__V1__VolumeDetail *update)
@@ -253,6 +270,8 @@ enum status volume_parts_merge(struct volume_parts *current, const struct volume
 		st = merge_secrets(current, update, &changed, err);
 	if (st == STATUS_OK)
 		st = merge_context(current, update, &changed, err);
+	if (st == STATUS_OK)
+		st = merge_plain(current, update, &changed, err);
 	if (st == STATUS_OK)
 		*ret_changed = changed;
 	return st;

@@ -4,8 +4,12 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "base/strbuf.h"
+#include "model/volume_detail.h"
+#include "pb/reflect.h"
 #include "state/keys.h"
 #include "state/text_json.h"
+
+#include <string.h>
 
 enum { HIDDEN_MAX = 4, TEXT_USUAL = 1000 };
 
@@ -241,6 +245,7 @@ static const struct kv_column meta_columns[] = {
 	}
 
 static const struct kv_view views[] = {
+	/* the first one gets the plain fields too */
 	VIEW("volume", PREFIX_VOLUME, volume_columns),
 	VIEW("claim", PREFIX_CLAIM, claim_columns),
 	VIEW("freed_claim", PREFIX_FREED, claim_columns),
@@ -255,7 +260,37 @@ static const struct kv_view views[] = {
 	VIEW("meta", PREFIX_META, meta_columns),
 };
 
+enum { PLAIN_MAX = 16, PLAIN_PATH_SIZE = 80 };
+
+/* volume_columns and one for each plain field, in this order. */
+static size_t add_plain_columns(struct kv_column *columns, char paths[static PLAIN_MAX][PLAIN_PATH_SIZE])
+{
+	const ProtobufCMessageDescriptor *volume = &holdfast__v1__volume__descriptor;
+	size_t n = 0;
+
+	memcpy(columns, volume_columns, sizeof(volume_columns));
+	for (unsigned int i = 0; i < volume->n_fields && n < PLAIN_MAX; i++) {
+		const ProtobufCFieldDescriptor *field = &volume->fields[i];
+
+		if (field->id < VOLUME_PLAIN_FIRST)
+			continue;
+		(void)str_format(paths[n], PLAIN_PATH_SIZE, "plain.%s", field->name);
+		columns[ARRAY_SIZE(volume_columns) + n] = (struct kv_column)DETAIL(
+			field->name, paths[n],
+			reflect_is_number(field->type) ? KV_COLUMN_NUMBER : KV_COLUMN_WORD, "");
+		n++;
+	}
+	return ARRAY_SIZE(volume_columns) + n;
+}
+
 enum status text_define_views(struct kv *kv, struct error *err)
 {
-	return kv_define_views(kv, views, ARRAY_SIZE(views), err);
+	struct kv_column columns[ARRAY_SIZE(volume_columns) + PLAIN_MAX];
+	char paths[PLAIN_MAX][PLAIN_PATH_SIZE];
+	struct kv_view all[ARRAY_SIZE(views)];
+
+	memcpy(all, views, sizeof(views));
+	all[0].columns = columns;
+	all[0].n_columns = add_plain_columns(columns, paths);
+	return kv_define_views(kv, all, ARRAY_SIZE(all), err);
 }

@@ -342,6 +342,27 @@ TEST(a_context_is_replaced_whole_and_never_erased)
 	volume_parts_release(&current);
 }
 
+TEST(fields_are_copied_and_compared_from_a_number_on)
+{
+	Holdfast__V1__Volume *from =
+		read_volume("{\"id\":\"db\",\"snapshotId\":\"s\",\"phaseError\":\"no\"}");
+	Holdfast__V1__Volume *to = read_volume("{\"id\":\"web\",\"phase\":\"VOLUME_EXPANDING\"}");
+	Holdfast__V1__Volume *want =
+		read_volume("{\"id\":\"web\",\"snapshotId\":\"s\",\"phaseError\":\"no\"}");
+	Holdfast__V1__Volume *empty = read_volume("{}");
+
+	assert_false(message_eq(&to->base, &want->base));
+	assert_true(message_copy_from(&to->base, &from->base, 50)); /* snapshot_id and up */
+	assert_true(message_eq(&to->base, &want->base));
+	assert_false(message_eq(&to->base, NULL));
+	assert_true(message_eq(&empty->base, NULL));
+	assert_true(message_eq(NULL, NULL));
+	holdfast__v1__volume__free_unpacked(from, NULL);
+	holdfast__v1__volume__free_unpacked(to, NULL);
+	holdfast__v1__volume__free_unpacked(want, NULL);
+	holdfast__v1__volume__free_unpacked(empty, NULL);
+}
+
 TEST(sizes_grow_within_their_bounds)
 {
 	static const struct {
