@@ -133,6 +133,8 @@ static void show_fields(const Holdfast__V1__Volume *v)
 
 	print_field("ID", v->id);
 	print_field("name", v->name);
+	if (v->description[0])
+		print_field("description", v->description);
 	print_field("namespace", v->namespace_);
 	print_field("external ID", v->external_id);
 	print_field("type", word(&holdfast__v1__volume_type__descriptor, (int)v->type, text));

@@ -45,6 +45,14 @@ static Holdfast__V1__Allocation *alloc(const char *text)
 	return alloc;
 }
 
+TEST(a_plain_field_is_a_key_of_its_name)
+{
+	Holdfast__V1__Volume *v = volume("id = \"db\"\ndescription = \"orders\"\n");
+
+	assert_string_equal(v->description, "orders");
+	holdfast__v1__volume__free_unpacked(v, NULL);
+}
+
 TEST(a_native_volume_fills_every_field)
 {
 	Holdfast__V1__Volume *v =

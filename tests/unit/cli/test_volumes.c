@@ -116,7 +116,7 @@ TEST_FIXTURE(a_volume_is_shown_with_what_its_provider_made, run_setup, NULL)
 	fake.answers[0] = (struct fake_answer){
 		.method = "Volumes.Get",
 		.json = "{\"volume\": {\"id\": \"db\", \"type\": \"CSI\", \"plugin_id\": \"ebs\", "
-			"\"provider\": \"aws\","
+			"\"provider\": \"aws\", \"description\": \"orders of 2026\","
 			"\"controller_required\": true, \"controllers_healthy\": 1, "
 			"\"controllers_expected\": 2,"
 			"\"nodes_healthy\": 3, \"nodes_expected\": 4, \"capacity\": 1610612736,"
@@ -128,6 +128,7 @@ TEST_FIXTURE(a_volume_is_shown_with_what_its_provider_made, run_setup, NULL)
 			"\"why\": \"held by x\\nnext: y\","
 			"\"explanations\": [{\"text\": \"held by x\"}, {\"text\": \"and by z\"}]}"};
 	expect_ok("volume status db --why");
+	expect_output("description          orders of 2026\n");
 	expect_output("controllers healthy  1/2\n");
 	expect_output("nodes healthy        3/4\n");
 	expect_output("capacity             1.5GiB\n");

@@ -92,6 +92,9 @@ TEST(what_is_wrong_is_named_with_its_field)
 		{CSI ",\"capacityMin\":\"9223372036854775807\"}", NULL},
 		{CSI ",\"capacityMin\":\"9223372036854775808\"}", "capacity_min:"},
 		{CSI ",\"capacityMax\":\"9223372036854775808\"}", "capacity_max:"},
+		{NATIVE ",\"description\":\"orders\"}", NULL},
+		{NATIVE ",\"description\":\"a\\n\"}", "description:"},
+		{CSI ",\"description\":\"a\\n\"}", "description:"},
 		{NATIVE ",\"mountOptions\":{}}", "mount_options:"},
 		{NATIVE ",\"parameters\":{\"a\":\"b\"}}", "parameters:"},
 		{NATIVE ",\"context\":{\"a\":\"b\"}}", "context:"},
@@ -361,6 +364,41 @@ TEST(fields_are_copied_and_compared_from_a_number_on)
 	holdfast__v1__volume__free_unpacked(to, NULL);
 	holdfast__v1__volume__free_unpacked(want, NULL);
 	holdfast__v1__volume__free_unpacked(empty, NULL);
+}
+
+TEST(plain_fields_are_those_of_the_last_registration)
+{
+	static const struct {
+		const char *json;
+		const char *description; /* afterwards */
+		bool changed;
+	} cases[] = {
+		{NATIVE "}", "", false},
+		{NATIVE ",\"description\":\"a\"}", "a", true},
+		{NATIVE ",\"description\":\"a\"}", "a", false},
+		{NATIVE ",\"description\":\"b\"}", "b", true},
+		{NATIVE "}", "", true},
+	};
+	static const struct capability in_use = {SINGLE_NODE_WRITER, ATTACHMENT_FILE_SYSTEM};
+	struct volume_parts current;
+
+	assert_int_equal(read_parts(NATIVE "}", NULL, &current, NULL), STATUS_OK);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		Holdfast__V1__Volume *view = read_volume("{\"id\":\"db\"}");
+		struct volume_parts update;
+		bool changed;
+
+		assert_int_equal(read_parts(cases[i].json, &current.volume, &update, NULL), STATUS_OK);
+		assert_int_equal(volume_parts_merge(&current, &update, &in_use, 1, &changed, NULL),
+				 STATUS_OK);
+		assert_int_equal(changed, cases[i].changed);
+		assert_true(volume_show(view, current.detail, current.secrets));
+		assert_string_equal(view->description, cases[i].description);
+		assert_string_equal(view->id, "db"); /* not a plain field */
+		holdfast__v1__volume__free_unpacked(view, NULL);
+		volume_parts_release(&update);
+	}
+	volume_parts_release(&current);
 }
 
 TEST(sizes_grow_within_their_bounds)

@@ -256,9 +256,9 @@ TEST_FIXTURE(people_read_what_there_is_while_the_server_is_running, setup, teard
 	char sql[128];
 
 	take_volume(f);
-	assert_string_equal(look(f, "SELECT namespace, id, type, source_class, access_mode, phase "
-				    "FROM volume"),
-			    "default|db|NATIVE|BLOCK|SINGLE_NODE_WRITER|VOLUME_READY\n");
+	assert_string_equal(look(f, "SELECT namespace, id, type, source_class, access_mode, phase, "
+				    "description FROM volume"),
+			    "default|db|NATIVE|BLOCK|SINGLE_NODE_WRITER|VOLUME_READY|\n");
 	assert_string_equal(look(f,
 				 "SELECT volume_id, state, mode, node_id, allocation_id, evidence, attach, "
 				 "generation, adopted FROM claim"),

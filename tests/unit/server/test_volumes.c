@@ -133,6 +133,16 @@ TEST_FIXTURE(an_update_without_a_context_keeps_it, provider_setup, provider_tear
 	must(f, "Get", ID, "\"share\":\"/a\"");
 }
 
+TEST_FIXTURE(a_description_is_stored_and_shown, provider_setup, provider_teardown)
+{
+	struct fixture *f = *state;
+
+	must(f, "Register", "{\"volume\":{" DB_HEAD ",\"description\":\"orders\"}}",
+	     "\"description\":\"orders\"");
+	must(f, "Get", ID, "\"description\":\"orders\"");
+	must(f, "List", "{\"filter\":\"description contains ord\"}", "\"id\":\"db\"");
+}
+
 TEST_FIXTURE(creating_stores_its_intent_and_a_name_that_no_other_volume_gets, provider_setup,
 	     provider_teardown)
 {
