@@ -36,7 +36,7 @@ enum status {
 
 enum {
 	ERROR_MSG_MAX = 1024,
-	ERROR_FIELDS_MAX = 8,
+	ERROR_FIELDS_MAX = 32, /* more lines than a message has room for */
 	ERROR_FIELD_SIZE = 96,
 };
 

@@ -38,7 +38,8 @@ enum status error_collect(enum status so_far, enum status status, const struct e
 	if (n >= sizeof(more) - 1 && strcmp(err->msg + n - (sizeof(more) - 1), more) == 0)
 		return so_far;
 	if (n + 1 + n_one + sizeof(more) > sizeof(err->msg)) {
-		memcpy(err->msg + n, more, sizeof(more));
+		if (n + sizeof(more) <= sizeof(err->msg))
+			memcpy(err->msg + n, more, sizeof(more));
 		return so_far;
 	}
 	err->msg[n] = '\n';

@@ -182,9 +182,7 @@ TEST(mistakes_without_room_are_counted_as_more)
 	enum status status = STATUS_OK;
 
 	for (size_t i = 0; i < 2 * ERROR_FIELDS_MAX; i++)
-		status = mistake(status, "id",
-				 "it is too long to be the name of a volume on any node of this cluster",
-				 &err);
+		status = mistake(status, "id", "too long", &err);
 	assert_int_equal(err.n_fields, ERROR_FIELDS_MAX);
 	for (size_t i = 0; i < err.n_fields; i++)
 		assert_true(error_get_field(&err, i, field, text));
@@ -196,6 +194,15 @@ TEST(mistakes_without_room_are_counted_as_more)
 	(void)mistake(STATUS_OK, "id", long_text, &err);
 	assert_true(error_get_field(&err, 0, field, text));
 	assert_int_equal(strlen(text), ERROR_MSG_MAX - 1 - strlen("id: "));
+	for (size_t n = ERROR_MSG_MAX - 20; n < ERROR_MSG_MAX; n++) { /* with less room than "and more" has */
+		long_text[n] = '\0';
+		(void)mistake(STATUS_OK, "id", long_text, &err);
+		(void)mistake(STATUS_INVALID_ARGUMENT, "id", "once more, which is too long to be added here",
+			      &err);
+		assert_int_equal(err.n_fields, 1);
+		assert_true(strlen(err.msg) < ERROR_MSG_MAX);
+		long_text[n] = 'x';
+	}
 	(void)mistake(STATUS_OK, long_text, "a field that is too long is not one", &err);
 	assert_int_equal(err.n_fields, 0);
 }
