@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -276,7 +277,7 @@ static int check(const struct arguments *args)
 	return print_counts(args, is_applied(args), "ok");
 }
 
-/* The label of SELinux that the text has, where there is one: the helper may read nothing else here. */
+/* The label of SELinux that @from has, where there is one: the helper may read nothing else here. */
 static void copy_label(const char *from, const char *to)
 {
 	static const char name[] = "security.selinux";
@@ -301,8 +302,10 @@ static int write_applied(const char *path)
 	r = file_write_atomic(fresh, 0644, &compiled, sizeof(compiled));
 	if (r < 0)
 		return r;
-	copy_label(path, fresh);
-	if (rename(fresh, target) == 0)
+	/* the text may have been moved here, with the label of what it was before */
+	copy_label(access(target, F_OK) == 0 ? target : path, fresh);
+	/* through the socket the helper begins as its own account: whatever the umask, it can read this */
+	if (chmod(fresh, 0644) == 0 && rename(fresh, target) == 0)
 		return file_sync_folder(target);
 	r = -errno;
 	(void)unlink(fresh);

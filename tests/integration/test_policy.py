@@ -4,6 +4,7 @@
 import hashlib
 import json
 import os
+import stat
 import subprocess
 import tempfile
 import unittest
@@ -84,6 +85,21 @@ class TestPolicy(unittest.TestCase):
             f.write(b"damage")
         self.assertIn("\nnot applied: ", self.tool("check")[1])
         self.assertEqual(sorted(os.listdir(os.path.dirname(self.file))), ["mounthelper.policy", "mounthelper.policy.applied"])
+
+    def test_apply_leaves_what_the_helper_can_read(self):
+        """Whatever the umask, and with its label when the text was moved here from elsewhere."""
+        name, label = "security.selinux", b"system_u:object_r:holdfast_policy_t:s0\0"
+        before = os.umask(0o077)
+        try:
+            self.assertEqual(self.tool("apply")[0], 0)
+        finally:
+            os.umask(before)
+        applied = self.file + ".applied"
+        self.assertEqual(stat.S_IMODE(os.stat(applied).st_mode), 0o644)
+        os.setxattr(applied, name, label)
+        os.setxattr(self.file, name, label.replace(b"policy", b"etc"))
+        self.assertEqual(self.tool("apply")[0], 0)
+        self.assertEqual(os.getxattr(applied, name), label)
 
     def test_apply_takes_only_a_text_that_is_roots_alone(self):
         self.write(policy())

@@ -116,7 +116,7 @@ LABELS = [
     ("/etc/holdfast/agent.hcl", "file", "holdfast_etc_t"),
     ("/etc/holdfast/mounthelper.policy", "file", "holdfast_policy_t"),
     ("/etc/holdfast/mounthelper.policy.applied", "file", "holdfast_policy_t"),
-    ("/etc/holdfast/mounthelper.policy.new", "file", "holdfast_etc_t"),
+    ("/etc/holdfast/mounthelper.policy.new", "file", "holdfast_policy_t"),
     ("/etc/holdfast/tls/ca.pem", "file", "holdfast_etc_t"),
     ("/etc/holdfast/tls/server.pem", "file", "holdfast_etc_t"),
     ("/etc/holdfast/tls/node.pem", "file", "holdfast_etc_t"),
