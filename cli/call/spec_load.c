@@ -46,7 +46,8 @@ enum status spec_blame(const struct invocation *inv, spec_blame_fn *blame, enum 
 
 	if (status != STATUS_INVALID_ARGUMENT || inv->is_usage_error)
 		return status;
-	if (details && details->n_fields > 0 && conf_load(inv->args[0], &conf, &unread) == STATUS_OK)
+	if (details && details->n_fields > 0 && !str_eq(inv->args[0], "-") &&
+	    conf_load(inv->args[0], &conf, &unread) == STATUS_OK)
 		(void)blame(conf, details, err);
 	else
 		(void)error_prefix(err, "%s", inv->args[0]);

@@ -166,6 +166,7 @@ bool message_copy_from(ProtobufCMessage *to, const ProtobufCMessage *from, uint3
 	for (unsigned int i = 0; i < to->descriptor->n_fields; i++) {
 		const ProtobufCFieldDescriptor *field = &to->descriptor->fields[i];
 
+		assert(field->id < first || field->type != PROTOBUF_C_TYPE_BYTES);
 		if (field->id >= first && !copy_field(field, to, field, from))
 			return false;
 	}
