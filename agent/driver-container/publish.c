@@ -3,12 +3,14 @@
 
 #include "base/cleanup.h"
 #include "base/mountinfo.h"
+#include "base/path.h"
 #include "base/str.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 struct search {
 	const char *path;
@@ -20,6 +22,28 @@ struct search {
 bool publish_path(const char *publish_dir, const char *alloc_id, uint32_t slot, char *ret)
 {
 	return str_format(ret, PATH_MAX, "%s/%s/%u", publish_dir, alloc_id, slot) > 0;
+}
+
+enum status publish_open(const char *publish_dir, uid_t agent_uid, int *ret, struct error *err)
+{
+	cleanup_close int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	cleanup_close int fd = path_open_trusted(root_fd, publish_dir);
+	struct stat st;
+
+	if (fd < 0 && fd != -EPERM)
+		return error_set(err, STATUS_FAILED_PRECONDITION, fd,
+				 "open %s (publish_dir), where the mount helper publishes volumes",
+				 publish_dir);
+	if (fd >= 0 && fstat(fd, &st) < 0)
+		return error_set(err, STATUS_INTERNAL, errno, "look at %s", publish_dir);
+	if (fd < 0 || st.st_uid == agent_uid || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+		return error_set(
+			err, STATUS_PERMISSION_DENIED, 0,
+			"%s (publish_dir) says which volumes are published, and the agent or others can "
+			"change it: it must be the mount helper's, writable by it alone, in folders of root",
+			publish_dir);
+	*ret = TAKE_FD(fd);
+	return STATUS_OK;
 }
 
 /* What was mounted there last is what is seen. */
@@ -48,6 +72,23 @@ static bool is_granted(const struct search *found, Holdfast__Driver__V1__MountPr
 		break;
 	}
 	return false;
+}
+
+/* The mount helper's mark, ALLOC/.SLOT/VOLUME: an empty folder that lasts as long as the mount. */
+static enum status check_mark(int fd, const char *alloc_id, const Holdfast__Driver__V1__VolumeMount *volume,
+			      const char **ret_reason, struct error *err)
+{
+	char mark[PATH_MAX];
+	struct stat st;
+
+	if (str_format(mark, sizeof(mark), "%s/.%u/%s", alloc_id, volume->slot, volume->volume) > 0 &&
+	    fstatat(fd, mark, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
+		return STATUS_OK;
+	*ret_reason = "volume";
+	return error_set(err, STATUS_PERMISSION_DENIED, 0,
+			 "what is published at slot %u of allocation %s is not volume %.64s, which the task "
+			 "is to have at %.128s",
+			 volume->slot, alloc_id, volume->volume, volume->destination);
 }
 
 static enum status check_one(const char *mountinfo_path, const char *path,
@@ -82,7 +123,7 @@ static enum status check_one(const char *mountinfo_path, const char *path,
 		volume->destination, path, search.is_slave ? "a slave" : "private");
 }
 
-enum status publish_check(const char *mountinfo_path, const char *publish_dir,
+enum status publish_check(const char *mountinfo_path, int fd, const char *publish_dir,
 			  const Holdfast__Driver__V1__TaskConfig *task, const char **ret_reason,
 			  struct error *err)
 {
@@ -93,6 +134,8 @@ enum status publish_check(const char *mountinfo_path, const char *publish_dir,
 		if (!publish_path(publish_dir, task->alloc_id, task->volumes[i]->slot, path))
 			return error_set(err, STATUS_INVALID_ARGUMENT, 0, "publish_dir is too long");
 		status = check_one(mountinfo_path, path, task->volumes[i], ret_reason, err);
+		if (status == STATUS_OK)
+			status = check_mark(fd, task->alloc_id, task->volumes[i], ret_reason, err);
 	}
 	return status;
 }

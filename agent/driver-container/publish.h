@@ -7,12 +7,19 @@
 #include <holdfast/driver/v1/driver.pb-c.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
-/** Are all volumes of @task mounted below @publish_dir, each with the propagation that it is to have?
+/** Open the mount helper's tree at @publish_dir. The folders above it have to be root's, and it neither
+ * @agent_uid's nor writable by others than its owner: else STATUS_PERMISSION_DENIED. */
+enum status publish_open(const char *publish_dir, uid_t agent_uid, int *ret, struct error *err);
+
+/** Is each volume of @task mounted at its slot below @publish_dir, marked there as this volume, and with the
+ * propagation that it is to have?
  * @mountinfo_path /proc/self/mountinfo
- * STATUS_FAILED_PRECONDITION names what is not mounted, STATUS_PERMISSION_DENIED what was granted less;
- * @ret_reason is a word for the record */
-enum status publish_check(const char *mountinfo_path, const char *publish_dir,
+ * @fd             of publish_open()
+ * STATUS_FAILED_PRECONDITION names what is not mounted, STATUS_PERMISSION_DENIED what is another volume or
+ * was granted less; @ret_reason is a word for the record */
+enum status publish_check(const char *mountinfo_path, int fd, const char *publish_dir,
 			  const Holdfast__Driver__V1__TaskConfig *task, const char **ret_reason,
 			  struct error *err);
 

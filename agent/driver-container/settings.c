@@ -84,7 +84,7 @@ static void set_defaults(struct settings *s)
 	*s = (struct settings){
 		.agent_user = "holdfast",
 		.socket = "/run/holdfast/drivers/container/driver.sock",
-		.publish_dir = "/run/holdfast/publish",
+		.publish_dir = "/run/holdfast-mount/publish",
 		.state_dir = "/var/lib/holdfast-driver",
 		.engine_timeout_us = 30 * USEC_PER_SEC,
 		.pull_timeout_us = 600 * USEC_PER_SEC,

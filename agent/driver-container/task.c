@@ -333,7 +333,23 @@ static void start_seen(struct op *op, struct container *container)
 
 static const struct op_kind start_kind = {.seen = start_seen, .is_exclusive = true};
 
-/* What root's file and the kernel's mount table say. */
+static enum status judge_volumes(const struct op *op, const char **ret_reason, struct error *err)
+{
+	const Holdfast__Driver__V1__TaskConfig *task = (const void *)op->taken.body;
+	const char *publish_dir = op->driver->settings->publish_dir;
+	cleanup_close int fd = -EBADF;
+	enum status status;
+
+	if (task->n_volumes == 0)
+		return STATUS_OK;
+	*ret_reason = "publish";
+	status = publish_open(publish_dir, op->driver->agent_uid, &fd, err);
+	return status == STATUS_OK
+		       ? publish_check("/proc/self/mountinfo", fd, publish_dir, task, ret_reason, err)
+		       : status;
+}
+
+/* What root's file, the mount helper's tree and the kernel's mount table say. */
 static enum status judge_start(struct op *op, const char **ret_reason, struct error *err)
 {
 	const Holdfast__Driver__V1__TaskConfig *task = (const void *)op->taken.body;
@@ -344,7 +360,7 @@ static enum status judge_start(struct op *op, const char **ret_reason, struct er
 	if (status == STATUS_OK)
 		status = policy_check_task(settings, &op->spec, ret_reason, err);
 	if (status == STATUS_OK)
-		status = publish_check("/proc/self/mountinfo", settings->publish_dir, task, ret_reason, err);
+		status = judge_volumes(op, ret_reason, err);
 	return status;
 }
 

@@ -139,6 +139,9 @@ static enum status check_mounts(const task_t *task, const struct task_spec *spec
 		if (!is_destination(task->volumes[i]->destination))
 			return wrong(err, "destination", task->volumes[i]->destination,
 				     "is no absolute path outside of /proc, /sys and /dev");
+		if (!id_is_label(task->volumes[i]->volume))
+			return wrong(err, "volume", task->volumes[i]->volume,
+				     "is no label of a volume, by which it is published");
 		if ((unsigned int)task->volumes[i]->propagation > 2 || task->volumes[i]->slot >= VOLUMES_MAX)
 			return wrong(err, "volume for", task->volumes[i]->destination,
 				     "has an unknown propagation or slot");

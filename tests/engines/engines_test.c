@@ -112,6 +112,7 @@ static void wish_task(struct wish *w, const char *task, const char *script)
 	w->volumes[0] = &w->volume;
 	w->task.volumes = w->volumes;
 	w->volume.destination = text("/vol");
+	w->volume.volume = text("vol-0");
 	w->pairs[0] = &w->pair;
 	make_order(w, ORDER_START, task);
 }
@@ -680,6 +681,11 @@ static void not_published(struct wish *w)
 	w->task.n_volumes = 1;
 	w->volume.slot = 7;
 }
+static void another_volume_there(struct wish *w)
+{
+	w->task.n_volumes = 1;
+	w->volume.volume = text("vol-1");
+}
 static void slave_as_shared(struct wish *w)
 {
 	w->task.n_volumes = 1;
@@ -689,6 +695,7 @@ static void private_as_slave(struct wish *w)
 {
 	w->task.n_volumes = 1;
 	w->volume.slot = 1;
+	w->volume.volume = text("vol-1");
 	w->volume.propagation = HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_HOST_TO_TASK;
 }
 static void over_the_kernels(struct wish *w)
@@ -750,6 +757,7 @@ static const struct {
 	{"a path of the host", BEFORE_PACK, host_path},
 	{"the host's network", BEFORE_PACK, host_network},
 	{"a volume that is not published", BEFORE_PACK, not_published},
+	{"a volume that another one is published as", BEFORE_PACK, another_volume_there},
 	{"bidirectional of a slave", BEFORE_PACK, slave_as_shared},
 	{"host-to-task of a private mount", BEFORE_PACK, private_as_slave},
 	{"a volume over /proc", BEFORE_PACK, over_the_kernels},

@@ -120,6 +120,7 @@ class World:
             source, at = self.work / f"stage{slot}", self.work / "publish" / ALLOC / slot
             source.mkdir()
             at.mkdir(parents=True)
+            (at.parent / f".{slot}" / f"vol-{slot}").mkdir(parents=True)  # the helper's mark
             run("mount", "-t", "tmpfs", "-o", "size=1M,mode=777", "stage", str(source))
             run("mount", "--make-shared", str(source))
             run("mount", "--bind", str(source), str(at))

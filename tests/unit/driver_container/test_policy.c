@@ -9,11 +9,15 @@
 #include "task_spec.h"
 #include "unit.h"
 
+#include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define ALLOC "0190a6f2-0000-7000-8000-000000000001"
@@ -105,6 +109,7 @@ static void fill(struct sample *s)
 	s->task.config = s->config;
 	s->task.n_config = 1; /* the image alone */
 	s->volume.destination = (char *)(uintptr_t) "/vol";
+	s->volume.volume = (char *)(uintptr_t) "vol";
 	s->volumes[0] = &s->volume;
 	s->task.volumes = s->volumes;
 }
@@ -227,6 +232,33 @@ static void no_container_is_without_the_floor(void **state)
 	empty(&s);
 }
 
+/* As the mount helper leaves them, at slots 0 to 2. */
+static void make_marks(int fd)
+{
+	char name[128];
+
+	assert_int_equal(mkdirat(fd, ALLOC, 0755), 0);
+	for (unsigned int slot = 0; slot < 3; slot++) {
+		(void)snprintf(name, sizeof(name), ALLOC "/.%u", slot);
+		assert_int_equal(mkdirat(fd, name, 0755), 0);
+		(void)snprintf(name, sizeof(name), ALLOC "/.%u/vol", slot);
+		assert_int_equal(mkdirat(fd, name, 0755), 0);
+	}
+}
+
+static void remove_marks(int fd)
+{
+	char name[128];
+
+	for (unsigned int slot = 0; slot < 3; slot++) {
+		(void)snprintf(name, sizeof(name), ALLOC "/.%u/vol", slot);
+		(void)unlinkat(fd, name, AT_REMOVEDIR);
+		(void)snprintf(name, sizeof(name), ALLOC "/.%u", slot);
+		(void)unlinkat(fd, name, AT_REMOVEDIR);
+	}
+	(void)unlinkat(fd, ALLOC, AT_REMOVEDIR);
+}
+
 static void propagation_is_what_the_mount_was_granted(void **state)
 {
 #define LINE(slot, tag) "3" slot " 1 0:5 / /run/holdfast/publish/" ALLOC "/" slot " rw " tag "- tmpfs t rw\n"
@@ -237,6 +269,7 @@ static void propagation_is_what_the_mount_was_granted(void **state)
 		{STATUS_OK, STATUS_OK, STATUS_OK},
 		{STATUS_FAILED_PRECONDITION, STATUS_FAILED_PRECONDITION, STATUS_FAILED_PRECONDITION},
 	};
+	cleanup_close int fd = -EBADF;
 	char folder[FOLDER_SIZE];
 	char path[FOLDER_SIZE + 16];
 	const char *reason;
@@ -244,6 +277,8 @@ static void propagation_is_what_the_mount_was_granted(void **state)
 
 	(void)state;
 	folder_make(folder);
+	fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	make_marks(fd);
 	(void)snprintf(path, sizeof(path), "%s/mountinfo", folder);
 	assert_int_equal(file_write_atomic(path, 0600, table, strlen(table)), 0);
 	fill(&s);
@@ -252,12 +287,36 @@ static void propagation_is_what_the_mount_was_granted(void **state)
 		for (unsigned int p = 0; p < 3; p++) {
 			s.volume.slot = slot;
 			s.volume.propagation = (Holdfast__Driver__V1__MountPropagation)p;
-			assert_int_equal(publish_check(path, "/run/holdfast/publish", &s.task, &reason, NULL),
-					 expected[slot][p]);
+			assert_int_equal(
+				publish_check(path, fd, "/run/holdfast/publish", &s.task, &reason, NULL),
+				expected[slot][p]);
 		}
+	s.volume.propagation = HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_PRIVATE;
+	for (uint32_t slot = 0; slot < 3; slot++) {
+		s.volume.slot = slot;
+		s.volume.volume = (char *)(uintptr_t)(slot == 2 ? "vol" : "another");
+		assert_int_equal(publish_check(path, fd, "/run/holdfast/publish", &s.task, &reason, NULL),
+				 slot == 2 ? STATUS_OK : STATUS_PERMISSION_DENIED);
+		if (slot < 2)
+			assert_string_equal(reason, "volume");
+	}
 	empty(&s);
+	remove_marks(fd);
 	(void)unlink(path);
 	(void)rmdir(folder);
+}
+
+static void marks_count_only_where_the_agent_cannot_make_them(void **state)
+{
+	cleanup_close int fd = -EBADF;
+
+	(void)state;
+	assert_int_equal(publish_open("/etc", 1, &fd, NULL), STATUS_OK);
+	close_fdp(&fd);
+	assert_int_equal(publish_open("/etc", 0, &fd, NULL), STATUS_PERMISSION_DENIED); /* the agent's own */
+	assert_int_equal(publish_open("/tmp", 1, &fd, NULL), STATUS_PERMISSION_DENIED); /* anyone's */
+	assert_int_equal(publish_open("/tmp/x", 1, &fd, NULL), STATUS_PERMISSION_DENIED);
+	assert_int_equal(publish_open("/etc/none", 1, &fd, NULL), STATUS_FAILED_PRECONDITION);
 }
 
 static void frames_are_read_however_they_are_cut(void **state)
@@ -318,6 +377,7 @@ int main(void)
 		cmocka_unit_test(what_cannot_be_meant_is_refused),
 		cmocka_unit_test(no_container_is_without_the_floor),
 		cmocka_unit_test(propagation_is_what_the_mount_was_granted),
+		cmocka_unit_test(marks_count_only_where_the_agent_cannot_make_them),
 		cmocka_unit_test(frames_are_read_however_they_are_cut),
 		cmocka_unit_test(times_of_engines_are_read),
 	};
