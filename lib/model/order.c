@@ -83,10 +83,22 @@ void order_digest(const void *bytes, size_t n, uint8_t ret[static ORDER_DIGEST_S
 	(void)SHA256(bytes ? bytes : (const void *)"", n, ret);
 }
 
-static bool knows_all(const ProtobufCMessage *message);
+static bool is_utf8(const char *text)
+{
+	while (*text != '\0') {
+		size_t n = str_utf8_sequence(text);
+
+		if (n == 0)
+			return false;
+		text += n;
+	}
+	return true;
+}
+
+static bool is_known(const ProtobufCMessage *message);
 
 /* No type holds itself, so this goes no deeper than the types do. */
-static bool knows_all(const ProtobufCMessage *message)
+static bool is_known(const ProtobufCMessage *message)
 {
 	const ProtobufCMessageDescriptor *type = message->descriptor;
 
@@ -95,9 +107,14 @@ static bool knows_all(const ProtobufCMessage *message)
 	for (unsigned int i = 0; i < type->n_fields; i++) {
 		const struct reflect_values values = reflect_values(message, &type->fields[i]);
 
-		for (size_t k = 0; values.field->type == PROTOBUF_C_TYPE_MESSAGE && k < values.n; k++)
-			if (!knows_all(reflect_message(reflect_value(&values, k))))
+		for (size_t k = 0; k < values.n; k++) {
+			const char *at = reflect_value(&values, k);
+
+			if ((values.field->type == PROTOBUF_C_TYPE_MESSAGE &&
+			     !is_known(reflect_message(at))) ||
+			    (values.field->type == PROTOBUF_C_TYPE_STRING && !is_utf8(reflect_text(at))))
 				return false;
+		}
 	}
 	return true;
 }
@@ -107,7 +124,7 @@ bool order_is_canonical(const ProtobufCMessage *message, const void *bytes, size
 	size_t size = protobuf_c_message_get_packed_size(message);
 	cleanup_free uint8_t *again = NULL;
 
-	if (size != n || !knows_all(message))
+	if (size != n || !is_known(message))
 		return false;
 	again = malloc(size + 1);
 	return again && protobuf_c_message_pack(message, again) == n && memcmp(again, bytes, n) == 0;

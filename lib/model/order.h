@@ -18,8 +18,8 @@ enum status order_read(const void *bytes, size_t n, struct order *ret, struct er
 /** SHA-256 of the @n bytes that are ordered. */
 void order_digest(const void *bytes, size_t n, uint8_t ret[static ORDER_DIGEST_SIZE]);
 
-/** Are these bytes what packing @message, read from them, gives, and is there no field in them that it does
- * not know? */
+/** Are these bytes what packing @message, read from them, gives, is there no field in them that it does not
+ * know, and is every text in them UTF-8? */
 bool order_is_canonical(const ProtobufCMessage *message, const void *bytes, size_t n);
 
 /** Sign with the private key of 32 bytes (RFC 8032: the seed). */

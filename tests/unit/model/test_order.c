@@ -108,8 +108,14 @@ TEST(what_is_ordered_has_one_form)
 	static const uint8_t long_number[] = {0x50, 0x81, 0x00};
 	static const uint8_t unknown[] = {0x0a, 1, 'a', 0xf8, 0x07, 1};
 	static const uint8_t unknown_within[] = {0x3a, 6, 0x0a, 1, 'k', 0xf8, 0x07, 1};
+	static const uint8_t no_utf8[] = {0x0a, 1, 0xff};
+	static const uint8_t no_utf8_within[] = {0x3a, 4, 0x0a, 2, 0xc0, 0x80};
+	static const uint8_t utf8[] = {0x0a, 3, 0xe2, 0x82, 0xac};
 
 	assert_true(is_canonical(good, sizeof(good)));
+	assert_true(is_canonical(utf8, sizeof(utf8)));
+	assert_false(is_canonical(no_utf8, sizeof(no_utf8)));
+	assert_false(is_canonical(no_utf8_within, sizeof(no_utf8_within)));
 	assert_true(is_canonical(good, 0));
 	assert_false(is_canonical(other_order, sizeof(other_order)));
 	assert_false(is_canonical(twice, sizeof(twice)));
