@@ -39,9 +39,14 @@ enum status driver_refuse(struct driver *driver, const struct taken *taken, cons
 			  struct error *why)
 {
 	struct keyline record = KEYLINE_INIT;
+	uint64_t skipped = 0;
 	struct error err;
 
+	if (!trail_has_room(driver->trail, clock_monotonic_us(), &skipped))
+		return why->status;
 	begin_record(&record, &taken->order);
+	if (skipped > 0)
+		keyline_number(&record, "skipped", skipped);
 	keyline_words(&record, "res", "refused", "reason", reason, "code", status_name(why->status));
 	if (trail_write(driver->trail, &record, &err) != STATUS_OK)
 		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "a refusal is not on record");

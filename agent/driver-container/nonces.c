@@ -3,9 +3,11 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/id.h"
 #include "base/parse.h"
 #include "base/str.h"
 #include "base/strbuf.h"
+#include "model/order.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -14,10 +16,18 @@
 #include <limits.h>
 #include <string.h>
 
-enum { FILE_MAX = 16 << 20, LINE_MAX_ = 128, HEX_SIZE = 2 * ORDER_NONCE_SIZE + 1, KEEP_FREE = 64 };
+enum {
+	FILE_MAX = 16 << 20,
+	LINE_MAX_ = 128,
+	HEX_SIZE = 2 * ORDER_NONCE_SIZE + 1,
+	FOR_SIZE = 16,
+	FOR_HEX_SIZE = 2 * FOR_SIZE + 1,
+	KEEP_FREE = 64,
+};
 
 struct entry {
 	uint8_t nonce[ORDER_NONCE_SIZE];
+	uint8_t for_what[FOR_SIZE]; /* digest of allocation and task */
 	uint64_t not_after_ms;
 	bool is_done;
 };
@@ -39,33 +49,51 @@ static struct entry *find(struct nonces *nonces, const uint8_t *nonce)
 	return NULL;
 }
 
+static void digest_of(const uint8_t alloc[static ORDER_UUID_SIZE], const char *task,
+		      uint8_t ret[static FOR_SIZE])
+{
+	char text[ORDER_UUID_SIZE + ORDER_LABEL_SIZE] = "";
+	uint8_t digest[ORDER_DIGEST_SIZE];
+
+	memcpy(text, alloc, ORDER_UUID_SIZE);
+	(void)str_copy(text + ORDER_UUID_SIZE, ORDER_LABEL_SIZE, task);
+	order_digest(text, sizeof(text), digest);
+	memcpy(ret, digest, FOR_SIZE);
+}
+
 static int format(char line[static LINE_MAX_], const struct entry *entry)
 {
 	char hex[HEX_SIZE];
+	char for_what[FOR_HEX_SIZE];
 
 	hex_encode(hex, entry->nonce, ORDER_NONCE_SIZE);
-	return str_format(line, LINE_MAX_, "%s %s %" PRIu64 "\n", entry->is_done ? "done" : "begun", hex,
-			  entry->not_after_ms);
+	hex_encode(for_what, entry->for_what, FOR_SIZE);
+	return str_format(line, LINE_MAX_, "%s %s %s %" PRIu64 "\n", entry->is_done ? "done" : "begun", hex,
+			  for_what, entry->not_after_ms);
 }
 
-/* "begun NONCE END", "done NONCE END", "forgotten - END" */
+/* "begun NONCE FOR END", "done NONCE FOR END", "forgotten - - END" */
 static bool take_line(struct nonces *nonces, char *line)
 {
 	char *save = NULL;
 	const char *word = strtok_r(line, " ", &save);
 	const char *hex = strtok_r(NULL, " ", &save);
+	const char *for_what = strtok_r(NULL, " ", &save);
 	const char *end = strtok_r(NULL, " ", &save);
 	struct entry entry = {0};
 	struct entry *known;
 
-	if (!word || !hex || !end || *save != '\0' || parse_u64(end, 0, UINT64_MAX, &entry.not_after_ms) < 0)
+	if (!word || !hex || !for_what || !end || *save != '\0' ||
+	    parse_u64(end, 0, UINT64_MAX, &entry.not_after_ms) < 0)
 		return false;
 	if (str_eq(word, "forgotten")) {
 		nonces->forgotten_ms = entry.not_after_ms;
 		return true;
 	}
 	entry.is_done = str_eq(word, "done");
-	if ((!entry.is_done && !str_eq(word, "begun")) || hex_decode(entry.nonce, ORDER_NONCE_SIZE, hex) < 0)
+	if ((!entry.is_done && !str_eq(word, "begun")) ||
+	    hex_decode(entry.nonce, ORDER_NONCE_SIZE, hex) < 0 ||
+	    hex_decode(entry.for_what, FOR_SIZE, for_what) < 0)
 		return false;
 	known = find(nonces, entry.nonce);
 	if (!known && nonces->n == NONCES_MAX)
@@ -102,13 +130,22 @@ static enum status take_text(struct nonces *nonces, char *text, struct error *er
 	return STATUS_OK;
 }
 
+static void close_file(struct nonces *nonces)
+{
+	close_fdp(&nonces->fd);
+	nonces->fd = -EBADF;
+}
+
+/* The whole list anew. Until that has gone well no line is added: the file may end in half a line, or be
+ * another one than it was. */
 static enum status rewrite(struct nonces *nonces, struct error *err)
 {
 	cleanup_strbuf struct strbuf text = STRBUF_INIT(FILE_MAX);
 	char line[LINE_MAX_];
 	int r;
 
-	strbuf_printf(&text, "%s\nforgotten - %" PRIu64 "\n", nonces->boot_id, nonces->forgotten_ms);
+	close_file(nonces);
+	strbuf_printf(&text, "%s\nforgotten - - %" PRIu64 "\n", nonces->boot_id, nonces->forgotten_ms);
 	for (size_t i = 0; i < nonces->n; i++) {
 		(void)format(line, &nonces->entries[i]);
 		strbuf_puts(&text, line);
@@ -116,7 +153,6 @@ static enum status rewrite(struct nonces *nonces, struct error *err)
 	r = text.error ? text.error : file_write_atomic(nonces->path, 0600, text.data, text.len);
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "write %s", nonces->path);
-	close_fdp(&nonces->fd);
 	nonces->fd = open(nonces->path, O_WRONLY | O_APPEND | O_CLOEXEC);
 	return nonces->fd < 0 ? error_set(err, status_from_errno(errno), errno, "open %s", nonces->path)
 			      : STATUS_OK;
@@ -153,7 +189,7 @@ void nonces_free(struct nonces *nonces)
 {
 	if (!nonces)
 		return;
-	close_fdp(&nonces->fd);
+	close_file(nonces);
 	free(nonces);
 }
 
@@ -183,15 +219,19 @@ static void forget(struct nonces *nonces, uint64_t now_ms)
 
 static enum status append(struct nonces *nonces, const struct entry *entry, struct error *err)
 {
+	enum status status = nonces->fd < 0 ? rewrite(nonces, err) : STATUS_OK;
 	char line[LINE_MAX_];
 	int n = format(line, entry);
-	int r = fd_write_all(nonces->fd, line, (size_t)n);
+	int r;
 
+	if (status != STATUS_OK)
+		return status;
+	r = fd_write_all(nonces->fd, line, (size_t)n);
 	if (r == 0 && fdatasync(nonces->fd) < 0)
 		r = -errno;
 	if (r == 0)
 		return STATUS_OK;
-	(void)rewrite(nonces, NULL); /* half a line must not stay before the next one */
+	close_file(nonces);
 	return error_set(err, status_from_errno(r), r, "write %s", nonces->path);
 }
 
@@ -202,6 +242,7 @@ enum status nonces_begin(struct nonces *nonces, const struct order *order, int64
 
 	assert(nonces_look(nonces, order) == NONCE_NEW);
 	memcpy(entry.nonce, order->nonce, ORDER_NONCE_SIZE);
+	digest_of(order->alloc, order->task, entry.for_what);
 	if (nonces->n >= NONCES_MAX - KEEP_FREE && now_ms > 0) {
 		forget(nonces, (uint64_t)now_ms);
 		status = rewrite(nonces, err);
@@ -217,19 +258,39 @@ enum status nonces_begin(struct nonces *nonces, const struct order *order, int64
 	return status;
 }
 
-enum status nonces_finish(struct nonces *nonces, const uint8_t nonce[static ORDER_NONCE_SIZE],
-			  struct error *err)
+static enum status finish(struct nonces *nonces, struct entry *entry, struct error *err)
 {
-	struct entry *entry = find(nonces, nonce);
-	struct entry done;
+	struct entry done = *entry;
 	enum status status;
 
-	if (!entry || entry->is_done)
+	if (entry->is_done)
 		return STATUS_OK;
-	done = *entry;
 	done.is_done = true;
 	status = append(nonces, &done, err);
 	if (status == STATUS_OK)
 		*entry = done;
+	return status;
+}
+
+enum status nonces_finish(struct nonces *nonces, const uint8_t nonce[static ORDER_NONCE_SIZE],
+			  struct error *err)
+{
+	struct entry *entry = find(nonces, nonce);
+
+	return entry ? finish(nonces, entry, err) : STATUS_OK;
+}
+
+enum status nonces_finish_task(struct nonces *nonces, const char *alloc, const char *task, struct error *err)
+{
+	uint8_t bytes[ORDER_UUID_SIZE];
+	uint8_t for_what[FOR_SIZE];
+	enum status status = STATUS_OK;
+
+	if (!id_uuid_bytes(alloc, bytes))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "'%.64s' is no allocation", alloc);
+	digest_of(bytes, task, for_what);
+	for (size_t i = 0; i < nonces->n && status == STATUS_OK; i++)
+		if (memcmp(nonces->entries[i].for_what, for_what, FOR_SIZE) == 0)
+			status = finish(nonces, &nonces->entries[i], err);
 	return status;
 }

@@ -31,3 +31,6 @@ enum status nonces_begin(struct nonces *nonces, const struct order *order, int64
 /** The same of one that was begun; of an unknown one nothing. */
 enum status nonces_finish(struct nonces *nonces, const uint8_t nonce[static ORDER_NONCE_SIZE],
 			  struct error *err);
+
+/** nonces_finish() of all that were begun for @task of @alloc, a UUID; the network's for an empty one. */
+enum status nonces_finish_task(struct nonces *nonces, const char *alloc, const char *task, struct error *err);

@@ -2,6 +2,8 @@
 #include "trail.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/rate.h"
 #include "base/str.h"
 #include "privileged/chain_log.h"
 
@@ -11,9 +13,13 @@
 #include <openssl/sha.h>
 #include <string.h>
 
+enum { REFUSALS_PER_S = 1, REFUSALS_BURST = 200 };
+
 struct trail {
 	struct chain_log log;
 	struct chain_log_head head;
+	struct rate refusals;
+	uint64_t skipped;
 	char path[PATH_MAX];
 };
 
@@ -50,6 +56,7 @@ enum status trail_open(const char *folder, const char *cluster, const char *node
 				 "open the trail in %s (state_dir), which has to be the driver's own",
 				 folder);
 	keyline_words(&trail->log.origin, "cluster", cluster, "node", node, "driver", "container");
+	rate_init(&trail->refusals, REFUSALS_PER_S, REFUSALS_BURST, clock_monotonic_us());
 	*ret = TAKE_PTR(trail);
 	return STATUS_OK;
 }
@@ -62,6 +69,17 @@ void trail_free(struct trail *trail)
 	close_fdp(&trail->log.read_fd);
 	close_fdp(&trail->log.lock_fd);
 	free(trail);
+}
+
+bool trail_has_room(struct trail *trail, uint64_t now_us, uint64_t *ret_skipped)
+{
+	if (!rate_take(&trail->refusals, now_us)) {
+		trail->skipped++;
+		return false;
+	}
+	*ret_skipped = trail->skipped;
+	trail->skipped = 0;
+	return true;
 }
 
 enum status trail_write(struct trail *trail, const struct keyline *record, struct error *err)

@@ -5,6 +5,9 @@
 #include "base/error.h"
 #include "privileged/keyline.h"
 
+#include <stdbool.h>
+#include <stdint.h>
+
 struct trail;
 
 /** @folder the driver's own; trail.log and trail.lock in it
@@ -12,6 +15,10 @@ struct trail;
 enum status trail_open(const char *folder, const char *cluster, const char *node, struct trail **ret,
 		       struct error *err);
 void trail_free(struct trail *trail);
+
+/** May another refusal be put on record at @now_us, monotonic? Who asks without end does not fill the disk.
+ * When it may, @ret_skipped are those since the last one that were not. */
+bool trail_has_room(struct trail *trail, uint64_t now_us, uint64_t *ret_skipped);
 
 /** Durable when it returns STATUS_OK. */
 enum status trail_write(struct trail *trail, const struct keyline *record, struct error *err);

@@ -3,8 +3,10 @@
 #include "folder.h"
 #include "nonces.h"
 #include "order_check.h"
+#include "trail.h"
 #include "unit.h"
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/str.h"
@@ -12,8 +14,10 @@
 
 #include <holdfast/driver/v1/driver.pb-c.h>
 #include <openssl/evp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define ALLOC "0190a6f2-0000-7000-8000-000000000001"
@@ -202,8 +206,8 @@ static void an_order_is_remembered_by_the_disk(void **state)
 
 static void a_torn_line_was_never_acted_upon_and_a_wrong_one_stops_the_driver(void **state)
 {
-	static const char torn[] = BOOT "\nforgotten - 0\nbegun 0100000000000000000000000000";
-	static const char wrong[] = BOOT "\nforgotten - 0\nbegun zz 12\n";
+	static const char torn[] = BOOT "\nforgotten - - 0\nbegun 0100000000000000000000000000";
+	static const char wrong[] = BOOT "\nforgotten - - 0\nbegun zz 00 12\n";
 	struct fixture *f = *state;
 	struct error err;
 
@@ -219,9 +223,78 @@ static void a_torn_line_was_never_acted_upon_and_a_wrong_one_stops_the_driver(vo
 	assert_non_null(strstr(err.msg, "orders:3:"));
 }
 
+/* Half a line may be left by a full disk: no line may follow it. */
+static void an_order_that_could_not_be_noted_leaves_the_list_whole(void **state)
+{
+	struct fixture *f = *state;
+	struct rlimit limit;
+	struct rlimit small;
+	struct error err;
+
+	assert_int_equal(nonces_begin(f->nonces, &f->order, 500, NULL), STATUS_OK);
+	(void)signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	small = (struct rlimit){.rlim_cur = 150, .rlim_max = limit.rlim_max};
+	f->order.nonce[0] = 2;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	for (int i = 0; i < 2; i++) /* by a line, then by the list anew */
+		assert_int_not_equal(nonces_begin(f->nonces, &f->order, 500, &err), STATUS_OK);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_NEW);
+	if (nonces_begin(f->nonces, &f->order, 500, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	nonces_free(f->nonces);
+	assert_int_equal(nonces_open(f->path, BOOT, &f->nonces, NULL), STATUS_OK);
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_BEGUN);
+	f->order.nonce[0] = 1;
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_BEGUN);
+}
+
+static void orders_of_a_destroyed_task_are_done_though_it_has_no_container(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(nonces_begin(f->nonces, &f->order, 500, NULL), STATUS_OK);
+	assert_int_equal(nonces_finish_task(f->nonces, ALLOC, "db", NULL), STATUS_OK);
+	assert_int_equal(nonces_finish_task(f->nonces, BOOT, "web", NULL), STATUS_OK);
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_BEGUN);
+	nonces_free(f->nonces);
+	assert_int_equal(nonces_open(f->path, BOOT, &f->nonces, NULL), STATUS_OK);
+	assert_int_equal(nonces_finish_task(f->nonces, ALLOC, "web", NULL), STATUS_OK);
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_DONE);
+	nonces_free(f->nonces);
+	assert_int_equal(nonces_open(f->path, BOOT, &f->nonces, NULL), STATUS_OK);
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_DONE);
+}
+
+static void refusals_without_end_do_not_fill_the_disk(void **state)
+{
+	enum { FLOOD = 1000, MOST = 200 };
+	struct fixture *f = *state;
+	uint64_t now_us = clock_monotonic_us();
+	char path[FOLDER_SIZE + 16];
+	struct trail *trail = NULL;
+	uint64_t skipped = 0;
+	size_t n = 0;
+
+	assert_int_equal(trail_open(f->folder, "prod", "node-1", &trail, NULL), STATUS_OK);
+	now_us += USEC_PER_SEC;
+	for (size_t i = 0; i < FLOOD; i++)
+		n += trail_has_room(trail, now_us, &skipped);
+	assert_in_range(n, MOST, MOST + 1);
+	assert_int_equal(skipped, 0);
+	assert_true(trail_has_room(trail, now_us + 2 * USEC_PER_SEC, &skipped));
+	assert_int_equal(skipped, FLOOD - n);
+	trail_free(trail);
+	for (size_t i = 0; i < 2; i++) {
+		(void)snprintf(path, sizeof(path), "%s/trail.%s", f->folder, i == 0 ? "log" : "lock");
+		(void)unlink(path);
+	}
+}
+
 static void what_was_forgotten_counts_as_used(void **state)
 {
-	static const char text[] = BOOT "\nforgotten - 1000\n";
+	static const char text[] = BOOT "\nforgotten - - 1000\n";
 	struct fixture *f = *state;
 
 	nonces_free(f->nonces);
@@ -261,6 +334,9 @@ int main(void)
 		CASE(what_is_ordered_says_the_same_as_its_order),
 		CASE(an_order_is_remembered_by_the_disk),
 		CASE(a_torn_line_was_never_acted_upon_and_a_wrong_one_stops_the_driver),
+		CASE(an_order_that_could_not_be_noted_leaves_the_list_whole),
+		CASE(orders_of_a_destroyed_task_are_done_though_it_has_no_container),
+		CASE(refusals_without_end_do_not_fill_the_disk),
 		CASE(what_was_forgotten_counts_as_used),
 		CASE(a_command_is_entered_once),
 	};
