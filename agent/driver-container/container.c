@@ -5,8 +5,10 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/parse.h"
 #include "base/str.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +18,7 @@
 #define LABEL_TASK "dev.holdfast.task"
 #define LABEL_NONCE "dev.holdfast.order"
 #define LABEL_LOGS "dev.holdfast.logs"
+#define LABEL_STOP "dev.holdfast.stop_ms"
 
 enum { NS_PER_MS = 1000000, STOP_DEFAULT_MS = 10000, SIGNAL_BASE = 128, SIGNAL_MAX = 64 };
 
@@ -36,18 +39,29 @@ bool container_is_id(const char *id)
 	return n >= 12 && n < CONTAINER_ID_SIZE && strspn(id, "0123456789abcdef") == n;
 }
 
-static json_t *list_of(char *const *texts, size_t n)
+/* Each of these gives NULL when a part of it could not be made: nothing is ever asked for with a part left
+ * out. */
+static json_t *whole(json_t *value, int r)
+{
+	if (r == 0)
+		return value;
+	json_decref(value);
+	return NULL;
+}
+
+json_t *container_list(char *const *texts, size_t n)
 {
 	json_t *list = json_array();
+	int r = 0;
 
 	for (size_t i = 0; i < n; i++)
-		(void)json_array_append_new(list, json_string(texts[i]));
-	return list;
+		r |= json_array_append_new(list, json_string(texts[i]));
+	return whole(list, r);
 }
 
 static json_t *list_of_value(const Holdfast__Driver__V1__ConfigValue *value)
 {
-	return list_of(value->list, value->n_list);
+	return container_list(value->list, value->n_list);
 }
 
 static bool is_set(const Holdfast__Driver__V1__ConfigValue *value)
@@ -61,25 +75,35 @@ static json_t *mount_of(const char *source, const char *target, bool read_only, 
 			 "ReadOnly", read_only, "BindOptions", "Propagation", propagation);
 }
 
+/* What is mounted below a path of the host was not allowed with it. */
+static json_t *host_path_of(const char *source, const char *target)
+{
+	return json_pack("{s:s, s:s, s:s, s:b, s:{s:s, s:b}}", "Type", "bind", "Source", source, "Target",
+			 target, "ReadOnly", true, "BindOptions", "Propagation", "rprivate", "NonRecursive",
+			 true);
+}
+
 static json_t *mounts_of(const struct settings *settings, const struct task_spec *spec)
 {
 	static const char *const words[] = {"rprivate", "rslave", "rshared"};
 	json_t *mounts = json_array();
 	char path[PATH_MAX];
+	int r = 0;
 
 	for (size_t i = 0; i < spec->task->n_volumes; i++) {
 		const Holdfast__Driver__V1__VolumeMount *volume = spec->task->volumes[i];
 
-		if (publish_path(settings->publish_dir, spec->task->alloc_id, volume->slot, path))
-			(void)json_array_append_new(mounts,
-						    mount_of(path, volume->destination, volume->read_only,
-							     words[volume->propagation]));
+		if (!publish_path(settings->publish_dir, spec->task->alloc_id, volume->slot, path))
+			r = -1;
+		else
+			r |= json_array_append_new(mounts,
+						   mount_of(path, volume->destination, volume->read_only,
+							    words[volume->propagation]));
 	}
 	for (size_t i = 0; spec->host_paths && i < spec->host_paths->n_map; i++)
-		(void)json_array_append_new(mounts,
-					    mount_of(spec->host_paths->map[i]->key,
-						     spec->host_paths->map[i]->value, true, words[0]));
-	return mounts;
+		r |= json_array_append_new(
+			mounts, host_path_of(spec->host_paths->map[i]->key, spec->host_paths->map[i]->value));
+	return whole(mounts, r);
 }
 
 static json_t *network_of(const task_t *task)
@@ -100,101 +124,118 @@ static json_t *network_of(const task_t *task)
 	return json_string("none");
 }
 
-static json_t *restart_of(const task_t *task)
+static int set_number(json_t *object, const char *key, uint64_t value)
 {
-	if (!task->restart || task->restart->mode == HOLDFAST__DRIVER__V1__RESTART_MODE__RESTART_MODE_NEVER ||
-	    task->restart->attempts == 0)
-		return json_pack("{s:s}", "Name", "no");
-	return json_pack("{s:s, s:i}", "Name", "on-failure", "MaximumRetryCount",
-			 (int)task->restart->attempts);
+	return value != 0 ? json_object_set_new(object, key, json_integer((json_int_t)value)) : 0;
 }
 
-static void set_number(json_t *object, const char *key, uint64_t value)
+static int set_text(json_t *object, const char *key, const char *text)
 {
-	if (value != 0)
-		(void)json_object_set_new(object, key, json_integer((json_int_t)value));
+	return text && text[0] != '\0' ? json_object_set_new(object, key, json_string(text)) : 0;
 }
 
-static void add_limit(json_t *limits, const char *name, uint32_t value)
+static int set_flag(json_t *object, const char *key, bool value)
 {
-	if (value != 0)
-		(void)json_array_append_new(limits, json_pack("{s:s, s:I, s:I}", "Name", name, "Soft",
-							      (json_int_t)value, "Hard", (json_int_t)value));
+	return json_object_set_new(object, key, json_boolean(value));
+}
+
+static int add_limit(json_t *limits, const char *name, uint32_t value)
+{
+	if (value == 0)
+		return 0;
+	return json_array_append_new(limits, json_pack("{s:s, s:I, s:I}", "Name", name, "Soft",
+						       (json_int_t)value, "Hard", (json_int_t)value));
 }
 
 /* The floor: what no task is without. */
 static json_t *host_config(const struct settings *settings)
 {
 	json_t *limits = json_array();
-	json_t *host = json_pack("{s:[s], s:[s], s:b, s:s}", "SecurityOpt", "no-new-privileges", "CapDrop",
-				 "ALL", "Privileged", false, "NetworkMode", "none");
+	json_t *host =
+		json_pack("{s:[s], s:[s], s:b, s:s, s:{s:s}}", "SecurityOpt", "no-new-privileges", "CapDrop",
+			  "ALL", "Privileged", false, "NetworkMode", "none", "RestartPolicy", "Name", "no");
+	int r = add_limit(limits, "nofile", settings->nofile) | add_limit(limits, "nproc", settings->nproc);
 
-	add_limit(limits, "nofile", settings->nofile);
-	add_limit(limits, "nproc", settings->nproc);
-	(void)json_object_set_new(host, "Ulimits", limits);
-	return host;
+	r |= json_object_set_new(host, "Ulimits", limits);
+	return whole(host, r);
+}
+
+static int set_resources(json_t *host, const Holdfast__Driver__V1__Resources *r)
+{
+	return set_number(host, "CpuShares", r->cpu_shares) |
+	       set_number(host, "NanoCpus", r->cpu_millis * NS_PER_MS) |
+	       set_number(host, "Memory", r->memory_bytes) |
+	       set_number(host, "MemorySwap", r->memory_swap_bytes) | set_number(host, "PidsLimit", r->pids);
 }
 
 static json_t *host_of(const struct settings *settings, const struct task_spec *spec)
 {
-	const Holdfast__Driver__V1__Resources *r = spec->task->resources;
 	json_t *host = host_config(settings);
+	int r = json_object_set_new(host, "NetworkMode", network_of(spec->task)) |
+		json_object_set_new(host, "Mounts", mounts_of(settings, spec)) |
+		set_flag(host, "ReadonlyRootfs", is_set(spec->read_only_root)) |
+		set_flag(host, "Init", is_set(spec->init));
 
-	(void)json_object_set_new(host, "NetworkMode", network_of(spec->task));
-	(void)json_object_set_new(host, "RestartPolicy", restart_of(spec->task));
-	(void)json_object_set_new(host, "Mounts", mounts_of(settings, spec));
-	(void)json_object_set_new(host, "ReadonlyRootfs", json_boolean(is_set(spec->read_only_root)));
-	(void)json_object_set_new(host, "Init", json_boolean(is_set(spec->init)));
 	if (spec->cap_add)
-		(void)json_object_set_new(host, "CapAdd", list_of_value(spec->cap_add));
-	if (is_set(spec->privileged)) {
-		(void)json_object_set_new(host, "Privileged", json_true());
-		(void)json_object_del(host, "CapDrop");
-	}
+		r |= json_object_set_new(host, "CapAdd", list_of_value(spec->cap_add));
+	if (is_set(spec->privileged))
+		r |= set_flag(host, "Privileged", true) | json_object_del(host, "CapDrop");
 	if (spec->task->disable_logs)
-		(void)json_object_set_new(host, "LogConfig", json_pack("{s:s}", "Type", "none"));
-	if (r) {
-		set_number(host, "CpuShares", r->cpu_shares);
-		set_number(host, "NanoCpus", r->cpu_millis * NS_PER_MS);
-		set_number(host, "Memory", r->memory_bytes);
-		set_number(host, "MemorySwap", r->memory_swap_bytes);
-		set_number(host, "PidsLimit", r->pids);
-	}
-	return host;
+		r |= json_object_set_new(host, "LogConfig", json_pack("{s:s}", "Type", "none"));
+	if (spec->task->resources)
+		r |= set_resources(host, spec->task->resources);
+	return whole(host, r);
 }
 
-static json_t *labels_of(const char *alloc_id, const char *task, const char *nonce, bool has_logs)
+/* @stop_ms: 0 for what is stopped by force alone */
+static json_t *labels_of(const char *alloc_id, const char *task, const char *nonce, bool has_logs,
+			 uint32_t stop_ms)
 {
-	return json_pack("{s:s, s:s, s:s, s:s}", LABEL_ALLOC, alloc_id, LABEL_TASK, task, LABEL_NONCE, nonce,
-			 LABEL_LOGS, has_logs ? "engine" : "none");
-}
-
-static void set_text(json_t *object, const char *key, const char *text)
-{
-	if (text && text[0] != '\0')
-		(void)json_object_set_new(object, key, json_string(text));
+	return json_pack("{s:s, s:s, s:s, s:s, s:o}", LABEL_ALLOC, alloc_id, LABEL_TASK, task, LABEL_NONCE,
+			 nonce, LABEL_LOGS, has_logs ? "engine" : "none", LABEL_STOP,
+			 json_sprintf("%" PRIu32, stop_ms));
 }
 
 static json_t *env_of(const task_t *task)
 {
 	json_t *env = json_array();
+	int r = 0;
 
 	for (size_t i = 0; i < task->n_env; i++)
-		(void)json_array_append_new(env,
-					    json_sprintf("%s=%s", task->env[i]->key, task->env[i]->value));
-	return env;
+		r |= json_array_append_new(env,
+					   json_sprintf("%s=%s", task->env[i]->key, task->env[i]->value));
+	return whole(env, r);
 }
 
 static json_t *health_of(const Holdfast__Driver__V1__HealthCheck *health)
 {
 	json_t *test = json_pack("[s]", "CMD");
-	json_t *argv = list_of(health->argv, health->n_argv);
+	json_t *argv = container_list(health->argv, health->n_argv);
+	int r = json_array_extend(test, argv);
 
-	(void)json_array_extend(test, argv);
 	json_decref(argv);
-	return json_pack("{s:o, s:I, s:I, s:i}", "Test", test, "Interval",
+	return json_pack("{s:o, s:I, s:I, s:i}", "Test", whole(test, r), "Interval",
 			 (json_int_t)health->interval_ms * NS_PER_MS, "Timeout",
 			 (json_int_t)health->timeout_ms * NS_PER_MS, "Retries", (int)health->retries);
+}
+
+static int set_program(json_t *body, const struct task_spec *spec)
+{
+	const task_t *task = spec->task;
+	int r = set_text(body, "Image", spec->image->text) | set_text(body, "User", task->user) |
+		set_text(body, "StopSignal", task->stop_signal) |
+		set_text(body, "WorkingDir", spec->work_dir ? spec->work_dir->text : "") |
+		json_object_set_new(body, "Env", env_of(task));
+
+	if (task->network != HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED)
+		r |= set_text(body, "Hostname", spec->hostname ? spec->hostname->text : "");
+	if (spec->command)
+		r |= json_object_set_new(body, "Entrypoint", list_of_value(spec->command));
+	if (spec->args)
+		r |= json_object_set_new(body, "Cmd", list_of_value(spec->args));
+	if (task->health)
+		r |= json_object_set_new(body, "Healthcheck", health_of(task->health));
+	return r;
 }
 
 json_t *container_of_task(const struct settings *settings, const struct task_spec *spec, const char *nonce)
@@ -202,25 +243,12 @@ json_t *container_of_task(const struct settings *settings, const struct task_spe
 	const task_t *task = spec->task;
 	uint32_t stop_ms = task->stop_timeout_ms ? task->stop_timeout_ms : STOP_DEFAULT_MS;
 	json_t *body = json_object();
+	json_t *labels = labels_of(task->alloc_id, task->task, nonce, !task->disable_logs, stop_ms);
+	int r = set_program(body, spec) | set_number(body, "StopTimeout", (stop_ms + 999) / 1000) |
+		json_object_set_new(body, "Labels", labels) |
+		json_object_set_new(body, "HostConfig", host_of(settings, spec));
 
-	set_text(body, "Image", spec->image->text);
-	set_text(body, "User", task->user);
-	set_text(body, "StopSignal", task->stop_signal);
-	set_text(body, "WorkingDir", spec->work_dir ? spec->work_dir->text : "");
-	if (task->network != HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED)
-		set_text(body, "Hostname", spec->hostname ? spec->hostname->text : "");
-	set_number(body, "StopTimeout", (stop_ms + 999) / 1000);
-	(void)json_object_set_new(body, "Env", env_of(task));
-	(void)json_object_set_new(body, "Labels",
-				  labels_of(task->alloc_id, task->task, nonce, !task->disable_logs));
-	if (spec->command)
-		(void)json_object_set_new(body, "Entrypoint", list_of_value(spec->command));
-	if (spec->args)
-		(void)json_object_set_new(body, "Cmd", list_of_value(spec->args));
-	if (task->health)
-		(void)json_object_set_new(body, "Healthcheck", health_of(task->health));
-	(void)json_object_set_new(body, "HostConfig", host_of(settings, spec));
-	return body;
+	return whole(body, r);
 }
 
 json_t *container_of_network(const struct settings *settings,
@@ -229,16 +257,16 @@ json_t *container_of_network(const struct settings *settings,
 	json_t *body = json_object();
 	json_t *command = json_array();
 	json_t *host = host_config(settings);
+	int r = 0;
 
 	for (size_t i = 0; i < SETTINGS_ARGV_MAX && settings->infra_command[i][0] != '\0'; i++)
-		(void)json_array_append_new(command, json_string(settings->infra_command[i]));
-	(void)json_object_set_new(host, "ReadonlyRootfs", json_true());
-	set_text(body, "Image", settings->infra_image);
-	set_text(body, "Hostname", network->hostname);
-	(void)json_object_set_new(body, "Entrypoint", command);
-	(void)json_object_set_new(body, "Labels", labels_of(network->alloc_id, "", nonce, true));
-	(void)json_object_set_new(body, "HostConfig", host);
-	return body;
+		r |= json_array_append_new(command, json_string(settings->infra_command[i]));
+	r |= set_flag(host, "ReadonlyRootfs", true) | set_text(body, "Image", settings->infra_image) |
+	     set_text(body, "Hostname", network->hostname) |
+	     json_object_set_new(body, "Entrypoint", command) |
+	     json_object_set_new(body, "Labels", labels_of(network->alloc_id, "", nonce, true, 0)) |
+	     json_object_set_new(body, "HostConfig", host);
+	return whole(body, r);
 }
 
 int64_t container_time(const char *text)
@@ -323,6 +351,8 @@ enum status container_read(const json_t *json, const char *alloc_id, const char 
 	(void)str_copy(container.id, sizeof(container.id), text_at(json, "Id"));
 	(void)str_copy(container.alloc, sizeof(container.alloc), alloc_id);
 	(void)str_copy(container.task, sizeof(container.task), task);
+	if (parse_u32(text_at(labels, LABEL_STOP), 0, UINT32_MAX, &container.stop_ms) < 0)
+		container.stop_ms = STOP_DEFAULT_MS;
 	container.has_logs = !str_eq(text_at(labels, LABEL_LOGS), "none");
 	read_state(json, &container);
 	*ret = container;

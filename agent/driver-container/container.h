@@ -17,7 +17,10 @@ enum { CONTAINER_NAME_SIZE = 128, CONTAINER_ID_SIZE = 80, CONTAINER_TEXT_SIZE = 
 /** The one container of a task; that which holds the allocation's network for an empty @task. */
 void container_name(const char *alloc_id, const char *task, char ret[static CONTAINER_NAME_SIZE]);
 
-/** Body of POST /containers/create. Owned by the caller; NULL when memory is short.
+/** Array of texts. Owned by the caller; NULL when memory is short or one is no UTF-8. */
+json_t *container_list(char *const *texts, size_t n);
+
+/** Body of POST /containers/create. Owned by the caller; NULL when memory is short or a text is no UTF-8.
  * @nonce of the order, in hex */
 json_t *container_of_task(const struct settings *settings, const struct task_spec *spec, const char *nonce);
 json_t *container_of_network(const struct settings *settings,
@@ -30,6 +33,7 @@ struct container {
 	char task[64];
 	char nonce[2 * ORDER_NONCE_SIZE + 1];
 	bool has_logs;
+	uint32_t stop_ms; /* from the signal to SIGKILL */
 	Holdfast__Driver__V1__TaskState state;
 	int64_t started_ms; /* 0: never */
 	int64_t finished_ms;

@@ -14,6 +14,7 @@
 
 struct search {
 	const char *path;
+	char below[PATH_MAX]; /* the first that is mounted below it */
 	bool is_found;
 	bool is_shared;
 	bool is_slave;
@@ -91,21 +92,52 @@ static enum status check_mark(int fd, const char *alloc_id, const Holdfast__Driv
 			 volume->slot, alloc_id, volume->volume, volume->destination);
 }
 
-static enum status check_one(const char *mountinfo_path, const char *path,
-			     const Holdfast__Driver__V1__VolumeMount *volume, const char **ret_reason,
-			     struct error *err)
+static enum status read_table(const char *mountinfo_path, mount_visit_fn *visit_one, struct search *search,
+			      struct error *err)
 {
 	cleanup_free struct mountinfo *mountinfo = malloc(sizeof(*mountinfo));
 	cleanup_close int fd = open(mountinfo_path, O_RDONLY | O_CLOEXEC);
-	struct search search = {.path = path};
 	int r;
 
 	if (!mountinfo || fd < 0)
 		return error_set(err, STATUS_INTERNAL, mountinfo ? errno : ENOMEM, "read %s", mountinfo_path);
 	mountinfo->fd = fd;
-	r = mountinfo_each(mountinfo, visit, &search);
-	if (r < 0)
-		return error_set(err, status_from_errno(r), r, "read %s", mountinfo_path);
+	r = mountinfo_each(mountinfo, visit_one, search);
+	return r < 0 ? error_set(err, status_from_errno(r), r, "read %s", mountinfo_path) : STATUS_OK;
+}
+
+static int visit_below(const struct mount_entry *entry, void *userdata)
+{
+	struct search *search = userdata;
+
+	if (search->below[0] == '\0' && path_is_normal(entry->point) &&
+	    path_is_within(entry->point, search->path) && !str_eq(entry->point, search->path))
+		(void)str_copy(search->below, sizeof(search->below), entry->point);
+	return 0;
+}
+
+enum status publish_check_host_path(const char *mountinfo_path, const char *path, struct error *err)
+{
+	struct search search = {.path = path};
+	enum status status = read_table(mountinfo_path, visit_below, &search, err);
+
+	if (status != STATUS_OK || search.below[0] == '\0')
+		return status;
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"%.128s of the host cannot be had: %.128s is mounted below it, and would come with it", path,
+		search.below);
+}
+
+static enum status check_one(const char *mountinfo_path, const char *path,
+			     const Holdfast__Driver__V1__VolumeMount *volume, const char **ret_reason,
+			     struct error *err)
+{
+	struct search search = {.path = path};
+	enum status status = read_table(mountinfo_path, visit, &search, err);
+
+	if (status != STATUS_OK)
+		return status;
 	if (!search.is_found) {
 		*ret_reason = "publish";
 		return error_set(

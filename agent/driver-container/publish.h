@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Volumes of an allocation as the kernel has them mounted. */
+/* What a task is to have of the host, as the kernel has it mounted. */
 
 #include "base/error.h"
 
@@ -22,6 +22,10 @@ enum status publish_open(const char *publish_dir, uid_t agent_uid, int *ret, str
 enum status publish_check(const char *mountinfo_path, int fd, const char *publish_dir,
 			  const Holdfast__Driver__V1__TaskConfig *task, const char **ret_reason,
 			  struct error *err);
+
+/** Is nothing mounted below @path of the host, which was not allowed with it? Not every engine leaves it out:
+ * podman 4.3 does not know NonRecursive. STATUS_FAILED_PRECONDITION names what is. */
+enum status publish_check_host_path(const char *mountinfo_path, const char *path, struct error *err);
 
 /** Where a volume is; @ret of PATH_MAX bytes. False when that is too long. */
 bool publish_path(const char *publish_dir, const char *alloc_id, uint32_t slot, char *ret);

@@ -34,6 +34,7 @@ enum {
 	ARGV_MAX = 256,
 	RETRY_MS = 5,
 	EXEC_TIMEOUT_S = 60,
+	EXEC_TIMEOUT_MAX_MS = 3600 * 1000,
 	STATS_DEFAULT_MS = 1000,
 	STATS_MIN_MS = 100,
 	TAIL_MAX = 1000000,
@@ -432,8 +433,11 @@ static void wait_io(struct session *session)
 {
 	uint32_t events = (is_full(session) ? 0U : EPOLLIN) | (session->in.len > 0 ? EPOLLOUT : 0U);
 
-	if (session->io)
-		(void)sd_event_source_set_io_events(session->io, events);
+	if (!session->io)
+		return;
+	(void)sd_event_source_set_io_events(session->io, events);
+	/* that the other end has gone is reported even to who waits for nothing */
+	(void)sd_event_source_set_enabled(session->io, events != 0 ? SD_EVENT_ON : SD_EVENT_OFF);
 }
 
 /* Towards the task, as far as it takes it. */
@@ -593,18 +597,19 @@ static void on_exec_made(enum status status, const struct error *err, const json
 static void exec_found(struct session *session, const struct container *container)
 {
 	const Holdfast__Driver__V1__ExecCommand *command = (const void *)session->taken.body;
-	json_t *argv;
+	struct error err;
 	json_t *body;
 
 	if (!is_running(session, container))
 		return;
-	argv = json_array();
-	for (size_t i = 0; i < command->n_argv; i++)
-		(void)json_array_append_new(argv, json_string(command->argv[i]));
-	body = json_pack("{s:b, s:b, s:b, s:b, s:b, s:o}", "AttachStdin", session->is_stream, "AttachStdout",
-			 true, "AttachStderr", true, "Tty", command->tty, "Privileged", false, "Cmd", argv);
-	if (command->user[0] != '\0')
-		(void)json_object_set_new(body, "User", json_string(command->user));
+	body = json_pack("{s:b, s:b, s:b, s:b, s:b, s:s, s:o}", "AttachStdin", session->is_stream,
+			 "AttachStdout", true, "AttachStderr", true, "Tty", command->tty, "Privileged", false,
+			 "User", command->user, "Cmd", container_list(command->argv, command->n_argv));
+	if (!body) {
+		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "say to the engine what to run");
+		session_fail(session, &err);
+		return;
+	}
 	ask(session, SHORT("POST", .body = body), on_exec_made, "/containers/%s/exec", container->id);
 }
 
@@ -658,7 +663,9 @@ void exec_task(struct rpc_call *call, const ProtobufCMessage *request, void *use
 		return;
 	}
 	session->emit = emit_collect;
-	session->timeout_ms = exec->timeout_ms ? exec->timeout_ms : EXEC_TIMEOUT_S * 1000;
+	session->timeout_ms = exec->timeout_ms == 0		       ? EXEC_TIMEOUT_S * 1000
+			      : exec->timeout_ms < EXEC_TIMEOUT_MAX_MS ? exec->timeout_ms
+								       : EXEC_TIMEOUT_MAX_MS;
 	begin_exec(session, &exec->order, &exec->command);
 }
 

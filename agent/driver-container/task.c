@@ -18,7 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WAITS_MAX = 256, STOP_SLACK_S = 30, STOP_MAX_MS = 3600 * 1000, STOP_DEFAULT_MS = 10000 };
+#define MOUNTINFO_PATH "/proc/self/mountinfo"
+
+enum { WAITS_MAX = 256, WAIT_S = 600, STOP_SLACK_S = 30, STOP_MAX_MS = 3600 * 1000 };
 
 struct op_kind {
 	/* What to do about the container; NULL: there is none. */
@@ -210,6 +212,36 @@ static void reply_handle(struct op *op, const struct container *container)
 	op_reply(op, &response.base);
 }
 
+static void refuse_order(struct op *op, const char *reason, struct error *err)
+{
+	(void)driver_refuse(op->driver, &op->taken, reason, err);
+	op->has_used = false;
+	op_fail(op, err);
+}
+
+static enum status judge_mounts(const struct op *op, const char **ret_reason, struct error *err);
+
+/* What has changed since the order came, for a pull may have taken long. False: the call has ended. */
+static bool is_still_right(struct op *op)
+{
+	const char *reason = "expired";
+	int64_t now_ms = clock_realtime_ms();
+	enum status status = STATUS_OK;
+	struct error err;
+
+	if (now_ms < 0 || (uint64_t)now_ms > op->taken.order.not_after_ms)
+		status = error_set(&err, STATUS_PERMISSION_DENIED, 0,
+				   "the order for task '%s' of allocation %s expired before it was carried "
+				   "out; ask the server for another one",
+				   op->task, op->alloc);
+	else if (op->taken.order.kind == ORDER_START)
+		status = judge_mounts(op, &reason, &err);
+	if (status == STATUS_OK)
+		return true;
+	refuse_order(op, reason, &err);
+	return false;
+}
+
 static void on_started(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
 	struct op *op = userdata;
@@ -223,9 +255,17 @@ static void on_started(enum status status, const struct error *err, const json_t
 	look(op);
 }
 
+/* The order is done for before the container runs: should that be lost, it makes no second one. */
 static void ask_start(struct op *op)
 {
-	ask(op, SHORT("POST"), on_started, "/containers/%s/start", op->name);
+	struct error err;
+
+	if (!is_still_right(op))
+		return;
+	if (nonces_finish(op->driver->nonces, op->taken.order.nonce, &err) != STATUS_OK)
+		op_fail(op, &err);
+	else
+		ask(op, SHORT("POST"), on_started, "/containers/%s/start", op->name);
 }
 
 static void on_created(enum status status, const struct error *err, const json_t *json, void *userdata)
@@ -233,22 +273,25 @@ static void on_created(enum status status, const struct error *err, const json_t
 	struct op *op = userdata;
 
 	(void)json;
-	if (status == STATUS_OK || status == STATUS_FAILED_PRECONDITION) {
-		/* made, or it is there: whose it is shows its order */
-		op->has_created = true;
-		if (status == STATUS_OK) {
-			ask_start(op);
-			return;
-		}
+	if (status != STATUS_OK) { /* 409: something is there, and the next call sees whose it is */
+		op_fail(op, err);
+		return;
 	}
-	op_fail(op, err);
+	op->has_created = true;
+	ask_start(op);
 }
 
-static void ask_create(struct op *op)
+/* Steals @body. */
+static void ask_create(struct op *op, json_t *body)
 {
-	json_t *body = container_of_task(op->driver->settings, &op->spec, op->nonce);
+	struct error err;
 
-	ask(op, SHORT("POST", .body = body), on_created, "/containers/create?name=%s", op->name);
+	if (body) {
+		ask(op, SHORT("POST", .body = body), on_created, "/containers/create?name=%s", op->name);
+		return;
+	}
+	(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "say to the engine what to make");
+	op_fail(op, &err);
 }
 
 static void on_image(enum status status, const struct error *err, const json_t *json, void *userdata);
@@ -295,58 +338,79 @@ static void on_image(enum status status, const struct error *err, const json_t *
 		ask_pull(op);
 	else if (status != STATUS_OK)
 		op_fail(op, err);
-	else
-		ask_create(op);
+	else if (is_still_right(op))
+		ask_create(op, container_of_task(op->driver->settings, &op->spec, op->nonce));
 }
 
-/* Of its own order, the container shows how far that came; of another one, it is in the way. */
-static void start_seen(struct op *op, struct container *container)
+static void fail_used(struct op *op)
 {
 	struct error err;
 
-	if (!container && op->taken.use == NONCE_DONE) {
-		(void)error_set(
-			&err, STATUS_FAILED_PRECONDITION, 0,
-			"task '%s' of allocation %s was started by this order already, and is gone; ask "
-			"the server for another one",
+	(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0,
+			"task '%s' of allocation %s was started by this order already, and is gone; ask the "
+			"server for another one",
 			op->task, op->alloc);
-		(void)driver_refuse(op->driver, &op->taken, "used", &err);
-		op->has_used = false;
-		op_fail(op, &err);
-	} else if (!container) {
+	refuse_order(op, "used", &err);
+}
+
+static void fail_other_order(struct op *op)
+{
+	struct error err;
+
+	(void)error_set(
+		&err, STATUS_FAILED_PRECONDITION, 0,
+		"task '%s' of allocation %s has a container of another order; DestroyTask comes first",
+		op->task, op->alloc);
+	refuse_order(op, "other-order", &err);
+}
+
+static void fail_not_begun(struct op *op)
+{
+	struct error err;
+
+	(void)error_set(&err, STATUS_UNAVAILABLE, 0,
+			"the engine said that it has started task '%s' of allocation %s, and it has not: see "
+			"its own log",
+			op->task, op->alloc);
+	op_fail(op, &err);
+}
+
+/* Of its own order, the container shows how far that came; of another one, it is in the way. It is made at
+ * most once by a call, and begun at most once. */
+static void start_seen(struct op *op, struct container *container)
+{
+	if (!container && (op->taken.use == NONCE_DONE || op->has_waited))
+		fail_used(op);
+	else if (!container)
 		ask(op, SHORT("GET"), on_image, "/images/%s/json", op->spec.image->text);
-	} else if (!str_eq(container->nonce, op->nonce)) {
-		(void)error_set(
-			&err, STATUS_FAILED_PRECONDITION, 0,
-			"task '%s' of allocation %s has a container of another order; DestroyTask comes "
-			"first",
-			op->task, op->alloc);
-		(void)driver_refuse(op->driver, &op->taken, "other-order", &err);
-		op->has_used = false;
-		op_fail(op, &err);
-	} else if (container->started_ms == 0 && !op->has_waited && op->taken.use != NONCE_DONE) {
-		ask_start(op);
-	} else {
+	else if (!str_eq(container->nonce, op->nonce))
+		fail_other_order(op);
+	else if (container->state != HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_CREATED)
 		reply_handle(op, container);
-	}
+	else if (op->has_waited)
+		fail_not_begun(op);
+	else
+		ask_start(op);
 }
 
 static const struct op_kind start_kind = {.seen = start_seen, .is_exclusive = true};
 
-static enum status judge_volumes(const struct op *op, const char **ret_reason, struct error *err)
+static enum status judge_mounts(const struct op *op, const char **ret_reason, struct error *err)
 {
 	const Holdfast__Driver__V1__TaskConfig *task = (const void *)op->taken.body;
 	const char *publish_dir = op->driver->settings->publish_dir;
 	cleanup_close int fd = -EBADF;
-	enum status status;
+	enum status status = STATUS_OK;
 
-	if (task->n_volumes == 0)
-		return STATUS_OK;
+	*ret_reason = "host_paths";
+	for (size_t i = 0; op->spec.host_paths && i < op->spec.host_paths->n_map && status == STATUS_OK; i++)
+		status = publish_check_host_path(MOUNTINFO_PATH, op->spec.host_paths->map[i]->key, err);
+	if (status != STATUS_OK || task->n_volumes == 0)
+		return status;
 	*ret_reason = "publish";
 	status = publish_open(publish_dir, op->driver->agent_uid, &fd, err);
-	return status == STATUS_OK
-		       ? publish_check("/proc/self/mountinfo", fd, publish_dir, task, ret_reason, err)
-		       : status;
+	return status == STATUS_OK ? publish_check(MOUNTINFO_PATH, fd, publish_dir, task, ret_reason, err)
+				   : status;
 }
 
 /* What root's file, the mount helper's tree and the kernel's mount table say. */
@@ -360,7 +424,7 @@ static enum status judge_start(struct op *op, const char **ret_reason, struct er
 	if (status == STATUS_OK)
 		status = policy_check_task(settings, &op->spec, ret_reason, err);
 	if (status == STATUS_OK)
-		status = judge_volumes(op, ret_reason, err);
+		status = judge_mounts(op, ret_reason, err);
 	return status;
 }
 
@@ -376,12 +440,6 @@ static bool use_order(struct op *op)
 	}
 	op->has_used = true;
 	return true;
-}
-
-static void refuse_order(struct op *op, const char *reason, struct error *err)
-{
-	(void)driver_refuse(op->driver, &op->taken, reason, err);
-	op_fail(op, err);
 }
 
 void task_start(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
@@ -487,8 +545,8 @@ static void wait_seen(struct op *op, struct container *container)
 		op_fail(op, &err);
 	} else {
 		op->has_waited = true;
-		ask(op, (struct engine_request){.method = "POST"}, on_waited,
-		    "/containers/%s/wait?condition=not-running", op->name);
+		ask(op, (struct engine_request){.method = "POST", .timeout_us = WAIT_S * USEC_PER_SEC},
+		    on_waited, "/containers/%s/wait?condition=not-running", op->name);
 	}
 }
 
@@ -614,8 +672,8 @@ static void on_stopped(enum status status, const struct error *err, const json_t
 
 static void stop_seen(struct op *op, struct container *container)
 {
-	uint32_t ms = op->timeout_ms ? op->timeout_ms : STOP_DEFAULT_MS;
-	uint32_t seconds = (ms + 999) / 1000;
+	uint32_t ms = op->timeout_ms || !container ? op->timeout_ms : container->stop_ms;
+	uint32_t seconds = (ms < STOP_MAX_MS ? ms + 999 : STOP_MAX_MS) / 1000;
 	struct engine_request request = {.method = "POST",
 					 .timeout_us = (seconds + STOP_SLACK_S) * USEC_PER_SEC};
 
@@ -665,18 +723,19 @@ static void destroy_seen(struct op *op, struct container *container)
 	enum status status = STATUS_OK;
 	struct error err;
 
-	if (!container) {
-		on_destroyed(STATUS_OK, NULL, NULL, op);
-		return;
-	}
-	if (container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING && !op->force)
+	if (container && container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING &&
+	    !op->force)
 		status = error_set(&err, STATUS_FAILED_PRECONDITION, 0,
 				   "task '%s' of allocation %s runs; StopTask comes first, or force",
 				   op->task, op->alloc);
-	else if (hex_decode(nonce, sizeof(nonce), container->nonce) == 0)
+	else
+		status = nonces_finish_task(op->driver->nonces, op->alloc, op->task, &err);
+	if (status == STATUS_OK && container && hex_decode(nonce, sizeof(nonce), container->nonce) == 0)
 		status = nonces_finish(op->driver->nonces, nonce, &err);
 	if (status != STATUS_OK)
 		op_fail(op, &err);
+	else if (!container)
+		on_destroyed(STATUS_OK, NULL, NULL, op);
 	else
 		ask(op, SHORT("DELETE"), on_destroyed, "/containers/%s?force=1&v=1", container->id);
 }
@@ -718,24 +777,11 @@ static void reply_network(struct op *op)
 	op_reply(op, &response.base);
 }
 
-static void on_network_created(enum status status, const struct error *err, const json_t *json,
-			       void *userdata)
-{
-	struct op *op = userdata;
-
-	(void)json;
-	if (status != STATUS_OK) {
-		op_fail(op, err);
-		return;
-	}
-	op->has_created = true;
-	ask_start(op);
-}
-
 /* One that does not hold its namespace any more is nobody's: the next order makes it anew. */
 static void network_seen(struct op *op, struct container *container)
 {
 	const Holdfast__Driver__V1__NetworkConfig *network = (const void *)op->taken.body;
+	bool is_own = container && str_eq(container->nonce, op->nonce);
 	struct error err;
 
 	if (container && container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING) {
@@ -743,18 +789,17 @@ static void network_seen(struct op *op, struct container *container)
 			op_fail(op, &err);
 		else
 			reply_network(op);
-	} else if (op->taken.use == NONCE_DONE || op->has_waited ||
-		   (container && !str_eq(container->nonce, op->nonce))) {
+	} else if (is_own && !op->has_waited &&
+		   container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_CREATED) {
+		ask_start(op);
+	} else if (!container && !op->has_waited && op->taken.use != NONCE_DONE) {
+		ask_create(op, container_of_network(op->driver->settings, network, op->nonce));
+	} else {
 		(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0,
 				"the network of allocation %s does not hold: DestroyNetwork comes first, and "
 				"another order",
 				op->alloc);
 		op_fail(op, &err);
-	} else if (container) {
-		ask_start(op);
-	} else {
-		ask(op, SHORT("POST", .body = container_of_network(op->driver->settings, network, op->nonce)),
-		    on_network_created, "/containers/create?name=%s", op->name);
 	}
 }
 

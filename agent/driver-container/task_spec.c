@@ -13,7 +13,6 @@ enum {
 	VOLUMES_MAX = 64,
 	TEXT_MAX = 32 << 10,
 	STOP_MAX_MS = 3600 * 1000,
-	RESTARTS_MAX = 100,
 	CHECK_MIN_MS = 1000,
 	MEMORY_MIN = 6 << 20, /* the engines' own */
 };
@@ -178,9 +177,9 @@ static enum status check_run(const task_t *task, struct error *err)
 		return wrong(err, "stop_signal", task->stop_signal, "is none, as in SIGTERM");
 	if (task->stop_timeout_ms > STOP_MAX_MS)
 		return wrong(err, "stop_timeout", "", "is more than an hour");
-	if (task->restart &&
-	    ((unsigned int)task->restart->mode > 1 || task->restart->attempts > RESTARTS_MAX))
-		return wrong(err, "restart", "", "has an unknown mode, or too many attempts");
+	/* the engine would start a container of the boot before again, without its volumes */
+	if (task->restart && task->restart->mode != HOLDFAST__DRIVER__V1__RESTART_MODE__RESTART_MODE_NEVER)
+		return wrong(err, "restart", "", "is of a mode that driver container does not offer: never");
 	if (task->health &&
 	    (task->health->n_argv == 0 || task->health->n_argv > LIST_MAX ||
 	     task->health->interval_ms < CHECK_MIN_MS || task->health->timeout_ms < CHECK_MIN_MS))

@@ -42,6 +42,7 @@ struct wish {
 	Holdfast__Driver__V1__ConfigValue *config[6];
 	Holdfast__Driver__V1__VolumeMount volume;
 	Holdfast__Driver__V1__VolumeMount *volumes[1];
+	Holdfast__Driver__V1__RestartPolicy restart;
 	Holdfast__Driver__V1__KeyValue pair;
 	Holdfast__Driver__V1__KeyValue *pairs[1];
 	char *args[ARGV_MAX];
@@ -99,6 +100,7 @@ static void wish_task(struct wish *w, const char *task, const char *script)
 {
 	*w = (struct wish){.task = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT,
 			   .volume = HOLDFAST__DRIVER__V1__VOLUME_MOUNT__INIT,
+			   .restart = HOLDFAST__DRIVER__V1__RESTART_POLICY__INIT,
 			   .pair = HOLDFAST__DRIVER__V1__KEY_VALUE__INIT,
 			   .args = {text("/bin/sh"), text("-c"), text(script)}};
 	w->task.alloc_id = text(ALLOC);
@@ -167,7 +169,7 @@ static void start_well(struct wish *w)
 	drop(response);
 }
 
-static enum status stop(const char *task)
+static enum status stop_in(const char *task, uint32_t timeout_ms)
 {
 	Holdfast__Driver__V1__StopTaskRequest request = HOLDFAST__DRIVER__V1__STOP_TASK_REQUEST__INIT;
 	Holdfast__Driver__V1__StopTaskResponse *response = NULL;
@@ -175,11 +177,16 @@ static enum status stop(const char *task)
 
 	request.alloc_id = text(ALLOC);
 	request.task = text(task);
-	request.timeout_ms = 1000;
+	request.timeout_ms = timeout_ms;
 	status = call("StopTask", &request.base, &response, NULL);
 	if (response)
 		drop(response);
 	return status;
+}
+
+static enum status stop(const char *task)
+{
+	return stop_in(task, 1000);
 }
 
 static enum status destroy(const char *task, bool force)
@@ -448,6 +455,47 @@ static void a_task_runs_on_its_volume_once(void **state)
 	assert_int_equal(state_of("web"), HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_UNSPECIFIED);
 }
 
+/* Its own time is longer than the default, which would kill it. */
+static void a_task_has_its_own_time_to_stop(void **state)
+{
+	char out[256];
+	int32_t code;
+	struct wish w;
+
+	(void)state;
+	wish_task(&w, "slow", "trap 'sleep 12; exit 6' TERM; touch /ready; while :; do sleep 1; done");
+	w.task.stop_timeout_ms = 60000;
+	start_well(&w);
+	exec_well("slow", "while ! [ -e /ready ]; do sleep 0.1; done", out, &code);
+	assert_int_equal(stop_in("slow", 0), STATUS_OK);
+	assert_int_equal(wait_exit("slow"), 6);
+	assert_int_equal(destroy("slow", false), STATUS_OK);
+}
+
+static void set_host_path(struct wish *w, char *path)
+{
+	set_value(w, "host_paths");
+	w->pair.key = path;
+	w->pair.value = text("/host");
+	w->values[2].n_map = 1;
+	w->values[2].map = w->pairs;
+}
+
+static void a_path_of_the_host_is_read_only(void **state)
+{
+	char out[256];
+	int32_t code;
+	struct wish w;
+
+	(void)state;
+	wish_task(&w, "host", "sleep 1000");
+	set_host_path(&w, getenv("HOST_PATH"));
+	start_well(&w);
+	exec_well("host", "cat /host/shown; echo x > /host/new; echo $?", out, &code);
+	assert_string_equal(out, "shown\n1\n");
+	assert_int_equal(destroy("host", true), STATUS_OK);
+}
+
 static void how_a_task_ended_is_said(void **state)
 {
 	struct wish w;
@@ -666,11 +714,11 @@ static void capability(struct wish *w)
 }
 static void host_path(struct wish *w)
 {
-	set_value(w, "host_paths");
-	w->pair.key = text("/etc");
-	w->pair.value = text("/host");
-	w->values[2].n_map = 1;
-	w->values[2].map = w->pairs;
+	set_host_path(w, text("/etc"));
+}
+static void host_path_with_more(struct wish *w)
+{
+	set_host_path(w, getenv("HOST_PATH_WITH_MORE"));
 }
 static void host_network(struct wish *w)
 {
@@ -685,6 +733,16 @@ static void another_volume_there(struct wish *w)
 {
 	w->task.n_volumes = 1;
 	w->volume.volume = text("vol-1");
+}
+static void restarted(struct wish *w)
+{
+	w->restart.mode = HOLDFAST__DRIVER__V1__RESTART_MODE__RESTART_MODE_ON_FAILURE;
+	w->restart.attempts = 3;
+	w->task.restart = &w->restart;
+}
+static void no_utf8(struct wish *w)
+{
+	w->args[2] = text("echo \xff");
 }
 static void slave_as_shared(struct wish *w)
 {
@@ -755,9 +813,12 @@ static const struct {
 	{"privileged", BEFORE_PACK, privileged},
 	{"a capability", BEFORE_PACK, capability},
 	{"a path of the host", BEFORE_PACK, host_path},
+	{"a path of the host with a mount below it", BEFORE_PACK, host_path_with_more},
 	{"the host's network", BEFORE_PACK, host_network},
 	{"a volume that is not published", BEFORE_PACK, not_published},
 	{"a volume that another one is published as", BEFORE_PACK, another_volume_there},
+	{"one that the engine starts again", BEFORE_PACK, restarted},
+	{"a text that is no UTF-8", BEFORE_PACK, no_utf8},
 	{"bidirectional of a slave", BEFORE_PACK, slave_as_shared},
 	{"host-to-task of a private mount", BEFORE_PACK, private_as_slave},
 	{"a volume over /proc", BEFORE_PACK, over_the_kernels},
@@ -886,6 +947,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tasks[] = {
 		cmocka_unit_test(the_engine_is_found_healthy),
 		cmocka_unit_test(a_task_runs_on_its_volume_once),
+		cmocka_unit_test(a_task_has_its_own_time_to_stop),
+		cmocka_unit_test(a_path_of_the_host_is_read_only),
 		cmocka_unit_test(how_a_task_ended_is_said),
 		cmocka_unit_test(a_command_has_input_output_and_a_status),
 		cmocka_unit_test(output_that_nobody_keeps_is_said_to_be_so),

@@ -49,6 +49,7 @@ publish_dir = "{work}/publish"
 state_dir = "{work}/state"
 images = ["localhost/bb:1"]
 networks = ["none", "isolated"]
+host_paths = ["{work}/host", "{work}/more"]
 nofile = 1024
 nproc = 4096
 infra {{
@@ -100,9 +101,11 @@ class World:
 
     def begin(self):
         run("mount", "-t", "tmpfs", "-o", "size=2G,mode=755", "holdfast-engines", str(self.work))
-        for name in ("run", "publish", "state"):
+        for name in ("run", "publish", "state", "host", "more", "more/below"):
             (self.work / name).mkdir()
         self.publish()
+        (self.work / "host/shown").write_text("shown\n", encoding="ascii")
+        run("mount", "-t", "tmpfs", "-o", "size=1M,mode=755", "below", str(self.work / "more/below"))
         self.start_engine()
         self.make_image()
         os.chown(self.work / "engine.sock", 0, DRIVER_ID)
@@ -160,7 +163,7 @@ class World:
         folder = self.work / "image"
         (folder / "bin").mkdir(parents=True)
         shutil.copy("/bin/busybox", folder / "bin/busybox")
-        for name in ("sh", "ls", "cat", "echo", "sleep", "sed", "stty"):
+        for name in ("sh", "ls", "cat", "echo", "sleep", "sed", "stty", "touch"):
             (folder / "bin" / name).symlink_to("busybox")
         tar = subprocess.run(["tar", "-C", str(folder), "-c", "."], check=True, capture_output=True).stdout
         if self.engine == "podman":  # of 4.3, the call gives it no name
@@ -190,7 +193,8 @@ class World:
 
     def phase(self, name):
         """Output of a phase, run by the agent's account."""
-        env = dict(os.environ) | {"DRIVER_SOCKET": f"{self.work}/run/driver.sock", "WISH": f"{self.work}/agent/wish"}
+        env = dict(os.environ) | {"DRIVER_SOCKET": f"{self.work}/run/driver.sock", "WISH": f"{self.work}/agent/wish", "HOST_PATH": f"{self.work}/host",
+                                  "HOST_PATH_WITH_MORE": f"{self.work}/more"}  # fmt: skip
         (self.work / "agent").mkdir(exist_ok=True)
         shutil.chown(self.work / "agent", AGENT)
         done = subprocess.run(["setpriv", f"--reuid={AGENT}", "--regid=nogroup", "--clear-groups", self.test(), name], env=env,

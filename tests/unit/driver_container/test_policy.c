@@ -167,6 +167,7 @@ static void nothing_is_allowed_that_root_does_not_name(void **state)
 static void what_cannot_be_meant_is_refused(void **state)
 {
 	static const char *const images[] = {"", "/etc", "-v", "a b", "../x", "a//b", "a?b=c", "a\nb"};
+	Holdfast__Driver__V1__RestartPolicy restart = HOLDFAST__DRIVER__V1__RESTART_POLICY__INIT;
 	static const char *const places[] = {"", "/", "vol", "/proc/x", "/sys", "/dev/shm", "/a/../b", "/a/"};
 	struct task_spec spec;
 	struct sample s;
@@ -194,6 +195,12 @@ static void what_cannot_be_meant_is_refused(void **state)
 	s.value[1].key = (char *)(uintptr_t) "cap_drop";
 	assert_int_equal(task_spec_read(&s.task, &spec, &err), STATUS_INVALID_ARGUMENT);
 	s.task.n_config = 0;
+	assert_int_equal(task_spec_read(&s.task, &spec, &err), STATUS_INVALID_ARGUMENT);
+	s.task.n_config = 1;
+	assert_int_equal(task_spec_read(&s.task, &spec, &err), STATUS_OK);
+	s.task.restart = &restart; /* a container of the boot before would start again, without its volumes */
+	assert_int_equal(task_spec_read(&s.task, &spec, &err), STATUS_OK);
+	restart.mode = HOLDFAST__DRIVER__V1__RESTART_MODE__RESTART_MODE_ON_FAILURE;
 	assert_int_equal(task_spec_read(&s.task, &spec, &err), STATUS_INVALID_ARGUMENT);
 	empty(&s);
 }
@@ -259,6 +266,65 @@ static void remove_marks(int fd)
 	(void)unlinkat(fd, ALLOC, AT_REMOVEDIR);
 }
 
+static void what_is_asked_for_is_whole_or_nothing(void **state)
+{
+	struct settings settings = read_settings(IMAGE);
+	Holdfast__Driver__V1__HealthCheck health = HOLDFAST__DRIVER__V1__HEALTH_CHECK__INIT;
+	char *bad[] = {(char *)(uintptr_t) "\xff"};
+	struct task_spec spec;
+	const json_t *mount;
+	struct sample s;
+	json_t *body;
+
+	(void)state;
+	fill(&s);
+	s.task.n_config = 3;
+	assert_int_equal(task_spec_read(&s.task, &spec, NULL), STATUS_OK);
+	body = container_of_task(&settings, &spec, "00ff");
+	mount = json_array_get(json_object_get(json_object_get(body, "HostConfig"), "Mounts"), 0);
+	assert_true(json_is_true(json_object_get(mount, "ReadOnly")));
+	assert_true(json_is_true(json_object_get(json_object_get(mount, "BindOptions"), "NonRecursive")));
+	json_decref(body);
+	s.paths[0]->value = bad[0];
+	assert_null(container_of_task(&settings, &spec, "00ff"));
+	s.paths[0]->value = (char *)(uintptr_t) "/data";
+	s.value[1].list = bad;
+	assert_null(container_of_task(&settings, &spec, "00ff"));
+	s.value[1].list = s.caps;
+	health.n_argv = 1;
+	health.argv = bad;
+	s.task.health = &health;
+	assert_null(container_of_task(&settings, &spec, "00ff"));
+	s.task.health = NULL;
+	body = container_of_task(&settings, &spec, "00ff");
+	assert_non_null(body);
+	json_decref(body);
+	empty(&s);
+}
+
+static void a_task_has_its_own_time_to_stop(void **state)
+{
+#define ID "0123456789abcdef"
+	static const struct {
+		const char *label;
+		uint32_t ms;
+	} rows[] = {{"2500", 2500}, {"0", 0}, {"x", 10000}};
+	struct container container;
+	struct error err;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		json_t *json = json_pack("{s:s, s:{s:s}, s:{s:{s:s, s:s, s:s, s:s}}}", "Id", ID, "State",
+					 "Status", "running", "Config", "Labels", "dev.holdfast.alloc", ALLOC,
+					 "dev.holdfast.task", "web", "dev.holdfast.order", "00ff",
+					 "dev.holdfast.stop_ms", rows[i].label);
+
+		assert_int_equal(container_read(json, ALLOC, "web", &container, &err), STATUS_OK);
+		assert_int_equal(container.stop_ms, rows[i].ms);
+		json_decref(json);
+	}
+}
+
 static void propagation_is_what_the_mount_was_granted(void **state)
 {
 #define LINE(slot, tag) "3" slot " 1 0:5 / /run/holdfast/publish/" ALLOC "/" slot " rw " tag "- tmpfs t rw\n"
@@ -306,6 +372,29 @@ static void propagation_is_what_the_mount_was_granted(void **state)
 	(void)rmdir(folder);
 }
 
+static void a_path_of_the_host_has_nothing_mounted_below_it(void **state)
+{
+	static const char table[] =
+		"30 1 0:5 / /srv/data rw - tmpfs t rw\n31 1 0:5 / /srv/data2 rw - tmpfs t rw\n"
+		"32 1 0:5 / /srv/web/a\\040b rw - tmpfs t rw\n";
+	char folder[FOLDER_SIZE];
+	char path[FOLDER_SIZE + 16];
+	struct error err;
+
+	(void)state;
+	folder_make(folder);
+	(void)snprintf(path, sizeof(path), "%s/mountinfo", folder);
+	assert_int_equal(file_write_atomic(path, 0600, table, strlen(table)), 0);
+	assert_int_equal(publish_check_host_path(path, "/srv/data", &err), STATUS_OK);
+	assert_int_equal(publish_check_host_path(path, "/srv/other", &err), STATUS_OK);
+	assert_int_equal(publish_check_host_path(path, "/srv/web", &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "/srv/web/a b"));
+	assert_int_equal(publish_check_host_path(path, "/srv", &err), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(publish_check_host_path("/nonexistent", "/srv", &err), STATUS_INTERNAL);
+	(void)unlink(path);
+	(void)rmdir(folder);
+}
+
 static void marks_count_only_where_the_agent_cannot_make_them(void **state)
 {
 	cleanup_close int fd = -EBADF;
@@ -313,6 +402,7 @@ static void marks_count_only_where_the_agent_cannot_make_them(void **state)
 	(void)state;
 	assert_int_equal(publish_open("/etc", 1, &fd, NULL), STATUS_OK);
 	close_fdp(&fd);
+	fd = -EBADF;
 	assert_int_equal(publish_open("/etc", 0, &fd, NULL), STATUS_PERMISSION_DENIED); /* the agent's own */
 	assert_int_equal(publish_open("/tmp", 1, &fd, NULL), STATUS_PERMISSION_DENIED); /* anyone's */
 	assert_int_equal(publish_open("/tmp/x", 1, &fd, NULL), STATUS_PERMISSION_DENIED);
@@ -376,7 +466,10 @@ int main(void)
 		cmocka_unit_test(nothing_is_allowed_that_root_does_not_name),
 		cmocka_unit_test(what_cannot_be_meant_is_refused),
 		cmocka_unit_test(no_container_is_without_the_floor),
+		cmocka_unit_test(what_is_asked_for_is_whole_or_nothing),
+		cmocka_unit_test(a_task_has_its_own_time_to_stop),
 		cmocka_unit_test(propagation_is_what_the_mount_was_granted),
+		cmocka_unit_test(a_path_of_the_host_has_nothing_mounted_below_it),
 		cmocka_unit_test(marks_count_only_where_the_agent_cannot_make_them),
 		cmocka_unit_test(frames_are_read_however_they_are_cut),
 		cmocka_unit_test(times_of_engines_are_read),
