@@ -261,3 +261,26 @@ enum status kv_rewrite_put(struct kv_rewrite *rewrite, const struct kv_op *op, s
 
 	return st == STATUS_OK ? rewrite->ops->put(rewrite, op, err) : st;
 }
+
+/* --- marks and views --- */
+
+enum status kv_history(struct kv *kv, const struct kv_marks *marks, struct kv_history *ret, struct error *err)
+{
+	return kv->backend->history(kv, marks, ret, err);
+}
+
+enum status kv_keep_marks(struct kv *kv, const struct kv_marks *marks, struct error *err)
+{
+	assert(kv->pending == 0);
+	return kv->backend->keep_marks(kv, marks, err);
+}
+
+void kv_note_nodes(struct kv *kv, uint64_t nodes)
+{
+	kv->backend->note_nodes(kv, nodes);
+}
+
+enum status kv_define_views(struct kv *kv, const struct kv_view *views, size_t n, struct error *err)
+{
+	return kv->backend->define_views(kv, views, n, err);
+}

@@ -193,6 +193,30 @@ void kv_rewrite_advance(struct kv_rewrite *rewrite, uint64_t revision);
 /** One operation. */
 enum status kv_rewrite_put(struct kv_rewrite *rewrite, const struct kv_op *op, struct error *err);
 
+/* --- marks and views --- */
+
+/** Make the database's views these, and no others; does nothing when they are, and where there is no
+ * database. It blocks: for start-up. */
+enum status kv_define_views(struct kv *kv, const struct kv_view *views, size_t n, struct error *err);
+
+/** Has the store, since it was last in use, lost what may have been acknowledged? It is behind when a mark is
+ * of a later epoch, of a later revision in the same one, or of another store that is not of an earlier epoch;
+ * and, in sqlite, when it was kept with a mark and none can be read: another server's store in etcd has none
+ * here. A store of a later epoch than the marks was put in
+ * the place by a restore. @marks is what the store says of itself. For start-up, before kv_keep_marks(). A
+ * mark that is there and cannot be read for another reason than what is in it is an error. */
+enum status kv_history(struct kv *kv, const struct kv_marks *marks, struct kv_history *ret,
+		       struct error *err);
+
+/** From here on each commit stands in @marks before anybody is answered; as far as the disk when the store is
+ * closed and, in sqlite, within a second. A mark that cannot be written then fails nothing and is told by
+ * kv_stats(). They are made, or brought to the last revision, at once. For start-up: it blocks. */
+enum status kv_keep_marks(struct kv *kv, const struct kv_marks *marks, struct error *err);
+
+/** From the next commit on the marks say that the store knows of @nodes: to be said before what makes it so
+ * is submitted, so that they never say less than is acknowledged. */
+void kv_note_nodes(struct kv *kv, uint64_t nodes);
+
 /* --- what only a store in sqlite has; the others are not given to these functions --- */
 
 /** Keep every store off the database at @path, which need not exist, while its files are exchanged.
@@ -220,23 +244,3 @@ struct kv_copy {
  * it early. Nothing is written. @ret_revision of the copy. STATUS_DATA_LOSS also for what is no store. */
 enum status kv_walk_copy(const struct kv_copy *copy, kv_each_fn *each, void *userdata, uint64_t *ret_revision,
 			 struct error *err);
-
-/** Make the database's views these, and no others; does nothing when they are. It blocks: for start-up. */
-enum status kv_define_views(struct kv *kv, const struct kv_view *views, size_t n, struct error *err);
-
-/** Has the store, since it was last in use, lost what may have been acknowledged? It is behind when a mark is
- * of a later epoch, of a later revision in the same one, or of another store that is not of an earlier epoch;
- * and when it was kept with a mark and none can be read. A store of a later epoch than the marks was put in
- * the place by a restore. @marks is what the store says of itself. For start-up, before kv_keep_marks(). A
- * mark that is there and cannot be read for another reason than what is in it is an error. */
-enum status kv_history(struct kv *kv, const struct kv_marks *marks, struct kv_history *ret,
-		       struct error *err);
-
-/** From here on each commit stands in @marks before anybody is answered; as far as the disk within a second
- * and when the store is closed. A mark that cannot be written then fails nothing and is told by kv_stats().
- * They are made, or brought to the last revision, at once. For start-up: it blocks. */
-enum status kv_keep_marks(struct kv *kv, const struct kv_marks *marks, struct error *err);
-
-/** From the next commit on the marks say that the store knows of @nodes: to be said before what makes it so
- * is submitted, so that they never say less than is acknowledged. */
-void kv_note_nodes(struct kv *kv, uint64_t nodes);

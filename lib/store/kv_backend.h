@@ -22,6 +22,12 @@ struct kv_backend {
 	void (*add_stats)(const struct kv *kv, struct kv_stats *stats);
 	/* kv_rewrite(); nothing is pending. */
 	enum status (*rewrite)(struct kv *kv, kv_rewrite_fn *fn, void *userdata, struct error *err);
+	/* kv_history(), kv_keep_marks() (nothing is pending), kv_note_nodes(), kv_define_views(). */
+	enum status (*history)(struct kv *kv, const struct kv_marks *marks, struct kv_history *ret,
+			       struct error *err);
+	enum status (*keep_marks)(struct kv *kv, const struct kv_marks *marks, struct error *err);
+	void (*note_nodes)(struct kv *kv, uint64_t nodes);
+	enum status (*define_views)(struct kv *kv, const struct kv_view *views, size_t n, struct error *err);
 	/* Wait for what was put, hand back nothing any more, and release all but the memory of @kv. */
 	void (*close)(struct kv *kv);
 };

@@ -290,7 +290,7 @@ enum status kv_sqlite_commit(struct kv_sqlite *db, struct error *err)
 		return st;
 	}
 	db->committed_revision = db->revision;
-	kv_sqlite_write_marks(db);
+	kv_marks_write(&db->marks, db->committed_revision, atomic_load(&db->nodes));
 	(void)pthread_mutex_unlock(&db->lock);
 	return STATUS_OK;
 }

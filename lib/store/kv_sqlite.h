@@ -7,7 +7,7 @@
  * their own: they see what was committed last, and neither wait for the commit under way nor hold it up. */
 
 #include "store/kv.h"
-#include "store/mark.h"
+#include "store/kv_marks.h"
 #include "store/submission.h"
 
 #include <pthread.h>
@@ -53,13 +53,10 @@ struct kv_sqlite {
 	uint64_t opened_revision;    /* as it was found */
 	bool is_unmarked;	     /* as it was found it was new, or of a schema without marks */
 	/* of the thread that writes */
-	struct mark_file *marks[KV_MARKS_MAX]; /* owned; NULL: none */
-	struct mark mark;		       /* the last one that was written */
-	atomic_uint_least64_t nodes;	       /* for the next one */
-	uint64_t marks_dirty_us; /* monotonic, since when they are not on the disk; 0: they are */
-	int mark_errno;
-	bool is_relaxed;       /* a commit does not wait for the disk */
-	uint64_t log_dirty_us; /* monotonic, since when the log may not be on the disk; 0: it is */
+	struct kv_mark_files marks;
+	atomic_uint_least64_t nodes; /* for the next mark */
+	bool is_relaxed;	     /* a commit does not wait for the disk */
+	uint64_t log_dirty_us;	     /* monotonic, since when the log may not be on the disk; 0: it is */
 };
 
 /** Open or create; see kv_open_sqlite(). */
@@ -116,21 +113,6 @@ void kv_sqlite_rollback(struct kv_sqlite *db);
  * file system a transaction of its own each time. From the thread that writes, not inside a batch. What
  * cannot be done is left: only speed is lost. */
 void kv_sqlite_extend_log(struct kv_sqlite *db);
-
-/** See kv_history(). */
-enum status kv_sqlite_history(const struct kv_sqlite *db, const struct kv_marks *marks,
-			      struct kv_history *ret, struct error *err);
-
-/** See kv_keep_marks(). */
-enum status kv_sqlite_keep_marks(struct kv_sqlite *db, const struct kv_marks *marks, struct error *err);
-
-/** After a commit, before anybody knows of it. */
-void kv_sqlite_write_marks(struct kv_sqlite *db);
-
-/** Have them on the disk when they were not for a second, or (@is_last) in any case. Returns when to call
- * again, of the monotonic clock; 0: after the next commit. From the thread that writes, outside of a batch.
- */
-uint64_t kv_sqlite_sync_marks(struct kv_sqlite *db, bool is_last);
 
 /** Have what was committed relaxed on the disk when it was not for a second. @ret_due_us when to call again,
  * of the monotonic clock; 0: after the next commit. From the thread that writes, outside of a batch. */

@@ -222,6 +222,39 @@ static enum status sqlite_rewrite(struct kv *kv, kv_rewrite_fn *fn, void *userda
 	return start_writer(store, err);
 }
 
+/* --- marks and views --- */
+
+static enum status sqlite_history(struct kv *kv, const struct kv_marks *marks, struct kv_history *ret,
+				  struct error *err)
+{
+	const struct kv_sqlite *db = store_of(kv)->db;
+
+	return kv_marks_find_history(marks, db->opened_revision, db->is_unmarked, ret, err);
+}
+
+static enum status sqlite_keep_marks(struct kv *kv, const struct kv_marks *marks, struct error *err)
+{
+	struct sqlite_store *store = store_of(kv);
+	struct kv_sqlite *db = store->db;
+	enum status st;
+
+	stop_writer(store); /* whose they are */
+	atomic_store(&db->nodes, marks->nodes);
+	st = kv_marks_open(&db->marks, db->path, marks, db->committed_revision, err);
+	return st == STATUS_OK ? start_writer(store, err) : st;
+}
+
+static void sqlite_note_nodes(struct kv *kv, uint64_t nodes)
+{
+	atomic_store(&store_of(kv)->db->nodes, nodes);
+}
+
+static enum status sqlite_define_views(struct kv *kv, const struct kv_view *views, size_t n,
+				       struct error *err)
+{
+	return kv_sqlite_define_views(store_of(kv)->db, views, n, err);
+}
+
 static const struct kv_backend backend = {
 	.medium = "the disk",
 	.put = sqlite_put,
@@ -231,31 +264,9 @@ static const struct kv_backend backend = {
 	.revision = sqlite_revision,
 	.add_stats = sqlite_add_stats,
 	.rewrite = sqlite_rewrite,
+	.history = sqlite_history,
+	.keep_marks = sqlite_keep_marks,
+	.note_nodes = sqlite_note_nodes,
+	.define_views = sqlite_define_views,
 	.close = sqlite_close,
 };
-
-enum status kv_history(struct kv *kv, const struct kv_marks *marks, struct kv_history *ret, struct error *err)
-{
-	return kv_sqlite_history(store_of(kv)->db, marks, ret, err);
-}
-
-enum status kv_keep_marks(struct kv *kv, const struct kv_marks *marks, struct error *err)
-{
-	struct sqlite_store *store = store_of(kv);
-	enum status st;
-
-	assert(kv->pending == 0);
-	stop_writer(store); /* whose they are */
-	st = kv_sqlite_keep_marks(store->db, marks, err);
-	return st == STATUS_OK ? start_writer(store, err) : st;
-}
-
-enum status kv_define_views(struct kv *kv, const struct kv_view *views, size_t n, struct error *err)
-{
-	return kv_sqlite_define_views(store_of(kv)->db, views, n, err);
-}
-
-void kv_note_nodes(struct kv *kv, uint64_t nodes)
-{
-	atomic_store(&store_of(kv)->db->nodes, nodes);
-}

@@ -421,8 +421,7 @@ void kv_sqlite_close(struct kv_sqlite *db)
 {
 	if (!db)
 		return;
-	for (size_t i = 0; i < KV_MARKS_MAX; i++)
-		mark_close(db->marks[i]);
+	kv_marks_close(&db->marks);
 	for (size_t i = 0; i < QUERY_N; i++)
 		(void)sqlite3_finalize(db->statements[i]);
 	(void)sqlite3_close(db->reader); /* first: the last one that closes folds */

@@ -209,7 +209,7 @@ static void give_back(struct writer *w, struct batch *batch, const struct error 
 		if (batch->transactions > w->stats.largest_batch)
 			w->stats.largest_batch = batch->transactions;
 	}
-	w->stats.mark_errno = w->db->mark_errno;
+	w->stats.mark_errno = w->db->marks.write_errno;
 	STAILQ_CONCAT(&w->done, &batch->list);
 	(void)pthread_mutex_unlock(&w->lock);
 	/* Fails only when the counter is full, and then the descriptor is readable as it has to be. */
@@ -219,7 +219,7 @@ static void give_back(struct writer *w, struct batch *batch, const struct error 
 /* What nobody waits for. */
 static void sync_late(struct writer *w, struct error *failure)
 {
-	uint64_t marks_us = kv_sqlite_sync_marks(w->db, false);
+	uint64_t marks_us = kv_marks_sync(&w->db->marks, KV_SQLITE_SYNC_US);
 	uint64_t log_us = 0;
 
 	if (failure->status == STATUS_OK && kv_sqlite_sync_log(w->db, &log_us, failure) != STATUS_OK)
