@@ -206,10 +206,14 @@ static void add_write(struct batch_request *r, const struct batch_keys *keys, co
 	add_put(r, key, join(r, sum, sizeof(sum), op->value, op->len));
 }
 
-/* No revision is as high: what cannot be there. */
-static int64_t revision_of(const struct kv_condition *condition)
+/* Of etcd's; 0: the key is absent. No revision is as high as INT64_MAX: what cannot be there. */
+static int64_t revision_of(const struct kv_condition *condition, uint64_t offset)
 {
-	return condition->mod_revision > INT64_MAX ? INT64_MAX : (int64_t)condition->mod_revision;
+	if (condition->mod_revision == 0)
+		return 0;
+	if (condition->mod_revision <= offset || condition->mod_revision - offset > INT64_MAX)
+		return INT64_MAX;
+	return (int64_t)(condition->mod_revision - offset);
 }
 
 struct batch_request *batch_request_new(const struct batch *batch, const struct batch_keys *keys,
@@ -229,7 +233,8 @@ struct batch_request *batch_request_new(const struct batch *batch, const struct 
 	for (size_t i = 0; batch->conditional && i < batch->conditional->n_conditions; i++) {
 		const struct kv_condition *condition = &batch->conditional->conditions[i];
 
-		add_compare(r, key_of(r, keys, condition->key), false, revision_of(condition), true);
+		add_compare(r, key_of(r, keys, condition->key), false, revision_of(condition, keys->offset),
+			    true);
 	}
 	for (size_t i = 0; i < batch->n_ops; i++)
 		add_write(r, keys, batch->ops[i].op);
@@ -243,13 +248,13 @@ const ProtobufCMessage *batch_request_message(const struct batch_request *reques
 	return &request->txn.base;
 }
 
-bool batch_find_conflict(const struct batch *batch, const Etcdserverpb__TxnResponse *txn,
+bool batch_find_conflict(const struct batch *batch, const Etcdserverpb__TxnResponse *txn, uint64_t offset,
 			 struct kv_conflict *ret)
 {
 	for (size_t i = 0; batch->conditional && i < batch->conditional->n_conditions; i++) {
 		const struct kv_condition *condition = &batch->conditional->conditions[i];
 		const Etcdserverpb__KeyValue *kv = judge_key_of(txn, BATCH_READ_CONDITIONS + i);
-		uint64_t found = kv ? (uint64_t)kv->mod_revision : 0;
+		uint64_t found = kv ? (uint64_t)kv->mod_revision + offset : 0;
 
 		if (found == condition->mod_revision)
 			continue;

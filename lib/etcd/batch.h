@@ -37,6 +37,7 @@ struct batch_keys {
 	const char *leader;
 	const char *sequence;
 	const char *data; /* before each key of the store */
+	uint64_t offset;  /* of the store's revisions above etcd's */
 };
 
 /** Move the head of @queue into the empty @batch, as much as one transaction can be. */
@@ -57,8 +58,8 @@ const ProtobufCMessage *batch_request_message(const struct batch_request *reques
 
 enum { BATCH_READ_LEADER, BATCH_READ_SEQUENCE, BATCH_READ_CONDITIONS };
 
-/** The condition that does not hold by what @txn read; false when all do. */
-bool batch_find_conflict(const struct batch *batch, const Etcdserverpb__TxnResponse *txn,
+/** The condition that does not hold by what @txn read; false when all do. @offset as in batch_keys. */
+bool batch_find_conflict(const struct batch *batch, const Etcdserverpb__TxnResponse *txn, uint64_t offset,
 			 struct kv_conflict *ret);
 
 /** Checksum of a record, as it stands before its value. */

@@ -3,12 +3,14 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/parse.h"
 #include "base/str.h"
 #include "etcd/judge.h"
 #include "rpc/timer.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -17,6 +19,7 @@ enum {
 	LOOK_PART = 10,	 /* of a lease: how often the key is looked at while another leads */
 	BEAT_PART = 5,	 /* how often the lease is kept alive */
 	SPARE_PART = 16, /* that this clock may be slower than etcd's */
+	VALUE_SIZE = ELECTION_NAME_MAX + 32,
 };
 
 static const uint64_t RETRY_MIN_US = 50 * USEC_PER_MSEC;
@@ -51,7 +54,7 @@ struct election {
 	size_t stream_endpoint;
 	sd_event_source *beat;
 	sd_event_source *end; /* on the boot time's clock */
-	char leader[ELECTION_NAME_MAX + 1];
+	int64_t followed;     /* create revision of the key of who leads; 0: nobody that is known */
 	struct error trouble; /* STATUS_OK: none */
 };
 
@@ -104,16 +107,21 @@ static void call(struct election *e, const ProtobufCServiceDescriptor *service, 
 
 static void follow(struct election *e, const Etcdserverpb__KeyValue *kv)
 {
-	size_t n = kv->value.len < ELECTION_NAME_MAX ? kv->value.len : ELECTION_NAME_MAX;
-	char leader[ELECTION_NAME_MAX + 1];
+	size_t n = kv->value.len < VALUE_SIZE - 1 ? kv->value.len : VALUE_SIZE - 1;
+	char leader[VALUE_SIZE];
+	uint64_t since_ms = 0;
+	char *since;
 
 	memcpy(leader, kv->value.data, n);
 	leader[n] = '\0';
 	look_in(e, e->lease_us / LOOK_PART);
-	if (str_eq(leader, e->leader))
+	if (kv->create_revision == e->followed)
 		return;
-	(void)str_copy(e->leader, sizeof(e->leader), leader);
-	e->events->on_follow(e->leader, e->userdata);
+	e->followed = kv->create_revision;
+	since = strrchr(leader, ' ');
+	if (since && parse_u64(since + 1, 0, INT64_MAX, &since_ms) == 0)
+		*since = '\0';
+	e->events->on_follow(leader, (int64_t)since_ms, e->userdata);
 }
 
 static int on_end(sd_event_source *source, uint64_t usec, void *userdata)
@@ -218,11 +226,13 @@ static void create(struct election *e)
 	Etcdserverpb__RequestOp failure = ETCDSERVERPB__REQUEST_OP__INIT;
 	Etcdserverpb__PutRequest put = ETCDSERVERPB__PUT_REQUEST__INIT;
 	Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
+	char value[VALUE_SIZE];
 
+	(void)str_format(value, sizeof(value), "%s %" PRId64, e->name, clock_realtime_ms());
 	compare.key = put.key = range.key = bytes_of(e->key);
 	compare.target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE;
 	compare.target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_CREATE_REVISION; /* 0: absent */
-	put.value = bytes_of(e->name);
+	put.value = bytes_of(value);
 	put.lease = e->lease;
 	success.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT;
 	success.request_put = &put;

@@ -17,7 +17,7 @@ struct election;
 
 struct election_settings {
 	const char *key;
-	const char *name; /* the key's value: what others are told of who leads */
+	const char *name; /* what others are told of who leads; in the key's value, with since when */
 	uint64_t lease_us;
 	uint64_t call_us; /* how long a member may take to answer */
 };
@@ -25,7 +25,8 @@ struct election_settings {
 struct election_events {
 	void (*on_leading)(void *userdata);
 	void (*on_lost)(const struct error *why, void *userdata); /* after on_leading only */
-	void (*on_follow)(const char *leader, void *userdata);	  /* another one leads, or yet another */
+	/* Another one leads, or yet another, since @since_ms by its clock; 0: not known. */
+	void (*on_follow)(const char *leader, int64_t since_ms, void *userdata);
 	void (*on_trouble)(const struct error *why,
 			   void *userdata); /* goes on trying; again when it changes */
 };

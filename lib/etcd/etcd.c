@@ -77,7 +77,7 @@ static int on_turn(sd_event_source *source, void *userdata)
 	if (news & NEWS_TROUBLE)
 		events->on_trouble(&etcd->trouble, etcd->userdata);
 	if (news & NEWS_FOLLOW)
-		events->on_follow(etcd->leader, etcd->userdata);
+		events->on_follow(etcd->leader, etcd->since_ms, etcd->userdata);
 	if (news & NEWS_LEADING)
 		events->on_leading(etcd->userdata);
 	if (news & NEWS_LOST)
@@ -102,10 +102,11 @@ static void on_lost(const struct error *why, void *userdata)
 	tell(etcd, NEWS_LOST);
 }
 
-static void on_follow(const char *leader, void *userdata)
+static void on_follow(const char *leader, int64_t since_ms, void *userdata)
 {
 	struct etcd *etcd = userdata;
 
+	etcd->since_ms = since_ms;
 	(void)str_copy(etcd->leader, sizeof(etcd->leader), leader);
 	tell(etcd, NEWS_FOLLOW);
 }

@@ -32,7 +32,8 @@ struct etcd_events {
 	/* After on_leading, once: begin again with a new struct etcd. Every status of a store that is broken
 	 * for it is FAILED_PRECONDITION. May call kv_close() and etcd_free(). */
 	void (*on_lost)(const struct error *why, void *userdata);
-	void (*on_follow)(const char *leader, void *userdata);	     /* another one leads, or yet another */
+	/* Another one leads, or yet another, since @since_ms by its clock; 0: not known. */
+	void (*on_follow)(const char *leader, int64_t since_ms, void *userdata);
 	void (*on_trouble)(const struct error *why, void *userdata); /* it is tried again */
 };
 
@@ -52,10 +53,9 @@ bool etcd_is_leading(const struct etcd *etcd);
  *
  * It differs from a store in sqlite in this: submissions that are made together share a revision; one that
  * only deletes what does not exist may have one of its own; nothing is relaxed, and texts are not kept; after
- * a rewrite that is more than one transaction every record is one that was created then, and there is none
- * above a revision that etcd has not reached. It is broken with STATUS_FAILED_PRECONDITION, "not the leader",
- * when another one leads or this one's lease may be over; then it is not known whether what was on its way
- * became durable.
+ * a rewrite that is more than one transaction, or advances, every record is one that was created then. It is
+ * broken with STATUS_FAILED_PRECONDITION, "not the leader", when another one leads or this one's lease may be
+ * over; then it is not known whether what was on its way became durable.
  *
  * STATUS_FAILED_PRECONDITION when not leading, for a newer schema, another cluster's prefix, or keys that are
  * not Holdfast's. */

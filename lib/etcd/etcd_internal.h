@@ -25,7 +25,8 @@ struct etcd {
 	char cluster[ETCD_CLUSTER_MAX + 1];
 	char leader_key[ETCD_KEY_SIZE];
 	unsigned int news; /* bits of enum etcd_news in etcd.c */
-	char leader[ELECTION_NAME_MAX + 1];
+	char leader[ELECTION_NAME_MAX + 32];
+	int64_t since_ms; /* the leader leads */
 	struct error trouble;
 	struct error lost;
 };
@@ -42,9 +43,15 @@ typedef enum status etcd_answer_fn(const ProtobufCMessage *response, void *userd
 enum status etcd_ask(struct etcd *etcd, const char *method, const ProtobufCMessage *request,
 		     etcd_answer_fn *answer, void *userdata, struct error *err);
 
-/** The data keys that begin with @prefix and are not below @from, both without @data, at one revision. See
- * kv_range_from(). */
-enum status etcd_range(struct etcd *etcd, const char *name, const char *data, const char *prefix,
+/* The records of one generation of a store. */
+struct etcd_records {
+	const char *store;	  /* its name, in messages */
+	char data[ETCD_KEY_SIZE]; /* before each key */
+	uint64_t offset;	  /* of their revisions above etcd's, see kv_rewrite_advance() */
+};
+
+/** Those whose keys begin with @prefix and are not below @from, at one revision. See kv_range_from(). */
+enum status etcd_range(struct etcd *etcd, const struct etcd_records *records, const char *prefix,
 		       const char *from, size_t limit, kv_each_fn *each, void *userdata, uint64_t *n_read,
 		       struct error *err);
 

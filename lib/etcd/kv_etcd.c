@@ -95,7 +95,8 @@ static void finish_committed(struct etcd_store *store, int64_t revision)
 {
 	if (store->judge.sequence) {
 		store->judge.sequence_revision = revision;
-		store->revision = (uint64_t)revision;
+		store->revision = (uint64_t)revision + store->records.offset;
+		kv_marks_write(&store->marks, store->revision, store->nodes);
 		store->stats.commits++;
 		store->stats.transactions += store->batch.transactions;
 		if (store->batch.transactions > store->stats.largest_batch)
@@ -192,28 +193,50 @@ static void ask(struct etcd_store *store)
 		later(store, STAGE_ASKING);
 }
 
-/* Does @err say that etcd will never take the transaction? "Too many requests" is RESOURCE_EXHAUSTED too. */
-static bool is_refusal(const struct error *err)
-{
-	return err->status == STATUS_INVALID_ARGUMENT ||
-	       (err->status == STATUS_RESOURCE_EXHAUSTED && strstr(err->msg, "space exceeded"));
-}
-
+/* etcd will never take the transaction: told once it is known not to be committed. */
 static void note_refusal(struct etcd_store *store, const struct error *err)
 {
-	if (!is_refusal(err))
-		return;
-	if (err->status == STATUS_RESOURCE_EXHAUSTED)
-		(void)error_set(
-			&store->refusal, STATUS_RESOURCE_EXHAUSTED, 0,
-			"store %s: etcd is full (%s): compact and defragment it, then etcdctl alarm disarm",
-			store->name, err->msg);
-	else
-		(void)error_set(
-			&store->refusal, STATUS_INTERNAL, 0,
+	(void)error_set(&store->refusal, STATUS_INTERNAL, 0,
 			"store %s: etcd refuses the transaction: %s; compare its --max-txn-ops (128) and "
 			"--max-request-bytes (1572864)",
 			store->name, err->msg);
+}
+
+static bool has_no_space(const Etcdserverpb__AlarmResponse *response)
+{
+	for (size_t i = 0; i < response->n_alarms; i++)
+		if (response->alarms[i]->alarm == ETCDSERVERPB__ALARM_TYPE__NOSPACE)
+			return true;
+	return false;
+}
+
+static void on_alarms(enum status status, const ProtobufCMessage *response, const struct error *err,
+		      void *userdata)
+{
+	struct etcd_store *store = userdata;
+
+	(void)err;
+	if (status == STATUS_OK && has_no_space((const Etcdserverpb__AlarmResponse *)response))
+		(void)error_set(
+			&store->refusal, STATUS_RESOURCE_EXHAUSTED, 0,
+			"store %s: etcd is full (its alarm NOSPACE is on): compact and defragment it, "
+			"then etcdctl alarm disarm",
+			store->name);
+	ask(store);
+}
+
+/* RESOURCE_EXHAUSTED is "too many requests" as well, after which it takes the next one: its alarms say which
+ * it is. */
+static void ask_alarms(struct etcd_store *store)
+{
+	Etcdserverpb__AlarmRequest request = ETCDSERVERPB__ALARM_REQUEST__INIT;
+
+	request.action = ETCDSERVERPB__ALARM_REQUEST__ALARM_ACTION__GET;
+	store->stage = STAGE_ASKED;
+	if (etcd_call_start(store->etcd->client, &store->call, &etcdserverpb__maintenance__descriptor,
+			    "Alarm", &request.base, store->etcd->call_us, on_alarms, store,
+			    NULL) != STATUS_OK)
+		later(store, STAGE_ASKING);
 }
 
 /* Its comparisons failed: for the keys of both, which an earlier copy of it may have written, or for its own
@@ -225,7 +248,8 @@ static void on_failed(struct etcd_store *store, const Etcdserverpb__TxnResponse 
 		judge_transaction(&store->judge, judge_key_of(txn, BATCH_READ_LEADER), sequence);
 	struct submission *s = STAILQ_FIRST(&store->batch.list);
 
-	if (verdict == VERDICT_UNCOMMITTED && batch_find_conflict(&store->batch, txn, &s->conflict))
+	if (verdict == VERDICT_UNCOMMITTED &&
+	    batch_find_conflict(&store->batch, txn, store->records.offset, &s->conflict))
 		finish(store, SUBMISSION_CONFLICT);
 	else
 		on_verdict(store, verdict, sequence);
@@ -241,16 +265,21 @@ static void on_sent(enum status status, const ProtobufCMessage *response, const 
 		finish_committed(store, txn->header->revision);
 	} else if (status == STATUS_OK) {
 		on_failed(store, txn);
+	} else if (status == STATUS_RESOURCE_EXHAUSTED) {
+		ask_alarms(store);
 	} else {
-		note_refusal(store, err);
+		if (status == STATUS_INVALID_ARGUMENT)
+			note_refusal(store, err);
 		ask(store);
 	}
 }
 
 static void send_batch(struct etcd_store *store)
 {
-	const struct batch_keys keys = {
-		.leader = store->etcd->leader_key, .sequence = store->sequence_key, .data = store->data};
+	const struct batch_keys keys = {.leader = store->etcd->leader_key,
+					.sequence = store->sequence_key,
+					.data = store->records.data,
+					.offset = store->records.offset};
 	struct batch_request *request = batch_request_new(&store->batch, &keys, &store->judge);
 	enum status st = STATUS_RESOURCE_EXHAUSTED;
 
@@ -324,8 +353,8 @@ static enum status etcd_range_of(struct kv *kv, const char *prefix, const char *
 {
 	struct etcd_store *store = store_of(kv);
 
-	return etcd_range(store->etcd, store->name, store->data, prefix, from, limit, each, userdata,
-			  &store->n_read, err);
+	return etcd_range(store->etcd, &store->records, prefix, from, limit, each, userdata, &store->n_read,
+			  err);
 }
 
 static uint64_t etcd_revision(const struct kv *kv)
@@ -341,6 +370,36 @@ static void etcd_add_stats(const struct kv *kv, struct kv_stats *stats)
 	stats->transactions = store->stats.transactions;
 	stats->largest_batch = store->stats.largest_batch;
 	stats->read = store->n_read;
+	stats->mark_errno = store->marks.write_errno;
+}
+
+static enum status etcd_history(struct kv *kv, const struct kv_marks *marks, struct kv_history *ret,
+				struct error *err)
+{
+	return kv_marks_find_history(marks, store_of(kv)->opened_revision, true, ret, err);
+}
+
+static enum status etcd_keep_marks(struct kv *kv, const struct kv_marks *marks, struct error *err)
+{
+	struct etcd_store *store = store_of(kv);
+
+	store->nodes = marks->nodes;
+	return kv_marks_open(&store->marks, store->name, marks, store->revision, err);
+}
+
+static void etcd_note_nodes(struct kv *kv, uint64_t nodes)
+{
+	store_of(kv)->nodes = nodes;
+}
+
+/* Nobody reads etcd with SQL. */
+static enum status etcd_define_views(struct kv *kv, const struct kv_view *views, size_t n, struct error *err)
+{
+	(void)kv;
+	(void)views;
+	(void)n;
+	(void)err;
+	return STATUS_OK;
 }
 
 /* No longer than the lease lasts: it ends as a failure. */
@@ -356,6 +415,7 @@ static void etcd_store_close(struct kv *kv)
 	(void)sd_event_source_disable_unref(store->turn);
 	submission_list_free(&store->queue);
 	submission_list_free(&store->done);
+	kv_marks_close(&store->marks);
 	store->etcd->store = NULL;
 }
 
@@ -368,6 +428,10 @@ static const struct kv_backend backend = {
 	.revision = etcd_revision,
 	.add_stats = etcd_add_stats,
 	.rewrite = etcd_rewrite,
+	.history = etcd_history,
+	.keep_marks = etcd_keep_marks,
+	.note_nodes = etcd_note_nodes,
+	.define_views = etcd_define_views,
 	.close = etcd_store_close,
 };
 
@@ -380,7 +444,8 @@ struct found {
 	char schema[SCHEMA_SIZE];
 	int64_t leader_revision;
 	int64_t sequence_revision;
-	uint32_t generation;	     /* 0: it cannot be read */
+	uint32_t generation; /* 0: it cannot be read */
+	uint64_t offset;
 	char foreign[ETCD_KEY_SIZE]; /* a key that is none of the store's own; "": none */
 };
 
@@ -400,16 +465,23 @@ static void find_foreign(struct found *found, const Etcdserverpb__RangeResponse 
 	}
 }
 
-/* Absent: the first one. */
-static uint32_t read_generation(const Etcdserverpb__KeyValue *kv)
+/* "NUMBER" or "NUMBER OFFSET"; absent: the first one. */
+static void read_generation(const Etcdserverpb__KeyValue *kv, struct found *found)
 {
 	char text[SCHEMA_SIZE];
-	uint32_t generation = 0;
+	char *offset;
 
+	found->generation = 1;
+	found->offset = 0;
 	if (!kv)
-		return 1;
+		return;
 	(void)snprintf(text, sizeof(text), "%.*s", (int)kv->value.len, (const char *)kv->value.data);
-	return parse_u32(text, 1, UINT32_MAX, &generation) == 0 ? generation : 0;
+	offset = strchr(text, ' ');
+	if (offset)
+		*offset++ = '\0';
+	if (parse_u32(text, 1, UINT32_MAX, &found->generation) < 0 ||
+	    (offset && parse_u64(offset, 0, INT64_MAX, &found->offset) < 0))
+		found->generation = 0;
 }
 
 static enum status take_found(const ProtobufCMessage *response, void *userdata, struct error *err)
@@ -426,7 +498,7 @@ static enum status take_found(const ProtobufCMessage *response, void *userdata, 
 	found->leader_revision = leader ? leader->create_revision : 0;
 	found->sequence_revision = sequence ? sequence->mod_revision : 0;
 	found->has_schema = schema != NULL;
-	found->generation = read_generation(judge_key_of(txn, LOOK_GENERATION));
+	read_generation(judge_key_of(txn, LOOK_GENERATION), found);
 	if (schema)
 		(void)snprintf(found->schema, sizeof(found->schema), "%.*s", (int)schema->value.len,
 			       (const char *)schema->value.data);
@@ -550,7 +622,8 @@ static enum status check_found(struct found *found, struct error *err)
 	if (found->leader_revision != store->judge.leader_revision)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "store %s: not the leader", store->name);
 	if (found->generation == 0)
-		return error_set(err, STATUS_DATA_LOSS, 0, "etcd: %s is no number", store->generation_key);
+		return error_set(err, STATUS_DATA_LOSS, 0, "etcd: %s is no generation",
+				 store->generation_key);
 	if (found->has_schema)
 		return check_schema(store, found->schema, err);
 	if (found->foreign[0] != '\0')
@@ -577,15 +650,17 @@ enum status etcd_store_find(struct etcd_store *store, struct error *err)
 	if (st != STATUS_OK)
 		return st;
 	store->generation = found.generation;
-	etcd_store_name_data(store, found.generation, store->data);
+	etcd_store_name_records(store, found.generation, &store->records);
+	store->records.offset = found.offset;
 	store->judge.sequence_revision = found.sequence_revision;
-	store->revision = (uint64_t)found.sequence_revision;
+	store->revision = (uint64_t)found.sequence_revision + found.offset;
 	return STATUS_OK;
 }
 
-void etcd_store_name_data(const struct etcd_store *store, uint32_t generation, char ret[static ETCD_KEY_SIZE])
+void etcd_store_name_records(const struct etcd_store *store, uint32_t generation, struct etcd_records *ret)
 {
-	(void)str_format(ret, ETCD_KEY_SIZE, "%s/e/%u/", store->etcd->prefix, generation);
+	*ret = (struct etcd_records){.store = store->name};
+	(void)str_format(ret->data, sizeof(ret->data), "%s/e/%u/", store->etcd->prefix, generation);
 }
 
 static enum status start(struct etcd_store *store, struct error *err)
@@ -626,6 +701,7 @@ enum status kv_open_etcd(struct etcd *etcd, struct kv **ret, struct error *err)
 	};
 	etcd->store = store; /* from here on it is told when the lead is lost */
 	st = start(store, err);
+	store->opened_revision = store->revision;
 	if (st == STATUS_OK && store->failure.status != STATUS_OK)
 		st = etcd_explain_failure(&store->kv, err ? err : &(struct error){0});
 	if (st != STATUS_OK) {

@@ -6,6 +6,7 @@
 #include "etcd/batch.h"
 #include "etcd/etcd_internal.h"
 #include "store/kv_backend.h"
+#include "store/kv_marks.h"
 
 enum { SEQUENCE_SIZE = 48 };
 
@@ -26,7 +27,7 @@ struct etcd_store {
 	char schema_key[ETCD_KEY_SIZE];
 	char generation_key[ETCD_KEY_SIZE];
 	uint32_t generation;
-	char data[ETCD_KEY_SIZE]; /* before each key; of this generation */
+	struct etcd_records records; /* of this generation */
 	struct submission_list queue;
 	struct submission_list done;
 	enum stage stage;
@@ -37,7 +38,10 @@ struct etcd_store {
 	uint64_t number;	      /* of the last transaction that writes */
 	char sequence[SEQUENCE_SIZE]; /* what it puts there */
 	struct judge judge;
-	uint64_t revision; /* of the last one that is committed */
+	uint64_t revision; /* of the last one that is committed; above etcd's by the offset */
+	uint64_t opened_revision;
+	struct kv_mark_files marks;
+	uint64_t nodes; /* for the next mark */
 	struct error
 		refusal; /* etcd's answer to the transaction on its way; STATUS_OK: it may still take it */
 	struct error failure; /* STATUS_OK until the store is broken, then for ever */
@@ -45,9 +49,8 @@ struct etcd_store {
 	uint64_t n_read;
 };
 
-/** The prefix of the keys of @generation. */
-void etcd_store_name_data(const struct etcd_store *store, uint32_t generation,
-			  char ret[static ETCD_KEY_SIZE]);
+/** The records of @generation, but for their offset. */
+void etcd_store_name_records(const struct etcd_store *store, uint32_t generation, struct etcd_records *ret);
 
 /** Make the next sequence, which is what the next transaction writes. */
 void etcd_store_next_sequence(struct etcd_store *store);

@@ -10,9 +10,9 @@
 enum { PAGE_MAX = 1000, FULL_KEY_SIZE = ETCD_KEY_SIZE + KV_KEY_MAX + 2 };
 
 struct page {
-	const char *store; /* name of the store, in messages */
-	size_t data_len;   /* of what is before each key */
-	int64_t revision;  /* 0: not known yet */
+	const struct etcd_records *records;
+	size_t data_len;  /* of what is before each key */
+	int64_t revision; /* 0: not known yet */
 	bool has_more;
 	struct kv_item *items; /* owned, in one allocation with what they point to */
 	size_t n;
@@ -28,7 +28,7 @@ static enum status damaged(const struct page *page, const Etcdserverpb__KeyValue
 {
 	return error_set(err, STATUS_DATA_LOSS, 0,
 			 "store %s: key %.*s is not what was written; restore etcd from a snapshot",
-			 page->store, (int)kv->key.len, (const char *)kv->key.data);
+			 page->records->store, (int)kv->key.len, (const char *)kv->key.data);
 }
 
 static enum status take_item(const struct page *page, const Etcdserverpb__KeyValue *kv, struct kv_item *item,
@@ -44,8 +44,8 @@ static enum status take_item(const struct page *page, const Etcdserverpb__KeyVal
 		.key = key,
 		.value = key + key_len + 1,
 		.len = kv->value.len - BATCH_SUM_SIZE,
-		.create_revision = (uint64_t)kv->create_revision,
-		.mod_revision = (uint64_t)kv->mod_revision,
+		.create_revision = (uint64_t)kv->create_revision + page->records->offset,
+		.mod_revision = (uint64_t)kv->mod_revision + page->records->offset,
 	};
 	memcpy(key, kv->key.data + page->data_len, key_len);
 	key[key_len] = '\0';
@@ -67,7 +67,8 @@ static enum status take_page(const ProtobufCMessage *response, void *userdata, s
 		bytes += range->kvs[i]->key.len + 1 + range->kvs[i]->value.len;
 	page->items = malloc(bytes + 1);
 	if (!page->items || !range->header)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "store %s: read", page->store);
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "store %s: read",
+				 page->records->store);
 	free_space = (char *)(page->items + range->n_kvs);
 	for (size_t i = 0; i < range->n_kvs && st == STATUS_OK; i++)
 		st = take_item(page, range->kvs[i], &page->items[i], &free_space, err);
@@ -117,7 +118,7 @@ static enum status read_page(struct etcd *etcd, struct page *page, Etcdserverpb_
 	if (st == STATUS_OUT_OF_RANGE)
 		return error_set(err, STATUS_UNAVAILABLE, 0,
 				 "store %s: etcd was compacted while it was read; read it again",
-				 page->store);
+				 page->records->store);
 	return st;
 }
 
@@ -129,11 +130,13 @@ static bool hand_out(const struct page *page, kv_each_fn *each, void *userdata)
 	return true;
 }
 
-enum status etcd_range(struct etcd *etcd, const char *name, const char *data, const char *prefix,
+enum status etcd_range(struct etcd *etcd, const struct etcd_records *records, const char *prefix,
 		       const char *from, size_t limit, kv_each_fn *each, void *userdata, uint64_t *n_read,
 		       struct error *err)
 {
-	cleanup(page_release) struct page page = {.store = name, .data_len = strlen(data), .has_more = true};
+	const char *data = records->data;
+	cleanup(page_release) struct page page = {
+		.records = records, .data_len = strlen(data), .has_more = true};
 	Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
 	uint8_t start[FULL_KEY_SIZE];
 	uint8_t end[FULL_KEY_SIZE];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rewriting: what is put stays in memory until the end. What fits into one transaction is one; else all
  * records are written anew beside the old ones, as the next generation, and one transaction switches to it.
+ * So is a rewrite that advances above etcd's own revision: the generation says by how much all are above it.
  * Until then nobody reads it, so one that was not finished does no harm; the next rewrite clears it away. */
 
 #include "base/cleanup.h"
@@ -21,8 +22,8 @@ struct put {
 struct etcd_rewrite {
 	struct kv_rewrite rewrite;
 	struct etcd_store *store;
-	const char *data;  /* of the records that it is about */
-	struct put **puts; /* owned; in the order of their keys */
+	struct etcd_records records; /* that it is about */
+	struct put **puts;	     /* owned; in the order of their keys */
 	size_t n;
 	size_t size; /* of the array */
 	size_t bytes;
@@ -190,7 +191,7 @@ static enum status rewrite_range(struct kv_rewrite *rewrite, const char *prefix,
 	enum status st;
 
 	(void)str_copy(merge.next, sizeof(merge.next), prefix);
-	st = etcd_range(r->store->etcd, r->store->name, r->data, prefix, prefix, SIZE_MAX, on_item, &merge,
+	st = etcd_range(r->store->etcd, &r->records, prefix, prefix, SIZE_MAX, on_item, &merge,
 			&r->store->n_read, err);
 	if (st == STATUS_OK && !merge.is_stopped)
 		(void)hand_out_puts(&merge, NULL);
@@ -279,15 +280,15 @@ static enum status clear(struct etcd_store *store, uint32_t generation, struct e
 {
 	Etcdserverpb__RequestOp op = ETCDSERVERPB__REQUEST_OP__INIT;
 	Etcdserverpb__DeleteRangeRequest deletion = ETCDSERVERPB__DELETE_RANGE_REQUEST__INIT;
-	char first[ETCD_KEY_SIZE];
+	struct etcd_records records;
 	char end[ETCD_KEY_SIZE];
 	bool succeeded = false;
 	enum status st;
 
-	etcd_store_name_data(store, generation, first);
-	(void)str_copy(end, sizeof(end), first);
+	etcd_store_name_records(store, generation, &records);
+	(void)str_copy(end, sizeof(end), records.data);
 	end[strlen(end) - 1]++; /* the slash */
-	deletion.key = bytes_of(first);
+	deletion.key = bytes_of(records.data);
 	deletion.range_end = bytes_of(end);
 	op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
 	op.request_delete_range = &deletion;
@@ -323,15 +324,16 @@ static bool copy_item(const struct kv_item *item, void *userdata)
 }
 
 /* The answer may be lost: the key says whether it was done. */
-static enum status switch_to(struct etcd_store *store, uint32_t generation, struct error *err)
+static enum status switch_to(struct etcd_store *store, uint32_t generation, uint64_t offset,
+			     struct error *err)
 {
 	Etcdserverpb__RequestOp op = ETCDSERVERPB__REQUEST_OP__INIT;
 	Etcdserverpb__PutRequest put = ETCDSERVERPB__PUT_REQUEST__INIT;
 	bool succeeded = false;
-	char number[16];
+	char number[48];
 	enum status st;
 
-	(void)str_format(number, sizeof(number), "%u", generation);
+	(void)str_format(number, sizeof(number), "%u %llu", generation, (unsigned long long)offset);
 	put.key = bytes_of(store->generation_key);
 	put.value = bytes_of(number);
 	op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT;
@@ -344,37 +346,39 @@ static enum status switch_to(struct etcd_store *store, uint32_t generation, stru
 	return st;
 }
 
+/* Every record is written after this: with it, above what was asked for. */
+static uint64_t next_offset(const struct etcd_rewrite *r)
+{
+	uint64_t revision = kv_revision(&r->store->kv);
+
+	return r->records.offset + (r->above > revision ? r->above - revision : 0);
+}
+
 static enum status commit_generation(struct etcd_rewrite *r, struct error *err)
 {
 	struct etcd_store *store = r->store;
 	uint32_t old = store->generation;
+	uint64_t offset = next_offset(r);
 	struct copy copy = {.store = store, .err = err};
 	enum status st = clear(store, old + 1, err);
 
 	if (st != STATUS_OK)
 		return st;
-	etcd_store_name_data(store, old + 1, store->data);
+	etcd_store_name_records(store, old + 1, &store->records);
+	store->records.offset = offset;
 	st = rewrite_range(&r->rewrite, "", copy_item, &copy, err);
 	if (copy.status != STATUS_OK)
 		st = copy.status;
 	if (st == STATUS_OK)
 		st = settle(store, NULL, err);
 	if (st == STATUS_OK)
-		st = switch_to(store, old + 1, err);
+		st = switch_to(store, old + 1, offset, err);
 	return st == STATUS_OK ? clear(store, old, err) : st;
 }
 
 static enum status commit(struct etcd_rewrite *r, struct error *err)
 {
-	uint64_t revision = kv_revision(&r->store->kv);
-
-	if (r->above > revision)
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"store %s: etcd is at revision %llu, and what is to be written must be above %llu: "
-			"this etcd is not the one that it was",
-			r->store->name, (unsigned long long)revision, (unsigned long long)r->above);
-	if (r->n <= BATCH_OPS_MAX && r->bytes <= BATCH_BYTES_MAX)
+	if (r->above <= kv_revision(&r->store->kv) && r->n <= BATCH_OPS_MAX && r->bytes <= BATCH_BYTES_MAX)
 		return commit_small(r, err);
 	return commit_generation(r, err);
 }
@@ -384,14 +388,12 @@ enum status etcd_rewrite(struct kv *kv, kv_rewrite_fn *fn, void *userdata, struc
 	static const struct kv_rewrite_ops ops = {
 		.range = rewrite_range, .advance = rewrite_advance, .put = rewrite_put};
 	struct etcd_store *store = (struct etcd_store *)(uintptr_t)kv;
-	char data[ETCD_KEY_SIZE];
 	struct etcd_rewrite r = {.rewrite = {.ops = &ops},
 				 .store = store,
-				 .data = data,
+				 .records = store->records,
 				 .all = STAILQ_HEAD_INITIALIZER(r.all)};
 	enum status st;
 
-	(void)str_copy(data, sizeof(data), store->data);
 	st = fn(&r.rewrite, userdata, err);
 	if (st == STATUS_OK)
 		st = commit(&r, err);

@@ -218,10 +218,11 @@ static void on_lost(const struct error *why, void *userdata)
 	part->lost = *why;
 }
 
-static void on_follow(const char *leader, void *userdata)
+static void on_follow(const char *leader, int64_t since_ms, void *userdata)
 {
 	struct part *part = userdata;
 
+	part->since_ms = since_ms;
 	(void)str_copy(part->leader, sizeof(part->leader), leader);
 }
 

@@ -43,6 +43,7 @@ struct part {
 	int n_lost;
 	int n_trouble;
 	char leader[256]; /* that it follows */
+	int64_t since_ms;
 	struct error lost;
 	struct error trouble;
 };

@@ -166,3 +166,35 @@ TEST(barriers_alone_are_nothing_to_send)
 	assert_int_equal(fill(&queue, &batch), 2);
 	assert_true(batch_is_empty(&batch));
 }
+
+static int64_t compared(uint64_t mod_revision, uint64_t offset)
+{
+	const struct batch_keys with = {
+		.leader = "/p/leader", .sequence = "/p/sequence", .data = "/p/e/1/", .offset = offset};
+	const struct kv_condition condition = {.key = "c", .mod_revision = mod_revision};
+	struct submission_list queue = STAILQ_HEAD_INITIALIZER(queue);
+	const Etcdserverpb__TxnRequest *txn;
+	struct batch_request *request;
+	struct batch batch;
+	int64_t revision;
+
+	add_txn(&queue, &(struct kv_txn){.conditions = &condition, .n_conditions = 1});
+	batch_fill(&batch, &queue);
+	request = batch_request_new(&batch, &with, &(struct judge){.leader_revision = 1});
+	txn = (const Etcdserverpb__TxnRequest *)batch_request_message(request);
+	revision = txn->compare[2]->mod_revision;
+	free(request);
+	submission_list_free(&batch.list);
+	return revision;
+}
+
+TEST(a_condition_is_of_the_stores_revisions)
+{
+	assert_int_equal(compared(0, 0), 0);
+	assert_int_equal(compared(9, 0), 9);
+	assert_int_equal(compared(0, 100), 0); /* absent */
+	assert_int_equal(compared(109, 100), 9);
+	assert_int_equal(compared(100, 100), INT64_MAX); /* of before: there is none */
+	assert_int_equal(compared(7, 100), INT64_MAX);
+	assert_int_equal(compared(UINT64_MAX, 100), INT64_MAX);
+}

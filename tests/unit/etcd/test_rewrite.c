@@ -242,14 +242,68 @@ static enum status advance(struct kv_rewrite *rewrite, void *userdata, struct er
 	return kv_rewrite_put(rewrite, &op, err);
 }
 
-TEST_FIXTURE(an_etcd_that_is_behind_takes_no_rewrite_above_it, setup, teardown)
+static bool take_revision(const struct kv_item *item, void *userdata)
+{
+	assert_true(item->create_revision <= item->mod_revision);
+	*(uint64_t *)userdata = item->mod_revision;
+	return false;
+}
+
+static uint64_t revision_of(struct rewriting *w, const char *key)
+{
+	uint64_t revision = 0;
+
+	assert_int_equal(kv_range(w->part.kv, key, take_revision, &revision, NULL), STATUS_OK);
+	return revision;
+}
+
+static void on_answer(uint64_t revision, const struct error *err, void *userdata)
+{
+	(void)revision;
+	*(int *)userdata = err ? (int)err->status : 1000;
+}
+
+/* Returns the status; 1000: OK. */
+static int put_if(struct rewriting *w, const char *key, uint64_t mod_revision)
+{
+	const struct kv_condition condition = {.key = key, .mod_revision = mod_revision};
+	const struct kv_op op = {.key = key, .value = "2", .len = 1};
+	int answer = 0;
+
+	assert_int_equal(
+		kv_submit(
+			w->part.kv,
+			&(struct kv_txn){.conditions = &condition, .n_conditions = 1, .ops = &op, .n_ops = 1},
+			on_answer, &answer, NULL),
+		STATUS_OK);
+	run_until(w->event, &answer, 1);
+	return answer;
+}
+
+TEST_FIXTURE(revisions_never_run_backwards_on_an_etcd_that_is_behind, setup, teardown)
 {
 	struct rewriting *w = *state;
-	uint64_t revision = kv_revision(w->part.kv);
+	uint64_t above = kv_revision(w->part.kv);
 	struct error err = {0};
 
-	assert_int_equal(kv_rewrite(w->part.kv, advance, &revision, &err), STATUS_OK);
-	revision += 1000000;
-	assert_int_equal(kv_rewrite(w->part.kv, advance, &revision, &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "is not the one that it was"));
+	assert_int_equal(kv_rewrite(w->part.kv, advance, &above, &err), STATUS_OK);
+	for (int i = 0; i < 2; i++) { /* the offset is added to the one before */
+		uint64_t before;
+
+		above = kv_revision(w->part.kv) + 1000000;
+		if (kv_rewrite(w->part.kv, advance, &above, &err) != STATUS_OK)
+			fail_msg("%s", err.msg);
+		before = kv_revision(w->part.kv);
+		assert_true(before > above && before < above + 5000);
+		assert_true(revision_of(w, "r0000") > above); /* of all records */
+		part_stop(&w->part);
+		begin(w);
+		assert_int_equal(kv_revision(w->part.kv), before); /* whoever opens it */
+		assert_int_equal(put_if(w, "a", above), STATUS_ABORTED);
+		assert_int_equal(put_if(w, "a", 1), STATUS_ABORTED);
+		assert_int_equal(put_if(w, "a", revision_of(w, "a")), 1000);
+		assert_int_equal(revision_of(w, "a"), kv_revision(w->part.kv));
+		assert_true(kv_revision(w->part.kv) > before);
+	}
+	assert_true(revision_of(w, "r1499") > above);
 }
