@@ -68,6 +68,7 @@ void config_init(struct config *config)
 		.audit_keep = AUDIT_KEEP_DEFAULT,
 		.audit_keep_for_us = AUDIT_KEEP_FOR_DEFAULT_DAYS * USEC_PER_DAY,
 		.acl = true,
+		.etcd = LEAD_SETTINGS_INIT,
 	};
 }
 
@@ -86,6 +87,14 @@ static const struct conf_field listen_fields[] = {
 	}
 
 static const struct conf_field tls_fields[] = {TLS_PATH(ca), TLS_PATH(cert), TLS_PATH(key)};
+
+static enum status bind_store(const struct conf *conf, const char *label, json_t *body, void *target,
+			      struct error *err)
+{
+	struct config *config = target;
+
+	return lead_settings_bind(conf, label, body, &config->etcd, err);
+}
 
 static enum status bind_listen(const struct conf *conf, const char *label, json_t *body, void *target,
 			       struct error *err)
@@ -211,6 +220,7 @@ static const struct conf_field top_fields[] = {
 	{.key = "listen", .type = CONF_BLOCKS, .block = bind_listen},
 	{.key = "tls", .type = CONF_BLOCKS, .block = bind_tls},
 	{.key = "controller", .type = CONF_BLOCKS, .block = bind_controller},
+	{.key = "store", .type = CONF_BLOCKS, .block = bind_store},
 };
 
 static void release_conf(struct conf **conf)
@@ -245,6 +255,7 @@ enum status config_load(const char *path, struct config *config, struct error *e
 	config->ticket_key_is_default =
 		credential_choose(CONFIG_TICKET_CREDENTIAL, "/etc/holdfast/ticket.key", config->ticket_key,
 				  sizeof(config->ticket_key));
+	lead_settings_complete(&config->etcd, config->cluster);
 	if (!id_is_name(config->cluster, sizeof(config->cluster) - 1))
 		return conf_error(conf, conf_root(conf), "cluster", err,
 				  "'%s' is not a cluster's name (A-Z a-z 0-9 _ and -)", config->cluster);

@@ -3,6 +3,7 @@
 /* Settings of the claim server: /etc/holdfast/server.hcl and drop-ins, or --dev. */
 
 #include "base/error.h"
+#include "lead/lead_settings.h"
 #include "model/volume.h"
 #include "plugin/controller_nodes.h"
 
@@ -50,8 +51,15 @@ struct config {
 	bool acl;		     /* tokens and policies; else operators' certificates alone */
 	bool dev;		     /* no ACLs: whoever reaches the port is an operator; loopback only */
 	bool needs_store;	     /* none is made, see new_cluster.h */
+	struct lead_settings etcd;   /* store "etcd" */
 	char address_file[PATH_MAX]; /* --dev: "HOST:PORT" is written here once listening; else empty */
 };
+
+/** Is the store in etcd, with several servers? */
+static inline bool config_is_on_etcd(const struct config *config)
+{
+	return lead_settings_are_given(&config->etcd);
+}
 
 /** Defaults of everything that has one. */
 void config_init(struct config *config);

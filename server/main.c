@@ -216,6 +216,7 @@ static int serve(const struct config *config)
 {
 	bool is_restarting = true;
 	struct error err;
+	int exit_code;
 
 	while (is_restarting) { /* after a restore, on another store */
 		struct server *server;
@@ -225,9 +226,12 @@ static int serve(const struct config *config)
 			return fail_to_start(&err);
 		st = server_run(server, &err);
 		is_restarting = st == STATUS_OK && server->restarting;
+		exit_code = server->exit_code;
 		server_free(server);
-		if (st != STATUS_OK)
-			return fail(&err);
+		if (st != STATUS_OK) {
+			(void)fail(&err);
+			return exit_code;
+		}
 	}
 	return EXIT_OK;
 }

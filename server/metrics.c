@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/strbuf.h"
 #include "claim/release.h"
+#include "lead/lead.h"
 #include "model/alloc.h"
 #include "model/claim.h"
 #include "node/session.h"
@@ -277,12 +278,26 @@ void metrics_print(struct server *server, struct strbuf *to)
 	print_rpc(server, to);
 }
 
+/* Who may ask is in the store, which another one has open. */
+static void metrics_of_follower(const struct server *server, struct rpc_call *call)
+{
+	struct error err;
+
+	if (lead_check(server->lead, &err) == STATUS_OK)
+		(void)error_set(&err, STATUS_UNAVAILABLE, 0, "the server does not have its store open yet");
+	rpc_call_fail(call, &err);
+}
+
 void metrics_handle(struct rpc_call *call, void *userdata)
 {
 	cleanup_strbuf struct strbuf text = STRBUF_INIT(METRICS_MAX);
 	struct server *server = userdata;
 	struct error err;
 
+	if (!server->is_serving) {
+		metrics_of_follower(server, call);
+		return;
+	}
 	if (access_check(server, call, ACCESS_OPERATOR_READ, NULL, &err) != STATUS_OK) {
 		rpc_call_fail(call, &err);
 		return;

@@ -62,6 +62,7 @@ static const struct setting at_start[] = {
 	TEXT("tls.cert", cert),
 	TEXT("tls.key", key),
 	NUMBER("controller", controller_nodes),
+	NUMBER("store", etcd),
 };
 
 static bool differs(const struct setting *setting, const struct config *a, const struct config *b)
@@ -97,6 +98,8 @@ static void record(struct server *server, const char *setting)
 	char object[AUDIT_OBJECT_SIZE];
 	struct error err;
 
+	if (!server->is_serving) /* a follower; the leader's own are what counts */
+		return;
 	(void)str_format(object, sizeof(object), "setting %s", setting);
 	audit_own(server, &change, "Server.Reload", object, server->config.path);
 	if (change_commit(server, &change, NULL, NULL, &err) != STATUS_OK)
@@ -126,7 +129,8 @@ static void reload_config(struct server *server)
 		       setting->size);
 		record(server, setting->name);
 	}
-	node_down_rearm(server);
+	if (server->is_serving)
+		node_down_rearm(server);
 	for (size_t i = 0; i < ARRAY_SIZE(at_start); i++)
 		if (differs(&at_start[i], config, fresh))
 			log_line(LOG_WARNING,

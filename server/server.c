@@ -13,9 +13,11 @@
 #include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/exit_code.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "claim/release.h"
+#include "lead/lead.h"
 #include "log/log.h"
 #include "log/service.h"
 #include "node/down.h"
@@ -45,28 +47,43 @@
 #define LOAD_MAX_US (1800 * USEC_PER_SEC)
 
 enum {
-	EXIT_FAILED = 1,
 	MESSAGE_SIZE = 96,
 	DRAIN_TURN_US = 100000,
 	DRAIN_MAX_US = 10000000,
 	CONNECTIONS_MAX = 16384, /* 10 000 nodes, and who else calls */
 };
 
-static enum status open_store(struct server *server, struct error *err)
+static enum status open_sqlite(struct server *server, bool *ret_restored, struct error *err)
 {
 	char path[PATH_MAX];
-	bool is_restored = false;
 	enum status st;
 
 	if (str_format(path, sizeof(path), "%s/" SERVER_STORE, server->config.data_dir) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
 	st = disk_start(server, err);
 	if (st == STATUS_OK)
-		st = store_swap_finish(server->config.data_dir, &is_restored, err);
+		st = store_swap_finish(server->config.data_dir, ret_restored, err);
 	if (st == STATUS_OK && server->config.needs_store)
 		st = new_cluster_check_store(path, err);
+	return st == STATUS_OK ? kv_open_sqlite(server->event, path, &server->kv, err) : st;
+}
+
+static enum status open_etcd(struct server *server, struct error *err)
+{
+	enum status st = disk_start(server, err); /* marks, and copies on their way */
+
 	if (st == STATUS_OK)
-		st = kv_open_sqlite(server->event, path, &server->kv, err);
+		st = lead_open_store(server->lead, &server->kv, err);
+	if (st == STATUS_OK && server->config.needs_store)
+		st = new_cluster_check_etcd(server->kv, server->config.etcd.prefix, err);
+	return st;
+}
+
+static enum status open_store(struct server *server, struct error *err)
+{
+	bool is_restored = false;
+	enum status st = server->lead ? open_etcd(server, err) : open_sqlite(server, &is_restored, err);
+
 	if (st == STATUS_OK)
 		st = text_define_views(server->kv, err);
 	if (st == STATUS_OK)
@@ -237,6 +254,95 @@ static enum status read_store(struct server *server, struct error *err)
 	return st;
 }
 
+/* The store, and what works on it. */
+static enum status start_work(struct server *server, struct error *err)
+{
+	enum status st = read_store(server, err);
+
+	if (st == STATUS_OK)
+		st = controllers_new(server, &server->controllers, err);
+	if (st == STATUS_OK)
+		st = releases_new(server, &server->releases, err);
+	if (st == STATUS_OK)
+		st = node_down_start(server, err);
+	if (st == STATUS_OK)
+		st = session_silence_start(server, err);
+	if (st == STATUS_OK)
+		st = gc_new(server, &server->gc, err);
+	if (st == STATUS_OK)
+		st = epoch_record_restore(server, err);
+	server->is_serving = st == STATUS_OK;
+	return st;
+}
+
+/* --- with others --- */
+
+static void fail_for(struct server *server, const struct error *err, int exit_code)
+{
+	server->failure = *err;
+	server->exit_code = exit_code;
+	server->failed = true;
+	(void)sd_event_exit(server->event, EXIT_CODE_FAILED);
+}
+
+/* Nodes are missed from here on: their sessions were another server's. */
+static void on_leading(void *userdata)
+{
+	struct server *server = userdata;
+	struct error err;
+
+	server->started_ms = clock_realtime_ms();
+	if (start_work(server, &err) != STATUS_OK) {
+		log_ctx(LOG_ERR, &(struct log_ctx){.op = "lead", .err = &err},
+			"this server cannot lead; ending");
+		fail_for(server, &err,
+			 lead_is_own(server->lead) ? exit_code_of_start(&err) : EXIT_CODE_FAILED);
+		return;
+	}
+	volume_work_resume_all(server);
+	service_status_tell(server->service, "");
+}
+
+static void on_lost(const struct error *why, void *userdata)
+{
+	struct server *server = userdata;
+
+	if (server->failed)
+		return;
+	log_ctx(LOG_ERR, &(struct log_ctx){.op = "lead", .err = why},
+		"this server does not lead any more; ending, to begin again as a follower");
+	fail_for(server, why, EXIT_CODE_FAILED);
+}
+
+static void name_address(const struct server *server, char ret[static LEAD_ADDRESS_SIZE])
+{
+	const char *host = server->config.host;
+
+	(void)str_format(ret, LEAD_ADDRESS_SIZE, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host,
+			 (unsigned int)server->port);
+}
+
+static enum status start_serving(struct server *server, struct error *err)
+{
+	static const struct lead_events events = {.on_leading = on_leading, .on_lost = on_lost};
+	char address[LEAD_ADDRESS_SIZE];
+	enum status st;
+
+	if (config_is_on_etcd(&server->config)) {
+		st = start_listening(server, err);
+		name_address(server, address);
+		return st == STATUS_OK ? lead_new(server->event, &server->config.etcd, server->config.cluster,
+						  address, &events, server, &server->lead, err)
+				       : st;
+	}
+	st = start_work(server, err);
+	if (st == STATUS_OK)
+		st = start_listening(server, err);
+	if (st == STATUS_OK)
+		volume_work_resume_all(server);
+	return st;
+}
+
 static enum status build(struct server *server, struct error *err)
 {
 	enum status st;
@@ -253,25 +359,7 @@ static enum status build(struct server *server, struct error *err)
 		st = fetch_digest(server, err);
 	if (st == STATUS_OK)
 		st = service_status_new(server->event, server_status_text, server, &server->service, err);
-	if (st == STATUS_OK)
-		st = read_store(server, err);
-	if (st == STATUS_OK)
-		st = controllers_new(server, &server->controllers, err);
-	if (st == STATUS_OK)
-		st = releases_new(server, &server->releases, err);
-	if (st == STATUS_OK)
-		st = node_down_start(server, err);
-	if (st == STATUS_OK)
-		st = session_silence_start(server, err);
-	if (st == STATUS_OK)
-		st = gc_new(server, &server->gc, err);
-	if (st == STATUS_OK)
-		st = epoch_record_restore(server, err);
-	if (st == STATUS_OK)
-		st = start_listening(server, err);
-	if (st == STATUS_OK)
-		volume_work_resume_all(server);
-	return st;
+	return st == STATUS_OK ? start_serving(server, err) : st;
 }
 
 /* What follows from each change: readers that wait are answered first, then work begins. */
@@ -337,6 +425,7 @@ void server_free(struct server *server)
 	controllers_free(server->controllers);
 	volume_work_release_all(server);
 	kv_close(server->kv);
+	lead_free(server->lead);
 	events_free(server->events);
 	state_release(&server->state);
 	releases_free(server->releases);
@@ -366,9 +455,10 @@ void server_fail(struct server *server, const struct error *err)
 	if (server->failed)
 		return;
 	server->failed = true;
+	server->exit_code = EXIT_CODE_FAILED;
 	log_ctx(LOG_ERR, &(struct log_ctx){.op = "store", .event = LOG_EVENT_STORE_FAILED, .err = err},
 		"the store failed; ending, to start again from what is durable");
-	(void)sd_event_exit(server->event, EXIT_FAILED);
+	(void)sd_event_exit(server->event, EXIT_CODE_FAILED);
 }
 
 enum status server_run(struct server *server, struct error *err)
@@ -379,6 +469,10 @@ enum status server_run(struct server *server, struct error *err)
 	r = sd_event_loop(server->event);
 	if (!server->restarting)
 		(void)service_send("STOPPING=1\nSTATUS=ending\n");
+	if (server->failed && server->failure.status != STATUS_OK) {
+		*err = server->failure;
+		return err->status;
+	}
 	if (server->failed)
 		return error_set(err, STATUS_DATA_LOSS, 0, "the store failed");
 	return r < 0 ? error_set(err, STATUS_INTERNAL, r, "the event loop failed") : STATUS_OK;

@@ -30,6 +30,7 @@ struct restore;
 struct watch;
 struct controllers;
 struct gc;
+struct lead;
 struct releases;
 RB_HEAD(watch_tree, watch);
 
@@ -52,7 +53,8 @@ struct silence {
 struct server {
 	struct config config;
 	sd_event *event;
-	struct kv *kv;
+	struct lead *lead; /* owned; NULL: the store is in sqlite; see lead/lead.h */
+	struct kv *kv;	   /* NULL while another one leads */
 	struct state state;
 	const struct change_observer *observers; /* see change.h */
 	size_t n_observers;
@@ -88,14 +90,18 @@ struct server {
 	int64_t started_ms;		  /* nodes without a session are missed since then at the earliest */
 	bool is_ending;			  /* sessions end because the server does */
 	bool is_superseded; /* another store takes the place: nothing of this one is acknowledged */
+	bool is_serving;    /* the store is open and its state loaded */
 	bool failed;
+	struct error failure; /* why it failed; STATUS_OK: it has not, or the store broke */
+	int exit_code;	      /* of the process, when it has failed */
 	bool restarting;
 };
 
-/** Open the store, load the state, listen. @config is copied. @ret owned by the caller, server_free(). */
+/** Open the store, load the state, listen; on etcd listen, and do the rest when it leads. @config is copied.
+ * @ret owned by the caller, server_free(). */
 enum status server_new(const struct config *config, struct server **ret, struct error *err);
 
-/** Run until SIGTERM or SIGINT (STATUS_OK), or until the store broke (its error). */
+/** Run until SIGTERM or SIGINT (STATUS_OK), until the store broke (its error), or until another one leads. */
 enum status server_run(struct server *server, struct error *err);
 
 void server_free(struct server *server);

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "claim/release.h"
+#include "lead/lead.h"
 
 void server_status_text(char *dst, size_t size, void *userdata)
 {
@@ -15,7 +16,15 @@ void server_status_text(char *dst, size_t size, void *userdata)
 	struct release_stats releases = {.stuck = 0};
 	char stuck[64] = "";
 	char certificate[64] = "";
+	struct lead_view view;
 
+	if (server->rpc && server->lead && !server->is_serving) {
+		lead_view(server->lead, &view);
+		(void)str_format(dst, size, "listening on %s:%u, cluster %s; %s%s", server->config.host,
+				 (unsigned int)server->port, server->config.cluster,
+				 view.is_known ? "follows " : "nobody leads", view.is_known ? view.name : "");
+		return;
+	}
 	if (!server->rpc || !server->releases) { /* it is still being built, or being taken apart */
 		(void)str_copy(dst, size, "not serving");
 		return;

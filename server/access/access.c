@@ -9,6 +9,7 @@
 #include "base/join.h"
 #include "base/names.h"
 #include "base/str.h"
+#include "lead/lead.h"
 #include "model/pb.h"
 #include "pb/reflect.h"
 #include "state/keys.h"
@@ -496,6 +497,11 @@ enum status access_gate(struct rpc_call *call, const char *service, const struct
 	enum status st;
 
 	assert(rule);
+	st = lead_check(server->lead, err);
+	if (st != STATUS_OK || !server->is_serving)
+		return st == STATUS_OK ? error_set(err, STATUS_UNAVAILABLE, 0,
+						   "the server does not have its store open yet; ask again")
+				       : st;
 	st = check_node(server, call, rule, request, err);
 	if (st == STATUS_OK && request && attests(rule, request))
 		st = check_attest(server, call, rule, request, err);

@@ -8,9 +8,11 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "recovery/copy_file.h"
+#include "recovery/etcd_copy.h"
 #include "recovery/marks.h"
 #include "recovery/restore.h"
 #include "recovery/store_swap.h"
+#include "state/schema.h"
 #include "store/kv.h"
 
 #include <errno.h>
@@ -46,6 +48,22 @@ enum status new_cluster_check_store(const char *store, struct error *err)
 			 "--restore FILE. For a first start only: holdfast-server --new-cluster starts with "
 			 "no node, volume or claim known, and grants what nodes may hold from before",
 			 store);
+}
+
+enum status new_cluster_check_etcd(struct kv *kv, const char *prefix, struct error *err)
+{
+	struct schema schema;
+	enum status st = schema_read(kv, &schema, err);
+
+	if (st != STATUS_OK || schema.store_id[0] != '\0')
+		return st;
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"there is no store in etcd: it was expected at %s. Put a copy in its place: "
+		"holdfast-server --restore FILE; one that is in sqlite: holdfast-server --migrate to-etcd. "
+		"For a first start only: holdfast-server --new-cluster starts with no node, volume or "
+		"claim known, and grants what nodes may hold from before",
+		prefix);
 }
 
 static enum status refuse_present(const char *store, struct error *err)
@@ -85,6 +103,7 @@ static enum status build(const struct config *config, const char *staged, const 
 		.now_ms = clock_realtime_ms(),
 		.restored_from = "with holdfast-server --new-cluster",
 	};
+	struct etcd_copy_result copied;
 	enum status st;
 
 	marks_raise(config, &wanted);
@@ -92,9 +111,11 @@ static enum status build(const struct config *config, const char *staged, const 
 	st = new_epoch_begin(&wanted, ret, err);
 	if (st == STATUS_OK)
 		st = marks_note_restore(config, ret->epoch, err);
-	if (st == STATUS_OK)
+	if (st == STATUS_OK && config_is_on_etcd(config))
+		st = etcd_copy_in(&config->etcd, config->cluster, staged, false, &copied, err);
+	else if (st == STATUS_OK)
 		st = put_in_place(staged, store, err);
-	if (st != STATUS_OK)
+	if (st != STATUS_OK || config_is_on_etcd(config))
 		copy_remove(staged);
 	return st == STATUS_OK ? new_epoch_forget_decision(config->data_dir, err) : st;
 }
@@ -117,7 +138,7 @@ enum status new_cluster_make(const struct config *config, struct new_epoch_resul
 		st = store_swap_finish(config->data_dir, &is_done, err); /* an earlier restore goes first */
 	if (st == STATUS_OK)
 		st = kv_lock_sqlite(store, &lock_fd, err);
-	if (st == STATUS_OK)
+	if (st == STATUS_OK && !config_is_on_etcd(config))
 		st = refuse_present(store, err);
 	if (st == STATUS_OK)
 		st = copy_folder_make(folder, err);

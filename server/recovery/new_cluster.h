@@ -18,3 +18,7 @@ enum status new_cluster_make(const struct config *config, struct new_epoch_resul
 /** Is there anything at @store, or its log? Then the store itself says what is wrong with it.
  * STATUS_FAILED_PRECONDITION, with what a person can do. */
 enum status new_cluster_check_store(const char *store, struct error *err);
+
+struct kv;
+/** The same of the store in etcd below @prefix, which is open. */
+enum status new_cluster_check_etcd(struct kv *kv, const char *prefix, struct error *err);

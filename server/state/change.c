@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "lead/lead.h"
 #include "rpc/pack.h"
 #include "state/freed.h"
 #include "state/keys.h"
@@ -426,8 +427,10 @@ static enum status submit(struct server *server, const struct change *change, st
 
 enum status change_check(const struct server *server, struct error *err)
 {
-	if (!server->is_superseded)
-		return STATUS_OK;
+	enum status st = lead_check(server->lead, err);
+
+	if (st != STATUS_OK || !server->is_superseded)
+		return st;
 	return error_set(
 		err, STATUS_UNAVAILABLE, 0,
 		"another store takes the place of this one: nothing is taken or acknowledged until the "

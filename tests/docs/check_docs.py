@@ -602,12 +602,12 @@ def check_session_messages():
 
 def check_settings():
     """The keys of the server's settings, in the code and in the manual."""
-    code = read(CONFIG) + read(CONFIG.parent / "plugin/controller_nodes.c")
+    code = "".join(read(CONFIG.parent / name) for name in ("config.c", "plugin/controller_nodes.c", "lead/lead_settings.c"))
     keys = set(re.findall(r'\.key = "(\w+)"', code)) | set(re.findall(r"TLS_PATH\((?!member)(\w+)\)", code))
     keys |= set(re.findall(r'json_object_get\((?:root|body), "(\w+)"\)', code))
     blocks = {key for key in keys if f"bind_{key}" in code}
     written = set(re.findall(r"^\*(\w+)\* = ", read(CONFIG_MANUAL), re.M))
-    written |= set(re.findall(r'^## (\w+) (?:"ID" )?\{ \}', read(CONFIG_MANUAL), re.M))
+    written |= set(re.findall(r'^## (\w+) (?:"\w+" )?\{ \}', read(CONFIG_MANUAL), re.M))
     for key in sorted(keys - written):
         fault(f"{shown(CONFIG_MANUAL)}: lacks {key}{' { }' if key in blocks else ''}")
     for key in sorted(written - keys):

@@ -25,8 +25,8 @@ FLOORS = {
         [".", "status", "session", "alloc controller", "volume driver", "helper plugins", "kernel unit csi driver-container"],
     ),
     "server": (
-        "base conf kit log model pb rpc store",
-        [".", "(alloc claim node plugin recovery volume)", "access", "api", "state", "ticket"],
+        "base conf etcd kit log model pb rpc store",
+        [".", "(alloc claim node plugin recovery volume)", "access", "api", "state", "lead ticket"],
     ),
     "cli": ("base conf kit model pb rpc", [".", "audit hold operator", "call", "show", "command"]),
     "mounthelper": ("base privileged", ["tool", "."]),

@@ -190,3 +190,35 @@ TEST(only_listed_nodes_have_a_controller_of_a_plugin_that_is_listed)
 	assert_false(controller_nodes_allow(&config.controller_nodes, "nfs", "n2"));
 	assert_false(controller_nodes_allow(&config.controller_nodes, "ebs", "n9"));
 }
+
+#define ON_ETCD "cluster = \"c\"\nstore \"etcd\" {\nendpoints = [\"unix:/run/e\"]\nname = \"s1\"\n"
+
+TEST(a_store_in_etcd_has_endpoints_and_a_name)
+{
+	static const char *const wrong[] = {
+		"cluster = \"c\"\nstore \"etcd\" {\nname = \"s1\"\n}\n",
+		"cluster = \"c\"\nstore \"etcd\" {\nname = \"s1\"\nendpoints = []\n}\n",
+		"cluster = \"c\"\nstore \"etcd\" {\nendpoints = [\"unix:/run/e\"]\n}\n",
+		"cluster = \"c\"\nstore \"etcd\" {\nname = \"s 1\"\nendpoints = [\"unix:/run/e\"]\n}\n",
+		"cluster = \"c\"\nstore \"sqlite\" {\n}\n",
+		ON_ETCD "lease = \"1s\"\n}\n",
+		ON_ETCD "lease = \"2500ms\"\n}\n",
+		ON_ETCD "certificate = \"etcd.pem\"\n}\n",
+	};
+	struct config config;
+
+	assert_int_equal(load("cluster = \"c\"\n", &config, NULL), STATUS_OK);
+	assert_false(config_is_on_etcd(&config));
+	assert_int_equal(load(ON_ETCD "}\n", &config, NULL), STATUS_OK);
+	assert_true(config_is_on_etcd(&config));
+	assert_string_equal(config.etcd.prefix, "/holdfast/c");
+	assert_string_equal(config.etcd.key, "/etc/holdfast/tls/etcd.key");
+	assert_int_equal(config.etcd.lease_us, 5 * USEC_PER_SEC);
+	assert_int_equal(
+		load(ON_ETCD "prefix = \"/p\"\nlease = \"3s\"\nadvertise = \"h:1\"\n}\n", &config, NULL),
+		STATUS_OK);
+	assert_string_equal(config.etcd.prefix, "/p");
+	assert_string_equal(config.etcd.advertise, "h:1");
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
+		assert_int_equal(load(wrong[i], &config, NULL), STATUS_INVALID_ARGUMENT);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lead/lead.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "etcd/etcd.h"
+#include "log/log.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ANSWER_PART = 4 }; /* of the lease, that a member of etcd may take to answer */
+
+struct lead {
+	struct etcd *etcd;
+	struct rpc_tls *tls; /* to etcd; NULL: all endpoints are unix sockets */
+	struct lead_view view;
+	char name[LEAD_NAME_SIZE];
+	char address[LEAD_ADDRESS_SIZE];
+	struct lead_events events;
+	void *userdata;
+	lead_change_fn *changed; /* NULL: nobody asks */
+	void *changed_userdata;
+	bool is_in_trouble; /* and that was said */
+};
+
+static void tell(struct lead *lead)
+{
+	if (lead->changed)
+		lead->changed(&lead->view, lead->changed_userdata);
+}
+
+/* --- what etcd says --- */
+
+static void say(const struct lead *lead)
+{
+	if (lead->view.is_own)
+		log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "lead"}, "%s leads", lead->name);
+	else
+		log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "lead"}, "%s (%s) leads, this server follows",
+			lead->view.name, lead->view.address);
+}
+
+static void on_leading(void *userdata)
+{
+	struct lead *lead = userdata;
+
+	lead->is_in_trouble = false;
+	lead->view = (struct lead_view){.is_known = true, .is_own = true, .since_ms = clock_realtime_ms()};
+	memcpy(lead->view.name, lead->name, sizeof(lead->view.name));
+	memcpy(lead->view.address, lead->address, sizeof(lead->view.address));
+	say(lead);
+	tell(lead);
+	lead->events.on_leading(lead->userdata);
+}
+
+static void on_lost(const struct error *why, void *userdata)
+{
+	struct lead *lead = userdata;
+
+	lead->view = (struct lead_view){.is_known = false};
+	tell(lead);
+	lead->events.on_lost(why, lead->userdata);
+}
+
+/* "NAME HOST:PORT" */
+static void on_follow(const char *leader, int64_t since_ms, void *userdata)
+{
+	struct lead *lead = userdata;
+	const char *blank = strchr(leader, ' ');
+	size_t n = blank ? (size_t)(blank - leader) : strlen(leader);
+
+	lead->is_in_trouble = false;
+	lead->view = (struct lead_view){.is_known = true, .since_ms = since_ms};
+	(void)str_format(lead->view.name, sizeof(lead->view.name), "%.*s", (int)n, leader);
+	str_copy_text(lead->view.address, sizeof(lead->view.address), blank ? blank + 1 : "");
+	say(lead);
+	if (str_eq(lead->view.name, lead->name) && !str_eq(lead->view.address, lead->address))
+		log_ctx(LOG_ERR, &(struct log_ctx){.op = "lead"},
+			"another server, at %s, calls itself %s as well: give each a name of its own (name "
+			"in "
+			"store \"etcd\")",
+			lead->view.address, lead->name);
+	tell(lead);
+}
+
+static void on_trouble(const struct error *why, void *userdata)
+{
+	struct lead *lead = userdata;
+
+	lead->is_in_trouble = true;
+	log_ctx(LOG_WARNING, &(struct log_ctx){.op = "lead", .err = why},
+		"etcd does not say who leads, trying on");
+	if (!lead->view.is_known)
+		return;
+	lead->view = (struct lead_view){.is_known = false};
+	tell(lead);
+}
+
+/* --- what others ask --- */
+
+void lead_view(const struct lead *lead, struct lead_view *ret)
+{
+	*ret = lead->view;
+}
+
+bool lead_is_own(const struct lead *lead)
+{
+	return !lead || (lead->view.is_own && etcd_is_leading(lead->etcd));
+}
+
+enum status lead_check(const struct lead *lead, struct error *err)
+{
+	if (lead_is_own(lead))
+		return STATUS_OK;
+	if (!lead->view.is_known || lead->view.is_own)
+		return error_set(err, STATUS_UNAVAILABLE, 0,
+				 "no server leads just now%s; ask again in some seconds",
+				 lead->is_in_trouble ? ": etcd does not answer" : "");
+	return error_set(err, STATUS_UNAVAILABLE, 0, "this server, %s, follows: %s leads, ask it at %s",
+			 lead->name, lead->view.name, lead->view.address);
+}
+
+void lead_watch(struct lead *lead, lead_change_fn *changed, void *userdata)
+{
+	lead->changed = changed;
+	lead->changed_userdata = userdata;
+}
+
+enum status lead_open_store(struct lead *lead, struct kv **ret, struct error *err)
+{
+	return kv_open_etcd(lead->etcd, ret, err);
+}
+
+/* --- life --- */
+
+/* A socket needs no certificate. */
+static bool needs_tls(const struct lead_settings *settings)
+{
+	for (size_t i = 0; i < LEAD_ENDPOINTS_MAX && settings->endpoints[i][0] != '\0'; i++)
+		if (!str_starts_with(settings->endpoints[i], "unix:"))
+			return true;
+	return false;
+}
+
+static enum status open_tls(struct lead *lead, const struct lead_settings *settings, struct error *err)
+{
+	const struct rpc_tls_files files = {
+		.ca = settings->ca, .cert = settings->certificate, .key = settings->key};
+	enum status st = needs_tls(settings) ? rpc_tls_new(&files, &lead->tls, err) : STATUS_OK;
+
+	return st != STATUS_OK && err ? error_prefix(err, "store \"etcd\"") : st;
+}
+
+static enum status name_itself(struct lead *lead, const struct lead_settings *settings, const char *address,
+			       struct error *err)
+{
+	const char *told = settings->advertise[0] != '\0' ? settings->advertise : address;
+
+	if (str_copy(lead->name, sizeof(lead->name), settings->name) < 0 ||
+	    str_copy(lead->address, sizeof(lead->address), told) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "store \"etcd\": name or advertise is too long");
+	return STATUS_OK;
+}
+
+static enum status campaign(struct lead *lead, sd_event *event, const struct lead_settings *settings,
+			    const char *cluster, struct error *err)
+{
+	static const struct etcd_events events = {.on_leading = on_leading,
+						  .on_lost = on_lost,
+						  .on_follow = on_follow,
+						  .on_trouble = on_trouble};
+	char own[LEAD_NAME_SIZE + LEAD_ADDRESS_SIZE];
+	const char *urls[LEAD_ENDPOINTS_MAX];
+	size_t n = 0;
+
+	for (; n < LEAD_ENDPOINTS_MAX && settings->endpoints[n][0] != '\0'; n++)
+		urls[n] = settings->endpoints[n];
+	(void)str_format(own, sizeof(own), "%s %s", lead->name, lead->address);
+	return etcd_new(event,
+			&(struct etcd_settings){.endpoints = {.urls = urls, .n = n, .tls = lead->tls},
+						.prefix = settings->prefix,
+						.cluster = cluster,
+						.name = own,
+						.lease_us = settings->lease_us,
+						.call_us = settings->lease_us / ANSWER_PART},
+			&events, lead, &lead->etcd, err);
+}
+
+enum status lead_new(sd_event *event, const struct lead_settings *settings, const char *cluster,
+		     const char *address, const struct lead_events *events, void *userdata, struct lead **ret,
+		     struct error *err)
+{
+	struct lead *lead = calloc(1, sizeof(*lead));
+	enum status st;
+
+	assert(lead_settings_are_given(settings));
+	if (!lead)
+		return error_no_memory(err, "the lead");
+	lead->events = *events;
+	lead->userdata = userdata;
+	st = name_itself(lead, settings, address, err);
+	if (st == STATUS_OK)
+		st = open_tls(lead, settings, err);
+	if (st == STATUS_OK)
+		st = campaign(lead, event, settings, cluster, err);
+	if (st != STATUS_OK) {
+		lead_free(lead);
+		return st;
+	}
+	*ret = lead;
+	return STATUS_OK;
+}
+
+void lead_free(struct lead *lead)
+{
+	if (!lead)
+		return;
+	etcd_free(lead->etcd);
+	rpc_tls_free(lead->tls);
+	free(lead);
+}

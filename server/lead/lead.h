@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Who leads, where several servers share a store in etcd: store "etcd" in the settings.
+ *
+ * One leads: it alone has the store open, decides and answers. The others follow: they take connections, know
+ * who leads, and lead when nobody else does. Who has lost the lead ends, and begins again as a follower.
+ *
+ * server->lead is this server's part; NULL where the store is in sqlite, and then it leads always. Whoever
+ * forwards what only the leader can answer does it like this:
+ *
+ *	struct lead_view view;
+ *
+ *	if (!lead_is_own(server->lead)) {
+ *		lead_view(server->lead, &view);
+ *		if (view.is_known && !view.is_own)
+ *			... connect to view.address, which has to show the identity of server view.name
+ *		else
+ *			... lead_check() says what to answer
+ *	}
+ *
+ * and has lead_watch() call it when another one leads, to give up connections to the one before. */
+
+#include "base/error.h"
+#include "lead/lead_settings.h"
+#include "rpc/tls.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <systemd/sd-event.h>
+
+struct kv;
+struct lead;
+
+struct lead_view {
+	bool is_known;			 /* that somebody leads; else nothing below counts */
+	bool is_own;			 /* this server */
+	char name[LEAD_NAME_SIZE];	 /* of the server */
+	char address[LEAD_ADDRESS_SIZE]; /* "HOST:PORT", where other servers reach it */
+	int64_t since_ms;		 /* by its clock; 0: not known */
+};
+
+/* From the event loop, never inside a function of this header. */
+struct lead_events {
+	void (*on_leading)(void *userdata);			  /* lead_open_store() now, and take over */
+	void (*on_lost)(const struct error *why, void *userdata); /* once, after on_leading: end */
+};
+
+/** Begin to campaign. @settings is borrowed, @cluster copied.
+ * @address where this server listens, "HOST:PORT": told to others unless the settings say something else */
+enum status lead_new(sd_event *event, const struct lead_settings *settings, const char *cluster,
+		     const char *address, const struct lead_events *events, void *userdata, struct lead **ret,
+		     struct error *err);
+
+/** Resigns, which waits for etcd as long as it may take to answer; the store must be closed. NULL is allowed.
+ */
+void lead_free(struct lead *lead);
+
+void lead_view(const struct lead *lead, struct lead_view *ret);
+
+/** Does this server lead at this moment for certain, by its own clock? NULL: yes. */
+bool lead_is_own(const struct lead *lead);
+
+/** STATUS_UNAVAILABLE unless it does, with who leads and where. */
+enum status lead_check(const struct lead *lead, struct error *err);
+
+typedef void lead_change_fn(const struct lead_view *view, void *userdata);
+
+/** Have @changed called when lead_view() says something else. One at a time; NULL: nobody. */
+void lead_watch(struct lead *lead, lead_change_fn *changed, void *userdata);
+
+/** Open the store; see kv_open_etcd(). To be closed before lead_free(). */
+enum status lead_open_store(struct lead *lead, struct kv **ret, struct error *err);

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "recovery/etcd_copy.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "lead/lead.h"
+#include "store/kv.h"
+
+#include <inttypes.h>
+#include <openssl/evp.h>
+#include <string.h>
+
+/* A server that was killed leads for as long as its lease lasts. */
+enum { LEASES_TO_WAIT = 3 };
+
+/* --- leading for a while --- */
+
+struct visit {
+	sd_event *event;
+	struct lead *lead;
+	struct kv *kv;
+	bool is_leading;
+};
+
+static void visit_end(struct visit *visit)
+{
+	kv_close(visit->kv);
+	lead_free(visit->lead);
+	(void)sd_event_unref(visit->event);
+}
+
+static void on_leading(void *userdata)
+{
+	((struct visit *)userdata)->is_leading = true;
+}
+
+/* The store says so itself. */
+static void on_lost(const struct error *why, void *userdata)
+{
+	(void)why;
+	(void)userdata;
+}
+
+static enum status refuse(const struct visit *visit, const struct lead_settings *settings, struct error *err)
+{
+	struct lead_view view;
+
+	lead_view(visit->lead, &view);
+	if (!view.is_known)
+		return error_set(err, STATUS_UNAVAILABLE, 0,
+				 "etcd does not answer at %s, and whatever else store \"etcd\" names",
+				 settings->endpoints[0]);
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "server %s (%s) leads: stop holdfast-server on every machine first", view.name,
+			 view.address);
+}
+
+static enum status visit_begin(struct visit *visit, const struct lead_settings *settings, const char *cluster,
+			       struct error *err)
+{
+	static const struct lead_events events = {.on_leading = on_leading, .on_lost = on_lost};
+	const uint64_t end = clock_monotonic_us() + LEASES_TO_WAIT * settings->lease_us;
+	int r = sd_event_new(&visit->event);
+	enum status st;
+
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "make an event loop");
+	st = lead_new(visit->event, settings, cluster, "no server", &events, visit, &visit->lead, err);
+	if (st != STATUS_OK)
+		return st;
+	for (uint64_t now = clock_monotonic_us(); !visit->is_leading && now < end; now = clock_monotonic_us())
+		if (sd_event_run(visit->event, end - now) < 0)
+			break;
+	return visit->is_leading ? lead_open_store(visit->lead, &visit->kv, err)
+				 : refuse(visit, settings, err);
+}
+
+/* --- digests --- */
+
+struct digest {
+	EVP_MD_CTX *ctx; /* owned; NULL: no memory, or an update failed */
+	uint64_t n;
+};
+
+static void digest_begin(struct digest *digest)
+{
+	*digest = (struct digest){.ctx = EVP_MD_CTX_new()};
+	if (digest->ctx && EVP_DigestInit_ex(digest->ctx, EVP_sha256(), NULL) != 1) {
+		EVP_MD_CTX_free(digest->ctx);
+		digest->ctx = NULL;
+	}
+}
+
+/* Each with its length, so that no two lists of records have one text. */
+static bool digest_add(const struct kv_item *item, void *userdata)
+{
+	struct digest *digest = userdata;
+	uint64_t len = item->len;
+
+	digest->n++;
+	if (!digest->ctx)
+		return false;
+	return EVP_DigestUpdate(digest->ctx, item->key, strlen(item->key) + 1) == 1 &&
+	       EVP_DigestUpdate(digest->ctx, &len, sizeof(len)) == 1 &&
+	       EVP_DigestUpdate(digest->ctx, item->value, item->len) == 1;
+}
+
+static enum status digest_end(struct digest *digest, struct etcd_copy_result *ret, struct error *err)
+{
+	bool is_done = digest->ctx && EVP_DigestFinal_ex(digest->ctx, ret->sha256, NULL) == 1;
+
+	EVP_MD_CTX_free(digest->ctx);
+	ret->n = digest->n;
+	return is_done ? STATUS_OK : error_no_memory(err, "a digest");
+}
+
+static enum status digest_kv(struct kv *kv, struct etcd_copy_result *ret, struct error *err)
+{
+	struct digest digest;
+	enum status ended;
+	enum status st;
+
+	digest_begin(&digest);
+	st = kv_range(kv, "", digest_add, &digest, err);
+	ended = digest_end(&digest, ret, st == STATUS_OK ? err : NULL);
+	ret->index = kv_revision(kv);
+	return st == STATUS_OK ? ended : st;
+}
+
+static enum status digest_copy(const char *path, struct etcd_copy_result *ret, struct error *err)
+{
+	struct digest digest;
+	enum status ended;
+	enum status st;
+
+	digest_begin(&digest);
+	st = kv_walk_copy(&(struct kv_copy){.path = path}, digest_add, &digest, &ret->index, err);
+	ended = digest_end(&digest, ret, st == STATUS_OK ? err : NULL);
+	return st == STATUS_OK ? ended : st;
+}
+
+static enum status compare(const struct etcd_copy_result *from, const struct etcd_copy_result *to,
+			   struct error *err)
+{
+	if (from->n == to->n && memcmp(from->sha256, to->sha256, sizeof(from->sha256)) == 0)
+		return STATUS_OK;
+	return error_set(err, STATUS_DATA_LOSS, 0,
+			 "what was written is not what was read: %" PRIu64 " records became %" PRIu64,
+			 from->n, to->n);
+}
+
+/* --- writing --- */
+
+struct filling {
+	struct kv_rewrite *rewrite;
+	struct kv *from;  /* NULL: a copy */
+	const char *path; /* of the copy */
+	uint64_t above;	  /* index that the records are to be above */
+	enum status status;
+	struct error *err;
+};
+
+static bool put_item(const struct kv_item *item, void *userdata)
+{
+	struct filling *filling = userdata;
+	const struct kv_op op = {.key = item->key, .value = item->value, .len = item->len};
+
+	filling->status = kv_rewrite_put(filling->rewrite, &op, filling->err);
+	return filling->status == STATUS_OK;
+}
+
+static bool delete_item(const struct kv_item *item, void *userdata)
+{
+	struct filling *filling = userdata;
+
+	filling->status = kv_rewrite_put(filling->rewrite, &(struct kv_op){.key = item->key}, filling->err);
+	return filling->status == STATUS_OK;
+}
+
+static enum status fill(struct kv_rewrite *rewrite, void *userdata, struct error *err)
+{
+	struct filling *filling = userdata;
+	uint64_t index;
+	enum status st;
+
+	filling->rewrite = rewrite;
+	filling->err = err;
+	kv_rewrite_advance(rewrite, filling->above);
+	st = kv_rewrite_range(rewrite, "", delete_item, filling, err);
+	if (st == STATUS_OK && filling->status == STATUS_OK && filling->from)
+		st = kv_range(filling->from, "", put_item, filling, err);
+	else if (st == STATUS_OK && filling->status == STATUS_OK)
+		st = kv_walk_copy(&(struct kv_copy){.path = filling->path}, put_item, filling, &index, err);
+	return st == STATUS_OK ? filling->status : st;
+}
+
+static bool note_one(const struct kv_item *item, void *userdata)
+{
+	(void)item;
+	*(bool *)userdata = true;
+	return false;
+}
+
+/* Is anything there? */
+static enum status look(struct kv *kv, bool *ret, struct error *err)
+{
+	*ret = false;
+	return kv_range_from(kv, "", "", 1, note_one, ret, err);
+}
+
+enum status etcd_copy_in(const struct lead_settings *settings, const char *cluster, const char *path,
+			 bool may_replace, struct etcd_copy_result *ret, struct error *err)
+{
+	cleanup(visit_end) struct visit visit = {.event = NULL};
+	struct filling filling = {.path = path, .status = STATUS_OK};
+	struct etcd_copy_result from;
+	struct etcd_copy_result to;
+	bool is_there = false;
+	enum status st = digest_copy(path, &from, err);
+
+	if (st == STATUS_OK)
+		st = visit_begin(&visit, settings, cluster, err);
+	if (st == STATUS_OK)
+		st = look(visit.kv, &is_there, err);
+	if (st == STATUS_OK && is_there && !may_replace)
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"there is a store in etcd at %s: nothing was changed; another prefix in store "
+			"\"etcd\" begins a new one",
+			settings->prefix);
+	filling.above = from.index;
+	if (st == STATUS_OK)
+		st = kv_rewrite(visit.kv, fill, &filling, err);
+	if (st == STATUS_OK)
+		st = digest_kv(visit.kv, &to, err);
+	if (st == STATUS_OK)
+		st = compare(&from, &to, err);
+	if (st == STATUS_OK)
+		*ret = to;
+	return st;
+}
+
+static enum status write_file(struct kv *from, const char *path, struct error *err)
+{
+	struct filling filling = {.from = from, .status = STATUS_OK};
+	sd_event *event = NULL;
+	struct kv *kv = NULL;
+	enum status st;
+	int r = sd_event_new(&event);
+
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "make an event loop");
+	/* so that the last of them has at least its index: in sqlite each is a revision of its own */
+	filling.above = kv_revision(from);
+	st = kv_open_sqlite(event, path, &kv, err);
+	if (st == STATUS_OK)
+		st = kv_rewrite(kv, fill, &filling, err);
+	kv_close(kv);
+	(void)sd_event_unref(event);
+	return st;
+}
+
+enum status etcd_copy_out(const struct lead_settings *settings, const char *cluster, const char *path,
+			  struct etcd_copy_result *ret, struct error *err)
+{
+	cleanup(visit_end) struct visit visit = {.event = NULL};
+	struct etcd_copy_result from;
+	struct etcd_copy_result to;
+	bool is_there = false;
+	enum status st = visit_begin(&visit, settings, cluster, err);
+
+	if (st == STATUS_OK)
+		st = look(visit.kv, &is_there, err);
+	if (st == STATUS_OK && !is_there)
+		return error_set(err, STATUS_NOT_FOUND, 0, "there is no store in etcd at %s",
+				 settings->prefix);
+	if (st == STATUS_OK)
+		st = digest_kv(visit.kv, &from, err);
+	if (st == STATUS_OK)
+		st = write_file(visit.kv, path, err);
+	if (st == STATUS_OK)
+		st = digest_copy(path, &to, err);
+	if (st == STATUS_OK)
+		st = compare(&from, &to, err);
+	if (st == STATUS_OK)
+		*ret = to;
+	return st;
+}
