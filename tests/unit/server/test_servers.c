@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Three servers, as processes, on one etcd: who leads decides, and what one has granted holds for the next.
+ */
+
+#include "cluster.h"
+#include "dev.h"
+#include "unit.h"
+
+#include "../etcd/etcd_world.h"
+#include "base/cleanup.h"
+#include "base/exit_code.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <holdfast/v1/operator.pb-c.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SERVERS = 3, SERVER_LEASE_S = 2, PATIENCE_S = 90, CALL_US = 2000000, LOG_MAX = 1 << 20 };
+
+struct servers {
+	struct fixture f; /* its clients: of the server that leads */
+	struct etcd_world *etcd;
+	pid_t pids[SERVERS]; /* 0: not running */
+	uint16_t ports[SERVERS];
+	int leader; /* whose clients are made; -1: nobody's */
+	struct claim held;
+};
+
+static const char *const node_names[] = {"n1", "n2"};
+
+/* --- processes --- */
+
+static const char *in_folder(const struct servers *s, int i, const char *rest, char ret[static PATH_MAX])
+{
+	(void)str_format(ret, PATH_MAX, "%s/s%d%s", s->f.dir, i, rest);
+	return ret;
+}
+
+static uint16_t free_port(void)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t n = sizeof(address);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, n), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &n), 0);
+	(void)close(fd);
+	return ntohs(address.sin_port);
+}
+
+static void write_config(struct servers *s, int i)
+{
+	char path[PATH_MAX];
+	char text[4096];
+	char urls[1024] = "";
+	int n;
+
+	for (size_t m = 0, at = 0; m < s->etcd->n; m++)
+		at += (size_t)str_format(urls + at, sizeof(urls) - at, "%s\"%s\"", m > 0 ? ", " : "",
+					 s->etcd->urls[m]);
+	n = str_format(text, sizeof(text),
+		       "cluster = \"c1\"\ndata_dir = \"%s/s%d\"\nticket_key = \"%s/ticket.key\"\nheartbeat = "
+		       "\"300s\"\nacl = false\n"
+		       "listen {\n  host = \"127.0.0.1\"\n  port = %u\n}\n"
+		       "tls {\n  ca = \"%s/tls/ca.pem\"\n  cert = \"%s/tls/server.pem\"\n  key = "
+		       "\"%s/tls/server.key\"\n}\n"
+		       "store \"etcd\" {\n  endpoints = [%s]\n  name = \"s%d\"\n  lease = \"%ds\"\n}\n",
+		       s->f.dir, i, s->f.dir, (unsigned int)s->ports[i], s->f.dir, s->f.dir, s->f.dir, urls,
+		       i, SERVER_LEASE_S);
+	assert_true(n > 0);
+	assert_int_equal(mkdir(in_folder(s, i, "", path), 0700), 0);
+	assert_int_equal(file_write_atomic(in_folder(s, i, ".hcl", path), 0600, text, (size_t)n), 0);
+}
+
+static pid_t spawn(struct servers *s, int i, const char *option)
+{
+	char config[PATH_MAX];
+	char log[PATH_MAX];
+	pid_t pid = fork();
+	int fd;
+
+	assert_true(pid >= 0);
+	if (pid > 0)
+		return pid;
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	fd = open(in_folder(s, i, ".log", log), O_WRONLY | O_CREAT | O_APPEND, 0600);
+	(void)dup2(fd, STDOUT_FILENO);
+	(void)dup2(fd, STDERR_FILENO);
+	(void)execl(SERVER_PROGRAM, "holdfast-server", "--config", in_folder(s, i, ".hcl", config), option,
+		    NULL);
+	_exit(127);
+}
+
+static void start(struct servers *s, int i)
+{
+	s->pids[i] = spawn(s, i, NULL);
+}
+
+/* Wait for its end; returns what wait() says. */
+static int await_end(struct servers *s, int i)
+{
+	const uint64_t end = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
+	int status;
+
+	while (waitpid(s->pids[i], &status, WNOHANG) == 0) {
+		assert_true(clock_monotonic_us() < end);
+		(void)usleep(10000);
+	}
+	s->pids[i] = 0;
+	return status;
+}
+
+static int run_option(struct servers *s, int i, const char *option)
+{
+	int status;
+	pid_t pid = spawn(s, i, option);
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void end(struct servers *s, int i, int number)
+{
+	if (s->pids[i] == 0)
+		return;
+	(void)kill(s->pids[i], number);
+	(void)await_end(s, i);
+}
+
+static bool has_said(struct servers *s, int i, const char *text)
+{
+	cleanup_free char *log = NULL;
+	char path[PATH_MAX];
+
+	return file_read(in_folder(s, i, ".log", path), LOG_MAX, &log, NULL) == 0 && strstr(log, text);
+}
+
+/* --- clients --- */
+
+static void drop_clients(struct servers *s)
+{
+	if (s->leader < 0)
+		return;
+	fake_node_release(&s->f.operator);
+	fake_node_release(&s->f.n1);
+	fake_node_release(&s->f.n2);
+	s->leader = -1;
+}
+
+static void make_clients(struct servers *s, int i)
+{
+	drop_clients(s);
+	s->leader = i;
+	fake_node_init(&s->f.operator, s->f.event, s->f.dir, "operator", s->ports[i]);
+	fake_node_init(&s->f.n1, s->f.event, s->f.dir, "node-n1", s->ports[i]);
+	fake_node_init(&s->f.n2, s->f.event, s->f.dir, "node-n2", s->ports[i]);
+}
+
+static enum status ask(struct servers *s, int i, Holdfast__V1__GetStatusResponse **ret, struct error *err)
+{
+	Holdfast__V1__GetStatusRequest request = HOLDFAST__V1__GET_STATUS_REQUEST__INIT;
+	ProtobufCMessage *response = NULL;
+	struct fake_node asker;
+	enum status st;
+
+	fake_node_init(&asker, s->f.event, s->f.dir, "operator", s->ports[i]);
+	st = rpc_client_call_sync(asker.client, &holdfast__v1__operator__descriptor, "Status", &request.base,
+				  CALL_US, &response, err);
+	fake_node_release(&asker);
+	if (ret)
+		*ret = (Holdfast__V1__GetStatusResponse *)response;
+	else if (response)
+		protobuf_c_message_free_unpacked(response, NULL);
+	return st;
+}
+
+/* Wait until one of those that run answers, but not @except; its clients are made. */
+static int await_leader(struct servers *s, int except)
+{
+	const uint64_t limit = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
+	struct error err;
+
+	for (;;) {
+		for (int i = 0; i < SERVERS; i++)
+			if (s->pids[i] > 0 && i != except && ask(s, i, NULL, &err) == STATUS_OK) {
+				make_clients(s, i);
+				return i;
+			}
+		assert_true(clock_monotonic_us() < limit);
+		(void)usleep(50000);
+	}
+}
+
+static int another(const struct servers *s, int i)
+{
+	for (int other = 0; other < SERVERS; other++)
+		if (other != i && s->pids[other] > 0)
+			return other;
+	return -1;
+}
+
+/* --- cases --- */
+
+static int setup_of(void **state, size_t members)
+{
+	struct servers *s = calloc(1, sizeof(*s));
+	const struct dev_options options = {
+		.dir = s->f.dir, .cluster = "c1", .nodes = node_names, .n_nodes = ARRAY_SIZE(node_names)};
+	struct config config;
+
+	assert_non_null(s);
+	s->leader = -1;
+	s->f.access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
+	s->f.source = "db";
+	folder_make(s->f.dir);
+	assert_int_equal(sd_event_new(&s->f.event), 0);
+	assert_int_equal(dev_prepare(&options, &config, NULL), STATUS_OK);
+	s->etcd = etcd_world_new(members);
+	for (int i = 0; i < SERVERS; i++) {
+		s->ports[i] = free_port();
+		write_config(s, i);
+	}
+	*state = s;
+	return 0;
+}
+
+static void start_all(struct servers *s)
+{
+	for (int i = 0; i < SERVERS; i++)
+		start(s, i);
+}
+
+static int setup_one(void **state)
+{
+	return setup_of(state, 1);
+}
+
+static int setup_servers(void **state)
+{
+	struct servers *s;
+
+	assert_int_equal(setup_of(state, 1), 0);
+	s = *state;
+	assert_int_equal(run_option(s, 0, "--new-cluster"), 0);
+	start_all(s);
+	return 0;
+}
+
+static int setup_members(void **state)
+{
+	struct servers *s;
+
+	assert_int_equal(setup_of(state, 3), 0);
+	s = *state;
+	assert_int_equal(run_option(s, 0, "--new-cluster"), 0);
+	start_all(s);
+	return 0;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	return remove(path);
+}
+
+static int teardown_servers(void **state)
+{
+	struct servers *s = *state;
+
+	drop_clients(s);
+	for (int i = 0; i < SERVERS; i++)
+		end(s, i, SIGKILL);
+	etcd_world_free(s->etcd);
+	sd_event_unref(s->f.event);
+	assert_int_equal(nftw(s->f.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+	free(s);
+	return 0;
+}
+
+/* A new cluster begins with an epoch, in which each node reports once. */
+static void join(struct servers *s, struct fake_node *node, const char *id)
+{
+	Holdfast__V1__NodeReport nothing = HOLDFAST__V1__NODE_REPORT__INIT;
+
+	fake_node_connect(node, id, BOOT_1, NULL, 0);
+	assert_true(node->welcomed);
+	UNTIL(&s->f, node->reports_wanted == 1);
+	nothing.epoch = node->report_epoch;
+	fake_node_send_report(node, &nothing);
+}
+
+static void claim_db(struct servers *s, Holdfast__V1__ClaimVolumeResponse **ret)
+{
+	const uint64_t limit = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
+	struct error err = {0};
+
+	while (fake_node_claim(&s->f.n1, "db", ALLOC_1, ret, &err) != STATUS_OK) {
+		if (err.status != STATUS_UNAVAILABLE || clock_monotonic_us() > limit)
+			fail_msg("%s", err.msg);
+		assert_true(sd_event_run(s->f.event, 10000) >= 0); /* the reports are on their way */
+	}
+}
+
+/* Node n1 holds volume db for ALLOC_1, and says so in its hellos from here on. */
+static void take_db(struct servers *s)
+{
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct fixture *f = &s->f;
+	struct error err = {0};
+
+	if (register_volume(f, &f->operator, & err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	join(s, &f->n1, "n1");
+	join(s, &f->n2, "n2");
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	claim_db(s, &response);
+	(void)str_copy(s->held.id, sizeof(s->held.id), response->claim->id);
+	s->held.generation = response->claim->generation;
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+}
+
+/* The claim is the one that was granted, and nobody else gets the volume. */
+static void expect_held(struct servers *s)
+{
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct fixture *f = &s->f;
+	struct error err = {0};
+
+	f->n1.has = &s->held;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_true(f->n1.welcomed);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	if (fake_node_claim(&f->n1, "db", ALLOC_1, &response, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	assert_string_equal(response->claim->id, s->held.id);
+	assert_int_equal(response->claim->generation, s->held.generation);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	assert_int_not_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_OK);
+	assert_non_null(strstr(err.msg, "n1"));
+}
+
+TEST_FIXTURE(a_follower_takes_over_when_the_leader_is_killed, setup_members, teardown_servers)
+{
+	struct servers *s = *state;
+	int leader = await_leader(s, -1);
+	char address[32];
+	struct error err;
+
+	take_db(s);
+	(void)str_format(address, sizeof(address), "127.0.0.1:%u", (unsigned int)s->ports[leader]);
+	while (ask(s, another(s, leader), NULL, &err) == STATUS_UNAVAILABLE && !strstr(err.msg, "leads, ask"))
+		(void)usleep(10000); /* it has not heard of it yet */
+	assert_int_equal(err.status, STATUS_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, address));
+	etcd_world_kill(s->etcd, 2);  /* two of three are enough */
+	for (int n = 0; n < 2; n++) { /* and again, to the last one */
+		end(s, leader, SIGKILL);
+		leader = await_leader(s, -1);
+		expect_held(s);
+	}
+}
+
+TEST_FIXTURE(who_was_stopped_past_its_lease_writes_nothing_and_ends, setup_servers, teardown_servers)
+{
+	struct servers *s = *state;
+	int leader = await_leader(s, -1);
+	pid_t stopped = s->pids[leader];
+	Holdfast__V1__GetStatusResponse *status = NULL;
+	uint64_t index;
+	int next;
+	int ended;
+
+	take_db(s);
+	assert_int_equal(kill(stopped, SIGSTOP), 0);
+	drop_clients(s);
+	next = await_leader(s, leader);
+	assert_int_not_equal(next, leader);
+	expect_held(s);
+	assert_int_equal(ask(s, next, &status, NULL), STATUS_OK);
+	index = status->index;
+	holdfast__v1__get_status_response__free_unpacked(status, NULL);
+	assert_int_equal(kill(stopped, SIGCONT), 0);
+	ended = await_end(s, leader);
+	assert_true(WIFEXITED(ended));
+	assert_int_equal(WEXITSTATUS(ended), EXIT_CODE_FAILED);
+	assert_int_equal(ask(s, next, &status, NULL), STATUS_OK);
+	assert_int_equal(status->index, index);
+	holdfast__v1__get_status_response__free_unpacked(status, NULL);
+	start(s, leader); /* as its unit does: a follower */
+	expect_held(s);
+	while (!has_said(s, leader, "this server follows"))
+		(void)usleep(10000);
+}
+
+TEST_FIXTURE(who_is_asked_to_end_hands_over_at_once, setup_servers, teardown_servers)
+{
+	struct servers *s = *state;
+	int leader = await_leader(s, -1);
+	int ended;
+
+	take_db(s);
+	drop_clients(s);
+	(void)kill(s->pids[leader], SIGTERM);
+	ended = await_end(s, leader);
+	assert_true(WIFEXITED(ended));
+	assert_int_equal(WEXITSTATUS(ended), 0);
+	(void)await_leader(s, -1);
+	expect_held(s);
+}
+
+TEST_FIXTURE(none_starts_without_a_store_that_somebody_has_asked_for, setup_one, teardown_servers)
+{
+	struct servers *s = *state;
+	int ended;
+
+	start(s, 0);
+	ended = await_end(s, 0);
+	assert_true(WIFEXITED(ended));
+	assert_int_equal(WEXITSTATUS(ended), EXIT_CODE_SETTINGS);
+	assert_true(has_said(s, 0, "there is no store in etcd"));
+	assert_int_equal(run_option(s, 0, "--new-cluster"), 0);
+	assert_int_equal(run_option(s, 1, "--new-cluster"), 1);
+	assert_true(has_said(s, 1, "there is a store in etcd"));
+	start_all(s);
+	(void)await_leader(s, -1);
+	assert_int_equal(run_option(s, s->leader, "--new-cluster"), 1);
+	assert_true(has_said(s, s->leader, "stop holdfast-server on every machine"));
+}
+
+/* --- an etcd that forgot --- */
+
+static void copy_etcd(struct servers *s, const char *from, const char *to)
+{
+	char command[PATH_MAX];
+
+	(void)str_format(command, sizeof(command), "cd %s && rm -rf %s && cp -a %s %s", s->etcd->folder, to,
+			 from, to);
+	assert_int_equal(system(command), 0);
+}
+
+static void stop_all(struct servers *s)
+{
+	drop_clients(s);
+	for (int i = 0; i < SERVERS; i++)
+		end(s, i, SIGKILL);
+	etcd_world_kill(s->etcd, 0);
+}
+
+static void expect_nothing_granted(struct servers *s)
+{
+	struct fixture *f = &s->f;
+	struct error err = {0};
+
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	assert_true(f->n2.welcomed);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_OK);
+	assert_int_equal(fake_node_claim(&f->n2, "db", ALLOC_2, NULL, &err), STATUS_UNAVAILABLE);
+}
+
+TEST_FIXTURE(an_etcd_that_was_put_back_begins_an_epoch_and_grants_nothing, setup_servers, teardown_servers)
+{
+	struct servers *s = *state;
+	struct fixture *f = &s->f;
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	Holdfast__V1__GetStatusResponse *status = NULL;
+	uint64_t epoch, index;
+	int leader = await_leader(s, -1);
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	join(s, &f->n1, "n1");
+	join(s, &f->n2, "n2");
+	while (ask(s, leader, &status, NULL) == STATUS_OK && status->nodes_to_report > 0)
+		holdfast__v1__get_status_response__free_unpacked(status, NULL);
+	holdfast__v1__get_status_response__free_unpacked(status, NULL);
+	stop_all(s);
+	copy_etcd(s, "d0", "early");
+	etcd_world_start(s->etcd, 0);
+	start(s, leader);
+	assert_int_equal(await_leader(s, -1), leader);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	claim_db(s, &response);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	assert_int_equal(ask(s, leader, &status, NULL), STATUS_OK);
+	epoch = status->epoch;
+	index = status->index;
+	holdfast__v1__get_status_response__free_unpacked(status, NULL);
+	stop_all(s);
+	copy_etcd(s, "early", "d0");
+	etcd_world_start(s->etcd, 0);
+	start(s, leader);
+	assert_int_equal(await_leader(s, -1), leader);
+	assert_true(has_said(s, leader, "holdfast.mark is of a later revision"));
+	assert_int_equal(ask(s, leader, &status, NULL), STATUS_OK);
+	assert_int_equal(status->epoch, epoch + 1);
+	assert_true(status->index > index); /* above everything that anybody was told */
+	holdfast__v1__get_status_response__free_unpacked(status, NULL);
+	expect_nothing_granted(s);
+}
+
+TEST_FIXTURE(an_etcd_that_was_wiped_grants_nothing, setup_servers, teardown_servers)
+{
+	struct servers *s = *state;
+	int leader = await_leader(s, -1);
+	char command[PATH_MAX];
+	int ended;
+
+	take_db(s);
+	stop_all(s);
+	(void)str_format(command, sizeof(command), "rm -rf %s/d0", s->etcd->folder);
+	assert_int_equal(system(command), 0);
+	etcd_world_start(s->etcd, 0);
+	start(s, leader);
+	ended = await_end(s, leader);
+	assert_int_equal(WEXITSTATUS(ended), EXIT_CODE_SETTINGS);
+	assert_true(has_said(s, leader, "there is no store in etcd"));
+	assert_int_equal(run_option(s, leader, "--new-cluster"), 0);
+	assert_true(has_said(s, leader, "nodes are missing"));
+	start(s, leader);
+	assert_int_equal(await_leader(s, -1), leader);
+	assert_int_equal(register_volume(&s->f, &s->f.operator, NULL), STATUS_OK);
+	expect_nothing_granted(s);
+}
