@@ -9,10 +9,12 @@
 #include "base/exit_code.h"
 #include "base/parse.h"
 #include "base/selinux_label.h"
+#include "base/str.h"
 #include "kit/copy_look.h"
 #include "log/log.h"
 #include "log/service.h"
 #include "recovery/kit_files.h"
+#include "recovery/migrate.h"
 #include "recovery/new_cluster.h"
 #include "recovery/restore.h"
 
@@ -27,6 +29,7 @@ enum { EXIT_OK = 0, EXIT_FAIL = 1, EXIT_USAGE = 2, NODES_MAX = 64 };
 static const char usage_text[] =
 	"usage: holdfast-server [--config FILE] [--check-config]\n"
 	"       holdfast-server [--config FILE] --new-cluster\n"
+	"       holdfast-server [--config FILE] --migrate to-etcd|to-sqlite\n"
 	"       holdfast-server [--config FILE] --restore FILE [--passphrase-file FILE | --key-file FILE]\n"
 	"                       [--other-cluster] [--dry-run]\n"
 	"       holdfast-server --dev DIR [--cluster NAME] [--node NAME]... [--port PORT]\n"
@@ -38,6 +41,8 @@ static const char usage_text[] =
 	"      --new-cluster   make the store of a server that has none, and end: for a first start, because "
 	"it\n"
 	"                      knows no node, volume or claim\n"
+	"      --migrate WHERE to-etcd or to-sqlite: move the store of servers that are not running, and "
+	"end\n"
 	"      --restore FILE  put this copy (holdfast operator backup) in the place of the store of a "
 	"server\n"
 	"                      that is not running, and end; the old store is kept beside it\n"
@@ -55,6 +60,7 @@ struct arguments {
 	const char *config_path;
 	bool check_config;
 	bool new_cluster;
+	const char *migrate_where;
 	const char *restore_path;
 	bool other_cluster;
 	bool dry_run;
@@ -72,6 +78,7 @@ enum long_option {
 	OPT_NODE,
 	OPT_PORT,
 	OPT_NEW_CLUSTER,
+	OPT_MIGRATE,
 	OPT_RESTORE,
 	OPT_OTHER,
 	OPT_DRY_RUN,
@@ -87,6 +94,7 @@ static const struct option long_options[] = {
 	{"node", required_argument, NULL, OPT_NODE},
 	{"port", required_argument, NULL, OPT_PORT},
 	{"new-cluster", no_argument, NULL, OPT_NEW_CLUSTER},
+	{"migrate", required_argument, NULL, OPT_MIGRATE},
 	{"restore", required_argument, NULL, OPT_RESTORE},
 	{"other-cluster", no_argument, NULL, OPT_OTHER},
 	{"dry-run", no_argument, NULL, OPT_DRY_RUN},
@@ -134,6 +142,11 @@ static int take_option(int opt, struct arguments *args)
 	case OPT_NEW_CLUSTER:
 		args->new_cluster = true;
 		return -1;
+	case OPT_MIGRATE:
+		if (!str_eq(optarg, "to-etcd") && !str_eq(optarg, "to-sqlite"))
+			return usage_error("--migrate: to-etcd or to-sqlite is wanted");
+		args->migrate_where = optarg;
+		return -1;
 	case OPT_RESTORE:
 		args->restore_path = optarg;
 		return -1;
@@ -166,7 +179,7 @@ static int take_option(int opt, struct arguments *args)
 
 static bool is_to_serve(const struct arguments *args)
 {
-	return !args->check_config && !args->restore_path && !args->new_cluster;
+	return !args->check_config && !args->restore_path && !args->new_cluster && !args->migrate_where;
 }
 
 static int parse_arguments(int argc, char **argv, struct arguments *args)
@@ -183,6 +196,9 @@ static int parse_arguments(int argc, char **argv, struct arguments *args)
 	}
 	if (optind != argc)
 		return usage_error("unexpected argument");
+	if (args->migrate_where &&
+	    (args->new_cluster || args->restore_path || args->check_config || args->dev.dir))
+		return usage_error("--migrate goes alone: with no other action, and not with --dev");
 	if (args->new_cluster && (args->restore_path || args->check_config))
 		return usage_error(
 			"--new-cluster goes alone: neither with --restore nor with --check-config");
@@ -257,6 +273,25 @@ static int make_new_cluster(const struct config *config)
 	(void)printf("cluster %s: made store %s, epoch %" PRIu64 "; it knows no node, volume or claim\n",
 		     config->cluster, result.store_id, result.epoch);
 	print_missing(&result);
+	return EXIT_OK;
+}
+
+static int migrate(const struct config *config, const char *where)
+{
+	struct etcd_copy_result result;
+	char digest[2 * COPY_SHA256_SIZE + 1];
+	struct error err;
+	enum status st = restore_become_owner(config, false, &err);
+
+	if (st == STATUS_OK)
+		st = str_eq(where, "to-etcd") ? migrate_to_etcd(config, &result, &err)
+					      : migrate_to_sqlite(config, &result, &err);
+	if (st != STATUS_OK)
+		return fail(&err);
+	hex_encode(digest, result.sha256, sizeof(result.sha256));
+	(void)printf("cluster %s: moved %s: %" PRIu64 " records, index %" PRIu64
+		     ", SHA-256 %s, read again there\n",
+		     config->cluster, where, result.n, result.index, digest);
 	return EXIT_OK;
 }
 
@@ -405,6 +440,8 @@ int main(int argc, char **argv)
 		warn_unlabelled();
 	if (args.new_cluster)
 		return make_new_cluster(&config);
+	if (args.migrate_where)
+		return migrate(&config, args.migrate_where);
 	if (args.restore_path)
 		return restore(&args, &config);
 	config.needs_store = true;

@@ -19,7 +19,10 @@ enum etcd_news {
 	NEWS_LOST = 1 << 3,
 };
 
-enum { TURNS_MAX = 64 }; /* of the loop in one of the outer one */
+enum {
+	TURNS_MAX = 64, /* of the loop in one of the outer one */
+	READER_TRIES = 2 * ETCD_ENDPOINTS_MAX,
+};
 
 /* --- the loop --- */
 
@@ -157,6 +160,12 @@ static bool is_worth_another(enum status st)
 	return st == STATUS_UNAVAILABLE || st == STATUS_DEADLINE_EXCEEDED || st == STATUS_CANCELLED;
 }
 
+/* Who only reads asks each member some times. */
+static bool may_go_on(const struct etcd *etcd, int n_tries)
+{
+	return etcd->election ? etcd_is_leading(etcd) : n_tries < READER_TRIES;
+}
+
 static void pause_for(struct etcd *etcd, uint64_t us)
 {
 	const uint64_t end = clock_monotonic_us() + us;
@@ -171,6 +180,7 @@ enum status etcd_ask(struct etcd *etcd, const char *method, const ProtobufCMessa
 	struct backoff backoff = BACKOFF_INIT(20 * USEC_PER_MSEC, USEC_PER_SEC);
 	struct question question = {.answer = answer, .userdata = userdata};
 	struct etcd_call call = {0};
+	int n_tries = 0;
 
 	for (;;) {
 		question.is_done = false;
@@ -179,7 +189,8 @@ enum status etcd_ask(struct etcd *etcd, const char *method, const ProtobufCMessa
 					etcd->call_us, on_answered, &question, &question.err);
 		while (question.status == STATUS_OK && !question.is_done)
 			(void)etcd_run(etcd, UINT64_MAX);
-		if (!is_worth_another(question.status) || !etcd_is_leading(etcd))
+		n_tries++;
+		if (!is_worth_another(question.status) || !may_go_on(etcd, n_tries))
 			break;
 		pause_for(etcd, backoff_next(&backoff, backoff_random()));
 	}

@@ -60,3 +60,9 @@ bool etcd_is_leading(const struct etcd *etcd);
  * STATUS_FAILED_PRECONDITION when not leading, for a newer schema, another cluster's prefix, or keys that are
  * not Holdfast's. */
 enum status kv_open_etcd(struct etcd *etcd, struct kv **ret, struct error *err);
+
+/** Every record of the store of @settings, in order and at one revision, whoever leads; name and lease are
+ * not looked at. Blocks, and may run on a thread of its own. @ret_revision of the last record that was
+ * changed. STATUS_ABORTED when the store was rewritten meanwhile. */
+enum status etcd_walk(const struct etcd_settings *settings, kv_each_fn *each, void *userdata,
+		      uint64_t *ret_revision, struct error *err);

@@ -465,23 +465,21 @@ static void find_foreign(struct found *found, const Etcdserverpb__RangeResponse 
 	}
 }
 
-/* "NUMBER" or "NUMBER OFFSET"; absent: the first one. */
-static void read_generation(const Etcdserverpb__KeyValue *kv, struct found *found)
+bool etcd_generation_read(const Etcdserverpb__KeyValue *kv, uint32_t *ret_number, uint64_t *ret_offset)
 {
 	char text[SCHEMA_SIZE];
 	char *offset;
 
-	found->generation = 1;
-	found->offset = 0;
+	*ret_number = 1;
+	*ret_offset = 0;
 	if (!kv)
-		return;
+		return true;
 	(void)snprintf(text, sizeof(text), "%.*s", (int)kv->value.len, (const char *)kv->value.data);
 	offset = strchr(text, ' ');
 	if (offset)
 		*offset++ = '\0';
-	if (parse_u32(text, 1, UINT32_MAX, &found->generation) < 0 ||
-	    (offset && parse_u64(offset, 0, INT64_MAX, &found->offset) < 0))
-		found->generation = 0;
+	return parse_u32(text, 1, UINT32_MAX, ret_number) == 0 &&
+	       (!offset || parse_u64(offset, 0, INT64_MAX, ret_offset) == 0);
 }
 
 static enum status take_found(const ProtobufCMessage *response, void *userdata, struct error *err)
@@ -498,7 +496,8 @@ static enum status take_found(const ProtobufCMessage *response, void *userdata, 
 	found->leader_revision = leader ? leader->create_revision : 0;
 	found->sequence_revision = sequence ? sequence->mod_revision : 0;
 	found->has_schema = schema != NULL;
-	read_generation(judge_key_of(txn, LOOK_GENERATION), found);
+	if (!etcd_generation_read(judge_key_of(txn, LOOK_GENERATION), &found->generation, &found->offset))
+		found->generation = 0;
 	if (schema)
 		(void)snprintf(found->schema, sizeof(found->schema), "%.*s", (int)schema->value.len,
 			       (const char *)schema->value.data);

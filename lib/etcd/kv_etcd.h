@@ -55,6 +55,9 @@ void etcd_store_name_records(const struct etcd_store *store, uint32_t generation
 /** Make the next sequence, which is what the next transaction writes. */
 void etcd_store_next_sequence(struct etcd_store *store);
 
+/** What the generation's key says, "NUMBER" or "NUMBER OFFSET"; NULL: the first one. False: nothing. */
+bool etcd_generation_read(const Etcdserverpb__KeyValue *kv, uint32_t *ret_number, uint64_t *ret_offset);
+
 /** What is under the prefix: generation, sequence, and that this is the leader. It blocks. */
 enum status etcd_store_find(struct etcd_store *store, struct error *err);
 

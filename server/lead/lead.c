@@ -144,11 +144,11 @@ static bool needs_tls(const struct lead_settings *settings)
 	return false;
 }
 
-static enum status open_tls(struct lead *lead, const struct lead_settings *settings, struct error *err)
+static enum status open_tls(const struct lead_settings *settings, struct rpc_tls **ret, struct error *err)
 {
 	const struct rpc_tls_files files = {
 		.ca = settings->ca, .cert = settings->certificate, .key = settings->key};
-	enum status st = needs_tls(settings) ? rpc_tls_new(&files, &lead->tls, err) : STATUS_OK;
+	enum status st = needs_tls(settings) ? rpc_tls_new(&files, ret, err) : STATUS_OK;
 
 	return st != STATUS_OK && err ? error_prefix(err, "store \"etcd\"") : st;
 }
@@ -165,6 +165,20 @@ static enum status name_itself(struct lead *lead, const struct lead_settings *se
 	return STATUS_OK;
 }
 
+static struct etcd_settings address(const struct lead_settings *settings, const char *cluster,
+				    struct rpc_tls *tls, const char *urls[static LEAD_ENDPOINTS_MAX])
+{
+	size_t n = 0;
+
+	for (; n < LEAD_ENDPOINTS_MAX && settings->endpoints[n][0] != '\0'; n++)
+		urls[n] = settings->endpoints[n];
+	return (struct etcd_settings){.endpoints = {.urls = urls, .n = n, .tls = tls},
+				      .prefix = settings->prefix,
+				      .cluster = cluster,
+				      .lease_us = settings->lease_us,
+				      .call_us = settings->lease_us / ANSWER_PART};
+}
+
 static enum status campaign(struct lead *lead, sd_event *event, const struct lead_settings *settings,
 			    const char *cluster, struct error *err)
 {
@@ -174,19 +188,11 @@ static enum status campaign(struct lead *lead, sd_event *event, const struct lea
 						  .on_trouble = on_trouble};
 	char own[LEAD_NAME_SIZE + LEAD_ADDRESS_SIZE];
 	const char *urls[LEAD_ENDPOINTS_MAX];
-	size_t n = 0;
+	struct etcd_settings to = address(settings, cluster, lead->tls, urls);
 
-	for (; n < LEAD_ENDPOINTS_MAX && settings->endpoints[n][0] != '\0'; n++)
-		urls[n] = settings->endpoints[n];
 	(void)str_format(own, sizeof(own), "%s %s", lead->name, lead->address);
-	return etcd_new(event,
-			&(struct etcd_settings){.endpoints = {.urls = urls, .n = n, .tls = lead->tls},
-						.prefix = settings->prefix,
-						.cluster = cluster,
-						.name = own,
-						.lease_us = settings->lease_us,
-						.call_us = settings->lease_us / ANSWER_PART},
-			&events, lead, &lead->etcd, err);
+	to.name = own;
+	return etcd_new(event, &to, &events, lead, &lead->etcd, err);
 }
 
 enum status lead_new(sd_event *event, const struct lead_settings *settings, const char *cluster,
@@ -203,7 +209,7 @@ enum status lead_new(sd_event *event, const struct lead_settings *settings, cons
 	lead->userdata = userdata;
 	st = name_itself(lead, settings, address, err);
 	if (st == STATUS_OK)
-		st = open_tls(lead, settings, err);
+		st = open_tls(settings, &lead->tls, err);
 	if (st == STATUS_OK)
 		st = campaign(lead, event, settings, cluster, err);
 	if (st != STATUS_OK) {
@@ -221,4 +227,20 @@ void lead_free(struct lead *lead)
 	etcd_free(lead->etcd);
 	rpc_tls_free(lead->tls);
 	free(lead);
+}
+
+enum status lead_walk_store(const struct lead_settings *settings, const char *cluster, kv_each_fn *each,
+			    void *userdata, uint64_t *ret_revision, struct error *err)
+{
+	const char *urls[LEAD_ENDPOINTS_MAX];
+	struct rpc_tls *tls = NULL;
+	struct etcd_settings from;
+	enum status st = open_tls(settings, &tls, err);
+
+	if (st != STATUS_OK)
+		return st;
+	from = address(settings, cluster, tls, urls);
+	st = etcd_walk(&from, each, userdata, ret_revision, err);
+	rpc_tls_free(tls);
+	return st;
 }

@@ -23,12 +23,12 @@
 #include "base/error.h"
 #include "lead/lead_settings.h"
 #include "rpc/tls.h"
+#include "store/kv.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <systemd/sd-event.h>
 
-struct kv;
 struct lead;
 
 struct lead_view {
@@ -70,3 +70,7 @@ void lead_watch(struct lead *lead, lead_change_fn *changed, void *userdata);
 
 /** Open the store; see kv_open_etcd(). To be closed before lead_free(). */
 enum status lead_open_store(struct lead *lead, struct kv **ret, struct error *err);
+
+/** Every record of the store that @settings name, at one revision and whoever leads; see etcd_walk(). */
+enum status lead_walk_store(const struct lead_settings *settings, const char *cluster, kv_each_fn *each,
+			    void *userdata, uint64_t *ret_revision, struct error *err);

@@ -12,10 +12,12 @@
 #include "base/uuid.h"
 #include "log/log.h"
 #include "recovery/copy_file.h"
+#include "recovery/etcd_copy.h"
 #include "recovery/kit_files.h"
 #include "recovery/worker.h"
 #include "state/keys.h"
 #include "state/records.h"
+#include "state/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -101,10 +103,24 @@ static enum status encrypt(struct backup *backup, struct error *err)
 	return st;
 }
 
+static enum status copy_store(struct backup *backup, struct error *err)
+{
+	const struct config *config = &backup->server->config; /* what it reads does not change */
+	struct etcd_copy_result copied;
+	enum status st;
+
+	if (!config_is_on_etcd(config))
+		return kv_copy_sqlite(backup->store, backup->path, &backup->index, err);
+	st = etcd_copy_out(&config->etcd, config->cluster, backup->path, false, text_of_stored, &copied, err);
+	if (st == STATUS_OK)
+		backup->index = copied.index;
+	return st;
+}
+
 static enum status make(void *userdata, struct error *err)
 {
 	struct backup *backup = userdata;
-	enum status st = kv_copy_sqlite(backup->store, backup->path, &backup->index, err);
+	enum status st = copy_store(backup, err);
 
 	/* what cannot be restored is no backup: an earlier one is not to be thrown away for it */
 	if (st == STATUS_OK)

@@ -153,7 +153,6 @@ static enum status compare(const struct etcd_copy_result *from, const struct etc
 
 struct filling {
 	struct kv_rewrite *rewrite;
-	struct kv *from;  /* NULL: a copy */
 	const char *path; /* of the copy */
 	uint64_t above;	  /* index that the records are to be above */
 	enum status status;
@@ -177,6 +176,7 @@ static bool delete_item(const struct kv_item *item, void *userdata)
 	return filling->status == STATUS_OK;
 }
 
+/* The copy's records, and none that was there. */
 static enum status fill(struct kv_rewrite *rewrite, void *userdata, struct error *err)
 {
 	struct filling *filling = userdata;
@@ -187,9 +187,7 @@ static enum status fill(struct kv_rewrite *rewrite, void *userdata, struct error
 	filling->err = err;
 	kv_rewrite_advance(rewrite, filling->above);
 	st = kv_rewrite_range(rewrite, "", delete_item, filling, err);
-	if (st == STATUS_OK && filling->status == STATUS_OK && filling->from)
-		st = kv_range(filling->from, "", put_item, filling, err);
-	else if (st == STATUS_OK && filling->status == STATUS_OK)
+	if (st == STATUS_OK && filling->status == STATUS_OK)
 		st = kv_walk_copy(&(struct kv_copy){.path = filling->path}, put_item, filling, &index, err);
 	return st == STATUS_OK ? filling->status : st;
 }
@@ -240,9 +238,51 @@ enum status etcd_copy_in(const struct lead_settings *settings, const char *clust
 	return st;
 }
 
-static enum status write_file(struct kv *from, const char *path, struct error *err)
+/* --- out --- */
+
+struct reading {
+	const struct lead_settings *settings;
+	const char *cluster;
+	etcd_copy_text_fn *text;
+	struct kv_rewrite *rewrite;
+	struct digest digest;
+	uint64_t revision;
+	enum status status;
+	struct error *err;
+};
+
+static bool write_item(const struct kv_item *item, void *userdata)
 {
-	struct filling filling = {.from = from, .status = STATUS_OK};
+	struct reading *reading = userdata;
+	cleanup_free char *text = reading->text(item->key, item->value, item->len);
+	const struct kv_op op = {.key = item->key, .value = item->value, .len = item->len, .text = text};
+
+	reading->status = kv_rewrite_put(reading->rewrite, &op, reading->err);
+	return reading->status == STATUS_OK && digest_add(item, &reading->digest);
+}
+
+static enum status read_all(struct kv_rewrite *rewrite, void *userdata, struct error *err)
+{
+	struct reading *reading = userdata;
+	enum status st;
+
+	reading->rewrite = rewrite;
+	reading->err = err;
+	st = lead_walk_store(reading->settings, reading->cluster, write_item, reading, &reading->revision,
+			     err);
+	return st == STATUS_OK ? reading->status : st;
+}
+
+/* So that the next record is above everything that anybody was told. */
+static enum status advance(struct kv_rewrite *rewrite, void *userdata, struct error *err)
+{
+	(void)err;
+	kv_rewrite_advance(rewrite, *(uint64_t *)userdata);
+	return STATUS_OK;
+}
+
+static enum status write_file(struct reading *reading, const char *path, struct error *err)
+{
 	sd_event *event = NULL;
 	struct kv *kv = NULL;
 	enum status st;
@@ -250,39 +290,52 @@ static enum status write_file(struct kv *from, const char *path, struct error *e
 
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "make an event loop");
-	/* so that the last of them has at least its index: in sqlite each is a revision of its own */
-	filling.above = kv_revision(from);
 	st = kv_open_sqlite(event, path, &kv, err);
 	if (st == STATUS_OK)
-		st = kv_rewrite(kv, fill, &filling, err);
+		st = kv_rewrite(kv, read_all, reading, err);
+	if (st == STATUS_OK)
+		st = kv_rewrite(kv, advance, &reading->revision, err);
 	kv_close(kv);
 	(void)sd_event_unref(event);
 	return st;
 }
 
+static enum status make_file(struct reading *reading, const char *path, struct etcd_copy_result *ret,
+			     struct error *err)
+{
+	struct etcd_copy_result from = {.n = 0};
+	enum status ended;
+	enum status st;
+
+	digest_begin(&reading->digest);
+	st = write_file(reading, path, err);
+	ended = digest_end(&reading->digest, &from, st == STATUS_OK ? err : NULL);
+	if (st == STATUS_OK)
+		st = ended;
+	if (st == STATUS_OK && from.n == 0)
+		return error_set(err, STATUS_NOT_FOUND, 0, "there is no store in etcd at %s",
+				 reading->settings->prefix);
+	if (st == STATUS_OK)
+		st = digest_copy(path, ret, err);
+	return st == STATUS_OK ? compare(&from, ret, err) : st;
+}
+
 enum status etcd_copy_out(const struct lead_settings *settings, const char *cluster, const char *path,
-			  struct etcd_copy_result *ret, struct error *err)
+			  bool is_alone, etcd_copy_text_fn *text, struct etcd_copy_result *ret,
+			  struct error *err)
 {
 	cleanup(visit_end) struct visit visit = {.event = NULL};
-	struct etcd_copy_result from;
-	struct etcd_copy_result to;
-	bool is_there = false;
-	enum status st = visit_begin(&visit, settings, cluster, err);
+	struct reading reading = {
+		.settings = settings, .cluster = cluster, .text = text, .status = STATUS_OK};
+	struct etcd_copy_result result;
+	enum status st = is_alone ? visit_begin(&visit, settings, cluster, err) : STATUS_OK;
 
+	if (st != STATUS_OK)
+		return st;
+	st = make_file(&reading, path, &result, err);
 	if (st == STATUS_OK)
-		st = look(visit.kv, &is_there, err);
-	if (st == STATUS_OK && !is_there)
-		return error_set(err, STATUS_NOT_FOUND, 0, "there is no store in etcd at %s",
-				 settings->prefix);
-	if (st == STATUS_OK)
-		st = digest_kv(visit.kv, &from, err);
-	if (st == STATUS_OK)
-		st = write_file(visit.kv, path, err);
-	if (st == STATUS_OK)
-		st = digest_copy(path, &to, err);
-	if (st == STATUS_OK)
-		st = compare(&from, &to, err);
-	if (st == STATUS_OK)
-		*ret = to;
+		*ret = result;
+	else
+		copy_remove(path);
 	return st;
 }

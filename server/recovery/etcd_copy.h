@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The store in etcd while no server leads: made from a copy in sqlite's format, or copied into one.
+/* The store in etcd: made from a copy in sqlite's format while no server leads, or copied into one.
  *
- * Each blocks, and leads meanwhile, so that no server does. What was written is read again and compared:
+ * Each blocks. What was written is read again and compared:
  * number of records and SHA-256 over all keys and values, in order. */
 
 #include "lead/lead_settings.h"
@@ -20,7 +20,12 @@ struct etcd_copy_result {
 enum status etcd_copy_in(const struct lead_settings *settings, const char *cluster, const char *path,
 			 bool may_replace, struct etcd_copy_result *ret, struct error *err);
 
-/** Make @path, which must not exist, of the store in etcd; its index is not below that. STATUS_NOT_FOUND when
- * there is none, STATUS_FAILED_PRECONDITION when a server leads. */
+/* What people see of a record, see state/text.h; owned by the caller, NULL: nothing. */
+typedef char *etcd_copy_text_fn(const char *key, const void *value, size_t len);
+
+/** Make @path, which must not exist, of the store in etcd as of one moment; its index is not below what was
+ * there. (@is_alone) only when no server leads, STATUS_FAILED_PRECONDITION; else whoever does, and from any
+ * thread. STATUS_NOT_FOUND when there is no store. What was written of @path is removed on failure. */
 enum status etcd_copy_out(const struct lead_settings *settings, const char *cluster, const char *path,
-			  struct etcd_copy_result *ret, struct error *err);
+			  bool is_alone, etcd_copy_text_fn *text, struct etcd_copy_result *ret,
+			  struct error *err);

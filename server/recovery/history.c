@@ -162,12 +162,39 @@ static void describe(struct session *session, const Holdfast__V1__Mark *mark, ch
 				 session->node_id, mark->index, mark->epoch, kv_revision(server->kv), epoch);
 }
 
+static void on_decided(uint64_t revision, const struct error *err, void *userdata)
+{
+	(void)revision;
+	if (err) {
+		server_fail(userdata, err);
+		return;
+	}
+	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "epoch"}, "the new epoch is decided, whoever leads next");
+	server_restart(userdata);
+}
+
+/* Until the decision is durable nothing more is taken or acknowledged. */
+static enum status decide_and_restart(struct server *server, const struct new_epoch *wanted,
+				      struct error *err)
+{
+	enum status st;
+
+	if (server->lead) {
+		server->is_superseded = true;
+		return new_epoch_decide_in(server->kv, wanted, on_decided, server, err);
+	}
+	st = new_epoch_decide(server->config.data_dir, wanted, err);
+	if (st == STATUS_OK)
+		server_restart(server);
+	return st;
+}
+
 /* Decide @wanted and start anew in it. */
 static enum status begin(struct session *session, const struct new_epoch *wanted, struct error *err)
 {
 	struct server *server = session->server;
 	const char *reason = wanted->restored_from;
-	enum status st = new_epoch_decide(server->config.data_dir, wanted, err);
+	enum status st = decide_and_restart(server, wanted, err);
 
 	if (st != STATUS_OK) { /* without the decision nothing may be granted either */
 		server_fail(server, err);
@@ -176,7 +203,6 @@ static enum status begin(struct session *session, const struct new_epoch *wanted
 	log_ctx(LOG_CRIT,
 		&(struct log_ctx){.node = session->node_id, .op = "epoch", .event = LOG_EVENT_HISTORY_LOST},
 		"the store has lost history: %s; starting anew in a new epoch", reason);
-	server_restart(server);
 	return error_set(err, STATUS_UNAVAILABLE, 0,
 			 "the server has lost history (%s) and begins a new epoch; connect again", reason);
 }

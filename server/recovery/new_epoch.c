@@ -468,16 +468,11 @@ static enum status decision_path(const char *data_dir, char ret[static PATH_MAX]
 	return STATUS_OK;
 }
 
-enum status new_epoch_decide(const char *data_dir, const struct new_epoch *wanted, struct error *err)
+static enum status pack_decision(const struct new_epoch *wanted, uint8_t ret[static DECISION_MAX],
+				 size_t *ret_n, struct error *err)
 {
 	Holdfast__V1__EpochDecision decision = HOLDFAST__V1__EPOCH_DECISION__INIT;
-	uint8_t bytes[DECISION_MAX];
-	char path[PATH_MAX];
-	enum status st = decision_path(data_dir, path, err);
-	int r;
 
-	if (st != STATUS_OK)
-		return st;
 	decision.known_epoch = wanted->known_epoch;
 	decision.known_index = wanted->known_index;
 	decision.decided_at_ms = wanted->now_ms;
@@ -487,11 +482,37 @@ enum status new_epoch_decide(const char *data_dir, const struct new_epoch *wante
 	decision.missing_nodes = wanted->missing_nodes;
 	decision.by_unproven_mark = wanted->by_unproven_mark;
 	decision.proves_nothing = wanted->proves_nothing;
-	if (holdfast__v1__epoch_decision__get_packed_size(&decision) > sizeof(bytes))
+	if (holdfast__v1__epoch_decision__get_packed_size(&decision) > DECISION_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the reason of a new epoch is too long");
-	r = file_write_atomic(path, 0600, (const char *)bytes,
-			      holdfast__v1__epoch_decision__pack(&decision, bytes));
+	*ret_n = holdfast__v1__epoch_decision__pack(&decision, ret);
+	return STATUS_OK;
+}
+
+enum status new_epoch_decide(const char *data_dir, const struct new_epoch *wanted, struct error *err)
+{
+	uint8_t bytes[DECISION_MAX];
+	char path[PATH_MAX];
+	size_t n = 0;
+	enum status st = decision_path(data_dir, path, err);
+	int r;
+
+	if (st == STATUS_OK)
+		st = pack_decision(wanted, bytes, &n, err);
+	if (st != STATUS_OK)
+		return st;
+	r = file_write_atomic(path, 0600, (const char *)bytes, n);
 	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", path) : STATUS_OK;
+}
+
+enum status new_epoch_decide_in(struct kv *kv, const struct new_epoch *wanted, kv_done_fn *done,
+				void *userdata, struct error *err)
+{
+	uint8_t bytes[DECISION_MAX];
+	struct kv_op op = {.key = KEY_DECISION, .value = bytes};
+	enum status st = pack_decision(wanted, bytes, &op.len, err);
+
+	return st == STATUS_OK ? kv_submit(kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, done, userdata, err)
+			       : st;
 }
 
 /* A decision whose epoch has begun stays behind when the server is killed just then. */
@@ -553,8 +574,8 @@ enum status new_epoch_forget_decision(const char *data_dir, struct error *err)
 	return st;
 }
 
-enum status new_epoch_begin_decided(struct kv *kv, const char *data_dir, const char *cluster,
-				    struct error *err)
+static enum status begin_from_file(struct kv *kv, const char *data_dir, const char *cluster,
+				   struct error *err)
 {
 	Holdfast__V1__EpochDecision *decision;
 	enum status st = read_decision(data_dir, &decision, err);
@@ -564,6 +585,51 @@ enum status new_epoch_begin_decided(struct kv *kv, const char *data_dir, const c
 	st = begin_decision(kv, cluster, decision, err);
 	holdfast__v1__epoch_decision__free_unpacked(decision, NULL);
 	return st == STATUS_OK ? new_epoch_forget_decision(data_dir, err) : st;
+}
+
+struct stored_decision {
+	bool is_there;
+	Holdfast__V1__EpochDecision *decision; /* owned; NULL: it cannot be read */
+};
+
+static bool take_decision(const struct kv_item *item, void *userdata)
+{
+	struct stored_decision *stored = userdata;
+
+	stored->is_there = true;
+	stored->decision = holdfast__v1__epoch_decision__unpack(NULL, item->len, item->value);
+	return false;
+}
+
+static enum status forget_stored(struct kv_rewrite *rewrite, void *userdata, struct error *err)
+{
+	(void)userdata;
+	return kv_rewrite_put(rewrite, &(struct kv_op){.key = KEY_DECISION}, err);
+}
+
+static enum status begin_from_store(struct kv *kv, const char *cluster, struct error *err)
+{
+	struct stored_decision stored = {.is_there = false};
+	enum status st = kv_range(kv, KEY_DECISION, take_decision, &stored, err);
+
+	if (st != STATUS_OK || !stored.is_there)
+		return st;
+	if (!stored.decision)
+		return error_set(err, STATUS_DATA_LOSS, 0,
+				 "the store's record " KEY_DECISION
+				 " says that it has lost history, and cannot "
+				 "be read: restore a backup (holdfast-server --restore FILE)");
+	st = begin_decision(kv, cluster, stored.decision, err);
+	holdfast__v1__epoch_decision__free_unpacked(stored.decision, NULL);
+	return st == STATUS_OK ? kv_rewrite(kv, forget_stored, NULL, err) : st;
+}
+
+enum status new_epoch_begin_decided(struct kv *kv, const char *data_dir, const char *cluster,
+				    struct error *err)
+{
+	enum status st = begin_from_file(kv, data_dir, cluster, err);
+
+	return st == STATUS_OK ? begin_from_store(kv, cluster, err) : st;
 }
 
 void new_epoch_look_at_decision(const char *data_dir, struct new_epoch *wanted)

@@ -80,6 +80,11 @@ enum status new_epoch_begin_here(struct kv *kv, const struct new_epoch *wanted, 
  * Blocks for one write of a small file. */
 enum status new_epoch_decide(const char *data_dir, const struct new_epoch *wanted, struct error *err);
 
+/** The same on etcd, where another server may be the next to start: in the store itself. @done when it is
+ * durable. */
+enum status new_epoch_decide_in(struct kv *kv, const struct new_epoch *wanted, kv_done_fn *done,
+				void *userdata, struct error *err);
+
 /** At start, as new_epoch_begin_here(): begin the one that was decided, if one was. */
 enum status new_epoch_begin_decided(struct kv *kv, const char *data_dir, const char *cluster,
 				    struct error *err);

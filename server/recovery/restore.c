@@ -120,9 +120,15 @@ static enum status check_announced(const Holdfast__V1__BeginRestoreRequest *requ
 static enum status new_restore(struct server *server, const Holdfast__V1__BeginRestoreRequest *request,
 			       struct restore **ret, struct error *err)
 {
-	cleanup(restore_freep) struct restore *restore = calloc(1, sizeof(*restore));
+	cleanup(restore_freep) struct restore *restore = NULL;
 	char folder[PATH_MAX];
 	enum status st;
+
+	if (server->lead)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "the store is in etcd: stop holdfast-server on every machine, then on one "
+				 "holdfast-server --restore FILE");
+	restore = calloc(1, sizeof(*restore));
 
 	if (!restore)
 		return error_no_memory(err, "the restore");

@@ -8,9 +8,11 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "recovery/copy_file.h"
+#include "recovery/etcd_copy.h"
 #include "recovery/marks.h"
 #include "recovery/restore.h"
 #include "recovery/store_swap.h"
+#include "state/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -313,6 +315,40 @@ static enum status stage(const struct restore_source *source, const struct place
 	return st;
 }
 
+/* The store in etcd that the copy takes the place of is kept beside data_dir's own files. */
+static enum status look_at_etcd(const struct config *config, const struct places *places,
+				struct new_epoch *wanted, bool *ret_known, struct error *err)
+{
+	struct etcd_copy_result last;
+	char when[CLOCK_TEXT_SIZE];
+	char aside[PATH_MAX];
+	enum status st =
+		etcd_copy_out(&config->etcd, config->cluster, places->last, true, text_of_stored, &last, err);
+
+	*ret_known = false;
+	if (st != STATUS_OK)
+		return st == STATUS_NOT_FOUND || st == STATUS_DATA_LOSS ? STATUS_OK : st;
+	if (str_format(aside, sizeof(aside), "%s.before-restore-%s", places->store,
+		       clock_format(wanted->now_ms, when)) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
+	*ret_known = new_epoch_look(places->last, wanted, err) == STATUS_OK;
+	if (rename(places->last, aside) < 0)
+		return error_set(err, status_from_errno(errno), errno, "move %s to %s", places->last, aside);
+	return STATUS_OK;
+}
+
+static enum status exchange_in_etcd(const struct config *config, const struct places *places, uint64_t epoch,
+				    struct error *err)
+{
+	struct etcd_copy_result copied;
+	enum status st = etcd_copy_in(&config->etcd, config->cluster, places->staged, true, &copied, err);
+
+	copy_remove(places->staged);
+	if (st == STATUS_OK)
+		st = new_epoch_forget_decision(config->data_dir, err);
+	return st == STATUS_OK ? marks_note_restore(config, epoch, err) : st;
+}
+
 static enum status exchange(const struct config *config, const struct places *places,
 			    const struct new_epoch *wanted, uint64_t epoch, struct error *err)
 {
@@ -353,6 +389,7 @@ enum status restore_offline(const struct config *config, const struct restore_so
 	};
 	struct new_epoch_result result;
 	struct places places = {.store = ""};
+	bool is_known = false;
 	enum status st;
 
 	(void)str_format(places.store, sizeof(places.store), "%s/" SERVER_STORE, config->data_dir);
@@ -361,7 +398,13 @@ enum status restore_offline(const struct config *config, const struct restore_so
 		st = name_places(config->data_dir, dry_run, &places, err);
 	if (st != STATUS_OK)
 		return st;
-	if (!look_at_store(&places, dry_run, &wanted))
+	if (config_is_on_etcd(config) && !dry_run)
+		st = look_at_etcd(config, &places, &wanted, &is_known, err);
+	else
+		is_known = look_at_store(&places, dry_run, &wanted);
+	if (st != STATUS_OK)
+		return st;
+	if (!is_known)
 		wanted.known_epoch = EPOCH_UNKNOWN; /* that is why there is a restore */
 	marks_raise(config, &wanted);
 	new_epoch_look_at_decision(config->data_dir, &wanted);
@@ -369,7 +412,8 @@ enum status restore_offline(const struct config *config, const struct restore_so
 	if (st != STATUS_OK && err)
 		(void)error_prefix(err, "the copy %s", source->path);
 	if (st == STATUS_OK && !dry_run)
-		st = exchange(config, &places, &wanted, result.epoch, err);
+		st = config_is_on_etcd(config) ? exchange_in_etcd(config, &places, result.epoch, err)
+					       : exchange(config, &places, &wanted, result.epoch, err);
 	if (dry_run) {
 		copy_remove(places.last);
 		copy_remove(places.staged);

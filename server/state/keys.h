@@ -11,6 +11,7 @@
 #define KEY_GENERATION_FLOOR PREFIX_META "generation-floor" /* GenerationFloor */
 #define KEY_TICKET_KEY PREFIX_META "ticket-key"		    /* TicketKey */
 #define KEY_AUDIT_HEAD PREFIX_META "audit"		    /* AuditHead */
+#define KEY_DECISION PREFIX_META "decision"		    /* EpochDecision, on etcd: see new_epoch.h */
 #define KEY_LAST_BACKUP PREFIX_META "last-backup"	    /* LastBackup */
 #define PREFIX_VOLUME_DETAIL "volume-detail/"		    /* NAMESPACE/ID: VolumeDetail */
 #define PREFIX_VOLUME_SECRETS "volume-secrets/"		    /* NAMESPACE/ID: VolumeSecrets */

@@ -7,8 +7,11 @@
 #include "model/volume_detail.h"
 #include "pb/reflect.h"
 #include "state/keys.h"
+#include "state/records.h"
 #include "state/text_json.h"
 
+#include <holdfast/v1/plugins.pb-c.h>
+#include <holdfast/v1/types.pb-c.h>
 #include <string.h>
 
 enum { HIDDEN_MAX = 4, TEXT_USUAL = 1000 };
@@ -281,6 +284,37 @@ static size_t add_plain_columns(struct kv_column *columns, char paths[static PLA
 		n++;
 	}
 	return ARRAY_SIZE(volume_columns) + n;
+}
+
+static const ProtobufCMessageDescriptor *descriptor_of(const char *key)
+{
+	static const struct {
+		const char *prefix;
+		const ProtobufCMessageDescriptor *descriptor;
+	} objects[] = {
+		{PREFIX_VOLUME, &holdfast__v1__volume__descriptor},
+		{PREFIX_NODE, &holdfast__v1__node__descriptor},
+		{PREFIX_NODE_PLUGIN, &holdfast__v1__plugin_instance__descriptor},
+		{PREFIX_ALLOC, &holdfast__v1__allocation__descriptor},
+		{PREFIX_CLAIM, &holdfast__v1__claim__descriptor},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(objects); i++)
+		if (str_starts_with(key, objects[i].prefix))
+			return objects[i].descriptor;
+	return record_descriptor(key);
+}
+
+char *text_of_stored(const char *key, const void *value, size_t len)
+{
+	const ProtobufCMessageDescriptor *descriptor = descriptor_of(key);
+	ProtobufCMessage *message =
+		descriptor ? protobuf_c_message_unpack(descriptor, NULL, len, value) : NULL;
+	char *text = message ? text_of(key, message) : NULL;
+
+	if (message)
+		protobuf_c_message_free_unpacked(message, NULL);
+	return text;
 }
 
 enum status text_define_views(struct kv *kv, struct error *err)

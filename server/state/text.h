@@ -16,5 +16,8 @@ enum { TEXT_MAX = 64 << 10 };
  * or it would be longer than TEXT_MAX, or memory is short. */
 char *text_of(const char *key, const ProtobufCMessage *message);
 
+/** text_of() what is stored under @key. */
+char *text_of_stored(const char *key, const void *value, size_t len);
+
 /** Make the views of the database. */
 enum status text_define_views(struct kv *kv, struct error *err);

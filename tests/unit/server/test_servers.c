@@ -531,3 +531,191 @@ TEST_FIXTURE(an_etcd_that_was_wiped_grants_nothing, setup_servers, teardown_serv
 	assert_int_equal(register_volume(&s->f, &s->f.operator, NULL), STATUS_OK);
 	expect_nothing_granted(s);
 }
+
+/* What only a node remembers: the server's own mark is lost with the machine. */
+static void forget_marks(struct servers *s)
+{
+	for (int i = 0; i < SERVERS; i++) {
+		char path[PATH_MAX];
+
+		(void)unlink(in_folder(s, i, "/holdfast.mark", path));
+	}
+}
+
+TEST_FIXTURE(what_a_node_remembers_holds_for_whoever_leads_next, setup_servers, teardown_servers)
+{
+	struct servers *s = *state;
+	struct fixture *f = &s->f;
+	Holdfast__V1__GetStatusResponse *status = NULL;
+	Holdfast__V1__Mark *mark;
+	uint64_t epoch;
+	int leader = await_leader(s, -1);
+
+	stop_all(s);
+	copy_etcd(s, "d0", "early");
+	etcd_world_start(s->etcd, 0);
+	start_all(s);
+	leader = await_leader(s, -1);
+	take_db(s);
+	fake_node_disconnect(&f->n1);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0); /* its welcome has the newest mark */
+	mark = mark_copy(f->n1.mark);
+	assert_int_equal(ask(s, leader, &status, NULL), STATUS_OK);
+	epoch = status->epoch;
+	holdfast__v1__get_status_response__free_unpacked(status, NULL);
+	stop_all(s);
+	forget_marks(s);
+	copy_etcd(s, "early", "d0");
+	etcd_world_start(s->etcd, 0);
+	start_all(s);
+	leader = await_leader(s, -1);
+	f->n1.shows = mark;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_false(f->n1.welcomed);
+	assert_true(has_said(s, leader, "starting anew in a new epoch"));
+	while (!has_said(s, leader, "the new epoch is decided"))
+		(void)usleep(10000);
+	end(s, leader, SIGKILL);
+	leader = await_leader(s, leader);
+	assert_int_equal(ask(s, leader, &status, NULL), STATUS_OK);
+	assert_true(status->epoch > epoch);
+	holdfast__v1__get_status_response__free_unpacked(status, NULL);
+	holdfast__v1__mark__free_unpacked(mark, NULL);
+}
+
+/* --- moving the store --- */
+
+static void remove_block(struct servers *s, int i)
+{
+	cleanup_free char *text = NULL;
+	char path[PATH_MAX];
+
+	assert_int_equal(file_read(in_folder(s, i, ".hcl", path), LOG_MAX, &text, NULL), 0);
+	*strstr(text, "store \"etcd\"") = '\0';
+	assert_int_equal(file_write_atomic(path, 0600, text, strlen(text)), 0);
+}
+
+/* With @option and its value; returns the exit code. */
+static int run_with(struct servers *s, int i, const char *option, const char *value)
+{
+	char config[PATH_MAX];
+	char log[PATH_MAX];
+	char command[4 * PATH_MAX];
+	int status;
+
+	(void)str_format(command, sizeof(command), "%s --config %s %s %s >>%s 2>&1", SERVER_PROGRAM,
+			 in_folder(s, i, ".hcl", config), option, value, in_folder(s, i, ".log", log));
+	status = system(command);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int run_migration(struct servers *s, int i, const char *where)
+{
+	return run_with(s, i, "--migrate", where);
+}
+
+TEST_FIXTURE(a_store_moves_to_sqlite_and_back_with_all_that_is_in_it, setup_servers, teardown_servers)
+{
+	struct servers *s = *state;
+	Holdfast__V1__GetStatusResponse *before = NULL;
+	Holdfast__V1__GetStatusResponse *after = NULL;
+	char path[PATH_MAX];
+	char command[2 * PATH_MAX];
+	int leader = await_leader(s, -1);
+
+	take_db(s);
+	assert_int_equal(ask(s, leader, &before, NULL), STATUS_OK);
+	assert_int_equal(run_migration(s, leader, "to-sqlite"), 1); /* they run */
+	assert_true(has_said(s, leader, "stop holdfast-server on every machine"));
+	drop_clients(s);
+	for (int i = 0; i < SERVERS; i++)
+		end(s, i, SIGTERM);
+	assert_int_equal(run_migration(s, leader, "to-etcd"), 1); /* there is none */
+	assert_int_equal(run_migration(s, leader, "to-sqlite"), 0);
+	assert_true(has_said(s, leader, "read again there"));
+	assert_int_equal(run_migration(s, leader, "to-sqlite"), 1);
+	assert_int_equal(run_migration(s, leader, "to-etcd"), 1); /* it has not been removed there */
+	assert_true(has_said(s, leader, "there is a store in etcd"));
+	(void)str_format(command, sizeof(command), "cp %s %s.kept", in_folder(s, leader, ".hcl", path), path);
+	assert_int_equal(system(command), 0);
+	remove_block(s, leader);
+	start(s, leader);
+	assert_int_equal(await_leader(s, -1), leader);
+	expect_held(s);
+	assert_int_equal(ask(s, leader, &after, NULL), STATUS_OK);
+	assert_int_equal(after->epoch, before->epoch);
+	assert_true(after->index >= before->index);
+	holdfast__v1__get_status_response__free_unpacked(before, NULL);
+	before = after;
+	drop_clients(s);
+	end(s, leader, SIGKILL); /* with a log beside the database */
+	(void)str_format(command, sizeof(command), "mv %s.kept %s", path, path);
+	assert_int_equal(system(command), 0);
+	(void)str_format(command, sizeof(command),
+			 "sed -i 's|name = |prefix = \"/another\"\\n  name = |' %s/s?.hcl", s->f.dir);
+	assert_int_equal(system(command), 0);
+	assert_int_equal(run_migration(s, leader, "to-etcd"), 0);
+	start_all(s);
+	leader = await_leader(s, -1);
+	expect_held(s);
+	assert_int_equal(ask(s, leader, &after, NULL), STATUS_OK);
+	assert_int_equal(after->epoch, before->epoch);
+	assert_true(after->index >= before->index);
+	holdfast__v1__get_status_response__free_unpacked(before, NULL);
+	holdfast__v1__get_status_response__free_unpacked(after, NULL);
+}
+
+static void back_up(struct servers *s, int leader, char ret[static PATH_MAX])
+{
+	Holdfast__V1__BeginBackupRequest request = HOLDFAST__V1__BEGIN_BACKUP_REQUEST__INIT;
+	Holdfast__V1__BeginBackupResponse *backup;
+	ProtobufCMessage *response = NULL;
+	char command[3 * PATH_MAX];
+	char file[PATH_MAX];
+	struct error err = {0};
+
+	if (call(&s->f.operator, & holdfast__v1__operator__descriptor, "BeginBackup", &request.base,
+		 &response, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	backup = (Holdfast__V1__BeginBackupResponse *)response;
+	(void)str_format(file, sizeof(file), "/backup/%s.db", backup->id);
+	(void)str_format(ret, PATH_MAX, "%s/copy.db", s->f.dir);
+	(void)str_format(command, sizeof(command), "cp %s/s%d%s %s", s->f.dir, leader, file, ret);
+	assert_int_equal(system(command), 0);
+	protobuf_c_message_free_unpacked(response, NULL);
+}
+
+TEST_FIXTURE(a_backup_is_made_while_servers_run_and_restored_when_none_does, setup_servers, teardown_servers)
+{
+	struct servers *s = *state;
+	Holdfast__V1__BeginRestoreRequest online = HOLDFAST__V1__BEGIN_RESTORE_REQUEST__INIT;
+	Holdfast__V1__GetStatusResponse *before = NULL;
+	Holdfast__V1__GetStatusResponse *after = NULL;
+	int leader = await_leader(s, -1);
+	uint8_t digest[32] = {0};
+	char copy[PATH_MAX];
+	struct error err;
+
+	assert_int_equal(register_volume(&s->f, &s->f.operator, NULL), STATUS_OK);
+	back_up(s, leader, copy);
+	assert_int_equal(ask(s, leader, &before, NULL), STATUS_OK);
+	online.size_bytes = 1 << 20;
+	online.sha256 = (ProtobufCBinaryData){.len = sizeof(digest), .data = digest};
+	assert_int_equal(call(&s->f.operator, & holdfast__v1__operator__descriptor, "BeginRestore",
+			      &online.base, NULL, &err),
+			 STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "the store is in etcd"));
+	assert_int_equal(run_with(s, leader, "--restore", copy), 1);
+	drop_clients(s);
+	for (int i = 0; i < SERVERS; i++)
+		end(s, i, SIGTERM);
+	assert_int_equal(run_with(s, leader, "--restore", copy), 0);
+	start_all(s);
+	leader = await_leader(s, -1);
+	assert_int_equal(ask(s, leader, &after, NULL), STATUS_OK);
+	assert_int_equal(after->epoch, before->epoch + 1);
+	assert_int_equal(after->volumes, 1);
+	assert_true(after->index > before->index);
+	holdfast__v1__get_status_response__free_unpacked(before, NULL);
+	holdfast__v1__get_status_response__free_unpacked(after, NULL);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading a store without leading: on a loop and connections of its own, so that a thread may. */
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "etcd/kv_etcd.h"
+
+#include <string.h>
+
+struct walk {
+	struct etcd etcd;
+	char key[ETCD_KEY_SIZE]; /* of the generation */
+	uint32_t generation;
+	uint64_t offset;
+	kv_each_fn *each;
+	void *userdata;
+	uint64_t revision; /* the highest that was seen */
+};
+
+static enum status take_generation(const ProtobufCMessage *response, void *userdata, struct error *err)
+{
+	const Etcdserverpb__RangeResponse *range = (const Etcdserverpb__RangeResponse *)response;
+	struct walk *walk = userdata;
+
+	if (etcd_generation_read(range->n_kvs > 0 ? range->kvs[0] : NULL, &walk->generation, &walk->offset))
+		return STATUS_OK;
+	return error_set(err, STATUS_DATA_LOSS, 0, "etcd: %s is no generation", walk->key);
+}
+
+static enum status find_generation(struct walk *walk, struct error *err)
+{
+	Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
+
+	(void)str_format(walk->key, sizeof(walk->key), "%s/generation", walk->etcd.prefix);
+	range.key = (ProtobufCBinaryData){.len = strlen(walk->key), .data = (uint8_t *)walk->key};
+	return etcd_ask(&walk->etcd, "Range", &range.base, take_generation, walk, err);
+}
+
+static bool on_item(const struct kv_item *item, void *userdata)
+{
+	struct walk *walk = userdata;
+
+	if (item->mod_revision > walk->revision)
+		walk->revision = item->mod_revision;
+	return walk->each(item, walk->userdata);
+}
+
+static enum status walk_records(struct walk *walk, struct error *err)
+{
+	struct etcd_records records = {.store = walk->etcd.prefix, .offset = walk->offset};
+	const uint32_t generation = walk->generation;
+	uint64_t n = 0;
+	enum status st;
+
+	(void)str_format(records.data, sizeof(records.data), "%s/e/%u/", walk->etcd.prefix, generation);
+	st = etcd_range(&walk->etcd, &records, "", "", SIZE_MAX, on_item, walk, &n, err);
+	if (st == STATUS_OK)
+		st = find_generation(walk, err);
+	if (st == STATUS_OK && walk->generation != generation)
+		return error_set(err, STATUS_ABORTED, 0,
+				 "etcd: the store was written anew while it was read; read it again");
+	return st;
+}
+
+enum status etcd_walk(const struct etcd_settings *settings, kv_each_fn *each, void *userdata,
+		      uint64_t *ret_revision, struct error *err)
+{
+	struct walk walk = {.etcd = {.call_us = settings->call_us}, .each = each, .userdata = userdata};
+	enum status st;
+	int r = sd_event_new(&walk.etcd.loop);
+
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "etcd: make a loop");
+	(void)str_copy(walk.etcd.prefix, sizeof(walk.etcd.prefix), settings->prefix);
+	st = etcd_client_new(walk.etcd.loop, &settings->endpoints, &walk.etcd.client, err);
+	if (st == STATUS_OK)
+		st = find_generation(&walk, err);
+	if (st == STATUS_OK)
+		st = walk_records(&walk, err);
+	etcd_client_free(walk.etcd.client);
+	sd_event_unref(walk.etcd.loop);
+	*ret_revision = walk.revision;
+	return st;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "recovery/migrate.h"
+
+#include "server.h"
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "recovery/copy_file.h"
+#include "recovery/marks.h"
+#include "recovery/new_cluster.h"
+#include "recovery/new_epoch.h"
+#include "recovery/restore.h"
+#include "recovery/store_swap.h"
+#include "state/schema.h"
+#include "state/text.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+struct places {
+	char store[PATH_MAX];
+	char aside[PATH_MAX];
+	char folder[PATH_MAX];
+	char staged[PATH_MAX];
+};
+
+static enum status name_places(const struct config *config, struct places *ret, struct error *err)
+{
+	if (str_format(ret->store, sizeof(ret->store), "%s/" SERVER_STORE, config->data_dir) < 0 ||
+	    str_format(ret->aside, sizeof(ret->aside), "%s.migrated", ret->store) < 0 ||
+	    str_format(ret->folder, sizeof(ret->folder), "%s/restore", config->data_dir) < 0 ||
+	    str_format(ret->staged, sizeof(ret->staged), "%s/migrated.db", ret->folder) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
+	return STATUS_OK;
+}
+
+static enum status prepare(const struct config *config, struct places *ret, struct error *err)
+{
+	bool is_done;
+	enum status st = name_places(config, ret, err);
+
+	if (st == STATUS_OK && !config_is_on_etcd(config))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "%s has no store \"etcd\" { }: write it first, see holdfast-server.hcl(5)",
+				 config->path);
+	if (st == STATUS_OK)
+		st = restore_check_user(config->data_dir, "--migrate", err);
+	return st == STATUS_OK ? store_swap_finish(config->data_dir, &is_done, err) : st;
+}
+
+static enum status move(const char *from, const char *to, struct error *err)
+{
+	int r = rename(from, to) < 0 ? -errno : file_sync_folder(to);
+
+	return r < 0 ? error_set(err, status_from_errno(r), r, "move %s to %s", from, to) : STATUS_OK;
+}
+
+/* As its server would start it; closing folds the log into the file. */
+static enum status settle(const struct config *config, const char *store, struct error *err)
+{
+	sd_event *event = NULL;
+	struct kv *kv = NULL;
+	enum status st = new_cluster_check_store(store, err);
+	int r = sd_event_new(&event);
+
+	if (st == STATUS_OK && r < 0)
+		st = error_set(err, status_from_errno(r), r, "make an event loop");
+	if (st == STATUS_OK)
+		st = kv_open_sqlite(event, store, &kv, err);
+	if (st == STATUS_OK)
+		st = schema_bring_up(kv, config->cluster, err);
+	if (st == STATUS_OK)
+		st = new_epoch_begin_decided(kv, config->data_dir, config->cluster, err);
+	kv_close(kv);
+	(void)sd_event_unref(event);
+	return st;
+}
+
+enum status migrate_to_etcd(const struct config *config, struct etcd_copy_result *ret, struct error *err)
+{
+	struct places places;
+	enum status st = prepare(config, &places, err);
+
+	if (st == STATUS_OK)
+		st = settle(config, places.store, err);
+	if (st == STATUS_OK)
+		st = etcd_copy_in(&config->etcd, config->cluster, places.store, false, ret, err);
+	return st == STATUS_OK ? move(places.store, places.aside, err) : st;
+}
+
+enum status migrate_to_sqlite(const struct config *config, struct etcd_copy_result *ret, struct error *err)
+{
+	struct places places;
+	enum status st = prepare(config, &places, err);
+
+	if (st == STATUS_OK && new_cluster_check_store(places.store, NULL) == STATUS_OK)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "there is a store, %s: nothing was changed; move it away first",
+				 places.store);
+	if (st == STATUS_OK)
+		st = copy_folder_make(places.folder, err);
+	if (st == STATUS_OK)
+		st = etcd_copy_out(&config->etcd, config->cluster, places.staged, true, text_of_stored, ret,
+				   err);
+	if (st == STATUS_OK) /* one that is there knows more */
+		st = marks_note_restore(config, 0, err);
+	return st == STATUS_OK ? move(places.staged, places.store, err) : st;
+}

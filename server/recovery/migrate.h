@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* holdfast-server --migrate: the store from sqlite to etcd or back, while no server runs. Its id and epoch
+ * stay, indexes go on above, and every record is compared. */
+
+#include "config.h"
+
+#include "recovery/etcd_copy.h"
+
+/** Afterwards the database is beside its old place, as holdfast.db.migrated. */
+enum status migrate_to_etcd(const struct config *config, struct etcd_copy_result *ret, struct error *err);
+
+/** What is in etcd stays there. STATUS_FAILED_PRECONDITION when there is a database. */
+enum status migrate_to_sqlite(const struct config *config, struct etcd_copy_result *ret, struct error *err);
