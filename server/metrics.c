@@ -264,10 +264,29 @@ static void print_rpc(const struct server *server, struct strbuf *to)
 	rpc_server_each_count(server->rpc, print_count, to);
 }
 
+static void print_lead(const struct server *server, struct strbuf *to)
+{
+	struct lead_view view = {.is_known = true};
+
+	if (server->lead)
+		lead_view(server->lead, &view);
+	one(to, "leads", "gauge", "1: this server leads, or is the only one.", lead_is_own(server->lead));
+	one(to, "leader_known", "gauge", "0: as far as this server knows, no server leads.", view.is_known);
+	one(to, "leads_since_seconds", "gauge",
+	    "When the one that leads began to, in seconds since 1970; 0: not known, or there is but one.",
+	    (uint64_t)view.since_ms / MSEC_PER_SEC);
+}
+
 void metrics_print(struct server *server, struct strbuf *to)
 {
 	head(to, "build_info", "gauge", "Version of the server.");
 	labelled(to, "build_info", "version", HOLDFAST_VERSION, 1);
+	print_lead(server, to);
+	if (!server->is_serving) { /* the rest is in the store, which another one has open */
+		print_certificates(server, to);
+		print_rpc(server, to);
+		return;
+	}
 	print_objects(server, to);
 	print_nodes(server, to);
 	print_trails(server, to);
@@ -278,26 +297,12 @@ void metrics_print(struct server *server, struct strbuf *to)
 	print_rpc(server, to);
 }
 
-/* Who may ask is in the store, which another one has open. */
-static void metrics_of_follower(const struct server *server, struct rpc_call *call)
-{
-	struct error err;
-
-	if (lead_check(server->lead, &err) == STATUS_OK)
-		(void)error_set(&err, STATUS_UNAVAILABLE, 0, "the server does not have its store open yet");
-	rpc_call_fail(call, &err);
-}
-
 void metrics_handle(struct rpc_call *call, void *userdata)
 {
 	cleanup_strbuf struct strbuf text = STRBUF_INIT(METRICS_MAX);
 	struct server *server = userdata;
 	struct error err;
 
-	if (!server->is_serving) {
-		metrics_of_follower(server, call);
-		return;
-	}
 	if (access_check(server, call, ACCESS_OPERATOR_READ, NULL, &err) != STATUS_OK) {
 		rpc_call_fail(call, &err);
 		return;

@@ -2,8 +2,10 @@
 #include "routes.h"
 
 #include "metrics.h"
+#include "server.h"
 
 #include "base/cleanup.h"
+#include "lead/lead.h"
 
 #define SERVICE(name) "holdfast.v1." name
 
@@ -30,6 +32,32 @@
 	"says holdfast volume status ID --why; a claim ends by holdfast alloc stop, and where the node or " \
 	"the "                                                                                              \
 	"provider cannot answer by holdfast volume detach ID NODE with --fence or --attest"
+
+/* --- for whoever spreads connections: without a right, and saying nothing but who leads --- */
+
+static const char TYPE[] = "text/plain; charset=utf-8";
+
+/* As long as the loop turns. */
+static void handle_live(struct rpc_call *call, void *userdata)
+{
+	(void)userdata;
+	rpc_call_reply_text(call, TYPE, "ok\n");
+}
+
+/* Where calls are answered: where the store is open and, on etcd, this server leads. */
+static void handle_ready(struct rpc_call *call, void *userdata)
+{
+	const struct server *server = userdata;
+	struct error err;
+	enum status st = lead_check(server->lead, &err);
+
+	if (st == STATUS_OK && !server->is_serving)
+		st = error_set(&err, STATUS_UNAVAILABLE, 0, "the server does not have its store open yet");
+	if (st != STATUS_OK)
+		rpc_call_fail(call, &err);
+	else
+		rpc_call_reply_text(call, TYPE, server->lead ? "leads\n" : "ready\n");
+}
 
 const struct rpc_route routes[] = {
 	GET("/v1/volumes", "Volumes", "List"),
@@ -76,5 +104,7 @@ const struct rpc_route routes[] = {
 	GET("/v1/operator/trails", "Operator", "ListTrails"),
 	PUT_OR_POST("/v1/system/gc", "Operator", "Gc"),
 	{.method = "GET", .pattern = "/metrics", .text = metrics_handle},
+	{.method = "GET", .pattern = "/healthz", .text = handle_live},
+	{.method = "GET", .pattern = "/readyz", .text = handle_ready},
 };
 const size_t n_routes = ARRAY_SIZE(routes);

@@ -220,3 +220,19 @@ TEST_FIXTURE(every_line_of_the_metrics_is_one_that_prometheus_takes, setup, tear
 		assert_true(value[-1] == '}' || !strchr(line, '{'));
 	}
 }
+
+TEST_FIXTURE(a_server_with_its_store_is_ready, setup, teardown)
+{
+	const char *const live[] = {"ok\n", NULL};
+	const char *const ready[] = {"ready\n", NULL};
+	struct fixture *f = *state;
+
+	expect(f, &(struct http_request){.method = "GET", .target = "/healthz"}, "200", live);
+	expect(f, &(struct http_request){.method = "GET", .target = "/readyz"}, "200", ready);
+	assert_int_equal(metric(f, "\nholdfast_leads "), 1);
+	f->server->is_serving = false;
+	expect(f, &(struct http_request){.method = "GET", .target = "/readyz"}, "503",
+	       (const char *const[]){"unavailable", NULL});
+	expect(f, &(struct http_request){.method = "GET", .target = "/healthz"}, "200", live);
+	f->server->is_serving = true;
+}
