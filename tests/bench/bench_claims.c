@@ -122,14 +122,30 @@ static void on_open(struct rpc_stream *stream, void *userdata)
 	(void)userdata;
 }
 
+/* A server that has just begun grants nothing before its nodes have said what they hold: nothing. */
+static void send_report(struct bench *b, uint64_t epoch)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__NodeReport report = HOLDFAST__V1__NODE_REPORT__INIT;
+	struct error err;
+
+	report.epoch = epoch;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_REPORT;
+	up.report = &report;
+	must("report", rpc_stream_send(b->session, &up.base, &err), &err);
+}
+
+/* The work that comes down is not done: only claims are measured. */
 static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
 {
+	const Holdfast__V1__SessionDown *down = (const Holdfast__V1__SessionDown *)message;
 	struct bench *b = userdata;
 
 	(void)stream;
-	if (((const Holdfast__V1__SessionDown *)message)->message_case ==
-	    HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME)
-		b->welcomed = true; /* the work that comes down is not done: only claims are measured */
+	if (down->message_case == HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME)
+		b->welcomed = true;
+	else if (down->message_case == HOLDFAST__V1__SESSION_DOWN__MESSAGE_REPORT)
+		send_report(b, down->report->epoch);
 }
 
 static void on_closed(struct rpc_stream *stream, enum status status, const struct error *err, void *userdata)

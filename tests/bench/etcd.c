@@ -8,7 +8,7 @@
 #include "rpc/client.h"
 
 #include <arpa/inet.h>
-#include <etcd/kv.pb-c.h>
+#include <etcd/v3/etcd.pb-c.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>

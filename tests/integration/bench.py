@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Ratios of one run on one machine. Called by ./dev bench; --json prints the numbers alone; --publish, --claims,
---volumes and --sessions (thousands of nodes) measure one part alone.
+"""Ratios of one run on one machine. Called by ./dev bench.
 
 Rounds of the things compared are interleaved, and the median of the ratios is what counts: absolute numbers belong to
 the machine and its load.
 """
 
+import argparse
 import grp
 import json
 import os
@@ -284,17 +284,27 @@ def show_sessions(s):
         show(f"  ratio of p99, {name} : quiet {s[f'{name}_p99_ms'] / s['quiet_p99_ms']:29.1f}")
 
 
+def read_options(parts):
+    parser = argparse.ArgumentParser(prog="dev bench", description="Measure, as ratios in one run.")
+    parser.add_argument("--json", action="store_true", help="print the numbers of all parts alone, as JSON")
+    one = parser.add_mutually_exclusive_group()
+    for part in (*parts, "volumes"):
+        one.add_argument(f"--{part}", dest="part", action="store_const", const=part, help=f"measure {part} alone")
+    return parser.parse_args()
+
+
 def main():
     bench = Bench()
-    parts = {"--publish": (bench.publish, show_publish), "--claims": (bench.claims, show_claims),
-             "--sessions": (bench.sessions, show_sessions)}
+    parts = {"publish": (bench.publish, show_publish), "claims": (bench.claims, show_claims),
+             "sessions": (bench.sessions, show_sessions)}
+    options = read_options(parts)
     try:
-        if "--volumes" in sys.argv[1:]:
+        if options.part == "volumes":
             show_volumes(volumes())
             return 0
         bench.open()
-        for part in (p for p in parts if p in sys.argv[1:]):
-            measure, print_part = parts[part]
+        if options.part:
+            measure, print_part = parts[options.part]
             print_part(measure())
             return 0
         publish, growth, helper = bench.publish(), bench.growth(), bench.helper()
@@ -306,7 +316,7 @@ def main():
         return 1
     finally:
         bench.world.close()
-    if "--json" in sys.argv[1:]:
+    if options.json:
         numbers = {"publish": publish, "growth": growth, "helper": helper, "claims": claims, "server": server,
                    "volumes": many}
         print(json.dumps(numbers, indent=2))
