@@ -5,7 +5,6 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "helper/door_fault.h"
 #include "helper/end.h"
 #include "helper/proc.h"
 #include "rpc/wakeup.h"

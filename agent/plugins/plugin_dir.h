@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <systemd/sd-event.h>
 
 enum {
@@ -54,3 +55,23 @@ void plugin_dir_look(struct plugin_dir *dir, const char *plugin_id);
 
 /** Does the plugin have a folder? */
 bool plugin_dir_has(const struct plugin_dir *dir, const char *plugin_id);
+
+/* Reads the folders of plugins, within limits. Names come from whoever may write there: what is not taken is
+ * told in one log line, until something else is not taken. */
+
+enum scan_fault {
+	SCAN_BAD_NAME,	 /* a folder that is no plugin id, or a socket whose path is too long */
+	SCAN_TOO_MANY,	 /* entries, folders or sockets */
+	SCAN_UNREADABLE, /* refused by the system */
+	SCAN_FAULT_N,
+};
+
+/* What was told already. */
+struct scan_told {
+	uint64_t hashes[SCAN_FAULT_N]; /* of the name that the fault was told of */
+};
+
+/** The sockets in @path/@id called *.sock, oldest first; of more than REGISTRY_MAX the newest.
+ * Returns 0 or a negative errno: -ENOENT, -ENOTDIR, -ELOOP when it is no folder (any more). */
+int scan_sockets(const char *path, const char *id, struct scan_told *told,
+		 struct plugin_socket ret[static REGISTRY_MAX], size_t *ret_n);

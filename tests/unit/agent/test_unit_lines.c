@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "helper/door_fault.h"
+#include "helper/proc.h"
 #include "unit/lines.h"
 
 #include <ftw.h>

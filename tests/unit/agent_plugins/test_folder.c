@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "plugins/plugin_dir.h"
-#include "plugins/scan.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -7,7 +7,6 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "kit/kit.h"
-#include "kit/kit_tar.h"
 
 #include <fcntl.h>
 #include <limits.h>
