@@ -291,6 +291,7 @@ static void on_leading(void *userdata)
 	struct server *server = userdata;
 	struct error err;
 
+	marks_follow_end(server);
 	server->started_ms = clock_realtime_ms();
 	if (start_work(server, &err) != STATUS_OK) {
 		log_ctx(LOG_ERR, &(struct log_ctx){.op = "lead", .err = &err},
@@ -301,6 +302,11 @@ static void on_leading(void *userdata)
 	}
 	volume_work_resume_all(server);
 	service_status_tell(server->service, "");
+}
+
+static void on_progress(const struct etcd_progress *progress, void *userdata)
+{
+	marks_follow(userdata, progress);
 }
 
 static void on_lost(const struct error *why, void *userdata)
@@ -324,7 +330,8 @@ static void name_address(const struct server *server, char ret[static LEAD_ADDRE
 
 static enum status start_serving(struct server *server, struct error *err)
 {
-	static const struct lead_events events = {.on_leading = on_leading, .on_lost = on_lost};
+	static const struct lead_events events = {
+		.on_leading = on_leading, .on_lost = on_lost, .on_progress = on_progress};
 	char address[LEAD_ADDRESS_SIZE];
 	enum status st;
 
@@ -426,6 +433,7 @@ void server_free(struct server *server)
 	volume_work_release_all(server);
 	kv_close(server->kv);
 	lead_free(server->lead);
+	marks_follow_end(server);
 	events_free(server->events);
 	state_release(&server->state);
 	releases_free(server->releases);

@@ -72,11 +72,12 @@ struct server {
 	uint64_t watch_serial;
 	uint64_t watch_indexes[WATCH_TABLES];
 	struct audit_limits audit;
-	uint16_t port;			      /* listening there */
-	struct disk disk;		      /* see disk.h */
-	int mark_errno;			      /* that was told last, see marks.h */
-	struct certificate certificate;	      /* see certificate.h */
-	struct volume_work_tree volume_works; /* see volume/work.h */
+	uint16_t port;			       /* listening there */
+	struct disk disk;		       /* see disk.h */
+	int mark_errno;			       /* that was told last, see marks.h */
+	struct marks_followed *marks_followed; /* owned; NULL: none, see marks.h */
+	struct certificate certificate;	       /* see certificate.h */
+	struct volume_work_tree volume_works;  /* see volume/work.h */
 	size_t n_sessions;
 	struct events *events;		   /* owned */
 	struct service_status *service;	   /* owned; NULL without a service manager */

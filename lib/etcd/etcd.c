@@ -17,6 +17,7 @@ enum etcd_news {
 	NEWS_TROUBLE = 1 << 1,
 	NEWS_LEADING = 1 << 2,
 	NEWS_LOST = 1 << 3,
+	NEWS_PROGRESS = 1 << 4,
 };
 
 enum {
@@ -81,6 +82,8 @@ static int on_turn(sd_event_source *source, void *userdata)
 		events->on_trouble(&etcd->trouble, etcd->userdata);
 	if (news & NEWS_FOLLOW)
 		events->on_follow(etcd->leader, etcd->since_ms, etcd->userdata);
+	if (news & NEWS_PROGRESS)
+		events->on_progress(&etcd->progress, etcd->userdata);
 	if (news & NEWS_LEADING)
 		events->on_leading(etcd->userdata);
 	if (news & NEWS_LOST)
@@ -92,7 +95,17 @@ static int on_turn(sd_event_source *source, void *userdata)
 
 static void on_leading(void *userdata)
 {
-	tell(userdata, NEWS_LEADING);
+	struct etcd *etcd = userdata;
+
+	etcd_follower_free(etcd->follower);
+	etcd->follower = NULL;
+	tell(etcd, NEWS_LEADING);
+}
+
+void etcd_note_progress(struct etcd *etcd, const struct etcd_progress *progress)
+{
+	etcd->progress = *progress;
+	tell(etcd, NEWS_PROGRESS);
 }
 
 static void on_lost(const struct error *why, void *userdata)
@@ -259,6 +272,8 @@ static enum status start(struct etcd *etcd, const struct etcd_settings *settings
 	st = etcd_client_new(etcd->loop, &settings->endpoints, &etcd->client, err);
 	if (st == STATUS_OK)
 		st = election_new(etcd->loop, etcd->client, &election, &events, etcd, &etcd->election, err);
+	if (st == STATUS_OK && etcd->events.on_progress)
+		st = etcd_follower_new(etcd, settings->lease_us, &etcd->follower, err);
 	if (st == STATUS_OK)
 		election_start(etcd->election);
 	return st;
@@ -303,6 +318,7 @@ void etcd_free(struct etcd *etcd)
 	assert(!etcd->store && !etcd->is_running);
 	(void)sd_event_source_disable_unref(etcd->io);
 	(void)sd_event_source_disable_unref(etcd->turn);
+	etcd_follower_free(etcd->follower);
 	if (etcd->election)
 		resign(etcd);
 	election_free(etcd->election);

@@ -26,6 +26,13 @@ struct etcd_settings {
 	uint64_t call_us;    /* how long a member may take to answer */
 };
 
+/* How far the store has come, by who leads: what a mark says (store/mark.h). */
+struct etcd_progress {
+	uint64_t revision;
+	uint64_t epoch;
+	uint64_t nodes;
+};
+
 /* From the event loop, never inside a function of this header. */
 struct etcd_events {
 	void (*on_leading)(void *userdata);
@@ -35,6 +42,8 @@ struct etcd_events {
 	/* Another one leads, or yet another, since @since_ms by its clock; 0: not known. */
 	void (*on_follow)(const char *leader, int64_t since_ms, void *userdata);
 	void (*on_trouble)(const struct error *why, void *userdata); /* it is tried again */
+	/* While another one leads, whenever it is known; not after on_leading. NULL: nobody asks. */
+	void (*on_progress)(const struct etcd_progress *progress, void *userdata);
 };
 
 /** Begin to campaign. @event borrowed. STATUS_INVALID_ARGUMENT for settings that cannot be. */

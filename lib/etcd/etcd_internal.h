@@ -8,6 +8,7 @@
 enum { ETCD_KEY_SIZE = ETCD_PREFIX_MAX + 32 };
 
 struct etcd_store;
+struct etcd_follower;
 
 struct etcd {
 	sd_event *outer;     /* borrowed */
@@ -16,8 +17,9 @@ struct etcd {
 	sd_event_source *turn; /* deferred, on the outer one, enabled: there is news */
 	struct etcd_client *client;
 	struct election *election;
-	struct etcd_store *store; /* NULL: not open */
-	bool is_running;	  /* inside a turn of the loop */
+	struct etcd_store *store;	/* NULL: not open */
+	struct etcd_follower *follower; /* NULL: it leads, or nobody asks */
+	bool is_running;		/* inside a turn of the loop */
 	struct etcd_events events;
 	void *userdata;
 	uint64_t call_us;
@@ -27,6 +29,7 @@ struct etcd {
 	unsigned int news; /* bits of enum etcd_news in etcd.c */
 	char leader[ELECTION_NAME_MAX + 32];
 	int64_t since_ms; /* the leader leads */
+	struct etcd_progress progress;
 	struct error trouble;
 	struct error lost;
 };
@@ -36,6 +39,13 @@ bool etcd_run(struct etcd *etcd, uint64_t timeout_us);
 
 /** This server leads no more: the store is broken, and on_lost will say so. */
 void etcd_lose(struct etcd *etcd, const struct error *why);
+
+void etcd_note_progress(struct etcd *etcd, const struct etcd_progress *progress);
+
+/** Look how far the store has come, until it is freed. */
+enum status etcd_follower_new(struct etcd *etcd, uint64_t lease_us, struct etcd_follower **ret,
+			      struct error *err);
+void etcd_follower_free(struct etcd_follower *follower);
 
 typedef enum status etcd_answer_fn(const ProtobufCMessage *response, void *userdata, struct error *err);
 

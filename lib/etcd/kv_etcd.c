@@ -296,8 +296,12 @@ static void send_batch(struct etcd_store *store)
 
 void etcd_store_next_sequence(struct etcd_store *store)
 {
-	(void)str_format(store->sequence, sizeof(store->sequence), "%" PRIx64 " %" PRIu64,
-			 (uint64_t)election_lease(store->etcd->election), ++store->number);
+	int n = str_format(store->sequence, sizeof(store->sequence), "%" PRIx64 " %" PRIu64,
+			   (uint64_t)election_lease(store->etcd->election), ++store->number);
+
+	if (store->marks.files[0]) /* for the marks of those that follow */
+		(void)str_format(store->sequence + n, sizeof(store->sequence) - (size_t)n,
+				 " %" PRIu64 " %" PRIu64, store->marks.mark.epoch, store->nodes);
 	store->judge.sequence = store->sequence;
 }
 

@@ -8,7 +8,7 @@
 #include "store/kv_backend.h"
 #include "store/kv_marks.h"
 
-enum { SEQUENCE_SIZE = 48 };
+enum { SEQUENCE_SIZE = 96 };
 
 enum stage {
 	STAGE_IDLE,

@@ -98,6 +98,14 @@ static void on_trouble(const struct error *why, void *userdata)
 	tell(lead);
 }
 
+static void on_progress(const struct etcd_progress *progress, void *userdata)
+{
+	struct lead *lead = userdata;
+
+	if (lead->events.on_progress)
+		lead->events.on_progress(progress, lead->userdata);
+}
+
 /* --- what others ask --- */
 
 void lead_view(const struct lead *lead, struct lead_view *ret)
@@ -185,7 +193,8 @@ static enum status campaign(struct lead *lead, sd_event *event, const struct lea
 	static const struct etcd_events events = {.on_leading = on_leading,
 						  .on_lost = on_lost,
 						  .on_follow = on_follow,
-						  .on_trouble = on_trouble};
+						  .on_trouble = on_trouble,
+						  .on_progress = on_progress};
 	char own[LEAD_NAME_SIZE + LEAD_ADDRESS_SIZE];
 	const char *urls[LEAD_ENDPOINTS_MAX];
 	struct etcd_settings to = address(settings, cluster, lead->tls, urls);

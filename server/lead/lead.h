@@ -21,6 +21,7 @@
  * and has lead_watch() call it when another one leads, to give up connections to the one before. */
 
 #include "base/error.h"
+#include "etcd/etcd.h"
 #include "lead/lead_settings.h"
 #include "rpc/tls.h"
 #include "store/kv.h"
@@ -43,6 +44,8 @@ struct lead_view {
 struct lead_events {
 	void (*on_leading)(void *userdata);			  /* lead_open_store() now, and take over */
 	void (*on_lost)(const struct error *why, void *userdata); /* once, after on_leading: end */
+	/* While another one leads: how far it has come. NULL: nobody asks. */
+	void (*on_progress)(const struct etcd_progress *progress, void *userdata);
 };
 
 /** Begin to campaign. @settings is borrowed, @cluster copied.

@@ -5,14 +5,17 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "etcd/etcd.h"
 #include "log/log.h"
 #include "recovery/history.h"
 #include "recovery/new_epoch.h"
 #include "state/keys.h"
 #include "state/schema.h"
+#include "store/kv_marks.h"
 #include "store/mark.h"
 
 #include <holdfast/v1/types.pb-c.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MARK_NAME "holdfast.mark" /* in data_dir */
@@ -91,6 +94,78 @@ enum status marks_keep(struct server *server, struct error *err)
 	own.marks.epoch = state_epoch(&server->state);
 	own.marks.nodes = history_nodes(server);
 	return kv_keep_marks(server->kv, &own.marks, err);
+}
+
+/* --- of a follower --- */
+
+struct marks_followed {
+	struct kv_mark_files files;
+	bool is_open;
+	bool is_behind; /* etcd is, and that was logged */
+};
+
+/* They say what they said until here; that is not to be lost. */
+static bool open_followed(struct server *server, const struct etcd_progress *progress)
+{
+	struct marks_followed *followed = server->marks_followed;
+	struct kv_history history;
+	struct own own;
+	struct error err;
+	enum status st = name_marks(&server->config, &own, &err);
+
+	own.marks.epoch = progress->epoch;
+	own.marks.nodes = progress->nodes;
+	if (st == STATUS_OK)
+		st = kv_marks_find_history(&own.marks, progress->revision, true, &history, &err);
+	if (st == STATUS_OK && history.is_behind) {
+		if (!followed->is_behind)
+			log_ctx(LOG_CRIT, &(struct log_ctx){.op = "epoch"},
+				"etcd is behind what this server has seen: %s; an epoch begins when it leads",
+				history.why);
+		followed->is_behind = true;
+		return false;
+	}
+	if (st == STATUS_OK && history.epoch == progress->epoch)
+		own.marks.store_id = history.store_id; /* as it stands there */
+	if (st == STATUS_OK)
+		st = kv_marks_open(&followed->files, server->config.etcd.prefix, &own.marks,
+				   progress->revision, &err);
+	if (st == STATUS_OK)
+		return true;
+	kv_marks_close(&followed->files);
+	followed->files = (struct kv_mark_files){.dirty_us = 0};
+	log_ctx(LOG_WARNING, &(struct log_ctx){.op = "store", .err = &err}, "the marks are not kept");
+	return false;
+}
+
+void marks_follow(struct server *server, const struct etcd_progress *progress)
+{
+	struct marks_followed *followed = server->marks_followed;
+
+	if (followed && followed->is_open &&
+	    (progress->epoch != followed->files.mark.epoch ||
+	     progress->revision < followed->files.mark.revision)) {
+		marks_follow_end(server); /* another store, or this one of another time */
+		followed = NULL;
+	}
+	if (!followed) {
+		followed = calloc(1, sizeof(*followed));
+		server->marks_followed = followed;
+	}
+	if (!followed)
+		return;
+	if (!followed->is_open)
+		followed->is_open = open_followed(server, progress);
+	if (followed->is_open)
+		kv_marks_write(&followed->files, progress->revision, progress->nodes);
+}
+
+void marks_follow_end(struct server *server)
+{
+	if (server->marks_followed)
+		kv_marks_close(&server->marks_followed->files);
+	free(server->marks_followed);
+	server->marks_followed = NULL;
 }
 
 bool marks_warning(const struct server *server, char ret[static MARKS_WARNING_SIZE])

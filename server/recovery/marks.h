@@ -21,6 +21,16 @@ enum status marks_keep(struct server *server, struct error *err);
 
 enum { MARKS_WARNING_SIZE = 512 };
 
+struct etcd_progress;
+
+/** While another server leads: keep this one's marks as far as @progress says, so that it notices an etcd
+ * that was put back when it leads. They are never lowered: what they know more is told then, and logged now.
+ */
+void marks_follow(struct server *server, const struct etcd_progress *progress);
+
+/** Let go of them; before marks_check(), and at the end. */
+void marks_follow_end(struct server *server);
+
 /** From time to time: log when a mark cannot be written, and when it can be again. */
 void marks_watch(struct server *server);
 

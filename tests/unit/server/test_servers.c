@@ -12,6 +12,7 @@
 #include "base/exit_code.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "store/mark.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -566,6 +567,56 @@ TEST_FIXTURE(an_etcd_that_was_put_back_begins_an_epoch_and_grants_nothing, setup
 	assert_int_equal(ask(s, leader, &status, NULL), STATUS_OK);
 	assert_int_equal(status->epoch, epoch + 1);
 	assert_true(status->index > index); /* above everything that anybody was told */
+	holdfast__v1__get_status_response__free_unpacked(status, NULL);
+	expect_nothing_granted(s);
+}
+
+TEST_FIXTURE(who_followed_notices_an_etcd_that_was_put_back, setup_servers, teardown_servers)
+{
+	struct servers *s = *state;
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	Holdfast__V1__GetStatusResponse *status = NULL;
+	struct mark mark = {.revision = 0};
+	char path[PATH_MAX];
+	uint64_t epoch;
+	int leader = await_leader(s, -1);
+	int follower;
+
+	assert_int_equal(register_volume(&s->f, &s->f.operator, NULL), STATUS_OK);
+	join(s, &s->f.n1, "n1");
+	join(s, &s->f.n2, "n2");
+	while (ask(s, leader, &status, NULL) == STATUS_OK && status->nodes_to_report > 0)
+		holdfast__v1__get_status_response__free_unpacked(status, NULL);
+	epoch = status->epoch;
+	holdfast__v1__get_status_response__free_unpacked(status, NULL);
+	stop_all(s);
+	copy_etcd(s, "d0", "early");
+	etcd_world_start(s->etcd, 0);
+	start_all(s);
+	leader = await_leader(s, -1);
+	follower = another(s, leader);
+	fake_node_connect(&s->f.n1, "n1", BOOT_1, NULL, 0);
+	assert_int_equal(run_alloc(&s->f, ALLOC_1, "n1", NULL), STATUS_OK);
+	claim_db(s, &response);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	assert_int_equal(ask(s, leader, &status, NULL), STATUS_OK);
+	for (const uint64_t limit = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
+	     mark.revision < status->index; (void)usleep(10000)) {
+		assert_true(clock_monotonic_us() < limit);
+		(void)mark_read(in_folder(s, follower, "/holdfast.mark", path), &mark, NULL);
+	}
+	assert_int_equal(mark.epoch, epoch);
+	assert_int_equal(mark.nodes, 2);
+	holdfast__v1__get_status_response__free_unpacked(status, NULL);
+	stop_all(s);
+	copy_etcd(s, "early", "d0");
+	etcd_world_start(s->etcd, 0);
+	start(s, follower); /* it has never led */
+	assert_int_equal(await_leader(s, -1), follower);
+	assert_true(has_said(s, follower, "holdfast.mark is of a later revision"));
+	assert_int_equal(ask(s, follower, &status, NULL), STATUS_OK);
+	assert_int_equal(status->epoch, epoch + 1);
+	assert_true(status->index > mark.revision);
 	holdfast__v1__get_status_response__free_unpacked(status, NULL);
 	expect_nothing_granted(s);
 }

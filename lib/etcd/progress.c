@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How far the store of the one that leads has come, for who follows: read again and again. */
+
+#include "base/clock.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "etcd/kv_etcd.h"
+#include "rpc/timer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { READ_SEQUENCE, READ_GENERATION, READ_N, LOOK_PART = 10 /* of a lease, between two looks */ };
+
+struct etcd_follower {
+	struct etcd *etcd; /* borrowed */
+	struct etcd_call call;
+	sd_event_source *timer;
+	uint64_t pause_us;
+	char sequence_key[ETCD_KEY_SIZE];
+	char generation_key[ETCD_KEY_SIZE];
+};
+
+static void look(struct etcd_follower *follower);
+
+static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	(void)source;
+	(void)usec;
+	look(userdata);
+	return 0;
+}
+
+static void look_later(struct etcd_follower *follower)
+{
+	/* memory short: the loop cannot go on either */
+	(void)timer_arm(follower->etcd->loop, &follower->timer, follower->pause_us, on_timer, follower);
+}
+
+/* "LEASE NUMBER EPOCH NODES"; false: its writer keeps no marks yet. */
+static bool read_sequence(const Etcdserverpb__KeyValue *kv, struct etcd_progress *ret)
+{
+	char text[SEQUENCE_SIZE];
+	char *epoch;
+	char *nodes;
+
+	(void)snprintf(text, sizeof(text), "%.*s", (int)kv->value.len, (const char *)kv->value.data);
+	epoch = strchr(text, ' ');
+	epoch = epoch ? strchr(epoch + 1, ' ') : NULL;
+	nodes = epoch ? strchr(epoch + 1, ' ') : NULL;
+	if (!nodes)
+		return false;
+	*nodes = '\0';
+	return parse_u64(epoch + 1, 0, UINT64_MAX, &ret->epoch) == 0 &&
+	       parse_u64(nodes + 1, 0, UINT64_MAX, &ret->nodes) == 0;
+}
+
+static void on_read(enum status status, const ProtobufCMessage *response, const struct error *err,
+		    void *userdata)
+{
+	const Etcdserverpb__TxnResponse *txn = (const Etcdserverpb__TxnResponse *)response;
+	struct etcd_follower *follower = userdata;
+	struct etcd_progress progress = {.revision = 0};
+	const Etcdserverpb__KeyValue *sequence;
+	uint32_t generation;
+	uint64_t offset;
+
+	(void)err; /* the election says what is the matter */
+	look_later(follower);
+	sequence = status == STATUS_OK ? judge_key_of(txn, READ_SEQUENCE) : NULL;
+	if (!sequence || !read_sequence(sequence, &progress) ||
+	    !etcd_generation_read(judge_key_of(txn, READ_GENERATION), &generation, &offset))
+		return;
+	progress.revision = (uint64_t)sequence->mod_revision + offset;
+	etcd_note_progress(follower->etcd, &progress);
+}
+
+/* Both keys at one revision, which is the latest. */
+static void look(struct etcd_follower *follower)
+{
+	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
+	Etcdserverpb__RequestOp ops[READ_N] = {ETCDSERVERPB__REQUEST_OP__INIT,
+					       ETCDSERVERPB__REQUEST_OP__INIT};
+	Etcdserverpb__RangeRequest ranges[READ_N] = {ETCDSERVERPB__RANGE_REQUEST__INIT,
+						     ETCDSERVERPB__RANGE_REQUEST__INIT};
+	char *const keys[READ_N] = {follower->sequence_key, follower->generation_key};
+
+	for (int i = 0; i < READ_N; i++) {
+		ops[i].request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_RANGE;
+		ops[i].request_range = &ranges[i];
+		ranges[i].key = (ProtobufCBinaryData){.len = strlen(keys[i]), .data = (uint8_t *)keys[i]};
+	}
+	txn.n_success = READ_N;
+	txn.success = (Etcdserverpb__RequestOp *[]){&ops[READ_SEQUENCE], &ops[READ_GENERATION]};
+	if (etcd_call_start(follower->etcd->client, &follower->call, &etcdserverpb__kv__descriptor, "Txn",
+			    &txn.base, follower->etcd->call_us, on_read, follower, NULL) != STATUS_OK)
+		look_later(follower);
+}
+
+enum status etcd_follower_new(struct etcd *etcd, uint64_t lease_us, struct etcd_follower **ret,
+			      struct error *err)
+{
+	struct etcd_follower *follower = calloc(1, sizeof(*follower));
+
+	if (!follower)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "etcd");
+	follower->etcd = etcd;
+	follower->pause_us = lease_us / LOOK_PART;
+	(void)str_format(follower->sequence_key, sizeof(follower->sequence_key), "%s/sequence", etcd->prefix);
+	(void)str_format(follower->generation_key, sizeof(follower->generation_key), "%s/generation",
+			 etcd->prefix);
+	look(follower);
+	*ret = follower;
+	return STATUS_OK;
+}
+
+void etcd_follower_free(struct etcd_follower *follower)
+{
+	if (!follower)
+		return;
+	etcd_call_cancel(&follower->call);
+	(void)sd_event_source_disable_unref(follower->timer);
+	free(follower);
+}
