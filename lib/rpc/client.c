@@ -189,6 +189,9 @@ static void client_call_on_ready(struct h2_stream *stream)
 	/* a server may leave it at its last word without closing our half */
 	if (!stream->closed && !is_over(call))
 		return;
+	/* messages before the end wait to be taken */
+	if (stream->is_paused && is_over(call) && call->conn->is_open)
+		return;
 	call->is_told = is_told(call);
 	st = result(call, &err);
 	client_call_end(call, st, &err);

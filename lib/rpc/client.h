@@ -89,6 +89,9 @@ struct rpc_stream_events {
 	/* the end, exactly once, whoever ended it; the stream is gone afterwards. @err is NULL when OK. */
 	void (*on_closed)(struct rpc_stream *stream, enum status status, const struct error *err,
 			  void *userdata);
+	/* What waits to be sent was more than RPC_UNSENT_HIGH, and is less than half of it. NULL: nobody
+	 * asks. */
+	void (*on_drained)(struct rpc_stream *stream, void *userdata);
 };
 
 /** Open a bidirectional stream. @connect_timeout_us bounds the time until on_open. */
@@ -100,6 +103,16 @@ enum status rpc_stream_open(struct rpc_client *client, const ProtobufCServiceDes
 /** Send one message; copied. STATUS_RESOURCE_EXHAUSTED when too much is unsent, STATUS_UNAVAILABLE when
  * closing. */
 enum status rpc_stream_send(struct rpc_stream *stream, const ProtobufCMessage *message, struct error *err);
+
+/** Nothing more is sent; what the server sends still comes. */
+void rpc_stream_half_close(struct rpc_stream *stream);
+
+/** Have messages wait, at most 1 MiB of them here and the rest at the server; or go on. The end that the
+ * server has made waits behind them, any other does not. */
+void rpc_stream_pause(struct rpc_stream *stream, bool is_paused);
+
+/** Is more than RPC_UNSENT_HIGH (server.h) waiting to be sent? Then on_drained follows. */
+bool rpc_stream_is_full(struct rpc_stream *stream);
 
 /** Cancel the stream; on_closed does not run any more. NULL is allowed. */
 void rpc_stream_cancel(struct rpc_stream *stream);

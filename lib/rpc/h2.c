@@ -197,6 +197,34 @@ void h2_stream_trailers(struct h2_stream *stream, const nghttp2_nv *headers, siz
 		h2_stream_reset(stream, NGHTTP2_INTERNAL_ERROR);
 }
 
+/* Every byte of the connection's window is given back at once, so that a stream that is paused holds no other
+ * up; of the stream's own as long as its owner takes what comes. */
+static void give_window(struct h2 *h2, struct h2_stream *stream, int32_t id, size_t n)
+{
+	/* memory short: nghttp2 says so when it sends next */
+	(void)nghttp2_session_consume_connection(h2->session, n);
+	if (stream && stream->is_paused)
+		stream->withheld += n;
+	else
+		(void)nghttp2_session_consume_stream(h2->session, id, n);
+}
+
+void h2_stream_pause(struct h2_stream *stream, bool is_paused)
+{
+	size_t n = stream->withheld;
+
+	if (stream->is_paused == is_paused)
+		return;
+	stream->is_paused = is_paused;
+	if (is_paused || !stream->h2)
+		return;
+	stream->withheld = 0;
+	if (!stream->closed && n > 0)
+		(void)nghttp2_session_consume_stream(stream->h2->session, stream->id, n);
+	h2_stream_wake(stream);
+	stream->h2->ops->on_wake(stream->h2->userdata);
+}
+
 void h2_stream_take(struct h2_stream *stream, size_t n)
 {
 	byteq_take(&stream->in, n);
@@ -377,6 +405,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 	struct h2 *h2 = userdata;
 
 	(void)flags;
+	give_window(h2, stream, id, n);
 	if (stream && stream->is_late)
 		return take_late(session, stream, n);
 	if (!stream || stream->in_overflow)
@@ -453,6 +482,8 @@ static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const ui
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
 	byteq_take(&stream->out, n);
 	h2->held -= n;
+	if (stream->drain_at > 0 && byteq_len(&stream->out) <= stream->drain_at)
+		h2_stream_wake(stream);
 	return NGHTTP2_ERR_PAUSE; /* what it is about to say comes after this */
 }
 
@@ -474,6 +505,7 @@ static int make_session(struct h2 *h2)
 		nghttp2_session_callbacks_set_send_data_callback(callbacks, on_send_data);
 		nghttp2_option_set_no_http_messaging(option, h2->config.lax);
 		nghttp2_option_set_no_closed_streams(option, 1);
+		nghttp2_option_set_no_auto_window_update(option, 1);
 		nghttp2_option_set_max_send_header_block_length(option, HEADER_BLOCK_MAX);
 		r = h2->config.server
 			    ? nghttp2_session_server_new3(&h2->session, callbacks, h2, option, &mem)

@@ -30,6 +30,9 @@ struct h2_stream {
 	bool was_reset;	   /* by the peer */
 	bool in_end;	   /* the peer sends no more */
 	bool in_overflow;  /* the connection's limit was reached; what came then is lost */
+	bool is_paused;	   /* see h2_stream_pause() */
+	size_t withheld;   /* bytes that have come and whose window was not given back, while paused */
+	size_t drain_at;   /* on_ready is called when out has so few bytes again; 0: it is not */
 	bool is_late;	   /* server: our last word is said, and the peer still sends */
 	size_t late_bytes; /* that it has sent since */
 	size_t head_bytes; /* of the header fields received */
@@ -134,6 +137,9 @@ enum status h2_stream_write(struct h2_stream *stream, const struct h2_bytes *par
 void h2_stream_end(struct h2_stream *stream);
 
 void h2_stream_trailers(struct h2_stream *stream, const nghttp2_nv *headers, size_t n);
+
+/** Let the peer send no more than its window, or as much as it wants again. Other streams go on. */
+void h2_stream_pause(struct h2_stream *stream, bool is_paused);
 
 /** Drop @n bytes of stream->in. */
 void h2_stream_take(struct h2_stream *stream, size_t n);

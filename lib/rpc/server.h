@@ -33,6 +33,9 @@ struct rpc_stream_handlers {
 	void (*on_closed)(struct rpc_call *call, void *userdata);
 	/* The client sends no more but still reads. NULL: the stream then ends with OK by itself. */
 	void (*on_half_close)(struct rpc_call *call, void *userdata);
+	/* What waits to be sent was more than RPC_UNSENT_HIGH, and is less than half of it. NULL: nobody
+	 * asks. */
+	void (*on_drained)(struct rpc_call *call, void *userdata);
 };
 
 struct rpc_rule; /* what the owner's gate asks of a method's callers; its own */
@@ -168,6 +171,16 @@ void rpc_call_fail_details(struct rpc_call *call, const struct error *err, const
 /** Send one message on a stream; copied. STATUS_RESOURCE_EXHAUSTED when the peer does not read: end the
  * stream. */
 enum status rpc_call_send(struct rpc_call *call, const ProtobufCMessage *message, struct error *err);
+
+/* Bytes that wait for a slow reader, from which on whoever hands messages on pauses where they come from. */
+enum { RPC_UNSENT_HIGH = 256 * 1024 };
+
+/** Have the messages of a stream wait, at most 1 MiB of them here and the rest at the client; or go on. The
+ * end of what the client sends waits behind them, on_closed does not. */
+void rpc_call_pause(struct rpc_call *call, bool is_paused);
+
+/** Is more than RPC_UNSENT_HIGH waiting to be sent? Then on_drained follows. */
+bool rpc_call_is_full(struct rpc_call *call);
 
 /** End a stream with status OK; on_closed follows from the event loop. */
 void rpc_call_finish(struct rpc_call *call);

@@ -362,9 +362,14 @@ static void receive_stream(struct rpc_call *call)
 {
 	const struct rpc_stream_handlers *handlers = call->method->stream;
 
-	while (call->state == CALL_STREAMING && receive_one(call))
+	if (call->stream.drain_at > 0 && byteq_len(&call->stream.out) <= call->stream.drain_at) {
+		call->stream.drain_at = 0;
+		handlers->on_drained(call, call->conn->server->userdata);
+	}
+	while (call->state == CALL_STREAMING && !call->stream.is_paused && receive_one(call))
 		;
-	if (call->state != CALL_STREAMING || !call->stream.in_end || call->half_closed)
+	if (call->state != CALL_STREAMING || call->stream.is_paused || !call->stream.in_end ||
+	    call->half_closed)
 		return;
 	/* Given up, not ended: who cancels may half-close first, as clients on Node do in the same breath. */
 	if (call->stream.closed)
@@ -588,6 +593,21 @@ enum status rpc_call_send(struct rpc_call *call, const ProtobufCMessage *message
 	if (call->state != CALL_STREAMING || call->stream.closed)
 		return error_set(err, STATUS_UNAVAILABLE, 0, "the stream has ended");
 	return grpc_call_send(call, message, err);
+}
+
+void rpc_call_pause(struct rpc_call *call, bool is_paused)
+{
+	assert(call->method->stream != NULL);
+	h2_stream_pause(&call->stream, is_paused);
+}
+
+bool rpc_call_is_full(struct rpc_call *call)
+{
+	assert(call->method->stream && call->method->stream->on_drained);
+	if (byteq_len(&call->stream.out) <= RPC_UNSENT_HIGH)
+		return false;
+	call->stream.drain_at = RPC_UNSENT_HIGH / 2;
+	return true;
 }
 
 void rpc_call_finish(struct rpc_call *call)

@@ -2,6 +2,7 @@
 #include "base/cleanup.h"
 #include "rpc/client_internal.h"
 #include "rpc/message.h"
+#include "rpc/server.h"
 
 #include <assert.h>
 
@@ -53,7 +54,11 @@ static bool on_progress(struct client_call *call)
 		call->timer = sd_event_source_disable_unref(call->timer);
 		stream->events->on_open(stream, stream->userdata);
 	}
-	while (!stream->gone && receive_one(stream))
+	if (call->stream.drain_at > 0 && byteq_len(&call->stream.out) <= call->stream.drain_at) {
+		call->stream.drain_at = 0;
+		stream->events->on_drained(stream, stream->userdata);
+	}
+	while (!stream->gone && !call->stream.is_paused && receive_one(stream))
 		;
 	stream->busy = false;
 	if (stream->gone) {
@@ -136,6 +141,25 @@ enum status rpc_stream_send(struct rpc_stream *stream, const ProtobufCMessage *m
 	return st == STATUS_OK
 		       ? st
 		       : error_set(err, st, 0, "%s: %s", client_call_name(&stream->call, name), failure.msg);
+}
+
+void rpc_stream_half_close(struct rpc_stream *stream)
+{
+	h2_stream_end(&stream->call.stream);
+}
+
+void rpc_stream_pause(struct rpc_stream *stream, bool is_paused)
+{
+	h2_stream_pause(&stream->call.stream, is_paused);
+}
+
+bool rpc_stream_is_full(struct rpc_stream *stream)
+{
+	assert(stream->events->on_drained);
+	if (byteq_len(&stream->call.stream.out) <= RPC_UNSENT_HIGH)
+		return false;
+	stream->call.stream.drain_at = RPC_UNSENT_HIGH / 2;
+	return true;
 }
 
 void rpc_stream_cancel(struct rpc_stream *stream)

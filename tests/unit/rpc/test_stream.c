@@ -568,3 +568,219 @@ TEST_FIXTURE(a_call_that_meets_goaway_on_its_way_is_unavailable_or_answered, wor
 	assert_true(answer.status == STATUS_OK || answer.status == STATUS_UNAVAILABLE);
 	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
 }
+
+/* --- half closing, pausing --- */
+
+TEST_FIXTURE(a_client_that_half_closes_still_receives, world_setup, world_teardown)
+{
+	struct world *world = *state;
+	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
+	Holdfast__V1__SessionWelcome welcome = HOLDFAST__V1__SESSION_WELCOME__INIT;
+	struct session session;
+	struct error err;
+
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME;
+	down.welcome = &welcome;
+	world->handlers.on_half_close = note_half_close;
+	open_session(&session, world, world->client);
+	assert_int_equal(session_send(&session, "last", &err), STATUS_OK);
+	rpc_stream_half_close(session.stream);
+	rpc_stream_half_close(session.stream);
+	assert_int_equal(session_send(&session, "later", &err), STATUS_UNAVAILABLE);
+	world_run_until_count(world, &world->n_half_closed, 1);
+	assert_int_equal(world->n_messages, 1);
+	assert_int_equal(rpc_call_send(world->stream, &down.base, &err), STATUS_OK);
+	rpc_call_finish(world->stream);
+	world_run_until(world, &session.closed);
+	assert_int_equal(session.status, STATUS_OK);
+	assert_int_equal(session.n_messages, 2);
+}
+
+enum { WINDOW = 1024 * 1024 };
+
+TEST_FIXTURE(a_paused_stream_holds_a_window_and_others_go_on, world_setup, world_teardown)
+{
+	struct world *world = *state;
+	struct rpc_call *flooding;
+	struct session paused;
+	struct session other;
+	struct error err;
+
+	open_session(&paused, world, world->client);
+	flooding = world->stream;
+	rpc_stream_pause(paused.stream, true);
+	assert_int_equal(session_send(&paused, "flood", &err), STATUS_OK);
+	world_run_until_count(world, &world->n_flood, 1);
+	world_settle(world);
+	assert_int_equal(world->flood_status, STATUS_RESOURCE_EXHAUSTED);
+	assert_int_equal(paused.n_messages, 0);
+	assert_true(byteq_len(&flooding->stream.out) + WINDOW >= world->n_flood * 4096);
+
+	open_session(&other, world, world->client);
+	for (size_t i = 1; i <= 2 * WINDOW / 4096; i++) { /* more than is left of the connection's window */
+		char text[4096];
+
+		memset(text, 'o', sizeof(text) - 1);
+		text[sizeof(text) - 1] = '\0';
+		assert_int_equal(session_send(&other, text, &err), STATUS_OK);
+		world_run_until_count(world, &other.n_messages, i);
+	}
+	assert_int_equal(paused.n_messages, 0);
+
+	rpc_stream_pause(paused.stream, false);
+	world_run_until_count(world, &paused.n_messages, world->n_flood);
+	rpc_stream_cancel(paused.stream);
+	rpc_stream_cancel(other.stream);
+}
+
+TEST_FIXTURE(the_end_of_a_paused_stream_waits_behind_its_messages, world_setup, world_teardown)
+{
+	struct world *world = *state;
+	struct session session;
+	struct error err;
+
+	open_session(&session, world, world->client);
+	rpc_stream_pause(session.stream, true);
+	assert_int_equal(session_send(&session, "one", &err), STATUS_OK);
+	assert_int_equal(session_send(&session, "finish", &err), STATUS_OK);
+	world_run_until_count(world, &world->n_closed, 1);
+	world_settle(world);
+	assert_false(session.closed);
+	rpc_stream_pause(session.stream, false);
+	world_run_until(world, &session.closed);
+	assert_int_equal(session.n_messages, 1);
+	assert_int_equal(session.status, STATUS_OK);
+}
+
+TEST_FIXTURE(a_paused_stream_ends_when_its_server_goes_away, world_setup, world_teardown)
+{
+	struct world *world = *state;
+	struct session session;
+	struct error err;
+
+	open_session(&session, world, world->client);
+	rpc_stream_pause(session.stream, true);
+	assert_int_equal(session_send(&session, "one", &err), STATUS_OK);
+	world_run_until_count(world, &world->n_messages, 1);
+	rpc_server_free(world->server);
+	world->server = NULL;
+	world_run_until(world, &session.closed);
+	assert_int_equal(session.status, STATUS_UNAVAILABLE);
+}
+
+/* Who sends much, and when it may go on. */
+struct pump {
+	struct world *world;
+	struct rpc_stream *stream;
+	bool opened;
+	size_t n_drained;
+	size_t n_sent;
+};
+
+static void on_pump_open(struct rpc_stream *stream, void *userdata)
+{
+	struct pump *pump = userdata;
+
+	(void)stream;
+	pump->opened = true;
+}
+
+static void on_pump_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
+{
+	(void)stream;
+	(void)message;
+	(void)userdata;
+}
+
+static void on_pump_closed(struct rpc_stream *stream, enum status status, const struct error *err,
+			   void *userdata)
+{
+	(void)stream;
+	(void)status;
+	(void)userdata;
+	fail_msg("the stream ended: %s", err ? err->msg : "well");
+}
+
+static void on_pump_drained(struct rpc_stream *stream, void *userdata)
+{
+	struct pump *pump = userdata;
+
+	(void)stream;
+	pump->n_drained++;
+}
+
+static void pump_open(struct pump *pump, struct world *world)
+{
+	static const struct rpc_stream_events events = {.on_open = on_pump_open,
+							.on_message = on_pump_message,
+							.on_closed = on_pump_closed,
+							.on_drained = on_pump_drained};
+	struct error err;
+
+	*pump = (struct pump){.world = world};
+	assert_int_equal(rpc_stream_open(world->client, &holdfast__v1__nodes__descriptor, "Session",
+					 WORLD_CALL_US, &events, pump, &pump->stream, &err),
+			 STATUS_OK);
+	world_run_until(world, &pump->opened);
+}
+
+/* Send until it is full, or @n times. */
+static void pump_some(struct pump *pump, const char *text, size_t n)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__Heartbeat heartbeat = HOLDFAST__V1__HEARTBEAT__INIT;
+	struct error err;
+
+	heartbeat.boot_id = (char *)(uintptr_t)text;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HEARTBEAT;
+	up.heartbeat = &heartbeat;
+	for (; n > 0 && !rpc_stream_is_full(pump->stream); n--) {
+		assert_int_equal(rpc_stream_send(pump->stream, &up.base, &err), STATUS_OK);
+		pump->n_sent++;
+	}
+}
+
+static void count_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
+{
+	struct world *world = userdata;
+
+	(void)call;
+	(void)message;
+	world->n_messages++;
+}
+
+/* 32 MiB through a reader that stops again and again: neither side ever holds more than a window and what is
+ * full. */
+TEST_FIXTURE(much_goes_through_a_reader_that_pauses_in_bounded_memory, world_setup, world_teardown)
+{
+	enum { SIZE = 64 * 1024, N = 512, SPARE = 4 * SIZE };
+	struct world *world = *state;
+	struct pump pump;
+	static char text[SIZE];
+	struct rpc_call *call;
+
+	memset(text, 'p', sizeof(text) - 1);
+	world->handlers.on_message = count_message;
+	pump_open(&pump, world);
+	call = world->stream;
+	while (pump.n_sent < N) {
+		size_t drained = pump.n_drained;
+		size_t before;
+
+		rpc_call_pause(call, true);
+		before = world->n_messages;
+		pump_some(&pump, text, N - pump.n_sent);
+		world_settle(world);
+		pump_some(&pump, text, N - pump.n_sent);
+		world_settle(world);
+		assert_int_equal(world->n_messages, before);
+		assert_true(byteq_len(&call->stream.in) <= WINDOW);
+		assert_true(byteq_len(&call->stream.in) + RPC_UNSENT_HIGH + SPARE >=
+			    (pump.n_sent - before) * SIZE);
+		rpc_call_pause(call, false);
+		world_run_until_count(world, &world->n_messages, pump.n_sent);
+		assert_true(pump.n_sent == N || pump.n_drained > drained);
+	}
+	assert_int_equal(world->n_messages, N);
+	rpc_stream_cancel(pump.stream);
+}
