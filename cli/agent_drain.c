@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A drain of this machine: asked of its agent, and watched until it has ended. */
 
+#include "base/cleanup.h"
 #include "base/str.h"
 #include "call/connect.h"
 #include "command/commands.h"
@@ -147,7 +148,7 @@ static enum status cancel(struct invocation *inv, struct connection *connection,
 	return STATUS_OK;
 }
 
-enum status cmd_agent_drain(struct invocation *inv, struct error *err)
+static enum status cmd_agent_drain(struct invocation *inv, struct error *err)
 {
 	cleanup_connection struct connection *connection = NULL;
 	struct watch watch = {.quiet = inv->options[OPT_JSON] != NULL};
@@ -170,3 +171,14 @@ enum status cmd_agent_drain(struct invocation *inv, struct error *err)
 	message_freep(&watch.last);
 	return status;
 }
+
+static const struct command commands[] = {
+	{.path = "agent drain",
+	 .args = "",
+	 .help = "Give back all volumes of this machine before it is shut down",
+	 .example = "--timeout 60s",
+	 .options = OPTION_BIT(OPT_TIMEOUT) | OPTION_BIT(OPT_CANCEL),
+	 .run = cmd_agent_drain},
+};
+
+const struct command_table agent_drain_commands = {commands, ARRAY_SIZE(commands)};

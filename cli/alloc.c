@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cleanup.h"
 #include "base/id.h"
 #include "base/str.h"
 #include "call/call.h"
@@ -82,7 +83,7 @@ static enum status print_placement(struct invocation *inv, const Holdfast__V1__R
 	return STATUS_OK;
 }
 
-enum status alloc_run_load(struct call *call, void *message, struct error *err)
+static enum status alloc_run_load(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__RunAllocationRequest *request = message;
 	uint64_t timeout_us;
@@ -92,19 +93,19 @@ enum status alloc_run_load(struct call *call, void *message, struct error *err)
 	return status == STATUS_OK ? load_alloc(call->inv, &request->allocation, err) : status;
 }
 
-enum status alloc_run_fill(struct call *call, void *message, struct error *err)
+static enum status alloc_run_fill(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__RunAllocationRequest *request = message;
 
 	return complete_node(call, request->allocation, err);
 }
 
-enum status alloc_run_refused(struct call *call, enum status status, struct error *err)
+static enum status alloc_run_refused(struct call *call, enum status status, struct error *err)
 {
 	return spec_blame(call->inv, spec_blame_alloc, status, err);
 }
 
-enum status alloc_run_show(struct call *call, const void *message, struct error *err)
+static enum status alloc_run_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__RunAllocationRequest *request = call->request;
 	const Holdfast__V1__RunAllocationResponse *answer = message;
@@ -138,7 +139,7 @@ static void warn_of_node(const Holdfast__V1__Allocation *alloc, int64_t disconne
 		alloc->node_id, alloc->node_id);
 }
 
-enum status alloc_stop_load(struct call *call, void *message, struct error *err)
+static enum status alloc_stop_load(struct call *call, void *message, struct error *err)
 {
 	uint64_t timeout_us;
 
@@ -146,14 +147,14 @@ enum status alloc_stop_load(struct call *call, void *message, struct error *err)
 	return value_timeout(call->inv, WAIT_DEFAULT_US, &timeout_us, err);
 }
 
-enum status alloc_stop_fill(struct call *call, void *message, struct error *err)
+static enum status alloc_stop_fill(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__StopAllocationRequest *request = message;
 
 	return call_pick(call, pick_alloc, call->inv->args[0], &request->id, err);
 }
 
-enum status alloc_stop_show(struct call *call, const void *message, struct error *err)
+static enum status alloc_stop_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__StopAllocationRequest *request = call->request;
 	const Holdfast__V1__StopAllocationResponse *answer = message;
@@ -173,7 +174,7 @@ enum status alloc_stop_show(struct call *call, const void *message, struct error
 	return STATUS_OK;
 }
 
-enum status alloc_list_load(struct call *call, void *message, struct error *err)
+static enum status alloc_list_load(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__ListAllocationsRequest *request = message;
 
@@ -183,7 +184,7 @@ enum status alloc_list_load(struct call *call, void *message, struct error *err)
 	return STATUS_OK;
 }
 
-enum status alloc_list_fill(struct call *call, void *message, struct error *err)
+static enum status alloc_list_fill(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__ListAllocationsRequest *request = message;
 	const char *node = call->inv->options[OPT_NODE];
@@ -191,7 +192,7 @@ enum status alloc_list_fill(struct call *call, void *message, struct error *err)
 	return node ? call_pick(call, pick_known_node, node, &request->node_id, err) : STATUS_OK;
 }
 
-enum status alloc_list_show(struct call *call, const void *message, struct error *err)
+static enum status alloc_list_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__ListAllocationsResponse *answer = message;
 
@@ -199,7 +200,7 @@ enum status alloc_list_show(struct call *call, const void *message, struct error
 			   err);
 }
 
-enum status alloc_get_load(struct call *call, void *message, struct error *err)
+static enum status alloc_get_load(struct call *call, void *message, struct error *err)
 {
 	(void)message;
 	if (call_has(call, OPT_NODE) || call_has(call, OPT_FILTER))
@@ -208,14 +209,14 @@ enum status alloc_get_load(struct call *call, void *message, struct error *err)
 	return STATUS_OK;
 }
 
-enum status alloc_get_fill(struct call *call, void *message, struct error *err)
+static enum status alloc_get_fill(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__GetAllocationRequest *request = message;
 
 	return call_pick(call, pick_alloc, call->inv->args[0], &request->id, err);
 }
 
-enum status alloc_get_show(struct call *call, const void *message, struct error *err)
+static enum status alloc_get_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__GetAllocationResponse *answer = message;
 	enum status status = show_alloc(answer->allocation, answer->node_disconnected_ms, err);
@@ -227,3 +228,55 @@ enum status alloc_get_show(struct call *call, const void *message, struct error 
 		show_claim_errors(answer->claims, answer->n_claims);
 	return status;
 }
+
+static const struct command commands[] = {
+	{.path = "alloc run",
+	 .args = "FILE|-",
+	 .help = "Run an allocation from its file and wait until it runs",
+	 .example = "app.hcl --dry-run",
+	 .options = OPTION_BIT(OPT_NODE) | OPTION_BIT(OPT_ID) | OPTION_BIT(OPT_DRY_RUN) | WAITING,
+	 .min_args = 1,
+	 .max_args = 1,
+	 .arg_kinds = {WORD_FILE},
+	 .call = {.service = &holdfast__v1__allocations__descriptor,
+		  .method = "Run",
+		  .load = alloc_run_load,
+		  .fill = alloc_run_fill,
+		  .show = alloc_run_show,
+		  .refused = alloc_run_refused,
+		  .shows_json = true}},
+	{.path = "alloc stop",
+	 .args = "ID",
+	 .help = "Stop an allocation and wait until it has ended",
+	 .example = "0192f3a0",
+	 .options = WAITING,
+	 .min_args = 1,
+	 .max_args = 1,
+	 .arg_kinds = {WORD_ALLOC},
+	 .call = {.service = &holdfast__v1__allocations__descriptor,
+		  .method = "Stop",
+		  .load = alloc_stop_load,
+		  .fill = alloc_stop_fill,
+		  .show = alloc_stop_show,
+		  .shows_json = true}},
+	{.path = "alloc status",
+	 .args = "[ID]",
+	 .help = "List allocations, or show one with its volumes",
+	 .example = "--node worker-3",
+	 .options = OPTION_BIT(OPT_NODE) | LISTING,
+	 .max_args = 1,
+	 .arg_kinds = {WORD_ALLOC},
+	 .call = {.service = &holdfast__v1__allocations__descriptor,
+		  .method = "Get",
+		  .load = alloc_get_load,
+		  .fill = alloc_get_fill,
+		  .show = alloc_get_show},
+	 .list = {.service = &holdfast__v1__allocations__descriptor,
+		  .method = "List",
+		  .load = alloc_list_load,
+		  .fill = alloc_list_fill,
+		  .show = alloc_list_show,
+		  .pages = PAGES_LIST}},
+};
+
+const struct command_table alloc_commands = {commands, ARRAY_SIZE(commands)};

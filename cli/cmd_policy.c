@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cleanup.h"
 #include "base/str.h"
 #include "command/commands.h"
 
@@ -48,23 +49,54 @@ static enum status run_tool(struct invocation *inv, const char *const *words, st
 	return error_set(err, status_from_errno(errno), errno, "run %s", HOLDFAST_POLICY_TOOL_PATH);
 }
 
-enum status cmd_policy_check(struct invocation *inv, struct error *err)
+static enum status cmd_policy_check(struct invocation *inv, struct error *err)
 {
 	const char *file = inv->n_args > 0 ? inv->args[0] : HOLDFAST_POLICY_PATH;
 
 	return run_tool(inv, (const char *const[]){"check", file, NULL}, err);
 }
 
-enum status cmd_policy_apply(struct invocation *inv, struct error *err)
+static enum status cmd_policy_apply(struct invocation *inv, struct error *err)
 {
 	const char *file = inv->n_args > 0 ? inv->args[0] : HOLDFAST_POLICY_PATH;
 
 	return run_tool(inv, (const char *const[]){"apply", file, NULL}, err);
 }
 
-enum status cmd_policy_explain(struct invocation *inv, struct error *err)
+static enum status cmd_policy_explain(struct invocation *inv, struct error *err)
 {
 	const char *file = inv->n_args > 1 ? inv->args[1] : HOLDFAST_POLICY_PATH;
 
 	return run_tool(inv, (const char *const[]){"explain", inv->args[0], file, NULL}, err);
 }
+
+/* From --uid to --detach: of holdfast-policy. */
+#define REQUEST ((OPTION_BIT(OPT_DETACH + 1) - 1) & ~(OPTION_BIT(OPT_UID) - 1))
+
+static const struct command commands[] = {
+	{.path = "policy apply",
+	 .args = "[FILE]",
+	 .help = "Check the mount helper's policy and have the helper use it (as root)",
+	 .example = "",
+	 .arg_kinds = {WORD_FILE},
+	 .max_args = 1,
+	 .run = cmd_policy_apply},
+	{.path = "policy check",
+	 .args = "[FILE]",
+	 .help = "Check the mount helper's policy",
+	 .example = "",
+	 .arg_kinds = {WORD_FILE},
+	 .max_args = 1,
+	 .run = cmd_policy_check},
+	{.path = "policy explain",
+	 .args = "stage|publish|unpublish|unstage [FILE]",
+	 .help = "Say whether the mount helper's policy allows a request, and by which lines",
+	 .example = "stage --profile db --by-id scsi-0SAN_17",
+	 .arg_kinds = {WORD_NONE, WORD_FILE},
+	 .options = REQUEST,
+	 .min_args = 1,
+	 .max_args = 2,
+	 .run = cmd_policy_explain},
+};
+
+const struct command_table policy_commands = {commands, ARRAY_SIZE(commands)};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policy_text.h"
 
+#include "base/cleanup.h"
 #include "base/id.h"
 #include "base/str.h"
 #include "command/commands.h"
@@ -73,7 +74,7 @@ static bool is_container(void)
 	return stat("/proc/self/ns/pid", &st) == 0 && st.st_ino != FIRST_PID_NAMESPACE;
 }
 
-enum status cmd_policy_init(struct invocation *inv, struct error *err)
+static enum status cmd_policy_init(struct invocation *inv, struct error *err)
 {
 	struct policy_words words = {.is_container = is_container()};
 	char text[POLICY_TEXT_SIZE];
@@ -101,3 +102,15 @@ enum status cmd_policy_init(struct invocation *inv, struct error *err)
 	print_text(stdout, text);
 	return STATUS_OK;
 }
+
+static const struct command commands[] = {
+	{.path = "policy init",
+	 .args = "--node ID --cluster NAME --ticket-key HEX",
+	 .help = "Print a first policy for the mount helper of this machine",
+	 .example = "--node worker-1 --cluster prod "
+		    "--ticket-key 8a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d94121bf3748801b40f6f5c",
+	 .options = OPTION_BIT(OPT_NODE) | OPTION_BIT(OPT_CLUSTER) | OPTION_BIT(OPT_TICKET_KEY),
+	 .run = cmd_policy_init},
+};
+
+const struct command_table policy_init_commands = {commands, ARRAY_SIZE(commands)};

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "completion.h"
 
+#include "base/cleanup.h"
 #include "base/str.h"
-#include "command/command.h"
+#include "command/commands.h"
+#include "show/output.h"
 
 #include <string.h>
 
@@ -28,11 +30,11 @@ static void print_next_words(FILE *out, const char *start, int n)
 {
 	char last[WORD_MAX] = "";
 
-	for (size_t i = 0; i < n_commands; i++) {
+	for (size_t i = 0; i < command_count(); i++) {
 		char words[WORD_MAX];
 
-		if (!command_in_group(commands[i].path, start) ||
-		    !first_words(commands[i].path, n + 1, words) || str_eq(words, last))
+		if (!command_in_group(command_at(i)->path, start) ||
+		    !first_words(command_at(i)->path, n + 1, words) || str_eq(words, last))
 			continue;
 		(void)str_copy(last, sizeof(last), words);
 		(void)fprintf(out, " %s", n ? words + strlen(start) + 1 : words);
@@ -44,11 +46,11 @@ static void print_groups(FILE *out, int n)
 {
 	char last[WORD_MAX] = "";
 
-	for (size_t i = 0; i < n_commands; i++) {
+	for (size_t i = 0; i < command_count(); i++) {
 		char start[WORD_MAX];
 
-		if (!first_words(commands[i].path, n, start) || strlen(commands[i].path) == strlen(start) ||
-		    str_eq(start, last))
+		if (!first_words(command_at(i)->path, n, start) ||
+		    strlen(command_at(i)->path) == strlen(start) || str_eq(start, last))
 			continue;
 		(void)str_copy(last, sizeof(last), start);
 		(void)fprintf(out, "\t\"%s\") words=\"", start);
@@ -133,8 +135,8 @@ static const char *argument_kind(const struct command *command, size_t k)
 static void print_commands(FILE *out)
 {
 	(void)fputs("\tcase $line in\n", out);
-	for (size_t i = n_commands; i-- > 0;) { /* "volume" must not hide "volume snapshot list" */
-		const struct command *command = &commands[i];
+	for (size_t i = command_count(); i-- > 0;) { /* "volume" must not hide "volume snapshot list" */
+		const struct command *command = command_at(i);
 
 		(void)fprintf(out, "\t\"%s\"*) path=\"%s\" kinds=(", command->path, command->path);
 		for (size_t k = 0; k < ARG_KINDS_MAX; k++)
@@ -215,13 +217,54 @@ static void print_man_option(FILE *out, const struct option_info *info)
 void completion_man(FILE *out)
 {
 	(void)fputs("# COMMANDS\n\n", out);
-	for (size_t i = 0; i < n_commands; i++) {
-		(void)fprintf(out, "*%s*", commands[i].path);
-		if (commands[i].args[0])
-			(void)fprintf(out, " _%s_", commands[i].args);
-		(void)fprintf(out, "\n\t%s.\n\n", commands[i].help);
+	for (size_t i = 0; i < command_count(); i++) {
+		(void)fprintf(out, "*%s*", command_at(i)->path);
+		if (command_at(i)->args[0])
+			(void)fprintf(out, " _%s_", command_at(i)->args);
+		(void)fprintf(out, "\n\t%s.\n\n", command_at(i)->help);
 	}
 	(void)fputs("# OPTIONS\n\n", out);
 	for (int id = 0; id < OPTION_N; id++)
 		print_man_option(out, &command_options[id]);
 }
+
+static enum status cmd_version(struct invocation *inv, struct error *err)
+{
+	if (inv->options[OPT_JSON])
+		return print_json(json_pack("{ss}", "version", HOLDFAST_VERSION), err);
+	print_line("holdfast %s", HOLDFAST_VERSION);
+	return STATUS_OK;
+}
+
+static enum status cmd_completion(struct invocation *inv, struct error *err)
+{
+	if (str_eq(inv->args[0], "ids"))
+		return completion_ids(inv, err);
+	if (inv->n_args > 1)
+		return usage_error(inv, err, "unexpected argument '%s'", inv->args[1]);
+	if (str_eq(inv->args[0], "bash"))
+		completion_bash(stdout);
+	else if (str_eq(inv->args[0], "man"))
+		completion_man(stdout);
+	else
+		return usage_error(inv, err, "no completion for '%s': bash, man, ids", inv->args[0]);
+	return STATUS_OK;
+}
+
+static const struct command commands[] = {
+	{.path = "version",
+	 .args = "",
+	 .help = "Print the version",
+	 .example = "",
+	 .options = OPTION_BIT(OPT_VERSION),
+	 .run = cmd_version},
+	{.path = "completion",
+	 .args = "bash|man|ids [KIND PREFIX]",
+	 .help = "Print completion for bash, the commands for the manual, or ids that begin with a prefix",
+	 .example = "bash",
+	 .min_args = 1,
+	 .max_args = 3,
+	 .run = cmd_completion},
+};
+
+const struct command_table completion_commands = {commands, ARRAY_SIZE(commands)};

@@ -1,15 +1,403 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "model/node.h"
+
+#include "base/cleanup.h"
 #include "base/str.h"
 #include "call/call.h"
 #include "command/commands.h"
 #include "command/values.h"
+#include "rpc/pbjson_word.h"
 #include "show/output.h"
+#include "show/progress.h"
 #include "show/show.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <holdfast/v1/nodes.pb-c.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { ROUND_MS = 2000 }; /* of one look at what is left: a blocking query */
+
+#define DRAIN_TIMEOUT_US (UINT64_C(7200) * USEC_PER_SEC)
+#define DEADLINE_MAX_MS (UINT64_C(30) * 86400 * 1000)
+
+struct drain_watch {
+	struct connection *connection;
+	const char *node;
+	bool quiet; /* JSON: only the end is shown */
+	uint64_t started_us;
+	uint64_t deadline_us;
+	size_t n_first;			     /* claims at the beginning */
+	Holdfast__V1__GetNodeResponse *last; /* owned; NULL: not looked yet */
+};
+
+static int by_claim_id(const void *a, const void *b)
+{
+	return strcmp((*(Holdfast__V1__Claim *const *)a)->id, (*(Holdfast__V1__Claim *const *)b)->id);
+}
+
+static void sort_claims(Holdfast__V1__GetNodeResponse *answer)
+{
+	if (answer->n_claims > 1)
+		qsort(answer->claims, answer->n_claims, sizeof(Holdfast__V1__Claim *), by_claim_id);
+}
+
+static void print_claim(const Holdfast__V1__Claim *claim, bool is_gone)
+{
+	char state[PBJSON_WORD_SIZE];
+
+	progress_end();
+	print_line(
+		"volume %s/%s of allocation %s: %s%s%s", claim->namespace_, claim->volume_id,
+		claim->allocation_id,
+		is_gone ? "released"
+			: pbjson_word_text(&holdfast__v1__claim_state__descriptor, (int)claim->state, state),
+		!is_gone && claim->last_error[0] ? ": " : "", is_gone ? "" : claim->last_error);
+}
+
+static bool is_freed(const Holdfast__V1__Claim *claim)
+{
+	return claim->state == HOLDFAST__V1__CLAIM_STATE__FREED;
+}
+
+static bool has_moved(const Holdfast__V1__Claim *before, const Holdfast__V1__Claim *now)
+{
+	return before->state != now->state || !str_eq(before->last_error, now->last_error);
+}
+
+/* Print what changed between two looks. Both lists are in the order of ids. */
+static void print_changes(const Holdfast__V1__GetNodeResponse *before,
+			  const Holdfast__V1__GetNodeResponse *now)
+{
+	size_t k = 0;
+
+	for (size_t i = 0; i < before->n_claims; i++) {
+		const Holdfast__V1__Claim *old = before->claims[i];
+
+		while (k < now->n_claims && strcmp(now->claims[k]->id, old->id) < 0)
+			print_claim(now->claims[k++], false);
+		if (k == now->n_claims || strcmp(now->claims[k]->id, old->id) != 0) {
+			if (!is_freed(old))
+				print_claim(old, true);
+			continue;
+		}
+		if (has_moved(old, now->claims[k]))
+			print_claim(now->claims[k], is_freed(now->claims[k]));
+		k++;
+	}
+	for (; k < now->n_claims; k++)
+		print_claim(now->claims[k], is_freed(now->claims[k]));
+}
+
+static size_t count_held(const Holdfast__V1__GetNodeResponse *answer)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < answer->n_claims; i++)
+		n += !is_freed(answer->claims[i]);
+	return n;
+}
+
+static enum status look(struct drain_watch *watch, struct error *err)
+{
+	Holdfast__V1__GetNodeRequest request = HOLDFAST__V1__GET_NODE_REQUEST__INIT;
+	cleanup_message Holdfast__V1__GetNodeResponse *answer = NULL;
+	enum status status;
+
+	request.id = (char *)(uintptr_t)watch->node;
+	request.index = watch->last ? watch->last->index : 0;
+	request.wait_ms = watch->last ? ROUND_MS : 0;
+	status = connection_call(watch->connection, &holdfast__v1__nodes__descriptor, "Get", &request.base,
+				 ROUND_MS * USEC_PER_MSEC + CALL_TIMEOUT_US, &answer, err);
+	if (status != STATUS_OK)
+		return status;
+	if (!answer->node)
+		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no node");
+	sort_claims(answer);
+	if (!watch->last)
+		watch->n_first = count_held(answer);
+	else if (!watch->quiet)
+		print_changes(watch->last, answer);
+	message_freep(&watch->last);
+	watch->last = TAKE_PTR(answer);
+	return STATUS_OK;
+}
+
+static bool is_done(const Holdfast__V1__Node *node)
+{
+	return !node->drain || node->drain->started_ms == 0 || node->drain->done_ms != 0;
+}
+
+static void show_wait(const struct drain_watch *watch)
+{
+	const Holdfast__V1__Drain *drain = watch->last->node->drain;
+	char age[CLOCK_TEXT_SIZE];
+	bool is_late = drain && drain->deadline_ms != 0 && clock_realtime_ms() > drain->deadline_ms;
+
+	progress_show("draining node %s: %zu of %zu claims left, %s%s", watch->node, count_held(watch->last),
+		      watch->n_first, clock_format_duration(clock_monotonic_us() - watch->started_us, age),
+		      is_late ? ", LATE: holdfast volume status ID --why says what each waits for" : "");
+}
+
+static enum status watch_drain(struct drain_watch *watch, struct error *err)
+{
+	enum status status = STATUS_OK;
+
+	for (;;) {
+		status = look(watch, err);
+		if (status != STATUS_OK || is_done(watch->last->node))
+			break;
+		if (clock_monotonic_us() >= watch->deadline_us) {
+			status = error_set(err, STATUS_DEADLINE_EXCEEDED, 0,
+					   "node %s still holds %zu claims; its drain goes on without us. "
+					   "Next: holdfast "
+					   "node status %s",
+					   watch->node, count_held(watch->last), watch->node);
+			break;
+		}
+		show_wait(watch);
+	}
+	progress_end();
+	return status;
+}
+
+static void print_start(const Holdfast__V1__DrainNodeResponse *answer, const char *node)
+{
+	print_line("node %s is draining, %zu volume%s not released yet", node, answer->n_volumes,
+		   answer->n_volumes == 1 ? " is" : "s are");
+	for (size_t i = 0; i < answer->n_volumes; i++) {
+		const Holdfast__V1__DrainVolume *v = answer->volumes[i];
+
+		print_line("volume %s/%s of allocation %s: %s", v->namespace_, v->volume_id, v->allocation_id,
+			   v->text);
+	}
+}
+
+/* The answer of the whole command, as if it had been made at its end. */
+static enum status print_end(struct invocation *inv, const struct drain_watch *watch, struct error *err)
+{
+	Holdfast__V1__DrainNodeResponse end = HOLDFAST__V1__DRAIN_NODE_RESPONSE__INIT;
+
+	end.node = watch->last->node;
+	if (inv->options[OPT_JSON])
+		return print_answer(&end.base, err);
+	print_line(
+		"node %s is drained: it holds nothing, and nothing new is placed there. Next: holdfast node "
+		"eligibility %s --enable",
+		watch->node, watch->node);
+	return STATUS_OK;
+}
+
+static enum status wait_for_end(struct invocation *inv, struct connection *connection, const char *node,
+				struct error *err)
+{
+	struct drain_watch watch = {
+		.connection = connection,
+		.node = node,
+		.quiet = inv->options[OPT_JSON] != NULL,
+		.started_us = clock_monotonic_us(),
+	};
+	uint64_t timeout_us;
+	enum status status = value_timeout(inv, DRAIN_TIMEOUT_US, &timeout_us, err);
+
+	watch.deadline_us = watch.started_us + timeout_us;
+	if (status == STATUS_OK)
+		status = watch_drain(&watch, err);
+	if (status == STATUS_OK)
+		status = print_end(inv, &watch, err);
+	message_freep(&watch.last);
+	return status;
+}
+
+static enum status node_drain_load(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__DrainNodeRequest *request = message;
+	uint64_t timeout_us;
+	enum status status =
+		value_duration(call->inv, OPT_DEADLINE, 0, DEADLINE_MAX_MS, &request->deadline_ms, err);
+
+	if (status == STATUS_OK)
+		status = value_timeout(call->inv, DRAIN_TIMEOUT_US, &timeout_us, err);
+	if (status == STATUS_OK && call_has(call, OPT_CANCEL) && call_has(call, OPT_DEADLINE))
+		return usage_error(call->inv, err, "--cancel ends the drain: it has no --deadline");
+	call_set(call, &request->reason, call->inv->options[OPT_REASON]);
+	request->cancel = call_has(call, OPT_CANCEL);
+	return status;
+}
+
+/* All work of the node is to stop; --cancel and a look at a drain in progress stop nothing. */
+static enum status confirm(struct call *call, const char *node, struct error *err)
+{
+	struct drain_watch watch = {.connection = call->connection, .node = node};
+	char question[PICK_ID_SIZE + 64];
+	bool is_draining;
+	enum status status;
+
+	if (call_has(call, OPT_CANCEL) || call_has(call, OPT_YES))
+		return STATUS_OK;
+	status = look(&watch, err);
+	is_draining = status == STATUS_OK && !is_done(watch.last->node);
+	message_freep(&watch.last);
+	if (status != STATUS_OK || is_draining)
+		return status;
+	(void)str_format(question, sizeof(question), "Stop all allocations of node %s?", node);
+	return value_confirm(call->inv, question, err);
+}
+
+static enum status node_drain_fill(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__DrainNodeRequest *request = message;
+	enum status status = call_pick(call, pick_node, call->inv->args[0], &request->id, err);
+
+	return status == STATUS_OK ? confirm(call, request->id, err) : status;
+}
+
+static enum status node_drain_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__DrainNodeRequest *request = call->request;
+	const Holdfast__V1__DrainNodeResponse *answer = message;
+	bool waits = !request->cancel && !call_has(call, OPT_DETACH) && !call_has(call, OPT_NO_WAIT);
+
+	if (call_has(call, OPT_JSON) && !waits)
+		return print_answer(&answer->base, err);
+	if (request->cancel)
+		print_line("the drain of node %s is cancelled; it stays ineligible. Next: holdfast node "
+			   "eligibility %s "
+			   "--enable",
+			   request->id, request->id);
+	else if (!call_has(call, OPT_JSON))
+		print_start(answer, request->id);
+	return waits ? wait_for_end(call->inv, call->connection, request->id, err) : STATUS_OK;
+}
+
+static enum status show_nodes(Holdfast__V1__Node *const *nodes, size_t n, bool verbose, struct error *err)
+{
+	static const struct column columns[] = {
+		{.name = "ID"},
+		{.name = "STATUS", .is_state = true},
+		{.name = "ELIGIBILITY", .is_state = true},
+		{.name = "ADDRESS"},
+		{.name = "VERSION"},
+		{.name = "KERNEL", .is_wide = true},
+		{.name = "PLUGINS HEALTHY"},
+		{.name = "SEEN"},
+	};
+	cleanup(table_freep) struct table *table = NULL;
+	int64_t now_ms = clock_realtime_ms();
+
+	if (n == 0) {
+		print_line("no nodes");
+		return STATUS_OK;
+	}
+	table = table_new(columns, ARRAY_SIZE(columns));
+	table_show_whole(table, verbose);
+	for (size_t i = 0; i < n; i++) {
+		const Holdfast__V1__Node *node = nodes[i];
+		char status[PBJSON_WORD_SIZE], healthy[48], age[AGE_SIZE];
+		size_t n_healthy = 0;
+
+		for (size_t k = 0; k < node->n_plugins; k++)
+			n_healthy += node->plugins[k]->healthy != 0;
+		(void)str_format(healthy, sizeof(healthy), "%zu/%zu", n_healthy, node->n_plugins);
+		table_add(table,
+			  (const char *const[]){node->id,
+						pbjson_word_text(&holdfast__v1__node_status__descriptor,
+								 (int)node->status, status),
+						node->ineligible ? "ineligible" : "eligible", node->address,
+						node->agent_version, node->kernel, healthy,
+						age_text(node->last_seen_ms, now_ms, age)});
+	}
+	return table_print(table, NULL, err);
+}
+
+static enum status show_node_plugins(const Holdfast__V1__Node *node, bool verbose, struct error *err)
+{
+	static const struct column columns[] = {
+		{.name = "PLUGIN"},   {.name = "PROFILE"},
+		{.name = "CLASS"},    {.name = "HEALTHY", .is_state = true},
+		{.name = "PROVIDER"}, {.name = "DESCRIPTION", .is_wide = true},
+	};
+	cleanup(table_freep) struct table *table = NULL;
+
+	if (node->n_plugins == 0)
+		return STATUS_OK;
+	table = table_new(columns, ARRAY_SIZE(columns));
+	table_show_whole(table, verbose);
+	for (size_t i = 0; i < node->n_plugins; i++) {
+		const Holdfast__V1__NodePlugin *p = node->plugins[i];
+		char class[PBJSON_WORD_SIZE];
+
+		table_add(table, (const char *const[]){
+					 p->plugin_id, p->profile,
+					 p->class_ ? pbjson_word_text(&holdfast__v1__source_class__descriptor,
+								      (int)p->class_, class)
+						   : "",
+					 p->healthy ? "yes" : "no", p->provider, p->health_description});
+	}
+	return table_print(table, "plugins", err);
+}
+
+static void show_drain(const Holdfast__V1__Drain *drain, int64_t now_ms)
+{
+	char text[AGE_SIZE + 32], age[AGE_SIZE];
+
+	if (drain->done_ms) {
+		(void)str_format(text, sizeof(text), "done, %s ago", age_text(drain->done_ms, now_ms, age));
+	} else {
+		(void)str_format(text, sizeof(text), "for %s%s", age_text(drain->started_ms, now_ms, age),
+				 drain->deadline_ms && now_ms > drain->deadline_ms ? ", late" : "");
+	}
+	print_field("drain", text);
+	print_field("drained by", drain->by);
+	print_field("drain reason", drain->reason);
+}
+
+static enum status show_node(const Holdfast__V1__Node *node, bool verbose, struct error *err)
+{
+	int64_t now_ms = clock_realtime_ms();
+	char text[PBJSON_WORD_SIZE], age[AGE_SIZE];
+	char skew[NODE_CLOCK_TEXT_SIZE], clock[NODE_CLOCK_TEXT_SIZE + 64];
+
+	if (!node)
+		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no node");
+	print_field("ID", node->id);
+	print_field("status",
+		    pbjson_word_text(&holdfast__v1__node_status__descriptor, (int)node->status, text));
+	print_field("eligible", node->ineligible ? "no" : "yes");
+	if (node->ineligible)
+		print_field("because", node->eligibility_reason);
+	if (node->drain && node->drain->started_ms)
+		show_drain(node->drain, now_ms);
+	print_field("address", node->address);
+	print_field("boot ID", node->boot_id);
+	print_field("machine", node->machine);
+	if (node->other_machine[0]) {
+		print_field("refused", node->other_machine);
+		print_field("refused as", "another machine under this name; see holdfast node identify");
+	}
+	print_field("agent", node->agent_version);
+	print_field("kernel", node->kernel);
+	if (node_clock_is_off(node->clock_skew_ms)) {
+		(void)str_format(clock, sizeof(clock), "%s the server's: set the one that is wrong",
+				 node_clock_text(node->clock_skew_ms, skew));
+		print_field("clock", clock);
+	}
+	if (node->other_ticket_keys[0]) {
+		(void)str_format(clock, sizeof(clock),
+				 "%.32s..., another one than the server's: mounts are refused",
+				 node->other_ticket_keys);
+		print_field("ticket key", clock);
+	}
+	print_field("seen", age_text(node->last_seen_ms, now_ms, age));
+	if (node->disconnected_ms)
+		print_field("disconnected for", age_text(node->disconnected_ms, now_ms, age));
+	if (node->disconnected_ms && node->disconnect_reason[0])
+		print_field("disconnected as", node->disconnect_reason);
+	print_field("age", age_text(node->create_time_ms, now_ms, age));
+	return show_node_plugins(node, verbose, err);
+}
 
 #define VALID_MAX_MS (UINT64_C(7) * 86400 * 1000)
 
@@ -17,7 +405,7 @@ enum { NAMED_SIZE = 2 * PICK_ID_SIZE, QUESTION_SIZE = 2 * PICK_ID_SIZE + 64 };
 
 /* --- status, eligibility --- */
 
-enum status node_list_load(struct call *call, void *message, struct error *err)
+static enum status node_list_load(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__ListNodesRequest *request = message;
 
@@ -26,14 +414,14 @@ enum status node_list_load(struct call *call, void *message, struct error *err)
 	return STATUS_OK;
 }
 
-enum status node_list_show(struct call *call, const void *message, struct error *err)
+static enum status node_list_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__ListNodesResponse *answer = message;
 
 	return show_nodes(answer->nodes, answer->n_nodes, call_has(call, OPT_VERBOSE), err);
 }
 
-enum status node_get_load(struct call *call, void *message, struct error *err)
+static enum status node_get_load(struct call *call, void *message, struct error *err)
 {
 	(void)message;
 	if (call_has(call, OPT_FILTER))
@@ -41,14 +429,14 @@ enum status node_get_load(struct call *call, void *message, struct error *err)
 	return STATUS_OK;
 }
 
-enum status node_get_fill(struct call *call, void *message, struct error *err)
+static enum status node_get_fill(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__GetNodeRequest *request = message;
 
 	return call_pick(call, pick_node, call->inv->args[0], &request->id, err);
 }
 
-enum status node_get_show(struct call *call, const void *message, struct error *err)
+static enum status node_get_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__GetNodeResponse *answer = message;
 	bool verbose = call_has(call, OPT_VERBOSE);
@@ -63,7 +451,7 @@ enum status node_get_show(struct call *call, const void *message, struct error *
 	return status;
 }
 
-enum status node_eligibility_load(struct call *call, void *message, struct error *err)
+static enum status node_eligibility_load(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__SetEligibilityRequest *request = message;
 
@@ -74,14 +462,14 @@ enum status node_eligibility_load(struct call *call, void *message, struct error
 	return STATUS_OK;
 }
 
-enum status node_eligibility_fill(struct call *call, void *message, struct error *err)
+static enum status node_eligibility_fill(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__SetEligibilityRequest *request = message;
 
 	return call_pick(call, pick_node, call->inv->args[0], &request->id, err);
 }
 
-enum status node_eligibility_show(struct call *call, const void *message, struct error *err)
+static enum status node_eligibility_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__SetEligibilityRequest *request = call->request;
 
@@ -103,15 +491,6 @@ static enum status get_node(struct connection *connection, char *id, Holdfast__V
 	request.id = id;
 	return connection_call(connection, &holdfast__v1__nodes__descriptor, "Get", &request.base,
 			       CALL_TIMEOUT_US, ret, err);
-}
-
-static size_t count_held(const Holdfast__V1__GetNodeResponse *answer)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < answer->n_claims; i++)
-		n += answer->claims[i]->state != HOLDFAST__V1__CLAIM_STATE__FREED;
-	return n;
 }
 
 /* Say what the node still has: the server would refuse, and says the same. */
@@ -144,7 +523,7 @@ static enum status print_dry_purge(struct invocation *inv, const Holdfast__V1__G
 	return STATUS_OK;
 }
 
-enum status node_purge_load(struct call *call, void *message, struct error *err)
+static enum status node_purge_load(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__PurgeNodeRequest *request = message;
 	bool has_node = call->inv->n_args > 0;
@@ -186,7 +565,7 @@ static enum status fill_known(struct call *call, Holdfast__V1__PurgeNodeRequest 
 	return value_confirm(call->inv, question, err);
 }
 
-enum status node_purge_fill(struct call *call, void *message, struct error *err)
+static enum status node_purge_fill(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__PurgeNodeRequest *request = message;
 
@@ -198,7 +577,7 @@ enum status node_purge_fill(struct call *call, void *message, struct error *err)
 	return fill_known(call, request, err);
 }
 
-enum status node_purge_show(struct call *call, const void *message, struct error *err)
+static enum status node_purge_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__PurgeNodeRequest *request = call->request;
 
@@ -211,7 +590,7 @@ enum status node_purge_show(struct call *call, const void *message, struct error
 	return STATUS_OK;
 }
 
-enum status node_identify_load(struct call *call, void *message, struct error *err)
+static enum status node_identify_load(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__IdentifyNodeRequest *request = message;
 
@@ -229,7 +608,7 @@ static enum status choose_machine(struct call *call, const Holdfast__V1__Node *n
 			 "no other machine was refused as node %s; nothing was changed", node->id);
 }
 
-enum status node_identify_fill(struct call *call, void *message, struct error *err)
+static enum status node_identify_fill(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__IdentifyNodeRequest *request = message;
 	cleanup_message Holdfast__V1__GetNodeResponse *answer = NULL;
@@ -251,7 +630,7 @@ enum status node_identify_fill(struct call *call, void *message, struct error *e
 	return value_confirm(call->inv, question, err);
 }
 
-enum status node_identify_show(struct call *call, const void *message, struct error *err)
+static enum status node_identify_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__IdentifyNodeRequest *request = call->request;
 	const Holdfast__V1__IdentifyNodeResponse *answer = message;
@@ -308,7 +687,7 @@ static enum status name_volumes(struct call *call, Holdfast__V1__AttestNodeReque
 	return status;
 }
 
-enum status node_attest_load(struct call *call, void *message, struct error *err)
+static enum status node_attest_load(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__AttestNodeRequest *request = message;
 	enum status status = call_reason(call, OPT_REASON, &request->reason, err);
@@ -352,7 +731,7 @@ static enum status confirm_attest(struct call *call, Holdfast__V1__AttestNodeReq
 			     "If the node still writes, data is lost. Is it certain that it does not?", err);
 }
 
-enum status node_attest_fill(struct call *call, void *message, struct error *err)
+static enum status node_attest_fill(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__AttestNodeRequest *request = message;
 	enum status status = call_pick(call, pick_known_node, call->inv->args[0], &request->id, err);
@@ -365,7 +744,7 @@ enum status node_attest_fill(struct call *call, void *message, struct error *err
 	return status;
 }
 
-enum status node_attest_show(struct call *call, const void *message, struct error *err)
+static enum status node_attest_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__AttestNodeRequest *request = call->request;
 	const Holdfast__V1__AttestNodeResponse *answer = message;
@@ -375,3 +754,91 @@ enum status node_attest_show(struct call *call, const void *message, struct erro
 	print_line("freed on your word: %zu of the claims of node %s", answer->n_claims, request->id);
 	return STATUS_OK;
 }
+
+static const struct command commands[] = {
+	{.path = "node status",
+	 .args = "[ID]",
+	 .help = "List nodes, or show one with its plugins, allocations and claims",
+	 .example = "worker-3",
+	 .options = LISTING,
+	 .max_args = 1,
+	 .arg_kinds = {WORD_NODE},
+	 .call = {.service = &holdfast__v1__nodes__descriptor,
+		  .method = "Get",
+		  .load = node_get_load,
+		  .fill = node_get_fill,
+		  .show = node_get_show},
+	 .list = {.service = &holdfast__v1__nodes__descriptor,
+		  .method = "List",
+		  .load = node_list_load,
+		  .show = node_list_show,
+		  .pages = PAGES_LIST}},
+	{.path = "node drain",
+	 .args = "ID",
+	 .help = "Stop all allocations of a node and wait until its volumes are released",
+	 .example = "worker-3 --reason 'new kernel'",
+	 .options = OPTION_BIT(OPT_REASON) | OPTION_BIT(OPT_DEADLINE) | OPTION_BIT(OPT_CANCEL) |
+		    OPTION_BIT(OPT_DETACH) | OPTION_BIT(OPT_YES) | OPTION_BIT(OPT_VERBOSE) | WAITING,
+	 .min_args = 1,
+	 .max_args = 1,
+	 .arg_kinds = {WORD_NODE},
+	 .call = {.service = &holdfast__v1__nodes__descriptor,
+		  .method = "Drain",
+		  .load = node_drain_load,
+		  .fill = node_drain_fill,
+		  .show = node_drain_show,
+		  .shows_json = true}},
+	{.path = "node eligibility",
+	 .args = "ID",
+	 .help = "Allow or forbid new allocations on a node",
+	 .example = "worker-3 --disable --reason 'disk errors'",
+	 .options = OPTION_BIT(OPT_ENABLE) | OPTION_BIT(OPT_DISABLE) | OPTION_BIT(OPT_REASON),
+	 .min_args = 1,
+	 .max_args = 1,
+	 .arg_kinds = {WORD_NODE},
+	 .call = {.service = &holdfast__v1__nodes__descriptor,
+		  .method = "SetEligibility",
+		  .load = node_eligibility_load,
+		  .fill = node_eligibility_fill,
+		  .show = node_eligibility_show}},
+	{.path = "node purge",
+	 .args = "[ID]",
+	 .help = "Forget a node that is gone and holds nothing",
+	 .example = "worker-3 --reason 'scrapped'",
+	 .options = OPTION_BIT(OPT_REASON) | OPTION_BIT(OPT_UNKNOWN) | OPTION_BIT(OPT_VERBOSE) | FORCED,
+	 .max_args = 1,
+	 .arg_kinds = {WORD_NODE},
+	 .call = {.service = &holdfast__v1__nodes__descriptor,
+		  .method = "Purge",
+		  .load = node_purge_load,
+		  .fill = node_purge_fill,
+		  .show = node_purge_show}},
+	{.path = "node identify",
+	 .args = "ID [MACHINE]",
+	 .help = "Say which of two machines a node is",
+	 .example = "worker-3 --reason 'new mainboard, the old one is scrapped'",
+	 .options = OPTION_BIT(OPT_REASON) | OPTION_BIT(OPT_VERBOSE) | OPTION_BIT(OPT_YES),
+	 .min_args = 1,
+	 .max_args = 2,
+	 .arg_kinds = {WORD_NODE},
+	 .call = {.service = &holdfast__v1__nodes__descriptor,
+		  .method = "Identify",
+		  .load = node_identify_load,
+		  .fill = node_identify_fill,
+		  .show = node_identify_show}},
+	{.path = "node attest",
+	 .args = "ID VOLUME...",
+	 .help = "Take responsibility that a node has let go of volumes",
+	 .example = "worker-3 db logs --reason 'power cut by Kim, ticket 4711' --dry-run",
+	 .options = OPTION_BIT(OPT_REASON) | OPTION_BIT(OPT_VALID) | OPTION_BIT(OPT_VERBOSE) | FORCED,
+	 .min_args = 2,
+	 .max_args = ANY_ARGS,
+	 .arg_kinds = {WORD_NODE, WORD_VOLUME},
+	 .call = {.service = &holdfast__v1__nodes__descriptor,
+		  .method = "Attest",
+		  .load = node_attest_load,
+		  .fill = node_attest_fill,
+		  .show = node_attest_show}},
+};
+
+const struct command_table node_commands = {commands, ARRAY_SIZE(commands)};

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "completion.h"
-
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "call/call.h"
 #include "command/commands.h"
@@ -60,7 +59,7 @@ static void print_status(const Holdfast__V1__GetStatusResponse *s)
 		print_field("warning", s->warnings[i]);
 }
 
-enum status operator_status_show(struct call *call, const void *message, struct error *err)
+static enum status operator_status_show(struct call *call, const void *message, struct error *err)
 {
 	(void)call;
 	(void)err;
@@ -70,7 +69,7 @@ enum status operator_status_show(struct call *call, const void *message, struct 
 
 #define GC_MAX_MS (UINT64_C(3650) * 86400 * 1000)
 
-enum status operator_gc_load(struct call *call, void *message, struct error *err)
+static enum status operator_gc_load(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__GcRequest *request = message;
 
@@ -78,7 +77,7 @@ enum status operator_gc_load(struct call *call, void *message, struct error *err
 	return value_duration(call->inv, OPT_OLDER_THAN, 0, GC_MAX_MS, &request->older_than_ms, err);
 }
 
-enum status operator_gc_show(struct call *call, const void *message, struct error *err)
+static enum status operator_gc_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__GcRequest *request = call->request;
 	const Holdfast__V1__GcResponse *answer = message;
@@ -91,25 +90,26 @@ enum status operator_gc_show(struct call *call, const void *message, struct erro
 	return STATUS_OK;
 }
 
-enum status cmd_version(struct invocation *inv, struct error *err)
-{
-	if (inv->options[OPT_JSON])
-		return print_json(json_pack("{ss}", "version", HOLDFAST_VERSION), err);
-	print_line("holdfast %s", HOLDFAST_VERSION);
-	return STATUS_OK;
-}
+#define GC_TIMEOUT_US (UINT64_C(300) * USEC_PER_SEC)
 
-enum status cmd_completion(struct invocation *inv, struct error *err)
-{
-	if (str_eq(inv->args[0], "ids"))
-		return completion_ids(inv, err);
-	if (inv->n_args > 1)
-		return usage_error(inv, err, "unexpected argument '%s'", inv->args[1]);
-	if (str_eq(inv->args[0], "bash"))
-		completion_bash(stdout);
-	else if (str_eq(inv->args[0], "man"))
-		completion_man(stdout);
-	else
-		return usage_error(inv, err, "no completion for '%s': bash, man, ids", inv->args[0]);
-	return STATUS_OK;
-}
+static const struct command commands[] = {
+	{.path = "operator status",
+	 .args = "",
+	 .help = "Show the server: counts, index and ticket key",
+	 .example = "--json",
+	 .call = {.service = &holdfast__v1__operator__descriptor,
+		  .method = "Status",
+		  .show = operator_status_show}},
+	{.path = "operator gc",
+	 .args = "",
+	 .help = "Remove what is finished from the server's records",
+	 .example = "--older-than 7d --dry-run",
+	 .options = OPTION_BIT(OPT_OLDER_THAN) | OPTION_BIT(OPT_DRY_RUN),
+	 .call = {.service = &holdfast__v1__operator__descriptor,
+		  .method = "Gc",
+		  .load = operator_gc_load,
+		  .show = operator_gc_show,
+		  .timeout_us = GC_TIMEOUT_US}},
+};
+
+const struct command_table operator_commands = {commands, ARRAY_SIZE(commands)};

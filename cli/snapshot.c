@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "call/call.h"
 #include "command/commands.h"
@@ -11,7 +13,7 @@
 
 enum { QUESTION_SIZE = 2 * PICK_ID_SIZE + 64 };
 
-enum status snapshot_create_fill(struct call *call, void *message, struct error *err)
+static enum status snapshot_create_fill(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__CreateSnapshotRequest *request = message;
 	json_t *parameters = NULL, *secrets = NULL;
@@ -35,7 +37,7 @@ enum status snapshot_create_fill(struct call *call, void *message, struct error 
 	return status;
 }
 
-enum status snapshot_create_show(struct call *call, const void *message, struct error *err)
+static enum status snapshot_create_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__CreateSnapshotResponse *answer = message;
 
@@ -44,7 +46,7 @@ enum status snapshot_create_show(struct call *call, const void *message, struct 
 			      err);
 }
 
-enum status snapshot_delete_fill(struct call *call, void *message, struct error *err)
+static enum status snapshot_delete_fill(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__DeleteSnapshotRequest *request = message;
 	const char *snapshot = call->inv->args[1];
@@ -68,7 +70,7 @@ enum status snapshot_delete_fill(struct call *call, void *message, struct error 
 	return status;
 }
 
-enum status snapshot_delete_show(struct call *call, const void *message, struct error *err)
+static enum status snapshot_delete_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__DeleteSnapshotRequest *request = call->request;
 
@@ -78,7 +80,7 @@ enum status snapshot_delete_show(struct call *call, const void *message, struct 
 	return STATUS_OK;
 }
 
-enum status snapshot_list_load(struct call *call, void *message, struct error *err)
+static enum status snapshot_list_load(struct call *call, void *message, struct error *err)
 {
 	(void)message;
 	if (call_has(call, OPT_SECRETS_FILE) && !call_has(call, OPT_PLUGIN))
@@ -86,7 +88,7 @@ enum status snapshot_list_load(struct call *call, void *message, struct error *e
 	return STATUS_OK;
 }
 
-enum status snapshot_list_fill(struct call *call, void *message, struct error *err)
+static enum status snapshot_list_fill(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__ListSnapshotsRequest *request = message;
 	json_t *secrets = NULL;
@@ -103,9 +105,54 @@ enum status snapshot_list_fill(struct call *call, void *message, struct error *e
 	return status;
 }
 
-enum status snapshot_list_show(struct call *call, const void *message, struct error *err)
+static enum status snapshot_list_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__ListSnapshotsResponse *answer = message;
 
 	return show_snapshots(answer->snapshots, answer->n_snapshots, call_has(call, OPT_VERBOSE), err);
 }
+
+static const struct command commands[] = {
+	{.path = "volume snapshot create",
+	 .args = "VOLUME NAME",
+	 .help = "Make a snapshot of a volume",
+	 .example = "db before-the-upgrade",
+	 .options = OPTION_BIT(OPT_PARAMETER) | OPTION_BIT(OPT_SECRETS_FILE) | OPTION_BIT(OPT_TIMEOUT),
+	 .min_args = 2,
+	 .max_args = 2,
+	 .arg_kinds = {WORD_VOLUME, WORD_NONE},
+	 .call = {.service = &holdfast__v1__volumes__descriptor,
+		  .method = "CreateSnapshot",
+		  .fill = snapshot_create_fill,
+		  .show = snapshot_create_show,
+		  .doing = "making a snapshot of volume",
+		  .timeout_us = PROVIDER_TIMEOUT_US}},
+	{.path = "volume snapshot delete",
+	 .args = "PLUGIN SNAPSHOT",
+	 .help = "Delete a snapshot",
+	 .example = "ebs snap-0123",
+	 .options = OPTION_BIT(OPT_SECRETS_FILE) | OPTION_BIT(OPT_YES) | OPTION_BIT(OPT_TIMEOUT),
+	 .min_args = 2,
+	 .max_args = 2,
+	 .arg_kinds = {WORD_PLUGIN, WORD_NONE},
+	 .call = {.service = &holdfast__v1__volumes__descriptor,
+		  .method = "DeleteSnapshot",
+		  .fill = snapshot_delete_fill,
+		  .show = snapshot_delete_show,
+		  .doing = "deleting snapshot",
+		  .timeout_us = PROVIDER_TIMEOUT_US}},
+	{.path = "volume snapshot list",
+	 .args = "",
+	 .help = "List snapshots: those made here, or with --plugin those that the provider has",
+	 .example = "--plugin ebs",
+	 .options = OPTION_BIT(OPT_PLUGIN) | OPTION_BIT(OPT_SECRETS_FILE) | OPTION_BIT(OPT_LIMIT) |
+		    OPTION_BIT(OPT_VERBOSE),
+	 .call = {.service = &holdfast__v1__volumes__descriptor,
+		  .method = "ListSnapshots",
+		  .load = snapshot_list_load,
+		  .fill = snapshot_list_fill,
+		  .show = snapshot_list_show,
+		  .pages = PAGES_LIST}},
+};
+
+const struct command_table snapshot_commands = {commands, ARRAY_SIZE(commands)};

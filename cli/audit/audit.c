@@ -243,7 +243,7 @@ static void show_release(struct show *show)
 	table_free(show->table);
 }
 
-enum status cmd_audit_show(struct invocation *inv, struct error *err)
+static enum status cmd_audit_show(struct invocation *inv, struct error *err)
 {
 	const char *namespace = inv->options[OPT_NAMESPACE];
 	cleanup(show_release) struct show show = {
@@ -518,7 +518,7 @@ static enum status read_files(struct invocation *inv, struct verifying *v, struc
 	return status;
 }
 
-enum status cmd_audit_verify(struct invocation *inv, struct error *err)
+static enum status cmd_audit_verify(struct invocation *inv, struct error *err)
 {
 	const char *head = inv->options[OPT_HEAD];
 	char want[TRAIL_HASH_SIZE];
@@ -549,3 +549,27 @@ enum status cmd_audit_verify(struct invocation *inv, struct error *err)
 			 check->fault_line, trail_fault_text(check->fault),
 			 check->faults > 1 ? " (the first of several faults)" : "");
 }
+
+static const struct command commands[] = {
+	{.path = "audit show",
+	 .args = "[FILE...]",
+	 .help = "Show records of the mount helper's trail",
+	 .example = "--result failed --since 24h",
+	 .arg_kinds = {WORD_FILE},
+	 .options = OPTION_BIT(OPT_VOLUME) | OPTION_BIT(OPT_ALLOC) | OPTION_BIT(OPT_RESULT) |
+		    OPTION_BIT(OPT_OPERATION) | OPTION_BIT(OPT_SINCE) | OPTION_BIT(OPT_UNTIL) |
+		    OPTION_BIT(OPT_UNFINISHED),
+	 .max_args = ANY_ARGS,
+	 .run = cmd_audit_show},
+	{.path = "audit verify",
+	 .args = "[FILE...]",
+	 .help = "Check that no record of a trail was changed, removed or inserted",
+	 .example = "",
+	 .arg_kinds = {WORD_FILE},
+	 .options = OPTION_BIT(OPT_HEAD) | OPTION_BIT(OPT_ROTATED) | OPTION_BIT(OPT_HEADS) |
+		    OPTION_BIT(OPT_NODE),
+	 .max_args = ANY_ARGS,
+	 .run = cmd_audit_verify},
+};
+
+const struct command_table audit_commands = {commands, ARRAY_SIZE(commands)};

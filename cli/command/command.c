@@ -157,8 +157,8 @@ bool command_in_group(const char *path, const char *group)
 
 static bool is_group(const char *word)
 {
-	for (size_t i = 0; i < n_commands; i++)
-		if (command_in_group(commands[i].path, word))
+	for (size_t i = 0; i < command_count(); i++)
+		if (command_in_group(command_at(i)->path, word))
 			return true;
 	return false;
 }
@@ -200,8 +200,8 @@ static enum status unknown_command(const struct invocation *inv, int n_group, st
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "no command is given");
 	if (n_group > 0 && inv->n_args == n_group)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "what should '%s' do?", inv->group);
-	for (; n < n_commands && n < ARRAY_SIZE(paths); n++)
-		paths[n] = commands[n].path;
+	for (; n < command_count() && n < ARRAY_SIZE(paths); n++)
+		paths[n] = command_at(n)->path;
 	joined(inv, n_group > 1 ? n_group + 1 : COMMAND_WORDS_MAX - 1, name, sizeof(name));
 	meant = closest(name, paths, n);
 	if (!meant && inv->n_args > 1)
@@ -214,9 +214,9 @@ static enum status unknown_command(const struct invocation *inv, int n_group, st
 
 static const struct command *command_named(const char *path)
 {
-	for (size_t i = 0; i < n_commands; i++)
-		if (str_eq(commands[i].path, path))
-			return &commands[i];
+	for (size_t i = 0; i < command_count(); i++)
+		if (str_eq(command_at(i)->path, path))
+			return command_at(i);
 	return NULL;
 }
 
@@ -226,13 +226,13 @@ static const struct command *command_of(char *const *words, int n, int *ret_used
 	const struct command *command = NULL;
 
 	*ret_used = 0;
-	for (size_t i = 0; i < n_commands; i++) {
-		int used = match_words(commands[i].path, words, n);
+	for (size_t i = 0; i < command_count(); i++) {
+		int used = match_words(command_at(i)->path, words, n);
 
 		if (used <= *ret_used)
 			continue;
 		*ret_used = used;
-		command = &commands[i];
+		command = command_at(i);
 	}
 	return command;
 }
@@ -368,7 +368,7 @@ void command_usage(FILE *out, const struct command *command)
 
 void command_list(FILE *out, const char *group)
 {
-	for (size_t i = 0; i < n_commands; i++)
-		if (command_in_group(commands[i].path, group))
-			(void)fprintf(out, "  %-24s %s\n", commands[i].path, commands[i].help);
+	for (size_t i = 0; i < command_count(); i++)
+		if (command_in_group(command_at(i)->path, group))
+			(void)fprintf(out, "  %-24s %s\n", command_at(i)->path, command_at(i)->help);
 }

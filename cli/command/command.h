@@ -170,8 +170,16 @@ struct command {
 	struct command_call list; /* without arguments; no method: as with them */
 };
 
-extern const struct command commands[];
-extern const size_t n_commands;
+/* Of one module. */
+struct command_table {
+	const struct command *rows;
+	size_t n;
+};
+
+size_t command_count(void);
+
+/** The @n-th of all commands, in the order of the help. */
+const struct command *command_at(size_t n);
 
 /** Options that every command takes. */
 extern const option_set common_options;

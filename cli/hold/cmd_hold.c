@@ -1,18 +1,122 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/id.h"
 #include "base/str.h"
 #include "call/connect.h"
 #include "command/commands.h"
 #include "command/settings.h"
 #include "command/values.h"
+#include "hold/holder.h"
 #include "hold/place.h"
 #include "hold/run.h"
 #include "hold/spec.h"
-#include "hold/watch.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
+
+/* A process that starts another one again when that is killed. What systemd does with Restart= reaches the
+ * units that are bound to this one (they are stopped, and with BindsTo= not started again); this does not. */
+
+enum { DEATHS_MAX = 5 };
+
+/* So many deaths within this time are too many. */
+#define DEATHS_US (60 * USEC_PER_SEC)
+
+struct watch {
+	sigset_t signals;
+	pid_t child;
+	bool is_ending; /* SIGTERM was handed on */
+	unsigned int deaths;
+	uint64_t first_death_us;
+};
+
+/* Returns in the child. In the parent, what fails is told and ends it. */
+static bool start_child(struct watch *watch)
+{
+	pid_t parent = getpid();
+
+	watch->child = fork();
+	if (watch->child < 0) {
+		holder_say("holdfast: volume hold: start a process: %s", strerror(errno));
+		exit(EXIT_FAILURE);
+	}
+	if (watch->child > 0)
+		return false;
+	/* alone it would hold the volume behind the back of whoever looks at the unit */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+		_exit(EXIT_FAILURE);
+	return true;
+}
+
+static bool is_too_often(struct watch *watch)
+{
+	uint64_t now_us = clock_monotonic_us();
+
+	if (watch->deaths == 0 || now_us - watch->first_death_us > DEATHS_US) {
+		watch->deaths = 0;
+		watch->first_death_us = now_us;
+	}
+	return ++watch->deaths > DEATHS_MAX;
+}
+
+/* Returns true in a child that was started again. */
+static bool on_child(struct watch *watch)
+{
+	int status;
+
+	if (waitpid(watch->child, &status, WNOHANG) <= 0)
+		return false;
+	if (WIFEXITED(status))
+		exit(WEXITSTATUS(status));
+	if (!WIFSIGNALED(status))
+		return false;
+	if (is_too_often(watch)) {
+		holder_say("holdfast: volume hold: its process was killed %d times within a minute, the last "
+			   "time by signal %d",
+			   DEATHS_MAX + 1, WTERMSIG(status));
+		exit(EXIT_FAILURE);
+	}
+	holder_say("its process was killed by signal %d; started again, the volume stays", WTERMSIG(status));
+	if (start_child(watch))
+		return true;
+	if (watch->is_ending)
+		(void)kill(watch->child, SIGTERM);
+	return false;
+}
+
+/* Go on in a child, and return there. The parent stays in here: it hands SIGTERM and SIGINT on, has a child
+ * that was killed by a signal followed by another one, and exits with the child's exit code, or with 1 when
+ * too many were killed in a short time. In the child those signals and SIGCHLD are blocked. */
+static void hold_watch(void)
+{
+	struct watch watch = {.child = 0};
+
+	(void)sigemptyset(&watch.signals);
+	(void)sigaddset(&watch.signals, SIGTERM);
+	(void)sigaddset(&watch.signals, SIGINT);
+	(void)sigaddset(&watch.signals, SIGCHLD);
+	(void)sigprocmask(SIG_BLOCK, &watch.signals, NULL);
+	if (start_child(&watch))
+		return;
+	for (;;) {
+		int sig = sigwaitinfo(&watch.signals, NULL);
+
+		if (sig == SIGCHLD) {
+			if (on_child(&watch))
+				return;
+		} else if (sig > 0) {
+			watch.is_ending = true;
+			(void)kill(watch.child, SIGTERM);
+		}
+	}
+}
 
 /* Less than a unit's usual time to start and to stop, so that the reason can still be told. */
 #define TIMEOUT_DEFAULT_US (80 * USEC_PER_SEC)
@@ -64,7 +168,7 @@ static void tell_end(const struct error *err)
 	(void)sd_notify_barrier(0, NOTIFY_MAX_US);
 }
 
-enum status cmd_volume_hold(struct invocation *inv, struct error *err)
+static enum status cmd_volume_hold(struct invocation *inv, struct error *err)
 {
 	cleanup_message Holdfast__V1__Allocation *alloc = NULL;
 	char credential[CREDENTIAL_SIZE], token[PATH_MAX];
@@ -94,3 +198,16 @@ enum status cmd_volume_hold(struct invocation *inv, struct error *err)
 		tell_end(err);
 	return status;
 }
+
+static const struct command commands[] = {
+	{.path = "volume hold",
+	 .args = "NAME",
+	 .help = "Hold the volume of a unit holdfast-volume@NAME.service, until it is stopped",
+	 .example = "pgdata --timeout 80s",
+	 .options = OPTION_BIT(OPT_TIMEOUT),
+	 .min_args = 1,
+	 .max_args = 1,
+	 .run = cmd_volume_hold},
+};
+
+const struct command_table hold_commands = {commands, ARRAY_SIZE(commands)};

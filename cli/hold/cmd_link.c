@@ -61,7 +61,7 @@ static enum status check_path(const char *path, const Holdfast__V1__Allocation *
 	return hold_link_check(table, root_fd, path, wire, is_device, err);
 }
 
-enum status cmd_volume_link(struct invocation *inv, struct error *err)
+static enum status cmd_volume_link(struct invocation *inv, struct error *err)
 {
 	cleanup_message Holdfast__V1__Allocation *alloc = NULL;
 	char path[PATH_MAX];
@@ -78,9 +78,28 @@ enum status cmd_volume_link(struct invocation *inv, struct error *err)
 	return status;
 }
 
-enum status cmd_volume_unlink(struct invocation *inv, struct error *err)
+static enum status cmd_volume_unlink(struct invocation *inv, struct error *err)
 {
 	enum status status = check_name(inv, err);
 
 	return status == STATUS_OK ? hold_link_take(HOLDFAST_LINKS_PATH, inv->args[0], err) : status;
 }
+
+static const struct command commands[] = {
+	{.path = "volume link",
+	 .args = "NAME",
+	 .help = "Give services the volume of a unit holdfast-volume@NAME.service",
+	 .example = "pgdata",
+	 .min_args = 1,
+	 .max_args = 1,
+	 .run = cmd_volume_link},
+	{.path = "volume unlink",
+	 .args = "NAME",
+	 .help = "Take away what volume link has made",
+	 .example = "pgdata",
+	 .min_args = 1,
+	 .max_args = 1,
+	 .run = cmd_volume_unlink},
+};
+
+const struct command_table link_commands = {commands, ARRAY_SIZE(commands)};

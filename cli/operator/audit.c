@@ -136,7 +136,7 @@ static enum status show_page(const Holdfast__V1__ListAuditResponse *page, void *
 	return showing->is_json ? STATUS_OK : table_print(table, NULL, err);
 }
 
-enum status cmd_operator_audit(struct invocation *inv, struct error *err)
+static enum status cmd_operator_audit(struct invocation *inv, struct error *err)
 {
 	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
 	struct showing showing = {.is_json = inv->options[OPT_JSON] != NULL};
@@ -230,7 +230,7 @@ static enum status check_head(const struct checking *checking, struct error *err
 	return STATUS_OK;
 }
 
-enum status cmd_operator_audit_verify(struct invocation *inv, struct error *err)
+static enum status cmd_operator_audit_verify(struct invocation *inv, struct error *err)
 {
 	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
 	struct checking checking = {.first = 0};
@@ -254,3 +254,19 @@ enum status cmd_operator_audit_verify(struct invocation *inv, struct error *err)
 			   checking.last, hash);
 	return STATUS_OK;
 }
+
+static const struct command commands[] = {
+	{.path = "operator audit",
+	 .args = "",
+	 .help = "Show who changed what, and what was refused",
+	 .example = "--since 24h --who operator/ann",
+	 .options = OPTION_BIT(OPT_SINCE) | OPTION_BIT(OPT_WHO) | OPTION_BIT(OPT_OBJECT),
+	 .run = cmd_operator_audit},
+	{.path = "operator audit verify",
+	 .args = "",
+	 .help = "Check that no record of the server's audit was changed or removed",
+	 .example = "",
+	 .run = cmd_operator_audit_verify},
+};
+
+const struct command_table operator_audit_commands = {commands, ARRAY_SIZE(commands)};

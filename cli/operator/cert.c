@@ -115,7 +115,7 @@ static enum status show_pair(const struct invocation *inv, const struct pair *pa
 
 /* --- the CA --- */
 
-enum status cmd_operator_cert_ca(struct invocation *inv, struct error *err)
+static enum status cmd_operator_cert_ca(struct invocation *inv, struct error *err)
 {
 	const char *cluster = inv->args[0];
 	struct pair pair = {.uri = ""};
@@ -258,7 +258,7 @@ static enum status issue(struct invocation *inv, const struct role *role, const 
 	return st;
 }
 
-enum status cmd_operator_cert_server(struct invocation *inv, struct error *err)
+static enum status cmd_operator_cert_server(struct invocation *inv, struct error *err)
 {
 	if (!inv->options[OPT_HOST])
 		return usage_error(
@@ -267,12 +267,48 @@ enum status cmd_operator_cert_server(struct invocation *inv, struct error *err)
 	return issue(inv, &server_role, inv->n_args > 0 ? inv->args[0] : NULL, err);
 }
 
-enum status cmd_operator_cert_node(struct invocation *inv, struct error *err)
+static enum status cmd_operator_cert_node(struct invocation *inv, struct error *err)
 {
 	return issue(inv, &node_role, inv->args[0], err);
 }
 
-enum status cmd_operator_cert_operator(struct invocation *inv, struct error *err)
+static enum status cmd_operator_cert_operator(struct invocation *inv, struct error *err)
 {
 	return issue(inv, &operator_role, inv->args[0], err);
 }
+
+static const struct command commands[] = {
+	{.path = "operator cert ca",
+	 .args = "CLUSTER",
+	 .help = "Make a small CA for a cluster",
+	 .example = "prod --out /etc/holdfast/ca",
+	 .options = OPTION_BIT(OPT_OUT) | OPTION_BIT(OPT_DAYS),
+	 .min_args = 1,
+	 .max_args = 1,
+	 .run = cmd_operator_cert_ca},
+	{.path = "operator cert server",
+	 .args = "[NAME]",
+	 .help = "Make a server's key and certificate",
+	 .example = "s1 --host server.example,192.0.2.7",
+	 .options = OPTION_BIT(OPT_OUT) | OPTION_BIT(OPT_DAYS) | OPTION_BIT(OPT_HOST),
+	 .max_args = 1,
+	 .run = cmd_operator_cert_server},
+	{.path = "operator cert node",
+	 .args = "NAME",
+	 .help = "Make a node's key and certificate",
+	 .example = "worker-1",
+	 .options = OPTION_BIT(OPT_OUT) | OPTION_BIT(OPT_DAYS),
+	 .min_args = 1,
+	 .max_args = 1,
+	 .run = cmd_operator_cert_node},
+	{.path = "operator cert operator",
+	 .args = "NAME",
+	 .help = "Make an operator's key and certificate",
+	 .example = "ann --days 90",
+	 .options = OPTION_BIT(OPT_OUT) | OPTION_BIT(OPT_DAYS),
+	 .min_args = 1,
+	 .max_args = 1,
+	 .run = cmd_operator_cert_operator},
+};
+
+const struct command_table cert_commands = {commands, ARRAY_SIZE(commands)};

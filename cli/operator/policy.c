@@ -135,14 +135,14 @@ static enum status read_policy(const struct invocation *inv, Holdfast__V1__Acces
 	return STATUS_OK;
 }
 
-enum status policy_put_load(struct call *call, void *message, struct error *err)
+static enum status policy_put_load(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__PutPolicyRequest *request = message;
 
 	return read_policy(call->inv, &request->policy, err);
 }
 
-enum status policy_put_show(struct call *call, const void *message, struct error *err)
+static enum status policy_put_show(struct call *call, const void *message, struct error *err)
 {
 	(void)message;
 	(void)err;
@@ -197,7 +197,7 @@ static void add_rows(struct table *table, const Holdfast__V1__AccessPolicy *poli
 		add_rule_row(table, policy, true, "", "nothing");
 }
 
-enum status policy_list_load(struct call *call, void *message, struct error *err)
+static enum status policy_list_load(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__ListPoliciesRequest *request = message;
 
@@ -206,7 +206,7 @@ enum status policy_list_load(struct call *call, void *message, struct error *err
 	return STATUS_OK;
 }
 
-enum status policy_list_show(struct call *call, const void *message, struct error *err)
+static enum status policy_list_show(struct call *call, const void *message, struct error *err)
 {
 	static const struct column columns[] = {
 		{.name = "NAME"}, {.name = "OVER"}, {.name = "GIVES"}, {.name = "DESCRIPTION"}};
@@ -219,7 +219,7 @@ enum status policy_list_show(struct call *call, const void *message, struct erro
 	return table_print(table, NULL, err);
 }
 
-enum status policy_delete_load(struct call *call, void *message, struct error *err)
+static enum status policy_delete_load(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__DeletePolicyRequest *request = message;
 
@@ -228,10 +228,46 @@ enum status policy_delete_load(struct call *call, void *message, struct error *e
 	return STATUS_OK;
 }
 
-enum status policy_delete_show(struct call *call, const void *message, struct error *err)
+static enum status policy_delete_show(struct call *call, const void *message, struct error *err)
 {
 	(void)message;
 	(void)err;
 	print_line("policy %s is deleted", call->inv->args[0]);
 	return STATUS_OK;
 }
+
+static const struct command commands[] = {
+	{.path = "operator policy put",
+	 .args = "NAME FILE|-",
+	 .arg_kinds = {WORD_NONE, WORD_FILE},
+	 .help = "Make or change a policy of tokens",
+	 .example = "readers readers.hcl",
+	 .min_args = 2,
+	 .max_args = 2,
+	 .call = {.service = &holdfast__v1__operator__descriptor,
+		  .method = "PutPolicy",
+		  .load = policy_put_load,
+		  .show = policy_put_show}},
+	{.path = "operator policy list",
+	 .args = "[PREFIX]",
+	 .help = "List policies and what they give",
+	 .example = "",
+	 .max_args = 1,
+	 .call = {.service = &holdfast__v1__operator__descriptor,
+		  .method = "ListPolicies",
+		  .load = policy_list_load,
+		  .show = policy_list_show,
+		  .pages = PAGES_LIST}},
+	{.path = "operator policy delete",
+	 .args = "NAME",
+	 .help = "Delete a policy that no token has",
+	 .example = "readers",
+	 .min_args = 1,
+	 .max_args = 1,
+	 .call = {.service = &holdfast__v1__operator__descriptor,
+		  .method = "DeletePolicy",
+		  .load = policy_delete_load,
+		  .show = policy_delete_show}},
+};
+
+const struct command_table operator_policy_commands = {commands, ARRAY_SIZE(commands)};

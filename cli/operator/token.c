@@ -13,7 +13,7 @@
 #include <holdfast/v1/operator.pb-c.h>
 #include <stdlib.h>
 
-enum { TOKEN_DAYS_MAX = 36500 };
+enum { TOKEN_DAYS_MAX = 36500, TOKEN_POLICY_ARGS = 16 /* policies of one token */ };
 
 #define DAY_MS INT64_C(86400000)
 
@@ -58,7 +58,7 @@ static void print_token(const Holdfast__V1__Token *token)
 	}
 }
 
-enum status token_bootstrap_show(struct call *call, const void *message, struct error *err)
+static enum status token_bootstrap_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__BootstrapTokenResponse *answer = message;
 
@@ -101,7 +101,7 @@ static enum status set_policies(struct call *call, Holdfast__V1__Token *token, s
 	return STATUS_OK;
 }
 
-enum status token_create_load(struct call *call, void *message, struct error *err)
+static enum status token_create_load(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__CreateTokenRequest *request = message;
 	Holdfast__V1__Token *token;
@@ -121,7 +121,7 @@ enum status token_create_load(struct call *call, void *message, struct error *er
 	return set_policies(call, token, err);
 }
 
-enum status token_create_show(struct call *call, const void *message, struct error *err)
+static enum status token_create_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__CreateTokenResponse *answer = message;
 
@@ -150,7 +150,7 @@ static void add_row(struct table *table, const Holdfast__V1__Token *token, int64
 			  is_expired ? "expired" : expiry_text(token->expires_at_ms, text)});
 }
 
-enum status token_list_show(struct call *call, const void *message, struct error *err)
+static enum status token_list_show(struct call *call, const void *message, struct error *err)
 {
 	static const struct column columns[] = {
 		{.name = "ACCESSOR"},
@@ -173,7 +173,7 @@ enum status token_list_show(struct call *call, const void *message, struct error
 
 /* --- revoke, whoami --- */
 
-enum status token_revoke_load(struct call *call, void *message, struct error *err)
+static enum status token_revoke_load(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__RevokeTokenRequest *request = message;
 
@@ -181,7 +181,7 @@ enum status token_revoke_load(struct call *call, void *message, struct error *er
 	return value_confirm(call->inv, "Whoever uses the token is refused from then on. Do it?", err);
 }
 
-enum status token_revoke_show(struct call *call, const void *message, struct error *err)
+static enum status token_revoke_show(struct call *call, const void *message, struct error *err)
 {
 	(void)message;
 	(void)err;
@@ -189,7 +189,7 @@ enum status token_revoke_show(struct call *call, const void *message, struct err
 	return STATUS_OK;
 }
 
-enum status token_whoami_show(struct call *call, const void *message, struct error *err)
+static enum status token_whoami_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__WhoAmIResponse *answer = message;
 
@@ -201,3 +201,52 @@ enum status token_whoami_show(struct call *call, const void *message, struct err
 		print_token(answer->token);
 	return STATUS_OK;
 }
+
+static const struct command commands[] = {
+	{.path = "operator token bootstrap",
+	 .args = "",
+	 .help = "Make the first management token",
+	 .example = "",
+	 .call = {.service = &holdfast__v1__operator__descriptor,
+		  .method = "BootstrapToken",
+		  .show = token_bootstrap_show}},
+	{.path = "operator token create",
+	 .args = "NAME [POLICY...]",
+	 .help = "Make a token that may do what its policies say",
+	 .example = "ci readers --days 30",
+	 .options = OPTION_BIT(OPT_MANAGEMENT) | OPTION_BIT(OPT_NODE) | OPTION_BIT(OPT_DAYS),
+	 .min_args = 1,
+	 .max_args = 1 + TOKEN_POLICY_ARGS,
+	 .call = {.service = &holdfast__v1__operator__descriptor,
+		  .method = "CreateToken",
+		  .load = token_create_load,
+		  .show = token_create_show}},
+	{.path = "operator token list",
+	 .args = "",
+	 .help = "List tokens, never their secrets",
+	 .example = "",
+	 .call = {.service = &holdfast__v1__operator__descriptor,
+		  .method = "ListTokens",
+		  .show = token_list_show,
+		  .pages = PAGES_LIST}},
+	{.path = "operator token revoke",
+	 .args = "ACCESSOR",
+	 .help = "Make a token worthless, at once",
+	 .example = "0192f3a0-0000-7000-8000-000000000001",
+	 .options = OPTION_BIT(OPT_YES),
+	 .min_args = 1,
+	 .max_args = 1,
+	 .call = {.service = &holdfast__v1__operator__descriptor,
+		  .method = "RevokeToken",
+		  .load = token_revoke_load,
+		  .show = token_revoke_show}},
+	{.path = "operator token whoami",
+	 .args = "",
+	 .help = "Show as whom the server sees this caller",
+	 .example = "",
+	 .call = {.service = &holdfast__v1__operator__descriptor,
+		  .method = "WhoAmI",
+		  .show = token_whoami_show}},
+};
+
+const struct command_table token_commands = {commands, ARRAY_SIZE(commands)};

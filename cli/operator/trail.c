@@ -49,7 +49,7 @@ static void add_row(struct table *table, const Trail *trail, int64_t now_ms)
 					       sha256});
 }
 
-enum status trail_list_load(struct call *call, void *message, struct error *err)
+static enum status trail_list_load(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__ListTrailsRequest *request = message;
 
@@ -58,7 +58,7 @@ enum status trail_list_load(struct call *call, void *message, struct error *err)
 	return STATUS_OK;
 }
 
-enum status trail_list_show(struct call *call, const void *message, struct error *err)
+static enum status trail_list_show(struct call *call, const void *message, struct error *err)
 {
 	static const struct column columns[] = {
 		{.name = "NODE"},    {.name = "RECORD", .is_number = true},
@@ -75,7 +75,7 @@ enum status trail_list_show(struct call *call, const void *message, struct error
 	return table_print(table, NULL, err);
 }
 
-enum status trail_accept_load(struct call *call, void *message, struct error *err)
+static enum status trail_accept_load(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__AcceptTrailRequest *request = message;
 
@@ -83,7 +83,7 @@ enum status trail_accept_load(struct call *call, void *message, struct error *er
 	return call_reason(call, OPT_REASON, &request->reason, err);
 }
 
-enum status trail_accept_fill(struct call *call, void *message, struct error *err)
+static enum status trail_accept_fill(struct call *call, void *message, struct error *err)
 {
 	const Holdfast__V1__AcceptTrailRequest *request = message;
 	char question[QUESTION_SIZE];
@@ -95,7 +95,7 @@ enum status trail_accept_fill(struct call *call, void *message, struct error *er
 	return value_confirm(call->inv, question, err);
 }
 
-enum status trail_accept_show(struct call *call, const void *message, struct error *err)
+static enum status trail_accept_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__AcceptTrailRequest *request = call->request;
 
@@ -107,3 +107,32 @@ enum status trail_accept_show(struct call *call, const void *message, struct err
 		request->node_id, request->node_id);
 	return STATUS_OK;
 }
+
+static const struct command commands[] = {
+	{.path = "operator trail",
+	 .args = "[NODE]",
+	 .help = "Show the heads of the nodes' trails that the server was shown",
+	 .example = "worker-3",
+	 .max_args = 1,
+	 .arg_kinds = {WORD_NODE},
+	 .call = {.service = &holdfast__v1__operator__descriptor,
+		  .method = "ListTrails",
+		  .load = trail_list_load,
+		  .show = trail_list_show,
+		  .pages = PAGES_LIST}},
+	{.path = "operator trail accept",
+	 .args = "NODE",
+	 .help = "Say why the trail of a node went back; it counts as whole from its last head on",
+	 .example = "worker-3 --reason 'reinstalled, ticket 4711'",
+	 .options = OPTION_BIT(OPT_REASON) | OPTION_BIT(OPT_YES),
+	 .min_args = 1,
+	 .max_args = 1,
+	 .arg_kinds = {WORD_NODE},
+	 .call = {.service = &holdfast__v1__operator__descriptor,
+		  .method = "AcceptTrail",
+		  .load = trail_accept_load,
+		  .fill = trail_accept_fill,
+		  .show = trail_accept_show}},
+};
+
+const struct command_table trail_commands = {commands, ARRAY_SIZE(commands)};

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cleanup.h"
 #include "base/str.h"
 #include "call/connect.h"
 #include "command/commands.h"
@@ -98,7 +99,7 @@ static enum status on_event(const ProtobufCMessage *message, void *userdata, str
 	return status;
 }
 
-enum status cmd_operator_watch(struct invocation *inv, struct error *err)
+static enum status cmd_operator_watch(struct invocation *inv, struct error *err)
 {
 	Holdfast__V1__WatchRequest request = HOLDFAST__V1__WATCH_REQUEST__INIT;
 	struct connection_stream stream = {
@@ -125,3 +126,15 @@ enum status cmd_operator_watch(struct invocation *inv, struct error *err)
 		inv->options[OPT_NAMESPACE] ? option_text(inv, OPT_NAMESPACE) : (char *)(uintptr_t) "*";
 	return connection_stream(connection, &stream, err);
 }
+
+static const struct command commands[] = {
+	{.path = "operator watch",
+	 .args = "[volume|claim|node|plugin|allocation...]",
+	 .help = "Print what changes, as it changes",
+	 .example = "claim node --json",
+	 .options = OPTION_BIT(OPT_INDEX) | OPTION_BIT(OPT_TIMEOUT),
+	 .max_args = ANY_ARGS,
+	 .run = cmd_operator_watch},
+};
+
+const struct command_table watch_commands = {commands, ARRAY_SIZE(commands)};

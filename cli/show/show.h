@@ -11,9 +11,6 @@
 
 /* @verbose, everywhere: more columns, and nothing cut at the width of a terminal */
 
-enum status show_volumes(Holdfast__V1__Volume *const *volumes, size_t n, bool verbose, struct error *err);
-enum status show_volume(const Holdfast__V1__GetVolumeResponse *answer, bool verbose, struct error *err);
-
 /** @title a line above, NULL for none. No claims: nothing is printed. */
 enum status show_claims(Holdfast__V1__Claim *const *claims, size_t n, const char *title, bool verbose,
 			struct error *err);
@@ -29,20 +26,12 @@ enum status show_external(Holdfast__V1__ExternalVolume *const *volumes, size_t n
 enum status show_snapshots(Holdfast__V1__Snapshot *const *snapshots, size_t n, bool verbose,
 			   struct error *err);
 
-enum status show_plugins(Holdfast__V1__Plugin *const *plugins, size_t n, bool verbose, struct error *err);
-enum status show_plugin(const Holdfast__V1__Plugin *plugin, bool verbose, struct error *err);
-
 /** @title as above */
 enum status show_allocs(Holdfast__V1__Allocation *const *allocs, size_t n, const char *title, bool verbose,
 			struct error *err);
 /** @node_disconnected_ms since when its node has no session; 0: it has one. */
 enum status show_alloc(const Holdfast__V1__Allocation *alloc, int64_t node_disconnected_ms,
 		       struct error *err);
-
-enum status show_nodes(Holdfast__V1__Node *const *nodes, size_t n, bool verbose, struct error *err);
-enum status show_node(const Holdfast__V1__Node *node, bool verbose, struct error *err);
-
-enum status show_agent(const Holdfast__V1__GetAgentStatusResponse *agent, bool verbose, struct error *err);
 
 /** What a drain of this machine has come to; NULL: nothing is printed. */
 void show_agent_drain(const Holdfast__V1__AgentDrain *drain);

@@ -18,7 +18,7 @@ WORDS = ROOT / "proto/mounthelper_words.h"
 PROTOCOL = ROOT / "docs/protocol.md"
 ROUTES = ROOT / "server/routes.c"
 METRICS = [ROOT / "server/metrics.c"]
-COMMANDS = ROOT / "cli/command/commands.c"
+COMMANDS = [ROOT / "cli/command/commands.h", *sorted((ROOT / "cli").glob("**/*.c"))]
 ACCESS_MANUAL = ROOT / "docs/man/holdfast-operator-access.1.scd"
 RELOAD = ROOT / "server/reload.c"
 AGENT_CONFIG = ROOT / "agent/config.c"
@@ -429,7 +429,7 @@ def first_cells(text):
 
 
 def cli_commands():
-    return set(re.findall(r'(?:\.path = |LATER\()"([a-z ]+)"', read(ROOT / "cli/command/commands.c")))
+    return set(re.findall(r'(?:\.path = |LATER\()"([a-z ]+)"', "\n".join(map(read, COMMANDS))))
 
 
 def said_by_programs():
@@ -773,11 +773,11 @@ def check_audit_names(files):
 
 
 def option_sets():
-    """Command -> the options that it takes, as cli/command/commands.c and cli/command/options.c have them."""
+    """Command -> the options that it takes, as the tables below cli and cli/command/options.c have them."""
     enum = re.search(r"enum option_id \{(.*?)\};", read(ROOT / "cli/command/command.h"), re.S).group(1)
     order = re.findall(r"\b(OPT_\w+)", re.sub(r"/\*.*?\*/", "", enum, flags=re.S))
     names = dict(re.findall(r'\[(OPT_\w+)\]\s*=\s*\{\s*\.name = "([a-z-]+)"', read(ROOT / "cli/command/options.c")))
-    text = read(COMMANDS)
+    text = "\n".join(map(read, COMMANDS))
     sets = {}
 
     def expand(expression):

@@ -38,16 +38,16 @@ TEST(an_empty_argument_is_refused_by_every_command)
 {
 	size_t n_taking = 0;
 
-	for (size_t i = 0; i < n_commands; i++) {
+	for (size_t i = 0; i < command_count(); i++) {
 		char line[256];
-		size_t at = (size_t)str_format(line, sizeof(line), "%s", commands[i].path);
+		size_t at = (size_t)str_format(line, sizeof(line), "%s", command_at(i)->path);
 		struct error err = {.msg = ""};
 		struct invocation inv;
 
-		if (commands[i].max_args == 0)
+		if (command_at(i)->max_args == 0)
 			continue;
 		n_taking++;
-		for (int k = 1; k < commands[i].min_args; k++)
+		for (int k = 1; k < command_at(i)->min_args; k++)
 			at += (size_t)str_format(line + at, sizeof(line) - at, " x");
 		(void)str_format(line + at, sizeof(line) - at, " "); /* the last argument */
 		if (parse(line, &inv, &err) != STATUS_INVALID_ARGUMENT || !strstr(err.msg, "is empty"))
@@ -210,8 +210,8 @@ static void assert_no_command_has_both(int one, int other)
 	option_set both = OPTION_BIT(one) | OPTION_BIT(other);
 
 	assert_true((common_options & both) == 0);
-	for (size_t i = 0; i < n_commands; i++)
-		assert_true((commands[i].options & both) != both);
+	for (size_t i = 0; i < command_count(); i++)
+		assert_true((command_at(i)->options & both) != both);
 }
 
 /* By the command that the first words name; a command without it is told so. */
@@ -232,15 +232,15 @@ TEST(an_option_is_the_one_that_its_command_has)
 
 TEST(the_table_is_sound)
 {
-	for (size_t i = 0; i < n_commands; i++) {
-		const struct command *command = &commands[i];
+	for (size_t i = 0; i < command_count(); i++) {
+		const struct command *command = command_at(i);
 
 		assert_true(command->min_args <= command->max_args);
 		assert_true(!command->run == !!command->call.method);
 		assert_int_equal(command->options & common_options, 0);
 		assert_true(command->help[strlen(command->help) - 1] != '.');
 		for (size_t k = 0; k < i; k++)
-			assert_string_not_equal(command->path, commands[k].path);
+			assert_string_not_equal(command->path, command_at(k)->path);
 	}
 	for (int id = 0; id < OPTION_N; id++) {
 		assert_non_null(command_options[id].name);

@@ -93,23 +93,23 @@ TEST(the_script_knows_options_and_arguments_of_every_command)
 	char *script = printed(completion_bash);
 	size_t n = 0;
 
-	for (size_t i = 0; i < n_commands; i++) {
+	for (size_t i = 0; i < command_count(); i++) {
 		char want[128];
 		const char *line, *words;
 
-		(void)str_format(want, sizeof(want), "\t\"%s\"*) path=\"%s\" kinds=(", commands[i].path,
-				 commands[i].path);
+		(void)str_format(want, sizeof(want), "\t\"%s\"*) path=\"%s\" kinds=(", command_at(i)->path,
+				 command_at(i)->path);
 		line = strstr(script, want);
 		if (!line)
-			fail_msg("the script lacks %s", commands[i].path);
+			fail_msg("the script lacks %s", command_at(i)->path);
 		words = line ? strstr(line, "options=\"") : NULL;
 		if (!words ||
-		    !names_exactly(words + strlen("options=\""), common_options | commands[i].options))
-			fail_msg("the options of %s are others in the script", commands[i].path);
+		    !names_exactly(words + strlen("options=\""), common_options | command_at(i)->options))
+			fail_msg("the options of %s are others in the script", command_at(i)->path);
 	}
 	for (const char *at = script; (at = strstr(at, " path=\"")); at++)
 		n++;
-	assert_int_equal(n, n_commands);
+	assert_int_equal(n, command_count());
 	assert_non_null(strstr(script, "path=\"node attest\" kinds=(node volume)"));
 	assert_non_null(strstr(script, "path=\"audit show\" kinds=(file file)"));
 	assert_non_null(strstr(script, "\t--node) kind='node' ;;"));
@@ -121,14 +121,14 @@ TEST(the_script_looks_for_longer_commands_first)
 {
 	char *script = printed(completion_bash);
 
-	for (size_t i = 0; i < n_commands; i++)
-		for (size_t k = 0; k < n_commands; k++) {
+	for (size_t i = 0; i < command_count(); i++)
+		for (size_t k = 0; k < command_count(); k++) {
 			char longer[96], shorter[96];
 
-			if (i == k || !str_starts_with(commands[i].path, commands[k].path))
+			if (i == k || !str_starts_with(command_at(i)->path, command_at(k)->path))
 				continue;
-			(void)str_format(longer, sizeof(longer), "\t\"%s\"*)", commands[i].path);
-			(void)str_format(shorter, sizeof(shorter), "\t\"%s\"*)", commands[k].path);
+			(void)str_format(longer, sizeof(longer), "\t\"%s\"*)", command_at(i)->path);
+			(void)str_format(shorter, sizeof(shorter), "\t\"%s\"*)", command_at(k)->path);
 			assert_true(strstr(script, longer) < strstr(script, shorter));
 		}
 	free(script);
@@ -178,14 +178,14 @@ static void take_command(struct manual *manual, const char *line, size_t length)
 {
 	size_t n = strcspn(line + 1, "*\n");
 
-	for (size_t i = 0; i < n_commands; i++) {
-		if (strlen(commands[i].path) != n || strncmp(commands[i].path, line + 1, n) != 0)
+	for (size_t i = 0; i < command_count(); i++) {
+		if (strlen(command_at(i)->path) != n || strncmp(command_at(i)->path, line + 1, n) != 0)
 			continue;
 		if (manual->has_command[i])
-			fail_msg("the manual has %s twice", commands[i].path);
+			fail_msg("the manual has %s twice", command_at(i)->path);
 		manual->has_command[i] = true;
-		if (with_namesakes(options_on(line, length)) != with_namesakes(commands[i].options))
-			fail_msg("the manual has other options for %s than the program", commands[i].path);
+		if (with_namesakes(options_on(line, length)) != with_namesakes(command_at(i)->options))
+			fail_msg("the manual has other options for %s than the program", command_at(i)->path);
 		return;
 	}
 	fail_msg("the manual has a command that is none: %.*s", (int)length, line);
@@ -241,11 +241,11 @@ TEST(the_manual_has_the_commands_and_options_of_the_program_and_no_others)
 	};
 	struct manual manual = {.text = NULL};
 
-	assert_true(n_commands <= ARRAY_SIZE(manual.has_command));
+	assert_true(command_count() <= ARRAY_SIZE(manual.has_command));
 	read_manuals(&manual);
-	for (size_t i = 0; i < n_commands; i++)
+	for (size_t i = 0; i < command_count(); i++)
 		if (!manual.has_command[i])
-			fail_msg("the manual lacks %s", commands[i].path);
+			fail_msg("the manual lacks %s", command_at(i)->path);
 	for (int id = 0; id < OPTION_N; id++)
 		if ((common_options & ~manual.general) & OPTION_BIT(id))
 			fail_msg("the manual lacks --%s among the options", command_options[id].name);
@@ -257,7 +257,7 @@ TEST(the_manual_has_the_commands_and_options_of_the_program_and_no_others)
 
 TEST(every_command_shows_an_example_that_is_one)
 {
-	for (size_t i = 0; i < n_commands; i++) {
+	for (size_t i = 0; i < command_count(); i++) {
 		char line[256];
 		char *words[32] = {NULL};
 		char *rest = line;
@@ -266,12 +266,12 @@ TEST(every_command_shows_an_example_that_is_one)
 		int argc = 0;
 		bool quoted = false;
 
-		if (!commands[i].example) {
-			fail_msg("%s has no example", commands[i].path);
+		if (!command_at(i)->example) {
+			fail_msg("%s has no example", command_at(i)->path);
 			continue;
 		}
-		assert_true(str_format(line, sizeof(line), "holdfast %s %s", commands[i].path,
-				       commands[i].example) > 0);
+		assert_true(str_format(line, sizeof(line), "holdfast %s %s", command_at(i)->path,
+				       command_at(i)->example) > 0);
 		for (char *p = line; *p; p++) { /* a text in quotes is one word */
 			quoted ^= *p == '\'';
 			if (quoted && *p == ' ')
@@ -281,8 +281,8 @@ TEST(every_command_shows_an_example_that_is_one)
 			argc += words[argc][0] != '\0';
 		words[argc] = NULL;
 		if (command_parse(argc, words, &inv, &err) != STATUS_OK)
-			fail_msg("the example of %s: %s", commands[i].path, err.msg);
-		assert_string_equal(inv.command->path, commands[i].path);
+			fail_msg("the example of %s: %s", command_at(i)->path, err.msg);
+		assert_string_equal(inv.command->path, command_at(i)->path);
 	}
 }
 
