@@ -108,6 +108,20 @@ static pid_t spawn(struct servers *s, int i, const char *option)
 	_exit(127);
 }
 
+static int run_shell(const char *command)
+{
+	int status;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		(void)execl("/bin/sh", "sh", "-c", command, NULL);
+		_exit(127);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 static void start(struct servers *s, int i)
 {
 	s->pids[i] = spawn(s, i, NULL);
@@ -508,7 +522,7 @@ static void copy_etcd(struct servers *s, const char *from, const char *to)
 
 	(void)str_format(command, sizeof(command), "cd %s && rm -rf %s && cp -a %s %s", s->etcd->folder, to,
 			 from, to);
-	assert_int_equal(system(command), 0);
+	assert_int_equal(run_shell(command), 0);
 }
 
 static void stop_all(struct servers *s)
@@ -631,7 +645,7 @@ TEST_FIXTURE(an_etcd_that_was_wiped_grants_nothing, setup_servers, teardown_serv
 	take_db(s);
 	stop_all(s);
 	(void)str_format(command, sizeof(command), "rm -rf %s/d0", s->etcd->folder);
-	assert_int_equal(system(command), 0);
+	assert_int_equal(run_shell(command), 0);
 	etcd_world_start(s->etcd, 0);
 	start(s, leader);
 	ended = await_end(s, leader);
@@ -662,8 +676,9 @@ TEST_FIXTURE(what_a_node_remembers_holds_for_whoever_leads_next, setup_servers, 
 	Holdfast__V1__GetStatusResponse *status = NULL;
 	Holdfast__V1__Mark *mark;
 	uint64_t epoch;
-	int leader = await_leader(s, -1);
+	int leader;
 
+	(void)await_leader(s, -1);
 	stop_all(s);
 	copy_etcd(s, "d0", "early");
 	etcd_world_start(s->etcd, 0);
@@ -735,12 +750,10 @@ static int run_with(struct servers *s, int i, const char *option, const char *va
 	char config[PATH_MAX];
 	char log[PATH_MAX];
 	char command[4 * PATH_MAX];
-	int status;
 
 	(void)str_format(command, sizeof(command), "%s --config %s %s %s >>%s 2>&1", SERVER_PROGRAM,
 			 in_folder(s, i, ".hcl", config), option, value, in_folder(s, i, ".log", log));
-	status = system(command);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	return run_shell(command);
 }
 
 static int run_migration(struct servers *s, int i, const char *where)
@@ -771,7 +784,7 @@ TEST_FIXTURE(a_store_moves_to_sqlite_and_back_with_all_that_is_in_it, setup_serv
 	assert_int_equal(run_migration(s, leader, "to-etcd"), 1); /* it has not been removed there */
 	assert_true(has_said(s, leader, "there is a store in etcd"));
 	(void)str_format(command, sizeof(command), "cp %s %s.kept", in_folder(s, leader, ".hcl", path), path);
-	assert_int_equal(system(command), 0);
+	assert_int_equal(run_shell(command), 0);
 	remove_block(s, leader);
 	start(s, leader);
 	assert_int_equal(await_leader(s, -1), leader);
@@ -785,10 +798,10 @@ TEST_FIXTURE(a_store_moves_to_sqlite_and_back_with_all_that_is_in_it, setup_serv
 	end(s, leader, SIGKILL); /* with a log beside the database */
 	raise_index(s, leader, HIGH_INDEX);
 	(void)str_format(command, sizeof(command), "mv %s.kept %s", path, path);
-	assert_int_equal(system(command), 0);
+	assert_int_equal(run_shell(command), 0);
 	(void)str_format(command, sizeof(command),
 			 "sed -i 's|name = |prefix = \"/another\"\\n  name = |' %s/s?.hcl", s->f.dir);
-	assert_int_equal(system(command), 0);
+	assert_int_equal(run_shell(command), 0);
 	assert_int_equal(run_migration(s, leader, "to-etcd"), 0);
 	start_all(s);
 	leader = await_leader(s, -1);
@@ -816,7 +829,7 @@ static void back_up(struct servers *s, int leader, char ret[static PATH_MAX])
 	(void)str_format(file, sizeof(file), "/backup/%s.db", backup->id);
 	(void)str_format(ret, PATH_MAX, "%s/copy.db", s->f.dir);
 	(void)str_format(command, sizeof(command), "cp %s/s%d%s %s", s->f.dir, leader, file, ret);
-	assert_int_equal(system(command), 0);
+	assert_int_equal(run_shell(command), 0);
 	protobuf_c_message_free_unpacked(response, NULL);
 }
 
