@@ -67,20 +67,3 @@ size_t agent_problems(const struct agent *agent, char ret[static AGENT_PROBLEMS_
 
 /** The line that the service manager shows. */
 service_text_fn agent_status_text;
-
-/* What each part calls; userdata is the agent. */
-extern const struct session_handlers agent_session_handlers;
-extern const struct helper_client_events agent_helper_events;
-extern const struct local_handlers agent_local_handlers;
-picture_done_fn agent_on_picture;
-extern const struct plugins_handlers agent_plugins_handlers;
-controller_reply_fn agent_on_controller_reply;
-
-/** Is there a session with the server? @userdata is the agent. */
-bool agent_is_connected(void *userdata);
-
-/** Fill in whom runners tell. */
-void agent_fill_env(struct agent *agent, struct runner_env *env);
-
-/** The helper has not told in time what is mounted: begin the session without. */
-int agent_on_picture_overdue(sd_event_source *source, uint64_t usec, void *userdata);
