@@ -17,10 +17,11 @@ struct dial {
 	sd_event_source *soon; /* the end, known already */
 	struct resolve *resolve;
 	struct addrinfo *addresses;
-	const struct addrinfo *next; /* of addresses; NULL: none is left */
+	const struct addrinfo *at;   /* of addresses, being tried */
+	const struct addrinfo *next; /* NULL: none is left */
 	int fd;
 	bool failed;
-	struct error err; /* of the last attempt */
+	struct error err; /* of the attempts that failed, each with its address if there are several */
 	dial_done_fn *done;
 	void *userdata;
 };
@@ -131,6 +132,22 @@ enum status dial_unix(sd_event *event, const char *path, dial_done_fn *done, voi
 	return st;
 }
 
+/* The attempt that is under way failed with @r: that comes behind what is known of those before. */
+static void add_failure(struct dial *dial, int r)
+{
+	char host[NI_MAXHOST] = "an address";
+	const char *before = dial->err.msg;
+
+	if (!dial->addresses->ai_next) {
+		(void)error_set(&dial->err, STATUS_UNAVAILABLE, r, "connect");
+		return;
+	}
+	(void)getnameinfo(dial->at->ai_addr, dial->at->ai_addrlen, host, sizeof(host), NULL, 0,
+			  NI_NUMERICHOST);
+	(void)error_set(&dial->err, STATUS_UNAVAILABLE, r, "%s%sconnect to %s", before,
+			before[0] != '\0' ? "; " : "", host);
+}
+
 static int attempt(struct dial *dial);
 
 static int on_connected(sd_event_source *source, int fd, uint32_t events, void *userdata)
@@ -147,7 +164,7 @@ static int on_connected(sd_event_source *source, int fd, uint32_t events, void *
 		finish(dial, NULL);
 		return 0;
 	}
-	(void)error_set(&dial->err, STATUS_UNAVAILABLE, error, "connect");
+	add_failure(dial, error);
 	if (attempt(dial) < 0)
 		finish(dial, &dial->err);
 	return 0;
@@ -171,18 +188,18 @@ static int connect_to(struct dial *dial, const struct addrinfo *address)
 	return r < 0 ? r : 0;
 }
 
-/* Try the next address that can be tried; -ENOENT when none is left, and dial->err is that of the last. */
+/* Try the next address that can be tried; -ENOENT when none is left, and dial->err says why each failed. */
 static int attempt(struct dial *dial)
 {
 	while (dial->next) {
-		const struct addrinfo *address = dial->next;
 		int r;
 
-		dial->next = address->ai_next;
-		r = connect_to(dial, address);
+		dial->at = dial->next;
+		dial->next = dial->at->ai_next;
+		r = connect_to(dial, dial->at);
 		if (r == 0)
 			return 0;
-		(void)error_set(&dial->err, STATUS_UNAVAILABLE, r, "connect");
+		add_failure(dial, r);
 	}
 	return -ENOENT;
 }

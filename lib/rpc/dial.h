@@ -9,8 +9,8 @@
 
 struct dial;
 
-/** @fd is connected, non-blocking and the callee's; negative when nobody could be reached, and @err says why.
- * The dial is gone afterwards. */
+/** @fd is connected, non-blocking and the callee's; negative when nobody could be reached, and @err says why,
+ * of each address that was tried. The dial is gone afterwards. */
 typedef void dial_done_fn(int fd, const struct error *err, void *userdata);
 
 /** done follows from the event loop, never from inside these. */

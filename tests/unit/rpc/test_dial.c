@@ -5,6 +5,7 @@
 #include "rpc/dial.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netdb.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -136,7 +137,7 @@ TEST_FIXTURE(the_first_address_that_answers_is_taken, setup, teardown)
 	(void)close(fd);
 }
 
-TEST_FIXTURE(when_none_answers_the_last_error_is_told, setup, teardown)
+TEST_FIXTURE(when_none_answers_the_error_says_why_each_failed, setup, teardown)
 {
 	struct outcome outcome = {.fd = -1};
 	struct dial *dial = NULL;
@@ -147,12 +148,35 @@ TEST_FIXTURE(when_none_answers_the_last_error_is_told, setup, teardown)
 	port = listen_somewhere(&fd);
 	(void)close(fd);
 	add_address("127.0.0.2", port);
+	add_address("127.0.0.3", port);
 	add_address("127.0.0.1", port);
+	names.infos[1].ai_family = AF_UNSPEC; /* no socket can be made for it */
 	assert_int_equal(dial_tcp(*state, "several.test", port, on_done, &outcome, &dial, &err), STATUS_OK);
 	run(*state, &outcome.done);
 	assert_true(outcome.fd < 0);
 	assert_int_equal(outcome.err.status, STATUS_UNAVAILABLE);
-	assert_non_null(strstr(outcome.err.msg, "refused"));
+	assert_int_equal(outcome.err.sys_errno, ECONNREFUSED);
+	assert_string_equal(outcome.err.msg,
+			    "connect to 127.0.0.2: Connection refused; "
+			    "connect to 127.0.0.3: Address family not supported by protocol; "
+			    "connect to 127.0.0.1: Connection refused");
+}
+
+TEST_FIXTURE(the_error_of_an_only_address_does_not_repeat_it, setup, teardown)
+{
+	struct outcome outcome = {.fd = -1};
+	struct dial *dial = NULL;
+	struct error err;
+	uint16_t port;
+	int fd = -1;
+
+	port = listen_somewhere(&fd);
+	(void)close(fd);
+	add_address("127.0.0.1", port);
+	assert_int_equal(dial_tcp(*state, "several.test", port, on_done, &outcome, &dial, &err), STATUS_OK);
+	run(*state, &outcome.done);
+	assert_true(outcome.fd < 0);
+	assert_string_equal(outcome.err.msg, "connect: Connection refused");
 }
 
 TEST_FIXTURE(a_name_without_addresses_is_told, setup, teardown)
