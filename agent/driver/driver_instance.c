@@ -157,7 +157,7 @@ static void on_fingerprint(const ProtobufCMessage *message, void *userdata)
 	struct error err;
 
 	if (keep(instance, &instance->fingerprint, message, &err) != STATUS_OK) {
-		log_ctx(LOG_WARNING, &(struct log_ctx){.op = "driver", .err = &err},
+		log_ctx(LOG_WARNING, &(struct log_ctx){.op = "driver", .driver = instance->name, .err = &err},
 			"driver %s: what it says of its health is passed over", instance->name);
 		return; /* the first one: until its time is over */
 	}
@@ -274,7 +274,7 @@ static void arm(struct driver_instance *instance, uint64_t delay_us)
 	if (r >= 0)
 		return;
 	(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, r, "cannot arm a timer");
-	log_ctx(LOG_ERR, &(struct log_ctx){.op = "driver", .err = &err},
+	log_ctx(LOG_ERR, &(struct log_ctx){.op = "driver", .driver = instance->name, .err = &err},
 		"driver %s is not asked again until its socket is bound anew", instance->name);
 }
 
@@ -283,11 +283,13 @@ static void log_state(const struct driver_instance *instance)
 	const struct error *err = &instance->last_error;
 
 	if (driver_instance_answers(instance))
-		log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "driver"}, "driver %s answers at %s",
-			instance->name, instance->path);
+		log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "driver", .driver = instance->name},
+			"driver %s answers at %s", instance->name, instance->path);
 	else
 		log_ctx(LOG_WARNING,
-			&(struct log_ctx){.op = "driver", .err = err->status != STATUS_OK ? err : NULL},
+			&(struct log_ctx){.op = "driver",
+					  .driver = instance->name,
+					  .err = err->status != STATUS_OK ? err : NULL},
 			"driver %s does not answer at %s, tasks that run go on", instance->name,
 			instance->path);
 }
@@ -404,7 +406,7 @@ void driver_instance_recreate(struct driver_instance *instance)
 	/* first what is under way here, which is not to fail for its end */
 	step(instance, INSTANCE_RECREATED, NULL);
 	if (open_client(instance, &err) != STATUS_OK)
-		log_ctx(LOG_ERR, &(struct log_ctx){.op = "driver", .err = &err},
+		log_ctx(LOG_ERR, &(struct log_ctx){.op = "driver", .driver = instance->name, .err = &err},
 			"driver %s: the old connection is kept", instance->name);
 }
 

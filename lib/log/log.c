@@ -24,7 +24,7 @@
 #include <systemd/sd-journal.h>
 #include <unistd.h>
 
-enum { LOG_FIELDS_MAX = 10 };
+enum { LOG_FIELDS_MAX = 11 };
 
 /* A field that is taken from the context as it is. */
 struct log_field {
@@ -58,6 +58,7 @@ static const struct log_field log_fields[LOG_FIELDS_MAX] = {
 	{"HOLDFAST_NODE", "node", offsetof(struct log_ctx, node)},
 	{"HOLDFAST_CLAIM", "claim", offsetof(struct log_ctx, claim)},
 	{"HOLDFAST_PLUGIN", "plugin", offsetof(struct log_ctx, plugin)},
+	{"HOLDFAST_DRIVER", "driver", offsetof(struct log_ctx, driver)},
 	{"HOLDFAST_UNIT", "unit", offsetof(struct log_ctx, unit)},
 	{"HOLDFAST_OP", "op", offsetof(struct log_ctx, op)},
 	{"HOLDFAST_PEER", "peer", offsetof(struct log_ctx, peer)},
@@ -407,7 +408,8 @@ unsigned int log_subject(const struct log_ctx *ctx)
 {
 	static const struct log_ctx nothing;
 	const struct log_ctx *about = ctx ? ctx : &nothing;
-	const char *const names[] = {about->node, about->plugin, about->volume, about->alloc, about->peer};
+	const char *const names[] = {about->node,   about->plugin, about->driver,
+				     about->volume, about->alloc,  about->peer};
 	uint32_t hash = 2166136261U; /* FNV-1a */
 
 	hash = (hash ^ (uint32_t)about->event) * 16777619U;

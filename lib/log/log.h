@@ -23,6 +23,7 @@ struct log_ctx {
 	const char *node;
 	const char *claim;
 	const char *plugin;
+	const char *driver;   /* of tasks */
 	const char *unit;     /* of systemd */
 	const char *op;	      /* stage, publish, claim, session, ... */
 	const char *peer;     /* who asked */
@@ -49,8 +50,8 @@ void log_ctx(int priority, const struct log_ctx *ctx, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /** Would log_ctx() drop this line? It counts as dropped then: for who would have to make first what it says.
- * Of @ctx only what the line is about counts, its event and the first of node, plugin, volume, allocation and
- * peer that it names. */
+ * Of @ctx only what the line is about counts, its event and the first of node, plugin, driver, volume,
+ * allocation and peer that it names. */
 bool log_would_drop(int priority, const struct log_ctx *ctx);
 
 /** A line without context. */
@@ -61,8 +62,8 @@ bool log_would_drop(int priority, const struct log_ctx *ctx);
 size_t log_format(char *dst, size_t size, const char *ident, int priority, const struct log_ctx *ctx,
 		  const char *message);
 
-/** Number below LOG_RATE_SUBJECTS of what a line is about: its event, and the node, plugin, volume,
- * allocation or peer, the first of these that it names. @ctx may be NULL. */
+/** Number below LOG_RATE_SUBJECTS of what a line is about: its event, and the node, plugin, driver,
+ * volume, allocation or peer, the first of these that it names. @ctx may be NULL. */
 unsigned int log_subject(const struct log_ctx *ctx);
 
 /** Copy @text into @dst of @size bytes with control bytes and what is not UTF-8 as \n, \t, \r or \xHH; cut

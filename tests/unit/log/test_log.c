@@ -237,6 +237,7 @@ TEST_FIXTURE(the_journal_gets_fields, capture_setup, capture_teardown)
 		.node = "n",
 		.claim = "c",
 		.plugin = "p",
+		.driver = "d",
 		.unit = "u",
 		.op = "stage",
 		.peer = "uid:1",
@@ -253,7 +254,8 @@ TEST_FIXTURE(the_journal_gets_fields, capture_setup, capture_teardown)
 	(void)str_format(expected, sizeof(expected),
 			 "PRIORITY=3\nMESSAGE=stage: busy\nSYSLOG_IDENTIFIER=test\n"
 			 "HOLDFAST_VOLUME=v\nHOLDFAST_WIRE_VOLUME=w\nHOLDFAST_ALLOC=a\nHOLDFAST_NODE=n\n"
-			 "HOLDFAST_CLAIM=c\nHOLDFAST_PLUGIN=p\nHOLDFAST_UNIT=u\nHOLDFAST_OP=stage\nHOLDFAST_"
+			 "HOLDFAST_CLAIM=c\nHOLDFAST_PLUGIN=p\nHOLDFAST_DRIVER=d\nHOLDFAST_UNIT=u\nHOLDFAST_"
+			 "OP=stage\nHOLDFAST_"
 			 "PEER=uid:1\n"
 			 "HOLDFAST_EVIDENCE=receipt\nHOLDFAST_EVENT=claim-refused\nMESSAGE_ID=%s\n"
 			 "HOLDFAST_RESULT=failed\nHOLDFAST_GENERATION=7\nHOLDFAST_STATUS=ABORTED\nERRNO=16\n",
