@@ -46,10 +46,9 @@ static struct entry *find_or_add(struct drivers *drivers, const char *name)
 		return entry;
 	if (drivers->n_entries == DRIVERS_MAX) {
 		if (!drivers->is_full)
-			log_ctx(LOG_ERR, &(struct log_ctx){.op = "driver"},
+			log_ctx(LOG_ERR, &(struct log_ctx){.op = "driver", .driver = name},
 				"driver %s is not taken, this node has %d drivers already: remove the "
-				"folders "
-				"in %s of those that are no longer used",
+				"folders in %s of those that are no longer used",
 				name, DRIVERS_MAX, drivers->options.driver_dir);
 		drivers->is_full = true;
 		return NULL;
@@ -66,7 +65,8 @@ static void changed(void *userdata)
 {
 	const struct drivers *drivers = userdata;
 
-	drivers->options.changed(drivers->options.userdata);
+	if (drivers->options.changed)
+		drivers->options.changed(drivers->options.userdata);
 }
 
 static void add_instance(struct drivers *drivers, struct entry *entry, const struct plugin_socket *socket)
@@ -87,8 +87,8 @@ static void add_instance(struct drivers *drivers, struct entry *entry, const str
 		return;
 	}
 	(void)registry_remove(&entry->registry, socket);
-	log_ctx(LOG_ERR, &(struct log_ctx){.op = "driver", .err = &err}, "driver %s is looked at again later",
-		entry->name);
+	log_ctx(LOG_ERR, &(struct log_ctx){.op = "driver", .driver = entry->name, .err = &err},
+		"driver %s is looked at again later", entry->name);
 }
 
 static void remove_missing(struct entry *entry, const struct plugin_socket *sockets, size_t n)
@@ -134,8 +134,8 @@ static void on_gone(const char *name, void *userdata)
 	if (!entry)
 		return;
 	remove_missing(entry, NULL, 0);
-	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "driver"}, "driver %s is no longer part of this node",
-		entry->name);
+	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "driver", .driver = entry->name},
+		"driver %s is no longer part of this node", entry->name);
 	*entry = drivers->entries[--drivers->n_entries];
 	drivers->is_full = false;
 	changed(drivers);
@@ -157,12 +157,13 @@ enum status drivers_new(sd_event *event, const struct drivers_options *options, 
 	cleanup(drivers_freep) struct drivers *drivers = calloc(1, sizeof(*drivers));
 	enum status status;
 
-	assert(options->changed != NULL);
+	assert(options->driver_dir != NULL);
 	if (!drivers)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot look for drivers");
 	drivers->event = event;
 	drivers->options = *options;
-	status = plugin_dir_new(event, options->driver_dir, &events, drivers, &drivers->dir, err);
+	status =
+		plugin_dir_new(event, SCAN_DRIVER, options->driver_dir, &events, drivers, &drivers->dir, err);
 	if (status != STATUS_OK)
 		return status;
 	*ret = TAKE_PTR(drivers);

@@ -40,7 +40,7 @@ struct drivers_options {
 	uint64_t probe_interval_us; /* 0: DRIVERS_PROBE_INTERVAL_DEFAULT_MS */
 	/* What is set for a driver of that name; NULL, or returning NULL: nothing is. */
 	const Holdfast__Driver__V1__SetConfigRequest *(*config)(const char *name, void *userdata);
-	/* What drivers_list() says may have changed; from the event loop. */
+	/* What drivers_list() says may have changed; from the event loop. NULL: nobody wants to know. */
 	void (*changed)(void *userdata);
 	void *userdata;
 };

@@ -30,6 +30,24 @@ static void closedirp(DIR **dir)
 		(void)closedir(*dir);
 }
 
+static const char *noun_name(enum scan_noun noun)
+{
+	static const char *const names[SCAN_NOUN_N] = {[SCAN_PLUGIN] = "plugin", [SCAN_DRIVER] = "driver"};
+
+	assert(noun < SCAN_NOUN_N);
+	return names[noun];
+}
+
+/* Of a line about one of them; @id NULL: about all. */
+static struct log_ctx context(enum scan_noun noun, const char *id)
+{
+	return (struct log_ctx){
+		.op = noun == SCAN_DRIVER ? "drivers" : "plugins",
+		.plugin = noun == SCAN_PLUGIN ? id : NULL,
+		.driver = noun == SCAN_DRIVER ? id : NULL,
+	};
+}
+
 /* Is it to be told? Remembers that it was. */
 static bool scan_tell(struct scan_told *told, enum scan_fault fault, const char *name)
 {
@@ -73,11 +91,14 @@ static const char *next_name(DIR *dir, size_t *n, bool *ret_too_many)
 	return NULL;
 }
 
-static void tell_too_many(struct scan_told *told, const char *plugin, const char *what, unsigned int max)
+/* @id NULL: of all of them */
+static void tell_too_many(struct scan_told *told, const char *id, const char *what, unsigned int max)
 {
+	const struct log_ctx ctx = context(told->noun, id);
+
 	if (scan_tell(told, SCAN_TOO_MANY, what))
-		log_ctx(LOG_WARNING, &(struct log_ctx){.op = "plugins", .plugin = plugin},
-			"more than %u %s, ignoring the others", max, what);
+		log_ctx(LOG_WARNING, &ctx, "more than %u %s of %s%s%s, ignoring the others", max, what,
+			id ? "the " : "", noun_name(told->noun), id ? "" : "s");
 }
 
 static bool is_folder(int dir_fd, const char *name)
@@ -88,12 +109,23 @@ static bool is_folder(int dir_fd, const char *name)
 }
 
 /* PLUGIN_NATIVE is the mount helper's. */
-static bool is_plugin_id(const char *name)
+static bool is_id(const char *name)
 {
 	return id_is_label(name) && !str_eq(name, PLUGIN_NATIVE);
 }
 
-/* Call @see for each folder in @path whose name is a plugin id, at most PLUGIN_DIR_FOLDERS_MAX times.
+static void tell_bad_name(struct scan_told *told, const char *path, const char *name)
+{
+	const struct log_ctx ctx = context(told->noun, NULL);
+
+	if (scan_tell(told, SCAN_BAD_NAME, name))
+		log_ctx(LOG_WARNING, &ctx,
+			"'%.64s' in %s is no %s id, ignoring it: an id is [a-z0-9-], 1 to 63 characters, and "
+			"not '" PLUGIN_NATIVE "'",
+			name, path, noun_name(told->noun));
+}
+
+/* Call @see for each folder in @path whose name is an id, at most PLUGIN_DIR_FOLDERS_MAX times.
  * Returns 0 or a negative errno. */
 static int scan_folders(const char *path, struct scan_told *told, void (*see)(const char *id, void *userdata),
 			void *userdata)
@@ -111,12 +143,8 @@ static int scan_folders(const char *path, struct scan_told *told, void (*see)(co
 	while ((name = next_name(dir, &n, &too_many))) {
 		if (!is_folder(dirfd(dir), name))
 			continue;
-		if (!is_plugin_id(name)) {
-			if (scan_tell(told, SCAN_BAD_NAME, name))
-				log_ctx(LOG_WARNING, &(struct log_ctx){.op = "plugins"},
-					"'%.64s' in %s is no plugin id, ignoring it: an id is [a-z0-9-], 1 "
-					"to 63 characters, and not '" PLUGIN_NATIVE "'",
-					name, path);
+		if (!is_id(name)) {
+			tell_bad_name(told, path, name);
 			continue;
 		}
 		if (++n_folders > PLUGIN_DIR_FOLDERS_MAX)
@@ -124,9 +152,9 @@ static int scan_folders(const char *path, struct scan_told *told, void (*see)(co
 		see(name, userdata);
 	}
 	if (n_folders > PLUGIN_DIR_FOLDERS_MAX)
-		tell_too_many(told, NULL, "folders of plugins", PLUGIN_DIR_FOLDERS_MAX);
+		tell_too_many(told, NULL, "folders", PLUGIN_DIR_FOLDERS_MAX);
 	if (too_many)
-		tell_too_many(told, NULL, "entries in the folder of plugins", PLUGIN_DIR_ENTRIES_MAX);
+		tell_too_many(told, NULL, "entries in the folder", PLUGIN_DIR_ENTRIES_MAX);
 	return 0;
 }
 
@@ -146,6 +174,7 @@ static int64_t nanoseconds(const struct timespec *time)
 static bool read_socket(int dir_fd, const char *path, const char *id, const char *name,
 			struct scan_told *told, struct plugin_socket *ret)
 {
+	const struct log_ctx ctx = context(told->noun, id);
 	struct stat st;
 
 	if (!has_suffix(name) || fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISSOCK(st.st_mode))
@@ -153,7 +182,7 @@ static bool read_socket(int dir_fd, const char *path, const char *id, const char
 	if (strlen(path) + strlen(id) + strlen(name) + 2 >= SUN_PATH_SIZE || !str_is_text(name) ||
 	    str_copy(ret->name, sizeof(ret->name), name) < 0) {
 		if (scan_tell(told, SCAN_BAD_NAME, name))
-			log_ctx(LOG_WARNING, &(struct log_ctx){.op = "plugins", .plugin = id},
+			log_ctx(LOG_WARNING, &ctx,
 				"the path of socket '%.255s' is above %d bytes or its name above %d, "
 				"ignoring it",
 				name, SUN_PATH_SIZE - 1, PLUGIN_SOCKET_NAME_SIZE - 1);
@@ -190,6 +219,17 @@ static void insert(struct plugin_socket list[static REGISTRY_MAX], size_t *n, co
 	list[at] = *one;
 }
 
+static void tell_unreadable(struct scan_told *told, const char *id, int r)
+{
+	const struct log_ctx ctx = context(told->noun, id);
+
+	if (r != -ENOENT && scan_tell(told, SCAN_UNREADABLE, id))
+		log_ctx(LOG_WARNING, &ctx,
+			"the %s's folder cannot be read (%s): the agent needs r-x on it, see "
+			"holdfast-agent(8)",
+			noun_name(told->noun), strerror(-r));
+}
+
 int scan_sockets(const char *path, const char *id, struct scan_told *told,
 		 struct plugin_socket ret[static REGISTRY_MAX], size_t *ret_n)
 {
@@ -207,11 +247,7 @@ int scan_sockets(const char *path, const char *id, struct scan_told *told,
 		r = open_folder(dirfd(root), id, O_NOFOLLOW, &dir);
 	}
 	if (r < 0) {
-		if (r != -ENOENT && scan_tell(told, SCAN_UNREADABLE, id))
-			log_ctx(LOG_WARNING, &(struct log_ctx){.op = "plugins", .plugin = id},
-				"the plugin's folder cannot be read (%s): the agent needs r-x on it, see "
-				"holdfast-agent(8)",
-				strerror(-r));
+		tell_unreadable(told, id, r);
 		return r;
 	}
 	assert(dir);
@@ -223,9 +259,9 @@ int scan_sockets(const char *path, const char *id, struct scan_told *told,
 		insert(ret, ret_n, &one);
 	}
 	if (n_sockets > REGISTRY_MAX)
-		tell_too_many(told, id, "sockets of the plugin: the newest are used", REGISTRY_MAX);
+		tell_too_many(told, id, "sockets (the newest are used)", REGISTRY_MAX);
 	if (too_many)
-		tell_too_many(told, id, "entries in the plugin's folder", PLUGIN_DIR_ENTRIES_MAX);
+		tell_too_many(told, id, "entries in the folder", PLUGIN_DIR_ENTRIES_MAX);
 	return 0;
 }
 
@@ -256,8 +292,6 @@ struct plugin_dir {
 	struct scan_told scan_told;
 	struct folder folders[PLUGIN_DIR_FOLDERS_MAX];
 };
-
-static const struct log_ctx context = {.op = "plugins"};
 
 /* The timer is what makes anything go on: without it the next event tries again. */
 static void look_within(struct plugin_dir *dir, uint64_t delay_us);
@@ -311,6 +345,18 @@ static struct folder *find_folder(struct plugin_dir *dir, const char *id)
 	return free_slot;
 }
 
+static void tell_unwatched(struct plugin_dir *dir, const char *id, const char *path, int r)
+{
+	struct log_ctx ctx = context(dir->scan_told.noun, id);
+	struct error err;
+
+	(void)error_set(&err, status_from_errno(r), r, "cannot watch %s", path);
+	ctx.err = &err;
+	if (scan_tell(&dir->scan_told, SCAN_UNREADABLE, id))
+		log_ctx(LOG_WARNING, &ctx, "the folder of a %s is not watched, ignoring it until it can be",
+			noun_name(dir->scan_told.noun));
+}
+
 /* A folder of the scan: watch it unless it is. Watched first, looked at afterwards: nothing is missed. */
 static void see_folder(const char *id, void *userdata)
 {
@@ -330,15 +376,14 @@ static void see_folder(const char *id, void *userdata)
 	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
 		return; /* gone meanwhile, or no folder at all */
 	if (r < 0) {
-		struct error err;
-
-		(void)error_set(&err, status_from_errno(r), r, "cannot watch %s", path);
-		if (scan_tell(&dir->scan_told, SCAN_UNREADABLE, id))
-			log_ctx(LOG_WARNING, &(struct log_ctx){.op = "plugins", .plugin = id, .err = &err},
-				"the folder of a plugin is not watched, ignoring it until it can be");
+		tell_unwatched(dir, id, path, r);
 		return;
 	}
-	*folder = (struct folder){.watch = watch, .dir = dir, .is_due = true, .is_seen = true};
+	*folder = (struct folder){.watch = watch,
+				  .dir = dir,
+				  .is_due = true,
+				  .is_seen = true,
+				  .told.noun = dir->scan_told.noun};
 	(void)str_copy(folder->id, sizeof(folder->id), id);
 }
 
@@ -404,9 +449,33 @@ static void close_root(struct plugin_dir *dir)
 	}
 }
 
+static void tell_not_open(const struct plugin_dir *dir, int r)
+{
+	const char *noun = noun_name(dir->scan_told.noun);
+	struct log_ctx ctx = context(dir->scan_told.noun, NULL);
+	struct error err;
+
+	if (r == dir->told)
+		return;
+	(void)error_set(&err, status_from_errno(r), r, "cannot watch %s (%s_dir)", dir->path, noun);
+	ctx.err = &err;
+	log_ctx(r == -ENOENT ? LOG_INFO : LOG_WARNING, &ctx,
+		"no %s is found until the folder is there and can be read; to make it: "
+		"systemd-tmpfiles --create holdfast-agent.conf",
+		noun);
+}
+
+static void tell_open(const struct plugin_dir *dir)
+{
+	const struct log_ctx ctx = context(dir->scan_told.noun, NULL);
+
+	if (dir->told != 0)
+		log_ctx(LOG_NOTICE, &ctx, "the folder of %ss, %s, is watched now",
+			noun_name(dir->scan_told.noun), dir->path);
+}
+
 static bool open_root(struct plugin_dir *dir)
 {
-	struct error err;
 	int r;
 
 	if (dir->watch)
@@ -414,20 +483,13 @@ static bool open_root(struct plugin_dir *dir)
 	r = sd_event_add_inotify(dir->event, &dir->watch, dir->path, WATCHED & ~(uint32_t)IN_DONT_FOLLOW,
 				 on_root_event, dir);
 	if (r >= 0) {
-		if (dir->told != 0)
-			log_ctx(LOG_NOTICE, &context, "the folder of plugins, %s, is watched now", dir->path);
+		tell_open(dir);
 		dir->told = 0;
 		dir->is_due = true;
 		return true;
 	}
 	dir->watch = NULL;
-	if (r != dir->told) {
-		(void)error_set(&err, status_from_errno(r), r, "cannot watch %s (plugin_dir)", dir->path);
-		log_ctx(r == -ENOENT ? LOG_INFO : LOG_WARNING,
-			&(struct log_ctx){.op = "plugins", .err = &err},
-			"no plugin is found until the folder is there and can be read; to make it: "
-			"systemd-tmpfiles --create holdfast-agent.conf");
-	}
+	tell_not_open(dir, r);
 	dir->told = r;
 	close_root(dir);
 	return false;
@@ -477,14 +539,16 @@ static int on_sweep(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-enum status plugin_dir_new(sd_event *event, const char *path, const struct plugin_dir_events *events,
-			   void *userdata, struct plugin_dir **ret, struct error *err)
+enum status plugin_dir_new(sd_event *event, enum scan_noun noun, const char *path,
+			   const struct plugin_dir_events *events, void *userdata, struct plugin_dir **ret,
+			   struct error *err)
 {
 	struct plugin_dir *dir = calloc(1, sizeof(*dir));
 
 	if (!dir)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot watch %s", path);
 	dir->event = event;
+	dir->scan_told.noun = noun;
 	dir->path = path;
 	dir->events = events;
 	dir->userdata = userdata;

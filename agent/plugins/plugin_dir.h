@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The folder of the plugins' sockets, <plugin_dir>/<plugin id>/<name>.sock, watched.
+/* The folder of the plugins' sockets, <plugin_dir>/<plugin id>/<name>.sock, watched; or that of the drivers'.
  *
  * Whatever happens in it only says where to look again: what is reported is always what stands there, so that
  * a lost or doubled notification changes nothing. Who may bind sockets there may write names of every kind:
@@ -34,9 +34,17 @@ struct plugin_dir_events {
 	void (*on_scanned)(void *userdata);
 };
 
+/* What the folders are of, in log lines. */
+enum scan_noun {
+	SCAN_PLUGIN,
+	SCAN_DRIVER,
+	SCAN_NOUN_N,
+};
+
 /** @path, @events borrowed. Nothing happens before plugin_dir_start(). @ret owned by the caller. */
-enum status plugin_dir_new(sd_event *event, const char *path, const struct plugin_dir_events *events,
-			   void *userdata, struct plugin_dir **ret, struct error *err);
+enum status plugin_dir_new(sd_event *event, enum scan_noun noun, const char *path,
+			   const struct plugin_dir_events *events, void *userdata, struct plugin_dir **ret,
+			   struct error *err);
 
 /** Was it looked at, and cannot be watched? */
 bool plugin_dir_is_missing(const struct plugin_dir *dir);
@@ -56,11 +64,11 @@ void plugin_dir_look(struct plugin_dir *dir, const char *plugin_id);
 /** Does the plugin have a folder? */
 bool plugin_dir_has(const struct plugin_dir *dir, const char *plugin_id);
 
-/* Reads the folders of plugins, within limits. Names come from whoever may write there: what is not taken is
- * told in one log line, until something else is not taken. */
+/* Reads the folders of plugins or drivers, within limits. Names come from whoever may write there: what is
+ * not taken is told in one log line, until something else is not taken. */
 
 enum scan_fault {
-	SCAN_BAD_NAME,	 /* a folder that is no plugin id, or a socket whose path is too long */
+	SCAN_BAD_NAME,	 /* a folder whose name is no id, or a socket whose path is too long */
 	SCAN_TOO_MANY,	 /* entries, folders or sockets */
 	SCAN_UNREADABLE, /* refused by the system */
 	SCAN_FAULT_N,
@@ -68,6 +76,7 @@ enum scan_fault {
 
 /* What was told already. */
 struct scan_told {
+	enum scan_noun noun;	       /* of what */
 	uint64_t hashes[SCAN_FAULT_N]; /* of the name that the fault was told of */
 };
 

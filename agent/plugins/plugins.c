@@ -746,7 +746,8 @@ enum status plugins_new(sd_event *event, const struct plugins_options *options,
 	TAILQ_INIT(&plugins->expectations);
 	if (plugins->options.probe_interval_us == 0)
 		plugins->options.probe_interval_us = PLUGIN_PROBE_INTERVAL_DEFAULT_MS * UINT64_C(1000);
-	status = plugin_dir_new(event, options->plugin_dir, &dir_events, plugins, &plugins->dir, err);
+	status = plugin_dir_new(event, SCAN_PLUGIN, options->plugin_dir, &dir_events, plugins, &plugins->dir,
+				err);
 	if (status != STATUS_OK)
 		return status;
 	*ret = TAKE_PTR(plugins);
