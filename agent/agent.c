@@ -487,6 +487,7 @@ static Holdfast__V1__GetAgentStatusResponse *make_report(void *userdata)
 		.picture = volume_manager_picture(agent->volumes),
 		.receipts = agent->receipts,
 		.plugins = agent->plugins,
+		.drivers = agent->drivers,
 		.mounts = &agent->mounts,
 		.stage_mounts = &agent->stage_mounts,
 		.stale = agent->stale,
@@ -707,6 +708,13 @@ static enum status open_plugins(struct agent *agent, struct error *err)
 				    agent, &agent->controller_calls, err);
 }
 
+static enum status open_drivers(struct agent *agent, struct error *err)
+{
+	const struct drivers_options options = {.driver_dir = agent->config->driver_dir};
+
+	return drivers_new(agent->event, &options, &agent->drivers, err);
+}
+
 static enum status open_drain(struct agent *agent, struct error *err)
 {
 	const struct drain_env env = {
@@ -774,6 +782,8 @@ enum status agent_new(sd_event *event, struct config *config, struct agent **ret
 	if (status == STATUS_OK)
 		status = open_plugins(agent, err);
 	if (status == STATUS_OK)
+		status = open_drivers(agent, err);
+	if (status == STATUS_OK)
 		status = stale_new(event, &agent->stale, err);
 	if (status == STATUS_OK)
 		status = open_drain(agent, err);
@@ -795,6 +805,8 @@ enum status agent_start(struct agent *agent, struct error *err)
 	allocs_expect_plugins(agent->allocs);
 	if (status == STATUS_OK)
 		status = plugins_start(agent->plugins, err);
+	if (status == STATUS_OK)
+		status = drivers_start(agent->drivers, err);
 	if (status != STATUS_OK)
 		return status;
 	return wakeup_arm(agent->event, &agent->session_timer, PICTURE_WAIT_MS * USEC_PER_MSEC,
@@ -847,6 +859,7 @@ void agent_free(struct agent *agent)
 	picture_load_release(&agent->picture_load);
 	volume_manager_free(agent->volumes);
 	plugins_free(agent->plugins);
+	drivers_free(agent->drivers);
 	journal_close(agent->journal);
 	allocs_free(agent->allocs);
 	tasks_free(agent->tasks);

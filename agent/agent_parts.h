@@ -10,6 +10,7 @@
 #include "alloc/journal.h"
 #include "base/backoff.h"
 #include "controller/calls.h"
+#include "driver/drivers.h"
 #include "helper/client.h"
 #include "helper/picture.h"
 #include "kernel/mount_table.h"
@@ -40,6 +41,7 @@ struct agent {
 	struct runner_env env;
 	struct allocs *allocs;
 	struct plugins *plugins;
+	struct drivers *drivers; /* of tasks */
 	struct controller_calls *controller_calls;
 	struct session *session;
 	sd_event_source *session_timer; /* until the first session */

@@ -25,6 +25,7 @@ struct config {
 	char data_dir[CONFIG_PATH_SIZE];
 	char socket[CONFIG_SOCKET_SIZE];
 	char plugin_dir[CONFIG_PATH_SIZE];
+	char driver_dir[CONFIG_PATH_SIZE]; /* of task drivers */
 	uint64_t plugin_probe_interval_us;
 	uint64_t plugin_wait_us;	 /* of a volume operation for its plugin */
 	uint64_t plugin_call_timeout_us; /* the longest that a plugin's own answer is waited for */

@@ -165,6 +165,38 @@ static void show_plugin_errors(const Holdfast__V1__GetAgentStatusResponse *agent
 	}
 }
 
+static enum status show_drivers(const Holdfast__V1__GetAgentStatusResponse *agent, bool verbose,
+				struct error *err)
+{
+	static const struct column columns[] = {
+		{.name = "DRIVER"},
+		{.name = "VERSION"},
+		{.name = "STATE", .is_state = true},
+	};
+	cleanup(table_freep) struct table *table = NULL;
+
+	if (agent->n_drivers == 0)
+		return STATUS_OK;
+	table = table_new(columns, ARRAY_SIZE(columns));
+	table_show_whole(table, verbose);
+	for (size_t i = 0; i < agent->n_drivers; i++) {
+		const Holdfast__V1__AgentDriver *d = agent->drivers[i];
+
+		table_add(table,
+			  (const char *const[]){d->name, d->version, d->healthy ? "healthy" : "unhealthy"});
+	}
+	return table_print(table, "task drivers", err);
+}
+
+static void show_driver_errors(const Holdfast__V1__GetAgentStatusResponse *agent)
+{
+	for (size_t i = 0; i < agent->n_drivers; i++) {
+		if (!agent->drivers[i]->healthy)
+			print_line("driver %s is unhealthy: %s", agent->drivers[i]->name,
+				   agent->drivers[i]->reason);
+	}
+}
+
 static enum status show_mounts(const Holdfast__V1__GetAgentStatusResponse *agent, bool verbose,
 			       struct error *err)
 {
@@ -275,6 +307,9 @@ static enum status show_agent(const Holdfast__V1__GetAgentStatusResponse *agent,
 	if (status == STATUS_OK)
 		status = show_instances_of_plugins(agent, verbose, err);
 	show_plugin_errors(agent);
+	if (status == STATUS_OK)
+		status = show_drivers(agent, verbose, err);
+	show_driver_errors(agent);
 	if (status == STATUS_OK)
 		status = show_allocs(agent->allocations, agent->n_allocations, "allocations", verbose, err);
 	if (status == STATUS_OK)

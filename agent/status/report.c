@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS_MAX = PLUGINS_MAX * (PLUGIN_INSTANCES_MAX + 1) };
+enum { ROWS_MAX = PLUGINS_MAX * (PLUGIN_INSTANCES_MAX + 1), DRIVER_VERSION_SIZE = 64 };
 
 /* Nothing leaves the descriptor's own; false when memory is short. */
 static bool put_text(char **dst, const char *text)
@@ -110,6 +110,7 @@ static bool report_put_plugins(Holdfast__V1__GetAgentStatusResponse *report, con
 typedef Holdfast__V1__GetAgentStatusResponse report;
 typedef Holdfast__V1__AgentMount mount_row;
 typedef Holdfast__V1__AgentOperation operation_row;
+typedef Holdfast__V1__AgentDriver driver_row;
 
 static bool put_device(char **dst, uint32_t dev_major, uint32_t dev_minor)
 {
@@ -406,6 +407,38 @@ static bool put_operations(report *pb, const struct allocs *allocs)
 	return true;
 }
 
+/* A driver may say anything. */
+static bool put_driver(report *pb, const struct driver_info *info)
+{
+	driver_row *row = malloc(sizeof(*row));
+	char version[DRIVER_VERSION_SIZE], reason[ERROR_MSG_MAX];
+
+	if (!row)
+		return false;
+	holdfast__v1__agent_driver__init(row);
+	pb->drivers[pb->n_drivers++] = row;
+	row->healthy = info->is_healthy;
+	str_copy_text(version, sizeof(version), info->capabilities ? info->capabilities->version : "");
+	str_copy_text(reason, sizeof(reason), info->reason);
+	return put_text(&row->name, info->name) && put_text(&row->version, version) &&
+	       put_text(&row->reason, reason);
+}
+
+static bool put_drivers(report *pb, const struct drivers *drivers)
+{
+	struct driver_info infos[DRIVERS_MAX];
+	size_t n = drivers_list(drivers, infos, DRIVERS_MAX);
+
+	pb->drivers = calloc(DRIVERS_MAX, sizeof(void *));
+	if (!pb->drivers)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		if (!put_driver(pb, &infos[i]))
+			return false;
+	}
+	return true;
+}
+
 static bool put_problems(report *pb, const struct report_facts *facts)
 {
 	pb->problems = calloc(facts->n_problems + 1, sizeof(char *));
@@ -438,7 +471,8 @@ report *report_make(const struct report_facts *facts)
 		     session->last_error.status != STATUS_OK ? session->last_error.msg : "") &&
 	    put_helper(pb, facts->helper) && put_allocs(pb, facts->allocs) && put_mounts(pb, facts) &&
 	    put_operations(pb, facts->allocs) && put_problems(pb, facts) &&
-	    report_put_plugins(pb, facts->plugins) && drain_report(facts->drain, &pb->drain))
+	    report_put_plugins(pb, facts->plugins) && put_drivers(pb, facts->drivers) &&
+	    drain_report(facts->drain, &pb->drain))
 		return pb;
 	protobuf_c_message_free_unpacked(&pb->base, NULL);
 	return NULL;

@@ -4,6 +4,7 @@
 
 #include "alloc/allocs.h"
 #include "alloc/drain.h"
+#include "driver/drivers.h"
 #include "helper/client.h"
 #include "kernel/mount_table.h"
 #include "plugins/plugins.h"
@@ -25,6 +26,7 @@ struct report_facts {
 	const struct picture *picture; /* NULL: not read yet */
 	const struct receipts *receipts;
 	const struct plugins *plugins;
+	const struct drivers *drivers;
 	const struct stale *stale;
 	const struct agent_drain *drain;
 	const char *const *problems; /* with the agent itself */

@@ -10,7 +10,16 @@ import tempfile
 import unittest
 
 CONF = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../systemd/holdfast-agent.tmpfiles")
-AGENT, THIRD = "daemon", "nobody"
+AGENT, THIRD, DRIVER = "daemon", "nobody", "games"
+LISTEN = """
+import os, socket, sys, time
+os.umask(int(sys.argv[2], 8))
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen()
+print("listening", flush=True)
+time.sleep(600)
+"""
 CONNECT = """
 import socket, sys
 try:
@@ -60,8 +69,38 @@ class TestPluginSocket(unittest.TestCase):
         os.umask(0o022)
         return path
 
+    def bind_driver(self, umask):
+        """As a task driver does, under its own account in the folder that root made for it."""
+        folder = f"{self.base}/holdfast/drivers/container"
+        subprocess.run(["install", "-d", "-m", "0750", "-o", DRIVER, folder], check=True)
+        entry = pwd.getpwnam(DRIVER)
+        process = subprocess.Popen(
+            ["setpriv", f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--clear-groups", sys.executable, "-c", LISTEN,
+             f"{folder}/driver.sock", umask], stdout=subprocess.PIPE)  # fmt: skip
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.addCleanup(process.stdout.close)
+        self.assertEqual(process.stdout.readline(), b"listening\n")
+        return f"{folder}/driver.sock"
+
     def reaches(self, user, path):
         return attempt(user, sys.executable, "-c", CONNECT, path) == 0
+
+    def test_a_driver_of_its_own_account_is_reached_by_the_agent_alone(self):
+        path = self.bind_driver("0007")
+        self.assertTrue(self.reaches(AGENT, path))
+        self.assertFalse(self.reaches(THIRD, path))
+        # nor may the agent put anything in its place
+        self.assertNotEqual(attempt(AGENT, "rm", path), 0)
+        self.assertNotEqual(attempt(AGENT, "touch", f"{os.path.dirname(path)}/other.sock"), 0)
+        self.assertNotEqual(attempt(AGENT, "mkdir", f"{self.base}/holdfast/drivers/mine"), 0)
+
+    def test_a_driver_with_another_umask_is_opened_by_tmpfiles(self):
+        path = self.bind_driver("0022")
+        self.assertFalse(self.reaches(AGENT, path))
+        self.tmpfiles()
+        self.assertTrue(self.reaches(AGENT, path))
+        self.assertFalse(self.reaches(THIRD, path))
 
     def test_a_plugin_with_the_umask_of_the_manual_is_reached_by_the_agent_alone(self):
         for umask in (0o000, 0o007):

@@ -183,6 +183,7 @@ class Node:
         self.trail_sync = "always"
         self.socket = f"{self.data}/agent.sock"
         self.plugin_dir = f"{self.dir}/plugins"
+        self.driver_dir = f"{self.dir}/drivers"
         self.provider_id = f"machine-{number}"  # what CSI plugins call this node
         self.config = f"{PREFIX}/etc/holdfast/{self.id}.hcl"
         self.door = None  # the setuid one
@@ -247,6 +248,7 @@ node_id = "{self.id}"
 data_dir = "{self.data}"
 socket = "{self.socket}"
 plugin_dir = "{self.plugin_dir}"
+driver_dir = "{self.driver_dir}"
 {self.world.agent_settings}
 server {{
   host = "{host}"
@@ -271,6 +273,7 @@ helper {{
             ("stage", helper.pw_uid, helper.pw_gid, 0o700),
             ("publish", helper.pw_uid, helper.pw_gid, 0o711),
             ("lock", 0, 0, 0o755),
+            ("drivers", 0, 0, 0o755),
             ("data", self.uid, group, 0o755),
         ):
             os.mkdir(f"{self.dir}/{name}")

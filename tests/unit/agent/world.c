@@ -217,6 +217,7 @@ struct world *world_new(void)
 	(void)str_copy(w->config.helper.path, sizeof(w->config.helper.path), w->fake.path);
 	/* not this machine's; a test that wants plugins has one that it removes */
 	set_path(w->config.plugin_dir, sizeof(w->config.plugin_dir), w->fake.folder, "plugins");
+	set_path(w->config.driver_dir, sizeof(w->config.driver_dir), w->fake.folder, "drivers");
 	set_path(w->config.socket, sizeof(w->config.socket), w->fake.folder, "agent.sock");
 	set_path(w->config.tls.ca, sizeof(w->config.tls.ca), pki_dir, "ca.pem");
 	set_path(w->config.tls.cert, sizeof(w->config.tls.cert), pki_dir, "node.pem");

@@ -302,6 +302,11 @@ static ProtobufCMessage *agent_status(const ProtobufCMessage *request)
 	answer->plugins[0]->calls_under_way = 2;
 	answer->plugins[0]->calls_waiting = 1;
 	answer->plugins[0]->oldest_call = strdup("NodeStageVolume");
+	answer->drivers = list_new();
+	answer->drivers[answer->n_drivers++] = answer_new(&holdfast__v1__agent_driver__descriptor);
+	answer->drivers[0]->name = strdup("container");
+	answer->drivers[0]->version = strdup("4.3.1");
+	answer->drivers[0]->reason = strdup("the engine \033[2Jis away");
 	answer->operations = list_new();
 	answer->operations[answer->n_operations++] = answer_new(&holdfast__v1__agent_operation__descriptor);
 	answer->operations[0]->volume_id = strdup("orders");

@@ -349,6 +349,16 @@ TEST_FIXTURE(the_agents_plugins_are_shown_with_what_they_are_busy_with, run_setu
 	expect_output("\"plugin_id\":");
 }
 
+TEST_FIXTURE(the_agents_drivers_are_shown_with_why_one_is_not_healthy, run_setup, NULL)
+{
+	expect_ok("agent status");
+	expect_output("4.3.1");
+	expect_output("driver container is unhealthy: the engine \\x1b[2Jis away\n");
+	expect_ok("agent status --json");
+	expect_output("\"drivers\":");
+	expect_output("\"reason\": \"the engine ");
+}
+
 TEST_FIXTURE(what_the_agent_is_at_is_shown_with_what_went_wrong, run_setup, NULL)
 {
 	expect_ok("agent status");

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Task drivers of a whole agent: what `holdfast agent status` shows of one that comes, is sick, dies and
+ * comes back. */
+
+#include "scenario.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "rpc/server.h"
+
+#include <holdfast/driver/v1/driver.pb-c.h>
+#include <order.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A driver behind the socket. */
+static struct {
+	struct rpc_server *server; /* NULL: it does not run */
+	struct rpc_call *watch;	   /* Fingerprint */
+	bool is_sick;
+	char dir[TEMP_DIR_SIZE]; /* of drivers */
+	char folder[TEMP_PATH_SIZE];
+	char socket[TEMP_PATH_SIZE];
+} driver;
+
+static void on_capabilities(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	Holdfast__Driver__V1__CapabilitiesResponse said = HOLDFAST__DRIVER__V1__CAPABILITIES_RESPONSE__INIT;
+	static char name[] = "container", version[] = "4.3\033";
+
+	said.name = name;
+	said.version = version;
+	said.order_version = ORDER_VERSION;
+	rpc_call_reply(call, &said.base);
+}
+
+static void on_schema(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	const Holdfast__Driver__V1__ConfigSchemaResponse said =
+		HOLDFAST__DRIVER__V1__CONFIG_SCHEMA_RESPONSE__INIT;
+
+	rpc_call_reply(call, &said.base);
+}
+
+static void on_config(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	const Holdfast__Driver__V1__SetConfigResponse said = HOLDFAST__DRIVER__V1__SET_CONFIG_RESPONSE__INIT;
+
+	rpc_call_reply(call, &said.base);
+}
+
+static void say_health(void)
+{
+	Holdfast__Driver__V1__FingerprintResponse said = HOLDFAST__DRIVER__V1__FINGERPRINT_RESPONSE__INIT;
+	static char why[] = "the engine is away";
+
+	said.health = driver.is_sick ? HOLDFAST__DRIVER__V1__HEALTH__HEALTH_UNHEALTHY
+				     : HOLDFAST__DRIVER__V1__HEALTH__HEALTH_HEALTHY;
+	if (driver.is_sick)
+		said.description = why;
+	assert_int_equal(rpc_call_send(driver.watch, &said.base, NULL), STATUS_OK);
+}
+
+static void on_open(struct rpc_call *call, void *userdata)
+{
+}
+
+static void on_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
+{
+	driver.watch = call;
+	say_health();
+}
+
+static void on_closed(struct rpc_call *call, void *userdata)
+{
+	if (driver.watch == call)
+		driver.watch = NULL;
+}
+
+static void driver_start(struct world *w)
+{
+	static const struct rpc_stream_handlers watch_stream = {on_open, on_message, on_closed, NULL};
+	static const struct rpc_method methods[] = {
+		{"Capabilities", on_capabilities},
+		{"ConfigSchema", on_schema},
+		{"SetConfig", on_config},
+		{"Fingerprint", .stream = &watch_stream},
+	};
+	static const struct rpc_service service = {&holdfast__driver__v1__driver__descriptor, methods,
+						   ARRAY_SIZE(methods)};
+
+	(void)mkdir(driver.folder, 0755);
+	assert_int_equal(rpc_server_new(w->event, &service, 1, NULL, NULL, &driver.server, NULL), STATUS_OK);
+	assert_int_equal(rpc_server_listen_unix(driver.server, driver.socket, 0600, NULL), STATUS_OK);
+}
+
+static void driver_end(void)
+{
+	rpc_server_free(TAKE_PTR(driver.server));
+	driver.watch = NULL;
+}
+
+/* As by SIGKILL: the socket stays. */
+static void driver_kill(void)
+{
+	char kept[TEMP_PATH_SIZE];
+
+	(void)temp_dir_path(kept, driver.dir, "kept");
+	assert_int_equal(link(driver.socket, kept), 0);
+	driver_end();
+	assert_int_equal(rename(kept, driver.socket), 0);
+}
+
+static int setup(void **state)
+{
+	struct world *w;
+
+	memset(&driver, 0, sizeof(driver));
+	temp_dir_make(driver.dir);
+	(void)temp_dir_path(driver.folder, driver.dir, "container");
+	(void)temp_dir_path(driver.socket, driver.dir, "container/driver.sock");
+	assert_int_equal(world_setup(state), 0);
+	w = *state;
+	assert_int_equal(str_copy(w->config.driver_dir, sizeof(w->config.driver_dir), driver.dir), 0);
+	world_start_agent(w);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	driver_end();
+	assert_int_equal(world_teardown(state), 0);
+	(void)unlink(driver.socket);
+	(void)rmdir(driver.folder);
+	temp_dir_remove(driver.dir);
+	return 0;
+}
+
+/* What the agent's status says of its only driver. */
+struct shown {
+	size_t n;
+	bool is_healthy;
+	char name[64];
+	char version[64];
+	char reason[ERROR_MSG_MAX];
+};
+
+static struct shown shown(struct world *w)
+{
+	Holdfast__V1__GetAgentStatusResponse *report = world_report(w);
+	struct shown ret = {.n = report->n_drivers};
+
+	if (ret.n > 0) {
+		ret.is_healthy = report->drivers[0]->healthy;
+		str_copy_text(ret.name, sizeof(ret.name), report->drivers[0]->name);
+		str_copy_text(ret.version, sizeof(ret.version), report->drivers[0]->version);
+		str_copy_text(ret.reason, sizeof(ret.reason), report->drivers[0]->reason);
+	}
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+	return ret;
+}
+
+static bool is_healthy(struct world *w)
+{
+	return shown(w).is_healthy;
+}
+
+static bool is_sick(struct world *w)
+{
+	const struct shown now = shown(w);
+
+	return now.n == 1 && !now.is_healthy && str_eq(now.reason, "the engine is away");
+}
+
+static bool does_not_answer(struct world *w)
+{
+	const struct shown now = shown(w);
+
+	return now.n == 1 && !now.is_healthy && now.reason[0] != '\0' && !is_sick(w);
+}
+
+static bool is_gone(struct world *w)
+{
+	return shown(w).n == 0;
+}
+
+TEST_FIXTURE(a_driver_is_shown_when_it_comes_dies_and_comes_back, setup, teardown)
+{
+	struct world *w = *state;
+
+	assert_true(is_gone(w));
+	driver_start(w);
+	WORLD_UNTIL(w, is_healthy);
+	assert_string_equal(shown(w).name, "container");
+	assert_string_equal(shown(w).version, "4.3?");
+	assert_string_equal(shown(w).reason, "");
+	driver_kill();
+	WORLD_UNTIL(w, does_not_answer);
+	assert_string_equal(shown(w).version, "4.3?");
+	driver_start(w);
+	WORLD_UNTIL(w, is_healthy);
+	driver_end();
+	(void)unlink(driver.socket);
+	assert_int_equal(rmdir(driver.folder), 0);
+	WORLD_UNTIL(w, is_gone);
+}
+
+TEST_FIXTURE(a_driver_that_says_why_it_is_not_healthy_is_shown_with_it, setup, teardown)
+{
+	struct world *w = *state;
+
+	driver.is_sick = true;
+	driver_start(w);
+	WORLD_UNTIL(w, is_sick);
+	driver.is_sick = false;
+	say_health();
+	WORLD_UNTIL(w, is_healthy);
+}
+
+TEST_GROUP(world_group_setup, world_group_teardown)
