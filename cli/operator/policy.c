@@ -20,11 +20,6 @@ static void release_conf(struct conf **conf)
 	conf_free(*conf);
 }
 
-static enum status no_memory(struct error *err)
-{
-	return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "read the policy");
-}
-
 /* --- file to message --- */
 
 /* Copy members of @body that are among @known into @into. */
@@ -42,7 +37,7 @@ static enum status copy_members(const struct conf *conf, const json_t *body, con
 		if (!found)
 			return conf_unknown_key(conf, body, name, known, n_known, err);
 		if (json_object_set(into, name, value) < 0)
-			return no_memory(err);
+			return error_no_memory(err, "the policy");
 	}
 	return STATUS_OK;
 }
@@ -63,7 +58,7 @@ static enum status add_rules(const struct conf *conf, const json_t *root, const 
 		enum status st;
 
 		if (!rule)
-			return no_memory(err);
+			return error_no_memory(err, "the policy");
 		if (!json_is_object(body))
 			return conf_error(conf, root, "namespace", err,
 					  "'namespace' must be a block: namespace \"NAME\" { }");
@@ -71,7 +66,7 @@ static enum status add_rules(const struct conf *conf, const json_t *root, const 
 		if (st != STATUS_OK)
 			return st;
 		if (json_array_append(rules, rule) < 0)
-			return no_memory(err);
+			return error_no_memory(err, "the policy");
 	}
 	return STATUS_OK;
 }
@@ -87,10 +82,11 @@ static enum status add_level(const struct conf *conf, const json_t *root, const 
 	if (!json_is_object(block))
 		return conf_error(conf, root, key, err, "'%s' must be a block: %s { policy = \"read\" }", key,
 				  key);
-	st = members ? copy_members(conf, block, known, ARRAY_SIZE(known), members, err) : no_memory(err);
+	st = members ? copy_members(conf, block, known, ARRAY_SIZE(known), members, err)
+		     : error_no_memory(err, "the policy");
 	if (st == STATUS_OK && json_object_get(members, "policy") &&
 	    json_object_set(policy, key, json_object_get(members, "policy")) < 0)
-		return no_memory(err);
+		return error_no_memory(err, "the policy");
 	return st;
 }
 
@@ -101,7 +97,8 @@ static enum status add_member(const struct conf *conf, const json_t *root, const
 					    "node",	   "operator",	"backup"};
 
 	if (str_eq(key, "description"))
-		return json_object_set(policy, key, value) < 0 ? no_memory(err) : STATUS_OK;
+		return json_object_set(policy, key, value) < 0 ? error_no_memory(err, "the policy")
+							       : STATUS_OK;
 	if (str_eq(key, "namespace"))
 		return add_rules(conf, root, value, json_object_get(policy, "namespaces"), err);
 	if (str_eq(key, "plugin") || str_eq(key, "node") || str_eq(key, "operator") || str_eq(key, "backup"))
@@ -122,7 +119,7 @@ static enum status read_policy(const struct invocation *inv, Holdfast__V1__Acces
 	if (st != STATUS_OK)
 		return st;
 	if (!policy)
-		return no_memory(err);
+		return error_no_memory(err, "the policy");
 	json_object_foreach (conf_root(conf), key, value) {
 		st = add_member(conf, conf_root(conf), key, value, policy, err);
 		if (st != STATUS_OK)
