@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "call/call.h"
 #include "command/commands.h"
+#include "rpc/pbjson.h"
 #include "show/output.h"
 #include "show/show.h"
 
@@ -15,7 +16,7 @@
 enum { POLICY_BYTES_MAX = 65536 };
 
 /* Was the policy's text changed since the one that the helper runs by was compiled from it? No, if it cannot
- * be read. */
+ * be read, or no helper has said its @digest yet. */
 static bool is_edited(const char *digest)
 {
 	uint8_t sha256[SHA256_DIGEST_LENGTH];
@@ -23,7 +24,7 @@ static bool is_edited(const char *digest)
 	cleanup_free char *text = NULL;
 	size_t n;
 
-	if (file_read(HOLDFAST_POLICY_PATH, POLICY_BYTES_MAX, &text, &n) < 0)
+	if (!digest[0] || file_read(HOLDFAST_POLICY_PATH, POLICY_BYTES_MAX, &text, &n) < 0)
 		return false;
 	(void)SHA256((const unsigned char *)text, n, sha256);
 	hex_encode(hex, sha256, sizeof(sha256));
@@ -44,7 +45,7 @@ static void show_helper(const Holdfast__V1__AgentHelper *helper)
 	print_field("mount helper", text);
 	if (helper->policy_digest[0])
 		print_field("its policy", helper->policy_digest);
-	if (helper->policy_digest[0] && is_edited(helper->policy_digest))
+	if (is_edited(helper->policy_digest))
 		print_field("its policy's text", HOLDFAST_POLICY_PATH
 			    " was edited and is not in use: holdfast policy apply, then SIGHUP to the agent");
 	if (helper->container)
@@ -322,8 +323,24 @@ static enum status show_agent(const Holdfast__V1__GetAgentStatusResponse *agent,
 	return status;
 }
 
+/* The answer, and in "helper" what is_edited() says, as the agent does not read the text. */
+static enum status print_agent_json(const Holdfast__V1__GetAgentStatusResponse *agent, struct error *err)
+{
+	cleanup(json_decrefp) json_t *json = NULL;
+	enum status status = pbjson_encode(&agent->base, PBJSON_PROTO_NAMES | PBJSON_DEFAULTS, &json, err);
+
+	if (status != STATUS_OK)
+		return status;
+	if (agent->helper && json_object_set_new(json_object_get(json, "helper"), "policy_edited",
+						 json_boolean(is_edited(agent->helper->policy_digest))) < 0)
+		return error_no_memory(err, "the answer");
+	return print_json(json_incref(json), err);
+}
+
 static enum status agent_status_show(struct call *call, const void *message, struct error *err)
 {
+	if (call_has(call, OPT_JSON))
+		return print_agent_json(message, err);
 	return show_agent(message, call_has(call, OPT_VERBOSE), err);
 }
 
@@ -335,7 +352,8 @@ static const struct command commands[] = {
 	 .options = OPTION_BIT(OPT_VERBOSE),
 	 .call = {.service = &holdfast__v1__agent__descriptor,
 		  .method = "Status",
-		  .show = agent_status_show}},
+		  .show = agent_status_show,
+		  .shows_json = true}},
 };
 
 const struct command_table agent_commands = {commands, ARRAY_SIZE(commands)};

@@ -147,7 +147,7 @@ struct command_call {
 	const char *doing;	  /* "creating volume": it takes long, with progress and --timeout */
 	uint64_t timeout_us;	  /* 0: CALL_TIMEOUT_US */
 	enum call_pages pages;
-	bool shows_json; /* show() does --json too: it calls more than one method */
+	bool shows_json; /* show() does --json too: it has more than the method's answer */
 };
 
 enum {

@@ -257,9 +257,11 @@ class TestBadInput(WorldTest):
         words = "was edited and is not in use: holdfast policy apply"
         self.addCleanup(self.world.write_policy)
         self.assertNotIn(words, self.agent_status())
+        self.assertIs(self.node.status()["helper"]["policy_edited"], False)
         with open(policy, "w", encoding="ascii") as f:
             f.write(saved + "# a remark\n")
         self.assertIn(words, self.agent_status())
+        self.assertIs(self.node.status()["helper"]["policy_edited"], True)
         self.assertIn("\nnot applied: ", self.world.holdfast("policy", "check").stdout)
         self.world.apply_policy()
         self.assertNotIn("not applied: ", self.world.holdfast("policy", "check").stdout)

@@ -284,6 +284,8 @@ static ProtobufCMessage *agent_status(const ProtobufCMessage *request)
 	called("Agent", "Status", "");
 	answer->node_id = strdup("n1");
 	answer->last_session_error = strdup("bad \033[2J bytes");
+	answer->helper = answer_new(&holdfast__v1__agent_helper__descriptor);
+	answer->helper->last_error = strdup("its policy is damaged");
 	answer->mounts = list_new();
 	answer->mounts[answer->n_mounts++] = answer_new(&holdfast__v1__agent_mount__descriptor);
 	answer->mounts[0]->path = strdup("/run/holdfast/pub/1");

@@ -326,6 +326,13 @@ TEST_FIXTURE(the_agents_words_cannot_move_the_cursor, run_setup, NULL)
 	assert_null(strchr(ending.output, '\033'));
 }
 
+TEST_FIXTURE(json_of_the_agent_says_whether_the_policy_was_edited, run_setup, NULL)
+{
+	expect_ok("agent status --json");
+	expect_output("\"last_error\": \"its policy is damaged\",");
+	expect_output("\"policy_edited\": false"); /* no helper has said the digest of its own */
+}
+
 TEST_FIXTURE(a_stale_mount_is_shown_with_what_repairs_it, run_setup, NULL)
 {
 	expect_ok("agent status");
