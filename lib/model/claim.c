@@ -52,7 +52,7 @@ enum step {
 	NOTE,
 	NOTE_SENT,
 	NOTE_FENCE,
-	NOTE_WAIVER,
+	NOTE_FORCED,
 	TO_TAKEN,
 	TO_UNPUBLISHING,
 	TO_NODE_DETACHED,
@@ -75,7 +75,7 @@ static const enum step steps[CLAIM_STATE_N][CLAIM_EVENT_N] = {
 			[CLAIM_EVENT_FREE] = REFUSED,
 			[CLAIM_EVENT_FENCE_ASKED] = NOTE_FENCE,
 			[CLAIM_EVENT_DETACH_ATTESTED] = REFUSED,
-			[CLAIM_EVENT_PLUGIN_WAIVED] = NOTE_WAIVER,
+			[CLAIM_EVENT_PLUGIN_WAIVED] = NOTE_FORCED,
 		},
 	[CLAIM_TAKEN] =
 		{
@@ -89,7 +89,7 @@ static const enum step steps[CLAIM_STATE_N][CLAIM_EVENT_N] = {
 			[CLAIM_EVENT_FREE] = REFUSED,
 			[CLAIM_EVENT_FENCE_ASKED] = NOTE_FENCE,
 			[CLAIM_EVENT_DETACH_ATTESTED] = REFUSED,
-			[CLAIM_EVENT_PLUGIN_WAIVED] = NOTE_WAIVER,
+			[CLAIM_EVENT_PLUGIN_WAIVED] = NOTE_FORCED,
 		},
 	[CLAIM_UNPUBLISHING] =
 		{
@@ -104,7 +104,7 @@ static const enum step steps[CLAIM_STATE_N][CLAIM_EVENT_N] = {
 			[CLAIM_EVENT_FREE] = REFUSED,
 			[CLAIM_EVENT_FENCE_ASKED] = NOTE_FENCE,
 			[CLAIM_EVENT_DETACH_ATTESTED] = REFUSED,
-			[CLAIM_EVENT_PLUGIN_WAIVED] = NOTE_WAIVER,
+			[CLAIM_EVENT_PLUGIN_WAIVED] = NOTE_FORCED,
 		},
 	[CLAIM_NODE_DETACHED] =
 		{
@@ -245,7 +245,7 @@ static enum status note_fence(struct claim *claim, int64_t now_ms, bool *ret_cha
 }
 
 /* @ret_changed false: the same was said before. */
-static enum status note_waiver(struct claim *claim, const struct claim_event *event, bool *ret_changed,
+static enum status note_forced(struct claim *claim, const struct claim_event *event, bool *ret_changed,
 			       struct error *err)
 {
 	if (!event->detail || event->detail[0] == '\0')
@@ -324,8 +324,8 @@ enum status claim_step(struct claim *claim, const struct claim_event *event, boo
 		return STATUS_OK;
 	case NOTE_FENCE:
 		return note_fence(claim, event->now_ms, ret_changed, err);
-	case NOTE_WAIVER:
-		return note_waiver(claim, event, ret_changed, err);
+	case NOTE_FORCED:
+		return note_forced(claim, event, ret_changed, err);
 	case TO_TAKEN:
 		enter(claim, CLAIM_TAKEN, event->now_ms);
 		break;

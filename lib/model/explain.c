@@ -396,7 +396,7 @@ static void say_evidence(struct strbuf *sb, const struct claim *claim)
 			      claim->detach_detail);
 }
 
-static void say_waiver(struct strbuf *sb, const struct claim *claim)
+static void explain_forced(struct strbuf *sb, const struct claim *claim)
 {
 	if (claim->other_machine && claim->state <= CLAIM_UNPUBLISHING)
 		strbuf_printf(
@@ -503,7 +503,7 @@ char *explanation_text(const struct explanation *in, char dst[static EXPLAIN_SIZ
 	say_node(&sb, in);
 	strbuf_printf(&sb, "; %s", in->what);
 	say_evidence(&sb, in->claim);
-	say_waiver(&sb, in->claim);
+	explain_forced(&sb, in->claim);
 	say_missing(&sb, in);
 	say_waiting(&sb, in);
 	say_bound(&sb, in);

@@ -9,8 +9,8 @@
 #include "base/str.h"
 #include "claim/attest.h"
 #include "claim/fence.h"
+#include "claim/forced.h"
 #include "claim/release.h"
-#include "claim/waiver.h"
 #include "model/pb.h"
 #include "state/change.h"
 #include "volume/view.h"
@@ -57,9 +57,9 @@ static void on_detached(struct server *server, void *userdata)
 	if (entry)
 		show_detached(server, waiting, entry, response);
 	if (entry && waiting->without_plugin)
-		bypassed = waiver_bypassed(entry, waiting->node_id);
+		bypassed = forced_bypassed(entry, waiting->node_id);
 	if (entry && waiting->without_plugin && !waiting->dry_run)
-		waiver_tell(entry, waiting->node_id);
+		forced_notify(entry, waiting->node_id);
 	if (bypassed)
 		response->bypassed = bypassed;
 	reply_durable(server, waiting->call, &response->base);
@@ -157,8 +157,8 @@ static enum status check_or_attest(struct server *server, struct rpc_call *call,
 	if (request->fence_reason[0] != '\0')
 		return fence_check(server, call, node, volume, request->fence_reason, err);
 	if (request->without_plugin_reason[0] != '\0')
-		return waiver_give(server, call, "Volumes.Detach", node, volume,
-				   request->without_plugin_reason, request->dry_run, err);
+		return forced_begin(server, call, "Volumes.Detach", node, volume,
+				    request->without_plugin_reason, request->dry_run, err);
 	return check_claims(server, volume, node, err);
 }
 

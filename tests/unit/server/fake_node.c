@@ -130,7 +130,7 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_RELEASE:
 		node->releases++;
 		copy_id(node->last_release, down->release->claim->id);
-		str_copy_text(node->last_waiver, sizeof(node->last_waiver),
+		str_copy_text(node->last_forced, sizeof(node->last_forced),
 			      down->release->claim->plugin_waiver);
 		node->last_release_was_freed = down->release->claim->was_freed;
 		node->last_release_state = (enum claim_state)down->release->claim->state;

@@ -63,7 +63,7 @@ struct fake_node {
 	char last_ack[UUID_TEXT_SIZE];
 	bool last_ack_released;
 	char last_release[UUID_TEXT_SIZE];	 /* claim */
-	char last_waiver[PLUGIN_WAIVER_MAX + 1]; /* of that claim, as it was told */
+	char last_forced[PLUGIN_WAIVER_MAX + 1]; /* of that claim, as it was told */
 	enum claim_state last_release_state;
 	bool last_release_was_freed;
 	bool closed;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "claim/waiver.h"
+#include "claim/forced.h"
 
 #include "server.h"
 
@@ -109,9 +109,9 @@ static enum status note_one(struct server *server, const struct rpc_call *call, 
 	return change_commit(server, &change, NULL, NULL, err);
 }
 
-enum status waiver_give(struct server *server, const struct rpc_call *call, const char *what,
-			const struct node_entry *node, struct volume_entry *volume, const char *reason,
-			bool dry_run, struct error *err)
+enum status forced_begin(struct server *server, const struct rpc_call *call, const char *what,
+			 const struct node_entry *node, struct volume_entry *volume, const char *reason,
+			 bool dry_run, struct error *err)
 {
 	char detail[EVIDENCE_DETAIL_MAX + 1];
 	enum status st = name_word(server, call, reason, detail, err);
@@ -127,7 +127,7 @@ enum status waiver_give(struct server *server, const struct rpc_call *call, cons
 	return st;
 }
 
-void waiver_tell(const struct volume_entry *volume, const char *node_id)
+void forced_notify(const struct volume_entry *volume, const char *node_id)
 {
 	const struct claim_entry *entry;
 
@@ -137,7 +137,7 @@ void waiver_tell(const struct volume_entry *volume, const char *node_id)
 			session_release_claim(entry->node->session, &entry->claim);
 }
 
-char *waiver_bypassed(const struct volume_entry *volume, const char *node_id)
+char *forced_bypassed(const struct volume_entry *volume, const char *node_id)
 {
 	cleanup_strbuf struct strbuf sb = STRBUF_INIT(BYPASSED_MAX);
 	const struct claim_entry *entry;

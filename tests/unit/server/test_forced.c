@@ -7,8 +7,8 @@
 #include "unit.h"
 
 #include "base/str.h"
+#include "claim/forced.h"
 #include "claim/release.h"
-#include "claim/waiver.h"
 
 #include <string.h>
 
@@ -170,7 +170,7 @@ TEST_FIXTURE(a_stuck_plugin_is_left_out_by_a_persons_word_and_the_record_says_so
 	expect_left_out(f);
 	/* the node is told, nothing is freed */
 	assert_string_equal(f->n1.last_release, claim_of(f, ALLOC_1).id);
-	assert_string_equal(f->n1.last_waiver, BY);
+	assert_string_equal(f->n1.last_forced, BY);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 	assert_int_equal(f->plugin.calls[DETACH], 0);
 	assert_non_null(strstr(why(f), "goes on without plugin " CSI_PLUGIN ", as an operator wants (" BY));
@@ -320,7 +320,7 @@ TEST_FIXTURE(the_word_outlives_the_server_and_the_agent, setup_csi, teardown_csi
 	releases = f->n1.releases;
 	fail_release(f, &f->n1, ALLOC_1);
 	assert_int_equal(f->n1.releases, releases + 1);
-	assert_string_equal(f->n1.last_waiver, BY);
+	assert_string_equal(f->n1.last_forced, BY);
 	/* not with every error: an answer that is an error again is no dialogue for ever */
 	fail_release(f, &f->n1, ALLOC_1);
 	assert_int_equal(f->n1.releases, releases + 1);

@@ -20,14 +20,14 @@ struct server;
  * STATUS_FAILED_PRECONDITION: the volume is native, no word is taken for its plugin, the node is away, has
  * let go already or has not failed to, or an allocation with the volume there may go on.
  * STATUS_INVALID_ARGUMENT: the reason. */
-enum status waiver_give(struct server *server, const struct rpc_call *call, const char *what,
-			const struct node_entry *node, struct volume_entry *volume, const char *reason,
-			bool dry_run, struct error *err);
+enum status forced_begin(struct server *server, const struct rpc_call *call, const char *what,
+			 const struct node_entry *node, struct volume_entry *volume, const char *reason,
+			 bool dry_run, struct error *err);
 
 /** Tell the node, if it is connected, what was noted. It is told again whenever it says that it has failed.
  */
-void waiver_tell(const struct volume_entry *volume, const char *node_id);
+void forced_notify(const struct volume_entry *volume, const char *node_id);
 
 /** What nobody confirms then: a line for each claim of @volume that the node has not let go of. Owned by the
  * caller; NULL when memory is short. */
-char *waiver_bypassed(const struct volume_entry *volume, const char *node_id);
+char *forced_bypassed(const struct volume_entry *volume, const char *node_id);
