@@ -2,7 +2,7 @@
 #include "alloc/runner.h"
 
 #include "alloc/claim_call.h"
-#include "alloc/mount_news.h"
+#include "alloc/mount_changes.h"
 #include "alloc/step.h"
 #include "base/backoff.h"
 #include "base/clock.h"
@@ -427,12 +427,12 @@ static int on_news_due(sd_event_source *source, uint64_t usec, void *userdata)
 	wakeup_disarm(&runner->news_timer);
 	if (runner->record->phase == ALLOC_STOPPING)
 		return 0;
-	(void)mount_news_text(&info, alloc->volumes[runner->volume].source, text);
+	(void)mount_changes_text(&info, alloc->volumes[runner->volume].source, text);
 	if (!str_eq(text, alloc->client_description)) {
 		memcpy(alloc->client_description, text, sizeof(text));
 		runner->env->on_status(alloc, runner->env->userdata);
 	}
-	runner->news_delay_ms = MIN(2 * runner->news_delay_ms, (uint64_t)MOUNT_NEWS_MAX_MS);
+	runner->news_delay_ms = MIN(2 * runner->news_delay_ms, (uint64_t)MOUNT_CHANGES_MAX_MS);
 	await_news(runner);
 	return 0;
 }
@@ -444,7 +444,7 @@ static void runner_begin_mount(struct alloc_runner *runner, uint32_t i)
 
 	target->mount_timeout_ms = runner->record->alloc.mount_timeout_ms;
 	runner_begin_op(runner, RUNNER_MOUNT, i);
-	runner->news_delay_ms = MOUNT_NEWS_FIRST_MS;
+	runner->news_delay_ms = MOUNT_CHANGES_FIRST_MS;
 	await_news(runner);
 	if (volume_manager_mount(runner->env->volumes, target, on_mounted, runner, &runner->volume_op,
 				 &err) != STATUS_OK) {

@@ -41,8 +41,8 @@ static bool host_has_mounted(struct volume_op *op, uint32_t dev_major, uint32_t 
 
 	if (point && device_is_mounted_at(dev_major, dev_minor, point, ours))
 		return true;
-	if (!device_news_find_mounts(&op->manager->device_news, &op->before_plugin, dev_major, dev_minor,
-				     ours, &mounts))
+	if (!device_changes_find_mounts(&op->manager->device_changes, &op->before_plugin, dev_major,
+					dev_minor, ours, &mounts))
 		find_mounts(op, dev_major, dev_minor, &mounts);
 	if (mounts.is_elsewhere)
 		host_devices_note(hints, dev_major, dev_minor, mounts.point);

@@ -437,7 +437,7 @@ enum status volume_manager_new(sd_event *event, struct helper_client *helper, vo
 	manager->userdata = userdata;
 	RB_INIT(&manager->queues);
 	volume_touches_init(&manager->touches);
-	device_news_init(&manager->device_news);
+	device_changes_init(&manager->device_changes);
 	TAILQ_INIT(&manager->ready);
 	LIST_INIT(&manager->ops);
 	r = sd_event_add_defer(event, &manager->dispatch, on_dispatch, manager);
@@ -461,7 +461,7 @@ void volume_manager_free(struct volume_manager *manager)
 		op_free(op);
 	path_probes_free(manager->probes);
 	volume_touches_release(&manager->touches);
-	device_news_release(&manager->device_news);
+	device_changes_release(&manager->device_changes);
 	mount_table_free(manager->stage_mounts);
 	picture_free(manager->picture);
 	sd_event_source_disable_unref(manager->dispatch);

@@ -279,7 +279,7 @@ static void note_mount_call(struct volume_op *op)
 
 	if (op->before_plugin.look == 0 && !volume_target_is_device(&op->target) &&
 	    volume_touches_device(&manager->touches, wire_volume) == VOLUME_DEVICE_UNJUDGED)
-		op->before_plugin = device_news_now(&manager->device_news);
+		op->before_plugin = device_changes_now(&manager->device_changes);
 	volume_touches_add(&manager->touches, wire_volume);
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/backoff.h"
 #include "base/tree.h"
-#include "kernel/device_news.h"
+#include "kernel/device_changes.h"
 #include "kernel/host_devices.h"
 #include "kernel/mount_table.h"
 #include "kernel/path_probe.h"
@@ -79,7 +79,7 @@ struct volume_manager {
 	uint64_t plugin_wait_us;
 	struct volume_touches touches;
 	struct host_devices host_devices;
-	struct device_news device_news;
+	struct device_changes device_changes;
 	struct mount_table *stage_mounts; /* below stage_base; NULL: none was looked for yet */
 	char stage_base[MH_PATH_SIZE];
 	struct picture *picture;

@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "kernel/device_news.h"
+#include "kernel/device_changes.h"
 #include "kernel/mount_table.h"
 #include "kernel/path_look.h"
 #include "volume/plugin_process.h"
@@ -41,10 +41,10 @@ void __wrap_device_find_mounts(uint32_t dev_major, uint32_t dev_minor, const cha
 			       struct device_mounts *ret);
 bool __wrap_device_is_mounted_at(uint32_t dev_major, uint32_t dev_minor, const char *point,
 				 const char *const within[static 2]);
-struct device_moment __wrap_device_news_now(struct device_news *news);
-bool __wrap_device_news_find_mounts(struct device_news *news, const struct device_moment *moment,
-				    uint32_t dev_major, uint32_t dev_minor,
-				    const char *const within[static 2], struct device_mounts *ret);
+struct device_moment __wrap_device_changes_now(struct device_changes *news);
+bool __wrap_device_changes_find_mounts(struct device_changes *news, const struct device_moment *moment,
+				       uint32_t dev_major, uint32_t dev_minor,
+				       const char *const within[static 2], struct device_mounts *ret);
 void __wrap_path_look(const char *path, struct path_seen *ret);
 uint64_t __wrap_backoff_next(struct backoff *backoff, uint32_t random);
 
@@ -149,14 +149,14 @@ bool __wrap_device_is_mounted_at(uint32_t dev_major, uint32_t dev_minor, const c
 	return current->elsewhere && str_eq(point, current->elsewhere);
 }
 
-struct device_moment __wrap_device_news_now(struct device_news *news)
+struct device_moment __wrap_device_changes_now(struct device_changes *news)
 {
 	return (struct device_moment){.look = ++current->moments};
 }
 
-bool __wrap_device_news_find_mounts(struct device_news *news, const struct device_moment *moment,
-				    uint32_t dev_major, uint32_t dev_minor,
-				    const char *const within[static 2], struct device_mounts *ret)
+bool __wrap_device_changes_find_mounts(struct device_changes *news, const struct device_moment *moment,
+				       uint32_t dev_major, uint32_t dev_minor,
+				       const char *const within[static 2], struct device_mounts *ret)
 {
 	unsigned int tables = current->tables;
 

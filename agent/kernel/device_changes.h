@@ -16,9 +16,9 @@
 #include <stdint.h>
 
 enum {
-	DEVICE_NEWS_DEVICES_MAX = 4096, /* with a file system; with more of them nothing is known */
-	DEVICE_NEWS_MOUNTS_MAX = 65536, /* made since a moment; with more of them nothing is known */
-	DEVICE_NEWS_RECALLED = 1024,	/* mounts whose device is not asked for again */
+	DEVICE_CHANGES_DEVICES_MAX = 4096, /* with a file system; with more of them nothing is known */
+	DEVICE_CHANGES_MOUNTS_MAX = 65536, /* made since a moment; with more of them nothing is known */
+	DEVICE_CHANGES_RECALLED = 1024,	   /* mounts whose device is not asked for again */
 };
 
 struct device_seen {
@@ -30,7 +30,7 @@ struct device_seen {
 
 RB_HEAD(device_seen_tree, device_seen);
 
-struct device_news {
+struct device_changes {
 	struct device_seen_tree seen;
 	size_t n_seen;
 	uint64_t look;	   /* number of the last one */
@@ -40,7 +40,7 @@ struct device_news {
 		uint64_t mount_id; /* never given again, and of one device as long as the mount stands */
 		uint32_t dev_major;
 		uint32_t dev_minor;
-	} recalled[DEVICE_NEWS_RECALLED];
+	} recalled[DEVICE_CHANGES_RECALLED];
 };
 
 /* All zero: none. */
@@ -49,15 +49,15 @@ struct device_moment {
 	uint64_t mount_id;
 };
 
-void device_news_init(struct device_news *news);
-void device_news_release(struct device_news *news);
+void device_changes_init(struct device_changes *news);
+void device_changes_release(struct device_changes *news);
 
 /** Now; or none, of which nothing is known. */
-struct device_moment device_news_now(struct device_news *news);
+struct device_moment device_changes_now(struct device_changes *news);
 
 /** As device_find_mounts(), of a device whose file system is younger than the moment.
  * @ret untouched on failure
  * Returns whether that is so, and known. */
-bool device_news_find_mounts(struct device_news *news, const struct device_moment *moment, uint32_t dev_major,
-			     uint32_t dev_minor, const char *const within[static 2],
-			     struct device_mounts *ret);
+bool device_changes_find_mounts(struct device_changes *news, const struct device_moment *moment,
+				uint32_t dev_major, uint32_t dev_minor, const char *const within[static 2],
+				struct device_mounts *ret);

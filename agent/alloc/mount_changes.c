@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "alloc/mount_news.h"
+#include "alloc/mount_changes.h"
 
 #include "base/clock.h"
 
 #include <stdio.h>
 
-char *mount_news_text(const struct volume_op_info *info, const char *volume,
-		      char dst[static ALLOC_DESCRIPTION_MAX + 1])
+char *mount_changes_text(const struct volume_op_info *info, const char *volume,
+			 char dst[static ALLOC_DESCRIPTION_MAX + 1])
 {
 	const char *error = info->last_error[0] != '\0' ? info->last_error : NULL;
 	char since[CLOCK_TEXT_SIZE], until[CLOCK_TEXT_SIZE], what[256];

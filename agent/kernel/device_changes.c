@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernel/device_news.h"
+#include "kernel/device_changes.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -18,14 +18,14 @@ static int compare(const struct device_seen *a, const struct device_seen *b)
 
 TREE_GENERATE(device_seen_tree, device_seen, entry, compare)
 
-void device_news_init(struct device_news *news)
+void device_changes_init(struct device_changes *news)
 {
-	*news = (struct device_news){.whole = 1};
+	*news = (struct device_changes){.whole = 1};
 	RB_INIT(&news->seen);
 }
 
 /* Those that the last look has not found. */
-static void forget(struct device_news *news, uint64_t look)
+static void forget(struct device_changes *news, uint64_t look)
 {
 	struct device_seen *seen, *next;
 
@@ -38,12 +38,12 @@ static void forget(struct device_news *news, uint64_t look)
 	}
 }
 
-void device_news_release(struct device_news *news)
+void device_changes_release(struct device_changes *news)
 {
 	forget(news, UINT64_MAX);
 }
 
-static struct device_seen *find(struct device_news *news, const char *name)
+static struct device_seen *find(struct device_changes *news, const char *name)
 {
 	struct device_seen key = {0};
 
@@ -53,11 +53,11 @@ static struct device_seen *find(struct device_news *news, const char *name)
 
 static bool on_named(const char *name, void *userdata)
 {
-	struct device_news *news = userdata;
+	struct device_changes *news = userdata;
 	struct device_seen *seen = find(news, name);
 
 	if (!seen) {
-		seen = news->n_seen < DEVICE_NEWS_DEVICES_MAX ? calloc(1, sizeof(*seen)) : NULL;
+		seen = news->n_seen < DEVICE_CHANGES_DEVICES_MAX ? calloc(1, sizeof(*seen)) : NULL;
 		if (!seen)
 			return false;
 		if (str_copy(seen->name, sizeof(seen->name), name) < 0) {
@@ -73,7 +73,7 @@ static bool on_named(const char *name, void *userdata)
 }
 
 /* After one that did not find everything, what the next ones find may have been there all the time. */
-static bool look(struct device_news *news)
+static bool look(struct device_changes *news)
 {
 	news->look++;
 	if (!device_each_superblock(on_named, news)) {
@@ -85,7 +85,7 @@ static bool look(struct device_news *news)
 	return true;
 }
 
-static bool find_youngest(struct device_news *news)
+static bool find_youngest(struct device_changes *news)
 {
 	uint64_t ids[IDS_AT_ONCE];
 	ssize_t n;
@@ -98,7 +98,7 @@ static bool find_youngest(struct device_news *news)
 	return n >= 0;
 }
 
-struct device_moment device_news_now(struct device_news *news)
+struct device_moment device_changes_now(struct device_changes *news)
 {
 	struct device_moment moment = {0};
 
@@ -112,7 +112,7 @@ struct device_moment device_news_now(struct device_news *news)
 }
 
 /* Is the device's file system younger? */
-static bool is_news(struct device_news *news, const struct device_moment *moment, uint32_t dev_major,
+static bool is_news(struct device_changes *news, const struct device_moment *moment, uint32_t dev_major,
 		    uint32_t dev_minor)
 {
 	char name[DEVICE_NAME_SIZE];
@@ -124,9 +124,9 @@ static bool is_news(struct device_news *news, const struct device_moment *moment
 	return !seen || seen->since > moment->look;
 }
 
-static int device_of(struct device_news *news, uint64_t mount_id, struct device_recalled *ret)
+static int device_of(struct device_changes *news, uint64_t mount_id, struct device_recalled *ret)
 {
-	struct device_recalled *recalled = &news->recalled[mount_id % DEVICE_NEWS_RECALLED];
+	struct device_recalled *recalled = &news->recalled[mount_id % DEVICE_CHANGES_RECALLED];
 	struct sys_statmount st;
 	int r;
 
@@ -165,7 +165,7 @@ struct wanted {
 };
 
 /* One that is gone meanwhile is none. */
-static bool look_at(struct device_news *news, uint64_t mount_id, struct wanted *wanted)
+static bool look_at(struct device_changes *news, uint64_t mount_id, struct wanted *wanted)
 {
 	struct device_recalled device;
 	int r = device_of(news, mount_id, &device);
@@ -175,9 +175,9 @@ static bool look_at(struct device_news *news, uint64_t mount_id, struct wanted *
 	return r == 0 || r == -ENOENT;
 }
 
-bool device_news_find_mounts(struct device_news *news, const struct device_moment *moment, uint32_t dev_major,
-			     uint32_t dev_minor, const char *const within[static 2],
-			     struct device_mounts *ret)
+bool device_changes_find_mounts(struct device_changes *news, const struct device_moment *moment,
+				uint32_t dev_major, uint32_t dev_minor, const char *const within[static 2],
+				struct device_mounts *ret)
 {
 	struct wanted wanted = {.dev_major = dev_major, .dev_minor = dev_minor, .within = within};
 	uint64_t ids[IDS_AT_ONCE];
@@ -188,7 +188,7 @@ bool device_news_find_mounts(struct device_news *news, const struct device_momen
 		return false;
 	for (size_t all = 0; n == (ssize_t)ARRAY_SIZE(ids); all += (size_t)n) {
 		n = sys_listmount(SYS_LSMT_ROOT, after, ids, ARRAY_SIZE(ids));
-		if (n < 0 || all + (size_t)n > DEVICE_NEWS_MOUNTS_MAX)
+		if (n < 0 || all + (size_t)n > DEVICE_CHANGES_MOUNTS_MAX)
 			return false;
 		for (ssize_t i = 0; i < n; i++) {
 			if (!look_at(news, ids[i], &wanted))

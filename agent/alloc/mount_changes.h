@@ -7,10 +7,10 @@
 
 /* From the beginning of a mount to the first news, and the longest between two; doubled in between. */
 enum {
-	MOUNT_NEWS_FIRST_MS = 2000,
-	MOUNT_NEWS_MAX_MS = 30000,
+	MOUNT_CHANGES_FIRST_MS = 2000,
+	MOUNT_CHANGES_MAX_MS = 30000,
 };
 
 /** Write plugin, call, since when, how often and the last error of a mount of @volume; returns @dst. */
-char *mount_news_text(const struct volume_op_info *info, const char *volume,
-		      char dst[static ALLOC_DESCRIPTION_MAX + 1]);
+char *mount_changes_text(const struct volume_op_info *info, const char *volume,
+			 char dst[static ALLOC_DESCRIPTION_MAX + 1]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "alloc/mount_news.h"
+#include "alloc/mount_changes.h"
 #include "base/cleanup.h"
 
 #include <string.h>
@@ -48,7 +48,7 @@ TEST(a_mount_says_whom_it_waits_for_and_since_when)
 	char text[ALLOC_DESCRIPTION_MAX + 1];
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		assert_string_equal(mount_news_text(&rows[i].info, "db", text), rows[i].text);
+		assert_string_equal(mount_changes_text(&rows[i].info, "db", text), rows[i].text);
 }
 
 TEST(what_is_too_long_is_cut_at_its_end)
@@ -59,7 +59,7 @@ TEST(what_is_too_long_is_cut_at_its_end)
 
 	memset(error, 'e', sizeof(error));
 	error[sizeof(error) - 1] = '\0';
-	(void)mount_news_text(&info, "db", text);
+	(void)mount_changes_text(&info, "db", text);
 	assert_int_equal(strlen(text), ALLOC_DESCRIPTION_MAX);
 	assert_non_null(strstr(text, "plugin ebs: NodeStageVolume, since "));
 }

@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "base/sys.h"
-#include "kernel/device_news.h"
+#include "kernel/device_changes.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -148,26 +148,26 @@ static void end_mount(struct fake_mount *mount)
 
 static int setup(void **state)
 {
-	struct device_news *news = malloc(sizeof(*news));
+	struct device_changes *news = malloc(sizeof(*news));
 
 	assert_non_null(news);
 	kernel = (struct fake_kernel){.last_id = UINT64_C(1) << 31, .others = "sd"};
-	device_news_init(news);
+	device_changes_init(news);
 	*state = news;
 	return 0;
 }
 
 static int teardown(void **state)
 {
-	device_news_release(*state);
+	device_changes_release(*state);
 	free(*state);
 	return 0;
 }
 
-static bool ask(struct device_news *news, struct device_moment moment, uint32_t minor,
+static bool ask(struct device_changes *news, struct device_moment moment, uint32_t minor,
 		struct device_mounts *ret)
 {
-	return device_news_find_mounts(news, &moment, MAJOR, minor, within, ret);
+	return device_changes_find_mounts(news, &moment, MAJOR, minor, within, ret);
 }
 
 TEST_FIXTURE(what_was_mounted_since_is_told_from_what_is_elsewhere, setup, teardown)
@@ -184,7 +184,7 @@ TEST_FIXTURE(what_was_mounted_since_is_told_from_what_is_elsewhere, setup, teard
 
 	(void)add_mount(1, "/", "/");
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct device_moment moment = device_news_now(*state);
+		struct device_moment moment = device_changes_now(*state);
 		struct fake_mount *mount = add_mount(3, rows[i].root, rows[i].point);
 
 		assert_true(ask(*state, moment, 3, &found));
@@ -199,13 +199,13 @@ TEST_FIXTURE(what_was_there_at_the_moment_is_not_known, setup, teardown)
 {
 	struct device_mounts found = {.is_whole = true};
 	struct fake_mount *mount = add_mount(3, "/", "/srv");
-	struct device_moment moment = device_news_now(*state);
+	struct device_moment moment = device_changes_now(*state);
 
 	(void)add_mount(3, "/", "/stage/v");
 	assert_false(ask(*state, moment, 3, &found));
 	assert_true(found.is_whole); /* untouched */
 	/* nor does another look make it younger */
-	(void)device_news_now(*state);
+	(void)device_changes_now(*state);
 	assert_false(ask(*state, moment, 3, &found));
 	/* nor its going, if nobody looked meanwhile */
 	end_mount(mount);
@@ -215,29 +215,29 @@ TEST_FIXTURE(what_was_there_at_the_moment_is_not_known, setup, teardown)
 TEST_FIXTURE(who_came_back_between_two_looks_is_younger, setup, teardown)
 {
 	struct fake_mount *mount = add_mount(3, "/", "/srv");
-	struct device_moment before = device_news_now(*state), between;
+	struct device_moment before = device_changes_now(*state), between;
 	struct device_mounts found;
 
 	end_mount(mount);
-	between = device_news_now(*state);
+	between = device_changes_now(*state);
 	(void)add_mount(3, "/", "/mnt");
-	(void)device_news_now(*state);
+	(void)device_changes_now(*state);
 	for (int i = 0; i <= 1; i++) {
 		assert_true(ask(*state, i ? between : before, 3, &found));
 		assert_true(found.is_elsewhere);
 	}
-	assert_false(ask(*state, device_news_now(*state), 3, &found));
+	assert_false(ask(*state, device_changes_now(*state), 3, &found));
 }
 
 TEST_FIXTURE(without_a_moment_nothing_is_known, setup, teardown)
 {
 	struct device_mounts found;
 
-	(void)device_news_now(*state);
+	(void)device_changes_now(*state);
 	(void)add_mount(3, "/", "/mnt");
 	assert_false(ask(*state, (struct device_moment){0}, 3, &found));
 	assert_false(
-		device_news_find_mounts(*state, &(struct device_moment){.look = 1}, 8, 3, within, &found));
+		device_changes_find_mounts(*state, &(struct device_moment){.look = 1}, 8, 3, within, &found));
 }
 
 TEST_FIXTURE(before_linux_6_8_nothing_is_known, setup, teardown)
@@ -246,7 +246,7 @@ TEST_FIXTURE(before_linux_6_8_nothing_is_known, setup, teardown)
 	struct device_mounts found;
 
 	kernel.is_before_6_8 = true;
-	moment = device_news_now(*state);
+	moment = device_changes_now(*state);
 	(void)add_mount(3, "/", "/mnt");
 	assert_int_equal(moment.look, 0);
 	assert_false(ask(*state, moment, 3, &found));
@@ -259,12 +259,12 @@ TEST_FIXTURE(a_look_that_breaks_off_is_none, setup, teardown)
 	struct device_mounts found;
 
 	(void)add_mount(3, "/", "/srv");
-	before = device_news_now(*state);
+	before = device_changes_now(*state);
 	kernel.hides = true;
-	broken = device_news_now(*state);
+	broken = device_changes_now(*state);
 	kernel.hides = false;
 	assert_int_equal(broken.look, 0);
-	after = device_news_now(*state);
+	after = device_changes_now(*state);
 	assert_false(ask(*state, before, 3, &found));
 	assert_false(ask(*state, broken, 3, &found));
 	assert_false(ask(*state, after, 3, &found));
@@ -282,7 +282,7 @@ TEST_FIXTURE(a_mount_that_cannot_be_asked_for_leaves_nothing_known, setup, teard
 	struct device_mounts found;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct device_moment moment = device_news_now(*state);
+		struct device_moment moment = device_changes_now(*state);
 		struct fake_mount *mount = add_mount(3, "/", "/mnt");
 
 		kernel.statmount_error = rows[i].error;
@@ -301,7 +301,7 @@ TEST_FIXTURE(a_mount_is_asked_for_its_device_once, setup, teardown)
 
 	for (int i = 0; i < 1000; i++)
 		(void)add_mount(1, "/", "/foreign");
-	moment = device_news_now(*state);
+	moment = device_changes_now(*state);
 	assert_int_equal(kernel.n_statmounts, 0);
 	for (unsigned int i = 0; i < 300; i++)
 		(void)add_mount(2, "/", "/other");
@@ -320,19 +320,19 @@ TEST_FIXTURE(the_limits_hold, setup, teardown)
 	for (unsigned int over = 0; over <= 1; over++) {
 		struct device_moment moment;
 
-		kernel.n_others = DEVICE_NEWS_DEVICES_MAX + over;
-		moment = device_news_now(*state);
+		kernel.n_others = DEVICE_CHANGES_DEVICES_MAX + over;
+		moment = device_changes_now(*state);
 		assert_int_equal(moment.look != 0, !over);
 	}
 	/* and one that was passed is no matter afterwards */
-	kernel.n_others = DEVICE_NEWS_DEVICES_MAX;
+	kernel.n_others = DEVICE_CHANGES_DEVICES_MAX;
 	kernel.others = "nvme";
-	assert_int_not_equal(device_news_now(*state).look, 0);
+	assert_int_not_equal(device_changes_now(*state).look, 0);
 	kernel.n_others = 0;
 	for (unsigned int over = 0; over <= 1; over++) {
-		struct device_moment moment = device_news_now(*state);
+		struct device_moment moment = device_changes_now(*state);
 
-		kernel.crowd = DEVICE_NEWS_MOUNTS_MAX + over;
+		kernel.crowd = DEVICE_CHANGES_MOUNTS_MAX + over;
 		assert_int_equal(ask(*state, moment, 3, &found), !over);
 		kernel.last_id += kernel.crowd;
 		kernel.crowd = 0;
@@ -391,7 +391,7 @@ TEST_FIXTURE(what_is_known_is_what_the_whole_table_says, setup, teardown)
 			do_something(&seed);
 		if (rand_r(&seed) % 3 == 0) {
 			kernel.hides = rand_r(&seed) % 16 == 0;
-			moments[rand_r(&seed) % 8] = device_news_now(*state);
+			moments[rand_r(&seed) % 8] = device_changes_now(*state);
 			kernel.hides = false;
 		}
 	}
