@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "rpc/bearer.h"
+#include "rpc/caller.h"
 #include "rpc/client_internal.h"
 #include "rpc/grpc_timeout.h"
 #include "rpc/h2_io.h"
@@ -27,11 +28,46 @@ char *client_call_name(const struct client_call *call, char name[static CALL_NAM
 	return name;
 }
 
+/* A secret stays out of the tables of HPACK. */
+static nghttp2_nv authorization_header(const char *value)
+{
+	nghttp2_nv header = h2_header("authorization", value);
+
+	header.flags = NGHTTP2_NV_FLAG_NO_INDEX;
+	return header;
+}
+
+/* The texts of the headers of a call that is made for somebody else. */
+struct behalf_headers {
+	char caller[REQUEST_CALLER_MAX + 1];
+	char authorization[sizeof("Bearer ") + BEARER_MAX];
+};
+
+static enum status add_behalf(const struct rpc_behalf *behalf, struct behalf_headers *texts,
+			      nghttp2_nv *headers, size_t *n, struct error *err)
+{
+	enum status st;
+
+	if (!behalf)
+		return STATUS_OK;
+	st = caller_format(behalf->peer, texts->caller, err);
+	if (st != STATUS_OK)
+		return st;
+	headers[(*n)++] = h2_header(RPC_CALLER_HEADER, texts->caller);
+	if (!behalf->token)
+		return STATUS_OK;
+	(void)str_format(texts->authorization, sizeof(texts->authorization), "Bearer %s", behalf->token);
+	headers[(*n)++] = authorization_header(texts->authorization);
+	return STATUS_OK;
+}
+
 static enum status submit(struct client_call *call, uint64_t timeout_us, struct error *err)
 {
 	char timeout[GRPC_TIMEOUT_SIZE];
 	char path[REQUEST_PATH_MAX + 1];
-	nghttp2_nv headers[10];
+	struct behalf_headers behalf;
+	nghttp2_nv headers[12];
+	enum status st;
 	size_t n = 0;
 
 	if (str_format(path, sizeof(path), "/%s/%s", call->service->name, call->method->name) < 0)
@@ -47,11 +83,13 @@ static enum status submit(struct client_call *call, uint64_t timeout_us, struct 
 	headers[n++] = h2_header("user-agent", "holdfast");
 	if (timeout_us > 0)
 		headers[n++] = h2_header("grpc-timeout", grpc_timeout_format(timeout_us, timeout));
-	if (call->client->authorization) {
-		headers[n] = h2_header("authorization", call->client->authorization);
-		headers[n++].flags = NGHTTP2_NV_FLAG_NO_INDEX; /* a secret stays out of tables */
-	}
-	return h2_stream_request(call->conn->h2, &call->stream, headers, n, err);
+	if (call->client->authorization)
+		headers[n++] = authorization_header(call->client->authorization);
+	st = add_behalf(call->behalf, &behalf, headers, &n, err);
+	if (st == STATUS_OK)
+		st = h2_stream_request(call->conn->h2, &call->stream, headers, n, err);
+	explicit_bzero(behalf.authorization, sizeof(behalf.authorization));
+	return st;
 }
 
 enum status client_call_arm(struct client_call *call, uint64_t delay_us, sd_event_time_handler_t handler,
@@ -75,6 +113,7 @@ enum status client_call_start(struct client_call *call, uint64_t timeout_us, str
 	st = client_conn_get(client, &call->conn, err);
 	if (st == STATUS_OK)
 		st = submit(call, timeout_us, err);
+	call->behalf = NULL;
 	if (st != STATUS_OK)
 		return st;
 	LIST_INSERT_HEAD(&client->calls, call, all);
@@ -89,12 +128,19 @@ void client_call_unlink(struct client_call *call)
 	response_head_release(&call->head);
 }
 
+/* Not on a connection that never came about, and not when the server says that it has not looked at it. */
+static bool may_have_begun(const struct client_call *call)
+{
+	return call->conn->up && !(call->stream.closed && call->stream.close_code == NGHTTP2_REFUSED_STREAM);
+}
+
 void client_call_end(struct client_call *call, enum status status, const struct error *err)
 {
 	details_release(&call->client->details);
 	call->client->details = call->head.details;
 	call->head.details = (struct details){.bytes = NULL};
 	call->client->has_said = call->is_told;
+	call->client->may_have_begun = may_have_begun(call);
 	if (call->is_told)
 		(void)memcpy(call->client->said, call->head.message, sizeof(call->client->said));
 	client_call_unlink(call);
@@ -365,11 +411,14 @@ static enum status check_identity(const struct client_conn *conn, struct error *
 {
 	const struct rpc_client *client = conn->client;
 	char uri[RPC_URI_SIZE];
+	size_t n;
 
 	if (!client->server_uri || !transport_ssl(conn->transport))
 		return STATUS_OK;
 	tls_session_peer_uri(transport_ssl(conn->transport), uri);
-	if (str_eq(uri, client->server_uri))
+	n = strlen(client->server_uri);
+	if (str_eq(uri, client->server_uri) ||
+	    (n > 0 && client->server_uri[n - 1] == '/' && str_starts_with(uri, client->server_uri)))
 		return STATUS_OK;
 	return error_set(err, STATUS_UNAVAILABLE, 0, "the server is %s by its certificate, and not %s",
 			 uri[0] ? uri : "nobody", client->server_uri);
@@ -624,6 +673,11 @@ ProtobufCMessage *rpc_client_details(const struct rpc_client *client,
 pid_t rpc_client_peer(const struct rpc_client *client)
 {
 	return client->current && client->current->up ? client->current->peer : 0;
+}
+
+bool rpc_client_may_have_begun(const struct rpc_client *client)
+{
+	return client->may_have_begun;
 }
 
 const char *rpc_client_said(const struct rpc_client *client)

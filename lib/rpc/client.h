@@ -8,6 +8,7 @@
  * trouble with the endpoint's name in the message. */
 
 #include "base/error.h"
+#include "rpc/peer.h"
 #include "rpc/tls.h"
 
 #include <protobuf-c/protobuf-c.h>
@@ -24,10 +25,12 @@ struct rpc_endpoint {
 	const char *unix_path; /* set: a unix socket, the rest is ignored */
 	const char *host;      /* numeric address, or a name resolved when connecting */
 	uint16_t port;
-	struct rpc_tls *tls;	/* borrowed, must outlive the client */
-	const char *server_uri; /* URI expected in the server's certificate; NULL: any that the CA signed */
-	size_t message_bytes;	/* largest answer; 0: 4 MiB */
-	const char *token;	/* sent with every call; NULL: none. Never in a message or a log */
+	struct rpc_tls *tls; /* borrowed, must outlive the client */
+	/* URI expected in the server's certificate, or with a slash at its end how it begins; NULL: any that
+	 * the CA signed */
+	const char *server_uri;
+	size_t message_bytes; /* largest answer; 0: 4 MiB */
+	const char *token;    /* sent with every call; NULL: none. Never in a message or a log */
 	/* A connection that stood is about to end, and not by rpc_client_free(): only to be noted, nothing of
 	 * this header may be called inside. NULL: nobody asks. */
 	void (*on_lost)(void *userdata);
@@ -46,6 +49,12 @@ void rpc_client_free(struct rpc_client *client);
  * answer; from the next look on. Never less than the default of 10 s. */
 void rpc_client_set_keepalive(struct rpc_client *client, uint64_t us);
 
+/* For whom a call is made, see rpc/caller.h: what that peer showed here. */
+struct rpc_behalf {
+	const struct rpc_peer *peer;
+	const char *token; /* NULL: none */
+};
+
 /** @response is borrowed for the duration of the call and NULL unless @status is OK; @err is NULL when OK. */
 typedef void rpc_done_fn(enum status status, const ProtobufCMessage *response, const struct error *err,
 			 void *userdata);
@@ -57,6 +66,16 @@ typedef void rpc_done_fn(enum status status, const ProtobufCMessage *response, c
 enum status rpc_client_call(struct rpc_client *client, const ProtobufCServiceDescriptor *service,
 			    const char *method, const ProtobufCMessage *request, uint64_t timeout_us,
 			    rpc_done_fn *done, void *userdata, struct rpc_pending **ret, struct error *err);
+
+/** The same on behalf of somebody else. @behalf is borrowed for the duration of the call; NULL: of nobody.
+ * STATUS_INVALID_ARGUMENT for one that cannot be told. */
+enum status rpc_client_call_for(struct rpc_client *client, const struct rpc_behalf *behalf,
+				const ProtobufCServiceDescriptor *service, const char *method,
+				const ProtobufCMessage *request, uint64_t timeout_us, rpc_done_fn *done,
+				void *userdata, struct rpc_pending **ret, struct error *err);
+
+/** Of the call or stream that ended last, with an error: may the server have begun to carry it out? */
+bool rpc_client_may_have_begun(const struct rpc_client *client);
 
 /** What the server told programs about the error of the call that ended last: a message of @descriptor, owned
  * by the caller, protobuf_c_message_free_unpacked(). NULL when there was nothing, or nothing that could be
@@ -99,6 +118,12 @@ enum status rpc_stream_open(struct rpc_client *client, const ProtobufCServiceDes
 			    const char *method, uint64_t connect_timeout_us,
 			    const struct rpc_stream_events *events, void *userdata, struct rpc_stream **ret,
 			    struct error *err);
+
+/** The same on behalf of somebody else, as rpc_client_call_for(). */
+enum status rpc_stream_open_for(struct rpc_client *client, const struct rpc_behalf *behalf,
+				const ProtobufCServiceDescriptor *service, const char *method,
+				uint64_t connect_timeout_us, const struct rpc_stream_events *events,
+				void *userdata, struct rpc_stream **ret, struct error *err);
 
 /** Send one message; copied. STATUS_RESOURCE_EXHAUSTED when too much is unsent, STATUS_UNAVAILABLE when
  * closing. */

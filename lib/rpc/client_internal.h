@@ -31,6 +31,7 @@ struct rpc_client {
 	char *server_uri;
 	char *authorization;	/* value of that header; NULL: none */
 	struct details details; /* of the call that ended last */
+	bool may_have_begun;	/* it may have been carried out */
 	bool has_said;		/* its error is the server's word */
 	char said[ERROR_MSG_MAX];
 	size_t message_bytes;
@@ -80,6 +81,7 @@ struct client_call {
 	struct rpc_client *client;
 	struct client_conn *conn;
 	const struct client_call_ops *ops;
+	const struct rpc_behalf *behalf; /* NULL: of nobody; until it has started */
 	const ProtobufCServiceDescriptor *service;
 	const ProtobufCMethodDescriptor *method;
 	struct response_head head;

@@ -3,6 +3,7 @@
 
 #include "base/parse.h"
 #include "base/str.h"
+#include "rpc/caller.h"
 #include "rpc/grpc_timeout.h"
 
 #include <errno.h>
@@ -101,6 +102,12 @@ static void add_token(struct request_head *head, ssize_t at, const uint8_t *valu
 	explicit_bzero(token, sizeof(token));
 }
 
+static void add_caller(struct request_head *head, const uint8_t *value, size_t n)
+{
+	if (head->caller[0] != '\0' || n == 0 || !copy_value(head->caller, sizeof(head->caller), value, n))
+		head->bad_caller = true;
+}
+
 static void add_secrets(struct request_head *head, const uint8_t *value, size_t n)
 {
 	if (head->secrets[0] != '\0' || !copy_value(head->secrets, sizeof(head->secrets), value, n))
@@ -128,6 +135,8 @@ void request_head_add(struct request_head *head, const uint8_t *name, size_t nam
 		add_token(head, bearer_is_token(value, value_len) ? 0 : -EINVAL, value, value_len);
 	} else if (equals(name, name_len, "x-nomad-csi-secrets")) {
 		add_secrets(head, value, value_len);
+	} else if (equals(name, name_len, RPC_CALLER_HEADER)) {
+		add_caller(head, value, value_len);
 	} else if (equals(name, name_len, "connect-timeout-ms")) {
 		add_timeout_ms(head, value, value_len);
 	} else if (equals(name, name_len, "grpc-encoding") || equals(name, name_len, "content-encoding")) {
@@ -183,6 +192,12 @@ static enum status check_fields(const struct request_head *head, int *ret_http, 
 			"x-nomad-csi-secrets: send it once, with at most %d bytes of text; more secrets "
 			"fit the body",
 			REQUEST_SECRETS_MAX);
+	}
+	if (head->bad_caller) {
+		*ret_http = 400;
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "" RPC_CALLER_HEADER ": send it once, with at most %d bytes of text",
+				 REQUEST_CALLER_MAX);
 	}
 	if (head->bad_timeout) {
 		*ret_http = 400;

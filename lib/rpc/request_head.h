@@ -17,6 +17,7 @@ enum {
 	REQUEST_PATH_MAX = 1023,	 /* with its query */
 	REQUEST_METHOD_MAX = 15,
 	REQUEST_SECRETS_MAX = 1023, /* of x-nomad-csi-secrets; more fit a body */
+	REQUEST_CALLER_MAX = 511,   /* of holdfast-caller */
 };
 
 enum request_kind {
@@ -34,6 +35,7 @@ struct request_head {
 	bool bad_timeout; /* a timeout that cannot be read */
 	bool bad_token;	  /* credentials that cannot be read, or two that differ */
 	bool bad_secrets; /* too long, not text, or given twice */
+	bool bad_caller;  /* likewise */
 	bool has_timeout;
 	bool long_path;
 	uint64_t timeout_us;
@@ -41,6 +43,7 @@ struct request_head {
 	char method[REQUEST_METHOD_MAX + 1]; /* cut when longer, which then is no method we know */
 	char path[REQUEST_PATH_MAX + 1];     /* empty when longer */
 	char token[BEARER_MAX + 1]; /* of a person; empty: none. A secret: in no message and no log */
+	char caller[REQUEST_CALLER_MAX + 1]; /* for whom it is made, see rpc/caller.h; empty: for the peer */
 	char secrets[REQUEST_SECRETS_MAX + 1]; /* "k=v,k=v" as tools for Nomad send them; likewise */
 };
 

@@ -147,6 +147,17 @@ void rpc_server_set_gate(struct rpc_server *server, rpc_gate_fn *gate)
 	server->gate = gate;
 }
 
+void rpc_server_set_vouching(struct rpc_server *server, rpc_vouching_fn *vouching)
+{
+	server->vouching = vouching;
+}
+
+void rpc_server_set_relay(struct rpc_server *server, rpc_relay_fn *relay, void *userdata)
+{
+	server->relay = relay;
+	server->relay_userdata = userdata;
+}
+
 void rpc_server_on_refused(struct rpc_server *server, rpc_refused_fn *refused)
 {
 	server->refused = refused;

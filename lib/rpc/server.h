@@ -98,6 +98,24 @@ void rpc_server_set_gate(struct rpc_server *server, rpc_gate_fn *gate);
 /** Ask the gate again, for a call that was kept waiting: what its caller may do can have changed. */
 enum status rpc_call_ask_gate(struct rpc_call *call, const ProtobufCMessage *request, struct error *err);
 
+/** May @peer make calls for others (rpc/caller.h)? What it returns as an error is the answer, and counted as
+ * a refused peer. */
+typedef enum status rpc_vouching_fn(const struct rpc_peer *peer, void *userdata, struct error *err);
+
+/** Have @vouching asked of every call that is made for somebody else, with the server's userdata; without it
+ * there are none. From then on rpc_call_peer() of such a call is who it is made for. Once, before it listens.
+ */
+void rpc_server_set_vouching(struct rpc_server *server, rpc_vouching_fn *vouching);
+
+/** The row whose functions take the call instead of @method's, without the gate being asked; NULL: it goes on
+ * to @method. */
+typedef const struct rpc_method *rpc_relay_fn(const struct rpc_call *call, const struct rpc_method *method,
+					      void *userdata);
+
+/** Have @relay asked of every call of a method that is not made for somebody else, with @userdata,
+ * which the functions of its rows get as well. Once, before it listens. */
+void rpc_server_set_relay(struct rpc_server *server, rpc_relay_fn *relay, void *userdata);
+
 /** A connection was refused before its first request: its certificate, or TLS as such, or too many of them.
  * Or it was closed, because more is held for its peer than may be.
  * @why of a refused certificate is STATUS_UNAUTHENTICATED */
@@ -141,11 +159,19 @@ enum status rpc_server_listen_unix(struct rpc_server *server, const char *path, 
 enum status rpc_server_listen_tls(struct rpc_server *server, const char *host, uint16_t port,
 				  struct rpc_tls *tls, uint16_t *ret_port, struct error *err);
 
+/** Who calls: at the other end of the connection, or for whom that one makes the call. */
 const struct rpc_peer *rpc_call_peer(const struct rpc_call *call);
 
 /** The token that the request carries, as "authorization: Bearer TOKEN" or "x-nomad-token: TOKEN"; NULL:
  * none. A secret: it belongs in no message and no log. Valid as long as the call. */
 const char *rpc_call_token(const struct rpc_call *call);
+
+/** What was called; for a function that takes calls of many methods. */
+const ProtobufCServiceDescriptor *rpc_call_service(const struct rpc_call *call);
+const char *rpc_call_method(const struct rpc_call *call);
+
+/** Until the caller's deadline, at least 1; UINT64_MAX: it gave none. */
+uint64_t rpc_call_left_us(const struct rpc_call *call);
 
 /** A pointer of the handler's own, NULL at first. */
 void rpc_call_set_data(struct rpc_call *call, void *data);

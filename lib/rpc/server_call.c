@@ -2,6 +2,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "rpc/caller.h"
 #include "rpc/grpc_status.h"
 #include "rpc/message.h"
 #include "rpc/server_internal.h"
@@ -39,6 +40,7 @@ static void call_free(struct rpc_call *call)
 	disconnect(call);
 	(void)sd_event_source_disable_unref(call->deadline);
 	server_conn_unref(call->conn);
+	free(call->caller);
 	free(call->end_message);
 	free(call->end_details);
 	explicit_bzero(call->head.token, sizeof(call->head.token));
@@ -49,6 +51,14 @@ static void call_free(struct rpc_call *call)
 static bool is_grpc(const struct rpc_call *call)
 {
 	return call->head.kind == REQUEST_GRPC;
+}
+
+/* Of the functions that take the call. */
+static void *userdata_of(const struct rpc_call *call)
+{
+	const struct rpc_server *server = call->conn->server;
+
+	return call->is_relayed ? server->relay_userdata : server->userdata;
 }
 
 /* The call has ended, by whatever way; the first one counts. */
@@ -239,10 +249,44 @@ enum status rpc_call_ask_gate(struct rpc_call *call, const ProtobufCMessage *req
 {
 	const struct rpc_server *server = call->conn->server;
 
-	if (!server->gate || !call->descriptor)
+	if (!server->gate || !call->descriptor || call->is_relayed)
 		return STATUS_OK;
 	return server->gate(call, call->service->descriptor->short_name, call->method, request,
 			    server->userdata, err);
+}
+
+/* A call for somebody else is one of theirs, if the peer may make such calls. */
+static enum status take_caller(struct rpc_call *call, struct error *err)
+{
+	struct rpc_server *server = call->conn->server;
+	enum status st;
+
+	if (call->head.caller[0] == '\0')
+		return STATUS_OK;
+	st = server->vouching ? server->vouching(&call->conn->peer, server->userdata, err)
+			      : error_set(err, STATUS_PERMISSION_DENIED, 0, "no calls are taken for others");
+	if (st != STATUS_OK) {
+		server_conn_refused(server, &call->conn->peer, err);
+		return st;
+	}
+	call->caller = malloc(sizeof(*call->caller));
+	return call->caller ? caller_parse(call->head.caller, call->caller, err)
+			    : error_no_memory(err, "a call");
+}
+
+/* What was handed on once is not handed on again: two servers may think of each other that it leads. */
+static void choose_relay(struct rpc_call *call)
+{
+	const struct rpc_server *server = call->conn->server;
+	const struct rpc_method *row = NULL;
+
+	if (server->relay && call->descriptor && !call->caller)
+		row = server->relay(call, call->method, server->relay_userdata);
+	if (!row)
+		return;
+	assert(!row->unary == !call->method->unary);
+	call->method = row;
+	call->is_relayed = true;
 }
 
 static enum status admit(struct rpc_call *call, int *ret_http, struct error *err)
@@ -264,6 +308,10 @@ static enum status admit(struct rpc_call *call, int *ret_http, struct error *err
 	if (st == STATUS_OK && call->conn->n_held >= max)
 		st = error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 			       "%zu calls of this connection are under way already", max);
+	if (st == STATUS_OK)
+		st = take_caller(call, err);
+	if (st == STATUS_OK)
+		choose_relay(call);
 	if (st == STATUS_OK && call->method->stream) {
 		st = rpc_call_ask_gate(call, NULL, err);
 		if (st != STATUS_OK)
@@ -298,7 +346,7 @@ static void begin(struct rpc_call *call)
 	call->state = CALL_STREAMING;
 	call->conn->n_held++;
 	call->conn->server->n_streams++;
-	call->method->stream->on_open(call, call->conn->server->userdata);
+	call->method->stream->on_open(call, userdata_of(call));
 	if (call->state == CALL_STREAMING)
 		grpc_call_open(call);
 }
@@ -313,7 +361,7 @@ static void handle(struct rpc_call *call, const ProtobufCMessage *request)
 	if (!call->head.has_timeout)
 		timer_disarm(call->deadline);
 	if (rpc_call_ask_gate(call, request, &err) == STATUS_OK)
-		call->method->unary(call, request, call->conn->server->userdata);
+		call->method->unary(call, request, userdata_of(call));
 	else
 		rpc_call_fail(call, &err);
 }
@@ -349,7 +397,7 @@ static bool receive_one(struct rpc_call *call)
 	case MESSAGE_NONE:
 		return false;
 	case MESSAGE_TAKEN:
-		call->method->stream->on_message(call, message, server->userdata);
+		call->method->stream->on_message(call, message, userdata_of(call));
 		return true;
 	case MESSAGE_REFUSED:
 		rpc_call_fail(call, &err);
@@ -364,7 +412,7 @@ static void receive_stream(struct rpc_call *call)
 
 	if (call->stream.drain_at > 0 && byteq_len(&call->stream.out) <= call->stream.drain_at) {
 		call->stream.drain_at = 0;
-		handlers->on_drained(call, call->conn->server->userdata);
+		handlers->on_drained(call, userdata_of(call));
 	}
 	while (call->state == CALL_STREAMING && !call->stream.is_paused && receive_one(call))
 		;
@@ -376,7 +424,7 @@ static void receive_stream(struct rpc_call *call)
 		return;
 	call->half_closed = true;
 	if (handlers->on_half_close)
-		handlers->on_half_close(call, call->conn->server->userdata);
+		handlers->on_half_close(call, userdata_of(call));
 	else
 		rpc_call_finish(call);
 }
@@ -384,7 +432,7 @@ static void receive_stream(struct rpc_call *call)
 /* The client has gone, or nothing more can be said to it. Frees the call unless a handler holds it. */
 static void hang_up(struct rpc_call *call)
 {
-	void *userdata = call->conn->server->userdata;
+	void *userdata = userdata_of(call);
 
 	switch (call->state) {
 	case CALL_HANDLED:
@@ -419,7 +467,7 @@ static void on_ready(struct h2_stream *stream)
 	}
 	if (call->state == CALL_CLOSING) {
 		call->state = CALL_ENDED;
-		call->method->stream->on_closed(call, call->conn->server->userdata);
+		call->method->stream->on_closed(call, userdata_of(call));
 	}
 	if (call->state == CALL_HANDLED || call->state == CALL_ENDED)
 		h2_stream_take(stream, byteq_len(&stream->in));
@@ -520,7 +568,27 @@ const struct server_protocols server_call_protocols = {
 
 const struct rpc_peer *rpc_call_peer(const struct rpc_call *call)
 {
-	return &call->conn->peer;
+	return call->caller ? call->caller : &call->conn->peer;
+}
+
+const ProtobufCServiceDescriptor *rpc_call_service(const struct rpc_call *call)
+{
+	return call->service->descriptor;
+}
+
+const char *rpc_call_method(const struct rpc_call *call)
+{
+	return call->descriptor->name;
+}
+
+uint64_t rpc_call_left_us(const struct rpc_call *call)
+{
+	uint64_t now_us = clock_monotonic_us();
+	uint64_t end_us;
+
+	if (!call->head.has_timeout || sd_event_source_get_time(call->deadline, &end_us) < 0)
+		return UINT64_MAX;
+	return end_us > now_us ? end_us - now_us : 1;
 }
 
 const char *rpc_call_token(const struct rpc_call *call)

@@ -64,7 +64,10 @@ struct rpc_server {
 	size_t held_bytes;		/* of all of them */
 	struct server_conn *cut;	/* it is being closed because of them; NULL: none */
 	rpc_gate_fn *gate;		/* NULL: every call goes on */
-	rpc_refused_fn *refused;	/* NULL: nobody wants to know */
+	rpc_vouching_fn *vouching;	/* NULL: nobody may make calls for others */
+	rpc_relay_fn *relay;		/* NULL: no call goes elsewhere */
+	void *relay_userdata;
+	rpc_refused_fn *refused; /* NULL: nobody wants to know */
 	bool in_handler;
 	LIST_HEAD(, server_conn) conns;
 	TAILQ_HEAD(, server_conn) starting; /* those of TLS that have not shaken hands, oldest first */
@@ -147,6 +150,7 @@ struct rpc_call {
 	struct h1 *h1;		  /* NULL: HTTP/2, or disconnected */
 	struct server_conn *conn; /* a reference */
 	struct request_head head;
+	struct rpc_peer *caller; /* for whom it is made; NULL: the connection's peer */
 	const struct rpc_method *method;
 	const struct rpc_service *service; /* of the method; NULL: none yet, or a text */
 	struct call_counts *counts;	   /* NULL: no method that is counted, or counted already */
@@ -157,6 +161,7 @@ struct rpc_call {
 	bool pretty;	    /* JSON for people */
 	bool headers_sent;
 	bool half_closed;	/* a stream: its handlers know that the client sends no more */
+	bool is_relayed;	/* the method is another row than the one that was called */
 	bool answered;		/* what the handler says now is dropped: the deadline has passed */
 	enum status end_status; /* for the trailers */
 	char *end_message;	/* percent-encoded; NULL: none */

@@ -93,10 +93,10 @@ static int on_open_timeout(sd_event_source *source, uint64_t usec, void *userdat
 	return 0;
 }
 
-enum status rpc_stream_open(struct rpc_client *client, const ProtobufCServiceDescriptor *service,
-			    const char *method, uint64_t connect_timeout_us,
-			    const struct rpc_stream_events *events, void *userdata, struct rpc_stream **ret,
-			    struct error *err)
+enum status rpc_stream_open_for(struct rpc_client *client, const struct rpc_behalf *behalf,
+				const ProtobufCServiceDescriptor *service, const char *method,
+				uint64_t connect_timeout_us, const struct rpc_stream_events *events,
+				void *userdata, struct rpc_stream **ret, struct error *err)
 {
 	const ProtobufCMethodDescriptor *descriptor =
 		protobuf_c_service_descriptor_get_method_by_name(service, method);
@@ -115,6 +115,7 @@ enum status rpc_stream_open(struct rpc_client *client, const ProtobufCServiceDes
 		.events = events,
 		.userdata = userdata,
 	};
+	stream->call.behalf = behalf;
 	st = client_call_start(&stream->call, 0, err);
 	if (st != STATUS_OK) {
 		free(stream);
@@ -128,6 +129,15 @@ enum status rpc_stream_open(struct rpc_client *client, const ProtobufCServiceDes
 	}
 	*ret = stream;
 	return STATUS_OK;
+}
+
+enum status rpc_stream_open(struct rpc_client *client, const ProtobufCServiceDescriptor *service,
+			    const char *method, uint64_t connect_timeout_us,
+			    const struct rpc_stream_events *events, void *userdata, struct rpc_stream **ret,
+			    struct error *err)
+{
+	return rpc_stream_open_for(client, NULL, service, method, connect_timeout_us, events, userdata, ret,
+				   err);
 }
 
 enum status rpc_stream_send(struct rpc_stream *stream, const ProtobufCMessage *message, struct error *err)

@@ -108,9 +108,10 @@ static enum status start(struct rpc_pending *pending, const ProtobufCMessage *re
 	return st;
 }
 
-enum status rpc_client_call(struct rpc_client *client, const ProtobufCServiceDescriptor *service,
-			    const char *method, const ProtobufCMessage *request, uint64_t timeout_us,
-			    rpc_done_fn *done, void *userdata, struct rpc_pending **ret, struct error *err)
+enum status rpc_client_call_for(struct rpc_client *client, const struct rpc_behalf *behalf,
+				const ProtobufCServiceDescriptor *service, const char *method,
+				const ProtobufCMessage *request, uint64_t timeout_us, rpc_done_fn *done,
+				void *userdata, struct rpc_pending **ret, struct error *err)
 {
 	const ProtobufCMethodDescriptor *descriptor =
 		protobuf_c_service_descriptor_get_method_by_name(service, method);
@@ -129,6 +130,7 @@ enum status rpc_client_call(struct rpc_client *client, const ProtobufCServiceDes
 		.done = done,
 		.userdata = userdata,
 	};
+	pending->call.behalf = behalf;
 	st = start(pending, request, timeout_us, err);
 	if (st != STATUS_OK) {
 		pending_free(pending);
@@ -137,6 +139,14 @@ enum status rpc_client_call(struct rpc_client *client, const ProtobufCServiceDes
 	if (ret)
 		*ret = pending;
 	return STATUS_OK;
+}
+
+enum status rpc_client_call(struct rpc_client *client, const ProtobufCServiceDescriptor *service,
+			    const char *method, const ProtobufCMessage *request, uint64_t timeout_us,
+			    rpc_done_fn *done, void *userdata, struct rpc_pending **ret, struct error *err)
+{
+	return rpc_client_call_for(client, NULL, service, method, request, timeout_us, done, userdata, ret,
+				   err);
 }
 
 void rpc_pending_cancel(struct rpc_pending *pending)

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* For whom a server makes a call that it hands on: the header "holdfast-caller: EXPIRES_MS ADDRESS URI",
+ * whose last part is empty for who showed no certificate. Whether the one who sends it may is for the owner
+ * of the server that takes it, see rpc_server_set_vouching(). Pure. */
+
+#include "base/error.h"
+#include "rpc/peer.h"
+#include "rpc/request_head.h"
+
+#define RPC_CALLER_HEADER "holdfast-caller"
+
+/** STATUS_INVALID_ARGUMENT for an identity or address that is not printable ASCII, or has a blank. */
+enum status caller_format(const struct rpc_peer *peer, char ret[static REQUEST_CALLER_MAX + 1],
+			  struct error *err);
+
+/** STATUS_INVALID_ARGUMENT for a text that caller_format() does not make. */
+enum status caller_parse(const char *text, struct rpc_peer *ret, struct error *err);

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tls_world.h"
+
+#include "base/str.h"
+#include "rpc/caller.h"
+#include "rpc/server_internal.h"
+
+#include <string.h>
+
+static const struct rpc_peer n7 = {.kind = RPC_PEER_TLS,
+				   .expires_ms = 1795000000000,
+				   .uri = "holdfast://lab/node/n7",
+				   .address = "[::1]:4711"};
+
+TEST(what_a_caller_showed_goes_there_and_back)
+{
+	struct rpc_peer nobody = {.kind = RPC_PEER_TLS, .address = "127.0.0.1:1"};
+	char text[REQUEST_CALLER_MAX + 1];
+	struct rpc_peer back;
+
+	assert_int_equal(caller_format(&n7, text, NULL), STATUS_OK);
+	assert_string_equal(text, "1795000000000 [::1]:4711 holdfast://lab/node/n7");
+	assert_int_equal(caller_parse(text, &back, NULL), STATUS_OK);
+	assert_memory_equal(&back, &n7, sizeof(n7));
+	assert_int_equal(caller_format(&nobody, text, NULL), STATUS_OK);
+	assert_int_equal(caller_parse(text, &back, NULL), STATUS_OK);
+	assert_memory_equal(&back, &nobody, sizeof(nobody));
+}
+
+TEST(a_caller_of_the_largest_size_fits)
+{
+	struct rpc_peer peer = {.kind = RPC_PEER_TLS, .expires_ms = INT64_MAX};
+	char text[REQUEST_CALLER_MAX + 1];
+	struct rpc_peer back;
+
+	memset(peer.uri, 'u', sizeof(peer.uri) - 1);
+	memset(peer.address, 'a', sizeof(peer.address) - 1);
+	assert_int_equal(caller_format(&peer, text, NULL), STATUS_OK);
+	assert_int_equal(caller_parse(text, &back, NULL), STATUS_OK);
+	assert_memory_equal(&back, &peer, sizeof(peer));
+}
+
+TEST(a_caller_that_could_be_read_as_another_is_not_told)
+{
+	char text[REQUEST_CALLER_MAX + 1];
+	struct rpc_peer peer = n7;
+	struct error err;
+
+	(void)str_copy(peer.uri, sizeof(peer.uri), "holdfast://lab/node/n7 x");
+	assert_int_equal(caller_format(&peer, text, &err), STATUS_INVALID_ARGUMENT);
+	(void)str_copy(peer.uri, sizeof(peer.uri), "holdfast://lab/node/n\xc3\xa4");
+	assert_int_equal(caller_format(&peer, text, &err), STATUS_INVALID_ARGUMENT);
+	peer = n7;
+	peer.address[0] = '\0';
+	assert_int_equal(caller_format(&peer, text, &err), STATUS_INVALID_ARGUMENT);
+	peer = n7;
+	peer.kind = RPC_PEER_UNIX;
+	assert_int_equal(caller_format(&peer, text, &err), STATUS_INVALID_ARGUMENT);
+}
+
+TEST(a_text_that_tells_no_caller_is_refused)
+{
+	static const char *const texts[] = {
+		"",	 "1",	 "1 a",	    "1  u",	"-1 a u",
+		"x a u", " a u", "1 a u u", "1 a\tb u", "9223372036854775808 a u",
+	};
+	char large[REQUEST_CALLER_MAX + 1] = "1 a ";
+	struct rpc_peer peer;
+
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		assert_int_equal(caller_parse(texts[i], &peer, NULL), STATUS_INVALID_ARGUMENT);
+	memset(large + 4, 'u', RPC_URI_SIZE);
+	assert_int_equal(caller_parse(large, &peer, NULL), STATUS_INVALID_ARGUMENT);
+}
+
+/* --- with a server --- */
+
+static size_t n_vouched;
+static size_t n_refused;
+
+static enum status vouching_of_n1(const struct rpc_peer *peer, void *userdata, struct error *err)
+{
+	(void)userdata;
+	n_vouched++;
+	return str_eq(peer->uri, NODE_URI) ? STATUS_OK
+					   : error_set(err, STATUS_PERMISSION_DENIED, 0, "not you");
+}
+
+static void count_refused(const struct rpc_peer *peer, const struct error *why, void *userdata)
+{
+	(void)peer;
+	(void)userdata;
+	n_refused += why->status == STATUS_PERMISSION_DENIED;
+}
+
+static enum status get_for(struct tls_world *tw, const struct rpc_behalf *behalf, struct answer *answer)
+{
+	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	char id[] = "db";
+
+	request.id = id;
+	*answer = (struct answer){.done = false};
+	assert_int_equal(rpc_client_call_for(tw->client, behalf, &holdfast__v1__volumes__descriptor, "Get",
+					     &request.base, WORLD_CALL_US, world_on_done, answer, NULL, NULL),
+			 STATUS_OK);
+	world_run_until(tw->world, &answer->done);
+	return answer->status;
+}
+
+TEST_FIXTURE(a_call_for_somebody_else_is_theirs, tls_world_setup, tls_world_teardown)
+{
+	struct tls_world *tw = *state;
+	struct answer answer;
+
+	rpc_server_set_vouching(tw->world->server, vouching_of_n1);
+	assert_int_equal(get_for(tw, &(struct rpc_behalf){.peer = &n7}, &answer), STATUS_OK);
+	assert_memory_equal(&tw->world->peer, &n7, sizeof(n7));
+	assert_int_equal(get_for(tw, NULL, &answer), STATUS_OK);
+	assert_string_equal(tw->world->peer.uri, NODE_URI);
+}
+
+TEST_FIXTURE(without_somebody_to_ask_no_call_is_taken_for_others, tls_world_setup, tls_world_teardown)
+{
+	struct tls_world *tw = *state;
+	struct answer answer;
+
+	n_refused = 0;
+	rpc_server_on_refused(tw->world->server, count_refused);
+	assert_int_equal(get_for(tw, &(struct rpc_behalf){.peer = &n7}, &answer), STATUS_PERMISSION_DENIED);
+	assert_int_equal(tw->world->n_calls, 0);
+	assert_int_equal(n_refused, 1);
+	assert_int_equal(rpc_server_stats(tw->world->server).refused, 1);
+}
+
+TEST_FIXTURE(who_may_not_make_calls_for_others_makes_none, tls_world_setup, tls_world_teardown)
+{
+	struct tls_world *tw = *state;
+	struct rpc_tls *other_tls;
+	struct answer answer;
+
+	n_refused = n_vouched = 0;
+	rpc_server_set_vouching(tw->world->server, vouching_of_n1);
+	rpc_server_on_refused(tw->world->server, count_refused);
+	tls_world_issue(tw, "ca", "n2", "holdfast://lab/node/n2");
+	other_tls = tls_world_load(tw, "ca", "n2");
+	rpc_client_free(tw->client);
+	tw->client = tls_world_client(tw, other_tls, SERVER_URI);
+	assert_int_equal(get_for(tw, &(struct rpc_behalf){.peer = &n7}, &answer), STATUS_PERMISSION_DENIED);
+	assert_string_equal(answer.err.msg, "not you");
+	assert_int_equal(tw->world->n_calls, 0);
+	assert_int_equal(n_vouched, 1);
+	assert_int_equal(n_refused, 1);
+	rpc_client_free(tw->client);
+	tw->client = tls_world_client(tw, tw->node_tls, SERVER_URI);
+	rpc_tls_free(other_tls);
+}
+
+/* The row that takes calls instead. */
+static size_t n_taken;
+static bool takes;
+
+static void take(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	(void)request;
+	assert_ptr_equal(userdata, &n_taken);
+	n_taken++;
+	assert_string_equal(rpc_call_service(call)->name, "holdfast.v1.Volumes");
+	assert_string_equal(rpc_call_method(call), "Get");
+	assert_true(rpc_call_left_us(call) > 0 && rpc_call_left_us(call) <= WORLD_CALL_US);
+	world_answer(call, "elsewhere");
+}
+
+static const struct rpc_method *relay(const struct rpc_call *call, const struct rpc_method *method,
+				      void *userdata)
+{
+	static const struct rpc_method row = {.name = "take", .unary = take};
+
+	(void)call;
+	(void)userdata;
+	return takes && !method->stream ? &row : NULL;
+}
+
+static enum status closed_gate(struct rpc_call *call, const char *service, const struct rpc_method *method,
+			       const ProtobufCMessage *request, void *userdata, struct error *err)
+{
+	(void)call;
+	(void)service;
+	(void)method;
+	(void)request;
+	(void)userdata;
+	return error_set(err, STATUS_PERMISSION_DENIED, 0, "closed");
+}
+
+TEST_FIXTURE(a_relayed_call_is_not_asked_about_at_the_gate_and_relayed_once, tls_world_setup,
+	     tls_world_teardown)
+{
+	struct tls_world *tw = *state;
+	struct answer answer;
+
+	n_taken = 0;
+	takes = true;
+	rpc_server_set_vouching(tw->world->server, vouching_of_n1);
+	rpc_server_set_relay(tw->world->server, relay, &n_taken);
+	rpc_server_set_gate(tw->world->server, closed_gate);
+	assert_int_equal(get_for(tw, NULL, &answer), STATUS_OK);
+	assert_string_equal(answer.id, "elsewhere");
+	assert_int_equal(n_taken, 1);
+	/* what was handed on once is not again */
+	assert_int_equal(get_for(tw, &(struct rpc_behalf){.peer = &n7}, &answer), STATUS_PERMISSION_DENIED);
+	assert_string_equal(answer.err.msg, "closed");
+	takes = false;
+	assert_int_equal(get_for(tw, NULL, &answer), STATUS_PERMISSION_DENIED);
+	assert_int_equal(n_taken, 1);
+	assert_int_equal(tw->world->n_calls, 0);
+}
+
+TEST_FIXTURE(any_server_of_a_cluster_is_expected_by_how_its_identity_begins, tls_world_setup,
+	     tls_world_teardown)
+{
+	static const struct {
+		const char *uri;
+		enum status status;
+	} rows[] = {
+		{"holdfast://lab/server/", STATUS_OK},		 {"holdfast://lab/", STATUS_OK},
+		{"holdfast://lab/server/s", STATUS_UNAVAILABLE}, {"holdfast://la/", STATUS_UNAVAILABLE},
+		{"holdfast://lab/node/", STATUS_UNAVAILABLE},	 {"", STATUS_UNAVAILABLE},
+	};
+	struct tls_world *tw = *state;
+	struct answer answer;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		rpc_client_free(tw->client);
+		tw->client = tls_world_client(tw, tw->node_tls, rows[i].uri);
+		assert_int_equal(world_get_now(tw->world, tw->client, "db", &answer), rows[i].status);
+		assert_int_equal(rpc_client_may_have_begun(tw->client), rows[i].status == STATUS_OK);
+	}
+}
