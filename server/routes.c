@@ -5,6 +5,7 @@
 #include "server.h"
 
 #include "base/cleanup.h"
+#include "base/str.h"
 #include "lead/lead.h"
 
 #define SERVICE(name) "holdfast.v1." name
@@ -44,12 +45,22 @@ static void handle_live(struct rpc_call *call, void *userdata)
 	rpc_call_reply_text(call, TYPE, "ok\n");
 }
 
-/* Where calls are answered: where the store is open and, on etcd, this server leads. */
+/* Where calls are taken: where the store is open or, on etcd, it is known which server has it open. */
 static void handle_ready(struct rpc_call *call, void *userdata)
 {
 	const struct server *server = userdata;
+	char text[LEAD_NAME_SIZE + LEAD_ADDRESS_SIZE + 32];
+	struct lead_view view = {.is_known = false};
 	struct error err;
 	enum status st = lead_check(server->lead, &err);
+
+	if (server->lead)
+		lead_view(server->lead, &view);
+	if (view.is_known && !view.is_own) {
+		(void)str_format(text, sizeof(text), "follows %s at %s\n", view.name, view.address);
+		rpc_call_reply_text(call, TYPE, text);
+		return;
+	}
 
 	if (st == STATUS_OK && !server->is_serving)
 		st = error_set(&err, STATUS_UNAVAILABLE, 0, "the server does not have its store open yet");

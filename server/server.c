@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "claim/release.h"
+#include "forward/forward.h"
 #include "lead/lead.h"
 #include "log/log.h"
 #include "log/service.h"
@@ -168,6 +169,16 @@ static enum status open_tls(struct server *server, struct error *err)
 	return st;
 }
 
+static enum status hand_on_what_another_leads(struct server *server, struct error *err)
+{
+	enum status st = forward_new(server->event, server->tls, server->config.cluster, access_is_write,
+				     &server->forward, err);
+
+	if (st == STATUS_OK)
+		rpc_server_set_relay(server->rpc, forward_relay, server->forward);
+	return st;
+}
+
 static enum status start_listening(struct server *server, struct error *err)
 {
 	static const struct rpc_server_limits limits = {.connections = CONNECTIONS_MAX};
@@ -180,9 +191,12 @@ static enum status start_listening(struct server *server, struct error *err)
 	if (st == STATUS_OK) {
 		rpc_server_set_routes(server->rpc, routes, n_routes);
 		rpc_server_set_gate(server->rpc, access_gate);
+		rpc_server_set_vouching(server->rpc, access_vouching);
 		refused_peers_init(&server->refused_peers, clock_monotonic_us());
 		rpc_server_on_refused(server->rpc, refused_peers_log);
 	}
+	if (st == STATUS_OK && config_is_on_etcd(&server->config))
+		st = hand_on_what_another_leads(server, err);
 	if (st == STATUS_OK)
 		st = rpc_server_listen_tls(server->rpc, server->config.host, (uint16_t)server->config.port,
 					   server->tls, &port, err);
@@ -338,9 +352,12 @@ static enum status start_serving(struct server *server, struct error *err)
 	if (config_is_on_etcd(&server->config)) {
 		st = start_listening(server, err);
 		name_address(server, address);
-		return st == STATUS_OK ? lead_new(server->event, &server->config.etcd, server->config.cluster,
-						  address, &events, server, &server->lead, err)
-				       : st;
+		if (st == STATUS_OK)
+			st = lead_new(server->event, &server->config.etcd, server->config.cluster, address,
+				      &events, server, &server->lead, err);
+		if (st == STATUS_OK)
+			forward_follow(server->forward, server->lead);
+		return st;
 	}
 	st = start_work(server, err);
 	if (st == STATUS_OK)
@@ -423,6 +440,7 @@ void server_free(struct server *server)
 	server->is_ending = true;
 	controllers_stop(server->controllers);
 	rpc_server_free(server->rpc);
+	forward_free(server->forward);
 	watch_cancel_all(server);
 	gc_free(server->gc);
 	server->gc = NULL;

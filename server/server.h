@@ -26,6 +26,7 @@ struct change_observer;
 struct service_status;
 struct service_watchdog;
 struct events;
+struct forward;
 struct restore;
 struct watch;
 struct controllers;
@@ -53,8 +54,9 @@ struct silence {
 struct server {
 	struct config config;
 	sd_event *event;
-	struct lead *lead; /* owned; NULL: the store is in sqlite; see lead/lead.h */
-	struct kv *kv;	   /* NULL while another one leads */
+	struct lead *lead;	 /* owned; NULL: the store is in sqlite; see lead/lead.h */
+	struct forward *forward; /* owned; NULL where lead is */
+	struct kv *kv;		 /* NULL while another one leads */
 	struct state state;
 	const struct change_observer *observers; /* see change.h */
 	size_t n_observers;

@@ -516,6 +516,26 @@ enum status access_gate(struct rpc_call *call, const char *service, const struct
 	return st;
 }
 
+enum status access_vouching(const struct rpc_peer *peer, void *userdata, struct error *err)
+{
+	const struct server *server = userdata;
+	struct identity identity;
+	enum status st = identity_parse(peer->uri, server->config.cluster, &identity, err);
+
+	if (st != STATUS_OK)
+		return st;
+	if (identity.role != ROLE_SERVER || !server->lead)
+		return error_set(err, STATUS_PERMISSION_DENIED, 0, "%s may not make calls for others: %s",
+				 peer->uri,
+				 server->lead ? "it is not a server" : "this server is the only one");
+	return STATUS_OK;
+}
+
+bool access_is_write(const struct rpc_method *method)
+{
+	return method->rule->is_write;
+}
+
 /* --- for records and messages --- */
 
 static void name_certificate(const struct server *server, const struct rpc_peer *peer, char *ret)

@@ -132,6 +132,12 @@ struct rpc_rule {
 /** The gate of the server's methods, see rpc_server_set_gate(). */
 rpc_gate_fn access_gate;
 
+/** For rpc_server_set_vouching(): servers of this cluster, where several share a store. */
+rpc_vouching_fn access_vouching;
+
+/** Does the method change something? By its rule. */
+bool access_is_write(const struct rpc_method *method);
+
 /** The node that the caller's token is bound to; NULL: none, or no good token. Borrowed as the token is. */
 const char *access_bound_node(struct server *server, const struct rpc_call *call);
 

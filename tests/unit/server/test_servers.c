@@ -216,15 +216,38 @@ static enum status ask(struct servers *s, int i, Holdfast__V1__GetStatusResponse
 	return st;
 }
 
+static const char *get_text(struct servers *s, int i, const char *target)
+{
+	const struct http_request request = {.cert = "operator", .method = "GET", .target = target};
+	char path[PATH_MAX];
+	char address[32];
+	int n;
+
+	(void)str_format(path, sizeof(path), "%s/address", s->f.dir);
+	n = str_format(address, sizeof(address), "127.0.0.1:%u\n", (unsigned int)s->ports[i]);
+	assert_int_equal(file_write_atomic(path, 0600, address, (size_t)n), 0);
+	return http_send(&s->f, &request);
+}
+
+/* By itself, or as the only one. */
+static bool decides(struct servers *s, int i)
+{
+	const char *answer;
+
+	if (ask(s, i, NULL, NULL) != STATUS_OK)
+		return false;
+	answer = get_text(s, i, "/readyz");
+	return strstr(answer, "\nleads\n") || strstr(answer, "\nready\n");
+}
+
 /* Wait until one of those that run answers, but not @except; its clients are made. */
 static int await_leader(struct servers *s, int except)
 {
 	const uint64_t limit = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
-	struct error err;
 
 	for (;;) {
 		for (int i = 0; i < SERVERS; i++)
-			if (s->pids[i] > 0 && i != except && ask(s, i, NULL, &err) == STATUS_OK) {
+			if (s->pids[i] > 0 && i != except && decides(s, i)) {
 				make_clients(s, i);
 				return i;
 			}
@@ -385,16 +408,8 @@ static void expect_held(struct servers *s)
 
 static void expect_text(struct servers *s, int i, const char *target, const char *status, const char *text)
 {
-	const struct http_request request = {.cert = "operator", .method = "GET", .target = target};
-	const char *answer;
-	char path[PATH_MAX];
-	char address[32];
-	int n;
+	const char *answer = get_text(s, i, target);
 
-	(void)str_format(path, sizeof(path), "%s/address", s->f.dir);
-	n = str_format(address, sizeof(address), "127.0.0.1:%u\n", (unsigned int)s->ports[i]);
-	assert_int_equal(file_write_atomic(path, 0600, address, (size_t)n), 0);
-	answer = http_send(&s->f, &request);
 	if (!strstr(answer, status) || !strstr(answer, text))
 		fail_msg("server %d, %s: %s", i, target, answer);
 }
@@ -405,16 +420,14 @@ TEST_FIXTURE(a_follower_takes_over_when_the_leader_is_killed, setup_members, tea
 	int leader = await_leader(s, -1);
 	int follower;
 	char address[32];
-	struct error err;
 
 	take_db(s);
 	(void)str_format(address, sizeof(address), "127.0.0.1:%u", (unsigned int)s->ports[leader]);
 	follower = another(s, leader);
 	await_said(s, follower, "this server follows");
-	assert_int_equal(ask(s, follower, NULL, &err), STATUS_UNAVAILABLE);
-	assert_non_null(strstr(err.msg, "leads, ask it at"));
-	assert_non_null(strstr(err.msg, address));
-	expect_text(s, follower, "/readyz", " 503 ", address);
+	assert_int_equal(ask(s, follower, NULL, NULL), STATUS_OK);
+	expect_text(s, follower, "/readyz", " 200 ", "\nfollows s");
+	expect_text(s, follower, "/readyz", " 200 ", address);
 	expect_text(s, follower, "/healthz", " 200 ", "ok\n");
 	expect_text(s, follower, "/metrics", " 200 ", "\nholdfast_leads 0\n");
 	expect_text(s, leader, "/readyz", " 200 ", "leads\n");
@@ -512,6 +525,140 @@ TEST_FIXTURE(none_starts_without_a_store_that_somebody_has_asked_for, setup_one,
 	(void)await_leader(s, -1);
 	assert_int_equal(run_option(s, s->leader, "--new-cluster"), 1);
 	assert_true(has_said(s, s->leader, "stop holdfast-server on every machine"));
+}
+
+/* --- handing on --- */
+
+/* All that node n1 and an operator do, at a server that follows. */
+TEST_FIXTURE(a_follower_hands_on_calls_and_sessions, setup_servers, teardown_servers)
+{
+	struct servers *s = *state;
+	int leader = await_leader(s, -1);
+	int follower = another(s, leader);
+	Holdfast__V1__GetStatusResponse *status = NULL;
+	struct error err;
+
+	await_said(s, follower, "this server follows");
+	make_clients(s, follower);
+	take_db(s);
+	expect_held(s);
+	assert_int_equal(ask(s, leader, &status, NULL), STATUS_OK);
+	assert_int_equal(status->nodes_ready, 2);
+	holdfast__v1__get_status_response__free_unpacked(status, NULL);
+	expect_text(s, follower, "/v1/node/n1", " 200 ", "\"status\":\"READY\"");
+	expect_text(s, follower, "/v1/volume/csi/none", " 404 ", "none");
+	/* an error and its details are the leader's */
+	assert_int_equal(fake_node_claim(&s->f.n1, "none", ALLOC_1, NULL, &err), STATUS_NOT_FOUND);
+	assert_non_null(strstr(err.msg, "none"));
+	/* whoever shows no node's certificate is none, here and there */
+	assert_int_equal(fake_node_claim(&s->f.operator, "db", ALLOC_1, NULL, &err),
+			 STATUS_PERMISSION_DENIED);
+}
+
+TEST_FIXTURE(sessions_at_a_follower_end_with_the_leader_and_begin_anew, setup_servers, teardown_servers)
+{
+	struct servers *s = *state;
+	int leader = await_leader(s, -1);
+	int follower = another(s, leader);
+	int next;
+
+	await_said(s, follower, "this server follows");
+	make_clients(s, follower);
+	take_db(s);
+	end(s, leader, SIGKILL);
+	UNTIL(&s->f, s->f.n1.closed);
+	assert_int_equal(s->f.n1.closed_status, STATUS_UNAVAILABLE);
+	next = await_leader(s, -1);
+	expect_held(s);
+	assert_int_not_equal(next, leader);
+}
+
+/* Bytes that have come for @port of the loopback and that nobody has read. */
+static unsigned long unread_at(uint16_t port)
+{
+	FILE *table = fopen("/proc/net/tcp", "re");
+	unsigned long all = 0;
+	char line[256];
+
+	assert_non_null(table);
+	while (fgets(line, sizeof(line), table)) {
+		unsigned int local, state;
+		unsigned long unread;
+
+		/* "0: 0100007F:A0B1 0100007F:C0D1 01 TX_QUEUE:RX_QUEUE" */
+		if (sscanf(line, " %*d: %*x:%x %*x:%*x %x %*x:%lx", &local, &state, &unread) == 3 &&
+		    local == port && state == 1)
+			all += unread;
+	}
+	(void)fclose(table);
+	return all;
+}
+
+static void begin_to_register(struct servers *s, struct fake_node *by, int *answered)
+{
+	Holdfast__V1__RegisterVolumeRequest request = HOLDFAST__V1__REGISTER_VOLUME_REQUEST__INIT;
+	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
+	char id[] = "late";
+
+	volume.id = id;
+	request.volume = &volume;
+	assert_int_equal(rpc_client_call(by->client, &holdfast__v1__volumes__descriptor, "Register",
+					 &request.base, TIMEOUT_US, on_late, answered, NULL, NULL),
+			 STATUS_OK);
+	UNTIL(&s->f, *answered >= 0 || unread_at(s->ports[s->leader]) > 0);
+}
+
+TEST_FIXTURE(it_is_not_known_whether_a_lost_leader_carried_a_change_out, setup_servers, teardown_servers)
+{
+	struct servers *s = *state;
+	Holdfast__V1__GetStatusRequest read = HOLDFAST__V1__GET_STATUS_REQUEST__INIT;
+	int leader = await_leader(s, -1);
+	int follower = another(s, leader);
+	struct fake_node caller;
+	int changed = -1;
+	int seen = -1;
+
+	await_said(s, follower, "this server follows");
+	assert_int_equal(ask(s, follower, NULL, NULL), STATUS_OK); /* it is connected with the leader */
+	fake_node_init(&caller, s->f.event, s->f.dir, "operator", s->ports[follower]);
+	assert_int_equal(kill(s->pids[leader], SIGSTOP), 0);
+	begin_to_register(s, &caller, &changed);
+	assert_int_equal(changed, -1);
+	assert_int_equal(rpc_client_call(caller.client, &holdfast__v1__operator__descriptor, "Status",
+					 &read.base, TIMEOUT_US, on_late, &seen, NULL, NULL),
+			 STATUS_OK);
+	end(s, leader, SIGKILL);
+	UNTIL(&s->f, changed >= 0 && seen >= 0);
+	assert_int_equal(changed, STATUS_UNKNOWN);
+	assert_int_equal(seen, STATUS_UNAVAILABLE);
+	fake_node_release(&caller);
+}
+
+/* A certificate of a node, or of nobody, cannot speak for another. */
+TEST_FIXTURE(only_a_server_makes_calls_for_others, setup_servers, teardown_servers)
+{
+	static const char *const certs[] = {"node-n2", "operator"};
+	struct servers *s = *state;
+	int leader = await_leader(s, -1);
+	const struct rpc_peer n1 = {
+		.kind = RPC_PEER_TLS, .uri = "holdfast://c1/node/n1", .address = "127.0.0.1:1"};
+	const struct rpc_behalf behalf = {.peer = &n1};
+	Holdfast__V1__GetStatusRequest request = HOLDFAST__V1__GET_STATUS_REQUEST__INIT;
+
+	for (size_t i = 0; i < ARRAY_SIZE(certs); i++) {
+		struct fake_node liar;
+		int answered = -1;
+
+		fake_node_init(&liar, s->f.event, s->f.dir, certs[i], s->ports[leader]);
+		assert_int_equal(rpc_client_call_for(
+					 liar.client, &behalf, &holdfast__v1__operator__descriptor, "Status",
+					 &request.base, TIMEOUT_US, on_late, &answered, NULL, NULL),
+				 STATUS_OK);
+		UNTIL(&s->f, answered >= 0);
+		assert_int_equal(answered, STATUS_PERMISSION_DENIED);
+		fake_node_release(&liar);
+	}
+	await_said(s, leader, "may not make calls for others: it is not a server");
 }
 
 /* --- an etcd that forgot --- */

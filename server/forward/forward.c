@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "forward/forward.h"
+
+#include "base/clock.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "lead/lead.h"
+#include "rpc/client.h"
+
+#include <assert.h>
+#include <holdfast/v1/explain.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+static const uint64_t OPEN_US = 10 * USEC_PER_SEC;   /* a stream, at the leader */
+static const uint64_t CALL_US = 3600 * USEC_PER_SEC; /* without a deadline of the caller's */
+
+enum { HOST_SIZE = LEAD_ADDRESS_SIZE, WHO_SIZE = LEAD_NAME_SIZE + LEAD_ADDRESS_SIZE + 8 };
+
+/* A connection to the leader. */
+struct upstream {
+	struct rpc_client *client;
+	size_t n_streams;
+	LIST_ENTRY(upstream) all;
+};
+
+struct forward {
+	sd_event *event;     /* borrowed */
+	struct rpc_tls *tls; /* borrowed */
+	struct lead *lead;   /* borrowed; NULL: not known yet */
+	forward_changes_fn *changes;
+	char uri[RPC_URI_SIZE];	   /* how the identity of a server of this cluster begins */
+	char name[LEAD_NAME_SIZE]; /* of the leader that the connections are of */
+	char address[LEAD_ADDRESS_SIZE];
+	struct rpc_client *calls; /* of which none is a stream; NULL: not yet */
+	LIST_HEAD(, upstream) upstreams;
+	size_t n_upstreams;
+};
+
+/* --- connections to the leader --- */
+
+static void drop_connections(struct forward *f)
+{
+	struct upstream *upstream;
+
+	rpc_client_free(f->calls);
+	f->calls = NULL;
+	while ((upstream = LIST_FIRST(&f->upstreams)) != NULL) {
+		LIST_REMOVE(upstream, all);
+		f->n_upstreams--;
+		rpc_client_free(upstream->client); /* its streams end */
+		free(upstream);
+	}
+}
+
+static void on_change(const struct lead_view *view, void *userdata)
+{
+	struct forward *f = userdata;
+
+	if (view->is_known && !view->is_own && str_eq(view->name, f->name) &&
+	    str_eq(view->address, f->address))
+		return;
+	f->name[0] = f->address[0] = '\0';
+	drop_connections(f);
+}
+
+/* "HOST:PORT" or "[HOST]:PORT" */
+static enum status split_address(const char *address, char host[static HOST_SIZE], uint16_t *ret_port,
+				 struct error *err)
+{
+	const char *colon = strrchr(address, ':');
+	bool has_brackets = address[0] == '[' && colon && colon > address && colon[-1] == ']';
+	uint32_t port;
+
+	if (!colon || parse_u32(colon + 1, 1, UINT16_MAX, &port) < 0)
+		return error_set(err, STATUS_UNAVAILABLE, 0,
+				 "the server that leads says that it is at '%s', which is no HOST:PORT: see "
+				 "advertise in its store \"etcd\"",
+				 address);
+	(void)str_format(host, HOST_SIZE, "%.*s", (int)(colon - address) - 2 * has_brackets,
+			 address + has_brackets);
+	*ret_port = (uint16_t)port;
+	return STATUS_OK;
+}
+
+static enum status connect_leader(struct forward *f, struct rpc_client **ret, struct error *err)
+{
+	struct rpc_endpoint endpoint = {.tls = f->tls, .server_uri = f->uri};
+	char host[HOST_SIZE];
+	enum status st;
+
+	if (f->address[0] == '\0') {
+		struct lead_view view;
+
+		lead_view(f->lead, &view);
+		if (!view.is_known || view.is_own)
+			return error_set(err, STATUS_UNAVAILABLE, 0,
+					 "no server leads just now; ask again in some seconds");
+		memcpy(f->name, view.name, sizeof(f->name));
+		memcpy(f->address, view.address, sizeof(f->address));
+	}
+	st = split_address(f->address, host, &endpoint.port, err);
+	endpoint.host = host;
+	return st == STATUS_OK ? rpc_client_new(f->event, &endpoint, ret, err) : st;
+}
+
+static enum status client_for_calls(struct forward *f, struct error *err)
+{
+	return f->calls ? STATUS_OK : connect_leader(f, &f->calls, err);
+}
+
+static enum status new_upstream(struct forward *f, struct upstream **ret, struct error *err)
+{
+	struct upstream *upstream;
+	enum status st;
+
+	if (f->n_upstreams >= FORWARD_CONNS_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "this server hands on %d streams already; ask another one",
+				 FORWARD_CONNS_MAX * FORWARD_STREAMS_MAX);
+	upstream = calloc(1, sizeof(*upstream));
+	if (!upstream)
+		return error_no_memory(err, "a connection to the server that leads");
+	st = connect_leader(f, &upstream->client, err);
+	if (st != STATUS_OK) {
+		free(upstream);
+		return st;
+	}
+	LIST_INSERT_HEAD(&f->upstreams, upstream, all);
+	f->n_upstreams++;
+	*ret = upstream;
+	return STATUS_OK;
+}
+
+/* At most FORWARD_CONNS_MAX are looked at. */
+static enum status upstream_for_stream(struct forward *f, struct upstream **ret, struct error *err)
+{
+	struct upstream *upstream;
+
+	LIST_FOREACH (upstream, &f->upstreams, all)
+		if (upstream->n_streams < FORWARD_STREAMS_MAX) {
+			*ret = upstream;
+			return STATUS_OK;
+		}
+	return new_upstream(f, ret, err);
+}
+
+/* --- errors --- */
+
+static const char *name_leader(const struct forward *f, char who[static WHO_SIZE])
+{
+	if (f->address[0] == '\0')
+		(void)str_copy(who, WHO_SIZE, "the server that led");
+	else
+		(void)str_format(who, WHO_SIZE, "%s (%s), which leads,", f->name, f->address);
+	return who;
+}
+
+/* What the caller is told of an error that is not the leader's word. */
+static void explain_loss(const struct forward *f, const struct rpc_client *client, bool is_write,
+			 const struct error *err, struct error *ret)
+{
+	char who[WHO_SIZE];
+
+	if (err->status == STATUS_DEADLINE_EXCEEDED || err->status == STATUS_INVALID_ARGUMENT)
+		*ret = *err;
+	else if (is_write && rpc_client_may_have_begun(client))
+		(void)error_set(ret, STATUS_UNKNOWN, 0,
+				"%s was lost during the call: whether it was carried out is not known; look, "
+				"then ask again (%s)",
+				name_leader(f, who), err->msg);
+	else
+		(void)error_set(ret, STATUS_UNAVAILABLE, 0, "%s does not answer; ask again (%s)",
+				name_leader(f, who), err->msg);
+}
+
+static void fail_call(const struct forward *f, struct rpc_call *call, const struct rpc_client *client,
+		      bool is_write, const struct error *err)
+{
+	ProtobufCMessage *details = NULL;
+	struct error told;
+
+	if (rpc_client_said(client)) {
+		told = *err;
+		(void)str_copy(told.msg, sizeof(told.msg), rpc_client_said(client));
+		details = rpc_client_details(client, &holdfast__v1__error_details__descriptor);
+	} else {
+		explain_loss(f, client, is_write, err, &told);
+	}
+	rpc_call_fail_details(call, &told, details);
+	protobuf_c_message_free_unpacked(details, NULL);
+}
+
+/* --- calls --- */
+
+struct unary {
+	struct forward *forward;
+	struct rpc_call *call;
+	struct rpc_client *client;
+	bool is_write;
+};
+
+static void on_done(enum status status, const ProtobufCMessage *response, const struct error *err,
+		    void *userdata)
+{
+	struct unary *unary = userdata;
+
+	if (status == STATUS_OK)
+		rpc_call_reply(unary->call, response);
+	else
+		fail_call(unary->forward, unary->call, unary->client, unary->is_write, err);
+	free(unary);
+}
+
+static enum status start_call(struct forward *f, struct rpc_call *call, const ProtobufCMessage *request,
+			      bool is_write, struct error *err)
+{
+	const struct rpc_behalf behalf = {.peer = rpc_call_peer(call), .token = rpc_call_token(call)};
+	uint64_t left_us = rpc_call_left_us(call);
+	struct unary *unary;
+	enum status st = client_for_calls(f, err);
+
+	if (st != STATUS_OK)
+		return st;
+	unary = malloc(sizeof(*unary));
+	if (!unary)
+		return error_no_memory(err, "a call");
+	*unary = (struct unary){.forward = f, .call = call, .client = f->calls, .is_write = is_write};
+	st = rpc_client_call_for(f->calls, &behalf, rpc_call_service(call), rpc_call_method(call), request,
+				 left_us < CALL_US ? left_us : CALL_US, on_done, unary, NULL, err);
+	if (st != STATUS_OK)
+		free(unary);
+	return st;
+}
+
+static void hand_on(struct rpc_call *call, const ProtobufCMessage *request, void *userdata, bool is_write)
+{
+	struct error err;
+
+	if (start_call(userdata, call, request, is_write, &err) != STATUS_OK)
+		rpc_call_fail(call, &err);
+}
+
+static void hand_on_read(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	hand_on(call, request, userdata, false);
+}
+
+static void hand_on_write(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	hand_on(call, request, userdata, true);
+}
+
+/* --- streams --- */
+
+struct relayed {
+	struct forward *forward;
+	struct rpc_call *call; /* NULL: its caller has gone */
+	struct upstream *upstream;
+	struct rpc_stream *stream; /* at the leader; NULL: it has ended */
+};
+
+static void leave_leader(struct relayed *relayed)
+{
+	if (!relayed->stream)
+		return;
+	relayed->upstream->n_streams--;
+	relayed->stream = NULL;
+}
+
+/* One side cannot take what the other one sends. */
+static void give_up(struct relayed *relayed, const struct error *err)
+{
+	rpc_stream_cancel(relayed->stream);
+	leave_leader(relayed);
+	rpc_call_fail(relayed->call, err);
+}
+
+static void on_leader_open(struct rpc_stream *stream, void *userdata)
+{
+	(void)stream;
+	(void)userdata;
+}
+
+static void on_leader_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
+{
+	struct relayed *relayed = userdata;
+	struct error err;
+
+	if (rpc_call_send(relayed->call, message, &err) != STATUS_OK)
+		give_up(relayed, &err);
+	else if (rpc_call_is_full(relayed->call))
+		rpc_stream_pause(stream, true);
+}
+
+static void on_leader_drained(struct rpc_stream *stream, void *userdata)
+{
+	const struct relayed *relayed = userdata;
+
+	(void)stream;
+	rpc_call_pause(relayed->call, false);
+}
+
+static void on_leader_closed(struct rpc_stream *stream, enum status status, const struct error *err,
+			     void *userdata)
+{
+	struct relayed *relayed = userdata;
+	const struct rpc_client *client = relayed->upstream->client;
+
+	(void)stream;
+	leave_leader(relayed);
+	if (status == STATUS_OK)
+		rpc_call_finish(relayed->call);
+	else
+		fail_call(relayed->forward, relayed->call, client, false, err);
+}
+
+static enum status open_stream(struct forward *f, struct relayed *relayed, struct error *err)
+{
+	static const struct rpc_stream_events events = {.on_open = on_leader_open,
+							.on_message = on_leader_message,
+							.on_closed = on_leader_closed,
+							.on_drained = on_leader_drained};
+	const struct rpc_behalf behalf = {.peer = rpc_call_peer(relayed->call),
+					  .token = rpc_call_token(relayed->call)};
+	enum status st = upstream_for_stream(f, &relayed->upstream, err);
+
+	if (st == STATUS_OK)
+		st = rpc_stream_open_for(relayed->upstream->client, &behalf, rpc_call_service(relayed->call),
+					 rpc_call_method(relayed->call), OPEN_US, &events, relayed,
+					 &relayed->stream, err);
+	if (st == STATUS_OK)
+		relayed->upstream->n_streams++;
+	return st;
+}
+
+static void on_open(struct rpc_call *call, void *userdata)
+{
+	struct forward *f = userdata;
+	struct relayed *relayed = malloc(sizeof(*relayed));
+	struct error err;
+	enum status st = STATUS_OK;
+
+	if (!relayed) {
+		(void)error_no_memory(&err, "a stream");
+		rpc_call_fail(call, &err);
+		return;
+	}
+	*relayed = (struct relayed){.forward = f, .call = call};
+	rpc_call_set_data(call, relayed);
+	st = open_stream(f, relayed, &err);
+	if (st != STATUS_OK)
+		rpc_call_fail(call, &err);
+}
+
+static void on_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
+{
+	struct relayed *relayed = rpc_call_data(call);
+	struct error err;
+
+	(void)userdata;
+	if (!relayed->stream)
+		return;
+	if (rpc_stream_send(relayed->stream, message, &err) != STATUS_OK)
+		give_up(relayed, &err);
+	else if (rpc_stream_is_full(relayed->stream))
+		rpc_call_pause(call, true);
+}
+
+static void on_half_close(struct rpc_call *call, void *userdata)
+{
+	const struct relayed *relayed = rpc_call_data(call);
+
+	(void)userdata;
+	if (relayed->stream)
+		rpc_stream_half_close(relayed->stream);
+}
+
+static void on_drained(struct rpc_call *call, void *userdata)
+{
+	const struct relayed *relayed = rpc_call_data(call);
+
+	(void)userdata;
+	if (relayed->stream)
+		rpc_stream_pause(relayed->stream, false);
+}
+
+static void on_closed(struct rpc_call *call, void *userdata)
+{
+	struct relayed *relayed = rpc_call_data(call);
+
+	(void)userdata;
+	if (!relayed)
+		return;
+	rpc_stream_cancel(relayed->stream);
+	leave_leader(relayed);
+	free(relayed);
+}
+
+/* --- which --- */
+
+const struct rpc_method *forward_relay(const struct rpc_call *call, const struct rpc_method *method,
+				       void *userdata)
+{
+	static const struct rpc_stream_handlers handlers = {.on_open = on_open,
+							    .on_message = on_message,
+							    .on_half_close = on_half_close,
+							    .on_drained = on_drained,
+							    .on_closed = on_closed};
+	static const struct rpc_method read = {.name = "read", .unary = hand_on_read};
+	static const struct rpc_method write = {.name = "write", .unary = hand_on_write};
+	static const struct rpc_method stream = {.name = "stream", .stream = &handlers};
+	static const struct rpc_method background = {
+		.name = "background", .stream = &handlers, .is_background = true};
+	const struct forward *f = userdata;
+	struct lead_view view;
+
+	(void)call;
+	if (!f->lead)
+		return NULL;
+	lead_view(f->lead, &view);
+	if (!view.is_known || view.is_own) /* the gate says so */
+		return NULL;
+	if (method->stream)
+		return method->is_background ? &background : &stream;
+	return f->changes(method) ? &write : &read;
+}
+
+/* --- life --- */
+
+enum status forward_new(sd_event *event, struct rpc_tls *tls, const char *cluster,
+			forward_changes_fn *changes, struct forward **ret, struct error *err)
+{
+	struct forward *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return error_no_memory(err, "what is handed on");
+	*f = (struct forward){.event = event,
+			      .tls = tls,
+			      .changes = changes,
+			      .upstreams = LIST_HEAD_INITIALIZER(f->upstreams)};
+	(void)str_format(f->uri, sizeof(f->uri), "holdfast://%s/server/", cluster);
+	*ret = f;
+	return STATUS_OK;
+}
+
+void forward_follow(struct forward *f, struct lead *lead)
+{
+	assert(!f->lead);
+	f->lead = lead;
+	lead_watch(lead, on_change, f);
+}
+
+void forward_free(struct forward *f)
+{
+	if (!f)
+		return;
+	if (f->lead)
+		lead_watch(f->lead, NULL, NULL);
+	drop_connections(f);
+	free(f);
+}
