@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/names.h"
 #include "base/str.h"
+#include "base/sys.h"
 
 #include <errno.h>
 #include <libmount/libmount.h>
@@ -22,11 +23,21 @@ struct point {
 	size_t order;
 };
 
+/* A mount of the namespace. */
+struct listed {
+	uint64_t id; /* never given again */
+	int old_id;  /* as mountinfo has it, of one of the points; 0: it is none */
+};
+
+enum { IDS_AT_ONCE = 4096 };
+
 struct mount_table {
 	struct libmnt_monitor *monitor; /* tells whether the kernel's has changed */
 	struct libmnt_table *mounts;
 	struct point *points; /* by path, then as they came */
 	size_t n_points;
+	struct listed *listed; /* all mounts, by id; NULL: not known, as before Linux 6.8 */
+	size_t n_listed;
 };
 
 DEFINE_CLEANUP(struct mount_table, mount_table_free)
@@ -139,6 +150,140 @@ static int watch_mounts(struct mount_table *table)
 	return mnt_monitor_get_fd(table->monitor) < 0 ? -EIO : 0;
 }
 
+/* --- which mounts there are --- */
+
+static int list_mounts(struct mount_table *table)
+{
+	cleanup_free uint64_t *ids = malloc(IDS_AT_ONCE * sizeof(*ids));
+	uint64_t after = 0;
+	ssize_t n;
+
+	if (!ids)
+		return -ENOMEM;
+	do {
+		struct listed *listed;
+
+		n = sys_listmount(SYS_LSMT_ROOT, after, ids, IDS_AT_ONCE);
+		if (n < 0)
+			return (int)n;
+		listed = reallocarray(table->listed, table->n_listed + (size_t)n + 1, sizeof(*listed));
+		if (!listed)
+			return -ENOMEM;
+		table->listed = listed;
+		for (ssize_t i = 0; i < n; i++)
+			listed[table->n_listed++] = (struct listed){.id = ids[i]};
+		after = n > 0 ? ids[n - 1] : after;
+	} while (n == IDS_AT_ONCE);
+	return 0;
+}
+
+static void forget_mounts(struct mount_table *table)
+{
+	free(table->listed);
+	table->listed = NULL;
+	table->n_listed = 0;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	const int *left = a, *right = b;
+
+	return (*left > *right) - (*left < *right);
+}
+
+/* Which of those that are listed the points are. What is gone meanwhile is none. */
+static int match_points(struct mount_table *table)
+{
+	cleanup_free int *ids = calloc(table->n_points + 1, sizeof(*ids));
+
+	if (!ids)
+		return -ENOMEM;
+	for (size_t i = 0; i < table->n_points; i++)
+		ids[i] = mnt_fs_get_id(table->points[i].fs);
+	qsort(ids, table->n_points, sizeof(*ids), compare_ids);
+	for (size_t i = 0; table->n_points > 0 && i < table->n_listed; i++) {
+		struct sys_statmount st;
+		int r = sys_statmount(table->listed[i].id, SYS_STATMOUNT_MNT_BASIC, &st);
+		int id = r == 0 ? (int)st.mnt_id_old : 0;
+
+		if (r < 0 && r != -ENOENT)
+			return r;
+		if (r == 0 && bsearch(&id, ids, table->n_points, sizeof(*ids), compare_ids))
+			table->listed[i].old_id = id;
+	}
+	return 0;
+}
+
+/* What cannot be told is below. */
+static bool is_mounted_below(uint64_t id, const char *base)
+{
+	struct sys_statmount st;
+	int r = sys_statmount(id, SYS_STATMOUNT_MNT_POINT, &st);
+
+	if (r == -ENOENT)
+		return false;
+	if (r < 0 || (st.mask & SYS_STATMOUNT_MNT_POINT) == 0 || st.mnt_point >= sizeof(st.strings))
+		return true;
+	return str_starts_with(st.strings + st.mnt_point, base);
+}
+
+static void remove_point(struct mount_table *table, int old_id)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < table->n_points; i++)
+		if (mnt_fs_get_id(table->points[i].fs) != old_id)
+			table->points[n++] = table->points[i];
+	table->n_points = n;
+}
+
+/* Make @now, which was listed after it, what @table knows; false, with nothing done, when there is a mount
+ * below
+ * @base that @table does not have. */
+static bool follow(struct mount_table *table, struct mount_table *now, const char *base)
+{
+	size_t old = 0;
+
+	for (size_t i = 0; i < now->n_listed; i++) {
+		while (old < table->n_listed && table->listed[old].id < now->listed[i].id)
+			old++;
+		if (old < table->n_listed && table->listed[old].id == now->listed[i].id)
+			now->listed[i].old_id = table->listed[old].old_id;
+		else if (is_mounted_below(now->listed[i].id, base))
+			return false;
+	}
+	old = 0;
+	for (size_t i = 0; i < table->n_listed; i++) {
+		while (old < now->n_listed && now->listed[old].id < table->listed[i].id)
+			old++;
+		if (table->listed[i].old_id != 0 &&
+		    (old == now->n_listed || now->listed[old].id != table->listed[i].id))
+			remove_point(table, table->listed[i].old_id);
+	}
+	return true;
+}
+
+/* Only unmounted, or mounted elsewhere? Then @table is as the kernel's. */
+static bool take_changes(struct mount_table *table, const char *base)
+{
+	struct mount_table now = {.n_listed = 0};
+	bool is_done = table->listed && watch_mounts(&now) == 0 && list_mounts(&now) == 0 &&
+		       follow(table, &now, base);
+
+	if (is_done) {
+		struct mount_table before = *table;
+
+		table->monitor = now.monitor;
+		table->listed = now.listed;
+		table->n_listed = now.n_listed;
+		now.monitor = before.monitor;
+		now.listed = before.listed;
+	}
+	mnt_unref_monitor(now.monitor);
+	free(now.listed);
+	return is_done;
+}
+
 static enum status table_new(const char *base, bool is_kept, struct mount_table **ret, struct error *err)
 {
 	cleanup(mount_table_freep) struct mount_table *table = calloc(1, sizeof(*table));
@@ -146,8 +291,12 @@ static enum status table_new(const char *base, bool is_kept, struct mount_table 
 
 	if (r == 0 && is_kept) /* before it is read: what changes meanwhile shows */
 		r = watch_mounts(table);
+	if (r == 0 && is_kept && list_mounts(table) < 0) /* likewise */
+		forget_mounts(table);
 	if (r == 0)
 		r = read_mounts(table, base);
+	if (r == 0 && table->listed && match_points(table) < 0)
+		forget_mounts(table);
 	if (r < 0)
 		return error_set(err, STATUS_INTERNAL, r, "cannot read the mount table %s", MOUNTINFO_PATH);
 	*ret = TAKE_PTR(table);
@@ -167,6 +316,8 @@ enum status mount_table_refresh(struct mount_table **table, const char *base, st
 	/* 0: a wait of no time has seen no change */
 	if (*table && mnt_monitor_wait((*table)->monitor, 0) == 0)
 		return STATUS_OK;
+	if (*table && take_changes(*table, base))
+		return STATUS_OK;
 	status = table_new(base, true, &now, err);
 	if (status != STATUS_OK)
 		return status;
@@ -182,6 +333,7 @@ void mount_table_free(struct mount_table *table)
 	mnt_unref_monitor(table->monitor);
 	mnt_unref_table(table->mounts);
 	free(table->points);
+	free(table->listed);
 	free(table);
 }
 

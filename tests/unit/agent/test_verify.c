@@ -5,10 +5,13 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "base/sys.h"
 #include "status/local.h"
 #include "volume/verify.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <libmount/libmount.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -205,20 +208,142 @@ static int count_what_is_stacked(void)
 	return 0;
 }
 
-TEST(mounts_are_counted_one_upon_the_other_too)
+/* --- a table that is kept --- */
+
+static size_t n_parsed;
+
+int __real_mnt_table_parse_stream(struct libmnt_table *table, FILE *stream, const char *name);
+int __wrap_mnt_table_parse_stream(struct libmnt_table *table, FILE *stream, const char *name);
+
+int __wrap_mnt_table_parse_stream(struct libmnt_table *table, FILE *stream, const char *name)
+{
+	n_parsed++;
+	return __real_mnt_table_parse_stream(table, stream, name);
+}
+
+static const char *const kept_points[] = {"/tmp/v",	"/tmp/v/a",    "/tmp/v/a/b", "/tmp/v/c",
+					  "/tmp/v/c/d", "/tmp/else/e", "/tmp/else/f"};
+
+/* Is @kept, refreshed, as one that is read anew? */
+static bool is_as_read_anew(struct mount_table **kept, size_t *ret_reads)
+{
+	struct mount_table *fresh = NULL;
+	size_t before = n_parsed;
+	bool is_same = mount_table_refresh(kept, "/tmp/v", NULL) == STATUS_OK;
+
+	*ret_reads = n_parsed - before;
+	is_same = is_same && mount_table_refresh(&fresh, "/tmp/v", NULL) == STATUS_OK;
+	for (size_t i = 0; is_same && i < ARRAY_SIZE(kept_points); i++) {
+		struct mount_count as_kept, as_read;
+		struct mount_view view;
+
+		mount_table_count(*kept, kept_points[i], &as_kept);
+		mount_table_count(fresh, kept_points[i], &as_read);
+		is_same = as_kept.here == as_read.here && as_kept.below == as_read.below &&
+			  str_eq(as_kept.stacked, as_read.stacked) &&
+			  mount_table_find(*kept, kept_points[i], &view, NULL) ==
+				  mount_table_find(fresh, kept_points[i], &view, NULL);
+	}
+	mount_table_free(fresh);
+	return is_same;
+}
+
+static bool is_old_kernel;
+
+ssize_t __real_sys_listmount(uint64_t mount_id, uint64_t after_id, uint64_t *ret_ids, size_t n);
+ssize_t __wrap_sys_listmount(uint64_t mount_id, uint64_t after_id, uint64_t *ret_ids, size_t n);
+
+ssize_t __wrap_sys_listmount(uint64_t mount_id, uint64_t after_id, uint64_t *ret_ids, size_t n)
+{
+	return is_old_kernel ? -ENOSYS : __real_sys_listmount(mount_id, after_id, ret_ids, n);
+}
+
+static bool knows_ids(void)
+{
+	uint64_t id;
+
+	return sys_listmount(SYS_LSMT_ROOT, 0, &id, 1) >= 0;
+}
+
+static bool mount_at(const char *point)
+{
+	(void)mkdir(point, 0700);
+	return mount("none", point, "tmpfs", 0, NULL) == 0;
+}
+
+/* In namespaces of its own: as above. */
+static int keep_what_changes(void)
+{
+	struct mount_table *kept = NULL;
+	size_t reads;
+
+	if (!may_mount() || mkdir("/tmp/else", 0700) < 0)
+		return __LINE__;
+	for (size_t i = 0; i < ARRAY_SIZE(kept_points); i++)
+		if (!mount_at(kept_points[i]))
+			return __LINE__;
+	if (!is_as_read_anew(&kept, &reads) || reads != 1)
+		return __LINE__;
+	/* unmounted, here and elsewhere, and mounted elsewhere: nothing is read */
+	if (umount("/tmp/v/a/b") < 0 || umount("/tmp/else/e") < 0 || !mount_at("/tmp/else/f"))
+		return __LINE__;
+	if (!is_as_read_anew(&kept, &reads) || (knows_ids() && reads != 0))
+		return __LINE__;
+	/* mounted here */
+	for (int i = 0; i < 2; i++)
+		if (!mount_at("/tmp/v/a/b"))
+			return __LINE__;
+	if (!is_as_read_anew(&kept, &reads) || reads != 1)
+		return __LINE__;
+	for (unsigned int i = 0, random = 20261123; i < 400; i++) {
+		const char *point;
+
+		random = random * 1103515245 + 12345;
+		point = kept_points[1 + (random >> 16) % (ARRAY_SIZE(kept_points) - 1)];
+		if ((random >> 8) % 3 == 0)
+			(void)mount_at(point);
+		else
+			(void)umount2(point, MNT_DETACH);
+		if (!is_as_read_anew(&kept, &reads))
+			return __LINE__;
+	}
+	mount_table_free(kept);
+	return 0;
+}
+
+static void expect_zero_apart(int (*function)(void))
 {
 	pid_t pid = fork();
 	int status;
 
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		int line = count_what_is_stacked();
+		int line = function();
 
-		_exit(line > 255 ? 255 : line);
+		if (line != 0)
+			(void)fprintf(stderr, "line %d\n", line);
+		_exit(line != 0);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status));
 	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+TEST(mounts_are_counted_one_upon_the_other_too)
+{
+	expect_zero_apart(count_what_is_stacked);
+}
+
+TEST(a_kept_table_is_as_one_that_is_read_and_read_only_for_what_was_mounted)
+{
+	expect_zero_apart(keep_what_changes);
+}
+
+TEST(before_linux_6_8_a_kept_table_is_read_whenever_mounts_change)
+{
+	is_old_kernel = true;
+	expect_zero_apart(keep_what_changes);
+	is_old_kernel = false;
 }
 
 TEST(neither_root_nor_capabilities_are_accepted)
