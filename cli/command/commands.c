@@ -35,7 +35,7 @@ size_t command_count(void)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
 		n += tables[i]->n;
 	return n;
 }
