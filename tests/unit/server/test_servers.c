@@ -595,18 +595,24 @@ static unsigned long unread_at(uint16_t port)
 	return all;
 }
 
+enum { LATE_BYTES = 8192 };
+
 static void begin_to_register(struct servers *s, struct fake_node *by, int *answered)
 {
 	Holdfast__V1__RegisterVolumeRequest request = HOLDFAST__V1__REGISTER_VOLUME_REQUEST__INIT;
 	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
 	char id[] = "late";
+	char text[LATE_BYTES + 1];
 
+	memset(text, 'x', LATE_BYTES); /* more than what other connections say meanwhile */
+	text[LATE_BYTES] = '\0';
 	volume.id = id;
+	volume.description = text;
 	request.volume = &volume;
 	assert_int_equal(rpc_client_call(by->client, &holdfast__v1__volumes__descriptor, "Register",
 					 &request.base, TIMEOUT_US, on_late, answered, NULL, NULL),
 			 STATUS_OK);
-	UNTIL(&s->f, *answered >= 0 || unread_at(s->ports[s->leader]) > 0);
+	UNTIL(&s->f, *answered >= 0 || unread_at(s->ports[s->leader]) > LATE_BYTES);
 }
 
 TEST_FIXTURE(it_is_not_known_whether_a_lost_leader_carried_a_change_out, setup_servers, teardown_servers)

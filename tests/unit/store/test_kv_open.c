@@ -205,6 +205,8 @@ TEST_FIXTURE(a_refused_second_opener_does_not_drop_the_lock_of_the_first, fixtur
 	pid_t pid;
 
 	fixture_open(f);
+	(void)put(f, "a",
+		  "1"); /* its thread waits: one that begins holds locks that a child would wait for */
 	first = f->kv;
 	f->kv = NULL;
 	expect_refusal(f, f->path, STATUS_FAILED_PRECONDITION, "another process");

@@ -14,7 +14,9 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,36 +46,76 @@ static int append_row(void *userdata, int n, char **values, char **names)
 	return 0;
 }
 
-/* As sqlite3 -readonly does it, and by a process of its own: locks of one process do not meet each other. */
+/*
+ * Reads as sqlite3 -readonly does it, in a process of its own: locks of one process do not meet each other.
+ * It is forked while no thread of a store runs: one that begins holds locks of the allocator, which a child
+ * never gets.
+ */
+static struct {
+	int fd;
+	pid_t pid;
+} reader;
+
+static void read_once(int fd, const char *path, const char *sql)
+{
+	sqlite3 *db = NULL;
+	struct rows out = {""};
+	int rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL);
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(db, sql, append_row, &out, NULL);
+	if (rc != SQLITE_OK)
+		(void)str_format(out.text, sizeof(out.text), "%s", sqlite3_errmsg(db));
+	(void)sqlite3_close(db);
+	if (send(fd, out.text, strlen(out.text) + 1, 0) < 0)
+		_exit(1);
+}
+
+static void start_reader(void)
+{
+	char request[8192]; /* the path, and after its NUL the statement */
+	int ends[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+	reader.pid = fork();
+	assert_true(reader.pid >= 0);
+	reader.fd = ends[0];
+	if (reader.pid > 0) {
+		(void)close(ends[1]);
+		return;
+	}
+	(void)close(ends[0]);
+	while (recv(ends[1], request, sizeof(request), 0) > 0)
+		read_once(ends[1], request, request + strlen(request) + 1);
+	_exit(0);
+}
+
 static const char *read_only(const char *path, const char *sql)
 {
 	static struct rows rows;
-	int ends[2];
-	int status;
-	ssize_t n;
-	pid_t pid;
+	struct iovec parts[] = {{(void *)(uintptr_t)path, strlen(path) + 1},
+				{(void *)(uintptr_t)sql, strlen(sql) + 1}};
 
-	assert_int_equal(pipe(ends), 0);
-	pid = fork();
-	assert_true(pid >= 0);
-	if (pid == 0) {
-		sqlite3 *db = NULL;
-		struct rows out = {""};
-		int rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL);
-
-		if (rc == SQLITE_OK)
-			rc = sqlite3_exec(db, sql, append_row, &out, NULL);
-		if (rc != SQLITE_OK)
-			(void)str_format(out.text, sizeof(out.text), "%s", sqlite3_errmsg(db));
-		_exit(write(ends[1], out.text, strlen(out.text)) >= 0 ? 0 : 1);
-	}
-	(void)close(ends[1]);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	n = read(ends[0], rows.text, sizeof(rows.text) - 1);
-	(void)close(ends[0]);
-	assert_true(n >= 0);
-	rows.text[n] = '\0';
+	assert_true(writev(reader.fd, parts, ARRAY_SIZE(parts)) > 0);
+	assert_true(recv(reader.fd, rows.text, sizeof(rows.text), 0) > 0);
 	return rows.text;
+}
+
+static int setup(void **state)
+{
+	start_reader();
+	return fixture_setup(state);
+}
+
+static int teardown(void **state)
+{
+	int rc = fixture_teardown(state);
+	int status;
+
+	(void)close(reader.fd);
+	assert_int_equal(waitpid(reader.pid, &status, 0), reader.pid);
+	assert_int_equal(status, 0);
+	return rc;
 }
 
 static void put_text(struct fixture *f, const char *key, const char *text)
@@ -83,7 +125,7 @@ static void put_text(struct fixture *f, const char *key, const char *text)
 	assert_int_equal(commit(f, &(struct kv_txn){.ops = &op, .n_ops = 1}).err.status, STATUS_OK);
 }
 
-TEST_FIXTURE(somebody_with_the_shell_reads_while_the_store_is_running, fixture_setup, fixture_teardown)
+TEST_FIXTURE(somebody_with_the_shell_reads_while_the_store_is_running, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -93,7 +135,7 @@ TEST_FIXTURE(somebody_with_the_shell_reads_while_the_store_is_running, fixture_s
 	assert_string_equal(read_only(f->path, "SELECT key, text FROM kv"), "a|{\"n\":1}\nb|-\n");
 }
 
-TEST_FIXTURE(a_view_has_words_numbers_flags_and_times, fixture_setup, fixture_teardown)
+TEST_FIXTURE(a_view_has_words_numbers_flags_and_times, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -112,8 +154,7 @@ TEST_FIXTURE(a_view_has_words_numbers_flags_and_times, fixture_setup, fixture_te
 			    "b|-|5\n");
 }
 
-TEST_FIXTURE(views_follow_their_definition_and_nothing_is_written_when_it_stays, fixture_setup,
-	     fixture_teardown)
+TEST_FIXTURE(views_follow_their_definition_and_nothing_is_written_when_it_stays, setup, teardown)
 {
 	struct fixture *f = *state;
 	const struct kv_view renamed = {"animal", "pet/", pet_columns, 1};
@@ -132,7 +173,7 @@ TEST_FIXTURE(views_follow_their_definition_and_nothing_is_written_when_it_stays,
 	(void)put(f, "a", "1"); /* statements prepared before are none the worse */
 }
 
-TEST_FIXTURE(the_text_of_a_transaction_is_bounded, fixture_setup, fixture_teardown)
+TEST_FIXTURE(the_text_of_a_transaction_is_bounded, setup, teardown)
 {
 	struct fixture *f = *state;
 	char *text = malloc(KV_TEXT_MAX + 1);
@@ -167,7 +208,7 @@ TEST_FIXTURE(the_text_of_a_transaction_is_bounded, fixture_setup, fixture_teardo
 	"INSERT INTO position VALUES (1, 7, 7);"                                                          \
 	"PRAGMA application_id=1215261796; PRAGMA user_version=" version ";"
 
-TEST_FIXTURE(a_database_of_an_older_schema_is_brought_to_this_one, fixture_setup, fixture_teardown)
+TEST_FIXTURE(a_database_of_an_older_schema_is_brought_to_this_one, setup, teardown)
 {
 	static const struct {
 		const char *sql, *texts;
@@ -213,7 +254,7 @@ TEST_FIXTURE(a_database_of_an_older_schema_is_brought_to_this_one, fixture_setup
 	}
 }
 
-TEST_FIXTURE(a_copy_is_whole_and_private_and_can_be_opened, fixture_setup, fixture_teardown)
+TEST_FIXTURE(a_copy_is_whole_and_private_and_can_be_opened, setup, teardown)
 {
 	struct fixture *f = *state;
 	char copy[TEMP_PATH_SIZE];
@@ -239,7 +280,7 @@ TEST_FIXTURE(a_copy_is_whole_and_private_and_can_be_opened, fixture_setup, fixtu
 	(void)str_copy(f->path, sizeof(f->path), path);
 }
 
-TEST_FIXTURE(a_copy_with_a_record_that_is_not_what_was_written_is_found_out, fixture_setup, fixture_teardown)
+TEST_FIXTURE(a_copy_with_a_record_that_is_not_what_was_written_is_found_out, setup, teardown)
 {
 	struct fixture *f = *state;
 	char copy[TEMP_PATH_SIZE];
@@ -260,7 +301,7 @@ TEST_FIXTURE(a_copy_with_a_record_that_is_not_what_was_written_is_found_out, fix
 	assert_non_null(strstr(err.msg, "its record b is not what was written"));
 }
 
-TEST_FIXTURE(a_copy_of_nothing_leaves_nothing, fixture_setup, fixture_teardown)
+TEST_FIXTURE(a_copy_of_nothing_leaves_nothing, setup, teardown)
 {
 	struct fixture *f = *state;
 	char copy[TEMP_PATH_SIZE];
@@ -300,7 +341,7 @@ static enum status double_all(struct kv_rewrite *rewrite, void *userdata, struct
 	return st == STATUS_OK ? doubling->end : st;
 }
 
-TEST_FIXTURE(a_rewrite_is_one_transaction_of_any_size, fixture_setup, fixture_teardown)
+TEST_FIXTURE(a_rewrite_is_one_transaction_of_any_size, setup, teardown)
 {
 	enum { MANY = 1000 }; /* more than a submitted one may have */
 	struct fixture *f = *state;
@@ -323,7 +364,7 @@ TEST_FIXTURE(a_rewrite_is_one_transaction_of_any_size, fixture_setup, fixture_te
 	assert_string_equal(range_text(f, "n/0999"), "n/0999=11@1000,2001 ");
 }
 
-TEST_FIXTURE(a_rewrite_that_fails_has_changed_nothing, fixture_setup, fixture_teardown)
+TEST_FIXTURE(a_rewrite_that_fails_has_changed_nothing, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct doubling doubling = {.end = STATUS_DATA_LOSS};
@@ -355,7 +396,7 @@ static void copy_files(struct fixture *f, const char *to)
 	}
 }
 
-TEST_FIXTURE(a_store_that_writes_gets_a_log_of_full_size, fixture_setup, fixture_teardown)
+TEST_FIXTURE(a_store_that_writes_gets_a_log_of_full_size, setup, teardown)
 {
 	struct fixture *f = *state;
 	char copy[TEMP_PATH_SIZE];
@@ -385,7 +426,7 @@ TEST_FIXTURE(a_store_that_writes_gets_a_log_of_full_size, fixture_setup, fixture
 	(void)str_copy(f->path, sizeof(f->path), path);
 }
 
-TEST_FIXTURE(a_locked_name_admits_no_store, fixture_setup, fixture_teardown)
+TEST_FIXTURE(a_locked_name_admits_no_store, setup, teardown)
 {
 	struct fixture *f = *state;
 	cleanup_close int fd = -EBADF;
