@@ -23,8 +23,14 @@ static enum status client_conn_get(struct rpc_client *client, struct client_conn
 
 char *client_call_name(const struct client_call *call, char name[static CALL_NAME_SIZE])
 {
+	const struct rpc_client *client = call->client;
+	const struct client_conn *conn = call->conn;
+	char server[RPC_SERVER_NAME_SIZE];
+	bool is_one_of_several = client->n_servers > 1 && conn && conn->up;
+
 	(void)snprintf(name, CALL_NAME_SIZE, "%s/%s at %s", call->service->name, call->method->name,
-		       call->client->name);
+		       is_one_of_several ? rpc_address_text(&client->servers[conn->at], server)
+					 : client->name);
 	return name;
 }
 
@@ -122,6 +128,10 @@ enum status client_call_start(struct client_call *call, uint64_t timeout_us, str
 
 void client_call_unlink(struct client_call *call)
 {
+	struct rpc_client *client = call->client;
+
+	if (client->reaper && call->conn != client->current)
+		(void)sd_event_source_set_enabled(client->reaper, SD_EVENT_ONESHOT);
 	LIST_REMOVE(call, all);
 	call->timer = sd_event_source_disable_unref(call->timer);
 	h2_stream_detach(&call->stream);
@@ -131,7 +141,8 @@ void client_call_unlink(struct client_call *call)
 /* Not on a connection that never came about, and not when the server says that it has not looked at it. */
 static bool may_have_begun(const struct client_call *call)
 {
-	return call->conn->up && !(call->stream.closed && call->stream.close_code == NGHTTP2_REFUSED_STREAM);
+	return call->conn->up && !call->head.has_changed_nothing &&
+	       !(call->stream.closed && call->stream.close_code == NGHTTP2_REFUSED_STREAM);
 }
 
 void client_call_end(struct client_call *call, enum status status, const struct error *err)
@@ -297,10 +308,67 @@ static void client_conn_close(struct client_conn *conn, const struct error *why)
 	conn_unref(conn);
 }
 
+static enum status dial_server(struct client_conn *conn, struct error *err);
+
+/* The server of @conn failed with @why: that comes behind what is known of those before. */
+static void add_failure(struct client_conn *conn, const struct error *why)
+{
+	const struct rpc_client *client = conn->client;
+	const struct error before = conn->why;
+	char server[RPC_SERVER_NAME_SIZE];
+
+	conn->n_failed++;
+	if (client->n_servers < 2) {
+		conn->why = *why;
+		return;
+	}
+	(void)error_set(&conn->why, why->status, 0, "%s%s%s: %s", before.msg,
+			before.msg[0] != '\0' ? "; " : "",
+			rpc_address_text(&client->servers[conn->at], server), why->msg);
+	conn->why.sys_errno = why->sys_errno; /* its text is in the message already */
+}
+
+/* A connection that has not come about at one server is tried at the next; false when none is left. */
+static bool try_next(struct client_conn *conn, const struct error *why)
+{
+	const struct rpc_client *client = conn->client;
+	struct error err;
+
+	add_failure(conn, why);
+	while (conn->n_failed < client->n_servers) {
+		dial_cancel(TAKE_PTR(conn->dial));
+		transport_free(conn->transport);
+		conn->transport = NULL;
+		conn->at = (conn->at + 1) % client->n_servers;
+		if (dial_server(conn, &err) == STATUS_OK)
+			return true;
+		add_failure(conn, &err);
+	}
+	return false;
+}
+
+/* The next connection is to be another server's. */
+static void leave_server(const struct client_conn *conn)
+{
+	struct rpc_client *client = conn->client;
+
+	if (client->n_servers > 1)
+		client->first = (conn->at + 1) % client->n_servers;
+}
+
 static void lose(struct client_conn *conn, const struct error *why)
 {
 	const struct rpc_client *client = conn->client;
+	struct error all;
 
+	if (conn->is_open && !conn->up) {
+		if (try_next(conn, why))
+			return;
+		all = conn->why;
+		why = &all;
+	}
+	if (conn->up)
+		leave_server(conn);
 	if (conn->is_open && conn->up && client->on_lost)
 		client->on_lost(client->userdata);
 	conn_ref(conn);
@@ -308,16 +376,30 @@ static void lose(struct client_conn *conn, const struct error *why)
 	conn_unref(conn);
 }
 
+/* With each server; with each address of a name. */
+static uint64_t patience_us(const struct rpc_client *client)
+{
+	return client->timing.connect_us / (client->n_servers > 1 ? client->n_servers : 1);
+}
+
 static int on_connect_timeout(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct client_conn *conn = userdata;
 	char text[CLOCK_TEXT_SIZE];
+	const char *before;
 	struct error err;
 
 	(void)source;
 	(void)usec;
-	(void)error_set(&err, STATUS_UNAVAILABLE, 0, "no connection within %s",
-			clock_format_duration(conn->client->timing.connect_us, text));
+	if (conn->dial && dial_skip(conn->dial)) {
+		(void)timer_arm(conn->client->event, &conn->connect_timer, patience_us(conn->client),
+				on_connect_timeout, conn);
+		return 0;
+	}
+	before = conn->dial ? dial_failures(conn->dial) : "";
+	(void)error_set(&err, STATUS_UNAVAILABLE, 0, "%s%sno connection within %s", before,
+			before[0] != '\0' ? "; " : "",
+			clock_format_duration(patience_us(conn->client), text));
 	lose(conn, &err);
 	return 0;
 }
@@ -387,6 +469,7 @@ static void on_goaway(void *userdata)
 {
 	struct client_conn *conn = userdata;
 
+	leave_server(conn);
 	if (conn->client->current == conn)
 		conn->client->current = NULL;
 }
@@ -433,6 +516,7 @@ static enum status on_up(void *userdata, struct error *err)
 		return st;
 	timer_disarm(conn->connect_timer);
 	conn->up = true;
+	conn->client->first = conn->at;
 	keepalive(conn);
 	return STATUS_OK;
 }
@@ -506,6 +590,21 @@ static void on_dialled(int fd, const struct error *err, void *userdata)
 		lose(conn, &failure);
 }
 
+/* Begin to connect to the server of conn->at, or to the socket. */
+static enum status dial_server(struct client_conn *conn, struct error *err)
+{
+	struct rpc_client *client = conn->client;
+	int r = timer_arm(client->event, &conn->connect_timer, patience_us(client), on_connect_timeout, conn);
+	const struct rpc_address *server;
+
+	if (r < 0)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "arm a timer");
+	if (client->unix_path)
+		return dial_unix(client->event, client->unix_path, on_dialled, conn, &conn->dial, err);
+	server = &client->servers[conn->at];
+	return dial_tcp(client->event, server->host, server->port, on_dialled, conn, &conn->dial, err);
+}
+
 static enum status start(struct client_conn *conn, struct error *err)
 {
 	struct rpc_client *client = conn->client;
@@ -513,19 +612,9 @@ static enum status start(struct client_conn *conn, struct error *err)
 		.held_max = client->message_bytes > HELD_MAX / 2 ? 2 * client->message_bytes : HELD_MAX,
 		.header_max = RESPONSE_HEADERS_MAX,
 	};
-	enum status st;
-	int r;
+	enum status st = h2_new(&config, &h2_ops, conn, &conn->h2, err);
 
-	st = h2_new(&config, &h2_ops, conn, &conn->h2, err);
-	if (st != STATUS_OK)
-		return st;
-	r = timer_arm(client->event, &conn->connect_timer, client->timing.connect_us, on_connect_timeout,
-		      conn);
-	if (r < 0)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "arm a timer");
-	if (client->unix_path)
-		return dial_unix(client->event, client->unix_path, on_dialled, conn, &conn->dial, err);
-	return dial_tcp(client->event, client->host, client->port, on_dialled, conn, &conn->dial, err);
+	return st == STATUS_OK ? dial_server(conn, err) : st;
 }
 
 static enum status client_conn_get(struct rpc_client *client, struct client_conn **ret, struct error *err)
@@ -540,7 +629,7 @@ static enum status client_conn_get(struct rpc_client *client, struct client_conn
 	conn = malloc(sizeof(*conn));
 	if (!conn)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "connect to %s", client->name);
-	*conn = (struct client_conn){.client = client, .refs = 1};
+	*conn = (struct client_conn){.client = client, .at = client->first, .refs = 1};
 	st = start(conn, err);
 	if (st != STATUS_OK) {
 		dial_cancel(conn->dial);
@@ -560,9 +649,10 @@ enum { MESSAGE_BYTES = 4 * 1024 * 1024 };
 
 static void client_release(struct rpc_client *client)
 {
+	(void)sd_event_source_disable_unref(client->reaper);
 	poller_free(client->poller);
 	free(client->unix_path);
-	free(client->host);
+	free(client->servers);
 	free(client->server_uri);
 	if (client->authorization)
 		explicit_bzero(client->authorization, strlen(client->authorization));
@@ -597,9 +687,64 @@ static void set_name(struct rpc_client *client)
 {
 	if (client->unix_path)
 		(void)snprintf(client->name, sizeof(client->name), "unix:%s", client->unix_path);
+	else if (client->n_servers > 1)
+		(void)snprintf(client->name, sizeof(client->name), "any of %zu servers", client->n_servers);
 	else
-		(void)snprintf(client->name, sizeof(client->name),
-			       strchr(client->host, ':') ? "[%s]:%u" : "%s:%u", client->host, client->port);
+		(void)rpc_address_text(&client->servers[0], client->name);
+}
+
+static bool has_calls(const struct client_conn *conn)
+{
+	const struct client_call *call;
+
+	LIST_FOREACH (call, &conn->client->calls, all)
+		if (call->conn == conn)
+			return true;
+	return false;
+}
+
+/* What was left for another server is closed when its last call has ended. */
+static int on_reap(sd_event_source *source, void *userdata)
+{
+	struct rpc_client *client = userdata;
+	struct client_conn *conn = LIST_FIRST(&client->conns);
+	struct error why;
+
+	(void)source;
+	(void)error_set(&why, STATUS_CANCELLED, 0, "not needed any more");
+	while (conn) {
+		struct client_conn *next = LIST_NEXT(conn, all);
+
+		if (conn != client->current && conn->up && !has_calls(conn))
+			client_conn_close(conn, &why);
+		conn = next;
+	}
+	return 0;
+}
+
+static enum status set_servers(struct rpc_client *client, const struct rpc_endpoint *endpoint,
+			       struct error *err)
+{
+	size_t n = endpoint->n_servers > 0 ? endpoint->n_servers : 1;
+	int r = 0;
+
+	if (client->unix_path)
+		return STATUS_OK;
+	client->servers = calloc(n, sizeof(*client->servers));
+	if (!client->servers)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a client");
+	client->n_servers = n;
+	if (endpoint->n_servers > 0)
+		memcpy(client->servers, endpoint->servers, n * sizeof(*client->servers));
+	else if (str_copy(client->servers[0].host, RPC_HOST_SIZE, endpoint->host) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the server's name is too long");
+	else
+		client->servers[0].port = endpoint->port;
+	if (n > 1)
+		r = sd_event_add_defer(client->event, &client->reaper, on_reap, client);
+	if (r >= 0 && n > 1)
+		r = sd_event_source_set_enabled(client->reaper, SD_EVENT_OFF);
+	return r < 0 ? error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "make a client") : STATUS_OK;
 }
 
 enum status rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint, struct rpc_client **ret,
@@ -609,12 +754,11 @@ enum status rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint,
 	enum status st;
 	int r;
 
-	assert(endpoint->unix_path || (endpoint->host && endpoint->tls));
+	assert(endpoint->unix_path || ((endpoint->host || endpoint->n_servers > 0) && endpoint->tls));
 	if (!client)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a client");
 	*client = (struct rpc_client){
 		.event = event,
-		.port = endpoint->port,
 		.tls = endpoint->tls,
 		.message_bytes = endpoint->message_bytes ? endpoint->message_bytes : MESSAGE_BYTES,
 		.on_lost = endpoint->on_lost,
@@ -627,10 +771,11 @@ enum status rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint,
 	if (r < 0)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "make a client");
 	if (!copy_text(&client->unix_path, endpoint->unix_path) ||
-	    !copy_text(&client->host, endpoint->host) ||
 	    !copy_text(&client->server_uri, endpoint->server_uri))
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a client");
-	st = set_token(client, endpoint->token, err);
+	st = set_servers(client, endpoint, err);
+	if (st == STATUS_OK)
+		st = set_token(client, endpoint->token, err);
 	if (st != STATUS_OK)
 		return st;
 	set_name(client);
@@ -651,6 +796,22 @@ void rpc_client_free(struct rpc_client *client)
 	while (!LIST_EMPTY(&client->conns))
 		client_conn_close(LIST_FIRST(&client->conns), &err);
 	client_release(client);
+}
+
+void rpc_client_move_on(struct rpc_client *client)
+{
+	if (client->n_servers < 2 || !client->current || !client->current->up)
+		return;
+	leave_server(client->current);
+	client->current = NULL;
+	(void)sd_event_source_set_enabled(client->reaper, SD_EVENT_ONESHOT);
+}
+
+const char *rpc_client_server(struct rpc_client *client)
+{
+	if (client->unix_path || !client->current || !client->current->up)
+		return NULL;
+	return rpc_address_text(&client->servers[client->current->at], client->at);
 }
 
 void rpc_client_set_keepalive(struct rpc_client *client, uint64_t us)

@@ -3,11 +3,14 @@
 /* gRPC client: one HTTP/2 connection to a unix socket or a TLS server, driven by sd-event.
  *
  * The connection is made by the first call and made again by the next call after it was lost; there is no
- * back-off here, that is the owner's. Callbacks never run inside a function of this header, and `done` runs
- * exactly once per started call. Every error carries the peer's gRPC code, or UNAVAILABLE for transport
- * trouble with the endpoint's name in the message. */
+ * back-off here, that is the owner's. Of several servers that are one, each is tried once for a connection,
+ * beginning with the one that took the last, or behind the one that was lost. No call is sent twice.
+ * Callbacks never run inside a function of this header, and `done` runs exactly once per started call. Every
+ * error carries the peer's gRPC code, or UNAVAILABLE for transport trouble with the endpoint's name in the
+ * message. */
 
 #include "base/error.h"
+#include "rpc/address.h"
 #include "rpc/peer.h"
 #include "rpc/tls.h"
 
@@ -25,6 +28,8 @@ struct rpc_endpoint {
 	const char *unix_path; /* set: a unix socket, the rest is ignored */
 	const char *host;      /* numeric address, or a name resolved when connecting */
 	uint16_t port;
+	const struct rpc_address *servers; /* set: one of these, instead of host and port; copied */
+	size_t n_servers;
 	struct rpc_tls *tls; /* borrowed, must outlive the client */
 	/* URI expected in the server's certificate, or with a slash at its end how it begins; NULL: any that
 	 * the CA signed */
@@ -44,6 +49,13 @@ enum status rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint,
 /** Close the connection. Calls under way end with CANCELLED before this returns: the one exception to
  * "callbacks never run inside". NULL is allowed. */
 void rpc_client_free(struct rpc_client *client);
+
+/** The next call goes to the next server, if there are several; those under way go on where they are. */
+void rpc_client_move_on(struct rpc_client *client);
+
+/** "HOST:PORT" of the server that takes new calls; NULL: there is no connection. Valid until the next call of
+ * this function. */
+const char *rpc_client_server(struct rpc_client *client);
 
 /** While a stream is open and the server silent for @us, it is asked for a sign, and given twice as long to
  * answer; from the next look on. Never less than the default of 10 s. */
@@ -74,7 +86,8 @@ enum status rpc_client_call_for(struct rpc_client *client, const struct rpc_beha
 				const ProtobufCMessage *request, uint64_t timeout_us, rpc_done_fn *done,
 				void *userdata, struct rpc_pending **ret, struct error *err);
 
-/** Of the call or stream that ended last, with an error: may the server have begun to carry it out? */
+/** Of the call or stream that ended last, with an error: may the server have begun to carry it out? Not when
+ * it says that it has changed nothing. */
 bool rpc_client_may_have_begun(const struct rpc_client *client);
 
 /** What the server told programs about the error of the call that ended last: a message of @descriptor, owned

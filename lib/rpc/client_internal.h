@@ -24,9 +24,10 @@ extern const struct client_timing client_timing_default;
 struct rpc_client {
 	sd_event *event; /* borrowed */
 	struct poller *poller;
-	char *unix_path; /* NULL: host and port */
-	char *host;
-	uint16_t port;
+	char *unix_path; /* NULL: servers */
+	struct rpc_address *servers;
+	size_t n_servers;
+	size_t first;	     /* of servers, to be tried for the next connection */
 	struct rpc_tls *tls; /* borrowed */
 	char *server_uri;
 	char *authorization;	/* value of that header; NULL: none */
@@ -38,7 +39,9 @@ struct rpc_client {
 	void (*on_lost)(void *userdata); /* NULL: nobody asks */
 	void *userdata;
 	struct client_timing timing;
-	char name[CLIENT_NAME_SIZE]; /* of the endpoint, for people */
+	char name[CLIENT_NAME_SIZE];   /* of the endpoint, for people */
+	char at[RPC_SERVER_NAME_SIZE]; /* for rpc_client_server() */
+	sd_event_source *reaper;       /* deferred: of connections that take no new calls and have none */
 	bool closing;
 	struct client_conn *current; /* takes new calls; NULL: the next call makes one */
 	LIST_HEAD(, client_conn) conns;
@@ -49,6 +52,8 @@ struct client_conn {
 	struct rpc_client *client;
 	bool is_open;
 	unsigned int refs;
+	size_t at;		     /* of the client's servers */
+	size_t n_failed;	     /* of them, so far */
 	struct dial *dial;	     /* while connecting */
 	struct transport *transport; /* afterwards */
 	struct h2 *h2;
@@ -58,7 +63,7 @@ struct client_conn {
 	bool up;	    /* requests can be sent */
 	uint64_t pinged_us; /* when the server was asked for a sign that it still owes us; 0: it was not */
 	size_t n_streams;   /* bidirectional ones: they want to know when the server is gone */
-	struct error why;   /* it was lost; valid when not open */
+	struct error why;   /* it was lost; valid when not open; before, what failed of those tried */
 	LIST_ENTRY(client_conn) all;
 };
 

@@ -204,6 +204,19 @@ static int attempt(struct dial *dial)
 	return -ENOENT;
 }
 
+bool dial_skip(struct dial *dial)
+{
+	if (!dial->next)
+		return false;
+	add_failure(dial, ETIMEDOUT);
+	return attempt(dial) == 0;
+}
+
+const char *dial_failures(const struct dial *dial)
+{
+	return dial->err.msg;
+}
+
 static void on_resolved(struct addrinfo *addresses, const struct error *err, void *userdata)
 {
 	struct dial *dial = userdata;

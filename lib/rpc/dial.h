@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <systemd/sd-event.h>
 
@@ -18,6 +19,12 @@ enum status dial_unix(sd_event *event, const char *path, dial_done_fn *done, voi
 		      struct dial **ret, struct error *err);
 enum status dial_tcp(sd_event *event, const char *host, uint16_t port, dial_done_fn *done, void *userdata,
 		     struct dial **ret, struct error *err);
+
+/** Leave the address that is being tried for the next one. Returns false when there is none. */
+bool dial_skip(struct dial *dial);
+
+/** Of each address that was tried, why it failed; "": none has. */
+const char *dial_failures(const struct dial *dial);
 
 /** done does not run any more. NULL is allowed. */
 void dial_cancel(struct dial *dial);

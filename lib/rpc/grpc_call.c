@@ -6,6 +6,7 @@
 #include "rpc/base64.h"
 #include "rpc/grpc_status.h"
 #include "rpc/message.h"
+#include "rpc/response_head.h"
 #include "rpc/server_internal.h"
 
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 
 enum {
 	STATUS_TEXT_SIZE = 4,
-	STATUS_FIELDS = 3,
+	STATUS_FIELDS = 4,
 	/* What grpc-core takes in all is 8 KiB, names and overhead included. */
 	STATUS_BYTES = 8 * 1024 - 512,
 };
@@ -81,7 +82,8 @@ void grpc_call_reply(struct rpc_call *call, const ProtobufCMessage *message)
 
 /* grpc-status and, if there are any, grpc-message and details; the texts must live as long as @headers. */
 static size_t status_headers(nghttp2_nv headers[static STATUS_FIELDS], char text[static STATUS_TEXT_SIZE],
-			     enum status status, const char *message, const char *details)
+			     const struct rpc_call *call, enum status status, const char *message,
+			     const char *details)
 {
 	size_t n = 0;
 
@@ -89,6 +91,8 @@ static size_t status_headers(nghttp2_nv headers[static STATUS_FIELDS], char text
 	headers[n++] = h2_header("grpc-status", text);
 	if (message && message[0])
 		headers[n++] = h2_header("grpc-message", message);
+	if (call->has_changed_nothing)
+		headers[n++] = h2_header(RPC_UNCHANGED_HEADER, "1");
 	if (details)
 		headers[n++] = h2_header("holdfast-error-details-bin", details);
 	return n;
@@ -98,7 +102,8 @@ void grpc_call_trailers(struct rpc_call *call)
 {
 	char text[STATUS_TEXT_SIZE];
 	nghttp2_nv headers[STATUS_FIELDS];
-	size_t n = status_headers(headers, text, call->end_status, call->end_message, call->end_details);
+	size_t n =
+		status_headers(headers, text, call, call->end_status, call->end_message, call->end_details);
 
 	h2_stream_trailers(&call->stream, headers, n);
 }
@@ -143,7 +148,7 @@ void grpc_call_end_details(struct rpc_call *call, const struct error *err, const
 	}
 	call->headers_sent = true;
 	h2_stream_respond(&call->stream, headers,
-			  3 + status_headers(headers + 3, text, err->status, encoded, more), false);
+			  3 + status_headers(headers + 3, text, call, err->status, encoded, more), false);
 }
 
 void grpc_call_end(struct rpc_call *call, enum status status, const char *message)

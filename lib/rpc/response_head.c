@@ -63,6 +63,8 @@ void response_head_add(struct response_head *head, const uint8_t *name, size_t n
 		head->status = grpc_status_parse(value, value_len);
 	} else if (equals(name, name_len, "grpc-message")) {
 		(void)grpc_message_decode(head->message, sizeof(head->message), value, value_len);
+	} else if (equals(name, name_len, RPC_UNCHANGED_HEADER)) {
+		head->has_changed_nothing = true;
 	} else if (equals(name, name_len, "holdfast-error-details-bin")) {
 		add_details(head, value, value_len);
 	}

@@ -11,6 +11,9 @@
 /* Plugins send whole stack traces, percent-encoded. */
 enum { RESPONSE_HEADERS_MAX = 64 * 1024 };
 
+/* With an error: the call has changed nothing, and may be made again, at any server. */
+#define RPC_UNCHANGED_HEADER "holdfast-unchanged"
+
 /* A packed message that came with an error; bytes NULL: none. */
 struct details {
 	uint8_t *bytes; /* owned */
@@ -26,6 +29,7 @@ struct response_head {
 	bool has_status;
 	enum status status;
 	char message[ERROR_MSG_MAX];
+	bool has_changed_nothing; /* as the server says of the call */
 	struct details details;
 };
 

@@ -194,6 +194,11 @@ enum { RPC_DETAILS_MAX = 4608 };
  * beside the message. */
 void rpc_call_fail_details(struct rpc_call *call, const struct error *err, const ProtobufCMessage *details);
 
+/** The same, and that the call has changed nothing: it may be made again, at any server. @details may be
+ * NULL.
+ */
+void rpc_call_fail_unchanged(struct rpc_call *call, const struct error *err, const ProtobufCMessage *details);
+
 /** Send one message on a stream; copied. STATUS_RESOURCE_EXHAUSTED when the peer does not read: end the
  * stream. */
 enum status rpc_call_send(struct rpc_call *call, const ProtobufCMessage *message, struct error *err);

@@ -362,6 +362,8 @@ static void handle(struct rpc_call *call, const ProtobufCMessage *request)
 		timer_disarm(call->deadline);
 	if (rpc_call_ask_gate(call, request, &err) == STATUS_OK)
 		call->method->unary(call, request, userdata_of(call));
+	else if (err.status == STATUS_UNAVAILABLE)
+		rpc_call_fail_unchanged(call, &err, NULL);
 	else
 		rpc_call_fail(call, &err);
 }
@@ -653,6 +655,12 @@ void rpc_call_fail_details(struct rpc_call *call, const struct error *err, const
 		leave_handler(call, CALL_CLOSING);
 		h2_stream_wake(&call->stream);
 	}
+}
+
+void rpc_call_fail_unchanged(struct rpc_call *call, const struct error *err, const ProtobufCMessage *details)
+{
+	call->has_changed_nothing = true;
+	rpc_call_fail_details(call, err, details);
 }
 
 enum status rpc_call_send(struct rpc_call *call, const ProtobufCMessage *message, struct error *err)

@@ -160,12 +160,13 @@ struct rpc_call {
 	unsigned int allow; /* methods that would do, for a 405 */
 	bool pretty;	    /* JSON for people */
 	bool headers_sent;
-	bool half_closed;	/* a stream: its handlers know that the client sends no more */
-	bool is_relayed;	/* the method is another row than the one that was called */
-	bool answered;		/* what the handler says now is dropped: the deadline has passed */
-	enum status end_status; /* for the trailers */
-	char *end_message;	/* percent-encoded; NULL: none */
-	char *end_details;	/* base64; NULL: none */
+	bool half_closed;	  /* a stream: its handlers know that the client sends no more */
+	bool is_relayed;	  /* the method is another row than the one that was called */
+	bool answered;		  /* what the handler says now is dropped: the deadline has passed */
+	enum status end_status;	  /* for the trailers */
+	char *end_message;	  /* percent-encoded; NULL: none */
+	bool has_changed_nothing; /* said with the error */
+	char *end_details;	  /* base64; NULL: none */
 	sd_event_source *deadline;
 	void *data;
 };

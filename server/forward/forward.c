@@ -2,7 +2,6 @@
 #include "forward/forward.h"
 
 #include "base/clock.h"
-#include "base/parse.h"
 #include "base/str.h"
 #include "lead/lead.h"
 #include "rpc/client.h"
@@ -16,7 +15,7 @@
 static const uint64_t OPEN_US = 10 * USEC_PER_SEC;   /* a stream, at the leader */
 static const uint64_t CALL_US = 3600 * USEC_PER_SEC; /* without a deadline of the caller's */
 
-enum { HOST_SIZE = LEAD_ADDRESS_SIZE, WHO_SIZE = LEAD_NAME_SIZE + LEAD_ADDRESS_SIZE + 8 };
+enum { WHO_SIZE = LEAD_NAME_SIZE + LEAD_ADDRESS_SIZE + 8 };
 
 /* A connection to the leader. */
 struct upstream {
@@ -65,30 +64,11 @@ static void on_change(const struct lead_view *view, void *userdata)
 	drop_connections(f);
 }
 
-/* "HOST:PORT" or "[HOST]:PORT" */
-static enum status split_address(const char *address, char host[static HOST_SIZE], uint16_t *ret_port,
-				 struct error *err)
-{
-	const char *colon = strrchr(address, ':');
-	bool has_brackets = address[0] == '[' && colon && colon > address && colon[-1] == ']';
-	uint32_t port;
-
-	if (!colon || parse_u32(colon + 1, 1, UINT16_MAX, &port) < 0)
-		return error_set(err, STATUS_UNAVAILABLE, 0,
-				 "the server that leads says that it is at '%s', which is no HOST:PORT: see "
-				 "advertise in its store \"etcd\"",
-				 address);
-	(void)str_format(host, HOST_SIZE, "%.*s", (int)(colon - address) - 2 * has_brackets,
-			 address + has_brackets);
-	*ret_port = (uint16_t)port;
-	return STATUS_OK;
-}
-
 static enum status connect_leader(struct forward *f, struct rpc_client **ret, struct error *err)
 {
-	struct rpc_endpoint endpoint = {.tls = f->tls, .server_uri = f->uri};
-	char host[HOST_SIZE];
-	enum status st;
+	struct rpc_address address;
+	const struct rpc_endpoint endpoint = {
+		.servers = &address, .n_servers = 1, .tls = f->tls, .server_uri = f->uri};
 
 	if (f->address[0] == '\0') {
 		struct lead_view view;
@@ -100,9 +80,12 @@ static enum status connect_leader(struct forward *f, struct rpc_client **ret, st
 		memcpy(f->name, view.name, sizeof(f->name));
 		memcpy(f->address, view.address, sizeof(f->address));
 	}
-	st = split_address(f->address, host, &endpoint.port, err);
-	endpoint.host = host;
-	return st == STATUS_OK ? rpc_client_new(f->event, &endpoint, ret, err) : st;
+	if (rpc_address_parse(f->address, &address) < 0)
+		return error_set(err, STATUS_UNAVAILABLE, 0,
+				 "the server that leads says that it is at '%s', which is no HOST:PORT: see "
+				 "advertise in its store \"etcd\"",
+				 f->address);
+	return rpc_client_new(f->event, &endpoint, ret, err);
 }
 
 static enum status client_for_calls(struct forward *f, struct error *err)
@@ -178,6 +161,7 @@ static void explain_loss(const struct forward *f, const struct rpc_client *clien
 static void fail_call(const struct forward *f, struct rpc_call *call, const struct rpc_client *client,
 		      bool is_write, const struct error *err)
 {
+	bool may_have_begun = rpc_client_may_have_begun(client);
 	ProtobufCMessage *details = NULL;
 	struct error told;
 
@@ -187,8 +171,12 @@ static void fail_call(const struct forward *f, struct rpc_call *call, const stru
 		details = rpc_client_details(client, &holdfast__v1__error_details__descriptor);
 	} else {
 		explain_loss(f, client, is_write, err, &told);
+		may_have_begun &= is_write;
 	}
-	rpc_call_fail_details(call, &told, details);
+	if (told.status == STATUS_UNAVAILABLE && !may_have_begun)
+		rpc_call_fail_unchanged(call, &told, details);
+	else
+		rpc_call_fail_details(call, &told, details);
 	protobuf_c_message_free_unpacked(details, NULL);
 }
 
@@ -239,7 +227,7 @@ static void hand_on(struct rpc_call *call, const ProtobufCMessage *request, void
 	struct error err;
 
 	if (start_call(userdata, call, request, is_write, &err) != STATUS_OK)
-		rpc_call_fail(call, &err);
+		rpc_call_fail_unchanged(call, &err, NULL);
 }
 
 static void hand_on_read(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)

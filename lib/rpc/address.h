@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Where servers are: "HOST:PORT" or "[V6ADDRESS]:PORT", and lists of them. Pure. */
+
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { RPC_HOST_SIZE = 256, RPC_SERVER_NAME_SIZE = RPC_HOST_SIZE + 16, RPC_SERVERS_MAX = 16 };
+
+struct rpc_address {
+	char host[RPC_HOST_SIZE]; /* numeric, or a name */
+	uint16_t port;
+};
+
+/** Returns 0 or -EINVAL. */
+int rpc_address_parse(const char *text, struct rpc_address *ret);
+
+/** Addresses with commas, and any blanks, between them; at least one. Returns how many, or -EINVAL, also for
+ * more than RPC_SERVERS_MAX. */
+ssize_t rpc_addresses_parse(const char *text, struct rpc_address ret[static RPC_SERVERS_MAX]);
+
+/** As rpc_address_parse() reads it. Returns @text. */
+char *rpc_address_text(const struct rpc_address *address, char text[static RPC_SERVER_NAME_SIZE]);
