@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "call/connect.h"
 
+#include "base/backoff.h"
 #include "command/settings.h"
 #include "command/values.h"
 #include "rpc/client.h"
@@ -11,12 +12,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* While no server leads, or none of several can be reached. */
+static const uint64_t LEADERLESS_US = 15 * USEC_PER_SEC;
+static const uint64_t UNREACHED_US = 2 * USEC_PER_SEC;
 
 struct connection {
 	struct invocation *inv;
 	sd_event *event;
 	struct rpc_tls *tls; /* NULL for the agent */
 	struct rpc_client *client;
+	bool has_several_servers;
 };
 
 void connection_free(struct connection *connection)
@@ -61,8 +68,8 @@ static enum status open_server(struct connection *connection, const struct serve
 		.key = settings->key[0] ? settings->key : NULL,
 	};
 	struct rpc_endpoint endpoint = {
-		.host = settings->host,
-		.port = settings->port,
+		.servers = settings->servers,
+		.n_servers = settings->n_servers,
 		.server_uri = settings->server_uri,
 		.token = settings->token[0] ? settings->token : NULL,
 	};
@@ -71,6 +78,7 @@ static enum status open_server(struct connection *connection, const struct serve
 	assert(connection);
 	status = rpc_tls_new(&files, &connection->tls, err);
 	endpoint.tls = connection->tls;
+	connection->has_several_servers = settings->n_servers > 1;
 	return status == STATUS_OK ? open_client(connection, &endpoint, err) : status;
 }
 
@@ -132,13 +140,44 @@ static void add_next(const struct connection *connection, struct error *err)
 					     : certificate);
 }
 
+/* How long to go on asking, after a call that has changed nothing for certain. */
+static uint64_t patience_us(const struct connection *connection, enum status status)
+{
+	if (status != STATUS_UNAVAILABLE || rpc_client_may_have_begun(connection->client))
+		return 0;
+	if (rpc_client_said(connection->client))
+		return LEADERLESS_US;
+	return connection->has_several_servers ? UNREACHED_US : 0;
+}
+
+/* Once, and again at the next server while nothing can have been begun. */
+static enum status call_some_server(struct connection *connection, const ProtobufCServiceDescriptor *service,
+				    const char *method, const ProtobufCMessage *request, uint64_t timeout_us,
+				    ProtobufCMessage **ret, struct error *err)
+{
+	struct backoff backoff = BACKOFF_INIT(200 * USEC_PER_MSEC, 2 * USEC_PER_SEC);
+	const uint64_t start_us = clock_monotonic_us();
+
+	for (;;) {
+		enum status status = rpc_client_call_sync(connection->client, service, method, request,
+							  timeout_us, ret, err);
+		uint64_t after_us = patience_us(connection, status);
+		uint64_t delay_us = backoff_next(&backoff, backoff_random());
+
+		if (clock_monotonic_us() - start_us + delay_us >=
+		    (after_us < timeout_us ? after_us : timeout_us))
+			return status;
+		(void)usleep((useconds_t)delay_us);
+		rpc_client_move_on(connection->client);
+	}
+}
+
 enum status connection_call(struct connection *connection, const ProtobufCServiceDescriptor *service,
 			    const char *method, const ProtobufCMessage *request, uint64_t timeout_us,
 			    void *ret, struct error *err)
 {
 	ProtobufCMessage *answer = NULL;
-	enum status status =
-		rpc_client_call_sync(connection->client, service, method, request, timeout_us, &answer, err);
+	enum status status = call_some_server(connection, service, method, request, timeout_us, &answer, err);
 
 	if (status == STATUS_OK) {
 		*(ProtobufCMessage **)ret = answer;

@@ -3,7 +3,6 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/parse.h"
 #include "base/str.h"
 
 #include <stdlib.h>
@@ -38,29 +37,6 @@ void settings_prefer_credential(struct invocation *inv, const char *name, char p
 		return;
 	if (str_format(path, PATH_MAX, "%s/%s", credentials, name) > 0 && access(path, F_OK) == 0)
 		inv->options[OPT_TOKEN_FILE] = path;
-}
-
-int parse_address(const char *text, char ret_host[static HOST_SIZE], uint16_t *ret_port)
-{
-	const char *colon = strrchr(text, ':');
-	const char *start = text;
-	const char *end = colon;
-	uint32_t port;
-
-	if (!colon || colon == text || parse_u32(colon + 1, 1, UINT16_MAX, &port) < 0)
-		return -EINVAL;
-	if (text[0] == '[') {
-		if (colon[-1] != ']')
-			return -EINVAL;
-		start++;
-		end--;
-	} else if (memchr(text, ':', (size_t)(colon - text))) {
-		return -EINVAL; /* which colon of a bare IPv6 address? */
-	}
-	if (end <= start || str_format(ret_host, HOST_SIZE, "%.*s", (int)(end - start), start) < 0)
-		return -EINVAL;
-	*ret_port = (uint16_t)port;
-	return 0;
 }
 
 static enum status read_dev_address(const char *dir, char ret[static ADDRESS_FILE_MAX], struct error *err)
@@ -102,6 +78,7 @@ static enum status resolve_address(struct invocation *inv, const char *dev_dir,
 {
 	const char *address = setting(inv, OPT_ADDRESS);
 	char dev_address[ADDRESS_FILE_MAX] = "";
+	ssize_t n;
 
 	if (!address && !dev_dir)
 		return usage_error(
@@ -115,8 +92,14 @@ static enum status resolve_address(struct invocation *inv, const char *dev_dir,
 			return status;
 		address = dev_address;
 	}
-	if (parse_address(address, settings->host, &settings->port) < 0)
-		return usage_error(inv, err, "'%s' is not an address: HOST:PORT, [V6ADDRESS]:PORT", address);
+	n = rpc_addresses_parse(address, settings->servers);
+	if (n < 0)
+		return usage_error(
+			inv, err,
+			"'%s' is not an address: HOST:PORT, [V6ADDRESS]:PORT, or up to %d of them with "
+			"commas between",
+			address, RPC_SERVERS_MAX);
+	settings->n_servers = (size_t)n;
 	return STATUS_OK;
 }
 

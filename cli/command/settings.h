@@ -3,14 +3,15 @@
 /* Where the server and the agent are and who we are: options, then the environment, then the dev folder. */
 
 #include "command/command.h"
+#include "rpc/address.h"
 
 #include <limits.h>
 
-enum { HOST_SIZE = 256, TOKEN_SIZE = 4096 };
+enum { TOKEN_SIZE = 4096 };
 
 struct server_settings {
-	char host[HOST_SIZE];
-	uint16_t port;
+	struct rpc_address servers[RPC_SERVERS_MAX]; /* that are one */
+	size_t n_servers;
 	char ca[PATH_MAX];
 	char cert[PATH_MAX]; /* "" with key "": a client without identity */
 	char key[PATH_MAX];
@@ -28,6 +29,3 @@ void settings_prefer_credential(struct invocation *inv, const char *name, char p
 
 /** Path of the agent's socket; borrowed. */
 const char *agent_socket_path(const struct invocation *inv);
-
-/** "HOST:PORT" or "[V6ADDRESS]:PORT". Returns 0 or -EINVAL. */
-int parse_address(const char *text, char ret_host[static HOST_SIZE], uint16_t *ret_port);

@@ -22,58 +22,6 @@ static int clear_environment(void **state)
 	return 0;
 }
 
-TEST(addresses_are_a_host_and_a_port)
-{
-	static const struct {
-		const char *text;
-		const char *host; /* NULL: refused */
-		int port;
-	} cases[] = {
-		{"127.0.0.1:4646", "127.0.0.1", 4646},
-		{"server.example:1", "server.example", 1},
-		{"[::1]:65535", "::1", 65535},
-		{"h:0", NULL, 0},
-		{"h:65536", NULL, 0},
-		{"h:", NULL, 0},
-		{"h", NULL, 0},
-		{":5", NULL, 0},
-		{"", NULL, 0},
-		{"::1:5", NULL, 0},
-		{"[]:5", NULL, 0},
-		{"[::1:5", NULL, 0},
-		{"[:5", NULL, 0},
-		{"h:+5", NULL, 0},
-		{"h: 5", NULL, 0},
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		char host[HOST_SIZE] = "untouched";
-		uint16_t port = 9;
-		int r = parse_address(cases[i].text, host, &port);
-
-		if ((r == 0) != (cases[i].host != NULL))
-			fail_msg("'%s' gave %d", cases[i].text, r);
-		if (r < 0)
-			continue;
-		assert_string_equal(host, cases[i].host);
-		assert_int_equal(port, cases[i].port);
-	}
-}
-
-TEST(a_host_may_be_as_long_as_the_limit)
-{
-	char text[HOST_SIZE + 8];
-	char host[HOST_SIZE];
-	uint16_t port;
-
-	memset(text, 'a', sizeof(text));
-	memcpy(text + HOST_SIZE - 1, ":5", 3);
-	assert_int_equal(parse_address(text, host, &port), 0);
-	text[HOST_SIZE - 1] = 'a';
-	memcpy(text + HOST_SIZE, ":5", 3);
-	assert_int_equal(parse_address(text, host, &port), -EINVAL);
-}
-
 TEST_FIXTURE(options_win_over_the_environment, clear_environment, NULL)
 {
 	struct invocation inv = {.options = {[OPT_ADDRESS] = "a:1", [OPT_CA] = "/ca"}};
@@ -85,15 +33,20 @@ TEST_FIXTURE(options_win_over_the_environment, clear_environment, NULL)
 	assert_int_equal(setenv("HOLDFAST_CLIENT_KEY", "/k", 1), 0);
 	assert_int_equal(setenv("HOLDFAST_SERVER_URI", "holdfast://c/server/s", 1), 0);
 	assert_int_equal(server_settings_resolve(&inv, &settings, &err), STATUS_OK);
-	assert_string_equal(settings.host, "a");
-	assert_int_equal(settings.port, 1);
+	assert_string_equal(settings.servers[0].host, "a");
+	assert_int_equal(settings.servers[0].port, 1);
 	assert_string_equal(settings.ca, "/ca");
 	assert_string_equal(settings.cert, "/c");
 	assert_string_equal(settings.key, "/k");
 	assert_string_equal(settings.server_uri, "holdfast://c/server/s");
 	inv.options[OPT_ADDRESS] = NULL;
 	assert_int_equal(server_settings_resolve(&inv, &settings, &err), STATUS_OK);
-	assert_string_equal(settings.host, "b");
+	assert_string_equal(settings.servers[0].host, "b");
+	assert_int_equal(settings.n_servers, 1);
+	assert_int_equal(setenv("HOLDFAST_ADDR", "b:2,c:3, [::1]:4", 1), 0);
+	assert_int_equal(server_settings_resolve(&inv, &settings, &err), STATUS_OK);
+	assert_int_equal(settings.n_servers, 3);
+	assert_string_equal(settings.servers[2].host, "::1");
 }
 
 TEST_FIXTURE(what_is_missing_is_said_as_a_usage_error, clear_environment, NULL)
@@ -109,7 +62,9 @@ TEST_FIXTURE(what_is_missing_is_said_as_a_usage_error, clear_environment, NULL)
 		 "no server is named: give --address HOST:PORT or set HOLDFAST_ADDR (for a server started "
 		 "with "
 		 "--dev: --dev-dir DIR or HOLDFAST_DEV_DIR)"},
-		{"x", "/ca", NULL, NULL, "'x' is not an address: HOST:PORT, [V6ADDRESS]:PORT"},
+		{"x", "/ca", NULL, NULL,
+		 "'x' is not an address: HOST:PORT, [V6ADDRESS]:PORT, or up to 16 of them with commas "
+		 "between"},
 		{"a:1", NULL, NULL, NULL, "no certificates to trust: give --ca FILE or set HOLDFAST_CACERT"},
 		{"a:1", "/ca", "/c", NULL, "--cert and --key go together"},
 		{"a:1", "/ca", NULL, "/k", "--cert and --key go together"},
@@ -156,7 +111,7 @@ TEST_FIXTURE(the_dev_folder_answers_everything_and_options_still_win, clear_envi
 	assert_true(str_format(path, sizeof(path), "%s/address", dir) > 0);
 	assert_int_equal(file_write_atomic(path, 0600, "127.0.0.1:5000\n", 15), 0);
 	assert_int_equal(server_settings_resolve(&inv, &settings, &err), STATUS_OK);
-	assert_int_equal(settings.port, 5000);
+	assert_int_equal(settings.servers[0].port, 5000);
 	assert_true(str_format(want, sizeof(want), "%s/tls/ca.pem", dir) > 0);
 	assert_string_equal(settings.ca, want);
 	assert_true(str_format(want, sizeof(want), "%s/tls/operator.pem", dir) > 0);
@@ -166,7 +121,7 @@ TEST_FIXTURE(the_dev_folder_answers_everything_and_options_still_win, clear_envi
 	inv.options[OPT_ADDRESS] = "other:7";
 	inv.options[OPT_CA] = "/other";
 	assert_int_equal(server_settings_resolve(&inv, &settings, &err), STATUS_OK);
-	assert_string_equal(settings.host, "other");
+	assert_string_equal(settings.servers[0].host, "other");
 	assert_string_equal(settings.ca, "/other");
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(rmdir(dir), 0);

@@ -573,6 +573,57 @@ TEST_FIXTURE(sessions_at_a_follower_end_with_the_leader_and_begin_anew, setup_se
 	assert_int_not_equal(next, leader);
 }
 
+/* The command, given all servers, with the first one dead; returns its exit code. */
+static int run_cli(struct servers *s, int dead, const char *arguments)
+{
+	char command[2 * PATH_MAX];
+	int at = str_format(command, sizeof(command),
+			    "HOLDFAST_CACERT=%s/tls/ca.pem HOLDFAST_CLIENT_CERT=%s/tls/operator.pem "
+			    "HOLDFAST_CLIENT_KEY=%s/tls/operator.key HOLDFAST_ADDR=127.0.0.1:%u",
+			    s->f.dir, s->f.dir, s->f.dir, (unsigned int)s->ports[dead]);
+
+	for (int i = 0; i < SERVERS; i++)
+		if (i != dead)
+			at += str_format(command + at, sizeof(command) - (size_t)at, ",127.0.0.1:%u",
+					 (unsigned int)s->ports[i]);
+	(void)str_format(command + at, sizeof(command) - (size_t)at, " %s %s >%s/cli.log 2>&1", CLI_PROGRAM,
+			 arguments, s->f.dir);
+	return run_shell(command);
+}
+
+static bool cli_said(struct servers *s, const char *text)
+{
+	cleanup_free char *log = NULL;
+	char path[PATH_MAX];
+
+	(void)str_format(path, sizeof(path), "%s/cli.log", s->f.dir);
+	return file_read(path, LOG_MAX, &log, NULL) == 0 && strstr(log, text);
+}
+
+/* As soon as the leader is killed: the command goes round until one answers that another leads. */
+TEST_FIXTURE(a_command_that_knows_all_servers_outlives_one, setup_servers, teardown_servers)
+{
+	struct servers *s = *state;
+	int leader = await_leader(s, -1);
+
+	assert_int_equal(register_volume(&s->f, &s->f.operator, NULL), STATUS_OK);
+	await_said(s, another(s, leader), "this server follows");
+	drop_clients(s);
+	end(s, leader, SIGKILL);
+	assert_int_equal(run_cli(s, leader, "volume status db"), 0);
+	assert_true(cli_said(s, "db"));
+	for (int i = 0; i < SERVERS; i++)
+		end(s, i, SIGKILL);
+	assert_int_not_equal(run_cli(s, leader, "volume status db"), 0);
+	for (int i = 0; i < SERVERS; i++) {
+		char text[64];
+
+		(void)str_format(text, sizeof(text), "127.0.0.1:%u: connect: Connection refused",
+				 (unsigned int)s->ports[i]);
+		assert_true(cli_said(s, text));
+	}
+}
+
 /* Bytes that have come for @port of the loopback and that nobody has read. */
 static unsigned long unread_at(uint16_t port)
 {
