@@ -143,7 +143,10 @@ static void on_session_up(bool sends_statuses, void *userdata)
 	struct agent *agent = userdata;
 	const struct alloc_runner *runner = NULL;
 	const struct receipt *receipt = NULL;
+	const char *server = rpc_client_server(agent->rpc);
 
+	if (server)
+		(void)str_copy(agent->server, sizeof(agent->server), server);
 	log_ctx(LOG_NOTICE,
 		&(struct log_ctx){.op = "session", .peer = agent->server, .event = LOG_EVENT_SESSION_UP},
 		"connected to the server");
@@ -544,6 +547,23 @@ enum {
 
 DEFINE_CLEANUP(struct agent, agent_free)
 
+/* Those that were named, of which there is a session with none. */
+static void name_servers(struct agent *agent)
+{
+	const struct config *config = agent->config;
+	size_t at = 0;
+
+	if (config->servers[0][0] == '\0')
+		(void)str_format(agent->server, sizeof(agent->server), "%s:%u", config->server.host,
+				 config->server.port);
+	for (size_t i = 0; i < RPC_SERVERS_MAX && config->servers[i][0] != '\0'; i++) {
+		int n = str_format(agent->server + at, sizeof(agent->server) - at, "%s%s", i > 0 ? ", " : "",
+				   config->servers[i]);
+
+		at += n > 0 ? (size_t)n : 0;
+	}
+}
+
 static enum status read_node(struct agent *agent, struct error *err)
 {
 	cleanup_free char *text = NULL;
@@ -563,8 +583,7 @@ static enum status read_node(struct agent *agent, struct error *err)
 	if (agent->machine[0] == '\0')
 		log_line(LOG_WARNING,
 			 "/etc/machine-id cannot be read: the server cannot tell a clone from this node");
-	(void)str_format(agent->server, sizeof(agent->server), "%s:%u", agent->config->server.host,
-			 agent->config->server.port);
+	name_servers(agent);
 	return STATUS_OK;
 }
 
@@ -587,14 +606,34 @@ static enum status open_journal(struct agent *agent, struct error *err)
 			    err);
 }
 
+/* As the settings name them, but nodes begin at different ones. Returns how many; 0: there is one, as server.
+ */
+static size_t spread_servers(const struct config *config, struct rpc_address ret[static RPC_SERVERS_MAX])
+{
+	uint64_t start = 0;
+	size_t n = 0;
+
+	while (n < RPC_SERVERS_MAX && config->servers[n][0] != '\0')
+		n++;
+	for (const char *c = config->node_id; *c != '\0'; c++)
+		start = start * 31 + (unsigned char)*c;
+	for (size_t i = 0; i < n; i++)
+		(void)rpc_address_parse(config->servers[(start + i) % n],
+					&ret[i]); /* config_load() saw to it */
+	return n;
+}
+
 static enum status open_rpc(struct agent *agent, struct error *err)
 {
 	const struct config *config = agent->config;
 	const struct rpc_tls_files files = {
 		.ca = config->tls.ca, .cert = config->tls.cert, .key = config->tls.key};
+	struct rpc_address servers[RPC_SERVERS_MAX];
 	struct rpc_endpoint endpoint = {
 		.host = config->server.host,
 		.port = (uint16_t)config->server.port,
+		.servers = servers,
+		.n_servers = spread_servers(config, servers),
 		.server_uri = config->server.server_uri,
 	};
 	const struct session_options session = {

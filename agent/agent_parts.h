@@ -27,7 +27,8 @@ struct agent {
 	char boot_id[UUID_TEXT_SIZE];
 	char kernel[NODE_TEXT_MAX + 1];
 	char machine[NODE_MACHINE_MAX + 1];
-	char server[CONFIG_HOST_SIZE + 8]; /* for people */
+	char server[CONFIG_HOST_SIZE +
+		    8]; /* for people: that there is a session with, or all that there are */
 	struct journal *journal;
 	struct receipts *receipts;
 	struct rpc_tls *tls;

@@ -144,7 +144,12 @@ static const struct conf_field top_fields[] = {
 	 .size = LEVEL_SIZE},
 	TIMEOUT("claim_timeout", claim_timeout_us),
 	TIMEOUT("connect_timeout", connect_timeout_us),
-	{.key = "server", .type = CONF_BLOCKS, .required = true, .block = bind_server},
+	{.key = "server", .type = CONF_BLOCKS, .block = bind_server},
+	{.key = "servers",
+	 .type = CONF_STRINGS,
+	 .offset = offsetof(struct reading, config.servers),
+	 .size = RPC_SERVER_NAME_SIZE,
+	 .max = RPC_SERVERS_MAX},
 	{.key = "tls", .type = CONF_BLOCKS, .block = bind_tls},
 	{.key = "helper", .type = CONF_BLOCKS, .block = bind_helper},
 	{.key = "task", .type = CONF_BLOCKS, .block = bind_task},
@@ -183,11 +188,50 @@ void config_init(struct config *config)
 	};
 }
 
+static enum status check_server(const struct conf *conf, const struct reading *reading,
+				const char *uri_prefix, struct error *err)
+{
+	const struct config *config = &reading->config;
+	json_t *block = json_object_get(reading->root, "server");
+
+	if (!block)
+		return conf_error(
+			conf, reading->root, NULL, err,
+			"no server is named: servers = [\"HOST:PORT\", ...], or a block server { }");
+	if (!str_starts_with(config->server.server_uri, uri_prefix))
+		return conf_error(conf, block, "server_uri", err,
+				  "server_uri '%s': the server's identity begins with '%s'",
+				  config->server.server_uri, uri_prefix);
+	if (config->server.host[0] == '\0')
+		return conf_error(conf, block, "host", err, "host: the server's address or name is missing");
+	return STATUS_OK;
+}
+
+/* Any server of the cluster is meant. */
+static enum status check_servers(const struct conf *conf, struct reading *reading, const char *uri_prefix,
+				 struct error *err)
+{
+	struct config *config = &reading->config;
+	struct rpc_address address;
+
+	if (json_object_get(reading->root, "server"))
+		return conf_error(conf, reading->root, "servers", err,
+				  "servers: a list, or a block server { }, not both");
+	for (size_t i = 0; i < RPC_SERVERS_MAX && config->servers[i][0] != '\0'; i++)
+		if (rpc_address_parse(config->servers[i], &address) < 0)
+			return conf_error(conf, reading->root, "servers", err,
+					  "servers: '%s' is not an address: HOST:PORT, [V6ADDRESS]:PORT",
+					  config->servers[i]);
+	(void)str_copy(config->server.server_uri, sizeof(config->server.server_uri), uri_prefix);
+	return STATUS_OK;
+}
+
 /* What the table of fields cannot say. */
 static enum status check(const struct conf *conf, struct reading *reading, struct error *err)
 {
 	struct config *config = &reading->config;
 	char uri_prefix[CONFIG_HOST_SIZE];
+	enum status status;
 
 	if (!id_is_name(config->cluster, CONFIG_NAME_SIZE - 1))
 		return conf_error(conf, reading->root, "cluster", err,
@@ -200,13 +244,12 @@ static enum status check(const struct conf *conf, struct reading *reading, struc
 				  config->node_id, CONFIG_NAME_SIZE - 1);
 	/* any certificate of the CA would do otherwise: that of another node too */
 	(void)str_format(uri_prefix, sizeof(uri_prefix), "holdfast://%s/server/", config->cluster);
-	if (!str_starts_with(config->server.server_uri, uri_prefix))
-		return conf_error(conf, json_object_get(reading->root, "server"), "server_uri", err,
-				  "server_uri '%s': the server's identity begins with '%s'",
-				  config->server.server_uri, uri_prefix);
-	if (config->server.host[0] == '\0')
-		return conf_error(conf, json_object_get(reading->root, "server"), "host", err,
-				  "host: the server's address or name is missing");
+	if (config->servers[0][0] != '\0')
+		status = check_servers(conf, reading, uri_prefix, err);
+	else
+		status = check_server(conf, reading, uri_prefix, err);
+	if (status != STATUS_OK)
+		return status;
 	if (reading->log_level[0] == '\0')
 		return STATUS_OK;
 	config->log_level = config_log_level(reading->log_level);

@@ -3,6 +3,7 @@
 /* Settings of the agent, from /etc/holdfast/agent.hcl and its drop-in folder. */
 
 #include "base/error.h"
+#include "rpc/address.h"
 #include "unit/task.h"
 
 #include <stdbool.h>
@@ -35,10 +36,11 @@ struct config {
 	uint64_t claim_timeout_us;
 	uint64_t connect_timeout_us;
 	struct {
-		char host[CONFIG_HOST_SIZE];
+		char host[CONFIG_HOST_SIZE]; /* "": servers */
 		uint32_t port;
 		char server_uri[CONFIG_HOST_SIZE];
 	} server;
+	char servers[RPC_SERVERS_MAX][RPC_SERVER_NAME_SIZE]; /* ends with "" unless it is full */
 	struct {
 		char ca[CONFIG_PATH_SIZE];
 		char cert[CONFIG_PATH_SIZE];

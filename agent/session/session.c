@@ -65,6 +65,7 @@ static void lose(struct session *session, const struct error *err)
 
 	rpc_stream_cancel(session->stream);
 	session->stream = NULL;
+	rpc_client_move_on(session->client); /* another server may be better off */
 	session->info.attempts = session->backoff.attempts;
 	session->info.last_error = *err;
 	wait_to_connect(session, delay_us);
@@ -173,10 +174,9 @@ static enum status take_welcome(struct session *session, const session_down *dow
 	if (session->state != SESSION_GREETED)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "the server said welcome twice");
 	if (!str_eq(welcome->cluster, session->options.cluster))
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"the server is of cluster '%.64s', this agent of '%s' (cluster, server.host)",
-			welcome->cluster, session->options.cluster);
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "the server is of cluster '%.64s', this agent of '%s' (cluster, servers)",
+				 welcome->cluster, session->options.cluster);
 	if (heartbeat_ms == 0)
 		heartbeat_ms = SESSION_HEARTBEAT_DEFAULT_MS;
 	if (heartbeat_ms < SESSION_HEARTBEAT_MIN_MS)

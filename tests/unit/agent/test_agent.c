@@ -6,11 +6,13 @@
 #include "base/str.h"
 #include "session/machine.h"
 
+#include <arpa/inet.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <systemd/sd-id128.h>
+#include <unistd.h>
 
 static bool a_and_b_run(struct world *w)
 {
@@ -105,6 +107,48 @@ TEST_FIXTURE(an_allocation_without_volumes_runs, world_setup, world_teardown)
 	start_with_a(w, 0);
 	stop_a(w);
 	assert_int_equal(w->server.claim_calls, 0);
+}
+
+static uint16_t free_port(void)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t n = sizeof(address);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, n), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &n), 0);
+	(void)close(fd);
+	return ntohs(address.sin_port);
+}
+
+/* One of three is there, another one takes over with what it knew. */
+TEST_FIXTURE(another_server_of_the_list_changes_no_mount, world_setup, world_teardown)
+{
+	struct world *w = *state;
+	uint16_t ports[] = {free_port(), w->server.port, free_port()};
+	Holdfast__V1__GetAgentStatusResponse *report;
+
+	for (size_t i = 0; i < ARRAY_SIZE(ports); i++)
+		(void)str_format(w->config.servers[i], sizeof(w->config.servers[i]), "127.0.0.1:%u",
+				 (unsigned int)ports[i]);
+	start_with_a(w, 1);
+	WORLD_UNTIL(w, all_is_acknowledged);
+	report = world_report(w);
+	assert_string_equal(report->server, w->config.servers[1]);
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+	model_server_stop(&w->server);
+	w->server.hellos = 0;
+	model_server_start(&w->server, world_pki(), ports[0]);
+	WORLD_UNTIL(w, is_connected);
+	WORLD_UNTIL(w, all_is_acknowledged);
+	report = world_report(w);
+	assert_string_equal(report->server, w->config.servers[0]);
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+	assert_true(a_runs(w));
+	assert_int_equal(done(w, MH_OP_STAGE), 1);
+	assert_int_equal(done(w, MH_OP_UNSTAGE), 0);
+	assert_int_equal(w->server.claim_calls, 1);
+	stop_a(w);
 }
 
 TEST_FIXTURE(a_volume_shared_on_the_node_is_unstaged_by_its_last_user, world_setup, world_teardown)

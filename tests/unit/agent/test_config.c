@@ -97,6 +97,18 @@ TEST_FIXTURE(everything_can_be_set, setup, teardown)
 	assert_int_equal(f->config.helper.request_timeout_us, 3 * USEC_PER_SEC);
 }
 
+TEST_FIXTURE(servers_may_be_a_list, setup, teardown)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(load(f, "cluster = \"prod\"\nnode_id = \"n1\"\nservers = [\"a:1\", \"[::1]:2\"]\n"),
+			 STATUS_OK);
+	assert_string_equal(f->config.servers[0], "a:1");
+	assert_string_equal(f->config.servers[1], "[::1]:2");
+	assert_string_equal(f->config.servers[2], "");
+	assert_string_equal(f->config.server.server_uri, "holdfast://prod/server/"); /* any of them */
+}
+
 TEST_FIXTURE(units_are_a_list_of_full_names, setup, teardown)
 {
 	struct fixture *f = *state;
@@ -160,6 +172,11 @@ TEST_FIXTURE(mistakes_are_errors_with_their_line, setup, teardown)
 		{"cluster = \"prod\"\nnode_id = \"n1\"\nserver {\n host = \"\"\n server_uri = "
 		 "\"holdfast://prod/server/s\"\n}\n",
 		 "agent.hcl:4: ", "host"},
+		{"cluster = \"prod\"\nnode_id = \"n1\"\n", "agent.hcl", "no server is named"},
+		{"cluster = \"prod\"\nnode_id = \"n1\"\nservers = []\n", "agent.hcl", "no server is named"},
+		{"cluster = \"prod\"\nnode_id = \"n1\"\nservers = [\"a:1\", \"b\"]\n",
+		 "agent.hcl:3: ", "'b'"},
+		{GOOD "servers = [\"a:1\"]\n", "agent.hcl:7: ", "not both"},
 		{GOOD "x = [1,\n", "agent.hcl", ""},
 	};
 	struct fixture *f = *state;

@@ -260,6 +260,11 @@ void world_restart_server(struct world *w)
 	model_server_start(&w->server, pki_dir, w->server.port);
 }
 
+const char *world_pki(void)
+{
+	return pki_dir;
+}
+
 void world_start_server(struct world *w)
 {
 	model_server_start(&w->server, pki_dir, w->server.port);

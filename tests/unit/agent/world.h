@@ -51,6 +51,9 @@ int world_teardown(void **state);
 void world_restart_server(struct world *w);
 void world_start_server(struct world *w);
 
+/** Where the certificates are. */
+const char *world_pki(void);
+
 void world_start_agent(struct world *w);
 /** As if killed: what was not yet on the disk may be lost, nothing is tidied up. */
 void world_kill_agent(struct world *w);
