@@ -67,6 +67,75 @@ static enum status operator_status_show(struct call *call, const void *message, 
 	return STATUS_OK;
 }
 
+/* --- several servers --- */
+
+static enum status print_servers(const Holdfast__V1__ListMembersResponse *answer, struct error *err)
+{
+	static const struct column columns[] = {
+		{.name = "NAME"},  {.name = "ADDRESS"}, {.name = "ROLE"},
+		{.name = "SINCE"}, {.name = "VERSION"},
+	};
+	cleanup(table_freep) struct table *table = table_new(columns, ARRAY_SIZE(columns));
+	const int64_t now_ms = clock_realtime_ms();
+
+	for (size_t i = 0; i < answer->n_servers && table; i++) {
+		const Holdfast__V1__ServerMember *server = answer->servers[i];
+		char age[AGE_SIZE];
+
+		table_add(table, (const char *const[]){
+					 server->name, server->address, server->leads ? "leads" : "follows",
+					 age_text(server->since_ms, now_ms, age), server->version});
+	}
+	return table_print(table, NULL, err);
+}
+
+static enum status print_etcd(const Holdfast__V1__ListMembersResponse *answer, struct error *err)
+{
+	static const struct column columns[] = {
+		{.name = "ETCD"},    {.name = "STATE"},	 {.name = "LAG", .is_number = true}, {.name = "SIZE"},
+		{.name = "VERSION"}, {.name = "ALARMS"}, {.name = "ERROR", .is_wide = true},
+	};
+	cleanup(table_freep) struct table *table = table_new(columns, ARRAY_SIZE(columns));
+
+	for (size_t i = 0; i < answer->n_etcd && table; i++) {
+		const Holdfast__V1__EtcdMember *member = answer->etcd[i];
+		char lag[24] = "", size[SIZE_TEXT_SIZE];
+
+		if (member->reachable)
+			(void)str_format(lag, sizeof(lag), "%" PRIu64, member->lag);
+		table_add(table, (const char *const[]){member->endpoint,
+						       !member->reachable ? "unreachable"
+						       : member->leads	  ? "leads"
+									  : "follows",
+						       lag, size_text(member->size_bytes, size),
+						       member->version, member->alarms, member->error});
+	}
+	return table_print(table, NULL, err);
+}
+
+static enum status operator_members_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__ListMembersResponse *answer = message;
+	enum status status = print_servers(answer, err);
+
+	(void)call;
+	print_line("%s", "");
+	print_line("index %" PRIu64, answer->index);
+	if (status != STATUS_OK || answer->n_etcd == 0)
+		return status;
+	print_line("%s", "");
+	return print_etcd(answer, err);
+}
+
+static enum status operator_step_down_show(struct call *call, const void *message, struct error *err)
+{
+	(void)call;
+	(void)message;
+	(void)err;
+	print_line("the server that led hands over; who leads now: holdfast operator members");
+	return STATUS_OK;
+}
+
 #define GC_MAX_MS (UINT64_C(3650) * 86400 * 1000)
 
 static enum status operator_gc_load(struct call *call, void *message, struct error *err)
@@ -100,6 +169,20 @@ static const struct command commands[] = {
 	 .call = {.service = &holdfast__v1__operator__descriptor,
 		  .method = "Status",
 		  .show = operator_status_show}},
+	{.path = "operator members",
+	 .args = "",
+	 .help = "List the servers that share the store, and etcd's members",
+	 .example = "--json",
+	 .call = {.service = &holdfast__v1__operator__descriptor,
+		  .method = "ListMembers",
+		  .show = operator_members_show}},
+	{.path = "operator step-down",
+	 .args = "",
+	 .help = "Have the server that leads hand over to another one",
+	 .example = "",
+	 .call = {.service = &holdfast__v1__operator__descriptor,
+		  .method = "StepDown",
+		  .show = operator_step_down_show}},
 	{.path = "operator gc",
 	 .args = "",
 	 .help = "Remove what is finished from the server's records",

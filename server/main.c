@@ -228,13 +228,13 @@ static int fail_to_start(const struct error *err)
 	return exit_code_of_start(err);
 }
 
-static int serve(const struct config *config)
+static int serve(struct config *config)
 {
 	bool is_restarting = true;
 	struct error err;
 	int exit_code;
 
-	while (is_restarting) { /* after a restore, on another store */
+	while (is_restarting) { /* after a restore, on another store; or to follow */
 		struct server *server;
 		enum status st = server_new(config, &server, &err);
 
@@ -242,6 +242,7 @@ static int serve(const struct config *config)
 			return fail_to_start(&err);
 		st = server_run(server, &err);
 		is_restarting = st == STATUS_OK && server->restarting;
+		config->etcd.yields = server->has_stepped_down;
 		exit_code = server->exit_code;
 		server_free(server);
 		if (st != STATUS_OK) {

@@ -4,19 +4,32 @@
 #include "server.h"
 
 #include "access/access.h"
+#include "access/audit.h"
 #include "access/audit_read.h"
 #include "access/reply.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/str.h"
+#include "lead/lead.h"
+#include "lead/members.h"
+#include "log/log.h"
 #include "recovery/backup.h"
 #include "recovery/history.h"
 #include "recovery/marks.h"
+#include "state/change.h"
 #include "state/keys.h"
 #include "state/records.h"
 
 #include <holdfast/v1/operator.pb-c.h>
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#define WHAT_STEP_DOWN "Operator.StepDown"
+
+static const uint64_t FLUSH_US = 200 * USEC_PER_MSEC; /* for the answer to be on its way */
 
 enum { WARNINGS_MAX = 5, HISTORY_WARNING_SIZE = 640, KEYS_WARNING_SIZE = 512, KEYS_NAMED = 4 };
 
@@ -140,3 +153,207 @@ static enum status handle_list_audit(struct server *server, struct rpc_call *cal
 
 static const struct read_method list_audit_method = {.handle = handle_list_audit};
 DEFINE_READ_METHOD(operator_handle_list_audit, list_audit_method)
+
+/* --- who there is --- */
+
+/* A call that waits for etcd to answer. */
+struct asked {
+	struct server *server;
+	struct rpc_call *call;
+};
+
+struct answer {
+	Holdfast__V1__ListMembersResponse response;
+	Holdfast__V1__ServerMember servers[MEMBERS_SERVERS_MAX + 1];
+	Holdfast__V1__ServerMember *server_list[MEMBERS_SERVERS_MAX + 1];
+	Holdfast__V1__EtcdMember etcd[LEAD_ENDPOINTS_MAX];
+	Holdfast__V1__EtcdMember *etcd_list[LEAD_ENDPOINTS_MAX];
+};
+
+static struct answer *answer_new(const struct server *server)
+{
+	struct answer *answer = calloc(1, sizeof(*answer));
+
+	if (!answer)
+		return NULL;
+	holdfast__v1__list_members_response__init(&answer->response);
+	answer->response.servers = answer->server_list;
+	answer->response.etcd = answer->etcd_list;
+	answer->response.index = kv_revision(server->kv);
+	return answer;
+}
+
+static Holdfast__V1__ServerMember *add_server(struct answer *answer, const char *name, const char *address)
+{
+	size_t n = answer->response.n_servers++;
+
+	holdfast__v1__server_member__init(&answer->servers[n]);
+	answer->server_list[n] = &answer->servers[n];
+	answer->servers[n].name = (char *)(uintptr_t)name; /* only read */
+	answer->servers[n].address = (char *)(uintptr_t)address;
+	return &answer->servers[n];
+}
+
+static void add_leader(struct answer *answer, const char *name, const char *address, int64_t since_ms)
+{
+	static char version[] = HOLDFAST_VERSION;
+	Holdfast__V1__ServerMember *server = add_server(answer, name, address);
+
+	server->leads = true;
+	server->since_ms = since_ms;
+	server->version = version;
+}
+
+/* By how many entries a member is behind the one that is furthest. */
+static uint64_t lag_of(const struct members_view *view, const struct members_etcd *member)
+{
+	uint64_t furthest = 0;
+
+	for (size_t i = 0; i < view->n_etcd; i++)
+		if (view->etcd[i].applied > furthest)
+			furthest = view->etcd[i].applied;
+	return member->is_reachable ? furthest - member->applied : 0;
+}
+
+static void add_etcd(struct answer *answer, const struct members_view *view, size_t i)
+{
+	const struct members_etcd *from = &view->etcd[i];
+	Holdfast__V1__EtcdMember *member = &answer->etcd[i];
+
+	holdfast__v1__etcd_member__init(member);
+	answer->etcd_list[answer->response.n_etcd++] = member;
+	member->endpoint = (char *)(uintptr_t)from->endpoint;
+	member->reachable = from->is_reachable;
+	member->error = (char *)(uintptr_t)from->why;
+	member->version = (char *)(uintptr_t)from->version;
+	member->leads = from->leads;
+	member->size_bytes = from->size_bytes;
+	member->lag = lag_of(view, from);
+	member->alarms = (char *)(uintptr_t)from->alarms;
+}
+
+/* This server answers, so it leads; it is in the list also before its key is. */
+static void fill(struct answer *answer, const struct members_view *view, const struct lead_view *own)
+{
+	add_leader(answer, own->name, own->address, own->since_ms);
+	for (size_t i = 0; i < view->n_servers; i++) {
+		const struct members_server *from = &view->servers[i];
+		Holdfast__V1__ServerMember *server;
+
+		if (str_eq(from->name, own->name) && str_eq(from->address, own->address))
+			continue;
+		server = add_server(answer, from->name, from->address);
+		server->since_ms = from->since_ms;
+		server->version = (char *)(uintptr_t)from->version;
+	}
+	for (size_t i = 0; i < view->n_etcd; i++)
+		add_etcd(answer, view, i);
+}
+
+static void on_look(const struct members_view *view, const struct error *err, void *userdata)
+{
+	cleanup_free struct asked *asked = userdata;
+	struct server *server = asked->server;
+	cleanup_free struct answer *answer = NULL;
+	struct lead_view own;
+	struct error failure;
+
+	if (view && lead_check(server->lead, &failure) != STATUS_OK)
+		err = &failure;
+	if (err) {
+		rpc_call_fail(asked->call, err);
+		return;
+	}
+	lead_view(server->lead, &own);
+	answer = answer_new(server);
+	if (answer)
+		fill(answer, view, &own);
+	reply_durable(server, asked->call, answer ? message_copy(&answer->response.base) : NULL);
+}
+
+/* The only server is its own. */
+static void reply_alone(struct server *server, struct rpc_call *call)
+{
+	cleanup_free struct answer *answer = answer_new(server);
+	char address[LEAD_ADDRESS_SIZE];
+	struct utsname machine;
+
+	if (uname(&machine) < 0)
+		machine.nodename[0] = '\0';
+	(void)str_format(address, sizeof(address), strchr(server->config.host, ':') ? "[%s]:%u" : "%s:%u",
+			 server->config.host, (unsigned int)server->port);
+	if (answer)
+		add_leader(answer, machine.nodename, address, server->started_ms);
+	reply_durable(server, call, answer ? message_copy(&answer->response.base) : NULL);
+}
+
+static enum status handle_list_members(struct server *server, struct rpc_call *call,
+				       const ProtobufCMessage *request, struct error *err)
+{
+	struct asked *asked;
+	enum status st;
+
+	(void)request;
+	if (!server->lead) {
+		reply_alone(server, call);
+		return STATUS_OK;
+	}
+	asked = malloc(sizeof(*asked));
+	if (!asked)
+		return error_no_memory(err, "a look at the members");
+	*asked = (struct asked){.server = server, .call = call};
+	st = members_look(lead_members(server->lead), on_look, asked, err);
+	if (st != STATUS_OK)
+		free(asked);
+	return st;
+}
+
+static const struct read_method list_members_method = {.handle = handle_list_members};
+DEFINE_READ_METHOD(operator_handle_list_members, list_members_method)
+
+/* --- who leads no more --- */
+
+static int on_flushed(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct server *server = userdata;
+
+	(void)source;
+	(void)usec;
+	server->has_stepped_down = true;
+	server_restart(server);
+	return 0;
+}
+
+static void on_recorded(struct server *server, void *userdata)
+{
+	Holdfast__V1__StepDownResponse response = HOLDFAST__V1__STEP_DOWN_RESPONSE__INIT;
+
+	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "lead"}, "handing over, as an operator has asked for");
+	rpc_call_reply(userdata, &response.base);
+	if (server->step_down_timer ||
+	    sd_event_add_time_relative(server->event, &server->step_down_timer, CLOCK_MONOTONIC, FLUSH_US, 0,
+				       on_flushed, server) >= 0)
+		return;
+	(void)on_flushed(NULL, 0, server);
+}
+
+static enum status handle_step_down(struct server *server, struct rpc_call *call,
+				    const Holdfast__V1__StepDownRequest *request, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char object[LEAD_NAME_SIZE + 16];
+	struct lead_view own;
+
+	(void)request;
+	if (!server->lead)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "the store is in sqlite: this server is the only one, and nobody could lead "
+				 "in its place");
+	lead_view(server->lead, &own);
+	(void)str_format(object, sizeof(object), "server %s", own.name);
+	audit_write(server, &change, call, WHAT_STEP_DOWN, object, NULL);
+	return change_commit(server, &change, on_recorded, call, err);
+}
+
+DEFINE_WRITE_METHOD(operator_handle_step_down, Holdfast__V1__StepDownRequest, WHAT_STEP_DOWN,
+		    handle_step_down)

@@ -111,6 +111,8 @@ const struct rpc_route routes[] = {
 	GET("/v1/allocation/{id}", "Allocations", "Get"),
 	PUT_OR_POST("/v1/allocation/{id}/stop", "Allocations", "Stop"),
 	GET("/v1/status", "Operator", "Status"),
+	GET("/v1/operator/members", "Operator", "ListMembers"),
+	PUT_OR_POST("/v1/operator/step-down", "Operator", "StepDown"),
 	GET("/v1/operator/audit", "Operator", "ListAudit"),
 	GET("/v1/operator/trails", "Operator", "ListTrails"),
 	PUT_OR_POST("/v1/system/gc", "Operator", "Gc"),

@@ -356,6 +356,8 @@ static enum status start_serving(struct server *server, struct error *err)
 			st = lead_new(server->event, &server->config.etcd, server->config.cluster, address,
 				      &events, server, &server->lead, err);
 		if (st == STATUS_OK)
+			st = lead_join(server->lead, server->event, &server->config.etcd, err);
+		if (st == STATUS_OK)
 			forward_follow(server->forward, server->lead);
 		return st;
 	}
@@ -465,6 +467,7 @@ void server_free(struct server *server)
 	audit_release(&server->audit);
 	certificate_release(&server->certificate);
 	(void)sd_event_source_disable_unref(server->node_down_timer);
+	(void)sd_event_source_disable_unref(server->step_down_timer);
 	(void)sd_event_source_disable_unref(server->silence.timer);
 	(void)sd_event_unref(server->event);
 	free(server);

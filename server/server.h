@@ -98,6 +98,8 @@ struct server {
 	struct error failure; /* why it failed; STATUS_OK: it has not, or the store broke */
 	int exit_code;	      /* of the process, when it has failed */
 	bool restarting;
+	bool has_stepped_down;		  /* the next one leaves the lead to others */
+	sd_event_source *step_down_timer; /* owned; NULL: nobody has asked for it */
 };
 
 /** Open the store, load the state, listen; on etcd listen, and do the rest when it leads. @config is copied.

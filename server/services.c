@@ -133,6 +133,8 @@ static const struct rpc_method allocs_methods[] = {
 };
 
 static const struct rpc_method operator_methods[] = {
+	{.name = "ListMembers", .unary = operator_handle_list_members, READ(.right = ACCESS_OPERATOR_READ)},
+	{.name = "StepDown", .unary = operator_handle_step_down, WRITE(.right = ACCESS_OPERATOR_WRITE)},
 	{.name = "Gc", .unary = gc_handle, WRITE(.right = ACCESS_OPERATOR_WRITE)},
 	{.name = "BeginBackup", .unary = backup_handle_begin, WRITE(.right = ACCESS_BY_HANDLER)},
 	{.name = "ReadBackup", .unary = backup_handle_read, READ(.right = ACCESS_BY_HANDLER)},

@@ -155,6 +155,12 @@ struct rpc_client *etcd_client_member(const struct etcd_client *client, size_t *
 	return client->members[client->current].rpc;
 }
 
+struct rpc_client *etcd_client_at(const struct etcd_client *client, size_t i)
+{
+	assert(i < client->n);
+	return client->members[i].rpc;
+}
+
 void etcd_client_failed(struct etcd_client *client, size_t endpoint, enum status st)
 {
 	if (st != STATUS_UNAVAILABLE && st != STATUS_DEADLINE_EXCEEDED)

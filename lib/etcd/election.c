@@ -40,6 +40,7 @@ struct election {
 	char *name;
 	uint64_t lease_us;
 	uint64_t call_us;
+	uint64_t yield_us; /* monotonic: until then others may lead */
 	const struct election_events *events;
 	void *userdata;
 	enum phase phase;
@@ -291,10 +292,12 @@ static void on_looked(enum status status, const ProtobufCMessage *response, cons
 	}
 	e->trouble = (struct error){.status = STATUS_OK};
 	backoff_reset(&e->backoff);
-	if (range->n_kvs == 0)
-		grant(e);
-	else
+	if (range->n_kvs > 0)
 		judge_key(e, range->kvs[0]);
+	else if (clock_monotonic_us() < e->yield_us)
+		look_in(e, e->lease_us / LOOK_PART);
+	else
+		grant(e);
 }
 
 static void look(struct election *e)
@@ -483,6 +486,7 @@ enum status election_new(sd_event *event, struct etcd_client *client,
 		.name = strdup(settings->name),
 		.lease_us = settings->lease_us,
 		.call_us = settings->call_us,
+		.yield_us = settings->yield_us > 0 ? clock_monotonic_us() + settings->yield_us : 0,
 		.events = events,
 		.userdata = userdata,
 		.backoff = BACKOFF_INIT(RETRY_MIN_US, RETRY_MAX_US),

@@ -19,7 +19,8 @@ struct election_settings {
 	const char *key;
 	const char *name; /* what others are told of who leads; in the key's value, with since when */
 	uint64_t lease_us;
-	uint64_t call_us; /* how long a member may take to answer */
+	uint64_t call_us;  /* how long a member may take to answer */
+	uint64_t yield_us; /* how long to leave the lead to others at first; 0: not at all */
 };
 
 struct election_events {

@@ -263,7 +263,8 @@ static enum status start(struct etcd *etcd, const struct etcd_settings *settings
 	const struct election_settings election = {.key = etcd->leader_key,
 						   .name = settings->name,
 						   .lease_us = settings->lease_us,
-						   .call_us = settings->call_us};
+						   .call_us = settings->call_us,
+						   .yield_us = settings->yield_us};
 	enum status st;
 	int r = watch_loop(etcd);
 

@@ -15,6 +15,9 @@ enum {
 	ETCD_CLUSTER_MAX = 63,
 };
 
+/* Below the prefix, and no part of the store: keys that servers keep by leases of their own. */
+#define ETCD_SERVERS "servers/"
+
 struct etcd;
 
 struct etcd_settings {
@@ -24,6 +27,7 @@ struct etcd_settings {
 	const char *name;    /* what others are told of this server while it leads */
 	uint64_t lease_us;   /* at least 1 s */
 	uint64_t call_us;    /* how long a member may take to answer */
+	uint64_t yield_us;   /* how long to leave the lead to others at first; 0: not at all */
 };
 
 /* How far the store has come, by who leads: what a mark says (store/mark.h). */

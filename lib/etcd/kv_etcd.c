@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SCHEMA_SIZE = 128, FOREIGN_KEYS_MAX = 3 };
+enum { SCHEMA_SIZE = 128, FOREIGN_KEYS_MAX = 80 };
 
 static const char SCHEMA_WORD[] = "holdfast-store";
 
@@ -458,13 +458,16 @@ enum { LOOK_LEADER, LOOK_SEQUENCE, LOOK_SCHEMA, LOOK_GENERATION, LOOK_ANY, LOOK_
 static void find_foreign(struct found *found, const Etcdserverpb__RangeResponse *range)
 {
 	const struct etcd_store *store = found->store;
+	char servers[ETCD_KEY_SIZE];
 
+	(void)str_format(servers, sizeof(servers), "%s/" ETCD_SERVERS, store->etcd->prefix);
 	for (size_t i = 0; i < range->n_kvs && found->foreign[0] == '\0'; i++) {
 		char key[ETCD_KEY_SIZE];
 
 		(void)snprintf(key, sizeof(key), "%.*s", (int)range->kvs[i]->key.len,
 			       (const char *)range->kvs[i]->key.data);
-		if (!str_eq(key, store->etcd->leader_key) && !str_eq(key, store->sequence_key))
+		if (!str_eq(key, store->etcd->leader_key) && !str_eq(key, store->sequence_key) &&
+		    !str_starts_with(key, servers))
 			str_copy_text(found->foreign, sizeof(found->foreign), key);
 	}
 }

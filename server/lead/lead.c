@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "etcd/etcd.h"
+#include "lead/members.h"
 #include "log/log.h"
 
 #include <assert.h>
@@ -15,6 +16,7 @@ enum { ANSWER_PART = 4 }; /* of the lease, that a member of etcd may take to ans
 struct lead {
 	struct etcd *etcd;
 	struct rpc_tls *tls; /* to etcd; NULL: all endpoints are unix sockets */
+	struct members *members;
 	struct lead_view view;
 	char name[LEAD_NAME_SIZE];
 	char address[LEAD_ADDRESS_SIZE];
@@ -136,6 +138,17 @@ void lead_watch(struct lead *lead, lead_change_fn *changed, void *userdata)
 	lead->changed_userdata = userdata;
 }
 
+enum status lead_join(struct lead *lead, sd_event *event, const struct lead_settings *settings,
+		      struct error *err)
+{
+	return members_new(event, settings, lead->tls, lead->name, lead->address, &lead->members, err);
+}
+
+struct members *lead_members(struct lead *lead)
+{
+	return lead->members;
+}
+
 enum status lead_open_store(struct lead *lead, struct kv **ret, struct error *err)
 {
 	return kv_open_etcd(lead->etcd, ret, err);
@@ -184,7 +197,8 @@ static struct etcd_settings address(const struct lead_settings *settings, const 
 				      .prefix = settings->prefix,
 				      .cluster = cluster,
 				      .lease_us = settings->lease_us,
-				      .call_us = settings->lease_us / ANSWER_PART};
+				      .call_us = settings->lease_us / ANSWER_PART,
+				      .yield_us = settings->yields ? settings->lease_us : 0};
 }
 
 static enum status campaign(struct lead *lead, sd_event *event, const struct lead_settings *settings,
@@ -233,6 +247,7 @@ void lead_free(struct lead *lead)
 {
 	if (!lead)
 		return;
+	members_free(lead->members);
 	etcd_free(lead->etcd);
 	rpc_tls_free(lead->tls);
 	free(lead);

@@ -31,6 +31,7 @@
 #include <systemd/sd-event.h>
 
 struct lead;
+struct members;
 
 struct lead_view {
 	bool is_known;			 /* that somebody leads; else nothing below counts */
@@ -70,6 +71,13 @@ typedef void lead_change_fn(const struct lead_view *view, void *userdata);
 
 /** Have @changed called when lead_view() says something else. One at a time; NULL: nobody. */
 void lead_watch(struct lead *lead, lead_change_fn *changed, void *userdata);
+
+/** Be one of the servers that lead_members() knows. @event, @settings as of lead_new(). */
+enum status lead_join(struct lead *lead, sd_event *event, const struct lead_settings *settings,
+		      struct error *err);
+
+/** For members_look(), after lead_join(). */
+struct members *lead_members(struct lead *lead);
 
 /** Open the store; see kv_open_etcd(). To be closed before lead_free(). */
 enum status lead_open_store(struct lead *lead, struct kv **ret, struct error *err);

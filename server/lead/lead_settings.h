@@ -29,6 +29,7 @@ struct lead_settings {
 	char name[LEAD_NAME_SIZE];	   /* of this server */
 	char advertise[LEAD_ADDRESS_SIZE]; /* where others reach it; "": where it listens */
 	uint64_t lease_us;
+	bool yields; /* it has stepped down, and leaves the lead to others for a lease */
 };
 
 #define LEAD_SETTINGS_INIT                                                                          \

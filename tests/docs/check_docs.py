@@ -429,7 +429,7 @@ def first_cells(text):
 
 
 def cli_commands():
-    return set(re.findall(r'(?:\.path = |LATER\()"([a-z ]+)"', "\n".join(map(read, COMMANDS))))
+    return set(re.findall(r'(?:\.path = |LATER\()"([a-z -]+)"', "\n".join(map(read, COMMANDS))))
 
 
 def said_by_programs():

@@ -127,6 +127,8 @@ exports.rows = [
   { method: 'Volumes.Delete', ask: { id: 'orders' } },
   { method: 'Volumes.Get', ask: { id: 'orders' }, code: 'NOT_FOUND' },
   { method: 'Volumes.Deregister', ask: { id: 'db' } },
+  { method: 'Operator.ListMembers', check: (a) => assert.strictEqual(a.servers.length, 1) },
+  { method: 'Operator.StepDown', code: 'FAILED_PRECONDITION' },
   { method: 'Operator.Gc', ask: { dry_run: true } },
   { method: 'Operator.ListAudit', check: (a) => assert.ok(a.records.some((r) => r.what === 'Volumes.Create')) },
 
@@ -187,6 +189,7 @@ exports.addresses = [
   ['/v1/allocations', 'Allocations.List', {}],
   [`/v1/allocation/${ALLOC}`, 'Allocations.Get', { id: ALLOC }],
   ['/v1/status', 'Operator.Status', {}],
+  ['/v1/operator/members', 'Operator.ListMembers', {}],
   ['/v1/operator/audit', 'Operator.ListAudit', {}],
   ['/v1/operator/trails', 'Operator.ListTrails', {}],
 ];

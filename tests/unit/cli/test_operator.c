@@ -115,6 +115,29 @@ TEST_FIXTURE(a_restore_sends_all_before_it_applies, run_setup, NULL)
 		       "open /nonexistent");
 }
 
+TEST_FIXTURE(members_are_servers_and_etcds, run_setup, NULL)
+{
+	fake.answers[0] = (struct fake_answer){
+		.method = "Operator.ListMembers",
+		.json = "{\"index\": 7, \"servers\": [{\"name\": \"s1\", \"address\": \"a:1\", \"leads\": "
+			"true, "
+			"\"version\": \"1.0\"}, {\"name\": \"s2\", \"address\": \"b:1\"}], \"etcd\": "
+			"[{\"endpoint\": \"https://a:2379\", \"reachable\": true, \"lag\": 3, \"alarms\": "
+			"\"NOSPACE\"}, {\"endpoint\": \"https://b:2379\", \"error\": \"refused\"}]}"};
+	expect_ok("operator members");
+	expect_output("s1   a:1     leads   -     1.0");
+	expect_output("s2   b:1     follows -     -");
+	expect_output("\nindex 7\n");
+	expect_output("NOSPACE");
+	expect_output("unreachable");
+	fake.answers[0].json = "{\"servers\": [{\"name\": \"h\", \"address\": \"a:1\", \"leads\": true}]}";
+	expect_ok("operator members");
+	assert_null(strstr(ending.output, "ETCD"));
+	fake.answers[0] = (struct fake_answer){.method = "Operator.StepDown", .json = "{}"};
+	expect_ok("operator step-down");
+	expect_request("Operator.StepDown {}");
+}
+
 TEST_FIXTURE(what_is_finished_is_removed, run_setup, NULL)
 {
 	fake.answers[0] = (struct fake_answer){.method = "Operator.Gc", .json = "{\"claims\": 4}"};

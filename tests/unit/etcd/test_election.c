@@ -241,3 +241,31 @@ TEST_FIXTURE(three_members_serve_without_one_and_stand_still_without_two, setup,
 	part_stop(&part);
 	etcd_world_free(three);
 }
+
+/* Of two that might lead at once, the one that came first leaves it to the other. */
+TEST_FIXTURE(who_yields_leaves_the_lead_to_another_for_as_long_as_it_says, setup, teardown)
+{
+	const char *const url = world->urls[0];
+	struct etcd_settings settings = part_settings(&url, 1, "/yield", "s1");
+	sd_event *event = *state;
+	struct part yielding;
+	struct part other;
+
+	settings.yield_us = 600 * USEC_PER_SEC;
+	part_start(&yielding, event, &settings);
+	run_for(event, 200);
+	settings.name = "s2";
+	settings.yield_us = 0;
+	part_start(&other, event, &settings);
+	part_lead(&other);
+	while (yielding.leader[0] == '\0')
+		run_for(event, 50);
+	assert_string_equal(yielding.leader, "s2");
+	assert_int_equal(yielding.n_leading, 0);
+	part_stop(&other);
+	part_stop(&yielding);
+	settings.yield_us = 1; /* over at once */
+	part_start(&other, event, &settings);
+	part_lead(&other);
+	part_stop(&other);
+}

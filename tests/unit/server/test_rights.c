@@ -177,6 +177,8 @@ static const struct row rows[] = {
 	{"Allocations.List", OF_NAMESPACE, N(JOB_LIST), "{\"namespace\": \"default\", \"node_id\": \"n1\"}",
 	 BOUND_TO_N1},
 	{"Operator.Status", OF_NO_OBJECT, N(OPERATOR_READ), "{}"},
+	{"Operator.ListMembers", OF_NO_OBJECT, N(OPERATOR_READ), "{}"},
+	{"Operator.StepDown", OF_NO_OBJECT, N(OPERATOR_WRITE), "{}"},
 	{"Operator.Gc", OF_NO_OBJECT, N(OPERATOR_WRITE), "{\"dry_run\": true}"},
 	{"Operator.BeginBackup", OF_NO_OBJECT, N(BACKUP_COPY), "{}"},
 	{"Operator.BeginBackup", OF_NO_OBJECT, N(BACKUP_KIT), "{\"kit\": true}"},

@@ -117,6 +117,8 @@ TEST_FIXTURE(a_volume_lives_and_goes_by_addresses_alone, setup, teardown)
 	ask(f, "GET", "/v1/node/n1", NULL, "200", "\"id\":\"n1\"", "x-holdfast-index");
 	ask(f, "GET", "/v1/allocations", NULL, "200", "\"allocations\":[]", "x-holdfast-index");
 	ask(f, "GET", "/v1/status", NULL, "200", "\"version\":", "x-holdfast-index");
+	ask(f, "GET", "/v1/operator/members", NULL, "200", "\"leads\":true", "\"etcd\":[]"); /* itself */
+	ask(f, "PUT", "/v1/operator/step-down", NULL, "400", "the only one", "failed_precondition");
 }
 
 TEST_FIXTURE(what_is_asked_wrongly_is_refused_with_its_own_status, setup, teardown)

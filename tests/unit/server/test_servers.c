@@ -624,6 +624,122 @@ TEST_FIXTURE(a_command_that_knows_all_servers_outlives_one, setup_servers, teard
 	}
 }
 
+/* --- who there is, and who leads no more --- */
+
+static Holdfast__V1__ListMembersResponse *list_members(struct servers *s, int i)
+{
+	Holdfast__V1__ListMembersRequest request = HOLDFAST__V1__LIST_MEMBERS_REQUEST__INIT;
+	ProtobufCMessage *response = NULL;
+	struct fake_node asker;
+	struct error err;
+
+	fake_node_init(&asker, s->f.event, s->f.dir, "operator", s->ports[i]);
+	if (call(&asker, &holdfast__v1__operator__descriptor, "ListMembers", &request.base, &response,
+		 &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	fake_node_release(&asker);
+	return (Holdfast__V1__ListMembersResponse *)response;
+}
+
+/* Wait until as many servers are in the list. */
+static Holdfast__V1__ListMembersResponse *await_members(struct servers *s, int i, size_t n)
+{
+	const uint64_t limit = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
+
+	for (;;) {
+		Holdfast__V1__ListMembersResponse *response = list_members(s, i);
+
+		if (response->n_servers == n)
+			return response;
+		holdfast__v1__list_members_response__free_unpacked(response, NULL);
+		assert_true(clock_monotonic_us() < limit);
+		(void)usleep(50000);
+	}
+}
+
+static void expect_member(struct servers *s, const Holdfast__V1__ServerMember *member, bool leads)
+{
+	char address[32];
+
+	assert_int_equal(member->leads, leads);
+	assert_string_equal(member->version, HOLDFAST_VERSION);
+	assert_true(member->since_ms > 0);
+	assert_int_equal(member->name[0], 's');
+	(void)str_format(address, sizeof(address), "127.0.0.1:%u",
+			 (unsigned int)s->ports[member->name[1] - '0']);
+	assert_string_equal(member->address, address);
+}
+
+TEST_FIXTURE(the_members_are_servers_that_live_and_etcds_that_answer_or_do_not, setup_members,
+	     teardown_servers)
+{
+	struct servers *s = *state;
+	int leader = await_leader(s, -1);
+	int follower = another(s, leader);
+	Holdfast__V1__ListMembersResponse *members = await_members(s, follower, SERVERS);
+
+	for (size_t i = 0; i < SERVERS; i++)
+		expect_member(s, members->servers[i], i == 0);
+	assert_int_equal(members->servers[0]->name[1] - '0', leader);
+	assert_true(members->index > 0);
+	assert_int_equal(members->n_etcd, 3);
+	assert_int_equal(members->etcd[0]->leads + members->etcd[1]->leads + members->etcd[2]->leads, 1);
+	for (size_t i = 0; i < 3; i++) {
+		assert_true(members->etcd[i]->reachable);
+		assert_string_equal(members->etcd[i]->endpoint, s->etcd->urls[i]);
+		assert_string_equal(members->etcd[i]->alarms, "");
+		assert_int_equal(members->etcd[i]->version[0], '3');
+	}
+	holdfast__v1__list_members_response__free_unpacked(members, NULL);
+	etcd_world_kill(s->etcd, 2);
+	end(s, follower, SIGKILL);
+	leader = await_leader(s, -1); /* another one, if etcd's own leader was killed and that took long */
+	members = await_members(s, leader, SERVERS - 1); /* within the lease */
+	assert_false(members->etcd[2]->reachable);
+	assert_string_not_equal(members->etcd[2]->error, "");
+	assert_true(members->etcd[0]->reachable && members->etcd[1]->reachable);
+	holdfast__v1__list_members_response__free_unpacked(members, NULL);
+	assert_int_equal(run_cli(s, follower, "operator members"), 0);
+	assert_true(cli_said(s, "follows") && cli_said(s, "unreachable") && cli_said(s, "index "));
+}
+
+TEST_FIXTURE(an_alarm_of_etcd_is_shown, setup_servers, teardown_servers)
+{
+	struct servers *s = *state;
+	int leader = await_leader(s, -1);
+	Holdfast__V1__ListMembersResponse *members;
+
+	etcd_world_alarm(s->etcd->urls[0], true);
+	members = list_members(s, leader);
+	assert_string_equal(members->etcd[0]->alarms, "NOSPACE");
+	holdfast__v1__list_members_response__free_unpacked(members, NULL);
+}
+
+/* Asked at a server that follows; the process goes on, and is not the one that leads next. */
+TEST_FIXTURE(who_steps_down_hands_over_and_follows, setup_servers, teardown_servers)
+{
+	struct servers *s = *state;
+	int leader = await_leader(s, -1);
+	int follower = another(s, leader);
+	pid_t pid = s->pids[leader];
+	int next;
+
+	take_db(s);
+	await_said(s, follower, "this server follows");
+	drop_clients(s);
+	assert_int_equal(run_cli(s, leader, "operator step-down"), 0);
+	await_said(s, leader, "handing over");
+	await_said(s, leader, "this server follows");
+	next = await_leader(s, leader);
+	assert_int_not_equal(next, leader);
+	expect_held(s);
+	assert_int_equal(kill(pid, 0), 0);
+	assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
+	expect_text(s, leader, "/readyz", " 200 ", "\nfollows s");
+	assert_int_equal(run_cli(s, leader, "operator audit"), 0);
+	assert_true(cli_said(s, "Operator.StepDown"));
+}
+
 /* Bytes that have come for @port of the loopback and that nobody has read. */
 static unsigned long unread_at(uint16_t port)
 {

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* The servers that share a store in etcd, and etcd's own members.
+ *
+ * Each server keeps the key PREFIX/servers/NAME/ADDRESS, with its version and since when it runs, by a lease
+ * of its own: who is gone is gone from the list within the lease. It is for people; nothing is decided by it.
+ */
+
+#include "base/error.h"
+#include "lead/lead_settings.h"
+#include "rpc/tls.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <systemd/sd-event.h>
+
+enum { MEMBERS_SERVERS_MAX = 64, MEMBERS_TEXT_SIZE = 32, MEMBERS_WHY_SIZE = 256 };
+
+struct members;
+
+struct members_server {
+	char name[LEAD_NAME_SIZE];
+	char address[LEAD_ADDRESS_SIZE];
+	char version[MEMBERS_TEXT_SIZE];
+	int64_t since_ms; /* it runs, by its clock */
+};
+
+struct members_etcd {
+	char endpoint[LEAD_ENDPOINT_SIZE];
+	bool is_reachable;
+	char why[MEMBERS_WHY_SIZE]; /* it is not reachable, or what it says is wrong with it; "": nothing */
+	char version[MEMBERS_TEXT_SIZE];
+	bool leads; /* the other members */
+	uint64_t size_bytes;
+	uint64_t applied; /* entries of etcd's log */
+	uint64_t id;
+	char alarms[MEMBERS_TEXT_SIZE]; /* "NOSPACE"; "": none */
+};
+
+struct members_view {
+	struct members_server servers[MEMBERS_SERVERS_MAX];
+	size_t n_servers;
+	struct members_etcd etcd[LEAD_ENDPOINTS_MAX];
+	size_t n_etcd;
+};
+
+/** @event, @tls borrowed; @settings too, but for the texts. Begins to keep the key. */
+enum status members_new(sd_event *event, const struct lead_settings *settings, struct rpc_tls *tls,
+			const char *name, const char *address, struct members **ret, struct error *err);
+
+/** Looks under way end with STATUS_UNAVAILABLE. The key stays for the rest of its lease. NULL is allowed. */
+void members_free(struct members *members);
+
+/** @view is borrowed and NULL when @err says why there is none. */
+typedef void members_done_fn(const struct members_view *view, const struct error *err, void *userdata);
+
+/** Ask etcd for the servers and each member for itself; @done follows from the event loop, once each has
+ * answered or had its time. */
+enum status members_look(struct members *members, members_done_fn *done, void *userdata, struct error *err);
