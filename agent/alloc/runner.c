@@ -200,7 +200,7 @@ static struct receipt runner_receipt(const struct alloc_runner *runner, uint32_t
 static bool tells_status(enum alloc_event_type type)
 {
 	return type == ALLOC_EVENT_RUN || type == ALLOC_EVENT_FAIL || type == ALLOC_EVENT_FINISH ||
-	       type == ALLOC_EVENT_TASK_ENDED || type == ALLOC_EVENT_REBOOTED;
+	       type == ALLOC_EVENT_UNIT_ENDED || type == ALLOC_EVENT_REBOOTED;
 }
 
 /* The last mount and the last release end a phase: what follows from them needs nobody, and goes into the
@@ -608,7 +608,7 @@ static void end_unit_op(struct alloc_runner *runner)
 
 static void on_start(const char *before, void *userdata)
 {
-	runner_apply(userdata, &(struct alloc_event){.type = ALLOC_EVENT_TASK_START, .invocation = before});
+	runner_apply(userdata, &(struct alloc_event){.type = ALLOC_EVENT_UNIT_START, .invocation = before});
 }
 
 static void on_runs(const char *invocation, void *userdata)
@@ -617,7 +617,7 @@ static void on_runs(const char *invocation, void *userdata)
 
 	if (runner->op == RUNNER_START_UNIT)
 		runner_end_op(runner);
-	runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_TASK_RUNS, .invocation = invocation});
+	runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_UNIT_RUNS, .invocation = invocation});
 }
 
 static void on_over(const struct error *err, void *userdata)
@@ -627,7 +627,7 @@ static void on_over(const struct error *err, void *userdata)
 
 	end_unit_op(runner);
 	drop_unit(runner);
-	runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_TASK_ENDED, .err = err ? &why : NULL});
+	runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_UNIT_ENDED, .err = err ? &why : NULL});
 }
 
 static void on_stopped(void *userdata)
@@ -636,7 +636,7 @@ static void on_stopped(void *userdata)
 
 	end_unit_op(runner);
 	drop_unit(runner);
-	runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_TASK_ENDED});
+	runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_UNIT_ENDED});
 }
 
 /* The volumes wait for the unit: whoever waits for their claims must hear why. */
@@ -790,10 +790,10 @@ static void runner_advance(struct alloc_runner *runner)
 		else
 			runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_RUN});
 		return;
-	case ALLOC_DO_START_TASK:
+	case ALLOC_DO_START_UNIT:
 		runner_begin_unit(runner);
 		return;
-	case ALLOC_DO_STOP_TASK:
+	case ALLOC_DO_STOP_UNIT:
 		runner_begin_unit_stop(runner);
 		return;
 	case ALLOC_DO_UNMOUNT:

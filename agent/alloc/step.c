@@ -19,9 +19,9 @@ static const uint8_t phase_steps[ALLOC_EVENT_N][ALLOC_PHASE_N] = {
 	[ALLOC_EVENT_CLAIMED] =    {NO,           TO(MOUNTING), NO,           NO,           STAY,         NO},
 	[ALLOC_EVENT_MOUNTED] =    {NO,           TO(MOUNTING), STAY,         NO,           STAY,         NO},
 	[ALLOC_EVENT_UNMOUNTED] =  {NO,           TO(MOUNTING), STAY,         TO(MOUNTING), NO,           NO},
-	[ALLOC_EVENT_TASK_START] = {STAY,         STAY,         STAY,         NO,           NO,           NO},
-	[ALLOC_EVENT_TASK_RUNS] =  {STAY,         STAY,         STAY,         STAY,         NO,           NO},
-	[ALLOC_EVENT_TASK_ENDED] = {TO(STOPPING), TO(STOPPING), TO(STOPPING), TO(STOPPING), STAY,         NO},
+	[ALLOC_EVENT_UNIT_START] = {STAY,         STAY,         STAY,         NO,           NO,           NO},
+	[ALLOC_EVENT_UNIT_RUNS] =  {STAY,         STAY,         STAY,         STAY,         NO,           NO},
+	[ALLOC_EVENT_UNIT_ENDED] = {TO(STOPPING), TO(STOPPING), TO(STOPPING), TO(STOPPING), STAY,         NO},
 	[ALLOC_EVENT_RUN] =        {TO(RUNNING),  TO(RUNNING),  TO(RUNNING),  NO,           NO,           NO},
 	[ALLOC_EVENT_FAIL] =       {TO(STOPPING), TO(STOPPING), TO(STOPPING), TO(STOPPING), NO,           NO},
 	[ALLOC_EVENT_STOP] =       {TO(STOPPING), TO(STOPPING), TO(STOPPING), TO(STOPPING), NO,           NO},
@@ -143,7 +143,7 @@ static void apply_released(struct alloc_record *record, uint32_t i)
 	keep_published(&record->alloc, i);
 }
 
-static void set_task(struct alloc_record *record, enum task_record_state state, const char *invocation)
+static void set_unit(struct alloc_record *record, enum task_record_state state, const char *invocation)
 {
 	assert(invocation && alloc_unit(&record->alloc)[0] != '\0');
 	record->task.state = state;
@@ -151,7 +151,7 @@ static void set_task(struct alloc_record *record, enum task_record_state state, 
 }
 
 /* By itself: the volumes are given back as if it had been stopped. */
-static void apply_task_ended(struct alloc_record *record, const struct error *err, bool was_stopping)
+static void apply_unit_ended(struct alloc_record *record, const struct error *err, bool was_stopping)
 {
 	record->task.state = TASK_RECORD_ENDED;
 	if (was_stopping)
@@ -178,15 +178,15 @@ static void apply_rebooted(struct alloc_record *record, bool was_stopping)
 }
 
 /* Does the unit's own state allow the event, and is it one? */
-static bool task_allows(const struct alloc_record *record, const struct alloc_event *event)
+static bool unit_allows(const struct alloc_record *record, const struct alloc_event *event)
 {
 	const struct task_record *task = &record->task;
 
 	if (alloc_unit(&record->alloc)[0] == '\0' || task->state == TASK_RECORD_ENDED)
 		return false;
-	if (event->type == ALLOC_EVENT_TASK_START)
+	if (event->type == ALLOC_EVENT_UNIT_START)
 		return task->state == TASK_RECORD_NONE;
-	if (event->type == ALLOC_EVENT_TASK_RUNS)
+	if (event->type == ALLOC_EVENT_UNIT_RUNS)
 		return task->state == TASK_RECORD_STARTING ||
 		       (task->state == TASK_RECORD_RUNNING && !str_eq(task->invocation, event->invocation));
 	return true;
@@ -212,10 +212,10 @@ static bool part_allows(const struct alloc_record *record, const struct alloc_ev
 		if (event->type == ALLOC_EVENT_UNMOUNTED)
 			return state == VOLUME_PUBLISHED;
 		return state == VOLUME_CLAIMED || state == VOLUME_PUBLISHED;
-	case ALLOC_EVENT_TASK_START:
-	case ALLOC_EVENT_TASK_RUNS:
-	case ALLOC_EVENT_TASK_ENDED:
-		return task_allows(record, event);
+	case ALLOC_EVENT_UNIT_START:
+	case ALLOC_EVENT_UNIT_RUNS:
+	case ALLOC_EVENT_UNIT_ENDED:
+		return unit_allows(record, event);
 	case ALLOC_EVENT_CLAIM:
 	case ALLOC_EVENT_RUN:
 	case ALLOC_EVENT_FAIL:
@@ -251,14 +251,14 @@ bool alloc_step(struct alloc_record *record, const struct alloc_event *event)
 	case ALLOC_EVENT_UNMOUNTED:
 		apply_unmounted(record, event->volume);
 		return true;
-	case ALLOC_EVENT_TASK_START:
-		set_task(record, TASK_RECORD_STARTING, event->invocation);
+	case ALLOC_EVENT_UNIT_START:
+		set_unit(record, TASK_RECORD_STARTING, event->invocation);
 		return true;
-	case ALLOC_EVENT_TASK_RUNS:
-		set_task(record, TASK_RECORD_RUNNING, event->invocation);
+	case ALLOC_EVENT_UNIT_RUNS:
+		set_unit(record, TASK_RECORD_RUNNING, event->invocation);
 		return true;
-	case ALLOC_EVENT_TASK_ENDED:
-		apply_task_ended(record, event->err, before == ALLOC_STOPPING);
+	case ALLOC_EVENT_UNIT_ENDED:
+		apply_unit_ended(record, event->err, before == ALLOC_STOPPING);
 		return true;
 	case ALLOC_EVENT_RUN:
 		record->alloc.client_status = CLIENT_RUNNING;
@@ -321,14 +321,14 @@ static struct alloc_next next_start(const struct alloc_record *record)
 		return (struct alloc_next){ALLOC_DO_CLAIM, i};
 	}
 	if (alloc_unit(&record->alloc)[0] != '\0' && record->task.state != TASK_RECORD_RUNNING)
-		return (struct alloc_next){.action = ALLOC_DO_START_TASK};
+		return (struct alloc_next){.action = ALLOC_DO_START_UNIT};
 	return (struct alloc_next){.action = ALLOC_DO_RUN};
 }
 
 static struct alloc_next next_stop(const struct alloc_record *record)
 {
 	if (task_record_is_live(&record->task))
-		return (struct alloc_next){.action = ALLOC_DO_STOP_TASK};
+		return (struct alloc_next){.action = ALLOC_DO_STOP_UNIT};
 	for (uint32_t i = record->alloc.n_volumes; i-- > 0;) {
 		if (volume_record_is_live(&record->volumes[i]))
 			return (struct alloc_next){ALLOC_DO_UNMOUNT, i};

@@ -25,9 +25,9 @@ enum alloc_event_type {
 	ALLOC_EVENT_CLAIMED,	/* volume, grant */
 	ALLOC_EVENT_MOUNTED,	/* volume, mounted */
 	ALLOC_EVENT_UNMOUNTED,	/* volume; by somebody else: it is to be mounted again */
-	ALLOC_EVENT_TASK_START, /* invocation: of before; the unit is about to be started */
-	ALLOC_EVENT_TASK_RUNS,	/* invocation */
-	ALLOC_EVENT_TASK_ENDED, /* by itself: err, NULL with success; while stopping: it has no process any
+	ALLOC_EVENT_UNIT_START, /* invocation: of before; it is about to be started */
+	ALLOC_EVENT_UNIT_RUNS,	/* invocation */
+	ALLOC_EVENT_UNIT_ENDED, /* by itself: err, NULL with success; while stopping: it has no process any
 				   more */
 	ALLOC_EVENT_RUN,	/* every volume is mounted, the work begins */
 	ALLOC_EVENT_FAIL,	/* err */
@@ -59,9 +59,9 @@ enum alloc_action {
 	ALLOC_DO_NOTHING,
 	ALLOC_DO_CLAIM, /* volume */
 	ALLOC_DO_MOUNT, /* volume */
-	ALLOC_DO_START_TASK,
+	ALLOC_DO_START_UNIT,
 	ALLOC_DO_RUN,
-	ALLOC_DO_STOP_TASK,
+	ALLOC_DO_STOP_UNIT,
 	ALLOC_DO_UNMOUNT, /* volume */
 	ALLOC_DO_FINISH,
 	ALLOC_ACTION_N,

@@ -65,17 +65,17 @@ static void play(struct alloc_record *record, char *trace, size_t size)
 			mounted = records_mounted(next.volume);
 			event.type = ALLOC_EVENT_MOUNTED;
 			break;
-		case ALLOC_DO_START_TASK:
+		case ALLOC_DO_START_UNIT:
 			event.invocation = "before";
 			if (record->task.state == TASK_RECORD_NONE) {
-				event.type = ALLOC_EVENT_TASK_START;
+				event.type = ALLOC_EVENT_UNIT_START;
 				assert_true(alloc_step(record, &event));
 			}
-			event.type = ALLOC_EVENT_TASK_RUNS;
+			event.type = ALLOC_EVENT_UNIT_RUNS;
 			event.invocation = "one";
 			break;
-		case ALLOC_DO_STOP_TASK:
-			event.type = ALLOC_EVENT_TASK_ENDED;
+		case ALLOC_DO_STOP_UNIT:
+			event.type = ALLOC_EVENT_UNIT_ENDED;
 			event.err = NULL;
 			break;
 		case ALLOC_DO_RUN:
@@ -189,17 +189,17 @@ TEST(whatever_may_run_is_stopped_first)
 			char trace[64];
 
 			records_drive(record, ALLOC_MOUNTING, 1, 1);
-			expect_next(record, ALLOC_DO_START_TASK, 0);
+			expect_next(record, ALLOC_DO_START_UNIT, 0);
 			if (task >= TASK_RECORD_STARTING)
-				assert_true(task_step_is(record, ALLOC_EVENT_TASK_START, "", NULL));
+				assert_true(task_step_is(record, ALLOC_EVENT_UNIT_START, "", NULL));
 			if (task < TASK_RECORD_RUNNING)
-				expect_next(record, ALLOC_DO_START_TASK, 0); /* over a restart, too */
+				expect_next(record, ALLOC_DO_START_UNIT, 0); /* over a restart, too */
 			else
-				assert_true(task_step_is(record, ALLOC_EVENT_TASK_RUNS, "x", NULL));
+				assert_true(task_step_is(record, ALLOC_EVENT_UNIT_RUNS, "x", NULL));
 			assert_true(
 				alloc_step(record, &(struct alloc_event){.type = ends[e], .err = &failure}));
-			assert_false(task_step_is(record, ALLOC_EVENT_TASK_START, "", NULL));
-			assert_false(task_step_is(record, ALLOC_EVENT_TASK_RUNS, "y", NULL));
+			assert_false(task_step_is(record, ALLOC_EVENT_UNIT_START, "", NULL));
+			assert_false(task_step_is(record, ALLOC_EVENT_UNIT_RUNS, "y", NULL));
 			play(record, trace, sizeof(trace));
 			assert_string_equal(trace, traces[task]);
 			free(record);
@@ -216,10 +216,10 @@ TEST(a_unit_that_ends_by_itself_ends_the_allocation)
 		char trace[64];
 
 		play(record, trace, sizeof(trace));
-		assert_true(task_step_is(record, ALLOC_EVENT_TASK_ENDED, NULL, ends[e]));
+		assert_true(task_step_is(record, ALLOC_EVENT_UNIT_ENDED, NULL, ends[e]));
 		assert_int_equal(record->phase, ALLOC_STOPPING);
 		/* once */
-		assert_false(task_step_is(record, ALLOC_EVENT_TASK_ENDED, NULL, NULL));
+		assert_false(task_step_is(record, ALLOC_EVENT_UNIT_ENDED, NULL, NULL));
 		play(record, trace, sizeof(trace));
 		assert_string_equal(trace, "U0F0");
 		assert_int_equal(record->alloc.client_status, ends[e] ? CLIENT_FAILED : CLIENT_COMPLETE);
@@ -235,11 +235,11 @@ TEST(another_invocation_is_noted_and_the_same_one_is_not_news)
 	char trace[64];
 
 	play(record, trace, sizeof(trace));
-	assert_false(task_step_is(record, ALLOC_EVENT_TASK_RUNS, "one", NULL));
-	assert_true(task_step_is(record, ALLOC_EVENT_TASK_RUNS, "two", NULL));
+	assert_false(task_step_is(record, ALLOC_EVENT_UNIT_RUNS, "one", NULL));
+	assert_true(task_step_is(record, ALLOC_EVENT_UNIT_RUNS, "two", NULL));
 	assert_string_equal(record->task.invocation, "two");
 	assert_int_equal(record->phase, ALLOC_RUNNING);
-	assert_false(task_step_is(record, ALLOC_EVENT_TASK_START, "", NULL));
+	assert_false(task_step_is(record, ALLOC_EVENT_UNIT_START, "", NULL));
 	/* a reboot leaves no unit to be stopped */
 	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_REBOOTED}));
 	assert_int_equal(record->alloc.client_status, CLIENT_LOST);
@@ -251,9 +251,9 @@ TEST(without_a_unit_nothing_of_it_happens)
 {
 	struct alloc_record *record = records_make(1);
 
-	assert_false(task_step_is(record, ALLOC_EVENT_TASK_START, "", NULL));
-	assert_false(task_step_is(record, ALLOC_EVENT_TASK_RUNS, "x", NULL));
-	assert_false(task_step_is(record, ALLOC_EVENT_TASK_ENDED, NULL, NULL));
+	assert_false(task_step_is(record, ALLOC_EVENT_UNIT_START, "", NULL));
+	assert_false(task_step_is(record, ALLOC_EVENT_UNIT_RUNS, "x", NULL));
+	assert_false(task_step_is(record, ALLOC_EVENT_UNIT_ENDED, NULL, NULL));
 	free(record);
 }
 
@@ -427,8 +427,8 @@ TEST(events_are_taken_in_their_phases_only)
 		[ALLOC_EVENT_CLAIM] = "y-y---", /* claiming already: no change */
 		[ALLOC_EVENT_CLAIMED] = "-y--y-",    [ALLOC_EVENT_MOUNTED] = "--y-y-",
 		[ALLOC_EVENT_UNMOUNTED] = "---y--", /* in others nothing is published here */
-		[ALLOC_EVENT_TASK_START] = "yyy---", [ALLOC_EVENT_TASK_RUNS] = "yyyy--", /* being started */
-		[ALLOC_EVENT_TASK_ENDED] = "yyyyy-", [ALLOC_EVENT_RUN] = "yyy---",
+		[ALLOC_EVENT_UNIT_START] = "yyy---", [ALLOC_EVENT_UNIT_RUNS] = "yyyy--", /* being started */
+		[ALLOC_EVENT_UNIT_ENDED] = "yyyyy-", [ALLOC_EVENT_RUN] = "yyy---",
 		[ALLOC_EVENT_FAIL] = "yyyy--",	     [ALLOC_EVENT_STOP] = "yyyy--",
 		[ALLOC_EVENT_RELEASED] = "----y-",   [ALLOC_EVENT_FINISH] = "----y-",
 		[ALLOC_EVENT_REBOOTED] = "yyyyy-",   [ALLOC_EVENT_SHUTDOWN] = "yyyy--",
@@ -448,7 +448,7 @@ TEST(events_are_taken_in_their_phases_only)
 			bool is_claimed = p == ALLOC_MOUNTING || p >= ALLOC_RUNNING;
 
 			records_drive(record, p, p == ALLOC_RUNNING, is_claimed);
-			if (e == ALLOC_EVENT_TASK_RUNS)
+			if (e == ALLOC_EVENT_UNIT_RUNS)
 				record->task.state = TASK_RECORD_STARTING;
 			assert_int_equal(alloc_step(record, &event), allowed[e][p] == 'y');
 			free(record);
