@@ -130,6 +130,7 @@ static const struct rpc_method allocs_methods[] = {
 	 .unary = allocs_handle_list,
 	 READ(.right = ACCESS_JOB_LIST, .namespaces = "namespace", .any = RULE_ANY_STAR_OR_EMPTY,
 	      .node = RULE_NODE_FILTER, .field = "node_id")},
+	{.name = "OrderTask", .unary = allocs_handle_order_task, WRITE(.right = ACCESS_BY_HANDLER)},
 };
 
 static const struct rpc_method operator_methods[] = {

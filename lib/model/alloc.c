@@ -5,6 +5,7 @@
 #include "base/id.h"
 #include "base/names.h"
 #include "base/str.h"
+#include "model/task.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -85,6 +86,8 @@ bool alloc_own(struct alloc *alloc)
 	bool has_unit = own_text(&alloc->unit);
 	bool has_description = own_text(&alloc->client_description);
 
+	alloc->tasks = message_list_ref(alloc->tasks);
+	alloc->task_status = message_list_ref(alloc->task_status);
 	if (has_volumes && has_published && has_unit && has_description)
 		return true;
 	alloc_release(alloc);
@@ -97,6 +100,9 @@ void alloc_release(struct alloc *alloc)
 	free(alloc->published);
 	free(alloc->unit);
 	free(alloc->client_description);
+	message_list_unref(alloc->tasks);
+	message_list_unref(alloc->task_status);
+	alloc->tasks = alloc->task_status = NULL;
 	alloc->volumes = NULL;
 	alloc->published = NULL;
 	alloc->unit = NULL;
@@ -221,10 +227,11 @@ static enum status validate_volumes(const struct alloc *alloc, struct error *err
 {
 	enum status st = STATUS_OK;
 
-	if (alloc->n_volumes == 0 && alloc->csi_plugin.type == CSI_PLUGIN_NONE)
+	if (alloc->n_volumes == 0 && alloc->csi_plugin.type == CSI_PLUGIN_NONE && !alloc->tasks)
 		return error_invalid(
 			err, "volume", "an allocation with driver %s needs at least one volume block%s",
-			alloc->driver, str_eq(alloc->driver, DRIVER_NONE) ? ", or a csi_plugin block" : "");
+			alloc->driver,
+			str_eq(alloc->driver, DRIVER_NONE) ? ", or a csi_plugin or task block" : "");
 	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
 		struct error one;
 		enum status valid = validate_request(&alloc->volumes[i], &one);
@@ -316,7 +323,7 @@ enum status alloc_validate(const struct alloc *alloc, struct error *err)
 {
 	static enum status (*const checks[])(const struct alloc *alloc, struct error *err) = {
 		validate_names,		validate_driver,  validate_csi_plugin,
-		validate_mount_timeout, validate_volumes,
+		validate_mount_timeout, validate_volumes, alloc_validate_tasks,
 	};
 	enum status st = STATUS_OK;
 	struct error all = {.msg = ""};

@@ -7,12 +7,14 @@
 
 #include "base/error.h"
 #include "model/claim.h"
+#include "model/message.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 enum {
 	ALLOC_VOLUMES_MAX = 16,
+	ALLOC_TASKS_MAX = 8,
 	ALLOC_NAME_MAX = 128,
 	ALLOC_DRIVER_MAX = 31,
 	ALLOC_DESCRIPTION_MAX = 1023,
@@ -93,7 +95,9 @@ struct alloc {
 	int32_t client_code;	  /* enum status behind a failure */
 	struct alloc_volume *published; /* NULL only when there are none */
 	uint32_t n_published;
-	struct csi_plugin csi_plugin; /* type CSI_PLUGIN_NONE: it runs none */
+	struct csi_plugin csi_plugin;	  /* type CSI_PLUGIN_NONE: it runs none */
+	struct message_list *tasks;	  /* TaskConfig of task drivers: see task.h; NULL: none */
+	struct message_list *task_status; /* TaskStatus of those that were started */
 	bool adopted; /* learned from its node after a restore: no claim is granted to it anew */
 	int64_t create_time_ms;
 	int64_t modify_time_ms;

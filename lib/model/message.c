@@ -173,6 +173,63 @@ bool message_copy_from(ProtobufCMessage *to, const ProtobufCMessage *from, uint3
 	return true;
 }
 
+bool message_list_new(ProtobufCMessage *const *from, size_t n, struct message_list **ret)
+{
+	struct message_list *list;
+
+	*ret = NULL;
+	if (n == 0)
+		return true;
+	list = calloc(1, sizeof(*list) + n * sizeof(list->messages[0]));
+	if (!list)
+		return false;
+	list->n_refs = 1;
+	for (size_t i = 0; i < n; i++) {
+		list->messages[i] = message_convert(from[i]->descriptor, from[i]);
+		list->n = i + 1;
+		if (list->messages[i])
+			continue;
+		message_list_unref(list);
+		return false;
+	}
+	*ret = list;
+	return true;
+}
+
+struct message_list *message_list_ref(struct message_list *list)
+{
+	if (list)
+		list->n_refs++;
+	return list;
+}
+
+void message_list_unref(struct message_list *list)
+{
+	if (!list || --list->n_refs > 0)
+		return;
+	for (size_t i = 0; i < list->n; i++)
+		if (list->messages[i])
+			protobuf_c_message_free_unpacked(list->messages[i], NULL);
+	free(list);
+}
+
+size_t message_list_n(const struct message_list *list)
+{
+	return list ? list->n : 0;
+}
+
+bool message_list_eq(const struct message_list *a, const struct message_list *b)
+{
+	size_t n = message_list_n(a);
+
+	if (a == b || n != message_list_n(b))
+		return a == b;
+	for (size_t i = 0; i < n; i++)
+		if (!message_eq(a->messages[i], b->messages[i]))
+			return false;
+	return true;
+}
+
 bool message_eq(const ProtobufCMessage *a, const ProtobufCMessage *b)
 {
 	size_t n_a = a ? protobuf_c_message_get_packed_size(a) : 0;

@@ -25,6 +25,29 @@ bool message_copy_fields(ProtobufCMessage *to, const ProtobufCMessage *from);
 /** The same for the fields numbered @first and higher of two messages of one type. */
 bool message_copy_from(ProtobufCMessage *to, const ProtobufCMessage *from, uint32_t first);
 
+/* Messages that travel as they came: shared, and never changed. */
+struct message_list {
+	size_t n_refs;
+	size_t n;
+	ProtobufCMessage *messages[];
+};
+
+/** Deep copies of @n messages. @ret owned by the caller, message_list_unref(); NULL when there are none.
+ * False when memory is short. */
+bool message_list_new(ProtobufCMessage *const *from, size_t n, struct message_list **ret);
+
+/** The same, for one more owner; NULL: none. */
+struct message_list *message_list_ref(struct message_list *list);
+
+/** NULL is allowed. */
+void message_list_unref(struct message_list *list);
+
+/** How many; 0 of NULL. */
+size_t message_list_n(const struct message_list *list);
+
+/** Are they set alike, in their order? */
+bool message_list_eq(const struct message_list *a, const struct message_list *b);
+
 /** Are they set alike? NULL is as good as empty; lists count in their order, maps too. False when memory is
  * short. */
 bool message_eq(const ProtobufCMessage *a, const ProtobufCMessage *b);

@@ -29,6 +29,7 @@ enum field_kind {
 	FIELD_OPTIONAL, /* a message that may be absent: a bool of the struct says so */
 	FIELD_LIST,	/* of messages, in an array with a uint32_t count */
 	FIELD_OWN_LIST, /* the same, in an array that the struct points to and may own */
+	FIELD_MESSAGES, /* a struct message_list */
 };
 
 struct field_map {
@@ -99,6 +100,10 @@ struct message_map {
 	{                                                                                                 \
 		.name = (name_), .kind = FIELD_OWN_LIST, .offset = offsetof(type, member), .size = (max), \
 		.count_offset = offsetof(type, count), .message = (map)                                   \
+	}
+#define MESSAGES(type, member, max)                                                                       \
+	{                                                                                                 \
+		.name = #member, .kind = FIELD_MESSAGES, .offset = offsetof(type, member), .size = (max), \
 	}
 #define MAP(type, descriptor_, fields_)                                                            \
 	{                                                                                          \
@@ -233,6 +238,8 @@ static const struct field_map alloc_fields[] = {
 	NUMBER(struct alloc, client_code),
 	OWN_LIST(struct alloc, "published", published, n_published, ALLOC_VOLUMES_MAX, &alloc_volume_map),
 	SOME(struct alloc, csi_plugin, &csi_plugin_map),
+	MESSAGES(struct alloc, tasks, ALLOC_TASKS_MAX),
+	MESSAGES(struct alloc, task_status, ALLOC_TASKS_MAX),
 	NUMBER(struct alloc, adopted),
 	NUMBER(struct alloc, create_time_ms),
 	NUMBER(struct alloc, modify_time_ms),
@@ -426,6 +433,29 @@ static bool put_list(const struct field_map *field, const char *from, const char
 	return true;
 }
 
+/* Borrowed they are those of the list. */
+static bool put_messages(const struct message_list *from, void *to, size_t *to_n, enum texts texts)
+{
+	size_t n = message_list_n(from);
+	ProtobufCMessage **list;
+
+	if (n == 0)
+		return true;
+	list = calloc(n, sizeof(ProtobufCMessage *));
+	if (!list)
+		return false;
+	*(ProtobufCMessage ***)to = list;
+	for (; *to_n < n; ++*to_n) {
+		ProtobufCMessage *message = from->messages[*to_n];
+
+		list[*to_n] =
+			texts == TEXTS_BORROWED ? message : message_convert(message->descriptor, message);
+		if (!list[*to_n])
+			return false;
+	}
+	return true;
+}
+
 static void free_message(ProtobufCMessage *message, enum texts texts);
 
 static bool put_some(const struct field_map *field, const char *from, void *to, enum texts texts)
@@ -486,6 +516,9 @@ static bool put_field(const struct field_map *field, const ProtobufCFieldDescrip
 	case FIELD_OWN_LIST:
 		return put_list(field, *(const char *const *)(const void *)from, base + field->count_offset,
 				to, (size_t *)(void *)(message + pb->quantifier_offset), texts);
+	case FIELD_MESSAGES:
+		return put_messages(*(struct message_list *const *)(const void *)from, to,
+				    (size_t *)(void *)(message + pb->quantifier_offset), texts);
 	}
 	return false;
 }
@@ -623,6 +656,20 @@ static enum status get_own_list(const struct field_map *field, const void *from,
 	return get_list(field, from, n, list, count_at, err);
 }
 
+static enum status get_messages(const struct field_map *field, const void *from, size_t n, char *to,
+				struct error *err)
+{
+	struct message_list *list;
+
+	if (n > field->size)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: %zu entries, at most %zu are allowed",
+				 field->name, n, field->size);
+	if (!message_list_new(*(ProtobufCMessage *const *const *)from, n, &list))
+		return error_no_memory(err, "a message");
+	memcpy(to, &list, sizeof(list));
+	return STATUS_OK;
+}
+
 static enum status get_field(const struct field_map *field, const ProtobufCFieldDescriptor *pb,
 			     const char *message, char *base, struct error *err)
 {
@@ -658,6 +705,10 @@ static enum status get_field(const struct field_map *field, const ProtobufCField
 		return get_own_list(field, from,
 				    *(const size_t *)(const void *)(message + pb->quantifier_offset), to,
 				    base + field->count_offset, err);
+	case FIELD_MESSAGES:
+		return get_messages(field, from,
+				    *(const size_t *)(const void *)(message + pb->quantifier_offset), to,
+				    err);
 	}
 	return STATUS_OK;
 }
@@ -732,6 +783,14 @@ DEFINE_BORROWING(alloc, Holdfast__V1__Allocation)
 DEFINE_BORROWING(node, Holdfast__V1__Node)
 DEFINE_BORROWING(plugin_instance, Holdfast__V1__PluginInstance)
 
+/* Messages of other packages are those of a message_list. */
+static bool is_made_here(const ProtobufCFieldDescriptor *field)
+{
+	const ProtobufCMessageDescriptor *type = field->descriptor;
+
+	return str_eq(type->package_name, holdfast__v1__allocation__descriptor.package_name);
+}
+
 void pb_free_borrowing(ProtobufCMessage *message)
 {
 	const ProtobufCMessageDescriptor *descriptor;
@@ -744,7 +803,7 @@ void pb_free_borrowing(ProtobufCMessage *message)
 
 		if (values.field->type != PROTOBUF_C_TYPE_MESSAGE)
 			continue;
-		for (size_t k = 0; k < values.n; k++)
+		for (size_t k = 0; k < values.n && is_made_here(values.field); k++)
 			pb_free_borrowing(reflect_message(reflect_value(&values, k)));
 		if (reflect_is_list(values.field) && values.n > 0)
 			free((void *)(uintptr_t)values.first);

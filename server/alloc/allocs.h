@@ -12,11 +12,12 @@ struct change;
 struct server;
 struct rpc_call;
 
-/* Handlers of the service Allocations: submit.c and read.c. */
+/* Handlers of the service Allocations: submit.c, read.c and orders.c. */
 void allocs_handle_run(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 void allocs_handle_stop(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 void allocs_handle_get(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 void allocs_handle_list(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void allocs_handle_order_task(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 
 /** The node is back in another boot: what ran there is lost. One transaction per allocation. */
 enum status allocs_node_rebooted(struct server *server, struct node_entry *node, struct error *err);

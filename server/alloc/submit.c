@@ -93,7 +93,8 @@ static bool same_submission(const struct alloc *known, const struct alloc *wante
 	if (!csi_plugin_eq(&known->csi_plugin, &wanted->csi_plugin) ||
 	    !str_eq(alloc_unit(known), alloc_unit(wanted)) ||
 	    known->stop_timeout_ms != wanted->stop_timeout_ms ||
-	    known->mount_timeout_ms != wanted->mount_timeout_ms)
+	    known->mount_timeout_ms != wanted->mount_timeout_ms ||
+	    !message_list_eq(known->tasks, wanted->tasks))
 		return false;
 	for (uint32_t i = 0; i < known->n_volumes; i++)
 		if (!volume_request_eq(&known->volumes[i], &wanted->volumes[i]))
@@ -177,6 +178,8 @@ static void begin(struct alloc *alloc)
 	alloc->client_code = 0;
 	alloc->adopted = false;
 	alloc->n_published = 0;
+	message_list_unref(alloc->task_status);
+	alloc->task_status = NULL;
 	free(alloc->client_description);
 	alloc->client_description = NULL;
 }

@@ -12,6 +12,7 @@
 #include "claim/release.h"
 #include "log/log.h"
 #include "model/pb.h"
+#include "model/task.h"
 #include "node/drain.h"
 #include "node/session.h"
 #include "node/trails.h"
@@ -29,6 +30,7 @@
 struct said {
 	struct alloc_volume published[ALLOC_VOLUMES_MAX];
 	char description[ALLOC_DESCRIPTION_MAX + 1];
+	struct message_list *tasks; /* owned */
 };
 
 static enum status take_published(const Holdfast__V1__AllocStatus *from, struct alloc *to, struct said *said,
@@ -64,6 +66,27 @@ static enum status apply_alloc_status(const Holdfast__V1__AllocStatus *from, str
 	return take_published(from, to, said, err);
 }
 
+/* Shown to people as they are, so they are bounded and of this allocation. */
+static enum status take_tasks(const Holdfast__V1__AllocStatus *from, struct alloc *to, struct said *said,
+			      struct error *err)
+{
+	if (from->n_tasks > message_list_n(to->tasks))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "allocation %s has %zu tasks, not %zu",
+				 from->alloc_id, message_list_n(to->tasks), from->n_tasks);
+	for (size_t i = 0; i < from->n_tasks; i++)
+		if (!alloc_find_task(to, from->tasks[i]->task) ||
+		    protobuf_c_message_get_packed_size(&from->tasks[i]->base) > TASK_STATUS_BYTES_MAX)
+			return error_set(
+				err, STATUS_INVALID_ARGUMENT, 0,
+				"allocation %s: the status of task '%.64s' is of none of its tasks, or has "
+				"more than %d bytes",
+				from->alloc_id, from->tasks[i]->task, TASK_STATUS_BYTES_MAX);
+	if (!message_list_new((ProtobufCMessage *const *)(void *)from->tasks, from->n_tasks, &said->tasks))
+		return error_no_memory(err, "the status of an allocation");
+	to->task_status = said->tasks;
+	return STATUS_OK;
+}
+
 static bool same_published(const struct alloc *a, const struct alloc *b)
 {
 	for (uint32_t i = 0; i < a->n_published; i++)
@@ -80,7 +103,8 @@ static bool says_nothing_new(const struct alloc *known, const struct alloc *said
 {
 	return known->client_status == said->client_status && known->client_code == said->client_code &&
 	       str_eq(alloc_description(known), alloc_description(said)) &&
-	       known->n_published == said->n_published && same_published(known, said);
+	       known->n_published == said->n_published && same_published(known, said) &&
+	       message_list_eq(known->task_status, said->task_status);
 }
 
 static enum status take_known(struct session *session, struct alloc_entry *entry, struct alloc *alloc,
@@ -116,7 +140,7 @@ enum status session_take_status(struct session *session, const Holdfast__V1__All
 				struct error *err)
 {
 	struct alloc_entry *entry = state_alloc(&session->server->state, status->alloc_id);
-	struct said said;
+	struct said said = {.tasks = NULL};
 	struct alloc alloc;
 	enum status st;
 
@@ -132,9 +156,14 @@ enum status session_take_status(struct session *session, const Holdfast__V1__All
 				 entry->alloc.id, session->node_id);
 	alloc = entry->alloc;
 	st = apply_alloc_status(status, &alloc, &said, err);
+	if (st == STATUS_OK)
+		st = take_tasks(status, &alloc, &said, err);
 	for (uint32_t i = 0; st == STATUS_OK && i < alloc.n_published; i++)
 		st = held_twice_take(session, alloc.published[i].claim_id, err);
-	return st == STATUS_OK ? take_known(session, entry, &alloc, err) : st;
+	if (st == STATUS_OK)
+		st = take_known(session, entry, &alloc, err);
+	message_list_unref(said.tasks);
+	return st;
 }
 
 /* Does the receipt affirm one of the two? A field that is there but false denies it. */

@@ -43,6 +43,10 @@ enum { TICKET_MAC_SIZE = 32 };
 void ticket_issuer_mac(const struct ticket_issuer *issuer, const void *data, size_t len,
 		       uint8_t ret[static TICKET_MAC_SIZE]);
 
+/** Sign @data, which begins with a magic of its own, with the key of tickets (RFC 8032). */
+void ticket_issuer_sign(const struct ticket_issuer *issuer, const void *data, size_t len,
+			uint8_t ret[static TICKET_SIGNATURE_SIZE]);
+
 /** Was @ticket made with this key, for this cluster? */
 bool ticket_is_ours(const struct ticket_issuer *issuer, const struct ticket *ticket);
 

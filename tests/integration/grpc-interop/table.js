@@ -91,6 +91,8 @@ exports.rows = [
     } },
   { method: 'Volumes.Claim', ask: { volume_id: 'orders', allocation_id: ALLOC, volume_name: 'data' },
     code: 'PERMISSION_DENIED' },
+  { method: 'Allocations.OrderTask', as: 'node', ask: { id: ALLOC, task: 'web' }, code: 'NOT_FOUND' },
+  { method: 'Allocations.OrderTask', ask: { id: ALLOC, task: 'web' }, code: 'PERMISSION_DENIED' },
   { method: 'Volumes.Expand', ask: { id: 'orders', capacity_min: 2147483648 },
     check: (a) => assert.strictEqual(a.volume.capacity, '2147483648') },
   { method: 'Volumes.Deregister', ask: { id: 'orders' }, code: 'FAILED_PRECONDITION' },

@@ -133,6 +133,7 @@ static const struct row rows[] = {
 	{"Volumes.Claim", OF_NODES, 0,
 	 "{\"volume_id\": \"db\", \"namespace\": \"default\", \"allocation_id\": \"" ALLOC_1
 	 "\", \"volume_name\": \"data\"}"},
+	{"Allocations.OrderTask", OF_NODES, 0, "{\"id\": \"" ALLOC_1 "\", \"task\": \"web\"}"},
 	{"Volumes.ListExternal", OF_NO_OBJECT, N(VOLUME_LIST) | N(PLUGIN_READ), "{\"plugin_id\": \"p\"}"},
 	{"Volumes.CreateSnapshot", OF_NAMESPACE, N(VOLUME_WRITE) | N(PLUGIN_READ),
 	 "{\"volume_id\": \"db\", \"namespace\": \"default\", \"name\": \"s\"}"},

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/task.h"
+
+#include "base/cleanup.h"
+#include "base/id.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "model/message.h"
+#include "model/order.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef Holdfast__Driver__V1__TaskConfig task_config;
+typedef Holdfast__Driver__V1__VolumeMount volume_mount;
+
+const task_config *alloc_task(const struct alloc *alloc, size_t i)
+{
+	return (const task_config *)(const void *)alloc->tasks->messages[i];
+}
+
+const task_config *alloc_find_task(const struct alloc *alloc, const char *name)
+{
+	for (size_t i = 0; i < message_list_n(alloc->tasks); i++)
+		if (str_eq(alloc_task(alloc, i)->task, name))
+			return alloc_task(alloc, i);
+	return NULL;
+}
+
+static enum status validate_mount(const struct alloc *alloc, const task_config *task, size_t i,
+				  const char *field, struct error *err)
+{
+	const volume_mount *mount = task->volumes[i];
+	const struct volume_request *request = alloc_find_volume(alloc, mount->volume);
+
+	if (!request)
+		return error_invalid(err, field, "volume_mount of '%.64s': there is no such volume block",
+				     mount->volume);
+	if (mount->slot != 0)
+		return error_invalid(err, field,
+				     "volume_mount of %s: slot is the server's to say; leave it out",
+				     mount->volume);
+	if (request->attachment_mode == ATTACHMENT_BLOCK_DEVICE)
+		return error_invalid(
+			err, field,
+			"volume_mount of %s contradicts its attachment_mode block-device, which is "
+			"no mount",
+			mount->volume);
+	if (!path_is_normal(mount->destination) || str_eq(mount->destination, "/"))
+		return error_invalid(
+			err, field,
+			"volume_mount of %s: destination '%.128s' is not an absolute path in the task",
+			mount->volume, mount->destination);
+	if ((unsigned int)mount->propagation > (unsigned int)request->propagation)
+		return error_invalid(err, field,
+				     "volume_mount of %s: propagation is more than that of its volume block",
+				     mount->volume);
+	for (size_t k = 0; k < i; k++)
+		if (str_eq(task->volumes[k]->destination, mount->destination))
+			return error_invalid(err, field, "destination %s is that of two volume mounts",
+					     mount->destination);
+	return STATUS_OK;
+}
+
+static enum status validate_names(const struct alloc *alloc, size_t i, const char *field, struct error *err)
+{
+	const task_config *task = alloc_task(alloc, i);
+
+	if (!id_is_label(task->task))
+		return error_invalid(err, field, "a task's name is 1 to 63 of a-z 0-9 and -");
+	if (alloc_find_task(alloc, task->task) != task)
+		return error_invalid(err, field, "it is given twice");
+	if (!id_is_label(task->driver) || str_eq(task->driver, DRIVER_NONE) ||
+	    str_eq(task->driver, DRIVER_SYSTEMD))
+		return error_invalid(
+			err, field,
+			"driver '%.64s' is not the name of a task driver; holdfast node status NODE "
+			"lists those of a node",
+			task->driver);
+	if (task->alloc_id[0] != '\0' || task->job[0] != '\0' || task->namespace_[0] != '\0')
+		return error_invalid(err, field, "alloc_id, job and namespace are the server's to say");
+	return STATUS_OK;
+}
+
+/* A driver takes no order of a task that has fields it does not know, or texts that are no UTF-8. */
+static enum status validate_form(const task_config *task, const char *field, struct error *err)
+{
+	size_t n = protobuf_c_message_get_packed_size(&task->base);
+	cleanup_free uint8_t *bytes = n <= TASK_BYTES_MAX ? malloc(n + 1) : NULL;
+
+	if (n > TASK_BYTES_MAX)
+		return error_invalid(err, field, "it has %zu bytes, at most %d are allowed", n,
+				     TASK_BYTES_MAX);
+	if (!bytes)
+		return error_no_memory(err, "a task");
+	(void)protobuf_c_message_pack(&task->base, bytes);
+	if (!order_is_canonical(&task->base, bytes, n))
+		return error_invalid(
+			err, field,
+			"it has a field that this server does not know, or a text that is no UTF-8");
+	if (task->stop_timeout_ms > TASK_STOP_TIMEOUT_MAX_MS)
+		return error_invalid(err, field, "stop_timeout of %" PRIu32 " ms is more than %d ms",
+				     task->stop_timeout_ms, TASK_STOP_TIMEOUT_MAX_MS);
+	return STATUS_OK;
+}
+
+static enum status validate_task(const struct alloc *alloc, size_t i, struct error *err)
+{
+	const task_config *task = alloc_task(alloc, i);
+	char field[ERROR_FIELD_SIZE];
+	enum status st;
+
+	(void)str_format(field, sizeof(field), "task %.63s", task->task);
+	st = validate_names(alloc, i, field, err);
+	if (st == STATUS_OK)
+		st = validate_form(task, field, err);
+	for (size_t k = 0; st == STATUS_OK && k < task->n_volumes; k++)
+		st = validate_mount(alloc, task, k, field, err);
+	return st;
+}
+
+enum status alloc_validate_tasks(const struct alloc *alloc, struct error *err)
+{
+	enum status st = STATUS_OK;
+
+	if (!alloc->tasks)
+		return STATUS_OK;
+	if (!str_eq(alloc->driver, DRIVER_NONE))
+		return error_invalid(
+			err, "driver",
+			"\"%s\" contradicts the task blocks, each of which names its own driver; leave "
+			"it out",
+			alloc->driver);
+	if (alloc->csi_plugin.type != CSI_PLUGIN_NONE)
+		return error_invalid(err, "csi_plugin",
+				     "contradicts the task blocks: a plugin is started by the node itself");
+	for (size_t i = 0; i < alloc->tasks->n; i++) {
+		struct error one;
+
+		st = error_collect(st, validate_task(alloc, i, &one), &one, err);
+	}
+	return st;
+}
+
+/* The slot is the volume's index; the label is what the mount helper published it by. */
+static bool order_mount(const struct alloc *alloc, volume_mount *mount)
+{
+	const struct volume_request *request = alloc_find_volume(alloc, mount->volume);
+	char label[WIRE_VOLUME_SIZE];
+
+	if (!request)
+		return false;
+	volume_wire_name(alloc->namespace, request->source, label);
+	mount->slot = (uint32_t)(request - alloc->volumes);
+	mount->read_only = mount->read_only || request->read_only;
+	return message_set_text(&mount->volume, label);
+}
+
+enum status alloc_pack_task(const struct alloc *alloc, const task_config *task, uint8_t **ret, size_t *ret_n,
+			    struct error *err)
+{
+	ProtobufCMessage *copy = message_convert(task->base.descriptor, &task->base);
+	task_config *ordered = (task_config *)(void *)copy;
+	uint8_t *bytes = NULL;
+	bool is_made = ordered && message_set_text(&ordered->alloc_id, alloc->id) &&
+		       message_set_text(&ordered->job, alloc->name) &&
+		       message_set_text(&ordered->namespace_, alloc->namespace);
+
+	for (size_t i = 0; is_made && i < ordered->n_volumes; i++)
+		is_made = order_mount(alloc, ordered->volumes[i]);
+	if (is_made)
+		bytes = malloc(protobuf_c_message_get_packed_size(copy) + 1);
+	if (bytes)
+		*ret_n = protobuf_c_message_pack(copy, bytes);
+	protobuf_c_message_free_unpacked(copy, NULL);
+	if (!bytes)
+		return error_no_memory(err, "an order of a task");
+	*ret = bytes;
+	return STATUS_OK;
+}

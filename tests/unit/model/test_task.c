@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fixture.h"
+
+#include "base/cleanup.h"
+#include "model/order.h"
+#include "model/task.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* An allocation with volumes data and logs, whose tasks a test changes before they are put in. */
+struct work {
+	struct alloc alloc;
+	Holdfast__Driver__V1__TaskConfig tasks[2];
+	Holdfast__Driver__V1__VolumeMount mounts[2];
+	Holdfast__Driver__V1__VolumeMount *list[2];
+	size_t n;
+};
+
+static char text_of[16][64];
+
+static char *text(const char *s)
+{
+	static unsigned int next;
+	char *at = text_of[next++ % ARRAY_SIZE(text_of)];
+
+	(void)str_copy(at, sizeof(text_of[0]), s);
+	return at;
+}
+
+static void make(struct work *w)
+{
+	*w = (struct work){.alloc = an_alloc(ALLOC_1, "n1"), .n = 1};
+	w->alloc.volumes[1] = w->alloc.volumes[0];
+	(void)str_copy(w->alloc.volumes[1].name, sizeof(w->alloc.volumes[1].name), "logs");
+	(void)str_copy(w->alloc.volumes[1].source, sizeof(w->alloc.volumes[1].source), "log-volume");
+	w->alloc.volumes[1].propagation = PROPAGATION_HOST_TO_TASK;
+	w->alloc.n_volumes = 2;
+	for (size_t i = 0; i < 2; i++) {
+		holdfast__driver__v1__task_config__init(&w->tasks[i]);
+		w->tasks[i].task = text(i == 0 ? "web" : "sidecar");
+		w->tasks[i].driver = text("container");
+		holdfast__driver__v1__volume_mount__init(&w->mounts[i]);
+		w->mounts[i].volume = text(i == 0 ? "data" : "logs");
+		w->mounts[i].destination = text(i == 0 ? "/data" : "/var/log");
+		w->list[i] = &w->mounts[i];
+	}
+	w->tasks[0].volumes = w->list;
+	w->tasks[0].n_volumes = 2;
+}
+
+static enum status judge(struct work *w, struct error *err)
+{
+	ProtobufCMessage *list[] = {&w->tasks[0].base, &w->tasks[1].base};
+	enum status st;
+
+	assert_true(message_list_new(list, w->n, &w->alloc.tasks));
+	st = alloc_validate(&w->alloc, err);
+	message_list_unref(w->alloc.tasks);
+	w->alloc.tasks = NULL;
+	return st;
+}
+
+static void twice(struct work *w)
+{
+	w->n = 2;
+	w->tasks[1].task = text("web");
+}
+static void upper_case(struct work *w)
+{
+	w->tasks[0].task = text("Web");
+}
+static void no_driver(struct work *w)
+{
+	w->tasks[0].driver = text("");
+}
+static void driver_none(struct work *w)
+{
+	w->tasks[0].driver = text("none");
+}
+static void driver_systemd(struct work *w)
+{
+	(void)str_copy(w->alloc.driver, sizeof(w->alloc.driver), DRIVER_SYSTEMD);
+	w->alloc.unit = text("db.service");
+}
+static void a_plugin(struct work *w)
+{
+	w->alloc.csi_plugin = (struct csi_plugin){.id = "ebs", .type = CSI_PLUGIN_NODE};
+}
+static void alloc_id(struct work *w)
+{
+	w->tasks[0].alloc_id = text(ALLOC_1);
+}
+static void other_volume(struct work *w)
+{
+	w->mounts[0].volume = text("date");
+}
+static void a_slot(struct work *w)
+{
+	w->mounts[1].slot = 1;
+}
+static void a_device(struct work *w)
+{
+	w->alloc.volumes[0].attachment_mode = ATTACHMENT_BLOCK_DEVICE;
+}
+static void relative(struct work *w)
+{
+	w->mounts[0].destination = text("data");
+}
+static void dots(struct work *w)
+{
+	w->mounts[0].destination = text("/data/../etc");
+}
+static void the_root(struct work *w)
+{
+	w->mounts[0].destination = text("/");
+}
+static void one_place(struct work *w)
+{
+	w->mounts[1].destination = text("/data");
+}
+static void more_propagation(struct work *w)
+{
+	w->mounts[1].propagation = HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_BIDIRECTIONAL;
+}
+static void strange_propagation(struct work *w)
+{
+	w->mounts[1].propagation = (Holdfast__Driver__V1__MountPropagation)-1;
+}
+static void no_text(struct work *w)
+{
+	w->tasks[0].user = text("\xff");
+}
+static void too_long(struct work *w)
+{
+	static char user[TASK_BYTES_MAX + 1];
+
+	memset(user, 'u', TASK_BYTES_MAX);
+	w->tasks[0].user = user;
+}
+static void late_stop(struct work *w)
+{
+	w->tasks[0].stop_timeout_ms = TASK_STOP_TIMEOUT_MAX_MS + 1;
+}
+
+TEST(each_mistake_in_a_task_is_named_with_it)
+{
+	static const struct {
+		void (*spoil)(struct work *w);
+		const char *says;
+	} rows[] = {
+		{twice, "task web: it is given twice"},
+		{upper_case, "task Web: a task's name is 1 to 63 of a-z 0-9 and -"},
+		{no_driver, "task web: driver '' is not the name of a task driver"},
+		{driver_none, "task web: driver 'none' is not the name of a task driver"},
+		{driver_systemd, "driver: \"systemd\" contradicts the task blocks"},
+		{a_plugin, "csi_plugin: contradicts the task blocks"},
+		{alloc_id, "task web: alloc_id, job and namespace are the server's to say"},
+		{other_volume, "task web: volume_mount of 'date': there is no such volume block"},
+		{a_slot, "task web: volume_mount of logs: slot is the server's to say"},
+		{a_device, "task web: volume_mount of data contradicts its attachment_mode block-device"},
+		{relative, "task web: volume_mount of data: destination 'data' is not an absolute path"},
+		{dots, "destination '/data/../etc' is not an absolute path"},
+		{the_root, "destination '/' is not an absolute path"},
+		{one_place, "task web: destination /data is that of two volume mounts"},
+		{more_propagation, "volume_mount of logs: propagation is more than that of its volume block"},
+		{strange_propagation, "propagation is more than that of its volume block"},
+		{no_text, "a text that is no UTF-8"},
+		{too_long, "at most 32768 are allowed"},
+		{late_stop, "stop_timeout of 86400001 ms is more than"},
+	};
+	struct work w;
+	struct error err;
+
+	make(&w);
+	assert_int_equal(judge(&w, &err), STATUS_OK);
+	w.n = 2;
+	w.alloc.n_volumes = 2;
+	assert_int_equal(judge(&w, &err), STATUS_OK);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		make(&w);
+		rows[i].spoil(&w);
+		assert_int_equal(judge(&w, &err), STATUS_INVALID_ARGUMENT);
+		if (!strstr(err.msg, rows[i].says))
+			fail_msg("'%s' is not in: %s", rows[i].says, err.msg);
+	}
+}
+
+TEST(a_task_needs_no_volume)
+{
+	struct work w;
+
+	make(&w);
+	w.alloc.n_volumes = 0;
+	w.tasks[0].n_volumes = 0;
+	assert_int_equal(judge(&w, NULL), STATUS_OK);
+}
+
+TEST(what_a_driver_is_ordered_names_slots_and_labels_and_whose_it_is)
+{
+	cleanup_free uint8_t *bytes = NULL;
+	Holdfast__Driver__V1__TaskConfig *task;
+	char label[WIRE_VOLUME_SIZE];
+	struct work w;
+	size_t n;
+
+	make(&w);
+	w.alloc.volumes[1].read_only = true;
+	w.mounts[1].propagation = HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_HOST_TO_TASK;
+	assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[0], &bytes, &n, NULL), STATUS_OK);
+	task = holdfast__driver__v1__task_config__unpack(NULL, n, bytes);
+	assert_non_null(task);
+	assert_true(order_is_canonical(&task->base, bytes, n));
+	assert_string_equal(task->alloc_id, ALLOC_1);
+	assert_string_equal(task->job, "app");
+	assert_string_equal(task->namespace_, NAMESPACE_DEFAULT);
+	assert_int_equal(task->volumes[0]->slot, 0);
+	assert_false(task->volumes[0]->read_only);
+	assert_int_equal(task->volumes[1]->slot, 1);
+	assert_true(task->volumes[1]->read_only); /* as the volume is published */
+	volume_wire_name(NAMESPACE_DEFAULT, "log-volume", label);
+	assert_string_equal(task->volumes[1]->volume, label);
+	assert_string_equal(w.mounts[1].volume, "logs"); /* what is at rest stays */
+	holdfast__driver__v1__task_config__free_unpacked(task, NULL);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tasks of allocations: submitted, ordered of the node's driver, and what their node says of them. */
+
+#include "cluster.h"
+#include "unit.h"
+
+#include "base/id.h"
+#include "base/str.h"
+#include "model/order.h"
+#include "model/task.h"
+#include "ticket/ticket.h"
+
+#include <holdfast/v1/allocations.pb-c.h>
+#include <order.h>
+#include <string.h>
+
+#define ALLOCS (&holdfast__v1__allocations__descriptor)
+
+static char *text(const char *s)
+{
+	return (char *)(uintptr_t)s;
+}
+
+/* ALLOC_1 on n1 with task web on volume db. */
+static enum status run_web(struct fixture *f, const char *user, struct error *err)
+{
+	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
+	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
+	Holdfast__V1__VolumeRequest volume = HOLDFAST__V1__VOLUME_REQUEST__INIT;
+	Holdfast__V1__VolumeRequest *volumes[] = {&volume};
+	Holdfast__Driver__V1__VolumeMount mount = HOLDFAST__DRIVER__V1__VOLUME_MOUNT__INIT;
+	Holdfast__Driver__V1__VolumeMount *mounts[] = {&mount};
+	Holdfast__Driver__V1__TaskConfig task = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT;
+	Holdfast__Driver__V1__TaskConfig *tasks[] = {&task};
+
+	volume.name = text("data");
+	volume.source = text("db");
+	volume.access_mode = f->access_mode;
+	mount.volume = text("data");
+	mount.destination = text("/data");
+	task.task = text("web");
+	task.driver = text("container");
+	task.user = text(user);
+	task.volumes = mounts;
+	task.n_volumes = 1;
+	alloc.id = text(ALLOC_1);
+	alloc.name = text("app");
+	alloc.node_id = text("n1");
+	alloc.volumes = volumes;
+	alloc.n_volumes = 1;
+	alloc.tasks = tasks;
+	alloc.n_tasks = 1;
+	request.allocation = &alloc;
+	return call(&f->operator, ALLOCS, "Run", &request.base, NULL, err);
+}
+
+static void begin(struct fixture *f)
+{
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	assert_int_equal(run_web(f, "", NULL), STATUS_OK);
+	UNTIL(f, f->n1.runs == 1);
+}
+
+static void claim_db(struct fixture *f)
+{
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, &response, NULL), STATUS_OK);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+}
+
+/* Owned by the caller; NULL when it is refused. */
+static Holdfast__V1__OrderTaskResponse *ask_order(struct fake_node *as, const char *alloc, const char *task,
+						  struct error *err)
+{
+	Holdfast__V1__OrderTaskRequest request = HOLDFAST__V1__ORDER_TASK_REQUEST__INIT;
+	ProtobufCMessage *response = NULL;
+
+	request.id = text(alloc);
+	request.task = text(task);
+	return call(as, ALLOCS, "OrderTask", &request.base, &response, err) == STATUS_OK ? (void *)response
+											 : NULL;
+}
+
+static void expect_refused(struct fake_node *as, const char *alloc, const char *task, enum status status,
+			   const char *says)
+{
+	struct error err;
+	Holdfast__V1__OrderTaskResponse *response = ask_order(as, alloc, task, &err);
+
+	assert_null(response);
+	assert_int_equal(err.status, status);
+	if (!strstr(err.msg, says))
+		fail_msg("'%s' is not in: %s", says, err.msg);
+}
+
+TEST_FIXTURE(a_task_is_ordered_of_its_node_once_its_volumes_are_claimed, setup, teardown)
+{
+	struct fixture *f = *state;
+	uint8_t key[ORDER_KEY_SIZE], digest[ORDER_DIGEST_SIZE], boot[ORDER_UUID_SIZE];
+	Holdfast__V1__OrderTaskResponse *first, *again;
+	Holdfast__Driver__V1__TaskConfig *task;
+	struct order order, order_again;
+	struct error err;
+
+	begin(f);
+	expect_refused(&f->n1, ALLOC_1, "web", STATUS_FAILED_PRECONDITION, "volume db is not claimed for it");
+	claim_db(f);
+	expect_refused(&f->n2, ALLOC_1, "web", STATUS_PERMISSION_DENIED, "is not of node n2");
+	expect_refused(&f->n1, ALLOC_1, "db", STATUS_NOT_FOUND, "has no task 'db'");
+	expect_refused(&f->n1, ALLOC_2, "web", STATUS_NOT_FOUND, "there is no allocation");
+	first = ask_order(&f->n1, ALLOC_1, "web", &err);
+	assert_non_null(first);
+	assert_int_equal(order_read(first->start->order.data, first->start->order.len, &order, NULL),
+			 STATUS_OK);
+	ticket_issuer_public_key(f->server->issuer, key);
+	assert_true(order_is_signed(&order, key));
+	order_digest(first->start->task.data, first->start->task.len, digest);
+	assert_memory_equal(order.digest, digest, sizeof(digest));
+	assert_int_equal(order.kind, ORDER_START);
+	assert_string_equal(order.cluster, f->server->config.cluster);
+	assert_string_equal(order.node, "n1");
+	assert_string_equal(order.driver, "container");
+	assert_string_equal(order.task, "web");
+	assert_true(id_uuid_bytes(BOOT_1, boot));
+	assert_memory_equal(order.boot_id, boot, sizeof(boot));
+	task = holdfast__driver__v1__task_config__unpack(NULL, first->start->task.len,
+							 first->start->task.data);
+	assert_string_equal(task->alloc_id, ALLOC_1);
+	assert_int_equal(task->n_volumes, 1);
+	holdfast__driver__v1__task_config__free_unpacked(task, NULL);
+	/* however often it is ordered, its driver starts it once */
+	again = ask_order(&f->n1, ALLOC_1, "web", &err);
+	assert_int_equal(order_read(again->start->order.data, again->start->order.len, &order_again, NULL),
+			 STATUS_OK);
+	assert_memory_equal(order.nonce, order_again.nonce, sizeof(order.nonce));
+	assert_memory_equal(order.digest, order_again.digest, sizeof(order.digest));
+	holdfast__v1__order_task_response__free_unpacked(first, NULL);
+	holdfast__v1__order_task_response__free_unpacked(again, NULL);
+}
+
+TEST_FIXTURE(what_is_to_stop_is_not_started, setup, teardown)
+{
+	struct fixture *f = *state;
+
+	begin(f);
+	claim_db(f);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	expect_refused(&f->n1, ALLOC_1, "web", STATUS_FAILED_PRECONDITION, "is not to run any more");
+}
+
+TEST_FIXTURE(another_task_under_the_same_id_is_another_allocation, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct error err;
+
+	begin(f);
+	assert_int_equal(run_web(f, "", NULL), STATUS_OK);
+	assert_int_equal(run_web(f, "root", &err), STATUS_ALREADY_EXISTS);
+}
+
+static void say_tasks(struct fixture *f, const char *name, uint32_t n)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
+	Holdfast__Driver__V1__TaskStatus task = HOLDFAST__DRIVER__V1__TASK_STATUS__INIT;
+	Holdfast__Driver__V1__TaskStatus *tasks[] = {&task, &task};
+
+	task.alloc_id = text(ALLOC_1);
+	task.task = text(name);
+	task.state = HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING;
+	task.started_ms = 5000;
+	status.alloc_id = text(ALLOC_1);
+	status.client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
+	status.tasks = tasks;
+	status.n_tasks = n;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC;
+	up.alloc = &status;
+	fake_node_send(&f->n1, &up);
+}
+
+static const struct message_list *stored_status(struct fixture *f)
+{
+	return state_alloc(&f->server->state, ALLOC_1)->alloc.task_status;
+}
+
+TEST_FIXTURE(what_a_node_says_of_its_tasks_outlives_the_server, setup, teardown)
+{
+	struct fixture *f = *state;
+	const Holdfast__Driver__V1__TaskStatus *status;
+
+	begin(f);
+	say_tasks(f, "web", 1);
+	UNTIL(f, message_list_n(stored_status(f)) == 1);
+	restart(f);
+	assert_int_equal(message_list_n(stored_status(f)), 1);
+	status = (const void *)stored_status(f)->messages[0];
+	assert_string_equal(status->task, "web");
+	assert_int_equal(status->started_ms, 5000);
+	assert_string_equal(alloc_task(&state_alloc(&f->server->state, ALLOC_1)->alloc, 0)->task, "web");
+}
+
+TEST_FIXTURE(a_node_that_says_more_than_its_tasks_loses_its_session, setup, teardown)
+{
+	struct fixture *f = *state;
+
+	begin(f);
+	say_tasks(f, "other", 1);
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);
+	fake_node_disconnect(&f->n1);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	say_tasks(f, "web", 2);
+	UNTIL(f, f->n1.closed);
+	assert_null(stored_status(f));
+}
