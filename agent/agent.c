@@ -705,6 +705,7 @@ static enum status open_allocs(struct agent *agent, struct error *err)
 		.receipts = agent->receipts,
 		.volumes = agent->volumes,
 		.tasks = agent->tasks,
+		.drivers = agent->drivers,
 		.rpc = agent->rpc,
 		.node_id = agent->config->node_id,
 		.boot_id = agent->boot_id,
@@ -817,11 +818,11 @@ enum status agent_new(sd_event *event, struct config *config, struct agent **ret
 	if (status == STATUS_OK)
 		status = open_helper(agent, err);
 	if (status == STATUS_OK)
+		status = open_drivers(agent, err);
+	if (status == STATUS_OK)
 		status = open_allocs(agent, err);
 	if (status == STATUS_OK)
 		status = open_plugins(agent, err);
-	if (status == STATUS_OK)
-		status = open_drivers(agent, err);
 	if (status == STATUS_OK)
 		status = stale_new(event, &agent->stale, err);
 	if (status == STATUS_OK)
@@ -898,9 +899,9 @@ void agent_free(struct agent *agent)
 	picture_load_release(&agent->picture_load);
 	volume_manager_free(agent->volumes);
 	plugins_free(agent->plugins);
-	drivers_free(agent->drivers);
 	journal_close(agent->journal);
 	allocs_free(agent->allocs);
+	drivers_free(agent->drivers);
 	tasks_free(agent->tasks);
 	receipts_free(agent->receipts);
 	rpc_client_free(agent->rpc);

@@ -89,8 +89,8 @@ enum adopt_action adopt_decide(const struct alloc_record *record, const struct p
 		if (record->volumes[i].state != VOLUME_PUBLISHED ||
 		    volume_is_there(record, i, picture, table, ret_why))
 			continue;
-		/* a unit has its files open below, or has written beside the volume */
-		if (!adopt_is_missing(record, i, picture) || task_record_is_live(&record->task))
+		/* a unit or a task has its files open below, or has written beside the volume */
+		if (!adopt_is_missing(record, i, picture) || alloc_record_has_work(record))
 			return ADOPT_FAIL;
 		is_missing = true;
 	}

@@ -55,11 +55,13 @@ static struct alloc_entry *find(const struct allocs *allocs, const char *id)
 	return RB_FIND(alloc_tree, &root, &key);
 }
 
+DEFINE_CLEANUP(struct alloc_record, alloc_record_free)
+
 /* @record is taken over in any case. */
 static enum status add(struct allocs *allocs, struct alloc_record *record, struct alloc_runner **ret,
 		       struct error *err)
 {
-	cleanup_free struct alloc_record *owned = record;
+	cleanup(alloc_record_freep) struct alloc_record *owned = record;
 	struct alloc_entry *entry;
 	enum status status;
 

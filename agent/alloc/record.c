@@ -6,6 +6,7 @@
 #include "base/names.h"
 #include "base/str.h"
 #include "model/pb.h"
+#include "model/task.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -35,10 +36,28 @@ bool task_record_is_live(const struct task_record *task)
 	return task->state == TASK_RECORD_STARTING || task->state == TASK_RECORD_RUNNING;
 }
 
+bool driver_task_record_is_live(const struct driver_task_record *task)
+{
+	return task->state != TASK_RECORD_NONE && task->state != TASK_RECORD_ENDED;
+}
+
+bool alloc_record_has_work(const struct alloc_record *record)
+{
+	bool has_task = false;
+
+	for (size_t i = 0; i < message_list_n(record->alloc.tasks); i++)
+		has_task = has_task || driver_task_record_is_live(&record->tasks[i]);
+	return has_task || task_record_is_live(&record->task);
+}
+
 void alloc_record_free(struct alloc_record *record)
 {
 	if (!record)
 		return;
+	message_list_unref(record->alloc.tasks);
+	message_list_unref(record->alloc.task_status);
+	for (size_t i = 0; i < ALLOC_TASKS_MAX; i++)
+		message_list_unref(record->tasks[i].handle);
 	for (uint32_t i = 0; i < record->alloc.n_volumes; i++)
 		secret_message_unref(record->volumes[i].target.details);
 	free(record);
@@ -56,6 +75,8 @@ static struct alloc_record *record_alloc(const struct alloc *alloc)
 	if (!record)
 		return NULL;
 	record->alloc = *alloc;
+	record->alloc.tasks = message_list_ref(alloc->tasks);
+	record->alloc.task_status = message_list_ref(alloc->task_status);
 	(void)str_copy(record->description, sizeof(record->description), alloc_description(alloc));
 	record->alloc.client_description = record->description;
 	(void)str_copy(record->unit, sizeof(record->unit), alloc_unit(alloc));
@@ -85,7 +106,7 @@ static enum status check_driver(const struct alloc *alloc, struct error *err)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "allocation %s: driver '%s' contradicts unit '%.64s'", alloc->id,
 				 alloc->driver, alloc_unit(alloc));
-	return STATUS_OK;
+	return alloc_validate_tasks(alloc, err);
 }
 
 enum status alloc_record_new(const struct alloc *alloc, const char *boot_id, struct alloc_record **ret,
@@ -105,6 +126,7 @@ enum status alloc_record_new(const struct alloc *alloc, const char *boot_id, str
 	fresh.client_description = NULL;
 	fresh.client_code = 0;
 	fresh.n_published = 0;
+	fresh.task_status = NULL;
 	record = record_alloc(&fresh);
 	if (!record)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot take allocation %s",
@@ -156,12 +178,22 @@ static void borrow_volume(struct volume_record *volume, Holdfast__V1__JournalVol
 	}
 }
 
+static void borrow_task(const struct driver_task_record *task, Holdfast__V1__JournalTask *pb)
+{
+	holdfast__v1__journal_task__init(pb);
+	pb->state = (Holdfast__V1__JournalTaskState)task->state;
+	if (task->handle)
+		pb->handle = (void *)task->handle->messages[0];
+}
+
 enum status alloc_record_pack(struct alloc_record *record, uint8_t **ret, size_t *ret_len, struct error *err)
 {
 	Holdfast__V1__JournalAlloc pb = HOLDFAST__V1__JOURNAL_ALLOC__INIT;
 	Holdfast__V1__JournalTask task = HOLDFAST__V1__JOURNAL_TASK__INIT;
 	Holdfast__V1__JournalVolume volumes[ALLOC_VOLUMES_MAX];
 	Holdfast__V1__JournalVolume *list[ALLOC_VOLUMES_MAX];
+	Holdfast__V1__JournalTask tasks[ALLOC_TASKS_MAX];
+	Holdfast__V1__JournalTask *task_list[ALLOC_TASKS_MAX];
 	Holdfast__V1__Source sources[ALLOC_VOLUMES_MAX];
 	uint8_t *bytes;
 
@@ -176,6 +208,11 @@ enum status alloc_record_pack(struct alloc_record *record, uint8_t **ret, size_t
 	task.invocation_id = record->task.invocation;
 	if (record->task.state != TASK_RECORD_NONE)
 		pb.task = &task;
+	pb.tasks = task_list;
+	for (pb.n_tasks = 0; pb.n_tasks < message_list_n(record->alloc.tasks); pb.n_tasks++) {
+		borrow_task(&record->tasks[pb.n_tasks], &tasks[pb.n_tasks]);
+		task_list[pb.n_tasks] = &tasks[pb.n_tasks];
+	}
 	pb.volumes = list;
 	pb.n_volumes = record->alloc.n_volumes;
 	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
@@ -277,10 +314,28 @@ static bool take_task(struct alloc_record *record, const Holdfast__V1__JournalTa
 		return false;
 	if (!pb)
 		return true;
-	if (!has_unit || (unsigned int)pb->state >= TASK_RECORD_STATE_N)
+	if (!has_unit || (unsigned int)pb->state > TASK_RECORD_ENDED)
 		return false;
 	record->task.state = (enum task_record_state)pb->state;
 	return take_text(record->task.invocation, sizeof(record->task.invocation), pb->invocation_id);
+}
+
+/* The same; a record of before tasks has none. False too when memory is short. */
+static bool take_tasks(struct alloc_record *record, const Holdfast__V1__JournalAlloc *pb)
+{
+	if (pb->n_tasks != message_list_n(record->alloc.tasks))
+		return false;
+	for (size_t i = 0; i < pb->n_tasks; i++) {
+		const Holdfast__V1__JournalTask *task = pb->tasks[i];
+		ProtobufCMessage *handle = (ProtobufCMessage *)task->handle;
+
+		if ((unsigned int)task->state >= TASK_RECORD_STATE_N ||
+		    (task->state == HOLDFAST__V1__JOURNAL_TASK_STATE__JOURNAL_TASK_RUNNING && !handle) ||
+		    !message_list_new(&handle, handle ? 1 : 0, &record->tasks[i].handle))
+			return false;
+		record->tasks[i].state = (enum task_record_state)task->state;
+	}
+	return true;
 }
 
 static enum status damaged(struct error *err, const char *id)
@@ -289,9 +344,11 @@ static enum status damaged(struct error *err, const char *id)
 			 id);
 }
 
+DEFINE_CLEANUP(struct alloc_record, alloc_record_free)
+
 static enum status from_pb(const Holdfast__V1__JournalAlloc *pb, struct alloc_record **ret, struct error *err)
 {
-	cleanup_free struct alloc_record *record = NULL;
+	cleanup(alloc_record_freep) struct alloc_record *record = NULL;
 	cleanup(alloc_release) struct alloc alloc = {0};
 	enum status status;
 
@@ -313,7 +370,8 @@ static enum status from_pb(const Holdfast__V1__JournalAlloc *pb, struct alloc_re
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot read the journal");
 	record->phase = (enum alloc_phase)pb->phase;
 	record->final_status = (enum client_status)pb->final_status;
-	if (!take_text(record->boot_id, sizeof(record->boot_id), pb->boot_id) || !take_task(record, pb->task))
+	if (!take_text(record->boot_id, sizeof(record->boot_id), pb->boot_id) ||
+	    !take_task(record, pb->task) || !take_tasks(record, pb))
 		return damaged(err, alloc.id);
 	for (uint32_t i = 0; i < alloc.n_volumes; i++) {
 		if (!take_volume(&record->volumes[i], &alloc, i, pb->volumes[i]))

@@ -48,7 +48,8 @@ enum task_record_state {
 	TASK_RECORD_NONE,
 	TASK_RECORD_STARTING, /* it is going to be started, or was */
 	TASK_RECORD_RUNNING,
-	TASK_RECORD_ENDED,
+	TASK_RECORD_ENDED,  /* nothing of it is left */
+	TASK_RECORD_EXITED, /* of a task driver, which has something of it still */
 	TASK_RECORD_STATE_N,
 };
 
@@ -58,13 +59,21 @@ struct task_record {
 	char invocation[TASK_INVOCATION_SIZE]; /* starting: of before; running: that runs */
 };
 
-/* volumes[i] belongs to alloc.volumes[i]; i is the slot. alloc.published[i] is set while volumes up to i are
+/* A task of a task driver. */
+struct driver_task_record {
+	enum task_record_state state;
+	struct message_list *handle; /* of one that was started: one TaskHandle */
+};
+
+/* tasks[i] belongs to the i-th of alloc.tasks; what people see of it is in alloc.task_status.
+ * volumes[i] belongs to alloc.volumes[i]; i is the slot. alloc.published[i] is set while volumes up to i are
  * published; there is room for all of them. */
 struct alloc_record {
 	struct alloc alloc; /* not to be released: what it points to is the record's */
 	char description[ALLOC_DESCRIPTION_MAX + 1]; /* of alloc */
 	char unit[ID_UNIT_MAX + 1];		     /* likewise */
-	struct task_record task;
+	struct task_record task;		     /* of the unit */
+	struct driver_task_record tasks[ALLOC_TASKS_MAX];
 	enum alloc_phase phase;
 	enum client_status final_status; /* once stopping */
 	char boot_id[UUID_TEXT_SIZE];	 /* in which it was accepted */
@@ -82,8 +91,8 @@ enum status alloc_record_pack(struct alloc_record *record, uint8_t **ret, size_t
 /** STATUS_DATA_LOSS for what this agent cannot have written. @ret owned by the caller, free() */
 enum status alloc_record_unpack(const void *bytes, size_t n, struct alloc_record **ret, struct error *err);
 
-/** What its volumes have in memory only is wiped. NULL is allowed. A record that never was granted a csi
- * volume may as well be freed by free(). */
+/** What its volumes have in memory only is wiped. NULL is allowed. A record without tasks that never was
+ * granted a csi volume may as well be freed by free(). */
 void alloc_record_free(struct alloc_record *record);
 
 /** Has the volume something on this node, or may it have? */
@@ -91,6 +100,12 @@ bool volume_record_is_live(const struct volume_record *volume);
 
 /** Has the unit a process of this allocation, or may it have one? */
 bool task_record_is_live(const struct task_record *task);
+
+/** Has the driver something of the task, or may it have? */
+bool driver_task_record_is_live(const struct driver_task_record *task);
+
+/** Has it a unit or a task that is live? */
+bool alloc_record_has_work(const struct alloc_record *record);
 
 /** "new", "claiming", ... */
 const char *alloc_phase_name(enum alloc_phase phase);

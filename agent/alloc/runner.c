@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "alloc/runner.h"
 
+#include "alloc/alloc_tasks.h"
 #include "alloc/claim_call.h"
 #include "alloc/mount_changes.h"
 #include "alloc/step.h"
@@ -9,6 +10,7 @@
 #include "base/str.h"
 #include "log/log.h"
 #include "model/node.h"
+#include "model/task.h"
 #include "plugins/plugins.h"
 #include "rpc/wakeup.h"
 #include "unit/task.h"
@@ -29,6 +31,8 @@ enum runner_op {
 	RUNNER_PLUGIN, /* until the plugin that it runs is healthy */
 	RUNNER_START_UNIT,
 	RUNNER_STOP_UNIT,
+	RUNNER_START_TASK,
+	RUNNER_STOP_TASK,
 };
 
 /* One write on its way to the disk, with what is to be told when it is there. */
@@ -56,7 +60,9 @@ struct alloc_runner {
 	struct error last_error;
 	bool is_plugin_expected;
 	bool is_plugin_ready;
-	struct task *unit; /* while it is started, watched or stopped */
+	struct task *unit;	   /* while it is started, watched or stopped */
+	struct alloc_tasks *tasks; /* NULL: it has none */
+	uint32_t task;		   /* that the operation is about */
 	STAILQ_HEAD(, runner_write) writes;
 };
 
@@ -94,6 +100,8 @@ static void log_status(const struct alloc_runner *runner)
 	bool has_text = alloc_description(alloc)[0] != '\0';
 	struct log_ctx ctx = {.alloc = alloc->id, .op = "allocation"};
 
+	if (alloc->client_status == CLIENT_PENDING && alloc->task_status)
+		return; /* of the start of a task, which is said */
 	if (has_failed)
 		ctx = runner_context(runner, "allocation");
 	ctx.event = events[alloc->client_status];
@@ -200,7 +208,9 @@ static struct receipt runner_receipt(const struct alloc_runner *runner, uint32_t
 static bool tells_status(enum alloc_event_type type)
 {
 	return type == ALLOC_EVENT_RUN || type == ALLOC_EVENT_FAIL || type == ALLOC_EVENT_FINISH ||
-	       type == ALLOC_EVENT_UNIT_ENDED || type == ALLOC_EVENT_REBOOTED;
+	       type == ALLOC_EVENT_UNIT_ENDED || type == ALLOC_EVENT_REBOOTED ||
+	       type == ALLOC_EVENT_TASK_RUNS || type == ALLOC_EVENT_TASK_DONE ||
+	       type == ALLOC_EVENT_TASK_ENDED;
 }
 
 /* The last mount and the last release end a phase: what follows from them needs nobody, and goes into the
@@ -758,11 +768,104 @@ static void runner_unit_info(const struct alloc_runner *runner, struct alloc_run
 	info->last_error = task.last_error;
 }
 
+static void end_task_op(struct alloc_runner *runner, uint32_t i)
+{
+	if ((runner->op == RUNNER_START_TASK || runner->op == RUNNER_STOP_TASK) && runner->task == i)
+		runner_end_op(runner);
+}
+
+static void on_task_event(const struct alloc_event *event, void *userdata)
+{
+	struct alloc_runner *runner = userdata;
+
+	if (event->type != ALLOC_EVENT_TASK_START)
+		end_task_op(runner, event->task);
+	runner_apply(runner, event);
+}
+
+static void on_task_refused(uint32_t task, const struct error *err, void *userdata)
+{
+	end_task_op(userdata, task);
+	runner_fail(userdata, err);
+}
+
+static void on_task_trouble(uint32_t task, const struct error *err, void *userdata)
+{
+	struct alloc_runner *runner = userdata;
+	struct alloc_record *record = runner->record;
+
+	if (record->phase == ALLOC_STOPPING) {
+		tell_claims(runner, err);
+	} else if (runner->op == RUNNER_START_TASK) {
+		/* for whoever asks what it waits for; not worth a write */
+		(void)str_format(record->description, sizeof(record->description),
+				 "waiting for task %s: %.600s", alloc_task(&record->alloc, task)->task,
+				 err->msg);
+		runner->env->on_status(&record->alloc, runner->env->userdata);
+	}
+}
+
+static const struct alloc_tasks_events task_events = {
+	.on_event = on_task_event,
+	.on_refused = on_task_refused,
+	.on_trouble = on_task_trouble,
+};
+
+static enum status make_tasks(struct alloc_runner *runner, struct error *err)
+{
+	const struct alloc_tasks_options options = {
+		.event = runner->env->event,
+		.drivers = runner->env->drivers,
+		.server = runner->env->rpc,
+		.record = runner->record,
+		.events = &task_events,
+		.userdata = runner,
+	};
+
+	return alloc_tasks_new(&options, &runner->tasks, err);
+}
+
+static void runner_begin_task(struct alloc_runner *runner, uint32_t i, bool is_start)
+{
+	struct alloc_record *record = runner->record;
+	struct error err;
+
+	runner_begin_op(runner, is_start ? RUNNER_START_TASK : RUNNER_STOP_TASK, record->alloc.n_volumes);
+	runner->task = i;
+	if ((is_start ? alloc_tasks_start : alloc_tasks_stop)(runner->tasks, i, &err) != STATUS_OK) {
+		runner->env->on_broken(&err, runner->env->userdata);
+		return;
+	}
+	if (!is_start)
+		return;
+	(void)str_format(record->description, sizeof(record->description), "starting task %s",
+			 alloc_task(&record->alloc, i)->task);
+	runner->env->on_status(&record->alloc, runner->env->userdata);
+}
+
+static void runner_watch_tasks(struct alloc_runner *runner)
+{
+	struct error err;
+
+	if (runner->record->phase < ALLOC_STOPPING && alloc_tasks_watch(runner->tasks, &err) != STATUS_OK)
+		runner->env->on_broken(&err, runner->env->userdata);
+}
+
+static void runner_task_info(const struct driver_task_info *task, struct alloc_runner_info *info)
+{
+	info->step = task->step;
+	info->volume_id = "";
+	info->since_ms = task->since_ms;
+	info->attempts = task->attempts;
+	info->last_error = task->last_error;
+}
+
 /* It is stopping: what is left of its work is only what must be undone. */
 static void forget_work(struct alloc_runner *runner)
 {
 	runner_forget_plugin(runner);
 	runner_forget_unit(runner);
+	alloc_tasks_prune(runner->tasks);
 }
 
 static void runner_advance(struct alloc_runner *runner)
@@ -772,6 +875,8 @@ static void runner_advance(struct alloc_runner *runner)
 	if (!runner->is_started || !STAILQ_EMPTY(&runner->writes))
 		return;
 	runner_unit_written(runner);
+	if (runner->op == RUNNER_START_TASK)
+		alloc_tasks_written(runner->tasks, runner->task);
 	if (runner->op != RUNNER_IDLE)
 		return;
 	if (runner->record->phase == ALLOC_STOPPING || runner->record->phase == ALLOC_STOPPED)
@@ -795,6 +900,12 @@ static void runner_advance(struct alloc_runner *runner)
 		return;
 	case ALLOC_DO_STOP_UNIT:
 		runner_begin_unit_stop(runner);
+		return;
+	case ALLOC_DO_START_TASK:
+		runner_begin_task(runner, next.task, true);
+		return;
+	case ALLOC_DO_STOP_TASK:
+		runner_begin_task(runner, next.task, false);
 		return;
 	case ALLOC_DO_UNMOUNT:
 		runner_begin_unmount(runner, next.volume);
@@ -821,6 +932,10 @@ enum status alloc_runner_new(const struct runner_env *env, struct alloc_record *
 	runner->claim_backoff = (struct backoff)BACKOFF_INIT(CLAIM_RETRY_MIN_MS * USEC_PER_MSEC,
 							     CLAIM_RETRY_MAX_MS * USEC_PER_MSEC);
 	STAILQ_INIT(&runner->writes);
+	if (make_tasks(runner, err) != STATUS_OK) {
+		free(runner);
+		return STATUS_RESOURCE_EXHAUSTED;
+	}
 	*ret = runner;
 	return STATUS_OK;
 }
@@ -834,6 +949,7 @@ void alloc_runner_start(struct alloc_runner *runner)
 {
 	runner->is_started = true;
 	runner_watch_unit(runner);
+	runner_watch_tasks(runner);
 	runner_advance(runner);
 }
 
@@ -846,7 +962,7 @@ static void interrupt(struct alloc_runner *runner)
 		wakeup_disarm(&runner->retry_timer);
 		runner->op = RUNNER_IDLE;
 	}
-	if (runner->op == RUNNER_PLUGIN || runner->op == RUNNER_START_UNIT)
+	if (runner->op == RUNNER_PLUGIN || runner->op == RUNNER_START_UNIT || runner->op == RUNNER_START_TASK)
 		runner->op = RUNNER_IDLE;
 }
 
@@ -919,7 +1035,8 @@ bool alloc_runner_is_over(const struct alloc_runner *runner)
 struct alloc_runner_info alloc_runner_info(const struct alloc_runner *runner)
 {
 	struct alloc_runner_info info = {.last_error = ""};
-	struct volume_op_info task;
+	struct driver_task_info task;
+	struct volume_op_info op;
 
 	if (runner->op == RUNNER_PLUGIN) {
 		info.step = "plugin";
@@ -932,16 +1049,22 @@ struct alloc_runner_info alloc_runner_info(const struct alloc_runner *runner)
 		runner_unit_info(runner, &info);
 		return info;
 	}
+	if (runner->op == RUNNER_START_TASK || runner->op == RUNNER_STOP_TASK) {
+		task = alloc_tasks_info(runner->tasks, runner->task);
+		if (task.step)
+			runner_task_info(&task, &info);
+		return info;
+	}
 	if (runner->op == RUNNER_IDLE || runner->volume >= runner->record->alloc.n_volumes)
 		return info;
 	info.volume_id = runner->record->alloc.volumes[runner->volume].source;
 	if (runner->volume_op) {
-		task = volume_op_info(runner->volume_op);
-		info.step = task.step;
-		info.since_ms = task.since_ms;
-		info.deadline_ms = task.next_try_ms;
-		info.attempts = task.attempts;
-		info.last_error = task.last_error;
+		op = volume_op_info(runner->volume_op);
+		info.step = op.step;
+		info.since_ms = op.since_ms;
+		info.deadline_ms = op.next_try_ms;
+		info.attempts = op.attempts;
+		info.last_error = op.last_error;
 		return info;
 	}
 	info.step = runner->record->phase == ALLOC_STOPPING ? "unpublish" : "claim";
@@ -960,6 +1083,7 @@ void alloc_runner_free(struct alloc_runner *runner)
 		return;
 	claim_call_cancel(runner->claim);
 	task_free(runner->unit);
+	alloc_tasks_free(runner->tasks);
 	wakeup_disarm(&runner->retry_timer);
 	wakeup_disarm(&runner->news_timer);
 	while ((write = STAILQ_FIRST(&runner->writes))) {

@@ -6,6 +6,7 @@
 #include "alloc/receipts.h"
 #include "alloc/record.h"
 #include "base/error.h"
+#include "driver/drivers.h"
 #include "rpc/client.h"
 #include "unit/task.h"
 #include "volume/manager.h"
@@ -23,7 +24,8 @@ struct runner_env {
 	struct journal *journal;
 	struct receipts *receipts;
 	struct volume_manager *volumes;
-	struct tasks *tasks;
+	struct tasks *tasks;	       /* units */
+	const struct drivers *drivers; /* of tasks */
 	struct rpc_client *rpc;
 	const char *node_id;
 	const char *boot_id;
@@ -92,7 +94,8 @@ bool alloc_runner_is_over(const struct alloc_runner *runner);
 
 /* What it is doing, for people; step NULL: nothing. */
 struct alloc_runner_info {
-	const char *step; /* claim, plugin, start unit NAME, stop unit NAME, or a step of volume_op_info() */
+	const char *step; /* claim, plugin, start unit NAME, stop unit NAME, of driver_task_info() or
+			     volume_op_info() */
 	const char *volume_id;
 	int64_t since_ms;
 	int64_t deadline_ms; /* of this attempt, or when the next one begins; 0: unknown */

@@ -2,6 +2,7 @@
 #include "alloc/step.h"
 
 #include "base/str.h"
+#include "model/task.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -22,6 +23,11 @@ static const uint8_t phase_steps[ALLOC_EVENT_N][ALLOC_PHASE_N] = {
 	[ALLOC_EVENT_UNIT_START] = {STAY,         STAY,         STAY,         NO,           NO,           NO},
 	[ALLOC_EVENT_UNIT_RUNS] =  {STAY,         STAY,         STAY,         STAY,         NO,           NO},
 	[ALLOC_EVENT_UNIT_ENDED] = {TO(STOPPING), TO(STOPPING), TO(STOPPING), TO(STOPPING), STAY,         NO},
+	[ALLOC_EVENT_TASK_START] = {STAY,         STAY,         STAY,         NO,           NO,           NO},
+	[ALLOC_EVENT_TASK_RUNS] =  {STAY,         STAY,         STAY,         NO,           NO,           NO},
+	[ALLOC_EVENT_TASK_DONE] =  {STAY,         STAY,         STAY,         STAY,         NO,           NO},
+	[ALLOC_EVENT_TASK_ENDED] = {TO(STOPPING), TO(STOPPING), TO(STOPPING), TO(STOPPING), NO,           NO},
+	[ALLOC_EVENT_TASK_GONE] =  {NO,           NO,           NO,           NO,           STAY,         NO},
 	[ALLOC_EVENT_RUN] =        {TO(RUNNING),  TO(RUNNING),  TO(RUNNING),  NO,           NO,           NO},
 	[ALLOC_EVENT_FAIL] =       {TO(STOPPING), TO(STOPPING), TO(STOPPING), TO(STOPPING), NO,           NO},
 	[ALLOC_EVENT_STOP] =       {TO(STOPPING), TO(STOPPING), TO(STOPPING), TO(STOPPING), NO,           NO},
@@ -160,8 +166,83 @@ static void apply_unit_ended(struct alloc_record *record, const struct error *er
 	describe(record, err ? err->status : STATUS_OK, err ? err->msg : "");
 }
 
+static Holdfast__Driver__V1__TaskStatus *find_status(const struct message_list *list, const char *name)
+{
+	for (size_t i = 0; i < message_list_n(list); i++) {
+		Holdfast__Driver__V1__TaskStatus *status = (void *)list->messages[i];
+
+		if (str_eq(status->task, name))
+			return status;
+	}
+	return NULL;
+}
+
+/* Without memory people see what was before. */
+static void put_status(struct alloc *alloc, const Holdfast__Driver__V1__TaskStatus *status)
+{
+	ProtobufCMessage *all[ALLOC_TASKS_MAX];
+	struct message_list *list;
+	size_t n = 0;
+
+	for (size_t i = 0; i < message_list_n(alloc->tasks); i++) {
+		const char *name = alloc_task(alloc, i)->task;
+		const Holdfast__Driver__V1__TaskStatus *one =
+			str_eq(name, status->task) ? status : find_status(alloc->task_status, name);
+
+		if (one)
+			all[n++] = (ProtobufCMessage *)(uintptr_t)one;
+	}
+	if (!message_list_new(all, n, &list))
+		return;
+	message_list_unref(alloc->task_status);
+	alloc->task_status = list;
+}
+
+static void apply_task_runs(struct alloc_record *record, const struct alloc_event *event)
+{
+	Holdfast__Driver__V1__TaskStatus status = HOLDFAST__DRIVER__V1__TASK_STATUS__INIT;
+	struct driver_task_record *task = &record->tasks[event->task];
+	ProtobufCMessage *handle = (ProtobufCMessage *)(uintptr_t)event->handle;
+
+	task->state = TASK_RECORD_RUNNING;
+	message_list_unref(task->handle);
+	if (!message_list_new(&handle, 1, &task->handle))
+		task->state = TASK_RECORD_STARTING; /* the same order gives it again */
+	status.alloc_id = record->alloc.id;
+	status.task = alloc_task(&record->alloc, event->task)->task;
+	status.state = HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING;
+	status.started_ms = event->handle->started_ms;
+	put_status(&record->alloc, &status);
+}
+
+static void apply_task_exited(struct alloc_record *record, const struct alloc_event *event)
+{
+	Holdfast__Driver__V1__ExitResult unknown = HOLDFAST__DRIVER__V1__EXIT_RESULT__INIT;
+	Holdfast__Driver__V1__TaskStatus status = HOLDFAST__DRIVER__V1__TASK_STATUS__INIT;
+	const Holdfast__Driver__V1__TaskStatus *before;
+
+	record->tasks[event->task].state = TASK_RECORD_EXITED;
+	status.alloc_id = record->alloc.id;
+	status.task = alloc_task(&record->alloc, event->task)->task;
+	before = find_status(record->alloc.task_status, status.task);
+	status.started_ms = before ? before->started_ms : 0;
+	status.completed_ms = event->now_ms;
+	status.state = HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED;
+	if (event->err)
+		unknown.error = (char *)(uintptr_t)event->err->msg;
+	status.result = event->result ? (void *)(uintptr_t)event->result : &unknown;
+	put_status(&record->alloc, &status);
+	if (event->type == ALLOC_EVENT_TASK_DONE)
+		return;
+	record->final_status = event->err ? CLIENT_FAILED : CLIENT_COMPLETE;
+	describe(record, event->err ? event->err->status : STATUS_OK, event->err ? event->err->msg : "");
+}
+
 static void apply_rebooted(struct alloc_record *record, bool was_stopping)
 {
+	for (size_t i = 0; i < message_list_n(record->alloc.tasks); i++)
+		if (driver_task_record_is_live(&record->tasks[i]))
+			record->tasks[i].state = TASK_RECORD_ENDED;
 	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
 		if (volume_record_is_live(&record->volumes[i]))
 			record->volumes[i].state = VOLUME_RELEASED;
@@ -192,6 +273,22 @@ static bool unit_allows(const struct alloc_record *record, const struct alloc_ev
 	return true;
 }
 
+static bool task_allows(const struct alloc_record *record, const struct alloc_event *event)
+{
+	enum task_record_state state;
+
+	if (event->task >= message_list_n(record->alloc.tasks))
+		return false;
+	state = record->tasks[event->task].state;
+	if (event->type == ALLOC_EVENT_TASK_START)
+		return state == TASK_RECORD_NONE;
+	if (event->type == ALLOC_EVENT_TASK_RUNS)
+		return state == TASK_RECORD_STARTING;
+	if (event->type == ALLOC_EVENT_TASK_GONE)
+		return driver_task_record_is_live(&record->tasks[event->task]);
+	return state == TASK_RECORD_STARTING || state == TASK_RECORD_RUNNING;
+}
+
 /* Does the state of what the event is about allow it? */
 static bool part_allows(const struct alloc_record *record, const struct alloc_event *event)
 {
@@ -216,6 +313,12 @@ static bool part_allows(const struct alloc_record *record, const struct alloc_ev
 	case ALLOC_EVENT_UNIT_RUNS:
 	case ALLOC_EVENT_UNIT_ENDED:
 		return unit_allows(record, event);
+	case ALLOC_EVENT_TASK_START:
+	case ALLOC_EVENT_TASK_RUNS:
+	case ALLOC_EVENT_TASK_DONE:
+	case ALLOC_EVENT_TASK_ENDED:
+	case ALLOC_EVENT_TASK_GONE:
+		return task_allows(record, event);
 	case ALLOC_EVENT_CLAIM:
 	case ALLOC_EVENT_RUN:
 	case ALLOC_EVENT_FAIL:
@@ -259,6 +362,19 @@ bool alloc_step(struct alloc_record *record, const struct alloc_event *event)
 		return true;
 	case ALLOC_EVENT_UNIT_ENDED:
 		apply_unit_ended(record, event->err, before == ALLOC_STOPPING);
+		return true;
+	case ALLOC_EVENT_TASK_START:
+		record->tasks[event->task].state = TASK_RECORD_STARTING;
+		return true;
+	case ALLOC_EVENT_TASK_RUNS:
+		apply_task_runs(record, event);
+		return true;
+	case ALLOC_EVENT_TASK_DONE:
+	case ALLOC_EVENT_TASK_ENDED:
+		apply_task_exited(record, event);
+		return true;
+	case ALLOC_EVENT_TASK_GONE:
+		record->tasks[event->task].state = TASK_RECORD_ENDED;
 		return true;
 	case ALLOC_EVENT_RUN:
 		record->alloc.client_status = CLIENT_RUNNING;
@@ -317,9 +433,12 @@ static struct alloc_next next_start(const struct alloc_record *record)
 		if (volume->state == VOLUME_PUBLISHED)
 			continue;
 		if (volume->state == VOLUME_CLAIMED && can_mount(volume))
-			return (struct alloc_next){ALLOC_DO_MOUNT, i};
-		return (struct alloc_next){ALLOC_DO_CLAIM, i};
+			return (struct alloc_next){.action = ALLOC_DO_MOUNT, .volume = i};
+		return (struct alloc_next){.action = ALLOC_DO_CLAIM, .volume = i};
 	}
+	for (uint32_t i = 0; i < message_list_n(record->alloc.tasks); i++)
+		if (record->tasks[i].state <= TASK_RECORD_STARTING)
+			return (struct alloc_next){.action = ALLOC_DO_START_TASK, .task = i};
 	if (alloc_unit(&record->alloc)[0] != '\0' && record->task.state != TASK_RECORD_RUNNING)
 		return (struct alloc_next){.action = ALLOC_DO_START_UNIT};
 	return (struct alloc_next){.action = ALLOC_DO_RUN};
@@ -329,11 +448,23 @@ static struct alloc_next next_stop(const struct alloc_record *record)
 {
 	if (task_record_is_live(&record->task))
 		return (struct alloc_next){.action = ALLOC_DO_STOP_UNIT};
+	for (uint32_t i = (uint32_t)message_list_n(record->alloc.tasks); i-- > 0;)
+		if (driver_task_record_is_live(&record->tasks[i]))
+			return (struct alloc_next){.action = ALLOC_DO_STOP_TASK, .task = i};
 	for (uint32_t i = record->alloc.n_volumes; i-- > 0;) {
 		if (volume_record_is_live(&record->volumes[i]))
-			return (struct alloc_next){ALLOC_DO_UNMOUNT, i};
+			return (struct alloc_next){.action = ALLOC_DO_UNMOUNT, .volume = i};
 	}
 	return (struct alloc_next){.action = ALLOC_DO_FINISH};
+}
+
+enum alloc_event_type alloc_task_end(const struct alloc_record *record, uint32_t task,
+				     const struct error *err)
+{
+	for (uint32_t i = 0; !err && i < message_list_n(record->alloc.tasks); i++)
+		if (i != task && record->tasks[i].state < TASK_RECORD_ENDED)
+			return ALLOC_EVENT_TASK_DONE;
+	return ALLOC_EVENT_TASK_ENDED;
 }
 
 struct alloc_next alloc_next(const struct alloc_record *record)

@@ -6,6 +6,7 @@
 #include "alloc/record.h"
 #include "base/error.h"
 
+#include <holdfast/driver/v1/driver.pb-c.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -29,6 +30,11 @@ enum alloc_event_type {
 	ALLOC_EVENT_UNIT_RUNS,	/* invocation */
 	ALLOC_EVENT_UNIT_ENDED, /* by itself: err, NULL with success; while stopping: it has no process any
 				   more */
+	ALLOC_EVENT_TASK_START, /* task; it is about to be started */
+	ALLOC_EVENT_TASK_RUNS,	/* task, handle */
+	ALLOC_EVENT_TASK_DONE,	/* task; it has ended with success, others have not */
+	ALLOC_EVENT_TASK_ENDED, /* task; by itself, the last one or not with success: err, else NULL */
+	ALLOC_EVENT_TASK_GONE,	/* task; nothing of it is left */
 	ALLOC_EVENT_RUN,	/* every volume is mounted, the work begins */
 	ALLOC_EVENT_FAIL,	/* err */
 	ALLOC_EVENT_STOP,	/* by the server */
@@ -42,10 +48,14 @@ enum alloc_event_type {
 struct alloc_event {
 	enum alloc_event_type type;
 	uint32_t volume; /* index */
+	uint32_t task;	 /* index */
 	const struct claim_grant *grant;
 	const struct volume_mounted *mounted;
 	const struct error *err;
 	const char *invocation;
+	const Holdfast__Driver__V1__TaskHandle *handle;
+	const Holdfast__Driver__V1__ExitResult *result; /* of a task that has ended; NULL: not known */
+	int64_t now_ms;					/* of what tasks do */
 };
 
 /** The phase after an event; ALLOC_PHASE_N: it is refused in this phase. */
@@ -60,9 +70,11 @@ enum alloc_action {
 	ALLOC_DO_CLAIM, /* volume */
 	ALLOC_DO_MOUNT, /* volume */
 	ALLOC_DO_START_UNIT,
+	ALLOC_DO_START_TASK, /* task */
 	ALLOC_DO_RUN,
 	ALLOC_DO_STOP_UNIT,
-	ALLOC_DO_UNMOUNT, /* volume */
+	ALLOC_DO_STOP_TASK, /* task */
+	ALLOC_DO_UNMOUNT,   /* volume */
 	ALLOC_DO_FINISH,
 	ALLOC_ACTION_N,
 };
@@ -70,7 +82,12 @@ enum alloc_action {
 struct alloc_next {
 	enum alloc_action action;
 	uint32_t volume;
+	uint32_t task;
 };
+
+/** The event of a task that has ended by itself, with @err or not. */
+enum alloc_event_type alloc_task_end(const struct alloc_record *record, uint32_t task,
+				     const struct error *err);
 
 /** What is to be done now, given that nothing is under way. */
 struct alloc_next alloc_next(const struct alloc_record *record);

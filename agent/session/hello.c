@@ -18,6 +18,22 @@ static bool put_text(char **dst, const char *text)
 	return *dst != NULL;
 }
 
+static bool put_tasks(Holdfast__V1__AllocStatus *pb, const struct message_list *status)
+{
+	size_t n = message_list_n(status);
+
+	if (n == 0)
+		return true;
+	pb->tasks = calloc(n, sizeof(void *));
+	for (size_t i = 0; pb->tasks && i < n; i++) {
+		pb->tasks[i] = (void *)message_convert(status->messages[i]->descriptor, status->messages[i]);
+		if (!pb->tasks[i])
+			return false;
+		pb->n_tasks = i + 1;
+	}
+	return pb->tasks != NULL;
+}
+
 Holdfast__V1__AllocStatus *hello_alloc_status(const struct alloc *alloc, bool is_short)
 {
 	Holdfast__V1__AllocStatus *pb = malloc(sizeof(*pb));
@@ -30,7 +46,11 @@ Holdfast__V1__AllocStatus *hello_alloc_status(const struct alloc *alloc, bool is
 	if (!put_text(&pb->alloc_id, alloc->id) ||
 	    (!is_short && !put_text(&pb->description, alloc_description(alloc))))
 		goto fail;
-	if (is_short || alloc->n_published == 0)
+	if (is_short)
+		return pb;
+	if (!put_tasks(pb, alloc->task_status))
+		goto fail;
+	if (alloc->n_published == 0)
 		return pb;
 	pb->published = calloc(alloc->n_published, sizeof(void *));
 	if (!pb->published)

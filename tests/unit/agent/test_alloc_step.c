@@ -37,23 +37,58 @@ static void expect_next(const struct alloc_record *record, enum alloc_action act
 		assert_int_equal(next.volume, volume);
 }
 
+static char handle_state[] = "the container", empty[] = "";
+static const Holdfast__Driver__V1__TaskHandle handle = {
+	.base = PROTOBUF_C_MESSAGE_INIT(&holdfast__driver__v1__task_handle__descriptor),
+	.alloc_id = empty,
+	.task = empty,
+	.state = handle_state,
+	.started_ms = 1000,
+};
+
+/* With @n_tasks called a, b, ... of driver container. */
+static struct alloc_record *with_tasks(uint32_t n_volumes, uint32_t n_tasks)
+{
+	struct alloc_record *record = records_make(n_volumes);
+	Holdfast__Driver__V1__TaskConfig tasks[ALLOC_TASKS_MAX];
+	ProtobufCMessage *list[ALLOC_TASKS_MAX];
+	char names[ALLOC_TASKS_MAX][2] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+	char driver[] = "container";
+
+	for (uint32_t i = 0; i < n_tasks; i++) {
+		holdfast__driver__v1__task_config__init(&tasks[i]);
+		tasks[i].task = names[i];
+		tasks[i].driver = driver;
+		list[i] = &tasks[i].base;
+	}
+	assert_true(message_list_new(list, n_tasks, &record->alloc.tasks));
+	return record;
+}
+
+static const Holdfast__Driver__V1__TaskStatus *status_of(const struct alloc_record *record, size_t i)
+{
+	assert_true(i < message_list_n(record->alloc.task_status));
+	return (const void *)record->alloc.task_status->messages[i];
+}
+
 /* Do what alloc_next() says until nothing is left; returns the actions as letters with the volume. */
 static void play(struct alloc_record *record, char *trace, size_t size)
 {
 	trace[0] = '\0';
 	for (int turn = 0; turn < 100; turn++) {
-		static const char letters[ALLOC_ACTION_N + 1] = ".CMTRSUF";
+		static const char letters[ALLOC_ACTION_N + 1] = ".CMTtRSsUF";
 		struct alloc_next next = alloc_next(record);
 		struct claim_grant grant;
 		struct volume_mounted mounted;
-		struct alloc_event event = {.volume = next.volume, .grant = &grant, .mounted = &mounted};
+		struct alloc_event event = {
+			.volume = next.volume, .task = next.task, .grant = &grant, .mounted = &mounted};
 		size_t n = strlen(trace);
 
 		if (next.action == ALLOC_DO_NOTHING)
 			return;
 		assert_true(n + 3 < size);
 		trace[n] = letters[next.action];
-		trace[n + 1] = (char)('0' + (is_of_volume(next.action) ? next.volume : 0));
+		trace[n + 1] = (char)('0' + (is_of_volume(next.action) ? next.volume : next.task));
 		trace[n + 2] = '\0';
 		switch (next.action) {
 		case ALLOC_DO_CLAIM:
@@ -78,6 +113,17 @@ static void play(struct alloc_record *record, char *trace, size_t size)
 			event.type = ALLOC_EVENT_UNIT_ENDED;
 			event.err = NULL;
 			break;
+		case ALLOC_DO_START_TASK:
+			if (record->tasks[next.task].state == TASK_RECORD_NONE) {
+				event.type = ALLOC_EVENT_TASK_START;
+				assert_true(alloc_step(record, &event));
+			}
+			event.type = ALLOC_EVENT_TASK_RUNS;
+			event.handle = &handle;
+			break;
+		case ALLOC_DO_STOP_TASK:
+			event.type = ALLOC_EVENT_TASK_GONE;
+			break;
 		case ALLOC_DO_RUN:
 			event.type = ALLOC_EVENT_RUN;
 			break;
@@ -94,6 +140,110 @@ static void play(struct alloc_record *record, char *trace, size_t size)
 		assert_true(alloc_step(record, &event));
 	}
 	fail_msg("it never ends");
+}
+
+TEST(tasks_start_after_the_volumes_and_are_gone_before_the_first_is_given_back)
+{
+	struct alloc_record *record = with_tasks(2, 2);
+	char trace[64];
+
+	play(record, trace, sizeof(trace));
+	assert_string_equal(trace, "C0M0C1M1t0t1R0");
+	assert_string_equal(status_of(record, 1)->task, "b");
+	assert_int_equal(status_of(record, 1)->state, HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING);
+	assert_int_equal(status_of(record, 1)->started_ms, 1000);
+	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_STOP}));
+	play(record, trace, sizeof(trace));
+	assert_string_equal(trace, "s1s0U1U0F0");
+	assert_int_equal(record->alloc.client_status, CLIENT_COMPLETE);
+	alloc_record_free(record);
+}
+
+TEST(a_task_that_has_ended_is_taken_away_before_the_volumes_too)
+{
+	struct alloc_record *record = with_tasks(1, 2);
+	Holdfast__Driver__V1__ExitResult result = HOLDFAST__DRIVER__V1__EXIT_RESULT__INIT;
+	struct alloc_event event = {.task = 0, .result = &result, .now_ms = 2000};
+	char trace[64];
+
+	play(record, trace, sizeof(trace));
+	event.type = alloc_task_end(record, 0, NULL);
+	assert_int_equal(event.type, ALLOC_EVENT_TASK_DONE);
+	assert_true(alloc_step(record, &event));
+	assert_false(alloc_step(record, &event)); /* once */
+	assert_int_equal(record->phase, ALLOC_RUNNING);
+	assert_int_equal(status_of(record, 0)->completed_ms, 2000);
+	assert_int_equal(status_of(record, 0)->started_ms, 1000);
+	event.task = 1;
+	event.type = alloc_task_end(record, 1, NULL);
+	assert_int_equal(event.type, ALLOC_EVENT_TASK_ENDED);
+	assert_true(alloc_step(record, &event));
+	play(record, trace, sizeof(trace));
+	assert_string_equal(trace, "s1s0U0F0");
+	assert_int_equal(record->alloc.client_status, CLIENT_COMPLETE);
+	alloc_record_free(record);
+}
+
+TEST(a_task_that_fails_fails_its_allocation_and_ends_the_others)
+{
+	struct alloc_record *record = with_tasks(1, 2);
+	struct error why;
+	struct alloc_event event = {.task = 1, .err = &why};
+	char trace[64];
+
+	(void)error_set(&why, STATUS_ABORTED, 0, "task b has ended with exit status 3");
+	play(record, trace, sizeof(trace));
+	event.type = alloc_task_end(record, 1, &why);
+	assert_int_equal(event.type, ALLOC_EVENT_TASK_ENDED);
+	assert_true(alloc_step(record, &event));
+	assert_string_equal(status_of(record, 1)->result->error, why.msg);
+	play(record, trace, sizeof(trace));
+	assert_string_equal(trace, "s1s0U0F0");
+	assert_int_equal(record->alloc.client_status, CLIENT_FAILED);
+	assert_int_equal(record->alloc.client_code, STATUS_ABORTED);
+	alloc_record_free(record);
+}
+
+TEST(a_task_that_may_have_been_started_is_stopped_like_one_that_runs)
+{
+	struct alloc_record *record = with_tasks(0, 2);
+	char trace[64];
+
+	expect_next(record, ALLOC_DO_START_TASK, 0);
+	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_TASK_START}));
+	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_STOP}));
+	assert_false(
+		alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_TASK_RUNS, .handle = &handle}));
+	play(record, trace, sizeof(trace));
+	assert_string_equal(trace, "s0F0"); /* the other was never asked of its driver */
+	alloc_record_free(record);
+}
+
+TEST(tasks_are_in_the_journal_with_their_handles)
+{
+	struct alloc_record *record = with_tasks(1, 2);
+	struct alloc_record *after;
+	char trace[64];
+	uint8_t *bytes;
+	size_t n;
+
+	play(record, trace, sizeof(trace));
+	record->tasks[1].state = TASK_RECORD_EXITED;
+	assert_int_equal(alloc_record_pack(record, &bytes, &n, NULL), STATUS_OK);
+	assert_int_equal(alloc_record_unpack(bytes, n, &after, NULL), STATUS_OK);
+	free(bytes);
+	assert_int_equal(after->tasks[0].state, TASK_RECORD_RUNNING);
+	assert_int_equal(after->tasks[1].state, TASK_RECORD_EXITED);
+	assert_true(message_list_eq(after->tasks[0].handle, record->tasks[0].handle));
+	assert_true(message_list_eq(after->alloc.tasks, record->alloc.tasks));
+	assert_true(message_list_eq(after->alloc.task_status, record->alloc.task_status));
+	alloc_record_free(after);
+	message_list_unref(record->tasks[0].handle);
+	record->tasks[0].handle = NULL; /* nobody could recover it */
+	assert_int_equal(alloc_record_pack(record, &bytes, &n, NULL), STATUS_OK);
+	assert_int_equal(alloc_record_unpack(bytes, n, &after, NULL), STATUS_DATA_LOSS);
+	free(bytes);
+	alloc_record_free(record);
 }
 
 TEST(volumes_are_claimed_and_mounted_in_order_and_given_back_in_reverse)
@@ -429,29 +579,36 @@ TEST(events_are_taken_in_their_phases_only)
 		[ALLOC_EVENT_UNMOUNTED] = "---y--", /* in others nothing is published here */
 		[ALLOC_EVENT_UNIT_START] = "yyy---", [ALLOC_EVENT_UNIT_RUNS] = "yyyy--", /* being started */
 		[ALLOC_EVENT_UNIT_ENDED] = "yyyyy-", [ALLOC_EVENT_RUN] = "yyy---",
-		[ALLOC_EVENT_FAIL] = "yyyy--",	     [ALLOC_EVENT_STOP] = "yyyy--",
-		[ALLOC_EVENT_RELEASED] = "----y-",   [ALLOC_EVENT_FINISH] = "----y-",
-		[ALLOC_EVENT_REBOOTED] = "yyyyy-",   [ALLOC_EVENT_SHUTDOWN] = "yyyy--",
+		[ALLOC_EVENT_TASK_START] = "yyy---", [ALLOC_EVENT_TASK_RUNS] = "yyy---", /* so far */
+		[ALLOC_EVENT_TASK_DONE] = "yyyy--",  [ALLOC_EVENT_TASK_ENDED] = "yyyy--",
+		[ALLOC_EVENT_TASK_GONE] = "----y-",  [ALLOC_EVENT_FAIL] = "yyyy--",
+		[ALLOC_EVENT_STOP] = "yyyy--",	     [ALLOC_EVENT_RELEASED] = "----y-",
+		[ALLOC_EVENT_FINISH] = "----y-",     [ALLOC_EVENT_REBOOTED] = "yyyyy-",
+		[ALLOC_EVENT_SHUTDOWN] = "yyyy--",
 	};
 	const struct error failure = {.status = STATUS_INTERNAL, .msg = "x"};
 
 	for (enum alloc_event_type e = 0; e < ALLOC_EVENT_N; e++) {
 		for (enum alloc_phase p = 0; p < ALLOC_PHASE_N; p++) {
-			struct alloc_record *record = with_unit(1);
+			bool is_of_task = e >= ALLOC_EVENT_TASK_START && e <= ALLOC_EVENT_TASK_GONE;
+			struct alloc_record *record = is_of_task ? with_tasks(1, 1) : with_unit(1);
 			struct claim_grant grant = records_grant(record, 0);
 			struct volume_mounted mounted = records_mounted(0);
 			struct alloc_event event = {.type = e,
 						    .grant = &grant,
 						    .mounted = &mounted,
 						    .err = &failure,
-						    .invocation = "x"};
+						    .invocation = "x",
+						    .handle = &handle};
 			bool is_claimed = p == ALLOC_MOUNTING || p >= ALLOC_RUNNING;
 
 			records_drive(record, p, p == ALLOC_RUNNING, is_claimed);
 			if (e == ALLOC_EVENT_UNIT_RUNS)
 				record->task.state = TASK_RECORD_STARTING;
+			if (e != ALLOC_EVENT_TASK_START)
+				record->tasks[0].state = TASK_RECORD_STARTING;
 			assert_int_equal(alloc_step(record, &event), allowed[e][p] == 'y');
-			free(record);
+			alloc_record_free(record);
 		}
 	}
 }

@@ -150,7 +150,7 @@ TEST_FIXTURE(what_is_known_of_a_unit_comes_back, setup, teardown)
 	static char unit[] = "db@1.service";
 	struct fixture *f = *state;
 
-	for (int task = TASK_RECORD_NONE; task < TASK_RECORD_STATE_N; task++) {
+	for (int task = TASK_RECORD_NONE; task < TASK_RECORD_EXITED; task++) {
 		struct alloc alloc = records_alloc(ALLOC_ID, 1);
 		struct alloc_record *record;
 
@@ -181,7 +181,7 @@ TEST_FIXTURE(a_unit_that_cannot_have_been_journalled_is_damage, setup, teardown)
 	} rows[] = {
 		{"", TASK_RECORD_RUNNING, ""},
 		{"a/b.service", -1, ""},
-		{"db.service", TASK_RECORD_STATE_N, ""},
+		{"db.service", TASK_RECORD_EXITED, ""},
 		{"db.service", TASK_RECORD_RUNNING, "0123456789abcdef0123456789abcdef0"},
 	};
 

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "alloc/alloc_tasks.h"
+
+#include "base/clock.h"
+#include "log/log.h"
+#include "model/task.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* For the callbacks of a task. */
+struct place {
+	struct alloc_tasks *tasks;
+	struct driver_task *task; /* owned; NULL: nothing is done with it */
+};
+
+struct alloc_tasks {
+	struct alloc_tasks_options options;
+	size_t n;
+	struct place places[];
+};
+
+static uint32_t index_of(const struct place *place)
+{
+	return (uint32_t)(place - place->tasks->places);
+}
+
+static const struct driver_task_record *record_of(const struct place *place)
+{
+	return &place->tasks->options.record->tasks[index_of(place)];
+}
+
+static void emit(const struct place *place, struct alloc_event event)
+{
+	event.task = index_of(place);
+	event.now_ms = clock_realtime_ms();
+	place->tasks->options.events->on_event(&event, place->tasks->options.userdata);
+}
+
+static void log_task(const struct place *place, const char *what, const struct error *err)
+{
+	const struct alloc *alloc = &place->tasks->options.record->alloc;
+	const Holdfast__Driver__V1__TaskConfig *task = alloc_task(alloc, index_of(place));
+	const struct log_ctx ctx = {.alloc = alloc->id, .driver = task->driver, .op = "task", .err = err};
+
+	log_ctx(err ? LOG_WARNING : LOG_NOTICE, &ctx, "task %s %s", task->task, what);
+}
+
+static void on_start(void *userdata)
+{
+	struct place *place = userdata;
+
+	if (record_of(place)->state == TASK_RECORD_STARTING)
+		driver_task_go(place->task);
+	else
+		emit(place, (struct alloc_event){.type = ALLOC_EVENT_TASK_START});
+}
+
+static void on_runs(const Holdfast__Driver__V1__TaskHandle *handle, void *userdata)
+{
+	const struct place *place = userdata;
+
+	log_task(place, "runs", NULL);
+	emit(place, (struct alloc_event){.type = ALLOC_EVENT_TASK_RUNS, .handle = handle});
+}
+
+/* Why it has not succeeded; NULL: it has. */
+static const struct error *explain(const char *name, const Holdfast__Driver__V1__ExitResult *result,
+				   const struct error *err, struct error *ret)
+{
+	if (err) {
+		*ret = *err;
+		(void)error_prefix(ret, "task %s", name);
+	} else if (result->error[0] != '\0') {
+		(void)error_set(ret, STATUS_ABORTED, 0, "task %s: %.512s", name, result->error);
+	} else if (result->oom_killed) {
+		(void)error_set(ret, STATUS_ABORTED, 0, "task %s was killed: it was out of memory", name);
+	} else if (result->signal != 0) {
+		(void)error_set(ret, STATUS_ABORTED, 0, "task %s was killed by signal %u", name,
+				result->signal);
+	} else if (result->exit_code != 0) {
+		(void)error_set(ret, STATUS_ABORTED, 0, "task %s has ended with exit status %d", name,
+				result->exit_code);
+	} else {
+		return NULL;
+	}
+	return ret;
+}
+
+static void on_exited(const Holdfast__Driver__V1__ExitResult *result, const struct error *err, void *userdata)
+{
+	struct place *place = userdata;
+	const struct alloc_tasks_options *options = &place->tasks->options;
+	uint32_t i = index_of(place);
+	bool was_asked = record_of(place)->state != TASK_RECORD_NONE;
+	struct error why;
+	const struct error *failure =
+		explain(alloc_task(&options->record->alloc, i)->task, result, err, &why);
+
+	log_task(place, was_asked ? "has ended" : "is not started", failure);
+	if (was_asked) {
+		emit(place, (struct alloc_event){.type = alloc_task_end(options->record, i, failure),
+						 .result = result,
+						 .err = failure});
+		return;
+	}
+	driver_task_free(place->task);
+	place->task = NULL;
+	options->events->on_refused(i, failure, options->userdata);
+}
+
+static void on_gone(void *userdata)
+{
+	struct place *place = userdata;
+
+	log_task(place, "is gone", NULL);
+	driver_task_free(place->task);
+	place->task = NULL;
+	emit(place, (struct alloc_event){.type = ALLOC_EVENT_TASK_GONE});
+}
+
+static void on_trouble(const struct error *err, void *userdata)
+{
+	const struct place *place = userdata;
+
+	place->tasks->options.events->on_trouble(index_of(place), err, place->tasks->options.userdata);
+}
+
+static const struct driver_task_events events = {
+	.on_start = on_start,
+	.on_runs = on_runs,
+	.on_exited = on_exited,
+	.on_gone = on_gone,
+	.on_trouble = on_trouble,
+};
+
+static enum status make(struct place *place, enum driver_task_state state, struct error *err)
+{
+	const struct alloc_tasks_options *options = &place->tasks->options;
+	const struct message_list *handle = record_of(place)->handle;
+	const struct driver_task_request request = {
+		.event = options->event,
+		.drivers = options->drivers,
+		.server = options->server,
+		.alloc_id = options->record->alloc.id,
+		.config = alloc_task(&options->record->alloc, index_of(place)),
+		.state = state,
+		.handle = handle ? (const void *)handle->messages[0] : NULL,
+		.events = &events,
+		.userdata = place,
+	};
+
+	assert(!place->task);
+	return driver_task_new(&request, &place->task, err);
+}
+
+enum status alloc_tasks_new(const struct alloc_tasks_options *options, struct alloc_tasks **ret,
+			    struct error *err)
+{
+	size_t n = message_list_n(options->record->alloc.tasks);
+	struct alloc_tasks *tasks;
+
+	*ret = NULL;
+	if (n == 0)
+		return STATUS_OK;
+	tasks = calloc(1, sizeof(*tasks) + n * sizeof(tasks->places[0]));
+	if (!tasks)
+		return error_no_memory(err, "the tasks of an allocation");
+	tasks->options = *options;
+	tasks->n = n;
+	for (size_t i = 0; i < n; i++)
+		tasks->places[i].tasks = tasks;
+	*ret = tasks;
+	return STATUS_OK;
+}
+
+void alloc_tasks_free(struct alloc_tasks *tasks)
+{
+	for (size_t i = 0; tasks && i < tasks->n; i++)
+		driver_task_free(tasks->places[i].task);
+	free(tasks);
+}
+
+enum status alloc_tasks_start(struct alloc_tasks *tasks, uint32_t i, struct error *err)
+{
+	struct place *place = &tasks->places[i];
+	bool is_new = record_of(place)->state == TASK_RECORD_NONE;
+
+	return make(place, is_new ? DRIVER_TASK_NEW : DRIVER_TASK_ORDER, err);
+}
+
+void alloc_tasks_written(struct alloc_tasks *tasks, uint32_t i)
+{
+	const struct place *place = tasks ? &tasks->places[i] : NULL;
+
+	if (place && place->task && record_of(place)->state == TASK_RECORD_STARTING)
+		driver_task_go(place->task);
+}
+
+enum status alloc_tasks_watch(struct alloc_tasks *tasks, struct error *err)
+{
+	enum status status = STATUS_OK;
+
+	for (size_t i = 0; tasks && i < tasks->n && status == STATUS_OK; i++)
+		if (record_of(&tasks->places[i])->state == TASK_RECORD_RUNNING)
+			status = make(&tasks->places[i], DRIVER_TASK_RECOVER, err);
+	return status;
+}
+
+enum status alloc_tasks_stop(struct alloc_tasks *tasks, uint32_t i, struct error *err)
+{
+	struct place *place = &tasks->places[i];
+	bool has_exited = record_of(place)->state == TASK_RECORD_EXITED;
+	enum status status = STATUS_OK;
+
+	if (!place->task)
+		status = make(place, has_exited ? DRIVER_TASK_EXITED : DRIVER_TASK_STOP, err);
+	if (status == STATUS_OK)
+		driver_task_stop(place->task);
+	return status;
+}
+
+void alloc_tasks_prune(struct alloc_tasks *tasks)
+{
+	for (size_t i = 0; tasks && i < tasks->n; i++) {
+		struct place *place = &tasks->places[i];
+
+		if (driver_task_record_is_live(record_of(place)))
+			continue;
+		driver_task_free(place->task);
+		place->task = NULL;
+	}
+}
+
+struct driver_task_info alloc_tasks_info(const struct alloc_tasks *tasks, uint32_t i)
+{
+	if (!tasks || !tasks->places[i].task)
+		return (struct driver_task_info){.step = NULL};
+	return driver_task_info(tasks->places[i].task);
+}

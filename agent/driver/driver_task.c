@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/driver_task.h"
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/names.h"
+#include "model/message.h"
+#include "rpc/wakeup.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <holdfast/v1/allocations.pb-c.h>
+#include <stdlib.h>
+
+struct driver_task {
+	struct driver_task_request request;
+	enum driver_task_state state;
+	struct rpc_pending *order_call;
+	struct driver_call *call;
+	Holdfast__V1__OrderTaskResponse *order;	  /* owned; NULL: none yet */
+	Holdfast__Driver__V1__TaskHandle *handle; /* owned; NULL: none yet */
+	struct backoff backoff;
+	sd_event_source *timer;
+	int64_t since_ms;
+	struct error last_error;
+};
+
+static const char *const state_names[DRIVER_TASK_STATE_N] = {
+	[DRIVER_TASK_NEW] = "order",	 [DRIVER_TASK_READY] = "journal",   [DRIVER_TASK_ORDER] = "order",
+	[DRIVER_TASK_START] = "start",	 [DRIVER_TASK_RECOVER] = "recover", [DRIVER_TASK_WAIT] = "wait",
+	[DRIVER_TASK_EXITED] = "exited", [DRIVER_TASK_STOP] = "stop",	    [DRIVER_TASK_DESTROY] = "destroy",
+	[DRIVER_TASK_OVER] = "over",
+};
+
+const char *driver_task_state_name(enum driver_task_state state)
+{
+	const char *name = names_get(state_names, DRIVER_TASK_STATE_N, (int)state);
+
+	return name ? name : "invalid";
+}
+
+/* clang-format off */
+#define TO(state, action) {DRIVER_TASK_##state, DRIVER_TASK_DO_##action}
+static const struct driver_task_step steps[DRIVER_TASK_STATE_N][DRIVER_TASK_EVENT_N] = {
+	[DRIVER_TASK_NEW] = {
+		[DRIVER_TASK_OK] =          TO(READY, JOURNAL),
+		[DRIVER_TASK_NOT_FOUND] =   TO(OVER, FAILED),
+		[DRIVER_TASK_PASSING] =     TO(NEW, RETRY),
+		[DRIVER_TASK_REFUSED] =     TO(OVER, FAILED),
+		[DRIVER_TASK_STOP_WANTED] = TO(OVER, GONE),
+	},
+	[DRIVER_TASK_READY] = {
+		[DRIVER_TASK_JOURNALLED] =  TO(START, CALL),
+		[DRIVER_TASK_STOP_WANTED] = TO(OVER, GONE),
+	},
+	[DRIVER_TASK_ORDER] = {
+		[DRIVER_TASK_OK] =          TO(START, CALL),
+		[DRIVER_TASK_NOT_FOUND] =   TO(EXITED, FAILED),
+		[DRIVER_TASK_PASSING] =     TO(ORDER, RETRY),
+		[DRIVER_TASK_REFUSED] =     TO(EXITED, FAILED),
+		[DRIVER_TASK_STOP_WANTED] = TO(STOP, CALL),
+	},
+	[DRIVER_TASK_START] = {
+		[DRIVER_TASK_OK] =          TO(WAIT, RUNS),
+		[DRIVER_TASK_NOT_FOUND] =   TO(EXITED, FAILED),
+		[DRIVER_TASK_PASSING] =     TO(ORDER, RETRY), /* it may have been started: by the same nonce, once */
+		[DRIVER_TASK_REFUSED] =     TO(EXITED, FAILED),
+		[DRIVER_TASK_STOP_WANTED] = TO(STOP, CALL),
+	},
+	[DRIVER_TASK_RECOVER] = {
+		[DRIVER_TASK_OK] =          TO(WAIT, CALL),
+		[DRIVER_TASK_NOT_FOUND] =   TO(EXITED, LOST),
+		[DRIVER_TASK_PASSING] =     TO(RECOVER, RETRY),
+		[DRIVER_TASK_REFUSED] =     TO(RECOVER, RETRY), /* it may run all the same */
+		[DRIVER_TASK_STOP_WANTED] = TO(STOP, CALL),
+	},
+	[DRIVER_TASK_WAIT] = {
+		[DRIVER_TASK_OK] =          TO(EXITED, EXITED),
+		[DRIVER_TASK_NOT_FOUND] =   TO(EXITED, LOST),
+		[DRIVER_TASK_PASSING] =     TO(RECOVER, RETRY),
+		[DRIVER_TASK_REFUSED] =     TO(RECOVER, RETRY),
+		[DRIVER_TASK_STOP_WANTED] = TO(STOP, CALL),
+	},
+	[DRIVER_TASK_EXITED] = {
+		[DRIVER_TASK_STOP_WANTED] = TO(DESTROY, CALL),
+	},
+	[DRIVER_TASK_STOP] = {
+		[DRIVER_TASK_OK] =          TO(DESTROY, CALL),
+		[DRIVER_TASK_NOT_FOUND] =   TO(DESTROY, CALL),
+		[DRIVER_TASK_PASSING] =     TO(STOP, RETRY),
+		[DRIVER_TASK_REFUSED] =     TO(STOP, RETRY),
+		[DRIVER_TASK_STOP_WANTED] = TO(STOP, NOTHING),
+	},
+	[DRIVER_TASK_DESTROY] = {
+		[DRIVER_TASK_OK] =          TO(OVER, GONE),
+		[DRIVER_TASK_NOT_FOUND] =   TO(OVER, GONE),
+		[DRIVER_TASK_PASSING] =     TO(DESTROY, RETRY),
+		[DRIVER_TASK_REFUSED] =     TO(DESTROY, RETRY),
+		[DRIVER_TASK_STOP_WANTED] = TO(DESTROY, NOTHING),
+	},
+};
+#undef TO
+/* clang-format on */
+
+struct driver_task_step driver_task_step(enum driver_task_state state, enum driver_task_event event)
+{
+	assert(state < DRIVER_TASK_STATE_N && event < DRIVER_TASK_EVENT_N);
+	return steps[state][event];
+}
+
+static void take(struct driver_task *task, enum driver_task_event event, const void *response,
+		 const struct error *err);
+
+static enum driver_task_event event_of(const struct error *err)
+{
+	switch (err->status) {
+	case STATUS_NOT_FOUND:
+		return DRIVER_TASK_NOT_FOUND;
+	case STATUS_UNAVAILABLE:
+	case STATUS_DEADLINE_EXCEEDED:
+	case STATUS_CANCELLED:
+	case STATUS_ABORTED:
+	case STATUS_RESOURCE_EXHAUSTED:
+	case STATUS_UNKNOWN:
+		return DRIVER_TASK_PASSING;
+	case STATUS_OK:
+	case STATUS_INVALID_ARGUMENT:
+	case STATUS_ALREADY_EXISTS:
+	case STATUS_PERMISSION_DENIED:
+	case STATUS_FAILED_PRECONDITION:
+	case STATUS_OUT_OF_RANGE:
+	case STATUS_UNIMPLEMENTED:
+	case STATUS_INTERNAL:
+	case STATUS_DATA_LOSS:
+	case STATUS_UNAUTHENTICATED:
+	case STATUS_N:
+		break;
+	}
+	return DRIVER_TASK_REFUSED;
+}
+
+static void on_called(const ProtobufCMessage *response, const struct error *err, void *userdata)
+{
+	struct driver_task *task = userdata;
+
+	task->call = NULL;
+	take(task, err ? event_of(err) : DRIVER_TASK_OK, response, err);
+}
+
+static void on_ordered(enum status status, const ProtobufCMessage *response, const struct error *err,
+		       void *userdata)
+{
+	struct driver_task *task = userdata;
+	const Holdfast__V1__OrderTaskResponse *order = (const void *)response;
+	struct error failure;
+
+	task->order_call = NULL;
+	if (status != STATUS_OK) {
+		take(task, event_of(err), NULL, err);
+		return;
+	}
+	if (task->order)
+		holdfast__v1__order_task_response__free_unpacked(task->order, NULL);
+	task->order = order->start ? (void *)message_convert(response->descriptor, response) : NULL;
+	if (task->order) {
+		take(task, DRIVER_TASK_OK, NULL, NULL);
+		return;
+	}
+	(void)error_set(&failure, STATUS_UNAVAILABLE, 0, "the server's order of task %s cannot be kept",
+			task->request.config->task);
+	take(task, DRIVER_TASK_PASSING, NULL, &failure);
+}
+
+/* Is there anybody who would take the order? It is valid for some minutes only. */
+static enum status begin_order(struct driver_task *task, struct error *err)
+{
+	Holdfast__V1__OrderTaskRequest request = HOLDFAST__V1__ORDER_TASK_REQUEST__INIT;
+	struct driver_client *client;
+	enum status status =
+		drivers_client(task->request.drivers, task->request.config->driver, &client, err);
+
+	if (status != STATUS_OK)
+		return status;
+	request.id = (char *)(uintptr_t)task->request.alloc_id;
+	request.task = task->request.config->task;
+	return rpc_client_call(task->request.server, &holdfast__v1__allocations__descriptor, "OrderTask",
+			       &request.base, DRIVER_TASK_ORDER_TIMEOUT_MS * USEC_PER_MSEC, on_ordered, task,
+			       &task->order_call, err);
+}
+
+static enum status call_driver(struct driver_task *task, enum driver_method method,
+			       const ProtobufCMessage *message, struct error *err)
+{
+	const struct driver_request request = {
+		.method = method,
+		.message = message,
+		.done = on_called,
+		.userdata = task,
+	};
+	struct driver_client *client;
+	enum status status =
+		drivers_client(task->request.drivers, task->request.config->driver, &client, err);
+
+	return status == STATUS_OK ? driver_call_start(client, &request, &task->call, err) : status;
+}
+
+static enum status begin_call(struct driver_task *task, struct error *err)
+{
+	char *alloc_id = (char *)(uintptr_t)task->request.alloc_id;
+	char *name = task->request.config->task;
+
+	switch (task->state) {
+	case DRIVER_TASK_NEW:
+	case DRIVER_TASK_ORDER:
+		return begin_order(task, err);
+	case DRIVER_TASK_START:
+		return call_driver(task, DRIVER_START_TASK, &task->order->start->base, err);
+	case DRIVER_TASK_RECOVER: {
+		Holdfast__Driver__V1__RecoverTaskRequest request =
+			HOLDFAST__DRIVER__V1__RECOVER_TASK_REQUEST__INIT;
+
+		if (!task->handle)
+			return error_no_memory(err, "the handle of a task");
+		request.handle = task->handle;
+		return call_driver(task, DRIVER_RECOVER_TASK, &request.base, err);
+	}
+	case DRIVER_TASK_WAIT: {
+		Holdfast__Driver__V1__WaitTaskRequest request = HOLDFAST__DRIVER__V1__WAIT_TASK_REQUEST__INIT;
+
+		request.alloc_id = alloc_id;
+		request.task = name;
+		return call_driver(task, DRIVER_WAIT_TASK, &request.base, err);
+	}
+	case DRIVER_TASK_STOP: {
+		Holdfast__Driver__V1__StopTaskRequest request = HOLDFAST__DRIVER__V1__STOP_TASK_REQUEST__INIT;
+
+		request.alloc_id = alloc_id;
+		request.task = name;
+		return call_driver(task, DRIVER_STOP_TASK, &request.base, err);
+	}
+	case DRIVER_TASK_DESTROY: {
+		Holdfast__Driver__V1__DestroyTaskRequest request =
+			HOLDFAST__DRIVER__V1__DESTROY_TASK_REQUEST__INIT;
+
+		request.alloc_id = alloc_id;
+		request.task = name;
+		request.force = true;
+		return call_driver(task, DRIVER_DESTROY_TASK, &request.base, err);
+	}
+	case DRIVER_TASK_READY:
+	case DRIVER_TASK_EXITED:
+	case DRIVER_TASK_OVER:
+	case DRIVER_TASK_STATE_N:
+		break;
+	}
+	assert(!"a state that calls nobody");
+	return STATUS_OK;
+}
+
+static int on_due(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct driver_task *task = userdata;
+	struct error err;
+
+	(void)source;
+	(void)usec;
+	wakeup_disarm(&task->timer);
+	if (begin_call(task, &err) != STATUS_OK)
+		take(task, DRIVER_TASK_PASSING, NULL,
+		     &err); /* that it is not here says nothing of the task */
+	return 0;
+}
+
+/* Without a timer it would wait for ever: the loop's own failure, which ends the agent elsewhere. */
+static void call_after(struct driver_task *task, uint64_t delay_us)
+{
+	struct error err;
+
+	if (wakeup_arm(task->request.event, &task->timer, delay_us, on_due, task, &err) != STATUS_OK)
+		task->request.events->on_trouble(&err, task->request.userdata);
+}
+
+static void retry(struct driver_task *task, const struct error *err)
+{
+	task->last_error = *err;
+	call_after(task, backoff_next(&task->backoff, backoff_random()));
+	task->request.events->on_trouble(err, task->request.userdata);
+}
+
+/* Without memory for it, it is lost when the driver ends: the next run of the agent has it from its journal.
+ */
+static void keep_handle(struct driver_task *task, const Holdfast__Driver__V1__TaskHandle *handle)
+{
+	if (task->handle)
+		holdfast__driver__v1__task_handle__free_unpacked(task->handle, NULL);
+	task->handle = handle ? (void *)message_convert(handle->base.descriptor, &handle->base) : NULL;
+}
+
+static void tell_runs(struct driver_task *task, const void *response)
+{
+	const Holdfast__Driver__V1__StartTaskResponse *started = response;
+
+	keep_handle(task, started->handle);
+	call_after(task, 0);
+	task->request.events->on_runs(started->handle, task->request.userdata);
+}
+
+static void tell_lost(struct driver_task *task)
+{
+	struct error err;
+
+	(void)error_set(
+		&err, STATUS_ABORTED, 0,
+		"driver %s does not know task %s any more: it ended while nobody looked, or was taken away "
+		"by somebody else",
+		task->request.config->driver, task->request.config->task);
+	task->request.events->on_exited(NULL, &err, task->request.userdata);
+}
+
+/* Last of all: the task may be freed by whom it tells. */
+static void act(struct driver_task *task, enum driver_task_action action, const void *response,
+		const struct error *err)
+{
+	const struct driver_task_events *events = task->request.events;
+	void *userdata = task->request.userdata;
+
+	switch (action) {
+	case DRIVER_TASK_DO_CALL:
+		call_after(task, 0);
+		return;
+	case DRIVER_TASK_DO_RETRY:
+		retry(task, err);
+		return;
+	case DRIVER_TASK_DO_JOURNAL:
+		events->on_start(userdata);
+		return;
+	case DRIVER_TASK_DO_RUNS:
+		tell_runs(task, response);
+		return;
+	case DRIVER_TASK_DO_EXITED:
+		events->on_exited(((const Holdfast__Driver__V1__WaitTaskResponse *)response)->result, NULL,
+				  userdata);
+		return;
+	case DRIVER_TASK_DO_LOST:
+		tell_lost(task);
+		return;
+	case DRIVER_TASK_DO_FAILED:
+		events->on_exited(NULL, err, userdata);
+		return;
+	case DRIVER_TASK_DO_GONE:
+		events->on_gone(userdata);
+		return;
+	case DRIVER_TASK_DO_NOTHING:
+	case DRIVER_TASK_NO_STEP:
+	case DRIVER_TASK_ACTION_N:
+		return;
+	}
+}
+
+/* An answer that lacks what it must have is tried again: nothing is known by it. */
+static bool is_usable(const struct driver_task *task, const void *response)
+{
+	if (task->state == DRIVER_TASK_START)
+		return ((const Holdfast__Driver__V1__StartTaskResponse *)response)->handle;
+	if (task->state == DRIVER_TASK_WAIT)
+		return ((const Holdfast__Driver__V1__WaitTaskResponse *)response)->result;
+	return true;
+}
+
+static void take(struct driver_task *task, enum driver_task_event event, const void *response,
+		 const struct error *err)
+{
+	struct driver_task_step step;
+	struct error failure;
+
+	if (event == DRIVER_TASK_OK && !is_usable(task, response)) {
+		(void)error_set(&failure, STATUS_INTERNAL, 0, "driver %s: %s of task %s: the answer is empty",
+				task->request.config->driver, driver_task_state_name(task->state),
+				task->request.config->task);
+		event = DRIVER_TASK_PASSING;
+		err = &failure;
+	}
+	step = driver_task_step(task->state, event);
+	assert(step.action != DRIVER_TASK_NO_STEP);
+	if (step.state != task->state) {
+		task->since_ms = clock_realtime_ms();
+		if (step.action != DRIVER_TASK_DO_RETRY)
+			backoff_reset(&task->backoff);
+	}
+	task->state = step.state;
+	act(task, step.action, response, err);
+}
+
+enum status driver_task_new(const struct driver_task_request *request, struct driver_task **ret,
+			    struct error *err)
+{
+	struct driver_task *task = calloc(1, sizeof(*task));
+	enum status status = STATUS_OK;
+
+	assert(request->state != DRIVER_TASK_RECOVER || request->handle);
+	if (!task)
+		return error_no_memory(err, "a task");
+	task->request = *request;
+	task->state = request->state;
+	keep_handle(task, request->handle);
+	task->since_ms = clock_realtime_ms();
+	task->backoff = (struct backoff)BACKOFF_INIT(DRIVER_TASK_RETRY_MIN_MS * USEC_PER_MSEC,
+						     DRIVER_TASK_RETRY_MAX_MS * USEC_PER_MSEC);
+	if (task->state != DRIVER_TASK_EXITED)
+		status = wakeup_arm(request->event, &task->timer, 0, on_due, task, err);
+	if (status == STATUS_OK)
+		*ret = task;
+	else
+		driver_task_free(task);
+	return status;
+}
+
+static void cancel(struct driver_task *task)
+{
+	wakeup_disarm(&task->timer);
+	driver_call_cancel(task->call);
+	task->call = NULL;
+	if (task->order_call)
+		rpc_pending_cancel(task->order_call);
+	task->order_call = NULL;
+}
+
+void driver_task_go(struct driver_task *task)
+{
+	if (task->state == DRIVER_TASK_READY)
+		take(task, DRIVER_TASK_JOURNALLED, NULL, NULL);
+}
+
+void driver_task_stop(struct driver_task *task)
+{
+	if (task->state != DRIVER_TASK_STOP && task->state != DRIVER_TASK_DESTROY)
+		cancel(task);
+	take(task, DRIVER_TASK_STOP_WANTED, NULL, NULL);
+}
+
+struct driver_task_info driver_task_info(const struct driver_task *task)
+{
+	return (struct driver_task_info){
+		.step = driver_task_state_name(task->state),
+		.since_ms = task->since_ms,
+		.attempts = task->backoff.attempts,
+		.last_error = task->backoff.attempts > 0 ? task->last_error.msg : "",
+	};
+}
+
+void driver_task_free(struct driver_task *task)
+{
+	if (!task)
+		return;
+	cancel(task);
+	if (task->order)
+		holdfast__v1__order_task_response__free_unpacked(task->order, NULL);
+	keep_handle(task, NULL);
+	free(task);
+}

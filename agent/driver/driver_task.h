@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* One task that a driver runs: ordered, started once, recovered, waited for, stopped and destroyed.
+ *
+ * What comes next is a table of states and what a call came to. Nothing is believed to be gone that the
+ * driver has not said is gone: a driver that is away is waited for. */
+
+#include "base/error.h"
+#include "driver/drivers.h"
+#include "rpc/client.h"
+
+#include <holdfast/driver/v1/driver.pb-c.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <systemd/sd-event.h>
+
+enum {
+	DRIVER_TASK_RETRY_MIN_MS = 500,
+	DRIVER_TASK_RETRY_MAX_MS = 30000,
+	DRIVER_TASK_ORDER_TIMEOUT_MS = 30000,
+};
+
+enum driver_task_state {
+	DRIVER_TASK_NEW,     /* never asked of the driver: the server is asked for its order */
+	DRIVER_TASK_READY,   /* it is ordered, and waits to be journalled */
+	DRIVER_TASK_ORDER,   /* it may have been asked of the driver: the same order is asked for again */
+	DRIVER_TASK_START,   /* StartTask */
+	DRIVER_TASK_RECOVER, /* RecoverTask */
+	DRIVER_TASK_WAIT,    /* WaitTask */
+	DRIVER_TASK_EXITED,  /* and the driver has something of it still, perhaps */
+	DRIVER_TASK_STOP,    /* StopTask */
+	DRIVER_TASK_DESTROY, /* DestroyTask */
+	DRIVER_TASK_OVER,
+	DRIVER_TASK_STATE_N,
+};
+
+/* What a call of the state came to, or what is wanted. */
+enum driver_task_event {
+	DRIVER_TASK_OK,
+	DRIVER_TASK_NOT_FOUND, /* said by the driver, or by the server of an order */
+	DRIVER_TASK_PASSING,   /* tried again it may go well; nothing is known */
+	DRIVER_TASK_REFUSED,
+	DRIVER_TASK_JOURNALLED,
+	DRIVER_TASK_STOP_WANTED,
+	DRIVER_TASK_EVENT_N,
+};
+
+enum driver_task_action {
+	DRIVER_TASK_NO_STEP, /* an empty cell of the table: the event cannot happen in this state */
+	DRIVER_TASK_DO_NOTHING,
+	DRIVER_TASK_DO_CALL,	/* of the new state */
+	DRIVER_TASK_DO_RETRY,	/* the same, later */
+	DRIVER_TASK_DO_JOURNAL, /* tell: it is about to be started */
+	DRIVER_TASK_DO_RUNS,	/* tell: it runs; and call */
+	DRIVER_TASK_DO_EXITED,	/* tell: with the driver's result */
+	DRIVER_TASK_DO_LOST,	/* tell: the driver does not know it any more */
+	DRIVER_TASK_DO_FAILED,	/* tell: it was not started */
+	DRIVER_TASK_DO_GONE,	/* tell: nothing of it is left */
+	DRIVER_TASK_ACTION_N,
+};
+
+struct driver_task_step {
+	enum driver_task_state state;
+	enum driver_task_action action;
+};
+
+/** What becomes of a task. Pure. */
+struct driver_task_step driver_task_step(enum driver_task_state state, enum driver_task_event event);
+
+/** "order", "start", "wait", ... */
+const char *driver_task_state_name(enum driver_task_state state);
+
+/* Called from the event loop. The task may be freed in on_exited() and on_gone(). */
+struct driver_task_events {
+	/* it is about to be started: driver_task_go() when that is on the disk */
+	void (*on_start)(void *userdata);
+	/* it runs; @handle borrowed, is what it is recovered with */
+	void (*on_runs)(const Holdfast__Driver__V1__TaskHandle *handle, void *userdata);
+	/* it has ended by itself, or never ran (@err); what is left of it driver_task_stop() takes away.
+	 * @result borrowed; NULL with @err */
+	void (*on_exited)(const Holdfast__Driver__V1__ExitResult *result, const struct error *err,
+			  void *userdata);
+	/* nothing of it is left */
+	void (*on_gone)(void *userdata);
+	/* it cannot go on for now and is tried again */
+	void (*on_trouble)(const struct error *err, void *userdata);
+};
+
+struct driver_task_request {
+	sd_event *event; /* borrowed, as all that follow */
+	const struct drivers *drivers;
+	struct rpc_client *server; /* that is asked for the order */
+	const char *alloc_id;
+	const Holdfast__Driver__V1__TaskConfig *config;
+	enum driver_task_state state;			/* NEW, ORDER, RECOVER, EXITED or STOP */
+	const Holdfast__Driver__V1__TaskHandle *handle; /* of RECOVER */
+	const struct driver_task_events *events;
+	void *userdata;
+};
+
+struct driver_task;
+
+/** Begins at once, from the event loop. @ret owned by the caller, driver_task_free() before what is borrowed
+ */
+enum status driver_task_new(const struct driver_task_request *request, struct driver_task **ret,
+			    struct error *err);
+
+/** What on_start() said is on the disk. */
+void driver_task_go(struct driver_task *task);
+
+/** Stop it, however far it is, and take away what is left; on_gone() tells. */
+void driver_task_stop(struct driver_task *task);
+
+/* What it is doing, for people. */
+struct driver_task_info {
+	const char *step;
+	int64_t since_ms;
+	uint32_t attempts;
+	const char *last_error; /* empty: none */
+};
+
+struct driver_task_info driver_task_info(const struct driver_task *task);
+
+/** The task goes on at its driver. NULL is allowed. */
+void driver_task_free(struct driver_task *task);

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One task, with models of a driver and of a claim server that answer each call as a row says. */
+
+#include "temp_dir.h"
+#include "unit.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "driver/driver_task.h"
+#include "rpc/server.h"
+
+#include <holdfast/v1/allocations.pb-c.h>
+#include <order.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ALLOC "0190a6f2-0000-7000-8000-000000000001"
+
+enum { RUN_US = 60 * USEC_PER_SEC, TRACE_SIZE = 64 };
+
+/* Calls: O order, S start, R recover, W wait, P stop, D destroy. What is told: j about to start, r runs, x
+ * exited, f failed, g gone, t trouble. */
+struct world {
+	char dir[TEMP_DIR_SIZE];
+	char drivers_path[TEMP_PATH_SIZE], driver_path[TEMP_PATH_SIZE], server_path[TEMP_PATH_SIZE];
+	sd_event *event;
+	struct rpc_server *driver, *server;
+	struct rpc_client *client;
+	struct drivers *drivers;
+	const char *errors; /* of the row: "S:a" an answer to come for a call, in their order; see answer() */
+	bool holds_wait;
+	struct rpc_call *held;
+	bool goes; /* on_start() is on the disk at once */
+	struct driver_task *task;
+	char trace[TRACE_SIZE];
+	struct error last;
+};
+
+static void note(struct world *world, char what)
+{
+	size_t n = strlen(world->trace);
+
+	assert_true(n + 1 < sizeof(world->trace));
+	world->trace[n] = what;
+	world->trace[n + 1] = '\0';
+}
+
+/* Is the next answer of the row one for @call? Then it is given: a(borted), n(ot found), p(ermission denied).
+ */
+static bool answer_error(struct world *world, struct rpc_call *call, char what)
+{
+	static const struct {
+		char letter;
+		enum status status;
+	} codes[] = {{'a', STATUS_ABORTED}, {'n', STATUS_NOT_FOUND}, {'p', STATUS_PERMISSION_DENIED}};
+	struct error err;
+
+	note(world, what);
+	if (world->errors[0] != what)
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
+		if (codes[i].letter == world->errors[1])
+			(void)error_set(&err, codes[i].status, 0, "as the row says");
+	world->errors += 2;
+	rpc_call_fail(call, &err);
+	return true;
+}
+
+static void on_order(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	const Holdfast__V1__OrderTaskRequest *asked = (const void *)request;
+	Holdfast__V1__OrderTaskResponse response = HOLDFAST__V1__ORDER_TASK_RESPONSE__INIT;
+	Holdfast__Driver__V1__StartTaskRequest start = HOLDFAST__DRIVER__V1__START_TASK_REQUEST__INIT;
+	uint8_t order[] = "the order";
+
+	assert_string_equal(asked->id, ALLOC);
+	assert_string_equal(asked->task, "web");
+	if (answer_error(userdata, call, 'O'))
+		return;
+	start.order = (ProtobufCBinaryData){.len = sizeof(order), .data = order};
+	response.start = &start;
+	rpc_call_reply(call, &response.base);
+}
+
+static void on_start_task(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	const Holdfast__Driver__V1__StartTaskRequest *asked = (const void *)request;
+	Holdfast__Driver__V1__StartTaskResponse response = HOLDFAST__DRIVER__V1__START_TASK_RESPONSE__INIT;
+	Holdfast__Driver__V1__TaskHandle handle = HOLDFAST__DRIVER__V1__TASK_HANDLE__INIT;
+	char state[] = "the container";
+
+	assert_string_equal((const char *)asked->order.data, "the order");
+	if (answer_error(userdata, call, 'S'))
+		return;
+	handle.state = state;
+	response.handle = &handle;
+	rpc_call_reply(call, &response.base);
+}
+
+static void on_recover(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	const Holdfast__Driver__V1__RecoverTaskRequest *asked = (const void *)request;
+	const Holdfast__Driver__V1__RecoverTaskResponse response =
+		HOLDFAST__DRIVER__V1__RECOVER_TASK_RESPONSE__INIT;
+
+	assert_string_equal(asked->handle->state, "the container");
+	if (!answer_error(userdata, call, 'R'))
+		rpc_call_reply(call, &response.base);
+}
+
+static void on_wait(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	Holdfast__Driver__V1__WaitTaskResponse response = HOLDFAST__DRIVER__V1__WAIT_TASK_RESPONSE__INIT;
+	Holdfast__Driver__V1__ExitResult result = HOLDFAST__DRIVER__V1__EXIT_RESULT__INIT;
+	struct world *world = userdata;
+
+	if (answer_error(world, call, 'W'))
+		return;
+	result.exit_code = 7;
+	response.result = &result;
+	if (world->holds_wait)
+		world->held = call;
+	else
+		rpc_call_reply(call, &response.base);
+}
+
+static void on_stop(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	const Holdfast__Driver__V1__StopTaskResponse response =
+		HOLDFAST__DRIVER__V1__STOP_TASK_RESPONSE__INIT;
+
+	if (!answer_error(userdata, call, 'P'))
+		rpc_call_reply(call, &response.base);
+}
+
+static void on_destroy(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	const Holdfast__Driver__V1__DestroyTaskResponse response =
+		HOLDFAST__DRIVER__V1__DESTROY_TASK_RESPONSE__INIT;
+
+	assert_true(((const Holdfast__Driver__V1__DestroyTaskRequest *)(const void *)request)->force);
+	if (!answer_error(userdata, call, 'D'))
+		rpc_call_reply(call, &response.base);
+}
+
+static void on_capabilities(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	Holdfast__Driver__V1__CapabilitiesResponse said = HOLDFAST__DRIVER__V1__CAPABILITIES_RESPONSE__INIT;
+	char name[] = "container";
+
+	said.name = name;
+	said.order_version = ORDER_VERSION;
+	rpc_call_reply(call, &said.base);
+}
+
+static void on_schema(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	const Holdfast__Driver__V1__ConfigSchemaResponse said =
+		HOLDFAST__DRIVER__V1__CONFIG_SCHEMA_RESPONSE__INIT;
+
+	rpc_call_reply(call, &said.base);
+}
+
+static void on_set_config(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	const Holdfast__Driver__V1__SetConfigResponse said = HOLDFAST__DRIVER__V1__SET_CONFIG_RESPONSE__INIT;
+
+	rpc_call_reply(call, &said.base);
+}
+
+static void on_open(struct rpc_call *call, void *userdata)
+{
+}
+
+static void on_fingerprint(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
+{
+	Holdfast__Driver__V1__FingerprintResponse said = HOLDFAST__DRIVER__V1__FINGERPRINT_RESPONSE__INIT;
+
+	said.health = HOLDFAST__DRIVER__V1__HEALTH__HEALTH_HEALTHY;
+	(void)rpc_call_send(call, &said.base, NULL);
+}
+
+static void on_closed(struct rpc_call *call, void *userdata)
+{
+}
+
+static const struct rpc_stream_handlers fingerprint = {on_open, on_fingerprint, on_closed, NULL};
+static const struct rpc_method driver_methods[] = {
+	{"Capabilities", on_capabilities},
+	{"ConfigSchema", on_schema},
+	{"SetConfig", on_set_config},
+	{"StartTask", on_start_task},
+	{"RecoverTask", on_recover},
+	{"WaitTask", on_wait},
+	{"StopTask", on_stop},
+	{"DestroyTask", on_destroy},
+	{"Fingerprint", .stream = &fingerprint},
+};
+static const struct rpc_method server_methods[] = {{"OrderTask", on_order}};
+static const struct rpc_service driver_service = {&holdfast__driver__v1__driver__descriptor, driver_methods,
+						  ARRAY_SIZE(driver_methods)};
+static const struct rpc_service server_service = {&holdfast__v1__allocations__descriptor, server_methods,
+						  ARRAY_SIZE(server_methods)};
+
+/* ---- what is told ---- */
+
+static void tell_start(void *userdata)
+{
+	struct world *world = userdata;
+
+	note(world, 'j');
+	if (world->goes)
+		driver_task_go(world->task);
+}
+
+static void tell_runs(const Holdfast__Driver__V1__TaskHandle *handle, void *userdata)
+{
+	assert_string_equal(handle->state, "the container");
+	note(userdata, 'r');
+}
+
+static void tell_exited(const Holdfast__Driver__V1__ExitResult *result, const struct error *err,
+			void *userdata)
+{
+	struct world *world = userdata;
+
+	assert_true(!result != !err);
+	if (result)
+		assert_int_equal(result->exit_code, 7);
+	else
+		world->last = *err;
+	note(world, result ? 'x' : 'f');
+}
+
+static void tell_gone(void *userdata)
+{
+	note(userdata, 'g');
+}
+
+static void tell_trouble(const struct error *err, void *userdata)
+{
+	assert_true(err->status != STATUS_OK);
+	note(userdata, 't');
+}
+
+static const struct driver_task_events events = {tell_start, tell_runs, tell_exited, tell_gone, tell_trouble};
+
+#define UNTIL(world, condition)                                                              \
+	do {                                                                                 \
+		uint64_t until_us_ = clock_monotonic_us() + RUN_US;                          \
+		while (!(condition)) {                                                       \
+			if (clock_monotonic_us() > until_us_)                                \
+				fail_msg("not in time: %s; %s", #condition, (world)->trace); \
+			assert_true(sd_event_run((world)->event, USEC_PER_SEC) >= 0);        \
+		}                                                                            \
+	} while (0)
+
+static int setup(void **state)
+{
+	struct world *world = calloc(1, sizeof(*world));
+	struct drivers_options options = {.driver_dir = NULL};
+	struct rpc_endpoint endpoint = {.unix_path = NULL};
+	char folder[TEMP_PATH_SIZE];
+
+	assert_non_null(world);
+	(void)signal(SIGPIPE, SIG_IGN);
+	temp_dir_make(world->dir);
+	(void)mkdir(temp_dir_path(world->drivers_path, world->dir, "drivers"), 0700);
+	(void)mkdir(temp_dir_path(folder, world->dir, "drivers/container"), 0700);
+	options.driver_dir = world->drivers_path;
+	(void)temp_dir_path(world->driver_path, world->dir, "drivers/container/driver.sock");
+	(void)temp_dir_path(world->server_path, world->dir, "server.sock");
+	assert_true(sd_event_new(&world->event) >= 0);
+	assert_int_equal(rpc_server_new(world->event, &driver_service, 1, NULL, world, &world->driver, NULL),
+			 STATUS_OK);
+	assert_int_equal(rpc_server_listen_unix(world->driver, world->driver_path, 0600, NULL), STATUS_OK);
+	assert_int_equal(rpc_server_new(world->event, &server_service, 1, NULL, world, &world->server, NULL),
+			 STATUS_OK);
+	assert_int_equal(rpc_server_listen_unix(world->server, world->server_path, 0600, NULL), STATUS_OK);
+	endpoint.unix_path = world->server_path;
+	assert_int_equal(rpc_client_new(world->event, &endpoint, &world->client, NULL), STATUS_OK);
+	assert_int_equal(drivers_new(world->event, &options, &world->drivers, NULL), STATUS_OK);
+	assert_int_equal(drivers_start(world->drivers, NULL), STATUS_OK);
+	*state = world;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct world *world = *state;
+	char path[TEMP_PATH_SIZE];
+
+	driver_task_free(world->task);
+	rpc_client_free(world->client);
+	drivers_free(world->drivers);
+	rpc_server_free(world->driver);
+	rpc_server_free(world->server);
+	(void)unlink(world->driver_path);
+	(void)unlink(world->server_path);
+	(void)rmdir(temp_dir_path(path, world->dir, "drivers/container"));
+	(void)rmdir(temp_dir_path(path, world->dir, "drivers"));
+	(void)sd_event_unref(world->event);
+	temp_dir_remove(world->dir);
+	free(world);
+	return 0;
+}
+
+static void begin(struct world *world, enum driver_task_state from, const char *errors)
+{
+	static char name[] = "web", driver[] = "container", state[] = "the container";
+	static Holdfast__Driver__V1__TaskConfig config = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT;
+	Holdfast__Driver__V1__TaskHandle handle = HOLDFAST__DRIVER__V1__TASK_HANDLE__INIT;
+	const struct driver_task_request request = {
+		.event = world->event,
+		.drivers = world->drivers,
+		.server = world->client,
+		.alloc_id = ALLOC,
+		.config = &config,
+		.state = from,
+		.handle = from == DRIVER_TASK_RECOVER ? &handle : NULL,
+		.events = &events,
+		.userdata = world,
+	};
+
+	handle.state = state; /* copied */
+	config.task = name;
+	config.driver = driver;
+	driver_task_free(world->task);
+	world->errors = errors;
+	world->trace[0] = '\0';
+	world->goes = true;
+	assert_int_equal(driver_task_new(&request, &world->task, NULL), STATUS_OK);
+}
+
+TEST_FIXTURE(each_answer_leads_where_its_row_says, setup, teardown)
+{
+	static const struct {
+		enum driver_task_state from;
+		const char *errors; /* a call and its answer each; else it goes well */
+		const char *trace;  /* until it ends, or with STOP */
+	} rows[] = {
+		{DRIVER_TASK_NEW, "", "OjSrWx"},
+		{DRIVER_TASK_NEW, "Oa", "OtOjSrWx"},
+		{DRIVER_TASK_NEW, "Op", "Of"}, /* its driver never heard of it */
+		{DRIVER_TASK_NEW, "On", "Of"},
+		{DRIVER_TASK_NEW, "Sa", "OjStOSrWx"}, /* perhaps it was started: by the same order, once */
+		{DRIVER_TASK_NEW, "Sp", "OjSf"},
+		{DRIVER_TASK_NEW, "SaOp", "OjStOf"},
+		{DRIVER_TASK_NEW, "Wa", "OjSrWtRWx"},
+		{DRIVER_TASK_NEW, "Wn", "OjSrWf"},
+		{DRIVER_TASK_NEW, "Wp", "OjSrWtRWx"},
+		{DRIVER_TASK_ORDER, "", "OSrWx"}, /* it is in the journal already */
+		{DRIVER_TASK_ORDER, "Oa", "OtOSrWx"},
+		{DRIVER_TASK_RECOVER, "", "RWx"},
+		{DRIVER_TASK_RECOVER, "Rn", "Rf"},
+		{DRIVER_TASK_RECOVER, "Ra", "RtRWx"},
+		{DRIVER_TASK_RECOVER, "Rp", "RtRWx"}, /* it may run all the same */
+		{DRIVER_TASK_STOP, "", "PDg"},
+		{DRIVER_TASK_STOP, "Pn", "PDg"},
+		{DRIVER_TASK_STOP, "PaPp", "PtPtPDg"},
+		{DRIVER_TASK_STOP, "DaDp", "PDtDtDg"},
+		{DRIVER_TASK_STOP, "Dn", "PDg"},
+	};
+	struct world *world = *state;
+	struct driver_client *client;
+
+	UNTIL(world, drivers_client(world->drivers, "container", &client, NULL) == STATUS_OK);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		begin(world, rows[i].from, rows[i].errors);
+		UNTIL(world, strpbrk(world->trace, "xfg"));
+		if (!str_eq(world->trace, rows[i].trace))
+			fail_msg("row %zu: %s instead of %s", i, world->trace, rows[i].trace);
+		assert_string_equal(world->errors, "");
+	}
+}
+
+TEST_FIXTURE(what_has_ended_is_destroyed_when_it_is_stopped, setup, teardown)
+{
+	struct world *world = *state;
+
+	begin(world, DRIVER_TASK_NEW, ""); /* the driver is not found yet: it is waited for */
+	UNTIL(world, strchr(world->trace, 'x'));
+	driver_task_stop(world->task);
+	UNTIL(world, strchr(world->trace, 'g'));
+	assert_string_equal(strchr(world->trace, 'O'), "OjSrWxDg");
+	begin(world, DRIVER_TASK_EXITED, "");
+	driver_task_stop(world->task);
+	UNTIL(world, strchr(world->trace, 'g'));
+	assert_string_equal(world->trace, "Dg");
+}
+
+TEST_FIXTURE(a_stop_cuts_short_whatever_is_under_way, setup, teardown)
+{
+	struct world *world = *state;
+
+	world->holds_wait = true;
+	begin(world, DRIVER_TASK_NEW, "");
+	UNTIL(world, strchr(world->trace, 'W'));
+	driver_task_stop(world->task);
+	driver_task_stop(world->task); /* a repeat changes nothing */
+	UNTIL(world, strchr(world->trace, 'g'));
+	assert_string_equal(strchr(world->trace, 'O'), "OjSrWPDg");
+	begin(world, DRIVER_TASK_NEW, ""); /* before its driver was asked for anything */
+	world->goes = false;
+	UNTIL(world, strchr(world->trace, 'j'));
+	driver_task_stop(world->task);
+	assert_string_equal(world->trace, "Ojg");
+	if (world->held)
+		rpc_call_fail(world->held, &(struct error){.status = STATUS_CANCELLED});
+}
+
+TEST(a_cell_that_nobody_thought_of_refuses)
+{
+	size_t n = 0;
+
+	for (enum driver_task_state s = 0; s < DRIVER_TASK_STATE_N; s++)
+		for (enum driver_task_event e = 0; e < DRIVER_TASK_EVENT_N; e++) {
+			struct driver_task_step step = driver_task_step(s, e);
+
+			n += step.action != DRIVER_TASK_NO_STEP;
+			/* nothing is over but by a word of the driver that nothing is left, or before it was
+			 * asked */
+			if (step.state == DRIVER_TASK_OVER && step.action != DRIVER_TASK_NO_STEP)
+				assert_true(s == DRIVER_TASK_NEW || s == DRIVER_TASK_READY ||
+					    s == DRIVER_TASK_DESTROY);
+			/* and nothing is started but by an order that is on the disk */
+			if (step.state == DRIVER_TASK_START)
+				assert_true((s == DRIVER_TASK_READY && e == DRIVER_TASK_JOURNALLED) ||
+					    (s == DRIVER_TASK_ORDER && e == DRIVER_TASK_OK));
+		}
+	assert_int_equal(n, 38);
+	assert_string_equal(driver_task_state_name(DRIVER_TASK_DESTROY), "destroy");
+	assert_string_equal(driver_task_state_name(DRIVER_TASK_STATE_N), "invalid");
+}
