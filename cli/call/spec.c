@@ -16,14 +16,17 @@
 #define cleanup_json cleanup(json_decrefp)
 
 enum spec_kind {
-	SPEC_VALUE,	 /* as the field's type wants it */
-	SPEC_BLOCK,	 /* one block: a message */
-	SPEC_BLOCKS,	 /* blocks without labels: a list of messages */
-	SPEC_LABELLED,	 /* blocks with labels: a list of messages, the label in their field "name" */
-	SPEC_SIZE,	 /* bytes, or a text with a unit */
-	SPEC_DURATION,	 /* "30s": milliseconds */
-	SPEC_TEXTS,	 /* a block or object of texts: a map */
+	SPEC_VALUE,    /* as the field's type wants it */
+	SPEC_BLOCK,    /* one block: a message */
+	SPEC_BLOCKS,   /* blocks without labels: a list of messages */
+	SPEC_LABELLED, /* blocks with labels: a list of messages, the label in their field "name", or the hint
+			*/
+	SPEC_SIZE,     /* bytes, or a text with a unit */
+	SPEC_DURATION, /* "30s": milliseconds */
+	SPEC_TEXTS,    /* a block or object of texts: a map */
 	SPEC_TOPOLOGIES, /* a block of `topology { segments { } }` blocks: a list of messages */
+	SPEC_PAIRS,	 /* the same: a list of KeyValue */
+	SPEC_CONFIG,	 /* a block of a driver's own keys: a list of ConfigValue */
 	SPEC_ELSEWHERE,	 /* no key here: hint says where it belongs */
 };
 
@@ -138,6 +141,58 @@ static const struct spec_key csi_plugin_keys[] = {
 static const struct spec_block csi_plugin_block =
 	SPEC_BLOCK_INIT(&holdfast__v1__csi_plugin__descriptor, csi_plugin_keys);
 
+static const struct spec_key volume_mount_keys[] = {
+	{.key = "volume"},
+	{.key = "destination"},
+	{.key = "read_only"},
+	{.key = "propagation"},
+};
+static const struct spec_block volume_mount_block =
+	SPEC_BLOCK_INIT(&holdfast__driver__v1__volume_mount__descriptor, volume_mount_keys);
+
+static const struct spec_key resources_keys[] = {
+	{.key = "cpu_shares"},
+	{.key = "cpu_millis"},
+	{.key = "memory", .field = "memory_bytes", .kind = SPEC_SIZE},
+	{.key = "memory_swap", .field = "memory_swap_bytes", .kind = SPEC_SIZE},
+	{.key = "pids"},
+};
+static const struct spec_block resources_block =
+	SPEC_BLOCK_INIT(&holdfast__driver__v1__resources__descriptor, resources_keys);
+
+static const struct spec_key restart_keys[] = {
+	{.key = "mode"},
+	{.key = "attempts"},
+};
+static const struct spec_block restart_block =
+	SPEC_BLOCK_INIT(&holdfast__driver__v1__restart_policy__descriptor, restart_keys);
+
+static const struct spec_key health_keys[] = {
+	{.key = "argv"},
+	{.key = "interval", .field = "interval_ms", .kind = SPEC_DURATION},
+	{.key = "timeout", .field = "timeout_ms", .kind = SPEC_DURATION},
+	{.key = "retries"},
+};
+static const struct spec_block health_block =
+	SPEC_BLOCK_INIT(&holdfast__driver__v1__health_check__descriptor, health_keys);
+
+static const struct spec_key task_keys[] = {
+	{.key = "driver"},
+	{.key = "user"},
+	{.key = "env", .kind = SPEC_PAIRS},
+	{.key = "volume_mount", .field = "volumes", .kind = SPEC_BLOCKS, .block = &volume_mount_block},
+	{.key = "resources", .kind = SPEC_BLOCK, .block = &resources_block},
+	{.key = "restart", .kind = SPEC_BLOCK, .block = &restart_block},
+	{.key = "health", .kind = SPEC_BLOCK, .block = &health_block},
+	{.key = "network"},
+	{.key = "stop_signal"},
+	{.key = "stop_timeout", .field = "stop_timeout_ms", .kind = SPEC_DURATION},
+	{.key = "disable_logs"},
+	{.key = "config", .kind = SPEC_CONFIG},
+};
+static const struct spec_block task_block =
+	SPEC_BLOCK_INIT(&holdfast__driver__v1__task_config__descriptor, task_keys);
+
 static const struct spec_key alloc_keys[] = {
 	{.key = "id"},
 	{.key = "namespace"},
@@ -149,6 +204,7 @@ static const struct spec_key alloc_keys[] = {
 	{.key = "stop_timeout", .field = "stop_timeout_ms", .kind = SPEC_DURATION},
 	{.key = "volume", .field = "volumes", .kind = SPEC_LABELLED, .block = &request_block},
 	{.key = "csi_plugin", .kind = SPEC_BLOCK, .block = &csi_plugin_block},
+	{.key = "task", .field = "tasks", .kind = SPEC_LABELLED, .block = &task_block, .hint = "task"},
 };
 static const struct spec_block alloc_block =
 	SPEC_BLOCK_INIT(&holdfast__v1__allocation__descriptor, alloc_keys);
@@ -225,6 +281,11 @@ static bool ends_it(enum status status)
 	return status != STATUS_OK && status != STATUS_INVALID_ARGUMENT;
 }
 
+static const char *label_field(const struct spec_key *key)
+{
+	return key->hint ? key->hint : "name";
+}
+
 static enum status append_block(const struct place *at, json_t *body, const char *label, json_t *list)
 {
 	json_t *mapped = NULL;
@@ -232,7 +293,7 @@ static enum status append_block(const struct place *at, json_t *body, const char
 
 	if (status != STATUS_OK)
 		return status;
-	if (label && json_object_set_new(mapped, "name", json_string(label)) < 0) {
+	if (label && json_object_set_new(mapped, label_field(at->key), json_string(label)) < 0) {
 		json_decref(mapped);
 		return error_no_memory(at->err, "the specification");
 	}
@@ -266,11 +327,12 @@ static enum status map_blocks(const struct place *at, json_t *value, json_t *lis
 
 static enum status map_labelled(const struct place *at, json_t *value, json_t *list)
 {
-	static const char form[] = "volume \"NAME\" { }";
+	char form[ERROR_FIELD_SIZE];
 	enum status status = STATUS_OK;
 	const char *label;
 	json_t *body;
 
+	(void)str_format(form, sizeof(form), "%s \"NAME\" { }", at->key->key);
 	if (!json_is_object(value))
 		return not_a_block(at, form);
 	json_object_foreach (value, label, body) {
@@ -357,6 +419,84 @@ static enum status map_topologies(const struct place *at, json_t *value, json_t 
 	return status;
 }
 
+/* env { KEY = "VALUE" } */
+static enum status map_pairs(const struct place *at, json_t *value, json_t *list)
+{
+	json_t *texts = NULL;
+	enum status status = map_texts(at, value, &texts);
+	const char *key;
+	json_t *text;
+
+	if (status != STATUS_OK)
+		return status;
+	json_object_foreach (texts, key, text)
+		if (json_array_append_new(list, json_pack("{ss sO}", "key", key, "value", text)) < 0)
+			status = error_no_memory(at->err, "the specification");
+	json_decref(texts);
+	return status;
+}
+
+static bool is_list_of_texts(const json_t *value)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach (value, i, one)
+		if (!json_is_string(one))
+			return false;
+	return json_is_array(value);
+}
+
+/* One key of a driver's own configuration: its schema judges it when the task starts. */
+static enum status map_config_value(const struct place *at, json_t *object, const char *key, json_t *value,
+				    json_t **ret)
+{
+	struct place inner = {at->conf, object, &(struct spec_key){.key = key}, at->err};
+	cleanup_json json_t *pairs = NULL;
+	enum status status;
+
+	if (json_is_string(value))
+		*ret = json_pack("{ss sO}", "key", key, "text", value);
+	else if (json_is_integer(value))
+		*ret = json_pack("{ss sO}", "key", key, "number", value);
+	else if (json_is_boolean(value))
+		*ret = json_pack("{ss sO}", "key", key, "flag", value);
+	else if (is_list_of_texts(value))
+		*ret = json_pack("{ss sO}", "key", key, "list", value);
+	else if (json_is_object(value)) {
+		pairs = json_array();
+		status = pairs ? map_pairs(&inner, value, pairs) : STATUS_RESOURCE_EXHAUSTED;
+		if (status != STATUS_OK)
+			return pairs ? status : error_no_memory(at->err, "the specification");
+		*ret = json_pack("{ss sO}", "key", key, "map", pairs);
+	} else {
+		return conf_error(
+			at->conf, object, key, at->err,
+			"'%s' must be a text, a number, true or false, a list of texts, or a block of texts",
+			key);
+	}
+	return *ret ? STATUS_OK : error_no_memory(at->err, "the specification");
+}
+
+static enum status map_config(const struct place *at, json_t *value, json_t *list)
+{
+	const char *key;
+	json_t *one;
+
+	if (!json_is_object(value))
+		return not_a_block(at, "config { }");
+	json_object_foreach (value, key, one) {
+		json_t *mapped = NULL;
+		enum status status = map_config_value(at, value, key, one, &mapped);
+
+		if (status != STATUS_OK)
+			return status;
+		if (json_array_append_new(list, mapped) < 0)
+			return error_no_memory(at->err, "the specification");
+	}
+	return STATUS_OK;
+}
+
 static enum status map_list(const struct place *at, json_t *value, json_t **ret)
 {
 	cleanup_json json_t *list = json_array();
@@ -368,6 +508,10 @@ static enum status map_list(const struct place *at, json_t *value, json_t **ret)
 		status = map_blocks(at, value, list);
 	else if (at->key->kind == SPEC_LABELLED)
 		status = map_labelled(at, value, list);
+	else if (at->key->kind == SPEC_PAIRS)
+		status = map_pairs(at, value, list);
+	else if (at->key->kind == SPEC_CONFIG)
+		status = map_config(at, value, list);
 	else
 		status = map_topologies(at, value, list);
 	*ret = TAKE_PTR(list);
@@ -398,6 +542,8 @@ static enum status map_value(const struct place *at, const struct spec_block *bl
 	case SPEC_BLOCKS:
 	case SPEC_LABELLED:
 	case SPEC_TOPOLOGIES:
+	case SPEC_PAIRS:
+	case SPEC_CONFIG:
 		break;
 	}
 	return map_list(at, value, ret);

@@ -133,10 +133,70 @@ static void show_csi_plugin(const Holdfast__V1__CsiPlugin *plugin)
 		print_field("plugin socket", plugin->socket);
 }
 
+static const Holdfast__Driver__V1__TaskStatus *find_task(const Holdfast__V1__Allocation *alloc,
+							 const char *name)
+{
+	for (size_t i = 0; i < alloc->n_task_status; i++)
+		if (str_eq(alloc->task_status[i]->task, name))
+			return alloc->task_status[i];
+	return NULL;
+}
+
+/* "exit 3", "signal 9", "out of memory", or why it never ran. */
+static const char *result_text(const Holdfast__Driver__V1__ExitResult *result,
+			       char text[static PBJSON_WORD_SIZE])
+{
+	if (!result)
+		return "";
+	if (result->error[0])
+		return result->error;
+	if (result->oom_killed)
+		return "out of memory";
+	if (result->signal)
+		(void)snprintf(text, PBJSON_WORD_SIZE, "signal %u", result->signal);
+	else
+		(void)snprintf(text, PBJSON_WORD_SIZE, "exit %d", result->exit_code);
+	return text;
+}
+
+static enum status show_tasks(const Holdfast__V1__Allocation *alloc, struct error *err)
+{
+	static const struct column columns[] = {
+		{.name = "NAME"},    {.name = "DRIVER"}, {.name = "STATE", .is_state = true},
+		{.name = "STARTED"}, {.name = "ENDED"},	 {.name = "RESULT", .is_wide = true},
+	};
+	cleanup(table_freep) struct table *table = NULL;
+	int64_t now_ms = clock_realtime_ms();
+
+	if (alloc->n_tasks == 0)
+		return STATUS_OK;
+	table = table_new(columns, ARRAY_SIZE(columns));
+	for (size_t i = 0; i < alloc->n_tasks; i++) {
+		const Holdfast__Driver__V1__TaskConfig *task = alloc->tasks[i];
+		const Holdfast__Driver__V1__TaskStatus *status = find_task(alloc, task->task);
+		char state[PBJSON_WORD_SIZE], result[PBJSON_WORD_SIZE], started[AGE_SIZE], ended[AGE_SIZE];
+
+		table_add(table,
+			  (const char *const[]){
+				  task->task, task->driver,
+				  status ? pbjson_word_text(&holdfast__driver__v1__task_state__descriptor,
+							    (int)status->state, state)
+					 : "not started",
+				  status && status->started_ms ? age_text(status->started_ms, now_ms, started)
+							       : "",
+				  status && status->completed_ms
+					  ? age_text(status->completed_ms, now_ms, ended)
+					  : "",
+				  status ? result_text(status->result, result) : ""});
+	}
+	return table_print(table, "tasks", err);
+}
+
 enum status show_alloc(const Holdfast__V1__Allocation *alloc, int64_t node_disconnected_ms, struct error *err)
 {
 	int64_t now_ms = clock_realtime_ms();
 	char text[PBJSON_WORD_SIZE], age[AGE_SIZE];
+	enum status status;
 
 	if (!alloc)
 		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no allocation");
@@ -157,5 +217,6 @@ enum status show_alloc(const Holdfast__V1__Allocation *alloc, int64_t node_disco
 		print_field("description", alloc->client_description);
 	print_field("age", age_text(alloc->create_time_ms, now_ms, age));
 	print_field("changed", age_text(alloc->modify_time_ms, now_ms, age));
-	return show_requests(alloc, err);
+	status = show_requests(alloc, err);
+	return status == STATUS_OK ? show_tasks(alloc, err) : status;
 }

@@ -188,6 +188,53 @@ TEST(an_allocation_names_the_plugin_it_runs_as_in_nomad)
 	}
 }
 
+TEST(a_task_has_its_drivers_own_keys_by_their_types)
+{
+	Holdfast__V1__Allocation *a = alloc(
+		"name = \"web\"\ntask \"server\" {\n  driver = \"container\"\n  user = \"www\"\n"
+		"  env {\n    A = \"1\"\n    B = \"2\"\n  }\n"
+		"  volume_mount {\n    volume = \"data\"\n    destination = \"/srv\"\n    read_only = true\n"
+		"    propagation = \"host-to-task\"\n  }\n"
+		"  resources {\n    memory = \"64MiB\"\n    pids = 10\n  }\n"
+		"  restart {\n    mode = \"on-failure\"\n    attempts = 3\n  }\n"
+		"  health {\n    argv = [\"/bin/true\"]\n    interval = \"5s\"\n  }\n"
+		"  network = \"none\"\n  stop_signal = \"SIGINT\"\n  stop_timeout = \"3s\"\n  disable_logs = "
+		"true\n"
+		"  config {\n    image = \"i:1\"\n    command = [\"/bin/a\", \"b\"]\n    privileged = false\n"
+		"    shares = 7\n    labels = { x = \"y\" }\n  }\n}\n");
+	const Holdfast__Driver__V1__TaskConfig *task;
+
+	assert_int_equal(a->n_tasks, 1);
+	task = a->tasks[0];
+	assert_string_equal(task->task, "server");
+	assert_string_equal(task->driver, "container");
+	assert_string_equal(task->user, "www");
+	assert_int_equal(task->n_env, 2);
+	assert_string_equal(task->env[1]->key, "B");
+	assert_string_equal(task->env[1]->value, "2");
+	assert_string_equal(task->volumes[0]->volume, "data");
+	assert_string_equal(task->volumes[0]->destination, "/srv");
+	assert_true(task->volumes[0]->read_only);
+	assert_int_equal(task->volumes[0]->propagation,
+			 HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_HOST_TO_TASK);
+	assert_int_equal(task->resources->memory_bytes, 64 << 20);
+	assert_int_equal(task->resources->pids, 10);
+	assert_int_equal(task->restart->attempts, 3);
+	assert_string_equal(task->health->argv[0], "/bin/true");
+	assert_int_equal(task->health->interval_ms, 5000);
+	assert_int_equal(task->network, HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_NONE);
+	assert_int_equal(task->stop_timeout_ms, 3000);
+	assert_true(task->disable_logs);
+	assert_int_equal(task->n_config, 5);
+	assert_string_equal(task->config[0]->text, "i:1");
+	assert_int_equal(task->config[1]->n_list, 2);
+	assert_string_equal(task->config[1]->list[1], "b");
+	assert_false(task->config[2]->flag);
+	assert_int_equal(task->config[3]->number, 7);
+	assert_string_equal(task->config[4]->map[0]->value, "y");
+	protobuf_c_message_free_unpacked(&a->base, NULL);
+}
+
 #define TOPOLOGIES                                                                     \
 	"  required {\n    topology { segments { \"rack\" = \"R1\" } }\n"              \
 	"    topology { segments { \"rack\" = \"R2\", \"zone.x/y\" = \"a\" } }\n  }\n" \
@@ -375,6 +422,13 @@ TEST(mistakes_in_allocations_have_file_and_line)
 		 "s.hcl:2: 'health_timeout' must be a duration: \"30s\", \"5m\""},
 		{"csi_plugin {\n  health_timeout = \"0s\"\n}",
 		 "s.hcl:2: 'health_timeout' must be a duration: \"30s\", \"5m\""},
+		{"task \"a\" {\n  image = \"x\"\n}", "s.hcl:2: unknown key 'image'"},
+		{"task = 5", "s.hcl:1: 'task' must be a block: task \"NAME\" { }"},
+		{"task \"a\" {\n  config {\n    x = [1, 2]\n  }\n}",
+		 "s.hcl:3: 'x' must be a text, a number, true or false, a list of texts, or a block of "
+		 "texts"},
+		{"task \"a\" {\n  env {\n    x = 1\n  }\n}",
+		 "s.hcl:3: the value of 'x' must be a text in quotes"},
 		{"csi_plugin = 5", "s.hcl:1: 'csi_plugin' must be a block: NAME { }"},
 		{"volume \"a\" {\n  propagation = \"shared\"\n}",
 		 "s.hcl:2: propagation: 'shared' is unknown, use one of: private, host-to-task, "
