@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver of containers with real engines: podman and Docker of Debian's packages, as root.
 
-run.py [--build FOLDER] [podman|docker]...   ends with `N passed, N failed`
+run.py [--build FOLDER] [--only driver|flow] [podman|docker]...   ends with `N passed, N failed`
 
 Each engine runs in namespaces of its own for mounts and processes, without systemd, with storage in memory and an image that is made here
 from busybox: no registry, no bridge, no iptables. Nothing is left behind."""
@@ -19,6 +19,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import flow  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 ALLOC = "0190a6f2-0000-7000-8000-000000000001"
@@ -98,6 +102,7 @@ class World:
     def __init__(self, engine, build):
         self.engine, self.build, self.work = engine, build, Path(tempfile.mkdtemp(prefix="holdfast-engines-", dir="/run"))
         self.processes, self.env = {}, {}
+        self.socket = f"{self.work}/run/driver.sock"
 
     def begin(self):
         run("mount", "-t", "tmpfs", "-o", "size=2G,mode=755", "holdfast-engines", str(self.work))
@@ -179,13 +184,18 @@ class World:
                               str(self.build / "agent/driver-container/holdfast-driver-container"),
                               "--config", str(self.work / "driver.hcl")])  # fmt: skip
         wait_for("the driver listens", self.driver_listens)
-        os.chmod(self.work / "run/driver.sock", 0o666)
+        os.chmod(self.socket, 0o666)
 
     def driver_listens(self):
         if self.processes["driver"].poll() is not None:
             raise RuntimeError((self.work / "driver.log").read_text(errors="replace")[-3000:])
         with socket.socket(socket.AF_UNIX) as s:
-            return s.connect_ex(f"{self.work}/run/driver.sock") == 0
+            return s.connect_ex(self.socket) == 0
+
+    DRIVER_ID = DRIVER_ID
+
+    def ask(self, method, path):
+        return ask(self.work, method, path)
 
     def kill_driver(self):
         self.processes["driver"].send_signal(signal.SIGKILL)
@@ -221,7 +231,7 @@ class World:
         self.work.rmdir()
 
 
-def scenario(world):
+def driver_cases(world):
     """Yields (name, why it failed or None)."""
 
     def cases(said):
@@ -247,11 +257,19 @@ def scenario(world):
     yield "no_container_is_left", f"{left}" if left else None
 
 
-def test_engine(engine, build):
+def scenario(world, only):
+    if only != "flow":
+        yield from driver_cases(world)
+    world.kill_driver()
+    if only != "driver":
+        yield from flow.cases(world)
+
+
+def test_engine(engine, build, only):
     world, passed, failed = World(engine, build), 0, 0
     try:
         world.begin()
-        for name, why in scenario(world):
+        for name, why in scenario(world, only):
             print(f"FAILED {engine}_{name}\n{why}" if why else f"ok {engine} {name}", flush=True)
             passed, failed = passed + (why is None), failed + (why is not None)
         if failed:
@@ -273,6 +291,7 @@ def own_mounts():
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=Path, default=ROOT / "build/dev")
+    parser.add_argument("--only", choices=["driver", "flow"])
     parser.add_argument("engines", nargs="*", default=["podman", "docker"])
     options = parser.parse_args()
     if os.environ.get("HOLDFAST_ENGINES_INSIDE") != "1":
@@ -284,7 +303,7 @@ def main():
     passed = failed = 0
     for engine in options.engines:
         try:
-            p, f = test_engine(engine, options.build.resolve())
+            p, f = test_engine(engine, options.build.resolve(), options.only)
         except (OSError, RuntimeError, subprocess.SubprocessError) as error:
             print(f"FAILED {engine}_engine\n{error}")
             p, f = 0, 1

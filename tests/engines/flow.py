@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An allocation with a task, whole: claim server, agent, mount helper, driver and a real engine."""
+
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration"))
+
+from world import CLUSTER, World, wait_for  # noqa: E402
+
+SETTINGS = """cluster = "{cluster}"
+node_id = "{node.id}"
+ticket_keys = ["{key}"]
+agent_user = "{node.user}"
+socket = "{node.driver_dir}/container/container.sock"
+engine = "{work}/engine.sock"
+publish_dir = "{node.dir}/publish"
+state_dir = "{work}/state"
+images = ["localhost/bb:1"]
+networks = ["none"]
+nofile = 1024
+nproc = 4096
+"""
+
+SPEC = """name = "{name}"
+volume "data" {{
+  source          = "db"
+  access_mode     = "single-node-single-writer"
+  attachment_mode = "file-system"
+}}
+task "main" {{
+  driver = "container"
+  env {{
+    GREETING = "hello"
+  }}
+  volume_mount {{
+    volume      = "data"
+    destination = "/data"
+  }}
+  stop_timeout = "2s"
+  config {{
+    image   = "{image}"
+    command = ["/bin/sh", "-c", "{script}"]
+  }}
+}}
+"""
+
+STAYS = "echo $GREETING > /data/hello; echo started >> /data/starts; sleep 100000"
+
+
+class Flow:
+    """The engine's driver is started here again, as that of node-1."""
+
+    def __init__(self, engine):
+        self.engine, self.room, self.n = engine, World(nodes=2), 0
+
+    def open(self):
+        self.room.open()
+        node = self.node = self.room.nodes[0]
+        folder = f"{node.driver_dir}/container"
+        os.makedirs(folder, exist_ok=True)
+        os.chown(folder, self.engine.DRIVER_ID, self.engine.DRIVER_ID)
+        os.chmod(folder, 0o755)
+        self.room.start_agents()
+        spec = self.room.volume_spec()
+        with open(spec, encoding="ascii") as f:
+            text = f.read().replace("single-node-writer", "single-node-single-writer")
+        self.room.holdfast("volume", "register", self.room.spec("single.hcl", text))
+        self.start_driver()
+
+    def start_driver(self):
+        settings = SETTINGS.format(cluster=CLUSTER, node=self.node, key=self.room.ticket_key(), work=self.engine.work)
+        (self.engine.work / "driver.hcl").write_text(settings, encoding="ascii")
+        self.engine.socket = f"{self.node.driver_dir}/container/container.sock"
+        self.engine.start_driver()
+        wait_for("the agent to find its driver", self.driver_is_healthy)
+
+    def driver_is_healthy(self):
+        return any(d.get("healthy") for d in (self.node.status() or {}).get("drivers", []))
+
+    def containers(self):
+        return [c["Id"] for c in json.loads(self.engine.ask("GET", "/containers/json?all=1")[1])]
+
+    def run(self, script=STAYS, image="localhost/bb:1"):
+        """Submit it; its id."""
+        self.n += 1
+        alloc = f"0192f3a0-0000-7000-9000-{self.n:012d}"
+        spec = self.room.spec("task.hcl", SPEC.format(name=f"task-{self.n}", script=script, image=image))
+        self.room.holdfast("alloc", "run", spec, "--node", self.node.id, "--id", alloc, "--no-wait")
+        return alloc
+
+    def status(self, alloc):
+        return self.room.json("alloc", "status", alloc)["allocation"]
+
+    def until(self, alloc, status):
+        def reached():
+            found = self.status(alloc)
+            if found["client_status"] in ("FAILED", "COMPLETE", "LOST"):
+                assert found["client_status"] == status, found
+            return found["client_status"] == status and found
+
+        return wait_for(f"allocation {alloc} to be {status}", reached, 60)
+
+    def until_running(self, alloc):
+        found = self.until(alloc, "RUNNING")
+        assert found["task_status"][0]["state"] == "TASK_STATE_RUNNING", found
+        wait_for("the task to have written", lambda: os.path.exists(f"{self.node.published(alloc)}/starts"))
+        return found
+
+    def starts(self, alloc):
+        with open(f"{self.node.published(alloc)}/starts", encoding="ascii") as f:
+            return f.read().count("started")
+
+    def clear(self, alloc):
+        os.unlink(f"{self.node.published(alloc)}/starts")
+
+    def stop(self, alloc):
+        self.room.holdfast("alloc", "stop", alloc, "--timeout", "60s")
+        self.until(alloc, "COMPLETE")
+        self.nothing_is_left()
+
+    def nothing_is_left(self):
+        wait_for("the claim to be free", lambda: not self.room.live_claims())
+        assert self.containers() == [], self.containers()
+        assert self.node.mounts() == [], self.node.mounts()
+
+    def kill_agent(self):
+        self.node.daemon.kill(signal.SIGKILL)
+        self.node.start()
+        self.node.wait_connected()
+
+    def close(self):
+        self.engine.kill_driver()  # its socket is below what is unmounted
+        self.room.close()
+
+    # --- the cases
+
+    def a_task_runs_on_its_volume_and_its_claim_is_freed_with_evidence(self):
+        alloc = self.run()
+        self.until_running(alloc)
+        with open(f"{self.node.published(alloc)}/hello", encoding="ascii") as f:
+            assert f.read() == "hello\n"
+        assert len(self.containers()) == 1
+        self.clear(alloc)
+        self.stop(alloc)
+        claim = next(c for c in self.room.claims() if c["allocation_id"] == alloc)
+        assert claim["evidence"] == "EVIDENCE_RECEIPT", claim
+
+    def a_restart_of_agent_driver_and_server_restarts_no_task(self):
+        alloc = self.run()
+        self.until_running(alloc)
+        before = self.containers()
+        self.kill_agent()
+        self.engine.kill_driver()
+        self.start_driver()
+        self.kill_agent()
+        self.room.server.kill(signal.SIGKILL)
+        self.room.start_server()
+        self.node.wait_connected()
+        self.until_running(alloc)
+        assert self.containers() == before
+        assert self.starts(alloc) == 1
+        self.clear(alloc)
+        self.stop(alloc)
+
+    def a_task_that_fails_fails_its_allocation_and_leaves_nothing(self):
+        alloc = self.run(script="exit 3")
+        found = self.until(alloc, "FAILED")
+        assert "exit status 3" in found["client_description"], found
+        assert found["task_status"][0]["result"]["exit_code"] == 3, found
+        self.nothing_is_left()
+
+    def a_task_that_ends_with_success_completes_its_allocation(self):
+        alloc = self.run(script="exit 0")
+        self.until(alloc, "COMPLETE")
+        self.nothing_is_left()
+
+    def what_roots_file_does_not_allow_is_refused_with_its_reason(self):
+        alloc = self.run(image="localhost/other:1")
+        found = self.until(alloc, "FAILED")
+        assert "localhost/other:1" in found["client_description"], found
+        self.nothing_is_left()
+
+    def no_volume_is_unmounted_while_the_driver_is_away(self):
+        alloc = self.run()
+        self.until_running(alloc)
+        self.engine.kill_driver()
+        self.room.holdfast("alloc", "stop", alloc, "--no-wait")
+        wait_for("the claim to say what it waits for",
+                 lambda: "container" in str(self.room.live_claims()[0].get("last_error", "")))
+        assert len(self.node.mounts()) == 2, self.node.mounts()
+        assert len(self.containers()) == 1
+        self.clear(alloc)
+        self.start_driver()
+        self.until(alloc, "COMPLETE")
+        self.nothing_is_left()
+
+    def an_agent_killed_at_any_moment_starts_a_task_once(self):
+        for delay in range(8):
+            alloc = self.run()
+            time.sleep(delay * 0.06)  # wherever it is by then
+            self.kill_agent()
+            self.until_running(alloc)
+            assert self.starts(alloc) == 1 and len(self.containers()) == 1
+            self.clear(alloc)
+            self.room.holdfast("alloc", "stop", alloc, "--no-wait")
+            time.sleep(delay * 0.06)
+            self.kill_agent()
+            self.stop(alloc)
+
+
+def cases(engine):
+    """Yields (name, why it failed or None) for each case of Flow, in its order."""
+    flow = Flow(engine)
+    try:
+        flow.open()
+        for name, case in vars(Flow).items():
+            if not name.startswith(("a_", "an_", "no_", "what_")):
+                continue
+            try:
+                case(flow)
+                yield name, None
+            except Exception:  # noqa: BLE001 a case that fails is told, and the next one is tried
+                yield name, traceback.format_exc() + flow.node.daemon.said()[-3000:]
+                return
+    finally:
+        flow.close()
