@@ -70,6 +70,8 @@ static enum status since_of(struct invocation *inv, int64_t *ret_ms, struct erro
 			   text);
 }
 
+enum { WHO_SIZE = 512 };
+
 struct showing {
 	bool is_json;
 	uint64_t shown;
@@ -87,7 +89,7 @@ static void add_record(struct table *table, const Holdfast__V1__AuditRecord *rec
 {
 	char sequence[24];
 	char time[CLOCK_TEXT_SIZE];
-	char left_out[48] = "";
+	char left_out[48] = "", who[WHO_SIZE];
 	const char *why = record->code != 0 ? record->message : record->why;
 
 	(void)str_format(sequence, sizeof(sequence), "%" PRIu64, record->sequence);
@@ -97,10 +99,12 @@ static void add_record(struct table *table, const Holdfast__V1__AuditRecord *rec
 		if (why[0] == '\0')
 			why = left_out;
 	}
+	(void)str_format(who, sizeof(who), "%s%s%.*s%s", record->who, record->vouched_by[0] ? " (" : "",
+			 (int)strcspn(record->vouched_by, " "), record->vouched_by,
+			 record->vouched_by[0] ? ")" : "");
 	table_add(table,
 		  (const char *const[]){
-			  sequence, clock_format(record->time_ms, time), record->who, record->what,
-			  record->object,
+			  sequence, clock_format(record->time_ms, time), who, record->what, record->object,
 			  record->code != 0 ? status_name(status_from_number(record->code)) : "done", why});
 }
 

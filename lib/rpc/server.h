@@ -162,6 +162,9 @@ enum status rpc_server_listen_tls(struct rpc_server *server, const char *host, u
 /** Who calls: at the other end of the connection, or for whom that one makes the call. */
 const struct rpc_peer *rpc_call_peer(const struct rpc_call *call);
 
+/** The server that makes the call for rpc_call_peer(), and vouches for that; NULL: it is the caller's own. */
+const struct rpc_peer *rpc_call_vouching_peer(const struct rpc_call *call);
+
 /** The token that the request carries, as "authorization: Bearer TOKEN" or "x-nomad-token: TOKEN"; NULL:
  * none. A secret: it belongs in no message and no log. Valid as long as the call. */
 const char *rpc_call_token(const struct rpc_call *call);

@@ -573,6 +573,11 @@ const struct rpc_peer *rpc_call_peer(const struct rpc_call *call)
 	return call->caller ? call->caller : &call->conn->peer;
 }
 
+const struct rpc_peer *rpc_call_vouching_peer(const struct rpc_call *call)
+{
+	return call->caller ? &call->conn->peer : NULL;
+}
+
 const ProtobufCServiceDescriptor *rpc_call_service(const struct rpc_call *call)
 {
 	return call->service->descriptor;

@@ -569,3 +569,17 @@ char *access_who(struct server *server, const struct rpc_call *call, char ret[st
 				 caller.token->token->name, certificate);
 	return ret;
 }
+
+char *access_vouched_by(const struct server *server, const struct rpc_call *call,
+			char ret[static ACCESS_WHO_SIZE])
+{
+	const struct rpc_peer *peer = rpc_call_vouching_peer(call);
+	char certificate[ACCESS_WHO_SIZE];
+
+	ret[0] = '\0';
+	if (!peer)
+		return ret;
+	name_certificate(server, peer, certificate);
+	(void)str_format(ret, ACCESS_WHO_SIZE, "%.80s at %.100s", certificate, peer->address);
+	return ret;
+}

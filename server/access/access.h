@@ -164,3 +164,8 @@ enum { ACCESS_WHO_SIZE = 192 };
 /** The caller for records and messages: "operator/alice", "node/n1", "token 0189... (deploy)", and with both
  * "token 0189... (deploy) of operator/alice". Never the secret. */
 char *access_who(struct server *server, const struct rpc_call *call, char ret[static ACCESS_WHO_SIZE]);
+
+/** The server that handed the call on and says who the caller is, as its own certificate names it: "server/s2
+ * at ADDRESS"; "": nobody did. */
+char *access_vouched_by(const struct server *server, const struct rpc_call *call,
+			char ret[static ACCESS_WHO_SIZE]);

@@ -27,6 +27,7 @@ enum { TIMER_ACCURACY_US = 1000000, WORD_OBJECT_SIZE = 512 };
 /* A record's text, cut and cleaned; each borrowed for the call. */
 struct entry {
 	const char *who;
+	const char *vouched_by; /* NULL, "": nobody */
 	const char *address;
 	const char *what;
 	const char *object;
@@ -40,6 +41,7 @@ struct entry {
 struct staged {
 	Holdfast__V1__AuditRecord record;
 	char who[AUDIT_WHO_SIZE];
+	char vouched_by[AUDIT_WHO_SIZE];
 	char address[RPC_ADDRESS_SIZE];
 	char what[AUDIT_WHO_SIZE];
 	char object[AUDIT_OBJECT_SIZE];
@@ -65,6 +67,7 @@ static Holdfast__V1__AuditRecord *new_record(const struct entry *entry)
 	holdfast__v1__audit_record__init(record);
 	record->time_ms = clock_realtime_ms();
 	record->who = clean(staged->who, sizeof(staged->who), entry->who);
+	record->vouched_by = clean(staged->vouched_by, sizeof(staged->vouched_by), entry->vouched_by);
 	record->address = clean(staged->address, sizeof(staged->address), entry->address);
 	record->what = clean(staged->what, sizeof(staged->what), entry->what);
 	record->object = clean(staged->object, sizeof(staged->object), entry->object);
@@ -79,17 +82,26 @@ static void log_entry(const struct entry *entry, const struct log_ctx *about)
 {
 	struct log_ctx ctx = about ? *about : (struct log_ctx){.op = entry->what};
 	bool says_why = entry->why && entry->why[0] != '\0';
+	bool is_vouched = entry->vouched_by && entry->vouched_by[0] != '\0';
 
 	ctx.peer = entry->address;
-	log_ctx(LOG_NOTICE, &ctx, "%s by %s: %s%s%s", entry->what, entry->who, entry->object,
+	log_ctx(LOG_NOTICE, &ctx, "%s by %s%s%s: %s%s%s", entry->what, entry->who,
+		is_vouched ? " through " : "", is_vouched ? entry->vouched_by : "", entry->object,
 		says_why ? ": " : "", says_why ? entry->why : "");
 }
 
-/* @who room for the name that @entry gets; @call NULL: it is the server that did it. */
-static void name_caller(struct server *server, const struct rpc_call *call, char who[static ACCESS_WHO_SIZE],
+/* Room for what an entry says of its caller. */
+struct names {
+	char who[ACCESS_WHO_SIZE];
+	char vouched_by[ACCESS_WHO_SIZE];
+};
+
+/* @call NULL: it is the server that did it. */
+static void name_caller(struct server *server, const struct rpc_call *call, struct names *names,
 			struct entry *entry)
 {
-	entry->who = call ? access_who(server, call, who) : "server";
+	entry->who = call ? access_who(server, call, names->who) : "server";
+	entry->vouched_by = call ? access_vouched_by(server, call, names->vouched_by) : NULL;
 	entry->address = call ? rpc_call_peer(call)->address : NULL;
 }
 
@@ -97,9 +109,9 @@ void audit_silent(struct server *server, struct change *change, const struct rpc
 		  const char *object, const char *why)
 {
 	struct entry entry = {.what = what, .object = object, .why = why};
-	char who[ACCESS_WHO_SIZE];
+	struct names names;
 
-	name_caller(server, call, who, &entry);
+	name_caller(server, call, &names, &entry);
 	change_take_audit(change, new_record(&entry));
 }
 
@@ -107,9 +119,9 @@ void audit_about(struct server *server, struct change *change, const struct rpc_
 		 const char *object, const char *why, const struct log_ctx *about)
 {
 	struct entry entry = {.what = what, .object = object, .why = why};
-	char who[ACCESS_WHO_SIZE];
+	struct names names;
 
-	name_caller(server, call, who, &entry);
+	name_caller(server, call, &names, &entry);
 	log_entry(&entry, about);
 	change_take_audit(change, new_record(&entry));
 }
@@ -285,24 +297,22 @@ void audit_refused(struct server *server, const struct rpc_call *call, const cha
 	struct log_ctx ctx =
 		about ? *about : (struct log_ctx){.op = what, .event = LOG_EVENT_REQUEST_REFUSED};
 	uint64_t now_us = clock_monotonic_us();
+	struct entry entry = {.what = what, .code = why->status, .message = why->msg};
 	struct audit_caller *caller;
-	char who[ACCESS_WHO_SIZE];
+	struct names names;
 
-	caller = caller_of(&server->audit, access_who(server, call, who), now_us);
+	name_caller(server, call, &names, &entry);
+	caller = caller_of(&server->audit, entry.who, now_us);
 	caller->used_us = now_us;
 	if (!may_record(&server->audit, caller, now_us)) {
 		leave_out(server, caller);
 		return;
 	}
-	ctx.peer = rpc_call_peer(call)->address;
+	ctx.peer = entry.address;
 	ctx.err = why;
-	log_ctx(LOG_NOTICE, &ctx, "%s by %s refused", what, who);
-	commit_alone(server, &(struct entry){.who = who,
-					     .address = rpc_call_peer(call)->address,
-					     .what = what,
-					     .code = why->status,
-					     .message = why->msg,
-					     .left_out = caller->left_out});
+	log_ctx(LOG_NOTICE, &ctx, "%s by %s refused", what, entry.who);
+	entry.left_out = caller->left_out;
+	commit_alone(server, &entry);
 	caller->left_out = 0;
 }
 

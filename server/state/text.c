@@ -231,6 +231,7 @@ static const struct kv_column audit_columns[] = {
 	NUMBER("code", "code"),
 	WORD("message", "message"),
 	NUMBER("left_out", "left_out"),
+	WORD("vouched_by", "vouched_by"),
 };
 
 static const struct kv_column meta_columns[] = {

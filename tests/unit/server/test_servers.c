@@ -808,6 +808,61 @@ TEST_FIXTURE(it_is_not_known_whether_a_lost_leader_carried_a_change_out, setup_s
 	fake_node_release(&caller);
 }
 
+static enum status deregister(struct servers *s)
+{
+	Holdfast__V1__DeregisterVolumeRequest request = HOLDFAST__V1__DEREGISTER_VOLUME_REQUEST__INIT;
+	char id[] = "db";
+
+	request.id = id;
+	return call(&s->f.operator, & holdfast__v1__volumes__descriptor, "Deregister", &request.base, NULL,
+		    NULL);
+}
+
+/* The newest record of @what. */
+static Holdfast__V1__AuditRecord *find_record(const Holdfast__V1__ListAuditResponse *audit, const char *what)
+{
+	for (size_t i = audit->n_records; i > 0; i--)
+		if (str_eq(audit->records[i - 1]->what, what))
+			return audit->records[i - 1];
+	fail_msg("there is no record of %s", what);
+	return NULL;
+}
+
+TEST_FIXTURE(the_record_of_a_call_that_was_handed_on_names_the_server_that_did, setup_servers,
+	     teardown_servers)
+{
+	struct servers *s = *state;
+	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
+	Holdfast__V1__ListAuditResponse *audit;
+	Holdfast__V1__AuditRecord *record;
+	ProtobufCMessage *response = NULL;
+	int leader = await_leader(s, -1);
+	int follower = another(s, leader);
+
+	await_said(s, follower, "this server follows");
+	make_clients(s, follower);
+	assert_int_equal(register_volume(&s->f, &s->f.operator, NULL), STATUS_OK); /* through it */
+	assert_int_not_equal(fake_node_claim(&s->f.n1, "db", ALLOC_1, NULL, NULL), STATUS_OK);
+	make_clients(s, leader);
+	assert_int_equal(deregister(s), STATUS_OK); /* by itself */
+	assert_int_equal(call(&s->f.operator, & holdfast__v1__operator__descriptor, "ListAudit",
+			      &request.base, &response, NULL),
+			 STATUS_OK);
+	audit = (Holdfast__V1__ListAuditResponse *)response;
+	record = find_record(audit, "Volumes.Register");
+	assert_string_equal(record->who, "operator/dev");
+	assert_true(str_starts_with(record->vouched_by, "server/dev at 127.0.0.1:"));
+	record = find_record(audit, "Volumes.Claim"); /* refused */
+	assert_string_equal(record->who, "node/n1");
+	assert_true(str_starts_with(record->vouched_by, "server/dev at 127.0.0.1:"));
+	assert_string_not_equal(record->vouched_by + strlen("server/dev at "), record->address);
+	assert_string_equal(find_record(audit, "Volumes.Deregister")->vouched_by, "");
+	holdfast__v1__list_audit_response__free_unpacked(audit, NULL);
+	assert_int_equal(run_cli(s, follower, "operator audit"), 0);
+	assert_true(cli_said(s, "operator/dev (server/dev)"));
+	assert_int_equal(run_cli(s, follower, "operator audit verify"), 0);
+}
+
 /* A certificate of a node, or of nobody, cannot speak for another. */
 TEST_FIXTURE(only_a_server_makes_calls_for_others, setup_servers, teardown_servers)
 {
