@@ -80,6 +80,7 @@ TEST_FIXTURE(a_store_of_the_first_release_is_taken_over_once, setup, teardown)
 
 	restart_with(f, put_v0_in_place);
 	check_v0(f);
+	UNTIL(f, kv_stats(f->server->kv).pending == 0); /* what the start recorded */
 	revision = kv_revision(f->server->kv);
 	restart(f);
 	check_v0(f);
