@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is handed on through two servers, as far as it may grow: a server that follows, one that leads, and
+ * who calls, on one event loop. Who leads is said by a model. */
+
+#include "dev.h"
+#include "unit.h"
+
+#include "../folder.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "forward/forward.h"
+#include "lead/lead.h"
+#include "rpc/client.h"
+#include "rpc/server.h"
+
+#include <ftw.h>
+#include <holdfast/v1/nodes.pb-c.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	PIECE = 64 << 10,
+	PIECES = 1024, /* 64 MiB in all */
+	HELD_MAX = 6 << 20,
+	STREAMS_MAX = FORWARD_CONNS_MAX * FORWARD_STREAMS_MAX,
+	PER_CLIENT = 250, /* calls of a connection */
+	CLIENTS = STREAMS_MAX / PER_CLIENT + 1,
+	PATIENCE_S = 60,
+};
+
+struct world {
+	char dir[FOLDER_SIZE];
+	struct config config;
+	sd_event *event;
+	struct rpc_tls *server_tls;
+	struct rpc_tls *client_tls;
+	struct rpc_server *leader;
+	struct rpc_server *follower;
+	struct forward *forward;
+	uint16_t port; /* of the one that follows */
+	char address[LEAD_ADDRESS_SIZE];
+	struct rpc_client *clients[CLIENTS];
+	size_t n_open; /* streams at the leader */
+	struct rpc_call *flooding;
+	size_t n_sent;
+	bool is_waiting; /* for its reader */
+};
+
+static struct world *world;
+
+/* --- who leads --- */
+
+void __wrap_lead_view(const struct lead *lead, struct lead_view *ret);
+void __wrap_lead_watch(struct lead *lead, lead_change_fn *changed, void *userdata);
+
+void __wrap_lead_view(const struct lead *lead, struct lead_view *ret)
+{
+	(void)lead;
+	*ret = (struct lead_view){.is_known = true, .name = "s1"};
+	memcpy(ret->address, world->address, sizeof(ret->address));
+}
+
+void __wrap_lead_watch(struct lead *lead, lead_change_fn *changed, void *userdata)
+{
+	(void)lead;
+	(void)changed;
+	(void)userdata;
+}
+
+/* --- the service --- */
+
+/* As long as it is taken. */
+static void flood(struct rpc_call *call)
+{
+	Holdfast__V1__ForgetAlloc forget = HOLDFAST__V1__FORGET_ALLOC__INIT;
+	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
+	char *text = malloc(PIECE);
+
+	assert_non_null(text);
+	memset(text, 'x', PIECE - 1);
+	text[PIECE - 1] = '\0';
+	forget.alloc_id = text;
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET;
+	down.forget = &forget;
+	while (world->n_sent < PIECES && !rpc_call_is_full(call)) {
+		char number[16];
+
+		(void)str_format(number, sizeof(number), "%08zu", world->n_sent);
+		memcpy(text, number, 8);
+		assert_int_equal(rpc_call_send(call, &down.base, NULL), STATUS_OK);
+		world->n_sent++;
+	}
+	free(text);
+	world->is_waiting = world->n_sent < PIECES;
+	if (!world->is_waiting)
+		rpc_call_finish(call);
+}
+
+static void on_open(struct rpc_call *call, void *userdata)
+{
+	(void)call;
+	(void)userdata;
+	world->n_open++;
+}
+
+static void on_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
+{
+	(void)message;
+	(void)userdata;
+	flood(call);
+}
+
+static void on_half_close(struct rpc_call *call, void *userdata)
+{
+	(void)call;
+	(void)userdata;
+}
+
+static void on_drained(struct rpc_call *call, void *userdata)
+{
+	(void)userdata;
+	flood(call);
+}
+
+static void on_closed(struct rpc_call *call, void *userdata)
+{
+	(void)call;
+	(void)userdata;
+	world->n_open--;
+}
+
+static const struct rpc_stream_handlers handlers = {.on_open = on_open,
+						    .on_message = on_message,
+						    .on_half_close = on_half_close,
+						    .on_drained = on_drained,
+						    .on_closed = on_closed};
+static const struct rpc_method methods[] = {{.name = "Session", .stream = &handlers, .is_background = true}};
+static const struct rpc_service services[] = {
+	{&holdfast__v1__nodes__descriptor, methods, ARRAY_SIZE(methods)}};
+
+static enum status vouching(const struct rpc_peer *peer, void *userdata, struct error *err)
+{
+	(void)peer;
+	(void)userdata;
+	(void)err;
+	return STATUS_OK;
+}
+
+static bool changes(const struct rpc_method *method)
+{
+	(void)method;
+	return false;
+}
+
+/* --- the world --- */
+
+static struct rpc_server *listen_here(uint16_t *ret_port)
+{
+	struct rpc_server *server = NULL;
+
+	assert_int_equal(
+		rpc_server_new(world->event, services, ARRAY_SIZE(services), NULL, NULL, &server, NULL),
+		STATUS_OK);
+	rpc_server_set_vouching(server, vouching);
+	assert_int_equal(rpc_server_listen_tls(server, "127.0.0.1", 0, world->server_tls, ret_port, NULL),
+			 STATUS_OK);
+	return server;
+}
+
+static struct rpc_tls *load(const char *name)
+{
+	char cert[PATH_MAX], key[PATH_MAX];
+	const struct rpc_tls_files files = {.ca = world->config.ca, .cert = cert, .key = key};
+	struct rpc_tls *tls = NULL;
+
+	(void)str_format(cert, sizeof(cert), "%s/tls/%s.pem", world->dir, name);
+	(void)str_format(key, sizeof(key), "%s/tls/%s.key", world->dir, name);
+	assert_int_equal(rpc_tls_new(&files, &tls, NULL), STATUS_OK);
+	return tls;
+}
+
+static int setup(void **state)
+{
+	struct dev_options options = {.cluster = "c1"};
+	uint16_t port = 0;
+
+	(void)state;
+	world = calloc(1, sizeof(*world));
+	assert_non_null(world);
+	folder_make(world->dir);
+	options.dir = world->dir;
+	assert_int_equal(sd_event_new(&world->event), 0);
+	assert_int_equal(dev_prepare(&options, &world->config, NULL), STATUS_OK);
+	world->server_tls = load("server");
+	world->client_tls = load("operator");
+	world->leader = listen_here(&port);
+	(void)str_format(world->address, sizeof(world->address), "127.0.0.1:%u", (unsigned int)port);
+	assert_int_equal(forward_new(world->event, world->server_tls, "c1", changes, &world->forward, NULL),
+			 STATUS_OK);
+	world->follower = listen_here(&world->port);
+	rpc_server_set_relay(world->follower, forward_relay, world->forward);
+	forward_follow(world->forward, (struct lead *)world); /* not looked into */
+	return 0;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	return remove(path);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < CLIENTS; i++)
+		rpc_client_free(world->clients[i]);
+	rpc_server_free(world->follower);
+	forward_free(world->forward);
+	rpc_server_free(world->leader);
+	rpc_tls_free(world->client_tls);
+	rpc_tls_free(world->server_tls);
+	sd_event_unref(world->event);
+	assert_int_equal(nftw(world->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+	free(world);
+	return 0;
+}
+
+#define WAIT_FOR(condition)                                                               \
+	do {                                                                              \
+		const uint64_t limit_ = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC; \
+		while (!(condition)) {                                                    \
+			assert_true(clock_monotonic_us() < limit_);                       \
+			assert_true(sd_event_run(world->event, USEC_PER_SEC) >= 0);       \
+		}                                                                         \
+	} while (0)
+
+static struct rpc_client *client_at(size_t i)
+{
+	const struct rpc_endpoint endpoint = {
+		.host = "127.0.0.1", .port = world->port, .tls = world->client_tls};
+
+	if (!world->clients[i])
+		assert_int_equal(rpc_client_new(world->event, &endpoint, &world->clients[i], NULL),
+				 STATUS_OK);
+	return world->clients[i];
+}
+
+/* --- who calls --- */
+
+struct reader {
+	struct rpc_stream *stream; /* NULL: it has ended */
+	bool is_open;
+	size_t n;
+	enum status status;
+	char message[ERROR_MSG_MAX];
+};
+
+static void reader_on_open(struct rpc_stream *stream, void *userdata)
+{
+	struct reader *reader = userdata;
+
+	(void)stream;
+	reader->is_open = true;
+}
+
+static void reader_on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
+{
+	const Holdfast__V1__SessionDown *down = (const Holdfast__V1__SessionDown *)message;
+	struct reader *reader = userdata;
+	char number[16];
+
+	(void)stream;
+	(void)str_format(number, sizeof(number), "%08zu", reader->n);
+	assert_memory_equal(down->forget->alloc_id, number, 8);
+	reader->n++;
+}
+
+static void reader_on_closed(struct rpc_stream *stream, enum status status, const struct error *err,
+			     void *userdata)
+{
+	struct reader *reader = userdata;
+
+	(void)stream;
+	reader->stream = NULL;
+	reader->status = status;
+	if (err)
+		(void)str_copy(reader->message, sizeof(reader->message), err->msg);
+}
+
+static void open_reader(struct reader *reader, struct rpc_client *client)
+{
+	static const struct rpc_stream_events events = {
+		.on_open = reader_on_open, .on_message = reader_on_message, .on_closed = reader_on_closed};
+
+	assert_int_equal(rpc_stream_open(client, &holdfast__v1__nodes__descriptor, "Session",
+					 PATIENCE_S * USEC_PER_SEC, &events, reader, &reader->stream, NULL),
+			 STATUS_OK);
+}
+
+static void settle(void)
+{
+	while (sd_event_run(world->event, 20 * USEC_PER_MSEC) > 0)
+		;
+}
+
+/* What it does not take stays with who sends: at the one that follows there is a window and a little. */
+TEST_FIXTURE(a_slow_reader_holds_its_stream_back_through_two_servers, setup, teardown)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	struct reader slow = {.n = 0};
+	struct reader other = {.n = 0};
+
+	open_reader(&slow, client_at(0));
+	WAIT_FOR(slow.is_open && world->n_open == 1);
+	rpc_stream_pause(slow.stream, true);
+	assert_int_equal(rpc_stream_send(slow.stream, &up.base, NULL), STATUS_OK);
+	WAIT_FOR(world->is_waiting);
+	settle();
+	assert_int_equal(slow.n, 0);
+	assert_true(world->is_waiting);
+	assert_in_range(world->n_sent * PIECE, 1, HELD_MAX);
+	open_reader(&other, client_at(0)); /* by the same connections */
+	WAIT_FOR(other.is_open && world->n_open == 2);
+	rpc_stream_pause(slow.stream, false);
+	WAIT_FOR(!slow.stream);
+	assert_int_equal(slow.status, STATUS_OK);
+	assert_int_equal(slow.n, PIECES); /* all, in order, and then the end */
+	rpc_stream_cancel(other.stream);
+	WAIT_FOR(world->n_open == 0);
+}
+
+/* A node that is turned away goes to another server. */
+TEST_FIXTURE(who_hands_on_as_much_as_it_may_names_another_server, setup, teardown)
+{
+	struct reader *readers = calloc(STREAMS_MAX, sizeof(*readers));
+	struct reader refused = {.n = 0};
+	struct reader next = {.n = 0};
+
+	assert_non_null(readers);
+	for (size_t i = 0; i < STREAMS_MAX; i++)
+		open_reader(&readers[i], client_at(i / PER_CLIENT));
+	WAIT_FOR(world->n_open == STREAMS_MAX);
+	open_reader(&refused, client_at(CLIENTS - 1));
+	WAIT_FOR(!refused.stream);
+	assert_int_equal(refused.status, STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(refused.message, "ask another one"));
+	assert_int_equal(world->n_open, STREAMS_MAX); /* nobody lost its own for that */
+	rpc_stream_cancel(readers[7].stream);
+	WAIT_FOR(world->n_open == STREAMS_MAX - 1);
+	open_reader(&next, client_at(CLIENTS - 1)); /* there is room again */
+	WAIT_FOR(next.is_open && world->n_open == STREAMS_MAX);
+	for (size_t i = 0; i < STREAMS_MAX; i++)
+		if (i != 7)
+			rpc_stream_cancel(readers[i].stream);
+	rpc_stream_cancel(next.stream);
+	WAIT_FOR(world->n_open == 0);
+	free(readers);
+}
