@@ -80,6 +80,7 @@ static struct fingerprint_facts fingerprint_facts(const struct agent *agent)
 		.helper = helper_client_info(agent->helper),
 		.picture = volume_manager_picture(agent->volumes),
 		.plugins = agent->plugins,
+		.drivers = agent->drivers,
 	};
 }
 
@@ -102,12 +103,15 @@ static Holdfast__V1__SessionHello *make_hello(bool *ret_is_short, void *userdata
 		told.plugins = hello->plugins;
 		told.n_plugins = hello->n_plugins;
 		told.ticket_keys = hello->ticket_keys;
+		told.drivers = hello->drivers;
+		told.n_drivers = hello->n_drivers;
 		fingerprint_note(&agent->told, &told);
 	}
 	return hello;
 }
 
-/* Say what plugins there are, if that is news to the server. Without a session the next hello does. */
+/* Say what plugins and drivers there are, if that is news to the server. Without a session the next hello
+ * does. */
 static void tell_plugins(struct agent *agent)
 {
 	const struct fingerprint_facts facts = fingerprint_facts(agent);
@@ -748,9 +752,15 @@ static enum status open_plugins(struct agent *agent, struct error *err)
 				    agent, &agent->controller_calls, err);
 }
 
+static void on_drivers_changed(void *userdata)
+{
+	tell_plugins(userdata);
+}
+
 static enum status open_drivers(struct agent *agent, struct error *err)
 {
-	const struct drivers_options options = {.driver_dir = agent->config->driver_dir};
+	const struct drivers_options options = {
+		.driver_dir = agent->config->driver_dir, .changed = on_drivers_changed, .userdata = agent};
 
 	return drivers_new(agent->event, &options, &agent->drivers, err);
 }

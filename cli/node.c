@@ -3,9 +3,11 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "base/strbuf.h"
 #include "call/call.h"
 #include "command/commands.h"
 #include "command/values.h"
+#include "pb/reflect.h"
 #include "rpc/pbjson_word.h"
 #include "show/output.h"
 #include "show/progress.h"
@@ -312,6 +314,60 @@ static enum status show_nodes(Holdfast__V1__Node *const *nodes, size_t n, bool v
 	return table_print(table, NULL, err);
 }
 
+enum { OFFERS_MAX = 1024 };
+
+/* Every flag that is set and every value of a list, by the names of the protocol: what it learns to say is
+ * shown. */
+static void say_offers(const Holdfast__Driver__V1__CapabilitiesResponse *offer, struct strbuf *sb)
+{
+	const ProtobufCMessageDescriptor *type = &holdfast__driver__v1__capabilities_response__descriptor;
+
+	for (unsigned int i = 0; offer && i < type->n_fields; i++) {
+		const struct reflect_values values = reflect_values(&offer->base, &type->fields[i]);
+
+		for (size_t k = 0; k < values.n; k++) {
+			const char *at = reflect_value(&values, k);
+			char word[PBJSON_WORD_SIZE];
+
+			if (values.field->type == PROTOBUF_C_TYPE_BOOL &&
+			    *(const protobuf_c_boolean *)(const void *)at)
+				strbuf_printf(sb, "%s%s", sb->len ? ", " : "", values.field->name);
+			else if (values.field->type == PROTOBUF_C_TYPE_ENUM)
+				strbuf_printf(sb, "%s%s %s", sb->len ? ", " : "", values.field->name,
+					      pbjson_word_text(values.field->descriptor,
+							       *(const int *)(const void *)at, word));
+		}
+	}
+}
+
+static enum status show_node_drivers(const Holdfast__V1__Node *node, bool verbose, struct error *err)
+{
+	static const struct column columns[] = {
+		{.name = "NAME"},
+		{.name = "VERSION"},
+		{.name = "HEALTH", .is_state = true},
+		{.name = "OFFERS", .is_wide = true},
+		{.name = "DESCRIPTION", .is_wide = true},
+	};
+	cleanup(table_freep) struct table *table = NULL;
+
+	if (node->n_drivers == 0)
+		return STATUS_OK;
+	table = table_new(columns, ARRAY_SIZE(columns));
+	table_show_whole(table, verbose);
+	for (size_t i = 0; i < node->n_drivers; i++) {
+		const Holdfast__V1__NodeDriver *d = node->drivers[i];
+		cleanup_strbuf struct strbuf offers = STRBUF_INIT(OFFERS_MAX);
+
+		say_offers(d->capabilities, &offers);
+		table_add(table,
+			  (const char *const[]){d->name, d->capabilities ? d->capabilities->version : "",
+						d->healthy ? "healthy" : "unhealthy",
+						offers.data ? offers.data : "", d->health_description});
+	}
+	return table_print(table, "task drivers", err);
+}
+
 static enum status show_node_plugins(const Holdfast__V1__Node *node, bool verbose, struct error *err)
 {
 	static const struct column columns[] = {
@@ -358,6 +414,7 @@ static enum status show_node(const Holdfast__V1__Node *node, bool verbose, struc
 {
 	int64_t now_ms = clock_realtime_ms();
 	char text[PBJSON_WORD_SIZE], age[AGE_SIZE];
+	enum status status;
 	char skew[NODE_CLOCK_TEXT_SIZE], clock[NODE_CLOCK_TEXT_SIZE + 64];
 
 	if (!node)
@@ -396,7 +453,8 @@ static enum status show_node(const Holdfast__V1__Node *node, bool verbose, struc
 	if (node->disconnected_ms && node->disconnect_reason[0])
 		print_field("disconnected as", node->disconnect_reason);
 	print_field("age", age_text(node->create_time_ms, now_ms, age));
-	return show_node_plugins(node, verbose, err);
+	status = show_node_plugins(node, verbose, err);
+	return status == STATUS_OK ? show_node_drivers(node, verbose, err) : status;
 }
 
 #define VALID_MAX_MS (UINT64_C(7) * 86400 * 1000)

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "model/message.h"
 #include "model/pb.h"
 
 #include <stdlib.h>
@@ -79,6 +80,43 @@ static bool add_native(Holdfast__V1__Fingerprint *fingerprint, const struct fing
 	return true;
 }
 
+static void *copy_of(const ProtobufCMessage *message)
+{
+	return message ? message_convert(message->descriptor, message) : NULL;
+}
+
+/* What a driver says goes on as it came. */
+static bool add_driver(Holdfast__V1__Fingerprint *fingerprint, const struct driver_info *info)
+{
+	Holdfast__V1__NodeDriver said = HOLDFAST__V1__NODE_DRIVER__INIT;
+	Holdfast__V1__NodeDriver *driver;
+
+	said.name = (char *)(uintptr_t)info->name;
+	said.healthy = info->is_healthy;
+	said.health_description = (char *)(uintptr_t)info->reason;
+	said.capabilities = (void *)(uintptr_t)info->capabilities;
+	said.fingerprint = (void *)(uintptr_t)info->fingerprint;
+	said.schema = (void *)(uintptr_t)info->schema;
+	driver = copy_of(&said.base);
+	if (driver)
+		fingerprint->drivers[fingerprint->n_drivers++] = driver;
+	return driver != NULL;
+}
+
+static bool add_drivers(Holdfast__V1__Fingerprint *fingerprint, const struct drivers *drivers)
+{
+	struct driver_info list[DRIVERS_MAX];
+	size_t n = drivers ? drivers_list(drivers, list, DRIVERS_MAX) : 0;
+
+	fingerprint->drivers = calloc(DRIVERS_MAX, sizeof(void *));
+	if (!fingerprint->drivers)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!add_driver(fingerprint, &list[i]))
+			return false;
+	return true;
+}
+
 /* Whose tickets the helper takes. */
 static bool add_keys(Holdfast__V1__Fingerprint *fingerprint, const struct helper_info *helper)
 {
@@ -106,7 +144,7 @@ Holdfast__V1__Fingerprint *fingerprint_make(const struct fingerprint_facts *fact
 	holdfast__v1__fingerprint__init(fingerprint);
 	fingerprint->plugins = calloc(NODE_PLUGINS_MAX, sizeof(void *));
 	if (fingerprint->plugins && add_csi(fingerprint, facts->plugins) && add_native(fingerprint, facts) &&
-	    add_keys(fingerprint, facts->helper))
+	    add_keys(fingerprint, facts->helper) && add_drivers(fingerprint, facts->drivers))
 		return fingerprint;
 	protobuf_c_message_free_unpacked(&fingerprint->base, NULL);
 	return NULL;

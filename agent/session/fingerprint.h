@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What plugins this node has, for the server: the mount helper's own profiles and the CSI plugins. Said in
- * the hello of each session, and again in it whenever it has changed. */
+/* What plugins and task drivers this node has, for the server: the mount helper's own profiles, the CSI
+ * plugins. Said in the hello of each session, and again in it whenever it has changed. */
 
+#include "driver/drivers.h"
 #include "helper/client.h"
 #include "helper/picture.h"
 #include "plugins/plugins.h"
@@ -17,6 +18,7 @@ struct fingerprint_facts {
 	const struct helper_info *helper;
 	const struct picture *picture; /* NULL: not read yet */
 	const struct plugins *plugins;
+	const struct drivers *drivers; /* of tasks */
 };
 
 /** At most NODE_PLUGINS_MAX entries; CSI plugins come first, since policies may have more profiles than that.

@@ -170,6 +170,10 @@ static void put_plugins(Holdfast__V1__SessionHello *hello, Holdfast__V1__Fingerp
 	hello->plugins = fingerprint->plugins;
 	hello->n_plugins = fingerprint->n_plugins;
 	hello->ticket_keys = fingerprint->ticket_keys;
+	hello->drivers = fingerprint->drivers;
+	hello->n_drivers = fingerprint->n_drivers;
+	fingerprint->drivers = NULL;
+	fingerprint->n_drivers = 0;
 	fingerprint->plugins = NULL;
 	fingerprint->n_plugins = 0;
 	fingerprint->ticket_keys = (ProtobufCBinaryData){0};

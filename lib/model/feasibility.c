@@ -19,6 +19,9 @@ static const char *const words[OBSTACLE_N] = {
 	[OBSTACLE_DISCONNECTED] = "not connected",
 	[OBSTACLE_DRAINING] = "being drained",
 	[OBSTACLE_INELIGIBLE] = "not eligible",
+	[OBSTACLE_NO_DRIVER] = "without the driver of a task",
+	[OBSTACLE_DRIVER_UNHEALTHY] = "without a healthy driver of a task",
+	[OBSTACLE_DRIVER_LACKS] = "without what a task asks of its driver",
 	[OBSTACLE_NO_PLUGIN] = "without the plugin of one of the volumes",
 	[OBSTACLE_UNHEALTHY] = "without a healthy plugin",
 	[OBSTACLE_NO_CONTROLLER] = "without a healthy controller of a plugin",
@@ -42,6 +45,8 @@ enum status obstacle_status(enum obstacle obstacle)
 		return STATUS_OK;
 	case OBSTACLE_UNKNOWN:
 		return STATUS_NOT_FOUND;
+	case OBSTACLE_NO_DRIVER:
+	case OBSTACLE_DRIVER_UNHEALTHY:
 	case OBSTACLE_NO_PLUGIN:
 	case OBSTACLE_UNHEALTHY:
 	case OBSTACLE_NO_CONTROLLER:
@@ -51,6 +56,7 @@ enum status obstacle_status(enum obstacle obstacle)
 	case OBSTACLE_DISCONNECTED:
 	case OBSTACLE_DRAINING:
 	case OBSTACLE_INELIGIBLE:
+	case OBSTACLE_DRIVER_LACKS:
 	case OBSTACLE_TOPOLOGY:
 	case OBSTACLE_MODE:
 	case OBSTACLE_CLAIMED:
@@ -255,12 +261,73 @@ static enum obstacle check_claims(const struct feasibility *in, const struct wan
 		     blocker->allocation_id, blocker->node_id, claim_state_name(blocker->state));
 }
 
+static bool offers_network(const Holdfast__Driver__V1__CapabilitiesResponse *offer,
+			   Holdfast__Driver__V1__NetworkMode mode)
+{
+	for (size_t i = 0; i < offer->n_network_modes; i++)
+		if (offer->network_modes[i] == mode)
+			return true;
+	return mode == HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_UNSPECIFIED;
+}
+
+static bool offers_propagation(const Holdfast__Driver__V1__CapabilitiesResponse *offer,
+			       Holdfast__Driver__V1__MountPropagation propagation)
+{
+	for (size_t i = 0; i < offer->n_mount_propagation; i++)
+		if (offer->mount_propagation[i] == propagation)
+			return true;
+	return propagation == HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_PRIVATE;
+}
+
+/* What the task asks for and the driver does not offer; NULL: nothing. */
+static const char *lacking(const Holdfast__Driver__V1__TaskConfig *task,
+			   const Holdfast__Driver__V1__CapabilitiesResponse *offer)
+{
+	static const char *const modes[] = {"network", "network host", "network none", "network isolated"};
+
+	if (!offers_network(offer, task->network))
+		return (size_t)task->network < ARRAY_SIZE(modes) ? modes[task->network] : modes[0];
+	for (size_t i = 0; i < task->n_volumes; i++)
+		if (!offers_propagation(offer, task->volumes[i]->propagation))
+			return task->volumes[i]->propagation ==
+					       HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_BIDIRECTIONAL
+				       ? "propagation bidirectional"
+				       : "propagation host-to-task";
+	return task->disable_logs && !offer->disable_log_collection ? "disable_logs" : NULL;
+}
+
+static enum obstacle check_task(const struct feasibility *in, const struct wanted_task *wanted,
+				char ret[static FEASIBILITY_REASON_SIZE])
+{
+	const Holdfast__Driver__V1__TaskConfig *task = wanted->task;
+	const Holdfast__V1__NodeDriver *driver = wanted->driver;
+	const char *lacks;
+
+	if (!driver)
+		return found(OBSTACLE_NO_DRIVER, ret,
+			     "task %s needs driver %s, which node %s does not have; holdfast node status %s",
+			     task->task, task->driver, in->node_id, in->node_id);
+	if (!driver->healthy || !driver->capabilities)
+		return found(OBSTACLE_DRIVER_UNHEALTHY, ret, "driver %s of node %s is not healthy: %s",
+			     task->driver, in->node_id, driver->health_description);
+	lacks = lacking(task, driver->capabilities);
+	if (!lacks)
+		return OBSTACLE_NONE;
+	return found(OBSTACLE_DRIVER_LACKS, ret,
+		     "task %s asks for %s, which driver %s of node %s does not offer", task->task, lacks,
+		     task->driver, in->node_id);
+}
+
 enum obstacle feasibility_check(const struct feasibility *in, char ret_reason[static FEASIBILITY_REASON_SIZE])
 {
 	static enum obstacle (*const checks[])(const struct feasibility *, const struct wanted_volume *,
 					       char[static FEASIBILITY_REASON_SIZE]) = {
 		check_plugin, check_topology, check_max_volumes, check_claims};
 	enum obstacle obstacle = check_node(in, ret_reason);
+
+	/* of a node that is away nothing may be known: its driver refuses what it does not offer */
+	for (size_t i = 0; obstacle == OBSTACLE_NONE && in->is_connected && i < in->n_tasks; i++)
+		obstacle = check_task(in, &in->tasks[i], ret_reason);
 
 	for (size_t c = 0; c < ARRAY_SIZE(checks); c++)
 		for (size_t i = 0; obstacle == OBSTACLE_NONE && i < in->n_volumes; i++)

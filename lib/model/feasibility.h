@@ -22,6 +22,9 @@ enum obstacle {
 	OBSTACLE_DISCONNECTED,
 	OBSTACLE_DRAINING,
 	OBSTACLE_INELIGIBLE,
+	OBSTACLE_NO_DRIVER,
+	OBSTACLE_DRIVER_UNHEALTHY,
+	OBSTACLE_DRIVER_LACKS, /* what a task asks of it */
 	OBSTACLE_NO_PLUGIN,
 	OBSTACLE_UNHEALTHY,
 	OBSTACLE_NO_CONTROLLER,
@@ -46,6 +49,12 @@ struct wanted_volume {
 	size_t n_claims;
 };
 
+/* One task of the request, as it stands on this node. */
+struct wanted_task {
+	const Holdfast__Driver__V1__TaskConfig *task;
+	const Holdfast__V1__NodeDriver *driver; /* that the node reports; NULL: it has none of that name */
+};
+
 struct feasibility {
 	const struct node *node; /* NULL: there is none of this name */
 	const char *node_id;
@@ -53,6 +62,8 @@ struct feasibility {
 	bool may_wait; /* the node was named: it need not be connected now */
 	const struct wanted_volume *volumes;
 	size_t n_volumes;
+	const struct wanted_task *tasks;
+	size_t n_tasks;
 };
 
 /** The first obstacle, with one line for people in @ret_reason (empty when there is none). It names node,

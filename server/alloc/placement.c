@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "base/strbuf.h"
 #include "model/admission.h"
+#include "model/task.h"
 #include "plugin/controller.h"
 #include "volume/store.h"
 
@@ -186,6 +187,7 @@ enum obstacle placement_check(const struct placement *placement, const struct no
 			      char ret_reason[static FEASIBILITY_REASON_SIZE])
 {
 	struct wanted_volume volumes[ALLOC_VOLUMES_MAX];
+	struct wanted_task tasks[ALLOC_TASKS_MAX];
 	struct feasibility in = {
 		.node = node ? &node->node : NULL,
 		.node_id = node_id,
@@ -193,7 +195,15 @@ enum obstacle placement_check(const struct placement *placement, const struct no
 		.may_wait = may_wait,
 		.volumes = volumes,
 		.n_volumes = node ? placement->n_volumes : 0,
+		.tasks = tasks,
+		.n_tasks = node ? message_list_n(placement->alloc->tasks) : 0,
 	};
+
+	for (size_t i = 0; i < in.n_tasks; i++) {
+		const Holdfast__Driver__V1__TaskConfig *task = alloc_task(placement->alloc, i);
+
+		tasks[i] = (struct wanted_task){task, node_driver(node, task->driver)};
+	}
 
 	for (size_t i = 0; i < in.n_volumes; i++)
 		look_at_volume(placement, node, &placement->volumes[i], &volumes[i]);
@@ -319,7 +329,7 @@ static bool has_plugin(const struct node_entry *node, const char *plugin_id)
 	return false;
 }
 
-/* An allocation without volumes runs a plugin: any node will do that has it not yet. */
+/* An allocation without volumes runs tasks, or a plugin: any node will do that has not the plugin yet. */
 static enum status choose_for_plugin(const struct placement *placement, struct tally *tally,
 				     const struct node_entry **ret, struct refusal *refusal,
 				     struct error *err)
@@ -348,6 +358,9 @@ static enum status choose_for_plugin(const struct placement *placement, struct t
 	for (size_t i = 0; i < tally->n_lines; i++)
 		refusal_add_node(refusal, tally->lines[i].node_id, tally->lines[i].reason);
 	say_groups(&sb, tally);
+	if (plugin_id[0] == '\0')
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "allocation %s: no node can take it: %s",
+				 placement->alloc->name, tally->n > 0 ? sb.data : "none is known");
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 			 "allocation %s: no node is left for plugin %s; nodes that have it already: %zu%s%s; "
 			 "name one with "

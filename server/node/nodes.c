@@ -94,6 +94,22 @@ Holdfast__V1__Node *nodes_view(const struct server *server, const struct node_en
 
 /* Get. */
 
+static bool add_drivers(const struct node_entry *entry, Holdfast__V1__Node *view)
+{
+	size_t n = message_list_n(entry->drivers);
+
+	view->drivers = calloc(n + 1, sizeof(Holdfast__V1__NodeDriver *));
+	for (size_t i = 0; view->drivers && i < n; i++) {
+		const ProtobufCMessage *driver = entry->drivers->messages[i];
+
+		view->drivers[i] = (void *)message_convert(driver->descriptor, driver);
+		if (!view->drivers[i])
+			return false;
+		view->n_drivers = i + 1;
+	}
+	return view->drivers != NULL;
+}
+
 /* The live claims of @entry, or those of them that another machine holds. What is in @ret belongs to the
  * response, also upon false. */
 static bool list_live(const struct node_entry *entry, bool of_other_machine, Holdfast__V1__Claim ***ret,
@@ -148,7 +164,8 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 		return error_no_memory(err, "a node");
 	holdfast__v1__get_node_response__init(response);
 	response->node = nodes_view(server, entry);
-	if (!response->node || !list_live(entry, false, &response->claims, &response->n_claims) ||
+	if (!response->node || !add_drivers(entry, response->node) ||
+	    !list_live(entry, false, &response->claims, &response->n_claims) ||
 	    !add_allocs(entry, response)) {
 		protobuf_c_message_free_unpacked(&response->base, NULL);
 		return error_no_memory(err, "a node");

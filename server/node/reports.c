@@ -654,7 +654,9 @@ static enum status begin(struct session *session, const Holdfast__V1__SessionHel
 	node = state_node(&session->server->state, session->node_id);
 	adopt_session(session, node);
 	greet(session, node);
-	st = take_mounted(session, hello, err);
+	st = fingerprint_take_drivers(node, hello->drivers, hello->n_drivers, err);
+	if (st == STATUS_OK)
+		st = take_mounted(session, hello, err);
 	if (st == STATUS_OK)
 		st = take_statuses(session, hello, err);
 	if (st == STATUS_OK && rebooted)

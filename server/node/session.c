@@ -540,6 +540,9 @@ static enum status take_fingerprint(struct session *session, const Holdfast__V1_
 	fingerprint_take_keys(session->server, &fingerprint->ticket_keys, node);
 	if (st == STATUS_OK && !str_eq(node->other_ticket_keys, entry->node.other_ticket_keys))
 		change_put_node(&change, node);
+	if (st == STATUS_OK)
+		st = fingerprint_take_drivers(state_node(&session->server->state, session->node_id),
+					      fingerprint->drivers, fingerprint->n_drivers, err);
 	return st == STATUS_OK ? session_commit(session, &change, SESSION_NOTHING, "", err) : st;
 }
 

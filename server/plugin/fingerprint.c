@@ -184,3 +184,39 @@ void fingerprint_take_keys(const struct server *server, const ProtobufCBinaryDat
 			"server its old key back",
 			node->id, node->other_ticket_keys);
 }
+
+static enum status check_driver(Holdfast__V1__NodeDriver *const *drivers, size_t i, struct error *err)
+{
+	if (!id_is_label(drivers[i]->name))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "the name of a task driver is 1 to 63 of a-z 0-9 and -, not '%.64s'",
+				 drivers[i]->name);
+	for (size_t k = 0; k < i; k++)
+		if (str_eq(drivers[k]->name, drivers[i]->name))
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0, "task driver %s is named twice",
+					 drivers[i]->name);
+	if (protobuf_c_message_get_packed_size(&drivers[i]->base) > NODE_DRIVER_BYTES_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "task driver %s says more than %d bytes",
+				 drivers[i]->name, NODE_DRIVER_BYTES_MAX);
+	return STATUS_OK;
+}
+
+enum status fingerprint_take_drivers(struct node_entry *node, Holdfast__V1__NodeDriver *const *drivers,
+				     size_t n_drivers, struct error *err)
+{
+	enum status st = STATUS_OK;
+	struct message_list *list;
+
+	if (n_drivers > NODE_DRIVERS_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%zu task drivers, at most %d are taken",
+				 n_drivers, NODE_DRIVERS_MAX);
+	for (size_t i = 0; i < n_drivers && st == STATUS_OK; i++)
+		st = check_driver(drivers, i, err);
+	if (st != STATUS_OK)
+		return st;
+	if (!message_list_new((ProtobufCMessage *const *)(const void *)drivers, n_drivers, &list))
+		return error_no_memory(err, "the task drivers of a node");
+	message_list_unref(node->drivers);
+	node->drivers = list;
+	return STATUS_OK;
+}

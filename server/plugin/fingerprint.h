@@ -9,11 +9,19 @@
 #include <holdfast/v1/types.pb-c.h>
 #include <stddef.h>
 
+struct node_entry;
 struct server;
 
 /** Compare the keys whose tickets the mount helper of @node takes (@keys, of a hello or fingerprint) with the
  * server's own, and log it once when none of them is that. */
 void fingerprint_take_keys(const struct server *server, const ProtobufCBinaryData *keys, struct node *node);
+
+enum { NODE_DRIVERS_MAX = 8, NODE_DRIVER_BYTES_MAX = 192 << 10 };
+
+/** @node has exactly @drivers, as its hello or fingerprint says. STATUS_INVALID_ARGUMENT for more than
+ * NODE_DRIVERS_MAX, for one that is no label, named twice or too large: then nothing changes. */
+enum status fingerprint_take_drivers(struct node_entry *node, Holdfast__V1__NodeDriver *const *drivers,
+				     size_t n_drivers, struct error *err);
 
 /** Stage in @change that @node_id has exactly @plugins: what is new or differs is put, what is no longer
  * named is deleted; a repeat changes nothing. A CSI plugin that no node has reported yet is

@@ -37,6 +37,17 @@ struct node_entry *state_node_next(struct node_entry *entry)
 	return RB_NEXT(node_tree, NULL, entry);
 }
 
+const Holdfast__V1__NodeDriver *node_driver(const struct node_entry *node, const char *name)
+{
+	for (size_t i = 0; i < message_list_n(node->drivers); i++) {
+		const Holdfast__V1__NodeDriver *driver = (const void *)node->drivers->messages[i];
+
+		if (str_eq(driver->name, name))
+			return driver;
+	}
+	return NULL;
+}
+
 bool node_is_registered(const struct node_entry *node)
 {
 	return node->node.boot_id[0] != '\0';
@@ -75,6 +86,7 @@ static void node_drop_unnamed(struct state *state, struct node_entry *entry)
 		return;
 	assert(!entry->session);
 	RB_REMOVE(node_tree, &state->nodes, entry);
+	message_list_unref(entry->drivers);
 	free(entry);
 }
 

@@ -116,11 +116,12 @@ struct node_entry {
 	struct alloc_list allocs;
 	struct claim_list claims;
 	struct instance_list instances;
-	struct session *session; /* borrowed; NULL: not connected. Set by state_set_session() */
-	size_t n_live;		 /* claims that are not freed */
-	size_t n_live_allocs;	 /* those that are not client-terminal */
-	size_t n_pending;	 /* objects that change by its messages and are not durable yet */
-	bool is_unreported;	 /* has not told what it holds since the last restore, see epoch.h */
+	struct session *session;      /* borrowed; NULL: not connected. Set by state_set_session() */
+	struct message_list *drivers; /* NodeDriver, as it said them last; not stored */
+	size_t n_live;		      /* claims that are not freed */
+	size_t n_live_allocs;	      /* those that are not client-terminal */
+	size_t n_pending;	      /* objects that change by its messages and are not durable yet */
+	bool is_unreported;	      /* has not told what it holds since the last restore, see epoch.h */
 	LIST_ENTRY(node_entry) of_unreported;
 	bool is_absent; /* it is in the list of those, see node/down.h */
 	TAILQ_ENTRY(node_entry) of_absent;
@@ -226,6 +227,9 @@ struct plugin_entry *state_plugin(struct state *state, const char *id);
 
 /** Is there a record of the node, and not just something that names it? */
 bool node_is_registered(const struct node_entry *node);
+
+/** The task driver of that name that @node reports, or NULL. */
+const Holdfast__V1__NodeDriver *node_driver(const struct node_entry *node, const char *name);
 
 /** The node has a session now, or (NULL) none any more. */
 void state_set_session(struct state *state, struct node_entry *node, struct session *session);

@@ -77,20 +77,21 @@ class Flow:
         (self.engine.work / "driver.hcl").write_text(settings, encoding="ascii")
         self.engine.socket = f"{self.node.driver_dir}/container/container.sock"
         self.engine.start_driver()
-        wait_for("the agent to find its driver", self.driver_is_healthy)
 
     def driver_is_healthy(self):
-        return any(d.get("healthy") for d in (self.node.status() or {}).get("drivers", []))
+        """As the server knows it."""
+        return any(d["healthy"] for d in self.room.json("node", "status", self.node.id)["node"].get("drivers", []))
 
     def containers(self):
         return [c["Id"] for c in json.loads(self.engine.ask("GET", "/containers/json?all=1")[1])]
 
     def run(self, script=STAYS, image="localhost/bb:1"):
-        """Submit it; its id."""
+        """Submit it, for the only node that has the driver; its id."""
+        wait_for("the server to know the driver", self.driver_is_healthy)
         self.n += 1
         alloc = f"0192f3a0-0000-7000-9000-{self.n:012d}"
         spec = self.room.spec("task.hcl", SPEC.format(name=f"task-{self.n}", script=script, image=image))
-        self.room.holdfast("alloc", "run", spec, "--node", self.node.id, "--id", alloc, "--no-wait")
+        self.room.holdfast("alloc", "run", spec, "--id", alloc, "--no-wait")
         return alloc
 
     def status(self, alloc):
@@ -149,6 +150,13 @@ class Flow:
         self.stop(alloc)
         claim = next(c for c in self.room.claims() if c["allocation_id"] == alloc)
         assert claim["evidence"] == "EVIDENCE_RECEIPT", claim
+
+    def a_node_without_the_driver_is_refused_with_a_line(self):
+        spec = self.room.spec("task.hcl", SPEC.format(name="nowhere", script=STAYS, image="localhost/bb:1"))
+        done = self.room.holdfast("alloc", "run", spec, "--node", self.room.nodes[1].id, check=False)
+        assert "needs driver container, which node node-2 does not have" in done.stderr, done.stderr
+        shown = self.room.holdfast("node", "status", self.node.id).stdout
+        assert "exec_streaming" in shown and "network_modes none" in shown, shown
 
     def a_restart_of_agent_driver_and_server_restarts_no_task(self):
         alloc = self.run()

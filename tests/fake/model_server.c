@@ -286,6 +286,15 @@ static void take_receipt(struct model_server *model, const Holdfast__V1__ClaimRe
 	send_ack(model, receipt->claim_id, is_released);
 }
 
+static void take_drivers(struct model_server *model, Holdfast__V1__NodeDriver *const *drivers, size_t n)
+{
+	model->n_drivers = n;
+	model->driver_is_healthy = n > 0 && drivers[0]->healthy;
+	if (n > 0 && drivers[0]->capabilities)
+		(void)str_copy(model->driver_version, sizeof(model->driver_version),
+			       drivers[0]->capabilities->version);
+}
+
 static void take_plugins(struct model_server *model, Holdfast__V1__NodePlugin *const *plugins, size_t n)
 {
 	struct error err;
@@ -337,6 +346,7 @@ static void take_hello(struct model_server *model, const Holdfast__V1__SessionHe
 			       hello->mounted[0]->claim_id);
 	}
 	take_plugins(model, hello->plugins, hello->n_plugins);
+	take_drivers(model, hello->drivers, hello->n_drivers);
 	(void)snprintf(cluster, sizeof(cluster), "%s", model->other_cluster ? "other" : MODEL_CLUSTER);
 	welcome.cluster = cluster;
 	welcome.heartbeat_ms = model->heartbeat_ms ? model->heartbeat_ms : SESSION_HEARTBEAT_FAST_MS;
@@ -445,6 +455,7 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_FINGERPRINT:
 		model->fingerprints++;
 		take_plugins(model, up->fingerprint->plugins, up->fingerprint->n_plugins);
+		take_drivers(model, up->fingerprint->drivers, up->fingerprint->n_drivers);
 		return;
 	case HOLDFAST__V1__SESSION_UP__MESSAGE__NOT_SET:
 	case _HOLDFAST__V1__SESSION_UP__MESSAGE__CASE_IS_INT_SIZE:

@@ -90,6 +90,9 @@ struct model_server {
 	/* as last said, in a hello or a message of its own */
 	struct node_plugin plugins[NODE_PLUGINS_MAX];
 	size_t n_plugins;
+	size_t n_drivers;
+	bool driver_is_healthy; /* the first one */
+	char driver_version[32];
 	unsigned int heartbeats;
 	uint64_t heartbeat_us, status_us; /* when the last one came */
 	unsigned int claim_calls;

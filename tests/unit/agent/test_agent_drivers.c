@@ -218,4 +218,35 @@ TEST_FIXTURE(a_driver_that_says_why_it_is_not_healthy_is_shown_with_it, setup, t
 	WORLD_UNTIL(w, is_healthy);
 }
 
+static bool server_knows_none(struct world *w)
+{
+	return w->server.n_drivers == 0;
+}
+
+static bool server_knows_it_healthy(struct world *w)
+{
+	return w->server.n_drivers == 1 && w->server.driver_is_healthy;
+}
+
+static bool server_knows_it_sick(struct world *w)
+{
+	return w->server.n_drivers == 1 && !w->server.driver_is_healthy;
+}
+
+TEST_FIXTURE(the_server_hears_of_each_change_of_a_driver_as_it_was_said, setup, teardown)
+{
+	struct world *w = *state;
+
+	driver_start(w);
+	WORLD_UNTIL(w, server_knows_it_healthy);
+	assert_string_equal(w->server.driver_version, "4.3\033");
+	driver.is_sick = true;
+	say_health();
+	WORLD_UNTIL(w, server_knows_it_sick);
+	driver_end();
+	(void)unlink(driver.socket);
+	assert_int_equal(rmdir(driver.folder), 0);
+	WORLD_UNTIL(w, server_knows_none);
+}
+
 TEST_GROUP(world_group_setup, world_group_teardown)

@@ -22,6 +22,13 @@ struct world {
 	Holdfast__V1__Topology__SegmentsEntry *segments[SEGMENTS];
 	Holdfast__V1__Topology *topologies[1];
 	struct wanted_volume wanted[VOLUMES];
+	Holdfast__Driver__V1__TaskConfig task;
+	Holdfast__Driver__V1__VolumeMount mount;
+	Holdfast__Driver__V1__VolumeMount *mounts[1];
+	Holdfast__V1__NodeDriver driver;
+	Holdfast__Driver__V1__CapabilitiesResponse offer;
+	Holdfast__Driver__V1__NetworkMode network;
+	struct wanted_task wanted_task;
 	struct feasibility in;
 };
 
@@ -55,6 +62,70 @@ static void make_world(struct world *w)
 				     .is_connected = true,
 				     .volumes = w->wanted,
 				     .n_volumes = 1};
+}
+
+/* And runs task web by driver container, which is healthy and offers network none. */
+static void want_task(struct world *w)
+{
+	static char name[] = "web", driver[] = "container";
+
+	holdfast__driver__v1__task_config__init(&w->task);
+	holdfast__driver__v1__volume_mount__init(&w->mount);
+	holdfast__v1__node_driver__init(&w->driver);
+	holdfast__driver__v1__capabilities_response__init(&w->offer);
+	w->task.task = name;
+	w->task.driver = driver;
+	w->mounts[0] = &w->mount;
+	w->task.volumes = w->mounts;
+	w->task.n_volumes = 1;
+	w->driver.name = driver;
+	w->driver.healthy = true;
+	w->driver.capabilities = &w->offer;
+	w->network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_NONE;
+	w->offer.network_modes = &w->network;
+	w->offer.n_network_modes = 1;
+	w->wanted_task = (struct wanted_task){&w->task, &w->driver};
+	w->in.tasks = &w->wanted_task;
+	w->in.n_tasks = 1;
+}
+
+static void no_driver(struct world *w)
+{
+	want_task(w);
+	w->wanted_task.driver = NULL;
+}
+
+static void sick_driver(struct world *w)
+{
+	static char why[] = "the engine is away";
+
+	want_task(w);
+	w->driver.healthy = false;
+	w->driver.health_description = why;
+}
+
+static void mute_driver(struct world *w)
+{
+	want_task(w);
+	w->driver.capabilities = NULL;
+}
+
+static void other_network(struct world *w)
+{
+	want_task(w);
+	w->task.network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
+}
+
+static void propagation_of_a_mount(struct world *w)
+{
+	want_task(w);
+	w->mount.propagation = HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_BIDIRECTIONAL;
+}
+
+static void no_logs(struct world *w)
+{
+	want_task(w);
+	w->task.disable_logs = true;
 }
 
 /* The volume's topology needs @key = @value, too. */
@@ -179,6 +250,24 @@ static const struct {
 	{draining, OBSTACLE_DRAINING, STATUS_FAILED_PRECONDITION, {"being drained: kernel update"}},
 	{status_draining, OBSTACLE_DRAINING, STATUS_FAILED_PRECONDITION, {"being drained"}},
 	{ineligible, OBSTACLE_INELIGIBLE, STATUS_FAILED_PRECONDITION, {"takes nothing new: bad memory"}},
+	{no_driver,
+	 OBSTACLE_NO_DRIVER,
+	 STATUS_UNAVAILABLE,
+	 {"task web needs driver container, which node n1 does not have", "holdfast node status n1"}},
+	{sick_driver,
+	 OBSTACLE_DRIVER_UNHEALTHY,
+	 STATUS_UNAVAILABLE,
+	 {"driver container of node n1 is not healthy: the engine is away"}},
+	{mute_driver, OBSTACLE_DRIVER_UNHEALTHY, STATUS_UNAVAILABLE, {"is not healthy"}},
+	{other_network,
+	 OBSTACLE_DRIVER_LACKS,
+	 STATUS_FAILED_PRECONDITION,
+	 {"task web asks for network isolated, which driver container of node n1 does not offer"}},
+	{propagation_of_a_mount,
+	 OBSTACLE_DRIVER_LACKS,
+	 STATUS_FAILED_PRECONDITION,
+	 {"asks for propagation bidirectional"}},
+	{no_logs, OBSTACLE_DRIVER_LACKS, STATUS_FAILED_PRECONDITION, {"asks for disable_logs"}},
 	{no_plugin,
 	 OBSTACLE_NO_PLUGIN,
 	 STATUS_UNAVAILABLE,
@@ -208,6 +297,13 @@ TEST(what_can_take_it_takes_it)
 	make_world(&w);
 	assert_int_equal(feasibility_check(&w.in, reason), OBSTACLE_NONE);
 	assert_string_equal(reason, "");
+	want_task(&w);
+	w.task.network = w.network;
+	assert_int_equal(feasibility_check(&w.in, reason), OBSTACLE_NONE);
+	w.wanted_task.driver = NULL; /* of a node that is away it may not be known */
+	w.in.is_connected = false;
+	w.in.may_wait = true;
+	assert_int_equal(feasibility_check(&w.in, reason), OBSTACLE_NONE);
 }
 
 TEST(each_obstacle_is_named_with_what_is_needed_and_what_is_there)

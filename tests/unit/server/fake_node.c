@@ -259,6 +259,8 @@ void fake_node_send_fingerprint(struct fake_node *node)
 	make_fingerprint(node, &fingerprint);
 	pb.plugins = node->plugins ? node->plugins : fingerprint.plugins;
 	pb.n_plugins = node->plugins ? node->n_plugins : fingerprint.n;
+	pb.drivers = node->drivers;
+	pb.n_drivers = node->n_drivers;
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_FINGERPRINT;
 	up.fingerprint = &pb;
 	send_up(node, &up);
@@ -301,6 +303,8 @@ void fake_node_connect(struct fake_node *node, const char *id, const char *boot_
 	hello.boot_id = node->boot_id;
 	hello.plugins = node->plugins ? node->plugins : fingerprint.plugins;
 	hello.n_plugins = node->plugins ? node->n_plugins : fingerprint.n;
+	hello.drivers = node->drivers;
+	hello.n_drivers = node->n_drivers;
 	hello.allocs = allocs;
 	hello.n_allocs = n_allocs;
 	hello.picture_complete = true;

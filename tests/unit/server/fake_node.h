@@ -39,6 +39,8 @@ struct fake_node {
 	ProtobufCBinaryData ticket_keys;    /* borrowed; as its hello says */
 	Holdfast__V1__NodePlugin **plugins; /* borrowed; what it says instead of the profile and csi below */
 	size_t n_plugins;
+	Holdfast__V1__NodeDriver **drivers; /* borrowed; task drivers; NULL: none */
+	size_t n_drivers;
 	struct model_plugin
 		*plugin; /* borrowed; answers the calls that come down; NULL: there must be none */
 	struct fake_csi csi;

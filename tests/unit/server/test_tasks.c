@@ -54,8 +54,31 @@ static enum status run_web(struct fixture *f, const char *user, struct error *er
 	return call(&f->operator, ALLOCS, "Run", &request.base, NULL, err);
 }
 
+/* n1's driver, with whatever it says. */
+static struct {
+	Holdfast__V1__NodeDriver driver;
+	Holdfast__V1__NodeDriver *list[2];
+	Holdfast__Driver__V1__CapabilitiesResponse capabilities;
+	Holdfast__Driver__V1__FingerprintResponse fingerprint;
+} said;
+
+static void give_driver(struct fixture *f, const char *name)
+{
+	holdfast__v1__node_driver__init(&said.driver);
+	holdfast__driver__v1__capabilities_response__init(&said.capabilities);
+	holdfast__driver__v1__fingerprint_response__init(&said.fingerprint);
+	said.driver.name = text(name);
+	said.driver.healthy = true;
+	said.driver.capabilities = &said.capabilities;
+	said.driver.fingerprint = &said.fingerprint;
+	said.list[0] = said.list[1] = &said.driver;
+	f->n1.drivers = said.list;
+	f->n1.n_drivers = 1;
+}
+
 static void begin(struct fixture *f)
 {
+	give_driver(f, "container");
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
@@ -215,4 +238,139 @@ TEST_FIXTURE(a_node_that_says_more_than_its_tasks_loses_its_session, setup, tear
 	say_tasks(f, "web", 2);
 	UNTIL(f, f->n1.closed);
 	assert_null(stored_status(f));
+}
+
+static Holdfast__V1__GetNodeResponse *get_n1(struct fixture *f)
+{
+	Holdfast__V1__GetNodeRequest request = HOLDFAST__V1__GET_NODE_REQUEST__INIT;
+	ProtobufCMessage *response = NULL;
+
+	request.id = text("n1");
+	assert_int_equal(
+		call(&f->operator, & holdfast__v1__nodes__descriptor, "Get", &request.base, &response, NULL),
+		STATUS_OK);
+	return (void *)response;
+}
+
+/* Values in memory that live as long as the test. */
+static struct {
+	char texts[64][8];
+	_Alignas(16) char bytes[64][128];
+	void *lists[64][2];
+	uint32_t numbers[64][2];
+	size_t n;
+} room;
+
+static void fill(ProtobufCMessage *message);
+
+static void *some_message(const ProtobufCMessageDescriptor *type)
+{
+	char *at = room.bytes[room.n++];
+
+	assert_true(type->sizeof_message <= sizeof(room.bytes[0]));
+	protobuf_c_message_init(type, at);
+	fill((ProtobufCMessage *)(void *)at);
+	return at;
+}
+
+static char *some_text(void)
+{
+	(void)snprintf(room.texts[room.n], sizeof(room.texts[0]), "t%zu", room.n);
+	return room.texts[room.n++];
+}
+
+/* Set one field, a list twice. */
+static void fill_field(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+{
+	char *at = (char *)message + field->offset;
+	bool is_list = field->label == PROTOBUF_C_LABEL_REPEATED;
+	bool is_pointer = field->type == PROTOBUF_C_TYPE_STRING || field->type == PROTOBUF_C_TYPE_MESSAGE;
+	uint32_t number = field->type == PROTOBUF_C_TYPE_BOOL	? 1
+			  : field->type == PROTOBUF_C_TYPE_ENUM ? 2
+								: 77;
+	void **values = room.lists[room.n];
+	uint32_t *numbers = room.numbers[room.n++];
+
+	assert_true(room.n < 60);
+	for (size_t i = 0; i < 2; i++) {
+		if (field->type == PROTOBUF_C_TYPE_STRING)
+			values[i] = some_text();
+		else if (field->type == PROTOBUF_C_TYPE_MESSAGE)
+			values[i] = some_message(field->descriptor);
+		numbers[i] = number;
+	}
+	if (is_list) {
+		*(size_t *)(void *)((char *)message + field->quantifier_offset) = 2;
+		*(void **)(void *)at = is_pointer ? (void *)values : (void *)numbers;
+	} else if (is_pointer) {
+		*(void **)(void *)at = values[0];
+	} else {
+		*(uint32_t *)(void *)at = number; /* also the lower half of one of 64 bits */
+	}
+}
+
+static void fill(ProtobufCMessage *message)
+{
+	for (unsigned int i = 0; i < message->descriptor->n_fields; i++)
+		fill_field(message, &message->descriptor->fields[i]);
+}
+
+TEST_FIXTURE(whatever_a_driver_reports_is_found_in_its_node, setup, teardown)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__GetNodeResponse *node;
+
+	give_driver(f, "container");
+	memset(&room, 0, sizeof(room));
+	fill(&said.capabilities.base); /* every field there is, also one that is new */
+	fill(&said.fingerprint.base);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	node = get_n1(f);
+	assert_int_equal(node->node->n_drivers, 1);
+	assert_true(message_eq(&node->node->drivers[0]->base, &said.driver.base));
+	holdfast__v1__get_node_response__free_unpacked(node, NULL);
+	said.driver.healthy = false; /* and when it has changed */
+	fake_node_send_fingerprint(&f->n1);
+	UNTIL(f, !node_driver(state_node(&f->server->state, "n1"), "container")->healthy);
+	f->n1.n_drivers = 0;
+	fake_node_send_fingerprint(&f->n1);
+	UNTIL(f, !node_driver(state_node(&f->server->state, "n1"), "container"));
+}
+
+TEST_FIXTURE(a_driver_that_cannot_be_ends_the_session, setup, teardown)
+{
+	struct fixture *f = *state;
+
+	give_driver(f, "Container");
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);
+	fake_node_disconnect(&f->n1);
+	give_driver(f, "container");
+	f->n1.n_drivers = 2; /* of one name */
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);
+}
+
+TEST_FIXTURE(what_no_driver_of_the_node_offers_is_refused_at_submission, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct error err;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_int_equal(run_web(f, "", &err), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "task web needs driver container, which node n1 does not have"));
+	give_driver(f, "container");
+	said.driver.healthy = false;
+	said.driver.health_description = text("the engine is away");
+	fake_node_send_fingerprint(&f->n1);
+	UNTIL(f, node_driver(state_node(&f->server->state, "n1"), "container"));
+	assert_int_equal(run_web(f, "", &err), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "driver container of node n1 is not healthy: the engine is away"));
+	said.driver.healthy = true;
+	fake_node_send_fingerprint(&f->n1);
+	UNTIL(f, node_driver(state_node(&f->server->state, "n1"), "container")->healthy);
+	assert_int_equal(run_web(f, "", &err), STATUS_OK);
 }
