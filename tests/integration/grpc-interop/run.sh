@@ -23,7 +23,7 @@ cp "$here"/package.json "$here"/package-lock.json "$here"/*.js "$here"/interop.p
 (cd "$work" && npm ci --loglevel=error --no-audit --no-fund)
 export HOLDFAST_PROTOS=$root/proto
 mkdir -p "$work/python"
-(cd "$root/proto" && protoc -I. -I"$here" --python_out="$work/python" interop.proto holdfast/v1/*.proto)
+(cd "$root/proto" && protoc -I. -I"$here" --python_out="$work/python" interop.proto holdfast/v1/*.proto holdfast/driver/v1/*.proto)
 
 dir=$(mktemp -d /tmp/holdfast-interop-XXXXXX)
 pids=()
