@@ -21,6 +21,7 @@
 #include "state/keys.h"
 #include "state/records.h"
 
+#include <assert.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -235,6 +236,7 @@ static void add_etcd(struct answer *answer, const struct members_view *view, siz
 /* This server answers, so it leads; it is in the list also before its key is. */
 static void fill(struct answer *answer, const struct members_view *view, const struct lead_view *own)
 {
+	assert(view);
 	add_leader(answer, own->name, own->address, own->since_ms);
 	for (size_t i = 0; i < view->n_servers; i++) {
 		const struct members_server *from = &view->servers[i];

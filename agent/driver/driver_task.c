@@ -253,8 +253,8 @@ static enum status begin_call(struct driver_task *task, struct error *err)
 	case DRIVER_TASK_STATE_N:
 		break;
 	}
-	assert(!"a state that calls nobody");
-	return STATUS_OK;
+	return error_set(err, STATUS_INTERNAL, 0, "state %s of a task calls nobody",
+			 driver_task_state_name(task->state));
 }
 
 static int on_due(sd_event_source *source, uint64_t usec, void *userdata)
@@ -282,6 +282,7 @@ static void call_after(struct driver_task *task, uint64_t delay_us)
 
 static void retry(struct driver_task *task, const struct error *err)
 {
+	assert(err); /* who says that it passes says why */
 	task->last_error = *err;
 	call_after(task, backoff_next(&task->backoff, backoff_random()));
 	task->request.events->on_trouble(err, task->request.userdata);
@@ -300,6 +301,7 @@ static void tell_runs(struct driver_task *task, const void *response)
 {
 	const Holdfast__Driver__V1__StartTaskResponse *started = response;
 
+	assert(started);
 	keep_handle(task, started->handle);
 	call_after(task, 0);
 	task->request.events->on_runs(started->handle, task->request.userdata);
@@ -338,6 +340,7 @@ static void act(struct driver_task *task, enum driver_task_action action, const 
 		tell_runs(task, response);
 		return;
 	case DRIVER_TASK_DO_EXITED:
+		assert(response);
 		events->on_exited(((const Holdfast__Driver__V1__WaitTaskResponse *)response)->result, NULL,
 				  userdata);
 		return;
@@ -360,6 +363,7 @@ static void act(struct driver_task *task, enum driver_task_action action, const 
 /* An answer that lacks what it must have is tried again: nothing is known by it. */
 static bool is_usable(const struct driver_task *task, const void *response)
 {
+	assert(response || (task->state != DRIVER_TASK_START && task->state != DRIVER_TASK_WAIT));
 	if (task->state == DRIVER_TASK_START)
 		return ((const Holdfast__Driver__V1__StartTaskResponse *)response)->handle;
 	if (task->state == DRIVER_TASK_WAIT)

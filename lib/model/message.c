@@ -180,7 +180,7 @@ bool message_list_new(ProtobufCMessage *const *from, size_t n, struct message_li
 	*ret = NULL;
 	if (n == 0)
 		return true;
-	list = calloc(1, sizeof(*list) + n * sizeof(list->messages[0]));
+	list = calloc(1, sizeof(*list) + n * sizeof(void *));
 	if (!list)
 		return false;
 	list->n_refs = 1;

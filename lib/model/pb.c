@@ -666,7 +666,7 @@ static enum status get_messages(const struct field_map *field, const void *from,
 				 field->name, n, field->size);
 	if (!message_list_new(*(ProtobufCMessage *const *const *)from, n, &list))
 		return error_no_memory(err, "a message");
-	memcpy(to, &list, sizeof(list));
+	*(struct message_list **)(void *)to = list;
 	return STATUS_OK;
 }
 

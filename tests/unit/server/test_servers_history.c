@@ -1007,9 +1007,8 @@ static void step_client(struct client_model *c)
 	kind = draw(&c->random, 100);
 	volume = draw(&c->random, VOLUMES);
 	node = draw(&c->random, NODES);
-	if (c->number < VOLUMES && c->w->volumes[c->number].acknowledged < 0)
-		start_write(c);
-	else if (c->number < VOLUMES && kind < 40 && c->has_read_own)
+	if (c->number < VOLUMES &&
+	    (c->w->volumes[c->number].acknowledged < 0 || (kind < 40 && c->has_read_own)))
 		start_write(c);
 	else if (c->number < VOLUMES && kind < 40)
 		start_read(c, c->number);
