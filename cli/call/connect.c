@@ -2,6 +2,7 @@
 #include "call/connect.h"
 
 #include "base/backoff.h"
+#include "base/str.h"
 #include "command/settings.h"
 #include "command/values.h"
 #include "rpc/client.h"
@@ -140,32 +141,42 @@ static void add_next(const struct connection *connection, struct error *err)
 					     : certificate);
 }
 
-/* How long to go on asking, after a call that has changed nothing for certain. */
-static uint64_t patience_us(const struct connection *connection, enum status status)
+/* Of these methods the answer is all there is: once more does no harm. */
+static bool is_read(const char *method)
 {
-	if (status != STATUS_UNAVAILABLE || rpc_client_may_have_begun(connection->client))
+	return str_starts_with(method, "Get") || str_starts_with(method, "List") || str_eq(method, "Status");
+}
+
+/* How long to go on asking, after a call that has changed nothing for certain. */
+static uint64_t patience_us(const struct connection *connection, const char *method, enum status status)
+{
+	if (status != STATUS_UNAVAILABLE)
 		return 0;
+	if (rpc_client_may_have_begun(connection->client))
+		return connection->has_several_servers && is_read(method) ? LEADERLESS_US : 0;
 	if (rpc_client_said(connection->client))
 		return LEADERLESS_US;
 	return connection->has_several_servers ? UNREACHED_US : 0;
 }
 
-/* Once, and again at the next server while nothing can have been begun. */
+/* Once, and again at the next server while nothing can have been changed. */
 static enum status call_some_server(struct connection *connection, const ProtobufCServiceDescriptor *service,
 				    const char *method, const ProtobufCMessage *request, uint64_t timeout_us,
 				    ProtobufCMessage **ret, struct error *err)
 {
 	struct backoff backoff = BACKOFF_INIT(200 * USEC_PER_MSEC, 2 * USEC_PER_SEC);
-	const uint64_t start_us = clock_monotonic_us();
+	uint64_t failed_us = 0; /* the first time: an answer may have been waited for before */
 
 	for (;;) {
 		enum status status = rpc_client_call_sync(connection->client, service, method, request,
 							  timeout_us, ret, err);
-		uint64_t after_us = patience_us(connection, status);
+		uint64_t after_us = patience_us(connection, method, status);
 		uint64_t delay_us = backoff_next(&backoff, backoff_random());
+		uint64_t now_us = clock_monotonic_us();
 
-		if (clock_monotonic_us() - start_us + delay_us >=
-		    (after_us < timeout_us ? after_us : timeout_us))
+		if (failed_us == 0)
+			failed_us = now_us;
+		if (now_us - failed_us + delay_us >= (after_us < timeout_us ? after_us : timeout_us))
 			return status;
 		(void)usleep((useconds_t)delay_us);
 		rpc_client_move_on(connection->client);

@@ -754,6 +754,34 @@ TEST_FIXTURE(who_steps_down_hands_over_and_follows, setup_servers, teardown_serv
 	assert_true(cli_said(s, "Operator.StepDown"));
 }
 
+/* The command is waiting for a change when the leader is killed, and asks the next one. */
+TEST_FIXTURE(a_command_that_waits_outlives_the_leader, setup_servers, teardown_servers)
+{
+	struct servers *s = *state;
+	int leader = await_leader(s, -1);
+	int status;
+	pid_t waiting;
+
+	take_db(s);
+	await_said(s, another(s, leader), "this server follows");
+	waiting = fork();
+	assert_true(waiting >= 0);
+	if (waiting == 0)
+		_exit(run_cli(s, another(s, leader), "alloc stop " ALLOC_1));
+	UNTIL(&s->f, s->f.n1.stops == 1);
+	UNTIL(&s->f, strstr(get_text(s, leader, "/metrics"), "\nholdfast_watches 1\n"));
+	end(s, leader, SIGKILL);
+	(void)await_leader(s, -1);
+	s->f.n1.has = &s->held;
+	fake_node_connect(&s->f.n1, "n1", BOOT_1, NULL, 0);
+	UNTIL(&s->f, s->f.n1.stops == 1);
+	fake_node_send_alloc(&s->f.n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	while (waitpid(waiting, &status, WNOHANG) == 0)
+		assert_true(sd_event_run(s->f.event, 10000) >= 0);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 /* Bytes that have come for @port of the loopback and that nobody has read. */
 static unsigned long unread_at(uint16_t port)
 {
