@@ -185,8 +185,7 @@ class Demo:
         return self.world.json("alloc", "status", alloc)["allocation"]["client_status"] == "RUNNING"
 
 
-def main():
-    demo = Demo()
+def main(demo):
     started = time.monotonic()
     kept = None
     try:
@@ -214,4 +213,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(Demo()))
