@@ -829,10 +829,13 @@ static void runner_begin_task(struct alloc_runner *runner, uint32_t i, bool is_s
 {
 	struct alloc_record *record = runner->record;
 	struct error err;
+	enum status status;
 
 	runner_begin_op(runner, is_start ? RUNNER_START_TASK : RUNNER_STOP_TASK, record->alloc.n_volumes);
 	runner->task = i;
-	if ((is_start ? alloc_tasks_start : alloc_tasks_stop)(runner->tasks, i, &err) != STATUS_OK) {
+	status = is_start ? alloc_tasks_start(runner->tasks, i, &err)
+			  : alloc_tasks_stop(runner->tasks, i, &err);
+	if (status != STATUS_OK) {
 		runner->env->on_broken(&err, runner->env->userdata);
 		return;
 	}
