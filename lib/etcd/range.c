@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-enum { PAGE_MAX = 1000, FULL_KEY_SIZE = ETCD_KEY_SIZE + KV_KEY_MAX + 2 };
+/* etcd counts all that follows for each page, so few pages are much cheaper than many. */
+enum { PAGE_MAX = 8000, FULL_KEY_SIZE = ETCD_KEY_SIZE + KV_KEY_MAX + 2 };
 
 struct page {
 	const struct etcd_records *records;
@@ -140,17 +141,22 @@ enum status etcd_range(struct etcd *etcd, const struct etcd_records *records, co
 	Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
 	uint8_t start[FULL_KEY_SIZE];
 	uint8_t end[FULL_KEY_SIZE];
+	int64_t page_max = PAGE_MAX;
 	enum status st = STATUS_OK;
 
 	range.range_end = (ProtobufCBinaryData){.len = end_of(data, prefix, end), .data = end};
 	range.key = (ProtobufCBinaryData){
 		.len = start_of(data, strcmp(from, prefix) > 0 ? from : prefix, false, start), .data = start};
 	while (st == STATUS_OK && page.has_more && limit > 0) {
-		range.limit = limit < PAGE_MAX ? (int64_t)limit : PAGE_MAX;
+		int64_t asked = limit < (size_t)page_max ? (int64_t)limit : page_max;
+
+		range.limit = asked;
 		range.revision = page.revision;
 		st = read_page(etcd, &page, &range, err);
 		if (st != STATUS_OK || page.n == 0)
 			break;
+		if (range.limit < asked)
+			page_max = range.limit; /* the next ones have values as large */
 		*n_read += page.n;
 		limit -= page.n;
 		range.key.len = start_of(data, page.items[page.n - 1].key, true, start);

@@ -387,15 +387,15 @@ TEST_FIXTURE(a_range_that_a_compaction_overtook_says_so, setup_leading, teardown
 	struct error err;
 	int n = 0;
 
-	fill(f, 2500);
+	fill(f, 17000);
 	assert_int_equal(kv_range(f->part.kv, "", compact_once, &n, &err), STATUS_UNAVAILABLE);
 	assert_non_null(strstr(err.msg, "etcd was compacted while it was read"));
 	n = 0;
 	assert_int_equal(kv_range(f->part.kv, "", count, &n, &err), STATUS_OK);
-	assert_int_equal(n, 2501);
+	assert_int_equal(n, 17001);
 	n = 0;
-	assert_int_equal(kv_range_from(f->part.kv, "k", "k00100", 1500, count, &n, &err), STATUS_OK);
-	assert_int_equal(n, 1500);
+	assert_int_equal(kv_range_from(f->part.kv, "k", "k00100", 9000, count, &n, &err), STATUS_OK);
+	assert_int_equal(n, 9000);
 	put_ok(f, "a", "1"); /* nothing else takes harm */
 }
 
