@@ -560,11 +560,20 @@ TEST_FIXTURE(the_sweep_drives_on_what_no_event_did_and_counts_it, setup_csi, tea
 	assert_int_equal(metric_of(f, "release_swept_up_total"), 1);
 }
 
+static void count_durable(struct server *server, void *userdata)
+{
+	int *n = userdata;
+
+	(void)server;
+	++*n;
+}
+
 TEST_FIXTURE(every_claim_is_looked_at_by_a_sweep_however_many_there_are, setup_csi, teardown_csi)
 {
 	enum { CLAIMS = 2 * RELEASE_SWEEP_SLICE + 1 };
 	struct fixture *f = *state;
 	struct release_stats stats;
+	int n_durable = 0;
 
 	for (int i = 0; i < CLAIMS; i++) {
 		struct claim claim = {.namespace = "default",
@@ -579,9 +588,11 @@ TEST_FIXTURE(every_claim_is_looked_at_by_a_sweep_however_many_there_are, setup_c
 		(void)str_format(claim.allocation_id, sizeof(claim.allocation_id),
 				 "01890000-0000-7000-9000-%012d", i);
 		change_put_claim(&change, &claim);
-		assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+		assert_int_equal(change_commit(f->server, &change, count_durable, &n_durable, NULL),
+				 STATUS_OK);
 	}
 	assert_int_equal(f->server->state.n_claims, CLAIMS);
+	UNTIL(f, n_durable == CLAIMS); /* what is on its way to the disk would be lost with its memory */
 	restart(f);
 	UNTIL(f, f->server->state.n_claims == 0);
 	release_stats(f->server, &stats);
