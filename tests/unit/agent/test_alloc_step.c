@@ -219,6 +219,19 @@ TEST(a_task_that_may_have_been_started_is_stopped_like_one_that_runs)
 	alloc_record_free(record);
 }
 
+TEST(a_volume_that_is_mounted_again_starts_no_task_again)
+{
+	struct alloc_record *record = with_tasks(1, 1);
+	char trace[64];
+
+	play(record, trace, sizeof(trace));
+	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_UNMOUNTED}));
+	assert_false(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_TASK_START}));
+	play(record, trace, sizeof(trace));
+	assert_string_equal(trace, "C0M0R0");
+	alloc_record_free(record);
+}
+
 TEST(tasks_are_in_the_journal_with_their_handles)
 {
 	struct alloc_record *record = with_tasks(1, 2);
