@@ -23,6 +23,8 @@ static const char *const capability_names[CAPABILITY_N] = {
 	[CAPABILITY_LIST_JOBS] = "list-jobs",
 	[CAPABILITY_READ_JOB] = "read-job",
 	[CAPABILITY_SUBMIT_JOB] = "submit-job",
+	[CAPABILITY_ALLOC_EXEC] = "alloc-exec",
+	[CAPABILITY_READ_LOGS] = "read-logs",
 };
 
 static const char *const level_names[POLICY_LEVEL_N] = {
@@ -37,7 +39,8 @@ static const char *const level_names[POLICY_LEVEL_N] = {
 	 CAPABILITY_BIT(CAPABILITY_LIST_JOBS) | CAPABILITY_BIT(CAPABILITY_READ_JOB))
 #define COARSE_WRITE                                                                                       \
 	(COARSE_READ | CAPABILITY_BIT(CAPABILITY_MOUNT_VOLUME) | CAPABILITY_BIT(CAPABILITY_WRITE_VOLUME) | \
-	 CAPABILITY_BIT(CAPABILITY_SUBMIT_JOB))
+	 CAPABILITY_BIT(CAPABILITY_SUBMIT_JOB) | CAPABILITY_BIT(CAPABILITY_ALLOC_EXEC) |                   \
+	 CAPABILITY_BIT(CAPABILITY_READ_LOGS))
 
 /* --- is it one? --- */
 
@@ -82,7 +85,7 @@ static enum status check_rule(const char *policy, const Holdfast__V1__NamespaceR
 				err, policy, "capability", rule->capabilities[i],
 				"csi-list-volume, csi-read-volume, csi-mount-volume, "
 				"csi-write-volume, csi-register-plugin, alloc-run-unit, csi-attest-volume, "
-				"list-jobs, read-job, submit-job or deny");
+				"list-jobs, read-job, submit-job, alloc-exec, read-logs or deny");
 	return STATUS_OK;
 }
 

@@ -31,6 +31,8 @@ enum policy_capability {
 	CAPABILITY_LIST_JOBS,	    /* list-jobs */
 	CAPABILITY_READ_JOB,	    /* read-job */
 	CAPABILITY_SUBMIT_JOB,	    /* submit-job */
+	CAPABILITY_ALLOC_EXEC,	    /* alloc-exec */
+	CAPABILITY_READ_LOGS,	    /* read-logs */
 	CAPABILITY_N,
 };
 

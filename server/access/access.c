@@ -42,6 +42,8 @@ static const struct right_info rights[ACCESS_RIGHT_N] = {
 	[ACCESS_JOB_LIST] = {.name = "list-jobs", .any_of = BIT(LIST_JOBS), .is_of_node = true},
 	[ACCESS_JOB_READ] = {.name = "read-job", .any_of = BIT(READ_JOB), .is_of_node = true},
 	[ACCESS_JOB_SUBMIT] = {.name = "submit-job", .any_of = BIT(SUBMIT_JOB), .is_of_node = true},
+	[ACCESS_ALLOC_EXEC] = {.name = "alloc-exec", .any_of = BIT(ALLOC_EXEC)},
+	[ACCESS_READ_LOGS] = {.name = "read-logs", .any_of = BIT(READ_LOGS)},
 	[ACCESS_PLUGIN_REGISTER] = {.name = "csi-register-plugin",
 				    .any_of = BIT(REGISTER_PLUGIN),
 				    .is_of_node = true},

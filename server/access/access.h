@@ -66,6 +66,8 @@ enum access_right {
 	ACCESS_JOB_LIST,	/* list-jobs: list allocations */
 	ACCESS_JOB_READ,	/* read-job */
 	ACCESS_JOB_SUBMIT,	/* submit-job: run and stop allocations */
+	ACCESS_ALLOC_EXEC,	/* alloc-exec: run commands in tasks */
+	ACCESS_READ_LOGS,	/* read-logs: what tasks have written */
 	ACCESS_PLUGIN_REGISTER, /* csi-register-plugin: run allocations that are plugins */
 	ACCESS_UNIT_RUN,	/* alloc-run-unit: run allocations that start a unit of their node */
 	ACCESS_VOLUME_ATTEST,	/* csi-attest-volume: attest in place of a node's or a provider's evidence */

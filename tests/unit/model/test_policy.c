@@ -46,7 +46,7 @@ static uint32_t capabilities(Rule **rules, size_t n, const char *namespace)
 
 #define B(name) CAPABILITY_BIT(CAPABILITY_##name)
 #define READ (B(LIST_VOLUME) | B(READ_VOLUME) | B(LIST_JOBS) | B(READ_JOB))
-#define WRITE (READ | B(MOUNT_VOLUME) | B(WRITE_VOLUME) | B(SUBMIT_JOB))
+#define WRITE (READ | B(MOUNT_VOLUME) | B(WRITE_VOLUME) | B(SUBMIT_JOB) | B(ALLOC_EXEC) | B(READ_LOGS))
 
 TEST(each_word_gives_what_nomad_gives)
 {
@@ -68,6 +68,8 @@ TEST(each_word_gives_what_nomad_gives)
 		{"", "list-jobs", B(LIST_JOBS)},
 		{"", "read-job", B(READ_JOB)},
 		{"", "submit-job", B(SUBMIT_JOB)},
+		{"", "alloc-exec", B(ALLOC_EXEC)},
+		{"", "read-logs", B(READ_LOGS)},
 		{"", "deny", 0},
 		{"write", "deny", 0},
 		{"write", "csi-register-plugin", WRITE | B(REGISTER_PLUGIN)},

@@ -115,6 +115,8 @@ TEST_FIXTURE(each_capability_opens_its_rights_in_its_namespace, setup, teardown)
 		{"list-jobs", R(VOLUME_LIST) | R(JOB_LIST)},
 		{"read-job", R(VOLUME_READ) | R(JOB_READ)},
 		{"submit-job", R(JOB_SUBMIT)},
+		{"alloc-exec", R(ALLOC_EXEC)},
+		{"read-logs", R(READ_LOGS)},
 		{"deny", 0},
 	};
 	struct server *server = *state;
