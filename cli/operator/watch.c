@@ -65,21 +65,6 @@ static void describe(const Holdfast__V1__WatchEvent *event, char what[static WHA
 		(void)str_copy(what, WHAT_SIZE, "changed");
 }
 
-static enum status print_json_line(const Holdfast__V1__WatchEvent *event, struct error *err)
-{
-	json_t *json = NULL;
-	enum status status = pbjson_encode(&event->base, PBJSON_PROTO_NAMES, &json, err);
-	int r;
-
-	if (status != STATUS_OK)
-		return status;
-	r = json_dumpf(json, stdout, JSON_COMPACT);
-	json_decref(json);
-	if (r < 0 || putchar('\n') == EOF)
-		return error_set(err, STATUS_INTERNAL, errno, "write the output");
-	return STATUS_OK;
-}
-
 /* Each event is out before the next one is read: whoever reads a pipe sees it at once. */
 static enum status on_event(const ProtobufCMessage *message, void *userdata, struct error *err)
 {
@@ -89,7 +74,7 @@ static enum status on_event(const ProtobufCMessage *message, void *userdata, str
 	char what[WHAT_SIZE];
 
 	if (inv->options[OPT_JSON]) {
-		status = print_json_line(event, err);
+		status = print_json_line(&event->base, err);
 	} else if (event->topic[0]) { /* the first one only says where it begins */
 		describe(event, what);
 		print_line("%" PRIu64 " %s %s: %s", event->index, event->topic, event->key, what);

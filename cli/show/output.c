@@ -292,3 +292,18 @@ void print_error_json(const struct error *error, const ProtobufCMessage *details
 	(void)fputc('\n', stderr);
 	json_decref(json);
 }
+
+enum status print_json_line(const ProtobufCMessage *message, struct error *err)
+{
+	json_t *json = NULL;
+	enum status status = pbjson_encode(message, PBJSON_PROTO_NAMES, &json, err);
+	int r;
+
+	if (status != STATUS_OK)
+		return status;
+	r = json_dumpf(json, stdout, JSON_COMPACT);
+	json_decref(json);
+	if (r < 0 || putchar('\n') == EOF || fflush(stdout) != 0)
+		return error_set(err, STATUS_INTERNAL, errno, "write the output");
+	return STATUS_OK;
+}

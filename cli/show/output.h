@@ -57,6 +57,9 @@ enum status print_answer(const ProtobufCMessage *message, struct error *err);
 /** Print @json and drop the reference; NULL means that memory ran out. */
 enum status print_json(json_t *json, struct error *err);
 
+/** A message as one line of JSON, out before this returns. */
+enum status print_json_line(const ProtobufCMessage *message, struct error *err);
+
 enum { AGE_SIZE = CLOCK_TEXT_SIZE };
 
 /** Time since @realtime_ms as of @now_ms: "3h05m", "0s" for the future; "" for 0. Returns @text. */
