@@ -27,7 +27,8 @@
 
 enum {
 	SESSIONS_MAX = 128,
-	STDIN_MAX = 1 << 20,
+	STDIN_HIGH = 256 << 10,		    /* from here on the client waits */
+	STDIN_MAX = STDIN_HIGH + (1 << 20), /* and one message more */
 	CHUNK_MAX = 32 << 10,
 	COLLECT_MAX = 256 << 10, /* of each stream, of ExecTask */
 	HEAD_MAX = 4096,
@@ -440,6 +441,13 @@ static void wait_io(struct session *session)
 	(void)sd_event_source_set_enabled(session->io, events != 0 ? SD_EVENT_ON : SD_EVENT_OFF);
 }
 
+/* Who fills faster than the task reads waits. */
+static void pace_client(const struct session *session)
+{
+	if (session->is_stream && !session->is_over)
+		rpc_call_pause(session->call, session->in.len > STDIN_HIGH);
+}
+
 /* Towards the task, as far as it takes it. */
 static void push_stdin(struct session *session)
 {
@@ -463,6 +471,7 @@ static void push_stdin(struct session *session)
 			(void)send(session->fd, "\x04", 1,
 				   MSG_NOSIGNAL | MSG_DONTWAIT); /* end of file, typed */
 	}
+	pace_client(session);
 	wait_io(session);
 }
 
@@ -738,6 +747,7 @@ static void on_exec_message(struct rpc_call *call, const ProtobufCMessage *messa
 		return;
 	}
 	push_stdin(session);
+	pace_client(session); /* also before the command has begun */
 }
 
 static void on_stream_open(struct rpc_call *call, void *userdata)

@@ -64,6 +64,7 @@ struct driver_call {
 	sd_event_source *timer; /* while it waits */
 	struct error why;	/* what it ended with */
 	driver_message_fn *on_message;
+	void (*on_drained)(void *userdata);
 	driver_done_fn *done;
 	void *userdata;
 };
@@ -340,6 +341,14 @@ static void on_stream_closed(struct rpc_stream *stream, enum status status, cons
 		fail(call, status, why);
 }
 
+static void on_stream_drained(struct rpc_stream *stream, void *userdata)
+{
+	const struct driver_call *call = userdata;
+
+	if (call->on_drained)
+		call->on_drained(call->userdata);
+}
+
 static enum status send_call(struct driver_call *call, const ProtobufCMessage *message, uint64_t timeout_us,
 			     struct error *err)
 {
@@ -347,6 +356,7 @@ static enum status send_call(struct driver_call *call, const ProtobufCMessage *m
 		.on_open = on_stream_open,
 		.on_message = on_stream_message,
 		.on_closed = on_stream_closed,
+		.on_drained = on_stream_drained,
 	};
 	const ProtobufCServiceDescriptor *service = &holdfast__driver__v1__driver__descriptor;
 	const char *name = driver_method_name(call->method);
@@ -407,6 +417,7 @@ enum status driver_call_start(struct driver_client *client, const struct driver_
 		.deadline_us = is_stream ? UINT64_MAX : clock_monotonic_us() + timeout_us,
 		.exits = client->exits,
 		.on_message = request->on_message,
+		.on_drained = request->on_drained,
 		.done = request->done,
 		.userdata = request->userdata,
 	};
@@ -433,6 +444,23 @@ enum status driver_call_send(struct driver_call *call, const ProtobufCMessage *m
 	status = rpc_stream_send(call->stream, message, &why);
 	return status == STATUS_OK ? status
 				   : error_set(err, status, 0, "driver %s: %s", call->client->name, why.msg);
+}
+
+bool driver_call_is_full(const struct driver_call *call)
+{
+	return call->stream && rpc_stream_is_full(call->stream);
+}
+
+void driver_call_pause(struct driver_call *call, bool is_paused)
+{
+	if (call->stream)
+		rpc_stream_pause(call->stream, is_paused);
+}
+
+void driver_call_half_close(struct driver_call *call)
+{
+	if (call->stream)
+		rpc_stream_half_close(call->stream);
 }
 
 void driver_call_cancel(struct driver_call *call)

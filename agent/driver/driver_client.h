@@ -87,6 +87,8 @@ struct driver_request {
 	const ProtobufCMessage *message; /* of the method's type, a stream's first one; not kept */
 	uint64_t timeout_us;		 /* of a stream until it is accepted; 0: the method's */
 	driver_message_fn *on_message;	 /* of a stream; else NULL */
+	/* Of a stream: what waits to be sent was too much, and is not any more. NULL: nobody asks. */
+	void (*on_drained)(void *userdata);
 	driver_done_fn *done;
 	void *userdata;
 };
@@ -100,6 +102,15 @@ enum status driver_call_start(struct driver_client *client, const struct driver_
 /** The next message of a stream, copied. STATUS_RESOURCE_EXHAUSTED when too much is unsent,
  * STATUS_UNAVAILABLE when it is about to end. */
 enum status driver_call_send(struct driver_call *call, const ProtobufCMessage *message, struct error *err);
+
+/** Does more wait to be sent than should? Then on_drained follows. */
+bool driver_call_is_full(const struct driver_call *call);
+
+/** Have messages of a stream wait at the driver, but for 1 MiB; or go on. */
+void driver_call_pause(struct driver_call *call, bool is_paused);
+
+/** Nothing more is sent on the stream. */
+void driver_call_half_close(struct driver_call *call);
 
 /** Forget it: @done does not run. The driver may have done it nevertheless. NULL is allowed. */
 void driver_call_cancel(struct driver_call *call);
