@@ -272,6 +272,13 @@ static void on_report_wanted(uint64_t epoch, bool is_reverted, void *userdata)
 		session_restart(agent->session); /* out of memory: it asks again */
 }
 
+static void on_task_stream(const Holdfast__V1__OpenTaskStream *wanted, void *userdata)
+{
+	const struct agent *agent = userdata;
+
+	task_streams_open(agent->task_streams, wanted);
+}
+
 static void on_call(const Holdfast__V1__PluginCall *call, void *userdata)
 {
 	struct agent *agent = userdata;
@@ -355,6 +362,7 @@ static const struct session_handlers agent_session_handlers = {
 	.on_forget = on_forget,
 	.on_report_wanted = on_report_wanted,
 	.on_call = on_call,
+	.on_task_stream = on_task_stream,
 };
 
 /* Begin the first session, or another one when the hello would say that there is a picture now. */
@@ -716,7 +724,8 @@ static enum status open_allocs(struct agent *agent, struct error *err)
 		.claim_timeout_us = agent->config->claim_timeout_us,
 	};
 	agent_fill_env(agent, &agent->env);
-	return allocs_load(agent->allocs, err);
+	status = task_streams_new(agent->rpc, agent->drivers, agent->allocs, &agent->task_streams, err);
+	return status == STATUS_OK ? allocs_load(agent->allocs, err) : status;
 }
 
 /* What is known of a plugin can be asked for again: it is not worth a refusal to start. */
@@ -910,6 +919,7 @@ void agent_free(struct agent *agent)
 	volume_manager_free(agent->volumes);
 	plugins_free(agent->plugins);
 	journal_close(agent->journal);
+	task_streams_free(agent->task_streams);
 	allocs_free(agent->allocs);
 	drivers_free(agent->drivers);
 	tasks_free(agent->tasks);

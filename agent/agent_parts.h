@@ -8,6 +8,7 @@
 #include "alloc/allocs.h"
 #include "alloc/drain.h"
 #include "alloc/journal.h"
+#include "alloc/task_streams.h"
 #include "base/backoff.h"
 #include "controller/calls.h"
 #include "driver/drivers.h"
@@ -43,6 +44,7 @@ struct agent {
 	struct allocs *allocs;
 	struct plugins *plugins;
 	struct drivers *drivers; /* of tasks */
+	struct task_streams *task_streams;
 	struct controller_calls *controller_calls;
 	struct session *session;
 	sd_event_source *session_timer; /* until the first session */

@@ -8,6 +8,7 @@
 
 #include "access/audit.h"
 #include "access/refused_peers.h"
+#include "alloc/streams.h"
 #include "base/error.h"
 #include "rpc/server.h"
 #include "rpc/tls.h"
@@ -81,13 +82,15 @@ struct server {
 	struct certificate certificate;	       /* see certificate.h */
 	struct volume_work_tree volume_works;  /* see volume/work.h */
 	size_t n_sessions;
-	struct events *events;		   /* owned */
-	struct service_status *service;	   /* owned; NULL without a service manager */
-	struct service_watchdog *watchdog; /* the same */
-	struct backup *backup;		   /* owned; NULL: none */
-	struct restore *restore;	   /* owned; NULL: none */
-	size_t n_greeting;		   /* sessions that have not said hello */
-	struct silence silence;		   /* see node/session.h */
+	struct events *events;		      /* owned */
+	struct service_status *service;	      /* owned; NULL without a service manager */
+	struct service_watchdog *watchdog;    /* the same */
+	struct backup *backup;		      /* owned; NULL: none */
+	struct restore *restore;	      /* owned; NULL: none */
+	size_t n_greeting;		      /* sessions that have not said hello */
+	struct task_stream_list task_streams; /* see alloc/streams.h */
+	size_t n_task_streams;
+	struct silence silence; /* see node/session.h */
 	uint64_t session_serial;
 	sd_event_source *node_down_timer; /* owned; when the next node counts as down, see node/down.h */
 	int64_t started_ms;		  /* nodes without a session are missed since then at the earliest */

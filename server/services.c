@@ -10,6 +10,7 @@
 #include "access/policies.h"
 #include "access/tokens.h"
 #include "alloc/allocs.h"
+#include "alloc/streams.h"
 #include "base/cleanup.h"
 #include "claim/attest.h"
 #include "claim/grant.h"
@@ -89,6 +90,7 @@ static const struct rpc_method nodes_methods[] = {
 	 .stream = &sessions_stream,
 	 READ(.right = ACCESS_BY_HANDLER),
 	 .is_background = true},
+	{.name = "TaskStream", .stream = &node_task_stream, READ(.right = ACCESS_BY_HANDLER)},
 	{.name = "Get",
 	 .unary = nodes_handle_get,
 	 READ(.right = ACCESS_NODE_READ, .node = RULE_NODE_FIELD, .field = "id")},
@@ -131,6 +133,9 @@ static const struct rpc_method allocs_methods[] = {
 	 READ(.right = ACCESS_JOB_LIST, .namespaces = "namespace", .any = RULE_ANY_STAR_OR_EMPTY,
 	      .node = RULE_NODE_FILTER, .field = "node_id")},
 	{.name = "OrderTask", .unary = allocs_handle_order_task, WRITE(.right = ACCESS_BY_HANDLER)},
+	{.name = "Exec", .stream = &alloc_exec_stream, WRITE(.right = ACCESS_BY_HANDLER)},
+	{.name = "Logs", .stream = &alloc_logs_stream, READ(.right = ACCESS_BY_HANDLER)},
+	{.name = "Stats", .stream = &alloc_stats_stream, READ(.right = ACCESS_BY_HANDLER)},
 };
 
 static const struct rpc_method operator_methods[] = {

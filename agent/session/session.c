@@ -263,6 +263,12 @@ static enum status take_call(struct session *session, const session_down *down, 
 	return STATUS_OK;
 }
 
+static enum status take_task_stream(struct session *session, const session_down *down, struct error *err)
+{
+	session->handlers->on_task_stream(down->stream, session->userdata);
+	return STATUS_OK;
+}
+
 static enum status take_report(struct session *session, const session_down *down, struct error *err)
 {
 	session->info.is_reverted = down->report->reverted;
@@ -288,6 +294,7 @@ static const struct message_kind {
 	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_RELEASE, "order to release a claim", take_release},
 	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET, "order to forget an allocation", take_forget},
 	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_CALL, "call to a plugin", take_call},
+	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_STREAM, "request for a stream to a task", take_task_stream},
 	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_REPORT, "request for a report", take_report},
 	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_MARK, "mark of its history", take_mark},
 };

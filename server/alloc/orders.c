@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Allocations.OrderTask: the signed order by which the driver of a node starts a task (proto/order.h). */
 
+#include "alloc/orders.h"
+
 #include "server.h"
 
 #include "access/access.h"
@@ -21,6 +23,7 @@
 #include <holdfast/v1/allocations.pb-c.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #define WHAT_ORDER "Allocations.OrderTask"
 
@@ -45,24 +48,38 @@ static void make_nonce(const struct server *server, struct order *order)
 	memcpy(order->nonce, mac, sizeof(order->nonce));
 }
 
-static bool fill_order(const struct server *server, const struct alloc *alloc, const char *boot_id,
-		       const Holdfast__Driver__V1__TaskConfig *task, struct order *ret)
+static bool fill_order(const struct server *server, const struct order_wish *wish, struct order *ret)
 {
-	char who[ORDER_WHO_SIZE];
-
 	*ret = (struct order){
 		.magic = ORDER_MAGIC,
 		.version = ORDER_VERSION,
-		.kind = ORDER_START,
+		.kind = (uint8_t)wish->kind,
 		.not_after_ms = (uint64_t)clock_realtime_ms() + ORDER_VALID_MS,
 	};
-	str_copy_text(who, sizeof(who), alloc->name);
+	str_copy_text(ret->who, sizeof(ret->who), wish->who);
 	return str_copy(ret->cluster, sizeof(ret->cluster), server->config.cluster) == 0 &&
-	       str_copy(ret->node, sizeof(ret->node), alloc->node_id) == 0 &&
-	       str_copy(ret->driver, sizeof(ret->driver), task->driver) == 0 &&
-	       str_copy(ret->task, sizeof(ret->task), task->task) == 0 &&
-	       str_format(ret->who, sizeof(ret->who), "allocation %s/%s", alloc->namespace, who) >= 0 &&
-	       id_uuid_bytes(boot_id, ret->boot_id) && id_uuid_bytes(alloc->id, ret->alloc);
+	       str_copy(ret->node, sizeof(ret->node), wish->alloc->node_id) == 0 &&
+	       str_copy(ret->driver, sizeof(ret->driver), wish->task->driver) == 0 &&
+	       str_copy(ret->task, sizeof(ret->task), wish->task->task) == 0 &&
+	       id_uuid_bytes(wish->boot_id, ret->boot_id) && id_uuid_bytes(wish->alloc->id, ret->alloc);
+}
+
+enum status order_make(const struct server *server, const struct order_wish *wish, struct order *ret,
+		       struct error *err)
+{
+	bool is_made = fill_order(server, wish, ret);
+
+	if (wish->kind == ORDER_START)
+		make_nonce(server, ret);
+	else
+		is_made = is_made &&
+			  getrandom(ret->nonce, sizeof(ret->nonce), 0) == (ssize_t)sizeof(ret->nonce);
+	if (!is_made)
+		return error_set(err, STATUS_INTERNAL, 0, "task %s of allocation %s cannot be ordered",
+				 wish->task->task, wish->alloc->id);
+	order_digest(wish->bytes, wish->n_bytes, ret->digest);
+	ticket_issuer_sign(server->issuer, ret, ORDER_SIGNED_SIZE, ret->signature);
+	return STATUS_OK;
 }
 
 /* Is the volume claimed for this allocation, and held? */
@@ -120,23 +137,24 @@ static enum status order_task(struct server *server, struct rpc_call *call, cons
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup_free uint8_t *bytes = NULL;
-	char object[AUDIT_OBJECT_SIZE];
+	struct order_wish wish = {
+		.kind = ORDER_START, .alloc = &entry->alloc, .boot_id = boot_id, .task = task};
+	char object[AUDIT_OBJECT_SIZE], who[NAMESPACE_MAX + ALLOC_NAME_MAX + 16];
 	struct order order;
-	size_t n = 0;
-	enum status st = alloc_pack_task(&entry->alloc, task, &bytes, &n, err);
+	enum status st = alloc_pack_task(&entry->alloc, task, &bytes, &wish.n_bytes, err);
 
+	(void)str_join(who, sizeof(who), "allocation ", entry->alloc.namespace, "/", entry->alloc.name);
+	wish.who = who;
+	wish.bytes = bytes;
+	if (st == STATUS_OK)
+		st = order_make(server, &wish, &order, err);
 	if (st != STATUS_OK)
 		return st;
-	if (!fill_order(server, &entry->alloc, boot_id, task, &order))
-		return error_set(err, STATUS_INTERNAL, 0, "task %s of allocation %s cannot be ordered",
-				 task->task, entry->alloc.id);
-	order_digest(bytes, n, order.digest);
-	make_nonce(server, &order);
-	ticket_issuer_sign(server->issuer, &order, ORDER_SIGNED_SIZE, order.signature);
 	(void)str_join(object, sizeof(object), "allocation ", entry->alloc.namespace, "/", entry->alloc.id,
 		       ", task ", task->task);
 	audit_write(server, &change, call, WHAT_ORDER, object, NULL);
-	return reply_changed(server, &change, call, (ProtobufCMessage *)response_with(&order, bytes, n), err);
+	return reply_changed(server, &change, call,
+			     (ProtobufCMessage *)response_with(&order, bytes, wish.n_bytes), err);
 }
 
 static enum status handle_order(struct server *server, struct rpc_call *call,

@@ -195,6 +195,15 @@ static void send_down(struct session *session, const Holdfast__V1__SessionDown *
 	(void)try_send_down(session, message, &err); /* the node gets it again in its next session */
 }
 
+void session_open_task_stream(struct session *session, const Holdfast__V1__OpenTaskStream *wanted)
+{
+	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
+
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_STREAM;
+	down.stream = (Holdfast__V1__OpenTaskStream *)(uintptr_t)wanted; /* only read */
+	send_down(session, &down);
+}
+
 void session_run_alloc(struct session *session, const struct alloc *alloc)
 {
 	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;

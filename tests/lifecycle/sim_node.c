@@ -507,6 +507,7 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_MARK:
 		note_mark(node, down->mark);
 		break;
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_STREAM: /* its allocations have no tasks */
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE__NOT_SET:
 	case _HOLDFAST__V1__SESSION_DOWN__MESSAGE__CASE_IS_INT_SIZE:
 		sim_fail(node->sim, "%s was sent a message that it does not know", node->id);

@@ -169,7 +169,8 @@ exports.rows = [
 ];
 
 // Streams are driven by grpc-js alone: JSON has one answer to one request.
-exports.streams = ['Nodes.Session', 'Operator.Watch'];
+exports.streams = ['Nodes.Session', 'Nodes.TaskStream', 'Operator.Watch', 'Allocations.Exec', 'Allocations.Logs',
+  'Allocations.Stats'];
 
 // Of a real agent of node n2, over its socket.
 exports.local = [

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "model/message.h"
 #include "model/node.h"
 
 #include <errno.h>
@@ -141,6 +142,13 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_CALL:
 		take_call(node, down->call);
 		break;
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_STREAM:
+		node->streams_wanted++;
+		if (node->stream_wanted)
+			holdfast__v1__open_task_stream__free_unpacked(node->stream_wanted, NULL);
+		node->stream_wanted =
+			(void *)message_convert(down->stream->base.descriptor, &down->stream->base);
+		break;
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_REPORT:
 		node->reports_wanted++;
 		node->report_epoch = down->report->epoch;
@@ -190,6 +198,9 @@ void fake_node_release(struct fake_node *node)
 	rpc_stream_cancel(node->stream);
 	rpc_client_free(node->client);
 	rpc_tls_free(node->tls);
+	if (node->stream_wanted)
+		holdfast__v1__open_task_stream__free_unpacked(node->stream_wanted, NULL);
+	node->stream_wanted = NULL;
 }
 
 static void forget_what_came(struct fake_node *node)

@@ -51,6 +51,8 @@ struct fake_node {
 	uint32_t heartbeat_ms; /* as welcome told it */
 	int64_t welcome_clock_ms;
 	int calls; /* to the plugin */
+	int streams_wanted;
+	Holdfast__V1__OpenTaskStream *stream_wanted; /* owned; the last one; NULL: none */
 	uint64_t last_call_id;
 	int runs, stops, releases, acks, forgets, reports_wanted;
 	uint64_t report_epoch;

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Commands in tasks, their output and what they use, for people elsewhere: each is a stream to the server
+ * beside one to the task's driver, and what comes on one goes on on the other as it came, as fast as that one
+ * takes it. */
+
+#include "alloc/allocs.h"
+#include "base/error.h"
+#include "driver/drivers.h"
+#include "rpc/client.h"
+
+#include <holdfast/v1/nodes.pb-c.h>
+
+enum { TASK_STREAMS_MAX = 256 }; /* of one node */
+
+struct task_streams;
+
+/** All borrowed. @ret owned by the caller, task_streams_free() before them */
+enum status task_streams_new(struct rpc_client *server, const struct drivers *drivers,
+			     const struct allocs *allocs, struct task_streams **ret, struct error *err);
+
+/** All of them end. NULL is allowed. */
+void task_streams_free(struct task_streams *streams);
+
+/** The server wants one. Whatever is wrong it is told on the stream. */
+void task_streams_open(struct task_streams *streams, const Holdfast__V1__OpenTaskStream *wanted);

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Commands in tasks, their output and what they use: a caller's stream is joined with one that the task's
+ * node opens for it, and what comes on one goes on on the other as it came, as fast as that one takes it. */
+
+#include "rpc/server.h"
+
+#include <sys/queue.h>
+
+enum {
+	TASK_STREAMS_MAX = 1024,	    /* of all callers */
+	TASK_STREAM_ARGS_MAX = 256,	    /* words of a command */
+	TASK_STREAM_COMMAND_MAX = 64 << 10, /* bytes of one */
+	TASK_STREAM_WAIT_MS = 15000,	    /* until its node comes */
+};
+
+struct task_stream;
+struct server;
+LIST_HEAD(task_stream_list, task_stream);
+
+/* Allocations.Exec, Logs and Stats; Nodes.TaskStream. */
+extern const struct rpc_stream_handlers alloc_exec_stream, alloc_logs_stream, alloc_stats_stream;
+extern const struct rpc_stream_handlers node_task_stream;
+
+/** All end; their callers are told. At the end of the server. */
+void task_streams_end(struct server *server);

@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commands in tasks, their output and figures: a caller's stream and one of the task's node, joined by the
+ * server. */
+
+#include "cluster.h"
+#include "unit.h"
+
+#include "base/str.h"
+#include "model/order.h"
+#include "ticket/ticket.h"
+
+#include <holdfast/v1/allocations.pb-c.h>
+#include <order.h>
+#include <string.h>
+
+#define ALLOCS (&holdfast__v1__allocations__descriptor)
+#define NODES (&holdfast__v1__nodes__descriptor)
+
+static char *text(const char *s)
+{
+	return (char *)(uintptr_t)s;
+}
+
+/* One end of a stream under the test's control. */
+struct end {
+	struct rpc_stream *stream;
+	size_t n;	/* messages that came */
+	size_t n_bytes; /* of output, or of input */
+	char last[64];	/* of these, the last ones */
+	bool has_exited;
+	int32_t exit_code;
+	bool is_closed;
+	enum status status;
+	char why[ERROR_MSG_MAX];
+};
+
+static void keep(struct end *end, const ProtobufCBinaryData *data)
+{
+	end->n_bytes += data->len;
+	(void)str_format(end->last, sizeof(end->last), "%.*s", (int)data->len, (const char *)data->data);
+}
+
+static void on_open(struct rpc_stream *stream, void *userdata)
+{
+}
+
+static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
+{
+	struct end *end = userdata;
+
+	end->n++;
+	if (message->descriptor == &holdfast__driver__v1__exec_task_streaming_response__descriptor) {
+		const Holdfast__Driver__V1__ExecTaskStreamingResponse *said = (const void *)message;
+
+		if (said->stdout)
+			keep(end, &said->stdout->value);
+		end->has_exited = end->has_exited || said->exited;
+		if (said->result)
+			end->exit_code = said->result->exit_code;
+	} else if (message->descriptor == &holdfast__driver__v1__task_logs_response__descriptor) {
+		keep(end, &((const Holdfast__Driver__V1__TaskLogsResponse *)(const void *)message)->value);
+	} else if (message->descriptor == &holdfast__v1__task_stream_down__descriptor) {
+		keep(end, &((const Holdfast__V1__TaskStreamDown *)(const void *)message)->exec->stdin->value);
+	}
+}
+
+static void on_closed(struct rpc_stream *stream, enum status status, const struct error *err, void *userdata)
+{
+	struct end *end = userdata;
+
+	end->stream = NULL;
+	end->is_closed = true;
+	end->status = status;
+	if (err)
+		str_copy_text(end->why, sizeof(end->why), err->msg);
+}
+
+static void on_drained(struct rpc_stream *stream, void *userdata)
+{
+}
+
+static const struct rpc_stream_events events = {
+	.on_open = on_open, .on_message = on_message, .on_closed = on_closed, .on_drained = on_drained};
+
+static void open_end(struct end *end, struct rpc_client *client, const ProtobufCServiceDescriptor *service,
+		     const char *method, const ProtobufCMessage *first)
+{
+	*end = (struct end){.n = 0};
+	assert_int_equal(
+		rpc_stream_open(client, service, method, TIMEOUT_US, &events, end, &end->stream, NULL),
+		STATUS_OK);
+	assert_int_equal(rpc_stream_send(end->stream, first, NULL), STATUS_OK);
+}
+
+static void begin(struct fixture *f)
+{
+	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
+	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
+	Holdfast__V1__NodeDriver driver = HOLDFAST__V1__NODE_DRIVER__INIT;
+	Holdfast__Driver__V1__CapabilitiesResponse offer = HOLDFAST__DRIVER__V1__CAPABILITIES_RESPONSE__INIT;
+	Holdfast__V1__NodeDriver *drivers[] = {&driver};
+	Holdfast__Driver__V1__TaskConfig task = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT;
+	Holdfast__Driver__V1__TaskConfig *tasks[] = {&task};
+
+	driver.name = task.driver = text("container");
+	driver.healthy = true;
+	driver.capabilities = &offer;
+	f->n1.drivers = drivers;
+	f->n1.n_drivers = 1;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	f->n1.n_drivers = 0;
+	task.task = text("web");
+	alloc.id = text(ALLOC_1);
+	alloc.name = text("app");
+	alloc.node_id = text("n1");
+	alloc.tasks = tasks;
+	alloc.n_tasks = 1;
+	request.allocation = &alloc;
+	assert_int_equal(call(&f->operator, ALLOCS, "Run", &request.base, NULL, NULL), STATUS_OK);
+	UNTIL(f, f->n1.runs == 1);
+}
+
+static void open_exec(struct fixture *f, struct end *end, const char *alloc, const char *task)
+{
+	Holdfast__V1__ExecAllocationRequest request = HOLDFAST__V1__EXEC_ALLOCATION_REQUEST__INIT;
+	Holdfast__Driver__V1__ExecCommand command = HOLDFAST__DRIVER__V1__EXEC_COMMAND__INIT;
+	char *argv[] = {text("/bin/cat"), text("-")};
+
+	command.argv = argv;
+	command.n_argv = 2;
+	request.id = text(alloc);
+	request.task = text(task);
+	request.command = &command;
+	open_end(end, f->operator.client, ALLOCS, "Exec", &request.base);
+}
+
+/* The node comes for what was asked of it last. */
+static void come(struct fixture *f, struct fake_node *node, struct end *end)
+{
+	Holdfast__V1__TaskStreamUp up = HOLDFAST__V1__TASK_STREAM_UP__INIT;
+
+	UNTIL(f, f->n1.stream_wanted);
+	up.id = f->n1.stream_wanted->id;
+	open_end(end, node->client, NODES, "TaskStream", &up.base);
+}
+
+static void say_output(struct end *node, const char *bytes, bool has_exited)
+{
+	Holdfast__V1__TaskStreamUp up = HOLDFAST__V1__TASK_STREAM_UP__INIT;
+	Holdfast__Driver__V1__ExecTaskStreamingResponse said =
+		HOLDFAST__DRIVER__V1__EXEC_TASK_STREAMING_RESPONSE__INIT;
+	Holdfast__Driver__V1__ExecData data = HOLDFAST__DRIVER__V1__EXEC_DATA__INIT;
+	Holdfast__Driver__V1__ExitResult result = HOLDFAST__DRIVER__V1__EXIT_RESULT__INIT;
+
+	data.value = (ProtobufCBinaryData){.len = strlen(bytes), .data = (uint8_t *)text(bytes)};
+	said.stdout = &data;
+	said.exited = has_exited;
+	result.exit_code = 3;
+	said.result = has_exited ? &result : NULL;
+	up.message_case = HOLDFAST__V1__TASK_STREAM_UP__MESSAGE_EXEC;
+	up.exec = &said;
+	assert_int_equal(rpc_stream_send(node->stream, &up.base, NULL), STATUS_OK);
+}
+
+static void say_end(struct end *node, enum status code, const char *message)
+{
+	Holdfast__V1__TaskStreamUp up = HOLDFAST__V1__TASK_STREAM_UP__INIT;
+	Holdfast__V1__TaskStreamEnd end = HOLDFAST__V1__TASK_STREAM_END__INIT;
+
+	end.code = (uint32_t)code;
+	end.message = text(message);
+	up.message_case = HOLDFAST__V1__TASK_STREAM_UP__MESSAGE_END;
+	up.end = &end;
+	assert_int_equal(rpc_stream_send(node->stream, &up.base, NULL), STATUS_OK);
+}
+
+static void say_input(struct end *caller, const char *bytes)
+{
+	Holdfast__V1__ExecAllocationRequest request = HOLDFAST__V1__EXEC_ALLOCATION_REQUEST__INIT;
+	Holdfast__Driver__V1__ExecTaskStreamingRequest input =
+		HOLDFAST__DRIVER__V1__EXEC_TASK_STREAMING_REQUEST__INIT;
+	Holdfast__Driver__V1__ExecData data = HOLDFAST__DRIVER__V1__EXEC_DATA__INIT;
+
+	data.value = (ProtobufCBinaryData){.len = strlen(bytes), .data = (uint8_t *)text(bytes)};
+	input.stdin = &data;
+	request.input = &input;
+	assert_int_equal(rpc_stream_send(caller->stream, &request.base, NULL), STATUS_OK);
+}
+
+/* What the audit has of @what, all of it, one after the other. */
+static void read_audit(struct fixture *f, const char *what, char *ret, size_t size)
+{
+	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
+	Holdfast__V1__ListAuditResponse *page = NULL;
+
+	ret[0] = '\0';
+	assert_int_equal(call(&f->operator, & holdfast__v1__operator__descriptor, "ListAudit", &request.base,
+			      (ProtobufCMessage **)&page, NULL),
+			 STATUS_OK);
+	for (size_t i = 0; i < page->n_records; i++) {
+		size_t at = strlen(ret);
+
+		if (str_eq(page->records[i]->what, what))
+			(void)str_format(ret + at, size - at, "%s: %s;", page->records[i]->object,
+					 page->records[i]->why);
+	}
+	protobuf_c_message_free_unpacked(&page->base, NULL);
+}
+
+TEST_FIXTURE(a_command_and_its_end_are_on_record_and_its_bytes_are_not, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct end caller, node;
+	char said[1024];
+
+	begin(f);
+	open_exec(f, &caller, ALLOC_1, "web");
+	come(f, &f->n1, &node);
+	read_audit(f, "Allocations.Exec", said, sizeof(said)); /* before it can have begun */
+	assert_non_null(strstr(said, ALLOC_1));
+	assert_non_null(strstr(said, "task web"));
+	assert_non_null(strstr(said, "/bin/cat -"));
+	say_input(&caller, "password");
+	UNTIL(f, node.n_bytes == 8);
+	say_output(&node, "secret", true);
+	say_end(&node, STATUS_OK, "");
+	UNTIL(f, caller.is_closed);
+	read_audit(f, "Allocations.ExecEnd", said, sizeof(said));
+	assert_non_null(strstr(said, "exit status 3"));
+	assert_null(strstr(said, "secret"));
+	open_exec(f, &caller, ALLOC_2, "web"); /* that is not there */
+	UNTIL(f, caller.is_closed);
+	assert_int_equal(caller.status, STATUS_NOT_FOUND);
+}
+
+TEST_FIXTURE(a_command_is_ordered_and_its_bytes_go_both_ways, setup, teardown)
+{
+	struct fixture *f = *state;
+	const Holdfast__V1__OpenTaskStream *wanted;
+	Holdfast__Driver__V1__ExecCommand *command;
+	uint8_t key[ORDER_KEY_SIZE], digest[ORDER_DIGEST_SIZE];
+	struct end caller, node;
+	struct order order;
+
+	begin(f);
+	open_exec(f, &caller, ALLOC_1, ""); /* the only task */
+	come(f, &f->n1, &node);
+	wanted = f->n1.stream_wanted;
+	assert_string_equal(wanted->alloc_id, ALLOC_1);
+	assert_string_equal(wanted->task, "web");
+	assert_int_equal(
+		order_read(wanted->exec->setup->order.data, wanted->exec->setup->order.len, &order, NULL),
+		STATUS_OK);
+	ticket_issuer_public_key(f->server->issuer, key);
+	assert_true(order_is_signed(&order, key));
+	assert_int_equal(order.kind, ORDER_EXEC);
+	assert_string_equal(order.task, "web");
+	assert_true(strstr(order.who, "operator"));
+	order_digest(wanted->exec->setup->command.data, wanted->exec->setup->command.len, digest);
+	assert_memory_equal(order.digest, digest, sizeof(digest));
+	command = holdfast__driver__v1__exec_command__unpack(NULL, wanted->exec->setup->command.len,
+							     wanted->exec->setup->command.data);
+	assert_string_equal(command->alloc_id, ALLOC_1);
+	assert_string_equal(command->argv[0], "/bin/cat");
+	holdfast__driver__v1__exec_command__free_unpacked(command, NULL);
+	say_input(&caller, "in");
+	UNTIL(f, node.n_bytes == 2);
+	assert_string_equal(node.last, "in");
+	say_output(&node, "out", false);
+	say_output(&node, "more", true);
+	say_end(&node, STATUS_OK, "");
+	UNTIL(f, caller.is_closed && node.is_closed);
+	assert_int_equal(caller.status, STATUS_OK);
+	assert_int_equal(caller.n_bytes, 7);
+	assert_true(caller.has_exited);
+	assert_int_equal(caller.exit_code, 3);
+}
+
+TEST_FIXTURE(two_commands_have_two_nonces, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct order orders[2];
+	struct end callers[2];
+
+	begin(f);
+	for (size_t i = 0; i < 2; i++) {
+		open_exec(f, &callers[i], ALLOC_1, "web");
+		UNTIL(f, f->n1.streams_wanted == (int)i + 1);
+		assert_int_equal(order_read(f->n1.stream_wanted->exec->setup->order.data,
+					    f->n1.stream_wanted->exec->setup->order.len, &orders[i], NULL),
+				 STATUS_OK);
+	}
+	assert_memory_not_equal(orders[0].nonce, orders[1].nonce, sizeof(orders[0].nonce));
+	for (size_t i = 0; i < 2; i++)
+		rpc_stream_cancel(callers[i].stream);
+}
+
+TEST_FIXTURE(only_the_node_of_the_task_takes_the_stream_and_once, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct end caller, node, other;
+
+	begin(f);
+	open_exec(f, &caller, ALLOC_1, "web");
+	come(f, &f->n2, &other);
+	UNTIL(f, other.is_closed);
+	assert_int_equal(other.status, STATUS_NOT_FOUND);
+	come(f, &f->operator, & other);
+	UNTIL(f, other.is_closed);
+	assert_int_equal(other.status, STATUS_PERMISSION_DENIED);
+	come(f, &f->n1, &node);
+	say_output(&node, "x", false);
+	UNTIL(f, caller.n == 1);
+	come(f, &f->n1, &other);
+	UNTIL(f, other.is_closed);
+	assert_int_equal(other.status, STATUS_NOT_FOUND);
+	rpc_stream_cancel(caller.stream);
+	UNTIL(f, node.is_closed); /* whose caller has gone */
+}
+
+TEST_FIXTURE(what_the_driver_says_at_the_end_reaches_the_caller, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct end caller, node;
+
+	begin(f);
+	open_exec(f, &caller, ALLOC_1, "web");
+	come(f, &f->n1, &node);
+	say_end(&node, STATUS_FAILED_PRECONDITION, "task web does not run");
+	UNTIL(f, caller.is_closed);
+	assert_int_equal(caller.status, STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(caller.why, "task web does not run"));
+	UNTIL(f, node.is_closed);
+}
+
+TEST_FIXTURE(a_caller_hears_that_the_node_was_lost, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct end caller, node;
+
+	begin(f);
+	open_exec(f, &caller, ALLOC_1, "web");
+	come(f, &f->n1, &node);
+	say_output(&node, "x", false);
+	UNTIL(f, caller.n == 1);
+	rpc_stream_cancel(node.stream);
+	UNTIL(f, caller.is_closed);
+	assert_int_equal(caller.status, STATUS_UNAVAILABLE);
+	assert_non_null(strstr(caller.why, "node n1 was lost"));
+}
+
+/* Bytes that the node got off before it had to wait for a caller who does not read. */
+static size_t send_until_full(struct fixture *f, struct end *node, size_t n_max)
+{
+	static char piece[64 << 10];
+	size_t n = 0;
+
+	memset(piece, 'x', sizeof(piece) - 1);
+	for (int waits = 0; n < n_max && waits < 300; waits++) {
+		if (!rpc_stream_is_full(node->stream)) {
+			say_output(node, piece, false);
+			n += sizeof(piece) - 1;
+			waits = 0;
+		}
+		assert_true(sd_event_run(f->event, USEC_PER_MSEC) >= 0);
+	}
+	return n;
+}
+
+TEST_FIXTURE(who_does_not_read_makes_the_node_wait_and_gets_everything_later, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct end caller, node;
+	size_t n;
+
+	begin(f);
+	open_exec(f, &caller, ALLOC_1, "web");
+	come(f, &f->n1, &node);
+	say_output(&node, "x", false);
+	UNTIL(f, caller.n == 1);
+	rpc_stream_pause(caller.stream, true);
+	n = send_until_full(f, &node, 64 << 20);
+	assert_true(n < 16 << 20);
+	rpc_stream_pause(caller.stream, false);
+	UNTIL(f, caller.n_bytes == n + 1);
+	rpc_stream_cancel(caller.stream);
+	UNTIL(f, node.is_closed);
+}
+
+TEST_FIXTURE(what_cannot_be_is_refused_before_its_node_is_asked, setup, teardown)
+{
+	static const struct {
+		const char *alloc, *task;
+		enum status status;
+		const char *says;
+	} rows[] = {
+		{ALLOC_2, "web", STATUS_NOT_FOUND, "there is no allocation"},
+		{ALLOC_1, "db", STATUS_NOT_FOUND, "has no task 'db'"},
+	};
+	struct fixture *f = *state;
+	Holdfast__V1__ExecAllocationRequest empty = HOLDFAST__V1__EXEC_ALLOCATION_REQUEST__INIT;
+	struct end caller;
+
+	begin(f);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		open_exec(f, &caller, rows[i].alloc, rows[i].task);
+		UNTIL(f, caller.is_closed);
+		assert_int_equal(caller.status, rows[i].status);
+		assert_non_null(strstr(caller.why, rows[i].says));
+	}
+	empty.id = text(ALLOC_1);
+	open_end(&caller, f->operator.client, ALLOCS, "Exec", &empty.base);
+	UNTIL(f, caller.is_closed);
+	assert_int_equal(caller.status, STATUS_INVALID_ARGUMENT);
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, !node_is_connected(state_node(&f->server->state, "n1")));
+	open_exec(f, &caller, ALLOC_1, "web");
+	UNTIL(f, caller.is_closed);
+	assert_int_equal(caller.status, STATUS_UNAVAILABLE);
+	assert_int_equal(f->n1.streams_wanted, 0);
+}
+
+TEST_FIXTURE(a_second_command_in_a_stream_is_refused, setup, teardown)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__ExecAllocationRequest request = HOLDFAST__V1__EXEC_ALLOCATION_REQUEST__INIT;
+	Holdfast__Driver__V1__ExecTaskStreamingRequest input =
+		HOLDFAST__DRIVER__V1__EXEC_TASK_STREAMING_REQUEST__INIT;
+	Holdfast__Driver__V1__ExecSetup setup_again = HOLDFAST__DRIVER__V1__EXEC_SETUP__INIT;
+	struct end caller, node;
+
+	begin(f);
+	open_exec(f, &caller, ALLOC_1, "web");
+	come(f, &f->n1, &node);
+	say_output(&node, "x", false);
+	UNTIL(f, caller.n == 1);
+	input.setup = &setup_again;
+	request.input = &input;
+	assert_int_equal(rpc_stream_send(caller.stream, &request.base, NULL), STATUS_OK);
+	UNTIL(f, caller.is_closed && node.is_closed);
+	assert_int_equal(caller.status, STATUS_INVALID_ARGUMENT);
+	assert_int_equal(node.n, 0);
+}
+
+TEST_FIXTURE(output_is_asked_of_the_node_as_it_was_asked_for, setup, teardown)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__AllocationLogsRequest request = HOLDFAST__V1__ALLOCATION_LOGS_REQUEST__INIT;
+	Holdfast__V1__TaskStreamUp up = HOLDFAST__V1__TASK_STREAM_UP__INIT;
+	Holdfast__Driver__V1__TaskLogsResponse said = HOLDFAST__DRIVER__V1__TASK_LOGS_RESPONSE__INIT;
+	struct end caller, node;
+
+	begin(f);
+	request.id = text(ALLOC_1);
+	request.follow = true;
+	request.tail = 7;
+	open_end(&caller, f->operator.client, ALLOCS, "Logs", &request.base);
+	come(f, &f->n1, &node);
+	assert_true(f->n1.stream_wanted->logs->follow);
+	assert_int_equal(f->n1.stream_wanted->logs->tail, 7);
+	assert_string_equal(f->n1.stream_wanted->logs->task, "web");
+	say_output(&node, "not of logs", false); /* is left out */
+	said.value = (ProtobufCBinaryData){.len = 4, .data = (uint8_t *)text("line")};
+	up.message_case = HOLDFAST__V1__TASK_STREAM_UP__MESSAGE_LOGS;
+	up.logs = &said;
+	assert_int_equal(rpc_stream_send(node.stream, &up.base, NULL), STATUS_OK);
+	say_end(&node, STATUS_OK, "");
+	UNTIL(f, caller.is_closed && node.is_closed);
+	assert_int_equal(caller.status, STATUS_OK);
+	assert_int_equal(caller.n, 1);
+	assert_string_equal(caller.last, "line");
+}
