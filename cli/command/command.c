@@ -100,6 +100,14 @@ static enum status bad_option(int found, char **argv, struct error *err)
 	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "unknown option --%s", name);
 }
 
+static int words_behind(int argc, char *const *argv)
+{
+	for (int i = 1; i < argc; i++)
+		if (str_eq(argv[i], "--"))
+			return argc - i - 1;
+	return -1;
+}
+
 static enum status take_options(int argc, char **argv, struct invocation *inv, struct error *err)
 {
 	struct getopt_tables tables;
@@ -107,6 +115,7 @@ static enum status take_options(int argc, char **argv, struct invocation *inv, s
 	int used;
 
 	make_tables(command_of(argv + 1, argc - 1, &used), &tables);
+	inv->n_behind = words_behind(argc, argv); /* before they are put in order */
 	opterr = 0;
 	optind = 0; /* begin anew */
 	while ((found = getopt_long(argc, argv, tables.letters, tables.options, NULL)) != -1) {

@@ -84,6 +84,14 @@ enum option_id {
 	OPT_PROPAGATION,
 	OPT_SLOT,
 	OPT_DETACH,
+	OPT_INTERACTIVE,
+	OPT_TTY,
+	OPT_USER,
+	OPT_FOLLOW,
+	OPT_STDERR,
+	OPT_STDOUT,
+	OPT_TAIL,
+	OPT_INTERVAL,
 	OPTION_N,
 };
 
@@ -203,6 +211,7 @@ struct invocation {
 	size_t n_repeated;
 	int n_args;
 	char **args;
+	int n_behind;		   /* of these, words behind "--"; -1: there was none */
 	bool is_usage_error;	   /* set by usage_error(): the exit code is 2 */
 	int exit_code;		   /* of a failure that has one of its own; 0: 1 */
 	ProtobufCMessage *details; /* ErrorDetails of the server's refusal, or NULL; owned, of main() */

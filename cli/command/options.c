@@ -143,6 +143,16 @@ const struct option_info command_options[OPTION_N] = {
 	[OPT_DETACH] =
 		{.name = "detach",
 		 .help = "of a drain: do not wait for it; of a policy: ask for a busy mount to be detached"},
+	[OPT_INTERACTIVE] = {.name = "interactive",
+			     .letter = 'i',
+			     .help = "give the command what is typed or piped in"},
+	[OPT_TTY] = {.name = "tty", .letter = 't', .help = "run the command on a terminal"},
+	[OPT_USER] = {.name = "user", .arg = "NAME", .help = "whose the command is to be, in the task"},
+	[OPT_FOLLOW] = {.name = "follow", .letter = 'f', .help = "go on as the task writes"},
+	[OPT_STDERR] = {.name = "stderr", .help = "standard error alone"},
+	[OPT_STDOUT] = {.name = "stdout", .help = "standard output alone"},
+	[OPT_TAIL] = {.name = "tail", .arg = "N", .help = "the last lines only"},
+	[OPT_INTERVAL] = {.name = "interval", .arg = "DURATION", .help = "between two lines"},
 };
 
 const option_set common_options =
