@@ -18,7 +18,7 @@ static const struct rpc_server_limits default_limits = {
 	.total_bytes = (size_t)256 * 1024 * 1024,
 	.connections = 4096,
 	.calls = 256,
-	.per_identity = 32,
+	.per_identity = 128,
 	/* many nodes may come from behind one address at once, and are told apart a moment later */
 	.per_address = 256,
 	.per_user = 256,
