@@ -149,7 +149,8 @@ void rpc_stream_half_close(struct rpc_stream *stream);
  * server has made waits behind them, any other does not. */
 void rpc_stream_pause(struct rpc_stream *stream, bool is_paused);
 
-/** Is more than RPC_UNSENT_HIGH (server.h) waiting to be sent? Then on_drained follows. */
+/** Is more than RPC_UNSENT_HIGH (server.h) waiting to be sent, or anything while the streams of its
+ * connection together have an eighth of what may wait? Then on_drained follows. */
 bool rpc_stream_is_full(struct rpc_stream *stream);
 
 /** Cancel the stream; on_closed does not run any more. NULL is allowed. */

@@ -198,7 +198,7 @@ void h2_stream_trailers(struct h2_stream *stream, const nghttp2_nv *headers, siz
 }
 
 /* Every byte of the connection's window is given back at once, so that a stream that is paused holds no other
- * up; of the stream's own as long as its owner takes what comes. */
+ * up; of the stream's own as long as its owner takes what comes, else as it does. */
 static void give_window(struct h2 *h2, struct h2_stream *stream, int32_t id, size_t n)
 {
 	/* memory short: nghttp2 says so when it sends next */
@@ -211,17 +211,36 @@ static void give_window(struct h2 *h2, struct h2_stream *stream, int32_t id, siz
 
 void h2_stream_pause(struct h2_stream *stream, bool is_paused)
 {
-	size_t n = stream->withheld;
-
 	if (stream->is_paused == is_paused)
 		return;
 	stream->is_paused = is_paused;
 	if (is_paused || !stream->h2)
 		return;
-	stream->withheld = 0;
-	if (!stream->closed && n > 0)
-		(void)nghttp2_session_consume_stream(stream->h2->session, stream->id, n);
 	h2_stream_wake(stream);
+	stream->h2->ops->on_wake(stream->h2->userdata);
+}
+
+bool h2_stream_is_full(struct h2_stream *stream, size_t high)
+{
+	const struct h2 *h2 = stream->h2;
+	size_t n = byteq_len(&stream->out);
+	bool is_crowded = h2 && h2->held > h2->config.held_max / 8;
+
+	if (n == 0 || (n <= high && !is_crowded))
+		return false;
+	stream->drain_at = (n < high ? n + 1 : high) / 2;
+	return true;
+}
+
+/* Have no more of its window withheld than @n bytes. */
+static void give_withheld(struct h2_stream *stream, size_t n)
+{
+	size_t given = stream->withheld > n ? stream->withheld - n : 0;
+
+	stream->withheld -= given;
+	if (given == 0 || !stream->h2 || stream->closed)
+		return;
+	(void)nghttp2_session_consume_stream(stream->h2->session, stream->id, given);
 	stream->h2->ops->on_wake(stream->h2->userdata);
 }
 
@@ -230,6 +249,13 @@ void h2_stream_take(struct h2_stream *stream, size_t n)
 	byteq_take(&stream->in, n);
 	if (stream->h2)
 		stream->h2->held -= n;
+	give_withheld(stream, byteq_len(&stream->in));
+}
+
+void h2_stream_want_more(struct h2_stream *stream)
+{
+	if (!stream->is_paused)
+		give_withheld(stream, 0);
 }
 
 void h2_stream_reset(struct h2_stream *stream, uint32_t code)
@@ -276,7 +302,10 @@ nghttp2_nv h2_header(const char *name, const char *value)
 }
 
 enum {
-	STREAM_WINDOW = 1024 * 1024,
+	/* So much comes ahead of who takes it, so that many streams that are paused fit into a connection. A
+	 * large message of another stream gets the wide one, for the sake of peers that are far away. */
+	STREAM_WINDOW = 64 * 1024,
+	STREAM_WINDOW_WIDE = 1024 * 1024,
 	CONNECTION_WINDOW = 4 * 1024 * 1024,
 	/* Frames that wait for the peer: answers, acknowledgements, resets. One that reads never has more. */
 	QUEUE_BASE = 1024,
@@ -284,7 +313,7 @@ enum {
 	HEADER_BLOCK_MAX = 64 * 1024, /* that we send; nghttp2's default, stated */
 	/* A request that is answered before it has come to its end may end: a reset would take the answer
 	 * from clients that are still sending. So much of it is read for nothing, on so many streams. */
-	LATE_BYTES_MAX = STREAM_WINDOW,
+	LATE_BYTES_MAX = STREAM_WINDOW_WIDE,
 	LATE_STREAMS_MAX = 16,
 	/* Headers that are a little too large are read and answered; of more than so many times the limit
 	 * nghttp2 is told to look at no more, and a connection that does it again and again is ended. One
@@ -298,6 +327,16 @@ enum {
 static struct h2_stream *stream_of(nghttp2_session *session, int32_t id)
 {
 	return nghttp2_session_get_stream_user_data(session, id);
+}
+
+static void widen_window(struct h2 *h2, struct h2_stream *stream)
+{
+	if (stream->is_wide || stream->is_paced || stream->is_paused ||
+	    byteq_len(&stream->in) < STREAM_WINDOW / 2)
+		return;
+	stream->is_wide = true;
+	(void)nghttp2_session_set_local_window_size(h2->session, NGHTTP2_FLAG_NONE, stream->id,
+						    STREAM_WINDOW_WIDE);
 }
 
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *userdata)
@@ -414,6 +453,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 		stream->in_overflow = true;
 	else
 		h2->held += n;
+	widen_window(h2, stream);
 	h2_stream_wake(stream);
 	return 0;
 }

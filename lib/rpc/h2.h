@@ -31,6 +31,8 @@ struct h2_stream {
 	bool in_end;	   /* the peer sends no more */
 	bool in_overflow;  /* the connection's limit was reached; what came then is lost */
 	bool is_paused;	   /* see h2_stream_pause() */
+	bool is_paced;	   /* its owner may pause it: no more than the small window comes ahead */
+	bool is_wide;	   /* the peer has the large window */
 	size_t withheld;   /* bytes that have come and whose window was not given back, while paused */
 	size_t drain_at;   /* on_ready is called when out has so few bytes again; 0: it is not */
 	bool is_late;	   /* server: our last word is said, and the peer still sends */
@@ -137,6 +139,13 @@ enum status h2_stream_write(struct h2_stream *stream, const struct h2_bytes *par
 void h2_stream_end(struct h2_stream *stream);
 
 void h2_stream_trailers(struct h2_stream *stream, const nghttp2_nv *headers, size_t n);
+
+/** Do more than @high bytes of it wait to be sent, or some while the connection holds an eighth of what it
+ * may? Then on_ready is called when about half of them have gone. */
+bool h2_stream_is_full(struct h2_stream *stream, size_t high);
+
+/** What has come is not enough for a message: the peer may send as much again as a window has. */
+void h2_stream_want_more(struct h2_stream *stream);
 
 /** Let the peer send no more than its window, or as much as it wants again. Other streams go on. */
 void h2_stream_pause(struct h2_stream *stream, bool is_paused);

@@ -76,6 +76,8 @@ enum message_result message_read(struct h2_stream *stream, const ProtobufCMessag
 	const char *field = NULL;
 	enum status st;
 
+	if (result == MESSAGE_NONE)
+		h2_stream_want_more(stream);
 	if (result != MESSAGE_TAKEN)
 		return result;
 	st = unpack_message(type, frame.message, frame.length, max, &message, err);

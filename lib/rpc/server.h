@@ -66,7 +66,7 @@ struct rpc_server_limits {
 	size_t total_bytes;
 	size_t connections;  /* 0: 4096 */
 	size_t calls;	     /* concurrent calls per connection; 0: 256 */
-	size_t per_identity; /* TLS connections of one certificate's identity; 0: 32 */
+	size_t per_identity; /* TLS connections of one certificate's identity; 0: 128 */
 	size_t per_address;  /* TLS connections of one address that have shown none (yet); 0: 256 */
 	size_t per_user;     /* connections of one uid to unix sockets; 0: 256. Those of root and of our own
 			      * uid are taken above `connections` as well */
@@ -213,7 +213,8 @@ enum { RPC_UNSENT_HIGH = 256 * 1024 };
  * end of what the client sends waits behind them, on_closed does not. */
 void rpc_call_pause(struct rpc_call *call, bool is_paused);
 
-/** Is more than RPC_UNSENT_HIGH waiting to be sent? Then on_drained follows. */
+/** Is more than RPC_UNSENT_HIGH waiting to be sent, or anything while the streams of its connection together
+ * have an eighth of what may wait? Then on_drained follows. */
 bool rpc_call_is_full(struct rpc_call *call);
 
 /** End a stream with status OK; on_closed follows from the event loop. */

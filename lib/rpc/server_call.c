@@ -344,6 +344,7 @@ static void begin(struct rpc_call *call)
 	if (call->method->is_background)
 		server_conn_move(call->conn, POLL_BACKGROUND);
 	call->state = CALL_STREAMING;
+	call->stream.is_paced = call->method->stream->on_drained != NULL;
 	call->conn->n_held++;
 	call->conn->server->n_streams++;
 	call->method->stream->on_open(call, userdata_of(call));
@@ -685,10 +686,7 @@ void rpc_call_pause(struct rpc_call *call, bool is_paused)
 bool rpc_call_is_full(struct rpc_call *call)
 {
 	assert(call->method->stream && call->method->stream->on_drained);
-	if (byteq_len(&call->stream.out) <= RPC_UNSENT_HIGH)
-		return false;
-	call->stream.drain_at = RPC_UNSENT_HIGH / 2;
-	return true;
+	return h2_stream_is_full(&call->stream, RPC_UNSENT_HIGH);
 }
 
 void rpc_call_finish(struct rpc_call *call)

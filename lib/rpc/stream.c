@@ -116,6 +116,7 @@ enum status rpc_stream_open_for(struct rpc_client *client, const struct rpc_beha
 		.userdata = userdata,
 	};
 	stream->call.behalf = behalf;
+	stream->call.stream.is_paced = events->on_drained != NULL;
 	st = client_call_start(&stream->call, 0, err);
 	if (st != STATUS_OK) {
 		free(stream);
@@ -166,10 +167,7 @@ void rpc_stream_pause(struct rpc_stream *stream, bool is_paused)
 bool rpc_stream_is_full(struct rpc_stream *stream)
 {
 	assert(stream->events->on_drained);
-	if (byteq_len(&stream->call.stream.out) <= RPC_UNSENT_HIGH)
-		return false;
-	stream->call.stream.drain_at = RPC_UNSENT_HIGH / 2;
-	return true;
+	return h2_stream_is_full(&stream->call.stream, RPC_UNSENT_HIGH);
 }
 
 void rpc_stream_cancel(struct rpc_stream *stream)

@@ -675,6 +675,7 @@ struct pump {
 	bool opened;
 	size_t n_drained;
 	size_t n_sent;
+	size_t n_come;
 };
 
 static void on_pump_open(struct rpc_stream *stream, void *userdata)
@@ -687,9 +688,11 @@ static void on_pump_open(struct rpc_stream *stream, void *userdata)
 
 static void on_pump_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
 {
+	struct pump *pump = userdata;
+
 	(void)stream;
 	(void)message;
-	(void)userdata;
+	pump->n_come++;
 }
 
 static void on_pump_closed(struct rpc_stream *stream, enum status status, const struct error *err,
@@ -783,4 +786,102 @@ TEST_FIXTURE(much_goes_through_a_reader_that_pauses_in_bounded_memory, world_set
 	}
 	assert_int_equal(world->n_messages, N);
 	rpc_stream_cancel(pump.stream);
+}
+
+static void ignore_drained(struct rpc_call *call, void *userdata)
+{
+	(void)call;
+	(void)userdata;
+}
+
+static void take_one_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
+{
+	count_message(call, message, userdata);
+	rpc_call_pause(call, true);
+}
+
+/* What waits to be taken keeps its part of the window, also when the reader goes on for a moment. */
+TEST_FIXTURE(a_reader_of_one_message_at_a_time_is_sent_a_window_ahead_and_no_more, world_setup,
+	     world_teardown)
+{
+	enum { SIZE = 8 * 1024, N = 512 };
+	struct world *world = *state;
+	struct pump pump;
+	static char text[SIZE], large[6 * SIZE];
+	struct rpc_call *call;
+
+	memset(text, 'p', sizeof(text) - 1);
+	memset(large, 'p', sizeof(large) - 1);
+	world->handlers.on_message = take_one_message;
+	world->handlers.on_drained = ignore_drained;
+	pump_open(&pump, world);
+	call = world->stream;
+	pump_some(&pump, large, 1); /* for which another stream would get the wide window */
+	while (world->n_messages < N) {
+		size_t before = world->n_messages;
+
+		pump_some(&pump, text, N - pump.n_sent);
+		world_settle(world);
+		assert_true(byteq_len(&call->stream.in) <= WINDOW / 4);
+		rpc_call_pause(call, false);
+		world_run_until_count(world, &world->n_messages, before + 1);
+	}
+	assert_int_equal(world->n_messages, N);
+	rpc_stream_cancel(pump.stream);
+}
+
+/* Answers until it is full, and how many. */
+static size_t answer_some(struct rpc_call *call, const char *text)
+{
+	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
+	Holdfast__V1__SessionWelcome welcome = HOLDFAST__V1__SESSION_WELCOME__INIT;
+	struct error err;
+	size_t n = 0;
+
+	welcome.server_version = (char *)(uintptr_t)text;
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME;
+	down.welcome = &welcome;
+	for (; !rpc_call_is_full(call); n++)
+		assert_int_equal(rpc_call_send(call, &down.base, &err), STATUS_OK);
+	return n;
+}
+
+TEST_FIXTURE(streams_whose_readers_all_wait_fit_into_their_connection_and_lose_nothing, world_setup,
+	     world_teardown)
+{
+	enum { SIZE = 32 * 1024, STREAMS = 64, N = 64 };
+	struct world *world = *state;
+	static struct pump pumps[STREAMS];
+	struct rpc_call *calls[STREAMS];
+	static char text[SIZE];
+	size_t n_sent = 0, n_answered[STREAMS] = {0};
+
+	memset(text, 'p', sizeof(text) - 1);
+	world->handlers.on_message = count_message;
+	world->handlers.on_drained = ignore_drained;
+	for (size_t i = 0; i < STREAMS; i++) {
+		pump_open(&pumps[i], world);
+		calls[i] = world->stream;
+		rpc_call_pause(calls[i], true);
+		rpc_stream_pause(pumps[i].stream, true);
+	}
+	for (int round = 0; round < 4; round++) {
+		for (size_t i = 0; i < STREAMS; i++) { /* none is refused, none ends */
+			pump_some(&pumps[i], text, N - pumps[i].n_sent);
+			n_answered[i] += answer_some(calls[i], text);
+		}
+		world_settle(world);
+	}
+	assert_int_equal(world->n_messages, 0);
+	for (size_t i = 0; i < STREAMS; i++) {
+		assert_true(byteq_len(&calls[i]->stream.in) <= 64 * 1024);
+		rpc_call_pause(calls[i], false);
+		rpc_stream_pause(pumps[i].stream, false);
+		n_sent += pumps[i].n_sent;
+	}
+	world_run_until_count(world, &world->n_messages, n_sent);
+	for (size_t i = 0; i < STREAMS; i++) {
+		world_run_until_count(world, &pumps[i].n_come, n_answered[i]);
+		rpc_stream_cancel(pumps[i].stream);
+	}
 }
