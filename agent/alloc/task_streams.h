@@ -11,7 +11,7 @@
 
 #include <holdfast/v1/nodes.pb-c.h>
 
-enum { TASK_STREAMS_MAX = 256 }; /* of one node */
+enum { TASK_STREAMS_MAX = 64 }; /* of one node */
 
 struct task_streams;
 

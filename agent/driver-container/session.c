@@ -68,6 +68,7 @@ struct session {
 	unsigned int piece_stream;
 	struct strbuf piece; /* not taken yet */
 	struct strbuf raw;   /* what came after it */
+	bool is_behind;	     /* the client, with what was sent: on_drained follows */
 	sd_event_source *retry;
 	bool has_ended; /* nothing comes any more */
 	struct error failure;
@@ -82,6 +83,9 @@ struct session {
 	char head[HEAD_MAX];
 	size_t n_head;
 	bool is_upgraded;
+	uint32_t rows, columns; /* of the terminal; 0: not known */
+	bool is_resized;	/* as they are now */
+	struct engine_call *resizing;
 	struct strbuf in;
 	bool wants_close;
 	bool is_closed;
@@ -99,7 +103,8 @@ struct session {
 static void quiet(struct session *session)
 {
 	engine_cancel(session->request);
-	session->request = NULL;
+	engine_cancel(session->resizing);
+	session->request = session->resizing = NULL;
 	session->io = sd_event_source_disable_unref(session->io);
 	session->retry = sd_event_source_disable_unref(session->retry);
 	session->deadline = sd_event_source_disable_unref(session->deadline);
@@ -262,7 +267,7 @@ static void arm_retry(struct session *session, uint64_t ms)
 
 static bool is_full(const struct session *session)
 {
-	return session->piece.len > 0 || session->raw.len > 0;
+	return session->is_behind || session->piece.len > 0 || session->raw.len > 0;
 }
 
 static void note_failure(struct session *session, const struct error *err)
@@ -301,6 +306,8 @@ static void deliver(struct session *session, const uint8_t *bytes, size_t n)
 	}
 	if (status != STATUS_OK)
 		note_failure(session, &err);
+	else if (session->is_stream)
+		session->is_behind = rpc_call_is_full(session->call);
 }
 
 static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
@@ -377,24 +384,33 @@ static void reply_collected(struct session *session, Holdfast__Driver__V1__ExitR
 		(ProtobufCBinaryData){session->collected[1].len, (uint8_t *)session->collected[1].data};
 	response.result = result;
 	response.truncated = session->is_truncated;
+	driver_note_end(session->driver, &session->taken.order, STATUS_OK);
 	rpc_call_reply(session->call, &response.base);
 	session->is_over = true;
 	session_free(session);
 }
 
+/* Where there is no room for it now it is asked for again. */
 static void reply_exited(struct session *session, Holdfast__Driver__V1__ExitResult *result)
 {
 	Holdfast__Driver__V1__ExecTaskStreamingResponse response =
 		HOLDFAST__DRIVER__V1__EXEC_TASK_STREAMING_RESPONSE__INIT;
+	enum status status;
 	struct error err;
 
 	response.exited = true;
 	response.result = result;
-	if (rpc_call_send(session->call, &response.base, &err) != STATUS_OK) {
-		rpc_call_fail(session->call, &err);
-	} else {
-		rpc_call_finish(session->call);
+	status = rpc_call_send(session->call, &response.base, &err);
+	if (status == STATUS_RESOURCE_EXHAUSTED) {
+		arm_retry(session, RETRY_MS);
+		return;
 	}
+	if (status != STATUS_OK) {
+		session_fail(session, &err);
+		return;
+	}
+	driver_note_end(session->driver, &session->taken.order, STATUS_OK);
+	rpc_call_finish(session->call);
 	session->is_over = true;
 	quiet(session);
 }
@@ -415,7 +431,6 @@ static void on_exit_code(enum status status, const struct error *err, const json
 		session_fail(session, err);
 		return;
 	}
-	driver_note_end(session->driver, &session->taken.order, STATUS_OK);
 	result.exit_code = (int32_t)json_integer_value(code);
 	if (session->is_stream)
 		reply_exited(session, &result);
@@ -499,6 +514,48 @@ static void arm_deadline(struct session *session, uint64_t us)
 					clock_monotonic_us() + us, 0, on_deadline, session);
 }
 
+static void on_resized(enum status status, const struct error *err, const json_t *json, void *userdata);
+
+/* The engine is told the size that the terminal has now, one after the other. */
+static void resize(struct session *session)
+{
+	char path[ENGINE_PATH_SIZE];
+	const struct engine_request request = {.method = "POST",
+					       .path = path,
+					       .timeout_us = session->driver->settings->engine_timeout_us,
+					       .is_text = true};
+
+	if (!session->is_upgraded || session->is_framed || session->rows == 0 || session->is_resized ||
+	    session->resizing)
+		return;
+	session->is_resized = true;
+	(void)snprintf(path, sizeof(path), "/exec/%s/resize?h=%u&w=%u", session->exec_id, session->rows,
+		       session->columns);
+	(void)engine_send(session->driver->engine, &request, on_resized, session, &session->resizing, NULL);
+}
+
+/* One that fails is not worth the command. */
+static void on_resized(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct session *session = userdata;
+
+	(void)status;
+	(void)err;
+	(void)json;
+	session->resizing = NULL;
+	resize(session);
+}
+
+static void take_size(struct session *session, const Holdfast__Driver__V1__TtySize *size)
+{
+	if (size->height > UINT16_MAX || size->width > UINT16_MAX)
+		return;
+	session->rows = size->height;
+	session->columns = size->width;
+	session->is_resized = false;
+	resize(session);
+}
+
 /* The answer's head, then the bytes of the command. False: the session has ended. */
 static bool take_head(struct session *session, const uint8_t *bytes, size_t n)
 {
@@ -527,6 +584,7 @@ static bool take_head(struct session *session, const uint8_t *bytes, size_t n)
 	deliver(session, (const uint8_t *)end + 4, over);
 	deliver(session, bytes + taken, n - taken);
 	push_stdin(session);
+	resize(session);
 	return true;
 }
 
@@ -681,30 +739,6 @@ void exec_task(struct rpc_call *call, const ProtobufCMessage *request, void *use
 /* --- streams ----------------------------------------------------------------------------------------------
  */
 
-static void ignore(enum status status, const struct error *err, const json_t *json, void *userdata)
-{
-	(void)status;
-	(void)err;
-	(void)json;
-	(void)userdata;
-}
-
-static void resize(struct session *session, const Holdfast__Driver__V1__TtySize *size)
-{
-	char path[ENGINE_PATH_SIZE];
-	const struct engine_request request = {.method = "POST",
-					       .path = path,
-					       .timeout_us = session->driver->settings->engine_timeout_us,
-					       .is_text = true};
-
-	if (session->exec_id[0] == '\0' || session->is_framed || size->height > UINT16_MAX ||
-	    size->width > UINT16_MAX)
-		return;
-	(void)snprintf(path, sizeof(path), "/exec/%s/resize?h=%u&w=%u", session->exec_id, size->height,
-		       size->width);
-	(void)engine_send(session->driver->engine, &request, ignore, NULL, NULL, NULL);
-}
-
 static void on_exec_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
 {
 	const Holdfast__Driver__V1__ExecTaskStreamingRequest *request = (const void *)message;
@@ -734,7 +768,7 @@ static void on_exec_message(struct rpc_call *call, const ProtobufCMessage *messa
 		return;
 	}
 	if (request->tty_size)
-		resize(session, request->tty_size);
+		take_size(session, request->tty_size);
 	if (!request->stdin || session->wants_close)
 		return;
 	strbuf_put(&session->in, request->stdin->value.data, request->stdin->value.len);
@@ -785,10 +819,23 @@ static void on_stream_closed(struct rpc_call *call, void *userdata)
 	session_free(session);
 }
 
+static void on_drained(struct rpc_call *call, void *userdata)
+{
+	struct session *session = rpc_call_data(call);
+
+	(void)userdata;
+	if (!session || session->is_over)
+		return;
+	session->is_behind = false;
+	if (!is_full(session) && !session->has_failed)
+		after_output(session);
+}
+
 const struct rpc_stream_handlers exec_stream = {.on_open = on_stream_open,
 						.on_message = on_exec_message,
 						.on_closed = on_stream_closed,
-						.on_half_close = on_exec_half_close};
+						.on_half_close = on_exec_half_close,
+						.on_drained = on_drained};
 
 /* --- logs -------------------------------------------------------------------------------------------------
  */
@@ -876,7 +923,8 @@ static void on_logs_message(struct rpc_call *call, const ProtobufCMessage *messa
 const struct rpc_stream_handlers logs_stream = {.on_open = on_stream_open,
 						.on_message = on_logs_message,
 						.on_closed = on_stream_closed,
-						.on_half_close = on_half_close};
+						.on_half_close = on_half_close,
+						.on_drained = on_drained};
 
 /* --- stats ------------------------------------------------------------------------------------------------
  */
