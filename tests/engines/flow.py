@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,8 @@ import traceback
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration"))
 
 from world import CLUSTER, PREFIX, World, wait_for  # noqa: E402
+
+from execs import Execs  # noqa: E402
 
 SETTINGS = """cluster = "{cluster}"
 node_id = "{node.id}"
@@ -53,7 +56,7 @@ task "main" {{
 STAYS = "echo $GREETING > /data/hello; echo started >> /data/starts; sleep 100000"
 
 
-class Flow:
+class Flow(Execs):
     """The engine's driver is started here again, as that of node-1."""
 
     def __init__(self, engine):
@@ -258,19 +261,19 @@ class Flow:
             self.stop(alloc)
 
 
-def cases(engine):
-    """Yields (name, why it failed or None) for each case of Flow, in its order."""
+def cases(engine, named):
+    """Yields (name, why it failed or None) for each case of Flow and Execs whose name the pattern is in, in their order."""
     flow = Flow(engine)
     try:
         flow.open()
-        for name, case in vars(Flow).items():
-            if not name.startswith(("a_", "an_", "no_", "what_", "output_")):
+        for name, case in [*vars(Flow).items(), *vars(Execs).items()]:
+            if not name.startswith(("a_", "an_", "no_", "what_", "output_")) or not re.search(named, name):
                 continue
             try:
                 case(flow)
                 yield name, None
             except Exception:  # noqa: BLE001 a case that fails is told, and the next one is tried
-                yield name, traceback.format_exc() + flow.node.daemon.said()[-3000:]
+                yield name, traceback.format_exc() + flow.node.daemon.said()[-3000:] + flow.room.holdfast("operator", "audit", check=False).stdout[-1500:]
                 return
     finally:
         flow.close()

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver of containers with real engines: podman and Docker of Debian's packages, as root.
 
-run.py [--build FOLDER] [--only driver|flow] [podman|docker]...   ends with `N passed, N failed`
+run.py [--build FOLDER] [--only driver|flow] [--case PATTERN] [podman|docker]...   ends with `N passed, N failed`
 
 Each engine runs in namespaces of its own for mounts and processes, without systemd, with storage in memory and an image that is made here
 from busybox: no registry, no bridge, no iptables. Nothing is left behind."""
@@ -168,7 +168,7 @@ class World:
         folder = self.work / "image"
         (folder / "bin").mkdir(parents=True)
         shutil.copy("/bin/busybox", folder / "bin/busybox")
-        for name in ("sh", "ls", "cat", "echo", "sleep", "sed", "stty", "touch"):
+        for name in ("sh", "ls", "cat", "echo", "sleep", "sed", "stty", "touch", "head"):
             (folder / "bin" / name).symlink_to("busybox")
         tar = subprocess.run(["tar", "-C", str(folder), "-c", "."], check=True, capture_output=True).stdout
         if self.engine == "podman":  # of 4.3, the call gives it no name
@@ -257,19 +257,19 @@ def driver_cases(world):
     yield "no_container_is_left", f"{left}" if left else None
 
 
-def scenario(world, only):
+def scenario(world, only, named):
     if only != "flow":
         yield from driver_cases(world)
     world.kill_driver()
     if only != "driver":
-        yield from flow.cases(world)
+        yield from flow.cases(world, named)
 
 
-def test_engine(engine, build, only):
+def test_engine(engine, build, only, named):
     world, passed, failed = World(engine, build), 0, 0
     try:
         world.begin()
-        for name, why in scenario(world, only):
+        for name, why in scenario(world, only, named):
             print(f"FAILED {engine}_{name}\n{why}" if why else f"ok {engine} {name}", flush=True)
             passed, failed = passed + (why is None), failed + (why is not None)
         if failed:
@@ -292,6 +292,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=Path, default=ROOT / "build/dev")
     parser.add_argument("--only", choices=["driver", "flow"])
+    parser.add_argument("--case", default="", help="of flow, those whose name this pattern is in")
     parser.add_argument("engines", nargs="*", default=["podman", "docker"])
     options = parser.parse_args()
     if os.environ.get("HOLDFAST_ENGINES_INSIDE") != "1":
@@ -303,7 +304,7 @@ def main():
     passed = failed = 0
     for engine in options.engines:
         try:
-            p, f = test_engine(engine, options.build.resolve(), options.only)
+            p, f = test_engine(engine, options.build.resolve(), options.only, options.case)
         except (OSError, RuntimeError, subprocess.SubprocessError) as error:
             print(f"FAILED {engine}_engine\n{error}")
             p, f = 0, 1
