@@ -193,6 +193,12 @@ static const struct spec_key task_keys[] = {
 static const struct spec_block task_block =
 	SPEC_BLOCK_INIT(&holdfast__driver__v1__task_config__descriptor, task_keys);
 
+static const struct spec_key network_keys[] = {
+	{.key = "mode"},
+};
+static const struct spec_block network_block =
+	SPEC_BLOCK_INIT(&holdfast__v1__allocation_network__descriptor, network_keys);
+
 static const struct spec_key alloc_keys[] = {
 	{.key = "id"},
 	{.key = "namespace"},
@@ -204,6 +210,7 @@ static const struct spec_key alloc_keys[] = {
 	{.key = "stop_timeout", .field = "stop_timeout_ms", .kind = SPEC_DURATION},
 	{.key = "volume", .field = "volumes", .kind = SPEC_LABELLED, .block = &request_block},
 	{.key = "csi_plugin", .kind = SPEC_BLOCK, .block = &csi_plugin_block},
+	{.key = "network", .kind = SPEC_BLOCK, .block = &network_block},
 	{.key = "task", .field = "tasks", .kind = SPEC_LABELLED, .block = &task_block, .hint = "task"},
 };
 static const struct spec_block alloc_block =

@@ -133,6 +133,15 @@ static void show_csi_plugin(const Holdfast__V1__CsiPlugin *plugin)
 		print_field("plugin socket", plugin->socket);
 }
 
+static void show_network(const Holdfast__V1__AllocationNetwork *network)
+{
+	char mode[PBJSON_WORD_SIZE];
+
+	if (network)
+		print_field("network", pbjson_word_text(&holdfast__driver__v1__network_mode__descriptor,
+							(int)network->mode, mode));
+}
+
 static const Holdfast__Driver__V1__TaskStatus *find_task(const Holdfast__V1__Allocation *alloc,
 							 const char *name)
 {
@@ -208,6 +217,7 @@ enum status show_alloc(const Holdfast__V1__Allocation *alloc, int64_t node_disco
 	show_mount_timeout(alloc);
 	show_unit(alloc);
 	show_csi_plugin(alloc->csi_plugin);
+	show_network(alloc->network);
 	print_field("desired", desired(alloc, text));
 	print_field("status", client(alloc, text));
 	if (node_disconnected_ms)

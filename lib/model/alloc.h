@@ -78,6 +78,20 @@ struct csi_plugin {
 	char socket[CSI_PLUGIN_SOCKET_MAX + 1]; /* file name in the plugin's folder; empty: csi.sock */
 };
 
+/* The numbers are those of holdfast.driver.v1.NetworkMode. */
+enum network_mode {
+	NETWORK_UNSPECIFIED, /* each task has its own, as it says */
+	NETWORK_HOST,
+	NETWORK_NONE,
+	NETWORK_ISOLATED, /* one for all tasks */
+	NETWORK_MODE_N,
+};
+
+/* What all tasks of an allocation share. */
+struct alloc_network {
+	enum network_mode mode;
+};
+
 struct alloc {
 	char id[UUID_TEXT_SIZE];
 	char namespace[NAMESPACE_MAX + 1];
@@ -96,6 +110,7 @@ struct alloc {
 	struct alloc_volume *published; /* NULL only when there are none */
 	uint32_t n_published;
 	struct csi_plugin csi_plugin;	  /* type CSI_PLUGIN_NONE: it runs none */
+	struct alloc_network network;	  /* of its tasks */
 	struct message_list *tasks;	  /* TaskConfig of task drivers: see task.h; NULL: none */
 	struct message_list *task_status; /* TaskStatus of those that were started */
 	bool adopted; /* learned from its node after a restore: no claim is granted to it anew */

@@ -281,12 +281,13 @@ static bool offers_propagation(const Holdfast__Driver__V1__CapabilitiesResponse 
 
 /* What the task asks for and the driver does not offer; NULL: nothing. */
 static const char *lacking(const Holdfast__Driver__V1__TaskConfig *task,
+			   Holdfast__Driver__V1__NetworkMode network,
 			   const Holdfast__Driver__V1__CapabilitiesResponse *offer)
 {
 	static const char *const modes[] = {"network", "network host", "network none", "network isolated"};
 
-	if (!offers_network(offer, task->network))
-		return (size_t)task->network < ARRAY_SIZE(modes) ? modes[task->network] : modes[0];
+	if (!offers_network(offer, network))
+		return (size_t)network < ARRAY_SIZE(modes) ? modes[network] : modes[0];
 	for (size_t i = 0; i < task->n_volumes; i++)
 		if (!offers_propagation(offer, task->volumes[i]->propagation))
 			return task->volumes[i]->propagation ==
@@ -301,6 +302,9 @@ static enum obstacle check_task(const struct feasibility *in, const struct wante
 {
 	const Holdfast__Driver__V1__TaskConfig *task = wanted->task;
 	const Holdfast__V1__NodeDriver *driver = wanted->driver;
+	Holdfast__Driver__V1__NetworkMode network = in->network == NETWORK_UNSPECIFIED
+							    ? task->network
+							    : (Holdfast__Driver__V1__NetworkMode)in->network;
 	const char *lacks;
 
 	if (!driver)
@@ -310,12 +314,38 @@ static enum obstacle check_task(const struct feasibility *in, const struct wante
 	if (!driver->healthy || !driver->capabilities)
 		return found(OBSTACLE_DRIVER_UNHEALTHY, ret, "driver %s of node %s is not healthy: %s",
 			     task->driver, in->node_id, driver->health_description);
-	lacks = lacking(task, driver->capabilities);
+	lacks = lacking(task, network, driver->capabilities);
 	if (!lacks)
 		return OBSTACLE_NONE;
 	return found(OBSTACLE_DRIVER_LACKS, ret,
 		     "task %s asks for %s, which driver %s of node %s does not offer", task->task, lacks,
 		     task->driver, in->node_id);
+}
+
+const char *feasibility_network_driver(const struct wanted_task *tasks, size_t n)
+{
+	const char *maker = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		const Holdfast__V1__NodeDriver *driver = tasks[i].driver;
+
+		if (!driver || !driver->capabilities || !driver->capabilities->must_initiate_network)
+			continue;
+		if (maker && !str_eq(maker, tasks[i].task->driver))
+			return NULL;
+		maker = tasks[i].task->driver;
+	}
+	return maker || n == 0 ? maker : tasks[0].task->driver;
+}
+
+static enum obstacle check_network(const struct feasibility *in, char ret[static FEASIBILITY_REASON_SIZE])
+{
+	if (in->network != NETWORK_ISOLATED || feasibility_network_driver(in->tasks, in->n_tasks))
+		return OBSTACLE_NONE;
+	return found(OBSTACLE_DRIVER_LACKS, ret,
+		     "network isolated: the tasks have two drivers on node %s that must make it themselves "
+		     "(must_initiate_network), and only one can; use one of them for all",
+		     in->node_id);
 }
 
 enum obstacle feasibility_check(const struct feasibility *in, char ret_reason[static FEASIBILITY_REASON_SIZE])
@@ -328,6 +358,8 @@ enum obstacle feasibility_check(const struct feasibility *in, char ret_reason[st
 	/* of a node that is away nothing may be known: its driver refuses what it does not offer */
 	for (size_t i = 0; obstacle == OBSTACLE_NONE && in->is_connected && i < in->n_tasks; i++)
 		obstacle = check_task(in, &in->tasks[i], ret_reason);
+	if (obstacle == OBSTACLE_NONE && in->is_connected && in->n_tasks > 0)
+		obstacle = check_network(in, ret_reason);
 
 	for (size_t c = 0; c < ARRAY_SIZE(checks); c++)
 		for (size_t i = 0; obstacle == OBSTACLE_NONE && i < in->n_volumes; i++)

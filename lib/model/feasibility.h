@@ -64,6 +64,7 @@ struct feasibility {
 	size_t n_volumes;
 	const struct wanted_task *tasks;
 	size_t n_tasks;
+	enum network_mode network; /* of all tasks */
 };
 
 /** The first obstacle, with one line for people in @ret_reason (empty when there is none). It names node,
@@ -92,3 +93,7 @@ const char *obstacle_words(enum obstacle obstacle);
 /** STATUS_RESOURCE_EXHAUSTED when the node is full, STATUS_UNAVAILABLE for what comes back by itself (plugin,
  * controller), STATUS_NOT_FOUND for an unknown node, else STATUS_FAILED_PRECONDITION. */
 enum status obstacle_status(enum obstacle obstacle);
+
+/** Name of the driver that makes the isolated network of @tasks: that which must, else that of the first
+ * task. NULL: two must, and neither can join the other's. */
+const char *feasibility_network_driver(const struct wanted_task *tasks, size_t n);

@@ -221,6 +221,12 @@ static const struct field_map csi_plugin_fields[] = {
 static const struct message_map csi_plugin_map =
 	MAP(struct csi_plugin, holdfast__v1__csi_plugin__descriptor, csi_plugin_fields);
 
+static const struct field_map alloc_network_fields[] = {
+	ENUM(struct alloc_network, mode, NETWORK_MODE_N),
+};
+static const struct message_map alloc_network_map =
+	MAP(struct alloc_network, holdfast__v1__allocation_network__descriptor, alloc_network_fields);
+
 static const struct field_map alloc_fields[] = {
 	STRING(struct alloc, id),
 	STRING(struct alloc, namespace),
@@ -238,6 +244,7 @@ static const struct field_map alloc_fields[] = {
 	NUMBER(struct alloc, client_code),
 	OWN_LIST(struct alloc, "published", published, n_published, ALLOC_VOLUMES_MAX, &alloc_volume_map),
 	SOME(struct alloc, csi_plugin, &csi_plugin_map),
+	SOME(struct alloc, network, &alloc_network_map),
 	MESSAGES(struct alloc, tasks, ALLOC_TASKS_MAX),
 	MESSAGES(struct alloc, task_status, ALLOC_TASKS_MAX),
 	NUMBER(struct alloc, adopted),

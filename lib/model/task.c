@@ -14,6 +14,7 @@
 
 typedef Holdfast__Driver__V1__TaskConfig task_config;
 typedef Holdfast__Driver__V1__VolumeMount volume_mount;
+typedef Holdfast__Driver__V1__NetworkSpec network_spec;
 
 const task_config *alloc_task(const struct alloc *alloc, size_t i)
 {
@@ -78,8 +79,25 @@ static enum status validate_names(const struct alloc *alloc, size_t i, const cha
 			"driver '%.64s' is not the name of a task driver; holdfast node status NODE "
 			"lists those of a node",
 			task->driver);
-	if (task->alloc_id[0] != '\0' || task->job[0] != '\0' || task->namespace_[0] != '\0')
-		return error_invalid(err, field, "alloc_id, job and namespace are the server's to say");
+	if (task->alloc_id[0] != '\0' || task->job[0] != '\0' || task->namespace_[0] != '\0' ||
+	    task->network_spec)
+		return error_invalid(err, field,
+				     "alloc_id, job, namespace and network_spec are the server's to say");
+	return STATUS_OK;
+}
+
+static enum status validate_network(const struct alloc *alloc, const task_config *task, const char *field,
+				    struct error *err)
+{
+	if (alloc->network.mode != NETWORK_UNSPECIFIED &&
+	    task->network != HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_UNSPECIFIED)
+		return error_invalid(err, field,
+				     "network contradicts the allocation's network block, which is for all "
+				     "tasks; leave one of them out");
+	if (task->network == HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED)
+		return error_invalid(err, field,
+				     "network isolated is one of all tasks: write network { mode = "
+				     "\"isolated\" } in the allocation");
 	return STATUS_OK;
 }
 
@@ -115,6 +133,8 @@ static enum status validate_task(const struct alloc *alloc, size_t i, struct err
 	st = validate_names(alloc, i, field, err);
 	if (st == STATUS_OK)
 		st = validate_form(task, field, err);
+	if (st == STATUS_OK)
+		st = validate_network(alloc, task, field, err);
 	for (size_t k = 0; st == STATUS_OK && k < task->n_volumes; k++)
 		st = validate_mount(alloc, task, k, field, err);
 	return st;
@@ -124,6 +144,9 @@ enum status alloc_validate_tasks(const struct alloc *alloc, struct error *err)
 {
 	enum status st = STATUS_OK;
 
+	if (!alloc->tasks && alloc->network.mode != NETWORK_UNSPECIFIED)
+		return error_invalid(err, "network",
+				     "contradicts an allocation without task blocks; leave it out");
 	if (!alloc->tasks)
 		return STATUS_OK;
 	if (!str_eq(alloc->driver, DRIVER_NONE))
@@ -157,25 +180,65 @@ static bool order_mount(const struct alloc *alloc, volume_mount *mount)
 	return message_set_text(&mount->volume, label);
 }
 
-enum status alloc_pack_task(const struct alloc *alloc, const task_config *task, uint8_t **ret, size_t *ret_n,
-			    struct error *err)
+Holdfast__Driver__V1__NetworkMode alloc_task_network(const struct alloc *alloc, const task_config *task)
+{
+	return alloc->network.mode == NETWORK_UNSPECIFIED
+		       ? task->network
+		       : (Holdfast__Driver__V1__NetworkMode)alloc->network.mode;
+}
+
+bool alloc_network_is_right(const struct alloc *alloc, const network_spec *spec)
+{
+	return spec && alloc->network.mode == NETWORK_ISOLATED && str_eq(spec->alloc_id, alloc->id) &&
+	       spec->mode == HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED &&
+	       strlen(spec->state) <= NETWORK_STATE_MAX && spec->base.n_unknown_fields == 0;
+}
+
+/* Bytes of @message. @ret owned by the caller, free() */
+static enum status pack(const ProtobufCMessage *message, uint8_t **ret, size_t *ret_n, struct error *err)
+{
+	uint8_t *bytes = malloc(protobuf_c_message_get_packed_size(message) + 1);
+
+	if (!bytes)
+		return error_no_memory(err, "an order");
+	*ret_n = protobuf_c_message_pack(message, bytes);
+	*ret = bytes;
+	return STATUS_OK;
+}
+
+enum status alloc_pack_task(const struct alloc *alloc, const task_config *task, const network_spec *network,
+			    uint8_t **ret, size_t *ret_n, struct error *err)
 {
 	ProtobufCMessage *copy = message_convert(task->base.descriptor, &task->base);
 	task_config *ordered = (task_config *)(void *)copy;
-	uint8_t *bytes = NULL;
+	enum status st = STATUS_RESOURCE_EXHAUSTED;
 	bool is_made = ordered && message_set_text(&ordered->alloc_id, alloc->id) &&
 		       message_set_text(&ordered->job, alloc->name) &&
 		       message_set_text(&ordered->namespace_, alloc->namespace);
 
 	for (size_t i = 0; is_made && i < ordered->n_volumes; i++)
 		is_made = order_mount(alloc, ordered->volumes[i]);
-	if (is_made)
-		bytes = malloc(protobuf_c_message_get_packed_size(copy) + 1);
-	if (bytes)
-		*ret_n = protobuf_c_message_pack(copy, bytes);
+	if (is_made && network) {
+		ordered->network_spec = (void *)message_convert(network->base.descriptor, &network->base);
+		is_made = ordered->network_spec != NULL;
+	}
+	if (is_made) {
+		ordered->network = alloc_task_network(alloc, task);
+		st = pack(copy, ret, ret_n, err);
+	} else {
+		(void)error_no_memory(err, "an order of a task");
+	}
 	protobuf_c_message_free_unpacked(copy, NULL);
-	if (!bytes)
-		return error_no_memory(err, "an order of a task");
-	*ret = bytes;
-	return STATUS_OK;
+	return st;
+}
+
+enum status alloc_pack_network(const struct alloc *alloc, const char *driver, uint8_t **ret, size_t *ret_n,
+			       struct error *err)
+{
+	Holdfast__Driver__V1__NetworkConfig network = HOLDFAST__DRIVER__V1__NETWORK_CONFIG__INIT;
+
+	network.alloc_id = (char *)(uintptr_t)alloc->id;
+	network.driver = (char *)(uintptr_t)driver;
+	network.mode = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
+	return pack(&network.base, ret, ret_n, err);
 }

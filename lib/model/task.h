@@ -10,12 +10,14 @@
 #include "model/alloc.h"
 
 #include <holdfast/driver/v1/driver.pb-c.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum {
 	TASK_BYTES_MAX = 32 << 10, /* of one, on the wire */
 	TASK_STATUS_BYTES_MAX = 8 << 10,
+	NETWORK_STATE_MAX = 256, /* of a driver's network */
 	TASK_STOP_TIMEOUT_MAX_MS = ALLOC_STOP_TIMEOUT_MAX_MS,
 };
 
@@ -29,7 +31,20 @@ const Holdfast__Driver__V1__TaskConfig *alloc_find_task(const struct alloc *allo
  * judges the rest when the task starts. */
 enum status alloc_validate_tasks(const struct alloc *alloc, struct error *err);
 
+/** The task's network: the allocation's, where that says something. */
+Holdfast__Driver__V1__NetworkMode alloc_task_network(const struct alloc *alloc,
+						     const Holdfast__Driver__V1__TaskConfig *task);
+
+/** Is @spec what a driver can have answered of the isolated network of @alloc? NULL is not. */
+bool alloc_network_is_right(const struct alloc *alloc, const Holdfast__Driver__V1__NetworkSpec *spec);
+
 /** What the driver of the node is to run, packed: what an order digests. @task is of @alloc, which is valid.
- * @ret owned by the caller, free() */
+ * @network  of the isolated network that it joins; NULL: it joins none
+ * @ret      owned by the caller, free() */
 enum status alloc_pack_task(const struct alloc *alloc, const Holdfast__Driver__V1__TaskConfig *task,
-			    uint8_t **ret, size_t *ret_n, struct error *err);
+			    const Holdfast__Driver__V1__NetworkSpec *network, uint8_t **ret, size_t *ret_n,
+			    struct error *err);
+
+/** The isolated network of @alloc that @driver is to make, packed. @ret owned by the caller, free() */
+enum status alloc_pack_network(const struct alloc *alloc, const char *driver, uint8_t **ret, size_t *ret_n,
+			       struct error *err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocations.OrderTask: the signed order by which the driver of a node starts a task (proto/order.h). */
+/* Allocations.OrderTask: the signed order by which the driver of a node starts a task, or makes the network
+ * of an allocation's tasks (proto/order.h). */
 
 #include "alloc/orders.h"
 
@@ -14,6 +15,7 @@
 #include "base/id.h"
 #include "base/join.h"
 #include "base/str.h"
+#include "model/feasibility.h"
 #include "model/order.h"
 #include "model/task.h"
 #include "node/session.h"
@@ -119,49 +121,128 @@ static enum status check_allocation(const struct alloc_entry *entry, const char 
 	return STATUS_OK;
 }
 
-static Holdfast__V1__OrderTaskResponse *response_with(const struct order *order, uint8_t *task, size_t n)
+static Holdfast__V1__OrderTaskResponse *response_with(const struct order *order,
+						      const struct order_wish *wish)
 {
 	Holdfast__Driver__V1__StartTaskRequest start = HOLDFAST__DRIVER__V1__START_TASK_REQUEST__INIT;
+	Holdfast__Driver__V1__CreateNetworkRequest create =
+		HOLDFAST__DRIVER__V1__CREATE_NETWORK_REQUEST__INIT;
 	Holdfast__V1__OrderTaskResponse response = HOLDFAST__V1__ORDER_TASK_RESPONSE__INIT;
 
 	start.order = (ProtobufCBinaryData){.len = sizeof(*order), .data = (uint8_t *)(uintptr_t)order};
-	start.task = (ProtobufCBinaryData){.len = n, .data = task};
-	response.start = &start;
+	start.task = (ProtobufCBinaryData){.len = wish->n_bytes, .data = (uint8_t *)(uintptr_t)wish->bytes};
+	create.order = start.order;
+	create.network = start.task;
+	if (wish->kind == ORDER_NETWORK) {
+		response.network = &create;
+		response.network_driver = wish->task->driver;
+	} else {
+		response.start = &start;
+	}
 	return (Holdfast__V1__OrderTaskResponse *)(void *)message_convert(response.base.descriptor,
 									  &response.base);
 }
 
-static enum status order_task(struct server *server, struct rpc_call *call, const struct alloc_entry *entry,
-			      const Holdfast__Driver__V1__TaskConfig *task, const char *boot_id,
+/* Sign what @wish has, put it on record and answer. */
+static enum status give_order(struct server *server, struct rpc_call *call, struct order_wish *wish,
 			      struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	cleanup_free uint8_t *bytes = NULL;
-	struct order_wish wish = {
-		.kind = ORDER_START, .alloc = &entry->alloc, .boot_id = boot_id, .task = task};
+	const struct alloc *alloc = wish->alloc;
 	char object[AUDIT_OBJECT_SIZE], who[NAMESPACE_MAX + ALLOC_NAME_MAX + 16];
+	bool is_network = wish->kind == ORDER_NETWORK;
 	struct order order;
-	enum status st = alloc_pack_task(&entry->alloc, task, &bytes, &wish.n_bytes, err);
+	enum status st;
 
-	(void)str_join(who, sizeof(who), "allocation ", entry->alloc.namespace, "/", entry->alloc.name);
-	wish.who = who;
-	wish.bytes = bytes;
-	if (st == STATUS_OK)
-		st = order_make(server, &wish, &order, err);
+	(void)str_join(who, sizeof(who), "allocation ", alloc->namespace, "/", alloc->name);
+	wish->who = who;
+	st = order_make(server, wish, &order, err);
 	if (st != STATUS_OK)
 		return st;
-	(void)str_join(object, sizeof(object), "allocation ", entry->alloc.namespace, "/", entry->alloc.id,
-		       ", task ", task->task);
+	(void)str_join(object, sizeof(object), "allocation ", alloc->namespace, "/", alloc->id,
+		       is_network ? ", network" : ", task ", wish->task->task);
 	audit_write(server, &change, call, WHAT_ORDER, object, NULL);
-	return reply_changed(server, &change, call,
-			     (ProtobufCMessage *)response_with(&order, bytes, wish.n_bytes), err);
+	return reply_changed(server, &change, call, (ProtobufCMessage *)response_with(&order, wish), err);
+}
+
+static enum status check_handle(const struct alloc *alloc, const Holdfast__V1__OrderTaskRequest *request,
+				struct error *err)
+{
+	if (alloc->network.mode == NETWORK_ISOLATED && !alloc_network_is_right(alloc, request->network))
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"task %s of allocation %s joins its isolated network, and is ordered with the "
+			"handle of that only",
+			request->task, alloc->id);
+	if (alloc->network.mode != NETWORK_ISOLATED && request->network)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "allocation %s has no isolated network",
+				 alloc->id);
+	return STATUS_OK;
+}
+
+static enum status order_task(struct server *server, struct rpc_call *call, const struct alloc_entry *entry,
+			      const Holdfast__V1__OrderTaskRequest *request, struct error *err)
+{
+	cleanup_free uint8_t *bytes = NULL;
+	struct order_wish wish = {.kind = ORDER_START,
+				  .alloc = &entry->alloc,
+				  .boot_id = entry->node->session->boot_id,
+				  .task = alloc_find_task(&entry->alloc, request->task)};
+	enum status st;
+
+	if (!wish.task)
+		return error_set(err, STATUS_NOT_FOUND, 0, "allocation %s has no task '%.64s'",
+				 entry->alloc.id, request->task);
+	st = check_handle(&entry->alloc, request, err);
+	if (st == STATUS_OK)
+		st = alloc_pack_task(&entry->alloc, wish.task, request->network, &bytes, &wish.n_bytes, err);
+	wish.bytes = bytes;
+	return st == STATUS_OK ? give_order(server, call, &wish, err) : st;
+}
+
+/* Put the driver of its node that makes the network into @ret; false: none can. */
+static bool name_driver(const struct alloc_entry *entry, Holdfast__Driver__V1__TaskConfig *ret)
+{
+	struct wanted_task tasks[ALLOC_TASKS_MAX];
+	size_t n = message_list_n(entry->alloc.tasks);
+
+	for (size_t i = 0; i < n; i++) {
+		const Holdfast__Driver__V1__TaskConfig *task = alloc_task(&entry->alloc, i);
+
+		tasks[i] = (struct wanted_task){task, node_driver(entry->node, task->driver)};
+	}
+	ret->driver = (char *)(uintptr_t)feasibility_network_driver(tasks, n);
+	return ret->driver != NULL;
+}
+
+static enum status order_network(struct server *server, struct rpc_call *call,
+				 const struct alloc_entry *entry, struct error *err)
+{
+	Holdfast__Driver__V1__TaskConfig nobody = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT;
+	cleanup_free uint8_t *bytes = NULL;
+	struct order_wish wish = {.kind = ORDER_NETWORK,
+				  .alloc = &entry->alloc,
+				  .boot_id = entry->node->session->boot_id,
+				  .task = &nobody};
+	enum status st;
+
+	if (entry->alloc.network.mode != NETWORK_ISOLATED)
+		return error_set(err, STATUS_NOT_FOUND, 0, "allocation %s has no isolated network",
+				 entry->alloc.id);
+	if (!name_driver(entry, &nobody))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "allocation %s: two drivers of node %s must make its network, and only one "
+				 "can",
+				 entry->alloc.id, entry->alloc.node_id);
+	st = alloc_pack_network(&entry->alloc, nobody.driver, &bytes, &wish.n_bytes, err);
+	wish.bytes = bytes;
+	return st == STATUS_OK ? give_order(server, call, &wish, err) : st;
 }
 
 static enum status handle_order(struct server *server, struct rpc_call *call,
 				const Holdfast__V1__OrderTaskRequest *request, struct error *err)
 {
 	const struct alloc_entry *entry = state_alloc(&server->state, request->id);
-	const Holdfast__Driver__V1__TaskConfig *task;
 	struct identity who;
 	enum status st = access_check_node(server, call, &who, err);
 
@@ -172,15 +253,12 @@ static enum status handle_order(struct server *server, struct rpc_call *call,
 	st = check_allocation(entry, who.name, err);
 	if (st != STATUS_OK)
 		return st;
-	task = alloc_find_task(&entry->alloc, request->task);
-	if (!task)
-		return error_set(err, STATUS_NOT_FOUND, 0, "allocation %s has no task '%.64s'",
-				 entry->alloc.id, request->task);
 	if (!node_is_connected(entry->node))
 		return error_set(err, STATUS_UNAVAILABLE, 0,
 				 "node %s has no session; tasks are ordered of connected nodes only",
 				 who.name);
-	return order_task(server, call, entry, task, entry->node->session->boot_id, err);
+	return request->task[0] == '\0' ? order_network(server, call, entry, err)
+					: order_task(server, call, entry, request, err);
 }
 
 DEFINE_WRITE_METHOD(allocs_handle_order_task, Holdfast__V1__OrderTaskRequest, WHAT_ORDER, handle_order)

@@ -197,6 +197,7 @@ enum obstacle placement_check(const struct placement *placement, const struct no
 		.n_volumes = node ? placement->n_volumes : 0,
 		.tasks = tasks,
 		.n_tasks = node ? message_list_n(placement->alloc->tasks) : 0,
+		.network = placement->alloc->network.mode,
 	};
 
 	for (size_t i = 0; i < in.n_tasks; i++) {

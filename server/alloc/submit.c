@@ -94,7 +94,7 @@ static bool same_submission(const struct alloc *known, const struct alloc *wante
 	    !str_eq(alloc_unit(known), alloc_unit(wanted)) ||
 	    known->stop_timeout_ms != wanted->stop_timeout_ms ||
 	    known->mount_timeout_ms != wanted->mount_timeout_ms ||
-	    !message_list_eq(known->tasks, wanted->tasks))
+	    known->network.mode != wanted->network.mode || !message_list_eq(known->tasks, wanted->tasks))
 		return false;
 	for (uint32_t i = 0; i < known->n_volumes; i++)
 		if (!volume_request_eq(&known->volumes[i], &wanted->volumes[i]))

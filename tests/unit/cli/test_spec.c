@@ -188,6 +188,15 @@ TEST(an_allocation_names_the_plugin_it_runs_as_in_nomad)
 	}
 }
 
+TEST(a_network_is_one_block_of_the_allocation)
+{
+	Holdfast__V1__Allocation *a = alloc(
+		"name = \"web\"\nnetwork {\n  mode = \"isolated\"\n}\ntask \"a\" {\n  driver = \"c\"\n}\n");
+
+	assert_int_equal(a->network->mode, HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED);
+	protobuf_c_message_free_unpacked(&a->base, NULL);
+}
+
 TEST(a_task_has_its_drivers_own_keys_by_their_types)
 {
 	Holdfast__V1__Allocation *a = alloc(

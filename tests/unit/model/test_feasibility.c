@@ -28,6 +28,7 @@ struct world {
 	Holdfast__V1__NodeDriver driver;
 	Holdfast__Driver__V1__CapabilitiesResponse offer;
 	Holdfast__Driver__V1__NetworkMode network;
+	struct wanted_task two_tasks[2];
 	struct wanted_task wanted_task;
 	struct feasibility in;
 };
@@ -114,6 +115,30 @@ static void other_network(struct world *w)
 {
 	want_task(w);
 	w->task.network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
+}
+
+static void network_of_all_tasks(struct world *w)
+{
+	want_task(w);
+	w->in.network = NETWORK_HOST;
+}
+
+/* One network, and each of two drivers must make it. */
+static void two_makers(struct world *w)
+{
+	static Holdfast__Driver__V1__TaskConfig other = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT;
+	static char name[] = "side", driver[] = "machine";
+
+	want_task(w);
+	other.task = name;
+	other.driver = driver;
+	w->network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
+	w->offer.must_initiate_network = true;
+	w->two_tasks[0] = w->wanted_task;
+	w->two_tasks[1] = (struct wanted_task){&other, &w->driver};
+	w->in.tasks = w->two_tasks;
+	w->in.n_tasks = 2;
+	w->in.network = NETWORK_ISOLATED;
 }
 
 static void propagation_of_a_mount(struct world *w)
@@ -259,6 +284,14 @@ static const struct {
 	 STATUS_UNAVAILABLE,
 	 {"driver container of node n1 is not healthy: the engine is away"}},
 	{mute_driver, OBSTACLE_DRIVER_UNHEALTHY, STATUS_UNAVAILABLE, {"is not healthy"}},
+	{network_of_all_tasks,
+	 OBSTACLE_DRIVER_LACKS,
+	 STATUS_FAILED_PRECONDITION,
+	 {"task web asks for network host, which driver container of node n1 does not offer"}},
+	{two_makers,
+	 OBSTACLE_DRIVER_LACKS,
+	 STATUS_FAILED_PRECONDITION,
+	 {"network isolated: the tasks have two drivers on node n1 that must make it themselves"}},
 	{other_network,
 	 OBSTACLE_DRIVER_LACKS,
 	 STATUS_FAILED_PRECONDITION,
@@ -322,6 +355,28 @@ TEST(each_obstacle_is_named_with_what_is_needed_and_what_is_there)
 			if (!strstr(reason, obstacles[i].says[k]))
 				fail_msg("case %zu: '%s' is not in: %s", i, obstacles[i].says[k], reason);
 	}
+}
+
+TEST(the_driver_that_must_makes_the_network)
+{
+	struct world w;
+	char reason[FEASIBILITY_REASON_SIZE];
+	Holdfast__V1__NodeDriver polite;
+	Holdfast__Driver__V1__CapabilitiesResponse offer;
+
+	make_world(&w);
+	two_makers(&w);
+	assert_null(feasibility_network_driver(w.two_tasks, 2));
+	assert_string_equal(feasibility_network_driver(w.two_tasks, 1), "container");
+	offer = w.offer;
+	offer.must_initiate_network = false;
+	polite = w.driver;
+	polite.capabilities = &offer;
+	w.two_tasks[0].driver = &polite;
+	assert_string_equal(feasibility_network_driver(w.two_tasks, 2), "machine");
+	assert_int_equal(feasibility_check(&w.in, reason), OBSTACLE_NONE);
+	w.two_tasks[1].driver = &polite;
+	assert_string_equal(feasibility_network_driver(w.two_tasks, 2), "container");
 }
 
 /* So that the reason that is given is the one to deal with first. */

@@ -138,6 +138,26 @@ static void too_long(struct work *w)
 	memset(user, 'u', TASK_BYTES_MAX);
 	w->tasks[0].user = user;
 }
+static void a_spec(struct work *w)
+{
+	static Holdfast__Driver__V1__NetworkSpec spec = HOLDFAST__DRIVER__V1__NETWORK_SPEC__INIT;
+
+	w->tasks[0].network_spec = &spec;
+}
+static void two_networks(struct work *w)
+{
+	w->alloc.network.mode = NETWORK_NONE;
+	w->tasks[0].network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_HOST;
+}
+static void isolated_alone(struct work *w)
+{
+	w->tasks[0].network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
+}
+static void network_of_nothing(struct work *w)
+{
+	w->alloc.network.mode = NETWORK_NONE;
+	w->n = 0;
+}
 static void late_stop(struct work *w)
 {
 	w->tasks[0].stop_timeout_ms = TASK_STOP_TIMEOUT_MAX_MS + 1;
@@ -155,7 +175,7 @@ TEST(each_mistake_in_a_task_is_named_with_it)
 		{driver_none, "task web: driver 'none' is not the name of a task driver"},
 		{driver_systemd, "driver: \"systemd\" contradicts the task blocks"},
 		{a_plugin, "csi_plugin: contradicts the task blocks"},
-		{alloc_id, "task web: alloc_id, job and namespace are the server's to say"},
+		{alloc_id, "task web: alloc_id, job, namespace and network_spec are the server's to say"},
 		{other_volume, "task web: volume_mount of 'date': there is no such volume block"},
 		{a_slot, "task web: volume_mount of logs: slot is the server's to say"},
 		{a_device, "task web: volume_mount of data contradicts its attachment_mode block-device"},
@@ -167,6 +187,10 @@ TEST(each_mistake_in_a_task_is_named_with_it)
 		{strange_propagation, "propagation is more than that of its volume block"},
 		{no_text, "a text that is no UTF-8"},
 		{too_long, "at most 32768 are allowed"},
+		{a_spec, "namespace and network_spec are the server's to say"},
+		{two_networks, "task web: network contradicts the allocation's network block"},
+		{isolated_alone, "task web: network isolated is one of all tasks"},
+		{network_of_nothing, "network: contradicts an allocation without task blocks"},
 		{late_stop, "stop_timeout of 86400001 ms is more than"},
 	};
 	struct work w;
@@ -207,7 +231,7 @@ TEST(what_a_driver_is_ordered_names_slots_and_labels_and_whose_it_is)
 	make(&w);
 	w.alloc.volumes[1].read_only = true;
 	w.mounts[1].propagation = HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_HOST_TO_TASK;
-	assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[0], &bytes, &n, NULL), STATUS_OK);
+	assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[0], NULL, &bytes, &n, NULL), STATUS_OK);
 	task = holdfast__driver__v1__task_config__unpack(NULL, n, bytes);
 	assert_non_null(task);
 	assert_true(order_is_canonical(&task->base, bytes, n));
@@ -221,5 +245,38 @@ TEST(what_a_driver_is_ordered_names_slots_and_labels_and_whose_it_is)
 	volume_wire_name(NAMESPACE_DEFAULT, "log-volume", label);
 	assert_string_equal(task->volumes[1]->volume, label);
 	assert_string_equal(w.mounts[1].volume, "logs"); /* what is at rest stays */
+	assert_null(task->network_spec);
 	holdfast__driver__v1__task_config__free_unpacked(task, NULL);
+}
+
+TEST(a_task_is_ordered_with_the_network_that_it_joins)
+{
+	Holdfast__Driver__V1__NetworkSpec spec = HOLDFAST__DRIVER__V1__NETWORK_SPEC__INIT;
+	cleanup_free uint8_t *bytes = NULL;
+	Holdfast__Driver__V1__TaskConfig *task;
+	char much[NETWORK_STATE_MAX + 2];
+	struct work w;
+	size_t n;
+
+	make(&w);
+	w.alloc.network.mode = NETWORK_ISOLATED;
+	assert_false(alloc_network_is_right(&w.alloc, NULL));
+	assert_false(alloc_network_is_right(&w.alloc, &spec));
+	spec.alloc_id = text(ALLOC_1);
+	spec.mode = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
+	spec.state = text("the network");
+	assert_true(alloc_network_is_right(&w.alloc, &spec));
+	assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[0], &spec, &bytes, &n, NULL), STATUS_OK);
+	task = holdfast__driver__v1__task_config__unpack(NULL, n, bytes);
+	assert_true(order_is_canonical(&task->base, bytes, n));
+	assert_int_equal(task->network, spec.mode);
+	assert_string_equal(task->network_spec->state, "the network");
+	holdfast__driver__v1__task_config__free_unpacked(task, NULL);
+	memset(much, 'x', sizeof(much) - 1);
+	much[sizeof(much) - 1] = '\0';
+	spec.state = much;
+	assert_false(alloc_network_is_right(&w.alloc, &spec));
+	spec.state = text("the network");
+	w.alloc.network.mode = NETWORK_NONE;
+	assert_false(alloc_network_is_right(&w.alloc, &spec));
 }

@@ -22,8 +22,10 @@ static char *text(const char *s)
 }
 
 /* ALLOC_1 on n1 with task web on volume db. */
-static enum status run_web(struct fixture *f, const char *user, struct error *err)
+static enum status run_web_in(struct fixture *f, const char *user, Holdfast__Driver__V1__NetworkMode mode,
+			      struct error *err)
 {
+	Holdfast__V1__AllocationNetwork network = HOLDFAST__V1__ALLOCATION_NETWORK__INIT;
 	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
 	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
 	Holdfast__V1__VolumeRequest volume = HOLDFAST__V1__VOLUME_REQUEST__INIT;
@@ -50,9 +52,20 @@ static enum status run_web(struct fixture *f, const char *user, struct error *er
 	alloc.n_volumes = 1;
 	alloc.tasks = tasks;
 	alloc.n_tasks = 1;
+	network.mode = mode;
+	alloc.network = &network;
 	request.allocation = &alloc;
 	return call(&f->operator, ALLOCS, "Run", &request.base, NULL, err);
 }
+
+static enum status run_web(struct fixture *f, const char *user, struct error *err)
+{
+	return run_web_in(f, user, HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_UNSPECIFIED, err);
+}
+
+static Holdfast__Driver__V1__NetworkMode offered_modes[] = {
+	HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_NONE,
+	HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED};
 
 /* n1's driver, with whatever it says. */
 static struct {
@@ -71,6 +84,8 @@ static void give_driver(struct fixture *f, const char *name)
 	said.driver.healthy = true;
 	said.driver.capabilities = &said.capabilities;
 	said.driver.fingerprint = &said.fingerprint;
+	said.capabilities.network_modes = offered_modes;
+	said.capabilities.n_network_modes = ARRAY_SIZE(offered_modes);
 	said.list[0] = said.list[1] = &said.driver;
 	f->n1.drivers = said.list;
 	f->n1.n_drivers = 1;
@@ -162,6 +177,86 @@ TEST_FIXTURE(a_task_is_ordered_of_its_node_once_its_volumes_are_claimed, setup, 
 	assert_memory_equal(order.digest, order_again.digest, sizeof(order.digest));
 	holdfast__v1__order_task_response__free_unpacked(first, NULL);
 	holdfast__v1__order_task_response__free_unpacked(again, NULL);
+}
+
+static Holdfast__V1__OrderTaskResponse *ask_with(struct fake_node *as, const char *task,
+						 Holdfast__Driver__V1__NetworkSpec *network,
+						 struct error *err)
+{
+	Holdfast__V1__OrderTaskRequest request = HOLDFAST__V1__ORDER_TASK_REQUEST__INIT;
+	ProtobufCMessage *response = NULL;
+
+	request.id = text(ALLOC_1);
+	request.task = text(task);
+	request.network = network;
+	return call(as, ALLOCS, "OrderTask", &request.base, &response, err) == STATUS_OK ? (void *)response
+											 : NULL;
+}
+
+TEST_FIXTURE(the_network_of_an_allocation_is_ordered_and_joined_by_its_handle, setup, teardown)
+{
+	Holdfast__Driver__V1__NetworkSpec spec = HOLDFAST__DRIVER__V1__NETWORK_SPEC__INIT;
+	Holdfast__V1__OrderTaskResponse *first, *again, *start;
+	Holdfast__Driver__V1__NetworkConfig *network;
+	Holdfast__Driver__V1__TaskConfig *task;
+	struct fixture *f = *state;
+	struct order order, order_again;
+	struct error err;
+
+	give_driver(f, "container");
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_int_equal(run_web_in(f, "", HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED, NULL),
+			 STATUS_OK);
+	assert_int_equal(run_web(f, "", &err), STATUS_ALREADY_EXISTS);
+	UNTIL(f, f->n1.runs == 1);
+	expect_refused(&f->n1, ALLOC_1, "", STATUS_FAILED_PRECONDITION, "volume db is not claimed for it");
+	claim_db(f);
+	first = ask_with(&f->n1, "", NULL, &err);
+	again = ask_with(&f->n1, "", NULL, &err);
+	assert_non_null(first);
+	assert_null(first->start);
+	assert_string_equal(first->network_driver, "container");
+	assert_int_equal(order_read(first->network->order.data, first->network->order.len, &order, NULL),
+			 STATUS_OK);
+	assert_int_equal(order.kind, ORDER_NETWORK);
+	assert_string_equal(order.task, "");
+	assert_int_equal(
+		order_read(again->network->order.data, again->network->order.len, &order_again, NULL),
+		STATUS_OK);
+	assert_memory_not_equal(order.nonce, order_again.nonce, sizeof(order.nonce)); /* made anew by it */
+	network = holdfast__driver__v1__network_config__unpack(NULL, first->network->network.len,
+							       first->network->network.data);
+	assert_string_equal(network->alloc_id, ALLOC_1);
+	assert_string_equal(network->driver, "container");
+	holdfast__driver__v1__network_config__free_unpacked(network, NULL);
+	expect_refused(&f->n1, ALLOC_1, "web", STATUS_FAILED_PRECONDITION, "with the handle of that only");
+	spec.alloc_id = text(ALLOC_1);
+	spec.mode = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
+	spec.state = text("the network");
+	start = ask_with(&f->n1, "web", &spec, &err);
+	assert_non_null(start);
+	task = holdfast__driver__v1__task_config__unpack(NULL, start->start->task.len,
+							 start->start->task.data);
+	assert_string_equal(task->network_spec->state, "the network");
+	assert_int_equal(task->network, spec.mode);
+	holdfast__driver__v1__task_config__free_unpacked(task, NULL);
+	holdfast__v1__order_task_response__free_unpacked(first, NULL);
+	holdfast__v1__order_task_response__free_unpacked(again, NULL);
+	holdfast__v1__order_task_response__free_unpacked(start, NULL);
+}
+
+TEST_FIXTURE(an_allocation_without_an_isolated_network_has_none_ordered, setup, teardown)
+{
+	Holdfast__Driver__V1__NetworkSpec spec = HOLDFAST__DRIVER__V1__NETWORK_SPEC__INIT;
+	struct fixture *f = *state;
+	struct error err;
+
+	begin(f);
+	claim_db(f);
+	expect_refused(&f->n1, ALLOC_1, "", STATUS_NOT_FOUND, "has no isolated network");
+	assert_null(ask_with(&f->n1, "web", &spec, &err));
+	assert_int_equal(err.status, STATUS_INVALID_ARGUMENT);
 }
 
 TEST_FIXTURE(what_is_to_stop_is_not_started, setup, teardown)
