@@ -26,7 +26,7 @@ FLOORS = {
     ),
     "server": (
         "base conf etcd kit log model pb rpc store",
-        [".", "(alloc claim node plugin recovery volume)", "access", "api", "state", "forward", "lead ticket"],
+        [".", "job", "(alloc claim node plugin recovery volume)", "access", "api", "state", "forward", "lead ticket"],
     ),
     "cli": ("base conf kit model pb rpc", [".", "audit hold operator", "call", "show", "command"]),
     "mounthelper": ("base privileged", ["tool", "."]),

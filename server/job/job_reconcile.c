@@ -1,0 +1,793 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/job_reconcile.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "model/admission.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What has become of a member. */
+enum member_state {
+	MEMBER_MISSING,
+	MEMBER_DONE,	     /* batch: its work ended with 0 in this version */
+	MEMBER_STOPPING,     /* its allocation is to stop */
+	MEMBER_STARTING,     /* in this version, and not healthy yet or any more */
+	MEMBER_CURRENT,	     /* in this version, and healthy */
+	MEMBER_OLD_STARTING, /* in an older version, and not healthy */
+	MEMBER_OLD,	     /* in an older version, and healthy */
+};
+
+struct member {
+	uint32_t group;
+	uint32_t index;
+	const char *node_id;	  /* of a system job; NULL: any */
+	struct job_alloc *allocs; /* the one that has not ended first, then the last that did */
+	size_t n_allocs;
+	const struct job_alloc *live; /* NULL: none */
+	enum member_state state;
+};
+
+/* What all members of a group come to. */
+struct tally {
+	uint32_t away; /* for an update: replaced and not healthy, stopping, missing */
+	uint32_t n_old_starting;
+	uint32_t n_old;
+	uint32_t slots_starting, slots; /* how many of each may be stopped now */
+};
+
+/* One call. */
+struct pass {
+	const struct job_world *world;
+	const struct job_spec *job;
+	struct job_decisions *ret;
+	struct tally tallies[JOB_GROUPS_MAX];
+	struct job_wait unnamed; /* the last one for which there was no room */
+	enum job_update_status update;
+	size_t n_eligible;
+	size_t n_live;	    /* allocations that have not ended */
+	size_t n_unsettled; /* members that are not as they are to be */
+};
+
+/* --- order --- */
+
+static bool has_ended(const struct job_alloc *alloc)
+{
+	return alloc->client == CLIENT_COMPLETE || alloc->client == CLIENT_FAILED ||
+	       alloc->client == CLIENT_LOST;
+}
+
+static int compare_numbers(int64_t a, int64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+/* Of one member: which of its allocations counts. */
+static int compare_in_member(const struct job_alloc *a, const struct job_alloc *b)
+{
+	int r = has_ended(a) - has_ended(b);
+
+	if (r == 0 && has_ended(a))
+		r = compare_numbers(b->end_ms, a->end_ms);
+	if (r == 0)
+		r = (a->desired == DESIRED_STOP) - (b->desired == DESIRED_STOP);
+	if (r == 0)
+		r = compare_numbers((int64_t)b->version, (int64_t)a->version);
+	if (r == 0)
+		r = compare_numbers(a->create_ms, b->create_ms);
+	return r != 0 ? r : strcmp(a->id, b->id);
+}
+
+static int compare_allocs(const void *a_, const void *b_, void *is_system)
+{
+	const struct job_alloc *a = a_, *b = b_;
+	int r = compare_numbers(a->group, b->group);
+
+	if (r == 0)
+		r = *(const bool *)is_system ? strcmp(a->node_id, b->node_id)
+					     : compare_numbers(a->index, b->index);
+	return r != 0 ? r : compare_in_member(a, b);
+}
+
+static int compare_nodes(const void *a, const void *b)
+{
+	return strcmp(((const struct job_node *)a)->id, ((const struct job_node *)b)->id);
+}
+
+static int compare_holders(const void *a_, const void *b_)
+{
+	const struct job_holder *a = a_, *b = b_;
+	int r = strcmp(a->volume_id, b->volume_id);
+
+	return r != 0 ? r : strcmp(a->alloc_id ? a->alloc_id : "", b->alloc_id ? b->alloc_id : "");
+}
+
+static void put_in_order(const struct job_world *world)
+{
+	bool is_system = world->job->type == JOB_SYSTEM;
+
+	if (world->n_allocs > 0)
+		qsort_r(world->allocs, world->n_allocs, sizeof(*world->allocs), compare_allocs, &is_system);
+	if (world->n_nodes > 0)
+		qsort(world->nodes, world->n_nodes, sizeof(*world->nodes), compare_nodes);
+	if (world->n_holders > 0)
+		qsort(world->holders, world->n_holders, sizeof(*world->holders), compare_holders);
+}
+
+/* --- decisions --- */
+
+static struct job_action *add_action(struct pass *pass, enum job_action_type type, uint32_t group,
+				     uint32_t index)
+{
+	struct job_decisions *ret = pass->ret;
+
+	if (ret->n_actions == JOB_ACTIONS_MAX) {
+		ret->is_cut = true;
+		return NULL;
+	}
+	ret->actions[ret->n_actions] = (struct job_action){.type = type, .group = group, .index = index};
+	return &ret->actions[ret->n_actions++];
+}
+
+static void add_stop(struct pass *pass, const struct job_alloc *alloc, enum job_stop_reason reason)
+{
+	struct job_action *action = add_action(pass, JOB_STOP, alloc->group, alloc->index);
+
+	if (!action)
+		return;
+	action->alloc_id = alloc->id;
+	action->node_id = alloc->node_id;
+	action->reason = reason;
+}
+
+static void wake_at(struct pass *pass, int64_t at_ms)
+{
+	if (at_ms > pass->world->now_ms && (pass->ret->wake_ms == 0 || at_ms < pass->ret->wake_ms))
+		pass->ret->wake_ms = at_ms;
+}
+
+/* The member waits; @alloc (may be NULL) is what it waits for or has. */
+static struct job_wait *add_wait(struct pass *pass, const struct member *member, enum job_wait_for what,
+				 const struct job_alloc *alloc, int64_t until_ms)
+{
+	struct job_decisions *ret = pass->ret;
+	struct job_wait *wait = ret->n_waits < JOB_WAITS_MAX ? &ret->waits[ret->n_waits++] : &pass->unnamed;
+
+	if (member->group < pass->job->n_groups)
+		ret->groups[member->group].waiting++;
+	*wait = (struct job_wait){.group = member->group,
+				  .index = member->index,
+				  .what = what,
+				  .alloc_id = alloc ? alloc->id : NULL,
+				  .node_id = alloc ? alloc->node_id : member->node_id,
+				  .until_ms = until_ms};
+	wake_at(pass, until_ms);
+	return wait;
+}
+
+/* --- what an allocation is --- */
+
+static const struct job_node *find_node(const struct job_world *world, const char *id)
+{
+	struct job_node key = {.id = id};
+
+	return world->n_nodes == 0 ? NULL
+				   : bsearch(&key, world->nodes, world->n_nodes, sizeof(key), compare_nodes);
+}
+
+static bool is_away(const struct job_world *world, const struct job_alloc *alloc)
+{
+	const struct job_node *node = find_node(world, alloc->node_id);
+
+	return !node || !node->is_connected;
+}
+
+static int64_t min_healthy_ms(const struct pass *pass, uint32_t group)
+{
+	return pass->job->type == JOB_BATCH ? 0 : pass->job->groups[group].update.min_healthy_ms;
+}
+
+/* Was it healthy at some time, until now or its end? */
+static bool was_healthy(const struct pass *pass, const struct job_alloc *alloc)
+{
+	int64_t until_ms = has_ended(alloc) ? alloc->end_ms : pass->world->now_ms;
+
+	if (pass->job->type == JOB_BATCH && alloc->client == CLIENT_COMPLETE)
+		return true;
+	return alloc->running_ms > 0 && until_ms - alloc->running_ms >= min_healthy_ms(pass, alloc->group);
+}
+
+static bool is_healthy(const struct pass *pass, const struct job_alloc *alloc)
+{
+	return alloc->client == CLIENT_RUNNING && was_healthy(pass, alloc) && !is_away(pass->world, alloc);
+}
+
+/* It ended by itself, and should not have. */
+static bool has_failed(const struct pass *pass, const struct job_alloc *alloc)
+{
+	if (alloc->desired == DESIRED_STOP)
+		return false;
+	return alloc->client == CLIENT_FAILED ||
+	       (alloc->client == CLIENT_COMPLETE && pass->job->type != JOB_BATCH);
+}
+
+static bool is_current(const struct pass *pass, const struct job_alloc *alloc)
+{
+	return alloc->version == pass->job->version;
+}
+
+/* --- members --- */
+
+static bool is_done(const struct pass *pass, const struct member *member)
+{
+	for (size_t i = 0; pass->job->type == JOB_BATCH && i < member->n_allocs; i++)
+		if (is_current(pass, &member->allocs[i]) && member->allocs[i].client == CLIENT_COMPLETE &&
+		    member->allocs[i].desired != DESIRED_STOP)
+			return true;
+	return false;
+}
+
+static enum member_state member_state(const struct pass *pass, const struct member *member)
+{
+	const struct job_alloc *live = member->live;
+	bool healthy;
+
+	if (!live)
+		return is_done(pass, member) ? MEMBER_DONE : MEMBER_MISSING;
+	if (live->desired == DESIRED_STOP)
+		return MEMBER_STOPPING;
+	healthy = is_healthy(pass, live);
+	if (is_current(pass, live))
+		return healthy ? MEMBER_CURRENT : MEMBER_STARTING;
+	return healthy ? MEMBER_OLD : MEMBER_OLD_STARTING;
+}
+
+typedef void member_fn(struct pass *pass, const struct member *member);
+
+/* The allocations of @group, which stand together. */
+static struct job_alloc *group_allocs(const struct job_world *world, uint32_t group, size_t *ret_n)
+{
+	size_t low = 0, high = world->n_allocs, end;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (world->allocs[middle].group < group)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (end = low; end < world->n_allocs && world->allocs[end].group == group; end++)
+		;
+	*ret_n = end - low;
+	return world->allocs + low;
+}
+
+/* Complete @member, whose allocations are @allocs, and hand it on. */
+static void visit(struct pass *pass, struct member *member, struct job_alloc *allocs, size_t n, member_fn *fn)
+{
+	member->allocs = allocs;
+	member->n_allocs = n;
+	member->live = n > 0 && !has_ended(&allocs[0]) ? &allocs[0] : NULL;
+	member->state = member_state(pass, member);
+	fn(pass, member);
+}
+
+static void for_each_index(struct pass *pass, uint32_t group, member_fn *fn)
+{
+	size_t n, from = 0, to;
+	struct job_alloc *allocs = group_allocs(pass->world, group, &n);
+
+	for (uint32_t index = 0; index < pass->job->groups[group].count; index++, from = to) {
+		struct member member = {.group = group, .index = index};
+
+		for (to = from; to < n && allocs[to].index == index; to++)
+			;
+		visit(pass, &member, allocs + from, to - from, fn);
+	}
+}
+
+/* Eligible nodes, and others where it runs: they keep what they have. */
+static void for_each_node(struct pass *pass, uint32_t group, member_fn *fn)
+{
+	const struct job_world *world = pass->world;
+	size_t n, from = 0, to, node = 0;
+	struct job_alloc *allocs = group_allocs(world, group, &n);
+
+	while (node < world->n_nodes || from < n) {
+		int order = node == world->n_nodes ? 1
+			    : from == n		   ? -1
+						   : strcmp(world->nodes[node].id, allocs[from].node_id);
+		bool is_eligible = order <= 0 && world->nodes[node].is_eligible;
+		struct member member = {.group = group,
+					.node_id = order <= 0 ? world->nodes[node].id : allocs[from].node_id};
+
+		for (to = from; order >= 0 && to < n && str_eq(allocs[to].node_id, member.node_id); to++)
+			;
+		if (is_eligible || (to > from && !has_ended(&allocs[from])))
+			visit(pass, &member, allocs + from, to - from, fn);
+		node += order <= 0;
+		from = to;
+	}
+}
+
+static void for_each_member(struct pass *pass, member_fn *fn)
+{
+	for (uint32_t group = 0; group < pass->job->n_groups; group++) {
+		if (pass->job->type == JOB_SYSTEM)
+			for_each_node(pass, group, fn);
+		else
+			for_each_index(pass, group, fn);
+	}
+}
+
+/* --- the update --- */
+
+static void count_member(struct pass *pass, const struct member *member)
+{
+	struct job_counts *counts = &pass->ret->groups[member->group];
+	struct tally *tally = &pass->tallies[member->group];
+
+	counts->desired++;
+	counts->placed += member->live != NULL;
+	counts->done += member->state == MEMBER_DONE;
+	counts->current += member->state == MEMBER_CURRENT;
+	counts->healthy += member->state == MEMBER_CURRENT || member->state == MEMBER_OLD;
+	tally->n_old += member->state == MEMBER_OLD;
+	tally->n_old_starting += member->state == MEMBER_OLD_STARTING;
+	tally->away += member->state == MEMBER_MISSING || member->state == MEMBER_STOPPING ||
+		       member->state == MEMBER_STARTING;
+	pass->n_unsettled += member->state != MEMBER_CURRENT && member->state != MEMBER_DONE;
+}
+
+/* When the member's first try in this version is to be healthy at last; 0: it was, or there is none. */
+static int64_t deadline_of(const struct pass *pass, const struct member *member)
+{
+	int64_t first_ms = 0;
+
+	for (size_t i = 0; i < member->n_allocs; i++) {
+		const struct job_alloc *alloc = &member->allocs[i];
+
+		if (!is_current(pass, alloc))
+			continue;
+		if (was_healthy(pass, alloc))
+			return 0;
+		if (has_ended(alloc) && !has_failed(pass, alloc))
+			continue;
+		if (first_ms == 0 || alloc->create_ms < first_ms)
+			first_ms = alloc->create_ms;
+	}
+	return first_ms == 0 ? 0 : first_ms + pass->job->groups[member->group].update.healthy_deadline_ms;
+}
+
+static void check_deadline(struct pass *pass, const struct member *member)
+{
+	struct job_action *action;
+	int64_t deadline_ms;
+
+	if (pass->update != JOB_UPDATE_RUNNING || pass->job->type == JOB_BATCH ||
+	    pass->job->groups[member->group].update.healthy_deadline_ms == 0)
+		return;
+	deadline_ms = deadline_of(pass, member);
+	wake_at(pass, deadline_ms);
+	if (deadline_ms == 0 || pass->world->now_ms < deadline_ms)
+		return;
+	pass->update = JOB_UPDATE_FAILED;
+	action = add_action(pass, JOB_FAIL_UPDATE, member->group, member->index);
+	if (action) {
+		action->alloc_id = member->allocs[0].id;
+		action->node_id = member->allocs[0].node_id;
+	}
+}
+
+/* How many members of an older version may be stopped now. */
+static void grant_slots(struct pass *pass)
+{
+	for (size_t i = 0; i < pass->job->n_groups && pass->update != JOB_UPDATE_FAILED; i++) {
+		struct tally *tally = &pass->tallies[i];
+		uint32_t max = pass->job->groups[i].update.max_parallel;
+		uint32_t slots;
+
+		max = max == 0 ? 1 : max;
+		slots = tally->away < max ? max - tally->away : 0;
+		tally->slots_starting = slots < tally->n_old_starting ? slots : tally->n_old_starting;
+		tally->slots = slots - tally->slots_starting;
+	}
+}
+
+static void settle_update(struct pass *pass)
+{
+	if (pass->update == JOB_UPDATE_RUNNING && pass->n_unsettled == 0)
+		(void)add_action(pass, JOB_END_UPDATE, 0, 0);
+}
+
+/* --- volumes --- */
+
+void job_volume_id(const struct job_volume *volume, uint32_t index, char ret[static VOLUME_ID_MAX + 1])
+{
+	int r = volume->per_alloc ? str_format(ret, VOLUME_ID_MAX + 1, "%s[%u]", volume->source, index)
+				  : str_copy(ret, VOLUME_ID_MAX + 1, volume->source);
+
+	assert(r >= 0);
+	(void)r;
+}
+
+/* May @volume be used beside the holder on some node? Which one is for the placement. */
+static bool has_room(const struct job_volume *volume, enum access_mode held_access, enum claim_mode held_mode)
+{
+	/* of the native plugin, which stages a volume on one node in several modes */
+	struct claim held = {.mode = held_mode, .access_mode = held_access, .plugin_id = PLUGIN_NATIVE};
+	const struct claim *claims[] = {&held};
+	const struct claim *blocker;
+
+	return admission_has_room(volume->access_mode, volume->mode, "", claims, 1, &blocker);
+}
+
+/* Somebody but @live (NULL: nobody), beside whom there is no room. */
+static const struct job_holder *find_blocker(const struct job_world *world, const struct job_volume *volume,
+					     const char *id, const struct job_alloc *live)
+{
+	size_t low = 0, high = world->n_holders;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (strcmp(world->holders[middle].volume_id, id) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; low < world->n_holders && str_eq(world->holders[low].volume_id, id); low++) {
+		const struct job_holder *holder = &world->holders[low];
+		bool is_own = live && holder->alloc_id && str_eq(holder->alloc_id, live->id);
+
+		if (!is_own && !has_room(volume, holder->access_mode, holder->mode))
+			return holder;
+	}
+	return NULL;
+}
+
+/* Does a member that is placed in this call take it? */
+static bool is_given_away(const struct pass *pass, const struct job_volume *volume, const char *id)
+{
+	char other_id[VOLUME_ID_MAX + 1];
+
+	for (size_t i = 0; i < pass->ret->n_actions; i++) {
+		const struct job_action *action = &pass->ret->actions[i];
+		const struct job_group *group = &pass->job->groups[action->group];
+
+		for (size_t k = 0; action->type == JOB_PLACE && k < group->n_volumes; k++) {
+			const struct job_volume *other = &group->volumes[k];
+
+			job_volume_id(other, action->index, other_id);
+			if (str_eq(other_id, id) && !has_room(volume, other->access_mode, other->mode))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Is each volume of the member free for it, or held by what it replaces? Else it waits for the first that is
+ * not. */
+static bool volumes_are_free(struct pass *pass, const struct member *member)
+{
+	const struct job_group *group = &pass->job->groups[member->group];
+
+	for (size_t i = 0; i < group->n_volumes; i++) {
+		const struct job_volume *volume = &group->volumes[i];
+		const struct job_holder *holder;
+		struct job_wait *wait;
+		char id[VOLUME_ID_MAX + 1];
+
+		job_volume_id(volume, member->index, id);
+		holder = find_blocker(pass->world, volume, id, member->live);
+		if (!holder && !is_given_away(pass, volume, id))
+			continue;
+		wait = add_wait(pass, member, JOB_WAIT_VOLUME, NULL, 0);
+		wait->alloc_id = holder ? holder->alloc_id : NULL;
+		wait->node_id = holder ? holder->node_id : NULL;
+		(void)str_copy(wait->volume_id, sizeof(wait->volume_id), id);
+		return false;
+	}
+	return true;
+}
+
+/* --- placing --- */
+
+/* Is there a node to which it could go? Else it waits for one. */
+static bool has_node(struct pass *pass, const struct member *member)
+{
+	const struct job_node *node = member->node_id ? find_node(pass->world, member->node_id) : NULL;
+
+	if (member->node_id ? node && node->is_eligible : pass->n_eligible > 0)
+		return true;
+	(void)add_wait(pass, member, JOB_WAIT_NODE, NULL, 0);
+	return false;
+}
+
+/* Does the policy after failures let it be placed now? Else it waits. */
+static bool may_reschedule(struct pass *pass, const struct member *member)
+{
+	const struct job_reschedule *policy = &pass->job->groups[member->group].reschedule;
+	int64_t now_ms = pass->world->now_ms, oldest_ms = 0;
+	uint32_t n_failed = 0;
+
+	for (size_t i = 0; i < member->n_allocs; i++) {
+		const struct job_alloc *alloc = &member->allocs[i];
+
+		if (!is_current(pass, alloc) || !has_failed(pass, alloc) ||
+		    alloc->end_ms + policy->interval_ms <= now_ms)
+			continue;
+		n_failed++;
+		if (n_failed <= policy->attempts + 1)
+			oldest_ms = alloc->end_ms;
+	}
+	if (n_failed > policy->attempts && !policy->unlimited) {
+		(void)add_wait(pass, member, JOB_WAIT_ATTEMPTS, NULL, oldest_ms + policy->interval_ms);
+		return false;
+	}
+	if (member->n_allocs == 0 || !is_current(pass, &member->allocs[0]) ||
+	    !has_failed(pass, &member->allocs[0]) || member->allocs[0].end_ms + policy->delay_ms <= now_ms)
+		return true;
+	(void)add_wait(pass, member, JOB_WAIT_DELAY, NULL, member->allocs[0].end_ms + policy->delay_ms);
+	return false;
+}
+
+/* Of an update that failed only what worked in this version is placed again. */
+static bool is_proven(const struct pass *pass, const struct member *member)
+{
+	if (pass->update != JOB_UPDATE_FAILED)
+		return true;
+	for (size_t i = 0; i < member->n_allocs; i++)
+		if (is_current(pass, &member->allocs[i]) && was_healthy(pass, &member->allocs[i]))
+			return true;
+	return false;
+}
+
+static void place_missing(struct pass *pass, const struct member *member)
+{
+	struct job_action *action;
+
+	if (!is_proven(pass, member)) {
+		(void)add_wait(pass, member, JOB_WAIT_NEXT_VERSION, NULL, 0);
+		return;
+	}
+	if (!may_reschedule(pass, member))
+		return;
+	if (!has_node(pass, member) || !volumes_are_free(pass, member))
+		return;
+	action = add_action(pass, JOB_PLACE, member->group, member->index);
+	if (action)
+		action->node_id = member->node_id;
+}
+
+/* It is there, and not healthy. */
+static void await_health(struct pass *pass, const struct member *member)
+{
+	const struct job_alloc *live = member->live;
+	int64_t until_ms = live->client == CLIENT_RUNNING && live->running_ms > 0
+				   ? live->running_ms + min_healthy_ms(pass, live->group)
+				   : 0;
+
+	if (is_away(pass->world, live))
+		(void)add_wait(pass, member, JOB_WAIT_CONNECTION, live, 0);
+	else
+		(void)add_wait(pass, member, JOB_WAIT_HEALTH, live,
+			       until_ms > pass->world->now_ms ? until_ms : 0);
+}
+
+/* Nothing is stopped that could not be placed again. */
+static void replace_old(struct pass *pass, const struct member *member, uint32_t *slots)
+{
+	if (pass->update == JOB_UPDATE_FAILED) {
+		(void)add_wait(pass, member, JOB_WAIT_NEXT_VERSION, member->live, 0);
+	} else if (*slots == 0) {
+		(void)add_wait(pass, member, JOB_WAIT_TURN, member->live, 0);
+	} else if (has_node(pass, member) && volumes_are_free(pass, member)) {
+		(*slots)--;
+		add_stop(pass, member->live, JOB_STOP_VERSION);
+	}
+}
+
+static void stop_duplicates(struct pass *pass, const struct member *member)
+{
+	for (size_t i = 1; i < member->n_allocs && !has_ended(&member->allocs[i]); i++)
+		if (member->allocs[i].desired != DESIRED_STOP)
+			add_stop(pass, &member->allocs[i], JOB_STOP_DUPLICATE);
+}
+
+static void decide_member(struct pass *pass, const struct member *member)
+{
+	struct tally *tally = &pass->tallies[member->group];
+
+	stop_duplicates(pass, member);
+	switch (member->state) {
+	case MEMBER_MISSING:
+		place_missing(pass, member);
+		break;
+	case MEMBER_STOPPING:
+		(void)add_wait(pass, member, JOB_WAIT_STOP, member->live, 0);
+		break;
+	case MEMBER_STARTING:
+		await_health(pass, member);
+		break;
+	case MEMBER_OLD_STARTING:
+		replace_old(pass, member, &tally->slots_starting);
+		break;
+	case MEMBER_OLD:
+		replace_old(pass, member, &tally->slots);
+		break;
+	case MEMBER_DONE:
+	case MEMBER_CURRENT:
+		break;
+	}
+}
+
+/* --- the job --- */
+
+static bool is_too_many(const struct pass *pass, const struct job_alloc *alloc)
+{
+	return alloc->group == JOB_GROUP_GONE ||
+	       (pass->job->type != JOB_SYSTEM && alloc->index >= pass->job->groups[alloc->group].count);
+}
+
+/* Stop what is not to be there at all, the highest indexes first. */
+static void stop_surplus(struct pass *pass)
+{
+	for (size_t i = pass->world->n_allocs; i-- > 0;) {
+		const struct job_alloc *alloc = &pass->world->allocs[i];
+		struct member member = {.group = alloc->group, .index = alloc->index};
+
+		pass->n_live += !has_ended(alloc);
+		if (has_ended(alloc) || (!pass->job->stop && !is_too_many(pass, alloc)))
+			continue;
+		if (alloc->desired == DESIRED_STOP)
+			(void)add_wait(pass, &member, JOB_WAIT_STOP, alloc, 0);
+		else
+			add_stop(pass, alloc,
+				 pass->job->stop		  ? JOB_STOP_JOB
+				 : alloc->group == JOB_GROUP_GONE ? JOB_STOP_GROUP
+								  : JOB_STOP_COUNT);
+	}
+}
+
+static enum job_state job_state(const struct pass *pass)
+{
+	if (pass->job->stop)
+		return pass->n_live > 0 ? JOB_STATE_STOPPING : JOB_STATE_STOPPED;
+	if (pass->n_unsettled > 0 || pass->ret->n_actions > 0 || pass->ret->n_waits > 0)
+		return JOB_STATE_PENDING;
+	return pass->job->type == JOB_BATCH && pass->n_live == 0 ? JOB_STATE_COMPLETE : JOB_STATE_RUNNING;
+}
+
+static void check_world(const struct job_world *world)
+{
+	const struct job_spec *job = world->job;
+
+	assert(job->type > JOB_TYPE_UNSPECIFIED && job->type < JOB_TYPE_N);
+	assert(job->n_groups <= JOB_GROUPS_MAX);
+	for (size_t i = 0; i < job->n_groups; i++) {
+		assert(job->groups[i].count <= JOB_COUNT_MAX);
+		for (size_t k = 0; k < job->groups[i].n_volumes; k++)
+			assert(!job->groups[i].volumes[k].per_alloc || job->type != JOB_SYSTEM);
+	}
+	for (size_t i = 0; i < world->n_allocs; i++)
+		assert(world->allocs[i].group < job->n_groups || world->allocs[i].group == JOB_GROUP_GONE);
+}
+
+void job_reconcile(const struct job_world *world, struct job_decisions *ret)
+{
+	struct pass pass = {.world = world, .job = world->job, .ret = ret, .update = world->job->update};
+
+	check_world(world);
+	*ret = (struct job_decisions){.n_actions = 0};
+	put_in_order(world);
+	for (size_t i = 0; i < world->n_nodes; i++)
+		pass.n_eligible += world->nodes[i].is_eligible;
+	stop_surplus(&pass);
+	if (!world->job->stop) {
+		for_each_member(&pass, count_member);
+		for_each_member(&pass, check_deadline);
+		settle_update(&pass);
+		grant_slots(&pass);
+		for_each_member(&pass, decide_member);
+	}
+	ret->state = job_state(&pass);
+}
+
+/* --- for people --- */
+
+static const char *or_nobody(const char *text)
+{
+	return text ? text : "?";
+}
+
+static void volume_text(const struct job_wait *wait, char ret[static JOB_WAIT_TEXT_SIZE])
+{
+	if (wait->alloc_id)
+		(void)snprintf(ret, JOB_WAIT_TEXT_SIZE,
+			       "waits for volume %s, which allocation %s on node %s holds; holdfast volume "
+			       "status %s --why",
+			       wait->volume_id, wait->alloc_id, or_nobody(wait->node_id), wait->volume_id);
+	else
+		(void)snprintf(ret, JOB_WAIT_TEXT_SIZE,
+			       "waits for volume %s: who holds it is not known, or another member of the job "
+			       "is given it; holdfast volume status %s --why",
+			       wait->volume_id, wait->volume_id);
+}
+
+static void until_text(const struct job_wait *wait, const char *text, char ret[static JOB_WAIT_TEXT_SIZE])
+{
+	char time[CLOCK_TEXT_SIZE];
+
+	(void)snprintf(ret, JOB_WAIT_TEXT_SIZE, "%s until %s", text, clock_format(wait->until_ms, time));
+}
+
+/* What stands before and behind "allocation A on node N". */
+static const char *const wait_texts[JOB_WAIT_N][2] = {
+	[JOB_WAIT_STOP] = {"waits for the end of", ", which is to stop"},
+	[JOB_WAIT_HEALTH] = {"waits for", " to be healthy"},
+	[JOB_WAIT_CONNECTION] = {"keeps", ", which is not connected: what became of it is not known"},
+	[JOB_WAIT_TURN] = {"keeps", " of an older version until members before it are healthy"},
+	[JOB_WAIT_NEXT_VERSION] = {"keeps",
+				   " of an older version: the update failed; submit another version"},
+};
+
+const char *job_wait_text(const struct job_wait *wait, char ret[static JOB_WAIT_TEXT_SIZE])
+{
+	assert(wait->what < JOB_WAIT_N);
+	if (wait->what == JOB_WAIT_VOLUME)
+		volume_text(wait, ret);
+	else if (wait->what == JOB_WAIT_NODE && wait->node_id)
+		(void)snprintf(ret, JOB_WAIT_TEXT_SIZE,
+			       "waits for node %s, which takes no allocations now; holdfast node status %s",
+			       wait->node_id, wait->node_id);
+	else if (wait->what == JOB_WAIT_NODE)
+		(void)snprintf(ret, JOB_WAIT_TEXT_SIZE,
+			       "waits for a node that takes allocations: none is connected, eligible and not "
+			       "draining; holdfast node status");
+	else if (wait->what == JOB_WAIT_DELAY)
+		until_text(wait, "its allocation failed; waits", ret);
+	else if (wait->what == JOB_WAIT_ATTEMPTS)
+		until_text(wait, "its allocations failed too often for its reschedule block; waits", ret);
+	else if (wait->what == JOB_WAIT_NEXT_VERSION && !wait->alloc_id)
+		(void)snprintf(ret, JOB_WAIT_TEXT_SIZE,
+			       "the update failed and places nothing any more; submit another version");
+	else
+		(void)snprintf(ret, JOB_WAIT_TEXT_SIZE, "%s allocation %s on node %s%s",
+			       wait_texts[wait->what][0], or_nobody(wait->alloc_id), or_nobody(wait->node_id),
+			       wait_texts[wait->what][1]);
+	return ret;
+}
+
+static const char *name_of(const char *const *names, size_t n, size_t value)
+{
+	return value < n ? names[value] : "invalid";
+}
+
+const char *job_type_name(enum job_type type)
+{
+	static const char *const names[] = {"unspecified", "service", "system", "batch"};
+
+	return name_of(names, ARRAY_SIZE(names), type);
+}
+
+const char *job_state_name(enum job_state state)
+{
+	static const char *const names[] = {"pending", "running", "complete", "stopping", "stopped"};
+
+	return name_of(names, ARRAY_SIZE(names), state);
+}
+
+const char *job_stop_reason_text(enum job_stop_reason reason)
+{
+	static const char *const texts[] = {"the job is stopped", "count was lowered", "its group is gone",
+					    "it is replaced by another version",
+					    "another allocation is there for the same member"};
+
+	return name_of(texts, ARRAY_SIZE(texts), reason);
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What a job lacks, and what is to be done about it: a pure function of the job, its allocations, the nodes
+ * and who holds its volumes.
+ *
+ * A member is one place of a job: GROUP[INDEX] of a service or batch job, one of each group on each eligible
+ * node of a system job. It has at most one allocation that has not ended. A member is replaced by stopping
+ * its allocation and placing another one when that has ended and nobody is in the way at its volumes any
+ * more: who holds a volume holds it until that is known to be over, however long. Restarts on the node are
+ * the agent's (RestartPolicy of a task): an allocation that failed has used them up.
+ *
+ * Nothing is kept between two calls. The caller carries out the actions, in their order and as many as it
+ * can, and calls again: after a crash in between as well. The same input gives the same answer. */
+
+#include "model/alloc.h"
+#include "model/modes.h"
+#include "model/volume.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	JOB_GROUPS_MAX = 16,
+	JOB_COUNT_MAX = 10000, /* of one group */
+	JOB_ACTIONS_MAX = 64,  /* of one call: what one transaction takes */
+	JOB_WAITS_MAX = 64,    /* that are named; the rest is counted */
+	JOB_WAIT_TEXT_SIZE = 512,
+};
+
+#define JOB_GROUP_GONE UINT32_MAX /* group of an allocation whose group is not in this version */
+
+enum job_type {
+	JOB_TYPE_UNSPECIFIED,
+	JOB_SERVICE, /* count members that run */
+	JOB_SYSTEM,  /* one on each eligible node: plugins */
+	JOB_BATCH,   /* count members, each until its work ended with 0 */
+	JOB_TYPE_N,
+};
+
+/* How members of an older version are replaced. */
+struct job_update {
+	uint32_t max_parallel;	      /* members of the group that are away for it at once; 0: 1 */
+	uint32_t min_healthy_ms;      /* runs for so long until it is healthy */
+	uint32_t healthy_deadline_ms; /* not healthy so long after it was placed: the update failed; 0: never
+				       */
+};
+
+/* When a member whose allocation failed is placed again, on whatever node. */
+struct job_reschedule {
+	bool unlimited;
+	uint32_t attempts; /* within the interval */
+	uint32_t interval_ms;
+	uint32_t delay_ms; /* after the failure */
+};
+
+struct job_volume {
+	char source[VOLUME_ID_MAX + 1]; /* id of the volume, or with per_alloc what "[INDEX]" follows */
+	bool per_alloc;			/* not of system jobs */
+	enum access_mode access_mode;
+	enum claim_mode mode;
+};
+
+struct job_group {
+	const char *name;
+	uint32_t count; /* not of system jobs */
+	const struct job_volume *volumes;
+	size_t n_volumes;
+	struct job_update update;
+	struct job_reschedule reschedule;
+};
+
+enum job_update_status {
+	JOB_UPDATE_RUNNING, /* since this version was submitted */
+	JOB_UPDATE_DONE,    /* all members were healthy in this version */
+	JOB_UPDATE_FAILED,  /* one passed its deadline: nothing that works is stopped for this version */
+};
+
+struct job_spec {
+	const char *id;
+	enum job_type type;
+	uint64_t version;
+	bool stop; /* it is to end */
+	enum job_update_status update;
+	const struct job_group *groups;
+	size_t n_groups;
+};
+
+/* An allocation of the job, as the server knows it. */
+struct job_alloc {
+	const char *id;
+	const char *node_id;
+	uint32_t group; /* in the groups of the job; JOB_GROUP_GONE */
+	uint32_t index;
+	uint64_t version; /* of the job, with which it was placed */
+	enum desired_status desired;
+	enum client_status client;
+	int64_t create_ms;
+	int64_t running_ms; /* since when it runs, or ran; 0: it never did */
+	int64_t end_ms;	    /* when it ended; 0: it has not */
+};
+
+struct job_node {
+	const char *id;
+	bool is_connected;
+	bool is_eligible; /* takes new allocations now: connected, not draining, not set aside */
+};
+
+/* Who keeps others from a volume: a live claim, whatever its state, and a volume request of an allocation
+ * that has not ended. One may be named twice. Both modes unspecified: it is not known who has it, and so
+ * nobody else gets it. */
+struct job_holder {
+	const char *volume_id;
+	const char *alloc_id; /* NULL: not known */
+	const char *node_id;
+	enum access_mode access_mode;
+	enum claim_mode mode;
+};
+
+struct job_world {
+	const struct job_spec *job;
+	struct job_alloc *allocs; /* of the job; of those that ended those that job_reconcile() names */
+	size_t n_allocs;
+	struct job_node *nodes;
+	size_t n_nodes;
+	struct job_holder *holders; /* of the volumes that the job's groups ask for, at least */
+	size_t n_holders;
+	int64_t now_ms;
+};
+
+enum job_action_type {
+	JOB_PLACE,	 /* GROUP[INDEX], on node_id if that is set */
+	JOB_STOP,	 /* alloc_id, which is of GROUP[INDEX] */
+	JOB_END_UPDATE,	 /* store JOB_UPDATE_DONE */
+	JOB_FAIL_UPDATE, /* store JOB_UPDATE_FAILED; alloc_id passed its deadline */
+};
+
+enum job_stop_reason {
+	JOB_STOP_JOB,	    /* the job is to end */
+	JOB_STOP_COUNT,	    /* index at or above count */
+	JOB_STOP_GROUP,	    /* its group is gone */
+	JOB_STOP_VERSION,   /* it is replaced by the current version */
+	JOB_STOP_DUPLICATE, /* the member has another one */
+};
+
+/* Pointers are those of the input. */
+struct job_action {
+	enum job_action_type type;
+	uint32_t group;
+	uint32_t index;
+	const char *node_id;
+	const char *alloc_id;
+	enum job_stop_reason reason; /* JOB_STOP */
+};
+
+enum job_wait_for {
+	JOB_WAIT_VOLUME,       /* volume_id, which alloc_id on node_id holds (NULL: not known who) */
+	JOB_WAIT_NODE,	       /* any eligible one */
+	JOB_WAIT_STOP,	       /* end of alloc_id on node_id, which is to stop */
+	JOB_WAIT_HEALTH,       /* alloc_id on node_id runs long enough; at until_ms when it runs */
+	JOB_WAIT_CONNECTION,   /* node_id, on which alloc_id is, is away: nobody knows about it */
+	JOB_WAIT_TURN,	       /* of the update, to replace alloc_id: others have to be healthy first */
+	JOB_WAIT_DELAY,	       /* until_ms, after a failure */
+	JOB_WAIT_ATTEMPTS,     /* too many failures; again at until_ms */
+	JOB_WAIT_NEXT_VERSION, /* the update failed: another version, or this one submitted again */
+	JOB_WAIT_N,
+};
+
+struct job_wait {
+	uint32_t group;
+	uint32_t index;
+	enum job_wait_for what;
+	const char *alloc_id;
+	const char *node_id;
+	char volume_id[VOLUME_ID_MAX + 1];
+	int64_t until_ms; /* 0: for an event, not for a time */
+};
+
+enum job_state {
+	JOB_STATE_PENDING, /* something waits, or is to be done */
+	JOB_STATE_RUNNING,
+	JOB_STATE_COMPLETE, /* batch: all work ended with 0 */
+	JOB_STATE_STOPPING,
+	JOB_STATE_STOPPED,
+};
+
+struct job_counts {
+	uint32_t desired;
+	uint32_t placed;  /* members with an allocation that has not ended */
+	uint32_t healthy; /* of these, in whatever version */
+	uint32_t current; /* healthy, in this version */
+	uint32_t done;	  /* batch */
+	uint32_t waiting; /* members that wait for something */
+};
+
+struct job_decisions {
+	struct job_action actions[JOB_ACTIONS_MAX];
+	size_t n_actions;
+	bool is_cut; /* there are more actions: call again when these are carried out */
+	struct job_wait waits[JOB_WAITS_MAX];
+	size_t n_waits;
+	struct job_counts groups[JOB_GROUPS_MAX];
+	enum job_state state;
+	int64_t wake_ms; /* when it may be otherwise without any event; 0: never */
+};
+
+/** Decide. The arrays of @world are put in order, and else left alone. Costs n log n of them.
+ *
+ * Of the allocations that ended it needs the last of each member, of this version one that was healthy or
+ * complete, and those that failed within the interval of reschedule.
+ *
+ * - A member is placed only when its last allocation has ended and each of its volumes has room for it.
+ * - An older version is stopped only while fewer than max_parallel members of its group are away: replaced
+ *   and not healthy yet, stopping or missing. Those that do not work go first.
+ *   It is stopped only when there is a node and its volumes have room for what takes its place: groups that
+ *   swap volumes wait for each other, and such a job has to be stopped first.
+ * - When an update has failed, nothing is stopped for it any more, and a member that is missing is placed
+ *   only if it was healthy in this version.
+ * - Of a count that was lowered the highest indexes stop first.
+ * - A lost node changes nothing: that an allocation is lost is for others to find out.
+ * - Each member that is desired and not healthy in this version has an action or a wait, as far as there is
+ *   room for them. */
+void job_reconcile(const struct job_world *world, struct job_decisions *ret);
+
+/** "db[3]" when the volume is one per allocation; else its source. */
+void job_volume_id(const struct job_volume *volume, uint32_t index, char ret[static VOLUME_ID_MAX + 1]);
+
+/** One sentence for people. Returns @ret. */
+const char *job_wait_text(const struct job_wait *wait, char ret[static JOB_WAIT_TEXT_SIZE]);
+
+const char *job_type_name(enum job_type type);
+const char *job_state_name(enum job_state state);
+const char *job_stop_reason_text(enum job_stop_reason reason);

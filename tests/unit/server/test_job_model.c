@@ -1,0 +1,1067 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The reconciler of jobs in a small world that goes wrong at random: jobs are submitted, changed and
+ * stopped, nodes leave, come back, boot again and are drained, plugins go away, claims are stuck, strangers
+ * take volumes, allocations fail, and the server dies between two actions.
+ *
+ *  - no two allocations may write one volume, and nothing is placed on a volume of which nobody knows;
+ *  - an update takes away no more members than it may, and ends or fails when it has to;
+ *  - what is not as it is to be waits for something that is true;
+ *  - when nothing is broken any more, all is as was submitted.
+ *
+ * All is read anew for each call and in another order: what a server has after a start is what it had.
+ *
+ *   JOB_MODEL_SEED   printed, so that it can be run again
+ *   JOB_MODEL_STEPS  until it ends */
+
+#include "unit.h"
+
+#include "base/parse.h"
+#include "base/str.h"
+#include "job/job_reconcile.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	STEPS = 100000,
+	SETTLE_EVERY = 400, /* steps, on average */
+	SETTLE_ROUNDS = 400,
+	JOBS = 3,
+	GROUPS = 2,
+	COUNT_MAX = 5,
+	NODES = 5,
+	VOLUMES_PER_GROUP = 1,
+	ALLOCS_MAX = 600,
+	CLAIMS_MAX = 256,
+	VOLUMES_MAX = 64,
+	NAME_SIZE = 24,
+	MIN_HEALTHY_MS = 3000,
+	DEADLINE_MS = 30000,
+	INTERVAL_MS = 60000,
+	DELAY_MS = 2000,
+};
+
+struct model_node {
+	char id[NAME_SIZE];
+	bool is_connected, is_ineligible, is_draining, has_plugin;
+};
+
+struct model_alloc {
+	char id[NAME_SIZE];
+	uint32_t job;
+	struct job_alloc view; /* id and node_id are set anew */
+	uint32_t node;
+	bool writes; /* its version's volume, as it was when it was placed */
+	bool has_volume;
+	char volume_id[NAME_SIZE];
+	enum access_mode access_mode;
+	bool bad; /* of a version that never works */
+};
+
+struct model_claim {
+	char volume_id[NAME_SIZE];
+	char alloc_id[NAME_SIZE];
+	uint32_t node;
+	enum access_mode access_mode;
+	enum claim_mode mode;
+	bool is_stuck;
+	bool is_stranger; /* no allocation of these jobs */
+};
+
+struct model_job {
+	struct job_spec spec;
+	struct job_group groups[GROUPS];
+	struct job_volume volumes[GROUPS];
+	uint32_t turn;
+	bool bad; /* this version never works */
+};
+
+struct model {
+	uint64_t seed;
+	uint32_t step;
+	int64_t now_ms;
+	uint32_t n_ids;
+	struct model_node nodes[NODES];
+	struct model_job jobs[JOBS];
+	struct model_alloc allocs[ALLOCS_MAX];
+	size_t n_allocs;
+	struct model_claim claims[CLAIMS_MAX];
+	size_t n_claims;
+	char unknown_volume[NAME_SIZE]; /* of which nobody knows who has it; empty: none */
+	/* what a call is given */
+	struct job_alloc views[ALLOCS_MAX];
+	struct job_node node_views[NODES];
+	struct job_holder holders[ALLOCS_MAX + CLAIMS_MAX + 1];
+	struct job_decisions decisions, again;
+	uint32_t n_placed, n_failed_updates, n_settled, n_volume_waits, n_stopped_for_version;
+};
+
+#define FAIL(m, ...)                                               \
+	do {                                                       \
+		char text_[512];                                   \
+		(void)snprintf(text_, sizeof(text_), __VA_ARGS__); \
+		fail_msg("step %u: %s", (m)->step, text_);         \
+	} while (0)
+
+static uint32_t draw(struct model *m, uint32_t n)
+{
+	m->seed = m->seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (uint32_t)(m->seed >> 33) % n;
+}
+
+static bool chance(struct model *m, uint32_t percent)
+{
+	return draw(m, 100) < percent;
+}
+
+/* --- what is --- */
+
+static bool has_ended(const struct model_alloc *alloc)
+{
+	return alloc->view.client >= CLIENT_COMPLETE;
+}
+
+static bool is_eligible(const struct model_node *node)
+{
+	return node->is_connected && !node->is_ineligible && !node->is_draining;
+}
+
+static bool is_of(const struct model_alloc *alloc, uint32_t job, uint32_t group)
+{
+	return alloc->job == job && alloc->view.group == group;
+}
+
+static bool was_healthy(const struct model *m, const struct model_alloc *alloc)
+{
+	const struct model_job *job = &m->jobs[alloc->job];
+	int64_t until_ms = has_ended(alloc) ? alloc->view.end_ms : m->now_ms;
+
+	if (job->spec.type == JOB_BATCH)
+		return alloc->view.running_ms > 0;
+	return alloc->view.running_ms > 0 && until_ms >= alloc->view.running_ms + MIN_HEALTHY_MS;
+}
+
+static bool is_healthy(const struct model *m, const struct model_alloc *alloc)
+{
+	return alloc->view.client == CLIENT_RUNNING && m->nodes[alloc->node].is_connected &&
+	       alloc->view.desired == DESIRED_RUN && was_healthy(m, alloc);
+}
+
+static bool is_current(const struct model *m, const struct model_alloc *alloc)
+{
+	return alloc->view.version == m->jobs[alloc->job].spec.version;
+}
+
+/* Members of a group are numbered by index, of a system job by node. */
+static uint32_t number_of(const struct model *m, const struct model_alloc *alloc)
+{
+	return m->jobs[alloc->job].spec.type == JOB_SYSTEM ? alloc->node : alloc->view.index;
+}
+
+static struct model_alloc *live_of(struct model *m, uint32_t job, uint32_t group, uint32_t number)
+{
+	for (size_t i = 0; i < m->n_allocs; i++) {
+		struct model_alloc *alloc = &m->allocs[i];
+
+		if (is_of(alloc, job, group) && number_of(m, alloc) == number && !has_ended(alloc))
+			return alloc;
+	}
+	return NULL;
+}
+
+static uint32_t n_numbers(const struct model *m, uint32_t job, uint32_t group)
+{
+	return m->jobs[job].spec.type == JOB_SYSTEM ? NODES : m->jobs[job].groups[group].count;
+}
+
+static bool is_desired(struct model *m, uint32_t job, uint32_t group, uint32_t number)
+{
+	if (m->jobs[job].spec.stop)
+		return false;
+	if (m->jobs[job].spec.type == JOB_SYSTEM)
+		return is_eligible(&m->nodes[number]) || live_of(m, job, group, number);
+	return number < m->jobs[job].groups[group].count;
+}
+
+/* Batch: has its work ended in this version? */
+static bool is_done(const struct model *m, uint32_t job, uint32_t group, uint32_t number)
+{
+	for (size_t i = 0; i < m->n_allocs && m->jobs[job].spec.type == JOB_BATCH; i++) {
+		const struct model_alloc *alloc = &m->allocs[i];
+
+		if (is_of(alloc, job, group) && number_of(m, alloc) == number && is_current(m, alloc) &&
+		    alloc->view.client == CLIENT_COMPLETE && alloc->view.desired == DESIRED_RUN)
+			return true;
+	}
+	return false;
+}
+
+static bool is_settled(struct model *m, uint32_t job, uint32_t group, uint32_t number)
+{
+	struct model_alloc *live = live_of(m, job, group, number);
+
+	return live ? is_healthy(m, live) && is_current(m, live) : is_done(m, job, group, number);
+}
+
+static struct model_alloc *find_alloc(struct model *m, const char *id)
+{
+	for (size_t i = 0; i < m->n_allocs; i++)
+		if (str_eq(m->allocs[i].id, id))
+			return &m->allocs[i];
+	return NULL;
+}
+
+static bool holds_claims(const struct model *m, const char *alloc_id)
+{
+	for (size_t i = 0; i < m->n_claims; i++)
+		if (str_eq(m->claims[i].alloc_id, alloc_id))
+			return true;
+	return false;
+}
+
+/* May two that write @access stand beside each other? */
+static bool may_share(enum access_mode access)
+{
+	return access == MULTI_NODE_MULTI_WRITER;
+}
+
+/* Does anybody, but @alloc_id, write the volume, or may without being asked again? */
+static bool is_written(const struct model *m, const char *volume_id, const char *alloc_id)
+{
+	for (size_t i = 0; i < m->n_claims; i++)
+		if (str_eq(m->claims[i].volume_id, volume_id) && !str_eq(m->claims[i].alloc_id, alloc_id) &&
+		    !may_share(m->claims[i].access_mode))
+			return true;
+	for (size_t i = 0; i < m->n_allocs; i++) {
+		const struct model_alloc *other = &m->allocs[i];
+
+		if (!has_ended(other) && other->has_volume && !str_eq(other->id, alloc_id) &&
+		    str_eq(other->volume_id, volume_id) && !may_share(other->access_mode))
+			return true;
+	}
+	return false;
+}
+
+/* --- a call --- */
+
+static void swap_views(struct model *m, size_t a, size_t b)
+{
+	struct job_alloc view = m->views[a];
+
+	m->views[a] = m->views[b];
+	m->views[b] = view;
+}
+
+static size_t take_views(struct model *m, uint32_t job)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->n_allocs; i++) {
+		struct model_alloc *alloc = &m->allocs[i];
+
+		if (alloc->job != job)
+			continue;
+		m->views[n] = alloc->view;
+		m->views[n].id = alloc->id;
+		m->views[n++].node_id = m->nodes[alloc->node].id;
+	}
+	for (size_t i = n; i > 1; i--)
+		swap_views(m, i - 1, draw(m, (uint32_t)i));
+	return n;
+}
+
+static size_t take_holders(struct model *m)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->n_claims; i++)
+		m->holders[n++] = (struct job_holder){.volume_id = m->claims[i].volume_id,
+						      .alloc_id = m->claims[i].alloc_id,
+						      .node_id = m->nodes[m->claims[i].node].id,
+						      .access_mode = m->claims[i].access_mode,
+						      .mode = m->claims[i].mode};
+	for (size_t i = 0; i < m->n_allocs; i++)
+		if (!has_ended(&m->allocs[i]) && m->allocs[i].has_volume)
+			m->holders[n++] = (struct job_holder){.volume_id = m->allocs[i].volume_id,
+							      .alloc_id = m->allocs[i].id,
+							      .node_id = m->nodes[m->allocs[i].node].id,
+							      .access_mode = m->allocs[i].access_mode,
+							      .mode = CLAIM_WRITE};
+	if (m->unknown_volume[0] != '\0')
+		m->holders[n++] = (struct job_holder){.volume_id = m->unknown_volume};
+	return n;
+}
+
+static void reconcile(struct model *m, uint32_t job, struct job_decisions *ret)
+{
+	struct job_world world = {.job = &m->jobs[job].spec,
+				  .allocs = m->views,
+				  .n_allocs = take_views(m, job),
+				  .nodes = m->node_views,
+				  .n_nodes = NODES,
+				  .holders = m->holders,
+				  .n_holders = take_holders(m),
+				  .now_ms = m->now_ms};
+	uint32_t first = draw(m, NODES);
+
+	for (uint32_t i = 0; i < NODES; i++) {
+		const struct model_node *node = &m->nodes[(i + first) % NODES];
+
+		m->node_views[i] = (struct job_node){
+			.id = node->id, .is_connected = node->is_connected, .is_eligible = is_eligible(node)};
+	}
+	job_reconcile(&world, ret);
+}
+
+/* --- promises --- */
+
+static uint32_t node_of(const struct model *m, const char *id)
+{
+	for (uint32_t i = 0; i < NODES; i++)
+		if (id && str_eq(m->nodes[i].id, id))
+			return i;
+	return NODES;
+}
+
+/* May the member be placed, once @before (NULL: nothing) has ended? */
+static void check_place(struct model *m, uint32_t job, const struct job_action *action,
+			const struct model_alloc *before)
+{
+	const struct model_job *of = &m->jobs[job];
+	uint32_t number = of->spec.type == JOB_SYSTEM ? node_of(m, action->node_id) : action->index;
+	const struct job_group *group = &of->groups[action->group];
+	char volume_id[VOLUME_ID_MAX + 1];
+
+	if (of->spec.stop || !is_desired(m, job, action->group, number))
+		FAIL(m, "placed %u[%u], which nobody wants", action->group, number);
+	if (live_of(m, job, action->group, number) != before)
+		FAIL(m, "placed %u[%u] twice", action->group, number);
+	if (is_done(m, job, action->group, number))
+		FAIL(m, "placed %u[%u], whose work has ended", action->group, number);
+	for (size_t i = 0; i < group->n_volumes; i++) {
+		job_volume_id(&group->volumes[i], action->index, volume_id);
+		if (str_eq(volume_id, m->unknown_volume))
+			FAIL(m, "placed on volume %s, of which nobody knows", volume_id);
+		if (!may_share(group->volumes[i].access_mode) &&
+		    is_written(m, volume_id, before ? before->id : ""))
+			FAIL(m, "volume %s is written twice", volume_id);
+	}
+}
+
+/* What is away for an update if @victim goes as well. */
+static void check_limit(struct model *m, const struct model_alloc *victim)
+{
+	const struct model_job *of = &m->jobs[victim->job];
+	uint32_t max = of->groups[victim->view.group].update.max_parallel, away = 1;
+
+	if (of->spec.update == JOB_UPDATE_FAILED)
+		FAIL(m, "%s is stopped for an update that failed", victim->id);
+	for (uint32_t i = 0; i < n_numbers(m, victim->job, victim->view.group); i++) {
+		struct model_alloc *live = live_of(m, victim->job, victim->view.group, i);
+		bool is_old = live && live->view.desired == DESIRED_RUN && !is_current(m, live);
+
+		if (live == victim || !is_desired(m, victim->job, victim->view.group, i) ||
+		    is_settled(m, victim->job, victim->view.group, i))
+			continue;
+		if (is_old && (is_healthy(m, live) || !is_healthy(m, victim)))
+			continue;
+		away++;
+	}
+	if (away > max)
+		FAIL(m, "%u members are away for an update, %u at most", away, max);
+}
+
+static void check_stop(struct model *m, uint32_t job, const struct job_action *action)
+{
+	const struct model_alloc *victim = find_alloc(m, action->alloc_id);
+
+	if (!victim || has_ended(victim) || victim->view.desired == DESIRED_STOP || victim->job != job)
+		FAIL(m, "%s is stopped again", action->alloc_id);
+	if (action->reason == JOB_STOP_VERSION) {
+		if (is_current(m, victim))
+			FAIL(m, "%s is of this version", victim->id);
+		check_limit(m, victim);
+		check_place(m, job, action, victim);
+		return;
+	}
+	if (action->reason == JOB_STOP_JOB) {
+		assert_true(m->jobs[job].spec.stop);
+		return;
+	}
+	if (action->reason == JOB_STOP_GROUP) {
+		assert_int_equal(victim->view.group, JOB_GROUP_GONE);
+		return;
+	}
+	assert_int_equal(action->reason, JOB_STOP_COUNT);
+	assert_true(victim->view.index >= m->jobs[job].groups[victim->view.group].count);
+	for (size_t i = 0; i < m->n_allocs; i++) {
+		const struct model_alloc *other = &m->allocs[i];
+
+		if (is_of(other, job, victim->view.group) && !has_ended(other) &&
+		    other->view.desired == DESIRED_RUN && other->view.index > victim->view.index)
+			FAIL(m, "index %u stops before %u", victim->view.index, other->view.index);
+	}
+}
+
+/* Has a member that never worked in this version passed its deadline? */
+static bool is_overdue(const struct model *m, uint32_t job, uint32_t group, uint32_t number)
+{
+	bool is_late = false;
+
+	for (size_t i = 0; i < m->n_allocs; i++) {
+		const struct model_alloc *alloc = &m->allocs[i];
+
+		if (!is_of(alloc, job, group) || number_of(m, alloc) != number || !is_current(m, alloc))
+			continue;
+		if (was_healthy(m, alloc))
+			return false;
+		if (alloc->view.client == CLIENT_LOST ||
+		    (has_ended(alloc) && alloc->view.desired == DESIRED_STOP))
+			continue;
+		is_late = is_late || m->now_ms >= alloc->view.create_ms + DEADLINE_MS;
+	}
+	return is_late;
+}
+
+static bool any_member(struct model *m, uint32_t job,
+		       bool (*is)(struct model *m, uint32_t job, uint32_t group, uint32_t number))
+{
+	for (uint32_t group = 0; group < m->jobs[job].spec.n_groups; group++)
+		for (uint32_t i = 0; i < n_numbers(m, job, group); i++)
+			if (is_desired(m, job, group, i) && is(m, job, group, i))
+				return true;
+	return false;
+}
+
+static bool member_is_overdue(struct model *m, uint32_t job, uint32_t group, uint32_t number)
+{
+	return is_overdue(m, job, group, number);
+}
+
+static bool member_is_unsettled(struct model *m, uint32_t job, uint32_t group, uint32_t number)
+{
+	return !is_settled(m, job, group, number);
+}
+
+/* Does somebody have the volume as the wait says? */
+static bool is_held(struct model *m, const struct job_wait *wait, const struct job_decisions *decisions)
+{
+	const struct model_alloc *holder;
+
+	if (!wait->alloc_id) {
+		bool is_given = false;
+
+		for (size_t i = 0; i < decisions->n_actions; i++)
+			is_given = is_given || decisions->actions[i].type == JOB_PLACE;
+		return is_given || str_eq(wait->volume_id, m->unknown_volume);
+	}
+	for (size_t i = 0; i < m->n_claims; i++)
+		if (str_eq(m->claims[i].volume_id, wait->volume_id) &&
+		    str_eq(m->claims[i].alloc_id, wait->alloc_id))
+			return true;
+	holder = find_alloc(m, wait->alloc_id);
+	return holder && !has_ended(holder) && str_eq(holder->volume_id, wait->volume_id);
+}
+
+static bool is_true(struct model *m, uint32_t job, const struct job_wait *wait,
+		    const struct job_decisions *decisions)
+{
+	const struct model_alloc *alloc = wait->alloc_id ? find_alloc(m, wait->alloc_id) : NULL;
+	bool is_live = alloc && !has_ended(alloc);
+
+	switch (wait->what) {
+	case JOB_WAIT_VOLUME:
+		m->n_volume_waits++;
+		return is_held(m, wait, decisions);
+	case JOB_WAIT_NODE:
+		if (wait->node_id)
+			return !is_eligible(&m->nodes[node_of(m, wait->node_id)]);
+		for (uint32_t i = 0; i < NODES; i++)
+			if (is_eligible(&m->nodes[i]))
+				return false;
+		return true;
+	case JOB_WAIT_STOP:
+		return is_live && alloc->view.desired == DESIRED_STOP;
+	case JOB_WAIT_HEALTH:
+		return is_live && is_current(m, alloc) && !is_healthy(m, alloc);
+	case JOB_WAIT_CONNECTION:
+		return is_live && !m->nodes[alloc->node].is_connected;
+	case JOB_WAIT_TURN:
+		return is_live && !is_current(m, alloc) && m->jobs[job].spec.update == JOB_UPDATE_RUNNING;
+	case JOB_WAIT_DELAY:
+	case JOB_WAIT_ATTEMPTS:
+		return wait->until_ms > m->now_ms;
+	case JOB_WAIT_NEXT_VERSION:
+		return m->jobs[job].spec.update == JOB_UPDATE_FAILED ||
+		       (decisions->n_actions > 0 && any_member(m, job, member_is_overdue));
+	case JOB_WAIT_N:
+		break;
+	}
+	return false;
+}
+
+/* Is it said what becomes of the member? */
+static bool is_accounted(struct model *m, uint32_t job, uint32_t group, uint32_t number,
+			 const struct job_decisions *decisions)
+{
+	bool is_system = m->jobs[job].spec.type == JOB_SYSTEM;
+
+	for (size_t i = 0; i < decisions->n_actions; i++) {
+		const struct job_action *action = &decisions->actions[i];
+
+		if (action->group == group && (action->type == JOB_PLACE || action->type == JOB_STOP) &&
+		    number == (is_system ? node_of(m, action->node_id) : action->index))
+			return true;
+	}
+	for (size_t i = 0; i < decisions->n_waits; i++) {
+		const struct job_wait *wait = &decisions->waits[i];
+
+		/* of a volume it is the holder's node */
+		if (wait->group == group &&
+		    (is_system ? wait->what == JOB_WAIT_VOLUME || node_of(m, wait->node_id) == number
+			       : wait->index == number))
+			return true;
+	}
+	return false;
+}
+
+static void check_waits(struct model *m, uint32_t job, const struct job_decisions *decisions)
+{
+	char text[JOB_WAIT_TEXT_SIZE];
+
+	if (decisions->is_cut || decisions->n_waits == JOB_WAITS_MAX)
+		return;
+	for (size_t i = 0; i < decisions->n_waits; i++) {
+		const struct job_wait *wait = &decisions->waits[i];
+
+		if (!is_true(m, job, wait, decisions))
+			FAIL(m, "job %u, %u[%u]: not true: %s", job, wait->group, wait->index,
+			     job_wait_text(wait, text));
+		if (wait->until_ms != 0 && (decisions->wake_ms == 0 || decisions->wake_ms > wait->until_ms))
+			FAIL(m, "nobody wakes at the end of: %s", job_wait_text(wait, text));
+	}
+	for (uint32_t group = 0; group < m->jobs[job].spec.n_groups; group++)
+		for (uint32_t i = 0; i < n_numbers(m, job, group); i++)
+			if (is_desired(m, job, group, i) && !is_settled(m, job, group, i) &&
+			    !is_accounted(m, job, group, i, decisions))
+				FAIL(m, "job %u, %u[%u] waits, and nobody says for what", job, group, i);
+}
+
+static void check_update_action(struct model *m, uint32_t job, const struct job_action *action)
+{
+	assert_int_equal(m->jobs[job].spec.update, JOB_UPDATE_RUNNING);
+	if (action->type == JOB_FAIL_UPDATE && !any_member(m, job, member_is_overdue))
+		FAIL(m, "an update failed before its deadline");
+	if (action->type == JOB_END_UPDATE && any_member(m, job, member_is_unsettled))
+		FAIL(m, "an update ended before all members were healthy");
+}
+
+static void check_same(const struct job_decisions *a, const struct job_decisions *b)
+{
+	assert_int_equal(a->n_actions, b->n_actions);
+	assert_int_equal(a->n_waits, b->n_waits);
+	assert_int_equal(a->state, b->state);
+	assert_int_equal(a->wake_ms, b->wake_ms);
+	for (size_t i = 0; i < a->n_actions; i++) {
+		assert_int_equal(a->actions[i].type, b->actions[i].type);
+		assert_int_equal(a->actions[i].group, b->actions[i].group);
+		assert_int_equal(a->actions[i].index, b->actions[i].index);
+		assert_ptr_equal(a->actions[i].alloc_id, b->actions[i].alloc_id);
+	}
+}
+
+/* --- what becomes of decisions --- */
+
+static void place(struct model *m, uint32_t job, const struct job_action *action)
+{
+	const struct job_group *group = &m->jobs[job].groups[action->group];
+	struct model_alloc *alloc = &m->allocs[m->n_allocs];
+	uint32_t node = action->node_id ? node_of(m, action->node_id) : draw(m, NODES);
+	char volume_id[VOLUME_ID_MAX + 1];
+
+	assert_true(m->n_allocs < ALLOCS_MAX);
+	if (action->node_id && (node == NODES || !is_eligible(&m->nodes[node])))
+		FAIL(m, "placed on a node that takes nothing");
+	while (!is_eligible(&m->nodes[node]))
+		node = (node + 1) % NODES;
+	*alloc = (struct model_alloc){.job = job, .node = node, .bad = m->jobs[job].bad};
+	(void)str_format(alloc->id, sizeof(alloc->id), "a%u", m->n_ids++);
+	alloc->view = (struct job_alloc){.group = action->group,
+					 .index = action->index,
+					 .version = m->jobs[job].spec.version,
+					 .desired = DESIRED_RUN,
+					 .client = CLIENT_PENDING,
+					 .create_ms = m->now_ms};
+	if (group->n_volumes > 0) {
+		job_volume_id(&group->volumes[0], action->index, volume_id);
+		alloc->has_volume = true;
+		(void)str_copy(alloc->volume_id, sizeof(alloc->volume_id), volume_id);
+		alloc->access_mode = group->volumes[0].access_mode;
+	}
+	m->n_allocs++;
+	m->n_placed++;
+}
+
+static void apply(struct model *m, uint32_t job, const struct job_action *action)
+{
+	switch (action->type) {
+	case JOB_PLACE:
+		check_place(m, job, action, NULL);
+		place(m, job, action);
+		break;
+	case JOB_STOP:
+		check_stop(m, job, action);
+		find_alloc(m, action->alloc_id)->view.desired = DESIRED_STOP;
+		m->n_stopped_for_version += action->reason == JOB_STOP_VERSION;
+		break;
+	case JOB_END_UPDATE:
+		check_update_action(m, job, action);
+		m->jobs[job].spec.update = JOB_UPDATE_DONE;
+		break;
+	case JOB_FAIL_UPDATE:
+		check_update_action(m, job, action);
+		m->jobs[job].spec.update = JOB_UPDATE_FAILED;
+		m->n_failed_updates++;
+		break;
+	}
+}
+
+/* The server reconciles a job; at times it dies before it has carried out all. */
+static void turn(struct model *m, uint32_t job, bool may_die)
+{
+	size_t n;
+
+	reconcile(m, job, &m->again);
+	reconcile(m, job, &m->decisions);
+	check_same(&m->again, &m->decisions);
+	check_waits(m, job, &m->decisions);
+	n = m->decisions.n_actions;
+	if (may_die && n > 0 && chance(m, 20))
+		n = draw(m, (uint32_t)n);
+	for (size_t i = 0; i < n; i++)
+		apply(m, job, &m->decisions.actions[i]);
+	if (n == m->decisions.n_actions && m->jobs[job].spec.update == JOB_UPDATE_RUNNING &&
+	    m->jobs[job].spec.type != JOB_BATCH && any_member(m, job, member_is_overdue))
+		FAIL(m, "an update has passed its deadline and goes on");
+}
+
+/* --- what happens to allocations and claims --- */
+
+static void end_alloc(struct model *m, struct model_alloc *alloc, enum client_status status)
+{
+	alloc->view.client = status;
+	alloc->view.end_ms = m->now_ms;
+}
+
+static void add_claim(struct model *m, const char *volume_id, const char *alloc_id, uint32_t node,
+		      enum access_mode access_mode, bool is_stranger)
+{
+	struct model_claim *claim = &m->claims[m->n_claims++];
+
+	assert_true(m->n_claims <= CLAIMS_MAX);
+	*claim = (struct model_claim){
+		.node = node, .access_mode = access_mode, .mode = CLAIM_WRITE, .is_stranger = is_stranger};
+	(void)str_copy(claim->volume_id, sizeof(claim->volume_id), volume_id);
+	(void)str_copy(claim->alloc_id, sizeof(claim->alloc_id), alloc_id);
+}
+
+static bool is_claimed(const struct model *m, const char *volume_id)
+{
+	for (size_t i = 0; i < m->n_claims; i++)
+		if (str_eq(m->claims[i].volume_id, volume_id))
+			return true;
+	return false;
+}
+
+/* A pending one asks for its volume, and runs when it has it. */
+static void start_alloc(struct model *m, struct model_alloc *alloc)
+{
+	if (!m->nodes[alloc->node].has_plugin || alloc->bad)
+		return;
+	if (alloc->has_volume && !holds_claims(m, alloc->id)) {
+		if (!may_share(alloc->access_mode) && is_claimed(m, alloc->volume_id))
+			return; /* a stranger was first */
+		if (str_eq(alloc->volume_id, m->unknown_volume))
+			return;
+		add_claim(m, alloc->volume_id, alloc->id, alloc->node, alloc->access_mode, false);
+	}
+	alloc->view.client = CLIENT_RUNNING;
+	alloc->view.running_ms = m->now_ms;
+}
+
+/* Its node does the next thing with it; with @is_good nothing goes wrong. */
+static void advance(struct model *m, struct model_alloc *alloc, bool is_good)
+{
+	bool is_batch = m->jobs[alloc->job].spec.type == JOB_BATCH;
+
+	if (has_ended(alloc) || !m->nodes[alloc->node].is_connected)
+		return;
+	if (alloc->view.desired == DESIRED_STOP)
+		end_alloc(m, alloc, CLIENT_COMPLETE);
+	else if (!is_good && chance(m, alloc->bad ? 30 : 4))
+		end_alloc(m, alloc, CLIENT_FAILED);
+	else if (alloc->view.client == CLIENT_PENDING)
+		start_alloc(m, alloc);
+	else if (is_batch ? is_good || chance(m, 30) : !is_good && chance(m, 1))
+		end_alloc(m, alloc, CLIENT_COMPLETE);
+}
+
+/* A claim is freed when its work has ended and there is evidence. */
+static void release(struct model *m, size_t i)
+{
+	struct model_claim *claim = &m->claims[i];
+	struct model_alloc *alloc = find_alloc(m, claim->alloc_id);
+
+	if (claim->is_stranger || claim->is_stuck || (alloc && !has_ended(alloc)) ||
+	    !m->nodes[claim->node].is_connected || !m->nodes[claim->node].has_plugin)
+		return;
+	*claim = m->claims[--m->n_claims];
+}
+
+static void reboot(struct model *m, uint32_t node)
+{
+	for (size_t i = 0; i < m->n_allocs; i++) {
+		struct model_alloc *alloc = &m->allocs[i];
+
+		if (alloc->node == node && !has_ended(alloc) &&
+		    (alloc->view.client == CLIENT_RUNNING || holds_claims(m, alloc->id)))
+			end_alloc(m, alloc, CLIENT_LOST);
+	}
+	m->nodes[node].is_connected = true;
+}
+
+static void drain(struct model *m, uint32_t node)
+{
+	m->nodes[node].is_draining = true;
+	for (size_t i = 0; i < m->n_allocs; i++)
+		if (m->allocs[i].node == node && !has_ended(&m->allocs[i]))
+			m->allocs[i].view.desired = DESIRED_STOP;
+}
+
+/* Forget what nobody needs. */
+static bool is_needed(const struct model *m, const struct model_alloc *alloc)
+{
+	if (!has_ended(alloc) || holds_claims(m, alloc->id))
+		return true;
+	if (m->jobs[alloc->job].spec.version != alloc->view.version)
+		return false;
+	return was_healthy(m, alloc) || alloc->view.client == CLIENT_COMPLETE ||
+	       alloc->view.end_ms + INTERVAL_MS > m->now_ms;
+}
+
+static void collect(struct model *m)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->n_allocs; i++)
+		if (is_needed(m, &m->allocs[i]))
+			m->allocs[n++] = m->allocs[i];
+	m->n_allocs = n;
+}
+
+/* --- submissions --- */
+
+static bool any_live(const struct model *m, uint32_t job)
+{
+	for (size_t i = 0; i < m->n_allocs; i++)
+		if (m->allocs[i].job == job && !has_ended(&m->allocs[i]))
+			return true;
+	return false;
+}
+
+/* Volumes go round among the groups of a job when that is stopped. */
+static void draw_volume(struct model *m, uint32_t job, uint32_t group)
+{
+	struct model_job *of = &m->jobs[job];
+	struct job_volume *volume = &of->volumes[group];
+	bool is_system = of->spec.type == JOB_SYSTEM;
+
+	*volume = (struct job_volume){.mode = CLAIM_WRITE};
+	(void)str_format(volume->source, sizeof(volume->source), "v%u%c", job,
+			 "ab"[(group + of->turn) % GROUPS]);
+	volume->per_alloc = !is_system && of->groups[group].count > 1;
+	volume->access_mode = is_system ? MULTI_NODE_MULTI_WRITER : SINGLE_NODE_WRITER;
+	of->groups[group].volumes = volume;
+	of->groups[group].n_volumes = chance(m, 80);
+}
+
+/* Allocations of groups that are gone, or are back. */
+static void number_groups(struct model *m, uint32_t job, uint32_t n_before)
+{
+	for (size_t i = 0; i < m->n_allocs; i++)
+		if (m->allocs[i].job == job && m->jobs[job].spec.n_groups < n_before &&
+		    m->allocs[i].view.group == n_before - 1)
+			m->allocs[i].view.group = JOB_GROUP_GONE;
+}
+
+static void submit(struct model *m, uint32_t job, bool is_good)
+{
+	struct model_job *of = &m->jobs[job];
+	uint32_t n_before = (uint32_t)of->spec.n_groups;
+
+	of->spec.version++;
+	of->spec.stop = false;
+	of->spec.update = JOB_UPDATE_RUNNING;
+	of->spec.n_groups = chance(m, 85) ? GROUPS : 1;
+	of->bad = !is_good && chance(m, 15);
+	if (!any_live(m, job))
+		of->turn = draw(m, GROUPS);
+	for (uint32_t i = 0; i < GROUPS; i++) {
+		of->groups[i] =
+			(struct job_group){.name = i == 0 ? "one" : "two",
+					   .count = of->spec.type == JOB_SYSTEM ? 0 : draw(m, COUNT_MAX + 1),
+					   .update = {.max_parallel = 1 + draw(m, 2),
+						      .min_healthy_ms = MIN_HEALTHY_MS,
+						      .healthy_deadline_ms = DEADLINE_MS},
+					   .reschedule = {.unlimited = chance(m, 30),
+							  .attempts = 2,
+							  .interval_ms = INTERVAL_MS,
+							  .delay_ms = DELAY_MS}};
+		draw_volume(m, job, i);
+	}
+	number_groups(m, job, n_before);
+}
+
+static void start_world(struct model *m)
+{
+	static const enum job_type types[JOBS] = {JOB_SERVICE, JOB_SYSTEM, JOB_BATCH};
+
+	m->now_ms = 1000000;
+	for (uint32_t i = 0; i < NODES; i++) {
+		m->nodes[i] = (struct model_node){.is_connected = true, .has_plugin = true};
+		(void)str_format(m->nodes[i].id, sizeof(m->nodes[i].id), "node%u", i);
+	}
+	for (uint32_t i = 0; i < JOBS; i++) {
+		m->jobs[i].spec =
+			(struct job_spec){.id = "job", .type = types[i], .groups = m->jobs[i].groups};
+		submit(m, i, true);
+	}
+}
+
+/* --- steps --- */
+
+static void step_agents(struct model *m)
+{
+	for (uint32_t i = 0; i < 4 && m->n_allocs > 0; i++)
+		advance(m, &m->allocs[draw(m, (uint32_t)m->n_allocs)], false);
+	for (uint32_t i = 0; i < 2 && m->n_claims > 0; i++)
+		release(m, draw(m, (uint32_t)m->n_claims));
+}
+
+static void step_stranger(struct model *m)
+{
+	char volume_id[NAME_SIZE], id[NAME_SIZE];
+	size_t i = m->n_claims > 0 ? draw(m, (uint32_t)m->n_claims) : 0;
+
+	if (m->n_claims > 0 && m->claims[i].is_stranger && chance(m, 60)) {
+		m->claims[i] = m->claims[--m->n_claims];
+		return;
+	}
+	(void)str_format(volume_id, sizeof(volume_id), chance(m, 50) ? "v%u%c" : "v%u%c[%u]", draw(m, 2) * 2,
+			 "ab"[draw(m, 2)], draw(m, COUNT_MAX));
+	(void)str_format(id, sizeof(id), "stranger%u", m->n_ids++);
+	if (!is_claimed(m, volume_id))
+		add_claim(m, volume_id, id, draw(m, NODES), SINGLE_NODE_WRITER, true);
+}
+
+static void step_node(struct model *m)
+{
+	uint32_t node = draw(m, NODES);
+	struct model_node *of = &m->nodes[node];
+
+	switch (draw(m, 7)) {
+	case 0:
+		of->is_connected = false;
+		break;
+	case 1:
+	case 2:
+		of->is_connected = true;
+		break;
+	case 3:
+		reboot(m, node);
+		break;
+	case 4:
+		of->is_ineligible = !of->is_ineligible;
+		break;
+	case 5:
+		if (of->is_draining)
+			of->is_draining = false;
+		else
+			drain(m, node);
+		break;
+	default:
+		of->has_plugin = !of->has_plugin;
+	}
+}
+
+static void step_claim(struct model *m)
+{
+	if (chance(m, 20) && m->n_claims > 0)
+		(void)str_copy(m->unknown_volume, sizeof(m->unknown_volume),
+			       m->claims[draw(m, (uint32_t)m->n_claims)].volume_id);
+	else if (chance(m, 50))
+		m->unknown_volume[0] = '\0';
+	if (m->n_claims > 0)
+		m->claims[draw(m, (uint32_t)m->n_claims)].is_stuck = chance(m, 50);
+}
+
+static void step_job(struct model *m)
+{
+	uint32_t job = draw(m, JOBS);
+
+	if (chance(m, 25))
+		m->jobs[job].spec.stop = true;
+	else if (chance(m, 80))
+		submit(m, job, false);
+	else if (m->n_allocs > 0)
+		m->allocs[draw(m, (uint32_t)m->n_allocs)].view.desired = DESIRED_STOP;
+}
+
+static void step(struct model *m)
+{
+	uint32_t what = draw(m, 100);
+
+	if (what < 40)
+		step_agents(m);
+	else if (what < 75)
+		turn(m, draw(m, JOBS), true);
+	else if (what < 85)
+		m->now_ms += draw(m, 3000);
+	else if (what < 91)
+		step_node(m);
+	else if (what < 95)
+		step_claim(m);
+	else if (what < 97)
+		step_stranger(m);
+	else if (what < 99)
+		collect(m);
+	else
+		step_job(m);
+}
+
+/* --- when nothing is broken any more --- */
+
+static void mend(struct model *m)
+{
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < NODES; i++)
+		m->nodes[i] = (struct model_node){.is_connected = true, .has_plugin = true};
+	for (uint32_t i = 0; i < NODES; i++)
+		(void)str_format(m->nodes[i].id, sizeof(m->nodes[i].id), "node%u", i);
+	m->unknown_volume[0] = '\0';
+	for (size_t i = 0; i < m->n_claims; i++) {
+		m->claims[i].is_stuck = false;
+		if (!m->claims[i].is_stranger)
+			m->claims[n++] = m->claims[i];
+	}
+	m->n_claims = n;
+	for (uint32_t i = 0; i < JOBS; i++)
+		if (!m->jobs[i].spec.stop && (m->jobs[i].bad || m->jobs[i].spec.update == JOB_UPDATE_FAILED))
+			submit(m, i, true);
+}
+
+static bool all_is_as_wanted(struct model *m)
+{
+	for (uint32_t job = 0; job < JOBS; job++) {
+		const struct job_spec *spec = &m->jobs[job].spec;
+		enum job_state wanted = spec->stop ? JOB_STATE_STOPPED : JOB_STATE_RUNNING;
+
+		reconcile(m, job, &m->decisions);
+		if (m->decisions.n_actions > 0 || m->decisions.n_waits > 0)
+			return false;
+		if (!spec->stop && spec->type == JOB_BATCH && m->decisions.state == JOB_STATE_RUNNING)
+			return false;
+		if (!spec->stop && spec->type == JOB_BATCH)
+			wanted = JOB_STATE_COMPLETE;
+		if (m->decisions.state != wanted)
+			FAIL(m, "job %u is %s", job, job_state_name(m->decisions.state));
+	}
+	return true;
+}
+
+static void check_counts(struct model *m)
+{
+	for (size_t i = 0; i < m->n_allocs; i++) {
+		const struct model_alloc *alloc = &m->allocs[i];
+
+		if (!has_ended(alloc) &&
+		    (alloc->view.group >= m->jobs[alloc->job].spec.n_groups ||
+		     !is_desired(m, alloc->job, alloc->view.group, number_of(m, alloc)) ||
+		     !is_current(m, alloc)))
+			FAIL(m, "allocation %s is left", alloc->id);
+	}
+	for (uint32_t job = 0; job < JOBS; job++) {
+		if (any_member(m, job, member_is_unsettled))
+			FAIL(m, "a member of job %u is missing", job);
+		if (!m->jobs[job].spec.stop && m->jobs[job].spec.update != JOB_UPDATE_DONE)
+			FAIL(m, "the update of job %u has not ended", job);
+	}
+}
+
+static void settle(struct model *m)
+{
+	mend(m);
+	for (uint32_t round = 0; round < SETTLE_ROUNDS; round++) {
+		for (uint32_t i = 0; i < JOBS; i++)
+			turn(m, i, false);
+		if (all_is_as_wanted(m)) {
+			check_counts(m);
+			m->n_settled++;
+			return;
+		}
+		for (size_t i = 0; i < m->n_allocs; i++)
+			advance(m, &m->allocs[i], true);
+		for (size_t i = m->n_claims; i-- > 0;)
+			release(m, i);
+		m->now_ms += 1000;
+		collect(m);
+		mend(m);
+	}
+	for (uint32_t job = 0; job < JOBS; job++) {
+		char text[JOB_WAIT_TEXT_SIZE];
+
+		reconcile(m, job, &m->decisions);
+		for (size_t i = 0; i < m->decisions.n_waits; i++)
+			print_message("job %u %u[%u]: %s\n", job, m->decisions.waits[i].group,
+				      m->decisions.waits[i].index,
+				      job_wait_text(&m->decisions.waits[i], text));
+	}
+	FAIL(m, "it does not come to what was submitted");
+}
+
+static uint64_t setting(const char *name, uint64_t otherwise)
+{
+	const char *text = getenv(name);
+	uint64_t value = otherwise;
+
+	if (text)
+		assert_int_equal(parse_u64(text, 0, UINT64_MAX, &value), 0);
+	return value;
+}
+
+TEST(jobs_keep_their_promises_in_a_world_that_goes_wrong)
+{
+	cleanup_free struct model *m = calloc(1, sizeof(*m));
+	uint64_t n_steps = setting("JOB_MODEL_STEPS", STEPS);
+
+	assert_non_null(m);
+	m->seed = setting("JOB_MODEL_SEED", 21);
+	print_message("JOB_MODEL_SEED=%" PRIu64 " JOB_MODEL_STEPS=%" PRIu64 "\n", m->seed, n_steps);
+	start_world(m);
+	for (m->step = 0; m->step < n_steps; m->step++) {
+		step(m);
+		if (draw(m, SETTLE_EVERY) == 0)
+			settle(m);
+		if (m->n_allocs > ALLOCS_MAX / 2)
+			collect(m);
+	}
+	settle(m);
+	print_message("placed %u, stopped for a version %u, updates that failed %u, waits for volumes %u, "
+		      "settled %u times\n",
+		      m->n_placed, m->n_stopped_for_version, m->n_failed_updates, m->n_volume_waits,
+		      m->n_settled);
+	assert_true(m->n_placed > 0 && m->n_stopped_for_version > 0 && m->n_volume_waits > 0);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What test_job_model.c does not come to: large jobs, limits of the lists, sentences. */
+
+#include "unit.h"
+
+#include "base/str.h"
+#include "job/job_reconcile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LARGE = 1000, ID_SIZE = 16 };
+
+static struct job_group group = {.name = "db", .reschedule = {.attempts = 1, .interval_ms = 60000}};
+static struct job_spec job = {.id = "db", .type = JOB_SERVICE, .version = 2, .groups = &group, .n_groups = 1};
+static struct job_node node = {.id = "n1", .is_connected = true, .is_eligible = true};
+static struct job_decisions decisions;
+
+static const struct job_decisions *decide(struct job_alloc *allocs, size_t n, struct job_holder *holder)
+{
+	struct job_world world = {.job = &job,
+				  .allocs = allocs,
+				  .n_allocs = n,
+				  .nodes = &node,
+				  .n_nodes = 1,
+				  .holders = holder,
+				  .n_holders = holder != NULL,
+				  .now_ms = 100000};
+
+	job_reconcile(&world, &decisions);
+	return &decisions;
+}
+
+static struct job_alloc alloc_of(const char *id, uint32_t index)
+{
+	return (struct job_alloc){.id = id,
+				  .node_id = node.id,
+				  .index = index,
+				  .version = job.version,
+				  .desired = DESIRED_RUN,
+				  .client = CLIENT_PENDING,
+				  .create_ms = 90000};
+}
+
+static int reset(void **state)
+{
+	(void)state;
+	group.count = 1;
+	group.volumes = NULL;
+	group.n_volumes = 0;
+	group.update = (struct job_update){.max_parallel = 1};
+	job.type = JOB_SERVICE;
+	job.stop = false;
+	job.update = JOB_UPDATE_RUNNING;
+	return 0;
+}
+
+#define JOB_TEST(name) TEST_FIXTURE(name, reset, NULL)
+
+JOB_TEST(a_large_job_is_placed_call_by_call_in_the_order_of_its_indexes)
+{
+	cleanup_free struct job_alloc *allocs = calloc(LARGE, sizeof(*allocs));
+	static char ids[LARGE][ID_SIZE];
+	size_t n = 0, n_calls = 0;
+
+	assert_non_null(allocs);
+	group.count = LARGE;
+	while (decide(allocs, n, NULL)->n_actions > 0) {
+		assert_int_equal(decisions.is_cut, n + JOB_ACTIONS_MAX < LARGE);
+		for (size_t i = 0; i < decisions.n_actions; i++, n++) {
+			assert_int_equal(decisions.actions[i].type, JOB_PLACE);
+			assert_int_equal(decisions.actions[i].index, n);
+			(void)str_format(ids[n], ID_SIZE, "a%04zu", n);
+		}
+		for (size_t i = 0; i < n; i++)
+			allocs[i] = alloc_of(ids[i], (uint32_t)i);
+		n_calls++;
+	}
+	assert_int_equal(n_calls, (LARGE + JOB_ACTIONS_MAX - 1) / JOB_ACTIONS_MAX);
+	assert_int_equal(decisions.n_waits, JOB_WAITS_MAX);
+	assert_int_equal(decisions.groups[0].waiting, LARGE);
+	assert_int_equal(decisions.groups[0].placed, LARGE);
+}
+
+JOB_TEST(members_get_the_volume_of_their_index_and_only_one_gets_a_shared_one)
+{
+	struct job_volume volume = {
+		.source = "db", .per_alloc = true, .access_mode = SINGLE_NODE_WRITER, .mode = CLAIM_WRITE};
+	struct job_holder holder = {.volume_id = "db[1]",
+				    .alloc_id = "other",
+				    .node_id = "n9",
+				    .access_mode = SINGLE_NODE_WRITER,
+				    .mode = CLAIM_WRITE};
+	char text[JOB_WAIT_TEXT_SIZE];
+
+	group.count = 2;
+	group.volumes = &volume;
+	group.n_volumes = 1;
+	assert_int_equal(decide(NULL, 0, &holder)->n_actions, 1);
+	assert_int_equal(decisions.actions[0].index, 0);
+	assert_int_equal(decisions.n_waits, 1);
+	assert_string_equal(job_wait_text(&decisions.waits[0], text),
+			    "waits for volume db[1], which allocation other on node n9 holds; holdfast "
+			    "volume status db[1] --why");
+	volume.per_alloc = false;
+	assert_int_equal(decide(NULL, 0, NULL)->n_actions, 1);
+	assert_int_equal(decisions.waits[0].what, JOB_WAIT_VOLUME);
+	assert_null(decisions.waits[0].alloc_id);
+}
+
+JOB_TEST(an_update_that_passes_its_deadline_keeps_what_works)
+{
+	struct job_alloc allocs[2] = {alloc_of("old", 0), alloc_of("new", 1)};
+	struct job_alloc again[2];
+
+	group.count = 2;
+	group.update.healthy_deadline_ms = 10000;
+	allocs[0].version = 1;
+	allocs[0].client = CLIENT_RUNNING;
+	allocs[0].running_ms = 1;
+	memcpy(again, allocs, sizeof(again));
+	assert_int_equal(decide(allocs, 2, NULL)->n_actions, 1);
+	assert_int_equal(decisions.actions[0].type, JOB_FAIL_UPDATE);
+	assert_string_equal(decisions.actions[0].alloc_id, "new");
+	job.update = JOB_UPDATE_FAILED;
+	assert_int_equal(decide(again, 2, NULL)->n_actions, 0);
+	assert_int_equal(decisions.groups[0].healthy, 1);
+	assert_int_equal(decisions.groups[0].current, 0);
+	assert_int_equal(decisions.state, JOB_STATE_PENDING);
+}
+
+JOB_TEST(an_allocation_that_failed_too_often_waits_until_its_failures_are_old)
+{
+	struct job_alloc allocs[2] = {alloc_of("a", 0), alloc_of("b", 0)};
+
+	for (int i = 0; i < 2; i++) {
+		allocs[i].client = CLIENT_FAILED;
+		allocs[i].end_ms = 95000 + i;
+	}
+	assert_int_equal(decide(allocs, 1, NULL)->n_actions, 1);
+	assert_int_equal(decide(allocs, 2, NULL)->n_actions, 0);
+	assert_int_equal(decisions.waits[0].what, JOB_WAIT_ATTEMPTS);
+	assert_int_equal(decisions.waits[0].until_ms, 95000 + 60000);
+	assert_int_equal(decisions.wake_ms, 95000 + 60000);
+}
+
+JOB_TEST(a_second_allocation_of_a_member_is_stopped)
+{
+	struct job_alloc allocs[2] = {alloc_of("young", 0), alloc_of("aged", 0)};
+
+	allocs[1].create_ms = 1;
+	assert_int_equal(decide(allocs, 2, NULL)->n_actions, 1);
+	assert_int_equal(decisions.actions[0].reason, JOB_STOP_DUPLICATE);
+	assert_string_equal(decisions.actions[0].alloc_id, "young");
+}
+
+JOB_TEST(every_wait_has_a_sentence)
+{
+	char text[JOB_WAIT_TEXT_SIZE];
+
+	for (int what = 0; what < JOB_WAIT_N; what++) {
+		struct job_wait wait = {.what = (enum job_wait_for)what, .volume_id = "v"};
+
+		assert_true(strlen(job_wait_text(&wait, text)) > 20);
+		wait.alloc_id = "a1";
+		wait.node_id = "n1";
+		assert_true(strlen(job_wait_text(&wait, text)) > 20);
+		if (what != JOB_WAIT_DELAY && what != JOB_WAIT_ATTEMPTS)
+			assert_non_null(strstr(text, "n1"));
+	}
+	assert_string_equal(job_type_name(JOB_SYSTEM), "system");
+	assert_string_equal(job_type_name(JOB_TYPE_N), "invalid");
+	assert_string_equal(job_state_name(JOB_STATE_STOPPED), "stopped");
+	assert_string_equal(job_stop_reason_text(JOB_STOP_COUNT), "count was lowered");
+}
