@@ -16,6 +16,7 @@ struct place {
 
 struct alloc_tasks {
 	struct alloc_tasks_options options;
+	struct driver_task *network; /* owned; NULL: nothing is done with it */
 	size_t n;
 	struct place places[];
 };
@@ -126,6 +127,101 @@ static void on_trouble(const struct error *err, void *userdata)
 	place->tasks->options.events->on_trouble(index_of(place), err, place->tasks->options.userdata);
 }
 
+static const struct network_record *network_of(const struct alloc_tasks *tasks)
+{
+	return &tasks->options.record->network;
+}
+
+static void emit_network(const struct alloc_tasks *tasks, struct alloc_event event)
+{
+	event.task = ALLOC_NETWORK;
+	tasks->options.events->on_event(&event, tasks->options.userdata);
+}
+
+static void log_network(const struct alloc_tasks *tasks, const char *what, const struct error *err)
+{
+	const struct log_ctx ctx = {.alloc = tasks->options.record->alloc.id,
+				    .driver = network_of(tasks)->driver,
+				    .op = "network",
+				    .err = err};
+
+	log_ctx(err ? LOG_WARNING : LOG_NOTICE, &ctx, "the network of the tasks %s", what);
+}
+
+static void on_network_start(void *userdata)
+{
+	const struct alloc_tasks *tasks = userdata;
+
+	emit_network(tasks, (struct alloc_event){.type = ALLOC_EVENT_NETWORK_START,
+						 .driver = driver_task_driver(tasks->network)});
+}
+
+static void on_network_up(const Holdfast__Driver__V1__NetworkSpec *spec, void *userdata)
+{
+	log_network(userdata, "is there", NULL);
+	emit_network(userdata, (struct alloc_event){.type = ALLOC_EVENT_NETWORK_UP, .network = spec});
+}
+
+/* It is not. What may be left of it is destroyed when the allocation stops. */
+static void on_network_failed(const Holdfast__Driver__V1__ExitResult *result, const struct error *err,
+			      void *userdata)
+{
+	struct alloc_tasks *tasks = userdata;
+	struct error why = *err;
+
+	(void)result;
+	(void)error_prefix(&why, "network isolated");
+	log_network(tasks, "is not made", err);
+	if (network_of(tasks)->state == TASK_RECORD_NONE) {
+		driver_task_free(tasks->network);
+		tasks->network = NULL;
+	}
+	tasks->options.events->on_refused(ALLOC_NETWORK, &why, tasks->options.userdata);
+}
+
+static void on_network_gone(void *userdata)
+{
+	struct alloc_tasks *tasks = userdata;
+
+	log_network(tasks, "is gone", NULL);
+	driver_task_free(tasks->network);
+	tasks->network = NULL;
+	emit_network(tasks, (struct alloc_event){.type = ALLOC_EVENT_NETWORK_GONE});
+}
+
+static void on_network_trouble(const struct error *err, void *userdata)
+{
+	const struct alloc_tasks *tasks = userdata;
+
+	tasks->options.events->on_trouble(ALLOC_NETWORK, err, tasks->options.userdata);
+}
+
+static const struct driver_task_events network_events = {
+	.on_start = on_network_start,
+	.on_up = on_network_up,
+	.on_exited = on_network_failed,
+	.on_gone = on_network_gone,
+	.on_trouble = on_network_trouble,
+};
+
+static enum status make_network(struct alloc_tasks *tasks, enum driver_task_state state, struct error *err)
+{
+	const struct alloc_tasks_options *options = &tasks->options;
+	const struct driver_task_request request = {
+		.event = options->event,
+		.drivers = options->drivers,
+		.server = options->server,
+		.alloc_id = options->record->alloc.id,
+		.driver = network_of(tasks)->driver,
+		.state = state,
+		.events = &network_events,
+		.userdata = tasks,
+	};
+
+	assert(!tasks->network);
+	return driver_task_new(&request, &tasks->network, err);
+}
+
 static const struct driver_task_events events = {
 	.on_start = on_start,
 	.on_runs = on_runs,
@@ -138,6 +234,7 @@ static enum status make(struct place *place, enum driver_task_state state, struc
 {
 	const struct alloc_tasks_options *options = &place->tasks->options;
 	const struct message_list *handle = record_of(place)->handle;
+	const struct message_list *network = options->record->network.spec;
 	const struct driver_task_request request = {
 		.event = options->event,
 		.drivers = options->drivers,
@@ -146,6 +243,7 @@ static enum status make(struct place *place, enum driver_task_state state, struc
 		.config = alloc_task(&options->record->alloc, index_of(place)),
 		.state = state,
 		.handle = handle ? (const void *)handle->messages[0] : NULL,
+		.network = network ? (const void *)network->messages[0] : NULL,
 		.events = &events,
 		.userdata = place,
 	};
@@ -178,21 +276,27 @@ void alloc_tasks_free(struct alloc_tasks *tasks)
 {
 	for (size_t i = 0; tasks && i < tasks->n; i++)
 		driver_task_free(tasks->places[i].task);
+	if (tasks)
+		driver_task_free(tasks->network);
 	free(tasks);
 }
 
 enum status alloc_tasks_start(struct alloc_tasks *tasks, uint32_t i, struct error *err)
 {
-	struct place *place = &tasks->places[i];
-	bool is_new = record_of(place)->state == TASK_RECORD_NONE;
+	bool is_network = i == ALLOC_NETWORK;
+	enum task_record_state state =
+		is_network ? network_of(tasks)->state : record_of(&tasks->places[i])->state;
+	enum driver_task_state from = state == TASK_RECORD_NONE ? DRIVER_TASK_NEW : DRIVER_TASK_ORDER;
 
-	return make(place, is_new ? DRIVER_TASK_NEW : DRIVER_TASK_ORDER, err);
+	return is_network ? make_network(tasks, from, err) : make(&tasks->places[i], from, err);
 }
 
 void alloc_tasks_written(struct alloc_tasks *tasks, uint32_t i)
 {
-	const struct place *place = tasks ? &tasks->places[i] : NULL;
+	const struct place *place = tasks && i != ALLOC_NETWORK ? &tasks->places[i] : NULL;
 
+	if (tasks && i == ALLOC_NETWORK && tasks->network && network_of(tasks)->state == TASK_RECORD_STARTING)
+		driver_task_go(tasks->network);
 	if (place && place->task && record_of(place)->state == TASK_RECORD_STARTING)
 		driver_task_go(place->task);
 }
@@ -207,7 +311,18 @@ enum status alloc_tasks_watch(struct alloc_tasks *tasks, struct error *err)
 	return status;
 }
 
-enum status alloc_tasks_stop(struct alloc_tasks *tasks, uint32_t i, struct error *err)
+static enum status stop_network(struct alloc_tasks *tasks, struct error *err)
+{
+	enum status status = STATUS_OK;
+
+	if (!tasks->network)
+		status = make_network(tasks, DRIVER_TASK_EXITED, err);
+	if (status == STATUS_OK)
+		driver_task_stop(tasks->network);
+	return status;
+}
+
+static enum status stop_task(struct alloc_tasks *tasks, uint32_t i, struct error *err)
 {
 	struct place *place = &tasks->places[i];
 	bool has_exited = record_of(place)->state == TASK_RECORD_EXITED;
@@ -220,6 +335,11 @@ enum status alloc_tasks_stop(struct alloc_tasks *tasks, uint32_t i, struct error
 	return status;
 }
 
+enum status alloc_tasks_stop(struct alloc_tasks *tasks, uint32_t i, struct error *err)
+{
+	return i == ALLOC_NETWORK ? stop_network(tasks, err) : stop_task(tasks, i, err);
+}
+
 void alloc_tasks_prune(struct alloc_tasks *tasks)
 {
 	for (size_t i = 0; tasks && i < tasks->n; i++) {
@@ -230,11 +350,17 @@ void alloc_tasks_prune(struct alloc_tasks *tasks)
 		driver_task_free(place->task);
 		place->task = NULL;
 	}
+	if (tasks && !network_record_is_live(network_of(tasks))) {
+		driver_task_free(tasks->network);
+		tasks->network = NULL;
+	}
 }
 
 struct driver_task_info alloc_tasks_info(const struct alloc_tasks *tasks, uint32_t i)
 {
-	if (!tasks || !tasks->places[i].task)
-		return (struct driver_task_info){.step = NULL};
-	return driver_task_info(tasks->places[i].task);
+	const struct driver_task *task = NULL;
+
+	if (tasks)
+		task = i == ALLOC_NETWORK ? tasks->network : tasks->places[i].task;
+	return task ? driver_task_info(task) : (struct driver_task_info){.step = NULL};
 }

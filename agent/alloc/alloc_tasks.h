@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The tasks that drivers run for one allocation: what happens to them as events of its record. */
+/* The tasks that drivers run for one allocation, and their network: what happens to them as events of its
+ * record. ALLOC_NETWORK stands for the network where a task's index is meant. */
 
 #include "alloc/record.h"
 #include "alloc/step.h"
@@ -11,8 +12,8 @@
 
 /* From the event loop. */
 struct alloc_tasks_events {
-	/* ALLOC_EVENT_TASK_*, whose task the runner need not wait for any more but when it is only about to
-	 * start */
+	/* ALLOC_EVENT_TASK_* and ALLOC_EVENT_NETWORK_*, whose task the runner need not wait for any more but
+	 * when it is only about to start */
 	void (*on_event)(const struct alloc_event *event, void *userdata);
 	/* a task was never asked of its driver, and will not be */
 	void (*on_refused)(uint32_t task, const struct error *err, void *userdata);

@@ -41,6 +41,11 @@ bool driver_task_record_is_live(const struct driver_task_record *task)
 	return task->state != TASK_RECORD_NONE && task->state != TASK_RECORD_ENDED;
 }
 
+bool network_record_is_live(const struct network_record *network)
+{
+	return network->state == TASK_RECORD_STARTING || network->state == TASK_RECORD_RUNNING;
+}
+
 bool alloc_record_has_work(const struct alloc_record *record)
 {
 	bool has_task = false;
@@ -56,6 +61,7 @@ void alloc_record_free(struct alloc_record *record)
 		return;
 	message_list_unref(record->alloc.tasks);
 	message_list_unref(record->alloc.task_status);
+	message_list_unref(record->network.spec);
 	for (size_t i = 0; i < ALLOC_TASKS_MAX; i++)
 		message_list_unref(record->tasks[i].handle);
 	for (uint32_t i = 0; i < record->alloc.n_volumes; i++)
@@ -186,6 +192,15 @@ static void borrow_task(const struct driver_task_record *task, Holdfast__V1__Jou
 		pb->handle = (void *)task->handle->messages[0];
 }
 
+static void borrow_network(struct network_record *network, Holdfast__V1__JournalNetwork *pb)
+{
+	holdfast__v1__journal_network__init(pb);
+	pb->state = (Holdfast__V1__JournalTaskState)network->state;
+	pb->driver = network->driver;
+	if (network->spec)
+		pb->spec = (void *)network->spec->messages[0];
+}
+
 enum status alloc_record_pack(struct alloc_record *record, uint8_t **ret, size_t *ret_len, struct error *err)
 {
 	Holdfast__V1__JournalAlloc pb = HOLDFAST__V1__JOURNAL_ALLOC__INIT;
@@ -194,6 +209,7 @@ enum status alloc_record_pack(struct alloc_record *record, uint8_t **ret, size_t
 	Holdfast__V1__JournalVolume *list[ALLOC_VOLUMES_MAX];
 	Holdfast__V1__JournalTask tasks[ALLOC_TASKS_MAX];
 	Holdfast__V1__JournalTask *task_list[ALLOC_TASKS_MAX];
+	Holdfast__V1__JournalNetwork network;
 	Holdfast__V1__Source sources[ALLOC_VOLUMES_MAX];
 	uint8_t *bytes;
 
@@ -213,6 +229,9 @@ enum status alloc_record_pack(struct alloc_record *record, uint8_t **ret, size_t
 		borrow_task(&record->tasks[pb.n_tasks], &tasks[pb.n_tasks]);
 		task_list[pb.n_tasks] = &tasks[pb.n_tasks];
 	}
+	borrow_network(&record->network, &network);
+	if (record->network.state != TASK_RECORD_NONE)
+		pb.network = &network;
 	pb.volumes = list;
 	pb.n_volumes = record->alloc.n_volumes;
 	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
@@ -338,6 +357,23 @@ static bool take_tasks(struct alloc_record *record, const Holdfast__V1__JournalA
 	return true;
 }
 
+/* The same. */
+static bool take_network(struct alloc_record *record, const Holdfast__V1__JournalNetwork *pb)
+{
+	struct network_record *network = &record->network;
+	ProtobufCMessage *spec = pb ? (ProtobufCMessage *)pb->spec : NULL;
+
+	if (!pb)
+		return true;
+	if (record->alloc.network.mode != NETWORK_ISOLATED || (unsigned int)pb->state > TASK_RECORD_ENDED ||
+	    !id_is_label(pb->driver) ||
+	    (pb->state == HOLDFAST__V1__JOURNAL_TASK_STATE__JOURNAL_TASK_RUNNING && !spec))
+		return false;
+	network->state = (enum task_record_state)pb->state;
+	return take_text(network->driver, sizeof(network->driver), pb->driver) &&
+	       message_list_new(&spec, spec ? 1 : 0, &network->spec);
+}
+
 static enum status damaged(struct error *err, const char *id)
 {
 	return error_set(err, STATUS_DATA_LOSS, 0, "the journal's record of allocation '%.64s' is damaged",
@@ -371,7 +407,7 @@ static enum status from_pb(const Holdfast__V1__JournalAlloc *pb, struct alloc_re
 	record->phase = (enum alloc_phase)pb->phase;
 	record->final_status = (enum client_status)pb->final_status;
 	if (!take_text(record->boot_id, sizeof(record->boot_id), pb->boot_id) ||
-	    !take_task(record, pb->task) || !take_tasks(record, pb))
+	    !take_task(record, pb->task) || !take_tasks(record, pb) || !take_network(record, pb->network))
 		return damaged(err, alloc.id);
 	for (uint32_t i = 0; i < alloc.n_volumes; i++) {
 		if (!take_volume(&record->volumes[i], &alloc, i, pb->volumes[i]))

@@ -9,6 +9,7 @@
 #include "unit/task_view.h"
 #include "volume/manager.h"
 
+#include <order.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -65,6 +66,15 @@ struct driver_task_record {
 	struct message_list *handle; /* of one that was started: one TaskHandle */
 };
 
+/* The isolated network of the tasks of an allocation that has one. */
+struct network_record {
+	enum task_record_state state;  /* running: it was made */
+	char driver[ORDER_LABEL_SIZE]; /* that makes it */
+	struct message_list *spec;     /* of one that was made: one NetworkSpec */
+	/* Of this run of the agent only: */
+	bool is_checked; /* its driver has said that it is right */
+};
+
 /* tasks[i] belongs to the i-th of alloc.tasks; what people see of it is in alloc.task_status.
  * volumes[i] belongs to alloc.volumes[i]; i is the slot. alloc.published[i] is set while volumes up to i are
  * published; there is room for all of them. */
@@ -74,6 +84,7 @@ struct alloc_record {
 	char unit[ID_UNIT_MAX + 1];		     /* likewise */
 	struct task_record task;		     /* of the unit */
 	struct driver_task_record tasks[ALLOC_TASKS_MAX];
+	struct network_record network;
 	enum alloc_phase phase;
 	enum client_status final_status; /* once stopping */
 	char boot_id[UUID_TEXT_SIZE];	 /* in which it was accepted */
@@ -103,6 +114,9 @@ bool task_record_is_live(const struct task_record *task);
 
 /** Has the driver something of the task, or may it have? */
 bool driver_task_record_is_live(const struct driver_task_record *task);
+
+/** Has the driver something of the network, or may it have? */
+bool network_record_is_live(const struct network_record *network);
 
 /** Has it a unit or a task that is live? */
 bool alloc_record_has_work(const struct alloc_record *record);

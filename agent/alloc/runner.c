@@ -778,7 +778,7 @@ static void on_task_event(const struct alloc_event *event, void *userdata)
 {
 	struct alloc_runner *runner = userdata;
 
-	if (event->type != ALLOC_EVENT_TASK_START)
+	if (event->type != ALLOC_EVENT_TASK_START && event->type != ALLOC_EVENT_NETWORK_START)
 		end_task_op(runner, event->task);
 	runner_apply(runner, event);
 }
@@ -787,6 +787,12 @@ static void on_task_refused(uint32_t task, const struct error *err, void *userda
 {
 	end_task_op(userdata, task);
 	runner_fail(userdata, err);
+}
+
+/* Empty of the network. */
+static const char *task_name(const struct alloc_runner *runner, uint32_t task)
+{
+	return task == ALLOC_NETWORK ? "" : alloc_task(&runner->record->alloc, task)->task;
 }
 
 static void on_task_trouble(uint32_t task, const struct error *err, void *userdata)
@@ -798,8 +804,8 @@ static void on_task_trouble(uint32_t task, const struct error *err, void *userda
 		tell_claims(runner, err);
 	} else if (runner->op == RUNNER_START_TASK) {
 		/* for whoever asks what it waits for; not worth a write */
-		(void)str_format(record->description, sizeof(record->description),
-				 "waiting for task %s: %.600s", alloc_task(&record->alloc, task)->task,
+		(void)str_format(record->description, sizeof(record->description), "waiting for %s%s: %.600s",
+				 task == ALLOC_NETWORK ? "the network" : "task ", task_name(runner, task),
 				 err->msg);
 		runner->env->on_status(&record->alloc, runner->env->userdata);
 	}
@@ -841,8 +847,8 @@ static void runner_begin_task(struct alloc_runner *runner, uint32_t i, bool is_s
 	}
 	if (!is_start)
 		return;
-	(void)str_format(record->description, sizeof(record->description), "starting task %s",
-			 alloc_task(&record->alloc, i)->task);
+	(void)str_format(record->description, sizeof(record->description), "%s%s",
+			 i == ALLOC_NETWORK ? "making the network" : "starting task ", task_name(runner, i));
 	runner->env->on_status(&record->alloc, runner->env->userdata);
 }
 
@@ -909,6 +915,10 @@ static void runner_advance(struct alloc_runner *runner)
 		return;
 	case ALLOC_DO_STOP_TASK:
 		runner_begin_task(runner, next.task, false);
+		return;
+	case ALLOC_DO_START_NETWORK:
+	case ALLOC_DO_STOP_NETWORK:
+		runner_begin_task(runner, ALLOC_NETWORK, next.action == ALLOC_DO_START_NETWORK);
 		return;
 	case ALLOC_DO_UNMOUNT:
 		runner_begin_unmount(runner, next.volume);

@@ -28,6 +28,9 @@ static const uint8_t phase_steps[ALLOC_EVENT_N][ALLOC_PHASE_N] = {
 	[ALLOC_EVENT_TASK_DONE] =  {STAY,         STAY,         STAY,         STAY,         NO,           NO},
 	[ALLOC_EVENT_TASK_ENDED] = {TO(STOPPING), TO(STOPPING), TO(STOPPING), TO(STOPPING), NO,           NO},
 	[ALLOC_EVENT_TASK_GONE] =  {NO,           NO,           NO,           NO,           STAY,         NO},
+	[ALLOC_EVENT_NETWORK_START] = {STAY,      STAY,         STAY,         NO,           NO,           NO},
+	[ALLOC_EVENT_NETWORK_UP] = {STAY,         STAY,         STAY,         NO,           NO,           NO},
+	[ALLOC_EVENT_NETWORK_GONE] = {NO,         NO,           NO,           NO,           STAY,         NO},
 	[ALLOC_EVENT_RUN] =        {TO(RUNNING),  TO(RUNNING),  TO(RUNNING),  NO,           NO,           NO},
 	[ALLOC_EVENT_FAIL] =       {TO(STOPPING), TO(STOPPING), TO(STOPPING), TO(STOPPING), NO,           NO},
 	[ALLOC_EVENT_STOP] =       {TO(STOPPING), TO(STOPPING), TO(STOPPING), TO(STOPPING), NO,           NO},
@@ -238,6 +241,23 @@ static void apply_task_exited(struct alloc_record *record, const struct alloc_ev
 	describe(record, event->err ? event->err->status : STATUS_OK, event->err ? event->err->msg : "");
 }
 
+static void apply_network_start(struct alloc_record *record, const char *driver)
+{
+	record->network.state = TASK_RECORD_STARTING;
+	(void)str_copy(record->network.driver, sizeof(record->network.driver), driver); /* a label */
+}
+
+static void apply_network_up(struct alloc_record *record, const Holdfast__Driver__V1__NetworkSpec *spec)
+{
+	ProtobufCMessage *one = (ProtobufCMessage *)(uintptr_t)spec;
+	struct network_record *network = &record->network;
+
+	message_list_unref(network->spec);
+	network->is_checked = message_list_new(&one, 1, &network->spec);
+	network->state =
+		network->is_checked ? TASK_RECORD_RUNNING : TASK_RECORD_STARTING; /* it is asked for again */
+}
+
 static void apply_rebooted(struct alloc_record *record, bool was_stopping)
 {
 	for (size_t i = 0; i < message_list_n(record->alloc.tasks); i++)
@@ -249,6 +269,8 @@ static void apply_rebooted(struct alloc_record *record, bool was_stopping)
 	}
 	if (task_record_is_live(&record->task))
 		record->task.state = TASK_RECORD_ENDED;
+	if (network_record_is_live(&record->network))
+		record->network.state = TASK_RECORD_ENDED;
 	keep_published(&record->alloc, 0);
 	if (was_stopping) {
 		record->alloc.client_status = record->final_status;
@@ -289,6 +311,33 @@ static bool task_allows(const struct alloc_record *record, const struct alloc_ev
 	return state == TASK_RECORD_STARTING || state == TASK_RECORD_RUNNING;
 }
 
+static bool has_task_at_driver(const struct alloc_record *record)
+{
+	for (uint32_t i = 0; i < message_list_n(record->alloc.tasks); i++)
+		if (driver_task_record_is_live(&record->tasks[i]))
+			return true;
+	return false;
+}
+
+/* Is it to be made, or looked at? What a task runs in stays as it is. */
+static bool wants_network(const struct alloc_record *record)
+{
+	const struct network_record *network = &record->network;
+
+	if (record->alloc.network.mode != NETWORK_ISOLATED || network->state == TASK_RECORD_ENDED)
+		return false;
+	return network->state != TASK_RECORD_RUNNING || (!network->is_checked && !has_task_at_driver(record));
+}
+
+static bool network_allows(const struct alloc_record *record, const struct alloc_event *event)
+{
+	if (event->type == ALLOC_EVENT_NETWORK_START)
+		return wants_network(record) && record->network.state == TASK_RECORD_NONE;
+	if (event->type == ALLOC_EVENT_NETWORK_UP)
+		return wants_network(record) && record->network.state != TASK_RECORD_NONE;
+	return network_record_is_live(&record->network);
+}
+
 /* Does the state of what the event is about allow it? */
 static bool part_allows(const struct alloc_record *record, const struct alloc_event *event)
 {
@@ -319,6 +368,10 @@ static bool part_allows(const struct alloc_record *record, const struct alloc_ev
 	case ALLOC_EVENT_TASK_ENDED:
 	case ALLOC_EVENT_TASK_GONE:
 		return task_allows(record, event);
+	case ALLOC_EVENT_NETWORK_START:
+	case ALLOC_EVENT_NETWORK_UP:
+	case ALLOC_EVENT_NETWORK_GONE:
+		return network_allows(record, event);
 	case ALLOC_EVENT_CLAIM:
 	case ALLOC_EVENT_RUN:
 	case ALLOC_EVENT_FAIL:
@@ -375,6 +428,15 @@ bool alloc_step(struct alloc_record *record, const struct alloc_event *event)
 		return true;
 	case ALLOC_EVENT_TASK_GONE:
 		record->tasks[event->task].state = TASK_RECORD_ENDED;
+		return true;
+	case ALLOC_EVENT_NETWORK_START:
+		apply_network_start(record, event->driver);
+		return true;
+	case ALLOC_EVENT_NETWORK_UP:
+		apply_network_up(record, event->network);
+		return true;
+	case ALLOC_EVENT_NETWORK_GONE:
+		record->network.state = TASK_RECORD_ENDED;
 		return true;
 	case ALLOC_EVENT_RUN:
 		record->alloc.client_status = CLIENT_RUNNING;
@@ -436,6 +498,8 @@ static struct alloc_next next_start(const struct alloc_record *record)
 			return (struct alloc_next){.action = ALLOC_DO_MOUNT, .volume = i};
 		return (struct alloc_next){.action = ALLOC_DO_CLAIM, .volume = i};
 	}
+	if (wants_network(record))
+		return (struct alloc_next){.action = ALLOC_DO_START_NETWORK};
 	for (uint32_t i = 0; i < message_list_n(record->alloc.tasks); i++)
 		if (record->tasks[i].state <= TASK_RECORD_STARTING)
 			return (struct alloc_next){.action = ALLOC_DO_START_TASK, .task = i};
@@ -455,6 +519,9 @@ static struct alloc_next next_stop(const struct alloc_record *record)
 		if (volume_record_is_live(&record->volumes[i]))
 			return (struct alloc_next){.action = ALLOC_DO_UNMOUNT, .volume = i};
 	}
+	/* of the tasks nothing is left: no volume waits for their network */
+	if (network_record_is_live(&record->network))
+		return (struct alloc_next){.action = ALLOC_DO_STOP_NETWORK};
 	return (struct alloc_next){.action = ALLOC_DO_FINISH};
 }
 

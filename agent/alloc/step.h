@@ -21,27 +21,33 @@ struct claim_grant {
 	const Holdfast__V1__Mark *mark; /* borrowed, of the call; NULL: the server sent none */
 };
 
+/* In place of a task's index: the network of all of them. */
+enum { ALLOC_NETWORK = ALLOC_TASKS_MAX };
+
 enum alloc_event_type {
-	ALLOC_EVENT_CLAIM,	/* a claim is about to be sent */
-	ALLOC_EVENT_CLAIMED,	/* volume, grant */
-	ALLOC_EVENT_MOUNTED,	/* volume, mounted */
-	ALLOC_EVENT_UNMOUNTED,	/* volume; by somebody else: it is to be mounted again */
-	ALLOC_EVENT_UNIT_START, /* invocation: of before; it is about to be started */
-	ALLOC_EVENT_UNIT_RUNS,	/* invocation */
-	ALLOC_EVENT_UNIT_ENDED, /* by itself: err, NULL with success; while stopping: it has no process any
-				   more */
-	ALLOC_EVENT_TASK_START, /* task; it is about to be started */
-	ALLOC_EVENT_TASK_RUNS,	/* task, handle */
-	ALLOC_EVENT_TASK_DONE,	/* task; it has ended with success, others have not */
-	ALLOC_EVENT_TASK_ENDED, /* task; by itself, the last one or not with success: err, else NULL */
-	ALLOC_EVENT_TASK_GONE,	/* task; nothing of it is left */
-	ALLOC_EVENT_RUN,	/* every volume is mounted, the work begins */
-	ALLOC_EVENT_FAIL,	/* err */
-	ALLOC_EVENT_STOP,	/* by the server */
-	ALLOC_EVENT_SHUTDOWN,	/* the host is to be shut down */
-	ALLOC_EVENT_RELEASED,	/* volume; mounted: its plugin was left out */
-	ALLOC_EVENT_FINISH,	/* nothing is left */
-	ALLOC_EVENT_REBOOTED,	/* the node was restarted since it was accepted */
+	ALLOC_EVENT_CLAIM,	   /* a claim is about to be sent */
+	ALLOC_EVENT_CLAIMED,	   /* volume, grant */
+	ALLOC_EVENT_MOUNTED,	   /* volume, mounted */
+	ALLOC_EVENT_UNMOUNTED,	   /* volume; by somebody else: it is to be mounted again */
+	ALLOC_EVENT_UNIT_START,	   /* invocation: of before; it is about to be started */
+	ALLOC_EVENT_UNIT_RUNS,	   /* invocation */
+	ALLOC_EVENT_UNIT_ENDED,	   /* by itself: err, NULL with success; while stopping: it has no process any
+				      more */
+	ALLOC_EVENT_TASK_START,	   /* task; it is about to be started */
+	ALLOC_EVENT_TASK_RUNS,	   /* task, handle */
+	ALLOC_EVENT_TASK_DONE,	   /* task; it has ended with success, others have not */
+	ALLOC_EVENT_TASK_ENDED,	   /* task; by itself, the last one or not with success: err, else NULL */
+	ALLOC_EVENT_TASK_GONE,	   /* task; nothing of it is left */
+	ALLOC_EVENT_NETWORK_START, /* driver: it is about to make the network */
+	ALLOC_EVENT_NETWORK_UP,	   /* network; also of one that was looked at again */
+	ALLOC_EVENT_NETWORK_GONE,  /* nothing of it is left */
+	ALLOC_EVENT_RUN,	   /* every volume is mounted, the work begins */
+	ALLOC_EVENT_FAIL,	   /* err */
+	ALLOC_EVENT_STOP,	   /* by the server */
+	ALLOC_EVENT_SHUTDOWN,	   /* the host is to be shut down */
+	ALLOC_EVENT_RELEASED,	   /* volume; mounted: its plugin was left out */
+	ALLOC_EVENT_FINISH,	   /* nothing is left */
+	ALLOC_EVENT_REBOOTED,	   /* the node was restarted since it was accepted */
 	ALLOC_EVENT_N,
 };
 
@@ -53,6 +59,8 @@ struct alloc_event {
 	const struct volume_mounted *mounted;
 	const struct error *err;
 	const char *invocation;
+	const char *driver;
+	const Holdfast__Driver__V1__NetworkSpec *network;
 	const Holdfast__Driver__V1__TaskHandle *handle;
 	const Holdfast__Driver__V1__ExitResult *result; /* of a task that has ended; NULL: not known */
 	int64_t now_ms;					/* of what tasks do */
@@ -70,11 +78,13 @@ enum alloc_action {
 	ALLOC_DO_CLAIM, /* volume */
 	ALLOC_DO_MOUNT, /* volume */
 	ALLOC_DO_START_UNIT,
-	ALLOC_DO_START_TASK, /* task */
+	ALLOC_DO_START_TASK,	/* task */
+	ALLOC_DO_START_NETWORK, /* make it, or see that it is right */
 	ALLOC_DO_RUN,
 	ALLOC_DO_STOP_UNIT,
 	ALLOC_DO_STOP_TASK, /* task */
 	ALLOC_DO_UNMOUNT,   /* volume */
+	ALLOC_DO_STOP_NETWORK,
 	ALLOC_DO_FINISH,
 	ALLOC_ACTION_N,
 };

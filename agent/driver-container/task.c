@@ -413,6 +413,29 @@ static enum status judge_mounts(const struct op *op, const char **ret_reason, st
 				   : status;
 }
 
+/* The container whose namespace it joins is found by the allocation alone; the order has to mean the same
+ * one. */
+static enum status judge_network(const struct op *op, const char **ret_reason, struct error *err)
+{
+	const Holdfast__Driver__V1__TaskConfig *task = (const void *)op->taken.body;
+	const Holdfast__Driver__V1__NetworkSpec *spec = task->network_spec;
+	bool is_isolated = task->network == HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
+	char name[CONTAINER_NAME_SIZE];
+
+	*ret_reason = "network";
+	container_name(op->alloc, "", name);
+	if (!is_isolated && !spec)
+		return STATUS_OK;
+	if (is_isolated && spec && spec->mode == task->network && str_eq(spec->alloc_id, op->alloc) &&
+	    str_eq(spec->state, name))
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_PERMISSION_DENIED, 0,
+		"task '%s' of allocation %s is not ordered with the network that it joins: %s with %s",
+		op->task, op->alloc, is_isolated ? "isolated" : "another mode",
+		spec ? "the handle of another one" : "none");
+}
+
 /* What root's file, the mount helper's tree and the kernel's mount table say. */
 static enum status judge_start(struct op *op, const char **ret_reason, struct error *err)
 {
@@ -423,6 +446,8 @@ static enum status judge_start(struct op *op, const char **ret_reason, struct er
 	*ret_reason = "task";
 	if (status == STATUS_OK)
 		status = policy_check_task(settings, &op->spec, ret_reason, err);
+	if (status == STATUS_OK)
+		status = judge_network(op, ret_reason, err);
 	if (status == STATUS_OK)
 		status = judge_mounts(op, ret_reason, err);
 	return status;

@@ -3,13 +3,17 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/id.h"
+#include "base/join.h"
 #include "base/names.h"
+#include "base/str.h"
 #include "model/message.h"
 #include "rpc/wakeup.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <holdfast/v1/allocations.pb-c.h>
+#include <order.h>
 #include <stdlib.h>
 
 struct driver_task {
@@ -19,6 +23,9 @@ struct driver_task {
 	struct driver_call *call;
 	Holdfast__V1__OrderTaskResponse *order;	  /* owned; NULL: none yet */
 	Holdfast__Driver__V1__TaskHandle *handle; /* owned; NULL: none yet */
+	char driver[ORDER_LABEL_SIZE];
+	char title[ORDER_LABEL_SIZE + 16]; /* for people */
+	bool is_remade;
 	struct backoff backoff;
 	sd_event_source *timer;
 	int64_t since_ms;
@@ -29,7 +36,7 @@ static const char *const state_names[DRIVER_TASK_STATE_N] = {
 	[DRIVER_TASK_NEW] = "order",	 [DRIVER_TASK_READY] = "journal",   [DRIVER_TASK_ORDER] = "order",
 	[DRIVER_TASK_START] = "start",	 [DRIVER_TASK_RECOVER] = "recover", [DRIVER_TASK_WAIT] = "wait",
 	[DRIVER_TASK_EXITED] = "exited", [DRIVER_TASK_STOP] = "stop",	    [DRIVER_TASK_DESTROY] = "destroy",
-	[DRIVER_TASK_OVER] = "over",
+	[DRIVER_TASK_OVER] = "over",	 [DRIVER_TASK_UP] = "up",	    [DRIVER_TASK_REMAKE] = "destroy",
 };
 
 const char *driver_task_state_name(enum driver_task_state state)
@@ -99,6 +106,28 @@ static const struct driver_task_step steps[DRIVER_TASK_STATE_N][DRIVER_TASK_EVEN
 		[DRIVER_TASK_STOP_WANTED] = TO(DESTROY, NOTHING),
 	},
 };
+
+/* What differs for a network. */
+static const struct driver_task_step network_steps[DRIVER_TASK_STATE_N][DRIVER_TASK_EVENT_N] = {
+	[DRIVER_TASK_ORDER] = {
+		[DRIVER_TASK_STOP_WANTED] = TO(DESTROY, CALL),
+	},
+	[DRIVER_TASK_START] = {
+		[DRIVER_TASK_OK] =          TO(UP, UP),
+		[DRIVER_TASK_WRONG] =       TO(REMAKE, CALL), /* no task is in it yet */
+		[DRIVER_TASK_STOP_WANTED] = TO(DESTROY, CALL),
+	},
+	[DRIVER_TASK_REMAKE] = {
+		[DRIVER_TASK_OK] =          TO(ORDER, CALL),
+		[DRIVER_TASK_NOT_FOUND] =   TO(ORDER, CALL),
+		[DRIVER_TASK_PASSING] =     TO(REMAKE, RETRY),
+		[DRIVER_TASK_REFUSED] =     TO(REMAKE, RETRY),
+		[DRIVER_TASK_STOP_WANTED] = TO(DESTROY, CALL),
+	},
+	[DRIVER_TASK_UP] = {
+		[DRIVER_TASK_STOP_WANTED] = TO(DESTROY, CALL),
+	},
+};
 #undef TO
 /* clang-format on */
 
@@ -106,6 +135,18 @@ struct driver_task_step driver_task_step(enum driver_task_state state, enum driv
 {
 	assert(state < DRIVER_TASK_STATE_N && event < DRIVER_TASK_EVENT_N);
 	return steps[state][event];
+}
+
+struct driver_task_step driver_network_step(enum driver_task_state state, enum driver_task_event event)
+{
+	assert(state < DRIVER_TASK_STATE_N && event < DRIVER_TASK_EVENT_N);
+	return network_steps[state][event].action != DRIVER_TASK_NO_STEP ? network_steps[state][event]
+									 : driver_task_step(state, event);
+}
+
+static bool is_network(const struct driver_task *task)
+{
+	return !task->request.config;
 }
 
 static void take(struct driver_task *task, enum driver_task_event event, const void *response,
@@ -142,9 +183,23 @@ static enum driver_task_event event_of(const struct error *err)
 static void on_called(const ProtobufCMessage *response, const struct error *err, void *userdata)
 {
 	struct driver_task *task = userdata;
+	enum driver_task_event event = err ? event_of(err) : DRIVER_TASK_OK;
 
 	task->call = NULL;
-	take(task, err ? event_of(err) : DRIVER_TASK_OK, response, err);
+	if (is_network(task) && task->state == DRIVER_TASK_START && !task->is_remade && err &&
+	    err->status == STATUS_FAILED_PRECONDITION) {
+		task->is_remade = true;
+		event = DRIVER_TASK_WRONG;
+	}
+	take(task, event, response, err);
+}
+
+/* The driver that is to make a network is that of its first order. */
+static bool is_drivers_name(struct driver_task *task, const char *name)
+{
+	if (!id_is_label(name) || (task->state != DRIVER_TASK_NEW && !str_eq(name, task->driver)))
+		return false;
+	return str_copy(task->driver, sizeof(task->driver), name) == 0;
 }
 
 static void on_ordered(enum status status, const ProtobufCMessage *response, const struct error *err,
@@ -161,13 +216,16 @@ static void on_ordered(enum status status, const ProtobufCMessage *response, con
 	}
 	if (task->order)
 		holdfast__v1__order_task_response__free_unpacked(task->order, NULL);
-	task->order = order->start ? (void *)message_convert(response->descriptor, response) : NULL;
+	task->order = NULL;
+	if (is_network(task) ? order->network && is_drivers_name(task, order->network_driver)
+			     : order->start != NULL)
+		task->order = (void *)message_convert(response->descriptor, response);
 	if (task->order) {
 		take(task, DRIVER_TASK_OK, NULL, NULL);
 		return;
 	}
-	(void)error_set(&failure, STATUS_UNAVAILABLE, 0, "the server's order of task %s cannot be kept",
-			task->request.config->task);
+	(void)error_set(&failure, STATUS_UNAVAILABLE, 0,
+			"the server's order of %s is not one for it, or cannot be kept", task->title);
 	take(task, DRIVER_TASK_PASSING, NULL, &failure);
 }
 
@@ -176,13 +234,16 @@ static enum status begin_order(struct driver_task *task, struct error *err)
 {
 	Holdfast__V1__OrderTaskRequest request = HOLDFAST__V1__ORDER_TASK_REQUEST__INIT;
 	struct driver_client *client;
-	enum status status =
-		drivers_client(task->request.drivers, task->request.config->driver, &client, err);
+	enum status status = STATUS_OK;
 
+	if (task->driver[0] != '\0')
+		status = drivers_client(task->request.drivers, task->driver, &client, err);
 	if (status != STATUS_OK)
 		return status;
 	request.id = (char *)(uintptr_t)task->request.alloc_id;
-	request.task = task->request.config->task;
+	if (!is_network(task))
+		request.task = task->request.config->task;
+	request.network = (Holdfast__Driver__V1__NetworkSpec *)(uintptr_t)task->request.network;
 	return rpc_client_call(task->request.server, &holdfast__v1__allocations__descriptor, "OrderTask",
 			       &request.base, DRIVER_TASK_ORDER_TIMEOUT_MS * USEC_PER_MSEC, on_ordered, task,
 			       &task->order_call, err);
@@ -198,23 +259,35 @@ static enum status call_driver(struct driver_task *task, enum driver_method meth
 		.userdata = task,
 	};
 	struct driver_client *client;
-	enum status status =
-		drivers_client(task->request.drivers, task->request.config->driver, &client, err);
+	enum status status = drivers_client(task->request.drivers, task->driver, &client, err);
 
 	return status == STATUS_OK ? driver_call_start(client, &request, &task->call, err) : status;
+}
+
+static enum status destroy_network(struct driver_task *task, struct error *err)
+{
+	Holdfast__Driver__V1__DestroyNetworkRequest request =
+		HOLDFAST__DRIVER__V1__DESTROY_NETWORK_REQUEST__INIT;
+
+	request.alloc_id = (char *)(uintptr_t)task->request.alloc_id;
+	return call_driver(task, DRIVER_DESTROY_NETWORK, &request.base, err);
 }
 
 static enum status begin_call(struct driver_task *task, struct error *err)
 {
 	char *alloc_id = (char *)(uintptr_t)task->request.alloc_id;
-	char *name = task->request.config->task;
+	char *name = is_network(task) ? NULL : task->request.config->task;
 
 	switch (task->state) {
 	case DRIVER_TASK_NEW:
 	case DRIVER_TASK_ORDER:
 		return begin_order(task, err);
 	case DRIVER_TASK_START:
+		if (is_network(task))
+			return call_driver(task, DRIVER_CREATE_NETWORK, &task->order->network->base, err);
 		return call_driver(task, DRIVER_START_TASK, &task->order->start->base, err);
+	case DRIVER_TASK_REMAKE:
+		return destroy_network(task, err);
 	case DRIVER_TASK_RECOVER: {
 		Holdfast__Driver__V1__RecoverTaskRequest request =
 			HOLDFAST__DRIVER__V1__RECOVER_TASK_REQUEST__INIT;
@@ -244,12 +317,15 @@ static enum status begin_call(struct driver_task *task, struct error *err)
 
 		request.alloc_id = alloc_id;
 		request.task = name;
+		if (is_network(task))
+			return destroy_network(task, err);
 		request.force = true;
 		return call_driver(task, DRIVER_DESTROY_TASK, &request.base, err);
 	}
 	case DRIVER_TASK_READY:
 	case DRIVER_TASK_EXITED:
 	case DRIVER_TASK_OVER:
+	case DRIVER_TASK_UP:
 	case DRIVER_TASK_STATE_N:
 		break;
 	}
@@ -315,7 +391,7 @@ static void tell_lost(struct driver_task *task)
 		&err, STATUS_ABORTED, 0,
 		"driver %s does not know task %s any more: it ended while nobody looked, or was taken away "
 		"by somebody else",
-		task->request.config->driver, task->request.config->task);
+		task->driver, task->request.config->task);
 	task->request.events->on_exited(NULL, &err, task->request.userdata);
 }
 
@@ -338,6 +414,11 @@ static void act(struct driver_task *task, enum driver_task_action action, const 
 		return;
 	case DRIVER_TASK_DO_RUNS:
 		tell_runs(task, response);
+		return;
+	case DRIVER_TASK_DO_UP:
+		assert(response);
+		events->on_up(((const Holdfast__Driver__V1__CreateNetworkResponse *)response)->spec,
+			      userdata);
 		return;
 	case DRIVER_TASK_DO_EXITED:
 		assert(response);
@@ -364,6 +445,8 @@ static void act(struct driver_task *task, enum driver_task_action action, const 
 static bool is_usable(const struct driver_task *task, const void *response)
 {
 	assert(response || (task->state != DRIVER_TASK_START && task->state != DRIVER_TASK_WAIT));
+	if (task->state == DRIVER_TASK_START && is_network(task))
+		return ((const Holdfast__Driver__V1__CreateNetworkResponse *)response)->spec;
 	if (task->state == DRIVER_TASK_START)
 		return ((const Holdfast__Driver__V1__StartTaskResponse *)response)->handle;
 	if (task->state == DRIVER_TASK_WAIT)
@@ -378,13 +461,13 @@ static void take(struct driver_task *task, enum driver_task_event event, const v
 	struct error failure;
 
 	if (event == DRIVER_TASK_OK && !is_usable(task, response)) {
-		(void)error_set(&failure, STATUS_INTERNAL, 0, "driver %s: %s of task %s: the answer is empty",
-				task->request.config->driver, driver_task_state_name(task->state),
-				task->request.config->task);
+		(void)error_set(&failure, STATUS_INTERNAL, 0, "driver %s: %s of %s: the answer is empty",
+				task->driver, driver_task_state_name(task->state), task->title);
 		event = DRIVER_TASK_PASSING;
 		err = &failure;
 	}
-	step = driver_task_step(task->state, event);
+	step = is_network(task) ? driver_network_step(task->state, event)
+				: driver_task_step(task->state, event);
 	assert(step.action != DRIVER_TASK_NO_STEP);
 	if (step.state != task->state) {
 		task->since_ms = clock_realtime_ms();
@@ -393,6 +476,16 @@ static void take(struct driver_task *task, enum driver_task_event event, const v
 	}
 	task->state = step.state;
 	act(task, step.action, response, err);
+}
+
+/* Labels both; of a network that is new, its order names the driver. */
+static void name_task(struct driver_task *task)
+{
+	const Holdfast__Driver__V1__TaskConfig *config = task->request.config;
+
+	(void)str_copy(task->driver, sizeof(task->driver), config ? config->driver : task->request.driver);
+	(void)str_join(task->title, sizeof(task->title), config ? "task " : "the network",
+		       config ? config->task : "");
 }
 
 enum status driver_task_new(const struct driver_task_request *request, struct driver_task **ret,
@@ -405,6 +498,7 @@ enum status driver_task_new(const struct driver_task_request *request, struct dr
 	if (!task)
 		return error_no_memory(err, "a task");
 	task->request = *request;
+	name_task(task);
 	task->state = request->state;
 	keep_handle(task, request->handle);
 	task->since_ms = clock_realtime_ms();
@@ -440,6 +534,11 @@ void driver_task_stop(struct driver_task *task)
 	if (task->state != DRIVER_TASK_STOP && task->state != DRIVER_TASK_DESTROY)
 		cancel(task);
 	take(task, DRIVER_TASK_STOP_WANTED, NULL, NULL);
+}
+
+const char *driver_task_driver(const struct driver_task *task)
+{
+	return task->driver;
 }
 
 struct driver_task_info driver_task_info(const struct driver_task *task)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* One task that a driver runs: ordered, started once, recovered, waited for, stopped and destroyed.
+/* One task that a driver runs: ordered, started once, recovered, waited for, stopped and destroyed. The
+ * network of an allocation's tasks is one too that is never waited for: made, or found, and destroyed.
  *
  * What comes next is a table of states and what a call came to. Nothing is believed to be gone that the
  * driver has not said is gone: a driver that is away is waited for. */
@@ -31,6 +32,8 @@ enum driver_task_state {
 	DRIVER_TASK_STOP,    /* StopTask */
 	DRIVER_TASK_DESTROY, /* DestroyTask */
 	DRIVER_TASK_OVER,
+	DRIVER_TASK_UP,	    /* a network that is right */
+	DRIVER_TASK_REMAKE, /* DestroyNetwork of one that does not hold, before another order */
 	DRIVER_TASK_STATE_N,
 };
 
@@ -40,6 +43,7 @@ enum driver_task_event {
 	DRIVER_TASK_NOT_FOUND, /* said by the driver, or by the server of an order */
 	DRIVER_TASK_PASSING,   /* tried again it may go well; nothing is known */
 	DRIVER_TASK_REFUSED,
+	DRIVER_TASK_WRONG, /* a network is there that does not hold; once */
 	DRIVER_TASK_JOURNALLED,
 	DRIVER_TASK_STOP_WANTED,
 	DRIVER_TASK_EVENT_N,
@@ -51,6 +55,7 @@ enum driver_task_action {
 	DRIVER_TASK_DO_CALL,	/* of the new state */
 	DRIVER_TASK_DO_RETRY,	/* the same, later */
 	DRIVER_TASK_DO_JOURNAL, /* tell: it is about to be started */
+	DRIVER_TASK_DO_UP,	/* tell: the network is there */
 	DRIVER_TASK_DO_RUNS,	/* tell: it runs; and call */
 	DRIVER_TASK_DO_EXITED,	/* tell: with the driver's result */
 	DRIVER_TASK_DO_LOST,	/* tell: the driver does not know it any more */
@@ -67,6 +72,9 @@ struct driver_task_step {
 /** What becomes of a task. Pure. */
 struct driver_task_step driver_task_step(enum driver_task_state state, enum driver_task_event event);
 
+/** The same of a network: where it differs from a task. */
+struct driver_task_step driver_network_step(enum driver_task_state state, enum driver_task_event event);
+
 /** "order", "start", "wait", ... */
 const char *driver_task_state_name(enum driver_task_state state);
 
@@ -76,6 +84,8 @@ struct driver_task_events {
 	void (*on_start)(void *userdata);
 	/* it runs; @handle borrowed, is what it is recovered with */
 	void (*on_runs)(const Holdfast__Driver__V1__TaskHandle *handle, void *userdata);
+	/* the network is there; @spec borrowed */
+	void (*on_up)(const Holdfast__Driver__V1__NetworkSpec *spec, void *userdata);
 	/* it has ended by itself, or never ran (@err); what is left of it driver_task_stop() takes away.
 	 * @result borrowed; NULL with @err */
 	void (*on_exited)(const Holdfast__Driver__V1__ExitResult *result, const struct error *err,
@@ -91,8 +101,10 @@ struct driver_task_request {
 	const struct drivers *drivers;
 	struct rpc_client *server; /* that is asked for the order */
 	const char *alloc_id;
-	const Holdfast__Driver__V1__TaskConfig *config;
-	enum driver_task_state state;			/* NEW, ORDER, RECOVER, EXITED or STOP */
+	const Holdfast__Driver__V1__TaskConfig *config;	  /* NULL: the network */
+	const char *driver;				  /* of a network that may be there */
+	const Holdfast__Driver__V1__NetworkSpec *network; /* that a task joins; NULL: none */
+	enum driver_task_state state; /* NEW, ORDER, RECOVER, EXITED or STOP; of a network no RECOVER, STOP */
 	const Holdfast__Driver__V1__TaskHandle *handle; /* of RECOVER */
 	const struct driver_task_events *events;
 	void *userdata;
@@ -120,6 +132,9 @@ struct driver_task_info {
 };
 
 struct driver_task_info driver_task_info(const struct driver_task *task);
+
+/** The name of its driver; of a network from on_start() on. */
+const char *driver_task_driver(const struct driver_task *task);
 
 /** The task goes on at its driver. NULL is allowed. */
 void driver_task_free(struct driver_task *task);

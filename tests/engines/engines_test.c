@@ -557,6 +557,12 @@ static void output_that_nobody_keeps_is_said_to_be_so(void **state)
 	assert_int_equal(destroy("quiet", true), STATUS_OK);
 }
 
+static void join_network(struct wish *w, Holdfast__Driver__V1__NetworkSpec *spec)
+{
+	w->task.network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
+	w->task.network_spec = spec;
+}
+
 static void tasks_of_an_allocation_share_its_network(void **state)
 {
 	Holdfast__Driver__V1__NetworkConfig network = HOLDFAST__DRIVER__V1__NETWORK_CONFIG__INIT;
@@ -586,10 +592,9 @@ static void tasks_of_an_allocation_share_its_network(void **state)
 	drop(created);
 	assert_int_equal(call("CreateNetwork", &create.base, &created, &err), STATUS_OK);
 	assert_false(created->created);
-	drop(created);
 	for (size_t i = 0; i < 2; i++) {
 		wish_task(&w, i == 0 ? "one" : "two", "sleep 1000");
-		w.task.network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
+		join_network(&w, created->spec);
 		start_well(&w);
 		exec_well(i == 0 ? "one" : "two", "ls -l /proc/self/ns/net | sed 's/.*-> //'", out[i], &code);
 	}
@@ -597,6 +602,7 @@ static void tasks_of_an_allocation_share_its_network(void **state)
 	assert_string_equal(out[0], out[1]);
 	assert_int_equal(destroy("one", true), STATUS_OK);
 	assert_int_equal(destroy("two", true), STATUS_OK);
+	drop(created);
 	remove.alloc_id = text(ALLOC);
 	assert_int_equal(call("DestroyNetwork", &remove.base, &removed, &err), STATUS_OK);
 	drop(removed);

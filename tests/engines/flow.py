@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -25,7 +26,11 @@ engine = "{work}/engine.sock"
 publish_dir = "{node.dir}/publish"
 state_dir = "{work}/state"
 images = ["localhost/bb:1"]
-networks = ["none"]
+networks = ["none", "isolated"]
+infra {{
+  image = "localhost/bb:1"
+  command = ["/bin/sleep", "1000000"]
+}}
 nofile = 1024
 nproc = 4096
 """
@@ -53,7 +58,23 @@ task "main" {{
 }}
 """
 
+TASK_OF_NETWORK = """task "{task}" {{
+  driver = "container"
+  volume_mount {{
+    volume      = "data"
+    destination = "/data"
+  }}
+  stop_timeout = "1s"
+  config {{
+    image   = "localhost/bb:1"
+    command = ["/bin/sh", "-c", "{script}"]
+  }}
+}}
+"""
+
 STAYS = "echo $GREETING > /data/hello; echo started >> /data/starts; sleep 100000"
+SERVES = ("echo started >> /data/starts; "
+          "while true; do echo hello from one | /bin/busybox nc -l -p 7000; done")
 
 
 class Flow(Execs):
@@ -89,12 +110,18 @@ class Flow(Execs):
     def containers(self):
         return [c["Id"] for c in json.loads(self.engine.ask("GET", "/containers/json?all=1")[1])]
 
-    def run(self, script=STAYS, image="localhost/bb:1"):
+    def in_network(self, mode, **scripts):
+        """An allocation whose tasks, by their scripts, have the same network."""
+        head = SPEC[: SPEC.index("task ")] + f'network {{{{\n  mode = "{mode}"\n}}}}\n'
+        return self.run(spec=head + "".join(
+            TASK_OF_NETWORK.format(task=task, script=script).replace("{", "{{").replace("}", "}}") for task, script in scripts.items()))
+
+    def run(self, script=STAYS, image="localhost/bb:1", spec=SPEC):
         """Submit it, for the only node that has the driver; its id."""
         wait_for("the server to know the driver", self.driver_is_healthy)
         self.n += 1
         alloc = f"0192f3a0-0000-7000-9000-{self.n:012d}"
-        spec = self.room.spec("task.hcl", SPEC.format(name=f"task-{self.n}", script=script, image=image))
+        spec = self.room.spec("task.hcl", spec.format(name=f"task-{self.n}", script=script, image=image))
         self.room.holdfast("alloc", "run", spec, "--id", alloc, "--no-wait")
         return alloc
 
@@ -246,6 +273,54 @@ class Flow(Execs):
         self.start_driver()
         self.until(alloc, "COMPLETE")
         self.nothing_is_left()
+
+    def a_network_is_shared_by_the_tasks_of_an_allocation_and_by_nobody_else(self):
+        with socket.socket() as of_host:
+            of_host.bind(("127.0.0.1", 0))
+            of_host.listen()
+            alloc = self.in_network("isolated", one=SERVES, two="sleep 100000")
+            self.until_running(alloc)
+            assert "isolated" in self.room.holdfast("alloc", "status", alloc).stdout
+            nc = "/bin/busybox nc -w 5 127.0.0.1"
+            wait_for("one task to reach the other over loopback",
+                     lambda: self.exec(alloc, f"{nc} 7000 < /dev/null", None, "two").stdout == b"hello from one\n")
+            missed = self.exec(alloc, f"{nc} {of_host.getsockname()[1]} < /dev/null", None, "two")
+            assert missed.returncode not in (0, 255), missed
+            with socket.socket() as s:
+                assert s.connect_ex(("127.0.0.1", 7000)) != 0
+        own = {self.exec(alloc, "/bin/busybox readlink /proc/self/ns/net", None, task).stdout for task in ("one", "two")}
+        assert len(own) == 1 and own != {os.readlink("/proc/self/ns/net").encode() + b"\n"}, own
+        before = self.containers()
+        assert len(before) == 3, before
+        self.kill_agent()
+        self.until_running(alloc)
+        assert self.containers() == before and self.starts(alloc) == 1
+        self.clear(alloc)
+        self.stop(alloc)
+
+    def what_network_roots_file_does_not_allow_is_refused(self):
+        alloc = self.in_network("host", one=STAYS)
+        found = self.until(alloc, "FAILED")
+        assert "networks" in found["client_description"], found
+        self.nothing_is_left()
+
+    def an_agent_killed_at_any_moment_leaves_no_network(self):
+        for delay in range(8):
+            alloc = self.in_network("isolated", one="echo started >> /data/starts; sleep 100000", two="sleep 100000")
+            time.sleep(delay * 0.06)  # wherever it is by then
+            self.kill_agent()
+            self.until_running(alloc)
+            assert self.starts(alloc) == 1 and len(self.containers()) == 3
+            self.clear(alloc)
+            self.room.holdfast("alloc", "stop", alloc, "--no-wait")
+            time.sleep(delay * 0.06)
+            self.kill_agent()
+            self.stop(alloc)
+            alloc = self.in_network("isolated", one="sleep 100000")  # and one that is stopped before it runs
+            time.sleep(delay * 0.06)
+            self.room.holdfast("alloc", "stop", alloc, "--no-wait")
+            self.kill_agent()
+            self.stop(alloc)
 
     def an_agent_killed_at_any_moment_starts_a_task_once(self):
         for delay in range(8):

@@ -46,6 +46,13 @@ static const Holdfast__Driver__V1__TaskHandle handle = {
 	.started_ms = 1000,
 };
 
+static char spec_state[] = "the network";
+static const Holdfast__Driver__V1__NetworkSpec spec = {
+	.base = PROTOBUF_C_MESSAGE_INIT(&holdfast__driver__v1__network_spec__descriptor),
+	.alloc_id = empty,
+	.state = spec_state,
+};
+
 /* With @n_tasks called a, b, ... of driver container. */
 static struct alloc_record *with_tasks(uint32_t n_volumes, uint32_t n_tasks)
 {
@@ -76,7 +83,7 @@ static void play(struct alloc_record *record, char *trace, size_t size)
 {
 	trace[0] = '\0';
 	for (int turn = 0; turn < 100; turn++) {
-		static const char letters[ALLOC_ACTION_N + 1] = ".CMTtRSsUF";
+		static const char letters[ALLOC_ACTION_N + 1] = ".CMTtNRSsUnF";
 		struct alloc_next next = alloc_next(record);
 		struct claim_grant grant;
 		struct volume_mounted mounted;
@@ -123,6 +130,18 @@ static void play(struct alloc_record *record, char *trace, size_t size)
 			break;
 		case ALLOC_DO_STOP_TASK:
 			event.type = ALLOC_EVENT_TASK_GONE;
+			break;
+		case ALLOC_DO_START_NETWORK:
+			event.driver = "container";
+			event.network = &spec;
+			if (record->network.state == TASK_RECORD_NONE) {
+				event.type = ALLOC_EVENT_NETWORK_START;
+				assert_true(alloc_step(record, &event));
+			}
+			event.type = ALLOC_EVENT_NETWORK_UP;
+			break;
+		case ALLOC_DO_STOP_NETWORK:
+			event.type = ALLOC_EVENT_NETWORK_GONE;
 			break;
 		case ALLOC_DO_RUN:
 			event.type = ALLOC_EVENT_RUN;
@@ -216,6 +235,115 @@ TEST(a_task_that_may_have_been_started_is_stopped_like_one_that_runs)
 		alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_TASK_RUNS, .handle = &handle}));
 	play(record, trace, sizeof(trace));
 	assert_string_equal(trace, "s0F0"); /* the other was never asked of its driver */
+	alloc_record_free(record);
+}
+
+/* @record as an agent finds it in its journal; it is freed. */
+static struct alloc_record *restarted(struct alloc_record *record)
+{
+	struct alloc_record *after;
+	uint8_t *bytes;
+	size_t n;
+
+	assert_int_equal(alloc_record_pack(record, &bytes, &n, NULL), STATUS_OK);
+	assert_int_equal(alloc_record_unpack(bytes, n, &after, NULL), STATUS_OK);
+	free(bytes);
+	alloc_record_free(record);
+	return after;
+}
+
+static struct alloc_record *with_network(uint32_t n_volumes)
+{
+	struct alloc_record *record = with_tasks(n_volumes, 2);
+
+	record->alloc.network.mode = NETWORK_ISOLATED;
+	return record;
+}
+
+TEST(a_network_is_made_before_the_first_task_and_goes_when_nothing_needs_it)
+{
+	struct alloc_record *record = with_network(1);
+	char trace[64];
+
+	play(record, trace, sizeof(trace));
+	assert_string_equal(trace, "C0M0N0t0t1R0");
+	assert_string_equal(record->network.driver, "container");
+	assert_true(message_list_n(record->network.spec) == 1);
+	assert_false(
+		alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_NETWORK_UP, .network = &spec}));
+	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_STOP}));
+	assert_false(alloc_step(
+		record, &(struct alloc_event){.type = ALLOC_EVENT_NETWORK_START, .driver = "container"}));
+	play(record, trace, sizeof(trace));
+	assert_string_equal(trace, "s1s0U0n0F0"); /* no volume waits for it */
+	alloc_record_free(record);
+}
+
+TEST(a_network_that_may_be_there_is_destroyed_wherever_it_ends)
+{
+	static const struct {
+		bool is_up;
+		bool is_restarted;
+	} rows[] = {{false, false}, {false, true}, {true, false}, {true, true}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct alloc_record *record = with_network(0);
+		char trace[64];
+
+		assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_NETWORK_START,
+								     .driver = "container"}));
+		if (rows[i].is_up)
+			assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_NETWORK_UP,
+									     .network = &spec}));
+		if (rows[i].is_restarted)
+			record = restarted(record);
+		assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_STOP}));
+		play(record, trace, sizeof(trace));
+		assert_string_equal(trace, "n0F0");
+		alloc_record_free(record);
+	}
+}
+
+/* While a task is in it nothing of it is touched. */
+TEST(a_network_is_looked_at_after_a_restart_as_long_as_no_task_is_in_it)
+{
+	struct alloc_record *record = with_network(0);
+	struct alloc_event up = {.type = ALLOC_EVENT_NETWORK_UP, .network = &spec};
+
+	assert_true(alloc_step(
+		record, &(struct alloc_event){.type = ALLOC_EVENT_NETWORK_START, .driver = "container"}));
+	record = restarted(record);
+	expect_next(record, ALLOC_DO_START_NETWORK, 0);
+	assert_true(alloc_step(record, &up));
+	expect_next(record, ALLOC_DO_START_TASK, 0);
+	record = restarted(record);
+	assert_true(message_list_n(record->network.spec) == 1);
+	expect_next(record, ALLOC_DO_START_NETWORK, 0);
+	assert_true(alloc_step(record, &up));
+	expect_next(record, ALLOC_DO_START_TASK, 0);
+	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_TASK_START}));
+	record = restarted(record); /* the task may run */
+	expect_next(record, ALLOC_DO_START_TASK, 0);
+	assert_false(alloc_step(record, &up));
+	alloc_record_free(record);
+}
+
+TEST(a_reboot_leaves_no_network_and_a_network_without_its_handle_no_record)
+{
+	struct alloc_record *record = with_network(0);
+	struct alloc_record *after;
+	char trace[64];
+	uint8_t *bytes;
+	size_t n;
+
+	play(record, trace, sizeof(trace));
+	message_list_unref(record->network.spec);
+	record->network.spec = NULL;
+	assert_int_equal(alloc_record_pack(record, &bytes, &n, NULL), STATUS_OK);
+	assert_int_equal(alloc_record_unpack(bytes, n, &after, NULL), STATUS_DATA_LOSS);
+	free(bytes);
+	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_REBOOTED}));
+	assert_false(network_record_is_live(&record->network));
 	alloc_record_free(record);
 }
 
@@ -588,22 +716,25 @@ TEST(events_are_taken_in_their_phases_only)
 	static const char *const allowed[ALLOC_EVENT_N] = {
 		/* new, claiming, mounting (volume 0 claimed), running, stopping (claimed), stopped */
 		[ALLOC_EVENT_CLAIM] = "y-y---", /* claiming already: no change */
-		[ALLOC_EVENT_CLAIMED] = "-y--y-",    [ALLOC_EVENT_MOUNTED] = "--y-y-",
+		[ALLOC_EVENT_CLAIMED] = "-y--y-",      [ALLOC_EVENT_MOUNTED] = "--y-y-",
 		[ALLOC_EVENT_UNMOUNTED] = "---y--", /* in others nothing is published here */
-		[ALLOC_EVENT_UNIT_START] = "yyy---", [ALLOC_EVENT_UNIT_RUNS] = "yyyy--", /* being started */
-		[ALLOC_EVENT_UNIT_ENDED] = "yyyyy-", [ALLOC_EVENT_RUN] = "yyy---",
-		[ALLOC_EVENT_TASK_START] = "yyy---", [ALLOC_EVENT_TASK_RUNS] = "yyy---", /* so far */
-		[ALLOC_EVENT_TASK_DONE] = "yyyy--",  [ALLOC_EVENT_TASK_ENDED] = "yyyy--",
-		[ALLOC_EVENT_TASK_GONE] = "----y-",  [ALLOC_EVENT_FAIL] = "yyyy--",
-		[ALLOC_EVENT_STOP] = "yyyy--",	     [ALLOC_EVENT_RELEASED] = "----y-",
-		[ALLOC_EVENT_FINISH] = "----y-",     [ALLOC_EVENT_REBOOTED] = "yyyyy-",
-		[ALLOC_EVENT_SHUTDOWN] = "yyyy--",
+		[ALLOC_EVENT_UNIT_START] = "yyy---",   [ALLOC_EVENT_UNIT_RUNS] = "yyyy--", /* being started */
+		[ALLOC_EVENT_UNIT_ENDED] = "yyyyy-",   [ALLOC_EVENT_RUN] = "yyy---",
+		[ALLOC_EVENT_TASK_START] = "yyy---",   [ALLOC_EVENT_TASK_RUNS] = "yyy---", /* so far */
+		[ALLOC_EVENT_TASK_DONE] = "yyyy--",    [ALLOC_EVENT_TASK_ENDED] = "yyyy--",
+		[ALLOC_EVENT_TASK_GONE] = "----y-",    [ALLOC_EVENT_FAIL] = "yyyy--",
+		[ALLOC_EVENT_STOP] = "yyyy--",	       [ALLOC_EVENT_RELEASED] = "----y-",
+		[ALLOC_EVENT_FINISH] = "----y-",       [ALLOC_EVENT_REBOOTED] = "yyyyy-",
+		[ALLOC_EVENT_SHUTDOWN] = "yyyy--",     [ALLOC_EVENT_NETWORK_START] = "yyy---",
+		[ALLOC_EVENT_NETWORK_UP] = "yyy---", /* begun */
+		[ALLOC_EVENT_NETWORK_GONE] = "----y-",
 	};
 	const struct error failure = {.status = STATUS_INTERNAL, .msg = "x"};
 
 	for (enum alloc_event_type e = 0; e < ALLOC_EVENT_N; e++) {
 		for (enum alloc_phase p = 0; p < ALLOC_PHASE_N; p++) {
-			bool is_of_task = e >= ALLOC_EVENT_TASK_START && e <= ALLOC_EVENT_TASK_GONE;
+			bool is_of_network = e >= ALLOC_EVENT_NETWORK_START && e <= ALLOC_EVENT_NETWORK_GONE;
+			bool is_of_task = e >= ALLOC_EVENT_TASK_START && e <= ALLOC_EVENT_NETWORK_GONE;
 			struct alloc_record *record = is_of_task ? with_tasks(1, 1) : with_unit(1);
 			struct claim_grant grant = records_grant(record, 0);
 			struct volume_mounted mounted = records_mounted(0);
@@ -612,13 +743,19 @@ TEST(events_are_taken_in_their_phases_only)
 						    .mounted = &mounted,
 						    .err = &failure,
 						    .invocation = "x",
+						    .driver = "container",
+						    .network = &spec,
 						    .handle = &handle};
 			bool is_claimed = p == ALLOC_MOUNTING || p >= ALLOC_RUNNING;
 
 			records_drive(record, p, p == ALLOC_RUNNING, is_claimed);
 			if (e == ALLOC_EVENT_UNIT_RUNS)
 				record->task.state = TASK_RECORD_STARTING;
-			if (e != ALLOC_EVENT_TASK_START)
+			if (is_of_network) {
+				record->alloc.network.mode = NETWORK_ISOLATED;
+				record->network.state = e == ALLOC_EVENT_NETWORK_START ? TASK_RECORD_NONE
+										       : TASK_RECORD_STARTING;
+			} else if (e != ALLOC_EVENT_TASK_START)
 				record->tasks[0].state = TASK_RECORD_STARTING;
 			assert_int_equal(alloc_step(record, &event), allowed[e][p] == 'y');
 			alloc_record_free(record);

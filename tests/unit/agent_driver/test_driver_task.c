@@ -22,8 +22,8 @@
 
 enum { RUN_US = 60 * USEC_PER_SEC, TRACE_SIZE = 64 };
 
-/* Calls: O order, S start, R recover, W wait, P stop, D destroy. What is told: j about to start, r runs, x
- * exited, f failed, g gone, t trouble. */
+/* Calls: O order, S start, R recover, W wait, P stop, D destroy, C create the network, X destroy it. What is
+ * told: j about to start, r runs, u the network is there, x exited, f failed, g gone, t trouble. */
 struct world {
 	char dir[TEMP_DIR_SIZE];
 	char drivers_path[TEMP_PATH_SIZE], driver_path[TEMP_PATH_SIZE], server_path[TEMP_PATH_SIZE];
@@ -34,6 +34,7 @@ struct world {
 	const char *errors; /* of the row: "S:a" an answer to come for a call, in their order; see answer() */
 	bool holds_wait;
 	struct rpc_call *held;
+	bool is_network;
 	bool goes; /* on_start() is on the disk at once */
 	struct driver_task *task;
 	char trace[TRACE_SIZE];
@@ -49,14 +50,17 @@ static void note(struct world *world, char what)
 	world->trace[n + 1] = '\0';
 }
 
-/* Is the next answer of the row one for @call? Then it is given: a(borted), n(ot found), p(ermission denied).
- */
+/* Is the next answer of the row one for @call? Then it is given: a(borted), n(ot found), p(ermission denied),
+ * w(rong: failed precondition). */
 static bool answer_error(struct world *world, struct rpc_call *call, char what)
 {
 	static const struct {
 		char letter;
 		enum status status;
-	} codes[] = {{'a', STATUS_ABORTED}, {'n', STATUS_NOT_FOUND}, {'p', STATUS_PERMISSION_DENIED}};
+	} codes[] = {{'a', STATUS_ABORTED},
+		     {'n', STATUS_NOT_FOUND},
+		     {'p', STATUS_PERMISSION_DENIED},
+		     {'w', STATUS_FAILED_PRECONDITION}};
 	struct error err;
 
 	note(world, what);
@@ -75,12 +79,24 @@ static void on_order(struct rpc_call *call, const ProtobufCMessage *request, voi
 	const Holdfast__V1__OrderTaskRequest *asked = (const void *)request;
 	Holdfast__V1__OrderTaskResponse response = HOLDFAST__V1__ORDER_TASK_RESPONSE__INIT;
 	Holdfast__Driver__V1__StartTaskRequest start = HOLDFAST__DRIVER__V1__START_TASK_REQUEST__INIT;
+	Holdfast__Driver__V1__CreateNetworkRequest create =
+		HOLDFAST__DRIVER__V1__CREATE_NETWORK_REQUEST__INIT;
+	struct world *world = userdata;
 	uint8_t order[] = "the order";
+	char driver[] = "container";
 
 	assert_string_equal(asked->id, ALLOC);
-	assert_string_equal(asked->task, "web");
+	assert_string_equal(asked->task, world->is_network ? "" : "web");
+	assert_string_equal(asked->network ? asked->network->state : "", world->is_network ? "" : "joined");
 	if (answer_error(userdata, call, 'O'))
 		return;
+	if (world->is_network) {
+		create.order = (ProtobufCBinaryData){.len = sizeof(order), .data = order};
+		response.network = &create;
+		response.network_driver = driver;
+		rpc_call_reply(call, &response.base);
+		return;
+	}
 	start.order = (ProtobufCBinaryData){.len = sizeof(order), .data = order};
 	response.start = &start;
 	rpc_call_reply(call, &response.base);
@@ -147,6 +163,33 @@ static void on_destroy(struct rpc_call *call, const ProtobufCMessage *request, v
 		rpc_call_reply(call, &response.base);
 }
 
+static void on_create_network(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	const Holdfast__Driver__V1__CreateNetworkRequest *asked = (const void *)request;
+	Holdfast__Driver__V1__CreateNetworkResponse response =
+		HOLDFAST__DRIVER__V1__CREATE_NETWORK_RESPONSE__INIT;
+	Holdfast__Driver__V1__NetworkSpec spec = HOLDFAST__DRIVER__V1__NETWORK_SPEC__INIT;
+	char state[] = "the network";
+
+	assert_string_equal((const char *)asked->order.data, "the order");
+	if (answer_error(userdata, call, 'C'))
+		return;
+	spec.state = state;
+	response.spec = &spec;
+	rpc_call_reply(call, &response.base);
+}
+
+static void on_destroy_network(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	const Holdfast__Driver__V1__DestroyNetworkResponse response =
+		HOLDFAST__DRIVER__V1__DESTROY_NETWORK_RESPONSE__INIT;
+	const Holdfast__Driver__V1__DestroyNetworkRequest *asked = (const void *)request;
+
+	assert_string_equal(asked->alloc_id, ALLOC);
+	if (!answer_error(userdata, call, 'X'))
+		rpc_call_reply(call, &response.base);
+}
+
 static void on_capabilities(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
 {
 	Holdfast__Driver__V1__CapabilitiesResponse said = HOLDFAST__DRIVER__V1__CAPABILITIES_RESPONSE__INIT;
@@ -198,6 +241,8 @@ static const struct rpc_method driver_methods[] = {
 	{"WaitTask", on_wait},
 	{"StopTask", on_stop},
 	{"DestroyTask", on_destroy},
+	{"CreateNetwork", on_create_network},
+	{"DestroyNetwork", on_destroy_network},
 	{"Fingerprint", .stream = &fingerprint},
 };
 static const struct rpc_method server_methods[] = {{"OrderTask", on_order}};
@@ -247,7 +292,17 @@ static void tell_trouble(const struct error *err, void *userdata)
 	note(userdata, 't');
 }
 
-static const struct driver_task_events events = {tell_start, tell_runs, tell_exited, tell_gone, tell_trouble};
+static void tell_up(const Holdfast__Driver__V1__NetworkSpec *spec, void *userdata)
+{
+	struct world *world = userdata;
+
+	assert_string_equal(spec->state, "the network");
+	assert_string_equal(driver_task_driver(world->task), "container");
+	note(world, 'u');
+}
+
+static const struct driver_task_events events = {tell_start,  tell_runs, tell_up,
+						 tell_exited, tell_gone, tell_trouble};
 
 #define UNTIL(world, condition)                                                              \
 	do {                                                                                 \
@@ -311,15 +366,18 @@ static int teardown(void **state)
 
 static void begin(struct world *world, enum driver_task_state from, const char *errors)
 {
-	static char name[] = "web", driver[] = "container", state[] = "the container";
+	static char name[] = "web", driver[] = "container", state[] = "the container", network[] = "joined";
 	static Holdfast__Driver__V1__TaskConfig config = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT;
+	static Holdfast__Driver__V1__NetworkSpec joined = HOLDFAST__DRIVER__V1__NETWORK_SPEC__INIT;
 	Holdfast__Driver__V1__TaskHandle handle = HOLDFAST__DRIVER__V1__TASK_HANDLE__INIT;
 	const struct driver_task_request request = {
 		.event = world->event,
 		.drivers = world->drivers,
 		.server = world->client,
 		.alloc_id = ALLOC,
-		.config = &config,
+		.config = world->is_network ? NULL : &config,
+		.driver = from == DRIVER_TASK_NEW ? "" : driver,
+		.network = world->is_network ? NULL : &joined,
 		.state = from,
 		.handle = from == DRIVER_TASK_RECOVER ? &handle : NULL,
 		.events = &events,
@@ -327,6 +385,7 @@ static void begin(struct world *world, enum driver_task_state from, const char *
 	};
 
 	handle.state = state; /* copied */
+	joined.state = network;
 	config.task = name;
 	config.driver = driver;
 	driver_task_free(world->task);
@@ -413,6 +472,49 @@ TEST_FIXTURE(a_stop_cuts_short_whatever_is_under_way, setup, teardown)
 		rpc_call_fail(world->held, &(struct error){.status = STATUS_CANCELLED});
 }
 
+TEST_FIXTURE(each_answer_about_a_network_leads_where_its_row_says, setup, teardown)
+{
+	static const struct {
+		enum driver_task_state from;
+		const char *errors;
+		const char *trace; /* until it is there or is not; then it is stopped */
+		const char *stopped;
+	} rows[] = {
+		{DRIVER_TASK_NEW, "", "OjCu", "Xg"},
+		{DRIVER_TASK_NEW, "Oa", "OtOjCu", "Xg"},
+		{DRIVER_TASK_NEW, "Op", "Of", NULL}, /* no driver ever heard of it */
+		{DRIVER_TASK_NEW, "Ca", "OjCtOCu", "Xg"},
+		{DRIVER_TASK_NEW, "Cp", "OjCf", "Xg"},
+		{DRIVER_TASK_NEW, "Cw", "OjCXOCu", "Xg"},	  /* wrong: away with it, and made anew ... */
+		{DRIVER_TASK_NEW, "CwXaXnCw", "OjCXtXOCf", "Xg"}, /* ... once */
+		{DRIVER_TASK_ORDER, "", "OCu", "XtXtXg"},	  /* its driver alone says that it is gone */
+		{DRIVER_TASK_ORDER, "Op", "Of", "Xg"},
+	};
+	struct world *world = *state;
+	struct driver_client *client;
+
+	world->is_network = true;
+	UNTIL(world, drivers_client(world->drivers, "container", &client, NULL) == STATUS_OK);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		begin(world, rows[i].from, rows[i].errors);
+		UNTIL(world, strpbrk(world->trace, "uf"));
+		if (!str_eq(world->trace, rows[i].trace))
+			fail_msg("row %zu: %s instead of %s", i, world->trace, rows[i].trace);
+		assert_string_equal(world->errors, "");
+		if (!rows[i].stopped)
+			continue;
+		world->errors = strchr(rows[i].stopped, 't') ? "XaXp" : "";
+		world->trace[0] = '\0';
+		driver_task_stop(world->task);
+		UNTIL(world, strchr(world->trace, 'g'));
+		assert_string_equal(world->trace, rows[i].stopped);
+	}
+	begin(world, DRIVER_TASK_EXITED, ""); /* as an agent does that was restarted */
+	driver_task_stop(world->task);
+	UNTIL(world, strchr(world->trace, 'g'));
+	assert_string_equal(world->trace, "Xg");
+}
+
 TEST(a_cell_that_nobody_thought_of_refuses)
 {
 	size_t n = 0;
@@ -433,6 +535,13 @@ TEST(a_cell_that_nobody_thought_of_refuses)
 					    (s == DRIVER_TASK_ORDER && e == DRIVER_TASK_OK));
 		}
 	assert_int_equal(n, 38);
+	for (enum driver_task_state s = 0; s < DRIVER_TASK_STATE_N; s++) {
+		struct driver_task_step step = driver_network_step(s, DRIVER_TASK_STOP_WANTED);
+
+		/* a network is over only by a word of its driver, too */
+		if (s != DRIVER_TASK_NEW && s != DRIVER_TASK_READY && s != DRIVER_TASK_OVER)
+			assert_int_not_equal(step.state, DRIVER_TASK_OVER);
+	}
 	assert_string_equal(driver_task_state_name(DRIVER_TASK_DESTROY), "destroy");
 	assert_string_equal(driver_task_state_name(DRIVER_TASK_STATE_N), "invalid");
 }

@@ -272,6 +272,9 @@ TEST(a_task_is_ordered_with_the_network_that_it_joins)
 	assert_int_equal(task->network, spec.mode);
 	assert_string_equal(task->network_spec->state, "the network");
 	holdfast__driver__v1__task_config__free_unpacked(task, NULL);
+	spec.alloc_id = text("0190a6f2-0000-7000-8000-000000000099");
+	assert_false(alloc_network_is_right(&w.alloc, &spec)); /* that of another allocation */
+	spec.alloc_id = text(ALLOC_1);
 	memset(much, 'x', sizeof(much) - 1);
 	much[sizeof(much) - 1] = '\0';
 	spec.state = much;
