@@ -19,6 +19,7 @@ enum {
 	CALLS_MAX = 512,
 	CONNECTIONS_KEPT = 8,
 	CONNECT_MS = 5000,
+	TIMER_ACCURACY_US = 500, /* 0 would be 250 ms */
 	SAID_MAX = 400,
 	ERROR_ANSWER_MAX = 16 << 10,
 	BUFFER_SIZE = 16 << 10,
@@ -228,7 +229,7 @@ enum status engine_new(sd_event *event, const char *socket, struct engine **ret,
 	LIST_INIT(&engine->calls);
 	engine->event = event;
 	engine->socket = socket;
-	r = sd_event_add_time(event, &engine->timer, CLOCK_MONOTONIC, 0, 0, on_timer, engine);
+	r = sd_event_add_time(event, &engine->timer, CLOCK_MONOTONIC, 0, TIMER_ACCURACY_US, on_timer, engine);
 	if (r >= 0)
 		r = sd_event_source_set_enabled(engine->timer, SD_EVENT_OFF);
 	engine->multi = curl_global_init(CURL_GLOBAL_NOTHING) == CURLE_OK ? curl_multi_init() : NULL;

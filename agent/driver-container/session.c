@@ -34,6 +34,7 @@ enum {
 	HEAD_MAX = 4096,
 	ARGV_MAX = 256,
 	RETRY_MS = 5,
+	RETRY_ACCURACY_US = 1000, /* 0 would be 250 ms */
 	EXEC_TIMEOUT_S = 60,
 	EXEC_TIMEOUT_MAX_MS = 3600 * 1000,
 	STATS_DEFAULT_MS = 1000,
@@ -259,8 +260,8 @@ static void arm_retry(struct session *session, uint64_t ms)
 	uint64_t at = clock_monotonic_us() + ms * USEC_PER_MSEC;
 
 	if (!session->retry)
-		(void)sd_event_add_time(session->driver->event, &session->retry, CLOCK_MONOTONIC, at, 0,
-					on_retry, session);
+		(void)sd_event_add_time(session->driver->event, &session->retry, CLOCK_MONOTONIC, at,
+					RETRY_ACCURACY_US, on_retry, session);
 	else if (sd_event_source_set_time(session->retry, at) >= 0)
 		(void)sd_event_source_set_enabled(session->retry, SD_EVENT_ONESHOT);
 }
