@@ -205,6 +205,7 @@ static enum status begin_call(struct task_stream *stream, const Holdfast__V1__Op
 		request.message = &wanted->stats->base;
 		break;
 	case HOLDFAST__V1__OPEN_TASK_STREAM__FIRST__NOT_SET:
+	case _HOLDFAST__V1__OPEN_TASK_STREAM__FIRST__CASE_IS_INT_SIZE:
 	default:
 		return error_set(err, STATUS_UNIMPLEMENTED, 0,
 				 "this agent does not know what is wanted of the task");

@@ -540,6 +540,7 @@ static const ProtobufCMessage *answer_of(const Holdfast__V1__TaskStreamUp *up)
 		return &up->stats->base;
 	case HOLDFAST__V1__TASK_STREAM_UP__MESSAGE_END:
 	case HOLDFAST__V1__TASK_STREAM_UP__MESSAGE__NOT_SET:
+	case _HOLDFAST__V1__TASK_STREAM_UP__MESSAGE__CASE_IS_INT_SIZE:
 	default:
 		return NULL;
 	}
