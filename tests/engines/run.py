@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver of containers with real engines: podman and Docker of Debian's packages, as root.
 
-run.py [--build FOLDER] [--only driver|flow] [--case PATTERN] [podman|docker]...   ends with `N passed, N failed`
+run.py [--build FOLDER] [--only driver|flow|bench] [--case PATTERN] [podman|docker]...   ends with `N passed, N failed`
 
 Each engine runs in namespaces of its own for mounts and processes, without systemd, with storage in memory and an image that is made here
 from busybox: no registry, no bridge, no iptables. Nothing is left behind."""
@@ -22,6 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import bench  # noqa: E402
 import flow  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -258,10 +259,12 @@ def driver_cases(world):
 
 
 def scenario(world, only, named):
-    if only != "flow":
+    if only in (None, "driver"):
         yield from driver_cases(world)
     world.kill_driver()
-    if only != "driver":
+    if only == "bench":
+        yield from bench.cases(world)
+    if only in (None, "flow"):
         yield from flow.cases(world, named)
 
 
@@ -291,7 +294,7 @@ def own_mounts():
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=Path, default=ROOT / "build/dev")
-    parser.add_argument("--only", choices=["driver", "flow"])
+    parser.add_argument("--only", choices=["driver", "flow", "bench"])
     parser.add_argument("--case", default="", help="of flow, those whose name this pattern is in")
     parser.add_argument("engines", nargs="*", default=["podman", "docker"])
     options = parser.parse_args()

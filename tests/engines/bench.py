@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands in tasks and starts of tasks beside the engine's own command line: interleaved rounds of one run, medians."""
+
+import os
+import statistics
+import subprocess
+import time
+
+from flow import PREFIX, SPEC, STAYS, Flow
+
+ROUNDS = 7
+ROUNDS_OF_BYTES = 3
+SIZE = 100 << 20
+IMAGE = "localhost/bb:1"
+
+
+def timed(words, env=None, given=None):
+    begun = time.monotonic()
+    subprocess.run(words, check=True, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                   **({"input": given} if given else {"stdin": subprocess.DEVNULL}))  # fmt: skip
+    return time.monotonic() - begun
+
+
+class Bench(Flow):
+    def own(self, *words):
+        return timed([f"{PREFIX}/bin/holdfast", "--dev-dir", f"{PREFIX}/var/server", "alloc", *words])
+
+    def exec_in(self, alloc, *command, given=None):
+        options = ["-i"] if given else []
+        return timed([f"{PREFIX}/bin/holdfast", "--dev-dir", f"{PREFIX}/var/server", "alloc", "exec", alloc, *options, "--", *command],
+                     given=given)  # fmt: skip
+
+    def engine_command(self, *words, given=None):
+        if self.engine.engine == "docker":
+            return timed(["docker", "-H", f"unix://{self.engine.work}/engine.sock", *words], self.engine.env, given)
+        return timed(["podman", *words], self.engine.env, given)
+
+    def exec_pairs(self, alloc):
+        container = self.containers()[0]
+        given = os.urandom(1 << 20) * (SIZE >> 20)
+        out = ["/bin/sh", "-c", f"head -c {SIZE} /dev/zero"]
+        into = ["/bin/sh", "-c", "cat > /dev/null"]
+        one = [(self.exec_in(alloc, "/bin/echo"), self.engine_command("exec", container, "/bin/echo")) for _ in range(ROUNDS)]
+        yield "a command that does nothing", one
+        yield f"{SIZE >> 20} MiB of output", [
+            (self.exec_in(alloc, *out), self.engine_command("exec", container, *out)) for _ in range(ROUNDS_OF_BYTES)]  # fmt: skip
+        yield f"{SIZE >> 20} MiB of input", [
+            (self.exec_in(alloc, *into, given=given), self.engine_command("exec", "-i", container, *into, given=given))
+            for _ in range(ROUNDS_OF_BYTES)]  # fmt: skip
+
+    def start_pair(self, n):
+        alloc = f"0192f3a0-0000-7000-8000-{n:012d}"
+        spec = self.room.spec("task.hcl", SPEC.format(name=f"bench-{n}", script=STAYS, image=IMAGE))
+        own = self.own("run", spec, "--id", alloc)
+        self.until_running(alloc)
+        at = self.node.published(alloc)
+        theirs = self.engine_command("run", "-d", "--name", f"bench-{n}", "--network", "none", "-v", f"{at}:/data", IMAGE, "/bin/sh", "-c",
+                                     "sleep 100000")  # fmt: skip
+        self.engine_command("rm", "-f", f"bench-{n}")
+        self.clear(alloc)
+        self.stop(alloc)
+        return own, theirs
+
+    def figures(self):
+        alloc = self.run()
+        self.until_running(alloc)
+        yield from self.exec_pairs(alloc)
+        self.clear(alloc)
+        self.stop(alloc)
+        yield "start of a task on a claimed volume", [self.start_pair(n) for n in range(ROUNDS)]
+
+
+def cases(engine):
+    """Prints a line for each figure; yields as flow.cases() does."""
+    bench = Bench(engine)
+    try:
+        bench.open()
+        for what, pairs in bench.figures():
+            own, theirs = (statistics.median(pair[i] for pair in pairs) for i in (0, 1))
+            ratio = statistics.median(a / b for a, b in pairs)
+            print(f"{engine.engine}: {what}: holdfast {own * 1000:.0f} ms, {engine.engine} {theirs * 1000:.0f} ms, ratio {ratio:.2f}", flush=True)
+        yield "figures", None
+    finally:
+        bench.close()
