@@ -241,6 +241,24 @@ static void apply_task_exited(struct alloc_record *record, const struct alloc_ev
 	describe(record, event->err ? event->err->status : STATUS_OK, event->err ? event->err->msg : "");
 }
 
+/* One that was stopped has ended without a result that anybody asked for. */
+static void apply_task_gone(struct alloc_record *record, const struct alloc_event *event)
+{
+	const char *name = alloc_task(&record->alloc, event->task)->task;
+	const Holdfast__Driver__V1__TaskStatus *before = find_status(record->alloc.task_status, name);
+	Holdfast__Driver__V1__TaskStatus status = HOLDFAST__DRIVER__V1__TASK_STATUS__INIT;
+
+	record->tasks[event->task].state = TASK_RECORD_ENDED;
+	if (!before || before->state != HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING)
+		return;
+	status.alloc_id = record->alloc.id;
+	status.task = before->task;
+	status.state = HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED;
+	status.started_ms = before->started_ms;
+	status.completed_ms = event->now_ms;
+	put_status(&record->alloc, &status);
+}
+
 static void apply_network_start(struct alloc_record *record, const char *driver)
 {
 	record->network.state = TASK_RECORD_STARTING;
@@ -427,7 +445,7 @@ bool alloc_step(struct alloc_record *record, const struct alloc_event *event)
 		apply_task_exited(record, event);
 		return true;
 	case ALLOC_EVENT_TASK_GONE:
-		record->tasks[event->task].state = TASK_RECORD_ENDED;
+		apply_task_gone(record, event);
 		return true;
 	case ALLOC_EVENT_NETWORK_START:
 		apply_network_start(record, event->driver);

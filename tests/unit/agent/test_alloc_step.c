@@ -174,6 +174,8 @@ TEST(tasks_start_after_the_volumes_and_are_gone_before_the_first_is_given_back)
 	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_STOP}));
 	play(record, trace, sizeof(trace));
 	assert_string_equal(trace, "s1s0U1U0F0");
+	assert_int_equal(status_of(record, 1)->state, HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED);
+	assert_int_equal(status_of(record, 1)->started_ms, 1000);
 	assert_int_equal(record->alloc.client_status, CLIENT_COMPLETE);
 	alloc_record_free(record);
 }
