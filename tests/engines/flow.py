@@ -158,7 +158,8 @@ class Flow(Execs):
 
     def stop(self, alloc):
         self.room.holdfast("alloc", "stop", alloc, "--timeout", "60s")
-        self.until(alloc, "COMPLETE")
+        found = self.until(alloc, "COMPLETE")
+        assert all(task["state"] == "TASK_STATE_EXITED" for task in found.get("task_status", [])), found
         self.nothing_is_left()
 
     def nothing_is_left(self):
@@ -173,7 +174,7 @@ class Flow(Execs):
 
     def close(self):
         self.engine.kill_driver()  # its socket is below what is unmounted
-        self.room.close()
+        World.close(self.room)
 
     # --- the cases
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver of containers with real engines: podman and Docker of Debian's packages, as root.
 
-run.py [--build FOLDER] [--only driver|flow|bench] [--case PATTERN] [podman|docker]...   ends with `N passed, N failed`
+run.py [--build FOLDER] [--only driver|flow|bench] [--case PATTERN] [--demo] [podman|docker]...   ends with `N passed, N failed`
 
 Each engine runs in namespaces of its own for mounts and processes, without systemd, with storage in memory and an image that is made here
 from busybox: no registry, no bridge, no iptables. Nothing is left behind."""
@@ -23,6 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import bench  # noqa: E402
+import demo_containers  # noqa: E402
 import flow  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -169,7 +170,7 @@ class World:
         folder = self.work / "image"
         (folder / "bin").mkdir(parents=True)
         shutil.copy("/bin/busybox", folder / "bin/busybox")
-        for name in ("sh", "ls", "cat", "echo", "sleep", "sed", "stty", "touch", "head"):
+        for name in ("sh", "ls", "cat", "echo", "sleep", "sed", "stty", "touch", "head", "grep"):
             (folder / "bin" / name).symlink_to("busybox")
         tar = subprocess.run(["tar", "-C", str(folder), "-c", "."], check=True, capture_output=True).stdout
         if self.engine == "podman":  # of 4.3, the call gives it no name
@@ -283,6 +284,16 @@ def test_engine(engine, build, only, named):
     return passed, failed
 
 
+def watch_demo(build):
+    world = World("podman", build)
+    try:
+        world.begin()
+        world.kill_driver()
+        return demo_containers.watch(world)
+    finally:
+        world.end()
+
+
 def own_mounts():
     """As under systemd all is shared, and cgroups are of version 2 alone."""
     run("mount", "--make-rshared", "/")
@@ -296,6 +307,7 @@ def main():
     parser.add_argument("--build", type=Path, default=ROOT / "build/dev")
     parser.add_argument("--only", choices=["driver", "flow", "bench"])
     parser.add_argument("--case", default="", help="of flow, those whose name this pattern is in")
+    parser.add_argument("--demo", action="store_true", help="show what ./dev demo --containers shows")
     parser.add_argument("engines", nargs="*", default=["podman", "docker"])
     options = parser.parse_args()
     if os.environ.get("HOLDFAST_ENGINES_INSIDE") != "1":
@@ -304,6 +316,8 @@ def main():
         os.execvp("unshare", ["unshare", "--mount", "--propagation", "slave", "--pid", "--fork", "--kill-child", "--mount-proc",
                               sys.executable, "-B", *sys.argv])  # fmt: skip
     own_mounts()
+    if options.demo:
+        sys.exit(watch_demo(options.build.resolve()))
     passed = failed = 0
     for engine in options.engines:
         try:
