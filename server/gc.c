@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "claim/attest.h"
+#include "job/job_work.h"
 #include "log/log.h"
 #include "rpc/server.h"
 #include "state/change.h"
@@ -73,7 +74,7 @@ static bool may_collect_alloc(const struct gc_run *run, const struct alloc_entry
 	bool may_have_it = node->node.boot_id[0] != '\0' && !node_is_connected(node);
 
 	if (!alloc_is_client_terminal(&entry->alloc) || entry->alloc.modify_time_ms >= run->before_ms ||
-	    may_have_it)
+	    may_have_it || job_needs_alloc(run->server, &entry->alloc))
 		return false;
 	LIST_FOREACH (claim, &entry->claims, of_alloc)
 		if (claim_is_live(&claim->claim))

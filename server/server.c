@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "claim/release.h"
 #include "forward/forward.h"
+#include "job/job_work.h"
 #include "lead/lead.h"
 #include "log/log.h"
 #include "log/service.h"
@@ -315,6 +316,7 @@ static void on_leading(void *userdata)
 		return;
 	}
 	volume_work_resume_all(server);
+	job_work_resume_all(server);
 	service_status_tell(server->service, "");
 }
 
@@ -364,8 +366,10 @@ static enum status start_serving(struct server *server, struct error *err)
 	st = start_work(server, err);
 	if (st == STATUS_OK)
 		st = start_listening(server, err);
-	if (st == STATUS_OK)
+	if (st == STATUS_OK) {
 		volume_work_resume_all(server);
+		job_work_resume_all(server);
+	}
 	return st;
 }
 
@@ -397,6 +401,7 @@ static const struct change_observer observers[] = {
 	{.durable = drain_note_durable},
 	{.durable = release_note_durable},
 	{.durable = volume_work_note_durable},
+	{.durable = job_work_note_durable},
 };
 
 enum status server_new(const struct config *config, struct server **ret, struct error *err)
@@ -450,6 +455,7 @@ void server_free(struct server *server)
 	restore_free(server->restore);
 	drain(server);
 	controllers_free(server->controllers);
+	job_work_release_all(server);
 	volume_work_release_all(server);
 	kv_close(server->kv);
 	lead_free(server->lead);

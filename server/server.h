@@ -80,6 +80,7 @@ struct server {
 	int mark_errno;			       /* that was told last, see marks.h */
 	struct marks_followed *marks_followed; /* owned; NULL: none, see marks.h */
 	struct certificate certificate;	       /* see certificate.h */
+	struct job_works *job_works;	       /* owned; see job/job_work.h */
 	struct volume_work_tree volume_works;  /* see volume/work.h */
 	size_t n_sessions;
 	struct events *events;		      /* owned */

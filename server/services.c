@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "claim/attest.h"
 #include "claim/grant.h"
+#include "job/jobs.h"
 #include "node/drain.h"
 #include "node/nodes.h"
 #include "node/session.h"
@@ -25,6 +26,7 @@
 #include "volume/volumes.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
+#include <holdfast/v1/jobs.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/plugins.pb-c.h>
@@ -138,6 +140,25 @@ static const struct rpc_method allocs_methods[] = {
 	{.name = "Stats", .stream = &alloc_stats_stream, READ(.right = ACCESS_BY_HANDLER)},
 };
 
+static const struct rpc_method jobs_methods[] = {
+	{.name = "Run",
+	 .unary = jobs_handle_run,
+	 WRITE(.right = ACCESS_JOB_SUBMIT, .namespaces = "job.namespace")},
+	{.name = "Plan",
+	 .unary = jobs_handle_plan,
+	 READ(.right = ACCESS_JOB_SUBMIT, .namespaces = "job.namespace")},
+	{.name = "Get", .unary = jobs_handle_get, READ(.right = ACCESS_JOB_READ, .namespaces = "namespace")},
+	{.name = "List",
+	 .unary = jobs_handle_list,
+	 READ(.right = ACCESS_JOB_LIST, .namespaces = "namespace")},
+	{.name = "Stop",
+	 .unary = jobs_handle_stop,
+	 WRITE(.right = ACCESS_JOB_SUBMIT, .namespaces = "namespace")},
+	{.name = "History",
+	 .unary = jobs_handle_history,
+	 READ(.right = ACCESS_JOB_READ, .namespaces = "namespace")},
+};
+
 static const struct rpc_method operator_methods[] = {
 	{.name = "ListMembers", .unary = operator_handle_list_members, READ(.right = ACCESS_OPERATOR_READ)},
 	{.name = "StepDown", .unary = operator_handle_step_down, WRITE(.right = ACCESS_OPERATOR_WRITE)},
@@ -169,6 +190,7 @@ const struct rpc_service services[] = {
 	{&holdfast__v1__nodes__descriptor, nodes_methods, ARRAY_SIZE(nodes_methods)},
 	{&holdfast__v1__plugins__descriptor, plugins_methods, ARRAY_SIZE(plugins_methods)},
 	{&holdfast__v1__allocations__descriptor, allocs_methods, ARRAY_SIZE(allocs_methods)},
+	{&holdfast__v1__jobs__descriptor, jobs_methods, ARRAY_SIZE(jobs_methods)},
 	{&holdfast__v1__operator__descriptor, operator_methods, ARRAY_SIZE(operator_methods)},
 };
 const size_t n_services = ARRAY_SIZE(services);

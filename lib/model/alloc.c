@@ -50,6 +50,14 @@ const char *csi_plugin_type_name(enum csi_plugin_type type)
 	return name ? name : "invalid";
 }
 
+void alloc_note_times(struct alloc *alloc, enum client_status before, int64_t now_ms)
+{
+	if (alloc->client_status == CLIENT_RUNNING && before != CLIENT_RUNNING)
+		alloc->running_time_ms = now_ms;
+	if (alloc_is_client_terminal(alloc) && alloc->end_time_ms == 0)
+		alloc->end_time_ms = now_ms;
+}
+
 bool alloc_is_client_terminal(const struct alloc *alloc)
 {
 	return alloc->client_status == CLIENT_COMPLETE || alloc->client_status == CLIENT_FAILED ||
@@ -142,7 +150,7 @@ static enum status validate_request(const struct volume_request *request, struct
 			"'%.64s': a volume's name within an allocation is 1 to %d of A-Z a-z 0-9 _ and -",
 			request->name, PROFILE_MAX);
 	(void)str_format(field, sizeof(field), "volume %s", request->name);
-	if (!id_is_name(request->source, VOLUME_ID_MAX))
+	if (!volume_id_is_valid(request->source))
 		return error_invalid(err, field, "source '%.64s' is not a volume id", request->source);
 	if (request->access_mode == ACCESS_MODE_UNSPECIFIED)
 		return error_invalid(err, field, "access_mode is missing");

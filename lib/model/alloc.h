@@ -19,6 +19,8 @@ enum {
 	ALLOC_DRIVER_MAX = 31,
 	ALLOC_DESCRIPTION_MAX = 1023,
 	ALLOC_PATH_MAX = 511,
+	JOB_ID_MAX = 63,
+	JOB_GROUP_NAME_MAX = 47, /* with the job's id and an index a name of an allocation */
 	CSI_PLUGIN_SOCKET_MAX = 63,
 	CSI_PLUGIN_HEALTH_TIMEOUT_MAX_MS = 3600 * 1000,
 	ALLOC_STOP_TIMEOUT_MAX_MS = 24 * 3600 * 1000,
@@ -113,7 +115,13 @@ struct alloc {
 	struct alloc_network network;	  /* of its tasks */
 	struct message_list *tasks;	  /* TaskConfig of task drivers: see task.h; NULL: none */
 	struct message_list *task_status; /* TaskStatus of those that were started */
-	bool adopted; /* learned from its node after a restore: no claim is granted to it anew */
+	char job_id[JOB_ID_MAX + 1];	  /* empty: of no job */
+	char job_group[JOB_GROUP_NAME_MAX + 1];
+	uint32_t job_index;	 /* of the group's members */
+	uint64_t job_version;	 /* with which it was placed */
+	int64_t running_time_ms; /* since when it runs, or ran last; 0: it never did */
+	int64_t end_time_ms;	 /* when it ended; 0: it has not */
+	bool adopted;		 /* learned from its node after a restore: no claim is granted to it anew */
 	int64_t create_time_ms;
 	int64_t modify_time_ms;
 	uint64_t create_index;
@@ -142,6 +150,9 @@ enum status alloc_validate(const struct alloc *alloc, struct error *err);
 
 /** Has the node finished with it (complete, failed or lost)? */
 bool alloc_is_client_terminal(const struct alloc *alloc);
+
+/** Its status has changed from @before: note since when it runs, or that it has ended. */
+void alloc_note_times(struct alloc *alloc, enum client_status before, int64_t now_ms);
 
 /** The volume request called @name, or NULL. */
 const struct volume_request *alloc_find_volume(const struct alloc *alloc, const char *name);

@@ -112,13 +112,27 @@ static enum status validate_capabilities(const struct volume *volume, struct err
 	return st;
 }
 
+bool volume_id_is_valid(const char *id)
+{
+	const char *bracket = strchr(id, '[');
+	size_t n = bracket ? strspn(bracket + 1, "0123456789") : 0;
+	char name[VOLUME_ID_MAX + 1];
+
+	if (!bracket)
+		return id_is_name(id, VOLUME_ID_MAX);
+	if (n == 0 || !str_eq(bracket + 1 + n, "]") || (n > 1 && bracket[1] == '0') ||
+	    str_format(name, sizeof(name), "%.*s", (int)(bracket - id), id) < 0)
+		return false;
+	return id_is_name(name, VOLUME_ID_MAX);
+}
+
 static enum status validate_id(const struct volume *volume, struct error *err)
 {
-	if (id_is_name(volume->id, VOLUME_ID_MAX))
+	if (volume_id_is_valid(volume->id))
 		return STATUS_OK;
 	return error_invalid(err, "id",
 			     "'%.64s' is not a volume id (A-Z a-z 0-9 _ and -, up to %d, beginning with a "
-			     "letter or digit)",
+			     "letter or digit; of one member of a job with its index behind: db[0])",
 			     volume->id, VOLUME_ID_MAX);
 }
 

@@ -78,6 +78,9 @@ enum status volume_merge(struct volume *current, const struct volume *update, co
 bool volume_has_capability(const struct volume *volume, enum access_mode access,
 			   enum attachment_mode attachment);
 
+/** A name, or of the volume of one member of a job with its index behind: "db[3]". */
+bool volume_id_is_valid(const char *id);
+
 /** Name of the volume towards the mount helper: a readable part of the id and 16 hex digits of the SHA-256 of
  * namespace and id, so that two namespaces never meet. id_is_label(). */
 void volume_wire_name(const char *namespace, const char *id, char ret[static WIRE_VOLUME_SIZE]);

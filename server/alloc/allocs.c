@@ -37,6 +37,7 @@ void allocs_stage_stop(struct change *change, const struct alloc_entry *entry, c
 	    alloc.client_status == CLIENT_PENDING) {
 		alloc.client_status = CLIENT_COMPLETE;
 		alloc.client_description = stopped;
+		alloc_note_times(&alloc, CLIENT_PENDING, alloc.modify_time_ms);
 	}
 	change_put_alloc(change, &alloc);
 }
@@ -51,6 +52,7 @@ enum status allocs_lose(struct change *change, struct alloc_entry *entry, const 
 	alloc.client_description = description;
 	alloc.client_status = CLIENT_LOST;
 	alloc.modify_time_ms = clock_realtime_ms();
+	alloc_note_times(&alloc, entry->alloc.client_status, alloc.modify_time_ms);
 	alloc.n_published = 0;
 	change_put_alloc(change, &alloc);
 	return claims_end_work(change, entry, alloc.modify_time_ms, err);

@@ -59,6 +59,16 @@ static const struct alloc_entry *find_or_fail(struct server *server, const struc
 	return entry;
 }
 
+void allocs_send(const struct alloc_entry *entry)
+{
+	if (!node_is_connected(entry->node) || alloc_is_client_terminal(&entry->alloc))
+		return;
+	if (entry->alloc.desired_status == DESIRED_RUN)
+		session_run_alloc(entry->node->session, &entry->alloc);
+	else
+		session_stop_alloc(entry->node->session, entry->alloc.id);
+}
+
 static void on_run_durable(struct server *server, void *userdata)
 {
 	cleanup_free struct reply_waiting *waiting = userdata;
@@ -66,9 +76,7 @@ static void on_run_durable(struct server *server, void *userdata)
 
 	if (!entry)
 		return;
-	if (node_is_connected(entry->node) && entry->alloc.desired_status == DESIRED_RUN &&
-	    !alloc_is_client_terminal(&entry->alloc))
-		session_run_alloc(entry->node->session, &entry->alloc);
+	allocs_send(entry);
 	reply_run(waiting->call, &entry->alloc);
 }
 
@@ -176,6 +184,7 @@ static void begin(struct alloc *alloc)
 	alloc->create_time_ms = alloc->modify_time_ms = clock_realtime_ms();
 	alloc->create_index = alloc->modify_index = 0;
 	alloc->client_code = 0;
+	alloc->running_time_ms = alloc->end_time_ms = 0;
 	alloc->adopted = false;
 	alloc->n_published = 0;
 	message_list_unref(alloc->task_status);
@@ -184,11 +193,9 @@ static void begin(struct alloc *alloc)
 	alloc->client_description = NULL;
 }
 
-static enum status submit(struct server *server, struct rpc_call *call, struct alloc *alloc,
-			  const Holdfast__V1__AllocationOptions *options, bool dry_run,
-			  struct refusal *refusal, struct error *err)
+enum status allocs_place(struct server *server, struct alloc *alloc, struct refusal *refusal,
+			 struct error *err)
 {
-	cleanup(change_release) struct change change = CHANGE_INIT;
 	char waiting[NODE_ID_MAX + 64];
 	enum status st;
 	int r = alloc->id[0] == '\0' ? uuid_new(alloc->id) : 0;
@@ -206,6 +213,22 @@ static enum status submit(struct server *server, struct rpc_call *call, struct a
 		if (!alloc->client_description)
 			return error_no_memory(err, "an allocation");
 	}
+	return STATUS_OK;
+}
+
+static enum status submit(struct server *server, struct rpc_call *call, struct alloc *alloc,
+			  const Holdfast__V1__AllocationOptions *options, bool dry_run,
+			  struct refusal *refusal, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	enum status st;
+
+	alloc->job_id[0] = alloc->job_group[0] = '\0';
+	alloc->job_index = 0;
+	alloc->job_version = 0;
+	st = allocs_place(server, alloc, refusal, err);
+	if (st != STATUS_OK)
+		return st;
 	if (dry_run) {
 		reply_run(call, alloc);
 		return STATUS_OK;
@@ -219,11 +242,13 @@ static enum status submit(struct server *server, struct rpc_call *call, struct a
 /* It may use volumes of its own namespace only, so that one right to mount is enough. A plugin is given the
  * volumes and secrets of whoever names its id, in any namespace: to run one is a right of its own. So is to
  * start and stop services of a node, which run as whom their units say, also root. */
-static enum status may_run(struct server *server, const struct rpc_call *call,
+enum status allocs_may_run(struct server *server, const struct rpc_call *call, const char *namespace,
 			   const Holdfast__V1__Allocation *alloc, struct error *err)
 {
-	const char *namespace = namespace_or_default(alloc ? alloc->namespace_ : "");
-	enum status st = access_check(server, call, ACCESS_VOLUME_MOUNT, namespace, err);
+	enum status st;
+
+	namespace = namespace_or_default(namespace);
+	st = access_check(server, call, ACCESS_VOLUME_MOUNT, namespace, err);
 
 	if (st == STATUS_OK && alloc && alloc->csi_plugin)
 		st = access_check(server, call, ACCESS_PLUGIN_REGISTER, namespace, err);
@@ -268,7 +293,9 @@ static enum status handle_run(struct server *server, struct rpc_call *call,
 	cleanup(options_freep) Holdfast__V1__AllocationOptions *options = NULL;
 	cleanup(change_release) struct change nothing = CHANGE_INIT;
 	const struct alloc_entry *known;
-	enum status st = may_run(server, call, request->allocation, err);
+	enum status st =
+		allocs_may_run(server, call, request->allocation ? request->allocation->namespace_ : "",
+			       request->allocation, err);
 
 	if (st != STATUS_OK)
 		return st;

@@ -120,6 +120,7 @@ static enum status take_known(struct session *session, struct alloc_entry *entry
 	if (says_nothing_new(&entry->alloc, alloc))
 		return STATUS_OK;
 	alloc->modify_time_ms = clock_realtime_ms();
+	alloc_note_times(alloc, entry->alloc.client_status, alloc->modify_time_ms);
 	change_put_alloc(&change, alloc);
 	if (!has_ended)
 		return session_commit(session, &change, SESSION_NOTHING, "", err);

@@ -20,7 +20,9 @@
 #define PREFIX_ATTESTATION "attestation/"		    /* NODE/ID: Attestation */
 #define PREFIX_TOKEN "token/"				    /* ACCESSOR: StoredToken */
 #define PREFIX_POLICY "policy/"				    /* NAME: AccessPolicy */
-#define PREFIX_TRAIL "trail/"				    /* NODE: NodeTrail */
+#define PREFIX_JOB "job/"				    /* NAMESPACE/ID: Job */
+#define PREFIX_JOB_VERSION "job-version/" /* NAMESPACE/ID/VERSION: Job, as it was submitted */
+#define PREFIX_TRAIL "trail/"		  /* NODE: NodeTrail */
 
 /* Records that are stored and not kept in memory. */
 #define PREFIX_FREED "freed/"		/* NAMESPACE/VOLUME/ID: Claim, see freed.h */

@@ -7,6 +7,7 @@
 #include "state/keys.h"
 #include "state/state.h"
 
+#include <holdfast/v1/jobs.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/types.pb-c.h>
 #include <stdlib.h>
@@ -39,6 +40,8 @@ static const struct sort sorts[] = {
 	 .descriptor = &holdfast__v1__stored_token__descriptor,
 	 .note = token_index_note},
 	{.prefix = PREFIX_POLICY, .descriptor = &holdfast__v1__access_policy__descriptor},
+	{.prefix = PREFIX_JOB, .descriptor = &holdfast__v1__job__descriptor},
+	{.prefix = PREFIX_JOB_VERSION, .descriptor = &holdfast__v1__job__descriptor},
 	{.prefix = PREFIX_TRAIL, .descriptor = &holdfast__v1__node_trail__descriptor},
 };
 
@@ -172,7 +175,9 @@ enum status state_put_record(struct state *state, const struct record *record, s
 	if (entry->record.message)
 		protobuf_c_message_free_unpacked(entry->record.message, NULL);
 	entry->record.message = message;
-	entry->record.create_index = record->create_index;
+	if (record->create_index !=
+	    0) /* else a new one has none yet, and one that is replaced keeps its own */
+		entry->record.create_index = record->create_index;
 	entry->record.modify_index = record->modify_index;
 	if (!note(state, &entry->record, false))
 		return error_no_memory(err, record->key);

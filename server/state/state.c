@@ -811,12 +811,70 @@ static bool list_runner(struct state *state, struct alloc_entry *entry, const st
 }
 
 /* Takes over the lists of @alloc. */
+static int compare_jobs(const struct job_entry *a, const struct job_entry *b)
+{
+	int c = strcmp(a->namespace, b->namespace);
+
+	return c != 0 ? c : strcmp(a->id, b->id);
+}
+
+TREE_GENERATE(job_tree, job_entry, by_key, compare_jobs)
+
+struct job_entry *state_job(struct state *state, const char *namespace, const char *id)
+{
+	struct job_entry key;
+
+	key.namespace = namespace;
+	key.id = id;
+	return RB_FIND(job_tree, &state->jobs, &key);
+}
+
+/* List the allocation under its job, if it is of one. False when memory is short. */
+static bool list_of_job(struct state *state, struct alloc_entry *entry)
+{
+	const struct alloc *alloc = &entry->alloc;
+
+	if (alloc->job_id[0] == '\0')
+		return true;
+	entry->job = state_job(state, alloc->namespace, alloc->job_id);
+	if (!entry->job) {
+		entry->job = calloc(1, sizeof(*entry->job));
+		if (!entry->job)
+			return false;
+		(void)str_copy(entry->job->namespace_name, sizeof(entry->job->namespace_name),
+			       alloc->namespace);
+		(void)str_copy(entry->job->job_id, sizeof(entry->job->job_id), alloc->job_id);
+		entry->job->namespace = entry->job->namespace_name;
+		entry->job->id = entry->job->job_id;
+		LIST_INIT(&entry->job->allocs);
+		RB_INSERT(job_tree, &state->jobs, entry->job);
+	}
+	LIST_INSERT_HEAD(&entry->job->allocs, entry, of_job);
+	entry->job->n_allocs++;
+	return true;
+}
+
+static void unlist_of_job(struct state *state, struct alloc_entry *entry)
+{
+	struct job_entry *job = entry->job;
+
+	if (!job)
+		return;
+	LIST_REMOVE(entry, of_job);
+	job->n_allocs--;
+	if (job->n_allocs > 0)
+		return;
+	RB_REMOVE(job_tree, &state->jobs, job);
+	free(job);
+}
+
 static void replace_alloc(struct state *state, struct alloc_entry *entry, const struct alloc *alloc)
 {
 	struct claim_entry *claim;
 
 	assert(str_eq(entry->alloc.node_id, alloc->node_id)); /* an allocation never moves */
 	assert(csi_plugin_eq(&entry->alloc.csi_plugin, &alloc->csi_plugin));
+	assert(str_eq(entry->alloc.job_id, alloc->job_id));
 	entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
 	entry->node->n_live_allocs += !alloc_is_client_terminal(alloc);
 	count_alloc(state, &entry->alloc, -1);
@@ -839,7 +897,9 @@ static bool insert_alloc(struct state *state, const struct alloc *alloc)
 		entry->alloc = *alloc;
 		entry->id = entry->alloc.id;
 	}
-	if (!entry || !list_runner(state, entry, &alloc->csi_plugin)) {
+	if (!entry || !list_of_job(state, entry) || !list_runner(state, entry, &alloc->csi_plugin)) {
+		if (entry)
+			unlist_of_job(state, entry);
 		free(entry);
 		if (node)
 			node_drop_unnamed(state, node);
@@ -886,6 +946,7 @@ void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 		state->last_alloc = NULL;
 	RB_REMOVE(alloc_tree, &state->allocs, entry);
 	LIST_REMOVE(entry, of_node);
+	unlist_of_job(state, entry);
 	if (entry->plugin) {
 		plugin_remove_runner(entry->plugin, entry);
 		plugin_drop_unnamed(state, entry->plugin);
@@ -906,6 +967,7 @@ void state_init(struct state *state)
 	RB_INIT(&state->claims);
 	RB_INIT(&state->nodes);
 	RB_INIT(&state->plugins);
+	RB_INIT(&state->jobs);
 	RB_INIT(&state->records);
 	token_index_init(&state->tokens);
 	LIST_INIT(&state->unreported);

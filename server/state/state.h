@@ -101,11 +101,25 @@ struct alloc_entry {
 	struct node_entry *node;	 /* never NULL; it may be known by name only */
 	RB_ENTRY(alloc_entry) of_plugin; /* in the order of by_id */
 	struct plugin_entry *plugin;	 /* that it runs; NULL: none */
+	struct job_entry *job;		 /* that it is of; NULL: none */
+	LIST_ENTRY(alloc_entry) of_job;
 	struct claim_list claims;
 	uint64_t freed_index; /* as the volume's */
 	uint64_t told_by;     /* serial of the session whose report named it */
 };
 LIST_HEAD(alloc_list, alloc_entry);
+
+/* A job that allocations name; gone when none does. The job itself is a record. */
+struct job_entry {
+	const char *namespace; /* of the arrays below: the tree's key, with id */
+	const char *id;
+	char namespace_name[NAMESPACE_MAX + 1];
+	char job_id[JOB_ID_MAX + 1];
+	RB_ENTRY(job_entry) by_key;
+	struct alloc_list allocs; /* those that ended as well */
+	size_t n_allocs;
+};
+RB_HEAD(job_tree, job_entry);
 
 /* A node, or what is left of one: claims and allocations name nodes that are not registered, or not any more.
  */
@@ -192,6 +206,7 @@ struct state {
 	struct claim_tree claims;
 	struct node_tree nodes;
 	struct plugin_tree plugins;
+	struct job_tree jobs;
 	struct record_tree records;
 	struct token_index tokens;
 	struct node_list unreported;
@@ -224,6 +239,9 @@ struct alloc_entry *state_alloc(struct state *state, const char *id);
 struct claim_entry *state_claim(struct state *state, const char *id);
 struct node_entry *state_node(struct state *state, const char *id);
 struct plugin_entry *state_plugin(struct state *state, const char *id);
+
+/** The allocations of a job; NULL: none names it. */
+struct job_entry *state_job(struct state *state, const char *namespace, const char *id);
 
 /** Is there a record of the node, and not just something that names it? */
 bool node_is_registered(const struct node_entry *node);

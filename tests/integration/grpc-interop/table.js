@@ -35,6 +35,12 @@ const allocation = (more) => ({
     ...more,
   },
 });
+const job = (more) => ({
+  job: {
+    id: 'web', type: 'JOB_TYPE_SERVICE',
+    groups: [{ name: 'one', count: 1, allocation: { driver: 'none', volumes: allocation().allocation.volumes }, ...more }],
+  },
+});
 const noSecret = (answer) => assert.ok(!JSON.stringify(answer).includes('hush'), 'a secret is shown');
 
 exports.rows = [
@@ -113,6 +119,21 @@ exports.rows = [
   { method: 'Volumes.DeleteSnapshot', ask: { plugin_id: PLUGIN, snapshot_id: 'snap-1' } },
   { method: 'Volumes.ListExternal', ask: { plugin_id: PLUGIN },
     check: (a) => assert.deepStrictEqual(a.volumes.map((v) => v.external_id), ['vol-orders', 'vol-stray']) },
+
+  // a job whose volume the allocation has
+  { method: 'Jobs.Plan', ask: job(), check: (a) => assert.strictEqual(a.waits.length, 1) },
+  { method: 'Jobs.Run', ask: job({ count: 0 }), code: 'INVALID_ARGUMENT' },
+  { method: 'Jobs.Run', ask: job(), check: (a) => assert.strictEqual(a.job.version, '1') },
+  { method: 'Jobs.Run', ask: { ...job({ count: 1 }), check_index: true }, code: 'ABORTED' },
+  { method: 'Jobs.Get', ask: { id: 'web' }, check: (a) => {
+    assert.strictEqual(a.state, 'pending');
+    assert.strictEqual(a.waits[0].allocation_id, ALLOC);
+  } },
+  { method: 'Jobs.Get', ask: { id: 'nothing' }, code: 'NOT_FOUND' },
+  { method: 'Jobs.List', check: (a) => assert.deepStrictEqual(ids(a.jobs), ['web']) },
+  { method: 'Jobs.History', ask: { id: 'web' }, check: (a) => assert.strictEqual(a.versions.length, 1) },
+  { method: 'Jobs.Stop', ask: { id: 'web' }, check: (a) => assert.strictEqual(a.job.stop, true) },
+  { method: 'Jobs.Stop', ask: { id: 'web', purge: true } },
 
   { addresses: true },
 

@@ -73,6 +73,12 @@ TEST(volume_alloc_and_node_come_back_as_they_went)
 	a.client_description = description;
 	a.unit = unit;
 	a.stop_timeout_ms = 11;
+	(void)str_copy(a.job_id, sizeof(a.job_id), "web");
+	(void)str_copy(a.job_group, sizeof(a.job_group), "one");
+	a.job_index = 3;
+	a.job_version = 4;
+	a.running_time_ms = 5;
+	a.end_time_ms = 6;
 	a.mount_timeout_ms = 12;
 	a.n_published = 1;
 	(void)str_copy(a.published[0].path, sizeof(a.published[0].path), "/x/y");

@@ -192,9 +192,21 @@ TEST(capabilities_are_replaced_unless_claims_stand_on_them)
 	assert_true(volume_has_capability(&current, MULTI_NODE_READER_ONLY, ATTACHMENT_FILE_SYSTEM));
 }
 
+TEST(an_id_is_a_name_and_of_a_member_of_a_job_has_its_index_behind)
+{
+	static const char *const good[] = {"db", "db[0]", "db[17]", "Z_9-x[3]"};
+	static const char *const bad[] = {"",	 "db[",	   "db[]",   "db[01]", "db[1]x", "db[1][2]",
+					  "[1]", "d/b[1]", "db[-1]", "db]",    "db[x]"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(good); i++)
+		assert_true(volume_id_is_valid(good[i]));
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		assert_false(volume_id_is_valid(bad[i]));
+}
+
 TEST(wire_names_are_labels_and_differ_where_ids_or_namespaces_differ)
 {
-	static const char *const ids[] = {"db", "DB", "d_b", "d-b", "0", "Z_9-x"};
+	static const char *const ids[] = {"db", "DB", "d_b", "d-b", "0", "Z_9-x", "db[3]", "db-3"};
 	char seen[2 * ARRAY_SIZE(ids)][WIRE_VOLUME_SIZE];
 	char longest[VOLUME_ID_MAX + 1];
 	size_t n = 0;

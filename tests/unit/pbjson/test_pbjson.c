@@ -12,6 +12,7 @@
 #include <all.pb-c.h>
 #include <holdfast/v1/agent.pb-c.h>
 #include <holdfast/v1/allocations.pb-c.h>
+#include <holdfast/v1/jobs.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
@@ -203,9 +204,13 @@ static void there_and_back(const ProtobufCMessageDescriptor *descriptor, uint64_
 TEST(every_message_comes_back_as_it_went)
 {
 	static const ProtobufCServiceDescriptor *const services[] = {
-		&holdfast__v1__volumes__descriptor, &holdfast__v1__allocations__descriptor,
-		&holdfast__v1__nodes__descriptor,   &holdfast__v1__operator__descriptor,
-		&holdfast__v1__agent__descriptor,   NULL,
+		&holdfast__v1__volumes__descriptor,
+		&holdfast__v1__allocations__descriptor,
+		&holdfast__v1__jobs__descriptor,
+		&holdfast__v1__nodes__descriptor,
+		&holdfast__v1__operator__descriptor,
+		&holdfast__v1__agent__descriptor,
+		NULL,
 	};
 
 	for (uint64_t seed = 1; seed <= 400; seed++)

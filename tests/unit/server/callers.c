@@ -8,6 +8,7 @@
 #include "rpc/pki.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
+#include <holdfast/v1/jobs.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/plugins.pb-c.h>
@@ -16,9 +17,9 @@
 #include <string.h>
 
 static const ProtobufCServiceDescriptor *const descriptors[] = {
-	&holdfast__v1__volumes__descriptor,  &holdfast__v1__plugins__descriptor,
-	&holdfast__v1__nodes__descriptor,    &holdfast__v1__allocations__descriptor,
-	&holdfast__v1__operator__descriptor,
+	&holdfast__v1__volumes__descriptor, &holdfast__v1__plugins__descriptor,
+	&holdfast__v1__nodes__descriptor,   &holdfast__v1__allocations__descriptor,
+	&holdfast__v1__jobs__descriptor,    &holdfast__v1__operator__descriptor,
 };
 
 static unsigned int n_certificates;

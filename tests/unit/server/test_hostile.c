@@ -12,6 +12,7 @@
 #include "node/session.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
+#include <holdfast/v1/jobs.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/plugins.pb-c.h>
@@ -31,9 +32,9 @@ enum {
 };
 
 static const ProtobufCServiceDescriptor *const services_of[] = {
-	&holdfast__v1__volumes__descriptor,  &holdfast__v1__plugins__descriptor,
-	&holdfast__v1__nodes__descriptor,    &holdfast__v1__allocations__descriptor,
-	&holdfast__v1__operator__descriptor,
+	&holdfast__v1__volumes__descriptor, &holdfast__v1__plugins__descriptor,
+	&holdfast__v1__nodes__descriptor,   &holdfast__v1__allocations__descriptor,
+	&holdfast__v1__jobs__descriptor,    &holdfast__v1__operator__descriptor,
 };
 
 /* --- what it costs --- */

@@ -14,6 +14,7 @@
 #include "state/records.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
+#include <holdfast/v1/jobs.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/plugins.pb-c.h>
@@ -110,6 +111,10 @@ struct row {
 #define DB "\"id\": \"db\", \"namespace\": \"default\""
 #define DETACH "{" DB ", \"node_id\": \"n1\""
 #define RUN "{\"allocation\": {\"namespace\": \"default\", \"node_id\": \"n1\""
+#define JOB                                                                                                  \
+	"{\"job\": {\"id\": \"j\", \"namespace\": \"default\", \"type\": \"JOB_TYPE_SERVICE\", \"groups\": " \
+	"[{\"name\": "                                                                                       \
+	"\"g\", \"count\": 1"
 #define WATCH(topic) "{\"topics\": [\"" topic "\"], \"namespace\": \"default\"}"
 #define A_TOKEN "01890000-0000-7000-8000-00000000000f"
 
@@ -185,6 +190,16 @@ static const struct row rows[] = {
 	{"Allocations.Exec", OF_NAMESPACE, N(ALLOC_EXEC), "{\"id\": \"" ALLOC_1 "\"}", .is_stream = true},
 	{"Allocations.Logs", OF_NAMESPACE, N(READ_LOGS), "{\"id\": \"" ALLOC_1 "\"}", .is_stream = true},
 	{"Allocations.Stats", OF_NAMESPACE, N(JOB_READ), "{\"id\": \"" ALLOC_1 "\"}", .is_stream = true},
+	{"Jobs.Run", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT), JOB "}]}}"},
+	{"Jobs.Run", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT) | N(PLUGIN_REGISTER),
+	 JOB ", \"allocation\": {\"csi_plugin\": {\"id\": \"p\"}}}]}}"},
+	{"Jobs.Run", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT) | N(UNIT_RUN),
+	 JOB ", \"allocation\": {\"driver\": \"systemd\"}}]}}"},
+	{"Jobs.Plan", OF_NAMESPACE, N(JOB_SUBMIT), JOB "}]}}"},
+	{"Jobs.Get", OF_NAMESPACE, N(JOB_READ), "{\"id\": \"j\", \"namespace\": \"default\"}"},
+	{"Jobs.List", OF_NAMESPACE, N(JOB_LIST), "{\"namespace\": \"default\"}"},
+	{"Jobs.Stop", OF_NAMESPACE, N(JOB_SUBMIT), "{\"id\": \"j\", \"namespace\": \"default\"}"},
+	{"Jobs.History", OF_NAMESPACE, N(JOB_READ), "{\"id\": \"j\", \"namespace\": \"default\"}"},
 	{"Operator.Status", OF_NO_OBJECT, N(OPERATOR_READ), "{}"},
 	{"Operator.ListMembers", OF_NO_OBJECT, N(OPERATOR_READ), "{}"},
 	{"Operator.StepDown", OF_NO_OBJECT, N(OPERATOR_WRITE), "{}"},
@@ -215,9 +230,9 @@ static const struct row rows[] = {
 };
 
 static const ProtobufCServiceDescriptor *const all_services[] = {
-	&holdfast__v1__volumes__descriptor,  &holdfast__v1__plugins__descriptor,
-	&holdfast__v1__nodes__descriptor,    &holdfast__v1__allocations__descriptor,
-	&holdfast__v1__operator__descriptor,
+	&holdfast__v1__volumes__descriptor, &holdfast__v1__plugins__descriptor,
+	&holdfast__v1__nodes__descriptor,   &holdfast__v1__allocations__descriptor,
+	&holdfast__v1__jobs__descriptor,    &holdfast__v1__operator__descriptor,
 };
 
 TEST(every_method_has_a_row)

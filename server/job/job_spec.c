@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/job_spec.h"
+
+#include "base/cleanup.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "model/pb.h"
+#include "rpc/pack.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef Holdfast__V1__Job Job;
+typedef Holdfast__V1__JobGroup Group;
+
+static const struct job_update default_update = {
+	.max_parallel = 1, .min_healthy_ms = 10 * 1000, .healthy_deadline_ms = 5 * 60 * 1000};
+static const struct job_reschedule default_reschedule = {.unlimited = true, .delay_ms = 30 * 1000};
+static const struct job_reschedule default_of_batch = {
+	.attempts = 1, .interval_ms = JOB_RESCHEDULE_INTERVAL_MAX_MS, .delay_ms = 30 * 1000};
+
+static const Holdfast__V1__VolumeRequest *find_volume(const Group *group, const char *name)
+{
+	for (size_t i = 0; i < group->allocation->n_volumes; i++)
+		if (str_eq(group->allocation->volumes[i]->name, name))
+			return group->allocation->volumes[i];
+	return NULL;
+}
+
+static bool is_per_alloc(const Group *group, const char *name)
+{
+	for (size_t i = 0; i < group->n_per_alloc; i++)
+		if (str_eq(group->per_alloc[i], name))
+			return true;
+	return false;
+}
+
+/* --- checks --- */
+
+static enum status check_per_alloc(const Job *job, const Group *group, const char *field, struct error *err)
+{
+	if (group->n_per_alloc > ALLOC_VOLUMES_MAX)
+		return error_invalid(err, field, "per_alloc names more than %d volumes", ALLOC_VOLUMES_MAX);
+	for (size_t i = 0; i < group->n_per_alloc; i++) {
+		if (!find_volume(group, group->per_alloc[i]))
+			return error_invalid(err, field, "per_alloc names volume '%.64s', which it has not",
+					     group->per_alloc[i]);
+		if (job->type == HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SYSTEM)
+			return error_invalid(err, field,
+					     "per_alloc contradicts type system: its members have no index");
+	}
+	return STATUS_OK;
+}
+
+/* More than one member on a volume that one may have would never all run. */
+static enum status check_shared_volume(const Job *job, const Group *group,
+				       const Holdfast__V1__VolumeRequest *volume, const char *field,
+				       struct error *err)
+{
+	bool is_many = job->type == HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SYSTEM || group->count > 1;
+	enum access_mode mode = (enum access_mode)volume->access_mode;
+
+	if (volume->mount_options)
+		return error_invalid(err, field,
+				     "volume %.64s: mount_options are the volume's own in a job; register "
+				     "them with it",
+				     volume->name);
+	if (!is_many || is_per_alloc(group, volume->name) || mode == MULTI_NODE_MULTI_WRITER ||
+	    mode == MULTI_NODE_READER_ONLY || mode == SINGLE_NODE_MULTI_WRITER ||
+	    (mode == MULTI_NODE_SINGLE_WRITER && volume->read_only))
+		return STATUS_OK;
+	return error_invalid(err, field,
+			     "volume %.64s: access mode %s is for one member, and there are more; set "
+			     "per_alloc, or another mode",
+			     volume->name, access_mode_name(mode));
+}
+
+static enum status check_count(const Job *job, const Group *group, const char *field, struct error *err)
+{
+	if (job->type == HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SYSTEM)
+		return group->count <= 1 ? STATUS_OK
+					 : error_invalid(err, field,
+							 "count contradicts type system: it has one member "
+							 "on each node");
+	if (group->count >= 1 && group->count <= JOB_COUNT_MAX)
+		return STATUS_OK;
+	return error_invalid(err, field, "count is 1 to %d, not %" PRIu32 "%s", JOB_COUNT_MAX, group->count,
+			     group->count == 0 ? "; Jobs.Stop stops a job" : "");
+}
+
+static enum status check_template(const Group *group, const char *field, struct error *err)
+{
+	const Holdfast__V1__Allocation *alloc = group->allocation;
+
+	if (!alloc)
+		return error_invalid(err, field, "allocation is missing: what each member runs");
+	if (alloc->id[0] != '\0' || alloc->node_id[0] != '\0' || alloc->name[0] != '\0' ||
+	    alloc->namespace_[0] != '\0' || alloc->job_id[0] != '\0')
+		return error_invalid(err, field,
+				     "id, name, namespace, node and job of its allocations are the server's "
+				     "to say");
+	return STATUS_OK;
+}
+
+static enum status check_reschedule(const Group *group, const char *field, struct error *err)
+{
+	if (!group->reschedule || group->reschedule->interval_ms <= JOB_RESCHEDULE_INTERVAL_MAX_MS)
+		return STATUS_OK;
+	return error_invalid(err, field, "reschedule: the interval is at most %d ms",
+			     JOB_RESCHEDULE_INTERVAL_MAX_MS);
+}
+
+static enum status check_group(const Job *job, uint32_t i, struct error *err)
+{
+	const Group *group = job->groups[i];
+	cleanup(alloc_release) struct alloc alloc = {0};
+	char field[ERROR_FIELD_SIZE];
+	enum status st;
+
+	(void)str_format(field, sizeof(field), "groups[%" PRIu32 "]", i);
+	if (!id_is_label(group->name) || strlen(group->name) > JOB_GROUP_NAME_MAX)
+		return error_invalid(err, field, "name: '%.64s' is not 1 to %d of a-z 0-9 and -", group->name,
+				     JOB_GROUP_NAME_MAX);
+	for (uint32_t k = 0; k < i; k++)
+		if (str_eq(job->groups[k]->name, group->name))
+			return error_invalid(err, field, "group %s is there twice", group->name);
+	st = check_template(group, field, err);
+	if (st == STATUS_OK)
+		st = check_count(job, group, field, err);
+	if (st == STATUS_OK)
+		st = check_per_alloc(job, group, field, err);
+	if (st == STATUS_OK)
+		st = check_reschedule(group, field, err);
+	for (size_t k = 0; st == STATUS_OK && k < group->allocation->n_volumes; k++)
+		st = check_shared_volume(job, group, group->allocation->volumes[k], field, err);
+	return st == STATUS_OK ? job_make_alloc(job, i, group->count > 0 ? group->count - 1 : 0, &alloc, err)
+			       : st;
+}
+
+enum status job_validate(const Job *job, struct error *err)
+{
+	enum status st = STATUS_OK;
+
+	if (!job)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "job: missing");
+	if (!id_is_label(job->id))
+		return error_invalid(err, "job.id", "'%.64s' is not 1 to %d of a-z 0-9 and -", job->id,
+				     JOB_ID_MAX);
+	if (job->type <= HOLDFAST__V1__JOB_TYPE__JOB_TYPE_UNSPECIFIED || (int)job->type >= JOB_TYPE_N)
+		return error_invalid(err, "job.type", "it is service, system or batch");
+	if (job->n_groups == 0 || job->n_groups > JOB_GROUPS_MAX)
+		return error_invalid(err, "job.groups", "a job has 1 to %d groups, not %zu", JOB_GROUPS_MAX,
+				     job->n_groups);
+	if (protobuf_c_message_get_packed_size(&job->base) > JOB_BYTES_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "job %s has more than %d bytes", job->id,
+				 JOB_BYTES_MAX);
+	for (uint32_t i = 0; st == STATUS_OK && i < job->n_groups; i++)
+		st = check_group(job, i, err);
+	return st;
+}
+
+/* --- views --- */
+
+static void view_group(const Group *group, enum job_type type, struct job_group *ret,
+		       struct job_volume *volumes)
+{
+	const Holdfast__V1__JobUpdate *update = group->update;
+	const Holdfast__V1__JobReschedule *reschedule = group->reschedule;
+
+	*ret = (struct job_group){.name = group->name,
+				  .count = group->count,
+				  .volumes = volumes,
+				  .n_volumes = group->allocation->n_volumes,
+				  .update = default_update,
+				  .reschedule = type == JOB_BATCH ? default_of_batch : default_reschedule};
+	if (update)
+		ret->update = (struct job_update){.max_parallel = update->max_parallel,
+						  .min_healthy_ms = update->min_healthy_ms,
+						  .healthy_deadline_ms = update->healthy_deadline_ms};
+	if (reschedule)
+		ret->reschedule = (struct job_reschedule){.unlimited = reschedule->unlimited,
+							  .attempts = reschedule->attempts,
+							  .interval_ms = reschedule->interval_ms,
+							  .delay_ms = reschedule->delay_ms};
+	for (size_t i = 0; i < ret->n_volumes; i++) {
+		const Holdfast__V1__VolumeRequest *from = group->allocation->volumes[i];
+		struct volume_request request = {.read_only = from->read_only,
+						 .access_mode = (enum access_mode)from->access_mode};
+
+		volumes[i] = (struct job_volume){.per_alloc = is_per_alloc(group, from->name),
+						 .access_mode = request.access_mode,
+						 .mode = volume_request_mode(&request)};
+		(void)str_copy(volumes[i].source, sizeof(volumes[i].source), from->source);
+	}
+}
+
+void job_view_of(const Job *job, struct job_view *ret)
+{
+	*ret = (struct job_view){.spec = {.id = job->id,
+					  .type = (enum job_type)job->type,
+					  .version = job->version,
+					  .stop = job->stop,
+					  .update = (enum job_update_status)job->update_status,
+					  .groups = ret->groups,
+					  .n_groups = job->n_groups}};
+	for (size_t i = 0; i < job->n_groups; i++)
+		view_group(job->groups[i], ret->spec.type, &ret->groups[i], ret->volumes[i]);
+}
+
+/* --- allocations --- */
+
+static enum status name_volumes(const Group *group, uint32_t index, struct alloc *alloc, struct error *err)
+{
+	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
+		char source[VOLUME_ID_MAX + 1];
+
+		if (!is_per_alloc(group, alloc->volumes[i].name))
+			continue;
+		if (str_format(source, sizeof(source), "%s[%" PRIu32 "]", alloc->volumes[i].source, index) <
+		    0)
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "volume %s: its source and [%" PRIu32 "] have more than %d bytes",
+					 alloc->volumes[i].name, index, VOLUME_ID_MAX);
+		(void)str_copy(alloc->volumes[i].source, sizeof(alloc->volumes[i].source), source);
+	}
+	return STATUS_OK;
+}
+
+enum status job_make_alloc(const Job *job, uint32_t group, uint32_t index, struct alloc *ret,
+			   struct error *err)
+{
+	const Group *from = job->groups[group];
+	enum status st = alloc_from_pb(from->allocation, ret, err);
+
+	if (st != STATUS_OK)
+		return st;
+	(void)str_copy(ret->namespace, sizeof(ret->namespace), namespace_or_default(job->namespace_));
+	(void)str_format(ret->name, sizeof(ret->name), "%s-%s-%" PRIu32, job->id, from->name, index);
+	(void)str_copy(ret->job_id, sizeof(ret->job_id), job->id);
+	(void)str_copy(ret->job_group, sizeof(ret->job_group), from->name);
+	ret->job_index = index;
+	ret->job_version = job->version;
+	alloc_default(ret);
+	st = name_volumes(from, index, ret, err);
+	return st == STATUS_OK ? alloc_validate(ret, err) : st;
+}
+
+/* --- comparison --- */
+
+static Job submitted(const Job *job)
+{
+	Job part = *job;
+
+	part.version = part.create_index = part.modify_index = 0;
+	part.submit_time_ms = 0;
+	part.stop = false;
+	part.update_status = HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_RUNNING;
+	return part;
+}
+
+bool job_same_submission(const Job *a_, const Job *b_)
+{
+	Job a = submitted(a_), b = submitted(b_);
+	size_t n_a = 0, n_b = 0;
+	cleanup_free uint8_t *x = pack_message(&a.base, 0, &n_a);
+	cleanup_free uint8_t *y = pack_message(&b.base, 0, &n_b);
+
+	return x && y && n_a == n_b && memcmp(x, y, n_a) == 0;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* A job as it is submitted and stored: what it may say, and what the reconciler and an allocation see of it.
+ */
+
+#include "base/error.h"
+#include "job/job_reconcile.h"
+#include "model/alloc.h"
+
+#include <holdfast/v1/jobs.pb-c.h>
+
+enum {
+	JOB_BYTES_MAX = 64 << 10, /* of one, on the wire */
+	JOB_VERSIONS_KEPT = 6,
+	JOB_RESCHEDULE_INTERVAL_MAX_MS = 24 * 3600 * 1000,
+};
+
+/* What the reconciler sees of a job; borrows from its message. */
+struct job_view {
+	struct job_spec spec;
+	struct job_group groups[JOB_GROUPS_MAX];
+	struct job_volume volumes[JOB_GROUPS_MAX][ALLOC_VOLUMES_MAX];
+};
+
+/** Check a submission. STATUS_INVALID_ARGUMENT names the field. */
+enum status job_validate(const Holdfast__V1__Job *job, struct error *err);
+
+/** @job has passed job_validate(). */
+void job_view_of(const Holdfast__V1__Job *job, struct job_view *ret);
+
+/** The allocation of GROUP[@index], without id and node. @ret has lists of its own, alloc_release(). */
+enum status job_make_alloc(const Holdfast__V1__Job *job, uint32_t group, uint32_t index, struct alloc *ret,
+			   struct error *err);
+
+/** Do both ask for the same? What the server says of them is not looked at. */
+bool job_same_submission(const Holdfast__V1__Job *a, const Holdfast__V1__Job *b);

@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/job_work.h"
+
+#include "server.h"
+
+#include "access/audit.h"
+#include "alloc/allocs.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "claim/refusal.h"
+#include "log/log.h"
+#include "node/nodes.h"
+#include "recovery/epoch.h"
+#include "state/change.h"
+#include "state/keys.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+enum { TIMER_ACCURACY_US = 10000, OBJECT_SIZE = NAMESPACE_MAX + UUID_TEXT_SIZE + 80 };
+#define RETRY_US (5 * USEC_PER_SEC) /* after what the store refused */
+
+struct job_work {
+	const char *key; /* of the array below: the tree's key */
+	char job_key[OBJECT_KEY_SIZE];
+	RB_ENTRY(job_work) by_key;
+	TAILQ_ENTRY(job_work) in_queue;
+	LIST_ENTRY(job_work) of_waiting;
+	struct server *server;
+	sd_event_source *timer; /* owned */
+	bool is_queued;
+	bool is_waiting; /* for something that no allocation of its own tells: it is in the list of those */
+	char refusal[ERROR_MSG_MAX];
+};
+RB_HEAD(job_work_tree, job_work);
+TAILQ_HEAD(job_work_queue, job_work);
+LIST_HEAD(job_work_list, job_work);
+
+struct job_works {
+	struct job_work_tree by_key;
+	struct job_work_queue queue;
+	struct job_work_list waiting;
+	sd_event_source *turn; /* owned; on while the queue has something */
+};
+
+static int compare(const struct job_work *a, const struct job_work *b)
+{
+	return strcmp(a->key, b->key);
+}
+
+TREE_GENERATE(job_work_tree, job_work, by_key, compare)
+
+/* --- what is --- */
+
+static uint32_t group_number(const struct job_spec *spec, const char *name)
+{
+	for (uint32_t i = 0; i < spec->n_groups; i++)
+		if (str_eq(spec->groups[i].name, name))
+			return i;
+	return JOB_GROUP_GONE;
+}
+
+static size_t take_allocs(const struct job_entry *entry, const struct job_spec *spec, struct job_alloc *ret)
+{
+	const struct alloc_entry *at;
+	size_t n = 0;
+
+	if (!entry)
+		return 0;
+	LIST_FOREACH (at, &entry->allocs, of_job) {
+		const struct alloc *alloc = &at->alloc;
+
+		ret[n++] = (struct job_alloc){.id = alloc->id,
+					      .node_id = alloc->node_id,
+					      .group = group_number(spec, alloc->job_group),
+					      .index = alloc->job_index,
+					      .version = alloc->job_version,
+					      .desired = alloc->desired_status,
+					      .client = alloc->client_status,
+					      .create_ms = alloc->create_time_ms,
+					      .running_ms = alloc->running_time_ms,
+					      .end_ms = alloc->end_time_ms};
+	}
+	return n;
+}
+
+static size_t take_nodes(struct server *server, struct job_node *ret, size_t size)
+{
+	size_t n = 0;
+
+	for (struct node_entry *node = state_node_from(&server->state, ""); node && n < size;
+	     node = state_node_next(node))
+		if (node_is_registered(node))
+			ret[n++] = (struct job_node){.id = node->id,
+						     .is_connected = node_is_connected(node),
+						     .is_eligible = node_is_connected(node) &&
+								    !node->node.ineligible &&
+								    !node_is_draining(&node->node)};
+	return n;
+}
+
+/* Who has, or will ask for, the volumes of a job. */
+struct holders {
+	struct job_holder *list; /* owned */
+	size_t n, size;
+	bool failed; /* memory is short */
+};
+
+static void add_holder(struct holders *holders, const struct job_holder *holder)
+{
+	if (holders->n == holders->size) {
+		size_t size = holders->size == 0 ? 64 : 2 * holders->size;
+		struct job_holder *list = reallocarray(holders->list, size, sizeof(*list));
+
+		holders->failed = holders->failed || !list;
+		if (!list)
+			return;
+		holders->list = list;
+		holders->size = size;
+	}
+	holders->list[holders->n++] = *holder;
+}
+
+static void add_of_volume(struct server *server, const char *namespace, const char *id,
+			  struct holders *holders)
+{
+	struct volume_entry *entry = state_volume(&server->state, namespace, id);
+	const struct claim_entry *claim;
+	struct error err;
+
+	if (!entry)
+		return;
+	if (epoch_check(server, &entry->volume, &err) != STATUS_OK)
+		add_holder(holders, &(struct job_holder){.volume_id = entry->id});
+	LIST_FOREACH (claim, &entry->claims, of_volume)
+		if (claim_is_live(&claim->claim))
+			add_holder(holders, &(struct job_holder){.volume_id = entry->id,
+								 .alloc_id = claim->claim.allocation_id,
+								 .node_id = claim->claim.node_id,
+								 .access_mode = claim->claim.access_mode,
+								 .mode = claim->claim.mode});
+}
+
+static void take_claims(struct server *server, const char *namespace, const struct job_spec *spec,
+			struct holders *holders)
+{
+	char id[VOLUME_ID_MAX + 1];
+
+	for (size_t i = 0; i < spec->n_groups; i++) {
+		const struct job_group *group = &spec->groups[i];
+
+		for (size_t k = 0; k < group->n_volumes; k++) {
+			uint32_t n = group->volumes[k].per_alloc ? group->count : 1;
+
+			for (uint32_t index = 0; index < n; index++) {
+				job_volume_id(&group->volumes[k], index, id);
+				add_of_volume(server, namespace, id, holders);
+			}
+		}
+	}
+}
+
+/* What its own allocations will ask for. */
+static void take_requests(const struct job_entry *entry, struct holders *holders)
+{
+	const struct alloc_entry *at;
+
+	if (!entry)
+		return;
+	LIST_FOREACH (at, &entry->allocs, of_job)
+		for (uint32_t i = 0; i < at->alloc.n_volumes && !alloc_is_client_terminal(&at->alloc); i++) {
+			const struct volume_request *request = &at->alloc.volumes[i];
+
+			add_holder(holders, &(struct job_holder){.volume_id = request->source,
+								 .alloc_id = at->alloc.id,
+								 .node_id = at->alloc.node_id,
+								 .access_mode = request->access_mode,
+								 .mode = volume_request_mode(request)});
+		}
+}
+
+static void holders_release(struct holders *holders)
+{
+	free(holders->list);
+}
+
+struct job_decisions *job_decide(struct server *server, const Holdfast__V1__Job *job, struct job_view *ret)
+{
+	const char *namespace = job->namespace_;
+	const struct job_entry *entry = state_job(&server->state, namespace, job->id);
+	cleanup(holders_release) struct holders holders = {.list = NULL};
+	cleanup_free struct job_alloc *allocs =
+		calloc(entry ? entry->n_allocs + 1 : 1, sizeof(struct job_alloc));
+	cleanup_free struct job_node *nodes = calloc(server->state.n_nodes + 1, sizeof(struct job_node));
+	struct job_decisions *decisions = calloc(1, sizeof(*decisions));
+
+	job_view_of(job, ret);
+	take_claims(server, namespace, &ret->spec, &holders);
+	take_requests(entry, &holders);
+	if (!allocs || !nodes || !decisions || holders.failed) {
+		free(decisions);
+		return NULL;
+	}
+	job_reconcile(&(struct job_world){.job = &ret->spec,
+					  .allocs = allocs,
+					  .n_allocs = take_allocs(entry, &ret->spec, allocs),
+					  .nodes = nodes,
+					  .n_nodes = take_nodes(server, nodes, server->state.n_nodes),
+					  .holders = holders.list,
+					  .n_holders = holders.n,
+					  .now_ms = clock_realtime_ms()},
+		      decisions);
+	return decisions;
+}
+
+/* --- what is done --- */
+
+static void on_alloc_durable(struct server *server, void *userdata)
+{
+	cleanup_free char *id = userdata;
+	const struct alloc_entry *entry = state_alloc(&server->state, id);
+
+	if (entry)
+		allocs_send(entry);
+}
+
+static void name_alloc(const struct alloc *alloc, char ret[static OBJECT_SIZE])
+{
+	(void)str_format(ret, OBJECT_SIZE, "allocation %s/%s", alloc->namespace, alloc->id);
+}
+
+static enum status place(struct job_work *work, const Holdfast__V1__Job *job, const struct job_action *action,
+			 struct error *err)
+{
+	cleanup(refusal_release) struct refusal refusal = {0};
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	cleanup(alloc_release) struct alloc alloc = {0};
+	char object[OBJECT_SIZE], why[AUDIT_WHY_SIZE];
+	enum status st = job_make_alloc(job, action->group, action->index, &alloc, err);
+
+	if (st == STATUS_OK && action->node_id)
+		(void)str_copy(alloc.node_id, sizeof(alloc.node_id), action->node_id);
+	if (st == STATUS_OK)
+		st = allocs_place(work->server, &alloc, &refusal, err);
+	if (st != STATUS_OK)
+		return st;
+	change_put_alloc(&change, &alloc);
+	name_alloc(&alloc, object);
+	(void)str_format(why, sizeof(why), "%s, version %" PRIu64, alloc.name, job->version);
+	audit_own(work->server, &change, "Jobs.Place", object, why);
+	return change_commit_taking(work->server, &change, on_alloc_durable, strdup(alloc.id), err);
+}
+
+static enum status stop(struct job_work *work, const struct job_action *action, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	const struct alloc_entry *entry = state_alloc(&work->server->state, action->alloc_id);
+	char object[OBJECT_SIZE];
+
+	if (!entry)
+		return STATUS_OK;
+	allocs_stage_stop(&change, entry, entry->node);
+	name_alloc(&entry->alloc, object);
+	audit_own(work->server, &change, "Jobs.StopAllocation", object, job_stop_reason_text(action->reason));
+	return change_commit_taking(work->server, &change, on_alloc_durable, strdup(entry->id), err);
+}
+
+static enum status end_update(struct job_work *work, const Holdfast__V1__Job *job,
+			      const struct job_action *action, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	bool failed = action->type == JOB_FAIL_UPDATE;
+	Holdfast__V1__Job changed = *job;
+	char object[AUDIT_OBJECT_SIZE], why[AUDIT_WHY_SIZE];
+
+	changed.update_status = failed ? HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_FAILED
+				       : HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_DONE;
+	change_put_record(&change, work->key, &changed.base);
+	(void)str_format(object, sizeof(object), "job %s/%s", job->namespace_, job->id);
+	(void)str_format(why, sizeof(why), "version %" PRIu64 " %s%s", job->version,
+			 failed ? "failed: not healthy in time is allocation " : "is healthy",
+			 failed ? action->alloc_id : "");
+	audit_own(work->server, &change, "Jobs.Update", object, why);
+	return change_commit(work->server, &change, NULL, NULL, err);
+}
+
+static enum status carry_out(struct job_work *work, const Holdfast__V1__Job *job,
+			     const struct job_action *action, struct error *err)
+{
+	switch (action->type) {
+	case JOB_PLACE:
+		return place(work, job, action, err);
+	case JOB_STOP:
+		return stop(work, action, err);
+	case JOB_END_UPDATE:
+	case JOB_FAIL_UPDATE:
+		break;
+	}
+	return end_update(work, job, action, err);
+}
+
+/* --- turns --- */
+
+static void set_waiting(struct job_works *works, struct job_work *work, bool is_waiting)
+{
+	if (work->is_waiting == is_waiting)
+		return;
+	work->is_waiting = is_waiting;
+	if (is_waiting)
+		LIST_INSERT_HEAD(&works->waiting, work, of_waiting);
+	else
+		LIST_REMOVE(work, of_waiting);
+}
+
+static void queue(struct job_work *work)
+{
+	struct job_works *works = work->server->job_works;
+
+	if (work->is_queued)
+		return;
+	work->is_queued = true;
+	TAILQ_INSERT_TAIL(&works->queue, work, in_queue);
+	(void)sd_event_source_set_enabled(works->turn, SD_EVENT_ON);
+}
+
+static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	(void)source;
+	(void)usec;
+	queue(userdata);
+	return 0;
+}
+
+static void wake_after(struct job_work *work, uint64_t delay_us)
+{
+	work->timer = sd_event_source_disable_unref(work->timer);
+	(void)sd_event_add_time_relative(work->server->event, &work->timer, CLOCK_MONOTONIC, delay_us,
+					 TIMER_ACCURACY_US, on_timer, work);
+}
+
+static bool is_of_others(enum job_wait_for what)
+{
+	return what == JOB_WAIT_VOLUME || what == JOB_WAIT_NODE || what == JOB_WAIT_CONNECTION;
+}
+
+/* One that fails leaves the others of its group for the next event: they would fail as well. */
+static void carry_out_all(struct job_work *work, const Holdfast__V1__Job *job,
+			  const struct job_decisions *decisions)
+{
+	uint32_t refused = 0; /* groups, a bit each */
+	struct error err;
+
+	work->refusal[0] = '\0';
+	for (size_t i = 0; i < decisions->n_actions; i++) {
+		const struct job_action *action = &decisions->actions[i];
+
+		if (action->type == JOB_PLACE && (refused & (1U << action->group)))
+			continue;
+		if (carry_out(work, job, action, &err) == STATUS_OK)
+			continue;
+		if (action->type == JOB_PLACE && !action->node_id)
+			refused |= 1U << action->group;
+		(void)str_copy(work->refusal, sizeof(work->refusal), err.msg);
+	}
+}
+
+static uint64_t delay_until(int64_t at_ms)
+{
+	int64_t delay_ms = at_ms - clock_realtime_ms();
+
+	return delay_ms > 0 ? (uint64_t)delay_ms * USEC_PER_MSEC : 0;
+}
+
+static void reconcile(struct job_work *work)
+{
+	struct server *server = work->server;
+	const Holdfast__V1__Job *stored = state_record(&server->state, work->key);
+	cleanup_free struct job_view *view = calloc(1, sizeof(*view));
+	cleanup_free struct job_decisions *decisions = NULL;
+	Holdfast__V1__Job *job;
+	bool is_waiting;
+
+	if (!stored || !server->is_serving)
+		return;
+	job = (Holdfast__V1__Job *)message_copy(&stored->base); /* changes take the stored one away */
+	decisions = job && view ? job_decide(server, job, view) : NULL;
+	if (!decisions) {
+		if (job)
+			holdfast__v1__job__free_unpacked(job, NULL);
+		wake_after(work, RETRY_US);
+		return;
+	}
+	is_waiting = view->spec.type == JOB_SYSTEM;
+	for (size_t i = 0; i < decisions->n_waits; i++)
+		is_waiting = is_waiting || is_of_others(decisions->waits[i].what);
+	carry_out_all(work, job, decisions);
+	set_waiting(server->job_works, work, is_waiting || work->refusal[0] != '\0');
+	if (decisions->is_cut && work->refusal[0] == '\0')
+		queue(work);
+	else if (work->refusal[0] != '\0' && change_check(server, NULL) != STATUS_OK)
+		wake_after(work, RETRY_US);
+	else if (decisions->wake_ms > 0)
+		wake_after(work, delay_until(decisions->wake_ms));
+	holdfast__v1__job__free_unpacked(job, NULL);
+}
+
+static void work_free(struct job_works *works, struct job_work *work)
+{
+	set_waiting(works, work, false);
+	if (work->is_queued)
+		TAILQ_REMOVE(&works->queue, work, in_queue);
+	RB_REMOVE(job_work_tree, &works->by_key, work);
+	(void)sd_event_source_disable_unref(work->timer);
+	free(work);
+}
+
+/* One job a turn. */
+static int on_turn(sd_event_source *source, void *userdata)
+{
+	struct server *server = userdata;
+	struct job_works *works = server->job_works;
+	struct job_work *work = TAILQ_FIRST(&works->queue);
+
+	if (work) {
+		TAILQ_REMOVE(&works->queue, work, in_queue);
+		work->is_queued = false;
+		if (state_record(&server->state, work->key))
+			reconcile(work);
+		else
+			work_free(works, work);
+	}
+	(void)sd_event_source_set_enabled(source, TAILQ_EMPTY(&works->queue) ? SD_EVENT_OFF : SD_EVENT_ON);
+	return 0;
+}
+
+/* --- events --- */
+
+static struct job_works *works_of(struct server *server)
+{
+	struct job_works *works = server->job_works;
+
+	if (works)
+		return works;
+	works = calloc(1, sizeof(*works));
+	if (!works)
+		return NULL;
+	RB_INIT(&works->by_key);
+	TAILQ_INIT(&works->queue);
+	LIST_INIT(&works->waiting);
+	if (sd_event_add_defer(server->event, &works->turn, on_turn, server) < 0) {
+		free(works);
+		return NULL;
+	}
+	(void)sd_event_source_set_enabled(works->turn, SD_EVENT_OFF);
+	server->job_works = works;
+	return works;
+}
+
+static struct job_work *find_work(struct server *server, const char *key)
+{
+	struct job_work wanted;
+
+	wanted.key = key;
+	return server->job_works ? RB_FIND(job_work_tree, &server->job_works->by_key, &wanted) : NULL;
+}
+
+static void mark(struct server *server, const char *key)
+{
+	struct job_works *works = works_of(server);
+	struct job_work *work = works ? find_work(server, key) : NULL;
+
+	if (works && !work) {
+		work = calloc(1, sizeof(*work));
+		if (!work)
+			return;
+		(void)str_copy(work->job_key, sizeof(work->job_key), key);
+		work->key = work->job_key;
+		work->server = server;
+		RB_INSERT(job_work_tree, &works->by_key, work);
+	}
+	if (work)
+		queue(work);
+}
+
+static void mark_job(struct server *server, const char *namespace, const char *id)
+{
+	char key[OBJECT_KEY_SIZE];
+
+	(void)str_format(key, sizeof(key), PREFIX_JOB "%s/%s", namespace, id);
+	mark(server, key);
+}
+
+static void mark_waiting(struct server *server)
+{
+	struct job_work *work;
+
+	if (server->job_works)
+		LIST_FOREACH (work, &server->job_works->waiting, of_waiting)
+			queue(work);
+}
+
+static void note_object(struct server *server, const struct change_object *object)
+{
+	const struct alloc *alloc = object->value;
+	const struct claim *claim = object->value;
+
+	switch (object->kind) {
+	case OBJECT_RECORD:
+		if (str_starts_with(object->key, PREFIX_JOB))
+			mark(server, object->key);
+		break;
+	case OBJECT_ALLOC:
+		if (alloc->job_id[0] != '\0')
+			mark_job(server, alloc->namespace, alloc->job_id);
+		break;
+	case OBJECT_CLAIM:
+		if (object->is_deletion || claim->state == CLAIM_FREED)
+			mark_waiting(server);
+		break;
+	case OBJECT_VOLUME:
+	case OBJECT_NODE:
+	case OBJECT_NODE_PLUGIN:
+		mark_waiting(server);
+		break;
+	case OBJECT_KIND_N:
+		break;
+	}
+}
+
+void job_work_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision)
+{
+	(void)revision;
+	for (size_t i = 0; i < n; i++)
+		note_object(server, &objects[i]);
+}
+
+const char *job_work_refusal(struct server *server, const char *namespace, const char *id)
+{
+	const struct job_work *work;
+	char key[OBJECT_KEY_SIZE];
+
+	(void)str_format(key, sizeof(key), PREFIX_JOB "%s/%s", namespace, id);
+	work = find_work(server, key);
+	return work ? work->refusal : "";
+}
+
+bool job_needs_alloc(struct server *server, const struct alloc *alloc)
+{
+	char key[OBJECT_KEY_SIZE];
+	const Holdfast__V1__Job *job;
+
+	if (alloc->job_id[0] == '\0')
+		return false;
+	(void)str_format(key, sizeof(key), PREFIX_JOB "%s/%s", alloc->namespace, alloc->job_id);
+	job = state_record(&server->state, key);
+	if (!job || job->stop || job->version != alloc->job_version)
+		return false;
+	return alloc->client_status != CLIENT_FAILED ||
+	       clock_realtime_ms() - alloc->end_time_ms < JOB_RESCHEDULE_INTERVAL_MAX_MS;
+}
+
+void job_work_resume_all(struct server *server)
+{
+	struct record_entry *entry = state_record_from(&server->state, PREFIX_JOB);
+
+	for (; entry && str_starts_with(entry->key, PREFIX_JOB); entry = state_record_next(entry))
+		mark(server, entry->key);
+}
+
+void job_work_release_all(struct server *server)
+{
+	struct job_works *works = server->job_works;
+	struct job_work *work;
+
+	if (!works)
+		return;
+	while ((work = RB_MIN(job_work_tree, &works->by_key)))
+		work_free(works, work);
+	(void)sd_event_source_disable_unref(works->turn);
+	free(works);
+	server->job_works = NULL;
+}

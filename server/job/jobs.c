@@ -1,0 +1,615 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/jobs.h"
+
+#include "server.h"
+
+#include "access/access.h"
+#include "access/audit.h"
+#include "access/reply.h"
+#include "alloc/allocs.h"
+#include "api/page.h"
+#include "api/watch.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "job/job_spec.h"
+#include "job/job_work.h"
+#include "rpc/server.h"
+#include "state/change.h"
+#include "state/keys.h"
+#include "state/records.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WHAT_RUN "Jobs.Run"
+#define WHAT_STOP "Jobs.Stop"
+
+typedef Holdfast__V1__Job Job;
+typedef Holdfast__V1__JobMember Member;
+
+static void job_key(const char *namespace, const char *id, char ret[static OBJECT_KEY_SIZE])
+{
+	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_JOB "%.64s/%.64s", namespace_or_default(namespace), id);
+}
+
+static void version_key(const Job *job, uint64_t version, char ret[static OBJECT_KEY_SIZE])
+{
+	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_JOB_VERSION "%s/%s/%020" PRIu64, job->namespace_,
+			 job->id, version);
+}
+
+/* As it is stored, with its indexes. Its lists are borrowed. */
+static Job shown(const struct record_entry *entry)
+{
+	Job job = *(const Job *)entry->record.message;
+
+	job.create_index = entry->record.create_index;
+	job.modify_index = entry->record.modify_index;
+	return job;
+}
+
+static enum status find_job(struct server *server, const char *namespace, const char *id,
+			    struct record_entry **ret, struct error *err)
+{
+	char key[OBJECT_KEY_SIZE];
+
+	job_key(namespace, id, key);
+	*ret = state_record_entry(&server->state, key);
+	if (*ret)
+		return STATUS_OK;
+	return error_set(err, STATUS_NOT_FOUND, 0,
+			 "there is no job %.64s in namespace %.64s; Jobs.List has all", id,
+			 namespace_or_default(namespace));
+}
+
+/* --- what becomes of a change --- */
+
+struct waiting {
+	struct rpc_call *call;
+	char key[OBJECT_KEY_SIZE];
+};
+
+static struct waiting *waiting_new(struct rpc_call *call, const char *key)
+{
+	struct waiting *waiting = calloc(1, sizeof(*waiting));
+
+	if (waiting) {
+		waiting->call = call;
+		(void)str_copy(waiting->key, sizeof(waiting->key), key);
+	}
+	return waiting;
+}
+
+static const struct record_entry *find_or_fail(struct server *server, const struct waiting *waiting)
+{
+	const struct record_entry *entry = state_record_entry(&server->state, waiting->key);
+
+	if (!entry)
+		reply_error(waiting->call, STATUS_ABORTED, "the job was purged meanwhile");
+	return entry;
+}
+
+static void on_run_durable(struct server *server, void *userdata)
+{
+	Holdfast__V1__RunJobResponse response = HOLDFAST__V1__RUN_JOB_RESPONSE__INIT;
+	cleanup_free struct waiting *waiting = userdata;
+	const struct record_entry *entry = find_or_fail(server, waiting);
+	Job job;
+
+	if (!entry)
+		return;
+	job = shown(entry);
+	response.job = &job;
+	rpc_call_reply(waiting->call, &response.base);
+}
+
+static void on_stop_durable(struct server *server, void *userdata)
+{
+	Holdfast__V1__StopJobResponse response = HOLDFAST__V1__STOP_JOB_RESPONSE__INIT;
+	cleanup_free struct waiting *waiting = userdata;
+	const struct record_entry *entry = find_or_fail(server, waiting);
+	Job job;
+
+	if (!entry)
+		return;
+	job = shown(entry);
+	response.job = &job;
+	rpc_call_reply(waiting->call, &response.base);
+}
+
+/* --- run --- */
+
+static enum status may_run(struct server *server, const struct rpc_call *call, const Job *job,
+			   struct error *err)
+{
+	enum status st = STATUS_OK;
+
+	for (size_t i = 0; st == STATUS_OK && job && i < job->n_groups && i < JOB_GROUPS_MAX; i++)
+		st = allocs_may_run(server, call, job->namespace_, job->groups[i]->allocation, err);
+	return st;
+}
+
+/* Walks the jobs, which this bounds. */
+static enum status check_room(struct server *server, struct error *err)
+{
+	struct record_entry *entry = state_record_from(&server->state, PREFIX_JOB);
+	size_t n = 0;
+
+	for (; entry && str_starts_with(entry->key, PREFIX_JOB); entry = state_record_next(entry))
+		n++;
+	return n < JOBS_MAX ? STATUS_OK
+			    : error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+					"there are %d jobs already; purge some that are stopped", JOBS_MAX);
+}
+
+/* Above that of every allocation that is kept, so that none of them is taken for one of this version. */
+static uint64_t next_version(struct server *server, const Job *job, const struct record_entry *known)
+{
+	const struct job_entry *entry = state_job(&server->state, job->namespace_, job->id);
+	uint64_t version = known ? ((const Job *)known->record.message)->version : 0;
+	const struct alloc_entry *at;
+
+	if (!known && entry)
+		LIST_FOREACH (at, &entry->allocs, of_job)
+			if (at->alloc.job_version > version)
+				version = at->alloc.job_version;
+	return version + 1;
+}
+
+/* @job is a copy of what was asked for: complete it, and compare it with what there is. @ret_same: it is that
+ * already. */
+static enum status prepare(struct server *server, Job *job, const Job *asked, struct record_entry **ret_known,
+			   bool *ret_same, struct error *err)
+{
+	char key[OBJECT_KEY_SIZE];
+	const Job *known;
+	enum status st = job_validate(asked, err);
+
+	if (st != STATUS_OK)
+		return st;
+	*job = *asked;
+	job->namespace_ = (char *)(uintptr_t)namespace_or_default(asked->namespace_);
+	job_key(job->namespace_, job->id, key);
+	*ret_known = state_record_entry(&server->state, key);
+	job->version = next_version(server, job, *ret_known);
+	job->stop = false;
+	job->update_status = HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_RUNNING;
+	job->submit_time_ms = clock_realtime_ms();
+	job->create_index = job->modify_index = 0;
+	*ret_same = false;
+	if (!*ret_known)
+		return check_room(server, err);
+	known = (const Job *)(*ret_known)->record.message;
+	if (known->type != job->type)
+		return error_invalid(err, "job.type",
+				     "job %s is of type %s; stop and purge it, or take another id", job->id,
+				     job_type_name((enum job_type)known->type));
+	*ret_same = !known->stop &&
+		    known->update_status != HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_FAILED &&
+		    job_same_submission(known, job);
+	return STATUS_OK;
+}
+
+static enum status check_index(const Holdfast__V1__RunJobRequest *request, const struct record_entry *known,
+			       struct error *err)
+{
+	uint64_t index = known ? known->record.modify_index : 0;
+	bool is_pending = known && index == 0; /* it has just been changed, which is not durable */
+
+	if (!request->check_index || (request->job->modify_index == index && !is_pending))
+		return STATUS_OK;
+	return error_set(err, STATUS_ABORTED, 0,
+			 "job %s has changed: its modify index is %" PRIu64 ", not %" PRIu64 "; plan again",
+			 request->job->id, index, request->job->modify_index);
+}
+
+static void stage_version(struct change *change, const Job *job)
+{
+	char key[OBJECT_KEY_SIZE];
+
+	version_key(job, job->version, key);
+	change_put_record(change, key, &job->base);
+	if (job->version <= JOB_VERSIONS_KEPT)
+		return;
+	version_key(job, job->version - JOB_VERSIONS_KEPT, key);
+	change_delete_record(change, key);
+}
+
+static enum status handle_run(struct server *server, struct rpc_call *call,
+			      const Holdfast__V1__RunJobRequest *request, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char key[OBJECT_KEY_SIZE], object[AUDIT_OBJECT_SIZE], why[AUDIT_WHY_SIZE];
+	struct record_entry *known;
+	bool is_same;
+	Job job;
+	enum status st = may_run(server, call, request->job, err);
+
+	if (st == STATUS_OK)
+		st = prepare(server, &job, request->job, &known, &is_same, err);
+	if (st == STATUS_OK)
+		st = check_index(request, known, err);
+	if (st != STATUS_OK)
+		return st;
+	job_key(job.namespace_, job.id, key);
+	if (!is_same) {
+		change_put_record(&change, key, &job.base);
+		stage_version(&change, &job);
+		(void)str_format(object, sizeof(object), "job %s/%s", job.namespace_, job.id);
+		(void)str_format(why, sizeof(why), "version %" PRIu64, job.version);
+		audit_write(server, &change, call, WHAT_RUN, object, why);
+	}
+	return change_commit_taking(server, &change, on_run_durable, waiting_new(call, key), err);
+}
+
+DEFINE_WRITE_METHOD(jobs_handle_run, Holdfast__V1__RunJobRequest, WHAT_RUN, handle_run)
+
+/* --- stop --- */
+
+/* Versions that are not there are not missed. */
+static void stage_purge(struct server *server, struct change *change, const Job *job, const char *key)
+{
+	char version[OBJECT_KEY_SIZE];
+
+	change_delete_record(change, key);
+	for (uint64_t i = 0; i <= JOB_VERSIONS_KEPT && i < job->version; i++) {
+		version_key(job, job->version - i, version);
+		if (state_record(&server->state, version))
+			change_delete_record(change, version);
+	}
+}
+
+static enum status check_ended(struct server *server, const Job *job, struct error *err)
+{
+	const struct job_entry *entry = state_job(&server->state, job->namespace_, job->id);
+	const struct alloc_entry *at;
+
+	if (!entry)
+		return STATUS_OK;
+	LIST_FOREACH (at, &entry->allocs, of_job)
+		if (!alloc_is_client_terminal(&at->alloc))
+			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+					 "job %s is not purged before its work has ended: allocation %s on "
+					 "node %s has not; stop it first, and wait",
+					 job->id, at->id, at->alloc.node_id);
+	return STATUS_OK;
+}
+
+static enum status purge(struct server *server, struct rpc_call *call, const struct record_entry *entry,
+			 struct change *change, struct error *err)
+{
+	Holdfast__V1__StopJobResponse response = HOLDFAST__V1__STOP_JOB_RESPONSE__INIT;
+	Job job = shown(entry);
+	enum status st = check_ended(server, &job, err);
+
+	if (st != STATUS_OK)
+		return st;
+	response.job = &job;
+	stage_purge(server, change, &job, entry->key);
+	return reply_changed(server, change, call, message_copy(&response.base), err);
+}
+
+static enum status handle_stop(struct server *server, struct rpc_call *call,
+			       const Holdfast__V1__StopJobRequest *request, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char object[AUDIT_OBJECT_SIZE];
+	struct record_entry *entry;
+	Job job;
+	enum status st = find_job(server, request->namespace_, request->id, &entry, err);
+
+	if (st != STATUS_OK)
+		return st;
+	job = *(const Job *)entry->record.message;
+	(void)str_format(object, sizeof(object), "job %s/%s", job.namespace_, job.id);
+	if (request->purge) {
+		audit_write(server, &change, call, WHAT_STOP, object, "purged");
+		return purge(server, call, entry, &change, err);
+	}
+	if (!job.stop) {
+		job.stop = true;
+		change_put_record(&change, entry->key, &job.base);
+		audit_write(server, &change, call, WHAT_STOP, object, NULL);
+	}
+	return change_commit_taking(server, &change, on_stop_durable, waiting_new(call, entry->key), err);
+}
+
+DEFINE_WRITE_METHOD(jobs_handle_stop, Holdfast__V1__StopJobRequest, WHAT_STOP, handle_stop)
+
+/* --- members, for people --- */
+
+/* Messages in one list, which owns them. */
+struct members {
+	Member **list; /* owned, with what is in it */
+	size_t n;
+};
+
+static bool add_member(struct members *members, const struct job_spec *spec, const Member *from,
+		       uint32_t group, const char *text)
+{
+	Member member = *from;
+
+	member.group = (char *)(uintptr_t)(group < spec->n_groups ? spec->groups[group].name : "");
+	member.text = (char *)(uintptr_t)text;
+	members->list[members->n] = (Member *)message_copy(&member.base);
+	return members->list[members->n++] != NULL;
+}
+
+static bool add_wait(struct members *members, const struct job_spec *spec, const struct job_wait *wait)
+{
+	Member member = HOLDFAST__V1__JOB_MEMBER__INIT;
+	char text[JOB_WAIT_TEXT_SIZE];
+
+	member.index = wait->index;
+	if (wait->node_id)
+		member.node_id = (char *)(uintptr_t)wait->node_id;
+	if (wait->alloc_id)
+		member.allocation_id = (char *)(uintptr_t)wait->alloc_id;
+	return add_member(members, spec, &member, wait->group, job_wait_text(wait, text));
+}
+
+static const char *action_text(const struct job_action *action)
+{
+	switch (action->type) {
+	case JOB_PLACE:
+		return "is to be placed";
+	case JOB_STOP:
+		return job_stop_reason_text(action->reason);
+	case JOB_END_UPDATE:
+		return "the update ends: all members are healthy";
+	case JOB_FAIL_UPDATE:
+		break;
+	}
+	return "the update fails: the allocation is not healthy in time";
+}
+
+static bool add_action(struct members *members, const struct job_spec *spec, const struct job_action *action,
+		       const char *text)
+{
+	Member member = HOLDFAST__V1__JOB_MEMBER__INIT;
+
+	member.index = action->index;
+	if (action->node_id)
+		member.node_id = (char *)(uintptr_t)action->node_id;
+	if (action->alloc_id)
+		member.allocation_id = (char *)(uintptr_t)action->alloc_id;
+	return add_member(members, spec, &member, action->group, text);
+}
+
+static bool members_init(struct members *members, size_t n)
+{
+	members->list = calloc(n + 1, sizeof(Member *));
+	return members->list != NULL;
+}
+
+static bool add_waits(struct members *members, const struct job_spec *spec,
+		      const struct job_decisions *decisions)
+{
+	for (size_t i = 0; i < decisions->n_waits; i++)
+		if (!add_wait(members, spec, &decisions->waits[i]))
+			return false;
+	return true;
+}
+
+/* --- plan --- */
+
+static enum status handle_plan(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
+			       struct error *err)
+{
+	const Holdfast__V1__PlanJobRequest *request = (const void *)message;
+	Holdfast__V1__PlanJobResponse *response = calloc(1, sizeof(*response));
+	cleanup_free struct job_view *view = calloc(1, sizeof(*view));
+	cleanup_free struct job_decisions *decisions = NULL;
+	struct members actions = {NULL, 0}, waits = {NULL, 0};
+	struct record_entry *known;
+	bool is_same, is_whole;
+	Job job;
+	enum status st = prepare(server, &job, request->job, &known, &is_same, err);
+
+	if (st != STATUS_OK) {
+		free(response);
+		return st;
+	}
+	if (is_same)
+		job = shown(known);
+	decisions = view ? job_decide(server, &job, view) : NULL;
+	is_whole = response && decisions && members_init(&actions, decisions->n_actions) &&
+		   members_init(&waits, decisions->n_waits) && add_waits(&waits, &view->spec, decisions);
+	for (size_t i = 0; is_whole && i < decisions->n_actions; i++)
+		is_whole = add_action(&actions, &view->spec, &decisions->actions[i],
+				      action_text(&decisions->actions[i]));
+	if (response) {
+		holdfast__v1__plan_job_response__init(response);
+		response->modify_index = known ? known->record.modify_index : 0;
+		response->actions = actions.list;
+		response->n_actions = actions.n;
+		response->waits = waits.list;
+		response->n_waits = waits.n;
+		response->is_cut = decisions && decisions->is_cut;
+	}
+	if (is_whole)
+		reply_durable(server, call, &response->base);
+	else if (response)
+		holdfast__v1__plan_job_response__free_unpacked(response, NULL);
+	return is_whole ? STATUS_OK : error_no_memory(err, "a plan");
+}
+
+static const struct read_method plan_method = {.handle = handle_plan};
+DEFINE_READ_METHOD(jobs_handle_plan, plan_method)
+
+/* --- get --- */
+
+static bool add_groups(Holdfast__V1__GetJobResponse *response, const struct job_spec *spec,
+		       const struct job_decisions *decisions)
+{
+	response->groups = calloc(spec->n_groups + 1, sizeof(response->groups[0]));
+	for (size_t i = 0; response->groups && i < spec->n_groups; i++) {
+		const struct job_counts *counts = &decisions->groups[i];
+		Holdfast__V1__JobGroupStatus status = HOLDFAST__V1__JOB_GROUP_STATUS__INIT;
+
+		status.name = (char *)(uintptr_t)spec->groups[i].name;
+		status.desired = counts->desired;
+		status.placed = counts->placed;
+		status.healthy = counts->healthy;
+		status.current = counts->current;
+		status.done = counts->done;
+		status.waiting = counts->waiting;
+		response->groups[i] = (Holdfast__V1__JobGroupStatus *)message_copy(&status.base);
+		if (!response->groups[i])
+			return false;
+		response->n_groups++;
+	}
+	return response->groups != NULL;
+}
+
+/* Members that are to be placed wait as well, where that was refused. */
+static bool add_members(struct server *server, Holdfast__V1__GetJobResponse *response, const Job *job,
+			const struct job_spec *spec, const struct job_decisions *decisions)
+{
+	const char *refusal = job_work_refusal(server, job->namespace_, job->id);
+	struct members waits = {NULL, 0};
+	bool is_whole = members_init(&waits, decisions->n_actions + decisions->n_waits) &&
+			add_waits(&waits, spec, decisions);
+
+	for (size_t i = 0; is_whole && i < decisions->n_actions; i++) {
+		const struct job_action *action = &decisions->actions[i];
+
+		if (action->type == JOB_PLACE)
+			is_whole = add_action(&waits, spec, action,
+					      refusal[0] != '\0' ? refusal : action_text(action));
+	}
+	response->waits = waits.list;
+	response->n_waits = waits.n;
+	return is_whole;
+}
+
+static Holdfast__V1__GetJobResponse *make_get_response(struct server *server,
+						       const struct record_entry *entry)
+{
+	Holdfast__V1__GetJobResponse *response = calloc(1, sizeof(*response));
+	cleanup_free struct job_view *view = calloc(1, sizeof(*view));
+	cleanup_free struct job_decisions *decisions = NULL;
+	Job job = shown(entry);
+
+	if (!response || !view) {
+		free(response);
+		return NULL;
+	}
+	holdfast__v1__get_job_response__init(response);
+	decisions = job_decide(server, &job, view);
+	response->job = (Job *)message_copy(&job.base);
+	response->state = decisions ? strdup(job_state_name(decisions->state)) : NULL;
+	response->index = job.modify_index;
+	if (response->job && response->state && add_groups(response, &view->spec, decisions) &&
+	    add_members(server, response, &job, &view->spec, decisions))
+		return response;
+	holdfast__v1__get_job_response__free_unpacked(response, NULL);
+	return NULL;
+}
+
+static enum status handle_get(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
+			      struct error *err)
+{
+	const Holdfast__V1__GetJobRequest *request = (const void *)message;
+	struct record_entry *entry;
+	enum status st = find_job(server, request->namespace_, request->id, &entry, err);
+
+	if (st == STATUS_OK)
+		reply_durable(server, call, (ProtobufCMessage *)make_get_response(server, entry));
+	return st;
+}
+
+static void get_name(const ProtobufCMessage *message, char ret[static OBJECT_KEY_SIZE])
+{
+	const Holdfast__V1__GetJobRequest *request = (const void *)message;
+
+	job_key(request->namespace_, request->id, ret);
+}
+
+static uint64_t get_index(struct server *server, const ProtobufCMessage *message)
+{
+	char key[OBJECT_KEY_SIZE];
+	const struct record_entry *entry;
+
+	get_name(message, key);
+	entry = state_record_entry(&server->state, key);
+	return entry ? entry->record.modify_index : UINT64_MAX;
+}
+
+static const struct read_method get_method = {.handle = handle_get, .name = get_name, .index = get_index};
+DEFINE_READ_METHOD(jobs_handle_get, get_method)
+
+/* --- lists --- */
+
+static enum status handle_list(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
+			       struct error *err)
+{
+	const Holdfast__V1__ListJobsRequest *request = (const void *)message;
+	Holdfast__V1__ListJobsResponse response = HOLDFAST__V1__LIST_JOBS_RESPONSE__INIT;
+	char table[OBJECT_KEY_SIZE];
+	cleanup_free Job *jobs = NULL;
+	cleanup_free Job **list = NULL;
+	const struct record_entry *entry;
+	struct record_page page = {0};
+	enum status st = page_size(request->per_page, PAGE_RECORDS_MAX, &page.size, err);
+
+	(void)str_format(table, sizeof(table), PREFIX_JOB "%.64s/",
+			 namespace_or_default(request->namespace_));
+	if (st == STATUS_OK)
+		st = record_page_begin(server, &page, table, request->prefix, request->next_token, err);
+	if (st != STATUS_OK)
+		return st;
+	jobs = calloc(page.size, sizeof(*jobs));
+	list = calloc(page.size, sizeof(Job *));
+	if (!jobs || !list)
+		return error_no_memory(err, "a job");
+	while ((entry = record_page_next(&page))) {
+		list[response.n_jobs] = &jobs[response.n_jobs];
+		jobs[response.n_jobs++] = shown(entry);
+	}
+	response.jobs = list;
+	response.next_token = (char *)(uintptr_t)page.next_token;
+	response.index = watch_index(server, PREFIX_JOB);
+	reply_durable(server, call, message_copy(&response.base));
+	return STATUS_OK;
+}
+
+static const struct read_method list_method = {.handle = handle_list};
+DEFINE_READ_METHOD(jobs_handle_list, list_method)
+
+static enum status handle_history(struct server *server, struct rpc_call *call,
+				  const ProtobufCMessage *message, struct error *err)
+{
+	const Holdfast__V1__JobHistoryRequest *request = (const void *)message;
+	Holdfast__V1__JobHistoryResponse response = HOLDFAST__V1__JOB_HISTORY_RESPONSE__INIT;
+	Job versions[JOB_VERSIONS_KEPT];
+	Job *list[JOB_VERSIONS_KEPT];
+	struct record_entry *known;
+	const Job *job;
+	enum status st = find_job(server, request->namespace_, request->id, &known, err);
+
+	if (st != STATUS_OK)
+		return st;
+	job = (const Job *)known->record.message;
+	for (uint64_t i = 0; i < JOB_VERSIONS_KEPT && i < job->version; i++) {
+		const struct record_entry *entry;
+		char key[OBJECT_KEY_SIZE];
+
+		version_key(job, job->version - i, key);
+		entry = state_record_entry(&server->state, key);
+		if (!entry)
+			continue;
+		versions[response.n_versions] = shown(entry);
+		list[response.n_versions] = &versions[response.n_versions];
+		response.n_versions++;
+	}
+	response.versions = list;
+	reply_durable(server, call, message_copy(&response.base));
+	return STATUS_OK;
+}
+
+static const struct read_method history_method = {.handle = handle_history};
+DEFINE_READ_METHOD(jobs_handle_history, history_method)

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Jobs over the real port: what is refused, and what the server does for those that it takes. */
+
+#include "cluster.h"
+#include "unit.h"
+
+#include "base/str.h"
+
+#include <holdfast/v1/allocations.pb-c.h>
+#include <holdfast/v1/jobs.pb-c.h>
+#include <string.h>
+
+#define JOBS (&holdfast__v1__jobs__descriptor)
+
+/* A job of one group with volume db; tests change what they are about. */
+struct submission {
+	Holdfast__V1__RunJobRequest request;
+	Holdfast__V1__Job job;
+	Holdfast__V1__JobGroup group;
+	Holdfast__V1__JobGroup *groups[1];
+	Holdfast__V1__JobUpdate update;
+	Holdfast__V1__JobReschedule reschedule;
+	Holdfast__V1__Allocation alloc;
+	Holdfast__V1__CsiPlugin plugin;
+	Holdfast__V1__VolumeRequest volume;
+	Holdfast__V1__VolumeRequest *volumes[1];
+	char *per_alloc[1];
+};
+
+static char *text(const char *s)
+{
+	return (char *)(uintptr_t)s;
+}
+
+static void make_job(struct fixture *f, struct submission *s)
+{
+	memset(s, 0, sizeof(*s));
+	holdfast__v1__run_job_request__init(&s->request);
+	holdfast__v1__job__init(&s->job);
+	holdfast__v1__job_group__init(&s->group);
+	holdfast__v1__job_update__init(&s->update);
+	holdfast__v1__job_reschedule__init(&s->reschedule);
+	holdfast__v1__allocation__init(&s->alloc);
+	holdfast__v1__csi_plugin__init(&s->plugin);
+	holdfast__v1__volume_request__init(&s->volume);
+	s->volume.name = text("data");
+	s->volume.source = text("db");
+	s->volume.access_mode = f->access_mode;
+	s->volumes[0] = &s->volume;
+	s->alloc.volumes = s->volumes;
+	s->alloc.n_volumes = 1;
+	s->group.name = text("one");
+	s->group.count = 1;
+	s->group.allocation = &s->alloc;
+	s->update.max_parallel = 1;
+	s->group.update = &s->update;
+	s->reschedule.unlimited = true;
+	s->group.reschedule = &s->reschedule;
+	s->groups[0] = &s->group;
+	s->job.id = text("web");
+	s->job.type = HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SERVICE;
+	s->job.groups = s->groups;
+	s->job.n_groups = 1;
+	s->request.job = &s->job;
+	s->per_alloc[0] = text("data");
+}
+
+/* The version that it is; 0 when it was refused. */
+static uint64_t run(struct fixture *f, const struct submission *s, struct error *err)
+{
+	ProtobufCMessage *message = NULL;
+	uint64_t version;
+
+	if (call(&f->operator, JOBS, "Run", &s->request.base, &message, err) != STATUS_OK)
+		return 0;
+	version = ((const Holdfast__V1__RunJobResponse *)(const void *)message)->job->version;
+	protobuf_c_message_free_unpacked(message, NULL);
+	return version;
+}
+
+static Holdfast__V1__GetJobResponse *get(struct fixture *f)
+{
+	Holdfast__V1__GetJobRequest request = HOLDFAST__V1__GET_JOB_REQUEST__INIT;
+	ProtobufCMessage *message = NULL;
+
+	request.id = text("web");
+	assert_int_equal(call(&f->operator, JOBS, "Get", &request.base, &message, NULL), STATUS_OK);
+	return (void *)message;
+}
+
+/* Is the job in @state, with so many that wait? */
+static bool is_in(struct fixture *f, const char *state, size_t n_waits)
+{
+	Holdfast__V1__GetJobResponse *response = get(f);
+	bool is = str_eq(response->state, state) && response->n_waits == n_waits;
+
+	holdfast__v1__get_job_response__free_unpacked(response, NULL);
+	return is;
+}
+
+static enum status stop_job(struct fixture *f, bool purge, struct error *err)
+{
+	Holdfast__V1__StopJobRequest request = HOLDFAST__V1__STOP_JOB_REQUEST__INIT;
+
+	request.id = text("web");
+	request.purge = purge;
+	return call(&f->operator, JOBS, "Stop", &request.base, NULL, err);
+}
+
+static size_t n_allocs(struct fixture *f)
+{
+	const struct job_entry *job = state_job(&f->server->state, "default", "web");
+
+	return job ? job->n_allocs : 0;
+}
+
+static void connect_both(struct fixture *f)
+{
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+}
+
+/* Its node has started the allocation that it was given last. */
+static void start_last(struct fixture *f, struct fake_node *node)
+{
+	Holdfast__V1__ClaimVolumeResponse *granted = NULL;
+	struct claim claim;
+
+	assert_int_equal(fake_node_claim(node, "db", node->last_run, &granted, NULL), STATUS_OK);
+	holdfast__v1__claim_volume_response__free_unpacked(granted, NULL);
+	claim = claim_of(f, node->last_run);
+	fake_node_send_mounted(node, &claim);
+	fake_node_send_alloc(node, node->last_run, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	UNTIL(f,
+	      state_of(f, node->last_run) == CLAIM_TAKEN &&
+		      state_alloc(&f->server->state, node->last_run)->alloc.client_status == CLIENT_RUNNING);
+}
+
+/* And has ended it, with everything. */
+static void end(struct fixture *f, struct fake_node *node, const char *id)
+{
+	struct claim claim = claim_of(f, id);
+
+	fake_node_send_alloc(node, id, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, alloc_is_client_terminal(&state_alloc(&f->server->state, id)->alloc));
+	fake_node_send_released(node, &claim);
+}
+
+TEST_FIXTURE(a_member_waits_for_its_volume_and_is_placed_when_that_is_free, setup, teardown)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__GetJobResponse *response;
+	struct submission s;
+	struct claim claim;
+
+	take_volume(f);
+	make_job(f, &s);
+	assert_int_equal(run(f, &s, NULL), 1);
+	settle(f);
+	response = get(f);
+	assert_string_equal(response->state, "pending");
+	assert_int_equal(response->n_waits, 1);
+	assert_string_equal(response->waits[0]->allocation_id, ALLOC_1);
+	assert_string_equal(response->waits[0]->node_id, "n1");
+	assert_non_null(strstr(response->waits[0]->text, "holdfast volume status db --why"));
+	assert_int_equal(response->groups[0]->waiting, 1);
+	holdfast__v1__get_job_response__free_unpacked(response, NULL);
+	assert_int_equal(n_allocs(f), 0);
+	claim = claim_of(f, ALLOC_1);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	settle(f);
+	assert_int_equal(n_allocs(f), 0); /* its work has ended; that its node has let go is not known */
+	fake_node_send_released(&f->n1, &claim);
+	UNTIL(f, n_allocs(f) == 1);
+	UNTIL(f, f->n1.runs + f->n2.runs == 2);
+}
+
+TEST_FIXTURE(a_new_version_takes_the_place_of_the_old_one_on_its_volume, setup, teardown)
+{
+	struct fixture *f = *state;
+	char first[UUID_TEXT_SIZE];
+	struct submission s;
+
+	connect_both(f);
+	make_job(f, &s);
+	assert_int_equal(run(f, &s, NULL), 1);
+	UNTIL(f, f->n1.runs == 1);
+	(void)str_copy(first, sizeof(first), f->n1.last_run);
+	start_last(f, &f->n1);
+	UNTIL(f, is_in(f, "running", 0));
+	assert_int_equal(run(f, &s, NULL), 1); /* the same again */
+	s.alloc.mount_timeout_ms = 5000;
+	assert_int_equal(run(f, &s, NULL), 2);
+	UNTIL(f, f->n1.stops == 1);
+	assert_string_equal(f->n1.last_stop, first);
+	settle(f);
+	assert_int_equal(n_allocs(f), 1);
+	end(f, &f->n1, first);
+	UNTIL(f, n_allocs(f) == 2);
+	UNTIL(f, f->n1.runs + f->n2.runs == 2);
+	start_last(f, f->n1.runs == 2 ? &f->n1 : &f->n2);
+	UNTIL(f, is_in(f, "running", 0));
+}
+
+TEST_FIXTURE(a_job_goes_on_after_a_start_of_the_server, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct submission s;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	make_job(f, &s);
+	assert_int_equal(run(f, &s, NULL), 1);
+	settle(f);
+	assert_true(is_in(f, "pending", 1)); /* no node is there */
+	restart(f);
+	assert_int_equal(n_allocs(f), 0);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	UNTIL(f, n_allocs(f) == 1);
+	UNTIL(f, f->n1.runs == 1);
+	restart(f);
+	assert_int_equal(n_allocs(f), 1);
+}
+
+TEST_FIXTURE(a_system_job_has_one_member_on_each_node, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct submission s;
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	make_job(f, &s);
+	s.job.type = HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SYSTEM;
+	s.alloc.n_volumes = 0;
+	s.plugin.id = text("nfs");
+	s.plugin.type = HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_NODE;
+	s.alloc.csi_plugin = &s.plugin;
+	assert_int_equal(run(f, &s, NULL), 1);
+	UNTIL(f, f->n1.runs == 1);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	UNTIL(f, f->n2.runs == 1);
+	settle(f);
+	assert_int_equal(n_allocs(f), 2);
+	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
+	UNTIL(f, f->n1.stops == 1 && f->n2.stops == 1);
+}
+
+TEST_FIXTURE(a_batch_job_ends_and_is_purged_with_its_versions, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct submission s;
+	struct error err;
+
+	connect_both(f);
+	make_job(f, &s);
+	s.job.type = HOLDFAST__V1__JOB_TYPE__JOB_TYPE_BATCH;
+	assert_int_equal(run(f, &s, NULL), 1);
+	UNTIL(f, f->n1.runs == 1);
+	start_last(f, &f->n1);
+	assert_int_equal(stop_job(f, true, &err), STATUS_FAILED_PRECONDITION);
+	end(f, &f->n1, f->n1.last_run);
+	UNTIL(f, is_in(f, "complete", 0));
+	assert_int_equal(f->n1.runs, 1);
+	assert_int_equal(stop_job(f, true, NULL), STATUS_OK);
+	assert_int_equal(stop_job(f, true, NULL), STATUS_NOT_FOUND);
+	assert_int_equal(run(f, &s, NULL), 2); /* what ended under version 1 is not taken for it */
+}
+
+TEST_FIXTURE(of_two_that_submit_at_once_one_is_refused, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct submission s;
+	struct error err;
+
+	make_job(f, &s);
+	s.request.check_index = true;
+	assert_int_equal(run(f, &s, NULL), 1);
+	s.alloc.mount_timeout_ms = 5000;
+	assert_int_equal(run(f, &s, &err), 0);
+	assert_int_equal(err.status, STATUS_ABORTED);
+	assert_non_null(strstr(err.msg, "modify index"));
+}
+
+TEST_FIXTURE(a_plan_changes_nothing, setup, teardown)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__PlanJobRequest request = HOLDFAST__V1__PLAN_JOB_REQUEST__INIT;
+	Holdfast__V1__GetJobRequest wanted = HOLDFAST__V1__GET_JOB_REQUEST__INIT;
+	const Holdfast__V1__PlanJobResponse *response;
+	ProtobufCMessage *message = NULL;
+	struct submission s;
+
+	connect_both(f);
+	make_job(f, &s);
+	request.job = &s.job;
+	assert_int_equal(call(&f->operator, JOBS, "Plan", &request.base, &message, NULL), STATUS_OK);
+	response = (const void *)message;
+	assert_int_equal(response->n_actions, 1);
+	assert_string_equal(response->actions[0]->group, "one");
+	assert_int_equal(response->n_waits, 0);
+	protobuf_c_message_free_unpacked(message, NULL);
+	wanted.id = text("web");
+	assert_int_equal(call(&f->operator, JOBS, "Get", &wanted.base, NULL, NULL), STATUS_NOT_FOUND);
+}
+
+/* The job of make_job(), changed. */
+typedef void change_fn(struct submission *s);
+
+static void none_of_it(struct submission *s)
+{
+	s->group.count = 0;
+}
+
+static void too_many(struct submission *s)
+{
+	s->group.count = 10000000;
+}
+
+static void two_on_one_volume(struct submission *s)
+{
+	s->group.count = 2;
+}
+
+static void unknown_per_alloc(struct submission *s)
+{
+	s->per_alloc[0] = text("logs");
+	s->group.per_alloc = s->per_alloc;
+	s->group.n_per_alloc = 1;
+}
+
+static void system_per_alloc(struct submission *s)
+{
+	s->job.type = HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SYSTEM;
+	s->group.per_alloc = s->per_alloc;
+	s->group.n_per_alloc = 1;
+}
+
+static void bad_id(struct submission *s)
+{
+	s->job.id = text("We b");
+}
+
+static void no_type(struct submission *s)
+{
+	s->job.type = HOLDFAST__V1__JOB_TYPE__JOB_TYPE_UNSPECIFIED;
+}
+
+static void no_groups(struct submission *s)
+{
+	s->job.n_groups = 0;
+}
+
+static void own_node(struct submission *s)
+{
+	s->alloc.node_id = text("n1");
+}
+
+TEST_FIXTURE(what_is_impossible_is_refused_and_names_the_field, setup, teardown)
+{
+	static const struct {
+		change_fn *change;
+		const char *words;
+	} rows[] = {
+		{none_of_it, "groups[0]: count is 1 to 10000, not 0"},
+		{too_many, "not 10000000"},
+		{two_on_one_volume, "volume data: access mode"},
+		{unknown_per_alloc, "per_alloc names volume 'logs'"},
+		{system_per_alloc, "per_alloc contradicts type system"},
+		{bad_id, "job.id: 'We b'"},
+		{no_type, "job.type: "},
+		{no_groups, "job.groups: "},
+		{own_node, "the server's to say"},
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct submission s;
+		struct error err;
+
+		make_job(f, &s);
+		rows[i].change(&s);
+		assert_int_equal(run(f, &s, &err), 0);
+		assert_int_equal(err.status, STATUS_INVALID_ARGUMENT);
+		if (!strstr(err.msg, rows[i].words))
+			fail_msg("%s is not in: %s", rows[i].words, err.msg);
+	}
+}
+
+TEST_FIXTURE(members_have_volumes_of_their_own_and_lists_have_versions, setup, teardown)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__JobHistoryRequest request = HOLDFAST__V1__JOB_HISTORY_REQUEST__INIT;
+	Holdfast__V1__ListJobsRequest all = HOLDFAST__V1__LIST_JOBS_REQUEST__INIT;
+	const Holdfast__V1__JobHistoryResponse *history;
+	const Holdfast__V1__ListJobsResponse *list;
+	ProtobufCMessage *message = NULL;
+	struct submission s;
+
+	assert_int_equal(register_disk(f, &f->operator, "db[1]", "disk-1", NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	make_job(f, &s);
+	s.group.count = 2;
+	s.group.per_alloc = s.per_alloc;
+	s.group.n_per_alloc = 1;
+	for (uint32_t i = 1; i <= 8; i++) {
+		s.alloc.mount_timeout_ms = 1000 * i;
+		assert_int_equal(run(f, &s, NULL), i);
+	}
+	request.id = text("web");
+	assert_int_equal(call(&f->operator, JOBS, "History", &request.base, &message, NULL), STATUS_OK);
+	history = (const void *)message;
+	assert_int_equal(history->n_versions, 6);
+	assert_int_equal(history->versions[0]->version, 8);
+	assert_int_equal(history->versions[5]->version, 3);
+	protobuf_c_message_free_unpacked(message, NULL);
+	assert_int_equal(call(&f->operator, JOBS, "List", &all.base, &message, NULL), STATUS_OK);
+	list = (const void *)message;
+	assert_int_equal(list->n_jobs, 1);
+	assert_string_equal(list->jobs[0]->id, "web");
+	assert_true(list->jobs[0]->modify_index > list->jobs[0]->create_index);
+	protobuf_c_message_free_unpacked(message, NULL);
+}
