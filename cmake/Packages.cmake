@@ -15,7 +15,7 @@ endif()
 
 set(debian ${PROJECT_SOURCE_DIR}/cmake/debian)
 set(made ${PROJECT_BINARY_DIR}/debian)
-set(CPACK_COMPONENTS_ALL agent mounthelper server cli)
+set(CPACK_COMPONENTS_ALL agent driver-container mounthelper server cli)
 if(TARGET selinux_module) # where the module can be built
   list(APPEND CPACK_COMPONENTS_ALL selinux)
 endif()
@@ -61,6 +61,13 @@ set(CPACK_DEBIAN_AGENT_DESCRIPTION "unprivileged node agent of Holdfast, storage
 ${what_holdfast_is}This is the agent of a node: it gives allocations their volumes, and speaks
 to CSI plugins. It has no privilege; its mount helper is in holdfast-
 mounthelper.")
+
+set(CPACK_DEBIAN_DRIVER-CONTAINER_PACKAGE_DEPENDS "${service_manager}, holdfast-agent ${same}")
+set(CPACK_DEBIAN_DRIVER-CONTAINER_PACKAGE_RECOMMENDS "podman | docker.io")
+set(CPACK_DEBIAN_DRIVER-CONTAINER_DESCRIPTION "driver of containers of Holdfast, storage for hardened nodes
+${what_holdfast_is}This is the driver that runs tasks of allocations as containers on their
+volumes, with podman or Docker: what the claim server ordered and root's file
+allows. It has an account of its own.")
 
 set(CPACK_DEBIAN_MOUNTHELPER_PACKAGE_DEPENDS "${service_manager}")
 set(CPACK_DEBIAN_MOUNTHELPER_PACKAGE_SUGGESTS "auditd, logrotate, holdfast-selinux ${same}")
@@ -121,6 +128,7 @@ foreach(component agent server)
   install(DIRECTORY DESTINATION ${CMAKE_INSTALL_SYSCONFDIR}/holdfast/tls COMPONENT ${component})
 endforeach()
 install(DIRECTORY DESTINATION ${CMAKE_INSTALL_SYSCONFDIR}/holdfast COMPONENT mounthelper)
+install(DIRECTORY DESTINATION ${CMAKE_INSTALL_SYSCONFDIR}/holdfast COMPONENT driver-container)
 install(DIRECTORY DESTINATION ${CMAKE_INSTALL_SYSCONFDIR}/holdfast/volumes.d COMPONENT cli)
 
 include(CPack)

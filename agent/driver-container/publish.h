@@ -15,7 +15,7 @@ enum status publish_open(const char *publish_dir, uid_t agent_uid, int *ret, str
 
 /** Is each volume of @task mounted at its slot below @publish_dir, marked there as this volume, and with the
  * propagation that it is to have?
- * @mountinfo_path /proc/self/mountinfo
+ * @mountinfo_path /proc/1/mountinfo: what the engine sees
  * @fd             of publish_open()
  * STATUS_FAILED_PRECONDITION names what is not mounted, STATUS_PERMISSION_DENIED what is another volume or
  * was granted less; @ret_reason is a word for the record */

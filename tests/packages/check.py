@@ -18,7 +18,7 @@ import tempfile
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HELPER = "./usr/libexec/holdfast/holdfast-mounthelper"
-EXPECTED = {"agent", "mounthelper", "server", "cli"}
+EXPECTED = {"agent", "driver-container", "mounthelper", "server", "cli"}
 BUILD_SECONDS = 900
 
 
@@ -68,6 +68,7 @@ def they_belong_together(debs):
         need(field(deb, "Version") == version, f"{deb}: version is not {version}")
     # agent and helper are of one version of their protocol
     need(f"holdfast-mounthelper (= {version})" in field(debs["agent"], "Depends"), "agent: depends on another helper")
+    need(f"holdfast-agent (= {version})" in field(debs["driver-container"], "Depends"), "driver: depends on another agent")
 
 
 def lintian_has_nothing_to_say(debs):

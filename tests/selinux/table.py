@@ -116,6 +116,7 @@ LABELS = [
     ("/etc/holdfast", "dir", "holdfast_etc_t"),
     ("/etc/holdfast/server.hcl", "file", "holdfast_etc_t"),
     ("/etc/holdfast/agent.hcl", "file", "holdfast_etc_t"),
+    ("/etc/holdfast/holdfast-driver-container.hcl", "file", "holdfast_etc_t"),
     ("/etc/holdfast/mounthelper.policy", "file", "holdfast_policy_t"),
     ("/etc/holdfast/mounthelper.policy.applied", "file", "holdfast_policy_t"),
     ("/etc/holdfast/mounthelper.policy.new", "file", "holdfast_policy_t"),
@@ -140,6 +141,7 @@ LABELS = [
     ("/run/holdfast/plugins/ebs", "dir", "holdfast_plugin_runtime_t"),
     ("/run/holdfast/plugins/ebs/node.sock", "socket", "holdfast_plugin_runtime_t"),
     ("/run/holdfast/drivers", "dir", "holdfast_driver_runtime_t"),
+    ("/run/holdfast/drivers/container", "dir", "holdfast_driver_runtime_t"),
     ("/run/holdfast/drivers/container/driver.sock", "socket", "holdfast_driver_runtime_t"),
     ("/run/holdfast-mount", "dir", "holdfast_tree_t"),
     ("/run/holdfast-mount/mounthelper.sock", "socket", "holdfast_door_t"),
@@ -158,12 +160,13 @@ LABELS = [
     ("/var/lib/holdfast/server", "dir", "holdfast_server_lib_t"),
     ("/var/lib/holdfast/server/store.db", "file", "holdfast_server_lib_t"),
     ("/var/lib/holdfast/agent/journal.db", "file", "holdfast_agent_lib_t"),
+    ("/var/lib/holdfast-driver/trail.log", "file", "var_lib_t"),
     ("/var/log/holdfast/mounthelper.trail", "file", "holdfast_trail_t"),
     ("/var/log/holdfast/mounthelper.trail.1.gz", "file", "holdfast_trail_t"),
 ]
 
 # programs that have Debian's label: they run in the domain of who starts them
-NOT_LABELLED = ["/usr/libexec/holdfast/holdfast-policy", "/usr/libexec/holdfast/holdfast-in-use"]
+NOT_LABELLED = ["/usr/libexec/holdfast/holdfast-policy", "/usr/libexec/holdfast/holdfast-in-use", "/usr/sbin/holdfast-driver-container"]
 
 # name, rules, what they must give
 USING = [

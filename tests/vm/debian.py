@@ -49,6 +49,7 @@ PACKAGES = {
     "podman": "containers on volumes",
     "crun": "runs those",
     "busybox-static": "what is in those",
+    "curl": "holdfast: brings libcurl, whose package has another name in each release",
     "libbsd0": "holdfast",
     "libjansson4": "holdfast",
     "libmount1": "holdfast",

@@ -19,12 +19,13 @@ OTHER_RELEASE = ("container",)
 BARE = ("container",)  # the packages are not installed yet; see tests/vm/case.py
 
 DEBS = "/payload/debs"
-PACKAGES = ("agent", "mounthelper", "server", "cli")
+PACKAGES = ("agent", "driver-container", "mounthelper", "server", "cli")
 UNITS = (
     "holdfast-server.service",
     "holdfast-agent-socket.service",
     "holdfast-drain.service",
     "holdfast-agent-setuid.service",
+    "holdfast-driver-container.service",
     "holdfast-mounthelper.socket",
 )
 HELPER = "/usr/libexec/holdfast/holdfast-mounthelper"
@@ -254,7 +255,7 @@ class Life(unittest.TestCase):
         path = alloc["published"][0]["path"]
         before = machine.mounts_below(machine.TREE)
         pid = machine.show("holdfast-agent-socket", "MainPID")
-        for what in (names("agent"), names("agent", "mounthelper"), names()):
+        for what in (names("agent", "driver-container"), names("agent", "driver-container", "mounthelper"), names()):
             done = dpkg("--remove", *what, check=False)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(path, done.stderr)
@@ -276,12 +277,12 @@ class Life(unittest.TestCase):
         os.makedirs("/srv/p/a", exist_ok=True)
         machine.run("mount", "-t", "tmpfs", "none", "/srv/p/a")
         try:
-            done = dpkg("--remove", "holdfast-agent", check=False)
+            done = dpkg("--remove", "holdfast-agent", "holdfast-driver-container", check=False)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn("/srv/p/a", done.stderr)
         finally:
             machine.run("umount", "/srv/p/a")
-        dpkg("--remove", "holdfast-agent")
+        dpkg("--remove", "holdfast-agent", "holdfast-driver-container")
 
     def test_removal_keeps_data_and_trail_and_a_purge_takes_them(self):
         machine.set_up()
@@ -307,12 +308,12 @@ class Life(unittest.TestCase):
         self.assertTrue(os.path.isdir("/var/lib/holdfast-volumes/nothing"))
         dpkg("--purge", *names())
         self.assertEqual(processes(), {})
-        for path in ("/etc/holdfast", "/var/lib/holdfast", "/var/log/holdfast", "/run/holdfast-mount", HELPER,
+        for path in ("/etc/holdfast", "/var/lib/holdfast", "/var/log/holdfast", "/run/holdfast-mount", HELPER, "/var/lib/holdfast-driver",
                      "/var/lib/holdfast-volumes", "/var/lib/private/holdfast-volumes",
                      "/etc/logrotate.d/holdfast-mounthelper", *glob.glob("/etc/credstore/holdfast.*")):  # fmt: skip
             self.assertFalse(os.path.lexists(path), path)
         self.assertEqual(overrides(), "")
-        for account in ("holdfast", "holdfast-mount", "holdfast-server"):
+        for account in ("holdfast", "holdfast-driver", "holdfast-mount", "holdfast-server"):
             pwd.getpwnam(account)
 
     def test_a_purge_takes_nothing_below_a_mount(self):

@@ -19,6 +19,7 @@ THRESHOLDS = {
     units.SETUID_DOOR: 70,
     units.TEMPLATE: 45,
     units.VOLUME: 14,
+    units.DRIVER: 7,
 }
 FOLDER = "/usr/lib/systemd/system"
 

@@ -67,7 +67,7 @@ class Policy(unittest.TestCase):
         self.main_job("upgraded")
 
     def test_2_nothing_that_is_in_use_is_removed(self):
-        done = packages.dpkg("--remove", *packages.names("agent", "mounthelper"), check=False)
+        done = packages.dpkg("--remove", *packages.names("agent", "driver-container", "mounthelper"), check=False)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn(self.path, done.stderr)
         self.check_the_volume()

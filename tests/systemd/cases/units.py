@@ -13,6 +13,7 @@ import machine
 SERVER = "holdfast-server.service"
 SOCKET_DOOR = "holdfast-agent-socket.service"
 SETUID_DOOR = "holdfast-agent-setuid.service"
+DRIVER = "holdfast-driver-container.service"
 TEMPLATE = "holdfast-mounthelper@.service"
 VOLUME = "holdfast-volume@.service"
 # each sets no_new_privs for a unit with User= in systemd 252, and in 257 does not; NoNewPrivileges= and DynamicUser=

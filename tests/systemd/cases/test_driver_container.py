@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver of containers by its unit, beside podman as docs/containers.md has it, with the example of root's file."""
+
+import os
+import re
+import time
+import unittest
+
+import machine
+import test_podman
+
+OTHER_RELEASE = ("container",)
+
+DRIVER = "holdfast-driver-container.service"
+GUIDE = "/payload/docs/containers.md"
+EXAMPLE = "/usr/share/holdfast/examples/holdfast-driver-container.hcl"
+SOCKET = "/run/holdfast/drivers/container/driver.sock"
+ENGINE = "/run/holdfast-driver/podman.sock"
+TRAIL_OF_DRIVER = "/var/lib/holdfast-driver/trail.log"
+SPEC = """name = "app"
+node = "{node}"
+volume "data" {{
+  source          = "{volume}"
+  access_mode     = "single-node-writer"
+  attachment_mode = "file-system"
+}}
+task "main" {{
+  driver = "container"
+  volume_mount {{
+    volume      = "data"
+    destination = "/data"
+  }}
+  stop_timeout = "1s"
+  config {{
+    image   = "{image}"
+    command = ["/bin/sh", "-c", "echo started >>/data/starts; sleep 100000"]
+  }}
+}}
+"""
+
+
+def block(path):
+    """The indented block of the guide that is to be the file at path."""
+    with open(GUIDE, encoding="utf-8") as f:
+        after = f.read().split(path + ":\n\n")[1]
+    return re.sub(r"(?m)^    ", "", re.match(r"(?:    .*\n)+", after)[0])
+
+
+def set_up_podman():
+    path = "/etc/systemd/system/podman.socket.d/holdfast.conf"
+    if os.path.islink("/etc/systemd/system/podman.socket"):
+        os.unlink("/etc/systemd/system/podman.socket")  # masked in test machines
+    machine.write(path, block(path))
+    machine.systemctl("daemon-reload")
+    machine.systemctl("start", "podman.socket")
+
+
+def set_up_driver():
+    with open(EXAMPLE, encoding="utf-8") as f:
+        text = f.read()
+    text = text.replace('"prod"', f'"{machine.CLUSTER}"').replace('"worker-1"', f'"{machine.NODE}"')
+    text = re.sub(r'ticket_keys = \["\w+"\]', f'ticket_keys = ["{machine.ticket_key()}"]', text)
+    text = text.replace("localhost/tools:1", test_podman.IMAGE)
+    machine.write(f"{machine.ETC}/holdfast-driver-container.hcl", text + "nofile = 1024\nnproc = 4096\n")
+    machine.run("holdfast-driver-container", "--check-config")
+    machine.systemctl("start", DRIVER)
+
+
+def driver_is_healthy():
+    return any(d["name"] == "container" and d["healthy"] for d in driver_rows())
+
+
+def driver_rows():
+    return (machine.agent_status() or {}).get("drivers", [])
+
+
+def submit(volume, image):
+    machine.holdfast("volume", "register", machine.volume_spec(volume))
+    path = f"/root/{volume}.task.hcl"
+    machine.write(path, SPEC.format(node=machine.NODE, volume=volume, image=image))
+    return machine.holdfast_json("alloc", "run", "--no-wait", path)["allocation"]["id"]
+
+
+def wait_status(ident, wanted):
+    def reached():
+        now = machine.holdfast_json("alloc", "status", ident)["allocation"]
+        if now["client_status"] in ("FAILED", "LOST") and now["client_status"] != wanted:
+            raise AssertionError(f"{now}; {machine.journal('-u', DRIVER)[-3000:]}")
+        return now["client_status"] == wanted and now
+
+    return machine.wait_for(f"allocation {ident} to be {wanted}", reached)
+
+
+def containers():
+    return machine.run("podman", "ps", "--all", "--quiet", "--no-trunc").stdout.split()
+
+
+def connects(account, path):
+    """Does a program of the account reach the socket?"""
+    code = f"import socket; socket.socket(socket.AF_UNIX).connect({path!r})"
+    return machine.run("setpriv", f"--reuid={account}", f"--regid={account if account != 'nobody' else 'nogroup'}", "--init-groups",
+                       "python3", "-c", code, check=False).returncode == 0  # fmt: skip
+
+
+class Driver(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        machine.write("/etc/containers/containers.conf", test_podman.IN_CONTAINER)
+        os.makedirs("/var/lib/containers", exist_ok=True)
+        machine.run("mount", "-t", "tmpfs", "-o", "mode=755", "containers", "/var/lib/containers")
+        test_podman.make_image()
+        machine.set_up()
+        set_up_podman()
+        set_up_driver()
+        machine.wait_for("the driver to be healthy", driver_is_healthy,
+                         seen=lambda: f"{driver_rows()}; {machine.journal('-u', DRIVER)}")  # fmt: skip
+
+    def test_the_agent_alone_reaches_its_socket_and_not_the_engines(self):
+        reached = {account: (connects(account, SOCKET), connects(account, ENGINE))
+                   for account in ("holdfast", "nobody", "holdfast-mount", "holdfast-driver")}  # fmt: skip
+        self.assertEqual(reached, {"holdfast": (True, False), "nobody": (False, False), "holdfast-mount": (False, False),
+                                   "holdfast-driver": (True, True)})  # fmt: skip
+
+    def test_a_task_runs_on_its_volume_through_restarts_and_leaves_nothing(self):
+        ident = submit("task", test_podman.IMAGE)
+        path = wait_status(ident, "RUNNING")["published"][0]["path"]
+        before = containers()
+        self.assertEqual(len(before), 1)
+        for unit in (DRIVER, "holdfast-agent-socket.service"):
+            machine.systemctl("restart", unit)
+        machine.wait_connected()
+        machine.wait_for("the driver to be healthy", driver_is_healthy)
+        wait_status(ident, "RUNNING")
+        time.sleep(1)  # for one that would be started again
+        self.assertEqual(containers(), before)
+        with open(f"{path}/starts", encoding="ascii") as f:
+            self.assertEqual(f.read(), "started\n")
+        machine.holdfast("alloc", "stop", ident)
+        self.assertEqual(containers(), [])
+        self.assertEqual(machine.mounts_below(machine.TREE), [])
+
+    def test_an_image_that_root_does_not_list_is_refused_and_on_record(self):
+        ident = submit("refused", "localhost/other:1")
+        said = wait_status(ident, "FAILED")["client_description"]
+        self.assertIn("images", said)
+        self.assertIn("holdfast-driver-container.hcl", said)
+        with open(TRAIL_OF_DRIVER, encoding="ascii") as f:
+            self.assertRegex(f.read(), "res=refused reason=images ")
+        machine.wait_for("the volume to go", lambda: not machine.mounts_below(machine.TREE))
+
+    def test_a_file_that_others_may_change_is_refused(self):
+        path = f"{machine.ETC}/holdfast-driver-container.hcl"
+        os.chmod(path, 0o666)
+        try:
+            done = machine.run("holdfast-driver-container", "--check-config", check=False)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("writable by root alone", done.stderr)
+        finally:
+            os.chmod(path, 0o644)
+
+
+if __name__ == "__main__":
+    unittest.main()
