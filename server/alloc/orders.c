@@ -102,9 +102,12 @@ static enum status check_allocation(const struct alloc_entry *entry, const char 
 	if (!str_eq(alloc->node_id, node_id))
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "allocation %s is not of node %s",
 				 alloc->id, node_id);
-	if (alloc->desired_status != DESIRED_RUN || alloc_is_client_terminal(alloc))
-		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+	if (alloc->desired_status != DESIRED_RUN) /* which its node hears: it has not failed */
+		return error_set(err, STATUS_ABORTED, 0,
 				 "allocation %s is not to run any more: no task of it is started", alloc->id);
+	if (alloc_is_client_terminal(alloc))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "allocation %s has ended: no task of it is started", alloc->id);
 	if (alloc->adopted)
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,

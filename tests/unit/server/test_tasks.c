@@ -266,7 +266,7 @@ TEST_FIXTURE(what_is_to_stop_is_not_started, setup, teardown)
 	begin(f);
 	claim_db(f);
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
-	expect_refused(&f->n1, ALLOC_1, "web", STATUS_FAILED_PRECONDITION, "is not to run any more");
+	expect_refused(&f->n1, ALLOC_1, "web", STATUS_ABORTED, "is not to run any more");
 }
 
 TEST_FIXTURE(another_task_under_the_same_id_is_another_allocation, setup, teardown)
