@@ -154,6 +154,29 @@ class Execs:
         assert before == after, (before, after)
         self.done_with(alloc)
 
+    def what_dies_during_a_command_ends_it_for_its_caller_and_not_the_task(self):
+        alloc = self.one_task()
+        before, at = self.containers(), self.node.published(alloc)
+        for name, kill, start in (
+                ("agent", lambda: self.node.daemon.kill(signal.SIGKILL), self.node.start),
+                ("driver", self.engine.kill_driver, self.start_driver),
+                ("server", lambda: self.room.server.kill(signal.SIGKILL), self.room.start_server)):  # fmt: skip
+            words = self.words(alloc, "-i", command=["/bin/sh", "-c", "echo x > /data/begun; cat"])
+            logs = [f"{PREFIX}/bin/holdfast", "--dev-dir", f"{PREFIX}/var/server", "alloc", "logs", alloc, "--follow"]
+            with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as client, \
+                    subprocess.Popen(logs, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as reader:
+                wait_for("the command to begin", lambda: os.path.exists(f"{at}/begun"))
+                os.unlink(f"{at}/begun")
+                kill()
+                for one in (client, reader):
+                    assert one.wait(60) != 0 and one.stderr.read(), (name, one.args)
+            start()
+            self.node.wait_connected()
+            wait_for("a command to run again", lambda: self.exec(alloc, "exit 0").returncode == 0)
+            self.until_running(alloc)
+            assert (self.containers(), self.starts(alloc)) == (before, 1), name
+        self.done_with(alloc)
+
     def a_crowd_of_commands_at_once_stays_within_memory_and_mixes_nothing(self):
         alloc = self.one_task()
 
