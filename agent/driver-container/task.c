@@ -820,6 +820,13 @@ static void network_seen(struct op *op, struct container *container)
 		ask_start(op);
 	} else if (!container && !op->has_waited && op->taken.use != NONCE_DONE) {
 		ask_create(op, container_of_network(op->driver->settings, network, op->nonce));
+	} else if (!container && op->taken.use == NONCE_DONE) {
+		(void)error_set(
+			&err, STATUS_FAILED_PRECONDITION, 0,
+			"the network of allocation %s was made by this order already, and is gone; ask "
+			"the server for another one",
+			op->alloc);
+		refuse_order(op, "used", &err);
 	} else {
 		(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0,
 				"the network of allocation %s does not hold: DestroyNetwork comes first, and "

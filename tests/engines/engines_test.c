@@ -20,6 +20,7 @@
 
 #define SERVICE (&holdfast__driver__v1__driver__descriptor)
 #define ALLOC "0190a6f2-0000-7000-8000-000000000001" /* run.py publishes slots 0 (slave) and 1 (private) */
+#define OTHER_ALLOC "0190a6f2-0000-7000-8000-000000000009"
 #define IMAGE "localhost/bb:1"
 #define CALL_US (60 * USEC_PER_SEC)
 
@@ -106,6 +107,8 @@ static void wish_task(struct wish *w, const char *task, const char *script)
 	w->task.alloc_id = text(ALLOC);
 	w->task.task = text(task);
 	w->task.driver = text("container");
+	w->task.user = text("0");
+	w->task.stop_timeout_ms = 1000; /* a shell does not end by itself */
 	set_value(w, "image");
 	w->values[0].text = text(IMAGE);
 	set_value(w, "command");
@@ -618,9 +621,27 @@ static void flip(struct wish *w, size_t at)
 
 enum when { BEFORE_PACK, BEFORE_SIGN, AFTER_SIGN };
 
-#define FLIP(field, when_)                                                                      \
-	{                                                                                       \
-		.name = #when_ " " #field, .when = (when_), .at = offsetof(struct order, field) \
+/* Refused with its code, on record with its reason; run.py compares both with the driver's trail. */
+static void refused(const char *name, enum status got, enum status wanted, const char *reason,
+		    const struct error *err)
+{
+	if (got == STATUS_OK)
+		fail_msg("%s was taken", name);
+	if (got != wanted)
+		fail_msg("%s: %s instead of %s: %s", name, status_name(got), status_name(wanted), err->msg);
+	(void)printf("ATTEMPT %s %s %s\n", reason, status_name(wanted), name);
+}
+
+static void sign_again(struct wish *w)
+{
+	assert_int_equal(order_sign(&w->order, seed, NULL), STATUS_OK);
+}
+
+#define FORM STATUS_INVALID_ARGUMENT, "form"
+#define DENIED(reason) STATUS_PERMISSION_DENIED, (reason)
+#define FLIP(field, when_, ...)                                                              \
+	{                                                                                    \
+#when_ " " #field, (when_), NULL, offsetof(struct order, field), __VA_ARGS__ \
 	}
 
 static void no_order(struct wish *w)
@@ -659,7 +680,7 @@ static void other_script(struct wish *w)
 }
 static void other_user(struct wish *w)
 {
-	w->task.user = text("0");
+	w->task.user = text("1000");
 	pack_task(w);
 }
 static void more_env(struct wish *w)
@@ -681,7 +702,7 @@ static void another_task(struct wish *w)
 }
 static void another_alloc(struct wish *w)
 {
-	w->task.alloc_id = text("0190a6f2-0000-7000-8000-000000000009");
+	w->task.alloc_id = text(OTHER_ALLOC);
 	pack_task(w);
 }
 static void cut_body(struct wish *w)
@@ -773,62 +794,146 @@ static void unknown_config(struct wish *w)
 	w->values[2].text = text("/dev/sda");
 }
 
+static void of_a_network(struct wish *w)
+{
+	w->order.kind = ORDER_NETWORK;
+	memset(w->order.task, 0, sizeof(w->order.task));
+}
+static void of_a_network_with_a_task(struct wish *w)
+{
+	w->order.kind = ORDER_NETWORK;
+}
+static void no_end(struct wish *w)
+{
+	memset(w->order.node, 'n', sizeof(w->order.node));
+}
+static void path_as_task(struct wish *w)
+{
+	(void)str_copy(w->order.task, sizeof(w->order.task), "../foreign");
+}
+static void user_of_elsewhere(struct wish *w)
+{
+	w->task.user = text("65534");
+}
+static void users_own(struct wish *w)
+{
+	w->task.user = text("");
+}
+static void path_as_image(struct wish *w)
+{
+	w->values[0].text = text("localhost/bb/../../containers/foreign/start");
+}
+static void env_with_more(struct wish *w)
+{
+	w->pair.key = text("A=B");
+	w->task.n_env = 1;
+	w->task.env = w->pairs;
+}
+static void dots(struct wish *w)
+{
+	w->task.n_volumes = 1;
+	w->volume.destination = text("/vol/../etc");
+}
+static void no_handle(struct wish *w)
+{
+	w->task.network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
+}
+static Holdfast__Driver__V1__NetworkSpec *spec_of(const char *alloc, const char *state)
+{
+	static Holdfast__Driver__V1__NetworkSpec spec = HOLDFAST__DRIVER__V1__NETWORK_SPEC__INIT;
+
+	spec.alloc_id = text(alloc);
+	spec.mode = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
+	spec.state = text(state);
+	return &spec;
+}
+static void network_of_another(struct wish *w)
+{
+	join_network(w, spec_of(OTHER_ALLOC, "holdfast-net-" OTHER_ALLOC));
+}
+static void foreign_network(struct wish *w)
+{
+	join_network(w, spec_of(ALLOC, "foreign"));
+}
+static void handle_without_network(struct wish *w)
+{
+	w->task.network_spec = spec_of(ALLOC, "holdfast-net-" ALLOC);
+}
+
 static const struct {
 	const char *name;
 	enum when when;
 	void (*change)(struct wish *w); /* NULL: flip a bit of the order */
 	size_t at;
+	enum status code;
+	const char *reason;
 } attempts[] = {
-	{"no order", AFTER_SIGN, no_order},
-	{"a short one", AFTER_SIGN, short_order},
-	{"no signature", AFTER_SIGN, no_signature},
-	{"another key", AFTER_SIGN, other_key},
-	FLIP(magic, AFTER_SIGN),
-	FLIP(version, AFTER_SIGN),
-	FLIP(kind, AFTER_SIGN),
-	FLIP(cluster, AFTER_SIGN),
-	FLIP(node, AFTER_SIGN),
-	FLIP(driver, AFTER_SIGN),
-	FLIP(task, AFTER_SIGN),
-	FLIP(who, AFTER_SIGN),
-	FLIP(boot_id, AFTER_SIGN),
-	FLIP(alloc, AFTER_SIGN),
-	FLIP(digest, AFTER_SIGN),
-	FLIP(nonce, AFTER_SIGN),
-	FLIP(not_after_ms, AFTER_SIGN),
-	FLIP(cluster, BEFORE_SIGN),
-	FLIP(node, BEFORE_SIGN),
-	FLIP(driver, BEFORE_SIGN),
-	FLIP(boot_id, BEFORE_SIGN),
-	FLIP(alloc, BEFORE_SIGN),
-	{"expired", BEFORE_SIGN, expired},
-	{"a command's", BEFORE_SIGN, of_a_command},
-	{"another image", AFTER_SIGN, other_image},
-	{"another script", AFTER_SIGN, other_script},
-	{"another user", AFTER_SIGN, other_user},
-	{"another variable", AFTER_SIGN, more_env},
-	{"another volume", AFTER_SIGN, more_volumes},
-	{"another task", AFTER_SIGN, another_task},
-	{"another allocation", AFTER_SIGN, another_alloc},
-	{"a cut task", AFTER_SIGN, cut_body},
-	{"no task", AFTER_SIGN, no_body},
-	{"a task that its order does not name", BEFORE_SIGN, another_task},
-	{"an unknown field", BEFORE_SIGN, unknown_field},
-	{"a field twice", BEFORE_SIGN, field_twice},
-	{"an image that root does not allow", BEFORE_PACK, image_of_elsewhere},
-	{"privileged", BEFORE_PACK, privileged},
-	{"a capability", BEFORE_PACK, capability},
-	{"a path of the host", BEFORE_PACK, host_path},
-	{"a path of the host with a mount below it", BEFORE_PACK, host_path_with_more},
-	{"the host's network", BEFORE_PACK, host_network},
-	{"a volume that is not published", BEFORE_PACK, not_published},
-	{"a volume that another one is published as", BEFORE_PACK, another_volume_there},
-	{"one that the engine starts again", BEFORE_PACK, restarted},
-	{"a text that is no UTF-8", BEFORE_PACK, no_utf8},
-	{"bidirectional of a slave", BEFORE_PACK, slave_as_shared},
-	{"host-to-task of a private mount", BEFORE_PACK, private_as_slave},
-	{"a volume over /proc", BEFORE_PACK, over_the_kernels},
-	{"an unknown setting", BEFORE_PACK, unknown_config},
+	{"no order", AFTER_SIGN, no_order, 0, FORM},
+	{"a short one", AFTER_SIGN, short_order, 0, FORM},
+	{"no signature", AFTER_SIGN, no_signature, 0, DENIED("signature")},
+	{"another key", AFTER_SIGN, other_key, 0, DENIED("signature")},
+	FLIP(magic, AFTER_SIGN, FORM),
+	FLIP(version, AFTER_SIGN, FORM),
+	FLIP(kind, AFTER_SIGN, FORM),
+	FLIP(cluster, AFTER_SIGN, DENIED("signature")),
+	FLIP(node, AFTER_SIGN, DENIED("signature")),
+	FLIP(driver, AFTER_SIGN, DENIED("signature")),
+	FLIP(task, AFTER_SIGN, DENIED("signature")),
+	FLIP(who, AFTER_SIGN, DENIED("signature")),
+	FLIP(boot_id, AFTER_SIGN, DENIED("signature")),
+	FLIP(alloc, AFTER_SIGN, DENIED("signature")),
+	FLIP(digest, AFTER_SIGN, DENIED("signature")),
+	FLIP(nonce, AFTER_SIGN, DENIED("signature")),
+	FLIP(not_after_ms, AFTER_SIGN, DENIED("signature")),
+	FLIP(cluster, BEFORE_SIGN, DENIED("cluster")),
+	FLIP(node, BEFORE_SIGN, DENIED("node")),
+	FLIP(driver, BEFORE_SIGN, DENIED("driver")),
+	FLIP(boot_id, BEFORE_SIGN, DENIED("boot")),
+	FLIP(alloc, BEFORE_SIGN, DENIED("alloc")),
+	{"expired", BEFORE_SIGN, expired, 0, DENIED("expired")},
+	{"a command's", BEFORE_SIGN, of_a_command, 0, DENIED("kind")},
+	{"another image", AFTER_SIGN, other_image, 0, DENIED("digest")},
+	{"another script", AFTER_SIGN, other_script, 0, DENIED("digest")},
+	{"another user", AFTER_SIGN, other_user, 0, DENIED("digest")},
+	{"another variable", AFTER_SIGN, more_env, 0, DENIED("digest")},
+	{"another volume", AFTER_SIGN, more_volumes, 0, DENIED("digest")},
+	{"another task", AFTER_SIGN, another_task, 0, DENIED("digest")},
+	{"another allocation", AFTER_SIGN, another_alloc, 0, DENIED("digest")},
+	{"a cut task", AFTER_SIGN, cut_body, 0, DENIED("digest")},
+	{"no task", AFTER_SIGN, no_body, 0, DENIED("digest")},
+	{"a task that its order does not name", BEFORE_SIGN, another_task, 0, DENIED("task")},
+	{"an unknown field", BEFORE_SIGN, unknown_field, 0, FORM},
+	{"a field twice", BEFORE_SIGN, field_twice, 0, FORM},
+	{"an image that root does not allow", BEFORE_PACK, image_of_elsewhere, 0, DENIED("images")},
+	{"privileged", BEFORE_PACK, privileged, 0, DENIED("privileged")},
+	{"a capability", BEFORE_PACK, capability, 0, DENIED("capabilities")},
+	{"a path of the host", BEFORE_PACK, host_path, 0, DENIED("host_paths")},
+	{"a path of the host with a mount below it", BEFORE_PACK, host_path_with_more, 0,
+	 STATUS_FAILED_PRECONDITION, "host_paths"},
+	{"the host's network", BEFORE_PACK, host_network, 0, DENIED("networks")},
+	{"a volume that is not published", BEFORE_PACK, not_published, 0, STATUS_FAILED_PRECONDITION,
+	 "publish"},
+	{"a volume that another one is published as", BEFORE_PACK, another_volume_there, 0, DENIED("volume")},
+	{"one that the engine starts again", BEFORE_PACK, restarted, 0, STATUS_INVALID_ARGUMENT, "task"},
+	{"a text that is no UTF-8", BEFORE_PACK, no_utf8, 0, FORM},
+	{"bidirectional of a slave", BEFORE_PACK, slave_as_shared, 0, DENIED("propagation")},
+	{"host-to-task of a private mount", BEFORE_PACK, private_as_slave, 0, DENIED("propagation")},
+	{"a volume over /proc", BEFORE_PACK, over_the_kernels, 0, STATUS_INVALID_ARGUMENT, "task"},
+	{"an unknown setting", BEFORE_PACK, unknown_config, 0, STATUS_INVALID_ARGUMENT, "task"},
+	FLIP(reserved, BEFORE_SIGN, FORM),
+	{"a network's", BEFORE_SIGN, of_a_network, 0, DENIED("kind")},
+	{"a network's with a task", BEFORE_SIGN, of_a_network_with_a_task, 0, FORM},
+	{"a text without an end", BEFORE_SIGN, no_end, 0, FORM},
+	{"a path as the task", BEFORE_SIGN, path_as_task, 0, FORM},
+	{"a user that root does not allow", BEFORE_PACK, user_of_elsewhere, 0, DENIED("users")},
+	{"the image's own user", BEFORE_PACK, users_own, 0, DENIED("users")},
+	{"a path as the image", BEFORE_PACK, path_as_image, 0, STATUS_INVALID_ARGUMENT, "task"},
+	{"a variable that is two", BEFORE_PACK, env_with_more, 0, STATUS_INVALID_ARGUMENT, "task"},
+	{"a destination with dots", BEFORE_PACK, dots, 0, STATUS_INVALID_ARGUMENT, "task"},
+	{"isolated without a handle", BEFORE_PACK, no_handle, 0, DENIED("network")},
+	{"the network of another allocation", BEFORE_PACK, network_of_another, 0, DENIED("network")},
+	{"a foreign container's network", BEFORE_PACK, foreign_network, 0, DENIED("network")},
+	{"a handle without a network", BEFORE_PACK, handle_without_network, 0, DENIED("network")},
 };
 
 static void change_at(struct wish *w, size_t i, enum when when)
@@ -856,36 +961,246 @@ static void a_hostile_agent_starts_nothing(void **state)
 		change_at(&w, i, BEFORE_SIGN);
 		sign(&w);
 		change_at(&w, i, AFTER_SIGN);
-		if (start(&w, &response, &err) == STATUS_OK)
-			fail_msg("%s was taken", attempts[i].name);
+		refused(attempts[i].name, start(&w, &response, &err), attempts[i].code, attempts[i].reason,
+			&err);
 	}
 	assert_int_equal(state_of("evil"), HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_UNSPECIFIED);
-	(void)printf("ATTEMPTS %zu\n", ARRAY_SIZE(attempts));
+}
+
+/* Destroyed, it is not started again by what started it. */
+static void a_hostile_agent_replays_nothing(void **state)
+{
+	Holdfast__Driver__V1__StartTaskResponse *response = NULL;
+	struct error err;
+	struct wish w;
+
+	(void)state;
+	wish_task(&w, "once", "sleep 1000");
+	start_well(&w);
+	assert_int_equal(destroy("once", true), STATUS_OK);
+	refused("the order of a task that was destroyed", start(&w, &response, &err),
+		STATUS_FAILED_PRECONDITION, "used", &err);
+	wish_task(&w, "twice", "sleep 1000");
+	start_well(&w);
+	wish_task(&w, "twice", "echo something else");
+	pack_task(&w);
+	sign(&w);
+	refused("another order of a task that runs", start(&w, &response, &err), STATUS_FAILED_PRECONDITION,
+		"other-order", &err);
+	assert_int_equal(destroy("twice", true), STATUS_OK);
+}
+
+/* Of the same kind as what is done to starts. */
+static void change_place(struct wish *w, size_t i)
+{
+	static const size_t fields[] = {offsetof(struct order, cluster), offsetof(struct order, node),
+					offsetof(struct order, driver), offsetof(struct order, boot_id),
+					offsetof(struct order, alloc)};
+
+	flip(w, fields[i]);
+	sign_again(w);
+}
+static const char *const place_reasons[] = {"cluster", "node", "driver", "boot", "alloc"};
+
+static enum status enter(const struct wish *w, struct error *err)
+{
+	char out[256];
+	int32_t code;
+
+	return exec_wish(w, out, &code, err);
+}
+
+static enum status enter_by_stream(const struct wish *w, struct error *err)
+{
+	struct heard h;
+
+	open_exec(&h, w);
+	until(&h, has_closed);
+	*err = (struct error){.status = h.status};
+	return h.status;
 }
 
 static void a_hostile_agent_enters_nothing(void **state)
 {
 	struct error err;
-	struct wish good;
-	struct wish w;
-	char out[256];
-	int32_t code;
+	struct wish start_of, good, w;
 
 	(void)state;
-	wish_task(&w, "victim", "sleep 1000");
-	start_well(&w);
-	assert_int_not_equal(exec_wish(&w, out, &code, &err), STATUS_OK); /* 1: by the order of its start */
+	wish_task(&start_of, "victim", "sleep 1000");
+	start_well(&start_of);
+	refused("exec by the order of its start", enter(&start_of, &err), DENIED("kind"), &err);
 	wish_command(&good, "victim", false, "echo well");
-	assert_int_equal(exec_wish(&good, out, &code, &err), STATUS_OK);
-	assert_int_equal(exec_wish(&good, out, &code, &err), STATUS_FAILED_PRECONDITION); /* 2: again */
+	assert_int_equal(enter(&good, &err), STATUS_OK);
+	refused("exec once more", enter(&good, &err), STATUS_FAILED_PRECONDITION, "used", &err);
+	refused("exec once more, by a stream", enter_by_stream(&good, &err), STATUS_FAILED_PRECONDITION,
+		"used", &err);
 	wish_command(&w, "victim", false, "cat /etc/shadow");
-	w.order = good.order; /* 3: by the order of another command */
-	assert_int_not_equal(exec_wish(&w, out, &code, &err), STATUS_OK);
+	w.order = good.order;
+	refused("exec by the order of another command", enter(&w, &err), DENIED("digest"), &err);
+	refused("the same by a stream", enter_by_stream(&w, &err), DENIED("digest"), &err);
+	w.n_order = 0;
+	refused("exec without an order", enter(&w, &err), FORM, &err);
+	refused("the same by a stream", enter_by_stream(&w, &err), FORM, &err);
 	wish_command(&w, "victim", false, "echo x");
-	flip(&w, offsetof(struct order, who)); /* 4 */
-	assert_int_not_equal(exec_wish(&w, out, &code, &err), STATUS_OK);
+	flip(&w, offsetof(struct order, who));
+	refused("exec in another's name", enter(&w, &err), DENIED("signature"), &err);
+	other_key(&w);
+	refused("exec by another key", enter(&w, &err), DENIED("signature"), &err);
+	for (size_t i = 0; i < ARRAY_SIZE(place_reasons); i++) {
+		wish_command(&w, "victim", false, "echo x");
+		change_place(&w, i);
+		refused("exec ordered elsewhere", enter(&w, &err), DENIED(place_reasons[i]), &err);
+	}
+	wish_command(&w, "victim", false, "echo x");
+	w.order.not_after_ms = 1000;
+	sign_again(&w);
+	refused("exec by an order that has expired", enter(&w, &err), DENIED("expired"), &err);
+	wish_command(&w, "victim", false, "echo x");
+	(void)str_copy(w.order.task, sizeof(w.order.task), "other");
+	sign_again(&w);
+	refused("exec ordered in another task", enter(&w, &err), DENIED("task"), &err);
+	w.n_body--;
+	refused("exec with a cut command", enter(&w, &err), DENIED("digest"), &err);
 	assert_int_equal(destroy("victim", true), STATUS_OK);
-	(void)printf("ATTEMPTS 4\n");
+}
+
+/* Of mode @mode by driver @driver for @alloc, ordered as it is. */
+static void wish_network(struct wish *w, const char *alloc, const char *driver,
+			 Holdfast__Driver__V1__NetworkMode mode)
+{
+	Holdfast__Driver__V1__NetworkConfig network = HOLDFAST__DRIVER__V1__NETWORK_CONFIG__INIT;
+
+	*w = (struct wish){.n_body = 0};
+	network.alloc_id = text(alloc);
+	network.driver = text(driver);
+	network.mode = mode;
+	make_order(w, ORDER_NETWORK, "");
+	w->n_body = holdfast__driver__v1__network_config__pack(&network, w->body);
+	sign(w);
+}
+
+static enum status make(const struct wish *w, struct error *err)
+{
+	Holdfast__Driver__V1__CreateNetworkRequest create =
+		HOLDFAST__DRIVER__V1__CREATE_NETWORK_REQUEST__INIT;
+	Holdfast__Driver__V1__CreateNetworkResponse *created = NULL;
+	enum status status;
+
+	create.order = (ProtobufCBinaryData){w->n_order, (uint8_t *)(uintptr_t)&w->order};
+	create.network = (ProtobufCBinaryData){w->n_body, (uint8_t *)(uintptr_t)w->body};
+	status = call("CreateNetwork", &create.base, &created, err);
+	if (created)
+		drop(created);
+	return status;
+}
+
+static void unmake(void)
+{
+	Holdfast__Driver__V1__DestroyNetworkRequest remove =
+		HOLDFAST__DRIVER__V1__DESTROY_NETWORK_REQUEST__INIT;
+	Holdfast__Driver__V1__DestroyNetworkResponse *removed = NULL;
+
+	remove.alloc_id = text(ALLOC);
+	assert_int_equal(call("DestroyNetwork", &remove.base, &removed, NULL), STATUS_OK);
+	drop(removed);
+}
+
+static void a_hostile_agent_makes_no_network(void **state)
+{
+	const Holdfast__Driver__V1__NetworkMode isolated =
+		HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
+	struct error err;
+	struct wish w;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(place_reasons); i++) {
+		wish_network(&w, ALLOC, "container", isolated);
+		change_place(&w, i);
+		refused("a network ordered elsewhere", make(&w, &err), DENIED(place_reasons[i]), &err);
+	}
+	wish_network(&w, ALLOC, "container", isolated);
+	w.n_order = 0;
+	refused("a network without an order", make(&w, &err), FORM, &err);
+	wish_network(&w, ALLOC, "container", isolated);
+	other_key(&w);
+	refused("a network by another key", make(&w, &err), DENIED("signature"), &err);
+	wish_network(&w, ALLOC, "container", isolated);
+	w.order.kind = ORDER_START;
+	(void)str_copy(w.order.task, sizeof(w.order.task), "web");
+	sign_again(&w);
+	refused("a network by the order of a start", make(&w, &err), DENIED("kind"), &err);
+	wish_network(&w, OTHER_ALLOC, "container", isolated);
+	refused("the network of another allocation", make(&w, &err), DENIED("alloc"), &err);
+	wish_network(&w, ALLOC, "other", isolated);
+	refused("the network of another driver", make(&w, &err), DENIED("driver"), &err);
+	wish_network(&w, ALLOC, "container", HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_HOST);
+	refused("the host's network", make(&w, &err), STATUS_INVALID_ARGUMENT, "network", &err);
+	wish_network(&w, ALLOC, "container", isolated);
+	assert_int_equal(make(&w, &err), STATUS_OK);
+	unmake();
+	refused("a network that was destroyed", make(&w, &err), STATUS_FAILED_PRECONDITION, "used", &err);
+}
+
+/* What is asked without an order is of this driver's containers only. run.py made two that are not: one
+ * called foreign, and one as task foreign's is to be. */
+static void a_hostile_agent_reaches_no_foreign_container(void **state)
+{
+	static const char *const names[] = {"../foreign", "foreign/json?x=", "Foreign", ""};
+	Holdfast__Driver__V1__StartTaskResponse *response = NULL;
+	Holdfast__Driver__V1__SignalTaskRequest kill = HOLDFAST__DRIVER__V1__SIGNAL_TASK_REQUEST__INIT;
+	Holdfast__Driver__V1__SignalTaskResponse *killed = NULL;
+	Holdfast__Driver__V1__RecoverTaskRequest recover = HOLDFAST__DRIVER__V1__RECOVER_TASK_REQUEST__INIT;
+	Holdfast__Driver__V1__TaskHandle handle = HOLDFAST__DRIVER__V1__TASK_HANDLE__INIT;
+	Holdfast__Driver__V1__RecoverTaskResponse *recovered = NULL;
+	struct error err;
+	struct wish w;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		assert_int_equal(stop(names[i]), STATUS_INVALID_ARGUMENT);
+		assert_int_equal(destroy(names[i], true), STATUS_INVALID_ARGUMENT);
+	}
+	assert_int_equal(stop("foreign"), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(destroy("foreign", true), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(state_of("foreign"), HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_UNSPECIFIED);
+	kill.alloc_id = text(ALLOC);
+	kill.task = text("foreign");
+	kill.signal = text("SIGKILL");
+	assert_int_equal(call("SignalTask", &kill.base, &killed, &err), STATUS_FAILED_PRECONDITION);
+	handle.version = 1;
+	handle.alloc_id = text(ALLOC);
+	handle.task = text("foreign");
+	handle.state = text("foreign");
+	handle.nonce = (ProtobufCBinaryData){sizeof(w.order.nonce), w.order.nonce};
+	recover.handle = &handle;
+	wish_command(&w, "foreign", false, "echo x");
+	assert_int_equal(call("RecoverTask", &recover.base, &recovered, &err), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(enter(&w, &err), STATUS_FAILED_PRECONDITION); /* ordered, and not this driver's */
+	wish_task(&w, "foreign", "sleep 1000");
+	pack_task(&w);
+	sign(&w);
+	assert_int_equal(start(&w, &response, &err), STATUS_FAILED_PRECONDITION);
+}
+
+/* As another account of the machine. */
+static void a_stranger_is_not_heard(void **state)
+{
+	Holdfast__Driver__V1__StartTaskResponse *response = NULL;
+	Holdfast__Driver__V1__CapabilitiesRequest ask = HOLDFAST__DRIVER__V1__CAPABILITIES_REQUEST__INIT;
+	Holdfast__Driver__V1__CapabilitiesResponse *said = NULL;
+	struct error err;
+	struct wish w;
+
+	(void)state;
+	assert_int_equal(call("Capabilities", &ask.base, &said, &err), STATUS_PERMISSION_DENIED);
+	wish_task(&w, "strange", "sleep 1000");
+	pack_task(&w);
+	sign(&w);
+	assert_int_equal(start(&w, &response, &err), STATUS_PERMISSION_DENIED);
+	wish_command(&w, "strange", false, "echo x");
+	assert_int_equal(enter(&w, &err), STATUS_PERMISSION_DENIED);
+	assert_int_equal(stop("strange"), STATUS_PERMISSION_DENIED);
+	assert_int_equal(destroy("strange", true), STATUS_PERMISSION_DENIED);
 }
 
 /* --- a driver that is killed ------------------------------------------------------------------------------
@@ -962,8 +1277,12 @@ int main(int argc, char **argv)
 	};
 	const struct CMUnitTest hostile[] = {
 		cmocka_unit_test(a_hostile_agent_starts_nothing),
+		cmocka_unit_test(a_hostile_agent_replays_nothing),
 		cmocka_unit_test(a_hostile_agent_enters_nothing),
+		cmocka_unit_test(a_hostile_agent_makes_no_network),
+		cmocka_unit_test(a_hostile_agent_reaches_no_foreign_container),
 	};
+	const struct CMUnitTest stranger[] = {cmocka_unit_test(a_stranger_is_not_heard)};
 	const struct CMUnitTest begun[] = {cmocka_unit_test(begin_before_the_kill)};
 	const struct CMUnitTest killed[] = {
 		cmocka_unit_test(a_task_outlives_its_driver_and_is_not_started_again)};
@@ -978,6 +1297,8 @@ int main(int argc, char **argv)
 		failed = cmocka_run_group_tests(tasks, NULL, NULL);
 	else if (str_eq(phase, "hostile"))
 		failed = cmocka_run_group_tests(hostile, NULL, NULL);
+	else if (str_eq(phase, "stranger"))
+		failed = cmocka_run_group_tests(stranger, NULL, NULL);
 	else if (str_eq(phase, "begun"))
 		failed = cmocka_run_group_tests(begun, NULL, NULL);
 	else if (str_eq(phase, "killed"))

@@ -54,6 +54,7 @@ engine = "{work}/engine.sock"
 publish_dir = "{work}/publish"
 state_dir = "{work}/state"
 images = ["localhost/bb:1"]
+users = ["0", "1000"]
 networks = ["none", "isolated"]
 host_paths = ["{work}/host", "{work}/more"]
 nofile = 1024
@@ -79,7 +80,7 @@ class Connection(http.client.HTTPConnection):
 def ask(work, method, path, body=None):
     connection = Connection(f"{work}/engine.sock")
     try:
-        connection.request(method, "/v1.40" + path, body)
+        connection.request(method, "/v1.40" + path, body, {"Content-Type": "application/json"} if isinstance(body, str) else {})
         answer = connection.getresponse()
         return answer.status, answer.read()
     finally:
@@ -203,22 +204,38 @@ class World:
         self.processes["driver"].send_signal(signal.SIGKILL)
         self.processes["driver"].wait()
 
-    def phase(self, name):
-        """Output of a phase, run by the agent's account."""
+    def phase(self, name, account=AGENT):
+        """Output of a phase, run by the agent's account, or another one."""
         env = dict(os.environ) | {"DRIVER_SOCKET": f"{self.work}/run/driver.sock", "WISH": f"{self.work}/agent/wish", "HOST_PATH": f"{self.work}/host",
                                   "HOST_PATH_WITH_MORE": f"{self.work}/more"}  # fmt: skip
         (self.work / "agent").mkdir(exist_ok=True)
         shutil.chown(self.work / "agent", AGENT)
-        done = subprocess.run(["setpriv", f"--reuid={AGENT}", "--regid=nogroup", "--clear-groups", self.test(), name], env=env,
+        done = subprocess.run(["setpriv", f"--reuid={account}", "--regid=nogroup", "--clear-groups", self.test(), name], env=env,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=500,
                               check=False)  # fmt: skip
         return done.stdout
 
     def refusals(self):
-        return (self.work / "state/trail.log").read_text(encoding="ascii").count(" res=refused ")
+        """Reason and code of each that is on record."""
+        return re.findall(r" res=refused reason=(\S+) code=(\S+)", (self.work / "state/trail.log").read_text(encoding="ascii"))
 
     def containers(self):
         return [c["Names"] for c in json.loads(ask(self.work, "GET", "/containers/json?all=1")[1])]
+
+    def make_foreign(self, name):
+        """A container that is none of the driver's."""
+        limits = [{"Name": limit, "Soft": n, "Hard": n} for limit, n in (("nofile", 1024), ("nproc", 4096))]
+        body = {"Image": "localhost/bb:1", "Entrypoint": ["/bin/sleep", "1000000"], "HostConfig": {"NetworkMode": "none", "Ulimits": limits}}
+        for path in (f"/containers/create?name={name}", f"/containers/{name}/start"):
+            status, said = ask(self.work, "POST", path, json.dumps(body) if "create" in path else None)
+            if status >= 300:
+                raise RuntimeError(f"{path}: {status} {said[:500]}")
+
+    def everything(self):
+        """All that an agent could have changed in the engine."""
+        images = json.loads(ask(self.work, "GET", "/images/json")[1])
+        containers = json.loads(ask(self.work, "GET", "/containers/json?all=1")[1])
+        return sorted((c["Id"], c["State"]) for c in containers), sorted(i["Id"] for i in images)
 
     def end(self):
         for name in ("driver", "engine"):
@@ -231,6 +248,26 @@ class World:
                     self.processes[name].wait()
         subprocess.run(["umount", "-R", "-l", str(self.work)], check=False)
         self.work.rmdir()
+
+
+def hostile_cases(world, cases):
+    """What a program with the agent's account does to the driver: each attempt is refused with its code, and is on record."""
+    foreign = ["foreign", f"holdfast-{ALLOC}-foreign"]
+    for name in foreign:
+        world.make_foreign(name)
+    before, known = world.everything(), len(world.refusals())
+    said = world.phase("hostile")
+    yield from cases(said)
+    yield from cases(world.phase("stranger", "games"))
+    tried = [(reason, code, name) for reason, code, name in re.findall(r"^ATTEMPT (\S+) (\S+) (.+)$", said, re.M)]
+    found = world.refusals()[known:]
+    wrong = [(a, b) for a, b in zip(tried, found) if a[:2] != b]
+    right = not wrong and len(tried) == len(found) >= 30
+    yield "each_attempt_is_on_record", None if right else f"{len(tried)} attempts, {len(found)} refusals on record, {wrong[:5]}"
+    after = world.everything()
+    yield "nothing_in_the_engine_has_changed", None if before == after else f"{before}\n{after}"
+    for name in foreign:
+        ask(world.work, "DELETE", f"/containers/{name}?force=1&v=1")
 
 
 def driver_cases(world):
@@ -246,11 +283,7 @@ def driver_cases(world):
             yield "phase", said[-3000:] or "said nothing"
 
     yield from cases(world.phase("tasks"))
-    before = world.refusals()
-    said = world.phase("hostile")
-    yield from cases(said)
-    tried, found = sum(int(n) for n in re.findall(r"ATTEMPTS (\d+)", said)), world.refusals() - before
-    yield "each_attempt_is_on_record", None if found == tried >= 30 else f"{tried} attempts, {found} refusals on record"
+    yield from hostile_cases(world, cases)
     yield from cases(world.phase("begun"))
     world.kill_driver()
     world.start_driver()
