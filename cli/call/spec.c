@@ -27,6 +27,7 @@ enum spec_kind {
 	SPEC_TOPOLOGIES, /* a block of `topology { segments { } }` blocks: a list of messages */
 	SPEC_PAIRS,	 /* the same: a list of KeyValue */
 	SPEC_CONFIG,	 /* a block of a driver's own keys: a list of ConfigValue */
+	SPEC_OTHER,	 /* of another message that is made of the same block */
 	SPEC_ELSEWHERE,	 /* no key here: hint says where it belongs */
 };
 
@@ -215,6 +216,75 @@ static const struct spec_key alloc_keys[] = {
 };
 static const struct spec_block alloc_block =
 	SPEC_BLOCK_INIT(&holdfast__v1__allocation__descriptor, alloc_keys);
+
+/* A group of a job is two messages, of which each names the keys of the other. */
+static const struct spec_key update_keys[] = {
+	{.key = "max_parallel"},
+	{.key = "min_healthy_time", .field = "min_healthy_ms", .kind = SPEC_DURATION},
+	{.key = "healthy_deadline", .field = "healthy_deadline_ms", .kind = SPEC_DURATION},
+};
+static const struct spec_block update_block =
+	SPEC_BLOCK_INIT(&holdfast__v1__job_update__descriptor, update_keys);
+
+static const struct spec_key reschedule_keys[] = {
+	{.key = "unlimited"},
+	{.key = "attempts"},
+	{.key = "interval", .field = "interval_ms", .kind = SPEC_DURATION},
+	{.key = "delay", .field = "delay_ms", .kind = SPEC_DURATION},
+};
+static const struct spec_block reschedule_block =
+	SPEC_BLOCK_INIT(&holdfast__v1__job_reschedule__descriptor, reschedule_keys);
+
+static const struct spec_key member_volume_keys[] = {
+	{.key = "source"},
+	{.key = "access_mode"},
+	{.key = "attachment_mode"},
+	{.key = "read_only"},
+	{.key = "propagation"},
+	{.key = "exec"},
+	{.key = "per_alloc", .kind = SPEC_OTHER},
+};
+static const struct spec_block member_volume_block =
+	SPEC_BLOCK_INIT(&holdfast__v1__volume_request__descriptor, member_volume_keys);
+
+static const struct spec_key member_keys[] = {
+	{.key = "driver"},
+	{.key = "unit"},
+	{.key = "mount_timeout", .field = "mount_timeout_ms", .kind = SPEC_DURATION},
+	{.key = "stop_timeout", .field = "stop_timeout_ms", .kind = SPEC_DURATION},
+	{.key = "volume", .field = "volumes", .kind = SPEC_LABELLED, .block = &member_volume_block},
+	{.key = "csi_plugin", .kind = SPEC_BLOCK, .block = &csi_plugin_block},
+	{.key = "network", .kind = SPEC_BLOCK, .block = &network_block},
+	{.key = "task", .field = "tasks", .kind = SPEC_LABELLED, .block = &task_block, .hint = "task"},
+	{.key = "count", .kind = SPEC_OTHER},
+	{.key = "update", .kind = SPEC_OTHER},
+	{.key = "reschedule", .kind = SPEC_OTHER},
+};
+static const struct spec_block member_block =
+	SPEC_BLOCK_INIT(&holdfast__v1__allocation__descriptor, member_keys);
+
+static const struct spec_key group_keys[] = {
+	{.key = "count"},
+	{.key = "update", .kind = SPEC_BLOCK, .block = &update_block},
+	{.key = "reschedule", .kind = SPEC_BLOCK, .block = &reschedule_block},
+	{.key = "driver", .kind = SPEC_OTHER},
+	{.key = "unit", .kind = SPEC_OTHER},
+	{.key = "mount_timeout", .kind = SPEC_OTHER},
+	{.key = "stop_timeout", .kind = SPEC_OTHER},
+	{.key = "volume", .kind = SPEC_OTHER},
+	{.key = "csi_plugin", .kind = SPEC_OTHER},
+	{.key = "network", .kind = SPEC_OTHER},
+	{.key = "task", .kind = SPEC_OTHER},
+};
+static const struct spec_block group_block =
+	SPEC_BLOCK_INIT(&holdfast__v1__job_group__descriptor, group_keys);
+
+static const struct spec_key job_keys[] = {
+	{.key = "namespace"},
+	{.key = "type"},
+	{.key = "group", .kind = SPEC_OTHER},
+};
+static const struct spec_block job_block = SPEC_BLOCK_INIT(&holdfast__v1__job__descriptor, job_keys);
 
 static enum status map_block(const struct conf *conf, const struct spec_block *block, json_t *body,
 			     json_t **ret, struct error *err);
@@ -551,6 +621,7 @@ static enum status map_value(const struct place *at, const struct spec_block *bl
 	case SPEC_TOPOLOGIES:
 	case SPEC_PAIRS:
 	case SPEC_CONFIG:
+	case SPEC_OTHER:
 		break;
 	}
 	return map_list(at, value, ret);
@@ -585,6 +656,8 @@ static enum status map_member(const struct conf *conf, const struct spec_block *
 			at.key = &block->keys[i];
 	if (!at.key)
 		return unknown_key(conf, block, body, name, err);
+	if (at.key->kind == SPEC_OTHER)
+		return STATUS_OK;
 	status = map_value(&at, block, value, &result);
 	if (status != STATUS_OK)
 		return status;
@@ -677,6 +750,108 @@ enum status spec_alloc(const struct conf *conf, Holdfast__V1__Allocation **ret, 
 
 	if (status == STATUS_OK)
 		*ret = (Holdfast__V1__Allocation *)message;
+	return status;
+}
+
+/* Names of the volumes that have `per_alloc = true`. */
+static enum status map_per_alloc(const struct conf *conf, json_t *body, json_t *list, struct error *err)
+{
+	const char *name;
+	json_t *volume;
+
+	json_object_foreach (json_object_get(body, "volume"), name, volume) {
+		const json_t *value = json_object_get(volume, "per_alloc");
+
+		if (value && !json_is_boolean(value))
+			return conf_error(conf, volume, "per_alloc", err, "per_alloc: it is true or false");
+		if (json_is_true(value) && json_array_append_new(list, json_string(name)) < 0)
+			return error_no_memory(err, "the specification");
+	}
+	return STATUS_OK;
+}
+
+static enum status map_group(const struct conf *conf, const char *name, json_t *body, bool is_system,
+			     json_t *list, struct error *err)
+{
+	cleanup_json json_t *group = NULL;
+	cleanup_json json_t *member = NULL;
+	cleanup_json json_t *per_alloc = json_array();
+	struct error one;
+	enum status status = map_block(conf, &group_block, body, &group, err);
+
+	if (!per_alloc)
+		return error_no_memory(err, "the specification");
+	if (!ends_it(status)) /* what one of the two does not know the other does not know either */
+		status = status == STATUS_OK ? map_block(conf, &member_block, body, &member, err) : status;
+	if (!ends_it(status))
+		status = error_collect(status, map_per_alloc(conf, body, per_alloc, &one), &one, err);
+	if (status != STATUS_OK)
+		return status;
+	if ((!json_object_get(group, "count") && !is_system &&
+	     json_object_set_new(group, "count", json_integer(1)) < 0) ||
+	    json_object_set_new(group, "name", json_string(name)) < 0 ||
+	    json_object_set(group, "allocation", member) < 0 ||
+	    json_object_set(group, "per_alloc", per_alloc) < 0 || json_array_append(list, group) < 0)
+		return error_no_memory(err, "the specification");
+	return STATUS_OK;
+}
+
+static enum status map_job(const struct conf *conf, const char *id, json_t *body, json_t **ret,
+			   struct error *err)
+{
+	cleanup_json json_t *groups = json_array();
+	json_t *mapped = NULL;
+	const json_t *type = json_object_get(body, "type");
+	bool is_system = json_is_string(type) && str_eq(json_string_value(type), "system");
+	enum status status = map_block(conf, &job_block, body, &mapped, err);
+	json_t *given = json_object_get(body, "group");
+	const char *name;
+	json_t *group;
+
+	if (given && !json_is_object(given))
+		return conf_error(conf, body, "group", err, "'group' must be a block: group \"NAME\" { }");
+	json_object_foreach (given, name, group) {
+		struct error one;
+
+		status = error_collect(status,
+				       json_is_object(group)
+					       ? map_group(conf, name, group, is_system, groups, &one)
+					       : conf_error(conf, given, name, &one,
+							    "'group' must be a block: group \"NAME\" { }"),
+				       &one, err);
+		if (ends_it(status))
+			break;
+	}
+	*ret = mapped;
+	if (status == STATUS_OK && (!groups || json_object_set_new(mapped, "id", json_string(id)) < 0 ||
+				    json_object_set(mapped, "groups", groups) < 0))
+		return error_no_memory(err, "the specification");
+	return status;
+}
+
+enum status spec_job(const struct conf *conf, Holdfast__V1__Job **ret, struct error *err)
+{
+	static const char *const known[] = {"job"};
+	json_t *root = conf_root(conf);
+	json_t *jobs = json_object_get(root, "job");
+	cleanup_json json_t *mapped = NULL;
+	ProtobufCMessage *message = NULL;
+	enum status status;
+	const char *name;
+	json_t *value;
+
+	json_object_foreach (root, name, value)
+		if (!str_eq(name, "job"))
+			return conf_unknown_key(conf, root, name, known, ARRAY_SIZE(known), err);
+	if (!json_is_object(jobs) || json_object_size(jobs) != 1 ||
+	    !json_is_object(json_object_iter_value(json_object_iter(jobs))))
+		return conf_error(conf, root, "job", err, "the file is one block: job \"ID\" { }");
+	name = json_object_iter_key(json_object_iter(jobs));
+	status = map_job(conf, name, json_object_get(jobs, name), &mapped, err);
+	if (status == STATUS_OK)
+		status = pbjson_decode(job_block.descriptor, mapped, PBJSON_SPEC, &message, err);
+	if (status == STATUS_OK)
+		*ret = (Holdfast__V1__Job *)message;
 	return status;
 }
 

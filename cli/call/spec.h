@@ -7,6 +7,7 @@
 #include "conf/conf.h"
 
 #include <holdfast/v1/explain.pb-c.h>
+#include <holdfast/v1/jobs.pb-c.h>
 #include <holdfast/v1/types.pb-c.h>
 
 /** Mistakes are STATUS_INVALID_ARGUMENT with file and line, all of a file at once and a line each: unknown
@@ -38,3 +39,4 @@ enum status spec_blame(const struct invocation *inv, spec_blame_fn *blame, enum 
 		       struct error *err);
 
 enum status spec_alloc(const struct conf *conf, Holdfast__V1__Allocation **ret, struct error *err);
+enum status spec_job(const struct conf *conf, Holdfast__V1__Job **ret, struct error *err);

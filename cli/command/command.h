@@ -92,6 +92,7 @@ enum option_id {
 	OPT_STDOUT,
 	OPT_TAIL,
 	OPT_INTERVAL,
+	OPT_PURGE,
 	OPTION_N,
 };
 

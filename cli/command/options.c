@@ -153,6 +153,7 @@ const struct option_info command_options[OPTION_N] = {
 	[OPT_STDOUT] = {.name = "stdout", .help = "standard output alone"},
 	[OPT_TAIL] = {.name = "tail", .arg = "N", .help = "the last lines only"},
 	[OPT_INTERVAL] = {.name = "interval", .arg = "DURATION", .help = "between two lines"},
+	[OPT_PURGE] = {.name = "purge", .help = "forget it; all of it has ended"},
 };
 
 const option_set common_options =

@@ -86,7 +86,7 @@ static enum status check_count(const Job *job, const Group *group, const char *f
 	if (group->count >= 1 && group->count <= JOB_COUNT_MAX)
 		return STATUS_OK;
 	return error_invalid(err, field, "count is 1 to %d, not %" PRIu32 "%s", JOB_COUNT_MAX, group->count,
-			     group->count == 0 ? "; Jobs.Stop stops a job" : "");
+			     group->count == 0 ? "; holdfast job stop ends one" : "");
 }
 
 static enum status check_template(const Group *group, const char *field, struct error *err)

@@ -61,7 +61,7 @@ static enum status find_job(struct server *server, const char *namespace, const 
 	if (*ret)
 		return STATUS_OK;
 	return error_set(err, STATUS_NOT_FOUND, 0,
-			 "there is no job %.64s in namespace %.64s; Jobs.List has all", id,
+			 "there is no job %.64s in namespace %.64s; holdfast job status lists them", id,
 			 namespace_or_default(namespace));
 }
 

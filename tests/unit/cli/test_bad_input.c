@@ -81,6 +81,18 @@ static const struct row {
 	 .says = "FILE:2: unknown key 'node_id'\n"
 		 "FILE:4: unknown key 'name'\n"
 		 "FILE:7: read_only: 'yes' is not true or false"},
+	{.typed = "job run @",
+	 .file = "job \"web\" {\n  type = \"servize\"\n  group \"a\" {\n    count = \"two\"\n    cuont = 1\n"
+		 "    volume \"data\" {\n      per_alloc = 1\n    }\n  }\n}\n",
+	 .status = STATUS_INVALID_ARGUMENT,
+	 .says = "FILE:2: type: 'servize' is unknown, use one of: service, system, batch\n"
+		 "FILE:4: count: 'two' is not a whole number\n"
+		 "FILE:5: unknown key 'cuont', did you mean 'count'?\n"
+		 "FILE:7: per_alloc: it is true or false"},
+	{.typed = "job run @",
+	 .file = "name = \"app\"\n",
+	 .status = STATUS_INVALID_ARGUMENT,
+	 .says = "FILE:1: unknown key 'name'"},
 	{.typed = "volume create @",
 	 .file = "id = \"db\"\naccess_mode = \"single-node-writer\"\nattachment_mode = \"file-system\"\n",
 	 .status = STATUS_INVALID_ARGUMENT,

@@ -126,7 +126,7 @@ TEST(mistakes_are_told_with_what_was_meant)
 		{"bogus", "unknown command 'bogus'"},
 		{"versoin", "unknown command 'versoin', did you mean 'version'?"},
 		{"volume regster x", "unknown command 'volume regster', did you mean 'volume register'?"},
-		{"vol status", "unknown command 'vol status', did you mean 'volume status'?"},
+		{"volme status", "unknown command 'volme status', did you mean 'volume status'?"},
 		{"volume status a b", "volume status: unexpected argument 'b'"},
 		{"volume register", "volume register needs more arguments: FILE|-"},
 		{"volume detach db", "volume detach needs more arguments: ID NODE"},

@@ -29,7 +29,8 @@ static char *printed(void (*print)(FILE *out))
 TEST(the_script_offers_words_options_and_nothing_twice)
 {
 	static const char *const lines[] = {
-		"\t\"\") words=\" volume plugin node alloc agent audit policy operator version completion\" "
+		"\t\"\") words=\" volume plugin node alloc job agent audit policy operator version "
+		"completion\" "
 		";;\n",
 		"\t\"volume\") words=\" register create status deregister delete detach expand hold link "
 		"unlink init "

@@ -45,6 +45,37 @@ static Holdfast__V1__Allocation *alloc(const char *text)
 	return alloc;
 }
 
+TEST(a_group_of_a_job_has_the_keys_of_an_allocation_and_its_own)
+{
+	struct conf *conf =
+		parse("job \"web\" {\n  type = \"service\"\n  namespace = \"shop\"\n"
+		      "  group \"app\" {\n    count = 2\n    mount_timeout = \"5s\"\n"
+		      "    volume \"data\" {\n      source = \"db\"\n      per_alloc = true\n"
+		      "      access_mode = \"single-node-writer\"\n    }\n"
+		      "    update {\n      min_healthy_time = \"10s\"\n    }\n"
+		      "    reschedule {\n      attempts = 3\n    }\n  }\n  group \"one\" {\n  }\n}\n");
+	Holdfast__V1__Job *job = NULL;
+	struct error err = {.msg = ""};
+
+	if (spec_job(conf, &job, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	assert_string_equal(job->id, "web");
+	assert_string_equal(job->namespace_, "shop");
+	assert_int_equal(job->type, HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SERVICE);
+	assert_int_equal(job->n_groups, 2);
+	assert_string_equal(job->groups[0]->name, "app");
+	assert_int_equal(job->groups[0]->count, 2);
+	assert_int_equal(job->groups[0]->allocation->mount_timeout_ms, 5000);
+	assert_string_equal(job->groups[0]->allocation->volumes[0]->source, "db");
+	assert_int_equal(job->groups[0]->n_per_alloc, 1);
+	assert_string_equal(job->groups[0]->per_alloc[0], "data");
+	assert_int_equal(job->groups[0]->update->min_healthy_ms, 10000);
+	assert_int_equal(job->groups[0]->reschedule->attempts, 3);
+	assert_int_equal(job->groups[1]->count, 1);
+	holdfast__v1__job__free_unpacked(job, NULL);
+	conf_free(conf);
+}
+
 TEST(a_plain_field_is_a_key_of_its_name)
 {
 	Holdfast__V1__Volume *v = volume("id = \"db\"\ndescription = \"orders\"\n");

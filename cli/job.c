@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "call/call.h"
+#include "call/spec.h"
+#include "command/commands.h"
+#include "conf/conf.h"
+#include "show/output.h"
+
+#include <holdfast/v1/jobs.pb-c.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum { NUMBER_SIZE = 24, MEMBER_SIZE = 160 };
+
+static enum status load_job(struct invocation *inv, Holdfast__V1__Job **ret, struct error *err)
+{
+	cleanup_message Holdfast__V1__Job *job = NULL;
+	struct conf *conf = NULL;
+	enum status status = conf_load(inv->args[0], &conf, err);
+
+	if (status == STATUS_OK)
+		status = spec_job(conf, &job, err);
+	conf_free(conf);
+	if (status == STATUS_OK)
+		status = option_apply(inv, OPT_NAMESPACE, &job->namespace_, err);
+	if (status == STATUS_OK)
+		*ret = TAKE_PTR(job);
+	return status;
+}
+
+static const char *number(uint64_t n, char text[static NUMBER_SIZE])
+{
+	(void)str_format(text, NUMBER_SIZE, "%" PRIu64, n);
+	return text;
+}
+
+static const char *type_of(const Holdfast__V1__Job *job)
+{
+	static const char *const names[] = {"unspecified", "service", "system", "batch"};
+
+	return (unsigned int)job->type < ARRAY_SIZE(names) ? names[job->type] : "unknown";
+}
+
+static const char *update_of(const Holdfast__V1__Job *job)
+{
+	static const char *const names[] = {"under way", "done", "failed"};
+
+	return (unsigned int)job->update_status < ARRAY_SIZE(names) ? names[job->update_status] : "unknown";
+}
+
+static enum status show_members(Holdfast__V1__JobMember *const *members, size_t n, const char *title,
+				struct error *err)
+{
+	static const struct column columns[] = {{.name = "MEMBER"},
+						{.name = "NODE"},
+						{.name = "ALLOCATION"},
+						{.name = "WHY", .is_wide = true}};
+	cleanup(table_freep) struct table *table = NULL;
+
+	if (n == 0)
+		return STATUS_OK;
+	table = table_new(columns, ARRAY_SIZE(columns));
+	table_show_whole(table, true);
+	for (size_t i = 0; i < n; i++) {
+		char member[MEMBER_SIZE];
+
+		(void)str_format(member, sizeof(member), "%.100s[%" PRIu32 "]", members[i]->group,
+				 members[i]->index);
+		table_add(table, (const char *const[]){member, members[i]->node_id, members[i]->allocation_id,
+						       members[i]->text});
+	}
+	return table_print(table, title, err);
+}
+
+static enum status show_groups(const Holdfast__V1__GetJobResponse *answer, struct error *err)
+{
+	static const struct column columns[] = {
+		{.name = "GROUP"},
+		{.name = "DESIRED", .is_number = true},
+		{.name = "PLACED", .is_number = true},
+		{.name = "HEALTHY", .is_number = true},
+		{.name = "CURRENT", .is_number = true},
+		{.name = "DONE", .is_number = true},
+		{.name = "WAITING", .is_number = true},
+	};
+	cleanup(table_freep) struct table *table = table_new(columns, ARRAY_SIZE(columns));
+
+	for (size_t i = 0; i < answer->n_groups; i++) {
+		const Holdfast__V1__JobGroupStatus *g = answer->groups[i];
+		char texts[6][NUMBER_SIZE];
+
+		table_add(table, (const char *const[]){
+					 g->name, number(g->desired, texts[0]), number(g->placed, texts[1]),
+					 number(g->healthy, texts[2]), number(g->current, texts[3]),
+					 number(g->done, texts[4]), number(g->waiting, texts[5])});
+	}
+	return table_print(table, "groups", err);
+}
+
+static enum status show_jobs(Holdfast__V1__Job *const *jobs, size_t n, struct error *err)
+{
+	static const struct column columns[] = {
+		{.name = "ID"},
+		{.name = "NAMESPACE"},
+		{.name = "TYPE"},
+		{.name = "VERSION", .is_number = true},
+		{.name = "UPDATE", .is_state = true},
+		{.name = "STOPPED"},
+		{.name = "SUBMITTED"},
+	};
+	cleanup(table_freep) struct table *table = NULL;
+
+	if (n == 0) {
+		print_line("no jobs");
+		return STATUS_OK;
+	}
+	table = table_new(columns, ARRAY_SIZE(columns));
+	for (size_t i = 0; i < n; i++) {
+		char version[NUMBER_SIZE], age[AGE_SIZE];
+
+		table_add(table,
+			  (const char *const[]){jobs[i]->id, jobs[i]->namespace_, type_of(jobs[i]),
+						number(jobs[i]->version, version), update_of(jobs[i]),
+						jobs[i]->stop ? "yes" : "no",
+						age_text(jobs[i]->submit_time_ms, clock_realtime_ms(), age)});
+	}
+	return table_print(table, NULL, err);
+}
+
+static enum status job_run_load(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__RunJobRequest *request = message;
+
+	return load_job(call->inv, &request->job, err);
+}
+
+static enum status job_run_refused(struct call *call, enum status status, struct error *err)
+{
+	if (status == STATUS_INVALID_ARGUMENT && !call->inv->is_usage_error)
+		(void)error_prefix(err, "%s", call->inv->args[0]);
+	return status;
+}
+
+static enum status job_run_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__RunJobResponse *answer = message;
+
+	(void)call;
+	if (!answer->job)
+		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no job");
+	print_line("job %s is accepted as version %" PRIu64
+		   "; holdfast job status %s shows what becomes of it",
+		   answer->job->id, answer->job->version, answer->job->id);
+	return STATUS_OK;
+}
+
+static enum status job_plan_load(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__PlanJobRequest *request = message;
+
+	return load_job(call->inv, &request->job, err);
+}
+
+static enum status job_plan_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__PlanJobResponse *answer = message;
+	enum status status = show_members(answer->actions, answer->n_actions, "at once", err);
+
+	(void)call;
+	if (status == STATUS_OK)
+		status = show_members(answer->waits, answer->n_waits, "waits", err);
+	if (answer->n_actions + answer->n_waits == 0)
+		print_line("nothing would change");
+	if (answer->is_cut)
+		print_line("and more after these");
+	return status;
+}
+
+static enum status job_get_load(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__GetJobRequest *request = message;
+
+	(void)err;
+	call_set(call, &request->id, call->inv->args[0]);
+	call_set(call, &request->namespace_, call->inv->options[OPT_NAMESPACE]);
+	return STATUS_OK;
+}
+
+static enum status job_get_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__GetJobResponse *answer = message;
+	char version[NUMBER_SIZE];
+	enum status status;
+
+	(void)call;
+	if (!answer->job)
+		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no job");
+	print_field("ID", answer->job->id);
+	print_field("Namespace", answer->job->namespace_);
+	print_field("Type", type_of(answer->job));
+	print_field("State", answer->state);
+	print_field("Version", number(answer->job->version, version));
+	print_field("Update", update_of(answer->job));
+	status = show_groups(answer, err);
+	return status == STATUS_OK ? show_members(answer->waits, answer->n_waits, "waits", err) : status;
+}
+
+static enum status job_list_load(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__ListJobsRequest *request = message;
+
+	(void)err;
+	call_set(call, &request->namespace_, call->inv->options[OPT_NAMESPACE]);
+	return STATUS_OK;
+}
+
+static enum status job_list_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__ListJobsResponse *answer = message;
+
+	(void)call;
+	return show_jobs(answer->jobs, answer->n_jobs, err);
+}
+
+static enum status job_stop_load(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__StopJobRequest *request = message;
+
+	(void)err;
+	call_set(call, &request->id, call->inv->args[0]);
+	call_set(call, &request->namespace_, call->inv->options[OPT_NAMESPACE]);
+	request->purge = call_has(call, OPT_PURGE);
+	return STATUS_OK;
+}
+
+static enum status job_stop_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__StopJobRequest *request = call->request;
+
+	(void)message;
+	(void)err;
+	print_line("job %s %s", request->id, request->purge ? "is forgotten" : "is being stopped");
+	return STATUS_OK;
+}
+
+static enum status job_history_load(struct call *call, void *message, struct error *err)
+{
+	Holdfast__V1__JobHistoryRequest *request = message;
+
+	(void)err;
+	call_set(call, &request->id, call->inv->args[0]);
+	call_set(call, &request->namespace_, call->inv->options[OPT_NAMESPACE]);
+	return STATUS_OK;
+}
+
+static enum status job_history_show(struct call *call, const void *message, struct error *err)
+{
+	const Holdfast__V1__JobHistoryResponse *answer = message;
+
+	(void)call;
+	return show_jobs(answer->versions, answer->n_versions, err);
+}
+
+#define JOBS &holdfast__v1__jobs__descriptor
+
+static const struct command commands[] = {
+	{.path = "job run",
+	 .args = "FILE|-",
+	 .help = "Submit a job, or another version of it",
+	 .example = "web.hcl",
+	 .min_args = 1,
+	 .max_args = 1,
+	 .arg_kinds = {WORD_FILE},
+	 .call = {.service = JOBS,
+		  .method = "Run",
+		  .load = job_run_load,
+		  .show = job_run_show,
+		  .refused = job_run_refused}},
+	{.path = "job plan",
+	 .args = "FILE|-",
+	 .help = "Say what a submission would do, and change nothing",
+	 .example = "web.hcl",
+	 .min_args = 1,
+	 .max_args = 1,
+	 .arg_kinds = {WORD_FILE},
+	 .call = {.service = JOBS,
+		  .method = "Plan",
+		  .load = job_plan_load,
+		  .show = job_plan_show,
+		  .refused = job_run_refused}},
+	{.path = "job status",
+	 .args = "[ID]",
+	 .help = "List jobs, or show one and what its members wait for",
+	 .example = "web",
+	 .options = OPTION_BIT(OPT_LIMIT),
+	 .max_args = 1,
+	 .call = {.service = JOBS, .method = "Get", .load = job_get_load, .show = job_get_show},
+	 .list = {.service = JOBS,
+		  .method = "List",
+		  .load = job_list_load,
+		  .show = job_list_show,
+		  .pages = PAGES_LIST}},
+	{.path = "job stop",
+	 .args = "ID",
+	 .help = "Stop all allocations of a job",
+	 .example = "web",
+	 .options = OPTION_BIT(OPT_PURGE),
+	 .min_args = 1,
+	 .max_args = 1,
+	 .call = {.service = JOBS, .method = "Stop", .load = job_stop_load, .show = job_stop_show}},
+	{.path = "job history",
+	 .args = "ID",
+	 .help = "List the last versions of a job",
+	 .example = "web",
+	 .min_args = 1,
+	 .max_args = 1,
+	 .call = {.service = JOBS, .method = "History", .load = job_history_load, .show = job_history_show}},
+};
+
+const struct command_table job_commands = {commands, ARRAY_SIZE(commands)};
