@@ -323,6 +323,21 @@ class Flow(Execs):
             self.kill_agent()
             self.stop(alloc)
 
+    def a_driver_killed_at_any_moment_leaves_no_network(self):
+        for delay in range(6):
+            alloc = self.in_network("isolated", one="echo started >> /data/starts; sleep 100000", two="sleep 100000")
+            time.sleep(0.1 + delay * 0.15)  # before, while and after the network is made
+            self.engine.kill_driver()
+            self.start_driver()
+            self.until_running(alloc)
+            assert self.starts(alloc) == 1 and len(self.containers()) == 3
+            self.clear(alloc)
+            self.room.holdfast("alloc", "stop", alloc, "--no-wait")
+            time.sleep(delay * 0.3)
+            self.engine.kill_driver()
+            self.start_driver()
+            self.stop(alloc)
+
     def an_agent_killed_at_any_moment_starts_a_task_once(self):
         for delay in range(8):
             alloc = self.run()
