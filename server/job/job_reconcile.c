@@ -664,17 +664,22 @@ static enum job_state job_state(const struct pass *pass)
 	return pass->job->type == JOB_BATCH && pass->n_live == 0 ? JOB_STATE_COMPLETE : JOB_STATE_RUNNING;
 }
 
+static bool is_group_right(const struct job_spec *job, const struct job_group *group)
+{
+	for (size_t i = 0; i < group->n_volumes; i++)
+		if (group->volumes[i].per_alloc && job->type == JOB_SYSTEM)
+			return false;
+	return group->count <= JOB_COUNT_MAX;
+}
+
 static void check_world(const struct job_world *world)
 {
 	const struct job_spec *job = world->job;
 
 	assert(job->type > JOB_TYPE_UNSPECIFIED && job->type < JOB_TYPE_N);
 	assert(job->n_groups <= JOB_GROUPS_MAX);
-	for (size_t i = 0; i < job->n_groups; i++) {
-		assert(job->groups[i].count <= JOB_COUNT_MAX);
-		for (size_t k = 0; k < job->groups[i].n_volumes; k++)
-			assert(!job->groups[i].volumes[k].per_alloc || job->type != JOB_SYSTEM);
-	}
+	for (size_t i = 0; i < job->n_groups; i++)
+		assert(is_group_right(job, &job->groups[i]));
 	for (size_t i = 0; i < world->n_allocs; i++)
 		assert(world->allocs[i].group < job->n_groups || world->allocs[i].group == JOB_GROUP_GONE);
 }

@@ -445,7 +445,7 @@ DEFINE_READ_METHOD(jobs_handle_plan, plan_method)
 static bool add_groups(Holdfast__V1__GetJobResponse *response, const struct job_spec *spec,
 		       const struct job_decisions *decisions)
 {
-	response->groups = calloc(spec->n_groups + 1, sizeof(response->groups[0]));
+	response->groups = calloc(spec->n_groups + 1, sizeof(Holdfast__V1__JobGroupStatus *));
 	for (size_t i = 0; response->groups && i < spec->n_groups; i++) {
 		const struct job_counts *counts = &decisions->groups[i];
 		Holdfast__V1__JobGroupStatus status = HOLDFAST__V1__JOB_GROUP_STATUS__INIT;

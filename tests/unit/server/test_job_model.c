@@ -698,9 +698,11 @@ static void advance(struct model *m, struct model_alloc *alloc, bool is_good)
 
 	if (has_ended(alloc) || !m->nodes[alloc->node].is_connected)
 		return;
-	if (alloc->view.desired == DESIRED_STOP)
+	if (alloc->view.desired == DESIRED_STOP) {
 		end_alloc(m, alloc, CLIENT_COMPLETE);
-	else if (!is_good && chance(m, alloc->bad ? 30 : 4))
+		return;
+	}
+	if (!is_good && chance(m, alloc->bad ? 30 : 4))
 		end_alloc(m, alloc, CLIENT_FAILED);
 	else if (alloc->view.client == CLIENT_PENDING)
 		start_alloc(m, alloc);
