@@ -93,6 +93,8 @@ enum option_id {
 	OPT_TAIL,
 	OPT_INTERVAL,
 	OPT_PURGE,
+	OPT_CONFIG,
+	OPT_TEMPLATE,
 	OPTION_N,
 };
 

@@ -147,13 +147,25 @@ const struct option_info command_options[OPTION_N] = {
 			     .letter = 'i',
 			     .help = "give the command what is typed or piped in"},
 	[OPT_TTY] = {.name = "tty", .letter = 't', .help = "run the command on a terminal"},
-	[OPT_USER] = {.name = "user", .arg = "NAME", .help = "whose the command is to be, in the task"},
+	[OPT_USER] = {.name = "user",
+		      .arg = "NAME",
+		      .help = "whose the command is to be, in the task; of a driver: its account"},
 	[OPT_FOLLOW] = {.name = "follow", .letter = 'f', .help = "go on as the task writes"},
 	[OPT_STDERR] = {.name = "stderr", .help = "standard error alone"},
 	[OPT_STDOUT] = {.name = "stdout", .help = "standard output alone"},
 	[OPT_TAIL] = {.name = "tail", .arg = "N", .help = "the last lines only"},
 	[OPT_INTERVAL] = {.name = "interval", .arg = "DURATION", .help = "between two lines"},
 	[OPT_PURGE] = {.name = "purge", .help = "forget it; all of it has ended"},
+	[OPT_CONFIG] = {.name = "config",
+			.arg = "FILE",
+			.help = "what SetConfig gets, by the keys of ConfigSchema",
+			.arg_kind = WORD_FILE},
+	[OPT_TEMPLATE] =
+		{.name = "template",
+		 .arg =
+			 "FILE",
+		 .help = "root's file of the driver, with {socket}, {folder}, {key}, {cluster} and {node}",
+		 .arg_kind = WORD_FILE},
 };
 
 const option_set common_options =

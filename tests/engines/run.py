@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver of containers with real engines: podman and Docker of Debian's packages, as root.
 
-run.py [--build FOLDER] [--only driver|flow|bench] [--case PATTERN] [--demo] [podman|docker]...   ends with `N passed, N failed`
+run.py [--build FOLDER] [--only driver|launch|flow|bench] [--case PATTERN] [--demo] [podman|docker]...   ends with `N passed, N failed`
 
 Each engine runs in namespaces of its own for mounts and processes, without systemd, with storage in memory and an image that is made here
 from busybox: no registry, no bridge, no iptables. Nothing is left behind."""
@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import bench  # noqa: E402
 import demo_containers  # noqa: E402
 import flow  # noqa: E402
+import launch  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 ALLOC = "0190a6f2-0000-7000-8000-000000000001"
@@ -296,6 +297,8 @@ def scenario(world, only, named):
     if only in (None, "driver"):
         yield from driver_cases(world)
     world.kill_driver()
+    if only in (None, "launch"):
+        yield from launch.cases(world)
     if only == "bench":
         yield from bench.cases(world)
     if only in (None, "flow"):
@@ -338,7 +341,7 @@ def own_mounts():
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=Path, default=ROOT / "build/dev")
-    parser.add_argument("--only", choices=["driver", "flow", "bench"])
+    parser.add_argument("--only", choices=["driver", "launch", "flow", "bench"])
     parser.add_argument("--case", default="", help="of flow, those whose name this pattern is in")
     parser.add_argument("--demo", action="store_true", help="show what ./dev demo --containers shows")
     parser.add_argument("engines", nargs="*", default=["podman", "docker"])
