@@ -147,25 +147,25 @@ static Holdfast__V1__OrderTaskResponse *response_with(const struct order *order,
 }
 
 /* Sign what @wish has, put it on record and answer. */
-static enum status give_order(struct server *server, struct rpc_call *call, struct order_wish *wish,
+static enum status give_order(struct server *server, struct rpc_call *call, struct order_wish wish,
 			      struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	const struct alloc *alloc = wish->alloc;
+	const struct alloc *alloc = wish.alloc;
 	char object[AUDIT_OBJECT_SIZE], who[NAMESPACE_MAX + ALLOC_NAME_MAX + 16];
-	bool is_network = wish->kind == ORDER_NETWORK;
+	bool is_network = wish.kind == ORDER_NETWORK;
 	struct order order;
 	enum status st;
 
 	(void)str_join(who, sizeof(who), "allocation ", alloc->namespace, "/", alloc->name);
-	wish->who = who;
-	st = order_make(server, wish, &order, err);
+	wish.who = who;
+	st = order_make(server, &wish, &order, err);
 	if (st != STATUS_OK)
 		return st;
 	(void)str_join(object, sizeof(object), "allocation ", alloc->namespace, "/", alloc->id,
-		       is_network ? ", network" : ", task ", wish->task->task);
+		       is_network ? ", network" : ", task ", wish.task->task);
 	audit_write(server, &change, call, WHAT_ORDER, object, NULL);
-	return reply_changed(server, &change, call, (ProtobufCMessage *)response_with(&order, wish), err);
+	return reply_changed(server, &change, call, (ProtobufCMessage *)response_with(&order, &wish), err);
 }
 
 static enum status check_handle(const struct alloc *alloc, const Holdfast__V1__OrderTaskRequest *request,
@@ -200,7 +200,7 @@ static enum status order_task(struct server *server, struct rpc_call *call, cons
 	if (st == STATUS_OK)
 		st = alloc_pack_task(&entry->alloc, wish.task, request->network, &bytes, &wish.n_bytes, err);
 	wish.bytes = bytes;
-	return st == STATUS_OK ? give_order(server, call, &wish, err) : st;
+	return st == STATUS_OK ? give_order(server, call, wish, err) : st;
 }
 
 /* Put the driver of its node that makes the network into @ret; false: none can. */
@@ -239,7 +239,7 @@ static enum status order_network(struct server *server, struct rpc_call *call,
 				 entry->alloc.id, entry->alloc.node_id);
 	st = alloc_pack_network(&entry->alloc, nobody.driver, &bytes, &wish.n_bytes, err);
 	wish.bytes = bytes;
-	return st == STATUS_OK ? give_order(server, call, &wish, err) : st;
+	return st == STATUS_OK ? give_order(server, call, wish, err) : st;
 }
 
 static enum status handle_order(struct server *server, struct rpc_call *call,

@@ -472,6 +472,15 @@ TEST_FIXTURE(a_stop_cuts_short_whatever_is_under_way, setup, teardown)
 		rpc_call_fail(world->held, &(struct error){.status = STATUS_CANCELLED});
 }
 
+static void stop_network(struct world *world, const char *expected)
+{
+	world->errors = strchr(expected, 't') ? "XaXp" : "";
+	world->trace[0] = '\0';
+	driver_task_stop(world->task);
+	UNTIL(world, strchr(world->trace, 'g'));
+	assert_string_equal(world->trace, expected);
+}
+
 TEST_FIXTURE(each_answer_about_a_network_leads_where_its_row_says, setup, teardown)
 {
 	static const struct {
@@ -501,13 +510,8 @@ TEST_FIXTURE(each_answer_about_a_network_leads_where_its_row_says, setup, teardo
 		if (!str_eq(world->trace, rows[i].trace))
 			fail_msg("row %zu: %s instead of %s", i, world->trace, rows[i].trace);
 		assert_string_equal(world->errors, "");
-		if (!rows[i].stopped)
-			continue;
-		world->errors = strchr(rows[i].stopped, 't') ? "XaXp" : "";
-		world->trace[0] = '\0';
-		driver_task_stop(world->task);
-		UNTIL(world, strchr(world->trace, 'g'));
-		assert_string_equal(world->trace, rows[i].stopped);
+		if (rows[i].stopped)
+			stop_network(world, rows[i].stopped);
 	}
 	begin(world, DRIVER_TASK_EXITED, ""); /* as an agent does that was restarted */
 	driver_task_stop(world->task);
