@@ -377,8 +377,10 @@ static void check_stop(struct model *m, uint32_t job, const struct job_action *a
 {
 	const struct model_alloc *victim = find_alloc(m, action->alloc_id);
 
-	if (!victim || has_ended(victim) || victim->view.desired == DESIRED_STOP || victim->job != job)
+	if (!victim || has_ended(victim) || victim->view.desired == DESIRED_STOP || victim->job != job) {
 		FAIL(m, "%s is stopped again", action->alloc_id);
+		return;
+	}
 	if (action->reason == JOB_STOP_VERSION) {
 		if (is_current(m, victim))
 			FAIL(m, "%s is of this version", victim->id);
