@@ -633,6 +633,7 @@ static enum status unknown_key(const struct conf *conf, const struct spec_block 
 	const char *known[CONF_FIELDS_MAX];
 	size_t n = 0;
 
+	assert(block->n == 0 || block->keys);
 	for (size_t i = 0; i < block->n && n < ARRAY_SIZE(known); i++)
 		if (block->keys[i].kind != SPEC_ELSEWHERE)
 			known[n++] = block->keys[i].key;
