@@ -23,16 +23,24 @@
 
 #define HEARTBEAT_NEVER_US (3600 * USEC_PER_SEC)
 
-static const char *const nodes[] = {"n1", "n2"};
+enum { NODES_MAX = 100 };
 
 static uint16_t start_server(struct fixture *f)
 {
-	const struct dev_options options = {.dir = f->dir, .cluster = "c1", .nodes = nodes, .n_nodes = 2};
+	static char names[NODES_MAX][8];
+	static const char *nodes[NODES_MAX];
+	const struct dev_options options = {
+		.dir = f->dir, .cluster = "c1", .nodes = nodes, .n_nodes = f->n_nodes > 0 ? f->n_nodes : 2};
 	cleanup_free char *address = NULL;
 	char path[PATH_MAX];
 	struct config config;
 	uint32_t port;
 
+	assert_true(options.n_nodes <= NODES_MAX);
+	for (size_t i = 0; i < options.n_nodes; i++) {
+		assert_true(str_format(names[i], sizeof(names[i]), "n%zu", i + 1) > 0);
+		nodes[i] = names[i];
+	}
 	assert_int_equal(dev_prepare(&options, &config, NULL), STATUS_OK);
 	config.dev = !f->acl;
 	config.acl = f->acl;
@@ -86,12 +94,13 @@ void restart(struct fixture *f)
 	cluster_start(f);
 }
 
-static int setup_as(void **state, bool acl)
+static int setup_as(void **state, bool acl, size_t n_nodes)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	assert_non_null(f);
 	f->acl = acl;
+	f->n_nodes = n_nodes;
 	f->access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
 	f->source = "db";
 	folder_make(f->dir);
@@ -102,12 +111,17 @@ static int setup_as(void **state, bool acl)
 
 int setup(void **state)
 {
-	return setup_as(state, false);
+	return setup_as(state, false, 0);
+}
+
+int setup_hundred(void **state)
+{
+	return setup_as(state, false, NODES_MAX);
 }
 
 int setup_acl(void **state)
 {
-	return setup_as(state, true);
+	return setup_as(state, true, 0);
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)

@@ -34,6 +34,7 @@ struct fixture {
 	uint64_t heartbeat_us;	    /* the same; 0: longer than a test */
 	struct model_plugin plugin; /* of CSI volumes, on whatever node runs it */
 	struct fake_node operator;  /* only its client is used */
+	size_t n_nodes;		    /* that have certificates: n1, n2, ...; 0: 2 */
 	struct fake_node n1;
 	struct fake_node n2;
 };
@@ -51,6 +52,7 @@ struct fixture {
 void settle(struct fixture *f);
 
 int setup(void **state);
+int setup_hundred(void **state); /* nodes */
 int setup_acl(void **state);
 int teardown(void **state);
 

@@ -4,10 +4,12 @@
 #include "cluster.h"
 #include "unit.h"
 
+#include "base/clock.h"
 #include "base/str.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/jobs.pb-c.h>
+#include <inttypes.h>
 #include <string.h>
 
 #define JOBS (&holdfast__v1__jobs__descriptor)
@@ -145,6 +147,67 @@ static void end(struct fixture *f, struct fake_node *node, const char *id)
 	fake_node_send_alloc(node, id, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
 	UNTIL(f, alloc_is_client_terminal(&state_alloc(&f->server->state, id)->alloc));
 	fake_node_send_released(node, &claim);
+}
+
+/* Nodes with a driver of containers. */
+static void connect_hundred(struct fixture *f, struct fake_node *nodes)
+{
+	Holdfast__V1__NodeDriver driver = HOLDFAST__V1__NODE_DRIVER__INIT;
+	Holdfast__Driver__V1__CapabilitiesResponse offer = HOLDFAST__DRIVER__V1__CAPABILITIES_RESPONSE__INIT;
+	Holdfast__V1__NodeDriver *drivers[] = {&driver};
+	char cert[16];
+
+	driver.name = text("container");
+	driver.healthy = true;
+	driver.capabilities = &offer;
+	for (size_t i = 0; i < f->n_nodes; i++) {
+		assert_true(str_format(cert, sizeof(cert), "node-n%zu", i + 1) > 0);
+		fake_node_init(&nodes[i], f->event, f->dir, cert, f->port);
+		nodes[i].drivers = drivers;
+		nodes[i].n_drivers = 1;
+		fake_node_connect(&nodes[i], strchr(cert, 'n') + 5, BOOT_1, NULL, 0);
+		nodes[i].n_drivers = 0;
+	}
+}
+
+static size_t n_runs(const struct fixture *f, const struct fake_node *nodes)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->n_nodes; i++)
+		n += (size_t)nodes[i].runs;
+	return n;
+}
+
+TEST_FIXTURE(a_thousand_members_reach_a_hundred_nodes_evenly, setup_hundred, teardown)
+{
+	Holdfast__Driver__V1__TaskConfig task = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT;
+	Holdfast__Driver__V1__TaskConfig *tasks[] = {&task};
+	static struct fake_node nodes[100];
+	struct fixture *f = *state;
+	struct submission s;
+	uint64_t begun_us, placed_us;
+
+	connect_hundred(f, nodes);
+	make_job(f, &s);
+	task.driver = text("container");
+	task.task = text("web");
+	s.alloc.tasks = tasks;
+	s.alloc.n_tasks = 1;
+	s.alloc.n_volumes = 0;
+	s.group.count = 1000;
+	s.update.max_parallel = 1000;
+	begun_us = clock_monotonic_us();
+	assert_int_equal(run(f, &s, NULL), 1);
+	UNTIL(f, n_allocs(f) == 1000);
+	placed_us = clock_monotonic_us();
+	UNTIL(f, n_runs(f, nodes) == 1000);
+	print_message("placed in %" PRIu64 " ms, with their nodes in %" PRIu64 " ms\n",
+		      (placed_us - begun_us) / 1000, (clock_monotonic_us() - begun_us) / 1000);
+	for (size_t i = 0; i < f->n_nodes; i++) {
+		assert_in_range(nodes[i].runs, 9, 11);
+		fake_node_release(&nodes[i]);
+	}
 }
 
 TEST_FIXTURE(a_member_waits_for_its_volume_and_is_placed_when_that_is_free, setup, teardown)
