@@ -27,6 +27,7 @@ enum spec_kind {
 	SPEC_TOPOLOGIES, /* a block of `topology { segments { } }` blocks: a list of messages */
 	SPEC_PAIRS,	 /* the same: a list of KeyValue */
 	SPEC_CONFIG,	 /* a block of a driver's own keys: a list of ConfigValue */
+	SPEC_FLAG,	 /* a block of one key, that of the hint, true or false */
 	SPEC_OTHER,	 /* of another message that is made of the same block */
 	SPEC_ELSEWHERE,	 /* no key here: hint says where it belongs */
 };
@@ -188,7 +189,7 @@ static const struct spec_key task_keys[] = {
 	{.key = "network"},
 	{.key = "stop_signal"},
 	{.key = "stop_timeout", .field = "stop_timeout_ms", .kind = SPEC_DURATION},
-	{.key = "disable_logs"},
+	{.key = "logs", .field = "disable_logs", .kind = SPEC_FLAG, .hint = "disabled"},
 	{.key = "config", .kind = SPEC_CONFIG},
 };
 static const struct spec_block task_block =
@@ -595,6 +596,24 @@ static enum status map_list(const struct place *at, json_t *value, json_t **ret)
 	return status;
 }
 
+static enum status map_flag(const struct place *at, json_t *value, json_t **ret)
+{
+	const char *known[] = {at->key->hint};
+	const char *key;
+	json_t *flag;
+
+	if (!json_is_object(value))
+		return not_one_block(at, value);
+	json_object_foreach (value, key, flag) {
+		if (!str_eq(key, at->key->hint))
+			return conf_unknown_key(at->conf, value, key, known, ARRAY_SIZE(known), at->err);
+		if (!json_is_boolean(flag))
+			return conf_error(at->conf, value, key, at->err, "'%s' must be true or false", key);
+	}
+	*ret = json_boolean(json_is_true(json_object_get(value, at->key->hint)));
+	return STATUS_OK;
+}
+
 /* The field's value for @value of the file. */
 static enum status map_value(const struct place *at, const struct spec_block *block, json_t *value,
 			     json_t **ret)
@@ -616,6 +635,8 @@ static enum status map_value(const struct place *at, const struct spec_block *bl
 	case SPEC_ELSEWHERE:
 		return conf_error(at->conf, at->object, at->key->key, at->err,
 				  "'%s' belongs into a block: %s", at->key->key, at->key->hint);
+	case SPEC_FLAG:
+		return map_flag(at, value, ret);
 	case SPEC_BLOCKS:
 	case SPEC_LABELLED:
 	case SPEC_TOPOLOGIES:

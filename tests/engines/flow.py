@@ -226,6 +226,15 @@ class Flow(Execs):
         self.clear(alloc)
         self.stop(alloc)
 
+    def what_is_not_collected_logs_says_so(self):
+        spec = SPEC.replace("  stop_timeout", "  logs {{\n    disabled = true\n  }}\n  stop_timeout")
+        alloc = self.run(script="echo one; " + STAYS, spec=spec)
+        self.until_running(alloc)
+        done = self.room.holdfast("alloc", "logs", alloc, check=False)
+        assert done.returncode == 1 and not done.stdout and "logs { disabled = true }" in done.stderr, done
+        self.clear(alloc)
+        self.stop(alloc)
+
     def a_restart_of_agent_driver_and_server_restarts_no_task(self):
         alloc = self.run()
         self.until_running(alloc)

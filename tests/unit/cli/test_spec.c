@@ -238,8 +238,8 @@ TEST(a_task_has_its_drivers_own_keys_by_their_types)
 		"  resources {\n    memory = \"64MiB\"\n    pids = 10\n  }\n"
 		"  restart {\n    mode = \"on-failure\"\n    attempts = 3\n  }\n"
 		"  health {\n    argv = [\"/bin/true\"]\n    interval = \"5s\"\n  }\n"
-		"  network = \"none\"\n  stop_signal = \"SIGINT\"\n  stop_timeout = \"3s\"\n  disable_logs = "
-		"true\n"
+		"  network = \"none\"\n  stop_signal = \"SIGINT\"\n  stop_timeout = \"3s\"\n"
+		"  logs {\n    disabled = true\n  }\n"
 		"  config {\n    image = \"i:1\"\n    command = [\"/bin/a\", \"b\"]\n    privileged = false\n"
 		"    shares = 7\n    labels = { x = \"y\" }\n  }\n}\n");
 	const Holdfast__Driver__V1__TaskConfig *task;
@@ -463,6 +463,11 @@ TEST(mistakes_in_allocations_have_file_and_line)
 		{"csi_plugin {\n  health_timeout = \"0s\"\n}",
 		 "s.hcl:2: 'health_timeout' must be a duration: \"30s\", \"5m\""},
 		{"task \"a\" {\n  image = \"x\"\n}", "s.hcl:2: unknown key 'image'"},
+		{"task \"a\" {\n  logs = true\n}", "s.hcl:2: 'logs' must be a block: NAME { }"},
+		{"task \"a\" {\n  logs {\n    disable = true\n  }\n}",
+		 "s.hcl:3: unknown key 'disable', did you mean 'disabled'?"},
+		{"task \"a\" {\n  logs {\n    disabled = \"yes\"\n  }\n}",
+		 "s.hcl:3: 'disabled' must be true or false"},
 		{"task = 5", "s.hcl:1: 'task' must be a block: task \"NAME\" { }"},
 		{"task \"a\" {\n  config {\n    x = [1, 2]\n  }\n}",
 		 "s.hcl:3: 'x' must be a text, a number, true or false, a list of texts, or a block of "
