@@ -167,7 +167,7 @@ struct client_model {
 	enum operation op;
 	uint64_t since_us;
 	size_t volume, alloc;
-	int value;	/* write: it; read: the highest that was acknowledged before */
+	int value;	/* write: it; read: the highest that was acknowledged before; stop: the fate before */
 	uint32_t grant; /* read: of the hold before; 0: none */
 	uint64_t index; /* status: the highest that was seen before */
 };
@@ -850,7 +850,7 @@ static void on_stop(struct client_model *c, enum status status, const ProtobufCM
 	struct alloc_model *alloc = &c->w->allocs[c->alloc];
 
 	(void)response;
-	if (status == STATUS_NOT_FOUND && alloc->fate == FATE_ACKNOWLEDGED)
+	if (status == STATUS_NOT_FOUND && c->value == FATE_ACKNOWLEDGED)
 		broken(c->w, "allocation %s was acknowledged, and is not found", alloc->id);
 	if (status == STATUS_OK || (status == STATUS_NOT_FOUND && ++alloc->misses == MISSES))
 		alloc->is_over = true;
@@ -993,6 +993,7 @@ static bool start_stop(struct client_model *c, size_t volume)
 	if (!choose_alloc(c, volume, FATE_ACKNOWLEDGED) && !choose_alloc(c, volume, FATE_UNKNOWN))
 		return false;
 	c->op = OP_STOP;
+	c->value = (int)c->w->allocs[c->alloc].fate;
 	request.id = c->w->allocs[c->alloc].id;
 	start(c, &holdfast__v1__allocations__descriptor, "Stop", &request.base);
 	return true;
