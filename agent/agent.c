@@ -337,7 +337,7 @@ static enum status expect_plugin(const struct alloc *alloc, void *userdata, stru
 
 	if (str_copy(expectation.plugin_id, sizeof(expectation.plugin_id), plugin->id) < 0 ||
 	    str_copy(expectation.alloc_id, sizeof(expectation.alloc_id), alloc->id) < 0 ||
-	    str_copy(expectation.socket, sizeof(expectation.socket), plugin->socket) < 0)
+	    str_copy(expectation.socket, sizeof(expectation.socket), csi_plugin_socket(plugin)) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "allocation %s: the names in its csi_plugin block are too long", alloc->id);
 	return plugins_expect(agent->plugins, &expectation, err);

@@ -6,6 +6,7 @@
 #include "base/id.h"
 #include "base/str.h"
 #include "log/log.h"
+#include "model/alloc.h"
 #include "plugins/entry.h"
 #include "plugins/plugin_dir.h"
 #include "rpc/timer.h"
@@ -221,7 +222,6 @@ static void plugins_drop_waits(struct plugins *plugins)
 		wait_end(wait, &err);
 }
 
-#define SOCKET_DEFAULT "csi.sock"
 #define SOCKET_SUFFIX ".sock"
 
 static void expectation_free(struct expectation *expectation)
@@ -410,7 +410,7 @@ enum status plugins_expect(struct plugins *plugins, const struct plugin_expectat
 	int r;
 
 	if (is.socket[0] == '\0')
-		(void)str_copy(is.socket, sizeof(is.socket), SOCKET_DEFAULT);
+		(void)str_copy(is.socket, sizeof(is.socket), CSI_PLUGIN_SOCKET);
 	if (is.health_timeout_us == 0)
 		is.health_timeout_us = PLUGIN_HEALTH_TIMEOUT_DEFAULT_MS * USEC_PER_MSEC;
 	status = expectation_check(&is, err);

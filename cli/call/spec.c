@@ -139,6 +139,7 @@ static const struct spec_key csi_plugin_keys[] = {
 	{.key = "type"},
 	{.key = "health_timeout", .field = "health_timeout_ms", .kind = SPEC_DURATION},
 	{.key = "socket"},
+	{.key = "mount_dir", .kind = SPEC_ELSEWHERE, .hint = "task \"NAME\" { csi_plugin { } }"},
 };
 static const struct spec_block csi_plugin_block =
 	SPEC_BLOCK_INIT(&holdfast__v1__csi_plugin__descriptor, csi_plugin_keys);
@@ -178,6 +179,12 @@ static const struct spec_key health_keys[] = {
 static const struct spec_block health_block =
 	SPEC_BLOCK_INIT(&holdfast__driver__v1__health_check__descriptor, health_keys);
 
+static const struct spec_key plugin_mount_keys[] = {
+	{.key = "mount_dir", .field = "destination"},
+};
+static const struct spec_block plugin_mount_block =
+	SPEC_BLOCK_INIT(&holdfast__driver__v1__csi_plugin_mount__descriptor, plugin_mount_keys);
+
 static const struct spec_key task_keys[] = {
 	{.key = "driver"},
 	{.key = "user"},
@@ -190,6 +197,7 @@ static const struct spec_key task_keys[] = {
 	{.key = "stop_signal"},
 	{.key = "stop_timeout", .field = "stop_timeout_ms", .kind = SPEC_DURATION},
 	{.key = "logs", .field = "disable_logs", .kind = SPEC_FLAG, .hint = "disabled"},
+	{.key = "csi_plugin", .kind = SPEC_BLOCK, .block = &plugin_mount_block},
 	{.key = "config", .kind = SPEC_CONFIG},
 };
 static const struct spec_block task_block =
@@ -765,11 +773,43 @@ enum status spec_volume(const struct conf *conf, Holdfast__V1__Volume **ret, str
 	return spec_volume_below(conf, "", ret, err);
 }
 
+/* The plugin that a task is is the allocation's; the task has only where its folder is. */
+static enum status lift_plugin(const struct conf *conf, json_t *body, struct error *err)
+{
+	static const char key[] = "mount_dir";
+	const char *name;
+	json_t *task;
+
+	json_object_foreach (json_object_get(body, "task"), name, task) {
+		json_t *plugin = json_object_get(task, "csi_plugin");
+		json_t *dir = json_object_get(plugin, key);
+		cleanup_json json_t *left = json_object();
+
+		if (!json_is_object(plugin))
+			continue; /* none, or none that can be right */
+		if (dir && !json_is_string(dir))
+			return conf_error(conf, plugin, key, err, "'%s' must be a text: an absolute path",
+					  key);
+		if (json_object_get(body, "csi_plugin"))
+			return conf_error(conf, task, "csi_plugin", err,
+					  "there are two blocks 'csi_plugin', and an allocation runs one "
+					  "plugin: write another group or allocation");
+		if ((dir && json_object_set(left, key, dir) < 0) ||
+		    json_object_set(body, "csi_plugin", plugin) < 0 ||
+		    json_object_set(task, "csi_plugin", left) < 0)
+			return error_no_memory(err, "the specification");
+		(void)json_object_del(plugin, key);
+	}
+	return STATUS_OK;
+}
+
 enum status spec_alloc(const struct conf *conf, Holdfast__V1__Allocation **ret, struct error *err)
 {
 	ProtobufCMessage *message = NULL;
-	enum status status = spec_message(conf, &alloc_block, &message, err);
+	enum status status = lift_plugin(conf, conf_root(conf), err);
 
+	if (status == STATUS_OK)
+		status = spec_message(conf, &alloc_block, &message, err);
 	if (status == STATUS_OK)
 		*ret = (Holdfast__V1__Allocation *)message;
 	return status;
@@ -799,10 +839,13 @@ static enum status map_group(const struct conf *conf, const char *name, json_t *
 	cleanup_json json_t *member = NULL;
 	cleanup_json json_t *per_alloc = json_array();
 	struct error one;
-	enum status status = map_block(conf, &group_block, body, &group, err);
+	enum status status = lift_plugin(conf, body, err);
 
 	if (!per_alloc)
 		return error_no_memory(err, "the specification");
+	if (status != STATUS_OK)
+		return status;
+	status = map_block(conf, &group_block, body, &group, err);
 	if (!ends_it(status)) /* what one of the two does not know the other does not know either */
 		status = status == STATUS_OK ? map_block(conf, &member_block, body, &member, err) : status;
 	if (!ends_it(status))

@@ -369,6 +369,11 @@ bool csi_plugin_eq(const struct csi_plugin *a, const struct csi_plugin *b)
 	       str_eq(a->socket, b->socket);
 }
 
+const char *csi_plugin_socket(const struct csi_plugin *plugin)
+{
+	return plugin->socket[0] != '\0' ? plugin->socket : CSI_PLUGIN_SOCKET;
+}
+
 bool csi_plugin_has_controller(const struct csi_plugin *plugin)
 {
 	return plugin->type == CSI_PLUGIN_CONTROLLER || plugin->type == CSI_PLUGIN_MONOLITH;

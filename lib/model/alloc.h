@@ -12,6 +12,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define CSI_PLUGIN_SOCKET "csi.sock"
+#define CSI_PLUGIN_MOUNT_DIR "/csi"
+
 enum {
 	ALLOC_VOLUMES_MAX = 16,
 	ALLOC_TASKS_MAX = 8,
@@ -161,6 +164,9 @@ const struct volume_request *alloc_find_volume(const struct alloc *alloc, const 
 bool volume_request_eq(const struct volume_request *a, const struct volume_request *b);
 
 /** Do both run the same plugin in the same way, or none? */
+/** File name of its socket in its folder. */
+const char *csi_plugin_socket(const struct csi_plugin *plugin);
+
 bool csi_plugin_eq(const struct csi_plugin *a, const struct csi_plugin *b);
 
 /** The services that a plugin of this type has. */

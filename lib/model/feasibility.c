@@ -294,6 +294,8 @@ static const char *lacking(const Holdfast__Driver__V1__TaskConfig *task,
 					       HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_BIDIRECTIONAL
 				       ? "propagation bidirectional"
 				       : "propagation host-to-task";
+	if (task->csi_plugin && !offer->csi_plugins)
+		return "csi_plugin";
 	return task->disable_logs && !offer->disable_log_collection ? "disable_logs" : NULL;
 }
 

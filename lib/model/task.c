@@ -15,6 +15,7 @@
 typedef Holdfast__Driver__V1__TaskConfig task_config;
 typedef Holdfast__Driver__V1__VolumeMount volume_mount;
 typedef Holdfast__Driver__V1__NetworkSpec network_spec;
+typedef Holdfast__Driver__V1__CsiPluginMount csi_plugin_mount;
 
 const task_config *alloc_task(const struct alloc *alloc, size_t i)
 {
@@ -123,6 +124,38 @@ static enum status validate_form(const task_config *task, const char *field, str
 	return STATUS_OK;
 }
 
+const task_config *alloc_plugin_task(const struct alloc *alloc)
+{
+	for (size_t i = 0; i < message_list_n(alloc->tasks); i++)
+		if (alloc_task(alloc, i)->csi_plugin)
+			return alloc_task(alloc, i);
+	return NULL;
+}
+
+static enum status validate_plugin(const struct alloc *alloc, const task_config *task, const char *field,
+				   struct error *err)
+{
+	const csi_plugin_mount *plugin = task->csi_plugin;
+
+	if (!plugin)
+		return STATUS_OK;
+	if (task != alloc_plugin_task(alloc))
+		return error_invalid(
+			err, field,
+			"csi_plugin is given twice: an allocation runs one plugin; write another "
+			"group or allocation");
+	if (alloc->csi_plugin.type == CSI_PLUGIN_NONE || plugin->id[0] != '\0' || plugin->socket[0] != '\0')
+		return error_invalid(err, field,
+				     "csi_plugin has the destination alone; id, type and socket are "
+				     "in the allocation's csi_plugin");
+	if (plugin->destination[0] != '\0' &&
+	    (!path_is_normal(plugin->destination) || str_eq(plugin->destination, "/")))
+		return error_invalid(err, field,
+				     "csi_plugin: mount_dir '%.128s' is not an absolute path in the task",
+				     plugin->destination);
+	return STATUS_OK;
+}
+
 static enum status validate_task(const struct alloc *alloc, size_t i, struct error *err)
 {
 	const task_config *task = alloc_task(alloc, i);
@@ -135,6 +168,8 @@ static enum status validate_task(const struct alloc *alloc, size_t i, struct err
 		st = validate_form(task, field, err);
 	if (st == STATUS_OK)
 		st = validate_network(alloc, task, field, err);
+	if (st == STATUS_OK)
+		st = validate_plugin(alloc, task, field, err);
 	for (size_t k = 0; st == STATUS_OK && k < task->n_volumes; k++)
 		st = validate_mount(alloc, task, k, field, err);
 	return st;
@@ -155,9 +190,10 @@ enum status alloc_validate_tasks(const struct alloc *alloc, struct error *err)
 			"\"%s\" contradicts the task blocks, each of which names its own driver; leave "
 			"it out",
 			alloc->driver);
-	if (alloc->csi_plugin.type != CSI_PLUGIN_NONE)
-		return error_invalid(err, "csi_plugin",
-				     "contradicts the task blocks: a plugin is started by the node itself");
+	if (alloc->csi_plugin.type != CSI_PLUGIN_NONE && !alloc_plugin_task(alloc))
+		return error_invalid(
+			err, "csi_plugin",
+			"contradicts the task blocks: write it into the task that is the plugin");
 	for (size_t i = 0; i < alloc->tasks->n; i++) {
 		struct error one;
 
@@ -206,6 +242,63 @@ static enum status pack(const ProtobufCMessage *message, uint8_t **ret, size_t *
 	return STATUS_OK;
 }
 
+static bool order_plugin(const struct csi_plugin *plugin, csi_plugin_mount *mount)
+{
+	return message_set_text(&mount->id, plugin->id) &&
+	       message_set_text(&mount->socket, csi_plugin_socket(plugin)) &&
+	       (mount->destination[0] != '\0' || message_set_text(&mount->destination, CSI_PLUGIN_MOUNT_DIR));
+}
+
+static bool has_env(const task_config *task, const char *key)
+{
+	for (size_t i = 0; i < task->n_env; i++)
+		if (str_eq(task->env[i]->key, key))
+			return true;
+	return false;
+}
+
+static bool add_env(task_config *ordered, const char *key, const char *value)
+{
+	Holdfast__Driver__V1__KeyValue pair = HOLDFAST__DRIVER__V1__KEY_VALUE__INIT;
+	ProtobufCMessage *copy;
+
+	if (value[0] == '\0' || has_env(ordered, key))
+		return true;
+	pair.key = (char *)(uintptr_t)key;
+	pair.value = (char *)(uintptr_t)value;
+	copy = message_convert(pair.base.descriptor, &pair.base);
+	if (!copy)
+		return false;
+	ordered->env[ordered->n_env++] = (Holdfast__Driver__V1__KeyValue *)(void *)copy;
+	return true;
+}
+
+/* What a program may want to know of itself; what the task says of these names itself holds. */
+static bool order_env(const struct alloc *alloc, task_config *ordered)
+{
+	char index[16] = "";
+	const struct {
+		const char *key;
+		const char *value;
+	} rows[] = {
+		{"HOLDFAST_ALLOC_ID", alloc->id},     {"HOLDFAST_ALLOC_INDEX", index},
+		{"HOLDFAST_ALLOC_NAME", alloc->name}, {"HOLDFAST_GROUP", alloc->job_group},
+		{"HOLDFAST_JOB", alloc->job_id},      {"HOLDFAST_NAMESPACE", alloc->namespace},
+		{"HOLDFAST_NODE_ID", alloc->node_id}, {"HOLDFAST_TASK", ordered->task},
+	};
+	size_t n = ordered->n_env + ARRAY_SIZE(rows);
+	Holdfast__Driver__V1__KeyValue **env = realloc(ordered->env, n * sizeof(*env));
+	bool is_made = env != NULL;
+
+	if (env)
+		ordered->env = env;
+	if (alloc->job_id[0] != '\0')
+		(void)str_format(index, sizeof(index), "%" PRIu32, alloc->job_index);
+	for (size_t i = 0; is_made && i < ARRAY_SIZE(rows); i++)
+		is_made = add_env(ordered, rows[i].key, rows[i].value);
+	return is_made;
+}
+
 enum status alloc_pack_task(const struct alloc *alloc, const task_config *task, const network_spec *network,
 			    uint8_t **ret, size_t *ret_n, struct error *err)
 {
@@ -222,6 +315,9 @@ enum status alloc_pack_task(const struct alloc *alloc, const task_config *task, 
 		ordered->network_spec = (void *)message_convert(network->base.descriptor, &network->base);
 		is_made = ordered->network_spec != NULL;
 	}
+	is_made = is_made && order_env(alloc, ordered);
+	if (is_made && ordered->csi_plugin)
+		is_made = order_plugin(&alloc->csi_plugin, ordered->csi_plugin);
 	if (is_made) {
 		ordered->network = alloc_task_network(alloc, task);
 		st = pack(copy, ret, ret_n, err);

@@ -228,6 +228,19 @@ TEST(a_network_is_one_block_of_the_allocation)
 	protobuf_c_message_free_unpacked(&a->base, NULL);
 }
 
+TEST(the_plugin_of_a_task_is_the_allocations)
+{
+	Holdfast__V1__Allocation *a =
+		alloc("name = \"csi\"\ntask \"plugin\" {\n  driver = \"container\"\n"
+		      "  csi_plugin {\n    id = \"ebs\"\n    type = \"monolith\"\n"
+		      "    mount_dir = \"/run/csi\"\n    health_timeout = \"5s\"\n  }\n}\n");
+
+	assert_string_equal(a->csi_plugin->id, "ebs");
+	assert_string_equal(a->tasks[0]->csi_plugin->destination, "/run/csi");
+	assert_int_equal(a->csi_plugin->health_timeout_ms, 5000);
+	protobuf_c_message_free_unpacked(&a->base, NULL);
+}
+
 TEST(a_task_has_its_drivers_own_keys_by_their_types)
 {
 	Holdfast__V1__Allocation *a = alloc(
@@ -453,7 +466,16 @@ TEST(mistakes_in_allocations_have_file_and_line)
 		{"volume {}\nvolume {}", "s.hcl:1: 'volume' must be a block: volume \"NAME\" { }"},
 		{"volume \"a\" {\n  read_only = \"yes\"\n}",
 		 "s.hcl:2: read_only: 'yes' is not true or false"},
-		{"csi_plugin {\n  id = \"a\"\n  mount_dir = \"/csi\"\n}", "s.hcl:3: unknown key 'mount_dir'"},
+		{"csi_plugin {\n  id = \"a\"\n  mount_dir = \"/csi\"\n}",
+		 "s.hcl:3: 'mount_dir' belongs into a block: task \"NAME\" { csi_plugin { } }"},
+		{"csi_plugin {\n  id = \"a\"\n}\ntask \"a\" {\n  csi_plugin {\n  }\n}",
+		 "s.hcl:5: there are two blocks 'csi_plugin', and an allocation runs one plugin: write "
+		 "another group or allocation"},
+		{"task \"a\" {\n  csi_plugin {\n    typ = \"node\"\n  }\n}",
+		 "s.hcl:3: unknown key 'typ', did you mean 'type'?"},
+		{"task \"a\" {\n  csi_plugin {\n    mount_dir = 5\n  }\n}",
+		 "s.hcl:3: 'mount_dir' must be a text: an absolute path"},
+
 		{"csi_plugin {\n  type = \"nodes\"\n}",
 		 "s.hcl:2: type: 'nodes' is unknown, use one of: controller, node, monolith"},
 		{"csi_plugin {\n  health_timeout = 30\n}",

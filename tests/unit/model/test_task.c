@@ -83,9 +83,38 @@ static void driver_systemd(struct work *w)
 	(void)str_copy(w->alloc.driver, sizeof(w->alloc.driver), DRIVER_SYSTEMD);
 	w->alloc.unit = text("db.service");
 }
-static void a_plugin(struct work *w)
+static Holdfast__Driver__V1__CsiPluginMount *plugin_mount(const char *destination)
+{
+	static Holdfast__Driver__V1__CsiPluginMount mount;
+
+	holdfast__driver__v1__csi_plugin_mount__init(&mount);
+	mount.destination = text(destination);
+	return &mount;
+}
+static void a_plugin_of_no_task(struct work *w)
 {
 	w->alloc.csi_plugin = (struct csi_plugin){.id = "ebs", .type = CSI_PLUGIN_NODE};
+}
+static void a_task_of_no_plugin(struct work *w)
+{
+	w->tasks[0].csi_plugin = plugin_mount("");
+}
+static void two_plugins(struct work *w)
+{
+	a_plugin_of_no_task(w);
+	w->n = 2;
+	w->tasks[0].csi_plugin = w->tasks[1].csi_plugin = plugin_mount("");
+}
+static void a_plugin_nowhere(struct work *w)
+{
+	a_plugin_of_no_task(w);
+	w->tasks[0].csi_plugin = plugin_mount("csi");
+}
+static void a_plugin_of_another_name(struct work *w)
+{
+	a_plugin_of_no_task(w);
+	w->tasks[0].csi_plugin = plugin_mount("");
+	w->tasks[0].csi_plugin->id = text("nfs");
 }
 static void alloc_id(struct work *w)
 {
@@ -174,7 +203,11 @@ TEST(each_mistake_in_a_task_is_named_with_it)
 		{no_driver, "task web: driver '' is not the name of a task driver"},
 		{driver_none, "task web: driver 'none' is not the name of a task driver"},
 		{driver_systemd, "driver: \"systemd\" contradicts the task blocks"},
-		{a_plugin, "csi_plugin: contradicts the task blocks"},
+		{a_plugin_of_no_task, "csi_plugin: contradicts the task blocks: write it into the task"},
+		{a_task_of_no_plugin, "task web: csi_plugin has the destination alone; id, type and socket"},
+		{two_plugins, "task sidecar: csi_plugin is given twice"},
+		{a_plugin_nowhere, "task web: csi_plugin: mount_dir 'csi' is not an absolute path"},
+		{a_plugin_of_another_name, "task web: csi_plugin has the destination alone"},
 		{alloc_id, "task web: alloc_id, job, namespace and network_spec are the server's to say"},
 		{other_volume, "task web: volume_mount of 'date': there is no such volume block"},
 		{a_slot, "task web: volume_mount of logs: slot is the server's to say"},
@@ -247,6 +280,86 @@ TEST(what_a_driver_is_ordered_names_slots_and_labels_and_whose_it_is)
 	assert_string_equal(w.mounts[1].volume, "logs"); /* what is at rest stays */
 	assert_null(task->network_spec);
 	holdfast__driver__v1__task_config__free_unpacked(task, NULL);
+}
+
+static const char *env_of(const Holdfast__Driver__V1__TaskConfig *task, const char *key)
+{
+	const char *found = NULL;
+
+	for (size_t i = 0; i < task->n_env; i++) {
+		if (!str_eq(task->env[i]->key, key))
+			continue;
+		assert_null(found); /* once */
+		found = task->env[i]->value;
+	}
+	return found;
+}
+
+TEST(a_task_knows_what_it_is_unless_it_says_otherwise)
+{
+	Holdfast__Driver__V1__KeyValue own = HOLDFAST__DRIVER__V1__KEY_VALUE__INIT;
+	Holdfast__Driver__V1__KeyValue *env[] = {&own};
+	cleanup_free uint8_t *bytes = NULL;
+	cleanup_free uint8_t *more = NULL;
+	Holdfast__Driver__V1__TaskConfig *task;
+	struct work w;
+	size_t n;
+
+	make(&w);
+	own.key = text("HOLDFAST_NODE_ID");
+	own.value = text("mine");
+	w.tasks[0].env = env;
+	w.tasks[0].n_env = 1;
+	assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[0], NULL, &bytes, &n, NULL), STATUS_OK);
+	task = holdfast__driver__v1__task_config__unpack(NULL, n, bytes);
+	assert_string_equal(env_of(task, "HOLDFAST_NODE_ID"), "mine");
+	assert_string_equal(env_of(task, "HOLDFAST_ALLOC_ID"), ALLOC_1);
+	assert_string_equal(env_of(task, "HOLDFAST_TASK"), "web");
+	assert_null(env_of(task, "HOLDFAST_JOB"));
+	assert_null(env_of(task, "HOLDFAST_ALLOC_INDEX"));
+	holdfast__driver__v1__task_config__free_unpacked(task, NULL);
+	(void)str_copy(w.alloc.job_id, sizeof(w.alloc.job_id), "shop");
+	w.alloc.job_index = 3;
+	w.tasks[0].n_env = 0;
+	assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[0], NULL, &more, &n, NULL), STATUS_OK);
+	task = holdfast__driver__v1__task_config__unpack(NULL, n, more);
+	assert_string_equal(env_of(task, "HOLDFAST_NODE_ID"), "n1");
+	assert_string_equal(env_of(task, "HOLDFAST_JOB"), "shop");
+	assert_string_equal(env_of(task, "HOLDFAST_ALLOC_INDEX"), "3");
+	holdfast__driver__v1__task_config__free_unpacked(task, NULL);
+}
+
+TEST(the_task_that_is_the_plugin_is_ordered_with_its_folder)
+{
+	static const struct {
+		const char *socket;
+		const char *mount_dir;
+		const char *ordered_socket;
+		const char *destination;
+	} rows[] = {
+		{"", "", "csi.sock", "/csi"},
+		{"a.sock", "/run/csi", "a.sock", "/run/csi"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		cleanup_free uint8_t *bytes = NULL;
+		Holdfast__Driver__V1__TaskConfig *task;
+		struct work w;
+		size_t n;
+
+		make(&w);
+		a_plugin_of_no_task(&w);
+		w.tasks[0].csi_plugin = plugin_mount(rows[i].mount_dir);
+		(void)str_copy(w.alloc.csi_plugin.socket, sizeof(w.alloc.csi_plugin.socket), rows[i].socket);
+		assert_int_equal(judge(&w, NULL), STATUS_OK);
+		assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[0], NULL, &bytes, &n, NULL), STATUS_OK);
+		task = holdfast__driver__v1__task_config__unpack(NULL, n, bytes);
+		assert_true(order_is_canonical(&task->base, bytes, n));
+		assert_string_equal(task->csi_plugin->id, "ebs");
+		assert_string_equal(task->csi_plugin->socket, rows[i].ordered_socket);
+		assert_string_equal(task->csi_plugin->destination, rows[i].destination);
+		holdfast__driver__v1__task_config__free_unpacked(task, NULL);
+	}
 }
 
 TEST(a_task_is_ordered_with_the_network_that_it_joins)
