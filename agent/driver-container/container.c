@@ -19,6 +19,10 @@
 #define LABEL_NONCE "dev.holdfast.order"
 #define LABEL_LOGS "dev.holdfast.logs"
 #define LABEL_STOP "dev.holdfast.stop_ms"
+#define LABEL_PLUGIN "dev.holdfast.csi_plugin"
+#define LABEL_SOCKET "dev.holdfast.csi_socket"
+
+#define UMASK_INSIDE "/.holdfast-csi-umask"
 
 enum { NS_PER_MS = 1000000, STOP_DEFAULT_MS = 10000, SIGNAL_BASE = 128, SIGNAL_MAX = 64 };
 
@@ -83,6 +87,29 @@ static json_t *host_path_of(const char *source, const char *target)
 			 true);
 }
 
+static int add_bind(json_t *mounts, const char *source, const char *target, bool read_only,
+		    const char *propagation)
+{
+	return json_array_append_new(mounts, mount_of(source, target, read_only, propagation));
+}
+
+/* What a plugin mounts in the staging folders is to reach the host. One that may do everything makes devices
+ * as well, and has to see those that it makes. */
+static int add_plugin(json_t *mounts, const struct settings *settings, const struct task_spec *spec)
+{
+	const Holdfast__Driver__V1__CsiPluginMount *plugin = spec->task->csi_plugin;
+	char path[PATH_MAX];
+
+	if (!plugin)
+		return 0;
+	if (str_format(path, sizeof(path), "%s/%s", settings->plugin_dir, plugin->id) < 0)
+		return -1;
+	return add_bind(mounts, path, plugin->destination, false, "rprivate") |
+	       add_bind(mounts, settings->stage_dir, settings->stage_dir, false, "rshared") |
+	       add_bind(mounts, HOLDFAST_CSI_UMASK, UMASK_INSIDE, true, "rprivate") |
+	       (is_set(spec->privileged) ? add_bind(mounts, "/dev", "/dev", false, "rprivate") : 0);
+}
+
 static json_t *mounts_of(const struct settings *settings, const struct task_spec *spec)
 {
 	static const char *const words[] = {"rprivate", "rslave", "rshared"};
@@ -103,7 +130,7 @@ static json_t *mounts_of(const struct settings *settings, const struct task_spec
 	for (size_t i = 0; spec->host_paths && i < spec->host_paths->n_map; i++)
 		r |= json_array_append_new(
 			mounts, host_path_of(spec->host_paths->map[i]->key, spec->host_paths->map[i]->value));
-	return whole(mounts, r);
+	return whole(mounts, r | add_plugin(mounts, settings, spec));
 }
 
 static json_t *network_of(const task_t *task)
@@ -196,6 +223,14 @@ static json_t *labels_of(const char *alloc_id, const char *task, const char *non
 			 json_sprintf("%" PRIu32, stop_ms));
 }
 
+static bool has_env(const task_t *task, const char *key)
+{
+	for (size_t i = 0; i < task->n_env; i++)
+		if (str_eq(task->env[i]->key, key))
+			return true;
+	return false;
+}
+
 static json_t *env_of(const task_t *task)
 {
 	json_t *env = json_array();
@@ -204,6 +239,10 @@ static json_t *env_of(const task_t *task)
 	for (size_t i = 0; i < task->n_env; i++)
 		r |= json_array_append_new(env,
 					   json_sprintf("%s=%s", task->env[i]->key, task->env[i]->value));
+	if (task->csi_plugin && !has_env(task, "CSI_ENDPOINT"))
+		r |= json_array_append_new(env, json_sprintf("CSI_ENDPOINT=unix://%s/%s",
+							     task->csi_plugin->destination,
+							     task->csi_plugin->socket));
 	return whole(env, r);
 }
 
@@ -217,6 +256,28 @@ static json_t *health_of(const Holdfast__Driver__V1__HealthCheck *health)
 	return json_pack("{s:o, s:I, s:I, s:i}", "Test", whole(test, r), "Interval",
 			 (json_int_t)health->interval_ms * NS_PER_MS, "Timeout",
 			 (json_int_t)health->timeout_ms * NS_PER_MS, "Retries", (int)health->retries);
+}
+
+/* The task's list, or the image's of that name. */
+static json_t *words_of(const Holdfast__Driver__V1__ConfigValue *value, const json_t *image, const char *key)
+{
+	const json_t *words = json_object_get(json_object_get(image, "Config"), key);
+
+	if (value)
+		return list_of_value(value);
+	return json_is_array(words) ? json_deep_copy(words) : json_array();
+}
+
+/* A plugin begins with the program that sets its umask, and goes on as any task would. */
+static int set_plugin_program(json_t *body, const struct task_spec *spec, const json_t *image)
+{
+	json_t *entry = json_pack("[s]", UMASK_INSIDE);
+	json_t *own = words_of(spec->command, image, "Entrypoint");
+	json_t *args = spec->command && !spec->args ? json_array() : words_of(spec->args, image, "Cmd");
+	int r = json_array_extend(entry, own);
+
+	json_decref(own);
+	return r | json_object_set_new(body, "Entrypoint", entry) | json_object_set_new(body, "Cmd", args);
 }
 
 static int set_program(json_t *body, const struct task_spec *spec)
@@ -238,7 +299,8 @@ static int set_program(json_t *body, const struct task_spec *spec)
 	return r;
 }
 
-json_t *container_of_task(const struct settings *settings, const struct task_spec *spec, const char *nonce)
+json_t *container_of_task(const struct settings *settings, const struct task_spec *spec, const char *nonce,
+			  const json_t *image)
 {
 	const task_t *task = spec->task;
 	uint32_t stop_ms = task->stop_timeout_ms ? task->stop_timeout_ms : STOP_DEFAULT_MS;
@@ -248,6 +310,10 @@ json_t *container_of_task(const struct settings *settings, const struct task_spe
 		json_object_set_new(body, "Labels", labels) |
 		json_object_set_new(body, "HostConfig", host_of(settings, spec));
 
+	if (task->csi_plugin)
+		r |= set_plugin_program(body, spec, image) |
+		     set_text(labels, LABEL_PLUGIN, task->csi_plugin->id) |
+		     set_text(labels, LABEL_SOCKET, task->csi_plugin->socket);
 	return whole(body, r);
 }
 
@@ -353,6 +419,9 @@ enum status container_read(const json_t *json, const char *alloc_id, const char 
 	(void)str_copy(container.task, sizeof(container.task), task);
 	if (parse_u32(text_at(labels, LABEL_STOP), 0, UINT32_MAX, &container.stop_ms) < 0)
 		container.stop_ms = STOP_DEFAULT_MS;
+	str_copy_text(container.plugin, sizeof(container.plugin), text_at(labels, LABEL_PLUGIN));
+	str_copy_text(container.plugin_socket, sizeof(container.plugin_socket),
+		      text_at(labels, LABEL_SOCKET));
 	container.has_logs = !str_eq(text_at(labels, LABEL_LOGS), "none");
 	read_state(json, &container);
 	*ret = container;

@@ -21,8 +21,10 @@ void container_name(const char *alloc_id, const char *task, char ret[static CONT
 json_t *container_list(char *const *texts, size_t n);
 
 /** Body of POST /containers/create. Owned by the caller; NULL when memory is short or a text is no UTF-8.
- * @nonce of the order, in hex */
-json_t *container_of_task(const struct settings *settings, const struct task_spec *spec, const char *nonce);
+ * @nonce of the order, in hex
+ * @image answer of GET /images/NAME/json */
+json_t *container_of_task(const struct settings *settings, const struct task_spec *spec, const char *nonce,
+			  const json_t *image);
 json_t *container_of_network(const struct settings *settings,
 			     const Holdfast__Driver__V1__NetworkConfig *network, const char *nonce);
 
@@ -32,6 +34,8 @@ struct container {
 	char alloc[64];
 	char task[64];
 	char nonce[2 * ORDER_NONCE_SIZE + 1];
+	char plugin[CONTAINER_ID_SIZE];	       /* the CSI plugin that it is; empty: none */
+	char plugin_socket[CONTAINER_ID_SIZE]; /* likewise: in the plugin's folder */
 	bool has_logs;
 	uint32_t stop_ms; /* from the signal to SIGKILL */
 	Holdfast__Driver__V1__TaskState state;

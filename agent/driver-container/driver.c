@@ -122,6 +122,7 @@ static void on_capabilities(struct rpc_call *call, const ProtobufCMessage *reque
 	response.n_mount_propagation = ARRAY_SIZE(propagation);
 	response.mount_propagation = propagation;
 	response.disable_log_collection = response.task_logs = response.task_stats = true;
+	response.csi_plugins = true;
 	rpc_call_reply(call, &response.base);
 }
 

@@ -16,10 +16,10 @@ static bool is_listed(const char *list, size_t n, size_t size, const char *text)
 }
 #define IS_LISTED(list, text) is_listed((list)[0], ARRAY_SIZE(list), sizeof((list)[0]), (text))
 
-static bool is_image_allowed(const struct settings *settings, const char *image)
+static bool is_image_listed(const char (*list)[SETTINGS_TEXT_SIZE], size_t max, const char *image)
 {
-	for (size_t i = 0; i < SETTINGS_LIST_MAX && settings->images[i][0] != '\0'; i++) {
-		const char *allowed = settings->images[i];
+	for (size_t i = 0; i < max && list[i][0] != '\0'; i++) {
+		const char *allowed = list[i];
 		size_t n = strlen(allowed);
 
 		if (allowed[n - 1] == '*' ? strncmp(allowed, image, n - 1) == 0 : str_eq(allowed, image))
@@ -45,16 +45,20 @@ static enum status check_user(const struct settings *settings, const char *user,
 	return refuse(settings, ret_reason, "users", user[0] != '\0' ? user : "the image's user", err);
 }
 
+/* @plugin NULL: it is none */
 static enum status check_config(const struct settings *settings, const struct task_spec *spec,
-				const char **ret_reason, struct error *err)
+				const struct settings_plugin *plugin, const char **ret_reason,
+				struct error *err)
 {
 	for (size_t i = 0; spec->cap_add && i < spec->cap_add->n_list; i++)
-		if (!IS_LISTED(settings->capabilities, spec->cap_add->list[i]))
+		if (!IS_LISTED(settings->capabilities, spec->cap_add->list[i]) &&
+		    !(plugin && IS_LISTED(plugin->capabilities, spec->cap_add->list[i])))
 			return refuse(settings, ret_reason, "capabilities", spec->cap_add->list[i], err);
 	for (size_t i = 0; spec->host_paths && i < spec->host_paths->n_map; i++)
 		if (!IS_LISTED(settings->host_paths, spec->host_paths->map[i]->key))
 			return refuse(settings, ret_reason, "host_paths", spec->host_paths->map[i]->key, err);
-	if (spec->privileged && spec->privileged->flag && !settings->privileged)
+	if (spec->privileged && spec->privileged->flag && !settings->privileged &&
+	    !(plugin && plugin->privileged))
 		return refuse(settings, ret_reason, "privileged", "true", err);
 	return STATUS_OK;
 }
@@ -76,15 +80,20 @@ enum status policy_check_network(const struct settings *settings, Holdfast__Driv
 enum status policy_check_task(const struct settings *settings, const struct task_spec *spec,
 			      const char **ret_reason, struct error *err)
 {
+	const Holdfast__Driver__V1__CsiPluginMount *asked = spec->task->csi_plugin;
+	const struct settings_plugin *plugin = asked ? settings_plugin(settings, asked->id) : NULL;
 	enum status status;
 
 	assert(spec->image);
-	if (!is_image_allowed(settings, spec->image->text))
+	if (asked && !plugin)
+		return refuse(settings, ret_reason, "csi_plugin", asked->id, err);
+	if (plugin ? !is_image_listed(plugin->images, SETTINGS_PLUGIN_IMAGES_MAX, spec->image->text)
+		   : !is_image_listed(settings->images, SETTINGS_LIST_MAX, spec->image->text))
 		return refuse(settings, ret_reason, "images", spec->image->text, err);
 	status = check_user(settings, spec->task->user, ret_reason, err);
 	if (status == STATUS_OK)
 		status = policy_check_network(settings, spec->task->network, ret_reason, err);
-	return status == STATUS_OK ? check_config(settings, spec, ret_reason, err) : status;
+	return status == STATUS_OK ? check_config(settings, spec, plugin, ret_reason, err) : status;
 }
 
 enum status policy_check_exec(const struct settings *settings, const char *user, const char **ret_reason,

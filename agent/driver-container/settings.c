@@ -51,6 +51,45 @@ static enum status bind_infra(const struct conf *conf, const char *label, json_t
 	return conf_bind(conf, body, infra_fields, ARRAY_SIZE(infra_fields), target, err);
 }
 
+#define PLUGIN_LIST(key_, member)                                                                        \
+	{                                                                                                \
+		.key = (key_), .type = CONF_STRINGS, .offset = offsetof(struct settings_plugin, member), \
+		.size = sizeof(((struct settings_plugin *)0)->member[0]),                                \
+		.max = ARRAY_SIZE(((struct settings_plugin *)0)->member)                                 \
+	}
+
+static const struct conf_field plugin_fields[] = {
+	PLUGIN_LIST("images", images),
+	PLUGIN_LIST("capabilities", capabilities),
+	{.key = "privileged", .type = CONF_BOOL, .offset = offsetof(struct settings_plugin, privileged)},
+};
+
+static enum status bind_plugin(const struct conf *conf, const char *label, json_t *body, void *target,
+			       struct error *err)
+{
+	struct settings *s = &((struct reading *)target)->settings;
+	struct settings_plugin *plugin = s->csi_plugins;
+
+	while (plugin < s->csi_plugins + SETTINGS_PLUGINS_MAX && plugin->id[0] != '\0')
+		plugin++;
+	if (plugin == s->csi_plugins + SETTINGS_PLUGINS_MAX)
+		return conf_error(conf, conf_root(conf), "csi_plugin", err,
+				  "csi_plugin: more than %d of them", SETTINGS_PLUGINS_MAX);
+	if (!label || !id_is_label(label))
+		return conf_error(conf, conf_root(conf), "csi_plugin", err,
+				  "csi_plugin \"ID\" { }: ID is the plugin's, 1 to 63 of a-z, 0-9 and -");
+	(void)str_copy(plugin->id, sizeof(plugin->id), label);
+	return conf_bind(conf, body, plugin_fields, ARRAY_SIZE(plugin_fields), plugin, err);
+}
+
+const struct settings_plugin *settings_plugin(const struct settings *settings, const char *id)
+{
+	for (size_t i = 0; i < SETTINGS_PLUGINS_MAX && settings->csi_plugins[i].id[0] != '\0'; i++)
+		if (str_eq(settings->csi_plugins[i].id, id))
+			return &settings->csi_plugins[i];
+	return NULL;
+}
+
 static const struct conf_field top_fields[] = {
 	{MEMBER("cluster", CONF_STRING, cluster), .required = true},
 	{MEMBER("node_id", CONF_STRING, node_id), .required = true},
@@ -65,6 +104,8 @@ static const struct conf_field top_fields[] = {
 	{MEMBER("engine", CONF_PATH, engine_socket), .required = true},
 	{MEMBER("publish_dir", CONF_PATH, publish_dir)},
 	{MEMBER("state_dir", CONF_PATH, state_dir)},
+	{MEMBER("plugin_dir", CONF_PATH, plugin_dir)},
+	{MEMBER("stage_dir", CONF_PATH, stage_dir)},
 	TIMEOUT("engine_timeout", engine_timeout_us),
 	TIMEOUT("pull_timeout", pull_timeout_us),
 	LIST("images", images),
@@ -77,6 +118,7 @@ static const struct conf_field top_fields[] = {
 	{MEMBER("nofile", CONF_U32, nofile)},
 	{MEMBER("nproc", CONF_U32, nproc)},
 	{.key = "infra", .type = CONF_BLOCKS, .block = bind_infra},
+	{.key = "csi_plugin", .type = CONF_BLOCKS, .block = bind_plugin},
 };
 
 static void set_defaults(struct settings *s)
@@ -86,6 +128,8 @@ static void set_defaults(struct settings *s)
 		.socket = "/run/holdfast/drivers/container/driver.sock",
 		.publish_dir = "/run/holdfast-mount/publish",
 		.state_dir = "/var/lib/holdfast-driver",
+		.plugin_dir = "/run/holdfast/plugins",
+		.stage_dir = "/run/holdfast-mount/stage",
 		.engine_timeout_us = 30 * USEC_PER_SEC,
 		.pull_timeout_us = 600 * USEC_PER_SEC,
 		.networks = {"none", "isolated"},
@@ -122,11 +166,17 @@ static enum status check_lists(const struct settings *s, const struct conf *conf
 			return conf_error(conf, conf_root(conf), "networks", err,
 					  "networks: '%s' is none of host, none and isolated",
 					  s->networks[i]);
-	for (size_t i = 0; i < SETTINGS_CAPABILITIES_MAX && s->capabilities[i][0] != '\0'; i++)
-		if (!str_starts_with(s->capabilities[i], "CAP_"))
+	return STATUS_OK;
+}
+
+static enum status check_capabilities(const char list[][SETTINGS_CAPABILITY_SIZE], const struct conf *conf,
+				      struct error *err)
+{
+	for (size_t i = 0; i < SETTINGS_CAPABILITIES_MAX && list[i][0] != '\0'; i++)
+		if (!str_starts_with(list[i], "CAP_"))
 			return conf_error(conf, conf_root(conf), "capabilities", err,
 					  "capabilities: '%s' is not written as in CAP_NET_BIND_SERVICE",
-					  s->capabilities[i]);
+					  list[i]);
 	return STATUS_OK;
 }
 
@@ -146,6 +196,10 @@ enum status settings_parse(const char *text, const char *name, struct settings *
 		status = take_keys(reading, conf, err);
 	if (status == STATUS_OK)
 		status = check_lists(&reading->settings, conf, err);
+	if (status == STATUS_OK)
+		status = check_capabilities(reading->settings.capabilities, conf, err);
+	for (size_t i = 0; i < SETTINGS_PLUGINS_MAX && status == STATUS_OK; i++)
+		status = check_capabilities(reading->settings.csi_plugins[i].capabilities, conf, err);
 	if (status != STATUS_OK)
 		return status;
 	if (!id_is_name(reading->settings.node_id, sizeof(reading->settings.node_id) - 1))

@@ -22,6 +22,16 @@ enum {
 	SETTINGS_USER_SIZE = 64,
 	SETTINGS_CAPABILITY_SIZE = 32,
 	SETTINGS_SOCKET_SIZE = 108,
+	SETTINGS_PLUGINS_MAX = 16,
+	SETTINGS_PLUGIN_IMAGES_MAX = 8,
+};
+
+/* A CSI plugin that a task may be, and what only this task may have. */
+struct settings_plugin {
+	char id[SETTINGS_USER_SIZE]; /* empty: the slot is free */
+	char images[SETTINGS_PLUGIN_IMAGES_MAX][SETTINGS_TEXT_SIZE];
+	char capabilities[SETTINGS_CAPABILITIES_MAX][SETTINGS_CAPABILITY_SIZE];
+	bool privileged;
 };
 
 struct settings {
@@ -35,6 +45,8 @@ struct settings {
 	char engine_socket[SETTINGS_SOCKET_SIZE];
 	char publish_dir[PATH_MAX];
 	char state_dir[PATH_MAX];
+	char plugin_dir[PATH_MAX];  /* of the sockets of CSI plugins */
+	char stage_dir[PATH_MAX];   /* in which plugins mount */
 	uint64_t engine_timeout_us; /* of a request to the engine that is to be short */
 	uint64_t pull_timeout_us;
 	/* what a task may have; lists end with an empty one unless they are full */
@@ -47,9 +59,13 @@ struct settings {
 	bool pull;	 /* images that the engine does not have */
 	uint32_t nofile; /* most open files and processes of a task; 0: the engine's own limit */
 	uint32_t nproc;
+	struct settings_plugin csi_plugins[SETTINGS_PLUGINS_MAX];
 	char infra_image[SETTINGS_TEXT_SIZE];
 	char infra_command[SETTINGS_ARGV_MAX][SETTINGS_TEXT_SIZE];
 };
+
+/** The plugin called @id; NULL: no task may be it. */
+const struct settings_plugin *settings_plugin(const struct settings *settings, const char *id);
 
 /** Read @text; @name is the file's for messages, which begin with "NAME:LINE: ". */
 enum status settings_parse(const char *text, const char *name, struct settings *ret, struct error *err);

@@ -3,6 +3,7 @@
  * is never asked for again. */
 #include "container.h"
 #include "driver.h"
+#include "plugin_folder.h"
 #include "policy.h"
 #include "publish.h"
 
@@ -48,6 +49,8 @@ struct op {
 	bool force;
 	uint32_t timeout_ms;
 	char signal[16];
+	char plugin[CONTAINER_ID_SIZE]; /* of the container that is destroyed */
+	char plugin_socket[CONTAINER_ID_SIZE];
 };
 
 static void op_free(struct op *op)
@@ -330,17 +333,29 @@ static void ask_pull(struct op *op)
 	op_fail(op, &err);
 }
 
+/* False: the call has ended. */
+static bool make_plugin_folder(struct op *op)
+{
+	const Holdfast__Driver__V1__CsiPluginMount *plugin = op->spec.task->csi_plugin;
+	struct error err;
+
+	if (!plugin || plugin_folder_make(op->driver->settings->plugin_dir, plugin->id, plugin->socket,
+					  &err) == STATUS_OK)
+		return true;
+	op_fail(op, &err);
+	return false;
+}
+
 static void on_image(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
 	struct op *op = userdata;
 
-	(void)json;
 	if (status == STATUS_NOT_FOUND)
 		ask_pull(op);
 	else if (status != STATUS_OK)
 		op_fail(op, err);
-	else if (is_still_right(op))
-		ask_create(op, container_of_task(op->driver->settings, &op->spec, op->nonce));
+	else if (is_still_right(op) && make_plugin_folder(op))
+		ask_create(op, container_of_task(op->driver->settings, &op->spec, op->nonce, json));
 }
 
 static void fail_used(struct op *op)
@@ -729,11 +744,21 @@ void task_stop(struct rpc_call *call, const ProtobufCMessage *request, void *use
 	look(op);
 }
 
+/* Not for long: whoever serves there now has it, and else it is taken away by who comes next. */
+static void clear_plugin_folder(const struct op *op)
+{
+	if (id_is_label(op->plugin) && op->plugin_socket[0] != '\0' && !strchr(op->plugin_socket, '/'))
+		(void)plugin_folder_clear(op->driver->settings->plugin_dir, op->plugin, op->plugin_socket,
+					  NULL);
+}
+
 static void on_destroyed(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
 	struct op *op = userdata;
 
 	(void)json;
+	if (status == STATUS_OK)
+		clear_plugin_folder(op);
 	if (status != STATUS_OK && status != STATUS_NOT_FOUND)
 		op_fail(op, err);
 	else
@@ -758,12 +783,15 @@ static void destroy_seen(struct op *op, struct container *container)
 		status = nonces_finish_task(op->driver->nonces, op->alloc, op->task, &err);
 	if (status == STATUS_OK && container && hex_decode(nonce, sizeof(nonce), container->nonce) == 0)
 		status = nonces_finish(op->driver->nonces, nonce, &err);
-	if (status != STATUS_OK)
+	if (status != STATUS_OK) {
 		op_fail(op, &err);
-	else if (!container)
+	} else if (!container) {
 		on_destroyed(STATUS_OK, NULL, NULL, op);
-	else
+	} else {
+		(void)str_copy(op->plugin, sizeof(op->plugin), container->plugin);
+		(void)str_copy(op->plugin_socket, sizeof(op->plugin_socket), container->plugin_socket);
 		ask(op, SHORT("DELETE"), on_destroyed, "/containers/%s?force=1&v=1", container->id);
+	}
 }
 
 static const struct op_kind destroy_kind = {.seen = destroy_seen, .is_exclusive = true};

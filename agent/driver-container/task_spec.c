@@ -158,6 +158,31 @@ static enum status check_mounts(const task_t *task, const struct task_spec *spec
 	return STATUS_OK;
 }
 
+static bool is_socket_name(const char *name)
+{
+	size_t n = strlen(name);
+
+	return n > 5 && str_eq(name + n - 5, ".sock") && name[0] != '.' && str_is_made_of(name, "._-");
+}
+
+static enum status check_plugin(const task_t *task, struct error *err)
+{
+	const Holdfast__Driver__V1__CsiPluginMount *plugin = task->csi_plugin;
+
+	if (!plugin)
+		return STATUS_OK;
+	if (!id_is_label(plugin->id) || !is_socket_name(plugin->socket))
+		return wrong(err, "csi_plugin", plugin->id, "has no proper id, or no socket called *.sock");
+	if (!is_destination(plugin->destination))
+		return wrong(err, "csi_plugin for", plugin->destination,
+			     "is no absolute path outside of /proc, /sys and /dev");
+	for (size_t i = 0; i < task->n_volumes; i++)
+		if (str_eq(task->volumes[i]->destination, plugin->destination))
+			return wrong(err, "destination", plugin->destination,
+				     "is that of a volume and of the plugin's folder");
+	return STATUS_OK;
+}
+
 static enum status check_env(const task_t *task, struct error *err)
 {
 	if (task->n_env > LIST_MAX)
@@ -210,6 +235,8 @@ enum status task_spec_read(const task_t *task, struct task_spec *ret, struct err
 	if (strlen(task->user) >= 64 || !str_is_made_of(task->user, "._-:"))
 		return wrong(err, "user", task->user, "is no name, number, or USER:GROUP");
 	status = check_mounts(task, &spec, err);
+	if (status == STATUS_OK)
+		status = check_plugin(task, err);
 	if (status == STATUS_OK)
 		status = check_env(task, err);
 	if (status == STATUS_OK)

@@ -14,3 +14,9 @@ infra {
   image   = "localhost/tools:1"
   command = ["/bin/sleep", "2147483647"]
 }
+
+# A CSI plugin that a task may be, see CSI drivers in the documentation.
+csi_plugin "hostpath" {
+  images     = ["registry.example.org/csi/hostpath:1.12.1"]
+  privileged = true
+}

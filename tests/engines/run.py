@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver of containers with real engines: podman and Docker of Debian's packages, as root.
 
-run.py [--build FOLDER] [--only driver|launch|flow|bench] [--case PATTERN] [--demo] [podman|docker]...   ends with `N passed, N failed`
+run.py [--build FOLDER] [--only driver|launch|flow|plugins|bench] [--case PATTERN] [--demo] [podman|docker]...   ends with `N passed, N failed`
 
 Each engine runs in namespaces of its own for mounts and processes, without systemd, with storage in memory and an image that is made here
 from busybox: no registry, no bridge, no iptables. Nothing is left behind."""
@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -26,6 +27,7 @@ import bench  # noqa: E402
 import demo_containers  # noqa: E402
 import flow  # noqa: E402
 import launch  # noqa: E402
+import plugins  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 ALLOC = "0190a6f2-0000-7000-8000-000000000001"
@@ -175,35 +177,44 @@ class World:
         for name in ("sh", "ls", "cat", "echo", "sleep", "sed", "stty", "touch", "head", "grep"):
             (folder / "bin" / name).symlink_to("busybox")
         tar = subprocess.run(["tar", "-C", str(folder), "-c", "."], check=True, capture_output=True).stdout
+        self.add_image("localhost/bb:1", tar)
+
+    def add_image(self, name, tar, entry=None):
+        """From a tar of its files; @entry is the program that it starts."""
+        change = [f'ENTRYPOINT ["{entry}"]'] if entry else []
         if self.engine == "podman":  # of 4.3, the call gives it no name
-            subprocess.run(["podman", "import", "-q", "-", "localhost/bb:1"], check=True, input=tar, env=self.env, stdout=subprocess.DEVNULL,
-                           stderr=subprocess.DEVNULL)  # fmt: skip
+            subprocess.run(["podman", "import", "-q", *(w for c in change for w in ("--change", c)), "-", name], check=True, input=tar,
+                           env=self.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
             return
-        status, said = ask(self.work, "POST", "/images/create?fromSrc=-&repo=localhost/bb&tag=1", tar)
+        repo, _, tag = name.rpartition(":")
+        query = {"fromSrc": "-", "repo": repo, "tag": tag} | ({"changes": change[0]} if change else {})
+        status, said = ask(self.work, "POST", "/images/create?" + urllib.parse.urlencode(query), tar)
         if status != 200:
             raise RuntimeError(f"image: {status} {said[:500]}")
 
-    def start_driver(self):
-        self.start("driver", ["setpriv", f"--reuid={DRIVER_ID}", f"--regid={DRIVER_ID}", "--clear-groups", "--no-new-privs",
-                              str(self.build / "agent/driver-container/holdfast-driver-container"),
-                              "--config", str(self.work / "driver.hcl")])  # fmt: skip
-        wait_for("the driver listens", self.driver_listens)
-        os.chmod(self.socket, 0o666)
+    def start_driver(self, name="driver", config=None, at=None, program=None):
+        """@at: its socket"""
+        at = at or self.socket
+        self.start(name, ["setpriv", f"--reuid={DRIVER_ID}", f"--regid={DRIVER_ID}", "--clear-groups", "--no-new-privs",
+                          program or str(self.build / "agent/driver-container/holdfast-driver-container"),
+                          "--config", str(config or self.work / "driver.hcl")])  # fmt: skip
+        wait_for("the driver listens", lambda: self.driver_listens(name, at))
+        os.chmod(at, 0o666)
 
-    def driver_listens(self):
-        if self.processes["driver"].poll() is not None:
-            raise RuntimeError((self.work / "driver.log").read_text(errors="replace")[-3000:])
+    def driver_listens(self, name, at):
+        if self.processes[name].poll() is not None:
+            raise RuntimeError((self.work / f"{name}.log").read_text(errors="replace")[-3000:])
         with socket.socket(socket.AF_UNIX) as s:
-            return s.connect_ex(self.socket) == 0
+            return s.connect_ex(at) == 0
 
     DRIVER_ID = DRIVER_ID
 
     def ask(self, method, path):
         return ask(self.work, method, path)
 
-    def kill_driver(self):
-        self.processes["driver"].send_signal(signal.SIGKILL)
-        self.processes["driver"].wait()
+    def kill_driver(self, name="driver"):
+        self.processes[name].send_signal(signal.SIGKILL)
+        self.processes[name].wait()
 
     def phase(self, name, account=AGENT):
         """Output of a phase, run by the agent's account, or another one."""
@@ -239,7 +250,7 @@ class World:
         return sorted((c["Id"], c["State"]) for c in containers), sorted(i["Id"] for i in images)
 
     def end(self):
-        for name in ("driver", "engine"):
+        for name in (*(n for n in self.processes if n != "engine"), "engine"):
             if name in self.processes and self.processes[name].poll() is None:
                 self.processes[name].terminate()
                 try:
@@ -303,6 +314,8 @@ def scenario(world, only, named):
         yield from bench.cases(world)
     if only in (None, "flow"):
         yield from flow.cases(world, named)
+    if only in (None, "plugins"):
+        yield from plugins.cases(world, named)
 
 
 def test_engine(engine, build, only, named):
@@ -341,7 +354,7 @@ def own_mounts():
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=Path, default=ROOT / "build/dev")
-    parser.add_argument("--only", choices=["driver", "launch", "flow", "bench"])
+    parser.add_argument("--only", choices=["driver", "launch", "flow", "plugins", "bench"])
     parser.add_argument("--case", default="", help="of flow, those whose name this pattern is in")
     parser.add_argument("--demo", action="store_true", help="show what ./dev demo --containers shows")
     parser.add_argument("engines", nargs="*", default=["podman", "docker"])

@@ -3,6 +3,7 @@
 #include "container.h"
 #include "folder.h"
 #include "frames.h"
+#include "plugin_folder.h"
 #include "policy.h"
 #include "publish.h"
 #include "settings.h"
@@ -17,9 +18,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#define ID "0123456789abcdef"
 #define ALLOC "0190a6f2-0000-7000-8000-000000000001"
 #define KEY "8a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d94121bf3748801b40f6f5c"
 #define BASE                                                              \
@@ -221,7 +225,7 @@ static void no_container_is_without_the_floor(void **state)
 	s.volume.read_only = true;
 	s.volume.propagation = HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_HOST_TO_TASK;
 	assert_int_equal(task_spec_read(&s.task, &spec, NULL), STATUS_OK);
-	body = container_of_task(&settings, &spec, "00ff");
+	body = container_of_task(&settings, &spec, "00ff", NULL);
 	host = json_object_get(body, "HostConfig");
 	assert_string_equal(json_string_value(json_array_get(json_object_get(host, "SecurityOpt"), 0)),
 			    "no-new-privileges");
@@ -237,6 +241,192 @@ static void no_container_is_without_the_floor(void **state)
 		"rslave");
 	json_decref(body);
 	empty(&s);
+}
+
+/* What is bound at @target of a container; NULL: nothing. */
+static const json_t *bound_at(const json_t *body, const char *target)
+{
+	const json_t *mounts = json_object_get(json_object_get(body, "HostConfig"), "Mounts");
+	const json_t *mount;
+	size_t i;
+
+	json_array_foreach (mounts, i, mount)
+		if (str_eq(json_string_value(json_object_get(mount, "Target")), target))
+			return mount;
+	return NULL;
+}
+
+static void expect_bound(const json_t *body, const char *target, const char *source, const char *propagation)
+{
+	const json_t *mount = bound_at(body, target);
+
+	assert_non_null(mount);
+	assert_string_equal(json_string_value(json_object_get(mount, "Source")), source);
+	assert_string_equal(
+		json_string_value(json_object_get(json_object_get(mount, "BindOptions"), "Propagation")),
+		propagation);
+}
+
+static void as_plugin(struct sample *s, Holdfast__Driver__V1__CsiPluginMount *plugin)
+{
+	holdfast__driver__v1__csi_plugin_mount__init(plugin);
+	plugin->id = (char *)(uintptr_t) "ebs";
+	plugin->socket = (char *)(uintptr_t) "csi.sock";
+	plugin->destination = (char *)(uintptr_t) "/csi";
+	s->task.csi_plugin = plugin;
+}
+
+#define PLUGIN(more) "csi_plugin \"ebs\" {\n  images = [\"localhost/bb:*\"]\n" more "}\n"
+
+static void what_a_plugin_may_have_no_other_task_gets(void **state)
+{
+	Holdfast__Driver__V1__CsiPluginMount plugin;
+	struct sample s;
+
+	(void)state;
+	fill(&s);
+	expect(PLUGIN(""), &s, STATUS_PERMISSION_DENIED, "images"); /* which is none */
+	as_plugin(&s, &plugin);
+	expect("images = [\"*\"]\nprivileged = true\n", &s, STATUS_PERMISSION_DENIED, "csi_plugin");
+	expect("csi_plugin \"ebs\" {\n}\nimages = [\"*\"]\n", &s, STATUS_PERMISSION_DENIED, "images");
+	expect(PLUGIN(""), &s, STATUS_OK, "");
+	plugin.id = (char *)(uintptr_t) "nfs";
+	expect(PLUGIN("") "csi_plugin \"nfs\" {\n}\n", &s, STATUS_PERMISSION_DENIED, "images");
+	plugin.id = (char *)(uintptr_t) "ebs";
+	s.task.n_config = 2;
+	expect(PLUGIN(""), &s, STATUS_PERMISSION_DENIED, "capabilities");
+	expect(PLUGIN("capabilities = [\"CAP_NET_RAW\"]\n"), &s, STATUS_OK, "");
+	s.config[1] = &s.value[3];
+	expect(PLUGIN(""), &s, STATUS_PERMISSION_DENIED, "privileged");
+	expect(PLUGIN("privileged = true\n"), &s, STATUS_OK, "");
+	s.task.csi_plugin = NULL;
+	expect("images = [\"*\"]\n" PLUGIN("privileged = true\n"), &s, STATUS_PERMISSION_DENIED,
+	       "privileged");
+	s.config[1] = &s.value[1];
+	empty(&s);
+}
+
+static void a_plugin_gets_its_folder_the_staging_folders_and_a_umask(void **state)
+{
+	struct settings settings = read_settings("plugin_dir = \"/run/p\"\nstage_dir = \"/run/s\"\n");
+	json_t *image =
+		json_pack("{s:{s:[s], s:[s,s]}}", "Config", "Entrypoint", "/driver", "Cmd", "-v", "1");
+	Holdfast__Driver__V1__KeyValue own = HOLDFAST__DRIVER__V1__KEY_VALUE__INIT;
+	Holdfast__Driver__V1__KeyValue *env[] = {&own};
+	Holdfast__Driver__V1__CsiPluginMount plugin;
+	struct task_spec spec;
+	struct container container;
+	struct error err;
+	struct sample s;
+	json_t *body;
+
+	(void)state;
+	fill(&s);
+	as_plugin(&s, &plugin);
+	assert_int_equal(task_spec_read(&s.task, &spec, NULL), STATUS_OK);
+	body = container_of_task(&settings, &spec, "00ff", image);
+	expect_bound(body, "/csi", "/run/p/ebs", "rprivate");
+	expect_bound(body, "/run/s", "/run/s", "rshared");
+	assert_null(bound_at(body, "/dev"));
+	assert_int_equal(json_array_size(json_object_get(body, "Entrypoint")), 2);
+	assert_string_equal(json_string_value(json_array_get(json_object_get(body, "Entrypoint"), 1)),
+			    "/driver");
+	assert_non_null(
+		bound_at(body, json_string_value(json_array_get(json_object_get(body, "Entrypoint"), 0))));
+	assert_int_equal(json_array_size(json_object_get(body, "Cmd")), 2);
+	assert_string_equal(json_string_value(json_array_get(json_object_get(body, "Env"), 0)),
+			    "CSI_ENDPOINT=unix:///csi/csi.sock");
+	assert_int_equal(json_object_set_new(body, "Id", json_string(ID)), 0);
+	assert_int_equal(json_object_set_new(body, "State", json_object()), 0);
+	assert_int_equal(json_object_set_new(body, "Config",
+					     json_pack("{s:O}", "Labels", json_object_get(body, "Labels"))),
+			 0);
+	assert_int_equal(container_read(body, ALLOC, "web", &container, &err), STATUS_OK);
+	assert_string_equal(container.plugin, "ebs");
+	assert_string_equal(container.plugin_socket, "csi.sock");
+	json_decref(body);
+	own.key = (char *)(uintptr_t) "CSI_ENDPOINT";
+	own.value = (char *)(uintptr_t) "unix://x";
+	s.task.env = env;
+	s.task.n_env = 1;
+	s.task.n_config = 2;
+	s.config[1] = &s.value[3];
+	assert_int_equal(task_spec_read(&s.task, &spec, NULL), STATUS_OK);
+	body = container_of_task(&settings, &spec, "00ff", image);
+	expect_bound(body, "/dev", "/dev", "rprivate");
+	assert_int_equal(json_array_size(json_object_get(body, "Env")), 1);
+	json_decref(body);
+	json_decref(image);
+	s.config[1] = &s.value[1];
+	empty(&s);
+}
+
+static void a_plugin_of_no_proper_name_is_refused(void **state)
+{
+	static const struct {
+		const char *id;
+		const char *socket;
+		const char *destination;
+		enum status status;
+	} rows[] = {
+		{"ebs", "csi.sock", "/csi", STATUS_OK},
+		{"../ebs", "csi.sock", "/csi", STATUS_INVALID_ARGUMENT},
+		{"ebs", "../csi.sock", "/csi", STATUS_INVALID_ARGUMENT},
+		{"ebs", ".sock", "/csi", STATUS_INVALID_ARGUMENT},
+		{"ebs", "csi", "/csi", STATUS_INVALID_ARGUMENT},
+		{"ebs", "csi.sock", "csi", STATUS_INVALID_ARGUMENT},
+		{"ebs", "csi.sock", "/dev/csi", STATUS_INVALID_ARGUMENT},
+		{"ebs", "csi.sock", "/vol", STATUS_INVALID_ARGUMENT}, /* a volume's */
+	};
+	Holdfast__Driver__V1__CsiPluginMount plugin;
+	struct task_spec spec;
+	struct sample s;
+
+	(void)state;
+	fill(&s);
+	as_plugin(&s, &plugin);
+	s.task.n_volumes = 1;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		plugin.id = (char *)(uintptr_t)rows[i].id;
+		plugin.socket = (char *)(uintptr_t)rows[i].socket;
+		plugin.destination = (char *)(uintptr_t)rows[i].destination;
+		assert_int_equal(task_spec_read(&s.task, &spec, NULL), rows[i].status);
+	}
+	empty(&s);
+}
+
+static void a_plugins_folder_is_made_and_a_socket_of_nobody_taken_away(void **state)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	char folder[FOLDER_SIZE], path[2 * FOLDER_SIZE];
+	struct error err;
+	struct stat st;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	(void)state;
+	folder_make(folder);
+	assert_int_equal(plugin_folder_make(folder, "ebs", "csi.sock", &err), STATUS_OK);
+	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/ebs/csi.sock", folder);
+	assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	assert_int_equal(plugin_folder_make(folder, "ebs", "csi.sock", &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "is served at"));
+	assert_int_equal(plugin_folder_make(folder, "ebs", "other.sock", &err), STATUS_OK);
+	assert_int_equal(plugin_folder_clear(folder, "ebs", "csi.sock", &err), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(stat(address.sun_path, &st), 0);
+	(void)close(fd);
+	assert_int_equal(plugin_folder_make(folder, "ebs", "csi.sock", &err), STATUS_OK);
+	assert_int_equal(stat(address.sun_path, &st), -1);
+	assert_int_equal(plugin_folder_clear(folder, "gone", "csi.sock", &err), STATUS_OK);
+	(void)snprintf(path, sizeof(path), "%s/ebs", folder);
+	assert_int_equal(rmdir(path), 0);
+	(void)snprintf(path, sizeof(path), "%s/link", folder);
+	assert_int_equal(symlink("/tmp", path), 0);
+	assert_int_equal(plugin_folder_make(folder, "link", "csi.sock", &err), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(plugin_folder_make("/nonexistent", "ebs", "csi.sock", &err),
+			 STATUS_FAILED_PRECONDITION);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(rmdir(folder), 0);
 }
 
 /* As the mount helper leaves them, at slots 0 to 2. */
@@ -280,23 +470,23 @@ static void what_is_asked_for_is_whole_or_nothing(void **state)
 	fill(&s);
 	s.task.n_config = 3;
 	assert_int_equal(task_spec_read(&s.task, &spec, NULL), STATUS_OK);
-	body = container_of_task(&settings, &spec, "00ff");
+	body = container_of_task(&settings, &spec, "00ff", NULL);
 	mount = json_array_get(json_object_get(json_object_get(body, "HostConfig"), "Mounts"), 0);
 	assert_true(json_is_true(json_object_get(mount, "ReadOnly")));
 	assert_true(json_is_true(json_object_get(json_object_get(mount, "BindOptions"), "NonRecursive")));
 	json_decref(body);
 	s.paths[0]->value = bad[0];
-	assert_null(container_of_task(&settings, &spec, "00ff"));
+	assert_null(container_of_task(&settings, &spec, "00ff", NULL));
 	s.paths[0]->value = (char *)(uintptr_t) "/data";
 	s.value[1].list = bad;
-	assert_null(container_of_task(&settings, &spec, "00ff"));
+	assert_null(container_of_task(&settings, &spec, "00ff", NULL));
 	s.value[1].list = s.caps;
 	health.n_argv = 1;
 	health.argv = bad;
 	s.task.health = &health;
-	assert_null(container_of_task(&settings, &spec, "00ff"));
+	assert_null(container_of_task(&settings, &spec, "00ff", NULL));
 	s.task.health = NULL;
-	body = container_of_task(&settings, &spec, "00ff");
+	body = container_of_task(&settings, &spec, "00ff", NULL);
 	assert_non_null(body);
 	json_decref(body);
 	empty(&s);
@@ -304,7 +494,6 @@ static void what_is_asked_for_is_whole_or_nothing(void **state)
 
 static void a_task_has_its_own_time_to_stop(void **state)
 {
-#define ID "0123456789abcdef"
 	static const struct {
 		const char *label;
 		uint32_t ms;
@@ -466,6 +655,10 @@ int main(void)
 		cmocka_unit_test(nothing_is_allowed_that_root_does_not_name),
 		cmocka_unit_test(what_cannot_be_meant_is_refused),
 		cmocka_unit_test(no_container_is_without_the_floor),
+		cmocka_unit_test(what_a_plugin_may_have_no_other_task_gets),
+		cmocka_unit_test(a_plugin_gets_its_folder_the_staging_folders_and_a_umask),
+		cmocka_unit_test(a_plugin_of_no_proper_name_is_refused),
+		cmocka_unit_test(a_plugins_folder_is_made_and_a_socket_of_nobody_taken_away),
 		cmocka_unit_test(what_is_asked_for_is_whole_or_nothing),
 		cmocka_unit_test(a_task_has_its_own_time_to_stop),
 		cmocka_unit_test(propagation_is_what_the_mount_was_granted),
