@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver of containers with real engines: podman and Docker of Debian's packages, as root.
 
-run.py [--build FOLDER] [--only driver|launch|flow|plugins|bench] [--case PATTERN] [--demo] [podman|docker]...   ends with `N passed, N failed`
+run.py [--build FOLDER] [--only driver|launch|flow|plugins|bench] [--case PATTERN] [--demo containers|jobs] [podman|docker]...   ends with `N passed, N failed`
 
 Each engine runs in namespaces of its own for mounts and processes, without systemd, with storage in memory and an image that is made here
 from busybox: no registry, no bridge, no iptables. Nothing is left behind."""
@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import bench  # noqa: E402
 import demo_containers  # noqa: E402
+import demo_jobs  # noqa: E402
 import flow  # noqa: E402
 import launch  # noqa: E402
 import plugins  # noqa: E402
@@ -333,12 +334,12 @@ def test_engine(engine, build, only, named):
     return passed, failed
 
 
-def watch_demo(build):
+def watch_demo(build, demo):
     world = World("podman", build)
     try:
         world.begin()
         world.kill_driver()
-        return demo_containers.watch(world)
+        return demo.watch(world)
     finally:
         world.end()
 
@@ -356,7 +357,7 @@ def main():
     parser.add_argument("--build", type=Path, default=ROOT / "build/dev")
     parser.add_argument("--only", choices=["driver", "launch", "flow", "plugins", "bench"])
     parser.add_argument("--case", default="", help="of flow, those whose name this pattern is in")
-    parser.add_argument("--demo", action="store_true", help="show what ./dev demo --containers shows")
+    parser.add_argument("--demo", choices=["containers", "jobs"], help="show what ./dev demo shows of it")
     parser.add_argument("engines", nargs="*", default=["podman", "docker"])
     options = parser.parse_args()
     if os.environ.get("HOLDFAST_ENGINES_INSIDE") != "1":
@@ -366,7 +367,7 @@ def main():
                               sys.executable, "-B", *sys.argv])  # fmt: skip
     own_mounts()
     if options.demo:
-        sys.exit(watch_demo(options.build.resolve()))
+        sys.exit(watch_demo(options.build.resolve(), {"containers": demo_containers, "jobs": demo_jobs}[options.demo]))
     passed = failed = 0
     for engine in options.engines:
         try:
