@@ -38,6 +38,23 @@ task "main" {{
 }}
 """
 
+PLUGIN = """name = "csi"
+node = "{node}"
+task "plugin" {{
+  driver = "container"
+  csi_plugin {{
+    id             = "hostpath"
+    type           = "node"
+    health_timeout = "1h"
+  }}
+  stop_timeout = "1s"
+  config {{
+    image   = "{image}"
+    command = ["/bin/sh", "-c", "sleep 100000"]
+  }}
+}}
+"""
+
 
 def block(path):
     """The indented block of the guide that is to be the file at path."""
@@ -61,6 +78,7 @@ def set_up_driver():
     text = text.replace('"prod"', f'"{machine.CLUSTER}"').replace('"worker-1"', f'"{machine.NODE}"')
     text = re.sub(r'ticket_keys = \["\w+"\]', f'ticket_keys = ["{machine.ticket_key()}"]', text)
     text = text.replace("localhost/tools:1", test_podman.IMAGE)
+    text = text.replace("registry.example.org/csi/hostpath:1.12.1", test_podman.IMAGE)
     machine.write(f"{machine.ETC}/holdfast-driver-container.hcl", text + "nofile = 1024\nnproc = 4096\n")
     machine.run("holdfast-driver-container", "--check-config")
     machine.systemctl("start", DRIVER)
@@ -147,6 +165,25 @@ class Driver(unittest.TestCase):
         with open(TRAIL_OF_DRIVER, encoding="ascii") as f:
             self.assertRegex(f.read(), "res=refused reason=images ")
         machine.wait_for("the volume to go", lambda: not machine.mounts_below(machine.TREE))
+
+    def test_a_task_that_is_a_csi_plugin_has_its_folder_the_staging_folders_and_a_umask(self):
+        machine.write("/root/csi.hcl", PLUGIN.format(node=machine.NODE, image=test_podman.IMAGE))
+        ident = machine.holdfast_json("alloc", "run", "--no-wait", "/root/csi.hcl")["allocation"]["id"]
+        pids = machine.wait_for("the task to run", lambda: machine.run("podman", "ps", "--filter", "label=dev.holdfast.csi_plugin=hostpath",
+                                                                       "--format", "{{.Pid}}").stdout.split(),
+                                seen=lambda: machine.journal("-u", DRIVER)[-3000:])  # fmt: skip
+        with open(f"/proc/{pids[0]}/status", encoding="ascii") as f:
+            self.assertIn("Umask:\t0002\n", f.read())
+        with open(f"/proc/{pids[0]}/mountinfo", encoding="ascii") as f:
+            (stage,) = [line.split(" - ")[0] for line in f if line.split(" ")[4] == "/run/holdfast-mount/stage"]
+        self.assertIn(" shared:", stage)
+        folder = "/run/holdfast/plugins/hostpath"
+        seen = {account: machine.run("runuser", "-u", account, "--", "ls", folder, check=False).returncode == 0
+                for account in ("holdfast", "nobody", "holdfast-driver", "holdfast-mount")}  # fmt: skip
+        self.assertEqual(seen, {"holdfast": True, "nobody": False, "holdfast-driver": True, "holdfast-mount": False})
+        self.assertNotEqual(machine.run("runuser", "-u", "holdfast", "--", "touch", f"{folder}/own", check=False).returncode, 0)
+        machine.holdfast("alloc", "stop", ident)
+        machine.wait_for("the container to go", lambda: not containers())
 
     def test_a_file_that_others_may_change_is_refused(self):
         path = f"{machine.ETC}/holdfast-driver-container.hcl"
