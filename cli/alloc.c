@@ -9,13 +9,17 @@
 #include "command/values.h"
 #include "conf/conf.h"
 #include "show/output.h"
+#include "show/progress.h"
 #include "show/show.h"
 
 #include <assert.h>
 #include <holdfast/v1/allocations.pb-c.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define WAIT_DEFAULT_US (UINT64_C(300) * USEC_PER_SEC)
+#define PENDING_MAX_MS (UINT64_C(30) * 86400 * 1000)
 
 static enum status load_alloc(struct invocation *inv, Holdfast__V1__Allocation **ret, struct error *err)
 {
@@ -53,10 +57,67 @@ static enum status complete_node(struct call *call, Holdfast__V1__Allocation *al
 	return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }
 
-/* Wait for @goal and print how it ended. */
+static bool is_pending(const Holdfast__V1__Allocation *alloc)
+{
+	return !alloc->node_id[0] && !alloc_is_terminal(alloc);
+}
+
+/* A submission that is waited for, to be withdrawn by ctrl-c while it is pending. */
+struct withdrawal {
+	struct invocation *inv;
+	char *id;
+};
+
+/* By a connection of its own: a call of the other one is under way. */
+static enum status withdraw(const struct withdrawal *withdrawal, struct error *err)
+{
+	Holdfast__V1__StopAllocationRequest request = HOLDFAST__V1__STOP_ALLOCATION_REQUEST__INIT;
+	cleanup_message Holdfast__V1__StopAllocationResponse *answer = NULL;
+	cleanup_connection struct connection *connection = NULL;
+	enum status status = connect_server(withdrawal->inv, &connection, err);
+
+	if (status != STATUS_OK)
+		return status;
+	request.id = withdrawal->id;
+	request.pending_only = true;
+	return connection_call(connection, &holdfast__v1__allocations__descriptor, "Stop", &request.base,
+			       CALL_TIMEOUT_US, &answer, err);
+}
+
+static int on_signal(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
+{
+	const struct withdrawal *withdrawal = userdata;
+	struct error err = {.msg = ""};
+
+	(void)source;
+	progress_end();
+	if (withdraw(withdrawal, &err) == STATUS_OK)
+		(void)fprintf(stderr, "allocation %s is withdrawn\n", withdrawal->id);
+	else
+		(void)fprintf(stderr, "allocation %s is not withdrawn: %s\n", withdrawal->id, err.msg);
+	exit(128 + (int)info->ssi_signo);
+}
+
+/* From here to the end of the command. Without memory ctrl-c ends the command alone. */
+static void withdraw_on_signals(struct call *call, const Holdfast__V1__Allocation *alloc)
+{
+	static struct withdrawal withdrawal;
+	sigset_t signals;
+
+	withdrawal = (struct withdrawal){.inv = call->inv, .id = alloc->id};
+	(void)sigemptyset(&signals);
+	(void)sigaddset(&signals, SIGINT);
+	(void)sigaddset(&signals, SIGTERM);
+	if (sigprocmask(SIG_BLOCK, &signals, NULL) < 0)
+		return;
+	(void)sd_event_add_signal(connection_event(call->connection), NULL, SIGINT, on_signal, &withdrawal);
+	(void)sd_event_add_signal(connection_event(call->connection), NULL, SIGTERM, on_signal, &withdrawal);
+}
+
+/* Wait for @goal, for @pending_ms more while it is pending, and print how it ended. */
 static enum status wait_and_show(struct invocation *inv, struct connection *connection,
 				 const Holdfast__V1__Allocation *known, enum wait_goal goal,
-				 struct error *err)
+				 uint32_t pending_ms, struct error *err)
 {
 	cleanup_message Holdfast__V1__GetAllocationResponse *answer = NULL;
 	uint64_t timeout_us;
@@ -64,7 +125,8 @@ static enum status wait_and_show(struct invocation *inv, struct connection *conn
 	enum status printed = STATUS_OK;
 
 	if (status == STATUS_OK)
-		status = wait_alloc(connection, known, goal, timeout_us, &answer, err);
+		status = wait_alloc(connection, known, goal, timeout_us + pending_ms * USEC_PER_MSEC, &answer,
+				    err);
 	if (answer && inv->options[OPT_JSON])
 		printed = print_answer(&answer->base, status == STATUS_OK ? err : NULL);
 	if (status != STATUS_OK || inv->options[OPT_JSON])
@@ -86,9 +148,12 @@ static enum status print_placement(struct invocation *inv, const Holdfast__V1__R
 static enum status alloc_run_load(struct call *call, void *message, struct error *err)
 {
 	Holdfast__V1__RunAllocationRequest *request = message;
-	uint64_t timeout_us;
+	uint64_t timeout_us, wait_ms = 0;
 	enum status status = value_timeout(call->inv, WAIT_DEFAULT_US, &timeout_us, err);
 
+	if (status == STATUS_OK)
+		status = value_duration(call->inv, OPT_WAIT, 0, PENDING_MAX_MS, &wait_ms, err);
+	request->wait_ms = (uint32_t)wait_ms;
 	request->dry_run = call_has(call, OPT_DRY_RUN);
 	return status == STATUS_OK ? load_alloc(call->inv, &request->allocation, err) : status;
 }
@@ -114,12 +179,18 @@ static enum status alloc_run_show(struct call *call, const void *message, struct
 		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no allocation");
 	if (request->dry_run)
 		return print_placement(call->inv, answer, err);
-	if (!call_has(call, OPT_NO_WAIT))
-		return wait_and_show(call->inv, call->connection, answer->allocation, WAIT_RUNNING, err);
+	if (!call_has(call, OPT_NO_WAIT)) {
+		if (is_pending(answer->allocation))
+			withdraw_on_signals(call, answer->allocation);
+		return wait_and_show(call->inv, call->connection, answer->allocation, WAIT_RUNNING,
+				     request->wait_ms, err);
+	}
 	if (call_has(call, OPT_JSON))
 		return print_answer(&answer->base, err);
 	print_line("allocation %s is accepted", answer->allocation->id);
-	if (!request->allocation->node_id[0])
+	if (is_pending(answer->allocation))
+		print_line("it is pending: %s", answer->allocation->client_description);
+	else if (!request->allocation->node_id[0])
 		print_line("it is placed on node %s", answer->allocation->node_id);
 	return STATUS_OK;
 }
@@ -167,7 +238,7 @@ static enum status alloc_stop_show(struct call *call, const void *message, struc
 		warn_of_node(answer->allocation, answer->node_disconnected_ms);
 	/* what had ended before is stopped, however it ended */
 	if (!call_has(call, OPT_NO_WAIT) && !has_ended)
-		return wait_and_show(call->inv, call->connection, answer->allocation, WAIT_TERMINAL, err);
+		return wait_and_show(call->inv, call->connection, answer->allocation, WAIT_TERMINAL, 0, err);
 	if (call_has(call, OPT_JSON))
 		return print_answer(&answer->base, err);
 	print_line("allocation %s %s", request->id, has_ended ? "has ended" : "is being stopped");
@@ -234,7 +305,8 @@ static const struct command commands[] = {
 	 .args = "FILE|-",
 	 .help = "Run an allocation from its file and wait until it runs",
 	 .example = "app.hcl --dry-run",
-	 .options = OPTION_BIT(OPT_NODE) | OPTION_BIT(OPT_ID) | OPTION_BIT(OPT_DRY_RUN) | WAITING,
+	 .options = OPTION_BIT(OPT_NODE) | OPTION_BIT(OPT_ID) | OPTION_BIT(OPT_DRY_RUN) |
+		    OPTION_BIT(OPT_WAIT) | WAITING,
 	 .min_args = 1,
 	 .max_args = 1,
 	 .arg_kinds = {WORD_FILE},

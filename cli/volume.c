@@ -292,6 +292,8 @@ static enum status show_volume(const Holdfast__V1__GetVolumeResponse *answer, bo
 	status = show_capabilities(volume, err);
 	if (status == STATUS_OK)
 		status = show_claims(volume->claims, volume->n_claims, "claims", verbose, err);
+	for (size_t i = 0; status == STATUS_OK && i < answer->n_pending; i++)
+		print_line("pending for it, %zu.: allocation %s", i + 1, answer->pending[i]);
 	if (status == STATUS_OK)
 		show_why(answer);
 	return status;

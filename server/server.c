@@ -10,6 +10,7 @@
 #include "status_text.h"
 
 #include "access/access.h"
+#include "alloc/allocs.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -317,6 +318,7 @@ static void on_leading(void *userdata)
 	}
 	volume_work_resume_all(server);
 	job_work_resume_all(server);
+	pending_resume(server);
 	service_status_tell(server->service, "");
 }
 
@@ -369,6 +371,7 @@ static enum status start_serving(struct server *server, struct error *err)
 	if (st == STATUS_OK) {
 		volume_work_resume_all(server);
 		job_work_resume_all(server);
+		pending_resume(server);
 	}
 	return st;
 }
@@ -401,6 +404,7 @@ static const struct change_observer observers[] = {
 	{.durable = drain_note_durable},
 	{.durable = release_note_durable},
 	{.durable = volume_work_note_durable},
+	{.durable = pending_note_durable},
 	{.durable = job_work_note_durable},
 };
 
@@ -456,6 +460,7 @@ void server_free(struct server *server)
 	drain(server);
 	controllers_free(server->controllers);
 	job_work_release_all(server);
+	pending_release(server);
 	volume_work_release_all(server);
 	kv_close(server->kv);
 	lead_free(server->lead);

@@ -81,6 +81,7 @@ struct server {
 	struct marks_followed *marks_followed; /* owned; NULL: none, see marks.h */
 	struct certificate certificate;	       /* see certificate.h */
 	struct job_works *job_works;	       /* owned; see job/job_work.h */
+	struct pending *pending;	       /* owned; NULL: nothing was pending; see alloc/allocs.h */
 	struct volume_work_tree volume_works;  /* see volume/work.h */
 	size_t n_sessions;
 	struct events *events;		      /* owned */

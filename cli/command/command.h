@@ -95,6 +95,7 @@ enum option_id {
 	OPT_PURGE,
 	OPT_CONFIG,
 	OPT_TEMPLATE,
+	OPT_WAIT,
 	OPTION_N,
 };
 

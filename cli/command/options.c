@@ -166,6 +166,9 @@ const struct option_info command_options[OPTION_N] = {
 			 "FILE",
 		 .help = "root's file of the driver, with {socket}, {folder}, {key}, {cluster} and {node}",
 		 .arg_kind = WORD_FILE},
+	[OPT_WAIT] = {.name = "wait",
+		      .arg = "DURATION",
+		      .help = "to be pending for a volume that is taken, at most"},
 };
 
 const option_set common_options =

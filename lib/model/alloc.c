@@ -93,10 +93,11 @@ bool alloc_own(struct alloc *alloc)
 		copy_list(alloc->published, alloc->n_published, sizeof(*alloc->published), &alloc->published);
 	bool has_unit = own_text(&alloc->unit);
 	bool has_description = own_text(&alloc->client_description);
+	bool has_wait_node = own_text(&alloc->wait_node_id);
 
 	alloc->tasks = message_list_ref(alloc->tasks);
 	alloc->task_status = message_list_ref(alloc->task_status);
-	if (has_volumes && has_published && has_unit && has_description)
+	if (has_volumes && has_published && has_unit && has_description && has_wait_node)
 		return true;
 	alloc_release(alloc);
 	return false;
@@ -108,6 +109,7 @@ void alloc_release(struct alloc *alloc)
 	free(alloc->published);
 	free(alloc->unit);
 	free(alloc->client_description);
+	free(alloc->wait_node_id);
 	message_list_unref(alloc->tasks);
 	message_list_unref(alloc->task_status);
 	alloc->tasks = alloc->task_status = NULL;
@@ -115,12 +117,18 @@ void alloc_release(struct alloc *alloc)
 	alloc->published = NULL;
 	alloc->unit = NULL;
 	alloc->client_description = NULL;
+	alloc->wait_node_id = NULL;
 	alloc->n_volumes = alloc->n_published = 0;
 }
 
 const char *alloc_description(const struct alloc *alloc)
 {
 	return alloc->client_description ? alloc->client_description : "";
+}
+
+const char *alloc_wait_node(const struct alloc *alloc)
+{
+	return alloc->wait_node_id ? alloc->wait_node_id : "";
 }
 
 const char *alloc_unit(const struct alloc *alloc)

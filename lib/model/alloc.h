@@ -124,6 +124,8 @@ struct alloc {
 	uint64_t job_version;	 /* with which it was placed */
 	int64_t running_time_ms; /* since when it runs, or ran last; 0: it never did */
 	int64_t end_time_ms;	 /* when it ended; 0: it has not */
+	int64_t wait_until_ms;	 /* while it is pending for a volume, without a node; 0: it is not */
+	char *wait_node_id;	 /* the node that it is to get then; NULL: any, see alloc_wait_node() */
 	bool adopted;		 /* learned from its node after a restore: no claim is granted to it anew */
 	int64_t create_time_ms;
 	int64_t modify_time_ms;
@@ -140,6 +142,9 @@ void alloc_release(struct alloc *alloc);
 
 /** What its node says about it for people; empty: nothing. */
 const char *alloc_description(const struct alloc *alloc);
+
+/** The node that a pending one is to get; empty: any. */
+const char *alloc_wait_node(const struct alloc *alloc);
 
 /** The unit that it runs; empty: none. */
 const char *alloc_unit(const struct alloc *alloc);

@@ -253,6 +253,8 @@ static const struct field_map alloc_fields[] = {
 	NUMBER(struct alloc, job_version),
 	NUMBER(struct alloc, running_time_ms),
 	NUMBER(struct alloc, end_time_ms),
+	NUMBER(struct alloc, wait_until_ms),
+	OWN_TEXT(struct alloc, wait_node_id, NODE_ID_MAX),
 	NUMBER(struct alloc, adopted),
 	NUMBER(struct alloc, create_time_ms),
 	NUMBER(struct alloc, modify_time_ms),

@@ -416,7 +416,8 @@ static bool is_about_node(struct server *server, const struct rpc_rule *rule, co
 	if (rule->node != RULE_NODE_ALLOC)
 		return str_eq(named, node);
 	alloc = state_alloc(&server->state, named);
-	return !alloc || str_eq(alloc->alloc.node_id, node);
+	return !alloc || str_eq(alloc->alloc.node_id, node) ||
+	       (alloc->alloc.node_id[0] == '\0' && str_eq(alloc_wait_node(&alloc->alloc), node));
 }
 
 /* Who shows a good token, or may do everything without one. */

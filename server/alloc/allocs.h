@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 struct change;
+struct change_object;
 struct refusal;
 struct server;
 struct rpc_call;
@@ -31,6 +32,17 @@ enum status allocs_may_run(struct server *server, const struct rpc_call *call, c
 enum status allocs_place(struct server *server, struct alloc *alloc, struct refusal *refusal,
 			 struct error *err);
 
+/** The part of allocs_place() about the node, of one that has its times. Its description is given to it where
+ * the node is not connected. */
+enum status allocs_choose_node(struct server *server, struct alloc *alloc, struct refusal *refusal,
+			       struct error *err);
+
+/** As it is shown: a pending one with what it waits for. Owned by the caller; NULL when memory is short. */
+Holdfast__V1__Allocation *allocs_view(struct server *server, const struct alloc *alloc);
+
+/** Since when its node has no session; 0: it has one, or the allocation has no node. */
+int64_t allocs_disconnected_ms(const struct server *server, const struct alloc_entry *entry);
+
 /** What it is to do is durable: pass it on to its node, if that is connected. */
 void allocs_send(const struct alloc_entry *entry);
 
@@ -44,3 +56,45 @@ void allocs_stage_stop(struct change *change, const struct alloc_entry *entry, c
 /** Stage in @change that the allocation is lost, with the reason; its work has ended. */
 enum status allocs_lose(struct change *change, struct alloc_entry *entry, const char *reason,
 			struct error *err);
+
+/* --- pending.c --- */
+
+/* Allocations that were submitted with a time to wait and whose volume is taken: they are pending, without a
+ * node, until the volume is free by evidence or their time is over.
+ *
+ * A pending allocation is stored as every other one, so that the queue is that of the store: those that came
+ * first by their create index go first, after a restart as well. All are looked at again after each change
+ * that may have freed something, in that order; nothing is polled. One that waits for a volume keeps those
+ * that came after it from that volume, if they would be in its way; one that the volume would take and no
+ * node does keeps nobody. */
+
+enum { PENDING_PER_VOLUME_MAX = 64 };
+
+/** It has no node yet, and is to get one. */
+bool alloc_is_pending(const struct alloc *alloc);
+
+/** May @alloc, which is not stored, be placed now as far as those are concerned that wait before it?
+ * @is_to_wait: and as far as those are that were placed and have not claimed their volumes yet.
+ * STATUS_FAILED_PRECONDITION names the allocation and the volume. */
+enum status pending_check(struct server *server, const struct alloc *alloc, bool is_to_wait,
+			  struct error *err);
+
+/** @alloc could not be placed, for @err. If one of its volumes is taken it is made pending for @wait_ms, to
+ * be stored by the caller: STATUS_OK. Else, or beyond PENDING_PER_VOLUME_MAX, it is refused. */
+enum status pending_enter(struct server *server, struct alloc *alloc, uint32_t wait_ms, struct error *err);
+
+/** What a pending one waits for: the volume, who has it, and what is missing. Returns @ret. */
+const char *pending_text(struct server *server, const struct alloc *alloc,
+			 char ret[static ALLOC_DESCRIPTION_MAX + 1]);
+
+/** Those that wait for the volume, in their order; owned by the caller, free(). NULL when memory is short. */
+const struct alloc_entry **pending_of_volume(struct server *server, const char *namespace, const char *id,
+					     size_t *ret_n);
+
+/** See struct change_observer. */
+void pending_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision);
+
+/** After a start: look at all of them once. */
+void pending_resume(struct server *server);
+
+void pending_release(struct server *server);

@@ -27,6 +27,21 @@ enum {
 	SCAN_MAX = 20000, /* entries that one page looks at: a filter may leave it short, or empty */
 };
 
+Holdfast__V1__Allocation *allocs_view(struct server *server, const struct alloc *alloc)
+{
+	char text[ALLOC_DESCRIPTION_MAX + 1];
+	struct alloc shown = *alloc;
+
+	if (alloc_is_pending(alloc))
+		shown.client_description = (char *)(uintptr_t)pending_text(server, alloc, text);
+	return alloc_to_pb(&shown);
+}
+
+int64_t allocs_disconnected_ms(const struct server *server, const struct alloc_entry *entry)
+{
+	return entry->alloc.node_id[0] != '\0' ? nodes_disconnected_ms(server, entry->node) : 0;
+}
+
 static void add_claim(Holdfast__V1__GetAllocationResponse *response, const struct claim *claim)
 {
 	Holdfast__V1__Claim *message = claim_to_pb(claim);
@@ -48,10 +63,10 @@ make_get_response(struct server *server, const struct alloc_entry *entry, const 
 	if (!response)
 		return NULL;
 	holdfast__v1__get_allocation_response__init(response);
-	response->allocation = alloc_to_pb(&entry->alloc);
+	response->allocation = allocs_view(server, &entry->alloc);
 	response->index = entry->alloc.modify_index > entry->freed_index ? entry->alloc.modify_index
 									 : entry->freed_index;
-	response->node_disconnected_ms = nodes_disconnected_ms(server, entry->node);
+	response->node_disconnected_ms = allocs_disconnected_ms(server, entry);
 	LIST_FOREACH (claim, &entry->claims, of_alloc)
 		n++;
 	response->claims = calloc(n + 1, sizeof(Holdfast__V1__Claim *));
@@ -161,7 +176,7 @@ static bool add(struct page *page, const struct alloc *alloc)
 	}
 	if (!is_asked_for(page, alloc))
 		return true;
-	pb = alloc_to_pb(alloc);
+	pb = allocs_view(page->server, alloc);
 	if (pb && (!page->filter || filter_matches(page->filter, &pb->base)))
 		response->allocations[response->n_allocations++] = pb;
 	else if (pb)

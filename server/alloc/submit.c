@@ -31,10 +31,10 @@
 enum { ALLOC_TEXT_SIZE = NAMESPACE_MAX + UUID_TEXT_SIZE + 16 };
 
 /* Answer with @response, whose member @slot is the allocation. */
-static void reply_alloc(struct rpc_call *call, const ProtobufCMessage *response,
+static void reply_alloc(struct server *server, struct rpc_call *call, const ProtobufCMessage *response,
 			Holdfast__V1__Allocation **slot, const struct alloc *alloc)
 {
-	*slot = alloc_to_pb(alloc);
+	*slot = allocs_view(server, alloc);
 	if (*slot)
 		rpc_call_reply(call, response);
 	else
@@ -42,11 +42,11 @@ static void reply_alloc(struct rpc_call *call, const ProtobufCMessage *response,
 	holdfast__v1__allocation__free_unpacked(*slot, NULL);
 }
 
-static void reply_run(struct rpc_call *call, const struct alloc *alloc)
+static void reply_run(struct server *server, struct rpc_call *call, const struct alloc *alloc)
 {
 	Holdfast__V1__RunAllocationResponse response = HOLDFAST__V1__RUN_ALLOCATION_RESPONSE__INIT;
 
-	reply_alloc(call, &response.base, &response.allocation, alloc);
+	reply_alloc(server, call, &response.base, &response.allocation, alloc);
 }
 
 /* The allocation that @waiting is about; NULL: it is gone, and the call is answered. */
@@ -77,7 +77,7 @@ static void on_run_durable(struct server *server, void *userdata)
 	if (!entry)
 		return;
 	allocs_send(entry);
-	reply_run(waiting->call, &entry->alloc);
+	reply_run(server, waiting->call, &entry->alloc);
 }
 
 static void audit_alloc(struct server *server, struct change *change, const struct rpc_call *call,
@@ -92,7 +92,8 @@ static void audit_alloc(struct server *server, struct change *change, const stru
 /* Is @wanted what was submitted under this id before? Where it is to run was open then, if it is now. */
 static bool same_submission(const struct alloc *known, const struct alloc *wanted)
 {
-	bool same_node = wanted->node_id[0] == '\0' || str_eq(known->node_id, wanted->node_id);
+	const char *node_id = alloc_is_pending(known) ? alloc_wait_node(known) : known->node_id;
+	bool same_node = wanted->node_id[0] == '\0' || str_eq(node_id, wanted->node_id);
 
 	if (!same_node || !str_eq(known->namespace, wanted->namespace) ||
 	    !str_eq(known->name, wanted->name) || !str_eq(known->driver, wanted->driver) ||
@@ -185,6 +186,9 @@ static void begin(struct alloc *alloc)
 	alloc->create_index = alloc->modify_index = 0;
 	alloc->client_code = 0;
 	alloc->running_time_ms = alloc->end_time_ms = 0;
+	alloc->wait_until_ms = 0;
+	free(alloc->wait_node_id);
+	alloc->wait_node_id = NULL;
 	alloc->adopted = false;
 	alloc->n_published = 0;
 	message_list_unref(alloc->task_status);
@@ -193,17 +197,12 @@ static void begin(struct alloc *alloc)
 	alloc->client_description = NULL;
 }
 
-enum status allocs_place(struct server *server, struct alloc *alloc, struct refusal *refusal,
-			 struct error *err)
+enum status allocs_choose_node(struct server *server, struct alloc *alloc, struct refusal *refusal,
+			       struct error *err)
 {
 	char waiting[NODE_ID_MAX + 64];
-	enum status st;
-	int r = alloc->id[0] == '\0' ? uuid_new(alloc->id) : 0;
+	enum status st = place(server, alloc, refusal, err);
 
-	if (r < 0)
-		return error_set(err, STATUS_INTERNAL, r, "make an allocation id");
-	begin(alloc);
-	st = place(server, alloc, refusal, err);
 	if (st != STATUS_OK)
 		return st;
 	if (!node_is_connected(state_node(&server->state, alloc->node_id))) {
@@ -216,9 +215,44 @@ enum status allocs_place(struct server *server, struct alloc *alloc, struct refu
 	return STATUS_OK;
 }
 
+static enum status begin_new(struct alloc *alloc, struct error *err)
+{
+	int r = alloc->id[0] == '\0' ? uuid_new(alloc->id) : 0;
+
+	if (r < 0)
+		return error_set(err, STATUS_INTERNAL, r, "make an allocation id");
+	begin(alloc);
+	return STATUS_OK;
+}
+
+enum status allocs_place(struct server *server, struct alloc *alloc, struct refusal *refusal,
+			 struct error *err)
+{
+	enum status st = begin_new(alloc, err);
+
+	if (st == STATUS_OK)
+		st = pending_check(server, alloc, false, err);
+	return st == STATUS_OK ? allocs_choose_node(server, alloc, refusal, err) : st;
+}
+
+/* The same; where a volume is taken it is pending instead. */
+static enum status place_or_wait(struct server *server, struct alloc *alloc, uint32_t wait_ms,
+				 struct refusal *refusal, struct error *err)
+{
+	enum status st = begin_new(alloc, err);
+
+	if (st != STATUS_OK)
+		return st;
+	st = pending_check(server, alloc, true, err);
+	if (st == STATUS_OK)
+		st = allocs_choose_node(server, alloc, refusal, err);
+	return st == STATUS_OK ? st : pending_enter(server, alloc, wait_ms, err);
+}
+
 static enum status submit(struct server *server, struct rpc_call *call, struct alloc *alloc,
-			  const Holdfast__V1__AllocationOptions *options, bool dry_run,
-			  struct refusal *refusal, struct error *err)
+			  const Holdfast__V1__AllocationOptions *options,
+			  const Holdfast__V1__RunAllocationRequest *request, struct refusal *refusal,
+			  struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	enum status st;
@@ -226,11 +260,13 @@ static enum status submit(struct server *server, struct rpc_call *call, struct a
 	alloc->job_id[0] = alloc->job_group[0] = '\0';
 	alloc->job_index = 0;
 	alloc->job_version = 0;
-	st = allocs_place(server, alloc, refusal, err);
+	st = request->wait_ms > 0 && !request->dry_run
+		     ? place_or_wait(server, alloc, request->wait_ms, refusal, err)
+		     : allocs_place(server, alloc, refusal, err);
 	if (st != STATUS_OK)
 		return st;
-	if (dry_run) {
-		reply_run(call, alloc);
+	if (request->dry_run) {
+		reply_run(server, call, alloc);
 		return STATUS_OK;
 	}
 	change_put_alloc(&change, alloc);
@@ -304,7 +340,7 @@ static enum status handle_run(struct server *server, struct rpc_call *call,
 		return st;
 	known = state_alloc(&server->state, alloc.id);
 	if (!known)
-		return submit(server, call, &alloc, options, request->dry_run, refusal, err);
+		return submit(server, call, &alloc, options, request, refusal, err);
 	if (!same_submission(&known->alloc, &alloc) || !alloc_options_are(&server->state, known->id, options))
 		return error_set(
 			err, STATUS_ALREADY_EXISTS, 0,
@@ -334,8 +370,8 @@ static void on_stop_durable(struct server *server, void *userdata)
 		return;
 	if (node_is_connected(entry->node) && !alloc_is_client_terminal(&entry->alloc))
 		session_stop_alloc(entry->node->session, entry->alloc.id);
-	response.node_disconnected_ms = nodes_disconnected_ms(server, entry->node);
-	reply_alloc(waiting->call, &response.base, &response.allocation, &entry->alloc);
+	response.node_disconnected_ms = allocs_disconnected_ms(server, entry);
+	reply_alloc(server, waiting->call, &response.base, &response.allocation, &entry->alloc);
 }
 
 static enum status stop(struct server *server, struct rpc_call *call, const struct alloc_entry *entry,
@@ -359,6 +395,10 @@ static enum status handle_stop(struct server *server, struct rpc_call *call,
 		return error_set(err, STATUS_NOT_FOUND, 0,
 				 "there is no allocation %.64s; holdfast alloc status lists them",
 				 request->id);
+	if (request->pending_only && !alloc_is_pending(&entry->alloc))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "allocation %s is not pending any more; holdfast alloc stop %s stops it",
+				 entry->id, entry->id);
 	return stop(server, call, entry, err);
 }
 

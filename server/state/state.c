@@ -872,7 +872,7 @@ static void replace_alloc(struct state *state, struct alloc_entry *entry, const 
 {
 	struct claim_entry *claim;
 
-	assert(str_eq(entry->alloc.node_id, alloc->node_id)); /* an allocation never moves */
+	assert(str_eq(entry->node->id, alloc->node_id)); /* an allocation that has a node never moves */
 	assert(csi_plugin_eq(&entry->alloc.csi_plugin, &alloc->csi_plugin));
 	assert(str_eq(entry->alloc.job_id, alloc->job_id));
 	entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
@@ -885,6 +885,26 @@ static void replace_alloc(struct state *state, struct alloc_entry *entry, const 
 		state_count_release(state, claim, alloc);
 	if (entry->plugin)
 		plugin_runner_changed(entry->plugin);
+}
+
+/* A pending one is given its node. False when memory is short. */
+static bool place_alloc(struct state *state, struct alloc_entry *entry, const char *node_id)
+{
+	struct node_entry *from = entry->node;
+	struct node_entry *to;
+
+	if (from->id[0] != '\0' || node_id[0] == '\0')
+		return true;
+	to = node_or_new(state, node_id);
+	if (!to)
+		return false;
+	LIST_REMOVE(entry, of_node);
+	from->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
+	to->n_live_allocs += !alloc_is_client_terminal(&entry->alloc);
+	LIST_INSERT_HEAD(&to->allocs, entry, of_node);
+	entry->node = to;
+	node_drop_unnamed(state, from);
+	return true;
 }
 
 /* Takes over the lists of @alloc. False when memory is short: it has taken nothing then. */
@@ -922,11 +942,11 @@ enum status state_put_alloc(struct state *state, const struct alloc *alloc, stru
 
 	if (!alloc_own(&copy))
 		return error_no_memory(err, "an allocation");
-	if (entry) {
+	if (entry && place_alloc(state, entry, copy.node_id)) {
 		replace_alloc(state, entry, &copy);
 		return STATUS_OK;
 	}
-	if (insert_alloc(state, &copy))
+	if (!entry && insert_alloc(state, &copy))
 		return STATUS_OK;
 	alloc_release(&copy);
 	return error_no_memory(err, "an allocation");

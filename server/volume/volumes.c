@@ -6,6 +6,7 @@
 #include "access/access.h"
 #include "access/audit.h"
 #include "access/reply.h"
+#include "alloc/allocs.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -87,6 +88,26 @@ static uint64_t index_get(struct server *server, const ProtobufCMessage *request
 	return entry ? volume_store_index(server, entry) : UINT64_MAX;
 }
 
+/* Who waits for it. False when memory is short; what is filled is the response's. */
+static bool add_pending(struct server *server, const struct volume_entry *entry,
+			Holdfast__V1__GetVolumeResponse *response)
+{
+	size_t n;
+	const struct alloc_entry **list = pending_of_volume(server, entry->namespace, entry->id, &n);
+	bool is_whole = list != NULL;
+
+	response->pending = calloc(n + 1, sizeof(char *));
+	for (size_t i = 0; is_whole && i < n; i++) {
+		char *id = response->pending ? strdup(list[i]->id) : NULL;
+
+		is_whole = id != NULL;
+		if (id)
+			response->pending[response->n_pending++] = id;
+	}
+	free((void *)list);
+	return is_whole && response->pending;
+}
+
 static enum status handle_get(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
 			      struct error *err)
 {
@@ -103,7 +124,8 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 	holdfast__v1__get_volume_response__init(response);
 	response->index = volume_store_index(server, entry);
 	response->volume = volume_view(server, entry, true, NULL);
-	if (!response->volume || (get->why && !volume_explain(server, entry, response))) {
+	if (!response->volume || !add_pending(server, entry, response) ||
+	    (get->why && !volume_explain(server, entry, response))) {
 		protobuf_c_message_free_unpacked(&response->base, NULL);
 		return error_no_memory(err, "a volume");
 	}

@@ -199,6 +199,20 @@ TEST_FIXTURE(waiting_ends_at_its_timeout, run_setup, NULL)
 	expect_usage_error(with_spec("alloc run @ --timeout 25h"), "'25h' is not a duration");
 }
 
+TEST_FIXTURE(a_submission_may_be_pending_for_its_volume, run_setup, NULL)
+{
+	write_spec("name = \"app\"\n");
+	fake.answers[0] = (struct fake_answer){
+		.method = "Allocations.Run",
+		.json = "{\"allocation\": {\"id\": \"a\", \"client_status\": \"PENDING\", "
+			"\"client_description\": \"waits for volume db\"}}"};
+	expect_ok(with_spec("alloc run @ --no-wait --wait 10m"));
+	assert_non_null(strstr(fake.requests, "\"wait_ms\":600000"));
+	expect_output("it is pending: waits for volume db\n");
+	expect_usage_error(with_spec("alloc run @ --wait 31d"),
+			   "--wait: '31d' is not a duration up to 30 days");
+}
+
 TEST_FIXTURE(no_wait_returns_at_once, run_setup, NULL)
 {
 	write_spec("name = \"app\"\n");
