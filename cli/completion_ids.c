@@ -10,6 +10,7 @@
 #include "show/output.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
+#include <holdfast/v1/jobs.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/plugins.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
@@ -21,6 +22,7 @@ const char *completion_kind(enum word_kind kind)
 	static const char *const names[WORD_KIND_N] = {
 		[WORD_NONE] = "",     [WORD_FILE] = "file",	[WORD_VOLUME] = "volume",
 		[WORD_NODE] = "node", [WORD_PLUGIN] = "plugin", [WORD_ALLOC] = "alloc",
+		[WORD_JOB] = "job",
 	};
 
 	return names[kind];
@@ -48,6 +50,7 @@ enum status completion_ids(struct invocation *inv, struct error *err)
 	Holdfast__V1__ListNodesRequest of_nodes = HOLDFAST__V1__LIST_NODES_REQUEST__INIT;
 	Holdfast__V1__ListPluginsRequest of_plugins = HOLDFAST__V1__LIST_PLUGINS_REQUEST__INIT;
 	Holdfast__V1__ListAllocationsRequest of_allocs = HOLDFAST__V1__LIST_ALLOCATIONS_REQUEST__INIT;
+	Holdfast__V1__ListJobsRequest of_jobs = HOLDFAST__V1__LIST_JOBS_REQUEST__INIT;
 	const struct {
 		enum word_kind kind;
 		const ProtobufCServiceDescriptor *service;
@@ -57,14 +60,15 @@ enum status completion_ids(struct invocation *inv, struct error *err)
 		{WORD_NODE, &holdfast__v1__nodes__descriptor, &of_nodes.base},
 		{WORD_PLUGIN, &holdfast__v1__plugins__descriptor, &of_plugins.base},
 		{WORD_ALLOC, &holdfast__v1__allocations__descriptor, &of_allocs.base},
+		{WORD_JOB, &holdfast__v1__jobs__descriptor, &of_jobs.base},
 	};
 	cleanup_connection struct connection *connection = NULL;
 	const char *kind = inv->n_args > 1 ? inv->args[1] : "";
 	char *prefix = inv->n_args > 2 ? inv->args[2] : (char *)(uintptr_t)protobuf_c_empty_string;
 	enum status status;
 
-	of_volumes.namespace_ = option_text(inv, OPT_NAMESPACE);
-	of_volumes.prefix = of_nodes.prefix = of_plugins.prefix = of_allocs.prefix = prefix;
+	of_volumes.namespace_ = of_jobs.namespace_ = option_text(inv, OPT_NAMESPACE);
+	of_volumes.prefix = of_nodes.prefix = of_plugins.prefix = of_allocs.prefix = of_jobs.prefix = prefix;
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 		if (!str_eq(kind, completion_kind(kinds[i].kind)))
 			continue;
@@ -72,5 +76,5 @@ enum status completion_ids(struct invocation *inv, struct error *err)
 		return status == STATUS_OK ? print_ids(connection, kinds[i].service, kinds[i].request, err)
 					   : status;
 	}
-	return usage_error(inv, err, "there are no ids of '%s': volume, node, plugin, alloc", kind);
+	return usage_error(inv, err, "there are no ids of '%s': volume, node, plugin, alloc, job", kind);
 }

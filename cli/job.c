@@ -295,6 +295,7 @@ static const struct command commands[] = {
 	 .example = "web",
 	 .options = OPTION_BIT(OPT_LIMIT),
 	 .max_args = 1,
+	 .arg_kinds = {WORD_JOB},
 	 .call = {.service = JOBS, .method = "Get", .load = job_get_load, .show = job_get_show},
 	 .list = {.service = JOBS,
 		  .method = "List",
@@ -308,6 +309,7 @@ static const struct command commands[] = {
 	 .options = OPTION_BIT(OPT_PURGE),
 	 .min_args = 1,
 	 .max_args = 1,
+	 .arg_kinds = {WORD_JOB},
 	 .call = {.service = JOBS, .method = "Stop", .load = job_stop_load, .show = job_stop_show}},
 	{.path = "job history",
 	 .args = "ID",
@@ -315,6 +317,7 @@ static const struct command commands[] = {
 	 .example = "web",
 	 .min_args = 1,
 	 .max_args = 1,
+	 .arg_kinds = {WORD_JOB},
 	 .call = {.service = JOBS, .method = "History", .load = job_history_load, .show = job_history_show}},
 };
 

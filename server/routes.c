@@ -110,6 +110,8 @@ const struct rpc_route routes[] = {
 	GET("/v1/allocations", "Allocations", "List"),
 	GET("/v1/allocation/{id}", "Allocations", "Get"),
 	PUT_OR_POST("/v1/allocation/{id}/stop", "Allocations", "Stop"),
+	GET("/v1/jobs", "Jobs", "List"),
+	GET("/v1/job/{id}", "Jobs", "Get"),
 	GET("/v1/status", "Operator", "Status"),
 	GET("/v1/operator/members", "Operator", "ListMembers"),
 	PUT_OR_POST("/v1/operator/step-down", "Operator", "StepDown"),

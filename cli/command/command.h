@@ -112,6 +112,7 @@ enum word_kind {
 	WORD_NODE,
 	WORD_PLUGIN,
 	WORD_ALLOC,
+	WORD_JOB,
 	WORD_KIND_N,
 };
 

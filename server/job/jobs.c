@@ -19,8 +19,10 @@
 #include "state/change.h"
 #include "state/keys.h"
 #include "state/records.h"
+#include "volume/why.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -338,17 +340,42 @@ static bool add_member(struct members *members, const struct job_spec *spec, con
 	return members->list[members->n++] != NULL;
 }
 
-static bool add_wait(struct members *members, const struct job_spec *spec, const struct job_wait *wait)
+/* What is missing until the holder has let go of the volume; empty: it is no claim. */
+static void missing_text(struct server *server, const char *namespace, const struct job_wait *wait,
+			 char ret[static EXPLAIN_SIZE])
+{
+	struct volume_entry *volume = wait->what == JOB_WAIT_VOLUME
+					      ? state_volume(&server->state, namespace, wait->volume_id)
+					      : NULL;
+	const struct claim_entry *entry;
+
+	ret[0] = '\0';
+	if (!volume || !wait->alloc_id)
+		return;
+	LIST_FOREACH (entry, &volume->claims, of_volume)
+		if (claim_is_live(&entry->claim) && str_eq(entry->claim.allocation_id, wait->alloc_id)) {
+			struct holder holder = claim_holder(server, &entry->claim);
+
+			(void)explain_claim(&entry->claim, &holder, clock_realtime_ms(), ret);
+			return;
+		}
+}
+
+static bool add_wait(struct server *server, const char *namespace, struct members *members,
+		     const struct job_spec *spec, const struct job_wait *wait)
 {
 	Member member = HOLDFAST__V1__JOB_MEMBER__INIT;
-	char text[JOB_WAIT_TEXT_SIZE];
+	char text[JOB_WAIT_TEXT_SIZE], missing[EXPLAIN_SIZE], whole[JOB_WAIT_TEXT_SIZE + EXPLAIN_SIZE];
 
 	member.index = wait->index;
 	if (wait->node_id)
 		member.node_id = (char *)(uintptr_t)wait->node_id;
 	if (wait->alloc_id)
 		member.allocation_id = (char *)(uintptr_t)wait->alloc_id;
-	return add_member(members, spec, &member, wait->group, job_wait_text(wait, text));
+	missing_text(server, namespace, wait, missing);
+	(void)snprintf(whole, sizeof(whole), "%s%s%s", job_wait_text(wait, text),
+		       missing[0] != '\0' ? ": " : "", missing);
+	return add_member(members, spec, &member, wait->group, whole);
 }
 
 static const char *action_text(const struct job_action *action)
@@ -385,11 +412,11 @@ static bool members_init(struct members *members, size_t n)
 	return members->list != NULL;
 }
 
-static bool add_waits(struct members *members, const struct job_spec *spec,
-		      const struct job_decisions *decisions)
+static bool add_waits(struct server *server, const char *namespace, struct members *members,
+		      const struct job_spec *spec, const struct job_decisions *decisions)
 {
 	for (size_t i = 0; i < decisions->n_waits; i++)
-		if (!add_wait(members, spec, &decisions->waits[i]))
+		if (!add_wait(server, namespace, members, spec, &decisions->waits[i]))
 			return false;
 	return true;
 }
@@ -417,7 +444,8 @@ static enum status handle_plan(struct server *server, struct rpc_call *call, con
 		job = shown(known);
 	decisions = view ? job_decide(server, &job, view) : NULL;
 	is_whole = response && decisions && members_init(&actions, decisions->n_actions) &&
-		   members_init(&waits, decisions->n_waits) && add_waits(&waits, &view->spec, decisions);
+		   members_init(&waits, decisions->n_waits) &&
+		   add_waits(server, job.namespace_, &waits, &view->spec, decisions);
 	for (size_t i = 0; is_whole && i < decisions->n_actions; i++)
 		is_whole = add_action(&actions, &view->spec, &decisions->actions[i],
 				      action_text(&decisions->actions[i]));
@@ -472,7 +500,7 @@ static bool add_members(struct server *server, Holdfast__V1__GetJobResponse *res
 	const char *refusal = job_work_refusal(server, job->namespace_, job->id);
 	struct members waits = {NULL, 0};
 	bool is_whole = members_init(&waits, decisions->n_actions + decisions->n_waits) &&
-			add_waits(&waits, spec, decisions);
+			add_waits(server, job->namespace_, &waits, spec, decisions);
 
 	for (size_t i = 0; is_whole && i < decisions->n_actions; i++) {
 		const struct job_action *action = &decisions->actions[i];

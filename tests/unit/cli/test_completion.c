@@ -51,6 +51,7 @@ TEST(the_script_offers_words_options_and_nothing_twice)
 		assert_null(strstr(at + 1, lines[i]));
 	}
 	assert_non_null(strstr(script, "--address|--ca|"));
+	assert_non_null(strstr(script, "\tvolume|node|plugin|alloc|job)\n")); /* ids that the server knows */
 	assert_null(strstr(script, "--json|"));
 	free(script);
 }

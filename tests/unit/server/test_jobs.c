@@ -226,7 +226,7 @@ TEST_FIXTURE(a_member_waits_for_its_volume_and_is_placed_when_that_is_free, setu
 	assert_int_equal(response->n_waits, 1);
 	assert_string_equal(response->waits[0]->allocation_id, ALLOC_1);
 	assert_string_equal(response->waits[0]->node_id, "n1");
-	assert_non_null(strstr(response->waits[0]->text, "holdfast volume status db --why"));
+	assert_non_null(strstr(response->waits[0]->text, "holdfast volume status db --why: held for write"));
 	assert_int_equal(response->groups[0]->waiting, 1);
 	holdfast__v1__get_job_response__free_unpacked(response, NULL);
 	assert_int_equal(n_allocs(f), 0);

@@ -7,6 +7,7 @@
 #include "base/str.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
+#include <holdfast/v1/jobs.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/plugins.pb-c.h>
@@ -18,7 +19,7 @@ static const ProtobufCMethodDescriptor *method_of(const struct rpc_route *route)
 	static const ProtobufCServiceDescriptor *const known[] = {
 		&holdfast__v1__volumes__descriptor,  &holdfast__v1__plugins__descriptor,
 		&holdfast__v1__nodes__descriptor,    &holdfast__v1__allocations__descriptor,
-		&holdfast__v1__operator__descriptor,
+		&holdfast__v1__operator__descriptor, &holdfast__v1__jobs__descriptor,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
@@ -116,6 +117,8 @@ TEST_FIXTURE(a_volume_lives_and_goes_by_addresses_alone, setup, teardown)
 	ask(f, "GET", "/v1/nodes", NULL, "200", "\"id\":\"n1\"", "x-holdfast-index");
 	ask(f, "GET", "/v1/node/n1", NULL, "200", "\"id\":\"n1\"", "x-holdfast-index");
 	ask(f, "GET", "/v1/allocations", NULL, "200", "\"allocations\":[]", "x-holdfast-index");
+	ask(f, "GET", "/v1/jobs", NULL, "200", "\"jobs\":[]", "x-holdfast-index");
+	ask(f, "GET", "/v1/job/web", NULL, "404", "there is no job web", "not_found");
 	ask(f, "GET", "/v1/status", NULL, "200", "\"version\":", "x-holdfast-index");
 	ask(f, "GET", "/v1/operator/members", NULL, "200", "\"leads\":true", "\"etcd\":[]"); /* itself */
 	ask(f, "PUT", "/v1/operator/step-down", NULL, "400", "the only one", "failed_precondition");
