@@ -224,7 +224,13 @@ TEST_FIXTURE(ids_are_offered_to_the_shell, run_setup, NULL)
 	assert_string_equal(ending.output, "node-1\nnode-2\n");
 	expect_ok("completion ids alloc 02");
 	assert_string_equal(ending.output, "02\n");
-	expect_usage_error("completion ids job", "there are no ids of 'job'");
+	fake.answers[0] =
+		(struct fake_answer){.method = "Jobs.List", .json = "{\"jobs\": [{\"id\": \"web\"}]}"};
+	expect_ok("completion ids job w");
+	assert_string_equal(ending.output, "web\n");
+	assert_non_null(strstr(fake.requests, "Jobs.List {"));
+	assert_non_null(strstr(fake.requests, "\"prefix\":\"w\""));
+	expect_usage_error("completion ids task", "there are no ids of 'task'");
 	expect_usage_error("completion bash x", "unexpected argument 'x'");
 }
 
