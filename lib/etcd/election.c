@@ -16,12 +16,13 @@
 #include <time.h>
 
 enum {
-	LOOK_PART = 10,	 /* of a lease: how often the key is looked at while another leads */
+	LOOK_PART = 10,	 /* of a lease, at most between two looks at the key while another leads */
 	BEAT_PART = 5,	 /* how often the lease is kept alive */
 	SPARE_PART = 16, /* that this clock may be slower than etcd's */
 	VALUE_SIZE = ELECTION_NAME_MAX + 32,
 };
 
+static const uint64_t LOOK_MAX_US = 200 * USEC_PER_MSEC; /* between two looks, however long the lease */
 static const uint64_t RETRY_MIN_US = 50 * USEC_PER_MSEC;
 static const uint64_t RETRY_MAX_US = USEC_PER_SEC;
 
@@ -86,6 +87,13 @@ static void look_in(struct election *e, uint64_t delay_us)
 	(void)timer_arm(e->event, &e->retry, delay_us, on_retry, e);
 }
 
+static void look_again(struct election *e)
+{
+	const uint64_t part_us = e->lease_us / LOOK_PART;
+
+	look_in(e, part_us < LOOK_MAX_US ? part_us : LOOK_MAX_US);
+}
+
 static void stumble(struct election *e, const struct error *why)
 {
 	bool is_new = !str_eq(e->trouble.msg, why->msg);
@@ -115,7 +123,7 @@ static void follow(struct election *e, const Etcdserverpb__KeyValue *kv)
 
 	memcpy(leader, kv->value.data, n);
 	leader[n] = '\0';
-	look_in(e, e->lease_us / LOOK_PART);
+	look_again(e);
 	if (kv->create_revision == e->followed)
 		return;
 	e->followed = kv->create_revision;
@@ -295,7 +303,7 @@ static void on_looked(enum status status, const ProtobufCMessage *response, cons
 	if (range->n_kvs > 0)
 		judge_key(e, range->kvs[0]);
 	else if (clock_monotonic_us() < e->yield_us)
-		look_in(e, e->lease_us / LOOK_PART);
+		look_again(e);
 	else
 		grant(e);
 }

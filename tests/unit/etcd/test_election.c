@@ -118,6 +118,30 @@ TEST_FIXTURE(who_resigns_makes_room_at_once, setup, teardown)
 	part_stop(&second);
 }
 
+/* A lead that is given back is not left lying for a part of a long lease. */
+TEST_FIXTURE(a_lead_that_is_given_back_is_taken_soon_however_long_the_lease, setup, teardown)
+{
+	const char *const url = world->urls[0];
+	struct etcd_settings settings = part_settings(&url, 1, prefix, "s1");
+	sd_event *event = *state;
+	struct part first;
+	struct part second;
+	uint64_t begin_us;
+
+	settings.lease_us = 600 * USEC_PER_SEC;
+	part_start(&first, event, &settings);
+	run_until(event, &first.n_leading, 1);
+	settings.name = "s2";
+	part_start(&second, event, &settings);
+	while (second.leader[0] == '\0')
+		assert_true(sd_event_run(event, USEC_PER_SEC) >= 0);
+	part_stop(&first);
+	begin_us = clock_monotonic_us();
+	run_until(event, &second.n_leading, 1);
+	assert_true(clock_monotonic_us() - begin_us < settings.lease_us / 20);
+	part_stop(&second);
+}
+
 TEST_FIXTURE(a_follower_opens_no_store, setup, teardown)
 {
 	sd_event *event = *state;
