@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "base/strbuf.h"
 #include "call/call.h"
+#include "call/pages.h"
 #include "command/commands.h"
 #include "command/values.h"
 #include "pb/reflect.h"
@@ -16,6 +17,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <holdfast/v1/nodes.pb-c.h>
+#include <holdfast/v1/volumes.pb-c.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -494,6 +496,52 @@ static enum status node_get_fill(struct call *call, void *message, struct error 
 	return call_pick(call, pick_node, call->inv->args[0], &request->id, err);
 }
 
+static enum status print_volumes(Holdfast__V1__Volume *const *volumes, size_t n, bool verbose,
+				 struct error *err)
+{
+	static const struct column columns[] = {
+		{.name = "ID"},		 {.name = "NAMESPACE"}, {.name = "NAME"},
+		{.name = "PROVIDER"},	 {.name = "PLUGIN"},	{.name = "SCHEDULABLE", .is_state = true},
+		{.name = "ACCESS MODE"},
+	};
+	cleanup(table_freep) struct table *table = NULL;
+
+	if (n == 0)
+		return STATUS_OK;
+	table = table_new(columns, ARRAY_SIZE(columns));
+	table_show_whole(table, verbose);
+	for (size_t i = 0; i < n; i++) {
+		const Holdfast__V1__Volume *v = volumes[i];
+		char mode[PBJSON_WORD_SIZE];
+
+		table_add(table,
+			  (const char *const[]){v->id, v->namespace_, v->name, v->provider, v->plugin_id,
+						v->schedulable ? "yes" : "no",
+						pbjson_word_text(&holdfast__v1__access_mode__descriptor,
+								 (int)v->access_mode, mode)});
+	}
+	return table_print(table, "volumes", err);
+}
+
+/* Those in use on the node that the caller may list. */
+static enum status show_node_volumes(struct call *call, const char *node_id, bool verbose, struct error *err)
+{
+	Holdfast__V1__ListVolumesRequest request = HOLDFAST__V1__LIST_VOLUMES_REQUEST__INIT;
+	cleanup_message Holdfast__V1__ListVolumesResponse *answer = NULL;
+	char every[] = "*";
+	enum status status;
+
+	request.node_id = (char *)(uintptr_t)node_id;
+	request.namespace_ = every;
+	status = pages_fetch(call->connection, &holdfast__v1__volumes__descriptor, "List", &request.base, 0,
+			     &answer, err);
+	if (status == STATUS_PERMISSION_DENIED) {
+		print_line("its volumes are not shown: %s", err->msg);
+		return STATUS_OK;
+	}
+	return status == STATUS_OK ? print_volumes(answer->volumes, answer->n_volumes, verbose, err) : status;
+}
+
 static enum status node_get_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__GetNodeResponse *answer = message;
@@ -502,6 +550,8 @@ static enum status node_get_show(struct call *call, const void *message, struct 
 
 	if (status == STATUS_OK)
 		status = show_allocs(answer->allocations, answer->n_allocations, "allocations", verbose, err);
+	if (status == STATUS_OK && answer->n_claims > 0)
+		status = show_node_volumes(call, answer->node->id, verbose, err);
 	if (status == STATUS_OK)
 		status = show_claims(answer->claims, answer->n_claims, "claims", verbose, err);
 	if (status == STATUS_OK)

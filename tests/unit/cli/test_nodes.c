@@ -241,6 +241,29 @@ TEST_FIXTURE(what_went_wrong_with_claims_is_shown_whole, run_setup, NULL)
 #undef CLAIMS
 }
 
+TEST_FIXTURE(volumes_in_use_on_a_node_are_shown_with_it, run_setup, NULL)
+{
+	fake.answers[0] = (struct fake_answer){
+		.method = "Nodes.Get",
+		.json = "{\"node\": {\"id\": \"node-1\"}, \"claims\": [{\"volume_id\": \"db\"}]}"};
+	fake.answers[1] = (struct fake_answer){
+		.method = "Volumes.List",
+		.json = "{\"volumes\": [{\"id\": \"db\", \"name\": \"orders\", \"provider\": "
+			"\"ebs.example\", "
+			"\"plugin_id\": \"ebs\", \"schedulable\": true, \"access_mode\": "
+			"\"SINGLE_NODE_WRITER\"}]}"};
+	expect_ok("node status node-1");
+	expect_output("\nvolumes\n");
+	expect_output("orders");
+	expect_output("ebs.example");
+	expect_output("single-node-writer");
+	assert_non_null(strstr(fake.requests, "\"node_id\":\"node-1\""));
+	fake.answers[1] = (struct fake_answer){.method = "Volumes.List", .status = STATUS_PERMISSION_DENIED};
+	expect_ok("node status node-1");
+	expect_output("its volumes are not shown: ");
+	assert_null(strstr(ending.output, "\nvolumes\n"));
+}
+
 TEST_FIXTURE(a_node_without_a_drain_says_nothing_of_one, run_setup, NULL)
 {
 	fake.answers[0] = (struct fake_answer){.method = "Nodes.Get",
