@@ -33,7 +33,8 @@ static enum status parse_call(const struct rpc_call *call, ProtobufCMessage **re
 /* A page of another site can have a browser send any other content type with its user's certificate. */
 static enum status check_content_type(const struct rpc_call *call, int *ret_http, struct error *err)
 {
-	if (call->head.kind == REQUEST_JSON || byteq_len(&call->stream.in) == 0)
+	if (call->head.kind == REQUEST_JSON || call->route->takes_any_type ||
+	    byteq_len(&call->stream.in) == 0)
 		return STATUS_OK;
 	*ret_http = 415;
 	return error_set(err, STATUS_INVALID_ARGUMENT, 0,
@@ -181,10 +182,20 @@ void json_call_reply_text(struct rpc_call *call, const char *content_type, const
 		json_call_fail(call, connect_http_status(st), &err, NULL);
 }
 
+static char *error_body(const struct rpc_call *call, const struct error *err, const ProtobufCMessage *details)
+{
+	cleanup(json_decrefp) json_t *json = NULL;
+
+	if (!call->route || !call->route->error_name)
+		return plain_error_body(err, details);
+	json = json_pack("{s:s}", call->route->error_name, err->msg);
+	return json ? json_dumps(json, JSON_COMPACT) : NULL;
+}
+
 void json_call_fail(struct rpc_call *call, int http_status, const struct error *err,
 		    const ProtobufCMessage *details)
 {
-	cleanup_free char *body = plain_error_body(err, details);
+	cleanup_free char *body = error_body(call, err, details);
 	struct plain_answer answer = {
 		.http_status = http_status, .content_type = "application/json", .body = body ? body : "{}"};
 

@@ -37,6 +37,10 @@ struct rpc_route {
 	} refuses;
 	const char *
 		secrets; /* field of the request that the header x-nomad-csi-secrets fills; NULL: not taken */
+	/* Whatever content type a body comes with, it is JSON: for protocols that have one of their own, on a
+	 * socket that no browser reaches. */
+	bool takes_any_type;
+	const char *error_name; /* an error is an object with its text under this name; NULL: Connect's */
 
 	/* Instead of a call: answers by rpc_call_reply_text() or rpc_call_fail(), now or later. */
 	void (*text)(struct rpc_call *call, void *userdata);
