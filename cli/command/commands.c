@@ -10,6 +10,7 @@ static const struct command_table *const tables[] = {
 	&volume_commands,
 	&hold_commands,
 	&link_commands,
+	&docker_commands,
 	&volume_other_commands,
 	&snapshot_commands,
 	&plugin_commands,

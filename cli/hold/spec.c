@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { NODE_NAME_SIZE = 256 };
-
 static void conf_freep(struct conf **conf)
 {
 	conf_free(*conf);
@@ -26,8 +24,7 @@ static enum status load_settings(const char *path, struct conf **ret, struct err
 	return status == STATUS_OK ? conf_load_merged(path, folder, ret, err) : status;
 }
 
-/* "" when this machine has no agent, or one whose settings are not for everybody to read. */
-static enum status own_node(const char *path, char ret[static NODE_NAME_SIZE], struct error *err)
+enum status hold_own_node(const char *path, char ret[static HOLD_NODE_SIZE], struct error *err)
 {
 	cleanup(conf_freep) struct conf *conf = NULL;
 	const json_t *node;
@@ -40,7 +37,7 @@ static enum status own_node(const char *path, char ret[static NODE_NAME_SIZE], s
 	if (status != STATUS_OK)
 		return status;
 	node = json_object_get(conf_root(conf), "node_id");
-	if (!json_is_string(node) || str_copy(ret, NODE_NAME_SIZE, json_string_value(node)) < 0)
+	if (!json_is_string(node) || str_copy(ret, HOLD_NODE_SIZE, json_string_value(node)) < 0)
 		return conf_error(conf, conf_root(conf), "node_id", err, "node_id names no node");
 	return STATUS_OK;
 }
@@ -48,8 +45,8 @@ static enum status own_node(const char *path, char ret[static NODE_NAME_SIZE], s
 static enum status set_node(const struct conf *conf, const char *agent_settings,
 			    Holdfast__V1__Allocation *alloc, struct error *err)
 {
-	char node[NODE_NAME_SIZE];
-	enum status status = own_node(agent_settings, node, err);
+	char node[HOLD_NODE_SIZE];
+	enum status status = hold_own_node(agent_settings, node, err);
 	char *copy;
 
 	if (status != STATUS_OK)

@@ -17,3 +17,9 @@ enum status hold_spec_load(struct invocation *inv, const char *path, const char 
 /** hold_spec_load() of the unit holdfast-volume@@name.service, where it is installed. */
 enum status hold_spec_load_named(struct invocation *inv, const char *name, Holdfast__V1__Allocation **ret,
 				 struct error *err);
+
+enum { HOLD_NODE_SIZE = 256 };
+
+/** The node of this machine, as the agent's settings and their drop-ins name it; "": there are none, or they
+ * are not for everybody to read. */
+enum status hold_own_node(const char *agent_settings, char ret[static HOLD_NODE_SIZE], struct error *err);

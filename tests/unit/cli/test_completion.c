@@ -33,7 +33,7 @@ TEST(the_script_offers_words_options_and_nothing_twice)
 		"completion\" "
 		";;\n",
 		"\t\"volume\") words=\" register create status deregister delete detach expand hold link "
-		"unlink init "
+		"unlink docker-plugin init "
 		"external "
 		"snapshot\" ;;\n",
 		"\t\"volume snapshot\") words=\" create delete list\" ;;\n",

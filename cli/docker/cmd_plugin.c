@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `holdfast volume docker-plugin`: the socket of a Docker volume plugin. Each request is answered by a
+ * process of its own, so that one that waits for a volume keeps nobody waiting; it ends with this one. */
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "command/commands.h"
+#include "command/settings.h"
+#include "command/values.h"
+#include "docker/volumes.h"
+#include "hold/spec.h"
+#include "model/message.h"
+#include "rpc/server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <systemd/sd-daemon.h>
+#include <systemd/sd-event.h>
+
+enum { JOBS_MAX = 64, REQUEST_MAX = 64 * 1024, ANSWER_MAX = 8 * 1024 * 1024, ANSWER_FD = 3 };
+
+/* Engines wait for two minutes at most. */
+#define TIMEOUT_DEFAULT_US (80 * USEC_PER_SEC)
+#define SWEEP_US (60 * USEC_PER_SEC)
+#define SWEEP "" /* instead of a method */
+
+struct plugin {
+	struct docker_volumes volumes;
+	char node[HOLD_NODE_SIZE];
+	sd_event *event;
+	struct rpc_server *server;
+	sd_event_source *sweep;
+	struct job *jobs;
+	size_t n_jobs;
+};
+
+/* A process at work on a request. */
+struct job {
+	struct plugin *plugin;
+	struct job *next;
+	struct rpc_call *call; /* NULL: a sweep */
+	pid_t pid;
+	int fd; /* of its answer */
+	sd_event_source *source;
+	char *bytes;
+	size_t n;
+};
+
+/* Other than 200, or podman does not look at Err. */
+static void reply_error(struct rpc_call *call, const char *text)
+{
+	struct error err;
+
+	(void)error_set(&err, STATUS_UNKNOWN, 0, "%s", text);
+	rpc_call_fail(call, &err);
+}
+
+/* Its answer, as far as it has come. */
+static void job_end(struct job *job)
+{
+	Docker__VolumeResponse *answer = NULL;
+	int status = 0;
+
+	for (struct job **at = &job->plugin->jobs; *at; at = &(*at)->next)
+		if (*at == job) {
+			*at = job->next;
+			break;
+		}
+	job->plugin->n_jobs--;
+	while (waitpid(job->pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (job->call && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		answer = docker__volume_response__unpack(NULL, job->n, (const uint8_t *)job->bytes);
+	if (answer && answer->err[0])
+		reply_error(job->call, answer->err);
+	else if (answer)
+		rpc_call_reply(job->call, &answer->base);
+	else if (job->call)
+		reply_error(job->call,
+			    "holdfast: the request was given up before its end. Next: ask again, nothing "
+			    "is done twice");
+	docker__volume_response__free_unpacked(answer, NULL);
+	sd_event_source_disable_unref(job->source);
+	(void)close(job->fd);
+	free(job->bytes);
+	free(job);
+}
+
+static int on_answer(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+	struct job *job = userdata;
+	char bytes[4096];
+	ssize_t n = read(fd, bytes, sizeof(bytes));
+	char *grown;
+
+	(void)source;
+	(void)revents;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	grown = n > 0 && job->n < ANSWER_MAX ? realloc(job->bytes, job->n + (size_t)n) : NULL;
+	if (!grown) {
+		if (n > 0)
+			(void)kill(job->pid, SIGKILL);
+		job_end(job);
+		return 0;
+	}
+	memcpy(grown + job->n, bytes, (size_t)n);
+	job->bytes = grown;
+	job->n += (size_t)n;
+	return 0;
+}
+
+/* In the process of a request: its only descriptors are the standard ones and that of its answer. */
+static void work(struct plugin *plugin, const char *method, const Docker__VolumeRequest *request, int fd)
+	__attribute__((noreturn));
+static void work(struct plugin *plugin, const char *method, const Docker__VolumeRequest *request, int fd)
+{
+	Docker__VolumeResponse *answer;
+	uint8_t *bytes;
+	size_t n;
+	sigset_t none;
+
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	if (fd != ANSWER_FD && dup2(fd, ANSWER_FD) < 0)
+		_exit(EXIT_FAILURE);
+	(void)close_range(ANSWER_FD + 1, UINT_MAX, 0);
+	if (str_eq(method, SWEEP)) {
+		docker_volumes_sweep(&plugin->volumes);
+		_exit(EXIT_SUCCESS);
+	}
+	answer = docker_volumes_answer(&plugin->volumes, method, request);
+	n = answer ? docker__volume_response__get_packed_size(answer) : 0;
+	bytes = malloc(n + 1);
+	if (!answer || !bytes)
+		_exit(EXIT_FAILURE);
+	(void)docker__volume_response__pack(answer, bytes);
+	_exit(fd_write_all(ANSWER_FD, bytes, n) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
+}
+
+static enum status start_process(struct job *job, const char *method, const Docker__VolumeRequest *request,
+				 struct error *err)
+{
+	pid_t parent = getpid();
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, errno, "make a pipe");
+	job->pid = fork();
+	if (job->pid == 0) {
+		/* nobody would hear its answer */
+		if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+			_exit(EXIT_FAILURE);
+		work(job->plugin, method, request, fds[1]);
+	}
+	(void)close(fds[1]);
+	job->fd = fds[0];
+	if (job->pid > 0)
+		return STATUS_OK;
+	(void)close(fds[0]);
+	return error_set(err, STATUS_RESOURCE_EXHAUSTED, errno, "start a process");
+}
+
+static enum status job_start(struct plugin *plugin, struct rpc_call *call, const char *method,
+			     const Docker__VolumeRequest *request, struct error *err)
+{
+	struct job *job;
+	enum status status;
+
+	if (plugin->n_jobs >= JOBS_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "%d requests are being worked on already. Next: ask again", JOBS_MAX);
+	job = calloc(1, sizeof(*job));
+	if (!job)
+		return error_no_memory(err, "a request");
+	job->plugin = plugin;
+	job->call = call;
+	status = start_process(job, method, request, err);
+	if (status != STATUS_OK) {
+		free(job);
+		return status;
+	}
+	job->next = plugin->jobs;
+	plugin->jobs = job;
+	plugin->n_jobs++;
+	if (sd_event_add_io(plugin->event, &job->source, job->fd, EPOLLIN, on_answer, job) < 0) {
+		(void)kill(job->pid, SIGKILL);
+		job_end(job); /* with an answer to the call */
+	}
+	return STATUS_OK;
+}
+
+static void on_call(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	struct error err;
+
+	if (job_start(userdata, call, rpc_call_method(call), (const void *)request, &err) != STATUS_OK)
+		reply_error(call, err.msg);
+}
+
+static int on_sweep(sd_event_source *timer, uint64_t usec, void *userdata)
+{
+	struct error err;
+
+	if (job_start(userdata, NULL, SWEEP, NULL, &err) != STATUS_OK)
+		(void)fprintf(stderr, "holdfast: %s\n", err.msg);
+	(void)sd_event_source_set_time(timer, usec + SWEEP_US);
+	return sd_event_source_set_enabled(timer, SD_EVENT_ONESHOT);
+}
+
+#define SERVICE "docker.VolumeDriver"
+#define ROUTE(method_, pattern_)                                                                \
+	{                                                                                       \
+		.method = "POST", .pattern = (pattern_), .service = SERVICE, .call = (method_), \
+		.takes_any_type = true, .error_name = "Err"                                     \
+	}
+
+static const struct rpc_route routes[] = {
+	ROUTE("Activate", "/Plugin.Activate"),
+	ROUTE("Create", "/VolumeDriver.Create"),
+	ROUTE("Remove", "/VolumeDriver.Remove"),
+	ROUTE("Mount", "/VolumeDriver.Mount"),
+	ROUTE("Unmount", "/VolumeDriver.Unmount"),
+	ROUTE("Path", "/VolumeDriver.Path"),
+	ROUTE("Get", "/VolumeDriver.Get"),
+	ROUTE("List", "/VolumeDriver.List"),
+	ROUTE("Capabilities", "/VolumeDriver.Capabilities"),
+};
+
+static const struct rpc_method methods[] = {
+	{.name = "Activate", .unary = on_call},	    {.name = "Create", .unary = on_call},
+	{.name = "Remove", .unary = on_call},	    {.name = "Mount", .unary = on_call},
+	{.name = "Unmount", .unary = on_call},	    {.name = "Path", .unary = on_call},
+	{.name = "Get", .unary = on_call},	    {.name = "List", .unary = on_call},
+	{.name = "Capabilities", .unary = on_call},
+};
+
+static const struct rpc_service services[] = {
+	{&docker__volume_driver__descriptor, methods, ARRAY_SIZE(methods)}};
+
+static enum status listen_to(struct plugin *plugin, const char *path, struct error *err)
+{
+	static const struct rpc_server_limits limits = {.message_bytes = REQUEST_MAX};
+	enum status status = rpc_server_new(plugin->event, services, ARRAY_SIZE(services), &limits, plugin,
+					    &plugin->server, err);
+
+	if (status != STATUS_OK)
+		return status;
+	rpc_server_set_routes(plugin->server, routes, ARRAY_SIZE(routes));
+	return rpc_server_listen_unix(plugin->server, path, 0600, err);
+}
+
+static enum status serve(struct plugin *plugin, const char *path, struct error *err)
+{
+	int r = sd_event_new(&plugin->event);
+	enum status status;
+
+	if (r >= 0)
+		r = sd_event_add_signal(plugin->event, NULL, SIGTERM | SD_EVENT_SIGNAL_PROCMASK, NULL, NULL);
+	if (r >= 0)
+		r = sd_event_add_signal(plugin->event, NULL, SIGINT | SD_EVENT_SIGNAL_PROCMASK, NULL, NULL);
+	if (r >= 0)
+		r = sd_event_add_time_relative(plugin->event, &plugin->sweep, CLOCK_MONOTONIC, 0, 0, on_sweep,
+					       plugin);
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "wait for requests");
+	status = listen_to(plugin, path, err);
+	if (status != STATUS_OK)
+		return status;
+	(void)sd_notify(0, "READY=1");
+	r = sd_event_loop(plugin->event);
+	return r < 0 ? error_set(err, status_from_errno(r), r, "wait for requests") : STATUS_OK;
+}
+
+/* What is under way is given up: every step of it can be made again. */
+static void stop(struct plugin *plugin)
+{
+	while (plugin->jobs) {
+		(void)kill(plugin->jobs->pid, SIGKILL);
+		job_end(plugin->jobs);
+	}
+	rpc_server_free(plugin->server);
+	sd_event_source_disable_unref(plugin->sweep);
+	sd_event_unref(plugin->event);
+}
+
+static enum status find_node(struct invocation *inv, char ret[static HOLD_NODE_SIZE], struct error *err)
+{
+	enum status status;
+
+	if (inv->options[OPT_NODE])
+		return str_copy(ret, HOLD_NODE_SIZE, inv->options[OPT_NODE]) < 0
+			       ? usage_error(inv, err, "--node is too long")
+			       : STATUS_OK;
+	status = hold_own_node(HOLDFAST_AGENT_SETTINGS_PATH, ret, err);
+	if (status == STATUS_OK && !ret[0])
+		status = usage_error(inv, err, "which node is this? %s cannot be read; give --node ID",
+				     HOLDFAST_AGENT_SETTINGS_PATH);
+	return status;
+}
+
+/* What every request needs, before the first one. */
+static enum status check_settings(struct invocation *inv, struct error *err)
+{
+	struct server_settings settings;
+	enum status status = server_settings_resolve(inv, &settings, err);
+
+	explicit_bzero(&settings, sizeof(settings));
+	return status;
+}
+
+static enum status cmd_volume_docker_plugin(struct invocation *inv, struct error *err)
+{
+	struct plugin plugin = {
+		.volumes = {.inv = inv, .node = plugin.node, .dir = getenv("STATE_DIRECTORY")}};
+	enum status status = value_timeout(inv, TIMEOUT_DEFAULT_US, &plugin.volumes.timeout_us, err);
+
+	if (status == STATUS_OK && (!plugin.volumes.dir || plugin.volumes.dir[0] != '/'))
+		status = usage_error(inv, err,
+				     "STATE_DIRECTORY is not set: this is for a unit. Next: systemctl start "
+				     "holdfast-docker-plugin.service");
+	if (status == STATUS_OK)
+		status = find_node(inv, plugin.node, err);
+	if (status == STATUS_OK)
+		status = check_settings(inv, err);
+	if (status != STATUS_OK)
+		return status;
+	status = serve(&plugin, inv->args[0], err);
+	stop(&plugin);
+	return status;
+}
+
+static const struct command commands[] = {
+	{.path = "volume docker-plugin",
+	 .args = "SOCKET",
+	 .help = "Serve container engines as a Docker volume plugin, until it is stopped",
+	 .example = "/run/holdfast-docker-plugin/holdfast.sock",
+	 .options = OPTION_BIT(OPT_NODE) | OPTION_BIT(OPT_TIMEOUT),
+	 .min_args = 1,
+	 .max_args = 1,
+	 .arg_kinds = {WORD_FILE},
+	 .run = cmd_volume_docker_plugin},
+};
+
+const struct command_table docker_commands = {commands, ARRAY_SIZE(commands)};

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "docker/record.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "base/uuid.h"
+#include "model/message.h"
+#include "rpc/pbjson.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SUFFIX ".json"
+
+enum { RECORD_SIZE_MAX = 1 << 20 };
+
+DEFINE_CLEANUP(Docker__VolumeRecord, record_free)
+
+static void closedirp(DIR **dir)
+{
+	if (*dir)
+		(void)closedir(*dir);
+}
+
+void record_free(Docker__VolumeRecord *record)
+{
+	if (record)
+		protobuf_c_message_free_unpacked(&record->base, NULL);
+}
+
+static enum status read_boot(char ret[static UUID_SIZE], struct error *err)
+{
+	cleanup_free char *text = NULL;
+	int r = file_read("/proc/sys/kernel/random/boot_id", UUID_SIZE, &text, NULL);
+
+	if (r >= 0)
+		text[strcspn(text, "\n")] = '\0';
+	if (r < 0 || str_copy(ret, UUID_SIZE, text) < 0)
+		return error_set(err, STATUS_INTERNAL, r, "read the id of this boot");
+	return STATUS_OK;
+}
+
+static enum status set_boot(Docker__VolumeRecord *record, struct error *err)
+{
+	char boot[UUID_SIZE];
+	enum status status = read_boot(boot, err);
+
+	if (status == STATUS_OK && !message_set_text(&record->boot_id, boot))
+		status = error_no_memory(err, "a volume's record");
+	return status;
+}
+
+enum status record_new(const Docker__VolumeRequest *request, Docker__VolumeRecord **ret, struct error *err)
+{
+	Docker__VolumeRecord blank = DOCKER__VOLUME_RECORD__INIT;
+	cleanup(record_freep) Docker__VolumeRecord *record = NULL;
+	enum status status;
+
+	blank.name = request->name;
+	blank.n_opts = request->n_opts;
+	blank.opts = (Docker__VolumeRecord__OptsEntry **)(void *)request->opts;
+	record = (void *)message_convert(&docker__volume_record__descriptor, &blank.base);
+	if (!record)
+		return error_no_memory(err, "a volume's record");
+	status = set_boot(record, err);
+	if (status == STATUS_OK)
+		*ret = TAKE_PTR(record);
+	return status;
+}
+
+static enum status record_path(const char *dir, const char *name, char ret[static PATH_MAX],
+			       struct error *err)
+{
+	assert(id_is_name(name, RECORD_NAME_MAX));
+	if (str_format(ret, PATH_MAX, "%s/%s" SUFFIX, dir, name) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, ENAMETOOLONG, "%s", dir);
+	return STATUS_OK;
+}
+
+/* Who had it mounted is gone with the boot; the allocation may not be, before the server knows of the boot.
+ */
+static enum status drop_earlier_boot(Docker__VolumeRecord *record, struct error *err)
+{
+	char boot[UUID_SIZE];
+	enum status status = read_boot(boot, err);
+
+	if (status != STATUS_OK || str_eq(record->boot_id, boot))
+		return status;
+	while (record->n_mount_ids > 0)
+		record_remove_mount(record, record->mount_ids[0]);
+	return message_set_text(&record->path, "") ? set_boot(record, err)
+						   : error_no_memory(err, "a volume's record");
+}
+
+static enum status parse(const char *path, const char *text, Docker__VolumeRecord **ret, struct error *err)
+{
+	cleanup(json_decrefp) json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+	ProtobufCMessage *message = NULL;
+	enum status status = json ? pbjson_decode(&docker__volume_record__descriptor, json, 0, &message, err)
+				  : error_set(err, STATUS_INVALID_ARGUMENT, 0, "not JSON");
+
+	if (status != STATUS_OK) {
+		(void)error_prefix(err,
+				   "%s cannot be understood. Next: find the allocation of the volume with "
+				   "holdfast alloc status, stop it, and remove the file",
+				   path);
+		err->status = STATUS_FAILED_PRECONDITION;
+		return STATUS_FAILED_PRECONDITION;
+	}
+	*ret = (void *)message;
+	return STATUS_OK;
+}
+
+enum status record_load(const char *dir, const char *name, Docker__VolumeRecord **ret, struct error *err)
+{
+	cleanup(record_freep) Docker__VolumeRecord *record = NULL;
+	cleanup_free char *text = NULL;
+	char path[PATH_MAX];
+	enum status status = record_path(dir, name, path, err);
+	int r;
+
+	if (status != STATUS_OK)
+		return status;
+	r = file_read(path, RECORD_SIZE_MAX, &text, NULL);
+	if (r == -ENOENT)
+		return error_set(err, STATUS_NOT_FOUND, 0,
+				 "no volume %s was made on this machine. Next: docker volume create --driver "
+				 "holdfast %s",
+				 name, name);
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "read %s", path);
+	status = parse(path, text, &record, err);
+	if (status == STATUS_OK)
+		status = drop_earlier_boot(record, err);
+	if (status == STATUS_OK)
+		*ret = TAKE_PTR(record);
+	return status;
+}
+
+enum status record_save(const char *dir, const Docker__VolumeRecord *record, struct error *err)
+{
+	cleanup(json_decrefp) json_t *json = NULL;
+	cleanup_free char *text = NULL;
+	char path[PATH_MAX];
+	enum status status = record_path(dir, record->name, path, err);
+	int r;
+
+	if (status == STATUS_OK)
+		status = pbjson_encode(&record->base, PBJSON_PROTO_NAMES, &json, err);
+	if (status != STATUS_OK)
+		return status;
+	text = json_dumps(json, JSON_INDENT(2));
+	if (!text)
+		return error_no_memory(err, "a volume's record");
+	r = file_write_atomic(path, 0600, text, strlen(text));
+	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", path) : STATUS_OK;
+}
+
+enum status record_remove(const char *dir, const char *name, struct error *err)
+{
+	char path[PATH_MAX];
+	enum status status = record_path(dir, name, path, err);
+
+	if (status == STATUS_OK && unlink(path) < 0 && errno != ENOENT)
+		status = error_set(err, status_from_errno(errno), errno, "remove %s", path);
+	return status;
+}
+
+/* A byte of the lock file for each name; two that share one wait for each other, no more. FNV-1a */
+static off_t lock_byte(const char *name)
+{
+	uint32_t hash = 2166136261U;
+
+	for (const char *c = name; *c; c++)
+		hash = (hash ^ (unsigned char)*c) * 16777619U;
+	return (off_t)hash;
+}
+
+enum status record_lock(const char *dir, const char *name, bool is_patient, int *ret, struct error *err)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = lock_byte(name), .l_len = 1};
+	cleanup_close int fd = -1;
+	char path[PATH_MAX];
+
+	if (str_format(path, sizeof(path), "%s/lock", dir) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, ENAMETOOLONG, "%s", dir);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return error_set(err, status_from_errno(errno), errno, "open %s", path);
+	while (fcntl(fd, is_patient ? F_OFD_SETLKW : F_OFD_SETLK, &lock) < 0) {
+		if (errno == EINTR)
+			continue;
+		return error_set(err, errno == EAGAIN ? STATUS_UNAVAILABLE : STATUS_INTERNAL, errno,
+				 "lock volume %s in %s", name, path);
+	}
+	*ret = TAKE_FD(fd);
+	return STATUS_OK;
+}
+
+enum status record_each(const char *dir,
+			enum status (*each)(const char *name, void *userdata, struct error *err),
+			void *userdata, struct error *err)
+{
+	cleanup(closedirp) DIR *stream = opendir(dir);
+	const struct dirent *entry;
+	enum status status = STATUS_OK;
+
+	if (!stream)
+		return error_set(err, status_from_errno(errno), errno, "list %s", dir);
+	while (status == STATUS_OK && (entry = readdir(stream))) {
+		char name[RECORD_NAME_MAX + sizeof(SUFFIX)];
+		size_t n = strlen(entry->d_name);
+
+		if (n < sizeof(SUFFIX) || str_copy(name, sizeof(name), entry->d_name) < 0 ||
+		    !str_eq(name + n - strlen(SUFFIX), SUFFIX))
+			continue;
+		name[n - strlen(SUFFIX)] = '\0';
+		if (id_is_name(name, RECORD_NAME_MAX))
+			status = each(name, userdata, err);
+	}
+	return status;
+}
+
+bool record_has_mount(const Docker__VolumeRecord *record, const char *id)
+{
+	for (size_t i = 0; i < record->n_mount_ids; i++)
+		if (str_eq(record->mount_ids[i], id))
+			return true;
+	return false;
+}
+
+enum status record_add_mount(Docker__VolumeRecord *record, const char *id, struct error *err)
+{
+	cleanup_free char *copy = NULL;
+	char **ids;
+
+	if (record_has_mount(record, id))
+		return STATUS_OK;
+	if (record->n_mount_ids >= RECORD_MOUNTS_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "volume %s is mounted %d times already",
+				 record->name, RECORD_MOUNTS_MAX);
+	copy = strdup(id);
+	ids = reallocarray(record->mount_ids, record->n_mount_ids + 1, sizeof(*ids));
+	if (ids)
+		record->mount_ids = ids;
+	if (!copy || !ids)
+		return error_no_memory(err, "a volume's record");
+	ids[record->n_mount_ids++] = TAKE_PTR(copy);
+	return STATUS_OK;
+}
+
+void record_remove_mount(Docker__VolumeRecord *record, const char *id)
+{
+	for (size_t i = 0; i < record->n_mount_ids; i++)
+		if (str_eq(record->mount_ids[i], id)) {
+			free(record->mount_ids[i]);
+			record->mount_ids[i] = record->mount_ids[--record->n_mount_ids];
+			return;
+		}
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* The methods of a Docker volume plugin, on Holdfast's volumes: Create looks whether the server has the
+ * volume, Mount claims and publishes it by an allocation of this node that mounts only, further mounts share
+ * that one, the last Unmount stops it and waits until the claim is free, Remove forgets. No method deletes
+ * data.
+ *
+ * All of it is in the records, and one method at a time works on a volume: each may be asked twice, by two
+ * processes, or be killed anywhere. */
+
+#include "command/command.h"
+
+#include <docker/volume_plugin.pb-c.h>
+
+struct docker_volumes {
+	struct invocation *inv; /* how the server is reached; --namespace is the default of that option */
+	const char *dir;	/* of the records */
+	const char *node;
+	uint64_t timeout_us; /* for getting a volume, and again for giving it back */
+};
+
+/** Answer @method, "Mount". What is wrong is in the answer's Err.
+ * @return owned by the caller, protobuf_c_message_free_unpacked(); NULL when memory is short */
+Docker__VolumeResponse *docker_volumes_answer(const struct docker_volumes *volumes, const char *method,
+					      const Docker__VolumeRequest *request);
+
+/** Give back what nobody has mounted and was not given back when it should: after a process was killed, or
+ * the server was lost. A volume at which another process works is left out. */
+void docker_volumes_sweep(const struct docker_volumes *volumes);

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What engines ask of a volume plugin, against the model of the server. */
+#include "run.h"
+#include "unit.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "docker/record.h"
+#include "docker/volumes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Where something is mounted, and nothing is. */
+#define MOUNTED "/proc"
+#define NOT_MOUNTED "/proc/1"
+
+#define RUNNING(path_)                                                                                 \
+	"{\"allocation\": {\"id\": \"a\", \"client_status\": \"RUNNING\", \"published\": [{\"path\": " \
+	"\"" path_ "\"}]}, \"index\": \"3\"}"
+#define STOPPED                                                                                            \
+	"{\"allocation\": {\"id\": \"a\", \"desired_status\": \"STOP\", \"client_status\": \"RUNNING\"}, " \
+	"\"index\": \"4\"}"
+#define FREED "{\"allocation\": {\"id\": \"a\", \"client_status\": \"COMPLETE\"}, \"index\": \"5\"}"
+
+#define TAKEN "{\"allocation\": {\"id\": \"a\", \"client_status\": \"PENDING\"}}"
+#define TOLD "{}"
+
+static char folder[] = "/tmp/cli-docker-XXXXXX";
+static struct invocation inv;
+static const struct docker_volumes volumes = {
+	.inv = &inv, .dir = folder, .node = "node-1", .timeout_us = 300 * USEC_PER_MSEC};
+static Docker__VolumeResponse *answer;
+
+static int begin(void **state)
+{
+	return mkdtemp(folder) ? run_begin(state) : -1;
+}
+
+static int end(void **state)
+{
+	char path[64];
+
+	docker__volume_response__free_unpacked(answer, NULL);
+	protobuf_c_message_free_unpacked(inv.details, NULL);
+	(void)str_format(path, sizeof(path), "%s/lock", folder);
+	(void)unlink(path);
+	return rmdir(folder) == 0 ? run_end(state) : -1;
+}
+
+static int setup(void **state)
+{
+	struct error err;
+
+	assert_int_equal(record_remove(folder, "db", &err), STATUS_OK);
+	protobuf_c_message_free_unpacked(inv.details, NULL);
+	inv = (struct invocation){.options = {[OPT_ADDRESS] = "h:1", [OPT_CA] = "/ca"}};
+	return run_setup(state);
+}
+
+static int teardown(void **state)
+{
+	struct error err;
+
+	return record_remove(folder, "db", &err) == STATUS_OK ? 0 : -1;
+}
+
+static void ask_with(const char *method, const char *name, const char *id, const char *key, const char *value)
+{
+	Docker__VolumeRequest request = DOCKER__VOLUME_REQUEST__INIT;
+	Docker__VolumeRequest__OptsEntry entry = DOCKER__VOLUME_REQUEST__OPTS_ENTRY__INIT, *entries = &entry;
+	char texts[4][256];
+
+	(void)str_format(texts[0], sizeof(texts[0]), "%s", name);
+	(void)str_format(texts[1], sizeof(texts[1]), "%s", id);
+	request.name = texts[0];
+	request.id = texts[1];
+	if (key) {
+		(void)str_format(texts[2], sizeof(texts[2]), "%s", key);
+		(void)str_format(texts[3], sizeof(texts[3]), "%s", value);
+		entry.key = texts[2];
+		entry.value = texts[3];
+		request.opts = &entries;
+		request.n_opts = 1;
+	}
+	docker__volume_response__free_unpacked(answer, NULL);
+	fake.requests[0] = '\0';
+	answer = docker_volumes_answer(&volumes, method, &request);
+	assert_non_null(answer);
+}
+
+static void expect_done(const char *method, const char *id)
+{
+	ask_with(method, "db", id, NULL, NULL);
+	assert_string_equal(answer->err, "");
+}
+
+static void expect_refused(const char *method, const char *name, const char *key, const char *value,
+			   const char *text)
+{
+	ask_with(method, name, "1", key, value);
+	if (!strstr(answer->err, text) || !str_starts_with(answer->err, "holdfast: "))
+		fail_msg("%s: '%s', not %s", method, answer->err, text);
+}
+
+static void expect_record(const char *id, size_t n_mounts, bool is_ending)
+{
+	Docker__VolumeRecord *record = NULL;
+	struct error err;
+
+	assert_int_equal(record_load(folder, "db", &record, &err), STATUS_OK);
+	assert_int_equal(record->alloc_id[0] != '\0', id != NULL);
+	assert_int_equal(record->n_mount_ids, n_mounts);
+	assert_int_equal(record->is_ending, is_ending);
+	record_free(record);
+}
+
+static void lay(size_t i, const char *method, const char *json)
+{
+	fake.answers[i] = (struct fake_answer){.method = method, .json = json};
+	fake.given[i] = 0;
+}
+
+/* The allocation runs as soon as it is asked for. */
+static void mount_one(void)
+{
+	lay(0, "Allocations.Run", TAKEN);
+	lay(1, "Allocations.Get", RUNNING(MOUNTED));
+	expect_done("Create", "");
+	expect_done("Mount", "one");
+	assert_string_equal(answer->mountpoint, MOUNTED);
+}
+
+TEST_FIXTURE(a_request_that_makes_no_sense_is_refused_and_asks_nothing, setup, teardown)
+{
+	static const char too_long[] =
+		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"; /* 65 */
+	static const char *const names[] = {"", ".", "../db", "a/b", "db.json", too_long};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		expect_refused("Create", names[i], NULL, NULL, "is 1 to 64 of");
+	expect_refused("Create", "db", "size", "1G", "option size is none");
+	expect_refused("Create", "db", "read_only", "yes", "true or false, not 'yes'");
+	expect_refused("Create", "db", "access_mode", "any", "single-node-writer");
+	expect_refused("Mount", "db", NULL, NULL, "no volume db was made on this machine");
+	expect_refused("Get", "db", NULL, NULL, "no volume db was made on this machine");
+	expect_refused("Nothing", "db", NULL, NULL, "there is no method Nothing");
+	assert_string_equal(fake.requests, "");
+	expect_done("Unmount", "1");
+	expect_done("Remove", "");
+}
+
+TEST_FIXTURE(a_volume_is_made_if_the_server_has_it, setup, teardown)
+{
+	fake.answers[0] = (struct fake_answer){.method = "Volumes.Get", .status = STATUS_NOT_FOUND};
+	expect_refused("Create", "db", "volume", "db[0]", "the server refuses");
+	expect_request("db[0]");
+	fake.answers[0].method = NULL;
+	expect_refused("Get", "db", NULL, NULL, "no volume db");
+	expect_done("Create", "");
+	expect_request("Volumes.Get");
+	expect_done("Create", "");
+	assert_string_equal(fake.requests, ""); /* it is there */
+	expect_refused("Create", "db", "read_only", "true", "other options");
+	expect_done("List", "");
+	assert_int_equal(answer->n_volumes, 1);
+	assert_string_equal(answer->volumes[0]->name, "db");
+	assert_string_equal(answer->volumes[0]->mountpoint, "");
+	expect_done("Remove", "");
+	expect_refused("Get", "db", NULL, NULL, "no volume db");
+}
+
+TEST_FIXTURE(mounts_share_an_allocation_and_the_last_one_ends_it, setup, teardown)
+{
+	mount_one();
+	expect_request("Allocations.Run");
+	expect_done("Mount", "two");
+	expect_done("Mount", "two");
+	assert_null(strstr(fake.requests, "Run"));
+	expect_record("a", 2, false);
+	expect_done("Get", "");
+	assert_string_equal(answer->volume->mountpoint, MOUNTED);
+	expect_refused("Remove", "db", NULL, NULL, "is mounted by 2 containers");
+	expect_done("Unmount", "one");
+	expect_done("Unmount", "one");
+	assert_string_equal(fake.requests, "");
+	lay(1, "Allocations.Get", FREED);
+	lay(2, "Allocations.Stop", TOLD);
+	expect_done("Unmount", "two");
+	expect_request("Allocations.Stop");
+	expect_record(NULL, 0, false);
+}
+
+TEST_FIXTURE(who_has_the_volume_is_in_the_answer_and_nothing_is_kept, setup, teardown)
+{
+	expect_done("Create", "");
+	fake.answers[0] = (struct fake_answer){.method = "Allocations.Run",
+					       .status = STATUS_FAILED_PRECONDITION,
+					       .details = "{\"claims\": [{\"text\": \"node-2 has it\"}]}"};
+	expect_refused("Mount", "db", NULL, NULL, "node-2 has it");
+	expect_record(NULL, 0, false);
+}
+
+TEST_FIXTURE(what_was_not_given_back_is_given_back_later, setup, teardown)
+{
+	mount_one();
+	lay(1, "Allocations.Get", STOPPED);
+	lay(2, "Allocations.Stop", TOLD);
+	ask_with("Unmount", "db", "one", NULL, NULL);
+	assert_true(strstr(answer->err, "not done in time"));
+	expect_record("a", 0, true);
+	lay(1, "Allocations.Get", FREED);
+	docker_volumes_sweep(&volumes);
+	expect_record(NULL, 0, false);
+	fake.requests[0] = '\0';
+	docker_volumes_sweep(&volumes);
+	assert_string_equal(fake.requests, "");
+}
+
+TEST_FIXTURE(what_others_have_mounted_is_not_let_go, setup, teardown)
+{
+	mount_one();
+	lay(1, "Allocations.Get", RUNNING(NOT_MOUNTED));
+	lay(2, "Allocations.Stop", TOLD);
+	expect_refused("Mount", "db", NULL, NULL, "not done in time");
+	assert_null(strstr(fake.requests, "Stop"));
+	expect_record("a", 1, false);
+	docker_volumes_sweep(&volumes);
+	expect_record("a", 1, false);
+}
+
+TEST_FIXTURE(mounts_of_an_allocation_that_has_ended_hold_no_other, setup, teardown)
+{
+	mount_one();
+	fake.answers[0] = (struct fake_answer){.method = "Allocations.Get", .json = FREED};
+	lay(1, "Allocations.Get", RUNNING(MOUNTED));
+	lay(2, "Allocations.Run", TAKEN);
+	fake.given[0] = 0;
+	expect_done("Mount", "two");
+	expect_request("Allocations.Run");
+	expect_record("another", 1, false);
+	expect_done("Unmount", "one");
+	assert_string_equal(fake.requests, "");
+	expect_record("another", 1, false);
+}
+
+TEST_FIXTURE(mounts_of_an_earlier_boot_are_over, setup, teardown)
+{
+	static const char text[] =
+		"{\"name\": \"db\", \"alloc_id\": \"01890000-0000-7000-8000-000000000001\", \"path\": "
+		"\"" MOUNTED
+		"\", \"boot_id\": \"01890000-0000-7000-8000-000000000009\", \"mount_ids\": [\"old\"]}";
+	char path[64];
+
+	(void)str_format(path, sizeof(path), "%s/db.json", folder);
+	assert_int_equal(file_write_atomic(path, 0600, text, strlen(text)), 0);
+	expect_record("a", 0, false);
+	expect_done("Path", "");
+	assert_string_equal(answer->mountpoint, "");
+	assert_int_equal(file_write_atomic(path, 0600, "{", 1), 0);
+	expect_refused("Mount", "db", NULL, NULL, "cannot be understood");
+	assert_string_equal(fake.requests, "");
+}
+
+TEST_FIXTURE(it_is_for_a_unit, setup, teardown)
+{
+	(void)unsetenv("STATE_DIRECTORY");
+	expect_usage_error("volume docker-plugin /run/x.sock",
+			   "systemctl start holdfast-docker-plugin.service");
+	expect_usage_error("volume docker-plugin /run/x.sock --timeout soon", "'soon' is not a duration");
+}
+
+TEST_GROUP(begin, end)
