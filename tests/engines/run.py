@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver of containers with real engines: podman and Docker of Debian's packages, as root.
 
-run.py [--build FOLDER] [--only driver|launch|flow|plugins|bench] [--case PATTERN] [--demo containers|jobs] [podman|docker]...   ends with `N passed, N failed`
+run.py [--build FOLDER] [--only driver|launch|flow|plugins|volumes|bench] [--case PATTERN] [--demo containers|jobs] [podman|docker]...   ends with `N passed, N failed`
 
 Each engine runs in namespaces of its own for mounts and processes, without systemd, with storage in memory and an image that is made here
 from busybox: no registry, no bridge, no iptables. Nothing is left behind."""
@@ -29,6 +29,7 @@ import demo_jobs  # noqa: E402
 import flow  # noqa: E402
 import launch  # noqa: E402
 import plugins  # noqa: E402
+import volumes  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 ALLOC = "0190a6f2-0000-7000-8000-000000000001"
@@ -317,6 +318,8 @@ def scenario(world, only, named):
         yield from flow.cases(world, named)
     if only in (None, "plugins"):
         yield from plugins.cases(world, named)
+    if only in (None, "volumes"):
+        yield from volumes.cases(world, named)
 
 
 def test_engine(engine, build, only, named):
@@ -355,7 +358,7 @@ def own_mounts():
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=Path, default=ROOT / "build/dev")
-    parser.add_argument("--only", choices=["driver", "launch", "flow", "plugins", "bench"])
+    parser.add_argument("--only", choices=["driver", "launch", "flow", "plugins", "volumes", "bench"])
     parser.add_argument("--case", default="", help="of flow, those whose name this pattern is in")
     parser.add_argument("--demo", choices=["containers", "jobs"], help="show what ./dev demo shows of it")
     parser.add_argument("engines", nargs="*", default=["podman", "docker"])

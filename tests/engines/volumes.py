@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Volumes of containers that Holdfast does not run: `docker run -v`, `podman run -v` and the plugin's socket of two nodes.
+
+One engine stands for both: what it asks of the plugin `holdfast` happens on node-1, and of `holdfast-2` on node-2."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import traceback
+
+from flow import PREFIX, World, wait_for
+
+SOCKETS = "/run/docker/plugins"
+PLUGINS = {"holdfast": "node-1", "holdfast-2": "node-2"}
+TYPE = "application/vnd.docker.plugins.v1.1+json"
+
+
+class Volumes:
+    def __init__(self, engine):
+        self.engine, self.room = engine, World(nodes=2)
+        self.command = ["podman"] if engine.engine == "podman" else ["docker", "-H", f"unix://{engine.work}/engine.sock"]
+
+    def open(self):
+        os.makedirs(SOCKETS, exist_ok=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M,mode=700", "plugins", SOCKETS], check=True)
+        if self.engine.engine == "podman":
+            conf = self.engine.work / "containers.conf"
+            text = conf.read_text(encoding="ascii").replace("[engine]\n", "[engine]\nvolume_plugin_timeout = 90\n")
+            lines = "".join(f'{name} = "{SOCKETS}/{name}.sock"\n' for name in PLUGINS)
+            conf.write_text(f"{text}[engine.volume_plugins]\n{lines}", encoding="ascii")
+        self.room.open()
+        self.room.start_agents()
+        self.room.holdfast("volume", "register", self.room.volume_spec())
+        for name in PLUGINS:
+            self.start_plugin(name)
+
+    def start_plugin(self, name="holdfast"):
+        state = self.engine.work / f"state-{name}"
+        state.mkdir(exist_ok=True)
+        self.engine.start(name, [f"{PREFIX}/bin/holdfast", "--dev-dir", f"{PREFIX}/var/server", "volume", "docker-plugin",
+                                 f"{SOCKETS}/{name}.sock", "--node", PLUGINS[name], "--timeout", "60s"],
+                          env=dict(os.environ) | {"STATE_DIRECTORY": str(state)})  # fmt: skip
+        wait_for("the plugin listens", lambda: self.listens(name))
+
+    def listens(self, name):
+        with socket.socket(socket.AF_UNIX) as s:
+            return s.connect_ex(f"{SOCKETS}/{name}.sock") == 0
+
+    def kill_plugin(self, name="holdfast"):
+        self.engine.kill_driver(name)
+
+    def words(self, *args):
+        return [*self.command, *args]
+
+    def ask(self, *args, check=True):
+        """The engine's own command."""
+        done = subprocess.run(self.words(*args), env=self.engine.env, capture_output=True, text=True, timeout=240, check=False)
+        assert not check or done.returncode == 0, f"{args}: {done.returncode} {done.stdout} {done.stderr}"
+        return done
+
+    def run_words(self, name, volume, script, *options):
+        return ("run", "--network=none", f"--name={name}", *options, "-v", f"{volume}:/data", "localhost/bb:1", "/bin/sh", "-c", script)
+
+    def run(self, name, volume, script, *options, check=True):
+        return self.ask(*self.run_words(name, volume, script, *options), check=check)
+
+    def serve(self, name, volume="db"):
+        self.run(name, volume, f"echo {name} >> /data/log; sleep 100000", "-d")
+
+    def remove(self, *names):
+        for name in names:
+            self.ask("rm", "-f", "-t", "0", name) if self.engine.engine == "podman" else self.ask("rm", "-f", name)
+
+    def is_free(self):
+        wait_for("the claim to be free", lambda: not self.room.live_claims(), 90)
+        assert [m for n in self.room.nodes for m in n.mounts()] == []
+
+    def record(self, name="holdfast", volume="db"):
+        with open(self.engine.work / f"state-{name}" / f"{volume}.json", encoding="ascii") as f:
+            return json.load(f)
+
+    def post(self, path, body, name="holdfast"):
+        """What an engine sends, byte by byte: status and body of the answer."""
+        head = f"POST {path} HTTP/1.1\r\nHost: holdfast\r\nContent-Type: {TYPE}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(100)
+            s.connect(f"{SOCKETS}/{name}.sock")
+            s.sendall(head.encode() + body.encode())
+            said = b""
+            while part := s.recv(65536):
+                said += part
+        head, _, body = said.decode().partition("\r\n\r\n")
+        return int(head.split()[1]), body
+
+    def answer(self, method, **request):
+        status, body = self.post(f"/VolumeDriver.{method}", json.dumps(request))
+        found = json.loads(body)
+        assert status == (500 if found["Err"] else 200), f"{method}: {status} {body}"
+        return found
+
+    def close(self):
+        for name in PLUGINS:
+            if name in self.engine.processes:
+                self.kill_plugin(name)
+        World.close(self.room)
+        subprocess.run(["umount", "-l", SOCKETS], check=False)
+
+    # --- the cases, in their order
+
+    def a_bad_request_is_answered_and_changes_nothing(self):
+        assert json.loads(self.post("/Plugin.Activate", "")[1])["Implements"] == ["VolumeDriver"]
+        for path, body in (("/VolumeDriver.Mount", "{"), ("/VolumeDriver.Mount", '{"Name": 7}'), ("/VolumeDriver.None", "{}"),
+                           ("/VolumeDriver.Create", json.dumps({"Name": "x" * 70000}))):  # fmt: skip
+            status, said = self.post(path, body)
+            assert 400 <= status < 500 and (path.endswith("None") or len(body) > 65536 or json.loads(said)["Err"]), f"{path} {body[:40]}: {status} {said}"
+        for method, request, said in (
+            ("Create", {"Name": "../db"}, "volume name '../db' is 1 to 64"),
+            ("Create", {"Name": "db", "Opts": {"size": "1G"}}, "option size is none"),
+            ("Create", {"Name": "db", "Opts": {"read_only": "yes"}}, "is true or false, not 'yes'"),
+            ("Create", {"Name": "db", "Opts": {"access_mode": "any"}}, "single-node-writer"),
+            ("Create", {"Name": "nothing", "Opts": None}, "nothing"),
+            ("Mount", {"Name": "db", "ID": "1"}, "no volume db was made on this machine"),
+            ("Get", {"Name": "db"}, "no volume db was made on this machine"),
+        ):
+            found = self.answer(method, **request)
+            assert found["Err"].startswith("holdfast: ") and said in found["Err"], f"{method} {request}: {found}"
+        assert self.answer("Unmount", Name="db", ID="1")["Err"] == self.answer("Remove", Name="db")["Err"] == ""
+        assert self.answer("List")["Volumes"] == [] and self.answer("Capabilities")["Capabilities"] == {"Scope": "local"}
+
+    def a_volume_that_the_server_does_not_have_is_refused_in_the_engines_output(self):
+        done = self.ask("volume", "create", "--driver", "holdfast", "nothing", check=False)
+        assert done.returncode != 0 and "holdfast: " in done.stderr and "nothing" in done.stderr, done.stderr
+
+    def a_container_has_the_volume_as_long_as_it_runs(self):
+        for _ in range(2):  # the same once more is no mistake
+            assert self.answer("Create", Name="db", Opts={})["Err"] == ""
+        assert "other options" in self.answer("Create", Name="db", Opts={"read_only": "true"})["Err"]
+        assert self.answer("Remove", Name="db")["Err"] == ""
+        self.ask("volume", "create", "--driver", "holdfast", "db")
+        self.run("once", "db", "echo kept > /data/kept", "--rm")
+        self.is_free()
+        assert all(c["evidence"] == "EVIDENCE_RECEIPT" for c in self.room.claims())
+        assert self.run("again", "db", "cat /data/kept", "--rm").stdout == "kept\n"
+        self.is_free()
+
+    def a_second_node_is_told_who_holds_the_volume(self):
+        self.serve("one")
+        self.ask("volume", "create", "--driver", "holdfast-2", "-o", "volume=db", "other")
+        done = self.run("late", "other", "true", check=False)
+        assert done.returncode != 0 and "holdfast: " in done.stderr and "node-1" in done.stderr, done.stderr
+        self.remove("late")
+        (claim,) = self.room.live_claims()
+        self.serve("two")  # on the same node they share it
+        self.remove("one")
+        assert [c["id"] for c in self.room.live_claims()] == [claim["id"]]
+        self.remove("two")
+        self.is_free()
+        self.run("late", "other", "cat /data/log", "--rm")
+        self.is_free()
+
+    def a_plugin_and_an_agent_that_are_killed_change_no_mount(self):
+        self.serve("one")
+        before = self.room.live_claims()
+        self.kill_plugin()
+        self.room.nodes[0].daemon.kill(signal.SIGKILL)
+        self.start_plugin()
+        self.room.nodes[0].start()
+        self.room.nodes[0].wait_connected()
+        assert [c["id"] for c in self.room.live_claims()] == [c["id"] for c in before]
+        assert self.answer("Get", Name="db")["Volume"]["Mountpoint"] == self.record()["path"] != ""
+        self.ask("exec", "one", "/bin/sh", "-c", "echo still >> /data/log")
+        self.remove("one")
+        self.is_free()
+
+    def a_plugin_killed_while_it_mounts_leaves_no_claim(self):
+        for claims in (1, 0):  # before the answer, and before the server was asked
+            run = subprocess.Popen(self.words(*self.run_words("cut", "db", "sleep 100000", "-d")), env=self.engine.env,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+            wait_for("the mount to begin", lambda: len(self.room.live_claims()) >= claims and self.record().get("alloc_id"))
+            self.kill_plugin()
+            self.start_plugin()
+            run.wait(240)
+            if self.ask("inspect", "cut", check=False).returncode == 0:
+                self.remove("cut")
+            found = self.record()
+            if found.get("mount_ids"):  # killed after the mount was noted, before the engine heard of it
+                self.room.holdfast("alloc", "stop", found["alloc_id"])
+            self.is_free()
+
+    def an_engine_that_ends_gives_its_volumes_back(self):
+        self.serve("one")
+        self.engine.processes["engine"].terminate()
+        self.engine.processes["engine"].wait(60)
+        self.is_free()
+        self.engine.start_engine()
+        self.ask("start", "one")
+        wait_for("the claim", self.room.live_claims)
+        self.remove("one")
+        self.is_free()
+
+    def a_volume_that_is_removed_is_forgotten_and_keeps_its_data(self):
+        self.serve("one")
+        assert "is mounted by 1 containers" in self.answer("Remove", Name="db")["Err"]
+        self.remove("one")
+        self.ask("volume", "rm", "db")
+        self.ask("volume", "rm", "other")
+        assert [n for n in os.listdir(self.engine.work / "state-holdfast") if n != "lock"] == []
+        self.ask("volume", "create", "--driver", "holdfast", "db")
+        assert self.run("again", "db", "cat /data/kept", "--rm").stdout == "kept\n"
+        self.ask("volume", "rm", "db")
+        self.is_free()
+
+
+def cases(engine, named=""):
+    """Yields (name, why it failed or None)."""
+    volumes = Volumes(engine)
+    try:
+        volumes.open()
+        for name, case in vars(Volumes).items():
+            if not name.startswith(("a_", "an_")) or not re.search(named, name):
+                continue
+            if engine.engine == "podman" and name.startswith("an_engine_"):
+                continue  # it has no process that containers need
+            try:
+                case(volumes)
+                yield name, None
+            except Exception:  # noqa: BLE001 a case that fails is told
+                said = "".join((engine.work / f"{n}.log").read_text(errors="replace")[-2000:] for n in PLUGINS)
+                said += "".join(path.read_text(errors="replace") for path in engine.work.glob("state-*/*.json"))
+                yield name, traceback.format_exc() + said + volumes.room.holdfast("volume", "status", "db", "--why", check=False).stdout
+                return
+    finally:
+        volumes.close()
