@@ -29,7 +29,7 @@ struct job_work {
 	char job_key[OBJECT_KEY_SIZE];
 	RB_ENTRY(job_work) by_key;
 	TAILQ_ENTRY(job_work) in_queue;
-	LIST_ENTRY(job_work) of_waiting;
+	TAILQ_ENTRY(job_work) of_waiting;
 	struct server *server;
 	sd_event_source *timer; /* owned */
 	bool is_queued;
@@ -38,13 +38,12 @@ struct job_work {
 };
 RB_HEAD(job_work_tree, job_work);
 TAILQ_HEAD(job_work_queue, job_work);
-LIST_HEAD(job_work_list, job_work);
 
 struct job_works {
 	struct job_work_tree by_key;
 	struct job_work_queue queue;
-	struct job_work_list waiting;
-	sd_event_source *turn; /* owned; on while the queue has something */
+	struct job_work_queue waiting; /* in the order in which they began to */
+	sd_event_source *turn;	       /* owned; on while the queue has something */
 };
 
 static int compare(const struct job_work *a, const struct job_work *b)
@@ -311,9 +310,9 @@ static void set_waiting(struct job_works *works, struct job_work *work, bool is_
 		return;
 	work->is_waiting = is_waiting;
 	if (is_waiting)
-		LIST_INSERT_HEAD(&works->waiting, work, of_waiting);
+		TAILQ_INSERT_TAIL(&works->waiting, work, of_waiting);
 	else
-		LIST_REMOVE(work, of_waiting);
+		TAILQ_REMOVE(&works->waiting, work, of_waiting);
 }
 
 static void queue(struct job_work *work)
@@ -450,7 +449,7 @@ static struct job_works *works_of(struct server *server)
 		return NULL;
 	RB_INIT(&works->by_key);
 	TAILQ_INIT(&works->queue);
-	LIST_INIT(&works->waiting);
+	TAILQ_INIT(&works->waiting);
 	if (sd_event_add_defer(server->event, &works->turn, on_turn, server) < 0) {
 		free(works);
 		return NULL;
@@ -499,7 +498,7 @@ static void mark_waiting(struct server *server)
 	struct job_work *work;
 
 	if (server->job_works)
-		LIST_FOREACH (work, &server->job_works->waiting, of_waiting)
+		TAILQ_FOREACH (work, &server->job_works->waiting, of_waiting)
 			queue(work);
 }
 

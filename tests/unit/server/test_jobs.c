@@ -240,6 +240,25 @@ TEST_FIXTURE(a_member_waits_for_its_volume_and_is_placed_when_that_is_free, setu
 	UNTIL(f, f->n1.runs + f->n2.runs == 2);
 }
 
+TEST_FIXTURE(the_job_that_waits_longest_gets_the_volume, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct submission s;
+
+	take_volume(f);
+	make_job(f, &s);
+	assert_int_equal(run(f, &s, NULL), 1);
+	UNTIL(f, is_in(f, "pending", 1));
+	settle(f);
+	s.job.id = text("api");
+	assert_int_equal(run(f, &s, NULL), 1);
+	settle(f);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	end(f, &f->n1, ALLOC_1);
+	UNTIL(f, n_allocs(f) == 1 || state_job(&f->server->state, "default", "api"));
+	assert_int_equal(n_allocs(f), 1);
+}
+
 TEST_FIXTURE(a_new_version_takes_the_place_of_the_old_one_on_its_volume, setup, teardown)
 {
 	struct fixture *f = *state;
