@@ -229,13 +229,11 @@ static enum status answer_mount(struct task *task, struct error *err)
 	return status;
 }
 
-/* Who did not mount it has nothing to give back. */
+/* What nobody has mounted any more is given back, also when that was tried before. */
 static enum status answer_unmount(struct task *task, struct error *err)
 {
 	enum status status;
 
-	if (!record_has_mount(task->record, task->request->id))
-		return STATUS_OK;
 	record_remove_mount(task->record, task->request->id);
 	status = record_save(task->volumes->dir, task->record, err);
 	if (status != STATUS_OK || task->record->n_mount_ids > 0)

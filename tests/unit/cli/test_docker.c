@@ -215,6 +215,14 @@ TEST_FIXTURE(what_was_not_given_back_is_given_back_later, setup, teardown)
 	lay(1, "Allocations.Get", FREED);
 	docker_volumes_sweep(&volumes);
 	expect_record(NULL, 0, false);
+	mount_one();
+	lay(1, "Allocations.Get", STOPPED);
+	lay(2, "Allocations.Stop", TOLD);
+	ask_with("Unmount", "db", "one", NULL, NULL);
+	expect_record("a", 0, true);
+	lay(1, "Allocations.Get", FREED);
+	expect_done("Unmount", "one");
+	expect_record(NULL, 0, false);
 	fake.requests[0] = '\0';
 	docker_volumes_sweep(&volumes);
 	assert_string_equal(fake.requests, "");
