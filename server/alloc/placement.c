@@ -347,7 +347,7 @@ static enum status choose_for_plugin(const struct placement *placement, struct t
 
 		if (obstacle != OBSTACLE_NONE)
 			tally_add(tally, obstacle, node->id, reason);
-		else if (has_plugin(node, plugin_id))
+		else if (plugin_id[0] != '\0' && has_plugin(node, plugin_id))
 			n_have++;
 		else if (!best || is_better(node, best))
 			best = node;

@@ -22,7 +22,9 @@
 #include <sys/queue.h>
 
 enum { TIMER_ACCURACY_US = 10000, OBJECT_SIZE = NAMESPACE_MAX + UUID_TEXT_SIZE + 80 };
-#define RETRY_US (5 * USEC_PER_SEC) /* after what the store refused */
+#define RETRY_US (5 * USEC_PER_SEC)  /* after what the store refused */
+#define TURN_US (10 * USEC_PER_MSEC) /* of one turn, after which no more is done in it */
+#define REST_MAX_US (USEC_PER_SEC / 2)
 
 struct job_work {
 	const char *key; /* of the array below: the tree's key */
@@ -43,7 +45,9 @@ struct job_works {
 	struct job_work_tree by_key;
 	struct job_work_queue queue;
 	struct job_work_queue waiting; /* in the order in which they began to */
-	sd_event_source *turn;	       /* owned; on while the queue has something */
+	sd_event_source *turn;	       /* owned; on while the queue has something and no rest is taken */
+	sd_event_source *rest;	       /* owned; NULL: none yet */
+	bool is_resting;
 };
 
 static int compare(const struct job_work *a, const struct job_work *b)
@@ -323,7 +327,8 @@ static void queue(struct job_work *work)
 		return;
 	work->is_queued = true;
 	TAILQ_INSERT_TAIL(&works->queue, work, in_queue);
-	(void)sd_event_source_set_enabled(works->turn, SD_EVENT_ON);
+	if (!works->is_resting)
+		(void)sd_event_source_set_enabled(works->turn, SD_EVENT_ON);
 }
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
@@ -346,9 +351,10 @@ static bool is_of_others(enum job_wait_for what)
 	return what == JOB_WAIT_VOLUME || what == JOB_WAIT_NODE || what == JOB_WAIT_CONNECTION;
 }
 
-/* One that fails leaves the others of its group for the next event: they would fail as well. */
-static void carry_out_all(struct job_work *work, const Holdfast__V1__Job *job,
-			  const struct job_decisions *decisions)
+/* One that fails leaves the others of its group for the next event: they would fail as well. False: the time
+ * was over before all was done. */
+static bool carry_out_all(struct job_work *work, const Holdfast__V1__Job *job,
+			  const struct job_decisions *decisions, uint64_t until_us)
 {
 	uint32_t refused = 0; /* groups, a bit each */
 	struct error err;
@@ -357,6 +363,8 @@ static void carry_out_all(struct job_work *work, const Holdfast__V1__Job *job,
 	for (size_t i = 0; i < decisions->n_actions; i++) {
 		const struct job_action *action = &decisions->actions[i];
 
+		if (i > 0 && clock_monotonic_us() > until_us)
+			return false;
 		if (action->type == JOB_PLACE && (refused & (1U << action->group)))
 			continue;
 		if (carry_out(work, job, action, &err) == STATUS_OK)
@@ -365,6 +373,7 @@ static void carry_out_all(struct job_work *work, const Holdfast__V1__Job *job,
 			refused |= 1U << action->group;
 		(void)str_copy(work->refusal, sizeof(work->refusal), err.msg);
 	}
+	return true;
 }
 
 static uint64_t delay_until(int64_t at_ms)
@@ -374,14 +383,14 @@ static uint64_t delay_until(int64_t at_ms)
 	return delay_ms > 0 ? (uint64_t)delay_ms * USEC_PER_MSEC : 0;
 }
 
-static void reconcile(struct job_work *work)
+static void reconcile(struct job_work *work, uint64_t until_us)
 {
 	struct server *server = work->server;
 	const Holdfast__V1__Job *stored = state_record(&server->state, work->key);
 	cleanup_free struct job_view *view = calloc(1, sizeof(*view));
 	cleanup_free struct job_decisions *decisions = NULL;
 	Holdfast__V1__Job *job;
-	bool is_waiting;
+	bool is_waiting, is_done;
 
 	if (!stored || !server->is_serving)
 		return;
@@ -396,9 +405,9 @@ static void reconcile(struct job_work *work)
 	is_waiting = view->spec.type == JOB_SYSTEM;
 	for (size_t i = 0; i < decisions->n_waits; i++)
 		is_waiting = is_waiting || is_of_others(decisions->waits[i].what);
-	carry_out_all(work, job, decisions);
+	is_done = carry_out_all(work, job, decisions, until_us);
 	set_waiting(server->job_works, work, is_waiting || work->refusal[0] != '\0');
-	if (decisions->is_cut && work->refusal[0] == '\0')
+	if (!is_done || (decisions->is_cut && work->refusal[0] == '\0'))
 		queue(work);
 	else if (work->refusal[0] != '\0' && change_check(server, NULL) != STATUS_OK)
 		wake_after(work, RETRY_US);
@@ -417,22 +426,52 @@ static void work_free(struct job_works *works, struct job_work *work)
 	free(work);
 }
 
+static int on_rested(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct job_works *works = userdata;
+
+	(void)source;
+	(void)usec;
+	works->is_resting = false;
+	(void)sd_event_source_set_enabled(works->turn,
+					  TAILQ_EMPTY(&works->queue) ? SD_EVENT_OFF : SD_EVENT_ON);
+	return 0;
+}
+
+/* A turn looks at all members of a job: of a large one it takes long, and the next one begins when others
+ * have had as much time. */
+static void rest(struct server *server, uint64_t took_us)
+{
+	struct job_works *works = server->job_works;
+	uint64_t rest_us = took_us < REST_MAX_US ? took_us : REST_MAX_US;
+
+	works->rest = sd_event_source_disable_unref(works->rest);
+	works->is_resting = sd_event_add_time_relative(server->event, &works->rest, CLOCK_MONOTONIC, rest_us,
+						       TIMER_ACCURACY_US, on_rested, works) >= 0;
+}
+
 /* One job a turn. */
 static int on_turn(sd_event_source *source, void *userdata)
 {
 	struct server *server = userdata;
 	struct job_works *works = server->job_works;
 	struct job_work *work = TAILQ_FIRST(&works->queue);
+	uint64_t begun_us = clock_monotonic_us();
+	uint64_t took_us;
 
 	if (work) {
 		TAILQ_REMOVE(&works->queue, work, in_queue);
 		work->is_queued = false;
 		if (state_record(&server->state, work->key))
-			reconcile(work);
+			reconcile(work, begun_us + TURN_US);
 		else
 			work_free(works, work);
 	}
-	(void)sd_event_source_set_enabled(source, TAILQ_EMPTY(&works->queue) ? SD_EVENT_OFF : SD_EVENT_ON);
+	took_us = clock_monotonic_us() - begun_us;
+	if (took_us > TURN_US / 4)
+		rest(server, took_us);
+	(void)sd_event_source_set_enabled(
+		source, works->is_resting || TAILQ_EMPTY(&works->queue) ? SD_EVENT_OFF : SD_EVENT_ON);
 	return 0;
 }
 
@@ -580,6 +619,7 @@ void job_work_release_all(struct server *server)
 	while ((work = RB_MIN(job_work_tree, &works->by_key)))
 		work_free(works, work);
 	(void)sd_event_source_disable_unref(works->turn);
+	(void)sd_event_source_disable_unref(works->rest);
 	free(works);
 	server->job_works = NULL;
 }
