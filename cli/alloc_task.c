@@ -291,7 +291,9 @@ static int prepare(struct session *s, bool is_tty)
 		(void)sigemptyset(&signals);
 		(void)sigaddset(&signals, SIGWINCH);
 		(void)sigprocmask(SIG_BLOCK, &signals, NULL);
-		make_raw(s);
+		if (s->inv->options[OPT_INTERACTIVE]) /* else ctrl-c is for this program: nothing of it is
+							 sent */
+			make_raw(s);
 		send_size(s);
 		r = sd_event_add_signal(s->event, &s->resize, SIGWINCH, on_resize, s);
 		if (r < 0)
