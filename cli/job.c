@@ -46,6 +46,8 @@ static const char *update_of(const Holdfast__V1__Job *job)
 {
 	static const char *const names[] = {"under way", "done", "failed"};
 
+	if (job->stop && job->update_status == HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_RUNNING)
+		return "stopped";
 	return (unsigned int)job->update_status < ARRAY_SIZE(names) ? names[job->update_status] : "unknown";
 }
 
@@ -98,7 +100,8 @@ static enum status show_groups(const Holdfast__V1__GetJobResponse *answer, struc
 	return table_print(table, "groups", err);
 }
 
-static enum status show_jobs(Holdfast__V1__Job *const *jobs, size_t n, struct error *err)
+/* @is_history: versions of one job, the newest first */
+static enum status show_jobs(Holdfast__V1__Job *const *jobs, size_t n, bool is_history, struct error *err)
 {
 	static const struct column columns[] = {
 		{.name = "ID"},
@@ -118,10 +121,14 @@ static enum status show_jobs(Holdfast__V1__Job *const *jobs, size_t n, struct er
 	table = table_new(columns, ARRAY_SIZE(columns));
 	for (size_t i = 0; i < n; i++) {
 		char version[NUMBER_SIZE], age[AGE_SIZE];
+		bool is_replaced =
+			is_history && i > 0 &&
+			jobs[i]->update_status == HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_RUNNING;
 
 		table_add(table,
 			  (const char *const[]){jobs[i]->id, jobs[i]->namespace_, type_of(jobs[i]),
-						number(jobs[i]->version, version), update_of(jobs[i]),
+						number(jobs[i]->version, version),
+						is_replaced ? "replaced" : update_of(jobs[i]),
 						jobs[i]->stop ? "yes" : "no",
 						age_text(jobs[i]->submit_time_ms, clock_realtime_ms(), age)});
 	}
@@ -220,7 +227,7 @@ static enum status job_list_show(struct call *call, const void *message, struct 
 	const Holdfast__V1__ListJobsResponse *answer = message;
 
 	(void)call;
-	return show_jobs(answer->jobs, answer->n_jobs, err);
+	return show_jobs(answer->jobs, answer->n_jobs, false, err);
 }
 
 static enum status job_stop_load(struct call *call, void *message, struct error *err)
@@ -259,7 +266,7 @@ static enum status job_history_show(struct call *call, const void *message, stru
 	const Holdfast__V1__JobHistoryResponse *answer = message;
 
 	(void)call;
-	return show_jobs(answer->versions, answer->n_versions, err);
+	return show_jobs(answer->versions, answer->n_versions, true, err);
 }
 
 #define JOBS &holdfast__v1__jobs__descriptor

@@ -150,7 +150,7 @@ static const struct rpc_method jobs_methods[] = {
 	{.name = "Get", .unary = jobs_handle_get, READ(.right = ACCESS_JOB_READ, .namespaces = "namespace")},
 	{.name = "List",
 	 .unary = jobs_handle_list,
-	 READ(.right = ACCESS_JOB_LIST, .namespaces = "namespace")},
+	 READ(.right = ACCESS_JOB_LIST, .namespaces = "namespace", .any = RULE_ANY_STAR)},
 	{.name = "Stop",
 	 .unary = jobs_handle_stop,
 	 WRITE(.right = ACCESS_JOB_SUBMIT, .namespaces = "namespace")},

@@ -527,13 +527,15 @@ static bool may_reschedule(struct pass *pass, const struct member *member)
 			oldest_ms = alloc->end_ms;
 	}
 	if (n_failed > policy->attempts && !policy->unlimited) {
-		(void)add_wait(pass, member, JOB_WAIT_ATTEMPTS, NULL, oldest_ms + policy->interval_ms);
+		(void)add_wait(pass, member, JOB_WAIT_ATTEMPTS, &member->allocs[0],
+			       oldest_ms + policy->interval_ms);
 		return false;
 	}
 	if (member->n_allocs == 0 || !is_current(pass, &member->allocs[0]) ||
 	    !has_failed(pass, &member->allocs[0]) || member->allocs[0].end_ms + policy->delay_ms <= now_ms)
 		return true;
-	(void)add_wait(pass, member, JOB_WAIT_DELAY, NULL, member->allocs[0].end_ms + policy->delay_ms);
+	(void)add_wait(pass, member, JOB_WAIT_DELAY, &member->allocs[0],
+		       member->allocs[0].end_ms + policy->delay_ms);
 	return false;
 }
 

@@ -111,6 +111,21 @@ static enum status check_reschedule(const Group *group, const char *field, struc
 			     JOB_RESCHEDULE_INTERVAL_MAX_MS);
 }
 
+/* It would fail every version while its members run well. */
+static enum status check_update(const Group *group, const char *field, struct error *err)
+{
+	const Holdfast__V1__JobUpdate *update = group->update;
+
+	if (!update || update->healthy_deadline_ms == 0 ||
+	    update->min_healthy_ms < update->healthy_deadline_ms)
+		return STATUS_OK;
+	return error_invalid(err, field,
+			     "update: min_healthy_time of %" PRIu32
+			     " ms is not below healthy_deadline, %" PRIu32
+			     " ms: no member could be healthy in time",
+			     update->min_healthy_ms, update->healthy_deadline_ms);
+}
+
 static enum status check_group(const Job *job, uint32_t i, struct error *err)
 {
 	const Group *group = job->groups[i];
@@ -132,6 +147,8 @@ static enum status check_group(const Job *job, uint32_t i, struct error *err)
 		st = check_per_alloc(job, group, field, err);
 	if (st == STATUS_OK)
 		st = check_reschedule(group, field, err);
+	if (st == STATUS_OK)
+		st = check_update(group, field, err);
 	for (size_t k = 0; st == STATUS_OK && k < group->allocation->n_volumes; k++)
 		st = check_shared_volume(job, group, group->allocation->volumes[k], field, err);
 	return st == STATUS_OK ? job_make_alloc(job, i, group->count > 0 ? group->count - 1 : 0, &alloc, err)

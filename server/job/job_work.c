@@ -272,17 +272,25 @@ static enum status stop(struct job_work *work, const struct job_action *action, 
 	return change_commit_taking(work->server, &change, on_alloc_durable, strdup(entry->id), err);
 }
 
+void job_version_key(const Holdfast__V1__Job *job, uint64_t version, char ret[static OBJECT_KEY_SIZE])
+{
+	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_JOB_VERSION "%s/%s/%020" PRIu64, job->namespace_,
+			 job->id, version);
+}
+
 static enum status end_update(struct job_work *work, const Holdfast__V1__Job *job,
 			      const struct job_action *action, struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	bool failed = action->type == JOB_FAIL_UPDATE;
 	Holdfast__V1__Job changed = *job;
-	char object[AUDIT_OBJECT_SIZE], why[AUDIT_WHY_SIZE];
+	char object[AUDIT_OBJECT_SIZE], why[AUDIT_WHY_SIZE], version[OBJECT_KEY_SIZE];
 
 	changed.update_status = failed ? HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_FAILED
 				       : HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_DONE;
 	change_put_record(&change, work->key, &changed.base);
+	job_version_key(job, job->version, version);
+	change_put_record(&change, version, &changed.base);
 	(void)str_format(object, sizeof(object), "job %s/%s", job->namespace_, job->id);
 	(void)str_format(why, sizeof(why), "version %" PRIu64 " %s%s", job->version,
 			 failed ? "failed: not healthy in time is allocation " : "is healthy",

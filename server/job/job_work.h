@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "job/job_spec.h"
+#include "state/objects.h"
 #include "state/state.h"
 
 struct change_object;
@@ -18,6 +19,9 @@ struct job_decisions *job_decide(struct server *server, const Holdfast__V1__Job 
 
 /** Why a member of the job could not be placed at the last try; empty: nothing was in the way. */
 const char *job_work_refusal(struct server *server, const char *namespace, const char *id);
+
+/** Key of the record of a version of @job, which lasts when another one is submitted. */
+void job_version_key(const Holdfast__V1__Job *job, uint64_t version, char ret[static OBJECT_KEY_SIZE]);
 
 /** Does its job still go by the allocation, which has ended? It is not collected then. */
 bool job_needs_alloc(struct server *server, const struct alloc *alloc);

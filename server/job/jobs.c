@@ -37,12 +37,6 @@ static void job_key(const char *namespace, const char *id, char ret[static OBJEC
 	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_JOB "%.64s/%.64s", namespace_or_default(namespace), id);
 }
 
-static void version_key(const Job *job, uint64_t version, char ret[static OBJECT_KEY_SIZE])
-{
-	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_JOB_VERSION "%s/%s/%020" PRIu64, job->namespace_,
-			 job->id, version);
-}
-
 /* As it is stored, with its indexes. Its lists are borrowed. */
 static Job shown(const struct record_entry *entry)
 {
@@ -212,11 +206,11 @@ static void stage_version(struct change *change, const Job *job)
 {
 	char key[OBJECT_KEY_SIZE];
 
-	version_key(job, job->version, key);
+	job_version_key(job, job->version, key);
 	change_put_record(change, key, &job->base);
 	if (job->version <= JOB_VERSIONS_KEPT)
 		return;
-	version_key(job, job->version - JOB_VERSIONS_KEPT, key);
+	job_version_key(job, job->version - JOB_VERSIONS_KEPT, key);
 	change_delete_record(change, key);
 }
 
@@ -258,7 +252,7 @@ static void stage_purge(struct server *server, struct change *change, const Job 
 
 	change_delete_record(change, key);
 	for (uint64_t i = 0; i <= JOB_VERSIONS_KEPT && i < job->version; i++) {
-		version_key(job, job->version - i, version);
+		job_version_key(job, job->version - i, version);
 		if (state_record(&server->state, version))
 			change_delete_record(change, version);
 	}
@@ -361,6 +355,15 @@ static void missing_text(struct server *server, const char *namespace, const str
 		}
 }
 
+/* Why the allocation failed after which the member waits. */
+static void failure_text(struct server *server, const struct job_wait *wait, char ret[static EXPLAIN_SIZE])
+{
+	const struct alloc_entry *entry = wait->alloc_id ? state_alloc(&server->state, wait->alloc_id) : NULL;
+
+	if (entry && (wait->what == JOB_WAIT_DELAY || wait->what == JOB_WAIT_ATTEMPTS))
+		(void)snprintf(ret, EXPLAIN_SIZE, "%s", alloc_description(&entry->alloc));
+}
+
 static bool add_wait(struct server *server, const char *namespace, struct members *members,
 		     const struct job_spec *spec, const struct job_wait *wait)
 {
@@ -373,6 +376,7 @@ static bool add_wait(struct server *server, const char *namespace, struct member
 	if (wait->alloc_id)
 		member.allocation_id = (char *)(uintptr_t)wait->alloc_id;
 	missing_text(server, namespace, wait, missing);
+	failure_text(server, wait, missing);
 	(void)snprintf(whole, sizeof(whole), "%s%s%s", job_wait_text(wait, text),
 		       missing[0] != '\0' ? ": " : "", missing);
 	return add_member(members, spec, &member, wait->group, whole);
@@ -576,6 +580,8 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 			       struct error *err)
 {
 	const Holdfast__V1__ListJobsRequest *request = (const void *)message;
+	bool is_any = str_eq(request->namespace_, "*");
+	struct access_scope scope;
 	Holdfast__V1__ListJobsResponse response = HOLDFAST__V1__LIST_JOBS_RESPONSE__INIT;
 	char table[OBJECT_KEY_SIZE];
 	cleanup_free Job *jobs = NULL;
@@ -584,10 +590,13 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	struct record_page page = {0};
 	enum status st = page_size(request->per_page, PAGE_RECORDS_MAX, &page.size, err);
 
-	(void)str_format(table, sizeof(table), PREFIX_JOB "%.64s/",
-			 namespace_or_default(request->namespace_));
+	(void)str_format(table, sizeof(table), PREFIX_JOB "%.64s%s",
+			 is_any ? "" : namespace_or_default(request->namespace_), is_any ? "" : "/");
+	if (st == STATUS_OK && is_any)
+		st = access_scope_init(server, call, ACCESS_JOB_LIST, &scope, err);
 	if (st == STATUS_OK)
-		st = record_page_begin(server, &page, table, request->prefix, request->next_token, err);
+		st = record_page_begin(server, &page, table, is_any ? "" : request->prefix,
+				       request->next_token, err);
 	if (st != STATUS_OK)
 		return st;
 	jobs = calloc(page.size, sizeof(*jobs));
@@ -595,6 +604,11 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	if (!jobs || !list)
 		return error_no_memory(err, "a job");
 	while ((entry = record_page_next(&page))) {
+		const Job *job = (const Job *)entry->record.message;
+
+		if (is_any && (!str_starts_with(job->id, request->prefix) ||
+			       !access_scope_has(&scope, job->namespace_)))
+			continue;
 		list[response.n_jobs] = &jobs[response.n_jobs];
 		jobs[response.n_jobs++] = shown(entry);
 	}
@@ -626,8 +640,8 @@ static enum status handle_history(struct server *server, struct rpc_call *call,
 		const struct record_entry *entry;
 		char key[OBJECT_KEY_SIZE];
 
-		version_key(job, job->version - i, key);
-		entry = state_record_entry(&server->state, key);
+		job_version_key(job, job->version - i, key);
+		entry = i == 0 ? known : state_record_entry(&server->state, key);
 		if (!entry)
 			continue;
 		versions[response.n_versions] = shown(entry);

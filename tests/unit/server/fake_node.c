@@ -382,6 +382,8 @@ void fake_node_send_alloc(struct fake_node *node, const char *alloc_id, Holdfast
 	copy_id(id, alloc_id);
 	alloc.alloc_id = id;
 	alloc.client_status = status;
+	if (status == HOLDFAST__V1__CLIENT_STATUS__FAILED)
+		alloc.description = (char[]){"it is broken"};
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC;
 	up.alloc = &alloc;
 	send_up(node, &up);

@@ -327,6 +327,31 @@ TEST_FIXTURE(a_system_job_has_one_member_on_each_node, setup, teardown)
 	UNTIL(f, f->n1.stops == 1 && f->n2.stops == 1);
 }
 
+TEST_FIXTURE(a_member_that_failed_says_why, setup, teardown)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__GetJobResponse *response;
+	const struct alloc_entry *alloc;
+	struct submission s;
+
+	connect_both(f);
+	make_job(f, &s);
+	s.reschedule.delay_ms = 3600 * 1000;
+	assert_int_equal(run(f, &s, NULL), 1);
+	UNTIL(f, f->n1.runs == 1);
+	alloc = state_alloc(&f->server->state, f->n1.last_run);
+	fake_node_send_alloc(&f->n1, alloc->id, HOLDFAST__V1__CLIENT_STATUS__FAILED);
+	UNTIL(f, alloc_is_client_terminal(&alloc->alloc));
+	settle(f);
+	response = get(f);
+	assert_int_equal(response->n_waits, 1);
+	assert_string_equal(response->waits[0]->allocation_id, alloc->id);
+	if (!strstr(response->waits[0]->text, "its allocation failed; waits until") ||
+	    !strstr(response->waits[0]->text, ": it is broken"))
+		fail_msg("%s", response->waits[0]->text);
+	holdfast__v1__get_job_response__free_unpacked(response, NULL);
+}
+
 TEST_FIXTURE(a_batch_job_ends_and_is_purged_with_its_versions, setup, teardown)
 {
 	struct fixture *f = *state;
@@ -437,12 +462,19 @@ static void own_node(struct submission *s)
 	s->alloc.node_id = text("n1");
 }
 
+static void never_in_time(struct submission *s)
+{
+	s->update.min_healthy_ms = 3000;
+	s->update.healthy_deadline_ms = 3000;
+}
+
 TEST_FIXTURE(what_is_impossible_is_refused_and_names_the_field, setup, teardown)
 {
 	static const struct {
 		change_fn *change;
 		const char *words;
 	} rows[] = {
+		{never_in_time, "update: min_healthy_time of 3000 ms is not below healthy_deadline, 3000 ms"},
 		{none_of_it, "groups[0]: count is 1 to 10000, not 0"},
 		{too_many, "not 10000000"},
 		{two_on_one_volume, "volume data: access mode"},
@@ -500,5 +532,13 @@ TEST_FIXTURE(members_have_volumes_of_their_own_and_lists_have_versions, setup, t
 	assert_int_equal(list->n_jobs, 1);
 	assert_string_equal(list->jobs[0]->id, "web");
 	assert_true(list->jobs[0]->modify_index > list->jobs[0]->create_index);
+	protobuf_c_message_free_unpacked(message, NULL);
+	all.namespace_ = text("*");
+	assert_int_equal(call(&f->operator, JOBS, "List", &all.base, &message, NULL), STATUS_OK);
+	assert_int_equal(((const Holdfast__V1__ListJobsResponse *)(const void *)message)->n_jobs, 1);
+	protobuf_c_message_free_unpacked(message, NULL);
+	all.prefix = text("wep");
+	assert_int_equal(call(&f->operator, JOBS, "List", &all.base, &message, NULL), STATUS_OK);
+	assert_int_equal(((const Holdfast__V1__ListJobsResponse *)(const void *)message)->n_jobs, 0);
 	protobuf_c_message_free_unpacked(message, NULL);
 }
