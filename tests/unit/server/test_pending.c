@@ -156,6 +156,8 @@ static void end(struct fixture *f, const char *id)
 	fake_node_send_released(node_of(f, id), &claim);
 }
 
+#define ALLOC_4 "01890000-0000-7000-8000-000000000004"
+
 TEST_FIXTURE(those_that_wait_are_placed_in_the_order_in_which_they_came, setup, teardown)
 {
 	struct fixture *f = *state;
@@ -215,10 +217,11 @@ TEST_FIXTURE(what_was_placed_keeps_others_from_its_volume_before_its_claim, setu
 	assert_false(is_pending(f, ALLOC_1)); /* nobody had it */
 	assert_int_equal(run_waiting(f, ALLOC_2, "", LONG_MS, NULL), STATUS_OK);
 	assert_true(is_pending(f, ALLOC_2));
+	assert_int_equal(run_waiting(f, ALLOC_4, "", LONG_MS, NULL), STATUS_OK);
 	assert_int_equal(run_alloc(f, ALLOC_3, "", &err), STATUS_FAILED_PRECONDITION);
 	start(f, ALLOC_1);
 	end(f, ALLOC_1);
-	/* free, and ALLOC_2 comes first */
+	/* free, and ALLOC_2 comes first, placed by now or not; ALLOC_4 waits behind it */
 	if (run_alloc(f, ALLOC_3, "", &err) != STATUS_FAILED_PRECONDITION)
 		fail_msg("it went past one that waits");
 	start(f, ALLOC_2);
