@@ -8,10 +8,12 @@ import unittest
 
 import machine
 import test_podman
+import volume_units
 
 OTHER_RELEASE = ("container",)
 
 DRIVER = "holdfast-driver-container.service"
+PLUGIN_UNIT = "holdfast-docker-plugin.service"
 GUIDE = "/payload/docs/containers.md"
 EXAMPLE = "/usr/share/holdfast/examples/holdfast-driver-container.hcl"
 SOCKET = "/run/holdfast/drivers/container/driver.sock"
@@ -109,6 +111,11 @@ def wait_status(ident, wanted):
     return machine.wait_for(f"allocation {ident} to be {wanted}", reached)
 
 
+def status_of(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+        return f.read()
+
+
 def containers():
     return machine.run("podman", "ps", "--all", "--quiet", "--no-trunc").stdout.split()
 
@@ -172,8 +179,7 @@ class Driver(unittest.TestCase):
         pids = machine.wait_for("the task to run", lambda: machine.run("podman", "ps", "--filter", "label=dev.holdfast.csi_plugin=hostpath",
                                                                        "--format", "{{.Pid}}").stdout.split(),
                                 seen=lambda: machine.journal("-u", DRIVER)[-3000:])  # fmt: skip
-        with open(f"/proc/{pids[0]}/status", encoding="ascii") as f:
-            self.assertIn("Umask:\t0002\n", f.read())
+        machine.wait_for("its own program to run", lambda: "Umask:\t0002\n" in status_of(pids[0]), seen=lambda: status_of(pids[0]))
         with open(f"/proc/{pids[0]}/mountinfo", encoding="ascii") as f:
             (stage,) = [line.split(" - ")[0] for line in f if line.split(" ")[4] == "/run/holdfast-mount/stage"]
         self.assertIn(" shared:", stage)
@@ -184,6 +190,25 @@ class Driver(unittest.TestCase):
         self.assertNotEqual(machine.run("runuser", "-u", "holdfast", "--", "touch", f"{folder}/own", check=False).returncode, 0)
         machine.holdfast("alloc", "stop", ident)
         machine.wait_for("the container to go", lambda: not containers())
+
+    def test_a_container_that_podman_runs_by_itself_has_its_volume_by_the_plugin(self):
+        volume_units.set_up_volumes()
+        conf = "/etc/containers/containers.conf.d/holdfast.conf"
+        machine.write(conf, block(conf))
+        machine.systemctl("start", PLUGIN_UNIT)
+        machine.holdfast("volume", "register", machine.volume_spec("pgdata"))
+        machine.run("podman", "volume", "create", "--driver", "holdfast", "pgdata")
+        machine.run("podman", "run", "--detach", "--name", "by-itself", "--volume", "pgdata:/data:nocopy", test_podman.IMAGE,
+                    "/bin/sh", "-c", "echo written >/data/note; sleep 100000")  # fmt: skip
+        claims = machine.holdfast_json("volume", "status", "pgdata")["volume"]["claims"]
+        self.assertEqual([c["state"] for c in claims], ["TAKEN"])
+        (at,) = [line.split(" ")[4] for line in machine.mounts_below(machine.TREE) if "/publish/" in line]
+        machine.wait_for("the container to write", lambda: os.path.exists(f"{at}/note"))
+        machine.run("podman", "rm", "--force", "--time=0", "by-itself")
+        machine.wait_for("the volume to go", lambda: not machine.mounts_below(machine.TREE),
+                         seen=lambda: machine.journal("-u", PLUGIN_UNIT)[-3000:])  # fmt: skip
+        machine.run("podman", "volume", "rm", "pgdata")
+        machine.systemctl("stop", PLUGIN_UNIT)
 
     def test_a_file_that_others_may_change_is_refused(self):
         path = f"{machine.ETC}/holdfast-driver-container.hcl"
