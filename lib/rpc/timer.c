@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/timer.h"
 
+#include "base/clock.h"
+
 #include <time.h>
 
 enum { ACCURACY_US = 1000 }; /* 0 would mean 250 ms */
@@ -8,17 +10,17 @@ enum { ACCURACY_US = 1000 }; /* 0 would mean 250 ms */
 /* Thousands of years; what is longer would overflow the clock. */
 static const uint64_t DELAY_MAX_US = UINT64_C(1) << 60;
 
+/* From now, and not from when the loop last woke: one that has slept would have the delay over at once. */
 int timer_arm(sd_event *event, sd_event_source **source, uint64_t delay_us, sd_event_time_handler_t handler,
 	      void *userdata)
 {
+	const uint64_t at_us = clock_monotonic_us() + (delay_us < DELAY_MAX_US ? delay_us : DELAY_MAX_US);
 	int r;
 
-	if (delay_us > DELAY_MAX_US)
-		delay_us = DELAY_MAX_US;
 	if (!*source)
-		return sd_event_add_time_relative(event, source, CLOCK_MONOTONIC, delay_us, ACCURACY_US,
-						  handler, userdata);
-	r = sd_event_source_set_time_relative(*source, delay_us);
+		return sd_event_add_time(event, source, CLOCK_MONOTONIC, at_us, ACCURACY_US, handler,
+					 userdata);
+	r = sd_event_source_set_time(*source, at_us);
 	return r < 0 ? r : sd_event_source_set_enabled(*source, SD_EVENT_ONESHOT);
 }
 

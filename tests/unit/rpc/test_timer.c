@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When a timer is due. */
+
+#include "unit.h"
+
+#include "base/clock.h"
+#include "rpc/timer.h"
+
+#include <unistd.h>
+
+enum { DELAY_US = 1000 * 1000, SLEPT_US = 2000 };
+
+static int on_due(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	return 0;
+}
+
+/* The loop has its own idea of now, of when it last woke. */
+TEST(a_delay_counts_from_when_it_is_asked_for)
+{
+	sd_event_source *source = NULL;
+	sd_event *event = NULL;
+	uint64_t now_us, due_us;
+
+	assert_int_equal(sd_event_new(&event), 0);
+	for (int i = 0; i < 2; i++) { /* made, and armed anew */
+		assert_true(sd_event_run(event, 0) >= 0);
+		(void)usleep(SLEPT_US);
+		now_us = clock_monotonic_us();
+		assert_true(timer_arm(event, &source, DELAY_US, on_due, NULL) >= 0);
+		assert_true(sd_event_source_get_time(source, &due_us) >= 0);
+		assert_true(due_us >= now_us + DELAY_US);
+	}
+	(void)sd_event_source_disable_unref(source);
+	sd_event_unref(event);
+}
+
+TEST(a_delay_without_end_does_not_begin_anew_at_none)
+{
+	sd_event_source *source = NULL;
+	sd_event *event = NULL;
+	uint64_t due_us;
+
+	assert_int_equal(sd_event_new(&event), 0);
+	assert_true(timer_arm(event, &source, UINT64_MAX, on_due, NULL) >= 0);
+	assert_true(sd_event_source_get_time(source, &due_us) >= 0);
+	assert_true(due_us > clock_monotonic_us() + DELAY_US);
+	(void)sd_event_source_disable_unref(source);
+	sd_event_unref(event);
+}
