@@ -301,7 +301,7 @@ static enum status list_one(const char *name, void *userdata, struct error *err)
 
 	if (status == STATUS_NOT_FOUND) /* removed in between */
 		return STATUS_OK;
-	grown = reallocarray(answer->volumes, answer->n_volumes + 1, sizeof(*grown));
+	grown = reallocarray(answer->volumes, answer->n_volumes + 1, sizeof(Docker__MountedVolume *));
 	if (!grown)
 		return error_no_memory(err, "an answer");
 	answer->volumes = grown;

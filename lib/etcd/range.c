@@ -168,7 +168,7 @@ static bool is_below(const struct span *a, const struct span *b)
 static void guess_end(const struct span *from, const struct span *to, size_t n, const struct span *end,
 		      struct span *ret)
 {
-	uint64_t wider = n > PAGE_MAX / WIDER_MAX ? 2 * PAGE_MAX / n : WIDER_MAX;
+	uint64_t wider = n > PAGE_MAX / WIDER_MAX ? UINT64_C(2) * PAGE_MAX / n : WIDER_MAX;
 	uint64_t at, width;
 	size_t same = 0;
 

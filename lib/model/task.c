@@ -287,7 +287,8 @@ static bool order_env(const struct alloc *alloc, task_config *ordered)
 		{"HOLDFAST_NODE_ID", alloc->node_id}, {"HOLDFAST_TASK", ordered->task},
 	};
 	size_t n = ordered->n_env + ARRAY_SIZE(rows);
-	Holdfast__Driver__V1__KeyValue **env = realloc(ordered->env, n * sizeof(*env));
+	Holdfast__Driver__V1__KeyValue **env =
+		realloc(ordered->env, n * sizeof(Holdfast__Driver__V1__KeyValue *));
 	bool is_made = env != NULL;
 
 	if (env)

@@ -80,7 +80,7 @@ static bool entries_add(struct entries *entries, size_t *size, const struct allo
 	if (entries->n == *size) {
 		size_t more = *size == 0 ? 16 : 2 * *size;
 		const struct alloc_entry **list =
-			reallocarray((void *)entries->list, more, sizeof(*entries->list));
+			reallocarray((void *)entries->list, more, sizeof(const struct alloc_entry *));
 
 		if (!list)
 			return false;
@@ -107,7 +107,7 @@ static bool collect_queue(struct server *server, struct entries *ret)
 		if (alloc_is_pending(&entry->alloc) && !entries_add(ret, &size, entry))
 			return false;
 	if (ret->n > 0)
-		qsort((void *)ret->list, ret->n, sizeof(*ret->list), compare_arrival);
+		qsort((void *)ret->list, ret->n, sizeof(const struct alloc_entry *), compare_arrival);
 	return true;
 }
 
@@ -248,7 +248,7 @@ static bool round_init(struct round *round, struct server *server)
 	if (round->queue.n > 0) {
 		size_t n = round->starting.n + round->queue.n;
 		const struct alloc_entry **list =
-			reallocarray((void *)round->starting.list, n, sizeof(*round->starting.list));
+			reallocarray((void *)round->starting.list, n, sizeof(const struct alloc_entry *));
 
 		if (!list)
 			return false;
@@ -452,7 +452,7 @@ const struct alloc_entry **pending_of_volume(struct server *server, const char *
 			queue.list[n++] = queue.list[i];
 	}
 	*ret_n = n;
-	return queue.list ? queue.list : calloc(1, sizeof(*queue.list));
+	return queue.list ? queue.list : calloc(1, sizeof(const struct alloc_entry *));
 }
 
 /* The first one before it that keeps it from a volume; NULL: none. */
