@@ -377,13 +377,14 @@ void fake_node_send_alloc(struct fake_node *node, const char *alloc_id, Holdfast
 {
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 	Holdfast__V1__AllocStatus alloc = HOLDFAST__V1__ALLOC_STATUS__INIT;
+	static char broken[] = "it is broken";
 	char id[UUID_TEXT_SIZE];
 
 	copy_id(id, alloc_id);
 	alloc.alloc_id = id;
 	alloc.client_status = status;
 	if (status == HOLDFAST__V1__CLIENT_STATUS__FAILED)
-		alloc.description = (char[]){"it is broken"};
+		alloc.description = broken;
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC;
 	up.alloc = &alloc;
 	send_up(node, &up);
