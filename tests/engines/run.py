@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver of containers with real engines: podman and Docker of Debian's packages, as root.
 
-run.py [--build FOLDER] [--only driver|launch|flow|plugins|volumes|bench] [--case PATTERN] [--demo containers|jobs] [podman|docker]...   ends with `N passed, N failed`
+run.py [--build FOLDER] [--only driver|launch|flow|plugins|volumes|bench] [--case PATTERN] [--demo containers|jobs] [podman|docker|podman@SUITE]...   ends with `N passed, N failed`
 
 Each engine runs in namespaces of its own for mounts and processes, without systemd, with storage in memory and an image that is made here
-from busybox: no registry, no bridge, no iptables. Nothing is left behind."""
+from busybox: no registry, no bridge, no iptables. podman@trixie is that of Debian 13, with all that it starts, in a tree of that release which
+has this machine's /run and /opt in it. Nothing is left behind."""
 import argparse
 import http.client
 import json
@@ -21,12 +22,14 @@ import time
 import urllib.parse
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "vm")]
 
 import bench  # noqa: E402
+import debian  # noqa: E402
 import demo_containers  # noqa: E402
 import demo_jobs  # noqa: E402
 import flow  # noqa: E402
+import image  # noqa: E402
 import launch  # noqa: E402
 import plugins  # noqa: E402
 import volumes  # noqa: E402
@@ -70,6 +73,14 @@ infra {{
 }}
 """
 
+# $1 becomes the root of the namespace. What goes is made private before, or it would go for everybody.
+ENTER_TREE = """
+cd "$1"
+pivot_root . mnt
+mount --make-rprivate /mnt
+umount -l /mnt
+"""
+
 
 class Connection(http.client.HTTPConnection):
     def __init__(self, path):
@@ -108,8 +119,9 @@ class World:
     """An engine and the driver with it."""
 
     def __init__(self, engine, build):
-        self.engine, self.build, self.work = engine, build, Path(tempfile.mkdtemp(prefix="holdfast-engines-", dir="/run"))
-        self.processes, self.env = {}, {}
+        self.engine, _, self.suite = engine.partition("@")
+        self.build, self.work = build, Path(tempfile.mkdtemp(prefix="holdfast-engines-", dir="/run"))
+        self.processes, self.env, self.command = {}, {}, [self.engine]
         self.socket = f"{self.work}/run/driver.sock"
 
     def begin(self):
@@ -119,6 +131,8 @@ class World:
         self.publish()
         (self.work / "host/shown").write_text("shown\n", encoding="ascii")
         run("mount", "-t", "tmpfs", "-o", "size=1M,mode=755", "below", str(self.work / "more/below"))
+        if self.suite:
+            self.enter_suite()
         self.start_engine()
         self.make_image()
         os.chown(self.work / "engine.sock", 0, DRIVER_ID)
@@ -142,6 +156,21 @@ class World:
             run("mount", "--bind", str(source), str(at))
             run("mount", "--make-slave" if slot == "0" else "--make-private", str(at))
 
+    def enter_suite(self):
+        """A mount namespace whose root is a layer in memory above the tree. Engine and containers find the same paths and mounts in it as
+        everybody outside."""
+        image.choose(self.suite)
+        tree, layers, namespace = self.work / "tree", self.work / "layers", self.work / "namespace"
+        for folder in (tree, layers / "upper", layers / "work"):
+            folder.mkdir(parents=True)
+        lower = debian.ensure_tree(str(ROOT), installed=False)
+        run("mount", "-t", "overlay", "-o", f"lowerdir={lower},upperdir={layers}/upper,workdir={layers}/work", "tree", str(tree))
+        for name in ("/proc", "/dev", "/sys", "/opt", "/run"):
+            run("mount", "--rbind", name, str(tree) + name)
+        namespace.touch()
+        run("unshare", f"--mount={namespace}", "--propagation", "unchanged", "sh", "-euc", ENTER_TREE, "enter", str(tree))
+        self.command = ["nsenter", f"--mount={namespace}", self.engine]
+
     def test(self):
         return str(self.build / "tests/engines/engines_test")
 
@@ -159,7 +188,7 @@ class World:
             (work / "storage.conf").write_text(
                 f'[storage]\ndriver = "vfs"\ngraphroot = "{work}/graph"\nrunroot = "{work}/runroot"\n', encoding="ascii")
             env |= {"CONTAINERS_CONF": f"{work}/containers.conf", "CONTAINERS_STORAGE_CONF": f"{work}/storage.conf"}
-            words = ["podman", "system", "service", "--time=0", f"unix://{work}/engine.sock"]
+            words = [*self.command, "system", "service", "--time=0", f"unix://{work}/engine.sock"]
         self.env = env
         self.start("engine", words, env=env)
         wait_for(f"{self.engine} answers", self.engine_answers)
@@ -185,7 +214,7 @@ class World:
         """From a tar of its files; @entry is the program that it starts."""
         change = [f'ENTRYPOINT ["{entry}"]'] if entry else []
         if self.engine == "podman":  # of 4.3, the call gives it no name
-            subprocess.run(["podman", "import", "-q", *(w for c in change for w in ("--change", c)), "-", name], check=True, input=tar,
+            subprocess.run([*self.command, "import", "-q", *(w for c in change for w in ("--change", c)), "-", name], check=True, input=tar,
                            env=self.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
             return
         repo, _, tag = name.rpartition(":")
@@ -323,11 +352,12 @@ def scenario(world, only, named):
 
 
 def test_engine(engine, build, only, named):
+    label = engine.replace("@", "-")
     world, passed, failed = World(engine, build), 0, 0
     try:
         world.begin()
         for name, why in scenario(world, only, named):
-            print(f"FAILED {engine}_{name}\n{why}" if why else f"ok {engine} {name}", flush=True)
+            print(f"FAILED {label}_{name}\n{why}" if why else f"ok {label} {name}", flush=True)
             passed, failed = passed + (why is None), failed + (why is not None)
         if failed:
             for name in ("driver", "engine"):
