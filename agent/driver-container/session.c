@@ -6,6 +6,7 @@
 #include "container.h"
 #include "driver.h"
 #include "frames.h"
+#include "last_output.h"
 #include "policy.h"
 
 #include "base/cleanup.h"
@@ -58,6 +59,7 @@ struct session {
 	char task[64];
 	char name[CONTAINER_NAME_SIZE];
 	found_fn *found;
+	found_fn *missing; /* NULL: that there is no container is an error */
 	emit_fn *emit;
 	struct engine_call *request; /* under way, or NULL */
 	struct taken taken;	     /* of an exec */
@@ -178,6 +180,10 @@ static void on_found(enum status status, const struct error *err, const json_t *
 	struct error own;
 
 	session->request = NULL;
+	if (status == STATUS_NOT_FOUND && session->missing) {
+		session->missing(session, NULL);
+		return;
+	}
 	if (status == STATUS_NOT_FOUND) {
 		(void)error_set(&own, STATUS_NOT_FOUND, 0,
 				"driver container has no task '%s' of allocation %s", session->task,
@@ -899,6 +905,24 @@ static void logs_found(struct session *session, const struct container *containe
 	    container->id, session->want_stdout, session->want_stderr, session->follow, tail);
 }
 
+/* Its container is gone: what it said last may be there. */
+static void logs_missing(struct session *session, const struct container *container)
+{
+	const struct last_output_wish wish = {session->want_stdout, session->want_stderr, session->tail};
+	cleanup_strbuf struct strbuf bytes = STRBUF_INIT(LAST_OUTPUT_MAX);
+	struct error err;
+
+	assert(!container);
+	if (last_output_load(session->driver->settings->state_dir, session->alloc, session->task, &wish,
+			     &bytes, &err) != STATUS_OK) {
+		session_fail(session, &err);
+		return;
+	}
+	session->is_framed = true;
+	deliver(session, (const uint8_t *)bytes.data, bytes.len);
+	on_logs_end(STATUS_OK, NULL, NULL, session);
+}
+
 static void on_logs_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
 {
 	const Holdfast__Driver__V1__TaskLogsRequest *request = (const void *)message;
@@ -918,6 +942,7 @@ static void on_logs_message(struct rpc_call *call, const ProtobufCMessage *messa
 	session->want_stderr = request->stderr || !request->stdout;
 	session->follow = request->follow;
 	session->tail = request->tail;
+	session->missing = logs_missing;
 	look(session, request->alloc_id, request->task, logs_found);
 }
 

@@ -3,6 +3,7 @@
  * is never asked for again. */
 #include "container.h"
 #include "driver.h"
+#include "last_output.h"
 #include "plugin_folder.h"
 #include "policy.h"
 #include "publish.h"
@@ -11,6 +12,7 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/str.h"
+#include "log/log.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -51,6 +53,8 @@ struct op {
 	char signal[16];
 	char plugin[CONTAINER_ID_SIZE]; /* of the container that is destroyed */
 	char plugin_socket[CONTAINER_ID_SIZE];
+	char container_id[CONTAINER_ID_SIZE];
+	struct last_output output;
 };
 
 static void op_free(struct op *op)
@@ -59,6 +63,7 @@ static void op_free(struct op *op)
 		op->driver->n_waits--;
 	LIST_REMOVE(op, link);
 	taken_release(&op->taken);
+	last_output_release(&op->output);
 	free(op);
 }
 
@@ -145,6 +150,7 @@ static struct op *op_new(struct driver *driver, struct rpc_call *call, const str
 	op->driver = driver;
 	op->call = call;
 	op->kind = kind;
+	last_output_init(&op->output);
 	LIST_INSERT_HEAD(&driver->ops, op, link);
 	if (!id_is_uuid(alloc) || (task[0] != '\0' && !id_is_label(task))) {
 		(void)error_set(
@@ -767,6 +773,37 @@ static void on_destroyed(enum status status, const struct error *err, const json
 					: &holdfast__driver__v1__destroy_network_response__descriptor);
 }
 
+static void delete_container(struct op *op)
+{
+	ask(op, SHORT("DELETE"), on_destroyed, "/containers/%s?force=1&v=1", op->container_id);
+}
+
+static bool on_output(const uint8_t *bytes, size_t n, void *userdata)
+{
+	struct op *op = userdata;
+
+	last_output_put(&op->output, bytes, n);
+	return true;
+}
+
+/* The task goes, whether its output could be kept or not. */
+static void on_output_end(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct op *op = userdata;
+	struct error own;
+
+	(void)json;
+	if (status == STATUS_OK) {
+		status = last_output_save(op->driver->settings->state_dir, op->alloc, op->task, &op->output,
+					  &own);
+		err = &own;
+	}
+	if (status != STATUS_OK)
+		log_ctx(LOG_WARNING, &(struct log_ctx){.alloc = op->alloc, .op = "destroy", .err = err},
+			"what task '%s' said last is not kept", op->task);
+	delete_container(op);
+}
+
 /* Its order is done for before anything is taken away: it makes no second one. */
 static void destroy_seen(struct op *op, struct container *container)
 {
@@ -790,7 +827,13 @@ static void destroy_seen(struct op *op, struct container *container)
 	} else {
 		(void)str_copy(op->plugin, sizeof(op->plugin), container->plugin);
 		(void)str_copy(op->plugin_socket, sizeof(op->plugin_socket), container->plugin_socket);
-		ask(op, SHORT("DELETE"), on_destroyed, "/containers/%s?force=1&v=1", container->id);
+		(void)str_copy(op->container_id, sizeof(op->container_id), container->id);
+		if (op->task[0] != '\0' && container->has_logs)
+			ask(op, SHORT("GET", .data = on_output), on_output_end,
+			    "/containers/%s/logs?stdout=1&stderr=1&tail=%d", container->id,
+			    LAST_OUTPUT_LINES);
+		else
+			delete_container(op);
 	}
 }
 

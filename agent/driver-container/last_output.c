@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "last_output.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PIECE_MAX = LAST_OUTPUT_MAX / 4 };
+
+/* --- frames ---
+ */
+
+struct piece {
+	unsigned int stream;
+	const uint8_t *bytes;
+	size_t n;
+};
+
+/* The frame at @at of what this module wrote itself, cut where the file was. False: it was the last one. */
+static bool next_piece(const uint8_t *bytes, size_t n, size_t *at, struct piece *ret)
+{
+	uint32_t length;
+
+	if (n - *at <= FRAMES_HEAD)
+		return false;
+	ret->stream = bytes[*at] == FRAMES_STDERR ? FRAMES_STDERR : FRAMES_STDOUT;
+	memcpy(&length, bytes + *at + 4, sizeof(length));
+	*at += FRAMES_HEAD;
+	ret->bytes = bytes + *at;
+	ret->n = ntohl(length) < n - *at ? ntohl(length) : n - *at;
+	*at += ret->n;
+	return true;
+}
+
+static void put_piece(struct strbuf *to, const struct piece *piece)
+{
+	uint8_t head[FRAMES_HEAD] = {(uint8_t)piece->stream};
+	uint32_t length = htonl((uint32_t)piece->n);
+
+	memcpy(head + 4, &length, sizeof(length));
+	strbuf_put(to, head, sizeof(head));
+	strbuf_put(to, piece->bytes, piece->n);
+}
+
+static void drop_first(struct strbuf *bytes, size_t room)
+{
+	struct piece piece;
+	size_t at = 0;
+
+	while (bytes->len - at + room > LAST_OUTPUT_MAX &&
+	       next_piece((const uint8_t *)bytes->data, bytes->len, &at, &piece))
+		;
+	strbuf_consume(bytes, at);
+}
+
+void last_output_init(struct last_output *output)
+{
+	*output = (struct last_output){.bytes = STRBUF_INIT(LAST_OUTPUT_MAX)};
+}
+
+void last_output_release(struct last_output *output)
+{
+	strbuf_release(&output->bytes);
+}
+
+void last_output_put(struct last_output *output, const uint8_t *bytes, size_t n)
+{
+	while (n > 0 && !output->is_broken) {
+		struct piece piece;
+		size_t used;
+
+		output->is_broken = frames_next(&output->frames, bytes, n < PIECE_MAX ? n : PIECE_MAX, &used,
+						&piece.stream, &piece.bytes, &piece.n, NULL) != STATUS_OK;
+		if (output->is_broken)
+			return;
+		if (piece.n > 0) {
+			drop_first(&output->bytes, piece.n + FRAMES_HEAD);
+			put_piece(&output->bytes, &piece);
+		}
+		bytes += used;
+		n -= used;
+	}
+}
+
+/* --- files ---
+ */
+
+static DIR *open_folder(const char *state_dir, struct error *err)
+{
+	char path[PATH_MAX];
+	DIR *folder = NULL;
+
+	if (str_format(path, sizeof(path), "%s/output", state_dir) >= 0 &&
+	    (mkdir(path, S_IRWXU) == 0 || errno == EEXIST))
+		folder = opendir(path);
+	if (!folder)
+		(void)error_set(err, status_from_errno(errno), errno,
+				"open the folder of what ended tasks said last, output in %s", state_dir);
+	return folder;
+}
+
+static void closedirp(DIR **folder)
+{
+	if (*folder)
+		(void)closedir(*folder);
+}
+
+/* One more has room afterwards. */
+static void drop_oldest(DIR *folder)
+{
+	char oldest[NAME_MAX + 1] = "";
+	struct timespec time = {0};
+	const struct dirent *entry;
+	size_t n = 0;
+
+	while ((entry = readdir(folder))) {
+		struct stat st;
+
+		if (entry->d_name[0] == '.' ||
+		    fstatat(dirfd(folder), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		if (n++ == 0 || st.st_mtim.tv_sec < time.tv_sec ||
+		    (st.st_mtim.tv_sec == time.tv_sec && st.st_mtim.tv_nsec < time.tv_nsec)) {
+			time = st.st_mtim;
+			(void)str_copy(oldest, sizeof(oldest), entry->d_name);
+		}
+	}
+	if (n >= LAST_OUTPUT_TASKS)
+		(void)unlinkat(dirfd(folder), oldest, 0);
+}
+
+enum status last_output_save(const char *state_dir, const char *alloc, const char *task,
+			     const struct last_output *output, struct error *err)
+{
+	cleanup(closedirp) DIR *folder = NULL;
+	cleanup_close int fd = -EBADF;
+	char name[NAME_MAX + 1];
+	int r;
+
+	if (output->bytes.len == 0)
+		return STATUS_OK;
+	if (str_format(name, sizeof(name), "%s.%s", alloc, task) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the name of task %.64s is too long", task);
+	folder = open_folder(state_dir, err);
+	if (!folder)
+		return err ? err->status : STATUS_INTERNAL;
+	drop_oldest(folder);
+	fd = openat(dirfd(folder), name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+		    S_IRUSR | S_IWUSR);
+	r = fd < 0 ? -errno : fd_write_all(fd, output->bytes.data, output->bytes.len);
+	return r < 0 ? error_set(err, status_from_errno(r), r, "write output/%s in %s", name, state_dir)
+		     : STATUS_OK;
+}
+
+static bool is_wished(const struct piece *piece, const struct last_output_wish *wish)
+{
+	return piece->stream == FRAMES_STDERR ? wish->has_stderr : wish->has_stdout;
+}
+
+static size_t count_lines(const struct piece *piece)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < piece->n; i++)
+		n += piece->bytes[i] == '\n';
+	return n;
+}
+
+/* Leave out the first lines of a piece, as many as *@skip says. */
+static void skip_lines(struct piece *piece, size_t *skip)
+{
+	while (*skip > 0 && piece->n > 0) {
+		*skip -= *piece->bytes == '\n';
+		piece->bytes++;
+		piece->n--;
+	}
+}
+
+static void take_wished(const uint8_t *bytes, size_t n, const struct last_output_wish *wish,
+			struct strbuf *ret)
+{
+	struct piece piece = {.n = 0};
+	size_t lines = 0, skip;
+	bool is_open = false; /* the last line has no end */
+
+	for (size_t at = 0; next_piece(bytes, n, &at, &piece);) {
+		if (!is_wished(&piece, wish) || piece.n == 0)
+			continue;
+		lines += count_lines(&piece);
+		is_open = piece.bytes[piece.n - 1] != '\n';
+	}
+	lines += is_open;
+	skip = wish->tail > 0 && wish->tail < lines ? lines - wish->tail : 0;
+	for (size_t at = 0; next_piece(bytes, n, &at, &piece);) {
+		if (!is_wished(&piece, wish))
+			continue;
+		skip_lines(&piece, &skip);
+		if (piece.n > 0)
+			put_piece(ret, &piece);
+	}
+}
+
+enum status last_output_load(const char *state_dir, const char *alloc, const char *task,
+			     const struct last_output_wish *wish, struct strbuf *ret, struct error *err)
+{
+	cleanup_free char *bytes = NULL;
+	char path[PATH_MAX];
+	size_t n = 0;
+	int r = str_format(path, sizeof(path), "%s/output/%s.%s", state_dir, alloc, task);
+
+	if (r >= 0)
+		r = file_read(path, LAST_OUTPUT_MAX, &bytes, &n);
+	if (r == -ENOENT)
+		return error_set(
+			err, STATUS_NOT_FOUND, 0,
+			"driver container has no task '%s' of allocation %s, and no output of it: what "
+			"the last %d tasks said last is kept",
+			task, alloc, LAST_OUTPUT_TASKS);
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "read %s", path);
+	take_wished((const uint8_t *)bytes, n, wish, ret);
+	return STATUS_OK;
+}
