@@ -703,7 +703,7 @@ def check_runbook():
 def set_members(folder):
     """Members of struct log_ctx that the code of a program sets."""
     text = "".join(read(path) for path in sorted((ROOT / folder).glob("**/*.c")))
-    named = set(re.findall(r"\.(\w+) = ", text))
+    named = set(re.findall(r"(?:\bctx|(?<![\w)\]]))\.(\w+) = ", text))  # in an initializer, or of a variable ctx
     return named | ({"node"} if "log_set_node(" in text else set())
 
 

@@ -204,11 +204,18 @@ class Driver(unittest.TestCase):
         self.assertEqual([c["state"] for c in claims], ["TAKEN"])
         (at,) = [line.split(" ")[4] for line in machine.mounts_below(machine.TREE) if "/publish/" in line]
         machine.wait_for("the container to write", lambda: os.path.exists(f"{at}/note"))
+        removed = machine.run("/var/lib/dpkg/info/holdfast-cli.prerm", "remove", check=False)
+        self.assertEqual(removed.returncode, 1)
+        self.assertIn("containers of this machine run on volumes that it holds:\n  pgdata\n", removed.stderr)
+        self.assertTrue(machine.is_active(PLUGIN_UNIT))
+        machine.run("/var/lib/dpkg/info/holdfast-cli.postinst", "configure", "0.0.1")  # as an upgrade does
+        self.assertTrue(machine.is_active(PLUGIN_UNIT))
         machine.run("podman", "rm", "--force", "--time=0", "by-itself")
         machine.wait_for("the volume to go", lambda: not machine.mounts_below(machine.TREE),
                          seen=lambda: machine.journal("-u", PLUGIN_UNIT)[-3000:])  # fmt: skip
         machine.run("podman", "volume", "rm", "pgdata")
-        machine.systemctl("stop", PLUGIN_UNIT)
+        machine.run("/var/lib/dpkg/info/holdfast-cli.prerm", "remove")
+        self.assertFalse(machine.is_active(PLUGIN_UNIT))
 
     def test_a_file_that_others_may_change_is_refused(self):
         path = f"{machine.ETC}/holdfast-driver-container.hcl"

@@ -20,6 +20,8 @@ THRESHOLDS = {
     units.TEMPLATE: 45,
     units.VOLUME: 14,
     units.DRIVER: 7,
+    units.DOCKER_PLUGIN: 14,
+    units.NETWORK: 4,
 }
 FOLDER = "/usr/lib/systemd/system"
 

@@ -3,7 +3,9 @@
 
 import os
 import re
+import shutil
 import signal
+import subprocess
 import time
 import unittest
 
@@ -15,7 +17,8 @@ OTHER_RELEASE = ("container",)
 RULES = "/etc/polkit-1/rules.d/50-holdfast.rules"
 UNIT_DIR = "/etc/systemd/system"
 AGENT = "holdfast-agent-socket.service"
-UNITS = ["hf-db.service", "hf-stubborn.service", "hf-fails.service", "hf-once.service", "hf-again.service",
+NETWORK = ["network-app.service", "network-proxy.service"]
+UNITS = [*NETWORK, "hf-db.service", "hf-stubborn.service", "hf-fails.service", "hf-once.service", "hf-again.service",
          "hf-db@1.service", "hf-missing.service", "hf-unmet.service"]  # fmt: skip
 
 
@@ -115,6 +118,8 @@ class TaskDriver(unittest.TestCase):
         make_unit("hf-once.service", service("/bin/sh -c 'echo once >>/root/once'", "Type=oneshot"))
         make_unit("hf-again.service", service("/bin/sleep infinity", "Restart=always", "RestartSec=1"))
         make_unit("hf-unmet.service", "[Unit]\nConditionPathExists=/nowhere\n" + service("/bin/sleep infinity"))
+        for unit in NETWORK:
+            shutil.copy(f"/usr/share/holdfast/examples/{unit}", UNIT_DIR)
         machine.systemctl("daemon-reload")
         allow(UNITS, UNITS + ["hf-other.service"])
 
@@ -128,6 +133,35 @@ class TaskDriver(unittest.TestCase):
         self.assertFalse(machine.is_active("hf-db@1.service"))
         self.assertEqual(mounted(ident), [])
         self.assertEqual(told(ident, "hf-db@1.service"), ["unit-runs", "unit-stopped"])
+
+    def test_units_share_a_network_that_goes_with_the_last_of_them(self):
+        idents = [submit(f"net-{i}", unit) for i, unit in enumerate(NETWORK)]
+        for ident in idents:
+            wait_status(ident, "RUNNING")
+        app, proxy = (machine.show(unit, "MainPID") for unit in NETWORK)
+        self.assertEqual(os.readlink(f"/proc/{app}/ns/net"), os.readlink(f"/proc/{proxy}/ns/net"))
+        self.assertNotEqual(os.readlink(f"/proc/{app}/ns/net"), os.readlink("/proc/1/ns/net"))
+        listen = ["nsenter", f"--net=/proc/{app}/ns/net", "socat", "-u", "SYSTEM:echo hello", "TCP-LISTEN:7000,bind=127.0.0.1"]
+        ask = ["socat", "-u", "TCP:127.0.0.1:7000", "-"]
+        with subprocess.Popen(listen) as listener:
+            self.assertNotEqual(machine.run(*ask, check=False).returncode, 0)  # from outside
+            said = machine.wait_for("an answer", lambda: machine.run("nsenter", f"--net=/proc/{proxy}/ns/net", *ask, check=False).stdout)
+            self.assertEqual(said, "hello\n")
+            listener.wait(30)
+        for ident, still in zip(idents, (True, False)):
+            stop(ident)
+            self.assertEqual(ended(ident)["client_status"], "COMPLETE")
+            machine.wait_for("the network to follow", lambda still=still: machine.is_active("holdfast-network@web.service") == still)
+
+    def test_a_unit_has_no_commands_in_it_and_says_where_its_output_is(self):
+        ident = submit("noexec", "hf-db.service")
+        wait_status(ident, "RUNNING")
+        for words in (("alloc", "exec", ident, "--", "/bin/true"), ("alloc", "logs", ident), ("alloc", "stats", ident)):
+            done = machine.holdfast(*words, check=False)
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertIn("journalctl -u hf-db.service", done.stderr)
+        stop(ident)
+        ended(ident)
 
     def test_a_stubborn_unit_keeps_its_volume(self):
         ident = submit("stubborn", "hf-stubborn.service", stop_timeout="1s")

@@ -16,6 +16,8 @@ SETUID_DOOR = "holdfast-agent-setuid.service"
 DRIVER = "holdfast-driver-container.service"
 TEMPLATE = "holdfast-mounthelper@.service"
 VOLUME = "holdfast-volume@.service"
+NETWORK = "holdfast-network@.service"
+DOCKER_PLUGIN = "holdfast-docker-plugin.service"
 # each sets no_new_privs for a unit with User= in systemd 252, and in 257 does not; NoNewPrivileges= and DynamicUser=
 # do in both
 IMPLY_NO_NEW_PRIVS = {
