@@ -93,15 +93,13 @@ static void print_facts(const struct kit *kit, const struct copy_facts *facts)
 static enum status cmd_operator_backup_verify(struct invocation *inv, struct error *err)
 {
 	cleanup(kit_release) struct kit kit = {.n = 0};
-	cleanup_close int fd = open(inv->args[0], O_RDONLY | O_CLOEXEC);
+	cleanup_close int fd = -EBADF;
 	struct kv_copy copy = {.path = inv->args[0]};
 	const struct kit_file *store;
 	struct copy_facts facts;
-	enum status status = STATUS_OK;
+	enum status status = copy_open(inv->args[0], &fd, err);
 
-	if (fd < 0)
-		return error_set(err, status_from_errno(errno), errno, "open %s", inv->args[0]);
-	if (kit_is_one(fd))
+	if (status == STATUS_OK && kit_is_one(fd))
 		status = read_kit(inv, fd, &kit, err);
 	store = kit_find(&kit, KIT_STORE);
 	if (store) {

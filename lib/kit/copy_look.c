@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kit/copy_look.h"
 
+#include "base/cleanup.h"
 #include "base/str.h"
 #include "kit/meta_keys.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/types.pb-c.h>
+#include <sys/stat.h>
 
 static void take_schema(const struct kv_item *item, struct copy_facts *facts)
 {
@@ -60,6 +64,22 @@ static bool take_item(const struct kv_item *item, void *userdata)
 	facts->volumes += str_starts_with(item->key, PREFIX_VOLUME);
 	facts->claims += str_starts_with(item->key, PREFIX_CLAIM);
 	return true;
+}
+
+enum status copy_open(const char *path, int *ret_fd, struct error *err)
+{
+	cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* of a pipe it would wait */
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return error_set(err, status_from_errno(errno), errno, "open %s", path);
+	if (!S_ISREG(st.st_mode))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s is no regular file: it is no backup",
+				 path);
+	if (st.st_size == 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s is empty: it is no backup", path);
+	*ret_fd = TAKE_FD(fd);
+	return STATUS_OK;
 }
 
 enum status copy_look(const struct kv_copy *copy, struct copy_facts *ret, struct error *err)

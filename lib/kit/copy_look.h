@@ -21,6 +21,10 @@ struct copy_facts {
 	uint64_t claims;
 };
 
+/** Open a file that is to be a backup or a kit: a regular one that is not empty. @ret_fd owned by the caller
+ */
+enum status copy_open(const char *path, int *ret_fd, struct error *err);
+
 /** Read every record of @copy, each against its checksum. STATUS_DATA_LOSS names the first that is not what
  * was written. Whether records fit each other only a restore looks at. */
 enum status copy_look(const struct kv_copy *copy, struct copy_facts *ret, struct error *err);

@@ -3,12 +3,15 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/str.h"
 #include "store/kv.h"
 #include "store/kv_sqlite.h"
 #include "store/sqlite_error.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -134,6 +137,24 @@ static enum status open_image(const struct kv_copy *copy, sqlite3 **ret, struct 
 	return rc == SQLITE_OK ? STATUS_OK : sqlite_error(rc, 0, copy->path, "open", err);
 }
 
+/* A file that is only looked at, and stays as it is: without a log beside it none is made. */
+static enum status open_still(const char *path, sqlite3 **ret, struct error *err)
+{
+	char uri[3 * PATH_MAX + 32] = "file:";
+	char log[PATH_MAX];
+	size_t n = strlen(uri);
+
+	if (str_format(log, sizeof(log), "%s-wal", path) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%.100s...: the path is too long", path);
+	if (access(log, F_OK) == 0)
+		return open_file(path, SQLITE_OPEN_READONLY, ret, err);
+	for (const char *c = path; *c != '\0'; c++)
+		n += (size_t)snprintf(uri + n, sizeof(uri) - n, strchr("%?#", *c) ? "%%%02x" : "%c",
+				      (unsigned int)(unsigned char)*c);
+	(void)snprintf(uri + n, sizeof(uri) - n, "?immutable=1");
+	return open_file(uri, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, ret, err);
+}
+
 enum status kv_walk_copy(const struct kv_copy *copy, kv_each_fn *each, void *userdata, uint64_t *ret_revision,
 			 struct error *err)
 {
@@ -145,10 +166,11 @@ enum status kv_walk_copy(const struct kv_copy *copy, kv_each_fn *each, void *use
 
 	if (!name)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-	st = copy->image ? open_image(copy, &reader, err)
-			 : open_file(copy->path, SQLITE_OPEN_READONLY, &reader, err);
+	st = copy->image ? open_image(copy, &reader, err) : open_still(copy->path, &reader, err);
 	if (st == STATUS_OK)
 		st = kv_sqlite_check_schema(reader, copy->path, err);
+	if (st == STATUS_OK)
+		st = kv_sqlite_check_whole(reader, copy->path, err);
 	if (st == STATUS_OK)
 		st = read_revision(reader, copy->path, &revision, err);
 	db.reader = reader;

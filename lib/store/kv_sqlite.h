@@ -79,6 +79,9 @@ int kv_sqlite_add_sum(sqlite3 *db);
 /** STATUS_DATA_LOSS when there is anything in the file but the tables and views of Holdfast. */
 enum status kv_sqlite_check_schema(sqlite3 *db, const char *path, struct error *err);
 
+/** Is the file whole, and each record in the tree of keys? */
+enum status kv_sqlite_check_whole(sqlite3 *db, const char *path, struct error *err);
+
 /** Bring an older database that was found whole to this schema, in one transaction. */
 enum status kv_sqlite_upgrade(struct kv_sqlite *db, struct error *err);
 

@@ -299,25 +299,25 @@ static enum status check_identity(const struct kv_sqlite *db, struct error *err)
 
 /* Each record has its key in the tree of keys: what is not found there would be as if it were not there. Of
  * the records themselves their sums speak when they are read. */
-static enum status check_whole(const struct kv_sqlite *db, struct error *err)
+enum status kv_sqlite_check_whole(sqlite3 *db, const char *path, struct error *err)
 {
 	cleanup(statement_finalizep) sqlite3_stmt *statement = NULL;
 	const char *verdict = NULL;
-	int rc = sqlite3_prepare_v2(db->db, "PRAGMA integrity_check(1)", -1, &statement, NULL);
+	int rc = sqlite3_prepare_v2(db, "PRAGMA integrity_check(1)", -1, &statement, NULL);
 
 	if (rc == SQLITE_OK)
 		rc = sqlite3_step(statement);
 	if (rc == SQLITE_ROW)
 		verdict = (const char *)sqlite3_column_text(statement, 0);
 	if (!verdict)
-		return sqlite_error(rc == SQLITE_ROW ? SQLITE_NOMEM : rc, sqlite3_system_errno(db->db),
-				    db->path, "check", err);
+		return sqlite_error(rc == SQLITE_ROW ? SQLITE_NOMEM : rc, sqlite3_system_errno(db), path,
+				    "check", err);
 	if (str_eq(verdict, "ok"))
 		return STATUS_OK;
 	return error_set(err, STATUS_DATA_LOSS, 0,
 			 "store %s: damaged: %.200s; keep a copy and restore a backup (holdfast-server "
 			 "--restore FILE)",
-			 db->path, verdict);
+			 path, verdict);
 }
 
 /* Take the lock and keep it; WAL is a property of the file, the rest of the connection. */
@@ -358,7 +358,7 @@ static enum status open_existing(struct kv_sqlite *db, struct error *err)
 	if (st == STATUS_OK)
 		st = kv_sqlite_check_schema(db->db, db->path, err);
 	if (st == STATUS_OK)
-		st = check_whole(db, err);
+		st = kv_sqlite_check_whole(db->db, db->path, err);
 	if (st == STATUS_OK)
 		st = kv_sqlite_upgrade(db, err);
 	if (st == STATUS_OK)

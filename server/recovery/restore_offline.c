@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "kit/copy_look.h"
 #include "recovery/copy_file.h"
 #include "recovery/etcd_copy.h"
 #include "recovery/marks.h"
@@ -155,9 +156,9 @@ enum status restore_source_open(const char *path, const struct kit_key *key, str
 	char log[PATH_MAX];
 	enum status st = STATUS_OK;
 
-	source.fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (source.fd < 0)
-		return error_set(err, status_from_errno(errno), errno, "open %s", path);
+	st = copy_open(path, &source.fd, err);
+	if (st != STATUS_OK)
+		return st;
 	if (str_format(log, sizeof(log), "%s-wal", path) >= 0)
 		source.log_fd = open(log, O_RDONLY | O_CLOEXEC | O_NOFOLLOW); /* most have none */
 	if (kit_is_one(source.fd) && !key)
@@ -306,6 +307,11 @@ static enum status stage(const struct restore_source *source, const struct place
 	if (st == STATUS_OK)
 		st = kv_copy_sqlite(from, places->staged, &index, err);
 	copy_remove(places->brought);
+	if (st == STATUS_OK) {
+		st = kv_check_copy(places->staged, err);
+		if (st != STATUS_OK)
+			copy_remove(places->staged);
+	}
 	if (st != STATUS_OK)
 		return st;
 	wanted->path = places->staged;

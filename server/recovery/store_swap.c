@@ -151,6 +151,7 @@ enum status store_swap_finish(const char *data_dir, bool *ret_done, struct error
 		return st;
 	*ret_done = true;
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "restore", .event = LOG_EVENT_STORE_RESTORED},
-		"restored: the store that was there is kept as %s", x.aside);
+		"restored%s%s", access(x.aside, F_OK) == 0 ? ": the store that was there is kept as " : "",
+		access(x.aside, F_OK) == 0 ? x.aside : "");
 	return STATUS_OK;
 }

@@ -158,6 +158,7 @@ struct alloc alloc_of(struct fixture *f, const char *id)
 	alloc.published = NULL;
 	alloc.n_published = 0;
 	alloc.client_description = NULL;
+	alloc.events = NULL;
 	return alloc;
 }
 

@@ -412,6 +412,32 @@ TEST_FIXTURE(a_kit_is_never_made_unencrypted, setup_fresh, teardown_fresh)
 	assert_null(f->server->backup);
 }
 
+TEST_FIXTURE(what_is_no_file_is_no_backup, setup_fresh, teardown_fresh)
+{
+	static const struct {
+		const char *path, *words;
+	} rows[] = {{"/", "no regular file"},
+		    {"/dev/zero", "no regular file"},
+		    {"pipe", "no regular file"},
+		    {"empty", "is empty"},
+		    {"none", "No such file"}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct restore_source source;
+		char path[PATH_MAX];
+		struct error err;
+
+		(void)str_format(path, sizeof(path), "%s%s%s", rows[i].path[0] == '/' ? "" : fresh.dir,
+				 rows[i].path[0] == '/' ? "" : "/", rows[i].path);
+		if (str_eq(rows[i].path, "pipe"))
+			assert_int_equal(mkfifo(path, 0600), 0);
+		if (str_eq(rows[i].path, "empty"))
+			assert_int_equal(file_write_atomic(path, 0600, "", 0), 0);
+		assert_int_not_equal(restore_source_open(path, NULL, &source, &err), STATUS_OK);
+		assert_non_null(strstr(err.msg, rows[i].words));
+	}
+}
+
 TEST_FIXTURE(a_copy_with_a_flipped_bit_is_not_whole, setup_fresh, teardown_fresh)
 {
 	struct fixture *f = *state;
@@ -432,4 +458,42 @@ TEST_FIXTURE(a_copy_with_a_flipped_bit_is_not_whole, setup_fresh, teardown_fresh
 	at = (size_t)((char *)memmem(bytes, image.len, "volume/default/db", 17) - bytes);
 	bytes[at + 20] ^= 1; /* of its value */
 	assert_int_equal(copy_look(&image, &facts, NULL), STATUS_DATA_LOSS);
+}
+
+/* In whatever record: not all are read for the epoch that begins. */
+TEST_FIXTURE(a_copy_with_a_flipped_bit_takes_no_stores_place, setup_fresh, teardown_fresh)
+{
+	struct fixture *f = *state;
+	char store[PATH_MAX], copy[PATH_MAX];
+	cleanup_free char *bytes = NULL;
+	struct new_epoch_result result;
+	struct restore_source source;
+	struct config config;
+	struct error err;
+	uint64_t index;
+	char *at;
+	size_t n;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	(void)str_format(store, sizeof(store), "%s/" SERVER_STORE, f->dir);
+	(void)str_format(copy, sizeof(copy), "%s/copy", fresh.dir);
+	assert_int_equal(kv_copy_sqlite(store, copy, &index, NULL), STATUS_OK);
+	assert_int_equal(file_read(copy, 1 << 24, &bytes, &n), 0);
+	config_init(&config);
+	(void)str_copy(config.cluster, sizeof(config.cluster), f->server->config.cluster);
+	(void)str_format(config.data_dir, sizeof(config.data_dir), "%s/data", fresh.dir);
+	assert_int_equal(mkdir(config.data_dir, 0700), 0);
+	at = memmem(bytes, n, "Volumes.Register", 16); /* of a record of the audit */
+	assert_non_null(at);
+	*at ^= 1;
+	assert_int_equal(file_write_atomic(copy, 0600, bytes, n), 0);
+	assert_int_equal(restore_source_open(copy, NULL, &source, NULL), STATUS_OK);
+	for (int dry_run = 0; dry_run < 2; dry_run++) {
+		assert_int_equal(restore_offline(&config, &source, false, dry_run, &result, &err),
+				 STATUS_DATA_LOSS);
+		assert_non_null(strstr(err.msg, "is not what was written"));
+	}
+	restore_source_close(&source);
+	(void)str_format(store, sizeof(store), "%s/" SERVER_STORE, config.data_dir);
+	assert_int_equal(access(store, F_OK), -1);
 }

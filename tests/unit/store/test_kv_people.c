@@ -301,6 +301,58 @@ TEST_FIXTURE(a_copy_with_a_record_that_is_not_what_was_written_is_found_out, set
 	assert_non_null(strstr(err.msg, "its record b is not what was written"));
 }
 
+/* In the table or in the tree of keys: in the one the record has another key, in the other nobody finds it.
+ */
+TEST_FIXTURE(a_copy_with_a_flipped_bit_in_a_key_is_found_out, setup, teardown)
+{
+	struct fixture *f = *state;
+	char copy[TEMP_PATH_SIZE], broken[TEMP_PATH_SIZE];
+	cleanup_free char *bytes = NULL;
+	char *at, *from;
+	uint64_t revision;
+	size_t n, n_found = 0;
+
+	(void)put(f, "key-of-a-record", "1");
+	(void)temp_dir_path(copy, f->dir, "copy.db");
+	(void)temp_dir_path(broken, f->dir, "broken.db");
+	assert_int_equal(kv_copy_sqlite(f->path, copy, &revision, NULL), STATUS_OK);
+	assert_int_equal(file_read(copy, 1 << 24, &bytes, &n), 0);
+	for (from = bytes; (at = memmem(from, n - (size_t)(from - bytes), "key-of-a-record", 15));
+	     from = at + 1) {
+		at[7] ^= 1;
+		assert_int_equal(file_write_atomic(broken, 0600, bytes, n), 0);
+		assert_int_equal(kv_check_copy(broken, NULL), STATUS_DATA_LOSS);
+		at[7] ^= 1;
+		n_found++;
+	}
+	assert_int_equal(n_found, 2);
+}
+
+TEST_FIXTURE(who_looks_at_a_copy_leaves_nothing_beside_it, setup, teardown)
+{
+	static const char *const names[] = {"copy.db", "100%25 of?it#1.db"};
+	struct fixture *f = *state;
+	uint64_t revision;
+
+	(void)put(f, "a", "1");
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		char copy[TEMP_PATH_SIZE], beside[TEMP_PATH_SIZE + 8];
+		sqlite3 *db = NULL;
+
+		(void)temp_dir_path(copy, f->dir, names[i]);
+		assert_int_equal(kv_copy_sqlite(f->path, copy, &revision, NULL), STATUS_OK);
+		assert_int_equal(sqlite3_open(copy, &db),
+				 SQLITE_OK); /* as a file that was copied by hand is */
+		assert_int_equal(sqlite3_exec(db, "PRAGMA journal_mode=WAL", NULL, NULL, NULL), SQLITE_OK);
+		assert_int_equal(sqlite3_close(db), SQLITE_OK);
+		assert_int_equal(kv_check_copy(copy, NULL), STATUS_OK);
+		(void)snprintf(beside, sizeof(beside), "%s-wal", copy);
+		assert_int_equal(access(beside, F_OK), -1);
+		(void)snprintf(beside, sizeof(beside), "%s-shm", copy);
+		assert_int_equal(access(beside, F_OK), -1);
+	}
+}
+
 TEST_FIXTURE(a_copy_of_nothing_leaves_nothing, setup, teardown)
 {
 	struct fixture *f = *state;
