@@ -15,8 +15,12 @@
 #include <assert.h>
 #include <holdfast/v1/allocations.pb-c.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { RECONNECT_MS = 15000 }; /* a node that has another server to go to is back by then */
 
 #define WAIT_DEFAULT_US (UINT64_C(300) * USEC_PER_SEC)
 #define PENDING_MAX_MS (UINT64_C(30) * 86400 * 1000)
@@ -127,6 +131,15 @@ static enum status wait_and_show(struct invocation *inv, struct connection *conn
 	if (status == STATUS_OK)
 		status = wait_alloc(connection, known, goal, timeout_us + pending_ms * USEC_PER_MSEC, &answer,
 				    err);
+	if (status == STATUS_UNAVAILABLE) {
+		const struct error lost = *err;
+
+		(void)error_set(
+			err, status, 0,
+			"the server has allocation %s; what becomes of it is not known here: %s. Next: "
+			"holdfast alloc status %s",
+			known->id, lost.msg, known->id);
+	}
 	if (answer && inv->options[OPT_JSON])
 		printed = print_answer(&answer->base, status == STATUS_OK ? err : NULL);
 	if (status != STATUS_OK || inv->options[OPT_JSON])
@@ -180,8 +193,12 @@ static enum status alloc_run_show(struct call *call, const void *message, struct
 	if (request->dry_run)
 		return print_placement(call->inv, answer, err);
 	if (!call_has(call, OPT_NO_WAIT)) {
-		if (is_pending(answer->allocation))
+		if (is_pending(answer->allocation)) {
+			if (!isatty(STDERR_FILENO)) /* else progress is shown */
+				(void)fprintf(stderr, "allocation %.36s is pending\n",
+					      answer->allocation->id);
 			withdraw_on_signals(call, answer->allocation);
+		}
 		return wait_and_show(call->inv, call->connection, answer->allocation, WAIT_RUNNING,
 				     request->wait_ms, err);
 	}
@@ -234,7 +251,10 @@ static enum status alloc_stop_show(struct call *call, const void *message, struc
 	if (!answer->allocation)
 		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no allocation");
 	has_ended = alloc_is_terminal(answer->allocation);
-	if (answer->node_disconnected_ms && !has_ended && !call_has(call, OPT_JSON))
+	/* who waits is told when it lasts */
+	if (answer->node_disconnected_ms && !has_ended && !call_has(call, OPT_JSON) &&
+	    (call_has(call, OPT_NO_WAIT) ||
+	     clock_realtime_ms() - answer->node_disconnected_ms > RECONNECT_MS))
 		warn_of_node(answer->allocation, answer->node_disconnected_ms);
 	/* what had ended before is stopped, however it ended */
 	if (!call_has(call, OPT_NO_WAIT) && !has_ended)

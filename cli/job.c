@@ -144,9 +144,7 @@ static enum status job_run_load(struct call *call, void *message, struct error *
 
 static enum status job_run_refused(struct call *call, enum status status, struct error *err)
 {
-	if (status == STATUS_INVALID_ARGUMENT && !call->inv->is_usage_error)
-		(void)error_prefix(err, "%s", call->inv->args[0]);
-	return status;
+	return spec_blame(call->inv, spec_blame_job, status, err);
 }
 
 static enum status job_run_show(struct call *call, const void *message, struct error *err)

@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "call/call.h"
 #include "command/commands.h"
+#include "rpc/pbjson_word.h"
 #include "show/output.h"
 #include "show/show.h"
 
@@ -192,6 +193,30 @@ static enum status show_instances(const Holdfast__V1__Plugin *plugin, bool verbo
 	return status;
 }
 
+static enum status show_events(const Holdfast__V1__Plugin *plugin, struct error *err)
+{
+	static const struct column columns[] = {{.name = "EVENT"},	{.name = "AGE"},
+						{.name = "NODE"},	{.name = "PROFILE"},
+						{.name = "ALLOCATION"}, {.name = "DETAILS", .is_wide = true}};
+	cleanup(table_freep) struct table *table = NULL;
+	int64_t now_ms = clock_realtime_ms();
+
+	if (plugin->n_events == 0)
+		return STATUS_OK;
+	table = table_new(columns, ARRAY_SIZE(columns));
+	for (size_t i = 0; i < plugin->n_events; i++) {
+		const Holdfast__V1__PluginEvent *event = plugin->events[i];
+		char type[PBJSON_WORD_SIZE], age[AGE_SIZE];
+
+		table_add(table, (const char *const[]){
+					 pbjson_word_text(&holdfast__v1__allocation_event_type__descriptor,
+							  (int)event->type, type),
+					 age_text(event->time_ms, now_ms, age), event->node_id,
+					 event->profile, event->allocation_id, event->text});
+	}
+	return table_print(table, "events", err);
+}
+
 static enum status show_plugin(const Holdfast__V1__Plugin *plugin, bool verbose, struct error *err)
 {
 	char text[COUNT_SIZE];
@@ -212,6 +237,8 @@ static enum status show_plugin(const Holdfast__V1__Plugin *plugin, bool verbose,
 	(void)str_format(text, sizeof(text), "%" PRIu32, plugin->volumes);
 	print_field("volumes", text);
 	status = show_instances(plugin, verbose, err);
+	if (status == STATUS_OK)
+		status = show_events(plugin, err);
 	return status == STATUS_OK
 		       ? show_allocs(plugin->allocations, plugin->n_allocations, "allocations", verbose, err)
 		       : status;

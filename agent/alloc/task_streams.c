@@ -170,6 +170,9 @@ static enum status find_driver(const struct task_streams *streams, const Holdfas
 	const struct alloc *alloc = runner ? &alloc_runner_record(runner)->alloc : NULL;
 	const Holdfast__Driver__V1__TaskConfig *task = alloc ? alloc_find_task(alloc, wanted->task) : NULL;
 
+	if (!alloc && wanted->first_case == HOLDFAST__V1__OPEN_TASK_STREAM__FIRST_LOGS &&
+	    wanted->driver[0] != '\0')
+		return drivers_client(streams->drivers, wanted->driver, ret, err);
 	if (!task)
 		return error_set(err, STATUS_NOT_FOUND, 0,
 				 "allocation %.64s has no task '%.64s' on this node", wanted->alloc_id,

@@ -288,6 +288,31 @@ static const struct spec_key group_keys[] = {
 static const struct spec_block group_block =
 	SPEC_BLOCK_INIT(&holdfast__v1__job_group__descriptor, group_keys);
 
+/* Both of it, for what the server says of a file. */
+static const struct spec_key whole_group_keys[] = {
+	{.key = "count"},
+	{.key = "update", .kind = SPEC_BLOCK, .block = &update_block},
+	{.key = "reschedule", .kind = SPEC_BLOCK, .block = &reschedule_block},
+	{.key = "driver"},
+	{.key = "unit"},
+	{.key = "mount_timeout", .field = "mount_timeout_ms"},
+	{.key = "stop_timeout", .field = "stop_timeout_ms"},
+	{.key = "volume", .field = "volumes", .kind = SPEC_LABELLED, .block = &member_volume_block},
+	{.key = "csi_plugin", .kind = SPEC_BLOCK, .block = &csi_plugin_block},
+	{.key = "network", .kind = SPEC_BLOCK, .block = &network_block},
+	{.key = "task", .field = "tasks", .kind = SPEC_LABELLED, .block = &task_block},
+};
+static const struct spec_block whole_group_block =
+	SPEC_BLOCK_INIT(&holdfast__v1__job_group__descriptor, whole_group_keys);
+
+static const struct spec_key whole_job_keys[] = {
+	{.key = "namespace"},
+	{.key = "type"},
+	{.key = "group", .kind = SPEC_LABELLED, .block = &whole_group_block},
+};
+static const struct spec_block whole_job_block =
+	SPEC_BLOCK_INIT(&holdfast__v1__job__descriptor, whole_job_keys);
+
 static const struct spec_key job_keys[] = {
 	{.key = "namespace"},
 	{.key = "type"},
@@ -951,11 +976,11 @@ static const json_t *block_at(const struct spec_key *key, const json_t *value, c
 	return json_is_array(value) ? json_array_get(value, index) : index == 0 ? value : NULL;
 }
 
-/* Put the line before what is said of @path, as far down as the file has it. */
-static enum status blame_field(const struct conf *conf, const struct spec_block *block, const char *path,
-			       const char *text, struct error *err)
+/* Put the line before what is said of @path below @root, as far down as the file has it. */
+static enum status blame_field(const struct conf *conf, const json_t *root, const struct spec_block *block,
+			       const char *path, const char *text, struct error *err)
 {
-	const json_t *object = conf_root(conf);
+	const json_t *object = root;
 	const char *at = path, *found = NULL;
 
 	while (object && *at != '\0') {
@@ -979,7 +1004,7 @@ static enum status blame_field(const struct conf *conf, const struct spec_block 
 			  path, text);
 }
 
-static enum status blame(const struct conf *conf, const struct spec_block *block,
+static enum status blame(const struct conf *conf, const json_t *root, const struct spec_block *block,
 			 const Holdfast__V1__ErrorDetails *details, struct error *err)
 {
 	struct error all = {.msg = ""};
@@ -988,8 +1013,8 @@ static enum status blame(const struct conf *conf, const struct spec_block *block
 	for (size_t i = 0; i < details->n_fields; i++) {
 		struct error one;
 
-		(void)blame_field(conf, block, details->fields[i]->field, details->fields[i]->description,
-				  &one);
+		(void)blame_field(conf, root, block, details->fields[i]->field,
+				  details->fields[i]->description, &one);
 		status = error_collect(status, STATUS_INVALID_ARGUMENT, &one, &all);
 	}
 	*err = all;
@@ -999,11 +1024,19 @@ static enum status blame(const struct conf *conf, const struct spec_block *block
 enum status spec_blame_volume(const struct conf *conf, const Holdfast__V1__ErrorDetails *details,
 			      struct error *err)
 {
-	return blame(conf, &volume_block, details, err);
+	return blame(conf, conf_root(conf), &volume_block, details, err);
 }
 
 enum status spec_blame_alloc(const struct conf *conf, const Holdfast__V1__ErrorDetails *details,
 			     struct error *err)
 {
-	return blame(conf, &alloc_block, details, err);
+	return blame(conf, conf_root(conf), &alloc_block, details, err);
+}
+
+enum status spec_blame_job(const struct conf *conf, const Holdfast__V1__ErrorDetails *details,
+			   struct error *err)
+{
+	json_t *jobs = json_object_get(conf_root(conf), "job");
+
+	return blame(conf, json_object_iter_value(json_object_iter(jobs)), &whole_job_block, details, err);
 }

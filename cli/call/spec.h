@@ -29,6 +29,8 @@ enum status spec_blame_volume(const struct conf *conf, const Holdfast__V1__Error
 			      struct error *err);
 enum status spec_blame_alloc(const struct conf *conf, const Holdfast__V1__ErrorDetails *details,
 			     struct error *err);
+enum status spec_blame_job(const struct conf *conf, const Holdfast__V1__ErrorDetails *details,
+			   struct error *err);
 
 typedef enum status spec_blame_fn(const struct conf *conf, const Holdfast__V1__ErrorDetails *details,
 				  struct error *err);

@@ -6,6 +6,7 @@
 #include "show/output.h"
 #include "show/show.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 static const char *desired(const Holdfast__V1__Allocation *a, char text[static PBJSON_WORD_SIZE])
@@ -201,6 +202,39 @@ static enum status show_tasks(const Holdfast__V1__Allocation *alloc, struct erro
 	return table_print(table, "tasks", err);
 }
 
+static enum status show_events(const Holdfast__V1__Allocation *alloc, struct error *err)
+{
+	static const struct column columns[] = {
+		{.name = "EVENT"}, {.name = "AGE"}, {.name = "TASK"}, {.name = "DETAILS", .is_wide = true}};
+	cleanup(table_freep) struct table *table = NULL;
+	int64_t now_ms = clock_realtime_ms();
+
+	if (alloc->n_events == 0)
+		return STATUS_OK;
+	table = table_new(columns, ARRAY_SIZE(columns));
+	for (size_t i = 0; i < alloc->n_events; i++) {
+		const Holdfast__V1__AllocationEvent *event = alloc->events[i];
+		char type[PBJSON_WORD_SIZE], age[AGE_SIZE];
+
+		table_add(table, (const char *const[]){
+					 pbjson_word_text(&holdfast__v1__allocation_event_type__descriptor,
+							  (int)event->type, type),
+					 age_text(event->time_ms, now_ms, age), event->task, event->text});
+	}
+	return table_print(table, "events", err);
+}
+
+static void show_job(const Holdfast__V1__Allocation *alloc)
+{
+	char text[512];
+
+	if (!alloc->job_id[0])
+		return;
+	(void)snprintf(text, sizeof(text), "%.128s, group %.128s[%" PRIu32 "], version %" PRIu64,
+		       alloc->job_id, alloc->job_group, alloc->job_index, alloc->job_version);
+	print_field("job", text);
+}
+
 enum status show_alloc(const Holdfast__V1__Allocation *alloc, int64_t node_disconnected_ms, struct error *err)
 {
 	int64_t now_ms = clock_realtime_ms();
@@ -213,6 +247,7 @@ enum status show_alloc(const Holdfast__V1__Allocation *alloc, int64_t node_disco
 	print_field("name", alloc->name);
 	print_field("namespace", alloc->namespace_);
 	print_field("node", alloc->node_id);
+	show_job(alloc);
 	print_field("driver", alloc->driver);
 	show_mount_timeout(alloc);
 	show_unit(alloc);
@@ -228,5 +263,7 @@ enum status show_alloc(const Holdfast__V1__Allocation *alloc, int64_t node_disco
 	print_field("age", age_text(alloc->create_time_ms, now_ms, age));
 	print_field("changed", age_text(alloc->modify_time_ms, now_ms, age));
 	status = show_requests(alloc, err);
-	return status == STATUS_OK ? show_tasks(alloc, err) : status;
+	if (status == STATUS_OK)
+		status = show_tasks(alloc, err);
+	return status == STATUS_OK ? show_events(alloc, err) : status;
 }

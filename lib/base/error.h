@@ -107,6 +107,11 @@ enum status error_collect(enum status so_far, enum status status, const struct e
 bool error_get_field(const struct error *err, size_t i, char field[static ERROR_FIELD_SIZE],
 		     char text[static ERROR_MSG_MAX]);
 
+/** Put @path before each field that @err names, "group db" and "count" make "group db.count"; what is of no
+ * field is of
+ * @path then. Returns the status; @err must not be NULL. */
+enum status error_below(struct error *err, const char *path);
+
 /** Put "<prefix>: " before the message of a filled @err and return its status; @err must not be NULL. It
  * names no field any more. */
 enum status error_prefix(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

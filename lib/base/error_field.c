@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
+#include "base/str.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -63,4 +64,24 @@ bool error_get_field(const struct error *err, size_t i, char field[static ERROR_
 	line += at->n + 2;
 	(void)snprintf(text, ERROR_MSG_MAX, "%.*s", (int)strcspn(line, "\n"), line);
 	return true;
+}
+
+enum status error_below(struct error *err, const char *path)
+{
+	const struct error given = *err;
+	enum status status = STATUS_OK;
+
+	if (given.n_fields == 0)
+		return error_invalid(err, path, "%s", given.msg);
+	for (size_t i = 0; i < given.n_fields; i++) {
+		char field[ERROR_FIELD_SIZE], text[ERROR_MSG_MAX], whole[ERROR_FIELD_SIZE];
+		struct error one;
+
+		if (!error_get_field(&given, i, field, text))
+			break;
+		(void)str_format(whole, sizeof(whole), "%s.%s", path, field);
+		(void)error_invalid(&one, whole, "%s", text);
+		status = error_collect(status, STATUS_INVALID_ARGUMENT, &one, err);
+	}
+	return err->status;
 }

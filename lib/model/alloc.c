@@ -97,6 +97,7 @@ bool alloc_own(struct alloc *alloc)
 
 	alloc->tasks = message_list_ref(alloc->tasks);
 	alloc->task_status = message_list_ref(alloc->task_status);
+	alloc->events = message_list_ref(alloc->events);
 	if (has_volumes && has_published && has_unit && has_description && has_wait_node)
 		return true;
 	alloc_release(alloc);
@@ -112,7 +113,8 @@ void alloc_release(struct alloc *alloc)
 	free(alloc->wait_node_id);
 	message_list_unref(alloc->tasks);
 	message_list_unref(alloc->task_status);
-	alloc->tasks = alloc->task_status = NULL;
+	message_list_unref(alloc->events);
+	alloc->tasks = alloc->task_status = alloc->events = NULL;
 	alloc->volumes = NULL;
 	alloc->published = NULL;
 	alloc->unit = NULL;

@@ -118,6 +118,7 @@ struct alloc {
 	struct alloc_network network;	  /* of its tasks */
 	struct message_list *tasks;	  /* TaskConfig of task drivers: see task.h; NULL: none */
 	struct message_list *task_status; /* TaskStatus of those that were started */
+	struct message_list *events;	  /* AllocationEvent, the oldest first: see alloc_event.h */
 	char job_id[JOB_ID_MAX + 1];	  /* empty: of no job */
 	char job_group[JOB_GROUP_NAME_MAX + 1];
 	uint32_t job_index;	 /* of the group's members */

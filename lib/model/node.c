@@ -17,6 +17,21 @@ bool node_plugin_is_healthy(const struct node_plugin *plugin)
 	return plugin->has_node && plugin->healthy;
 }
 
+bool node_plugin_is_whole(const struct node_plugin *plugin)
+{
+	return (!plugin->has_node || node_plugin_is_healthy(plugin)) &&
+	       (!plugin->has_controller || plugin->controller.healthy);
+}
+
+const char *node_plugin_health_text(const struct node_plugin *plugin)
+{
+	bool is_controllers = plugin->has_controller && !plugin->controller.healthy;
+
+	return is_controllers && plugin->controller.health_description[0] != '\0'
+		       ? plugin->controller.health_description
+		       : plugin->health_description;
+}
+
 int64_t node_past_boot(const struct node *node, const char *boot_id)
 {
 	for (uint32_t i = 0; i < node->n_past_boots; i++)

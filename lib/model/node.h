@@ -152,6 +152,12 @@ bool node_plugin_serves(const struct node_plugin *plugin, const struct volume *v
 /** Does it have a node service that can take volumes now? */
 bool node_plugin_is_healthy(const struct node_plugin *plugin);
 
+/** Are all halves that it has healthy? */
+bool node_plugin_is_whole(const struct node_plugin *plugin);
+
+/** What is said of the half that is not healthy; empty: nothing. */
+const char *node_plugin_health_text(const struct node_plugin *plugin);
+
 /** When the boot @boot_id of the node was found to be over; 0: it is the current one, or not remembered. */
 int64_t node_past_boot(const struct node *node, const char *boot_id);
 

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/id.h"
 #include "base/str.h"
+#include "model/alloc_event.h"
 #include "pb/reflect.h"
 
 #include <assert.h>
@@ -247,6 +248,7 @@ static const struct field_map alloc_fields[] = {
 	SOME(struct alloc, network, &alloc_network_map),
 	MESSAGES(struct alloc, tasks, ALLOC_TASKS_MAX),
 	MESSAGES(struct alloc, task_status, ALLOC_TASKS_MAX),
+	MESSAGES(struct alloc, events, ALLOC_EVENTS_MAX),
 	STRING(struct alloc, job_id),
 	STRING(struct alloc, job_group),
 	NUMBER(struct alloc, job_index),
@@ -774,6 +776,14 @@ Holdfast__V1__Allocation *alloc_to_pb(const struct alloc *value)
 	return (Holdfast__V1__Allocation *)to_message(&alloc_map, value, TEXTS_COPIED);
 }
 
+Holdfast__V1__Allocation *alloc_to_pb_without_events(const struct alloc *value)
+{
+	struct alloc shown = *value;
+
+	shown.events = NULL;
+	return alloc_to_pb(&shown);
+}
+
 enum status alloc_from_pb(const Holdfast__V1__Allocation *pb, struct alloc *ret, struct error *err)
 {
 	struct alloc value;
@@ -798,12 +808,13 @@ DEFINE_BORROWING(alloc, Holdfast__V1__Allocation)
 DEFINE_BORROWING(node, Holdfast__V1__Node)
 DEFINE_BORROWING(plugin_instance, Holdfast__V1__PluginInstance)
 
-/* Messages of other packages are those of a message_list. */
+/* Messages of other packages, and events, are those of a message_list. */
 static bool is_made_here(const ProtobufCFieldDescriptor *field)
 {
 	const ProtobufCMessageDescriptor *type = field->descriptor;
 
-	return str_eq(type->package_name, holdfast__v1__allocation__descriptor.package_name);
+	return type != &holdfast__v1__allocation_event__descriptor &&
+	       str_eq(type->package_name, holdfast__v1__allocation__descriptor.package_name);
 }
 
 void pb_free_borrowing(ProtobufCMessage *message)

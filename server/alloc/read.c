@@ -168,15 +168,17 @@ static bool is_asked_for(struct page *page, const struct alloc *alloc)
 static bool add(struct page *page, const struct alloc *alloc)
 {
 	Holdfast__V1__ListAllocationsResponse *response = page->response;
+	struct alloc shown = *alloc;
 	Holdfast__V1__Allocation *pb;
 
+	shown.events = NULL;
 	if (response->n_allocations == page->size || page->n_scanned++ == SCAN_MAX) {
 		response->next_token = strdup(alloc->id);
 		return false;
 	}
 	if (!is_asked_for(page, alloc))
 		return true;
-	pb = allocs_view(page->server, alloc);
+	pb = allocs_view(page->server, &shown);
 	if (pb && (!page->filter || filter_matches(page->filter, &pb->base)))
 		response->allocations[response->n_allocations++] = pb;
 	else if (pb)

@@ -150,6 +150,13 @@ static enum status find_task(const struct alloc *alloc, const char *name,
 	*ret = name[0] != '\0' ? alloc_find_task(alloc, name) : n == 1 ? alloc_task(alloc, 0) : NULL;
 	if (*ret)
 		return STATUS_OK;
+	if (n == 0 && alloc_unit(alloc)[0] != '\0')
+		return error_set(
+			err, STATUS_UNIMPLEMENTED, 0,
+			"allocation %s runs unit %s of systemd, which is no task: driver systemd has "
+			"no commands in it, output or figures to give; on node %s: systemctl status %s, "
+			"journalctl -u %s",
+			alloc->id, alloc_unit(alloc), alloc->node_id, alloc_unit(alloc), alloc_unit(alloc));
 	if (n == 0)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "allocation %s has no task", alloc->id);
 	if (name[0] == '\0')
@@ -372,6 +379,7 @@ static enum status begin_logs(struct task_stream *stream, const Holdfast__V1__Al
 	logs.stderr = request->stderr;
 	logs.follow = request->follow;
 	logs.tail = request->tail;
+	wanted.driver = task->driver;
 	wanted.first_case = HOLDFAST__V1__OPEN_TASK_STREAM__FIRST_LOGS;
 	wanted.logs = &logs;
 	return ask_node(stream, &wanted, err);

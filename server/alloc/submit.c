@@ -192,7 +192,8 @@ static void begin(struct alloc *alloc)
 	alloc->adopted = false;
 	alloc->n_published = 0;
 	message_list_unref(alloc->task_status);
-	alloc->task_status = NULL;
+	message_list_unref(alloc->events);
+	alloc->task_status = alloc->events = NULL;
 	free(alloc->client_description);
 	alloc->client_description = NULL;
 }

@@ -36,145 +36,178 @@ static bool is_per_alloc(const Group *group, const char *name)
 	return false;
 }
 
-/* --- checks --- */
+/* --- checks: each names the key of the group that it is about, as the file of a job has it --- */
 
-static enum status check_per_alloc(const Job *job, const Group *group, const char *field, struct error *err)
+typedef enum status check_fn(const Job *job, const Group *group, struct error *err);
+
+static enum status check_per_alloc(const Job *job, const Group *group, struct error *err)
 {
+	char field[ERROR_FIELD_SIZE];
+
 	if (group->n_per_alloc > ALLOC_VOLUMES_MAX)
-		return error_invalid(err, field, "per_alloc names more than %d volumes", ALLOC_VOLUMES_MAX);
+		return error_invalid(err, "per_alloc", "it names more than %d volumes", ALLOC_VOLUMES_MAX);
 	for (size_t i = 0; i < group->n_per_alloc; i++) {
 		if (!find_volume(group, group->per_alloc[i]))
-			return error_invalid(err, field, "per_alloc names volume '%.64s', which it has not",
+			return error_invalid(err, "per_alloc", "it names volume '%.64s', which there is not",
 					     group->per_alloc[i]);
+		(void)str_format(field, sizeof(field), "volume %s.per_alloc", group->per_alloc[i]);
 		if (job->type == HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SYSTEM)
 			return error_invalid(err, field,
-					     "per_alloc contradicts type system: its members have no index");
+					     "it contradicts type system, whose members have no index");
 	}
 	return STATUS_OK;
 }
 
 /* More than one member on a volume that one may have would never all run. */
 static enum status check_shared_volume(const Job *job, const Group *group,
-				       const Holdfast__V1__VolumeRequest *volume, const char *field,
-				       struct error *err)
+				       const Holdfast__V1__VolumeRequest *volume, struct error *err)
 {
 	bool is_many = job->type == HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SYSTEM || group->count > 1;
 	enum access_mode mode = (enum access_mode)volume->access_mode;
+	char field[ERROR_FIELD_SIZE];
 
+	(void)str_format(field, sizeof(field), "volume %.64s.%s", volume->name,
+			 volume->mount_options ? "mount_options" : "access_mode");
 	if (volume->mount_options)
-		return error_invalid(err, field,
-				     "volume %.64s: mount_options are the volume's own in a job; register "
-				     "them with it",
-				     volume->name);
+		return error_invalid(err, field, "they are the volume's own in a job; register them with it");
 	if (!is_many || is_per_alloc(group, volume->name) || mode == MULTI_NODE_MULTI_WRITER ||
 	    mode == MULTI_NODE_READER_ONLY || mode == SINGLE_NODE_MULTI_WRITER ||
 	    (mode == MULTI_NODE_SINGLE_WRITER && volume->read_only))
 		return STATUS_OK;
 	return error_invalid(err, field,
-			     "volume %.64s: access mode %s is for one member, and there are more; set "
-			     "per_alloc, or another mode",
-			     volume->name, access_mode_name(mode));
+			     "%s is for one member, and there are more; set per_alloc, or another mode",
+			     access_mode_name(mode));
 }
 
-static enum status check_count(const Job *job, const Group *group, const char *field, struct error *err)
+static enum status check_volumes(const Job *job, const Group *group, struct error *err)
+{
+	enum status st = STATUS_OK;
+
+	for (size_t i = 0; i < group->allocation->n_volumes; i++) {
+		struct error one;
+
+		st = error_collect(st, check_shared_volume(job, group, group->allocation->volumes[i], &one),
+				   &one, err);
+	}
+	return st;
+}
+
+static enum status check_count(const Job *job, const Group *group, struct error *err)
 {
 	if (job->type == HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SYSTEM)
 		return group->count <= 1 ? STATUS_OK
-					 : error_invalid(err, field,
-							 "count contradicts type system: it has one member "
+					 : error_invalid(err, "count",
+							 "it contradicts type system, which has one member "
 							 "on each node");
 	if (group->count >= 1 && group->count <= JOB_COUNT_MAX)
 		return STATUS_OK;
-	return error_invalid(err, field, "count is 1 to %d, not %" PRIu32 "%s", JOB_COUNT_MAX, group->count,
+	return error_invalid(err, "count", "it is 1 to %d, not %" PRIu32 "%s", JOB_COUNT_MAX, group->count,
 			     group->count == 0 ? "; holdfast job stop ends one" : "");
 }
 
-static enum status check_template(const Group *group, const char *field, struct error *err)
+static enum status check_template(const Group *group, struct error *err)
 {
 	const Holdfast__V1__Allocation *alloc = group->allocation;
 
 	if (!alloc)
-		return error_invalid(err, field, "allocation is missing: what each member runs");
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "allocation is missing: what each member runs");
 	if (alloc->id[0] != '\0' || alloc->node_id[0] != '\0' || alloc->name[0] != '\0' ||
 	    alloc->namespace_[0] != '\0' || alloc->job_id[0] != '\0')
-		return error_invalid(err, field,
-				     "id, name, namespace, node and job of its allocations are the server's "
-				     "to say");
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "id, name, namespace, node and job of its allocations are the server's "
+				 "to say");
 	return STATUS_OK;
 }
 
-static enum status check_reschedule(const Group *group, const char *field, struct error *err)
+static enum status check_reschedule(const Job *job, const Group *group, struct error *err)
 {
+	(void)job;
 	if (!group->reschedule || group->reschedule->interval_ms <= JOB_RESCHEDULE_INTERVAL_MAX_MS)
 		return STATUS_OK;
-	return error_invalid(err, field, "reschedule: the interval is at most %d ms",
+	return error_invalid(err, "reschedule.interval", "it is at most %d ms",
 			     JOB_RESCHEDULE_INTERVAL_MAX_MS);
 }
 
 /* It would fail every version while its members run well. */
-static enum status check_update(const Group *group, const char *field, struct error *err)
+static enum status check_update(const Job *job, const Group *group, struct error *err)
 {
 	const Holdfast__V1__JobUpdate *update = group->update;
 
+	(void)job;
 	if (!update || update->healthy_deadline_ms == 0 ||
 	    update->min_healthy_ms < update->healthy_deadline_ms)
 		return STATUS_OK;
-	return error_invalid(err, field,
-			     "update: min_healthy_time of %" PRIu32
-			     " ms is not below healthy_deadline, %" PRIu32
+	return error_invalid(err, "update.min_healthy_time",
+			     "%" PRIu32 " ms is not below healthy_deadline, %" PRIu32
 			     " ms: no member could be healthy in time",
 			     update->min_healthy_ms, update->healthy_deadline_ms);
 }
 
+/* What is left of it is judged as an allocation, the one whose volumes have the longest names. */
+static enum status check_member(const Job *job, uint32_t i, struct error *err)
+{
+	cleanup(alloc_release) struct alloc alloc = {0};
+	uint32_t count = job->groups[i]->count;
+
+	return job_make_alloc(job, i, count > 0 && count <= JOB_COUNT_MAX ? count - 1 : 0, &alloc, err);
+}
+
 static enum status check_group(const Job *job, uint32_t i, struct error *err)
 {
+	static check_fn *const checks[] = {check_count, check_per_alloc, check_reschedule, check_update,
+					   check_volumes};
 	const Group *group = job->groups[i];
-	cleanup(alloc_release) struct alloc alloc = {0};
-	char field[ERROR_FIELD_SIZE];
+	struct error one;
 	enum status st;
 
-	(void)str_format(field, sizeof(field), "groups[%" PRIu32 "]", i);
 	if (!id_is_label(group->name) || strlen(group->name) > JOB_GROUP_NAME_MAX)
-		return error_invalid(err, field, "name: '%.64s' is not 1 to %d of a-z 0-9 and -", group->name,
-				     JOB_GROUP_NAME_MAX);
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "a group's name is 1 to %d of a-z 0-9 and -", JOB_GROUP_NAME_MAX);
 	for (uint32_t k = 0; k < i; k++)
 		if (str_eq(job->groups[k]->name, group->name))
-			return error_invalid(err, field, "group %s is there twice", group->name);
-	st = check_template(group, field, err);
-	if (st == STATUS_OK)
-		st = check_count(job, group, field, err);
-	if (st == STATUS_OK)
-		st = check_per_alloc(job, group, field, err);
-	if (st == STATUS_OK)
-		st = check_reschedule(group, field, err);
-	if (st == STATUS_OK)
-		st = check_update(group, field, err);
-	for (size_t k = 0; st == STATUS_OK && k < group->allocation->n_volumes; k++)
-		st = check_shared_volume(job, group, group->allocation->volumes[k], field, err);
-	return st == STATUS_OK ? job_make_alloc(job, i, group->count > 0 ? group->count - 1 : 0, &alloc, err)
-			       : st;
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0, "it is given twice");
+	st = check_template(group, err);
+	if (st != STATUS_OK)
+		return st;
+	for (size_t k = 0; k < ARRAY_SIZE(checks); k++)
+		st = error_collect(st, checks[k](job, group, &one), &one, err);
+	return error_collect(st, check_member(job, i, &one), &one, err);
+}
+
+static enum status check_groups(const Job *job, struct error *err)
+{
+	enum status st = STATUS_OK;
+
+	for (uint32_t i = 0; i < job->n_groups; i++) {
+		char path[ERROR_FIELD_SIZE];
+		struct error one;
+		enum status of_group = check_group(job, i, &one);
+
+		(void)str_format(path, sizeof(path), "group %.64s", job->groups[i]->name);
+		if (of_group == STATUS_INVALID_ARGUMENT)
+			(void)error_below(&one, path);
+		st = error_collect(st, of_group, &one, err);
+	}
+	return st;
 }
 
 enum status job_validate(const Job *job, struct error *err)
 {
-	enum status st = STATUS_OK;
-
 	if (!job)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "job: missing");
 	if (!id_is_label(job->id))
-		return error_invalid(err, "job.id", "'%.64s' is not 1 to %d of a-z 0-9 and -", job->id,
+		return error_invalid(err, "id", "'%.64s' is not 1 to %d of a-z 0-9 and -", job->id,
 				     JOB_ID_MAX);
 	if (job->type <= HOLDFAST__V1__JOB_TYPE__JOB_TYPE_UNSPECIFIED || (int)job->type >= JOB_TYPE_N)
-		return error_invalid(err, "job.type", "it is service, system or batch");
+		return error_invalid(err, "type", "it is service, system or batch");
 	if (job->n_groups == 0 || job->n_groups > JOB_GROUPS_MAX)
-		return error_invalid(err, "job.groups", "a job has 1 to %d groups, not %zu", JOB_GROUPS_MAX,
+		return error_invalid(err, "group", "a job has 1 to %d groups, not %zu", JOB_GROUPS_MAX,
 				     job->n_groups);
 	if (protobuf_c_message_get_packed_size(&job->base) > JOB_BYTES_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "job %s has more than %d bytes", job->id,
 				 JOB_BYTES_MAX);
-	for (uint32_t i = 0; st == STATUS_OK && i < job->n_groups; i++)
-		st = check_group(job, i, err);
-	return st;
+	return check_groups(job, err);
 }
 
 /* --- views --- */

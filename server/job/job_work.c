@@ -26,6 +26,12 @@ enum { TIMER_ACCURACY_US = 10000, OBJECT_SIZE = NAMESPACE_MAX + UUID_TEXT_SIZE +
 #define TURN_US (10 * USEC_PER_MSEC) /* of one turn, after which no more is done in it */
 #define REST_MAX_US (USEC_PER_SEC / 2)
 
+/* Of one group. */
+struct wanted {
+	char plugin_id[PLUGIN_ID_MAX + 1];
+	int64_t nodes, controllers;
+};
+
 struct job_work {
 	const char *key; /* of the array below: the tree's key */
 	char job_key[OBJECT_KEY_SIZE];
@@ -37,6 +43,8 @@ struct job_work {
 	bool is_queued;
 	bool is_waiting; /* for something that no allocation of its own tells: it is in the list of those */
 	char refusal[ERROR_MSG_MAX];
+	struct wanted *wanted; /* owned: what its plugins are told of members without an allocation */
+	size_t n_wanted;
 };
 RB_HEAD(job_work_tree, job_work);
 TAILQ_HEAD(job_work_queue, job_work);
@@ -391,6 +399,43 @@ static uint64_t delay_until(int64_t at_ms)
 	return delay_ms > 0 ? (uint64_t)delay_ms * USEC_PER_MSEC : 0;
 }
 
+/* --- plugins that members run --- */
+
+static void drop_wanted(struct job_work *work)
+{
+	for (size_t i = 0; i < work->n_wanted; i++)
+		(void)state_want_plugin(&work->server->state, work->wanted[i].plugin_id,
+					-work->wanted[i].nodes, -work->wanted[i].controllers);
+	free(work->wanted);
+	work->wanted = NULL;
+	work->n_wanted = 0;
+}
+
+/* Of a group with a csi_plugin block as many are expected as it is to have, placed or not. When memory is
+ * short plugins are told of fewer until the next turn. */
+static void tell_wanted(struct job_work *work, const Holdfast__V1__Job *job,
+			const struct job_decisions *decisions)
+{
+	drop_wanted(work);
+	work->wanted = calloc(job->n_groups + 1, sizeof(*work->wanted));
+	for (size_t i = 0; work->wanted && i < job->n_groups; i++) {
+		const Holdfast__V1__CsiPlugin *runs = job->groups[i]->allocation->csi_plugin;
+		const struct job_counts *counts = &decisions->groups[i];
+		struct wanted *to = &work->wanted[work->n_wanted];
+		int64_t n = (int64_t)counts->desired - counts->placed;
+		struct csi_plugin plugin = {.type = runs ? (enum csi_plugin_type)runs->type
+							 : CSI_PLUGIN_NONE};
+
+		if (!runs || n <= 0 || job->stop)
+			continue;
+		(void)str_copy(to->plugin_id, sizeof(to->plugin_id), runs->id);
+		to->nodes = csi_plugin_has_node(&plugin) ? n : 0;
+		to->controllers = csi_plugin_has_controller(&plugin) ? n : 0;
+		work->n_wanted +=
+			state_want_plugin(&work->server->state, to->plugin_id, to->nodes, to->controllers);
+	}
+}
+
 static void reconcile(struct job_work *work, uint64_t until_us)
 {
 	struct server *server = work->server;
@@ -413,6 +458,7 @@ static void reconcile(struct job_work *work, uint64_t until_us)
 	is_waiting = view->spec.type == JOB_SYSTEM;
 	for (size_t i = 0; i < decisions->n_waits; i++)
 		is_waiting = is_waiting || is_of_others(decisions->waits[i].what);
+	tell_wanted(work, job, decisions);
 	is_done = carry_out_all(work, job, decisions, until_us);
 	set_waiting(server->job_works, work, is_waiting || work->refusal[0] != '\0');
 	if (!is_done || (decisions->is_cut && work->refusal[0] == '\0'))
@@ -430,6 +476,7 @@ static void work_free(struct job_works *works, struct job_work *work)
 	if (work->is_queued)
 		TAILQ_REMOVE(&works->queue, work, in_queue);
 	RB_REMOVE(job_work_tree, &works->by_key, work);
+	drop_wanted(work);
 	(void)sd_event_source_disable_unref(work->timer);
 	free(work);
 }

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/str.h"
+#include "claim/refusal.h"
 #include "job/job_spec.h"
 #include "job/job_work.h"
 #include "rpc/server.h"
@@ -427,6 +428,28 @@ static bool add_waits(struct server *server, const char *namespace, struct membe
 
 /* --- plan --- */
 
+enum { PLAN_PLACES_MAX = 16 }; /* members whose place is looked for: each look is at all nodes */
+
+/* Where a member would go as things are, or why nowhere. False when memory is short. */
+static bool add_place(struct server *server, struct members *members, const Job *job,
+		      const struct job_spec *spec, const struct job_action *action)
+{
+	cleanup(alloc_release) struct alloc alloc = {0};
+	struct refusal refusal = {.details = NULL};
+	struct job_action placed = *action;
+	struct error err;
+	enum status st = job_make_alloc(job, action->group, action->index, &alloc, &err);
+
+	if (st == STATUS_OK && action->node_id)
+		(void)str_copy(alloc.node_id, sizeof(alloc.node_id), action->node_id);
+	if (st == STATUS_OK)
+		st = allocs_place(server, &alloc, &refusal, &err);
+	refusal_release(&refusal);
+	if (st == STATUS_OK)
+		placed.node_id = alloc.node_id;
+	return add_action(members, spec, &placed, st == STATUS_OK ? action_text(action) : err.msg);
+}
+
 static enum status handle_plan(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
 			       struct error *err)
 {
@@ -438,8 +461,11 @@ static enum status handle_plan(struct server *server, struct rpc_call *call, con
 	struct record_entry *known;
 	bool is_same, is_whole;
 	Job job;
-	enum status st = prepare(server, &job, request->job, &known, &is_same, err);
+	enum status st = may_run(server, call, request->job, err);
+	size_t n_places = 0;
 
+	if (st == STATUS_OK)
+		st = prepare(server, &job, request->job, &known, &is_same, err);
 	if (st != STATUS_OK) {
 		free(response);
 		return st;
@@ -450,9 +476,13 @@ static enum status handle_plan(struct server *server, struct rpc_call *call, con
 	is_whole = response && decisions && members_init(&actions, decisions->n_actions) &&
 		   members_init(&waits, decisions->n_waits) &&
 		   add_waits(server, job.namespace_, &waits, &view->spec, decisions);
-	for (size_t i = 0; is_whole && i < decisions->n_actions; i++)
-		is_whole = add_action(&actions, &view->spec, &decisions->actions[i],
-				      action_text(&decisions->actions[i]));
+	for (size_t i = 0; is_whole && i < decisions->n_actions; i++) {
+		const struct job_action *action = &decisions->actions[i];
+
+		is_whole = action->type == JOB_PLACE && n_places++ < PLAN_PLACES_MAX
+				   ? add_place(server, &actions, &job, &view->spec, action)
+				   : add_action(&actions, &view->spec, action, action_text(action));
+	}
 	if (response) {
 		holdfast__v1__plan_job_response__init(response);
 		response->modify_index = known ? known->record.modify_index : 0;

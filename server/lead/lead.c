@@ -125,9 +125,16 @@ enum status lead_check(const struct lead *lead, struct error *err)
 	if (lead_is_own(lead))
 		return STATUS_OK;
 	if (!lead->view.is_known || lead->view.is_own)
+		return error_set(
+			err, STATUS_UNAVAILABLE, 0,
+			lead->is_in_trouble
+				? "no server leads, as etcd does not answer. Next, on a machine of etcd: are "
+				  "most of its members up? etcdctl endpoint health --cluster; the "
+				  "servers' logs name those that do not answer"
+				: "no server leads just now; ask again in some seconds");
+	if (str_eq(lead->view.name, lead->name))
 		return error_set(err, STATUS_UNAVAILABLE, 0,
-				 "no server leads just now%s; ask again in some seconds",
-				 lead->is_in_trouble ? ": etcd does not answer" : "");
+				 "this server, %s, is about to lead; ask again in some seconds", lead->name);
 	return error_set(err, STATUS_UNAVAILABLE, 0, "this server, %s, follows: %s leads, ask it at %s",
 			 lead->name, lead->view.name, lead->view.address);
 }

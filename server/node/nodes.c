@@ -141,7 +141,7 @@ static bool add_allocs(const struct node_entry *entry, Holdfast__V1__GetNodeResp
 	LIST_FOREACH (alloc, &entry->allocs, of_node) {
 		if (alloc_is_client_terminal(&alloc->alloc))
 			continue;
-		response->allocations[response->n_allocations] = alloc_to_pb(&alloc->alloc);
+		response->allocations[response->n_allocations] = alloc_to_pb_without_events(&alloc->alloc);
 		if (!response->allocations[response->n_allocations])
 			return false;
 		response->n_allocations++;

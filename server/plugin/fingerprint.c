@@ -8,6 +8,7 @@
 #include "base/id.h"
 #include "base/str.h"
 #include "log/log.h"
+#include "model/alloc_event.h"
 #include "model/pb.h"
 
 #include <stdlib.h>
@@ -84,6 +85,34 @@ static bool is_out_of_nothing(struct server *server, const struct plugin_instanc
 	       (!plugin || RB_EMPTY(&plugin->instances));
 }
 
+/* On the allocation that runs it, too: who looks there wants to know. */
+static void stage_event(struct server *server, struct change *change, const struct plugin_instance *known,
+			const struct plugin_instance *said)
+{
+	const struct node_plugin *plugin = said ? &said->plugin : &known->plugin;
+	const struct alloc_entry *entry = state_alloc(&server->state, plugin->allocation_id);
+	bool is_whole = said && node_plugin_is_whole(plugin);
+	bool is_same = known && said && node_plugin_is_whole(&known->plugin) == is_whole;
+	Holdfast__V1__AllocationEventType type =
+		!said	   ? HOLDFAST__V1__ALLOCATION_EVENT_TYPE__ALLOCATION_EVENT_TYPE_PLUGIN_GONE
+		: is_whole ? HOLDFAST__V1__ALLOCATION_EVENT_TYPE__ALLOCATION_EVENT_TYPE_PLUGIN_HEALTHY
+			   : HOLDFAST__V1__ALLOCATION_EVENT_TYPE__ALLOCATION_EVENT_TYPE_PLUGIN_UNHEALTHY;
+	cleanup(alloc_release) struct alloc alloc = {0};
+	char text[ALLOC_EVENT_TEXT_MAX + 1];
+
+	if (is_same || !entry || !str_eq(entry->alloc.csi_plugin.id, plugin->plugin_id) ||
+	    !str_eq(entry->alloc.node_id, (said ? said : known)->node_id) ||
+	    alloc_is_client_terminal(&entry->alloc) || change->n >= CHANGE_OBJECTS_MAX / 2)
+		return;
+	alloc = entry->alloc;
+	if (!alloc_own(&alloc))
+		return; /* it is shown with the plugin all the same */
+	(void)str_format(text, sizeof(text), "%s%s%s", plugin->plugin_id, is_whole || !said ? "" : ": ",
+			 is_whole || !said ? "" : node_plugin_health_text(plugin));
+	if (alloc_add_event(&alloc, type, "", text, clock_realtime_ms()))
+		change_put_alloc(change, &alloc);
+}
+
 static void stage_put(struct server *server, struct change *change, const struct plugin_instance *said)
 {
 	const struct instance_entry *known =
@@ -96,8 +125,10 @@ static void stage_put(struct server *server, struct change *change, const struct
 			"not taken before it is healthy: %s", said->plugin.health_description);
 		return;
 	}
-	if (!known || differs(&known->instance, said))
-		change_put(change, OBJECT_NODE_PLUGIN, said);
+	if (known && !differs(&known->instance, said))
+		return;
+	change_put(change, OBJECT_NODE_PLUGIN, said);
+	stage_event(server, change, known ? &known->instance : NULL, said);
 }
 
 static void stage_deletions(struct server *server, struct change *change, const char *node_id,
@@ -113,8 +144,10 @@ static void stage_deletions(struct server *server, struct change *change, const 
 
 		while (i < n_said && !same_key(&said[i], &known->instance))
 			i++;
-		if (i == n_said)
-			change_delete(change, OBJECT_NODE_PLUGIN, &known->instance);
+		if (i < n_said)
+			continue;
+		change_delete(change, OBJECT_NODE_PLUGIN, &known->instance);
+		stage_event(server, change, &known->instance, NULL);
 	}
 }
 

@@ -81,11 +81,14 @@ static bool is_first_runner(const struct plugin_entry *plugin, const struct allo
 	return false;
 }
 
-/* What allocations are to run and their nodes do not report yet, or not any more. */
+/* What allocations are to run and their nodes do not report yet, or not any more; and members of jobs that
+ * have no allocation. */
 static void add_runners(struct plugin_entry *plugin, struct plugin_summary *ret)
 {
 	struct alloc_entry *entry;
 
+	ret->nodes_expected += plugin->nodes_wanted;
+	ret->controllers_expected += plugin->controllers_wanted;
 	for (entry = state_plugin_runner_from(plugin, ""); entry; entry = state_plugin_runner_next(entry)) {
 		const struct csi_plugin *runs = &entry->alloc.csi_plugin;
 		const struct instance_entry *instance = NULL;
@@ -264,7 +267,7 @@ static bool add_alloc(struct plugin_page *page, const struct alloc_entry *alloc)
 	if (access_check(page->server, page->call, ACCESS_JOB_READ, alloc->alloc.namespace, NULL) !=
 	    STATUS_OK)
 		return true;
-	view->allocations[view->n_allocations] = alloc_to_pb(&alloc->alloc);
+	view->allocations[view->n_allocations] = alloc_to_pb_without_events(&alloc->alloc);
 	return view->allocations[view->n_allocations] && ++view->n_allocations > 0;
 }
 
@@ -319,6 +322,42 @@ static enum status fill_instances(struct plugin_page *page, const char *from, ch
 	return fill_runners(page, "", token, err);
 }
 
+static Holdfast__V1__PluginEvent *event_view(const struct plugin_event *event)
+{
+	Holdfast__V1__PluginEvent *view = malloc(sizeof(*view));
+
+	if (!view)
+		return NULL;
+	holdfast__v1__plugin_event__init(view);
+	view->time_ms = event->time_ms;
+	view->type = event->is_gone ? HOLDFAST__V1__ALLOCATION_EVENT_TYPE__ALLOCATION_EVENT_TYPE_PLUGIN_GONE
+		     : event->is_healthy
+			     ? HOLDFAST__V1__ALLOCATION_EVENT_TYPE__ALLOCATION_EVENT_TYPE_PLUGIN_HEALTHY
+			     : HOLDFAST__V1__ALLOCATION_EVENT_TYPE__ALLOCATION_EVENT_TYPE_PLUGIN_UNHEALTHY;
+	if (message_set_text(&view->node_id, event->node_id) &&
+	    message_set_text(&view->profile, event->profile) &&
+	    message_set_text(&view->allocation_id, event->allocation_id) &&
+	    message_set_text(&view->text, event->text))
+		return view;
+	holdfast__v1__plugin_event__free_unpacked(view, NULL);
+	return NULL;
+}
+
+static enum status fill_events(const struct plugin_entry *plugin, Holdfast__V1__Plugin *view,
+			       struct error *err)
+{
+	size_t n = plugin->n_events < PLUGIN_EVENTS_MAX ? plugin->n_events : PLUGIN_EVENTS_MAX;
+
+	view->events = calloc(n + 1, sizeof(Holdfast__V1__PluginEvent *));
+	for (size_t i = plugin->n_events - n; view->events && i < plugin->n_events; i++) {
+		view->events[view->n_events] = event_view(&plugin->events[i % PLUGIN_EVENTS_MAX]);
+		if (!view->events[view->n_events])
+			break;
+		view->n_events++;
+	}
+	return view->events && view->n_events == n ? STATUS_OK : error_no_memory(err, "a plugin");
+}
+
 static enum status fill_plugin(struct plugin_page *page, const char *from, char **token, struct error *err)
 {
 	/* of each node once more than fits, and with each instance an allocation */
@@ -332,6 +371,8 @@ static enum status fill_plugin(struct plugin_page *page, const char *from, char 
 		return fill_runners(page, from + strlen(TOKEN_ALLOC), token, err);
 	if (str_starts_with(from, TOKEN_NODE))
 		return fill_instances(page, from + strlen(TOKEN_NODE), token, err);
+	if (from[0] == '\0' && fill_events(page->plugin, page->view, err) != STATUS_OK)
+		return err->status;
 	return from[0] == '\0' ? fill_instances(page, "", token, err)
 			       : error_set(err, STATUS_INVALID_ARGUMENT, 0,
 					   "next_token: not one of an answer of Plugins.Get");
@@ -372,7 +413,7 @@ static bool is_there(struct plugin_entry *plugin)
 {
 	struct alloc_entry *runner;
 
-	if (!RB_EMPTY(&plugin->instances))
+	if (!RB_EMPTY(&plugin->instances) || plugin->nodes_wanted + plugin->controllers_wanted > 0)
 		return true;
 	for (runner = state_plugin_runner_from(plugin, ""); runner; runner = state_plugin_runner_next(runner))
 		if (is_to_run(runner))

@@ -14,6 +14,7 @@
 #include "claim/held_twice.h"
 #include "log/log.h"
 #include "model/claim.h"
+#include "model/message.h"
 #include "model/pb.h"
 #include "node/session.h"
 #include "recovery/history.h"
@@ -146,6 +147,8 @@ static enum status read_alloc(const struct session *session, const Holdfast__V1_
 
 	if (st != STATUS_OK)
 		return st;
+	message_list_unref(ret->events); /* they are the server's to say */
+	ret->events = NULL;
 	alloc_default(ret);
 	if (!id_is_uuid(ret->id))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,

@@ -4,8 +4,10 @@
 #include "server.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "lead/lead.h"
+#include "model/alloc_event.h"
 #include "rpc/pack.h"
 #include "state/freed.h"
 #include "state/keys.h"
@@ -437,6 +439,25 @@ enum status change_check(const struct server *server, struct error *err)
 		"server has started again, in a second or two; ask again then");
 }
 
+/* Who looks at an allocation later sees in it what this change makes of it. */
+static enum status note_alloc_events(struct server *server, const struct change *change, struct error *err)
+{
+	int64_t now_ms = clock_realtime_ms();
+
+	for (size_t i = 0; i < change->n; i++) {
+		const struct change_object *object = &change->objects[i];
+		struct alloc *alloc = object->value;
+		const struct alloc_entry *known;
+
+		if (object->kind != OBJECT_ALLOC || object->is_deletion || object->packed)
+			continue;
+		known = state_alloc(&server->state, alloc->id);
+		if (!alloc_note_events(alloc, known ? &known->alloc : NULL, now_ms))
+			return error_no_memory(err, "an event");
+	}
+	return STATUS_OK;
+}
+
 enum status change_commit(struct server *server, struct change *change, change_done_fn *done, void *userdata,
 			  struct error *err)
 {
@@ -454,6 +475,8 @@ enum status change_commit(struct server *server, struct change *change, change_d
 	for (size_t i = 0; i < server->n_observers && st == STATUS_OK; i++)
 		if (server->observers[i].check)
 			st = server->observers[i].check(server, change, err);
+	if (st == STATUS_OK)
+		st = note_alloc_events(server, change, err);
 	if (st != STATUS_OK)
 		return st;
 	commit = calloc(1, sizeof(*commit));

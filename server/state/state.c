@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "state/state.h"
 
+#include "base/clock.h"
 #include "base/str.h"
 #include "state/keys.h"
 
@@ -352,7 +353,8 @@ static struct plugin_entry *plugin_or_new(struct state *state, const char *id)
 
 static void plugin_drop_unnamed(struct state *state, struct plugin_entry *entry)
 {
-	if (!RB_EMPTY(&entry->instances) || !RB_EMPTY(&entry->volumes) || !RB_EMPTY(&entry->runners))
+	if (!RB_EMPTY(&entry->instances) || !RB_EMPTY(&entry->volumes) || !RB_EMPTY(&entry->runners) ||
+	    entry->nodes_wanted + entry->controllers_wanted > 0)
 		return;
 	RB_REMOVE(plugin_tree, &state->plugins, entry);
 	free(entry);
@@ -382,6 +384,23 @@ static void plugin_runner_changed(struct plugin_entry *plugin)
 	plugin->is_fresh = false;
 	if (offer)
 		offer->is_fresh = false;
+}
+
+bool state_want_plugin(struct state *state, const char *plugin_id, int64_t nodes, int64_t controllers)
+{
+	struct plugin_entry *plugin;
+
+	if (nodes == 0 && controllers == 0)
+		return true;
+	plugin = plugin_or_new(state, plugin_id);
+	if (!plugin)
+		return false;
+	assert(plugin->nodes_wanted + nodes >= 0 && plugin->controllers_wanted + controllers >= 0);
+	plugin->nodes_wanted += (uint32_t)nodes;
+	plugin->controllers_wanted += (uint32_t)controllers;
+	plugin_runner_changed(plugin);
+	plugin_drop_unnamed(state, plugin);
+	return true;
 }
 
 /* @entry runs @plugin, or does not any more. */
@@ -432,6 +451,21 @@ static void list_controller(struct instance_entry *entry, bool is_controller)
 		RB_REMOVE(controller_tree, &entry->plugin->controllers, entry);
 }
 
+static void note_event(struct plugin_entry *plugin, const struct plugin_instance *instance, bool is_gone)
+{
+	struct plugin_event *event = &plugin->events[plugin->n_events++ % PLUGIN_EVENTS_MAX];
+
+	*event = (struct plugin_event){.time_ms = is_gone ? clock_realtime_ms()
+							  : instance->plugin.update_time_ms,
+				       .is_gone = is_gone,
+				       .is_healthy = !is_gone && node_plugin_is_whole(&instance->plugin)};
+	(void)str_copy(event->node_id, sizeof(event->node_id), instance->node_id);
+	(void)str_copy(event->profile, sizeof(event->profile), instance->plugin.profile);
+	(void)str_copy(event->allocation_id, sizeof(event->allocation_id), instance->plugin.allocation_id);
+	if (!event->is_healthy && !is_gone)
+		str_copy_text(event->text, sizeof(event->text), node_plugin_health_text(&instance->plugin));
+}
+
 enum status state_put_instance(struct state *state, const struct plugin_instance *instance, struct error *err)
 {
 	struct instance_entry *entry = state_instance(state, instance->node_id, instance->plugin.plugin_id,
@@ -446,6 +480,9 @@ enum status state_put_instance(struct state *state, const struct plugin_instance
 			node_drop_unnamed(state, node);
 		return error_no_memory(err, "a plugin");
 	}
+	if (is_new ||
+	    node_plugin_is_whole(&entry->instance.plugin) != node_plugin_is_whole(&instance->plugin))
+		note_event(entry->plugin, instance, false);
 	entry->instance = *instance;
 	if (is_new)
 		RB_INSERT(instance_tree, &entry->plugin->instances, entry);
@@ -461,6 +498,7 @@ void state_delete_instance(struct state *state, struct instance_entry *entry)
 	struct plugin_entry *plugin = entry->plugin;
 	struct plugin_offer *offer = entry->offer;
 
+	note_event(plugin, &entry->instance, true);
 	list_controller(entry, false);
 	instance_changed(entry);
 	LIST_REMOVE(entry, of_node);

@@ -178,6 +178,18 @@ struct plugin_offer {
 };
 RB_HEAD(offer_tree, plugin_offer);
 
+enum { PLUGIN_EVENTS_MAX = 10, PLUGIN_EVENT_TEXT_MAX = 255 };
+
+/* An instance came, went, or changed its health. */
+struct plugin_event {
+	int64_t time_ms;
+	bool is_gone, is_healthy;
+	char node_id[NODE_ID_MAX + 1];
+	char profile[PROFILE_MAX + 1];
+	char allocation_id[UUID_TEXT_SIZE];
+	char text[PLUGIN_EVENT_TEXT_MAX + 1];
+};
+
 /* A plugin that a node, a volume or an allocation names; gone when none does. */
 struct plugin_entry {
 	const char *id; /* of the array below: the tree's key */
@@ -189,9 +201,14 @@ struct plugin_entry {
 	struct plugin_volume_tree volumes;
 	struct offer_tree offers;
 	size_t n_instances, n_runners, n_volumes;
+	/* members of jobs that are to run it and have no allocation */
+	uint32_t nodes_wanted, controllers_wanted;
 	struct plugin_summary summary; /* of all of it, see plugins.h */
 	bool is_fresh;
 	uint64_t modify_index; /* revision of the newest fact about it since the start */
+	struct plugin_event
+		events[PLUGIN_EVENTS_MAX]; /* since the start; the oldest at n_events modulo the size */
+	size_t n_events;		   /* in all */
 };
 
 RB_HEAD(volume_tree, volume_entry);
@@ -230,6 +247,10 @@ struct state {
 	size_t n_nodes_ineligible, n_nodes_draining, n_nodes_down, n_nodes_clock_off;
 	size_t n_nodes_other_key; /* whose mount helper takes no ticket of this server */
 };
+
+/** Jobs want so many more (below 0: fewer) nodes and controllers of a plugin than allocations are to run.
+ * False when memory is short: nothing has changed. */
+bool state_want_plugin(struct state *state, const char *plugin_id, int64_t nodes, int64_t controllers);
 
 void state_init(struct state *state);
 void state_release(struct state *state);

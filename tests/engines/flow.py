@@ -234,6 +234,8 @@ class Flow(Execs):
         assert done.returncode == 1 and not done.stdout and "logs { disabled = true }" in done.stderr, done
         self.clear(alloc)
         self.stop(alloc)
+        done = self.room.holdfast("alloc", "logs", alloc, check=False)
+        assert done.returncode == 1 and not done.stdout and "no output of it" in done.stderr, done
 
     def a_restart_of_agent_driver_and_server_restarts_no_task(self):
         alloc = self.run()
@@ -253,11 +255,19 @@ class Flow(Execs):
         self.stop(alloc)
 
     def a_task_that_fails_fails_its_allocation_and_leaves_nothing(self):
-        alloc = self.run(script="exit 3")
+        alloc = self.run(script="echo begun; echo why it fails >&2; exit 3")
         found = self.until(alloc, "FAILED")
         assert "exit status 3" in found["client_description"], found
         assert found["task_status"][0]["result"]["exit_code"] == 3, found
+        events = self.room.json("alloc", "status", alloc)["allocation"]["events"]
+        types = [e["type"].removeprefix("ALLOCATION_EVENT_TYPE_") for e in events]
+        assert types[:3] == ["RECEIVED", "PLACED", "MOUNTED"] and types[-1] == "FAILED", events
+        (ended,) = [e for e, t in zip(events, types) if t == "TASK_ENDED"]
+        assert ended["text"] == "exit status 3" and ended["task"] == "main", events
         self.nothing_is_left()
+        said = self.room.holdfast("alloc", "logs", alloc)
+        assert said.stdout + said.stderr == "begun\nwhy it fails\n", said
+        assert self.room.holdfast("alloc", "logs", alloc, "--stderr", "--follow").stderr == "why it fails\n"
 
     def a_task_that_ends_with_success_completes_its_allocation(self):
         alloc = self.run(script="exit 0")

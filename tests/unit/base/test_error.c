@@ -163,6 +163,25 @@ TEST(mistakes_are_gathered_each_with_its_field)
 	assert_int_equal(err.n_fields, 0);
 }
 
+TEST(mistakes_of_a_part_name_the_part)
+{
+	struct error err = {.msg = ""};
+	char field[ERROR_FIELD_SIZE], text[ERROR_MSG_MAX];
+	enum status status = mistake(STATUS_OK, "count", "it is 0", &err);
+
+	(void)mistake(status, "volume data", "a: b", &err);
+	assert_int_equal(error_below(&err, "group web"), STATUS_INVALID_ARGUMENT);
+	assert_string_equal(err.msg, "group web.count: it is 0\ngroup web.volume data: a: b");
+	assert_int_equal(err.n_fields, 2);
+	assert_true(error_get_field(&err, 1, field, text));
+	assert_string_equal(field, "group web.volume data");
+	assert_string_equal(text, "a: b");
+	(void)error_set(&err, STATUS_INVALID_ARGUMENT, 0, "of no field");
+	(void)error_below(&err, "group web");
+	assert_string_equal(err.msg, "group web: of no field");
+	assert_int_equal(err.n_fields, 1);
+}
+
 TEST(another_failure_takes_the_place_of_mistakes)
 {
 	struct error err = {.msg = ""}, one;

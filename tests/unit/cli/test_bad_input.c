@@ -136,6 +136,25 @@ static const struct row {
 			       "missing\"}, {\"field\": \"volume b.source\", \"description\": \"no\"}, "
 			       "{\"field\": \"volume c\", \"description\": \"?\"}, "
 			       "{\"field\": \"[9.\", \"description\": \"!\"}]}"}},
+	{.typed = "job run @",
+	 .file = "job \"web\" {\n  type = \"service\"\n  group \"a\" {\n    count = 2\n    volume \"data\" "
+		 "{\n"
+		 "      source = \"x\"\n      access_mode = \"single-node-writer\"\n    }\n    update {\n"
+		 "      min_healthy_time = \"3s\"\n    }\n  }\n  group \"b\" {\n    task \"t\" {\n    }\n  "
+		 "}\n}\n",
+	 .status = STATUS_INVALID_ARGUMENT,
+	 .says = "FILE:4: group a.count: no\nFILE:7: group a.volume data.access_mode: no\n"
+		 "FILE:10: group a.update.min_healthy_time: no\nFILE:3: group a.reschedule.interval: no\n"
+		 "FILE:14: group b.task t: no\nFILE:1: id: no",
+	 .asked = "Jobs.Get",
+	 .answer = {.method = "Jobs.Run",
+		    .status = STATUS_INVALID_ARGUMENT,
+		    .details = "{\"fields\": [{\"field\": \"group a.count\", \"description\": \"no\"}, "
+			       "{\"field\": \"group a.volume data.access_mode\", \"description\": \"no\"}, "
+			       "{\"field\": \"group a.update.min_healthy_time\", \"description\": \"no\"}, "
+			       "{\"field\": \"group a.reschedule.interval\", \"description\": \"no\"}, "
+			       "{\"field\": \"group b.task t\", \"description\": \"no\"}, "
+			       "{\"field\": \"id\", \"description\": \"no\"}]}"}},
 	/* ... or the file's name, when the server names no field. */
 	{.typed = "volume register @",
 	 .file = "id = \"db\"\n",

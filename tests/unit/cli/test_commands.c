@@ -241,6 +241,16 @@ TEST_FIXTURE(stopping_waits_for_the_end_of_the_allocation, run_setup, NULL)
 	expect_output("complete");
 }
 
+/* Sessions move when another server leads. */
+TEST_FIXTURE(of_a_node_that_is_away_for_a_moment_nothing_is_said, run_setup, NULL)
+{
+	fake.node_disconnected_ms = clock_realtime_ms() - 1000;
+	fake.steps[0].client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
+	fake.steps[1].client_status = HOLDFAST__V1__CLIENT_STATUS__COMPLETE;
+	expect_ok("alloc stop 01");
+	assert_null(strstr(ending.output, "may run on there"));
+}
+
 /* Before any waiting, and what is known of it is called old. */
 TEST_FIXTURE(of_a_node_that_is_away_it_is_said_at_once, run_setup, NULL)
 {
@@ -292,6 +302,35 @@ TEST_FIXTURE(allocations_are_listed_by_node_and_shown, run_setup, NULL)
 	expect_usage_error("alloc status 01 --node node-2", "--node is for the list");
 	expect_ok("alloc status 01");
 	expect_output("status               pending");
+}
+
+TEST_FIXTURE(events_are_shown_with_what_they_are_about, run_setup, NULL)
+{
+	fake.answers[0] = (struct fake_answer){
+		.method = "Allocations.Get",
+		.json = "{\"allocation\": {\"id\": \"" ALLOC_ID "\", \"name\": \"app\", \"job_id\": \"web\", "
+			"\"job_group\": \"db\", \"job_index\": 2, \"job_version\": 3, \"events\": ["
+			"{\"type\": \"received\", \"text\": \"job web, version 3\"}, "
+			"{\"type\": \"task-ended\", \"task\": \"main\", \"text\": \"exit status 3\"}]}}",
+	};
+	expect_ok("alloc status 01");
+	expect_output("web, group db[2], version 3");
+	expect_output("EVENT");
+	expect_output("received");
+	expect_output("job web, version 3");
+	expect_output("task-ended");
+	expect_output("exit status 3");
+	fake.answers[0] =
+		(struct fake_answer){.method = "Plugins.List", .json = "{\"plugins\": [{\"id\": \"ebs\"}]}"};
+	fake.answers[1] = (struct fake_answer){
+		.method = "Plugins.Get",
+		.json = "{\"plugin\": {\"id\": \"ebs\", \"events\": [{\"type\": \"plugin-unhealthy\", "
+			"\"node_id\": \"node-7\", \"text\": \"the socket is refused\"}]}}",
+	};
+	expect_ok("plugin status ebs");
+	expect_output("plugin-unhealthy");
+	expect_output("node-7");
+	expect_output("the socket is refused");
 }
 
 TEST_FIXTURE(an_allocation_is_shown_with_its_plugin_devices_and_options, run_setup, NULL)

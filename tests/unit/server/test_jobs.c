@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs over the real port: what is refused, and what the server does for those that it takes. */
 
+#include "asks.h"
 #include "cluster.h"
 #include "unit.h"
 
@@ -327,6 +328,49 @@ TEST_FIXTURE(a_system_job_has_one_member_on_each_node, setup, teardown)
 	UNTIL(f, f->n1.stops == 1 && f->n2.stops == 1);
 }
 
+/* 0, 0: there is no such plugin. */
+static void assert_expected(struct fixture *f, uint32_t nodes, uint32_t controllers)
+{
+	Holdfast__V1__GetPluginResponse *response = get_plugin(f, "nfs", NULL);
+
+	assert_int_equal(response ? response->plugin->nodes_expected : 0, nodes);
+	assert_int_equal(response ? response->plugin->controllers_expected : 0, controllers);
+	if (response)
+		holdfast__v1__get_plugin_response__free_unpacked(response, NULL);
+}
+
+TEST_FIXTURE(a_plugin_expects_what_its_job_is_to_have_placed_or_not, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct submission s;
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	make_job(f, &s);
+	s.alloc.n_volumes = 0;
+	s.group.count = 3; /* and there is a node for one */
+	s.plugin.id = text("nfs");
+	s.plugin.type = HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_MONOLITH;
+	s.alloc.csi_plugin = &s.plugin;
+	assert_int_equal(run(f, &s, NULL), 1);
+	UNTIL(f, f->n1.runs == 1);
+	settle(f);
+	assert_expected(f, 3, 3);
+	restart(f);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	settle(f);
+	assert_expected(f, 3, 3);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	UNTIL(f, f->n2.runs == 1);
+	settle(f);
+	assert_expected(f, 3, 3);
+	s.plugin.type = HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_NODE;
+	s.group.count = 2;
+	assert_int_equal(run(f, &s, NULL), 2);
+	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
+	settle(f);
+	assert_expected(f, 0, 0);
+}
+
 TEST_FIXTURE(a_member_that_failed_says_why, setup, teardown)
 {
 	struct fixture *f = *state;
@@ -404,8 +448,18 @@ TEST_FIXTURE(a_plan_changes_nothing, setup, teardown)
 	response = (const void *)message;
 	assert_int_equal(response->n_actions, 1);
 	assert_string_equal(response->actions[0]->group, "one");
+	assert_string_equal(response->actions[0]->text, "is to be placed");
+	assert_string_not_equal(response->actions[0]->node_id, "");
 	assert_int_equal(response->n_waits, 0);
 	protobuf_c_message_free_unpacked(message, NULL);
+	s.volume.source = text("nothing"); /* which no volume is called */
+	assert_int_equal(call(&f->operator, JOBS, "Plan", &request.base, &message, NULL), STATUS_OK);
+	response = (const void *)message;
+	assert_int_equal(response->n_actions, 1);
+	assert_non_null(strstr(response->actions[0]->text, "nothing"));
+	assert_string_equal(response->actions[0]->node_id, "");
+	protobuf_c_message_free_unpacked(message, NULL);
+	assert_int_equal(n_allocs(f), 0);
 	wanted.id = text("web");
 	assert_int_equal(call(&f->operator, JOBS, "Get", &wanted.base, NULL, NULL), STATUS_NOT_FOUND);
 }
@@ -468,21 +522,36 @@ static void never_in_time(struct submission *s)
 	s->update.healthy_deadline_ms = 3000;
 }
 
+static void no_source(struct submission *s)
+{
+	s->volume.source = text("");
+}
+
+static void much_of_it(struct submission *s)
+{
+	none_of_it(s);
+	never_in_time(s);
+}
+
 TEST_FIXTURE(what_is_impossible_is_refused_and_names_the_field, setup, teardown)
 {
 	static const struct {
 		change_fn *change;
 		const char *words;
 	} rows[] = {
-		{never_in_time, "update: min_healthy_time of 3000 ms is not below healthy_deadline, 3000 ms"},
-		{none_of_it, "groups[0]: count is 1 to 10000, not 0"},
-		{too_many, "not 10000000"},
-		{two_on_one_volume, "volume data: access mode"},
-		{unknown_per_alloc, "per_alloc names volume 'logs'"},
-		{system_per_alloc, "per_alloc contradicts type system"},
-		{bad_id, "job.id: 'We b'"},
-		{no_type, "job.type: "},
-		{no_groups, "job.groups: "},
+		{never_in_time,
+		 "group one.update.min_healthy_time: 3000 ms is not below healthy_deadline, 3000 ms"},
+		{none_of_it, "group one.count: it is 1 to 10000, not 0"},
+		{too_many, "group one.count: it is 1 to 10000, not 10000000"},
+		{two_on_one_volume, "group one.volume data.access_mode: "},
+		{unknown_per_alloc, "group one.per_alloc: it names volume 'logs'"},
+		{system_per_alloc, "group one.volume data.per_alloc: it contradicts type system"},
+		{no_source, "group one.volume data: source"},
+		{much_of_it, "group one.count: it is 1 to 10000, not 0; holdfast job stop ends one\n"
+			     "group one.update.min_healthy_time: 3000 ms is not"},
+		{bad_id, "id: 'We b'"},
+		{no_type, "type: "},
+		{no_groups, "group: "},
 		{own_node, "the server's to say"},
 	};
 	struct fixture *f = *state;

@@ -296,6 +296,78 @@ TEST_FIXTURE(a_plugin_that_an_allocation_is_to_run_is_expected_until_it_ends, se
 	assert_int_equal(err.status, STATUS_NOT_FOUND);
 }
 
+static void assert_plugin_event(const Holdfast__V1__Plugin *plugin, size_t i,
+				Holdfast__V1__AllocationEventType type, const char *node)
+{
+	assert_in_range(i + 1, 1, plugin->n_events);
+	assert_int_equal(plugin->events[i]->type, type);
+	assert_string_equal(plugin->events[i]->node_id, node);
+	assert_string_equal(plugin->events[i]->allocation_id, ALLOC_1);
+	assert_int_not_equal(plugin->events[i]->time_ms, 0);
+}
+
+static void assert_alloc_events(struct fixture *f, const Holdfast__V1__AllocationEventType *types, size_t n)
+{
+	Holdfast__V1__GetAllocationRequest request = HOLDFAST__V1__GET_ALLOCATION_REQUEST__INIT;
+	const Holdfast__V1__GetAllocationResponse *response;
+	ProtobufCMessage *message = NULL;
+	char id[] = ALLOC_1;
+
+	request.id = id;
+	assert_int_equal(call(&f->operator, & holdfast__v1__allocations__descriptor, "Get", &request.base,
+			      &message, NULL),
+			 STATUS_OK);
+	response = (const void *)message;
+
+	assert_int_equal(response->allocation->n_events, n);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(response->allocation->events[i]->type, types[i]);
+	protobuf_c_message_free_unpacked(message, NULL);
+}
+
+#define EVENT(name) HOLDFAST__V1__ALLOCATION_EVENT_TYPE__ALLOCATION_EVENT_TYPE_##name
+
+TEST_FIXTURE(health_changes_of_a_plugin_are_events_of_it_and_of_the_allocation_that_runs_it, setup, teardown)
+{
+	static const Holdfast__V1__AllocationEventType types[] = {
+		EVENT(RECEIVED),	 EVENT(PLACED),		EVENT(PLUGIN_HEALTHY),
+		EVENT(PLUGIN_UNHEALTHY), EVENT(PLUGIN_HEALTHY), EVENT(PLUGIN_GONE)};
+	struct fixture *f = *state;
+	struct csi one;
+	Holdfast__V1__NodePlugin *on1[] = {csi(&one, EBS, true, true)};
+	Holdfast__V1__GetPluginResponse *response;
+	char said[] = "the socket is refused", more[] = "no answer", nothing[] = "";
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_int_equal(run_plugin(f, ALLOC_1, "n1", TYPE(MONOLITH), NULL), STATUS_OK);
+	(void)str_copy(one.alloc, sizeof(one.alloc), ALLOC_1);
+	for (int i = 0; i < 5; i++) { /* healthy, healthy, sick, sick, healthy */
+		one.plugin.healthy = i < 2 || i > 3;
+		one.plugin.health_description = one.plugin.healthy ? nothing : i == 2 ? said : more;
+		offer(&f->n1, on1, 1);
+		fake_node_send_fingerprint(&f->n1);
+		settle(f);
+	}
+	response = get_plugin(f, EBS, NULL);
+	assert_int_equal(response->plugin->n_events, 3);
+	assert_plugin_event(response->plugin, 0, EVENT(PLUGIN_HEALTHY), "n1");
+	assert_plugin_event(response->plugin, 1, EVENT(PLUGIN_UNHEALTHY), "n1");
+	assert_string_equal(response->plugin->events[1]->text, said);
+	assert_plugin_event(response->plugin, 2, EVENT(PLUGIN_HEALTHY), "n1");
+	assert_int_equal(response->plugin->allocations[0]->n_events, 0); /* lists are not told */
+	holdfast__v1__get_plugin_response__free_unpacked(response, NULL);
+	offer(&f->n1, on1, 0);
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	response = get_plugin(f, EBS, NULL); /* its allocation is still to run it */
+	assert_int_equal(response->plugin->n_events, 4);
+	assert_plugin_event(response->plugin, 3, EVENT(PLUGIN_GONE), "n1");
+	holdfast__v1__get_plugin_response__free_unpacked(response, NULL);
+	assert_alloc_events(f, types, ARRAY_SIZE(types));
+	restart(f);
+	assert_alloc_events(f, types, ARRAY_SIZE(types));
+}
+
 TEST_FIXTURE(two_allocations_of_one_plugin_on_a_node_are_one_instance, setup, teardown)
 {
 	struct fixture *f = *state;
