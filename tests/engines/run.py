@@ -79,6 +79,8 @@ cd "$1"
 pivot_root . mnt
 mount --make-rprivate /mnt
 umount -l /mnt
+: >/entered
+exec sleep infinity
 """
 
 
@@ -160,16 +162,17 @@ class World:
         """A mount namespace whose root is a layer in memory above the tree. Engine and containers find the same paths and mounts in it as
         everybody outside."""
         image.choose(self.suite)
-        tree, layers, namespace = self.work / "tree", self.work / "layers", self.work / "namespace"
+        tree, layers = self.work / "tree", self.work / "layers"
         for folder in (tree, layers / "upper", layers / "work"):
             folder.mkdir(parents=True)
         lower = debian.ensure_tree(str(ROOT), installed=False)
         run("mount", "-t", "overlay", "-o", f"lowerdir={lower},upperdir={layers}/upper,workdir={layers}/work", "tree", str(tree))
         for name in ("/proc", "/dev", "/sys", "/opt", "/run"):
             run("mount", "--rbind", name, str(tree) + name)
-        namespace.touch()
-        run("unshare", f"--mount={namespace}", "--propagation", "unchanged", "sh", "-euc", ENTER_TREE, "enter", str(tree))
-        self.command = ["nsenter", f"--mount={namespace}", self.engine]
+        # a process keeps it: of Linux 6.18, to bind its file fails when its id, drawn on another processor, is below this one's
+        self.start("tree", ["unshare", "--mount", "--propagation", "unchanged", "sh", "-euc", ENTER_TREE, "enter", str(tree)])
+        wait_for("the tree is entered", (layers / "upper/entered").exists)
+        self.command = ["nsenter", f"--mount=/proc/{self.processes['tree'].pid}/ns/mnt", self.engine]
 
     def test(self):
         return str(self.build / "tests/engines/engines_test")

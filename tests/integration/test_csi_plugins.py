@@ -116,6 +116,7 @@ class TestOdd(PluginTest):
             if not answer.startswith("close"):  # that disturbs all calls of its plugin
                 self.life(f"{volume}-same", ODD, self.alloc_id(101 + 2 * n), self.node)
             storage.orders.take_back(order)
+            self.wait_plugin(ODD)  # a probe that lost its connection, too, is asked again after the interval
             self.stop_alloc(alloc, check=False)
             self.wait_free(volume)
             self.delete(volume)
