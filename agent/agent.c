@@ -312,11 +312,12 @@ static void on_plugin_store(const char *plugin_id, const struct node_plugin *fac
 		on_broken(&err, agent);
 }
 
-static void on_plugin_expected(const char *alloc_id, const struct error *err, void *userdata)
+static void on_plugin_expected(const char *alloc_id, const char *plugin_id, const struct error *err,
+			       void *userdata)
 {
 	struct agent *agent = userdata;
 
-	allocs_plugin_ready(agent->allocs, alloc_id, err);
+	allocs_plugin_ready(agent->allocs, alloc_id, plugin_id, err);
 }
 
 static const struct plugins_handlers agent_plugins_handlers = {
@@ -325,15 +326,14 @@ static const struct plugins_handlers agent_plugins_handlers = {
 	.on_expected = on_plugin_expected,
 };
 
-static enum status expect_plugin(const struct alloc *alloc, void *userdata, struct error *err)
+static enum status expect_plugin(struct agent *agent, const struct alloc *alloc,
+				 const struct csi_plugin *plugin, struct error *err)
 {
-	const struct csi_plugin *plugin = &alloc->csi_plugin;
 	struct plugin_expectation expectation = {
 		.has_controller = csi_plugin_has_controller(plugin),
 		.has_node = csi_plugin_has_node(plugin),
 		.health_timeout_us = plugin->health_timeout_ms * USEC_PER_MSEC,
 	};
-	struct agent *agent = userdata;
 
 	if (str_copy(expectation.plugin_id, sizeof(expectation.plugin_id), plugin->id) < 0 ||
 	    str_copy(expectation.alloc_id, sizeof(expectation.alloc_id), alloc->id) < 0 ||
@@ -343,7 +343,19 @@ static enum status expect_plugin(const struct alloc *alloc, void *userdata, stru
 	return plugins_expect(agent->plugins, &expectation, err);
 }
 
-static void forget_plugin(const char *alloc_id, void *userdata)
+static enum status expect_plugins(const struct alloc *alloc, void *userdata, struct error *err)
+{
+	struct agent *agent = userdata;
+	enum status status = STATUS_OK;
+
+	for (uint32_t i = 0; status == STATUS_OK && i < alloc_n_plugins(alloc); i++)
+		status = expect_plugin(agent, alloc, alloc_plugin(alloc, i), err);
+	if (status != STATUS_OK)
+		plugins_forget(agent->plugins, alloc->id);
+	return status;
+}
+
+static void forget_plugins(const char *alloc_id, void *userdata)
 {
 	struct agent *agent = userdata;
 
@@ -543,8 +555,8 @@ static void agent_fill_env(struct agent *agent, struct runner_env *env)
 	env->on_receipt = on_receipt;
 	env->on_release_error = on_release_error;
 	env->on_broken = on_broken;
-	env->expect_plugin = expect_plugin;
-	env->forget_plugin = forget_plugin;
+	env->expect_plugins = expect_plugins;
+	env->forget_plugins = forget_plugins;
 	env->userdata = agent;
 }
 

@@ -218,12 +218,13 @@ void allocs_expect_plugins(struct allocs *allocs)
 		alloc_runner_expect(entry->runner);
 }
 
-void allocs_plugin_ready(struct allocs *allocs, const char *alloc_id, const struct error *err)
+void allocs_plugin_ready(struct allocs *allocs, const char *alloc_id, const char *plugin_id,
+			 const struct error *err)
 {
 	struct alloc_entry *entry = find(allocs, alloc_id);
 
 	if (entry)
-		alloc_runner_plugin_ready(entry->runner, err);
+		alloc_runner_plugin_ready(entry->runner, plugin_id, err);
 }
 
 bool allocs_is_adopted(const struct allocs *allocs)

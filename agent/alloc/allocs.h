@@ -36,7 +36,8 @@ void allocs_adopt(struct allocs *allocs, const struct picture *picture);
 void allocs_expect_plugins(struct allocs *allocs);
 
 /** The plugin of an allocation became healthy (@err NULL), or did not in time. */
-void allocs_plugin_ready(struct allocs *allocs, const char *alloc_id, const struct error *err);
+void allocs_plugin_ready(struct allocs *allocs, const char *alloc_id, const char *plugin_id,
+			 const struct error *err);
 
 bool allocs_is_adopted(const struct allocs *allocs);
 

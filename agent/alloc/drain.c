@@ -96,7 +96,7 @@ static bool put_obstacle(volume_pb *row, const struct agent_drain *drain, const 
 {
 	const struct alloc_record *record = alloc_runner_record(runner);
 	const struct alloc_runner_info info = alloc_runner_info(runner);
-	const char *plugin = record->alloc.csi_plugin.id;
+	char plugins[ALLOC_PLUGINS_TEXT_SIZE];
 	bool is_csi = record->volumes[volume->slot].target.type == VOLUME_CSI &&
 		      record->volumes[volume->slot].state != VOLUME_NONE;
 	char reason[TEXT_MAX], next[TEXT_MAX];
@@ -104,11 +104,12 @@ static bool put_obstacle(volume_pb *row, const struct agent_drain *drain, const 
 	(void)str_format(next, sizeof(next), "holdfast agent status --verbose%s%s",
 			 is_csi ? "; is its plugin up? holdfast plugin status " : "",
 			 is_csi ? record->volumes[volume->slot].target.profile : "");
+	alloc_plugins_text(&record->alloc, NULL, plugins);
 	if (!allocs_is_adopted(drain->env.allocs)) {
 		str_copy_text(reason, sizeof(reason), "the mount helper has not told what is mounted");
 	} else if (record->phase == ALLOC_RUNNING) {
 		(void)str_format(reason, sizeof(reason),
-				 "its allocation runs plugin %s, which other volumes still need", plugin);
+				 "its allocation runs plugin %s, which other volumes still need", plugins);
 	} else if (info.step && str_eq(info.volume_id, record->alloc.volumes[volume->slot].source)) {
 		str_copy_text(reason, sizeof(reason), info.last_error[0] ? info.last_error : "under way");
 		if (!put_text(&row->step, info.step))
@@ -293,13 +294,14 @@ enum drain_state drain_judge(const struct drain_facts *facts)
 	return DRAIN_DRAINING;
 }
 
-static bool has_volume_of_plugin(const struct alloc_record *record, const char *plugin_id)
+/* Of a plugin that @runs_it runs. */
+static bool has_volume_of_plugin(const struct alloc_record *record, const struct alloc *runs_it)
 {
 	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
 		const struct volume_record *volume = &record->volumes[i];
 
 		if (volume->target.type == VOLUME_CSI && volume_record_is_live(volume) &&
-		    str_eq(volume->target.profile, plugin_id))
+		    alloc_find_plugin(runs_it, volume->target.profile))
 			return true;
 	}
 	return false;
@@ -307,18 +309,17 @@ static bool has_volume_of_plugin(const struct alloc_record *record, const char *
 
 static bool drain_plugin_is_needed(const struct agent_drain *drain, const struct alloc_record *runs_it)
 {
-	const char *plugin_id = runs_it->alloc.csi_plugin.id;
 	const struct alloc_runner *runner = NULL;
 	const struct release *release = NULL;
 
 	while ((runner = allocs_next(drain->env.allocs, runner))) {
 		const struct alloc_record *record = alloc_runner_record(runner);
 
-		if (record != runs_it && has_volume_of_plugin(record, plugin_id))
+		if (record != runs_it && has_volume_of_plugin(record, &runs_it->alloc))
 			return true;
 	}
 	while ((release = allocs_next_release(drain->env.allocs, release))) {
-		if (str_eq(release_claim(release)->plugin_id, plugin_id))
+		if (alloc_find_plugin(&runs_it->alloc, release_claim(release)->plugin_id))
 			return true;
 	}
 	return false;

@@ -28,7 +28,7 @@ enum runner_op {
 	RUNNER_WAIT, /* until the next attempt */
 	RUNNER_MOUNT,
 	RUNNER_UNMOUNT,
-	RUNNER_PLUGIN, /* until the plugin that it runs is healthy */
+	RUNNER_PLUGIN, /* until the plugins that it runs are healthy */
 	RUNNER_START_UNIT,
 	RUNNER_STOP_UNIT,
 	RUNNER_START_TASK,
@@ -58,11 +58,12 @@ struct alloc_runner {
 	int64_t op_since_ms;
 	int64_t op_deadline_ms;
 	struct error last_error;
-	bool is_plugin_expected;
-	bool is_plugin_ready;
-	struct task *unit;	   /* while it is started, watched or stopped */
-	struct alloc_tasks *tasks; /* NULL: it has none */
-	uint32_t task;		   /* that the operation is about */
+	bool are_plugins_expected;
+	bool are_plugins_ready;
+	bool is_plugin_waited[ALLOC_PLUGINS_MAX]; /* during RUNNER_PLUGIN */
+	struct task *unit;			  /* while it is started, watched or stopped */
+	struct alloc_tasks *tasks;		  /* NULL: it has none */
+	uint32_t task;				  /* that the operation is about */
 	STAILQ_HEAD(, runner_write) writes;
 };
 
@@ -218,7 +219,8 @@ static bool tells_status(enum alloc_event_type type)
 static bool end_phase(struct alloc_runner *runner)
 {
 	struct alloc_next next = alloc_next(runner->record);
-	bool is_up = next.action == ALLOC_DO_RUN && (!runner_runs_plugin(runner) || runner->is_plugin_ready);
+	bool is_up =
+		next.action == ALLOC_DO_RUN && (!runner_runs_plugin(runner) || runner->are_plugins_ready);
 
 	if (!is_up && next.action != ALLOC_DO_FINISH)
 		return false;
@@ -528,80 +530,128 @@ static bool runner_runs_plugin(const struct alloc_runner *runner)
 	return runner->record->alloc.csi_plugin.type != CSI_PLUGIN_NONE;
 }
 
-static enum status expect_plugin(struct alloc_runner *runner, struct error *err)
+static enum status expect_plugins(struct alloc_runner *runner, struct error *err)
 {
 	const struct runner_env *env = runner->env;
-	enum status status = env->expect_plugin(&runner->record->alloc, env->userdata, err);
+	enum status status = env->expect_plugins(&runner->record->alloc, env->userdata, err);
 
-	runner->is_plugin_expected = status == STATUS_OK;
+	runner->are_plugins_expected = status == STATUS_OK;
 	return status;
 }
 
-static void runner_forget_plugin(struct alloc_runner *runner)
+/* Before the first of its tasks starts. False: it has failed. */
+static bool runner_expect_plugins(struct alloc_runner *runner)
 {
-	if (!runner->is_plugin_expected)
+	struct error err;
+
+	if (!runner_runs_plugin(runner) || runner->are_plugins_expected ||
+	    expect_plugins(runner, &err) == STATUS_OK)
+		return true;
+	runner_fail(runner, &err);
+	return false;
+}
+
+static void runner_forget_plugins(struct alloc_runner *runner)
+{
+	if (!runner->are_plugins_expected)
 		return;
-	runner->is_plugin_expected = false;
-	runner->env->forget_plugin(runner->record->alloc.id, runner->env->userdata);
+	runner->are_plugins_expected = false;
+	runner->env->forget_plugins(runner->record->alloc.id, runner->env->userdata);
+}
+
+/* For whoever asks what it waits for; not worth a write. */
+static void tell_plugins_waited(struct alloc_runner *runner)
+{
+	const struct alloc *alloc = &runner->record->alloc;
+	char plugins[ALLOC_PLUGINS_TEXT_SIZE];
+
+	alloc_plugins_text(alloc, runner->is_plugin_waited, plugins);
+	(void)str_format(runner->record->description, sizeof(runner->record->description),
+			 strchr(plugins, ',') ? "waiting until its plugins %s are healthy"
+					      : "waiting until its plugin %s is healthy",
+			 plugins);
+	runner->env->on_status(alloc, runner->env->userdata);
 }
 
 static void runner_begin_plugin(struct alloc_runner *runner)
 {
-	struct alloc *alloc = &runner->record->alloc;
-	uint32_t timeout_ms = alloc->csi_plugin.health_timeout_ms;
+	const struct alloc *alloc = &runner->record->alloc;
+	uint32_t timeout_ms = 0;
 	struct error err;
 
+	for (uint32_t i = 0; i < alloc_n_plugins(alloc); i++) {
+		uint32_t its_ms = alloc_plugin(alloc, i)->health_timeout_ms;
+
+		if (its_ms == 0)
+			its_ms = PLUGIN_HEALTH_TIMEOUT_DEFAULT_MS;
+		timeout_ms = its_ms > timeout_ms ? its_ms : timeout_ms;
+		runner->is_plugin_waited[i] = true;
+	}
 	runner_begin_op(runner, RUNNER_PLUGIN, alloc->n_volumes);
-	runner->op_deadline_ms =
-		clock_realtime_ms() + (timeout_ms ? timeout_ms : PLUGIN_HEALTH_TIMEOUT_DEFAULT_MS);
-	if (expect_plugin(runner, &err) != STATUS_OK) {
+	runner->op_deadline_ms = clock_realtime_ms() + timeout_ms;
+	if (expect_plugins(runner, &err) != STATUS_OK) {
 		runner_end_op(runner);
 		runner_fail(runner, &err);
 		return;
 	}
-	/* for whoever asks what it waits for; not worth a write */
-	(void)str_format(runner->record->description, sizeof(runner->record->description),
-			 "waiting until its plugin %s is healthy", alloc->csi_plugin.id);
-	runner->env->on_status(alloc, runner->env->userdata);
+	tell_plugins_waited(runner);
 }
 
 void alloc_runner_expect(struct alloc_runner *runner)
 {
+	const struct alloc_record *record = runner->record;
+	bool is_starting = record->phase < ALLOC_RUNNING && alloc_record_has_work(record);
 	struct error err;
 
-	if (!runner_runs_plugin(runner) || runner->record->phase != ALLOC_RUNNING)
+	if (!runner_runs_plugin(runner) || (record->phase != ALLOC_RUNNING && !is_starting))
 		return;
-	runner->is_plugin_ready = true;
-	if (expect_plugin(runner, &err) != STATUS_OK)
+	runner->are_plugins_ready = !is_starting;
+	if (expect_plugins(runner, &err) != STATUS_OK)
 		log_ctx(LOG_WARNING,
-			&(struct log_ctx){.alloc = runner->record->alloc.id,
-					  .plugin = runner->record->alloc.csi_plugin.id,
+			&(struct log_ctx){.alloc = record->alloc.id,
+					  .plugin = record->alloc.csi_plugin.id,
 					  .op = "plugin",
 					  .err = &err},
-			"the plugin of a running allocation is not expected, ignoring");
+			"the plugins of a running allocation are not expected, ignoring");
 }
 
-void alloc_runner_plugin_ready(struct alloc_runner *runner, const struct error *err)
+/* One of those that it waits for. */
+static void end_plugin_wait(struct alloc_runner *runner, const char *plugin_id, const struct error *err)
 {
 	const struct alloc *alloc = &runner->record->alloc;
+	bool waits = false;
 
+	for (uint32_t i = 0; i < alloc_n_plugins(alloc); i++) {
+		if (str_eq(alloc_plugin(alloc, i)->id, plugin_id))
+			runner->is_plugin_waited[i] = false;
+		waits = waits || runner->is_plugin_waited[i];
+	}
+	if (!err && waits) {
+		tell_plugins_waited(runner);
+		return;
+	}
+	runner->are_plugins_ready = !err;
+	runner_end_op(runner);
+	if (err)
+		runner_fail(runner, err);
+	else
+		runner_advance(runner);
+}
+
+void alloc_runner_plugin_ready(struct alloc_runner *runner, const char *plugin_id, const struct error *err)
+{
 	if (runner->op == RUNNER_PLUGIN) {
-		runner->is_plugin_ready = !err;
-		runner_end_op(runner);
-		if (err)
-			runner_fail(runner, err);
-		else
-			runner_advance(runner);
+		end_plugin_wait(runner, plugin_id, err);
 		return;
 	}
 	/* a restart of the agent fails nothing that runs */
 	if (err && runner->record->phase == ALLOC_RUNNING)
 		log_ctx(LOG_WARNING,
-			&(struct log_ctx){.alloc = alloc->id,
-					  .plugin = alloc->csi_plugin.id,
+			&(struct log_ctx){.alloc = runner->record->alloc.id,
+					  .plugin = plugin_id,
 					  .op = "plugin",
 					  .err = err},
-			"the plugin of a running allocation is not healthy after the restart of the agent");
+			"a plugin of a running allocation is not healthy after the restart of the agent");
 }
 
 static void drop_unit(struct alloc_runner *runner)
@@ -872,7 +922,7 @@ static void runner_task_info(const struct driver_task_info *task, struct alloc_r
 /* It is stopping: what is left of its work is only what must be undone. */
 static void forget_work(struct alloc_runner *runner)
 {
-	runner_forget_plugin(runner);
+	runner_forget_plugins(runner);
 	runner_forget_unit(runner);
 	alloc_tasks_prune(runner->tasks);
 }
@@ -899,7 +949,7 @@ static void runner_advance(struct alloc_runner *runner)
 		runner_begin_mount(runner, next.volume);
 		return;
 	case ALLOC_DO_RUN:
-		if (runner_runs_plugin(runner) && !runner->is_plugin_ready)
+		if (runner_runs_plugin(runner) && !runner->are_plugins_ready)
 			runner_begin_plugin(runner);
 		else
 			runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_RUN});
@@ -911,7 +961,9 @@ static void runner_advance(struct alloc_runner *runner)
 		runner_begin_unit_stop(runner);
 		return;
 	case ALLOC_DO_START_TASK:
-		runner_begin_task(runner, next.task, true);
+		/* before its socket stands there: it is not to be taken for the host's */
+		if (runner_expect_plugins(runner))
+			runner_begin_task(runner, next.task, true);
 		return;
 	case ALLOC_DO_STOP_TASK:
 		runner_begin_task(runner, next.task, false);

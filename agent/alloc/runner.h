@@ -41,11 +41,11 @@ struct runner_env {
 				 void *userdata);
 	/* the journal cannot be written: the agent must end */
 	void (*on_broken)(const struct error *err, void *userdata);
-	/* an allocation runs a CSI plugin from now on: alloc_runner_plugin_ready() once, from the event loop,
-	 * when it is healthy or was not in time */
-	enum status (*expect_plugin)(const struct alloc *alloc, void *userdata, struct error *err);
+	/* an allocation runs its CSI plugins from now on: alloc_runner_plugin_ready() once for each, from the
+	 * event loop, when it is healthy or was not in time; again after a repeat. All of them or none. */
+	enum status (*expect_plugins)(const struct alloc *alloc, void *userdata, struct error *err);
 	/* it does not any more */
-	void (*forget_plugin)(const char *alloc_id, void *userdata);
+	void (*forget_plugins)(const char *alloc_id, void *userdata);
 	void *userdata;
 };
 
@@ -62,11 +62,12 @@ void alloc_runner_save(struct alloc_runner *runner);
 /** Go on from where the record stands. There must be a kernel picture. */
 void alloc_runner_start(struct alloc_runner *runner);
 
-/** Once, before alloc_runner_start(): one that ran before a restart of the agent still runs its plugin. */
+/** Once, before alloc_runner_start(): one that ran, or was starting, before a restart of the agent still
+ * runs its plugins. */
 void alloc_runner_expect(struct alloc_runner *runner);
 
-/** The plugin that it runs became healthy (@err NULL), or did not in time. */
-void alloc_runner_plugin_ready(struct alloc_runner *runner, const struct error *err);
+/** A plugin that it runs became healthy (@err NULL), or did not in time. */
+void alloc_runner_plugin_ready(struct alloc_runner *runner, const char *plugin_id, const struct error *err);
 
 /** The server wants it stopped. */
 void alloc_runner_stop(struct alloc_runner *runner);

@@ -285,12 +285,11 @@ static struct instance *expectation_instance(const struct expectation *one)
 static void expectation_end(struct expectation *one, const struct error *err)
 {
 	const struct plugins *plugins = one->plugins;
-	char alloc_id[UUID_TEXT_SIZE];
+	struct plugin_expectation is = one->is;
 
 	one->is_over = true;
 	timer_disarm(one->timer);
-	memcpy(alloc_id, one->is.alloc_id, sizeof(alloc_id));
-	plugins->handlers->on_expected(alloc_id, err, plugins->userdata);
+	plugins->handlers->on_expected(is.alloc_id, is.plugin_id, err, plugins->userdata);
 }
 
 static struct expectation *expectation_find_met(const struct plugins *plugins)

@@ -61,8 +61,9 @@ struct plugins_handlers {
 	/* @facts of one plugin are to be stored for plugins_restore(); NULL: those of @plugin_id are to be
 	 * dropped */
 	void (*on_store)(const char *plugin_id, const struct node_plugin *facts, void *userdata);
-	/* the plugin of an allocation became healthy (@err NULL), or did not in time */
-	void (*on_expected)(const char *alloc_id, const struct error *err, void *userdata);
+	/* a plugin of an allocation became healthy (@err NULL), or did not in time */
+	void (*on_expected)(const char *alloc_id, const char *plugin_id, const struct error *err,
+			    void *userdata);
 };
 
 /** @event, @handlers borrowed. @ret owned by the caller, plugins_free() */
@@ -84,12 +85,12 @@ enum status plugins_start(struct plugins *plugins, struct error *err);
  * callbacks. NULL is allowed. */
 void plugins_free(struct plugins *plugins);
 
-/** An allocation runs this plugin now. STATUS_ALREADY_EXISTS when another allocation runs it from the same
- * socket. */
+/** An allocation, which may run several, runs this plugin now. STATUS_ALREADY_EXISTS when another allocation
+ * runs it from the same socket. */
 enum status plugins_expect(struct plugins *plugins, const struct plugin_expectation *expectation,
 			   struct error *err);
 
-/** The allocation's plugin is no longer expected; its socket, as long as it stands, is nobody's. */
+/** The allocation's plugins are no longer expected; their sockets, as long as they stand, are nobody's. */
 void plugins_forget(struct plugins *plugins, const char *alloc_id);
 
 /** Entries of the node's fingerprint, one per plugin id, at most @max. Returns how many. */

@@ -180,6 +180,7 @@ static const struct spec_block health_block =
 	SPEC_BLOCK_INIT(&holdfast__driver__v1__health_check__descriptor, health_keys);
 
 static const struct spec_key plugin_mount_keys[] = {
+	{.key = "id"},
 	{.key = "mount_dir", .field = "destination"},
 };
 static const struct spec_block plugin_mount_block =
@@ -219,7 +220,7 @@ static const struct spec_key alloc_keys[] = {
 	{.key = "mount_timeout", .field = "mount_timeout_ms", .kind = SPEC_DURATION},
 	{.key = "stop_timeout", .field = "stop_timeout_ms", .kind = SPEC_DURATION},
 	{.key = "volume", .field = "volumes", .kind = SPEC_LABELLED, .block = &request_block},
-	{.key = "csi_plugin", .kind = SPEC_BLOCK, .block = &csi_plugin_block},
+	{.key = "csi_plugin", .field = "more_csi_plugins", .kind = SPEC_BLOCKS, .block = &csi_plugin_block},
 	{.key = "network", .kind = SPEC_BLOCK, .block = &network_block},
 	{.key = "task", .field = "tasks", .kind = SPEC_LABELLED, .block = &task_block, .hint = "task"},
 };
@@ -262,7 +263,7 @@ static const struct spec_key member_keys[] = {
 	{.key = "mount_timeout", .field = "mount_timeout_ms", .kind = SPEC_DURATION},
 	{.key = "stop_timeout", .field = "stop_timeout_ms", .kind = SPEC_DURATION},
 	{.key = "volume", .field = "volumes", .kind = SPEC_LABELLED, .block = &member_volume_block},
-	{.key = "csi_plugin", .kind = SPEC_BLOCK, .block = &csi_plugin_block},
+	{.key = "csi_plugin", .field = "more_csi_plugins", .kind = SPEC_BLOCKS, .block = &csi_plugin_block},
 	{.key = "network", .kind = SPEC_BLOCK, .block = &network_block},
 	{.key = "task", .field = "tasks", .kind = SPEC_LABELLED, .block = &task_block, .hint = "task"},
 	{.key = "count", .kind = SPEC_OTHER},
@@ -298,7 +299,7 @@ static const struct spec_key whole_group_keys[] = {
 	{.key = "mount_timeout", .field = "mount_timeout_ms"},
 	{.key = "stop_timeout", .field = "stop_timeout_ms"},
 	{.key = "volume", .field = "volumes", .kind = SPEC_LABELLED, .block = &member_volume_block},
-	{.key = "csi_plugin", .kind = SPEC_BLOCK, .block = &csi_plugin_block},
+	{.key = "csi_plugin", .field = "more_csi_plugins", .kind = SPEC_BLOCKS, .block = &csi_plugin_block},
 	{.key = "network", .kind = SPEC_BLOCK, .block = &network_block},
 	{.key = "task", .field = "tasks", .kind = SPEC_LABELLED, .block = &task_block},
 };
@@ -798,43 +799,78 @@ enum status spec_volume(const struct conf *conf, Holdfast__V1__Volume **ret, str
 	return spec_volume_below(conf, "", ret, err);
 }
 
-/* The plugin that a task is is the allocation's; the task has only where its folder is. */
-static enum status lift_plugin(const struct conf *conf, json_t *body, struct error *err)
+/* @plugin, which a task is, is the allocation's; the task has only where its folder is, and which of several
+ * it is. */
+static enum status lift_plugin(const struct conf *conf, json_t *task, bool is_only, json_t *plugins,
+			       struct error *err)
 {
 	static const char key[] = "mount_dir";
+	json_t *plugin = json_object_get(task, "csi_plugin");
+	json_t *dir = json_object_get(plugin, key);
+	json_t *id = json_object_get(plugin, "id");
+	cleanup_json json_t *left = json_object();
+
+	if (dir && !json_is_string(dir))
+		return conf_error(conf, plugin, key, err, "'%s' must be a text: an absolute path", key);
+	if ((dir && json_object_set(left, key, dir) < 0) ||
+	    (!is_only && json_is_string(id) && json_object_set(left, "id", id) < 0) ||
+	    json_array_append(plugins, plugin) < 0 || json_object_set(task, "csi_plugin", left) < 0)
+		return error_no_memory(err, "the specification");
+	(void)json_object_del(plugin, key);
+	return STATUS_OK;
+}
+
+/* The blocks csi_plugin of @body and of its tasks become one list, in @body. What cannot be right stays as it
+ * is. */
+static enum status lift_plugins(const struct conf *conf, json_t *body, struct error *err)
+{
+	cleanup_json json_t *plugins = json_array();
+	json_t *own = json_object_get(body, "csi_plugin");
+	size_t n_own = json_is_array(own) ? json_array_size(own) : own != NULL;
+	size_t n_tasks = 0;
+	enum status status = STATUS_OK;
 	const char *name;
 	json_t *task;
 
-	json_object_foreach (json_object_get(body, "task"), name, task) {
-		json_t *plugin = json_object_get(task, "csi_plugin");
-		json_t *dir = json_object_get(plugin, key);
-		cleanup_json json_t *left = json_object();
+	json_object_foreach (json_object_get(body, "task"), name, task)
+		n_tasks += json_is_object(json_object_get(task, "csi_plugin"));
+	if (n_tasks == 0)
+		return STATUS_OK;
+	if (!plugins || (json_is_array(own) ? json_array_extend(plugins, own) < 0
+					    : own && json_array_append(plugins, own) < 0))
+		return error_no_memory(err, "the specification");
+	json_object_foreach (json_object_get(body, "task"), name, task)
+		if (status == STATUS_OK && json_is_object(json_object_get(task, "csi_plugin")))
+			status = lift_plugin(conf, task, n_own + n_tasks == 1, plugins, err);
+	if (status == STATUS_OK && json_object_set(body, "csi_plugin", plugins) < 0)
+		return error_no_memory(err, "the specification");
+	return status;
+}
 
-		if (!json_is_object(plugin))
-			continue; /* none, or none that can be right */
-		if (dir && !json_is_string(dir))
-			return conf_error(conf, plugin, key, err, "'%s' must be a text: an absolute path",
-					  key);
-		if (json_object_get(body, "csi_plugin"))
-			return conf_error(conf, task, "csi_plugin", err,
-					  "there are two blocks 'csi_plugin', and an allocation runs one "
-					  "plugin: write another group or allocation");
-		if ((dir && json_object_set(left, key, dir) < 0) ||
-		    json_object_set(body, "csi_plugin", plugin) < 0 ||
-		    json_object_set(task, "csi_plugin", left) < 0)
-			return error_no_memory(err, "the specification");
-		(void)json_object_del(plugin, key);
-	}
-	return STATUS_OK;
+/* A block of an allocation: its first plugin has a field of its own. */
+static enum status map_alloc(const struct conf *conf, const struct spec_block *block, json_t *body,
+			     json_t **ret, struct error *err)
+{
+	enum status status = map_block(conf, block, body, ret, err);
+	json_t *plugins = status == STATUS_OK ? json_object_get(*ret, "more_csi_plugins") : NULL;
+
+	if (json_array_size(plugins) > 0 &&
+	    (json_object_set(*ret, "csi_plugin", json_array_get(plugins, 0)) < 0 ||
+	     json_array_remove(plugins, 0) < 0))
+		return error_no_memory(err, "the specification");
+	return status;
 }
 
 enum status spec_alloc(const struct conf *conf, Holdfast__V1__Allocation **ret, struct error *err)
 {
 	ProtobufCMessage *message = NULL;
-	enum status status = lift_plugin(conf, conf_root(conf), err);
+	cleanup_json json_t *mapped = NULL;
+	enum status status = lift_plugins(conf, conf_root(conf), err);
 
 	if (status == STATUS_OK)
-		status = spec_message(conf, &alloc_block, &message, err);
+		status = map_alloc(conf, &alloc_block, conf_root(conf), &mapped, err);
+	if (status == STATUS_OK)
+		status = pbjson_decode(alloc_block.descriptor, mapped, PBJSON_SPEC, &message, err);
 	if (status == STATUS_OK)
 		*ret = (Holdfast__V1__Allocation *)message;
 	return status;
@@ -864,7 +900,7 @@ static enum status map_group(const struct conf *conf, const char *name, json_t *
 	cleanup_json json_t *member = NULL;
 	cleanup_json json_t *per_alloc = json_array();
 	struct error one;
-	enum status status = lift_plugin(conf, body, err);
+	enum status status = lift_plugins(conf, body, err);
 
 	if (!per_alloc)
 		return error_no_memory(err, "the specification");
@@ -872,7 +908,7 @@ static enum status map_group(const struct conf *conf, const char *name, json_t *
 		return status;
 	status = map_block(conf, &group_block, body, &group, err);
 	if (!ends_it(status)) /* what one of the two does not know the other does not know either */
-		status = status == STATUS_OK ? map_block(conf, &member_block, body, &member, err) : status;
+		status = status == STATUS_OK ? map_alloc(conf, &member_block, body, &member, err) : status;
 	if (!ends_it(status))
 		status = error_collect(status, map_per_alloc(conf, body, per_alloc, &one), &one, err);
 	if (status != STATUS_OK)

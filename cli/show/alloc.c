@@ -252,6 +252,8 @@ enum status show_alloc(const Holdfast__V1__Allocation *alloc, int64_t node_disco
 	show_mount_timeout(alloc);
 	show_unit(alloc);
 	show_csi_plugin(alloc->csi_plugin);
+	for (size_t i = 0; i < alloc->n_more_csi_plugins; i++)
+		show_csi_plugin(alloc->more_csi_plugins[i]);
 	show_network(alloc->network);
 	print_field("desired", desired(alloc, text));
 	print_field("status", client(alloc, text));

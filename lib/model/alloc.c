@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "model/task.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,6 +92,8 @@ bool alloc_own(struct alloc *alloc)
 		copy_list(alloc->volumes, alloc->n_volumes, sizeof(*alloc->volumes), &alloc->volumes);
 	bool has_published =
 		copy_list(alloc->published, alloc->n_published, sizeof(*alloc->published), &alloc->published);
+	bool has_plugins = copy_list(alloc->more_plugins, alloc->n_more_plugins, sizeof(*alloc->more_plugins),
+				     &alloc->more_plugins);
 	bool has_unit = own_text(&alloc->unit);
 	bool has_description = own_text(&alloc->client_description);
 	bool has_wait_node = own_text(&alloc->wait_node_id);
@@ -98,7 +101,7 @@ bool alloc_own(struct alloc *alloc)
 	alloc->tasks = message_list_ref(alloc->tasks);
 	alloc->task_status = message_list_ref(alloc->task_status);
 	alloc->events = message_list_ref(alloc->events);
-	if (has_volumes && has_published && has_unit && has_description && has_wait_node)
+	if (has_volumes && has_published && has_plugins && has_unit && has_description && has_wait_node)
 		return true;
 	alloc_release(alloc);
 	return false;
@@ -108,6 +111,7 @@ void alloc_release(struct alloc *alloc)
 {
 	free(alloc->volumes);
 	free(alloc->published);
+	free(alloc->more_plugins);
 	free(alloc->unit);
 	free(alloc->client_description);
 	free(alloc->wait_node_id);
@@ -117,10 +121,11 @@ void alloc_release(struct alloc *alloc)
 	alloc->tasks = alloc->task_status = alloc->events = NULL;
 	alloc->volumes = NULL;
 	alloc->published = NULL;
+	alloc->more_plugins = NULL;
 	alloc->unit = NULL;
 	alloc->client_description = NULL;
 	alloc->wait_node_id = NULL;
-	alloc->n_volumes = alloc->n_published = 0;
+	alloc->n_volumes = alloc->n_published = alloc->n_more_plugins = 0;
 }
 
 const char *alloc_description(const struct alloc *alloc)
@@ -211,34 +216,56 @@ static bool is_socket_name(const char *name)
 	       strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == n;
 }
 
-static enum status validate_csi_plugin(const struct alloc *alloc, struct error *err)
+static enum status validate_csi_plugin(const struct csi_plugin *plugin, const char *field, struct error *err)
 {
-	const struct csi_plugin *plugin = &alloc->csi_plugin;
-	static const struct csi_plugin none = {.type = CSI_PLUGIN_NONE};
-
-	if (csi_plugin_eq(plugin, &none))
-		return STATUS_OK;
 	if (plugin->id[0] == '\0')
-		return error_invalid(err, "csi_plugin", "id is missing: the plugin_id that volumes name");
+		return error_invalid(err, field, "id is missing: the plugin_id that volumes name");
 	if (!id_is_label(plugin->id) || str_eq(plugin->id, PLUGIN_NATIVE))
-		return error_invalid(err, "csi_plugin",
+		return error_invalid(err, field,
 				     "id '%s' is not the id of a CSI plugin: 1 to %d of a-z 0-9 and -, "
 				     "not " PLUGIN_NATIVE,
 				     plugin->id, CSI_PLUGIN_ID_MAX);
 	if (plugin->type == CSI_PLUGIN_NONE)
-		return error_invalid(err, "csi_plugin",
+		return error_invalid(err, field,
 				     "id '%s' is given and type is missing: controller, node or "
 				     "monolith",
 				     plugin->id);
 	if (plugin->socket[0] != '\0' && !is_socket_name(plugin->socket))
-		return error_invalid(err, "csi_plugin",
+		return error_invalid(err, field,
 				     "socket '%s' is not a plain file name that ends in .sock; it is "
 				     "looked for in the plugin's folder",
 				     plugin->socket);
 	if (plugin->health_timeout_ms > CSI_PLUGIN_HEALTH_TIMEOUT_MAX_MS)
-		return error_invalid(err, "csi_plugin", "health_timeout of %" PRIu32 " ms is more than %d ms",
+		return error_invalid(err, field, "health_timeout of %" PRIu32 " ms is more than %d ms",
 				     plugin->health_timeout_ms, CSI_PLUGIN_HEALTH_TIMEOUT_MAX_MS);
 	return STATUS_OK;
+}
+
+/* Each by itself, and no id twice. */
+static enum status validate_csi_plugins(const struct alloc *alloc, struct error *err)
+{
+	static const struct csi_plugin none = {.type = CSI_PLUGIN_NONE};
+	enum status st = STATUS_OK;
+
+	if (alloc->n_more_plugins == 0 && csi_plugin_eq(&alloc->csi_plugin, &none))
+		return STATUS_OK;
+	for (uint32_t i = 0; i <= alloc->n_more_plugins; i++) {
+		const struct csi_plugin *plugin = i > 0 ? &alloc->more_plugins[i - 1] : &alloc->csi_plugin;
+		char field[ERROR_FIELD_SIZE] = "csi_plugin";
+		struct error one;
+		enum status valid;
+
+		if (i > 0)
+			(void)str_format(field, sizeof(field), "csi_plugin[%" PRIu32 "]", i);
+		valid = validate_csi_plugin(plugin, field, &one);
+		if (valid == STATUS_OK && st == STATUS_OK && alloc_find_plugin(alloc, plugin->id) != plugin)
+			valid = error_invalid(&one, field,
+					      "id '%s' is that of two blocks: an allocation runs each plugin "
+					      "once",
+					      plugin->id);
+		st = error_collect(st, valid, &one, err);
+	}
+	return st;
 }
 
 static enum status validate_volumes(const struct alloc *alloc, struct error *err)
@@ -340,7 +367,7 @@ static enum status validate_names(const struct alloc *alloc, struct error *err)
 enum status alloc_validate(const struct alloc *alloc, struct error *err)
 {
 	static enum status (*const checks[])(const struct alloc *alloc, struct error *err) = {
-		validate_names,		validate_driver,  validate_csi_plugin,
+		validate_names,		validate_driver,  validate_csi_plugins,
 		validate_mount_timeout, validate_volumes, alloc_validate_tasks,
 	};
 	enum status st = STATUS_OK;
@@ -377,6 +404,46 @@ bool csi_plugin_eq(const struct csi_plugin *a, const struct csi_plugin *b)
 {
 	return str_eq(a->id, b->id) && a->type == b->type && a->health_timeout_ms == b->health_timeout_ms &&
 	       str_eq(a->socket, b->socket);
+}
+
+uint32_t alloc_n_plugins(const struct alloc *alloc)
+{
+	return alloc->csi_plugin.type == CSI_PLUGIN_NONE ? 0 : 1 + alloc->n_more_plugins;
+}
+
+const struct csi_plugin *alloc_plugin(const struct alloc *alloc, uint32_t i)
+{
+	assert(i < alloc_n_plugins(alloc));
+	return i == 0 ? &alloc->csi_plugin : &alloc->more_plugins[i - 1];
+}
+
+const struct csi_plugin *alloc_find_plugin(const struct alloc *alloc, const char *id)
+{
+	for (uint32_t i = 0; i < alloc_n_plugins(alloc); i++)
+		if (str_eq(alloc_plugin(alloc, i)->id, id))
+			return alloc_plugin(alloc, i);
+	return NULL;
+}
+
+bool alloc_plugins_eq(const struct alloc *a, const struct alloc *b)
+{
+	bool is_same =
+		csi_plugin_eq(&a->csi_plugin, &b->csi_plugin) && a->n_more_plugins == b->n_more_plugins;
+
+	for (uint32_t i = 0; is_same && i < a->n_more_plugins; i++)
+		is_same = csi_plugin_eq(&a->more_plugins[i], &b->more_plugins[i]);
+	return is_same;
+}
+
+void alloc_plugins_text(const struct alloc *alloc, const bool *only, char text[ALLOC_PLUGINS_TEXT_SIZE])
+{
+	size_t n = 0;
+
+	text[0] = '\0';
+	for (uint32_t i = 0; i < alloc_n_plugins(alloc); i++)
+		if (!only || only[i])
+			n += (size_t)str_format(text + n, ALLOC_PLUGINS_TEXT_SIZE - n, "%s%s",
+						n > 0 ? ", " : "", alloc_plugin(alloc, i)->id);
 }
 
 const char *csi_plugin_socket(const struct csi_plugin *plugin)

@@ -18,6 +18,7 @@
 enum {
 	ALLOC_VOLUMES_MAX = 16,
 	ALLOC_TASKS_MAX = 8,
+	ALLOC_PLUGINS_MAX = 4,
 	ALLOC_NAME_MAX = 128,
 	ALLOC_DRIVER_MAX = 31,
 	ALLOC_DESCRIPTION_MAX = 1023,
@@ -75,7 +76,7 @@ enum csi_plugin_type {
 	CSI_PLUGIN_TYPE_N,
 };
 
-/* The plugin that an allocation runs. */
+/* A plugin that an allocation runs. */
 struct csi_plugin {
 	char id[CSI_PLUGIN_ID_MAX + 1]; /* a label */
 	enum csi_plugin_type type;
@@ -111,10 +112,12 @@ struct alloc {
 	enum desired_status desired_status;
 	enum client_status client_status;
 	char *client_description; /* at most ALLOC_DESCRIPTION_MAX; NULL: empty, see alloc_description() */
-	int32_t client_code;	  /* enum status behind a failure */
 	struct alloc_volume *published; /* NULL only when there are none */
 	uint32_t n_published;
-	struct csi_plugin csi_plugin;	  /* type CSI_PLUGIN_NONE: it runs none */
+	int32_t client_code;		 /* enum status behind a failure */
+	struct csi_plugin csi_plugin;	 /* type CSI_PLUGIN_NONE: it runs none */
+	struct csi_plugin *more_plugins; /* beside that; NULL only when there are none */
+	uint32_t n_more_plugins;
 	struct alloc_network network;	  /* of its tasks */
 	struct message_list *tasks;	  /* TaskConfig of task drivers: see task.h; NULL: none */
 	struct message_list *task_status; /* TaskStatus of those that were started */
@@ -169,10 +172,28 @@ const struct volume_request *alloc_find_volume(const struct alloc *alloc, const 
 /** Do both ask for the same? */
 bool volume_request_eq(const struct volume_request *a, const struct volume_request *b);
 
-/** Do both run the same plugin in the same way, or none? */
+/** How many plugins it runs. */
+uint32_t alloc_n_plugins(const struct alloc *alloc);
+
+/** The @i-th of them. */
+const struct csi_plugin *alloc_plugin(const struct alloc *alloc, uint32_t i);
+
+/** The one called @id; NULL: it does not run that. */
+const struct csi_plugin *alloc_find_plugin(const struct alloc *alloc, const char *id);
+
+/** Do both run the same plugins in the same way, or none? */
+bool alloc_plugins_eq(const struct alloc *a, const struct alloc *b);
+
+enum { ALLOC_PLUGINS_TEXT_SIZE = ALLOC_PLUGINS_MAX * (CSI_PLUGIN_ID_MAX + 2) };
+
+/** "a, b": for people.
+ * @only  of ALLOC_PLUGINS_MAX: those that are meant; NULL: all */
+void alloc_plugins_text(const struct alloc *alloc, const bool *only, char text[ALLOC_PLUGINS_TEXT_SIZE]);
+
 /** File name of its socket in its folder. */
 const char *csi_plugin_socket(const struct csi_plugin *plugin);
 
+/** Do both mean the same plugin, run in the same way, or none? */
 bool csi_plugin_eq(const struct csi_plugin *a, const struct csi_plugin *b);
 
 /** The services that a plugin of this type has. */

@@ -245,6 +245,8 @@ static const struct field_map alloc_fields[] = {
 	NUMBER(struct alloc, client_code),
 	OWN_LIST(struct alloc, "published", published, n_published, ALLOC_VOLUMES_MAX, &alloc_volume_map),
 	SOME(struct alloc, csi_plugin, &csi_plugin_map),
+	OWN_LIST(struct alloc, "more_csi_plugins", more_plugins, n_more_plugins, ALLOC_PLUGINS_MAX - 1,
+		 &csi_plugin_map),
 	SOME(struct alloc, network, &alloc_network_map),
 	MESSAGES(struct alloc, tasks, ALLOC_TASKS_MAX),
 	MESSAGES(struct alloc, task_status, ALLOC_TASKS_MAX),

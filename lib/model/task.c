@@ -124,35 +124,58 @@ static enum status validate_form(const task_config *task, const char *field, str
 	return STATUS_OK;
 }
 
-const task_config *alloc_plugin_task(const struct alloc *alloc)
+/* The plugin that @task, which has a csi_plugin, is: one of several has its id there. NULL: it says none. */
+static const struct csi_plugin *plugin_of_task(const struct alloc *alloc, const task_config *task)
+{
+	const char *id = task->csi_plugin->id;
+
+	if (alloc->n_more_plugins > 0)
+		return alloc_find_plugin(alloc, id);
+	return alloc_n_plugins(alloc) > 0 && id[0] == '\0' ? &alloc->csi_plugin : NULL;
+}
+
+/* The first task that is @plugin, or NULL. */
+static const task_config *task_of_plugin(const struct alloc *alloc, const struct csi_plugin *plugin)
 {
 	for (size_t i = 0; i < message_list_n(alloc->tasks); i++)
-		if (alloc_task(alloc, i)->csi_plugin)
+		if (alloc_task(alloc, i)->csi_plugin && plugin_of_task(alloc, alloc_task(alloc, i)) == plugin)
 			return alloc_task(alloc, i);
 	return NULL;
+}
+
+static enum status refuse_plugin_id(const struct alloc *alloc, const char *field, struct error *err)
+{
+	char plugins[ALLOC_PLUGINS_TEXT_SIZE];
+
+	if (alloc->n_more_plugins == 0)
+		return error_invalid(err, field,
+				     "csi_plugin has the destination alone; id, type and socket are "
+				     "in the allocation's csi_plugin");
+	alloc_plugins_text(alloc, NULL, plugins);
+	return error_invalid(err, field,
+			     "csi_plugin has the id of one of the allocation's plugins (%s) and the "
+			     "destination; type and socket are in the allocation's block of that id",
+			     plugins);
 }
 
 static enum status validate_plugin(const struct alloc *alloc, const task_config *task, const char *field,
 				   struct error *err)
 {
-	const csi_plugin_mount *plugin = task->csi_plugin;
+	const csi_plugin_mount *mount = task->csi_plugin;
+	const struct csi_plugin *plugin = mount ? plugin_of_task(alloc, task) : NULL;
 
-	if (!plugin)
+	if (!mount)
 		return STATUS_OK;
-	if (task != alloc_plugin_task(alloc))
-		return error_invalid(
-			err, field,
-			"csi_plugin is given twice: an allocation runs one plugin; write another "
-			"group or allocation");
-	if (alloc->csi_plugin.type == CSI_PLUGIN_NONE || plugin->id[0] != '\0' || plugin->socket[0] != '\0')
-		return error_invalid(err, field,
-				     "csi_plugin has the destination alone; id, type and socket are "
-				     "in the allocation's csi_plugin");
-	if (plugin->destination[0] != '\0' &&
-	    (!path_is_normal(plugin->destination) || str_eq(plugin->destination, "/")))
+	if (!plugin || mount->socket[0] != '\0')
+		return refuse_plugin_id(alloc, field, err);
+	if (task != task_of_plugin(alloc, plugin))
+		return error_invalid(err, field, "csi_plugin: task %s is plugin %s already",
+				     task_of_plugin(alloc, plugin)->task, plugin->id);
+	if (mount->destination[0] != '\0' &&
+	    (!path_is_normal(mount->destination) || str_eq(mount->destination, "/")))
 		return error_invalid(err, field,
 				     "csi_plugin: mount_dir '%.128s' is not an absolute path in the task",
-				     plugin->destination);
+				     mount->destination);
 	return STATUS_OK;
 }
 
@@ -190,15 +213,18 @@ enum status alloc_validate_tasks(const struct alloc *alloc, struct error *err)
 			"\"%s\" contradicts the task blocks, each of which names its own driver; leave "
 			"it out",
 			alloc->driver);
-	if (alloc->csi_plugin.type != CSI_PLUGIN_NONE && !alloc_plugin_task(alloc))
-		return error_invalid(
-			err, "csi_plugin",
-			"contradicts the task blocks: write it into the task that is the plugin");
 	for (size_t i = 0; i < alloc->tasks->n; i++) {
 		struct error one;
 
 		st = error_collect(st, validate_task(alloc, i, &one), &one, err);
 	}
+	for (uint32_t i = 0; st == STATUS_OK && i < alloc_n_plugins(alloc); i++)
+		if (!task_of_plugin(alloc, alloc_plugin(alloc, i)))
+			return error_invalid(
+				err, "csi_plugin",
+				"'%s' contradicts the task blocks: write it into the task that is "
+				"the plugin",
+				alloc_plugin(alloc, i)->id);
 	return st;
 }
 
@@ -318,7 +344,7 @@ enum status alloc_pack_task(const struct alloc *alloc, const task_config *task, 
 	}
 	is_made = is_made && order_env(alloc, ordered);
 	if (is_made && ordered->csi_plugin)
-		is_made = order_plugin(&alloc->csi_plugin, ordered->csi_plugin);
+		is_made = order_plugin(plugin_of_task(alloc, task), ordered->csi_plugin);
 	if (is_made) {
 		ordered->network = alloc_task_network(alloc, task);
 		st = pack(copy, ret, ret_n, err);

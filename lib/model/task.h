@@ -27,9 +27,6 @@ const Holdfast__Driver__V1__TaskConfig *alloc_task(const struct alloc *alloc, si
 /** The one called @name; NULL: there is none. */
 const Holdfast__Driver__V1__TaskConfig *alloc_find_task(const struct alloc *alloc, const char *name);
 
-/** The task that is the CSI plugin of @alloc; NULL: none is. */
-const Holdfast__Driver__V1__TaskConfig *alloc_plugin_task(const struct alloc *alloc);
-
 /** Part of alloc_validate(): names, drivers, volume mounts against the allocation's volumes. The driver
  * judges the rest when the task starts. */
 enum status alloc_validate_tasks(const struct alloc *alloc, struct error *err);

@@ -324,18 +324,27 @@ static bool has_plugin(const struct node_entry *node, const char *plugin_id)
 		if (str_eq(instance->instance.plugin.plugin_id, plugin_id))
 			return true;
 	LIST_FOREACH (alloc, &node->allocs, of_node)
-		if (alloc->plugin && str_eq(alloc->plugin->id, plugin_id) &&
-		    !alloc_is_client_terminal(&alloc->alloc))
+		if (!alloc_is_client_terminal(&alloc->alloc) && alloc_find_plugin(&alloc->alloc, plugin_id))
 			return true;
 	return false;
 }
 
-/* An allocation without volumes runs tasks, or a plugin: any node will do that has not the plugin yet. */
+/* Has the node one of those that @alloc is to run? */
+static bool has_plugin_of(const struct node_entry *node, const struct alloc *alloc)
+{
+	for (uint32_t i = 0; i < alloc_n_plugins(alloc); i++)
+		if (has_plugin(node, alloc_plugin(alloc, i)->id))
+			return true;
+	return false;
+}
+
+/* An allocation without volumes runs tasks, or plugins: any node will do that has none of the plugins yet. */
 static enum status choose_for_plugin(const struct placement *placement, struct tally *tally,
 				     const struct node_entry **ret, struct refusal *refusal,
 				     struct error *err)
 {
-	const char *plugin_id = placement->alloc->csi_plugin.id;
+	const struct alloc *alloc = placement->alloc;
+	char plugins[ALLOC_PLUGINS_TEXT_SIZE];
 	cleanup_strbuf struct strbuf sb = STRBUF_INIT((size_t)OBSTACLE_N * FEASIBILITY_REASON_SIZE);
 	const struct node_entry *best = NULL;
 	size_t n_have = 0;
@@ -347,7 +356,7 @@ static enum status choose_for_plugin(const struct placement *placement, struct t
 
 		if (obstacle != OBSTACLE_NONE)
 			tally_add(tally, obstacle, node->id, reason);
-		else if (plugin_id[0] != '\0' && has_plugin(node, plugin_id))
+		else if (has_plugin_of(node, alloc))
 			n_have++;
 		else if (!best || is_better(node, best))
 			best = node;
@@ -359,15 +368,18 @@ static enum status choose_for_plugin(const struct placement *placement, struct t
 	for (size_t i = 0; i < tally->n_lines; i++)
 		refusal_add_node(refusal, tally->lines[i].node_id, tally->lines[i].reason);
 	say_groups(&sb, tally);
-	if (plugin_id[0] == '\0')
+	if (alloc_n_plugins(alloc) == 0)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "allocation %s: no node can take it: %s",
-				 placement->alloc->name, tally->n > 0 ? sb.data : "none is known");
-	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-			 "allocation %s: no node is left for plugin %s; nodes that have it already: %zu%s%s; "
-			 "name one with "
-			 "--node",
-			 placement->alloc->name, plugin_id, n_have, tally->n > 0 ? ", " : "",
-			 sb.data ? sb.data : "");
+				 alloc->name, tally->n > 0 ? sb.data : "none is known");
+	alloc_plugins_text(alloc, NULL, plugins);
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"allocation %s: no node is left for plugin%s %s; nodes that have %s already: %zu%s%s; "
+		"name one with "
+		"--node",
+		alloc->name, str_s(alloc_n_plugins(alloc)), plugins,
+		alloc_n_plugins(alloc) == 1 ? "it" : "one of them", n_have, tally->n > 0 ? ", " : "",
+		sb.data ? sb.data : "");
 }
 
 enum status placement_choose(const struct placement *placement, const struct node_entry **ret,

@@ -99,8 +99,7 @@ static bool same_submission(const struct alloc *known, const struct alloc *wante
 	    !str_eq(known->name, wanted->name) || !str_eq(known->driver, wanted->driver) ||
 	    known->n_volumes != wanted->n_volumes)
 		return false;
-	if (!csi_plugin_eq(&known->csi_plugin, &wanted->csi_plugin) ||
-	    !str_eq(alloc_unit(known), alloc_unit(wanted)) ||
+	if (!alloc_plugins_eq(known, wanted) || !str_eq(alloc_unit(known), alloc_unit(wanted)) ||
 	    known->stop_timeout_ms != wanted->stop_timeout_ms ||
 	    known->mount_timeout_ms != wanted->mount_timeout_ms ||
 	    known->network.mode != wanted->network.mode || !message_list_eq(known->tasks, wanted->tasks))
@@ -114,16 +113,16 @@ static bool same_submission(const struct alloc *known, const struct alloc *wante
 /* It would wait for itself. */
 static enum status check_own_plugin(struct server *server, const struct alloc *alloc, struct error *err)
 {
-	for (uint32_t i = 0; i < alloc->n_volumes && alloc->csi_plugin.type != CSI_PLUGIN_NONE; i++) {
+	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
 		const struct volume_request *request = &alloc->volumes[i];
 		const struct volume_entry *volume =
 			state_volume(&server->state, alloc->namespace, request->source);
 
-		if (volume && str_eq(volume->volume.plugin_id, alloc->csi_plugin.id))
+		if (volume && alloc_find_plugin(alloc, volume->volume.plugin_id))
 			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 					 "volume %s contradicts csi_plugin: volume %s is of plugin %s, which "
 					 "this allocation is to run itself",
-					 request->name, request->source, alloc->csi_plugin.id);
+					 request->name, request->source, volume->volume.plugin_id);
 	}
 	return STATUS_OK;
 }
@@ -287,7 +286,7 @@ enum status allocs_may_run(struct server *server, const struct rpc_call *call, c
 	namespace = namespace_or_default(namespace);
 	st = access_check(server, call, ACCESS_VOLUME_MOUNT, namespace, err);
 
-	if (st == STATUS_OK && alloc && alloc->csi_plugin)
+	if (st == STATUS_OK && alloc && (alloc->csi_plugin || alloc->n_more_csi_plugins > 0))
 		st = access_check(server, call, ACCESS_PLUGIN_REGISTER, namespace, err);
 	if (st == STATUS_OK && alloc && (alloc->unit[0] != '\0' || str_eq(alloc->driver, DRIVER_SYSTEMD)))
 		st = access_check(server, call, ACCESS_UNIT_RUN, namespace, err);

@@ -264,8 +264,8 @@ static void note_object(struct server *server, enum object_kind kind, const void
 
 		touch(server, PREFIX_ALLOC, alloc->id, revision);
 		touch(server, PREFIX_NODE, alloc->node_id, revision);
-		if (alloc->csi_plugin.type != CSI_PLUGIN_NONE)
-			touch_plugin(server, alloc->csi_plugin.id, revision);
+		for (uint32_t i = 0; i < alloc_n_plugins(alloc); i++)
+			touch_plugin(server, alloc_plugin(alloc, i)->id, revision);
 		break;
 	}
 	case OBJECT_NODE:

@@ -411,28 +411,35 @@ static void drop_wanted(struct job_work *work)
 	work->n_wanted = 0;
 }
 
-/* Of a group with a csi_plugin block as many are expected as it is to have, placed or not. When memory is
+/* @n members are to run @runs. */
+static void want_plugin(struct job_work *work, const Holdfast__V1__CsiPlugin *runs, int64_t n)
+{
+	struct wanted *to = &work->wanted[work->n_wanted];
+	struct csi_plugin plugin = {.type = (enum csi_plugin_type)runs->type};
+
+	(void)str_copy(to->plugin_id, sizeof(to->plugin_id), runs->id);
+	to->nodes = csi_plugin_has_node(&plugin) ? n : 0;
+	to->controllers = csi_plugin_has_controller(&plugin) ? n : 0;
+	work->n_wanted += state_want_plugin(&work->server->state, to->plugin_id, to->nodes, to->controllers);
+}
+
+/* Of a group with csi_plugin blocks as many are expected as it is to have, placed or not. When memory is
  * short plugins are told of fewer until the next turn. */
 static void tell_wanted(struct job_work *work, const Holdfast__V1__Job *job,
 			const struct job_decisions *decisions)
 {
 	drop_wanted(work);
-	work->wanted = calloc(job->n_groups + 1, sizeof(*work->wanted));
+	work->wanted = calloc(job->n_groups * ALLOC_PLUGINS_MAX + 1, sizeof(*work->wanted));
 	for (size_t i = 0; work->wanted && i < job->n_groups; i++) {
-		const Holdfast__V1__CsiPlugin *runs = job->groups[i]->allocation->csi_plugin;
+		const Holdfast__V1__Allocation *member = job->groups[i]->allocation;
 		const struct job_counts *counts = &decisions->groups[i];
-		struct wanted *to = &work->wanted[work->n_wanted];
 		int64_t n = (int64_t)counts->desired - counts->placed;
-		struct csi_plugin plugin = {.type = runs ? (enum csi_plugin_type)runs->type
-							 : CSI_PLUGIN_NONE};
 
-		if (!runs || n <= 0 || job->stop)
+		if (!member->csi_plugin || n <= 0 || job->stop)
 			continue;
-		(void)str_copy(to->plugin_id, sizeof(to->plugin_id), runs->id);
-		to->nodes = csi_plugin_has_node(&plugin) ? n : 0;
-		to->controllers = csi_plugin_has_controller(&plugin) ? n : 0;
-		work->n_wanted +=
-			state_want_plugin(&work->server->state, to->plugin_id, to->nodes, to->controllers);
+		want_plugin(work, member->csi_plugin, n);
+		for (size_t k = 0; k < member->n_more_csi_plugins; k++)
+			want_plugin(work, member->more_csi_plugins[k], n);
 	}
 }
 

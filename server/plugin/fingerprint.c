@@ -100,7 +100,7 @@ static void stage_event(struct server *server, struct change *change, const stru
 	cleanup(alloc_release) struct alloc alloc = {0};
 	char text[ALLOC_EVENT_TEXT_MAX + 1];
 
-	if (is_same || !entry || !str_eq(entry->alloc.csi_plugin.id, plugin->plugin_id) ||
+	if (is_same || !entry || !alloc_find_plugin(&entry->alloc, plugin->plugin_id) ||
 	    !str_eq(entry->alloc.node_id, (said ? said : known)->node_id) ||
 	    alloc_is_client_terminal(&entry->alloc) || change->n >= CHANGE_OBJECTS_MAX / 2)
 		return;

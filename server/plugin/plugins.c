@@ -76,7 +76,7 @@ static bool is_first_runner(const struct plugin_entry *plugin, const struct allo
 	const struct alloc_entry *other;
 
 	LIST_FOREACH (other, &entry->node->allocs, of_node)
-		if (other->plugin == plugin && is_to_run(other))
+		if (alloc_entry_runs(other, plugin) && is_to_run(other))
 			return other == entry;
 	return false;
 }
@@ -85,12 +85,14 @@ static bool is_first_runner(const struct plugin_entry *plugin, const struct allo
  * have no allocation. */
 static void add_runners(struct plugin_entry *plugin, struct plugin_summary *ret)
 {
-	struct alloc_entry *entry;
+	struct plugin_runner *runner;
 
 	ret->nodes_expected += plugin->nodes_wanted;
 	ret->controllers_expected += plugin->controllers_wanted;
-	for (entry = state_plugin_runner_from(plugin, ""); entry; entry = state_plugin_runner_next(entry)) {
-		const struct csi_plugin *runs = &entry->alloc.csi_plugin;
+	for (runner = state_plugin_runner_from(plugin, ""); runner;
+	     runner = state_plugin_runner_next(runner)) {
+		const struct alloc_entry *entry = runner->alloc;
+		const struct csi_plugin *runs = plugin_runner_plugin(runner);
 		const struct instance_entry *instance = NULL;
 
 		if (!is_first_runner(plugin, entry))
@@ -278,7 +280,7 @@ static bool add_alloc_of(struct plugin_page *page, const struct instance_entry *
 	const struct alloc_entry *alloc =
 		state_alloc(&page->server->state, entry->instance.plugin.allocation_id);
 
-	if (!alloc || (alloc->plugin == page->plugin && is_to_run(alloc)))
+	if (!alloc || (alloc_entry_runs(alloc, page->plugin) && is_to_run(alloc)))
 		return true;
 	page->n++;
 	return is_listed(page->view, alloc->id) || add_alloc(page, alloc);
@@ -294,13 +296,13 @@ static enum status end_page(char **token, const char *kind, const char *id, stru
 
 static enum status fill_runners(struct plugin_page *page, const char *from, char **token, struct error *err)
 {
-	struct alloc_entry *runner;
+	struct plugin_runner *runner;
 
 	for (runner = state_plugin_runner_from(page->plugin, from); runner;
 	     runner = state_plugin_runner_next(runner)) {
 		if (page->n++ >= page->size)
-			return end_page(token, TOKEN_ALLOC, runner->id, err);
-		if (is_to_run(runner) && !add_alloc(page, runner))
+			return end_page(token, TOKEN_ALLOC, runner->alloc->id, err);
+		if (is_to_run(runner->alloc) && !add_alloc(page, runner->alloc))
 			return error_no_memory(err, "a plugin");
 	}
 	return STATUS_OK;
@@ -411,12 +413,12 @@ static Holdfast__V1__Plugin *plugin_view(struct plugin_entry *plugin)
  */
 static bool is_there(struct plugin_entry *plugin)
 {
-	struct alloc_entry *runner;
+	struct plugin_runner *runner;
 
 	if (!RB_EMPTY(&plugin->instances) || plugin->nodes_wanted + plugin->controllers_wanted > 0)
 		return true;
 	for (runner = state_plugin_runner_from(plugin, ""); runner; runner = state_plugin_runner_next(runner))
-		if (is_to_run(runner))
+		if (is_to_run(runner->alloc))
 			return true;
 	return false;
 }

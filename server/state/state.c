@@ -211,16 +211,16 @@ static int compare_instances(const struct instance_entry *a, const struct instan
 	return c != 0 ? c : strcmp(a->instance.plugin.profile, b->instance.plugin.profile);
 }
 
-static int compare_runners(const struct alloc_entry *a, const struct alloc_entry *b)
+static int compare_runners(const struct plugin_runner *a, const struct plugin_runner *b)
 {
-	return strcmp(a->id, b->id);
+	return strcmp(a->alloc->id, b->alloc->id);
 }
 
 TREE_GENERATE(plugin_tree, plugin_entry, by_id, compare_plugins)
 TREE_GENERATE(offer_tree, plugin_offer, by_profile, compare_offers)
 TREE_GENERATE(controller_tree, instance_entry, by_node, compare_instances)
 TREE_GENERATE(instance_tree, instance_entry, of_plugin, compare_instances)
-TREE_GENERATE(runner_tree, alloc_entry, of_plugin, compare_runners)
+TREE_GENERATE(runner_tree, plugin_runner, of_plugin, compare_runners)
 
 struct plugin_entry *state_plugin(struct state *state, const char *id)
 {
@@ -264,17 +264,32 @@ struct instance_entry *state_plugin_instance_next(struct instance_entry *entry)
 	return RB_NEXT(instance_tree, NULL, entry);
 }
 
-struct alloc_entry *state_plugin_runner_from(struct plugin_entry *plugin, const char *id)
+struct plugin_runner *state_plugin_runner_from(struct plugin_entry *plugin, const char *id)
 {
-	struct alloc_entry key;
+	struct alloc_entry alloc;
+	struct plugin_runner key;
 
-	key.id = id;
+	alloc.id = id;
+	key.alloc = &alloc;
 	return RB_NFIND(runner_tree, &plugin->runners, &key);
 }
 
-struct alloc_entry *state_plugin_runner_next(struct alloc_entry *entry)
+struct plugin_runner *state_plugin_runner_next(struct plugin_runner *runner)
 {
-	return RB_NEXT(runner_tree, NULL, entry);
+	return RB_NEXT(runner_tree, NULL, runner);
+}
+
+const struct csi_plugin *plugin_runner_plugin(const struct plugin_runner *runner)
+{
+	return alloc_plugin(&runner->alloc->alloc, (uint32_t)(runner - runner->alloc->runs));
+}
+
+bool alloc_entry_runs(const struct alloc_entry *entry, const struct plugin_entry *plugin)
+{
+	for (uint32_t i = 0; i < entry->n_runs; i++)
+		if (entry->runs[i].plugin == plugin)
+			return true;
+	return false;
 }
 
 struct plugin_offer *plugin_find_offer(struct plugin_entry *plugin, const char *profile)
@@ -403,19 +418,50 @@ bool state_want_plugin(struct state *state, const char *plugin_id, int64_t nodes
 	return true;
 }
 
-/* @entry runs @plugin, or does not any more. */
-static void plugin_add_runner(struct plugin_entry *plugin, struct alloc_entry *entry)
+static void list_runner(struct plugin_runner *runner)
 {
-	RB_INSERT(runner_tree, &plugin->runners, entry);
-	plugin->n_runners++;
-	plugin_runner_changed(plugin);
+	RB_INSERT(runner_tree, &runner->plugin->runners, runner);
+	runner->plugin->n_runners++;
+	plugin_runner_changed(runner->plugin);
 }
 
-static void plugin_remove_runner(struct plugin_entry *plugin, struct alloc_entry *entry)
+static void unlist_runner(struct state *state, struct plugin_runner *runner)
 {
-	RB_REMOVE(runner_tree, &plugin->runners, entry);
-	plugin->n_runners--;
-	plugin_runner_changed(plugin);
+	RB_REMOVE(runner_tree, &runner->plugin->runners, runner);
+	runner->plugin->n_runners--;
+	plugin_runner_changed(runner->plugin);
+	plugin_drop_unnamed(state, runner->plugin);
+}
+
+static void unlist_runners(struct state *state, struct alloc_entry *entry)
+{
+	for (uint32_t i = 0; i < entry->n_runs; i++)
+		unlist_runner(state, &entry->runs[i]);
+	free(entry->runs);
+	entry->runs = NULL;
+	entry->n_runs = 0;
+}
+
+/* False when memory is short: it is listed nowhere then. */
+static bool list_runners(struct state *state, struct alloc_entry *entry)
+{
+	uint32_t n = alloc_n_plugins(&entry->alloc);
+
+	entry->runs = n > 0 ? calloc(n, sizeof(*entry->runs)) : NULL;
+	if (n > 0 && !entry->runs)
+		return false;
+	for (; entry->n_runs < n; entry->n_runs++) {
+		struct plugin_runner *runner = &entry->runs[entry->n_runs];
+
+		runner->alloc = entry;
+		runner->plugin = plugin_or_new(state, alloc_plugin(&entry->alloc, entry->n_runs)->id);
+		if (!runner->plugin) {
+			unlist_runners(state, entry);
+			return false;
+		}
+		list_runner(runner);
+	}
+	return true;
 }
 
 static struct instance_entry *insert_instance(struct state *state, struct node_entry *node,
@@ -836,18 +882,6 @@ static void count_alloc(struct state *state, const struct alloc *alloc, int chan
 	state->n_allocs_by[alloc->client_status] += (size_t)change;
 }
 
-/* False when memory is short. */
-static bool list_runner(struct state *state, struct alloc_entry *entry, const struct csi_plugin *runs)
-{
-	if (runs->type == CSI_PLUGIN_NONE)
-		return true;
-	entry->plugin = plugin_or_new(state, runs->id);
-	if (!entry->plugin)
-		return false;
-	plugin_add_runner(entry->plugin, entry);
-	return true;
-}
-
 /* Takes over the lists of @alloc. */
 static int compare_jobs(const struct job_entry *a, const struct job_entry *b)
 {
@@ -911,7 +945,7 @@ static void replace_alloc(struct state *state, struct alloc_entry *entry, const 
 	struct claim_entry *claim;
 
 	assert(str_eq(entry->node->id, alloc->node_id)); /* an allocation that has a node never moves */
-	assert(csi_plugin_eq(&entry->alloc.csi_plugin, &alloc->csi_plugin));
+	assert(alloc_plugins_eq(&entry->alloc, alloc));
 	assert(str_eq(entry->alloc.job_id, alloc->job_id));
 	entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
 	entry->node->n_live_allocs += !alloc_is_client_terminal(alloc);
@@ -921,8 +955,8 @@ static void replace_alloc(struct state *state, struct alloc_entry *entry, const 
 	entry->alloc = *alloc;
 	LIST_FOREACH (claim, &entry->claims, of_alloc)
 		state_count_release(state, claim, alloc);
-	if (entry->plugin)
-		plugin_runner_changed(entry->plugin);
+	for (uint32_t i = 0; i < entry->n_runs; i++)
+		plugin_runner_changed(entry->runs[i].plugin);
 }
 
 /* A pending one is given its node. False when memory is short. */
@@ -955,7 +989,7 @@ static bool insert_alloc(struct state *state, const struct alloc *alloc)
 		entry->alloc = *alloc;
 		entry->id = entry->alloc.id;
 	}
-	if (!entry || !list_of_job(state, entry) || !list_runner(state, entry, &alloc->csi_plugin)) {
+	if (!entry || !list_of_job(state, entry) || !list_runners(state, entry)) {
 		if (entry)
 			unlist_of_job(state, entry);
 		free(entry);
@@ -1005,10 +1039,7 @@ void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 	RB_REMOVE(alloc_tree, &state->allocs, entry);
 	LIST_REMOVE(entry, of_node);
 	unlist_of_job(state, entry);
-	if (entry->plugin) {
-		plugin_remove_runner(entry->plugin, entry);
-		plugin_drop_unnamed(state, entry->plugin);
-	}
+	unlist_runners(state, entry);
 	entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
 	state->n_allocs--;
 	count_alloc(state, &entry->alloc, -1);

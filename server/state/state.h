@@ -39,7 +39,7 @@ RB_HEAD(plugin_volume_tree, volume_entry);
 LIST_HEAD(claim_list, claim_entry);
 RB_HEAD(controller_tree, instance_entry);
 RB_HEAD(instance_tree, instance_entry);
-RB_HEAD(runner_tree, alloc_entry);
+RB_HEAD(runner_tree, plugin_runner);
 
 /* What is being done with a claim now, in memory only; of release.c and grant.c. */
 struct claim_work {
@@ -98,16 +98,24 @@ struct alloc_entry {
 	struct alloc alloc;
 	RB_ENTRY(alloc_entry) by_id;
 	LIST_ENTRY(alloc_entry) of_node;
-	struct node_entry *node;	 /* never NULL; it may be known by name only */
-	RB_ENTRY(alloc_entry) of_plugin; /* in the order of by_id */
-	struct plugin_entry *plugin;	 /* that it runs; NULL: none */
-	struct job_entry *job;		 /* that it is of; NULL: none */
+	struct node_entry *node; /* never NULL; it may be known by name only */
+	struct plugin_runner
+		*runs; /* owned; one for each plugin of the value, in its order; NULL: it runs none */
+	uint32_t n_runs;
+	struct job_entry *job; /* that it is of; NULL: none */
 	LIST_ENTRY(alloc_entry) of_job;
 	struct claim_list claims;
 	uint64_t freed_index; /* as the volume's */
 	uint64_t told_by;     /* serial of the session whose report named it */
 };
 LIST_HEAD(alloc_list, alloc_entry);
+
+/* A plugin that an allocation runs. */
+struct plugin_runner {
+	struct alloc_entry *alloc;
+	struct plugin_entry *plugin;
+	RB_ENTRY(plugin_runner) of_plugin; /* by the allocation's id */
+};
 
 /* A job that allocations name; gone when none does. The job itself is a record. */
 struct job_entry {
@@ -310,8 +318,14 @@ struct plugin_entry *state_plugin_from(struct state *state, const char *id);
 struct plugin_entry *state_plugin_next(struct plugin_entry *entry);
 struct instance_entry *state_plugin_instance_from(struct plugin_entry *plugin, const char *node_id);
 struct instance_entry *state_plugin_instance_next(struct instance_entry *entry);
-struct alloc_entry *state_plugin_runner_from(struct plugin_entry *plugin, const char *id);
-struct alloc_entry *state_plugin_runner_next(struct alloc_entry *entry);
+struct plugin_runner *state_plugin_runner_from(struct plugin_entry *plugin, const char *id);
+struct plugin_runner *state_plugin_runner_next(struct plugin_runner *runner);
+
+/** How that is to be run. Borrowed until the allocation changes. */
+const struct csi_plugin *plugin_runner_plugin(const struct plugin_runner *runner);
+
+/** Is the allocation to run @plugin? */
+bool alloc_entry_runs(const struct alloc_entry *entry, const struct plugin_entry *plugin);
 
 /** Insert or replace; the value is copied. STATUS_RESOURCE_EXHAUSTED when memory is short, STATUS_DATA_LOSS
  * when a claim names no known volume. An allocation or claim of a node not seen yet makes an entry for the

@@ -42,6 +42,14 @@ csi_plugin "disk-csi" {{
   images = ["localhost/csi-disk:*"]
   {power}
 }}
+csi_plugin "first-csi" {{
+  images = ["localhost/csi-disk:*"]
+  {power}
+}}
+csi_plugin "second-csi" {{
+  images = ["localhost/csi-disk:*"]
+  {power}
+}}
 """
 
 # Of what an engine gives to a privileged container this machine has not all for Docker: its driver makes no device then.
@@ -389,6 +397,41 @@ class Plugins(Flow):
             if a.get("job_id") == "broken" and a["client_status"] == "FAILED"], 60)
         assert "csi_plugin of 'broken-csi' is not allowed on this node" in said[0], said
         self.room.holdfast("job", "stop", "broken")
+
+    def a_group_of_two_plugins_runs_when_both_are_healthy(self):
+        tasks = "".join(f'''
+    task "{name}" {{
+      driver = "container"
+
+      csi_plugin {{
+        id             = "{name}-csi"
+        type           = "monolith"
+        health_timeout = "60s"
+      }}
+
+      stop_timeout = "1s"
+
+      config {{
+        image = "{IMAGE}:1"
+        {self.asked}
+      }}
+    }}
+''' for name in ("first", "second"))
+        self.submit("pair", 'job "pair" {\n  type = "service"\n\n  group "both" {\n' + tasks + "  }\n}\n")
+        alloc, = self.running("pair", 1)
+        for name in ("first", "second"):
+            shown = self.room.json("plugin", "status", f"{name}-csi")["plugin"]
+            assert (shown["nodes_healthy"], shown["nodes_expected"]) == (1, 1), shown
+            assert [a["id"] for a in shown["allocations"]] == [alloc["id"]], shown
+            assert [i["plugin"]["allocation_id"] for i in shown["instances"]] == [alloc["id"]], shown
+        self.kill_agent()
+        wait_for("both to be healthy again", lambda: all(
+            self.room.json("plugin", "status", f"{name}-csi")["plugin"].get("nodes_healthy") == 1 for name in ("first", "second")), 60)
+        assert [a["id"] for a in self.running("pair", 1)] == [alloc["id"]]
+        self.room.holdfast("job", "stop", "pair")
+        wait_for("both to end", lambda: not self.members("pair") and not self.own_containers("first") + self.own_containers("second"), 60)
+        node = next(n for n in self.room.nodes if n.id == alloc["node_id"])
+        assert [os.listdir(f"{node.plugin_dir}/{name}-csi") for name in ("first", "second")] == [[], []]
 
     def no_part_of_it_is_left_at_the_end(self):
         self.room.holdfast("job", "stop", "db")

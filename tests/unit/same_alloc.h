@@ -12,11 +12,12 @@ static inline bool is_same_alloc(const struct alloc *a, const struct alloc *b)
 
 	rest.volumes = a->volumes;
 	rest.published = a->published;
+	rest.more_plugins = a->more_plugins;
 	rest.client_description = a->client_description;
 	rest.unit = a->unit;
 	/* none has been anything but zeroed, filled in and copied whole, so gaps are the same, too
 	 * NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-exp42-c,cert-flp37-c) */
-	return memcmp(a, &rest, sizeof(rest)) == 0 &&
+	return memcmp(a, &rest, sizeof(rest)) == 0 && alloc_plugins_eq(a, b) &&
 	       strcmp(alloc_description(a), alloc_description(b)) == 0 &&
 	       strcmp(alloc_unit(a), alloc_unit(b)) == 0 &&
 	       (a->n_volumes == 0 ||

@@ -33,7 +33,8 @@ static void bind_socket(const char *name)
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	assert_true(mkdir(path_of("ebs"), 0755) == 0 || errno == EEXIST);
+	assert_true(mkdir(path_of(str_eq(name, "nfs/csi.sock") ? "nfs" : "ebs"), 0755) == 0 ||
+		    errno == EEXIST);
 	assert_int_equal(str_copy(addr.sun_path, sizeof(addr.sun_path), path_of(name)), 0);
 	assert_int_equal(bind(fd, (const struct sockaddr *)&addr, sizeof(addr)), 0);
 	(void)close(fd);
@@ -49,6 +50,7 @@ static int setup(void **state)
 	w = *state;
 	assert_int_equal(str_copy(w->config.plugin_dir, sizeof(w->config.plugin_dir), folder), 0);
 	plugin = fake_csi_add(path_of("ebs/csi.sock"));
+	(void)fake_csi_add(path_of("nfs/csi.sock"));
 	return 0;
 }
 
@@ -56,6 +58,7 @@ static int teardown(void **state)
 {
 	assert_int_equal(world_teardown(state), 0);
 	(void)unlink(path_of("ebs/csi.sock"));
+	(void)unlink(path_of("nfs/csi.sock"));
 	temp_dir_remove(folder);
 	fake_csi_release();
 	return 0;
@@ -314,6 +317,65 @@ TEST_FIXTURE(an_allocation_that_runs_goes_on_after_a_restart_without_its_plugin,
 	assert_string_equal(told(w)->allocation_id, ALLOC_A);
 	stop_a(w);
 	WORLD_UNTIL(w, is_told_gone);
+}
+
+static bool a_waits_for_both(struct world *w)
+{
+	const struct model_alloc *a = model_server_alloc(&w->server, ALLOC_A);
+
+	return a && str_eq(alloc_description(&a->alloc), "waiting until its plugins ebs, nfs are healthy");
+}
+
+static struct alloc two_plugins_alloc(struct csi_plugin *second)
+{
+	struct alloc alloc = plugin_alloc(0);
+
+	*second = (struct csi_plugin){.id = "nfs", .type = CSI_PLUGIN_MONOLITH, .health_timeout_ms = 5000};
+	alloc.more_plugins = second;
+	alloc.n_more_plugins = 1;
+	return alloc;
+}
+
+TEST_FIXTURE(an_allocation_of_two_plugins_runs_when_both_are_healthy, setup, teardown)
+{
+	struct csi_plugin second;
+	const struct alloc alloc = two_plugins_alloc(&second);
+	struct world *w = *state;
+
+	world_start_agent(w);
+	model_server_run(&w->server, &alloc);
+	WORLD_UNTIL(w, a_waits_for_both);
+	bind_socket("nfs/csi.sock");
+	WORLD_UNTIL(w, a_waits_for_its_plugin); /* for the other one alone */
+	bind_socket("ebs/csi.sock");
+	WORLD_UNTIL(w, a_runs);
+	WORLD_UNTIL(w, is_told_healthy);
+	world_idle(w, 50);
+	world_kill_agent(w);
+	w->server.hellos = 0;
+	world_start_agent(w);
+	WORLD_UNTIL(w, is_told_healthy);
+	for (size_t i = 0; i < w->server.n_plugins; i++)
+		if (w->server.plugins[i].profile[0] == '\0')
+			assert_string_equal(w->server.plugins[i].allocation_id, ALLOC_A);
+	assert_int_equal(w->server.n_plugins, 3);
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_RUNNING);
+	stop_a(w);
+	WORLD_UNTIL(w, is_told_gone);
+	assert_int_equal(w->server.n_plugins, 1);
+}
+
+TEST_FIXTURE(an_allocation_fails_when_one_of_its_plugins_is_not_healthy_in_time, setup, teardown)
+{
+	struct csi_plugin second;
+	struct alloc alloc = two_plugins_alloc(&second);
+	struct world *w = *state;
+
+	second.health_timeout_ms = 100;
+	bind_socket("ebs/csi.sock");
+	world_start_agent(w);
+	model_server_run(&w->server, &alloc);
+	expect_failed_and_undone(w, STATUS_UNAVAILABLE, "plugin nfs was not healthy within");
 }
 
 TEST(a_fingerprint_is_told_once)

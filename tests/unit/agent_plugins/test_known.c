@@ -143,6 +143,25 @@ TEST_FIXTURE(an_allocation_gets_to_know_when_its_plugin_is_healthy, yard_setup, 
 	assert_int_equal(y->met, 1);
 }
 
+TEST_FIXTURE(an_allocation_gets_to_know_of_each_of_its_plugins, yard_setup, yard_teardown)
+{
+	struct plugin_expectation first = expectation_of("a", ALLOC_A), second = expectation_of("b", ALLOC_A);
+	struct yard *y = *state;
+
+	yard_start(y);
+	assert_int_equal(plugins_expect(y->plugins, &first, NULL), STATUS_OK);
+	assert_int_equal(plugins_expect(y->plugins, &second, NULL), STATUS_OK);
+	(void)yard_plugin(y, "b", "csi.sock");
+	YARD_UNTIL(y, y->met == 1);
+	assert_string_equal(y->last_met_plugin, "b");
+	(void)yard_plugin(y, "a", "csi.sock");
+	YARD_UNTIL(y, y->met == 2);
+	assert_string_equal(y->last_met_plugin, "a");
+	assert_string_equal(yard_entry(y, "b")->allocation_id, ALLOC_A);
+	plugins_forget(y->plugins, ALLOC_A);
+	YARD_UNTIL(y, !yard_entry(y, "a") && !yard_entry(y, "b"));
+}
+
 TEST_FIXTURE(a_plugin_that_stands_already_is_the_allocations_from_then_on, yard_setup, yard_teardown)
 {
 	struct plugin_expectation is = expectation_of("a", ALLOC_A);

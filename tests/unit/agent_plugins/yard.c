@@ -54,11 +54,12 @@ static void on_store(const char *plugin_id, const struct node_plugin *facts, voi
 	y->stored = *facts;
 }
 
-static void on_expected(const char *alloc_id, const struct error *err, void *userdata)
+static void on_expected(const char *alloc_id, const char *plugin_id, const struct error *err, void *userdata)
 {
 	struct yard *y = userdata;
 
 	(void)str_copy(y->last_met, sizeof(y->last_met), alloc_id);
+	(void)str_copy(y->last_met_plugin, sizeof(y->last_met_plugin), plugin_id);
 	if (!err) {
 		y->met++;
 		if (y->forgets_when_met)

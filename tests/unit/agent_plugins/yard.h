@@ -26,7 +26,7 @@ struct yard {
 	char last_dropped[PLUGIN_ID_MAX + 1];
 	struct node_plugin stored;
 	unsigned int met, failed; /* expectations */
-	char last_met[UUID_TEXT_SIZE];
+	char last_met[UUID_TEXT_SIZE], last_met_plugin[PLUGIN_ID_MAX + 1];
 	struct error last_failure;
 	unsigned int ready, not_ready; /* waits */
 	struct error last_wait;

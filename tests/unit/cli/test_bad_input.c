@@ -102,9 +102,9 @@ static const struct row {
 		 "FILE:3: 'attachment_mode' belongs into a block: capability { access_mode = \"...\" "
 		 "attachment_mode = \"...\" }"},
 	{.typed = "alloc run @",
-	 .file = "csi_plugin {\n  id = \"a\"\n}\ncsi_plugin {\n  id = \"b\"\n}\n",
+	 .file = "network {\n  mode = \"host\"\n}\nnetwork {\n  mode = \"none\"\n}\n",
 	 .status = STATUS_INVALID_ARGUMENT,
-	 .says = "FILE:1: there are 2 blocks 'csi_plugin', and there can be one"},
+	 .says = "FILE:1: there are 2 blocks 'network', and there can be one"},
 	/* What only the server can judge has its line, as far as the file goes, all at once. */
 	{.typed = "volume register @",
 	 .file = "id = \"db\"\nsource {\n  size = \"1MiB\"\n}\ncapability {\n}\ncapability {\n"

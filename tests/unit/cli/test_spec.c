@@ -241,6 +241,30 @@ TEST(the_plugin_of_a_task_is_the_allocations)
 	protobuf_c_message_free_unpacked(&a->base, NULL);
 }
 
+TEST(plugins_of_several_tasks_are_the_allocations_each_by_its_id)
+{
+	Holdfast__V1__Allocation *a =
+		alloc("name = \"csi\"\ntask \"one\" {\n  driver = \"container\"\n"
+		      "  csi_plugin {\n    id = \"ebs\"\n    type = \"monolith\"\n  }\n}\n"
+		      "task \"two\" {\n  driver = \"container\"\n"
+		      "  csi_plugin {\n    id = \"nfs\"\n    type = \"node\"\n"
+		      "    mount_dir = \"/run/csi\"\n  }\n}\n");
+
+	assert_string_equal(a->csi_plugin->id, "ebs");
+	assert_int_equal(a->n_more_csi_plugins, 1);
+	assert_string_equal(a->more_csi_plugins[0]->id, "nfs");
+	assert_int_equal(a->more_csi_plugins[0]->type, HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_NODE);
+	assert_string_equal(a->tasks[0]->csi_plugin->id, "ebs");
+	assert_string_equal(a->tasks[1]->csi_plugin->id, "nfs");
+	assert_string_equal(a->tasks[1]->csi_plugin->destination, "/run/csi");
+	protobuf_c_message_free_unpacked(&a->base, NULL);
+	a = alloc("name = \"csi\"\ncsi_plugin {\n  id = \"ebs\"\n}\ncsi_plugin {\n  id = \"nfs\"\n}\n");
+	assert_string_equal(a->csi_plugin->id, "ebs");
+	assert_int_equal(a->n_more_csi_plugins, 1);
+	assert_string_equal(a->more_csi_plugins[0]->id, "nfs");
+	protobuf_c_message_free_unpacked(&a->base, NULL);
+}
+
 TEST(a_task_has_its_drivers_own_keys_by_their_types)
 {
 	Holdfast__V1__Allocation *a = alloc(
@@ -468,9 +492,10 @@ TEST(mistakes_in_allocations_have_file_and_line)
 		 "s.hcl:2: read_only: 'yes' is not true or false"},
 		{"csi_plugin {\n  id = \"a\"\n  mount_dir = \"/csi\"\n}",
 		 "s.hcl:3: 'mount_dir' belongs into a block: task \"NAME\" { csi_plugin { } }"},
-		{"csi_plugin {\n  id = \"a\"\n}\ntask \"a\" {\n  csi_plugin {\n  }\n}",
-		 "s.hcl:5: there are two blocks 'csi_plugin', and an allocation runs one plugin: write "
-		 "another group or allocation"},
+		{"csi_plugin {\n  id = \"a\"\n}\ncsi_plugin {\n  typ = \"a\"\n}",
+		 "s.hcl:5: unknown key 'typ', did you mean 'type'?"},
+		{"csi_plugin {\n  id = \"a\"\n}\ntask \"a\" {\n  csi_plugin {\n    typ = \"node\"\n  }\n}",
+		 "s.hcl:6: unknown key 'typ', did you mean 'type'?"},
 		{"task \"a\" {\n  csi_plugin {\n    typ = \"node\"\n  }\n}",
 		 "s.hcl:3: unknown key 'typ', did you mean 'type'?"},
 		{"task \"a\" {\n  csi_plugin {\n    mount_dir = 5\n  }\n}",

@@ -169,6 +169,31 @@ static void native_plugin(struct alloc *a)
 {
 	a->csi_plugin = (struct csi_plugin){.id = PLUGIN_NATIVE, .type = CSI_PLUGIN_NODE};
 }
+static void more_plugins(struct alloc *a)
+{
+	static struct csi_plugin more[2];
+
+	plugin(a);
+	more[0] = (struct csi_plugin){.id = "nfs", .type = CSI_PLUGIN_MONOLITH, .socket = "n.sock"};
+	more[1] = (struct csi_plugin){.id = "zfs", .type = CSI_PLUGIN_CONTROLLER};
+	a->more_plugins = more;
+	a->n_more_plugins = 2;
+}
+static void a_plugin_twice(struct alloc *a)
+{
+	more_plugins(a);
+	(void)str_copy(a->more_plugins[1].id, sizeof(a->more_plugins[1].id), "ebs");
+}
+static void a_second_plugin_without_type(struct alloc *a)
+{
+	more_plugins(a);
+	a->more_plugins[0].type = CSI_PLUGIN_NONE;
+}
+static void a_second_plugin_without_a_first(struct alloc *a)
+{
+	more_plugins(a);
+	a->csi_plugin = (struct csi_plugin){.type = CSI_PLUGIN_NONE};
+}
 static void patient_plugin(struct alloc *a)
 {
 	plugin(a);
@@ -212,6 +237,11 @@ TEST(contradictions_and_bad_names_are_refused_by_field)
 		{plugin_in_capitals, "csi_plugin", "'EBS'", STATUS_INVALID_ARGUMENT},
 		{native_plugin, "csi_plugin", "'native'", STATUS_INVALID_ARGUMENT},
 		{patient_plugin, "csi_plugin", "health_timeout", STATUS_INVALID_ARGUMENT},
+		{a_plugin_twice, "csi_plugin[2]: id 'ebs'", "two blocks", STATUS_INVALID_ARGUMENT},
+		{a_second_plugin_without_type, "csi_plugin[1]: id 'nfs'", "type is missing",
+		 STATUS_INVALID_ARGUMENT},
+		{a_second_plugin_without_a_first, "csi_plugin: id is missing", "volumes name",
+		 STATUS_INVALID_ARGUMENT},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -251,6 +281,39 @@ TEST(an_allocation_that_runs_a_plugin_needs_no_volumes)
 	assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
 	a.csi_plugin.health_timeout_ms = CSI_PLUGIN_HEALTH_TIMEOUT_MAX_MS;
 	assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
+}
+
+TEST(an_allocation_runs_several_plugins_each_by_its_id)
+{
+	char text[ALLOC_PLUGINS_TEXT_SIZE];
+	static const bool only[ALLOC_PLUGINS_MAX] = {false, true, true};
+	struct alloc a = an_alloc(ALLOC_1, "n1"), other;
+
+	assert_int_equal(alloc_n_plugins(&a), 0);
+	assert_null(alloc_find_plugin(&a, ""));
+	alloc_plugins_text(&a, NULL, text);
+	assert_string_equal(text, "");
+	more_plugins(&a);
+	assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
+	assert_int_equal(alloc_n_plugins(&a), 3);
+	assert_string_equal(alloc_plugin(&a, 0)->id, "ebs");
+	assert_string_equal(alloc_plugin(&a, 2)->id, "zfs");
+	assert_ptr_equal(alloc_find_plugin(&a, "nfs"), alloc_plugin(&a, 1));
+	assert_null(alloc_find_plugin(&a, "nf"));
+	alloc_plugins_text(&a, NULL, text);
+	assert_string_equal(text, "ebs, nfs, zfs");
+	alloc_plugins_text(&a, only, text);
+	assert_string_equal(text, "nfs, zfs");
+	other = a;
+	assert_true(alloc_own(&other));
+	assert_ptr_not_equal(other.more_plugins, a.more_plugins);
+	assert_true(alloc_plugins_eq(&a, &other));
+	other.more_plugins[1].type = CSI_PLUGIN_NODE;
+	assert_false(alloc_plugins_eq(&a, &other));
+	other.n_more_plugins = 1;
+	assert_false(alloc_plugins_eq(&a, &other));
+	alloc_release(&other);
+	assert_null(other.more_plugins);
 }
 
 TEST(the_socket_of_a_plugin_is_a_plain_file_name)

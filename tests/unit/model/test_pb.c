@@ -48,6 +48,7 @@ TEST(volume_alloc_and_node_come_back_as_they_went)
 	struct volume v = a_volume();
 	struct volume v2;
 	char description[] = "it runs", unit[] = "db.service";
+	struct csi_plugin more[] = {{.id = "nfs", .type = CSI_PLUGIN_NODE, .socket = "n.sock"}};
 	struct alloc a = an_alloc(ALLOC_1, "n1");
 	struct alloc a2;
 	struct node n = a_node("n1");
@@ -86,6 +87,8 @@ TEST(volume_alloc_and_node_come_back_as_they_went)
 	a.published[0].is_device = true;
 	a.csi_plugin = (struct csi_plugin){
 		.id = "ebs", .type = CSI_PLUGIN_MONOLITH, .health_timeout_ms = 7, .socket = "x.sock"};
+	a.more_plugins = more;
+	a.n_more_plugins = 1;
 	n.n_past_boots = 1;
 	n.past_boots[0] = (struct past_boot){.id = BOOT_1, .ended_ms = 5};
 	n.drain = (struct drain){.started_ms = 1, .deadline_ms = 2, .done_ms = 3, .by = "me", .reason = "r"};

@@ -85,11 +85,13 @@ static void driver_systemd(struct work *w)
 }
 static Holdfast__Driver__V1__CsiPluginMount *plugin_mount(const char *destination)
 {
-	static Holdfast__Driver__V1__CsiPluginMount mount;
+	static Holdfast__Driver__V1__CsiPluginMount mounts[4];
+	static size_t n;
+	Holdfast__Driver__V1__CsiPluginMount *mount = &mounts[n++ % ARRAY_SIZE(mounts)];
 
-	holdfast__driver__v1__csi_plugin_mount__init(&mount);
-	mount.destination = text(destination);
-	return &mount;
+	holdfast__driver__v1__csi_plugin_mount__init(mount);
+	mount->destination = text(destination);
+	return mount;
 }
 static void a_plugin_of_no_task(struct work *w)
 {
@@ -104,6 +106,34 @@ static void two_plugins(struct work *w)
 	a_plugin_of_no_task(w);
 	w->n = 2;
 	w->tasks[0].csi_plugin = w->tasks[1].csi_plugin = plugin_mount("");
+}
+/* Two plugins, ebs and nfs, in two tasks. */
+static void a_plugin_each(struct work *w)
+{
+	static struct csi_plugin more;
+
+	two_plugins(w);
+	more = (struct csi_plugin){.id = "nfs", .type = CSI_PLUGIN_NODE, .socket = "n.sock"};
+	w->alloc.more_plugins = &more;
+	w->alloc.n_more_plugins = 1;
+	w->tasks[1].csi_plugin = plugin_mount("/run/nfs");
+	w->tasks[0].csi_plugin->id = text("ebs");
+	w->tasks[1].csi_plugin->id = text("nfs");
+}
+static void a_plugin_without_a_task(struct work *w)
+{
+	a_plugin_each(w);
+	w->tasks[1].csi_plugin = NULL;
+}
+static void a_task_that_does_not_say_which(struct work *w)
+{
+	a_plugin_each(w);
+	w->tasks[1].csi_plugin->id = text("");
+}
+static void two_tasks_of_one_plugin(struct work *w)
+{
+	a_plugin_each(w);
+	w->tasks[1].csi_plugin->id = text("ebs");
 }
 static void a_plugin_nowhere(struct work *w)
 {
@@ -203,9 +233,14 @@ TEST(each_mistake_in_a_task_is_named_with_it)
 		{no_driver, "task web: driver '' is not the name of a task driver"},
 		{driver_none, "task web: driver 'none' is not the name of a task driver"},
 		{driver_systemd, "driver: \"systemd\" contradicts the task blocks"},
-		{a_plugin_of_no_task, "csi_plugin: contradicts the task blocks: write it into the task"},
+		{a_plugin_of_no_task,
+		 "csi_plugin: 'ebs' contradicts the task blocks: write it into the task"},
+		{a_plugin_without_a_task, "csi_plugin: 'nfs' contradicts the task blocks"},
+		{two_tasks_of_one_plugin, "task sidecar: csi_plugin: task web is plugin ebs already"},
+		{a_task_that_does_not_say_which,
+		 "task sidecar: csi_plugin has the id of one of the allocation's plugins (ebs, nfs)"},
 		{a_task_of_no_plugin, "task web: csi_plugin has the destination alone; id, type and socket"},
-		{two_plugins, "task sidecar: csi_plugin is given twice"},
+		{two_plugins, "task sidecar: csi_plugin: task web is plugin ebs already"},
 		{a_plugin_nowhere, "task web: csi_plugin: mount_dir 'csi' is not an absolute path"},
 		{a_plugin_of_another_name, "task web: csi_plugin has the destination alone"},
 		{alloc_id, "task web: alloc_id, job, namespace and network_spec are the server's to say"},
@@ -358,6 +393,28 @@ TEST(the_task_that_is_the_plugin_is_ordered_with_its_folder)
 		assert_string_equal(task->csi_plugin->id, "ebs");
 		assert_string_equal(task->csi_plugin->socket, rows[i].ordered_socket);
 		assert_string_equal(task->csi_plugin->destination, rows[i].destination);
+		holdfast__driver__v1__task_config__free_unpacked(task, NULL);
+	}
+}
+
+TEST(each_of_several_plugins_is_ordered_with_its_own_folder)
+{
+	static const char *const wanted[][3] = {{"ebs", "csi.sock", "/csi"}, {"nfs", "n.sock", "/run/nfs"}};
+	struct work w;
+
+	make(&w);
+	a_plugin_each(&w);
+	assert_int_equal(judge(&w, NULL), STATUS_OK);
+	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
+		cleanup_free uint8_t *bytes = NULL;
+		Holdfast__Driver__V1__TaskConfig *task;
+		size_t n;
+
+		assert_int_equal(alloc_pack_task(&w.alloc, &w.tasks[i], NULL, &bytes, &n, NULL), STATUS_OK);
+		task = holdfast__driver__v1__task_config__unpack(NULL, n, bytes);
+		assert_string_equal(task->csi_plugin->id, wanted[i][0]);
+		assert_string_equal(task->csi_plugin->socket, wanted[i][1]);
+		assert_string_equal(task->csi_plugin->destination, wanted[i][2]);
 		holdfast__driver__v1__task_config__free_unpacked(task, NULL);
 	}
 }

@@ -341,8 +341,10 @@ static void assert_expected(struct fixture *f, uint32_t nodes, uint32_t controll
 
 TEST_FIXTURE(a_plugin_expects_what_its_job_is_to_have_placed_or_not, setup, teardown)
 {
+	Holdfast__V1__CsiPlugin ebs = HOLDFAST__V1__CSI_PLUGIN__INIT;
 	struct fixture *f = *state;
 	struct submission s;
+	Holdfast__V1__CsiPlugin *more[] = {&s.plugin};
 
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	make_job(f, &s);
@@ -351,6 +353,8 @@ TEST_FIXTURE(a_plugin_expects_what_its_job_is_to_have_placed_or_not, setup, tear
 	s.plugin.id = text("nfs");
 	s.plugin.type = HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_MONOLITH;
 	s.alloc.csi_plugin = &s.plugin;
+	ebs.id = text("ebs");
+	ebs.type = HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_NODE;
 	assert_int_equal(run(f, &s, NULL), 1);
 	UNTIL(f, f->n1.runs == 1);
 	settle(f);
@@ -363,9 +367,17 @@ TEST_FIXTURE(a_plugin_expects_what_its_job_is_to_have_placed_or_not, setup, tear
 	UNTIL(f, f->n2.runs == 1);
 	settle(f);
 	assert_expected(f, 3, 3);
+	s.alloc.csi_plugin = &ebs; /* and nfs beside it */
+	s.alloc.more_csi_plugins = more;
+	s.alloc.n_more_csi_plugins = 1;
+	assert_int_equal(run(f, &s, NULL), 2);
+	settle(f);
+	assert_expected(f, 3, 3);
+	s.alloc.csi_plugin = &s.plugin;
+	s.alloc.n_more_csi_plugins = 0;
 	s.plugin.type = HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_NODE;
 	s.group.count = 2;
-	assert_int_equal(run(f, &s, NULL), 2);
+	assert_int_equal(run(f, &s, NULL), 3);
 	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
 	settle(f);
 	assert_expected(f, 0, 0);

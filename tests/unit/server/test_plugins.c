@@ -235,9 +235,10 @@ TEST_FIXTURE(allocations_that_are_gone_are_left_out_one_by_one, setup, teardown)
 	}
 }
 
-/* Run an allocation that runs a plugin and nothing else. */
-static enum status run_plugin(struct fixture *f, const char *id, const char *node,
-			      Holdfast__V1__CsiPluginType type, struct error *err)
+/* Run an allocation that runs plugins and nothing else: EBS, and @more unless it is NULL. */
+static enum status run_plugins(struct fixture *f, const char *id, const char *node,
+			       Holdfast__V1__CsiPluginType type, Holdfast__V1__CsiPlugin *more,
+			       struct error *err)
 {
 	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
 	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
@@ -254,8 +255,16 @@ static enum status run_plugin(struct fixture *f, const char *id, const char *nod
 	runs.id = texts[3];
 	runs.type = type;
 	alloc.csi_plugin = &runs;
+	alloc.more_csi_plugins = &more;
+	alloc.n_more_csi_plugins = more != NULL;
 	request.allocation = &alloc;
 	return call(&f->operator, & holdfast__v1__allocations__descriptor, "Run", &request.base, NULL, err);
+}
+
+static enum status run_plugin(struct fixture *f, const char *id, const char *node,
+			      Holdfast__V1__CsiPluginType type, struct error *err)
+{
+	return run_plugins(f, id, node, type, NULL, err);
 }
 
 #define TYPE(name) HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_##name
@@ -294,6 +303,61 @@ TEST_FIXTURE(a_plugin_that_an_allocation_is_to_run_is_expected_until_it_ends, se
 	settle(f);
 	assert_null(get_plugin(f, EBS, &err));
 	assert_int_equal(err.status, STATUS_NOT_FOUND);
+}
+
+TEST_FIXTURE(each_plugin_of_an_allocation_is_expected_and_placed_where_none_is, setup, teardown)
+{
+	Holdfast__V1__CsiPlugin more = HOLDFAST__V1__CSI_PLUGIN__INIT;
+	struct fixture *f = *state;
+	struct csi two;
+	Holdfast__V1__NodePlugin *on1[] = {csi(&two, "nfs", true, true)};
+	Holdfast__V1__GetPluginResponse *response;
+	char nfs[] = "nfs";
+	struct error err;
+
+	more.id = nfs;
+	more.type = TYPE(NODE);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	assert_int_equal(run_plugins(f, ALLOC_1, "n1", TYPE(MONOLITH), &more, NULL), STATUS_OK);
+	assert_int_equal(run_plugins(f, ALLOC_1, "n1", TYPE(MONOLITH), &more, NULL),
+			 STATUS_OK); /* the same */
+	assert_counts(f, EBS, (struct counts){0, 1, 0, 1, false});
+	assert_counts(f, "nfs", (struct counts){0, 1, 0, 0, false});
+	restart(f);
+	assert_counts(f, "nfs", (struct counts){0, 1, 0, 0, false});
+	response = get_plugin(f, "nfs", NULL);
+	assert_int_equal(response->plugin->n_allocations, 1);
+	assert_int_equal(response->plugin->allocations[0]->n_more_csi_plugins, 1);
+	holdfast__v1__get_plugin_response__free_unpacked(response, NULL);
+	(void)str_copy(two.alloc, sizeof(two.alloc), ALLOC_1);
+	offer(&f->n1, on1, 1);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	assert_counts(f, "nfs", (struct counts){1, 1, 1, 1, true});
+	response =
+		get_plugin(f, "nfs", NULL); /* not twice: as the one that is to run it, and as that of n1 */
+	assert_int_equal(response->plugin->n_allocations, 1);
+	holdfast__v1__get_plugin_response__free_unpacked(response, NULL);
+	(void)str_copy(two.alloc, sizeof(two.alloc), "");
+	offer(&f->n2, on1, 1); /* the second of them is there */
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	assert_int_equal(run_plugins(f, ALLOC_2, "", TYPE(MONOLITH), &more, NULL),
+			 STATUS_FAILED_PRECONDITION);
+	offer(&f->n2, on1, 0);
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	assert_int_equal(run_plugins(f, ALLOC_2, "", TYPE(MONOLITH), &more, NULL), STATUS_OK);
+	assert_counts(f, EBS, (struct counts){0, 2, 0, 2, false}); /* on n2 */
+	assert_int_equal(run_plugins(f, ALLOC_3, "", TYPE(MONOLITH), &more, &err),
+			 STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "no node is left for plugins ebs, nfs; nodes that have one of them "
+					"already: 2"));
+	more.type = TYPE(MONOLITH);
+	assert_int_equal(run_plugins(f, ALLOC_1, "n1", TYPE(MONOLITH), &more, NULL), STATUS_ALREADY_EXISTS);
+	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
+	assert_counts(f, EBS, (struct counts){0, 1, 0, 1, false});
 }
 
 static void assert_plugin_event(const Holdfast__V1__Plugin *plugin, size_t i,

@@ -174,6 +174,8 @@ static const struct row rows[] = {
 	{"Allocations.Run", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT), RUN "}}", BOUND_TO_N1},
 	{"Allocations.Run", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT) | N(PLUGIN_REGISTER),
 	 RUN ", \"csi_plugin\": {}}}", BOUND_TO_N1},
+	{"Allocations.Run", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT) | N(PLUGIN_REGISTER),
+	 RUN ", \"more_csi_plugins\": [{}]}}", BOUND_TO_N1},
 	{"Allocations.Run", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT) | N(UNIT_RUN),
 	 RUN ", \"unit\": \"a.service\"}}", BOUND_TO_N1},
 	{"Allocations.Run", OF_NAMESPACE, N(JOB_SUBMIT) | N(VOLUME_MOUNT) | N(UNIT_RUN),
