@@ -173,8 +173,8 @@ static enum status open_tls(struct server *server, struct error *err)
 
 static enum status hand_on_what_another_leads(struct server *server, struct error *err)
 {
-	enum status st = forward_new(server->event, server->tls, server->config.cluster, access_is_write,
-				     &server->forward, err);
+	enum status st = forward_new(server->event, server->rpc, server->tls, server->config.cluster,
+				     access_is_write, &server->forward, err);
 
 	if (st == STATUS_OK)
 		rpc_server_set_relay(server->rpc, forward_relay, server->forward);

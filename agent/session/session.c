@@ -65,7 +65,10 @@ static void lose(struct session *session, const struct error *err)
 
 	rpc_stream_cancel(session->stream);
 	session->stream = NULL;
-	rpc_client_move_on(session->client); /* another server may be better off */
+	/* where there was a session there may be one again, without another handshake: the server may have lost
+	 * the one that leads. Else another one may be better off. */
+	if (session->state != SESSION_UP)
+		rpc_client_move_on(session->client);
 	session->info.attempts = session->backoff.attempts;
 	session->info.last_error = *err;
 	wait_to_connect(session, delay_us);

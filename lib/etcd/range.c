@@ -2,9 +2,11 @@
 /* Reading by pages, all of the revision of the first one. */
 
 #include "base/cleanup.h"
+#include "base/str.h"
 #include "etcd/batch.h"
 #include "etcd/etcd_internal.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum {
@@ -12,6 +14,7 @@ enum {
 	FULL_KEY_SIZE = ETCD_KEY_SIZE + KV_KEY_MAX + 2,
 	DIGITS = 7, /* bytes of a key by which the end of a piece is estimated */
 	WIDER_MAX = 16,
+	TAKE_IN_EVERY = 256, /* records */
 };
 
 struct page {
@@ -120,18 +123,79 @@ static enum status read_page(struct etcd *etcd, struct page *page, Etcdserverpb_
 			break;
 		range->limit = range->limit > 8 ? range->limit / 8 : 1;
 	}
-	if (st == STATUS_OUT_OF_RANGE)
-		return error_set(err, STATUS_UNAVAILABLE, 0,
-				 "store %s: etcd was compacted while it was read; read it again",
-				 page->records->store);
+	if (st == STATUS_OUT_OF_RANGE) {
+		char why[ERROR_MSG_MAX];
+
+		str_copy_text(why, sizeof(why), err->msg);
+		return error_set(
+			err, STATUS_UNAVAILABLE, 0,
+			"store %s: etcd was compacted while it was read; read it again (revision %" PRId64
+			": %s)",
+			page->records->store, range->revision, why);
+	}
 	return st;
 }
 
-static bool hand_out(const struct page *page, kv_each_fn *each, void *userdata)
+/* --- the next page ---
+ *
+ * etcd reads it while who asked takes this one. */
+
+struct ahead {
+	struct etcd_call call;
+	struct page page;
+	bool is_asked, is_read;
+};
+
+static void ahead_release(struct ahead *ahead)
 {
-	for (size_t i = 0; i < page->n; i++)
+	etcd_call_cancel(&ahead->call);
+	page_release(&ahead->page);
+}
+
+static void on_ahead(enum status status, const ProtobufCMessage *response, const struct error *err,
+		     void *userdata)
+{
+	struct ahead *ahead = userdata;
+
+	(void)err; /* it is asked for again */
+	ahead->is_asked = false;
+	ahead->is_read = status == STATUS_OK && take_page(response, &ahead->page, NULL) == STATUS_OK;
+}
+
+static void ahead_ask(struct etcd *etcd, struct ahead *ahead, const struct page *page,
+		      const Etcdserverpb__RangeRequest *range)
+{
+	page_release(&ahead->page);
+	ahead->page = *page;
+	ahead->page.items = NULL;
+	ahead->is_read = false;
+	ahead->is_asked = etcd_call_start(etcd->client, &ahead->call, &etcdserverpb__kv__descriptor, "Range",
+					  &range->base, etcd->call_us, on_ahead, ahead, NULL) == STATUS_OK;
+}
+
+/* False: it did not come, or cannot be read. */
+static bool ahead_take(struct etcd *etcd, struct ahead *ahead, struct page *page)
+{
+	while (ahead->is_asked)
+		(void)etcd_run(etcd, UINT64_MAX);
+	if (!ahead->is_read)
+		return false;
+	page_release(page);
+	*page = ahead->page;
+	ahead->page.items = NULL;
+	ahead->is_read = false;
+	return true;
+}
+
+/* Now and then what has come of the next page is taken in, so that etcd can go on. */
+static bool hand_out(struct etcd *etcd, const struct page *page, kv_each_fn *each, void *userdata)
+{
+	for (size_t i = 0; i < page->n; i++) {
 		if (!each(&page->items[i], userdata))
 			return false;
+		if (i % TAKE_IN_EVERY == 0)
+			(void)etcd_run(etcd, 0);
+	}
 	return true;
 }
 
@@ -192,12 +256,22 @@ static void guess_end(const struct span *from, const struct span *to, size_t n, 
 		*ret = *end;
 }
 
+static void set_range(Etcdserverpb__RangeRequest *range, struct span *start, struct span *end, int64_t limit,
+		      int64_t revision)
+{
+	range->key = (ProtobufCBinaryData){.len = start->n, .data = start->bytes};
+	range->range_end = (ProtobufCBinaryData){.len = end->n, .data = end->bytes};
+	range->limit = limit;
+	range->revision = revision;
+}
+
 enum status etcd_range(struct etcd *etcd, const struct etcd_records *records, const char *prefix,
 		       const char *from, size_t limit, kv_each_fn *each, void *userdata, uint64_t *n_read,
 		       struct error *err)
 {
 	const char *data = records->data;
 	cleanup(page_release) struct page page = {.records = records, .data_len = strlen(data)};
+	cleanup(ahead_release) struct ahead ahead = {.is_asked = false};
 	Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
 	struct span start, before, piece, end;
 	int64_t page_max = PAGE_MAX;
@@ -206,14 +280,12 @@ enum status etcd_range(struct etcd *etcd, const struct etcd_records *records, co
 	end.n = end_of(data, prefix, end.bytes);
 	start.n = start_of(data, strcmp(from, prefix) > 0 ? from : prefix, false, start.bytes);
 	piece = end;
-	while (st == STATUS_OK && limit > 0 && is_below(&start, &end)) {
-		int64_t asked = limit < (size_t)page_max ? (int64_t)limit : page_max;
+	set_range(&range, &start, &piece, limit < (size_t)page_max ? (int64_t)limit : page_max, 0);
+	while (limit > 0 && is_below(&start, &end)) {
+		int64_t asked = range.limit;
 
-		range.key = (ProtobufCBinaryData){.len = start.n, .data = start.bytes};
-		range.range_end = (ProtobufCBinaryData){.len = piece.n, .data = piece.bytes};
-		range.limit = asked;
-		range.revision = page.revision;
-		st = read_page(etcd, &page, &range, err);
+		if (!ahead_take(etcd, &ahead, &page))
+			st = read_page(etcd, &page, &range, err);
 		if (st != STATUS_OK)
 			break;
 		if (range.limit < asked)
@@ -225,7 +297,11 @@ enum status etcd_range(struct etcd *etcd, const struct etcd_records *records, co
 		if (page.has_more)
 			start.n = start_of(data, page.items[page.n - 1].key, true, start.bytes);
 		guess_end(&before, &start, page.n, &end, &piece);
-		if (!hand_out(&page, each, userdata))
+		set_range(&range, &start, &piece, limit < (size_t)page_max ? (int64_t)limit : page_max,
+			  page.revision);
+		if (limit > 0 && is_below(&start, &end))
+			ahead_ask(etcd, &ahead, &page, &range);
+		if (!hand_out(etcd, &page, each, userdata))
 			break;
 	}
 	return st;

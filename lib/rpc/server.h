@@ -108,13 +108,19 @@ typedef enum status rpc_vouching_fn(const struct rpc_peer *peer, void *userdata,
 void rpc_server_set_vouching(struct rpc_server *server, rpc_vouching_fn *vouching);
 
 /** The row whose functions take the call instead of @method's, without the gate being asked; NULL: it goes on
- * to @method. */
+ * to @method. Of a stream also &rpc_relay_later: it waits, not accepted, and is asked about again. */
 typedef const struct rpc_method *rpc_relay_fn(const struct rpc_call *call, const struct rpc_method *method,
 					      void *userdata);
 
 /** Have @relay asked of every call of a method that is not made for somebody else, with @userdata,
  * which the functions of its rows get as well. Once, before it listens. */
 void rpc_server_set_relay(struct rpc_server *server, rpc_relay_fn *relay, void *userdata);
+
+extern const struct rpc_method rpc_relay_later;
+
+/** Ask about streams that wait again, from the event loop; at most @max of them, those that have waited
+ * longest. */
+void rpc_server_retry(struct rpc_server *server, size_t max);
 
 /** A connection was refused before its first request: its certificate, or TLS as such, or too many of them.
  * Or it was closed, because more is held for its peer than may be.

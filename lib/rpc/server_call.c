@@ -35,8 +35,19 @@ static bool is_connected(const struct rpc_call *call)
 	return call->stream.h2 || call->h1;
 }
 
+const struct rpc_method rpc_relay_later = {.name = "later"};
+
+static void wait_no_more(struct rpc_call *call)
+{
+	/* without a server there is no list either */
+	if (call->is_waiting && call->conn->server)
+		TAILQ_REMOVE(&call->conn->server->waiting, call, waiting);
+	call->is_waiting = false;
+}
+
 static void call_free(struct rpc_call *call)
 {
+	wait_no_more(call);
 	disconnect(call);
 	(void)sd_event_source_disable_unref(call->deadline);
 	server_conn_unref(call->conn);
@@ -277,13 +288,19 @@ static enum status take_caller(struct rpc_call *call, struct error *err)
 /* What was handed on once is not handed on again: two servers may think of each other that it leads. */
 static void choose_relay(struct rpc_call *call)
 {
-	const struct rpc_server *server = call->conn->server;
+	struct rpc_server *server = call->conn->server;
 	const struct rpc_method *row = NULL;
 
 	if (server->relay && call->descriptor && !call->caller)
 		row = server->relay(call, call->method, server->relay_userdata);
 	if (!row)
 		return;
+	if (row == &rpc_relay_later) {
+		assert(call->method->stream);
+		call->is_waiting = true;
+		TAILQ_INSERT_TAIL(&server->waiting, call, waiting);
+		return;
+	}
 	assert(!row->unary == !call->method->unary);
 	call->method = row;
 	call->is_relayed = true;
@@ -312,6 +329,8 @@ static enum status admit(struct rpc_call *call, int *ret_http, struct error *err
 		st = take_caller(call, err);
 	if (st == STATUS_OK)
 		choose_relay(call);
+	if (st == STATUS_OK && call->is_waiting)
+		return STATUS_OK;
 	if (st == STATUS_OK && call->method->stream) {
 		st = rpc_call_ask_gate(call, NULL, err);
 		if (st != STATUS_OK)
@@ -329,6 +348,8 @@ static void begin(struct rpc_call *call)
 	struct error err;
 	int http = 0;
 
+	if (call->is_waiting)
+		return;
 	call->state = CALL_ENDED;
 	if (request_head_is_malformed(&call->head)) {
 		h2_stream_reset(&call->stream, NGHTTP2_PROTOCOL_ERROR);
@@ -338,8 +359,8 @@ static void begin(struct rpc_call *call)
 		reject(call, http, &err);
 		return;
 	}
-	call->state = CALL_REQUEST;
-	if (!call->method->stream)
+	call->state = call->is_waiting ? CALL_HEAD : CALL_REQUEST;
+	if (call->is_waiting || !call->method->stream)
 		return;
 	if (call->method->is_background)
 		server_conn_move(call->conn, POLL_BACKGROUND);
@@ -350,6 +371,16 @@ static void begin(struct rpc_call *call)
 	call->method->stream->on_open(call, userdata_of(call));
 	if (call->state == CALL_STREAMING)
 		grpc_call_open(call);
+}
+
+void rpc_server_retry(struct rpc_server *server, size_t max)
+{
+	struct rpc_call *call;
+
+	for (; max > 0 && (call = TAILQ_FIRST(&server->waiting)) != NULL; max--) {
+		wait_no_more(call);
+		h2_stream_wake(&call->stream);
+	}
 }
 
 /* The request is there, in whatever form it came. */

@@ -67,7 +67,8 @@ struct rpc_server {
 	rpc_vouching_fn *vouching;	/* NULL: nobody may make calls for others */
 	rpc_relay_fn *relay;		/* NULL: no call goes elsewhere */
 	void *relay_userdata;
-	rpc_refused_fn *refused; /* NULL: nobody wants to know */
+	TAILQ_HEAD(, rpc_call) waiting; /* streams of which the relay says later, oldest first */
+	rpc_refused_fn *refused;	/* NULL: nobody wants to know */
 	bool in_handler;
 	LIST_HEAD(, server_conn) conns;
 	TAILQ_HEAD(, server_conn) starting; /* those of TLS that have not shaken hands, oldest first */
@@ -160,8 +161,10 @@ struct rpc_call {
 	unsigned int allow; /* methods that would do, for a 405 */
 	bool pretty;	    /* JSON for people */
 	bool headers_sent;
-	bool half_closed;	  /* a stream: its handlers know that the client sends no more */
-	bool is_relayed;	  /* the method is another row than the one that was called */
+	bool half_closed; /* a stream: its handlers know that the client sends no more */
+	bool is_relayed;  /* the method is another row than the one that was called */
+	bool is_waiting;  /* in the server's list of those; in CALL_HEAD */
+	TAILQ_ENTRY(rpc_call) waiting;
 	bool answered;		  /* what the handler says now is dropped: the deadline has passed */
 	enum status end_status;	  /* for the trailers */
 	char *end_message;	  /* percent-encoded; NULL: none */

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "lead/lead.h"
 #include "rpc/client.h"
+#include "rpc/timer.h"
 
 #include <assert.h>
 #include <holdfast/v1/explain.pb-c.h>
@@ -14,6 +15,8 @@
 
 static const uint64_t OPEN_US = 10 * USEC_PER_SEC;   /* a stream, at the leader */
 static const uint64_t CALL_US = 3600 * USEC_PER_SEC; /* without a deadline of the caller's */
+static const uint64_t TRY_US = 200 * USEC_PER_MSEC;  /* between two tries of a leader that was lost */
+static const uint64_t HOLD_US = FORWARD_HOLD_S * USEC_PER_SEC;
 
 enum { WHO_SIZE = LEAD_NAME_SIZE + LEAD_ADDRESS_SIZE + 8 };
 
@@ -25,9 +28,10 @@ struct upstream {
 };
 
 struct forward {
-	sd_event *event;     /* borrowed */
-	struct rpc_tls *tls; /* borrowed */
-	struct lead *lead;   /* borrowed; NULL: not known yet */
+	sd_event *event;	   /* borrowed */
+	struct rpc_server *server; /* borrowed */
+	struct rpc_tls *tls;	   /* borrowed */
+	struct lead *lead;	   /* borrowed; NULL: not known yet */
 	forward_changes_fn *changes;
 	char uri[RPC_URI_SIZE];	   /* how the identity of a server of this cluster begins */
 	char name[LEAD_NAME_SIZE]; /* of the leader that the connections are of */
@@ -35,6 +39,10 @@ struct forward {
 	struct rpc_client *calls; /* of which none is a stream; NULL: not yet */
 	LIST_HEAD(, upstream) upstreams;
 	size_t n_upstreams;
+	bool is_lost;	  /* no leader is known, or it was not to be reached: streams wait */
+	bool is_trying;	  /* but the next one */
+	uint64_t lost_us; /* monotonic, since when */
+	sd_event_source *retry;
 };
 
 /* --- connections to the leader --- */
@@ -53,6 +61,49 @@ static void drop_connections(struct forward *f)
 	}
 }
 
+/* --- streams that wait for a leader --- */
+
+static int on_retry(sd_event_source *source, uint64_t usec, void *userdata);
+
+static void retry_later(struct forward *f)
+{
+	/* memory short: they wait until another one leads */
+	(void)timer_arm(f->event, &f->retry, TRY_US, on_retry, f);
+}
+
+static void lose_leader(struct forward *f)
+{
+	if (!f->is_lost)
+		f->lost_us = clock_monotonic_us();
+	f->is_lost = true;
+	retry_later(f);
+}
+
+static void find_leader(struct forward *f)
+{
+	f->is_lost = false;
+	timer_disarm(f->retry);
+	rpc_server_retry(f->server, SIZE_MAX);
+}
+
+static bool may_hold(const struct forward *f)
+{
+	return clock_monotonic_us() - f->lost_us < HOLD_US;
+}
+
+/* Nobody says when a leader that was cut off is there again: one of those that wait finds out. */
+static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct forward *f = userdata;
+
+	(void)source;
+	(void)usec;
+	f->is_trying = true;
+	rpc_server_retry(f->server, may_hold(f) ? 1 : SIZE_MAX);
+	retry_later(f);
+	return 0;
+}
+
 static void on_change(const struct lead_view *view, void *userdata)
 {
 	struct forward *f = userdata;
@@ -62,6 +113,10 @@ static void on_change(const struct lead_view *view, void *userdata)
 		return;
 	f->name[0] = f->address[0] = '\0';
 	drop_connections(f);
+	if (view->is_known)
+		find_leader(f);
+	else
+		lose_leader(f);
 }
 
 static enum status connect_leader(struct forward *f, struct rpc_client **ret, struct error *err)
@@ -267,8 +322,11 @@ static void give_up(struct relayed *relayed, const struct error *err)
 
 static void on_leader_open(struct rpc_stream *stream, void *userdata)
 {
+	const struct relayed *relayed = userdata;
+
 	(void)stream;
-	(void)userdata;
+	if (relayed->forward->is_lost)
+		find_leader(relayed->forward);
 }
 
 static void on_leader_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
@@ -298,6 +356,8 @@ static void on_leader_closed(struct rpc_stream *stream, enum status status, cons
 
 	(void)stream;
 	leave_leader(relayed);
+	if (status == STATUS_UNAVAILABLE && !rpc_client_said(client))
+		lose_leader(relayed->forward);
 	if (status == STATUS_OK)
 		rpc_call_finish(relayed->call);
 	else
@@ -388,6 +448,15 @@ static void on_closed(struct rpc_call *call, void *userdata)
 
 /* --- which --- */
 
+/* The one that finds out whether a leader that was lost is there again? */
+static bool take_try(struct forward *f, const struct lead_view *view)
+{
+	bool is_trying = f->is_trying && view->is_known;
+
+	f->is_trying = false;
+	return is_trying;
+}
+
 const struct rpc_method *forward_relay(const struct rpc_call *call, const struct rpc_method *method,
 				       void *userdata)
 {
@@ -401,13 +470,15 @@ const struct rpc_method *forward_relay(const struct rpc_call *call, const struct
 	static const struct rpc_method stream = {.name = "stream", .stream = &handlers};
 	static const struct rpc_method background = {
 		.name = "background", .stream = &handlers, .is_background = true};
-	const struct forward *f = userdata;
+	struct forward *f = userdata;
 	struct lead_view view;
 
 	(void)call;
 	if (!f->lead)
 		return NULL;
 	lead_view(f->lead, &view);
+	if (method->stream && f->is_lost && !view.is_own && !take_try(f, &view) && may_hold(f))
+		return &rpc_relay_later;
 	if (!view.is_known || view.is_own) /* the gate says so */
 		return NULL;
 	if (method->stream)
@@ -417,7 +488,7 @@ const struct rpc_method *forward_relay(const struct rpc_call *call, const struct
 
 /* --- life --- */
 
-enum status forward_new(sd_event *event, struct rpc_tls *tls, const char *cluster,
+enum status forward_new(sd_event *event, struct rpc_server *server, struct rpc_tls *tls, const char *cluster,
 			forward_changes_fn *changes, struct forward **ret, struct error *err)
 {
 	struct forward *f = calloc(1, sizeof(*f));
@@ -425,6 +496,7 @@ enum status forward_new(sd_event *event, struct rpc_tls *tls, const char *cluste
 	if (!f)
 		return error_no_memory(err, "what is handed on");
 	*f = (struct forward){.event = event,
+			      .server = server,
 			      .tls = tls,
 			      .changes = changes,
 			      .upstreams = LIST_HEAD_INITIALIZER(f->upstreams)};
@@ -438,6 +510,7 @@ void forward_follow(struct forward *f, struct lead *lead)
 	assert(!f->lead);
 	f->lead = lead;
 	lead_watch(lead, on_change, f);
+	lose_leader(f); /* until one is known */
 }
 
 void forward_free(struct forward *f)
@@ -446,6 +519,8 @@ void forward_free(struct forward *f)
 		return;
 	if (f->lead)
 		lead_watch(f->lead, NULL, NULL);
+	(void)sd_event_source_disable_unref(f->retry);
+	f->retry = NULL;
 	drop_connections(f);
 	free(f);
 }

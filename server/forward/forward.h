@@ -10,9 +10,13 @@
  * Sessions of nodes are such streams. They spread over connections of which each has FORWARD_STREAMS_MAX.
  *
  * When the leader cannot be reached the answer is UNAVAILABLE: nothing was begun. When it is lost during a
- * call that changes something the answer is UNKNOWN: look, then ask again. */
+ * call that changes something the answer is UNKNOWN: look, then ask again.
+ *
+ * New streams wait while nobody leads that can be reached, FORWARD_HOLD_S at most after the leader was lost:
+ * nodes have their sessions as soon as the next one leads, and need not come back with growing delays. */
 
 #include "rpc/server.h"
+#include "rpc/tls.h"
 
 struct forward;
 struct lead;
@@ -20,14 +24,16 @@ struct lead;
 enum {
 	FORWARD_STREAMS_MAX = 200, /* of a connection; below the leader's limit of calls */
 	FORWARD_CONNS_MAX = 24,	   /* of them; below the leader's limit of connections of one identity */
+	FORWARD_HOLD_S = 30,
 };
 
 /** Does the method change something? Then it is not known whether a lost leader has carried it out. */
 typedef bool forward_changes_fn(const struct rpc_method *method);
 
-/** @tls borrowed: what this server shows to the leader
+/** @server  borrowed: whose calls are handed on; forward_relay() is its relay
+ * @tls      borrowed: what this server shows to the leader
  * @ret owned by the caller, forward_free() */
-enum status forward_new(sd_event *event, struct rpc_tls *tls, const char *cluster,
+enum status forward_new(sd_event *event, struct rpc_server *server, struct rpc_tls *tls, const char *cluster,
 			forward_changes_fn *changes, struct forward **ret, struct error *err);
 
 /** Begin to hand on what @lead, borrowed, says is another's; lead_watch() is this one's from now on. */

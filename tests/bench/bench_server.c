@@ -9,6 +9,7 @@
 
 #include "cpu.h"
 #include "dev.h"
+#include "fill.h"
 #include "server.h"
 
 #include "base/cleanup.h"
@@ -19,12 +20,9 @@
 #include "log/log.h"
 #include "rpc/client.h"
 #include "rpc/pki.h"
-#include "state/keys.h"
-#include "state/text.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>
-#include <holdfast/v1/plugins.pb-c.h>
 #include <holdfast/v1/types.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
 #include <inttypes.h>
@@ -46,11 +44,9 @@ enum {
 	SESSIONS = 500,
 	RELEASED = 1000,
 	SETTLE_S = 3,
-	PER_TXN = 100,
 };
 
 #define TIMEOUT_US (60 * USEC_PER_SEC)
-#define BOOT "b0010000-0000-4000-8000-000000000001"
 
 struct bench {
 	struct config config;
@@ -80,229 +76,14 @@ static void turn(struct bench *b)
 		die("event loop", "failed");
 }
 
-/* --- filling a store --- */
-
-struct fill {
-	struct bench *b;
-	struct kv *kv;
-	struct kv_op ops[PER_TXN];
-	size_t n;
-	int pending;
-};
-
-static void on_filled(uint64_t revision, const struct error *err, void *userdata)
+static void fill(struct bench *b, enum fill_content content)
 {
-	struct fill *fill = userdata;
-
-	(void)revision;
-	if (err)
-		die("fill", err->msg);
-	fill->pending--;
-}
-
-static void flush(struct fill *fill)
-{
-	struct error err;
-
-	if (fill->n == 0)
-		return;
-	must("fill",
-	     kv_submit(fill->kv, &(struct kv_txn){.ops = fill->ops, .n_ops = fill->n}, on_filled, fill, &err),
-	     &err);
-	fill->pending++;
-	for (size_t i = 0; i < fill->n; i++) {
-		free((void *)(uintptr_t)fill->ops[i].key);
-		free((void *)(uintptr_t)fill->ops[i].value);
-		free((void *)(uintptr_t)fill->ops[i].text);
-	}
-	fill->n = 0;
-	while (fill->pending > 64)
-		turn(fill->b);
-}
-
-static void add(struct fill *fill, const char *key, const ProtobufCMessage *message)
-{
-	size_t len = protobuf_c_message_get_packed_size(message);
-	uint8_t *bytes = malloc(len + 1);
-
-	if (!bytes)
-		die("fill", "out of memory");
-	(void)protobuf_c_message_pack(message, bytes);
-	fill->ops[fill->n++] =
-		(struct kv_op){.key = strdup(key), .value = bytes, .len = len, .text = text_of(key, message)};
-	if (fill->n == PER_TXN)
-		flush(fill);
-}
-
-static void add_volume(struct fill *fill, uint32_t i)
-{
-	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
-	Holdfast__V1__Source source = HOLDFAST__V1__SOURCE__INIT;
-	Holdfast__V1__Capability capability = HOLDFAST__V1__CAPABILITY__INIT;
-	Holdfast__V1__Capability *capabilities[] = {&capability};
-	char id[32];
-	char key[64];
-	char namespace[] = "default";
-	char plugin[] = "native";
-	char profile[] = "scratch";
-
-	(void)str_format(id, sizeof(id), "volume-%06" PRIu32, i);
-	(void)str_format(key, sizeof(key), PREFIX_VOLUME "default/%s", id);
-	capability.access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
-	capability.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
-	source.class_ = HOLDFAST__V1__SOURCE_CLASS__TMPFS;
-	source.size_bytes = 1 << 20;
-	source.inodes = 100;
-	volume.id = volume.name = volume.external_id = id;
-	volume.namespace_ = namespace;
-	volume.type = HOLDFAST__V1__VOLUME_TYPE__NATIVE;
-	volume.plugin_id = plugin;
-	volume.profile = profile;
-	volume.source = &source;
-	volume.requested_capabilities = capabilities;
-	volume.n_requested_capabilities = 1;
-	volume.generation = 1;
-	volume.create_time_ms = volume.modify_time_ms = 1769860800000;
-	add(fill, key, &volume.base);
-}
-
-static void alloc_id(uint32_t i, char id[static 37])
-{
-	(void)str_format(id, 37, "01890000-0000-7000-8000-%012" PRIu32, i);
-}
-
-static void node_name(uint32_t i, char id[static 32])
-{
-	(void)str_format(id, 32, "node-%05" PRIu32, i);
-}
-
-static void add_alloc(struct fill *fill, uint32_t i)
-{
-	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
-	Holdfast__V1__VolumeRequest request = HOLDFAST__V1__VOLUME_REQUEST__INIT;
-	Holdfast__V1__VolumeRequest *requests[] = {&request};
-	char id[37];
-	char key[64];
-	char node[32];
-	char volume[32];
-	char namespace[] = "default";
-	char name[] = "data";
-	char driver[] = "none";
-
-	alloc_id(i, id);
-	node_name(i % fill->b->nodes, node);
-	(void)str_format(volume, sizeof(volume), "volume-%06" PRIu32, i);
-	(void)str_format(key, sizeof(key), PREFIX_ALLOC "%s", id);
-	request.name = name;
-	request.source = volume;
-	request.access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
-	request.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
-	alloc.id = id;
-	alloc.namespace_ = namespace;
-	alloc.name = name;
-	alloc.node_id = node;
-	alloc.driver = driver;
-	alloc.volumes = requests;
-	alloc.n_volumes = 1;
-	alloc.desired_status = HOLDFAST__V1__DESIRED_STATUS__RUN;
-	alloc.client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
-	alloc.create_time_ms = alloc.modify_time_ms = 1769860800000;
-	add(fill, key, &alloc.base);
-}
-
-static void claim_id(uint32_t i, char id[static 37])
-{
-	(void)str_format(id, 37, "01890001-0000-7000-8000-%012" PRIu32, i);
-}
-
-static void add_claim(struct fill *fill, uint32_t i)
-{
-	Holdfast__V1__Claim claim = HOLDFAST__V1__CLAIM__INIT;
-	char id[37];
-	char alloc[37];
-	char key[64];
-	char node[32];
-	char volume[32];
-	char namespace[] = "default";
-	char plugin[] = "native";
-	char profile[] = "scratch";
-	char boot[] = BOOT;
-
-	claim_id(i, id);
-	alloc_id(i, alloc);
-	node_name(i % fill->b->nodes, node);
-	(void)str_format(volume, sizeof(volume), "volume-%06" PRIu32, i);
-	(void)str_format(key, sizeof(key), PREFIX_CLAIM "%s", id);
-	claim.id = id;
-	claim.volume_id = claim.external_id = volume;
-	claim.namespace_ = namespace;
-	claim.plugin_id = plugin;
-	claim.profile = profile;
-	claim.allocation_id = alloc;
-	claim.node_id = node;
-	claim.boot_id = boot;
-	claim.mode = HOLDFAST__V1__CLAIM_MODE__WRITE;
-	claim.access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
-	claim.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
-	claim.generation = 1;
-	claim.state = HOLDFAST__V1__CLAIM_STATE__TAKEN;
-	claim.sent_to_node = true;
-	claim.create_time_ms = claim.modify_time_ms = claim.state_time_ms = 1769860800000;
-	add(fill, key, &claim.base);
-}
-
-static void add_node(struct fill *fill, uint32_t i)
-{
-	Holdfast__V1__Node node = HOLDFAST__V1__NODE__INIT;
-	Holdfast__V1__PluginInstance instance = HOLDFAST__V1__PLUGIN_INSTANCE__INIT;
-	Holdfast__V1__NodePlugin plugin = HOLDFAST__V1__NODE_PLUGIN__INIT;
-	char id[32];
-	char key[96];
-	char boot[] = BOOT;
-	char plugin_id[] = "native";
-	char profile[] = "scratch";
-
-	node_name(i, id);
-	(void)str_format(key, sizeof(key), PREFIX_NODE "%s", id);
-	node.id = id;
-	node.boot_id = boot;
-	node.status = HOLDFAST__V1__NODE_STATUS__READY;
-	node.last_seen_ms = node.create_time_ms = node.modify_time_ms = 1769860800000;
-	add(fill, key, &node.base);
-	(void)str_format(key, sizeof(key), PREFIX_NODE_PLUGIN "%s/native/scratch", id);
-	plugin.plugin_id = plugin_id;
-	plugin.profile = profile;
-	plugin.class_ = HOLDFAST__V1__SOURCE_CLASS__TMPFS;
-	plugin.healthy = true;
-	instance.node_id = id;
-	instance.plugin = &plugin;
-	add(fill, key, &instance.base);
-}
-
-enum content { CONTENT_VOLUMES, CONTENT_CLAIMS, CONTENT_ALLOCATIONS };
-
-/* Add to what is there. */
-static void fill_store(struct bench *b, enum content content)
-{
-	static void (*const add_one[])(struct fill *, uint32_t) = {
-		[CONTENT_VOLUMES] = add_volume,
-		[CONTENT_CLAIMS] = add_claim,
-		[CONTENT_ALLOCATIONS] = add_alloc,
-	};
-	struct fill fill = {.b = b};
+	struct fill_settings settings = {.event = b->event, .n = b->volumes, .nodes = b->nodes};
 	char path[PATH_MAX];
-	struct error err;
 
 	(void)str_format(path, sizeof(path), "%s/" SERVER_STORE, b->config.data_dir);
-	must("open the store", kv_open_sqlite(b->event, path, &fill.kv, &err), &err);
-	for (uint32_t i = 0; i < b->nodes && content == CONTENT_CLAIMS; i++)
-		add_node(&fill, i);
-	for (uint32_t i = 0; i < b->volumes; i++)
-		add_one[content](&fill, i);
-	flush(&fill);
-	while (fill.pending > 0)
-		turn(b);
-	kv_close(fill.kv);
+	settings.path = path;
+	fill_store(&settings, content);
 }
 
 /* --- the server --- */
@@ -517,7 +298,7 @@ static void send_released(struct session_end *s, const Holdfast__V1__ReleaseClai
 {
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 	Holdfast__V1__ClaimReceipt receipt = HOLDFAST__V1__CLAIM_RECEIPT__INIT;
-	char boot[] = BOOT;
+	char boot[] = FILL_BOOT;
 
 	receipt.claim_id = release->claim->id;
 	receipt.boot_id = boot;
@@ -594,14 +375,14 @@ static void open_session(struct bench *b, struct session_end *s, uint32_t i)
 	Holdfast__V1__SessionHello hello = HOLDFAST__V1__SESSION_HELLO__INIT;
 	Holdfast__V1__NodePlugin plugin = HOLDFAST__V1__NODE_PLUGIN__INIT;
 	Holdfast__V1__NodePlugin *plugins[] = {&plugin};
-	char boot[] = BOOT;
+	char boot[] = FILL_BOOT;
 	char native[] = "native";
 	char profile[] = "scratch";
 	char cert[64];
 	struct error err;
 
 	*s = (struct session_end){.b = b};
-	node_name(i, s->id);
+	fill_node_id(i, s->id);
 	make_certificate(b, s->id, cert);
 	s->client = connect_as(b, cert);
 	plugin.plugin_id = native;
@@ -648,7 +429,7 @@ static void end_alloc(struct session_end *s, uint32_t i)
 	Holdfast__V1__AllocStatus alloc = HOLDFAST__V1__ALLOC_STATUS__INIT;
 	char id[37];
 
-	alloc_id(i, id);
+	fill_alloc_id(i, id);
 	alloc.alloc_id = id;
 	alloc.client_status = HOLDFAST__V1__CLIENT_STATUS__COMPLETE;
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC;
@@ -685,11 +466,11 @@ static void measure_size(struct bench *b)
 {
 	static const struct {
 		const char *name;
-		enum content content;
+		enum fill_content content;
 	} stages[] = {
-		{"volume", CONTENT_VOLUMES},
-		{"volume_and_claim", CONTENT_CLAIMS},
-		{"volume_claim_and_allocation", CONTENT_ALLOCATIONS},
+		{"volume", FILL_VOLUMES},
+		{"volume_and_claim", FILL_CLAIMS},
+		{"volume_claim_and_allocation", FILL_ALLOCATIONS},
 	};
 	double empty;
 
@@ -700,7 +481,7 @@ static void measure_size(struct bench *b)
 	for (size_t i = 0; i < ARRAY_SIZE(stages); i++) {
 		struct start start;
 
-		fill_store(b, stages[i].content);
+		fill(b, stages[i].content);
 		start = start_often(b);
 		(void)printf("\"start_%s_s\": %.3f, \"start_%s_cpu_s\": %.3f, ", stages[i].name,
 			     start.seconds, stages[i].name, start.cpu_seconds);
@@ -738,8 +519,8 @@ int main(int argc, char **argv)
 	measure_sessions(&b);
 	kill_server(&b);
 	b.nodes = b.volumes / (RELEASED + 1); /* so that node 0 has enough of them */
-	fill_store(&b, CONTENT_CLAIMS);
-	fill_store(&b, CONTENT_ALLOCATIONS);
+	fill(&b, FILL_CLAIMS);
+	fill(&b, FILL_ALLOCATIONS);
 	(void)start_server(&b);
 	measure_release(&b);
 	(void)printf("\"end\": 0}\n");

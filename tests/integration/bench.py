@@ -144,6 +144,12 @@ class Bench:
         os.mkdir(folder)
         return json.loads(run(program("bench_sessions"), folder).stdout)
 
+    def takeover(self):
+        """Three servers on three members of etcd, of which the one that leads is lost again and again."""
+        folder = f"{PREFIX}/var/bench-takeover"
+        os.mkdir(folder)
+        return json.loads(run(program("bench_takeover"), folder).stdout)
+
     def store(self):
         folder = f"{PREFIX}/var/bench-store"
         os.mkdir(folder)
@@ -284,6 +290,15 @@ def show_sessions(s):
         show(f"  ratio of p99, {name} : quiet {s[f'{name}_p99_ms'] / s['quiet_p99_ms']:29.1f}")
 
 
+def show_takeover(t):
+    show(f"three servers on three members of etcd, lease {t['lease_s']} s, {t['volumes']} volumes with claim and allocation, "
+         f"{t['nodes']} nodes with sessions; the server that leads is lost")
+    show("  s until             first answer   first grant   every session   sessions gone: median       most")
+    for loss in t["losses"]:
+        show(f"  {loss['signal']:18}{loss['first_answer_s']:14.2f}{loss['first_grant_s']:14.2f}{loss['all_sessions_s']:16.2f}"
+             f"{loss['session_gap_p50_s']:24.2f}{loss['session_gap_max_s']:11.2f}")
+
+
 def read_options(parts):
     parser = argparse.ArgumentParser(prog="dev bench", description="Measure, as ratios in one run.")
     parser.add_argument("--json", action="store_true", help="print the numbers of all parts alone, as JSON")
@@ -296,7 +311,7 @@ def read_options(parts):
 def main():
     bench = Bench()
     parts = {"publish": (bench.publish, show_publish), "claims": (bench.claims, show_claims),
-             "sessions": (bench.sessions, show_sessions)}
+             "sessions": (bench.sessions, show_sessions), "takeover": (bench.takeover, show_takeover)}
     options = read_options(parts)
     try:
         if options.part == "volumes":

@@ -151,6 +151,33 @@ TEST_FIXTURE(another_server_of_the_list_changes_no_mount, world_setup, world_tea
 	stop_a(w);
 }
 
+/* The server may have lost the one that leads, and have the session again without another handshake. */
+TEST_FIXTURE(a_session_that_ended_begins_again_where_it_was, world_setup, world_teardown)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	socklen_t n = sizeof(address);
+	struct world *w = *state;
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, n), 0);
+	assert_int_equal(listen(fd, 8), 0); /* it would keep the agent waiting */
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &n), 0);
+	/* the node begins with the second one */
+	(void)str_format(w->config.servers[0], sizeof(w->config.servers[0]), "127.0.0.1:%u",
+			 (unsigned int)ntohs(address.sin_port));
+	(void)str_format(w->config.servers[1], sizeof(w->config.servers[1]), "127.0.0.1:%u",
+			 (unsigned int)w->server.port);
+	start_with_a(w, 1);
+	WORLD_UNTIL(w, all_is_acknowledged);
+	w->server.hellos = 0;
+	model_server_hang_up(&w->server);
+	WORLD_UNTIL(w, is_connected);
+	assert_int_equal(accept(fd, NULL, NULL), -1);
+	assert_int_equal(errno, EAGAIN);
+	(void)close(fd);
+	stop_a(w);
+}
+
 TEST_FIXTURE(a_volume_shared_on_the_node_is_unstaged_by_its_last_user, world_setup, world_teardown)
 {
 	struct world *w = *state;

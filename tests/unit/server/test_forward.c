@@ -45,7 +45,11 @@ struct world {
 	size_t n_open; /* streams at the leader */
 	struct rpc_call *flooding;
 	size_t n_sent;
-	bool is_waiting; /* for its reader */
+	bool is_waiting;  /* for its reader */
+	bool is_unknown;  /* who leads */
+	bool is_own;	  /* the one that follows leads itself */
+	uint64_t skew_us; /* its clock is ahead by that */
+	lead_change_fn *changed;
 };
 
 static struct world *world;
@@ -58,15 +62,32 @@ void __wrap_lead_watch(struct lead *lead, lead_change_fn *changed, void *userdat
 void __wrap_lead_view(const struct lead *lead, struct lead_view *ret)
 {
 	(void)lead;
-	*ret = (struct lead_view){.is_known = true, .name = "s1"};
+	*ret = (struct lead_view){.is_known = !world->is_unknown, .is_own = world->is_own, .name = "s1"};
 	memcpy(ret->address, world->address, sizeof(ret->address));
+}
+
+uint64_t __wrap_clock_monotonic_us(void);
+uint64_t __real_clock_monotonic_us(void);
+
+uint64_t __wrap_clock_monotonic_us(void)
+{
+	return __real_clock_monotonic_us() + (world ? world->skew_us : 0);
 }
 
 void __wrap_lead_watch(struct lead *lead, lead_change_fn *changed, void *userdata)
 {
 	(void)lead;
-	(void)changed;
 	(void)userdata;
+	world->changed = changed;
+}
+
+/* Something else is so, and told. */
+static void tell(void)
+{
+	struct lead_view view;
+
+	__wrap_lead_view(NULL, &view);
+	world->changed(&view, world->forward);
 }
 
 /* --- the service --- */
@@ -148,6 +169,17 @@ static enum status vouching(const struct rpc_peer *peer, void *userdata, struct 
 	return STATUS_OK;
 }
 
+static enum status gate(struct rpc_call *call, const char *service, const struct rpc_method *method,
+			const ProtobufCMessage *request, void *userdata, struct error *err)
+{
+	(void)call;
+	(void)service;
+	(void)method;
+	(void)request;
+	(void)userdata;
+	return world->is_unknown ? error_set(err, STATUS_UNAVAILABLE, 0, "no server leads") : STATUS_OK;
+}
+
 static bool changes(const struct rpc_method *method)
 {
 	(void)method;
@@ -156,6 +188,7 @@ static bool changes(const struct rpc_method *method)
 
 /* --- the world --- */
 
+/* At @ret_port; 0: any. */
 static struct rpc_server *listen_here(uint16_t *ret_port)
 {
 	struct rpc_server *server = NULL;
@@ -164,8 +197,10 @@ static struct rpc_server *listen_here(uint16_t *ret_port)
 		rpc_server_new(world->event, services, ARRAY_SIZE(services), NULL, NULL, &server, NULL),
 		STATUS_OK);
 	rpc_server_set_vouching(server, vouching);
-	assert_int_equal(rpc_server_listen_tls(server, "127.0.0.1", 0, world->server_tls, ret_port, NULL),
-			 STATUS_OK);
+	rpc_server_set_gate(server, gate);
+	assert_int_equal(
+		rpc_server_listen_tls(server, "127.0.0.1", *ret_port, world->server_tls, ret_port, NULL),
+		STATUS_OK);
 	return server;
 }
 
@@ -197,11 +232,13 @@ static int setup(void **state)
 	world->client_tls = load("operator");
 	world->leader = listen_here(&port);
 	(void)str_format(world->address, sizeof(world->address), "127.0.0.1:%u", (unsigned int)port);
-	assert_int_equal(forward_new(world->event, world->server_tls, "c1", changes, &world->forward, NULL),
-			 STATUS_OK);
 	world->follower = listen_here(&world->port);
+	assert_int_equal(forward_new(world->event, world->follower, world->server_tls, "c1", changes,
+				     &world->forward, NULL),
+			 STATUS_OK);
 	rpc_server_set_relay(world->follower, forward_relay, world->forward);
 	forward_follow(world->forward, (struct lead *)world); /* not looked into */
+	tell();
 	return 0;
 }
 
@@ -331,6 +368,110 @@ TEST_FIXTURE(a_slow_reader_holds_its_stream_back_through_two_servers, setup, tea
 	assert_int_equal(slow.n, PIECES); /* all, in order, and then the end */
 	rpc_stream_cancel(other.stream);
 	WAIT_FOR(world->n_open == 0);
+}
+
+/* Nodes have their sessions as soon as somebody leads, without coming back for them. */
+TEST_FIXTURE(streams_wait_while_nobody_leads, setup, teardown)
+{
+	struct reader readers[3] = {{.n = 0}, {.n = 0}, {.n = 0}};
+
+	world->is_unknown = true;
+	tell();
+	for (size_t i = 0; i < 3; i++)
+		open_reader(&readers[i], client_at(i));
+	settle();
+	assert_int_equal(world->n_open, 0);
+	rpc_stream_cancel(readers[1].stream); /* it is not waited for */
+	settle();
+	world->is_unknown = false;
+	tell();
+	WAIT_FOR(readers[0].is_open && readers[2].is_open && world->n_open == 2);
+	assert_false(readers[1].is_open);
+	rpc_stream_cancel(readers[0].stream);
+	rpc_stream_cancel(readers[2].stream);
+	WAIT_FOR(world->n_open == 0);
+}
+
+TEST_FIXTURE(who_begins_to_lead_takes_the_streams_that_waited_itself, setup, teardown)
+{
+	struct reader reader = {.n = 0};
+
+	world->is_unknown = true;
+	tell();
+	open_reader(&reader, client_at(0));
+	settle();
+	assert_false(reader.is_open);
+	world->is_unknown = false;
+	world->is_own = true;
+	rpc_server_free(TAKE_PTR(world->leader)); /* nothing is handed on */
+	tell();
+	WAIT_FOR(reader.is_open && world->n_open == 1);
+	rpc_stream_cancel(reader.stream);
+	WAIT_FOR(world->n_open == 0);
+}
+
+/* Its key outlives it: until another one leads it is tried now and then. */
+TEST_FIXTURE(streams_wait_while_the_one_that_leads_cannot_be_reached, setup, teardown)
+{
+	struct reader first = {.n = 0}, second = {.n = 0}, third = {.n = 0};
+	uint16_t port = 0;
+
+	open_reader(&first, client_at(0));
+	WAIT_FOR(first.is_open && world->n_open == 1);
+	rpc_server_free(TAKE_PTR(world->leader));
+	WAIT_FOR(!first.stream);
+	assert_int_equal(first.status, STATUS_UNAVAILABLE);
+	open_reader(&second, client_at(0));
+	open_reader(&third, client_at(1));
+	settle();
+	assert_true(second.stream && third.stream && !second.is_open && !third.is_open);
+	WAIT_FOR(!second.stream); /* it was the one that tried */
+	assert_int_equal(second.status, STATUS_UNAVAILABLE);
+	assert_true(third.stream && !third.is_open);
+	world->leader = listen_here(&port);
+	(void)str_format(world->address, sizeof(world->address), "127.0.0.1:%u", (unsigned int)port);
+	tell();
+	WAIT_FOR(third.is_open && world->n_open == 1);
+	rpc_stream_cancel(third.stream);
+	WAIT_FOR(world->n_open == 0);
+}
+
+TEST_FIXTURE(a_leader_that_is_there_again_is_found_by_the_one_that_tries, setup, teardown)
+{
+	struct reader first = {.n = 0}, second = {.n = 0}, third = {.n = 0};
+	struct rpc_address address;
+
+	assert_int_equal(rpc_address_parse(world->address, &address), 0);
+	open_reader(&first, client_at(0));
+	WAIT_FOR(first.is_open && world->n_open == 1);
+	rpc_server_free(TAKE_PTR(world->leader));
+	WAIT_FOR(!first.stream);
+	open_reader(&second, client_at(0));
+	open_reader(&third, client_at(1));
+	settle();
+	world->leader = listen_here(&address.port); /* where it was, and nobody tells */
+	WAIT_FOR(second.is_open && third.is_open && world->n_open == 2);
+	rpc_stream_cancel(second.stream);
+	rpc_stream_cancel(third.stream);
+	WAIT_FOR(world->n_open == 0);
+}
+
+TEST_FIXTURE(streams_wait_no_longer_than_they_may, setup, teardown)
+{
+	struct reader waited = {.n = 0}, late = {.n = 0};
+
+	world->is_unknown = true;
+	tell();
+	open_reader(&waited, client_at(0));
+	settle();
+	assert_true(waited.stream && !waited.is_open);
+	world->skew_us = FORWARD_HOLD_S * USEC_PER_SEC; /* and so little of the test's time */
+	WAIT_FOR(!waited.stream);
+	open_reader(&late, client_at(1));
+	WAIT_FOR(!late.stream);
+	assert_int_equal(waited.status, STATUS_UNAVAILABLE);
+	assert_int_equal(late.status, STATUS_UNAVAILABLE);
+	assert_int_equal(world->n_open, 0);
 }
 
 /* A node that is turned away goes to another server. */
