@@ -417,6 +417,7 @@ static const struct ordered {
 } ordered[] = {
 	{"StartTask", "task", &holdfast__driver__v1__task_config__descriptor, ORDER_START},
 	{"ExecTask", "command", &holdfast__driver__v1__exec_command__descriptor, ORDER_EXEC},
+	{"ExecTaskStreaming", "command", &holdfast__driver__v1__exec_command__descriptor, ORDER_EXEC},
 	{"CreateNetwork", "network", &holdfast__driver__v1__network_config__descriptor, ORDER_NETWORK},
 };
 
@@ -512,7 +513,24 @@ static enum status show(const struct launch *l, const ProtobufCMessage *answer, 
 	return status;
 }
 
-/* A stream: its first message, of logs all of them. */
+static enum status make_request(const struct launch *l, const char *method,
+				const ProtobufCMessageDescriptor *of, json_t *json, ProtobufCMessage **ret,
+				struct error *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(ordered); i++)
+		if (str_eq(ordered[i].method, method))
+			return make_ordered(l, &ordered[i], of, json, ret, err);
+	set_defaults(l, json, of);
+	return request_make(of, json, ret, err);
+}
+
+/* What is said on a stream, in this order. */
+struct said {
+	const ProtobufCMessage *messages[3];
+	size_t n;
+};
+
+/* A stream: its first message, of logs and a command all of them. */
 struct listening {
 	const struct launch *l;
 	struct rpc_stream *stream;
@@ -551,17 +569,17 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 	at->is_done = true;
 }
 
-static enum status listen_to(struct launch *l, const char *method, const ProtobufCMessage *request,
-			     struct error *err)
+static enum status listen_to(struct launch *l, const char *method, const struct said *said, struct error *err)
 {
 	static const struct rpc_stream_events events = {
 		.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
-	struct listening at = {.l = l, .is_all = str_eq(method, "TaskLogs")};
+	struct listening at = {.l = l,
+			       .is_all = str_eq(method, "TaskLogs") || str_eq(method, "ExecTaskStreaming")};
 	enum status status =
 		rpc_stream_open(l->client, SERVICE, method, START_US, &events, &at, &at.stream, err);
 
-	if (status == STATUS_OK)
-		status = rpc_stream_send(at.stream, request, err);
+	for (size_t i = 0; i < said->n && status == STATUS_OK; i++)
+		status = rpc_stream_send(at.stream, said->messages[i], err);
 	if (status == STATUS_OK)
 		rpc_stream_half_close(at.stream);
 	while (status == STATUS_OK && !at.is_done && !is_interrupted)
@@ -572,14 +590,61 @@ static enum status listen_to(struct launch *l, const char *method, const Protobu
 	return status != STATUS_OK ? status : at.status;
 }
 
-static enum status make_request(const struct launch *l, const ProtobufCMethodDescriptor *method, json_t *json,
-				ProtobufCMessage **ret, struct error *err)
+/* A command with its terminal's size and its whole input, which are typed beside what is ordered. @setup is
+ * an ExecSetup. */
+static enum status exec_in_task(struct launch *l, ProtobufCMessage *setup, json_t *size, const char *input,
+				struct error *err)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(ordered); i++)
-		if (str_eq(ordered[i].method, method->name))
-			return make_ordered(l, &ordered[i], method->input, json, ret, err);
-	set_defaults(l, json, method->input);
-	return request_make(method->input, json, ret, err);
+	typedef Holdfast__Driver__V1__ExecTaskStreamingRequest request_t;
+	request_t first = HOLDFAST__DRIVER__V1__EXEC_TASK_STREAMING_REQUEST__INIT;
+	request_t resized = HOLDFAST__DRIVER__V1__EXEC_TASK_STREAMING_REQUEST__INIT;
+	request_t last = HOLDFAST__DRIVER__V1__EXEC_TASK_STREAMING_REQUEST__INIT;
+	Holdfast__Driver__V1__ExecData data = HOLDFAST__DRIVER__V1__EXEC_DATA__INIT;
+	ProtobufCMessage *tty_size = NULL;
+	struct said said = {.messages = {&first.base}, .n = 1};
+	enum status status = STATUS_OK;
+
+	first.setup = (void *)setup;
+	data.value = (ProtobufCBinaryData){strlen(input), (uint8_t *)(uintptr_t)input};
+	data.close = true;
+	last.stdin = &data;
+	if (size)
+		status = request_make(&holdfast__driver__v1__tty_size__descriptor, size, &tty_size, err);
+	if (status != STATUS_OK)
+		return status;
+	resized.tty_size = (void *)tty_size;
+	if (tty_size)
+		said.messages[said.n++] = &resized.base;
+	said.messages[said.n++] = &last.base;
+	status = listen_to(l, "ExecTaskStreaming", &said, err);
+	protobuf_c_message_free_unpacked(tty_size, NULL);
+	return status;
+}
+
+/* Steals @json. */
+static enum status do_exec_streaming(struct launch *l, json_t *json, struct error *err)
+{
+	json_t *size = json_incref(json_object_get(json, "tty_size"));
+	json_t *input = json_incref(json_object_get(json, "stdin"));
+	ProtobufCMessage *setup = NULL;
+	enum status status = STATUS_OK;
+
+	(void)json_object_del(json, "tty_size");
+	(void)json_object_del(json, "stdin");
+	if (input && !json_is_string(input)) {
+		status = error_set(err, STATUS_INVALID_ARGUMENT, 0, "stdin: a text is wanted");
+		json_decref(json);
+	} else {
+		status = make_request(l, "ExecTaskStreaming", &holdfast__driver__v1__exec_setup__descriptor,
+				      json, &setup, err);
+	}
+	if (status == STATUS_OK)
+		status =
+			exec_in_task(l, setup, json_incref(size), input ? json_string_value(input) : "", err);
+	protobuf_c_message_free_unpacked(setup, NULL);
+	json_decref(size);
+	json_decref(input);
+	return status;
 }
 
 /* "METHOD {...}" */
@@ -595,7 +660,7 @@ static enum status do_line(struct launch *l, char *line, struct error *err)
 	if (*text != '\0')
 		*text++ = '\0';
 	method = protobuf_c_service_descriptor_get_method_by_name(SERVICE, line);
-	if (!method || str_eq(line, "ExecTaskStreaming"))
+	if (!method)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "there is no call %.64s here: help lists them", line);
 	json = text[strspn(text, " \t")] == '\0' ? json_object() : json_loads(text, 0, NULL);
@@ -604,11 +669,13 @@ static enum status do_line(struct launch *l, char *line, struct error *err)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: its request is no object of JSON",
 				 line);
 	}
-	status = make_request(l, method, json, &request, err);
+	if (str_eq(line, "ExecTaskStreaming"))
+		return do_exec_streaming(l, json, err);
+	status = make_request(l, line, method->input, json, &request, err);
 	if (status != STATUS_OK)
 		return status;
 	if (str_eq(line, "Fingerprint") || str_eq(line, "TaskStats") || str_eq(line, "TaskLogs"))
-		status = listen_to(l, line, request, err);
+		status = listen_to(l, line, &(struct said){.messages = {request}, .n = 1}, err);
 	else
 		status = call(l, line, request, &answer, err);
 	if (status == STATUS_OK && answer)
@@ -621,8 +688,7 @@ static enum status do_line(struct launch *l, char *line, struct error *err)
 static void list_calls(void)
 {
 	for (unsigned int i = 0; i < SERVICE->n_methods; i++)
-		if (!str_eq(SERVICE->methods[i].name, "ExecTaskStreaming"))
-			print_line("%s", SERVICE->methods[i].name);
+		print_line("%s", SERVICE->methods[i].name);
 	(void)fflush(stdout);
 }
 

@@ -48,12 +48,19 @@ class Launch:
     def launch_makes_each_call_of_a_driver(self):
         done, said = self.calls(
             ("Fingerprint", None), ("StartTask", START), ("InspectTask", None), ("ExecTask", {"argv": ["/bin/echo", "inside"]}),
-            ("SignalTask", {"signal": "SIGWINCH"}), ("StopTask", {"timeout_ms": 1000}), ("WaitTask", None), ("TaskLogs", None),
+            ("ExecTaskStreaming", {"argv": ["/bin/cat"], "stdin": "in and out\n"}),
+            ("ExecTaskStreaming", {"argv": ["/bin/sh", "-c", "sleep 1; stty size"], "tty": True, "tty_size": {"height": 33, "width": 99}}),
+            ("ExecTaskStreaming", {"argv": ["/bin/sh", "-c", "exit 7"]}), ("SignalTask", {"signal": "SIGWINCH"}),
+            ("StopTask", {"timeout_ms": 1000}), ("WaitTask", None), ("TaskLogs", None),
             ("DestroyTask", {"force": True}))  # fmt: skip
         assert done.returncode == 0, done
         assert "health" in said[0] and said[1]["handle"]["task"] == "main", said
         assert said[2]["status"]["state"] == "TASK_STATE_RUNNING", said
         assert base64.b64decode(said[3]["stdout"]) == b"inside\n", said
+        through = [one for one in said if "stdout" in one and "value" in one["stdout"]]
+        assert base64.b64decode(through[0]["stdout"]["value"]) == b"in and out\n", said
+        assert b"33 99" in b"".join(base64.b64decode(one["stdout"]["value"]) for one in through[1:]), said
+        assert [one["result"].get("exit_code", 0) for one in said if one.get("exited")] == [0, 0, 7], said
         assert b"said\n" in b"".join(base64.b64decode(one["value"]) for one in said if "value" in one), said
         assert not folders() and not self.world.containers(), (folders(), self.world.containers())
 
