@@ -22,7 +22,7 @@ node_id = "{node.id}"
 ticket_keys = ["{key}"]
 agent_user = "{node.user}"
 socket = "{node.driver_dir}/container/container.sock"
-engine = "{work}/engine.sock"
+engine = "{work}/{engine}"
 publish_dir = "{node.dir}/publish"
 state_dir = "{work}/state"
 images = ["localhost/bb:1"]
@@ -97,8 +97,9 @@ class Flow(Execs):
         self.room.holdfast("volume", "register", self.room.spec("single.hcl", text))
         self.start_driver()
 
-    def start_driver(self):
-        settings = SETTINGS.format(cluster=CLUSTER, node=self.node, key=self.room.ticket_key(), work=self.engine.work)
+    def start_driver(self, engine="engine.sock"):
+        """@engine: the socket at which it finds the engine"""
+        settings = SETTINGS.format(cluster=CLUSTER, node=self.node, key=self.room.ticket_key(), work=self.engine.work, engine=engine)
         (self.engine.work / "driver.hcl").write_text(settings, encoding="ascii")
         self.engine.socket = f"{self.node.driver_dir}/container/container.sock"
         self.engine.start_driver()
@@ -110,19 +111,20 @@ class Flow(Execs):
     def containers(self):
         return [c["Id"] for c in json.loads(self.engine.ask("GET", "/containers/json?all=1")[1])]
 
-    def in_network(self, mode, **scripts):
+    def in_network(self, mode, check=True, **scripts):
         """An allocation whose tasks, by their scripts, have the same network."""
         head = SPEC[: SPEC.index("task ")] + f'network {{{{\n  mode = "{mode}"\n}}}}\n'
-        return self.run(spec=head + "".join(
+        return self.run(check=check, spec=head + "".join(
             TASK_OF_NETWORK.format(task=task, script=script).replace("{", "{{").replace("}", "}}") for task, script in scripts.items()))
 
-    def run(self, script=STAYS, image="localhost/bb:1", spec=SPEC):
+    def run(self, script=STAYS, image="localhost/bb:1", spec=SPEC, check=True):
         """Submit it, for the only node that has the driver; its id."""
         wait_for("the server to know the driver", self.driver_is_healthy)
         self.n += 1
         alloc = f"0192f3a0-0000-7000-9000-{self.n:012d}"
         spec = self.room.spec("task.hcl", spec.format(name=f"task-{self.n}", script=script, image=image))
-        self.room.holdfast("alloc", "run", spec, "--id", alloc, "--no-wait")
+        self.submission = ("alloc", "run", spec, "--id", alloc, "--no-wait")
+        self.room.holdfast(*self.submission, check=check)
         return alloc
 
     def status(self, alloc):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver of containers with real engines: podman and Docker of Debian's packages, as root.
 
-run.py [--build FOLDER] [--only driver|launch|flow|plugins|volumes|bench] [--case PATTERN] [--demo containers|jobs] [podman|docker|podman@SUITE]...   ends with `N passed, N failed`
+run.py [--build FOLDER] [--only driver|launch|flow|plugins|volumes|faults|bench] [--case PATTERN] [--rounds N] [--demo containers|jobs] [podman|docker|podman@SUITE]...   ends with `N passed, N failed`
 
 Each engine runs in namespaces of its own for mounts and processes, without systemd, with storage in memory and an image that is made here
 from busybox: no registry, no bridge, no iptables. podman@trixie is that of Debian 13, with all that it starts, in a tree of that release which
@@ -28,6 +28,7 @@ import bench  # noqa: E402
 import debian  # noqa: E402
 import demo_containers  # noqa: E402
 import demo_jobs  # noqa: E402
+import faults  # noqa: E402
 import flow  # noqa: E402
 import image  # noqa: E402
 import launch  # noqa: E402
@@ -181,11 +182,12 @@ class World:
         log = open(self.work / f"{name}.log", "ab")
         self.processes[name] = subprocess.Popen(words, stdout=log, stderr=log, **more)
 
-    def start_engine(self):
+    def start_engine(self, keeps_tasks=False):
+        """@keeps_tasks: they go on while it is away, as those of podman always do"""
         work, env = self.work, dict(os.environ)
         if self.engine == "docker":
             words = ["dockerd", "--data-root", f"{work}/data", "--exec-root", f"{work}/exec", "-H", f"unix://{work}/engine.sock",
-                     "--iptables=false", "--ip6tables=false", "--bridge=none", "--storage-driver=vfs", "-p", f"{work}/pid"]  # fmt: skip
+                     "--iptables=false", "--ip6tables=false", "--bridge=none", "--storage-driver=vfs", "-p", f"{work}/pid", *(["--live-restore"] if keeps_tasks else [])]  # fmt: skip
         else:
             (work / "containers.conf").write_text(CONTAINERS_CONF, encoding="ascii")
             (work / "storage.conf").write_text(
@@ -283,15 +285,18 @@ class World:
         containers = json.loads(ask(self.work, "GET", "/containers/json?all=1")[1])
         return sorted((c["Id"], c["State"]) for c in containers), sorted(i["Id"] for i in images)
 
+    def stop(self, name):
+        if name in self.processes and self.processes[name].poll() is None:
+            self.processes[name].terminate()
+            try:
+                self.processes[name].wait(20)
+            except subprocess.TimeoutExpired:
+                self.processes[name].kill()
+                self.processes[name].wait()
+
     def end(self):
         for name in (*(n for n in self.processes if n != "engine"), "engine"):
-            if name in self.processes and self.processes[name].poll() is None:
-                self.processes[name].terminate()
-                try:
-                    self.processes[name].wait(20)
-                except subprocess.TimeoutExpired:
-                    self.processes[name].kill()
-                    self.processes[name].wait()
+            self.stop(name)
         subprocess.run(["umount", "-R", "-l", str(self.work)], check=False)
         self.work.rmdir()
 
@@ -338,7 +343,7 @@ def driver_cases(world):
     yield "no_container_is_left", f"{left}" if left else None
 
 
-def scenario(world, only, named):
+def scenario(world, only, named, rounds):
     if only in (None, "driver"):
         yield from driver_cases(world)
     world.kill_driver()
@@ -352,14 +357,16 @@ def scenario(world, only, named):
         yield from plugins.cases(world, named)
     if only in (None, "volumes"):
         yield from volumes.cases(world, named)
+    if only in (None, "faults"):
+        yield from faults.cases(world, named, rounds)
 
 
-def test_engine(engine, build, only, named):
+def test_engine(engine, build, only, named, rounds):
     label = engine.replace("@", "-")
     world, passed, failed = World(engine, build), 0, 0
     try:
         world.begin()
-        for name, why in scenario(world, only, named):
+        for name, why in scenario(world, only, named, rounds):
             print(f"FAILED {label}_{name}\n{why}" if why else f"ok {label} {name}", flush=True)
             passed, failed = passed + (why is None), failed + (why is not None)
         if failed:
@@ -391,8 +398,9 @@ def own_mounts():
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=Path, default=ROOT / "build/dev")
-    parser.add_argument("--only", choices=["driver", "launch", "flow", "plugins", "volumes", "bench"])
+    parser.add_argument("--only", choices=["driver", "launch", "flow", "plugins", "volumes", "faults", "bench"])
     parser.add_argument("--case", default="", help="of flow, those whose name this pattern is in")
+    parser.add_argument("--rounds", type=int, default=0, help="of all faults; 0: of a third of them")
     parser.add_argument("--demo", choices=["containers", "jobs"], help="show what ./dev demo shows of it")
     parser.add_argument("engines", nargs="*", default=["podman", "docker"])
     options = parser.parse_args()
@@ -407,7 +415,7 @@ def main():
     passed = failed = 0
     for engine in options.engines:
         try:
-            p, f = test_engine(engine, options.build.resolve(), options.only, options.case)
+            p, f = test_engine(engine, options.build.resolve(), options.only, options.case, options.rounds)
         except (OSError, RuntimeError, subprocess.SubprocessError) as error:
             print(f"FAILED {engine}_engine\n{error}")
             p, f = 0, 1
