@@ -7,6 +7,7 @@
  * FOLDER is empty and on the disk to measure. Volumes have a claim and an allocation each; the server is a
  * child of its own, and is spoken to over TLS. */
 
+#include "bench.h"
 #include "cpu.h"
 #include "dev.h"
 #include "fill.h"
@@ -54,21 +55,9 @@ struct bench {
 	uint32_t volumes, nodes;
 	sd_event *event;
 	pid_t pid; /* the server */
-	uint16_t port;
+	char address[100];
 	int outstanding;
 };
-
-static _Noreturn void die(const char *what, const char *why)
-{
-	(void)fprintf(stderr, "bench_server: %s: %s\n", what, why);
-	exit(1);
-}
-
-static void must(const char *what, enum status st, const struct error *err)
-{
-	if (st != STATUS_OK)
-		die(what, err->msg);
-}
 
 static void turn(struct bench *b)
 {
@@ -103,17 +92,14 @@ static _Noreturn void run_server(const struct config *config, int ready_fd)
 	_exit(0); /* freeing everything is not measured */
 }
 
-static void read_port(struct bench *b)
+static void read_address(struct bench *b)
 {
 	cleanup_free char *address = NULL;
-	uint32_t port;
 
-	if (file_read(b->config.address_file, 100, &address, NULL) < 0)
+	if (file_read(b->config.address_file, sizeof(b->address) - 1, &address, NULL) < 0)
 		die(b->config.address_file, "cannot be read");
 	address[strcspn(address, "\n")] = '\0';
-	if (parse_u32(strrchr(address, ':') + 1, 1, 65535, &port) < 0)
-		die(b->config.address_file, "holds no HOST:PORT");
-	b->port = (uint16_t)port;
+	(void)str_copy(b->address, sizeof(b->address), address);
 }
 
 /* How long it took until it listened. */
@@ -143,7 +129,7 @@ static struct start start_server(struct bench *b)
 	(void)close(ends[0]);
 	begin = clock_monotonic_us() - begin;
 	used = cpu_used(b->pid);
-	read_port(b);
+	read_address(b);
 	(void)sd_event_run(b->event, 0); /* it reckons from its last turn, which was before all this */
 	return (struct start){.seconds = (double)begin / (double)USEC_PER_SEC,
 			      .cpu_seconds = (used.main_us + used.others_us) / (double)USEC_PER_SEC};
@@ -153,37 +139,6 @@ static void kill_server(struct bench *b)
 {
 	(void)kill(b->pid, SIGKILL);
 	(void)waitpid(b->pid, NULL, 0);
-}
-
-/* Memory that is the server's own. */
-static double server_bytes(const struct bench *b)
-{
-	static const char dirty[] = "Private_Dirty:"; /* in KiB */
-	char path[64];
-	cleanup_free char *text = NULL;
-	const char *line;
-
-	(void)str_format(path, sizeof(path), "/proc/%d/smaps_rollup", (int)b->pid);
-	if (file_read(path, 1 << 16, &text, NULL) < 0)
-		die(path, "cannot be read");
-	line = strstr(text, dirty);
-	if (!line)
-		die(path, "says no Private_Dirty");
-	return (double)strtoull(line + strlen(dirty), NULL, 10) * 1024;
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a;
-	double y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double quantile(double *values, size_t n, double q)
-{
-	qsort(values, n, sizeof(*values), compare);
-	return values[(size_t)((double)(n - 1) * q)];
 }
 
 static struct start start_often(struct bench *b)
@@ -204,24 +159,6 @@ static struct start start_often(struct bench *b)
 }
 
 /* --- calls --- */
-
-static struct rpc_client *connect_as(struct bench *b, const char *cert)
-{
-	char path[3][PATH_MAX];
-	const struct rpc_tls_files files = {.ca = path[0], .cert = path[1], .key = path[2]};
-	struct rpc_endpoint endpoint = {.host = "127.0.0.1", .port = b->port};
-	struct rpc_client *client;
-	struct rpc_tls *tls; /* lives as long as the program */
-	struct error err;
-
-	(void)str_format(path[0], PATH_MAX, "%s/tls/ca.pem", b->dir);
-	(void)str_format(path[1], PATH_MAX, "%s/tls/%s.pem", b->dir, cert);
-	(void)str_format(path[2], PATH_MAX, "%s/tls/%s.key", b->dir, cert);
-	must("load a certificate", rpc_tls_new(&files, &tls, &err), &err);
-	endpoint.tls = tls;
-	must("make a client", rpc_client_new(b->event, &endpoint, &client, &err), &err);
-	return client;
-}
 
 static double timed_call(struct rpc_client *client, const char *method, const ProtobufCMessage *request)
 {
@@ -384,7 +321,7 @@ static void open_session(struct bench *b, struct session_end *s, uint32_t i)
 	*s = (struct session_end){.b = b};
 	fill_node_id(i, s->id);
 	make_certificate(b, s->id, cert);
-	s->client = connect_as(b, cert);
+	s->client = connect_as(b->event, b->dir, cert, b->address);
 	plugin.plugin_id = native;
 	plugin.profile = profile;
 	plugin.healthy = true;
@@ -411,10 +348,10 @@ static void measure_sessions(struct bench *b)
 	double before;
 
 	open_session(b, &sessions[0], 0);
-	before = server_bytes(b);
+	before = private_bytes(b->pid);
 	for (uint32_t i = 1; i < SESSIONS; i++)
 		open_session(b, &sessions[i], i);
-	(void)printf("\"bytes_per_session\": %.0f, ", (server_bytes(b) - before) / (SESSIONS - 1));
+	(void)printf("\"bytes_per_session\": %.0f, ", (private_bytes(b->pid) - before) / (SESSIONS - 1));
 	for (uint32_t i = 0; i < SESSIONS; i++) {
 		rpc_stream_cancel(sessions[i].stream);
 		rpc_client_free(sessions[i].client);
@@ -475,7 +412,7 @@ static void measure_size(struct bench *b)
 	double empty;
 
 	(void)start_server(b);
-	empty = server_bytes(b);
+	empty = private_bytes(b->pid);
 	kill_server(b);
 	(void)printf("\"volumes\": %" PRIu32 ", \"nodes\": %" PRIu32 ", ", b->volumes, b->nodes);
 	for (size_t i = 0; i < ARRAY_SIZE(stages); i++) {
@@ -486,7 +423,7 @@ static void measure_size(struct bench *b)
 		(void)printf("\"start_%s_s\": %.3f, \"start_%s_cpu_s\": %.3f, ", stages[i].name,
 			     start.seconds, stages[i].name, start.cpu_seconds);
 		(void)printf("\"bytes_per_%s\": %.0f, ", stages[i].name,
-			     (server_bytes(b) - empty) / b->volumes);
+			     (private_bytes(b->pid) - empty) / b->volumes);
 		if (i + 1 < ARRAY_SIZE(stages))
 			kill_server(b);
 	}
@@ -512,7 +449,7 @@ int main(int argc, char **argv)
 		die("event loop", "cannot be made");
 	(void)printf("{");
 	measure_size(&b);
-	client = connect_as(&b, "operator");
+	client = connect_as(b.event, b.dir, "operator", b.address);
 	measure_get(&b, client);
 	measure_list(client, 100);
 	measure_list(client, 1000);

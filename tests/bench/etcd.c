@@ -214,13 +214,29 @@ struct etcd *etcd_start(sd_event *event, const char *folder, const char *tls_dir
 	return NULL;
 }
 
+struct etcd *etcd_connect(sd_event *event, const char *path)
+{
+	struct rpc_endpoint endpoint = {.unix_path = path};
+	struct etcd *etcd = calloc(1, sizeof(*etcd));
+	struct error err;
+
+	if (!etcd)
+		die("start", "out of memory");
+	etcd->event = event;
+	if (rpc_client_new(event, &endpoint, &etcd->client, &err) != STATUS_OK)
+		die("client", err.msg);
+	return etcd;
+}
+
 void etcd_stop(struct etcd *etcd)
 {
 	if (!etcd)
 		return;
 	rpc_client_free(etcd->client);
-	(void)kill(etcd->pid, SIGTERM);
-	(void)waitpid(etcd->pid, NULL, 0);
+	if (etcd->pid > 0) {
+		(void)kill(etcd->pid, SIGTERM);
+		(void)waitpid(etcd->pid, NULL, 0);
+	}
 	free(etcd);
 }
 

@@ -15,7 +15,10 @@ struct etcd;
  * etcd on this machine. */
 struct etcd *etcd_start(sd_event *event, const char *folder, const char *tls_dir, const char *client_cert);
 
-/** End it; what it stored stays in the folder. NULL is allowed. */
+/** One that somebody else has started, in the clear at the socket @path. */
+struct etcd *etcd_connect(sd_event *event, const char *path);
+
+/** End it, if it was started here; what it stored stays in the folder. NULL is allowed. */
 void etcd_stop(struct etcd *etcd);
 
 /** @n transactions, @width at a time, each as a claim writes: on the condition that its first key does not

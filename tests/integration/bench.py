@@ -150,6 +150,12 @@ class Bench:
         os.mkdir(folder)
         return json.loads(run(program("bench_takeover"), folder).stdout)
 
+    def servers(self):
+        """Claims of three servers on three members of etcd, and what a session costs one that follows."""
+        folder = f"{PREFIX}/var/bench-servers"
+        os.mkdir(folder)
+        return json.loads(run(program("bench_servers"), folder).stdout)
+
     def store(self):
         folder = f"{PREFIX}/var/bench-store"
         os.mkdir(folder)
@@ -299,6 +305,14 @@ def show_takeover(t):
              f"{loss['session_gap_p50_s']:24.2f}{loss['session_gap_max_s']:11.2f}")
 
 
+def show_servers(s):
+    show("three servers on three members of etcd; claims over TLS with 64 outstanding, median of 5 interleaved rounds")
+    show(f"  claims per second, by the server that leads   {s['leader_per_s']:8.0f}")
+    show(f"  by one that follows                           {s['follower_per_s']:8.0f}   ratio {s['follower_to_leader']:.2f}")
+    show(f"  transactions of the same etcd, one for each   {s['etcd_per_s']:8.0f}   ratio of claims to them {s['leader_to_etcd']:.2f}")
+    show(f"  memory per session at one that follows        {s['follower_bytes_per_session']:8.0f} bytes, of {s['sessions']} sessions")
+
+
 def read_options(parts):
     parser = argparse.ArgumentParser(prog="dev bench", description="Measure, as ratios in one run.")
     parser.add_argument("--json", action="store_true", help="print the numbers of all parts alone, as JSON")
@@ -311,7 +325,8 @@ def read_options(parts):
 def main():
     bench = Bench()
     parts = {"publish": (bench.publish, show_publish), "claims": (bench.claims, show_claims),
-             "sessions": (bench.sessions, show_sessions), "takeover": (bench.takeover, show_takeover)}
+             "sessions": (bench.sessions, show_sessions), "takeover": (bench.takeover, show_takeover),
+             "servers": (bench.servers, show_servers)}
     options = read_options(parts)
     try:
         if options.part == "volumes":
