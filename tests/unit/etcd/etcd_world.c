@@ -75,12 +75,44 @@ static void run_etcd(const struct etcd_world *world, size_t member)
 	_exit(127);
 }
 
+/* Its peers are spoken to in the clear: that is etcd's own affair. */
+static void run_on_host(const struct etcd_world *world, size_t member)
+{
+	char name[8], folder[8], client[80], peer[40], cluster[160];
+	const char *address = world->hosts->addresses[world->first_host + member];
+	int log;
+
+	for (size_t i = 0, n = 0; i < world->n; i++)
+		n += (size_t)str_format(cluster + n, sizeof(cluster) - n, "%sm%zu=http://%s:2380",
+					i > 0 ? "," : "", i, world->hosts->addresses[world->first_host + i]);
+	(void)str_format(name, sizeof(name), "m%zu", member);
+	(void)str_format(folder, sizeof(folder), "d%zu", member);
+	(void)str_format(client, sizeof(client), "https://%s:2379,unix://c%zu:1", address, member);
+	(void)str_format(peer, sizeof(peer), "http://%s:2380", address);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	hosts_enter(world->hosts, world->first_host + member);
+	if (chdir(world->folder) < 0)
+		_exit(1);
+	log = open("log", O_WRONLY | O_CREAT | O_APPEND, 0600);
+	(void)dup2(log, STDOUT_FILENO);
+	(void)dup2(log, STDERR_FILENO);
+	(void)execlp("etcd", "etcd", "--name", name, "--data-dir", folder, "--listen-client-urls", client,
+		     "--advertise-client-urls", client, "--listen-peer-urls", peer,
+		     "--initial-advertise-peer-urls", peer, "--initial-cluster", cluster,
+		     "--client-cert-auth", "--trusted-ca-file", "ca.crt", "--cert-file", "server.crt",
+		     "--key-file", "server.key", "--heartbeat-interval", "50", "--election-timeout", "500",
+		     NULL);
+	_exit(127);
+}
+
 static void spawn(struct etcd_world *world, size_t member)
 {
 	if (!world->is_tls)
 		(void)unlink(etcd_world_socket(world, member));
 	world->pids[member] = fork();
 	assert_true(world->pids[member] >= 0);
+	if (world->pids[member] == 0 && world->hosts)
+		run_on_host(world, member);
 	if (world->pids[member] == 0)
 		run_etcd(world, member);
 }
@@ -109,6 +141,17 @@ void etcd_world_kill(struct etcd_world *world, size_t member)
 	world->pids[member] = 0;
 }
 
+static struct etcd_world *begin(struct etcd_world *world)
+{
+	for (size_t i = 0; i < world->n; i++)
+		(void)str_format(world->urls[i], WORLD_URL_SIZE, "unix:%s/c%zu:1", world->folder, i);
+	for (size_t i = 0; i < world->n; i++)
+		spawn(world, i);
+	for (size_t i = 0; i < world->n; i++)
+		await_socket(world, i);
+	return world;
+}
+
 struct etcd_world *etcd_world_new(size_t n)
 {
 	struct etcd_world *world = calloc(1, sizeof(*world));
@@ -116,13 +159,7 @@ struct etcd_world *etcd_world_new(size_t n)
 	assert_non_null(world);
 	world->n = n;
 	folder_make(world->folder);
-	for (size_t i = 0; i < n; i++)
-		(void)str_format(world->urls[i], WORLD_URL_SIZE, "unix:%s/c%zu:1", world->folder, i);
-	for (size_t i = 0; i < n; i++)
-		spawn(world, i);
-	for (size_t i = 0; i < n; i++)
-		await_socket(world, i);
-	return world;
+	return begin(world);
 }
 
 static void make_ca(const struct etcd_world *world, const char *name)
@@ -139,21 +176,38 @@ static void make_ca(const struct etcd_world *world, const char *name)
 
 static void issue(const struct etcd_world *world, const char *ca, const char *name)
 {
-	static const char *const ip[] = {"127.0.0.1"};
-	const struct pki_cert_request request = {.uri = "holdfast://lab/server/s1",
-						 .common_name = name,
-						 .ip_addresses = ip,
-						 .n_ip_addresses = 1,
-						 .days = 1};
+	const char *ip[1 + HOSTS_MAX] = {"127.0.0.1"};
+	struct pki_cert_request request = {.uri = "holdfast://lab/server/s1",
+					   .common_name = name,
+					   .ip_addresses = ip,
+					   .n_ip_addresses = 1,
+					   .days = 1};
 	char paths[4][128];
 	struct error err;
 
+	for (size_t i = 0; world->hosts && i < world->hosts->n; i++)
+		ip[request.n_ip_addresses++] = world->hosts->addresses[i];
 	(void)str_format(paths[0], sizeof(paths[0]), "%s/%s.key", world->folder, ca);
 	(void)str_format(paths[1], sizeof(paths[1]), "%s/%s.crt", world->folder, ca);
 	(void)str_format(paths[2], sizeof(paths[2]), "%s/%s.key", world->folder, name);
 	(void)str_format(paths[3], sizeof(paths[3]), "%s/%s.crt", world->folder, name);
 	if (pki_issue(paths[0], paths[1], &request, paths[2], paths[3], &err) != STATUS_OK)
 		fail_msg("%s", err.msg);
+}
+
+struct etcd_world *etcd_world_new_hosts(const struct hosts *hosts, size_t first)
+{
+	struct etcd_world *world = calloc(1, sizeof(*world));
+
+	assert_non_null(world);
+	world->n = WORLD_MEMBERS_MAX;
+	world->hosts = hosts;
+	world->first_host = first;
+	folder_make(world->folder);
+	make_ca(world, "ca");
+	issue(world, "ca", "server");
+	issue(world, "ca", "client");
+	return begin(world);
 }
 
 static uint16_t free_port(void)
@@ -356,6 +410,13 @@ void etcd_world_compact(const char *url)
 	request.revision = put(url, "beside", "x");
 	request.physical = true;
 	call(url, &etcdserverpb__kv__descriptor, "Compact", &request.base, NULL);
+}
+
+void etcd_world_defragment(const char *url)
+{
+	Etcdserverpb__DefragmentRequest request = ETCDSERVERPB__DEFRAGMENT_REQUEST__INIT;
+
+	call(url, &etcdserverpb__maintenance__descriptor, "Defragment", &request.base, NULL);
 }
 
 void etcd_world_alarm(const char *url, bool is_on)

@@ -2,6 +2,7 @@
 #pragma once
 /* An etcd of one or three members, below a temporary folder, on unix sockets there. */
 
+#include "hosts.h"
 #include "unit.h"
 
 #include "etcd/etcd.h"
@@ -16,6 +17,8 @@ struct etcd_world {
 	pid_t pids[WORLD_MEMBERS_MAX]; /* 0: stopped */
 	char urls[WORLD_MEMBERS_MAX][WORLD_URL_SIZE];
 	bool is_tls;
+	const struct hosts *hosts; /* borrowed; NULL: all are on this one */
+	size_t first_host;	   /* of the members */
 };
 
 /** Start @n members and wait until each of them answers. */
@@ -24,6 +27,10 @@ struct etcd_world *etcd_world_new(size_t n);
  * are ca.crt and client.crt, client.key; and of another CA other-ca.crt, other.crt and other.key. It is not
  * waited for. */
 struct etcd_world *etcd_world_new_tls(void);
+/** Three members on @hosts, which stay where they are: each at https://ADDRESS:2379 of its host, of the
+ * @first and on, and on a socket as those of etcd_world_new(). In its folder are ca.crt, client.crt and
+ * client.key. */
+struct etcd_world *etcd_world_new_hosts(const struct hosts *hosts, size_t first);
 void etcd_world_free(struct etcd_world *world);
 
 /** kill -9. */
@@ -70,4 +77,6 @@ void run_for(sd_event *event, unsigned int ms);
 void etcd_world_put(const char *url, const char *key, const char *value);
 /** Compact at the latest revision. */
 void etcd_world_compact(const char *url);
+/** Rewrite the database of this member, which answers nobody meanwhile. */
+void etcd_world_defragment(const char *url);
 void etcd_world_alarm(const char *url, bool is_on);

@@ -10,11 +10,14 @@
  *  - who reads sees the last value that was acknowledged before, or a later one, or one whose fate was not
  * known;
  *  - the index does not go back.
+ * In one case proxies stand between servers and members, which drop and hold what passes; in the other, as
+ * root, each server and member is on a host of its own, and what one sends to another is lost.
  * Before stands for: the answer was here when the call was made, whoever made it, at whatever server.
  *
  *   HISTORY_SEED    of operations and faults; printed, so that it can be run again
  *   HISTORY_FAULTS  until it ends
  *   HISTORY_ONLY    this one of enum fault_kind alone
+ *   HISTORY_CASE    "proxies" or "hosts": this one of the two cases alone
  *   HISTORY_SERVER  another program in the server's place
  *   HISTORY_LOUD    set: print what happens; the end of it is printed when a promise is broken */
 
@@ -45,7 +48,9 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -62,6 +67,7 @@ enum {
 	PER_FAULT = 100, /* operations that are answered between two faults */
 	SERVER_LEASE_S = 2,
 	MISSES = 3,
+	STEP_S = 3600,
 	LATE_MS = 100, /* for requests that were held to arrive */
 	THINK_MS = 10, /* between two operations of a client */
 	PAUSE_MS = 40, /* after a call that nobody answered */
@@ -87,7 +93,8 @@ struct server_process {
 	bool is_stopped;
 	uint64_t start_at_us; /* when it is not running */
 	off_t log_read;
-	struct proxy *proxies[MEMBERS]; /* between it and each member */
+	struct proxy *proxies[MEMBERS]; /* between it and each member; NULL: it is on a host */
+	_Atomic(int64_t) *clock_step;	/* in seconds, of its time of day */
 };
 
 struct held {
@@ -174,18 +181,66 @@ struct client_model {
 
 enum fault_kind {
 	FAULT_KILL_LEADER,
-	FAULT_END_LEADER, /* SIGTERM */
+	FAULT_END_LEADER,
 	FAULT_STOP_LEADER,
-	FAULT_CUT_LEADER, /* from all members of etcd */
+	FAULT_CUT_LEADER,
 	FAULT_LOSE_ANSWERS,
-	FAULT_HOLD_REQUESTS, /* some come late, and then it is killed */
+	FAULT_HOLD_REQUESTS,
 	FAULT_KILL_FOLLOWER,
 	FAULT_STOP_FOLLOWER,
-	FAULT_CUT_PAIR, /* one server from one member */
+	FAULT_CUT_PAIR,
 	FAULT_KILL_MEMBER,
 	FAULT_KILL_QUORUM,
 	FAULT_COMPACT,
+	FAULT_DEFRAGMENT,
+	FAULT_STEP_CLOCK,
+	FAULT_STEP_LEADERS_CLOCK,
+	FAULT_LOSE_TO_MEMBERS,
+	FAULT_LOSE_FROM_MEMBERS,
+	FAULT_LOSE_PAIR,
+	FAULT_LOSE_MEMBERS_PAIR,
+	FAULT_LOSE_SERVERS_PAIR,
 	FAULT_N
+};
+
+enum target { LEADER, FOLLOWER, ANY_SERVER };
+enum { BY_PROXIES = 1, ON_HOSTS = 2, BOTH = 3 };
+
+/* LONG_MS: until another one has led for a while. */
+enum { SHORT_MS = 300, LONG_MS = 3000 };
+
+static const struct kind {
+	const char *name;
+	int where;
+	enum target server;
+	bool has_member; /* it is about one member, else about all of them or none */
+	uint32_t min_ms;
+} kinds[FAULT_N] = {
+	[FAULT_KILL_LEADER] = {"kill -9 of the leader", BOTH, LEADER, false, SHORT_MS},
+	[FAULT_END_LEADER] = {"SIGTERM of the leader", BOTH, LEADER, false, SHORT_MS},
+	[FAULT_STOP_LEADER] = {"SIGSTOP of the leader", BOTH, LEADER, false, LONG_MS},
+	[FAULT_CUT_LEADER] = {"leader cut from etcd", BY_PROXIES, LEADER, false, LONG_MS},
+	[FAULT_LOSE_ANSWERS] = {"etcd's answers to the leader dropped", BY_PROXIES, LEADER, false, SHORT_MS},
+	[FAULT_HOLD_REQUESTS] = {"leader's requests come late, and it is killed", BY_PROXIES, LEADER, false,
+				 SHORT_MS},
+	[FAULT_KILL_FOLLOWER] = {"kill -9 of a follower", BOTH, FOLLOWER, false, SHORT_MS},
+	[FAULT_STOP_FOLLOWER] = {"SIGSTOP of a follower", BOTH, FOLLOWER, false, SHORT_MS},
+	[FAULT_CUT_PAIR] = {"a server cut from a member", BY_PROXIES, ANY_SERVER, true, SHORT_MS},
+	[FAULT_KILL_MEMBER] = {"kill -9 of a member", BOTH, ANY_SERVER, true, SHORT_MS},
+	[FAULT_KILL_QUORUM] = {"kill -9 of two members", BOTH, ANY_SERVER, true, SHORT_MS},
+	[FAULT_COMPACT] = {"compaction", BOTH, ANY_SERVER, true, SHORT_MS},
+	[FAULT_DEFRAGMENT] = {"defragmentation of a member", BOTH, ANY_SERVER, true, SHORT_MS},
+	[FAULT_STEP_CLOCK] = {"a server's clock steps by an hour", BOTH, ANY_SERVER, false, SHORT_MS},
+	[FAULT_STEP_LEADERS_CLOCK] = {"the leader's clock steps by an hour", BOTH, LEADER, false, LONG_MS},
+	[FAULT_LOSE_TO_MEMBERS] = {"what the leader sends to etcd is lost", ON_HOSTS, LEADER, false, LONG_MS},
+	[FAULT_LOSE_FROM_MEMBERS] = {"what etcd sends to the leader is lost", ON_HOSTS, LEADER, false,
+				     LONG_MS},
+	[FAULT_LOSE_PAIR] = {"what a server sends to a member is lost, or the reverse", ON_HOSTS, ANY_SERVER,
+			     true, SHORT_MS},
+	[FAULT_LOSE_MEMBERS_PAIR] = {"what a member sends to another one is lost", ON_HOSTS, ANY_SERVER, true,
+				     LONG_MS},
+	[FAULT_LOSE_SERVERS_PAIR] = {"what a server sends to another one is lost", ON_HOSTS, ANY_SERVER,
+				     false, SHORT_MS},
 };
 
 struct fault {
@@ -198,6 +253,8 @@ struct fault {
 struct world {
 	sd_event *event;
 	char dir[FOLDER_SIZE];
+	bool has_hosts; /* of the servers, then of the members */
+	struct hosts hosts;
 	struct etcd_world *etcd;
 	struct server_process servers[SERVERS];
 	struct ticket_issuer *issuer;
@@ -276,24 +333,62 @@ static const char *in_folder(const struct world *w, size_t i, const char *rest, 
 	return ret;
 }
 
+static const char *host_of(const struct world *w, size_t i)
+{
+	return w->has_hosts ? w->hosts.addresses[i] : "127.0.0.1";
+}
+
+static void name_members(const struct world *w, size_t i, char *ret, size_t size)
+{
+	const char *const *at = (const char *[]){w->hosts.addresses[SERVERS], w->hosts.addresses[SERVERS + 1],
+						 w->hosts.addresses[SERVERS + 2]};
+
+	if (w->has_hosts)
+		(void)str_format(ret, size,
+				 "endpoints = [\"https://%s:2379\", \"https://%s:2379\", "
+				 "\"https://%s:2379\"]\n  ca = \"%s/ca.crt\"\n  certificate = "
+				 "\"%s/client.crt\"\n  key = \"%s/client.key\"\n",
+				 at[0], at[1], at[2], w->etcd->folder, w->etcd->folder, w->etcd->folder);
+	else
+		(void)str_format(ret, size,
+				 "endpoints = [\"unix:%s/s%zu-0\", \"unix:%s/s%zu-1\", "
+				 "\"unix:%s/s%zu-2\"]\n",
+				 w->dir, i, w->dir, i, w->dir, i);
+}
+
 static void write_config(struct world *w, size_t i)
 {
-	char path[PATH_MAX];
-	char text[4096];
-	int n = str_format(text, sizeof(text),
-			   "cluster = \"c1\"\ndata_dir = \"%s/s%zu\"\nticket_key = \"%s/ticket.key\"\n"
-			   "heartbeat = \"300s\"\nacl = false\n"
-			   "listen {\n  host = \"127.0.0.1\"\n  port = %u\n}\n"
-			   "tls {\n  ca = \"%s/tls/ca.pem\"\n  cert = \"%s/tls/server.pem\"\n  key = "
-			   "\"%s/tls/server.key\"\n}\n"
-			   "store \"etcd\" {\n  endpoints = [\"unix:%s/s%zu-0\", \"unix:%s/s%zu-1\", "
-			   "\"unix:%s/s%zu-2\"]\n  name = \"s%zu\"\n  lease = \"%ds\"\n}\n",
-			   w->dir, i, w->dir, (unsigned int)w->servers[i].port, w->dir, w->dir, w->dir,
-			   w->dir, i, w->dir, i, w->dir, i, i, SERVER_LEASE_S);
+	char path[PATH_MAX], members[1024], text[4096];
+	int n;
 
+	name_members(w, i, members, sizeof(members));
+	n = str_format(text, sizeof(text),
+		       "cluster = \"c1\"\ndata_dir = \"%s/s%zu\"\nticket_key = \"%s/ticket.key\"\n"
+		       "heartbeat = \"300s\"\nacl = false\n"
+		       "listen {\n  host = \"%s\"\n  port = %u\n}\n"
+		       "tls {\n  ca = \"%s/tls/ca.pem\"\n  cert = \"%s/tls/server.pem\"\n  key = "
+		       "\"%s/tls/server.key\"\n}\n"
+		       "store \"etcd\" {\n  %s  name = \"s%zu\"\n  advertise = \"%s:%u\"\n  lease = "
+		       "\"%ds\"\n}\n",
+		       w->dir, i, w->dir, host_of(w, i), (unsigned int)w->servers[i].port, w->dir, w->dir,
+		       w->dir, members, i, host_of(w, i), (unsigned int)w->servers[i].port, SERVER_LEASE_S);
 	assert_true(n > 0);
 	assert_int_equal(mkdir(in_folder(w, i, "", path), 0700), 0);
 	assert_int_equal(file_write_atomic(in_folder(w, i, ".hcl", path), 0600, text, (size_t)n), 0);
+}
+
+/* What its time of day is ahead by. */
+static void map_clock(struct world *w, size_t i)
+{
+	const int64_t zero = 0;
+	char path[PATH_MAX];
+	int fd;
+
+	assert_int_equal(file_write_atomic(in_folder(w, i, ".clock", path), 0600, &zero, sizeof(zero)), 0);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	w->servers[i].clock_step = mmap(NULL, sizeof(zero), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_true(w->servers[i].clock_step != MAP_FAILED);
+	(void)close(fd);
 }
 
 static pid_t spawn(struct world *w, size_t i, const char *option)
@@ -307,6 +402,10 @@ static pid_t spawn(struct world *w, size_t i, const char *option)
 	if (pid > 0)
 		return pid;
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (w->has_hosts)
+		hosts_enter(&w->hosts, i);
+	(void)setenv("CLOCK_STEP_FILE", in_folder(w, i, ".clock", log), 1);
+	(void)setenv("LD_PRELOAD", CLOCK_STEP, 1);
 	fd = open(in_folder(w, i, ".log", log), O_WRONLY | O_CREAT | O_APPEND, 0600);
 	(void)dup2(fd, STDOUT_FILENO);
 	(void)dup2(fd, STDERR_FILENO);
@@ -1048,11 +1147,27 @@ static void kill_member(struct world *w, int member)
 		etcd_world_kill(w->etcd, (size_t)member);
 }
 
+/* Hosts of members come behind those of servers. */
+static void lose_all_of(struct world *w, size_t server, bool is_to_members)
+{
+	for (size_t m = SERVERS; m < SERVERS + MEMBERS; m++)
+		hosts_cut(&w->hosts, is_to_members ? server : m, is_to_members ? m : server);
+}
+
+static void lose_pair(struct world *w, size_t one, size_t other)
+{
+	bool is_reverse = draw(&w->random, 2) == 0;
+
+	hosts_cut(&w->hosts, is_reverse ? other : one, is_reverse ? one : other);
+}
+
 static void begin_fault(struct world *w)
 {
 	struct fault *f = &w->fault;
+	size_t server = (size_t)f->server;
+	size_t member = (size_t)(f->member < 0 ? 0 : f->member);
 
-	note(w, "fault %d: %d, s%d, member %d", w->n_faults, (int)f->kind, f->server, f->member);
+	note(w, "fault %d: %s, s%d, member %d", w->n_faults, kinds[f->kind].name, f->server, f->member);
 	switch (f->kind) {
 	case FAULT_KILL_LEADER:
 	case FAULT_KILL_FOLLOWER:
@@ -1083,7 +1198,27 @@ static void begin_fault(struct world *w)
 		kill_member(w, f->member);
 		break;
 	case FAULT_COMPACT:
-		etcd_world_compact(w->etcd->urls[f->member]);
+		etcd_world_compact(w->etcd->urls[member]);
+		break;
+	case FAULT_DEFRAGMENT:
+		etcd_world_defragment(w->etcd->urls[member]);
+		break;
+	case FAULT_STEP_CLOCK:
+	case FAULT_STEP_LEADERS_CLOCK:
+		atomic_store(w->servers[server].clock_step, draw(&w->random, 2) == 0 ? STEP_S : -STEP_S);
+		break;
+	case FAULT_LOSE_TO_MEMBERS:
+	case FAULT_LOSE_FROM_MEMBERS:
+		lose_all_of(w, server, f->kind == FAULT_LOSE_TO_MEMBERS);
+		break;
+	case FAULT_LOSE_PAIR:
+		lose_pair(w, server, SERVERS + member);
+		break;
+	case FAULT_LOSE_MEMBERS_PAIR:
+		lose_pair(w, SERVERS + member, SERVERS + (member + 1) % MEMBERS);
+		break;
+	case FAULT_LOSE_SERVERS_PAIR:
+		lose_pair(w, server, (server + 1) % SERVERS);
 		break;
 	case FAULT_N:
 		break;
@@ -1108,36 +1243,58 @@ static void end_fault(struct world *w)
 	}
 	if (f->kind == FAULT_CUT_LEADER || f->kind == FAULT_CUT_PAIR)
 		do_to_proxies(w, f, PROXY_ACCEPT);
+	atomic_store(w->servers[f->server].clock_step, 0);
+	for (size_t i = 0; f->kind >= FAULT_LOSE_TO_MEMBERS && i < w->hosts.n; i++)
+		hosts_heal(&w->hosts, i);
 	for (size_t m = 0; m < MEMBERS; m++)
 		if (w->etcd->pids[m] == 0)
 			etcd_world_start(w->etcd, m);
 }
 
+/* Each of them once, at first. */
+static enum fault_kind choose_fault(struct world *w)
+{
+	enum fault_kind here[FAULT_N];
+	uint32_t n = 0;
+
+	if (w->only < FAULT_N)
+		return (enum fault_kind)w->only;
+	for (int i = 0; i < FAULT_N; i++)
+		if (kinds[i].where & (w->has_hosts ? ON_HOSTS : BY_PROXIES))
+			here[n++] = (enum fault_kind)i;
+	return here[(uint32_t)w->n_faults < n ? ((uint32_t)w->n_faults + w->seed) % n : draw(&w->random, n)];
+}
+
+static int choose_server(struct world *w, enum target target)
+{
+	switch (target) {
+	case FOLLOWER:
+		return (w->leader + 1 + (int)draw(&w->random, SERVERS - 1)) % SERVERS;
+	case ANY_SERVER:
+		return (int)draw(&w->random, SERVERS);
+	case LEADER:
+		break;
+	}
+	return w->leader;
+}
+
 static void step_faults(struct world *w)
 {
 	struct fault *f = &w->fault;
-	uint32_t ms;
+	const struct kind *kind;
 
 	if (f->is_on && clock_monotonic_us() >= f->until_us)
 		end_fault(w);
 	if (f->is_on || w->quiet < PER_FAULT || w->leader < 0 || w->is_ending)
 		return;
-	*f = (struct fault){.kind = (enum fault_kind)draw(&w->random, FAULT_N), .member = -1, .is_on = true};
-	if (w->only < FAULT_N)
-		f->kind = (enum fault_kind)w->only;
-	else if (w->n_faults < FAULT_N) /* each of them once, at first */
-		f->kind = (enum fault_kind)(((uint32_t)w->n_faults * 5 + w->seed) % FAULT_N);
-	f->server = w->leader;
-	if (f->kind >= FAULT_KILL_FOLLOWER)
-		f->server = (w->leader + 1 + (int)draw(&w->random, SERVERS - 1)) % SERVERS;
-	if (f->kind == FAULT_CUT_PAIR)
-		f->server = (int)draw(&w->random, SERVERS);
-	if (f->kind >= FAULT_CUT_PAIR)
+	*f = (struct fault){.kind = choose_fault(w), .member = -1, .is_on = true};
+	kind = &kinds[f->kind];
+	f->server = choose_server(w, kind->server);
+	if (kind->has_member)
 		f->member = (int)draw(&w->random, MEMBERS);
-	/* some shorter than the lease, some longer; these two until another one has led for a while */
-	ms = f->kind == FAULT_STOP_LEADER || f->kind == FAULT_CUT_LEADER ? 3000 : 300;
-	ms += draw(&w->random, SERVER_LEASE_S * 1500);
-	f->until_us = clock_monotonic_us() + ms * USEC_PER_MSEC;
+	/* some shorter than the lease, some longer */
+	f->until_us = clock_monotonic_us() +
+		      (kind->min_ms + draw(&w->random, SERVER_LEASE_S * 1500)) * USEC_PER_MSEC;
 	w->n_faults++;
 	begin_fault(w);
 }
@@ -1175,25 +1332,35 @@ static void make_clients(struct world *w, struct rpc_tls *tls, struct rpc_client
 {
 	for (size_t i = 0; i < SERVERS; i++) {
 		const struct rpc_endpoint endpoint = {
-			.host = "127.0.0.1", .port = w->servers[i].port, .tls = tls};
+			.host = host_of(w, i), .port = w->servers[i].port, .tls = tls};
 
 		assert_int_equal(rpc_client_new(w->event, &endpoint, &ret[i], NULL), STATUS_OK);
 	}
 }
 
+static void make_proxies(struct world *w, size_t i)
+{
+	char path[PATH_MAX];
+
+	for (size_t m = 0; m < MEMBERS; m++) {
+		(void)str_format(path, PATH_MAX, "%s/s%zu-%zu", w->dir, i, m);
+		w->servers[i].proxies[m] = proxy_new(path, etcd_world_socket(w->etcd, m));
+	}
+}
+
 static void make_servers(struct world *w)
 {
-	char path[2][PATH_MAX];
 	int status;
 
-	w->etcd = etcd_world_new(MEMBERS);
+	if (w->has_hosts)
+		hosts_new(&w->hosts, SERVERS + MEMBERS);
+	w->etcd = w->has_hosts ? etcd_world_new_hosts(&w->hosts, SERVERS) : etcd_world_new(MEMBERS);
 	for (size_t i = 0; i < SERVERS; i++) {
 		w->servers[i].port = free_port();
-		for (size_t m = 0; m < MEMBERS; m++) {
-			(void)str_format(path[0], PATH_MAX, "%s/s%zu-%zu", w->dir, i, m);
-			w->servers[i].proxies[m] = proxy_new(path[0], etcd_world_socket(w->etcd, m));
-		}
+		if (!w->has_hosts)
+			make_proxies(w, i);
 		write_config(w, i);
+		map_clock(w, i);
 	}
 	assert_true(waitpid(spawn(w, 0, "--new-cluster"), &status, 0) > 0);
 	assert_int_equal(status, 0);
@@ -1236,14 +1403,22 @@ static void make_models(struct world *w)
 	}
 }
 
-static int setup_world(void **state)
+/* NULL in @state: not here. */
+static int setup_world(void **state, bool has_hosts)
 {
 	static const char *const nodes[NODES] = {"n0", "n1", "n2"};
 	struct world *w = calloc(1, sizeof(*w));
 	const struct dev_options options = {.dir = w->dir, .cluster = "c1", .nodes = nodes, .n_nodes = NODES};
+	const char *only = getenv("HISTORY_CASE");
 	struct config config;
 
+	*state = NULL;
+	if ((only && !str_eq(only, has_hosts ? "hosts" : "proxies")) || (has_hosts && geteuid() != 0)) {
+		free(w);
+		return 0;
+	}
 	assert_non_null(w);
+	w->has_hosts = has_hosts;
 	w->leader = -1;
 	w->is_loud = getenv("HISTORY_LOUD");
 	w->seed = number_of("HISTORY_SEED", 1);
@@ -1256,6 +1431,16 @@ static int setup_world(void **state)
 	make_models(w);
 	*state = w;
 	return 0;
+}
+
+static int setup_proxies(void **state)
+{
+	return setup_world(state, false);
+}
+
+static int setup_hosts(void **state)
+{
+	return setup_world(state, true);
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
@@ -1286,16 +1471,20 @@ static int teardown_world(void **state)
 {
 	struct world *w = *state;
 
+	if (!w)
+		return 0;
 	free_models(w);
 	for (size_t i = 0; i < SERVERS; i++) {
 		if (w->servers[i].pid > 0) {
 			(void)kill(w->servers[i].pid, SIGKILL);
 			(void)waitpid(w->servers[i].pid, NULL, 0);
 		}
-		for (size_t m = 0; m < MEMBERS; m++)
+		for (size_t m = 0; m < MEMBERS && !w->has_hosts; m++)
 			proxy_free(w->servers[i].proxies[m]);
+		(void)munmap(w->servers[i].clock_step, sizeof(*w->servers[i].clock_step));
 	}
 	etcd_world_free(w->etcd);
+	hosts_free(&w->hosts);
 	ticket_issuer_free(w->issuer);
 	sd_event_unref(w->event);
 	if (!getenv("HISTORY_KEEP"))
@@ -1357,9 +1546,8 @@ static void check_end(struct world *w)
 			get_alloc(w, &w->allocs[i]);
 }
 
-TEST_FIXTURE(no_history_breaks_what_was_promised, setup_world, teardown_world)
+static void run_history(struct world *w)
 {
-	struct world *w = *state;
 	const int faults = (int)number_of("HISTORY_FAULTS", FAULTS);
 	uint64_t begin_us = clock_monotonic_us();
 
@@ -1376,4 +1564,18 @@ TEST_FIXTURE(no_history_breaks_what_was_promised, setup_world, teardown_world)
 		w->n_operations, w->n_unknown, w->n_grants, w->n_faults, w->changes,
 		(int)((clock_monotonic_us() - begin_us) / USEC_PER_SEC));
 	assert_true(w->n_grants > 0);
+}
+
+TEST_FIXTURE(no_history_breaks_what_was_promised, setup_proxies, teardown_world)
+{
+	if (!*state)
+		skip();
+	run_history(*state);
+}
+
+TEST_FIXTURE(no_history_on_hosts_breaks_what_was_promised, setup_hosts, teardown_world)
+{
+	if (!*state)
+		skip();
+	run_history(*state);
 }
