@@ -281,6 +281,7 @@ static bool set_options(struct engine_call *call, const struct engine_request *r
 {
 	CURL *easy = call->easy;
 	long timeout_ms = (long)(request->timeout_us / USEC_PER_MSEC);
+	long silence_s = (long)(request->silence_us / USEC_PER_SEC);
 
 	return curl_easy_setopt(easy, CURLOPT_URL, url) == CURLE_OK &&
 	       curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, call->engine->socket) == CURLE_OK &&
@@ -293,6 +294,8 @@ static bool set_options(struct engine_call *call, const struct engine_request *r
 	       curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, (long)BUFFER_SIZE) == CURLE_OK &&
 	       curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS) == CURLE_OK &&
 	       curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, timeout_ms) == CURLE_OK &&
+	       curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, silence_s > 0 ? 1L : 0L) == CURLE_OK &&
+	       curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, silence_s) == CURLE_OK &&
 	       curl_easy_setopt(easy, CURLOPT_HTTPHEADER, call->headers) == CURLE_OK &&
 	       curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_write) == CURLE_OK &&
 	       curl_easy_setopt(easy, CURLOPT_WRITEDATA, call) == CURLE_OK &&

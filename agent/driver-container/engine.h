@@ -38,6 +38,8 @@ struct engine_request {
 	const char *path;     /* below ENGINE_API */
 	json_t *body;	      /* stolen; NULL: none */
 	uint64_t timeout_us;  /* 0: none, for what ends when a container does */
+	uint64_t silence_us;  /* whole seconds: it ends when no byte has come for so long, not while it is not
+				 now; 0: never */
 	engine_data_fn *data; /* NULL: the answer is collected, and JSON */
 	bool is_text;	      /* the answer is lines of anything and of no interest */
 };

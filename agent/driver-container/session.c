@@ -885,7 +885,10 @@ static void on_logs_end(enum status status, const struct error *err, const json_
 
 static void logs_found(struct session *session, const struct container *container)
 {
-	const struct engine_request request = {.method = "GET", .data = on_log_data};
+	const struct engine_request request = {
+		.method = "GET",
+		.silence_us = session->follow ? 0 : session->driver->settings->engine_timeout_us,
+		.data = on_log_data};
 	char tail[16] = "all";
 	struct error err;
 

@@ -133,6 +133,7 @@ class Proxy:
                         waiting.pop()()
                         self.fired.set()
                     client.sendall(chunk)
+            with contextlib.suppress(OSError):  # also when the engine died with it unread
                 client.shutdown(socket.SHUT_WR)
 
         answers = threading.Thread(target=back, daemon=True)

@@ -169,6 +169,72 @@ static void an_engine_that_hangs_has_a_deadline(void **state)
 	assert_int_equal(said.status, STATUS_DEADLINE_EXCEEDED);
 }
 
+static void ask_data(struct fake *fake, struct said *said, engine_data_fn *data, struct engine **ret,
+		     struct engine_call **ret_call)
+{
+	const struct engine_request request = {
+		.method = "GET", .path = "/x", .silence_us = USEC_PER_SEC, .data = data};
+
+	fake_begin(fake);
+	assert_true(sd_event_new(&said->event) >= 0);
+	assert_int_equal(engine_new(said->event, fake->path, ret, NULL), STATUS_OK);
+	assert_int_equal(engine_send(*ret, &request, on_done, said, ret_call, NULL), STATUS_OK);
+}
+
+static bool take_all(const uint8_t *bytes, size_t n, void *userdata)
+{
+	(void)bytes;
+	(void)n;
+	(void)userdata;
+	return true;
+}
+
+static bool is_reading;
+
+static bool take_when_reading(const uint8_t *bytes, size_t n, void *userdata)
+{
+	return is_reading && take_all(bytes, n, userdata);
+}
+
+static void an_engine_that_says_nothing_any_more_is_left(void **state)
+{
+	struct fake fake = {.answer = NULL};
+	struct said said = {.n = 0};
+	struct engine *engine;
+
+	(void)state;
+	ask_data(&fake, &said, take_all, &engine, NULL);
+	assert_true(sd_event_loop(said.event) >= 0);
+	engine_free(engine);
+	fake_end(&fake);
+	(void)sd_event_unref(said.event);
+	assert_int_equal(said.status, STATUS_DEADLINE_EXCEEDED);
+}
+
+static void what_is_not_taken_now_is_no_silence_of_the_engine(void **state)
+{
+	struct fake fake = {.answer = HEAD "Content-Length: 65536\r\n\r\n", .repeat = 1};
+	struct said said = {.n = 0};
+	struct engine_call *call;
+	struct engine *engine;
+	uint64_t end = clock_monotonic_us() + 3 * USEC_PER_SEC;
+
+	(void)state;
+	is_reading = false;
+	ask_data(&fake, &said, take_when_reading, &engine, &call);
+	while (clock_monotonic_us() < end)
+		assert_true(sd_event_run(said.event, 100 * USEC_PER_MSEC) >= 0);
+	assert_int_equal(said.n, 0);
+	is_reading = true;
+	engine_resume(call);
+	while (said.n == 0)
+		assert_true(sd_event_run(said.event, USEC_PER_SEC) >= 0);
+	engine_free(engine);
+	fake_end(&fake);
+	(void)sd_event_unref(said.event);
+	assert_int_equal(said.status, STATUS_OK);
+}
+
 static void an_engine_that_is_away_is_said_to_be(void **state)
 {
 	struct said said = ask("/nonexistent/engine.sock", 10 * USEC_PER_SEC);
@@ -207,6 +273,8 @@ int main(void)
 		cmocka_unit_test(each_answer_is_a_status),
 		cmocka_unit_test(an_engine_that_talks_without_end_is_cut_off),
 		cmocka_unit_test(an_engine_that_hangs_has_a_deadline),
+		cmocka_unit_test(an_engine_that_says_nothing_any_more_is_left),
+		cmocka_unit_test(what_is_not_taken_now_is_no_silence_of_the_engine),
 		cmocka_unit_test(an_engine_that_is_away_is_said_to_be),
 		cmocka_unit_test(a_cancelled_request_says_nothing),
 	};
