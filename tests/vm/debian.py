@@ -49,6 +49,7 @@ PACKAGES = {
     "podman": "containers on volumes",
     "crun": "runs those",
     "busybox-static": "what is in those",
+    "etcd-server": "the store of several servers",
     "curl": "holdfast: brings libcurl, whose package has another name in each release",
     "libbsd0": "holdfast",
     "libjansson4": "holdfast",
@@ -186,7 +187,7 @@ def set_up(root):
             os.symlink("/dev/null", link)
     # for the tests that ask for it
     image.run("systemctl", "--quiet", f"--root={root}", "disable", "nfs-server.service", "nfs-client.target",
-              "rpcbind.service", "rpcbind.socket", "nfs-blkmap.service", "auditd.service")  # fmt: skip
+              "rpcbind.service", "rpcbind.socket", "nfs-blkmap.service", "auditd.service", "etcd.service")  # fmt: skip
     if os.path.exists(os.path.join(root, ".autorelabel")):
         os.unlink(os.path.join(root, ".autorelabel"))
 
