@@ -65,8 +65,8 @@ static void lose(struct session *session, const struct error *err)
 
 	rpc_stream_cancel(session->stream);
 	session->stream = NULL;
-	/* where there was a session there may be one again, without another handshake: the server may have lost
-	 * the one that leads. Else another one may be better off. */
+	/* where there was a session there may be one again, without another handshake: the server may have
+	 * lost the one that leads. Else another one may be better off. */
 	if (session->state != SESSION_UP)
 		rpc_client_move_on(session->client);
 	session->info.attempts = session->backoff.attempts;
