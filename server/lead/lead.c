@@ -39,6 +39,10 @@ static void say(const struct lead *lead)
 {
 	if (lead->view.is_own)
 		log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "lead"}, "%s leads", lead->name);
+	else if (!lead->view.is_known)
+		log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "lead"},
+			"nobody leads: the lease of this server, %s, is not over, which led before it began",
+			lead->name);
 	else
 		log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "lead"}, "%s (%s) leads, this server follows",
 			lead->view.name, lead->view.address);
@@ -72,13 +76,18 @@ static void on_follow(const char *leader, int64_t since_ms, void *userdata)
 	struct lead *lead = userdata;
 	const char *blank = strchr(leader, ' ');
 	size_t n = blank ? (size_t)(blank - leader) : strlen(leader);
+	bool has_its_name, has_its_address;
 
 	lead->is_in_trouble = false;
-	lead->view = (struct lead_view){.is_known = true, .since_ms = since_ms};
+	lead->view = (struct lead_view){.since_ms = since_ms};
 	(void)str_format(lead->view.name, sizeof(lead->view.name), "%.*s", (int)n, leader);
 	str_copy_text(lead->view.address, sizeof(lead->view.address), blank ? blank + 1 : "");
+	has_its_name = str_eq(lead->view.name, lead->name);
+	has_its_address = str_eq(lead->view.address, lead->address);
+	/* who led at this address before is no more, as this server is there */
+	lead->view.is_known = !has_its_name || !has_its_address;
 	say(lead);
-	if (str_eq(lead->view.name, lead->name) && !str_eq(lead->view.address, lead->address))
+	if (has_its_name && !has_its_address)
 		log_ctx(LOG_ERR, &(struct log_ctx){.op = "lead"},
 			"another server, at %s, calls itself %s as well: give each a name of its own (name "
 			"in "
@@ -132,9 +141,6 @@ enum status lead_check(const struct lead *lead, struct error *err)
 				  "most of its members up? etcdctl endpoint health --cluster; the "
 				  "servers' logs name those that do not answer"
 				: "no server leads just now; ask again in some seconds");
-	if (str_eq(lead->view.name, lead->name))
-		return error_set(err, STATUS_UNAVAILABLE, 0,
-				 "this server, %s, is about to lead; ask again in some seconds", lead->name);
 	return error_set(err, STATUS_UNAVAILABLE, 0, "this server, %s, follows: %s leads, ask it at %s",
 			 lead->name, lead->view.name, lead->view.address);
 }

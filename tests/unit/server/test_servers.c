@@ -556,6 +556,22 @@ TEST_FIXTURE(a_follower_hands_on_calls_and_sessions, setup_servers, teardown_ser
 			 STATUS_PERMISSION_DENIED);
 }
 
+/* Calls are not handed on to the server itself, and sessions wait until it leads again. */
+TEST_FIXTURE(who_begins_anew_waits_for_its_own_lease, setup_one, teardown_servers)
+{
+	struct servers *s = *state;
+
+	assert_int_equal(run_option(s, 0, "--new-cluster"), 0);
+	start(s, 0);
+	(void)await_leader(s, -1);
+	drop_clients(s);
+	end(s, 0, SIGKILL);
+	start(s, 0);
+	await_said(s, 0, "the lease of this server, s0, is not over");
+	make_clients(s, 0);
+	join(s, &s->f.n1, "n1");
+}
+
 TEST_FIXTURE(sessions_at_a_follower_end_with_the_leader_and_begin_anew, setup_servers, teardown_servers)
 {
 	struct servers *s = *state;
