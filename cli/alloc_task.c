@@ -393,22 +393,41 @@ static enum status cmd_alloc_exec(struct invocation *inv, struct error *err)
 	return status;
 }
 
+/* What a task wrote must not drive the terminal of who reads it: "?" for control characters other than those
+ * of lines, C1 ("\xc2\x80" to "\xc2\x9f") by its second byte. @last is the byte before. */
+static void mask_controls(uint8_t *bytes, size_t n, uint8_t *last)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint8_t byte = bytes[i];
+		bool is_c0 = byte < ' ' && byte != '\n' && byte != '\t' && byte != '\r';
+
+		if (is_c0 || byte == 0x7f || (*last == 0xc2 && byte >= 0x80 && byte < 0xa0))
+			bytes[i] = '?';
+		*last = byte;
+	}
+}
+
 static enum status on_log(const ProtobufCMessage *message, void *userdata, struct error *err)
 {
 	const Holdfast__Driver__V1__TaskLogsResponse *said = (const void *)message;
 	bool is_stderr = said->stream == HOLDFAST__DRIVER__V1__OUTPUT_STREAM__OUTPUT_STREAM_STDERR;
+	int fd = is_stderr ? STDERR_FILENO : STDOUT_FILENO;
+	uint8_t *last = userdata; /* of each stream */
 
-	(void)userdata;
-	return put(is_stderr ? STDERR_FILENO : STDOUT_FILENO, &said->value, err);
+	if (isatty(fd))
+		mask_controls(said->value.data, said->value.len, &last[is_stderr]);
+	return put(fd, &said->value, err);
 }
 
 static enum status cmd_alloc_logs(struct invocation *inv, struct error *err)
 {
 	Holdfast__V1__AllocationLogsRequest request = HOLDFAST__V1__ALLOCATION_LOGS_REQUEST__INIT;
+	uint8_t last[2] = {0, 0};
 	const struct connection_stream stream = {.service = &holdfast__v1__allocations__descriptor,
 						 .method = "Logs",
 						 .request = &request.base,
-						 .on_message = on_log};
+						 .on_message = on_log,
+						 .userdata = last};
 	cleanup_connection struct connection *connection = NULL;
 	char id[PICK_ID_SIZE];
 	uint64_t tail = 0;

@@ -216,9 +216,12 @@ class Flow(Execs):
         assert late.returncode not in (0, 7) and late.stderr, late
 
     def output_is_read_on_demand_and_followed(self):
-        alloc = self.run(script="echo one; echo two >&2; echo three; echo x >> /data/starts; sleep 100000")
+        alloc = self.run(script="echo one; echo two >&2; printf 'three\\\\033[2J\\\\302\\\\233J\\\\n'; echo x >> /data/starts; sleep 100000")
         self.until_running(alloc)
-        wait_for("the output", lambda: self.room.holdfast("alloc", "logs", alloc).stdout == "one\nthree\n")
+        wait_for("the output", lambda: self.room.holdfast("alloc", "logs", alloc).stdout == "one\nthree\033[2J\x9bJ\n")
+        words = f"{PREFIX}/bin/holdfast --dev-dir {PREFIX}/var/server alloc logs {alloc}"
+        seen = subprocess.run(["script", "-qec", words, "/dev/null"], check=True, stdout=subprocess.PIPE)
+        assert b"three?[2J\xc2?J" in seen.stdout and b"\033" not in seen.stdout, seen  # nothing drives a terminal
         assert self.room.holdfast("alloc", "logs", alloc, "--stderr").stderr == "two\n"
         last = self.room.holdfast("alloc", "logs", alloc, "--tail", "1")
         assert (last.stdout + last.stderr).count("\n") == 1, last
