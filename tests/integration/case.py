@@ -235,6 +235,12 @@ class CsiTest(unittest.TestCase):
             self.holdfast("audit", "verify", node.trail)
 
 
+def names_sqlite(test):
+    """A decorator for a test that is about that store alone."""
+    test.names_sqlite = True
+    return test
+
+
 @contextlib.contextmanager
 def killed_at(pid, syscall, when):
     """Within the block, process pid is killed as it enters the when-th call of syscall (counted per thread)."""
@@ -243,9 +249,13 @@ def killed_at(pid, syscall, when):
          f"inject={syscall}:signal=SIGKILL:when={when}"],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     )
+
+    def is_dead():
+        return not os.path.exists(f"/proc/{pid}") or proc_status_state(pid) in ("Z", "X")
+
     try:
-        wait_for(f"strace to attach to {pid}", lambda: proc_status(pid)["TracerPid"] != "0")
-        yield lambda: not os.path.exists(f"/proc/{pid}") or proc_status_state(pid) in ("Z", "X")
+        wait_for(f"strace to attach to {pid}", lambda: is_dead() or proc_status(pid)["TracerPid"] != "0")
+        yield is_dead
     finally:
         tracer.send_signal(signal.SIGTERM)
         tracer.wait(timeout=10)
@@ -259,4 +269,4 @@ def proc_status_state(pid):
         return "X"
 
 
-__all__ = ["PREFIX", "CsiTest", "Failure", "WorldTest", "csi_volume", "disk", "killed_at", "proc_status", "wait_for"]
+__all__ = ["PREFIX", "CsiTest", "Failure", "WorldTest", "csi_volume", "disk", "killed_at", "names_sqlite", "proc_status", "wait_for"]

@@ -15,16 +15,10 @@ import sys
 import time
 
 from demo import ALLOC_1, ALLOC_2, Demo, main
-from world import CLUSTER, GROUP, PREFIX, Daemon, Failure, World, run, show, wait_for
+from world import CLUSTER, GROUP, PREFIX, Daemon, Etcd, Failure, World, as_server, run, show, wait_for
 
 SERVERS = 3
-LEASE_S = 2
-ETCD = f"{PREFIX}/var/etcd"
 TLS = f"{PREFIX}/var/server/tls"
-
-
-def as_server(*argv):
-    return ["setpriv", f"--reuid={GROUP}", f"--regid={GROUP}", "--clear-groups", "--inh-caps=-all", *argv]
 
 
 def free_ports(n):
@@ -40,7 +34,7 @@ class ServersWorld(World):
 
     def __init__(self):
         super().__init__(nodes=2)
-        self.members, self.servers, self.ports = [], [], []
+        self.servers, self.ports = [], []
         for node in self.nodes:
             node.settings = lambda settings=node.settings: re.sub(
                 r"^server \{.*?^\}\n", f"servers = [{self.quoted_addresses()}]\n", settings(), flags=re.S | re.M)
@@ -52,7 +46,7 @@ class ServersWorld(World):
         self.ports = free_ports(SERVERS)
         super().open()
         self.server.kill(signal.SIGTERM)
-        self.make_etcd()
+        self.etcd = Etcd(self, SERVERS)
         self.servers = [self.make_server(i) for i in range(SERVERS)]
         run(*self.servers[0].argv, "--new-cluster")
         for server in self.servers:
@@ -64,25 +58,9 @@ class ServersWorld(World):
         os.mkdir(path, 0o700)
         os.chown(path, pwd.getpwnam(GROUP).pw_uid, pwd.getpwnam(GROUP).pw_gid)
 
-    def make_etcd(self):
-        """etcd makes a socket named HOST:PORT where it runs."""
-        self.make_folder(ETCD)
-        cluster = ",".join(f"m{i}=unix://p{i}:1" for i in range(SERVERS))
-        for i in range(SERVERS):
-            argv = as_server("env", "-C", ETCD, "etcd", "--name", f"m{i}", "--data-dir", f"{ETCD}/m{i}",
-                             "--listen-client-urls", f"unix://c{i}:1", "--advertise-client-urls", f"unix://c{i}:1",
-                             "--listen-peer-urls", f"unix://p{i}:1", "--initial-advertise-peer-urls", f"unix://p{i}:1",
-                             "--initial-cluster", cluster)
-            self.members.append(Daemon(self, f"etcd-{i}", argv))
-            self.members[i].start()
-
-        for i in range(SERVERS):
-            wait_for(f"member {i} of etcd to listen", lambda path=f"{ETCD}/c{i}:1": os.path.exists(path))
-
     def make_server(self, i):
         path = f"{PREFIX}/etc/holdfast/s{i}.hcl"
         self.make_folder(f"{PREFIX}/var/s{i}")
-        endpoints = ", ".join(f'"unix:{ETCD}/c{m}:1"' for m in range(SERVERS))
         with open(path, "w", encoding="ascii") as f:
             f.write(f"""cluster    = "{CLUSTER}"
 data_dir   = "{PREFIX}/var/s{i}"
@@ -97,12 +75,7 @@ tls {{
   cert = "{TLS}/server.pem"
   key  = "{TLS}/server.key"
 }}
-store "etcd" {{
-  endpoints = [{endpoints}]
-  name      = "s{i}"
-  lease     = "{LEASE_S}s"
-}}
-""")
+{self.etcd.settings(f"s{i}")}""")
         return Daemon(self, f"s{i}", as_server(f"{PREFIX}/sbin/holdfast-server", "--config", path))
 
     def leader(self):
@@ -121,7 +94,7 @@ store "etcd" {{
         return run(f"{PREFIX}/bin/holdfast", *args, check=check, env=self.environment())
 
     def close(self):
-        for daemon in self.servers + self.members:
+        for daemon in self.servers:
             daemon.kill(signal.SIGTERM)
         super().close()
 
@@ -206,7 +179,7 @@ class ServersDemo(Demo):
         self.world.json("volume", "status", "db")
         gap = time.monotonic() - begin
         show(f"    {leader.name} is gone ({signal.Signals(number).name}); {self.world.leader().name} leads; "
-             f"the first answer came after {gap:.2f} s (lease: {LEASE_S} s)")
+             f"the first answer came after {gap:.2f} s (lease: {Etcd.LEASE_S} s)")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 
-from case import PREFIX, WorldTest, wait_for
+from case import PREFIX, WorldTest, names_sqlite, wait_for
 
 UUID = "0192f3a0-0000-7000-8fff-000000000001"
 
@@ -132,6 +132,7 @@ class TestBadInput(WorldTest):
                 self.assertEqual(f.read(), store, "the store was changed")
             self.end([server, "--dev", dev, "--new-cluster", "--restore", "x"], 2, "--new-cluster")
 
+    @names_sqlite
     def test_a_broken_or_locked_database(self):
         server = f"{PREFIX}/sbin/holdfast-server"
         with tempfile.TemporaryDirectory() as folder:

@@ -5,6 +5,10 @@ nothing is stuck. The places are system calls that the daemon enters, so they ar
 import threading
 
 from case import WorldTest, killed_at, wait_for
+from world import World
+
+# What a server enters to make something durable, by its store: of what it sends, etcd alone gets it without TLS.
+COMMIT = {"sqlite": "fdatasync", "etcd": "sendto"}
 
 # who, system call, which of them counted from the beginning of the action
 STAGE_PLACES = [
@@ -15,9 +19,9 @@ STAGE_PLACES = [
     ("agent", "pwrite64", 1),  # before the allocation is journalled; nothing of it waits for the disk
     ("agent", "pwrite64", 4),
     ("agent", "pwrite64", 8),
-    ("server", "fdatasync", 1),  # before the allocation is durable
-    ("server", "fdatasync", 2),  # before the claim is
-    ("server", "fdatasync", 3),  # before the mount receipt is
+    ("server", "commit", 1),  # before the allocation is durable
+    ("server", "commit", 2),  # before the claim is
+    ("server", "commit", 3),  # before the mount receipt is
 ]
 RELEASE_PLACES = [
     ("helper", "umount2", 1),  # before the unpublish
@@ -27,9 +31,9 @@ RELEASE_PLACES = [
     ("agent", "pwrite64", 4),
     ("agent", "pwrite64", 8),
     ("agent", "fdatasync", 1),  # before the disk has it that the allocation ends
-    ("server", "fdatasync", 1),  # before the stop is durable
-    ("server", "fdatasync", 2),  # before the receipt is
-    ("server", "fdatasync", 3),
+    ("server", "commit", 1),  # before the stop is durable
+    ("server", "commit", 2),  # before the receipt is
+    ("server", "commit", 3),
 ]
 
 
@@ -53,7 +57,7 @@ class TestKill(WorldTest):
         """Run action in the background, kill at the place, and start what was killed again."""
         who, syscall, when = place
         thread = threading.Thread(target=action)
-        with killed_at(self.pid_of(who), syscall, when) as is_dead:
+        with killed_at(self.pid_of(who), COMMIT[World.store] if syscall == "commit" else syscall, when) as is_dead:
             thread.start()
             wait_for(f"{who} to die at {syscall} {when}", is_dead)
             if who != "helper":  # its agent starts a new one by itself

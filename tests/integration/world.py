@@ -27,6 +27,7 @@ BUILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bu
 GROUP = "holdfast-dev"
 HELPER_USER = "holdfast-mount"
 CLUSTER = "demo"
+ETCD = f"{PREFIX}/var/etcd"
 INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # the kernel's constant
 
 
@@ -52,6 +53,11 @@ def wait_for(what, condition, seconds=20):
         if time.monotonic() > deadline:
             raise Failure(f"waited {seconds} s for {what}")
         time.sleep(0.02)
+
+
+def as_server(*argv):
+    """To be run under the account of the claim server."""
+    return ["setpriv", f"--reuid={GROUP}", f"--regid={GROUP}", "--clear-groups", "--inh-caps=-all", *argv]
 
 
 def proc_status(pid):
@@ -341,10 +347,45 @@ helper {{
         return mounts_below(self.dir)
 
 
+class Etcd:
+    """For the servers of a world: so many members on unix sockets, under the servers' account."""
+
+    LEASE_S = 2  # of the server that leads
+
+    def __init__(self, world, members=1):
+        self.members = []
+        os.makedirs(ETCD, 0o700)
+        os.chown(ETCD, pwd.getpwnam(GROUP).pw_uid, pwd.getpwnam(GROUP).pw_gid)
+        cluster = ",".join(f"m{i}=unix://p{i}:1" for i in range(members))
+        for i in range(members):  # etcd makes a socket named HOST:PORT where it runs
+            argv = as_server("env", "-C", ETCD, "etcd", "--name", f"m{i}", "--data-dir", f"{ETCD}/m{i}",
+                             "--listen-client-urls", f"unix://c{i}:1", "--advertise-client-urls", f"unix://c{i}:1",
+                             "--listen-peer-urls", f"unix://p{i}:1", "--initial-advertise-peer-urls", f"unix://p{i}:1",
+                             "--initial-cluster", cluster)
+            self.members.append(Daemon(world, f"etcd-{i}", argv))
+            self.members[i].start()
+        for path in self.sockets():
+            wait_for(f"etcd to listen at {path}", lambda path=path: os.path.exists(path))
+
+    def sockets(self):
+        return [f"{ETCD}/c{i}:1" for i in range(len(self.members))]
+
+    def settings(self, name):
+        """The block for the server of that name."""
+        endpoints = ", ".join(f'"unix:{path}"' for path in self.sockets())
+        return f"""store "etcd" {{
+  endpoints = [{endpoints}]
+  name      = "{name}"
+  lease     = "{self.LEASE_S}s"
+}}
+"""
+
+
 class World:
     """Make it with open(), and always close() it."""
 
     opened = []  # those that are not closed yet
+    store = "sqlite"  # of the server, or "etcd"
 
     def __init__(self, nodes=2, ops_per_second=100, burst=200, plugin_ids=(), agent_settings="", server_settings=""):
         """agent_settings and server_settings: lines of their files; the server is then told by a file, too."""
@@ -359,7 +400,7 @@ class World:
         self.made = []  # accounts made here, to be removed; also noted in the lock file
         self.lock = None
         self.nodes = [Node(self, i + 1) for i in range(nodes)]
-        self.server = None
+        self.server = self.etcd = None
 
     # --- making -------------------------------------------------------------------------------------------
 
@@ -377,12 +418,13 @@ class World:
         self.server = Daemon(
             self,
             "server",
-            ["setpriv", f"--reuid={GROUP}", f"--regid={GROUP}", "--clear-groups", "--inh-caps=-all"]
-            + [f"{PREFIX}/sbin/holdfast-server", "--dev", f"{PREFIX}/var/server", "--cluster", CLUSTER]
-            + [arg for node in self.nodes for arg in ("--node", node.id)],
+            as_server(f"{PREFIX}/sbin/holdfast-server", "--dev", f"{PREFIX}/var/server", "--cluster", CLUSTER,
+                      *(arg for node in self.nodes for arg in ("--node", node.id))),
         )
         self.start_server()
-        if self.server_settings:
+        if World.store == "etcd":
+            self.etcd = Etcd(self)
+        if self.server_settings or self.etcd:
             self.configure_server()
         for node in self.nodes:
             node.prepare()
@@ -480,10 +522,12 @@ tls {{
   key  = "{folder}/tls/server.key"
 }}
 {self.server_settings}
+{self.etcd.settings("server") if self.etcd else ""}
 """)
         self.server.kill(signal.SIGTERM)
-        program = f"{PREFIX}/sbin/holdfast-server"
-        self.server.argv = self.server.argv[: self.server.argv.index(program)] + [program, "--config", path]
+        self.server.argv = as_server(f"{PREFIX}/sbin/holdfast-server", "--config", path)
+        if self.etcd:
+            run(*self.server.argv, "--new-cluster")
         self.start_server()
 
     # --- using --------------------------------------------------------------------------------------------
@@ -502,6 +546,8 @@ tls {{
         if "--config" in self.server.argv:
             self.server.start()
             wait_for(f"the server to listen (log: {self.server.log})", self.is_listening)
+            if self.etcd:  # the lease of the one before may have to end
+                wait_for("the server to lead", lambda: self.holdfast("node", "status", check=False).returncode == 0)
             return
         path = f"{PREFIX}/var/server/address"
         folder = os.path.dirname(path)
@@ -622,7 +668,7 @@ volume "data" {{
             return
         if self in World.opened:
             World.opened.remove(self)
-        for daemon in [node.daemon for node in self.nodes] + [self.server]:
+        for daemon in [node.daemon for node in self.nodes] + [self.server] + (self.etcd.members if self.etcd else []):
             if daemon:
                 daemon.kill(signal.SIGTERM)
         for made in self.plugins:
