@@ -58,7 +58,10 @@ __attribute__((destructor)) static void unit_check(void)
 	_exit(EXIT_FAILURE);
 }
 
-__attribute__((weak)) int main(void)
+/* With a pattern of names ('*' and '?'): only the cases that match it. */
+__attribute__((weak)) int main(int argc, char **argv)
 {
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
 	return unit_run();
 }
