@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "conf/conf.h"
 #include "plugin/controller.h"
+#include "state/schema.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -68,7 +69,7 @@ void config_init(struct config *config)
 		.audit_keep = AUDIT_KEEP_DEFAULT,
 		.audit_keep_for_us = AUDIT_KEEP_FOR_DEFAULT_DAYS * USEC_PER_DAY,
 		.acl = true,
-		.etcd = LEAD_SETTINGS_INIT,
+		.etcd = LEAD_SETTINGS_INIT(SCHEMA_VERSION),
 	};
 }
 

@@ -11,6 +11,7 @@
 #include "base/selinux_label.h"
 #include "base/str.h"
 #include "kit/copy_look.h"
+#include "lead/lead.h"
 #include "log/log.h"
 #include "log/service.h"
 #include "recovery/kit_files.h"
@@ -30,6 +31,7 @@ static const char usage_text[] =
 	"usage: holdfast-server [--config FILE] [--check-config]\n"
 	"       holdfast-server [--config FILE] --new-cluster\n"
 	"       holdfast-server [--config FILE] --migrate to-etcd|to-sqlite\n"
+	"       holdfast-server [--config FILE] --raise-schema\n"
 	"       holdfast-server [--config FILE] --restore FILE [--passphrase-file FILE | --key-file FILE]\n"
 	"                       [--other-cluster] [--dry-run]\n"
 	"       holdfast-server --dev DIR [--cluster NAME] [--node NAME]... [--port PORT]\n"
@@ -43,6 +45,7 @@ static const char usage_text[] =
 	"                      knows no node, volume or claim\n"
 	"      --migrate WHERE to-etcd or to-sqlite: move the store of servers that are not running, and "
 	"end\n"
+	"      --raise-schema  of several servers: say that from now on those of this version lead, and end\n"
 	"      --restore FILE  put this copy (holdfast operator backup) in the place of the store of a "
 	"server\n"
 	"                      that is not running, and end; the old store is kept beside it\n"
@@ -61,6 +64,7 @@ struct arguments {
 	bool check_config;
 	bool new_cluster;
 	const char *migrate_where;
+	bool raise_schema;
 	const char *restore_path;
 	bool other_cluster;
 	bool dry_run;
@@ -79,6 +83,7 @@ enum long_option {
 	OPT_PORT,
 	OPT_NEW_CLUSTER,
 	OPT_MIGRATE,
+	OPT_RAISE_SCHEMA,
 	OPT_RESTORE,
 	OPT_OTHER,
 	OPT_DRY_RUN,
@@ -95,6 +100,7 @@ static const struct option long_options[] = {
 	{"port", required_argument, NULL, OPT_PORT},
 	{"new-cluster", no_argument, NULL, OPT_NEW_CLUSTER},
 	{"migrate", required_argument, NULL, OPT_MIGRATE},
+	{"raise-schema", no_argument, NULL, OPT_RAISE_SCHEMA},
 	{"restore", required_argument, NULL, OPT_RESTORE},
 	{"other-cluster", no_argument, NULL, OPT_OTHER},
 	{"dry-run", no_argument, NULL, OPT_DRY_RUN},
@@ -147,6 +153,9 @@ static int take_option(int opt, struct arguments *args)
 			return usage_error("--migrate: to-etcd or to-sqlite is wanted");
 		args->migrate_where = optarg;
 		return -1;
+	case OPT_RAISE_SCHEMA:
+		args->raise_schema = true;
+		return -1;
 	case OPT_RESTORE:
 		args->restore_path = optarg;
 		return -1;
@@ -179,7 +188,8 @@ static int take_option(int opt, struct arguments *args)
 
 static bool is_to_serve(const struct arguments *args)
 {
-	return !args->check_config && !args->restore_path && !args->new_cluster && !args->migrate_where;
+	return !args->check_config && !args->restore_path && !args->new_cluster && !args->migrate_where &&
+	       !args->raise_schema;
 }
 
 static int parse_arguments(int argc, char **argv, struct arguments *args)
@@ -199,6 +209,9 @@ static int parse_arguments(int argc, char **argv, struct arguments *args)
 	if (args->migrate_where &&
 	    (args->new_cluster || args->restore_path || args->check_config || args->dev.dir))
 		return usage_error("--migrate goes alone: with no other action, and not with --dev");
+	if (args->raise_schema && (args->migrate_where || args->new_cluster || args->restore_path ||
+				   args->check_config || args->dev.dir))
+		return usage_error("--raise-schema goes alone: with no other action, and not with --dev");
 	if (args->new_cluster && (args->restore_path || args->check_config))
 		return usage_error(
 			"--new-cluster goes alone: neither with --restore nor with --check-config");
@@ -293,6 +306,30 @@ static int migrate(const struct config *config, const char *where)
 	(void)printf("cluster %s: moved %s: %" PRIu64 " records, index %" PRIu64
 		     ", SHA-256 %s, read again there\n",
 		     config->cluster, where, result.n, result.index, digest);
+	return EXIT_OK;
+}
+
+static int raise_schema(const struct config *config)
+{
+	struct error err;
+	uint32_t before = 0;
+	enum status st = lead_settings_are_given(&config->etcd)
+				 ? restore_become_owner(config, false, &err)
+				 : error_set(&err, STATUS_FAILED_PRECONDITION, 0,
+					     "--raise-schema is for several servers: the settings have no "
+					     "store \"etcd\"; a "
+					     "server on sqlite raises its store when it starts");
+
+	if (st == STATUS_OK)
+		st = lead_raise_schema(&config->etcd, config->cluster, &before, &err);
+	if (st != STATUS_OK)
+		return fail(&err);
+	if (before == config->etcd.schema)
+		(void)printf("cluster %s: is at schema %" PRIu32 " already\n", config->cluster, before);
+	else
+		(void)printf("cluster %s: from schema %" PRIu32 " to %" PRIu32
+			     ": servers of the earlier version lead no more once they end\n",
+			     config->cluster, before, config->etcd.schema);
 	return EXIT_OK;
 }
 
@@ -441,6 +478,8 @@ int main(int argc, char **argv)
 		warn_unlabelled();
 	if (args.new_cluster)
 		return make_new_cluster(&config);
+	if (args.raise_schema)
+		return raise_schema(&config);
 	if (args.migrate_where)
 		return migrate(&config, args.migrate_where);
 	if (args.restore_path)

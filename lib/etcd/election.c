@@ -6,6 +6,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "etcd/judge.h"
+#include "etcd/request.h"
 #include "rpc/timer.h"
 
 #include <assert.h>
@@ -42,6 +43,10 @@ struct election {
 	uint64_t lease_us;
 	uint64_t call_us;
 	uint64_t yield_us; /* monotonic: until then others may lead */
+	char *schema_key;  /* NULL: none */
+	uint32_t schema;
+	int64_t schema_revision; /* of its key when it was looked at last; 0: there was none */
+	uint32_t aside;		 /* what was said of it last; 0: nothing */
 	const struct election_events *events;
 	void *userdata;
 	enum phase phase;
@@ -218,39 +223,46 @@ static void on_created(enum status status, const ProtobufCMessage *response, con
 		judge_key(e, kv);
 		return;
 	}
+	if (e->schema_key) { /* it was changed meanwhile */
+		look_again(e);
+		return;
+	}
 	(void)error_set(&odd, STATUS_INTERNAL, 0, "etcd answers without the key %s", e->key);
 	stumble(e, &odd);
 }
 
-static ProtobufCBinaryData bytes_of(char *text)
-{
-	return (ProtobufCBinaryData){.len = strlen(text), .data = (uint8_t *)text};
-}
-
+/* The leader's key if there is none, and the schema as it was when that was looked at; where it has none, the
+ * own one. */
 static void create(struct election *e)
 {
 	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
-	Etcdserverpb__Compare compare = ETCDSERVERPB__COMPARE__INIT;
-	Etcdserverpb__RequestOp success = ETCDSERVERPB__REQUEST_OP__INIT;
-	Etcdserverpb__RequestOp failure = ETCDSERVERPB__REQUEST_OP__INIT;
-	Etcdserverpb__PutRequest put = ETCDSERVERPB__PUT_REQUEST__INIT;
+	Etcdserverpb__Compare absent = etcd_compare_created(e->key, 0);
+	Etcdserverpb__Compare unchanged;
+	Etcdserverpb__PutRequest leader = ETCDSERVERPB__PUT_REQUEST__INIT;
+	Etcdserverpb__PutRequest schema = ETCDSERVERPB__PUT_REQUEST__INIT;
 	Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
+	Etcdserverpb__RequestOp put_leader = etcd_op_put(&leader);
+	Etcdserverpb__RequestOp put_schema = etcd_op_put(&schema);
+	Etcdserverpb__RequestOp read_leader = etcd_op_range(&range);
 	char value[VALUE_SIZE];
+	char number[ETCD_SCHEMA_SIZE];
 
 	(void)str_format(value, sizeof(value), "%s %" PRId64, e->name, clock_realtime_ms());
-	compare.key = put.key = range.key = bytes_of(e->key);
-	compare.target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE;
-	compare.target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_CREATE_REVISION; /* 0: absent */
-	put.value = bytes_of(value);
-	put.lease = e->lease;
-	success.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT;
-	success.request_put = &put;
-	failure.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_RANGE;
-	failure.request_range = &range;
+	leader.key = range.key = etcd_bytes(e->key);
+	leader.value = etcd_bytes(value);
+	leader.lease = e->lease;
 	txn.n_compare = txn.n_success = txn.n_failure = 1;
-	txn.compare = (Etcdserverpb__Compare *[]){&compare};
-	txn.success = (Etcdserverpb__RequestOp *[]){&success};
-	txn.failure = (Etcdserverpb__RequestOp *[]){&failure};
+	txn.compare = (Etcdserverpb__Compare *[]){&absent, &unchanged};
+	txn.success = (Etcdserverpb__RequestOp *[]){&put_leader, &put_schema};
+	txn.failure = (Etcdserverpb__RequestOp *[]){&read_leader};
+	if (e->schema_key) {
+		unchanged = etcd_compare_modified(e->schema_key, e->schema_revision);
+		(void)str_decimal(number, sizeof(number), e->schema);
+		schema.key = etcd_bytes(e->schema_key);
+		schema.value = etcd_bytes(number);
+		txn.n_compare = 2;
+		txn.n_success = e->schema_revision == 0 ? 2 : 1;
+	}
 	call(e, &etcdserverpb__kv__descriptor, "Txn", &txn.base, on_created);
 }
 
@@ -288,10 +300,29 @@ static void grant(struct election *e)
 	call(e, &etcdserverpb__lease__descriptor, "LeaseGrant", &request.base, on_granted);
 }
 
+/* NULL: nobody has led yet. */
+static bool may_write(struct election *e, const Etcdserverpb__KeyValue *schema)
+{
+	e->schema_revision = schema ? schema->mod_revision : 0;
+	return !schema || etcd_schema_read(schema) == e->schema;
+}
+
+static void stand_aside(struct election *e, uint32_t schema)
+{
+	look_again(e);
+	if (e->aside == schema)
+		return;
+	e->aside = schema;
+	e->followed = 0; /* nobody leads: whoever does next is told anew */
+	e->events->on_aside(schema, e->userdata);
+}
+
 static void on_looked(enum status status, const ProtobufCMessage *response, const struct error *err,
 		      void *userdata)
 {
-	const Etcdserverpb__RangeResponse *range = (const Etcdserverpb__RangeResponse *)response;
+	const Etcdserverpb__TxnResponse *txn = (const Etcdserverpb__TxnResponse *)response;
+	const Etcdserverpb__KeyValue *leader;
+	const Etcdserverpb__KeyValue *schema;
 	struct election *e = userdata;
 
 	if (status != STATUS_OK) {
@@ -300,22 +331,37 @@ static void on_looked(enum status status, const ProtobufCMessage *response, cons
 	}
 	e->trouble = (struct error){.status = STATUS_OK};
 	backoff_reset(&e->backoff);
-	if (range->n_kvs > 0)
-		judge_key(e, range->kvs[0]);
-	else if (clock_monotonic_us() < e->yield_us)
+	leader = judge_key_of(txn, 0);
+	schema = e->schema_key ? judge_key_of(txn, 1) : NULL;
+	if (leader) {
+		e->aside = 0;
+		judge_key(e, leader);
+	} else if (!may_write(e, schema)) {
+		stand_aside(e, etcd_schema_read(schema));
+	} else if (clock_monotonic_us() < e->yield_us) {
 		look_again(e);
-	else
+	} else {
+		e->aside = 0;
 		grant(e);
+	}
 }
 
 static void look(struct election *e)
 {
-	Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
+	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
+	Etcdserverpb__RangeRequest leader = ETCDSERVERPB__RANGE_REQUEST__INIT;
+	Etcdserverpb__RangeRequest schema = ETCDSERVERPB__RANGE_REQUEST__INIT;
+	Etcdserverpb__RequestOp read_leader = etcd_op_range(&leader);
+	Etcdserverpb__RequestOp read_schema = etcd_op_range(&schema);
 
 	if (e->phase != PHASE_TRYING)
 		return;
-	range.key = bytes_of(e->key);
-	call(e, &etcdserverpb__kv__descriptor, "Range", &range.base, on_looked);
+	leader.key = etcd_bytes(e->key);
+	if (e->schema_key)
+		schema.key = etcd_bytes(e->schema_key);
+	txn.n_success = e->schema_key ? 2 : 1;
+	txn.success = (Etcdserverpb__RequestOp *[]){&read_leader, &read_schema};
+	call(e, &etcdserverpb__kv__descriptor, "Txn", &txn.base, on_looked);
 }
 
 /* --- leading --- */
@@ -492,6 +538,8 @@ enum status election_new(sd_event *event, struct etcd_client *client,
 		.client = client,
 		.key = strdup(settings->key),
 		.name = strdup(settings->name),
+		.schema_key = settings->schema_key ? strdup(settings->schema_key) : NULL,
+		.schema = settings->schema,
 		.lease_us = settings->lease_us,
 		.call_us = settings->call_us,
 		.yield_us = settings->yield_us > 0 ? clock_monotonic_us() + settings->yield_us : 0,
@@ -499,7 +547,7 @@ enum status election_new(sd_event *event, struct etcd_client *client,
 		.userdata = userdata,
 		.backoff = BACKOFF_INIT(RETRY_MIN_US, RETRY_MAX_US),
 	};
-	if (!e->key || !e->name) {
+	if (!e->key || !e->name || (settings->schema_key && !e->schema_key)) {
 		election_free(e);
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "etcd");
 	}
@@ -516,5 +564,6 @@ void election_free(struct election *e)
 	(void)sd_event_source_disable_unref(e->retry);
 	free(e->key);
 	free(e->name);
+	free(e->schema_key);
 	free(e);
 }

@@ -21,6 +21,10 @@ struct election_settings {
 	uint64_t lease_us;
 	uint64_t call_us;  /* how long a member may take to answer */
 	uint64_t yield_us; /* how long to leave the lead to others at first; 0: not at all */
+	/* It leads only while @schema_key has the number @schema, which whoever leads first puts there.
+	 * NULL: whatever any key has. */
+	const char *schema_key;
+	uint32_t schema;
 };
 
 struct election_events {
@@ -30,6 +34,8 @@ struct election_events {
 	void (*on_follow)(const char *leader, int64_t since_ms, void *userdata);
 	void (*on_trouble)(const struct error *why,
 			   void *userdata); /* goes on trying; again when it changes */
+	/* Nobody leads, and this one does not, as the schema is @schema. */
+	void (*on_aside)(uint32_t schema, void *userdata);
 };
 
 /** All but the texts of @settings is borrowed. */

@@ -18,6 +18,7 @@ enum etcd_news {
 	NEWS_LEADING = 1 << 2,
 	NEWS_LOST = 1 << 3,
 	NEWS_PROGRESS = 1 << 4,
+	NEWS_ASIDE = 1 << 5,
 };
 
 enum {
@@ -80,6 +81,8 @@ static int on_turn(sd_event_source *source, void *userdata)
 	etcd->news = 0;
 	if (news & NEWS_TROUBLE)
 		events->on_trouble(&etcd->trouble, etcd->userdata);
+	if (news & NEWS_ASIDE)
+		events->on_aside(etcd->aside, etcd->userdata);
 	if (news & NEWS_FOLLOW)
 		events->on_follow(etcd->leader, etcd->since_ms, etcd->userdata);
 	if (news & NEWS_PROGRESS)
@@ -133,6 +136,15 @@ static void on_trouble(const struct error *why, void *userdata)
 
 	etcd->trouble = *why;
 	tell(etcd, NEWS_TROUBLE);
+}
+
+static void on_aside(uint32_t schema, void *userdata)
+{
+	struct etcd *etcd = userdata;
+
+	etcd->aside = schema;
+	etcd->news &= ~(unsigned int)NEWS_FOLLOW;
+	tell(etcd, NEWS_ASIDE);
 }
 
 void etcd_lose(struct etcd *etcd, const struct error *why)
@@ -259,12 +271,16 @@ static enum status start(struct etcd *etcd, const struct etcd_settings *settings
 	static const struct election_events events = {.on_leading = on_leading,
 						      .on_lost = on_lost,
 						      .on_follow = on_follow,
-						      .on_trouble = on_trouble};
-	const struct election_settings election = {.key = etcd->leader_key,
-						   .name = settings->name,
-						   .lease_us = settings->lease_us,
-						   .call_us = settings->call_us,
-						   .yield_us = settings->yield_us};
+						      .on_trouble = on_trouble,
+						      .on_aside = on_aside};
+	const struct election_settings election = {
+		.key = etcd->leader_key,
+		.name = settings->name,
+		.lease_us = settings->lease_us,
+		.call_us = settings->call_us,
+		.yield_us = settings->yield_us,
+		.schema_key = settings->schema > 0 ? etcd->record_schema_key : NULL,
+		.schema = settings->schema};
 	enum status st;
 	int r = watch_loop(etcd);
 
@@ -296,6 +312,8 @@ enum status etcd_new(sd_event *event, const struct etcd_settings *settings, cons
 	(void)str_copy(etcd->prefix, sizeof(etcd->prefix), settings->prefix);
 	(void)str_copy(etcd->cluster, sizeof(etcd->cluster), settings->cluster);
 	(void)str_format(etcd->leader_key, sizeof(etcd->leader_key), "%s/leader", settings->prefix);
+	(void)str_format(etcd->record_schema_key, sizeof(etcd->record_schema_key), "%s/" ETCD_RECORD_SCHEMA,
+			 settings->prefix);
 	st = start(etcd, settings, err);
 	if (st != STATUS_OK) {
 		etcd_free(etcd);

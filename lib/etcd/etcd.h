@@ -15,8 +15,10 @@ enum {
 	ETCD_CLUSTER_MAX = 63,
 };
 
-/* Below the prefix, and no part of the store: keys that servers keep by leases of their own. */
+/* Below the prefix, and no part of the store: keys that servers keep by leases of their own, and the schema
+ * of records at which the cluster is. */
 #define ETCD_SERVERS "servers/"
+#define ETCD_RECORD_SCHEMA "record-schema"
 
 struct etcd;
 
@@ -28,6 +30,9 @@ struct etcd_settings {
 	uint64_t lease_us;   /* at least 1 s */
 	uint64_t call_us;    /* how long a member may take to answer */
 	uint64_t yield_us;   /* how long to leave the lead to others at first; 0: not at all */
+	/* Of the records that this server writes. It leads only while the cluster is at that one: so that
+	 * servers of two versions run side by side, see etcd_raise_schema(). 0: always */
+	uint32_t schema;
 };
 
 /* How far the store has come, by who leads: what a mark says (store/mark.h). */
@@ -46,6 +51,8 @@ struct etcd_events {
 	/* Another one leads, or yet another, since @since_ms by its clock; 0: not known. */
 	void (*on_follow)(const char *leader, int64_t since_ms, void *userdata);
 	void (*on_trouble)(const struct error *why, void *userdata); /* it is tried again */
+	/* Nobody leads, and this one does not, as the cluster is at @schema. Only where settings have one. */
+	void (*on_aside)(uint32_t schema, void *userdata);
 	/* While another one leads, whenever it is known; not after on_leading. NULL: nobody asks. */
 	void (*on_progress)(const struct etcd_progress *progress, void *userdata);
 };
@@ -73,6 +80,11 @@ bool etcd_is_leading(const struct etcd *etcd);
  * STATUS_FAILED_PRECONDITION when not leading, for a newer schema, another cluster's prefix, or keys that are
  * not Holdfast's. */
 enum status kv_open_etcd(struct etcd *etcd, struct kv **ret, struct error *err);
+
+/** Say that from now on servers of @settings->schema lead, and none of an earlier one. Who leads goes on
+ * until it ends. Blocks. @ret_before what it was, the same when there was nothing to change. STATUS_NOT_FOUND
+ * when no server has led yet, STATUS_FAILED_PRECONDITION when the cluster is at a newer one. */
+enum status etcd_raise_schema(const struct etcd_settings *settings, uint32_t *ret_before, struct error *err);
 
 /** Every record of the store of @settings, in order and at one revision, whoever leads; name and lease are
  * not looked at. Blocks, and may run on a thread of its own. @ret_revision of the last record that was

@@ -26,10 +26,12 @@ struct etcd {
 	char prefix[ETCD_PREFIX_MAX + 1];
 	char cluster[ETCD_CLUSTER_MAX + 1];
 	char leader_key[ETCD_KEY_SIZE];
+	char record_schema_key[ETCD_KEY_SIZE];
 	unsigned int news; /* bits of enum etcd_news in etcd.c */
 	char leader[ELECTION_NAME_MAX + 32];
 	int64_t since_ms; /* the leader leads */
 	struct etcd_progress progress;
+	uint32_t aside; /* the schema for which it stands aside */
 	struct error trouble;
 	struct error lost;
 };

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "etcd/judge.h"
 
+#include "base/parse.h"
+
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool has_value(const Etcdserverpb__KeyValue *kv, const char *value)
@@ -29,4 +32,14 @@ const Etcdserverpb__KeyValue *judge_key_of(const Etcdserverpb__TxnResponse *txn,
 	    op->response_range->n_kvs == 0)
 		return NULL;
 	return op->response_range->kvs[0];
+}
+
+uint32_t etcd_schema_read(const Etcdserverpb__KeyValue *kv)
+{
+	char text[ETCD_SCHEMA_SIZE];
+	uint32_t schema = UINT32_MAX;
+
+	(void)snprintf(text, sizeof(text), "%.*s", (int)kv->value.len, (const char *)kv->value.data);
+	(void)parse_u32(text, 1, UINT32_MAX, &schema);
+	return schema;
 }

@@ -27,3 +27,8 @@ enum verdict judge_transaction(const struct judge *judge, const Etcdserverpb__Ke
 
 /** The key of the single one that answer @index of @txn read; NULL: absent, or no such answer. */
 const Etcdserverpb__KeyValue *judge_key_of(const Etcdserverpb__TxnResponse *txn, size_t index);
+
+enum { ETCD_SCHEMA_SIZE = 16 }; /* of a number as text */
+
+/** The schema of records under its key; UINT32_MAX, which no server writes: no number stands there. */
+uint32_t etcd_schema_read(const Etcdserverpb__KeyValue *kv);

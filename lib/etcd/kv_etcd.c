@@ -467,7 +467,7 @@ static void find_foreign(struct found *found, const Etcdserverpb__RangeResponse 
 		(void)snprintf(key, sizeof(key), "%.*s", (int)range->kvs[i]->key.len,
 			       (const char *)range->kvs[i]->key.data);
 		if (!str_eq(key, store->etcd->leader_key) && !str_eq(key, store->sequence_key) &&
-		    !str_starts_with(key, servers))
+		    !str_eq(key, store->etcd->record_schema_key) && !str_starts_with(key, servers))
 			str_copy_text(found->foreign, sizeof(found->foreign), key);
 	}
 }

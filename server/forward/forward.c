@@ -129,7 +129,9 @@ static enum status connect_leader(struct forward *f, struct rpc_client **ret, st
 		struct lead_view view;
 
 		lead_view(f->lead, &view);
-		if (!view.is_known || view.is_own)
+		if (!view.is_known)
+			return lead_check(f->lead, err); /* why nobody leads */
+		if (view.is_own)
 			return error_set(err, STATUS_UNAVAILABLE, 0,
 					 "no server leads just now; ask again in some seconds");
 		memcpy(f->name, view.name, sizeof(f->name));

@@ -8,6 +8,7 @@
 #include "log/log.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ struct lead {
 	void *userdata;
 	lead_change_fn *changed; /* NULL: nobody asks */
 	void *changed_userdata;
+	uint32_t schema;    /* of the records that it writes */
 	bool is_in_trouble; /* and that was said */
 };
 
@@ -96,6 +98,35 @@ static void on_follow(const char *leader, int64_t since_ms, void *userdata)
 	tell(lead);
 }
 
+/* Servers of two versions run side by side: those of the schema at which the cluster is lead. */
+static enum status explain_aside(const struct lead *lead, struct error *ret)
+{
+	if (lead->view.other_schema < lead->schema)
+		return error_set(
+			ret, STATUS_UNAVAILABLE, 0,
+			"no server leads: the cluster is at schema %" PRIu32
+			", this server, %s, writes %" PRIu32
+			" and only follows until it is told. Next: start a server of the earlier "
+			"version, or say that all are of the new one: holdfast-server --raise-schema",
+			lead->view.other_schema, lead->name, lead->schema);
+	return error_set(ret, STATUS_UNAVAILABLE, 0,
+			 "no server leads: the cluster is at schema %" PRIu32
+			 ", this server, %s, knows %" PRIu32 " only. Next: install the newer version here",
+			 lead->view.other_schema, lead->name, lead->schema);
+}
+
+static void on_aside(uint32_t schema, void *userdata)
+{
+	struct lead *lead = userdata;
+	struct error why;
+
+	lead->is_in_trouble = false;
+	lead->view = (struct lead_view){.other_schema = schema};
+	(void)explain_aside(lead, &why);
+	log_ctx(LOG_WARNING, &(struct log_ctx){.op = "lead"}, "%s", why.msg);
+	tell(lead);
+}
+
 static void on_trouble(const struct error *why, void *userdata)
 {
 	struct lead *lead = userdata;
@@ -133,6 +164,8 @@ enum status lead_check(const struct lead *lead, struct error *err)
 {
 	if (lead_is_own(lead))
 		return STATUS_OK;
+	if (lead->view.other_schema > 0)
+		return explain_aside(lead, err);
 	if (!lead->view.is_known || lead->view.is_own)
 		return error_set(
 			err, STATUS_UNAVAILABLE, 0,
@@ -209,6 +242,7 @@ static struct etcd_settings address(const struct lead_settings *settings, const 
 	return (struct etcd_settings){.endpoints = {.urls = urls, .n = n, .tls = tls},
 				      .prefix = settings->prefix,
 				      .cluster = cluster,
+				      .schema = settings->schema,
 				      .lease_us = settings->lease_us,
 				      .call_us = settings->lease_us / ANSWER_PART,
 				      .yield_us = settings->yields ? settings->lease_us : 0};
@@ -221,6 +255,7 @@ static enum status campaign(struct lead *lead, sd_event *event, const struct lea
 						  .on_lost = on_lost,
 						  .on_follow = on_follow,
 						  .on_trouble = on_trouble,
+						  .on_aside = on_aside,
 						  .on_progress = on_progress};
 	char own[LEAD_NAME_SIZE + LEAD_ADDRESS_SIZE];
 	const char *urls[LEAD_ENDPOINTS_MAX];
@@ -243,6 +278,7 @@ enum status lead_new(sd_event *event, const struct lead_settings *settings, cons
 		return error_no_memory(err, "the lead");
 	lead->events = *events;
 	lead->userdata = userdata;
+	lead->schema = settings->schema;
 	st = name_itself(lead, settings, address, err);
 	if (st == STATUS_OK)
 		st = open_tls(settings, &lead->tls, err);
@@ -278,6 +314,22 @@ enum status lead_walk_store(const struct lead_settings *settings, const char *cl
 		return st;
 	from = address(settings, cluster, tls, urls);
 	st = etcd_walk(&from, each, userdata, ret_revision, err);
+	rpc_tls_free(tls);
+	return st;
+}
+
+enum status lead_raise_schema(const struct lead_settings *settings, const char *cluster, uint32_t *ret_before,
+			      struct error *err)
+{
+	const char *urls[LEAD_ENDPOINTS_MAX];
+	struct rpc_tls *tls = NULL;
+	struct etcd_settings at;
+	enum status st = open_tls(settings, &tls, err);
+
+	if (st != STATUS_OK)
+		return st;
+	at = address(settings, cluster, tls, urls);
+	st = etcd_raise_schema(&at, ret_before, err);
 	rpc_tls_free(tls);
 	return st;
 }

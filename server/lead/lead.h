@@ -34,8 +34,10 @@ struct lead;
 struct members;
 
 struct lead_view {
-	bool is_known;			 /* that somebody leads; else nothing below counts */
-	bool is_own;			 /* this server */
+	bool is_known; /* that somebody leads; else nothing below counts */
+	bool is_own;   /* this server */
+	uint32_t
+		other_schema; /* at which the cluster is while nobody leads and this server may not; else 0 */
 	char name[LEAD_NAME_SIZE];	 /* of the server */
 	char address[LEAD_ADDRESS_SIZE]; /* "HOST:PORT", where other servers reach it */
 	int64_t since_ms;		 /* by its clock; 0: not known */
@@ -81,6 +83,10 @@ struct members *lead_members(struct lead *lead);
 
 /** Open the store; see kv_open_etcd(). To be closed before lead_free(). */
 enum status lead_open_store(struct lead *lead, struct kv **ret, struct error *err);
+
+/** Say that from now on servers of @settings->schema lead; see etcd_raise_schema(). */
+enum status lead_raise_schema(const struct lead_settings *settings, const char *cluster, uint32_t *ret_before,
+			      struct error *err);
 
 /** Every record of the store that @settings name, at one revision and whoever leads; see etcd_walk(). */
 enum status lead_walk_store(const struct lead_settings *settings, const char *cluster, kv_each_fn *each,

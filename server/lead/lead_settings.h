@@ -29,13 +29,14 @@ struct lead_settings {
 	char name[LEAD_NAME_SIZE];	   /* of this server */
 	char advertise[LEAD_ADDRESS_SIZE]; /* where others reach it; "": where it listens */
 	uint64_t lease_us;
-	bool yields; /* it has stepped down, and leaves the lead to others for a lease */
+	bool yields;	 /* it has stepped down, and leaves the lead to others for a lease */
+	uint32_t schema; /* of the records that this server writes, see state/schema.h */
 };
 
-#define LEAD_SETTINGS_INIT                                                                          \
+#define LEAD_SETTINGS_INIT(number)                                                                  \
 	{                                                                                           \
 		.ca = "/etc/holdfast/tls/etcd-ca.pem", .certificate = "/etc/holdfast/tls/etcd.pem", \
-		.lease_us = LEAD_LEASE_DEFAULT_S * USEC_PER_SEC,                                    \
+		.lease_us = LEAD_LEASE_DEFAULT_S * USEC_PER_SEC, .schema = (number),                \
 	}
 
 static inline bool lead_settings_are_given(const struct lead_settings *settings)

@@ -46,6 +46,8 @@ static enum status refuse(const struct visit *visit, const struct lead_settings 
 	struct lead_view view;
 
 	lead_view(visit->lead, &view);
+	if (view.other_schema > 0)
+		return lead_check(visit->lead, err);
 	if (!view.is_known)
 		return error_set(err, STATUS_UNAVAILABLE, 0,
 				 "etcd does not answer at %s, and whatever else store \"etcd\" names",

@@ -284,7 +284,7 @@ static enum status run_steps(struct kv_rewrite *rewrite, void *userdata, struct 
 	if (up->store_id[0] == '\0' && uuid_new(up->store_id) < 0)
 		return error_set(err, STATUS_INTERNAL, 0, "make a store id");
 	for (uint32_t v = up->from; v < SCHEMA_VERSION && st == STATUS_OK; v++)
-		st = steps[v](rewrite, err);
+		st = steps[v] ? steps[v](rewrite, err) : STATUS_OK;
 	(void)str_copy(cluster, sizeof(cluster), up->cluster);
 	schema.version = SCHEMA_VERSION;
 	schema.cluster = cluster;

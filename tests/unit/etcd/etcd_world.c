@@ -288,6 +288,14 @@ static void on_trouble(const struct error *why, void *userdata)
 	part->trouble = *why;
 }
 
+static void on_aside(uint32_t schema, void *userdata)
+{
+	struct part *part = userdata;
+
+	part->n_aside++;
+	part->aside = schema;
+}
+
 struct etcd_settings part_settings(const char *const *urls, size_t n, const char *prefix, const char *name)
 {
 	return (struct etcd_settings){
@@ -305,7 +313,8 @@ void part_start(struct part *part, sd_event *event, const struct etcd_settings *
 	static const struct etcd_events events = {.on_leading = on_leading,
 						  .on_lost = on_lost,
 						  .on_follow = on_follow,
-						  .on_trouble = on_trouble};
+						  .on_trouble = on_trouble,
+						  .on_aside = on_aside};
 	struct error err;
 
 	*part = (struct part){.event = event};

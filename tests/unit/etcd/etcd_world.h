@@ -49,6 +49,8 @@ struct part {
 	int n_leading;
 	int n_lost;
 	int n_trouble;
+	int n_aside;
+	uint32_t aside;	  /* the schema for which it stands aside */
 	char leader[256]; /* that it follows */
 	int64_t since_ms;
 	struct error lost;

@@ -266,6 +266,87 @@ TEST_FIXTURE(three_members_serve_without_one_and_stand_still_without_two, setup,
 	etcd_world_free(three);
 }
 
+/* Servers of two versions: those of the schema at which the cluster is lead, and after it was raised the
+ * others. */
+TEST_FIXTURE(who_writes_another_schema_stands_aside_until_that_is_raised, setup, teardown)
+{
+	const char *const url = world->urls[0];
+	struct etcd_settings earlier = part_settings(&url, 1, "/schema", "earlier");
+	struct etcd_settings newer = part_settings(&url, 1, "/schema", "newer");
+	sd_event *event = *state;
+	struct part old;
+	struct part new;
+	uint32_t before;
+
+	earlier.schema = 4;
+	newer.schema = 5;
+	assert_int_equal(etcd_raise_schema(&newer, &before, NULL), STATUS_NOT_FOUND);
+	part_start(&old, event, &earlier);
+	part_lead(&old);
+	part_start(&new, event, &newer);
+	while (new.leader[0] == '\0')
+		run_for(event, 50);
+	part_stop(&old);
+	run_until(event, &new.n_aside, 1);
+	assert_int_equal(new.aside, 4);
+	run_for(event, 1000);
+	assert_int_equal(new.n_aside, 1); /* it is said once */
+	assert_int_equal(new.n_leading, 0);
+	part_start(&old, event, &earlier);
+	part_lead(&old);
+	assert_int_equal(put(&old, "1"), STATUS_OK);
+	assert_int_equal(etcd_raise_schema(&newer, &before, NULL), STATUS_OK);
+	assert_int_equal(before, 4);
+	assert_int_equal(put(&old, "2"), STATUS_OK); /* who leads goes on */
+	part_stop(&old);
+	part_lead(&new);
+	assert_int_equal(etcd_raise_schema(&newer, &before, NULL), STATUS_OK);
+	assert_int_equal(before, 5);
+	assert_int_equal(etcd_raise_schema(&earlier, &before, NULL), STATUS_FAILED_PRECONDITION);
+	part_start(&old, event, &earlier);
+	part_stop(&new);
+	run_until(event, &old.n_aside, 1);
+	assert_int_equal(old.aside, 5);
+	assert_int_equal(old.n_leading, 0);
+	etcd_world_put(url, "/schema/record-schema", "5 or so");
+	run_until(event, &old.n_aside, 2);
+	assert_int_equal(old.n_leading, 0);
+	assert_int_equal(etcd_raise_schema(&newer, &before, NULL), STATUS_DATA_LOSS);
+	part_stop(&old);
+}
+
+/* What was raised between its look at the schema and its election is not overlooked, nor written over. */
+TEST_FIXTURE(a_schema_that_is_raised_during_an_election_counts, setup, teardown)
+{
+	const char *const url = world->urls[0];
+	struct etcd_settings earlier = part_settings(&url, 1, "/race", "earlier");
+	struct etcd_settings newer = part_settings(&url, 1, "/race", "newer");
+	sd_event *event = *state;
+	struct part old;
+	uint32_t before;
+
+	earlier.schema = 4;
+	newer.schema = 5;
+	part_start(&old, event, &earlier);
+	part_lead(&old);
+	part_stop(&old);
+	for (int turns = 0; turns < 12; turns++) { /* wherever it is after so many turns */
+		etcd_world_put(url, "/race/record-schema", "4");
+		part_start(&old, event, &earlier);
+		for (int i = 0; i < turns && old.n_leading == 0; i++)
+			assert_true(sd_event_run(event, USEC_PER_SEC) >= 0);
+		if (old.n_leading == 0) {
+			assert_int_equal(etcd_raise_schema(&newer, &before, NULL), STATUS_OK);
+			while (old.n_leading == 0 && old.n_aside == 0)
+				run_for(event, 20);
+		}
+		/* it was elected before, or not at all */
+		if (old.n_aside > 0)
+			assert_int_equal(old.n_leading, 0);
+		part_stop(&old);
+	}
+}
+
 /* Of two that might lead at once, the one that came first leaves it to the other. */
 TEST_FIXTURE(who_yields_leaves_the_lead_to_another_for_as_long_as_it_says, setup, teardown)
 {

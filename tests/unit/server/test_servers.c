@@ -12,6 +12,7 @@
 #include "base/exit_code.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "state/schema.h"
 #include "store/mark.h"
 
 #include <arpa/inet.h>
@@ -42,6 +43,7 @@ struct servers {
 	uint16_t ports[SERVERS];
 	int leader; /* whose clients are made; -1: nobody's */
 	struct claim held;
+	bool is_next[SERVERS]; /* to be run: the next version, whose schema is one ahead */
 };
 
 static const char *const node_names[] = {"n1", "n2"};
@@ -104,8 +106,8 @@ static pid_t spawn(struct servers *s, int i, const char *option)
 	fd = open(in_folder(s, i, ".log", log), O_WRONLY | O_CREAT | O_APPEND, 0600);
 	(void)dup2(fd, STDOUT_FILENO);
 	(void)dup2(fd, STDERR_FILENO);
-	(void)execl(SERVER_PROGRAM, "holdfast-server", "--config", in_folder(s, i, ".hcl", config), option,
-		    NULL);
+	(void)execl(s->is_next[i] ? NEXT_SERVER_PROGRAM : SERVER_PROGRAM, "holdfast-server", "--config",
+		    in_folder(s, i, ".hcl", config), option, NULL);
 	_exit(127);
 }
 
@@ -570,6 +572,77 @@ TEST_FIXTURE(who_begins_anew_waits_for_its_own_lease, setup_one, teardown_server
 	await_said(s, 0, "the lease of this server, s0, is not over");
 	make_clients(s, 0);
 	join(s, &s->f.n1, "n1");
+}
+
+static uint32_t schema_of_store(struct servers *s, int i)
+{
+	Holdfast__V1__GetStatusResponse *status = NULL;
+	uint32_t schema;
+
+	assert_int_equal(ask(s, i, &status, NULL), STATUS_OK);
+	schema = status->schema;
+	holdfast__v1__get_status_response__free_unpacked(status, NULL);
+	return schema;
+}
+
+/* By itself or by the one that leads. */
+static void await_answer(struct servers *s, int i)
+{
+	const uint64_t limit = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
+
+	while (ask(s, i, NULL, NULL) != STATUS_OK) {
+		assert_true(clock_monotonic_us() < limit);
+		(void)usleep(50000);
+	}
+}
+
+static void upgrade(struct servers *s, int i)
+{
+	end(s, i, SIGTERM);
+	s->is_next[i] = true;
+	start(s, i);
+}
+
+/* One server after the other, as docs/operations.md has it: the store stays what the earlier version reads
+ * until somebody says that it need not. */
+TEST_FIXTURE(an_upgrade_one_by_one_raises_the_schema_when_it_is_told, setup_servers, teardown_servers)
+{
+	struct servers *s = *state;
+	int leader = await_leader(s, -1);
+	int next = another(s, leader);
+	int last = 3 - leader - next;
+
+	take_db(s);
+	upgrade(s, next);
+	await_answer(s, next);
+	make_clients(s, next);
+	expect_held(s); /* the new one hands on to the old one */
+	drop_clients(s);
+	upgrade(s, last);
+	await_answer(s, last);
+	end(s, leader, SIGKILL); /* too early: nobody is left that may write */
+	await_said(s, next, "only follows until it is told");
+	await_said(s, last, "only follows until it is told");
+	start(s, leader);
+	assert_int_equal(await_leader(s, -1), leader);
+	assert_int_equal(schema_of_store(s, leader), SCHEMA_VERSION);
+	expect_held(s);
+
+	assert_int_equal(run_option(s, next, "--raise-schema"), 0);
+	assert_int_equal(schema_of_store(s, leader), SCHEMA_VERSION);
+	drop_clients(s);
+	upgrade(s, leader);
+	leader = await_leader(s, -1);
+	assert_int_equal(schema_of_store(s, leader), SCHEMA_VERSION + 1);
+	expect_held(s);
+	assert_int_equal(run_option(s, next, "--raise-schema"), 0); /* nothing to do */
+
+	drop_clients(s);
+	for (int i = 0; i < SERVERS; i++)
+		end(s, i, SIGKILL);
+	s->is_next[0] = false;
+	start(s, 0);
+	await_said(s, 0, "install the newer version here");
 }
 
 TEST_FIXTURE(sessions_at_a_follower_end_with_the_leader_and_begin_anew, setup_servers, teardown_servers)

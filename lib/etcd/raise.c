@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* At which schema of records the cluster is, said without leading. */
+
+#include "base/str.h"
+#include "etcd/etcd_internal.h"
+#include "etcd/judge.h"
+#include "etcd/request.h"
+
+#include <inttypes.h>
+
+struct raise {
+	struct etcd etcd;
+	uint32_t schema;   /* as it was found; 0: there is none */
+	int64_t revision;  /* of its key */
+	bool is_unchanged; /* when it was written */
+};
+
+static enum status take_schema(const ProtobufCMessage *response, void *userdata, struct error *err)
+{
+	const Etcdserverpb__RangeResponse *range = (const Etcdserverpb__RangeResponse *)response;
+	struct raise *raise = userdata;
+
+	if (range->n_kvs == 0)
+		return STATUS_OK;
+	raise->revision = range->kvs[0]->mod_revision;
+	raise->schema = etcd_schema_read(range->kvs[0]);
+	if (raise->schema != UINT32_MAX)
+		return STATUS_OK;
+	return error_set(err, STATUS_DATA_LOSS, 0, "etcd: %s is no schema", raise->etcd.record_schema_key);
+}
+
+static enum status find_schema(struct raise *raise, struct error *err)
+{
+	Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
+
+	range.key = etcd_bytes(raise->etcd.record_schema_key);
+	return etcd_ask(&raise->etcd, "Range", &range.base, take_schema, raise, err);
+}
+
+static enum status take_written(const ProtobufCMessage *response, void *userdata, struct error *err)
+{
+	struct raise *raise = userdata;
+
+	(void)err;
+	raise->is_unchanged = ((const Etcdserverpb__TxnResponse *)response)->succeeded;
+	return STATUS_OK;
+}
+
+static enum status write_schema(struct raise *raise, uint32_t schema, struct error *err)
+{
+	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
+	Etcdserverpb__PutRequest put = ETCDSERVERPB__PUT_REQUEST__INIT;
+	Etcdserverpb__Compare unchanged =
+		etcd_compare_modified(raise->etcd.record_schema_key, raise->revision);
+	Etcdserverpb__RequestOp write = etcd_op_put(&put);
+	char number[ETCD_SCHEMA_SIZE];
+	enum status st;
+
+	(void)str_decimal(number, sizeof(number), schema);
+	put.key = etcd_bytes(raise->etcd.record_schema_key);
+	put.value = etcd_bytes(number);
+	txn.n_compare = txn.n_success = 1;
+	txn.compare = (Etcdserverpb__Compare *[]){&unchanged};
+	txn.success = (Etcdserverpb__RequestOp *[]){&write};
+	st = etcd_ask(&raise->etcd, "Txn", &txn.base, take_written, raise, err);
+	if (st == STATUS_OK && !raise->is_unchanged)
+		return error_set(err, STATUS_ABORTED, 0,
+				 "etcd: the schema was changed meanwhile, or was and the answer was lost; "
+				 "ask again, which says how it is");
+	return st;
+}
+
+static enum status judge_schema(const struct raise *raise, uint32_t schema, struct error *err)
+{
+	if (raise->schema == 0)
+		return error_set(err, STATUS_NOT_FOUND, 0,
+				 "etcd: no server has led this cluster yet, there is nothing to raise (%s)",
+				 raise->etcd.prefix);
+	if (raise->schema > schema)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "etcd: the cluster is at schema %" PRIu32
+				 " already, this server writes %" PRIu32
+				 ": install the version of the others here",
+				 raise->schema, schema);
+	return STATUS_OK;
+}
+
+enum status etcd_raise_schema(const struct etcd_settings *settings, uint32_t *ret_before, struct error *err)
+{
+	struct raise raise = {.etcd = {.call_us = settings->call_us}};
+	enum status st;
+	int r = sd_event_new(&raise.etcd.loop);
+
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "etcd: make a loop");
+	(void)str_copy(raise.etcd.prefix, sizeof(raise.etcd.prefix), settings->prefix);
+	(void)str_format(raise.etcd.record_schema_key, sizeof(raise.etcd.record_schema_key),
+			 "%s/" ETCD_RECORD_SCHEMA, settings->prefix);
+	st = etcd_client_new(raise.etcd.loop, &settings->endpoints, &raise.etcd.client, err);
+	if (st == STATUS_OK)
+		st = find_schema(&raise, err);
+	if (st == STATUS_OK)
+		st = judge_schema(&raise, settings->schema, err);
+	if (st == STATUS_OK && raise.schema < settings->schema)
+		st = write_schema(&raise, settings->schema, err);
+	etcd_client_free(raise.etcd.client);
+	sd_event_unref(raise.etcd.loop);
+	*ret_before = raise.schema;
+	return st;
+}

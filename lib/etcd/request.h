@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What requests to etcd are put together from. All of it borrows what it is given. */
+
+#include "etcd/v3/etcd.pb-c.h"
+
+#include <stdint.h>
+#include <string.h>
+
+static inline ProtobufCBinaryData etcd_bytes(const char *text)
+{
+	return (ProtobufCBinaryData){.len = strlen(text), .data = (uint8_t *)(uintptr_t)text};
+}
+
+static inline Etcdserverpb__RequestOp etcd_op_put(Etcdserverpb__PutRequest *put)
+{
+	Etcdserverpb__RequestOp op = ETCDSERVERPB__REQUEST_OP__INIT;
+
+	op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT;
+	op.request_put = put;
+	return op;
+}
+
+static inline Etcdserverpb__RequestOp etcd_op_range(Etcdserverpb__RangeRequest *range)
+{
+	Etcdserverpb__RequestOp op = ETCDSERVERPB__REQUEST_OP__INIT;
+
+	op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_RANGE;
+	op.request_range = range;
+	return op;
+}
+
+/* The key was made at @revision; 0: there is none. */
+static inline Etcdserverpb__Compare etcd_compare_created(const char *key, int64_t revision)
+{
+	Etcdserverpb__Compare compare = ETCDSERVERPB__COMPARE__INIT;
+
+	compare.key = etcd_bytes(key);
+	compare.target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE;
+	compare.target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_CREATE_REVISION;
+	compare.create_revision = revision;
+	return compare;
+}
+
+/* The key was written last at @revision; 0: there is none. */
+static inline Etcdserverpb__Compare etcd_compare_modified(const char *key, int64_t revision)
+{
+	Etcdserverpb__Compare compare = ETCDSERVERPB__COMPARE__INIT;
+
+	compare.key = etcd_bytes(key);
+	compare.target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__MOD;
+	compare.target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_MOD_REVISION;
+	compare.mod_revision = revision;
+	return compare;
+}
