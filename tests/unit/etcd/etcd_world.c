@@ -365,7 +365,7 @@ void run_for(sd_event *event, unsigned int ms)
 /* --- from beside --- */
 
 static void call(const char *url, const ProtobufCServiceDescriptor *service, const char *method,
-		 const ProtobufCMessage *request, int64_t *ret_revision)
+		 const ProtobufCMessage *request, ProtobufCMessage **ret)
 {
 	const struct rpc_endpoint endpoint = {.unix_path = url + strlen("unix:")};
 	struct rpc_client *client = NULL;
@@ -378,9 +378,10 @@ static void call(const char *url, const ProtobufCServiceDescriptor *service, con
 	if (rpc_client_call_sync(client, service, method, request, 20 * USEC_PER_SEC, &response, &err) !=
 	    STATUS_OK)
 		fail_msg("%s", err.msg);
-	if (ret_revision)
-		*ret_revision = ((const Etcdserverpb__PutResponse *)response)->header->revision;
-	protobuf_c_message_free_unpacked(response, NULL);
+	if (ret)
+		*ret = response;
+	else
+		protobuf_c_message_free_unpacked(response, NULL);
 	rpc_client_free(client);
 	sd_event_unref(event);
 }
@@ -393,11 +394,14 @@ static ProtobufCBinaryData bytes_of(const char *text)
 static int64_t put(const char *url, const char *key, const char *value)
 {
 	Etcdserverpb__PutRequest request = ETCDSERVERPB__PUT_REQUEST__INIT;
-	int64_t revision = 0;
+	ProtobufCMessage *response = NULL;
+	int64_t revision;
 
 	request.key = bytes_of(key);
 	request.value = bytes_of(value);
-	call(url, &etcdserverpb__kv__descriptor, "Put", &request.base, &revision);
+	call(url, &etcdserverpb__kv__descriptor, "Put", &request.base, &response);
+	revision = ((const Etcdserverpb__PutResponse *)response)->header->revision;
+	protobuf_c_message_free_unpacked(response, NULL);
 	return revision;
 }
 
@@ -410,6 +414,21 @@ void etcd_world_put(const char *url, const char *key, const char *value)
 		(void)put(url, key, value);
 	else
 		call(url, &etcdserverpb__kv__descriptor, "DeleteRange", &request.base, NULL);
+}
+
+void etcd_world_revisions(const char *url, const char *key, int64_t *ret_created, int64_t *ret_written)
+{
+	Etcdserverpb__RangeRequest request = ETCDSERVERPB__RANGE_REQUEST__INIT;
+	const Etcdserverpb__RangeResponse *range;
+	ProtobufCMessage *response = NULL;
+
+	request.key = bytes_of(key);
+	call(url, &etcdserverpb__kv__descriptor, "Range", &request.base, &response);
+	range = (const Etcdserverpb__RangeResponse *)response;
+	assert_int_equal(range->n_kvs, 1);
+	*ret_created = range->kvs[0]->create_revision;
+	*ret_written = range->kvs[0]->mod_revision;
+	protobuf_c_message_free_unpacked(response, NULL);
 }
 
 void etcd_world_compact(const char *url)

@@ -77,6 +77,8 @@ void run_for(sd_event *event, unsigned int ms);
 
 /** A call of etcd's own from beside: puts @value (NULL: deletes) under the full key. */
 void etcd_world_put(const char *url, const char *key, const char *value);
+/** When the key was made, and when it was written last. */
+void etcd_world_revisions(const char *url, const char *key, int64_t *ret_created, int64_t *ret_written);
 /** Compact at the latest revision. */
 void etcd_world_compact(const char *url);
 /** Rewrite the database of this member, which answers nobody meanwhile. */

@@ -611,6 +611,7 @@ TEST_FIXTURE(an_upgrade_one_by_one_raises_the_schema_when_it_is_told, setup_serv
 	int leader = await_leader(s, -1);
 	int next = another(s, leader);
 	int last = 3 - leader - next;
+	struct error err;
 
 	take_db(s);
 	upgrade(s, next);
@@ -623,6 +624,8 @@ TEST_FIXTURE(an_upgrade_one_by_one_raises_the_schema_when_it_is_told, setup_serv
 	end(s, leader, SIGKILL); /* too early: nobody is left that may write */
 	await_said(s, next, "only follows until it is told");
 	await_said(s, last, "only follows until it is told");
+	assert_int_equal(ask(s, next, NULL, &err), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "holdfast-server --raise-schema"));
 	start(s, leader);
 	assert_int_equal(await_leader(s, -1), leader);
 	assert_int_equal(schema_of_store(s, leader), SCHEMA_VERSION);
