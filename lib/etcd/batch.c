@@ -2,6 +2,7 @@
 #include "etcd/batch.h"
 
 #include "base/str.h"
+#include "etcd/request.h"
 #include "store/checksum.h"
 
 #include <assert.h>
@@ -106,11 +107,6 @@ void batch_sum(const char *key, const void *value, size_t len, uint8_t ret[stati
 		ret[i] = (uint8_t)(sum >> (56 - 8 * i));
 }
 
-static ProtobufCBinaryData bytes_of(const char *text)
-{
-	return (ProtobufCBinaryData){.len = strlen(text), .data = (uint8_t *)(uintptr_t)text};
-}
-
 static ProtobufCBinaryData join(struct batch_request *r, const void *a, size_t a_len, const void *b,
 				size_t b_len)
 {
@@ -149,22 +145,12 @@ static void add_compare(struct batch_request *r, ProtobufCBinaryData key, bool i
 	r->txn.n_failure++;
 	r->compares[i] = &r->compare[i];
 	r->failures[i] = &r->failure[i];
-	etcdserverpb__compare__init(&r->compare[i]);
-	etcdserverpb__request_op__init(&r->failure[i]);
 	etcdserverpb__range_request__init(&r->ranges[i]);
-	r->compare[i].key = r->ranges[i].key = key;
+	r->ranges[i].key = key;
 	r->ranges[i].keys_only = keys_only;
-	r->failure[i].request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_RANGE;
-	r->failure[i].request_range = &r->ranges[i];
-	if (is_create) {
-		r->compare[i].target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE;
-		r->compare[i].target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_CREATE_REVISION;
-		r->compare[i].create_revision = revision;
-	} else {
-		r->compare[i].target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__MOD;
-		r->compare[i].target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_MOD_REVISION;
-		r->compare[i].mod_revision = revision;
-	}
+	r->failure[i] = etcd_op_range(&r->ranges[i]);
+	r->compare[i] =
+		is_create ? etcd_compare_created(key, revision) : etcd_compare_modified(key, revision);
 }
 
 static void add_put(struct batch_request *r, ProtobufCBinaryData key, ProtobufCBinaryData value)
@@ -173,12 +159,10 @@ static void add_put(struct batch_request *r, ProtobufCBinaryData key, ProtobufCB
 
 	assert(i < ETCD_TXN_OPS);
 	r->successes[i] = &r->success[i];
-	etcdserverpb__request_op__init(&r->success[i]);
 	etcdserverpb__put_request__init(&r->puts[i]);
 	r->puts[i].key = key;
 	r->puts[i].value = value;
-	r->success[i].request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT;
-	r->success[i].request_put = &r->puts[i];
+	r->success[i] = etcd_op_put(&r->puts[i]);
 }
 
 static void add_delete(struct batch_request *r, ProtobufCBinaryData key)
@@ -186,11 +170,9 @@ static void add_delete(struct batch_request *r, ProtobufCBinaryData key)
 	size_t i = r->txn.n_success++;
 
 	r->successes[i] = &r->success[i];
-	etcdserverpb__request_op__init(&r->success[i]);
 	etcdserverpb__delete_range_request__init(&r->deletes[i]);
 	r->deletes[i].key = key;
-	r->success[i].request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
-	r->success[i].request_delete_range = &r->deletes[i];
+	r->success[i] = etcd_op_delete(&r->deletes[i]);
 }
 
 static void add_write(struct batch_request *r, const struct batch_keys *keys, const struct kv_op *op)
@@ -228,8 +210,8 @@ struct batch_request *batch_request_new(const struct batch *batch, const struct 
 	r->txn.compare = r->compares;
 	r->txn.success = r->successes;
 	r->txn.failure = r->failures;
-	add_compare(r, bytes_of(keys->leader), true, judge->leader_revision, false);
-	add_compare(r, bytes_of(keys->sequence), false, judge->sequence_revision, false);
+	add_compare(r, etcd_bytes(keys->leader), true, judge->leader_revision, false);
+	add_compare(r, etcd_bytes(keys->sequence), false, judge->sequence_revision, false);
 	for (size_t i = 0; batch->conditional && i < batch->conditional->n_conditions; i++) {
 		const struct kv_condition *condition = &batch->conditional->conditions[i];
 
@@ -239,7 +221,7 @@ struct batch_request *batch_request_new(const struct batch *batch, const struct 
 	for (size_t i = 0; i < batch->n_ops; i++)
 		add_write(r, keys, batch->ops[i].op);
 	if (judge->sequence)
-		add_put(r, bytes_of(keys->sequence), bytes_of(judge->sequence));
+		add_put(r, etcd_bytes(keys->sequence), etcd_bytes(judge->sequence));
 	return r;
 }
 

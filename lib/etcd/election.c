@@ -236,7 +236,7 @@ static void on_created(enum status status, const ProtobufCMessage *response, con
 static void create(struct election *e)
 {
 	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
-	Etcdserverpb__Compare absent = etcd_compare_created(e->key, 0);
+	Etcdserverpb__Compare absent = etcd_compare_created(etcd_bytes(e->key), 0);
 	Etcdserverpb__Compare unchanged;
 	Etcdserverpb__PutRequest leader = ETCDSERVERPB__PUT_REQUEST__INIT;
 	Etcdserverpb__PutRequest schema = ETCDSERVERPB__PUT_REQUEST__INIT;
@@ -256,7 +256,7 @@ static void create(struct election *e)
 	txn.success = (Etcdserverpb__RequestOp *[]){&put_leader, &put_schema};
 	txn.failure = (Etcdserverpb__RequestOp *[]){&read_leader};
 	if (e->schema_key) {
-		unchanged = etcd_compare_modified(e->schema_key, e->schema_revision);
+		unchanged = etcd_compare_modified(etcd_bytes(e->schema_key), e->schema_revision);
 		(void)str_decimal(number, sizeof(number), e->schema);
 		schema.key = etcd_bytes(e->schema_key);
 		schema.value = etcd_bytes(number);

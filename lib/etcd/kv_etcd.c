@@ -12,6 +12,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "etcd/batch.h"
+#include "etcd/request.h"
 #include "rpc/timer.h"
 
 #include <assert.h>
@@ -166,25 +167,16 @@ static void on_read(enum status status, const ProtobufCMessage *response, const 
 		   sequence);
 }
 
-static ProtobufCBinaryData bytes_of(char *text)
-{
-	return (ProtobufCBinaryData){.len = strlen(text), .data = (uint8_t *)text};
-}
-
 /* Read both keys at one revision, which is the latest. */
 static void ask(struct etcd_store *store)
 {
 	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
-	Etcdserverpb__RequestOp ops[2] = {ETCDSERVERPB__REQUEST_OP__INIT, ETCDSERVERPB__REQUEST_OP__INIT};
 	Etcdserverpb__RangeRequest ranges[2] = {ETCDSERVERPB__RANGE_REQUEST__INIT,
 						ETCDSERVERPB__RANGE_REQUEST__INIT};
+	Etcdserverpb__RequestOp ops[2] = {etcd_op_range(&ranges[0]), etcd_op_range(&ranges[1])};
 
-	for (int i = 0; i < 2; i++) {
-		ops[i].request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_RANGE;
-		ops[i].request_range = &ranges[i];
-	}
-	ranges[BATCH_READ_LEADER].key = bytes_of(store->etcd->leader_key);
-	ranges[BATCH_READ_SEQUENCE].key = bytes_of(store->sequence_key);
+	ranges[BATCH_READ_LEADER].key = etcd_bytes(store->etcd->leader_key);
+	ranges[BATCH_READ_SEQUENCE].key = etcd_bytes(store->sequence_key);
 	txn.n_success = 2;
 	txn.success = (Etcdserverpb__RequestOp *[]){&ops[0], &ops[1]};
 	store->stage = STAGE_ASKED;
@@ -524,20 +516,18 @@ static enum status look(struct found *found, struct error *err)
 	char end[ETCD_KEY_SIZE];
 
 	for (int i = 0; i < LOOK_N; i++) {
-		etcdserverpb__request_op__init(&ops[i]);
 		etcdserverpb__range_request__init(&ranges[i]);
-		ops[i].request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_RANGE;
-		ops[i].request_range = &ranges[i];
+		ops[i] = etcd_op_range(&ranges[i]);
 		pointers[i] = &ops[i];
 	}
 	(void)str_format(any, sizeof(any), "%s/", store->etcd->prefix);
 	(void)str_format(end, sizeof(end), "%s0", store->etcd->prefix); /* what comes behind a slash */
-	ranges[LOOK_LEADER].key = bytes_of(store->etcd->leader_key);
-	ranges[LOOK_SEQUENCE].key = bytes_of(store->sequence_key);
-	ranges[LOOK_SCHEMA].key = bytes_of(store->schema_key);
-	ranges[LOOK_GENERATION].key = bytes_of(store->generation_key);
-	ranges[LOOK_ANY].key = bytes_of(any);
-	ranges[LOOK_ANY].range_end = bytes_of(end);
+	ranges[LOOK_LEADER].key = etcd_bytes(store->etcd->leader_key);
+	ranges[LOOK_SEQUENCE].key = etcd_bytes(store->sequence_key);
+	ranges[LOOK_SCHEMA].key = etcd_bytes(store->schema_key);
+	ranges[LOOK_GENERATION].key = etcd_bytes(store->generation_key);
+	ranges[LOOK_ANY].key = etcd_bytes(any);
+	ranges[LOOK_ANY].range_end = etcd_bytes(end);
 	ranges[LOOK_ANY].limit = FOREIGN_KEYS_MAX;
 	ranges[LOOK_ANY].keys_only = true;
 	txn.n_success = LOOK_N;
@@ -557,28 +547,19 @@ static enum status take_created(const ProtobufCMessage *response, void *userdata
 static enum status create(struct etcd_store *store, struct error *err)
 {
 	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
-	Etcdserverpb__Compare leads = ETCDSERVERPB__COMPARE__INIT;
-	Etcdserverpb__Compare is_new = ETCDSERVERPB__COMPARE__INIT;
-	Etcdserverpb__RequestOp ops[2] = {ETCDSERVERPB__REQUEST_OP__INIT, ETCDSERVERPB__REQUEST_OP__INIT};
+	Etcdserverpb__Compare leads =
+		etcd_compare_created(etcd_bytes(store->etcd->leader_key), store->judge.leader_revision);
+	Etcdserverpb__Compare is_new = etcd_compare_created(etcd_bytes(store->schema_key), 0);
 	Etcdserverpb__PutRequest puts[2] = {ETCDSERVERPB__PUT_REQUEST__INIT, ETCDSERVERPB__PUT_REQUEST__INIT};
+	Etcdserverpb__RequestOp ops[2] = {etcd_op_put(&puts[0]), etcd_op_put(&puts[1])};
 	char schema[SCHEMA_SIZE];
-	char sequence[] = "0 0";
 
 	(void)str_format(schema, sizeof(schema), "%s %d %s", SCHEMA_WORD, ETCD_STORE_SCHEMA,
 			 store->etcd->cluster);
-	leads.target = is_new.target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE;
-	leads.target_union_case = is_new.target_union_case =
-		ETCDSERVERPB__COMPARE__TARGET_UNION_CREATE_REVISION;
-	leads.key = bytes_of(store->etcd->leader_key);
-	leads.create_revision = store->judge.leader_revision;
-	is_new.key = puts[0].key = bytes_of(store->schema_key);
-	puts[0].value = bytes_of(schema);
-	puts[1].key = bytes_of(store->sequence_key);
-	puts[1].value = bytes_of(sequence);
-	for (int i = 0; i < 2; i++) {
-		ops[i].request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT;
-		ops[i].request_put = &puts[i];
-	}
+	puts[0].key = etcd_bytes(store->schema_key);
+	puts[0].value = etcd_bytes(schema);
+	puts[1].key = etcd_bytes(store->sequence_key);
+	puts[1].value = etcd_bytes("0 0");
 	txn.n_compare = txn.n_success = 2;
 	txn.compare = (Etcdserverpb__Compare *[]){&leads, &is_new};
 	txn.success = (Etcdserverpb__RequestOp *[]){&ops[0], &ops[1]};

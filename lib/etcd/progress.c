@@ -5,6 +5,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "etcd/kv_etcd.h"
+#include "etcd/request.h"
 #include "rpc/timer.h"
 
 #include <errno.h>
@@ -81,19 +82,15 @@ static void on_read(enum status status, const ProtobufCMessage *response, const 
 static void look(struct etcd_follower *follower)
 {
 	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
-	Etcdserverpb__RequestOp ops[READ_N] = {ETCDSERVERPB__REQUEST_OP__INIT,
-					       ETCDSERVERPB__REQUEST_OP__INIT};
 	Etcdserverpb__RangeRequest ranges[READ_N] = {ETCDSERVERPB__RANGE_REQUEST__INIT,
 						     ETCDSERVERPB__RANGE_REQUEST__INIT};
-	char *const keys[READ_N] = {follower->sequence_key, follower->generation_key};
+	Etcdserverpb__RequestOp sequence = etcd_op_range(&ranges[READ_SEQUENCE]);
+	Etcdserverpb__RequestOp generation = etcd_op_range(&ranges[READ_GENERATION]);
 
-	for (int i = 0; i < READ_N; i++) {
-		ops[i].request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_RANGE;
-		ops[i].request_range = &ranges[i];
-		ranges[i].key = (ProtobufCBinaryData){.len = strlen(keys[i]), .data = (uint8_t *)keys[i]};
-	}
+	ranges[READ_SEQUENCE].key = etcd_bytes(follower->sequence_key);
+	ranges[READ_GENERATION].key = etcd_bytes(follower->generation_key);
 	txn.n_success = READ_N;
-	txn.success = (Etcdserverpb__RequestOp *[]){&ops[READ_SEQUENCE], &ops[READ_GENERATION]};
+	txn.success = (Etcdserverpb__RequestOp *[]){&sequence, &generation};
 	if (etcd_call_start(follower->etcd->client, &follower->call, &etcdserverpb__kv__descriptor, "Txn",
 			    &txn.base, follower->etcd->call_us, on_read, follower, NULL) != STATUS_OK)
 		look_later(follower);

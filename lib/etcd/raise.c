@@ -51,7 +51,7 @@ static enum status write_schema(struct raise *raise, uint32_t schema, struct err
 	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
 	Etcdserverpb__PutRequest put = ETCDSERVERPB__PUT_REQUEST__INIT;
 	Etcdserverpb__Compare unchanged =
-		etcd_compare_modified(raise->etcd.record_schema_key, raise->revision);
+		etcd_compare_modified(etcd_bytes(raise->etcd.record_schema_key), raise->revision);
 	Etcdserverpb__RequestOp write = etcd_op_put(&put);
 	char number[ETCD_SCHEMA_SIZE];
 	enum status st;

@@ -30,12 +30,21 @@ static inline Etcdserverpb__RequestOp etcd_op_range(Etcdserverpb__RangeRequest *
 	return op;
 }
 
+static inline Etcdserverpb__RequestOp etcd_op_delete(Etcdserverpb__DeleteRangeRequest *deletion)
+{
+	Etcdserverpb__RequestOp op = ETCDSERVERPB__REQUEST_OP__INIT;
+
+	op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
+	op.request_delete_range = deletion;
+	return op;
+}
+
 /* The key was made at @revision; 0: there is none. */
-static inline Etcdserverpb__Compare etcd_compare_created(const char *key, int64_t revision)
+static inline Etcdserverpb__Compare etcd_compare_created(ProtobufCBinaryData key, int64_t revision)
 {
 	Etcdserverpb__Compare compare = ETCDSERVERPB__COMPARE__INIT;
 
-	compare.key = etcd_bytes(key);
+	compare.key = key;
 	compare.target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE;
 	compare.target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_CREATE_REVISION;
 	compare.create_revision = revision;
@@ -43,11 +52,11 @@ static inline Etcdserverpb__Compare etcd_compare_created(const char *key, int64_
 }
 
 /* The key was written last at @revision; 0: there is none. */
-static inline Etcdserverpb__Compare etcd_compare_modified(const char *key, int64_t revision)
+static inline Etcdserverpb__Compare etcd_compare_modified(ProtobufCBinaryData key, int64_t revision)
 {
 	Etcdserverpb__Compare compare = ETCDSERVERPB__COMPARE__INIT;
 
-	compare.key = etcd_bytes(key);
+	compare.key = key;
 	compare.target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__MOD;
 	compare.target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_MOD_REVISION;
 	compare.mod_revision = revision;

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "etcd/kv_etcd.h"
+#include "etcd/request.h"
 
 #include <string.h>
 
@@ -241,11 +242,6 @@ static enum status commit_small(struct etcd_rewrite *r, struct error *err)
 	return settle(r->store, &(struct kv_txn){.ops = ops, .n_ops = r->n}, err);
 }
 
-static ProtobufCBinaryData bytes_of(const char *text)
-{
-	return (ProtobufCBinaryData){.len = strlen(text), .data = (uint8_t *)(uintptr_t)text};
-}
-
 static enum status take_succeeded(const ProtobufCMessage *response, void *userdata, struct error *err)
 {
 	(void)err;
@@ -258,17 +254,11 @@ static enum status transact(struct etcd_store *store, Etcdserverpb__RequestOp *o
 			    struct error *err)
 {
 	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
-	Etcdserverpb__Compare leads = ETCDSERVERPB__COMPARE__INIT;
-	Etcdserverpb__Compare is_last = ETCDSERVERPB__COMPARE__INIT;
+	Etcdserverpb__Compare leads =
+		etcd_compare_created(etcd_bytes(store->etcd->leader_key), store->judge.leader_revision);
+	Etcdserverpb__Compare is_last =
+		etcd_compare_modified(etcd_bytes(store->sequence_key), store->judge.sequence_revision);
 
-	leads.key = bytes_of(store->etcd->leader_key);
-	leads.target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE;
-	leads.target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_CREATE_REVISION;
-	leads.create_revision = store->judge.leader_revision;
-	is_last.key = bytes_of(store->sequence_key);
-	is_last.target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__MOD;
-	is_last.target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_MOD_REVISION;
-	is_last.mod_revision = store->judge.sequence_revision;
 	txn.n_compare = 2;
 	txn.compare = (Etcdserverpb__Compare *[]){&leads, &is_last};
 	txn.n_success = 1;
@@ -278,8 +268,8 @@ static enum status transact(struct etcd_store *store, Etcdserverpb__RequestOp *o
 
 static enum status clear(struct etcd_store *store, uint32_t generation, struct error *err)
 {
-	Etcdserverpb__RequestOp op = ETCDSERVERPB__REQUEST_OP__INIT;
 	Etcdserverpb__DeleteRangeRequest deletion = ETCDSERVERPB__DELETE_RANGE_REQUEST__INIT;
+	Etcdserverpb__RequestOp op = etcd_op_delete(&deletion);
 	struct etcd_records records;
 	char end[ETCD_KEY_SIZE];
 	bool succeeded = false;
@@ -288,10 +278,8 @@ static enum status clear(struct etcd_store *store, uint32_t generation, struct e
 	etcd_store_name_records(store, generation, &records);
 	(void)str_copy(end, sizeof(end), records.data);
 	end[strlen(end) - 1]++; /* the slash */
-	deletion.key = bytes_of(records.data);
-	deletion.range_end = bytes_of(end);
-	op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
-	op.request_delete_range = &deletion;
+	deletion.key = etcd_bytes(records.data);
+	deletion.range_end = etcd_bytes(end);
 	st = transact(store, &op, &succeeded, err);
 	return st == STATUS_OK && !succeeded ? error_set(err, STATUS_FAILED_PRECONDITION, 0,
 							 "store %s: not the leader", store->name)
@@ -327,17 +315,15 @@ static bool copy_item(const struct kv_item *item, void *userdata)
 static enum status switch_to(struct etcd_store *store, uint32_t generation, uint64_t offset,
 			     struct error *err)
 {
-	Etcdserverpb__RequestOp op = ETCDSERVERPB__REQUEST_OP__INIT;
 	Etcdserverpb__PutRequest put = ETCDSERVERPB__PUT_REQUEST__INIT;
+	Etcdserverpb__RequestOp op = etcd_op_put(&put);
 	bool succeeded = false;
 	char number[48];
 	enum status st;
 
 	(void)str_format(number, sizeof(number), "%u %llu", generation, (unsigned long long)offset);
-	put.key = bytes_of(store->generation_key);
-	put.value = bytes_of(number);
-	op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT;
-	op.request_put = &put;
+	put.key = etcd_bytes(store->generation_key);
+	put.value = etcd_bytes(number);
 	st = transact(store, &op, &succeeded, err);
 	if (st == STATUS_OK)
 		st = etcd_store_find(store, err);
