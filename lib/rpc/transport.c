@@ -117,6 +117,14 @@ static void linger(struct transport *tr, const struct error *why)
 	wait_for(tr, EPOLLIN);
 }
 
+/* The other side's alert names the fault of our certificate in a general way, if at all. */
+static bool has_expired(const SSL *ssl)
+{
+	const X509 *own = SSL_get_certificate(ssl);
+
+	return own && tls_cert_expires_ms(own) < clock_realtime_ms();
+}
+
 /* Says why TLS gave up; the certificate's fault is the most frequent one and OpenSSL hides it. */
 static void fail_tls(struct transport *tr, const char *doing)
 {
@@ -131,7 +139,8 @@ static void fail_tls(struct transport *tr, const char *doing)
 				"%s: the other side's certificate is refused: %s", doing,
 				X509_verify_cert_error_string(verify));
 	else
-		(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0, "%s: %s", doing, text);
+		(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0, "%s: %s%s", doing, text,
+				has_expired(tr->ssl) ? "; our own certificate has expired" : "");
 	if (tr->state == TRANSPORT_HANDSHAKE && SSL_is_server(tr->ssl))
 		linger(tr, &err);
 	else

@@ -5,6 +5,7 @@
 
 #include "base/str.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static struct rpc_tls *load(const struct etcd_world *world, const char *ca, const char *name)
@@ -68,6 +69,35 @@ static void be_refused(struct etcd_world *world, sd_event *event, const char *ca
 	assert_int_equal(part.n_leading, 0);
 	part_stop(&part);
 	rpc_tls_free(settings.endpoints.tls);
+}
+
+/* @name's certificate anew, as one that ended yesterday. */
+static void expire(const struct etcd_world *world, const char *name)
+{
+	char command[512];
+
+	(void)str_format(
+		command, sizeof(command),
+		"cd %s && openssl req -new -key %s.key -subj /CN=%s -addext subjectAltName=IP:127.0.0.1 "
+		"2>>log | openssl x509 -req -days -1 -copy_extensions copyall -CA ca.crt -CAkey ca.key "
+		"-CAcreateserial -out %s.crt 2>>log",
+		world->folder, name, name, name);
+	assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): a test's own words */
+}
+
+TEST(an_expired_certificate_is_named_as_that)
+{
+	struct etcd_world *world = etcd_world_new_tls();
+	sd_event *event = NULL;
+
+	assert_int_equal(sd_event_new(&event), 0);
+	lead_and_write(world, event);
+	expire(world, "client");
+	be_refused(world, event, "ca", "client", "our own certificate has expired");
+	expire(world, "server"); /* etcd reads it again for each connection */
+	be_refused(world, event, "ca", "client", "certificate has expired");
+	sd_event_unref(event);
+	etcd_world_free(world);
 }
 
 TEST(members_and_servers_know_each_other_by_one_ca)
