@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/id.h"
 #include "base/parse.h"
 #include "base/str.h"
 
@@ -16,6 +17,8 @@
 
 #define LABEL_ALLOC "dev.holdfast.alloc"
 #define LABEL_TASK "dev.holdfast.task"
+#define LABEL_NODE "dev.holdfast.node"
+#define LABEL_BOOT "dev.holdfast.boot"
 #define LABEL_NONCE "dev.holdfast.order"
 #define LABEL_LOGS "dev.holdfast.logs"
 #define LABEL_STOP "dev.holdfast.stop_ms"
@@ -214,12 +217,18 @@ static json_t *host_of(const struct settings *settings, const struct task_spec *
 	return whole(host, r);
 }
 
-/* @stop_ms: 0 for what is stopped by force alone */
-static json_t *labels_of(const char *alloc_id, const char *task, const char *nonce, bool has_logs,
-			 uint32_t stop_ms)
+static json_t *node_of(const struct settings *settings)
 {
-	return json_pack("{s:s, s:s, s:s, s:s, s:o}", LABEL_ALLOC, alloc_id, LABEL_TASK, task, LABEL_NONCE,
-			 nonce, LABEL_LOGS, has_logs ? "engine" : "none", LABEL_STOP,
+	return json_sprintf("%s/%s", settings->cluster, settings->node_id);
+}
+
+/* @stop_ms: 0 for what is stopped by force alone */
+static json_t *labels_of(const struct settings *settings, const char *alloc_id, const char *task,
+			 const struct container_order *order, bool has_logs, uint32_t stop_ms)
+{
+	return json_pack("{s:s, s:s, s:o, s:s, s:s, s:s, s:o}", LABEL_ALLOC, alloc_id, LABEL_TASK, task,
+			 LABEL_NODE, node_of(settings), LABEL_BOOT, order->boot_id, LABEL_NONCE, order->nonce,
+			 LABEL_LOGS, has_logs ? "engine" : "none", LABEL_STOP,
 			 json_sprintf("%" PRIu32, stop_ms));
 }
 
@@ -299,13 +308,13 @@ static int set_program(json_t *body, const struct task_spec *spec)
 	return r;
 }
 
-json_t *container_of_task(const struct settings *settings, const struct task_spec *spec, const char *nonce,
-			  const json_t *image)
+json_t *container_of_task(const struct settings *settings, const struct task_spec *spec,
+			  const struct container_order *order, const json_t *image)
 {
 	const task_t *task = spec->task;
 	uint32_t stop_ms = task->stop_timeout_ms ? task->stop_timeout_ms : STOP_DEFAULT_MS;
 	json_t *body = json_object();
-	json_t *labels = labels_of(task->alloc_id, task->task, nonce, !task->disable_logs, stop_ms);
+	json_t *labels = labels_of(settings, task->alloc_id, task->task, order, !task->disable_logs, stop_ms);
 	int r = set_program(body, spec) | set_number(body, "StopTimeout", (stop_ms + 999) / 1000) |
 		json_object_set_new(body, "Labels", labels) |
 		json_object_set_new(body, "HostConfig", host_of(settings, spec));
@@ -318,7 +327,8 @@ json_t *container_of_task(const struct settings *settings, const struct task_spe
 }
 
 json_t *container_of_network(const struct settings *settings,
-			     const Holdfast__Driver__V1__NetworkConfig *network, const char *nonce)
+			     const Holdfast__Driver__V1__NetworkConfig *network,
+			     const struct container_order *order)
 {
 	json_t *body = json_object();
 	json_t *command = json_array();
@@ -330,7 +340,7 @@ json_t *container_of_network(const struct settings *settings,
 	r |= set_flag(host, "ReadonlyRootfs", true) | set_text(body, "Image", settings->infra_image) |
 	     set_text(body, "Hostname", network->hostname) |
 	     json_object_set_new(body, "Entrypoint", command) |
-	     json_object_set_new(body, "Labels", labels_of(network->alloc_id, "", nonce, true, 0)) |
+	     json_object_set_new(body, "Labels", labels_of(settings, network->alloc_id, "", order, true, 0)) |
 	     json_object_set_new(body, "HostConfig", host);
 	return whole(body, r);
 }
@@ -492,4 +502,22 @@ enum status container_stats(const json_t *json, Holdfast__Driver__V1__TaskStatsR
 	ret->pids = number_at(json_object_get(json, "pids_stats"), "current");
 	add_io(json, ret);
 	return STATUS_OK;
+}
+
+json_t *container_leftover_filters(const struct settings *settings)
+{
+	return json_pack("{s:[s, s], s:[o]}", "status", "created", "exited", "label",
+			 json_sprintf(LABEL_NODE "=%s/%s", settings->cluster, settings->node_id));
+}
+
+bool container_is_leftover(const json_t *listed, const char *boot_id, const char **ret_alloc,
+			   const char **ret_task)
+{
+	const json_t *labels = json_object_get(listed, "Labels");
+	const char *boot = text_at(labels, LABEL_BOOT);
+
+	*ret_alloc = text_at(labels, LABEL_ALLOC);
+	*ret_task = text_at(labels, LABEL_TASK);
+	return boot[0] != '\0' && !str_eq(boot, boot_id) && id_is_uuid(*ret_alloc) &&
+	       ((*ret_task)[0] == '\0' || id_is_label(*ret_task));
 }

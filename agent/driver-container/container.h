@@ -20,13 +20,28 @@ void container_name(const char *alloc_id, const char *task, char ret[static CONT
 /** Array of texts. Owned by the caller; NULL when memory is short or one is no UTF-8. */
 json_t *container_list(char *const *texts, size_t n);
 
+/* By which a container is made. */
+struct container_order {
+	const char *nonce;   /* in hex */
+	const char *boot_id; /* in which it is good */
+};
+
 /** Body of POST /containers/create. Owned by the caller; NULL when memory is short or a text is no UTF-8.
- * @nonce of the order, in hex
  * @image answer of GET /images/NAME/json */
-json_t *container_of_task(const struct settings *settings, const struct task_spec *spec, const char *nonce,
-			  const json_t *image);
+json_t *container_of_task(const struct settings *settings, const struct task_spec *spec,
+			  const struct container_order *order, const json_t *image);
 json_t *container_of_network(const struct settings *settings,
-			     const Holdfast__Driver__V1__NetworkConfig *network, const char *nonce);
+			     const Holdfast__Driver__V1__NetworkConfig *network,
+			     const struct container_order *order);
+
+/** Filters of GET /containers/json for containers of this node that do not run. Owned by the caller; NULL
+ * when memory is short. */
+json_t *container_leftover_filters(const struct settings *settings);
+
+/** Was it made in another boot than @boot_id? One that does not say in which it was is none.
+ * @listed of the answer of GET /containers/json; @ret_alloc and @ret_task are its texts */
+bool container_is_leftover(const json_t *listed, const char *boot_id, const char **ret_alloc,
+			   const char **ret_task);
 
 /* What an engine says about a container of ours. */
 struct container {

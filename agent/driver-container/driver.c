@@ -199,7 +199,7 @@ static enum status gate(struct rpc_call *call, const char *service, const struct
 			 method->name, driver->settings->agent_user, driver->settings->path);
 }
 
-static enum status read_boot_id(struct driver *driver, char text[static 64], struct error *err)
+static enum status read_boot_id(struct driver *driver, struct error *err)
 {
 	cleanup_free char *line = NULL;
 	int r = file_read(BOOT_ID_PATH, BOOT_ID_FILE_MAX, &line, NULL);
@@ -207,7 +207,8 @@ static enum status read_boot_id(struct driver *driver, char text[static 64], str
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "read the boot id from " BOOT_ID_PATH);
 	line[strcspn(line, "\n")] = '\0';
-	if (!id_uuid_bytes(line, driver->boot_id) || str_copy(text, 64, line) < 0)
+	if (!id_uuid_bytes(line, driver->boot_id) ||
+	    str_copy(driver->boot_text, sizeof(driver->boot_text), line) < 0)
 		return error_set(err, STATUS_INTERNAL, 0, BOOT_ID_PATH " holds no UUID");
 	return STATUS_OK;
 }
@@ -227,8 +228,7 @@ static enum status open_state(struct driver *driver, struct error *err)
 {
 	const struct settings *settings = driver->settings;
 	char path[PATH_MAX];
-	char boot_id[64];
-	enum status status = read_boot_id(driver, boot_id, err);
+	enum status status = read_boot_id(driver, err);
 
 	if (status == STATUS_OK)
 		status = find_agent(driver, err);
@@ -239,7 +239,7 @@ static enum status open_state(struct driver *driver, struct error *err)
 		return status;
 	if (str_format(path, sizeof(path), "%s/orders", settings->state_dir) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "state_dir is too long");
-	return nonces_open(path, boot_id, &driver->nonces, err);
+	return nonces_open(path, driver->boot_text, &driver->nonces, err);
 }
 
 static int on_end_signal(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)

@@ -29,6 +29,7 @@ struct driver {
 	struct rpc_server *server;
 	uid_t agent_uid;
 	uint8_t boot_id[ORDER_UUID_SIZE];
+	char boot_text[64]; /* the same, as the kernel says it */
 	LIST_HEAD(, op) ops;
 	LIST_HEAD(, session) sessions;
 	size_t n_sessions;
@@ -75,6 +76,15 @@ void task_destroy(struct rpc_call *call, const ProtobufCMessage *request, void *
 void network_create(struct rpc_call *call, const ProtobufCMessage *request, void *userdata);
 void network_destroy(struct rpc_call *call, const ProtobufCMessage *request, void *userdata);
 void task_free_all(struct driver *driver);
+
+/** Remove the container of a task (of a network for an empty @task) as DestroyTask does, for no caller:
+ * unless it runs. */
+void task_clear(struct driver *driver, const char *alloc, const char *task);
+
+/* leftovers.c */
+/** Remove the containers that the last boot left: the agent ended their tasks by its records alone, and asks
+ * for nothing of them any more. */
+void leftovers_clear(struct driver *driver);
 
 /* session.c */
 void exec_task(struct rpc_call *call, const ProtobufCMessage *request, void *userdata);

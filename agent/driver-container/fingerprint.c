@@ -79,6 +79,8 @@ static void on_version(enum status status, const struct error *err, const json_t
 	}
 	str_copy_text(driver->engine_name, sizeof(driver->engine_name), name ? name : "");
 	str_copy_text(driver->engine_version, sizeof(driver->engine_version), version);
+	if (driver->health != HOLDFAST__DRIVER__V1__HEALTH__HEALTH_HEALTHY)
+		leftovers_clear(driver);
 	set(driver, HOLDFAST__DRIVER__V1__HEALTH__HEALTH_HEALTHY, "the engine answers");
 }
 

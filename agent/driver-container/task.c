@@ -35,7 +35,7 @@ struct op_kind {
 struct op {
 	LIST_ENTRY(op) link;
 	struct driver *driver;
-	struct rpc_call *call;
+	struct rpc_call *call; /* NULL: nobody asked */
 	const struct op_kind *kind;
 	char alloc[64];
 	char task[64];
@@ -71,7 +71,11 @@ static void op_fail(struct op *op, const struct error *err)
 {
 	if (op->has_used)
 		driver_note_end(op->driver, &op->taken.order, err->status);
-	rpc_call_fail(op->call, err);
+	if (op->call)
+		rpc_call_fail(op->call, err);
+	else
+		log_ctx(LOG_WARNING, &(struct log_ctx){.alloc = op->alloc, .op = "clear", .err = err},
+			"the container of task '%s', which the last boot left, stays", op->task);
 	op_free(op);
 }
 
@@ -79,7 +83,11 @@ static void op_reply(struct op *op, const ProtobufCMessage *response)
 {
 	if (op->has_used)
 		driver_note_end(op->driver, &op->taken.order, STATUS_OK);
-	rpc_call_reply(op->call, response);
+	if (op->call)
+		rpc_call_reply(op->call, response);
+	else
+		log_ctx(LOG_NOTICE, &(struct log_ctx){.alloc = op->alloc, .op = "clear"},
+			"removed the container of task '%s', which the last boot left", op->task);
 	op_free(op);
 }
 
@@ -144,7 +152,8 @@ static struct op *op_new(struct driver *driver, struct rpc_call *call, const str
 
 	if (!op) {
 		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "take a call");
-		rpc_call_fail(call, &err);
+		if (call)
+			rpc_call_fail(call, &err);
 		return NULL;
 	}
 	op->driver = driver;
@@ -292,6 +301,8 @@ static void on_created(enum status status, const struct error *err, const json_t
 }
 
 /* Steals @body. */
+#define ORDER_OF(op) ((struct container_order){.nonce = (op)->nonce, .boot_id = (op)->driver->boot_text})
+
 static void ask_create(struct op *op, json_t *body)
 {
 	struct error err;
@@ -361,7 +372,7 @@ static void on_image(enum status status, const struct error *err, const json_t *
 	else if (status != STATUS_OK)
 		op_fail(op, err);
 	else if (is_still_right(op) && make_plugin_folder(op))
-		ask_create(op, container_of_task(op->driver->settings, &op->spec, op->nonce, json));
+		ask_create(op, container_of_task(op->driver->settings, &op->spec, &ORDER_OF(op), json));
 }
 
 static void fail_used(struct op *op)
@@ -763,7 +774,7 @@ static void on_destroyed(enum status status, const struct error *err, const json
 	struct op *op = userdata;
 
 	(void)json;
-	if (status == STATUS_OK)
+	if (status == STATUS_OK && op->call) /* that of the last boot went with it: it is another one's now */
 		clear_plugin_folder(op);
 	if (status != STATUS_OK && status != STATUS_NOT_FOUND)
 		op_fail(op, err);
@@ -839,6 +850,14 @@ static void destroy_seen(struct op *op, struct container *container)
 
 static const struct op_kind destroy_kind = {.seen = destroy_seen, .is_exclusive = true};
 
+void task_clear(struct driver *driver, const char *alloc, const char *task)
+{
+	struct op *op = op_new(driver, NULL, &destroy_kind, alloc, task);
+
+	if (op && claim_task(op))
+		look(op);
+}
+
 void task_destroy(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
 {
 	const Holdfast__Driver__V1__DestroyTaskRequest *destroy = (const void *)request;
@@ -890,7 +909,7 @@ static void network_seen(struct op *op, struct container *container)
 		   container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_CREATED) {
 		ask_start(op);
 	} else if (!container && !op->has_waited && op->taken.use != NONCE_DONE) {
-		ask_create(op, container_of_network(op->driver->settings, network, op->nonce));
+		ask_create(op, container_of_network(op->driver->settings, network, &ORDER_OF(op)));
 	} else if (!container && op->taken.use == NONCE_DONE) {
 		(void)error_set(
 			&err, STATUS_FAILED_PRECONDITION, 0,
@@ -966,7 +985,8 @@ void task_free_all(struct driver *driver)
 	while (!LIST_EMPTY(&driver->ops)) {
 		struct op *op = LIST_FIRST(&driver->ops);
 
-		rpc_call_fail(op->call, &err);
+		if (op->call)
+			rpc_call_fail(op->call, &err);
 		op_free(op);
 	}
 }

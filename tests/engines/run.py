@@ -270,14 +270,25 @@ class World:
     def containers(self):
         return [c["Names"] for c in json.loads(ask(self.work, "GET", "/containers/json?all=1")[1])]
 
-    def make_foreign(self, name):
+    def make_foreign(self, name, labels=None):
         """A container that is none of the driver's."""
         limits = [{"Name": limit, "Soft": n, "Hard": n} for limit, n in (("nofile", 1024), ("nproc", 4096))]
-        body = {"Image": "localhost/bb:1", "Entrypoint": ["/bin/sleep", "1000000"], "HostConfig": {"NetworkMode": "none", "Ulimits": limits}}
+        body = {"Image": "localhost/bb:1", "Entrypoint": ["/bin/sleep", "1000000"], "HostConfig": {"NetworkMode": "none", "Ulimits": limits},
+                "Labels": labels or {}}  # fmt: skip
         for path in (f"/containers/create?name={name}", f"/containers/{name}/start"):
             status, said = ask(self.work, "POST", path, json.dumps(body) if "create" in path else None)
             if status >= 300:
                 raise RuntimeError(f"{path}: {status} {said[:500]}")
+
+    def make_old(self, task, boot, node="prod/node-1", runs=False):
+        """As the driver makes a container, in a boot; it has run."""
+        name = f"holdfast-{ALLOC}-{task}"
+        labels = {"alloc": ALLOC, "task": task, "node": node, "boot": boot, "order": "00" * 16, "logs": "engine", "stop_ms": "1000"}
+        self.make_foreign(name, {f"dev.holdfast.{key}": value for key, value in labels.items()})
+        if not runs:
+            ask(self.work, "POST", f"/containers/{name}/kill")
+            ask(self.work, "POST", f"/containers/{name}/wait")
+        return "/" + name
 
     def everything(self):
         """All that an agent could have changed in the engine."""
@@ -321,6 +332,26 @@ def hostile_cases(world, cases):
         ask(world.work, "DELETE", f"/containers/{name}?force=1&v=1")
 
 
+def leftover_cases(world):
+    """A driver that begins takes away what an earlier boot left, and nothing else."""
+    boot, before = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip(), "0190a6f2-0000-7000-8000-0000000000b1"
+    stays = [world.make_old("now", boot), world.make_old("runs", before, runs=True), world.make_old("other", before, node="prod/node-2"), "/none"]
+    world.make_foreign("none")
+    goes = [world.make_old("old", before), world.make_old("older", before)]
+    world.kill_driver()
+    world.start_driver()
+
+    def there():
+        return [name for names in world.containers() for name in names]
+
+    wait_for("what an earlier boot left is gone", lambda: not set(goes) & set(there()))
+    time.sleep(1)
+    missing = sorted(set(stays) - set(there()))
+    yield "what_an_earlier_boot_left_is_removed_and_nothing_else", f"gone as well: {missing}" if missing else None
+    for name in stays:
+        ask(world.work, "DELETE", f"/containers{name}?force=1&v=1")
+
+
 def driver_cases(world):
     """Yields (name, why it failed or None)."""
 
@@ -339,6 +370,7 @@ def driver_cases(world):
     world.kill_driver()
     world.start_driver()
     yield from cases(world.phase("killed"))
+    yield from leftover_cases(world)
     left = world.containers()
     yield "no_container_is_left", f"{left}" if left else None
 

@@ -82,6 +82,8 @@ static void place_here(struct order *order, uint8_t kind)
 	memcpy(order->boot_id, place.boot_id, sizeof(order->boot_id));
 }
 
+static const struct container_order made_by = {.nonce = "00ff", .boot_id = "b"};
+
 /* Nothing of the floor is left out for a task that root's file lets run. */
 static void make_container(const Holdfast__Driver__V1__TaskConfig *task)
 {
@@ -93,7 +95,7 @@ static void make_container(const Holdfast__Driver__V1__TaskConfig *task)
 	if (task_spec_read(task, &spec, NULL) != STATUS_OK ||
 	    policy_check_task(&settings, &spec, &reason, NULL) != STATUS_OK)
 		return;
-	body = container_of_task(&settings, &spec, "00ff", NULL);
+	body = container_of_task(&settings, &spec, &made_by, NULL);
 	host = json_object_get(body, "HostConfig");
 	if (body) {
 		assert(json_array_size(json_object_get(host, "SecurityOpt")) == 1);

@@ -31,6 +31,9 @@
 	"\"]\nengine = \"/run/engine.sock\"\n"                            \
 	"publish_dir = \"/run/holdfast/publish\"\n"
 
+static const struct container_order order = {.nonce = "00ff",
+					     .boot_id = "0190a6f2-0000-7000-8000-0000000000b0"};
+
 static struct settings read_settings(const char *more)
 {
 	struct settings settings;
@@ -225,13 +228,16 @@ static void no_container_is_without_the_floor(void **state)
 	s.volume.read_only = true;
 	s.volume.propagation = HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_HOST_TO_TASK;
 	assert_int_equal(task_spec_read(&s.task, &spec, NULL), STATUS_OK);
-	body = container_of_task(&settings, &spec, "00ff", NULL);
+	body = container_of_task(&settings, &spec, &order, NULL);
 	host = json_object_get(body, "HostConfig");
 	assert_string_equal(json_string_value(json_array_get(json_object_get(host, "SecurityOpt"), 0)),
 			    "no-new-privileges");
 	assert_string_equal(json_string_value(json_array_get(json_object_get(host, "CapDrop"), 0)), "ALL");
 	assert_true(json_is_false(json_object_get(host, "Privileged")));
 	assert_string_equal(json_string_value(json_object_get(host, "NetworkMode")), "none");
+	assert_string_equal(
+		json_string_value(json_object_get(json_object_get(body, "Labels"), "dev.holdfast.boot")),
+		order.boot_id);
 	mount = json_array_get(json_object_get(host, "Mounts"), 0);
 	assert_string_equal(json_string_value(json_object_get(mount, "Source")),
 			    "/run/holdfast/publish/" ALLOC "/2");
@@ -324,7 +330,7 @@ static void a_plugin_gets_its_folder_the_staging_folders_and_a_umask(void **stat
 	fill(&s);
 	as_plugin(&s, &plugin);
 	assert_int_equal(task_spec_read(&s.task, &spec, NULL), STATUS_OK);
-	body = container_of_task(&settings, &spec, "00ff", image);
+	body = container_of_task(&settings, &spec, &order, image);
 	expect_bound(body, "/csi", "/run/p/ebs", "rprivate");
 	expect_bound(body, "/run/s", "/run/s", "rshared");
 	assert_null(bound_at(body, "/dev"));
@@ -352,7 +358,7 @@ static void a_plugin_gets_its_folder_the_staging_folders_and_a_umask(void **stat
 	s.task.n_config = 2;
 	s.config[1] = &s.value[3];
 	assert_int_equal(task_spec_read(&s.task, &spec, NULL), STATUS_OK);
-	body = container_of_task(&settings, &spec, "00ff", image);
+	body = container_of_task(&settings, &spec, &order, image);
 	expect_bound(body, "/dev", "/dev", "rprivate");
 	assert_int_equal(json_array_size(json_object_get(body, "Env")), 1);
 	json_decref(body);
@@ -470,23 +476,23 @@ static void what_is_asked_for_is_whole_or_nothing(void **state)
 	fill(&s);
 	s.task.n_config = 3;
 	assert_int_equal(task_spec_read(&s.task, &spec, NULL), STATUS_OK);
-	body = container_of_task(&settings, &spec, "00ff", NULL);
+	body = container_of_task(&settings, &spec, &order, NULL);
 	mount = json_array_get(json_object_get(json_object_get(body, "HostConfig"), "Mounts"), 0);
 	assert_true(json_is_true(json_object_get(mount, "ReadOnly")));
 	assert_true(json_is_true(json_object_get(json_object_get(mount, "BindOptions"), "NonRecursive")));
 	json_decref(body);
 	s.paths[0]->value = bad[0];
-	assert_null(container_of_task(&settings, &spec, "00ff", NULL));
+	assert_null(container_of_task(&settings, &spec, &order, NULL));
 	s.paths[0]->value = (char *)(uintptr_t) "/data";
 	s.value[1].list = bad;
-	assert_null(container_of_task(&settings, &spec, "00ff", NULL));
+	assert_null(container_of_task(&settings, &spec, &order, NULL));
 	s.value[1].list = s.caps;
 	health.n_argv = 1;
 	health.argv = bad;
 	s.task.health = &health;
-	assert_null(container_of_task(&settings, &spec, "00ff", NULL));
+	assert_null(container_of_task(&settings, &spec, &order, NULL));
 	s.task.health = NULL;
-	body = container_of_task(&settings, &spec, "00ff", NULL);
+	body = container_of_task(&settings, &spec, &order, NULL);
 	assert_non_null(body);
 	json_decref(body);
 	empty(&s);
@@ -648,6 +654,44 @@ static void times_of_engines_are_read(void **state)
 	assert_int_equal(container_time(NULL), 0);
 }
 
+/* Only what says that another boot made it, and for which task. */
+static void containers_of_an_earlier_boot_are_leftovers(void **state)
+{
+#define LABELS(boot, alloc, task)                                                         \
+	"{\"Labels\":{\"dev.holdfast.alloc\":\"" alloc "\",\"dev.holdfast.task\":\"" task \
+	"\",\"dev.holdfast.boot\":\"" boot "\"}}"
+	static const struct {
+		const char *json;
+		bool is_leftover;
+	} rows[] = {
+		{LABELS("0190a6f2-0000-7000-8000-0000000000b1", ALLOC, "web"), true},
+		{LABELS("0190a6f2-0000-7000-8000-0000000000b1", ALLOC, ""), true}, /* a network */
+		{LABELS("0190a6f2-0000-7000-8000-0000000000b0", ALLOC, "web"), false},
+		{LABELS("", ALLOC, "web"), false},
+		{LABELS("0190a6f2-0000-7000-8000-0000000000b1", "../x", "web"), false},
+		{LABELS("0190a6f2-0000-7000-8000-0000000000b1", ALLOC, "a/b"), false},
+		{"{\"Labels\":{\"dev.holdfast.alloc\":\"" ALLOC "\"}}", false},
+		{"{\"Labels\":null}", false},
+		{"[]", false},
+	};
+	struct settings settings = read_settings(IMAGE);
+	json_t *filters = container_leftover_filters(&settings);
+	const char *alloc, *task;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		json_t *listed = json_loads(rows[i].json, 0, NULL);
+
+		assert_non_null(listed);
+		assert_int_equal(container_is_leftover(listed, order.boot_id, &alloc, &task),
+				 rows[i].is_leftover);
+		json_decref(listed);
+	}
+	assert_string_equal(json_string_value(json_array_get(json_object_get(filters, "label"), 0)),
+			    "dev.holdfast.node=prod/node-1");
+	json_decref(filters);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -666,6 +710,7 @@ int main(void)
 		cmocka_unit_test(marks_count_only_where_the_agent_cannot_make_them),
 		cmocka_unit_test(frames_are_read_however_they_are_cut),
 		cmocka_unit_test(times_of_engines_are_read),
+		cmocka_unit_test(containers_of_an_earlier_boot_are_leftovers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
