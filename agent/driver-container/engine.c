@@ -76,10 +76,10 @@ static enum status status_of_http(long code)
 	return STATUS_INTERNAL;
 }
 
-/* What the engine said, {"message": "..."}, in our sentence. */
-static enum status say_refusal(const struct engine_call *call, long code, struct error *err)
+enum status engine_refusal(const char *socket, long code, const char *what, const char *answer, size_t n,
+			   struct error *err)
 {
-	json_t *json = json_loadb(call->answer.data ? call->answer.data : "", call->answer.len, 0, NULL);
+	json_t *json = json_loadb(n > 0 ? answer : "", n, JSON_DISABLE_EOF_CHECK, NULL);
 	const char *message = json_string_value(json_object_get(json, "message"));
 	char said[SAID_MAX];
 	enum status status;
@@ -87,8 +87,8 @@ static enum status say_refusal(const struct engine_call *call, long code, struct
 	if (!message)
 		message = json_string_value(json_object_get(json, "cause"));
 	str_copy_text(said, sizeof(said), message ? message : "nothing more");
-	status = error_set(err, status_of_http(code), 0, "the engine at %s answered %ld to %s: %s",
-			   call->engine->socket, code, call->what, said);
+	status = error_set(err, status_of_http(code), 0, "the engine at %s answered %ld to %s: %s", socket,
+			   code, what, said);
 	json_decref(json);
 	return status;
 }
@@ -121,7 +121,8 @@ static enum status judge(struct engine_call *call, CURLcode code, json_t **ret, 
 	if (code != CURLE_OK)
 		return say_failure(call, code, err);
 	if ((http < 200 || http > 299) && http != 304)
-		return say_refusal(call, http, err);
+		return engine_refusal(call->engine->socket, http, call->what, call->answer.data,
+				      call->answer.len, err);
 	if (call->data || call->is_text || call->answer.len == 0)
 		return STATUS_OK;
 	if (unpack_json("it", call->answer.data, call->answer.len, ret, NULL) != STATUS_OK)

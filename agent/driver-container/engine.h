@@ -54,5 +54,11 @@ void engine_cancel(struct engine_call *call);
 /** Let data come again. */
 void engine_resume(struct engine_call *call);
 
+/** What the engine said when it refused @what, {"message": "..."}, in our sentence.
+ * @answer its body, of @n bytes; what follows the JSON does not count
+ * @return the status of HTTP's @code */
+enum status engine_refusal(const char *socket, long code, const char *what, const char *answer, size_t n,
+			   struct error *err);
+
 /** How many requests are under way. */
 size_t engine_n_calls(const struct engine *engine);

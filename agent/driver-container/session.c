@@ -563,13 +563,42 @@ static void take_size(struct session *session, const Holdfast__Driver__V1__TtySi
 	resize(session);
 }
 
+/* Whether all of the answer is there, the reason in its body too. False also when only its end will show
+ * that. */
+static bool is_whole_answer(const char *head, const char *body)
+{
+	const char *length = strcasestr(head, "\r\nContent-Length:");
+
+	if (!length || length >= body)
+		return strstr(body, "\r\n0\r\n\r\n") != NULL; /* in chunks */
+	return strlen(body) >= strtoul(length + strlen("\r\nContent-Length:"), NULL, 10);
+}
+
+/* The answer to the start of a command is no promise to pass its bytes. */
+static void fail_start(struct session *session)
+{
+	const char *body = strstr(session->head, "\r\n\r\n");
+	char what[ENGINE_PATH_SIZE];
+	const char *json;
+	struct error err;
+	long code;
+
+	code = str_starts_with(session->head, "HTTP/1.")
+		       ? strtol(session->head + strlen("HTTP/1.x "), NULL, 10)
+		       : 0;
+	json = body ? strchr(body, '{') : NULL;
+	(void)snprintf(what, sizeof(what), "POST /exec/%s/start", session->exec_id);
+	(void)engine_refusal(session->driver->settings->engine_socket, code, what, json,
+			     json ? strlen(json) : 0, &err);
+	session_fail(session, &err);
+}
+
 /* The answer's head, then the bytes of the command. False: the session has ended. */
 static bool take_head(struct session *session, const uint8_t *bytes, size_t n)
 {
 	size_t room = sizeof(session->head) - 1 - session->n_head;
 	size_t taken = n < room ? n : room;
 	const char *end;
-	struct error err;
 	size_t over;
 
 	memcpy(session->head + session->n_head, bytes, taken);
@@ -579,10 +608,9 @@ static bool take_head(struct session *session, const uint8_t *bytes, size_t n)
 	if (!end && taken == n)
 		return true;
 	if (!end || !str_starts_with(session->head, "HTTP/1.1 101 ")) {
-		session->head[strcspn(session->head, "\r\n")] = '\0';
-		(void)error_set(&err, STATUS_INTERNAL, 0,
-				"the engine did not begin the command: it answered '%.100s'", session->head);
-		session_fail(session, &err);
+		if (end && taken == n && !is_whole_answer(session->head, end + 4))
+			return true;
+		fail_start(session);
 		return false;
 	}
 	session->is_upgraded = true;
@@ -1032,6 +1060,8 @@ static void after_output(struct session *session)
 		session->is_over = true;
 		rpc_call_finish(session->call);
 		quiet(session);
+	} else if (session->has_ended && !session->is_upgraded && strstr(session->head, "\r\n\r\n")) {
+		fail_start(session);
 	} else if (session->has_ended && !session->is_upgraded) {
 		struct error err;
 

@@ -205,6 +205,8 @@ class Flow(Execs):
         assert (cat.returncode, cat.stdout, cat.stderr[:3]) == (7, b"what goes in\n" * 1000, b"sh\n"), cat
         seen = self.exec(alloc, "cat /data/hello; read line || echo no input")
         assert (seen.returncode, seen.stdout) == (0, b"hello\nno input\n"), seen
+        nobody = self.exec(alloc, "true", None, "--user", "nobodyhere")
+        assert nobody.returncode in (1, 126) and b"nobodyhere" in nobody.stdout + nobody.stderr, nobody  # the engine's own words
         large = os.urandom(8 << 20)
         back = self.exec(alloc, "cat", large, "-i")
         assert back.stdout == large, (len(back.stdout), back.returncode, back.stderr[-500:])
