@@ -168,6 +168,12 @@ static enum status find_task(const struct alloc *alloc, const char *name,
 			 alloc->id);
 }
 
+/* By the word of its node: one that is lost may still run there. */
+static bool has_ended(const struct alloc *alloc)
+{
+	return alloc->client_status == CLIENT_COMPLETE || alloc->client_status == CLIENT_FAILED;
+}
+
 /* May the caller, and is there a node to ask? */
 static enum status find_alloc(struct task_stream *stream, const char *id, const char *task_name,
 			      const struct alloc_entry **ret,
@@ -185,6 +191,12 @@ static enum status find_alloc(struct task_stream *stream, const char *id, const 
 	st = find_task(&entry->alloc, task_name, ret_task, err);
 	if (st != STATUS_OK)
 		return st;
+	if (stream->kind != KIND_LOGS && has_ended(&entry->alloc))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "allocation %s has ended, it is %s: nothing runs in it any more; what it "
+				 "said last: holdfast alloc logs %s",
+				 entry->alloc.id, client_status_name(entry->alloc.client_status),
+				 entry->alloc.id);
 	if (!node_is_connected(entry->node))
 		return error_set(err, STATUS_UNAVAILABLE, 0, "node %s of allocation %s is not connected",
 				 entry->alloc.node_id, entry->alloc.id);

@@ -418,6 +418,13 @@ TEST_FIXTURE(what_cannot_be_is_refused_before_its_node_is_asked, setup, teardown
 	open_exec(f, &caller, ALLOC_1, "web");
 	UNTIL(f, caller.is_closed);
 	assert_int_equal(caller.status, STATUS_UNAVAILABLE);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, state_alloc(&f->server->state, ALLOC_1)->alloc.client_status == CLIENT_COMPLETE);
+	open_exec(f, &caller, ALLOC_1, "web");
+	UNTIL(f, caller.is_closed);
+	assert_int_equal(caller.status, STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(caller.why, "has ended, it is complete"));
 	assert_int_equal(f->n1.streams_wanted, 0);
 }
 
