@@ -34,7 +34,7 @@ static void warn(const struct server *server)
 {
 	char warning[CERTIFICATE_WARNING_SIZE];
 
-	if (certificate_warning(&server->certificate, server->config.cert, warning))
+	if (certificate_warning(server->certificate, server->config.cert, warning))
 		log_ctx(LOG_WARNING,
 			&(struct log_ctx){.op = "certificate", .event = LOG_EVENT_CERTIFICATE_EXPIRES}, "%s",
 			warning);
@@ -53,7 +53,7 @@ static int on_day(sd_event_source *source, uint64_t usec, void *userdata)
 
 void certificate_watch(struct server *server)
 {
-	struct certificate *certificate = &server->certificate;
+	struct certificate *certificate = server->certificate;
 	struct error err;
 
 	if (pki_expiry(server->config.ca, &certificate->ca_expires_at_ms, &err) != STATUS_OK)

@@ -7,7 +7,6 @@
 #include "base/id.h"
 #include "base/str.h"
 #include "conf/conf.h"
-#include "plugin/controller.h"
 #include "state/schema.h"
 
 #include <string.h>
@@ -63,7 +62,7 @@ void config_init(struct config *config)
 		.node_down_after_us = NODE_DOWN_DEFAULT_S * USEC_PER_SEC,
 		.gc_interval_us = GC_INTERVAL_DEFAULT_S * USEC_PER_SEC,
 		.gc_after_us = GC_AFTER_DEFAULT_S * USEC_PER_SEC,
-		.controller_timeout_us = CONTROLLER_TIMEOUT_MS * USEC_PER_MSEC,
+		.controller_timeout_us = CONFIG_CONTROLLER_TIMEOUT_MS * USEC_PER_MSEC,
 		.reservation_ttl_us = RESERVATION_TTL_DEFAULT_S * USEC_PER_SEC,
 		.release_sweep_us = RELEASE_SWEEP_DEFAULT_S * USEC_PER_SEC,
 		.audit_keep = AUDIT_KEEP_DEFAULT,

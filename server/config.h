@@ -15,6 +15,7 @@ enum {
 	CONFIG_HOST_SIZE = 64,
 	CONFIG_CLUSTER_SIZE = 64,
 	CONFIG_FORBIDDEN_MAX = 32,
+	CONFIG_CONTROLLER_TIMEOUT_MS = 120000, /* default of controller_timeout */
 };
 
 #define CONFIG_KEY_CREDENTIAL "holdfast.server.key"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* holdfast-server: argv, then server_run(). */
 
+#include "daemon.h"
 #include "dev.h"
 #include "server.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "metrics.h"
 
+#include "certificate.h"
 #include "server.h"
 
 #include "access/access.h"
@@ -16,6 +17,7 @@
 #include "plugin/plugins.h"
 #include "recovery/backup.h"
 #include "recovery/history.h"
+#include "state/disk.h"
 
 #include <inttypes.h>
 
@@ -192,8 +194,8 @@ static void print_certificates(const struct server *server, struct strbuf *to)
 {
 	head(to, "certificate_expiry_timestamp_seconds", "gauge",
 	     "When certificates expire, in seconds since 1970; of connected nodes the first one.");
-	print_expiry("server", server->certificate.expires_at_ms, to);
-	print_expiry("ca", server->certificate.ca_expires_at_ms, to);
+	print_expiry("server", server->certificate->expires_at_ms, to);
+	print_expiry("ca", server->certificate->ca_expires_at_ms, to);
 	print_expiry("nodes", session_first_expiry_ms(server), to);
 }
 
@@ -216,9 +218,9 @@ static void print_store(struct server *server, struct strbuf *to)
 
 	one(to, "disk_level", "gauge",
 	    "0: there is room; 1: nothing new is taken; 2: nothing is stored; see operator status.",
-	    (uint64_t)server->disk.level);
+	    (uint64_t)server->disk->level);
 	one(to, "disk_free_bytes", "gauge", "Free on the disk of the store, without the reserve.",
-	    server->disk.free_bytes);
+	    server->disk->free_bytes);
 	one(to, "backup_timestamp_seconds", "gauge",
 	    "When the last backup that was read to its end was begun, in seconds since 1970; 0: never.",
 	    (uint64_t)backup_last_ms(server) / MSEC_PER_SEC);

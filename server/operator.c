@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "certificate.h"
 #include "operator.h"
-
 #include "server.h"
 
 #include "access/access.h"
@@ -18,6 +18,7 @@
 #include "recovery/history.h"
 #include "recovery/marks.h"
 #include "state/change.h"
+#include "state/disk.h"
 #include "state/keys.h"
 #include "state/records.h"
 
@@ -120,7 +121,7 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 	response.ticket_key = (ProtobufCBinaryData){.len = sizeof(key), .data = key};
 	response.acl_enabled = server->config.acl;
 	add_epoch(server, &response);
-	response.certificate_expires_at_ms = server->certificate.expires_at_ms;
+	response.certificate_expires_at_ms = server->certificate->expires_at_ms;
 	response.warnings = warnings;
 	if (history_warning(server, history))
 		warnings[response.n_warnings++] = history;
@@ -132,7 +133,7 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 		warnings[response.n_warnings++] = disk;
 	if (marks_warning(server, mark))
 		warnings[response.n_warnings++] = mark;
-	if (certificate_warning(&server->certificate, server->config.cert, certificate))
+	if (certificate_warning(server->certificate, server->config.cert, certificate))
 		warnings[response.n_warnings++] = certificate;
 	reply_durable(server, call, message_copy(&response.base));
 	return STATUS_OK;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reload.h"
 
+#include "certificate.h"
 #include "server.h"
 
 #include "access/audit.h"

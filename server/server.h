@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The claim server: owns the event loop, the store, the state and the listeners. Wiring only. */
+/* What every part of the claim server is given: what it may use of the others, and what it keeps here for
+ * itself. Nothing of them is included; daemon.h puts them together. */
 
-#include "certificate.h"
 #include "config.h"
-#include "disk.h"
 
-#include "access/audit.h"
-#include "access/refused_peers.h"
-#include "alloc/streams.h"
 #include "base/error.h"
+#include "base/tree.h"
 #include "rpc/server.h"
 #include "rpc/tls.h"
 #include "state/state.h"
 #include "store/kv.h"
 #include "ticket/ticket.h"
-#include "volume/work.h"
 
 #include <openssl/evp.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/queue.h>
 #include <systemd/sd-event.h>
 
+struct audit_limits;
 struct backup;
+struct certificate;
 struct change_observer;
+struct disk;
 struct service_status;
 struct service_watchdog;
 struct events;
 struct forward;
+struct refused_peers;
 struct restore;
 struct watch;
 struct controllers;
@@ -35,7 +36,9 @@ struct gc;
 struct lead;
 struct releases;
 RB_HEAD(watch_tree, watch);
+RB_HEAD(volume_work_tree, volume_work);
 
+LIST_HEAD(task_stream_list, task_stream);
 TAILQ_HEAD(session_queue, session);
 
 enum { WATCH_TABLES = 6 };
@@ -52,6 +55,7 @@ struct silence {
 
 #define SERVER_STORE "holdfast.db" /* in data_dir */
 
+/* The parts behind pointers that do not say who owns them are the daemon's and last as long as this does. */
 struct server {
 	struct config config;
 	sd_event *event;
@@ -70,16 +74,16 @@ struct server {
 	struct releases *releases;	 /* see release.h */
 	struct gc *gc;			 /* see gc.h */
 	struct watch_tree watches;	 /* see watch.h */
-	struct refused_peers refused_peers;
+	struct refused_peers *refused_peers;
 	size_t n_watches;
 	uint64_t watch_serial;
 	uint64_t watch_indexes[WATCH_TABLES];
-	struct audit_limits audit;
+	struct audit_limits *audit;
 	uint16_t port;			       /* listening there */
-	struct disk disk;		       /* see disk.h */
+	struct disk *disk;		       /* see disk.h */
 	int mark_errno;			       /* that was told last, see marks.h */
 	struct marks_followed *marks_followed; /* owned; NULL: none, see marks.h */
-	struct certificate certificate;	       /* see certificate.h */
+	struct certificate *certificate;       /* see certificate.h */
 	struct job_works *job_works;	       /* owned; see job/job_work.h */
 	struct pending *pending;	       /* owned; NULL: nothing was pending; see alloc/allocs.h */
 	struct volume_work_tree volume_works;  /* see volume/work.h */
@@ -106,15 +110,6 @@ struct server {
 	bool has_stepped_down;		  /* the next one leaves the lead to others */
 	sd_event_source *step_down_timer; /* owned; NULL: nobody has asked for it */
 };
-
-/** Open the store, load the state, listen; on etcd listen, and do the rest when it leads. @config is copied.
- * @ret owned by the caller, server_free(). */
-enum status server_new(const struct config *config, struct server **ret, struct error *err);
-
-/** Run until SIGTERM or SIGINT (STATUS_OK), until the store broke (its error), or until another one leads. */
-enum status server_run(struct server *server, struct error *err);
-
-void server_free(struct server *server);
 
 /** End the loop so that main() builds the server anew. */
 void server_restart(struct server *server);

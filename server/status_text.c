@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "status_text.h"
 
+#include "certificate.h"
 #include "server.h"
 
 #include "base/clock.h"
@@ -12,7 +13,7 @@ void server_status_text(char *dst, size_t size, void *userdata)
 {
 	const struct server *server = userdata;
 	const struct state *state = &server->state;
-	const int64_t left_ms = server->certificate.expires_at_ms - clock_realtime_ms();
+	const int64_t left_ms = server->certificate->expires_at_ms - clock_realtime_ms();
 	struct release_stats releases = {.stuck = 0};
 	char stuck[64] = "";
 	char certificate[64] = "";
@@ -33,7 +34,7 @@ void server_status_text(char *dst, size_t size, void *userdata)
 	releases.stuck += state->n_node_failing;
 	if (releases.stuck > 0)
 		(void)str_format(stuck, sizeof(stuck), " (%zu stuck)", releases.stuck);
-	if (server->certificate.expires_at_ms != 0 && left_ms < CERTIFICATE_WARN_DAYS * INT64_C(86400000))
+	if (server->certificate->expires_at_ms != 0 && left_ms < CERTIFICATE_WARN_DAYS * INT64_C(86400000))
 		(void)str_copy(certificate, sizeof(certificate),
 			       left_ms > 0 ? "; its certificate expires soon"
 					   : "; its certificate has expired");

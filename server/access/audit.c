@@ -256,7 +256,7 @@ static void commit_alone(struct server *server, const struct entry *entry)
 static int on_left_out(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct server *server = userdata;
-	struct audit_limits *limits = &server->audit;
+	struct audit_limits *limits = server->audit;
 
 	(void)source;
 	(void)usec;
@@ -283,10 +283,10 @@ static int on_left_out(sd_event_source *source, uint64_t usec, void *userdata)
 static void leave_out(struct server *server, struct audit_caller *caller)
 {
 	caller->left_out++;
-	if (server->audit.timer)
+	if (server->audit->timer)
 		return;
 	/* without the timer the count waits for the caller's next record */
-	(void)sd_event_add_time_relative(server->event, &server->audit.timer, CLOCK_MONOTONIC,
+	(void)sd_event_add_time_relative(server->event, &server->audit->timer, CLOCK_MONOTONIC,
 					 AUDIT_LEFT_OUT_S * USEC_PER_SEC, TIMER_ACCURACY_US, on_left_out,
 					 server);
 }
@@ -302,9 +302,9 @@ void audit_refused(struct server *server, const struct rpc_call *call, const cha
 	struct names names;
 
 	name_caller(server, call, &names, &entry);
-	caller = caller_of(&server->audit, entry.who, now_us);
+	caller = caller_of(server->audit, entry.who, now_us);
 	caller->used_us = now_us;
-	if (!may_record(&server->audit, caller, now_us)) {
+	if (!may_record(server->audit, caller, now_us)) {
 		leave_out(server, caller);
 		return;
 	}

@@ -52,7 +52,7 @@ void refused_peers_log(const struct rpc_peer *peer, const struct error *why, voi
 	colon = strrchr(host, ':');
 	if (colon)
 		*colon = '\0';
-	if (!refused_peers_note(&server->refused_peers, host, clock_monotonic_us()))
+	if (!refused_peers_note(server->refused_peers, host, clock_monotonic_us()))
 		return;
 	log_ctx(LOG_WARNING, &(struct log_ctx){.op = "connect", .peer = peer->address, .err = why},
 		"a connection is refused%s; further ones from %s are not logged for an hour",

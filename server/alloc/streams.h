@@ -16,7 +16,6 @@ enum {
 
 struct task_stream;
 struct server;
-LIST_HEAD(task_stream_list, task_stream);
 
 /* Allocations.Exec, Logs and Stats; Nodes.TaskStream. */
 extern const struct rpc_stream_handlers alloc_exec_stream, alloc_logs_stream, alloc_stats_stream;

@@ -4,6 +4,7 @@
 #include "server.h"
 
 #include "base/str.h"
+#include "state/objects.h"
 #include "state/records.h"
 
 #include <protobuf-c/protobuf-c.h>

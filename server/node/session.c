@@ -16,6 +16,7 @@
 #include "recovery/epoch.h"
 #include "recovery/history.h"
 #include "state/change.h"
+#include "state/disk.h"
 #include "state/freed.h"
 
 #include <holdfast/v1/nodes.pb-c.h>
@@ -666,7 +667,7 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 	if (st == STATUS_OK)
 		st = take_message(session, (const Holdfast__V1__SessionUp *)message, &err);
 	/* said again: a receipt until it is acknowledged */
-	if (st == STATUS_RESOURCE_EXHAUSTED && session->server->disk.level == DISK_FULL &&
+	if (st == STATUS_RESOURCE_EXHAUSTED && session->server->disk->level == DISK_FULL &&
 	    session_is_greeted(session) &&
 	    ((const Holdfast__V1__SessionUp *)message)->message_case ==
 		    HOLDFAST__V1__SESSION_UP__MESSAGE_RECEIPT)

@@ -20,8 +20,7 @@ struct plugin_entry;
 struct controllers;
 
 enum {
-	CONTROLLER_TIMEOUT_MS = 120000, /* default of controller_timeout: of one call, from when it is sent */
-	CONTROLLER_QUEUE_MAX = 1024,	/* calls that wait, and calls side by side, per plugin */
+	CONTROLLER_QUEUE_MAX = 1024, /* calls that wait, and calls side by side, per plugin */
 	CONTROLLER_CALL_BYTES_MAX = 256 * 1024,
 };
 

@@ -19,7 +19,8 @@
 #include <stdlib.h>
 
 static_assert((int)EXPLAIN_RETRY_MAX_MS == (int)RELEASE_RETRY_MAX_MS, "the worst case is counted with it");
-static_assert((int)EXPLAIN_DETACH_MAX_MS == (int)CONTROLLER_TIMEOUT_MS, "the worst case is counted with it");
+static_assert((int)EXPLAIN_DETACH_MAX_MS == (int)CONFIG_CONTROLLER_TIMEOUT_MS,
+	      "the worst case is counted with it");
 
 enum { WHY_MAX = (WHY_CLAIMS_MAX + 4) * EXPLAIN_SIZE };
 

@@ -23,8 +23,6 @@ struct rpc_call;
 struct server;
 struct volume_work;
 
-RB_HEAD(volume_work_tree, volume_work);
-
 /** Answer @call: the phase is over (@err NULL), or this try failed and @err says whether it is tried again.
  */
 typedef void volume_answer_fn(struct server *server, struct rpc_call *call, const char *namespace,

@@ -9,6 +9,7 @@
 
 #include "bench.h"
 #include "cpu.h"
+#include "daemon.h"
 #include "dev.h"
 #include "fill.h"
 #include "server.h"

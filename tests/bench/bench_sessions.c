@@ -8,6 +8,7 @@
  * FOLDER is empty. The server is a child of its own, and so are the nodes; each has a certificate of its own.
  */
 
+#include "daemon.h"
 #include "dev.h"
 #include "server.h"
 

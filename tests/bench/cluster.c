@@ -2,6 +2,7 @@
 #include "cluster.h"
 
 #include "bench.h"
+#include "daemon.h"
 #include "dev.h"
 #include "server.h"
 

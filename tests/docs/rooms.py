@@ -33,14 +33,14 @@ FLOORS = {
 }
 # What may be included from any room of its program, of lib from any program, whatever the floors say.
 OPEN = {
-    "server/server.h": "handlers are given the server whole",
+    "server/server.h": "what handlers are given; it includes no room but state and ticket",
     "server/config.h": "settings are read where they matter",
     "server/load.h": "the session sheds load",
     "lib/privileged/chain_log.h": "a driver keeps a trail as the mount helper does",
     "lib/privileged/keyline.h": "the lines of that trail",
 }
 # Modules in the largest circle of each program: a number that falls.
-LARGEST = {"lib": 3, "agent": 7, "server": 63, "cli": 2, "mounthelper": 1}
+LARGEST = {"lib": 3, "agent": 7, "server": 16, "cli": 2, "mounthelper": 1}
 
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 COMMENT = re.compile(r"/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.S)

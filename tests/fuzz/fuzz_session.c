@@ -5,6 +5,7 @@
  * The input is pieces of two length bytes and that many bytes, each a SessionUp. Its first byte: 1: a hello
  * comes first, 2: the node is asked for a report. The calls of lib/rpc that sessions make are wrapped. */
 
+#include "daemon.h"
 #include "dev.h"
 #include "server.h"
 

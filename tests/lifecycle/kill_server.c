@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon.h"
 #include "kill.h"
 #include "server.h"
 

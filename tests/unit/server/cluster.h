@@ -2,11 +2,16 @@
 #pragma once
 /* One server with its store and port, an operator and two nodes, in one process and one event loop. */
 
+#include "certificate.h"
+#include "daemon.h"
 #include "fake_node.h"
 #include "folder.h"
 #include "server.h"
 
+#include "access/audit.h"
 #include "base/clock.h"
+#include "state/change.h"
+#include "state/disk.h"
 #include "state/freed.h"
 
 #include <protobuf-c/protobuf-c.h>

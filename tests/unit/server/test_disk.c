@@ -2,13 +2,13 @@
 /* A disk that fills: nothing new, then nothing at all, never an end; and as before when there is room. */
 
 #include "cluster.h"
-#include "disk.h"
 #include "metrics.h"
 #include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "base/strbuf.h"
+#include "state/disk.h"
 
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
@@ -49,7 +49,7 @@ static void set_free(struct fixture *f, uint64_t mib)
 {
 	(void)str_format(disk.reserve, sizeof(disk.reserve), "%s/holdfast.reserve", f->dir);
 	disk.other_free = mib;
-	f->server->disk.looked_us = 0;
+	f->server->disk->looked_us = 0;
 }
 
 static int tear_down(void **state)
@@ -201,7 +201,7 @@ TEST_FIXTURE(a_disk_must_have_more_room_again_than_it_had_when_it_was_full, setu
 	set_free(f, 2 * RESERVE_MIB - 1); /* with what the reserve has given back 1 short of 3 */
 	expect_full(register_another(f, &err), f, &err);
 	set_free(f, 2 * RESERVE_MIB);
-	UNTIL(f, f->server->disk.level == DISK_PLENTY); /* by itself */
+	UNTIL(f, f->server->disk->level == DISK_PLENTY); /* by itself */
 	assert_true(has_reserve(f));
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 	expect_warning(f, NULL);

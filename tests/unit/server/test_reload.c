@@ -86,22 +86,22 @@ TEST_FIXTURE(sighup_loads_a_new_certificate_and_keeps_the_old_one_when_it_is_bro
 	char ca_key[PATH_MAX];
 	const struct pki_cert_request request = {
 		.uri = "holdfast://c1/server/dev", .common_name = "dev", .days = 20};
-	int64_t before_ms = f->server->certificate.expires_at_ms;
+	int64_t before_ms = f->server->certificate->expires_at_ms;
 	char warning[CERTIFICATE_WARNING_SIZE];
 
-	assert_false(certificate_warning(&f->server->certificate, config->cert, warning));
+	assert_false(certificate_warning(f->server->certificate, config->cert, warning));
 	(void)str_format(ca_key, sizeof(ca_key), "%s/tls/ca.key", f->dir);
 	assert_int_equal(unlink(config->cert), 0);
 	server_reload(f->server);
-	assert_int_equal(f->server->certificate.expires_at_ms, before_ms);
+	assert_int_equal(f->server->certificate->expires_at_ms, before_ms);
 	operator_does(f, "Operator.Status", "{}");
 	assert_int_equal(unlink(config->key), 0);
 	assert_int_equal(pki_issue(ca_key, config->ca, &request, config->key, config->cert, NULL), STATUS_OK);
 	assert_int_equal(raise(SIGHUP), 0);
-	UNTIL(f, f->server->certificate.expires_at_ms != before_ms);
-	assert_in_range(f->server->certificate.expires_at_ms - clock_realtime_ms(), 19 * 86400000LL,
+	UNTIL(f, f->server->certificate->expires_at_ms != before_ms);
+	assert_in_range(f->server->certificate->expires_at_ms - clock_realtime_ms(), 19 * 86400000LL,
 			20 * 86400000LL);
-	assert_true(certificate_warning(&f->server->certificate, config->cert, warning));
+	assert_true(certificate_warning(f->server->certificate, config->cert, warning));
 	assert_non_null(strstr(warning, config->cert));
 	operator_does(f, "Operator.Status", "{}");
 }

@@ -511,11 +511,11 @@ TEST_FIXTURE(a_flood_of_refusals_is_cut_and_counted, setup_acl, teardown)
 	recorded = audit_head(f->server).sequence - before;
 	assert_in_range(recorded, AUDIT_REFUSALS_BURST, FLOOD - 10);
 	for (size_t i = 0; i < AUDIT_CALLERS; i++)
-		if (str_eq(f->server->audit.callers[i].who, "node/n1"))
-			counted = &f->server->audit.callers[i];
+		if (str_eq(f->server->audit->callers[i].who, "node/n1"))
+			counted = &f->server->audit->callers[i];
 	assert_non_null(counted);
 	assert_in_range(counted->left_out, FLOOD - recorded - 5, FLOOD - recorded);
-	assert_non_null(f->server->audit.timer);
+	assert_non_null(f->server->audit->timer);
 	(void)as(f, OPERATOR, NULL, "Operator.PutPolicy", "{}", NULL); /* others are still recorded */
 	assert_int_equal(audit_head(f->server).sequence - before, recorded + 1);
 }
@@ -530,9 +530,9 @@ TEST_FIXTURE(what_was_left_out_is_told_though_nobody_is_refused_any_more, setup_
 	for (int i = 0; i < AUDIT_REFUSALS_BURST + 5; i++)
 		(void)caller_call(&caller, "Operator.PutPolicy", "{}", NULL, NULL);
 	caller_release(&caller);
-	assert_non_null(f->server->audit.timer);
-	assert_true(sd_event_source_set_time_relative(f->server->audit.timer, 0) >= 0);
-	UNTIL(f, !f->server->audit.timer);
+	assert_non_null(f->server->audit->timer);
+	assert_true(sd_event_source_set_time_relative(f->server->audit->timer, 0) >= 0);
+	UNTIL(f, !f->server->audit->timer);
 	UNTIL(f, kv_stats(f->server->kv).pending == 0);
 	record = last_record(f);
 	assert_string_equal(word(record, "what"), "refusals");
@@ -545,7 +545,7 @@ TEST_FIXTURE(what_was_left_out_is_told_though_nobody_is_refused_any_more, setup_
 TEST_FIXTURE(callers_beyond_the_table_are_counted_together, setup_acl, teardown)
 {
 	struct fixture *f = *state;
-	struct audit_limits *limits = &f->server->audit;
+	struct audit_limits *limits = f->server->audit;
 	uint64_t now_us = clock_monotonic_us();
 
 	for (size_t i = 0; i < AUDIT_CALLERS; i++) {

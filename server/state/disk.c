@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "disk.h"
+#include "state/disk.h"
 
 #include "server.h"
 
@@ -8,7 +8,6 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "log/log.h"
-#include "recovery/marks.h"
 #include "state/change.h"
 #include "state/state.h"
 
@@ -48,7 +47,7 @@ static int allocate(const char *path, uint64_t size)
 
 static void make_reserve(struct server *server)
 {
-	struct disk *disk = &server->disk;
+	struct disk *disk = server->disk;
 	int r = allocate(disk->reserve, server->config.disk_reserve);
 
 	disk->has_reserve = r == 0;
@@ -72,7 +71,7 @@ static void give_reserve_back(struct disk *disk)
 
 static enum disk_level level_of(const struct server *server, uint64_t free_bytes)
 {
-	enum disk_level before = server->disk.level;
+	enum disk_level before = server->disk->level;
 
 	for (enum disk_level level = DISK_FULL; level > DISK_PLENTY; level--)
 		if (free_bytes < (before >= level ? leave_from(server, level) : enter_below(server, level)))
@@ -102,7 +101,7 @@ static uint64_t read_free(const struct server *server)
 
 static void look(struct server *server)
 {
-	struct disk *disk = &server->disk;
+	struct disk *disk = server->disk;
 	enum disk_level before = disk->level;
 	enum disk_level level;
 
@@ -125,20 +124,23 @@ static void look(struct server *server)
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
+	struct server *server = userdata;
+
 	(void)usec;
-	look(userdata);
-	marks_watch(userdata);
+	look(server);
+	server->disk->watch(server);
 	(void)sd_event_source_set_time_relative(source, TIMER_US);
 	(void)sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 	return 0;
 }
 
-enum status disk_start(struct server *server, struct error *err)
+enum status disk_start(struct server *server, disk_watch_fn *watch, struct error *err)
 {
-	struct disk *disk = &server->disk;
+	struct disk *disk = server->disk;
 	struct stat st;
 	int r;
 
+	disk->watch = watch;
 	if (str_format(disk->reserve, sizeof(disk->reserve), "%s/holdfast.reserve", server->config.data_dir) <
 	    0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
@@ -187,9 +189,9 @@ enum status disk_check(struct server *server, const struct change *change, struc
 
 	if (change->n == 0 && change->n_audit == 0)
 		return STATUS_OK;
-	if (clock_monotonic_us() - server->disk.looked_us >= LOOK_US)
+	if (clock_monotonic_us() - server->disk->looked_us >= LOOK_US)
 		look(server);
-	if (server->disk.level == DISK_PLENTY || (server->disk.level == DISK_LOW && !adds(server, change)))
+	if (server->disk->level == DISK_PLENTY || (server->disk->level == DISK_LOW && !adds(server, change)))
 		return STATUS_OK;
 	(void)disk_warning(server, text);
 	return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOSPC, "%s", text);
@@ -197,7 +199,7 @@ enum status disk_check(struct server *server, const struct change *change, struc
 
 bool disk_warning(const struct server *server, char ret[static DISK_WARNING_SIZE])
 {
-	const struct disk *disk = &server->disk;
+	const struct disk *disk = server->disk;
 
 	if (disk->level == DISK_PLENTY)
 		return false;

@@ -28,6 +28,9 @@ enum disk_level {
 
 enum { DISK_WARNING_SIZE = 512 };
 
+/* What else is looked after as often as the disk, once a second. */
+typedef void disk_watch_fn(struct server *server);
+
 struct disk {
 	char reserve[PATH_MAX];
 	enum disk_level level;
@@ -36,10 +39,12 @@ struct disk {
 	uint64_t free_bytes;	/* for this user, without the reserve; UINT64_MAX: not known */
 	uint64_t looked_us;	/* monotonic */
 	sd_event_source *timer; /* owned */
+	disk_watch_fn *watch;
 };
 
-/** Look, and make or give back the reserve. Before the store is opened. */
-enum status disk_start(struct server *server, struct error *err);
+/** Look, and make or give back the reserve; @watch follows each look from then on. Before the
+ * store is opened. */
+enum status disk_start(struct server *server, disk_watch_fn *watch, struct error *err);
 
 void disk_release(struct disk *disk);
 
