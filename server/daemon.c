@@ -41,6 +41,7 @@
 #include "recovery/store_swap.h"
 #include "state/change.h"
 #include "state/disk.h"
+#include "state/freed.h"
 #include "state/schema.h"
 #include "state/text.h"
 #include "volume/work.h"
@@ -423,6 +424,7 @@ static const struct change_observer observers[] = {
 	{.durable = volume_work_note_durable},
 	{.durable = pending_note_durable},
 	{.durable = job_work_note_durable},
+	{.submitted = freed_note_submitted, .finished = freed_note_durable},
 };
 
 enum status server_new(const struct config *config, struct server **ret, struct error *err)

@@ -140,11 +140,11 @@ static bool collect_records(struct gc_run *run, struct change *change, const cha
 			    gc_record_fn *may_collect, uint32_t *count)
 {
 	struct record_entry *entry =
-		state_record_from(&run->server->state, run->id[0] != '\0' ? run->id : prefix);
+		records_from(&run->server->state.records, run->id[0] != '\0' ? run->id : prefix);
 	size_t scanned = 0;
 
 	for (; entry && str_starts_with(entry->key, prefix) && has_room(change, run, scanned);
-	     entry = state_record_next(entry)) {
+	     entry = records_next(entry)) {
 		scanned++;
 		if (!may_collect(run, entry->record.message))
 			continue;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "certificate.h"
 #include "operator.h"
+
+#include "certificate.h"
 #include "server.h"
 
 #include "access/access.h"
@@ -37,8 +38,8 @@ enum { WARNINGS_MAX = 5, HISTORY_WARNING_SIZE = 640, KEYS_WARNING_SIZE = 512, KE
 
 static void add_epoch(struct server *server, Holdfast__V1__GetStatusResponse *response)
 {
-	const Holdfast__V1__Epoch *epoch = state_record(&server->state, KEY_EPOCH);
-	const Holdfast__V1__Schema *schema = state_record(&server->state, KEY_SCHEMA);
+	const Holdfast__V1__Epoch *epoch = records_get(&server->state.records, KEY_EPOCH);
+	const Holdfast__V1__Schema *schema = records_get(&server->state.records, KEY_SCHEMA);
 
 	response->epoch = epoch ? epoch->number : 0;
 	response->restored_at_ms = epoch ? epoch->restored_at_ms : 0;
@@ -50,7 +51,7 @@ static void add_epoch(struct server *server, Holdfast__V1__GetStatusResponse *re
 
 static bool history_warning(struct server *server, char ret[static HISTORY_WARNING_SIZE])
 {
-	const Holdfast__V1__Epoch *epoch = state_record(&server->state, KEY_EPOCH);
+	const Holdfast__V1__Epoch *epoch = records_get(&server->state.records, KEY_EPOCH);
 	uint64_t missing = history_missing_nodes(server);
 
 	if (!history_is_lost(server) &&

@@ -224,7 +224,7 @@ static void collect_policies(struct server *server, const Holdfast__V1__Token *t
 
 	for (size_t i = 0; i < token->n_policies && i < TOKEN_POLICIES_MAX; i++)
 		if (str_format(key, sizeof(key), PREFIX_POLICY "%s", token->policies[i]) >= 0)
-			scope->policies[scope->n_policies++] = state_record(&server->state, key);
+			scope->policies[scope->n_policies++] = records_get(&server->state.records, key);
 }
 
 static bool is_given(const struct access_scope *scope, const char *namespace)

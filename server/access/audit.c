@@ -154,7 +154,7 @@ void audit_word(struct server *server, struct change *change, const struct rpc_c
 
 Holdfast__V1__AuditHead audit_head(struct server *server)
 {
-	const Holdfast__V1__AuditHead *stored = state_record(&server->state, KEY_AUDIT_HEAD);
+	const Holdfast__V1__AuditHead *stored = records_get(&server->state.records, KEY_AUDIT_HEAD);
 	Holdfast__V1__AuditHead head = HOLDFAST__V1__AUDIT_HEAD__INIT;
 
 	if (stored)

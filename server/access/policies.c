@@ -58,7 +58,7 @@ static void on_put(struct server *server, void *userdata)
 	Policy policy;
 
 	policy_key(put->name, key);
-	entry = state_record_entry(&server->state, key);
+	entry = records_entry(&server->state.records, key);
 	if (!entry) {
 		reply_error(put->call, STATUS_ABORTED, "the policy was deleted meanwhile");
 		return;
@@ -71,10 +71,10 @@ static void on_put(struct server *server, void *userdata)
 /* Walks the policies, which this bounds. */
 static enum status check_room(struct server *server, struct error *err)
 {
-	struct record_entry *entry = state_record_from(&server->state, PREFIX_POLICY);
+	struct record_entry *entry = records_from(&server->state.records, PREFIX_POLICY);
 	size_t n = 0;
 
-	for (; policy_of(entry); entry = state_record_next(entry))
+	for (; policy_of(entry); entry = records_next(entry))
 		n++;
 	return n < POLICIES_MAX ? STATUS_OK
 				: error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
@@ -100,7 +100,7 @@ static enum status handle_put(struct server *server, struct rpc_call *call,
 	if (st != STATUS_OK)
 		return st;
 	policy_key(request->policy->name, key);
-	exists = state_record(&server->state, key) != NULL;
+	exists = records_get(&server->state.records, key) != NULL;
 	if (!exists)
 		st = check_room(server, err);
 	if (st != STATUS_OK)
@@ -135,7 +135,7 @@ static enum status handle_delete(struct server *server, struct rpc_call *call,
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "name: '%.64s' is not a policy's name",
 				 request->name);
 	policy_key(request->name, key);
-	if (!state_record(&server->state, key))
+	if (!records_get(&server->state.records, key))
 		return error_set(err, STATUS_NOT_FOUND, 0,
 				 "there is no policy %s; see: holdfast operator policy list", request->name);
 	/* a policy that denies would give something when it went */

@@ -54,10 +54,10 @@ enum status tokens_find(struct server *server, const char *secret, const StoredT
 	const char *accessor;
 
 	hash_secret(secret, hash);
-	accessor = token_index_find(&server->state.tokens, hash);
+	accessor = token_index_find(&server->state.records.tokens, hash);
 	if (accessor) {
 		token_key(accessor, key);
-		stored = state_record(&server->state, key);
+		stored = records_get(&server->state.records, key);
 	}
 	if (!stored)
 		return error_set(err, STATUS_UNAUTHENTICATED, 0,
@@ -84,11 +84,11 @@ static const StoredToken *token_of(const struct record_entry *entry)
 
 const Token *tokens_with_policy(struct server *server, const char *policy)
 {
-	struct record_entry *entry = state_record_from(&server->state, PREFIX_TOKEN);
+	struct record_entry *entry = records_from(&server->state.records, PREFIX_TOKEN);
 	int64_t now_ms = clock_realtime_ms();
 	const StoredToken *stored;
 
-	for (; (stored = token_of(entry)); entry = state_record_next(entry))
+	for (; (stored = token_of(entry)); entry = records_next(entry))
 		for (size_t i = 0; i < stored->token->n_policies; i++)
 			if (str_eq(stored->token->policies[i], policy) &&
 			    !tokens_is_expired(stored->token, now_ms))
@@ -98,11 +98,11 @@ const Token *tokens_with_policy(struct server *server, const char *policy)
 
 static const Token *find_management(struct server *server)
 {
-	struct record_entry *entry = state_record_from(&server->state, PREFIX_TOKEN);
+	struct record_entry *entry = records_from(&server->state.records, PREFIX_TOKEN);
 	int64_t now_ms = clock_realtime_ms();
 	const StoredToken *stored;
 
-	for (; (stored = token_of(entry)); entry = state_record_next(entry))
+	for (; (stored = token_of(entry)); entry = records_next(entry))
 		if (stored->token->type == HOLDFAST__V1__TOKEN_TYPE__MANAGEMENT &&
 		    !tokens_is_expired(stored->token, now_ms))
 			return stored->token;
@@ -132,7 +132,7 @@ static enum status check_policies(struct server *server, const Token *token, str
 			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 					 "policies: '%.64s' is not a policy's name", name);
 		(void)str_format(key, sizeof(key), PREFIX_POLICY "%s", name);
-		if (!state_record(&server->state, key))
+		if (!records_get(&server->state.records, key))
 			return error_set(
 				err, STATUS_NOT_FOUND, 0,
 				"policies: there is no policy %s; see: holdfast operator policy list", name);
@@ -190,7 +190,7 @@ static void on_created(struct server *server, void *userdata)
 	Token token;
 
 	token_key(created->accessor, key);
-	entry = state_record_entry(&server->state, key);
+	entry = records_entry(&server->state.records, key);
 	if (entry) {
 		token = shown(entry);
 		token.secret = created->secret;
@@ -256,7 +256,7 @@ static enum status make_token(struct server *server, struct rpc_call *call, cons
 	struct created *created;
 	enum status st;
 
-	if (server->state.tokens.n >= TOKENS_MAX)
+	if (server->state.records.tokens.n >= TOKENS_MAX)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 				 "there are %d tokens already; revoke some: holdfast operator token revoke",
 				 TOKENS_MAX);
@@ -324,7 +324,7 @@ static enum status handle_revoke(struct server *server, struct rpc_call *call,
 				 "accessor: '%.40s' is not one; see: holdfast operator token list",
 				 request->accessor);
 	token_key(request->accessor, key);
-	stored = state_record(&server->state, key);
+	stored = records_get(&server->state.records, key);
 	if (!stored)
 		return error_set(err, STATUS_NOT_FOUND, 0,
 				 "there is no token %s; see: holdfast operator token list",
@@ -391,7 +391,7 @@ static enum status handle_who_am_i(struct server *server, struct rpc_call *call,
 		char key[OBJECT_KEY_SIZE];
 
 		token_key(caller.token->token->accessor, key);
-		token = shown(state_record_entry(&server->state, key));
+		token = shown(records_entry(&server->state.records, key));
 		response.token = &token;
 	}
 	reply_durable(server, call, message_copy(&response.base));

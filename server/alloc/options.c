@@ -22,7 +22,7 @@ static const Holdfast__V1__AllocationOptions *find(struct state *state, const ch
 	char key[OBJECT_KEY_SIZE];
 
 	key_of(alloc_id, key);
-	return state_record(state, key);
+	return records_get(&state->records, key);
 }
 
 static bool says_something(const Holdfast__V1__MountOptions *options)

@@ -27,7 +27,7 @@ enum status record_page_begin(struct server *server, struct record_page *ret, co
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "prefix, next_token: too long");
 	ret->table = table;
 	ret->prefix = prefix;
-	ret->entry = state_record_from(&server->state, key);
+	ret->entry = records_from(&server->state.records, key);
 	ret->next_token = "";
 	return STATUS_OK;
 }
@@ -46,6 +46,6 @@ const struct record_entry *record_page_next(struct record_page *page)
 		return NULL;
 	}
 	page->n++;
-	page->entry = state_record_next(entry);
+	page->entry = records_next(entry);
 	return entry;
 }

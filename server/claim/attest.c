@@ -65,13 +65,13 @@ static struct record_entry *first_record(struct server *server, const char *node
 {
 	struct record_entry *entry;
 
-	entry = state_record_from(&server->state, key_of(node_id, "", prefix));
+	entry = records_from(&server->state.records, key_of(node_id, "", prefix));
 	return entry && str_starts_with(entry->key, prefix) ? entry : NULL;
 }
 
 static struct record_entry *next_record(struct record_entry *entry, const char *prefix)
 {
-	entry = state_record_next(entry);
+	entry = records_next(entry);
 	return entry && str_starts_with(entry->key, prefix) ? entry : NULL;
 }
 

@@ -446,7 +446,7 @@ static void tell_wanted(struct job_work *work, const Holdfast__V1__Job *job,
 static void reconcile(struct job_work *work, uint64_t until_us)
 {
 	struct server *server = work->server;
-	const Holdfast__V1__Job *stored = state_record(&server->state, work->key);
+	const Holdfast__V1__Job *stored = records_get(&server->state.records, work->key);
 	cleanup_free struct job_view *view = calloc(1, sizeof(*view));
 	cleanup_free struct job_decisions *decisions = NULL;
 	Holdfast__V1__Job *job;
@@ -524,7 +524,7 @@ static int on_turn(sd_event_source *source, void *userdata)
 	if (work) {
 		TAILQ_REMOVE(&works->queue, work, in_queue);
 		work->is_queued = false;
-		if (state_record(&server->state, work->key))
+		if (records_get(&server->state.records, work->key))
 			reconcile(work, begun_us + TURN_US);
 		else
 			work_free(works, work);
@@ -656,7 +656,7 @@ bool job_needs_alloc(struct server *server, const struct alloc *alloc)
 	if (alloc->job_id[0] == '\0')
 		return false;
 	(void)str_format(key, sizeof(key), PREFIX_JOB "%s/%s", alloc->namespace, alloc->job_id);
-	job = state_record(&server->state, key);
+	job = records_get(&server->state.records, key);
 	if (!job || job->stop || job->version != alloc->job_version)
 		return false;
 	return alloc->client_status != CLIENT_FAILED ||
@@ -665,9 +665,9 @@ bool job_needs_alloc(struct server *server, const struct alloc *alloc)
 
 void job_work_resume_all(struct server *server)
 {
-	struct record_entry *entry = state_record_from(&server->state, PREFIX_JOB);
+	struct record_entry *entry = records_from(&server->state.records, PREFIX_JOB);
 
-	for (; entry && str_starts_with(entry->key, PREFIX_JOB); entry = state_record_next(entry))
+	for (; entry && str_starts_with(entry->key, PREFIX_JOB); entry = records_next(entry))
 		mark(server, entry->key);
 }
 

@@ -54,7 +54,7 @@ static enum status find_job(struct server *server, const char *namespace, const 
 	char key[OBJECT_KEY_SIZE];
 
 	job_key(namespace, id, key);
-	*ret = state_record_entry(&server->state, key);
+	*ret = records_entry(&server->state.records, key);
 	if (*ret)
 		return STATUS_OK;
 	return error_set(err, STATUS_NOT_FOUND, 0,
@@ -82,7 +82,7 @@ static struct waiting *waiting_new(struct rpc_call *call, const char *key)
 
 static const struct record_entry *find_or_fail(struct server *server, const struct waiting *waiting)
 {
-	const struct record_entry *entry = state_record_entry(&server->state, waiting->key);
+	const struct record_entry *entry = records_entry(&server->state.records, waiting->key);
 
 	if (!entry)
 		reply_error(waiting->call, STATUS_ABORTED, "the job was purged meanwhile");
@@ -132,10 +132,10 @@ static enum status may_run(struct server *server, const struct rpc_call *call, c
 /* Walks the jobs, which this bounds. */
 static enum status check_room(struct server *server, struct error *err)
 {
-	struct record_entry *entry = state_record_from(&server->state, PREFIX_JOB);
+	struct record_entry *entry = records_from(&server->state.records, PREFIX_JOB);
 	size_t n = 0;
 
-	for (; entry && str_starts_with(entry->key, PREFIX_JOB); entry = state_record_next(entry))
+	for (; entry && str_starts_with(entry->key, PREFIX_JOB); entry = records_next(entry))
 		n++;
 	return n < JOBS_MAX ? STATUS_OK
 			    : error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
@@ -170,7 +170,7 @@ static enum status prepare(struct server *server, Job *job, const Job *asked, st
 	*job = *asked;
 	job->namespace_ = (char *)(uintptr_t)namespace_or_default(asked->namespace_);
 	job_key(job->namespace_, job->id, key);
-	*ret_known = state_record_entry(&server->state, key);
+	*ret_known = records_entry(&server->state.records, key);
 	job->version = next_version(server, job, *ret_known);
 	job->stop = false;
 	job->update_status = HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_RUNNING;
@@ -254,7 +254,7 @@ static void stage_purge(struct server *server, struct change *change, const Job 
 	change_delete_record(change, key);
 	for (uint64_t i = 0; i <= JOB_VERSIONS_KEPT && i < job->version; i++) {
 		job_version_key(job, job->version - i, version);
-		if (state_record(&server->state, version))
+		if (records_get(&server->state.records, version))
 			change_delete_record(change, version);
 	}
 }
@@ -597,7 +597,7 @@ static uint64_t get_index(struct server *server, const ProtobufCMessage *message
 	const struct record_entry *entry;
 
 	get_name(message, key);
-	entry = state_record_entry(&server->state, key);
+	entry = records_entry(&server->state.records, key);
 	return entry ? entry->record.modify_index : UINT64_MAX;
 }
 
@@ -671,7 +671,7 @@ static enum status handle_history(struct server *server, struct rpc_call *call,
 		char key[OBJECT_KEY_SIZE];
 
 		job_version_key(job, job->version - i, key);
-		entry = i == 0 ? known : state_record_entry(&server->state, key);
+		entry = i == 0 ? known : records_entry(&server->state.records, key);
 		if (!entry)
 			continue;
 		versions[response.n_versions] = shown(entry);

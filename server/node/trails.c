@@ -180,7 +180,7 @@ void trails_take(struct server *server, struct change *change, const char *node_
 	bool is_news = is_head(head);
 
 	trail_key(node_id, key);
-	stored = state_record(&server->state, key);
+	stored = records_get(&server->state.records, key);
 	if (is_news && stored && stored->n_heads > 0)
 		is_news = !is_same(stored->heads[stored->n_heads - 1], head);
 	begin_draft(&draft, stored, node_id, is_news ? head : NULL);
@@ -198,7 +198,7 @@ void trails_forget(struct server *server, struct change *change, const char *nod
 	char key[OBJECT_KEY_SIZE];
 
 	trail_key(node_id, key);
-	stored = state_record(&server->state, key);
+	stored = records_get(&server->state.records, key);
 	if (!stored)
 		return;
 	if (stored->n_heads > 0) {
@@ -210,10 +210,10 @@ void trails_forget(struct server *server, struct change *change, const char *nod
 
 struct trails_count trails_count(struct server *server)
 {
-	struct record_entry *entry = state_record_from(&server->state, PREFIX_TRAIL);
+	struct record_entry *entry = records_from(&server->state.records, PREFIX_TRAIL);
 	struct trails_count count = {.n_broken = 0};
 
-	for (; entry && str_starts_with(entry->key, PREFIX_TRAIL); entry = state_record_next(entry)) {
+	for (; entry && str_starts_with(entry->key, PREFIX_TRAIL); entry = records_next(entry)) {
 		const Trail *trail = (const Trail *)entry->record.message;
 		int64_t since_ms = trail->behind_since_ms;
 
@@ -274,7 +274,7 @@ static enum status handle_accept(struct server *server, struct rpc_call *call,
 	if (st != STATUS_OK)
 		return st;
 	trail_key(request->node_id, key);
-	stored = state_record(&server->state, key);
+	stored = records_get(&server->state.records, key);
 	if (!stored)
 		return error_set(err, STATUS_NOT_FOUND, 0,
 				 "node %s has shown no head of its trail; see: holdfast operator trail",

@@ -14,7 +14,8 @@ static const void *find_record(struct state *state, const char *prefix, const ch
 {
 	char key[OBJECT_KEY_SIZE];
 
-	return str_join(key, sizeof(key), prefix, namespace, "/", id) < 0 ? NULL : state_record(state, key);
+	return str_join(key, sizeof(key), prefix, namespace, "/", id) < 0 ? NULL
+									  : records_get(&state->records, key);
 }
 
 const Holdfast__V1__VolumeDetail *plugin_args_detail(struct state *state, const char *namespace,

@@ -272,14 +272,14 @@ static enum status read_chunk(const struct backup *backup, uint64_t offset, uint
 
 int64_t backup_last_ms(struct server *server)
 {
-	const Holdfast__V1__LastBackup *last = state_record(&server->state, KEY_LAST_BACKUP);
+	const Holdfast__V1__LastBackup *last = records_get(&server->state.records, KEY_LAST_BACKUP);
 
 	return last ? last->begun_at_ms : 0;
 }
 
 int64_t backup_last_kit_ms(struct server *server)
 {
-	const Holdfast__V1__LastBackup *last = state_record(&server->state, KEY_LAST_BACKUP);
+	const Holdfast__V1__LastBackup *last = records_get(&server->state.records, KEY_LAST_BACKUP);
 
 	return last ? last->kit_begun_at_ms : 0;
 }

@@ -707,8 +707,8 @@ enum status epoch_take_report(struct session *session, const Holdfast__V1__NodeR
 
 enum status epoch_record_restore(struct server *server, struct error *err)
 {
-	const struct record_entry *epoch = state_record_entry(&server->state, KEY_EPOCH);
-	const struct record_entry *head = state_record_entry(&server->state, KEY_AUDIT_HEAD);
+	const struct record_entry *epoch = records_entry(&server->state.records, KEY_EPOCH);
+	const struct record_entry *head = records_entry(&server->state.records, KEY_AUDIT_HEAD);
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	const Holdfast__V1__Epoch *message;
 	char why[OBJECT_SIZE];

@@ -31,7 +31,7 @@ enum { REASON_SIZE = 384 };
 
 static uint64_t nodes_ever(struct server *server)
 {
-	const Holdfast__V1__NodeCount *count = state_record(&server->state, KEY_NODE_COUNT);
+	const Holdfast__V1__NodeCount *count = records_get(&server->state.records, KEY_NODE_COUNT);
 	uint64_t n = server->state.n_nodes; /* an older store has no count */
 
 	return count && count->registered > n ? count->registered : n;
@@ -39,14 +39,14 @@ static uint64_t nodes_ever(struct server *server)
 
 uint64_t history_missing_nodes(struct server *server)
 {
-	const Holdfast__V1__NodeCount *count = state_record(&server->state, KEY_NODE_COUNT);
+	const Holdfast__V1__NodeCount *count = records_get(&server->state.records, KEY_NODE_COUNT);
 
 	return count ? count->missing : 0;
 }
 
 bool history_is_lost(struct server *server)
 {
-	const Holdfast__V1__Epoch *epoch = state_record(&server->state, KEY_EPOCH);
+	const Holdfast__V1__Epoch *epoch = records_get(&server->state.records, KEY_EPOCH);
 
 	return epoch && epoch->lost_history &&
 	       (server->state.n_unreported > 0 || history_missing_nodes(server) > 0);
@@ -90,7 +90,7 @@ static bool is_proven(const struct server *server, const Holdfast__V1__Mark *mar
 
 static const Holdfast__V1__Schema *schema_of(struct server *server)
 {
-	return state_record(&server->state, KEY_SCHEMA);
+	return records_get(&server->state.records, KEY_SCHEMA);
 }
 
 void history_mark(struct server *server, struct history_mark *ret)
@@ -134,7 +134,7 @@ static bool is_ahead(struct server *server, const Holdfast__V1__Mark *mark)
 
 static bool is_believed(struct server *server, const Holdfast__V1__Mark *mark)
 {
-	const Holdfast__V1__Epoch *epoch = state_record(&server->state, KEY_EPOCH);
+	const Holdfast__V1__Epoch *epoch = records_get(&server->state.records, KEY_EPOCH);
 	uint64_t now = new_epoch_of_time(clock_realtime_ms());
 	uint64_t known = state_epoch(&server->state);
 
@@ -331,7 +331,7 @@ static void put_count(struct server *server, struct change *change, Holdfast__V1
 /* Of those registered, how many are none of whom a mark of an earlier epoch speaks. */
 static uint64_t new_nodes(struct server *server)
 {
-	const Holdfast__V1__NodeCount *count = state_record(&server->state, KEY_NODE_COUNT);
+	const Holdfast__V1__NodeCount *count = records_get(&server->state.records, KEY_NODE_COUNT);
 
 	return count && count->new_epoch == state_epoch(&server->state) ? count->new_nodes : 0;
 }
@@ -339,7 +339,7 @@ static uint64_t new_nodes(struct server *server)
 /* A person has said that none of them is left. */
 static bool is_purged(struct server *server)
 {
-	const Holdfast__V1__NodeCount *count = state_record(&server->state, KEY_NODE_COUNT);
+	const Holdfast__V1__NodeCount *count = records_get(&server->state.records, KEY_NODE_COUNT);
 
 	return count && count->purged_epoch > 0 && count->purged_epoch == state_epoch(&server->state);
 }

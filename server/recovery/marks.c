@@ -84,7 +84,7 @@ enum status marks_check(struct server *server, struct error *err)
 
 enum status marks_keep(struct server *server, struct error *err)
 {
-	const Holdfast__V1__Schema *schema = state_record(&server->state, KEY_SCHEMA);
+	const Holdfast__V1__Schema *schema = records_get(&server->state.records, KEY_SCHEMA);
 	struct own own;
 	enum status st = name_marks(&server->config, &own, err);
 

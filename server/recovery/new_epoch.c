@@ -7,7 +7,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "log/log.h"
-#include "state/freed.h"
+#include "state/freed_records.h"
 #include "state/keys.h"
 #include "state/schema.h"
 #include "state/state.h"

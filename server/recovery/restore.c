@@ -364,7 +364,7 @@ static void on_prepared(const struct error *error, void *userdata)
 
 static void look_at_own(struct server *server, struct new_epoch *wanted)
 {
-	const Holdfast__V1__Schema *schema = state_record(&server->state, KEY_SCHEMA);
+	const Holdfast__V1__Schema *schema = records_get(&server->state.records, KEY_SCHEMA);
 
 	wanted->known_epoch = state_epoch(&server->state);
 	wanted->known_index = kv_revision(server->kv);

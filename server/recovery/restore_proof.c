@@ -107,7 +107,7 @@ static bool is_demanded(struct server *server)
 {
 	struct noted noted;
 
-	note_of(state_record(&server->state, KEY_TICKET_KEY), &noted);
+	note_of(records_get(&server->state.records, KEY_TICKET_KEY), &noted);
 	return is_key_of(&noted, server->issuer) && noted.from_epoch <= state_epoch(&server->state);
 }
 
@@ -115,7 +115,7 @@ bool restore_proof_key_has_changed(struct server *server)
 {
 	struct noted noted;
 
-	note_of(state_record(&server->state, KEY_TICKET_KEY), &noted);
+	note_of(records_get(&server->state.records, KEY_TICKET_KEY), &noted);
 	return noted.replaced && noted.from_epoch > state_epoch(&server->state);
 }
 

@@ -8,8 +8,9 @@
 #include "base/str.h"
 #include "lead/lead.h"
 #include "model/alloc_event.h"
+#include "model/pb.h"
 #include "rpc/pack.h"
-#include "state/freed.h"
+#include "state/freed_records.h"
 #include "state/keys.h"
 #include "state/records.h"
 #include "state/state.h"
@@ -156,13 +157,6 @@ void change_delete_volume(struct change *change, const struct volume *volume)
 	change_delete(change, OBJECT_VOLUME, volume);
 }
 
-void change_put_claim(struct change *change, const struct claim *claim)
-{
-	change_put(change, OBJECT_CLAIM, claim);
-	if (!claim_is_live(claim))
-		freed_stage(change, claim);
-}
-
 void change_delete_claim(struct change *change, const struct claim *claim)
 {
 	change_delete(change, OBJECT_CLAIM, claim);
@@ -190,6 +184,33 @@ void change_put_record(struct change *change, const char *key, const ProtobufCMe
 	struct record record = borrowed_record(key, message);
 
 	change_put(change, OBJECT_RECORD, &record);
+}
+
+/* What a freed claim leaves in the store, in the transaction that frees it; see freed.h. */
+static void stage_freed(struct change *change, const struct claim *claim)
+{
+	Holdfast__V1__Claim *message = claim_borrow_pb(claim);
+	char keys[FREED_KEYS][OBJECT_KEY_SIZE];
+	Holdfast__V1__Claim reference;
+
+	assert(!claim_is_live(claim));
+	if (!message) {
+		change->status = error_no_memory(&change->error, "a freed claim");
+		return;
+	}
+	message->modify_index = 0; /* the store's; but of the claim's beginning it has no other record */
+	freed_keys(message, keys);
+	reference = freed_reference(message);
+	for (size_t i = 0; i < FREED_KEYS; i++)
+		change_put_record(change, keys[i], i == 0 ? &message->base : &reference.base);
+	pb_free_borrowing(&message->base);
+}
+
+void change_put_claim(struct change *change, const struct claim *claim)
+{
+	change_put(change, OBJECT_CLAIM, claim);
+	if (!claim_is_live(claim))
+		stage_freed(change, claim);
 }
 
 void change_put_packed(struct change *change, const char *key, void *bytes, size_t len, char *text)
@@ -356,6 +377,13 @@ static void observe_durable(struct server *server, struct change_object *objects
 			server->observers[i].durable(server, objects, n, revision);
 }
 
+static void observe_finished(struct server *server, const struct change_object *objects, size_t n)
+{
+	for (size_t i = 0; i < server->n_observers; i++)
+		if (server->observers[i].finished)
+			server->observers[i].finished(server, objects, n);
+}
+
 static void on_durable(uint64_t revision, const struct error *err, void *userdata)
 {
 	cleanup(commit_freep) struct commit *commit = userdata;
@@ -369,7 +397,7 @@ static void on_durable(uint64_t revision, const struct error *err, void *userdat
 	observe_durable(commit->server, commit->objects, commit->n, revision);
 	if (commit->done)
 		commit->done(commit->server, commit->userdata);
-	freed_note_durable(commit->server, commit->objects, commit->n);
+	observe_finished(commit->server, commit->objects, commit->n);
 }
 
 static void free_op(struct kv_op *op)
@@ -458,6 +486,13 @@ static enum status note_alloc_events(struct server *server, const struct change 
 	return STATUS_OK;
 }
 
+static void observe_submitted(struct server *server, const struct change_object *objects, size_t n)
+{
+	for (size_t i = 0; i < server->n_observers; i++)
+		if (server->observers[i].submitted)
+			server->observers[i].submitted(server, objects, n);
+}
+
 enum status change_commit(struct server *server, struct change *change, change_done_fn *done, void *userdata,
 			  struct error *err)
 {
@@ -501,7 +536,7 @@ enum status change_commit(struct server *server, struct change *change, change_d
 		if (st != STATUS_OK) /* memory must never be behind what was submitted */
 			server_fail(server, &apply_error);
 	}
-	freed_note_submitted(server, commit->objects, commit->n);
+	observe_submitted(server, commit->objects, commit->n);
 	return STATUS_OK;
 }
 

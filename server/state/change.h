@@ -84,15 +84,19 @@ void change_take_audit(struct change *change, struct Holdfast__V1__AuditRecord *
 
 void change_put_floor(struct change *change, uint64_t generation_floor);
 
-/* Who takes part in each change, in the order of server.c's table. Each function may be NULL. */
+/* Who takes part in each change, in the order of daemon.c's table. Each function may be NULL. */
 struct change_observer {
 	/** May it be committed? Before anything of it is submitted. */
 	enum status (*check)(struct server *server, const struct change *change, struct error *err);
 	/** Stage what goes into the same transaction and nobody else can take before it is submitted; only of
 	 * a change with audit records. */
 	void (*seal)(struct server *server, struct change *change);
+	/** It is submitted, and memory shows it. */
+	void (*submitted)(struct server *server, const struct change_object *objects, size_t n);
 	/** It is durable as of @revision, and memory shows it; before the done function. */
 	void (*durable)(struct server *server, struct change_object *objects, size_t n, uint64_t revision);
+	/** It is durable, and the done function was called. */
+	void (*finished)(struct server *server, const struct change_object *objects, size_t n);
 };
 
 /** @userdata as given to change_commit(). Never runs when the store failed: the server ends then. */

@@ -11,7 +11,6 @@
 #include "model/pb.h"
 #include "state/change.h"
 #include "state/keys.h"
-#include "state/schema.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -20,46 +19,6 @@
 enum { PRUNE_MAX = 24 }; /* claims in one change, with all of their keys */
 
 _Static_assert((int)PRUNE_MAX *(int)FREED_KEYS <= (int)CHANGE_OBJECTS_MAX, "they are one change");
-
-/* --- records --- */
-
-static void make_keys(const Holdfast__V1__Claim *claim, char ret[static FREED_KEYS][OBJECT_KEY_SIZE])
-{
-	(void)str_join(ret[0], OBJECT_KEY_SIZE, PREFIX_FREED, claim->namespace_, "/", claim->volume_id, "/",
-		       claim->id);
-	(void)str_join(ret[1], OBJECT_KEY_SIZE, PREFIX_FREED_ID, claim->id);
-	(void)str_join(ret[2], OBJECT_KEY_SIZE, PREFIX_FREED_BOOT, claim->node_id, "/", claim->boot_id, "/",
-		       claim->id);
-}
-
-/* What stands under the keys that lead to the claim. */
-static Holdfast__V1__Claim reference_to(const Holdfast__V1__Claim *claim)
-{
-	Holdfast__V1__Claim reference = HOLDFAST__V1__CLAIM__INIT;
-
-	reference.namespace_ = claim->namespace_;
-	reference.volume_id = claim->volume_id;
-	return reference;
-}
-
-void freed_stage(struct change *change, const struct claim *claim)
-{
-	Holdfast__V1__Claim *message = claim_borrow_pb(claim);
-	char keys[FREED_KEYS][OBJECT_KEY_SIZE];
-	Holdfast__V1__Claim reference;
-
-	assert(!claim_is_live(claim));
-	if (!message) {
-		change->status = error_no_memory(&change->error, "a freed claim");
-		return;
-	}
-	message->modify_index = 0; /* the store's; but of the claim's beginning it has no other record */
-	make_keys(message, keys);
-	reference = reference_to(message);
-	for (size_t i = 0; i < FREED_KEYS; i++)
-		change_put_record(change, keys[i], i == 0 ? &message->base : &reference.base);
-	pb_free_borrowing(&message->base);
-}
 
 void freed_stage_deletion(struct change *change, const struct claim *claim)
 {
@@ -70,65 +29,10 @@ void freed_stage_deletion(struct change *change, const struct claim *claim)
 		change->status = error_no_memory(&change->error, "a freed claim");
 		return;
 	}
-	make_keys(message, keys);
+	freed_keys(message, keys);
 	for (size_t i = 0; i < FREED_KEYS; i++)
 		change_delete_record(change, keys[i]);
 	pb_free_borrowing(&message->base);
-}
-
-enum status freed_rewrite(struct kv_rewrite *rewrite, const Holdfast__V1__Claim *claim, struct error *err)
-{
-	const Holdfast__V1__Claim reference = reference_to(claim);
-	char keys[FREED_KEYS][OBJECT_KEY_SIZE];
-	enum status st = STATUS_OK;
-
-	make_keys(claim, keys);
-	for (size_t i = 0; i < FREED_KEYS && st == STATUS_OK; i++)
-		st = schema_put(rewrite, keys[i], i == 0 ? &claim->base : &reference.base, err);
-	return st;
-}
-
-/* Is the record under its own key, and of a claim that is freed? */
-static enum status check_record(const struct kv_item *item, const Holdfast__V1__Claim *claim,
-				struct error *err)
-{
-	char keys[FREED_KEYS][OBJECT_KEY_SIZE];
-
-	if (!str_starts_with(item->key, PREFIX_FREED)) /* it leads to one */
-		return STATUS_OK;
-	make_keys(claim, keys);
-	if (!str_eq(item->key, keys[0]))
-		return error_set(err, STATUS_DATA_LOSS, 0, "it calls itself %.200s", keys[0]);
-	if (claim->state != HOLDFAST__V1__CLAIM_STATE__FREED)
-		return error_set(err, STATUS_DATA_LOSS, 0, "it is not freed");
-	return STATUS_OK;
-}
-
-static enum status read_claim(const struct kv_item *item, struct claim *ret, struct error *err)
-{
-	Holdfast__V1__Claim *message = holdfast__v1__claim__unpack(NULL, item->len, item->value);
-	char key[OBJECT_KEY_SIZE];
-	struct error why;
-	enum status st;
-
-	st = message ? check_record(item, message, &why)
-		     : error_set(&why, STATUS_DATA_LOSS, 0, "not a message of this version");
-	if (st == STATUS_OK)
-		st = claim_from_pb(message, ret, &why);
-	holdfast__v1__claim__free_unpacked(message, NULL);
-	if (st != STATUS_OK) {
-		str_copy_text(key, sizeof(key), item->key);
-		return error_set(
-			err, STATUS_DATA_LOSS, 0,
-			"the store's record %.250s cannot be read: %.200s; keep a copy and restore a "
-			"backup (holdfast-server --restore FILE)",
-			key, why.msg);
-	}
-	if (ret->create_index == 0)
-		ret->create_index = item->create_revision;
-	if (ret->modify_index == 0)
-		ret->modify_index = item->mod_revision;
-	return STATUS_OK;
 }
 
 /* Is the record of @volume itself, not of one that had its name before? */
@@ -152,7 +56,7 @@ static bool on_reference(const struct kv_item *item, void *userdata)
 {
 	struct found *found = userdata;
 
-	found->status = read_claim(item, &found->claim, found->err);
+	found->status = freed_read(item, &found->claim, found->err);
 	if (found->status == STATUS_OK)
 		found->volume = state_volume(found->state, found->claim.namespace, found->claim.volume_id);
 	return false;
@@ -164,7 +68,7 @@ static bool on_claim(const struct kv_item *item, void *userdata)
 
 	found->is_there = is_of(item, found->volume);
 	if (found->is_there)
-		found->status = read_claim(item, &found->claim, found->err);
+		found->status = freed_read(item, &found->claim, found->err);
 	return false;
 }
 
@@ -235,7 +139,7 @@ static bool on_listed(const struct kv_item *item, void *userdata)
 
 	if (!is_of(item, listing->volume))
 		return true;
-	listing->status = read_claim(item, claim, listing->err);
+	listing->status = freed_read(item, claim, listing->err);
 	if (listing->status != STATUS_OK)
 		return false;
 	if (!state_claim(&listing->server->state, claim->id) &&
@@ -414,7 +318,7 @@ static bool on_prunable(const struct kv_item *item, void *userdata)
 	pruning->n_all++;
 	if (pruning->n == PRUNE_MAX)
 		return true;
-	return read_claim(item, &pruning->claims[pruning->n++], NULL) == STATUS_OK;
+	return freed_read(item, &pruning->claims[pruning->n++], NULL) == STATUS_OK;
 }
 
 /* Oldest ones beyond the history that is kept. Once in a while: what is left over is collected. */
@@ -505,7 +409,7 @@ static bool on_collected(const struct kv_item *item, void *userdata)
 	struct claim claim;
 
 	collecting->n_rows++;
-	collecting->status = read_claim(item, &claim, collecting->err);
+	collecting->status = freed_read(item, &claim, collecting->err);
 	if (collecting->status != STATUS_OK)
 		return false;
 	if (collecting->has_claim) {
@@ -546,26 +450,4 @@ enum status freed_collect(struct server *server, struct freed_walk *walk, struct
 	if (*ret_done && collecting.has_claim)
 		*ret_done = judge(&collecting, true);
 	return STATUS_OK;
-}
-
-static bool on_checked(const struct kv_item *item, void *userdata)
-{
-	struct found *found = userdata;
-
-	found->status = read_claim(item, &found->claim, found->err);
-	return found->status == STATUS_OK;
-}
-
-enum status freed_check(struct kv *kv, struct error *err)
-{
-	static const char *const prefixes[FREED_KEYS] = {PREFIX_FREED, PREFIX_FREED_ID, PREFIX_FREED_BOOT};
-	struct found found = {.status = STATUS_OK, .err = err};
-	enum status st = STATUS_OK;
-
-	for (size_t i = 0; i < FREED_KEYS && st == STATUS_OK; i++) {
-		st = kv_range(kv, prefixes[i], on_checked, &found, err);
-		if (st == STATUS_OK)
-			st = found.status;
-	}
-	return st;
 }

@@ -16,6 +16,7 @@
  * volume that is deregistered are seen by nobody from then on, also when another one takes its name, and are
  * collected. A record that cannot be read is an error for who asks, never a claim that is not known. */
 
+#include "state/freed_records.h"
 #include "state/objects.h"
 #include "state/state.h"
 
@@ -23,23 +24,16 @@
 
 struct change;
 struct change_object;
-struct kv;
-struct kv_rewrite;
 struct server;
 
 enum {
 	CLAIM_HISTORY_MAX = 8, /* freed claims of a volume that are shown; that many more may be stored */
-	FREED_KEYS = 3,	       /* of each */
 	FREED_SCAN_MAX = 250,  /* that are looked at in one turn of the event loop */
 };
 
-/** Stage the records of @claim, which is freed; or that there are none. Of change_put_claim() and of who
- * makes it live again. */
-void freed_stage(struct change *change, const struct claim *claim);
+/** Stage that there are no records of @claim: for who makes it live again. change_put_claim() stages those of
+ * one that is freed. */
 void freed_stage_deletion(struct change *change, const struct claim *claim);
-
-/** Put the records of @claim as a step of the schema. */
-enum status freed_rewrite(struct kv_rewrite *rewrite, const Holdfast__V1__Claim *claim, struct error *err);
 
 /** The claim with this id, live or freed; a freed one is recalled. @ret NULL: there is none. */
 enum status freed_find(struct server *server, const char *id, struct claim_entry **ret, struct error *err);
@@ -66,7 +60,8 @@ enum status freed_of_alloc(struct server *server, const struct alloc_entry *allo
 enum status freed_was_in_boot(struct server *server, const char *node_id, const char *boot_id, bool *ret,
 			      struct error *err);
 
-/** Of change_commit(): changes of claims are on their way; they are durable, and everybody was told. */
+/** Of the observers of changes: changes of claims are on their way; they are durable, and everybody was told.
+ */
 void freed_note_submitted(struct server *server, const struct change_object *objects, size_t n);
 void freed_note_durable(struct server *server, const struct change_object *objects, size_t n);
 
@@ -82,6 +77,3 @@ struct freed_walk {
  * objects. @ret_done: it was the last one. */
 enum status freed_collect(struct server *server, struct freed_walk *walk, struct change *change, size_t max,
 			  bool *ret_done, struct error *err);
-
-/** Can every record be read? For a copy that is to be restored. */
-enum status freed_check(struct kv *kv, struct error *err);

@@ -232,22 +232,22 @@ static enum status record_from_stored(const char *key, const void *bytes, size_t
 
 static enum status put_record(struct state *state, const void *value, struct error *err)
 {
-	return state_put_record(state, value, err);
+	return records_put(&state->records, value, err);
 }
 
 static void *find_record(struct state *state, const void *value)
 {
-	struct record_entry *entry = state_record_entry(state, ((const struct record *)value)->key);
+	struct record_entry *entry = records_entry(&state->records, ((const struct record *)value)->key);
 
 	return entry ? &entry->record : NULL;
 }
 
 static void forget_record(struct state *state, const void *value)
 {
-	struct record_entry *entry = state_record_entry(state, ((const struct record *)value)->key);
+	struct record_entry *entry = records_entry(&state->records, ((const struct record *)value)->key);
 
 	if (entry)
-		state_delete_record(state, entry);
+		records_delete(&state->records, entry);
 }
 
 static bool own_alloc(void *to, const void *from)

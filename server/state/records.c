@@ -5,7 +5,6 @@
 #include "base/str.h"
 #include "rpc/pack.h"
 #include "state/keys.h"
-#include "state/state.h"
 
 #include <holdfast/v1/jobs.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
@@ -18,9 +17,9 @@ enum { COPY_SMALL = 256 }; /* bytes of a message that is copied by way of the st
 struct sort {
 	const char *prefix;
 	const ProtobufCMessageDescriptor *descriptor;
-	/* An index over these in struct state: told after each was put and before it is forgotten. False when
-	 * memory is short. NULL: there is none. */
-	bool (*note)(struct state *state, const char *key, const ProtobufCMessage *message, bool is_gone);
+	/* An index over these: told after each was put and before it is forgotten. False when memory is
+	 * short. NULL: there is none. */
+	bool (*note)(struct token_index *index, const ProtobufCMessage *message, bool is_gone);
 };
 
 static const struct sort sorts[] = {
@@ -105,35 +104,35 @@ static int compare(const struct record_entry *a, const struct record_entry *b)
 
 TREE_GENERATE(record_tree, record_entry, by_key, compare)
 
-struct record_entry *state_record_entry(struct state *state, const char *key)
+struct record_entry *records_entry(struct records *records, const char *key)
 {
 	struct record_entry wanted;
 
 	wanted.key = key;
-	return RB_FIND(record_tree, &state->records, &wanted);
+	return RB_FIND(record_tree, &records->by_key, &wanted);
 }
 
-const void *state_record(struct state *state, const char *key)
+const void *records_get(struct records *records, const char *key)
 {
-	const struct record_entry *entry = state_record_entry(state, key);
+	const struct record_entry *entry = records_entry(records, key);
 
 	return entry ? entry->record.message : NULL;
 }
 
-struct record_entry *state_record_from(struct state *state, const char *key)
+struct record_entry *records_from(struct records *records, const char *key)
 {
 	struct record_entry wanted;
 
 	wanted.key = key;
-	return RB_NFIND(record_tree, &state->records, &wanted);
+	return RB_NFIND(record_tree, &records->by_key, &wanted);
 }
 
-struct record_entry *state_record_next(struct record_entry *entry)
+struct record_entry *records_next(struct record_entry *entry)
 {
 	return RB_NEXT(record_tree, NULL, entry);
 }
 
-static struct record_entry *insert(struct state *state, const char *key)
+static struct record_entry *insert(struct records *records, const char *key)
 {
 	struct record_entry *entry = calloc(1, sizeof(*entry));
 	char *copy = strdup(key);
@@ -145,18 +144,18 @@ static struct record_entry *insert(struct state *state, const char *key)
 	}
 	entry->record.key = copy;
 	entry->key = copy;
-	RB_INSERT(record_tree, &state->records, entry);
+	RB_INSERT(record_tree, &records->by_key, entry);
 	return entry;
 }
 
-static bool note(struct state *state, const struct record *record, bool is_gone)
+static bool note(struct records *records, const struct record *record, bool is_gone)
 {
 	const struct sort *sort = find_sort(sorts, ARRAY_SIZE(sorts), record->key);
 
-	return !sort || !sort->note || sort->note(state, record->key, record->message, is_gone);
+	return !sort || !sort->note || sort->note(&records->tokens, record->message, is_gone);
 }
 
-enum status state_put_record(struct state *state, const struct record *record, struct error *err)
+enum status records_put(struct records *records, const struct record *record, struct error *err)
 {
 	struct record_entry *entry;
 	ProtobufCMessage *message;
@@ -164,9 +163,9 @@ enum status state_put_record(struct state *state, const struct record *record, s
 	if (record_is_stored_only(record->key))
 		return STATUS_OK;
 	message = message_copy(record->message);
-	entry = message ? state_record_entry(state, record->key) : NULL;
+	entry = message ? records_entry(records, record->key) : NULL;
 	if (message && !entry)
-		entry = insert(state, record->key);
+		entry = insert(records, record->key);
 	if (!entry) {
 		if (message)
 			protobuf_c_message_free_unpacked(message, NULL);
@@ -179,24 +178,31 @@ enum status state_put_record(struct state *state, const struct record *record, s
 	    0) /* else a new one has none yet, and one that is replaced keeps its own */
 		entry->record.create_index = record->create_index;
 	entry->record.modify_index = record->modify_index;
-	if (!note(state, &entry->record, false))
+	if (!note(records, &entry->record, false))
 		return error_no_memory(err, record->key);
 	return STATUS_OK;
 }
 
-void state_delete_record(struct state *state, struct record_entry *entry)
+void records_delete(struct records *records, struct record_entry *entry)
 {
-	(void)note(state, &entry->record, true); /* taking away needs no memory */
-	RB_REMOVE(record_tree, &state->records, entry);
+	(void)note(records, &entry->record, true); /* taking away needs no memory */
+	RB_REMOVE(record_tree, &records->by_key, entry);
 	protobuf_c_message_free_unpacked(entry->record.message, NULL);
 	free(entry->record.key);
 	free(entry);
 }
 
-void state_release_records(struct state *state)
+void records_init(struct records *records)
+{
+	RB_INIT(&records->by_key);
+	token_index_init(&records->tokens);
+}
+
+void records_release(struct records *records)
 {
 	struct record_entry *entry;
 
-	while ((entry = RB_MIN(record_tree, &state->records)))
-		state_delete_record(state, entry);
+	while ((entry = RB_MIN(record_tree, &records->by_key)))
+		records_delete(records, entry);
+	token_index_release(&records->tokens);
 }

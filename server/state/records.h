@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Records: whatever the server stores beside volumes, nodes, allocations and claims, each a protobuf message
- * under a key of its own. One ordered table in memory; who needs links or counts keeps an index of its own.
+ * under a key of its own. One ordered table in memory, and an index of the tokens in it.
  *
  * A new kind of record is a prefix in keys.h and a row in records.c. */
 
 #include "base/error.h"
 #include "base/tree.h"
+#include "state/token_index.h"
 
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-struct state;
 
 struct record {
 	char *key;		   /* owned */
@@ -29,6 +28,14 @@ struct record_entry {
 };
 RB_HEAD(record_tree, record_entry);
 
+struct records {
+	struct record_tree by_key;
+	struct token_index tokens;
+};
+
+void records_init(struct records *records);
+void records_release(struct records *records);
+
 /** Prefix of the keys of one sort of record, for loading; NULL at the end. */
 const char *record_prefix(size_t i);
 
@@ -42,19 +49,17 @@ bool record_is_watched(const char *key);
 const ProtobufCMessageDescriptor *record_descriptor(const char *key);
 
 /** The record's message, borrowed until the next change of it; NULL when there is none. */
-const void *state_record(struct state *state, const char *key);
+const void *records_get(struct records *records, const char *key);
 
-struct record_entry *state_record_entry(struct state *state, const char *key);
+struct record_entry *records_entry(struct records *records, const char *key);
 
 /** First entry whose key is not below @key, and the next; for walking a prefix in order. */
-struct record_entry *state_record_from(struct state *state, const char *key);
-struct record_entry *state_record_next(struct record_entry *entry);
+struct record_entry *records_from(struct records *records, const char *key);
+struct record_entry *records_next(struct record_entry *entry);
 
 /** Insert or replace; the message is copied. Nothing is done for what is stored alone. */
-enum status state_put_record(struct state *state, const struct record *record, struct error *err);
-void state_delete_record(struct state *state, struct record_entry *entry);
-
-void state_release_records(struct state *state);
+enum status records_put(struct records *records, const struct record *record, struct error *err);
+void records_delete(struct records *records, struct record_entry *entry);
 
 /** A deep copy, owned by the caller; NULL when memory is short. */
 ProtobufCMessage *message_copy(const ProtobufCMessage *message);

@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "log/log.h"
-#include "state/freed.h"
+#include "state/freed_records.h"
 #include "state/keys.h"
 #include "state/objects.h"
 #include "state/text.h"
@@ -149,6 +149,18 @@ static enum status from_2(struct kv_rewrite *rewrite, struct error *err)
 
 /* --- from 3: freed claims were loaded, with all others --- */
 
+static enum status put_freed(struct kv_rewrite *rewrite, const Holdfast__V1__Claim *claim, struct error *err)
+{
+	const Holdfast__V1__Claim reference = freed_reference(claim);
+	char keys[FREED_KEYS][OBJECT_KEY_SIZE];
+	enum status st = STATUS_OK;
+
+	freed_keys(claim, keys);
+	for (size_t i = 0; i < FREED_KEYS && st == STATUS_OK; i++)
+		st = schema_put(rewrite, keys[i], i == 0 ? &claim->base : &reference.base, err);
+	return st;
+}
+
 static enum status move_freed(struct walk *walk, const char *key, ProtobufCMessage *message,
 			      struct error *err)
 {
@@ -160,7 +172,7 @@ static enum status move_freed(struct walk *walk, const char *key, ProtobufCMessa
 		return STATUS_OK;
 	claim->create_index = walk->item->create_revision;
 	claim->modify_index = walk->item->mod_revision;
-	st = freed_rewrite(walk->rewrite, claim, err);
+	st = put_freed(walk->rewrite, claim, err);
 	return st == STATUS_OK ? kv_rewrite_put(walk->rewrite, &deletion, err) : st;
 }
 

@@ -1057,8 +1057,7 @@ void state_init(struct state *state)
 	RB_INIT(&state->nodes);
 	RB_INIT(&state->plugins);
 	RB_INIT(&state->jobs);
-	RB_INIT(&state->records);
-	token_index_init(&state->tokens);
+	records_init(&state->records);
 	LIST_INIT(&state->unreported);
 	LIST_INIT(&state->recalled);
 	TAILQ_INIT(&state->absent);
@@ -1080,20 +1079,19 @@ void state_release(struct state *state)
 	while ((node = RB_ROOT(&state->nodes)))
 		state_delete_node(state, node);
 	assert(RB_EMPTY(&state->plugins)); /* nobody names one any more */
-	state_release_records(state);
-	token_index_release(&state->tokens);
+	records_release(&state->records);
 }
 
 uint64_t state_generation_floor(struct state *state)
 {
-	const Holdfast__V1__GenerationFloor *floor = state_record(state, KEY_GENERATION_FLOOR);
+	const Holdfast__V1__GenerationFloor *floor = records_get(&state->records, KEY_GENERATION_FLOOR);
 
 	return floor ? floor->generation : 0;
 }
 
 uint64_t state_epoch(struct state *state)
 {
-	const Holdfast__V1__Epoch *epoch = state_record(state, KEY_EPOCH);
+	const Holdfast__V1__Epoch *epoch = records_get(&state->records, KEY_EPOCH);
 
 	return epoch ? epoch->number : 0;
 }

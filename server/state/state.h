@@ -17,7 +17,6 @@
 #include "model/node.h"
 #include "model/volume.h"
 #include "state/records.h"
-#include "state/token_index.h"
 #include "ticket/ticket.h"
 
 #include <stdbool.h>
@@ -232,8 +231,7 @@ struct state {
 	struct node_tree nodes;
 	struct plugin_tree plugins;
 	struct job_tree jobs;
-	struct record_tree records;
-	struct token_index tokens;
+	struct records records;
 	struct node_list unreported;
 	size_t n_unreported;
 	struct claim_list recalled;

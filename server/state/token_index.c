@@ -2,7 +2,6 @@
 #include "state/token_index.h"
 
 #include "base/str.h"
-#include "state/state.h"
 
 #include <holdfast/v1/operator.pb-c.h>
 #include <openssl/crypto.h>
@@ -61,20 +60,19 @@ static bool add(struct token_index *index, const Holdfast__V1__StoredToken *stor
 	return true;
 }
 
-bool token_index_note(struct state *state, const char *key, const ProtobufCMessage *message, bool is_gone)
+bool token_index_note(struct token_index *index, const ProtobufCMessage *message, bool is_gone)
 {
 	const Holdfast__V1__StoredToken *stored = (const Holdfast__V1__StoredToken *)message;
 	struct token_index_entry *entry;
 
-	(void)key;
 	if (!stored->token || stored->secret_sha256.len != TOKEN_HASH_SIZE)
 		return true; /* of another version: nobody can show it */
-	entry = find(&state->tokens, stored->secret_sha256.data);
+	entry = find(index, stored->secret_sha256.data);
 	if (!entry)
-		return is_gone || add(&state->tokens, stored);
+		return is_gone || add(index, stored);
 	if (is_gone) {
-		RB_REMOVE(token_index_tree, &state->tokens.by_hash, entry);
-		state->tokens.n--;
+		RB_REMOVE(token_index_tree, &index->by_hash, entry);
+		index->n--;
 		free(entry);
 	}
 	return true;

@@ -10,8 +10,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct state;
-
 enum { TOKEN_HASH_SIZE = 32 /* SHA-256 */ };
 
 struct token_index_entry;
@@ -26,7 +24,7 @@ void token_index_init(struct token_index *index);
 void token_index_release(struct token_index *index);
 
 /** The record of a token was put, or (@is_gone) is about to be forgotten. False when memory is short. */
-bool token_index_note(struct state *state, const char *key, const ProtobufCMessage *message, bool is_gone);
+bool token_index_note(struct token_index *index, const ProtobufCMessage *message, bool is_gone);
 
 /** Accessor of the token whose secret has this hash, or NULL; borrowed until the index changes. Compares the
  * whole hash in constant time at the end. */

@@ -333,7 +333,7 @@ static enum status own_from(struct server *server, const char *token, struct rec
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "next_token: '%.64s' is not one that a list gave; begin without it", token);
 	snapshots_key(plugin_id, dot + 1, key);
-	*ret = state_record_from(&server->state, key);
+	*ret = records_from(&server->state.records, key);
 	if (*ret && !str_starts_with((*ret)->key, PREFIX_SNAPSHOT))
 		*ret = NULL;
 	return STATUS_OK;

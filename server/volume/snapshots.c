@@ -47,12 +47,12 @@ struct record_entry *snapshots_from(struct state *state, const char *plugin_id, 
 
 	if (plugin_id)
 		snapshots_key(plugin_id, name, key);
-	return of_plugin(state_record_from(state, key), plugin_id);
+	return of_plugin(records_from(&state->records, key), plugin_id);
 }
 
 struct record_entry *snapshots_next(struct record_entry *entry, const char *plugin_id)
 {
-	return of_plugin(state_record_next(entry), plugin_id);
+	return of_plugin(records_next(entry), plugin_id);
 }
 
 /* The record of the provider's snapshot, or NULL. Costs the number of the plugin's records. */
@@ -274,7 +274,7 @@ static enum status fill_snapshot(struct server *server, const struct volume *vol
 	enum status st;
 
 	snapshots_key(volume->plugin_id, request->name, key);
-	known = state_record(&server->state, key);
+	known = records_get(&server->state.records, key);
 	st = known ? check_same(known, volume, err) : STATUS_OK;
 	if (st != STATUS_OK)
 		return st;

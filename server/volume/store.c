@@ -37,7 +37,7 @@ enum status volume_store_load(struct server *server, const struct volume_entry *
 
 static void stage_deletion(struct server *server, struct change *change, const char *key)
 {
-	if (state_record(&server->state, key))
+	if (records_get(&server->state.records, key))
 		change_delete_record(change, key);
 }
 

@@ -396,9 +396,9 @@ static struct volume_work *work_of_key(struct server *server, const char *key)
 
 void volume_work_resume_all(struct server *server)
 {
-	struct record_entry *entry = state_record_from(&server->state, PREFIX_VOLUME_DETAIL);
+	struct record_entry *entry = records_from(&server->state.records, PREFIX_VOLUME_DETAIL);
 
-	for (; entry && str_starts_with(entry->key, PREFIX_VOLUME_DETAIL); entry = state_record_next(entry)) {
+	for (; entry && str_starts_with(entry->key, PREFIX_VOLUME_DETAIL); entry = records_next(entry)) {
 		const Holdfast__V1__VolumeDetail *detail =
 			(const Holdfast__V1__VolumeDetail *)(const void *)entry->record.message;
 		struct volume_work *work = NULL;

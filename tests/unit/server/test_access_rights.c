@@ -38,7 +38,7 @@ static void put(struct server *server, const char *key, const ProtobufCMessage *
 {
 	const struct record record = {.key = text(key), .message = (ProtobufCMessage *)(uintptr_t)message};
 
-	assert_int_equal(state_put_record(&server->state, &record, NULL), STATUS_OK);
+	assert_int_equal(records_put(&server->state.records, &record, NULL), STATUS_OK);
 }
 
 /* Token "secret" with the policy. */
@@ -196,7 +196,7 @@ TEST_FIXTURE(a_bound_token_has_only_rights_that_are_of_a_node, setup, teardown)
 	policy.backup = text("copy");
 	put_token(server, &policy);
 	assert_int_equal(rights_in(server, "a"), R(MANAGEMENT) - 1 - R(NONE));
-	entry = state_record_from(&server->state, PREFIX_TOKEN);
+	entry = records_from(&server->state.records, PREFIX_TOKEN);
 	((Holdfast__V1__StoredToken *)entry->record.message)->token->node = strdup("n1");
 	assert_int_equal(rights_in(server, "a"), R(VOLUME_MOUNT) | R(VOLUME_WRITE) | R(JOB_LIST) |
 							 R(JOB_READ) | R(JOB_SUBMIT) | R(PLUGIN_REGISTER) |

@@ -137,7 +137,7 @@ TEST_FIXTURE(no_read_shows_a_flag, setup_csi, teardown)
 	assert_int_equal(run(f, &s, &reply, NULL), STATUS_OK);
 	assert_silent(reply);
 	protobuf_c_message_free_unpacked(reply, NULL);
-	kept = state_record(&f->server->state, key);
+	kept = records_get(&f->server->state.records, key);
 	assert_non_null(kept);
 	assert_null(text_of(key, &kept->base)); /* for people with a shell */
 	get.id = T(ALLOC_1);
@@ -191,7 +191,7 @@ TEST_FIXTURE(they_go_with_the_allocation, setup_csi, teardown)
 			call(&f->operator, & holdfast__v1__operator__descriptor, "Gc", &gc.base, NULL, NULL),
 			STATUS_OK);
 	}
-	assert_null(state_record(&f->server->state, PREFIX_ALLOC_OPTIONS ALLOC_1));
+	assert_null(records_get(&f->server->state.records, PREFIX_ALLOC_OPTIONS ALLOC_1));
 }
 
 static void device(struct submission *s)

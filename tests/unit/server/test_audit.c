@@ -115,10 +115,10 @@ TEST_FIXTURE(records_are_not_held_in_memory, setup, teardown)
 	struct fixture *f = *state;
 
 	record_many(f, 3);
-	assert_null(state_record(&f->server->state, PREFIX_AUDIT "0000000000000001"));
+	assert_null(records_get(&f->server->state.records, PREFIX_AUDIT "0000000000000001"));
 	restart(f);
-	assert_null(state_record(&f->server->state, PREFIX_AUDIT "0000000000000001"));
-	assert_non_null(state_record(&f->server->state, KEY_AUDIT_HEAD));
+	assert_null(records_get(&f->server->state.records, PREFIX_AUDIT "0000000000000001"));
+	assert_non_null(records_get(&f->server->state.records, KEY_AUDIT_HEAD));
 }
 
 TEST_FIXTURE(changes_that_cross_have_places_in_the_order_of_their_commits, setup, teardown)

@@ -180,7 +180,7 @@ static int files_in(struct fixture *f, const char *folder, const char *prefix)
 
 static uint64_t epoch_of(struct fixture *f)
 {
-	const Holdfast__V1__Epoch *epoch = state_record(&f->server->state, KEY_EPOCH);
+	const Holdfast__V1__Epoch *epoch = records_get(&f->server->state.records, KEY_EPOCH);
 
 	return epoch ? epoch->number : 0;
 }

@@ -348,12 +348,12 @@ TEST_FIXTURE(a_token_hears_of_what_it_may_read_and_only_while_it_may, setup_acl,
 /* Every token, as its operator would. */
 static void revoke_all(struct fixture *f)
 {
-	struct record_entry *entry = state_record_from(&f->server->state, PREFIX_TOKEN);
+	struct record_entry *entry = records_from(&f->server->state.records, PREFIX_TOKEN);
 	char accessors[8][64];
 	char request[128];
 	size_t n = 0;
 
-	for (; entry && str_starts_with(entry->key, PREFIX_TOKEN); entry = state_record_next(entry))
+	for (; entry && str_starts_with(entry->key, PREFIX_TOKEN); entry = records_next(entry))
 		(void)str_copy(accessors[n++], sizeof(accessors[0]), entry->key + strlen(PREFIX_TOKEN));
 	for (size_t i = 0; i < n; i++) {
 		(void)str_format(request, sizeof(request), "{\"accessor\": \"%s\"}", accessors[i]);

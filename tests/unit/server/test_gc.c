@@ -269,12 +269,12 @@ TEST_FIXTURE(attestations_go_when_they_have_expired, setup, teardown)
 	put_attestation(f, at_once, 1000, 0); /* counted only when it was given */
 	put_attestation(f, young, now_ms + 1000000, 0);
 	expect(f, true, 0, 0);
-	assert_non_null(state_record(&f->server->state, PREFIX_ATTESTATION "a"));
+	assert_non_null(records_get(&f->server->state.records, PREFIX_ATTESTATION "a"));
 	expect(f, false, 0, 0);
-	assert_null(state_record(&f->server->state, PREFIX_ATTESTATION "a"));
-	assert_non_null(state_record(&f->server->state, PREFIX_ATTESTATION "b"));
-	assert_null(state_record(&f->server->state, PREFIX_ATTESTATION "c"));
-	assert_non_null(state_record(&f->server->state, PREFIX_ATTESTATION "d"));
+	assert_null(records_get(&f->server->state.records, PREFIX_ATTESTATION "a"));
+	assert_non_null(records_get(&f->server->state.records, PREFIX_ATTESTATION "b"));
+	assert_null(records_get(&f->server->state.records, PREFIX_ATTESTATION "c"));
+	assert_non_null(records_get(&f->server->state.records, PREFIX_ATTESTATION "d"));
 }
 
 static void put_token(struct fixture *f, char *accessor, int64_t expires_ms)
@@ -304,12 +304,12 @@ TEST_FIXTURE(tokens_go_when_they_have_expired, setup, teardown)
 	put_token(f, valid, clock_realtime_ms() + 1000000);
 	put_token(f, for_ever, 0);
 	expect(f, true, 0, 0);
-	assert_non_null(state_record(&f->server->state, PREFIX_TOKEN "a"));
+	assert_non_null(records_get(&f->server->state.records, PREFIX_TOKEN "a"));
 	expect(f, false, 0, 0);
-	assert_null(state_record(&f->server->state, PREFIX_TOKEN "a"));
-	assert_non_null(state_record(&f->server->state, PREFIX_TOKEN "b"));
-	assert_non_null(state_record(&f->server->state, PREFIX_TOKEN "c"));
-	assert_int_equal(f->server->state.tokens.n, 2);
+	assert_null(records_get(&f->server->state.records, PREFIX_TOKEN "a"));
+	assert_non_null(records_get(&f->server->state.records, PREFIX_TOKEN "b"));
+	assert_non_null(records_get(&f->server->state.records, PREFIX_TOKEN "c"));
+	assert_int_equal(f->server->state.records.tokens.n, 2);
 }
 
 static void delete_object(struct fixture *f, enum object_kind kind, const void *value)

@@ -56,7 +56,7 @@ static void lose_a_grant(struct fixture *f, struct alloc *alloc, struct claim *h
 
 static const Holdfast__V1__Epoch *epoch_of(struct fixture *f)
 {
-	return state_record(&f->server->state, KEY_EPOCH);
+	return records_get(&f->server->state.records, KEY_EPOCH);
 }
 
 /* @node has been refused, the server has ended its loop, and starts anew. */

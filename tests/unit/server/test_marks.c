@@ -27,14 +27,14 @@ static const char *path_in(const struct fixture *f, const char *name, char ret[s
 
 static uint64_t epoch_of(struct fixture *f)
 {
-	const Holdfast__V1__Epoch *epoch = state_record(&f->server->state, KEY_EPOCH);
+	const Holdfast__V1__Epoch *epoch = records_get(&f->server->state.records, KEY_EPOCH);
 
 	return epoch ? epoch->number : 0;
 }
 
 static const char *reason_of(struct fixture *f)
 {
-	const Holdfast__V1__Epoch *epoch = state_record(&f->server->state, KEY_EPOCH);
+	const Holdfast__V1__Epoch *epoch = records_get(&f->server->state.records, KEY_EPOCH);
 
 	return epoch ? epoch->restored_from : "";
 }

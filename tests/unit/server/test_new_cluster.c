@@ -169,8 +169,8 @@ TEST_FIXTURE(a_new_cluster_begins_above_every_earlier_epoch, setup, teardown)
 
 	made.keeps_mark = false;
 	restart_with(f, make_again);
-	epoch = state_record(&f->server->state, KEY_EPOCH);
-	schema = state_record(&f->server->state, KEY_SCHEMA);
+	epoch = records_get(&f->server->state.records, KEY_EPOCH);
+	schema = records_get(&f->server->state.records, KEY_SCHEMA);
 	assert_true(made.result.epoch > before);
 	assert_int_equal(epoch->number, made.result.epoch); /* the start begins no other */
 	assert_true(epoch->new_store);
@@ -316,7 +316,7 @@ TEST_FIXTURE(a_new_cluster_waits_for_the_nodes_that_the_mark_counts, setup, tear
 	assert_int_equal(made.result.missing_nodes, 2);
 	expect_waiting(f, 2);
 	expect_status(f, "holdfast-server --new-cluster", 2, false);
-	schema = state_record(&f->server->state, KEY_SCHEMA);
+	schema = records_get(&f->server->state.records, KEY_SCHEMA);
 	assert_int_equal(schema->n_former_store_ids, 1);
 	assert_string_equal(schema->former_store_ids[0], marks.first->store_id);
 	join(f, &f->n2, "n2", marks.second);

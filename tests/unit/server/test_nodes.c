@@ -832,7 +832,7 @@ TEST_FIXTURE(a_purge_strands_nothing, setup, teardown)
 
 static bool has_attestation(struct fixture *f)
 {
-	const struct record_entry *entry = state_record_from(&f->server->state, "attestation/n1/");
+	const struct record_entry *entry = records_from(&f->server->state.records, "attestation/n1/");
 
 	return entry && str_starts_with(entry->key, "attestation/n1/");
 }

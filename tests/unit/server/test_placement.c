@@ -106,7 +106,7 @@ static void put_detail(struct world *w, const char *id)
 	detail.topologies = topologies;
 	detail.n_topologies = 1;
 	(void)str_format(key, sizeof(key), "volume-detail/default/%s", id);
-	assert_int_equal(state_put_record(&w->server.state, &record, NULL), STATUS_OK);
+	assert_int_equal(records_put(&w->server.state.records, &record, NULL), STATUS_OK);
 }
 
 static void put_volume(struct world *w, unsigned int i)
@@ -326,7 +326,7 @@ static bool stands(struct world *w, const struct node_entry *node, enum obstacle
 		if (plugin && obstacle == OBSTACLE_NO_CONTROLLER)
 			found = plugin->controller_required && !any_controller(w, plugin->plugin_id);
 		if (plugin && obstacle == OBSTACLE_TOPOLOGY)
-			found = state_record(&w->server.state, key) && !in_zone_a(&plugin->node.topology);
+			found = records_get(&w->server.state.records, key) && !in_zone_a(&plugin->node.topology);
 		if (plugin && obstacle == OBSTACLE_MAX_VOLUMES)
 			found = is_full(w, node, plugin);
 		if (found)

@@ -373,9 +373,9 @@ static struct gift exactly(unsigned int wanted, const char *namespace)
 
 static void expire(struct fixture *f, const char *name)
 {
-	struct record_entry *entry = state_record_from(&f->server->state, PREFIX_TOKEN);
+	struct record_entry *entry = records_from(&f->server->state.records, PREFIX_TOKEN);
 
-	for (; entry && str_starts_with(entry->key, PREFIX_TOKEN); entry = state_record_next(entry)) {
+	for (; entry && str_starts_with(entry->key, PREFIX_TOKEN); entry = records_next(entry)) {
 		Holdfast__V1__Token *token = ((Holdfast__V1__StoredToken *)entry->record.message)->token;
 
 		if (str_eq(token->name, name))
@@ -394,7 +394,7 @@ static void remember_snapshot(struct fixture *f)
 	snapshot.name = name;
 	snapshot.snapshot_id = id;
 	snapshot.namespace_ = namespace;
-	assert_int_equal(state_put_record(&f->server->state, &record, NULL), STATUS_OK);
+	assert_int_equal(records_put(&f->server->state.records, &record, NULL), STATUS_OK);
 }
 
 static void stand_init(struct stand *stand, struct fixture *f)

@@ -56,7 +56,7 @@ static void check_v0(struct fixture *f)
 {
 	struct state *state = &f->server->state;
 	const struct instance_entry *instance = state_instance(state, "n1", "native", "disk");
-	const Holdfast__V1__Schema *schema = state_record(state, KEY_SCHEMA);
+	const Holdfast__V1__Schema *schema = records_get(&state->records, KEY_SCHEMA);
 	struct claim claim = claim_of(f, ALLOC_1);
 
 	assert_int_equal(state->n_volumes, 1);
@@ -123,7 +123,7 @@ TEST_FIXTURE(a_newer_schema_and_another_cluster_are_refused, setup, teardown)
 	struct fixture *f = *state;
 
 	restart_with(f, refuse_what_does_not_fit);
-	assert_non_null(state_record(&f->server->state, KEY_SCHEMA));
+	assert_non_null(records_get(&f->server->state.records, KEY_SCHEMA));
 }
 
 static void break_a_node(struct fixture *f)

@@ -151,10 +151,10 @@ TEST_FIXTURE(details_and_secrets_go_with_their_volume, provider_setup, provider_
 	struct record_entry *entry;
 
 	must(f, "Register", "{\"volume\":{" DB_HEAD "," SECRETS "," OPTIONS "}}", NULL);
-	assert_non_null(state_record(&f->server->state, "volume-secrets/default/db"));
-	assert_non_null(state_record(&f->server->state, "volume-detail/default/db"));
+	assert_non_null(records_get(&f->server->state.records, "volume-secrets/default/db"));
+	assert_non_null(records_get(&f->server->state.records, "volume-detail/default/db"));
 	must(f, "Deregister", ID, NULL);
 	restart(f);
-	entry = state_record_from(&f->server->state, "volume-");
+	entry = records_from(&f->server->state.records, "volume-");
 	assert_true(!entry || !str_starts_with(entry->key, "volume-"));
 }

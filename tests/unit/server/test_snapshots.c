@@ -16,7 +16,7 @@ static const Holdfast__V1__Snapshot *record(struct fixture *f, const char *name)
 	char key[OBJECT_KEY_SIZE];
 
 	snapshots_key("nfs", name, key);
-	return state_record(&f->server->state, key);
+	return records_get(&f->server->state.records, key);
 }
 
 TEST_FIXTURE(a_snapshot_is_recorded_before_its_provider_is_asked, provider_setup, provider_teardown)

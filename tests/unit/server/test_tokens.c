@@ -143,7 +143,7 @@ TEST_FIXTURE(a_token_that_is_shown_decides_whatever_the_certificate, setup_acl, 
 /* As if its time had come. */
 static void expire(struct fixture *f)
 {
-	struct record_entry *entry = state_record_from(&f->server->state, PREFIX_TOKEN);
+	struct record_entry *entry = records_from(&f->server->state.records, PREFIX_TOKEN);
 
 	((Holdfast__V1__StoredToken *)entry->record.message)->token->expires_at_ms = clock_realtime_ms();
 }
@@ -165,7 +165,7 @@ TEST_FIXTURE(an_expired_token_is_no_token_even_with_an_operators_certificate, se
 	assert_non_null(strstr(err.msg, "expired"));
 	assert_int_equal(as(f, OPERATOR, secret, "Operator.WhoAmI", "{}", NULL), STATUS_UNAUTHENTICATED);
 	operator_does(f, "Operator.BootstrapToken", "{}"); /* it does not count any more */
-	assert_int_equal(f->server->state.tokens.n, 2);
+	assert_int_equal(f->server->state.records.tokens.n, 2);
 	free(secret);
 }
 
@@ -251,7 +251,7 @@ TEST_FIXTURE(bad_requests_change_nothing, setup_acl, teardown)
 		revision = audit_head(f->server).sequence;
 		assert_int_equal(as(f, OPERATOR, NULL, cases[i].method, cases[i].request, &err),
 				 cases[i].status);
-		assert_int_equal(f->server->state.tokens.n, 1);
+		assert_int_equal(f->server->state.records.tokens.n, 1);
 		/* the refusal is all that was written */
 		assert_in_range(audit_head(f->server).sequence, revision, revision + 1);
 	}
@@ -268,7 +268,7 @@ static void fill_policies(struct fixture *f, size_t n)
 		(void)str_format(name, sizeof(name), "fill%zu", i);
 		(void)str_format(key, sizeof(key), PREFIX_POLICY "%s", name);
 		policy.name = name;
-		assert_int_equal(state_put_record(&f->server->state, &record, NULL), STATUS_OK);
+		assert_int_equal(records_put(&f->server->state.records, &record, NULL), STATUS_OK);
 	}
 }
 
@@ -277,12 +277,12 @@ TEST_FIXTURE(the_last_token_and_policy_there_is_room_for_are_made_and_no_more, s
 	static const char token[] = "{\"token\": {\"name\": \"a\", \"type\": \"CLIENT\"}}";
 	struct fixture *f = *state;
 
-	f->server->state.tokens.n += TOKENS_MAX - 1; /* only counted */
+	f->server->state.records.tokens.n += TOKENS_MAX - 1; /* only counted */
 	assert_int_equal(as(f, OPERATOR, NULL, "Operator.CreateToken", token, NULL), STATUS_OK);
-	assert_int_equal(f->server->state.tokens.n, TOKENS_MAX);
+	assert_int_equal(f->server->state.records.tokens.n, TOKENS_MAX);
 	assert_int_equal(as(f, OPERATOR, NULL, "Operator.CreateToken", token, NULL),
 			 STATUS_RESOURCE_EXHAUSTED);
-	f->server->state.tokens.n -= TOKENS_MAX - 1;
+	f->server->state.records.tokens.n -= TOKENS_MAX - 1;
 	fill_policies(f, POLICIES_MAX - 1);
 	operator_does(f, "Operator.PutPolicy", "{\"policy\": {\"name\": \"last\"}}");
 	assert_int_equal(

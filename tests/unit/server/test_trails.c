@@ -35,7 +35,7 @@ static const Holdfast__V1__NodeTrail *trail_of(struct fixture *f, const char *no
 	char key[64];
 
 	(void)str_join(key, sizeof(key), PREFIX_TRAIL, node);
-	return state_record(&f->server->state, key);
+	return records_get(&f->server->state.records, key);
 }
 
 static uint64_t last_of(struct fixture *f)

@@ -451,7 +451,7 @@ TEST_FIXTURE(after_a_restore_nothing_is_deleted_before_all_nodes_have_told, prov
 
 	must(f, "Create", DB, NULL);
 	epoch.number = 1;
-	assert_int_equal(state_put_record(&f->server->state, &record, NULL), STATUS_OK);
+	assert_int_equal(records_put(&f->server->state.records, &record, NULL), STATUS_OK);
 	assert_int_equal(state_put_node(&f->server->state, &node, NULL), STATUS_OK);
 	refuses(f, "Delete", ID, STATUS_UNAVAILABLE, "node n1 may hold it");
 	refuses(f, "Deregister", ID, STATUS_UNAVAILABLE, "node n1 may hold it");
