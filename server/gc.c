@@ -6,8 +6,8 @@
 #include "access/access.h"
 #include "access/audit.h"
 #include "access/audit_read.h"
+#include "access/caller.h"
 #include "access/reply.h"
-#include "access/tokens.h"
 #include "alloc/options.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -133,7 +133,7 @@ static bool may_collect_token(const struct gc_run *run, const ProtobufCMessage *
 {
 	const Holdfast__V1__StoredToken *stored = (const void *)record;
 
-	return tokens_is_expired(stored->token, run->before_ms);
+	return token_is_expired(stored->token, run->before_ms);
 }
 
 static bool collect_records(struct gc_run *run, struct change *change, const char *prefix,

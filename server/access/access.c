@@ -4,7 +4,7 @@
 #include "server.h"
 
 #include "access/audit.h"
-#include "access/tokens.h"
+#include "access/caller.h"
 #include "base/id.h"
 #include "base/join.h"
 #include "base/names.h"
@@ -18,7 +18,7 @@
 #include <holdfast/v1/types.pb-c.h>
 #include <string.h>
 
-#define SCHEME "holdfast://"
+enum { WHAT_SIZE = 128 };
 
 #define BIT(name) CAPABILITY_BIT(CAPABILITY_##name)
 
@@ -69,138 +69,6 @@ static const struct right_info rights[ACCESS_RIGHT_N] = {
 	[ACCESS_BACKUP_COPY] = {.name = "backup copy", .level = policy_backup_level, .least = POLICY_WRITE},
 	[ACCESS_MANAGEMENT] = {.name = "management"}, /* no policy gives it */
 };
-
-static const char *const role_names[ROLE_N] = {
-	[ROLE_OPERATOR] = "operator",
-	[ROLE_NODE] = "node",
-	[ROLE_SERVER] = "server",
-};
-
-enum { SEGMENTS = 3 /* cluster, role, name */, WHAT_SIZE = 128 };
-
-/* Split into exactly SEGMENTS parts that are not empty and fit. */
-static bool split(const char *s, char parts[SEGMENTS][NODE_ID_MAX + 1])
-{
-	for (int i = 0; i < SEGMENTS; i++) {
-		size_t n = strcspn(s, "/");
-		bool last = i == SEGMENTS - 1;
-
-		if (n == 0 || n > NODE_ID_MAX || (s[n] == '\0') != last)
-			return false;
-		memcpy(parts[i], s, n);
-		parts[i][n] = '\0';
-		s += n + 1;
-	}
-	return true;
-}
-
-enum status identity_parse(const char *uri, const char *cluster, struct identity *ret, struct error *err)
-{
-	char parts[SEGMENTS][NODE_ID_MAX + 1];
-	int role;
-
-	if (!str_starts_with(uri, SCHEME))
-		return error_set(err, STATUS_UNAUTHENTICATED, 0,
-				 "the certificate has no identity holdfast://CLUSTER/ROLE/NAME");
-	if (!split(uri + strlen(SCHEME), parts) || !id_is_name(parts[2], NODE_ID_MAX))
-		return error_set(err, STATUS_UNAUTHENTICATED, 0, "the identity %s is malformed", uri);
-	if (!str_eq(parts[0], cluster))
-		return error_set(err, STATUS_UNAUTHENTICATED, 0,
-				 "the identity %s is of another cluster than %s", uri, cluster);
-	role = names_find(role_names, ROLE_N, parts[1]);
-	if (role < 0)
-		return error_set(err, STATUS_UNAUTHENTICATED, 0, "the identity %s has an unknown role", uri);
-	*ret = (struct identity){.role = (enum role)role};
-	(void)str_copy(ret->name, sizeof(ret->name), parts[2]); /* fits: split() saw to it */
-	return STATUS_OK;
-}
-
-enum status access_operator(const struct rpc_peer *peer, const char *cluster, bool dev, struct identity *ret,
-			    struct error *err)
-{
-	struct identity identity = {.role = ROLE_OPERATOR, .name = "dev"};
-	enum status st;
-
-	if (peer->uri[0] == '\0' && !dev)
-		return error_set(err, STATUS_UNAUTHENTICATED, 0,
-				 "this call needs an operator's certificate (--cert and --key)");
-	if (peer->uri[0] != '\0') {
-		st = identity_parse(peer->uri, cluster, &identity, err);
-		if (st != STATUS_OK)
-			return st;
-	}
-	if (identity.role != ROLE_OPERATOR)
-		return error_set(err, STATUS_PERMISSION_DENIED, 0,
-				 "%s may not make this call: it is not an operator", peer->uri);
-	if (ret)
-		*ret = identity;
-	return STATUS_OK;
-}
-
-enum status access_node(const struct rpc_peer *peer, const char *cluster, struct identity *ret,
-			struct error *err)
-{
-	struct identity identity;
-	enum status st;
-
-	if (peer->uri[0] == '\0')
-		return error_set(err, STATUS_UNAUTHENTICATED, 0, "this call needs a node's certificate");
-	st = identity_parse(peer->uri, cluster, &identity, err);
-	if (st != STATUS_OK)
-		return st;
-	if (identity.role != ROLE_NODE)
-		return error_set(err, STATUS_PERMISSION_DENIED, 0,
-				 "%s may not make this call: it is not a node", peer->uri);
-	*ret = identity;
-	return STATUS_OK;
-}
-
-/* --- who --- */
-
-static enum status take_token(struct server *server, const char *secret, struct caller *caller,
-			      struct error *err)
-{
-	if (caller->identity.role == ROLE_NODE || caller->identity.role == ROLE_SERVER)
-		return error_set(err, STATUS_PERMISSION_DENIED, 0,
-				 "a token cannot be shown with the certificate of %s/%s: tokens are for "
-				 "people; leave it out",
-				 role_names[caller->identity.role], caller->identity.name);
-	if (!server->config.acl)
-		return error_set(err, STATUS_UNAUTHENTICATED, 0,
-				 "this server takes no tokens (acl = false): leave the token out and show an "
-				 "operator's certificate (--cert and --key)");
-	return tokens_find(server, secret, &caller->token, err);
-}
-
-enum status access_caller(struct server *server, const struct rpc_call *call, struct caller *ret,
-			  struct error *err)
-{
-	const struct rpc_peer *peer = rpc_call_peer(call);
-	const char *secret = rpc_call_token(call);
-	struct caller caller = {.identity = {.role = ROLE_NONE}};
-	enum status st = STATUS_OK;
-
-	if (peer->uri[0] != '\0')
-		st = identity_parse(peer->uri, server->config.cluster, &caller.identity, err);
-	if (st == STATUS_OK && secret)
-		st = take_token(server, secret, &caller, err);
-	if (st == STATUS_OK)
-		*ret = caller;
-	return st;
-}
-
-enum status access_check_node(struct server *server, const struct rpc_call *call, struct identity *ret,
-			      struct error *err)
-{
-	enum status st = access_node(rpc_call_peer(call), server->config.cluster, ret, err);
-
-	if (st == STATUS_OK && rpc_call_token(call))
-		return error_set(err, STATUS_PERMISSION_DENIED, 0,
-				 "a token cannot be shown with the certificate of node/%s: tokens are for "
-				 "people; leave it out",
-				 ret->name);
-	return st;
-}
 
 /* --- may it --- */
 
@@ -463,15 +331,6 @@ static enum status check_right(struct server *server, const struct rpc_call *cal
 	return access_check(server, call, rule->right, namespace_of(server, rule, request), err);
 }
 
-const char *access_bound_node(struct server *server, const struct rpc_call *call)
-{
-	struct caller caller;
-
-	if (!rpc_call_token(call) || access_caller(server, call, &caller, NULL) != STATUS_OK || !caller.token)
-		return NULL;
-	return caller.token->token->node[0] != '\0' ? caller.token->token->node : NULL;
-}
-
 static enum status check_node(struct server *server, const struct rpc_call *call, const struct rpc_rule *rule,
 			      const ProtobufCMessage *request, struct error *err)
 {
@@ -537,52 +396,4 @@ enum status access_vouching(const struct rpc_peer *peer, void *userdata, struct 
 bool access_is_write(const struct rpc_method *method)
 {
 	return method->rule->is_write;
-}
-
-/* --- for records and messages --- */
-
-static void name_certificate(const struct server *server, const struct rpc_peer *peer, char *ret)
-{
-	struct identity identity;
-
-	if (peer->uri[0] == '\0')
-		(void)str_copy(ret, ACCESS_WHO_SIZE, "anonymous");
-	else if (identity_parse(peer->uri, server->config.cluster, &identity, NULL) == STATUS_OK)
-		(void)str_join(ret, ACCESS_WHO_SIZE, role_names[identity.role], "/", identity.name);
-	else
-		(void)str_format(ret, ACCESS_WHO_SIZE, "%.150s", peer->uri);
-}
-
-char *access_who(struct server *server, const struct rpc_call *call, char ret[static ACCESS_WHO_SIZE])
-{
-	const struct rpc_peer *peer = rpc_call_peer(call);
-	char certificate[ACCESS_WHO_SIZE];
-	struct caller caller;
-
-	name_certificate(server, peer, certificate);
-	if (!rpc_call_token(call))
-		(void)str_copy(ret, ACCESS_WHO_SIZE, certificate);
-	else if (access_caller(server, call, &caller, NULL) != STATUS_OK || !caller.token)
-		(void)str_format(ret, ACCESS_WHO_SIZE, "refused token of %.150s", certificate);
-	else if (caller.identity.role == ROLE_NONE)
-		(void)str_format(ret, ACCESS_WHO_SIZE, "token %s (%s)", caller.token->token->accessor,
-				 caller.token->token->name);
-	else
-		(void)str_format(ret, ACCESS_WHO_SIZE, "token %s (%s) of %s", caller.token->token->accessor,
-				 caller.token->token->name, certificate);
-	return ret;
-}
-
-char *access_vouched_by(const struct server *server, const struct rpc_call *call,
-			char ret[static ACCESS_WHO_SIZE])
-{
-	const struct rpc_peer *peer = rpc_call_vouching_peer(call);
-	char certificate[ACCESS_WHO_SIZE];
-
-	ret[0] = '\0';
-	if (!peer)
-		return ret;
-	name_certificate(server, peer, certificate);
-	(void)str_format(ret, ACCESS_WHO_SIZE, "%.80s at %.100s", certificate, peer->address);
-	return ret;
 }

@@ -1,60 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Who a caller is, and what that lets it do. Identity is the certificate, never a field of a message. */
+/* What a caller may do, see caller.h for who it is. */
 
+#include "access/caller.h"
 #include "base/error.h"
 #include "model/claim.h"
 #include "model/policy.h"
 #include "model/volume.h"
-#include "rpc/peer.h"
 #include "rpc/server.h"
 
 #include <stdbool.h>
 
-enum role {
-	ROLE_NONE,
-	ROLE_OPERATOR,
-	ROLE_NODE,
-	ROLE_SERVER,
-	ROLE_N,
-};
-
-struct identity {
-	enum role role;
-	char name[NODE_ID_MAX + 1];
-};
-
-/** Read "holdfast://CLUSTER/ROLE/NAME". STATUS_UNAUTHENTICATED for anything else, and for another cluster. */
-enum status identity_parse(const char *uri, const char *cluster, struct identity *ret, struct error *err);
-
-/** The caller must be an operator. With @dev a caller without a certificate is one. @ret may be NULL. */
-enum status access_operator(const struct rpc_peer *peer, const char *cluster, bool dev, struct identity *ret,
-			    struct error *err);
-
-/** The caller must be a node. */
-enum status access_node(const struct rpc_peer *peer, const char *cluster, struct identity *ret,
-			struct error *err);
-
 struct server;
 
 enum { TOKEN_POLICIES_MAX = 16 };
-
-/* Who makes a call: a certificate, a token, or both. A token that is shown decides. */
-struct caller {
-	struct identity identity;		/* ROLE_NONE: no certificate */
-	const Holdfast__V1__StoredToken *token; /* borrowed from the state; NULL: none shown */
-};
-
-/** STATUS_UNAUTHENTICATED for a certificate of another cluster, and for a token that is unknown, revoked or
- * expired, or that the server does not take (`acl = false`), whatever the certificate says.
- * STATUS_PERMISSION_DENIED for a token with the certificate of a node or server. No certificate and no token
- * is a caller as well. */
-enum status access_caller(struct server *server, const struct rpc_call *call, struct caller *ret,
-			  struct error *err);
-
-/** The caller must be a node, by its certificate alone: access_node() that takes no token. */
-enum status access_check_node(struct server *server, const struct rpc_call *call, struct identity *ret,
-			      struct error *err);
 
 /* What a call needs. The names are Nomad's capabilities, see nomad's "namespace" and "plugin" policies. */
 enum access_right {
@@ -140,9 +99,6 @@ rpc_vouching_fn access_vouching;
 /** Does the method change something? By its rule. */
 bool access_is_write(const struct rpc_method *method);
 
-/** The node that the caller's token is bound to; NULL: none, or no good token. Borrowed as the token is. */
-const char *access_bound_node(struct server *server, const struct rpc_call *call);
-
 /* One right of one caller, found once for a walk over many objects. Good for the duration of a callback. */
 struct access_scope {
 	enum access_right right;
@@ -160,14 +116,3 @@ enum status access_scope_init(struct server *server, const struct rpc_call *call
 
 /** Does the scope contain @namespace? Costs next to nothing when asked again for the same one. */
 bool access_scope_has(struct access_scope *scope, const char *namespace);
-
-enum { ACCESS_WHO_SIZE = 192 };
-
-/** The caller for records and messages: "operator/alice", "node/n1", "token 0189... (deploy)", and with both
- * "token 0189... (deploy) of operator/alice". Never the secret. */
-char *access_who(struct server *server, const struct rpc_call *call, char ret[static ACCESS_WHO_SIZE]);
-
-/** The server that handed the call on and says who the caller is, as its own certificate names it: "server/s2
- * at ADDRESS"; "": nobody did. */
-char *access_vouched_by(const struct server *server, const struct rpc_call *call,
-			char ret[static ACCESS_WHO_SIZE]);

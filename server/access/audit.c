@@ -3,7 +3,7 @@
 
 #include "server.h"
 
-#include "access/access.h"
+#include "access/caller.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/join.h"

@@ -5,6 +5,7 @@
 
 #include "access/access.h"
 #include "access/audit.h"
+#include "access/caller.h"
 #include "access/reply.h"
 #include "api/page.h"
 #include "api/watch.h"
@@ -28,52 +29,6 @@
 typedef Holdfast__V1__Token Token;
 typedef Holdfast__V1__StoredToken StoredToken;
 
-static void token_key(const char *accessor, char ret[static OBJECT_KEY_SIZE])
-{
-	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_TOKEN "%s", accessor);
-}
-
-bool tokens_is_expired(const Token *token, int64_t at_ms)
-{
-	return token->expires_at_ms != 0 && token->expires_at_ms <= at_ms;
-}
-
-static void hash_secret(const char *secret, uint8_t ret[static TOKEN_HASH_SIZE])
-{
-	(void)SHA256((const unsigned char *)secret, strlen(secret), ret);
-}
-
-/* --- look-up --- */
-
-enum status tokens_find(struct server *server, const char *secret, const StoredToken **ret, struct error *err)
-{
-	uint8_t hash[TOKEN_HASH_SIZE];
-	const StoredToken *stored = NULL;
-	char key[OBJECT_KEY_SIZE];
-	char text[CLOCK_TEXT_SIZE];
-	const char *accessor;
-
-	hash_secret(secret, hash);
-	accessor = token_index_find(&server->state.records.tokens, hash);
-	if (accessor) {
-		token_key(accessor, key);
-		stored = records_get(&server->state.records, key);
-	}
-	if (!stored)
-		return error_set(err, STATUS_UNAUTHENTICATED, 0,
-				 "the token is unknown to cluster %s, or was revoked; ask an operator for "
-				 "another: holdfast operator token create",
-				 server->config.cluster);
-	if (tokens_is_expired(stored->token, clock_realtime_ms()))
-		return error_set(err, STATUS_UNAUTHENTICATED, 0,
-				 "token %s (%s) expired at %s; ask an operator for another: holdfast "
-				 "operator token create",
-				 stored->token->accessor, stored->token->name,
-				 clock_format(stored->token->expires_at_ms, text));
-	*ret = stored;
-	return STATUS_OK;
-}
-
 /* --- walks --- */
 
 static const StoredToken *token_of(const struct record_entry *entry)
@@ -91,7 +46,7 @@ const Token *tokens_with_policy(struct server *server, const char *policy)
 	for (; (stored = token_of(entry)); entry = records_next(entry))
 		for (size_t i = 0; i < stored->token->n_policies; i++)
 			if (str_eq(stored->token->policies[i], policy) &&
-			    !tokens_is_expired(stored->token, now_ms))
+			    !token_is_expired(stored->token, now_ms))
 				return stored->token;
 	return NULL;
 }
@@ -104,7 +59,7 @@ static const Token *find_management(struct server *server)
 
 	for (; (stored = token_of(entry)); entry = records_next(entry))
 		if (stored->token->type == HOLDFAST__V1__TOKEN_TYPE__MANAGEMENT &&
-		    !tokens_is_expired(stored->token, now_ms))
+		    !token_is_expired(stored->token, now_ms))
 			return stored->token;
 	return NULL;
 }
@@ -239,7 +194,7 @@ static void stage_token(struct server *server, struct change *change, const Toke
 	token.expires_at_ms = wanted->expires_at_ms;
 	token.node = wanted->node;
 	token.create_time_ms = clock_realtime_ms();
-	hash_secret(created->secret, hash);
+	token_hash(created->secret, hash);
 	stored.token = &token;
 	stored.secret_sha256 = (ProtobufCBinaryData){.len = sizeof(hash), .data = hash};
 	token_key(token.accessor, key);

@@ -2,9 +2,7 @@
 #pragma once
 /* Tokens of people and programs: made once, shown once, stored as a hash. */
 
-#include "base/error.h"
 #include "rpc/server.h"
-#include "state/token_index.h"
 
 #include <holdfast/v1/operator.pb-c.h>
 #include <stdbool.h>
@@ -19,16 +17,9 @@ enum {
 	TOKEN_SECRET_SIZE = 3 + 2 * TOKEN_SECRET_BYTES + 1,
 };
 
-/** The token with this secret. STATUS_UNAUTHENTICATED when it is unknown, revoked or expired. @ret borrowed
- * until the next change. */
-enum status tokens_find(struct server *server, const char *secret, const Holdfast__V1__StoredToken **ret,
-			struct error *err);
-
 /** Name of a token that is good and has the policy, or NULL. Walks the tokens, of which there are at most
  * TOKENS_MAX: for who deletes a policy. */
 const Holdfast__V1__Token *tokens_with_policy(struct server *server, const char *policy);
-
-bool tokens_is_expired(const Holdfast__V1__Token *token, int64_t at_ms);
 
 rpc_unary_fn tokens_handle_bootstrap;
 rpc_unary_fn tokens_handle_create;
