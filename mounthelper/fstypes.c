@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fstypes.h"
 
-#include <errno.h>
-#include <string.h>
-
 enum { MOUNT_ATTR_NOATIME_ = 0x10 };
 
 const char *const fs_names[FS_N] = {
@@ -52,12 +49,3 @@ const struct fs_option fs_options[FS_OPTION_N] = {
 	{"data-journal", EXT4, FS_WRITABLE, "data", "journal", 0},
 	{"nouuid", XFS, FS_ALWAYS, "nouuid", NULL, 0},
 };
-
-int fs_option_find(const char *word, size_t n)
-{
-	for (int i = 0; i < FS_OPTION_N; i++)
-		if (fs_options[i].word && strlen(fs_options[i].word) == n &&
-		    memcmp(fs_options[i].word, word, n) == 0)
-			return i;
-	return -EINVAL;
-}

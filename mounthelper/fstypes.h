@@ -47,6 +47,3 @@ enum { FS_OPTION_N = 15 };
 extern const char *const fs_names[FS_N]; /* for the policy, fsopen(2), and in the mount table */
 extern const struct fs_type fs_types[FS_N];
 extern const struct fs_option fs_options[FS_OPTION_N];
-
-/** Index of the option called by the @n bytes at @word, or -EINVAL. */
-int fs_option_find(const char *word, size_t n);

@@ -26,12 +26,12 @@ static int open_root(void)
 /* Id of the mount that a process sees as its root; 0 when it sees none, as in a chroot. */
 static uint64_t root_mount(struct mountinfo *table, int proc_fd, const char *name)
 {
-	struct mount_at root = {.id = 0};
+	uint64_t id = 0;
 
 	table->fd = open_proc(proc_fd, name);
-	(void)mountinfo_at(table, "/", &root);
+	(void)mountinfo_at(table, "/", &id);
 	close_fdp(&table->fd);
-	return root.id;
+	return id;
 }
 
 /* A mount is part of exactly one namespace, and its id stays its own as long as it lives: who has PID 1's

@@ -173,31 +173,24 @@ int mountinfo_each(struct mountinfo *mi, mount_visit_fn *visit, void *userdata)
 
 struct finding {
 	const char *point;
-	bool found;
-	struct mount_at at;
+	uint64_t id;
 };
 
 static int visit_point(const struct mount_entry *entry, void *userdata)
 {
 	struct finding *finding = userdata;
 
-	if (!str_eq(entry->point, finding->point))
-		return 0;
-	finding->found = true;
-	finding->at.id = entry->id;
-	(void)str_copy(finding->at.type, sizeof(finding->at.type), entry->type);
+	if (str_eq(entry->point, finding->point))
+		finding->id = entry->id;
 	return 0;
 }
 
-int mountinfo_at(struct mountinfo *mi, const char *point, struct mount_at *ret)
+int mountinfo_at(struct mountinfo *mi, const char *point, uint64_t *ret_id)
 {
 	struct finding finding = {.point = point};
 	int r = mountinfo_each(mi, visit_point, &finding);
 
-	if (r < 0)
-		return r;
-	if (!finding.found)
-		return -ENOENT;
-	*ret = finding.at;
-	return 0;
+	if (r == 0)
+		*ret_id = finding.id;
+	return r;
 }

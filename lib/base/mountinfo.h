@@ -45,11 +45,7 @@ typedef int mount_visit_fn(const struct mount_entry *entry, void *userdata);
  * long, -EBADMSG for a malformed one, or another negative errno. */
 int mountinfo_each(struct mountinfo *mountinfo, mount_visit_fn *visit, void *userdata);
 
-/* What stands at one mount point. */
-struct mount_at {
-	uint64_t id;
-	char type[16]; /* empty for a longer name */
-};
-
-/** Look up what was mounted at @point last. Returns 0, -ENOENT, or as mountinfo_each(). */
-int mountinfo_at(struct mountinfo *mountinfo, const char *point, struct mount_at *ret);
+/** Id of what was mounted at @point last; 0: nothing is. Returns 0, or as mountinfo_each(), @ret_id
+ * untouched.
+ */
+int mountinfo_at(struct mountinfo *mountinfo, const char *point, uint64_t *ret_id);

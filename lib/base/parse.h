@@ -8,6 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/** Decimal digits at the start of *@s, at least one: any number of 64 bits. *@s is moved behind them. */
+int parse_digits(const char **s, uint64_t *ret);
+
 /** Decimal digits only. */
 int parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *ret);
 

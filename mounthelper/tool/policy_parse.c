@@ -9,6 +9,7 @@
 #include "base/path.h"
 #include "base/str.h"
 
+#include <errno.h>
 #include <sodium.h>
 #include <string.h>
 
@@ -41,6 +42,15 @@ static const char *const class_words[] = {
 static const char *const trust_words[] = {[TRUST_TRUSTED] = "trusted", [TRUST_UNTRUSTED] = "untrusted"};
 static const char *const must_words[] = {"required", "optional"};
 static const char *const sync_words[] = {"always", "batch"};
+
+int fs_option_find(const char *word, size_t n)
+{
+	for (int i = 0; i < FS_OPTION_N; i++)
+		if (fs_options[i].word && strlen(fs_options[i].word) == n &&
+		    memcmp(fs_options[i].word, word, n) == 0)
+			return i;
+	return -EINVAL;
+}
 
 /* Values of this policy alone. */
 

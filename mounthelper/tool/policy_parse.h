@@ -31,6 +31,9 @@ enum status policy_compile(const char *file, const char *text, size_t n, struct 
 /** Set magic, version, size and digest of @file, and take the pointers out. */
 void policy_file_seal(struct policy_file *file);
 
+/** Index of the option called by the @n bytes at @word, or -EINVAL. */
+int fs_option_find(const char *word, size_t n);
+
 /* Consistency of what the parser read: each returns NULL, or what is wrong. */
 
 /** Is @agent consistent by itself, and are its uids apart from those of every agent already in @policy? */
