@@ -18,12 +18,10 @@ VOLUME_COMES_FIRST(mh_stage);
 VOLUME_COMES_FIRST(mh_publish);
 VOLUME_COMES_FIRST(mh_unpublish);
 VOLUME_COMES_FIRST(mh_unstage);
-VOLUME_COMES_FIRST(mh_stat);
 
 /* What the frame does for an operation. An empty row refuses, and an empty cell asks for more. */
 struct operation {
 	op_handler *run;
-	bool only_looks;  /* needs no leave, no lock and no record */
 	bool skips_table; /* rarely needs what the state table knows of the volume */
 	bool cleans_up;	  /* goes on without a trail */
 };
@@ -33,7 +31,6 @@ static const struct operation operations[MH_OP_N] = {
 	[MH_OP_PUBLISH] = {op_publish},
 	[MH_OP_UNPUBLISH] = {op_unpublish, .skips_table = true, .cleans_up = true},
 	[MH_OP_UNSTAGE] = {op_unstage, .cleans_up = true},
-	[MH_OP_STAT] = {op_stat, .only_looks = true},
 };
 
 static const struct operation *operation_of(const union mh_request *req)
@@ -192,9 +189,7 @@ enum reason ops_run(struct helper *h, const union mh_request *req, union mh_answ
 		op_list(h, &req->list, &ret->list);
 		return REASON_NONE;
 	}
-	if (operation_of(req)->only_looks)
-		outcome = run(h, req, &(struct admission){.profile = NULL});
-	else if (rate_take(&h->state->header.rate[RATE_OPS], now_us))
+	if (rate_take(&h->state->header.rate[RATE_OPS], now_us))
 		end = run_operation(h, req, &outcome, &rec);
 	else
 		end = refuse(h, req, REASON_RATE, &outcome, &rec);

@@ -8,16 +8,14 @@
 #include "outcome.h"
 #include "wire.h"
 
-/** Handlers: run with the volume's lock held and the intent on record, but for STAT, which changes nothing.
- * They leave either nothing attached or what was asked for, and the same request again succeeds. Source: CSI
- * NodeStageVolume and friends. */
+/** Handlers: run with the volume's lock held and the intent on record. They leave either nothing attached or
+ * what was asked for, and the same request again succeeds. Source: CSI NodeStageVolume and friends. */
 typedef struct outcome op_handler(struct helper *h, const union mh_request *request,
 				  const struct admission *admission);
 op_handler op_stage;
 op_handler op_publish;
 op_handler op_unpublish;
 op_handler op_unstage;
-op_handler op_stat;
 void op_list(struct helper *h, const struct mh_list *req, struct mh_list_reply *reply);
 
 /** What a tmpfs @source counts against max_tmpfs_total: whole pages; 0 for other classes. */

@@ -91,7 +91,7 @@ static void put_request(struct keyline *record, const union mh_request *req)
 	case MH_OP_UNSTAGE:
 		keyline_words(record, "vol", req->unstage.volume, "detach", flag(req->unstage.detach));
 		break;
-	default: /* STAT and LIST appear only when over the rate */
+	default: /* no other is recorded */
 		break;
 	}
 }

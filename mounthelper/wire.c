@@ -10,6 +10,7 @@
 
 enum field {
 	LABEL = LAYOUT_END + 1,
+	LABEL_OR_NONE,
 	UUID,
 	BY_ID,
 	EXPORT,
@@ -27,17 +28,22 @@ static bool is_alloc(const char *s)
 	return id_is_uuid(s) && s[strspn(s, "0-")] != '\0';
 }
 
+static bool is_label_or_none(const char *s)
+{
+	return s[0] == '\0' || id_is_label(s);
+}
+
 static const struct layout_text texts[] = {
 	[LABEL] = {MH_LABEL_SIZE, id_is_label},
+	[LABEL_OR_NONE] = {MH_LABEL_SIZE, is_label_or_none},
 	[UUID] = {MH_UUID_SIZE, is_alloc},
 	[BY_ID] = {MH_BY_ID_SIZE, by_id_is_valid},
 	[EXPORT] = {MH_EXPORT_SIZE, export_is_valid},
 };
 
-/* What follows the header of each operation; two forms of STAT, and the forms of a source. */
+/* What follows the header of each operation, and the forms of a source. */
 enum shape {
-	STAT_ALLOC = MH_OP_N,
-	NFS4_IPV6,
+	NFS4_IPV6 = MH_OP_N,
 	SOURCE, /* plus enum mh_class */
 	SHAPE_N = SOURCE + MH_CLASS_N,
 };
@@ -49,9 +55,7 @@ static const uint16_t shapes[SHAPE_N][12] = {
 			   ANY + sizeof(struct ticket)},
 	[MH_OP_UNPUBLISH] = {LABEL, UUID, SLOT, BOOL, ZERO + 6},
 	[MH_OP_UNSTAGE] = {LABEL, BOOL, ZERO + 7},
-	[MH_OP_STAT] = {LABEL, ZERO + MH_UUID_SIZE, ZERO + 8},
-	[STAT_ALLOC] = {ZERO + MH_LABEL_SIZE, UUID, SLOT, ZERO + 7},
-	[MH_OP_LIST] = {LIST_KIND, ZERO + 3, ANY + 4},
+	[MH_OP_LIST] = {LIST_KIND, ZERO + 3, ANY + 4, LABEL_OR_NONE},
 	[SOURCE + MH_CLASS_BLOCK] = {ANY + 1, ZERO + 7, BY_ID, ANY + 8, ZERO + 140},
 	[SOURCE + MH_CLASS_TMPFS] = {ANY + 1, ZERO + 7, ANY + 16, ZERO + 264},
 	[SOURCE + MH_CLASS_NFS4] = {ANY + 1, ZERO + 7, ANY + 1, ZERO + 7, ANY + 4, ZERO + 12, EXPORT},
@@ -92,7 +96,6 @@ enum reason wire_decode(const void *bytes, size_t n, uint64_t seq, union mh_requ
 {
 	union mh_request req = {.bytes = {0}};
 	enum reason reason;
-	uint32_t shape;
 
 	if (n < sizeof(req.header) || n > sizeof(req))
 		return REASON_SIZE;
@@ -100,11 +103,8 @@ enum reason wire_decode(const void *bytes, size_t n, uint64_t seq, union mh_requ
 	reason = check_header(&req.header, n, seq);
 	if (reason != REASON_NONE)
 		return reason;
-	shape = req.header.op;
-	if (shape == MH_OP_STAT && req.stat.alloc[0] != '\0')
-		shape = STAT_ALLOC;
-	if (!layout_is_valid(shapes[shape], texts, req.bytes + sizeof(req.header)) ||
-	    (shape == MH_OP_STAGE && !source_is_valid(&req.stage.source)))
+	if (!layout_is_valid(shapes[req.header.op], texts, req.bytes + sizeof(req.header)) ||
+	    (req.header.op == MH_OP_STAGE && !source_is_valid(&req.stage.source)))
 		return REASON_FIELD;
 	*ret = req;
 	return REASON_NONE;

@@ -16,7 +16,6 @@ union mh_request {
 	struct mh_publish publish;
 	struct mh_unpublish unpublish;
 	struct mh_unstage unstage;
-	struct mh_stat stat;
 	struct mh_list list;
 	uint8_t bytes[MH_MESSAGE_MAX];
 };

@@ -8,8 +8,8 @@
 #define REASON_NAME(name, word, sentence) [name] = (word),
 static const char *const steps[] = {MH_STEPS(WORDS_NAME)};
 static const char *const reasons[] = {MH_REASONS(REASON_NAME)};
-static const char *const ops[] = {"invalid",   "hello",	  "ack",  "stage", "publish",
-				  "unpublish", "unstage", "stat", "list",  "failure"};
+static const char *const ops[] = {"invalid",   "hello",	  "ack",  "stage",  "publish",
+				  "unpublish", "unstage", "list", "failure"};
 static const char *const statuses[] = {"ok",	   "already", "refused",     "not-found", "busy",
 				       "conflict", "limit",   "unavailable", "kernel",	  "internal"};
 static const char *const propagations[] = {"private", "host-to-task", "bidirectional"};

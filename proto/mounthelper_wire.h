@@ -18,7 +18,7 @@
 
 enum {
 	MH_MAGIC = 0x484d4648, /* "HFMH" */
-	MH_VERSION = 6,
+	MH_VERSION = 7,
 	MH_MESSAGE_MAX = 1024,
 	MH_LABEL_SIZE = 64,  /* id_is_label() and a NUL */
 	MH_UUID_SIZE = 40,   /* id_is_uuid() and zeroes */
@@ -45,9 +45,8 @@ enum mh_op {
 	MH_OP_PUBLISH = 4,
 	MH_OP_UNPUBLISH = 5,
 	MH_OP_UNSTAGE = 6,
-	MH_OP_STAT = 7,
-	MH_OP_LIST = 8,
-	MH_OP_FAILURE = 9, /* from the helper, instead of HELLO */
+	MH_OP_LIST = 7,
+	MH_OP_FAILURE = 8, /* from the helper, instead of HELLO */
 	MH_OP_N,
 };
 
@@ -77,8 +76,9 @@ enum {
 	MH_STATE_SHARED = 1 << 5, /* in a peer group: new mounts below reach its peers and come from them */
 	MH_STATE_AVAILABLE = 1 << 6, /* of a profile: its file system type is known to the kernel */
 	MH_STATE_SLAVE = 1 << 7,     /* new mounts below come from the master peer group */
-	MH_STATE_PREPARED = 1 << 8,  /* csi: the plugin's directories are there, its mount is not yet */
-	MH_STATE_DEVICE = 1 << 9,    /* beside it: a device of /dev is bound at the plugin's target */
+	MH_STATE_PREPARED =
+		1 << 8,		  /* its directory is there, which a csi plugin may have been in, no mount */
+	MH_STATE_DEVICE = 1 << 9, /* beside it: a device of /dev is bound at the plugin's target */
 };
 
 enum mh_class {
@@ -206,15 +206,6 @@ struct mh_unstage {
 	uint8_t reserved[7];
 };
 
-/* State bits of one volume (alloc empty), or of one publish. */
-struct mh_stat {
-	struct mh_header header;
-	char volume[MH_LABEL_SIZE]; /* empty when alloc is given */
-	char alloc[MH_UUID_SIZE];
-	uint8_t slot;
-	uint8_t reserved[7];
-};
-
 enum mh_list_kind {
 	MH_LIST_STAGED = 0,
 	MH_LIST_PUBLISHED = 1,
@@ -225,7 +216,8 @@ struct mh_list {
 	struct mh_header header;
 	uint8_t kind; /* enum mh_list_kind */
 	uint8_t reserved[3];
-	uint32_t cursor; /* 0, then what the last reply gave */
+	uint32_t cursor;	    /* 0, then what the last reply gave */
+	char volume[MH_LABEL_SIZE]; /* only entries of this name; empty: all */
 };
 
 struct mh_reply {
@@ -273,8 +265,7 @@ _Static_assert(sizeof(struct mh_stage) == 32 + 64 + 64 + 40 + 8 + 288 + 512, "no
 _Static_assert(sizeof(struct mh_publish) == 32 + 64 + 64 + 40 + 8 + 512, "no padding");
 _Static_assert(sizeof(struct mh_unpublish) == 32 + 64 + 40 + 8, "no padding");
 _Static_assert(sizeof(struct mh_unstage) == 32 + 64 + 8, "no padding");
-_Static_assert(sizeof(struct mh_stat) == 32 + 64 + 40 + 8, "no padding");
-_Static_assert(sizeof(struct mh_list) == 40, "no padding");
+_Static_assert(sizeof(struct mh_list) == 32 + 8 + 64, "no padding");
 _Static_assert(sizeof(struct mh_reply) == 32 + 32 + 32, "no padding");
 _Static_assert(sizeof(struct mh_list_entry) == 120, "no padding");
 _Static_assert(sizeof(struct mh_list_reply) == 32 + 16 + 8 * 120, "no padding");

@@ -18,8 +18,7 @@ static const char *const op_names[MH_OP_N] = {
 	[MH_OP_HELLO] = "HELLO",	 [MH_OP_ACK] = "ACK",
 	[MH_OP_STAGE] = "STAGE",	 [MH_OP_PUBLISH] = "PUBLISH",
 	[MH_OP_UNPUBLISH] = "UNPUBLISH", [MH_OP_UNSTAGE] = "UNSTAGE",
-	[MH_OP_STAT] = "STAT",		 [MH_OP_LIST] = "LIST",
-	[MH_OP_FAILURE] = "FAILURE",
+	[MH_OP_LIST] = "LIST",		 [MH_OP_FAILURE] = "FAILURE",
 };
 
 #define STEP_NAME(name, word) [name] = (word),
@@ -54,11 +53,10 @@ const char *helper_request_volume(const union helper_request *request)
 		return request->unpublish.volume;
 	case MH_OP_UNSTAGE:
 		return request->unstage.volume;
-	case MH_OP_STAT:
-		return request->stat.volume;
+	case MH_OP_LIST:
+		return request->list.volume;
 	case MH_OP_HELLO:
 	case MH_OP_ACK:
-	case MH_OP_LIST:
 	case MH_OP_FAILURE:
 	case MH_OP_N:
 		break;
@@ -179,23 +177,23 @@ enum status helper_request_unstage(const char *volume, union helper_request *ret
 	return STATUS_OK;
 }
 
-enum status helper_request_stat(const char *volume, union helper_request *ret, struct error *err)
-{
-	union helper_request request;
-	enum status status;
-
-	request_init(&request, MH_OP_STAT, sizeof(request.stat));
-	status = put_label(request.stat.volume, "volume", volume, err);
-	if (status == STATUS_OK)
-		*ret = request;
-	return status;
-}
-
 void helper_request_list(enum mh_list_kind kind, uint32_t cursor, union helper_request *ret)
 {
 	request_init(ret, MH_OP_LIST, sizeof(ret->list));
 	ret->list.kind = (uint8_t)kind;
 	ret->list.cursor = cursor;
+}
+
+enum status helper_request_look(const char *volume, union helper_request *ret, struct error *err)
+{
+	union helper_request request;
+	enum status status;
+
+	helper_request_list(MH_LIST_STAGED, 0, &request);
+	status = put_label(request.list.volume, "volume", volume, err);
+	if (status == STATUS_OK)
+		*ret = request;
+	return status;
 }
 
 void helper_request_ack(union helper_request *ret)
@@ -321,7 +319,10 @@ static enum status check_list(const struct mh_list_reply *list, const struct mh_
 	if (list->cursor != 0 && list->cursor <= request->cursor)
 		return malformed(err, "LIST", "cursor");
 	for (size_t i = 0; i < list->count; i++) {
-		if (!entry_is_valid(&list->entries[i], (enum mh_list_kind)request->kind))
+		const struct mh_list_entry *entry = &list->entries[i];
+
+		if (!entry_is_valid(entry, (enum mh_list_kind)request->kind) ||
+		    (request->volume[0] != '\0' && !str_eq(entry->volume, request->volume)))
 			return malformed(err, "LIST", "entry");
 	}
 	return STATUS_OK;
@@ -374,6 +375,21 @@ static const struct outcome outcomes[MH_STATUS_N] = {
 	[MH_KERNEL] = {STATUS_INTERNAL, "the kernel refused"},
 	[MH_INTERNAL] = {STATUS_INTERNAL, "a check after the operation failed"},
 };
+
+/* Of several the last, as a picture has it. */
+struct mh_reply helper_reply_of_look(const struct mh_list_reply *list)
+{
+	const struct mh_list_entry *last = &list->entries[list->count > 0 ? list->count - 1 : 0];
+	bool is_nothing = list->status == MH_OK && list->count == 0;
+
+	return (struct mh_reply){.header = list->header,
+				 .status = is_nothing ? (uint16_t)MH_NOT_FOUND : list->status,
+				 .sys_errno = list->sys_errno,
+				 .step = list->status == MH_OK ? STEP_NONE : STEP_TABLE,
+				 .state = last->state,
+				 .dev_major = last->dev_major,
+				 .dev_minor = last->dev_minor};
+}
 
 bool helper_reply_is_locked(const struct mh_reply *reply)
 {

@@ -28,7 +28,6 @@ union helper_request {
 	struct mh_publish publish;
 	struct mh_unpublish unpublish;
 	struct mh_unstage unstage;
-	struct mh_stat stat;
 	struct mh_list list;
 };
 
@@ -61,8 +60,8 @@ enum status helper_request_publish(const struct helper_mount *mount, union helpe
 enum status helper_request_unpublish(const char *volume, const char *alloc, uint8_t slot,
 				     union helper_request *ret, struct error *err);
 enum status helper_request_unstage(const char *volume, union helper_request *ret, struct error *err);
-/** What is there of a volume, in the stage tree; changes nothing. */
-enum status helper_request_stat(const char *volume, union helper_request *ret, struct error *err);
+/** What is there of one volume, in the stage tree: a list with that volume alone. */
+enum status helper_request_look(const char *volume, union helper_request *ret, struct error *err);
 void helper_request_list(enum mh_list_kind kind, uint32_t cursor, union helper_request *ret);
 void helper_request_ack(union helper_request *ret);
 
@@ -79,6 +78,9 @@ bool helper_failure_check(const void *bytes, size_t n, struct mh_failure *ret);
 /** Check the answer to @request; STATUS_DATA_LOSS when it is malformed or answers something else. */
 enum status helper_reply_check(const void *bytes, size_t n, const union helper_request *request,
 			       union helper_reply *ret, struct error *err);
+
+/** What the answer to helper_request_look() says, as a reply: MH_NOT_FOUND when nothing is there. */
+struct mh_reply helper_reply_of_look(const struct mh_list_reply *list);
 
 /** Was nothing done for now, because another instance of the helper works on the volume? The same request
  * will succeed later. */

@@ -531,7 +531,7 @@ static enum status take_reply(struct volume_op *op, const struct mh_reply *reply
 
 	(void)str_format(subject, sizeof(subject), "volume %s", op->target.volume_id);
 	status = helper_reply_outcome(reply, subject, err);
-	if ((reply->header.op == MH_OP_UNSTAGE || reply->header.op == MH_OP_STAT) &&
+	if ((reply->header.op == MH_OP_UNSTAGE || reply->header.op == MH_OP_LIST) &&
 	    status == STATUS_NOT_FOUND)
 		status = STATUS_OK;
 	if (status == STATUS_PERMISSION_DENIED && lacks_profile(op))
@@ -552,7 +552,7 @@ static enum status take_reply(struct volume_op *op, const struct mh_reply *reply
 			volume_device_judge(op, reply->dev_major, reply->dev_minor,
 					    op->state == VOLUME_OP_CONFIRMING);
 		return STATUS_OK;
-	case MH_OP_STAT:
+	case MH_OP_LIST:
 		/* without the helper's folders no plugin was ever called; with them one may have been */
 		if (reply->status != MH_NOT_FOUND && op->target.type == VOLUME_CSI)
 			volume_touches_add(&op->manager->touches, op->target.wire_volume);
@@ -633,16 +633,18 @@ static void op_send(struct volume_op *op, enum volume_op_action action);
 static void on_reply(const union helper_reply *reply, const struct error *err, void *userdata)
 {
 	struct volume_op *op = userdata;
+	struct mh_reply said;
 	struct error failure;
 
 	if (err) {
 		volume_op_handle(op, VOLUME_OP_FAILED, err);
 		return;
 	}
-	if (take_reply(op, &reply->reply, &failure) != STATUS_OK) {
-		if (is_to_be_staged_read_only(op, &reply->reply))
+	said = reply->header.op == MH_OP_LIST ? helper_reply_of_look(&reply->list) : reply->reply;
+	if (take_reply(op, &said, &failure) != STATUS_OK) {
+		if (is_to_be_staged_read_only(op, &said))
 			op_send(op, VOLUME_OP_STAGE);
-		else if (helper_reply_is_locked(&reply->reply))
+		else if (helper_reply_is_locked(&said))
 			volume_op_sent_away(op, &failure);
 		else
 			volume_op_handle(op, VOLUME_OP_FAILED, &failure);
@@ -653,7 +655,7 @@ static void on_reply(const union helper_reply *reply, const struct error *err, v
 		volume_op_handle(op, VOLUME_OP_CANCELLED, &failure);
 		return;
 	}
-	volume_op_handle(op, done_event(op, &reply->reply), NULL);
+	volume_op_handle(op, done_event(op, &said), NULL);
 }
 
 static enum status make_request(struct volume_op *op, enum volume_op_action action,
@@ -679,7 +681,7 @@ static enum status make_request(struct volume_op *op, enum volume_op_action acti
 	if (action == VOLUME_OP_UNSTAGE)
 		return helper_request_unstage(target->wire_volume, request, err);
 	if (action == VOLUME_OP_LOOK)
-		return helper_request_stat(target->wire_volume, request, err);
+		return helper_request_look(target->wire_volume, request, err);
 	if (action == VOLUME_OP_PUBLISH) {
 		mount.read_only = target->read_only;
 		return helper_request_publish(&mount, request, err);

@@ -271,7 +271,7 @@ def filter_rules():
 
 
 OPERATIONS = ["stage", "publish", "unpublish", "unstage", "ask", "list"]
-SHOWN_AS = {"ask": "STAT", "prepare": "STAGE"}
+SHOWN_AS = {"ask": "LIST", "prepare": "STAGE"}
 
 
 def operation_of(label):

@@ -325,13 +325,13 @@ static enum mh_status do_unstage(const void *bytes, struct mh_reply *reply)
 	return MH_OK;
 }
 
-static enum mh_status do_stat(const void *bytes, struct mh_reply *reply)
+static enum mh_status do_look(const void *bytes, struct mh_reply *reply)
 {
-	const struct mh_stat *request = bytes;
+	const struct mh_list *request = bytes;
 	const struct fake_folder *folder = folder_find(request->volume);
 	const struct fake_mount *mount = find(request->volume, "", 0);
 
-	if (take(&state->fail_stat))
+	if (take(&state->fail_look))
 		return MH_KERNEL;
 	if (mount)
 		describe(reply, mount);
@@ -410,8 +410,16 @@ static const struct {
 	[MH_OP_PUBLISH] = {sizeof(struct mh_publish), do_publish},
 	[MH_OP_UNPUBLISH] = {sizeof(struct mh_unpublish), do_unpublish},
 	[MH_OP_UNSTAGE] = {sizeof(struct mh_unstage), do_unstage},
-	[MH_OP_STAT] = {sizeof(struct mh_stat), do_stat},
+	[MH_OP_LIST] = {sizeof(struct mh_list), do_look},
 };
+
+/* First in every request but LIST. */
+static const char *volume_of(const void *bytes)
+{
+	const struct mh_list *list = bytes;
+
+	return list->header.op == MH_OP_LIST ? list->volume : ((const struct mh_publish *)bytes)->volume;
+}
 
 static void record(uint16_t op, const void *bytes, uint16_t status)
 {
@@ -423,7 +431,7 @@ static void record(uint16_t op, const void *bytes, uint16_t status)
 	log->op = op;
 	log->status = status;
 	log->pid = getpid();
-	memcpy(log->volume, publish->volume, sizeof(log->volume)); /* first in every request */
+	memcpy(log->volume, volume_of(bytes), sizeof(log->volume));
 	if (op == MH_OP_STAGE)
 		log->class = ((const struct mh_stage *)bytes)->source.class;
 	if (op == MH_OP_PUBLISH) {
@@ -434,12 +442,6 @@ static void record(uint16_t op, const void *bytes, uint16_t status)
 		log->slot = unpublish->slot;
 	}
 	state->n_log++;
-}
-
-/* First in every request. */
-static const char *volume_of(const void *bytes)
-{
-	return ((const struct mh_publish *)bytes)->volume;
 }
 
 static enum fake_fault next_fault(const void *bytes)
@@ -453,6 +455,23 @@ static enum fake_fault next_fault(const void *bytes)
 	    call >= state->fault_call + state->fault_calls)
 		return FAKE_FAULT_NONE;
 	return state->fault;
+}
+
+/* The answer to a list of one volume. */
+static void answer_look(const void *bytes, const struct mh_reply *said)
+{
+	struct mh_list_reply reply = {.header = said->header,
+				      .status = said->status == MH_NOT_FOUND ? (uint16_t)MH_OK : said->status,
+				      .sys_errno = said->sys_errno,
+				      .count = said->status == MH_OK,
+				      .entries[0] = {.dev_major = said->dev_major,
+						     .dev_minor = said->dev_minor,
+						     .state = said->state}};
+
+	if (reply.count > 0)
+		memcpy(reply.entries[0].volume, volume_of(bytes), sizeof(reply.entries[0].volume));
+	reply.header.length = sizeof(reply);
+	(void)send(SOCKET, &reply, sizeof(reply), MSG_NOSIGNAL);
 }
 
 static void answer(struct mh_reply *reply, enum fake_fault fault)
@@ -478,7 +497,7 @@ static void run(const void *bytes, bool has_volume, struct mh_reply *reply)
 	uint16_t op = reply->header.op;
 
 	reply->header.length = sizeof(*reply);
-	if (has_volume && take(&state->no_trail)) {
+	if (has_volume && op != MH_OP_LIST && take(&state->no_trail)) {
 		reply->status = MH_UNAVAILABLE;
 		reply->step = STEP_TRAIL;
 		return;
@@ -520,7 +539,7 @@ static void serve(const void *bytes, size_t n)
 	}
 	if (seq == 1)
 		violate("request before ACK");
-	if (header->op == MH_OP_LIST) {
+	if (header->op == MH_OP_LIST && volume_of(bytes)[0] == '\0') {
 		lock_state();
 		state->lists++;
 		state->lists_beside += state->under_way > 0;
@@ -540,14 +559,14 @@ static void serve(const void *bytes, size_t n)
 	unlock_state();
 	if (fault == FAKE_HANG)
 		hang();
-	has_volume = header->op == MH_OP_STAT || (!take(&state->locked) && lock_volume(volume_of(bytes)));
+	has_volume = header->op == MH_OP_LIST || (!take(&state->locked) && lock_volume(volume_of(bytes)));
 	if ((fault == FAKE_WAIT || fault == FAKE_LATE) && !await_go(fault))
 		fault = FAKE_DIE_BEFORE;
 	lock_state();
 	state->under_way--;
 	if (fault == FAKE_DIE_BEFORE)
 		_exit(0);
-	if (header->op != MH_OP_STAT && is_over_rate())
+	if (header->op != MH_OP_LIST && is_over_rate())
 		reply_over_rate(&reply);
 	else
 		run(bytes, has_volume, &reply);
@@ -555,7 +574,10 @@ static void serve(const void *bytes, size_t n)
 		die();
 	unlock_volume();
 	unlock_state();
-	answer(&reply, fault);
+	if (header->op == MH_OP_LIST)
+		answer_look(bytes, &reply);
+	else
+		answer(&reply, fault);
 }
 
 static void fail_to_start(void)

@@ -112,7 +112,7 @@ struct fake_state {
 	uint32_t locked;	 /* the next so many find another instance at work on their volume */
 	uint32_t busy_unpublish; /* the next so many answer BUSY */
 	uint32_t busy_unstage;
-	uint32_t fail_stat;
+	uint32_t fail_look;
 	uint32_t no_trail; /* the next so many changes are not done, as the trail takes no record */
 	uint32_t refuse_stage;
 	uint32_t refuse_publish;

@@ -343,7 +343,7 @@ bool agent_call(struct agent *agent, void *request, size_t n, struct mh_reply *r
 	return true;
 }
 
-bool agent_list(struct agent *agent, enum mh_list_kind kind, struct mh_list_reply *ret)
+static bool list(struct agent *agent, enum mh_list_kind kind, const char *volume, struct mh_list_reply *ret)
 {
 	struct mh_list req = {.header = {.magic = MH_MAGIC,
 					 .version = MH_VERSION,
@@ -353,9 +353,27 @@ bool agent_list(struct agent *agent, enum mh_list_kind kind, struct mh_list_repl
 			      .kind = (uint8_t)kind};
 	uint8_t answer[2048];
 
+	(void)str_copy(req.volume, sizeof(req.volume), volume);
 	if (agent_raw(agent, &req, sizeof(req), answer) != sizeof(*ret))
 		return false;
 	memcpy(ret, answer, sizeof(*ret));
+	return true;
+}
+
+bool agent_list(struct agent *agent, enum mh_list_kind kind, struct mh_list_reply *ret)
+{
+	return list(agent, kind, "", ret);
+}
+
+bool agent_look(struct agent *agent, const char *volume, struct mh_reply *ret)
+{
+	struct mh_list_reply page;
+
+	if (!list(agent, MH_LIST_STAGED, volume, &page))
+		return false;
+	*ret = (struct mh_reply){.status = page.status == MH_OK && page.count == 0 ? (uint16_t)MH_NOT_FOUND
+										   : page.status,
+				 .state = page.entries[0].state};
 	return true;
 }
 

@@ -149,12 +149,9 @@ static void be_refused(void)
 
 static void ask_for_a_volume(void)
 {
-	struct mh_stat req = {
-		.header = {.magic = MH_MAGIC, .version = MH_VERSION, .op = MH_OP_STAT, .length = sizeof(req)},
-		.volume = "vol-1"};
 	struct mh_reply reply;
 
-	assert_true(agent_call(&agent, &req, sizeof(req), &reply));
+	assert_true(agent_look(&agent, "vol-1", &reply));
 }
 
 static void list(enum mh_list_kind kind)

@@ -138,15 +138,12 @@ static void an_alarm_ends_it(void **state)
 /* Every operation has its alarm where a profile may have to wait, be its type there or not. */
 static void a_profile_that_the_kernel_lacks_does_not_end_it(void **state)
 {
-	struct mh_stat req = {.header = unstage("vol-1").header, .volume = "vol-1"};
 	struct mh_reply reply;
 
 	(void)agent_stop(&agent);
 	world_policy("required", "profile filer { class = nfs4; server = 10.1.2.3; export = /srv }\n");
 	agent_up(&agent);
-	req.header.op = MH_OP_STAT;
-	req.header.length = sizeof(req);
-	assert_true(agent_call(&agent, &req, sizeof(req), &reply));
+	assert_true(agent_look(&agent, "vol-1", &reply));
 	assert_int_equal(reply.status, MH_NOT_FOUND);
 	assert_int_equal(agent_stop_code(&agent), 0);
 	world_policy("required", "");

@@ -669,7 +669,6 @@ TEST_FIXTURE(what_a_plugin_mounted_below_its_target_is_a_conflict, start, stop)
 /* Nobody reads what the kernel would ask this file system. */
 TEST_FIXTURE(a_plugins_daemon_that_answers_nothing_stops_nobody, start, stop)
 {
-	struct mh_stat of_volume = {.header = unstage("vol-1").header, .volume = "vol-1"};
 	struct mh_reply reply;
 	char options[96];
 	int fd;
@@ -686,9 +685,7 @@ TEST_FIXTURE(a_plugins_daemon_that_answers_nothing_stops_nobody, start, stop)
 	expect_publish(&agent, publish_of("plugin", plugin(), false), MH_OK);
 	assert_words(shown(PUBLISHED).options, "rw,nosuid,nodev,noexec", "");
 	expect_publish(&agent, publish_of("plugin", plugin(), false), MH_ALREADY);
-	of_volume.header.op = MH_OP_STAT;
-	of_volume.header.length = sizeof(of_volume);
-	assert_true(agent_call(&agent, &of_volume, sizeof(of_volume), &reply));
+	assert_true(agent_look(&agent, "vol-1", &reply));
 	assert_int_equal(reply.state, MH_STATE_STAGED | MH_STATE_EXEC | MH_STATE_SHARED);
 	take_away(&agent);
 	(void)close(fd);

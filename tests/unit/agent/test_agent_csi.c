@@ -703,11 +703,11 @@ TEST_FIXTURE(what_the_helper_cannot_look_at_is_not_released, setup, teardown)
 	lose_journal(w);
 	fake_csi_set_up(plugin, false);
 	w->server.claims[0].is_released = false;
-	w->fake.state->fail_stat = 2;
+	w->fake.state->fail_look = 2;
 	order_release(w, &w->server.claims[0]);
 	WORLD_UNTIL(w, release_failed);
 	assert_false(w->server.claims[0].is_released);
-	assert_non_null(strstr(w->server.claims[0].last_error, "STAT of volume"));
+	assert_non_null(strstr(w->server.claims[0].last_error, "LIST of volume"));
 	WORLD_UNTIL(w, everything_is_released);
 }
 

@@ -148,7 +148,6 @@ static void request(struct fixture *f, enum mh_op op, unsigned int slot)
 		break;
 	case MH_OP_HELLO:
 	case MH_OP_ACK:
-	case MH_OP_STAT:
 	case MH_OP_FAILURE:
 	case MH_OP_N:
 		fail();

@@ -109,7 +109,7 @@ TEST(what_the_wire_cannot_say_is_refused)
 	assert_int_equal(helper_request_unpublish("v", ALLOC, MH_SLOT_MAX + 1, &request, &err),
 			 STATUS_INVALID_ARGUMENT);
 	assert_int_equal(helper_request_unstage(".", &request, &err), STATUS_INVALID_ARGUMENT);
-	assert_int_equal(helper_request_stat(".", &request, &err), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(helper_request_look(".", &request, &err), STATUS_INVALID_ARGUMENT);
 	assert_memory_equal(&request, &untouched, sizeof(request));
 }
 
@@ -257,6 +257,36 @@ TEST(lists_are_checked_by_their_kind)
 	list.entries[0] = staged;
 	list.entries[0].volume[10] = 'x';
 	assert_int_equal(check_list(MH_LIST_STAGED, 0, &list), STATUS_DATA_LOSS);
+}
+
+TEST(a_look_is_a_list_of_one_volume)
+{
+	struct mh_list_reply list = {.count = 2,
+				     .entries = {{.volume = "v", .state = MH_STATE_PREPARED},
+						 {.volume = "v", .dev_minor = 7, .state = MH_STATE_STAGED}}};
+	union helper_request request;
+	union helper_reply got;
+	struct mh_reply said;
+	struct error err;
+
+	assert_int_equal(helper_request_look("v", &request, &err), STATUS_OK);
+	assert_string_equal(helper_request_volume(&request), "v");
+	helper_request_seal(&request, 2);
+	list.header = request.header;
+	list.header.length = sizeof(list);
+	assert_int_equal(helper_reply_check(&list, sizeof(list), &request, &got, &err), STATUS_OK);
+	said = helper_reply_of_look(&got.list);
+	assert_int_equal(said.status, MH_OK);
+	assert_int_equal(said.state, MH_STATE_STAGED);
+	assert_int_equal(said.dev_minor, 7);
+	list.count = 0;
+	assert_int_equal(helper_reply_of_look(&list).status, MH_NOT_FOUND);
+	list.status = MH_KERNEL;
+	assert_int_equal(helper_reply_of_look(&list).status, MH_KERNEL);
+	assert_int_equal(helper_reply_of_look(&list).step, STEP_TABLE);
+	list.count = 1;
+	(void)str_copy(list.entries[0].volume, MH_LABEL_SIZE, "w"); /* asked of another one */
+	assert_int_equal(helper_reply_check(&list, sizeof(list), &request, &got, &err), STATUS_DATA_LOSS);
 }
 
 TEST(a_list_must_end_and_stay_within_its_page)

@@ -203,12 +203,9 @@ static void publish_left_shared(void)
 	die_in(publish_slave);
 }
 
-static enum mh_status stat_published(void)
+static enum mh_status look_at_staged(void)
 {
-	struct mh_stat req = {
-		.header = {.op = MH_OP_STAT, .length = sizeof(req)}, .alloc = FIXTURE_ALLOC, .slot = 2};
-
-	return run(&req, sizeof(req)).status;
+	return look("vol-1", "", 0).status;
 }
 
 static enum mh_status list_published(void)
@@ -244,7 +241,7 @@ static const struct operation operations[] = {
 	{"stage csi", "stage", mounted_by_plugin, stage_csi, true},
 	{"stage left shared", "stage", stage_left_shared, stage_block, true},
 	{"publish left shared", "publish", publish_left_shared, publish_slave, true},
-	{"stat", NULL, published, stat_published},
+	{"list one", NULL, published, look_at_staged},
 	{"list", NULL, published, list_published},
 };
 

@@ -21,18 +21,6 @@ static const struct {
 	[TICKET_PROPAGATION_BIDIRECTIONAL] = {" shared peer of " MEMORY, MH_STATE_SHARED},
 };
 
-static struct mh_reply stat_of(const char *volume, int slot)
-{
-	struct mh_stat req = {.header = {.op = MH_OP_STAT, .length = sizeof(req), .seq = 3}};
-
-	if (slot < 0)
-		(void)str_copy(req.volume, sizeof(req.volume), volume);
-	else
-		(void)str_copy(req.alloc, sizeof(req.alloc), FIXTURE_ALLOC);
-	req.slot = slot < 0 ? 0 : (uint8_t)slot;
-	return run(&req, sizeof(req));
-}
-
 /* Both kinds of kernel in turn. */
 static void each_kernel(void (*test)(void))
 {
@@ -61,9 +49,9 @@ static void publish_each_way(void)
 		reply = publish(publish_pair((uint8_t)i, i));
 		ASSERT_REPLY(reply, MH_ALREADY);
 		assert_int_equal(reply.state, state);
-		assert_int_equal(stat_of("", i).state, state);
+		assert_int_equal(look("", FIXTURE_ALLOC, (uint8_t)i).state, state);
 	}
-	assert_int_equal(stat_of("mem-1", -1).state, MH_STATE_STAGED | MH_STATE_SHARED);
+	assert_int_equal(look("mem-1", "", 0).state, MH_STATE_STAGED | MH_STATE_SHARED);
 }
 
 TEST_FIXTURE(each_propagation_is_had_and_told, setup, teardown)
@@ -183,11 +171,11 @@ static void publish_csi_volume(void)
 	struct mh_reply reply;
 
 	make_csi("vol-1");
-	assert_int_equal(stat_of("vol-1", -1).state, MH_STATE_PREPARED);
-	assert_int_equal(stat_of("vol-1", -1).status, MH_OK);
+	assert_int_equal(look("vol-1", "", 0).state, MH_STATE_PREPARED);
+	assert_int_equal(look("vol-1", "", 0).status, MH_OK);
 	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_NOT_FOUND);
 	fake_mount_other(PLUGIN_PUBLISH);
-	assert_int_equal(stat_of("vol-1", -1).state, MH_STATE_STAGED | MH_STATE_EXEC | MH_STATE_SHARED);
+	assert_int_equal(look("vol-1", "", 0).state, MH_STATE_STAGED | MH_STATE_EXEC | MH_STATE_SHARED);
 	reply = publish(publish_csi("vol-1", 0));
 	ASSERT_REPLY(reply, MH_OK);
 	assert_int_equal(fake_flags(slots[0]),
@@ -224,16 +212,16 @@ static void publish_both_uses(void)
 	assert_int_not_equal(writer.dev_minor, reader.dev_minor);
 	assert_int_equal(writer.state & MH_STATE_READ_ONLY, 0);
 	assert_int_equal(reader.state & MH_STATE_READ_ONLY, MH_STATE_READ_ONLY);
-	assert_int_equal(stat_of("vol-1", -1).dev_minor, writer.dev_minor);
+	assert_int_equal(look("vol-1", "", 0).status, MH_OK);
 	/* the other use is another mount, whatever the flags */
 	ASSERT_REPLY(publish(publish_csi_read_only(0)), MH_CONFLICT);
 	fake_unmount(PLUGIN_PUBLISH);
 	ASSERT_REPLY(publish(publish_csi("vol-1", 2)), MH_NOT_FOUND);
-	assert_int_equal(stat_of("vol-1", -1).dev_minor, reader.dev_minor);
+	assert_int_equal(look("vol-1", "", 0).dev_minor, reader.dev_minor);
 	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 1)), MH_OK);
 	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
 	fake_unmount(PLUGIN_PUBLISH_RO);
-	assert_int_equal(stat_of("vol-1", -1).state, MH_STATE_PREPARED);
+	assert_int_equal(look("vol-1", "", 0).state, MH_STATE_PREPARED);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 	assert_string_equal(fake_summary(), "dir /srv/publish\ndir /srv/stage\n");
 }
@@ -658,7 +646,7 @@ TEST_FIXTURE(a_publish_that_does_not_stand_there_is_not_counted, setup, teardown
 }
 
 struct cost {
-	int calls[10];
+	int calls[9];
 	int passes;
 };
 
@@ -685,7 +673,6 @@ static struct cost live_a_life(int foreign)
 	for (int i = 0; i < TICKET_PROPAGATION_N; i++)
 		cost.calls[n++] = calls_of(publish(publish_pair((uint8_t)i, i)), MH_OK);
 	cost.calls[n++] = calls_of(publish(publish_pair(0, 0)), MH_ALREADY);
-	cost.calls[n++] = calls_of(stat_of("mem-1", -1), MH_OK);
 	for (int i = 0; i < TICKET_PROPAGATION_N; i++)
 		cost.calls[n] += calls_of(unpublish(unpublish_of("mem-1", (uint8_t)i)), MH_OK);
 	n++;

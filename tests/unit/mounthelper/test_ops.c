@@ -932,35 +932,26 @@ static struct mh_list_reply list(uint8_t kind, uint32_t cursor)
 	return answer.list;
 }
 
-static struct mh_reply stat_of(const char *volume, const char *alloc, uint8_t slot)
-{
-	struct mh_stat req = {.header = {.op = MH_OP_STAT, .length = sizeof(req), .seq = 3}, .slot = slot};
-
-	(void)str_copy(req.volume, sizeof(req.volume), volume);
-	(void)str_copy(req.alloc, sizeof(req.alloc), alloc);
-	return run(&req, sizeof(req));
-}
-
 TEST_FIXTURE(state_is_read_from_the_kernel, setup, teardown)
 {
 	struct mh_publish p = fixture_publish();
 	struct mh_reply reply;
 
-	assert_int_equal(stat_of("vol-1", "", 0).status, MH_NOT_FOUND);
-	assert_int_equal(stat_of("", FIXTURE_ALLOC, 2).status, MH_NOT_FOUND);
+	assert_int_equal(look("vol-1", "", 0).status, MH_NOT_FOUND);
+	assert_int_equal(look("", FIXTURE_ALLOC, 2).status, MH_NOT_FOUND);
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	p.read_only = 1;
 	ASSERT_REPLY(publish(p), MH_OK);
-	reply = stat_of("vol-1", "", 0);
+	reply = look("vol-1", "", 0);
 	assert_int_equal(reply.status, MH_OK);
 	assert_int_equal(reply.state, MH_STATE_STAGED);
 	assert_int_equal(reply.dev_minor, FIXTURE_MINOR);
-	reply = stat_of("", FIXTURE_ALLOC, 2);
+	reply = look("", FIXTURE_ALLOC, 2);
 	assert_int_equal(reply.state, MH_STATE_PUBLISHED | MH_STATE_READ_ONLY);
 	fake_set_shared(PUBLISHED);
-	assert_int_equal(stat_of("", FIXTURE_ALLOC, 2).state,
+	assert_int_equal(look("", FIXTURE_ALLOC, 2).state,
 			 MH_STATE_PUBLISHED | MH_STATE_READ_ONLY | MH_STATE_SHARED);
-	assert_int_equal(stat_of("", FIXTURE_ALLOC, 3).status, MH_NOT_FOUND);
+	assert_int_equal(look("", FIXTURE_ALLOC, 3).status, MH_NOT_FOUND);
 }
 
 TEST_FIXTURE(lists_come_in_pages_of_eight, setup, teardown)
@@ -1003,6 +994,42 @@ TEST_FIXTURE(lists_come_in_pages_of_eight, setup, teardown)
 	assert_int_equal(page.count, 0);
 }
 
+TEST_FIXTURE(a_list_may_be_of_one_name, setup, teardown)
+{
+	struct mh_list req = {.header = mh_header_make(MH_OP_LIST, sizeof(req), 2), .volume = "vol-2"};
+	union mh_answer answer;
+
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	ASSERT_REPLY(stage(fixture_stage_tmpfs()), MH_OK);
+	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
+	(void)ops_run(&helper, &(union mh_request){.list = req}, &answer);
+	assert_int_equal(answer.list.count, 0);
+	(void)str_copy(req.volume, sizeof(req.volume), "mem-1");
+	(void)ops_run(&helper, &(union mh_request){.list = req}, &answer);
+	assert_int_equal(answer.list.count, 1);
+	assert_string_equal(answer.list.entries[0].volume, "mem-1");
+	req.kind = MH_LIST_PUBLISHED; /* whose entries have no name */
+	(void)ops_run(&helper, &(union mh_request){.list = req}, &answer);
+	assert_int_equal(answer.list.count, 0);
+	req.kind = MH_LIST_PROFILES;
+	(void)str_copy(req.volume, sizeof(req.volume), "mem");
+	(void)ops_run(&helper, &(union mh_request){.list = req}, &answer);
+	assert_int_equal(answer.list.count, 1);
+}
+
+/* A plugin may have been in the directory; whoever cannot look does not say that there is none. */
+TEST_FIXTURE(a_directory_without_a_mount_is_told_of_one_volume_alone, setup, teardown)
+{
+	fake_make_directory("/srv/stage/vol-3", 0, 0755);
+	assert_int_equal(look("vol-3", "", 0).status, MH_OK);
+	assert_int_equal(look("vol-3", "", 0).state, MH_STATE_PREPARED);
+	assert_int_equal(look("vol-4", "", 0).status, MH_NOT_FOUND);
+	assert_int_equal(list(MH_LIST_STAGED, 0).count, 0);
+	fake_fault_in(FAKE_FAIL, "statx", 1);
+	assert_int_equal(look("vol-3", "", 0).status, MH_KERNEL);
+	fake_fault(FAKE_NO_FAULT, 0, 0);
+}
+
 TEST_FIXTURE(profiles_are_what_the_policy_offers, setup, teardown)
 {
 	struct mh_list_reply page;
@@ -1041,10 +1068,7 @@ TEST_FIXTURE(over_the_rate_nothing_is_done, setup, teardown)
 	/* an agent that starts reads hundreds of pages: looking is free */
 	assert_int_equal(answer.list.status, MH_OK);
 	assert_int_equal(answer.header.length, sizeof(answer.list));
-	req.stat =
-		(struct mh_stat){.header = {.op = MH_OP_STAT, .length = sizeof(req.stat)}, .volume = "vol-1"};
-	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
-	assert_int_equal(answer.reply.status, MH_OK);
+	assert_int_equal(look("vol-1", "", 0).status, MH_OK);
 }
 
 TEST_FIXTURE(an_operation_without_a_row_is_refused, setup, teardown)

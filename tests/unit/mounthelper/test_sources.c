@@ -335,17 +335,14 @@ TEST_FIXTURE(no_operation_waits_for_a_server_without_an_alarm, begin_test, teard
 {
 	struct mh_publish p = fixture_publish();
 	struct mh_stage req = request(NFS);
-	struct mh_stat of_volume = {.header = p.header, .volume = "vol-1"};
-	struct mh_stat of_publish = {.header = p.header, .alloc = FIXTURE_ALLOC, .slot = p.slot};
 
-	of_volume.header.op = of_publish.header.op = MH_OP_STAT;
 	(void)str_copy(p.profile, sizeof(p.profile), mine[NFS].name);
 	fixture_grant_publish(&p, &req.source);
 	ASSERT_REPLY(stage(req), MH_OK);
 	ASSERT_REPLY(publish(p), MH_OK);
 	ASSERT_REPLY(publish(p), MH_ALREADY);
-	ASSERT_REPLY(run(&of_volume, sizeof(of_volume)), MH_OK);
-	ASSERT_REPLY(run(&of_publish, sizeof(of_publish)), MH_OK);
+	ASSERT_REPLY(look("vol-1", "", 0), MH_OK);
+	ASSERT_REPLY(look("", FIXTURE_ALLOC, p.slot), MH_OK);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
@@ -374,11 +371,9 @@ TEST_FIXTURE(a_plugins_server_is_not_waited_for_without_an_alarm, begin_test, te
 {
 	struct mh_publish p = fixture_publish();
 	struct mh_stage req = request(PLUGIN);
-	struct mh_stat of_volume = {.header = p.header, .volume = "vol-1"};
 	int fs;
 
 	mine[NFS].class = MH_CLASS_TMPFS; /* no profile says nfs4 */
-	of_volume.header.op = MH_OP_STAT;
 	ASSERT_REPLY(stage(req), MH_OK);
 	fake_make_directory(PLUGIN_PUBLISH, 0, 0750);
 	fs = new_system("nfs4", "10.9.9.9:/plugin", 0, k.next_anonymous++);
@@ -390,7 +385,7 @@ TEST_FIXTURE(a_plugins_server_is_not_waited_for_without_an_alarm, begin_test, te
 	(void)str_copy(p.profile, sizeof(p.profile), mine[PLUGIN].name);
 	fixture_grant_publish(&p, &req.source);
 	ASSERT_REPLY(publish(p), MH_OK);
-	ASSERT_REPLY(run(&of_volume, sizeof(of_volume)), MH_OK);
+	ASSERT_REPLY(look("vol-1", "", 0), MH_OK);
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 }
@@ -498,12 +493,10 @@ static struct mh_publish publish_a_daemon(const struct mh_stage *req)
 static void live_with_a_daemon(void)
 {
 	const struct mh_stage req = request(PLUGIN);
-	struct mh_stat of_volume = {.header = req.header, .volume = "vol-1"};
 	int fs = stage_a_daemon(&req);
 	struct mh_publish p = publish_a_daemon(&req);
 
-	of_volume.header.op = MH_OP_STAT;
-	ASSERT_REPLY(run(&of_volume, sizeof(of_volume)), MH_OK);
+	ASSERT_REPLY(look("vol-1", "", 0), MH_OK);
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
 	k.systems[fs].ro = true;
 	ASSERT_REPLY(publish(p), MH_REFUSED);

@@ -71,6 +71,35 @@ struct mh_reply run(const void *request, size_t n)
 	return answer.reply;
 }
 
+struct mh_reply look(const char *volume, const char *alloc, uint8_t slot)
+{
+	struct mh_list req = {.header = mh_header_make(MH_OP_LIST, sizeof(req), 2),
+			      .kind = volume[0] != '\0' ? MH_LIST_STAGED : MH_LIST_PUBLISHED};
+	struct mh_reply ret = {.status = MH_NOT_FOUND};
+	union mh_answer answer;
+
+	(void)str_copy(req.volume, sizeof(req.volume), volume);
+	do {
+		assert_int_equal(ops_run(&helper, &(union mh_request){.list = req}, &answer), REASON_NONE);
+		if (answer.list.status != MH_OK)
+			return (struct mh_reply){.status = answer.list.status,
+						 .sys_errno = answer.list.sys_errno};
+		for (uint16_t i = 0; i < answer.list.count; i++) {
+			const struct mh_list_entry *entry = &answer.list.entries[i];
+
+			if (!str_eq(entry->volume, volume) || !str_eq(entry->alloc, alloc) ||
+			    entry->slot != slot)
+				continue;
+			ret = (struct mh_reply){.status = MH_OK,
+						.state = entry->state,
+						.dev_major = entry->dev_major,
+						.dev_minor = entry->dev_minor};
+		}
+		req.cursor = answer.list.cursor;
+	} while (req.cursor != 0);
+	return ret;
+}
+
 struct mh_reply stage(struct mh_stage req)
 {
 	return run(&req, sizeof(req));

@@ -37,6 +37,10 @@ void start_helper(const char *extra);
 
 /** Run a request to its reply; descriptors and locks must be given back. */
 struct mh_reply run(const void *request, size_t n);
+
+/** What LIST tells of the staged @volume or, when that is empty, of the publish of @alloc at @slot;
+ * MH_NOT_FOUND when it tells nothing. */
+struct mh_reply look(const char *volume, const char *alloc, uint8_t slot);
 struct mh_reply stage(struct mh_stage req);
 struct mh_reply publish(struct mh_publish req);
 struct mh_reply unpublish(struct mh_unpublish req);
