@@ -60,7 +60,6 @@ static void add_rules(scmp_filter_ctx filter, const struct helper *h)
 		{SCMP_SYS(fcntl), 2, {IS(0, h->state_fd), IS(1, F_OFD_SETLK)}},
 		{SCMP_SYS(sendto), 1, {IS(0, h->audit_fd)}, h->audit_fd < 0},
 		{SCMP_SYS(recvfrom), 1, {IS(0, h->audit_fd)}, h->audit_fd < 0},
-		{SCMP_SYS(sendto), 1, {IS(0, h->journal_fd)}, h->journal_fd < 0},
 		{SCMP_SYS(umount2),
 		 1,
 		 {IS(1, SYS_UMOUNT_NOFOLLOW | SYS_UMOUNT_DETACH)},

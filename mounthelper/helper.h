@@ -50,12 +50,10 @@ struct helper {
 	int procfs_fd;	    /* /proc/fs there */
 	int state_fd;	    /* of state and locks */
 	int audit_fd;	    /* or negative */
-	int journal_fd;	    /* the same */
 	struct state_table *state;
 	struct chain_log trail;
 	bool record_waits; /* the last record is in the own log alone */
 	uint32_t record_seq;
-	const char *record_event;
 	bool log_is_append_only; /* by its attribute, chattr +a */
 	bool type_available[FS_N];
 	uint32_t refusals_unrecorded; /* they get one record together */

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "record.h"
 
-#include "journal_events.h"
-
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "privileged/journal_socket.h"
 #include "privileged/kernel_audit.h"
 
 #include <arpa/inet.h>
@@ -13,23 +10,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/utsname.h>
-#include <syslog.h>
-
-static const struct journal_field journal_fields[] = {
-	{" node=", "HOLDFAST_NODE"},	   {" op=", "HOLDFAST_OP"},	     {" phase=", "HOLDFAST_PHASE"},
-	{" vol=", "HOLDFAST_WIRE_VOLUME"}, {" vol=", "HOLDFAST_VOLUME", 16}, {" alloc=", "HOLDFAST_ALLOC"},
-	{" rec=", "HOLDFAST_RECORD"},	   {" reason=", "HOLDFAST_REASON"},  {" res=", "HOLDFAST_RESULT"},
-	{" gen=", "HOLDFAST_GENERATION"},
-};
-
-#define EVENT_FIELDS(symbol, name, id, result) \
-	static const char symbol[] = "MESSAGE_ID=" id "\nHOLDFAST_EVENT=" name "\n";
-JOURNAL_EVENTS_HELPER(EVENT_FIELDS)
-
-static const char *const done[MH_OP_N] = {[MH_OP_STAGE] = MOUNT_STAGED,
-					  [MH_OP_PUBLISH] = MOUNT_PUBLISHED,
-					  [MH_OP_UNPUBLISH] = MOUNT_UNPUBLISHED,
-					  [MH_OP_UNSTAGE] = MOUNT_UNSTAGED};
 
 static const char *flag(uint8_t on)
 {
@@ -117,17 +97,14 @@ static void put_peer(struct keyline *record, struct helper *h)
 /* @send: kernel_audit_send() or kernel_audit_tell(). */
 static int pass_on(struct helper *h, int (*send)(int fd, uint16_t type, uint32_t seq, const char *text))
 {
-	const char *line = h->trail.line.text + 1; /* without the space before its first word */
 	int r;
 
 	if (!h->record_waits)
 		return 0;
 	h->record_waits = false;
 	chain_log_settle(&h->trail);
-	r = send(h->audit_fd, KERNEL_AUDIT_TRUSTED_APP, h->record_seq, line);
-	journal_socket_send(h->journal_fd, strstr(line, " res=failed") ? LOG_WARNING : LOG_INFO,
-			    "holdfast-mounthelper", h->record_event, line, journal_fields,
-			    ARRAY_SIZE(journal_fields));
+	/* without the space before its first word */
+	r = send(h->audit_fd, KERNEL_AUDIT_TRUSTED_APP, h->record_seq, h->trail.line.text + 1);
 	return h->agent->audit_optional ? 0 : r;
 }
 
@@ -144,8 +121,8 @@ void record_head(struct helper *h, uint64_t rec, uint8_t ret[static TICKET_DIGES
 	(void)hex_decode(ret, TICKET_DIGEST_SIZE, h->trail.end.digest[0]);
 }
 
-/* To the own log. The other sinks get it even when that does not take it. */
-static int write_down(struct helper *h, const struct keyline *record, const char *event, uint64_t *ret_rec)
+/* To the own log. The kernel's audit gets it even when that does not take it. */
+static int write_down(struct helper *h, const struct keyline *record, uint64_t *ret_rec)
 {
 	uint64_t rec = 0;
 	int r;
@@ -153,25 +130,23 @@ static int write_down(struct helper *h, const struct keyline *record, const char
 	record_pass_on(h); /* in order */
 	r = chain_log_append(&h->trail, record, &rec);
 	h->record_waits = true;
-	h->record_event = event;
 	h->record_seq = (uint32_t)rec;
 	if (r == 0)
 		*ret_rec = rec;
 	return r;
 }
 
-/* To the three sinks, now. */
-static int put(struct helper *h, const struct keyline *record, const char *event, uint64_t *ret_rec)
+/* To both, now. */
+static int put(struct helper *h, const struct keyline *record, uint64_t *ret_rec)
 {
-	int r = write_down(h, record, event, ret_rec);
+	int r = write_down(h, record, ret_rec);
 	int passed_on = pass_on(h, kernel_audit_send);
 
 	return r < 0 ? r : passed_on;
 }
 
 /* Of what happens to the helper itself. */
-static void put_event(struct helper *h, const char *op, const char *event, uint64_t seq, enum reason reason,
-		      uint32_t count)
+static void put_event(struct helper *h, const char *op, uint64_t seq, enum reason reason, uint32_t count)
 {
 	struct keyline record = KEYLINE_INIT;
 	bool is_good = reason == REASON_CLOSED;
@@ -182,7 +157,7 @@ static void put_event(struct helper *h, const char *op, const char *event, uint6
 		keyline_number(&record, "count", count);
 	put_peer(&record, h);
 	keyline_words(&record, "reason", reason_word(reason), "res", is_good ? "success" : "failed");
-	(void)put(h, &record, event, &rec); /* a trail that is gone has shown in the replies */
+	(void)put(h, &record, &rec); /* a trail that is gone has shown in the replies */
 }
 
 enum mh_start record_start(struct helper *h, uint32_t staged, uint32_t published, int *ret_errno)
@@ -207,7 +182,7 @@ enum mh_start record_start(struct helper *h, uint32_t staged, uint32_t published
 	keyline_sha256(&record, "digest", h->policy_digest, sizeof(h->policy_digest));
 	put_peer(&record, h);
 	keyline_word(&record, "res", "success");
-	r = put(h, &record, HELPER_STARTED, &rec);
+	r = put(h, &record, &rec);
 	if (r == 0)
 		return START_OK;
 	*ret_errno = -r;
@@ -217,8 +192,7 @@ enum mh_start record_start(struct helper *h, uint32_t staged, uint32_t published
 void record_end(struct helper *h, bool is_violation, enum reason reason, uint64_t seq)
 {
 	record_refusals_summary(h, 0, true);
-	put_event(h, is_violation ? "violation" : "stop", is_violation ? HELPER_VIOLATION : HELPER_STOPPED,
-		  seq, reason, 0);
+	put_event(h, is_violation ? "violation" : "stop", seq, reason, 0);
 	chain_log_idle(&h->trail);
 }
 
@@ -231,8 +205,7 @@ static void put_mounted(struct keyline *record, const union mh_request *req, con
 		keyline_device(record, "dev", outcome->dev_major, outcome->dev_minor);
 }
 
-/* Returns the event that it is. */
-static const char *put_outcome(struct keyline *record, const char *event, const struct outcome *outcome)
+static void put_outcome(struct keyline *record, const struct outcome *outcome)
 {
 	bool is_good = outcome->status == MH_OK || outcome->status == MH_ALREADY;
 
@@ -242,7 +215,6 @@ static const char *put_outcome(struct keyline *record, const char *event, const 
 	if (outcome->is_degraded)
 		keyline_word(record, "trail", "degraded");
 	keyline_word(record, "res", is_good ? "success" : "failed");
-	return is_good || event == MOUNT_REFUSED ? event : MOUNT_FAILED;
 }
 
 int record_request(struct helper *h, const union mh_request *req, const struct admission *admission,
@@ -250,7 +222,6 @@ int record_request(struct helper *h, const union mh_request *req, const struct a
 {
 	struct keyline record = KEYLINE_INIT;
 	const char *phase = outcome ? "result" : "intent";
-	const char *event;
 
 	begin(&record, op_word(req->header.op), admission ? phase : "refused", req->header.seq);
 	put_request(&record, req);
@@ -262,9 +233,9 @@ int record_request(struct helper *h, const union mh_request *req, const struct a
 		put_mounted(&record, req, outcome);
 	put_peer(&record, h);
 	if (!outcome)
-		return put(h, &record, NULL, ret_rec);
-	event = put_outcome(&record, admission ? done[req->header.op] : MOUNT_REFUSED, outcome);
-	return write_down(h, &record, event, ret_rec);
+		return put(h, &record, ret_rec);
+	put_outcome(&record, outcome);
+	return write_down(h, &record, ret_rec);
 }
 
 void record_refusals_summary(struct helper *h, uint64_t now_us, bool at_end)
@@ -273,6 +244,6 @@ void record_refusals_summary(struct helper *h, uint64_t now_us, bool at_end)
 
 	if (n == 0 || !(at_end || rate_take(&h->state->header.rate[RATE_RECORDED], now_us)))
 		return;
-	put_event(h, "refusals", MOUNT_REFUSED, 0, REASON_NONE, n);
+	put_event(h, "refusals", 0, REASON_NONE, n);
 	h->refusals_unrecorded = 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What goes on record, to the own log, the kernel's audit and the journal, in this order: the helper's own
+/* What goes on record, to the own log and the kernel's audit, in this order: the helper's own
  * life, and intent and result of each operation. */
 
 #include "admission.h"
@@ -28,7 +28,7 @@ int record_request(struct helper *h, const union mh_request *req, const struct a
  * @ret stays as it is. */
 void record_head(struct helper *h, uint64_t rec, uint8_t ret[static TICKET_DIGEST_SIZE]);
 
-/** Give what was recorded last to the kernel's audit and the journal, unless they have it already. */
+/** Give what was recorded last to the kernel's audit, unless it has it already. */
 void record_pass_on(struct helper *h);
 
 /** One record for the refusals that were only counted, @at_end or as soon as the rate of records allows. */

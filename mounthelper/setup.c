@@ -6,7 +6,6 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "base/sys.h"
-#include "privileged/journal_socket.h"
 #include "privileged/kernel_audit.h"
 #include "privileged/peer_socket.h"
 
@@ -102,7 +101,6 @@ void setup_records(struct helper *h, int root_fd)
 	h->audit_fd = kernel_audit_open();
 	if (!h->agent->audit_optional)
 		start_sys(h->audit_fd, START_AUDIT, "");
-	h->journal_fd = journal_socket_open();
 }
 
 void setup_waits(struct helper *h)

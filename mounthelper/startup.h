@@ -75,7 +75,7 @@ void setup_peer(struct helper *h);
  */
 void setup_policy(struct helper *h, int root_fd, const char *path, struct policy_file *ret);
 
-/** Log, state file, an instance's place and the leave to start, below @root_fd; audit and journal. */
+/** Log, state file, an instance's place and the leave to start, below @root_fd; audit. */
 void setup_records(struct helper *h, int root_fd);
 
 /** Trees, /dev and /sys, below h->root_fd. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What is told in the journal by an id of its own: for agent and server lib/log, for the mount helper its
- * records.
+/* What is told in the journal by an id of its own, by lib/log. Those of the mount helper are what it has put
+ * on record, told by the agent: it has no way to the journal.
  *
  * The ids never change, nor what they mean: people filter by MESSAGE_ID=, and systemd/holdfast-*.catalog
- * explains each. X(SYMBOL, name, MESSAGE_ID, result): name is HOLDFAST_EVENT=; result is HOLDFAST_RESULT= of
- * agent and server, NULL where it is neither; the helper's is in its record. */
+ * explains each. X(SYMBOL, name, MESSAGE_ID, result): name is HOLDFAST_EVENT=; result is HOLDFAST_RESULT=,
+ * NULL where it is neither. */
 
 #define JOURNAL_EVENTS_SERVER(X)                                                                \
 	X(SERVER_LISTENING, "server-listening", "9197a7affa3a4f4db846717c63d28f17", "success")  \
@@ -55,13 +55,13 @@
 	X(NODE_DRAINED, "node-drained", "11849206166a45599e581aac7b44c3bb", NULL)                  \
 	X(JOURNAL_BROKEN, "journal-broken", "5c6ea10f747b49eabd5614ec14aa93e4", "failed")
 
-#define JOURNAL_EVENTS_HELPER(X)                                                            \
-	X(HELPER_STARTED, "helper-started", "687c58c6873f4668a2c8f36bb4526edb", NULL)       \
-	X(MOUNT_STAGED, "mount-staged", "dacc34f514db4a2fbe8713951f70f597", NULL)           \
-	X(MOUNT_PUBLISHED, "mount-published", "39405fa89dcd4bcd80ac91e81fb10f1f", NULL)     \
-	X(MOUNT_UNPUBLISHED, "mount-unpublished", "e7213278b77c4c7090b98ace672a0ce7", NULL) \
-	X(MOUNT_UNSTAGED, "mount-unstaged", "0da64eb625d1490899d7522c7d09f802", NULL)       \
-	X(MOUNT_FAILED, "mount-failed", "c03c0b2636d2406a822aa0ed0e30fb86", NULL)           \
-	X(MOUNT_REFUSED, "mount-refused", "43fa55975e904008ae1b9270a5d85c0f", NULL)         \
-	X(HELPER_VIOLATION, "helper-violation", "1509db27440d41da8eed4ae4f9f05b46", NULL)   \
+#define JOURNAL_EVENTS_HELPER(X)                                                                 \
+	X(HELPER_STARTED, "helper-started", "687c58c6873f4668a2c8f36bb4526edb", "success")       \
+	X(MOUNT_STAGED, "mount-staged", "dacc34f514db4a2fbe8713951f70f597", "success")           \
+	X(MOUNT_PUBLISHED, "mount-published", "39405fa89dcd4bcd80ac91e81fb10f1f", "success")     \
+	X(MOUNT_UNPUBLISHED, "mount-unpublished", "e7213278b77c4c7090b98ace672a0ce7", "success") \
+	X(MOUNT_UNSTAGED, "mount-unstaged", "0da64eb625d1490899d7522c7d09f802", "success")       \
+	X(MOUNT_FAILED, "mount-failed", "c03c0b2636d2406a822aa0ed0e30fb86", "failed")            \
+	X(MOUNT_REFUSED, "mount-refused", "43fa55975e904008ae1b9270a5d85c0f", "failed")          \
+	X(HELPER_VIOLATION, "helper-violation", "1509db27440d41da8eed4ae4f9f05b46", "failed")    \
 	X(HELPER_STOPPED, "helper-stopped", "6ac949f8142e453e99e325f842563c67", NULL)

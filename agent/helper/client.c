@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "helper/client.h"
 
+#include "mounthelper_words.h"
+
 #include "base/backoff.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "helper/end.h"
 #include "helper/proc.h"
+#include "log/log.h"
 #include "rpc/wakeup.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -417,6 +421,32 @@ static void instance_abandon(struct helper_instance *instance, struct helper_pro
 	client->info.abandoned++;
 }
 
+static void relay_start(const struct helper_instance *instance, const struct mh_hello *hello)
+{
+	log_ctx(LOG_INFO,
+		&(struct log_ctx){.op = "start",
+				  .event = LOG_EVENT_HELPER_STARTED,
+				  .relayed = HELPER_RELAYED,
+				  .record = hello->record},
+		"mount helper: an instance started, pid %d (record %" PRIu64 " of its trail)",
+		(int)instance->pid, hello->record);
+}
+
+/* Of one that had started; it says nothing when it ends. */
+static void relay_end(const struct helper_instance *instance, const struct error *why)
+{
+	bool is_violation = helper_proc_exit_code(instance->proc) == MH_EXIT_VIOLATION;
+
+	if (instance->door == 0)
+		return;
+	log_ctx(is_violation ? LOG_WARNING : LOG_INFO,
+		&(struct log_ctx){.op = is_violation ? "violation" : "stop",
+				  .event = is_violation ? LOG_EVENT_HELPER_VIOLATION
+							: LOG_EVENT_HELPER_STOPPED,
+				  .relayed = HELPER_RELAYED},
+		"mount helper: instance with pid %d ended: %s", (int)instance->pid, why->msg);
+}
+
 static void on_proc_gone(struct helper_proc *proc, bool still_running, const struct error *err,
 			 void *userdata)
 {
@@ -428,6 +458,8 @@ static void on_proc_gone(struct helper_proc *proc, bool still_running, const str
 	if (instance->state == INSTANCE_STARTING && instance->client->door.is_socket)
 		door_fault_explain_self(&instance->client->door, NULL, &why);
 	wakeup_disarm(&instance->start_timer);
+	if (!still_running)
+		relay_end(instance, &why);
 	instance->proc = NULL;
 	if (still_running)
 		instance_abandon(instance, proc);
@@ -537,6 +569,7 @@ static void on_first_message(struct helper_instance *instance, const void *bytes
 		instance->pid = (pid_t)hello.helper_pid;
 	instance->door = hello.door;
 	instance->state = INSTANCE_READY;
+	relay_start(instance, &hello);
 	client_note_head(instance, hello.record, hello.head);
 	send_ack(instance);
 	if (instance->state != INSTANCE_READY)

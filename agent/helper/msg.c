@@ -412,6 +412,26 @@ static const struct {
 	const char *sentence;
 } reasons[REASON_N] = {MH_REASONS(REASON_ROW)};
 
+const char *helper_reason_word(unsigned int reason)
+{
+	if (reason == REASON_NONE)
+		return NULL;
+	return reason < REASON_N ? reasons[reason].word : "unknown";
+}
+
+enum log_event helper_reply_event(const struct mh_reply *reply)
+{
+	static const enum log_event done[MH_OP_N] = {[MH_OP_STAGE] = LOG_EVENT_MOUNT_STAGED,
+						     [MH_OP_PUBLISH] = LOG_EVENT_MOUNT_PUBLISHED,
+						     [MH_OP_UNPUBLISH] = LOG_EVENT_MOUNT_UNPUBLISHED,
+						     [MH_OP_UNSTAGE] = LOG_EVENT_MOUNT_UNSTAGED};
+	enum log_event event = reply->header.op < MH_OP_N ? done[reply->header.op] : LOG_EVENT_NONE;
+
+	if (event == LOG_EVENT_NONE || reply->status == MH_OK || reply->status == MH_ALREADY)
+		return event;
+	return reply->step == STEP_NONE ? LOG_EVENT_MOUNT_REFUSED : LOG_EVENT_MOUNT_FAILED;
+}
+
 /* What a person has to do where step and errno say it. */
 static const char *text_of_errno(const struct mh_reply *reply)
 {

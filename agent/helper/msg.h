@@ -8,6 +8,7 @@
 #include "mounthelper_wire.h"
 
 #include "base/error.h"
+#include "log/events.h"
 #include "model/modes.h"
 
 #include <stdbool.h>
@@ -19,6 +20,11 @@
 	"its trail cannot be written, so that nothing new is mounted and what is mounted stays: make room " \
 	"on the "                                                                                           \
 	"disk of the log that its policy names (df); nothing has to be started anew"
+
+/* The mount helper has no way to the journal. Lines of the agent that repeat its records are about this
+ * program.
+ */
+#define HELPER_RELAYED "holdfast-mounthelper"
 
 /* One request as it goes onto the wire; header.length says how much of it is used. */
 union helper_request {
@@ -96,6 +102,13 @@ bool helper_reply_is_over_rate(const struct mh_reply *reply);
  * helper_reply_is_locked(), else a code and a sentence.
  * @subject what was asked about, for the sentence: "volume db-0123" */
 enum status helper_reply_outcome(const struct mh_reply *reply, const char *subject, struct error *err);
+
+/** What the record of a reply is in the journal: what was done, that it failed, or that it was refused before
+ * anything was tried. LOG_EVENT_NONE when there is none, as of a list. */
+enum log_event helper_reply_event(const struct mh_reply *reply);
+
+/** The word of the trail for a reason; NULL for none, "unknown" for one that this release does not know. */
+const char *helper_reason_word(unsigned int reason);
 
 /** "STAGE"; never NULL. */
 const char *helper_op_name(unsigned int op);

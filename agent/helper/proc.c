@@ -622,6 +622,11 @@ pid_t helper_proc_pid(const struct helper_proc *proc)
 	return proc->pid;
 }
 
+int helper_proc_exit_code(const struct helper_proc *proc)
+{
+	return proc->pid != 0 && proc->has_exited && proc->wait_code == CLD_EXITED ? proc->wait_status : -1;
+}
+
 void helper_proc_free(struct helper_proc *proc)
 {
 	if (!proc)

@@ -59,6 +59,9 @@ void helper_proc_close(struct helper_proc *proc, const struct error *why);
 /** 0 for one that the service manager started. */
 pid_t helper_proc_pid(const struct helper_proc *proc);
 
+/** The code that it exited with; -1 for one that has not, or that the service manager started. */
+int helper_proc_exit_code(const struct helper_proc *proc);
+
 /** Forget it without callbacks; the process ends by itself as its socket closes. NULL is allowed. */
 void helper_proc_free(struct helper_proc *proc);
 

@@ -523,6 +523,33 @@ static bool lacks_profile(const struct volume_op *op)
 	return op->target.type == VOLUME_CSI;
 }
 
+/* The mount helper has put it on record, and has no way to the journal. */
+static void relay(const struct volume_op *op, const struct mh_reply *reply, const struct error *failure)
+{
+	static const char *const names[MH_OP_N] = {[MH_OP_STAGE] = "stage",
+						   [MH_OP_PUBLISH] = "publish",
+						   [MH_OP_UNPUBLISH] = "unpublish",
+						   [MH_OP_UNSTAGE] = "unstage"};
+	const struct volume_target *target = &op->target;
+	const struct log_ctx ctx = {
+		.volume = target->volume_id,
+		.wire_volume = target->wire_volume,
+		.alloc = reply->header.op == MH_OP_UNSTAGE ? NULL : target->alloc_id,
+		.op = names[reply->header.op],
+		.generation = target->has_ticket ? target->ticket.generation : 0,
+		.event = helper_reply_event(reply),
+		.relayed = HELPER_RELAYED,
+		.record = reply->record,
+		.relayed_reason = helper_reason_word(reply->reason),
+		.err = failure,
+	};
+
+	if (ctx.event != LOG_EVENT_NONE)
+		log_ctx(failure ? LOG_WARNING : LOG_INFO, &ctx,
+			"mount helper: %s of volume %s (record %" PRIu64 " of its trail)", ctx.op,
+			target->volume_id, reply->record);
+}
+
 static enum status take_reply(struct volume_op *op, const struct mh_reply *reply, struct error *err)
 {
 	struct picture *picture = op->manager->picture;
@@ -531,6 +558,7 @@ static enum status take_reply(struct volume_op *op, const struct mh_reply *reply
 
 	(void)str_format(subject, sizeof(subject), "volume %s", op->target.volume_id);
 	status = helper_reply_outcome(reply, subject, err);
+	relay(op, reply, status == STATUS_OK ? NULL : err);
 	if ((reply->header.op == MH_OP_UNSTAGE || reply->header.op == MH_OP_LIST) &&
 	    status == STATUS_NOT_FOUND)
 		status = STATUS_OK;

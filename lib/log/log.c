@@ -24,7 +24,7 @@
 #include <systemd/sd-journal.h>
 #include <unistd.h>
 
-enum { LOG_FIELDS_MAX = 11 };
+enum { LOG_FIELDS_MAX = 13 };
 
 /* A field that is taken from the context as it is. */
 struct log_field {
@@ -39,6 +39,7 @@ enum log_made {
 	LOG_MADE_MESSAGE_ID, /* of the journal alone */
 	LOG_MADE_RESULT,
 	LOG_MADE_GENERATION,
+	LOG_MADE_RECORD,
 	LOG_MADE_STATUS,
 	LOG_MADE_ERRNO,
 	LOG_MADE_N,
@@ -63,6 +64,8 @@ static const struct log_field log_fields[LOG_FIELDS_MAX] = {
 	{"HOLDFAST_OP", "op", offsetof(struct log_ctx, op)},
 	{"HOLDFAST_PEER", "peer", offsetof(struct log_ctx, peer)},
 	{"HOLDFAST_EVIDENCE", "evidence", offsetof(struct log_ctx, evidence)},
+	{"HOLDFAST_RELAYED", "relayed", offsetof(struct log_ctx, relayed)},
+	{"HOLDFAST_REASON", "reason", offsetof(struct log_ctx, relayed_reason)},
 };
 
 static const struct log_made_field log_made_fields[LOG_MADE_N] = {
@@ -70,6 +73,7 @@ static const struct log_made_field log_made_fields[LOG_MADE_N] = {
 	[LOG_MADE_MESSAGE_ID] = {"MESSAGE_ID", NULL},
 	[LOG_MADE_RESULT] = {"HOLDFAST_RESULT", "result"},
 	[LOG_MADE_GENERATION] = {"HOLDFAST_GENERATION", "generation"},
+	[LOG_MADE_RECORD] = {"HOLDFAST_RECORD", "record"},
 	[LOG_MADE_STATUS] = {"HOLDFAST_STATUS", "status"},
 	[LOG_MADE_ERRNO] = {"ERRNO", "errno"},
 };
@@ -103,6 +107,9 @@ static const char *log_made_value(enum log_made made, const struct log_ctx *ctx,
 	case LOG_MADE_GENERATION:
 		(void)str_format(number, LOG_NUMBER_SIZE, "%" PRIu64, ctx->generation);
 		return ctx->generation > 0 ? number : NULL;
+	case LOG_MADE_RECORD:
+		(void)str_format(number, LOG_NUMBER_SIZE, "%" PRIu64, ctx->record);
+		return ctx->record > 0 ? number : NULL;
 	case LOG_MADE_STATUS:
 		return ctx->err ? status_name(ctx->err->status) : NULL;
 	case LOG_MADE_ERRNO:

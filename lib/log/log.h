@@ -23,12 +23,15 @@ struct log_ctx {
 	const char *node;
 	const char *claim;
 	const char *plugin;
-	const char *driver;   /* of tasks */
-	const char *unit;     /* of systemd */
-	const char *op;	      /* stage, publish, claim, session, ... */
-	const char *peer;     /* who asked */
-	const char *evidence; /* by which a claim was freed */
-	uint64_t generation;  /* of the claim; 0: left out */
+	const char *driver;	    /* of tasks */
+	const char *unit;	    /* of systemd */
+	const char *op;		    /* stage, publish, claim, session, ... */
+	const char *peer;	    /* who asked */
+	const char *evidence;	    /* by which a claim was freed */
+	const char *relayed;	    /* the program whose record this line repeats */
+	const char *relayed_reason; /* of that record, a word */
+	uint64_t record;	    /* its number; 0: left out */
+	uint64_t generation;	    /* of the claim; 0: left out */
 	enum log_event event; /* adds HOLDFAST_EVENT=, MESSAGE_ID= and, where it has one, HOLDFAST_RESULT= */
 	const struct error *err; /* adds HOLDFAST_STATUS= and ERRNO=, and ": <message>" to the text */
 };

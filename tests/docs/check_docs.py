@@ -220,11 +220,9 @@ DESCRIPTORS = {
     "h->mountinfo.fd": "the mount table",
     "h->state_fd": "the state file",
     "h->audit_fd": "the audit socket",
-    "h->journal_fd": "the journal's socket",
 }
 CONDITIONS = {
     "h->audit_fd<0": "if audit is there",
-    "h->journal_fd<0": "if the journal is there",
     "!h->agent->allow_detach": "with allow_detach",
     "!h->type_available[FS_NFS4]": "with an nfs4 profile",
 }
@@ -711,11 +709,10 @@ def journal_fields():
     """Field -> the programs that write it."""
     text = read(ROOT / "lib/log/log.c")
     members = dict(re.findall(r'\{"(\w+)", "\w+", offsetof\(struct log_ctx, (\w+)\)\}', text))
-    made = {"EVENT": "event", "MESSAGE_ID": "event", "RESULT": "event", "GENERATION": "generation", "STATUS": "err",
+    made = {"EVENT": "event", "MESSAGE_ID": "event", "RESULT": "event", "GENERATION": "generation", "RECORD": "record", "STATUS": "err",
             "ERRNO": "err"}
     members |= {field: made[which] for which, field in re.findall(r'\[LOG_MADE_(\w+)\] = \{"(\w+)"', text)}
-    own = re.search(r"journal_fields\[\] = \{(.*?)\};", read(ROOT / "mounthelper/record.c"), re.S).group(1)
-    fields = {"mount helper": set(re.findall(r'"([A-Z_]+)"', own)) | {"MESSAGE_ID", "HOLDFAST_EVENT"}}
+    fields = {}
     for folder in ("server", "agent"):
         used = set_members(folder)
         fields[folder] = {field for field, member in members.items() if member in used}
@@ -725,15 +722,16 @@ def journal_fields():
 def check_journal():
     """The table of the journal's fields says who writes which; every event is used; catalogues name what exists."""
     fields = journal_fields()
-    table = re.search(r"^\| field \| server \| agent \| mount helper \|.*?\n\n", read(OPERATIONS), re.M | re.S)
+    table = re.search(r"^\| field \| server \| agent \|.*?\n\n", read(OPERATIONS), re.M | re.S)
     rows = [cells(line) for line in table.group(0).splitlines()[2:] if line] if table else []
-    said = {name: {row[0] for row in rows if row[i] == "yes"} for i, name in enumerate(["server", "agent", "mount helper"], 1)}
+    said = {name: {row[0] for row in rows if row[i] == "yes"} for i, name in enumerate(["server", "agent"], 1)}
     for name in fields:
         for field in sorted(fields[name] ^ said[name]):
             fault(f"{shown(OPERATIONS)}: field {field}: the {name} {'writes' if field in fields[name] else 'does not write'} it")
     events = read(ROOT / "proto/journal_events.h")
-    for program, rest in re.findall(r"#define JOURNAL_EVENTS_(SERVER|AGENT)\(X\)(.*?)\n\n", events + "\n\n", re.S):
-        text = "".join(read(path) for path in sorted((ROOT / program.lower()).glob("**/*.c")))
+    for program, rest in re.findall(r"#define JOURNAL_EVENTS_(\w+)\(X\)(.*?)\n\n", events + "\n\n", re.S):
+        folder = "agent" if program == "HELPER" else program.lower()  # which relays them
+        text = "".join(read(path) for path in sorted((ROOT / folder).glob("**/*.c")))
         for symbol in re.findall(r"X\((\w+),", rest):
             if f"LOG_EVENT_{symbol}" not in text:
                 fault(f"proto/journal_events.h: nobody tells {symbol}")

@@ -241,7 +241,7 @@ static void too_many_refusals_end_it(void **state)
 
 /* The filter alone, in forked children: the same object code, with descriptors of its own. */
 
-enum { FD_SOCKET = 3, FD_LOG = 10, FD_LOG_READ, FD_TABLE, FD_STATE, FD_AUDIT, FD_JOURNAL, FD_DIR, FD_OTHER };
+enum { FD_SOCKET = 3, FD_LOG = 10, FD_LOG_READ, FD_TABLE, FD_STATE, FD_AUDIT, FD_DIR, FD_OTHER };
 enum { CALL_MAX = 600, X32 = 0x40000000, NO_HANG = MSG_DONTWAIT };
 
 #define PATH_FLAGS (O_PATH | O_NOFOLLOW | O_CLOEXEC)
@@ -259,7 +259,6 @@ struct probe {
 struct variant {
 	bool detach;
 	bool without_audit;
-	bool without_journal;
 };
 
 static const struct variant plain_variant;
@@ -273,8 +272,7 @@ static _Noreturn void load_and_probe(const struct variant *variant, const struct
 			   .trail = {.fd = FD_LOG, .read_fd = FD_LOG_READ},
 			   .mountinfo = {.fd = FD_TABLE},
 			   .state_fd = FD_STATE,
-			   .audit_fd = variant->without_audit ? -EPROTONOSUPPORT : FD_AUDIT,
-			   .journal_fd = variant->without_journal ? -ENOENT : FD_JOURNAL};
+			   .audit_fd = variant->without_audit ? -EPROTONOSUPPORT : FD_AUDIT};
 	const unsigned long *arg = probe->arg;
 	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	int dir_fd = open(TEST_PREFIX "/probe", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -331,7 +329,6 @@ static void each_rule_lets_its_call_through(void **state)
 		{SYS_recvmsg, {FD_SOCKET, 0, NO_HANG}},
 		{SYS_sendto, {FD_SOCKET, AT(folder), 1, NO_HANG}},
 		{SYS_sendto, {FD_AUDIT, AT(folder), 1, NO_HANG}},
-		{SYS_sendto, {FD_JOURNAL, AT(folder), 1, NO_HANG}},
 		{SYS_recvfrom, {FD_AUDIT, 0, 0, NO_HANG}},
 		{SYS_openat, {FD_DIR, AT(folder), PATH_FLAGS | O_DIRECTORY}},
 		{SYS_openat, {FD_DIR, AT(folder), PATH_FLAGS}},
@@ -379,7 +376,6 @@ static void an_argument_outside_its_rule_kills(void **state)
 		{SYS_sendto, {FD_OTHER, AT(folder), 1, NO_HANG}},
 		{SYS_sendto, {FD_LOG, AT(folder), 1, NO_HANG}},
 		{SYS_recvfrom, {FD_SOCKET, 0, 0, NO_HANG}},
-		{SYS_recvfrom, {FD_JOURNAL, 0, 0, NO_HANG}},
 		{SYS_openat, {FD_DIR, AT(folder), O_RDONLY | O_DIRECTORY | O_CLOEXEC}},
 		{SYS_openat, {FD_DIR, AT(folder), O_RDONLY | O_NOFOLLOW | O_CLOEXEC}},
 		{SYS_openat, {FD_DIR, AT(missing), O_CREAT | O_WRONLY | O_CLOEXEC, 0600}},
@@ -479,12 +475,11 @@ static void every_other_call_kills(void **state)
 
 static void what_the_policy_or_the_machine_lacks_is_not_allowed(void **state)
 {
-	static const struct variant without_sinks = {.without_audit = true, .without_journal = true};
+	static const struct variant without_sinks = {.without_audit = true};
 	const struct probe detach = {SYS_umount2, {AT(missing), SYS_UMOUNT_NOFOLLOW | SYS_UMOUNT_DETACH}};
 	const struct probe sinks[] = {
 		{SYS_sendto, {FD_AUDIT, AT(folder), 1, NO_HANG}},
 		{SYS_recvfrom, {FD_AUDIT, 0, 0, NO_HANG}},
-		{SYS_sendto, {FD_JOURNAL, AT(folder), 1, NO_HANG}},
 	};
 
 	assert_false(is_let_through(&plain_variant, &detach));

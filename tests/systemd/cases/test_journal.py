@@ -10,9 +10,10 @@ import unittest
 
 import machine
 
-SERVER, AGENT, HELPER = "holdfast-server", "holdfast-agent", "holdfast-mounthelper"
+SERVER, AGENT = "holdfast-server", "holdfast-agent"
 EPOCH = 1 << 32  # generations of each begin anew
-UNITS = {SERVER: r"holdfast-server\.service", AGENT: r"holdfast-agent-socket\.service", HELPER: r"holdfast-mounthelper@.*\.service"}
+UNITS = {SERVER: r"holdfast-server\.service", AGENT: r"holdfast-agent-socket\.service"}
+RELAYED = "HOLDFAST_RELAYED=holdfast-mounthelper"
 
 
 def entries(*match):
@@ -59,8 +60,8 @@ class Journal(unittest.TestCase):
         seen = [(e["SYSLOG_IDENTIFIER"], e["HOLDFAST_EVENT"]) for e in life if "HOLDFAST_EVENT" in e]
         self.assertEqual(sorted(seen), sorted([
             (SERVER, "claim-granted"), (AGENT, "volume-claimed"),
-            (HELPER, "mount-staged"), (HELPER, "mount-published"), (AGENT, "volume-published"),
-            (HELPER, "mount-unpublished"), (HELPER, "mount-unstaged"), (AGENT, "volume-unpublished"),
+            (AGENT, "mount-staged"), (AGENT, "mount-published"), (AGENT, "volume-published"),
+            (AGENT, "mount-unpublished"), (AGENT, "mount-unstaged"), (AGENT, "volume-unpublished"),
             (SERVER, "claim-freed"),
         ]))  # fmt: skip
         wire = {e["HOLDFAST_WIRE_VOLUME"] for e in life if "HOLDFAST_WIRE_VOLUME" in e}
@@ -72,7 +73,10 @@ class Journal(unittest.TestCase):
                 self.assertRegex(e["_SYSTEMD_UNIT"], UNITS[e["SYSLOG_IDENTIFIER"]])
             if e.get("HOLDFAST_OP") not in ("register", "unstage"):
                 self.assertEqual(e["HOLDFAST_ALLOC"], alloc["id"], e)
-            if e["SYSLOG_IDENTIFIER"] != HELPER and "HOLDFAST_EVENT" in e:
+            self.assertEqual("HOLDFAST_RELAYED" in e, e.get("HOLDFAST_EVENT", "").startswith("mount-"), e)
+            if "HOLDFAST_RELAYED" in e:
+                self.assertGreater(int(e["HOLDFAST_RECORD"]), 0, e)
+            elif "HOLDFAST_EVENT" in e:
                 self.assertEqual(int(e["HOLDFAST_GENERATION"]) % EPOCH, 1, e)
         granted, freed = told(SERVER, "claim-granted", "HOLDFAST_VOLUME=pgdata"), told(SERVER, "claim-freed", "HOLDFAST_VOLUME=pgdata")
         self.assertEqual(granted[0]["HOLDFAST_CLAIM"], freed[0]["HOLDFAST_CLAIM"])
@@ -80,7 +84,7 @@ class Journal(unittest.TestCase):
         self.assertEqual(freed[0]["HOLDFAST_EVIDENCE"], "receipt")
         published = told(AGENT, "volume-published", "HOLDFAST_VOLUME=pgdata")
         self.assertIn(alloc["published"][0]["path"], published[0]["MESSAGE"])
-        generation = told(HELPER, "mount-published", "HOLDFAST_VOLUME=pgdata")[0]["HOLDFAST_GENERATION"]
+        generation = told(AGENT, "mount-published", "HOLDFAST_VOLUME=pgdata", RELAYED)[0]["HOLDFAST_GENERATION"]
         self.assertEqual(int(generation) % EPOCH, 1)
 
     def test_the_name_towards_the_helper_finds_what_another_spelling_hides(self):
@@ -89,7 +93,8 @@ class Journal(unittest.TestCase):
         wire = granted[0]["HOLDFAST_WIRE_VOLUME"]
         self.assertRegex(wire, r"^pg-data-[0-9a-f]{16}$")
         programs = {e["SYSLOG_IDENTIFIER"] for e in entries(f"HOLDFAST_WIRE_VOLUME={wire}")}
-        self.assertEqual(programs, {SERVER, AGENT, HELPER})
+        self.assertEqual(programs, {SERVER, AGENT})
+        self.assertTrue(entries(f"HOLDFAST_WIRE_VOLUME={wire}", RELAYED))
 
     def test_every_line_of_a_life_is_there_once(self):
         self.live("once")
@@ -126,12 +131,12 @@ class Journal(unittest.TestCase):
         told(SERVER, "server-listening")
         told(SERVER, "node-connected")
         told(AGENT, "helper-runs")
-        told(HELPER, "helper-started")
+        told(AGENT, "helper-started", RELAYED)
         since = now()
         os.kill(int(machine.show("holdfast-agent-socket.service", "MainPID")), signal.SIGKILL)
         machine.wait_for("the agent to be started again", lambda: machine.is_active("holdfast-agent-socket.service"))
         machine.wait_connected()
-        for program, event in ((SERVER, "node-disconnected"), (SERVER, "node-connected"), (AGENT, "session-up"), (HELPER, "helper-stopped")):
+        for program, event in ((SERVER, "node-disconnected"), (SERVER, "node-connected"), (AGENT, "session-up"), (AGENT, "helper-started")):
             told(program, event, since=since)
         since = now()
         machine.systemctl("restart", "holdfast-server.service")

@@ -259,6 +259,22 @@ TEST(lists_are_checked_by_their_kind)
 	assert_int_equal(check_list(MH_LIST_STAGED, 0, &list), STATUS_DATA_LOSS);
 }
 
+TEST(a_reply_is_an_event_of_the_journal)
+{
+	struct mh_reply reply = {.header.op = MH_OP_UNPUBLISH, .status = MH_ALREADY};
+
+	assert_int_equal(helper_reply_event(&reply), LOG_EVENT_MOUNT_UNPUBLISHED);
+	reply.status = MH_BUSY; /* another instance is at it, or what is below is in use */
+	assert_int_equal(helper_reply_event(&reply), LOG_EVENT_MOUNT_REFUSED);
+	reply.step = STEP_UNMOUNT;
+	assert_int_equal(helper_reply_event(&reply), LOG_EVENT_MOUNT_FAILED);
+	reply.header.op = MH_OP_LIST;
+	assert_int_equal(helper_reply_event(&reply), LOG_EVENT_NONE);
+	assert_string_equal(helper_reason_word(REASON_BY_ID), "by-id-not-allowed");
+	assert_string_equal(helper_reason_word(REASON_N), "unknown");
+	assert_null(helper_reason_word(REASON_NONE));
+}
+
 TEST(a_look_is_a_list_of_one_volume)
 {
 	struct mh_list_reply list = {.count = 2,

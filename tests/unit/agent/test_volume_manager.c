@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "kernel/path_look.h"
+#include "log/log.h"
 #include "volume/manager.h"
 
 #include <errno.h>
@@ -62,6 +63,28 @@ void __wrap_path_look(const char *path, struct path_seen *ret)
 		.view = {.dev_minor = 100, .is_nosuid = true, .is_nodev = true, .is_noexec = true}};
 }
 
+/* What was told of the mount helper's records: "stage mount-staged v 1;". */
+static char told[1024];
+static uint64_t told_record;
+
+void __wrap_log_ctx(int priority, const struct log_ctx *ctx, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+void __wrap_log_ctx(int priority, const struct log_ctx *ctx, const char *fmt, ...)
+{
+	size_t n = strlen(told);
+
+	if (!ctx || !ctx->relayed)
+		return;
+	assert_string_equal(ctx->relayed, "holdfast-mounthelper");
+	told_record = ctx->record;
+	assert_true(str_format(told + n, sizeof(told) - n, "%s %s %s%s%s;", ctx->op,
+			       log_event_info(ctx->event)->name, ctx->volume ? ctx->volume : "-",
+			       ctx->relayed_reason ? " " : "",
+			       ctx->relayed_reason ? ctx->relayed_reason : "") > 0);
+	assert_int_equal(priority, ctx->err ? LOG_WARNING : LOG_INFO);
+}
+
 static bool in_use(const char *wire_volume, enum volume_use use, const char *alloc_id, uint8_t slot,
 		   void *userdata)
 {
@@ -115,6 +138,7 @@ static int setup(void **state)
 
 	assert_non_null(f);
 	seen_state = PATH_MOUNTED;
+	told[0] = '\0';
 	ahead_us = 0;
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
@@ -217,6 +241,36 @@ TEST_FIXTURE(the_picture_follows_what_is_done, setup, teardown)
 	assert_null(picture_staged(picture, "v"));
 	assert_null(picture_published(picture, ALLOC_A, 0));
 	assert_string_equal(f->asked, ALLOC_A);
+}
+
+TEST_FIXTURE(what_the_helper_has_put_on_record_is_told_in_the_journal, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct request a = {.f = f, .name = "a"};
+
+	run_until(f, &f->ready, 1);
+	assert_int_equal(strncmp(told, "start helper-started -;", strlen("start helper-started -;")), 0);
+	for (unsigned int n = 1; n < HELPER_POOL_DEFAULT; n++)
+		run_until(f, &f->ready, n + 1);
+	told[0] = '\0';
+	volume_manager_set_picture(f->manager, picture_new());
+	mount(&a, "v", ALLOC_A);
+	run_until(f, &f->n_done, 1);
+	assert_string_equal(told, "stage mount-staged v;publish mount-published v;");
+	assert_int_equal(told_record, f->fake.state->calls);
+	told[0] = '\0';
+	f->fake.state->busy_unstage = 1;
+	unmount(&a, "v", ALLOC_A);
+	run_until(f, &f->n_done, 2);
+	assert_string_equal(
+		told, "unpublish mount-unpublished v;unstage mount-failed v;unpublish mount-unpublished v;"
+		      "unstage mount-unstaged v;");
+	told[0] = '\0';
+	helper_client_restart(f->helper);
+	run_until(f, &f->ready, HELPER_POOL_DEFAULT + 1);
+	assert_int_equal(strncmp(told, "stop helper-stopped -;start helper-started -;",
+				 strlen("stop helper-stopped -;start helper-started -;")),
+			 0);
 }
 
 TEST_FIXTURE(operations_of_one_volume_come_one_after_another, setup, teardown)

@@ -242,6 +242,9 @@ TEST_FIXTURE(the_journal_gets_fields, capture_setup, capture_teardown)
 		.op = "stage",
 		.peer = "uid:1",
 		.evidence = "receipt",
+		.relayed = "r",
+		.relayed_reason = "none",
+		.record = 9,
 		.generation = 7,
 		.event = LOG_EVENT_CLAIM_REFUSED,
 		.err = &err,
@@ -257,8 +260,10 @@ TEST_FIXTURE(the_journal_gets_fields, capture_setup, capture_teardown)
 			 "HOLDFAST_CLAIM=c\nHOLDFAST_PLUGIN=p\nHOLDFAST_DRIVER=d\nHOLDFAST_UNIT=u\nHOLDFAST_"
 			 "OP=stage\nHOLDFAST_"
 			 "PEER=uid:1\n"
-			 "HOLDFAST_EVIDENCE=receipt\nHOLDFAST_EVENT=claim-refused\nMESSAGE_ID=%s\n"
-			 "HOLDFAST_RESULT=failed\nHOLDFAST_GENERATION=7\nHOLDFAST_STATUS=ABORTED\nERRNO=16\n",
+			 "HOLDFAST_EVIDENCE=receipt\nHOLDFAST_RELAYED=r\nHOLDFAST_REASON=none\n"
+			 "HOLDFAST_EVENT=claim-refused\nMESSAGE_ID=%s\n"
+			 "HOLDFAST_RESULT=failed\nHOLDFAST_GENERATION=7\nHOLDFAST_RECORD=9\nHOLDFAST_STATUS="
+			 "ABORTED\nERRNO=16\n",
 			 log_event_info(LOG_EVENT_CLAIM_REFUSED)->id);
 	assert_string_equal(fake.entry, expected);
 	text = captured(*state);

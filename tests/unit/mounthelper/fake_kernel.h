@@ -23,7 +23,6 @@ enum {
 	FAKE_LOG_FD,
 	FAKE_LOG_READ_FD,
 	FAKE_AUDIT_FD,
-	FAKE_JOURNAL_FD,
 	FAKE_DYNAMIC_FD = 1100,
 };
 
@@ -64,10 +63,9 @@ const char *fake_summary(void);
 /** The log so far. */
 const char *fake_log(void);
 
-/** What the kernel's audit confirmed, one line per record, and what the journal got; empty after
+/** What the kernel's audit confirmed, one line per record; empty after
  * fake_sinks_reset(). */
 const char *fake_audit(void);
-const char *fake_journal(void);
 void fake_sinks_reset(void);
 int fake_audit_confirmed(void);		/* how many it was asked to confirm */
 void fake_audit_answers(int sys_errno); /* instead of confirming */

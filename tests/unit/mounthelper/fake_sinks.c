@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The model's side of the trail's other sinks, and of the log's reserved room. */
+/* The model's side of the kernel's audit, and of the log's reserved room. */
 #include "fake_model.h"
 
 #include <errno.h>
@@ -13,8 +13,6 @@ enum { SINK = 1 << 17, ANSWERS = 8 };
 static struct {
 	char audit[SINK];
 	size_t audit_len;
-	char journal[SINK];
-	size_t journal_len;
 	struct answer {
 		uint32_t seq; /* of the record */
 		int error;
@@ -42,11 +40,6 @@ void fake_sinks_process_died(void)
 const char *fake_audit(void)
 {
 	return s.audit;
-}
-
-const char *fake_journal(void)
-{
-	return s.journal;
 }
 
 int fake_audit_confirmed(void)
@@ -132,13 +125,8 @@ static long to_audit(const void *bytes, size_t n)
 long model_sendto(int fd, const void *bytes, size_t n, int flags)
 {
 	assert_int_equal(flags, MSG_DONTWAIT | MSG_NOSIGNAL);
-	if (fd == FAKE_AUDIT_FD)
-		return to_audit(bytes, n);
-	assert_int_equal(fd, FAKE_JOURNAL_FD);
-	assert_true(s.journal_len + n + 1 < SINK);
-	memcpy(s.journal + s.journal_len, bytes, n);
-	s.journal_len += n;
-	return (long)n;
+	assert_int_equal(fd, FAKE_AUDIT_FD);
+	return to_audit(bytes, n);
 }
 
 long model_recvfrom(int fd, void *buf, size_t n, int flags)

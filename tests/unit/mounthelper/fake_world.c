@@ -120,7 +120,6 @@ void fake_kernel_open(struct helper *h)
 	h->procfs_fd = FAKE_PROCFS_FD;
 	h->state_fd = FAKE_STATE_FD;
 	h->audit_fd = FAKE_AUDIT_FD;
-	h->journal_fd = FAKE_JOURNAL_FD;
 	h->mountinfo.fd = FAKE_MOUNTINFO_FD;
 	h->trail.fd = FAKE_LOG_FD;
 	h->trail.read_fd = FAKE_LOG_READ_FD;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "journal_events.h"
 #include "record.h"
 #include "workbench.h"
 
@@ -36,91 +35,16 @@ static void run_all(enum mh_status stage_status, enum mh_status publish_status)
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 }
 
-TEST_FIXTURE(intent_and_result_go_to_all_three_sinks_with_one_text, setup, teardown)
+TEST_FIXTURE(intent_and_result_go_to_log_and_audit_with_one_text, setup, teardown)
 {
 	run_all(MH_OK, MH_OK);
 	assert_int_equal(count(fake_log(), " phase=intent "), 4);
 	assert_int_equal(count(fake_log(), " phase=result "), 4);
 	assert_string_equal(fake_audit(), fake_log());
-	for (const char *line = fake_log(); *line != '\0'; line = strchr(line, '\n') + 1) {
-		char text[CHAIN_LOG_LINE_MAX + 16];
-
-		(void)str_format(text, sizeof(text), "\nMESSAGE=%.*s\n", (int)strcspn(line, "\n"), line);
-		assert_int_equal(count(fake_journal(), text), 1);
-	}
-	assert_int_equal(count(fake_journal(), "PRIORITY=6\nSYSLOG_IDENTIFIER=holdfast-mounthelper\n"), 8);
-	assert_int_equal(count(fake_journal(), "\nHOLDFAST_OP=publish\nHOLDFAST_PHASE=result\n"
-					       "HOLDFAST_WIRE_VOLUME=vol-1\nHOLDFAST_VOLUME=vol-1\n"
-					       "HOLDFAST_ALLOC=" FIXTURE_ALLOC "\n"),
-			 1);
-	assert_int_equal(count(fake_journal(), "\nHOLDFAST_RESULT=success\n"), 4);
 	assert_null(strstr(fake_log(), "degraded"));
 }
 
-#define EVENT_NAME(symbol, name, id, result) "MESSAGE_ID=" id "\nHOLDFAST_EVENT=" name "\n",
-static const char *const events[] = {JOURNAL_EVENTS_HELPER(EVENT_NAME)};
-
-/* The journal since the last call holds this event, that often, and no other one. */
-static void expect_event(const char *name, int n)
-{
-	static size_t seen;
-	const char *journal = fake_journal();
-	char wanted[64];
-
-	seen = seen > strlen(journal) ? 0 : seen;
-	(void)str_format(wanted, sizeof(wanted), "\nHOLDFAST_EVENT=%s\n", name);
-	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
-		assert_int_equal(count(journal + seen, events[i]), strstr(events[i], wanted) ? n : 0);
-	seen = strlen(journal);
-}
-
-/* An intent is no event: nothing has happened yet. */
-TEST_FIXTURE(each_kind_of_record_is_an_event_in_the_journal_and_an_intent_is_none, setup, teardown)
-{
-	struct mh_stage bad = fixture_stage();
-	int sys_errno;
-
-	(void)str_copy(bad.profile, sizeof(bad.profile), "nonesuch");
-	expect_event("none", 0);
-	ASSERT_REPLY(stage(bad), MH_REFUSED);
-	expect_event("mount-refused", 1);
-	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
-	expect_event("mount-staged", 1);
-	ASSERT_REPLY(stage(fixture_stage()), MH_ALREADY);
-	expect_event("mount-staged", 1);
-	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
-	expect_event("mount-published", 1);
-	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
-	expect_event("mount-failed", 1);
-	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
-	expect_event("mount-unpublished", 1);
-	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
-	expect_event("mount-unstaged", 1);
-	assert_int_equal(record_start(&helper, 0, 0, &sys_errno), START_OK);
-	expect_event("helper-started", 1);
-	record_end(&helper, true, REASON_MAGIC, 10);
-	expect_event("helper-violation", 1);
-	helper.refusals_unrecorded = 5;
-	record_refusals_summary(&helper, 0, true);
-	expect_event("mount-refused", 1);
-	record_end(&helper, false, REASON_CLOSED, 9);
-	expect_event("helper-stopped", 1);
-	assert_null(strstr(fake_log(), "MESSAGE_ID"));
-	assert_string_equal(fake_audit(), fake_log());
-}
-
-TEST_FIXTURE(the_journal_has_the_volumes_name_with_and_without_its_hash, setup, teardown)
-{
-	struct mh_stage req = fixture_stage();
-
-	(void)str_copy(req.volume, sizeof(req.volume), "pg-data-0123456789abcdef");
-	(void)stage(req);
-	assert_non_null(strstr(fake_journal(), "HOLDFAST_WIRE_VOLUME=pg-data-0123456789abcdef\n"
-					       "HOLDFAST_VOLUME=pg-data\n"));
-	ASSERT_SAID(" vol=pg-data-0123456789abcdef ");
-}
-
-TEST_FIXTURE(a_refusal_is_a_warning_with_its_reason, setup, teardown)
+TEST_FIXTURE(a_refusal_is_recorded_with_its_reason, setup, teardown)
 {
 	struct mh_stage req = fixture_stage();
 
@@ -128,12 +52,10 @@ TEST_FIXTURE(a_refusal_is_a_warning_with_its_reason, setup, teardown)
 	ASSERT_REPLY(stage(req), MH_REFUSED);
 	ASSERT_SAID("phase=refused");
 	ASSERT_SAID(" reason=profile-unknown res=failed ");
-	assert_non_null(strstr(fake_journal(), "PRIORITY=4\n"));
-	assert_non_null(strstr(fake_journal(), "HOLDFAST_REASON=profile-unknown\nHOLDFAST_RESULT=failed\n"));
 	assert_string_equal(fake_audit(), fake_log());
 }
 
-/* The reply does not wait for the other sinks; nothing overtakes the record on its way to them. */
+/* The reply does not wait for the audit; nothing overtakes the record on its way there. */
 TEST_FIXTURE(a_result_is_in_the_own_log_before_the_reply_and_everywhere_before_the_next_record, setup,
 	     teardown)
 {
@@ -147,7 +69,6 @@ TEST_FIXTURE(a_result_is_in_the_own_log_before_the_reply_and_everywhere_before_t
 	assert_int_equal(fake_locks_held(), 0); /* not of the log either: its digest is in the reply */
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 	assert_string_equal(fake_audit(), fake_log());
-	assert_int_equal(count(fake_journal(), "PRIORITY=6\n"), 4);
 	assert_int_equal(fake_locks_held(), 0);
 	record_pass_on(&helper);
 	assert_string_equal(fake_audit(), fake_log());
@@ -237,19 +158,17 @@ TEST_FIXTURE(without_optional_audit_everything_goes_on, setup, teardown)
 	}
 }
 
-TEST_FIXTURE(sinks_that_could_not_be_opened_are_not_called, setup, teardown)
+TEST_FIXTURE(an_audit_that_could_not_be_opened_is_not_called, setup, teardown)
 {
 	audit_is_optional(true);
 	helper.audit_fd = -EPROTONOSUPPORT;
-	helper.journal_fd = -ENOENT;
 	run_all(MH_OK, MH_OK); /* the model knows no other descriptors */
 	assert_string_equal(fake_audit(), "");
-	assert_string_equal(fake_journal(), "");
 	audit_is_optional(false);
 	ASSERT_REPLY(stage(fixture_stage()), MH_UNAVAILABLE);
 }
 
-TEST_FIXTURE(what_the_log_does_not_take_the_other_sinks_still_get, setup, teardown)
+TEST_FIXTURE(what_the_log_does_not_take_the_audit_still_gets, setup, teardown)
 {
 	const char *audit;
 
@@ -259,8 +178,6 @@ TEST_FIXTURE(what_the_log_does_not_take_the_other_sinks_still_get, setup, teardo
 	audit = strstr(fake_audit(), "op=unstage phase=result");
 	assert_non_null(audit);
 	assert_non_null(strstr(audit, " trail=degraded res=success\n")); /* no number, no chain */
-	assert_non_null(strstr(fake_journal(), "MESSAGE=ts=2023-11-14T22:13:20.000Z cluster=demo node=node-1 "
-					       "op=unstage phase=result"));
 	assert_null(strstr(fake_log(), "op=unstage"));
 }
 
