@@ -202,11 +202,11 @@ static enum status job_get_show(struct call *call, const void *message, struct e
 	if (!answer->job)
 		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no job");
 	print_field("ID", answer->job->id);
-	print_field("Namespace", answer->job->namespace_);
-	print_field("Type", type_of(answer->job));
-	print_field("State", answer->state);
-	print_field("Version", number(answer->job->version, version));
-	print_field("Update", update_of(answer->job));
+	print_field("namespace", answer->job->namespace_);
+	print_field("type", type_of(answer->job));
+	print_field("state", answer->state);
+	print_field("version", number(answer->job->version, version));
+	print_field("update", update_of(answer->job));
 	status = show_groups(answer, err);
 	return status == STATUS_OK ? show_members(answer->waits, answer->n_waits, "waits", err) : status;
 }

@@ -248,7 +248,8 @@ enum status show_alloc(const Holdfast__V1__Allocation *alloc, int64_t node_disco
 	print_field("namespace", alloc->namespace_);
 	print_field("node", alloc->node_id);
 	show_job(alloc);
-	print_field("driver", alloc->driver);
+	if (alloc->n_tasks == 0) /* each task has one of its own */
+		print_field("driver", alloc->driver);
 	show_mount_timeout(alloc);
 	show_unit(alloc);
 	show_csi_plugin(alloc->csi_plugin);

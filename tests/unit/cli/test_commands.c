@@ -333,6 +333,43 @@ TEST_FIXTURE(events_are_shown_with_what_they_are_about, run_setup, NULL)
 	expect_output("the socket is refused");
 }
 
+TEST_FIXTURE(a_job_is_shown_with_its_groups_and_what_its_members_wait_for, run_setup, NULL)
+{
+	fake.answers[0] = (struct fake_answer){
+		.method = "Jobs.Get",
+		.json = "{\"job\": {\"id\": \"web\", \"namespace\": \"default\", \"type\": 1, \"version\": "
+			"3}, "
+			"\"state\": \"pending\", \"groups\": [{\"name\": \"app\", \"desired\": 2, "
+			"\"placed\": 1, "
+			"\"waiting\": 1}], \"waits\": [{\"group\": \"app\", \"index\": 1, \"node_id\": "
+			"\"node-7\", "
+			"\"text\": \"volume db[1] is taken\"}]}",
+	};
+	expect_ok("job status web");
+	expect_output("namespace            default\n");
+	expect_output("type                 service\n");
+	expect_output("state                pending\n");
+	expect_output("version              3\n");
+	expect_output("update               under way\n");
+	expect_output("app         2      1       0       0    0       1\n");
+	expect_output("app[1] node-7 -          volume db[1] is taken\n");
+}
+
+TEST_FIXTURE(the_driver_of_an_allocation_with_tasks_is_that_of_each, run_setup, NULL)
+{
+	fake.answers[0] = (struct fake_answer){
+		.method = "Allocations.Get",
+		.json = "{\"allocation\": {\"id\": \"" ALLOC_ID "\", \"driver\": \"none\", "
+			"\"tasks\": [{\"task\": \"main\", \"driver\": \"container\"}]}}",
+	};
+	expect_ok("alloc status 01");
+	expect_output("main container");
+	assert_null(strstr(ending.output, "driver               none"));
+	fake.answers[0].json = "{\"allocation\": {\"id\": \"" ALLOC_ID "\", \"driver\": \"none\"}}";
+	expect_ok("alloc status 01");
+	expect_output("driver               none");
+}
+
 TEST_FIXTURE(an_allocation_is_shown_with_its_plugin_devices_and_options, run_setup, NULL)
 {
 	fake.answers[0] = (struct fake_answer){
