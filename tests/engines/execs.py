@@ -140,17 +140,17 @@ class Execs:
         self.done_with(alloc)
 
     def a_hangup_of_the_terminal_leaves_it_as_it_was(self):
-        alloc = self.one_task()
+        alloc, work = self.one_task(), self.engine.work
         pid, terminal = pty.fork()
         if pid == 0:
             words = self.words(alloc, "-it", command=["/bin/sh"])
-            os.execv("/bin/sh", ["sh", "-c", 'stty -a > /tmp/holdfast-before; "$@"; stty -a > /tmp/holdfast-after', "sh", *words])
+            os.execv("/bin/sh", ["sh", "-c", f'stty -a > {work}/before; "$@"; stty -a > {work}/after', "sh", *words])
         time.sleep(2)
         os.write(terminal, b"\x10\x11")  # ctrl-p ctrl-q
         _, status = os.waitpid(pid, 0)
         os.close(terminal)
         assert os.waitstatus_to_exitcode(status) == 0, status
-        before, after = (open(f"/tmp/holdfast-{name}", encoding="ascii").read() for name in ("before", "after"))
+        before, after = ((work / name).read_text(encoding="ascii") for name in ("before", "after"))
         assert before == after, (before, after)
         self.done_with(alloc)
 
