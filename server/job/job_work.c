@@ -616,6 +616,8 @@ static void note_object(struct server *server, const struct change_object *objec
 	case OBJECT_ALLOC:
 		if (alloc->job_id[0] != '\0')
 			mark_job(server, alloc->namespace, alloc->job_id);
+		if (alloc_n_plugins(alloc) > 0 && (object->is_deletion || alloc_is_client_terminal(alloc)))
+			mark_waiting(server); /* its node can have the plugin of another job */
 		break;
 	case OBJECT_CLAIM:
 		if (object->is_deletion || claim->state == CLAIM_FREED)

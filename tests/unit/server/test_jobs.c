@@ -383,6 +383,38 @@ TEST_FIXTURE(a_plugin_expects_what_its_job_is_to_have_placed_or_not, setup, tear
 	assert_expected(f, 0, 0);
 }
 
+TEST_FIXTURE(jobs_of_one_plugin_are_expected_together, setup, teardown)
+{
+	char on1[UUID_TEXT_SIZE], on2[UUID_TEXT_SIZE];
+	struct fixture *f = *state;
+	struct submission s;
+
+	connect_both(f);
+	make_job(f, &s);
+	s.alloc.n_volumes = 0;
+	s.plugin.id = text("nfs");
+	s.plugin.type = HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_MONOLITH;
+	s.alloc.csi_plugin = &s.plugin;
+	s.group.count = 2;
+	assert_int_equal(run(f, &s, NULL), 1);
+	UNTIL(f, f->n1.runs == 1 && f->n2.runs == 1);
+	(void)str_copy(on1, sizeof(on1), f->n1.last_run);
+	(void)str_copy(on2, sizeof(on2), f->n2.last_run);
+	s.job.id = text("api");
+	s.group.count = 1; /* and both nodes have the plugin */
+	assert_int_equal(run(f, &s, NULL), 1);
+	settle(f);
+	assert_expected(f, 3, 3);
+	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
+	settle(f);
+	assert_expected(f, 1, 1); /* of the other one */
+	fake_node_send_alloc(&f->n1, on1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	fake_node_send_alloc(&f->n2, on2, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, f->n1.runs + f->n2.runs == 3);
+	settle(f);
+	assert_expected(f, 1, 1);
+}
+
 TEST_FIXTURE(a_member_that_failed_says_why, setup, teardown)
 {
 	struct fixture *f = *state;
