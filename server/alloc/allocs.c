@@ -42,22 +42,6 @@ void allocs_stage_stop(struct change *change, const struct alloc_entry *entry, c
 	change_put_alloc(change, &alloc);
 }
 
-enum status allocs_lose(struct change *change, struct alloc_entry *entry, const char *reason,
-			struct error *err)
-{
-	struct alloc alloc = entry->alloc;
-	char description[ALLOC_DESCRIPTION_MAX + 1];
-
-	(void)snprintf(description, sizeof(description), "%s", reason);
-	alloc.client_description = description;
-	alloc.client_status = CLIENT_LOST;
-	alloc.modify_time_ms = clock_realtime_ms();
-	alloc_note_times(&alloc, entry->alloc.client_status, alloc.modify_time_ms);
-	alloc.n_published = 0;
-	change_put_alloc(change, &alloc);
-	return claims_end_work(change, entry, alloc.modify_time_ms, err);
-}
-
 enum status allocs_node_rebooted(struct server *server, struct node_entry *node, struct error *err)
 {
 	struct alloc_entry *entry;
@@ -70,7 +54,7 @@ enum status allocs_node_rebooted(struct server *server, struct node_entry *node,
 		if (alloc_is_client_terminal(&entry->alloc) ||
 		    (entry->alloc.client_status == CLIENT_PENDING && !alloc_has_live_claims(entry)))
 			continue;
-		st = allocs_lose(&change, entry, "the node was rebooted", err);
+		st = claims_lose_alloc(&change, entry, "the node was rebooted", err);
 		if (st == STATUS_OK)
 			st = change_commit(server, &change, NULL, NULL, err);
 		if (st != STATUS_OK)

@@ -53,10 +53,6 @@ enum status allocs_node_rebooted(struct server *server, struct node_entry *node,
  * has ended by that. A repeat stages nothing. */
 void allocs_stage_stop(struct change *change, const struct alloc_entry *entry, const struct node_entry *node);
 
-/** Stage in @change that the allocation is lost, with the reason; its work has ended. */
-enum status allocs_lose(struct change *change, struct alloc_entry *entry, const char *reason,
-			struct error *err);
-
 /* --- pending.c --- */
 
 /* Allocations that were submitted with a time to wait and whose volume is taken: they are pending, without a

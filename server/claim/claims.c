@@ -4,12 +4,12 @@
 #include "server.h"
 
 #include "access/audit.h"
-#include "alloc/allocs.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,25 +90,6 @@ bool claims_may_run(struct server *server, const struct claim *claim)
 	       alloc->alloc.desired_status != DESIRED_STOP;
 }
 
-enum status claims_take_from_node(struct change *change, const struct claim_entry *entry,
-				  const struct claim_event *evidence, const char *why, struct error *err)
-{
-	const struct claim_event ended = {.type = CLAIM_EVENT_WORK_ENDED, .now_ms = evidence->now_ms};
-	struct alloc_entry *alloc = state_alloc(&entry->server->state, entry->claim.allocation_id);
-	struct claim_entry ending = *entry;
-	enum status st = STATUS_OK;
-	struct claim after;
-	bool changed;
-
-	if (alloc && !alloc_is_client_terminal(&alloc->alloc) && !node_is_connected(entry->node))
-		st = allocs_lose(change, alloc, why, err);
-	if (st == STATUS_OK)
-		st = claim_step(&ending.claim, &ended, &changed, err);
-	if (st == STATUS_OK && ending.claim.state == CLAIM_UNPUBLISHING)
-		st = claims_step(change, &ending, evidence, &after, err);
-	return st;
-}
-
 enum status claims_end_work(struct change *change, struct alloc_entry *alloc, int64_t now_ms,
 			    struct error *err)
 {
@@ -123,6 +104,41 @@ enum status claims_end_work(struct change *change, struct alloc_entry *alloc, in
 			return st;
 	}
 	return STATUS_OK;
+}
+
+enum status claims_lose_alloc(struct change *change, struct alloc_entry *entry, const char *reason,
+			      struct error *err)
+{
+	struct alloc alloc = entry->alloc;
+	char description[ALLOC_DESCRIPTION_MAX + 1];
+
+	(void)snprintf(description, sizeof(description), "%s", reason);
+	alloc.client_description = description;
+	alloc.client_status = CLIENT_LOST;
+	alloc.modify_time_ms = clock_realtime_ms();
+	alloc_note_times(&alloc, entry->alloc.client_status, alloc.modify_time_ms);
+	alloc.n_published = 0;
+	change_put_alloc(change, &alloc);
+	return claims_end_work(change, entry, alloc.modify_time_ms, err);
+}
+
+enum status claims_take_from_node(struct change *change, const struct claim_entry *entry,
+				  const struct claim_event *evidence, const char *why, struct error *err)
+{
+	const struct claim_event ended = {.type = CLAIM_EVENT_WORK_ENDED, .now_ms = evidence->now_ms};
+	struct alloc_entry *alloc = state_alloc(&entry->server->state, entry->claim.allocation_id);
+	struct claim_entry ending = *entry;
+	enum status st = STATUS_OK;
+	struct claim after;
+	bool changed;
+
+	if (alloc && !alloc_is_client_terminal(&alloc->alloc) && !node_is_connected(entry->node))
+		st = claims_lose_alloc(change, alloc, why, err);
+	if (st == STATUS_OK)
+		st = claim_step(&ending.claim, &ended, &changed, err);
+	if (st == STATUS_OK && ending.claim.state == CLAIM_UNPUBLISHING)
+		st = claims_step(change, &ending, evidence, &after, err);
+	return st;
 }
 
 /* Does a boot @boot_id of its node prove that nothing is left of it there? */

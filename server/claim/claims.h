@@ -27,6 +27,11 @@ bool claims_may_run(struct server *server, const struct claim *claim);
 enum status claims_end_work(struct change *change, struct alloc_entry *alloc, int64_t now_ms,
 			    struct error *err);
 
+/** Stage in @change that the allocation is lost, with the reason; with its work all its claims are to be
+ * released. */
+enum status claims_lose_alloc(struct change *change, struct alloc_entry *entry, const char *reason,
+			      struct error *err);
+
 /** Free what the node held in an earlier boot. One transaction per claim. */
 enum status claims_new_boot(struct server *server, struct node_entry *node, const char *boot_id,
 			    struct error *err);

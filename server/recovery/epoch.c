@@ -595,7 +595,7 @@ static enum status end_alloc(struct session *session, const char *id, struct err
 	struct alloc_entry *alloc = state_alloc(&session->server->state, id);
 	char object[OBJECT_SIZE];
 	enum status st =
-		allocs_lose(&change, alloc, "it ended in the time that the server has forgotten", err);
+		claims_lose_alloc(&change, alloc, "it ended in the time that the server has forgotten", err);
 
 	if (st != STATUS_OK)
 		return st;
