@@ -52,6 +52,7 @@ enum reason admit_request(const struct helper *h, const union mh_request *req, i
 		.magic = TICKET_MAGIC, .version = TICKET_VERSION, .read_only = 1, .stage_read_only = 1};
 	enum reason reason;
 
+	assert(req->header.op >= MH_OP_STAGE && req->header.op <= MH_OP_UNSTAGE);
 	*ret = (struct admission){.profile = NULL};
 	if (req->header.op == MH_OP_UNPUBLISH)
 		return check_detach(h, req->unpublish.detach);

@@ -14,6 +14,7 @@ static const struct {
 
 uint64_t propagation_flag(enum ticket_propagation propagation)
 {
+	assert(propagation < TICKET_PROPAGATION_N);
 	return propagations[propagation].flag;
 }
 
@@ -48,6 +49,7 @@ struct outcome attach_mend(struct helper *h, const struct place *place, enum tic
 	struct mount_facts facts = {.peer_group = 0};
 	int r = mount_flags(&h->mountinfo, place, &facts);
 
+	assert(place->fd >= 0 && place->is_mount_root);
 	if (r < 0)
 		return outcome_kernel(STEP_TABLE, r);
 	if (has_propagation(&facts, propagation, group))
@@ -101,6 +103,8 @@ struct outcome attach_mount(struct helper *h, struct attach *attach)
 	struct outcome outcome;
 	int r = place_of_fd(attach->mount_fd, &attached);
 
+	assert(attach->mount_fd >= 0 && attach->dir_fd >= 0);
+	assert((attach->attributes & MOUNT_FLOOR) == MOUNT_FLOOR);
 	/* only now: a descriptor of a directory goes on naming it when something is mounted over it, and
 	 * attaching there would stack */
 	if (r == 0)

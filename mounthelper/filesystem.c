@@ -5,6 +5,7 @@
 
 int filesystem_set(int fs_fd, const char *key, const char *value)
 {
+	assert(fs_fd >= 0 && key[0] != '\0');
 	return sys_fsconfig(fs_fd, value ? SYS_FSCONFIG_SET_STRING : SYS_FSCONFIG_SET_FLAG, key, value, 0);
 }
 
@@ -82,5 +83,6 @@ struct outcome filesystem_make(const struct staging *s, int *ret_fd)
 {
 	struct outcome outcome = make(s, NULL, ret_fd);
 
+	assert(s->profile->kind < FS_N);
 	return outcome.reason == REASON_JOURNAL ? make(s, NO_JOURNAL_DEVICE, ret_fd) : outcome;
 }

@@ -9,8 +9,6 @@
 #include <seccomp.h>
 #include <sys/time.h>
 
-enum { MOUNT_FLOOR = SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV };
-
 struct rule {
 	int call;
 	unsigned int n;
@@ -78,6 +76,7 @@ void filter_load(const struct helper *h)
 {
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_KILL_PROCESS);
 
+	assert(h->state_fd > HELPER_MESSAGE_FD && h->trail.fd > HELPER_MESSAGE_FD);
 	start_need(filter != NULL, START_LOCKDOWN, 0, "filter");
 	start_sys(seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS), START_LOCKDOWN,
 		  "filter");

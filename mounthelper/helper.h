@@ -9,6 +9,7 @@
 #include "privileged/chain_log.h"
 #include "privileged/place.h"
 
+#include <assert.h> /* what fails ends the helper with a record: assertion.h */
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -19,6 +20,9 @@ enum {
 	HELPER_INSTANCES = 8,
 	TREE_LINE_MAX = 32, /* directories from a tree up to the root, both included */
 };
+
+/* Every mount that is attached has these flags. */
+enum { MOUNT_FLOOR = SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV };
 
 enum door { DOOR_SETUID = 1, DOOR_SOCKET = 2 };
 

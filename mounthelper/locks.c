@@ -32,11 +32,13 @@ int lock_instance(int fd)
 
 int lock_volume(int fd, const char *volume)
 {
+	assert(volume[0] != '\0');
 	return ofd_lock(fd, name_at(LOCK_VOLUME, volume), 1, false);
 }
 
 int lock_alloc(int fd, const char *alloc)
 {
+	assert(alloc[0] != '\0');
 	return ofd_lock(fd, name_at(LOCK_ALLOC, alloc), 1, true);
 }
 

@@ -7,6 +7,7 @@
  * everything but two capabilities and about thirty system calls, and then serves requests that name things by
  * id. The order of main() is the argument for its safety. */
 
+#include "assertion.h"
 #include "record.h"
 #include "startup.h"
 #include "trees.h"
@@ -46,6 +47,7 @@ int main(int argc, char **argv)
 		start_fail(word, sys_errno, 0, h->agent->log);
 	/* C. Give up everything that serving does not need. */
 	sandbox_drop(h->door, h->agent);
+	assertion_arm(h);
 	filter_load(h);
 	code = serve(h);
 	/* the locks go before anything that the agent may have slipped in, whose closing could hang */

@@ -89,6 +89,7 @@ void op_list(struct helper *h, const struct mh_list *req, struct mh_list_reply *
 	struct listing listing = {.h = h, .req = req, .reply = reply};
 	int r = 0;
 
+	assert(req->kind <= MH_LIST_PROFILES && reply->count == 0);
 	if (req->kind == MH_LIST_PROFILES)
 		list_profiles(&listing);
 	else

@@ -228,6 +228,7 @@ struct outcome op_publish(struct helper *h, const union mh_request *request,
 							   .attach.mount_fd = -EBADF};
 	struct outcome outcome;
 
+	assert(admission->profile && req->slot <= MH_SLOT_MAX);
 	decide(&p);
 	outcome = open_staged(&p);
 	if (outcome.status == MH_OK)

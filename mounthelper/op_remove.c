@@ -103,6 +103,7 @@ struct outcome op_unpublish(struct helper *h, const union mh_request *request,
 	struct outcome outcome;
 	int e = lock_alloc(h->state_fd, req->alloc);
 
+	assert(req->volume[0] != '\0' && req->slot <= MH_SLOT_MAX);
 	(void)admission; /* what the state table says of a volume decides about no publish */
 	if (e < 0)
 		return outcome_kernel(STEP_LOCK, e);

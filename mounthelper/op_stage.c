@@ -237,6 +237,7 @@ struct outcome op_stage(struct helper *h, const union mh_request *request, const
 								      : TICKET_PROPAGATION_PRIVATE};
 	struct outcome outcome;
 
+	assert(admission->profile->class == req->source.class);
 	(void)str_format(s.source, sizeof(s.source), "holdfast:%s", req->volume);
 	outcome = stage(&s);
 	place_release(&s.origin);

@@ -182,6 +182,7 @@ enum reason ops_run(struct helper *h, const union mh_request *req, union mh_answ
 	enum reason end = REASON_NONE;
 	uint64_t rec = 0;
 
+	assert(h->agent && h->state);
 	memset(ret, 0, sizeof(*ret));
 	record_refusals_summary(h, now_us, false);
 	if (req->header.op == MH_OP_LIST) {

@@ -6,6 +6,7 @@
 #include "base/path.h"
 #include "base/str.h"
 
+#include <assert.h>
 #include <sodium.h>
 #include <string.h>
 
@@ -234,6 +235,7 @@ bool policy_file_check(struct policy_file *file, size_t n)
 
 const struct agent_policy *policy_agent(const struct policy *policy, uint32_t uid)
 {
+	assert(policy->n_agents <= POLICY_AGENT_MAX);
 	for (uint32_t i = 0; i < policy->n_agents; i++)
 		if (policy->agents[i].uid == uid)
 			return &policy->agents[i];
@@ -242,6 +244,7 @@ const struct agent_policy *policy_agent(const struct policy *policy, uint32_t ui
 
 const struct profile *policy_profile(const struct agent_policy *agent, const char *name)
 {
+	assert(agent->profiles || agent->n_profiles == 0);
 	for (uint32_t i = 0; i < agent->n_profiles; i++)
 		if (str_eq(agent->profiles[i].name, name))
 			return &agent->profiles[i];

@@ -160,6 +160,19 @@ static void put_event(struct helper *h, const char *op, uint64_t seq, enum reaso
 	(void)put(h, &record, &rec); /* a trail that is gone has shown in the replies */
 }
 
+void record_assertion(struct helper *h, const char *file, unsigned int line)
+{
+	struct keyline record = KEYLINE_INIT;
+	uint64_t rec;
+
+	begin(&record, "stop", "event", 0);
+	keyline_word(&record, "file", file);
+	keyline_number(&record, "line", line);
+	put_peer(&record, h);
+	keyline_words(&record, "reason", reason_word(REASON_ASSERTION), "res", "failed");
+	(void)put(h, &record, &rec);
+}
+
 enum mh_start record_start(struct helper *h, uint32_t staged, uint32_t published, int *ret_errno)
 {
 	struct keyline record = KEYLINE_INIT;
@@ -223,6 +236,7 @@ int record_request(struct helper *h, const union mh_request *req, const struct a
 	struct keyline record = KEYLINE_INIT;
 	const char *phase = outcome ? "result" : "intent";
 
+	assert(admission || outcome);
 	begin(&record, op_word(req->header.op), admission ? phase : "refused", req->header.seq);
 	put_request(&record, req);
 	if (admission && admission->profile && admission->profile->kind < FS_N)

@@ -17,6 +17,9 @@ enum mh_start record_start(struct helper *h, uint32_t staged, uint32_t published
  */
 void record_end(struct helper *h, bool is_violation, enum reason reason, uint64_t seq);
 
+/** Record a failed assertion, after which the helper ends. */
+void record_assertion(struct helper *h, const char *file, unsigned int line);
+
 /** Record the intent of a request, its result when there is an @outcome, or its refusal without @admission. A
  * result or refusal is in the own log when this returns; record_pass_on() is due after the reply.
  * @ret_rec number in the own log, untouched on failure

@@ -49,6 +49,7 @@ void sandbox_drop(enum door door, const struct agent_policy *agent)
 	uint64_t wanted = SANDBOX_CAPABILITIES;
 	bool is_complete;
 
+	assert(uid != 0 && gid != 0);
 	start_sys(process_capabilities(&caps), START_LOCKDOWN, "capget");
 	if (agent->audit_optional && (caps.permitted & SANDBOX_AUDIT) == 0)
 		wanted &= ~SANDBOX_AUDIT;

@@ -96,6 +96,7 @@ static void open_state(struct helper *h, int root_fd)
 
 void setup_records(struct helper *h, int root_fd)
 {
+	assert(h->agent && root_fd >= 0);
 	open_log(h, root_fd);
 	open_state(h, root_fd);
 	h->audit_fd = kernel_audit_open();
@@ -185,6 +186,7 @@ static int open_system(struct helper *h, const char *path, const char *type, con
 
 void setup_trees(struct helper *h)
 {
+	assert(h->agent && h->root_fd >= 0);
 	h->stage = open_tree_base(h, h->agent->stage_base, 0700);
 	h->publish = open_tree_base(h, h->agent->publish_base, 0711);
 	h->dev_fd = open_system(h, "/dev", "devtmpfs", "tmpfs");

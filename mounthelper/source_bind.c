@@ -23,6 +23,7 @@ struct outcome host_volume_look(struct helper *h, const struct profile *profile,
 	int fd = path_open_trusted(h->root_fd, profile->path);
 	int r = fd < 0 ? fd : place_of_fd(fd, ret);
 
+	assert(profile->class == MH_CLASS_BIND);
 	ret->fd = fd;
 	if (r == -EPERM || r == -ELOOP || r == -ENOTDIR)
 		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_HOST_PATH);

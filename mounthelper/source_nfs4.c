@@ -20,6 +20,7 @@ static struct outcome find(struct staging *s)
 {
 	char text[INET6_ADDRSTRLEN];
 
+	assert(s->req->source.class == MH_CLASS_NFS4);
 	(void)str_format(s->source, sizeof(s->source), "%s%s%s:%s", is_v6(s) ? "[" : "", address(s, text),
 			 is_v6(s) ? "]" : "", s->req->source.u.nfs4.export);
 	return OUTCOME_OK;

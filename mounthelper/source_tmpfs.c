@@ -22,6 +22,7 @@ static int set_options(const struct staging *s, int fs_fd)
 	char inodes[24];
 	int r;
 
+	assert(s->req->source.class == MH_CLASS_TMPFS);
 	(void)str_format(size, sizeof(size), "%" PRIu64, tmpfs_bytes(&s->req->source));
 	(void)str_format(inodes, sizeof(inodes), "%" PRIu64, s->req->source.u.tmpfs.inodes);
 	r = filesystem_set(fs_fd, "size", size);

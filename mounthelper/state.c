@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -53,6 +54,7 @@ void state_set_rates(struct state_table *table, const struct agent_policy *limit
 {
 	struct rate *rate = table->header.rate;
 
+	assert(limits->starts_per_minute > 0 && limits->ops_per_second > 0 && limits->burst > 0);
 	set_rate(&rate[RATE_STARTS], 60 * USEC_PER_SEC, limits->starts_per_minute);
 	set_rate(&rate[RATE_OPS], USEC_PER_SEC * limits->burst / limits->ops_per_second, limits->burst);
 	set_rate(&rate[RATE_RECORDED], REFUSALS_PERIOD * USEC_PER_SEC, REFUSALS_RECORDED);
@@ -128,6 +130,7 @@ int state_admit(struct state_table *table, const char *volume, uint64_t generati
 {
 	struct state_slot *slot = find_or_occupy(table, volume, now_ms);
 
+	assert(volume[0] != '\0');
 	if (!slot)
 		return -ENOSPC;
 	if (generation < slot->generation)
@@ -164,6 +167,7 @@ int state_begin_stage(struct state_table *table, const char *volume, uint64_t tm
 	struct state_slot *slot = find_or_occupy(table, volume, now_ms);
 	uint64_t others;
 
+	assert(volume[0] != '\0');
 	if (!slot)
 		return -ENOSPC;
 	others = table->header.tmpfs_bytes - slot->tmpfs_bytes;

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 
+#include <assert.h>
 #include <sodium.h>
 #include <stddef.h>
 #include <string.h>
@@ -29,6 +30,7 @@ void ticket_source_digest(const struct mh_source *source, uint8_t ret[static TIC
 {
 	struct mh_source plain = *source;
 
+	assert(source->class > 0 && source->class < MH_CLASS_N);
 	if (plain.class == MH_CLASS_BLOCK) {
 		plain.u.block.major = 0;
 		plain.u.block.minor = 0;
@@ -110,6 +112,7 @@ static const struct {
 enum reason ticket_check(const struct ticket *t, const struct ticket *need, const struct ticket_keys *keys,
 			 int64_t now_ms)
 {
+	assert(keys->n <= POLICY_KEY_MAX);
 	if (ticket_is_absent(t))
 		return REASON_TICKET_MISSING;
 	if (!is_signed(t, keys))

@@ -10,6 +10,7 @@
 
 char *slot_name(uint8_t slot, char ret[static SLOT_NAME_SIZE])
 {
+	assert(slot <= MH_SLOT_MAX);
 	(void)str_decimal(ret, SLOT_NAME_SIZE, slot);
 	return ret;
 }
@@ -43,6 +44,7 @@ int publish_mark(int alloc_fd, uint8_t slot, const char *volume)
 	cleanup_place struct place mark = PLACE_INIT;
 	int r = sys_rmdirat(alloc_fd, mark_name(slot, name)); /* nobody's, after a death */
 
+	assert(alloc_fd >= 0 && volume[0] != '\0');
 	if (r == -ENOTEMPTY) {
 		r = has_mark(alloc_fd, slot, volume);
 		return r == 0 ? -EEXIST : r < 0 ? r : 0;
@@ -110,6 +112,7 @@ int place_unmount(const struct helper *h, int dir_fd, const char *name, int flag
 {
 	int r = sys_fchdir(dir_fd);
 
+	assert(dir_fd >= 0 && !strchr(name, '/'));
 	if (r < 0)
 		return r;
 	r = sys_umount2(name, SYS_UMOUNT_NOFOLLOW | flags);
@@ -159,6 +162,7 @@ int csi_target_enter(struct place *place, bool read_only)
 	struct place target = PLACE_INIT;
 	int r = place_open(place->fd, csi_target_name(read_only), &target);
 
+	assert(place->fd >= 0 && !place->is_mount_root);
 	if (r == -ENOTDIR || (r == 0 && !target.is_mount_root)) /* a block attachment has a file there */
 		r = -ENOENT;
 	place_release(r == 0 ? place : &target);

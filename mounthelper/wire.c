@@ -6,6 +6,7 @@
 #include "base/id.h"
 #include "privileged/layout.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum field {
@@ -97,6 +98,7 @@ enum reason wire_decode(const void *bytes, size_t n, uint64_t seq, union mh_requ
 	union mh_request req = {.bytes = {0}};
 	enum reason reason;
 
+	assert(seq > 0);
 	if (n < sizeof(req.header) || n > sizeof(req))
 		return REASON_SIZE;
 	memcpy(&req, bytes, n);

@@ -207,7 +207,8 @@
 	/* the agent knows them by number: later ones come last */                                           \
 	X(REASON_KERNEL_OLD, "kernel-too-old",                                                               \
 	  "before Linux 6.6 an erofs may open other disks than its own: make the image a squashfs, in the "  \
-	  "profile at line N of the policy too, or boot a later kernel")
+	  "profile at line N of the policy too, or boot a later kernel")                                     \
+	X(REASON_ASSERTION, "assertion", "")
 
 /* Why a start ended before HELLO: enum, exit code, word on standard error, sentence for people. The helper
  * says word, errno, detail and N; whoever started it makes the sentence of it. */
@@ -276,7 +277,9 @@
 	  "holdfast-mount, or the User= of a drop-in")                                                       \
 	X(START_LOCKDOWN, 79, "lock-down",                                                                   \
 	  "it could not give up its privileges; the agent's unit must allow CAP_SETPCAP, CAP_SYS_ADMIN and " \
-	  "CAP_AUDIT_WRITE in CapabilityBoundingSet=")
+	  "CAP_AUDIT_WRITE in CapabilityBoundingSet=")                                                       \
+	X(START_ASSERTION, 73, "assertion",                                                                  \
+	  "it found a mistake of its own at line N of that file: please report it")
 
 #define MH_WORD_ENUM(name, word) name,
 #define MH_REASON_ENUM(name, word, sentence) name,
@@ -292,6 +295,7 @@ enum mh_exit {
 	MH_EXIT_INTERNAL = 81,	/* a post-condition failed */
 	MH_EXIT_REFUSALS = 82,	/* too many refused requests */
 	MH_EXIT_SEND = 83,	/* the agent does not read its replies */
+	MH_EXIT_ASSERTION = 84, /* an assertion failed */
 };
 
 #undef MH_WORD_ENUM

@@ -29,6 +29,7 @@ static const struct {
 	{MH_EXIT_INTERNAL, "it found something else mounted than it had meant to; its trail says more"},
 	{MH_EXIT_REFUSALS, "it has refused too many requests; its trail says which and why"},
 	{MH_EXIT_SEND, "it could not deliver its replies"},
+	{MH_EXIT_ASSERTION, "it found a mistake of its own; its trail says where: please report it"},
 };
 
 static bool is_letter(char c)

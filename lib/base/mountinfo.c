@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -147,6 +148,7 @@ static int visit_lines(char *buf, size_t *have, mount_visit_fn *visit, void *use
 
 int mountinfo_each(struct mountinfo *mi, mount_visit_fn *visit, void *userdata)
 {
+	assert(mi->fd >= 0);
 	off_t offset = 0;
 	size_t have = 0;
 

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -38,6 +39,7 @@ bool path_is_within(const char *path, const char *base)
 {
 	size_t n = base[1] == '\0' ? 0 : strlen(base); /* everything is below "/" */
 
+	assert(base[0] == '/');
 	return strncmp(path, base, n) == 0 && (path[n] == '\0' || path[n] == '/');
 }
 

@@ -3,6 +3,8 @@
 
 #include "base/clock.h"
 
+#include <assert.h>
+
 void rate_init(struct rate *rate, uint32_t per_second, uint32_t burst, uint64_t now_us)
 {
 	uint64_t cost_us = USEC_PER_SEC / per_second;
@@ -15,6 +17,7 @@ bool rate_take(struct rate *rate, uint64_t now_us)
 	uint64_t was_us = __atomic_load_n(&rate->paid_us, __ATOMIC_RELAXED);
 	uint64_t paid_us;
 
+	assert(rate->cost_us <= rate->most_us);
 	do {
 		paid_us = was_us > now_us ? was_us : now_us;
 		if (paid_us - now_us > rate->most_us - rate->cost_us)

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
@@ -211,6 +212,7 @@ int chain_log_append(struct chain_log *log, const struct keyline *record, uint64
 	char time[CLOCK_TEXT_SIZE];
 	int r;
 
+	assert(log->head && log->sha256);
 	chain_log_settle(log);
 	r = ofd_lock(log->lock_fd, log->lock_at, 1, true);
 	(void)clock_format(clock_realtime_ms(), time);

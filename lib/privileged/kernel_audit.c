@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <linux/netlink.h>
 #include <string.h>
@@ -28,6 +29,7 @@ static int send_message(int fd, uint16_t type, uint16_t flags, uint32_t seq, con
 		.header = {.nlmsg_type = type, .nlmsg_flags = NLM_F_REQUEST | flags, .nlmsg_seq = seq}};
 	ssize_t n;
 
+	assert(!strpbrk(text, "'\"\n"));
 	if (fd < 0) /* not even the call: a filter may allow it for a real descriptor only */
 		return -EBADF;
 	if (str_copy(message.text, sizeof(message.text), text) < 0)

@@ -3,6 +3,7 @@
 
 #include "base/sys.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -48,6 +49,7 @@ static int check_control(struct msghdr *msg, const struct ucred *peer)
 
 ssize_t peer_socket_receive(int fd, const struct ucred *peer, void *buf, size_t size)
 {
+	assert(size > 0);
 	/* room for exactly one set of credentials */
 	union {
 		struct cmsghdr align;

@@ -79,7 +79,7 @@ TEST(an_exit_code_alone_tells_what_it_can)
 		strstr(tell_exit(76, ""), "one of: log, log-end, state, instances, start-rate, audit"));
 	for (int i = 1; i < START_N; i++)
 		assert_non_null(strstr(tell_exit(codes[i], ""), ": "));
-	for (int code = MH_EXIT_VIOLATION; code <= MH_EXIT_SEND; code++)
+	for (int code = MH_EXIT_VIOLATION; code <= MH_EXIT_ASSERTION; code++)
 		assert_non_null(strstr(tell_exit(code, ""), ": it "));
 }
 
