@@ -131,12 +131,14 @@ static const struct process_limit limits[] = {
 
 static void set_limits(void)
 {
-	const struct process_limit *limit = limits;
-	rlim_t hard = 0;
-	int r = process_set_limits(limits, ARRAY_SIZE(limits), &limit, &hard);
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		rlim_t hard = 0;
+		int r = process_set_limit(&limits[i], &hard);
 
-	if (r < 0)
-		start_fail(START_LIMIT, -r, hard < UINT32_MAX ? (uint32_t)hard : UINT32_MAX, limit->name);
+		if (r < 0)
+			start_fail(START_LIMIT, -r, hard < UINT32_MAX ? (uint32_t)hard : UINT32_MAX,
+				   limits[i].name);
+	}
 }
 
 /* SIGXFSZ: a write beyond a limit must fail, not kill; SIGPIPE: the same for the agent's end. The others come

@@ -184,7 +184,7 @@ static struct outcome publish_new(struct publishing *p)
 	if (outcome.status == MH_OK)
 		outcome.state |= MH_STATE_PUBLISHED;
 	else if (outcome.status != MH_INTERNAL) /* then it may stand there all the same */
-		counts_end_publish(p->h, p->req->volume);
+		counts_end(p->h, p->req->volume, 1, false);
 	return outcome;
 }
 

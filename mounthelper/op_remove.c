@@ -117,7 +117,7 @@ struct outcome op_unpublish(struct helper *h, const union mh_request *request,
 	r.alloc_fd = alloc.fd;
 	outcome = take_away(&r, alloc.fd, slot_name(req->slot, slot));
 	if (r.unmounted)
-		counts_end_publish(h, req->volume);
+		counts_end(h, req->volume, 1, false);
 	if (outcome.status != MH_OK && outcome.status != MH_ALREADY)
 		return outcome;
 	e = publish_unmark(alloc.fd, req->slot, req->volume);
@@ -211,7 +211,7 @@ struct outcome op_unstage(struct helper *h, const union mh_request *request,
 	}
 	if (outcome.status != MH_OK && outcome.status != MH_ALREADY)
 		return outcome;
-	counts_end_stage(h, req->volume, r.staged->published);
+	counts_end(h, req->volume, r.staged->published, true);
 	outcome.reason = plugin_left ? REASON_PLUGIN_LEFT : REASON_NONE;
 	outcome.dev_major = r.last.dev_major;
 	outcome.dev_minor = r.last.dev_minor;

@@ -137,7 +137,7 @@ static struct outcome stage_new(struct staging *s)
 		return outcome;
 	outcome = attach_new(s);
 	if (outcome.status != MH_OK) {
-		counts_end_stage(s->h, s->req->volume, 0);
+		counts_end(s->h, s->req->volume, 0, true);
 		return outcome;
 	}
 	remembered = remember(s, false);

@@ -271,19 +271,12 @@ int counts_begin_publish(struct helper *h, const char *volume)
 	return r;
 }
 
-void counts_end_publish(struct helper *h, const char *volume)
-{
-	if (lock_table(h->state_fd) < 0)
-		return;
-	state_count_publishes(h->state, volume, -1);
-	unlock_table(h->state_fd);
-}
-
-void counts_end_stage(struct helper *h, const char *volume, uint32_t published)
+void counts_end(struct helper *h, const char *volume, uint32_t published, bool is_unstaged)
 {
 	if (lock_table(h->state_fd) < 0)
 		return;
 	state_count_publishes(h->state, volume, -(int32_t)published);
-	state_clear_staged(h->state, volume);
+	if (is_unstaged)
+		state_clear_staged(h->state, volume);
 	unlock_table(h->state_fd);
 }

@@ -109,9 +109,6 @@ int census_take(struct helper *h, struct census *census);
  * the sum of all is never lowered but by that. Returns 0, -EMFILE, or another negative errno. */
 int counts_begin_publish(struct helper *h, const char *volume);
 
-/** One publish of @volume is gone, or did not come about. Should the lock not be had, it stays counted. */
-void counts_end_publish(struct helper *h, const char *volume);
-
-/** The staged mount of @volume is gone, with @published publishes that were counted, or did not come about.
- * The same. */
-void counts_end_stage(struct helper *h, const char *volume, uint32_t published);
+/** @published counted publishes of @volume are gone, or did not come about; and so is its staged mount if it
+ * @is_unstaged. Should the lock not be had, they stay counted. */
+void counts_end(struct helper *h, const char *volume, uint32_t published, bool is_unstaged);

@@ -10,6 +10,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+/* Of bytes too: the kernel moves no more of them at once than an int holds. */
 static int result(long r)
 {
 	return r < 0 ? -errno : (int)r;
@@ -33,11 +34,6 @@ int sys_rmdirat(int dir_fd, const char *name)
 int sys_readlinkat(int dir_fd, const char *name, char *buf, size_t size)
 {
 	return result(readlinkat(dir_fd, name, buf, size));
-}
-
-int sys_fstatat(int dir_fd, const char *name, struct stat *ret, int flags)
-{
-	return result(fstatat(dir_fd, name, ret, flags));
 }
 
 int sys_fstatfs(int fd, struct statfs *ret)
@@ -114,16 +110,12 @@ ssize_t sys_listmount(uint64_t mount_id, uint64_t after_id, uint64_t *ret_ids, s
 
 ssize_t sys_write(int fd, const void *bytes, size_t n)
 {
-	ssize_t r = write(fd, bytes, n);
-
-	return r < 0 ? -errno : r;
+	return result(write(fd, bytes, n));
 }
 
 ssize_t sys_pread(int fd, void *buf, size_t n, off_t offset)
 {
-	ssize_t r = pread(fd, buf, n, offset);
-
-	return r < 0 ? -errno : r;
+	return result(pread(fd, buf, n, offset));
 }
 
 int sys_fdatasync(int fd)
@@ -150,22 +142,16 @@ int sys_ofd_lock(int fd, int cmd, struct flock *lock)
 
 ssize_t sys_recvmsg(int fd, struct msghdr *msg, int flags)
 {
-	ssize_t r = recvmsg(fd, msg, flags);
-
-	return r < 0 ? -errno : r;
+	return result(recvmsg(fd, msg, flags));
 }
 
 ssize_t sys_recvfrom(int fd, void *buf, size_t n, int flags)
 {
-	ssize_t r = recvfrom(fd, buf, n, flags, NULL, NULL);
-
-	return r < 0 ? -errno : r;
+	return result(recvfrom(fd, buf, n, flags, NULL, NULL));
 }
 
 ssize_t sys_sendto(int fd, const void *bytes, size_t n, int flags, const struct sockaddr *to,
 		   unsigned int to_len)
 {
-	ssize_t r = sendto(fd, bytes, n, flags, to, to_len);
-
-	return r < 0 ? -errno : r;
+	return result(sendto(fd, bytes, n, flags, to, to_len));
 }

@@ -84,7 +84,7 @@ int process_reset_descriptors(int n)
 	return close_range((unsigned int)n, ~0U, 0) < 0 ? -errno : 0;
 }
 
-static int set_limit(const struct process_limit *wanted, rlim_t *ret_hard)
+int process_set_limit(const struct process_limit *wanted, rlim_t *ret_hard)
 {
 	const __rlimit_resource_t resource = (__rlimit_resource_t)wanted->resource;
 	struct rlimit limit = {.rlim_cur = wanted->wanted, .rlim_max = wanted->wanted};
@@ -99,20 +99,6 @@ static int set_limit(const struct process_limit *wanted, rlim_t *ret_hard)
 	}
 	limit.rlim_cur = limit.rlim_max;
 	return setrlimit(resource, &limit) < 0 ? -errno : 0;
-}
-
-int process_set_limits(const struct process_limit *limits, size_t n, const struct process_limit **ret_failed,
-		       rlim_t *ret_hard)
-{
-	for (size_t i = 0; i < n; i++) {
-		int r = set_limit(&limits[i], ret_hard);
-
-		if (r < 0) {
-			*ret_failed = &limits[i];
-			return r;
-		}
-	}
-	return 0;
 }
 
 enum { CAPABILITY_N = 64 }; /* as many as the kernel's interface has room for */

@@ -30,12 +30,10 @@ struct process_limit {
 	rlim_t least;
 };
 
-/** Set hard and soft limits to what is wanted, or, where that cannot be raised, the soft to the hard one.
+/** Set hard and soft limit to what is wanted, or, where that cannot be raised, the soft to the hard one.
  *
- * @ret_hard the hard limit found where it is less than the least: -EPERM
- * Returns 0; or a negative errno and in @ret_failed whose it is. */
-int process_set_limits(const struct process_limit *limits, size_t n, const struct process_limit **ret_failed,
-		       rlim_t *ret_hard);
+ * @ret_hard the hard limit found where it is less than the least: -EPERM */
+int process_set_limit(const struct process_limit *limit, rlim_t *ret_hard);
 
 struct process_capabilities {
 	uint64_t effective;
