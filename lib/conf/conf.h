@@ -19,7 +19,6 @@
 
 enum {
 	CONF_SIZE_MAX = 1 << 20, /* bytes of a file */
-	CONF_DEPTH_MAX = 32,	 /* blocks, objects and lists inside one another */
 	CONF_DROPINS_MAX = 256,	 /* files of a drop-in folder */
 	CONF_FIELDS_MAX = 64,	 /* of one conf_bind() table */
 };

@@ -4,7 +4,6 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "base/strbuf.h"
-#include "conf/conf.h"
 #include "conf/lines.h"
 
 #include <stdbool.h>

@@ -4,6 +4,8 @@
 
 #include "conf/lines.h"
 
+enum { CONF_DEPTH_MAX = 32 }; /* blocks, objects and lists inside one another, in HCL and JSON */
+
 /** @text  valid UTF-8
  * @file   from lines_file()
  * @ret    owned by the caller, json_decref(); the places of its members are in @lines */

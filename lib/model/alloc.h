@@ -156,10 +156,6 @@ const char *alloc_unit(const struct alloc *alloc);
 /** Fill what may be left out: namespace, driver, attachment mode of volume requests. */
 void alloc_default(struct alloc *alloc);
 
-/** Check a submission; contradictions name both fields. No node: it is to be placed. Read-only under a writer
- * mode is none: the mode says who may share the volume, not what this allocation does with it. */
-enum status alloc_validate(const struct alloc *alloc, struct error *err);
-
 /** Has the node finished with it (complete, failed or lost)? */
 bool alloc_is_client_terminal(const struct alloc *alloc);
 

@@ -8,8 +8,6 @@
 #include "rpc/peer.h"
 #include "rpc/request_head.h"
 
-#define RPC_CALLER_HEADER "holdfast-caller"
-
 /** STATUS_INVALID_ARGUMENT for an identity or address that is not printable ASCII, or has a blank. */
 enum status caller_format(const struct rpc_peer *peer, char ret[static REQUEST_CALLER_MAX + 1],
 			  struct error *err);

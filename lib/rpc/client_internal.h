@@ -2,14 +2,19 @@
 #pragma once
 /* What unary calls and streams see of the client: its connections and the calls on them. */
 
-#include "rpc/client.h"
+#include "rpc/address.h"
 #include "rpc/dial.h"
 #include "rpc/h2.h"
 #include "rpc/message.h"
 #include "rpc/response_head.h"
 #include "rpc/transport.h"
 
+#include <protobuf-c/protobuf-c.h>
 #include <sys/queue.h>
+#include <systemd/sd-event.h>
+
+struct rpc_behalf;
+struct rpc_tls;
 
 enum { CLIENT_NAME_SIZE = 320, CALL_NAME_SIZE = 640 };
 

@@ -7,6 +7,7 @@
 #include "rpc/grpc_status.h"
 #include "rpc/message.h"
 #include "rpc/response_head.h"
+#include "rpc/server.h"
 #include "rpc/server_internal.h"
 
 #include <stdlib.h>

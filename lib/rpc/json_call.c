@@ -8,6 +8,7 @@
 #include "rpc/message.h"
 #include "rpc/pbjson.h"
 #include "rpc/plain_answer.h"
+#include "rpc/server.h"
 #include "rpc/server_internal.h"
 #include "rpc/unpack.h"
 

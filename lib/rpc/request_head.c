@@ -3,7 +3,6 @@
 
 #include "base/parse.h"
 #include "base/str.h"
-#include "rpc/caller.h"
 #include "rpc/grpc_timeout.h"
 
 #include <errno.h>

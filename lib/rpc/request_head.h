@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define RPC_CALLER_HEADER "holdfast-caller" /* see rpc/caller.h */
+
 enum {
 	REQUEST_HEADERS_MAX = 16 * 1024, /* header list size of RFC 9113: names, values and 32 for each */
 	REQUEST_PATH_MAX = 1023,	 /* with its query */

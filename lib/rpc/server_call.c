@@ -5,6 +5,7 @@
 #include "rpc/caller.h"
 #include "rpc/grpc_status.h"
 #include "rpc/message.h"
+#include "rpc/server.h"
 #include "rpc/server_internal.h"
 #include "rpc/timer.h"
 

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "rpc/h2_io.h"
+#include "rpc/server.h"
 #include "rpc/server_internal.h"
 #include "rpc/timer.h"
 #include "rpc/tls_session.h"

@@ -7,8 +7,11 @@
 #include "rpc/message.h"
 #include "rpc/peer_count.h"
 #include "rpc/request_head.h"
-#include "rpc/server.h"
+#include "rpc/route.h"
+#include "rpc/service.h"
 #include "rpc/transport.h"
+
+struct rpc_tls;
 
 struct server_timing {
 	uint64_t handshake_us;	   /* TLS, from accept */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
+#include "rpc/client.h"
 #include "rpc/client_internal.h"
 #include "rpc/message.h"
 #include "rpc/server.h"

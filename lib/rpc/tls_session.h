@@ -2,13 +2,15 @@
 #pragma once
 /* TLS sessions of a struct rpc_tls, and what their peers' certificates say. */
 
+#include "base/error.h"
 #include "rpc/peer.h"
-#include "rpc/tls.h"
 
 #include <openssl/ssl.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+struct rpc_tls;
 
 /** Has @tls a certificate to serve with? STATUS_FAILED_PRECONDITION otherwise. */
 enum status tls_session_check_server(const struct rpc_tls *tls, struct error *err);

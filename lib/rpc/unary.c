@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "rpc/client.h"
 #include "rpc/client_internal.h"
 #include "rpc/pack.h"
 

@@ -5,7 +5,7 @@
  * kv.c checks the limits and counts what is pending; a backend takes submissions in their order and hands
  * them back with an outcome, in the same order, from the event loop. */
 
-#include "store/kv.h"
+#include "store/kv_types.h"
 #include "store/submission.h"
 
 struct kv_backend {

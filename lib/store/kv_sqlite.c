@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "store/kv_sqlite.h"
+
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "store/kv_sqlite_internal.h"
+#include "store/checksum.h"
+#include "store/sqlite_error.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,6 +39,38 @@ static const char *const queries[QUERY_N] = {
 static const char query_position[] = "SELECT revision, compacted, (SELECT max(revision) FROM changes), "
 				     "sum = record_sum('position', x'', revision, compacted) FROM position";
 
+/* --- helpers --- */
+
+static void finalizep(sqlite3_stmt **statement)
+{
+	(void)sqlite3_finalize(*statement);
+}
+
+#define cleanup_statement cleanup(finalizep)
+
+static enum status fail(struct kv_sqlite *db, int rc, const char *doing, struct error *err)
+{
+	return sqlite_error(rc, db->sys_errno, db->path, doing, err);
+}
+
+static int bind_key(sqlite3_stmt *statement, int index, const char *key)
+{
+	return sqlite3_bind_text(statement, index, key, -1, SQLITE_STATIC);
+}
+
+static int bind_revision(sqlite3_stmt *statement, int index, uint64_t revision)
+{
+	return sqlite3_bind_int64(statement, index, (sqlite3_int64)revision);
+}
+
+static enum status damaged(const struct kv_sqlite *db, const char *what, struct error *err)
+{
+	return error_set(
+		err, STATUS_DATA_LOSS, 0,
+		"store %s: damaged: %s; keep a copy and restore a backup (holdfast-server --restore FILE)",
+		db->path, what);
+}
+
 /* Bindings point into the transaction, so they must not outlive the call. */
 static void rewind_statement(sqlite3_stmt *statement)
 {
@@ -43,7 +78,8 @@ static void rewind_statement(sqlite3_stmt *statement)
 	(void)sqlite3_clear_bindings(statement);
 }
 
-int kv_sqlite_step(struct kv_sqlite *db, sqlite3_stmt *statement)
+/* Keeps the errno behind a failure: sqlite3_system_errno() does not know that of a COMMIT. */
+static int step(struct kv_sqlite *db, sqlite3_stmt *statement)
 {
 	int rc;
 
@@ -57,7 +93,7 @@ int kv_sqlite_step(struct kv_sqlite *db, sqlite3_stmt *statement)
 static int run(struct kv_sqlite *db, enum kv_sqlite_query query)
 {
 	sqlite3_stmt *statement = db->statements[query];
-	int rc = kv_sqlite_step(db, statement);
+	int rc = step(db, statement);
 
 	rewind_statement(statement);
 	return rc == SQLITE_DONE || rc == SQLITE_ROW ? SQLITE_OK : rc;
@@ -67,11 +103,11 @@ static int run(struct kv_sqlite *db, enum kv_sqlite_query query)
 static int run_for_number(struct kv_sqlite *db, enum kv_sqlite_query query, uint64_t *ret)
 {
 	sqlite3_stmt *statement = db->statements[query];
-	int rc = kv_sqlite_step(db, statement);
+	int rc = step(db, statement);
 
 	if (rc == SQLITE_ROW) {
 		*ret = (uint64_t)sqlite3_column_int64(statement, 0);
-		rc = kv_sqlite_step(db, statement);
+		rc = step(db, statement);
 	}
 	rewind_statement(statement);
 	return rc == SQLITE_DONE ? SQLITE_OK : rc;
@@ -85,18 +121,18 @@ static enum status read_position(struct kv_sqlite *db, bool *ret_has_changes, st
 	int rc = sqlite3_prepare_v2(db->db, query_position, -1, &statement, NULL);
 
 	if (rc == SQLITE_OK)
-		rc = kv_sqlite_step(db, statement);
+		rc = step(db, statement);
 	if (rc == SQLITE_DONE || rc == SQLITE_ERROR)
-		return kv_sqlite_damaged(db, "its position is missing", err);
+		return damaged(db, "its position is missing", err);
 	if (rc != SQLITE_ROW)
 		return fail(db, rc, "read the position", err);
 	revision = sqlite3_column_int64(statement, 0);
 	compacted = sqlite3_column_int64(statement, 1);
 	if (revision < 0 || revision > REVISION_MAX || compacted < 0 || compacted > revision ||
 	    sqlite3_column_int64(statement, 2) > revision)
-		return kv_sqlite_damaged(db, "its position contradicts its changes", err);
+		return damaged(db, "its position contradicts its changes", err);
 	if (sqlite3_column_int(statement, 3) != 1)
-		return kv_sqlite_damaged(db, "its position is not what was written", err);
+		return damaged(db, "its position is not what was written", err);
 	db->revision = (uint64_t)revision;
 	db->committed_revision = (uint64_t)revision;
 	db->opened_revision = (uint64_t)revision;
@@ -122,7 +158,7 @@ enum status kv_sqlite_prepare(struct kv_sqlite *db, struct error *err)
 					    &db->statements[i], NULL);
 
 		if (rc == SQLITE_ERROR)
-			return kv_sqlite_damaged(db, sqlite3_errmsg(db->db), err);
+			return damaged(db, sqlite3_errmsg(db->db), err);
 		if (rc != SQLITE_OK)
 			return fail(db, rc, "open", err);
 	}
@@ -364,4 +400,178 @@ void kv_sqlite_freeze(struct kv_sqlite *db)
 	(void)pthread_mutex_lock(&db->lock);
 	(void)sqlite3_db_config(db->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
 	(void)pthread_mutex_unlock(&db->lock);
+}
+
+/* --- the checksum of a record: what the disk gives back is what was written, or an error, never another
+ * state --- */
+
+enum { NUMBER_BYTES = 8 };
+
+static uint64_t add_number(uint64_t sum, uint64_t number)
+{
+	uint8_t bytes[NUMBER_BYTES];
+
+	for (size_t i = 0; i < NUMBER_BYTES; i++)
+		bytes[i] = (uint8_t)(number >> (8 * i));
+	return checksum_add(sum, bytes, sizeof(bytes));
+}
+
+/* The key with its NUL, which no key contains: where it ends is part of the sum. */
+static uint64_t record_sum(const struct kv_item *item)
+{
+	uint64_t sum = checksum_add(CHECKSUM_INIT, item->key, strlen(item->key) + 1);
+
+	sum = add_number(sum, item->create_revision);
+	sum = add_number(sum, item->mod_revision);
+	return checksum_add(sum, item->value, item->len);
+}
+
+static void run_sum(sqlite3_context *context, int n, sqlite3_value **values)
+{
+	struct kv_item item;
+
+	(void)n;
+	item = (struct kv_item){
+		.key = (const char *)sqlite3_value_text(values[0]),
+		.value = sqlite3_value_blob(values[1]),
+		.len = (size_t)sqlite3_value_bytes(values[1]),
+		.create_revision = (uint64_t)sqlite3_value_int64(values[2]),
+		.mod_revision = (uint64_t)sqlite3_value_int64(values[3]),
+	};
+	if (item.key)
+		sqlite3_result_int64(context, (sqlite3_int64)record_sum(&item));
+	else
+		sqlite3_result_error_nomem(context); /* or NULL, which the tables do not hold */
+}
+
+int kv_sqlite_add_sum(sqlite3 *db)
+{
+	return sqlite3_create_function_v2(db, "record_sum", 4,
+					  SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY, NULL,
+					  run_sum, NULL, NULL, NULL);
+}
+
+/* --- reading --- */
+
+static const char query_range[] = "SELECT key, value, create_revision, mod_revision, sum FROM kv "
+				  "WHERE key >= ?1 AND key < ?2 ORDER BY key LIMIT ?3";
+static const char query_next[] = "SELECT key, value, create_revision, mod_revision, sum FROM kv "
+				 "WHERE key >= ?1 AND key < ?2 AND key <> ?3 ORDER BY key LIMIT 1";
+
+/* The row of (key, value, create revision, mod revision, sum) that @statement stands on. */
+static enum status read_record(struct kv_sqlite *db, sqlite3_stmt *statement, struct kv_item *ret,
+			       struct error *err)
+{
+	char what[KV_KEY_MAX + 64];
+	char key[KV_KEY_MAX + 1];
+
+	*ret = (struct kv_item){
+		.key = (const char *)sqlite3_column_text(statement, 0),
+		.value = sqlite3_column_blob(statement, 1),
+		.len = (size_t)sqlite3_column_bytes(statement, 1),
+		.create_revision = (uint64_t)sqlite3_column_int64(statement, 2),
+		.mod_revision = (uint64_t)sqlite3_column_int64(statement, 3),
+	};
+	if (!ret->key || (!ret->value && sqlite3_column_type(statement, 1) != SQLITE_NULL))
+		return sqlite_error(SQLITE_NOMEM, 0, db->path, "read", err);
+	if ((uint64_t)sqlite3_column_int64(statement, 4) == record_sum(ret))
+		return STATUS_OK;
+	str_copy_text(key, sizeof(key), ret->key); /* whatever it has become */
+	(void)str_format(what, sizeof(what), "its record %.200s is not what was written", key);
+	return damaged(db, what, err);
+}
+
+/* Hand every row to @each. Not by step(), which is the writer's. */
+static enum status each_row(struct kv_sqlite *db, sqlite3_stmt *statement, kv_each_fn *each, void *userdata,
+			    struct error *err)
+{
+	for (;;) {
+		struct kv_item item;
+		enum status st;
+		int rc;
+
+		errno = 0;
+		rc = sqlite3_step(statement);
+		if (rc == SQLITE_DONE)
+			return STATUS_OK;
+		if (rc != SQLITE_ROW)
+			return sqlite_error(rc, errno, db->path, "read", err);
+		st = read_record(db, statement, &item, err);
+		if (st != STATUS_OK)
+			return st;
+		db->n_read++;
+		if (!each(&item, userdata))
+			return STATUS_OK;
+	}
+}
+
+/* The first key behind all that begin with @prefix. Keys are printable ASCII, so 0x7f is above every byte of
+ * one, and the last byte never overflows. */
+static void end_of(const char *prefix, char ret[static KV_KEY_MAX + 2])
+{
+	size_t n = strlen(prefix);
+
+	(void)str_copy(ret, KV_KEY_MAX + 2, n > 0 ? prefix : "\x7f");
+	if (n > 0)
+		ret[n - 1]++;
+}
+
+enum status kv_sqlite_range(struct kv_sqlite *db, const char *prefix, const char *from, size_t limit,
+			    kv_each_fn *each, void *userdata, struct error *err)
+{
+	char end[KV_KEY_MAX + 2];
+	sqlite3_stmt *statement = NULL;
+	enum status st;
+	int rc;
+
+	end_of(prefix, end);
+	rc = sqlite3_prepare_v2(db->reader, query_range, -1, &statement, NULL);
+	if (rc == SQLITE_OK)
+		rc = bind_key(statement, 1, strcmp(from, prefix) > 0 ? from : prefix);
+	if (rc == SQLITE_OK)
+		rc = bind_key(statement, 2, end);
+	if (rc == SQLITE_OK) /* negative: no limit */
+		rc = sqlite3_bind_int64(statement, 3, limit > INT64_MAX ? -1 : (sqlite3_int64)limit);
+	st = rc == SQLITE_OK ? each_row(db, statement, each, userdata, err)
+			     : sqlite_error(rc, sqlite3_system_errno(db->reader), db->path, "read", err);
+	(void)sqlite3_finalize(statement); /* at once: a reading statement keeps the log from being folded */
+	return st;
+}
+
+enum status kv_sqlite_range_writing(struct kv_sqlite *db, const char *prefix, kv_each_fn *each,
+				    void *userdata, struct error *err)
+{
+	char end[KV_KEY_MAX + 2];
+	char from[KV_KEY_MAX + 1];
+	char last[KV_KEY_MAX + 1] = "";
+	cleanup_statement sqlite3_stmt *statement = NULL;
+	enum status st = STATUS_OK;
+	bool goes_on = true;
+	int rc = sqlite3_prepare_v2(db->db, query_next, -1, &statement, NULL);
+
+	end_of(prefix, end);
+	(void)str_copy(from, sizeof(from), prefix);
+	if (rc == SQLITE_OK)
+		rc = bind_key(statement, 2, end);
+	while (rc == SQLITE_OK && st == STATUS_OK && goes_on) {
+		struct kv_item item;
+
+		rc = bind_key(statement, 1, from);
+		if (rc == SQLITE_OK)
+			rc = bind_key(statement, 3, last);
+		if (rc == SQLITE_OK)
+			rc = step(db, statement);
+		if (rc == SQLITE_DONE)
+			return STATUS_OK;
+		if (rc != SQLITE_ROW)
+			break;
+		st = read_record(db, statement, &item, err);
+		goes_on = st == STATUS_OK && each(&item, userdata);
+		if (st == STATUS_OK) {
+			(void)str_copy(last, sizeof(last), item.key);
+			(void)str_copy(from, sizeof(from), last);
+		}
+		rc = sqlite3_reset(statement);
+	}
+	return rc == SQLITE_OK ? st : fail(db, rc, "read", err);
 }

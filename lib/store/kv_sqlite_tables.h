@@ -28,7 +28,7 @@
 	" text TEXT"                         \
 	") STRICT"
 
-/* sum: kv_sqlite_sum(). text is the value for people; last, as nothing that runs reads it. With a rowid: rows
+/* sum: record_sum(). text is the value for people; last, as nothing that runs reads it. With a rowid: rows
  * are long, and a tree of keys that has them in it is six deep where one beside them is two; a claim dirties
  * half as many pages.
  */

@@ -2,7 +2,7 @@
 #pragma once
 /* One thing handed to the writer and back: a transaction or a barrier. */
 
-#include "store/kv.h"
+#include "store/kv_types.h"
 
 #include <sys/queue.h>
 

@@ -15,6 +15,7 @@
 #include "base/uuid.h"
 #include "claim/grant.h"
 #include "claim/refusal.h"
+#include "model/alloc_validate.h"
 #include "model/pb.h"
 #include "node/nodes.h"
 #include "node/session.h"

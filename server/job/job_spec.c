@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/id.h"
 #include "base/str.h"
+#include "model/alloc_validate.h"
 #include "model/pb.h"
 #include "rpc/pack.h"
 

@@ -13,6 +13,7 @@
 #include "claim/claims.h"
 #include "claim/held_twice.h"
 #include "log/log.h"
+#include "model/alloc_validate.h"
 #include "model/claim.h"
 #include "model/message.h"
 #include "model/pb.h"

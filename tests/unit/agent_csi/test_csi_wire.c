@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "rpc/client.h"
 #include "rpc/client_internal.h"
 #include "rpc/timer.h"
 

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "base/strbuf.h"
 #include "conf/conf.h"
+#include "conf/hcl.h"
 
 #include <malloc.h>
 #include <string.h>

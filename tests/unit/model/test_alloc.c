@@ -2,6 +2,8 @@
 #include "fixture.h"
 #include "same_alloc.h"
 
+#include "model/alloc_validate.h"
+
 #include <string.h>
 
 TEST(a_complete_submission_is_valid)

@@ -2,6 +2,7 @@
 #include "fixture.h"
 
 #include "base/cleanup.h"
+#include "model/alloc_validate.h"
 #include "model/order.h"
 #include "model/task.h"
 

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What a server is given to serve: tables of methods with the functions that answer them, limits, and the
+ * functions that are asked about each call. See rpc/server.h. */
+
+#include "base/error.h"
+#include "rpc/peer.h"
+
+#include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct rpc_call;
+
+/** @request is borrowed for the duration of the function. */
+typedef void rpc_unary_fn(struct rpc_call *call, const ProtobufCMessage *request, void *userdata);
+
+struct rpc_stream_handlers {
+	void (*on_open)(struct rpc_call *call, void *userdata);
+	void (*on_message)(struct rpc_call *call, const ProtobufCMessage *message, void *userdata);
+	void (*on_closed)(struct rpc_call *call, void *userdata);
+	/* The client sends no more but still reads. NULL: the stream then ends with OK by itself. */
+	void (*on_half_close)(struct rpc_call *call, void *userdata);
+	/* What waits to be sent was more than RPC_UNSENT_HIGH, and is less than half of it. NULL: nobody
+	 * asks. */
+	void (*on_drained)(struct rpc_call *call, void *userdata);
+};
+
+struct rpc_rule; /* what the owner's gate asks of a method's callers; its own */
+
+/* One of unary and stream is set. Methods of the service that no row names answer UNIMPLEMENTED, by name. */
+struct rpc_method {
+	const char *name; /* as in the .proto file, "Register" */
+	rpc_unary_fn *unary;
+	const struct rpc_stream_handlers *stream;
+	const struct rpc_rule *rule; /* for the gate; NULL: none */
+	/* A connection that it was called on comes after those that it was not called on: for streams that
+	 * thousands of clients keep open. */
+	bool is_background;
+};
+
+struct rpc_service {
+	const ProtobufCServiceDescriptor *descriptor;
+	const struct rpc_method *methods;
+	size_t n_methods;
+};
+
+struct rpc_server_limits {
+	size_t message_bytes;	 /* largest message; 0: 1 MiB */
+	size_t connection_bytes; /* bytes of requests and unsent answers held per connection; 0: 8 MiB */
+	/* The same of all connections of one identity, or uid, and of all that show no certificate: 0: 64
+	 * MiB. Of all together: 0: 256 MiB. Beside them the little that an idle connection takes */
+	size_t identity_bytes;
+	size_t total_bytes;
+	size_t connections;  /* 0: 4096 */
+	size_t calls;	     /* concurrent calls per connection; 0: 256 */
+	size_t per_identity; /* TLS connections of one certificate's identity; 0: 128 */
+	size_t per_address;  /* TLS connections of one address that have shown none (yet); 0: 256 */
+	size_t per_user;     /* connections of one uid to unix sockets; 0: 256. Those of root and of our own
+			      * uid are taken above `connections` as well */
+};
+
+/** May the call go on to @method? What it returns as an error is the answer.
+ * @service its short name, "Volumes"
+ * @request NULL of a stream: asked before its first message */
+typedef enum status rpc_gate_fn(struct rpc_call *call, const char *service, const struct rpc_method *method,
+				const ProtobufCMessage *request, void *userdata, struct error *err);
+
+/** May @peer make calls for others (rpc/caller.h)? What it returns as an error is the answer, and counted as
+ * a refused peer. */
+typedef enum status rpc_vouching_fn(const struct rpc_peer *peer, void *userdata, struct error *err);
+
+/** The row whose functions take the call instead of @method's, without the gate being asked; NULL: it goes on
+ * to @method. Of a stream also &rpc_relay_later: it waits, not accepted, and is asked about again. */
+typedef const struct rpc_method *rpc_relay_fn(const struct rpc_call *call, const struct rpc_method *method,
+					      void *userdata);
+
+/** A connection was refused before its first request: its certificate, or TLS as such, or too many of them.
+ * Or it was closed, because more is held for its peer than may be.
+ * @why of a refused certificate is STATUS_UNAUTHENTICATED */
+typedef void rpc_refused_fn(const struct rpc_peer *peer, const struct error *why, void *userdata);

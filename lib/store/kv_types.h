@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What goes into a store and comes out of one, and its limits; see kv.h.
+ *
+ * Keys: printable ASCII, 1 to KV_KEY_MAX bytes, ordered bytewise. Values: 1 byte to KV_VALUE_MAX. */
+
+#include "base/error.h"
+#include "store/mark.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	KV_KEY_MAX = 512,
+	KV_VALUE_MAX = 1 << 20,
+	KV_TXN_OPS_MAX = 127,	     /* etcd takes 128, one of them is its backend's own */
+	KV_TXN_CONDITIONS_MAX = 126, /* likewise, two */
+	/* Keys with their NUL and values of one transaction: what is left of etcd's 1.5 MiB for a request. */
+	KV_TXN_BYTES_MAX = 11 << 17,
+	KV_TEXT_MAX = 1 << 20,		 /* of all values of one transaction */
+	KV_PENDING_MAX = 1 << 16,	 /* submissions that are not answered yet */
+	KV_PENDING_BYTES_MAX = 64 << 20, /* memory they hold */
+	KV_MARKS_MAX = 2,
+	KV_HISTORY_WHY_SIZE = 256,
+};
+
+struct kv;
+
+struct kv_condition {
+	const char *key;
+	uint64_t mod_revision; /* of the last change of the key; 0: must not exist */
+};
+
+struct kv_op {
+	const char *key;
+	const void *value; /* NULL: delete */
+	size_t len;
+	const char *text; /* the value for people who look into the database, as JSON; NULL: none */
+};
+
+struct kv_txn {
+	const struct kv_condition *conditions;
+	size_t n_conditions;
+	const struct kv_op *ops;
+	size_t n_ops;
+	/* Answered once the kernel has it: a death of the process loses nothing of it, one of the machine at
+	 * most the last second's. For what ends with the machine's boot anyway. */
+	bool is_relaxed;
+};
+
+struct kv_item {
+	const char *key;
+	const void *value;
+	size_t len;
+	uint64_t create_revision;
+	uint64_t mod_revision;
+};
+
+struct kv_rewrite;
+
+/** From the event loop, in order of submission. @revision of the transaction when @err is NULL; else @err
+ * says why: STATUS_ABORTED when a condition did not hold (nothing was written), STATUS_RESOURCE_EXHAUSTED for
+ * a full disk, STATUS_INTERNAL or STATUS_DATA_LOSS for a store that is broken from here on. */
+typedef void kv_done_fn(uint64_t revision, const struct error *err, void *userdata);
+
+/** Return false to stop. @item is borrowed for the duration of the call. */
+typedef bool kv_each_fn(const struct kv_item *item, void *userdata);
+
+/* What people see of one sort of key with the sqlite3 shell: a view with a row per key and a column per
+ * member of the text, before them the key without its prefix, after them create_index and modify_index. */
+enum kv_column_kind {
+	KV_COLUMN_WORD,	  /* as it stands in the text */
+	KV_COLUMN_NUMBER, /* absent: 0 */
+	KV_COLUMN_FLAG,	  /* "yes" or "no" */
+	KV_COLUMN_TIME,	  /* ms since 1970; shown as 2026-01-31T12:00:00.000Z, absent and 0 as NULL */
+};
+
+struct kv_column {
+	const char *name;
+	const char *path; /* in the text, of letters, digits and . _ [ ]: "source.by_id" */
+	enum kv_column_kind kind;
+	const char *absent; /* KV_COLUMN_WORD: shown when it is not in the text; NULL: NULL */
+	const char *beside; /* member of the text under this prefix and the same rest of the key; NULL: own */
+};
+
+struct kv_view {
+	const char *name;
+	const char *prefix;
+	const struct kv_column *columns;
+	size_t n_columns;
+};
+
+/* Where is said how far the store has come, and of what store and epoch; see mark.h. */
+struct kv_marks {
+	const char *paths[KV_MARKS_MAX]; /* the first one lies beside the store; NULL: none */
+	const char *store_id;		 /* "": it has none */
+	uint64_t epoch;
+	uint64_t nodes; /* that the store knows of; goes on with kv_note_nodes() */
+};
+
+/* What the marks say of the store as it was opened. */
+struct kv_history {
+	bool is_behind;
+	uint64_t epoch;	   /* the highest that they know, with its revision; 0: they know nothing */
+	uint64_t revision; /* likewise */
+	uint64_t nodes;	   /* likewise */
+	char store_id[MARK_STORE_ID_SIZE]; /* likewise */
+	char why[KV_HISTORY_WHY_SIZE];	   /* it is behind, for people */
+};
+
+struct kv_stats {
+	uint64_t commits;
+	uint64_t transactions;
+	uint64_t largest_batch;
+	uint64_t pending;
+	uint64_t read;	/* records that were read, in all */
+	int mark_errno; /* why a mark could not be written last, 0 if all could */
+};
+
+/** What it returns decides whether what it wrote stays. */
+typedef enum status kv_rewrite_fn(struct kv_rewrite *rewrite, void *userdata, struct error *err);
