@@ -3,7 +3,7 @@
 /* The agent's parts, between those who make them and those who let them speak to each other. For those files
  * only. */
 
-#include "agent.h"
+#include "config.h"
 
 #include "alloc/allocs.h"
 #include "alloc/drain.h"

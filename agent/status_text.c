@@ -2,6 +2,7 @@
 /* What is told of the agent from outside: the line that the service manager shows, and what SIGHUP changed.
  */
 
+#include "agent.h"
 #include "agent_parts.h"
 
 #include "base/clock.h"

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "driver/driver_client.h"
-#include "driver/drivers.h"
+#include "driver/driver_info.h"
 
 #include <stdbool.h>
 #include <systemd/sd-event.h>

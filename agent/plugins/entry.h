@@ -6,7 +6,7 @@
 #include "base/rate.h"
 #include "plugins/facts.h"
 #include "plugins/instance.h"
-#include "plugins/plugins.h"
+#include "plugins/plugin_info.h"
 #include "plugins/registry.h"
 
 #include <stdbool.h>

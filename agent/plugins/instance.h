@@ -7,7 +7,7 @@
 #include "csi/csi_client.h"
 #include "plugins/facts.h"
 #include "plugins/instance_step.h"
-#include "plugins/plugins.h"
+#include "plugins/plugin_info.h"
 
 #include <stdint.h>
 #include <systemd/sd-event.h>

@@ -14,28 +14,15 @@
 #include "base/error.h"
 #include "csi/csi_client.h"
 #include "model/node.h"
+#include "plugins/plugin_info.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <systemd/sd-event.h>
 
-enum {
-	PLUGINS_MAX = 16,		/* ids on one node; the fingerprint has room for profiles besides */
-	PLUGIN_INSTANCES_MAX = 8,	/* of one id */
-	PLUGIN_WAIT_DEFAULT_MS = 60000, /* plugin_wait: of a volume operation for its plugin */
-	PLUGIN_HEALTH_TIMEOUT_DEFAULT_MS = 30000,
-	PLUGIN_PROBE_INTERVAL_DEFAULT_MS = 30000,
-	PLUGIN_CALL_TIMEOUT_DEFAULT_MS = 120000,
-};
-
 struct plugins;
 struct plugin_wait;
-
-enum plugin_half {
-	PLUGIN_CONTROLLER,
-	PLUGIN_NODE,
-};
 
 /* What to expect of a plugin that an allocation runs. */
 struct plugin_expectation {
@@ -117,18 +104,6 @@ enum status plugins_wait(struct plugins *plugins, const char *plugin_id, enum pl
 
 /** @done does not run. NULL is allowed. */
 void plugin_wait_cancel(struct plugin_wait *wait);
-
-/* For `holdfast agent status`: one row per instance. */
-struct plugin_instance_info {
-	char plugin_id[PLUGIN_ID_MAX + 1];
-	char socket[108];
-	char alloc_id[UUID_TEXT_SIZE]; /* empty: the host's own */
-	const char *state;	       /* "dialling", "fingerprinting", "healthy", "unhealthy" */
-	bool is_used;		       /* calls go to this one */
-	int64_t since_ms;	       /* wall clock, in this state */
-	char last_error[512];
-	struct csi_client_stats calls;
-};
 
 /** At most @max; returns how many. */
 size_t plugins_instances(const struct plugins *plugins, struct plugin_instance_info *ret, size_t max);

@@ -3,7 +3,7 @@
 /* Whose is the device that is mounted for a volume, and is its file system still in use when it is unmounted
  * here? For the volume manager's files only. */
 
-#include "volume/op.h"
+#include "volume/op_state.h"
 
 /** A plugin may bind a directory of a file system that the host uses itself: its superblock outlives the
  * volume. That is judged as soon as the plugin's mount is seen, when no workload had a part in it yet, and

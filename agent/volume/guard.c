@@ -4,7 +4,8 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "volume/csi_volume.h"
-#include "volume/op.h"
+#include "volume/op_state.h"
+#include "volume/stage_mounts.h"
 
 #include <string.h>
 

@@ -98,7 +98,8 @@ static void op_free(struct volume_op *op)
 	free(op);
 }
 
-void volume_op_finish(struct volume_op *op, const struct error *err)
+/* Out of its queue, tell, and away. */
+static void finish_op(struct volume_op *op, const struct error *err)
 {
 	volume_expanded_fn *expanded = op->expanded;
 	volume_done_fn *done = op->done;
@@ -130,7 +131,8 @@ static int on_retry_due(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-void volume_op_retry(struct volume_op *op)
+/* Step aside, so that others of the volume have their turn, and try again later. */
+static void retry_op(struct volume_op *op)
 {
 	uint64_t delay_us = backoff_next(&op->backoff, backoff_random());
 
@@ -431,6 +433,8 @@ enum status volume_manager_new(sd_event *event, struct helper_client *helper, vo
 
 	if (!manager)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot make the volume manager");
+	manager->finish = finish_op;
+	manager->retry = retry_op;
 	manager->event = event;
 	manager->helper = helper;
 	manager->in_use = in_use;

@@ -12,6 +12,7 @@
 #include "helper/picture.h"
 #include "model/claim.h"
 #include "plugins/plugins.h"
+#include "volume/op_done.h"
 #include "volume/target.h"
 
 #include <holdfast/v1/plugin_call.pb-c.h>
@@ -23,35 +24,10 @@ enum {
 	VOLUME_OPS_MAX = 8192,
 	VOLUME_RETRY_MIN_MS = 250,
 	VOLUME_RETRY_MAX_MS = 30000,
-	VOLUME_LOOK_MS = 10000,		   /* for the look at a fresh publish */
-	VOLUME_MOUNT_PATIENCE_MS = 300000, /* of a mount with errors that may pass, unless its target says */
 };
 
 struct volume_manager;
 struct volume_op;
-
-struct volume_mounted {
-	char path[ALLOC_PATH_MAX + 1];
-	bool is_device; /* path is a block device, made by the plugin */
-	uint32_t dev_major;
-	uint32_t dev_minor;
-	bool is_host_device;		   /* as in struct volume_target */
-	bool is_nfs_listed;		   /* as there */
-	char kernel[KERNEL_WORDS_MAX + 1]; /* of an unmount without its plugin: what was seen after it */
-};
-
-/** @mounted of a mount that succeeded, and of an unmount that left its plugin out, else NULL; @err NULL on
- * success. The operation is gone afterwards. */
-typedef void volume_done_fn(const struct volume_mounted *mounted, const struct error *err, void *userdata);
-
-/** An unmount failed and will be tried again. */
-typedef void volume_retry_fn(const struct error *err, void *userdata);
-
-/** Does anything on this node use the staged volume in this way, apart from the publish at @alloc_id and
- * @slot? Who would use it is asked at this moment.
- * @alloc_id empty: apart from nothing */
-typedef bool volume_in_use_fn(const char *wire_volume, enum volume_use use, const char *alloc_id,
-			      uint8_t slot, void *userdata);
 
 /** @event and @helper borrowed. */
 enum status volume_manager_new(sd_event *event, struct helper_client *helper, volume_in_use_fn *in_use,
@@ -95,10 +71,6 @@ enum status volume_manager_unmount(struct volume_manager *manager, const struct 
 enum status volume_manager_release(struct volume_manager *manager, const struct volume_target *target,
 				   volume_done_fn *done, volume_retry_fn *retry, void *userdata,
 				   struct volume_op **ret, struct error *err);
-
-/** @bytes the size of the file system as the plugin says, 0: it does not; @err NULL on success. The operation
- * is gone afterwards. */
-typedef void volume_expanded_fn(uint64_t bytes, const struct error *err, void *userdata);
 
 /** Let the plugin grow what is on this node of a csi volume that has grown: NodeExpandVolume, in its turn
  * among the operations of the volume. One try: the server asks again.

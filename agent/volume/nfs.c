@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "kernel/nfs_list.h"
 #include "kernel/nfs_owner.h"
+#include "volume/stage_mounts.h"
 
 static bool is_nfs(const struct volume_target *target)
 {

@@ -3,7 +3,7 @@
 /* Does anybody still use what was staged of an NFS server, when it is unmounted here? For the volume
  * manager's files only. */
 
-#include "volume/op.h"
+#include "volume/op_state.h"
 
 /** Of a volume that is staged and about to be unstaged: what will be asked afterwards, when its mount is gone
  * here. Also tells that a volume is one of NFS if its profile, which would, is gone.

@@ -11,6 +11,7 @@
 #include "volume/device.h"
 #include "volume/guard.h"
 #include "volume/nfs.h"
+#include "volume/stage_mounts.h"
 #include "volume/verify.h"
 
 #include <assert.h>
@@ -947,7 +948,7 @@ static void op_fail(struct volume_op *op)
 {
 	struct error failure = op->last_error;
 
-	volume_op_finish(op, &failure);
+	op->manager->finish(op, &failure);
 }
 
 static void op_run(struct volume_op *op, enum volume_op_action action)
@@ -983,7 +984,7 @@ static void op_run(struct volume_op *op, enum volume_op_action action)
 		op_recheck(op);
 		return;
 	case VOLUME_OP_SUCCEED:
-		volume_op_finish(op, NULL);
+		op->manager->finish(op, NULL);
 		return;
 	case VOLUME_OP_FAIL_EMPTY:
 		volume_plugin_mounted_nothing(op, &op->last_error);
@@ -993,7 +994,7 @@ static void op_run(struct volume_op *op, enum volume_op_action action)
 		op_fail(op);
 		return;
 	case VOLUME_OP_RETRY:
-		volume_op_retry(op);
+		op->manager->retry(op);
 		return;
 	case VOLUME_OP_PAUSE:
 		volume_op_pause(op);

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { VOLUME_MOUNT_PATIENCE_MS = 300000 }; /* of a mount with errors that may pass, unless its target says */
+
 /* Who uses a volume how: a csi plugin has one target for each, and gives it up with its last user. */
 enum volume_use {
 	VOLUME_USE_ANY,

@@ -3,11 +3,16 @@
 /* One `holdfast volume hold` at work; for run.c and report.c. */
 
 #include "base/backoff.h"
-#include "hold/run.h"
+#include "hold/hold.h"
+#include "hold/place.h"
 #include "rpc/client.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
+#include <limits.h>
 #include <systemd/sd-event.h>
+
+struct hold_order;
+struct invocation;
 
 enum { HOLDER_STATUS_SIZE = 1600 };
 

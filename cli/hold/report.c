@@ -2,6 +2,7 @@
 #include "base/str.h"
 #include "hold/holder.h"
 #include "hold/judge.h"
+#include "hold/run.h"
 #include "rpc/pbjson_word.h"
 #include "show/output.h"
 

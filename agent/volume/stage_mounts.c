@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "volume/stage_mounts.h"
+
 #include "base/str.h"
-#include "volume/csi_volume.h"
-#include "volume/op.h"
 
 /* What plugins have mounted and bound, kept as long as it does not change. */
 static enum status look(struct volume_manager *manager, const char *stage_base, struct error *err)

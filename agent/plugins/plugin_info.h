@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* CSI plugins of this node: limits and defaults, their halves, and what is shown of each instance. */
+
+#include "csi/csi_client.h"
+#include "model/node.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	PLUGINS_MAX = 16,		/* ids on one node; the fingerprint has room for profiles besides */
+	PLUGIN_INSTANCES_MAX = 8,	/* of one id */
+	PLUGIN_WAIT_DEFAULT_MS = 60000, /* plugin_wait: of a volume operation for its plugin */
+	PLUGIN_HEALTH_TIMEOUT_DEFAULT_MS = 30000,
+	PLUGIN_PROBE_INTERVAL_DEFAULT_MS = 30000,
+	PLUGIN_CALL_TIMEOUT_DEFAULT_MS = 120000,
+};
+
+enum plugin_half {
+	PLUGIN_CONTROLLER,
+	PLUGIN_NODE,
+};
+
+/* For `holdfast agent status`: one row per instance. */
+struct plugin_instance_info {
+	char plugin_id[PLUGIN_ID_MAX + 1];
+	char socket[108];
+	char alloc_id[UUID_TEXT_SIZE]; /* empty: the host's own */
+	const char *state;	       /* "dialling", "fingerprinting", "healthy", "unhealthy" */
+	bool is_used;		       /* calls go to this one */
+	int64_t since_ms;	       /* wall clock, in this state */
+	char last_error[512];
+	struct csi_client_stats calls;
+};

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What whoever began an operation on a volume is asked while it runs, and told when it ends. */
+
+#include "base/error.h"
+#include "model/alloc.h"
+#include "model/claim.h"
+#include "volume/target.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct volume_mounted {
+	char path[ALLOC_PATH_MAX + 1];
+	bool is_device; /* path is a block device, made by the plugin */
+	uint32_t dev_major;
+	uint32_t dev_minor;
+	bool is_host_device;		   /* as in struct volume_target */
+	bool is_nfs_listed;		   /* as there */
+	char kernel[KERNEL_WORDS_MAX + 1]; /* of an unmount without its plugin: what was seen after it */
+};
+
+/** @mounted of a mount that succeeded, and of an unmount that left its plugin out, else NULL; @err NULL on
+ * success. The operation is gone afterwards. */
+typedef void volume_done_fn(const struct volume_mounted *mounted, const struct error *err, void *userdata);
+
+/** An unmount failed and will be tried again. */
+typedef void volume_retry_fn(const struct error *err, void *userdata);
+
+/** Does anything on this node use the staged volume in this way, apart from the publish at @alloc_id and
+ * @slot? Who would use it is asked at this moment.
+ * @alloc_id empty: apart from nothing */
+typedef bool volume_in_use_fn(const char *wire_volume, enum volume_use use, const char *alloc_id,
+			      uint8_t slot, void *userdata);
+
+/** @bytes the size of the file system as the plugin says, 0: it does not; @err NULL on success. The operation
+ * is gone afterwards. */
+typedef void volume_expanded_fn(uint64_t bytes, const struct error *err, void *userdata);
