@@ -64,11 +64,17 @@ def a_circle_that_grows_is_refused():
     assert "mounthelper: 2 files include each other in a circle, 1 at most" in refused(house), refused(house)
 
 
+def a_circle_through_what_is_open_to_all_is_refused():
+    said = refused(changed("server/server.h", '#include "volume/work.h"\n'))
+    assert "files include each other in a circle, 1 at most" in said and "server/server " in said, said
+
+
 def main():
     failed = 0
     for check in (the_tree_keeps_to_its_floors, an_arrow_that_leads_up_is_refused,
                   an_arrow_along_a_floor_is_refused_without_brackets, a_program_uses_neither_another_one_nor_all_of_lib,
-                  a_room_without_a_floor_is_refused, a_circle_that_grows_is_refused):  # fmt: skip
+                  a_room_without_a_floor_is_refused, a_circle_that_grows_is_refused,
+                  a_circle_through_what_is_open_to_all_is_refused):  # fmt: skip
         try:
             check()
             print(f"[       OK ] {check.__name__}")

@@ -138,6 +138,8 @@ class Tree:
         """False: it does not compile."""
         if test not in self.tests:
             raise Bad(f"there is no test {test}")
+        if any(word.endswith(".py") for word in self.tests[test] or ()):
+            return True  # a script: nothing is built
         return subprocess.run(["cmake", "--build", self.build, "--target", test], capture_output=True).returncode == 0
 
     def run(self, test, seconds):
