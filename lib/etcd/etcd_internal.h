@@ -3,7 +3,8 @@
 /* What the store sees of struct etcd. */
 
 #include "etcd/election.h"
-#include "etcd/etcd.h"
+#include "etcd/settings.h"
+#include "store/kv.h"
 
 enum { ETCD_KEY_SIZE = ETCD_PREFIX_MAX + 32 };
 

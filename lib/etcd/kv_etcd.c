@@ -12,6 +12,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "etcd/batch.h"
+#include "etcd/etcd.h"
 #include "etcd/request.h"
 #include "rpc/timer.h"
 

@@ -2,6 +2,7 @@
 /* At which schema of records the cluster is, said without leading. */
 
 #include "base/str.h"
+#include "etcd/etcd.h"
 #include "etcd/etcd_internal.h"
 #include "etcd/judge.h"
 #include "etcd/request.h"

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "etcd/etcd.h"
 #include "etcd/kv_etcd.h"
 
 #include <string.h>

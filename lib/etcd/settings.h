@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What a server of several says of its etcd, and what it is notified of. */
+
+#include "base/error.h"
+#include "etcd/client.h"
+
+#include <stdint.h>
+
+enum {
+	ETCD_STORE_SCHEMA = 1,
+	ETCD_PREFIX_MAX = 200,
+	ETCD_CLUSTER_MAX = 63,
+};
+
+/* Below the prefix, and no part of the store: keys that servers keep by leases of their own, and the schema
+ * of records at which the cluster is. */
+#define ETCD_SERVERS "servers/"
+#define ETCD_RECORD_SCHEMA "record-schema"
+
+struct etcd_settings {
+	struct etcd_endpoints endpoints;
+	const char *prefix;  /* of all keys of this cluster, "/holdfast/prod" */
+	const char *cluster; /* its name: whose keys they are */
+	const char *name;    /* what others are told of this server while it leads */
+	uint64_t lease_us;   /* at least 1 s */
+	uint64_t call_us;    /* how long a member may take to answer */
+	uint64_t yield_us;   /* how long to leave the lead to others at first; 0: not at all */
+	/* Of the records that this server writes. It leads only while the cluster is at that one: so that
+	 * servers of two versions run side by side, see etcd_raise_schema(). 0: always */
+	uint32_t schema;
+};
+
+/* How far the store has come, by who leads: what a mark says (store/mark.h). */
+struct etcd_progress {
+	uint64_t revision;
+	uint64_t epoch;
+	uint64_t nodes;
+};
+
+/* From the event loop, never inside a function of etcd.h. */
+struct etcd_events {
+	void (*on_leading)(void *userdata);
+	/* After on_leading, once: begin again with a new struct etcd. Every status of a store that is broken
+	 * for it is FAILED_PRECONDITION. May call kv_close() and etcd_free(). */
+	void (*on_lost)(const struct error *why, void *userdata);
+	/* Another one leads, or yet another, since @since_ms by its clock; 0: not known. */
+	void (*on_follow)(const char *leader, int64_t since_ms, void *userdata);
+	void (*on_trouble)(const struct error *why, void *userdata); /* it is tried again */
+	/* Nobody leads, and this one does not, as the cluster is at @schema. Only where settings have one. */
+	void (*on_aside)(uint32_t schema, void *userdata);
+	/* While another one leads, whenever it is known; not after on_leading. NULL: nobody asks. */
+	void (*on_progress)(const struct etcd_progress *progress, void *userdata);
+};
