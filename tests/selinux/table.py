@@ -97,6 +97,8 @@ REFUSED = [
     (HELPER, "holdfast_data_t", "file", "read"),
     (HELPER, "proc_t", "dir", "mounton"),
     (HELPER, HELPER, "tcp_socket", "create"),
+    (HELPER, HELPER, "unix_dgram_socket", "create"),
+    (HELPER, "syslogd_t", "unix_dgram_socket", "sendto"),
     ("ftpd_t", "holdfast_plugin_runtime_t", "sock_file", "write"),
     ("sysadm_t", "holdfast_door_t", "sock_file", "write"),
 ]
