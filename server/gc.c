@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "claim/attest.h"
+#include "claim/attest_record.h"
 #include "job/job_work.h"
 #include "log/log.h"
 #include "rpc/server.h"

@@ -13,7 +13,7 @@
 #include "base/str.h"
 #include "model/filter.h"
 #include "model/pb.h"
-#include "node/nodes.h"
+#include "node/lookup.h"
 #include "rpc/server.h"
 #include "state/freed.h"
 #include "state/keys.h"

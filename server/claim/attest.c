@@ -14,11 +14,12 @@
 #include "base/str.h"
 #include "base/strbuf.h"
 #include "base/uuid.h"
+#include "claim/attest_record.h"
 #include "claim/claims.h"
 #include "claim/release.h"
 #include "log/log.h"
 #include "model/pb.h"
-#include "node/nodes.h"
+#include "node/lookup.h"
 #include "rpc/server.h"
 #include "state/change.h"
 #include "state/freed.h"
@@ -33,163 +34,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct attest_record_facts {
-	const struct rpc_call *call;
-	const struct node_entry *node;
-	Holdfast__V1__VolumeRef *const *volumes; /* namespace empty: the default one */
-	size_t n_volumes;
-	const char *reason;
-	uint64_t valid_ms;
-};
-
-typedef Holdfast__V1__Attestation attestation;
-
-static char *key_of(const char *node_id, const char *id, char ret[static OBJECT_KEY_SIZE])
-{
-	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_ATTESTATION "%s/%s", node_id, id);
-	return ret;
-}
-
-static bool names_volume(const attestation *record, const char *namespace, const char *id)
-{
-	for (size_t i = 0; i < record->n_volumes; i++)
-		if (str_eq(record->volumes[i]->namespace_, namespace) && str_eq(record->volumes[i]->id, id))
-			return true;
-	return false;
-}
-
-/* For each record about a node. */
-static struct record_entry *first_record(struct server *server, const char *node_id,
-					 char prefix[static OBJECT_KEY_SIZE])
-{
-	struct record_entry *entry;
-
-	entry = records_from(&server->state.records, key_of(node_id, "", prefix));
-	return entry && str_starts_with(entry->key, prefix) ? entry : NULL;
-}
-
-static struct record_entry *next_record(struct record_entry *entry, const char *prefix)
-{
-	entry = records_next(entry);
-	return entry && str_starts_with(entry->key, prefix) ? entry : NULL;
-}
-
-bool attest_is_proof(struct server *server, const struct node_entry *node, const struct volume *volume)
-{
-	char prefix[OBJECT_KEY_SIZE];
-	struct record_entry *entry = first_record(server, node->id, prefix);
-
-	for (; entry; entry = next_record(entry, prefix)) {
-		const attestation *record = (const void *)entry->record.message;
-
-		if (record->epoch == state_epoch(&server->state) &&
-		    names_volume(record, volume->namespace, volume->id))
-			return true;
-	}
-	return false;
-}
-
-/* The word that covers the claim now, or NULL; borrowed. */
-static const attestation *attest_record_valid(struct server *server, const struct claim_entry *entry)
-{
-	char prefix[OBJECT_KEY_SIZE];
-	struct record_entry *record = first_record(server, entry->node->id, prefix);
-	int64_t now_ms = record ? clock_realtime_ms() : 0;
-
-	if (entry->claim.was_freed) /* its node has shown that such words were wrong: it takes one anew */
-		return NULL;
-	for (; record; record = next_record(record, prefix)) {
-		const attestation *word = (const void *)record->record.message;
-
-		if (word->expires_at_ms > now_ms && str_eq(word->boot_id, entry->claim.boot_id) &&
-		    names_volume(word, entry->claim.namespace, entry->claim.volume_id))
-			return word;
-	}
-	return NULL;
-}
-
-/* Owned by the caller; NULL when memory is short. */
-static attestation *attest_record_make(struct server *server, const struct attest_record_facts *facts,
-				       struct error *err)
-{
-	attestation *record = calloc(1, sizeof(*record));
-	char id[UUID_TEXT_SIZE];
-	char who[ACCESS_WHO_SIZE];
-
-	if (record)
-		holdfast__v1__attestation__init(record);
-	if (!record || uuid_new(id) < 0)
-		goto fail;
-	record->create_time_ms = clock_realtime_ms();
-	record->expires_at_ms = facts->valid_ms > 0 ? record->create_time_ms + (int64_t)facts->valid_ms : 0;
-	record->epoch = state_epoch(&server->state);
-	record->id = strdup(id);
-	record->node_id = strdup(facts->node->id);
-	record->boot_id = strdup(facts->node->node.boot_id);
-	record->reason = strdup(facts->reason);
-	record->by = strdup(access_who(server, facts->call, who));
-	record->volumes = calloc(facts->n_volumes, sizeof(Holdfast__V1__VolumeRef *));
-	if (!record->id || !record->node_id || !record->boot_id || !record->reason || !record->by ||
-	    !record->volumes)
-		goto fail;
-	for (size_t i = 0; i < facts->n_volumes; i++) {
-		Holdfast__V1__VolumeRef ref = *facts->volumes[i];
-		char namespace[NAMESPACE_MAX + 1] = NAMESPACE_DEFAULT;
-
-		if (ref.namespace_[0] == '\0')
-			ref.namespace_ = namespace;
-		record->volumes[i] = (Holdfast__V1__VolumeRef *)message_copy(&ref.base);
-		if (!record->volumes[i])
-			goto fail;
-		record->n_volumes++;
-	}
-	return record;
-fail:
-	(void)error_no_memory(err, "an attestation");
-	if (record)
-		holdfast__v1__attestation__free_unpacked(record, NULL);
-	return NULL;
-}
-
-/* STATUS_RESOURCE_EXHAUSTED when there are ATTEST_RECORDS_MAX about the node. */
-static enum status attest_record_stage(struct server *server, struct change *change,
-				       const attestation *record, struct error *err)
-{
-	char key[OBJECT_KEY_SIZE];
-	char prefix[OBJECT_KEY_SIZE];
-	struct record_entry *entry = first_record(server, record->node_id, prefix);
-	size_t n = 0;
-
-	for (; entry && n < ATTEST_RECORDS_MAX; entry = next_record(entry, prefix))
-		n++;
-	if (n == ATTEST_RECORDS_MAX)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-				 "%d attestations about node %s are kept already; purge the node when it is "
-				 "gone for good: holdfast node purge %s",
-				 ATTEST_RECORDS_MAX, record->node_id, record->node_id);
-	change_put_record(change, key_of(record->node_id, record->id, key), &record->base);
-	return STATUS_OK;
-}
-
-bool attest_is_needed(struct server *server, const attestation *record)
-{
-	const struct node_entry *node = state_node(&server->state, record->node_id);
-
-	return node && node->is_unreported && record->epoch == state_epoch(&server->state);
-}
-
-void attest_forget_node(struct server *server, struct change *change, const struct node_entry *node)
-{
-	char prefix[OBJECT_KEY_SIZE];
-	struct record_entry *entry = first_record(server, node->id, prefix);
-	size_t n = 0;
-
-	/* those beyond what fits one transaction name a node that is not there: harmless, and gc takes them
-	 */
-	for (; entry && n < CHANGE_OBJECTS_MAX / 4; entry = next_record(entry, prefix), n++)
-		change_delete_record(change, entry->key);
-}
 
 enum { BYPASSED_MAX = 64 * 1024, OBJECT_SIZE = 512 };
 
@@ -221,37 +65,9 @@ static void release_meant(struct meant *meant)
 	free(meant->ids);
 }
 
-enum status attest_detail(struct server *server, const struct rpc_call *call, const char *field,
-			  const char *reason, char ret[static EVIDENCE_DETAIL_MAX + 1], struct error *err)
-{
-	char who[ACCESS_WHO_SIZE];
-	const char *name = access_who(server, call, who);
-
-	if (reason[0] == '\0')
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "%s: missing; say why the node cannot have the volume any more", field);
-	if (!str_is_text(reason) || str_format(ret, EVIDENCE_DETAIL_MAX + 1, "%s: %s", name, reason) < 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: not text, or longer than %zu bytes",
-				 field, (size_t)EVIDENCE_DETAIL_MAX - strlen(name) - 2);
-	return STATUS_OK;
-}
-
 static enum status name_word(struct word *word, struct error *err)
 {
 	return attest_detail(word->server, word->call, word->field, word->reason, word->detail, err);
-}
-
-enum status attest_check_plugin(const struct server *server, const struct volume *volume, struct error *err)
-{
-	for (size_t i = 0; i < server->config.n_attest_forbidden; i++)
-		if (str_eq(server->config.attest_forbidden[i], volume->plugin_id))
-			return error_set(
-				err, STATUS_FAILED_PRECONDITION, 0,
-				"volume %s/%s: the server's attest_forbidden_plugins takes no "
-				"operator's word for plugin %s; it needs the node's receipt, a new boot "
-				"of it or a fence at the storage",
-				volume->namespace, volume->id, volume->plugin_id);
-	return STATUS_OK;
 }
 
 /* A claim that is being released waits for evidence; one whose work may go on is not given away by word. */
@@ -280,12 +96,6 @@ static enum status check_node_part(const struct word *word, const struct claim *
 	return STATUS_OK;
 }
 
-/* Does the claim wait for the provider alone? */
-static bool is_at_provider(const struct claim *claim)
-{
-	return claim->state == CLAIM_NODE_DETACHED && claim->attach != ATTACH_NONE;
-}
-
 /* One detach is for all claims of the volume on the node, and one of them asks for it. In place of the
  * controller's word a person's is taken only after the controller has failed, and not while it is asked: that
  * detach could come after a later attach. */
@@ -296,7 +106,7 @@ static enum status check_provider_part(const struct word *word, const struct vol
 	bool has_failed = false;
 
 	LIST_FOREACH (entry, &volume->claims, of_volume) {
-		if (entry->node != word->node || !is_at_provider(&entry->claim))
+		if (entry->node != word->node || !attest_is_at_provider(&entry->claim))
 			continue;
 		if (entry->work.is_asked)
 			return error_set(
@@ -331,7 +141,7 @@ static bool is_meant(const struct word *word, const struct claim_entry *entry, b
 	if (entry->node != word->node)
 		return false;
 	if (!about_node)
-		return is_at_provider(&entry->claim) && !word->is_lasting;
+		return attest_is_at_provider(&entry->claim) && !word->is_lasting;
 	if (entry->claim.state >= CLAIM_NODE_DETACHED)
 		return false;
 	return !word->is_lasting || check_node_part(word, &entry->claim, NULL) == STATUS_OK;
@@ -380,42 +190,16 @@ static enum status add_volume(const struct word *word, const struct volume_entry
 	return STATUS_OK;
 }
 
-static void on_freed(struct server *server, void *userdata)
-{
-	cleanup_free char *id = userdata;
-	struct claim_entry *entry = state_claim(&server->state, id);
-
-	if (entry)
-		release_drive(server, entry); /* the controller may still have to detach it */
-}
-
-static enum status free_claim(const struct word *word, struct claim_entry *entry, struct error *err)
-{
-	bool at_provider = is_at_provider(&entry->claim);
-	const struct claim_event said = {.type = at_provider ? CLAIM_EVENT_DETACH_ATTESTED
-							     : CLAIM_EVENT_EVIDENCE,
-					 .evidence = EVIDENCE_OPERATOR,
-					 .detail = word->detail,
-					 .now_ms = clock_realtime_ms()};
-	cleanup(change_release) struct change change = CHANGE_INIT;
-	struct claim after;
-	enum status st;
-
-	st = at_provider ? claims_step(&change, entry, &said, &after, err)
-			 : claims_take_from_node(&change, entry, &said,
-						 "its node is gone, as an operator attested", err);
-	if (st != STATUS_OK)
-		return st;
-	audit_word(word->server, &change, word->call, word->what, &entry->claim,
-		   word->call ? word->reason : word->detail);
-	return change_commit_taking(word->server, &change, on_freed, strdup(entry->claim.id), err);
-}
-
 static enum status free_meant(const struct word *word, const struct meant *meant, struct error *err)
 {
+	const struct attest_said said = {.call = word->call,
+					 .what = word->what,
+					 .detail = word->detail,
+					 .why = word->call ? word->reason : word->detail};
+
 	for (size_t i = 0; i < meant->n; i++) {
 		struct claim_entry *entry = state_claim(&word->server->state, meant->ids[i]);
-		enum status st = entry ? free_claim(word, entry, err) : STATUS_OK;
+		enum status st = entry ? attest_free_claim(&said, release_freed, entry, err) : STATUS_OK;
 
 		if (st != STATUS_OK)
 			return st;
@@ -447,27 +231,6 @@ enum status attest_volume(struct server *server, const struct rpc_call *call, co
 				 "status --why %s shows who does",
 				 node->id, volume->id, volume->id);
 	return dry_run ? STATUS_OK : free_meant(&word, &meant, err);
-}
-
-bool attest_apply(struct server *server, struct claim_entry *entry)
-{
-	bool node_does_it = node_is_connected(entry->node) && entry->claim.attempts == 0;
-	const attestation *record;
-	struct word word = {.server = server, .what = "Nodes.Attest", .node = entry->node};
-	struct error err;
-
-	if (entry->claim.state != CLAIM_UNPUBLISHING || node_does_it)
-		return false;
-	record = attest_record_valid(server, entry);
-	if (!record || attest_check_plugin(server, &entry->volume->volume, NULL) != STATUS_OK)
-		return false;
-	str_copy_text(word.detail, sizeof(word.detail), record->reason);
-	word.reason = word.detail;
-	if (free_claim(&word, entry, &err) == STATUS_OK)
-		return true;
-	log_ctx(LOG_ERR, &(struct log_ctx){.claim = entry->id, .op = "attest", .err = &err},
-		"cannot free the claim by an operator's word");
-	return false;
 }
 
 /* Nodes.Attest. */
@@ -520,7 +283,7 @@ static void say_bypassed(struct strbuf *sb, const struct claim *claim)
 {
 	strbuf_printf(sb, "volume %s/%s, allocation %s, generation %" PRIu64 ": ", claim->namespace,
 		      claim->volume_id, claim->allocation_id, claim->generation);
-	if (is_at_provider(claim))
+	if (attest_is_at_provider(claim))
 		strbuf_printf(sb,
 			      "no controller of plugin %s has confirmed that the provider detached it from "
 			      "node %s",

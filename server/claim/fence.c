@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "claim/attest.h"
+#include "claim/attest_record.h"
 #include "claim/claims.h"
 #include "model/pb.h"
 #include "model/release.h"
@@ -16,8 +16,8 @@
 #include "plugin/controller.h"
 #include "recovery/epoch.h"
 #include "state/change.h"
+#include "volume/store.h"
 #include "volume/view.h"
-#include "volume/volumes.h"
 
 #include <holdfast/v1/volumes.pb-c.h>
 #include <stdlib.h>
@@ -325,7 +325,7 @@ enum status fence_volume(struct server *server, struct rpc_call *call, struct no
 {
 	cleanup_free struct fence *fence = calloc(1, sizeof(*fence));
 	cleanup(change_release) struct change change = CHANGE_INIT; /* durable after all the others */
-	char object[VOLUMES_OBJECT_SIZE];
+	char object[VOLUME_OBJECT_SIZE];
 	struct claim_entry *entry;
 	enum status st;
 
@@ -344,7 +344,7 @@ enum status fence_volume(struct server *server, struct rpc_call *call, struct no
 	}
 	if (st != STATUS_OK)
 		return st;
-	audit_write(server, &change, call, DETACH, volumes_object(&volume->volume, object), fence->detail);
+	audit_write(server, &change, call, DETACH, volume_object(&volume->volume, object), fence->detail);
 	st = change_commit(server, &change, on_noted, fence, err);
 	if (st == STATUS_OK)
 		(void)TAKE_PTR(fence);

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "base/strbuf.h"
-#include "claim/attest.h"
+#include "claim/attest_record.h"
 #include "claim/claims.h"
 #include "node/session.h"
 #include "state/change.h"

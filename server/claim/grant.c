@@ -31,6 +31,7 @@
 #include "state/state.h"
 #include "volume/store.h"
 #include "volume/view.h"
+#include "volume/why.h"
 
 #include <assert.h>
 #include <holdfast/v1/volumes.pb-c.h>

@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "claim/attest.h"
+#include "claim/attest_record.h"
 #include "claim/claims.h"
 #include "log/log.h"
 #include "model/release.h"
@@ -342,6 +342,15 @@ static void start_detach(struct server *server, struct claim_entry *entry)
 
 /* --- what drives it --- */
 
+void release_freed(struct server *server, void *userdata)
+{
+	cleanup_free char *id = userdata;
+	struct claim_entry *entry = state_claim(&server->state, id);
+
+	if (entry)
+		release_drive(server, entry); /* the controller may still have to detach it */
+}
+
 void release_drive(struct server *server, struct claim_entry *entry)
 {
 	enum release_action action = release_next(server, entry);
@@ -353,7 +362,7 @@ void release_drive(struct server *server, struct claim_entry *entry)
 		try_at_once(entry);
 		entry->work.state = entry->claim.state;
 	}
-	if (attest_apply(server, entry) || release_is_driven(entry))
+	if (attest_apply(server, entry, release_freed) || release_is_driven(entry))
 		return; /* an operator's word may free it at any time */
 	switch (action) {
 	case RELEASE_WAIT_EXPIRY:

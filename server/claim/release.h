@@ -44,6 +44,9 @@ struct release_stats {
 /** Do what is next for the claim, unless that is under way or waits for its time. */
 void release_drive(struct server *server, struct claim_entry *entry);
 
+/** A change_done_fn: the claim whose id @userdata is, owned, is freed by an operator's word. */
+void release_freed(struct server *server, void *userdata);
+
 /** What is next for the claim, as far as is known now. */
 enum release_action release_next(struct server *server, const struct claim_entry *entry);
 

@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "log/log.h"
-#include "node/nodes.h"
+#include "node/lookup.h"
 #include "state/change.h"
 
 #include <stdlib.h>

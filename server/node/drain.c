@@ -13,10 +13,12 @@
 #include "log/log.h"
 #include "model/explain.h"
 #include "model/pb.h"
+#include "node/lookup.h"
 #include "node/nodes.h"
 #include "node/session.h"
 #include "state/change.h"
 #include "volume/view.h"
+#include "volume/why.h"
 
 #include <holdfast/v1/nodes.pb-c.h>
 #include <stdlib.h>

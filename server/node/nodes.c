@@ -11,9 +11,10 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "claim/attest.h"
+#include "claim/attest_record.h"
 #include "model/filter.h"
 #include "model/pb.h"
+#include "node/lookup.h"
 #include "node/trails.h"
 #include "recovery/history.h"
 #include "rpc/server.h"
@@ -30,28 +31,6 @@ enum {
 	NODES_LOOKED_AT = 4000, /* by a filter, for one page */
 	OBJECT_SIZE = 256,
 };
-
-enum status nodes_find(struct server *server, const char *id, struct node_entry **ret, struct error *err)
-{
-	struct node_entry *entry = state_node(&server->state, id);
-
-	if (id[0] == '\0')
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "id: say which node; holdfast node status lists them");
-	if (!entry || !node_is_registered(entry))
-		return error_set(err, STATUS_NOT_FOUND, 0,
-				 "there is no node %.64s; holdfast node status lists them", id);
-	*ret = entry;
-	return STATUS_OK;
-}
-
-int64_t nodes_disconnected_ms(const struct server *server, const struct node_entry *node)
-{
-	if (node->session)
-		return 0;
-	/* one that was connected when the server ended is missed since it began again */
-	return node->node.disconnected_ms != 0 ? node->node.disconnected_ms : server->started_ms;
-}
 
 /* Ready, disconnected, down or draining, now. */
 static enum node_status nodes_status(const struct server *server, const struct node_entry *node)

@@ -19,11 +19,5 @@ void nodes_handle_set_eligibility(struct rpc_call *call, const ProtobufCMessage 
 void nodes_handle_identify(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 void nodes_handle_purge(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 
-/** The registered node, or STATUS_NOT_FOUND. */
-enum status nodes_find(struct server *server, const char *id, struct node_entry **ret, struct error *err);
-
-/** Since when it has no session, as far as is known; 0: it has one. */
-int64_t nodes_disconnected_ms(const struct server *server, const struct node_entry *node);
-
 /** As it is shown. Owned by the caller; NULL when memory is short. */
 Holdfast__V1__Node *nodes_view(const struct server *server, const struct node_entry *node);

@@ -12,9 +12,9 @@
 #include "base/clock.h"
 #include "base/join.h"
 #include "base/str.h"
-#include "claim/attest.h"
+#include "claim/attest_record.h"
 #include "log/log.h"
-#include "node/nodes.h"
+#include "node/lookup.h"
 #include "state/keys.h"
 #include "state/records.h"
 

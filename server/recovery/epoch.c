@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/str.h"
-#include "claim/attest.h"
+#include "claim/attest_record.h"
 #include "claim/claims.h"
 #include "claim/held_twice.h"
 #include "log/log.h"

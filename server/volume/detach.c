@@ -13,8 +13,10 @@
 #include "claim/release.h"
 #include "model/pb.h"
 #include "state/change.h"
+#include "volume/store.h"
 #include "volume/view.h"
 #include "volume/volumes.h"
+#include "volume/why.h"
 
 #include <holdfast/v1/volumes.pb-c.h>
 #include <stdlib.h>
@@ -169,7 +171,7 @@ static enum status handle_detach(struct server *server, struct rpc_call *call,
 	struct node_entry *node = state_node(&server->state, request->node_id);
 	cleanup(change_release) struct change change = CHANGE_INIT; /* durable after all the others */
 	bool is_word = request->attest_reason[0] != '\0' || request->without_plugin_reason[0] != '\0';
-	char object[VOLUMES_OBJECT_SIZE];
+	char object[VOLUME_OBJECT_SIZE];
 	struct volume_entry *entry;
 	enum status st = volumes_find(server, namespace, request->id, &entry, err);
 
@@ -183,7 +185,7 @@ static enum status handle_detach(struct server *server, struct rpc_call *call,
 		return st;
 	/* without anybody's word only what is being released is driven: on_detached() does */
 	if (!is_word && !request->dry_run)
-		audit_write(server, &change, call, "Volumes.Detach", volumes_object(&entry->volume, object),
+		audit_write(server, &change, call, "Volumes.Detach", volume_object(&entry->volume, object),
 			    "asked the node again");
 	return change_commit_taking(server, &change, on_detached, detach_waiting(call, entry, node, request),
 				    err);

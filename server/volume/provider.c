@@ -12,6 +12,7 @@
 #include "volume/store.h"
 #include "volume/view.h"
 #include "volume/volumes.h"
+#include "volume/why.h"
 #include "volume/work.h"
 
 #include <holdfast/v1/volumes.pb-c.h>
@@ -99,7 +100,7 @@ static enum status check_deletable(struct server *server, struct volume_entry *e
 
 	/* before the provider is asked, and what is deleting can be claimed no more */
 	if (st == STATUS_OK)
-		st = volumes_check_unused(server, entry, err);
+		st = volume_check_unused(server, entry, err);
 	if (st == STATUS_OK) /* also by nobody that a restored server has forgotten */
 		st = epoch_check(server, volume, err);
 	if (st == STATUS_OK && detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING)
@@ -125,10 +126,10 @@ static enum status store_and_work(struct server *server, struct rpc_call *call, 
 				  const char *what, change_done_fn *done, struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	char object[VOLUMES_OBJECT_SIZE];
+	char object[VOLUME_OBJECT_SIZE];
 
 	volume_store_stage(server, &change, parts);
-	audit_write(server, &change, call, what, volumes_object(&parts->volume, object), NULL);
+	audit_write(server, &change, call, what, volume_object(&parts->volume, object), NULL);
 	return change_commit_taking(server, &change, done, volumes_waiting_new(call, &parts->volume), err);
 }
 

@@ -121,7 +121,7 @@ static enum status store_registration(struct server *server, struct rpc_call *ca
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct volumes_waiting *waiting;
-	char object[VOLUMES_OBJECT_SIZE];
+	char object[VOLUME_OBJECT_SIZE];
 	bool expands = wants_expansion(spec);
 	enum status st = expands ? stage_expansion(server, spec, err) : STATUS_OK;
 
@@ -129,8 +129,8 @@ static enum status store_registration(struct server *server, struct rpc_call *ca
 		return st;
 	if (spec->changed) {
 		volume_store_stage(server, &change, &spec->parts);
-		audit_about(server, &change, call, REGISTER, volumes_object(&spec->parts.volume, object),
-			    NULL, &(struct log_ctx){.volume = spec->parts.volume.id, .op = "register"});
+		audit_about(server, &change, call, REGISTER, volume_object(&spec->parts.volume, object), NULL,
+			    &(struct log_ctx){.volume = spec->parts.volume.id, .op = "register"});
 	}
 	waiting = volumes_waiting_new(call, &spec->parts.volume);
 	if (waiting)
@@ -281,7 +281,7 @@ static enum status store_creation(struct server *server, struct rpc_call *call, 
 	bool is_made =
 		!spec->is_new && spec->parts.detail->phase != HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING;
 	struct volumes_waiting *waiting;
-	char object[VOLUMES_OBJECT_SIZE];
+	char object[VOLUME_OBJECT_SIZE];
 	bool works;
 	enum status st = begin_phase(server, spec, &works, err);
 
@@ -290,7 +290,7 @@ static enum status store_creation(struct server *server, struct rpc_call *call, 
 	if (spec->changed)
 		volume_store_stage(server, &change, &spec->parts);
 	if (spec->changed || works)
-		audit_write(server, &change, call, CREATE, volumes_object(&spec->parts.volume, object),
+		audit_write(server, &change, call, CREATE, volume_object(&spec->parts.volume, object),
 			    is_made ? "it exists" : "to be made by its provider");
 	waiting = volumes_waiting_new(call, &spec->parts.volume);
 	if (waiting)

@@ -104,3 +104,9 @@ enum status volume_store_check_usable(struct server *server, const struct volume
 			 volume->id, is_creating ? "created" : "deleted",
 			 detail->phase_error[0] != '\0' ? ": " : "", detail->phase_error, volume->id);
 }
+
+char *volume_object(const struct volume *volume, char ret[static VOLUME_OBJECT_SIZE])
+{
+	(void)str_format(ret, VOLUME_OBJECT_SIZE, "volume %s/%s", volume->namespace, volume->id);
+	return ret;
+}

@@ -28,3 +28,8 @@ uint64_t volume_store_index(struct server *server, struct volume_entry *entry);
 /** May the volume be claimed, as far as its provider goes? STATUS_FAILED_PRECONDITION while it is being
  * created or deleted there. For admission. */
 enum status volume_store_check_usable(struct server *server, const struct volume *volume, struct error *err);
+
+enum { VOLUME_OBJECT_SIZE = 16 + NAMESPACE_MAX + VOLUME_ID_MAX }; /* "volume default/db" */
+
+/** The volume for audit records. */
+char *volume_object(const struct volume *volume, char ret[static VOLUME_OBJECT_SIZE]);

@@ -4,7 +4,6 @@
 
 #include "plugin/plugins.h"
 #include "state/state.h"
-#include "volume/why.h"
 
 #include <holdfast/v1/types.pb-c.h>
 

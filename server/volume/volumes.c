@@ -15,17 +15,12 @@
 #include "state/keys.h"
 #include "volume/store.h"
 #include "volume/view.h"
+#include "volume/why.h"
 #include "volume/work.h"
 
 #include <holdfast/v1/volumes.pb-c.h>
 #include <stdlib.h>
 #include <string.h>
-
-char *volumes_object(const struct volume *volume, char ret[static VOLUMES_OBJECT_SIZE])
-{
-	(void)str_format(ret, VOLUMES_OBJECT_SIZE, "volume %s/%s", volume->namespace, volume->id);
-	return ret;
-}
 
 enum status volumes_find(struct server *server, const char *namespace, const char *id,
 			 struct volume_entry **ret, struct error *err)
@@ -39,20 +34,6 @@ enum status volumes_find(struct server *server, const char *namespace, const cha
 			namespace);
 	*ret = entry;
 	return STATUS_OK;
-}
-
-enum status volumes_check_unused(struct server *server, struct volume_entry *entry, struct error *err)
-{
-	cleanup_free char *why = NULL;
-
-	if (entry->n_live == 0) /* as far as is known */
-		return epoch_check(server, &entry->volume, err);
-	why = volume_why(server, entry);
-	if (why)
-		why[strcspn(why, "\n")] = '\0';
-	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-			 "volume %s is claimed (live claims: %zu; the newest: %s)", entry->volume.id,
-			 entry->n_live, why ? why : "(out of memory)");
 }
 
 struct volumes_waiting *volumes_waiting_new(struct rpc_call *call, const struct volume *volume)
@@ -155,12 +136,12 @@ static enum status handle_deregister(struct server *server, struct rpc_call *cal
 {
 	const char *namespace = namespace_or_default(request->namespace_);
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	char object[VOLUMES_OBJECT_SIZE];
+	char object[VOLUME_OBJECT_SIZE];
 	struct volume_entry *entry;
 	enum status st = volumes_find(server, namespace, request->id, &entry, err);
 
 	if (st == STATUS_OK)
-		st = volumes_check_unused(server, entry, err);
+		st = volume_check_unused(server, entry, err);
 	if (st == STATUS_OK) /* also by nobody that a restored server has forgotten */
 		st = epoch_check(server, &entry->volume, err);
 	if (st == STATUS_OK)
@@ -168,7 +149,7 @@ static enum status handle_deregister(struct server *server, struct rpc_call *cal
 	if (st != STATUS_OK)
 		return st;
 	volume_store_stage_deletion(server, &change, entry);
-	audit_about(server, &change, call, "Volumes.Deregister", volumes_object(&entry->volume, object), NULL,
+	audit_about(server, &change, call, "Volumes.Deregister", volume_object(&entry->volume, object), NULL,
 		    &(struct log_ctx){.volume = entry->volume.id, .op = "deregister"});
 	return change_commit_taking(server, &change, on_deregistered,
 				    volumes_waiting_new(call, &entry->volume), err);

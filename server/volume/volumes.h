@@ -28,17 +28,9 @@ enum {
 
 /* What the methods have in common. */
 
-enum { VOLUMES_OBJECT_SIZE = 16 + NAMESPACE_MAX + VOLUME_ID_MAX }; /* "volume default/db" */
-
-/** The volume for audit records. */
-char *volumes_object(const struct volume *volume, char ret[static VOLUMES_OBJECT_SIZE]);
-
 /** STATUS_NOT_FOUND when there is none of exactly this id in exactly this namespace. */
 enum status volumes_find(struct server *server, const char *namespace, const char *id,
 			 struct volume_entry **ret, struct error *err);
-
-/** STATUS_FAILED_PRECONDITION with the holder's name when anybody has a live claim. */
-enum status volumes_check_unused(struct server *server, struct volume_entry *entry, struct error *err);
 
 /* A call about one volume that waits for its change to be durable. */
 struct volumes_waiting {

@@ -163,3 +163,17 @@ bool volume_explain(struct server *server, struct volume_entry *entry,
 		response->why = why;
 	return why != NULL;
 }
+
+enum status volume_check_unused(struct server *server, struct volume_entry *entry, struct error *err)
+{
+	cleanup_free char *why = NULL;
+
+	if (entry->n_live == 0) /* as far as is known */
+		return epoch_check(server, &entry->volume, err);
+	why = volume_why(server, entry);
+	if (why)
+		why[strcspn(why, "\n")] = '\0';
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "volume %s is claimed (live claims: %zu; the newest: %s)", entry->volume.id,
+			 entry->n_live, why ? why : "(out of memory)");
+}

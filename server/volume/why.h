@@ -22,3 +22,6 @@ char *volume_why(struct server *server, struct volume_entry *entry);
  */
 bool volume_explain(struct server *server, struct volume_entry *entry,
 		    Holdfast__V1__GetVolumeResponse *response);
+
+/** STATUS_FAILED_PRECONDITION with the holder's name when anybody has a live claim. */
+enum status volume_check_unused(struct server *server, struct volume_entry *entry, struct error *err);

@@ -17,7 +17,7 @@
 #include "volume/call.h"
 #include "volume/phase.h"
 #include "volume/store.h"
-#include "volume/volumes.h"
+#include "volume/why.h"
 
 #include <holdfast/v1/plugin_call.pb-c.h>
 #include <stdbool.h>
@@ -207,11 +207,11 @@ static void volume_work_store(struct volume_work *work, struct volume_parts *par
 			      const char *why, change_done_fn *done)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	char object[VOLUMES_OBJECT_SIZE];
+	char object[VOLUME_OBJECT_SIZE];
 
 	volume_store_stage(work->server, &change, parts);
 	if (what)
-		audit_own(work->server, &change, what, volumes_object(&parts->volume, object), why);
+		audit_own(work->server, &change, what, volume_object(&parts->volume, object), why);
 	commit(work, &change, done);
 }
 
@@ -220,10 +220,10 @@ static void volume_work_forget(struct volume_work *work, const char *what, const
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct volume_entry *entry = volume_work_entry(work);
-	char object[VOLUMES_OBJECT_SIZE];
+	char object[VOLUME_OBJECT_SIZE];
 
 	volume_store_stage_deletion(work->server, &change, entry);
-	audit_own(work->server, &change, what, volumes_object(&entry->volume, object), why);
+	audit_own(work->server, &change, what, volume_object(&entry->volume, object), why);
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.volume = work->id, .op = "provider"}, "%s: forgotten, %s",
 		what, why);
 	commit(work, &change, volume_work_on_done);
@@ -341,7 +341,7 @@ static void on_mounted(struct server *server, const struct claim *claim)
 	const Holdfast__V1__VolumeDetail *detail = entry ? volume_detail_of(server, &entry->volume) : NULL;
 	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	char object[VOLUMES_OBJECT_SIZE];
+	char object[VOLUME_OBJECT_SIZE];
 	struct error err;
 	enum status st;
 
@@ -355,7 +355,7 @@ static void on_mounted(struct server *server, const struct claim *claim)
 		st = error_no_memory(&err, "a volume");
 	if (st == STATUS_OK) {
 		volume_store_stage(server, &change, &parts);
-		audit_own(server, &change, "Volumes.Expand", volumes_object(&entry->volume, object),
+		audit_own(server, &change, "Volumes.Expand", volume_object(&entry->volume, object),
 			  claim->node_id);
 		st = change_commit(server, &change, NULL, NULL, &err);
 	}
@@ -506,7 +506,7 @@ static void on_deleted(struct server *server, const Holdfast__V1__PluginReply *r
 		volume_work_end(work, NULL);
 		return;
 	}
-	if (volumes_check_unused(server, volume_work_entry(work), &work->error) != STATUS_OK) {
+	if (volume_check_unused(server, volume_work_entry(work), &work->error) != STATUS_OK) {
 		/* learned from a node meanwhile: its claims are kept, to be released as any */
 		in_use = work->error;
 		(void)error_prefix(&in_use, "deleted at its provider although it is in use");
@@ -671,7 +671,7 @@ static void volume_work_step(struct volume_work *work)
 		return;
 	}
 	if (parts.detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING &&
-	    volumes_check_unused(work->server, volume_work_entry(work), &work->error) != STATUS_OK) {
+	    volume_check_unused(work->server, volume_work_entry(work), &work->error) != STATUS_OK) {
 		volume_work_failed(work, &parts, false); /* and that ends it */
 		return;
 	}

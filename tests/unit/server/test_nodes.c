@@ -8,7 +8,9 @@
 #include "base/str.h"
 #include "base/strbuf.h"
 #include "claim/attest.h"
+#include "claim/attest_record.h"
 #include "node/down.h"
+#include "node/lookup.h"
 #include "node/nodes.h"
 #include "node/session.h"
 

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "claim/attest_record.h"
+
+#include "server.h"
+
+#include "access/audit.h"
+#include "access/caller.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "base/uuid.h"
+#include "claim/claims.h"
+#include "log/log.h"
+#include "state/keys.h"
+#include "state/records.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef Holdfast__V1__Attestation attestation;
+
+static char *key_of(const char *node_id, const char *id, char ret[static OBJECT_KEY_SIZE])
+{
+	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_ATTESTATION "%s/%s", node_id, id);
+	return ret;
+}
+
+static bool names_volume(const attestation *record, const char *namespace, const char *id)
+{
+	for (size_t i = 0; i < record->n_volumes; i++)
+		if (str_eq(record->volumes[i]->namespace_, namespace) && str_eq(record->volumes[i]->id, id))
+			return true;
+	return false;
+}
+
+/* For each record about a node. */
+static struct record_entry *first_record(struct server *server, const char *node_id,
+					 char prefix[static OBJECT_KEY_SIZE])
+{
+	struct record_entry *entry;
+
+	entry = records_from(&server->state.records, key_of(node_id, "", prefix));
+	return entry && str_starts_with(entry->key, prefix) ? entry : NULL;
+}
+
+static struct record_entry *next_record(struct record_entry *entry, const char *prefix)
+{
+	entry = records_next(entry);
+	return entry && str_starts_with(entry->key, prefix) ? entry : NULL;
+}
+
+bool attest_is_proof(struct server *server, const struct node_entry *node, const struct volume *volume)
+{
+	char prefix[OBJECT_KEY_SIZE];
+	struct record_entry *entry = first_record(server, node->id, prefix);
+
+	for (; entry; entry = next_record(entry, prefix)) {
+		const attestation *record = (const void *)entry->record.message;
+
+		if (record->epoch == state_epoch(&server->state) &&
+		    names_volume(record, volume->namespace, volume->id))
+			return true;
+	}
+	return false;
+}
+
+/* The word that covers the claim now, or NULL; borrowed. */
+static const attestation *attest_record_valid(struct server *server, const struct claim_entry *entry)
+{
+	char prefix[OBJECT_KEY_SIZE];
+	struct record_entry *record = first_record(server, entry->node->id, prefix);
+	int64_t now_ms = record ? clock_realtime_ms() : 0;
+
+	if (entry->claim.was_freed) /* its node has shown that such words were wrong: it takes one anew */
+		return NULL;
+	for (; record; record = next_record(record, prefix)) {
+		const attestation *word = (const void *)record->record.message;
+
+		if (word->expires_at_ms > now_ms && str_eq(word->boot_id, entry->claim.boot_id) &&
+		    names_volume(word, entry->claim.namespace, entry->claim.volume_id))
+			return word;
+	}
+	return NULL;
+}
+
+attestation *attest_record_make(struct server *server, const struct attest_record_facts *facts,
+				struct error *err)
+{
+	attestation *record = calloc(1, sizeof(*record));
+	char id[UUID_TEXT_SIZE];
+	char who[ACCESS_WHO_SIZE];
+
+	if (record)
+		holdfast__v1__attestation__init(record);
+	if (!record || uuid_new(id) < 0)
+		goto fail;
+	record->create_time_ms = clock_realtime_ms();
+	record->expires_at_ms = facts->valid_ms > 0 ? record->create_time_ms + (int64_t)facts->valid_ms : 0;
+	record->epoch = state_epoch(&server->state);
+	record->id = strdup(id);
+	record->node_id = strdup(facts->node->id);
+	record->boot_id = strdup(facts->node->node.boot_id);
+	record->reason = strdup(facts->reason);
+	record->by = strdup(access_who(server, facts->call, who));
+	record->volumes = calloc(facts->n_volumes, sizeof(Holdfast__V1__VolumeRef *));
+	if (!record->id || !record->node_id || !record->boot_id || !record->reason || !record->by ||
+	    !record->volumes)
+		goto fail;
+	for (size_t i = 0; i < facts->n_volumes; i++) {
+		Holdfast__V1__VolumeRef ref = *facts->volumes[i];
+		char namespace[NAMESPACE_MAX + 1] = NAMESPACE_DEFAULT;
+
+		if (ref.namespace_[0] == '\0')
+			ref.namespace_ = namespace;
+		record->volumes[i] = (Holdfast__V1__VolumeRef *)message_copy(&ref.base);
+		if (!record->volumes[i])
+			goto fail;
+		record->n_volumes++;
+	}
+	return record;
+fail:
+	(void)error_no_memory(err, "an attestation");
+	if (record)
+		holdfast__v1__attestation__free_unpacked(record, NULL);
+	return NULL;
+}
+
+enum status attest_record_stage(struct server *server, struct change *change, const attestation *record,
+				struct error *err)
+{
+	char key[OBJECT_KEY_SIZE];
+	char prefix[OBJECT_KEY_SIZE];
+	struct record_entry *entry = first_record(server, record->node_id, prefix);
+	size_t n = 0;
+
+	for (; entry && n < ATTEST_RECORDS_MAX; entry = next_record(entry, prefix))
+		n++;
+	if (n == ATTEST_RECORDS_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "%d attestations about node %s are kept already; purge the node when it is "
+				 "gone for good: holdfast node purge %s",
+				 ATTEST_RECORDS_MAX, record->node_id, record->node_id);
+	change_put_record(change, key_of(record->node_id, record->id, key), &record->base);
+	return STATUS_OK;
+}
+
+bool attest_is_needed(struct server *server, const attestation *record)
+{
+	const struct node_entry *node = state_node(&server->state, record->node_id);
+
+	return node && node->is_unreported && record->epoch == state_epoch(&server->state);
+}
+
+void attest_forget_node(struct server *server, struct change *change, const struct node_entry *node)
+{
+	char prefix[OBJECT_KEY_SIZE];
+	struct record_entry *entry = first_record(server, node->id, prefix);
+	size_t n = 0;
+
+	/* those beyond what fits one transaction name a node that is not there: harmless, and gc takes them
+	 */
+	for (; entry && n < CHANGE_OBJECTS_MAX / 4; entry = next_record(entry, prefix), n++)
+		change_delete_record(change, entry->key);
+}
+
+enum status attest_detail(struct server *server, const struct rpc_call *call, const char *field,
+			  const char *reason, char ret[static EVIDENCE_DETAIL_MAX + 1], struct error *err)
+{
+	char who[ACCESS_WHO_SIZE];
+	const char *name = access_who(server, call, who);
+
+	if (reason[0] == '\0')
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "%s: missing; say why the node cannot have the volume any more", field);
+	if (!str_is_text(reason) || str_format(ret, EVIDENCE_DETAIL_MAX + 1, "%s: %s", name, reason) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: not text, or longer than %zu bytes",
+				 field, (size_t)EVIDENCE_DETAIL_MAX - strlen(name) - 2);
+	return STATUS_OK;
+}
+
+enum status attest_check_plugin(const struct server *server, const struct volume *volume, struct error *err)
+{
+	for (size_t i = 0; i < server->config.n_attest_forbidden; i++)
+		if (str_eq(server->config.attest_forbidden[i], volume->plugin_id))
+			return error_set(
+				err, STATUS_FAILED_PRECONDITION, 0,
+				"volume %s/%s: the server's attest_forbidden_plugins takes no "
+				"operator's word for plugin %s; it needs the node's receipt, a new boot "
+				"of it or a fence at the storage",
+				volume->namespace, volume->id, volume->plugin_id);
+	return STATUS_OK;
+}
+
+/* Does the claim wait for the provider alone? */
+bool attest_is_at_provider(const struct claim *claim)
+{
+	return claim->state == CLAIM_NODE_DETACHED && claim->attach != ATTACH_NONE;
+}
+
+enum status attest_free_claim(const struct attest_said *said, change_done_fn *freed,
+			      struct claim_entry *entry, struct error *err)
+{
+	bool at_provider = attest_is_at_provider(&entry->claim);
+	const struct claim_event event = {.type = at_provider ? CLAIM_EVENT_DETACH_ATTESTED
+							      : CLAIM_EVENT_EVIDENCE,
+					  .evidence = EVIDENCE_OPERATOR,
+					  .detail = said->detail,
+					  .now_ms = clock_realtime_ms()};
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct claim after;
+	enum status st;
+
+	st = at_provider ? claims_step(&change, entry, &event, &after, err)
+			 : claims_take_from_node(&change, entry, &event,
+						 "its node is gone, as an operator attested", err);
+	if (st != STATUS_OK)
+		return st;
+	audit_word(entry->server, &change, said->call, said->what, &entry->claim, said->why);
+	return change_commit_taking(entry->server, &change, freed, strdup(entry->claim.id), err);
+}
+
+bool attest_apply(struct server *server, struct claim_entry *entry, change_done_fn *freed)
+{
+	bool node_does_it = node_is_connected(entry->node) && entry->claim.attempts == 0;
+	const attestation *record;
+	char detail[EVIDENCE_DETAIL_MAX + 1];
+	const struct attest_said said = {.what = "Nodes.Attest", .detail = detail, .why = detail};
+	struct error err;
+
+	if (entry->claim.state != CLAIM_UNPUBLISHING || node_does_it)
+		return false;
+	record = attest_record_valid(server, entry);
+	if (!record || attest_check_plugin(server, &entry->volume->volume, NULL) != STATUS_OK)
+		return false;
+	str_copy_text(detail, sizeof(detail), record->reason);
+	if (attest_free_claim(&said, freed, entry, &err) == STATUS_OK)
+		return true;
+	log_ctx(LOG_ERR, &(struct log_ctx){.claim = entry->id, .op = "attest", .err = &err},
+		"cannot free the claim by an operator's word");
+	return false;
+}

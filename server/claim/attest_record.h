@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What operators have attested, as it is kept and as it frees claims; see attest.h. */
+
+#include "base/error.h"
+#include "state/change.h"
+#include "state/state.h"
+
+#include <holdfast/v1/types.pb-c.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rpc_call;
+struct server;
+
+enum { ATTEST_RECORDS_MAX = 256 }; /* per node; the record goes with the node */
+
+/** "NAME: reason", for the record. STATUS_INVALID_ARGUMENT names @field when @reason is missing, no text or
+ * too long. */
+enum status attest_detail(struct server *server, const struct rpc_call *call, const char *field,
+			  const char *reason, char ret[static EVIDENCE_DETAIL_MAX + 1], struct error *err);
+
+/** STATUS_FAILED_PRECONDITION: of this volume's plugin no operator's word is taken. */
+enum status attest_check_plugin(const struct server *server, const struct volume *volume, struct error *err);
+
+struct attest_record_facts {
+	const struct rpc_call *call;
+	const struct node_entry *node;
+	Holdfast__V1__VolumeRef *const *volumes; /* namespace empty: the default one */
+	size_t n_volumes;
+	const char *reason;
+	uint64_t valid_ms;
+};
+
+/** Owned by the caller; NULL when memory is short. */
+Holdfast__V1__Attestation *attest_record_make(struct server *server, const struct attest_record_facts *facts,
+					      struct error *err);
+
+/** STATUS_RESOURCE_EXHAUSTED when there are ATTEST_RECORDS_MAX about the node. */
+enum status attest_record_stage(struct server *server, struct change *change,
+				const Holdfast__V1__Attestation *record, struct error *err);
+
+/** Is it the provider that is attested to have let go of the claim, as its node has? */
+bool attest_is_at_provider(const struct claim *claim);
+
+/* By which claims are freed. */
+struct attest_said {
+	const struct rpc_call *call; /* NULL: given before, applied now */
+	const char *what;	     /* "Nodes.Attest" */
+	const char *detail;	     /* "NAME: reason" */
+	const char *why;	     /* for the audit */
+};
+
+/** Free the claim by what was said; @freed gets its id, owned, when that is durable. */
+enum status attest_free_claim(const struct attest_said *said, change_done_fn *freed,
+			      struct claim_entry *entry, struct error *err);
+
+/** Free the claim, which is unpublishing, when a word that is still valid covers it and the node is away or
+ * has failed to release it. To be called whenever the claim is driven. True: it was freed; @freed as below.
+ */
+bool attest_apply(struct server *server, struct claim_entry *entry, change_done_fn *freed);
+
+/** Was the word given, since the last restore, that @node has let go of @volume? */
+bool attest_is_proof(struct server *server, const struct node_entry *node, const struct volume *volume);
+
+/** Must the record be kept whatever its age, because its node has still to report? */
+bool attest_is_needed(struct server *server, const Holdfast__V1__Attestation *record);
+
+/** Stage the deletion of every record about @node, which is purged. */
+void attest_forget_node(struct server *server, struct change *change, const struct node_entry *node);
