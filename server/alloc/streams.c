@@ -174,6 +174,20 @@ static bool has_ended(const struct alloc *alloc)
 	return alloc->client_status == CLIENT_COMPLETE || alloc->client_status == CLIENT_FAILED;
 }
 
+/* Of a driver that says what it offers. */
+static enum status check_offer(const struct alloc_entry *entry, const Holdfast__Driver__V1__TaskConfig *task,
+			       struct error *err)
+{
+	const Holdfast__V1__NodeDriver *driver = node_driver(entry->node, task->driver);
+
+	if (!driver || !driver->capabilities || driver->capabilities->exec_streaming)
+		return STATUS_OK;
+	return error_set(err, STATUS_UNIMPLEMENTED, 0,
+			 "driver %.64s of node %s runs no commands in tasks: it does not offer "
+			 "exec_streaming, see holdfast node status %s",
+			 task->driver, entry->alloc.node_id, entry->alloc.node_id);
+}
+
 /* May the caller, and is there a node to ask? */
 static enum status find_alloc(struct task_stream *stream, const char *id, const char *task_name,
 			      const struct alloc_entry **ret,
@@ -200,6 +214,10 @@ static enum status find_alloc(struct task_stream *stream, const char *id, const 
 	if (!node_is_connected(entry->node))
 		return error_set(err, STATUS_UNAVAILABLE, 0, "node %s of allocation %s is not connected",
 				 entry->alloc.node_id, entry->alloc.id);
+	if (stream->kind == KIND_EXEC)
+		st = check_offer(entry, *ret_task, err);
+	if (st != STATUS_OK)
+		return st;
 	(void)str_copy(stream->node_id, sizeof(stream->node_id), entry->alloc.node_id);
 	(void)str_copy(stream->alloc_id, sizeof(stream->alloc_id), entry->alloc.id);
 	*ret = entry;

@@ -92,7 +92,7 @@ static void open_end(struct end *end, struct rpc_client *client, const ProtobufC
 	assert_int_equal(rpc_stream_send(end->stream, first, NULL), STATUS_OK);
 }
 
-static void begin(struct fixture *f)
+static void begin_with(struct fixture *f, bool has_exec)
 {
 	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
 	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
@@ -105,6 +105,7 @@ static void begin(struct fixture *f)
 	driver.name = task.driver = text("container");
 	driver.healthy = true;
 	driver.capabilities = &offer;
+	offer.exec_streaming = has_exec;
 	f->n1.drivers = drivers;
 	f->n1.n_drivers = 1;
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
@@ -119,6 +120,11 @@ static void begin(struct fixture *f)
 	request.allocation = &alloc;
 	assert_int_equal(call(&f->operator, ALLOCS, "Run", &request.base, NULL, NULL), STATUS_OK);
 	UNTIL(f, f->n1.runs == 1);
+}
+
+static void begin(struct fixture *f)
+{
+	begin_with(f, true);
 }
 
 static void open_exec(struct fixture *f, struct end *end, const char *alloc, const char *task)
@@ -425,6 +431,19 @@ TEST_FIXTURE(what_cannot_be_is_refused_before_its_node_is_asked, setup, teardown
 	UNTIL(f, caller.is_closed);
 	assert_int_equal(caller.status, STATUS_FAILED_PRECONDITION);
 	assert_non_null(strstr(caller.why, "has ended, it is complete"));
+	assert_int_equal(f->n1.streams_wanted, 0);
+}
+
+TEST_FIXTURE(a_driver_without_commands_is_named, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct end caller;
+
+	begin_with(f, false);
+	open_exec(f, &caller, ALLOC_1, "web");
+	UNTIL(f, caller.is_closed);
+	assert_int_equal(caller.status, STATUS_UNIMPLEMENTED);
+	assert_non_null(strstr(caller.why, "driver container of node n1 runs no commands in tasks"));
 	assert_int_equal(f->n1.streams_wanted, 0);
 }
 
