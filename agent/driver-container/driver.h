@@ -38,6 +38,9 @@ struct driver {
 	LIST_HEAD(, watcher) watchers;
 	sd_event_source *probe_timer;
 	struct engine_call *probe;
+	struct engine_call *asked_version;
+	uint64_t version_us; /* when the engine is asked again which one it is */
+	bool is_nonsense;    /* it does not say it */
 	int health;
 	char health_text[512];
 	char engine_name[64];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the engine is: asked again and again, said when it changes. */
+/* How the engine is: asked again and again, said when it changes. Which one it is, rarely: podman runs a
+ * dozen programs to say it, for seconds on a busy machine. */
 #include "driver.h"
 
 #include "base/cleanup.h"
@@ -10,7 +11,15 @@
 #include <holdfast/driver/v1/driver.pb-c.h>
 #include <stdlib.h>
 
-enum { WELL_S = 15, ILL_S = 2, PROBE_TIMEOUT_S = 5, WATCHERS_MAX = 64 };
+enum {
+	WELL_S = 15,
+	ILL_S = 2,
+	PROBE_TIMEOUT_S = 5,
+	VERSION_S = 3600,
+	VERSION_RETRY_S = 60,
+	VERSION_TIMEOUT_S = 60,
+	WATCHERS_MAX = 64,
+};
 
 struct watcher {
 	LIST_ENTRY(watcher) link;
@@ -38,16 +47,39 @@ static void tell(struct driver *driver, struct watcher *watcher)
 	(void)rpc_call_send(watcher->call, &response.base, NULL); /* who does not read is told the next one */
 }
 
-static void set(struct driver *driver, int health, const char *text)
+static void tell_all(struct driver *driver)
 {
 	struct watcher *watcher;
 
+	LIST_FOREACH (watcher, &driver->watchers, link)
+		tell(driver, watcher);
+}
+
+static void set(struct driver *driver, int health, const char *text)
+{
 	if (driver->health == health && str_eq(driver->health_text, text))
 		return;
 	driver->health = health;
 	str_copy_text(driver->health_text, sizeof(driver->health_text), text);
-	LIST_FOREACH (watcher, &driver->watchers, link)
-		tell(driver, watcher);
+	tell_all(driver);
+}
+
+static void set_well(struct driver *driver)
+{
+	if (driver->is_nonsense)
+		set(driver, HOLDFAST__DRIVER__V1__HEALTH__HEALTH_UNHEALTHY,
+		    "the engine does not say which version it is");
+	else
+		set(driver, HOLDFAST__DRIVER__V1__HEALTH__HEALTH_HEALTHY, "the engine answers");
+}
+
+static void keep_version(struct driver *driver, const char *name, const char *version)
+{
+	if (str_eq(driver->engine_name, name) && str_eq(driver->engine_version, version))
+		return;
+	str_copy_text(driver->engine_name, sizeof(driver->engine_name), name);
+	str_copy_text(driver->engine_version, sizeof(driver->engine_version), version);
+	tell_all(driver);
 }
 
 static void arm(struct driver *driver, uint64_t seconds)
@@ -56,43 +88,67 @@ static void arm(struct driver *driver, uint64_t seconds)
 	(void)sd_event_source_set_enabled(driver->probe_timer, SD_EVENT_ONESHOT);
 }
 
+/* That it is late says nothing of its health. */
 static void on_version(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
 	struct driver *driver = userdata;
 	const json_t *component = json_array_get(json_object_get(json, "Components"), 0);
 	const char *name = json_string_value(json_object_get(component, "Name"));
 	const char *version = json_string_value(json_object_get(json, "Version"));
+	bool is_known = status == STATUS_OK && version;
 
+	(void)err;
+	driver->asked_version = NULL;
+	driver->version_us = clock_monotonic_us() + (is_known ? VERSION_S : VERSION_RETRY_S) * USEC_PER_SEC;
+	if (status != STATUS_OK)
+		return;
+	driver->is_nonsense = !version;
+	if (version)
+		keep_version(driver, name ? name : "", version);
+	set_well(driver);
+}
+
+static void ask_version(struct driver *driver)
+{
+	const struct engine_request request = {
+		.method = "GET", .path = "/version", .timeout_us = VERSION_TIMEOUT_S * USEC_PER_SEC};
+
+	if (!driver->asked_version && clock_monotonic_us() >= driver->version_us)
+		(void)engine_send(driver->engine, &request, on_version, driver, &driver->asked_version, NULL);
+}
+
+static void on_ping(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct driver *driver = userdata;
+
+	(void)json;
 	driver->probe = NULL;
-	arm(driver, status == STATUS_OK && version ? WELL_S : ILL_S);
+	arm(driver, status == STATUS_OK ? WELL_S : ILL_S);
 	if (status != STATUS_OK) {
+		driver->version_us = 0; /* it may be another one when it is back */
 		set(driver,
 		    status == STATUS_UNAVAILABLE ? HOLDFAST__DRIVER__V1__HEALTH__HEALTH_UNDETECTED
 						 : HOLDFAST__DRIVER__V1__HEALTH__HEALTH_UNHEALTHY,
 		    err->msg);
 		return;
 	}
-	if (!version) {
-		set(driver, HOLDFAST__DRIVER__V1__HEALTH__HEALTH_UNHEALTHY,
-		    "the engine does not say which version it is");
-		return;
-	}
-	str_copy_text(driver->engine_name, sizeof(driver->engine_name), name ? name : "");
-	str_copy_text(driver->engine_version, sizeof(driver->engine_version), version);
-	if (driver->health != HOLDFAST__DRIVER__V1__HEALTH__HEALTH_HEALTHY)
+	if (driver->health != HOLDFAST__DRIVER__V1__HEALTH__HEALTH_HEALTHY && !driver->is_nonsense)
 		leftovers_clear(driver);
-	set(driver, HOLDFAST__DRIVER__V1__HEALTH__HEALTH_HEALTHY, "the engine answers");
+	set_well(driver);
+	ask_version(driver);
 }
 
 static int on_probe(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct driver *driver = userdata;
-	const struct engine_request request = {
-		.method = "GET", .path = "/version", .timeout_us = PROBE_TIMEOUT_S * USEC_PER_SEC};
+	const struct engine_request request = {.method = "GET",
+					       .path = "/_ping",
+					       .timeout_us = PROBE_TIMEOUT_S * USEC_PER_SEC,
+					       .is_text = true};
 
 	(void)source;
 	(void)usec;
-	if (engine_send(driver->engine, &request, on_version, driver, &driver->probe, NULL) != STATUS_OK)
+	if (engine_send(driver->engine, &request, on_ping, driver, &driver->probe, NULL) != STATUS_OK)
 		arm(driver, ILL_S);
 	return 0;
 }
