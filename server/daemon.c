@@ -427,6 +427,11 @@ static const struct change_observer observers[] = {
 	{.submitted = freed_note_submitted, .finished = freed_note_durable},
 };
 
+static const struct session_events session_events = {
+	.drive_claim = release_drive,
+	.node_back = release_node_back,
+};
+
 enum status server_new(const struct config *config, struct server **ret, struct error *err)
 {
 	struct daemon *daemon = calloc(1, sizeof(*daemon));
@@ -444,6 +449,7 @@ enum status server_new(const struct config *config, struct server **ret, struct 
 	server->started_ms = clock_realtime_ms();
 	state_init(&server->state);
 	server->observers = observers;
+	server->session_events = &session_events;
 	server->n_observers = sizeof(observers) / sizeof(observers[0]);
 	server->state.server = server;
 	RB_INIT(&server->volume_works);

@@ -24,6 +24,7 @@ struct backup;
 struct certificate;
 struct change_observer;
 struct disk;
+struct session_events;
 struct service_status;
 struct service_watchdog;
 struct events;
@@ -65,6 +66,7 @@ struct server {
 	struct state state;
 	const struct change_observer *observers; /* see change.h */
 	size_t n_observers;
+	const struct session_events *session_events; /* see node/session.h */
 	struct ticket_issuer *issuer;
 	struct ticket_signer *signer; /* see ticket/ticket.h */
 	EVP_MD *sha256;		      /* owned; for the audit */

@@ -17,6 +17,7 @@
 #include "job/jobs.h"
 #include "node/drain.h"
 #include "node/nodes.h"
+#include "node/reports.h"
 #include "node/session.h"
 #include "node/trails.h"
 #include "plugin/plugins.h"

@@ -3,20 +3,12 @@
 
 #include "server.h"
 
-#include "access/access.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "claim/release.h"
 #include "log/log.h"
 #include "model/pb.h"
-#include "node/down.h"
-#include "plugin/controller.h"
-#include "plugin/fingerprint.h"
-#include "recovery/epoch.h"
-#include "recovery/history.h"
 #include "state/change.h"
-#include "state/disk.h"
 #include "state/freed.h"
 
 #include <holdfast/v1/nodes.pb-c.h>
@@ -95,8 +87,7 @@ static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-/* A message came: whatever it is, it is a sign of life. */
-static void session_heard(struct session *session)
+void session_heard(struct session *session)
 {
 	struct silence *silence = &session->server->silence;
 	struct node_entry *node = state_node(&session->server->state, session->node_id);
@@ -121,8 +112,7 @@ void session_list(struct session *session)
 	TAILQ_INSERT_TAIL(&silence->sessions, session, by_silence);
 }
 
-/* It ends. A repeat changes nothing. */
-static void session_unlist(struct session *session)
+void session_unlist(struct session *session)
 {
 	if (!session->is_listed)
 		return;
@@ -189,11 +179,16 @@ static enum status try_send_down(struct session *session, const Holdfast__V1__Se
 	return st;
 }
 
-static void send_down(struct session *session, const Holdfast__V1__SessionDown *message)
+void session_send(struct session *session, const Holdfast__V1__SessionDown *message)
 {
 	struct error err;
 
 	(void)try_send_down(session, message, &err); /* the node gets it again in its next session */
+}
+
+bool session_is_greeted(const struct session *session)
+{
+	return session->boot_id[0] != '\0';
 }
 
 void session_open_task_stream(struct session *session, const Holdfast__V1__OpenTaskStream *wanted)
@@ -202,7 +197,7 @@ void session_open_task_stream(struct session *session, const Holdfast__V1__OpenT
 
 	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_STREAM;
 	down.stream = (Holdfast__V1__OpenTaskStream *)(uintptr_t)wanted; /* only read */
-	send_down(session, &down);
+	session_send(session, &down);
 }
 
 void session_run_alloc(struct session *session, const struct alloc *alloc)
@@ -215,7 +210,7 @@ void session_run_alloc(struct session *session, const struct alloc *alloc)
 		return; /* memory is short: the node gets it when it connects again */
 	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_RUN;
 	down.run = &run;
-	send_down(session, &down);
+	session_send(session, &down);
 	holdfast__v1__allocation__free_unpacked(run.alloc, NULL);
 }
 
@@ -250,62 +245,8 @@ void session_release_claim(struct session *session, const struct claim *claim)
 		add_ticket(session->server, claim, &volume->volume, &ticket, &release.ticket);
 	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_RELEASE;
 	down.release = &release;
-	send_down(session, &down);
+	session_send(session, &down);
 	holdfast__v1__claim__free_unpacked(release.claim, NULL);
-}
-
-/* Rarer than the setting where there are so many nodes that the loop would have more to do for heartbeats
- * than for calls. By nodes that are registered, as after a restart all of them come at once. */
-static uint32_t heartbeat_ms(const struct server *server)
-{
-	uint64_t setting_ms = server->config.heartbeat_us / USEC_PER_MSEC;
-	uint64_t shared_ms = server->state.n_nodes * 1000 / SESSION_HEARTBEATS_PER_S;
-
-	if (shared_ms > SESSION_HEARTBEAT_SHARED_MAX_MS)
-		shared_ms = SESSION_HEARTBEAT_SHARED_MAX_MS;
-	return (uint32_t)(shared_ms > setting_ms ? shared_ms : setting_ms);
-}
-
-void session_welcome(struct session *session)
-{
-	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
-	Holdfast__V1__SessionWelcome welcome = HOLDFAST__V1__SESSION_WELCOME__INIT;
-	char version[] = HOLDFAST_VERSION;
-	uint8_t key[TICKET_KEY_SIZE];
-	struct history_mark mark;
-
-	ticket_issuer_public_key(session->server->issuer, key);
-	welcome.ticket_key = (ProtobufCBinaryData){.len = TICKET_KEY_ID_SIZE, .data = key};
-	history_mark(session->server, &mark);
-	session->mark_index = mark.pb.index;
-	session->mark_us = clock_monotonic_us();
-	welcome.mark = &mark.pb;
-	welcome.server_version = version;
-	welcome.cluster = session->server->config.cluster;
-	welcome.heartbeat_ms = heartbeat_ms(session->server);
-	session->heartbeat_us = welcome.heartbeat_ms * USEC_PER_MSEC;
-	welcome.clock_ms = clock_realtime_ms();
-	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME;
-	down.welcome = &welcome;
-	send_down(session, &down);
-}
-
-/* How far the history has got, if that is worth a message: with a heartbeat. */
-static void session_send_mark(struct session *session)
-{
-	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
-	uint64_t now_us = clock_monotonic_us();
-	struct history_mark mark;
-
-	if (kv_revision(session->server->kv) == session->mark_index ||
-	    now_us - session->mark_us < HISTORY_MARK_INTERVAL_MS * USEC_PER_MSEC)
-		return;
-	history_mark(session->server, &mark);
-	session->mark_index = mark.pb.index;
-	session->mark_us = now_us;
-	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_MARK;
-	down.mark = &mark.pb;
-	send_down(session, &down);
 }
 
 void session_request_report(struct session *session, uint64_t epoch)
@@ -317,7 +258,7 @@ void session_request_report(struct session *session, uint64_t epoch)
 	report.reverted = session->is_reverted;
 	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_REPORT;
 	down.report = &report;
-	send_down(session, &down);
+	session_send(session, &down);
 }
 
 void session_notify(struct session *session, enum session_notice kind, const char *id)
@@ -355,7 +296,7 @@ void session_notify(struct session *session, enum session_notice kind, const cha
 		down.receipt_ack = &ack;
 		break;
 	}
-	send_down(session, &down);
+	session_send(session, &down);
 }
 
 enum status session_plugin_call(struct session *session, Holdfast__V1__PluginCall *call, struct error *err)
@@ -394,7 +335,7 @@ static void end_work(struct session *session)
 	free(session->work);
 	session->work = NULL;
 	if (node && node->session == session && !session->closing)
-		release_node_back(session->server, node);
+		session->server->session_events->node_back(session->server, node);
 }
 
 static bool send_work_slice(struct session *session)
@@ -476,7 +417,7 @@ static void drive_claim(struct server *server, const char *id)
 	struct claim_entry *entry = state_claim(&server->state, id);
 
 	if (entry)
-		release_drive(server, entry);
+		server->session_events->drive_claim(server, entry);
 }
 
 static void drive_alloc(struct server *server, const char *id)
@@ -486,7 +427,7 @@ static void drive_alloc(struct server *server, const char *id)
 
 	if (alloc)
 		LIST_FOREACH (entry, &alloc->claims, of_alloc)
-			release_drive(server, entry);
+			server->session_events->drive_claim(server, entry);
 }
 
 static void on_durable(struct server *server, void *userdata)
@@ -532,200 +473,3 @@ enum status session_commit(struct session *session, struct change *change, enum 
 		node->n_pending += weight;
 	return st;
 }
-
-enum { TIMER_ACCURACY_US = 250000 };
-
-static enum status take_fingerprint(struct session *session, const Holdfast__V1__Fingerprint *fingerprint,
-				    struct error *err)
-{
-	const struct node_entry *entry = state_node(&session->server->state, session->node_id);
-	cleanup(change_release) struct change change = CHANGE_INIT;
-	cleanup_free struct node *node = malloc(sizeof(*node));
-	enum status st = fingerprint_stage(session->server, &change, session->node_id, fingerprint->plugins,
-					   fingerprint->n_plugins, err);
-
-	if (!node)
-		return error_no_memory(err, "a session");
-	*node = entry->node;
-	fingerprint_take_keys(session->server, &fingerprint->ticket_keys, node);
-	if (st == STATUS_OK && !str_eq(node->other_ticket_keys, entry->node.other_ticket_keys))
-		change_put_node(&change, node);
-	if (st == STATUS_OK)
-		st = fingerprint_take_drivers(state_node(&session->server->state, session->node_id),
-					      fingerprint->drivers, fingerprint->n_drivers, err);
-	return st == STATUS_OK ? session_commit(session, &change, SESSION_NOTHING, "", err) : st;
-}
-
-static enum status take_message(struct session *session, const Holdfast__V1__SessionUp *up, struct error *err)
-{
-	if (up->message_case != HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO && !session_is_greeted(session))
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the first message of a session is hello");
-	switch (up->message_case) {
-	case HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO:
-		return session_take_hello(session, up->hello, err);
-	case HOLDFAST__V1__SESSION_UP__MESSAGE_HEARTBEAT:
-		session_send_mark(session);
-		return STATUS_OK;
-	case HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC:
-		return session_take_status(session, up->alloc, err);
-	case HOLDFAST__V1__SESSION_UP__MESSAGE_RECEIPT:
-		return session_take_receipt(session, up->receipt, err);
-	case HOLDFAST__V1__SESSION_UP__MESSAGE_FINGERPRINT:
-		return take_fingerprint(session, up->fingerprint, err);
-	case HOLDFAST__V1__SESSION_UP__MESSAGE_REPORT:
-		return epoch_take_report(session, up->report, err);
-	case HOLDFAST__V1__SESSION_UP__MESSAGE_REPLY:
-		controllers_take_reply(session, up->reply);
-		return STATUS_OK;
-	case HOLDFAST__V1__SESSION_UP__MESSAGE__NOT_SET:
-	case _HOLDFAST__V1__SESSION_UP__MESSAGE__CASE_IS_INT_SIZE:
-		break;
-	}
-	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "a session message of a kind not known here");
-}
-
-static int on_hello_overdue(sd_event_source *source, uint64_t usec, void *userdata)
-{
-	struct session *session = userdata;
-	struct error err;
-
-	(void)source;
-	(void)usec;
-	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0, "node %s did not say hello within %d ms",
-			session->node_id, SESSION_HELLO_MAX_MS);
-	session->hello_timer = sd_event_source_disable_unref(session->hello_timer);
-	session_end(session, &err);
-	return 0;
-}
-
-static enum status session_new(struct server *server, struct rpc_call *call, const char *node_id,
-			       struct error *err)
-{
-	struct session *session;
-	int r;
-
-	if (server->n_greeting >= SESSIONS_GREETING_MAX)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-				 "%d sessions have not said hello yet; node %s is to try again later",
-				 SESSIONS_GREETING_MAX, node_id);
-	session = calloc(1, sizeof(*session));
-	if (!session)
-		return error_no_memory(err, "a session");
-	*session = (struct session){.server = server, .call = call, .serial = ++server->session_serial};
-	LIST_INIT(&session->calls);
-	(void)str_copy(session->node_id, sizeof(session->node_id), node_id);
-	r = sd_event_add_time_relative(server->event, &session->hello_timer, CLOCK_MONOTONIC,
-				       SESSION_HELLO_MAX_MS * USEC_PER_MSEC, TIMER_ACCURACY_US,
-				       on_hello_overdue, session);
-	if (r < 0) {
-		free(session);
-		return error_set(err, status_from_errno(r), r, "wait for hello of node %s", node_id);
-	}
-	rpc_call_set_data(call, session);
-	server->n_sessions++;
-	server->n_greeting++;
-	return STATUS_OK;
-}
-
-static void on_open(struct rpc_call *call, void *userdata)
-{
-	struct server *server = userdata;
-	struct identity who;
-	struct error err;
-	enum status st = access_check_node(server, call, &who, &err);
-
-	if (st == STATUS_OK)
-		st = session_new(server, call, who.name, &err);
-	if (st != STATUS_OK)
-		rpc_call_fail(call, &err);
-}
-
-/* What one node says may not grow without end in front of the disk. */
-static enum status check_pending(const struct session *session, struct error *err)
-{
-	const struct node_entry *node = state_node(&session->server->state, session->node_id);
-
-	/* of the node: a session of its own for every so many would be cheap */
-	if (!node || node->n_pending < SESSION_PENDING_MAX)
-		return STATUS_OK;
-	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-			 "node %s says more than the disk can take: %d changes are not durable yet",
-			 session->node_id, SESSION_PENDING_MAX);
-}
-
-static void on_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
-{
-	struct session *session = rpc_call_data(call);
-	struct error err;
-	enum status st;
-
-	(void)userdata;
-	if (!session || session->closing)
-		return;
-	session_heard(session);
-	st = check_pending(session, &err);
-	if (st == STATUS_OK)
-		st = take_message(session, (const Holdfast__V1__SessionUp *)message, &err);
-	/* said again: a receipt until it is acknowledged */
-	if (st == STATUS_RESOURCE_EXHAUSTED && session->server->disk->level == DISK_FULL &&
-	    session_is_greeted(session) &&
-	    ((const Holdfast__V1__SessionUp *)message)->message_case ==
-		    HOLDFAST__V1__SESSION_UP__MESSAGE_RECEIPT)
-		return;
-	if (st != STATUS_OK)
-		session_end(session, &err);
-}
-
-/* Stored, so that it is known after a restart for how long the node has been away, and why. */
-static void note_disconnect(struct session *session, struct node_entry *node)
-{
-	struct server *server = session->server;
-	cleanup(change_release) struct change change = CHANGE_INIT;
-	struct error err;
-
-	if (server->is_ending || !node_is_registered(node))
-		return;
-	node->node.disconnected_ms = clock_realtime_ms();
-	(void)str_copy(node->node.disconnect_reason, sizeof(node->node.disconnect_reason),
-		       session->end_reason);
-	change_put_node(&change, &node->node);
-	if (change_commit(server, &change, NULL, NULL, &err) != STATUS_OK)
-		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node->id, .op = "session", .err = &err},
-			"cannot store since when the node is away, ignoring");
-}
-
-static void on_closed(struct rpc_call *call, void *userdata)
-{
-	struct session *session = rpc_call_data(call);
-	struct server *server = userdata;
-	struct node_entry *node;
-
-	if (!session)
-		return;
-	session_unlist(session);
-	node = state_node(&server->state, session->node_id);
-	if (node && node->session == session) {
-		state_set_session(&server->state, node, NULL);
-		note_disconnect(session, node);
-		node_down_rearm(server);
-		log_ctx(LOG_NOTICE,
-			&(struct log_ctx){.node = session->node_id,
-					  .op = "session",
-					  .event = LOG_EVENT_NODE_DISCONNECTED},
-			"node %s is disconnected; its claims stay%s%s", session->node_id,
-			session->end_reason[0] != '\0' ? ": " : "", session->end_reason);
-	}
-	server->n_greeting -= !session_is_greeted(session);
-	controllers_session_lost(session);
-	server->n_sessions--;
-	(void)sd_event_source_disable_unref(session->hello_timer);
-	(void)sd_event_source_disable_unref(session->work_source);
-	free(session->work);
-	free(session);
-}
-
-const struct rpc_stream_handlers sessions_stream = {
-	.on_open = on_open,
-	.on_message = on_message,
-	.on_closed = on_closed,
-};

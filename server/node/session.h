@@ -19,6 +19,7 @@
 #include <sys/queue.h>
 #include <systemd/sd-event.h>
 
+struct claim_entry;
 struct node_entry;
 struct server;
 LIST_HEAD(session_calls, plugin_job);
@@ -66,11 +67,14 @@ struct session {
 	uint64_t mark_us;
 };
 
-/** Nodes.Session: one bidirectional stream per node, dialled by its agent. */
-extern const struct rpc_stream_handlers sessions_stream;
-
 /** End the session with @err, once. */
 void session_end(struct session *session, const struct error *err);
+
+/** A message came: whatever it is, it is a sign of life. */
+void session_heard(struct session *session);
+
+/** It ends: it is not looked at any more. A repeat changes nothing. */
+void session_unlist(struct session *session);
 
 /** From here on it is looked at for silence: the welcome says how often it is to send. */
 void session_list(struct session *session);
@@ -88,7 +92,18 @@ enum status session_silence_start(struct server *server, struct error *err);
 /** Has it said hello? */
 bool session_is_greeted(const struct session *session);
 
+/* What follows from what nodes were sent and have said, of daemon.c's table. */
+struct session_events {
+	/** A claim is not what it was: do what is next for it. */
+	void (*drive_claim)(struct server *server, struct claim_entry *entry);
+	/** The node has all its work. */
+	void (*node_back)(struct server *server, struct node_entry *node);
+};
+
 /* What goes down. */
+
+/** What cannot be sent ends the session. */
+void session_send(struct session *session, const Holdfast__V1__SessionDown *message);
 
 enum session_notice {
 	SESSION_NOTHING,
@@ -104,7 +119,6 @@ enum session_notice {
 /** Notify the node of @kind about an allocation or claim. */
 void session_notify(struct session *session, enum session_notice kind, const char *id);
 
-void session_welcome(struct session *session);
 void session_run_alloc(struct session *session, const struct alloc *alloc);
 /** Somebody wants to reach a task of the node. */
 void session_open_task_stream(struct session *session, const Holdfast__V1__OpenTaskStream *wanted);
@@ -127,11 +141,3 @@ void session_send_work(struct session *session, struct node_entry *node);
  * notify whatever session the node has then of @kind about @id, and drive the claims that it is about. */
 enum status session_commit(struct session *session, struct change *change, enum session_notice kind,
 			   const char *id, struct error *err);
-
-/* What comes up, in reports.c. An error ends the session. */
-enum status session_take_hello(struct session *session, const Holdfast__V1__SessionHello *hello,
-			       struct error *err);
-enum status session_take_status(struct session *session, const Holdfast__V1__AllocStatus *status,
-				struct error *err);
-enum status session_take_receipt(struct session *session, const Holdfast__V1__ClaimReceipt *receipt,
-				 struct error *err);

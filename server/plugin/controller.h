@@ -65,7 +65,7 @@ struct controller_stats {
 
 void controller_stats(const struct server *server, struct controller_stats *ret);
 
-/* For server.c and session.c. */
+/* For daemon.c and reports.c. */
 
 enum status controllers_new(struct server *server, struct controllers **ret, struct error *err);
 

@@ -41,7 +41,7 @@ OPEN = {
 }
 # Modules in the largest circle that lies within these rooms: a number that falls. No other files are in a circle.
 LARGEST = {
-    "server/alloc server/claim server/node server/plugin server/recovery server/volume": 9,
+    "server/alloc server/claim server/node server/plugin server/recovery server/volume": 2,
 }
 
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "log/log.h"
+#include "node/reports.h"
 #include "node/session.h"
 #include "rpc/server.h"
 

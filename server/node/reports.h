@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Sessions of nodes: their streams, and what nodes say on them. What goes down is session.h's. */
+
+#include "rpc/server.h"
+
+/** Nodes.Session: one bidirectional stream per node, dialled by its agent. */
+extern const struct rpc_stream_handlers sessions_stream;
