@@ -80,6 +80,7 @@ int peer_socket_send(int fd, const void *bytes, size_t n)
 {
 	ssize_t sent;
 
+	assert(n > 0); /* an empty datagram looks like the end */
 	do {
 		sent = sys_sendto(fd, bytes, n, MSG_NOSIGNAL | MSG_DONTWAIT, NULL, 0);
 	} while (sent == -EINTR);
