@@ -692,8 +692,8 @@ static enum status open_helper(struct agent *agent, struct error *err)
 	const struct config *config = agent->config;
 	bool is_socket = config->helper.socket[0] != '\0';
 	const struct helper_client_options options = {
-		.door = {.path = is_socket ? config->helper.socket : config->helper.path,
-			 .is_socket = is_socket},
+		.launch = {.path = is_socket ? config->helper.socket : config->helper.path,
+			   .is_socket = is_socket},
 		.instances = config->helper.instances,
 		.start_timeout_us = config->helper.start_timeout_us,
 		.request_timeout_us = config->helper.request_timeout_us,

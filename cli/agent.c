@@ -37,7 +37,7 @@ static void show_helper(const Holdfast__V1__AgentHelper *helper)
 
 	if (helper->running)
 		(void)str_format(text, sizeof(text),
-				 "running, %.16s door, restarts: %" PRIu32 ", waiting: %" PRIu32,
+				 "running, launch mode %.16s, restarts: %" PRIu32 ", waiting: %" PRIu32,
 				 helper->door, helper->restarts, helper->queued);
 	else
 		(void)str_format(text, sizeof(text), "not running, restarts: %" PRIu32 ", waiting: %" PRIu32,
@@ -79,7 +79,7 @@ static enum status show_instances(const Holdfast__V1__AgentHelper *helper, bool 
 {
 	static const struct column columns[] = {
 		{.name = "PID", .is_number = true},
-		{.name = "DOOR"},
+		{.name = "LAUNCH"},
 		{.name = "FOR"},
 		{.name = "STATE", .is_state = true},
 		{.name = "BUSY WITH"},

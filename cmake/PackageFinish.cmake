@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Run by cpack when the files of each component lie ready in a folder of its name: what needs them to be final.
 
-# The socket door's program is the same bytes as the setuid one, and that one has been stripped by now.
+# The program of launch mode socket is the same bytes as the setuid one, and that one has been stripped by now.
 file(GLOB helpers ${CPACK_TEMPORARY_DIRECTORY}/mounthelper/usr/libexec/holdfast/holdfast-mounthelper)
 foreach(helper IN LISTS helpers)
   file(COPY_FILE ${helper} ${helper}-socket)

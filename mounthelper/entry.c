@@ -104,7 +104,7 @@ int start_sys(int r, enum mh_start word, const char *detail)
 	return r;
 }
 
-enum mh_start entry_door(const struct entry_facts *facts, enum door *ret)
+enum mh_start entry_launch_mode(const struct entry_facts *facts, enum launch_mode *ret)
 {
 	if (facts->argc != 1 || !facts->has_argv0)
 		return START_ARGUMENTS;
@@ -112,7 +112,7 @@ enum mh_start entry_door(const struct entry_facts *facts, enum door *ret)
 		return START_BY_ROOT;
 	if (facts->at_secure ? facts->euid != 0 : facts->euid != facts->ruid || !facts->is_capable)
 		return START_NOT_PRIVILEGED;
-	*ret = facts->at_secure ? DOOR_SETUID : DOOR_SOCKET;
+	*ret = facts->at_secure ? LAUNCH_SETUID : LAUNCH_SOCKET;
 	return START_OK;
 }
 
@@ -183,7 +183,7 @@ void entry_shed(int argc, char **argv, struct helper *h)
 	caller_uid = facts.ruid;
 	(void)process_capabilities(&caps);
 	facts.is_capable = ((caps.permitted | SANDBOX_AUDIT) & SANDBOX_CAPABILITIES) == SANDBOX_CAPABILITIES;
-	word = entry_door(&facts, &h->door);
+	word = entry_launch_mode(&facts, &h->launch_mode);
 	keep_message_fd(facts.at_secure);
 	start_need(word == START_OK, word, 0, "");
 	start_sys(process_set_deadline(START_DEADLINE_S), START_PROCESS, "deadline");
@@ -192,7 +192,7 @@ void entry_shed(int argc, char **argv, struct helper *h)
 	start_sys(process_reset_descriptors(HELPER_MESSAGE_FD + 1), START_DESCRIPTORS, "/dev/null");
 	start_sys(process_reset(ignored_signals), START_PROCESS, "");
 	set_limits();
-	if (h->door == DOOR_SETUID) {
+	if (h->launch_mode == LAUNCH_SETUID) {
 		h->peer_uid = facts.ruid;
 		become_root();
 	}

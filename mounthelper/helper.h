@@ -24,7 +24,7 @@ enum {
 /* Every mount that is attached has these flags. */
 enum { MOUNT_FLOOR = SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV };
 
-enum door { DOOR_SETUID = 1, DOOR_SOCKET = 2 };
+enum launch_mode { LAUNCH_SETUID = 1, LAUNCH_SOCKET = 2 };
 
 /* One of the two trees below which the helper mounts; nobody but its uid and root can write there. */
 struct tree {
@@ -39,7 +39,7 @@ struct helper {
 	const struct agent_policy *agent;
 	uint8_t policy_digest[TICKET_DIGEST_SIZE];
 	char boot_id[MH_UUID_SIZE];
-	enum door door;
+	enum launch_mode launch_mode;
 	uint32_t instance; /* 0 to HELPER_INSTANCES - 1 */
 	pid_t own_pid;
 	uint32_t peer_uid;

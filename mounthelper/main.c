@@ -46,7 +46,7 @@ int main(int argc, char **argv)
 	if (word != START_OK)
 		start_fail(word, sys_errno, 0, h->agent->log);
 	/* C. Give up everything that serving does not need. */
-	sandbox_drop(h->door, h->agent);
+	sandbox_drop(h->launch_mode, h->agent);
 	assertion_arm(h);
 	filter_load(h);
 	code = serve(h);

@@ -88,7 +88,7 @@ static void put_peer(struct keyline *record, struct helper *h)
 	if (h->peer.len == 0) {
 		keyline_number(&h->peer, "peer_uid", h->peer_uid);
 		keyline_number(&h->peer, "peer_pid", (uint64_t)h->peer_pid);
-		keyline_word(&h->peer, "door", h->door == DOOR_SETUID ? "setuid" : "socket");
+		keyline_word(&h->peer, "door", h->launch_mode == LAUNCH_SETUID ? "setuid" : "socket");
 		keyline_sha256(&h->peer, "policy", h->policy_digest, 8);
 	}
 	keyline_append(record, &h->peer);

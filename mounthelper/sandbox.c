@@ -41,7 +41,7 @@ static void check(const struct agent_policy *agent, const struct process_capabil
 		start_need(checks[i].is_so, START_LOCKDOWN, 0, checks[i].what);
 }
 
-void sandbox_drop(enum door door, const struct agent_policy *agent)
+void sandbox_drop(enum launch_mode launch_mode, const struct agent_policy *agent)
 {
 	const uint32_t uid = agent->helper_uid;
 	const uint32_t gid = agent->helper_gid;
@@ -53,13 +53,13 @@ void sandbox_drop(enum door door, const struct agent_policy *agent)
 	start_sys(process_capabilities(&caps), START_LOCKDOWN, "capget");
 	if (agent->audit_optional && (caps.permitted & SANDBOX_AUDIT) == 0)
 		wanted &= ~SANDBOX_AUDIT;
-	is_complete = door == DOOR_SETUID || (caps.permitted >> CAP_SETPCAP & 1) != 0;
+	is_complete = launch_mode == LAUNCH_SETUID || (caps.permitted >> CAP_SETPCAP & 1) != 0;
 	capng_clear(CAPNG_SELECT_BOTH);
 	if (is_complete) {
 		start_need(capng_apply(CAPNG_SELECT_BOUNDS) == 0, START_LOCKDOWN, 0, "bounding set");
 		start_libc(prctl(PR_SET_SECUREBITS, SECUREBITS, 0, 0, 0), START_LOCKDOWN, "securebits");
 	}
-	if (door == DOOR_SETUID) {
+	if (launch_mode == LAUNCH_SETUID) {
 		start_libc(setgroups(0, NULL), START_LOCKDOWN, "setgroups");
 		start_libc(setresgid(gid, gid, gid), START_LOCKDOWN, "setresgid");
 		start_libc(setresuid(uid, uid, uid), START_LOCKDOWN, "setresuid");

@@ -43,7 +43,7 @@ static enum reason send_hello(struct helper *h)
 	const struct agent_policy *agent = h->agent;
 	struct mh_hello hello = {.header = mh_header_make(MH_OP_HELLO, sizeof(hello), 0),
 				 .helper_pid = (uint32_t)h->own_pid,
-				 .door = (uint8_t)h->door,
+				 .launch_mode = (uint8_t)h->launch_mode,
 				 .container = agent->container,
 				 .ticket_optional = agent->ticket_optional != 0,
 				 .record = h->trail.end.rec};

@@ -26,7 +26,7 @@ void setup_peer(struct helper *h)
 	struct ucred peer = {.uid = 0};
 
 	start_sys(peer_socket_pin(HELPER_SOCKET_FD, SEND_BUFFER, &peer), START_SOCKET, "");
-	start_need(h->door == DOOR_SOCKET || peer.uid == h->peer_uid, START_PEER, peer.uid, "");
+	start_need(h->launch_mode == LAUNCH_SOCKET || peer.uid == h->peer_uid, START_PEER, peer.uid, "");
 	h->peer_uid = peer.uid;
 	h->peer_pid = peer.pid;
 }
@@ -45,7 +45,7 @@ void setup_policy(struct helper *h, int root_fd, const char *path, struct policy
 	h->agent = policy_agent(&ret->policy, h->peer_uid);
 	if (!h->agent)
 		start_fail(START_POLICY_AGENT, 0, h->peer_uid, path);
-	start_need(h->door == DOOR_SETUID || geteuid() == h->agent->helper_uid, START_HELPER_UID,
+	start_need(h->launch_mode == LAUNCH_SETUID || geteuid() == h->agent->helper_uid, START_HELPER_UID,
 		   h->agent->helper_uid, path);
 }
 
@@ -74,8 +74,8 @@ static void open_state(struct helper *h, int root_fd)
 	(void)str_format(path, sizeof(path), "%s/state", agent->lock_dir);
 	r = path_open_trusted_file(root_fd, path, agent->helper_uid, O_RDWR | O_CREAT, 0600);
 	h->state_fd = start_sys(r, START_STATE, agent->lock_dir);
-	/* it is for both doors; without CAP_CHOWN it stays the setuid door's */
-	if (h->door == DOOR_SETUID)
+	/* it is for both launch modes; without CAP_CHOWN it stays for launch mode setuid */
+	if (h->launch_mode == LAUNCH_SETUID)
 		(void)!fchown(h->state_fd, agent->helper_uid, agent->helper_gid);
 	r = lock_instance(h->state_fd);
 	start_need(r >= 0, START_INSTANCES, HELPER_INSTANCES, "");

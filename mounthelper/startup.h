@@ -39,12 +39,12 @@ struct entry_facts {
 	uint32_t euid;
 };
 
-/** Which door was it? Pure. START_OK and @ret, or why it is none. */
-enum mh_start entry_door(const struct entry_facts *facts, enum door *ret);
+/** Which launch mode was it? Pure. START_OK and @ret, or why it is none. */
+enum mh_start entry_launch_mode(const struct entry_facts *facts, enum launch_mode *ret);
 
-/** Environment, descriptors, process state, limits, and in the setuid door the uid shared with the caller:
+/** Environment, descriptors, process state, limits, and in launch mode setuid the uid shared with the caller:
  * afterwards it can neither signal nor trace this process. The deadline of the
- * start runs from here to filter_load(). Fills h->door and, in the setuid door, h->peer_uid. */
+ * start runs from here to filter_load(). Fills h->launch_mode and, in launch mode setuid, h->peer_uid. */
 void entry_shed(int argc, char **argv, struct helper *h);
 
 /* B. view.c: a procfs that nobody else can touch, PID 1's mount namespace for what belongs to root (policy,
@@ -57,8 +57,8 @@ struct view {
 	bool is_at_home; /* the caller's mount namespace is PID 1's */
 };
 
-/** Make the own procfs, read h->boot_id, and enter PID 1's mount namespace unless this is it. The socket door
- * has no privilege to enter one, and needs none: who made its namespace is root. */
+/** Make the own procfs, read h->boot_id, and enter PID 1's mount namespace unless this is it. Launch mode
+ * socket has no privilege to enter one, and needs none: who made its namespace is root. */
 struct view view_enter_host(struct helper *h);
 
 /** Settle in the namespace of the mounts: the caller's if the policy says container, else PID 1's, and then
@@ -67,7 +67,7 @@ void view_settle(struct helper *h, const struct view *view);
 
 /* setup.c: read root's policy and open what serving needs: nothing can be opened afterwards. */
 
-/** Pin the peer of the socket in h->peer_uid and h->peer_pid; in the setuid door it must have the uid that
+/** Pin the peer of the socket in h->peer_uid and h->peer_pid; in launch mode setuid it must have the uid that
  * started this process. */
 void setup_peer(struct helper *h);
 
@@ -104,9 +104,9 @@ enum mh_start setup_check_tree(const struct place *place, const struct mount_fac
  * the policy says audit = optional and it is not there), an empty bounding set,
  * locked securebits and no_new_privs, and check that the kernel says so.
  *
- * The socket door begins with that uid. Without CAP_SETPCAP it cannot empty the bounding set or lock the
+ * Launch mode socket begins with that uid. Without CAP_SETPCAP it cannot empty the bounding set or lock the
  * securebits; then nothing but SANDBOX_CAPABILITIES may be in the set. */
-void sandbox_drop(enum door door, const struct agent_policy *agent);
+void sandbox_drop(enum launch_mode launch_mode, const struct agent_policy *agent);
 
 /** Allow the system calls of the serving phase, with the arguments that they may have; everything else,
  * foreign architectures included, kills the process. docs/man/holdfast-mounthelper.8.scd shows the same

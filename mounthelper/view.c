@@ -50,7 +50,7 @@ struct view view_enter_host(struct helper *h)
 
 	start_sys(procfs_boot_id(view.proc_fd, h->boot_id), START_PROCFS, "boot_id");
 	view.is_at_home = shares_root(&h->mountinfo, view.proc_fd);
-	if (!view.is_at_home && h->door == DOOR_SETUID) {
+	if (!view.is_at_home && h->launch_mode == LAUNCH_SETUID) {
 		cleanup_close int host_ns_fd = start_libc(
 			openat(view.proc_fd, "1/ns/mnt", O_RDONLY | O_CLOEXEC), START_NAMESPACE, "1/ns/mnt");
 

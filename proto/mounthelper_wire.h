@@ -144,7 +144,7 @@ struct mh_hello {
 	char publish_base[MH_PATH_SIZE]; /* publishes appear at publish_base/ALLOC/SLOT */
 	char stage_base[MH_PATH_SIZE];	 /* for the paths of a csi plugin */
 	uint32_t helper_pid;
-	uint8_t door;		 /* 1 setuid, 2 socket */
+	uint8_t launch_mode;	 /* 1 setuid, 2 socket */
 	uint8_t container;	 /* 1: stayed in the caller's mount namespace, as the policy says */
 	uint8_t ticket_optional; /* 1: stand-alone use, tickets are not required */
 	uint8_t ticket_keys[MH_KEYS_MAX][TICKET_KEY_ID_SIZE]; /* the policy's; zero: none */

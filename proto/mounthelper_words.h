@@ -217,9 +217,10 @@
 	X(START_ARGUMENTS, 70, "arguments",                                                                  \
 	  "it takes no arguments; the agent starts it with a socket on descriptor 3")                        \
 	X(START_NOT_PRIVILEGED, 71, "not-privileged",                                                        \
-	  "neither the setuid bit nor the socket door gave it privilege: no_new_privs is set, most likely "  \
+	  "neither the setuid bit nor launch mode socket gave it privilege: no_new_privs is set, most "      \
+	  "likely "                                                                                          \
 	  "by RestrictNamespaces= or another sandboxing option in the agent's unit, or the file is not "     \
-	  "root's with mode 4750, or it is on a nosuid mount; use the socket door or remove the option")     \
+	  "root's with mode 4750, or it is on a nosuid mount; use launch mode socket or remove the option")  \
 	X(START_BY_ROOT, 71, "started-by-root",                                                              \
 	  "root started it; it serves an unprivileged agent only, named by its uid in the policy")           \
 	X(START_SOCKET, 72, "socket", "descriptor 3 is not an AF_UNIX SOCK_SEQPACKET socket")                \
@@ -234,7 +235,8 @@
 	  "it could not make a procfs of its own; the agent's unit must allow CAP_SYS_ADMIN")                \
 	X(START_NAMESPACE, 74, "namespace",                                                                  \
 	  "it could not enter PID 1's mount namespace; the agent's unit must allow CAP_SYS_ADMIN, "          \
-	  "CAP_SYS_CHROOT and CAP_SYS_PTRACE, and a unit of the socket door must have no mount namespace "   \
+	  "CAP_SYS_CHROOT and CAP_SYS_PTRACE, and a unit of launch mode socket must have no mount "          \
+	  "namespace "                                                                                       \
 	  "of its own")                                                                                      \
 	X(START_NOT_INITIAL, 74, "not-initial",                                                              \
 	  "it is not in the initial user and pid namespaces; set container = yes in the policy if this is "  \
@@ -273,7 +275,7 @@
 	  "the compiled policy is of another release, or damaged; holdfast policy apply writes it anew")     \
 	X(START_POLICY_AGENT, 78, "policy-agent", "the policy has no block for agent uid N")                 \
 	X(START_HELPER_UID, 78, "helper-uid",                                                                \
-	  "the policy's helper_uid N is not the uid that the unit of the socket door runs it as: id -u "     \
+	  "the policy's helper_uid N is not the uid that the unit of launch mode socket runs it as: id -u "  \
 	  "holdfast-mount, or the User= of a drop-in")                                                       \
 	X(START_LOCKDOWN, 79, "lock-down",                                                                   \
 	  "it could not give up its privileges; the agent's unit must allow CAP_SETPCAP, CAP_SYS_ADMIN and " \

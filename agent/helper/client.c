@@ -55,7 +55,7 @@ struct helper_instance {
 	sd_event_source *start_timer;
 	uint32_t starts;
 	uint32_t birth;		/* number among all starts of the pool: the youngest has the highest */
-	uint8_t door;		/* of HELLO */
+	uint8_t launch_mode;	/* of HELLO */
 	pid_t pid;		/* 0: none, or not known yet */
 	bool has_failed;	/* it went down against our will and has not been ready since */
 	bool is_retiring;	/* CLOSING because another one is to take its place */
@@ -72,7 +72,7 @@ struct abandoned {
 	struct helper_proc *proc;
 	enum helper_lane lane;
 	pid_t pid;
-	uint8_t door;
+	uint8_t launch_mode;
 	uint16_t op; /* that it was given up with; 0: none */
 	char volume[MH_LABEL_SIZE];
 	int64_t sent_ms;
@@ -83,7 +83,7 @@ struct helper_client {
 	const struct helper_client_events *events;
 	void *userdata;
 	char *path;
-	struct helper_door door; /* with that path */
+	struct helper_launch launch; /* with that path */
 	uint64_t start_timeout_us;
 	uint64_t request_timeout_us;
 	struct helper_instance instances[HELPER_POOL_MAX + 1]; /* that of NFS is the last one in use */
@@ -319,7 +319,7 @@ static void client_on_ready(struct helper_instance *instance, const struct mh_he
 	if (instance->lane == HELPER_NORMAL) {
 		hex_encode(digest, hello->policy_digest, sizeof(hello->policy_digest));
 		is_news = is_news || !str_eq(digest, info->policy_digest);
-		info->door = hello->door;
+		info->launch_mode = hello->launch_mode;
 		info->container = hello->container == 1;
 		info->ticket_optional = hello->ticket_optional == 1;
 		memcpy(info->cluster, hello->cluster, sizeof(info->cluster));
@@ -413,7 +413,7 @@ static void instance_abandon(struct helper_instance *instance, struct helper_pro
 	abandoned->proc = proc;
 	abandoned->lane = instance->lane;
 	abandoned->pid = instance->pid;
-	abandoned->door = instance->door;
+	abandoned->launch_mode = instance->launch_mode;
 	abandoned->op = instance->given_up_op;
 	memcpy(abandoned->volume, instance->given_up_volume, sizeof(abandoned->volume));
 	abandoned->sent_ms = instance->given_up_ms;
@@ -437,7 +437,7 @@ static void relay_end(const struct helper_instance *instance, const struct error
 {
 	bool is_violation = helper_proc_exit_code(instance->proc) == MH_EXIT_VIOLATION;
 
-	if (instance->door == 0)
+	if (instance->launch_mode == 0)
 		return;
 	log_ctx(is_violation ? LOG_WARNING : LOG_INFO,
 		&(struct log_ctx){.op = is_violation ? "violation" : "stop",
@@ -455,8 +455,8 @@ static void on_proc_gone(struct helper_proc *proc, bool still_running, const str
 	struct error why = *err;
 
 	assert(proc == instance->proc);
-	if (instance->state == INSTANCE_STARTING && instance->client->door.is_socket)
-		door_fault_explain_self(&instance->client->door, NULL, &why);
+	if (instance->state == INSTANCE_STARTING && instance->client->launch.is_socket)
+		launch_fault_explain_self(&instance->client->launch, NULL, &why);
 	wakeup_disarm(&instance->start_timer);
 	if (!still_running)
 		relay_end(instance, &why);
@@ -556,7 +556,7 @@ static void on_first_message(struct helper_instance *instance, const void *bytes
 	wakeup_disarm(&instance->start_timer);
 	if (helper_failure_check(bytes, n, &failure)) {
 		helper_end_describe_failure(&failure, &err);
-		door_fault_explain_self(&instance->client->door, &failure, &err);
+		launch_fault_explain_self(&instance->client->launch, &failure, &err);
 		instance_give_up(instance, &err);
 		return;
 	}
@@ -567,7 +567,7 @@ static void on_first_message(struct helper_instance *instance, const void *bytes
 	instance->pid = helper_proc_pid(instance->proc);
 	if (instance->pid == 0)
 		instance->pid = (pid_t)hello.helper_pid;
-	instance->door = hello.door;
+	instance->launch_mode = hello.launch_mode;
 	instance->state = INSTANCE_READY;
 	relay_start(instance, &hello);
 	client_note_head(instance, hello.record, hello.head);
@@ -641,14 +641,14 @@ static void instance_start(struct helper_instance *instance)
 	if (instance->lane == HELPER_NFS && !client_has_work(client, HELPER_NFS))
 		return;
 	if (!client_may_start(client, instance->lane, &err) ||
-	    helper_proc_start(client->event, &client->door, &proc_events, instance, &instance->proc, &err) !=
-		    STATUS_OK) {
+	    helper_proc_start(client->event, &client->launch, &proc_events, instance, &instance->proc,
+			      &err) != STATUS_OK) {
 		instance_go_down(instance, &err);
 		return;
 	}
 	instance->state = INSTANCE_STARTING;
 	instance->is_restart_wanted = false;
-	instance->door = 0;
+	instance->launch_mode = 0;
 	instance->pid = helper_proc_pid(instance->proc);
 	instance->starts++;
 	instance->birth = ++client->info.starts;
@@ -874,8 +874,8 @@ static enum status client_init(struct helper_client *client, const struct helper
 	for (size_t i = 0; i < options->instances; i++)
 		instance_init(&client->instances[i], client, HELPER_NORMAL);
 	instance_init(nfs_instance(client), client, HELPER_NFS);
-	client->path = strdup(options->door.path);
-	client->door = (struct helper_door){.path = client->path, .is_socket = options->door.is_socket};
+	client->path = strdup(options->launch.path);
+	client->launch = (struct helper_launch){.path = client->path, .is_socket = options->launch.is_socket};
 	if (!client->path)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot prepare the mount helper");
 	r = sd_event_add_defer(client->event, &client->dispatch, on_dispatch, client);
@@ -973,7 +973,7 @@ static void describe_instance(const struct helper_instance *instance, struct hel
 		.pid = instance->pid,
 		.is_nfs = instance->lane == HELPER_NFS,
 		.state = instance_state_text(instance),
-		.door = instance->door,
+		.launch_mode = instance->launch_mode,
 		.restarts = instance->starts > 0 ? instance->starts - 1 : 0,
 	};
 	if (instance->last_error.status != STATUS_OK)
@@ -1000,7 +1000,7 @@ size_t helper_client_instances(const struct helper_client *client,
 			.pid = abandoned->pid,
 			.is_nfs = abandoned->lane == HELPER_NFS,
 			.state = "hangs",
-			.door = abandoned->door,
+			.launch_mode = abandoned->launch_mode,
 			.op = abandoned->op ? helper_op_name(abandoned->op) : NULL,
 			.since_ms = abandoned->sent_ms,
 		};

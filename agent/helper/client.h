@@ -46,7 +46,7 @@ struct trail_head {
 };
 
 struct helper_client_options {
-	struct helper_door door;     /* copied */
+	struct helper_launch launch; /* copied */
 	unsigned int instances;	     /* 1 to HELPER_POOL_MAX */
 	uint64_t start_timeout_us;   /* from exec or connect to HELLO */
 	uint64_t request_timeout_us; /* of a request: once in the queue, once again under way */
@@ -55,9 +55,9 @@ struct helper_client_options {
 /* What the instance that spoke last said in HELLO, and how the pool goes. That of NFS counts only where it is
  * said. */
 struct helper_info {
-	bool is_running; /* at least one instance takes requests */
-	pid_t pid;	 /* of the first that does; 0: none */
-	uint8_t door;	 /* 1 setuid, 2 socket, 0 not known yet */
+	bool is_running;     /* at least one instance takes requests */
+	pid_t pid;	     /* of the first that does; 0: none */
+	uint8_t launch_mode; /* 1 setuid, 2 socket, 0 not known yet */
 	bool container;
 	bool ticket_optional;
 	uint32_t starts;    /* instances started so far, that of NFS included */
@@ -80,8 +80,8 @@ struct helper_instance_info {
 	pid_t pid; /* 0: none now */
 	bool is_nfs;
 	const char *state; /* "ready", "starting", "ending", "hangs", "down", "idle" (NFS, not needed yet) */
-	uint8_t door;	   /* as above */
-	const char *op;	   /* under way: "STAGE"; NULL: nothing */
+	uint8_t launch_mode;		/* as above */
+	const char *op;			/* under way: "STAGE"; NULL: nothing */
 	char volume[MH_LABEL_SIZE];	/* of the request under way; empty: none, or of no volume */
 	int64_t since_ms;		/* wall clock, when it was sent; 0: nothing is under way */
 	uint32_t restarts;		/* of this place in the pool */

@@ -114,8 +114,8 @@ static void say_line(const struct unit_line *line, const char *unit, const char 
 			line->path, line->number, line->option, line->value, advice, unit);
 }
 
-/* What is wrong with the program of the setuid door? False: nothing that shows. */
-static bool explain_file(const struct door_facts *facts, const char *path, struct error *err)
+/* What is wrong with the program of launch mode setuid? False: nothing that shows. */
+static bool explain_file(const struct launch_facts *facts, const char *path, struct error *err)
 {
 	char full[PATH_MAX];
 	struct statvfs fs;
@@ -127,8 +127,8 @@ static bool explain_file(const struct door_facts *facts, const char *path, struc
 	    access(full, X_OK) < 0) {
 		(void)error_set(
 			err, STATUS_UNAVAILABLE, 0,
-			"the mount helper does not start: %s has owner %u, group %u and mode %04o; the "
-			"setuid door needs root, the agent's group and 4750: chown root:holdfast %s; "
+			"the mount helper does not start: %s has owner %u, group %u and mode %04o; launch "
+			"mode setuid needs root, the agent's group and 4750: chown root:holdfast %s; "
 			"chmod 4750 %s (dpkg-statoverride keeps it over an upgrade)",
 			path, st.st_uid, st.st_gid, st.st_mode & 07777, path, path);
 		return true;
@@ -138,51 +138,53 @@ static bool explain_file(const struct door_facts *facts, const char *path, struc
 			err, STATUS_UNAVAILABLE, 0,
 			"the mount helper does not start: %s is on a file system that is mounted "
 			"nosuid, for this agent at least (findmnt -T %s): remove nosuid in /etc/fstab, or "
-			"use the socket door (holdfast-agent-socket.service)",
+			"use launch mode socket (holdfast-agent-socket.service)",
 			path, path);
 		return true;
 	}
 	return false;
 }
 
-static void explain_setuid(const struct door_facts *facts, const struct helper_door *door, struct error *err)
+static void explain_setuid(const struct launch_facts *facts, const struct helper_launch *launch,
+			   struct error *err)
 {
 	struct unit_line line;
 
 	if (!facts->no_new_privs) {
-		(void)explain_file(facts, door->path, err);
+		(void)explain_file(facts, launch->path, err);
 		return;
 	}
 	if (facts->unit &&
-	    unit_lines_find(facts->root, facts->unit, DOOR_UNIT_ALIAS, without_setuid, &line)) {
-		say_line(&line, facts->unit,
-			 "sets no_new_privs, with which the setuid bit does nothing; remove it, or use the "
-			 "socket door (holdfast-agent-socket.service)",
-			 err);
+	    unit_lines_find(facts->root, facts->unit, AGENT_UNIT_ALIAS, without_setuid, &line)) {
+		say_line(
+			&line, facts->unit,
+			"sets no_new_privs, with which the setuid bit does nothing; remove it, or use launch "
+			"mode socket (holdfast-agent-socket.service)",
+			err);
 		return;
 	}
 	(void)error_set(
 		err, STATUS_UNAVAILABLE, 0,
 		"the mount helper does not start: no_new_privs is set for this agent, with which the "
 		"setuid bit of %s does nothing, and no line of unit %s says so: whoever started it has "
-		"set it; use the socket door (holdfast-agent-socket.service)",
-		door->path, facts->unit ? facts->unit : "(none)");
+		"set it; use launch mode socket (holdfast-agent-socket.service)",
+		launch->path, facts->unit ? facts->unit : "(none)");
 }
 
-static void explain_word(const struct door_facts *facts, const struct helper_door *door, uint16_t word,
+static void explain_word(const struct launch_facts *facts, const struct helper_launch *launch, uint16_t word,
 			 struct error *err)
 {
-	const char *unit = door->is_socket ? DOOR_UNIT_TEMPLATE : facts->unit;
-	const char *restart = door->is_socket ? "holdfast-agent" : facts->unit;
+	const char *unit = launch->is_socket ? HELPER_UNIT_TEMPLATE : facts->unit;
+	const char *restart = launch->is_socket ? "holdfast-agent" : facts->unit;
 	struct unit_line line;
 
 	for (size_t i = 0; unit && i < ARRAY_SIZE(faults); i++) {
 		const struct fault *fault = &faults[i];
 
-		if (fault->word != word || fault->is_socket != door->is_socket)
+		if (fault->word != word || fault->is_socket != launch->is_socket)
 			continue;
 		/* the package's own User= is right: the policy is what is wrong, which the word says */
-		if (unit_lines_find(facts->root, unit, door->is_socket ? NULL : DOOR_UNIT_ALIAS,
+		if (unit_lines_find(facts->root, unit, launch->is_socket ? NULL : AGENT_UNIT_ALIAS,
 				    fault->options, &line) &&
 		    (word != START_HELPER_UID || !str_starts_with(line.path, PACKAGED_UNITS)))
 			say_line(&line, restart, fault->advice, err);
@@ -191,16 +193,16 @@ static void explain_word(const struct door_facts *facts, const struct helper_doo
 }
 
 /* The service manager could not execute it, most likely. */
-static void explain_silence(const struct door_facts *facts, struct error *err)
+static void explain_silence(const struct launch_facts *facts, struct error *err)
 {
 	char full[PATH_MAX];
 	struct unit_line line;
 	struct stat st;
 	const char *wrong = NULL;
 
-	if (!unit_lines_find(facts->root, DOOR_UNIT_TEMPLATE, NULL, program, &line)) {
+	if (!unit_lines_find(facts->root, HELPER_UNIT_TEMPLATE, NULL, program, &line)) {
 		(void)error_set(err, STATUS_UNAVAILABLE, 0,
-				"the mount helper does not start: there is no unit " DOOR_UNIT_TEMPLATE
+				"the mount helper does not start: there is no unit " HELPER_UNIT_TEMPLATE
 				" that says what to execute; install holdfast-mounthelper");
 		return;
 	}
@@ -209,36 +211,36 @@ static void explain_silence(const struct door_facts *facts, struct error *err)
 	if (stat(full, &st) < 0)
 		wrong = "names a program that is not there";
 	else if (!S_ISREG(st.st_mode) || (st.st_mode & (S_IROTH | S_IXOTH)) != (S_IROTH | S_IXOTH))
-		wrong = "names a program that not everybody may execute (chmod 0755): the one of the "
-			"setuid door is another file";
+		wrong = "names a program that not everybody may execute (chmod 0755): the one of launch "
+			"mode setuid is another file";
 	if (wrong)
 		say_line(&line, "holdfast-agent", wrong, err);
 }
 
-void door_fault_explain(const struct door_facts *facts, const struct helper_door *door,
-			const struct mh_failure *failure, struct error *err)
+void launch_fault_explain(const struct launch_facts *facts, const struct helper_launch *launch,
+			  const struct mh_failure *failure, struct error *err)
 {
-	if (!failure && door->is_socket)
+	if (!failure && launch->is_socket)
 		explain_silence(facts, err);
 	else if (!failure)
-		(void)explain_file(facts, door->path, err);
-	else if (failure->word == START_NOT_PRIVILEGED && !door->is_socket)
-		explain_setuid(facts, door, err);
+		(void)explain_file(facts, launch->path, err);
+	else if (failure->word == START_NOT_PRIVILEGED && !launch->is_socket)
+		explain_setuid(facts, launch, err);
 	else
-		explain_word(facts, door, failure->word, err);
+		explain_word(facts, launch, failure->word, err);
 }
 
-void door_fault_explain_self(const struct helper_door *door, const struct mh_failure *failure,
-			     struct error *err)
+void launch_fault_explain_self(const struct helper_launch *launch, const struct mh_failure *failure,
+			       struct error *err)
 {
 	char unit[UNIT_NAME_SIZE];
-	const struct door_facts facts = {
+	const struct launch_facts facts = {
 		.root = "",
 		.unit = unit_of_self(unit) ? unit : NULL,
 		.no_new_privs = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1,
 	};
 
-	door_fault_explain(&facts, door, failure, err);
+	launch_fault_explain(&facts, launch, failure, err);
 }
 
 enum {
@@ -533,7 +535,8 @@ static enum status start_child(struct helper_proc *proc, const char *path, struc
 			"to execute it)",
 			path);
 		if (r == -EACCES)
-			door_fault_explain_self(&(const struct helper_door){.path = path}, NULL, &failure);
+			launch_fault_explain_self(&(const struct helper_launch){.path = path}, NULL,
+						  &failure);
 		if (err)
 			*err = failure;
 		return failure.status;
@@ -546,7 +549,7 @@ static enum status start_child(struct helper_proc *proc, const char *path, struc
 }
 
 /* The service manager starts one for each connection. */
-static enum status connect_door(struct helper_proc *proc, const char *path, struct error *err)
+static enum status connect_socket(struct helper_proc *proc, const char *path, struct error *err)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 
@@ -565,7 +568,7 @@ static enum status connect_door(struct helper_proc *proc, const char *path, stru
 	return STATUS_OK;
 }
 
-enum status helper_proc_start(sd_event *event, const struct helper_door *door,
+enum status helper_proc_start(sd_event *event, const struct helper_launch *launch,
 			      const struct helper_proc_events *events, void *userdata,
 			      struct helper_proc **ret, struct error *err)
 {
@@ -579,7 +582,8 @@ enum status helper_proc_start(sd_event *event, const struct helper_door *door,
 	proc->events = events;
 	proc->userdata = userdata;
 	proc->socket = proc->stderr_fd = -EBADF;
-	status = door->is_socket ? connect_door(proc, door->path, err) : start_child(proc, door->path, err);
+	status = launch->is_socket ? connect_socket(proc, launch->path, err)
+				   : start_child(proc, launch->path, err);
 	if (status != STATUS_OK)
 		return status;
 	r = sd_event_add_io(event, &proc->socket_source, proc->socket, EPOLLIN, on_socket_readable, proc);

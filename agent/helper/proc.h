@@ -2,7 +2,7 @@
 #pragma once
 /* One instance of the mount helper: its process, its socket, and the reason why it ended.
  *
- * Through the setuid door it is a child of ours; through the socket door it is started by the service manager
+ * In launch mode setuid it is a child of ours; in launch mode socket it is started by the service manager
  * for our connection, and its end is the end of the connection. It cannot be killed by us: it is another
  * user's process. Ending the socket is the only way to end it; one that hangs in the kernel stays until the
  * kernel lets go. */
@@ -23,7 +23,7 @@ enum {
 				       looks at one that still runs */
 };
 
-struct helper_door {
+struct helper_launch {
 	const char *path; /* of the program, or of the socket */
 	bool is_socket;	  /* connect to it; else start it */
 };
@@ -43,9 +43,9 @@ struct helper_proc_events {
 };
 
 /** Start the program with a socket on descriptor 3 and no arguments, or connect to the socket; never blocks.
- * SIGCHLD must be blocked. @event and @events borrowed, @door only during the call.
+ * SIGCHLD must be blocked. @event and @events borrowed, @launch only during the call.
  * @ret owned by the caller, helper_proc_free() */
-enum status helper_proc_start(sd_event *event, const struct helper_door *door,
+enum status helper_proc_start(sd_event *event, const struct helper_launch *launch,
 			      const struct helper_proc_events *events, void *userdata,
 			      struct helper_proc **ret, struct error *err);
 
@@ -65,14 +65,14 @@ int helper_proc_exit_code(const struct helper_proc *proc);
 /** Forget it without callbacks; the process ends by itself as its socket closes. NULL is allowed. */
 void helper_proc_free(struct helper_proc *proc);
 
-/* Why neither door leads to a mount helper, said as the line of the unit or the file that is to be changed.
+/* Why no launch mode gives a mount helper, said as the line of the unit or the file that is to be changed.
  * The helper itself can only name what it found: it does not look at units. */
 
-#define DOOR_UNIT_TEMPLATE "holdfast-mounthelper@.service"
-#define DOOR_UNIT_ALIAS "holdfast-agent.service"
+#define HELPER_UNIT_TEMPLATE "holdfast-mounthelper@.service"
+#define AGENT_UNIT_ALIAS "holdfast-agent.service"
 
 /* Of this process; tests make them up. */
-struct door_facts {
+struct launch_facts {
 	const char *root; /* before the paths of units and programs; "" for this host */
 	const char *unit; /* the agent's own; NULL: none */
 	bool no_new_privs;
@@ -80,9 +80,9 @@ struct door_facts {
 
 /** Replace what @err says by what is to be changed, if that can be found out.
  * @failure what the helper said; NULL: it was gone before it said anything */
-void door_fault_explain(const struct door_facts *facts, const struct helper_door *door,
-			const struct mh_failure *failure, struct error *err);
+void launch_fault_explain(const struct launch_facts *facts, const struct helper_launch *launch,
+			  const struct mh_failure *failure, struct error *err);
 
-/** door_fault_explain() with the facts of this process. */
-void door_fault_explain_self(const struct helper_door *door, const struct mh_failure *failure,
-			     struct error *err);
+/** launch_fault_explain() with the facts of this process. */
+void launch_fault_explain_self(const struct helper_launch *launch, const struct mh_failure *failure,
+			       struct error *err);

@@ -120,9 +120,9 @@ static bool put_device(char **dst, uint32_t dev_major, uint32_t dev_minor)
 	return put_text(dst, text);
 }
 
-static const char *door_name(uint8_t door)
+static const char *launch_mode_name(uint8_t mode)
 {
-	return door == 1 ? "setuid" : door == 2 ? "socket" : "";
+	return mode == 1 ? "setuid" : mode == 2 ? "socket" : "";
 }
 
 static bool put_instance(Holdfast__V1__AgentHelper *helper, const struct helper_instance_info *info)
@@ -138,7 +138,8 @@ static bool put_instance(Holdfast__V1__AgentHelper *helper, const struct helper_
 	row->since_ms = info->since_ms;
 	helper->restarts += info->restarts;
 	row->restarts = info->restarts;
-	return put_text(&row->state, info->state) && put_text(&row->door, door_name(info->door)) &&
+	return put_text(&row->state, info->state) &&
+	       put_text(&row->door, launch_mode_name(info->launch_mode)) &&
 	       put_text(&row->operation, info->op ? info->op : "") && put_text(&row->volume, info->volume) &&
 	       put_text(&row->last_error, info->last_error);
 }
@@ -174,7 +175,7 @@ static bool put_helper(report *pb, const struct helper_client *client)
 	row->queued = helper->queued;
 	if (!put_instances(row, client))
 		return false;
-	return put_text(&row->door, door_name(helper->door)) &&
+	return put_text(&row->door, launch_mode_name(helper->launch_mode)) &&
 	       put_text(&row->policy_digest, helper->policy_digest) &&
 	       put_text(&row->last_error,
 			helper->last_error.status != STATUS_OK ? helper->last_error.msg : "");

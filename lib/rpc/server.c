@@ -25,11 +25,11 @@ static const struct rpc_server_limits default_limits = {
 };
 
 /* One listener of a server. */
-struct door {
+struct rpc_listener {
 	struct rpc_server *server;
 	struct listener *listener;
 	struct rpc_tls *tls; /* borrowed; NULL: unix */
-	LIST_ENTRY(door) all;
+	LIST_ENTRY(rpc_listener) all;
 };
 
 static size_t limit_or(size_t limit, size_t otherwise)
@@ -125,7 +125,7 @@ enum status rpc_server_new(sd_event *event, const struct rpc_service *services, 
 		.conns = LIST_HEAD_INITIALIZER(server->conns),
 		.starting = TAILQ_HEAD_INITIALIZER(server->starting),
 		.waiting = TAILQ_HEAD_INITIALIZER(server->waiting),
-		.doors = LIST_HEAD_INITIALIZER(server->doors),
+		.listeners = LIST_HEAD_INITIALIZER(server->listeners),
 	};
 	server->counts = make_counts(services, n_services, &server->n_counts);
 	r = server->counts ? make_pollers(server) : -ENOMEM;
@@ -186,10 +186,10 @@ void rpc_server_each_count(const struct rpc_server *server, rpc_count_fn *each, 
 	}
 }
 
-static void door_free(struct door *door)
+static void rpc_listener_free(struct rpc_listener *listening)
 {
-	listener_free(door->listener);
-	free(door);
+	listener_free(listening->listener);
+	free(listening);
 }
 
 void rpc_server_free(struct rpc_server *server)
@@ -200,11 +200,11 @@ void rpc_server_free(struct rpc_server *server)
 	if (!server)
 		return;
 	assert(!server->in_handler);
-	while (!LIST_EMPTY(&server->doors)) {
-		struct door *door = LIST_FIRST(&server->doors);
+	while (!LIST_EMPTY(&server->listeners)) {
+		struct rpc_listener *listening = LIST_FIRST(&server->listeners);
 
-		LIST_REMOVE(door, all);
-		door_free(door);
+		LIST_REMOVE(listening, all);
+		rpc_listener_free(listening);
 	}
 	for (conn = LIST_FIRST(&server->conns); conn; conn = next) {
 		/* its neighbour may go as well, when a handler answers for another connection */
@@ -227,8 +227,8 @@ static bool has_room(const struct rpc_server *server, const struct rpc_peer *pee
 
 static void on_accept(int fd, const struct rpc_peer *peer, void *userdata)
 {
-	const struct door *door = userdata;
-	struct rpc_server *server = door->server;
+	const struct rpc_listener *listening = userdata;
+	struct rpc_server *server = listening->server;
 	enum status st;
 	struct error err;
 
@@ -238,43 +238,43 @@ static void on_accept(int fd, const struct rpc_peer *peer, void *userdata)
 		st = error_set(&err, STATUS_RESOURCE_EXHAUSTED, 0, "%zu connections are open",
 			       server->n_conns);
 	} else {
-		st = server_conn_new(server, fd, door->tls, peer, &err);
+		st = server_conn_new(server, fd, listening->tls, peer, &err);
 	}
 	if (st != STATUS_OK) /* the client sees the connection end */
 		server_conn_refused(server, peer, &err);
 }
 
-DEFINE_CLEANUP(struct door, door_free)
+DEFINE_CLEANUP(struct rpc_listener, rpc_listener_free)
 
-static struct door *door_new(struct rpc_server *server, struct rpc_tls *tls)
+static struct rpc_listener *rpc_listener_new(struct rpc_server *server, struct rpc_tls *tls)
 {
-	struct door *door = malloc(sizeof(*door));
+	struct rpc_listener *listening = malloc(sizeof(*listening));
 
-	if (door)
-		*door = (struct door){.server = server, .tls = tls};
-	return door;
+	if (listening)
+		*listening = (struct rpc_listener){.server = server, .tls = tls};
+	return listening;
 }
 
 enum status rpc_server_listen_unix(struct rpc_server *server, const char *path, mode_t mode,
 				   struct error *err)
 {
-	cleanup(door_freep) struct door *door = door_new(server, NULL);
+	cleanup(rpc_listener_freep) struct rpc_listener *listening = rpc_listener_new(server, NULL);
 	enum status st;
 
-	if (!door)
+	if (!listening)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "listen on %s", path);
-	st = listener_new_unix(server->event, path, mode, on_accept, door, &door->listener, err);
+	st = listener_new_unix(server->event, path, mode, on_accept, listening, &listening->listener, err);
 	if (st != STATUS_OK)
 		return st;
-	LIST_INSERT_HEAD(&server->doors, door, all);
-	(void)TAKE_PTR(door);
+	LIST_INSERT_HEAD(&server->listeners, listening, all);
+	(void)TAKE_PTR(listening);
 	return STATUS_OK;
 }
 
 enum status rpc_server_listen_tls(struct rpc_server *server, const char *host, uint16_t port,
 				  struct rpc_tls *tls, uint16_t *ret_port, struct error *err)
 {
-	cleanup(door_freep) struct door *door = door_new(server, tls);
+	cleanup(rpc_listener_freep) struct rpc_listener *listening = rpc_listener_new(server, tls);
 	uint16_t bound = 0;
 	enum status st;
 
@@ -282,13 +282,14 @@ enum status rpc_server_listen_tls(struct rpc_server *server, const char *host, u
 	st = tls_session_check_server(tls, err);
 	if (st != STATUS_OK)
 		return st;
-	if (!door)
+	if (!listening)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "listen on %s port %u", host, port);
-	st = listener_new_tcp(server->event, host, port, on_accept, door, &door->listener, &bound, err);
+	st = listener_new_tcp(server->event, host, port, on_accept, listening, &listening->listener, &bound,
+			      err);
 	if (st != STATUS_OK)
 		return st;
-	LIST_INSERT_HEAD(&server->doors, door, all);
-	(void)TAKE_PTR(door);
+	LIST_INSERT_HEAD(&server->listeners, listening, all);
+	(void)TAKE_PTR(listening);
 	if (ret_port)
 		*ret_port = bound;
 	return STATUS_OK;

@@ -75,7 +75,7 @@ struct rpc_server {
 	bool in_handler;
 	LIST_HEAD(, server_conn) conns;
 	TAILQ_HEAD(, server_conn) starting; /* those of TLS that have not shaken hands, oldest first */
-	LIST_HEAD(, door) doors;
+	LIST_HEAD(, rpc_listener) listeners;
 };
 
 /* Lives while it is connected or a handler holds a call of it. */

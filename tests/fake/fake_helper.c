@@ -610,7 +610,7 @@ static void start(void)
 		.stage_base = FAKE_STAGE_BASE,
 		.helper_pid = (uint32_t)getpid(),
 		.policy_digest = {state->policy},
-		.door = state->door ? state->door : 1,
+		.launch_mode = state->launch_mode ? state->launch_mode : 1,
 		.ticket_optional = state->ticket_optional,
 	};
 	enum fake_start how;

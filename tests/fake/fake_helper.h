@@ -105,8 +105,8 @@ struct fake_state {
 	uint32_t start_times; /* how many instances start that way */
 	int start_code;
 	uint16_t start_word;
-	uint8_t policy; /* first byte of the digest in HELLO */
-	uint8_t door;	/* in HELLO; 0: 1 */
+	uint8_t policy;	     /* first byte of the digest in HELLO */
+	uint8_t launch_mode; /* in HELLO; 0: 1 */
 	uint8_t ticket_optional;
 	bool start_silently;	 /* without the line on stderr */
 	uint32_t locked;	 /* the next so many find another instance at work on their volume */

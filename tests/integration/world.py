@@ -131,14 +131,14 @@ class Daemon:
             return f.read()
 
 
-class Door:
+class HelperSocket:
     """Stands in for a socket unit with Accept=yes: one mount helper without setuid bit for each connection."""
 
     CAPS = "+sys_admin,+audit_write"
 
     def __init__(self, node):
         self.path = f"{node.dir}/helper.sock"
-        self.program = f"{PREFIX}/libexec/holdfast/mounthelper-of-the-socket-door"
+        self.program = f"{PREFIX}/libexec/holdfast/mounthelper-of-launch-mode-socket"
         shutil.copyfile(f"{PREFIX}/libexec/holdfast/holdfast-mounthelper", self.program)
         os.chmod(self.program, 0o755)
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -192,7 +192,7 @@ class Node:
         self.driver_dir = f"{self.dir}/drivers"
         self.provider_id = f"machine-{number}"  # what CSI plugins call this node
         self.config = f"{PREFIX}/etc/holdfast/{self.id}.hcl"
-        self.door = None  # the setuid one
+        self.helper_socket = None  # the setuid one
         self.daemon = Daemon(
             world,
             self.id,
@@ -267,7 +267,7 @@ tls {{
   key = "{self.data}/node.key"
 }}
 helper {{
-  {f'socket = "{self.door.path}"' if self.door else f'path = "{PREFIX}/libexec/holdfast/holdfast-mounthelper"'}
+  {f'socket = "{self.helper_socket.path}"' if self.helper_socket else f'path = "{PREFIX}/libexec/holdfast/holdfast-mounthelper"'}
 }}
 """
 
@@ -307,16 +307,16 @@ helper {{
         with open(self.config, "w", encoding="ascii") as f:
             f.write(self.settings())
 
-    def open_door(self):
-        """From now on through the socket door, which needs a trail of the helper's own."""
+    def use_helper_socket(self):
+        """From now on in launch mode socket, which needs a trail of the helper's own."""
         helper = pwd.getpwnam(HELPER_USER)
         os.chown(self.trail, helper.pw_uid, helper.pw_gid)
-        self.door = Door(self)
+        self.helper_socket = HelperSocket(self)
         self.configure()
 
-    def close_door(self):
-        self.door.close()
-        self.door = None
+    def remove_helper_socket(self):
+        self.helper_socket.close()
+        self.helper_socket = None
         self.configure()
 
     def start(self):

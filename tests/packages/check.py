@@ -107,7 +107,7 @@ def the_two_helpers_are_the_same_bytes(debs):
     with tempfile.TemporaryDirectory() as folder:
         run("dpkg-deb", "-x", debs["mounthelper"], folder)
         first, second = digest(os.path.join(folder, HELPER)), digest(os.path.join(folder, HELPER + "-socket"))
-        need(first == second, "setuid door and socket door have different programs")
+        need(first == second, "launch modes setuid and socket have different programs")
 
 
 def scripts_are_shell(debs):

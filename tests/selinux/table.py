@@ -235,7 +235,7 @@ BREAKING = [
     ("the helper starts a program", HELPER, "bin_t", "file", "execute_no_trans"),
     ("another domain becomes the helper", "syslogd_t", HELPER, "process", "transition"),
     ("another domain calls the helper", "syslogd_t", HELPER, "unix_stream_socket", "connectto"),
-    ("another domain opens the helper's door", "syslogd_t", "holdfast_door_t", "sock_file", "write"),
+    ("another domain connects to the helper's socket", "syslogd_t", "holdfast_door_t", "sock_file", "write"),
     ("another domain calls a plugin", "syslogd_t", "holdfast_plugin_runtime_t", "sock_file", "write"),
     ("another domain calls a driver", "syslogd_t", "holdfast_driver_runtime_t", "sock_file", "write"),
     ("the agent reads the server's key", AGENT, "holdfast_key_t", "file", "read"),

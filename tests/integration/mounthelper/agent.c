@@ -161,16 +161,18 @@ static void carry(int control, int helper_socket, pid_t helper)
 	}
 }
 
-static const struct sockaddr_un door = {.sun_family = AF_UNIX, .sun_path = TEST_PREFIX "/door"};
+static const struct sockaddr_un service_address = {.sun_family = AF_UNIX,
+						   .sun_path = TEST_PREFIX "/helper.sock"};
 
 /* As the socket unit: listening in ret[1], for a connection that is still to be made. */
-static void open_door(int ret[2])
+static void listen_as_service(int ret[2])
 {
-	(void)unlink(door.sun_path);
+	(void)unlink(service_address.sun_path);
 	ret[0] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	ret[1] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (ret[0] < 0 || bind(ret[1], (const struct sockaddr *)&door, sizeof(door)) < 0 ||
-	    chmod(door.sun_path, 0666) < 0 || listen(ret[1], 1) < 0)
+	if (ret[0] < 0 ||
+	    bind(ret[1], (const struct sockaddr *)&service_address, sizeof(service_address)) < 0 ||
+	    chmod(service_address.sun_path, 0666) < 0 || listen(ret[1], 1) < 0)
 		_exit(121);
 }
 
@@ -198,14 +200,15 @@ static _Noreturn void be_agent(const struct agent_start *how, int control, int m
 	if (how->as_root)
 		how->as_root();
 	if (how->service)
-		open_door(pair);
+		listen_as_service(pair);
 	else
 		make_pair(how, uid, pair);
 	helper = fork();
 	if (helper == 0)
 		become_helper(how, how->service ? accept(pair[1], NULL, NULL) : pair[1], message_fd);
 	become_user(uid);
-	if (how->service && connect(pair[0], (const struct sockaddr *)&door, sizeof(door)) < 0)
+	if (how->service &&
+	    connect(pair[0], (const struct sockaddr *)&service_address, sizeof(service_address)) < 0)
 		_exit(120);
 	(void)close(pair[1]);
 	(void)setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));

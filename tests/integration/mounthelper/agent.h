@@ -19,7 +19,7 @@ struct agent {
 	uint64_t seq;
 };
 
-/* How systemd starts the service of the socket door. */
+/* How systemd starts the service of launch mode socket. */
 struct service {
 	uint64_t ambient;
 	uint64_t bounding;
@@ -32,7 +32,7 @@ struct agent_start {
 	void (*as_root)(void);	       /* in the agent process, before it drops to its uid */
 	void (*before_exec)(void);     /* in the process that becomes the helper */
 	const char *const *argv;       /* NULL: the program's name alone */
-	const struct service *service; /* NULL: the setuid door */
+	const struct service *service; /* NULL: launch mode setuid */
 	uint32_t peer_uid;	       /* maker of the socket, 0: @uid */
 	bool by_root;		       /* root executes it */
 	bool no_socket;		       /* descriptor 3 is a file */

@@ -180,7 +180,7 @@ TEST_FIXTURE(what_a_reboot_leaves_is_used_again, start, stop)
 	take_away(&agent);
 }
 
-/* holdfast-mounthelper(8), DOORS: what the agent's unit must leave. */
+/* holdfast-mounthelper(8), LAUNCH MODES: what the agent's unit must leave. */
 
 static const int needed[] = {CAP_SYS_ADMIN, CAP_AUDIT_WRITE, CAP_SETUID,
 			     CAP_SETGID,    CAP_SETPCAP,     CAP_DAC_OVERRIDE};
@@ -213,7 +213,7 @@ static void leave_what_is_needed_elsewhere(void)
 	leave_only(true);
 }
 
-TEST_FIXTURE(the_capabilities_of_the_manual_are_enough_for_the_setuid_door, start, stop)
+TEST_FIXTURE(the_capabilities_of_the_manual_are_enough_for_launch_mode_setuid, start, stop)
 {
 	static const struct agent_start rows[] = {{.as_root = leave_what_is_needed},
 						  {.as_root = leave_what_is_needed_elsewhere}};
@@ -223,7 +223,7 @@ TEST_FIXTURE(the_capabilities_of_the_manual_are_enough_for_the_setuid_door, star
 
 		if (!agent_start(&poor, &rows[i]))
 			fail_msg("row %zu: %s", i, agent_message(&poor));
-		assert_int_equal(poor.hello.door, 1);
+		assert_int_equal(poor.hello.launch_mode, 1);
 		expect_stage(&poor, stage_tmpfs(), MH_OK);
 		expect_publish(&poor, publish_tmpfs(), MH_OK);
 		expect_unpublish(&poor, unpublish("mem-1"), MH_OK);

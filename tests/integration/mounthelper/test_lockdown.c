@@ -31,7 +31,7 @@ static int start(void **state)
 	return 0;
 }
 
-/* The socket door: the log is the helper's, the state file became it when the setuid door made it. */
+/* Launch mode socket: the log is the helper's, the state file became it when launch mode setuid made it. */
 static int start_service(void **state)
 {
 	static const uint64_t two = UINT64_C(1) << CAP_SYS_ADMIN | UINT64_C(1) << CAP_AUDIT_WRITE;
@@ -39,7 +39,7 @@ static int start_service(void **state)
 
 	assert_int_equal(chown(LOG_PATH, HELPER_UID, 0), 0);
 	assert_true(agent_start(&agent, &(struct agent_start){.service = &service}));
-	assert_int_equal(agent.hello.door, DOOR_SOCKET);
+	assert_int_equal(agent.hello.launch_mode, LAUNCH_SOCKET);
 	return 0;
 }
 
@@ -494,7 +494,7 @@ static void there_is_no_way_back_from_the_sandbox(void **state)
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		sandbox_drop(DOOR_SETUID, &agent_policy);
+		sandbox_drop(LAUNCH_SETUID, &agent_policy);
 		_exit(setuid(0) == 0 || setresuid(0, 0, 0) == 0 || setgid(0) == 0 ||
 		      open("/dev/loop0", O_RDWR | O_CLOEXEC) >= 0 || chroot("/") == 0 ||
 		      mknod(TEST_PREFIX "/n", S_IFCHR | 0600, 0) == 0);

@@ -115,7 +115,7 @@ TEST_FIXTURE(hello_says_whose_helper_this_is, as_before, NULL)
 	assert_string_equal(agent.hello.node, "node-1");
 	assert_string_equal(agent.hello.publish_base, PUBLISH_BASE);
 	assert_string_equal(agent.hello.stage_base, STAGE_BASE);
-	assert_int_equal(agent.hello.door, 1);
+	assert_int_equal(agent.hello.launch_mode, 1);
 	assert_int_equal(agent.hello.container, 1);
 	assert_int_equal(agent.hello.ticket_optional, 0);
 	assert_string_equal(agent_message(&agent), "");
@@ -149,7 +149,7 @@ static void set_no_new_privs(void)
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
-TEST_FIXTURE(neither_door_is_open_without_privilege, as_before, NULL)
+TEST_FIXTURE(no_launch_mode_serves_without_privilege, as_before, NULL)
 {
 	static const struct service half = {.ambient = UINT64_C(1) << CAP_AUDIT_WRITE, .bounding = TWO};
 
@@ -711,15 +711,15 @@ TEST_FIXTURE(without_container_other_namespaces_are_refused, as_before, NULL)
 			       AGENT_UID, HELPER_UID, HELPER_UID) > 0);
 	world_policy_text(text);
 	REFUSES(&plainly, START_NOT_INITIAL, "");
-	/* the socket door cannot leave another mount namespace */
+	/* launch mode socket cannot leave another mount namespace */
 	assert_int_equal(chown(LOG_PATH, HELPER_UID, 0), 0);
 	REFUSES(&service_elsewhere, START_NAMESPACE, "");
 }
 
-/* The socket door. */
+/* Launch mode socket. */
 
-/* The log is given to the helper's uid by who sets the machine up, the state file by the setuid door. */
-static int for_both_doors(void **state)
+/* The log is given to the helper's uid by who sets the machine up, the state file by launch mode setuid. */
+static int for_both_launch_modes(void **state)
 {
 	struct agent agent;
 	struct stat st;
@@ -735,14 +735,14 @@ static int for_both_doors(void **state)
 	return 0;
 }
 
-TEST_FIXTURE(a_service_serves_without_the_setuid_bit, for_both_doors, NULL)
+TEST_FIXTURE(a_service_serves_without_the_setuid_bit, for_both_launch_modes, NULL)
 {
 	struct agent agent;
 
 	assert_int_equal(chmod(TEST_PREFIX "/helper", 0755), 0);
 	if (!agent_start(&agent, &as_service))
 		fail_msg("%s", agent_message(&agent));
-	assert_int_equal(agent.hello.door, 2);
+	assert_int_equal(agent.hello.launch_mode, 2);
 	assert_int_equal(agent.hello.container, 1);
 	expect_stage(&agent, stage_disk(), MH_OK);
 	expect_publish(&agent, publish_disk(), MH_OK);
@@ -753,34 +753,34 @@ TEST_FIXTURE(a_service_serves_without_the_setuid_bit, for_both_doors, NULL)
 	assert_int_equal(agent_stop_code(&agent), 0);
 }
 
-TEST_FIXTURE(both_doors_lead_to_the_same_process, for_both_doors, NULL)
+TEST_FIXTURE(both_launch_modes_end_in_the_same_process, for_both_launch_modes, NULL)
 {
 	static const char *const keys[] = {"Uid",     "Gid",	"Groups", "CapInh", "CapPrm",
 					   "CapEff",  "CapBnd", "CapAmb", "Umask",  "NoNewPrivs",
 					   "Seccomp", "SigBlk", "SigIgn", "SigCgt"};
 	static const struct service may_set = {.ambient = THREE, .bounding = THREE};
-	struct agent setuid_door;
-	struct agent socket_door;
-	struct agent small_door;
+	struct agent launch_setuid;
+	struct agent launch_socket;
+	struct agent launch_unprivileged;
 
-	agent_up(&setuid_door);
-	assert_true(agent_start(&socket_door, &(struct agent_start){.service = &may_set}));
-	assert_true(agent_start(&small_door, &as_service));
+	agent_up(&launch_setuid);
+	assert_true(agent_start(&launch_socket, &(struct agent_start){.service = &may_set}));
+	assert_true(agent_start(&launch_unprivileged, &as_service));
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		char value[256];
 
-		status_value(setuid_door.helper, keys[i], value);
-		assert_status(socket_door.helper, keys[i], value);
+		status_value(launch_setuid.helper, keys[i], value);
+		assert_status(launch_socket.helper, keys[i], value);
 		/* without CAP_SETPCAP nothing can be taken out of the bounding set */
-		assert_status(small_door.helper, keys[i],
+		assert_status(launch_unprivileged.helper, keys[i],
 			      str_eq(keys[i], "CapBnd") ? "0000000020200000" : value);
 	}
-	assert_int_equal(agent_stop_code(&setuid_door), 0);
-	assert_int_equal(agent_stop_code(&socket_door), 0);
-	assert_int_equal(agent_stop_code(&small_door), 0);
+	assert_int_equal(agent_stop_code(&launch_setuid), 0);
+	assert_int_equal(agent_stop_code(&launch_socket), 0);
+	assert_int_equal(agent_stop_code(&launch_unprivileged), 0);
 }
 
-TEST_FIXTURE(a_service_must_be_the_one_the_policy_names, for_both_doors, NULL)
+TEST_FIXTURE(a_service_must_be_the_one_the_policy_names, for_both_launch_modes, NULL)
 {
 	static const struct service other_uid = {.ambient = TWO, .bounding = TWO, .uid = OTHER_UID};
 	static const struct service wide = {.ambient = TWO, .bounding = ~UINT64_C(0)};
@@ -798,7 +798,7 @@ TEST_FIXTURE(a_service_must_be_the_one_the_policy_names, for_both_doors, NULL)
 	REFUSES(&of_other_agent, START_POLICY_AGENT, POLICY_PATH, OTHER_UID);
 }
 
-TEST_FIXTURE(a_service_needs_files_of_its_own_uid, for_both_doors, NULL)
+TEST_FIXTURE(a_service_needs_files_of_its_own_uid, for_both_launch_modes, NULL)
 {
 	assert_int_equal(chown(LOG_PATH, 0, 0), 0);
 	REFUSES(&as_service, START_LOG, LOG_PATH, 0, EACCES);

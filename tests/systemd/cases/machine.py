@@ -200,18 +200,18 @@ def write_policy(profiles="", limits=""):
     run("holdfast", "policy", "apply")
 
 
-def set_up_node(door="socket", profiles="", limits=""):
-    """door: socket or setuid. Started, but perhaps not connected yet."""
+def set_up_node(mode="socket", profiles="", limits=""):
+    """mode: socket or setuid. Started, but perhaps not connected yet."""
     install_key(f"/root/pki/node-{NODE}.key", "holdfast.node.key")
     os.makedirs(DATA, exist_ok=True)
     shutil.chown(DATA, "holdfast", "holdfast")
     write_policy(profiles, limits)
-    use_door(door)
+    use_launch_mode(mode)
 
 
-def use_door(door):
-    """Start the agent with this door, and stop it with the other one."""
-    helper = f'helper {{\n  socket = "{TREE}/mounthelper.sock"\n}}\n' if door == "socket" else ""
+def use_launch_mode(mode):
+    """Start the agent in this launch mode, and stop it with the other one."""
+    helper = f'helper {{\n  socket = "{TREE}/mounthelper.sock"\n}}\n' if mode == "socket" else ""
     write(f"{ETC}/agent.hcl", f"""cluster = "{CLUSTER}"
 node_id = "{NODE}"
 server {{
@@ -219,7 +219,7 @@ server {{
   server_uri = "holdfast://{CLUSTER}/server/server"
 }}
 {helper}""")  # fmt: skip
-    systemctl("start", f"holdfast-agent-{door}.service")
+    systemctl("start", f"holdfast-agent-{mode}.service")
 
 
 def agent_status():
@@ -238,11 +238,11 @@ def wait_connected():
         raise AssertionError(f"{e}; it says: {agent_status()}") from e
 
 
-def set_up(door="socket", profiles="", limits=""):
+def set_up(mode="socket", profiles="", limits=""):
     """All of it, running and connected."""
     make_pki()
     set_up_server()
-    set_up_node(door, profiles, limits)
+    set_up_node(mode, profiles, limits)
     wait_connected()
 
 

@@ -18,8 +18,8 @@ APPLIED = f"{POLICY}.applied"
 NODE_KEY = f"{machine.CREDENTIALS}/holdfast.node.key"
 SERVER_KEY = f"{machine.CREDENTIALS}/holdfast.server.key"
 TICKET_KEY = f"{machine.CREDENTIALS}/holdfast.ticket.key"
-HELPER_SOCKET_DOOR = "/usr/libexec/holdfast/holdfast-mounthelper-socket"
-HELPER_SETUID_DOOR = "/usr/libexec/holdfast/holdfast-mounthelper"
+SOCKET_HELPER = "/usr/libexec/holdfast/holdfast-mounthelper-socket"
+SETUID_HELPER = "/usr/libexec/holdfast/holdfast-mounthelper"
 SETTINGS = "78"  # exit code of a daemon that a person has to help
 ALIVE = ""
 
@@ -89,20 +89,20 @@ DROPIN = "/etc/systemd/system/{}.d/case.conf:2: {}"
 # what, how, the unit that is started, its exit code or ALIVE, what it must say
 CASES = [
     # settings
-    ("unknown key, agent", setting("agent", "colour = 1\n"), units.SOCKET_DOOR, SETTINGS, ["agent.d/case.hcl:1", "colour"]),
+    ("unknown key, agent", setting("agent", "colour = 1\n"), units.SOCKET_AGENT, SETTINGS, ["agent.d/case.hcl:1", "colour"]),
     ("unknown key, server", setting("server", "colour = 1\n"), units.SERVER, SETTINGS, ["server.d/case.hcl:1", "colour"]),
-    ("no settings", remove(AGENT_HCL), units.SOCKET_DOOR, SETTINGS, [AGENT_HCL]),
+    ("no settings", remove(AGENT_HCL), units.SOCKET_AGENT, SETTINGS, [AGENT_HCL]),
     # credentials and keys
-    ("no node key", remove(NODE_KEY), units.SOCKET_DOOR, SETTINGS, [NODE_KEY, AGENT_HCL, "0600"]),
+    ("no node key", remove(NODE_KEY), units.SOCKET_AGENT, SETTINGS, [NODE_KEY, AGENT_HCL, "0600"]),
     ("no server key", remove(SERVER_KEY), units.SERVER, SETTINGS, [SERVER_KEY, SERVER_HCL, "0600"]),
     ("no ticket key", remove(TICKET_KEY), units.SERVER, SETTINGS, [TICKET_KEY, SERVER_HCL, "openssl genpkey"]),
     (
         "key of others", key_in_settings("agent", "/etc/holdfast/tls/n.key", 0o600, "holdfast-server"),
-        units.SOCKET_DOOR, SETTINGS, [AGENT_HCL, "/etc/holdfast/tls/n.key", "Permission denied"],
+        units.SOCKET_AGENT, SETTINGS, [AGENT_HCL, "/etc/holdfast/tls/n.key", "Permission denied"],
     ),
     (
         "key open to others", key_in_settings("agent", "/etc/holdfast/tls/n.key", 0o644, "holdfast"),
-        units.SOCKET_DOOR, SETTINGS, [AGENT_HCL, "chmod 600 /etc/holdfast/tls/n.key"],
+        units.SOCKET_AGENT, SETTINGS, [AGENT_HCL, "chmod 600 /etc/holdfast/tls/n.key"],
     ),
     (
         "key open to others, server", key_in_settings("server", "/etc/holdfast/tls/s.key", 0o640, "holdfast-server"),
@@ -110,58 +110,58 @@ CASES = [
     ),
     (
         "no key at all in it", key_in_settings("agent", "/etc/holdfast/tls/n.key", 0o600, "holdfast"),
-        units.SOCKET_DOOR, SETTINGS, [AGENT_HCL, "/etc/holdfast/tls/n.key holds no readable private key"],
+        units.SOCKET_AGENT, SETTINGS, [AGENT_HCL, "/etc/holdfast/tls/n.key holds no readable private key"],
     ),
-    ("no certificate", remove(f"{machine.ETC}/tls/node.pem"), units.SOCKET_DOOR, SETTINGS, ["tls/node.pem", AGENT_HCL]),
+    ("no certificate", remove(f"{machine.ETC}/tls/node.pem"), units.SOCKET_AGENT, SETTINGS, ["tls/node.pem", AGENT_HCL]),
     ("no CA", remove(f"{machine.ETC}/tls/ca.pem"), units.SERVER, SETTINGS, ["tls/ca.pem", SERVER_HCL]),
-    ("certificate near its end", certificate_of_five_days, units.SOCKET_DOOR, ALIVE, ["tls/node.pem expires at", "cert node"]),
+    ("certificate near its end", certificate_of_five_days, units.SOCKET_AGENT, ALIVE, ["tls/node.pem expires at", "cert node"]),
     # folders
-    ("no /run/holdfast", remove("/run/holdfast"), units.SOCKET_DOOR, SETTINGS, ["/run/holdfast", "systemd-tmpfiles --create"]),
-    ("data_dir not writable", bare_folder("/srv/agent"), units.SOCKET_DOOR, SETTINGS, ["/srv/agent", AGENT_HCL, "ReadWritePaths="]),
+    ("no /run/holdfast", remove("/run/holdfast"), units.SOCKET_AGENT, SETTINGS, ["/run/holdfast", "systemd-tmpfiles --create"]),
+    ("data_dir not writable", bare_folder("/srv/agent"), units.SOCKET_AGENT, SETTINGS, ["/srv/agent", AGENT_HCL, "ReadWritePaths="]),
     (
-        "plugin_dir missing", setting("agent", 'plugin_dir = "/run/nowhere"\n'), units.SOCKET_DOOR, ALIVE,
+        "plugin_dir missing", setting("agent", 'plugin_dir = "/run/nowhere"\n'), units.SOCKET_AGENT, ALIVE,
         ["/run/nowhere", "plugin_dir"],
     ),
     # the mount helper
-    ("policy of somebody else", mode(APPLIED, 0o644, "holdfast"), units.SOCKET_DOOR, ALIVE, [APPLIED, "regular file of root"]),
-    ("policy that others write", mode(APPLIED, 0o666), units.SOCKET_DOOR, ALIVE, [APPLIED, "nobody else can write"]),
-    ("policy not applied", remove(APPLIED), units.SOCKET_DOOR, ALIVE, [APPLIED, "holdfast policy apply"]),
-    ("helper not executable", mode(HELPER_SOCKET_DOOR, 0o750), units.SOCKET_DOOR, ALIVE, [units.TEMPLATE, "ExecStart", "0755"]),
+    ("policy of somebody else", mode(APPLIED, 0o644, "holdfast"), units.SOCKET_AGENT, ALIVE, [APPLIED, "regular file of root"]),
+    ("policy that others write", mode(APPLIED, 0o666), units.SOCKET_AGENT, ALIVE, [APPLIED, "nobody else can write"]),
+    ("policy not applied", remove(APPLIED), units.SOCKET_AGENT, ALIVE, [APPLIED, "holdfast policy apply"]),
+    ("helper not executable", mode(SOCKET_HELPER, 0o750), units.SOCKET_AGENT, ALIVE, [units.TEMPLATE, "ExecStart", "0755"]),
     (
-        "PrivateTmp= in the template", private_template("PrivateTmp=yes"), units.SOCKET_DOOR, ALIVE,
+        "PrivateTmp= in the template", private_template("PrivateTmp=yes"), units.SOCKET_AGENT, ALIVE,
         [DROPIN.format(units.TEMPLATE, "PrivateTmp=yes"), "mount namespace"],
     ),
     (
-        "ProtectSystem= in the template", private_template("ProtectSystem=full"), units.SOCKET_DOOR, ALIVE,
+        "ProtectSystem= in the template", private_template("ProtectSystem=full"), units.SOCKET_AGENT, ALIVE,
         [DROPIN.format(units.TEMPLATE, "ProtectSystem=full"), "mount namespace"],
     ),
     (
-        "no capabilities in the template", unit_option(units.TEMPLATE, "AmbientCapabilities="), units.SOCKET_DOOR, ALIVE,
+        "no capabilities in the template", unit_option(units.TEMPLATE, "AmbientCapabilities="), units.SOCKET_AGENT, ALIVE,
         [DROPIN.format(units.TEMPLATE, "AmbientCapabilities="), "CAP_SYS_ADMIN"],
     ),
     (
-        "another account in the template", unit_option(units.TEMPLATE, "User=daemon"), units.SOCKET_DOOR, ALIVE,
+        "another account in the template", unit_option(units.TEMPLATE, "User=daemon"), units.SOCKET_AGENT, ALIVE,
         [DROPIN.format(units.TEMPLATE, "User=daemon"), "helper_uid"],
     ),
-    ("setuid bit taken away", mode(HELPER_SETUID_DOOR, 0o750, "root", "holdfast"), units.SETUID_DOOR, ALIVE, ["chmod 4750"]),
-    ("setuid file of another group", mode(HELPER_SETUID_DOOR, 0o4750), units.SETUID_DOOR, ALIVE, ["chown root:holdfast"]),
+    ("setuid bit taken away", mode(SETUID_HELPER, 0o750, "root", "holdfast"), units.SETUID_AGENT, ALIVE, ["chmod 4750"]),
+    ("setuid file of another group", mode(SETUID_HELPER, 0o4750), units.SETUID_AGENT, ALIVE, ["chown root:holdfast"]),
     (
-        "no capabilities for the setuid door", unit_option(units.SETUID_DOOR, "CapabilityBoundingSet="),
-        units.SETUID_DOOR, ALIVE, [DROPIN.format(units.SETUID_DOOR, "CapabilityBoundingSet=")],
+        "no capabilities for launch mode setuid", unit_option(units.SETUID_AGENT, "CapabilityBoundingSet="),
+        units.SETUID_AGENT, ALIVE, [DROPIN.format(units.SETUID_AGENT, "CapabilityBoundingSet=")],
     ),
 ]  # fmt: skip
-UNITS = (units.SERVER, units.SOCKET_DOOR, units.SETUID_DOOR, units.TEMPLATE)
+UNITS = (units.SERVER, units.SOCKET_AGENT, units.SETUID_AGENT, units.TEMPLATE)
 KEPT = ("/etc/holdfast", "/etc/credstore", "/usr/libexec/holdfast")
 
 
 class BadSetup(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        units.set_up_setuid_door()
-        machine.systemctl("stop", units.SETUID_DOOR)
+        units.set_up_setuid_agent()
+        machine.systemctl("stop", units.SETUID_AGENT)
         machine.set_up_node("socket")
         machine.wait_connected()
-        machine.systemctl("stop", units.SOCKET_DOOR, units.SERVER)
+        machine.systemctl("stop", units.SOCKET_AGENT, units.SERVER)
         for folder in KEPT:
             machine.run("cp", "-a", folder, f"/root/kept{folder.replace('/', '-')}")
 
@@ -195,7 +195,7 @@ class BadSetup(unittest.TestCase):
         for what, how, unit, code, words in CASES:
             with self.subTest(what):
                 self.since = machine.run("date", "+%s.%N").stdout.strip()
-                if unit == units.SETUID_DOOR:
+                if unit == units.SETUID_AGENT:
                     os.rename(AGENT_HCL, f"{AGENT_HCL}.socket")
                     with open(f"{AGENT_HCL}.socket", encoding="utf-8") as f:
                         machine.write(AGENT_HCL, f.read().split("helper {")[0])
@@ -208,9 +208,9 @@ class BadSetup(unittest.TestCase):
                     self.restore()
 
     def test_without_a_mistake_everything_starts(self):
-        machine.systemctl("start", units.SERVER, units.SOCKET_DOOR)
+        machine.systemctl("start", units.SERVER, units.SOCKET_AGENT)
         machine.wait_connected()
-        machine.systemctl("stop", units.SOCKET_DOOR, units.SERVER)
+        machine.systemctl("stop", units.SOCKET_AGENT, units.SERVER)
 
 
 if __name__ == "__main__":

@@ -234,10 +234,10 @@ class Running(unittest.TestCase):
                 member.communicate()
 
     def test_keys_are_in_no_core_dump(self):
-        for unit in (units.SERVER, units.SOCKET_DOOR):
+        for unit in (units.SERVER, units.SOCKET_AGENT):
             with self.subTest(unit), open(f"/proc/{machine.main_pid(unit)}/limits", encoding="ascii") as f:
                 self.assertRegex(f.read(), r"Max core file size +0 +0 ")
-        for unit in (units.SETUID_DOOR, volume_units.unit("any")):
+        for unit in (units.SETUID_AGENT, volume_units.unit("any")):
             self.assertEqual(machine.show(unit, "LimitCORE"), "0", unit)
 
     def test_a_volume_unit_of_a_hostile_name_leaves_the_others_alone(self):

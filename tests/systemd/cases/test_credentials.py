@@ -18,7 +18,7 @@ PHASES = (
 NODE_KEY = f"{machine.CREDENTIALS}/holdfast.node.key"
 STORE = "/etc/credstore.encrypted"
 ENCRYPTED = {
-    units.SOCKET_DOOR: ("holdfast.node.key",),
+    units.SOCKET_AGENT: ("holdfast.node.key",),
     units.SERVER: ("holdfast.server.key", "holdfast.ticket.key"),
 }
 LABELS = {
@@ -53,7 +53,7 @@ class Credentials(unittest.TestCase):
         self.assertFalse(os.path.exists(f"{machine.ETC}/tls/node.key"))
 
     def test_only_the_daemon_can_read_its_credential(self):
-        path = f"/run/credentials/{units.SOCKET_DOOR}/holdfast.node.key"
+        path = f"/run/credentials/{units.SOCKET_AGENT}/holdfast.node.key"
         # by its owner in systemd 252, by an access control list in 257
         machine.run("setpriv", "--reuid=holdfast", "--clear-groups", "cat", path)
         other = machine.run("setpriv", "--reuid=holdfast-server", "--clear-groups", "cat", path, check=False)
@@ -98,15 +98,15 @@ class Credentials(unittest.TestCase):
             machine.write(f"{machine.ETC}/tls/mine.key", f.read(), 0o600, "holdfast")
         machine.write(f"{machine.ETC}/agent.d/key.hcl", f'tls {{\n  key = "{machine.ETC}/tls/mine.key"\n}}\n')
         os.rename(NODE_KEY, "/root/node.key.plain")
-        machine.systemctl("restart", units.SOCKET_DOOR)
+        machine.systemctl("restart", units.SOCKET_AGENT)
         machine.wait_connected()
         os.rename("/root/node.key.plain", NODE_KEY)
         os.unlink(f"{machine.ETC}/agent.d/key.hcl")
-        machine.systemctl("restart", units.SOCKET_DOOR)
+        machine.systemctl("restart", units.SOCKET_AGENT)
         machine.wait_connected()
 
     def test_a_reload_with_another_certificate_says_that_a_credential_needs_a_restart(self):
-        for unit, pem, name in ((units.SOCKET_DOOR, "node", f"node-{machine.NODE}"), (units.SERVER, "server", "server")):
+        for unit, pem, name in ((units.SOCKET_AGENT, "node", f"node-{machine.NODE}"), (units.SERVER, "server", "server")):
             with self.subTest(unit=unit):
                 folder = f"/root/other-{pem}"
                 os.makedirs(folder)

@@ -10,7 +10,7 @@ import unittest
 
 import guide
 import machine
-import setuid_door
+import launch_setuid
 
 LANES = ("container", "vm")
 OTHER_RELEASE = ("container", "vm")
@@ -53,7 +53,7 @@ class Guide(unittest.TestCase):
                 if "selinux" in label and not machine.has_selinux():
                     continue
                 if "setuid" in label:
-                    setuid_door.prepare()
+                    launch_setuid.prepare()
                 status, printed = guide.type_in(text)
                 print(f"install.md:{line}: {text}\n{printed}", flush=True)
                 self.assertEqual(status, 0, f"install.md:{line}")

@@ -13,7 +13,7 @@ import time
 import unittest
 
 import machine
-import setuid_door
+import launch_setuid
 
 OTHER_RELEASE = ("container",)
 BARE = ("container",)  # the packages are not installed yet; see tests/vm/case.py
@@ -127,7 +127,7 @@ class Life(unittest.TestCase):
     def setUp(self):
         clean()
         install()
-        setuid_door.prepare()
+        launch_setuid.prepare()
 
     def test_installing_starts_and_enables_nothing_and_may_be_repeated(self):
         for _ in range(2):
@@ -151,13 +151,13 @@ class Life(unittest.TestCase):
         wrong = machine.run("dpkg", "--verify", *names(), check=False).stdout.splitlines()
         self.assertEqual([line for line in wrong if " /usr/share/" not in line], [])
 
-    def upgrade_with_a_live_mount(self, door):
-        machine.set_up(door)
+    def upgrade_with_a_live_mount(self, mode):
+        machine.set_up(mode)
         alloc = claim("kept")
         path = alloc["published"][0]["path"]
         machine.write(f"{path}/file", "here\n")
         before = machine.mounts_below(machine.TREE)
-        pids = {unit: machine.show(unit, "MainPID") for unit in ("holdfast-server", f"holdfast-agent-{door}")}
+        pids = {unit: machine.show(unit, "MainPID") for unit in ("holdfast-server", f"holdfast-agent-{mode}")}
         install(folder=make_newer())
         for name in PACKAGES:
             self.assertEqual(status_of(name), f"installed {NEWER}")
@@ -172,14 +172,14 @@ class Life(unittest.TestCase):
         machine.wait_for("the volume to be unmounted", lambda: not machine.mounts_below(machine.TREE))
         machine.holdfast("audit", "verify")
 
-    def test_an_upgrade_keeps_what_is_mounted_through_the_socket_door(self):
+    def test_an_upgrade_keeps_what_is_mounted_through_launch_mode_socket(self):
         self.upgrade_with_a_live_mount("socket")
 
-    def test_an_upgrade_keeps_what_is_mounted_through_the_setuid_door(self):
+    def test_an_upgrade_keeps_what_is_mounted_through_launch_mode_setuid(self):
         self.upgrade_with_a_live_mount("setuid")
 
-    def upgrade_in_mid_operation(self, door):
-        machine.set_up(door)
+    def upgrade_in_mid_operation(self, mode):
+        machine.set_up(mode)
         machine.holdfast("volume", "register", machine.volume_spec("slow"))
         machine.wait_for("both helpers", lambda: len(helpers()) == 2)
         old = helpers()
@@ -233,10 +233,10 @@ class Life(unittest.TestCase):
                 continue  # it has ended meanwhile
         return None
 
-    def test_an_upgrade_lets_a_helper_finish_through_the_socket_door(self):
+    def test_an_upgrade_lets_a_helper_finish_through_launch_mode_socket(self):
         self.upgrade_in_mid_operation("socket")
 
-    def test_an_upgrade_lets_a_helper_finish_through_the_setuid_door(self):
+    def test_an_upgrade_lets_a_helper_finish_through_launch_mode_setuid(self):
         self.upgrade_in_mid_operation("setuid")
 
     def test_the_mode_that_an_administrator_chose_stays(self):

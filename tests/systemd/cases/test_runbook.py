@@ -42,7 +42,7 @@ def set_up():
     machine.write("/etc/systemd/system/csi-hostpath@.service", csi.block("[Unit]"))
     machine.systemctl("daemon-reload")
     machine.set_up(profiles=f"\t{csi.block('profile hostpath')}")
-    machine.systemctl("enable", units.SOCKET_DOOR)
+    machine.systemctl("enable", units.SOCKET_AGENT)
     machine.run("holdfast", "operator", "cert", "operator", "prometheus", "--out", "/root/pki")
     with open(f"{machine.ETC}/server.hcl", "a", encoding="ascii") as f:
         f.write('release_sweep = "1s"\n')
@@ -78,7 +78,7 @@ class Runbook(unittest.TestCase):
 
     def leave(self):
         """A page that does not work may leave anything, and nothing waits for it here."""
-        machine.systemctl("start", units.SERVER, units.SOCKET_DOOR)
+        machine.systemctl("start", units.SERVER, units.SOCKET_AGENT)
         machine.wait_connected()
         for alloc in machine.holdfast_json("alloc", "status").get("allocations", []):
             if alloc["client_status"] in ("PENDING", "RUNNING"):
@@ -105,7 +105,7 @@ class Runbook(unittest.TestCase):
             expire(name)
         for source, name in (("server", "server"), (f"node-{machine.NODE}", "node")):
             shutil.copy(f"/root/pki/{source}.pem", f"{machine.ETC}/tls/{name}.pem")
-        machine.systemctl("restart", units.SERVER, units.SOCKET_DOOR)
+        machine.systemctl("restart", units.SERVER, units.SOCKET_AGENT)
         opened = page("A certificate has expired")
         opened.follow("mv pki/operator")
         machine.wait_for("the node and ann to be refused", lambda: machine.holdfast("node", "status", check=False).returncode != 0
@@ -133,7 +133,7 @@ class Runbook(unittest.TestCase):
         machine.systemctl("start", units.SERVER)
         machine.wait_connected()
         self.run_app()
-        machine.systemctl("stop", units.SOCKET_DOOR, units.SERVER)
+        machine.systemctl("stop", units.SOCKET_AGENT, units.SERVER)
         self.put_back("/root/earlier")
         machine.systemctl("start", units.SERVER)
         page("The server says that it has lost history").close()
@@ -170,8 +170,8 @@ class Runbook(unittest.TestCase):
         volumes.drop_in("pgdata", "[Unit]\nStartLimitIntervalSec=0\n[Service]\nEnvironment=HOLD_TIMEOUT=2s\nRestartSec=1s\n")
         machine.systemctl("enable", "pgdata.service")
         self.addCleanup(volumes.tear_down, "pgdata.service", volumes.unit("pgdata"))
-        machine.systemctl("stop", units.SERVER, units.SOCKET_DOOR)
-        machine.systemctl("start", units.SOCKET_DOOR)
+        machine.systemctl("stop", units.SERVER, units.SOCKET_AGENT)
+        machine.systemctl("start", units.SOCKET_AGENT)
         machine.systemctl("start", "--no-block", "pgdata.service")
         machine.wait_for("the service to be given up", lambda: "Dependency failed" in machine.journal("-u", "pgdata.service"))
         page("A node boots while the server is away").close()

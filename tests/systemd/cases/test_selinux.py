@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SELinux enforcing: every daemon in its own domain, the main job by both doors without a denial, and the denials that
+"""SELinux enforcing: every daemon in its own domain, the main job in both launch modes without a denial, and the denials that
 must happen, each found in the audit log. Only where the kernel has SELinux: in the virtual machine."""
 
 import os
@@ -79,7 +79,7 @@ class Enforcing(unittest.TestCase):
             self.assertTrue(found, program)
             self.assertEqual({domain}, {machine.domain_of(pid) for pid in found}, program)
 
-    def test_1_the_main_job_by_both_doors_needs_nothing_that_is_denied(self):
+    def test_1_the_main_job_in_both_launch_modes_needs_nothing_that_is_denied(self):
         self.assert_domains("holdfast-mounthelper-socket")
         self.main_job("socket")
         machine.systemctl("stop", "holdfast-agent-socket.service")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's unit for the setuid door: the bit is alive, and what kills it is named."""
+"""The agent's unit for launch mode setuid: the bit is alive, and what kills it is named."""
 
 import unittest
 
@@ -9,15 +9,15 @@ import units
 OTHER_RELEASE = ("container",)
 
 
-class SetuidDoor(unittest.TestCase):
+class SetuidAgent(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        units.set_up_setuid_door()
+        units.set_up_setuid_agent()
 
     def test_the_bit_is_alive(self):
-        self.assertEqual("no", machine.show(units.SETUID_DOOR, "NoNewPrivileges"))
+        self.assertEqual("no", machine.show(units.SETUID_AGENT, "NoNewPrivileges"))
         self.assertTrue(machine.agent_status()["helper"]["running"])
-        with open(f"/proc/{units.main_pid(units.SETUID_DOOR)}/status", encoding="ascii") as f:
+        with open(f"/proc/{units.main_pid(units.SETUID_AGENT)}/status", encoding="ascii") as f:
             self.assertIn("NoNewPrivs:\t0", f.read())
 
     def test_each_option_that_kills_the_bit_is_named_with_its_file_and_line(self):
@@ -26,8 +26,8 @@ class SetuidDoor(unittest.TestCase):
             options |= units.IMPLY_NO_NEW_PRIVS
         for option, value in options.items():
             with self.subTest(option=option):
-                path = units.dropin(units.SETUID_DOOR, f"{option}={value}")
-                machine.systemctl("restart", units.SETUID_DOOR)
+                path = units.dropin(units.SETUID_AGENT, f"{option}={value}")
+                machine.systemctl("restart", units.SETUID_AGENT)
                 wanted = f"{path}:2: {option}={value}"
 
                 def told():
@@ -35,11 +35,11 @@ class SetuidDoor(unittest.TestCase):
                     return status and wanted in status["helper"].get("last_error", "")
 
                 machine.wait_for(f"the agent's status to name {option}", told)
-                machine.wait_for(f"systemctl status to name {option}", lambda: wanted in units.status_text(units.SETUID_DOOR))
-                self.assertIn("no_new_privs", units.status_text(units.SETUID_DOOR))
-                machine.wait_journal([wanted], "--unit", units.SETUID_DOOR)
-                units.no_dropins(units.SETUID_DOOR)
-        machine.systemctl("restart", units.SETUID_DOOR)
+                machine.wait_for(f"systemctl status to name {option}", lambda: wanted in units.status_text(units.SETUID_AGENT))
+                self.assertIn("no_new_privs", units.status_text(units.SETUID_AGENT))
+                machine.wait_journal([wanted], "--unit", units.SETUID_AGENT)
+                units.no_dropins(units.SETUID_AGENT)
+        machine.systemctl("restart", units.SETUID_AGENT)
         machine.wait_connected()
 
     def test_an_option_that_leaves_the_bit_alone_stops_no_helper(self):
@@ -48,14 +48,14 @@ class SetuidDoor(unittest.TestCase):
         # but for one: the helper enters the mount namespace of PID 1
         for option in units.IMPLY_NO_NEW_PRIVS.keys() - {"RestrictNamespaces"}:
             with self.subTest(option=option):
-                units.dropin(units.SETUID_DOOR, f"{option}={units.IMPLY_NO_NEW_PRIVS[option]}")
-                machine.systemctl("restart", units.SETUID_DOOR)
+                units.dropin(units.SETUID_AGENT, f"{option}={units.IMPLY_NO_NEW_PRIVS[option]}")
+                machine.systemctl("restart", units.SETUID_AGENT)
                 machine.wait_connected()
                 self.assertTrue(machine.agent_status()["helper"]["running"])
-                with open(f"/proc/{units.main_pid(units.SETUID_DOOR)}/status", encoding="ascii") as f:
+                with open(f"/proc/{units.main_pid(units.SETUID_AGENT)}/status", encoding="ascii") as f:
                     self.assertIn("NoNewPrivs:\t0", f.read())
-        units.no_dropins(units.SETUID_DOOR)
-        machine.systemctl("restart", units.SETUID_DOOR)
+        units.no_dropins(units.SETUID_AGENT)
+        machine.systemctl("restart", units.SETUID_AGENT)
         machine.wait_connected()
 
 

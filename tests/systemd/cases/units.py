@@ -11,8 +11,8 @@ import time
 import machine
 
 SERVER = "holdfast-server.service"
-SOCKET_DOOR = "holdfast-agent-socket.service"
-SETUID_DOOR = "holdfast-agent-setuid.service"
+SOCKET_AGENT = "holdfast-agent-socket.service"
+SETUID_AGENT = "holdfast-agent-setuid.service"
 DRIVER = "holdfast-driver-container.service"
 TEMPLATE = "holdfast-mounthelper@.service"
 VOLUME = "holdfast-volume@.service"
@@ -128,8 +128,8 @@ def end_agent_in_mid_operation(test, unit):
     machine.holdfast("audit", "verify")
 
 
-def set_up_setuid_door():
-    """The program of the setuid door as its package is to leave it."""
+def set_up_setuid_agent():
+    """The program of launch mode setuid as its package is to leave it."""
     program = "/usr/libexec/holdfast/holdfast-mounthelper"
     machine.run("chown", "root:holdfast", program)
     machine.run("chmod", "4750", program)

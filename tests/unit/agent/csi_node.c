@@ -282,7 +282,7 @@ static void agent_start(struct csi_node *node)
 	static const struct helper_client_events events = {
 		.on_ready = on_helper_ready, .on_down = on_helper_down, .on_stale = on_helper_stale};
 	const struct helper_client_options options = {.instances = 1,
-						      .door = {.path = node->fake.path},
+						      .launch = {.path = node->fake.path},
 						      .start_timeout_us = 5 * USEC_PER_SEC,
 						      .request_timeout_us = 5 * USEC_PER_SEC};
 	struct error err;

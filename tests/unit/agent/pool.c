@@ -85,8 +85,8 @@ int pool_teardown(void **state)
 void pool_make(struct pool *f, unsigned int instances, uint64_t request_timeout_ms)
 {
 	const struct helper_client_options options = {
-		.door = {.path = f->fake.socket[0] ? f->fake.socket : f->fake.path,
-			 .is_socket = f->fake.socket[0] != '\0'},
+		.launch = {.path = f->fake.socket[0] ? f->fake.socket : f->fake.path,
+			   .is_socket = f->fake.socket[0] != '\0'},
 		.instances = instances,
 		.start_timeout_us = 2 * USEC_PER_SEC,
 		.request_timeout_us = request_timeout_ms * USEC_PER_MSEC,

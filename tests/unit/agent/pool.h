@@ -35,7 +35,7 @@ struct pool {
 int pool_setup(void **state);
 int pool_teardown(void **state);
 
-/** Start it: through the socket door if the fake has a socket. */
+/** Start it: in launch mode socket if the fake has a socket. */
 void pool_make(struct pool *f, unsigned int instances, uint64_t request_timeout_ms);
 
 typedef bool pool_condition(struct pool *f);

@@ -73,7 +73,7 @@ static void on_done(const union helper_reply *reply, const struct error *err, vo
 static void make_client(struct fixture *f, uint64_t request_timeout_ms)
 {
 	const struct helper_client_options options = {
-		.door = {.path = f->fake.path},
+		.launch = {.path = f->fake.path},
 		.instances = 1,
 		.start_timeout_us = 2 * USEC_PER_SEC,
 		.request_timeout_us = request_timeout_ms * USEC_PER_MSEC,

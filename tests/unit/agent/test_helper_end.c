@@ -48,7 +48,7 @@ TEST(every_word_is_told_with_its_sentence)
 	}
 	assert_non_null(strstr(tell(START_NOT_PRIVILEGED, 0, 0, ""),
 			       "no_new_privs is set, most likely by RestrictNamespaces="));
-	assert_non_null(strstr(tell(START_NOT_PRIVILEGED, 0, 0, ""), "use the socket door"));
+	assert_non_null(strstr(tell(START_NOT_PRIVILEGED, 0, 0, ""), "use launch mode socket"));
 }
 
 TEST(the_number_and_the_detail_are_filled_in)

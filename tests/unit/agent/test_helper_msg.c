@@ -124,7 +124,7 @@ static struct mh_hello hello_ok(void)
 		.node = "n1",
 		.publish_base = "/run/holdfast/publish",
 		.stage_base = "/run/holdfast/stage",
-		.door = 1,
+		.launch_mode = 1,
 	};
 }
 
@@ -136,7 +136,7 @@ TEST(hello_is_read)
 
 	assert_int_equal(helper_hello_check(&hello, sizeof(hello), &got, &err), STATUS_OK);
 	assert_memory_equal(&hello, &got, sizeof(got));
-	hello.door = 2;
+	hello.launch_mode = 2;
 	assert_int_equal(helper_hello_check(&hello, sizeof(hello), &got, &err), STATUS_OK);
 }
 
@@ -157,7 +157,8 @@ TEST(no_change_of_framing_in_hello_is_accepted)
 
 		memcpy(bytes, &hello, sizeof(bytes));
 		bytes[i] ^= 0x81;
-		if ((i >= offsetof(struct mh_hello, helper_pid) && i < offsetof(struct mh_hello, door)) ||
+		if ((i >= offsetof(struct mh_hello, helper_pid) &&
+		     i < offsetof(struct mh_hello, launch_mode)) ||
 		    (i >= offsetof(struct mh_hello, ticket_keys) && i < offsetof(struct mh_hello, reserved)))
 			is_content = true;
 		if (i >= offsetof(struct mh_hello, record))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the units of a host set an option, on trees made up here; and what is made of that for a door. */
+/* Where the units of a host set an option, on trees made up here; and what is made of that for a launch mode.
+ */
 
 #include "mounthelper_words.h"
 #include "temp_dir.h"
@@ -152,11 +153,11 @@ static const struct mh_failure *failure(enum mh_start word)
 
 static struct error explain(bool is_socket, bool no_new_privs, const struct mh_failure *what)
 {
-	const struct door_facts facts = {.root = root, .unit = UNIT, .no_new_privs = no_new_privs};
-	const struct helper_door door = {.path = "/helper", .is_socket = is_socket};
+	const struct launch_facts facts = {.root = root, .unit = UNIT, .no_new_privs = no_new_privs};
+	const struct helper_launch launch = {.path = "/helper", .is_socket = is_socket};
 	struct error err = {.status = STATUS_UNAVAILABLE, .msg = "as it was"};
 
-	door_fault_explain(&facts, &door, what, &err);
+	launch_fault_explain(&facts, &launch, what, &err);
 	assert_int_equal(err.status, STATUS_UNAVAILABLE);
 	return err;
 }
@@ -195,31 +196,32 @@ TEST_FIXTURE(a_program_of_the_wrong_owner_or_mode_is_told, setup, teardown)
 	says(&err, "chown root:holdfast /helper");
 }
 
-TEST_FIXTURE(the_template_of_the_socket_door_is_looked_at_for_its_words, setup, teardown)
+TEST_FIXTURE(the_template_of_launch_mode_socket_is_searched_for_the_option, setup, teardown)
 {
 	struct error err;
 
 	err = explain(true, true, failure(START_NAMESPACE));
 	says(&err, "as it was");
-	put("/usr/lib/systemd/system/" DOOR_UNIT_TEMPLATE, "[Service]\nUser=x\nPrivateTmp=yes\nLimitAS=1\n");
+	put("/usr/lib/systemd/system/" HELPER_UNIT_TEMPLATE,
+	    "[Service]\nUser=x\nPrivateTmp=yes\nLimitAS=1\n");
 	err = explain(true, true, failure(START_NAMESPACE));
-	says(&err, DOOR_UNIT_TEMPLATE ":3: PrivateTmp=yes");
+	says(&err, HELPER_UNIT_TEMPLATE ":3: PrivateTmp=yes");
 	err = explain(true, true, failure(START_HELPER_UID)); /* the package's: the policy is wrong */
 	says(&err, "as it was");
 	err = explain(true, true, failure(START_LIMIT));
-	says(&err, DOOR_UNIT_TEMPLATE ":4: LimitAS=1");
+	says(&err, HELPER_UNIT_TEMPLATE ":4: LimitAS=1");
 	err = explain(true, true, failure(START_POLICY)); /* says itself which file */
 	says(&err, "as it was");
-	put("/etc/systemd/system/" DOOR_UNIT_TEMPLATE ".d/x.conf", "[Service]\nUser=y\n");
+	put("/etc/systemd/system/" HELPER_UNIT_TEMPLATE ".d/x.conf", "[Service]\nUser=y\n");
 	err = explain(true, true, failure(START_HELPER_UID));
 	says(&err, "x.conf:2: User=y");
 }
 
-TEST_FIXTURE(in_the_setuid_door_it_is_the_agents_unit, setup, teardown)
+TEST_FIXTURE(in_launch_mode_setuid_it_is_the_agents_unit, setup, teardown)
 {
 	struct error err;
 
-	put("/usr/lib/systemd/system/" DOOR_UNIT_TEMPLATE, "PrivateTmp=yes\n");
+	put("/usr/lib/systemd/system/" HELPER_UNIT_TEMPLATE, "PrivateTmp=yes\n");
 	put("/usr/lib/systemd/system/" UNIT, "PrivateTmp=yes\nCapabilityBoundingSet=CAP_SETUID\n");
 	err = explain(false, false, failure(START_NAMESPACE));
 	says(&err, "/usr/lib/systemd/system/" UNIT ":2: CapabilityBoundingSet=CAP_SETUID must keep");
@@ -232,7 +234,7 @@ TEST_FIXTURE(a_helper_that_says_nothing_could_not_be_executed, setup, teardown)
 
 	err = explain(true, true, NULL);
 	says(&err, "install holdfast-mounthelper");
-	put("/usr/lib/systemd/system/" DOOR_UNIT_TEMPLATE, "ExecStart=/helper\n");
+	put("/usr/lib/systemd/system/" HELPER_UNIT_TEMPLATE, "ExecStart=/helper\n");
 	err = explain(true, true, NULL);
 	says(&err, "is not there");
 	put("/helper", "");

@@ -144,7 +144,7 @@ static int setup(void **state)
 	sigaddset(&set, SIGCHLD);
 	assert_int_equal(sigprocmask(SIG_BLOCK, &set, NULL), 0);
 	fake_helper_init(&f->fake);
-	options.door.path = f->fake.path;
+	options.launch.path = f->fake.path;
 	assert_true(sd_event_new(&f->event) >= 0);
 	assert_int_equal(helper_client_new(f->event, &options, &events, f, &f->helper, &err), STATUS_OK);
 	assert_int_equal(volume_manager_new(f->event, f->helper, in_use, f, &f->manager, &err), STATUS_OK);

@@ -11,43 +11,43 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { AGENT = 995, SERVICE = 996, NO_DOOR = 0 };
+enum { AGENT = 995, SERVICE = 996, NO_LAUNCH_MODE = 0 };
 
-TEST(there_are_two_doors_and_no_third_one)
+TEST(there_are_two_launch_modes_and_no_third_one)
 {
 	static const struct {
 		struct entry_facts facts;
 		enum mh_start word;
-		int door;
+		int launch_mode;
 	} rows[] = {
 		/* argc, argv[0], AT_SECURE, capable, ruid, euid */
-		{{1, true, true, true, AGENT, 0}, START_OK, DOOR_SETUID},
-		{{1, true, true, false, AGENT, 0}, START_OK, DOOR_SETUID}, /* what lacks shows later */
-		{{1, true, false, true, SERVICE, SERVICE}, START_OK, DOOR_SOCKET},
+		{{1, true, true, true, AGENT, 0}, START_OK, LAUNCH_SETUID},
+		{{1, true, true, false, AGENT, 0}, START_OK, LAUNCH_SETUID}, /* what lacks shows later */
+		{{1, true, false, true, SERVICE, SERVICE}, START_OK, LAUNCH_SOCKET},
 		/* no_new_privs, nosuid, or no setuid bit */
-		{{1, true, false, false, AGENT, AGENT}, START_NOT_PRIVILEGED, NO_DOOR},
+		{{1, true, false, false, AGENT, AGENT}, START_NOT_PRIVILEGED, NO_LAUNCH_MODE},
 		/* file capabilities, or setuid to somebody else */
-		{{1, true, true, true, AGENT, AGENT}, START_NOT_PRIVILEGED, NO_DOOR},
-		{{1, true, true, true, AGENT, SERVICE}, START_NOT_PRIVILEGED, NO_DOOR},
-		{{1, true, false, true, AGENT, SERVICE}, START_NOT_PRIVILEGED, NO_DOOR},
+		{{1, true, true, true, AGENT, AGENT}, START_NOT_PRIVILEGED, NO_LAUNCH_MODE},
+		{{1, true, true, true, AGENT, SERVICE}, START_NOT_PRIVILEGED, NO_LAUNCH_MODE},
+		{{1, true, false, true, AGENT, SERVICE}, START_NOT_PRIVILEGED, NO_LAUNCH_MODE},
 		/* euid 0 without the exec that raises to it */
-		{{1, true, false, true, AGENT, 0}, START_NOT_PRIVILEGED, NO_DOOR},
-		{{1, true, true, true, 0, 0}, START_BY_ROOT, NO_DOOR},
-		{{1, true, false, true, 0, 0}, START_BY_ROOT, NO_DOOR},
-		{{1, true, true, true, 0, AGENT}, START_BY_ROOT, NO_DOOR},
-		{{2, true, true, true, AGENT, 0}, START_ARGUMENTS, NO_DOOR},
-		{{0, false, true, true, AGENT, 0}, START_ARGUMENTS, NO_DOOR},
-		{{0, true, true, true, AGENT, 0}, START_ARGUMENTS, NO_DOOR},
-		{{1, false, true, true, AGENT, 0}, START_ARGUMENTS, NO_DOOR},
-		{{2, true, false, true, SERVICE, SERVICE}, START_ARGUMENTS, NO_DOOR},
+		{{1, true, false, true, AGENT, 0}, START_NOT_PRIVILEGED, NO_LAUNCH_MODE},
+		{{1, true, true, true, 0, 0}, START_BY_ROOT, NO_LAUNCH_MODE},
+		{{1, true, false, true, 0, 0}, START_BY_ROOT, NO_LAUNCH_MODE},
+		{{1, true, true, true, 0, AGENT}, START_BY_ROOT, NO_LAUNCH_MODE},
+		{{2, true, true, true, AGENT, 0}, START_ARGUMENTS, NO_LAUNCH_MODE},
+		{{0, false, true, true, AGENT, 0}, START_ARGUMENTS, NO_LAUNCH_MODE},
+		{{0, true, true, true, AGENT, 0}, START_ARGUMENTS, NO_LAUNCH_MODE},
+		{{1, false, true, true, AGENT, 0}, START_ARGUMENTS, NO_LAUNCH_MODE},
+		{{2, true, false, true, SERVICE, SERVICE}, START_ARGUMENTS, NO_LAUNCH_MODE},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		enum door door = (enum door)NO_DOOR;
-		enum mh_start word = entry_door(&rows[i].facts, &door);
+		enum launch_mode launch_mode = (enum launch_mode)NO_LAUNCH_MODE;
+		enum mh_start word = entry_launch_mode(&rows[i].facts, &launch_mode);
 
-		if (word != rows[i].word || (int)door != rows[i].door)
-			fail_msg("row %zu: word %d, door %d", i, (int)word, (int)door);
+		if (word != rows[i].word || (int)launch_mode != rows[i].launch_mode)
+			fail_msg("row %zu: word %d, launch mode %d", i, (int)word, (int)launch_mode);
 	}
 }
 

@@ -19,7 +19,7 @@ void start_helper(const char *extra)
 
 	fixture_policy(extra, &policy);
 	helper = (struct helper){.agent = policy_agent(&policy, FIXTURE_UID),
-				 .door = DOOR_SETUID,
+				 .launch_mode = LAUNCH_SETUID,
 				 .peer_uid = FIXTURE_UID,
 				 .peer_pid = 4711,
 				 .state = table,

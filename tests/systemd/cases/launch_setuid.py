@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The setuid door in a container, where the helper must stay in its caller's mount namespace (container = yes): the agent
+"""Launch mode setuid in a container, where the helper must stay in its caller's mount namespace (container = yes): the agent
 needs that of the machine then. Elsewhere the helper goes to PID 1's, and the unit stays as it is."""
 
 import machine

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stopping what serves the socket door spares the operation that is under way."""
+"""Stopping what serves launch mode socket spares the operation that is under way."""
 
 import time
 import unittest
@@ -14,7 +14,7 @@ class Stop(unittest.TestCase):
         machine.set_up()
 
     def test_a_helper_at_work_finishes_when_the_agent_is_stopped(self):
-        units.end_agent_in_mid_operation(self, units.SOCKET_DOOR)
+        units.end_agent_in_mid_operation(self, units.SOCKET_AGENT)
         self.assertTrue(machine.mounts_below(machine.TREE))
 
     def test_a_helper_at_work_finishes_when_it_is_stopped_itself(self):

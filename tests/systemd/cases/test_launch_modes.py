@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main job through both doors of the mount helper, on a whole machine.
+"""The main job in both launch modes of the mount helper, on a whole machine.
 
 Both agents run in a mount namespace of their own, because their units say ProtectSystem=. What the helper mounts must be in
 that of PID 1 all the same: systemd starts the one helper there, and the other one goes there by itself.
@@ -31,17 +31,17 @@ def mount_namespace(pid):
     return os.stat(f"/proc/{pid}/ns/mnt").st_ino
 
 
-class Doors(unittest.TestCase):
+class LaunchModes(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         machine.set_up("socket")
         machine.holdfast("volume", "register", machine.volume_spec("scratch-1"))
 
-    def do_the_main_job(self, door):
-        machine.use_door(door)
+    def do_the_main_job(self, mode):
+        machine.use_launch_mode(mode)
         machine.wait_connected()
-        self.assertEqual(machine.agent_status()["helper"]["door"], door)
-        unit = f"holdfast-agent-{door}.service"
+        self.assertEqual(machine.agent_status()["helper"]["door"], mode)
+        unit = f"holdfast-agent-{mode}.service"
         self.assertNotEqual(mount_namespace(machine.main_pid(unit)), mount_namespace(1))
 
         alloc = machine.run_alloc("web", "scratch-1")
@@ -64,17 +64,17 @@ class Doors(unittest.TestCase):
         machine.holdfast("audit", "verify")
 
     def test_a_flood_of_connections_leaves_the_socket_in_service(self):
-        machine.use_door("socket")
+        machine.use_launch_mode("socket")
         machine.wait_connected()
         # with the agent's uid, as fast as one process can
         subprocess.run(["runuser", "-u", "holdfast", "--", "python3", "-c", FLOOD], check=True, timeout=30)
         self.assertTrue(machine.is_active("holdfast-mounthelper.socket"))
         self.assertGreater(int(machine.show("holdfast-mounthelper.socket", "NRefused")), 200)
 
-    def test_the_main_job_through_the_setuid_door(self):
+    def test_the_main_job_through_launch_mode_setuid(self):
         self.do_the_main_job("setuid")
 
-    def test_the_main_job_through_the_socket_door(self):
+    def test_the_main_job_through_launch_mode_socket(self):
         self.do_the_main_job("socket")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The socket door: no setuid bit, the agent under no_new_privs, the helper a process of somebody else's."""
+"""Launch mode socket: no setuid bit, the agent under no_new_privs, the helper a process of somebody else's."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ import signal
 from case import WorldTest, proc_status, wait_for
 
 
-class TestDoor(WorldTest):
+class TestLaunchSocket(WorldTest):
     NODES = 1
 
     def setUp(self):
@@ -15,14 +15,14 @@ class TestDoor(WorldTest):
         self.node.daemon.kill()
         self.argv = self.node.daemon.argv
         self.node.daemon.argv = self.argv[:1] + ["--no-new-privs"] + self.argv[1:]
-        self.node.open_door()
+        self.node.use_helper_socket()
         self.addCleanup(self.shut)
         self.node.start()
         self.node.wait_connected()
 
     def shut(self):
         self.node.daemon.kill()
-        self.node.close_door()
+        self.node.remove_helper_socket()
         self.node.daemon.argv = self.argv
 
     def test_a_volume_lives_and_outlives_the_helpers(self):
@@ -44,10 +44,10 @@ class TestDoor(WorldTest):
         self.assert_nothing_mounted()
         self.assert_trails_hold()
 
-    def test_a_door_that_is_shut_is_told_and_found_again(self):
+    def test_a_missing_socket_is_reported_and_found_again(self):
         self.node.daemon.kill()
-        hidden = self.node.door.path + ".away"
-        os.rename(self.node.door.path, hidden)
+        hidden = self.node.helper_socket.path + ".away"
+        os.rename(self.node.helper_socket.path, hidden)
         self.node.start()
 
         def says_why():
@@ -55,7 +55,7 @@ class TestDoor(WorldTest):
             return status and "helper.socket" in status["helper"].get("last_error", "")
 
         wait_for("the agent to say why", says_why)
-        os.rename(hidden, self.node.door.path)
+        os.rename(hidden, self.node.helper_socket.path)
         self.node.wait_connected()
         self.run_alloc()
         self.assert_mounted_once()
@@ -80,18 +80,18 @@ class TestPropagation(WorldTest):
         self.node.start()
         self.node.wait_connected()
 
-    def assert_shown_as_the_helper_reads_it(self, door):
+    def assert_shown_as_the_helper_reads_it(self, mode):
         self.restart_agent()
-        self.assertEqual(self.node.status()["helper"]["door"], door)
+        self.assertEqual(self.node.status()["helper"]["door"], mode)
         for n, (word, shown) in enumerate(self.SHOWN.items()):
             self.alloc = self.alloc_id(n)
-            self.run_on(f"{door}-{word}", self.SCRATCH, f'  propagation = "{word}"\n')
+            self.run_on(f"{mode}-{word}", self.SCRATCH, f'  propagation = "{word}"\n')
             for step in ("published", "adopted"):
                 rows = self.node.status()["mounts"]
                 self.assertEqual([(m["propagation"], m["verified"]) for m in rows], [(shown, True)], f"{word} {step}")
                 self.restart_agent()
             self.stop_alloc()
-            wait_for("the claims to be freed", lambda: not self.world.live_claims(f"{door}-{word}"))  # noqa: B023
+            wait_for("the claims to be freed", lambda: not self.world.live_claims(f"{mode}-{word}"))  # noqa: B023
         self.assert_nothing_mounted()
 
     def test_what_the_setuid_helper_reads_is_shown(self):
@@ -101,7 +101,7 @@ class TestPropagation(WorldTest):
         self.addCleanup(self.node.daemon.kill)
         self.node.daemon.kill()
         self.isolate_agent()
-        self.node.open_door()
-        self.addCleanup(self.node.close_door)
+        self.node.use_helper_socket()
+        self.addCleanup(self.node.remove_helper_socket)
         self.assert_shown_as_the_helper_reads_it("socket")
         self.assertNotEqual(os.stat(f"/proc/{self.node.daemon.pid}/ns/mnt").st_ino, os.stat("/proc/self/ns/mnt").st_ino)

@@ -15,12 +15,12 @@ static bool nothing_hangs(struct pool *f)
 	return helper_client_info(f->client)->abandoned == 0;
 }
 
-TEST_FIXTURE(the_socket_door_serves_as_the_other_one, pool_setup, pool_teardown)
+TEST_FIXTURE(launch_mode_socket_serves_as_setuid_does, pool_setup, pool_teardown)
 {
 	struct pool *f = *state;
 	struct helper_instance_info infos[HELPER_INSTANCES_MAX];
 
-	f->fake.state->door = 2;
+	f->fake.state->launch_mode = 2;
 	fake_helper_listen(&f->fake);
 	pool_inject(f, FAKE_DIE_AFTER, "", 1);
 	pool_make(f, 2, 5000);
@@ -33,18 +33,18 @@ TEST_FIXTURE(the_socket_door_serves_as_the_other_one, pool_setup, pool_teardown)
 	assert_int_equal(fake_helper_count(&f->fake, MH_OP_STAGE, MH_OK, NULL, NULL), 1);
 	assert_int_equal(f->down, 1);
 	assert_non_null(strstr(f->last_down.msg, "closed the connection"));
-	assert_int_equal(helper_client_info(f->client)->door, 2);
+	assert_int_equal(helper_client_info(f->client)->launch_mode, 2);
 	assert_int_equal(helper_client_instances(f->client, infos), 3);
-	assert_int_equal(infos[1].door, 2);
+	assert_int_equal(infos[1].launch_mode, 2);
 	assert_true(infos[1].pid > 0 && infos[1].pid != infos[0].pid);
 	assert_string_equal(infos[2].state, "idle");
 }
 
-TEST_FIXTURE(behind_the_socket_door_too_a_hanging_one_is_kept_in_sight, pool_setup, pool_teardown)
+TEST_FIXTURE(a_hanging_helper_of_launch_mode_socket_stays_listed, pool_setup, pool_teardown)
 {
 	struct pool *f = *state;
 
-	f->fake.state->door = 2;
+	f->fake.state->launch_mode = 2;
 	fake_helper_listen(&f->fake);
 	pool_inject(f, FAKE_HANG, "", 1);
 	pool_make(f, 1, 400);
@@ -66,7 +66,7 @@ TEST_FIXTURE(what_a_given_up_one_says_at_last_is_not_heard, pool_setup, pool_tea
 {
 	struct pool *f = *state;
 
-	f->fake.state->door = 2;
+	f->fake.state->launch_mode = 2;
 	fake_helper_listen(&f->fake);
 	pool_inject(f, FAKE_LATE, "", 1);
 	pool_make(f, 1, 400);
@@ -83,7 +83,7 @@ TEST_FIXTURE(what_a_given_up_one_says_at_last_is_not_heard, pool_setup, pool_tea
 	assert_int_equal(f->fake.state->starts, 2);
 }
 
-TEST_FIXTURE(what_keeps_the_socket_door_shut_is_told, pool_setup, pool_teardown)
+TEST_FIXTURE(a_failed_connection_to_the_helper_socket_is_reported, pool_setup, pool_teardown)
 {
 	struct pool *f = *state;
 
