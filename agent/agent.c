@@ -78,7 +78,7 @@ static struct fingerprint_facts fingerprint_facts(const struct agent *agent)
 	return (struct fingerprint_facts){
 		.agent_version = HOLDFAST_VERSION,
 		.helper = helper_client_info(agent->helper),
-		.picture = volume_manager_picture(agent->volumes),
+		.observed = volume_manager_observed(agent->volumes),
 		.plugins = agent->plugins,
 		.drivers = agent->drivers,
 	};
@@ -377,7 +377,7 @@ static const struct session_handlers agent_session_handlers = {
 	.on_task_stream = on_task_stream,
 };
 
-/* Begin the first session, or another one when the hello would say that there is a picture now. */
+/* Begin the first session, or another one when the hello would say that there is a mount snapshot now. */
 static void renew_session(struct agent *agent)
 {
 	if (!agent->is_session_started)
@@ -388,7 +388,7 @@ static void renew_session(struct agent *agent)
 }
 
 /* The helper has not told in time what is mounted: begin the session without. */
-static int agent_on_picture_overdue(sd_event_source *source, uint64_t usec, void *userdata)
+static int agent_on_mount_snapshot_overdue(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct agent *agent = userdata;
 
@@ -399,14 +399,14 @@ static int agent_on_picture_overdue(sd_event_source *source, uint64_t usec, void
 	return 0;
 }
 
-static int on_picture_due(sd_event_source *source, uint64_t usec, void *userdata)
+static int on_mount_snapshot_due(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct agent *agent = userdata;
 	struct error err;
 
-	wakeup_disarm(&agent->picture_timer);
+	wakeup_disarm(&agent->mount_snapshot_timer);
 	if (helper_client_info(agent->helper)->is_running &&
-	    picture_load_start(&agent->picture_load, &err) != STATUS_OK)
+	    mount_snapshot_load_start(&agent->mount_snapshot_load, &err) != STATUS_OK)
 		log_ctx(LOG_ERR, &(struct log_ctx){.op = "adopt", .err = &err},
 			"cannot read what is mounted");
 	return 0;
@@ -425,7 +425,7 @@ static void on_helper_ready(pid_t pid, void *userdata)
 
 static void on_helper_stale(void *userdata)
 {
-	(void)on_picture_due(NULL, 0, userdata);
+	(void)on_mount_snapshot_due(NULL, 0, userdata);
 }
 
 static void on_helper_down(const struct error *err, void *userdata)
@@ -454,26 +454,26 @@ static const struct helper_client_events agent_helper_events = {
 	.on_stale = on_helper_stale,
 };
 
-static void agent_on_picture(struct picture *picture, const struct error *err, void *userdata)
+static void agent_on_mount_snapshot(struct mount_snapshot *observed, const struct error *err, void *userdata)
 {
 	struct agent *agent = userdata;
-	bool is_first = !volume_manager_picture(agent->volumes);
+	bool is_first = !volume_manager_observed(agent->volumes);
 
 	if (err) {
 		log_ctx(LOG_ERR, &(struct log_ctx){.op = "adopt", .err = err}, "cannot read what is mounted");
-		(void)wakeup_arm(agent->event, &agent->picture_timer,
-				 backoff_next(&agent->picture_backoff, backoff_random()), on_picture_due,
-				 agent, NULL);
+		(void)wakeup_arm(agent->event, &agent->mount_snapshot_timer,
+				 backoff_next(&agent->mount_snapshot_backoff, backoff_random()),
+				 on_mount_snapshot_due, agent, NULL);
 		return;
 	}
-	assert(picture);
-	backoff_reset(&agent->picture_backoff);
-	volume_manager_set_picture(agent->volumes, picture);
+	assert(observed);
+	backoff_reset(&agent->mount_snapshot_backoff);
+	volume_manager_set_observed(agent->volumes, observed);
 	if (!allocs_is_adopted(agent->allocs)) {
-		allocs_adopt(agent->allocs, picture);
+		allocs_adopt(agent->allocs, observed);
 		log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "adopt"},
 			"%zu volumes are staged, %zu published, %zu allocations journalled",
-			picture->n_staged, picture->n_published, allocs_count(agent->allocs));
+			observed->n_staged, observed->n_published, allocs_count(agent->allocs));
 	}
 	if (is_first)
 		renew_session(agent);
@@ -511,7 +511,7 @@ static Holdfast__V1__GetAgentStatusResponse *make_report(void *userdata)
 		.session = session_info(agent->session),
 		.helper = agent->helper,
 		.allocs = agent->allocs,
-		.picture = volume_manager_picture(agent->volumes),
+		.observed = volume_manager_observed(agent->volumes),
 		.receipts = agent->receipts,
 		.plugins = agent->plugins,
 		.drivers = agent->drivers,
@@ -564,9 +564,9 @@ static void agent_fill_env(struct agent *agent, struct runner_env *env)
 
 enum {
 	BOOT_ID_FILE_MAX = 64,
-	PICTURE_WAIT_MS = 5000, /* the session begins without a kernel picture after this */
-	PICTURE_RETRY_MIN_MS = 500,
-	PICTURE_RETRY_MAX_MS = 15000,
+	MOUNT_SNAPSHOT_WAIT_MS = 5000, /* the session begins without a mount snapshot after this */
+	MOUNT_SNAPSHOT_RETRY_MIN_MS = 500,
+	MOUNT_SNAPSHOT_RETRY_MAX_MS = 15000,
 };
 
 DEFINE_CLEANUP(struct agent, agent_free)
@@ -703,9 +703,9 @@ static enum status open_helper(struct agent *agent, struct error *err)
 	status = helper_client_new(agent->event, &options, &agent_helper_events, agent, &agent->helper, err);
 	if (status != STATUS_OK)
 		return status;
-	picture_load_init(&agent->picture_load, agent->helper, agent_on_picture, agent);
-	agent->picture_backoff = (struct backoff)BACKOFF_INIT(PICTURE_RETRY_MIN_MS * USEC_PER_MSEC,
-							      PICTURE_RETRY_MAX_MS * USEC_PER_MSEC);
+	mount_snapshot_load_init(&agent->mount_snapshot_load, agent->helper, agent_on_mount_snapshot, agent);
+	agent->mount_snapshot_backoff = (struct backoff)BACKOFF_INIT(
+		MOUNT_SNAPSHOT_RETRY_MIN_MS * USEC_PER_MSEC, MOUNT_SNAPSHOT_RETRY_MAX_MS * USEC_PER_MSEC);
 	return STATUS_OK;
 }
 
@@ -880,8 +880,8 @@ enum status agent_start(struct agent *agent, struct error *err)
 		status = drivers_start(agent->drivers, err);
 	if (status != STATUS_OK)
 		return status;
-	return wakeup_arm(agent->event, &agent->session_timer, PICTURE_WAIT_MS * USEC_PER_MSEC,
-			  agent_on_picture_overdue, agent, err);
+	return wakeup_arm(agent->event, &agent->session_timer, MOUNT_SNAPSHOT_WAIT_MS * USEC_PER_MSEC,
+			  agent_on_mount_snapshot_overdue, agent, err);
 }
 
 static int on_signal(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
@@ -924,10 +924,10 @@ void agent_free(struct agent *agent)
 	session_free(agent->session);
 	controller_calls_free(agent->controller_calls);
 	wakeup_disarm(&agent->session_timer);
-	wakeup_disarm(&agent->picture_timer);
+	wakeup_disarm(&agent->mount_snapshot_timer);
 	/* what waits for an answer goes before whom the answer is for */
 	helper_client_free(agent->helper);
-	picture_load_release(&agent->picture_load);
+	mount_snapshot_load_release(&agent->mount_snapshot_load);
 	volume_manager_free(agent->volumes);
 	plugins_free(agent->plugins);
 	journal_close(agent->journal);

@@ -18,7 +18,7 @@ struct agent;
  * @ret    owned by the caller, agent_free() */
 enum status agent_new(sd_event *event, struct config *config, struct agent **ret, struct error *err);
 
-/** Start the mount helper; the session follows when the kernel picture is there, or after a while without it.
+/** Start the mount helper; the session follows when the mount snapshot is there, or after a while without it.
  */
 enum status agent_start(struct agent *agent, struct error *err);
 

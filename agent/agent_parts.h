@@ -13,7 +13,7 @@
 #include "controller/calls.h"
 #include "driver/drivers.h"
 #include "helper/client.h"
-#include "helper/picture.h"
+#include "helper/mount_snapshot.h"
 #include "kernel/mount_table.h"
 #include "log/service.h"
 #include "model/node.h"
@@ -35,9 +35,9 @@ struct agent {
 	struct rpc_tls *tls;
 	struct rpc_client *rpc;
 	struct helper_client *helper;
-	struct picture_load picture_load;
-	struct backoff picture_backoff;
-	sd_event_source *picture_timer;
+	struct mount_snapshot_load mount_snapshot_load;
+	struct backoff mount_snapshot_backoff;
+	sd_event_source *mount_snapshot_timer;
 	struct volume_manager *volumes;
 	struct tasks *tasks;
 	struct runner_env env;

@@ -143,7 +143,7 @@ size_t agent_problems(const struct agent *agent, char ret[static AGENT_PROBLEMS_
 void agent_status_text(char *dst, size_t size, void *userdata)
 {
 	const struct agent *agent = userdata;
-	const struct picture *picture = volume_manager_picture(agent->volumes);
+	const struct mount_snapshot *observed = volume_manager_observed(agent->volumes);
 	size_t n_allocs = allocs_count(agent->allocs);
 	size_t n_receipts = receipts_count(agent->receipts);
 	char session[SERVICE_TEXT_MAX];
@@ -160,7 +160,7 @@ void agent_status_text(char *dst, size_t size, void *userdata)
 				 str_s(n_receipts));
 	used = (size_t)str_format(dst, size, "%s; %s; %zu allocation%s%s%s", session, helper, n_allocs,
 				  str_s(n_allocs), receipts,
-				  picture ? "" : "; what is mounted is not known yet");
+				  observed ? "" : "; what is mounted is not known yet");
 	for (size_t i = 0; i < n_problems && used < size; i++)
 		used += (size_t)snprintf(dst + used, size - used, "; %s", problems[i]);
 }

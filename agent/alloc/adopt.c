@@ -33,10 +33,11 @@ static bool device_is_there(const struct volume_record *volume, const char *path
 
 /* What the kernel shows of a volume that is journalled as published. */
 static bool mount_is_there(const struct volume_record *volume, const char *path,
-			   const struct picture *picture, struct error *ret_why)
+			   const struct mount_snapshot *observed, struct error *ret_why)
 {
 	const struct volume_target *target = &volume->target;
-	const struct picture_mount *published = picture_published(picture, target->alloc_id, target->slot);
+	const struct mount_snapshot_entry *published =
+		mount_snapshot_published(observed, target->alloc_id, target->slot);
 
 	if (!published) {
 		(void)error_set(
@@ -56,25 +57,26 @@ static bool mount_is_there(const struct volume_record *volume, const char *path,
 	return true;
 }
 
-static bool volume_is_there(const struct alloc_record *record, uint32_t i, const struct picture *picture,
-			    const struct mount_table *table, struct error *ret_why)
+static bool volume_is_there(const struct alloc_record *record, uint32_t i,
+			    const struct mount_snapshot *observed, const struct mount_table *table,
+			    struct error *ret_why)
 {
 	const struct volume_record *volume = &record->volumes[i];
 	const char *path = record->alloc.published[i].path;
 
 	return volume_target_is_device(&volume->target) ? device_is_there(volume, path, table, ret_why)
-							: mount_is_there(volume, path, picture, ret_why);
+							: mount_is_there(volume, path, observed, ret_why);
 }
 
-bool adopt_is_missing(const struct alloc_record *record, uint32_t i, const struct picture *picture)
+bool adopt_is_missing(const struct alloc_record *record, uint32_t i, const struct mount_snapshot *observed)
 {
 	const struct volume_record *volume = &record->volumes[i];
 
 	return volume->state == VOLUME_PUBLISHED && !volume_target_is_device(&volume->target) &&
-	       !picture_published(picture, volume->target.alloc_id, volume->target.slot);
+	       !mount_snapshot_published(observed, volume->target.alloc_id, volume->target.slot);
 }
 
-enum adopt_action adopt_decide(const struct alloc_record *record, const struct picture *picture,
+enum adopt_action adopt_decide(const struct alloc_record *record, const struct mount_snapshot *observed,
 			       const struct mount_table *table, const char *boot_id, struct error *ret_why)
 {
 	bool is_missing = false;
@@ -87,10 +89,10 @@ enum adopt_action adopt_decide(const struct alloc_record *record, const struct p
 		return ADOPT_GO_ON;
 	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
 		if (record->volumes[i].state != VOLUME_PUBLISHED ||
-		    volume_is_there(record, i, picture, table, ret_why))
+		    volume_is_there(record, i, observed, table, ret_why))
 			continue;
 		/* a unit or a task has its files open below, or has written beside the volume */
-		if (!adopt_is_missing(record, i, picture) || alloc_record_has_work(record))
+		if (!adopt_is_missing(record, i, observed) || alloc_record_has_work(record))
 			return ADOPT_FAIL;
 		is_missing = true;
 	}

@@ -5,7 +5,7 @@
 
 #include "alloc/record.h"
 #include "base/error.h"
-#include "helper/picture.h"
+#include "helper/mount_snapshot.h"
 #include "kernel/mount_table.h"
 
 #include <stdbool.h>
@@ -21,12 +21,12 @@ enum adopt_action {
 	ADOPT_ACTION_N,
 };
 
-/** @picture of this boot
+/** @observed of this boot
  * @table  where a device that a csi plugin has bound shows; NULL: it cannot be read, what is journalled
  * counts
  * @ret_why filled for ADOPT_FAIL and ADOPT_REMOUNT; may be NULL */
-enum adopt_action adopt_decide(const struct alloc_record *record, const struct picture *picture,
+enum adopt_action adopt_decide(const struct alloc_record *record, const struct mount_snapshot *observed,
 			       const struct mount_table *table, const char *boot_id, struct error *ret_why);
 
 /** Of an ADOPT_REMOUNT: is this volume one that is missing? */
-bool adopt_is_missing(const struct alloc_record *record, uint32_t i, const struct picture *picture);
+bool adopt_is_missing(const struct alloc_record *record, uint32_t i, const struct mount_snapshot *observed);

@@ -150,26 +150,27 @@ static struct mount_table *read_table(const struct allocs *allocs)
 	return table;
 }
 
-static void remount(struct alloc_runner *runner, const struct picture *picture, const struct error *why)
+static void remount(struct alloc_runner *runner, const struct mount_snapshot *observed,
+		    const struct error *why)
 {
 	const struct alloc_record *record = alloc_runner_record(runner);
 
 	log_ctx(LOG_WARNING, &(struct log_ctx){.alloc = record->alloc.id, .op = "adopt", .err = why},
 		"what is missing is mounted again under its claim");
 	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
-		if (adopt_is_missing(record, i, picture))
+		if (adopt_is_missing(record, i, observed))
 			alloc_runner_unmounted(runner, i);
 	}
 }
 
-static void adopt(struct alloc_runner *runner, const struct picture *picture, const struct mount_table *table,
-		  const char *boot_id)
+static void adopt(struct alloc_runner *runner, const struct mount_snapshot *observed,
+		  const struct mount_table *table, const char *boot_id)
 {
 	const struct alloc_record *record = alloc_runner_record(runner);
 	const struct log_ctx ctx = {.alloc = record->alloc.id, .op = "adopt"};
 	struct error why;
 
-	switch (adopt_decide(record, picture, table, boot_id, &why)) {
+	switch (adopt_decide(record, observed, table, boot_id, &why)) {
 	case ADOPT_KEEP:
 		log_ctx(LOG_INFO, &ctx, "adopted with %u volumes", record->alloc.n_volumes);
 		break;
@@ -177,7 +178,7 @@ static void adopt(struct alloc_runner *runner, const struct picture *picture, co
 		log_ctx(LOG_INFO, &ctx, "goes on from phase %s", alloc_phase_name(record->phase));
 		break;
 	case ADOPT_REMOUNT:
-		remount(runner, picture, &why);
+		remount(runner, observed, &why);
 		break;
 	case ADOPT_FAIL:
 		alloc_runner_fail(runner, &why);
@@ -192,7 +193,7 @@ static void adopt(struct alloc_runner *runner, const struct picture *picture, co
 	alloc_runner_start(runner);
 }
 
-void allocs_adopt(struct allocs *allocs, const struct picture *picture)
+void allocs_adopt(struct allocs *allocs, const struct mount_snapshot *observed)
 {
 	cleanup(mount_table_freep) struct mount_table *table = read_table(allocs);
 	struct release_entry *release, *next;
@@ -203,7 +204,7 @@ void allocs_adopt(struct allocs *allocs, const struct picture *picture)
 	RB_FOREACH (entry, alloc_tree, &allocs->tree)
 		note_plugins(allocs->env, alloc_runner_record(entry->runner));
 	RB_FOREACH (entry, alloc_tree, &allocs->tree)
-		adopt(entry->runner, picture, table, allocs->env->boot_id);
+		adopt(entry->runner, observed, table, allocs->env->boot_id);
 	for (release = LIST_FIRST(&allocs->releases); release; release = next) {
 		next = LIST_NEXT(release, entry);
 		release_start(release->release);
@@ -491,13 +492,13 @@ bool allocs_know_stage(const struct allocs *allocs, const char *wire_volume)
 static bool kernel_uses(const struct allocs *allocs, const char *wire_volume, const char *but_alloc,
 			uint8_t but_slot)
 {
-	const struct picture *picture = volume_manager_picture(allocs->env->volumes);
-	const struct picture_mount *staged = picture_staged(picture, wire_volume);
-	struct picture_mount *published = NULL;
+	const struct mount_snapshot *observed = volume_manager_observed(allocs->env->volumes);
+	const struct mount_snapshot_entry *staged = mount_snapshot_staged(observed, wire_volume);
+	struct mount_snapshot_entry *published = NULL;
 
 	if (!staged)
 		return false;
-	while ((published = picture_next_published(picture, published))) {
+	while ((published = mount_snapshot_next_published(observed, published))) {
 		if (published->dev_major != staged->dev_major || published->dev_minor != staged->dev_minor)
 			continue;
 		if (published->slot == but_slot && str_eq(published->alloc, but_alloc))

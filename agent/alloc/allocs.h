@@ -5,7 +5,7 @@
 #include "alloc/release.h"
 #include "alloc/runner.h"
 #include "base/error.h"
-#include "helper/picture.h"
+#include "helper/mount_snapshot.h"
 #include "model/alloc.h"
 #include "model/claim.h"
 
@@ -29,8 +29,8 @@ void allocs_free(struct allocs *allocs);
 /** Read the journal, with its receipts. Blocks. Once, at start-up. */
 enum status allocs_load(struct allocs *allocs, struct error *err);
 
-/** The first kernel picture is there: decide for each allocation of the journal, and begin. */
-void allocs_adopt(struct allocs *allocs, const struct picture *picture);
+/** The first mount snapshot is there: decide for each allocation of the journal, and begin. */
+void allocs_adopt(struct allocs *allocs, const struct mount_snapshot *observed);
 
 /** Before the plugins' folder is looked at: allocations that ran before a restart still run their plugins. */
 void allocs_expect_plugins(struct allocs *allocs);

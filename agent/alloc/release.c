@@ -39,12 +39,12 @@ static struct log_ctx context(const struct release *release)
 }
 
 /* Is something else than @wire_volume staged from the device? */
-static bool other_volume_has_device(const struct picture *picture, const char *wire_volume,
-				    const struct picture_mount *published)
+static bool other_volume_has_device(const struct mount_snapshot *observed, const char *wire_volume,
+				    const struct mount_snapshot_entry *published)
 {
-	struct picture_mount *staged = NULL;
+	struct mount_snapshot_entry *staged = NULL;
 
-	while ((staged = picture_next_staged(picture, staged))) {
+	while ((staged = mount_snapshot_next_staged(observed, staged))) {
 		if (!str_eq(staged->volume, wire_volume) && staged->dev_major == published->dev_major &&
 		    staged->dev_minor == published->dev_minor)
 			return true;
@@ -56,19 +56,20 @@ static bool other_volume_has_device(const struct picture *picture, const char *w
  * explains. */
 static uint32_t find_slots(const struct release *release)
 {
-	const struct picture *picture = volume_manager_picture(release->env->volumes);
-	const struct picture_mount *staged = picture_staged(picture, release->target.wire_volume);
+	const struct mount_snapshot *observed = volume_manager_observed(release->env->volumes);
+	const struct mount_snapshot_entry *staged =
+		mount_snapshot_staged(observed, release->target.wire_volume);
 	uint32_t slots = 0;
 
 	for (unsigned int slot = 0; slot <= MH_SLOT_MAX; slot++) {
-		const struct picture_mount *published =
-			picture_published(picture, release->target.alloc_id, (uint8_t)slot);
+		const struct mount_snapshot_entry *published =
+			mount_snapshot_published(observed, release->target.alloc_id, (uint8_t)slot);
 
 		if (!published)
 			continue;
 		if (staged ? published->dev_major == staged->dev_major &&
 				     published->dev_minor == staged->dev_minor
-			   : !other_volume_has_device(picture, release->target.wire_volume, published))
+			   : !other_volume_has_device(observed, release->target.wire_volume, published))
 			slots |= UINT32_C(1) << slot;
 	}
 	return slots;
@@ -251,12 +252,12 @@ void release_leave_out_plugin(struct release *release, const struct claim *claim
  * device's. */
 static enum source_class find_class(const struct release *release)
 {
-	const struct picture *picture = volume_manager_picture(release->env->volumes);
+	const struct mount_snapshot *observed = volume_manager_observed(release->env->volumes);
 
-	for (size_t i = 0; i < picture->n_profiles; i++) {
-		if (str_eq(picture->profiles[i].name, release->target.profile) &&
-		    picture->profiles[i].class < MH_CLASS_CSI)
-			return (enum source_class)picture->profiles[i].class;
+	for (size_t i = 0; i < observed->n_profiles; i++) {
+		if (str_eq(observed->profiles[i].name, release->target.profile) &&
+		    observed->profiles[i].class < MH_CLASS_CSI)
+			return (enum source_class)observed->profiles[i].class;
 	}
 	return SOURCE_BLOCK;
 }

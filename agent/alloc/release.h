@@ -19,7 +19,7 @@ enum status release_new(const struct runner_env *env, const struct claim *claim,
 			const struct ticket *ticket, release_done_fn *done, void *userdata,
 			struct release **ret, struct error *err);
 
-/** Once. There must be a kernel picture. */
+/** Once. There must be a mount snapshot. */
 void release_start(struct release *release);
 
 const char *release_claim_id(const struct release *release);

@@ -59,7 +59,7 @@ enum status alloc_runner_new(const struct runner_env *env, struct alloc_record *
 /** Journal the record as it is, for one that is new. */
 void alloc_runner_save(struct alloc_runner *runner);
 
-/** Go on from where the record stands. There must be a kernel picture. */
+/** Go on from where the record stands. There must be a mount snapshot. */
 void alloc_runner_start(struct alloc_runner *runner);
 
 /** Once, before alloc_runner_start(): one that ran, or was starting, before a restart of the agent still

@@ -376,7 +376,7 @@ static const struct outcome outcomes[MH_STATUS_N] = {
 	[MH_INTERNAL] = {STATUS_INTERNAL, "a check after the operation failed"},
 };
 
-/* Of several the last, as a picture has it. */
+/* Of several the last, as a mount snapshot has it. */
 struct mh_reply helper_reply_of_look(const struct mh_list_reply *list)
 {
 	const struct mh_list_entry *last = &list->entries[list->count > 0 ? list->count - 1 : 0];

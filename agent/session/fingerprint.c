@@ -13,12 +13,12 @@ enum { HELPER_FAILURES_UNHEALTHY = 3 }; /* starts of the helper that fail in a r
 
 /* CSI profiles name what a plugin may do through the helper; the plugins themselves are fingerprinted apart.
  */
-static bool is_native(const struct picture_profile *profile)
+static bool is_native(const struct mount_snapshot_profile *profile)
 {
 	return profile->class != MH_CLASS_CSI;
 }
 
-static struct node_plugin native_of(const struct picture_profile *profile,
+static struct node_plugin native_of(const struct mount_snapshot_profile *profile,
 				    const struct fingerprint_facts *facts)
 {
 	const struct helper_info *helper = facts->helper;
@@ -68,13 +68,13 @@ static bool add_csi(Holdfast__V1__Fingerprint *fingerprint, const struct plugins
 
 static bool add_native(Holdfast__V1__Fingerprint *fingerprint, const struct fingerprint_facts *facts)
 {
-	const struct picture *picture = facts->picture;
+	const struct mount_snapshot *observed = facts->observed;
 
-	for (size_t i = 0; picture && i < picture->n_profiles && fingerprint->n_plugins < NODE_PLUGINS_MAX;
+	for (size_t i = 0; observed && i < observed->n_profiles && fingerprint->n_plugins < NODE_PLUGINS_MAX;
 	     i++) {
-		struct node_plugin plugin = native_of(&picture->profiles[i], facts);
+		struct node_plugin plugin = native_of(&observed->profiles[i], facts);
 
-		if (is_native(&picture->profiles[i]) && !add(fingerprint, &plugin))
+		if (is_native(&observed->profiles[i]) && !add(fingerprint, &plugin))
 			return false;
 	}
 	return true;

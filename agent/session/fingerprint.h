@@ -5,7 +5,7 @@
 
 #include "driver/drivers.h"
 #include "helper/client.h"
-#include "helper/picture.h"
+#include "helper/mount_snapshot.h"
 #include "plugins/plugins.h"
 
 #include <holdfast/v1/nodes.pb-c.h>
@@ -16,7 +16,7 @@
 struct fingerprint_facts {
 	const char *agent_version;
 	const struct helper_info *helper;
-	const struct picture *picture; /* NULL: not read yet */
+	const struct mount_snapshot *observed; /* NULL: not read yet */
 	const struct plugins *plugins;
 	const struct drivers *drivers; /* of tasks */
 };

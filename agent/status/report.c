@@ -223,7 +223,7 @@ static const struct mount_table *refreshed(struct mount_table **table, const cha
 
 /* By the helper's word, as verify_publish() judges it: in a mount namespace of our own each copy of a mount
  * is shared with copies of its own, or a slave. */
-static bool put_propagation(mount_row *row, const struct picture_mount *mount)
+static bool put_propagation(mount_row *row, const struct mount_snapshot_entry *mount)
 {
 	static const char *const names[] = {"private", "slave", "shared", "slave,shared"};
 	bool is_shared = mount && (mount->state & MH_STATE_SHARED) != 0;
@@ -234,7 +234,7 @@ static bool put_propagation(mount_row *row, const struct picture_mount *mount)
 
 /* What the mount table shows at the row's path, and whether it is what was asked for. */
 static bool put_view(mount_row *row, const struct tables *tables, const struct volume_record *volume,
-		     const struct picture_mount *published)
+		     const struct mount_snapshot_entry *published)
 {
 	const struct verify_reply reply = {
 		.state = published ? published->state : 0,
@@ -277,8 +277,9 @@ static bool put_record_mounts(report *pb, const struct report_facts *facts, cons
 {
 	for (uint8_t i = 0; i < record->alloc.n_volumes; i++) {
 		const struct volume_record *volume = &record->volumes[i];
-		const struct picture_mount *published =
-			facts->picture ? picture_published(facts->picture, record->alloc.id, i) : NULL;
+		const struct mount_snapshot_entry *published =
+			facts->observed ? mount_snapshot_published(facts->observed, record->alloc.id, i)
+					: NULL;
 		mount_row *row;
 
 		if (volume->state != VOLUME_PUBLISHED)
@@ -296,8 +297,8 @@ static bool put_record_mounts(report *pb, const struct report_facts *facts, cons
 	return true;
 }
 
-static bool put_unknown(report *pb, const struct report_facts *facts, const struct picture_mount *mount,
-			const struct tables *tables)
+static bool put_unknown(report *pb, const struct report_facts *facts,
+			const struct mount_snapshot_entry *mount, const struct tables *tables)
 {
 	char volume[sizeof("unknown, staged as ") + MH_LABEL_SIZE] = "unknown";
 	char path[ALLOC_PATH_MAX + 1] = "";
@@ -315,16 +316,16 @@ static bool put_unknown(report *pb, const struct report_facts *facts, const stru
 
 static bool put_unknowns(report *pb, const struct report_facts *facts, const struct tables *tables)
 {
-	struct picture_mount *mount = NULL;
+	struct mount_snapshot_entry *mount = NULL;
 
-	if (!facts->picture)
+	if (!facts->observed)
 		return true;
-	while ((mount = picture_next_published(facts->picture, mount))) {
+	while ((mount = mount_snapshot_next_published(facts->observed, mount))) {
 		if (!allocs_know_publish(facts->allocs, mount->alloc, mount->slot) &&
 		    !put_unknown(pb, facts, mount, tables))
 			return false;
 	}
-	while ((mount = picture_next_staged(facts->picture, mount))) {
+	while ((mount = mount_snapshot_next_staged(facts->observed, mount))) {
 		if (!allocs_know_stage(facts->allocs, mount->volume) &&
 		    !put_unknown(pb, facts, mount, tables))
 			return false;
@@ -340,8 +341,8 @@ static bool put_mounts(report *pb, const struct report_facts *facts)
 	const struct alloc_runner *runner = NULL;
 	size_t n = allocs_count(facts->allocs) * ALLOC_VOLUMES_MAX;
 
-	if (facts->picture)
-		n += facts->picture->n_published + facts->picture->n_staged;
+	if (facts->observed)
+		n += facts->observed->n_published + facts->observed->n_staged;
 	pb->mounts = calloc(n + 1, sizeof(void *));
 	if (!pb->mounts)
 		return false;

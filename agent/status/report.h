@@ -23,7 +23,7 @@ struct report_facts {
 	const struct session_info *session;
 	const struct helper_client *helper;
 	const struct allocs *allocs;
-	const struct picture *picture; /* NULL: not read yet */
+	const struct mount_snapshot *observed; /* NULL: not read yet */
 	const struct receipts *receipts;
 	const struct plugins *plugins;
 	const struct drivers *drivers;

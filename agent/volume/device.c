@@ -9,9 +9,9 @@
 static bool is_reused(const struct volume_op *op)
 {
 	const struct volume_target *target = &op->target;
-	struct picture_mount *staged = NULL;
+	struct mount_snapshot_entry *staged = NULL;
 
-	while ((staged = picture_next_staged(op->manager->picture, staged))) {
+	while ((staged = mount_snapshot_next_staged(op->manager->observed, staged))) {
 		if (staged->dev_major == target->dev_major && staged->dev_minor == target->dev_minor)
 			return true;
 	}

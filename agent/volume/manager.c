@@ -163,7 +163,7 @@ static void op_begin(struct volume_queue *queue, struct volume_op *op)
 static int on_dispatch(sd_event_source *source, void *userdata)
 {
 	struct volume_manager *manager = userdata;
-	struct volume_queue *queue = manager->picture ? ready_take(manager) : NULL;
+	struct volume_queue *queue = manager->observed ? ready_take(manager) : NULL;
 
 	if (!queue)
 		return 0;
@@ -378,16 +378,16 @@ struct volume_op_info volume_op_info(const struct volume_op *op)
 	};
 }
 
-void volume_manager_set_picture(struct volume_manager *manager, struct picture *picture)
+void volume_manager_set_observed(struct volume_manager *manager, struct mount_snapshot *observed)
 {
-	picture_free(manager->picture);
-	manager->picture = picture;
+	mount_snapshot_free(manager->observed);
+	manager->observed = observed;
 	kick(manager);
 }
 
-const struct picture *volume_manager_picture(const struct volume_manager *manager)
+const struct mount_snapshot *volume_manager_observed(const struct volume_manager *manager)
 {
-	return manager->picture;
+	return manager->observed;
 }
 
 void volume_manager_set_plugins(struct volume_manager *manager, struct plugins *plugins, uint64_t wait_us)
@@ -467,7 +467,7 @@ void volume_manager_free(struct volume_manager *manager)
 	volume_touches_release(&manager->touches);
 	device_changes_release(&manager->device_changes);
 	mount_table_free(manager->stage_mounts);
-	picture_free(manager->picture);
+	mount_snapshot_free(manager->observed);
 	sd_event_source_disable_unref(manager->dispatch);
 	free(manager);
 }

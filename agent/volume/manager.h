@@ -3,13 +3,13 @@
 /* Mounting and unmounting volumes through the helper: operations of one volume one after another over its
  * whole stage..unstage life, different volumes side by side.
  *
- * Nothing is sent before there is a kernel picture. An unmount is repeated with a capped, jittered back-off
+ * Nothing is sent before there is a mount snapshot. An unmount is repeated with a capped, jittered back-off
  * until it succeeds and is never forced; while it waits, others have their turn. A volume is unstaged only
  * when nobody else uses it, asked at that moment. */
 
 #include "base/error.h"
 #include "helper/client.h"
-#include "helper/picture.h"
+#include "helper/mount_snapshot.h"
 #include "model/claim.h"
 #include "plugins/plugins.h"
 #include "volume/op_done.h"
@@ -48,11 +48,11 @@ void volume_manager_note_published(struct volume_manager *manager, const char *w
 /** No callbacks; @helper must be freed before. NULL is allowed. */
 void volume_manager_free(struct volume_manager *manager);
 
-/** Take over the kernel picture just read; what was queued goes on. */
-void volume_manager_set_picture(struct volume_manager *manager, struct picture *picture);
+/** Take over the mount snapshot just read; what was queued goes on. */
+void volume_manager_set_observed(struct volume_manager *manager, struct mount_snapshot *observed);
 
-/** The picture, kept up to date; NULL before the first. */
-const struct picture *volume_manager_picture(const struct volume_manager *manager);
+/** The mount snapshot, kept up to date; NULL before the first. */
+const struct mount_snapshot *volume_manager_observed(const struct volume_manager *manager);
 
 /** Stage (if needed), publish and verify. @target copied. @done runs once, from the event loop.
  * @ret for volume_op_cancel() and volume_op_info(), until @done ran */

@@ -19,7 +19,7 @@ bool volume_nfs_is_listed(const struct volume_op *op, uint32_t dev_major, uint32
 	       is_listed;
 }
 
-void volume_nfs_note(struct volume_op *op, const struct picture_mount *staged)
+void volume_nfs_note(struct volume_op *op, const struct mount_snapshot_entry *staged)
 {
 	struct volume_target *target = &op->target;
 	struct volume_manager *manager = op->manager;

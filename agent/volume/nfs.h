@@ -8,7 +8,7 @@
 /** Of a volume that is staged and about to be unstaged: what will be asked afterwards, when its mount is gone
  * here. Also tells that a volume is one of NFS if its profile, which would, is gone.
  * @staged of the operation's volume; its number is not yet the operation's */
-void volume_nfs_note(struct volume_op *op, const struct picture_mount *staged);
+void volume_nfs_note(struct volume_op *op, const struct mount_snapshot_entry *staged);
 
 /** The kernel lists the file system that was just published: only then will its absence mean anything. */
 bool volume_nfs_is_listed(const struct volume_op *op, uint32_t dev_major, uint32_t dev_minor);

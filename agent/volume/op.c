@@ -493,7 +493,7 @@ void volume_plugin_stop(struct volume_op *op)
 	op->call = NULL;
 }
 
-static void picture_note(struct volume_op *op, enum mh_list_kind kind, const struct mh_reply *reply)
+static void note_observed(struct volume_op *op, enum mh_list_kind kind, const struct mh_reply *reply)
 {
 	struct mh_list_entry entry = {
 		.dev_major = reply->dev_major,
@@ -507,18 +507,18 @@ static void picture_note(struct volume_op *op, enum mh_list_kind kind, const str
 		(void)str_copy(entry.alloc, sizeof(entry.alloc), op->target.alloc_id);
 		entry.slot = op->target.slot;
 	}
-	/* what does not fit is read with the next picture */
-	(void)picture_add(op->manager->picture, kind, &entry, NULL);
+	/* what does not fit is read with the next mount snapshot */
+	(void)mount_snapshot_add(op->manager->observed, kind, &entry, NULL);
 }
 
-/* A refusal comes without its reason; the one that a new plugin meets first the picture shows. */
+/* A refusal comes without its reason; the one that a new plugin meets first the mount snapshot shows. */
 static bool lacks_profile(const struct volume_op *op)
 {
-	const struct picture *picture = op->manager->picture;
+	const struct mount_snapshot *observed = op->manager->observed;
 
-	for (size_t i = 0; i < picture->n_profiles; i++) {
-		if (picture->profiles[i].class == MH_CLASS_CSI &&
-		    str_eq(picture->profiles[i].name, op->target.profile))
+	for (size_t i = 0; i < observed->n_profiles; i++) {
+		if (observed->profiles[i].class == MH_CLASS_CSI &&
+		    str_eq(observed->profiles[i].name, op->target.profile))
 			return false;
 	}
 	return op->target.type == VOLUME_CSI;
@@ -553,7 +553,7 @@ static void relay(const struct volume_op *op, const struct mh_reply *reply, cons
 
 static enum status take_reply(struct volume_op *op, const struct mh_reply *reply, struct error *err)
 {
-	struct picture *picture = op->manager->picture;
+	struct mount_snapshot *observed = op->manager->observed;
 	char subject[sizeof("volume ") + VOLUME_ID_MAX];
 	enum status status;
 
@@ -576,7 +576,7 @@ static enum status take_reply(struct volume_op *op, const struct mh_reply *reply
 	case MH_OP_STAGE:
 		if ((reply->state & MH_STATE_STAGED) == 0)
 			return STATUS_OK;
-		picture_note(op, MH_LIST_STAGED, reply);
+		note_observed(op, MH_LIST_STAGED, reply);
 		if (op->target.type == VOLUME_CSI)
 			volume_device_judge(op, reply->dev_major, reply->dev_minor,
 					    op->state == VOLUME_OP_CONFIRMING);
@@ -586,18 +586,18 @@ static enum status take_reply(struct volume_op *op, const struct mh_reply *reply
 		if (reply->status != MH_NOT_FOUND && op->target.type == VOLUME_CSI)
 			volume_touches_add(&op->manager->touches, op->target.wire_volume);
 		if ((reply->state & MH_STATE_STAGED) != 0)
-			picture_note(op, MH_LIST_STAGED, reply);
+			note_observed(op, MH_LIST_STAGED, reply);
 		op->has_met_other = false;
 		return STATUS_OK;
 	case MH_OP_PUBLISH:
-		picture_note(op, MH_LIST_PUBLISHED, reply);
+		note_observed(op, MH_LIST_PUBLISHED, reply);
 		op->publish_reply = *reply;
 		return STATUS_OK;
 	case MH_OP_UNPUBLISH:
-		picture_remove_published(picture, op->target.alloc_id, op->target.slot);
+		mount_snapshot_remove_published(observed, op->target.alloc_id, op->target.slot);
 		return STATUS_OK;
 	default:
-		picture_remove_staged(picture, op->target.wire_volume);
+		mount_snapshot_remove_staged(observed, op->target.wire_volume);
 		volume_touches_remove(&op->manager->touches, op->target.wire_volume);
 		status = volume_device_check(op, reply, err);
 		if (status == STATUS_OK && op->has_left_out)
@@ -915,11 +915,12 @@ static void op_check(struct volume_op *op)
 {
 	struct volume_manager *manager = op->manager;
 	struct volume_target *target = &op->target;
-	const struct picture_mount *staged = picture_staged(manager->picture, target->wire_volume);
+	const struct mount_snapshot_entry *staged =
+		mount_snapshot_staged(manager->observed, target->wire_volume);
 	bool is_plugins =
 		target->type == VOLUME_CSI && volume_touches_has(&manager->touches, target->wire_volume);
 
-	/* for the check after unstaging, when the picture has forgotten it */
+	/* for the check after unstaging, when the mount snapshot has forgotten it */
 	if (staged && !volume_target_is_device(target)) {
 		volume_nfs_note(op, staged);
 		target->dev_major = staged->dev_major;

@@ -6,7 +6,7 @@
 #include "base/backoff.h"
 #include "base/tree.h"
 #include "helper/client.h"
-#include "helper/picture.h"
+#include "helper/mount_snapshot.h"
 #include "kernel/device_changes.h"
 #include "kernel/host_devices.h"
 #include "kernel/mount_table.h"
@@ -29,7 +29,7 @@ struct volume_op {
 	enum volume_op_event kind; /* VOLUME_OP_MOUNT, _UNMOUNT, _RELEASE or _EXPAND */
 	enum volume_op_state state;
 	bool is_cancelled;
-	bool has_met_other;    /* instance of the helper at work: the picture lacks what that did */
+	bool has_met_other;    /* instance of the helper at work: the mount snapshot lacks what that did */
 	bool has_staged_again; /* as the plugin refused to publish */
 	bool has_left_out;     /* the plugin: from there on the helper alone undid it */
 	bool has_mounted;
@@ -88,7 +88,7 @@ struct volume_manager {
 	struct device_changes device_changes;
 	struct mount_table *stage_mounts; /* below stage_base; NULL: none was looked for yet */
 	char stage_base[MH_PATH_SIZE];
-	struct picture *picture;
+	struct mount_snapshot *observed;
 	struct path_probes *probes;
 	struct volume_queues queues;
 	TAILQ_HEAD(, volume_queue) ready; /* in the order in which they became so */

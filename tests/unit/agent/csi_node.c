@@ -246,11 +246,11 @@ static bool in_use(const char *wire_volume, enum volume_use use, const char *all
 }
 
 /* As the helper lists it. */
-static struct picture *read_picture(const struct csi_node *node)
+static struct mount_snapshot *read_mount_snapshot(const struct csi_node *node)
 {
-	struct picture *picture = picture_new();
+	struct mount_snapshot *observed = mount_snapshot_new();
 
-	assert_non_null(picture);
+	assert_non_null(observed);
 	for (size_t i = 0; i < FAKE_MOUNTS_MAX; i++) {
 		const struct fake_mount *mount = &node->fake.state->mounts[i];
 		struct mh_list_entry entry = {
@@ -259,7 +259,7 @@ static struct picture *read_picture(const struct csi_node *node)
 		if (!mount->is_used)
 			continue;
 		(void)str_copy(entry.alloc, sizeof(entry.alloc), mount->alloc);
-		assert_int_equal(picture_add(picture, MH_LIST_PUBLISHED, &entry, NULL), STATUS_OK);
+		assert_int_equal(mount_snapshot_add(observed, MH_LIST_PUBLISHED, &entry, NULL), STATUS_OK);
 	}
 	for (size_t i = 0; i < FAKE_FOLDERS_MAX; i++) {
 		const struct fake_folder *folder = &node->fake.state->folders[i];
@@ -271,10 +271,11 @@ static struct picture *read_picture(const struct csi_node *node)
 			if (!folder->is_used || !folder->targets[t].is_mounted)
 				continue;
 			(void)str_copy(entry.volume, sizeof(entry.volume), folder->volume);
-			assert_int_equal(picture_add(picture, MH_LIST_STAGED, &entry, NULL), STATUS_OK);
+			assert_int_equal(mount_snapshot_add(observed, MH_LIST_STAGED, &entry, NULL),
+					 STATUS_OK);
 		}
 	}
-	return picture;
+	return observed;
 }
 
 static void agent_start(struct csi_node *node)
@@ -294,7 +295,7 @@ static void agent_start(struct csi_node *node)
 	node->plugins = fake_plugins_new(node->event);
 	fake_plugins_add(node->plugins, CSI_PLUGIN, node->model);
 	volume_manager_set_plugins(node->manager, node->plugins, node->wait_us);
-	volume_manager_set_picture(node->manager, read_picture(node));
+	volume_manager_set_observed(node->manager, read_mount_snapshot(node));
 	assert_int_equal(helper_client_start(node->helper, &err), STATUS_OK);
 }
 

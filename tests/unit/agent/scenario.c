@@ -38,7 +38,7 @@ bool is_connected(struct world *w)
 	return w->server.session && w->server.hellos > 0;
 }
 
-bool has_whole_picture(struct world *w)
+bool has_mount_snapshot(struct world *w)
 {
 	return is_connected(w) && w->server.picture_complete;
 }

@@ -14,7 +14,7 @@ bool a_ended_and_all_is_released(struct world *w);
 bool all_is_acknowledged(struct world *w);
 
 bool is_connected(struct world *w);
-bool has_whole_picture(struct world *w);
+bool has_mount_snapshot(struct world *w);
 
 /** As the server knows it. */
 enum client_status status_of(struct world *w, const char *id);

@@ -45,7 +45,7 @@ enum kernel_view {
 	KERNEL_VIEW_N,
 };
 
-static void show(struct picture *picture, uint32_t volume, enum kernel_view view)
+static void show(struct mount_snapshot *observed, uint32_t volume, enum kernel_view view)
 {
 	struct mh_list_entry staged = {.dev_minor = 100 + volume};
 	struct mh_list_entry published = {
@@ -55,25 +55,26 @@ static void show(struct picture *picture, uint32_t volume, enum kernel_view view
 	(void)snprintf(staged.volume, sizeof(staged.volume), "vol%u-0123456789abcdef", volume);
 	if (view == KERNEL_NOTHING)
 		return;
-	assert_int_equal(picture_add(picture, MH_LIST_STAGED, &staged, &err), STATUS_OK);
+	assert_int_equal(mount_snapshot_add(observed, MH_LIST_STAGED, &staged, &err), STATUS_OK);
 	if (view == KERNEL_OTHER_DEVICE)
 		published.dev_minor = 7;
 	if (view != KERNEL_STAGED)
-		assert_int_equal(picture_add(picture, MH_LIST_PUBLISHED, &published, &err), STATUS_OK);
+		assert_int_equal(mount_snapshot_add(observed, MH_LIST_PUBLISHED, &published, &err),
+				 STATUS_OK);
 }
 
 static enum adopt_action decide(enum alloc_phase phase, uint32_t n_published, enum kernel_view first,
 				enum kernel_view second, const char *boot_id, struct error *why)
 {
 	struct alloc_record *record = records_make(2);
-	struct picture *picture = picture_new();
+	struct mount_snapshot *observed = mount_snapshot_new();
 	enum adopt_action action;
 
 	records_drive(record, phase, n_published, phase == ALLOC_NEW || phase == ALLOC_CLAIMING ? 0 : 2);
-	show(picture, 0, first);
-	show(picture, 1, second);
-	action = adopt_decide(record, picture, NULL, boot_id, why);
-	picture_free(picture);
+	show(observed, 0, first);
+	show(observed, 1, second);
+	action = adopt_decide(record, observed, NULL, boot_id, why);
+	mount_snapshot_free(observed);
 	free(record);
 	return action;
 }
@@ -148,17 +149,17 @@ TEST(a_missing_mount_is_named)
 TEST(what_a_unit_worked_without_is_not_mounted_again_under_it)
 {
 	struct alloc_record *record = records_make(1);
-	struct picture *picture = picture_new();
+	struct mount_snapshot *observed = mount_snapshot_new();
 	struct error why;
 
 	records_drive(record, ALLOC_RUNNING, 1, 1);
-	assert_true(adopt_is_missing(record, 0, picture));
-	assert_int_equal(adopt_decide(record, picture, NULL, BOOT_ID, &why), ADOPT_REMOUNT);
+	assert_true(adopt_is_missing(record, 0, observed));
+	assert_int_equal(adopt_decide(record, observed, NULL, BOOT_ID, &why), ADOPT_REMOUNT);
 	record->task.state = TASK_RECORD_RUNNING;
-	assert_int_equal(adopt_decide(record, picture, NULL, BOOT_ID, &why), ADOPT_FAIL);
-	show(picture, 0, KERNEL_PUBLISHED);
-	assert_false(adopt_is_missing(record, 0, picture));
-	picture_free(picture);
+	assert_int_equal(adopt_decide(record, observed, NULL, BOOT_ID, &why), ADOPT_FAIL);
+	show(observed, 0, KERNEL_PUBLISHED);
+	assert_false(adopt_is_missing(record, 0, observed));
+	mount_snapshot_free(observed);
 	free(record);
 }
 
@@ -183,7 +184,7 @@ TEST(a_device_is_looked_for_in_the_mount_table)
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		struct alloc_record *record = records_make(1);
-		struct picture *picture = picture_new();
+		struct mount_snapshot *observed = mount_snapshot_new();
 		struct error why = {0};
 
 		records_drive(record, ALLOC_RUNNING, 1, 1);
@@ -194,7 +195,7 @@ TEST(a_device_is_looked_for_in_the_mount_table)
 		bound_at = rows[i].at;
 		bound_minor = rows[i].minor;
 		is_no_device = rows[i].is_no_device;
-		assert_int_equal(adopt_decide(record, picture,
+		assert_int_equal(adopt_decide(record, observed,
 					      rows[i].has_table
 						      ? (const struct mount_table *)(const void *)&some_table
 						      : NULL,
@@ -203,7 +204,7 @@ TEST(a_device_is_looked_for_in_the_mount_table)
 		assert_int_equal(why.status, rows[i].words ? STATUS_ABORTED : STATUS_OK);
 		if (rows[i].words)
 			assert_non_null(strstr(why.msg, rows[i].words));
-		picture_free(picture);
+		mount_snapshot_free(observed);
 		free(record);
 	}
 }

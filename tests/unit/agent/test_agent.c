@@ -61,7 +61,7 @@ TEST_FIXTURE(what_has_ended_is_forgotten, world_setup, world_teardown)
 	world_start_agent(w);
 	end = world_deadline();
 	while (w->server.hellos == hellos || !w->server.picture_complete)
-		world_turn(w, end, "the picture of the agent started again");
+		world_turn(w, end, "the mount snapshot of the agent started again");
 	assert_int_equal(w->server.hello_allocs, 0);
 }
 
@@ -550,7 +550,7 @@ TEST_FIXTURE(a_stage_that_is_refused_undoes_what_was_done, world_setup, world_te
 	uint64_t end;
 
 	world_start_agent(w);
-	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, has_mount_snapshot);
 	w->server.hold_claims = true;
 	run_a(w, 2);
 	WORLD_UNTIL(w, claim_is_held);

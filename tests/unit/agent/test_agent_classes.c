@@ -57,7 +57,7 @@ TEST_FIXTURE(a_release_takes_the_class_from_the_profile, world_setup, world_tear
 	w->fake.state->profiles[0].class = MH_CLASS_NFS4;
 	fake_helper_put(&w->fake, world_wire("vol0"), "", 0, 100);
 	world_start_agent(w);
-	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, has_mount_snapshot);
 	WORLD_UNTIL(w, all_have_started);
 	claim = model_server_add_claim(&w->server, ALLOC_A, "vol0", world_boot_id());
 	(void)str_copy(claim->claim.profile, sizeof(claim->claim.profile), "scratch");
@@ -186,7 +186,7 @@ TEST_FIXTURE(profiles_of_class_csi_are_not_offered, world_setup, world_teardown)
 	}
 	w->fake.state->n_profiles = ARRAY_SIZE(classes);
 	world_start_agent(w);
-	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, has_mount_snapshot);
 	assert_int_equal(w->server.hello_plugins, 3);
 }
 

@@ -279,7 +279,7 @@ TEST_FIXTURE(a_restart_waits_for_the_helper_at_work, setup, teardown)
 
 static bool agent_is_adopted(struct world *w)
 {
-	return has_whole_picture(w);
+	return has_mount_snapshot(w);
 }
 
 TEST_FIXTURE(a_restart_changes_nothing_with_the_plugin_away, setup, teardown)
@@ -620,7 +620,7 @@ static void lose_journal(struct world *w)
 	w->server.picture_complete = false;
 	w->server.hellos = 0;
 	world_start_agent(w);
-	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, has_mount_snapshot);
 }
 
 static void order_release(struct world *w, struct model_claim *claim)

@@ -163,7 +163,7 @@ TEST_FIXTURE(a_node_with_nothing_on_it_is_drained_at_once, world_setup, teardown
 	drain_pb *drain;
 
 	world_start_agent(w);
-	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, has_mount_snapshot);
 	drain = begin(w, LONG_MS);
 	assert_true(drain->done);
 	assert_int_equal(drain->n_volumes, 0);

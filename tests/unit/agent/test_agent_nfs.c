@@ -219,7 +219,7 @@ static void release_with_profile(struct world *w, const char *profile)
 	w->fake.state->profiles[0].class = MH_CLASS_NFS4;
 	fake_helper_put(&w->fake, world_wire("vol0"), "", 0, 100);
 	world_start_agent(w);
-	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, has_mount_snapshot);
 	WORLD_UNTIL(w, helper_was_started_for_it);
 	w->nfs_lives = true;
 	claim = model_server_add_claim(&w->server, ALLOC_A, "vol0", world_boot_id());

@@ -92,7 +92,7 @@ TEST_FIXTURE(a_plugin_is_told_in_the_session_that_runs, setup, teardown)
 	struct world *w = *state;
 
 	world_start_agent(w);
-	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, has_mount_snapshot);
 	assert_null(told(w));
 	bind_socket("ebs/csi.sock");
 	WORLD_UNTIL(w, is_told_healthy);
@@ -147,7 +147,7 @@ TEST_FIXTURE(another_policy_of_the_helper_is_told_in_the_session_that_runs, setu
 	struct world *w = *state;
 
 	world_start_agent(w);
-	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, has_mount_snapshot);
 	memset(w->fake.state->profiles[0].name, 0, MH_LABEL_SIZE);
 	(void)str_copy(w->fake.state->profiles[0].name, MH_LABEL_SIZE, "other");
 	w->fake.state->policy++;
@@ -171,7 +171,7 @@ TEST_FIXTURE(a_helper_that_does_not_start_is_told_and_so_is_one_that_does_again,
 	struct world *w = *state;
 
 	world_start_agent(w);
-	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, has_mount_snapshot);
 	WORLD_UNTIL(w, is_native_healthy);
 	w->fake.state->start = FAKE_START_EXIT;
 	w->fake.state->start_code = 71;
@@ -307,7 +307,7 @@ TEST_FIXTURE(an_allocation_that_runs_goes_on_after_a_restart_without_its_plugin,
 	(void)unlink(path_of("ebs/csi.sock"));
 	w->server.hellos = 0;
 	world_start_agent(w);
-	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, has_mount_snapshot);
 	world_idle(w, 1200);
 	assert_int_equal(status_of(w, ALLOC_A), CLIENT_RUNNING);
 	assert_true(is_told_sick(w));

@@ -65,7 +65,7 @@ TEST_FIXTURE(what_was_not_granted_yet_is_not_held, world_setup, world_teardown)
 
 	w->server.hold_claims = true;
 	world_start_agent(w);
-	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, has_mount_snapshot);
 	run_a(w, 1);
 	WORLD_UNTIL(w, a_claim_is_asked_for);
 	ask(w);
@@ -124,7 +124,7 @@ TEST_FIXTURE(a_node_that_holds_nothing_says_so, world_setup, world_teardown)
 	struct world *w = *state;
 
 	world_start_agent(w);
-	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, has_mount_snapshot);
 	ask(w);
 	assert_int_equal(w->server.report_parts, 1);
 	assert_int_equal(w->server.n_reported_allocs, 0);
@@ -140,7 +140,7 @@ TEST_FIXTURE(what_the_journal_holds_is_told_after_a_restart_of_the_agent, world_
 	w->server.hellos = 0;
 	w->server.picture_complete = false;
 	world_start_agent(w);
-	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, has_mount_snapshot);
 	ask(w);
 	assert_int_equal(w->server.n_reported, 2);
 }
@@ -164,7 +164,7 @@ TEST_FIXTURE(a_claim_that_is_being_cleaned_up_is_held_until_that_is_done, world_
 	fake_helper_put(&w->fake, world_wire("vol0"), "", 0, 77);
 	fake_helper_put(&w->fake, world_wire("vol0"), ALLOC_B, 0, 77);
 	world_start_agent(w);
-	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, has_mount_snapshot);
 	w->fake.state->busy_unpublish = UINT32_MAX;
 	model_server_release(&w->server, claim);
 	WORLD_UNTIL(w, a_release_failed);
@@ -192,7 +192,7 @@ TEST_FIXTURE(much_is_told_in_parts, world_setup, world_teardown)
 	char id[UUID_TEXT_SIZE];
 
 	world_start_agent(w);
-	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, has_mount_snapshot);
 	for (int i = 0; i < N; i++) {
 		struct alloc alloc;
 

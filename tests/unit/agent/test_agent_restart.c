@@ -98,7 +98,7 @@ TEST_FIXTURE(an_unknown_user_keeps_a_volume_staged, world_setup, world_teardown)
 			fake_helper_mount(&w->fake, world_wire("vol0"), "", 0)->minor);
 	world_kill_agent(w);
 	world_start_agent(w); /* reads it from the kernel */
-	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, has_mount_snapshot);
 	stop_a(w);
 	assert_int_equal(done(w, MH_OP_UNSTAGE), 0);
 	assert_non_null(fake_helper_mount(&w->fake, world_wire("vol0"), "", 0));
@@ -124,7 +124,7 @@ TEST_FIXTURE(a_claim_without_allocation_is_cleaned_up_at_the_servers_word, world
 	fake_helper_put(&w->fake, "other", "", 0, 78);
 	fake_helper_put(&w->fake, "other", ALLOC_B, 1, 78);
 	world_start_agent(w);
-	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, has_mount_snapshot);
 	w->fake.state->busy_unpublish = 1;
 	model_server_release(&w->server, claim);
 	model_server_release(&w->server, claim); /* twice is once */
@@ -150,7 +150,7 @@ TEST_FIXTURE(a_publish_without_its_stage_is_cleaned_up_too, world_setup, world_t
 	fake_helper_put(&w->fake, "other", "", 0, 78);
 	fake_helper_put(&w->fake, "other", ALLOC_B, 1, 78);
 	world_start_agent(w);
-	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, has_mount_snapshot);
 	model_server_release(&w->server, claim);
 	WORLD_UNTIL(w, all_is_released);
 	assert_null(fake_helper_mount(&w->fake, "", ALLOC_B, 0));
@@ -165,7 +165,7 @@ TEST_FIXTURE(a_claim_of_which_nothing_is_there_is_released_at_once, world_setup,
 		model_server_add_claim(&w->server, ALLOC_B, "vol0", world_boot_id());
 
 	world_start_agent(w);
-	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, has_mount_snapshot);
 	model_server_release(&w->server, claim);
 	WORLD_UNTIL(w, all_is_released);
 }
@@ -178,7 +178,7 @@ TEST_FIXTURE(a_claim_is_released_whatever_the_version_of_its_ticket, world_setup
 
 	w->server.foreign_ticket_size = sizeof(struct ticket) + 16;
 	world_start_agent(w);
-	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, has_mount_snapshot);
 	model_server_release(&w->server, claim);
 	WORLD_UNTIL(w, all_is_released);
 	assert_int_equal(w->server.hellos, 1);
@@ -302,7 +302,7 @@ TEST_FIXTURE(what_a_reverted_node_has_mounted_is_told_and_given_up_at_the_server
 	w->server.hellos = 0;
 	w->server.picture_complete = false;
 	world_start_agent(w);
-	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, has_mount_snapshot);
 	assert_int_equal(w->server.hello_mounted, 1);
 	assert_string_equal(w->server.hello_claim, claim->claim.id);
 	assert_int_equal(w->server.hello_generation, claim->claim.generation);
@@ -345,7 +345,7 @@ TEST_FIXTURE(what_a_journal_that_was_put_back_has_mounted_is_not_mounted_before_
 	w->server.fail_status = STATUS_FAILED_PRECONDITION;
 	world_start_agent(w);
 	WORLD_UNTIL(w, claim_was_asked_for);
-	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, has_mount_snapshot);
 	world_idle(w, 300);
 	assert_int_equal(done(w, MH_OP_PUBLISH), published);
 	expect_nothing_mounted(w);
@@ -362,7 +362,7 @@ TEST_FIXTURE(what_is_released_is_not_told_as_mounted, world_setup, world_teardow
 	w->server.hellos = 0;
 	w->server.hello_mounted = 7;
 	world_start_agent(w);
-	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, has_mount_snapshot);
 	assert_int_equal(w->server.hello_allocs, 1);
 	assert_int_equal(w->server.hello_mounted, 0);
 }
@@ -505,7 +505,7 @@ TEST_FIXTURE(after_a_reboot_the_allocation_is_lost_and_nothing_is_touched, world
 	assert_int_equal(done(w, MH_OP_STAGE) + done(w, MH_OP_PUBLISH) + done(w, MH_OP_UNPUBLISH), 0);
 }
 
-static bool told_without_picture(struct world *w)
+static bool connected_without_mount_snapshot(struct world *w)
 {
 	return is_connected(w) && !w->server.picture_complete;
 }
@@ -520,7 +520,7 @@ TEST_FIXTURE(without_a_helper_nothing_is_claimed_and_with_it_work_goes_on, world
 	w->fake.state->start_times = UINT32_MAX;
 	world_start_agent(w);
 	run_a(w, 1);
-	WORLD_UNTIL(w, told_without_picture);
+	WORLD_UNTIL(w, connected_without_mount_snapshot);
 	assert_int_equal(w->server.hello_plugins, 0);
 	world_idle(w, 300);
 	assert_int_equal(w->server.claim_calls, 0);
@@ -598,7 +598,7 @@ static bool kill_on_the_way_up(unsigned int turns)
 	was_up = world_turns(w, turns, a_runs);
 	world_kill_agent(w);
 	world_start_agent(w);
-	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, has_mount_snapshot);
 	WORLD_UNTIL(w, a_runs);
 	assert_int_equal(done(w, MH_OP_STAGE), 2);
 	assert_int_equal(done(w, MH_OP_PUBLISH), 2);
@@ -635,7 +635,7 @@ static bool kill_on_the_way_down(unsigned int turns)
 	was_down = world_turns(w, turns, a_ended_and_all_is_released);
 	world_kill_agent(w);
 	world_start_agent(w);
-	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, has_mount_snapshot);
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 	assert_int_equal(status_of(w, ALLOC_A), CLIENT_COMPLETE);
 	assert_int_equal(done(w, MH_OP_STAGE), 2);

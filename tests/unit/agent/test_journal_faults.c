@@ -157,7 +157,7 @@ static void end_after_fault(struct world *w)
 	world_kill_agent(w);
 	forget_fault();
 	world_start_agent(w);
-	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, has_mount_snapshot);
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 	WORLD_UNTIL(w, all_is_acknowledged);
 	expect_nothing_mounted(w);

@@ -137,13 +137,13 @@ TEST_FIXTURE(a_profile_that_the_policy_lacks_is_named, csi_node_setup, csi_node_
 
 	node->fake.state->refuses_csi = true;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct picture *picture = picture_new();
+		struct mount_snapshot *observed = mount_snapshot_new();
 		const struct csi_user *user = csi_node_add(node, "v", false, false);
 
-		assert_non_null(picture);
+		assert_non_null(observed);
 		profile.class = (uint8_t)rows[i].class;
-		assert_int_equal(picture_add(picture, MH_LIST_PROFILES, &profile, NULL), STATUS_OK);
-		volume_manager_set_picture(node->manager, picture);
+		assert_int_equal(mount_snapshot_add(observed, MH_LIST_PROFILES, &profile, NULL), STATUS_OK);
+		volume_manager_set_observed(node->manager, observed);
 		while (user->mount_error.status == STATUS_OK)
 			csi_node_turn(node);
 		assert_int_equal(user->mount_error.status, STATUS_PERMISSION_DENIED);
@@ -1421,7 +1421,7 @@ static void expand_begin(struct csi_node *node, uint64_t timeout_us, struct expa
 
 	entry.key = key;
 	entry.value = value;
-	/* as with an agent, whose kernel picture the helper gives */
+	/* as with an agent, whose mount snapshot the helper gives */
 	while (helper_client_info(node->helper)->stage_base[0] == '\0')
 		csi_node_turn(node);
 	data_external(external);

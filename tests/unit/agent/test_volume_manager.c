@@ -207,7 +207,7 @@ static void unmount(struct request *request, const char *volume, const char *all
 			 STATUS_OK);
 }
 
-TEST_FIXTURE(nothing_is_sent_before_there_is_a_picture, setup, teardown)
+TEST_FIXTURE(nothing_is_sent_before_the_first_mount_snapshot, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"};
@@ -218,28 +218,28 @@ TEST_FIXTURE(nothing_is_sent_before_there_is_a_picture, setup, teardown)
 		assert_true(sd_event_run(f->event, 5 * USEC_PER_MSEC) >= 0);
 	assert_int_equal(f->fake.state->calls, 0);
 	assert_string_equal(volume_op_info(a.task).step, "queued");
-	volume_manager_set_picture(f->manager, picture_new());
+	volume_manager_set_observed(f->manager, mount_snapshot_new());
 	run_until(f, &f->n_done, 1);
 	assert_int_equal(f->results[0].status, STATUS_OK);
 	assert_string_equal(f->results[0].path, FAKE_PUBLISH_BASE "/" ALLOC_A "/0");
 }
 
-TEST_FIXTURE(the_picture_follows_what_is_done, setup, teardown)
+TEST_FIXTURE(the_mount_snapshot_follows_each_operation, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"};
-	const struct picture *picture;
+	const struct mount_snapshot *observed;
 
-	volume_manager_set_picture(f->manager, picture_new());
-	picture = volume_manager_picture(f->manager);
+	volume_manager_set_observed(f->manager, mount_snapshot_new());
+	observed = volume_manager_observed(f->manager);
 	mount(&a, "v", ALLOC_A);
 	run_until(f, &f->n_done, 1);
-	assert_int_equal(picture_staged(picture, "v")->dev_minor, 100);
-	assert_int_equal(picture_published(picture, ALLOC_A, 0)->dev_minor, 100);
+	assert_int_equal(mount_snapshot_staged(observed, "v")->dev_minor, 100);
+	assert_int_equal(mount_snapshot_published(observed, ALLOC_A, 0)->dev_minor, 100);
 	unmount(&a, "v", ALLOC_A);
 	run_until(f, &f->n_done, 2);
-	assert_null(picture_staged(picture, "v"));
-	assert_null(picture_published(picture, ALLOC_A, 0));
+	assert_null(mount_snapshot_staged(observed, "v"));
+	assert_null(mount_snapshot_published(observed, ALLOC_A, 0));
 	assert_string_equal(f->asked, ALLOC_A);
 }
 
@@ -253,7 +253,7 @@ TEST_FIXTURE(what_the_helper_has_put_on_record_is_told_in_the_journal, setup, te
 	for (unsigned int n = 1; n < HELPER_POOL_DEFAULT; n++)
 		run_until(f, &f->ready, n + 1);
 	told[0] = '\0';
-	volume_manager_set_picture(f->manager, picture_new());
+	volume_manager_set_observed(f->manager, mount_snapshot_new());
 	mount(&a, "v", ALLOC_A);
 	run_until(f, &f->n_done, 1);
 	assert_string_equal(told, "stage mount-staged v;publish mount-published v;");
@@ -280,7 +280,7 @@ TEST_FIXTURE(operations_of_one_volume_come_one_after_another, setup, teardown)
 	static const uint16_t order[] = {MH_OP_STAGE,	MH_OP_PUBLISH, MH_OP_UNPUBLISH,
 					 MH_OP_UNSTAGE, MH_OP_STAGE,   MH_OP_PUBLISH};
 
-	volume_manager_set_picture(f->manager, picture_new());
+	volume_manager_set_observed(f->manager, mount_snapshot_new());
 	mount(&a, "v", ALLOC_A);
 	unmount(&b, "v", ALLOC_A);
 	mount(&c, "v", ALLOC_B);
@@ -296,7 +296,7 @@ TEST_FIXTURE(who_waits_for_another_attempt_lets_others_go_first, setup, teardown
 	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"}, b = {.f = f, .name = "b"}, c = {.f = f, .name = "c"};
 
-	volume_manager_set_picture(f->manager, picture_new());
+	volume_manager_set_observed(f->manager, mount_snapshot_new());
 	mount(&a, "v", ALLOC_A);
 	run_until(f, &f->n_done, 1);
 	f->fake.state->busy_unpublish = 1;
@@ -328,7 +328,7 @@ TEST_FIXTURE(a_mount_that_is_not_wanted_any_more_ends_early, setup, teardown)
 	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"}, b = {.f = f, .name = "b"};
 
-	volume_manager_set_picture(f->manager, picture_new());
+	volume_manager_set_observed(f->manager, mount_snapshot_new());
 	mount(&a, "v", ALLOC_A);
 	mount(&b, "v", ALLOC_B);
 	run_until_staging(f, &a);
@@ -361,7 +361,7 @@ TEST_FIXTURE(a_mount_waits_for_another_instance_at_work_on_its_volume, setup, te
 	struct request a = {.f = f, .name = "a"};
 	struct volume_op_info info;
 
-	volume_manager_set_picture(f->manager, picture_new());
+	volume_manager_set_observed(f->manager, mount_snapshot_new());
 	f->fake.state->locked = 1;
 	mount(&a, "v", ALLOC_A);
 	run_until_sent_away(f, &a, MH_OP_STAGE, 1);
@@ -382,7 +382,7 @@ TEST_FIXTURE(a_mount_waits_for_another_instance_no_longer_than_its_patience, set
 	} rows[] = {{VOLUME_MOUNT_PATIENCE_MS - 10000, true}, {VOLUME_MOUNT_PATIENCE_MS, false}};
 	struct fixture *f = *state;
 
-	volume_manager_set_picture(f->manager, picture_new());
+	volume_manager_set_observed(f->manager, mount_snapshot_new());
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		struct request a = {.f = f, .name = "a"};
 
@@ -402,7 +402,7 @@ TEST_FIXTURE(a_mount_that_waits_for_another_instance_is_cancelled_at_once, setup
 	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"};
 
-	volume_manager_set_picture(f->manager, picture_new());
+	volume_manager_set_observed(f->manager, mount_snapshot_new());
 	f->fake.state->locked = UINT32_MAX;
 	mount(&a, "v", ALLOC_A);
 	run_until_sent_away(f, &a, MH_OP_STAGE, 1);
@@ -417,7 +417,7 @@ TEST_FIXTURE(one_that_was_cancelled_while_it_asked_does_not_wait, setup, teardow
 	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"};
 
-	volume_manager_set_picture(f->manager, picture_new());
+	volume_manager_set_observed(f->manager, mount_snapshot_new());
 	f->fake.state->locked = UINT32_MAX;
 	mount(&a, "v", ALLOC_A);
 	run_until_staging(f, &a);
@@ -427,17 +427,17 @@ TEST_FIXTURE(one_that_was_cancelled_while_it_asked_does_not_wait, setup, teardow
 	assert_int_equal(sent_away(f, MH_OP_STAGE), 1);
 }
 
-/* What the other instance has done meanwhile is in no picture of ours. */
+/* What the other instance has done meanwhile is in no mount snapshot of ours. */
 TEST_FIXTURE(an_unmount_looks_again_after_another_instance, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"};
-	const struct picture *picture;
+	const struct mount_snapshot *observed;
 
 	f->in_use = true; /* so that it stays staged */
 	for (unsigned int i = 0; i <= 1; i++) {
-		volume_manager_set_picture(f->manager, picture_new());
-		picture = volume_manager_picture(f->manager);
+		volume_manager_set_observed(f->manager, mount_snapshot_new());
+		observed = volume_manager_observed(f->manager);
 		f->fake.state->locked = i;
 		if (i == 0)
 			fake_helper_put(&f->fake, "v", "", 0, 77);
@@ -445,9 +445,9 @@ TEST_FIXTURE(an_unmount_looks_again_after_another_instance, setup, teardown)
 		run_until(f, &f->n_done, i + 1);
 		assert_int_equal(f->results[i].status, STATUS_OK);
 		assert_int_equal(fake_helper_count(&f->fake, MH_OP_LIST, MH_OK, "v", NULL), i);
-		assert_int_equal(picture_staged(picture, "v") != NULL, i == 1);
+		assert_int_equal(mount_snapshot_staged(observed, "v") != NULL, i == 1);
 	}
-	assert_int_equal(picture_staged(picture, "v")->dev_minor, 77);
+	assert_int_equal(mount_snapshot_staged(observed, "v")->dev_minor, 77);
 }
 
 TEST_FIXTURE(volumes_have_their_turns_in_the_order_of_asking, setup, teardown)
@@ -459,7 +459,7 @@ TEST_FIXTURE(volumes_have_their_turns_in_the_order_of_asking, setup, teardown)
 
 	for (size_t i = 0; i < sizeof(requests) / sizeof(*requests); i++)
 		mount(&requests[i], requests[i].name, ALLOC_A);
-	volume_manager_set_picture(f->manager, picture_new());
+	volume_manager_set_observed(f->manager, mount_snapshot_new());
 	while (begun < sizeof(requests) / sizeof(*requests)) {
 		if (__real_clock_monotonic_us() > end)
 			fail_msg("%s waited in vain for its turn", requests[begun].name);
@@ -489,7 +489,7 @@ TEST_FIXTURE(what_cannot_be_seen_after_a_publish_is_no_success, setup, teardown)
 	};
 	struct fixture *f = *state;
 
-	volume_manager_set_picture(f->manager, picture_new());
+	volume_manager_set_observed(f->manager, mount_snapshot_new());
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		struct request a = {.f = f, .name = "a"};
 
