@@ -110,7 +110,7 @@ static Holdfast__V1__SessionHello *make_hello(bool *ret_is_short, void *userdata
 	return hello;
 }
 
-/* Say what plugins and drivers there are, if that is news to the server. Without a session the next hello
+/* Say what plugins and drivers there are, if that is a change to the server. Without a session the next hello
  * does. */
 static void tell_plugins(struct agent *agent)
 {
@@ -124,7 +124,7 @@ static void tell_plugins(struct agent *agent)
 		session_restart(agent->session);
 		return;
 	}
-	if (fingerprint_is_news(&agent->told, fingerprint)) {
+	if (fingerprint_has_changed(&agent->told, fingerprint)) {
 		fingerprint_note(&agent->told, fingerprint);
 		session_send_fingerprint(agent->session, fingerprint);
 	}

@@ -283,7 +283,7 @@ static enum status drain_load(const struct agent_drain *drain, drain_pb **ret, s
 	return status == STATUS_OK ? STATUS_OK : error_prefix(err, "%s", path);
 }
 
-enum drain_state drain_judge(const struct drain_facts *facts)
+enum drain_state drain_classify(const struct drain_facts *facts)
 {
 	if (facts->n_busy == 0 && facts->n_receipts == 0)
 		return DRAIN_DONE;
@@ -403,7 +403,7 @@ static void look_now(struct agent_drain *drain)
 		return;
 	shut_down_all(drain);
 	facts.n_busy = count_busy(drain);
-	state = drain_judge(&facts);
+	state = drain_classify(&facts);
 	if (state != DRAIN_DRAINING)
 		end(drain, state);
 	else if (facts.n_busy == 0 && !drain->server_timer)

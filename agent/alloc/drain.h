@@ -40,7 +40,7 @@ struct drain_facts {
 };
 
 /** Where a drain under way stands. Pure. */
-enum drain_state drain_judge(const struct drain_facts *facts);
+enum drain_state drain_classify(const struct drain_facts *facts);
 
 /* What a drain stands on; all borrowed. */
 struct drain_env {

@@ -5,7 +5,8 @@
 #include "model/alloc.h"
 #include "volume/manager.h"
 
-/* From the beginning of a mount to the first news, and the longest between two; doubled in between. */
+/* From the beginning of a mount to the first report of progress, and the longest between two; doubled in
+ * between. */
 enum {
 	MOUNT_CHANGES_FIRST_MS = 2000,
 	MOUNT_CHANGES_MAX_MS = 30000,

@@ -53,8 +53,8 @@ struct alloc_runner {
 	struct volume_op *volume_op;
 	struct backoff claim_backoff;
 	sd_event_source *retry_timer;
-	sd_event_source *news_timer; /* while mounting */
-	uint64_t news_delay_ms;
+	sd_event_source *progress_timer; /* while mounting */
+	uint64_t progress_delay_ms;
 	int64_t op_since_ms;
 	int64_t op_deadline_ms;
 	struct error last_error;
@@ -264,7 +264,7 @@ static void runner_begin_op(struct alloc_runner *runner, enum runner_op op, uint
 
 static void runner_end_op(struct alloc_runner *runner)
 {
-	wakeup_disarm(&runner->news_timer);
+	wakeup_disarm(&runner->progress_timer);
 	runner->op = RUNNER_IDLE;
 	runner->claim = NULL;
 	runner->volume_op = NULL;
@@ -290,7 +290,7 @@ static void wait_for_claim(struct alloc_runner *runner, const struct error *err)
 	uint64_t delay_us = backoff_next(&runner->claim_backoff, backoff_random());
 	struct alloc *alloc = &runner->record->alloc;
 	struct log_ctx ctx = runner_context(runner, "claim");
-	bool is_news = !str_eq(runner->last_error.msg, err->msg);
+	bool is_change = !str_eq(runner->last_error.msg, err->msg);
 	struct error failure;
 
 	runner->last_error = *err;
@@ -302,7 +302,7 @@ static void wait_for_claim(struct alloc_runner *runner, const struct error *err)
 		runner_fail(runner, &failure);
 		return;
 	}
-	if (!is_news)
+	if (!is_change)
 		return;
 	ctx.event = LOG_EVENT_CLAIM_WAITS;
 	ctx.err = err;
@@ -419,24 +419,24 @@ static void on_mounted(const struct volume_mounted *mounted, const struct error 
 	}
 }
 
-static int on_news_due(sd_event_source *source, uint64_t usec, void *userdata);
+static int on_progress_due(sd_event_source *source, uint64_t usec, void *userdata);
 
-static void await_news(struct alloc_runner *runner)
+static void arm_progress(struct alloc_runner *runner)
 {
 	/* without the timer nothing is told, and all goes on */
-	(void)wakeup_arm(runner->env->event, &runner->news_timer, runner->news_delay_ms * USEC_PER_MSEC,
-			 on_news_due, runner, NULL);
+	(void)wakeup_arm(runner->env->event, &runner->progress_timer,
+			 runner->progress_delay_ms * USEC_PER_MSEC, on_progress_due, runner, NULL);
 }
 
 /* For whoever asks what it waits for; not worth a write of ours. */
-static int on_news_due(sd_event_source *source, uint64_t usec, void *userdata)
+static int on_progress_due(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct alloc_runner *runner = userdata;
 	struct alloc *alloc = &runner->record->alloc;
 	struct volume_op_info info = volume_op_info(runner->volume_op);
 	char text[ALLOC_DESCRIPTION_MAX + 1];
 
-	wakeup_disarm(&runner->news_timer);
+	wakeup_disarm(&runner->progress_timer);
 	if (runner->record->phase == ALLOC_STOPPING)
 		return 0;
 	(void)mount_changes_text(&info, alloc->volumes[runner->volume].source, text);
@@ -444,8 +444,8 @@ static int on_news_due(sd_event_source *source, uint64_t usec, void *userdata)
 		memcpy(alloc->client_description, text, sizeof(text));
 		runner->env->on_status(alloc, runner->env->userdata);
 	}
-	runner->news_delay_ms = MIN(2 * runner->news_delay_ms, (uint64_t)MOUNT_CHANGES_MAX_MS);
-	await_news(runner);
+	runner->progress_delay_ms = MIN(2 * runner->progress_delay_ms, (uint64_t)MOUNT_CHANGES_MAX_MS);
+	arm_progress(runner);
 	return 0;
 }
 
@@ -456,8 +456,8 @@ static void runner_begin_mount(struct alloc_runner *runner, uint32_t i)
 
 	target->mount_timeout_ms = runner->record->alloc.mount_timeout_ms;
 	runner_begin_op(runner, RUNNER_MOUNT, i);
-	runner->news_delay_ms = MOUNT_CHANGES_FIRST_MS;
-	await_news(runner);
+	runner->progress_delay_ms = MOUNT_CHANGES_FIRST_MS;
+	arm_progress(runner);
 	if (volume_manager_mount(runner->env->volumes, target, on_mounted, runner, &runner->volume_op,
 				 &err) != STATUS_OK) {
 		runner_end_op(runner);
@@ -1150,7 +1150,7 @@ void alloc_runner_free(struct alloc_runner *runner)
 	task_free(runner->unit);
 	alloc_tasks_free(runner->tasks);
 	wakeup_disarm(&runner->retry_timer);
-	wakeup_disarm(&runner->news_timer);
+	wakeup_disarm(&runner->progress_timer);
 	while ((write = STAILQ_FIRST(&runner->writes))) {
 		STAILQ_REMOVE_HEAD(&runner->writes, entry);
 		free(write);

@@ -113,7 +113,7 @@ static enum status say_failure(const struct engine_call *call, CURLcode code, st
 			 call->engine->socket, call->what, curl_easy_strerror(code));
 }
 
-static enum status judge(struct engine_call *call, CURLcode code, json_t **ret, struct error *err)
+static enum status classify_answer(struct engine_call *call, CURLcode code, json_t **ret, struct error *err)
 {
 	long http = 0;
 
@@ -137,7 +137,7 @@ static void finish(struct engine_call *call, CURLcode code)
 	void *userdata = call->userdata;
 	json_t *json = NULL;
 	struct error err;
-	enum status status = judge(call, code, &json, &err);
+	enum status status = classify_answer(call, code, &json, &err);
 
 	call_free(call);
 	done(status, status == STATUS_OK ? NULL : &err, json, userdata);

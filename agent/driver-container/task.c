@@ -238,7 +238,7 @@ static void refuse_order(struct op *op, const char *reason, struct error *err)
 	op_fail(op, err);
 }
 
-static enum status judge_mounts(const struct op *op, const char **ret_reason, struct error *err);
+static enum status check_mounts(const struct op *op, const char **ret_reason, struct error *err);
 
 /* What has changed since the order came, for a pull may have taken long. False: the call has ended. */
 static bool is_still_right(struct op *op)
@@ -254,7 +254,7 @@ static bool is_still_right(struct op *op)
 				   "out; ask the server for another one",
 				   op->task, op->alloc);
 	else if (op->taken.order.kind == ORDER_START)
-		status = judge_mounts(op, &reason, &err);
+		status = check_mounts(op, &reason, &err);
 	if (status == STATUS_OK)
 		return true;
 	refuse_order(op, reason, &err);
@@ -428,7 +428,7 @@ static void start_seen(struct op *op, struct container *container)
 
 static const struct op_kind start_kind = {.seen = start_seen, .is_exclusive = true};
 
-static enum status judge_mounts(const struct op *op, const char **ret_reason, struct error *err)
+static enum status check_mounts(const struct op *op, const char **ret_reason, struct error *err)
 {
 	const Holdfast__Driver__V1__TaskConfig *task = (const void *)op->taken.body;
 	const char *publish_dir = op->driver->settings->publish_dir;
@@ -448,7 +448,7 @@ static enum status judge_mounts(const struct op *op, const char **ret_reason, st
 
 /* The container whose namespace it joins is found by the allocation alone; the order has to mean the same
  * one. */
-static enum status judge_network(const struct op *op, const char **ret_reason, struct error *err)
+static enum status check_network(const struct op *op, const char **ret_reason, struct error *err)
 {
 	const Holdfast__Driver__V1__TaskConfig *task = (const void *)op->taken.body;
 	const Holdfast__Driver__V1__NetworkSpec *spec = task->network_spec;
@@ -470,7 +470,7 @@ static enum status judge_network(const struct op *op, const char **ret_reason, s
 }
 
 /* What root's file, the mount helper's tree and the kernel's mount table say. */
-static enum status judge_start(struct op *op, const char **ret_reason, struct error *err)
+static enum status check_start(struct op *op, const char **ret_reason, struct error *err)
 {
 	const Holdfast__Driver__V1__TaskConfig *task = (const void *)op->taken.body;
 	const struct settings *settings = op->driver->settings;
@@ -480,9 +480,9 @@ static enum status judge_start(struct op *op, const char **ret_reason, struct er
 	if (status == STATUS_OK)
 		status = policy_check_task(settings, &op->spec, ret_reason, err);
 	if (status == STATUS_OK)
-		status = judge_network(op, ret_reason, err);
+		status = check_network(op, ret_reason, err);
 	if (status == STATUS_OK)
-		status = judge_mounts(op, ret_reason, err);
+		status = check_mounts(op, ret_reason, err);
 	return status;
 }
 
@@ -524,7 +524,7 @@ void task_start(struct rpc_call *call, const ProtobufCMessage *request, void *us
 	op->taken = taken;
 	if (!claim_task(op))
 		return;
-	if (judge_start(op, &reason, &err) != STATUS_OK) {
+	if (check_start(op, &reason, &err) != STATUS_OK) {
 		refuse_order(op, reason, &err);
 		return;
 	}

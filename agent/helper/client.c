@@ -309,7 +309,7 @@ static void client_on_ready(struct helper_instance *instance, const struct mh_he
 {
 	struct helper_client *client = instance->client;
 	struct helper_info *info = &client->info;
-	bool is_news = !info->is_running || instance->has_failed;
+	bool is_change = !info->is_running || instance->has_failed;
 	char digest[HELPER_DIGEST_TEXT];
 
 	client_refresh(client);
@@ -318,7 +318,7 @@ static void client_on_ready(struct helper_instance *instance, const struct mh_he
 		client->rolling = NULL;
 	if (instance->lane == HELPER_NORMAL) {
 		hex_encode(digest, hello->policy_digest, sizeof(hello->policy_digest));
-		is_news = is_news || !str_eq(digest, info->policy_digest);
+		is_change = is_change || !str_eq(digest, info->policy_digest);
 		info->launch_mode = hello->launch_mode;
 		info->container = hello->container == 1;
 		info->ticket_optional = hello->ticket_optional == 1;
@@ -330,7 +330,7 @@ static void client_on_ready(struct helper_instance *instance, const struct mh_he
 		memcpy(info->ticket_keys, hello->ticket_keys, sizeof(info->ticket_keys));
 	}
 	client->events->on_ready(instance->pid, client->userdata);
-	if (instance->lane == HELPER_NORMAL && is_news)
+	if (instance->lane == HELPER_NORMAL && is_change)
 		client->events->on_stale(client->userdata);
 }
 

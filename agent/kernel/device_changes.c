@@ -18,115 +18,116 @@ static int compare(const struct device_seen *a, const struct device_seen *b)
 
 TREE_GENERATE(device_seen_tree, device_seen, entry, compare)
 
-void device_changes_init(struct device_changes *news)
+void device_changes_init(struct device_changes *changes)
 {
-	*news = (struct device_changes){.whole = 1};
-	RB_INIT(&news->seen);
+	*changes = (struct device_changes){.whole = 1};
+	RB_INIT(&changes->seen);
 }
 
 /* Those that the last look has not found. */
-static void forget(struct device_changes *news, uint64_t look)
+static void forget(struct device_changes *changes, uint64_t look)
 {
 	struct device_seen *seen, *next;
 
-	RB_FOREACH_SAFE (seen, device_seen_tree, &news->seen, next) {
+	RB_FOREACH_SAFE (seen, device_seen_tree, &changes->seen, next) {
 		if (seen->look == look)
 			continue;
-		RB_REMOVE(device_seen_tree, &news->seen, seen);
-		news->n_seen--;
+		RB_REMOVE(device_seen_tree, &changes->seen, seen);
+		changes->n_seen--;
 		free(seen);
 	}
 }
 
-void device_changes_release(struct device_changes *news)
+void device_changes_release(struct device_changes *changes)
 {
-	forget(news, UINT64_MAX);
+	forget(changes, UINT64_MAX);
 }
 
-static struct device_seen *find(struct device_changes *news, const char *name)
+static struct device_seen *find(struct device_changes *changes, const char *name)
 {
 	struct device_seen key = {0};
 
-	return str_copy(key.name, sizeof(key.name), name) < 0 ? NULL
-							      : RB_FIND(device_seen_tree, &news->seen, &key);
+	return str_copy(key.name, sizeof(key.name), name) < 0
+		       ? NULL
+		       : RB_FIND(device_seen_tree, &changes->seen, &key);
 }
 
 static bool on_named(const char *name, void *userdata)
 {
-	struct device_changes *news = userdata;
-	struct device_seen *seen = find(news, name);
+	struct device_changes *changes = userdata;
+	struct device_seen *seen = find(changes, name);
 
 	if (!seen) {
-		seen = news->n_seen < DEVICE_CHANGES_DEVICES_MAX ? calloc(1, sizeof(*seen)) : NULL;
+		seen = changes->n_seen < DEVICE_CHANGES_DEVICES_MAX ? calloc(1, sizeof(*seen)) : NULL;
 		if (!seen)
 			return false;
 		if (str_copy(seen->name, sizeof(seen->name), name) < 0) {
 			free(seen);
 			return false;
 		}
-		seen->since = news->look;
-		RB_INSERT(device_seen_tree, &news->seen, seen);
-		news->n_seen++;
+		seen->since = changes->look;
+		RB_INSERT(device_seen_tree, &changes->seen, seen);
+		changes->n_seen++;
 	}
-	seen->look = news->look;
+	seen->look = changes->look;
 	return true;
 }
 
 /* After one that did not find everything, what the next ones find may have been there all the time. */
-static bool look(struct device_changes *news)
+static bool look(struct device_changes *changes)
 {
-	news->look++;
-	if (!device_each_superblock(on_named, news)) {
-		forget(news, UINT64_MAX);
-		news->whole = news->look + 1;
+	changes->look++;
+	if (!device_each_superblock(on_named, changes)) {
+		forget(changes, UINT64_MAX);
+		changes->whole = changes->look + 1;
 		return false;
 	}
-	forget(news, news->look);
+	forget(changes, changes->look);
 	return true;
 }
 
-static bool find_youngest(struct device_changes *news)
+static bool find_youngest(struct device_changes *changes)
 {
 	uint64_t ids[IDS_AT_ONCE];
 	ssize_t n;
 
 	do {
-		n = sys_listmount(SYS_LSMT_ROOT, news->mount_id, ids, ARRAY_SIZE(ids));
+		n = sys_listmount(SYS_LSMT_ROOT, changes->mount_id, ids, ARRAY_SIZE(ids));
 		if (n > 0)
-			news->mount_id = ids[n - 1];
+			changes->mount_id = ids[n - 1];
 	} while (n == (ssize_t)ARRAY_SIZE(ids));
 	return n >= 0;
 }
 
-struct device_moment device_changes_now(struct device_changes *news)
+struct device_moment device_changes_now(struct device_changes *changes)
 {
 	struct device_moment moment = {0};
 
 	/* in this order: a file system made in between is taken for an old one */
-	if (!find_youngest(news))
+	if (!find_youngest(changes))
 		return moment;
-	moment.mount_id = news->mount_id;
-	if (look(news))
-		moment.look = news->look;
+	moment.mount_id = changes->mount_id;
+	if (look(changes))
+		moment.look = changes->look;
 	return moment;
 }
 
 /* Is the device's file system younger? */
-static bool is_news(struct device_changes *news, const struct device_moment *moment, uint32_t dev_major,
-		    uint32_t dev_minor)
+static bool is_change(struct device_changes *changes, const struct device_moment *moment, uint32_t dev_major,
+		      uint32_t dev_minor)
 {
 	char name[DEVICE_NAME_SIZE];
 	const struct device_seen *seen;
 
-	if (moment->look < news->whole || !device_name(dev_major, dev_minor, name))
+	if (moment->look < changes->whole || !device_name(dev_major, dev_minor, name))
 		return false;
-	seen = find(news, name);
+	seen = find(changes, name);
 	return !seen || seen->since > moment->look;
 }
 
-static int device_of(struct device_changes *news, uint64_t mount_id, struct device_recalled *ret)
+static int device_of(struct device_changes *changes, uint64_t mount_id, struct device_recalled *ret)
 {
-	struct device_recalled *recalled = &news->recalled[mount_id % DEVICE_CHANGES_RECALLED];
+	struct device_recalled *recalled = &changes->recalled[mount_id % DEVICE_CHANGES_RECALLED];
 	struct sys_statmount st;
 	int r;
 
@@ -165,17 +166,17 @@ struct wanted {
 };
 
 /* One that is gone meanwhile is none. */
-static bool look_at(struct device_changes *news, uint64_t mount_id, struct wanted *wanted)
+static bool look_at(struct device_changes *changes, uint64_t mount_id, struct wanted *wanted)
 {
 	struct device_recalled device;
-	int r = device_of(news, mount_id, &device);
+	int r = device_of(changes, mount_id, &device);
 
 	if (r == 0 && device.dev_major == wanted->dev_major && device.dev_minor == wanted->dev_minor)
 		r = note_mount(mount_id, wanted->within, &wanted->found);
 	return r == 0 || r == -ENOENT;
 }
 
-bool device_changes_find_mounts(struct device_changes *news, const struct device_moment *moment,
+bool device_changes_find_mounts(struct device_changes *changes, const struct device_moment *moment,
 				uint32_t dev_major, uint32_t dev_minor, const char *const within[static 2],
 				struct device_mounts *ret)
 {
@@ -184,14 +185,14 @@ bool device_changes_find_mounts(struct device_changes *news, const struct device
 	uint64_t after = moment->mount_id;
 	ssize_t n = ARRAY_SIZE(ids);
 
-	if (!is_news(news, moment, dev_major, dev_minor))
+	if (!is_change(changes, moment, dev_major, dev_minor))
 		return false;
 	for (size_t all = 0; n == (ssize_t)ARRAY_SIZE(ids); all += (size_t)n) {
 		n = sys_listmount(SYS_LSMT_ROOT, after, ids, ARRAY_SIZE(ids));
 		if (n < 0 || all + (size_t)n > DEVICE_CHANGES_MOUNTS_MAX)
 			return false;
 		for (ssize_t i = 0; i < n; i++) {
-			if (!look_at(news, ids[i], &wanted))
+			if (!look_at(changes, ids[i], &wanted))
 				return false;
 		}
 		after = n > 0 ? ids[n - 1] : after;

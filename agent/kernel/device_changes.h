@@ -49,15 +49,15 @@ struct device_moment {
 	uint64_t mount_id;
 };
 
-void device_changes_init(struct device_changes *news);
-void device_changes_release(struct device_changes *news);
+void device_changes_init(struct device_changes *changes);
+void device_changes_release(struct device_changes *changes);
 
 /** Now; or none, of which nothing is known. */
-struct device_moment device_changes_now(struct device_changes *news);
+struct device_moment device_changes_now(struct device_changes *changes);
 
 /** As device_find_mounts(), of a device whose file system is younger than the moment.
  * @ret untouched on failure
  * Returns whether that is so, and known. */
-bool device_changes_find_mounts(struct device_changes *news, const struct device_moment *moment,
+bool device_changes_find_mounts(struct device_changes *changes, const struct device_moment *moment,
 				uint32_t dev_major, uint32_t dev_minor, const char *const within[static 2],
 				struct device_mounts *ret);

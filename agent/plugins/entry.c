@@ -91,7 +91,7 @@ bool entry_update(struct plugin_entry *entry, const char *otherwise)
 		.reason = entry_reason(entry, otherwise),
 	};
 	struct node_plugin merged;
-	bool is_news;
+	bool is_change;
 
 	facts_merge(&entry->facts, &halves, &merged);
 	memset(merged.plugin_id, 0, sizeof(merged.plugin_id));
@@ -100,12 +100,12 @@ bool entry_update(struct plugin_entry *entry, const char *otherwise)
 		(void)str_copy(merged.allocation_id, sizeof(merged.allocation_id), allocation_of(entry));
 	note_server(entry, PLUGIN_NODE, node);
 	note_server(entry, PLUGIN_CONTROLLER, controller);
-	is_news = !facts_eq(&merged, &entry->facts);
-	entry->is_behind = is_news && !rate_take(&entry->news, clock_monotonic_us());
+	is_change = !facts_eq(&merged, &entry->facts);
+	entry->is_behind = is_change && !rate_take(&entry->change_rate, clock_monotonic_us());
 	if (entry->is_behind)
 		return false;
 	entry->has_facts = entry->has_facts || node || controller;
-	if (!is_news)
+	if (!is_change)
 		return false;
 	log_other(entry, "the plugin's name", entry->facts.provider, merged.provider);
 	log_other(entry, "the node id that the plugin gives", entry->facts.node.provider_node_id,

@@ -15,8 +15,8 @@
 _Static_assert((int)REGISTRY_MAX == (int)PLUGIN_INSTANCES_MAX, "one limit with two names");
 
 enum {
-	PLUGIN_NEWS_PER_SECOND = 1, /* of one id: each is a write here, and one at the server */
-	PLUGIN_NEWS_BURST = 20,
+	PLUGIN_CHANGES_PER_SECOND = 1, /* of one id: each is a write here, and one at the server */
+	PLUGIN_CHANGES_BURST = 20,
 };
 
 struct plugin_entry {
@@ -27,8 +27,8 @@ struct plugin_entry {
 	struct node_plugin facts;
 	bool is_stored;
 	struct node_plugin stored; /* as last given to on_store */
-	struct rate news;
-	bool is_behind; /* there is more news than may be told now */
+	struct rate change_rate;
+	bool is_behind; /* there are more changes than may be reported now */
 	/* names of the sockets that last served each half; empty: not since the agent started */
 	char served_by[2][PLUGIN_SOCKET_NAME_SIZE];
 	/* sockets of allocations that are over */
@@ -42,8 +42,8 @@ struct instance *entry_current(const struct plugin_entry *entry, enum plugin_hal
 /** Why nobody can be called. @otherwise when no instance says anything. */
 const char *entry_reason(const struct plugin_entry *entry, const char *otherwise);
 
-/** Make the facts what they are now. Returns whether that is news. Above the limit of news they stay as they
- * were, and is_behind says so: calls go to whoever serves now all the same. */
+/** Make the facts what they are now. Returns whether that is a change. Above the limit of changes they stay
+ * as they were, and is_behind says so: calls go to whoever serves now all the same. */
 bool entry_update(struct plugin_entry *entry, const char *otherwise);
 
 /** As plugins_client(). */

@@ -37,9 +37,9 @@ struct plugins {
 	const struct plugins_handlers *handlers;
 	void *userdata;
 	struct plugin_dir *dir;
-	bool is_scanned; /* what stands in the folder is known */
-	bool is_full;	 /* and told */
-	bool has_news;	 /* an entry was dropped */
+	bool is_scanned;  /* what stands in the folder is known */
+	bool is_full;	  /* and told */
+	bool has_changes; /* an entry was dropped */
 	struct plugin_entry *entries[PLUGINS_MAX];
 	size_t n_entries;
 	TAILQ_HEAD(, plugin_wait) waits;
@@ -47,7 +47,7 @@ struct plugins {
 	TAILQ_HEAD(, expectation) expectations;
 	size_t n_expectations;
 	sd_event_source *settle; /* from the event loop, after something has changed */
-	sd_event_source *later;	 /* the same, for news that had to wait */
+	sd_event_source *later;	 /* the same, for changes that had to wait */
 };
 
 static void plugins_settle_soon(struct plugins *plugins);
@@ -87,7 +87,7 @@ static enum status plugins_add(struct plugins *plugins, const char *plugin_id, s
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "plugin %s is not taken", plugin_id);
 	(void)str_copy(entry->id, sizeof(entry->id), plugin_id);
 	memcpy(entry->facts.plugin_id, entry->id, sizeof(entry->id));
-	rate_init(&entry->news, PLUGIN_NEWS_PER_SECOND, PLUGIN_NEWS_BURST, clock_monotonic_us());
+	rate_init(&entry->change_rate, PLUGIN_CHANGES_PER_SECOND, PLUGIN_CHANGES_BURST, clock_monotonic_us());
 	plugins->entries[plugins->n_entries++] = entry;
 	*ret = entry;
 	return STATUS_OK;
@@ -521,7 +521,7 @@ static void drop_facts(struct plugins *plugins, struct plugin_entry *entry)
 			"plugin %s is no longer part of this node", entry->id);
 	if (entry->is_stored)
 		plugins->handlers->on_store(entry->id, NULL, plugins->userdata);
-	plugins->has_news = plugins->has_news || entry->is_known;
+	plugins->has_changes = plugins->has_changes || entry->is_known;
 	entry_forget(entry);
 }
 
@@ -565,22 +565,22 @@ static int on_settle(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct plugins *plugins = userdata;
 	bool is_behind = false;
-	bool has_news;
+	bool has_changes;
 
 	drop_unwanted(plugins);
-	has_news = plugins->has_news;
-	plugins->has_news = false;
+	has_changes = plugins->has_changes;
+	plugins->has_changes = false;
 	for (size_t i = 0; i < plugins->n_entries; i++) {
 		if (!plugins->entries[i]->is_known)
 			continue;
-		has_news = entry_update(plugins->entries[i], plugins_reason(plugins)) || has_news;
+		has_changes = entry_update(plugins->entries[i], plugins_reason(plugins)) || has_changes;
 		is_behind = is_behind || plugins->entries[i]->is_behind;
 		store(plugins, plugins->entries[i]);
 	}
 	if (is_behind) /* else told upon the next change */
-		(void)timer_arm(plugins->event, &plugins->later, USEC_PER_SEC / PLUGIN_NEWS_PER_SECOND,
+		(void)timer_arm(plugins->event, &plugins->later, USEC_PER_SEC / PLUGIN_CHANGES_PER_SECOND,
 				on_settle, plugins);
-	if (has_news)
+	if (has_changes)
 		plugins->handlers->on_change(plugins->userdata);
 	plugins_wake(plugins);
 	plugins_meet(plugins);

@@ -159,7 +159,8 @@ static uint8_t *pack(const Holdfast__V1__Fingerprint *fingerprint, size_t *ret_n
 	return bytes;
 }
 
-bool fingerprint_is_news(const struct fingerprint_told *told, const Holdfast__V1__Fingerprint *fingerprint)
+bool fingerprint_has_changed(const struct fingerprint_told *told,
+			     const Holdfast__V1__Fingerprint *fingerprint)
 {
 	size_t n = 0;
 	cleanup_free uint8_t *bytes = pack(fingerprint, &n);

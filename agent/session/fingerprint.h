@@ -32,10 +32,11 @@ struct fingerprint_told {
 	bool is_told;
 };
 
-/** Is it news? */
-bool fingerprint_is_news(const struct fingerprint_told *told, const Holdfast__V1__Fingerprint *fingerprint);
+/** Has it changed? */
+bool fingerprint_has_changed(const struct fingerprint_told *told,
+			     const Holdfast__V1__Fingerprint *fingerprint);
 
-/** It is told. When memory is short it is news again. */
+/** It is told. When memory is short it is a change again. */
 void fingerprint_note(struct fingerprint_told *told, const Holdfast__V1__Fingerprint *fingerprint);
 
 void fingerprint_release(struct fingerprint_told *told);

@@ -362,10 +362,10 @@ static void tell(const struct task *task, enum log_event event, const struct err
 
 static void trouble(struct task *task, const struct error *err)
 {
-	bool is_news = !str_eq(task->last_error.msg, err->msg);
+	bool is_change = !str_eq(task->last_error.msg, err->msg);
 
 	task->last_error = *err;
-	if (!is_news)
+	if (!is_change)
 		return;
 	tell(task, LOG_EVENT_UNIT_WAITS, err);
 	task->events->on_trouble(err, task->userdata);

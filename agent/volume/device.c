@@ -29,8 +29,8 @@ static void find_mounts(const struct volume_op *op, uint32_t dev_major, uint32_t
 }
 
 /* Has the host mounted the device for itself? The whole table costs as much as there are mounts. So it is
- * looked first where the host had mounted the device when another volume of it was judged, and if its file
- * system is the plugin's work, only among the mounts that were made since the plugin was called. */
+ * looked first where the host had mounted the device when another volume of it was classified, and if its
+ * file system is the plugin's work, only among the mounts that were made since the plugin was called. */
 static bool host_has_mounted(struct volume_op *op, uint32_t dev_major, uint32_t dev_minor)
 {
 	const struct helper_info *info = helper_client_info(op->manager->helper);
@@ -49,14 +49,14 @@ static bool host_has_mounted(struct volume_op *op, uint32_t dev_major, uint32_t 
 	return mounts.is_elsewhere;
 }
 
-void volume_device_judge(struct volume_op *op, uint32_t dev_major, uint32_t dev_minor, bool is_fresh)
+void volume_device_classify(struct volume_op *op, uint32_t dev_major, uint32_t dev_minor, bool is_fresh)
 {
-	struct volume_touches *touches = &op->manager->touches;
+	struct plugin_owned_set *plugin_owned = &op->manager->plugin_owned;
 	const char *wire_volume = op->target.wire_volume;
 	struct device_mounts mounts;
 	bool is_hosts = false;
 
-	if (volume_touches_device(touches, wire_volume) != VOLUME_DEVICE_UNJUDGED)
+	if (plugin_owned_device(plugin_owned, wire_volume) != VOLUME_DEVICE_UNCLASSIFIED)
 		return;
 	if (device_has_superblock(dev_major, dev_minor) && is_fresh) {
 		is_hosts = host_has_mounted(op, dev_major, dev_minor);
@@ -64,7 +64,7 @@ void volume_device_judge(struct volume_op *op, uint32_t dev_major, uint32_t dev_
 		find_mounts(op, dev_major, dev_minor, &mounts);
 		is_hosts = mounts.is_elsewhere && !mounts.is_whole;
 	}
-	volume_touches_judge(touches, wire_volume, is_hosts ? VOLUME_DEVICE_HOSTS : VOLUME_DEVICE_OURS);
+	plugin_owned_classify(plugin_owned, wire_volume, is_hosts ? VOLUME_DEVICE_HOSTS : VOLUME_DEVICE_OURS);
 }
 
 enum status volume_device_check(struct volume_op *op, const struct mh_reply *reply, struct error *err)

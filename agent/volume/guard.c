@@ -17,7 +17,7 @@ void volume_guard_begin(struct volume_op *op, pid_t plugin)
 
 static struct lost_call *lost_of(const struct volume_op *op)
 {
-	return volume_touches_lost(&op->manager->touches, op->target.wire_volume);
+	return plugin_owned_lost(&op->manager->plugin_owned, op->target.wire_volume);
 }
 
 void volume_guard_lost(struct volume_op *op)

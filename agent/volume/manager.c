@@ -400,10 +400,10 @@ void volume_manager_note_plugin(struct volume_manager *manager, const char *wire
 {
 	struct lost_call *lost;
 
-	if (volume_touches_has(&manager->touches, wire_volume))
+	if (plugin_owned_has(&manager->plugin_owned, wire_volume))
 		return;
-	volume_touches_add(&manager->touches, wire_volume);
-	lost = volume_touches_lost(&manager->touches, wire_volume);
+	plugin_owned_add(&manager->plugin_owned, wire_volume);
+	lost = plugin_owned_lost(&manager->plugin_owned, wire_volume);
 	if (lost)
 		*lost = (struct lost_call){.is_open = true,
 					   .is_from_before = true,
@@ -416,10 +416,10 @@ void volume_manager_note_published(struct volume_manager *manager, const char *w
 {
 	struct lost_call *lost;
 
-	volume_touches_judge(&manager->touches, wire_volume,
-			     is_host_device ? VOLUME_DEVICE_HOSTS : VOLUME_DEVICE_OURS);
-	volume_touches_note_staged(&manager->touches, wire_volume, true);
-	lost = volume_touches_lost(&manager->touches, wire_volume);
+	plugin_owned_classify(&manager->plugin_owned, wire_volume,
+			      is_host_device ? VOLUME_DEVICE_HOSTS : VOLUME_DEVICE_OURS);
+	plugin_owned_mark_staged(&manager->plugin_owned, wire_volume, true);
+	lost = plugin_owned_lost(&manager->plugin_owned, wire_volume);
 	if (lost)
 		*lost = (struct lost_call){0};
 }
@@ -440,7 +440,7 @@ enum status volume_manager_new(sd_event *event, struct helper_client *helper, vo
 	manager->in_use = in_use;
 	manager->userdata = userdata;
 	RB_INIT(&manager->queues);
-	volume_touches_init(&manager->touches);
+	plugin_owned_init(&manager->plugin_owned);
 	device_changes_init(&manager->device_changes);
 	TAILQ_INIT(&manager->ready);
 	LIST_INIT(&manager->ops);
@@ -464,7 +464,7 @@ void volume_manager_free(struct volume_manager *manager)
 	while ((op = LIST_FIRST(&manager->ops)))
 		op_free(op);
 	path_probes_free(manager->probes);
-	volume_touches_release(&manager->touches);
+	plugin_owned_clear(&manager->plugin_owned);
 	device_changes_release(&manager->device_changes);
 	mount_table_free(manager->stage_mounts);
 	mount_snapshot_free(manager->observed);

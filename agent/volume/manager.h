@@ -41,7 +41,8 @@ void volume_manager_set_plugins(struct volume_manager *manager, struct plugins *
 /** A plugin may hold something of this volume since before this run: it is asked to let go. */
 void volume_manager_note_plugin(struct volume_manager *manager, const char *wire_volume);
 
-/** A csi volume has been published, and so staged, since before this run; @is_host_device as judged then. */
+/** A csi volume has been published, and so staged, since before this run; @is_host_device as classified then.
+ */
 void volume_manager_note_published(struct volume_manager *manager, const char *wire_volume,
 				   bool is_host_device);
 

@@ -207,7 +207,7 @@ static bool stage_again(struct volume_op *op, enum csi_method method, const stru
 	    op->has_staged_again || op->is_cancelled || !announces_staging(op))
 		return false;
 	op->has_staged_again = true;
-	volume_touches_note_staged(&op->manager->touches, op->target.wire_volume, false);
+	plugin_owned_mark_staged(&op->manager->plugin_owned, op->target.wire_volume, false);
 	volume_op_handle(op, VOLUME_OP_UNSTAGED, err);
 	return true;
 }
@@ -229,7 +229,7 @@ static void on_called(const ProtobufCMessage *response, const struct error *err,
 				((const Csi__V1__NodeExpandVolumeResponse *)(const void *)response)
 					->capacity_bytes;
 		if (method == CSI_NODE_STAGE_VOLUME)
-			volume_touches_note_staged(&op->manager->touches, op->target.wire_volume, true);
+			plugin_owned_mark_staged(&op->manager->plugin_owned, op->target.wire_volume, true);
 		op_succeeded(op);
 		return;
 	}
@@ -272,16 +272,16 @@ static enum status find_client(const struct volume_op *op, struct csi_client **r
 }
 
 /* Before a call of a mount, as it may be carried out whatever comes of it; the moment is that of the first,
- * and nobody's whose device was judged. */
+ * and none whose device was classified. */
 static void note_mount_call(struct volume_op *op)
 {
 	struct volume_manager *manager = op->manager;
 	const char *wire_volume = op->target.wire_volume;
 
 	if (op->before_plugin.look == 0 && !volume_target_is_device(&op->target) &&
-	    volume_touches_device(&manager->touches, wire_volume) == VOLUME_DEVICE_UNJUDGED)
+	    plugin_owned_device(&manager->plugin_owned, wire_volume) == VOLUME_DEVICE_UNCLASSIFIED)
 		op->before_plugin = device_changes_now(&manager->device_changes);
-	volume_touches_add(&manager->touches, wire_volume);
+	plugin_owned_add(&manager->plugin_owned, wire_volume);
 }
 
 /* Returns false when the plugin is not to be called now; the operation has had its event then. */
@@ -329,7 +329,7 @@ static void op_call(struct volume_op *op, uint64_t timeout_us)
 		if (op->kind == VOLUME_OP_MOUNT)
 			note_mount_call(op);
 		if (step->method == CSI_NODE_UNSTAGE_VOLUME && node->stage)
-			volume_touches_note_staged(&manager->touches, op->target.wire_volume, false);
+			plugin_owned_mark_staged(&manager->plugin_owned, op->target.wire_volume, false);
 		status = csi_call_start(client, step->method, &request.pb.base, timeout_us, on_called, op,
 					&op->call, &err);
 	}
@@ -350,7 +350,7 @@ static bool is_staged(const struct volume_op *op)
 	struct csi_volume_paths paths;
 	struct mount_view view;
 
-	return volume_touches_is_staged(&op->manager->touches, wire_volume) &&
+	return plugin_owned_is_staged(&op->manager->plugin_owned, wire_volume) &&
 	       csi_volume_paths(stage_base, wire_volume, false, &paths, NULL) == STATUS_OK &&
 	       volume_stage_find(op->manager, paths.staging, &view, NULL) == STATUS_OK;
 }
@@ -367,7 +367,8 @@ static void call_if_it_stages(struct volume_op *op)
 /* A plugin that was restarted while the publish was to be tried again may stage by now. */
 static void call_once_staged(struct volume_op *op)
 {
-	if (announces_staging(op) && !volume_touches_is_staged(&op->manager->touches, op->target.wire_volume))
+	if (announces_staging(op) &&
+	    !plugin_owned_is_staged(&op->manager->plugin_owned, op->target.wire_volume))
 		volume_op_handle(op, VOLUME_OP_UNSTAGED, NULL);
 	else
 		op_call(op, 0);
@@ -578,13 +579,13 @@ static enum status take_reply(struct volume_op *op, const struct mh_reply *reply
 			return STATUS_OK;
 		note_observed(op, MH_LIST_STAGED, reply);
 		if (op->target.type == VOLUME_CSI)
-			volume_device_judge(op, reply->dev_major, reply->dev_minor,
-					    op->state == VOLUME_OP_CONFIRMING);
+			volume_device_classify(op, reply->dev_major, reply->dev_minor,
+					       op->state == VOLUME_OP_CONFIRMING);
 		return STATUS_OK;
 	case MH_OP_LIST:
 		/* without the helper's folders no plugin was ever called; with them one may have been */
 		if (reply->status != MH_NOT_FOUND && op->target.type == VOLUME_CSI)
-			volume_touches_add(&op->manager->touches, op->target.wire_volume);
+			plugin_owned_add(&op->manager->plugin_owned, op->target.wire_volume);
 		if ((reply->state & MH_STATE_STAGED) != 0)
 			note_observed(op, MH_LIST_STAGED, reply);
 		op->has_met_other = false;
@@ -598,7 +599,7 @@ static enum status take_reply(struct volume_op *op, const struct mh_reply *reply
 		return STATUS_OK;
 	default:
 		mount_snapshot_remove_staged(observed, op->target.wire_volume);
-		volume_touches_remove(&op->manager->touches, op->target.wire_volume);
+		plugin_owned_remove(&op->manager->plugin_owned, op->target.wire_volume);
 		status = volume_device_check(op, reply, err);
 		if (status == STATUS_OK && op->has_left_out)
 			volume_device_note(op, reply);
@@ -622,7 +623,7 @@ static enum volume_op_event staged_event(struct volume_op *op, const struct mh_r
 	}
 	/* whoever called the plugin for what stands there */
 	if (event != VOLUME_OP_PREPARED)
-		volume_touches_add(&op->manager->touches, op->target.wire_volume);
+		plugin_owned_add(&op->manager->plugin_owned, op->target.wire_volume);
 	return event;
 }
 
@@ -811,7 +812,7 @@ static void on_looked(const struct path_seen *seen, void *userdata)
 	struct volume_mounted mounted = {
 		.dev_major = op->publish_reply.dev_major,
 		.dev_minor = op->publish_reply.dev_minor,
-		.is_host_device = volume_touches_device(&op->manager->touches, op->target.wire_volume) ==
+		.is_host_device = plugin_owned_device(&op->manager->plugin_owned, op->target.wire_volume) ==
 				  VOLUME_DEVICE_HOSTS,
 		.is_nfs_listed =
 			volume_nfs_is_listed(op, op->publish_reply.dev_major, op->publish_reply.dev_minor),
@@ -905,7 +906,7 @@ static void op_look(struct volume_op *op)
 	const struct volume_target *target = &op->target;
 
 	if (!op->has_met_other &&
-	    (target->type != VOLUME_CSI || volume_touches_has(&op->manager->touches, target->wire_volume)))
+	    (target->type != VOLUME_CSI || plugin_owned_has(&op->manager->plugin_owned, target->wire_volume)))
 		volume_op_handle(op, VOLUME_OP_OK, NULL);
 	else
 		op_send(op, VOLUME_OP_LOOK);
@@ -918,7 +919,7 @@ static void op_check(struct volume_op *op)
 	const struct mount_snapshot_entry *staged =
 		mount_snapshot_staged(manager->observed, target->wire_volume);
 	bool is_plugins =
-		target->type == VOLUME_CSI && volume_touches_has(&manager->touches, target->wire_volume);
+		target->type == VOLUME_CSI && plugin_owned_has(&manager->plugin_owned, target->wire_volume);
 
 	/* for the check after unstaging, when the mount snapshot has forgotten it */
 	if (staged && !volume_target_is_device(target)) {
@@ -926,9 +927,9 @@ static void op_check(struct volume_op *op)
 		target->dev_major = staged->dev_major;
 		target->dev_minor = staged->dev_minor;
 		if (target->type == VOLUME_CSI) {
-			volume_device_judge(op, staged->dev_major, staged->dev_minor, false);
+			volume_device_classify(op, staged->dev_major, staged->dev_minor, false);
 			target->is_host_device =
-				volume_touches_device(&manager->touches, target->wire_volume) ==
+				plugin_owned_device(&manager->plugin_owned, target->wire_volume) ==
 				VOLUME_DEVICE_HOSTS;
 		}
 	}

@@ -13,8 +13,8 @@
 #include "kernel/path_probe.h"
 #include "plugins/plugins.h"
 #include "volume/op_done.h"
+#include "volume/plugin_owned.h"
 #include "volume/step.h"
-#include "volume/touches.h"
 
 #include <sys/queue.h>
 
@@ -83,7 +83,7 @@ struct volume_manager {
 	void *userdata;
 	struct plugins *plugins; /* borrowed; NULL: there are none */
 	uint64_t plugin_wait_us;
-	struct volume_touches touches;
+	struct plugin_owned_set plugin_owned;
 	struct host_devices host_devices;
 	struct device_changes device_changes;
 	struct mount_table *stage_mounts; /* below stage_base; NULL: none was looked for yet */

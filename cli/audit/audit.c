@@ -387,12 +387,12 @@ static const char *const verdict_words[] = {
 	"ausearch -m TRUSTED_APP"
 
 /* Is there what the server was shown? */
-static enum status judge(const struct verifying *v, struct error *err)
+static enum status classify_heads(const struct verifying *v, struct error *err)
 {
 	const struct trail_shown *good, *bad;
 	const struct trail_heads *heads = &v->heads;
 	char good_time[CLOCK_TEXT_SIZE], bad_time[CLOCK_TEXT_SIZE];
-	enum trail_verdict verdict = trail_heads_judge(heads, &good, &bad);
+	enum trail_verdict verdict = trail_heads_classify(heads, &good, &bad);
 	uint64_t record = 0; /* that is bad */
 
 	if (good)
@@ -444,7 +444,7 @@ static json_t *heads_to_json(const struct verifying *v)
 	static const char *const words[] = {
 		[SHOWN_MISSING] = "missing", [SHOWN_AGREES] = "agrees", [SHOWN_DIFFERS] = "differs"};
 	const struct trail_shown *good, *bad;
-	enum trail_verdict verdict = trail_heads_judge(&v->heads, &good, &bad);
+	enum trail_verdict verdict = trail_heads_classify(&v->heads, &good, &bad);
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < v->heads.n; i++) {
@@ -496,7 +496,7 @@ static enum status show_check(const struct invocation *inv, const struct verifyi
 			   "vouch for them",
 			   check->torn);
 	print_line("head %s", check->head);
-	if (inv->options[OPT_HEADS] && trail_heads_judge(&v->heads, &good, &bad) == TRAIL_AGREES)
+	if (inv->options[OPT_HEADS] && trail_heads_classify(&v->heads, &good, &bad) == TRAIL_AGREES)
 		print_line("node %s: whole up to record %" PRIu64 ", which was shown to the server last",
 			   v->node, good->record);
 	return STATUS_OK;
@@ -542,7 +542,7 @@ static enum status cmd_audit_verify(struct invocation *inv, struct error *err)
 	trail_check_end(&v.check);
 	status = show_check(inv, &v, err);
 	if (status == STATUS_OK && inv->options[OPT_HEADS])
-		status = judge(&v, err);
+		status = classify_heads(&v, err);
 	if (status != STATUS_OK || check->faults == 0)
 		return status;
 	return error_set(err, STATUS_DATA_LOSS, 0, "%s:%" PRIu64 ": %s%s", v.paths[check->fault_file],

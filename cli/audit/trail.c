@@ -296,8 +296,8 @@ void trail_heads_look(struct trail_heads *heads, const struct trail_check *check
 	}
 }
 
-enum trail_verdict trail_heads_judge(const struct trail_heads *heads, const struct trail_shown **ret_good,
-				     const struct trail_shown **ret_bad)
+enum trail_verdict trail_heads_classify(const struct trail_heads *heads, const struct trail_shown **ret_good,
+					const struct trail_shown **ret_bad)
 {
 	const struct trail_shown *good = NULL, *bad = NULL, *latest = NULL;
 

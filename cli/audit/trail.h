@@ -149,8 +149,8 @@ enum trail_verdict {
 
 /** @ret_bad the lowest head that does not agree, @ret_good the highest below it that does; NULL: there is
  * none */
-enum trail_verdict trail_heads_judge(const struct trail_heads *heads, const struct trail_shown **ret_good,
-				     const struct trail_shown **ret_bad);
+enum trail_verdict trail_heads_classify(const struct trail_heads *heads, const struct trail_shown **ret_good,
+					const struct trail_shown **ret_bad);
 
 /** Read the next line of at most TRAIL_LINE_MAX bytes without its newline into @line of TRAIL_LINE_MAX + 1. A
  * longer line is passed over: @ret_length is TRAIL_LINE_MAX + 1 then. Returns false at the end of the file or

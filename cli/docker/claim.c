@@ -5,7 +5,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "base/uuid.h"
-#include "hold/judge.h"
+#include "hold/classify.h"
 #include "hold/place.h"
 #include "model/message.h"
 
@@ -54,13 +54,14 @@ static void note_said(struct way *way, const Holdfast__V1__GetAllocationResponse
 		str_copy_text(way->said, sizeof(way->said), answer->claims[i]->last_error);
 }
 
-static enum hold_event judge_failure(struct way *way, const struct error *err)
+static enum hold_event classify_failure(struct way *way, const struct error *err)
 {
 	way->trouble = *err;
-	return hold_judge_error(hold_request(way->hold.state), err->status, (void *)way->claim->inv->details);
+	return hold_classify_error(hold_request(way->hold.state), err->status,
+				   (void *)way->claim->inv->details);
 }
 
-static enum hold_event judge_get(struct way *way, const Holdfast__V1__GetAllocationResponse *answer)
+static enum hold_event classify_get(struct way *way, const Holdfast__V1__GetAllocationResponse *answer)
 {
 	enum hold_event event;
 
@@ -68,7 +69,7 @@ static enum hold_event judge_get(struct way *way, const Holdfast__V1__GetAllocat
 		return HOLD_LOST;
 	way->index = answer->index;
 	note_said(way, answer);
-	event = hold_judge_get(answer);
+	event = hold_classify_get(answer);
 	if (event != HOLD_RUNNING)
 		return event;
 	if (!message_set_text(&way->claim->record->path, answer->allocation->published[0]->path))
@@ -90,8 +91,8 @@ static enum hold_event ask_get(struct way *way)
 	}
 	if (connection_call(way->claim->connection, allocations, "Get", &request.base,
 			    request.wait_ms * USEC_PER_MSEC + CALL_TIMEOUT_US, &answer, &err) != STATUS_OK)
-		return judge_failure(way, &err);
-	return judge_get(way, answer);
+		return classify_failure(way, &err);
+	return classify_get(way, answer);
 }
 
 static enum hold_event ask_run(struct way *way)
@@ -105,8 +106,8 @@ static enum hold_event ask_run(struct way *way)
 	request.allocation = &alloc;
 	if (connection_call(way->claim->connection, allocations, "Run", &request.base, CALL_TIMEOUT_US,
 			    &answer, &err) != STATUS_OK)
-		return judge_failure(way, &err);
-	return answer->allocation ? hold_judge_alloc(answer->allocation) : HOLD_LOST;
+		return classify_failure(way, &err);
+	return answer->allocation ? hold_classify_alloc(answer->allocation) : HOLD_LOST;
 }
 
 static enum hold_event ask_stop(struct way *way)
@@ -118,7 +119,7 @@ static enum hold_event ask_stop(struct way *way)
 	request.id = way->claim->record->alloc_id;
 	if (connection_call(way->claim->connection, allocations, "Stop", &request.base, CALL_TIMEOUT_US,
 			    &answer, &err) != STATUS_OK)
-		return judge_failure(way, &err);
+		return classify_failure(way, &err);
 	return HOLD_ENDING;
 }
 

@@ -40,7 +40,7 @@ struct holder {
 	char told[HOLDER_STATUS_SIZE]; /* the status text that was told last */
 };
 
-/** Tell the service manager, and the journal when it is news, where it stands. */
+/** Tell the service manager, and the journal when it has changed, where it stands. */
 void holder_report(struct holder *holder);
 
 /** A line for the journal. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/str.h"
+#include "hold/classify.h"
 #include "hold/holder.h"
-#include "hold/judge.h"
 #include "hold/run.h"
 #include "rpc/pbjson_word.h"
 #include "show/output.h"
@@ -142,7 +142,7 @@ static enum status taken_away(const struct holder *holder, struct error *err)
 	const Holdfast__V1__Allocation *alloc = holder->last ? holder->last->allocation : NULL;
 	char word[PBJSON_WORD_SIZE];
 
-	if (!alloc || hold_judge_get(holder->last) == HOLD_RUNNING)
+	if (!alloc || hold_classify_get(holder->last) == HOLD_RUNNING)
 		return error_set(
 			err, STATUS_ABORTED, 0,
 			"volume %s was taken away: nothing is mounted at %s any more. Next: holdfast agent "

@@ -2,8 +2,8 @@
 #include "hold/run.h"
 
 #include "base/str.h"
+#include "hold/classify.h"
 #include "hold/holder.h"
-#include "hold/judge.h"
 #include "model/message.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ static bool is_mount_gone(const struct holder *holder)
 }
 
 /* Keep what Get said. @return what it means here: the server may not know yet that this machine was booted */
-static enum hold_event judge_get(struct holder *holder, const ProtobufCMessage *response)
+static enum hold_event classify_get(struct holder *holder, const ProtobufCMessage *response)
 {
 	const Holdfast__V1__GetAllocationResponse *answer = (const void *)response;
 	enum hold_event event;
@@ -48,7 +48,7 @@ static enum hold_event judge_get(struct holder *holder, const ProtobufCMessage *
 	holder->last = (void *)message_convert(response->descriptor, response);
 	if (!holder->last)
 		return HOLD_LOST;
-	event = hold_judge_get(answer);
+	event = hold_classify_get(answer);
 	if (event != HOLD_RUNNING)
 		return event;
 	if (str_copy(holder->path, sizeof(holder->path), answer->allocation->published[0]->path) < 0)
@@ -56,13 +56,13 @@ static enum hold_event judge_get(struct holder *holder, const ProtobufCMessage *
 	return is_mount_gone(holder) ? HOLD_UNMOUNTED : HOLD_RUNNING;
 }
 
-static enum hold_event judge_response(struct holder *holder, const ProtobufCMessage *response)
+static enum hold_event classify_response(struct holder *holder, const ProtobufCMessage *response)
 {
 	const Holdfast__V1__Allocation *alloc = NULL;
 
 	switch (holder->asked) {
 	case HOLD_GET:
-		return judge_get(holder, response);
+		return classify_get(holder, response);
 	case HOLD_RUN:
 		alloc = ((const Holdfast__V1__RunAllocationResponse *)(const void *)response)->allocation;
 		break;
@@ -71,15 +71,15 @@ static enum hold_event judge_response(struct holder *holder, const ProtobufCMess
 	case HOLD_REQUEST_N:
 		break;
 	}
-	return alloc ? hold_judge_alloc(alloc) : HOLD_LOST;
+	return alloc ? hold_classify_alloc(alloc) : HOLD_LOST;
 }
 
 /* Without an answer the kernel may still say that the volume is gone. */
-static enum hold_event judge_failure(struct holder *holder, const struct error *err)
+static enum hold_event classify_failure(struct holder *holder, const struct error *err)
 {
 	ProtobufCMessage *details =
 		rpc_client_details(holder->client, &holdfast__v1__error_details__descriptor);
-	enum hold_event event = hold_judge_error(holder->asked, err->status, (void *)details);
+	enum hold_event event = hold_classify_error(holder->asked, err->status, (void *)details);
 
 	protobuf_c_message_free_unpacked(holder->inv->details, NULL);
 	holder->inv->details = details;
@@ -101,9 +101,9 @@ static void on_done(enum status status, const ProtobufCMessage *response, const 
 		holder->trouble = (struct error){.msg = ""};
 		holder->is_absent = false;
 		backoff_reset(&holder->backoff);
-		event = judge_response(holder, response);
+		event = classify_response(holder, response);
 	} else {
-		event = judge_failure(holder, err);
+		event = classify_failure(holder, err);
 	}
 	take(holder, event);
 	if (holder->is_term_due && holder->hold.state != HOLD_ENDED) {

@@ -31,7 +31,7 @@ static enum status check_topics(struct invocation *inv, struct error *err)
 	return STATUS_OK;
 }
 
-/* The news about the object in a few words. */
+/* The change of the object in a few words. */
 static void describe(const Holdfast__V1__WatchEvent *event, char what[static WHAT_SIZE])
 {
 	char word[PBJSON_WORD_SIZE], second[PBJSON_WORD_SIZE];

@@ -199,7 +199,7 @@ static int64_t revision_of(const struct kv_condition *condition, uint64_t offset
 }
 
 struct batch_request *batch_request_new(const struct batch *batch, const struct batch_keys *keys,
-					const struct judge *judge)
+					const struct known_revisions *known)
 {
 	struct batch_request *r = malloc(sizeof(*r) + space_for(batch, keys));
 
@@ -210,8 +210,8 @@ struct batch_request *batch_request_new(const struct batch *batch, const struct 
 	r->txn.compare = r->compares;
 	r->txn.success = r->successes;
 	r->txn.failure = r->failures;
-	add_compare(r, etcd_bytes(keys->leader), true, judge->leader_revision, false);
-	add_compare(r, etcd_bytes(keys->sequence), false, judge->sequence_revision, false);
+	add_compare(r, etcd_bytes(keys->leader), true, known->leader_revision, false);
+	add_compare(r, etcd_bytes(keys->sequence), false, known->sequence_revision, false);
 	for (size_t i = 0; batch->conditional && i < batch->conditional->n_conditions; i++) {
 		const struct kv_condition *condition = &batch->conditional->conditions[i];
 
@@ -220,8 +220,8 @@ struct batch_request *batch_request_new(const struct batch *batch, const struct 
 	}
 	for (size_t i = 0; i < batch->n_ops; i++)
 		add_write(r, keys, batch->ops[i].op);
-	if (judge->sequence)
-		add_put(r, etcd_bytes(keys->sequence), etcd_bytes(judge->sequence));
+	if (known->sequence)
+		add_put(r, etcd_bytes(keys->sequence), etcd_bytes(known->sequence));
 	return r;
 }
 
@@ -235,7 +235,7 @@ bool batch_find_conflict(const struct batch *batch, const Etcdserverpb__TxnRespo
 {
 	for (size_t i = 0; batch->conditional && i < batch->conditional->n_conditions; i++) {
 		const struct kv_condition *condition = &batch->conditional->conditions[i];
-		const Etcdserverpb__KeyValue *kv = judge_key_of(txn, BATCH_READ_CONDITIONS + i);
+		const Etcdserverpb__KeyValue *kv = txn_key_of(txn, BATCH_READ_CONDITIONS + i);
 		uint64_t found = kv ? (uint64_t)kv->mod_revision + offset : 0;
 
 		if (found == condition->mod_revision)

@@ -2,7 +2,7 @@
 #pragma once
 /* Submissions that are one transaction of etcd, and that transaction's request. */
 
-#include "etcd/judge.h"
+#include "etcd/verdict.h"
 #include "store/submission.h"
 
 #include <stdbool.h>
@@ -46,13 +46,13 @@ void batch_fill(struct batch *batch, struct submission_list *queue);
 /** Does it change nothing, and ask for nothing? */
 bool batch_is_empty(const struct batch *batch);
 
-struct batch_request; /* owns what its message points to, but not keys and judge */
+struct batch_request; /* owns what its message points to, but not keys and known */
 
-/** When both keys are as @judge says, write all operations and the sequence key; else, and with conditions
+/** When both keys are as @known says, write all operations and the sequence key; else, and with conditions
  * that do not hold, read the leader's key, the sequence key, and the keys of the conditions. NULL when out of
  * memory. Owned by the caller, free(). */
 struct batch_request *batch_request_new(const struct batch *batch, const struct batch_keys *keys,
-					const struct judge *judge);
+					const struct known_revisions *known);
 
 const ProtobufCMessage *batch_request_message(const struct batch_request *request);
 

@@ -5,8 +5,8 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/str.h"
-#include "etcd/judge.h"
 #include "etcd/request.h"
+#include "etcd/verdict.h"
 #include "rpc/timer.h"
 
 #include <assert.h>
@@ -194,7 +194,7 @@ static void lead(struct election *e, int64_t revision)
 	e->events->on_leading(e->userdata);
 }
 
-static void judge_key(struct election *e, const Etcdserverpb__KeyValue *kv)
+static void classify_key(struct election *e, const Etcdserverpb__KeyValue *kv)
 {
 	if (e->lease != 0 && kv->lease == e->lease)
 		lead(e, kv->create_revision); /* the answer that said so was lost */
@@ -218,9 +218,9 @@ static void on_created(enum status status, const ProtobufCMessage *response, con
 		lead(e, txn->header->revision);
 		return;
 	}
-	kv = judge_key_of(txn, 0);
+	kv = txn_key_of(txn, 0);
 	if (kv) {
-		judge_key(e, kv);
+		classify_key(e, kv);
 		return;
 	}
 	if (e->schema_key) { /* it was changed meanwhile */
@@ -331,11 +331,11 @@ static void on_looked(enum status status, const ProtobufCMessage *response, cons
 	}
 	e->trouble = (struct error){.status = STATUS_OK};
 	backoff_reset(&e->backoff);
-	leader = judge_key_of(txn, 0);
-	schema = e->schema_key ? judge_key_of(txn, 1) : NULL;
+	leader = txn_key_of(txn, 0);
+	schema = e->schema_key ? txn_key_of(txn, 1) : NULL;
 	if (leader) {
 		e->aside = 0;
-		judge_key(e, leader);
+		classify_key(e, leader);
 	} else if (!may_write(e, schema)) {
 		stand_aside(e, etcd_schema_read(schema));
 	} else if (clock_monotonic_us() < e->yield_us) {

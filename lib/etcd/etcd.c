@@ -12,13 +12,13 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-enum etcd_news {
-	NEWS_FOLLOW = 1 << 0,
-	NEWS_TROUBLE = 1 << 1,
-	NEWS_LEADING = 1 << 2,
-	NEWS_LOST = 1 << 3,
-	NEWS_PROGRESS = 1 << 4,
-	NEWS_ASIDE = 1 << 5,
+enum etcd_change {
+	CHANGE_FOLLOW = 1 << 0,
+	CHANGE_TROUBLE = 1 << 1,
+	CHANGE_LEADING = 1 << 2,
+	CHANGE_LOST = 1 << 3,
+	CHANGE_PROGRESS = 1 << 4,
+	CHANGE_ASIDE = 1 << 5,
 };
 
 enum {
@@ -39,9 +39,9 @@ bool etcd_run(struct etcd *etcd, uint64_t timeout_us)
 	return r > 0;
 }
 
-static void tell(struct etcd *etcd, unsigned int news)
+static void tell(struct etcd *etcd, unsigned int changes)
 {
-	etcd->news |= news;
+	etcd->changes |= changes;
 	(void)sd_event_source_set_enabled(etcd->turn, SD_EVENT_ONESHOT);
 }
 
@@ -75,21 +75,21 @@ static int on_turn(sd_event_source *source, void *userdata)
 {
 	struct etcd *etcd = userdata;
 	const struct etcd_events *events = &etcd->events;
-	unsigned int news = etcd->news;
+	unsigned int changes = etcd->changes;
 
 	(void)source;
-	etcd->news = 0;
-	if (news & NEWS_TROUBLE)
+	etcd->changes = 0;
+	if (changes & CHANGE_TROUBLE)
 		events->on_trouble(&etcd->trouble, etcd->userdata);
-	if (news & NEWS_ASIDE)
+	if (changes & CHANGE_ASIDE)
 		events->on_aside(etcd->aside, etcd->userdata);
-	if (news & NEWS_FOLLOW)
+	if (changes & CHANGE_FOLLOW)
 		events->on_follow(etcd->leader, etcd->since_ms, etcd->userdata);
-	if (news & NEWS_PROGRESS)
+	if (changes & CHANGE_PROGRESS)
 		events->on_progress(&etcd->progress, etcd->userdata);
-	if (news & NEWS_LEADING)
+	if (changes & CHANGE_LEADING)
 		events->on_leading(etcd->userdata);
-	if (news & NEWS_LOST)
+	if (changes & CHANGE_LOST)
 		events->on_lost(&etcd->lost, etcd->userdata);
 	return 0;
 }
@@ -102,13 +102,13 @@ static void on_leading(void *userdata)
 
 	etcd_follower_free(etcd->follower);
 	etcd->follower = NULL;
-	tell(etcd, NEWS_LEADING);
+	tell(etcd, CHANGE_LEADING);
 }
 
 void etcd_note_progress(struct etcd *etcd, const struct etcd_progress *progress)
 {
 	etcd->progress = *progress;
-	tell(etcd, NEWS_PROGRESS);
+	tell(etcd, CHANGE_PROGRESS);
 }
 
 static void on_lost(const struct error *why, void *userdata)
@@ -118,7 +118,7 @@ static void on_lost(const struct error *why, void *userdata)
 	etcd->lost = *why;
 	if (etcd->store)
 		etcd_store_fail(etcd->store, why);
-	tell(etcd, NEWS_LOST);
+	tell(etcd, CHANGE_LOST);
 }
 
 static void on_follow(const char *leader, int64_t since_ms, void *userdata)
@@ -127,7 +127,7 @@ static void on_follow(const char *leader, int64_t since_ms, void *userdata)
 
 	etcd->since_ms = since_ms;
 	(void)str_copy(etcd->leader, sizeof(etcd->leader), leader);
-	tell(etcd, NEWS_FOLLOW);
+	tell(etcd, CHANGE_FOLLOW);
 }
 
 static void on_trouble(const struct error *why, void *userdata)
@@ -135,7 +135,7 @@ static void on_trouble(const struct error *why, void *userdata)
 	struct etcd *etcd = userdata;
 
 	etcd->trouble = *why;
-	tell(etcd, NEWS_TROUBLE);
+	tell(etcd, CHANGE_TROUBLE);
 }
 
 static void on_aside(uint32_t schema, void *userdata)
@@ -143,8 +143,8 @@ static void on_aside(uint32_t schema, void *userdata)
 	struct etcd *etcd = userdata;
 
 	etcd->aside = schema;
-	etcd->news &= ~(unsigned int)NEWS_FOLLOW;
-	tell(etcd, NEWS_ASIDE);
+	etcd->changes &= ~(unsigned int)CHANGE_FOLLOW;
+	tell(etcd, CHANGE_ASIDE);
 }
 
 void etcd_lose(struct etcd *etcd, const struct error *why)

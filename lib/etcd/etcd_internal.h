@@ -15,7 +15,7 @@ struct etcd {
 	sd_event *outer;     /* borrowed */
 	sd_event *loop;	     /* of everything below */
 	sd_event_source *io; /* of the loop, on the outer one; with a function before the outer one sleeps */
-	sd_event_source *turn; /* deferred, on the outer one, enabled: there is news */
+	sd_event_source *turn; /* deferred, on the outer one, enabled: there are changes */
 	struct etcd_client *client;
 	struct election *election;
 	struct etcd_store *store;	/* NULL: not open */
@@ -28,7 +28,7 @@ struct etcd {
 	char cluster[ETCD_CLUSTER_MAX + 1];
 	char leader_key[ETCD_KEY_SIZE];
 	char record_schema_key[ETCD_KEY_SIZE];
-	unsigned int news; /* bits of enum etcd_news in etcd.c */
+	unsigned int changes; /* bits of enum etcd_change in etcd.c */
 	char leader[ELECTION_NAME_MAX + 32];
 	int64_t since_ms; /* the leader leads */
 	struct etcd_progress progress;

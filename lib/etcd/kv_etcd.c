@@ -2,8 +2,8 @@
 /* The store in etcd: one transaction at a time, and while it is on its way the next one fills.
  *
  * A transaction is on its way from when it is sent until it is known what became of it. Its answer says so,
- * or it is lost; then the keys are read that judge_transaction() wants, and nothing else is sent or answered
- * before. */
+ * or it is lost; then the keys are read that classify_transaction() wants, and nothing else is sent or
+ * answered before. */
 
 #include "etcd/kv_etcd.h"
 
@@ -95,8 +95,8 @@ static void depose(struct etcd_store *store)
 
 static void finish_committed(struct etcd_store *store, int64_t revision)
 {
-	if (store->judge.sequence) {
-		store->judge.sequence_revision = revision;
+	if (store->known.sequence) {
+		store->known.sequence_revision = revision;
 		store->revision = (uint64_t)revision + store->records.offset;
 		kv_marks_write(&store->marks, store->revision, store->nodes);
 		store->stats.commits++;
@@ -163,8 +163,8 @@ static void on_read(enum status status, const ProtobufCMessage *response, const 
 		later(store, STAGE_ASKING);
 		return;
 	}
-	sequence = judge_key_of(txn, BATCH_READ_SEQUENCE);
-	on_verdict(store, judge_transaction(&store->judge, judge_key_of(txn, BATCH_READ_LEADER), sequence),
+	sequence = txn_key_of(txn, BATCH_READ_SEQUENCE);
+	on_verdict(store, classify_transaction(&store->known, txn_key_of(txn, BATCH_READ_LEADER), sequence),
 		   sequence);
 }
 
@@ -236,9 +236,9 @@ static void ask_alarms(struct etcd_store *store)
  * conditions. */
 static void on_failed(struct etcd_store *store, const Etcdserverpb__TxnResponse *txn)
 {
-	const Etcdserverpb__KeyValue *sequence = judge_key_of(txn, BATCH_READ_SEQUENCE);
+	const Etcdserverpb__KeyValue *sequence = txn_key_of(txn, BATCH_READ_SEQUENCE);
 	enum verdict verdict =
-		judge_transaction(&store->judge, judge_key_of(txn, BATCH_READ_LEADER), sequence);
+		classify_transaction(&store->known, txn_key_of(txn, BATCH_READ_LEADER), sequence);
 	struct submission *s = STAILQ_FIRST(&store->batch.list);
 
 	if (verdict == VERDICT_UNCOMMITTED &&
@@ -273,7 +273,7 @@ static void send_batch(struct etcd_store *store)
 					.sequence = store->sequence_key,
 					.data = store->records.data,
 					.offset = store->records.offset};
-	struct batch_request *request = batch_request_new(&store->batch, &keys, &store->judge);
+	struct batch_request *request = batch_request_new(&store->batch, &keys, &store->known);
 	enum status st = STATUS_RESOURCE_EXHAUSTED;
 
 	store->stage = STAGE_SENT;
@@ -295,7 +295,7 @@ void etcd_store_next_sequence(struct etcd_store *store)
 	if (store->marks.files[0]) /* for the marks of those that follow */
 		(void)str_format(store->sequence + n, sizeof(store->sequence) - (size_t)n,
 				 " %" PRIu64 " %" PRIu64, store->marks.mark.epoch, store->nodes);
-	store->judge.sequence = store->sequence;
+	store->known.sequence = store->sequence;
 }
 
 void etcd_store_kick(struct etcd_store *store)
@@ -308,7 +308,7 @@ void etcd_store_kick(struct etcd_store *store)
 			move(store, &store->batch.list, SUBMISSION_DURABLE);
 			continue;
 		}
-		store->judge.sequence = NULL;
+		store->known.sequence = NULL;
 		if (store->batch.n_ops > 0)
 			etcd_store_next_sequence(store);
 		send_batch(store);
@@ -485,9 +485,9 @@ bool etcd_generation_read(const Etcdserverpb__KeyValue *kv, uint32_t *ret_number
 static enum status take_found(const ProtobufCMessage *response, void *userdata, struct error *err)
 {
 	const Etcdserverpb__TxnResponse *txn = (const Etcdserverpb__TxnResponse *)response;
-	const Etcdserverpb__KeyValue *leader = judge_key_of(txn, LOOK_LEADER);
-	const Etcdserverpb__KeyValue *sequence = judge_key_of(txn, LOOK_SEQUENCE);
-	const Etcdserverpb__KeyValue *schema = judge_key_of(txn, LOOK_SCHEMA);
+	const Etcdserverpb__KeyValue *leader = txn_key_of(txn, LOOK_LEADER);
+	const Etcdserverpb__KeyValue *sequence = txn_key_of(txn, LOOK_SEQUENCE);
+	const Etcdserverpb__KeyValue *schema = txn_key_of(txn, LOOK_SCHEMA);
 	struct found *found = userdata;
 
 	if (txn->n_responses != LOOK_N)
@@ -496,12 +496,12 @@ static enum status take_found(const ProtobufCMessage *response, void *userdata, 
 	found->leader_revision = leader ? leader->create_revision : 0;
 	found->sequence_revision = sequence ? sequence->mod_revision : 0;
 	found->has_schema = schema != NULL;
-	if (!etcd_generation_read(judge_key_of(txn, LOOK_GENERATION), &found->generation, &found->offset))
+	if (!etcd_generation_read(txn_key_of(txn, LOOK_GENERATION), &found->generation, &found->offset))
 		found->generation = 0;
 	if (schema)
 		(void)snprintf(found->schema, sizeof(found->schema), "%.*s", (int)schema->value.len,
 			       (const char *)schema->value.data);
-	else if (judge_key_of(txn, LOOK_ANY))
+	else if (txn_key_of(txn, LOOK_ANY))
 		find_foreign(found, txn->responses[LOOK_ANY]->response_range);
 	return STATUS_OK;
 }
@@ -549,7 +549,7 @@ static enum status create(struct etcd_store *store, struct error *err)
 {
 	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
 	Etcdserverpb__Compare leads =
-		etcd_compare_created(etcd_bytes(store->etcd->leader_key), store->judge.leader_revision);
+		etcd_compare_created(etcd_bytes(store->etcd->leader_key), store->known.leader_revision);
 	Etcdserverpb__Compare is_new = etcd_compare_created(etcd_bytes(store->schema_key), 0);
 	Etcdserverpb__PutRequest puts[2] = {ETCDSERVERPB__PUT_REQUEST__INIT, ETCDSERVERPB__PUT_REQUEST__INIT};
 	Etcdserverpb__RequestOp ops[2] = {etcd_op_put(&puts[0]), etcd_op_put(&puts[1])};
@@ -607,7 +607,7 @@ static enum status check_found(struct found *found, struct error *err)
 {
 	const struct etcd_store *store = found->store;
 
-	if (found->leader_revision != store->judge.leader_revision)
+	if (found->leader_revision != store->known.leader_revision)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "store %s: not the leader", store->name);
 	if (found->generation == 0)
 		return error_set(err, STATUS_DATA_LOSS, 0, "etcd: %s is no generation",
@@ -640,7 +640,7 @@ enum status etcd_store_find(struct etcd_store *store, struct error *err)
 	store->generation = found.generation;
 	etcd_store_name_records(store, found.generation, &store->records);
 	store->records.offset = found.offset;
-	store->judge.sequence_revision = found.sequence_revision;
+	store->known.sequence_revision = found.sequence_revision;
 	store->revision = (uint64_t)found.sequence_revision + found.offset;
 	return STATUS_OK;
 }
@@ -660,7 +660,7 @@ static enum status start(struct etcd_store *store, struct error *err)
 	(void)str_format(store->sequence_key, sizeof(store->sequence_key), "%s/sequence", etcd->prefix);
 	(void)str_format(store->schema_key, sizeof(store->schema_key), "%s/schema", etcd->prefix);
 	(void)str_format(store->generation_key, sizeof(store->generation_key), "%s/generation", etcd->prefix);
-	store->judge.leader_revision = election_revision(etcd->election);
+	store->known.leader_revision = election_revision(etcd->election);
 	r = sd_event_add_defer(etcd->outer, &store->turn, on_turn, store);
 	if (r >= 0)
 		r = sd_event_source_set_enabled(store->turn, SD_EVENT_OFF);

@@ -37,7 +37,7 @@ struct etcd_store {
 	struct backoff backoff;
 	uint64_t number;	      /* of the last transaction that writes */
 	char sequence[SEQUENCE_SIZE]; /* what it puts there */
-	struct judge judge;
+	struct known_revisions known;
 	uint64_t revision; /* of the last one that is committed; above etcd's by the offset */
 	uint64_t opened_revision;
 	struct kv_mark_files marks;

@@ -70,9 +70,9 @@ static void on_read(enum status status, const ProtobufCMessage *response, const 
 
 	(void)err; /* the election says what is the matter */
 	look_later(follower);
-	sequence = status == STATUS_OK ? judge_key_of(txn, READ_SEQUENCE) : NULL;
+	sequence = status == STATUS_OK ? txn_key_of(txn, READ_SEQUENCE) : NULL;
 	if (!sequence || !read_sequence(sequence, &progress) ||
-	    !etcd_generation_read(judge_key_of(txn, READ_GENERATION), &generation, &offset))
+	    !etcd_generation_read(txn_key_of(txn, READ_GENERATION), &generation, &offset))
 		return;
 	progress.revision = (uint64_t)sequence->mod_revision + offset;
 	etcd_note_progress(follower->etcd, &progress);

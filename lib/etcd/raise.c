@@ -4,8 +4,8 @@
 #include "base/str.h"
 #include "etcd/etcd.h"
 #include "etcd/etcd_internal.h"
-#include "etcd/judge.h"
 #include "etcd/request.h"
+#include "etcd/verdict.h"
 
 #include <inttypes.h>
 
@@ -71,7 +71,7 @@ static enum status write_schema(struct raise *raise, uint32_t schema, struct err
 	return st;
 }
 
-static enum status judge_schema(const struct raise *raise, uint32_t schema, struct error *err)
+static enum status check_schema(const struct raise *raise, uint32_t schema, struct error *err)
 {
 	if (raise->schema == 0)
 		return error_set(err, STATUS_NOT_FOUND, 0,
@@ -101,7 +101,7 @@ enum status etcd_raise_schema(const struct etcd_settings *settings, uint32_t *re
 	if (st == STATUS_OK)
 		st = find_schema(&raise, err);
 	if (st == STATUS_OK)
-		st = judge_schema(&raise, settings->schema, err);
+		st = check_schema(&raise, settings->schema, err);
 	if (st == STATUS_OK && raise.schema < settings->schema)
 		st = write_schema(&raise, settings->schema, err);
 	etcd_client_free(raise.etcd.client);

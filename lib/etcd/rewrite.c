@@ -255,9 +255,9 @@ static enum status transact(struct etcd_store *store, Etcdserverpb__RequestOp *o
 {
 	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
 	Etcdserverpb__Compare leads =
-		etcd_compare_created(etcd_bytes(store->etcd->leader_key), store->judge.leader_revision);
+		etcd_compare_created(etcd_bytes(store->etcd->leader_key), store->known.leader_revision);
 	Etcdserverpb__Compare is_last =
-		etcd_compare_modified(etcd_bytes(store->sequence_key), store->judge.sequence_revision);
+		etcd_compare_modified(etcd_bytes(store->sequence_key), store->known.sequence_revision);
 
 	txn.n_compare = 2;
 	txn.compare = (Etcdserverpb__Compare *[]){&leads, &is_last};

@@ -75,7 +75,7 @@ bool release_may_be_detaching(const struct claim *claim, bool is_unsent)
 	return claim->state == CLAIM_NODE_DETACHED ? !is_unsent : stands(claim) && claim->fence_asked;
 }
 
-static enum fence_verdict judge_claim(const struct fence_claim *of)
+static enum fence_verdict classify_claim(const struct fence_claim *of)
 {
 	const struct claim *claim = of->claim;
 
@@ -97,7 +97,7 @@ enum fence_verdict release_may_fence(const struct fence_claim *claims, size_t n,
 		if (!stands(claims[i].claim))
 			continue;
 		n_held++;
-		verdict = judge_claim(&claims[i]);
+		verdict = classify_claim(&claims[i]);
 		if (verdict != FENCE_POSSIBLE && (worst == FENCE_POSSIBLE || verdict < worst)) {
 			worst = verdict;
 			*ret_index = i;

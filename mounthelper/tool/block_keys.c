@@ -141,7 +141,7 @@ static enum status open_block(struct block_lexer *lx, struct block *block)
 	return lexer_expect(lx, TOKEN_OPEN, "{ after the name");
 }
 
-static enum status judge(struct block_lexer *lx, const struct block *block, const char *complaint)
+static enum status check_complaint(struct block_lexer *lx, const struct block *block, const char *complaint)
 {
 	if (!complaint)
 		return STATUS_OK;
@@ -183,7 +183,7 @@ static enum status read_block(struct block_lexer *lx, const struct block_table *
 	enum status st = open_block(lx, &block);
 
 	if (st == STATUS_OK)
-		st = judge(lx, &block, form->begin(&block, userdata));
+		st = check_complaint(lx, &block, form->begin(&block, userdata));
 	while (st == STATUS_OK && lx->token != TOKEN_CLOSE) {
 		const struct block_form *inner;
 
@@ -204,7 +204,7 @@ static enum status read_block(struct block_lexer *lx, const struct block_table *
 	}
 	if (st == STATUS_OK)
 		st = finish(lx, &block);
-	return st == STATUS_OK ? judge(lx, &block, form->end(&block, userdata)) : st;
+	return st == STATUS_OK ? check_complaint(lx, &block, form->end(&block, userdata)) : st;
 }
 
 enum status block_read_text(struct block_lexer *lx, const struct block_table *table,

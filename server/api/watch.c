@@ -236,7 +236,7 @@ static void touch_node(struct server *server, const struct node *node, uint64_t 
 			touch_plugin(server, instance->plugin->id, revision);
 }
 
-/* Plugins show how many volumes they have: for them only a volume that comes or goes is news. */
+/* Plugins show how many volumes they have: for them only a volume that appears or disappears is a change. */
 static void touch_volume_itself(struct server *server, const struct volume *volume, uint64_t revision)
 {
 	touch_volume(server, volume->namespace, volume->id, revision);

@@ -177,14 +177,14 @@ void trails_take(struct server *server, struct change *change, const char *node_
 	const Trail *stored;
 	struct draft draft;
 	char key[OBJECT_KEY_SIZE];
-	bool is_news = is_head(head);
+	bool is_change = is_head(head);
 
 	trail_key(node_id, key);
 	stored = records_get(&server->state.records, key);
-	if (is_news && stored && stored->n_heads > 0)
-		is_news = !is_same(stored->heads[stored->n_heads - 1], head);
-	begin_draft(&draft, stored, node_id, is_news ? head : NULL);
-	if (is_news)
+	if (is_change && stored && stored->n_heads > 0)
+		is_change = !is_same(stored->heads[stored->n_heads - 1], head);
+	begin_draft(&draft, stored, node_id, is_change ? head : NULL);
+	if (is_change)
 		take_new(server, change, &draft);
 	else if (!fall_behind(&draft.trail, must_grow, draft.shown.time_ms))
 		return;

@@ -374,7 +374,7 @@ struct collecting {
 	struct freed_walk *walk;
 	struct change *change;
 	size_t max;
-	struct claim claim; /* the one before, which is judged when the next one is known */
+	struct claim claim; /* the one before, which is decided on when the next one is known */
 	bool has_claim;
 	bool is_gone; /* its volume is */
 	bool is_full;
@@ -384,7 +384,7 @@ struct collecting {
 };
 
 /* @is_newest of its volume. False: there is no room, and it is where the next slice begins. */
-static bool judge(struct collecting *collecting, bool is_newest)
+static bool collect_if_old(struct collecting *collecting, bool is_newest)
 {
 	const struct claim *claim = &collecting->claim;
 	struct change *change = collecting->change;
@@ -416,7 +416,7 @@ static bool on_collected(const struct kv_item *item, void *userdata)
 		bool is_same = str_eq(claim.volume_id, collecting->claim.volume_id) &&
 			       str_eq(claim.namespace, collecting->claim.namespace);
 
-		collecting->is_full = !judge(collecting, !is_same);
+		collecting->is_full = !collect_if_old(collecting, !is_same);
 		if (collecting->is_full)
 			return false;
 	}
@@ -448,6 +448,6 @@ enum status freed_collect(struct server *server, struct freed_walk *walk, struct
 		return st;
 	*ret_done = !collecting.is_full && collecting.n_rows < FREED_SCAN_MAX;
 	if (*ret_done && collecting.has_claim)
-		*ret_done = judge(&collecting, true);
+		*ret_done = collect_if_old(&collecting, true);
 	return STATUS_OK;
 }

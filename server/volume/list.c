@@ -56,7 +56,7 @@ enum verdict {
 	TO_END,
 };
 
-static enum verdict judge(struct page *page, const struct volume_entry *entry)
+static enum verdict classify(struct page *page, const struct volume_entry *entry)
 {
 	const char *prefix = page->request->prefix;
 
@@ -187,7 +187,7 @@ static enum status fill(struct page *page, const struct key *begin, struct error
 	struct key key;
 
 	while (entry) {
-		enum verdict verdict = judge(page, entry);
+		enum verdict verdict = classify(page, entry);
 
 		if (verdict == TO_END)
 			return STATUS_OK;

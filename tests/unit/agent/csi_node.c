@@ -41,8 +41,8 @@ void __wrap_device_find_mounts(uint32_t dev_major, uint32_t dev_minor, const cha
 			       struct device_mounts *ret);
 bool __wrap_device_is_mounted_at(uint32_t dev_major, uint32_t dev_minor, const char *point,
 				 const char *const within[static 2]);
-struct device_moment __wrap_device_changes_now(struct device_changes *news);
-bool __wrap_device_changes_find_mounts(struct device_changes *news, const struct device_moment *moment,
+struct device_moment __wrap_device_changes_now(struct device_changes *changes);
+bool __wrap_device_changes_find_mounts(struct device_changes *changes, const struct device_moment *moment,
 				       uint32_t dev_major, uint32_t dev_minor,
 				       const char *const within[static 2], struct device_mounts *ret);
 void __wrap_path_look(const char *path, struct path_seen *ret);
@@ -149,12 +149,12 @@ bool __wrap_device_is_mounted_at(uint32_t dev_major, uint32_t dev_minor, const c
 	return current->elsewhere && str_eq(point, current->elsewhere);
 }
 
-struct device_moment __wrap_device_changes_now(struct device_changes *news)
+struct device_moment __wrap_device_changes_now(struct device_changes *changes)
 {
 	return (struct device_moment){.look = ++current->moments};
 }
 
-bool __wrap_device_changes_find_mounts(struct device_changes *news, const struct device_moment *moment,
+bool __wrap_device_changes_find_mounts(struct device_changes *changes, const struct device_moment *moment,
 				       uint32_t dev_major, uint32_t dev_minor,
 				       const char *const within[static 2], struct device_mounts *ret)
 {

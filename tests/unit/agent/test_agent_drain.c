@@ -46,8 +46,8 @@ TEST(how_a_drain_stands_follows_from_five_facts)
 			.is_time_over = rows[i].is_time_over,
 		};
 
-		if (drain_judge(&facts) != rows[i].stands)
-			fail_msg("row %zu: %d instead of %d", i, drain_judge(&facts), rows[i].stands);
+		if (drain_classify(&facts) != rows[i].stands)
+			fail_msg("row %zu: %d instead of %d", i, drain_classify(&facts), rows[i].stands);
 	}
 }
 

@@ -125,7 +125,7 @@ TEST_FIXTURE(a_plugin_that_stands_at_the_start_is_told_in_each_session, setup, t
 	WORLD_UNTIL(w, is_connected);
 	assert_true(is_told_healthy(w));
 	assert_int_equal(w->server.hello_plugins, 2);
-	/* nothing was news after the hello */
+	/* nothing had changed after the hello */
 	world_idle(w, 50);
 	assert_int_equal(w->server.fingerprints, fingerprints);
 }
@@ -384,19 +384,19 @@ TEST(a_fingerprint_is_told_once)
 	Holdfast__V1__NodePlugin row = HOLDFAST__V1__NODE_PLUGIN__INIT, *list[] = {&row};
 	struct fingerprint_told said = {0};
 
-	assert_true(fingerprint_is_news(&said, &one)); /* an empty one is news as well */
+	assert_true(fingerprint_has_changed(&said, &one)); /* an empty one is a change as well */
 	fingerprint_note(&said, &one);
-	assert_false(fingerprint_is_news(&said, &one));
+	assert_false(fingerprint_has_changed(&said, &one));
 	one.plugins = list;
 	one.n_plugins = 1;
 	row.plugin_id = (char[]){"ebs"};
-	assert_true(fingerprint_is_news(&said, &one));
+	assert_true(fingerprint_has_changed(&said, &one));
 	fingerprint_note(&said, &one);
-	assert_false(fingerprint_is_news(&said, &one));
+	assert_false(fingerprint_has_changed(&said, &one));
 	row.plugin_id = (char[]){"efs"}; /* of the same length */
-	assert_true(fingerprint_is_news(&said, &one));
+	assert_true(fingerprint_has_changed(&said, &one));
 	fingerprint_release(&said);
-	assert_true(fingerprint_is_news(&said, &one));
+	assert_true(fingerprint_has_changed(&said, &one));
 }
 
 TEST_GROUP(world_group_setup, world_group_teardown)

@@ -522,7 +522,7 @@ TEST(a_unit_that_ends_by_itself_ends_the_allocation)
 	}
 }
 
-TEST(another_invocation_is_noted_and_the_same_one_is_not_news)
+TEST(another_invocation_is_recorded_and_the_same_one_changes_nothing)
 {
 	struct alloc_record *record = with_unit(1);
 	char trace[64];

@@ -8,7 +8,7 @@
 #include "kernel/host_devices.h"
 #include "model/volume_detail.h"
 #include "volume/csi_volume.h"
-#include "volume/touches.h"
+#include "volume/plugin_owned.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -496,34 +496,34 @@ TEST(so_many_devices_of_the_host_are_kept_in_mind)
 
 TEST(what_a_plugin_may_hold_is_known_until_it_let_go)
 {
-	struct volume_touches touches;
+	struct plugin_owned_set touches;
 
-	volume_touches_init(&touches);
-	assert_false(volume_touches_has(&touches, "v"));
-	volume_touches_add(&touches, "v");
-	volume_touches_add(&touches, "v");
-	volume_touches_add(&touches, "w");
-	assert_true(volume_touches_has(&touches, "v"));
-	volume_touches_remove(&touches, "v");
-	volume_touches_remove(&touches, "v");
-	assert_false(volume_touches_has(&touches, "v"));
-	assert_true(volume_touches_has(&touches, "w"));
-	assert_int_equal(volume_touches_device(&touches, "w"), VOLUME_DEVICE_UNJUDGED);
-	assert_int_equal(volume_touches_device(&touches, "x"), VOLUME_DEVICE_UNJUDGED);
-	volume_touches_judge(&touches, "x", VOLUME_DEVICE_HOSTS);
-	assert_true(volume_touches_has(&touches, "x"));
-	assert_int_equal(volume_touches_device(&touches, "x"), VOLUME_DEVICE_HOSTS);
-	assert_false(volume_touches_is_staged(&touches, "x"));
-	volume_touches_note_staged(&touches, "x", true);
-	volume_touches_note_staged(&touches, "y", true); /* not among them */
-	assert_true(volume_touches_is_staged(&touches, "x"));
-	assert_false(volume_touches_has(&touches, "y") || volume_touches_is_staged(&touches, "w"));
-	volume_touches_note_staged(&touches, "x", false);
-	assert_false(volume_touches_is_staged(&touches, "x"));
-	volume_touches_judge(&touches, "x", VOLUME_DEVICE_OURS); /* if in doubt */
-	volume_touches_judge(&touches, "x", VOLUME_DEVICE_HOSTS);
-	assert_int_equal(volume_touches_device(&touches, "x"), VOLUME_DEVICE_OURS);
+	plugin_owned_init(&touches);
+	assert_false(plugin_owned_has(&touches, "v"));
+	plugin_owned_add(&touches, "v");
+	plugin_owned_add(&touches, "v");
+	plugin_owned_add(&touches, "w");
+	assert_true(plugin_owned_has(&touches, "v"));
+	plugin_owned_remove(&touches, "v");
+	plugin_owned_remove(&touches, "v");
+	assert_false(plugin_owned_has(&touches, "v"));
+	assert_true(plugin_owned_has(&touches, "w"));
+	assert_int_equal(plugin_owned_device(&touches, "w"), VOLUME_DEVICE_UNCLASSIFIED);
+	assert_int_equal(plugin_owned_device(&touches, "x"), VOLUME_DEVICE_UNCLASSIFIED);
+	plugin_owned_classify(&touches, "x", VOLUME_DEVICE_HOSTS);
+	assert_true(plugin_owned_has(&touches, "x"));
+	assert_int_equal(plugin_owned_device(&touches, "x"), VOLUME_DEVICE_HOSTS);
+	assert_false(plugin_owned_is_staged(&touches, "x"));
+	plugin_owned_mark_staged(&touches, "x", true);
+	plugin_owned_mark_staged(&touches, "y", true); /* not among them */
+	assert_true(plugin_owned_is_staged(&touches, "x"));
+	assert_false(plugin_owned_has(&touches, "y") || plugin_owned_is_staged(&touches, "w"));
+	plugin_owned_mark_staged(&touches, "x", false);
+	assert_false(plugin_owned_is_staged(&touches, "x"));
+	plugin_owned_classify(&touches, "x", VOLUME_DEVICE_OURS); /* if in doubt */
+	plugin_owned_classify(&touches, "x", VOLUME_DEVICE_HOSTS);
+	assert_int_equal(plugin_owned_device(&touches, "x"), VOLUME_DEVICE_OURS);
 	touches.are_all = true; /* memory was short */
-	assert_true(volume_touches_has(&touches, "v"));
-	volume_touches_release(&touches);
+	assert_true(plugin_owned_has(&touches, "v"));
+	plugin_owned_clear(&touches);
 }

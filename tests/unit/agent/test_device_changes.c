@@ -148,12 +148,12 @@ static void end_mount(struct fake_mount *mount)
 
 static int setup(void **state)
 {
-	struct device_changes *news = malloc(sizeof(*news));
+	struct device_changes *changes = malloc(sizeof(*changes));
 
-	assert_non_null(news);
+	assert_non_null(changes);
 	kernel = (struct fake_kernel){.last_id = UINT64_C(1) << 31, .others = "sd"};
-	device_changes_init(news);
-	*state = news;
+	device_changes_init(changes);
+	*state = changes;
 	return 0;
 }
 
@@ -164,10 +164,10 @@ static int teardown(void **state)
 	return 0;
 }
 
-static bool ask(struct device_changes *news, struct device_moment moment, uint32_t minor,
+static bool ask(struct device_changes *changes, struct device_moment moment, uint32_t minor,
 		struct device_mounts *ret)
 {
-	return device_changes_find_mounts(news, &moment, MAJOR, minor, within, ret);
+	return device_changes_find_mounts(changes, &moment, MAJOR, minor, within, ret);
 }
 
 TEST_FIXTURE(what_was_mounted_since_is_told_from_what_is_elsewhere, setup, teardown)

@@ -757,7 +757,7 @@ TEST_FIXTURE(who_mounts_a_volume_by_hand_keeps_it_from_being_released, csi_node_
 		CSI_NODE_UNTIL(node, csi_node_all_mounted);
 		assert_false(user->mounted.is_host_device);
 		node->elsewhere = "/mnt/by-hand";
-		/* a reader beside it judges nothing anew */
+		/* a reader beside it classifies nothing anew */
 		(void)csi_node_add(node, "v", true, false);
 		CSI_NODE_UNTIL(node, csi_node_all_mounted);
 		assert_false(node->users[1].mounted.is_host_device);
@@ -860,7 +860,7 @@ TEST_FIXTURE(the_mount_table_is_not_read_for_what_the_plugin_has_made, csi_node_
 		assert_int_equal(node->tables, rows[i].tables);
 		assert_int_equal(node->moments, i + 1);
 	}
-	/* a reader beside a writer judges nothing anew */
+	/* a reader beside a writer classifies nothing anew */
 	(void)csi_node_add(node, rows[0].name, true, false);
 	CSI_NODE_UNTIL(node, csi_node_all_mounted);
 	assert_int_equal(node->moments, sizeof(rows) / sizeof(rows[0]));
@@ -871,7 +871,8 @@ TEST_FIXTURE(the_mount_table_is_not_read_for_what_the_plugin_has_made, csi_node_
 }
 
 /* The agent died between the plugin's mount and its own note of it. */
-TEST_FIXTURE(what_was_never_judged_is_the_hosts_only_in_part, csi_node_setup, csi_node_teardown)
+TEST_FIXTURE(a_device_never_classified_is_the_hosts_only_if_a_part_is_bound, csi_node_setup,
+	     csi_node_teardown)
 {
 	struct csi_node *node = *state;
 

@@ -359,7 +359,7 @@ TEST_FIXTURE(a_socket_that_is_opened_to_the_agent_is_dialled_at_once, yard_setup
 	fake_csi_set_up(plugin, true);
 	assert_int_equal(chmod(plugin->socket, 0777), 0);
 	YARD_UNTIL(y, yard_is_healthy(y, "a"));
-	/* of a healthy one it is no news */
+	/* of a healthy one it is no change */
 	probes = plugin->calls[CSI_PROBE];
 	assert_int_equal(chmod(plugin->socket, 0770), 0);
 	yard_idle(y, 60);
@@ -433,7 +433,7 @@ static void take_away(struct yard *y, const char *name)
 /* A socket of a new name each time, and another word each time: it has no back-off to wait for. */
 TEST_FIXTURE(a_plugin_that_changes_all_the_time_is_told_of_no_more_than_its_limit, yard_setup, yard_teardown)
 {
-	enum { TIMES = 2 * PLUGIN_NEWS_BURST };
+	enum { TIMES = 2 * PLUGIN_CHANGES_BURST };
 	uint64_t since_us = clock_monotonic_us();
 	struct yard *y = *state;
 	char names[TIMES][32], versions[TIMES][32];
@@ -454,8 +454,8 @@ TEST_FIXTURE(a_plugin_that_changes_all_the_time_is_told_of_no_more_than_its_limi
 		if (i > 0)
 			take_away(y, names[i - 1]);
 	}
-	most = PLUGIN_NEWS_BURST + 2 +
-	       PLUGIN_NEWS_PER_SECOND * (unsigned int)((clock_monotonic_us() - since_us) / USEC_PER_SEC);
+	most = PLUGIN_CHANGES_BURST + 2 +
+	       PLUGIN_CHANGES_PER_SECOND * (unsigned int)((clock_monotonic_us() - since_us) / USEC_PER_SEC);
 	assert_true(y->stores <= most + 1);
 	assert_true(y->changes <= most + 2);
 	/* another one's news does not wait for it, and its last word is heard in the end */

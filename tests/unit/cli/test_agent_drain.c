@@ -29,7 +29,7 @@ static void refuse(unsigned int i, enum status status)
 TEST_FIXTURE(it_is_followed_until_it_has_ended, run_setup, NULL)
 {
 	answer(0, DRAIN("draining", "", IN_USE));
-	answer(1, DRAIN("draining", "", IN_USE)); /* no news */
+	answer(1, DRAIN("draining", "", IN_USE)); /* no change */
 	answer(2, DRAIN("draining", "", VOLUME("unmounted", "")));
 	answer(3, DRAIN("done", ", \"ended_ms\": \"9\", \"done\": true", VOLUME("released", "")));
 	expect_ok("agent drain --timeout 5s");

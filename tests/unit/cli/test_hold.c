@@ -2,8 +2,8 @@
 #include "unit.h"
 
 #include "base/cleanup.h"
+#include "hold/classify.h"
 #include "hold/hold.h"
-#include "hold/judge.h"
 
 enum { STEPS_MAX = 10 };
 
@@ -247,7 +247,7 @@ TEST(the_first_bad_outcome_stays)
 	assert_int_equal(hold.outcome, HOLD_NOT_ALLOWED);
 }
 
-TEST(an_allocation_is_judged_by_what_is_wanted_and_what_is)
+TEST(an_allocation_is_classified_by_desired_and_client_status)
 {
 	static const struct {
 		Holdfast__V1__DesiredStatus desired;
@@ -284,21 +284,21 @@ TEST(an_allocation_is_judged_by_what_is_wanted_and_what_is)
 		alloc.n_published = cases[i].n_published;
 		answer.allocation = &alloc;
 		answer.claims = claims;
-		assert_int_equal(hold_judge_get(&answer), cases[i].without_claim);
-		assert_int_not_equal(hold_judge_alloc(&alloc), HOLD_FREED);
+		assert_int_equal(hold_classify_get(&answer), cases[i].without_claim);
+		assert_int_not_equal(hold_classify_alloc(&alloc), HOLD_FREED);
 		answer.n_claims = 1;
 		claim.state = HOLDFAST__V1__CLAIM_STATE__FREED;
-		assert_int_equal(hold_judge_get(&answer), cases[i].without_claim);
+		assert_int_equal(hold_classify_get(&answer), cases[i].without_claim);
 		for (int live = HOLDFAST__V1__CLAIM_STATE__RESERVED; live < HOLDFAST__V1__CLAIM_STATE__FREED;
 		     live++) {
 			claim.state = (Holdfast__V1__ClaimState)live;
-			assert_int_equal(hold_judge_get(&answer), cases[i].with_claim);
+			assert_int_equal(hold_classify_get(&answer), cases[i].with_claim);
 			assert_ptr_equal(hold_live_claim(claims, 1), &claim);
 		}
 	}
 }
 
-TEST(an_error_is_judged_by_its_code_and_what_was_asked)
+TEST(an_error_is_classified_by_its_code_and_the_request)
 {
 	static const struct {
 		enum status status;
@@ -319,13 +319,13 @@ TEST(an_error_is_judged_by_its_code_and_what_was_asked)
 	Holdfast__V1__ErrorDetails details = HOLDFAST__V1__ERROR_DETAILS__INIT;
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		assert_int_equal(hold_judge_error(HOLD_GET, cases[i].status, NULL), cases[i].get);
-		assert_int_equal(hold_judge_error(HOLD_RUN, cases[i].status, NULL), cases[i].run);
-		assert_int_equal(hold_judge_error(HOLD_STOP, cases[i].status, NULL), cases[i].stop);
+		assert_int_equal(hold_classify_error(HOLD_GET, cases[i].status, NULL), cases[i].get);
+		assert_int_equal(hold_classify_error(HOLD_RUN, cases[i].status, NULL), cases[i].run);
+		assert_int_equal(hold_classify_error(HOLD_STOP, cases[i].status, NULL), cases[i].stop);
 	}
 	/* a node that is not ready may be in a moment; who has the volume keeps it */
-	assert_int_equal(hold_judge_error(HOLD_RUN, STATUS_FAILED_PRECONDITION, &details), HOLD_LOST);
+	assert_int_equal(hold_classify_error(HOLD_RUN, STATUS_FAILED_PRECONDITION, &details), HOLD_LOST);
 	details.n_claims = 1;
-	assert_int_equal(hold_judge_error(HOLD_RUN, STATUS_FAILED_PRECONDITION, &details), HOLD_REFUSED);
-	assert_int_equal(hold_judge_error(HOLD_GET, STATUS_FAILED_PRECONDITION, &details), HOLD_LOST);
+	assert_int_equal(hold_classify_error(HOLD_RUN, STATUS_FAILED_PRECONDITION, &details), HOLD_REFUSED);
+	assert_int_equal(hold_classify_error(HOLD_GET, STATUS_FAILED_PRECONDITION, &details), HOLD_LOST);
 }

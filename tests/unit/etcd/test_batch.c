@@ -9,7 +9,7 @@
 #include <string.h>
 
 static const struct batch_keys keys = {.leader = "/p/leader", .sequence = "/p/sequence", .data = "/p/e/1/"};
-static const struct judge judge = {.leader_revision = 5, .sequence_revision = 7, .sequence = "a 2"};
+static const struct known_revisions known = {.leader_revision = 5, .sequence_revision = 7, .sequence = "a 2"};
 
 static void add_txn(struct submission_list *queue, const struct kv_txn *txn)
 {
@@ -58,7 +58,7 @@ TEST(a_key_is_once_in_it_as_it_was_put_last)
 	batch_fill(&batch, &queue);
 	assert_int_equal(batch.n, 4);
 	assert_int_equal(batch.transactions, 4);
-	request = batch_request_new(&batch, &keys, &judge);
+	request = batch_request_new(&batch, &keys, &known);
 	assert_int_equal(message_of(request)->n_success, 3);
 	assert_bytes(message_of(request)->success[0]->request_put->key, "/p/e/1/a");
 	assert_int_equal(message_of(request)->success[0]->request_put->value.len, BATCH_SUM_SIZE + 1);
@@ -79,7 +79,7 @@ TEST(it_compares_the_leaders_key_and_the_sequence_key_and_reads_both_if_not)
 
 	add(&queue, "a", "1");
 	batch_fill(&batch, &queue);
-	request = batch_request_new(&batch, &keys, &judge);
+	request = batch_request_new(&batch, &keys, &known);
 	txn = message_of(request);
 	assert_int_equal(txn->n_compare, 2);
 	assert_bytes(txn->compare[0]->key, "/p/leader");
@@ -180,7 +180,7 @@ static int64_t compared(uint64_t mod_revision, uint64_t offset)
 
 	add_txn(&queue, &(struct kv_txn){.conditions = &condition, .n_conditions = 1});
 	batch_fill(&batch, &queue);
-	request = batch_request_new(&batch, &with, &(struct judge){.leader_revision = 1});
+	request = batch_request_new(&batch, &with, &(struct known_revisions){.leader_revision = 1});
 	txn = (const Etcdserverpb__TxnRequest *)batch_request_message(request);
 	revision = txn->compare[2]->mod_revision;
 	free(request);

@@ -95,7 +95,7 @@ static void happen(struct fixture *f)
 	sd_event_source_unref(source);
 }
 
-TEST_FIXTURE(a_status_is_told_after_an_event_and_only_when_it_is_news, setup, teardown)
+TEST_FIXTURE(a_status_is_reported_after_an_event_and_only_when_it_changed, setup, teardown)
 {
 	struct fixture *f = *state;
 

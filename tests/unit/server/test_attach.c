@@ -160,7 +160,7 @@ TEST_FIXTURE(a_block_device_is_granted_as_one_and_shown_as_one, NULL, teardown_c
 	say_published(f, false);
 	UNTIL(f, alloc->alloc.n_published == 1);
 	assert_false(alloc->alloc.published[0].is_device);
-	say_published(f, true); /* that alone is news */
+	say_published(f, true); /* that alone is a change */
 	UNTIL(f, alloc->alloc.published[0].is_device);
 	f->is_device = false; /* to mount what has no such capability */
 	assert_int_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_FAILED_PRECONDITION);

@@ -258,7 +258,7 @@ TEST_FIXTURE(nothing_is_detached_from_a_node_that_has_not_told_what_it_holds, se
 	report(f, &f->n2, 1, NULL, NULL, false);
 	UNTIL(f, has_reported(f, "n2"));
 	release_node_back(f->server,
-			  state_node(&f->server->state, "n2")); /* as upon any news of the plugin */
+			  state_node(&f->server->state, "n2")); /* as upon any change of the plugin */
 	settle(f);
 	assert_int_equal(f->plugin.calls[DETACH], 1);
 	assert_int_equal(f->plugin.n_attachments, 1);

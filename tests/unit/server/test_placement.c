@@ -326,7 +326,8 @@ static bool stands(struct world *w, const struct node_entry *node, enum obstacle
 		if (plugin && obstacle == OBSTACLE_NO_CONTROLLER)
 			found = plugin->controller_required && !any_controller(w, plugin->plugin_id);
 		if (plugin && obstacle == OBSTACLE_TOPOLOGY)
-			found = records_get(&w->server.state.records, key) && !in_zone_a(&plugin->node.topology);
+			found = records_get(&w->server.state.records, key) &&
+				!in_zone_a(&plugin->node.topology);
 		if (plugin && obstacle == OBSTACLE_MAX_VOLUMES)
 			found = is_full(w, node, plugin);
 		if (found)
@@ -441,7 +442,7 @@ TEST(the_best_node_that_can_is_taken_and_every_reason_is_true)
 }
 
 /* The same check when the node is named, but that it may be away. */
-TEST(a_named_node_is_judged_by_the_same_rules)
+TEST(a_named_node_is_checked_by_the_same_rules)
 {
 	for (unsigned int seed = 1; seed <= WORLDS; seed++) {
 		struct world w;

@@ -254,7 +254,7 @@ TEST_FIXTURE(a_mount_without_a_new_head_makes_the_age_grow_until_there_is_one, s
 	assert_in_range(metric_of(f, "trail_head_age_seconds_max"), 3600, 3700);
 	show(f, head_of(4, 'a'), true);
 	assert_int_equal(metric_of(f, "trail_head_age_seconds_max"), 0);
-	show(f, head_of(4, 'a'), true); /* the same one again is no news */
+	show(f, head_of(4, 'a'), true); /* the same one again is no change */
 	assert_int_equal(metric_of(f, "trails_behind"), 1);
 	show(f, head_of(5, 'a'), false);
 	assert_int_equal(metric_of(f, "trails_behind"), 0);

@@ -15,18 +15,18 @@ enum verdict {
 };
 
 /* What this process knows. */
-struct judge {
+struct known_revisions {
 	int64_t leader_revision;   /* create revision of the leader's key when this process created it */
 	int64_t sequence_revision; /* mod revision of the sequence key as this process saw or wrote it last */
-	const char *sequence; /* its value in the transaction that is judged; NULL: that writes nothing */
+	const char *sequence; /* its value in the transaction that is classified; NULL: that writes nothing */
 };
 
 /** @leader, @sequence: as read at one revision, not before the transaction was sent; NULL: absent. */
-enum verdict judge_transaction(const struct judge *judge, const Etcdserverpb__KeyValue *leader,
-			       const Etcdserverpb__KeyValue *sequence);
+enum verdict classify_transaction(const struct known_revisions *known, const Etcdserverpb__KeyValue *leader,
+				  const Etcdserverpb__KeyValue *sequence);
 
 /** The key of the single one that answer @index of @txn read; NULL: absent, or no such answer. */
-const Etcdserverpb__KeyValue *judge_key_of(const Etcdserverpb__TxnResponse *txn, size_t index);
+const Etcdserverpb__KeyValue *txn_key_of(const Etcdserverpb__TxnResponse *txn, size_t index);
 
 enum { ETCD_SCHEMA_SIZE = 16 }; /* of a number as text */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "hold/judge.h"
+#include "hold/classify.h"
 
 #include "call/wait.h"
 
@@ -11,7 +11,7 @@ const Holdfast__V1__Claim *hold_live_claim(Holdfast__V1__Claim *const *claims, s
 	return NULL;
 }
 
-enum hold_event hold_judge_alloc(const Holdfast__V1__Allocation *alloc)
+enum hold_event hold_classify_alloc(const Holdfast__V1__Allocation *alloc)
 {
 	if (alloc_is_terminal(alloc) || alloc->desired_status == HOLDFAST__V1__DESIRED_STATUS__STOP)
 		return HOLD_ENDING;
@@ -20,15 +20,15 @@ enum hold_event hold_judge_alloc(const Holdfast__V1__Allocation *alloc)
 	return HOLD_PENDING;
 }
 
-enum hold_event hold_judge_get(const Holdfast__V1__GetAllocationResponse *answer)
+enum hold_event hold_classify_get(const Holdfast__V1__GetAllocationResponse *answer)
 {
 	if (alloc_is_terminal(answer->allocation) && !hold_live_claim(answer->claims, answer->n_claims))
 		return HOLD_FREED;
-	return hold_judge_alloc(answer->allocation);
+	return hold_classify_alloc(answer->allocation);
 }
 
-enum hold_event hold_judge_error(enum hold_request request, enum status status,
-				 const Holdfast__V1__ErrorDetails *details)
+enum hold_event hold_classify_error(enum hold_request request, enum status status,
+				    const Holdfast__V1__ErrorDetails *details)
 {
 	bool is_run = request == HOLD_RUN;
 

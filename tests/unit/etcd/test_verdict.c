@@ -3,7 +3,7 @@
 
 #include "unit.h"
 
-#include "etcd/judge.h"
+#include "etcd/verdict.h"
 
 #include <string.h>
 
@@ -19,7 +19,7 @@ static Etcdserverpb__KeyValue key(int64_t create_revision, int64_t mod_revision,
 	return kv;
 }
 
-struct judge_case {
+struct verdict_case {
 	int64_t leader;	  /* create revision; 0: absent */
 	int64_t sequence; /* mod revision; 0: absent */
 	const char *value;
@@ -28,7 +28,7 @@ struct judge_case {
 
 TEST(the_two_keys_say_what_became_of_a_transaction)
 {
-	static const struct judge_case cases[] = {
+	static const struct verdict_case cases[] = {
 		{LEADER, SEQUENCE, "a 1", VERDICT_UNCOMMITTED},
 		{LEADER, SEQUENCE + 1, "a 2", VERDICT_COMMITTED},
 		{LEADER + 4, SEQUENCE + 1, "a 2", VERDICT_COMMITTED}, /* and then another one was elected */
@@ -40,23 +40,23 @@ TEST(the_two_keys_say_what_became_of_a_transaction)
 		{LEADER, 0, "", VERDICT_DEPOSED},
 		{LEADER, SEQUENCE + 1, "a 22", VERDICT_DEPOSED},
 	};
-	const struct judge judge = {
+	const struct known_revisions known = {
 		.leader_revision = LEADER, .sequence_revision = SEQUENCE, .sequence = "a 2"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		Etcdserverpb__KeyValue leader = key(cases[i].leader, cases[i].leader, "s1");
 		Etcdserverpb__KeyValue sequence = key(1, cases[i].sequence, cases[i].value);
 
-		assert_int_equal(judge_transaction(&judge, cases[i].leader ? &leader : NULL,
-						   cases[i].sequence ? &sequence : NULL),
+		assert_int_equal(classify_transaction(&known, cases[i].leader ? &leader : NULL,
+						      cases[i].sequence ? &sequence : NULL),
 				 cases[i].verdict);
 	}
 }
 
 TEST(what_writes_nothing_is_never_committed)
 {
-	const struct judge judge = {.leader_revision = LEADER, .sequence_revision = 0};
+	const struct known_revisions known = {.leader_revision = LEADER, .sequence_revision = 0};
 	Etcdserverpb__KeyValue leader = key(LEADER, LEADER, "s1");
 
-	assert_int_equal(judge_transaction(&judge, &leader, NULL), VERDICT_UNCOMMITTED);
+	assert_int_equal(classify_transaction(&known, &leader, NULL), VERDICT_UNCOMMITTED);
 }

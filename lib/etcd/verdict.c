@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "etcd/judge.h"
+#include "etcd/verdict.h"
 
 #include "base/parse.h"
 
@@ -13,18 +13,18 @@ static bool has_value(const Etcdserverpb__KeyValue *kv, const char *value)
 	       memcmp(kv->value.data, value, kv->value.len) == 0;
 }
 
-enum verdict judge_transaction(const struct judge *judge, const Etcdserverpb__KeyValue *leader,
-			       const Etcdserverpb__KeyValue *sequence)
+enum verdict classify_transaction(const struct known_revisions *known, const Etcdserverpb__KeyValue *leader,
+				  const Etcdserverpb__KeyValue *sequence)
 {
-	if (has_value(sequence, judge->sequence))
+	if (has_value(sequence, known->sequence))
 		return VERDICT_COMMITTED; /* whoever leads since */
-	if (!leader || leader->create_revision != judge->leader_revision)
+	if (!leader || leader->create_revision != known->leader_revision)
 		return VERDICT_DEPOSED;
-	return (sequence ? sequence->mod_revision : 0) == judge->sequence_revision ? VERDICT_UNCOMMITTED
+	return (sequence ? sequence->mod_revision : 0) == known->sequence_revision ? VERDICT_UNCOMMITTED
 										   : VERDICT_DEPOSED;
 }
 
-const Etcdserverpb__KeyValue *judge_key_of(const Etcdserverpb__TxnResponse *txn, size_t index)
+const Etcdserverpb__KeyValue *txn_key_of(const Etcdserverpb__TxnResponse *txn, size_t index)
 {
 	const Etcdserverpb__ResponseOp *op = index < txn->n_responses ? txn->responses[index] : NULL;
 
