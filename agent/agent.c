@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 enum {
-	HELPER_FAILURES_TOLD = 3, /* in a row; then the server is told that nothing can be mounted */
+	HELPER_FAILURES_REPORTED = 3, /* in a row; then the server is notified that nothing can be mounted */
 };
 
 /* The journal cannot be trusted any more: end, and begin again from what is on the disk. */
@@ -96,23 +96,23 @@ static Holdfast__V1__SessionHello *make_hello(bool *ret_is_short, void *userdata
 		.allocs = agent->allocs,
 		.mark = journal_mark(agent->journal),
 	};
-	Holdfast__V1__Fingerprint told = HOLDFAST__V1__FINGERPRINT__INIT;
+	Holdfast__V1__Fingerprint sent = HOLDFAST__V1__FINGERPRINT__INIT;
 	Holdfast__V1__SessionHello *hello = hello_make(&facts, ret_is_short);
 
 	if (hello) {
-		told.plugins = hello->plugins;
-		told.n_plugins = hello->n_plugins;
-		told.ticket_keys = hello->ticket_keys;
-		told.drivers = hello->drivers;
-		told.n_drivers = hello->n_drivers;
-		fingerprint_note(&agent->told, &told);
+		sent.plugins = hello->plugins;
+		sent.n_plugins = hello->n_plugins;
+		sent.ticket_keys = hello->ticket_keys;
+		sent.drivers = hello->drivers;
+		sent.n_drivers = hello->n_drivers;
+		fingerprint_note(&agent->sent, &sent);
 	}
 	return hello;
 }
 
 /* Say what plugins and drivers there are, if that is a change to the server. Without a session the next hello
  * does. */
-static void tell_plugins(struct agent *agent)
+static void send_fingerprint(struct agent *agent)
 {
 	const struct fingerprint_facts facts = fingerprint_facts(agent);
 	Holdfast__V1__Fingerprint *fingerprint;
@@ -124,8 +124,8 @@ static void tell_plugins(struct agent *agent)
 		session_restart(agent->session);
 		return;
 	}
-	if (fingerprint_has_changed(&agent->told, fingerprint)) {
-		fingerprint_note(&agent->told, fingerprint);
+	if (fingerprint_has_changed(&agent->sent, fingerprint)) {
+		fingerprint_note(&agent->sent, fingerprint);
 		session_send_fingerprint(agent->session, fingerprint);
 	}
 	protobuf_c_message_free_unpacked(&fingerprint->base, NULL);
@@ -158,7 +158,7 @@ static void on_session_up(bool sends_statuses, void *userdata)
 		session_send_receipt(agent->session, receipt, &helper_client_info(agent->helper)->head);
 	while (sends_statuses && (runner = allocs_next(agent->allocs, runner)))
 		session_send_status(agent->session, &alloc_runner_record(runner)->alloc);
-	tell_plugins(agent); /* what has changed since the hello */
+	send_fingerprint(agent); /* what has changed since the hello */
 }
 
 static void on_session_down(const struct error *err, void *userdata)
@@ -299,7 +299,7 @@ static void on_plugins_change(void *userdata)
 
 	/* a plugin that ended may have taken its file servers along */
 	(void)stale_look(agent->stale, agent->allocs, NULL, NULL);
-	tell_plugins(agent);
+	send_fingerprint(agent);
 }
 
 static void on_plugin_store(const char *plugin_id, const struct node_plugin *facts, void *userdata)
@@ -381,7 +381,7 @@ static const struct session_handlers agent_session_handlers = {
 static void renew_session(struct agent *agent)
 {
 	if (!agent->is_session_started)
-		service_status_tell(agent->service, "READY=1\n");
+		service_status_notify(agent->service, "READY=1\n");
 	agent->is_session_started = true;
 	wakeup_disarm(&agent->session_timer);
 	session_restart(agent->session);
@@ -437,7 +437,7 @@ static void on_helper_down(const struct error *err, void *userdata)
 	if (helper->is_running)
 		log_ctx(LOG_WARNING, &(struct log_ctx){.op = "helper", .err = err},
 			"an instance of the mount helper is gone, others serve");
-	else if (failures <= HELPER_FAILURES_TOLD || failures % 20 == 0)
+	else if (failures <= HELPER_FAILURES_REPORTED || failures % 20 == 0)
 		log_ctx(LOG_ERR,
 			&(struct log_ctx){.op = "helper", .event = LOG_EVENT_HELPER_DOWN, .err = err},
 			"mount helper does not run, what is mounted stays");
@@ -445,7 +445,7 @@ static void on_helper_down(const struct error *err, void *userdata)
 	if (!helper->is_running && !agent->is_session_started)
 		renew_session(agent);
 	else
-		tell_plugins(agent);
+		send_fingerprint(agent);
 }
 
 static const struct helper_client_events agent_helper_events = {
@@ -478,7 +478,7 @@ static void agent_on_mount_snapshot(struct mount_snapshot *observed, const struc
 	if (is_first)
 		renew_session(agent);
 	else
-		tell_plugins(agent);
+		send_fingerprint(agent);
 }
 
 /* Is there a session with the server? @userdata is the agent. */
@@ -775,7 +775,7 @@ static enum status open_plugins(struct agent *agent, struct error *err)
 
 static void on_drivers_changed(void *userdata)
 {
-	tell_plugins(userdata);
+	send_fingerprint(userdata);
 }
 
 static enum status open_drivers(struct agent *agent, struct error *err)
@@ -938,7 +938,7 @@ void agent_free(struct agent *agent)
 	receipts_free(agent->receipts);
 	rpc_client_free(agent->rpc);
 	rpc_tls_free(agent->tls);
-	fingerprint_release(&agent->told);
+	fingerprint_release(&agent->sent);
 	mount_table_free(agent->mounts);
 	mount_table_free(agent->stage_mounts);
 	free(agent);

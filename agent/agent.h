@@ -22,7 +22,7 @@ enum status agent_new(sd_event *event, struct config *config, struct agent **ret
  */
 enum status agent_start(struct agent *agent, struct error *err);
 
-/** End the event loop upon SIGTERM and SIGINT; tell the service manager how it goes. */
+/** End the event loop upon SIGTERM and SIGINT; Notify the service manager how it goes. */
 enum status agent_supervise(struct agent *agent, struct error *err);
 
 /** What SIGHUP does: certificate, key and log level, each of them new or as before, and new mount helpers. */

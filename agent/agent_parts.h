@@ -49,7 +49,7 @@ struct agent {
 	struct session *session;
 	sd_event_source *session_timer; /* until the first session */
 	bool is_session_started;
-	struct fingerprint_told told; /* in this session */
+	struct fingerprint_sent sent; /* in this session */
 	struct local *local;
 	struct agent_drain *drain;
 	struct service_status *service;

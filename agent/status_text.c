@@ -218,5 +218,5 @@ void agent_reload(struct agent *agent)
 	reload_settings(agent, &agent->reload_error);
 	reload_certificate(agent, &agent->reload_error);
 	helper_client_restart(agent->helper);
-	service_status_tell(agent->service, "READY=1\n");
+	service_status_notify(agent->service, "READY=1\n");
 }

@@ -41,7 +41,7 @@ static bool has_moved(const Holdfast__V1__AgentDrainVolume *before, const Holdfa
 }
 
 /* One drain lists its volumes in one order. */
-static void tell_changes(const Holdfast__V1__AgentDrain *before, const Holdfast__V1__AgentDrain *now)
+static void print_changes(const Holdfast__V1__AgentDrain *before, const Holdfast__V1__AgentDrain *now)
 {
 	bool is_same = before && before->started_ms == now->started_ms && before->n_volumes == now->n_volumes;
 
@@ -74,7 +74,7 @@ static enum status ask(struct watch *watch, struct error *err)
 		return error_set(err, STATUS_INTERNAL, 0, "the agent's answer tells of no drain");
 	}
 	if (!watch->quiet)
-		tell_changes(watch->last ? watch->last->drain : NULL, answer->drain);
+		print_changes(watch->last ? watch->last->drain : NULL, answer->drain);
 	message_freep(&watch->last);
 	watch->last = answer;
 	return STATUS_OK;

@@ -251,7 +251,7 @@ static enum status alloc_stop_show(struct call *call, const void *message, struc
 	if (!answer->allocation)
 		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no allocation");
 	has_ended = alloc_is_terminal(answer->allocation);
-	/* who waits is told when it lasts */
+	/* each waiting caller is notified when it lasts */
 	if (answer->node_disconnected_ms && !has_ended && !call_has(call, OPT_JSON) &&
 	    (call_has(call, OPT_NO_WAIT) ||
 	     clock_realtime_ms() - answer->node_disconnected_ms > RECONNECT_MS))

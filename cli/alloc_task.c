@@ -197,20 +197,20 @@ static void take_result(struct session *s, const Holdfast__Driver__V1__ExitResul
 
 static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
 {
-	const Holdfast__Driver__V1__ExecTaskStreamingResponse *said = (const void *)message;
+	const Holdfast__Driver__V1__ExecTaskStreamingResponse *reported = (const void *)message;
 	struct session *s = userdata;
 	enum status status = STATUS_OK;
 	struct error err;
 
 	(void)stream;
-	if (said->stdout)
-		status = put(STDOUT_FILENO, &said->stdout->value, &err);
-	if (status == STATUS_OK && said->stderr)
-		status = put(STDERR_FILENO, &said->stderr->value, &err);
+	if (reported->stdout)
+		status = put(STDOUT_FILENO, &reported->stdout->value, &err);
+	if (status == STATUS_OK && reported->stderr)
+		status = put(STDERR_FILENO, &reported->stderr->value, &err);
 	if (status != STATUS_OK)
 		finish(s, status, &err);
-	if (said->exited)
-		take_result(s, said->result);
+	if (reported->exited)
+		take_result(s, reported->result);
 }
 
 static void on_open(struct rpc_stream *stream, void *userdata)
@@ -409,14 +409,14 @@ static void mask_controls(uint8_t *bytes, size_t n, uint8_t *last)
 
 static enum status on_log(const ProtobufCMessage *message, void *userdata, struct error *err)
 {
-	const Holdfast__Driver__V1__TaskLogsResponse *said = (const void *)message;
-	bool is_stderr = said->stream == HOLDFAST__DRIVER__V1__OUTPUT_STREAM__OUTPUT_STREAM_STDERR;
+	const Holdfast__Driver__V1__TaskLogsResponse *reported = (const void *)message;
+	bool is_stderr = reported->stream == HOLDFAST__DRIVER__V1__OUTPUT_STREAM__OUTPUT_STREAM_STDERR;
 	int fd = is_stderr ? STDERR_FILENO : STDOUT_FILENO;
 	uint8_t *last = userdata; /* of each stream */
 
 	if (isatty(fd))
-		mask_controls(said->value.data, said->value.len, &last[is_stderr]);
-	return put(fd, &said->value, err);
+		mask_controls(reported->value.data, reported->value.len, &last[is_stderr]);
+	return put(fd, &reported->value, err);
 }
 
 static enum status cmd_alloc_logs(struct invocation *inv, struct error *err)
@@ -449,15 +449,16 @@ static enum status cmd_alloc_logs(struct invocation *inv, struct error *err)
 
 static enum status on_stats(const ProtobufCMessage *message, void *userdata, struct error *err)
 {
-	const Holdfast__Driver__V1__TaskStatsResponse *said = (const void *)message;
+	const Holdfast__Driver__V1__TaskStatsResponse *reported = (const void *)message;
 	const struct invocation *inv = userdata;
 
 	if (inv->options[OPT_JSON])
 		return print_json_line(message, err);
 	print_line("cpu %" PRIu64 " ms, memory %" PRIu64 " of %" PRIu64 " KiB (most %" PRIu64 "), %" PRIu64
 		   " processes, read %" PRIu64 " KiB, written %" PRIu64 " KiB",
-		   said->cpu_ns / 1000000, said->memory_bytes >> 10, said->memory_limit_bytes >> 10,
-		   said->memory_max_bytes >> 10, said->pids, said->read_bytes >> 10, said->write_bytes >> 10);
+		   reported->cpu_ns / 1000000, reported->memory_bytes >> 10,
+		   reported->memory_limit_bytes >> 10, reported->memory_max_bytes >> 10, reported->pids,
+		   reported->read_bytes >> 10, reported->write_bytes >> 10);
 	return fflush(stdout) == 0 ? STATUS_OK : error_set(err, STATUS_INTERNAL, errno, "write the output");
 }
 

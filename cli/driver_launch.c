@@ -525,7 +525,7 @@ static enum status make_request(const struct launch *l, const char *method,
 }
 
 /* What is said on a stream, in this order. */
-struct said {
+struct stream_input {
 	const ProtobufCMessage *messages[3];
 	size_t n;
 };
@@ -569,7 +569,8 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 	at->is_done = true;
 }
 
-static enum status listen_to(struct launch *l, const char *method, const struct said *said, struct error *err)
+static enum status listen_to(struct launch *l, const char *method, const struct stream_input *sent,
+			     struct error *err)
 {
 	static const struct rpc_stream_events events = {
 		.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
@@ -578,8 +579,8 @@ static enum status listen_to(struct launch *l, const char *method, const struct 
 	enum status status =
 		rpc_stream_open(l->client, SERVICE, method, START_US, &events, &at, &at.stream, err);
 
-	for (size_t i = 0; i < said->n && status == STATUS_OK; i++)
-		status = rpc_stream_send(at.stream, said->messages[i], err);
+	for (size_t i = 0; i < sent->n && status == STATUS_OK; i++)
+		status = rpc_stream_send(at.stream, sent->messages[i], err);
 	if (status == STATUS_OK)
 		rpc_stream_half_close(at.stream);
 	while (status == STATUS_OK && !at.is_done && !is_interrupted)
@@ -601,7 +602,7 @@ static enum status exec_in_task(struct launch *l, ProtobufCMessage *setup, json_
 	request_t last = HOLDFAST__DRIVER__V1__EXEC_TASK_STREAMING_REQUEST__INIT;
 	Holdfast__Driver__V1__ExecData data = HOLDFAST__DRIVER__V1__EXEC_DATA__INIT;
 	ProtobufCMessage *tty_size = NULL;
-	struct said said = {.messages = {&first.base}, .n = 1};
+	struct stream_input sent = {.messages = {&first.base}, .n = 1};
 	enum status status = STATUS_OK;
 
 	first.setup = (void *)setup;
@@ -614,9 +615,9 @@ static enum status exec_in_task(struct launch *l, ProtobufCMessage *setup, json_
 		return status;
 	resized.tty_size = (void *)tty_size;
 	if (tty_size)
-		said.messages[said.n++] = &resized.base;
-	said.messages[said.n++] = &last.base;
-	status = listen_to(l, "ExecTaskStreaming", &said, err);
+		sent.messages[sent.n++] = &resized.base;
+	sent.messages[sent.n++] = &last.base;
+	status = listen_to(l, "ExecTaskStreaming", &sent, err);
 	protobuf_c_message_free_unpacked(tty_size, NULL);
 	return status;
 }
@@ -675,7 +676,7 @@ static enum status do_line(struct launch *l, char *line, struct error *err)
 	if (status != STATUS_OK)
 		return status;
 	if (str_eq(line, "Fingerprint") || str_eq(line, "TaskStats") || str_eq(line, "TaskLogs"))
-		status = listen_to(l, line, &(struct said){.messages = {request}, .n = 1}, err);
+		status = listen_to(l, line, &(struct stream_input){.messages = {request}, .n = 1}, err);
 	else
 		status = call(l, line, request, &answer, err);
 	if (status == STATUS_OK && answer)

@@ -320,7 +320,7 @@ enum { OFFERS_MAX = 1024 };
 
 /* Every flag that is set and every value of a list, by the names of the protocol: what it learns to say is
  * shown. */
-static void say_offers(const Holdfast__Driver__V1__CapabilitiesResponse *offer, struct strbuf *sb)
+static void print_offers(const Holdfast__Driver__V1__CapabilitiesResponse *offer, struct strbuf *sb)
 {
 	const ProtobufCMessageDescriptor *type = &holdfast__driver__v1__capabilities_response__descriptor;
 
@@ -361,7 +361,7 @@ static enum status show_node_drivers(const Holdfast__V1__Node *node, bool verbos
 		const Holdfast__V1__NodeDriver *d = node->drivers[i];
 		cleanup_strbuf struct strbuf offers = STRBUF_INIT(OFFERS_MAX);
 
-		say_offers(d->capabilities, &offers);
+		print_offers(d->capabilities, &offers);
 		table_add(table,
 			  (const char *const[]){d->name, d->capabilities ? d->capabilities->version : "",
 						d->healthy ? "healthy" : "unhealthy",

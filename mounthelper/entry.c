@@ -60,7 +60,7 @@ static void record_refusal(enum mh_start word, int sys_errno, uint32_t number)
 	keyline_number(&line, "number", number);
 	keyline_number(&line, "caller_uid", caller_uid);
 	keyline_word(&line, "res", "failed");
-	(void)kernel_audit_tell(fd, KERNEL_AUDIT_TRUSTED_APP, 0, line.text + 1);
+	(void)kernel_audit_report(fd, KERNEL_AUDIT_TRUSTED_APP, 0, line.text + 1);
 }
 
 _Noreturn void start_fail(enum mh_start word, int sys_errno, uint32_t number, const char *detail)

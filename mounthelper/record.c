@@ -94,7 +94,7 @@ static void put_peer(struct keyline *record, struct helper *h)
 	keyline_append(record, &h->peer);
 }
 
-/* @send: kernel_audit_send() or kernel_audit_tell(). */
+/* @send: kernel_audit_send() or kernel_audit_report(). */
 static int pass_on(struct helper *h, int (*send)(int fd, uint16_t type, uint32_t seq, const char *text))
 {
 	int r;
@@ -110,7 +110,7 @@ static int pass_on(struct helper *h, int (*send)(int fd, uint16_t type, uint32_t
 
 void record_pass_on(struct helper *h)
 {
-	(void)pass_on(h, kernel_audit_tell); /* what was done is done, and in the own log */
+	(void)pass_on(h, kernel_audit_report); /* what was done is done, and in the own log */
 }
 
 void record_head(struct helper *h, uint64_t rec, uint8_t ret[static TICKET_DIGEST_SIZE])

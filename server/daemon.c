@@ -240,7 +240,7 @@ static int on_hangup(sd_event_source *source, const struct signalfd_siginfo *si,
 	(void)si;
 	(void)service_send("RELOADING=1\n");
 	server_reload(server);
-	service_status_tell(server->service, "READY=1\n");
+	service_status_notify(server->service, "READY=1\n");
 	return 0;
 }
 
@@ -337,7 +337,7 @@ static void on_leading(void *userdata)
 	volume_work_resume_all(server);
 	job_work_resume_all(server);
 	pending_resume(server);
-	service_status_tell(server->service, "");
+	service_status_notify(server->service, "");
 }
 
 static void on_progress(const struct etcd_progress *progress, void *userdata)
@@ -519,7 +519,7 @@ enum status server_run(struct server *server, struct error *err)
 {
 	int r;
 
-	service_status_tell(server->service, "READY=1\n");
+	service_status_notify(server->service, "READY=1\n");
 	r = sd_event_loop(server->event);
 	if (!server->restarting)
 		(void)service_send("STOPPING=1\nSTATUS=ending\n");

@@ -114,7 +114,7 @@ static void print_objects(const struct server *server, struct strbuf *to)
 	    "Volumes that a node has mounted by a claim that was freed; see operations.",
 	    state->n_volumes_held_twice);
 	one(to, "releases_waiting", "gauge",
-	    "Claims on their way to be freed, from the moment on when their work was told to stop.",
+	    "Claims on their way to be freed, from the moment on when their work was ordered to stop.",
 	    state->n_releasing);
 	head(to, "allocations", "gauge", "Allocations by client status.");
 	for (int i = CLIENT_PENDING; i < CLIENT_N; i++)

@@ -38,7 +38,7 @@ enum runner_op {
 /* One write on its way to the disk, with what is to be told when it is there. */
 struct runner_write {
 	STAILQ_ENTRY(runner_write) entry;
-	bool tells_status;
+	bool reports_status;
 	bool has_receipt;
 	struct receipt receipt;
 };
@@ -162,14 +162,14 @@ static void runner_on_written(const struct error *err, void *userdata)
 		log_receipt(runner, &done.receipt);
 		env->on_receipt(&done.receipt, env->userdata);
 	}
-	if (done.tells_status) {
+	if (done.reports_status) {
 		log_status(runner);
 		env->on_status(&runner->record->alloc, env->userdata);
 	}
 	runner_advance(runner);
 }
 
-static void runner_save(struct alloc_runner *runner, const struct receipt *receipt, bool tells_status)
+static void runner_save(struct alloc_runner *runner, const struct receipt *receipt, bool reports_status)
 {
 	const struct runner_env *env = runner->env;
 	struct journal_write write = {.alloc = runner->record, .receipt = receipt};
@@ -182,7 +182,7 @@ static void runner_save(struct alloc_runner *runner, const struct receipt *recei
 		env->on_broken(&err, env->userdata);
 		return;
 	}
-	pending->tells_status = tells_status;
+	pending->reports_status = reports_status;
 	pending->has_receipt = receipt != NULL;
 	if (receipt)
 		pending->receipt = *receipt;
@@ -206,7 +206,7 @@ static struct receipt runner_receipt(const struct alloc_runner *runner, uint32_t
 }
 
 /* Events after which the server is to be told. */
-static bool tells_status(enum alloc_event_type type)
+static bool reports_status(enum alloc_event_type type)
 {
 	return type == ALLOC_EVENT_RUN || type == ALLOC_EVENT_FAIL || type == ALLOC_EVENT_FINISH ||
 	       type == ALLOC_EVENT_UNIT_ENDED || type == ALLOC_EVENT_REBOOTED ||
@@ -246,7 +246,7 @@ static void runner_apply(struct alloc_runner *runner, const struct alloc_event *
 		runner_save(runner, &receipt, end_phase(runner));
 		return;
 	}
-	runner_save(runner, NULL, tells_status(event->type));
+	runner_save(runner, NULL, reports_status(event->type));
 }
 
 static void runner_begin_op(struct alloc_runner *runner, enum runner_op op, uint32_t volume)
@@ -423,7 +423,7 @@ static int on_progress_due(sd_event_source *source, uint64_t usec, void *userdat
 
 static void arm_progress(struct alloc_runner *runner)
 {
-	/* without the timer nothing is told, and all goes on */
+	/* without the timer nothing is reported, and all goes on */
 	(void)wakeup_arm(runner->env->event, &runner->progress_timer,
 			 runner->progress_delay_ms * USEC_PER_MSEC, on_progress_due, runner, NULL);
 }
@@ -560,7 +560,7 @@ static void runner_forget_plugins(struct alloc_runner *runner)
 }
 
 /* For whoever asks what it waits for; not worth a write. */
-static void tell_plugins_waited(struct alloc_runner *runner)
+static void report_plugins_waited(struct alloc_runner *runner)
 {
 	const struct alloc *alloc = &runner->record->alloc;
 	char plugins[ALLOC_PLUGINS_TEXT_SIZE];
@@ -594,7 +594,7 @@ static void runner_begin_plugin(struct alloc_runner *runner)
 		runner_fail(runner, &err);
 		return;
 	}
-	tell_plugins_waited(runner);
+	report_plugins_waited(runner);
 }
 
 void alloc_runner_expect(struct alloc_runner *runner)
@@ -627,7 +627,7 @@ static void end_plugin_wait(struct alloc_runner *runner, const char *plugin_id, 
 		waits = waits || runner->is_plugin_waited[i];
 	}
 	if (!err && waits) {
-		tell_plugins_waited(runner);
+		report_plugins_waited(runner);
 		return;
 	}
 	runner->are_plugins_ready = !err;
@@ -700,7 +700,7 @@ static void on_stopped(void *userdata)
 }
 
 /* The volumes wait for the unit: whoever waits for their claims must hear why. */
-static void tell_claims(struct alloc_runner *runner, const struct error *err)
+static void report_claims(struct alloc_runner *runner, const struct error *err)
 {
 	const struct alloc_record *record = runner->record;
 
@@ -718,7 +718,7 @@ static void on_trouble(const struct error *err, void *userdata)
 	struct alloc_record *record = runner->record;
 
 	if (record->phase == ALLOC_STOPPING) {
-		tell_claims(runner, err);
+		report_claims(runner, err);
 	} else if (runner->op == RUNNER_START_UNIT) {
 		/* for whoever asks what it waits for; not worth a write */
 		(void)str_format(record->description, sizeof(record->description),
@@ -851,7 +851,7 @@ static void on_task_trouble(uint32_t task, const struct error *err, void *userda
 	struct alloc_record *record = runner->record;
 
 	if (record->phase == ALLOC_STOPPING) {
-		tell_claims(runner, err);
+		report_claims(runner, err);
 	} else if (runner->op == RUNNER_START_TASK) {
 		/* for whoever asks what it waits for; not worth a write */
 		(void)str_format(record->description, sizeof(record->description), "waiting for %s%s: %.600s",

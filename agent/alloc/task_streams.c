@@ -54,7 +54,7 @@ static void send_up(struct task_stream *stream, Holdfast__V1__TaskStreamUp *up)
 }
 
 /* Said once; the server ends the stream then. */
-static void say_end(struct task_stream *stream, const struct error *err)
+static void send_end(struct task_stream *stream, const struct error *err)
 {
 	Holdfast__V1__TaskStreamUp up = HOLDFAST__V1__TASK_STREAM_UP__INIT;
 	Holdfast__V1__TaskStreamEnd end = HOLDFAST__V1__TASK_STREAM_END__INIT;
@@ -105,7 +105,7 @@ static void on_driver_done(const ProtobufCMessage *response, const struct error 
 
 	(void)response;
 	stream->call = NULL;
-	say_end(stream, err);
+	send_end(stream, err);
 }
 
 /* ---- the server's side ---- */
@@ -127,7 +127,7 @@ static void on_server_message(struct rpc_stream *server, const ProtobufCMessage 
 	if (driver_call_send(stream->call, &down->exec->base, &err) != STATUS_OK) {
 		driver_call_cancel(stream->call);
 		stream->call = NULL;
-		say_end(stream, &err);
+		send_end(stream, &err);
 	} else if (driver_call_is_full(stream->call)) {
 		rpc_stream_pause(server, true);
 	}
@@ -255,7 +255,7 @@ void task_streams_open(struct task_streams *streams, const Holdfast__V1__OpenTas
 	hello.id = wanted->id;
 	send_up(stream, &hello);
 	if (begin_call(stream, wanted, &err) != STATUS_OK)
-		say_end(stream, &err);
+		send_end(stream, &err);
 }
 
 enum status task_streams_new(struct rpc_client *server, const struct drivers *drivers,

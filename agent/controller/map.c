@@ -509,8 +509,8 @@ static bool is_confirmed(const Csi__V1__ValidateVolumeCapabilitiesResponse__Conf
 }
 
 /* The text is the plugin's, or says what it left out. */
-static enum status say_unconfirmed(const struct controller_answer *a, const char *text,
-				   const struct capability *missing)
+static enum status write_unconfirmed(const struct controller_answer *a, const char *text,
+				     const struct capability *missing)
 {
 	char *message = take_block(a->reply, 1, CSI_TEXT_MAX + 1);
 
@@ -534,7 +534,7 @@ static enum status take_validate(const struct controller_answer *a)
 	const Holdfast__V1__ControllerValidateRequest *asked = a->call->validate;
 
 	if (!from->confirmed)
-		return say_unconfirmed(a, from->message, NULL);
+		return write_unconfirmed(a, from->message, NULL);
 	for (size_t i = 0; i < asked->n_capabilities; i++) {
 		struct capability capability = {
 			(enum access_mode)asked->capabilities[i]->access_mode,
@@ -543,7 +543,7 @@ static enum status take_validate(const struct controller_answer *a)
 
 		borrow_capability(asked->capabilities[i], asked->mount_options, a->facts, &wanted);
 		if (!is_confirmed(from->confirmed, &wanted))
-			return say_unconfirmed(a, from->message, &capability);
+			return write_unconfirmed(a, from->message, &capability);
 	}
 	a->reply->validate.confirmed = true;
 	return STATUS_OK;

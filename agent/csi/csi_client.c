@@ -273,15 +273,15 @@ static void on_done(enum status status, const ProtobufCMessage *response, const 
 {
 	struct csi_call *call = userdata;
 	const struct csi_where at = where(call);
-	const char *said = rpc_client_said(call->client->rpc);
+	const char *reported = rpc_client_message(call->client->rpc);
 	struct error err;
 
 	if (status == STATUS_OK) {
 		end(call, response, NULL);
 	} else if (call->client->is_closing) {
 		end_closed(call);
-	} else if (said) {
-		csi_error_answered(&at, status, said, &err);
+	} else if (reported) {
+		csi_error_answered(&at, status, reported, &err);
 		end(call, NULL, &err);
 	} else {
 		end_unanswered(call, why);

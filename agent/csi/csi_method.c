@@ -102,7 +102,7 @@ struct verdict {
  * (IsFinalError): CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, RESOURCE_EXHAUSTED, ABORTED. */
 static const struct verdict by_code[STATUS_N] = {
 	[STATUS_OK] = {CSI_UNKNOWN, false}, /* no failure; asked by mistake */
-	/* a plugin that is told to stop cancels what it does */
+	/* a plugin that is ordered to stop cancels what it does */
 	[STATUS_CANCELLED] = {CSI_UNKNOWN, true},
 	/* not in the spec: any exception of the plugin's language, half way; quirks P4: VAST's "Method not
 	 * implemented!", P10: "Directory not empty" */

@@ -20,7 +20,7 @@ enum {
 	CONNECTIONS_KEPT = 8,
 	CONNECT_MS = 5000,
 	TIMER_ACCURACY_US = 500, /* 0 would be 250 ms */
-	SAID_MAX = 400,
+	MESSAGE_MAX = 400,
 	ERROR_ANSWER_MAX = 16 << 10,
 	BUFFER_SIZE = 16 << 10,
 };
@@ -81,19 +81,19 @@ enum status engine_refusal(const char *socket, long code, const char *what, cons
 {
 	json_t *json = json_loadb(n > 0 ? answer : "", n, JSON_DISABLE_EOF_CHECK, NULL);
 	const char *message = json_string_value(json_object_get(json, "message"));
-	char said[SAID_MAX];
+	char reported[MESSAGE_MAX];
 	enum status status;
 
 	if (!message)
 		message = json_string_value(json_object_get(json, "cause"));
-	str_copy_text(said, sizeof(said), message ? message : "nothing more");
+	str_copy_text(reported, sizeof(reported), message ? message : "nothing more");
 	status = error_set(err, status_of_http(code), 0, "the engine at %s answered %ld to %s: %s", socket,
-			   code, what, said);
+			   code, what, reported);
 	json_decref(json);
 	return status;
 }
 
-static enum status say_failure(const struct engine_call *call, CURLcode code, struct error *err)
+static enum status explain_failure(const struct engine_call *call, CURLcode code, struct error *err)
 {
 	if (call->is_too_large)
 		return error_set(err, STATUS_INTERNAL, 0,
@@ -119,7 +119,7 @@ static enum status classify_answer(struct engine_call *call, CURLcode code, json
 
 	(void)curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &http);
 	if (code != CURLE_OK)
-		return say_failure(call, code, err);
+		return explain_failure(call, code, err);
 	if ((http < 200 || http > 299) && http != 304)
 		return engine_refusal(call->engine->socket, http, call->what, call->answer.data,
 				      call->answer.len, err);

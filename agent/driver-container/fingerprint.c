@@ -27,7 +27,7 @@ struct watcher {
 	struct rpc_call *call;
 };
 
-static void tell(struct driver *driver, struct watcher *watcher)
+static void notify_watcher(struct driver *driver, struct watcher *watcher)
 {
 	Holdfast__Driver__V1__FingerprintResponse response = HOLDFAST__DRIVER__V1__FINGERPRINT_RESPONSE__INIT;
 	Holdfast__Driver__V1__KeyValue name = HOLDFAST__DRIVER__V1__KEY_VALUE__INIT;
@@ -52,7 +52,7 @@ static void tell_all(struct driver *driver)
 	struct watcher *watcher;
 
 	LIST_FOREACH (watcher, &driver->watchers, link)
-		tell(driver, watcher);
+		notify_watcher(driver, watcher);
 }
 
 static void set(struct driver *driver, int health, const char *text)
@@ -188,7 +188,7 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 	watcher->call = call;
 	LIST_INSERT_HEAD(&driver->watchers, watcher, link);
 	rpc_call_set_data(call, watcher);
-	tell(driver, watcher);
+	notify_watcher(driver, watcher);
 }
 
 static void on_open(struct rpc_call *call, void *userdata)

@@ -63,13 +63,13 @@ static enum status check_place(const struct order_place *place, enum order_kind 
 }
 
 /* What the body says about itself. */
-struct said {
+struct order_subject {
 	const char *alloc;
 	const char *task;
 	const char *driver;
 };
 
-static struct said said_of(enum order_kind kind, const ProtobufCMessage *body)
+static struct order_subject subject_of(enum order_kind kind, const ProtobufCMessage *body)
 {
 	const Holdfast__Driver__V1__TaskConfig *task = (const void *)body;
 	const Holdfast__Driver__V1__ExecCommand *command = (const void *)body;
@@ -77,15 +77,15 @@ static struct said said_of(enum order_kind kind, const ProtobufCMessage *body)
 
 	switch (kind) {
 	case ORDER_START:
-		return (struct said){task->alloc_id, task->task, task->driver};
+		return (struct order_subject){task->alloc_id, task->task, task->driver};
 	case ORDER_EXEC:
-		return (struct said){command->alloc_id, command->task, command->driver};
+		return (struct order_subject){command->alloc_id, command->task, command->driver};
 	case ORDER_NETWORK:
-		return (struct said){network->alloc_id, "", network->driver};
+		return (struct order_subject){network->alloc_id, "", network->driver};
 	case ORDER_KIND_N:
 		break;
 	}
-	return (struct said){"", "", ""};
+	return (struct order_subject){"", "", ""};
 }
 
 static enum status check_body(enum order_kind kind, const ProtobufCBinaryData *body, struct taken *ret,
@@ -98,7 +98,7 @@ static enum status check_body(enum order_kind kind, const ProtobufCBinaryData *b
 	};
 	uint8_t digest[ORDER_DIGEST_SIZE];
 	uint8_t alloc[ORDER_UUID_SIZE];
-	struct said said;
+	struct order_subject subject;
 
 	order_digest(body->data, body->len, digest);
 	if (memcmp(digest, ret->order.digest, sizeof(digest)) != 0)
@@ -108,12 +108,12 @@ static enum status check_body(enum order_kind kind, const ProtobufCBinaryData *b
 		return refuse(ret, "form", STATUS_INVALID_ARGUMENT, err,
 			      "what is ordered has fields that this version does not know, or another form "
 			      "than its own");
-	said = said_of(kind, ret->body);
-	if (!id_uuid_bytes(said.alloc, alloc) || memcmp(alloc, ret->order.alloc, sizeof(alloc)) != 0)
+	subject = subject_of(kind, ret->body);
+	if (!id_uuid_bytes(subject.alloc, alloc) || memcmp(alloc, ret->order.alloc, sizeof(alloc)) != 0)
 		return refuse(ret, "alloc", STATUS_PERMISSION_DENIED, err, "it is of another allocation");
-	if (!str_eq(said.task, ret->order.task))
+	if (!str_eq(subject.task, ret->order.task))
 		return refuse(ret, "task", STATUS_PERMISSION_DENIED, err, "it is of another task");
-	if (!str_eq(said.driver, DRIVER_NAME))
+	if (!str_eq(subject.driver, DRIVER_NAME))
 		return refuse(ret, "driver", STATUS_PERMISSION_DENIED, err, "it is for another driver");
 	return STATUS_OK;
 }

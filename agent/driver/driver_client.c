@@ -281,7 +281,7 @@ static void note_answer(struct driver_client *client)
 /* What it ended with, as an error of the driver's or of the connection's. */
 static void fail(struct driver_call *call, enum status status, const struct error *why)
 {
-	const char *said = rpc_client_said(call->client->rpc);
+	const char *reported = rpc_client_message(call->client->rpc);
 	const char *name = driver_method_name(call->method);
 	char text[TEXT_SIZE];
 
@@ -289,9 +289,9 @@ static void fail(struct driver_call *call, enum status status, const struct erro
 		end_closed(call);
 		return;
 	}
-	if (said) {
+	if (reported) {
 		note_answer(call->client);
-		str_copy_ends(text, sizeof(text), said);
+		str_copy_ends(text, sizeof(text), reported);
 		error_fill(&call->why, status, 0, "driver %s: %s answered %s%s%s", call->client->name, name,
 			   status_name(status), text[0] != '\0' ? ": " : " and no reason", text);
 	} else {

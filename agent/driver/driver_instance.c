@@ -75,21 +75,21 @@ static enum status keep(struct driver_instance *instance, ProtobufCMessage **slo
 }
 
 static enum status check_capabilities(const struct driver_instance *instance,
-				      const Holdfast__Driver__V1__CapabilitiesResponse *said,
+				      const Holdfast__Driver__V1__CapabilitiesResponse *reported,
 				      struct error *err)
 {
 	char name[DRIVER_NAME_MAX + 1];
 
-	str_copy_text(name, sizeof(name), said->name);
-	if (!str_eq(said->name, instance->name))
+	str_copy_text(name, sizeof(name), reported->name);
+	if (!str_eq(reported->name, instance->name))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "driver %s: it calls itself '%s': bind its socket in a folder of that name",
 				 instance->name, name);
-	if (said->order_version != ORDER_VERSION)
+	if (reported->order_version != ORDER_VERSION)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "driver %s: it takes orders of version %u, they are made in version %u: "
 				 "install driver and agent of one release",
-				 instance->name, (unsigned int)said->order_version,
+				 instance->name, (unsigned int)reported->order_version,
 				 (unsigned int)ORDER_VERSION);
 	return STATUS_OK;
 }
@@ -427,12 +427,12 @@ bool driver_instance_is_ready(const struct driver_instance *instance)
 }
 
 static const char *reason_of(const struct driver_instance *instance,
-			     const Holdfast__Driver__V1__FingerprintResponse *said)
+			     const Holdfast__Driver__V1__FingerprintResponse *reported)
 {
 	if (!driver_instance_answers(instance))
 		return instance->last_error.status != STATUS_OK ? instance->last_error.msg
 								: "it has not been asked yet";
-	return said->description[0] != '\0' ? said->description : "the driver says so, and not why";
+	return reported->description[0] != '\0' ? reported->description : "the driver says so, and not why";
 }
 
 void driver_instance_info(const struct driver_instance *instance, struct driver_info *ret)

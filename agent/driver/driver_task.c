@@ -373,7 +373,7 @@ static void keep_handle(struct driver_task *task, const Holdfast__Driver__V1__Ta
 	task->handle = handle ? (void *)message_convert(handle->base.descriptor, &handle->base) : NULL;
 }
 
-static void tell_runs(struct driver_task *task, const void *response)
+static void notify_runs(struct driver_task *task, const void *response)
 {
 	const Holdfast__Driver__V1__StartTaskResponse *started = response;
 
@@ -383,7 +383,7 @@ static void tell_runs(struct driver_task *task, const void *response)
 	task->request.events->on_runs(started->handle, task->request.userdata);
 }
 
-static void tell_lost(struct driver_task *task)
+static void notify_lost(struct driver_task *task)
 {
 	struct error err;
 
@@ -413,7 +413,7 @@ static void act(struct driver_task *task, enum driver_task_action action, const 
 		events->on_start(userdata);
 		return;
 	case DRIVER_TASK_DO_RUNS:
-		tell_runs(task, response);
+		notify_runs(task, response);
 		return;
 	case DRIVER_TASK_DO_UP:
 		assert(response);
@@ -426,7 +426,7 @@ static void act(struct driver_task *task, enum driver_task_action action, const 
 				  userdata);
 		return;
 	case DRIVER_TASK_DO_LOST:
-		tell_lost(task);
+		notify_lost(task);
 		return;
 	case DRIVER_TASK_DO_FAILED:
 		events->on_exited(NULL, err, userdata);

@@ -106,7 +106,8 @@ static const struct fault {
 	{START_LIMIT, false, limits, "is too low for the mount helper; remove it"},
 };
 
-static void say_line(const struct unit_line *line, const char *unit, const char *advice, struct error *err)
+static void explain_line(const struct unit_line *line, const char *unit, const char *advice,
+			 struct error *err)
 {
 	(void)error_set(err, STATUS_UNAVAILABLE, 0,
 			"the mount helper does not start: %s:%u: %s=%.64s %s; then: systemctl daemon-reload; "
@@ -156,7 +157,7 @@ static void explain_setuid(const struct launch_facts *facts, const struct helper
 	}
 	if (facts->unit &&
 	    unit_lines_find(facts->root, facts->unit, AGENT_UNIT_ALIAS, without_setuid, &line)) {
-		say_line(
+		explain_line(
 			&line, facts->unit,
 			"sets no_new_privs, with which the setuid bit does nothing; remove it, or use launch "
 			"mode socket (holdfast-agent-socket.service)",
@@ -183,11 +184,11 @@ static void explain_word(const struct launch_facts *facts, const struct helper_l
 
 		if (fault->word != word || fault->is_socket != launch->is_socket)
 			continue;
-		/* the package's own User= is right: the policy is what is wrong, which the word says */
+		/* the package's own User= is right: the policy is what is wrong, which the word reports */
 		if (unit_lines_find(facts->root, unit, launch->is_socket ? NULL : AGENT_UNIT_ALIAS,
 				    fault->options, &line) &&
 		    (word != START_HELPER_UID || !str_starts_with(line.path, PACKAGED_UNITS)))
-			say_line(&line, restart, fault->advice, err);
+			explain_line(&line, restart, fault->advice, err);
 		return;
 	}
 }
@@ -214,7 +215,7 @@ static void explain_silence(const struct launch_facts *facts, struct error *err)
 		wrong = "names a program that not everybody may execute (chmod 0755): the one of launch "
 			"mode setuid is another file";
 	if (wrong)
-		say_line(&line, "holdfast-agent", wrong, err);
+		explain_line(&line, "holdfast-agent", wrong, err);
 }
 
 void launch_fault_explain(const struct launch_facts *facts, const struct helper_launch *launch,
@@ -320,7 +321,7 @@ static void close_stderr(struct helper_proc *proc)
 }
 
 /* The handler may free @proc when the process has ended: nothing touches it afterwards. */
-static void tell_end(struct helper_proc *proc)
+static void notify_end(struct helper_proc *proc)
 {
 	struct error err;
 
@@ -366,11 +367,11 @@ static int on_grace(sd_event_source *source, uint64_t usec, void *userdata)
 
 	wakeup_disarm(&proc->grace_timer);
 	if (reap(proc)) {
-		tell_end(proc);
+		notify_end(proc);
 		return 0;
 	}
 	if (!proc->is_gone)
-		tell_end(proc);
+		notify_end(proc);
 	await_exit(proc);
 	return 0;
 }
@@ -422,7 +423,7 @@ static void on_socket_end(struct helper_proc *proc)
 		return;
 	}
 	proc->has_exited = true;
-	tell_end(proc);
+	notify_end(proc);
 }
 
 /* One datagram per call; the process may be gone afterwards when it returns false. False when nothing more
@@ -469,7 +470,7 @@ static int on_child_exit(sd_event_source *source, const siginfo_t *info, void *u
 
 	note_exit(proc, info);
 	drain(proc);
-	tell_end(proc);
+	notify_end(proc);
 	return 0;
 }
 

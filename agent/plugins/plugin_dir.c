@@ -49,13 +49,13 @@ static struct log_ctx context(enum scan_noun noun, const char *id)
 }
 
 /* Is it to be told? Remembers that it was. */
-static bool scan_tell(struct scan_told *told, enum scan_fault fault, const char *name)
+static bool scan_is_new_fault(struct scan_reported *reported, enum scan_fault fault, const char *name)
 {
 	uint64_t hash = str_hash(1, name);
 
-	if (told->hashes[fault] == hash)
+	if (reported->hashes[fault] == hash)
 		return false;
-	told->hashes[fault] = hash;
+	reported->hashes[fault] = hash;
 	return true;
 }
 
@@ -92,13 +92,13 @@ static const char *next_name(DIR *dir, size_t *n, bool *ret_too_many)
 }
 
 /* @id NULL: of all of them */
-static void tell_too_many(struct scan_told *told, const char *id, const char *what, unsigned int max)
+static void log_too_many(struct scan_reported *reported, const char *id, const char *what, unsigned int max)
 {
-	const struct log_ctx ctx = context(told->noun, id);
+	const struct log_ctx ctx = context(reported->noun, id);
 
-	if (scan_tell(told, SCAN_TOO_MANY, what))
+	if (scan_is_new_fault(reported, SCAN_TOO_MANY, what))
 		log_ctx(LOG_WARNING, &ctx, "more than %u %s of %s%s%s, ignoring the others", max, what,
-			id ? "the " : "", noun_name(told->noun), id ? "" : "s");
+			id ? "the " : "", noun_name(reported->noun), id ? "" : "s");
 }
 
 static bool is_folder(int dir_fd, const char *name)
@@ -114,21 +114,21 @@ static bool is_id(const char *name)
 	return id_is_label(name) && !str_eq(name, PLUGIN_NATIVE);
 }
 
-static void tell_bad_name(struct scan_told *told, const char *path, const char *name)
+static void log_bad_name(struct scan_reported *reported, const char *path, const char *name)
 {
-	const struct log_ctx ctx = context(told->noun, NULL);
+	const struct log_ctx ctx = context(reported->noun, NULL);
 
-	if (scan_tell(told, SCAN_BAD_NAME, name))
+	if (scan_is_new_fault(reported, SCAN_BAD_NAME, name))
 		log_ctx(LOG_WARNING, &ctx,
 			"'%.64s' in %s is no %s id, ignoring it: an id is [a-z0-9-], 1 to 63 characters, and "
 			"not '" PLUGIN_NATIVE "'",
-			name, path, noun_name(told->noun));
+			name, path, noun_name(reported->noun));
 }
 
 /* Call @see for each folder in @path whose name is an id, at most PLUGIN_DIR_FOLDERS_MAX times.
  * Returns 0 or a negative errno. */
-static int scan_folders(const char *path, struct scan_told *told, void (*see)(const char *id, void *userdata),
-			void *userdata)
+static int scan_folders(const char *path, struct scan_reported *reported,
+			void (*see)(const char *id, void *userdata), void *userdata)
 {
 	cleanup(closedirp) DIR *dir = NULL;
 	bool too_many = false;
@@ -144,7 +144,7 @@ static int scan_folders(const char *path, struct scan_told *told, void (*see)(co
 		if (!is_folder(dirfd(dir), name))
 			continue;
 		if (!is_id(name)) {
-			tell_bad_name(told, path, name);
+			log_bad_name(reported, path, name);
 			continue;
 		}
 		if (++n_folders > PLUGIN_DIR_FOLDERS_MAX)
@@ -152,9 +152,9 @@ static int scan_folders(const char *path, struct scan_told *told, void (*see)(co
 		see(name, userdata);
 	}
 	if (n_folders > PLUGIN_DIR_FOLDERS_MAX)
-		tell_too_many(told, NULL, "folders", PLUGIN_DIR_FOLDERS_MAX);
+		log_too_many(reported, NULL, "folders", PLUGIN_DIR_FOLDERS_MAX);
 	if (too_many)
-		tell_too_many(told, NULL, "entries in the folder", PLUGIN_DIR_ENTRIES_MAX);
+		log_too_many(reported, NULL, "entries in the folder", PLUGIN_DIR_ENTRIES_MAX);
 	return 0;
 }
 
@@ -172,16 +172,16 @@ static int64_t nanoseconds(const struct timespec *time)
 
 /* A socket, as it stands; false: it is none, or one that cannot be dialled. */
 static bool read_socket(int dir_fd, const char *path, const char *id, const char *name,
-			struct scan_told *told, struct plugin_socket *ret)
+			struct scan_reported *reported, struct plugin_socket *ret)
 {
-	const struct log_ctx ctx = context(told->noun, id);
+	const struct log_ctx ctx = context(reported->noun, id);
 	struct stat st;
 
 	if (!has_suffix(name) || fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISSOCK(st.st_mode))
 		return false;
 	if (strlen(path) + strlen(id) + strlen(name) + 2 >= SUN_PATH_SIZE || !str_is_text(name) ||
 	    str_copy(ret->name, sizeof(ret->name), name) < 0) {
-		if (scan_tell(told, SCAN_BAD_NAME, name))
+		if (scan_is_new_fault(reported, SCAN_BAD_NAME, name))
 			log_ctx(LOG_WARNING, &ctx,
 				"the path of socket '%.255s' is above %d bytes or its name above %d, "
 				"ignoring it",
@@ -219,18 +219,18 @@ static void insert(struct plugin_socket list[static REGISTRY_MAX], size_t *n, co
 	list[at] = *one;
 }
 
-static void tell_unreadable(struct scan_told *told, const char *id, int r)
+static void log_unreadable(struct scan_reported *reported, const char *id, int r)
 {
-	const struct log_ctx ctx = context(told->noun, id);
+	const struct log_ctx ctx = context(reported->noun, id);
 
-	if (r != -ENOENT && scan_tell(told, SCAN_UNREADABLE, id))
+	if (r != -ENOENT && scan_is_new_fault(reported, SCAN_UNREADABLE, id))
 		log_ctx(LOG_WARNING, &ctx,
 			"the %s's folder cannot be read (%s): the agent needs r-x on it, see "
 			"holdfast-agent(8)",
-			noun_name(told->noun), strerror(-r));
+			noun_name(reported->noun), strerror(-r));
 }
 
-int scan_sockets(const char *path, const char *id, struct scan_told *told,
+int scan_sockets(const char *path, const char *id, struct scan_reported *reported,
 		 struct plugin_socket ret[static REGISTRY_MAX], size_t *ret_n)
 {
 	cleanup(closedirp) DIR *root = NULL;
@@ -247,21 +247,21 @@ int scan_sockets(const char *path, const char *id, struct scan_told *told,
 		r = open_folder(dirfd(root), id, O_NOFOLLOW, &dir);
 	}
 	if (r < 0) {
-		tell_unreadable(told, id, r);
+		log_unreadable(reported, id, r);
 		return r;
 	}
 	assert(dir);
 	*ret_n = 0;
 	while ((name = next_name(dir, &n, &too_many))) {
-		if (!read_socket(dirfd(dir), path, id, name, told, &one))
+		if (!read_socket(dirfd(dir), path, id, name, reported, &one))
 			continue;
 		n_sockets++;
 		insert(ret, ret_n, &one);
 	}
 	if (n_sockets > REGISTRY_MAX)
-		tell_too_many(told, id, "sockets (the newest are used)", REGISTRY_MAX);
+		log_too_many(reported, id, "sockets (the newest are used)", REGISTRY_MAX);
 	if (too_many)
-		tell_too_many(told, id, "entries in the folder", PLUGIN_DIR_ENTRIES_MAX);
+		log_too_many(reported, id, "entries in the folder", PLUGIN_DIR_ENTRIES_MAX);
 	return 0;
 }
 
@@ -276,7 +276,7 @@ struct folder {
 	bool is_due;  /* to be looked at */
 	bool is_seen; /* in the scan that runs */
 	bool is_dead; /* the watch is of a folder that is no longer there; another one may be */
-	struct scan_told told;
+	struct scan_reported reported;
 };
 
 struct plugin_dir {
@@ -287,9 +287,9 @@ struct plugin_dir {
 	sd_event_source *watch; /* NULL: not open */
 	sd_event_source *timer; /* the next look */
 	sd_event_source *sweep;
-	bool is_due; /* the folder of folders itself */
-	int told;    /* errno of why it is not open, once logged */
-	struct scan_told scan_told;
+	bool is_due;  /* the folder of folders itself */
+	int reported; /* errno of why it is not open, once logged */
+	struct scan_reported scan_reported;
 	struct folder folders[PLUGIN_DIR_FOLDERS_MAX];
 };
 
@@ -345,16 +345,16 @@ static struct folder *find_folder(struct plugin_dir *dir, const char *id)
 	return free_slot;
 }
 
-static void tell_unwatched(struct plugin_dir *dir, const char *id, const char *path, int r)
+static void log_unwatched(struct plugin_dir *dir, const char *id, const char *path, int r)
 {
-	struct log_ctx ctx = context(dir->scan_told.noun, id);
+	struct log_ctx ctx = context(dir->scan_reported.noun, id);
 	struct error err;
 
 	(void)error_set(&err, status_from_errno(r), r, "cannot watch %s", path);
 	ctx.err = &err;
-	if (scan_tell(&dir->scan_told, SCAN_UNREADABLE, id))
+	if (scan_is_new_fault(&dir->scan_reported, SCAN_UNREADABLE, id))
 		log_ctx(LOG_WARNING, &ctx, "the folder of a %s is not watched, ignoring it until it can be",
-			noun_name(dir->scan_told.noun));
+			noun_name(dir->scan_reported.noun));
 }
 
 /* A folder of the scan: watch it unless it is. Watched first, looked at afterwards: nothing is missed. */
@@ -376,14 +376,14 @@ static void see_folder(const char *id, void *userdata)
 	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
 		return; /* gone meanwhile, or no folder at all */
 	if (r < 0) {
-		tell_unwatched(dir, id, path, r);
+		log_unwatched(dir, id, path, r);
 		return;
 	}
 	*folder = (struct folder){.watch = watch,
 				  .dir = dir,
 				  .is_due = true,
 				  .is_seen = true,
-				  .told.noun = dir->scan_told.noun};
+				  .reported.noun = dir->scan_reported.noun};
 	(void)str_copy(folder->id, sizeof(folder->id), id);
 }
 
@@ -394,7 +394,7 @@ static void scan_root(struct plugin_dir *dir)
 	dir->is_due = false;
 	for (size_t i = 0; i < PLUGIN_DIR_FOLDERS_MAX; i++)
 		dir->folders[i].is_seen = false;
-	r = scan_folders(dir->path, &dir->scan_told, see_folder, dir);
+	r = scan_folders(dir->path, &dir->scan_reported, see_folder, dir);
 	for (size_t i = 0; i < PLUGIN_DIR_FOLDERS_MAX; i++) {
 		struct folder *folder = &dir->folders[i];
 
@@ -414,7 +414,7 @@ static void scan_one(struct folder *folder)
 	int r;
 
 	folder->is_due = false;
-	r = scan_sockets(dir->path, folder->id, &folder->told, sockets, &n);
+	r = scan_sockets(dir->path, folder->id, &folder->reported, sockets, &n);
 	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP) {
 		close_folder(folder);
 		return;
@@ -449,13 +449,13 @@ static void close_root(struct plugin_dir *dir)
 	}
 }
 
-static void tell_not_open(const struct plugin_dir *dir, int r)
+static void log_not_open(const struct plugin_dir *dir, int r)
 {
-	const char *noun = noun_name(dir->scan_told.noun);
-	struct log_ctx ctx = context(dir->scan_told.noun, NULL);
+	const char *noun = noun_name(dir->scan_reported.noun);
+	struct log_ctx ctx = context(dir->scan_reported.noun, NULL);
 	struct error err;
 
-	if (r == dir->told)
+	if (r == dir->reported)
 		return;
 	(void)error_set(&err, status_from_errno(r), r, "cannot watch %s (%s_dir)", dir->path, noun);
 	ctx.err = &err;
@@ -465,13 +465,13 @@ static void tell_not_open(const struct plugin_dir *dir, int r)
 		noun);
 }
 
-static void tell_open(const struct plugin_dir *dir)
+static void log_open(const struct plugin_dir *dir)
 {
-	const struct log_ctx ctx = context(dir->scan_told.noun, NULL);
+	const struct log_ctx ctx = context(dir->scan_reported.noun, NULL);
 
-	if (dir->told != 0)
+	if (dir->reported != 0)
 		log_ctx(LOG_NOTICE, &ctx, "the folder of %ss, %s, is watched now",
-			noun_name(dir->scan_told.noun), dir->path);
+			noun_name(dir->scan_reported.noun), dir->path);
 }
 
 static bool open_root(struct plugin_dir *dir)
@@ -483,14 +483,14 @@ static bool open_root(struct plugin_dir *dir)
 	r = sd_event_add_inotify(dir->event, &dir->watch, dir->path, WATCHED & ~(uint32_t)IN_DONT_FOLLOW,
 				 on_root_event, dir);
 	if (r >= 0) {
-		tell_open(dir);
-		dir->told = 0;
+		log_open(dir);
+		dir->reported = 0;
 		dir->is_due = true;
 		return true;
 	}
 	dir->watch = NULL;
-	tell_not_open(dir, r);
-	dir->told = r;
+	log_not_open(dir, r);
+	dir->reported = r;
 	close_root(dir);
 	return false;
 }
@@ -548,7 +548,7 @@ enum status plugin_dir_new(sd_event *event, enum scan_noun noun, const char *pat
 	if (!dir)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot watch %s", path);
 	dir->event = event;
-	dir->scan_told.noun = noun;
+	dir->scan_reported.noun = noun;
 	dir->path = path;
 	dir->events = events;
 	dir->userdata = userdata;
@@ -558,7 +558,7 @@ enum status plugin_dir_new(sd_event *event, enum scan_noun noun, const char *pat
 
 bool plugin_dir_is_missing(const struct plugin_dir *dir)
 {
-	return !dir->watch && dir->told != 0;
+	return !dir->watch && dir->reported != 0;
 }
 
 enum status plugin_dir_start(struct plugin_dir *dir, struct error *err)

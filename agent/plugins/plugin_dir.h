@@ -75,12 +75,12 @@ enum scan_fault {
 };
 
 /* What was told already. */
-struct scan_told {
+struct scan_reported {
 	enum scan_noun noun;	       /* of what */
 	uint64_t hashes[SCAN_FAULT_N]; /* of the name that the fault was told of */
 };
 
 /** The sockets in @path/@id called *.sock, oldest first; of more than REGISTRY_MAX the newest.
  * Returns 0 or a negative errno: -ENOENT, -ENOTDIR, -ELOOP when it is no folder (any more). */
-int scan_sockets(const char *path, const char *id, struct scan_told *told,
+int scan_sockets(const char *path, const char *id, struct scan_reported *reported,
 		 struct plugin_socket ret[static REGISTRY_MAX], size_t *ret_n);

@@ -88,16 +88,16 @@ static void *copy_of(const ProtobufCMessage *message)
 /* What a driver says goes on as it came. */
 static bool add_driver(Holdfast__V1__Fingerprint *fingerprint, const struct driver_info *info)
 {
-	Holdfast__V1__NodeDriver said = HOLDFAST__V1__NODE_DRIVER__INIT;
+	Holdfast__V1__NodeDriver reported = HOLDFAST__V1__NODE_DRIVER__INIT;
 	Holdfast__V1__NodeDriver *driver;
 
-	said.name = (char *)(uintptr_t)info->name;
-	said.healthy = info->is_healthy;
-	said.health_description = (char *)(uintptr_t)info->reason;
-	said.capabilities = (void *)(uintptr_t)info->capabilities;
-	said.fingerprint = (void *)(uintptr_t)info->fingerprint;
-	said.schema = (void *)(uintptr_t)info->schema;
-	driver = copy_of(&said.base);
+	reported.name = (char *)(uintptr_t)info->name;
+	reported.healthy = info->is_healthy;
+	reported.health_description = (char *)(uintptr_t)info->reason;
+	reported.capabilities = (void *)(uintptr_t)info->capabilities;
+	reported.fingerprint = (void *)(uintptr_t)info->fingerprint;
+	reported.schema = (void *)(uintptr_t)info->schema;
+	driver = copy_of(&reported.base);
 	if (driver)
 		fingerprint->drivers[fingerprint->n_drivers++] = driver;
 	return driver != NULL;
@@ -159,24 +159,24 @@ static uint8_t *pack(const Holdfast__V1__Fingerprint *fingerprint, size_t *ret_n
 	return bytes;
 }
 
-bool fingerprint_has_changed(const struct fingerprint_told *told,
+bool fingerprint_has_changed(const struct fingerprint_sent *sent,
 			     const Holdfast__V1__Fingerprint *fingerprint)
 {
 	size_t n = 0;
 	cleanup_free uint8_t *bytes = pack(fingerprint, &n);
 
-	return !told->is_told || !bytes || n != told->n || memcmp(bytes, told->bytes, n) != 0;
+	return !sent->is_sent || !bytes || n != sent->n || memcmp(bytes, sent->bytes, n) != 0;
 }
 
-void fingerprint_note(struct fingerprint_told *told, const Holdfast__V1__Fingerprint *fingerprint)
+void fingerprint_note(struct fingerprint_sent *sent, const Holdfast__V1__Fingerprint *fingerprint)
 {
-	free(told->bytes);
-	told->bytes = pack(fingerprint, &told->n);
-	told->is_told = told->bytes != NULL;
+	free(sent->bytes);
+	sent->bytes = pack(fingerprint, &sent->n);
+	sent->is_sent = sent->bytes != NULL;
 }
 
-void fingerprint_release(struct fingerprint_told *told)
+void fingerprint_release(struct fingerprint_sent *sent)
 {
-	free(told->bytes);
-	*told = (struct fingerprint_told){0};
+	free(sent->bytes);
+	*sent = (struct fingerprint_sent){0};
 }

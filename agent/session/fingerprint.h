@@ -26,17 +26,17 @@ struct fingerprint_facts {
 Holdfast__V1__Fingerprint *fingerprint_make(const struct fingerprint_facts *facts);
 
 /* What the server was told last. */
-struct fingerprint_told {
+struct fingerprint_sent {
 	uint8_t *bytes; /* owned */
 	size_t n;
-	bool is_told;
+	bool is_sent;
 };
 
 /** Has it changed? */
-bool fingerprint_has_changed(const struct fingerprint_told *told,
+bool fingerprint_has_changed(const struct fingerprint_sent *sent,
 			     const Holdfast__V1__Fingerprint *fingerprint);
 
-/** It is told. When memory is short it is a change again. */
-void fingerprint_note(struct fingerprint_told *told, const Holdfast__V1__Fingerprint *fingerprint);
+/** It is sent. When memory is short it is a change again. */
+void fingerprint_note(struct fingerprint_sent *sent, const Holdfast__V1__Fingerprint *fingerprint);
 
-void fingerprint_release(struct fingerprint_told *told);
+void fingerprint_release(struct fingerprint_sent *sent);

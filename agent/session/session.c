@@ -397,7 +397,7 @@ void session_send_status(struct session *session, const struct alloc *alloc)
 	status = hello_alloc_status(alloc, false);
 	if (!status) {
 		/* the next hello says it */
-		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot tell the server");
+		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot notify the server");
 		lose(session, &err);
 		return;
 	}

@@ -132,7 +132,7 @@ static enum status task_call_job(sd_bus_message *answer, const char *unit, char 
 	return STATUS_OK;
 }
 
-struct task_told {
+struct task_log_entry {
 	enum log_event event; /* LOG_EVENT_UNIT_* */
 	const char *unit;
 	const char *alloc_id;
@@ -197,22 +197,22 @@ static const struct {
 	{LOG_EVENT_UNIT_WAITS, LOG_WARNING, "is tried again"},
 };
 
-static void task_log(const struct task_told *told)
+static void task_log(const struct task_log_entry *entry)
 {
 	const struct log_ctx ctx = {
-		.alloc = told->alloc_id,
-		.unit = told->unit,
+		.alloc = entry->alloc_id,
+		.unit = entry->unit,
 		.op = "unit",
-		.event = told->event,
-		.err = told->err,
+		.event = entry->event,
+		.err = entry->err,
 	};
 	size_t i = 0;
 
-	while (i < ARRAY_SIZE(rows) && rows[i].event != told->event)
+	while (i < ARRAY_SIZE(rows) && rows[i].event != entry->event)
 		i++;
 	assert(i < ARRAY_SIZE(rows));
-	log_ctx(rows[i].priority, &ctx, "unit %s %s%s", told->unit, rows[i].what,
-		told->invocation ? told->invocation : "");
+	log_ctx(rows[i].priority, &ctx, "unit %s %s%s", entry->unit, rows[i].what,
+		entry->invocation ? entry->invocation : "");
 }
 
 static enum status task_text_failed(const char *unit, const struct task_view *view, const char *job_result,
@@ -295,10 +295,10 @@ static enum status tasks_check(const struct tasks *tasks, const struct task_requ
 
 	if (status == STATUS_OK)
 		return status;
-	task_log(&(struct task_told){.event = LOG_EVENT_UNIT_REFUSED,
-				     .unit = request->unit,
-				     .alloc_id = request->alloc_id,
-				     .err = &refusal});
+	task_log(&(struct task_log_entry){.event = LOG_EVENT_UNIT_REFUSED,
+					  .unit = request->unit,
+					  .alloc_id = request->alloc_id,
+					  .err = &refusal});
 	if (err)
 		*err = refusal;
 	return status;
@@ -349,9 +349,9 @@ static void look_later(struct task *task)
 	look_in(task, delay_us);
 }
 
-static void tell(const struct task *task, enum log_event event, const struct error *err)
+static void log_unit_event(const struct task *task, enum log_event event, const struct error *err)
 {
-	task_log(&(struct task_told){
+	task_log(&(struct task_log_entry){
 		.event = event,
 		.unit = task->unit,
 		.alloc_id = task->alloc_id,
@@ -367,7 +367,7 @@ static void trouble(struct task *task, const struct error *err)
 	task->last_error = *err;
 	if (!is_change)
 		return;
-	tell(task, LOG_EVENT_UNIT_WAITS, err);
+	log_unit_event(task, LOG_EVENT_UNIT_WAITS, err);
 	task->events->on_trouble(err, task->userdata);
 }
 
@@ -390,7 +390,7 @@ static void enter(struct task *task, enum task_state state)
 
 /* --- what is told --- */
 
-static void tell_failed(struct task *task, const struct error *refused)
+static void notify_failed(struct task *task, const struct error *refused)
 {
 	struct error err;
 
@@ -398,25 +398,25 @@ static void tell_failed(struct task *task, const struct error *refused)
 		err = *refused;
 	else
 		task_text_failed(task->unit, &task->view, task->job_result, &err);
-	tell(task, refused ? LOG_EVENT_UNIT_REFUSED : LOG_EVENT_UNIT_FAILED, &err);
+	log_unit_event(task, refused ? LOG_EVENT_UNIT_REFUSED : LOG_EVENT_UNIT_FAILED, &err);
 	task->events->on_over(&err, task->userdata);
 }
 
-static void tell_refused(struct task *task)
+static void notify_refused(struct task *task)
 {
 	struct error err;
 
 	task_text_foreign(task->unit, &task->view, &err);
-	tell(task, LOG_EVENT_UNIT_REFUSED, &err);
+	log_unit_event(task, LOG_EVENT_UNIT_REFUSED, &err);
 	task->events->on_over(&err, task->userdata);
 }
 
-static void tell_runs(struct task *task, bool is_first)
+static void notify_runs(struct task *task, bool is_first)
 {
 	if (!is_first && str_eq(task->invocation, task->view.invocation))
 		return;
 	(void)str_copy(task->invocation, sizeof(task->invocation), task->view.invocation);
-	tell(task, LOG_EVENT_UNIT_RUNS, NULL);
+	log_unit_event(task, LOG_EVENT_UNIT_RUNS, NULL);
 	task->events->on_runs(task->invocation, task->userdata);
 }
 
@@ -459,20 +459,20 @@ static void feed(struct task *task, enum task_event event, const struct error *r
 		ask_stop(task);
 		return;
 	case TASK_DO_RUNS:
-		tell_runs(task, !was_running);
+		notify_runs(task, !was_running);
 		return;
 	case TASK_DO_REFUSE:
-		tell_refused(task);
+		notify_refused(task);
 		return;
 	case TASK_DO_FAILED:
-		tell_failed(task, refused);
+		notify_failed(task, refused);
 		return;
 	case TASK_DO_ENDED:
-		tell(task, LOG_EVENT_UNIT_ENDED, NULL);
+		log_unit_event(task, LOG_EVENT_UNIT_ENDED, NULL);
 		task->events->on_over(NULL, task->userdata);
 		return;
 	case TASK_DO_STOPPED:
-		tell(task, LOG_EVENT_UNIT_STOPPED, NULL);
+		log_unit_event(task, LOG_EVENT_UNIT_STOPPED, NULL);
 		task->events->on_stopped(task->userdata);
 		return;
 	case TASK_NO_STEP:

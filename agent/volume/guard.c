@@ -109,8 +109,8 @@ static const char *why_wait(const struct lost_call *lost, const struct plugin_ch
 	return NULL;
 }
 
-static void say_wait(const struct volume_op *op, const struct plugin_children *children, const char *why,
-		     pid_t pid, const char *folder, struct error *err)
+static void explain_wait(const struct volume_op *op, const struct plugin_children *children, const char *why,
+			 pid_t pid, const char *folder, struct error *err)
 {
 	const char *name = children->pid == pid ? children->name : op->target.profile;
 
@@ -149,7 +149,7 @@ enum status volume_guard_wait(struct volume_op *op, pid_t plugin, struct error *
 				&children);
 	why = why_wait(lost, &children, table, folder, plugin, &pid);
 	if (why) {
-		say_wait(op, &children, why, pid, folder, err);
+		explain_wait(op, &children, why, pid, folder, err);
 		return STATUS_ABORTED;
 	}
 	/* one that lives may have a child for that call later, too */

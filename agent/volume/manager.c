@@ -361,7 +361,7 @@ static const char *step_name(const struct volume_op *op)
 
 struct volume_op_info volume_op_info(const struct volume_op *op)
 {
-	/* who waits is told what for */
+	/* each waiting caller is notified what for */
 	const struct volume_op *cause = is_behind(op) ? op->queue->current : op;
 
 	return (struct volume_op_info){

@@ -81,7 +81,7 @@ static void volume_op_sent_away(struct volume_op *op, const struct error *why)
 typedef void build_fn(const struct volume_op *op, const struct node_half *node,
 		      struct csi_volume_request *request);
 
-static void tell_mode(const struct node_half *node, struct csi_volume_request *request)
+static void set_access_mode(const struct node_half *node, struct csi_volume_request *request)
 {
 	if (!node->single_node_multi_writer)
 		csi_capability_coarsen(&request->capability);
@@ -91,14 +91,14 @@ static void build_stage(const struct volume_op *op, const struct node_half *node
 			struct csi_volume_request *request)
 {
 	csi_volume_stage(&op->target, request);
-	tell_mode(node, request);
+	set_access_mode(node, request);
 }
 
 static void build_publish(const struct volume_op *op, const struct node_half *node,
 			  struct csi_volume_request *request)
 {
 	csi_volume_publish(&op->target, node->stage, request);
-	tell_mode(node, request);
+	set_access_mode(node, request);
 }
 
 static void build_unpublish(const struct volume_op *op, const struct node_half *node,
@@ -120,7 +120,7 @@ static void build_expand(const struct volume_op *op, const struct node_half *nod
 		(const Holdfast__V1__NodeExpandRequest *)(const void *)secret_message_get(op->expansion),
 		node->stage, request);
 	if (request->pb.expand.volume_capability)
-		tell_mode(node, request);
+		set_access_mode(node, request);
 }
 
 /* Which call a state is about. */

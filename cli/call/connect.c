@@ -133,7 +133,7 @@ static void add_next(const struct connection *connection, struct error *err)
 		"and --ca; at the server: systemctl status holdfast-server";
 	size_t n = strlen(err->msg);
 
-	if (err->status != STATUS_UNAVAILABLE || rpc_client_said(connection->client))
+	if (err->status != STATUS_UNAVAILABLE || rpc_client_message(connection->client))
 		return;
 	(void)snprintf(err->msg + n, sizeof(err->msg) - n, "%s",
 		       !connection->tls	     ? agent
@@ -154,7 +154,7 @@ static uint64_t patience_us(const struct connection *connection, const char *met
 		return 0;
 	if (rpc_client_may_have_begun(connection->client))
 		return connection->has_several_servers && is_read(method) ? LEADERLESS_US : 0;
-	if (rpc_client_said(connection->client))
+	if (rpc_client_message(connection->client))
 		return LEADERLESS_US;
 	return connection->has_several_servers ? UNREACHED_US : 0;
 }

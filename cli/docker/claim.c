@@ -32,8 +32,8 @@ struct way {
 	bool is_watching;  /* the next question may wait for a change */
 	uint64_t index;
 	struct backoff backoff;
-	struct error trouble;	  /* why the server's last answer was none; msg "": it was one */
-	char said[ERROR_MSG_MAX]; /* what the node said last */
+	struct error trouble;		  /* why the server's last answer was none; msg "": it was one */
+	char last_message[ERROR_MSG_MAX]; /* what the node said last */
 };
 
 static const ProtobufCServiceDescriptor *const allocations = &holdfast__v1__allocations__descriptor;
@@ -45,13 +45,14 @@ static uint64_t left_us(const struct way *way)
 	return now_us < way->until_us ? way->until_us - now_us : 0;
 }
 
-static void note_said(struct way *way, const Holdfast__V1__GetAllocationResponse *answer)
+static void note_last_message(struct way *way, const Holdfast__V1__GetAllocationResponse *answer)
 {
-	way->said[0] = '\0';
+	way->last_message[0] = '\0';
 	if (answer->allocation->client_description[0])
-		str_copy_text(way->said, sizeof(way->said), answer->allocation->client_description);
-	for (size_t i = 0; !way->said[0] && i < answer->n_claims; i++)
-		str_copy_text(way->said, sizeof(way->said), answer->claims[i]->last_error);
+		str_copy_text(way->last_message, sizeof(way->last_message),
+			      answer->allocation->client_description);
+	for (size_t i = 0; !way->last_message[0] && i < answer->n_claims; i++)
+		str_copy_text(way->last_message, sizeof(way->last_message), answer->claims[i]->last_error);
 }
 
 static enum hold_event classify_failure(struct way *way, const struct error *err)
@@ -68,7 +69,7 @@ static enum hold_event classify_get(struct way *way, const Holdfast__V1__GetAllo
 	if (!answer->allocation)
 		return HOLD_LOST;
 	way->index = answer->index;
-	note_said(way, answer);
+	note_last_message(way, answer);
 	event = hold_classify_get(answer);
 	if (event != HOLD_RUNNING)
 		return event;
@@ -223,9 +224,11 @@ static enum status outcome(const struct way *way, struct error *err)
 	if (way->hold.outcome == HOLD_TOO_LATE)
 		return error_set(err, STATUS_DEADLINE_EXCEEDED, 0,
 				 "volume %s: not done in time%s%s. Next: holdfast alloc status %s",
-				 record->name, way->said[0] ? ": " : "", way->said, record->alloc_id);
+				 record->name, way->last_message[0] ? ": " : "", way->last_message,
+				 record->alloc_id);
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0, "volume %s: %s", record->name,
-			 way->said[0] ? way->said : "its allocation failed, and the node gave no reason");
+			 way->last_message[0] ? way->last_message
+					      : "its allocation failed, and the node gave no reason");
 }
 
 static enum status go(struct way *way, struct error *err)

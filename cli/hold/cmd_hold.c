@@ -44,7 +44,7 @@ static bool start_child(struct watch *watch)
 
 	watch->child = fork();
 	if (watch->child < 0) {
-		holder_say("holdfast: volume hold: start a process: %s", strerror(errno));
+		holder_print("holdfast: volume hold: start a process: %s", strerror(errno));
 		exit(EXIT_FAILURE);
 	}
 	if (watch->child > 0)
@@ -78,12 +78,14 @@ static bool on_child(struct watch *watch)
 	if (!WIFSIGNALED(status))
 		return false;
 	if (is_too_often(watch)) {
-		holder_say("holdfast: volume hold: its process was killed %d times within a minute, the last "
-			   "time by signal %d",
-			   DEATHS_MAX + 1, WTERMSIG(status));
+		holder_print(
+			"holdfast: volume hold: its process was killed %d times within a minute, the last "
+			"time by signal %d",
+			DEATHS_MAX + 1, WTERMSIG(status));
 		exit(EXIT_FAILURE);
 	}
-	holder_say("its process was killed by signal %d; started again, the volume stays", WTERMSIG(status));
+	holder_print("its process was killed by signal %d; started again, the volume stays",
+		     WTERMSIG(status));
 	if (start_child(watch))
 		return true;
 	if (watch->is_ending)
@@ -159,7 +161,7 @@ static enum status hold(struct invocation *inv, struct hold_order *order, struct
 
 /* The one line that `systemctl status` shows. Of a process that is gone the service manager would not know to
  * which unit it belonged. */
-static void tell_end(const struct error *err)
+static void report_end(const struct error *err)
 {
 	char line[sizeof(err->msg)];
 
@@ -195,7 +197,7 @@ static enum status cmd_volume_hold(struct invocation *inv, struct error *err)
 		status = hold(inv, &order, err);
 	inv->options[OPT_TOKEN_FILE] = NULL; /* it is of this function */
 	if (status != STATUS_OK)
-		tell_end(err);
+		report_end(err);
 	return status;
 }
 

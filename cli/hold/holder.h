@@ -37,14 +37,14 @@ struct holder {
 	struct error late;	       /* trouble when the time was over; msg "": none, or it was in time */
 	bool is_absent;		       /* the server has said last that there is no such allocation */
 	struct error fatal;	       /* something of this machine failed; msg "": no */
-	char told[HOLDER_STATUS_SIZE]; /* the status text that was told last */
+	char sent[HOLDER_STATUS_SIZE]; /* the status text that was sent last */
 };
 
-/** Tell the service manager, and the journal when it has changed, where it stands. */
+/** Notify the service manager, and the journal when it has changed, where it stands. */
 void holder_report(struct holder *holder);
 
 /** A line for the journal. */
-void holder_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void holder_print(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /** Fill @err with how it ended. */
 enum status holder_outcome(const struct holder *holder, struct error *err);

@@ -14,7 +14,7 @@
 
 enum { LINE_SIZE = 1700, CLAIM_TEXT_SIZE = 400, WORK_TEXT_SIZE = 500 };
 
-void holder_say(const char *fmt, ...)
+void holder_print(const char *fmt, ...)
 {
 	char line[LINE_SIZE];
 	va_list args;
@@ -52,7 +52,7 @@ static void work_text(const struct holder *holder, char text[static WORK_TEXT_SI
 {
 	const char *volume = volume_of(holder);
 	const char *id = holder->note.alloc_id;
-	const char *said = holder->last ? holder->last->allocation->client_description : "";
+	const char *reported = holder->last ? holder->last->allocation->client_description : "";
 	char claim[CLAIM_TEXT_SIZE];
 
 	text[0] = '\0';
@@ -72,7 +72,7 @@ static void work_text(const struct holder *holder, char text[static WORK_TEXT_SI
 	case HOLD_WAITING:
 		(void)str_format(text, WORK_TEXT_SIZE,
 				 "volume %.128s is being mounted, allocation %s%s%.160s", volume, id,
-				 said[0] ? ": " : "", said);
+				 reported[0] ? ": " : "", reported);
 		break;
 	case HOLD_HELD:
 		(void)str_format(text, WORK_TEXT_SIZE, "volume %.128s is held, allocation %s", volume, id);
@@ -102,12 +102,12 @@ void holder_report(struct holder *holder)
 			       ? "; nothing new from the server, which changes nothing: "
 			       : "; asking again: ",
 		       trouble);
-	if (str_eq(text, holder->told))
+	if (str_eq(text, holder->sent))
 		return;
-	(void)str_copy(holder->told, sizeof(holder->told), text);
+	(void)str_copy(holder->sent, sizeof(holder->sent), text);
 	str_copy_text(line, sizeof(line), text);
 	(void)sd_notifyf(0, "STATUS=%s", line);
-	holder_say("%s", line);
+	holder_print("%s", line);
 }
 
 static enum status too_late(const struct holder *holder, struct error *err)
@@ -154,7 +154,7 @@ static enum status taken_away(const struct holder *holder, struct error *err)
 		"'allocation %s/%s', holdfast node status %s",
 		volume_of(holder), alloc->id,
 		pbjson_word_text(&holdfast__v1__client_status__descriptor, (int)alloc->client_status, word),
-		alloc->desired_status == HOLDFAST__V1__DESIRED_STATUS__STOP ? " and was told to stop" : "",
+		alloc->desired_status == HOLDFAST__V1__DESIRED_STATUS__STOP ? " and was ordered to stop" : "",
 		alloc->client_description[0] ? ": " : "", alloc->client_description, alloc->namespace_,
 		alloc->id, alloc->node_id);
 }

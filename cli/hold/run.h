@@ -17,9 +17,9 @@ struct hold_order {
 	uint64_t timeout_us;		 /* for getting the volume, and again for giving it back */
 };
 
-/** Hold the volume until SIGTERM or SIGINT (which the caller has blocked), or until it is taken away. Tells
- * the service manager. The reason of a bad end is in @err; what the server said in detail is left in the
- * invocation.
+/** Hold the volume until SIGTERM or SIGINT (which the caller has blocked), or until it is taken away.
+ * Notifies the service manager. The reason of a bad end is in @err; what the server said in detail is left in
+ * the invocation.
  * @ret how it ended, also when it ended badly */
 enum status hold_run(struct invocation *inv, const struct hold_order *order, enum hold_outcome *ret,
 		     struct error *err);

@@ -39,7 +39,7 @@ bool etcd_run(struct etcd *etcd, uint64_t timeout_us)
 	return r > 0;
 }
 
-static void tell(struct etcd *etcd, unsigned int changes)
+static void notify(struct etcd *etcd, unsigned int changes)
 {
 	etcd->changes |= changes;
 	(void)sd_event_source_set_enabled(etcd->turn, SD_EVENT_ONESHOT);
@@ -57,7 +57,7 @@ static int on_prepare(sd_event_source *source, void *userdata)
 	while (n < TURNS_MAX && etcd_run(etcd, 0))
 		n++;
 	if (n == TURNS_MAX)
-		tell(etcd, 0); /* the next turn of the outer loop goes on */
+		notify(etcd, 0); /* the next turn of the outer loop goes on */
 	return 0;
 }
 
@@ -102,13 +102,13 @@ static void on_leading(void *userdata)
 
 	etcd_follower_free(etcd->follower);
 	etcd->follower = NULL;
-	tell(etcd, CHANGE_LEADING);
+	notify(etcd, CHANGE_LEADING);
 }
 
 void etcd_note_progress(struct etcd *etcd, const struct etcd_progress *progress)
 {
 	etcd->progress = *progress;
-	tell(etcd, CHANGE_PROGRESS);
+	notify(etcd, CHANGE_PROGRESS);
 }
 
 static void on_lost(const struct error *why, void *userdata)
@@ -118,7 +118,7 @@ static void on_lost(const struct error *why, void *userdata)
 	etcd->lost = *why;
 	if (etcd->store)
 		etcd_store_fail(etcd->store, why);
-	tell(etcd, CHANGE_LOST);
+	notify(etcd, CHANGE_LOST);
 }
 
 static void on_follow(const char *leader, int64_t since_ms, void *userdata)
@@ -127,7 +127,7 @@ static void on_follow(const char *leader, int64_t since_ms, void *userdata)
 
 	etcd->since_ms = since_ms;
 	(void)str_copy(etcd->leader, sizeof(etcd->leader), leader);
-	tell(etcd, CHANGE_FOLLOW);
+	notify(etcd, CHANGE_FOLLOW);
 }
 
 static void on_trouble(const struct error *why, void *userdata)
@@ -135,7 +135,7 @@ static void on_trouble(const struct error *why, void *userdata)
 	struct etcd *etcd = userdata;
 
 	etcd->trouble = *why;
-	tell(etcd, CHANGE_TROUBLE);
+	notify(etcd, CHANGE_TROUBLE);
 }
 
 static void on_aside(uint32_t schema, void *userdata)
@@ -144,7 +144,7 @@ static void on_aside(uint32_t schema, void *userdata)
 
 	etcd->aside = schema;
 	etcd->changes &= ~(unsigned int)CHANGE_FOLLOW;
-	tell(etcd, CHANGE_ASIDE);
+	notify(etcd, CHANGE_ASIDE);
 }
 
 void etcd_lose(struct etcd *etcd, const struct error *why)

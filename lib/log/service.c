@@ -29,7 +29,7 @@ struct service_status {
 	sd_event_source *post;
 	sd_event_source *timer; /* NULL: nothing is left to be looked at */
 	uint64_t looked_us;
-	char told[SERVICE_TEXT_MAX];
+	char sent[SERVICE_TEXT_MAX];
 	char prefix[PREFIX_MAX]; /* not taken yet */
 };
 
@@ -69,12 +69,12 @@ static bool status_notify(struct service_status *status)
 	for (char *p = text; *p; p++)
 		if ((unsigned char)*p < 0x20)
 			*p = ' ';
-	if (status->prefix[0] == '\0' && str_eq(text, status->told))
+	if (status->prefix[0] == '\0' && str_eq(text, status->sent))
 		return true;
 	(void)str_format(message, sizeof(message), "%sSTATUS=%s\n", status->prefix, text); /* fits */
 	if (service_send(message) < 0)
 		return false;
-	(void)str_copy(status->told, sizeof(status->told), text);
+	(void)str_copy(status->sent, sizeof(status->sent), text);
 	status->prefix[0] = '\0';
 	return true;
 }
@@ -147,7 +147,7 @@ void service_status_free(struct service_status *status)
 	free(status);
 }
 
-void service_status_tell(struct service_status *status, const char *prefix)
+void service_status_notify(struct service_status *status, const char *prefix)
 {
 	if (!status)
 		return;

@@ -27,7 +27,7 @@ void service_status_free(struct service_status *status);
 
 /** Say STATUS= now, with @prefix, "READY=1\n" or "", before it; again later, if the
  * service manager does not read just now. @status may be NULL. */
-void service_status_tell(struct service_status *status, const char *prefix);
+void service_status_notify(struct service_status *status, const char *prefix);
 
 /** The last word of a daemon that does not start. */
 void service_failed(const struct error *err);

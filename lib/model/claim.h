@@ -110,9 +110,9 @@ enum claim_event_type {
 	CLAIM_EVENT_SENT,	   /* the grant goes to its node, with what the controller attached */
 	CLAIM_EVENT_ATTACH_FAILED, /* detail is the controller's error; nothing was sent */
 	CLAIM_EVENT_MOUNTED,	   /* mount receipt of the node */
-	CLAIM_EVENT_WORK_ENDED,	   /* the allocation is client-terminal or was told to stop before it ran */
-	CLAIM_EVENT_EVIDENCE,	   /* evidence and detail are set */
-	CLAIM_EVENT_NODE_FAILED,   /* the node's release failed: detail is its error */
+	CLAIM_EVENT_WORK_ENDED,	 /* the allocation is client-terminal or was ordered to stop before it ran */
+	CLAIM_EVENT_EVIDENCE,	 /* evidence and detail are set */
+	CLAIM_EVENT_NODE_FAILED, /* the node's release failed: detail is its error */
 	CLAIM_EVENT_CONTROLLER_DETACHED, /* the provider detached it, or the volume needs no controller */
 	CLAIM_EVENT_CONTROLLER_FAILED,	 /* detail is the error */
 	CLAIM_EVENT_FREE,		 /* nothing is left to do */

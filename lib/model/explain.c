@@ -63,7 +63,7 @@ static const struct row {
 		     EXPLAIN_COMMAND_NONE},
 	[WORKING_LOST] = {"its work has not ended, as far as is known", OF_LOST, ACTOR_NODE_OR_PERSON,
 			  EXPLAIN_COMMAND_NODE, EXPLAIN_COMMAND_STOP},
-	[STOPPING] = {"its work was told to stop", OF_NODE, ACTOR_NODE, EXPLAIN_COMMAND_AGENT,
+	[STOPPING] = {"its work was ordered to stop", OF_NODE, ACTOR_NODE, EXPLAIN_COMMAND_AGENT,
 		      EXPLAIN_COMMAND_NONE},
 	[STOPPING_LOST] = {"its work is to stop", OF_LOST, ACTOR_NODE_OR_PERSON, EXPLAIN_COMMAND_NODE,
 			   EXPLAIN_COMMAND_ATTEST},
@@ -332,7 +332,7 @@ static const char *age(const struct explanation *in, int64_t since_ms, char text
 	return clock_format_duration((uint64_t)ms * USEC_PER_MSEC, text);
 }
 
-static void say_holder(struct strbuf *sb, const struct explanation *in)
+static void write_holder(struct strbuf *sb, const struct explanation *in)
 {
 	const struct claim *claim = in->claim;
 	char text[CLOCK_TEXT_SIZE];
@@ -351,7 +351,7 @@ static void say_holder(struct strbuf *sb, const struct explanation *in)
 		strbuf_puts(sb, ", freed before: its node says that it has it mounted still");
 }
 
-static void say_node(struct strbuf *sb, const struct explanation *in)
+static void write_node(struct strbuf *sb, const struct explanation *in)
 {
 	char text[CLOCK_TEXT_SIZE];
 
@@ -370,7 +370,7 @@ static void say_node(struct strbuf *sb, const struct explanation *in)
 		strbuf_puts(sb, ", and in the present epoch it has not reported what it holds");
 }
 
-static void say_missing(struct strbuf *sb, const struct explanation *in)
+static void write_missing(struct strbuf *sb, const struct explanation *in)
 {
 	if (in->n_missing == 0)
 		return;
@@ -380,7 +380,7 @@ static void say_missing(struct strbuf *sb, const struct explanation *in)
 	strbuf_puts(sb, ")");
 }
 
-static void say_evidence(struct strbuf *sb, const struct claim *claim)
+static void write_evidence(struct strbuf *sb, const struct claim *claim)
 {
 	if (claim->evidence == EVIDENCE_NONE)
 		return;
@@ -409,7 +409,7 @@ static void explain_forced(struct strbuf *sb, const struct claim *claim)
 			      claim->plugin_id, claim->plugin_waiver);
 }
 
-static void say_waiting(struct strbuf *sb, const struct explanation *in)
+static void write_waiting(struct strbuf *sb, const struct explanation *in)
 {
 	char text[CLOCK_TEXT_SIZE];
 	int64_t until_ms =
@@ -427,7 +427,7 @@ static void say_waiting(struct strbuf *sb, const struct explanation *in)
 }
 
 /* How long it can take, and what would shorten it. */
-static void say_bound(struct strbuf *sb, const struct explanation *in)
+static void write_bound(struct strbuf *sb, const struct explanation *in)
 {
 	char text[CLOCK_TEXT_SIZE];
 
@@ -449,7 +449,7 @@ static void say_bound(struct strbuf *sb, const struct explanation *in)
 }
 
 /* What has to be so before it is right. */
-static void say_condition(struct strbuf *sb, const struct explanation *in, enum explain_command command)
+static void write_condition(struct strbuf *sb, const struct explanation *in, enum explain_command command)
 {
 	const struct claim *claim = in->claim;
 
@@ -475,39 +475,39 @@ static void say_condition(struct strbuf *sb, const struct explanation *in, enum 
 		strbuf_puts(sb, "if its work is not to go on when the node is back: ");
 }
 
-static void say_command(struct strbuf *sb, const struct explanation *in, enum explain_command command)
+static void write_command(struct strbuf *sb, const struct explanation *in, enum explain_command command)
 {
 	char text[EXPLAIN_COMMAND_SIZE];
 
-	say_condition(sb, in, command);
+	write_condition(sb, in, command);
 	strbuf_puts(sb, explain_command(command, in->claim, text));
 }
 
-static void say_next(struct strbuf *sb, const struct explanation *in)
+static void write_next(struct strbuf *sb, const struct explanation *in)
 {
 	if (in->next == EXPLAIN_COMMAND_NONE)
 		return;
 	strbuf_puts(sb, ". Next: ");
-	say_command(sb, in, in->next);
+	write_command(sb, in, in->next);
 	if (in->then == EXPLAIN_COMMAND_NONE)
 		return;
 	strbuf_puts(sb, "; then ");
-	say_command(sb, in, in->then);
+	write_command(sb, in, in->then);
 }
 
 char *explanation_text(const struct explanation *in, char dst[static EXPLAIN_SIZE])
 {
 	cleanup_strbuf struct strbuf sb = STRBUF_INIT(4096);
 
-	say_holder(&sb, in);
-	say_node(&sb, in);
+	write_holder(&sb, in);
+	write_node(&sb, in);
 	strbuf_printf(&sb, "; %s", in->what);
-	say_evidence(&sb, in->claim);
+	write_evidence(&sb, in->claim);
 	explain_forced(&sb, in->claim);
-	say_missing(&sb, in);
-	say_waiting(&sb, in);
-	say_bound(&sb, in);
-	say_next(&sb, in);
+	write_missing(&sb, in);
+	write_waiting(&sb, in);
+	write_bound(&sb, in);
+	write_next(&sb, in);
 	if (in->claim->last_error[0] != '\0')
 		strbuf_printf(&sb, "; last error (attempt %" PRIu32 "): %s", in->claim->attempts,
 			      in->claim->last_error);

@@ -101,8 +101,8 @@ static const Holdfast__V1__Topology__SegmentsEntry *first_difference(const struc
 	return NULL;
 }
 
-static void say_difference(const struct topology *have, const Holdfast__V1__Topology__SegmentsEntry *need,
-			   size_t n_topologies, char *ret, size_t size)
+static void write_difference(const struct topology *have, const Holdfast__V1__Topology__SegmentsEntry *need,
+			     size_t n_topologies, char *ret, size_t size)
 {
 	const char *value = segment_value(have, need->key);
 	char more[48] = "";
@@ -122,7 +122,8 @@ bool topology_matches(const struct topology *have, Holdfast__V1__Topology *const
 	if (n_topologies == 0)
 		return true;
 	if (ret_missing)
-		say_difference(have, first_difference(have, topologies[0]), n_topologies, ret_missing, size);
+		write_difference(have, first_difference(have, topologies[0]), n_topologies, ret_missing,
+				 size);
 	return false;
 }
 

@@ -42,7 +42,7 @@ static int send_message(int fd, uint16_t type, uint16_t flags, uint32_t seq, con
 	return 0;
 }
 
-int kernel_audit_tell(int fd, uint16_t type, uint32_t seq, const char *text)
+int kernel_audit_report(int fd, uint16_t type, uint32_t seq, const char *text)
 {
 	return send_message(fd, type, 0, seq, text);
 }

@@ -27,4 +27,4 @@ int kernel_audit_send(int fd, uint16_t type, uint32_t seq, const char *text);
  * which spares it the answer. What it refuses it says all the same, and the next kernel_audit_send() passes
  * over it.
  */
-int kernel_audit_tell(int fd, uint16_t type, uint32_t seq, const char *text);
+int kernel_audit_report(int fd, uint16_t type, uint32_t seq, const char *text);

@@ -150,10 +150,11 @@ void client_call_end(struct client_call *call, enum status status, const struct 
 	details_release(&call->client->details);
 	call->client->details = call->head.details;
 	call->head.details = (struct details){.bytes = NULL};
-	call->client->has_said = call->is_told;
+	call->client->has_message = call->is_servers_error;
 	call->client->may_have_begun = may_have_begun(call);
-	if (call->is_told)
-		(void)memcpy(call->client->said, call->head.message, sizeof(call->client->said));
+	if (call->is_servers_error)
+		(void)memcpy(call->client->server_message, call->head.message,
+			     sizeof(call->client->server_message));
 	client_call_unlink(call);
 	call->ops->on_end(call, status, status == STATUS_OK ? NULL : err);
 }
@@ -200,9 +201,9 @@ static bool is_over(const struct client_call *call)
 }
 
 /* ... and is it an error of its own? */
-static bool is_told(const struct client_call *call)
+static bool is_servers_error(const struct client_call *call)
 {
-	return is_over(call) && response_head_is_told(&call->head);
+	return is_over(call) && response_head_is_error(&call->head);
 }
 
 /* How a call whose stream is closed went. */
@@ -249,7 +250,7 @@ static void client_call_on_ready(struct h2_stream *stream)
 	/* messages before the end wait to be taken */
 	if (stream->is_paused && is_over(call) && call->conn->is_open)
 		return;
-	call->is_told = is_told(call);
+	call->is_servers_error = is_servers_error(call);
 	st = result(call, &err);
 	client_call_end(call, st, &err);
 }
@@ -841,7 +842,7 @@ bool rpc_client_may_have_begun(const struct rpc_client *client)
 	return client->may_have_begun;
 }
 
-const char *rpc_client_said(const struct rpc_client *client)
+const char *rpc_client_message(const struct rpc_client *client)
 {
-	return client->has_said ? client->said : NULL;
+	return client->has_message ? client->server_message : NULL;
 }

@@ -99,7 +99,7 @@ ProtobufCMessage *rpc_client_details(const struct rpc_client *client,
 /** What the server itself said with the error of the call that ended last: the text that came with its code,
  * "" when none came. NULL when the error is not the server's word but ours, about it or the connection.
  * Valid until another call ends. */
-const char *rpc_client_said(const struct rpc_client *client);
+const char *rpc_client_message(const struct rpc_client *client);
 
 /** The process that listens at the unix socket of the connection that takes new calls, as this process's pid
  * namespace numbers it. 0: there is no such connection, or no such number. Source: unix(7), SO_PEERCRED. */

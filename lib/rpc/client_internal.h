@@ -38,8 +38,8 @@ struct rpc_client {
 	char *authorization;	/* value of that header; NULL: none */
 	struct details details; /* of the call that ended last */
 	bool may_have_begun;	/* it may have been carried out */
-	bool has_said;		/* its error is the server's word */
-	char said[ERROR_MSG_MAX];
+	bool has_message;	/* its error is the server's word */
+	char server_message[ERROR_MSG_MAX];
 	size_t message_bytes;
 	void (*on_lost)(void *userdata); /* NULL: nobody asks */
 	void *userdata;
@@ -95,8 +95,8 @@ struct client_call {
 	const ProtobufCServiceDescriptor *service;
 	const ProtobufCMethodDescriptor *method;
 	struct response_head head;
-	bool accepted; /* the answer is gRPC and more than a status */
-	bool is_told;  /* it ended with an error that is the server's word */
+	bool accepted;	       /* the answer is gRPC and more than a status */
+	bool is_servers_error; /* it ended with an error that is the server's word */
 	sd_event_source *timer;
 	uint64_t deadline_us; /* monotonic; UINT64_MAX: none */
 	LIST_ENTRY(client_call) all;
@@ -110,7 +110,7 @@ struct client_call {
 	}
 
 /** Start an initialised @call.
- * @timeout_us told to the server and the call's deadline; keeping it is the owner's. 0: none
+ * @timeout_us reported to the server and the call's deadline; keeping it is the owner's. 0: none
  * On failure nothing of it is left but its memory. */
 enum status client_call_start(struct client_call *call, uint64_t timeout_us, struct error *err);
 

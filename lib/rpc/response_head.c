@@ -70,7 +70,7 @@ void response_head_add(struct response_head *head, const uint8_t *name, size_t n
 	}
 }
 
-bool response_head_is_told(const struct response_head *head)
+bool response_head_is_error(const struct response_head *head)
 {
 	return head->bytes <= RESPONSE_HEADERS_MAX && head->has_status && head->status != STATUS_OK;
 }

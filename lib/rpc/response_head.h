@@ -39,7 +39,7 @@ void response_head_add(struct response_head *head, const uint8_t *name, size_t n
 		       size_t value_len);
 
 /** Is there an error in the server's own words? */
-bool response_head_is_told(const struct response_head *head);
+bool response_head_is_error(const struct response_head *head);
 
 /** What the server said about a call whose stream ended well. @what names the call in messages of our own. */
 enum status response_head_status(const struct response_head *head, const char *what, struct error *err);

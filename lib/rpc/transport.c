@@ -25,9 +25,9 @@ enum transport_state {
 	TRANSPORT_STARTING,
 	TRANSPORT_HANDSHAKE,
 	TRANSPORT_UP,
-	TRANSPORT_LINGER, /* a client was refused by an alert, which a reset would take away from it */
-	TRANSPORT_DOWN,	  /* on_down is due */
-	TRANSPORT_TOLD,	  /* on_down has run */
+	TRANSPORT_LINGER,   /* a client was refused by an alert, which a reset would take away from it */
+	TRANSPORT_DOWN,	    /* on_down is due */
+	TRANSPORT_REPORTED, /* on_down has run */
 };
 
 /* Reading goes on no longer in one turn: many small requests take more than their bytes. */
@@ -326,7 +326,7 @@ static void settle(struct transport *tr)
 			flush(tr);
 	}
 	if (!tr->doomed && tr->state == TRANSPORT_DOWN) {
-		tr->state = TRANSPORT_TOLD;
+		tr->state = TRANSPORT_REPORTED;
 		tr->ops->on_down(tr->userdata, &tr->why);
 	}
 }
@@ -364,7 +364,7 @@ static void turn(struct transport *tr, bool readable)
 	tr->running = false;
 	if (tr->doomed)
 		destroy(tr);
-	else if (tr->state < TRANSPORT_TOLD && (tr->dirty || tr->has_more))
+	else if (tr->state < TRANSPORT_REPORTED && (tr->dirty || tr->has_more))
 		transport_wake(tr);
 }
 

@@ -223,7 +223,7 @@ static void sync_late(struct writer *w, struct error *failure)
 	uint64_t log_us = 0;
 
 	if (failure->status == STATUS_OK && kv_sqlite_sync_log(w->db, &log_us, failure) != STATUS_OK)
-		kv_sqlite_freeze(w->db); /* the next who asks is told */
+		kv_sqlite_freeze(w->db); /* the next caller gets the error */
 	w->due_us = log_us == 0 || (marks_us != 0 && marks_us < log_us) ? marks_us : log_us;
 }
 

@@ -25,7 +25,7 @@ static const Holdfast__V1__AllocationOptions *find(struct state *state, const ch
 	return records_get(&state->records, key);
 }
 
-static bool says_something(const Holdfast__V1__MountOptions *options)
+static bool has_mount_options(const Holdfast__V1__MountOptions *options)
 {
 	return options && (options->fs_type[0] != '\0' || options->n_mount_flags > 0);
 }
@@ -112,7 +112,7 @@ enum status alloc_options_take(struct state *state, const Holdfast__V1__Allocati
 		const Holdfast__V1__VolumeRequest *from = pb->volumes[i];
 		enum status st;
 
-		if (!says_something(from->mount_options))
+		if (!has_mount_options(from->mount_options))
 			continue;
 		st = check_one(state, alloc, &alloc->volumes[i], from->mount_options, err);
 		if (st != STATUS_OK)

@@ -274,7 +274,7 @@ static void tally_add(struct tally *tally, enum obstacle obstacle, const char *n
 	(void)str_copy(tally->by[obstacle].example, sizeof(tally->by[obstacle].example), reason);
 }
 
-static void say_groups(struct strbuf *sb, const struct tally *tally)
+static void write_groups(struct strbuf *sb, const struct tally *tally)
 {
 	bool first = true;
 
@@ -308,7 +308,7 @@ static enum status refuse(const struct placement *placement, const struct tally 
 			placement->alloc->name, volume->plugin_id,
 			volume->profile[0] != '\0' ? " with profile " : "", volume->profile, volume->id,
 			volume->plugin_id);
-	say_groups(&sb, tally);
+	write_groups(&sb, tally);
 	return error_set(err, all_full ? STATUS_RESOURCE_EXHAUSTED : STATUS_FAILED_PRECONDITION, 0,
 			 "allocation %s: none of %zu node%s that offer%s plugin %s can take it: %s",
 			 placement->alloc->name, tally->n, str_s(tally->n), tally->n == 1 ? "s" : "",
@@ -367,7 +367,7 @@ static enum status choose_for_plugin(const struct placement *placement, struct t
 	}
 	for (size_t i = 0; i < tally->n_lines; i++)
 		refusal_add_node(refusal, tally->lines[i].node_id, tally->lines[i].reason);
-	say_groups(&sb, tally);
+	write_groups(&sb, tally);
 	if (alloc_n_plugins(alloc) == 0)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "allocation %s: no node can take it: %s",
 				 alloc->name, tally->n > 0 ? sb.data : "none is known");

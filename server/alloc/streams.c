@@ -584,16 +584,16 @@ static const ProtobufCMessage *answer_of(const Holdfast__V1__TaskStreamUp *up)
 	}
 }
 
-static void take_end(struct task_stream *stream, const Holdfast__V1__TaskStreamEnd *said)
+static void take_end(struct task_stream *stream, const Holdfast__V1__TaskStreamEnd *reported)
 {
 	struct error err;
 
-	if (said->code == STATUS_OK) {
+	if (reported->code == STATUS_OK) {
 		end(stream, NULL);
 		return;
 	}
-	err.status = said->code < STATUS_N ? (enum status)said->code : STATUS_UNKNOWN;
-	error_fill(&err, err.status, 0, "%.512s", said->message);
+	err.status = reported->code < STATUS_N ? (enum status)reported->code : STATUS_UNKNOWN;
+	error_fill(&err, err.status, 0, "%.512s", reported->message);
 	end(stream, &err);
 }
 

@@ -21,5 +21,5 @@ struct server;
 extern const struct rpc_stream_handlers alloc_exec_stream, alloc_logs_stream, alloc_stats_stream;
 extern const struct rpc_stream_handlers node_task_stream;
 
-/** All end; their callers are told. At the end of the server. */
+/** All end; their callers are notified. At the end of the server. */
 void task_streams_end(struct server *server);

@@ -192,14 +192,14 @@ static enum status add_volume(const struct word *word, const struct volume_entry
 
 static enum status free_meant(const struct word *word, const struct meant *meant, struct error *err)
 {
-	const struct attest_said said = {.call = word->call,
-					 .what = word->what,
-					 .detail = word->detail,
-					 .why = word->call ? word->reason : word->detail};
+	const struct attest_said attested = {.call = word->call,
+					     .what = word->what,
+					     .detail = word->detail,
+					     .why = word->call ? word->reason : word->detail};
 
 	for (size_t i = 0; i < meant->n; i++) {
 		struct claim_entry *entry = state_claim(&word->server->state, meant->ids[i]);
-		enum status st = entry ? attest_free_claim(&said, release_freed, entry, err) : STATUS_OK;
+		enum status st = entry ? attest_free_claim(&attested, release_freed, entry, err) : STATUS_OK;
 
 		if (st != STATUS_OK)
 			return st;
@@ -279,7 +279,7 @@ static enum status check_request(const attest_request *request, struct error *er
 }
 
 /* What nobody but the operator says. */
-static void say_bypassed(struct strbuf *sb, const struct claim *claim)
+static void write_bypassed(struct strbuf *sb, const struct claim *claim)
 {
 	strbuf_printf(sb, "volume %s/%s, allocation %s, generation %" PRIu64 ": ", claim->namespace,
 		      claim->volume_id, claim->allocation_id, claim->generation);
@@ -306,7 +306,7 @@ static char *bypassed_text(struct server *server, const struct meant *meant)
 		const struct claim_entry *entry = state_claim(&server->state, meant->ids[i]);
 
 		if (entry && sb.len <= BYPASSED_MAX - 2048)
-			say_bypassed(&sb, &entry->claim);
+			write_bypassed(&sb, &entry->claim);
 	}
 	return strbuf_take(&sb);
 }

@@ -83,11 +83,12 @@ static enum status check(struct server *server, const struct node_entry *node,
 				 "out; see what is in the way: holdfast volume status %s --why",
 				 volume->id, volume->id);
 	if (!node_is_connected(node))
-		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "node %s is not connected and cannot be told to let go of volume %s without "
-				 "plugin %s: bring it back; when it is certain that it cannot write any "
-				 "more: holdfast volume detach %s %s --attest REASON",
-				 node->id, volume->id, volume->volume.plugin_id, volume->id, node->id);
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"node %s is not connected and cannot be ordered to let go of volume %s without "
+			"plugin %s: bring it back; when it is certain that it cannot write any "
+			"more: holdfast volume detach %s %s --attest REASON",
+			node->id, volume->id, volume->volume.plugin_id, volume->id, node->id);
 	st = attest_check_plugin(server, &volume->volume, err);
 	return st == STATUS_OK ? check_claims(server, node, volume, err) : st;
 }

@@ -24,7 +24,8 @@ enum status forced_begin(struct server *server, const struct rpc_call *call, con
 			 const struct node_entry *node, struct volume_entry *volume, const char *reason,
 			 bool dry_run, struct error *err);
 
-/** Tell the node, if it is connected, what was noted. It is told again whenever it says that it has failed.
+/** Notify the node, if it is connected, what was noted. It is reported again whenever it says that it has
+ * failed.
  */
 void forced_notify(const struct volume_entry *volume, const char *node_id);
 

@@ -197,7 +197,7 @@ static const char *name_leader(const struct forward *f, char who[static WHO_SIZE
 	return who;
 }
 
-/* What the caller is told of an error that is not the leader's word. */
+/* What the caller is notified of an error that is not the leader's word. */
 static void explain_loss(const struct forward *f, const struct rpc_client *client, bool is_write,
 			 const struct error *err, struct error *ret)
 {
@@ -220,20 +220,20 @@ static void fail_call(const struct forward *f, struct rpc_call *call, const stru
 {
 	bool may_have_begun = rpc_client_may_have_begun(client);
 	ProtobufCMessage *details = NULL;
-	struct error told;
+	struct error reported;
 
-	if (rpc_client_said(client)) {
-		told = *err;
-		(void)str_copy(told.msg, sizeof(told.msg), rpc_client_said(client));
+	if (rpc_client_message(client)) {
+		reported = *err;
+		(void)str_copy(reported.msg, sizeof(reported.msg), rpc_client_message(client));
 		details = rpc_client_details(client, &holdfast__v1__error_details__descriptor);
 	} else {
-		explain_loss(f, client, is_write, err, &told);
+		explain_loss(f, client, is_write, err, &reported);
 		may_have_begun &= is_write;
 	}
-	if (told.status == STATUS_UNAVAILABLE && !may_have_begun)
-		rpc_call_fail_unchanged(call, &told, details);
+	if (reported.status == STATUS_UNAVAILABLE && !may_have_begun)
+		rpc_call_fail_unchanged(call, &reported, details);
 	else
-		rpc_call_fail_details(call, &told, details);
+		rpc_call_fail_details(call, &reported, details);
 	protobuf_c_message_free_unpacked(details, NULL);
 }
 
@@ -358,7 +358,7 @@ static void on_leader_closed(struct rpc_stream *stream, enum status status, cons
 
 	(void)stream;
 	leave_leader(relayed);
-	if (status == STATUS_UNAVAILABLE && !rpc_client_said(client))
+	if (status == STATUS_UNAVAILABLE && !rpc_client_message(client))
 		lose_leader(relayed->forward);
 	if (status == STATUS_OK)
 		rpc_call_finish(relayed->call);

@@ -425,8 +425,8 @@ static void want_plugin(struct job_work *work, const Holdfast__V1__CsiPlugin *ru
 
 /* Of a group with csi_plugin blocks as many are expected as it is to have, placed or not. When memory is
  * short plugins are told of fewer until the next turn. */
-static void tell_wanted(struct job_work *work, const Holdfast__V1__Job *job,
-			const struct job_decisions *decisions)
+static void note_wanted_plugins(struct job_work *work, const Holdfast__V1__Job *job,
+				const struct job_decisions *decisions)
 {
 	drop_wanted(work);
 	work->wanted = calloc(job->n_groups * ALLOC_PLUGINS_MAX + 1, sizeof(*work->wanted));
@@ -465,7 +465,7 @@ static void reconcile(struct job_work *work, uint64_t until_us)
 	is_waiting = view->spec.type == JOB_SYSTEM;
 	for (size_t i = 0; i < decisions->n_waits; i++)
 		is_waiting = is_waiting || is_of_others(decisions->waits[i].what);
-	tell_wanted(work, job, decisions);
+	note_wanted_plugins(work, job, decisions);
 	is_done = carry_out_all(work, job, decisions, until_us);
 	set_waiting(server->job_works, work, is_waiting || work->refusal[0] != '\0');
 	if (!is_done || (decisions->is_cut && work->refusal[0] == '\0'))

@@ -29,7 +29,7 @@ struct lead {
 	bool is_in_trouble; /* and that was said */
 };
 
-static void tell(struct lead *lead)
+static void notify_changed(struct lead *lead)
 {
 	if (lead->changed)
 		lead->changed(&lead->view, lead->changed_userdata);
@@ -37,7 +37,7 @@ static void tell(struct lead *lead)
 
 /* --- what etcd says --- */
 
-static void say(const struct lead *lead)
+static void log_leader(const struct lead *lead)
 {
 	if (lead->view.is_own)
 		log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "lead"}, "%s leads", lead->name);
@@ -58,8 +58,8 @@ static void on_leading(void *userdata)
 	lead->view = (struct lead_view){.is_known = true, .is_own = true, .since_ms = clock_realtime_ms()};
 	memcpy(lead->view.name, lead->name, sizeof(lead->view.name));
 	memcpy(lead->view.address, lead->address, sizeof(lead->view.address));
-	say(lead);
-	tell(lead);
+	log_leader(lead);
+	notify_changed(lead);
 	lead->events.on_leading(lead->userdata);
 }
 
@@ -68,7 +68,7 @@ static void on_lost(const struct error *why, void *userdata)
 	struct lead *lead = userdata;
 
 	lead->view = (struct lead_view){.is_known = false};
-	tell(lead);
+	notify_changed(lead);
 	lead->events.on_lost(why, lead->userdata);
 }
 
@@ -88,14 +88,14 @@ static void on_follow(const char *leader, int64_t since_ms, void *userdata)
 	has_its_address = str_eq(lead->view.address, lead->address);
 	/* who led at this address before is no more, as this server is there */
 	lead->view.is_known = !has_its_name || !has_its_address;
-	say(lead);
+	log_leader(lead);
 	if (has_its_name && !has_its_address)
 		log_ctx(LOG_ERR, &(struct log_ctx){.op = "lead"},
 			"another server, at %s, calls itself %s as well: give each a name of its own (name "
 			"in "
 			"store \"etcd\")",
 			lead->view.address, lead->name);
-	tell(lead);
+	notify_changed(lead);
 }
 
 /* Servers of two versions run side by side: those of the schema at which the cluster is lead. */
@@ -124,7 +124,7 @@ static void on_aside(uint32_t schema, void *userdata)
 	lead->view = (struct lead_view){.other_schema = schema};
 	(void)explain_aside(lead, &why);
 	log_ctx(LOG_WARNING, &(struct log_ctx){.op = "lead"}, "%s", why.msg);
-	tell(lead);
+	notify_changed(lead);
 }
 
 static void on_trouble(const struct error *why, void *userdata)
@@ -137,7 +137,7 @@ static void on_trouble(const struct error *why, void *userdata)
 	if (!lead->view.is_known)
 		return;
 	lead->view = (struct lead_view){.is_known = false};
-	tell(lead);
+	notify_changed(lead);
 }
 
 static void on_progress(const struct etcd_progress *progress, void *userdata)
@@ -223,10 +223,10 @@ static enum status open_tls(const struct lead_settings *settings, struct rpc_tls
 static enum status name_itself(struct lead *lead, const struct lead_settings *settings, const char *address,
 			       struct error *err)
 {
-	const char *told = settings->advertise[0] != '\0' ? settings->advertise : address;
+	const char *advertised = settings->advertise[0] != '\0' ? settings->advertise : address;
 
 	if (str_copy(lead->name, sizeof(lead->name), settings->name) < 0 ||
-	    str_copy(lead->address, sizeof(lead->address), told) < 0)
+	    str_copy(lead->address, sizeof(lead->address), advertised) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "store \"etcd\": name or advertise is too long");
 	return STATUS_OK;

@@ -87,22 +87,22 @@ static void send_mark(struct session *session)
 }
 
 /* What a status says of an allocation, for as long as it is being taken. */
-struct said {
+struct reported_status {
 	struct alloc_volume published[ALLOC_VOLUMES_MAX];
 	char description[ALLOC_DESCRIPTION_MAX + 1];
 	struct message_list *tasks; /* owned */
 };
 
-static enum status take_published(const Holdfast__V1__AllocStatus *from, struct alloc *to, struct said *said,
-				  struct error *err)
+static enum status take_published(const Holdfast__V1__AllocStatus *from, struct alloc *to,
+				  struct reported_status *reported, struct error *err)
 {
 	if (from->n_published > ALLOC_VOLUMES_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "more than %d volumes are published",
 				 ALLOC_VOLUMES_MAX);
-	to->published = said->published;
+	to->published = reported->published;
 	to->n_published = 0;
 	for (size_t i = 0; i < from->n_published; i++) {
-		enum status st = alloc_volume_from_pb(from->published[i], &said->published[i], err);
+		enum status st = alloc_volume_from_pb(from->published[i], &reported->published[i], err);
 
 		if (st != STATUS_OK)
 			return st;
@@ -112,7 +112,7 @@ static enum status take_published(const Holdfast__V1__AllocStatus *from, struct 
 }
 
 static enum status apply_alloc_status(const Holdfast__V1__AllocStatus *from, struct alloc *to,
-				      struct said *said, struct error *err)
+				      struct reported_status *reported, struct error *err)
 {
 	int status = (int)from->client_status;
 
@@ -121,14 +121,14 @@ static enum status apply_alloc_status(const Holdfast__V1__AllocStatus *from, str
 				 status);
 	to->client_status = (enum client_status)status;
 	to->client_code = from->code;
-	str_copy_text(said->description, sizeof(said->description), from->description);
-	to->client_description = said->description;
-	return take_published(from, to, said, err);
+	str_copy_text(reported->description, sizeof(reported->description), from->description);
+	to->client_description = reported->description;
+	return take_published(from, to, reported, err);
 }
 
 /* Shown to people as they are, so they are bounded and of this allocation. */
-static enum status take_tasks(const Holdfast__V1__AllocStatus *from, struct alloc *to, struct said *said,
-			      struct error *err)
+static enum status take_tasks(const Holdfast__V1__AllocStatus *from, struct alloc *to,
+			      struct reported_status *reported, struct error *err)
 {
 	if (from->n_tasks > message_list_n(to->tasks))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "allocation %s has %zu tasks, not %zu",
@@ -141,9 +141,10 @@ static enum status take_tasks(const Holdfast__V1__AllocStatus *from, struct allo
 				"allocation %s: the status of task '%.64s' is of none of its tasks, or has "
 				"more than %d bytes",
 				from->alloc_id, from->tasks[i]->task, TASK_STATUS_BYTES_MAX);
-	if (!message_list_new((ProtobufCMessage *const *)(void *)from->tasks, from->n_tasks, &said->tasks))
+	if (!message_list_new((ProtobufCMessage *const *)(void *)from->tasks, from->n_tasks,
+			      &reported->tasks))
 		return error_no_memory(err, "the status of an allocation");
-	to->task_status = said->tasks;
+	to->task_status = reported->tasks;
 	return STATUS_OK;
 }
 
@@ -159,12 +160,13 @@ static bool same_published(const struct alloc *a, const struct alloc *b)
 }
 
 /* Each hello repeats every status: what is known already is not written again. */
-static bool says_nothing_new(const struct alloc *known, const struct alloc *said)
+static bool reports_nothing_new(const struct alloc *known, const struct alloc *reported)
 {
-	return known->client_status == said->client_status && known->client_code == said->client_code &&
-	       str_eq(alloc_description(known), alloc_description(said)) &&
-	       known->n_published == said->n_published && same_published(known, said) &&
-	       message_list_eq(known->task_status, said->task_status);
+	return known->client_status == reported->client_status &&
+	       known->client_code == reported->client_code &&
+	       str_eq(alloc_description(known), alloc_description(reported)) &&
+	       known->n_published == reported->n_published && same_published(known, reported) &&
+	       message_list_eq(known->task_status, reported->task_status);
 }
 
 static enum status take_known(struct session *session, struct alloc_entry *entry, struct alloc *alloc,
@@ -177,7 +179,7 @@ static enum status take_known(struct session *session, struct alloc_entry *entry
 	if (alloc_is_client_terminal(&entry->alloc)) /* for ever: there the node has to get, too */
 		return session_commit(session, &change, has_ended ? SESSION_FORGET_ALLOC : SESSION_STOP_ALLOC,
 				      alloc->id, err);
-	if (says_nothing_new(&entry->alloc, alloc))
+	if (reports_nothing_new(&entry->alloc, alloc))
 		return STATUS_OK;
 	alloc->modify_time_ms = clock_realtime_ms();
 	alloc_note_times(alloc, entry->alloc.client_status, alloc->modify_time_ms);
@@ -201,7 +203,7 @@ static enum status take_status(struct session *session, const Holdfast__V1__Allo
 			       struct error *err)
 {
 	struct alloc_entry *entry = state_alloc(&session->server->state, status->alloc_id);
-	struct said said = {.tasks = NULL};
+	struct reported_status reported = {.tasks = NULL};
 	struct alloc alloc;
 	enum status st;
 
@@ -216,19 +218,19 @@ static enum status take_status(struct session *session, const Holdfast__V1__Allo
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "allocation %s is not of node %s",
 				 entry->alloc.id, session->node_id);
 	alloc = entry->alloc;
-	st = apply_alloc_status(status, &alloc, &said, err);
+	st = apply_alloc_status(status, &alloc, &reported, err);
 	if (st == STATUS_OK)
-		st = take_tasks(status, &alloc, &said, err);
+		st = take_tasks(status, &alloc, &reported, err);
 	for (uint32_t i = 0; st == STATUS_OK && i < alloc.n_published; i++)
 		st = held_twice_take(session, alloc.published[i].claim_id, err);
 	if (st == STATUS_OK)
 		st = take_known(session, entry, &alloc, err);
-	message_list_unref(said.tasks);
+	message_list_unref(reported.tasks);
 	return st;
 }
 
 /* Does the receipt affirm one of the two? A field that is there but false denies it. */
-static bool says_what(const Holdfast__V1__ClaimReceipt *receipt)
+static bool reports_what(const Holdfast__V1__ClaimReceipt *receipt)
 {
 	switch (receipt->what_case) {
 	case HOLDFAST__V1__CLAIM_RECEIPT__WHAT_MOUNTED:
@@ -287,7 +289,7 @@ static void receipt_event(const struct claim *claim, const Holdfast__V1__ClaimRe
 /* Does the node, whose release has failed, ask a plugin that is not to be waited for? A person said so, maybe
  * to an earlier run of its agent; or the claim was given up without the node's word. It is told not more
  * often than it is asked to release anything. */
-static bool must_say_without_plugin(struct claim_entry *entry)
+static bool must_report_without_plugin(struct claim_entry *entry)
 {
 	uint64_t now_us = clock_monotonic_us();
 	bool is_waived = entry->claim.state < CLAIM_NODE_DETACHED && entry->claim.plugin_waiver[0] != '\0';
@@ -310,7 +312,7 @@ static enum status check_receipt(const struct session *session, const struct cla
 	if (!str_eq(claim->boot_id, receipt->boot_id) || claim->generation != receipt->generation)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "the receipt for claim %s is of another boot or generation", claim->id);
-	if (receipt->error[0] == '\0' && !says_what(receipt))
+	if (receipt->error[0] == '\0' && !reports_what(receipt))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the receipt for claim %s says nothing",
 				 claim->id);
 	return STATUS_OK;
@@ -353,8 +355,8 @@ static enum status take_receipt(struct session *session, const Holdfast__V1__Cla
 	if (claim_is_elsewhere(&entry->claim, session->boot_id)) /* it can say nothing of that machine */
 		return session_commit(session, &change, ack, receipt->claim_id, err);
 	receipt_event(&entry->claim, receipt, detail, &event);
-	/* its work is over where it was told to stop, though the allocation's end is told after the last of
-	 * its volumes */
+	/* its work is over where it was ordered to stop, though the allocation's end is told after the last
+	 * of its volumes */
 	st = event.evidence == EVIDENCE_OPERATOR
 		     ? claims_take_from_node(&change, entry, &event,
 					     "its node released it without the plugin", err)
@@ -363,8 +365,8 @@ static enum status take_receipt(struct session *session, const Holdfast__V1__Cla
 		return st;
 	if (event.type == CLAIM_EVENT_NODE_FAILED)
 		return session_commit(session, &change,
-				      must_say_without_plugin(entry) ? SESSION_WITHOUT_PLUGIN
-								     : SESSION_NOTHING,
+				      must_report_without_plugin(entry) ? SESSION_WITHOUT_PLUGIN
+									: SESSION_NOTHING,
 				      entry->claim.id, err);
 	return session_commit(session, &change, ack, entry->claim.id, err);
 }
@@ -434,11 +436,11 @@ static bool had_claim(struct server *server, const struct alloc_entry *alloc)
 }
 
 /* A hello that is short leaves out what is published. */
-static bool runs_without_claim(struct session *session, const Holdfast__V1__AllocStatus *said)
+static bool runs_without_claim(struct session *session, const Holdfast__V1__AllocStatus *reported)
 {
-	const struct alloc_entry *alloc = state_alloc(&session->server->state, said->alloc_id);
+	const struct alloc_entry *alloc = state_alloc(&session->server->state, reported->alloc_id);
 
-	return said->client_status == HOLDFAST__V1__CLIENT_STATUS__RUNNING && alloc &&
+	return reported->client_status == HOLDFAST__V1__CLIENT_STATUS__RUNNING && alloc &&
 	       str_eq(alloc->alloc.node_id, session->node_id) && !alloc_is_client_terminal(&alloc->alloc) &&
 	       alloc->alloc.n_volumes > 0 && !had_claim(session->server, alloc);
 }

@@ -63,9 +63,9 @@ static bool same_key(const struct plugin_instance *a, const struct plugin_instan
 }
 
 /* Both were made by node_plugin_from_pb(), which zeroes what it does not fill. */
-static bool differs(const struct plugin_instance *known, const struct plugin_instance *said)
+static bool differs(const struct plugin_instance *known, const struct plugin_instance *reported)
 {
-	struct node_plugin plugin = said->plugin;
+	struct node_plugin plugin = reported->plugin;
 
 	plugin.update_time_ms = known->plugin.update_time_ms;
 	/* NOLINTNEXTLINE(bugprone-*,cert-*): a difference in padding costs a write, no more */
@@ -75,64 +75,65 @@ static bool differs(const struct plugin_instance *known, const struct plugin_ins
 /* A plugin that nobody reported yet and that comes up sick is not there yet: one that is being shut down
  * would otherwise appear again for a moment. Profiles of the native plugin are the policy's word, sick or
  * not. */
-static bool is_out_of_nothing(struct server *server, const struct plugin_instance *said)
+static bool is_out_of_nothing(struct server *server, const struct plugin_instance *reported)
 {
-	const struct plugin_entry *plugin = state_plugin(&server->state, said->plugin.plugin_id);
-	bool is_healthy = node_plugin_is_healthy(&said->plugin) ||
-			  (said->plugin.has_controller && said->plugin.controller.healthy);
+	const struct plugin_entry *plugin = state_plugin(&server->state, reported->plugin.plugin_id);
+	bool is_healthy = node_plugin_is_healthy(&reported->plugin) ||
+			  (reported->plugin.has_controller && reported->plugin.controller.healthy);
 
-	return !is_healthy && !str_eq(said->plugin.plugin_id, PLUGIN_NATIVE) &&
+	return !is_healthy && !str_eq(reported->plugin.plugin_id, PLUGIN_NATIVE) &&
 	       (!plugin || RB_EMPTY(&plugin->instances));
 }
 
 /* On the allocation that runs it, too: who looks there wants to know. */
 static void stage_event(struct server *server, struct change *change, const struct plugin_instance *known,
-			const struct plugin_instance *said)
+			const struct plugin_instance *reported)
 {
-	const struct node_plugin *plugin = said ? &said->plugin : &known->plugin;
+	const struct node_plugin *plugin = reported ? &reported->plugin : &known->plugin;
 	const struct alloc_entry *entry = state_alloc(&server->state, plugin->allocation_id);
-	bool is_whole = said && node_plugin_is_whole(plugin);
-	bool is_same = known && said && node_plugin_is_whole(&known->plugin) == is_whole;
+	bool is_whole = reported && node_plugin_is_whole(plugin);
+	bool is_same = known && reported && node_plugin_is_whole(&known->plugin) == is_whole;
 	Holdfast__V1__AllocationEventType type =
-		!said	   ? HOLDFAST__V1__ALLOCATION_EVENT_TYPE__ALLOCATION_EVENT_TYPE_PLUGIN_GONE
+		!reported  ? HOLDFAST__V1__ALLOCATION_EVENT_TYPE__ALLOCATION_EVENT_TYPE_PLUGIN_GONE
 		: is_whole ? HOLDFAST__V1__ALLOCATION_EVENT_TYPE__ALLOCATION_EVENT_TYPE_PLUGIN_HEALTHY
 			   : HOLDFAST__V1__ALLOCATION_EVENT_TYPE__ALLOCATION_EVENT_TYPE_PLUGIN_UNHEALTHY;
 	cleanup(alloc_release) struct alloc alloc = {0};
 	char text[ALLOC_EVENT_TEXT_MAX + 1];
 
 	if (is_same || !entry || !alloc_find_plugin(&entry->alloc, plugin->plugin_id) ||
-	    !str_eq(entry->alloc.node_id, (said ? said : known)->node_id) ||
+	    !str_eq(entry->alloc.node_id, (reported ? reported : known)->node_id) ||
 	    alloc_is_client_terminal(&entry->alloc) || change->n >= CHANGE_OBJECTS_MAX / 2)
 		return;
 	alloc = entry->alloc;
 	if (!alloc_own(&alloc))
 		return; /* it is shown with the plugin all the same */
-	(void)str_format(text, sizeof(text), "%s%s%s", plugin->plugin_id, is_whole || !said ? "" : ": ",
-			 is_whole || !said ? "" : node_plugin_health_text(plugin));
+	(void)str_format(text, sizeof(text), "%s%s%s", plugin->plugin_id, is_whole || !reported ? "" : ": ",
+			 is_whole || !reported ? "" : node_plugin_health_text(plugin));
 	if (alloc_add_event(&alloc, type, "", text, clock_realtime_ms()))
 		change_put_alloc(change, &alloc);
 }
 
-static void stage_put(struct server *server, struct change *change, const struct plugin_instance *said)
+static void stage_put(struct server *server, struct change *change, const struct plugin_instance *reported)
 {
-	const struct instance_entry *known =
-		state_instance(&server->state, said->node_id, said->plugin.plugin_id, said->plugin.profile);
+	const struct instance_entry *known = state_instance(
+		&server->state, reported->node_id, reported->plugin.plugin_id, reported->plugin.profile);
 
-	if (is_out_of_nothing(server, said)) {
+	if (is_out_of_nothing(server, reported)) {
 		log_ctx(LOG_INFO,
-			&(struct log_ctx){
-				.node = said->node_id, .plugin = said->plugin.plugin_id, .op = "fingerprint"},
-			"not taken before it is healthy: %s", said->plugin.health_description);
+			&(struct log_ctx){.node = reported->node_id,
+					  .plugin = reported->plugin.plugin_id,
+					  .op = "fingerprint"},
+			"not taken before it is healthy: %s", reported->plugin.health_description);
 		return;
 	}
-	if (known && !differs(&known->instance, said))
+	if (known && !differs(&known->instance, reported))
 		return;
-	change_put(change, OBJECT_NODE_PLUGIN, said);
-	stage_event(server, change, known ? &known->instance : NULL, said);
+	change_put(change, OBJECT_NODE_PLUGIN, reported);
+	stage_event(server, change, known ? &known->instance : NULL, reported);
 }
 
 static void stage_deletions(struct server *server, struct change *change, const char *node_id,
-			    const struct plugin_instance *said, size_t n_said)
+			    const struct plugin_instance *reported, size_t n_reported)
 {
 	const struct node_entry *node = state_node(&server->state, node_id);
 	const struct instance_entry *known;
@@ -142,9 +143,9 @@ static void stage_deletions(struct server *server, struct change *change, const 
 	LIST_FOREACH (known, &node->instances, of_node) {
 		size_t i = 0;
 
-		while (i < n_said && !same_key(&said[i], &known->instance))
+		while (i < n_reported && !same_key(&reported[i], &known->instance))
 			i++;
-		if (i < n_said)
+		if (i < n_reported)
 			continue;
 		change_delete(change, OBJECT_NODE_PLUGIN, &known->instance);
 		stage_event(server, change, &known->instance, NULL);
@@ -154,28 +155,28 @@ static void stage_deletions(struct server *server, struct change *change, const 
 enum status fingerprint_stage(struct server *server, struct change *change, const char *node_id,
 			      Holdfast__V1__NodePlugin *const *plugins, size_t n_plugins, struct error *err)
 {
-	cleanup_free struct plugin_instance *said = NULL;
+	cleanup_free struct plugin_instance *reported = NULL;
 
 	if (n_plugins > NODE_PLUGINS_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "node %s: more than %d plugins", node_id,
 				 NODE_PLUGINS_MAX);
-	said = calloc(n_plugins + 1, sizeof(*said));
-	if (!said)
+	reported = calloc(n_plugins + 1, sizeof(*reported));
+	if (!reported)
 		return error_no_memory(err, "a plugin");
 	for (size_t i = 0; i < n_plugins; i++) {
-		enum status st = read_plugin(server, node_id, plugins[i], &said[i], err);
+		enum status st = read_plugin(server, node_id, plugins[i], &reported[i], err);
 
 		if (st != STATUS_OK)
 			return st;
 		for (size_t k = 0; k < i; k++)
-			if (same_key(&said[k], &said[i]))
+			if (same_key(&reported[k], &reported[i]))
 				return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 						 "node %s: plugin %s is named twice", node_id,
-						 said[i].plugin.plugin_id);
+						 reported[i].plugin.plugin_id);
 	}
 	for (size_t i = 0; i < n_plugins; i++)
-		stage_put(server, change, &said[i]);
-	stage_deletions(server, change, node_id, said, n_plugins);
+		stage_put(server, change, &reported[i]);
+	stage_deletions(server, change, node_id, reported, n_plugins);
 	return STATUS_OK;
 }
 

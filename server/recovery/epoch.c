@@ -92,18 +92,18 @@ enum status epoch_check(struct server *server, const struct volume *volume, stru
 
 /* --- work that the store does not know --- */
 
-bool epoch_is_forgotten(const struct session *session, const Holdfast__V1__AllocStatus *said)
+bool epoch_is_forgotten(const struct session *session, const Holdfast__V1__AllocStatus *reported)
 {
 	struct server *server = session->server;
-	const struct alloc_entry *alloc = state_alloc(&server->state, said->alloc_id);
+	const struct alloc_entry *alloc = state_alloc(&server->state, reported->alloc_id);
 
 	if (!alloc)
 		return true;
 	if (!str_eq(alloc->alloc.node_id, session->node_id)) /* it is refused for that */
 		return false;
-	for (size_t i = 0; i < said->n_published; i++)
-		if (said->published[i]->claim_id[0] != '\0' &&
-		    !claim_is_known(server, said->published[i]->claim_id))
+	for (size_t i = 0; i < reported->n_published; i++)
+		if (reported->published[i]->claim_id[0] != '\0' &&
+		    !claim_is_known(server, reported->published[i]->claim_id))
 			return true;
 	return false;
 }
@@ -187,7 +187,7 @@ static enum status take_alloc(struct session *session, const Holdfast__V1__Alloc
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "allocation %s is not of node %s",
 				 alloc.id, session->node_id);
 	if (known) {
-		known->told_by = session->serial;
+		known->reported_by = session->serial;
 		return STATUS_OK;
 	}
 	if (alloc.desired_status == DESIRED_UNSPECIFIED)
@@ -203,7 +203,7 @@ static enum status take_alloc(struct session *session, const Holdfast__V1__Alloc
 	audit_own(server, &change, "Allocations.Adopt", alloc_object(&alloc, object), session->node_id);
 	st = session_commit(session, &change, word_about(&alloc), alloc.id, err);
 	if (st == STATUS_OK)
-		state_alloc(&server->state, alloc.id)->told_by = session->serial;
+		state_alloc(&server->state, alloc.id)->reported_by = session->serial;
 	return st;
 }
 
@@ -264,9 +264,9 @@ static void epoch_make_volume(struct server *server, const struct claim *claim, 
 /* What the server says about a claim that it learns of: the node says which one it is and what it may, no
  * more. */
 /* What the server says about a claim that it learns of. */
-static void epoch_adopt(const struct claim *said, const struct volume *volume, struct claim *ret)
+static void epoch_adopt(const struct claim *reported, const struct volume *volume, struct claim *ret)
 {
-	*ret = *said;
+	*ret = *reported;
 	ret->evidence = EVIDENCE_NONE;
 	ret->evidence_detail[0] = '\0';
 	ret->attempts = 0;
@@ -334,23 +334,24 @@ static uint64_t known_generation(struct server *server, const struct volume_entr
 
 /* STATUS_INVALID_ARGUMENT when the generation is beyond what can have been granted. */
 static enum status epoch_check_leap(struct server *server, const struct volume_entry *volume,
-				    const struct claim *said, struct error *err)
+				    const struct claim *reported, struct error *err)
 {
-	if (said->generation > known_generation(server, volume) + GENERATION_LEAP_MAX)
-		return bad_claim(said, "its generation is far beyond what can have been granted", err);
+	if (reported->generation > known_generation(server, volume) + GENERATION_LEAP_MAX)
+		return bad_claim(reported, "its generation is far beyond what can have been granted", err);
 	return STATUS_OK;
 }
 
 /* Of a claim that the store does not know. */
-static enum status check_history(struct session *session, const struct claim *said,
+static enum status check_history(struct session *session, const struct claim *reported,
 				 const ProtobufCBinaryData *ticket, struct error *err)
 {
 	struct server *server = session->server;
-	const struct volume_entry *volume = state_volume(&server->state, said->namespace, said->volume_id);
+	const struct volume_entry *volume =
+		state_volume(&server->state, reported->namespace, reported->volume_id);
 
-	if (!restore_proof_by_ticket(server, said, ticket))
+	if (!restore_proof_by_ticket(server, reported, ticket))
 		return STATUS_OK;
-	return history_check_grant(session, said, known_generation(server, volume), err);
+	return history_check_grant(session, reported, known_generation(server, volume), err);
 }
 
 /* In this epoch: a store within an epoch does not go back. */
@@ -363,10 +364,11 @@ static bool has_reported_before(const struct session *session)
 
 /* Of a claim that nobody knows: was it freed, and history no more? The node went back, or it was granted
  * before the epoch in which the node has reported, and did not name it. */
-static bool was_freed_before(const struct session *session, const struct claim *said)
+static bool was_freed_before(const struct session *session, const struct claim *reported)
 {
-	return session->is_reverted || (has_reported_before(session) &&
-					new_epoch_of_generation(said->generation) < session->report_epoch);
+	return session->is_reverted ||
+	       (has_reported_before(session) &&
+		new_epoch_of_generation(reported->generation) < session->report_epoch);
 }
 
 /* The claim is held here, whatever the restored store says of it. @known NULL: nothing. */
@@ -375,44 +377,48 @@ static bool is_held_already(const struct claim *known)
 	return known && (known->state == CLAIM_TAKEN || known->state == CLAIM_UNPUBLISHING);
 }
 
-static enum status check_known(const struct claim *known, const struct claim *said, struct error *err)
+static enum status check_known(const struct claim *known, const struct claim *reported, struct error *err)
 {
-	if (!str_eq(known->node_id, said->node_id))
-		return error_set(err, STATUS_PERMISSION_DENIED, 0, "claim %s is not of node %s", said->id,
-				 said->node_id);
-	if (!str_eq(known->volume_id, said->volume_id) || !str_eq(known->namespace, said->namespace) ||
-	    !str_eq(known->boot_id, said->boot_id) || known->generation != said->generation)
-		return bad_claim(said, "it is of another volume, boot or generation than known here", err);
+	if (!str_eq(known->node_id, reported->node_id))
+		return error_set(err, STATUS_PERMISSION_DENIED, 0, "claim %s is not of node %s", reported->id,
+				 reported->node_id);
+	if (!str_eq(known->volume_id, reported->volume_id) ||
+	    !str_eq(known->namespace, reported->namespace) || !str_eq(known->boot_id, reported->boot_id) ||
+	    known->generation != reported->generation)
+		return bad_claim(reported, "it is of another volume, boot or generation than known here",
+				 err);
 	return STATUS_OK;
 }
 
 /* An allocation holds a volume once: a ticket is proof of one claim, not of as many as the node likes. */
-static bool is_told_already(const struct session *session, const struct claim *said)
+static bool is_reported_already(const struct session *session, const struct claim *reported)
 {
-	const struct alloc_entry *alloc = state_alloc(&session->server->state, said->allocation_id);
+	const struct alloc_entry *alloc = state_alloc(&session->server->state, reported->allocation_id);
 	const struct claim_entry *entry;
 
 	if (!alloc)
 		return false;
 	LIST_FOREACH (entry, &alloc->claims, of_alloc)
-		if (entry->told_by == session->serial && claim_is_live(&entry->claim) &&
-		    str_eq(entry->claim.volume_id, said->volume_id) &&
-		    str_eq(entry->claim.namespace, said->namespace) && entry->claim.mode == said->mode)
+		if (entry->reported_by == session->serial && claim_is_live(&entry->claim) &&
+		    str_eq(entry->claim.volume_id, reported->volume_id) &&
+		    str_eq(entry->claim.namespace, reported->namespace) &&
+		    entry->claim.mode == reported->mode)
 			return true;
 	return false;
 }
 
-static enum status check_unknown(struct session *session, struct claim *said,
+static enum status check_unknown(struct session *session, struct claim *reported,
 				 const ProtobufCBinaryData *ticket, struct error *err)
 {
-	enum status st = restore_proof_check(session->server, said, ticket, err);
+	enum status st = restore_proof_check(session->server, reported, ticket, err);
 
-	if (st == STATUS_OK && is_told_already(session, said))
+	if (st == STATUS_OK && is_reported_already(session, reported))
 		return error_set(
 			err, STATUS_ALREADY_EXISTS, 0,
 			"node %s says it holds volume %s/%s twice for allocation %s: claim %s is not "
 			"adopted",
-			said->node_id, said->namespace, said->volume_id, said->allocation_id, said->id);
+			reported->node_id, reported->namespace, reported->volume_id, reported->allocation_id,
+			reported->id);
 	return st;
 }
 
@@ -426,29 +432,29 @@ static void epoch_refuse_claim(struct session *session, const struct error *why)
 
 /* What the node had, and what was granted after the backup must not be granted again under its number. */
 static enum status raise_generation(struct session *session, const struct volume_entry *entry,
-				    const struct claim *said, struct error *err)
+				    const struct claim *reported, struct error *err)
 {
 	struct server *server = session->server;
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct volume volume;
 
-	if (entry && entry->volume.generation < said->generation) {
+	if (entry && entry->volume.generation < reported->generation) {
 		volume = entry->volume;
-		volume.generation = said->generation;
+		volume.generation = reported->generation;
 		change_put_volume(&change, &volume);
 	}
-	if (!entry && state_generation_floor(&server->state) < said->generation)
-		change_put_floor(&change, said->generation);
+	if (!entry && state_generation_floor(&server->state) < reported->generation)
+		change_put_floor(&change, reported->generation);
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
 }
 
 /* Nobody has it mounted: only its attachment may be left, for the controller to take away. */
-static void make_past(const struct session *session, const struct claim *said, const struct volume *volume,
-		      struct claim *ret)
+static void make_past(const struct session *session, const struct claim *reported,
+		      const struct volume *volume, struct claim *ret)
 {
-	bool is_new_boot = !str_eq(said->boot_id, session->boot_id);
+	bool is_new_boot = !str_eq(reported->boot_id, session->boot_id);
 
-	epoch_adopt(said, volume, ret);
+	epoch_adopt(reported, volume, ret);
 	ret->state = CLAIM_NODE_DETACHED;
 	ret->adopted = true;
 	ret->evidence = is_new_boot ? EVIDENCE_NEW_BOOT : EVIDENCE_RECEIPT;
@@ -460,29 +466,30 @@ static void make_past(const struct session *session, const struct claim *said, c
 /* A claim of which the store knows nothing, that the node has let go of, by a receipt or because it is of an
  * earlier boot: its volume may still be attached at the provider. STATUS_OK when it is not proven, too: that
  * is on record. */
-static enum status epoch_take_past(struct session *session, struct claim *said,
+static enum status epoch_take_past(struct session *session, struct claim *reported,
 				   const ProtobufCBinaryData *ticket, struct error *err)
 {
 	struct server *server = session->server;
-	const struct volume_entry *entry = state_volume(&server->state, said->namespace, said->volume_id);
+	const struct volume_entry *entry =
+		state_volume(&server->state, reported->namespace, reported->volume_id);
 	struct claim_log log;
 	struct volume volume;
 	struct claim claim;
-	enum status st = epoch_check_leap(server, entry, said, err);
+	enum status st = epoch_check_leap(server, entry, reported, err);
 
 	if (st != STATUS_OK)
 		return st;
-	if (restore_proof_check(server, said, ticket, err) != STATUS_OK) {
+	if (restore_proof_check(server, reported, ticket, err) != STATUS_OK) {
 		epoch_refuse_claim(session, err);
 		return STATUS_OK;
 	}
 	if (entry)
 		volume = entry->volume;
 	else
-		epoch_make_volume(server, said, &volume);
+		epoch_make_volume(server, reported, &volume);
 	if (volume.type == VOLUME_NATIVE) /* no provider has it attached */
-		return raise_generation(session, entry, said, err);
-	make_past(session, said, &volume, &claim);
+		return raise_generation(session, entry, reported, err);
+	make_past(session, reported, &volume, &claim);
 	st = epoch_store_claim(session, entry, &claim, err);
 	if (st == STATUS_OK)
 		log_ctx(LOG_WARNING, claim_log(&log, &claim, "epoch", LOG_EVENT_NONE, NULL),
@@ -499,34 +506,35 @@ static enum status take_claim(struct session *session, const Holdfast__V1__Claim
 	const struct volume_entry *volume;
 	struct volume unknown;
 	struct claim_log log;
-	struct claim said;
+	struct claim reported;
 	struct claim claim;
-	enum status st = read_claim(session, from, &said, err);
+	enum status st = read_claim(session, from, &reported, err);
 
 	if (st == STATUS_OK)
-		st = freed_find(server, said.id, &known, err);
+		st = freed_find(server, reported.id, &known, err);
 	if (st != STATUS_OK)
 		return st;
-	st = known ? check_known(&known->claim, &said, err) : check_history(session, &said, ticket, err);
-	if (st == STATUS_OK && said.state == CLAIM_NODE_DETACHED)
-		return known ? STATUS_OK : epoch_take_past(session, &said, ticket, err);
+	st = known ? check_known(&known->claim, &reported, err)
+		   : check_history(session, &reported, ticket, err);
+	if (st == STATUS_OK && reported.state == CLAIM_NODE_DETACHED)
+		return known ? STATUS_OK : epoch_take_past(session, &reported, ticket, err);
 	if (st == STATUS_OK && known)
-		known->told_by = session->serial;
+		known->reported_by = session->serial;
 	if (st != STATUS_OK || is_held_already(known ? &known->claim : NULL))
 		return st;
-	if (!known && check_unknown(session, &said, ticket, err) != STATUS_OK) {
+	if (!known && check_unknown(session, &reported, ticket, err) != STATUS_OK) {
 		epoch_refuse_claim(session, err);
 		return STATUS_OK;
 	}
-	volume = state_volume(&server->state, said.namespace, said.volume_id);
+	volume = state_volume(&server->state, reported.namespace, reported.volume_id);
 	if (!volume)
-		epoch_make_volume(server, &said, &unknown);
-	st = epoch_check_leap(server, volume, &said, err);
+		epoch_make_volume(server, &reported, &unknown);
+	st = epoch_check_leap(server, volume, &reported, err);
 	if (st != STATUS_OK)
 		return st;
-	epoch_adopt(known ? &known->claim : &said, volume ? &volume->volume : &unknown, &claim);
+	epoch_adopt(known ? &known->claim : &reported, volume ? &volume->volume : &unknown, &claim);
 	claim.state = state_for(server, &claim);
-	if (!known && was_freed_before(session, &said)) {
+	if (!known && was_freed_before(session, &reported)) {
 		claim.state = CLAIM_UNPUBLISHING;
 		claim.was_freed = true;
 	}
@@ -535,7 +543,7 @@ static enum status take_claim(struct session *session, const Holdfast__V1__Claim
 	st = epoch_store_claim(session, volume, &claim, err);
 	if (st != STATUS_OK)
 		return st;
-	state_claim(&server->state, claim.id)->told_by = session->serial;
+	state_claim(&server->state, claim.id)->reported_by = session->serial;
 	log_ctx(LOG_WARNING, claim_log(&log, &claim, "epoch", LOG_EVENT_NONE, NULL),
 		"adopted from the node's report, generation %" PRIu64, claim.generation);
 	warn_of_rivals(state_volume(&server->state, claim.namespace, claim.volume_id), &claim);
@@ -581,11 +589,11 @@ static enum status list_ended(const struct session *session, const struct node_e
 	if (!ended->allocs || !ended->claims)
 		return error_no_memory(err, "the epoch");
 	LIST_FOREACH (alloc, &node->allocs, of_node)
-		if (alloc->told_by != session->serial && !alloc_is_client_terminal(&alloc->alloc) &&
+		if (alloc->reported_by != session->serial && !alloc_is_client_terminal(&alloc->alloc) &&
 		    has_begun(alloc))
 			memcpy(ended->allocs[ended->n_allocs++], alloc->id, UUID_TEXT_SIZE);
 	LIST_FOREACH (claim, &node->claims, of_node)
-		if (claim->told_by != session->serial && claim->claim.state < CLAIM_NODE_DETACHED)
+		if (claim->reported_by != session->serial && claim->claim.state < CLAIM_NODE_DETACHED)
 			memcpy(ended->claims[ended->n_claims++], claim->id, UUID_TEXT_SIZE);
 	return STATUS_OK;
 }

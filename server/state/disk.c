@@ -79,7 +79,7 @@ static enum disk_level level_of(const struct server *server, uint64_t free_bytes
 	return DISK_PLENTY;
 }
 
-static void say_level(const struct server *server)
+static void log_disk_level(const struct server *server)
 {
 	char text[DISK_WARNING_SIZE];
 
@@ -119,7 +119,7 @@ static void look(struct server *server)
 	if (level == DISK_PLENTY && !disk->has_reserve && disk->free_bytes >= leave_from(server, DISK_LOW))
 		make_reserve(server);
 	if (level != before)
-		say_level(server);
+		log_disk_level(server);
 }
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)

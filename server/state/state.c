@@ -740,8 +740,8 @@ static void count_was_freed(struct state *state, struct volume_entry *volume, co
 static void state_count_release(struct state *state, struct claim_entry *entry, const struct alloc *alloc)
 {
 	const struct claim *claim = &entry->claim;
-	bool is_told = alloc && alloc->desired_status == DESIRED_STOP;
-	bool is_releasing = claim_is_live(claim) && (is_told || claim->state >= CLAIM_UNPUBLISHING);
+	bool is_stop_ordered = alloc && alloc->desired_status == DESIRED_STOP;
+	bool is_releasing = claim_is_live(claim) && (is_stop_ordered || claim->state >= CLAIM_UNPUBLISHING);
 	bool is_failing = is_releasing && claim->state <= CLAIM_UNPUBLISHING && claim->attempts > 0;
 
 	state->n_releasing += (size_t)is_releasing - (size_t)entry->is_releasing;

@@ -68,11 +68,12 @@ struct claim_entry {
 	struct server *server;	     /* borrowed */
 	struct claim_work work;
 	uint32_t n_pending; /* changes of it that are not durable */
-	bool is_releasing;  /* as the state counts it: on its way to be freed, or its work was told to stop */
+	bool is_releasing;  /* as the state counts it: on its way to be freed, or its work was ordered to stop
+			     */
 	bool is_node_failing; /* likewise: and its node's last try to release it failed */
 	bool is_recalled;     /* it is in the list of those, see freed.h */
 	LIST_ENTRY(claim_entry) of_recalled;
-	uint64_t told_by; /* serial of the session whose report named it */
+	uint64_t reported_by; /* serial of the session whose report named it */
 };
 
 struct volume_entry {
@@ -105,7 +106,7 @@ struct alloc_entry {
 	LIST_ENTRY(alloc_entry) of_job;
 	struct claim_list claims;
 	uint64_t freed_index; /* as the volume's */
-	uint64_t told_by;     /* serial of the session whose report named it */
+	uint64_t reported_by; /* serial of the session whose report named it */
 };
 LIST_HEAD(alloc_list, alloc_entry);
 
@@ -246,7 +247,7 @@ struct state {
 	struct claim_entry *last_claim;
 	size_t n_claims_by[CLAIM_STATE_N];
 	size_t n_claims_failing; /* live ones whose present step has failed CLAIM_FAILING_ATTEMPTS times */
-	size_t n_releasing;	 /* claims, from the moment on when their work was told to stop */
+	size_t n_releasing;	 /* claims, from the moment on when their work was ordered to stop */
 	size_t n_node_failing;	 /* of those, where the node's last try failed */
 	size_t n_allocs_by[CLIENT_N];
 	size_t n_volumes_held_twice; /* with a claim that was freed before and is live */

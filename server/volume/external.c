@@ -59,7 +59,7 @@ static enum status check_page(const char *plugin_id, uint32_t per_page, const ch
 }
 
 /* Of a page that is longer than was asked for the rest could not be had again: the token is behind it. */
-static void say_token(const struct error *from, struct error *ret)
+static void explain_token(const struct error *from, struct error *ret)
 {
 	*ret = *from;
 	if (ret->status == STATUS_ABORTED)
@@ -77,7 +77,7 @@ static void on_volumes_listed(struct server *server, const Holdfast__V1__PluginR
 
 	(void)server;
 	if (err) {
-		say_token(err, &why);
+		explain_token(err, &why);
 		rpc_call_fail(listing->call, &why);
 		return;
 	}
@@ -264,7 +264,7 @@ static void on_snapshots_listed(struct server *server, const Holdfast__V1__Plugi
 	struct error why;
 
 	if (err) {
-		say_token(err, &why);
+		explain_token(err, &why);
 		rpc_call_fail(listing->call, &why);
 		return;
 	}

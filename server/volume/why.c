@@ -69,7 +69,7 @@ struct holder claim_holder(struct server *server, const struct claim *claim)
 }
 
 /* A volume that nobody holds: can it be used, and how was it last given back? */
-static void say_free(struct strbuf *sb, struct server *server, struct volume_entry *entry, int64_t now_ms)
+static void write_free(struct strbuf *sb, struct server *server, struct volume_entry *entry, int64_t now_ms)
 {
 	const struct claim_entry *here = LIST_FIRST(&entry->claims); /* just freed */
 	const struct claim *last = here ? &here->claim : NULL;
@@ -92,7 +92,7 @@ static void say_free(struct strbuf *sb, struct server *server, struct volume_ent
 
 /* What the server may not know since it was restored, or what a node has that it should not, keeps the volume
  * from being granted. */
-static void say_withheld(struct strbuf *sb, struct server *server, const struct volume_entry *entry)
+static void write_withheld(struct strbuf *sb, struct server *server, const struct volume_entry *entry)
 {
 	struct error err;
 
@@ -103,8 +103,8 @@ static void say_withheld(struct strbuf *sb, struct server *server, const struct 
 }
 
 /* @response NULL: text only. False when memory is short. */
-static bool say_claims(struct strbuf *sb, struct server *server, struct volume_entry *entry, int64_t now_ms,
-		       Holdfast__V1__GetVolumeResponse *response)
+static bool write_claims(struct strbuf *sb, struct server *server, struct volume_entry *entry, int64_t now_ms,
+			 Holdfast__V1__GetVolumeResponse *response)
 {
 	struct claim_entry *claim;
 	size_t n = 0;
@@ -133,23 +133,23 @@ static bool say_claims(struct strbuf *sb, struct server *server, struct volume_e
 	return true;
 }
 
-static char *say_all(struct server *server, struct volume_entry *entry,
-		     Holdfast__V1__GetVolumeResponse *response)
+static char *write_all(struct server *server, struct volume_entry *entry,
+		       Holdfast__V1__GetVolumeResponse *response)
 {
 	cleanup_strbuf struct strbuf sb = STRBUF_INIT(WHY_MAX);
 	int64_t now_ms = clock_realtime_ms();
 
-	if (!say_claims(&sb, server, entry, now_ms, response))
+	if (!write_claims(&sb, server, entry, now_ms, response))
 		return NULL;
 	if (entry->n_live == 0)
-		say_free(&sb, server, entry, now_ms);
-	say_withheld(&sb, server, entry);
+		write_free(&sb, server, entry, now_ms);
+	write_withheld(&sb, server, entry);
 	return strbuf_take(&sb);
 }
 
 char *volume_why(struct server *server, struct volume_entry *entry)
 {
-	return say_all(server, entry, NULL);
+	return write_all(server, entry, NULL);
 }
 
 bool volume_explain(struct server *server, struct volume_entry *entry,
@@ -158,7 +158,7 @@ bool volume_explain(struct server *server, struct volume_entry *entry,
 	char *why;
 
 	response->explanations = calloc(WHY_CLAIMS_MAX, sizeof(Holdfast__V1__ClaimExplanation *));
-	why = response->explanations ? say_all(server, entry, response) : NULL;
+	why = response->explanations ? write_all(server, entry, response) : NULL;
 	if (why)
 		response->why = why;
 	return why != NULL;

@@ -62,7 +62,7 @@ def a_lane_that_fails_hides_no_other():
     assert said.splitlines()[-1] == "18 passed, 1 failed" and status == 1, said
 
 
-def a_lane_that_fails_says_so_whatever_it_counted():
+def a_lane_that_fails_reports_it_whatever_it_counted():
     said, status = test("fuzz", "policy")
     assert said.splitlines()[-1] == "5 passed, 1 failed" and status == 1, said
 
@@ -159,7 +159,7 @@ def an_interrupt_ends_both_groups():
 def main():
     failed = False
     for check in (the_last_line_is_the_sum_of_both_groups, a_lane_that_fails_hides_no_other,
-                  a_lane_that_fails_says_so_whatever_it_counted, a_lane_without_a_sum_and_one_that_is_killed_are_failures,
+                  a_lane_that_fails_reports_it_whatever_it_counted, a_lane_without_a_sum_and_one_that_is_killed_are_failures,
                   what_a_lane_says_is_in_one_piece, lanes_of_two_groups_run_side_by_side,
                   what_must_not_run_beside_another_waits_for_it, debian_13_has_no_lanes_for_debian_13,
                   an_interrupt_ends_both_groups, what_failed_runs_again_only_when_asked_for,

@@ -499,7 +499,7 @@ static void a_path_of_the_host_is_read_only(void **state)
 	assert_int_equal(destroy("host", true), STATUS_OK);
 }
 
-static void how_a_task_ended_is_said(void **state)
+static void how_a_task_ended_is_reported(void **state)
 {
 	struct wish w;
 
@@ -545,7 +545,7 @@ static void a_command_has_input_output_and_a_status(void **state)
 	assert_int_equal(destroy("shell", true), STATUS_OK);
 }
 
-static void output_that_nobody_keeps_is_said_to_be_so(void **state)
+static void output_that_nobody_keeps_is_reported(void **state)
 {
 	struct heard h;
 	struct wish w;
@@ -1270,9 +1270,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_task_runs_on_its_volume_once),
 		cmocka_unit_test(a_task_has_its_own_time_to_stop),
 		cmocka_unit_test(a_path_of_the_host_is_read_only),
-		cmocka_unit_test(how_a_task_ended_is_said),
+		cmocka_unit_test(how_a_task_ended_is_reported),
 		cmocka_unit_test(a_command_has_input_output_and_a_status),
-		cmocka_unit_test(output_that_nobody_keeps_is_said_to_be_so),
+		cmocka_unit_test(output_that_nobody_keeps_is_reported),
 		cmocka_unit_test(tasks_of_an_allocation_share_its_network),
 	};
 	const struct CMUnitTest hostile[] = {

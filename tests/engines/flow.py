@@ -233,7 +233,7 @@ class Flow(Execs):
         self.clear(alloc)
         self.stop(alloc)
 
-    def what_is_not_collected_logs_says_so(self):
+    def what_is_not_collected_logs_reports_it(self):
         spec = SPEC.replace("  stop_timeout", "  logs {{\n    disabled = true\n  }}\n  stop_timeout")
         alloc = self.run(script="echo one; " + STAYS, spec=spec)
         self.until_running(alloc)

@@ -388,7 +388,7 @@ class Plugins(Flow):
         self.room.holdfast("node", "eligibility", node_1.id, "--enable")
         self.plugin_is_healthy()
 
-    def a_plugin_that_never_becomes_healthy_says_so(self):
+    def a_plugin_that_never_becomes_healthy_reports_it(self):
         text = PLUGIN_JOB.replace("csi-disk", "broken").replace("disk-csi", "broken-csi").replace("POWER", "")
         text = text.replace('image      = "IMAGE"', 'image      = "localhost/bb:1"\n        command    = ["/bin/sleep", "1000"]')
         self.submit("broken", text)

@@ -188,7 +188,7 @@ class Volumes:
         assert self.run("again", "db", "cat /data/kept", "--rm").stdout == "kept\n"
         self.is_free()
 
-    def a_second_node_is_told_who_holds_the_volume(self):
+    def a_second_node_is_reported_who_holds_the_volume(self):
         self.serve("one")
         self.ask("volume", "create", "--driver", "holdfast-2", "-o", "volume=db", "other")
         done = self.run("late", "other", "true", check=False)

@@ -142,13 +142,13 @@ bool fake_csi_is_published(const char *id, const char *path)
 	return volume && path[0] != '\0' && find_target(volume, path);
 }
 
-static void tell_mount(const char *path, const struct fake_csi_target *target)
+static void report_mount(const char *path, const struct fake_csi_target *target)
 {
 	if (fake_csi.on_mount)
 		fake_csi.on_mount(path, target, fake_csi.userdata);
 }
 
-static void tell_unmount(const char *path)
+static void report_unmount(const char *path)
 {
 	if (fake_csi.on_unmount)
 		fake_csi.on_unmount(path, fake_csi.userdata);
@@ -618,7 +618,7 @@ PERFORM(node_stage)
 	if (str_copy(volume->staged, sizeof(volume->staged), stage->staging_target_path) < 0)
 		abort();
 	if (!is_device)
-		tell_mount(volume->staged, NULL);
+		report_mount(volume->staged, NULL);
 	return STATUS_OK;
 }
 
@@ -630,7 +630,7 @@ PERFORM(node_unstage)
 		if (volume->targets[i].path[0] != '\0')
 			fake_csi_violate("NodeUnstageVolume: volume %s is published", volume->id);
 	if (volume->staged[0] != '\0')
-		tell_unmount(volume->staged);
+		report_unmount(volume->staged);
 	volume->staged[0] = '\0';
 	return STATUS_OK;
 }
@@ -658,7 +658,7 @@ PERFORM(node_publish)
 		abort();
 	target->read_only = publish->readonly;
 	target->is_device = is_device;
-	tell_mount(target->path, target);
+	report_mount(target->path, target);
 	return STATUS_OK;
 }
 
@@ -672,7 +672,7 @@ PERFORM(node_unpublish)
 	target = find_target(volume, unpublish->target_path);
 	if (!target)
 		return STATUS_OK;
-	tell_unmount(target->path);
+	report_unmount(target->path);
 	*target = (struct fake_csi_target){0};
 	return STATUS_OK;
 }

@@ -389,7 +389,7 @@ void model_server_want_report(struct model_server *model, uint64_t epoch)
 	model->report_parts = model->n_reported_allocs = model->n_reported = 0;
 	model->report_complete = false;
 	model->report_epoch = report.epoch = epoch;
-	report.reverted = model->says_reverted;
+	report.reverted = model->is_reverted;
 	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_REPORT;
 	down.report = &report;
 	send_down(model, &down);

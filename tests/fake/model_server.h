@@ -71,7 +71,7 @@ struct model_server {
 	bool is_csi;		    /* every volume is of plugin MODEL_PLUGIN, with MODEL_SECRET */
 	/* changes what is granted before it is sent; NULL: nobody does */
 	void (*tamper)(struct claim *claim, struct volume *volume);
-	bool says_reverted; /* with the request for a report */
+	bool is_reverted; /* with the request for a report */
 	/* seen */
 	unsigned int clock; /* counts messages */
 	bool shows_marks;   /* with each welcome, too */

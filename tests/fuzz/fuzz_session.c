@@ -179,7 +179,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	return 0;
 }
 
-static void say_hello(struct rpc_call *call)
+static void send_hello(struct rpc_call *call)
 {
 	Holdfast__V1__SessionHello hello = HOLDFAST__V1__SESSION_HELLO__INIT;
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
@@ -193,7 +193,7 @@ static void say_hello(struct rpc_call *call)
 	sessions_stream.on_message(call, &up.base, server);
 }
 
-static void say_pieces(struct rpc_call *call, const uint8_t *data, size_t size)
+static void send_pieces(struct rpc_call *call, const uint8_t *data, size_t size)
 {
 	for (size_t at = 0; at + 2 <= size && !fake.has_failed;) {
 		size_t n = (size_t)data[at] << 8 | data[at + 1];
@@ -245,10 +245,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	sessions_stream.on_open(call, server);
 	must(fake.data != NULL);
 	if (data[0] & 1)
-		say_hello(call);
+		send_hello(call);
 	if (data[0] & 2)
 		((struct session *)fake.data)->report_epoch = 1;
-	say_pieces(call, data + 1, size - 1);
+	send_pieces(call, data + 1, size - 1);
 	settle();
 	sessions_stream.on_closed(call, server);
 	fake.data = NULL;

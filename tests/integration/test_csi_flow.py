@@ -398,7 +398,7 @@ class TestFlow(CsiTest):
         self.wait_free(volume)
         self.forgive(plugin_id, volume)
 
-    def test_a_socket_that_is_closed_to_the_agent_is_told(self):
+    def test_a_socket_that_is_closed_to_the_agent_is_reported(self):
         one = self.plugins["jsdisk", self.other.id]
         one.kill()
         one.umask = 0o077

@@ -132,7 +132,7 @@ class TestOdd(PluginTest):
     def test_odd_answers_to_attaching_harm_nobody_else(self):
         self.suffers("ControllerPublishVolume", ("oversize", "malformed", "close"))
 
-    def test_odd_words_about_itself_are_told_with_the_call(self):
+    def test_odd_words_about_itself_are_reported_with_the_call(self):
         for method, wrong in (
             ("GetPluginInfo", {"name": ""}),
             ("NodeGetInfo", {"node_id": "x" * 300}),
@@ -147,7 +147,7 @@ class TestOdd(PluginTest):
             self.plugins[ODD, self.node.id].restart()
             self.world.wait_plugin(ODD, 1, 1)
 
-    def test_odd_answers_to_questions_are_told_with_the_call(self):
+    def test_odd_answers_to_questions_are_reported_with_the_call(self):
         storage = self.world.storage(ODD)
         storage.add_volume("old", "ext4")
         spec = self.world.spec("asked.hcl", csi_volume("asked", ODD, more='external_id = "old"\n'))

@@ -38,7 +38,7 @@ static const char *side_name(enum fault_side side)
 	return side == FAULT_BEFORE ? "before" : "after";
 }
 
-static void say_where(const struct sim *sim)
+static void print_where(const struct sim *sim)
 {
 	const struct kill *k = (const struct kill *)sim;
 
@@ -47,7 +47,7 @@ static void say_where(const struct sim *sim)
 		      k->has_died ? "it has died" : "it has not died yet", k->is_reverse ? "last" : "first");
 }
 
-static void say_again(const struct sim *sim)
+static void print_rerun(const struct sim *sim)
 {
 	const struct kill *k = (const struct kill *)sim;
 
@@ -126,8 +126,8 @@ static void take_over(struct kill *k, const struct made *made)
 {
 	k->sim.event = made->event;
 	k->sim.spawn = kill_server_spawn;
-	k->sim.say_where = say_where;
-	k->sim.say_again = say_again;
+	k->sim.print_where = print_where;
+	k->sim.print_rerun = print_rerun;
 	k->sim.server_binary = "";
 	k->sim.tls = made->tls;
 	(void)str_copy(k->sim.dir, sizeof(k->sim.dir), made->dir);

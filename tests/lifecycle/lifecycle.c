@@ -2,7 +2,7 @@
 /* lifecycle --seed N --steps N SERVER: random operations, invariants after each.
  *
  * In between the server is killed and its state folder is damaged, or comes back from an earlier day
- * (sim_damage.c). What nobody could tell the server then, and only that, is let pass: the table is in
+ * (sim_damage.c). What nobody could notify the server then, and only that, is let pass: the table is in
  * oracle.c, and the last line says how often. As a unit test it runs few steps; by hand:
  *
  *   for seed in 1 2 3; do
@@ -48,13 +48,13 @@ static struct sim_node copied_node; /* of an earlier day */
 static uint64_t copied_epoch;	    /* the server's then */
 static uint64_t seed = 1;
 
-static void say_where(const struct sim *sim)
+static void print_where(const struct sim *sim)
 {
 	(void)fprintf(stderr, "lifecycle: seed %llu, step %llu: ", (unsigned long long)seed,
 		      (unsigned long long)sim->step);
 }
 
-static void say_again(const struct sim *sim)
+static void print_rerun(const struct sim *sim)
 {
 	(void)fprintf(stderr, "again: lifecycle --seed %llu --steps %llu %s\n", (unsigned long long)seed,
 		      (unsigned long long)sim->step, sim->server_binary);
@@ -144,15 +144,15 @@ static bool reconnect_ended(struct sim *sim)
 }
 
 /* Whoever is connected has told by now what it holds. */
-static void note_told(struct sim *sim)
+static void note_reported(struct sim *sim)
 {
 	for (int n = 0; n < SIM_NODES; n++) {
 		if (!sim->nodes[n].welcomed)
 			continue;
 		sim->nodes[n].reported = true;
-		oracle_check_told(sim, &sim->nodes[n]);
+		oracle_check_reported(sim, &sim->nodes[n]);
 		for (int i = 0; i < SIM_ENTRIES; i++)
-			sim->nodes[n].entries[i].is_untold = false;
+			sim->nodes[n].entries[i].is_not_logged = false;
 	}
 }
 
@@ -162,7 +162,7 @@ static void settle(struct sim *sim)
 		if (!sim_settle(sim)) {
 			follow_restart(sim);
 		} else if (!reconnect_ended(sim)) {
-			note_told(sim);
+			note_reported(sim);
 			return;
 		}
 	}
@@ -371,7 +371,7 @@ static void open_gap(struct sim *sim, enum sim_gap gap)
 		for (int i = 0; i < SIM_ENTRIES; i++) {
 			struct sim_entry *entry = &sim->nodes[n].entries[i];
 
-			entry->was_lost = entry->is_untold = entry->phase == SIM_MOUNTED;
+			entry->was_lost = entry->is_not_logged = entry->phase == SIM_MOUNTED;
 		}
 }
 
@@ -491,7 +491,7 @@ static void tend(struct sim *sim)
 	settle(sim);
 	do_purge_missing(sim);
 	for (int i = 0; i < SIM_NODES; i++) {
-		sim_node_say_plugins(&sim->nodes[i]);
+		sim_node_send_plugins(&sim->nodes[i]);
 		sim_make_eligible(sim, i);
 		sim_node_act(&sim->nodes[i]);
 	}
@@ -669,7 +669,7 @@ static void do_plugin(struct sim *sim)
 	struct sim_node *node = any_node(sim);
 
 	node->plugin_healthy = !node->plugin_healthy;
-	sim_node_say_plugins(node);
+	sim_node_send_plugins(node);
 }
 
 static void do_trouble(struct sim *sim)
@@ -816,7 +816,7 @@ static void finish(struct sim *sim)
 	do_purge_missing(sim);
 	sim_stop_all(sim);
 	for (int i = 0; i < SIM_NODES; i++)
-		sim_node_say_plugins(&sim->nodes[i]);
+		sim_node_send_plugins(&sim->nodes[i]);
 	sim_look_at_made(sim);
 	while (!oracle_is_quiet(sim)) {
 		if (clock_monotonic_us() > limit) {
@@ -917,8 +917,8 @@ int main(int argc, char **argv)
 	sim.server_binary = argv[optind];
 	sim.spawn = exec_server;
 	sim.may_restart = true;
-	sim.say_where = say_where;
-	sim.say_again = say_again;
+	sim.print_where = print_where;
+	sim.print_rerun = print_rerun;
 	sim.rng = seed;
 	start(&sim);
 	for (sim.step = 1; sim.step <= steps; sim.step++)

@@ -145,7 +145,7 @@ static bool is_granted_in_gap(const struct sim *sim, int volume, bool cut)
 	return false;
 }
 
-/* What a node's own past explains: nobody could tell the server, or it has ordered the mount away. */
+/* What a node's own past explains: nobody could notify the server, or it has ordered the mount away. */
 static enum sim_gap gap_of_past(const struct sim_entry *entry)
 {
 	if (entry->is_of_both)
@@ -164,7 +164,8 @@ static void excuse(struct sim *sim, int volume)
 
 			enum sim_gap gap = gap_of_past(entry);
 
-			if (gap == SIM_NO_GAP && entry->was_lost && ((entry->is_untold && of_gap) || of_cut))
+			if (gap == SIM_NO_GAP && entry->was_lost &&
+			    ((entry->is_not_logged && of_gap) || of_cut))
 				gap = sim->last_gap;
 			if (entry->phase != SIM_MOUNTED || entry->volume != volume ||
 			    entry->excused != SIM_NO_GAP || gap == SIM_NO_GAP)
@@ -174,7 +175,7 @@ static void excuse(struct sim *sim, int volume)
 		}
 }
 
-void oracle_check_told(struct sim *sim, struct sim_node *node)
+void oracle_check_reported(struct sim *sim, struct sim_node *node)
 {
 	for (int i = 0; i < SIM_ENTRIES; i++) {
 		struct sim_entry *entry = &node->entries[i];
@@ -222,7 +223,7 @@ bool oracle_excuses(struct sim *sim, int volume)
 		for (int i = 0; i < SIM_ENTRIES; i++) {
 			const struct sim_entry *entry = &sim->nodes[n].entries[i];
 
-			if (entry->phase != SIM_MOUNTED || entry->volume != volume || !entry->is_untold)
+			if (entry->phase != SIM_MOUNTED || entry->volume != volume || !entry->is_not_logged)
 				continue;
 			sim->excused[sim->gap]++;
 			return true;

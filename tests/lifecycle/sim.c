@@ -13,13 +13,13 @@ _Noreturn void sim_fail(const struct sim *sim, const char *format, ...)
 {
 	va_list ap;
 
-	sim->say_where(sim);
+	sim->print_where(sim);
 	va_start(ap, format);
 	/* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it is started in the line before */
 	(void)vfprintf(stderr, format, ap);
 	va_end(ap);
 	(void)fputc('\n', stderr);
-	sim->say_again(sim);
+	sim->print_rerun(sim);
 	(void)fprintf(stderr, "left for you: %s\n", sim->dir);
 	if (sim->server_pid > 0)
 		(void)kill(sim->server_pid, SIGKILL);

@@ -39,7 +39,7 @@ enum sim_phase {
 	SIM_UNMOUNTED, /* terminal: nothing is mounted, the server may not know yet */
 };
 
-/* What the checker has to let pass, because nobody is left who could tell the server: see oracle.c. */
+/* What the checker has to let pass, because nobody is left who could notify the server: see oracle.c. */
 enum sim_gap {
 	SIM_NO_GAP,
 	SIM_GAP_OLDER_STORE,
@@ -64,7 +64,7 @@ struct sim_entry {
 	char alloc_id[UUID_TEXT_SIZE];
 	int volume;
 	bool is_write;
-	bool stopping;		  /* was told to stop */
+	bool stopping;		  /* was ordered to stop */
 	struct rpc_pending *call; /* of SIM_CLAIMING */
 	char claim_id[UUID_TEXT_SIZE];
 	char claim_boot[UUID_TEXT_SIZE];
@@ -74,7 +74,7 @@ struct sim_entry {
 	bool released_acked;
 	bool is_ack_lost;     /* the server that acknowledged the mount has forgotten that */
 	bool was_lost;	      /* mounted when a gap began, */
-	bool is_untold;	      /* and its node has not been connected since */
+	bool is_not_logged;   /* and its node has not been connected since */
 	bool is_of_gap;	      /* its claim may have been granted in a gap, */
 	bool was_cut_in_gap;  /* and the node does not know that */
 	bool is_of_past;      /* from a journal or a snapshot of an earlier day */
@@ -159,8 +159,8 @@ struct sim {
 	/** Make the server's process, on dir. */
 	pid_t (*spawn)(struct sim *sim);
 	/** To stderr: what fails, and how to see it again. */
-	void (*say_where)(const struct sim *sim);
-	void (*say_again)(const struct sim *sim);
+	void (*print_where)(const struct sim *sim);
+	void (*print_rerun)(const struct sim *sim);
 	pid_t server_pid; /* 0: dead */
 	uint16_t port;
 	struct rpc_tls *tls; /* of the operator */
@@ -229,7 +229,7 @@ void sim_node_disconnect(struct sim_node *node);
 void sim_node_reboot(struct sim_node *node);
 /** Its disk is new: a reboot, and the journal is gone. */
 void sim_node_reinstall(struct sim_node *node);
-void sim_node_say_plugins(struct sim_node *node);
+void sim_node_send_plugins(struct sim_node *node);
 /** Lost when it has no session. */
 void sim_node_send(struct sim_node *node, const Holdfast__V1__SessionUp *up);
 /** Try again what failed or was lost. */
@@ -244,7 +244,7 @@ static inline bool sim_entry_is_known(const struct sim_entry *entry)
 /** Granted in this boot and not released, by the journal. */
 bool sim_entry_is_held(const struct sim_entry *entry);
 void sim_node_make_client(struct sim_node *node);
-void sim_node_say_hello(struct sim_node *node);
+void sim_node_send_hello(struct sim_node *node);
 
 /* sim_machine.c: machines and journals that go back in time, and clones. */
 
@@ -270,7 +270,7 @@ const char *oracle_exception(enum sim_gap gap);
 /** May volumes be granted in it that an absent node has? */
 bool oracle_is_open(enum sim_gap gap);
 /** Each node with a session has told what it has: what it had to give up by now is given up. */
-void oracle_check_told(struct sim *sim, struct sim_node *node);
+void oracle_check_reported(struct sim *sim, struct sim_node *node);
 /** Nothing is granted of a volume that is held twice. */
 void oracle_check_grant(struct sim *sim, int volume, uint64_t create_index);
 /** Is it mounted there by what came back with a snapshot, or what node and server have forgotten? */

@@ -25,7 +25,7 @@ static void recall(struct sim_entry *entry, const struct sim_entry *then)
 	if (entry->phase == SIM_CLAIMING)
 		entry->phase = SIM_NEW;
 	entry->is_of_past = true;
-	entry->was_freed = entry->was_lost = entry->is_untold = false;
+	entry->was_freed = entry->was_lost = entry->is_not_logged = false;
 	entry->excused = SIM_NO_GAP;
 }
 
@@ -216,7 +216,7 @@ void sim_clone(struct sim_node *node)
 	if (rpc_stream_open(clone.node.client, &holdfast__v1__nodes__descriptor, "Session", CALL_TIMEOUT_US,
 			    &clone_events, &clone, &clone.node.stream, NULL) != STATUS_OK)
 		sim_fail(sim, "the clone of %s cannot open a session", node->id);
-	sim_node_say_hello(&clone.node);
+	sim_node_send_hello(&clone.node);
 	for (int i = 0; i < CLONE_TURNS && !clone.is_closed; i++)
 		(void)sd_event_run(sim->event, CLONE_TURN_US);
 	if (clone.status != STATUS_FAILED_PRECONDITION && clone.status != STATUS_ALREADY_EXISTS)

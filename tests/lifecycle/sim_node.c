@@ -127,7 +127,7 @@ static void fill_status(struct sim_entry *entry, struct said_status *said)
 	said->pb.n_published = 1;
 }
 
-static void say_status(struct sim_entry *entry)
+static void send_status(struct sim_entry *entry)
 {
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 	struct said_status said;
@@ -139,12 +139,12 @@ static void say_status(struct sim_entry *entry)
 }
 
 /* Of an allocation that is not in its journal. */
-static void say_status_of(struct sim_node *node, const char *alloc_id, Holdfast__V1__ClientStatus status)
+static void send_status_of(struct sim_node *node, const char *alloc_id, Holdfast__V1__ClientStatus status)
 {
 	struct sim_entry entry = {.node = node, .status = status};
 
 	(void)str_copy(entry.alloc_id, sizeof(entry.alloc_id), alloc_id);
-	say_status(&entry);
+	send_status(&entry);
 }
 
 struct receipt_about {
@@ -153,8 +153,8 @@ struct receipt_about {
 	uint64_t generation;
 };
 
-static void say_receipt(struct sim_node *node, const struct receipt_about *about, bool released,
-			const char *error)
+static void send_receipt(struct sim_node *node, const struct receipt_about *about, bool released,
+			 const char *error)
 {
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 	Holdfast__V1__ClaimReceipt receipt = HOLDFAST__V1__CLAIM_RECEIPT__INIT;
@@ -189,16 +189,16 @@ static struct receipt_about about_entry(const struct sim_entry *entry)
 }
 
 /* Whatever the server has not acknowledged is said again. */
-static void say_receipts(struct sim_entry *entry)
+static void send_receipts(struct sim_entry *entry)
 {
 	const struct receipt_about about = about_entry(entry);
 
 	if (entry->claim_id[0] == '\0' || !str_eq(entry->claim_boot, entry->node->boot_id))
 		return;
 	if (entry->phase == SIM_MOUNTED && !entry->mounted_acked)
-		say_receipt(entry->node, &about, false, NULL);
+		send_receipt(entry->node, &about, false, NULL);
 	if (entry->phase == SIM_UNMOUNTED && !entry->released_acked)
-		say_receipt(entry->node, &about, true, NULL);
+		send_receipt(entry->node, &about, true, NULL);
 }
 
 static void become_terminal(struct sim_entry *entry, Holdfast__V1__ClientStatus status)
@@ -212,8 +212,8 @@ static void become_terminal(struct sim_entry *entry, Holdfast__V1__ClientStatus 
 	entry->call = NULL;
 	entry->phase = SIM_UNMOUNTED;
 	entry->status = status;
-	say_receipts(entry);
-	say_status(entry);
+	send_receipts(entry);
+	send_status(entry);
 }
 
 static void mount_volume(struct sim_entry *entry)
@@ -234,8 +234,8 @@ static void mount_volume(struct sim_entry *entry)
 	entry->mounted_acked = entry->released_acked = false;
 	sim->counts[COUNT_MOUNTED]++;
 	oracle_check_mounts(sim);
-	say_receipts(entry);
-	say_status(entry);
+	send_receipts(entry);
+	send_status(entry);
 }
 
 static bool has_one_writer(Holdfast__V1__AccessMode mode)
@@ -345,7 +345,7 @@ static void take_run(struct sim_node *node, const Holdfast__V1__Allocation *allo
 	struct sim_entry *entry = sim_node_find(node, alloc->id);
 
 	if (entry) {
-		say_status(entry);
+		send_status(entry);
 		return;
 	}
 	for (int i = 0; i < SIM_FORGOTTEN; i++)
@@ -354,7 +354,7 @@ static void take_run(struct sim_node *node, const Holdfast__V1__Allocation *allo
 				 node->id, alloc->id);
 	entry = new_entry(node);
 	if (!entry) {
-		say_status_of(node, alloc->id, HOLDFAST__V1__CLIENT_STATUS__FAILED);
+		send_status_of(node, alloc->id, HOLDFAST__V1__CLIENT_STATUS__FAILED);
 		return;
 	}
 	*entry = (struct sim_entry){.phase = SIM_NEW,
@@ -371,7 +371,7 @@ static void try_unmount(struct sim_entry *entry)
 	const struct receipt_about about = about_entry(entry);
 
 	if (entry->phase == SIM_MOUNTED && entry->node->unmount_fails) {
-		say_receipt(entry->node, &about, true, "EBUSY");
+		send_receipt(entry->node, &about, true, "EBUSY");
 		return;
 	}
 	become_terminal(entry, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
@@ -382,12 +382,12 @@ static void take_stop(struct sim_node *node, const char *alloc_id)
 	struct sim_entry *entry = sim_node_find(node, alloc_id);
 
 	if (!entry) {
-		say_status_of(node, alloc_id, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+		send_status_of(node, alloc_id, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
 		return;
 	}
 	entry->stopping = true;
 	if (entry->phase == SIM_UNMOUNTED)
-		say_status(entry);
+		send_status(entry);
 	else
 		try_unmount(entry);
 }
@@ -398,12 +398,12 @@ static void release_in_kernel(struct sim_node *node, const char *alloc_id, const
 	struct sim_entry *there = find_in_kernel(node, alloc_id);
 
 	if (there && node->unmount_fails) {
-		say_receipt(node, about, true, "EBUSY");
+		send_receipt(node, about, true, "EBUSY");
 		return;
 	}
 	if (there)
 		unmount_in_kernel(there);
-	say_receipt(node, about, true, NULL);
+	send_receipt(node, about, true, NULL);
 }
 
 /* Its work must not go on with what may be another's. */
@@ -434,7 +434,7 @@ static void take_release(struct sim_node *node, const Holdfast__V1__Claim *claim
 		if (entry->stopping)
 			try_unmount(entry);
 		else
-			say_receipt(node, &about, true, "it runs here");
+			send_receipt(node, &about, true, "it runs here");
 		return;
 	}
 	release_in_kernel(node, claim->allocation_id, &about);
@@ -481,7 +481,7 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 		node->welcomed = node->is_pinned = true;
 		for (int i = 0; i < SIM_ENTRIES; i++)
 			if (sim_entry_is_known(&node->entries[i]))
-				say_receipts(&node->entries[i]);
+				send_receipts(&node->entries[i]);
 		break;
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_RUN:
 		take_run(node, down->run->alloc);
@@ -571,7 +571,7 @@ static void make_fingerprint(const struct sim_node *node, struct fingerprint *fp
 	fp->plugins[1] = &fp->csi;
 }
 
-void sim_node_say_plugins(struct sim_node *node)
+void sim_node_send_plugins(struct sim_node *node)
 {
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 	Holdfast__V1__Fingerprint pb = HOLDFAST__V1__FINGERPRINT__INIT;
@@ -613,7 +613,7 @@ static void name_entries(struct sim_node *node, Holdfast__V1__SessionHello *hell
 	}
 }
 
-void sim_node_say_hello(struct sim_node *node)
+void sim_node_send_hello(struct sim_node *node)
 {
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 	Holdfast__V1__SessionHello hello = HOLDFAST__V1__SESSION_HELLO__INIT;
@@ -667,7 +667,7 @@ void sim_node_connect(struct sim_node *node)
 	if (rpc_stream_open(node->client, &holdfast__v1__nodes__descriptor, "Session", CALL_TIMEOUT_US,
 			    &events, node, &node->stream, NULL) != STATUS_OK)
 		sim_fail(node->sim, "%s cannot open a session", node->id);
-	sim_node_say_hello(node);
+	sim_node_send_hello(node);
 }
 
 void sim_node_disconnect(struct sim_node *node)
@@ -720,7 +720,7 @@ void sim_node_reinstall(struct sim_node *node)
 		node->sim->volumes[v].attached[node->number] = false;
 }
 
-static void say_heartbeat(struct sim_node *node)
+static void send_heartbeat(struct sim_node *node)
 {
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 	Holdfast__V1__Heartbeat heartbeat = HOLDFAST__V1__HEARTBEAT__INIT;
@@ -735,7 +735,7 @@ void sim_node_act(struct sim_node *node)
 {
 	if (!node->stream || !node->welcomed)
 		return;
-	say_heartbeat(node);
+	send_heartbeat(node);
 	for (int i = 0; i < SIM_ENTRIES; i++) {
 		struct sim_entry *entry = &node->entries[i];
 
@@ -744,6 +744,6 @@ void sim_node_act(struct sim_node *node)
 		else if (entry->phase == SIM_MOUNTED && entry->stopping)
 			try_unmount(entry);
 		else if (sim_entry_is_known(entry) && entry->phase != SIM_CLAIMING)
-			say_receipts(entry);
+			send_receipts(entry);
 	}
 }

@@ -139,7 +139,7 @@ def what_is_to_be_read_is_in_them(debs):
         need(len(having) == 1, f"{name}: in {having}")
 
 
-def the_licence_is_said(debs):
+def the_licence_is_reported(debs):
     for name, deb in debs.items():
         with tempfile.TemporaryDirectory() as folder:
             run("dpkg-deb", "-x", deb, folder)
@@ -197,7 +197,7 @@ def main():
     passed, failed = 0, 0
     checks = [all_are_there, they_belong_together, lintian_has_nothing_to_say, every_override_has_a_reason,
               nothing_in_them_has_privilege, what_is_in_etc_is_a_conffile, the_two_helpers_are_the_same_bytes,
-              scripts_are_shell, what_is_to_be_read_is_in_them, the_licence_is_said]  # fmt: skip
+              scripts_are_shell, what_is_to_be_read_is_in_them, the_licence_is_reported]  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="holdfast-packages-") as folder:
         again = Again(folder)
         for check in [*checks, again.the_bytes_are_the_same, again.every_compiler_call_is_hardened]:

@@ -89,7 +89,7 @@ class Front:
         if do == "malformed":
             yield GARBAGE
         if do in ("truncated", "reset", "http"):
-            context.abort(grpc.StatusCode.INTERNAL, f"this stack cannot be told to do {do}")
+            context.abort(grpc.StatusCode.INTERNAL, f"this stack cannot be ordered to do {do}")
         if outcome["code"]:
             abort(context, outcome)
         encoded = self.encode(method, outcome["response"])

@@ -28,7 +28,7 @@ static void fail(struct rpc_call *call, enum status status, const char *message)
 }
 
 /* End the call as the client asks for; false when it does not ask. */
-static bool fail_as_told(struct rpc_call *call, const Grpc__Testing__EchoStatus *told)
+static bool fail_as_requested(struct rpc_call *call, const Grpc__Testing__EchoStatus *told)
 {
 	if (!told || told->code == 0)
 		return false;
@@ -52,7 +52,7 @@ static void on_unary(struct rpc_call *call, const ProtobufCMessage *message, voi
 	Grpc__Testing__Payload payload = GRPC__TESTING__PAYLOAD__INIT;
 
 	(void)userdata;
-	if (fail_as_told(call, request->response_status))
+	if (fail_as_requested(call, request->response_status))
 		return;
 	if (!make_payload(request->response_size, &payload)) {
 		fail(call, STATUS_INVALID_ARGUMENT, "no answer of that size");
@@ -104,7 +104,7 @@ static void on_output_message(struct rpc_call *call, const ProtobufCMessage *mes
 		(const Grpc__Testing__StreamingOutputCallRequest *)message;
 
 	(void)userdata;
-	if (fail_as_told(call, request->response_status))
+	if (fail_as_requested(call, request->response_status))
 		return;
 	for (size_t i = 0; i < request->n_response_parameters; i++)
 		if (!send_payload(call, request->response_parameters[i]->size))

@@ -129,7 +129,7 @@ static ssize_t pass_on(enum command command, int socket, const void *bytes, size
 	return send(socket, bytes, n, MSG_NOSIGNAL);
 }
 
-/* The agent process: carries messages until it is told to end. */
+/* The agent process: carries messages until it is ordered to end. */
 static void carry(int control, int helper_socket, pid_t helper)
 {
 	uint8_t buf[2048];

@@ -40,7 +40,7 @@ struct refusal {
 	bool is_silent; /* descriptor 3 is no socket to say it on */
 };
 
-static void assert_said(struct agent *agent, const struct refusal *want)
+static void assert_refusal(struct agent *agent, const struct refusal *want)
 {
 	char line[512];
 	const struct mh_failure *failure = &agent->failure;
@@ -75,7 +75,7 @@ static void assert_refuses(const struct agent_start *how, const struct refusal *
 
 	if (agent_start(&agent, how))
 		fail_msg("it started; wanted %s", starts[want->word].word);
-	assert_said(&agent, want);
+	assert_refusal(&agent, want);
 	assert_int_equal(agent_stop_code(&agent), starts[want->word].code);
 	seen[want->word] = true;
 }
@@ -228,7 +228,7 @@ static void without_audit_write(void)
 	(void)prctl(PR_CAPBSET_DROP, CAP_AUDIT_WRITE, 0, 0, 0);
 }
 
-TEST_FIXTURE(a_unit_that_takes_too_much_is_told_where_it_hurts, as_before, NULL)
+TEST_FIXTURE(a_unit_that_takes_too_much_is_reported_where_it_hurts, as_before, NULL)
 {
 	REFUSES(&(struct agent_start){.as_root = without_setgid}, START_BECOME_ROOT, "setgroups", 0, EPERM);
 	REFUSES(&(struct agent_start){.as_root = without_sys_admin}, START_PROCFS, "", 0, EPERM);
@@ -657,7 +657,7 @@ TEST_FIXTURE(a_reader_of_the_trail_stops_nobody, as_before, NULL)
 	(void)close(fd);
 }
 
-TEST_FIXTURE(the_start_says_whether_tickets_are_required, as_before, NULL)
+TEST_FIXTURE(the_start_reports_whether_tickets_are_required, as_before, NULL)
 {
 	struct agent agent;
 

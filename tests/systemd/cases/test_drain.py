@@ -129,7 +129,7 @@ class Drain(unittest.TestCase):
         self.assertTrue(run_alloc("after-shutdown")["published"])
         self.assertIn("drain ended", machine.holdfast("agent", "status").stdout)
 
-    def test_without_a_server_all_is_unmounted_and_it_is_told_later(self):
+    def test_without_a_server_all_is_unmounted_and_it_is_reported_later(self):
         alloc = run_alloc("alone")
         machine.systemctl("stop", SERVER)
         machine.systemctl("stop", DRAIN, check=False)

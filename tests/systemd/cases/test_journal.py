@@ -107,7 +107,7 @@ class Journal(unittest.TestCase):
         self.assertNotIn("Claims.Free by", everything)
         self.assertNotRegex(everything, r"Volumes\.Claim by [^ ]+: ")
 
-    def test_a_refusal_is_told_with_the_volume_and_why(self):
+    def test_a_refusal_is_reported_with_the_volume_and_why(self):
         machine.holdfast("volume", "register", machine.volume_spec("wanted"))
         agent = int(machine.show("holdfast-agent-socket.service", "MainPID"))
         os.kill(agent, signal.SIGSTOP)  # so that both are accepted before one of them has the volume
@@ -127,7 +127,7 @@ class Journal(unittest.TestCase):
         for e in (refused, granted):
             machine.holdfast("alloc", "stop", e["HOLDFAST_ALLOC"])
 
-    def test_what_the_daemons_do_is_told(self):
+    def test_what_the_daemons_do_is_reported(self):
         told(SERVER, "server-listening")
         told(SERVER, "node-connected")
         told(AGENT, "helper-runs")

@@ -43,7 +43,7 @@ class Daemons(unittest.TestCase):
     def until_status(self, unit, wanted):
         machine.wait_for(f"{unit} to say: {wanted}", lambda: wanted in units.status_text(unit))
 
-    def test_the_status_says_how_it_is(self):
+    def test_the_status_reports_how_it_is(self):
         self.until_status(units.SOCKET_AGENT, "connected to 127.0.0.1:4656; mount helper runs; 1 allocation")
         self.until_status(units.SERVER, "listening on 127.0.0.1:4656, cluster test; 1 of 1 node connected; 0 releases waiting")
         machine.systemctl("stop", units.SERVER)
@@ -55,7 +55,7 @@ class Daemons(unittest.TestCase):
         machine.systemctl("start", units.SOCKET_AGENT)
         self.until_status(units.SERVER, "1 of 1 node connected")
 
-    def test_without_a_mount_helper_the_agent_serves_and_says_so(self):
+    def test_without_a_mount_helper_the_agent_serves_and_reports_it(self):
         machine.systemctl("stop", "holdfast-mounthelper.socket")
         machine.run("systemctl", "mask", "--runtime", "holdfast-mounthelper.socket")
         machine.systemctl("restart", units.SOCKET_AGENT)

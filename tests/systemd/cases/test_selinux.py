@@ -90,7 +90,7 @@ class Enforcing(unittest.TestCase):
         for domain in (SERVER, AGENT, HELPER):
             self.assertEqual([], denials(domain))
 
-    def test_2_a_mislabelled_program_says_so_and_how_to_mend_it(self):
+    def test_2_a_mislabelled_program_reports_it_and_how_to_mend_it(self):
         unit = "holdfast-server.service"
         machine.run("chcon", "-t", "bin_t", "/usr/sbin/holdfast-server")
         machine.systemctl("restart", unit)
@@ -123,7 +123,7 @@ class Enforcing(unittest.TestCase):
             done = probe(VOLUME, "/usr/bin/socat", "-u", "OPEN:/dev/null", f"UNIX-CONNECT:{target}")
             self.assert_denied(VOLUME, rf"\{{ {permission} \}}.*tcontext=\S+:{label}:", done)
 
-    def test_7_the_agent_starts_and_stops_listed_units_if_a_boolean_says_so(self):
+    def test_7_the_agent_starts_and_stops_listed_units_if_a_boolean_reports_it(self):
         unit = "hf-listed.service"
         tasks.make_unit(unit, tasks.service("/bin/sleep infinity"))
         machine.systemctl("daemon-reload")

@@ -153,7 +153,7 @@ class TaskDriver(unittest.TestCase):
             self.assertEqual(ended(ident)["client_status"], "COMPLETE")
             machine.wait_for("the network to follow", lambda still=still: machine.is_active("holdfast-network@web.service") == still)
 
-    def test_a_unit_has_no_commands_in_it_and_says_where_its_output_is(self):
+    def test_a_unit_has_no_commands_in_it_and_reports_where_its_output_is(self):
         ident = submit("noexec", "hf-db.service")
         wait_status(ident, "RUNNING")
         for words in (("alloc", "exec", ident, "--", "/bin/true"), ("alloc", "logs", ident), ("alloc", "stats", ident)):
@@ -186,7 +186,7 @@ class TaskDriver(unittest.TestCase):
         self.assertEqual(ended(ident)["client_status"], "COMPLETE")
         self.assertEqual(mounted(ident), [])
 
-    def test_a_unit_that_fails_says_how_and_gives_its_volume_back(self):
+    def test_a_unit_that_fails_reports_how_and_gives_its_volume_back(self):
         ident = submit("fails", "hf-fails.service")
         now = machine.wait_for("it to fail", lambda: (a := alloc(ident))["client_status"] == "FAILED" and a)
         self.assertIn("exit-code", now["client_description"])

@@ -60,7 +60,7 @@ class ACompromisedHolder(unittest.TestCase):
                 self.assertIn(words, units.log("evil"))
                 units.tear_down("victim.service", EVIL)
 
-    def test_a_holder_that_says_nothing_gives_nothing(self):
+    def test_a_holder_that_reports_nothing_gives_nothing(self):
         units.drop_in("evil", HOLDER.format(script=":", afterwards=""))
         self.assertNotEqual(0, units.start("victim.service", check=False).returncode)
         self.assertIn("does not say where it is published", units.log("evil"))

@@ -472,7 +472,7 @@ TEST_FIXTURE(a_mount_that_the_trail_takes_no_record_of_fails_and_is_a_problem_of
 	assert_non_null(problem_with(w, "trail cannot be written", problems));
 }
 
-TEST_FIXTURE(a_refusal_that_a_wrong_clock_explains_says_so, world_setup, world_teardown)
+TEST_FIXTURE(a_refusal_that_a_wrong_clock_explains_reports_it, world_setup, world_teardown)
 {
 	char problems[AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE];
 	struct world *w = *state;
@@ -490,7 +490,7 @@ TEST_FIXTURE(a_refusal_that_a_wrong_clock_explains_says_so, world_setup, world_t
 	assert_true(w->server.hello_clock_ms != 0);
 }
 
-TEST_FIXTURE(a_refusal_that_a_clock_does_not_explain_says_nothing_of_clocks, world_setup, world_teardown)
+TEST_FIXTURE(a_refusal_that_a_clock_does_not_explain_reports_nothing_of_clocks, world_setup, world_teardown)
 {
 	char problems[AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE];
 	struct world *w = *state;

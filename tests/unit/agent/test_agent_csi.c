@@ -333,7 +333,7 @@ static bool release_failed(struct world *w)
 	return w->server.n_claims > 0 && w->server.claims[0].errors >= 2;
 }
 
-TEST_FIXTURE(the_server_is_told_what_a_release_lacks, setup, teardown)
+TEST_FIXTURE(the_server_is_reported_what_a_release_lacks, setup, teardown)
 {
 	struct world *w = *state;
 	Holdfast__V1__GetAgentStatusResponse *report;

@@ -120,7 +120,7 @@ static char *read_file(struct world *w)
 	return file_read(path, DRAIN_FILE_MAX, &text, NULL) < 0 ? NULL : text;
 }
 
-TEST_FIXTURE(all_is_given_back_told_and_written_down, world_setup, teardown)
+TEST_FIXTURE(all_is_given_back_reported_and_written_down, world_setup, teardown)
 {
 	struct world *w = *state;
 	const struct model_alloc *a;

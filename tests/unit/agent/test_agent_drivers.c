@@ -50,7 +50,7 @@ static void on_config(struct rpc_call *call, const ProtobufCMessage *request, vo
 	rpc_call_reply(call, &said.base);
 }
 
-static void say_health(void)
+static void send_health(void)
 {
 	Holdfast__Driver__V1__FingerprintResponse said = HOLDFAST__DRIVER__V1__FINGERPRINT_RESPONSE__INIT;
 	static char why[] = "the engine is away";
@@ -69,7 +69,7 @@ static void on_open(struct rpc_call *call, void *userdata)
 static void on_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
 {
 	driver.watch = call;
-	say_health();
+	send_health();
 }
 
 static void on_closed(struct rpc_call *call, void *userdata)
@@ -206,7 +206,7 @@ TEST_FIXTURE(a_driver_is_shown_when_it_comes_dies_and_comes_back, setup, teardow
 	WORLD_UNTIL(w, is_gone);
 }
 
-TEST_FIXTURE(a_driver_that_says_why_it_is_not_healthy_is_shown_with_it, setup, teardown)
+TEST_FIXTURE(a_driver_that_gives_the_reason_it_is_not_healthy_is_shown_with_it, setup, teardown)
 {
 	struct world *w = *state;
 
@@ -214,7 +214,7 @@ TEST_FIXTURE(a_driver_that_says_why_it_is_not_healthy_is_shown_with_it, setup, t
 	driver_start(w);
 	WORLD_UNTIL(w, is_sick);
 	driver.is_sick = false;
-	say_health();
+	send_health();
 	WORLD_UNTIL(w, is_healthy);
 }
 
@@ -233,7 +233,7 @@ static bool server_knows_it_sick(struct world *w)
 	return w->server.n_drivers == 1 && !w->server.driver_is_healthy;
 }
 
-TEST_FIXTURE(the_server_hears_of_each_change_of_a_driver_as_it_was_said, setup, teardown)
+TEST_FIXTURE(the_server_hears_of_each_change_of_a_driver_as_it_was_reported, setup, teardown)
 {
 	struct world *w = *state;
 
@@ -241,7 +241,7 @@ TEST_FIXTURE(the_server_hears_of_each_change_of_a_driver_as_it_was_said, setup, 
 	WORLD_UNTIL(w, server_knows_it_healthy);
 	assert_string_equal(w->server.driver_version, "4.3\033");
 	driver.is_sick = true;
-	say_health();
+	send_health();
 	WORLD_UNTIL(w, server_knows_it_sick);
 	driver_end();
 	(void)unlink(driver.socket);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CSI plugins of a whole agent: what the server is told of them, what outlives a restart, and allocations
+/* CSI plugins of a whole agent: what the server is notified of them, what outlives a restart, and allocations
  * that run one. */
 
 #include "fake_csi.h"
@@ -72,22 +72,22 @@ static const struct node_plugin *told(const struct world *w)
 	return NULL;
 }
 
-static bool is_told_healthy(struct world *w)
+static bool is_reported_healthy(struct world *w)
 {
 	return told(w) && told(w)->healthy;
 }
 
-static bool is_told_sick(struct world *w)
+static bool is_reported_sick(struct world *w)
 {
 	return told(w) && !told(w)->healthy && told(w)->health_description[0] != '\0';
 }
 
-static bool is_told_gone(struct world *w)
+static bool is_reported_gone(struct world *w)
 {
 	return w->server.fingerprints > 0 && !told(w);
 }
 
-TEST_FIXTURE(a_plugin_is_told_in_the_session_that_runs, setup, teardown)
+TEST_FIXTURE(a_plugin_is_reported_in_the_session_that_runs, setup, teardown)
 {
 	struct world *w = *state;
 
@@ -95,35 +95,35 @@ TEST_FIXTURE(a_plugin_is_told_in_the_session_that_runs, setup, teardown)
 	WORLD_UNTIL(w, has_mount_snapshot);
 	assert_null(told(w));
 	bind_socket("ebs/csi.sock");
-	WORLD_UNTIL(w, is_told_healthy);
+	WORLD_UNTIL(w, is_reported_healthy);
 	assert_string_equal(told(w)->provider, "fake.csi.test");
 	assert_string_equal(told(w)->node.provider_node_id, "fake-node");
 	assert_true(told(w)->has_controller && told(w)->controller.attach_detach);
 	/* native profiles besides */
 	assert_int_equal(w->server.n_plugins, 2);
 	fake_csi_set_up(plugin, false);
-	WORLD_UNTIL(w, is_told_sick);
+	WORLD_UNTIL(w, is_reported_sick);
 	(void)unlink(path_of("ebs/csi.sock"));
 	(void)rmdir(path_of("ebs"));
-	WORLD_UNTIL(w, is_told_gone);
+	WORLD_UNTIL(w, is_reported_gone);
 	assert_int_equal(w->server.n_plugins, 1);
 	assert_int_equal(w->server.hellos, 1);
 }
 
-TEST_FIXTURE(a_plugin_that_stands_at_the_start_is_told_in_each_session, setup, teardown)
+TEST_FIXTURE(a_plugin_that_stands_at_the_start_is_reported_in_each_session, setup, teardown)
 {
 	struct world *w = *state;
 	unsigned int fingerprints;
 
 	bind_socket("ebs/csi.sock");
 	world_start_agent(w);
-	WORLD_UNTIL(w, is_told_healthy);
+	WORLD_UNTIL(w, is_reported_healthy);
 	fingerprints = w->server.fingerprints;
 	w->server.hellos = 0;
 	w->server.n_plugins = 0;
 	world_restart_server(w);
 	WORLD_UNTIL(w, is_connected);
-	assert_true(is_told_healthy(w));
+	assert_true(is_reported_healthy(w));
 	assert_int_equal(w->server.hello_plugins, 2);
 	/* nothing had changed after the hello */
 	world_idle(w, 50);
@@ -142,7 +142,7 @@ static bool has_other_profile(struct world *w)
 	return w->server.n_plugins == 1 && str_eq(w->server.plugins[0].profile, "other");
 }
 
-TEST_FIXTURE(another_policy_of_the_helper_is_told_in_the_session_that_runs, setup, teardown)
+TEST_FIXTURE(another_policy_of_the_helper_is_reported_in_the_session_that_runs, setup, teardown)
 {
 	struct world *w = *state;
 
@@ -166,7 +166,7 @@ static bool is_native_healthy(struct world *w)
 	return w->server.n_plugins == 1 && w->server.plugins[0].healthy;
 }
 
-TEST_FIXTURE(a_helper_that_does_not_start_is_told_and_so_is_one_that_does_again, setup, teardown)
+TEST_FIXTURE(a_helper_that_does_not_start_is_reported_and_so_is_one_that_does_again, setup, teardown)
 {
 	struct world *w = *state;
 
@@ -190,7 +190,7 @@ TEST_FIXTURE(what_is_known_of_a_plugin_outlives_the_agent, setup, teardown)
 
 	world_start_agent(w);
 	bind_socket("ebs/csi.sock");
-	WORLD_UNTIL(w, is_told_healthy);
+	WORLD_UNTIL(w, is_reported_healthy);
 	world_idle(w, 50); /* until it is on the disk */
 	world_kill_agent(w);
 	fake_csi_set_up(plugin, false);
@@ -198,13 +198,13 @@ TEST_FIXTURE(what_is_known_of_a_plugin_outlives_the_agent, setup, teardown)
 	w->server.hellos = 0;
 	world_start_agent(w);
 	WORLD_UNTIL(w, is_connected);
-	assert_true(is_told_sick(w));
+	assert_true(is_reported_sick(w));
 	assert_string_equal(told(w)->provider, "fake.csi.test");
 	assert_true(told(w)->has_controller && told(w)->node.stage);
 	/* and is forgotten with its folder, there too */
 	(void)unlink(path_of("ebs/csi.sock"));
 	(void)rmdir(path_of("ebs"));
-	WORLD_UNTIL(w, is_told_gone);
+	WORLD_UNTIL(w, is_reported_gone);
 	world_idle(w, 50);
 	world_kill_agent(w);
 	w->server.hellos = 0;
@@ -247,7 +247,7 @@ TEST_FIXTURE(an_allocation_runs_when_its_plugin_is_healthy, setup, teardown)
 	protobuf_c_message_free_unpacked(&report->base, NULL);
 	bind_socket("ebs/csi.sock");
 	WORLD_UNTIL(w, a_runs);
-	WORLD_UNTIL(w, is_told_healthy);
+	WORLD_UNTIL(w, is_reported_healthy);
 	assert_string_equal(told(w)->allocation_id, ALLOC_A);
 	report = world_report(w);
 	assert_int_equal(report->n_plugins, 1);
@@ -260,7 +260,7 @@ TEST_FIXTURE(an_allocation_runs_when_its_plugin_is_healthy, setup, teardown)
 	protobuf_c_message_free_unpacked(&report->base, NULL);
 	stop_a(w);
 	/* its socket stands still, and is nobody's */
-	WORLD_UNTIL(w, is_told_gone);
+	WORLD_UNTIL(w, is_reported_gone);
 }
 
 TEST_FIXTURE(an_allocation_whose_plugin_is_not_healthy_in_time_fails_with_the_reason, setup, teardown)
@@ -287,7 +287,7 @@ TEST_FIXTURE(an_allocation_can_be_stopped_while_it_waits_for_its_plugin, setup, 
 	stop_a(w);
 	assert_int_equal(status_of(w, ALLOC_A), CLIENT_COMPLETE);
 	bind_socket("ebs/csi.sock");
-	WORLD_UNTIL(w, is_told_healthy);
+	WORLD_UNTIL(w, is_reported_healthy);
 	assert_string_equal(told(w)->allocation_id, "");
 }
 
@@ -301,7 +301,7 @@ TEST_FIXTURE(an_allocation_that_runs_goes_on_after_a_restart_without_its_plugin,
 	WORLD_UNTIL(w, a_waits_for_its_plugin);
 	bind_socket("ebs/csi.sock");
 	WORLD_UNTIL(w, a_runs);
-	WORLD_UNTIL(w, is_told_healthy);
+	WORLD_UNTIL(w, is_reported_healthy);
 	world_idle(w, 50);
 	world_kill_agent(w);
 	(void)unlink(path_of("ebs/csi.sock"));
@@ -310,13 +310,13 @@ TEST_FIXTURE(an_allocation_that_runs_goes_on_after_a_restart_without_its_plugin,
 	WORLD_UNTIL(w, has_mount_snapshot);
 	world_idle(w, 1200);
 	assert_int_equal(status_of(w, ALLOC_A), CLIENT_RUNNING);
-	assert_true(is_told_sick(w));
+	assert_true(is_reported_sick(w));
 	assert_string_equal(told(w)->allocation_id, ALLOC_A);
 	bind_socket("ebs/csi.sock");
-	WORLD_UNTIL(w, is_told_healthy);
+	WORLD_UNTIL(w, is_reported_healthy);
 	assert_string_equal(told(w)->allocation_id, ALLOC_A);
 	stop_a(w);
-	WORLD_UNTIL(w, is_told_gone);
+	WORLD_UNTIL(w, is_reported_gone);
 }
 
 static bool a_waits_for_both(struct world *w)
@@ -349,19 +349,19 @@ TEST_FIXTURE(an_allocation_of_two_plugins_runs_when_both_are_healthy, setup, tea
 	WORLD_UNTIL(w, a_waits_for_its_plugin); /* for the other one alone */
 	bind_socket("ebs/csi.sock");
 	WORLD_UNTIL(w, a_runs);
-	WORLD_UNTIL(w, is_told_healthy);
+	WORLD_UNTIL(w, is_reported_healthy);
 	world_idle(w, 50);
 	world_kill_agent(w);
 	w->server.hellos = 0;
 	world_start_agent(w);
-	WORLD_UNTIL(w, is_told_healthy);
+	WORLD_UNTIL(w, is_reported_healthy);
 	for (size_t i = 0; i < w->server.n_plugins; i++)
 		if (w->server.plugins[i].profile[0] == '\0')
 			assert_string_equal(w->server.plugins[i].allocation_id, ALLOC_A);
 	assert_int_equal(w->server.n_plugins, 3);
 	assert_int_equal(status_of(w, ALLOC_A), CLIENT_RUNNING);
 	stop_a(w);
-	WORLD_UNTIL(w, is_told_gone);
+	WORLD_UNTIL(w, is_reported_gone);
 	assert_int_equal(w->server.n_plugins, 1);
 }
 
@@ -378,11 +378,11 @@ TEST_FIXTURE(an_allocation_fails_when_one_of_its_plugins_is_not_healthy_in_time,
 	expect_failed_and_undone(w, STATUS_UNAVAILABLE, "plugin nfs was not healthy within");
 }
 
-TEST(a_fingerprint_is_told_once)
+TEST(a_fingerprint_is_reported_once)
 {
 	Holdfast__V1__Fingerprint one = HOLDFAST__V1__FINGERPRINT__INIT;
 	Holdfast__V1__NodePlugin row = HOLDFAST__V1__NODE_PLUGIN__INIT, *list[] = {&row};
-	struct fingerprint_told said = {0};
+	struct fingerprint_sent said = {0};
 
 	assert_true(fingerprint_has_changed(&said, &one)); /* an empty one is a change as well */
 	fingerprint_note(&said, &one);

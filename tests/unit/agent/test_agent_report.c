@@ -20,7 +20,7 @@ static void ask(struct world *w)
 	WORLD_UNTIL(w, has_reported);
 }
 
-TEST_FIXTURE(what_runs_is_told_with_each_claim_it_holds, world_setup, world_teardown)
+TEST_FIXTURE(what_runs_is_reported_with_each_claim_it_holds, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -96,7 +96,8 @@ static bool a_is_over(struct world *w)
 	return status_of(w, ALLOC_A) == CLIENT_LOST;
 }
 
-TEST_FIXTURE(what_was_held_before_a_reboot_is_told_as_let_go_under_its_own_boot, world_setup, world_teardown)
+TEST_FIXTURE(what_was_held_before_a_reboot_is_reported_as_let_go_under_its_own_boot, world_setup,
+	     world_teardown)
 {
 	struct world *w = *state;
 
@@ -119,7 +120,7 @@ TEST_FIXTURE(what_was_held_before_a_reboot_is_told_as_let_go_under_its_own_boot,
 	}
 }
 
-TEST_FIXTURE(a_node_that_holds_nothing_says_so, world_setup, world_teardown)
+TEST_FIXTURE(a_node_that_holds_nothing_reports_it, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -131,7 +132,7 @@ TEST_FIXTURE(a_node_that_holds_nothing_says_so, world_setup, world_teardown)
 	assert_int_equal(w->server.n_reported, 0);
 }
 
-TEST_FIXTURE(what_the_journal_holds_is_told_after_a_restart_of_the_agent, world_setup, world_teardown)
+TEST_FIXTURE(what_the_journal_holds_is_reported_after_a_restart_of_the_agent, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -185,7 +186,7 @@ static bool all_run(struct world *w)
 	return true;
 }
 
-TEST_FIXTURE(much_is_told_in_parts, world_setup, world_teardown)
+TEST_FIXTURE(much_is_reported_in_parts, world_setup, world_teardown)
 {
 	enum { N = NODE_REPORT_ALLOCS + 1 };
 	struct world *w = *state;

@@ -247,7 +247,7 @@ static bool has_reported(struct world *w)
 	return w->server.report_complete;
 }
 
-static bool says_that_it_went_back(struct world *w)
+static bool reports_a_revert(struct world *w)
 {
 	Holdfast__V1__GetAgentStatusResponse *report = world_report(w);
 	bool is_said = false;
@@ -258,31 +258,31 @@ static bool says_that_it_went_back(struct world *w)
 	return is_said;
 }
 
-static bool says_it_no_more(struct world *w)
+static bool reports_no_revert(struct world *w)
 {
-	return !says_that_it_went_back(w);
+	return !reports_a_revert(w);
 }
 
-TEST_FIXTURE(a_node_that_was_reverted_says_so_in_its_status_until_the_session_after_its_report, world_setup,
-	     world_teardown)
+TEST_FIXTURE(a_node_that_was_reverted_reports_it_in_its_status_until_the_session_after_its_report,
+	     world_setup, world_teardown)
 {
 	struct world *w = *state;
 
 	start_with_a(w, 1);
 	model_server_want_report(&w->server, 0);
 	WORLD_UNTIL(w, has_reported);
-	assert_false(says_that_it_went_back(w));
-	w->server.says_reverted = true;
+	assert_false(reports_a_revert(w));
+	w->server.is_reverted = true;
 	model_server_want_report(&w->server, 0);
 	WORLD_UNTIL(w, has_reported);
-	assert_true(says_that_it_went_back(w));
+	assert_true(reports_a_revert(w));
 	/* it has reported, and the server does not find it in its next hello */
 	model_server_hang_up(&w->server);
-	WORLD_UNTIL(w, says_it_no_more);
+	WORLD_UNTIL(w, reports_no_revert);
 	stop_a(w);
 }
 
-TEST_FIXTURE(what_a_reverted_node_has_mounted_is_told_and_given_up_at_the_servers_order, world_setup,
+TEST_FIXTURE(what_a_reverted_node_has_mounted_is_reported_and_given_up_at_the_servers_order, world_setup,
 	     world_teardown)
 {
 	struct world *w = *state;
@@ -351,7 +351,7 @@ TEST_FIXTURE(what_a_journal_that_was_put_back_has_mounted_is_not_mounted_before_
 	expect_nothing_mounted(w);
 }
 
-TEST_FIXTURE(what_is_released_is_not_told_as_mounted, world_setup, world_teardown)
+TEST_FIXTURE(what_is_released_is_not_reported_as_mounted, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -428,7 +428,7 @@ static unsigned int receipts_of(const struct world *w)
 
 static unsigned int receipts_expected;
 
-static bool is_mounted_again_and_told(struct world *w)
+static bool is_mounted_again_and_reported(struct world *w)
 {
 	return fake_helper_mount(&w->fake, "", ALLOC_A, 0) && fake_helper_mount(&w->fake, "", ALLOC_A, 1) &&
 	       receipts_of(w) >= receipts_expected;
@@ -453,7 +453,7 @@ TEST_FIXTURE(a_mount_that_somebody_took_away_is_made_again_under_its_claim, worl
 				w->fake.state->mounts[i].is_used = false;
 		}
 		world_start_agent(w);
-		WORLD_UNTIL(w, is_mounted_again_and_told);
+		WORLD_UNTIL(w, is_mounted_again_and_reported);
 		WORLD_UNTIL(w, all_is_acknowledged);
 		assert_int_equal(done(w, MH_OP_PUBLISH) - published, slots == 3 ? 2 : 1);
 		assert_int_equal(status_of(w, ALLOC_A), CLIENT_RUNNING);

@@ -414,7 +414,7 @@ TEST(volumes_are_claimed_and_mounted_in_order_and_given_back_in_reverse)
 	free(record);
 }
 
-TEST(what_the_server_says_is_published_is_nothing_to_a_new_record)
+TEST(what_the_server_reports_is_published_is_nothing_to_a_new_record)
 {
 	struct alloc_volume published[2] = {{.path = "/elsewhere/0"}, {.path = "/elsewhere/1"}};
 	char description[] = "it ran";

@@ -289,7 +289,7 @@ TEST(a_new_volume_that_cannot_be_kept_is_an_error_and_never_cut)
 	}
 }
 
-TEST(a_copy_is_one_when_the_plugin_says_so)
+TEST(a_copy_is_one_when_the_plugin_reports_it)
 {
 	struct made made;
 
@@ -385,7 +385,7 @@ TEST(a_volume_is_confirmed_when_each_capability_is)
 	assert_verdict(&v, false, "xxx");
 }
 
-TEST(what_a_plugin_confirms_is_what_it_was_told)
+TEST(a_plugin_confirms_what_it_was_asked)
 {
 	struct validation v;
 

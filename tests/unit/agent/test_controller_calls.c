@@ -229,7 +229,7 @@ TEST_FIXTURE(what_is_not_there_is_detached, setup, teardown)
 	assert_int_equal(world.last_case, HOLDFAST__V1__PLUGIN_REPLY__RESPONSE_DETACH);
 }
 
-TEST_FIXTURE(a_half_that_is_not_here_is_said_to_be_not_here, setup, teardown)
+TEST_FIXTURE(a_half_that_is_not_here_is_reported_not_here, setup, teardown)
 {
 	world.plugin_status = STATUS_NOT_FOUND;
 	take_detach(7, "vol-1");

@@ -358,7 +358,7 @@ TEST(a_topology_is_asked_for_only_where_it_is_announced)
 	assert_non_null(strstr(err.msg, "VOLUME_ACCESSIBILITY_CONSTRAINTS"));
 }
 
-TEST(read_only_is_said_only_to_those_that_announce_it)
+TEST(read_only_is_reported_only_to_those_that_announce_it)
 {
 	struct node_plugin facts = able();
 	struct asked asked;

@@ -148,7 +148,7 @@ TEST(each_use_has_its_path)
 	assert_int_equal(strlen(paths.target), CSI_VOLUME_PATH_SIZE - 1); /* as it was */
 }
 
-TEST(a_plugin_is_told_all_that_was_granted)
+TEST(a_plugin_is_reported_all_that_was_granted)
 {
 	struct secret_message *details;
 	struct csi_volume_request request;
@@ -397,7 +397,7 @@ TEST(a_bound_device_is_what_the_kernel_lists_under_its_name)
 	}
 }
 
-TEST(mounts_of_a_device_are_told_from_those_elsewhere)
+TEST(mounts_of_a_device_are_reported_from_those_elsewhere)
 {
 	static const struct {
 		const char *within[2];

@@ -170,7 +170,7 @@ static bool ask(struct device_changes *changes, struct device_moment moment, uin
 	return device_changes_find_mounts(changes, &moment, MAJOR, minor, within, ret);
 }
 
-TEST_FIXTURE(what_was_mounted_since_is_told_from_what_is_elsewhere, setup, teardown)
+TEST_FIXTURE(new_mounts_are_distinguished_from_mounts_elsewhere, setup, teardown)
 {
 	static const struct {
 		const char *root, *point;

@@ -235,7 +235,7 @@ TEST_FIXTURE(a_trail_that_takes_no_record_is_known_until_it_takes_one, setup, te
 
 /* At every request, each way of dying: the request is done once, told once, and everything after it follows.
  */
-TEST(no_request_is_lost_or_told_twice_when_the_helper_dies)
+TEST(no_request_is_lost_or_reported_twice_when_the_helper_dies)
 {
 	static const enum fake_fault deaths[] = {FAKE_DIE_BEFORE, FAKE_DIE_AFTER, FAKE_WRONG_SEQ,
 						 FAKE_OVERSIZE,	  FAKE_SHORT,	  FAKE_TWICE};

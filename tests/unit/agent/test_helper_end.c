@@ -26,7 +26,7 @@ static const char *tell(uint16_t word, int sys_errno, uint32_t number, const cha
 	return err.msg;
 }
 
-static const char *tell_exit(int code, const char *line)
+static const char *explain_exit(int code, const char *line)
 {
 	static struct error err;
 
@@ -35,7 +35,7 @@ static const char *tell_exit(int code, const char *line)
 	return err.msg;
 }
 
-TEST(every_word_is_told_with_its_sentence)
+TEST(every_word_is_reported_with_its_sentence)
 {
 	char expected[64];
 
@@ -71,16 +71,16 @@ TEST(a_word_of_another_release_is_a_number)
 
 TEST(an_exit_code_alone_tells_what_it_can)
 {
-	assert_string_equal(tell_exit(1, ""), "the mount helper (pid 5) ended with exit code 1");
-	assert_string_equal(tell_exit(1, "line"), "the mount helper (pid 5) ended with exit code 1: line");
+	assert_string_equal(explain_exit(1, ""), "the mount helper (pid 5) ended with exit code 1");
+	assert_string_equal(explain_exit(1, "line"), "the mount helper (pid 5) ended with exit code 1: line");
+	assert_non_null(strstr(explain_exit(71, "not-privileged"),
+			       "exit code 71: not-privileged: neither the setuid"));
 	assert_non_null(
-		strstr(tell_exit(71, "not-privileged"), "exit code 71: not-privileged: neither the setuid"));
-	assert_non_null(
-		strstr(tell_exit(76, ""), "one of: log, log-end, state, instances, start-rate, audit"));
+		strstr(explain_exit(76, ""), "one of: log, log-end, state, instances, start-rate, audit"));
 	for (int i = 1; i < START_N; i++)
-		assert_non_null(strstr(tell_exit(codes[i], ""), ": "));
+		assert_non_null(strstr(explain_exit(codes[i], ""), ": "));
 	for (int code = MH_EXIT_VIOLATION; code <= MH_EXIT_ASSERTION; code++)
-		assert_non_null(strstr(tell_exit(code, ""), ": it "));
+		assert_non_null(strstr(explain_exit(code, ""), ": it "));
 }
 
 TEST(only_a_whole_failure_is_one)

@@ -181,7 +181,7 @@ TEST(no_change_of_framing_in_hello_is_accepted)
 	}
 }
 
-TEST(another_version_is_told_apart_from_damage)
+TEST(another_version_is_reported_apart_from_damage)
 {
 	struct mh_hello hello = hello_ok();
 	struct mh_hello got;
@@ -378,7 +378,7 @@ static const struct {
 } reasons[REASON_N] = {MH_REASONS(REASON_ROW)};
 
 /* Each that an answer may carry. Those that end the helper and say nothing more have none. */
-TEST(every_reason_is_told_with_a_sentence_and_the_policys_line)
+TEST(every_reason_is_reported_with_a_sentence_and_the_policys_line)
 {
 	char beginning[128];
 
@@ -407,7 +407,7 @@ TEST(every_reason_is_told_with_a_sentence_and_the_policys_line)
 	}
 }
 
-TEST(a_reason_that_does_not_exist_is_told_as_its_status)
+TEST(a_reason_that_does_not_exist_is_reported_as_its_status)
 {
 	const struct mh_reply reply = {.header.op = MH_OP_STAGE, .status = MH_LIMIT, .reason = REASON_N};
 	struct error err = {0};
@@ -416,7 +416,7 @@ TEST(a_reason_that_does_not_exist_is_told_as_its_status)
 	assert_non_null(strstr(err.msg, "mount helper: a limit of its policy is reached (see"));
 }
 
-TEST(a_used_up_rate_is_told_from_other_limits)
+TEST(a_used_up_rate_is_distinguished_from_other_limits)
 {
 	const struct mh_reply reply = {
 		.header.op = MH_OP_STAGE, .status = MH_LIMIT, .reason = REASON_RATE, .policy_line = 3};
@@ -430,7 +430,7 @@ TEST(a_used_up_rate_is_told_from_other_limits)
 	assert_non_null(strstr(err.msg, "rate-limit: more requests than ops_per_second and burst"));
 }
 
-TEST(what_a_device_lacks_is_told_by_step_and_errno)
+TEST(what_a_device_lacks_is_reported_by_step_and_errno)
 {
 	static const struct {
 		enum step step;
@@ -455,7 +455,7 @@ TEST(what_a_device_lacks_is_told_by_step_and_errno)
 	}
 }
 
-TEST(what_a_plugin_left_is_told_by_its_errno)
+TEST(what_a_plugin_left_is_reported_by_its_errno)
 {
 	static const struct {
 		int sys_errno;
@@ -478,7 +478,7 @@ TEST(what_a_plugin_left_is_told_by_its_errno)
 }
 
 /* BUSY at no step: the helper has not even begun. */
-TEST(a_volume_that_another_instance_has_is_told_from_one_in_use)
+TEST(a_volume_that_another_instance_has_is_distinguished_from_one_in_use)
 {
 	for (int status = 0; status < MH_STATUS_N; status++) {
 		for (int step = 0; step < STEP_N; step++) {

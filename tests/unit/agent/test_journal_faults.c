@@ -100,7 +100,7 @@ int __wrap_sd_event_exit(sd_event *event, int code)
 }
 
 /* The server may have no receipt that the journal has not. */
-static void expect_untold(const struct world *w)
+static void expect_not_logged(const struct world *w)
 {
 	const char *claim_id = fault.receipt + strlen(PREFIX_RECEIPT);
 
@@ -153,7 +153,7 @@ static void end_after_fault(struct world *w)
 			fail_msg("write %u failed, and the agent goes on", fault.at);
 		world_turn(w, world_deadline(), "end");
 	}
-	expect_untold(w);
+	expect_not_logged(w);
 	world_kill_agent(w);
 	forget_fault();
 	world_start_agent(w);
@@ -197,17 +197,17 @@ static void fail_everywhere(enum way way)
 	assert_true(at > 10);
 }
 
-TEST(a_write_that_is_refused_ends_the_agent_and_nothing_is_told)
+TEST(a_write_that_is_refused_ends_the_agent_and_nothing_is_reported)
 {
 	fail_everywhere(WAY_REFUSE);
 }
 
-TEST(a_write_that_fails_ends_the_agent_and_nothing_is_told)
+TEST(a_write_that_fails_ends_the_agent_and_nothing_is_reported)
 {
 	fail_everywhere(WAY_FAIL);
 }
 
-TEST(what_is_not_written_yet_is_not_told)
+TEST(what_is_not_written_yet_is_not_reported)
 {
 	fail_everywhere(WAY_HOLD);
 }

@@ -257,7 +257,7 @@ TEST(a_number_is_another_ones_only_when_that_is_sure)
 	}
 }
 
-TEST(mounts_of_other_numbers_tell_nothing)
+TEST(mounts_of_other_devices_prove_nothing)
 {
 	struct nfs_owner owner = {.dev_minor = 45, .stage_base = STAGE, .is_own = true};
 	const struct mount_entry entries[] = {

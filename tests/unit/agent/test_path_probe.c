@@ -235,7 +235,7 @@ TEST_FIXTURE(waiting_is_bounded, setup, teardown)
 	assert_int_equal(f->n, 0);
 }
 
-TEST_FIXTURE(who_cancels_is_not_told, setup, teardown)
+TEST_FIXTURE(a_cancelled_probe_reports_nothing, setup, teardown)
 {
 	struct fixture *f = *state;
 

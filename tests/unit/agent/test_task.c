@@ -74,7 +74,7 @@ void __wrap_log_ctx(int priority, const struct log_ctx *ctx, const char *fmt, ..
 }
 
 /* Each callback comes with one line, before it. */
-static void expect_told(struct stand *s, int priority, enum log_event event, const struct error *err)
+static void expect_logged(struct stand *s, int priority, enum log_event event, const struct error *err)
 {
 	s->tellings++;
 	assert_int_equal(told.n, s->tellings);
@@ -100,7 +100,7 @@ static void on_runs(const char *invocation, void *userdata)
 {
 	struct stand *s = userdata;
 
-	expect_told(s, LOG_NOTICE, LOG_EVENT_UNIT_RUNS, NULL);
+	expect_logged(s, LOG_NOTICE, LOG_EVENT_UNIT_RUNS, NULL);
 	assert_non_null(strstr(told.text, invocation));
 	s->runs++;
 	(void)str_copy(s->invocation, sizeof(s->invocation), invocation);
@@ -119,9 +119,10 @@ static void on_over(const struct error *err, void *userdata)
 	assert_false(s->is_over || s->is_stopped);
 	s->was_refused = told.event == LOG_EVENT_UNIT_REFUSED;
 	if (!err)
-		expect_told(s, LOG_NOTICE, LOG_EVENT_UNIT_ENDED, NULL);
+		expect_logged(s, LOG_NOTICE, LOG_EVENT_UNIT_ENDED, NULL);
 	else
-		expect_told(s, LOG_ERR, s->was_refused ? LOG_EVENT_UNIT_REFUSED : LOG_EVENT_UNIT_FAILED, err);
+		expect_logged(s, LOG_ERR, s->was_refused ? LOG_EVENT_UNIT_REFUSED : LOG_EVENT_UNIT_FAILED,
+			      err);
 	s->is_over = true;
 	s->over = err ? *err : (struct error){0};
 	drop(s);
@@ -132,7 +133,7 @@ static void on_stopped(void *userdata)
 	struct stand *s = userdata;
 
 	assert_false(s->is_over || s->is_stopped);
-	expect_told(s, LOG_NOTICE, LOG_EVENT_UNIT_STOPPED, NULL);
+	expect_logged(s, LOG_NOTICE, LOG_EVENT_UNIT_STOPPED, NULL);
 	s->is_stopped = true;
 	drop(s);
 }
@@ -141,7 +142,7 @@ static void on_trouble(const struct error *err, void *userdata)
 {
 	struct stand *s = userdata;
 
-	expect_told(s, LOG_WARNING, LOG_EVENT_UNIT_WAITS, err);
+	expect_logged(s, LOG_WARNING, LOG_EVENT_UNIT_WAITS, err);
 	s->troubles++;
 	s->trouble = *err;
 }
@@ -357,7 +358,7 @@ TEST_FIXTURE(only_units_of_the_list_are_started_and_each_by_one, setup, teardown
 	assert_int_equal(s->systemd->connections, 1);
 }
 
-TEST_FIXTURE(a_failure_says_how, setup, teardown)
+TEST_FIXTURE(a_failure_reports_how, setup, teardown)
 {
 	struct stand *s = *state;
 
@@ -468,7 +469,7 @@ TEST_FIXTURE(a_unit_that_is_not_there_is_not_started, setup, teardown)
 	assert_int_equal(s->db->starts, 0);
 }
 
-TEST_FIXTURE(restarts_by_systemd_are_told_as_another_invocation, setup, teardown)
+TEST_FIXTURE(restarts_by_systemd_are_reported_as_another_invocation, setup, teardown)
 {
 	struct stand *s = *state;
 
@@ -550,7 +551,7 @@ static bool is_late(const struct stand *s)
 	return s->task && strstr(task_info(s->task).last_error, "stop_timeout") != NULL;
 }
 
-TEST_FIXTURE(a_stubborn_unit_is_waited_for_and_told_of, setup, teardown)
+TEST_FIXTURE(a_stubborn_unit_is_waited_for_and_reported_of, setup, teardown)
 {
 	struct stand *s = *state;
 	struct task_info info;
@@ -594,7 +595,7 @@ TEST_FIXTURE(one_that_comes_back_is_stopped_again, setup, teardown)
 	UNTIL(s, is_stopped);
 }
 
-TEST_FIXTURE(a_refused_stop_is_told_and_tried_again, setup, teardown)
+TEST_FIXTURE(a_refused_stop_is_reported_and_tried_again, setup, teardown)
 {
 	struct stand *s = *state;
 
@@ -641,7 +642,7 @@ TEST_FIXTURE(what_happened_while_the_bus_was_away_is_seen, setup, teardown)
 	assert_non_null(strstr(s->over.msg, "signal"));
 }
 
-TEST_FIXTURE(without_a_bus_it_waits_and_says_so, setup, teardown)
+TEST_FIXTURE(without_a_bus_it_waits_and_reports_it, setup, teardown)
 {
 	struct stand *s = *state;
 

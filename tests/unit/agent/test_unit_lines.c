@@ -168,7 +168,7 @@ static void says(const struct error *err, const char *text)
 		fail_msg("'%s' is not in: %s", text, err->msg);
 }
 
-TEST_FIXTURE(a_bit_that_does_nothing_is_told_by_the_option_that_took_it_away, setup, teardown)
+TEST_FIXTURE(a_dead_setuid_bit_is_reported_with_the_option_that_disables_it, setup, teardown)
 {
 	struct error err = explain(false, true, failure(START_NOT_PRIVILEGED));
 
@@ -179,7 +179,7 @@ TEST_FIXTURE(a_bit_that_does_nothing_is_told_by_the_option_that_took_it_away, se
 	says(&err, "systemctl daemon-reload");
 }
 
-TEST_FIXTURE(a_program_of_the_wrong_owner_or_mode_is_told, setup, teardown)
+TEST_FIXTURE(a_program_of_the_wrong_owner_or_mode_is_reported, setup, teardown)
 {
 	char full[PATH_MAX];
 	struct error err;
@@ -227,7 +227,7 @@ TEST_FIXTURE(in_launch_mode_setuid_it_is_the_agents_unit, setup, teardown)
 	says(&err, "/usr/lib/systemd/system/" UNIT ":2: CapabilityBoundingSet=CAP_SETUID must keep");
 }
 
-TEST_FIXTURE(a_helper_that_says_nothing_could_not_be_executed, setup, teardown)
+TEST_FIXTURE(a_helper_that_reports_nothing_could_not_be_executed, setup, teardown)
 {
 	char full[PATH_MAX];
 	struct error err;

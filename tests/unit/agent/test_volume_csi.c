@@ -102,7 +102,7 @@ TEST_FIXTURE(the_secrets_of_a_mount_that_has_ended_are_nowhere, csi_node_setup, 
 	assert_false(memory_holds(secret + sizeof(secret) / 2, sizeof(secret) / 2 - 1));
 }
 
-TEST_FIXTURE(a_plugin_is_told_no_mode_that_it_does_not_know, csi_node_setup, csi_node_teardown)
+TEST_FIXTURE(a_plugin_gets_no_access_mode_that_it_does_not_know, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct node_plugin *facts =
@@ -417,7 +417,7 @@ TEST_FIXTURE(a_plugin_that_was_never_here_is_no_answer, csi_node_setup, csi_node
 	plugins_free(none);
 }
 
-TEST_FIXTURE(a_mount_waits_for_its_plugin_and_says_so, csi_node_setup, csi_node_teardown)
+TEST_FIXTURE(a_mount_waits_for_its_plugin_and_reports_it, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *user;

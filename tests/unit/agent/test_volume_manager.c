@@ -243,7 +243,7 @@ TEST_FIXTURE(the_mount_snapshot_follows_each_operation, setup, teardown)
 	assert_string_equal(f->asked, ALLOC_A);
 }
 
-TEST_FIXTURE(what_the_helper_has_put_on_record_is_told_in_the_journal, setup, teardown)
+TEST_FIXTURE(what_the_helper_has_put_on_record_is_reported_in_the_journal, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"};

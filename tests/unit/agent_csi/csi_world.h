@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* A CSI client of a plugin that does as it is told, on one event loop. */
+/* A CSI client of a plugin that does as it is reported, on one event loop. */
 
 #include "plugin.h"
 

@@ -127,7 +127,7 @@ TEST_FIXTURE(a_deadline_begins_at_the_start_and_not_when_the_turn_comes, csi_wor
 	assert_int_equal(stats_of(world).failed, 1);
 }
 
-TEST_FIXTURE(what_is_left_of_the_time_is_what_the_plugin_is_told, csi_world_setup, csi_world_teardown)
+TEST_FIXTURE(the_plugin_gets_the_time_that_is_left, csi_world_setup, csi_world_teardown)
 {
 	struct csi_world *world = *state;
 	const char *timeout;

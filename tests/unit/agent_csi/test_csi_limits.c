@@ -49,7 +49,7 @@ static void call_with_message(const char *message, struct end *end, size_t *ret_
 	call_with_headers(block, end, ret_conns);
 }
 
-TEST(a_stack_trace_of_several_kilobytes_becomes_one_line_that_is_cut_and_says_so)
+TEST(a_stack_trace_of_several_kilobytes_becomes_one_line_that_is_cut_and_reports_it)
 {
 	static const char line[] = "TypeError: cannot read x%0A    at Object.stage (/app/index.js:1)%0A";
 	static char message[16 * 1024];
@@ -243,7 +243,7 @@ TEST_FIXTURE(a_plugin_that_restarts_is_found_again_however_its_socket_looks_mean
 	assert_true(end.is_answered);
 }
 
-TEST_FIXTURE(a_plugin_that_takes_no_connections_is_told_from_one_that_is_gone, csi_world_setup,
+TEST_FIXTURE(a_plugin_that_takes_no_connections_is_distinguished_from_one_that_is_gone, csi_world_setup,
 	     csi_world_teardown)
 {
 	struct csi_world *world = *state;

@@ -90,7 +90,7 @@ static void idle(struct setting *s)
 		continue;
 }
 
-TEST_FIXTURE(a_connection_that_ends_while_nothing_is_asked_is_told, setup, teardown)
+TEST_FIXTURE(a_connection_that_ends_while_nothing_is_asked_is_reported, setup, teardown)
 {
 	struct setting *s = *state;
 
@@ -109,7 +109,7 @@ TEST_FIXTURE(a_connection_that_ends_while_nothing_is_asked_is_told, setup, teard
 	UNTIL(s, s->lost == 2);
 }
 
-TEST_FIXTURE(its_calls_end_before_it_is_told, setup, teardown)
+TEST_FIXTURE(its_calls_end_before_it_is_reported, setup, teardown)
 {
 	struct setting *s = *state;
 
@@ -148,7 +148,7 @@ TEST_FIXTURE(what_is_given_up_is_not_lost, setup, teardown)
 	assert_int_equal(s->lost, 0);
 }
 
-TEST_FIXTURE(the_client_may_be_freed_when_it_is_told, setup, teardown)
+TEST_FIXTURE(the_client_may_be_freed_when_it_is_reported, setup, teardown)
 {
 	struct setting *s = *state;
 

@@ -156,7 +156,7 @@ static const struct {
 	{{1, 'm', "", {"a", NULL}}, {1, 'm', "", {NULL}}, true},
 };
 
-TEST(a_capability_is_confirmed_by_what_the_plugin_says_and_by_what_it_leaves_out)
+TEST(a_capability_is_confirmed_by_what_the_plugin_reports_and_omits)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(confirmations); i++) {
 		struct drawing confirmed;

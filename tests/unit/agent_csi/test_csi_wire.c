@@ -120,7 +120,7 @@ static void play_row(const struct quirk *row)
 	(void)csi_world_teardown(&state);
 }
 
-TEST(whatever_a_plugin_does_on_the_wire_the_caller_is_told_in_a_code_and_a_sentence)
+TEST(whatever_a_plugin_does_on_the_wire_the_caller_is_reported_in_a_code_and_a_sentence)
 {
 	for (size_t i = 0; i < n_quirks; i++)
 		play_row(&quirks[i]);

@@ -253,7 +253,7 @@ static const struct rpc_service server_service = {&holdfast__v1__allocations__de
 
 /* ---- what is told ---- */
 
-static void tell_start(void *userdata)
+static void notify_start(void *userdata)
 {
 	struct world *world = userdata;
 
@@ -262,14 +262,14 @@ static void tell_start(void *userdata)
 		driver_task_go(world->task);
 }
 
-static void tell_runs(const Holdfast__Driver__V1__TaskHandle *handle, void *userdata)
+static void notify_runs(const Holdfast__Driver__V1__TaskHandle *handle, void *userdata)
 {
 	assert_string_equal(handle->state, "the container");
 	note(userdata, 'r');
 }
 
-static void tell_exited(const Holdfast__Driver__V1__ExitResult *result, const struct error *err,
-			void *userdata)
+static void notify_exited(const Holdfast__Driver__V1__ExitResult *result, const struct error *err,
+			  void *userdata)
 {
 	struct world *world = userdata;
 
@@ -281,18 +281,18 @@ static void tell_exited(const Holdfast__Driver__V1__ExitResult *result, const st
 	note(world, result ? 'x' : 'f');
 }
 
-static void tell_gone(void *userdata)
+static void notify_gone(void *userdata)
 {
 	note(userdata, 'g');
 }
 
-static void tell_trouble(const struct error *err, void *userdata)
+static void notify_trouble(const struct error *err, void *userdata)
 {
 	assert_true(err->status != STATUS_OK);
 	note(userdata, 't');
 }
 
-static void tell_up(const Holdfast__Driver__V1__NetworkSpec *spec, void *userdata)
+static void notify_up(const Holdfast__Driver__V1__NetworkSpec *spec, void *userdata)
 {
 	struct world *world = userdata;
 
@@ -301,8 +301,8 @@ static void tell_up(const Holdfast__Driver__V1__NetworkSpec *spec, void *userdat
 	note(world, 'u');
 }
 
-static const struct driver_task_events events = {tell_start,  tell_runs, tell_up,
-						 tell_exited, tell_gone, tell_trouble};
+static const struct driver_task_events events = {notify_start,	notify_runs, notify_up,
+						 notify_exited, notify_gone, notify_trouble};
 
 #define UNTIL(world, condition)                                                              \
 	do {                                                                                 \

@@ -351,7 +351,7 @@ TEST_FIXTURE(every_field_of_the_capabilities_is_kept, setup, teardown)
 	assert_memory_equal(bytes[0], bytes[1], n);
 }
 
-TEST_FIXTURE(what_a_driver_says_of_its_health_is_followed, setup, teardown)
+TEST_FIXTURE(what_a_driver_reports_of_its_health_is_followed, setup, teardown)
 {
 	struct world *world = *state;
 	struct model *model = &world->models[0];
@@ -449,7 +449,7 @@ TEST_FIXTURE(a_driver_for_other_orders_is_not_used, setup, teardown)
 	assert_false(is_healthy(world));
 }
 
-TEST_FIXTURE(a_driver_that_never_says_how_it_is_does_not_answer, setup, teardown)
+TEST_FIXTURE(a_driver_that_never_reports_how_it_is_does_not_answer, setup, teardown)
 {
 	struct world *world = *state;
 

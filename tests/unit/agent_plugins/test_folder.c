@@ -229,7 +229,7 @@ TEST_FIXTURE(a_folder_full_of_files_costs_no_more_than_its_limit, yard_setup, ya
 TEST_FIXTURE(hidden_files_count_against_the_limit, yard_setup, yard_teardown)
 {
 	struct plugin_socket sockets[REGISTRY_MAX];
-	struct scan_told told = {.noun = SCAN_PLUGIN};
+	struct scan_reported told = {.noun = SCAN_PLUGIN};
 	struct yard *y = *state;
 	char name[32];
 	size_t n = 0;

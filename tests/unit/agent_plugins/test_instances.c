@@ -67,7 +67,7 @@ static void come_back_wrong(struct yard *y, struct fake_csi_plugin *plugin, enum
 }
 
 /* Each call of the fingerprint, and each way in which it can go wrong. */
-TEST_FIXTURE(a_plugin_is_not_healthy_before_it_has_said_what_it_is, yard_setup, yard_teardown)
+TEST_FIXTURE(a_plugin_is_not_healthy_before_it_has_reported_what_it_is, yard_setup, yard_teardown)
 {
 	static const enum csi_method methods[] = {CSI_PROBE,
 						  CSI_GET_PLUGIN_INFO,
@@ -431,7 +431,8 @@ static void take_away(struct yard *y, const char *name)
 }
 
 /* A socket of a new name each time, and another word each time: it has no back-off to wait for. */
-TEST_FIXTURE(a_plugin_that_changes_all_the_time_is_told_of_no_more_than_its_limit, yard_setup, yard_teardown)
+TEST_FIXTURE(a_plugin_that_changes_all_the_time_is_reported_of_no_more_than_its_limit, yard_setup,
+	     yard_teardown)
 {
 	enum { TIMES = 2 * PLUGIN_CHANGES_BURST };
 	uint64_t since_us = clock_monotonic_us();

@@ -459,7 +459,7 @@ TEST_FIXTURE(who_waits_goes_on_waiting_when_the_plugin_is_gone_again, yard_setup
 	YARD_UNTIL(y, y->not_ready == 1);
 }
 
-TEST_FIXTURE(a_wait_that_is_cancelled_says_nothing, yard_setup, yard_teardown)
+TEST_FIXTURE(a_wait_that_is_cancelled_reports_nothing, yard_setup, yard_teardown)
 {
 	struct plugin_wait *wait = NULL;
 	struct yard *y = *state;

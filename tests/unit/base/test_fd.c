@@ -251,7 +251,7 @@ TEST_FIXTURE(a_failure_at_any_step_leaves_the_old_file_or_the_new, setup, teardo
 	}
 }
 
-TEST_FIXTURE(reading_without_memory_says_so, setup, teardown)
+TEST_FIXTURE(reading_without_memory_reports_it, setup, teardown)
 {
 	struct fixture *f = *state;
 	static char bytes[10000];

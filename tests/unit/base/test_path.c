@@ -205,7 +205,7 @@ TEST_FIXTURE(every_level_but_the_last_must_be_roots_alone, setup, teardown)
 	assert_int_equal(open_and_close(f, "/a/b/c"), 0);
 }
 
-TEST_FIXTURE(the_parent_is_opened_and_the_last_name_told, setup, teardown)
+TEST_FIXTURE(the_parent_is_opened_and_the_last_name_returned, setup, teardown)
 {
 	struct fixture *f = *state;
 	char name[NAME_MAX + 1];

@@ -32,7 +32,7 @@ enum status __wrap_rpc_client_call_sync(struct rpc_client *client, const Protobu
 					const char *method, const ProtobufCMessage *request,
 					uint64_t timeout_us, ProtobufCMessage **ret_response,
 					struct error *err);
-const char *__wrap_rpc_client_said(const struct rpc_client *client);
+const char *__wrap_rpc_client_message(const struct rpc_client *client);
 bool __wrap_rpc_client_may_have_begun(const struct rpc_client *client);
 ProtobufCMessage *__wrap_rpc_client_details(const struct rpc_client *client,
 					    const ProtobufCMessageDescriptor *descriptor);
@@ -391,7 +391,7 @@ bool __wrap_rpc_client_may_have_begun(const struct rpc_client *client)
 	return true;
 }
 
-const char *__wrap_rpc_client_said(const struct rpc_client *client)
+const char *__wrap_rpc_client_message(const struct rpc_client *client)
 {
 	(void)client;
 	return refusal && refusal->lost ? NULL : "";

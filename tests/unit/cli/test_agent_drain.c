@@ -41,7 +41,7 @@ TEST_FIXTURE(it_is_followed_until_it_has_ended, run_setup, NULL)
 	assert_int_equal(fake.given[3], 1);
 }
 
-TEST_FIXTURE(one_that_leaves_something_open_is_a_failure_that_says_what, run_setup, NULL)
+TEST_FIXTURE(one_that_leaves_something_open_is_a_failure_that_reports_what, run_setup, NULL)
 {
 	static const char *const states[] = {"unacknowledged", "incomplete", "cancelled"};
 	static const char *const answers[] = {

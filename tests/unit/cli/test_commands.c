@@ -242,7 +242,7 @@ TEST_FIXTURE(stopping_waits_for_the_end_of_the_allocation, run_setup, NULL)
 }
 
 /* Sessions move when another server leads. */
-TEST_FIXTURE(of_a_node_that_is_away_for_a_moment_nothing_is_said, run_setup, NULL)
+TEST_FIXTURE(of_a_node_that_is_away_for_a_moment_nothing_is_reported, run_setup, NULL)
 {
 	fake.node_disconnected_ms = clock_realtime_ms() - 1000;
 	fake.steps[0].client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
@@ -252,7 +252,7 @@ TEST_FIXTURE(of_a_node_that_is_away_for_a_moment_nothing_is_said, run_setup, NUL
 }
 
 /* Before any waiting, and what is known of it is called old. */
-TEST_FIXTURE(of_a_node_that_is_away_it_is_said_at_once, run_setup, NULL)
+TEST_FIXTURE(of_a_node_that_is_away_it_is_reported_at_once, run_setup, NULL)
 {
 	fake.node_disconnected_ms = clock_realtime_ms() - 7200 * 1000;
 	for (size_t i = 0; i < 8; i++)
@@ -416,7 +416,7 @@ TEST_FIXTURE(the_agents_words_cannot_move_the_cursor, run_setup, NULL)
 	assert_null(strchr(ending.output, '\033'));
 }
 
-TEST_FIXTURE(json_of_the_agent_says_whether_the_policy_was_edited, run_setup, NULL)
+TEST_FIXTURE(json_of_the_agent_reports_whether_the_policy_was_edited, run_setup, NULL)
 {
 	expect_ok("agent status --json");
 	expect_output("\"last_error\": \"its policy is damaged\",");
@@ -465,7 +465,7 @@ TEST_FIXTURE(what_the_agent_is_at_is_shown_with_what_went_wrong, run_setup, NULL
 		      "time\n");
 }
 
-TEST_FIXTURE(empty_lists_say_so, run_setup, NULL)
+TEST_FIXTURE(empty_lists_report_it, run_setup, NULL)
 {
 	fake = (struct fake_server){.failing = NULL};
 	expect_ok("volume status");

@@ -82,7 +82,7 @@ TEST_FIXTURE(a_drain_is_cancelled, run_setup, NULL)
 	expect_usage_error("node drain node-1 --deadline 31d", "is not a duration up to 30 days");
 }
 
-TEST_FIXTURE(eligibility_is_said_one_way_or_the_other, run_setup, NULL)
+TEST_FIXTURE(eligibility_is_reported_one_way_or_the_other, run_setup, NULL)
 {
 	fake.answers[0] = (struct fake_answer){.method = "Nodes.SetEligibility",
 					       .json = "{\"node\": {\"id\": \"node-1\"}}"};
@@ -149,7 +149,7 @@ TEST_FIXTURE(identify_means_the_machine_that_was_refused, run_setup, NULL)
 	expect_request("Nodes.Identify {\"id\":\"node-1\",\"machine\":\"11\",\"reason\":\"new\"}");
 }
 
-TEST_FIXTURE(an_attestation_names_volumes_and_says_what_it_bypasses, run_setup, NULL)
+TEST_FIXTURE(an_attestation_names_volumes_and_reports_what_it_bypasses, run_setup, NULL)
 {
 	fake.answers[0] = (struct fake_answer){
 		.method = "Nodes.Attest",
@@ -264,7 +264,7 @@ TEST_FIXTURE(volumes_in_use_on_a_node_are_shown_with_it, run_setup, NULL)
 	assert_null(strstr(ending.output, "\nvolumes\n"));
 }
 
-TEST_FIXTURE(a_node_without_a_drain_says_nothing_of_one, run_setup, NULL)
+TEST_FIXTURE(a_node_without_a_drain_reports_nothing_of_one, run_setup, NULL)
 {
 	fake.answers[0] = (struct fake_answer){.method = "Nodes.Get",
 					       .json = "{\"node\": {\"id\": \"node-1\", \"drain\": {}}}"};

@@ -175,7 +175,7 @@ TEST_FIXTURE(events_are_printed_as_they_come, run_setup, NULL)
 	expect_usage_error("operator watch jobs", "nothing is called 'jobs'");
 }
 
-TEST_FIXTURE(the_server_says_how_it_is_in_a_new_epoch, run_setup, NULL)
+TEST_FIXTURE(the_server_reports_how_it_is_in_a_new_epoch, run_setup, NULL)
 {
 	fake.answers[0] = (struct fake_answer){.method = "Operator.Status",
 					       .json = "{\"epoch\": 3, \"restored_at_ms\": 1000, "

@@ -62,8 +62,8 @@ bool __wrap_rpc_client_may_have_begun(const struct rpc_client *client)
 	return true;
 }
 
-const char *__wrap_rpc_client_said(const struct rpc_client *client);
-const char *__wrap_rpc_client_said(const struct rpc_client *client)
+const char *__wrap_rpc_client_message(const struct rpc_client *client);
+const char *__wrap_rpc_client_message(const struct rpc_client *client)
 {
 	(void)client;
 	return "";
@@ -344,7 +344,7 @@ TEST_FIXTURE(nothing_is_overwritten, setup, teardown)
 	assert_int_equal(run("operator cert node n1 --out %s", folder->dir).status, STATUS_ALREADY_EXISTS);
 }
 
-TEST_FIXTURE(mistakes_are_told_before_anything_is_made, setup, teardown)
+TEST_FIXTURE(mistakes_are_reported_before_anything_is_made, setup, teardown)
 {
 	struct folder *folder = *state;
 	static const char *const lines[] = {
@@ -415,7 +415,7 @@ TEST_FIXTURE(a_policy_file_is_read_as_nomad_writes_it, setup, teardown)
 	assert_string_equal(p->operator_, "write");
 }
 
-TEST_FIXTURE(mistakes_in_a_policy_file_are_told, setup, teardown)
+TEST_FIXTURE(mistakes_in_a_policy_file_are_reported, setup, teardown)
 {
 	struct folder *folder = *state;
 	static const char *const bad[] = {

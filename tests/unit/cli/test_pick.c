@@ -45,7 +45,7 @@ TEST(an_empty_beginning_means_none_not_even_the_only_one)
 	assert_int_equal(found, 99);
 }
 
-TEST(several_are_listed_and_none_is_said)
+TEST(several_are_listed_and_none_is_reported)
 {
 	struct error err = {.msg = ""};
 	size_t found = 99;

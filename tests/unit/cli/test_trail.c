@@ -201,7 +201,7 @@ TEST(every_cut_of_the_last_line_shows)
 }
 
 /* As the helper mends it: the torn line gets its newline, the next record its hash. */
-TEST(a_line_torn_by_a_crash_is_told_but_no_fault)
+TEST(a_line_torn_by_a_crash_is_reported_but_no_fault)
 {
 	struct trail whole = {.n = 0};
 	size_t length;
@@ -285,7 +285,7 @@ TEST(a_record_that_is_missing_between_two_files_shows)
 }
 
 /* A helper that had not been replaced yet wrote to the old file after the new one was begun. */
-TEST(what_was_written_to_the_old_file_after_the_joint_must_say_so)
+TEST(what_was_written_to_the_old_file_after_the_joint_must_report_it)
 {
 	static const struct {
 		const char *last;

@@ -66,7 +66,7 @@ TEST_FIXTURE(a_plugin_comes_whole_in_pages, run_setup, NULL)
 	expect_failure("plugin status ebs", STATUS_INTERNAL, "lacks what was asked for");
 }
 
-TEST_FIXTURE(a_limit_ends_the_pages_and_says_so, run_setup, NULL)
+TEST_FIXTURE(a_limit_ends_the_pages_and_reports_it, run_setup, NULL)
 {
 	json_t *json;
 

@@ -99,7 +99,7 @@ TEST(every_form_of_the_subset_is_read)
 		expect_tree(cases[i].text, cases[i].tree);
 }
 
-TEST(every_mistake_is_told_with_its_line)
+TEST(every_mistake_is_reported_with_its_line)
 {
 	static const struct {
 		const char *text;

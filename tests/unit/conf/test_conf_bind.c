@@ -115,7 +115,7 @@ TEST(a_number_fills_its_member_and_no_other)
 	assert_int_equal(narrow.behind, 7);
 }
 
-TEST(wrong_values_are_told_with_file_and_line)
+TEST(wrong_values_are_reported_with_file_and_line)
 {
 	static const struct {
 		const char *text;

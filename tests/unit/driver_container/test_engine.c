@@ -196,7 +196,7 @@ static bool take_when_reading(const uint8_t *bytes, size_t n, void *userdata)
 	return is_reading && take_all(bytes, n, userdata);
 }
 
-static void an_engine_that_says_nothing_any_more_is_left(void **state)
+static void an_engine_that_reports_nothing_any_more_is_left(void **state)
 {
 	struct fake fake = {.answer = NULL};
 	struct said said = {.n = 0};
@@ -235,7 +235,7 @@ static void what_is_not_taken_now_is_no_silence_of_the_engine(void **state)
 	assert_int_equal(said.status, STATUS_OK);
 }
 
-static void an_engine_that_is_away_is_said_to_be(void **state)
+static void an_engine_that_is_away_is_reported(void **state)
 {
 	struct said said = ask("/nonexistent/engine.sock", 10 * USEC_PER_SEC);
 
@@ -244,7 +244,7 @@ static void an_engine_that_is_away_is_said_to_be(void **state)
 	assert_non_null(strstr(said.text, "group"));
 }
 
-static void a_cancelled_request_says_nothing(void **state)
+static void a_cancelled_request_reports_nothing(void **state)
 {
 	const struct engine_request request = {.method = "GET", .path = "/x"};
 	struct fake fake = {.answer = NULL};
@@ -273,10 +273,10 @@ int main(void)
 		cmocka_unit_test(each_answer_is_a_status),
 		cmocka_unit_test(an_engine_that_talks_without_end_is_cut_off),
 		cmocka_unit_test(an_engine_that_hangs_has_a_deadline),
-		cmocka_unit_test(an_engine_that_says_nothing_any_more_is_left),
+		cmocka_unit_test(an_engine_that_reports_nothing_any_more_is_left),
 		cmocka_unit_test(what_is_not_taken_now_is_no_silence_of_the_engine),
-		cmocka_unit_test(an_engine_that_is_away_is_said_to_be),
-		cmocka_unit_test(a_cancelled_request_says_nothing),
+		cmocka_unit_test(an_engine_that_is_away_is_reported),
+		cmocka_unit_test(a_cancelled_request_reports_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,7 +80,7 @@ static enum status load(const char *folder, const char *task, const struct last_
 	return status;
 }
 
-TEST_FIXTURE(what_a_task_said_is_found_by_stream_and_by_its_last_lines, setup, teardown)
+TEST_FIXTURE(what_a_task_wrote_is_found_by_stream_and_by_its_last_lines, setup, teardown)
 {
 	static const struct {
 		struct last_output_wish wish;

@@ -336,7 +336,7 @@ TEST_FIXTURE(conditions_are_checked_whatever_is_lost, setup_leading, teardown)
 	assert_non_null(strstr(answer.err.msg, "key a exists already"));
 }
 
-TEST_FIXTURE(a_full_etcd_breaks_the_store_and_says_what_to_do, setup_leading, teardown)
+TEST_FIXTURE(a_full_etcd_breaks_the_store_and_reports_what_to_do, setup_leading, teardown)
 {
 	struct faults *f = *state;
 	struct answer answer;
@@ -381,7 +381,7 @@ static bool count(const struct kv_item *item, void *userdata)
 	return true;
 }
 
-TEST_FIXTURE(a_range_that_a_compaction_overtook_says_so, setup_leading, teardown)
+TEST_FIXTURE(a_range_that_a_compaction_overtook_reports_it, setup_leading, teardown)
 {
 	struct faults *f = *state;
 	struct error err;

@@ -218,7 +218,7 @@ TEST_FIXTURE(an_envelope_without_a_tag_is_no_kit, setup, teardown)
 	assert_int_equal(read_it(w, &key, &kit, NULL), STATUS_INVALID_ARGUMENT);
 }
 
-TEST_FIXTURE(a_file_that_is_none_is_told_from_a_kit, setup, teardown)
+TEST_FIXTURE(a_file_that_is_none_is_distinguished_from_a_kit, setup, teardown)
 {
 	struct world *w = *state;
 	const struct kit_key key = {.passphrase = PASSPHRASE};

@@ -332,7 +332,7 @@ TEST(only_the_journals_own_stream_counts)
 }
 
 /* Asking is free until it is refused, which counts as a line that was dropped. */
-TEST(who_asks_first_is_told_what_would_be_dropped)
+TEST(a_dry_run_reports_what_would_be_dropped)
 {
 	struct log_rate rate = {0};
 

@@ -111,15 +111,15 @@ TEST_FIXTURE(a_status_is_reported_after_an_event_and_only_when_it_changed, setup
 	assert_string_equal(hear(f), "");
 }
 
-TEST_FIXTURE(readiness_is_told_at_once_with_the_status, setup, teardown)
+TEST_FIXTURE(readiness_is_reported_at_once_with_the_status, setup, teardown)
 {
 	struct fixture *f = *state;
 
-	service_status_tell(f->status, "READY=1\n");
+	service_status_notify(f->status, "READY=1\n");
 	assert_string_equal(hear(f), "READY=1\nSTATUS=well\n");
-	service_status_tell(f->status, "READY=1\n");
+	service_status_notify(f->status, "READY=1\n");
 	assert_string_equal(hear(f), "READY=1\nSTATUS=well\n");
-	service_status_tell(f->status, "");
+	service_status_notify(f->status, "");
 	assert_string_equal(hear(f), "");
 }
 
@@ -132,7 +132,7 @@ TEST_FIXTURE(a_manager_that_does_not_read_is_not_waited_for_and_hears_it_later, 
 	while ((r = service_send("STATUS=flood\n")) == 0 && n < FLOOD_MAX)
 		n++;
 	assert_int_equal(r, -EAGAIN);
-	service_status_tell(f->status, "READY=1\n");
+	service_status_notify(f->status, "READY=1\n");
 	while (hear(f)[0] != '\0')
 		assert_string_equal(f->heard, "STATUS=flood\n");
 	while (hear(f)[0] == '\0')
@@ -140,7 +140,7 @@ TEST_FIXTURE(a_manager_that_does_not_read_is_not_waited_for_and_hears_it_later, 
 	assert_string_equal(f->heard, "READY=1\nSTATUS=well\n");
 }
 
-TEST_FIXTURE(a_daemon_that_does_not_start_says_why, setup, teardown)
+TEST_FIXTURE(a_daemon_that_does_not_start_gives_the_reason, setup, teardown)
 {
 	struct fixture *f = *state;
 	const struct error err = {
@@ -150,7 +150,7 @@ TEST_FIXTURE(a_daemon_that_does_not_start_says_why, setup, teardown)
 	assert_string_equal(hear(f), "STATUS=no key STATUS=fine\nERRNO=2\n");
 }
 
-TEST_FIXTURE(without_a_manager_nothing_is_told, setup, teardown)
+TEST_FIXTURE(without_a_manager_nothing_is_reported, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct service_status *none = f->status;
@@ -159,7 +159,7 @@ TEST_FIXTURE(without_a_manager_nothing_is_told, setup, teardown)
 	assert_int_equal(unsetenv("NOTIFY_SOCKET"), 0);
 	assert_int_equal(service_status_new(f->event, write_text, f, &none, &err), STATUS_OK);
 	assert_null(none);
-	service_status_tell(none, "READY=1\n");
+	service_status_notify(none, "READY=1\n");
 	assert_int_equal(service_send("STATUS=x\n"), 0);
 	assert_string_equal(hear(f), "");
 }
@@ -182,7 +182,7 @@ static void hear_next(struct fixture *f, const char *expected)
 	assert_string_equal(f->heard, expected);
 }
 
-TEST_FIXTURE(a_watchdog_is_told_as_long_as_the_loop_is_turned, setup, teardown)
+TEST_FIXTURE(a_watchdog_is_reported_as_long_as_the_loop_is_turned, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct service_watchdog *watchdog;
@@ -231,7 +231,7 @@ TEST_FIXTURE(a_pause_gives_the_watchdog_another_time_and_its_own_back, setup, te
 	service_watchdog_free(watchdog);
 }
 
-TEST_FIXTURE(a_watchdog_that_does_not_read_is_not_waited_for_and_told_again, setup, teardown)
+TEST_FIXTURE(a_watchdog_that_does_not_read_is_not_waited_for_and_reported_again, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct service_watchdog *watchdog;

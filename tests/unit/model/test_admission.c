@@ -90,7 +90,7 @@ TEST(each_check_has_its_own_error)
 	assert_int_equal(check(&w, &err), STATUS_PERMISSION_DENIED);
 }
 
-TEST(a_second_writer_is_refused_and_told_who_holds_it_and_what_to_do)
+TEST(a_second_writer_is_refused_and_reported_who_holds_it_and_what_to_do)
 {
 	struct world w;
 	struct error err;
@@ -211,7 +211,7 @@ TEST(a_csi_volume_is_in_one_access_mode_on_a_node)
 				       &(const struct claim *){NULL}));
 }
 
-TEST(a_reader_only_claim_on_the_writers_node_is_refused_and_told_what_to_ask_for)
+TEST(a_reader_only_claim_on_the_writers_node_is_refused_and_reported_what_to_ask_for)
 {
 	struct world w;
 	struct error err;

@@ -542,7 +542,7 @@ TEST(a_command_names_a_namespace_that_is_not_the_default)
 			    "holdfast volume status db --namespace shop --why");
 }
 
-TEST(how_a_claim_was_freed_is_said)
+TEST(how_a_claim_was_freed_is_reported)
 {
 	const struct holder unknown = {.is_purged = true};
 	struct claim claim = a_claim(CLAIM_FREED);
@@ -574,7 +574,7 @@ static void fill(char *dst, size_t size)
 }
 
 /* What a node says of a mount is shown while it mounts, after all that has to be whole. */
-TEST(a_mount_is_shown_with_what_its_node_says)
+TEST(a_mount_is_shown_with_what_its_node_reports)
 {
 	struct holder holder = {.is_connected = true,
 				.doing = "mounting volume db: plugin ebs: NodeStageVolume"};
@@ -625,7 +625,7 @@ TEST(a_configured_deadline_of_the_detach_counts)
 	assert_int_equal(ex.worst_case_ms, 2 * EXPLAIN_COMMIT_MS + EXPLAIN_RETRY_MAX_MS + 5000);
 }
 
-TEST(programs_are_told_the_same)
+TEST(programs_get_the_same)
 {
 	for (size_t i = 0; i < sizeof(situations) / sizeof(situations[0]); i++) {
 		struct claim claim = claim_in(&situations[i]);

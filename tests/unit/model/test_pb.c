@@ -124,7 +124,7 @@ TEST(volume_alloc_and_node_come_back_as_they_went)
 	protobuf_c_message_free_unpacked(&np->base, NULL);
 }
 
-TEST(an_allocation_without_a_plugin_says_nothing_of_one)
+TEST(an_allocation_without_a_plugin_reports_nothing_of_one)
 {
 	struct alloc a = an_alloc(ALLOC_1, "n1");
 	Holdfast__V1__Allocation *copied = alloc_to_pb(&a), *borrowing = alloc_borrow_pb(&a);

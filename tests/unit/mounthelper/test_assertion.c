@@ -38,9 +38,9 @@ TEST_FIXTURE(a_failed_assertion_ends_it_with_a_record, setup, teardown)
 		fail();
 	}
 	assert_int_equal(exit_code, MH_EXIT_ASSERTION);
-	ASSERT_SAID(" op=stop phase=event seq=0 file=");
-	ASSERT_SAID("op_publish.c line=");
-	ASSERT_SAID(" reason=assertion res=failed ");
+	ASSERT_RECORDED(" op=stop phase=event seq=0 file=");
+	ASSERT_RECORDED("op_publish.c line=");
+	ASSERT_RECORDED(" reason=assertion res=failed ");
 	assert_string_equal(fake_audit(), fake_log());
 	assert_true(fake_is_mount(STAGED));
 	assert_false(fake_is_mount(PUBLISHED));

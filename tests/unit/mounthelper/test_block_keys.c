@@ -149,7 +149,7 @@ TEST(values_go_where_the_table_says)
 	assert_int_equal(object.word, 1); /* the initial one */
 }
 
-TEST(mistakes_are_told_with_line_and_key)
+TEST(mistakes_are_reported_with_line_and_key)
 {
 	static const struct {
 		uint32_t kind;

@@ -379,7 +379,7 @@ TEST_FIXTURE(a_volume_whose_profile_is_gone_can_only_be_taken_away, setup, teard
 	start_helper(WITHOUT_SPACE);
 	ASSERT_REPLY(stage(stage_space()), MH_REFUSED);
 	ASSERT_REPLY(publish(publish_space(3, 0)), MH_REFUSED);
-	ASSERT_SAID("reason=profile-unknown");
+	ASSERT_RECORDED("reason=profile-unknown");
 	ASSERT_REPLY(unpublish(unpublish_of("mem-1", 2)), MH_OK);
 	ASSERT_REPLY(unstage(unstage_of("mem-1")), MH_OK);
 }

@@ -537,10 +537,10 @@ TEST_FIXTURE(killed_after_the_intent_record_nothing_exists_and_the_missing_resul
 		learn_end(&e, op);
 		die_after(op, "fdatasync", 1);
 		(void)str_format(phase, sizeof(phase), "op=%s phase=intent", op->word);
-		ASSERT_SAID(phase);
+		ASSERT_RECORDED(phase);
 		assert_string_equal(fake_summary(), e.before);
 		assert_int_equal(op->perform(), MH_OK);
-		ASSERT_SAID("phase=result");
+		ASSERT_RECORDED("phase=result");
 		assert_string_equal(fake_summary(), e.end);
 	}
 }
@@ -623,8 +623,8 @@ TEST_FIXTURE(killed_before_the_result_record_it_is_done_and_recorded_by_the_repe
 			assert_string_equal(fake_summary(), e.end);
 			assert_null(strstr(last_record(), "phase=result"));
 			assert_int_equal(op->perform(), MH_ALREADY);
-			ASSERT_SAID("phase=result");
-			ASSERT_SAID("status=already");
+			ASSERT_RECORDED("phase=result");
+			ASSERT_RECORDED("status=already");
 			assert_string_equal(fake_summary(), e.end);
 		}
 	}

@@ -54,7 +54,7 @@ static void publish_each_way(void)
 	assert_int_equal(look("mem-1", "", 0).state, MH_STATE_STAGED | MH_STATE_SHARED);
 }
 
-TEST_FIXTURE(each_propagation_is_had_and_told, setup, teardown)
+TEST_FIXTURE(each_propagation_is_had_and_reported, setup, teardown)
 {
 	each_kernel(publish_each_way);
 }
@@ -72,7 +72,7 @@ static void ask_for_others(void)
 			if (other == i)
 				continue;
 			ASSERT_REPLY(publish(publish_pair((uint8_t)i, other)), MH_CONFLICT);
-			ASSERT_SAID("step=private reason=other-mount");
+			ASSERT_RECORDED("step=private reason=other-mount");
 			assert_string_equal(fake_summary(), before);
 		}
 	}
@@ -95,7 +95,7 @@ TEST_FIXTURE(a_private_stage_is_published_privately_only, setup, teardown)
 
 		(void)str_copy(p.profile, sizeof(p.profile), "mem");
 		ASSERT_REPLY(publish(p), MH_REFUSED);
-		ASSERT_SAID("reason=propagation-not-allowed");
+		ASSERT_RECORDED("reason=propagation-not-allowed");
 	}
 	/* the profile shares now, the mount is older */
 	new_world(SHARING);
@@ -103,7 +103,7 @@ TEST_FIXTURE(a_private_stage_is_published_privately_only, setup, teardown)
 	fake_set_private(MEMORY);
 	for (int i = TICKET_PROPAGATION_HOST_TO_TASK; i < TICKET_PROPAGATION_N; i++) {
 		ASSERT_REPLY(publish(publish_pair(0, i)), MH_CONFLICT);
-		ASSERT_SAID("step=open reason=propagation-not-allowed");
+		ASSERT_RECORDED("step=open reason=propagation-not-allowed");
 		assert_false(fake_is_mount(slots[0]));
 	}
 	ASSERT_REPLY(publish(publish_pair(0, TICKET_PROPAGATION_PRIVATE)), MH_OK);
@@ -161,7 +161,7 @@ TEST_FIXTURE(a_propagation_that_cannot_be_had_leaves_no_mount, setup, teardown)
 		ASSERT_REPLY(stage(stage_pair()), MH_OK);
 		fake_private_has_no_effect();
 		assert_int_equal(ops_run(&helper, &req, &answer), REASON_POSTCONDITION);
-		ASSERT_SAID("status=internal errno=0 step=verify reason=post-condition");
+		ASSERT_RECORDED("status=internal errno=0 step=verify reason=post-condition");
 		assert_false(fake_is_mount(slots[0]));
 	}
 }
@@ -266,15 +266,15 @@ static void mount_both_anew(void)
 	fake_unmount(PLUGIN_PUBLISH);
 	fake_unmount(PLUGIN_PUBLISH_RO);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
-	ASSERT_SAID("reason=still-published");
+	ASSERT_RECORDED("reason=still-published");
 	fake_mount_other(PLUGIN_PUBLISH_RO);
 	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 2)), MH_CONFLICT);
 	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 1)), MH_OK);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
-	ASSERT_SAID("reason=still-published");
+	ASSERT_RECORDED("reason=still-published");
 	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
-	ASSERT_SAID("reason=plugin-left-mount");
+	ASSERT_RECORDED("reason=plugin-left-mount");
 }
 
 TEST_FIXTURE(both_uses_of_a_volume_are_known_after_a_plugins_death, setup, teardown)
@@ -308,7 +308,7 @@ static void take_what_a_plugin_left(int publish_left, int readers_left, int stag
 	leave(PLUGIN_PUBLISH_RO, readers_left);
 	leave(PLUGIN_STAGING, staging_left);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
-	ASSERT_SAID(mounted ? "reason=plugin-left-mount res=success" : "reason=none res=success");
+	ASSERT_RECORDED(mounted ? "reason=plugin-left-mount res=success" : "reason=none res=success");
 	assert_string_equal(fake_summary(), "dir /srv/publish\ndir /srv/stage\n");
 	assert_int_equal(state_find(helper.state, "vol-1")->stage, STATE_UNSTAGED);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_ALREADY);
@@ -333,12 +333,12 @@ static void keep_published_csi(void)
 	fake_mount_other(PLUGIN_PUBLISH);
 	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_OK);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
-	ASSERT_SAID("reason=still-published");
+	ASSERT_RECORDED("reason=still-published");
 	assert_true(fake_is_mount(PLUGIN_PUBLISH));
 	/* the plugin took its own mount away: ours is a clone and stays */
 	fake_unmount(PLUGIN_PUBLISH);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
-	ASSERT_SAID("reason=still-published");
+	ASSERT_RECORDED("reason=still-published");
 	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 	/* and a count that is too high does not keep it for ever */
@@ -359,7 +359,7 @@ static void stage_again_below_a_publish(void)
 	fake_fault(FAKE_NO_FAULT, 0, 0);
 	ASSERT_REPLY(stage(stage_pair()), MH_OK);
 	ASSERT_REPLY(unstage(unstage_of("mem-1")), MH_BUSY);
-	ASSERT_SAID("reason=still-published");
+	ASSERT_RECORDED("reason=still-published");
 	ASSERT_REPLY(unpublish(unpublish_of("mem-1", 0)), MH_OK);
 	ASSERT_REPLY(unstage(unstage_of("mem-1")), MH_OK);
 }
@@ -379,7 +379,7 @@ static void mount_anew(void)
 	fake_mount_other(PLUGIN_PUBLISH);
 	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_CONFLICT);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
-	ASSERT_SAID("reason=still-published");
+	ASSERT_RECORDED("reason=still-published");
 	ASSERT_REPLY(unpublish(unpublish_of("vol-2", 0)), MH_CONFLICT);
 	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
 }
@@ -407,7 +407,7 @@ static void mount_anew_again_and_again(void)
 			if (i != left)
 				ASSERT_REPLY(unpublish(unpublish_of("vol-1", (uint8_t)i)), MH_OK);
 		ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
-		ASSERT_SAID("reason=still-published");
+		ASSERT_RECORDED("reason=still-published");
 		assert_true(fake_is_mount(PLUGIN_PUBLISH));
 		ASSERT_REPLY(unpublish(unpublish_of("vol-1", (uint8_t)left)), MH_OK);
 		ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
@@ -457,7 +457,7 @@ TEST_FIXTURE(what_a_plugin_left_besides_mounts_is_never_removed, setup, teardown
 		}
 		reply = unstage(fixture_unstage());
 		ASSERT_REPLY(reply, MH_BUSY);
-		ASSERT_SAID("reason=plugin-target");
+		ASSERT_RECORDED("reason=plugin-target");
 		assert_int_equal(reply.sys_errno, i < ARRAY_SIZE(files) ? ENOTEMPTY : ENOTDIR);
 		assert_non_null(strstr(fake_summary(), i < ARRAY_SIZE(files) ? files[i] : PLUGIN_PUBLISH));
 		assert_int_equal(state_find(helper.state, "vol-1")->stage, STATE_STAGED);
@@ -466,29 +466,29 @@ TEST_FIXTURE(what_a_plugin_left_besides_mounts_is_never_removed, setup, teardown
 	}
 }
 
-TEST_FIXTURE(a_plugins_mount_that_is_in_use_or_stacked_is_told, setup, teardown)
+TEST_FIXTURE(a_plugins_mount_that_is_in_use_or_stacked_is_reported, setup, teardown)
 {
 	new_world(SHARING);
 	make_csi("vol-1");
 	fake_mount_other(PLUGIN_STAGING);
 	fake_set_busy(PLUGIN_STAGING, true);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
-	ASSERT_SAID("reason=in-use");
+	ASSERT_RECORDED("reason=in-use");
 	fake_set_busy(PLUGIN_STAGING, false);
 	fake_mount_inside(PLUGIN_STAGING);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
-	ASSERT_SAID("reason=submount");
+	ASSERT_RECORDED("reason=submount");
 	new_world(SHARING);
 	make_csi("vol-1");
 	fake_mount_other(PLUGIN_STAGING);
 	fake_mount_other(PLUGIN_STAGING);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_CONFLICT);
-	ASSERT_SAID("reason=stacked");
+	ASSERT_RECORDED("reason=stacked");
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 	/* a directory that somebody else owns is nobody's volume */
 	fake_make_directory("/srv/stage/vol-1", 1000, 0755);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_CONFLICT);
-	ASSERT_SAID("reason=foreign-directory");
+	ASSERT_RECORDED("reason=foreign-directory");
 }
 
 /* Two volumes on one device, as a plugin or a host volume has them. */
@@ -507,10 +507,10 @@ static void share_a_device(void)
 	ASSERT_REPLY(unpublish(unpublish_of("vol-2", 1)), MH_OK);
 	ASSERT_REPLY(unstage(unstage_of("vol-2")), MH_OK);
 	ASSERT_REPLY(unstage(unstage_of("vol-1")), MH_BUSY);
-	ASSERT_SAID("reason=still-published");
+	ASSERT_RECORDED("reason=still-published");
 }
 
-TEST_FIXTURE(volumes_of_one_device_are_told_apart_by_their_root, setup, teardown)
+TEST_FIXTURE(volumes_of_one_device_are_distinguished_by_their_root, setup, teardown)
 {
 	each_kernel(share_a_device);
 }
@@ -526,7 +526,7 @@ static void share_a_directory(void)
 	fake_mount_part("/srv/stage/vol-2/rw-publish", "/mnt/disk", "one");
 	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_OK);
 	ASSERT_REPLY(publish(publish_csi("vol-2", 0)), MH_CONFLICT);
-	ASSERT_SAID("reason=other-mount");
+	ASSERT_RECORDED("reason=other-mount");
 	ASSERT_REPLY(unpublish(unpublish_of("vol-2", 0)), MH_CONFLICT);
 	assert_true(fake_is_mount(SLOT("0")));
 	ASSERT_REPLY(unstage(unstage_of("vol-1")), MH_BUSY);
@@ -536,7 +536,7 @@ static void share_a_directory(void)
 	assert_null(strstr(fake_summary(), "/srv/publish/"));
 }
 
-TEST_FIXTURE(volumes_of_one_directory_are_told_apart_by_their_name, setup, teardown)
+TEST_FIXTURE(volumes_of_one_directory_are_distinguished_by_their_name, setup, teardown)
 {
 	each_kernel(share_a_directory);
 }
@@ -556,7 +556,7 @@ TEST_FIXTURE(a_slot_has_one_mark_whatever_was_left_there, setup, teardown)
 	fake_make_directory("/srv/publish/" FIXTURE_ALLOC "/.0", FIXTURE_HELPER_UID, 0755);
 	fake_make_directory("/srv/publish/" FIXTURE_ALLOC "/.0/mem-1", FIXTURE_HELPER_UID, 0755);
 	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_CONFLICT);
-	ASSERT_SAID("reason=other-mount");
+	ASSERT_RECORDED("reason=other-mount");
 	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_ALREADY);
 	ASSERT_REPLY(publish(publish_pair(0, 0)), MH_OK);
 	ASSERT_REPLY(unpublish(unpublish_of("mem-1", 0)), MH_OK);
@@ -570,7 +570,7 @@ static void lose_the_state_file(void)
 	memset(helper.state, 0, sizeof(*helper.state));
 	start_helper(SHARING);
 	ASSERT_REPLY(unstage(unstage_of("mem-1")), MH_BUSY);
-	ASSERT_SAID("reason=still-published");
+	ASSERT_RECORDED("reason=still-published");
 	ASSERT_REPLY(stage(stage_pair()), MH_ALREADY); /* known again, but not how often it is published */
 	ASSERT_REPLY(unstage(unstage_of("mem-1")), MH_BUSY);
 	memset(helper.state, 0, sizeof(*helper.state));
@@ -589,7 +589,7 @@ static void lose_the_state_file_of_a_plugin(void)
 	start_helper(SHARING);
 	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_CONFLICT);
-	ASSERT_SAID("reason=source-unknown");
+	ASSERT_RECORDED("reason=source-unknown");
 	fake_unmount(PLUGIN_PUBLISH);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 }
@@ -608,7 +608,7 @@ TEST_FIXTURE(at_the_limit_the_mount_table_decides, setup, teardown)
 	for (uint8_t slot = 0; slot < 2; slot++)
 		ASSERT_REPLY(publish(publish_pair(slot, 0)), MH_OK);
 	ASSERT_REPLY(publish(publish_pair(2, 0)), MH_LIMIT);
-	ASSERT_SAID("reason=max-published");
+	ASSERT_RECORDED("reason=max-published");
 	assert_null(strstr(fake_summary(), slots[2]));
 }
 

@@ -50,7 +50,7 @@ TEST_FIXTURE(every_request_may_be_repeated, setup, teardown)
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_ALREADY);
 }
 
-TEST_FIXTURE(a_tmpfs_has_size_and_inodes_and_is_told_apart_by_them, setup, teardown)
+TEST_FIXTURE(a_tmpfs_has_size_and_inodes_and_is_distinguished_by_them, setup, teardown)
 {
 	struct mh_stage req = fixture_stage_tmpfs();
 
@@ -75,7 +75,7 @@ TEST_FIXTURE(read_only_reaches_the_superblock_and_every_mount, setup, teardown)
 	assert_int_equal(reply.state, MH_STATE_STAGED | MH_STATE_READ_ONLY);
 	assert_string_equal(fake_options(), "source=/dev/loop3;ro;errors=remount-ro;noload;");
 	ASSERT_REPLY(publish(p), MH_REFUSED);
-	ASSERT_SAID("reason=staged-read-only");
+	ASSERT_RECORDED("reason=staged-read-only");
 	p.read_only = 1;
 	p.exec = 1;
 	reply = publish(p);
@@ -108,12 +108,12 @@ TEST_FIXTURE(a_medium_in_use_elsewhere_is_a_conflict, setup, teardown)
 {
 	fake_mount_device_elsewhere();
 	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
-	ASSERT_SAID("reason=device-mounted");
+	ASSERT_RECORDED("reason=device-mounted");
 	assert_false(fake_is_mount(STAGED));
 	new_world("");
 	fake_superblock_elsewhere(true); /* only the kernel's exclusive create sees it */
 	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
-	ASSERT_SAID("step=create reason=device-mounted");
+	ASSERT_RECORDED("step=create reason=device-mounted");
 }
 
 TEST_FIXTURE(an_older_kernel_creates_without_the_exclusive_command, setup, teardown)
@@ -129,15 +129,15 @@ TEST_FIXTURE(an_older_kernel_creates_without_the_exclusive_command, setup, teard
 	fake_no_create_excl();
 	fake_mount_device_elsewhere();
 	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
-	ASSERT_SAID("step=create reason=device-mounted");
+	ASSERT_RECORDED("step=create reason=device-mounted");
 	ASSERT_REPLY(stage(image),
 		     MH_CONFLICT); /* squashfs shows nothing in /sys/fs: seen in the table alone */
-	ASSERT_SAID("step=create reason=device-mounted");
+	ASSERT_RECORDED("step=create reason=device-mounted");
 	new_world("");
 	fake_no_create_excl();
 	fake_superblock_elsewhere(true); /* seen in /sys/fs alone; the kernel would share it */
 	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
-	ASSERT_SAID("step=create reason=device-mounted");
+	ASSERT_RECORDED("step=create reason=device-mounted");
 	assert_false(fake_is_mount(STAGED));
 }
 
@@ -145,12 +145,12 @@ TEST_FIXTURE(an_image_that_the_kernel_does_not_support_is_not_called_mounted, se
 {
 	fake_image_unsupported();
 	ASSERT_REPLY(stage(fixture_stage()), MH_KERNEL);
-	ASSERT_SAID("errno=95 step=create");
+	ASSERT_RECORDED("errno=95 step=create");
 	new_world("");
 	fake_no_create_excl();
 	fake_image_unsupported();
 	ASSERT_REPLY(stage(fixture_stage()), MH_KERNEL);
-	ASSERT_SAID("errno=95 step=create");
+	ASSERT_RECORDED("errno=95 step=create");
 }
 
 TEST_FIXTURE(an_ext4_whose_journal_is_elsewhere_is_refused, setup, teardown)
@@ -159,7 +159,7 @@ TEST_FIXTURE(an_ext4_whose_journal_is_elsewhere_is_refused, setup, teardown)
 
 	fake_journal_is(FAKE_JOURNAL_ELSEWHERE);
 	ASSERT_REPLY(stage(fixture_stage()), MH_REFUSED);
-	ASSERT_SAID("step=create reason=journal-elsewhere");
+	ASSERT_RECORDED("step=create reason=journal-elsewhere");
 	assert_false(fake_is_mount(STAGED));
 	assert_int_equal(helper.state->header.staged, 0);
 	fake_journal_is(FAKE_JOURNAL_INSIDE);
@@ -181,12 +181,12 @@ TEST_FIXTURE(what_stands_in_the_way_is_a_conflict_and_stays, setup, teardown)
 	fake_make_directory(STAGED, FIXTURE_HELPER_UID, 0755);
 	fake_mount_other(STAGED);
 	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
-	ASSERT_SAID("reason=other-mount");
+	ASSERT_RECORDED("reason=other-mount");
 	assert_true(fake_is_mount(STAGED));
 	new_world("");
 	fake_make_directory(STAGED, 1000, 0755);
 	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
-	ASSERT_SAID("reason=foreign-directory");
+	ASSERT_RECORDED("reason=foreign-directory");
 	new_world("");
 	fake_make_directory(STAGED, FIXTURE_HELPER_UID, 0775);
 	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
@@ -200,7 +200,7 @@ TEST_FIXTURE(what_stands_in_the_way_is_a_conflict_and_stays, setup, teardown)
 	fake_make_directory("/srv/publish/" FIXTURE_ALLOC, FIXTURE_HELPER_UID, 0755);
 	fake_make_directory(PUBLISHED, 1000, 0755);
 	ASSERT_REPLY(publish(fixture_publish()), MH_CONFLICT);
-	ASSERT_SAID("reason=foreign-directory");
+	ASSERT_RECORDED("reason=foreign-directory");
 	assert_false(fake_is_mount(PUBLISHED));
 }
 
@@ -210,7 +210,7 @@ TEST_FIXTURE(a_mount_that_appears_meanwhile_is_not_stacked_upon, setup, teardown
 
 	fake_race_mount(STAGED);
 	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
-	ASSERT_SAID("step=attach reason=other-mount");
+	ASSERT_RECORDED("step=attach reason=other-mount");
 	new_world("");
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	fake_race_mount(PUBLISHED);
@@ -235,7 +235,7 @@ TEST_FIXTURE(what_the_kernel_shows_afterwards_must_be_what_was_asked_for, setup,
 	new_world("");
 	fake_private_has_no_effect();
 	assert_int_equal(ops_run(&helper, &req, &answer), REASON_POSTCONDITION);
-	ASSERT_SAID("status=internal errno=0 step=verify reason=post-condition res=failed");
+	ASSERT_RECORDED("status=internal errno=0 step=verify reason=post-condition res=failed");
 	assert_int_equal(answer.reply.status, MH_INTERNAL);
 	assert_false(fake_is_mount(STAGED)); /* what was attached is gone again */
 	for (size_t i = 0; i < ARRAY_SIZE(floor); i++) {
@@ -266,7 +266,7 @@ static void expect_both_stay(const union mh_request *req, const char *path)
 	fake_race_stack(path);
 	assert_int_equal(ops_run(&helper, req, &answer), REASON_POSTCONDITION);
 	assert_int_equal(answer.reply.status, MH_INTERNAL);
-	ASSERT_SAID("status=internal errno=0 step=verify reason=post-condition res=failed");
+	ASSERT_RECORDED("status=internal errno=0 step=verify reason=post-condition res=failed");
 	assert_int_equal(mounts_at(path), 2);
 }
 
@@ -320,19 +320,19 @@ TEST_FIXTURE(the_device_must_be_what_the_request_says, setup, teardown)
 {
 	fake_set_device(FIXTURE_MAJOR, FIXTURE_MINOR + 1, true);
 	ASSERT_REPLY(stage(fixture_stage()), MH_REFUSED);
-	ASSERT_SAID("reason=device-number");
+	ASSERT_RECORDED("reason=device-number");
 	fake_set_device(FIXTURE_MAJOR, FIXTURE_MINOR, false);
 	ASSERT_REPLY(stage(fixture_stage()), MH_REFUSED);
-	ASSERT_SAID("reason=not-a-block-device");
+	ASSERT_RECORDED("reason=not-a-block-device");
 	fake_set_link("../../../etc/shadow");
 	ASSERT_REPLY(stage(fixture_stage()), MH_REFUSED);
-	ASSERT_SAID("reason=by-id-link");
+	ASSERT_RECORDED("reason=by-id-link");
 	fake_set_link("../../loop9");
 	ASSERT_REPLY(stage(fixture_stage()), MH_KERNEL);
-	ASSERT_SAID("errno=2 step=source");
+	ASSERT_RECORDED("errno=2 step=source");
 }
 
-TEST_FIXTURE(a_refusal_is_told_by_numbers_alone_and_on_record, setup, teardown)
+TEST_FIXTURE(a_refusal_is_reported_by_numbers_alone_and_on_record, setup, teardown)
 {
 	struct mh_stage req = fixture_stage();
 	struct mh_reply reply;
@@ -344,8 +344,8 @@ TEST_FIXTURE(a_refusal_is_told_by_numbers_alone_and_on_record, setup, teardown)
 	assert_int_equal(reply.step, 0);
 	assert_int_equal(reply.state, 0);
 	assert_int_equal(reply.reason, REASON_TICKET_SIGNATURE);
-	ASSERT_SAID("op=stage phase=refused seq=2 vol=vol-1 ");
-	ASSERT_SAID("reason=ticket-signature res=failed");
+	ASSERT_RECORDED("op=stage phase=refused seq=2 vol=vol-1 ");
+	ASSERT_RECORDED("reason=ticket-signature res=failed");
 	fake_set_device(FIXTURE_MAJOR, FIXTURE_MINOR + 1, true);
 	reply = stage(fixture_stage());
 	ASSERT_REPLY(reply, MH_REFUSED);
@@ -366,12 +366,12 @@ TEST_FIXTURE(intent_and_result_are_on_record, setup, teardown)
 				    " profile=db ro=0 src=" FIXTURE_BY_ID
 				    " dev=7:3 fstype=ext4 gen=7 peer_uid=995 "
 				    "peer_pid=4711 door=setuid policy=sha256:0000000000000000 prev="));
-	ASSERT_SAID("op=stage phase=result seq=2 vol=vol-1 ");
-	ASSERT_SAID("status=ok errno=0 step=none reason=none res=success prev=");
+	ASSERT_RECORDED("op=stage phase=result seq=2 vol=vol-1 ");
+	ASSERT_RECORDED("status=ok errno=0 step=none reason=none res=success prev=");
 	(void)str_format(wanted, sizeof(wanted), " rec=%u ", (unsigned int)reply.record);
-	ASSERT_SAID(wanted);
+	ASSERT_RECORDED(wanted);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
-	ASSERT_SAID("op=unstage phase=result seq=2 vol=vol-1 detach=0 dev=7:3 ");
+	ASSERT_RECORDED("op=unstage phase=result seq=2 vol=vol-1 detach=0 dev=7:3 ");
 }
 
 /* Of the last whole line of the log. */
@@ -469,7 +469,7 @@ TEST_FIXTURE(staged_volumes_are_limited, setup, teardown)
 	(void)str_copy(s.volume, MH_LABEL_SIZE, "mem-2");
 	fixture_grant_stage(&s);
 	ASSERT_REPLY(stage(s), MH_LIMIT);
-	ASSERT_SAID("reason=max-staged");
+	ASSERT_RECORDED("reason=max-staged");
 }
 
 TEST_FIXTURE(publishes_are_limited_in_all_and_per_allocation, setup, teardown)
@@ -481,7 +481,7 @@ TEST_FIXTURE(publishes_are_limited_in_all_and_per_allocation, setup, teardown)
 	for (p.slot = 0; p.slot < 2; p.slot++)
 		ASSERT_REPLY(publish(p), MH_OK);
 	ASSERT_REPLY(publish(p), MH_LIMIT);
-	ASSERT_SAID("reason=max-per-alloc");
+	ASSERT_RECORDED("reason=max-per-alloc");
 	p.alloc[0] = 'b';
 	p.slot = 0;
 	grant_publish(&p);
@@ -489,7 +489,7 @@ TEST_FIXTURE(publishes_are_limited_in_all_and_per_allocation, setup, teardown)
 	p.alloc[0] = 'c';
 	grant_publish(&p);
 	ASSERT_REPLY(publish(p), MH_LIMIT);
-	ASSERT_SAID("reason=max-published");
+	ASSERT_RECORDED("reason=max-published");
 	assert_null(strstr(fake_summary(), "caaaaaaa")); /* no directory is left behind */
 }
 
@@ -503,7 +503,7 @@ TEST_FIXTURE(all_tmpfs_together_have_a_limit, setup, teardown)
 		fixture_grant_stage(&s);
 		ASSERT_REPLY(stage(s), i < 3 ? MH_OK : MH_LIMIT);
 	}
-	ASSERT_SAID("reason=max-tmpfs-total");
+	ASSERT_RECORDED("reason=max-tmpfs-total");
 	s.source.u.tmpfs.size_bytes = 1; /* a page all the same */
 	fixture_grant_stage(&s);
 	ASSERT_REPLY(stage(s), MH_LIMIT);
@@ -526,17 +526,17 @@ TEST_FIXTURE(the_ticket_must_name_the_source_that_is_staged, setup, teardown)
 	other.source.u.block.by_id[14] = '2';
 	fixture_grant_publish(&p, &other.source);
 	ASSERT_REPLY(publish(p), MH_REFUSED);
-	ASSERT_SAID("reason=ticket-source");
+	ASSERT_RECORDED("reason=ticket-source");
 	p = fixture_publish();
 	(void)str_copy(p.profile, MH_LABEL_SIZE, "ro");
 	p.read_only = 1;
 	grant_publish(&p);
 	ASSERT_REPLY(publish(p), MH_REFUSED);
-	ASSERT_SAID("reason=staged-profile");
+	ASSERT_RECORDED("reason=staged-profile");
 	/* somebody removed the state file: staging again is enough */
 	memset(helper.state->slot, 0, sizeof(helper.state->slot));
 	ASSERT_REPLY(publish(fixture_publish()), MH_REFUSED);
-	ASSERT_SAID("reason=source-unknown");
+	ASSERT_RECORDED("reason=source-unknown");
 	ASSERT_REPLY(stage(fixture_stage()), MH_ALREADY);
 	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
 }
@@ -561,7 +561,7 @@ TEST_FIXTURE(without_a_ticket_the_profile_that_staged_must_be_known_too, setup, 
 	/* as after a helper that was killed between attaching the volume and remembering its profile */
 	memset(helper.state->slot, 0, sizeof(helper.state->slot));
 	ASSERT_REPLY(publish(p), MH_REFUSED);
-	ASSERT_SAID("reason=source-unknown");
+	ASSERT_RECORDED("reason=source-unknown");
 	assert_false(fake_is_mount(PUBLISHED));
 }
 
@@ -574,7 +574,7 @@ TEST_FIXTURE(an_older_generation_is_refused_for_stage_and_publish, setup, teardo
 	fixture_sign(&s.ticket, 0);
 	ASSERT_REPLY(stage(s), MH_OK);
 	ASSERT_REPLY(publish(p), MH_REFUSED);
-	ASSERT_SAID("reason=ticket-generation");
+	ASSERT_RECORDED("reason=ticket-generation");
 	ASSERT_REPLY(stage(fixture_stage()), MH_REFUSED);
 	p.ticket.generation = 9;
 	fixture_sign(&p.ticket, 0);
@@ -588,9 +588,9 @@ TEST_FIXTURE(a_submount_of_the_staged_volume_is_never_uncovered, setup, teardown
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	fake_mount_inside(STAGED);
 	ASSERT_REPLY(publish(fixture_publish()), MH_CONFLICT);
-	ASSERT_SAID("reason=submount");
+	ASSERT_RECORDED("reason=submount");
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
-	ASSERT_SAID("reason=submount");
+	ASSERT_RECORDED("reason=submount");
 	assert_true(fake_is_mount(STAGED));
 }
 
@@ -604,18 +604,18 @@ TEST_FIXTURE(a_lazy_unstage_takes_no_submount_along, setup, teardown)
 	fake_mount_inside(STAGED);
 	u.detach = 1;
 	ASSERT_REPLY(unstage(u), MH_BUSY);
-	ASSERT_SAID("reason=submount");
+	ASSERT_RECORDED("reason=submount");
 	assert_true(fake_is_mount(STAGED));
 }
 
-TEST_FIXTURE(a_mount_stacked_on_a_staged_volume_is_told, setup, teardown)
+TEST_FIXTURE(a_mount_stacked_on_a_staged_volume_is_reported, setup, teardown)
 {
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	fake_mount_other(STAGED);
 	ASSERT_REPLY(publish(fixture_publish()), MH_CONFLICT);
 	for (int i = 0; i < 2; i++) {
 		ASSERT_REPLY(unstage(fixture_unstage()), MH_CONFLICT);
-		ASSERT_SAID("reason=stacked");
+		ASSERT_RECORDED("reason=stacked");
 	}
 	fake_unmount(STAGED);
 	assert_true(fake_is_mount(STAGED));
@@ -628,14 +628,14 @@ static void stay_off_what_root_mounted(void)
 	fake_make_directory(STAGED, FIXTURE_HELPER_UID, 0755);
 	fake_mount_other(STAGED);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_CONFLICT);
-	ASSERT_SAID("step=state reason=source-unknown");
+	ASSERT_RECORDED("step=state reason=source-unknown");
 	fake_unmount(STAGED);
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	fake_make_directory("/srv/publish/" FIXTURE_ALLOC, FIXTURE_HELPER_UID, 0755);
 	fake_make_directory(PUBLISHED, FIXTURE_HELPER_UID, 0755);
 	fake_mount_other(PUBLISHED);
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_CONFLICT);
-	ASSERT_SAID("reason=other-mount");
+	ASSERT_RECORDED("reason=other-mount");
 	ASSERT_REPLY(publish(fixture_publish()), MH_CONFLICT);
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_CONFLICT);
 	assert_true(fake_is_mount(PUBLISHED));
@@ -664,7 +664,7 @@ TEST_FIXTURE(a_publish_without_a_mark_is_of_the_volume_that_it_shows, setup, tea
 	fake_remove("/srv/publish/" FIXTURE_ALLOC "/.2/vol-1");
 	fake_remove("/srv/publish/" FIXTURE_ALLOC "/.2");
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
-	ASSERT_SAID("reason=still-published");
+	ASSERT_RECORDED("reason=still-published");
 	ASSERT_REPLY(publish(fixture_publish()), MH_ALREADY);
 	ASSERT_REPLY(unstage(unstage_of("mem-1")), MH_OK);
 	ASSERT_REPLY(unpublish(unpublish_of("mem-1", 2)), MH_CONFLICT);
@@ -694,19 +694,19 @@ TEST_FIXTURE(unpublish_takes_no_wrong_name_for_a_staged_volume, setup, teardown)
 	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
 	(void)str_copy(u.volume, MH_LABEL_SIZE, "nothing"); /* the trail would say so */
 	ASSERT_REPLY(unpublish(u), MH_CONFLICT);
-	ASSERT_SAID("reason=other-mount");
+	ASSERT_RECORDED("reason=other-mount");
 	assert_true(fake_is_mount(PUBLISHED));
 	/* also when somebody unmounted the stage by hand */
 	fake_unmount(STAGED);
 	ASSERT_REPLY(unpublish(u), MH_CONFLICT);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
-	ASSERT_SAID("reason=still-published");
+	ASSERT_RECORDED("reason=still-published");
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
 	assert_false(fake_is_mount(PUBLISHED));
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 }
 
-TEST_FIXTURE(busy_is_told_and_detaching_needs_permission, setup, teardown)
+TEST_FIXTURE(busy_is_reported_and_detaching_needs_permission, setup, teardown)
 {
 	struct mh_unpublish u = fixture_unpublish();
 
@@ -714,15 +714,15 @@ TEST_FIXTURE(busy_is_told_and_detaching_needs_permission, setup, teardown)
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
-	ASSERT_SAID("reason=still-published");
+	ASSERT_RECORDED("reason=still-published");
 	fake_set_busy(PUBLISHED, true);
 	ASSERT_REPLY(unpublish(u), MH_BUSY);
-	ASSERT_SAID("reason=in-use");
+	ASSERT_RECORDED("reason=in-use");
 	assert_true(fake_is_mount(PUBLISHED));
 	u.detach = 1;
 	start_helper("");
 	ASSERT_REPLY(unpublish(u), MH_REFUSED);
-	ASSERT_SAID("reason=detach-not-allowed");
+	ASSERT_RECORDED("reason=detach-not-allowed");
 	start_helper("allow_detach = yes");
 	ASSERT_REPLY(unpublish(u), MH_OK);
 	assert_false(fake_is_mount(PUBLISHED));
@@ -738,14 +738,14 @@ TEST_FIXTURE(a_second_mount_on_a_publish_is_reported, setup, teardown)
 		else
 			fake_mount_other(PUBLISHED);
 		ASSERT_REPLY(unpublish(fixture_unpublish()), MH_CONFLICT);
-		ASSERT_SAID("reason=stacked");
+		ASSERT_RECORDED("reason=stacked");
 		fake_unmount(PUBLISHED);
 		assert_true(fake_is_mount(PUBLISHED));
 	}
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
 }
 
-TEST_FIXTURE(unstage_says_whether_the_superblock_lives_on, setup, teardown)
+TEST_FIXTURE(unstage_reports_whether_the_superblock_lives_on, setup, teardown)
 {
 	struct mh_reply reply;
 
@@ -767,8 +767,8 @@ TEST_FIXTURE(another_instance_on_the_same_volume_means_busy, setup, teardown)
 	reply = stage(fixture_stage());
 	ASSERT_REPLY(reply, MH_BUSY);
 	assert_int_equal(reply.step, STEP_NONE); /* by which it is told from what is in use */
-	ASSERT_SAID("phase=refused");
-	ASSERT_SAID("reason=volume-locked");
+	ASSERT_RECORDED("phase=refused");
+	ASSERT_RECORDED("reason=volume-locked");
 	fake_lock_held_elsewhere(false);
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 }
@@ -781,11 +781,11 @@ TEST_FIXTURE(a_disk_folder_that_others_can_change_is_not_the_kernels_fault, setu
 	reply = stage(fixture_stage());
 	ASSERT_REPLY(reply, MH_REFUSED);
 	assert_int_equal(reply.reason, REASON_DEV_PATH);
-	ASSERT_SAID("step=source reason=dev-path");
+	ASSERT_RECORDED("step=source reason=dev-path");
 }
 
 /* By number, and of the policy the line where the block that decided begins. */
-TEST_FIXTURE(a_refusal_says_why_and_which_block_of_the_policy, setup, teardown)
+TEST_FIXTURE(a_refusal_gives_the_reason_and_which_block_of_the_policy, setup, teardown)
 {
 	struct mh_publish publish_req = fixture_publish();
 	struct mh_stage req = fixture_stage();
@@ -827,7 +827,7 @@ TEST_FIXTURE(a_mount_left_shared_by_a_dead_instance_is_made_private, setup, tear
 	fake_set_shared(STAGED);
 	/* it was staged to the end: this is somebody's will */
 	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
-	ASSERT_SAID("step=private reason=other-mount");
+	ASSERT_RECORDED("step=private reason=other-mount");
 	assert_string_equal(fake_propagation(STAGED), " shared");
 	helper.state->slot[state_find(helper.state, "vol-1") - helper.state->slot].stage = STATE_STAGING;
 	ASSERT_REPLY(stage(fixture_stage()), MH_ALREADY);
@@ -1018,7 +1018,7 @@ TEST_FIXTURE(a_list_may_be_of_one_name, setup, teardown)
 }
 
 /* A plugin may have been in the directory; whoever cannot look does not say that there is none. */
-TEST_FIXTURE(a_directory_without_a_mount_is_told_of_one_volume_alone, setup, teardown)
+TEST_FIXTURE(a_directory_without_a_mount_is_reported_of_one_volume_alone, setup, teardown)
 {
 	fake_make_directory("/srv/stage/vol-3", 0, 0755);
 	assert_int_equal(look("vol-3", "", 0).status, MH_OK);
@@ -1061,7 +1061,7 @@ TEST_FIXTURE(over_the_rate_nothing_is_done, setup, teardown)
 	*rate = (struct rate){.cost_us = 1, .most_us = 1, .paid_us = UINT64_MAX};
 	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
 	assert_int_equal(answer.reply.status, MH_LIMIT);
-	ASSERT_SAID("reason=rate-limit");
+	ASSERT_RECORDED("reason=rate-limit");
 	rate->paid_us = UINT64_MAX;
 	req.list = (struct mh_list){.header = {.op = MH_OP_LIST, .length = sizeof(req.list)}};
 	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);

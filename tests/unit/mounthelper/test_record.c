@@ -50,8 +50,8 @@ TEST_FIXTURE(a_refusal_is_recorded_with_its_reason, setup, teardown)
 
 	(void)str_copy(req.profile, sizeof(req.profile), "nonesuch");
 	ASSERT_REPLY(stage(req), MH_REFUSED);
-	ASSERT_SAID("phase=refused");
-	ASSERT_SAID(" reason=profile-unknown res=failed ");
+	ASSERT_RECORDED("phase=refused");
+	ASSERT_RECORDED(" reason=profile-unknown res=failed ");
 	assert_string_equal(fake_audit(), fake_log());
 }
 
@@ -101,8 +101,8 @@ static void expect_no_new_mounts(void)
 {
 	ASSERT_REPLY(stage(fixture_stage()), MH_UNAVAILABLE);
 	assert_false(fake_is_mount(STAGED));
-	ASSERT_SAID("phase=result");
-	ASSERT_SAID("status=unavailable errno=0 step=trail reason=none trail=degraded res=failed");
+	ASSERT_RECORDED("phase=result");
+	ASSERT_RECORDED("status=unavailable errno=0 step=trail reason=none trail=degraded res=failed");
 	ASSERT_REPLY(publish(fixture_publish()), MH_UNAVAILABLE);
 }
 
@@ -140,9 +140,9 @@ TEST_FIXTURE(without_required_audit_only_cleaning_up_goes_on, setup, teardown)
 		ASSERT_REPLY(publish(fixture_publish()), MH_OK);
 		(void)break_audit(way);
 		ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
-		ASSERT_SAID(" trail=degraded res=success ");
+		ASSERT_RECORDED(" trail=degraded res=success ");
 		ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
-		ASSERT_SAID(" trail=degraded res=success ");
+		ASSERT_RECORDED(" trail=degraded res=success ");
 		new_world("");
 	}
 }
@@ -188,10 +188,11 @@ TEST_FIXTURE(a_start_must_reach_log_and_audit, setup, teardown)
 	helper.instance = 3;
 	assert_int_equal(record_start(&helper, 1, 2, &sys_errno), START_OK);
 	assert_int_equal(sys_errno, 0);
-	ASSERT_SAID(" op=start phase=event seq=0 version=");
-	ASSERT_SAID(" instance=3 container=0 staged=1 published=2 append_only=0 ticket=required kernel=");
-	ASSERT_SAID(" boot=" FIXTURE_BOOT_ID " digest=sha256:0000");
-	ASSERT_SAID(" peer_uid=995 peer_pid=4711 door=setuid policy=sha256:0000000000000000 res=success ");
+	ASSERT_RECORDED(" op=start phase=event seq=0 version=");
+	ASSERT_RECORDED(" instance=3 container=0 staged=1 published=2 append_only=0 ticket=required kernel=");
+	ASSERT_RECORDED(" boot=" FIXTURE_BOOT_ID " digest=sha256:0000");
+	ASSERT_RECORDED(
+		" peer_uid=995 peer_pid=4711 door=setuid policy=sha256:0000000000000000 res=success ");
 	fake_audit_answers(EPERM);
 	assert_int_equal(record_start(&helper, 0, 0, &sys_errno), START_AUDIT);
 	assert_int_equal(sys_errno, EPERM);
@@ -202,16 +203,16 @@ TEST_FIXTURE(a_start_must_reach_log_and_audit, setup, teardown)
 	assert_int_equal(sys_errno, ENOSPC);
 }
 
-TEST_FIXTURE(the_end_says_why_and_sums_up_the_refusals, setup, teardown)
+TEST_FIXTURE(the_end_gives_the_reason_and_sums_up_the_refusals, setup, teardown)
 {
 	helper.refusals_unrecorded = 5;
 	record_end(&helper, false, REASON_CLOSED, 9);
-	ASSERT_SAID(" op=stop phase=event seq=9 peer_uid=995 ");
-	ASSERT_SAID(" reason=closed res=success ");
+	ASSERT_RECORDED(" op=stop phase=event seq=9 peer_uid=995 ");
+	ASSERT_RECORDED(" reason=closed res=success ");
 	assert_non_null(strstr(fake_log(), " op=refusals phase=event seq=0 count=5 "));
 	record_end(&helper, true, REASON_MAGIC, 10);
-	ASSERT_SAID(" op=violation phase=event seq=10 ");
-	ASSERT_SAID(" reason=magic res=failed ");
+	ASSERT_RECORDED(" op=violation phase=event seq=10 ");
+	ASSERT_RECORDED(" reason=magic res=failed ");
 	assert_string_equal(fake_audit(), fake_log());
 }
 
@@ -230,27 +231,27 @@ TEST_FIXTURE(every_class_of_source_is_named, setup, teardown)
 	struct mh_source *source = &req.stage.source;
 
 	put(&req);
-	ASSERT_SAID(" src=" FIXTURE_BY_ID " dev=7:3 ");
+	ASSERT_RECORDED(" src=" FIXTURE_BY_ID " dev=7:3 ");
 	*source = (struct mh_source){.class = MH_CLASS_TMPFS,
 				     .u.tmpfs = {.size_bytes = UINT64_C(1) << 40, .inodes = 77}};
 	put(&req);
-	ASSERT_SAID(" size=1099511627776 inodes=77 ");
+	ASSERT_RECORDED(" size=1099511627776 inodes=77 ");
 	*source = (struct mh_source){.class = MH_CLASS_NFS4, .u.nfs4 = {.family = 4, .addr = {192, 0, 2, 9}}};
 	(void)str_copy(source->u.nfs4.export, MH_EXPORT_SIZE, "/srv/a-b_c.d");
 	put(&req);
-	ASSERT_SAID(" src=/srv/a-b_c.d addr=192.0.2.9 ");
+	ASSERT_RECORDED(" src=/srv/a-b_c.d addr=192.0.2.9 ");
 	*source = (struct mh_source){
 		.class = MH_CLASS_NFS4,
 		.u.nfs4 = {.family = 6, .addr = {0x20, 0x01, 0x0d, 0xb8, [15] = 1}, .export = "/"}};
 	put(&req);
-	ASSERT_SAID(" src=/ addr=2001:db8::1 ");
+	ASSERT_RECORDED(" src=/ addr=2001:db8::1 ");
 	*source = (struct mh_source){.class = MH_CLASS_BIND, .u.bind = {.name = "media"}};
 	put(&req);
-	ASSERT_SAID(" src=media ");
+	ASSERT_RECORDED(" src=media ");
 	*source = (struct mh_source){.class = MH_CLASS_CSI};
 	(void)str_copy(req.stage.profile, MH_LABEL_SIZE, "ceph");
 	put(&req);
-	ASSERT_SAID(" profile=ceph ro=0 src=ceph ");
+	ASSERT_RECORDED(" profile=ceph ro=0 src=ceph ");
 }
 
 TEST_FIXTURE(every_operation_names_what_it_asks_for, setup, teardown)
@@ -260,16 +261,16 @@ TEST_FIXTURE(every_operation_names_what_it_asks_for, setup, teardown)
 	req.publish.propagation = TICKET_PROPAGATION_HOST_TO_TASK;
 	req.publish.exec = 1;
 	put(&req);
-	ASSERT_SAID(" op=publish phase=result seq=2 vol=vol-1 alloc=" FIXTURE_ALLOC
-		    " slot=2 profile=db ro=0 exec=1 prop=host-to-task peer_uid=");
+	ASSERT_RECORDED(" op=publish phase=result seq=2 vol=vol-1 alloc=" FIXTURE_ALLOC
+			" slot=2 profile=db ro=0 exec=1 prop=host-to-task peer_uid=");
 	req = (union mh_request){.unpublish = fixture_unpublish()};
 	req.unpublish.detach = 1;
 	put(&req);
-	ASSERT_SAID(" op=unpublish phase=result seq=2 vol=vol-1 alloc=" FIXTURE_ALLOC
-		    " slot=2 detach=1 peer_uid=");
+	ASSERT_RECORDED(" op=unpublish phase=result seq=2 vol=vol-1 alloc=" FIXTURE_ALLOC
+			" slot=2 detach=1 peer_uid=");
 	req = (union mh_request){.unstage = fixture_unstage()};
 	put(&req);
-	ASSERT_SAID(" op=unstage phase=result seq=2 vol=vol-1 detach=0 peer_uid=");
+	ASSERT_RECORDED(" op=unstage phase=result seq=2 vol=vol-1 detach=0 peer_uid=");
 }
 
 static void fill(char *label, size_t size)
@@ -310,7 +311,7 @@ TEST_FIXTURE(the_longest_names_fit_a_record, setup, teardown)
 	memset(req.stage.source.u.nfs4.addr, 0x11, sizeof(req.stage.source.u.nfs4.addr));
 	fill(req.stage.source.u.nfs4.export, MH_EXPORT_SIZE);
 	assert_int_equal(record_request(&helper, &req, &admission, &outcome, &rec), 0);
-	ASSERT_SAID(" head=rotated "); /* which makes it longer still */
+	ASSERT_RECORDED(" head=rotated "); /* which makes it longer still */
 	assert_true(strlen(last_record()) <= CHAIN_LOG_LINE_MAX);
 }
 

@@ -89,14 +89,14 @@ TEST_FIXTURE(the_end_of_the_socket_is_on_record_and_changes_nothing, connected, 
 	assert_int_equal(serve(&helper), MH_EXIT_CLOSED);
 	assert_int_equal(wire.n_sent, 2);
 	assert_int_equal(wire.last.status, MH_OK);
-	ASSERT_SAID("op=stop phase=event seq=3 ");
-	ASSERT_SAID("reason=closed res=success");
+	ASSERT_RECORDED("op=stop phase=event seq=3 ");
+	ASSERT_RECORDED("reason=closed res=success");
 	assert_true(fake_is_mount(STAGED));
 	/* and so is one that says nothing at all */
 	(void)teardown(state);
 	(void)connected(state);
 	assert_int_equal(serve(&helper), MH_EXIT_CLOSED);
-	ASSERT_SAID("reason=closed");
+	ASSERT_RECORDED("reason=closed");
 }
 
 TEST_FIXTURE(what_was_asked_for_before_the_end_is_done_and_recorded, connected, teardown)
@@ -108,8 +108,8 @@ TEST_FIXTURE(what_was_asked_for_before_the_end_is_done_and_recorded, connected, 
 	assert_int_equal(serve(&helper), MH_EXIT_SEND);
 	assert_true(fake_is_mount(STAGED));
 	assert_non_null(strstr(fake_log(), "op=stage phase=result seq=2 "));
-	ASSERT_SAID("op=stop phase=event");
-	ASSERT_SAID("reason=reply-not-taken res=failed");
+	ASSERT_RECORDED("op=stop phase=event");
+	ASSERT_RECORDED("reason=reply-not-taken res=failed");
 }
 
 TEST_FIXTURE(whoever_does_not_take_hello_is_not_served, connected, teardown)
@@ -136,8 +136,8 @@ TEST_FIXTURE(a_failed_post_condition_is_answered_and_ends_it, connected, teardow
 	assert_int_equal(wire.given, 2);
 	assert_false(fake_is_mount(STAGED));
 	assert_false(fake_is_mount(MEMORY));
-	ASSERT_SAID("op=stop phase=event");
-	ASSERT_SAID("reason=post-condition res=failed");
+	ASSERT_RECORDED("op=stop phase=event");
+	ASSERT_RECORDED("reason=post-condition res=failed");
 }
 
 TEST_FIXTURE(a_violation_is_recorded_and_never_answered, connected, teardown)
@@ -158,8 +158,8 @@ TEST_FIXTURE(a_violation_is_recorded_and_never_answered, connected, teardown)
 		wire.end = rows[i].end;
 		assert_int_equal(serve(&helper), MH_EXIT_VIOLATION);
 		assert_int_equal(wire.n_sent, 1); /* HELLO */
-		ASSERT_SAID("op=violation phase=event seq=2 ");
-		ASSERT_SAID(rows[i].reason);
+		ASSERT_RECORDED("op=violation phase=event seq=2 ");
+		ASSERT_RECORDED(rows[i].reason);
 	}
 	/* the first byte of a known operation that is out of its form, and nothing after it */
 	(void)teardown(state);
@@ -169,5 +169,5 @@ TEST_FIXTURE(a_violation_is_recorded_and_never_answered, connected, teardown)
 	say(&u, sizeof(u));
 	assert_int_equal(serve(&helper), MH_EXIT_VIOLATION);
 	assert_int_equal(wire.given, 2);
-	ASSERT_SAID("reason=field ");
+	ASSERT_RECORDED("reason=field ");
 }

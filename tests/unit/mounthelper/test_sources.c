@@ -128,7 +128,7 @@ TEST_FIXTURE(a_host_volume_is_a_clone_with_the_floor_flags, begin_test, teardown
 	assert_string_equal(remembered_profile(), "data");
 	ASSERT_REPLY(stage_of(HOSTVOL), MH_ALREADY);
 	ASSERT_REPLY(stage_read_only(HOSTVOL), MH_CONFLICT);
-	ASSERT_SAID("reason=other-mount");
+	ASSERT_RECORDED("reason=other-mount");
 	begin();
 	reply = stage_read_only(HOSTVOL);
 	ASSERT_REPLY(reply, MH_OK);
@@ -142,7 +142,7 @@ TEST_FIXTURE(another_directory_of_the_same_device_is_another_volume, begin_test,
 	fake_make_directory("/data/a/vol2", OWNER, 0700);
 	(void)str_copy(mine[HOSTVOL].path, MH_PATH_SIZE, "/data/a/vol2");
 	ASSERT_REPLY(stage_of(HOSTVOL), MH_CONFLICT);
-	ASSERT_SAID("reason=other-mount");
+	ASSERT_RECORDED("reason=other-mount");
 }
 
 TEST_FIXTURE(a_shared_host_volume_stays_a_peer_of_its_host_directory, begin_test, teardown)
@@ -210,7 +210,7 @@ TEST_FIXTURE(a_host_path_that_others_can_change_is_refused, begin_test, teardown
 	refused_host_path("writable on a read-only mount");
 	(void)str_copy(mine[HOSTVOL].path, MH_PATH_SIZE, "/data/nothing");
 	ASSERT_REPLY(stage_of(HOSTVOL), MH_KERNEL);
-	ASSERT_SAID("errno=2 step=source");
+	ASSERT_RECORDED("errno=2 step=source");
 }
 
 TEST_FIXTURE(what_a_mount_below_a_host_volume_hides_stays_hidden, begin_test, teardown)
@@ -223,7 +223,7 @@ TEST_FIXTURE(what_a_mount_below_a_host_volume_hides_stays_hidden, begin_test, te
 	fake_make_directory("/data/a/vol/sub/deep", 0, 0755);
 	fake_mount_other("/data/a/vol/sub/deep");
 	ASSERT_REPLY(stage_of(HOSTVOL), MH_CONFLICT);
-	ASSERT_SAID("step=source reason=submount");
+	ASSERT_RECORDED("step=source reason=submount");
 	assert_false(fake_is_mount(STAGED));
 	begin();
 	(void)str_copy(mine[HOSTVOL].path, MH_PATH_SIZE, "/");
@@ -247,15 +247,15 @@ TEST_FIXTURE(a_host_volume_is_looked_at_again_when_it_is_published, begin_test, 
 	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK);
 	fake_mount_other("/data/a/vol/sub/deep");
 	ASSERT_REPLY(publish(publish_host_volume()), MH_CONFLICT);
-	ASSERT_SAID("step=source reason=submount");
+	ASSERT_RECORDED("step=source reason=submount");
 	fake_unmount("/data/a/vol/sub/deep");
 	fake_mount_other("/data/a/vol"); /* another directory stands there */
 	mine[HOSTVOL].owner_uid = 0;
 	ASSERT_REPLY(publish(publish_host_volume()), MH_CONFLICT);
-	ASSERT_SAID("step=source reason=other-mount");
+	ASSERT_RECORDED("step=source reason=other-mount");
 	fake_unmount("/data/a/vol");
 	ASSERT_REPLY(publish(publish_host_volume()), MH_REFUSED);
-	ASSERT_SAID("reason=host-path");
+	ASSERT_RECORDED("reason=host-path");
 	mine[HOSTVOL].owner_uid = OWNER;
 	ASSERT_REPLY(publish(publish_host_volume()), MH_OK);
 }
@@ -267,7 +267,7 @@ TEST_FIXTURE(a_host_volume_is_asked_for_by_its_own_name, begin_test, teardown)
 	(void)str_copy(req.source.u.bind.name, MH_LABEL_SIZE, "shared");
 	fixture_grant_stage(&req);
 	ASSERT_REPLY(stage(req), MH_REFUSED);
-	ASSERT_SAID("reason=hostvol-mismatch");
+	ASSERT_RECORDED("reason=hostvol-mismatch");
 }
 
 /* nfs4 */
@@ -304,12 +304,12 @@ TEST_FIXTURE(an_export_is_known_again_by_server_and_path, begin_test, teardown)
 	(void)str_copy(req.source.u.nfs4.export, MH_EXPORT_SIZE, "/srv/b");
 	fixture_grant_stage(&req);
 	ASSERT_REPLY(stage(req), MH_CONFLICT);
-	ASSERT_SAID("reason=other-mount");
+	ASSERT_RECORDED("reason=other-mount");
 	req = request(NFS);
 	req.source.u.nfs4.addr[3]++;
 	fixture_grant_stage(&req);
 	ASSERT_REPLY(stage(req), MH_CONFLICT);
-	ASSERT_SAID("reason=other-mount");
+	ASSERT_RECORDED("reason=other-mount");
 }
 
 /* Mounts of one file system of a server, made with the same options, are of one device. */
@@ -326,7 +326,7 @@ TEST_FIXTURE(another_export_of_the_same_device_is_another_volume, begin_test, te
 	(void)str_copy(req.source.u.nfs4.export, MH_EXPORT_SIZE, "/srv/b");
 	fixture_grant_stage(&req);
 	ASSERT_REPLY(stage(req), MH_CONFLICT);
-	ASSERT_SAID("reason=other-mount");
+	ASSERT_RECORDED("reason=other-mount");
 	ASSERT_REPLY(stage_of(NFS), MH_ALREADY);
 }
 
@@ -500,7 +500,7 @@ static void live_with_a_daemon(void)
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
 	k.systems[fs].ro = true;
 	ASSERT_REPLY(publish(p), MH_REFUSED);
-	ASSERT_SAID("reason=staged-read-only");
+	ASSERT_RECORDED("reason=staged-read-only");
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 }
 
@@ -532,7 +532,7 @@ TEST_FIXTURE(a_plugins_mount_with_others_below_is_a_conflict, begin_test, teardo
 	fake_mount_inside(TARGET);
 	ASSERT_REPLY(stage(req), MH_OK);
 	ASSERT_REPLY(publish(publish_of_plugin(&req)), MH_CONFLICT);
-	ASSERT_SAID("reason=submount");
+	ASSERT_RECORDED("reason=submount");
 }
 
 static void look_for_a_device(void)
@@ -561,7 +561,7 @@ static void look_for_a_device(void)
 	assert_int_equal(stage_of(PLUGIN).state, MH_STATE_PREPARED);
 }
 
-TEST_FIXTURE(a_device_that_a_plugin_has_bound_is_told, begin_test, teardown)
+TEST_FIXTURE(a_device_that_a_plugin_has_bound_is_reported, begin_test, teardown)
 {
 	look_for_a_device();
 	fake_kernel_before_6_8(true);
@@ -591,7 +591,7 @@ TEST_FIXTURE(an_older_mount_that_a_plugin_moved_below_its_own_is_found, begin_te
 	k.mounts[moved].at_mount = inside.mount;
 	k.mounts[moved].at_node = inside.node;
 	ASSERT_REPLY(publish(publish_of_plugin(&req)), MH_CONFLICT);
-	ASSERT_SAID("reason=submount");
+	ASSERT_RECORDED("reason=submount");
 }
 
 static int walks_of_a_publish(struct mh_publish p)
@@ -658,12 +658,12 @@ TEST_FIXTURE(what_stands_in_a_plugins_way_is_a_conflict_and_stays, begin_test, t
 
 	fake_make_directory(STAGED, 0, 0755);
 	ASSERT_REPLY(stage_of(PLUGIN), MH_CONFLICT);
-	ASSERT_SAID("reason=foreign-directory");
+	ASSERT_RECORDED("reason=foreign-directory");
 	begin();
 	fake_make_directory(STAGED, FIXTURE_HELPER_UID, 0755);
 	fake_make_directory(STAGED "/" MH_CSI_STAGING, 0, 0755);
 	ASSERT_REPLY(stage_of(PLUGIN), MH_CONFLICT);
-	ASSERT_SAID("reason=foreign-directory");
+	ASSERT_RECORDED("reason=foreign-directory");
 	begin();
 	fake_make_directory(STAGED, FIXTURE_HELPER_UID, 0755);
 	fake_mount_other(STAGED);
@@ -681,17 +681,17 @@ TEST_FIXTURE(a_volume_of_one_profile_is_not_staged_as_one_of_another, begin_test
 {
 	ASSERT_REPLY(stage_of(PLUGIN), MH_OK);
 	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT); /* it would cover the plugin's folders */
-	ASSERT_SAID("reason=staged-profile");
+	ASSERT_RECORDED("reason=staged-profile");
 	plugin_mounts();
 	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
 	ASSERT_REPLY(stage_of(PLUGIN), MH_OK);
 	ASSERT_REPLY(stage_of(OTHER_PLUGIN), MH_CONFLICT);
-	ASSERT_SAID("reason=staged-profile");
+	ASSERT_RECORDED("reason=staged-profile");
 	assert_string_equal(remembered_profile(), "hostpath");
 	begin();
 	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK);
 	ASSERT_REPLY(stage_of(HOSTVOL_SHARED), MH_CONFLICT);
-	ASSERT_SAID("reason=staged-profile");
+	ASSERT_RECORDED("reason=staged-profile");
 	assert_null(strstr(fake_summary(), "shared")); /* nothing was changed before that was seen */
 }
 
@@ -700,7 +700,7 @@ TEST_FIXTURE(a_prepared_volume_counts_and_one_too_many_leaves_nothing, begin_tes
 	policy.agents[0].max_staged = 1;
 	ASSERT_REPLY(stage(fixture_stage_tmpfs()), MH_OK);
 	ASSERT_REPLY(stage_of(PLUGIN), MH_LIMIT);
-	ASSERT_SAID("reason=max-staged");
+	ASSERT_RECORDED("reason=max-staged");
 	assert_null(strstr(fake_summary(), STAGED));
 	policy.agents[0].max_staged = 2;
 	ASSERT_REPLY(stage_of(PLUGIN), MH_OK);
@@ -721,7 +721,7 @@ TEST_FIXTURE(a_mount_without_one_of_the_floor_flags_is_another_one, begin_test, 
 		ASSERT_REPLY(stage_read_only(HOSTVOL), MH_OK);
 		fake_set_flags(STAGED, (inert | SYS_MOUNT_ATTR_RDONLY) & ~floor[i]);
 		ASSERT_REPLY(stage_read_only(HOSTVOL), MH_CONFLICT);
-		ASSERT_SAID("reason=other-mount");
+		ASSERT_RECORDED("reason=other-mount");
 		fake_set_flags(STAGED, inert | SYS_MOUNT_ATTR_RDONLY);
 		ASSERT_REPLY(stage_read_only(HOSTVOL), MH_ALREADY);
 	}
@@ -734,7 +734,7 @@ TEST_FIXTURE(a_part_of_the_device_is_another_volume, begin_test, teardown)
 	fake_mount_part(STAGED, "/mnt", "part");
 	fake_set_flags(STAGED, inert);
 	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
-	ASSERT_SAID("step=open reason=other-mount");
+	ASSERT_RECORDED("step=open reason=other-mount");
 }
 
 TEST_FIXTURE(another_file_system_on_the_same_device_is_another_volume, begin_test, teardown)
@@ -745,7 +745,7 @@ TEST_FIXTURE(another_file_system_on_the_same_device_is_another_volume, begin_tes
 	assert_string_equal(db->name, "db");
 	db->kind = FS_XFS;
 	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
-	ASSERT_SAID("reason=other-mount");
+	ASSERT_RECORDED("reason=other-mount");
 }
 
 static struct mh_stage image_request(void)
@@ -777,7 +777,7 @@ TEST_FIXTURE(an_untrusted_erofs_is_refused_where_the_kernel_opens_what_it_names,
 	fake_no_create_excl();
 	reply = stage(image_request());
 	ASSERT_REPLY(reply, MH_REFUSED);
-	ASSERT_SAID("step=create reason=kernel-too-old");
+	ASSERT_RECORDED("step=create reason=kernel-too-old");
 	assert_int_equal(reply.policy_line, image->line);
 	assert_false(k.opened_devices_of_image);
 	assert_false(fake_is_mount(STAGED));
@@ -808,7 +808,7 @@ TEST_FIXTURE(what_stood_before_the_table_is_looked_for_before_it_is_taken_away, 
 	ASSERT_REPLY(stage(fixture_stage()), MH_ALREADY);
 	assert_int_equal(helper.state->header.staged, 1);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
-	ASSERT_SAID("reason=still-published");
+	ASSERT_RECORDED("reason=still-published");
 }
 
 TEST_FIXTURE(the_policys_label_is_the_context_option, begin_test, teardown)
@@ -823,7 +823,7 @@ TEST_FIXTURE(a_type_that_the_kernel_lacks_is_unavailable, begin_test, teardown)
 {
 	helper.type_available[FS_NFS4] = false;
 	ASSERT_REPLY(stage_of(NFS), MH_UNAVAILABLE);
-	ASSERT_SAID("reason=type-unavailable");
+	ASSERT_RECORDED("reason=type-unavailable");
 	memset(helper.type_available, 0, sizeof(helper.type_available));
 	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK); /* needs none */
 }

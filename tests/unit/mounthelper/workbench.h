@@ -70,7 +70,7 @@ void grant_publish(struct mh_publish *req);
 				 reply_.sys_errno, (int)(want), last_record());                           \
 	} while (0)
 
-#define ASSERT_SAID(text)                                                        \
+#define ASSERT_RECORDED(text)                                                    \
 	do {                                                                     \
 		if (!strstr(last_record(), (text)))                              \
 			fail_msg("\"%s\" is not in: %s", (text), last_record()); \

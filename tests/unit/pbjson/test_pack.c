@@ -76,7 +76,7 @@ TEST(an_empty_message_has_none)
 	expect_same(&message.base);
 }
 
-TEST(what_does_not_fit_is_said_and_nothing_is_written_beside_the_room)
+TEST(what_does_not_fit_is_reported_and_nothing_is_written_beside_the_room)
 {
 	for (uint64_t seed = 1; seed <= 60; seed++) {
 		ProtobufCMessage *message = random_message(types[seed % TYPES], seed);

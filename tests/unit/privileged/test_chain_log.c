@@ -359,7 +359,7 @@ TEST_FIXTURE(an_empty_file_continues_the_chain_of_the_one_before, setup, teardow
 	assert_null(strstr(last_line(), "head="));
 }
 
-TEST_FIXTURE(who_still_writes_to_the_old_file_says_so_and_leaves_the_head, setup, teardown)
+TEST_FIXTURE(who_still_writes_to_the_old_file_reports_it_and_leaves_the_head, setup, teardown)
 {
 	char old[80];
 	struct chain_log young;
@@ -396,7 +396,7 @@ TEST_FIXTURE(who_still_writes_to_the_old_file_says_so_and_leaves_the_head, setup
 	assert_int_equal(check_chain(), 6); /* of the old file, for itself */
 }
 
-TEST_FIXTURE(a_log_whose_end_was_cut_off_is_told, setup, teardown)
+TEST_FIXTURE(a_log_whose_end_was_cut_off_is_reported, setup, teardown)
 {
 	char *text;
 	size_t n;
@@ -500,7 +500,7 @@ TEST_FIXTURE(what_cannot_be_written_keeps_nobody_from_writing, setup, teardown)
 	assert_int_equal(head.rec, 1); /* it is in the file */
 }
 
-TEST_FIXTURE(a_head_that_is_not_known_is_told_and_no_reproach, setup, teardown)
+TEST_FIXTURE(a_head_that_is_not_known_is_reported_and_no_reproach, setup, teardown)
 {
 	(void)append("stage");
 	memset(&head, 0, sizeof(head)); /* another boot */

@@ -92,15 +92,15 @@ TEST_FIXTURE(a_record_that_the_kernel_forgets_is_none, confirm, NULL)
 	assert_int_equal(kernel.questions, 0);
 }
 
-TEST_FIXTURE(a_record_that_is_told_asks_for_no_answer, confirm, NULL)
+TEST_FIXTURE(a_record_that_is_reported_asks_for_no_answer, confirm, NULL)
 {
-	assert_int_equal(kernel_audit_tell(5, 1121, 7, "op=stage res=success"), 0);
+	assert_int_equal(kernel_audit_report(5, 1121, 7, "op=stage res=success"), 0);
 	assert_string_equal(kernel.text, "op=stage res=success");
 	assert_int_equal(kernel.sent.nlmsg_flags, NLM_F_REQUEST);
 	assert_int_equal(kernel.sent.nlmsg_seq, 7);
 	kernel.sends = -ECONNREFUSED;
-	assert_int_equal(kernel_audit_tell(5, 1121, 7, "x"), -ECONNREFUSED);
-	assert_int_equal(kernel_audit_tell(-1, 1121, 7, "x"), -EBADF);
+	assert_int_equal(kernel_audit_report(5, 1121, 7, "x"), -ECONNREFUSED);
+	assert_int_equal(kernel_audit_report(-1, 1121, 7, "x"), -EBADF);
 	assert_int_equal(kernel.receives, 0);
 }
 

@@ -38,7 +38,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-TEST_FIXTURE(it_is_told_from_other_descriptors, setup, teardown)
+TEST_FIXTURE(it_is_distinguished_from_other_descriptors, setup, teardown)
 {
 	struct ends *ends = *state;
 	cleanup_close int stream = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

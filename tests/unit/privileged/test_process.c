@@ -117,7 +117,7 @@ static int check_limits(void)
 	return 0;
 }
 
-TEST(a_limit_that_does_not_exist_is_told)
+TEST(a_limit_that_does_not_exist_is_reported)
 {
 	const struct process_limit unknown = {-1, "none", 1, 1};
 	rlim_t hard = 0;

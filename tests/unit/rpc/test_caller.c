@@ -40,7 +40,7 @@ TEST(a_caller_of_the_largest_size_fits)
 	assert_memory_equal(&back, &peer, sizeof(peer));
 }
 
-TEST(a_caller_that_could_be_read_as_another_is_not_told)
+TEST(a_caller_that_could_be_read_as_another_is_not_reported)
 {
 	char text[REQUEST_CALLER_MAX + 1];
 	struct rpc_peer peer = n7;

@@ -56,7 +56,7 @@ TEST_FIXTURE(requests_look_as_every_server_wants_them, world_setup, world_teardo
 	stranger_close(&stranger);
 }
 
-TEST_FIXTURE(odd_answers_become_errors_that_say_what_was_odd, world_setup, world_teardown)
+TEST_FIXTURE(odd_answers_become_errors_that_report_what_was_odd, world_setup, world_teardown)
 {
 	static const struct stranger_field early[] = {{":status", "103"}, {"grpc-status", "7"}, {NULL, NULL}};
 	static const struct stranger_field not_found[] = {{":status", "200"},
@@ -343,7 +343,7 @@ static int on_guest(sd_event_source *source, int fd, uint32_t events, void *user
 	return 0;
 }
 
-TEST_FIXTURE(a_server_that_is_no_http2_server_is_said_to_be_none, world_setup, world_teardown)
+TEST_FIXTURE(a_server_that_is_no_http2_server_is_reported, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	const char *path = world_path(world, "chatty");

@@ -137,7 +137,7 @@ TEST_FIXTURE(the_first_address_that_answers_is_taken, setup, teardown)
 	(void)close(fd);
 }
 
-TEST_FIXTURE(when_none_answers_the_error_says_why_each_failed, setup, teardown)
+TEST_FIXTURE(when_none_answers_the_error_gives_the_reason_each_failed, setup, teardown)
 {
 	struct outcome outcome = {.fd = -1};
 	struct dial *dial = NULL;
@@ -179,7 +179,7 @@ TEST_FIXTURE(the_error_of_an_only_address_does_not_repeat_it, setup, teardown)
 	assert_string_equal(outcome.err.msg, "connect: Connection refused");
 }
 
-TEST_FIXTURE(a_name_without_addresses_is_told, setup, teardown)
+TEST_FIXTURE(a_name_without_addresses_is_reported, setup, teardown)
 {
 	struct outcome outcome = {.fd = -1};
 	struct dial *dial = NULL;

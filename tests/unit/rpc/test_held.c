@@ -26,7 +26,7 @@ enum {
 
 static uid_t peer_uid; /* of who connects now */
 static struct error told;
-static size_t n_told;
+static size_t n_reported;
 static size_t most_held; /* when it was */
 
 int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
@@ -47,7 +47,7 @@ static void on_refused(const struct rpc_peer *peer, const struct error *why, voi
 
 	(void)peer;
 	told = *why;
-	n_told++;
+	n_reported++;
 	if (world->server->held_bytes > most_held)
 		most_held = world->server->held_bytes;
 }
@@ -61,7 +61,7 @@ static int setup(void **state)
 		return -1;
 	world = *state;
 	world->answer_bytes = ANSWER;
-	n_told = most_held = 0;
+	n_reported = most_held = 0;
 	rpc_server_on_refused(world->server, on_refused);
 	return 0;
 }
@@ -149,7 +149,7 @@ static void gorge(struct world *world, const char *id, const struct raw_request 
 		assert_in_range(world->server->held_bytes, 0, ONE_MAX);
 	}
 	assert_in_range(most_held, ONE_MAX / 2, ONE_MAX + SLACK);
-	assert_true(n_told > 0);
+	assert_true(n_reported > 0);
 	assert_int_equal(told.status, STATUS_RESOURCE_EXHAUSTED);
 	assert_non_null(strstr(told.msg, "uid 4000"));
 	others_get_on(world, OTHER);
@@ -172,7 +172,7 @@ TEST_FIXTURE(what_an_identity_does_not_finish_stays_within_its_budget_and_others
 	      &(const struct raw_request){.body = body, .body_len = sizeof(body), .open = true});
 }
 
-TEST_FIXTURE(an_identity_whose_budget_is_full_is_told_and_has_its_largest_connection_closed, setup,
+TEST_FIXTURE(an_identity_whose_budget_is_full_is_reported_and_has_its_largest_connection_closed, setup,
 	     world_teardown)
 {
 	struct world *world = *state;
@@ -196,7 +196,7 @@ TEST_FIXTURE(an_identity_whose_budget_is_full_is_told_and_has_its_largest_connec
 		hog_ask(other, "huge");
 	for (int i = 0; i < 2; i++)
 		hog_ask(small, "huge");
-	assert_int_equal(n_told, 0);
+	assert_int_equal(n_reported, 0);
 	/* nothing is left, and who holds nothing gets on */
 	LIST_FOREACH (conn, &world->server->conns, all)
 		if (conn->peer.uid == HOG)
@@ -204,12 +204,12 @@ TEST_FIXTURE(an_identity_whose_budget_is_full_is_told_and_has_its_largest_connec
 	assert_int_equal(session_send(&session, "hello", &err), STATUS_OK);
 	world_run_until_count(world, &session.n_messages, 2);
 	assert_int_equal(world_get_now(world, client, "db", &answer), STATUS_OK);
-	assert_int_equal(n_told, 0);
+	assert_int_equal(n_reported, 0);
 	world->server->limits.identity_bytes = ONE_MAX;
 	world->answer_bytes = 3 * ANSWER;
 	assert_int_equal(world_get_now(world, client, "huge", &answer), STATUS_RESOURCE_EXHAUSTED);
 	assert_non_null(strstr(answer.err.msg, "uid 4000"));
-	assert_int_equal(n_told, 1);
+	assert_int_equal(n_reported, 1);
 	/* there is room again, and who held little is still there */
 	assert_int_equal(world_get_now(world, client, "huge", &answer), STATUS_OK);
 	assert_int_equal(session_send(&session, "hello", &err), STATUS_OK);
@@ -252,9 +252,9 @@ TEST_FIXTURE(errors_that_are_not_read_count_as_answers_do, setup, world_teardown
 	hog_ask(hog, "huge");
 	world->server->limits.identity_bytes = world->server->held_bytes + 7000;
 	memset(path, '/', sizeof(path) - 1); /* there is no such method, as the error says */
-	for (size_t i = 1; i < ASKS && n_told == 0; i++)
+	for (size_t i = 1; i < ASKS && n_reported == 0; i++)
 		hog_send(hog, &(struct raw_request){.fields = fields});
-	assert_int_equal(n_told, 1);
+	assert_int_equal(n_reported, 1);
 	hog_free(hog);
 	everything_is_given_back(world);
 }
@@ -275,7 +275,7 @@ TEST_FIXTURE(many_identities_together_stay_within_the_budget_of_all_and_newcomer
 		}
 		others_get_on(world, (uid_t)(OTHER + i));
 	}
-	assert_true(n_told > 0);
+	assert_true(n_reported > 0);
 	assert_in_range(world->server->held_bytes, ALL_MAX / 4, ALL_MAX);
 	for (size_t i = 0; i < MANY; i++)
 		hog_free(hogs[i]);
@@ -294,9 +294,9 @@ TEST_FIXTURE(who_holds_most_gives_way_when_all_hold_too_much, setup, world_teard
 		hog_ask(most[i % 2], "huge");
 	for (size_t i = 0; i < 5; i++)
 		hog_ask(less, "huge");
-	for (size_t i = 0; i < 6 && n_told == 0; i++)
+	for (size_t i = 0; i < 6 && n_reported == 0; i++)
 		hog_ask(asks, "huge");
-	assert_int_equal(n_told, 1);
+	assert_int_equal(n_reported, 1);
 	assert_non_null(strstr(told.msg, "uid 4000"));
 	assert_int_equal(world->server->n_conns, 3);
 	hog_free(most[0]);
@@ -320,7 +320,7 @@ TEST_FIXTURE(connections_that_end_give_back_what_was_held_for_them, setup, world
 		hog_free(hog);
 		everything_is_given_back(world);
 	}
-	assert_int_equal(n_told, 0);
+	assert_int_equal(n_reported, 0);
 }
 
 TEST_FIXTURE(sessions_that_are_idle_hold_nothing, setup, world_teardown)
@@ -390,7 +390,7 @@ TEST_FIXTURE(what_http1_does_not_read_or_finish_counts_too, setup, world_teardow
 		if (i == 0 || i == 9)
 			assert_int_not_equal(world->server->held_bytes, before);
 	}
-	assert_true(n_told > 1);
+	assert_true(n_reported > 1);
 	assert_in_range(most_held, 800000, 1500000 + SLACK);
 	others_get_on(world, OTHER);
 	for (size_t i = 0; i < 10; i++)

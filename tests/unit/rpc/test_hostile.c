@@ -86,7 +86,7 @@ TEST_FIXTURE(random_frames_end_the_connection_and_nothing_else, world_setup, wor
 		":path", "/holdfast.v1.Volumes/Get" \
 	}
 
-TEST_FIXTURE(calls_that_are_wrong_get_the_answer_that_says_so, world_setup, world_teardown)
+TEST_FIXTURE(calls_that_are_wrong_get_the_answer_that_reports_it, world_setup, world_teardown)
 {
 	static const struct row {
 		struct raw_field fields[7];

@@ -74,7 +74,7 @@ TEST_FIXTURE(errors_have_connects_code_and_status_and_the_whole_message, world_s
 	raw_close(&raw);
 }
 
-TEST_FIXTURE(requests_that_are_no_json_or_no_message_say_where, world_setup, world_teardown)
+TEST_FIXTURE(requests_that_are_no_json_or_no_message_report_where, world_setup, world_teardown)
 {
 	static const struct row {
 		const char *body;

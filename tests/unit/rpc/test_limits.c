@@ -343,7 +343,7 @@ TEST_FIXTURE(connections_that_left_unanswered_calls_behind_still_count, setup_sm
 	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
 }
 
-TEST_FIXTURE(a_client_that_says_nothing_is_let_go, world_setup, world_teardown)
+TEST_FIXTURE(an_idle_client_is_disconnected, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct raw raw;

@@ -95,7 +95,7 @@ static struct rpc_tls *load_intruder(struct tls_world *tw, const char *name)
 	return tls;
 }
 
-TEST_FIXTURE(a_refused_certificate_is_told_to_both_sides, setup, tls_world_teardown)
+TEST_FIXTURE(a_refused_certificate_is_reported_to_both_sides, setup, tls_world_teardown)
 {
 	static const struct row {
 		const char *ca;

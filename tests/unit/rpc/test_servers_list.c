@@ -107,7 +107,7 @@ TEST_FIXTURE(a_server_that_is_gone_is_passed_by, setup, teardown)
 	assert_int_equal(list->client->first, 1);
 }
 
-TEST_FIXTURE(when_no_server_answers_the_error_says_why_of_each, setup, teardown)
+TEST_FIXTURE(when_no_server_answers_the_error_gives_the_reason_of_each, setup, teardown)
 {
 	struct list *list = *state;
 	struct answer answer;

@@ -230,7 +230,7 @@ TEST_FIXTURE(a_refused_stream_is_never_open, world_setup, world_teardown)
 	assert_false(session.opened);
 }
 
-TEST_FIXTURE(half_closing_is_told_or_ends_the_stream, world_setup, world_teardown)
+TEST_FIXTURE(half_closing_is_reported_or_ends_the_stream, world_setup, world_teardown)
 {
 	static const struct raw_field fields[] = {
 		{":method", "POST"},
@@ -290,7 +290,7 @@ static void note_half_close(struct rpc_call *call, void *userdata)
 	world->n_half_closed++;
 }
 
-TEST_FIXTURE(half_closing_is_told_once_and_the_server_may_go_on, world_setup, world_teardown)
+TEST_FIXTURE(half_closing_is_reported_once_and_the_server_may_go_on, world_setup, world_teardown)
 {
 	static const struct raw_field fields[] = {
 		{":method", "POST"},
@@ -321,7 +321,7 @@ TEST_FIXTURE(half_closing_is_told_once_and_the_server_may_go_on, world_setup, wo
 	raw_close(&raw);
 }
 
-TEST_FIXTURE(nothing_is_told_of_a_stream_that_its_handler_has_ended, world_setup, world_teardown)
+TEST_FIXTURE(nothing_is_reported_of_a_stream_that_its_handler_has_ended, world_setup, world_teardown)
 {
 	static const struct raw_field fields[] = {
 		{":method", "POST"},

@@ -123,7 +123,7 @@ TEST(a_path_fits_a_pattern_segment_by_segment)
 	}
 }
 
-TEST(segments_in_braces_are_told_by_name)
+TEST(segments_in_braces_are_reported_by_name)
 {
 	static const char path[] = "/a/one/b/two%20x?c";
 	struct pattern_match match;

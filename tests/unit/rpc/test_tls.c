@@ -259,7 +259,7 @@ TEST_FIXTURE(a_handshake_that_does_not_end_is_ended, tls_world_setup, tls_world_
 	assert_int_equal(tw->world->server->n_conns, 0);
 }
 
-TEST_FIXTURE(a_server_that_accepts_and_says_nothing_is_given_up, tls_world_setup, tls_world_teardown)
+TEST_FIXTURE(a_server_that_accepts_and_reports_nothing_is_given_up, tls_world_setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};

@@ -16,7 +16,7 @@ enum { OTHER = 4000, ANOTHER = 4001, EACH = 3, ALL = 5 };
 
 static uid_t peer_uid; /* of who connects now */
 static struct error told;
-static size_t n_told;
+static size_t n_reported;
 
 int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
 int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
@@ -35,7 +35,7 @@ static void on_refused(const struct rpc_peer *peer, const struct error *why, voi
 	(void)peer;
 	(void)userdata;
 	told = *why;
-	n_told++;
+	n_reported++;
 }
 
 static int setup(void **state)
@@ -44,7 +44,7 @@ static int setup(void **state)
 
 	if (world_setup_with(state, &limits) != 0)
 		return -1;
-	n_told = 0;
+	n_reported = 0;
 	rpc_server_on_refused(((struct world *)*state)->server, on_refused);
 	return 0;
 }
@@ -69,7 +69,7 @@ TEST_FIXTURE(one_account_has_as_many_connections_as_its_limit_and_no_more, setup
 
 	for (size_t i = 0; i <= EACH; i++) {
 		fds[i] = occupy(world, OTHER);
-		assert_int_equal(n_told, i == EACH);
+		assert_int_equal(n_reported, i == EACH);
 	}
 	assert_int_equal(world->server->n_conns, EACH);
 	assert_int_equal(told.status, STATUS_RESOURCE_EXHAUSTED);
@@ -79,7 +79,7 @@ TEST_FIXTURE(one_account_has_as_many_connections_as_its_limit_and_no_more, setup
 	(void)close(fds[0]);
 	world_settle(world);
 	fds[0] = occupy(world, OTHER);
-	assert_int_equal(n_told, 1);
+	assert_int_equal(n_reported, 1);
 	assert_int_equal(world->server->n_conns, EACH + 1);
 	for (size_t i = 0; i <= EACH; i++)
 		(void)close(fds[i]);
@@ -96,7 +96,7 @@ TEST_FIXTURE(all_accounts_together_leave_room_for_root_and_for_the_daemons_own, 
 
 	for (size_t i = 0; i <= ALL; i++) {
 		fds[i] = occupy(world, OTHER + (uid_t)i);
-		assert_int_equal(n_told, i == ALL);
+		assert_int_equal(n_reported, i == ALL);
 	}
 	assert_string_equal(told.msg, "5 connections are open");
 	for (size_t i = 0; i < ARRAY_SIZE(privileged); i++) {
@@ -108,7 +108,7 @@ TEST_FIXTURE(all_accounts_together_leave_room_for_root_and_for_the_daemons_own, 
 		rpc_client_free(client);
 		world_settle(world);
 	}
-	assert_int_equal(n_told, 1);
+	assert_int_equal(n_reported, 1);
 	for (size_t i = 0; i <= ALL; i++)
 		(void)close(fds[i]);
 }
@@ -122,7 +122,7 @@ TEST_FIXTURE(root_has_its_limit_too, setup, world_teardown)
 		others[i] = occupy(world, OTHER + (uid_t)i);
 	for (size_t i = 0; i <= EACH; i++) {
 		own[i] = occupy(world, 0);
-		assert_int_equal(n_told, i == EACH);
+		assert_int_equal(n_reported, i == EACH);
 	}
 	assert_int_equal(world->server->n_conns, ALL + EACH);
 	assert_string_equal(told.msg, "3 connections of uid 0 are open already");

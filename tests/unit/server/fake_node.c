@@ -152,7 +152,7 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_REPORT:
 		node->reports_wanted++;
 		node->report_epoch = down->report->epoch;
-		node->report_says_reverted = down->report->reverted;
+		node->report_is_reverted = down->report->reverted;
 		break;
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE__NOT_SET:
 	case _HOLDFAST__V1__SESSION_DOWN__MESSAGE__CASE_IS_INT_SIZE:

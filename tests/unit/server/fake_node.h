@@ -56,7 +56,7 @@ struct fake_node {
 	uint64_t last_call_id;
 	int runs, stops, releases, acks, forgets, reports_wanted;
 	uint64_t report_epoch;
-	bool report_says_reverted;
+	bool report_is_reverted;
 	const struct claim *has;	 /* borrowed; mounted, in its next hellos; NULL: none */
 	Holdfast__V1__TrailHead *trail;	 /* borrowed; in its next hellos and receipts; NULL: none */
 	const Holdfast__V1__Mark *shows; /* borrowed; in its next hellos; NULL: none */

@@ -131,21 +131,21 @@ void fault_disarm(void)
 	atomic_store(&counter_of_children()->is_armed, false);
 }
 
-void fault_say(const char *line)
+void fault_report(const char *line)
 {
-	char text[FAULT_SAID_MAX];
+	char text[FAULT_REPORT_MAX];
 	int n = str_format(text, sizeof(text), "%s\n", line);
 
 	if (n < 0 || write(child.say_fd, text, (size_t)n) != n)
 		_exit(1);
 }
 
-static void read_said(int fd, struct fault_end *end)
+static void read_report(int fd, struct fault_end *end)
 {
 	size_t len = 0;
 	ssize_t n;
 
-	while (len < FAULT_SAID_MAX - 1 && (n = read(fd, end->said + len, FAULT_SAID_MAX - 1 - len)) > 0)
+	while (len < FAULT_REPORT_MAX - 1 && (n = read(fd, end->said + len, FAULT_REPORT_MAX - 1 - len)) > 0)
 		len += (size_t)n;
 	end->said[len] = '\0';
 }
@@ -181,7 +181,7 @@ struct fault_end fault_run(const struct fault *fault, void (*body)(void *userdat
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	pid = fault_start(fault, ends[1], body, userdata);
 	(void)close(ends[1]);
-	read_said(ends[0], &end);
+	read_report(ends[0], &end);
 	(void)close(ends[0]);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	end.died = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;

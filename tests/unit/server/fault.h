@@ -16,11 +16,12 @@ struct fault {
 	enum fault_side side;
 };
 
-enum { FAULT_SAID_MAX = 256 };
+enum { FAULT_REPORT_MAX = 256 };
 
 struct fault_end {
-	bool died;		   /* at the step; false: it came to its end before */
-	char said[FAULT_SAID_MAX]; /* what the child said to the world until then, one line per fault_say() */
+	bool died;		     /* at the step; false: it came to its end before */
+	char said[FAULT_REPORT_MAX]; /* what the child said to the world until then, one line per
+					fault_report() */
 };
 
 /** Run @body in a child with @fault in force from the call of fault_arm() on, and wait for it. The child must
@@ -38,4 +39,4 @@ void fault_arm(void);
 void fault_disarm(void);
 
 /** In the child: something was acknowledged. */
-void fault_say(const char *line);
+void fault_report(const char *line);

@@ -37,7 +37,7 @@ static struct ticket get_ticket(struct fake_node *node, const char *alloc)
 	return ticket;
 }
 
-TEST_FIXTURE(a_node_that_comes_back_with_work_that_was_given_up_is_told_to_stop_it, setup, teardown)
+TEST_FIXTURE(a_node_that_comes_back_with_abandoned_work_is_ordered_to_stop_it, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
@@ -425,7 +425,7 @@ static void can_be_shown(const ProtobufCMessage *message)
 	json_decref(json);
 }
 
-TEST_FIXTURE(whatever_a_node_says_can_be_shown, setup, teardown)
+TEST_FIXTURE(whatever_a_node_reports_can_be_shown, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;

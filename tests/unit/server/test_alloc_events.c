@@ -223,7 +223,7 @@ TEST_FIXTURE(each_change_of_an_allocation_is_an_event_once, setup, teardown)
 	holdfast__v1__get_allocation_response__free_unpacked(shown, NULL);
 }
 
-TEST_FIXTURE(what_is_said_again_is_no_event, setup, teardown)
+TEST_FIXTURE(what_is_reported_again_is_no_event, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct claim claim;
@@ -282,7 +282,7 @@ static struct {
 } said;
 
 /* n1 has plugin EBS, run by @alloc, with both halves. */
-static void say_plugin(struct fixture *f, const char *alloc, bool node, bool controller, const char *why)
+static void send_plugin(struct fixture *f, const char *alloc, bool node, bool controller, const char *why)
 {
 	holdfast__v1__node_plugin__init(&said.plugin);
 	holdfast__v1__node_half__init(&said.node);
@@ -326,11 +326,11 @@ static const struct wanted healths[] = {
 
 static void have_healths(struct fixture *f, const char *alloc)
 {
-	say_plugin(f, alloc, true, true, "");
-	say_plugin(f, alloc, true, false, "no answer");
-	say_plugin(f, alloc, true, false, "no answer still");
-	say_plugin(f, alloc, false, false, "no answer");
-	say_plugin(f, alloc, true, true, "");
+	send_plugin(f, alloc, true, true, "");
+	send_plugin(f, alloc, true, false, "no answer");
+	send_plugin(f, alloc, true, false, "no answer still");
+	send_plugin(f, alloc, false, false, "no answer");
+	send_plugin(f, alloc, true, true, "");
 }
 
 TEST_FIXTURE(a_plugins_health_is_an_event_of_what_runs_it_and_outlives_the_server, setup, teardown)

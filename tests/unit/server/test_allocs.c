@@ -96,7 +96,7 @@ TEST_FIXTURE(the_node_with_the_fewest_allocations_is_taken_then_the_first, setup
 	UNTIL(f, f->n1.runs == 2 && f->n2.runs == 2);
 }
 
-TEST_FIXTURE(a_dry_run_says_where_and_changes_nothing, setup, teardown)
+TEST_FIXTURE(a_dry_run_reports_where_and_changes_nothing, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct submission s;
@@ -164,7 +164,7 @@ TEST_FIXTURE(a_refusal_carries_the_claim_that_is_in_the_way, setup, teardown)
 	}
 }
 
-TEST_FIXTURE(a_refusal_says_of_each_node_why_it_cannot, setup, teardown)
+TEST_FIXTURE(a_refusal_reports_of_each_node_why_it_cannot, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__ErrorDetails *why;
@@ -308,7 +308,7 @@ TEST_FIXTURE(nodes_neither_run_nor_stop_nor_list, setup, teardown)
 }
 
 /* Nothing of an allocation can be stopped there, and what is known of it is old. */
-TEST_FIXTURE(stop_and_get_say_since_when_the_node_is_away, setup, teardown)
+TEST_FIXTURE(stop_and_get_report_since_when_the_node_is_away, setup, teardown)
 {
 	struct fixture *f = *state;
 	char id[] = ALLOC_1;

@@ -118,7 +118,7 @@ TEST_FIXTURE(the_volume_is_attached_before_its_node_has_the_claim, setup_csi, te
 }
 
 /* The status of the one allocation, with its volume as a device or not. */
-static void say_published(struct fixture *f, bool is_device)
+static void send_published(struct fixture *f, bool is_device)
 {
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
@@ -157,10 +157,10 @@ TEST_FIXTURE(a_block_device_is_granted_as_one_and_shown_as_one, NULL, teardown_c
 	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 	assert_int_equal(f->plugin.last_attachment_mode, HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE);
 	alloc = state_alloc(&f->server->state, ALLOC_1);
-	say_published(f, false);
+	send_published(f, false);
 	UNTIL(f, alloc->alloc.n_published == 1);
 	assert_false(alloc->alloc.published[0].is_device);
-	say_published(f, true); /* that alone is a change */
+	send_published(f, true); /* that alone is a change */
 	UNTIL(f, alloc->alloc.published[0].is_device);
 	f->is_device = false; /* to mount what has no such capability */
 	assert_int_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_FAILED_PRECONDITION);
@@ -245,7 +245,7 @@ TEST_FIXTURE(no_controller_is_asked_for_what_is_not_on_the_disk, setup_csi, tear
 	UNTIL(f, claim_of(f, ALLOC_1).sent_to_node);
 }
 
-TEST_FIXTURE(a_failed_attach_is_told_with_its_code_and_can_be_tried_again, setup_csi, teardown_csi)
+TEST_FIXTURE(a_failed_attach_is_reported_with_its_code_and_can_be_tried_again, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	claim_response *response = NULL;

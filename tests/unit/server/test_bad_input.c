@@ -57,7 +57,7 @@ TEST_FIXTURE(each_bad_request_gets_its_answer, setup, teardown)
 }
 
 /* Two volumes name CSI_PLUGIN, which its nodes do not have any more; and nobody has ever had "other". */
-TEST_FIXTURE(a_plugin_that_went_away_is_told_from_one_that_nobody_knows, setup, teardown)
+TEST_FIXTURE(a_plugin_that_went_away_is_distinguished_from_one_that_nobody_knows, setup, teardown)
 {
 #define CSI_VOLUME(plugin)                                                                             \
 	"{\"volume\": {\"type\": \"csi\", \"plugin_id\": \"" plugin "\", \"requested_capabilities\": " \

@@ -34,7 +34,7 @@ static uint32_t nodes_to_report(struct fixture *f)
 	return n;
 }
 
-TEST_FIXTURE(nothing_is_granted_before_every_node_has_told_what_it_holds, setup, teardown)
+TEST_FIXTURE(nothing_is_granted_before_every_node_has_reported_what_it_holds, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct alloc alloc;
@@ -83,7 +83,7 @@ TEST_FIXTURE(nothing_is_granted_before_every_node_has_told_what_it_holds, setup,
 	assert_true(claim.generation > held.generation);
 }
 
-TEST_FIXTURE(a_node_in_a_new_boot_has_to_tell_too, setup, teardown)
+TEST_FIXTURE(a_node_in_a_new_boot_has_to_report_too, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct alloc alloc;
@@ -220,7 +220,7 @@ enum lie {
 	LIES,
 };
 
-static void tell_lie(enum lie lie, struct claim *claim, struct alloc *alloc)
+static void send_lie(enum lie lie, struct claim *claim, struct alloc *alloc)
 {
 	(void)str_copy(claim->node_id, sizeof(claim->node_id), lie == OTHERS_CLAIM ? "n1" : "n2");
 	(void)str_copy(alloc->node_id, sizeof(alloc->node_id), lie == OTHERS_ALLOC ? "n1" : "n2");
@@ -268,7 +268,7 @@ TEST_FIXTURE(a_report_is_taken_only_as_asked_and_only_about_the_node_itself, set
 		struct alloc alloc = true_alloc;
 		bool about_alloc = lie == OTHERS_ALLOC || lie == KNOWN_ALLOC_OF_ANOTHER;
 
-		tell_lie(lie, &claim, &alloc);
+		send_lie(lie, &claim, &alloc);
 		connect_node(&f->n2, "n2");
 		if (lie == NOT_ASKED) {
 			report(f, &f->n2, 2, NULL, NULL, false);
@@ -414,7 +414,7 @@ static void lose_what_n1_has(struct fixture *f, enum shows shows, struct alloc *
 	assert_int_equal(state_volume(&f->server->state, "default", "db")->n_live, 0);
 }
 
-TEST_FIXTURE(a_store_that_went_back_grants_nothing_that_a_node_says_it_holds, setup, teardown)
+TEST_FIXTURE(a_store_that_went_back_grants_nothing_that_a_node_reports_it_holds, setup, teardown)
 {
 	for (enum shows shows = 0; shows < SHOWS; shows++) {
 		struct fixture *f = *state;

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOLD_MAX = 1024 };
+enum { REPORTED_MAX = 1024 };
 
 struct listener {
 	struct rpc_stream *stream; /* NULL once it is closed */
@@ -25,7 +25,7 @@ struct listener {
 	uint64_t from;
 	uint64_t last_index;
 	size_t n;
-	char told[TOLD_MAX]; /* "topic:key " of each event, "-" before deletions; the first ones */
+	char told[REPORTED_MAX]; /* "topic:key " of each event, "-" before deletions; the first ones */
 	size_t n_payloads;
 	char volume[64]; /* of the last payload */
 	uint64_t modify_index;
@@ -130,7 +130,7 @@ static void hang_up(struct listener *l)
 	l->stream = NULL;
 }
 
-TEST_FIXTURE(every_change_is_told_once_in_order, setup, teardown)
+TEST_FIXTURE(every_change_is_reported_once_in_order, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct listener l;

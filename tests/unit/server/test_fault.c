@@ -33,7 +33,7 @@ static void register_one(void *userdata)
 	fault_arm();
 	if (register_volume(f, &f->operator, NULL) != STATUS_OK)
 		_exit(1);
-	fault_say("registered");
+	fault_report("registered");
 }
 
 TEST_FIXTURE(a_volume_is_registered_or_not_whenever_the_server_dies, setup, teardown)
@@ -132,10 +132,10 @@ static void exchange(void *userdata)
 	fault_arm();
 	if (store_swap_decide(folder->dir, folder->staged, 1769860800123, NULL) != STATUS_OK)
 		_exit(1);
-	fault_say("decided");
+	fault_report("decided");
 	if (store_swap_finish(folder->dir, &done, NULL) != STATUS_OK || !done)
 		_exit(1);
-	fault_say("done");
+	fault_report("done");
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)

@@ -71,7 +71,7 @@ static void give_back(struct fixture *f, struct fake_node *node, const char *all
 	UNTIL(f, state_of(f, alloc) >= CLAIM_NODE_DETACHED);
 }
 
-/* Work of @alloc that was told to end, on n1, which is away. */
+/* Work of @alloc that was ordered to end, on n1, which is away. */
 static void strand(struct fixture *f, const char *alloc)
 {
 	take(f, &f->n1, alloc);
@@ -165,7 +165,7 @@ TEST_FIXTURE(the_provider_cuts_off_a_node_that_is_away_and_that_frees_the_volume
 	assert_int_equal(f->plugin.calls[DETACH], 1); /* that detach was the fence */
 	assert_int_equal(state_alloc(&f->server->state, ALLOC_1)->alloc.client_status, CLIENT_LOST);
 	take(f, &f->n2, ALLOC_2);
-	/* the node that comes back is told to end what it still has */
+	/* the node that comes back is ordered to end what it still has */
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	settle(f);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);

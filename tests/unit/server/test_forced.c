@@ -158,7 +158,7 @@ TEST_FIXTURE(what_is_in_use_names_how_to_find_who_and_leaves_no_plugin_out, setu
 	assert_null(strstr(why(f), "fuser"));
 }
 
-TEST_FIXTURE(a_stuck_plugin_is_left_out_by_a_persons_word_and_the_record_says_so, setup_csi, teardown_csi)
+TEST_FIXTURE(a_stuck_plugin_is_left_out_by_a_persons_word_and_the_record_reports_it, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct claim claim;
@@ -168,7 +168,7 @@ TEST_FIXTURE(a_stuck_plugin_is_left_out_by_a_persons_word_and_the_record_says_so
 				       " will never let go of it: holdfast volume detach db n1 "
 				       "--without-plugin REASON"));
 	expect_left_out(f);
-	/* the node is told, nothing is freed */
+	/* the node is notified, nothing is freed */
 	assert_string_equal(f->n1.last_release, claim_of(f, ALLOC_1).id);
 	assert_string_equal(f->n1.last_forced, BY);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
@@ -305,7 +305,7 @@ TEST_FIXTURE(what_would_be_bypassed_is_named_and_a_dry_run_changes_nothing, setu
 	assert_string_equal(claim_of(f, ALLOC_1).plugin_waiver, "");
 }
 
-/* The agent's memory of it is gone: it asks its plugin again, and is told again. */
+/* The agent's memory of it is gone: it asks its plugin again, and is reported again. */
 TEST_FIXTURE(the_word_outlives_the_server_and_the_agent, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
@@ -328,7 +328,7 @@ TEST_FIXTURE(the_word_outlives_the_server_and_the_agent, setup_csi, teardown_csi
 }
 
 /* An operator's word freed it while the node was away. */
-TEST_FIXTURE(a_node_that_comes_back_is_told_that_its_claim_was_freed, setup_csi, teardown_csi)
+TEST_FIXTURE(a_node_that_comes_back_learns_that_its_claim_was_freed, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__DetachVolumeRequest request = HOLDFAST__V1__DETACH_VOLUME_REQUEST__INIT;
@@ -361,7 +361,7 @@ TEST_FIXTURE(a_node_that_comes_back_is_told_that_its_claim_was_freed, setup_csi,
 }
 
 /* The node's own word was enough: an error that comes late is no order. */
-TEST_FIXTURE(a_node_that_let_go_itself_is_told_nothing, setup_csi, teardown_csi)
+TEST_FIXTURE(a_node_that_released_by_itself_gets_no_order, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct claim claim;

@@ -282,7 +282,7 @@ static bool send_up(struct flooder *flooder, const Holdfast__V1__SessionUp *up)
 	return flooder->stream && rpc_stream_send(flooder->stream, &up->base, NULL) == STATUS_OK;
 }
 
-static bool say_hello(struct flooder *flooder, struct rpc_client *client)
+static bool send_hello(struct flooder *flooder, struct rpc_client *client)
 {
 	static const struct rpc_stream_events events = {
 		.on_open = on_flood_open, .on_message = on_flood_message, .on_closed = on_flood_closed};
@@ -385,7 +385,7 @@ static _Noreturn void flood(struct fixture *f, enum flood kind)
 		_exit(1);
 	for (;;) {
 		if (!flooder.stream)
-			(void)say_hello(&flooder, client);
+			(void)send_hello(&flooder, client);
 		for (int turn = 0; turn < 4 && kind == HELLOS; turn++)
 			(void)sd_event_run(event, 1000);
 		for (int burst = 0; burst < 64; burst++)

@@ -415,7 +415,7 @@ TEST_FIXTURE(jobs_of_one_plugin_are_expected_together, setup, teardown)
 	assert_expected(f, 1, 1);
 }
 
-TEST_FIXTURE(a_member_that_failed_says_why, setup, teardown)
+TEST_FIXTURE(a_member_that_failed_gives_the_reason, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__GetJobResponse *response;

@@ -121,7 +121,7 @@ static void expect_text(struct fixture *f, const char *releases)
 		fail_msg("%s: %s", releases, text);
 }
 
-/* From the moment on when its work was told to stop, whatever its plugin does then. */
+/* From the moment on when its work was ordered to stop, whatever its plugin does then. */
 static void expect_releases(struct fixture *f, int64_t n_waiting, int64_t n_stuck_at_node)
 {
 	assert_int_equal(metric_of(f, "releases_waiting"), n_waiting);

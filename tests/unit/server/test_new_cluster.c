@@ -138,7 +138,7 @@ static void be_refused_without_store(struct fixture *f)
 	}
 }
 
-TEST_FIXTURE(a_server_without_a_store_does_not_start_and_says_what_to_do, setup, teardown)
+TEST_FIXTURE(a_server_without_a_store_does_not_start_and_reports_what_to_do, setup, teardown)
 {
 	struct fixture *f = *state;
 

@@ -161,12 +161,12 @@ static void pass(struct fixture *f, int64_t ms, void (*speak)(struct fixture *f)
 	}
 }
 
-static void say_heartbeat(struct fixture *f)
+static void send_heartbeat(struct fixture *f)
 {
 	fake_node_send_heartbeat(&f->n1);
 }
 
-static void say_fingerprint(struct fixture *f)
+static void send_fingerprint(struct fixture *f)
 {
 	fake_node_send_fingerprint(&f->n1);
 }
@@ -198,7 +198,7 @@ TEST_FIXTURE(a_node_that_is_silent_for_three_heartbeats_is_disconnected_and_keep
 
 TEST_FIXTURE(a_node_that_says_anything_in_time_stays_connected, setup, teardown)
 {
-	static void (*const says[])(struct fixture * f) = {say_heartbeat, say_fingerprint};
+	static void (*const says[])(struct fixture * f) = {send_heartbeat, send_fingerprint};
 	struct fixture *f = *state;
 
 	restart_with_heartbeat(f);
@@ -250,7 +250,7 @@ TEST_FIXTURE(the_time_in_which_the_server_itself_was_stopped_counts_for_no_node,
 	UNTIL(f, f->n1.closed);
 }
 
-TEST_FIXTURE(a_node_is_silent_by_the_interval_that_it_was_told, setup, teardown)
+TEST_FIXTURE(a_node_is_silent_by_the_interval_that_it_was_given, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -839,7 +839,7 @@ static bool has_attestation(struct fixture *f)
 	return entry && str_starts_with(entry->key, "attestation/n1/");
 }
 
-TEST_FIXTURE(an_operators_word_is_for_work_that_was_told_to_end_on_a_node_that_is_away, setup, teardown)
+TEST_FIXTURE(an_attestation_is_for_work_ordered_to_end_on_a_node_that_is_away, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__AttestNodeResponse *response = NULL;
@@ -871,7 +871,7 @@ TEST_FIXTURE(an_operators_word_is_for_work_that_was_told_to_end_on_a_node_that_i
 	assert_true(has_attestation(f));
 }
 
-TEST_FIXTURE(work_that_was_not_told_to_end_is_not_given_away, setup, teardown)
+TEST_FIXTURE(work_without_an_order_to_end_is_not_given_away, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct error err;
@@ -1192,7 +1192,7 @@ static void talk_much(struct fixture *f)
 		(void)sd_event_run(f->event, 1000);
 }
 
-TEST_FIXTURE(a_node_that_says_more_than_the_disk_takes_is_cut_off, setup, teardown)
+TEST_FIXTURE(a_node_that_reports_more_than_the_disk_takes_is_cut_off, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -1236,7 +1236,7 @@ TEST_FIXTURE(a_node_with_much_work_gets_all_of_it, setup, teardown)
 
 /* Rights. */
 
-TEST_FIXTURE(a_node_has_no_say_about_nodes, setup, teardown)
+TEST_FIXTURE(a_node_may_not_change_nodes, setup, teardown)
 {
 	static const char *const methods[] = {"Get",   "List",	 "SetEligibility", "Drain",
 					      "Purge", "Attest", "Identify"};

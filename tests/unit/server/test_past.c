@@ -233,7 +233,7 @@ TEST_FIXTURE(the_generation_right_after_the_backups_is_not_granted_again, setup,
 
 /* The copy has n1's release as waiting for its detach; since then n1 may have been granted the volume anew.
  */
-TEST_FIXTURE(nothing_is_detached_from_a_node_that_has_not_told_what_it_holds, setup, teardown)
+TEST_FIXTURE(nothing_is_detached_from_a_node_that_has_not_reported_what_it_holds, setup, teardown)
 {
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct fixture *f = *state;

@@ -474,7 +474,7 @@ TEST_FIXTURE(a_plugin_goes_where_it_is_not_yet, setup, teardown)
 	assert_string_equal(state_alloc(&f->server->state, ALLOC_2)->alloc.node_id, "n2");
 }
 
-TEST_FIXTURE(volumes_of_a_plugin_that_is_gone_stay_and_say_so, setup, teardown)
+TEST_FIXTURE(volumes_of_a_plugin_that_is_gone_stay_and_report_it, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;

@@ -18,7 +18,7 @@ static struct refused_peers *refused_peers_at(uint64_t now_us)
 	return refused;
 }
 
-TEST(an_address_is_told_of_once_an_hour)
+TEST(an_address_is_reported_of_once_an_hour)
 {
 	uint64_t now_us = 50 * USEC_PER_SEC;
 	struct refused_peers *refused = refused_peers_at(now_us);
@@ -32,7 +32,7 @@ TEST(an_address_is_told_of_once_an_hour)
 	free(refused);
 }
 
-TEST(many_addresses_at_once_are_not_told_of_one_by_one)
+TEST(many_addresses_at_once_are_not_reported_of_one_by_one)
 {
 	uint64_t now_us = 50 * USEC_PER_SEC;
 	struct refused_peers *refused = refused_peers_at(now_us);

@@ -420,7 +420,7 @@ static Holdfast__V1__Epoch new_epoch(uint64_t number)
 	return epoch;
 }
 
-TEST_FIXTURE(after_a_restore_nothing_is_detached_before_the_nodes_have_told_what_they_hold, setup_csi,
+TEST_FIXTURE(after_a_restore_nothing_is_detached_before_the_nodes_have_reported_what_they_hold, setup_csi,
 	     teardown_csi)
 {
 	struct fixture *f = *state;

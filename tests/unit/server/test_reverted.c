@@ -264,7 +264,7 @@ TEST_FIXTURE(a_lower_mark_in_the_same_boot_makes_the_node_report_and_ends_nothin
 		f->n1.shows = lost ? NULL : first;
 		come_back(f);
 		UNTIL(f, f->n1.reports_wanted == 1);
-		assert_true(f->n1.report_says_reverted);
+		assert_true(f->n1.report_is_reverted);
 		assert_false(has_reported(f, "n1"));
 		assert_int_equal(count_records(f, "Nodes.Doubt", "it was reverted"), lost + 1);
 		report(f, &f->n1, 0, NULL, NULL, false);
@@ -309,7 +309,7 @@ TEST_FIXTURE(a_reverted_node_whose_session_ends_before_its_report_is_asked_again
 			come_back(f);
 		}
 		UNTIL(f, f->n1.reports_wanted == 1);
-		assert_true(f->n1.report_says_reverted);
+		assert_true(f->n1.report_is_reverted);
 		f->n1.shows = NULL;
 		holdfast__v1__mark__free_unpacked(welcomed, NULL);
 	}
@@ -388,7 +388,7 @@ TEST_FIXTURE(what_a_later_report_of_an_epoch_leaves_out_is_not_taken_as_released
 	lose(f, &f->n1);
 	come_back_with(f, &unknown);
 	UNTIL(f, f->n1.reports_wanted == 1);
-	assert_false(f->n1.report_says_reverted);
+	assert_false(f->n1.report_is_reverted);
 	report(f, &f->n1, 0, NULL, NULL, false);
 	UNTIL(f, has_reported(f, "n1"));
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
@@ -420,7 +420,7 @@ TEST_FIXTURE(a_claim_of_before_the_epoch_that_a_later_report_names_is_released, 
 	lose(f, &f->n1);
 	come_back_with(f, &held);
 	UNTIL(f, f->n1.reports_wanted == 1);
-	assert_false(f->n1.report_says_reverted);
+	assert_false(f->n1.report_is_reverted);
 	alloc = alloc_of(f, ALLOC_1);
 	report(f, &f->n1, 1, &alloc, &held, false);
 	UNTIL(f, f->n1.releases > 0);
@@ -457,7 +457,7 @@ static void bring_back_the_claim_of_n1_beside_that_of_n2(struct fixture *f, stru
 	connect_node(&f->n2, "n2");
 	report(f, &f->n2, 1, &alloc, ret_second, false);
 	connect_node(&f->n1, "n1");
-	assert_true(f->n1.report_says_reverted);
+	assert_true(f->n1.report_is_reverted);
 	report(f, &f->n1, 1, NULL, NULL, false);
 	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
 	UNTIL(f, f->n1.runs == 1);

@@ -169,7 +169,7 @@ static bool has_said(struct servers *s, int i, const char *text)
 	return file_read(in_folder(s, i, ".log", path), LOG_MAX, &log, NULL) == 0 && strstr(log, text);
 }
 
-static void await_said(struct servers *s, int i, const char *text)
+static void await_log(struct servers *s, int i, const char *text)
 {
 	const uint64_t limit = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
 
@@ -427,7 +427,7 @@ TEST_FIXTURE(a_follower_takes_over_when_the_leader_is_killed, setup_members, tea
 	take_db(s);
 	(void)str_format(address, sizeof(address), "127.0.0.1:%u", (unsigned int)s->ports[leader]);
 	follower = another(s, leader);
-	await_said(s, follower, "this server follows");
+	await_log(s, follower, "this server follows");
 	assert_int_equal(ask(s, follower, NULL, NULL), STATUS_OK);
 	expect_text(s, follower, "/readyz", " 200 ", "\nfollows s");
 	expect_text(s, follower, "/readyz", " 200 ", address);
@@ -492,7 +492,7 @@ TEST_FIXTURE(who_was_stopped_past_its_lease_writes_nothing_and_ends, setup_serve
 	holdfast__v1__get_status_response__free_unpacked(status, NULL);
 	start(s, leader); /* as its unit does: a follower */
 	expect_held(s);
-	await_said(s, leader, "this server follows");
+	await_log(s, leader, "this server follows");
 }
 
 TEST_FIXTURE(who_is_asked_to_end_hands_over_at_once, setup_servers, teardown_servers)
@@ -541,7 +541,7 @@ TEST_FIXTURE(a_follower_hands_on_calls_and_sessions, setup_servers, teardown_ser
 	Holdfast__V1__GetStatusResponse *status = NULL;
 	struct error err;
 
-	await_said(s, follower, "this server follows");
+	await_log(s, follower, "this server follows");
 	make_clients(s, follower);
 	take_db(s);
 	expect_held(s);
@@ -569,7 +569,7 @@ TEST_FIXTURE(who_begins_anew_waits_for_its_own_lease, setup_one, teardown_server
 	drop_clients(s);
 	end(s, 0, SIGKILL);
 	start(s, 0);
-	await_said(s, 0, "the lease of this server, s0, is not over");
+	await_log(s, 0, "the lease of this server, s0, is not over");
 	make_clients(s, 0);
 	join(s, &s->f.n1, "n1");
 }
@@ -605,7 +605,7 @@ static void upgrade(struct servers *s, int i)
 
 /* One server after the other, as docs/operations.md has it: the store stays what the earlier version reads
  * until somebody says that it need not. */
-TEST_FIXTURE(an_upgrade_one_by_one_raises_the_schema_when_it_is_told, setup_servers, teardown_servers)
+TEST_FIXTURE(an_upgrade_one_by_one_raises_the_schema_on_request, setup_servers, teardown_servers)
 {
 	struct servers *s = *state;
 	int leader = await_leader(s, -1);
@@ -622,8 +622,8 @@ TEST_FIXTURE(an_upgrade_one_by_one_raises_the_schema_when_it_is_told, setup_serv
 	upgrade(s, last);
 	await_answer(s, last);
 	end(s, leader, SIGKILL); /* too early: nobody is left that may write */
-	await_said(s, next, "only follows until it is told");
-	await_said(s, last, "only follows until it is told");
+	await_log(s, next, "only follows until it is told");
+	await_log(s, last, "only follows until it is told");
 	assert_int_equal(ask(s, next, NULL, &err), STATUS_UNAVAILABLE);
 	assert_non_null(strstr(err.msg, "holdfast-server --raise-schema"));
 	start(s, leader);
@@ -645,7 +645,7 @@ TEST_FIXTURE(an_upgrade_one_by_one_raises_the_schema_when_it_is_told, setup_serv
 		end(s, i, SIGKILL);
 	s->is_next[0] = false;
 	start(s, 0);
-	await_said(s, 0, "install the newer version here");
+	await_log(s, 0, "install the newer version here");
 }
 
 TEST_FIXTURE(sessions_at_a_follower_end_with_the_leader_and_begin_anew, setup_servers, teardown_servers)
@@ -655,7 +655,7 @@ TEST_FIXTURE(sessions_at_a_follower_end_with_the_leader_and_begin_anew, setup_se
 	int follower = another(s, leader);
 	int next;
 
-	await_said(s, follower, "this server follows");
+	await_log(s, follower, "this server follows");
 	make_clients(s, follower);
 	take_db(s);
 	end(s, leader, SIGKILL);
@@ -684,7 +684,7 @@ static int run_cli(struct servers *s, int dead, const char *arguments)
 	return run_shell(command);
 }
 
-static bool cli_said(struct servers *s, const char *text)
+static bool cli_printed(struct servers *s, const char *text)
 {
 	cleanup_free char *log = NULL;
 	char path[PATH_MAX];
@@ -713,11 +713,11 @@ TEST_FIXTURE(a_command_that_knows_all_servers_outlives_one, setup_servers, teard
 	int leader = await_leader(s, -1);
 
 	assert_int_equal(register_volume(&s->f, &s->f.operator, NULL), STATUS_OK);
-	await_said(s, another(s, leader), "this server follows");
+	await_log(s, another(s, leader), "this server follows");
 	drop_clients(s);
 	end(s, leader, SIGKILL);
 	expect_patience(s, leader, "volume status db");
-	assert_true(cli_said(s, "db"));
+	assert_true(cli_printed(s, "db"));
 	for (int i = 0; i < SERVERS; i++)
 		end(s, i, SIGKILL);
 	assert_int_not_equal(run_cli(s, leader, "volume status db"), 0);
@@ -726,7 +726,7 @@ TEST_FIXTURE(a_command_that_knows_all_servers_outlives_one, setup_servers, teard
 
 		(void)str_format(text, sizeof(text), "127.0.0.1:%u: connect: Connection refused",
 				 (unsigned int)s->ports[i]);
-		assert_true(cli_said(s, text));
+		assert_true(cli_printed(s, text));
 	}
 }
 
@@ -818,7 +818,7 @@ TEST_FIXTURE(the_members_are_servers_that_live_and_etcds_that_answer_or_do_not, 
 	assert_true(members->etcd[0]->reachable && members->etcd[1]->reachable);
 	holdfast__v1__list_members_response__free_unpacked(members, NULL);
 	assert_int_equal(run_cli(s, follower, "operator members"), 0);
-	assert_true(cli_said(s, "follows") && cli_said(s, "unreachable") && cli_said(s, "index "));
+	assert_true(cli_printed(s, "follows") && cli_printed(s, "unreachable") && cli_printed(s, "index "));
 }
 
 TEST_FIXTURE(an_alarm_of_etcd_is_shown, setup_servers, teardown_servers)
@@ -843,11 +843,11 @@ TEST_FIXTURE(who_steps_down_hands_over_and_follows, setup_servers, teardown_serv
 	int next;
 
 	take_db(s);
-	await_said(s, follower, "this server follows");
+	await_log(s, follower, "this server follows");
 	drop_clients(s);
 	assert_int_equal(run_cli(s, leader, "operator step-down"), 0);
-	await_said(s, leader, "handing over");
-	await_said(s, leader, "this server follows");
+	await_log(s, leader, "handing over");
+	await_log(s, leader, "this server follows");
 	next = await_leader(s, leader);
 	assert_int_not_equal(next, leader);
 	expect_held(s);
@@ -855,7 +855,7 @@ TEST_FIXTURE(who_steps_down_hands_over_and_follows, setup_servers, teardown_serv
 	assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
 	expect_text(s, leader, "/readyz", " 200 ", "\nfollows s");
 	assert_int_equal(run_cli(s, leader, "operator audit"), 0);
-	assert_true(cli_said(s, "Operator.StepDown"));
+	assert_true(cli_printed(s, "Operator.StepDown"));
 }
 
 /* The command is waiting for a change when the leader is killed, and asks the next one. */
@@ -867,7 +867,7 @@ TEST_FIXTURE(a_command_that_waits_outlives_the_leader, setup_servers, teardown_s
 	pid_t waiting;
 
 	take_db(s);
-	await_said(s, another(s, leader), "this server follows");
+	await_log(s, another(s, leader), "this server follows");
 	waiting = fork();
 	assert_true(waiting >= 0);
 	if (waiting == 0)
@@ -938,7 +938,7 @@ TEST_FIXTURE(it_is_not_known_whether_a_lost_leader_carried_a_change_out, setup_s
 	int changed = -1;
 	int seen = -1;
 
-	await_said(s, follower, "this server follows");
+	await_log(s, follower, "this server follows");
 	assert_int_equal(ask(s, follower, NULL, NULL), STATUS_OK); /* it is connected with the leader */
 	fake_node_init(&caller, s->f.event, s->f.dir, "operator", s->ports[follower]);
 	assert_int_equal(kill(s->pids[leader], SIGSTOP), 0);
@@ -985,7 +985,7 @@ TEST_FIXTURE(the_record_of_a_call_that_was_handed_on_names_the_server_that_did, 
 	int leader = await_leader(s, -1);
 	int follower = another(s, leader);
 
-	await_said(s, follower, "this server follows");
+	await_log(s, follower, "this server follows");
 	make_clients(s, follower);
 	assert_int_equal(register_volume(&s->f, &s->f.operator, NULL), STATUS_OK); /* through it */
 	assert_int_not_equal(fake_node_claim(&s->f.n1, "db", ALLOC_1, NULL, NULL), STATUS_OK);
@@ -1005,7 +1005,7 @@ TEST_FIXTURE(the_record_of_a_call_that_was_handed_on_names_the_server_that_did, 
 	assert_string_equal(find_record(audit, "Volumes.Deregister")->vouched_by, "");
 	holdfast__v1__list_audit_response__free_unpacked(audit, NULL);
 	assert_int_equal(run_cli(s, follower, "operator audit"), 0);
-	assert_true(cli_said(s, "operator/dev (server/dev)"));
+	assert_true(cli_printed(s, "operator/dev (server/dev)"));
 	assert_int_equal(run_cli(s, follower, "operator audit verify"), 0);
 }
 
@@ -1033,7 +1033,7 @@ TEST_FIXTURE(only_a_server_makes_calls_for_others, setup_servers, teardown_serve
 		assert_int_equal(answered, STATUS_PERMISSION_DENIED);
 		fake_node_release(&liar);
 	}
-	await_said(s, leader, "may not make calls for others: it is not a server");
+	await_log(s, leader, "may not make calls for others: it is not a server");
 }
 
 /* --- an etcd that forgot --- */
@@ -1223,7 +1223,7 @@ TEST_FIXTURE(what_a_node_remembers_holds_for_whoever_leads_next, setup_servers, 
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	assert_false(f->n1.welcomed);
 	assert_true(has_said(s, leader, "starting anew in a new epoch"));
-	await_said(s, leader, "the new epoch is decided");
+	await_log(s, leader, "the new epoch is decided");
 	end(s, leader, SIGKILL);
 	leader = await_leader(s, leader);
 	assert_int_equal(ask(s, leader, &status, NULL), STATUS_OK);

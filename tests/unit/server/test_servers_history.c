@@ -790,7 +790,7 @@ static void add_task(struct hello *h, struct task *task)
 	h->hello.n_mounted++;
 }
 
-static void say_hello(struct node_model *node)
+static void send_hello(struct node_model *node)
 {
 	static struct hello h;
 
@@ -836,7 +836,7 @@ static void open_session(struct node_model *node)
 			    "Session", CALL_US, &stream_events, node, &node->stream, NULL) != STATUS_OK)
 		node->since_us += PAUSE_MS * USEC_PER_MSEC;
 	else
-		say_hello(node);
+		send_hello(node);
 }
 
 static void step_node(struct node_model *node)

@@ -95,7 +95,7 @@ static void drain_store(struct fixture *f)
 			return;
 }
 
-TEST_FIXTURE(a_change_whose_commit_failed_is_told_to_nobody, setup, teardown)
+TEST_FIXTURE(a_change_whose_commit_failed_is_reported_to_no_caller, setup, teardown)
 {
 	struct fixture *f = *state;
 	uint64_t revision;

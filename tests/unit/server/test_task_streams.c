@@ -151,7 +151,7 @@ static void come(struct fixture *f, struct fake_node *node, struct end *end)
 	open_end(end, node->client, NODES, "TaskStream", &up.base);
 }
 
-static void say_output(struct end *node, const char *bytes, bool has_exited)
+static void send_output(struct end *node, const char *bytes, bool has_exited)
 {
 	Holdfast__V1__TaskStreamUp up = HOLDFAST__V1__TASK_STREAM_UP__INIT;
 	Holdfast__Driver__V1__ExecTaskStreamingResponse said =
@@ -169,7 +169,7 @@ static void say_output(struct end *node, const char *bytes, bool has_exited)
 	assert_int_equal(rpc_stream_send(node->stream, &up.base, NULL), STATUS_OK);
 }
 
-static void say_end(struct end *node, enum status code, const char *message)
+static void send_end(struct end *node, enum status code, const char *message)
 {
 	Holdfast__V1__TaskStreamUp up = HOLDFAST__V1__TASK_STREAM_UP__INIT;
 	Holdfast__V1__TaskStreamEnd end = HOLDFAST__V1__TASK_STREAM_END__INIT;
@@ -181,7 +181,7 @@ static void say_end(struct end *node, enum status code, const char *message)
 	assert_int_equal(rpc_stream_send(node->stream, &up.base, NULL), STATUS_OK);
 }
 
-static void say_input(struct end *caller, const char *bytes)
+static void send_input(struct end *caller, const char *bytes)
 {
 	Holdfast__V1__ExecAllocationRequest request = HOLDFAST__V1__EXEC_ALLOCATION_REQUEST__INIT;
 	Holdfast__Driver__V1__ExecTaskStreamingRequest input =
@@ -227,10 +227,10 @@ TEST_FIXTURE(a_command_and_its_end_are_on_record_and_its_bytes_are_not, setup, t
 	assert_non_null(strstr(said, ALLOC_1));
 	assert_non_null(strstr(said, "task web"));
 	assert_non_null(strstr(said, "/bin/cat -"));
-	say_input(&caller, "password");
+	send_input(&caller, "password");
 	UNTIL(f, node.n_bytes == 8);
-	say_output(&node, "secret", true);
-	say_end(&node, STATUS_OK, "");
+	send_output(&node, "secret", true);
+	send_end(&node, STATUS_OK, "");
 	UNTIL(f, caller.is_closed);
 	/* it is on its way to the disk when the caller hears of the end */
 	UNTIL(f, (read_audit(f, "Allocations.ExecEnd", said, sizeof(said)), strstr(said, "exit status 3")));
@@ -270,12 +270,12 @@ TEST_FIXTURE(a_command_is_ordered_and_its_bytes_go_both_ways, setup, teardown)
 	assert_string_equal(command->alloc_id, ALLOC_1);
 	assert_string_equal(command->argv[0], "/bin/cat");
 	holdfast__driver__v1__exec_command__free_unpacked(command, NULL);
-	say_input(&caller, "in");
+	send_input(&caller, "in");
 	UNTIL(f, node.n_bytes == 2);
 	assert_string_equal(node.last, "in");
-	say_output(&node, "out", false);
-	say_output(&node, "more", true);
-	say_end(&node, STATUS_OK, "");
+	send_output(&node, "out", false);
+	send_output(&node, "more", true);
+	send_end(&node, STATUS_OK, "");
 	UNTIL(f, caller.is_closed && node.is_closed);
 	assert_int_equal(caller.status, STATUS_OK);
 	assert_int_equal(caller.n_bytes, 7);
@@ -316,7 +316,7 @@ TEST_FIXTURE(only_the_node_of_the_task_takes_the_stream_and_once, setup, teardow
 	UNTIL(f, other.is_closed);
 	assert_int_equal(other.status, STATUS_PERMISSION_DENIED);
 	come(f, &f->n1, &node);
-	say_output(&node, "x", false);
+	send_output(&node, "x", false);
 	UNTIL(f, caller.n == 1);
 	come(f, &f->n1, &other);
 	UNTIL(f, other.is_closed);
@@ -325,7 +325,7 @@ TEST_FIXTURE(only_the_node_of_the_task_takes_the_stream_and_once, setup, teardow
 	UNTIL(f, node.is_closed); /* whose caller has gone */
 }
 
-TEST_FIXTURE(what_the_driver_says_at_the_end_reaches_the_caller, setup, teardown)
+TEST_FIXTURE(what_the_driver_reports_at_the_end_reaches_the_caller, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct end caller, node;
@@ -333,7 +333,7 @@ TEST_FIXTURE(what_the_driver_says_at_the_end_reaches_the_caller, setup, teardown
 	begin(f);
 	open_exec(f, &caller, ALLOC_1, "web");
 	come(f, &f->n1, &node);
-	say_end(&node, STATUS_FAILED_PRECONDITION, "task web does not run");
+	send_end(&node, STATUS_FAILED_PRECONDITION, "task web does not run");
 	UNTIL(f, caller.is_closed);
 	assert_int_equal(caller.status, STATUS_FAILED_PRECONDITION);
 	assert_non_null(strstr(caller.why, "task web does not run"));
@@ -348,7 +348,7 @@ TEST_FIXTURE(a_caller_hears_that_the_node_was_lost, setup, teardown)
 	begin(f);
 	open_exec(f, &caller, ALLOC_1, "web");
 	come(f, &f->n1, &node);
-	say_output(&node, "x", false);
+	send_output(&node, "x", false);
 	UNTIL(f, caller.n == 1);
 	rpc_stream_cancel(node.stream);
 	UNTIL(f, caller.is_closed);
@@ -365,7 +365,7 @@ static size_t send_until_full(struct fixture *f, struct end *node, size_t n_max)
 	memset(piece, 'x', sizeof(piece) - 1);
 	for (int waits = 0; n < n_max && waits < 300; waits++) {
 		if (!rpc_stream_is_full(node->stream)) {
-			say_output(node, piece, false);
+			send_output(node, piece, false);
 			n += sizeof(piece) - 1;
 			waits = 0;
 		}
@@ -383,7 +383,7 @@ TEST_FIXTURE(who_does_not_read_makes_the_node_wait_and_gets_everything_later, se
 	begin(f);
 	open_exec(f, &caller, ALLOC_1, "web");
 	come(f, &f->n1, &node);
-	say_output(&node, "x", false);
+	send_output(&node, "x", false);
 	UNTIL(f, caller.n == 1);
 	rpc_stream_pause(caller.stream, true);
 	n = send_until_full(f, &node, 64 << 20);
@@ -459,7 +459,7 @@ TEST_FIXTURE(a_second_command_in_a_stream_is_refused, setup, teardown)
 	begin(f);
 	open_exec(f, &caller, ALLOC_1, "web");
 	come(f, &f->n1, &node);
-	say_output(&node, "x", false);
+	send_output(&node, "x", false);
 	UNTIL(f, caller.n == 1);
 	input.setup = &setup_again;
 	request.input = &input;
@@ -486,12 +486,12 @@ TEST_FIXTURE(output_is_asked_of_the_node_as_it_was_asked_for, setup, teardown)
 	assert_true(f->n1.stream_wanted->logs->follow);
 	assert_int_equal(f->n1.stream_wanted->logs->tail, 7);
 	assert_string_equal(f->n1.stream_wanted->logs->task, "web");
-	say_output(&node, "not of logs", false); /* is left out */
+	send_output(&node, "not of logs", false); /* is left out */
 	said.value = (ProtobufCBinaryData){.len = 4, .data = (uint8_t *)text("line")};
 	up.message_case = HOLDFAST__V1__TASK_STREAM_UP__MESSAGE_LOGS;
 	up.logs = &said;
 	assert_int_equal(rpc_stream_send(node.stream, &up.base, NULL), STATUS_OK);
-	say_end(&node, STATUS_OK, "");
+	send_end(&node, STATUS_OK, "");
 	UNTIL(f, caller.is_closed && node.is_closed);
 	assert_int_equal(caller.status, STATUS_OK);
 	assert_int_equal(caller.n, 1);

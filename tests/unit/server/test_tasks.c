@@ -279,7 +279,7 @@ TEST_FIXTURE(another_task_under_the_same_id_is_another_allocation, setup, teardo
 	assert_int_equal(run_web(f, "root", &err), STATUS_ALREADY_EXISTS);
 }
 
-static void say_tasks(struct fixture *f, const char *name, uint32_t n)
+static void send_tasks(struct fixture *f, const char *name, uint32_t n)
 {
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
@@ -304,13 +304,13 @@ static const struct message_list *stored_status(struct fixture *f)
 	return state_alloc(&f->server->state, ALLOC_1)->alloc.task_status;
 }
 
-TEST_FIXTURE(what_a_node_says_of_its_tasks_outlives_the_server, setup, teardown)
+TEST_FIXTURE(what_a_node_reports_of_its_tasks_outlives_the_server, setup, teardown)
 {
 	struct fixture *f = *state;
 	const Holdfast__Driver__V1__TaskStatus *status;
 
 	begin(f);
-	say_tasks(f, "web", 1);
+	send_tasks(f, "web", 1);
 	UNTIL(f, message_list_n(stored_status(f)) == 1);
 	restart(f);
 	assert_int_equal(message_list_n(stored_status(f)), 1);
@@ -320,17 +320,17 @@ TEST_FIXTURE(what_a_node_says_of_its_tasks_outlives_the_server, setup, teardown)
 	assert_string_equal(alloc_task(&state_alloc(&f->server->state, ALLOC_1)->alloc, 0)->task, "web");
 }
 
-TEST_FIXTURE(a_node_that_says_more_than_its_tasks_loses_its_session, setup, teardown)
+TEST_FIXTURE(a_node_that_reports_more_than_its_tasks_loses_its_session, setup, teardown)
 {
 	struct fixture *f = *state;
 
 	begin(f);
-	say_tasks(f, "other", 1);
+	send_tasks(f, "other", 1);
 	UNTIL(f, f->n1.closed);
 	assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);
 	fake_node_disconnect(&f->n1);
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
-	say_tasks(f, "web", 2);
+	send_tasks(f, "web", 2);
 	UNTIL(f, f->n1.closed);
 	assert_null(stored_status(f));
 }

@@ -438,7 +438,7 @@ TEST_FIXTURE(a_policy_can_be_changed_listed_and_deleted, setup_acl, teardown)
 	free(secret);
 }
 
-TEST_FIXTURE(without_acl_tokens_are_refused_and_say_so, setup_acl, teardown)
+TEST_FIXTURE(without_acl_tokens_are_refused_and_report_it, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	char *secret = make_token(f, "{\"name\": \"all\", \"type\": \"MANAGEMENT\"}");
@@ -520,7 +520,7 @@ TEST_FIXTURE(a_flood_of_refusals_is_cut_and_counted, setup_acl, teardown)
 	assert_int_equal(audit_head(f->server).sequence - before, recorded + 1);
 }
 
-TEST_FIXTURE(what_was_left_out_is_told_though_nobody_is_refused_any_more, setup_acl, teardown)
+TEST_FIXTURE(what_was_left_out_is_reported_though_nobody_is_refused_any_more, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	struct caller_client caller;

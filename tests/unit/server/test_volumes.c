@@ -441,7 +441,8 @@ TEST_FIXTURE(claims_that_are_learned_of_while_a_volume_is_deleted_are_kept, prov
 	free_claims(f, "db");
 }
 
-TEST_FIXTURE(after_a_restore_nothing_is_deleted_before_all_nodes_have_told, provider_setup, provider_teardown)
+TEST_FIXTURE(after_a_restore_nothing_is_deleted_before_all_nodes_have_reported, provider_setup,
+	     provider_teardown)
 {
 	Holdfast__V1__Epoch epoch = HOLDFAST__V1__EPOCH__INIT;
 	struct fixture *f = *state;

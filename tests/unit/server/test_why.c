@@ -88,7 +88,7 @@ TEST_FIXTURE(a_claim_is_explained_on_its_whole_way, setup, teardown)
 	drop(response);
 }
 
-TEST_FIXTURE(a_free_volume_that_no_node_can_use_says_so, setup, teardown)
+TEST_FIXTURE(a_free_volume_that_no_node_can_use_reports_it, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__GetVolumeResponse *response;
@@ -114,7 +114,7 @@ static void begin_epoch(struct fixture *f)
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 }
 
-TEST_FIXTURE(after_a_restore_it_is_said_who_has_not_reported, setup, teardown)
+TEST_FIXTURE(after_a_restore_it_is_reported_who_has_not_reported, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__GetVolumeResponse *response;

@@ -135,7 +135,7 @@ static const struct {
 	{SQLITE_BUSY, STATUS_FAILED_PRECONDITION},
 };
 
-TEST_FIXTURE(a_failed_open_at_any_step_says_so_and_can_be_repeated, fixture_setup_closed, fixture_teardown)
+TEST_FIXTURE(a_failed_open_at_any_step_reports_it_and_can_be_repeated, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 
@@ -161,7 +161,7 @@ TEST_FIXTURE(a_failed_open_at_any_step_says_so_and_can_be_repeated, fixture_setu
 	}
 }
 
-TEST_FIXTURE(an_open_without_memory_says_so, fixture_setup_closed, fixture_teardown)
+TEST_FIXTURE(an_open_without_memory_reports_it, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	bool has_failed = true;
@@ -179,7 +179,7 @@ TEST_FIXTURE(an_open_without_memory_says_so, fixture_setup_closed, fixture_teard
 	}
 }
 
-TEST_FIXTURE(an_open_without_descriptors_or_threads_says_so, fixture_setup_closed, fixture_teardown)
+TEST_FIXTURE(an_open_without_descriptors_or_threads_reports_it, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 

@@ -397,7 +397,8 @@ TEST_FIXTURE(many_commits_cost_about_one_sync_of_the_mark_a_second, fixture_setu
 	assert_in_range(disk.syncs, 1, 1 + 17 * 16); /* with the log's, if it was extended */
 }
 
-TEST_FIXTURE(a_mark_that_cannot_be_written_fails_nothing_and_is_told, fixture_setup_closed, fixture_teardown)
+TEST_FIXTURE(a_mark_that_cannot_be_written_fails_nothing_and_is_reported, fixture_setup_closed,
+	     fixture_teardown)
 {
 	struct fixture *f = *state;
 	struct paths p = paths_of(f);

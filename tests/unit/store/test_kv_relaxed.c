@@ -173,7 +173,7 @@ TEST_FIXTURE(a_store_whose_log_does_not_get_to_the_disk_is_broken, setup, teardo
 	assert_int_not_equal(answer.err.status, STATUS_OK);
 }
 
-TEST_FIXTURE(a_late_wait_that_fails_is_told_to_the_next_who_asks, setup, teardown)
+TEST_FIXTURE(a_late_wait_that_fails_is_reported_to_the_next_caller, setup, teardown)
 {
 	struct fixture *f = *state;
 	uint64_t end_us = clock_monotonic_us() + LATE_MS * USEC_PER_MSEC;
