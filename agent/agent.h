@@ -28,7 +28,7 @@ enum status agent_supervise(struct agent *agent, struct error *err);
 /** What SIGHUP does: certificate, key and log level, each of them new or as before, and new mount helpers. */
 void agent_reload(struct agent *agent);
 
-/** Lets go of everything; mounts stay as they are. NULL is allowed. */
+/** Frees everything; mounts stay as they are. NULL is allowed. */
 void agent_free(struct agent *agent);
 
 /** agent_new() to agent_free() around the event loop. STATUS_OK after SIGTERM or SIGINT.

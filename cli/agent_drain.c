@@ -175,7 +175,7 @@ static enum status cmd_agent_drain(struct invocation *inv, struct error *err)
 static const struct command commands[] = {
 	{.path = "agent drain",
 	 .args = "",
-	 .help = "Give back all volumes of this machine before it is shut down",
+	 .help = "Release all volumes of this machine before it is shut down",
 	 .example = "--timeout 60s",
 	 .options = OPTION_BIT(OPT_TIMEOUT) | OPTION_BIT(OPT_CANCEL),
 	 .run = cmd_agent_drain},

@@ -612,7 +612,7 @@ static const char *question_of(const Holdfast__V1__DetachVolumeRequest *request,
 		       "nobody will undo. Is it certain that it will never do it?";
 	if (answer->claims[0]->state == HOLDFAST__V1__CLAIM_STATE__NODE_DETACHED)
 		return "If the volume is still attached there, the next node may not get it, or two may "
-		       "write. Is it certain that the provider has let go?";
+		       "write. Is it certain that the provider has released it?";
 	return "If the node still writes, data is lost. Is it certain that it does not?";
 }
 

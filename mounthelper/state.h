@@ -131,5 +131,5 @@ int lock_table(int fd);
 /** Give the table's lock back before lock_release() does. */
 void unlock_table(int fd);
 
-/** Give back every lock but the instance's. */
+/** Release every lock but the instance's. */
 void lock_release(int fd);

@@ -6,7 +6,7 @@
  *
  * Never collected: a live claim; an allocation with a live claim; an allocation whose node is away, because
  * the node may still have it and must be told that it is over; the newest freed claim of a volume, which says
- * how it was last given back. A claim needs none of the others to be finished or explained. */
+ * how it was last released. A claim needs none of the others to be finished or explained. */
 
 #include "base/error.h"
 

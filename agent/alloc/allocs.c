@@ -106,7 +106,7 @@ enum status allocs_load(struct allocs *allocs, struct error *err)
 	return journal_read(allocs->env->journal, &reader, allocs, err);
 }
 
-/* What plugins may hold since before the restart is theirs to let go. */
+/* What plugins may hold since before the restart is theirs to release. */
 static void note_plugins(const struct runner_env *env, const struct alloc_record *record)
 {
 	if (!str_eq(record->boot_id, env->boot_id))

@@ -149,8 +149,7 @@ static bool put_summary(drain_pb *pb, enum drain_state state, const size_t count
 	switch (state) {
 	case DRAIN_DONE:
 		(void)str_format(text, sizeof(text),
-				 "%zu volumes were given back, and the server has recorded it",
-				 pb->n_volumes);
+				 "%zu volumes were released, and the server has recorded it", pb->n_volumes);
 		break;
 	case DRAIN_UNACKNOWLEDGED:
 		(void)str_format(text, sizeof(text),
@@ -162,7 +161,7 @@ static bool put_summary(drain_pb *pb, enum drain_state state, const size_t count
 	case DRAIN_INCOMPLETE:
 		(void)str_format(text, sizeof(text),
 				 "%zu of %zu volumes are still in use when the time is over: their claims "
-				 "are held until this node is back with another boot, or gives them back "
+				 "are held until this node is back with another boot, or releases them "
 				 "(holdfast agent status)",
 				 counts[STAND_IN_USE], pb->n_volumes);
 		break;
@@ -325,7 +324,7 @@ static bool drain_plugin_is_needed(const struct agent_drain *drain, const struct
 	return false;
 }
 
-/* Those that run a plugin go last: it is called to let go of its volumes. */
+/* Those that run a plugin go last: it is called to release its volumes. */
 static void shut_down_all(struct agent_drain *drain)
 {
 	const struct alloc_runner *runner = NULL;
@@ -497,7 +496,7 @@ static enum status begin(struct agent_drain *drain, uint64_t timeout_ms, struct 
 	drain->is_time_over = false;
 	allocs_set_draining(drain->env.allocs, true);
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "drain"},
-		"node is shutting down: %zu volumes are given back, no new allocation is taken",
+		"node is shutting down: %zu volumes are released, no new allocation is taken",
 		drain->n_volumes);
 	look_now(drain);
 	return STATUS_OK;

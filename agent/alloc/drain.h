@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Before the host is shut down, all that allocations have here is given back while the server can still hear
+/* Before the host is shut down, all that allocations have here is released while the server can still hear
  * of it: then their claims are free at once, and not when this node is back. A drain does not outlive the
  * agent's process: a restarted one accepts again. */
 

@@ -159,7 +159,7 @@ static void set_unit(struct alloc_record *record, enum task_record_state state, 
 	(void)str_copy(record->task.invocation, sizeof(record->task.invocation), invocation);
 }
 
-/* By itself: the volumes are given back as if it had been stopped. */
+/* By itself: the volumes are released as if it had been stopped. */
 static void apply_unit_ended(struct alloc_record *record, const struct error *err, bool was_stopping)
 {
 	record->task.state = TASK_RECORD_ENDED;

@@ -5,7 +5,7 @@
  * In launch mode setuid it is a child of ours; in launch mode socket it is started by the service manager
  * for our connection, and its end is the end of the connection. It cannot be killed by us: it is another
  * user's process. Ending the socket is the only way to end it; one that hangs in the kernel stays until the
- * kernel lets go. */
+ * kernel releases it. */
 
 #include "mounthelper_wire.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 /* Looks at paths from an event loop that no file system can stop: each runs on a thread of its own, with a
  * deadline. A thread whose file system does not answer cannot be ended: it is left to itself and keeps its
- * place among the few that there are until the kernel lets it go. One path has at most one thread. */
+ * place among the few that there are until the kernel releases it. One path has at most one thread. */
 
 #include "base/error.h"
 #include "kernel/path_look.h"

@@ -2,7 +2,7 @@
 #pragma once
 /* What the node holds, from its journal, for a server that was restored from a backup and may have forgotten
  * some of it: allocations as they were run, every claim of this boot that is mounted or may be, and, as
- * node-detached, those that it has let go of and remembers, of earlier boots as well: a provider may still
+ * node-detached, those that it has released and remembers, of earlier boots as well: a provider may still
  * have them attached. */
 
 #include "alloc/allocs.h"

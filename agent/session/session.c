@@ -237,7 +237,7 @@ static enum status take_ack(struct session *session, const session_down *down, s
 static enum status take_release(struct session *session, const session_down *down, struct error *err)
 {
 	const ProtobufCBinaryData *bytes = &down->release->ticket;
-	/* of a server of another version it is of no use; to let go of a volume takes none */
+	/* of a server of another version it is of no use; to release a volume takes none */
 	bool has_ticket = ticket_is_current(bytes->data, bytes->len);
 	struct ticket ticket;
 	struct claim claim;

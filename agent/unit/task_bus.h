@@ -24,7 +24,7 @@ enum {
 
 struct task_bus_events {
 	void (*on_up)(void *userdata);	 /* also when systemd has come back under the same connection */
-	void (*on_down)(void *userdata); /* before the connection is closed: let go of what is on it */
+	void (*on_down)(void *userdata); /* before the connection is closed: drop what is on it */
 };
 
 struct task_bus;

@@ -38,7 +38,7 @@ enum status volume_manager_new(sd_event *event, struct helper_client *helper, vo
  * @wait_us for which a mount waits for its plugin */
 void volume_manager_set_plugins(struct volume_manager *manager, struct plugins *plugins, uint64_t wait_us);
 
-/** A plugin may hold something of this volume since before this run: it is asked to let go. */
+/** A plugin may hold something of this volume since before this run: it is asked to release it. */
 void volume_manager_note_plugin(struct volume_manager *manager, const char *wire_volume);
 
 /** A csi volume has been published, and so staged, since before this run; @is_host_device as classified then.

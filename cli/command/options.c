@@ -34,7 +34,7 @@ const struct option_info command_options[OPTION_N] = {
 	[OPT_ATTEST] =
 		{.name = "attest",
 		 .arg = "REASON",
-		 .help = "take responsibility that the node, or the provider, has let go of the volume"},
+		 .help = "take responsibility that the node, or the provider, has released the volume"},
 	[OPT_FENCE] = {.name = "fence",
 		       .arg = "REASON",
 		       .help = "have the provider cut the node off, which is not connected"},

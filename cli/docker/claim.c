@@ -26,7 +26,7 @@ enum { WATCH_MS = 10000 }; /* of one blocking query */
 struct way {
 	struct docker_claim *claim;
 	struct hold hold;
-	bool is_shared;	   /* others have it mounted: nothing of theirs is let go */
+	bool is_shared;	   /* others have it mounted: nothing of theirs is released */
 	bool is_over;	   /* nothing more is asked */
 	uint64_t until_us; /* the deadline */
 	bool is_watching;  /* the next question may wait for a change */
@@ -173,7 +173,7 @@ static enum status forget(struct way *way, struct error *err)
 	return save(way, err);
 }
 
-static enum status let_go(struct way *way, bool is_left, struct error *err)
+static enum status release_volume(struct way *way, bool is_left, struct error *err)
 {
 	way->is_over = is_left || way->is_shared;
 	if (way->is_shared)
@@ -192,9 +192,9 @@ static enum status act(struct way *way, enum hold_action action, struct error *e
 	case HOLD_READY:
 		way->is_over = true;
 		break;
-	case HOLD_LET_GO:
+	case HOLD_RELEASE:
 	case HOLD_LEAVE:
-		return let_go(way, action == HOLD_LEAVE, err);
+		return release_volume(way, action == HOLD_LEAVE, err);
 	case HOLD_FORGET:
 		way->is_over = true;
 		return forget(way, err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The allocation of a volume that engines have mounted: run, or found again, and given back. What each answer
+/* The allocation of a volume that engines have mounted: run, or found again, and released. What each answer
  * of the server means is decided by the state machine of `holdfast volume hold` (hold/hold.h); the record has
  * the id of the allocation before the server is asked to run it, so that there is never a second one. */
 
@@ -18,8 +18,8 @@ struct docker_claim {
 	uint64_t timeout_us;
 };
 
-/** Have the volume published on this node, and its path in the record. What does not come about is given
- * back, unless somebody has it mounted already. The error has the server's reason. */
+/** Have the volume published on this node, and its path in the record. What does not come about is
+ * released, unless somebody has it mounted already. The error has the server's reason. */
 enum status docker_claim_take(struct docker_claim *claim, struct error *err);
 
 /** Stop the allocation, if there is one, and wait until its claim is free. What could not be done in time is

@@ -230,7 +230,7 @@ static enum status answer_mount(struct task *task, struct error *err)
 	return status;
 }
 
-/* What nobody has mounted any more is given back, also when that was tried before. */
+/* What nobody has mounted any more is released, also when that was tried before. */
 static enum status answer_unmount(struct task *task, struct error *err)
 {
 	enum status status;
@@ -433,7 +433,7 @@ static enum status sweep_one(const char *name, void *userdata, struct error *err
 		return STATUS_OK;
 	task.record = record;
 	if (with_claim(&task, docker_claim_release, err) != STATUS_OK)
-		(void)fprintf(stderr, "holdfast: volume %s is not given back yet: %s\n", name, err->msg);
+		(void)fprintf(stderr, "holdfast: volume %s is not released yet: %s\n", name, err->msg);
 	return STATUS_OK;
 }
 

@@ -16,7 +16,7 @@ struct docker_volumes {
 	struct invocation *inv; /* how the server is reached; --namespace is the default of that option */
 	const char *dir;	/* of the records */
 	const char *node;
-	uint64_t timeout_us; /* for getting a volume, and again for giving it back */
+	uint64_t timeout_us; /* for getting a volume, and again for releasing it */
 };
 
 /** Answer @method, "Mount". What is wrong is in the answer's Err.
@@ -24,6 +24,6 @@ struct docker_volumes {
 Docker__VolumeResponse *docker_volumes_answer(const struct docker_volumes *volumes, const char *method,
 					      const Docker__VolumeRequest *request);
 
-/** Give back what nobody has mounted and was not given back when it should: after a process was killed, or
+/** Release what nobody has mounted and was not released when it should: after a process was killed, or
  * the server was lost. A volume at which another process works is left out. */
 void docker_volumes_sweep(const struct docker_volumes *volumes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* `holdfast volume hold`, the thinking part: an allocation is found or run, held, and given back. Pure.
+/* `holdfast volume hold`, the thinking part: an allocation is found or run, held, and released. Pure.
  *
  *   LOOKING ──────── FREED, ABSENT ───────> SUBMITTING ─── PENDING ───> WAITING
  *      │ │                                   ^     │ OTHER                 │
@@ -59,7 +59,7 @@ enum hold_action {
 	HOLD_RETRY,   /* the state's request, after a pause */
 	HOLD_ANEW,    /* note a new id, then ask */
 	HOLD_READY,   /* make the link, say so, then watch */
-	HOLD_LET_GO,  /* note that the allocation is to end, begin another deadline, then ask */
+	HOLD_RELEASE, /* note that the allocation is to end, begin another deadline, then ask */
 	HOLD_FORGET,  /* end; nothing is left of the allocation */
 	HOLD_LEAVE,   /* end; note that the allocation is to end: the next process sees to it first */
 	HOLD_ACTION_N,

@@ -126,14 +126,14 @@ static enum status too_late(const struct holder *holder, struct error *err)
 			"volume %s was not %s within %" PRIu64
 			" s: %.300s. The server knows no allocation %s, and the next start makes another. "
 			"Next: holdfast volume status %s --why",
-			volume_of(holder), holder->hold.was_held ? "given back" : "mounted",
+			volume_of(holder), holder->hold.was_held ? "released" : "mounted",
 			holder->order->timeout_us / USEC_PER_SEC, why, id, volume_of(holder));
 	return error_set(
 		err, STATUS_DEADLINE_EXCEEDED, 0,
 		"volume %s was not %s within %" PRIu64 " s: %.300s. Allocation %s keeps its claim, so nobody "
 		"else can write; the next start of this unit ends it first. Next: holdfast alloc status %s, "
 		"or without this unit: holdfast alloc stop %s",
-		volume_of(holder), holder->hold.was_held ? "given back" : "mounted",
+		volume_of(holder), holder->hold.was_held ? "released" : "mounted",
 		holder->order->timeout_us / USEC_PER_SEC, why, id, id, id);
 }
 

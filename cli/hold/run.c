@@ -247,7 +247,7 @@ static enum status note_ending(struct holder *holder, struct error *err)
 	return hold_note_write(holder->order->place, &holder->note, err);
 }
 
-static enum status let_go(struct holder *holder, enum hold_event event, struct error *err)
+static enum status release_hold(struct holder *holder, enum hold_event event, struct error *err)
 {
 	bool is_asked_to = event == HOLD_SIGTERM;
 
@@ -292,8 +292,8 @@ static void take(struct holder *holder, enum hold_event event)
 	case HOLD_READY:
 		status = become_ready(holder, &err);
 		break;
-	case HOLD_LET_GO:
-		status = let_go(holder, event, &err);
+	case HOLD_RELEASE:
+		status = release_hold(holder, event, &err);
 		break;
 	case HOLD_FORGET:
 	case HOLD_LEAVE:
@@ -310,7 +310,7 @@ static void take(struct holder *holder, enum hold_event event)
 	}
 	if (status != STATUS_OK)
 		give_up(holder, &err);
-	else if (action == HOLD_ASK || action == HOLD_ANEW || action == HOLD_LET_GO)
+	else if (action == HOLD_ASK || action == HOLD_ANEW || action == HOLD_RELEASE)
 		ask(holder, false);
 	else if (action == HOLD_WATCH || action == HOLD_READY)
 		ask(holder, true);

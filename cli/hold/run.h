@@ -14,7 +14,7 @@ struct hold_order {
 	const struct hold_place *place;
 	Holdfast__V1__Allocation *alloc; /* to be run; its id is set here */
 	const char *name;		 /* of the unit, for messages */
-	uint64_t timeout_us;		 /* for getting the volume, and again for giving it back */
+	uint64_t timeout_us;		 /* for getting the volume, and again for releasing it */
 };
 
 /** Hold the volume until SIGTERM or SIGINT (which the caller has blocked), or until it is taken away.

@@ -10,7 +10,7 @@ int exit_code_of_start(const struct error *err)
 	case STATUS_NOT_FOUND:
 	case STATUS_PERMISSION_DENIED:
 	case STATUS_FAILED_PRECONDITION:
-		/* somebody else may let go of the address or the store, or the network may bring it yet */
+		/* another process may release the address or the store, or the network may bring it yet */
 		if (err->sys_errno == EADDRINUSE || err->sys_errno == EADDRNOTAVAIL ||
 		    err->sys_errno == EBUSY)
 			return EXIT_CODE_FAILED;

@@ -18,7 +18,7 @@ struct strbuf {
 	size_t cap;
 	size_t max; /* most bytes of content; below SIZE_MAX / 2 */
 	int error;  /* 0, -ENOMEM or -EMSGSIZE */
-	bool wipes; /* what it held does not stay behind in memory that it gives back or does not use */
+	bool wipes; /* what it held does not stay behind in memory that it frees or does not use */
 };
 
 #define STRBUF_INIT(max_)     \

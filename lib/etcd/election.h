@@ -59,7 +59,7 @@ int64_t election_revision(const struct election *election);
 /** It was found out not to lead any more: on_lost, unless that was said before. */
 void election_lose(struct election *election, const struct error *why);
 
-/** Give the lease back, so that the next one need not wait; nothing is said any more. */
+/** Revoke the lease, so that the next one need not wait; nothing is said any more. */
 void election_resign(struct election *election);
 
 /** Is there nothing left of the lease, as far as anybody can tell? */

@@ -15,7 +15,7 @@ struct etcd;
 enum status etcd_new(sd_event *event, const struct etcd_settings *settings, const struct etcd_events *events,
 		     void *userdata, struct etcd **ret, struct error *err);
 
-/** The store must be closed. Gives the lease back, for which it waits as long as a member may take to answer.
+/** The store must be closed. Revokes the lease, for which it waits as long as a member may take to answer.
  * NULL is allowed. */
 void etcd_free(struct etcd *etcd);
 

@@ -58,7 +58,7 @@ static int on_turn(sd_event_source *source, void *userdata)
 
 	(void)source;
 	STAILQ_CONCAT(&done, &store->done);
-	kv_give_back(&store->kv, &done);
+	kv_complete(&store->kv, &done);
 	return 0;
 }
 

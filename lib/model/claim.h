@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* A claim: one allocation's right to one volume, and the steps by which it is given back.
+/* A claim: one allocation's right to one volume, and the steps by which it is released.
  *
  * A volume that its controller must attach is granted in two steps: reserved and not sent, while the
  * controller is asked; then sent. So what a reservation that never reached its node left behind is known.
@@ -12,9 +12,9 @@
  *      +-- never sent to the node --> freed
  *
  * The step to controller-detached is the controller's word, or where its detach has failed an operator's.
- * Until its node has let go, a person may want its plugin left out there: that is noted, and frees nothing;
- * the node's word that it has let go so is evidence of the kind operator. Whether the work has ended is for
- * others to know.
+ * Until its node has released it, a person may want its plugin left out there: that is noted, and frees
+ * nothing; the node's word that it has released it so is evidence of the kind operator. Whether the work has
+ * ended is for others to know.
  *
  * The record is complete in itself: nothing that garbage collection removes is needed to finish or explain
  * it. Modes, provider's node id and boot id stay through every step. */
@@ -94,7 +94,7 @@ struct claim {
 	bool fence_asked;   /* stored before the provider is asked to cut the node off: it may have */
 	enum evidence detach_evidence; /* EVIDENCE_OPERATOR: nobody but a person says that it is detached */
 	char detach_detail[EVIDENCE_DETAIL_MAX + 1];
-	/* who said, and why, that its node is to let go without its plugin's word; empty: nobody */
+	/* who said, and why, that its node is to release it without its plugin's word; empty: nobody */
 	char plugin_waiver[PLUGIN_WAIVER_MAX + 1];
 	int64_t state_time_ms; /* since when it is in this state */
 	uint32_t attempts;     /* of the current step */
@@ -117,7 +117,7 @@ enum claim_event_type {
 	CLAIM_EVENT_CONTROLLER_FAILED,	 /* detail is the error */
 	CLAIM_EVENT_FREE,		 /* nothing is left to do */
 	CLAIM_EVENT_FENCE_ASKED,	 /* the provider is about to be asked to cut the node off */
-	CLAIM_EVENT_DETACH_ATTESTED,	 /* detail is who says that the provider let go, and why */
+	CLAIM_EVENT_DETACH_ATTESTED,	 /* detail is who says that the provider released it, and why */
 	CLAIM_EVENT_PLUGIN_WAIVED, /* detail is who says that the node goes on without the plugin, and why */
 	CLAIM_EVENT_N,
 };

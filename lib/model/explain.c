@@ -73,13 +73,13 @@ static const struct row {
 			    EXPLAIN_COMMAND_ATTEST},
 	[RELEASING_PURGED] = {"its work has ended and its node was purged", OF_LOST, ACTOR_PERSON,
 			      EXPLAIN_COMMAND_AGAIN, EXPLAIN_COMMAND_ATTEST},
-	[DETACHING] = {"the node let go of it; the controller is to detach it", 0, ACTOR_CONTROLLER,
+	[DETACHING] = {"the node released it; the controller is to detach it", 0, ACTOR_CONTROLLER,
 		       EXPLAIN_COMMAND_PLUGIN, EXPLAIN_COMMAND_NONE},
-	[DETACHING_STUCK] = {"the node let go of it; it has to be detached, and no healthy controller of its "
+	[DETACHING_STUCK] = {"the node released it; it has to be detached, and no healthy controller of its "
 			     "plugin is connected",
 			     0, ACTOR_CONTROLLER_BACK, EXPLAIN_COMMAND_PLUGIN, EXPLAIN_COMMAND_NONE},
 	[DETACHING_WITH_OTHER] =
-		{"the node let go of it; another claim of the volume there is detached with it, or "
+		{"the node released it; another claim of the volume there is detached with it, or "
 		 "has to be gone before",
 		 0, ACTOR_OTHER, EXPLAIN_COMMAND_AGAIN, EXPLAIN_COMMAND_NONE},
 	[ENDING] = {"nothing is missing; it is about to be freed", 0, ACTOR_SERVER, EXPLAIN_COMMAND_AGAIN,
@@ -316,7 +316,7 @@ char *explain_claim(const struct claim *claim, const struct holder *holder, int6
 /* With the node's name in front of it. */
 static const char *const evidence_words[EVIDENCE_N] = {
 	[EVIDENCE_NONE] = "",
-	[EVIDENCE_RECEIPT] = "its receipt that it let go",
+	[EVIDENCE_RECEIPT] = "its receipt that it released it",
 	[EVIDENCE_NEW_BOOT] = "a new boot of it",
 	[EVIDENCE_STORAGE_FENCE] = "a detach that the storage provider confirmed",
 	[EVIDENCE_SELF_FENCE] = "its own fence",
@@ -391,9 +391,10 @@ static void write_evidence(struct strbuf *sb, const struct claim *claim)
 	if (claim->evidence_detail[0] != '\0')
 		strbuf_printf(sb, " (%s)", claim->evidence_detail);
 	if (claim->detach_evidence == EVIDENCE_OPERATOR)
-		strbuf_printf(sb,
-			      "; that the provider let go: operator, weaker than its controller's word, (%s)",
-			      claim->detach_detail);
+		strbuf_printf(
+			sb,
+			"; that the provider released it: operator, weaker than its controller's word, (%s)",
+			claim->detach_detail);
 }
 
 static void explain_forced(struct strbuf *sb, const struct claim *claim)
@@ -454,7 +455,7 @@ static void write_condition(struct strbuf *sb, const struct explanation *in, enu
 	const struct claim *claim = in->claim;
 
 	if (command == EXPLAIN_COMMAND_ATTEST && claim->state == CLAIM_NODE_DETACHED)
-		strbuf_puts(sb, "if it is certain that the provider has let go: ");
+		strbuf_puts(sb, "if it is certain that the provider has released it: ");
 	else if (command == EXPLAIN_COMMAND_ATTEST)
 		strbuf_printf(sb, "if node %s cannot be brought back and you have made sure that it is off: ",
 			      claim->node_id);
@@ -462,7 +463,7 @@ static void write_condition(struct strbuf *sb, const struct explanation *in, enu
 		strbuf_printf(sb, "if node %s cannot be brought back, have the provider cut it off: ",
 			      claim->node_id);
 	if (command == EXPLAIN_COMMAND_WITHOUT_PLUGIN)
-		strbuf_printf(sb, "if plugin %s will never let go of it: ", claim->plugin_id);
+		strbuf_printf(sb, "if plugin %s will never release it: ", claim->plugin_id);
 	if (command == EXPLAIN_COMMAND_AGENT)
 		strbuf_printf(sb, "see what is in the way, on node %s: ", claim->node_id);
 	if (command == EXPLAIN_COMMAND_AGENT && claim->last_error_code == STATUS_FAILED_PRECONDITION)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What is to be done next to give a claim back. Pure; server/claim/release.c does it. */
+/* What is to be done next to release a claim. Pure; server/claim/release.c does it. */
 
 #include "model/claim.h"
 
@@ -12,7 +12,7 @@ enum release_action {
 	RELEASE_NOTHING,      /* its work goes on, or it is freed */
 	RELEASE_WAIT_EXPIRY,  /* a reservation that never reached its node, and is not too old */
 	RELEASE_EXPIRE,	      /* one that is: take it back */
-	RELEASE_ASK_NODE,     /* to let go */
+	RELEASE_ASK_NODE,     /* to release it */
 	RELEASE_WAIT_NODE,    /* evidence is missing, and nobody can be asked before the node is back */
 	RELEASE_DETACH,	      /* ask the controller */
 	RELEASE_WAIT_SIBLING, /* another claim on the node asks the controller, or must be gone before */
@@ -46,7 +46,7 @@ bool release_may_be_detaching(const struct claim *claim, bool is_unsent);
 /* Why the provider is not asked to cut a node off from a volume: the first that holds. */
 enum fence_verdict {
 	FENCE_POSSIBLE,
-	FENCE_NOTHING_HELD,  /* the node has let go already, as far as is known */
+	FENCE_NOTHING_HELD,  /* the node has released it already, as far as is known */
 	FENCE_NODE_ANSWERS,  /* the node is connected: it gives its own receipt */
 	FENCE_WORK_GOES_ON,  /* an allocation there was not told to end, or is being granted its claim */
 	FENCE_NOT_ATTACHED,  /* no controller attached it: nobody can take it away (native volumes) */

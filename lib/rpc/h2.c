@@ -197,7 +197,7 @@ void h2_stream_trailers(struct h2_stream *stream, const nghttp2_nv *headers, siz
 		h2_stream_reset(stream, NGHTTP2_INTERNAL_ERROR);
 }
 
-/* Every byte of the connection's window is given back at once, so that a stream that is paused holds no other
+/* Every byte of the connection's window is returned at once, so that a stream that is paused holds no other
  * up; of the stream's own as long as its owner takes what comes, else as it does. */
 static void give_window(struct h2 *h2, struct h2_stream *stream, int32_t id, size_t n)
 {

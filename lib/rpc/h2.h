@@ -33,7 +33,7 @@ struct h2_stream {
 	bool is_paused;	   /* see h2_stream_pause() */
 	bool is_paced;	   /* its owner may pause it: no more than the small window comes ahead */
 	bool is_wide;	   /* the peer has the large window */
-	size_t withheld;   /* bytes that have come and whose window was not given back, while paused */
+	size_t withheld;   /* bytes that have come and whose window was not returned, while paused */
 	size_t drain_at;   /* on_ready is called when out has so few bytes again; 0: it is not */
 	bool is_late;	   /* server: our last word is said, and the peer still sends */
 	size_t late_bytes; /* that it has sent since */
@@ -159,7 +159,7 @@ void h2_stream_wake(struct h2_stream *stream);
 /** Reset the stream. */
 void h2_stream_reset(struct h2_stream *stream, uint32_t code);
 
-/** The owner lets go of the stream; it must not be used afterwards. What nghttp2 still holds of it is reset.
+/** The owner releases the stream; it must not be used afterwards. What nghttp2 still holds of it is reset.
  */
 void h2_stream_detach(struct h2_stream *stream);
 

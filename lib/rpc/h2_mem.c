@@ -31,7 +31,7 @@ static void *take(size_t n, void *userdata)
 	return n >= H2_MEM_LARGE && !mem->pages ? map(mem, n) : add(mem, malloc(n));
 }
 
-static void give_back(void *block, void *userdata)
+static void free_block(void *block, void *userdata)
 {
 	struct h2_mem *mem = userdata;
 
@@ -69,7 +69,7 @@ static void *resize(void *block, size_t n, void *userdata)
 	if (!other)
 		return NULL;
 	memcpy(other, block, n < mem->n_pages_bytes ? n : mem->n_pages_bytes);
-	give_back(block, mem);
+	free_block(block, mem);
 	return other;
 }
 
@@ -78,7 +78,7 @@ nghttp2_mem h2_mem_of(struct h2_mem *mem)
 	return (nghttp2_mem){
 		.mem_user_data = mem,
 		.malloc = take,
-		.free = give_back,
+		.free = free_block,
 		.calloc = take_zeroed,
 		.realloc = resize,
 	};

@@ -139,7 +139,7 @@ static void answer(struct kv *kv, struct submission *s)
 	free(s);
 }
 
-void kv_give_back(struct kv *kv, struct submission_list *done)
+void kv_complete(struct kv *kv, struct submission_list *done)
 {
 	struct submission *s;
 

@@ -108,7 +108,8 @@ void kv_note_nodes(struct kv *kv, uint64_t nodes);
 /* --- what only a store in sqlite has; the others are not given to these functions --- */
 
 /** Keep every store off the database at @path, which need not exist, while its files are exchanged.
- * @ret_fd owned by the caller; closing it lets go. STATUS_FAILED_PRECONDITION when a store is open on it. */
+ * @ret_fd owned by the caller; closing it releases the lock. STATUS_FAILED_PRECONDITION when a store is open
+ * on it. */
 enum status kv_lock_sqlite(const char *path, int *ret_fd, struct error *err);
 
 /** Copy the database at @from, which may be in use, into the new file @to (mode 0600), durably and as of one

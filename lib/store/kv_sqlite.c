@@ -402,7 +402,7 @@ void kv_sqlite_freeze(struct kv_sqlite *db)
 	(void)pthread_mutex_unlock(&db->lock);
 }
 
-/* --- the checksum of a record: what the disk gives back is what was written, or an error, never another
+/* --- the checksum of a record: what the disk returns is what was written, or an error, never another
  * state --- */
 
 enum { NUMBER_BYTES = 8 };

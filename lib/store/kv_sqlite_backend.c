@@ -16,7 +16,7 @@ struct sqlite_store {
 	sd_event *event; /* borrowed */
 	struct kv_sqlite *db;
 	struct writer *writer;	 /* NULL after a rewrite that failed */
-	sd_event_source *source; /* of what the writer gives back */
+	sd_event_source *source; /* of what the writer completes */
 	sd_event_source *turn;	 /* once, behind the turn of the loop that hands something in */
 };
 
@@ -39,7 +39,7 @@ static int on_writer_done(sd_event_source *source, int fd, uint32_t revents, voi
 	(void)fd;
 	(void)revents;
 	writer_collect(store->writer, &done);
-	kv_give_back(&store->kv, &done);
+	kv_complete(&store->kv, &done);
 	return 0;
 }
 

@@ -194,7 +194,7 @@ static void fail_batch(struct batch *batch)
 
 /* Publish the result of a batch. The failure becomes visible together with the first submissions that carry
  * it. */
-static void give_back(struct writer *w, struct batch *batch, const struct error *failure)
+static void complete_batch(struct writer *w, struct batch *batch, const struct error *failure)
 {
 	static const uint64_t one = 1;
 
@@ -242,7 +242,7 @@ static void *writer_main(void *userdata)
 		if (failure.status != STATUS_OK)
 			fail_batch(&batch);
 		n_written += batch.is_written;
-		give_back(w, &batch, &failure);
+		complete_batch(w, &batch, &failure);
 		sync_late(w, &failure);
 		if (failure.status == STATUS_OK && batch.is_written && n_written == WRITER_EXTEND_COMMITS)
 			kv_sqlite_extend_log(w->db);

@@ -119,7 +119,7 @@ static enum status check_provider_part(const struct word *word, const struct vol
 	}
 	return has_failed ? STATUS_OK
 			  : error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				      "node %s has let go of volume %s, and its detach has not failed: wait "
+				      "node %s has released volume %s, and its detach has not failed: wait "
 				      "for it, holdfast volume status %s --why",
 				      word->node->id, volume->id, volume->id);
 }

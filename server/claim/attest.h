@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* An operator's word that a node has let go of volumes: weaker than any other evidence, and shown so. Of a
- * volume that all claims on the node have let go of, the word is that the provider has, too: it is taken when
+/* An operator's word that a node has released volumes: weaker than any other evidence, and shown so. Of a
+ * volume that all claims on the node have released, the word is that the provider has, too: it is taken when
  * the controller's detach has failed, for good maybe because the plugin is gone, and goes on record beside
  * the evidence about the node.
  *

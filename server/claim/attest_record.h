@@ -41,7 +41,7 @@ Holdfast__V1__Attestation *attest_record_make(struct server *server, const struc
 enum status attest_record_stage(struct server *server, struct change *change,
 				const Holdfast__V1__Attestation *record, struct error *err);
 
-/** Is it the provider that is attested to have let go of the claim, as its node has? */
+/** Is it the provider that is attested to have released the claim, as its node has? */
 bool attest_is_at_provider(const struct claim *claim);
 
 /* By which claims are freed. */
@@ -61,7 +61,7 @@ enum status attest_free_claim(const struct attest_said *said, change_done_fn *fr
  */
 bool attest_apply(struct server *server, struct claim_entry *entry, change_done_fn *freed);
 
-/** Was the word given, since the last restore, that @node has let go of @volume? */
+/** Was the word given, since the last restore, that @node has released @volume? */
 bool attest_is_proof(struct server *server, const struct node_entry *node, const struct volume *volume);
 
 /** Must the record be kept whatever its age, because its node has still to report? */

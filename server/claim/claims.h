@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Giving claims back, step by step. The rules are claim_step() of lib/model; granting is in grant.h. */
+/* Releasing claims, step by step. The rules are claim_step() of lib/model; granting is in grant.h. */
 
 #include "model/claim.h"
 #include "state/change.h"
@@ -9,14 +9,14 @@
 struct server;
 
 /** Apply one event to a claim and stage the outcome in @change, together with the steps that follow by
- * themselves (a volume without a controller is freed as soon as its node has let go). @ret the claim as it
- * will be. */
+ * themselves (a volume without a controller is freed as soon as its node has released it). @ret the claim as
+ * it will be. */
 enum status claims_step(struct change *change, const struct claim_entry *entry,
 			const struct claim_event *event, struct claim *ret, struct error *err);
 
-/** Stage that the node has let go by @evidence, which is not the node's own word: what is left of the work is
- * over, and unless the node is connected its allocation is lost, with the reason @why. Nothing is staged for
- * a claim that needs no evidence any more. */
+/** Stage that the node has released it by @evidence, which is not the node's own word: what is left of the
+ * work is over, and unless the node is connected its allocation is lost, with the reason @why. Nothing is
+ * staged for a claim that needs no evidence any more. */
 enum status claims_take_from_node(struct change *change, const struct claim_entry *entry,
 				  const struct claim_event *evidence, const char *why, struct error *err);
 

@@ -83,7 +83,7 @@ static enum status refuse(enum fence_verdict verdict, const struct volume_entry 
 		break;
 	case FENCE_NOTHING_HELD:
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "node %s holds no claim of volume %s that it has not let go of: nothing was "
+				 "node %s holds no claim of volume %s that it has not released: nothing was "
 				 "changed; holdfast volume status %s --why shows who does",
 				 node->id, volume->id, volume->id);
 	case FENCE_NODE_ANSWERS:
@@ -189,7 +189,7 @@ static enum status release_one(struct server *server, const struct claim_entry *
 	struct claim after;
 	enum status st;
 
-	/* that detach was theirs, too, who had let go of it before */
+	/* that detach was theirs, too, who had released it before */
 	st = entry->claim.state == CLAIM_NODE_DETACHED
 		     ? claims_step(&change, entry, &detached, &after, err)
 		     : claims_take_from_node(&change, entry, &fenced,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Cutting a node off from a volume at its storage provider, when the node cannot say that it has let go: the
- * controller is asked to detach the volume although the node has not answered, and its word is the evidence
- * storage_fence. Only upon a person's request, never by the server itself; who may be fenced is
+/* Cutting a node off from a volume at its storage provider, when the node cannot say that it has released it:
+ * the controller is asked to detach the volume although the node has not answered, and its word is the
+ * evidence storage_fence. Only upon a person's request, never by the server itself; who may be fenced is
  * release_may_fence() of lib/model.
  *
  * That it was asked is stored before it is: from then on the volume is not attached to that node anew before

@@ -59,13 +59,13 @@ static enum status check_claims(struct server *server, const struct node_entry *
 	}
 	if (n == 0)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "node %s holds no claim of volume %s that it has not let go of: nothing was "
+				 "node %s holds no claim of volume %s that it has not released: nothing was "
 				 "changed; holdfast volume status %s --why tells what the volume waits for",
 				 node->id, volume->id, volume->id);
 	if (!has_failed)
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
-			"node %s has not failed to let go of volume %s: plugin %s is given its time first; "
+			"node %s has not failed to release volume %s: plugin %s is given its time first; "
 			"holdfast volume status %s --why tells what came of it",
 			node->id, volume->id, volume->volume.plugin_id, volume->id);
 	return STATUS_OK;
@@ -85,7 +85,7 @@ static enum status check(struct server *server, const struct node_entry *node,
 	if (!node_is_connected(node))
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
-			"node %s is not connected and cannot be ordered to let go of volume %s without "
+			"node %s is not connected and cannot be ordered to release volume %s without "
 			"plugin %s: bring it back; when it is certain that it cannot write any "
 			"more: holdfast volume detach %s %s --attest REASON",
 			node->id, volume->id, volume->volume.plugin_id, volume->id, node->id);
@@ -151,7 +151,8 @@ char *forced_bypassed(const struct volume_entry *volume, const char *node_id)
 		strbuf_printf(
 			&sb,
 			"volume %s/%s, allocation %s, generation %" PRIu64 ": plugin %s does not confirm on "
-			"node %s that it let go (NodeUnpublishVolume, NodeUnstageVolume), and a call to it "
+			"node %s that it released it (NodeUnpublishVolume, NodeUnstageVolume), and a call to "
+			"it "
 			"may still be carried out; only what the mount helper unmounts and the kernel shows "
 			"stands for it; the last error: %s\n",
 			claim->namespace, claim->volume_id, claim->allocation_id, claim->generation,

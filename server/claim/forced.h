@@ -14,11 +14,11 @@
 struct rpc_call;
 struct server;
 
-/** Note the word in each claim of @volume that @node has not let go of, one transaction per claim, and audit
+/** Note the word in each claim of @volume that @node has not released, one transaction per claim, and audit
  * it as @what; with @dry_run only see whether that may be done. Tells nobody.
  *
  * STATUS_FAILED_PRECONDITION: the volume is native, no word is taken for its plugin, the node is away, has
- * let go already or has not failed to, or an allocation with the volume there may go on.
+ * released it already or has not failed to, or an allocation with the volume there may go on.
  * STATUS_INVALID_ARGUMENT: the reason. */
 enum status forced_begin(struct server *server, const struct rpc_call *call, const char *what,
 			 const struct node_entry *node, struct volume_entry *volume, const char *reason,
@@ -29,6 +29,6 @@ enum status forced_begin(struct server *server, const struct rpc_call *call, con
  */
 void forced_notify(const struct volume_entry *volume, const char *node_id);
 
-/** What nobody confirms then: a line for each claim of @volume that the node has not let go of. Owned by the
+/** What nobody confirms then: a line for each claim of @volume that the node has not released. Owned by the
  * caller; NULL when memory is short. */
 char *forced_bypassed(const struct volume_entry *volume, const char *node_id);

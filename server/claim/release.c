@@ -283,7 +283,7 @@ static void on_detached(struct server *server, const Holdfast__V1__PluginReply *
 	if (controllers_have_stopped(server) || entry->claim.state != CLAIM_NODE_DETACHED)
 		return;
 	if (reply && reply->detach && reply->detach->not_found)
-		/* its node has let go of it, as is recorded: nothing is left that could write */
+		/* its node has released it, as is recorded: nothing is left that could write */
 		log_ctx(LOG_NOTICE, claim_log(&log, &entry->claim, "detach", LOG_EVENT_NONE, NULL),
 			"the plugin does not know the volume or the node, taken as detached: %s",
 			reply->detach->message);

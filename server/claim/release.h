@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Giving claims back without being asked: what release_decide() of lib/model says is done, as soon as
+/* Releasing claims without being asked: what release_decide() of lib/model says is done, as soon as
  * something has happened. Each claim has its own tries and delays, so a stuck one holds up no other; what
  * several of one volume on one node have in common, the detach, is asked for once. Everything follows from
  * the stored states, so a restart goes on where it was. */

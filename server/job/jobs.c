@@ -335,7 +335,7 @@ static bool add_member(struct members *members, const struct job_spec *spec, con
 	return members->list[members->n++] != NULL;
 }
 
-/* What is missing until the holder has let go of the volume; empty: it is no claim. */
+/* What is missing until the holder has released the volume; empty: it is no claim. */
 static void missing_text(struct server *server, const char *namespace, const struct job_wait *wait,
 			 char ret[static EXPLAIN_SIZE])
 {

@@ -250,7 +250,7 @@ static bool was_given_up(const struct claim *claim)
 	       (claim->evidence == EVIDENCE_OPERATOR || claim->evidence == EVIDENCE_STORAGE_FENCE);
 }
 
-/* The node has let go, by its mount helper alone: what its plugin still has nobody says. That is worth a
+/* The node has released it, by its mount helper alone: what its plugin still has nobody says. That is worth a
  * person's word and what the kernel showed. @detail for the event */
 static void without_plugin_event(const struct claim *claim, const Holdfast__V1__ClaimReceipt *receipt,
 				 char detail[static EVIDENCE_DETAIL_MAX + 1], struct claim_event *event)

@@ -463,7 +463,7 @@ static void make_past(const struct session *session, const struct claim *reporte
 	ret->modify_time_ms = ret->state_time_ms = clock_realtime_ms();
 }
 
-/* A claim of which the store knows nothing, that the node has let go of, by a receipt or because it is of an
+/* A claim of which the store knows nothing, that the node has released, by a receipt or because it is of an
  * earlier boot: its volume may still be attached at the provider. STATUS_OK when it is not proven, too: that
  * is on record. */
 static enum status epoch_take_past(struct session *session, struct claim *reported,

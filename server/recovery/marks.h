@@ -28,7 +28,7 @@ struct etcd_progress;
  */
 void marks_follow(struct server *server, const struct etcd_progress *progress);
 
-/** Let go of them; before marks_check(), and at the end. */
+/** Release them; before marks_check(), and at the end. */
 void marks_follow_end(struct server *server);
 
 /** From time to time: log when a mark cannot be written, and when it can be again. */

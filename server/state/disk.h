@@ -3,7 +3,7 @@
 /* The disk of the store, watched before it is full: a commit that fails ends the server, so that what would
  * not fit is refused before it is taken into memory.
  *
- * A file beside the store holds a reserve. When less than that is free besides, it is given back to the file
+ * A file beside the store holds a reserve. When less than that is free besides, it is freed for the file
  * system and nothing new is taken: no volume, allocation, claim, token; what exists still changes and ends,
  * so that volumes are released and garbage is collected. When half of it is used up, nothing is stored: nodes
  * keep their receipts and say them again. Reading goes on in any case. The server leaves either by itself. */
@@ -42,7 +42,7 @@ struct disk {
 	disk_watch_fn *watch;
 };
 
-/** Look, and make or give back the reserve; @watch follows each look from then on. Before the
+/** Look, and make or free the reserve; @watch follows each look from then on. Before the
  * store is opened. */
 enum status disk_start(struct server *server, disk_watch_fn *watch, struct error *err);
 

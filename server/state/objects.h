@@ -36,7 +36,7 @@ struct object_type {
 	/** Write the store's key of @value. */
 	void (*key)(const void *value, char ret[static OBJECT_KEY_SIZE]);
 
-	/** The message to be stored. NULL when memory is short; given back by @drop_message. */
+	/** The message to be stored. NULL when memory is short; freed by @drop_message. */
 	ProtobufCMessage *(*to_message)(const void *value);
 	void (*drop_message)(ProtobufCMessage *message);
 

@@ -378,7 +378,7 @@ static struct batch take_batch(struct ticket_signer *signer)
 	return batch;
 }
 
-/* The lock is held, and given back meanwhile. */
+/* The lock is held, and released meanwhile. */
 static void sign_batch(struct ticket_signer *signer, const struct batch *batch)
 {
 	struct ticket *tickets[TICKET_BATCH_MAX];

@@ -106,7 +106,7 @@ static enum status check_claims(struct server *server, struct volume_entry *volu
 	if (!node_is_connected(node))
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
-			"node %s is not connected and cannot be asked to let go of volume %s: nothing was "
+			"node %s is not connected and cannot be asked to release volume %s: nothing was "
 			"changed; when it is certain that it cannot write any more, say so with a reason: "
 			"holdfast volume detach --attest, or have the provider cut it off: holdfast volume "
 			"detach --fence",
@@ -118,11 +118,10 @@ static enum status check_detach(const Holdfast__V1__DetachVolumeRequest *request
 				const struct node_entry *node, struct error *err)
 {
 	if (request->node_id[0] == '\0')
-		return error_set(
-			err, STATUS_INVALID_ARGUMENT, 0,
-			"node_id: say which node is to let go of volume %.128s (over HTTP ?node=ID); "
-			"holdfast volume status %.128s shows which have it",
-			request->id, request->id);
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "node_id: say which node is to release volume %.128s (over HTTP ?node=ID); "
+				 "holdfast volume status %.128s shows which have it",
+				 request->id, request->id);
 	if (!node)
 		return error_set(err, STATUS_NOT_FOUND, 0,
 				 "there is no node %.64s; holdfast node status lists them", request->node_id);

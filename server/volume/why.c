@@ -68,7 +68,7 @@ struct holder claim_holder(struct server *server, const struct claim *claim)
 	};
 }
 
-/* A volume that nobody holds: can it be used, and how was it last given back? */
+/* A volume that nobody holds: can it be used, and how was it last released? */
 static void write_free(struct strbuf *sb, struct server *server, struct volume_entry *entry, int64_t now_ms)
 {
 	const struct claim_entry *here = LIST_FIRST(&entry->claims); /* just freed */

@@ -15,7 +15,7 @@ enum { WHY_CLAIMS_MAX = 100 }; /* explained at once; of more their number is sai
 struct holder claim_holder(struct server *server, const struct claim *claim);
 
 /** Who holds it and what is missing, one line per live claim; what keeps a free one from being used, and how
- * it was last given back. NULL when memory is short; owned by the caller. */
+ * it was last released. NULL when memory is short; owned by the caller. */
 char *volume_why(struct server *server, struct volume_entry *entry);
 
 /** Fill `why` and `explanations` of the answer. False when memory is short; what is filled is the response's.

@@ -142,7 +142,7 @@ static _Noreturn void run_server(const struct config *config)
 	log_init(config->etcd.name, getenv("BENCH_LOG") ? LOG_INFO : LOG_ERR);
 	must("start", server_new(config, &server, &err), &err);
 	if (server_run(server, &err) == STATUS_OK)
-		server_free(server); /* gives the lease back */
+		server_free(server); /* revokes the lease */
 	_exit(0);
 }
 

@@ -156,7 +156,7 @@ class TestPath(WorldTest):
             self.assertEqual(self.node.mounts(), before)
             self.assertEqual(len(self.world.live_claims()), 1)
 
-    def test_a_node_that_was_given_up_lets_go_when_it_is_back(self):
+    def test_a_node_that_was_given_up_releases_when_it_is_back(self):
         self.run_alloc()
         self.node.daemon.kill()
 
@@ -175,7 +175,7 @@ class TestPath(WorldTest):
         self.assert_mounted_once()  # the word was wrong
         self.node.start()
         self.node.wait_connected()
-        wait_for("the node to let go", lambda: not self.node.mounts())
+        wait_for("the node to release it", lambda: not self.node.mounts())
         wait_for("the node to forget", lambda: not self.node.status().get("allocations"))
         self.assertEqual(self.client_status(), "LOST")
         wait_for("its receipt to take the place of the word",

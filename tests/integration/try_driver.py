@@ -217,7 +217,7 @@ class Trial:
         if left:
             raise Failure(f"left in the stage: {left}")
 
-    def step_it_is_let_go(self):
+    def step_it_is_released(self):
         self.free()
 
     def step_the_data_is_there_the_next_time(self):

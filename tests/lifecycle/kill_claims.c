@@ -103,7 +103,7 @@ static void run_detach_failure(struct kill *k)
 	use(k, 2, 0, 1);
 }
 
-/* The node says that it cannot let go, until it can. */
+/* The node says that it cannot release it, until it can. */
 static void run_busy(struct kill *k)
 {
 	k->sim.nodes[0].unmount_fails = true;

@@ -57,7 +57,7 @@ static void fill_part(struct sim_entry *entry, struct report_part *part)
 	part->claim.access_mode = volume->mode;
 	part->claim.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
 	part->claim.generation = entry->generation;
-	/* it lets go of it, or did with its boot: the provider may have it attached still */
+	/* it releases it, or did with its boot: the provider may have it attached still */
 	if (entry->phase == SIM_UNMOUNTED)
 		part->claim.state = HOLDFAST__V1__CLAIM_STATE__NODE_DETACHED;
 }

@@ -133,7 +133,7 @@ static const char *const victims[] = {
 	"/dev",
 };
 
-/* Counts, and gives the result back. */
+/* Counts, and returns the result. */
 static int tried(int r)
 {
 	atomic_fetch_add(&witness->attempts, 1);

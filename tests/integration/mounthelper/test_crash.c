@@ -84,7 +84,8 @@ static int sweep(const char *call, void *request, size_t n, void (*undo)(void))
 			for (int i = 0; i < 200; i++) {
 				if (!agent_call(&agent, request, n, &reply))
 					fail_msg("%s %d: the next helper died, too", call, when);
-				/* the kernel lets go of the dead process's detached mount a little later */
+				/* the kernel releases it of the dead process's detached mount a little later
+				 */
 				if (reply.status != MH_CONFLICT)
 					break;
 				(void)poll(NULL, 0, 5);

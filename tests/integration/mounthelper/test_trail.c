@@ -149,7 +149,7 @@ TEST_FIXTURE(without_its_log_a_helper_only_cleans_up, begin, NULL)
 	create_log();
 }
 
-TEST_FIXTURE(a_full_disk_stops_new_mounts_and_lets_go_of_old_ones, begin, NULL)
+TEST_FIXTURE(a_full_disk_stops_new_mounts_and_releases_old_ones, begin, NULL)
 {
 	static char filler[64 * 1024];
 	int fd;

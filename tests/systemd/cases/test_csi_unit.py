@@ -134,7 +134,7 @@ class Driver(unittest.TestCase):
         with open(f"{self.path()}/file", encoding="ascii") as f:
             self.assertEqual(f.read(), "written\n")
 
-    def test_6_the_volume_is_given_back_with_its_data_and_deleted(self):
+    def test_6_the_volume_is_released_with_its_data_and_deleted(self):
         machine.holdfast("alloc", "stop", self.alloc["id"])
         machine.wait_for("the claim to be freed", lambda: not units.claims_of("orders"))
         again = machine.holdfast_json("alloc", "run", hcl("name = "))["allocation"]

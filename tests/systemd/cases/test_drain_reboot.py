@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A whole machine is rebooted while it has volumes in use: by a service that is ordered as docs/workloads.md says, and by
-nobody. They are given back before it goes down, so their claims do not wait for the next boot."""
+nobody. They are released before it goes down, so their claims do not wait for the next boot."""
 
 import json
 import os
@@ -54,7 +54,7 @@ class After(unittest.TestCase):
             cls.former = json.load(f)
         machine.wait_connected()
 
-    def test_both_volumes_were_given_back_before_the_machine_went_down(self):
+    def test_both_volumes_were_released_before_the_machine_went_down(self):
         self.assertNotEqual(self.former["boot"], boot_id())
         for name in ("pgdata", "idle"):
             (claim,) = machine.holdfast_json("alloc", "status", self.former[name])["claims"]
@@ -65,7 +65,7 @@ class After(unittest.TestCase):
         with open(RESULT, encoding="utf-8") as f:
             told = json.load(f)
         self.assertEqual("done", told["state"], told)
-        # that of the service was given back by its unit before
+        # that of the service was released by its unit before
         self.assertEqual({"idle": "released"}, {volume["volume_id"]: volume["state"] for volume in told["volumes"]})
         idle = machine.holdfast_json("alloc", "status", self.former["idle"])["allocation"]
         self.assertEqual(("LOST", "node was shut down"), (idle["client_status"], idle["client_description"]))

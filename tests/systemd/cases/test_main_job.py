@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main job by units alone: a volume is claimed, mounted, kept over a restart of the agent, and given back."""
+"""The main job by units alone: a volume is claimed, mounted, kept over a restart of the agent, and released."""
 
 import os
 import unittest
@@ -15,7 +15,7 @@ class MainJob(unittest.TestCase):
     def setUpClass(cls):
         machine.set_up()
 
-    def test_a_volume_is_mounted_kept_over_a_restart_and_given_back(self):
+    def test_a_volume_is_mounted_kept_over_a_restart_and_released(self):
         machine.holdfast("volume", "register", machine.volume_spec("scratch-1"))
         alloc = machine.holdfast_json("alloc", "run", machine.alloc_spec("web", "scratch-1"))["allocation"]
         path = alloc["published"][0]["path"]

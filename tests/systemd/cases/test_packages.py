@@ -167,7 +167,7 @@ class Life(unittest.TestCase):
             self.assertNotIn(machine.show(unit, "MainPID"), (pid, "0"), unit)
         with open(f"{path}/file", encoding="ascii") as f:
             self.assertEqual(f.read(), "here\n")
-        # adopted: it can be given back
+        # adopted: it can be released
         machine.holdfast("alloc", "stop", alloc["id"])
         machine.wait_for("the volume to be unmounted", lambda: not machine.mounts_below(machine.TREE))
         machine.holdfast("audit", "verify")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A whole machine is booted again, in order and by a power cut, while a service has its volume on a disk.
 
-In order, the node drains before it goes down, and its receipt ends the claim. After a power cut nobody has let go of the
+In order, the node drains before it goes down, and its receipt ends the claim. After a power cut nobody has released the
 volume, so its claim continues; that the same node is back in another boot is the evidence that ends it.
 """
 

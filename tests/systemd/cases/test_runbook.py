@@ -18,7 +18,7 @@ STORE = "/var/lib/holdfast/server"
 STORE_SIZE = 300 << 20  # of its file system
 BACKUP = "/var/backups/holdfast"
 APP = "/root/app.hcl"
-DISK_LEFT = 40 << 20  # less than the reserve, when that was given back
+DISK_LEFT = 40 << 20  # less than the reserve, when that was freed
 
 
 def scrape():

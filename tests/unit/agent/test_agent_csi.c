@@ -225,7 +225,7 @@ TEST_FIXTURE(the_plugin_stays_until_a_drain_has_no_more_need_of_it, setup, teard
 	expect_no_folders(w);
 }
 
-/* What a stopped allocation of an earlier run has is let go by its plugin too. */
+/* What a stopped allocation of an earlier run has is released by its plugin too. */
 TEST_FIXTURE(a_stop_after_a_restart_asks_the_plugin, setup, teardown)
 {
 	struct world *w = *state;
@@ -365,7 +365,7 @@ static bool release_failed_once(struct world *w)
 	return w->server.n_claims > 0 && w->server.claims[0].errors >= 1;
 }
 
-static void never_let_go(void)
+static void never_release(void)
 {
 	fake_csi_order(plugin, CSI_NODE_UNSTAGE_VOLUME, FAKE_CSI_FAIL, 100000, STATUS_UNKNOWN);
 }
@@ -395,7 +395,7 @@ TEST(a_claim_is_released_without_its_plugin_when_the_server_wants_that)
 		(void)setup(state);
 		w = *state;
 		start_with_a(w, 1);
-		never_let_go();
+		never_release();
 		model_server_want_stop(&w->server, ALLOC_A);
 		WORLD_UNTIL(w, release_failed);
 		/* as after any restart of the agent, which knows nothing of what was wanted before */
@@ -444,7 +444,7 @@ TEST_FIXTURE(what_cannot_be_undone_of_a_freed_claim_is_shown_as_left_over, setup
 	Holdfast__V1__GetAgentStatusResponse *report;
 
 	start_with_a(w, 1);
-	never_let_go();
+	never_release();
 	model_server_want_stop(&w->server, ALLOC_A);
 	WORLD_UNTIL(w, release_failed);
 	w->fake.state->busy_unstage = 1000;

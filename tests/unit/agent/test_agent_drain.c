@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A host that is to be shut down gives its volumes back while the server can still hear of it. */
+/* A host that is to be shut down releases its volumes while the server can still hear of it. */
 
 #include "scenario.h"
 
@@ -120,7 +120,7 @@ static char *read_file(struct world *w)
 	return file_read(path, DRAIN_FILE_MAX, &text, NULL) < 0 ? NULL : text;
 }
 
-TEST_FIXTURE(all_is_given_back_reported_and_written_down, world_setup, teardown)
+TEST_FIXTURE(all_is_released_reported_and_written_down, world_setup, teardown)
 {
 	struct world *w = *state;
 	const struct model_alloc *a;

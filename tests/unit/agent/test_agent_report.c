@@ -96,7 +96,7 @@ static bool a_is_over(struct world *w)
 	return status_of(w, ALLOC_A) == CLIENT_LOST;
 }
 
-TEST_FIXTURE(what_was_held_before_a_reboot_is_reported_as_let_go_under_its_own_boot, world_setup,
+TEST_FIXTURE(volumes_held_before_a_reboot_are_reported_as_released_under_their_boot, world_setup,
 	     world_teardown)
 {
 	struct world *w = *state;

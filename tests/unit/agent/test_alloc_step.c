@@ -161,7 +161,7 @@ static void play(struct alloc_record *record, char *trace, size_t size)
 	fail_msg("it never ends");
 }
 
-TEST(tasks_start_after_the_volumes_and_are_gone_before_the_first_is_given_back)
+TEST(tasks_start_after_the_volumes_and_are_gone_before_the_first_is_released)
 {
 	struct alloc_record *record = with_tasks(2, 2);
 	char trace[64];
@@ -389,7 +389,7 @@ TEST(tasks_are_in_the_journal_with_their_handles)
 	alloc_record_free(record);
 }
 
-TEST(volumes_are_claimed_and_mounted_in_order_and_given_back_in_reverse)
+TEST(volumes_are_claimed_and_mounted_in_order_and_released_in_reverse)
 {
 	struct alloc_record *record = records_make(3);
 	char trace[64];
@@ -593,7 +593,7 @@ TEST(without_volumes_it_simply_runs)
 
 /* Stopped or failed with any number of volumes claimed and published: exactly those are undone, in reverse.
  */
-TEST(whatever_was_granted_is_given_back)
+TEST(each_grant_is_released)
 {
 	static const enum alloc_event_type ends[] = {ALLOC_EVENT_STOP, ALLOC_EVENT_FAIL};
 	const struct error failure = {.status = STATUS_NOT_FOUND, .msg = "no such device"};
@@ -698,7 +698,7 @@ TEST(what_the_shutdown_cut_short_is_over_after_the_reboot)
 	free(record);
 }
 
-TEST(a_grant_that_comes_after_the_stop_is_given_back)
+TEST(a_grant_that_comes_after_the_stop_is_released)
 {
 	struct alloc_record *record = records_make(1);
 	struct claim_grant grant = records_grant(record, 0);

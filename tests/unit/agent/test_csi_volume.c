@@ -19,7 +19,7 @@
 
 #define SECRET "a-secret-that-nobody-may-see"
 
-/* Does memory that is given back hold the secret? */
+/* Does memory that is freed hold the secret? */
 static bool is_watching;
 static unsigned int leaks;
 
@@ -494,7 +494,7 @@ TEST(so_many_devices_of_the_host_are_kept_in_mind)
 	assert_string_equal(host_devices_point(&devices, 10, 1), text);
 }
 
-TEST(what_a_plugin_may_hold_is_known_until_it_let_go)
+TEST(the_set_of_a_plugin_has_a_volume_until_it_is_unstaged)
 {
 	struct plugin_owned_set touches;
 

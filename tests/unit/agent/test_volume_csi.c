@@ -385,7 +385,7 @@ TEST_FIXTURE(a_plugin_that_is_gone_keeps_what_it_holds, csi_node_setup, csi_node
 	EXPECT_WORDS(user->last_retry.msg, "volume v cannot be released without its plugin: ");
 	EXPECT_WORDS(user->last_retry.msg, "its socket is closed");
 	turn_until_step(node, user, "wait to try again");
-	/* the allocation has let go, the volume is not unstaged */
+	/* the allocation has released it, the volume is not unstaged */
 	assert_null(fake_helper_mount(&node->fake, "", user->alloc, 0));
 	assert_true(fake_helper_folder(&node->fake, "v")->targets[0].is_mounted);
 	assert_int_equal(fake_helper_count(&node->fake, MH_OP_UNSTAGE, MH_OK, NULL, NULL), 0);
@@ -711,7 +711,7 @@ TEST_FIXTURE(a_file_system_that_lives_on_is_not_released, csi_node_setup, csi_no
 	while (user->retries < 3)
 		csi_node_turn(node);
 	EXPECT_WORDS(user->last_retry.msg, "its file system (device 8:1) is still in use");
-	/* the plugin has let go: it is not asked again and again */
+	/* the plugin has released it: it is not asked again and again */
 	expect_calls(node, 1, 1, 1, 1);
 	node->superblock_lives = false;
 	CSI_NODE_UNTIL(node, csi_node_all_released);
@@ -1560,8 +1560,8 @@ static void retry_times(struct csi_node *node, const struct csi_user *user, unsi
 		csi_node_turn(node);
 }
 
-/* What a plugin answers, or not, that will never let go; whatever it is, a person may leave it out. */
-TEST_FIXTURE(a_plugin_that_never_lets_go_is_left_out_when_the_server_wants_it, csi_node_setup,
+/* What a plugin answers, or not, that will never release it; whatever it is, a person may leave it out. */
+TEST_FIXTURE(a_plugin_that_never_releases_is_left_out_when_the_server_wants_it, csi_node_setup,
 	     csi_node_teardown)
 {
 	static const struct {
@@ -1605,7 +1605,7 @@ TEST_FIXTURE(a_plugin_that_never_lets_go_is_left_out_when_the_server_wants_it, c
 	}
 }
 
-TEST_FIXTURE(a_plugin_that_lets_go_after_all_is_not_called_left_out, csi_node_setup, csi_node_teardown)
+TEST_FIXTURE(a_plugin_that_releases_after_all_is_not_called_left_out, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *user = csi_node_add(node, "v", false, false);

@@ -177,7 +177,7 @@ TEST_FIXTURE(a_plugin_that_stands_already_is_the_allocations_from_then_on, yard_
 	assert_string_equal(y->stored.allocation_id, ""); /* the host lends it */
 }
 
-static void lend_and_give_back(struct yard *y, bool is_bound_anew)
+static void lend_and_return(struct yard *y, bool is_bound_anew)
 {
 	struct plugin_expectation is = expectation_of("a", ALLOC_A);
 
@@ -201,7 +201,7 @@ TEST_FIXTURE(a_plugin_of_the_host_goes_on_when_its_allocation_is_over, yard_setu
 	(void)yard_plugin(y, "a", "csi.sock");
 	YARD_UNTIL(y, yard_is_healthy(y, "a"));
 	for (int is_bound_anew = 0; is_bound_anew <= 1; is_bound_anew++) {
-		lend_and_give_back(y, is_bound_anew != 0);
+		lend_and_return(y, is_bound_anew != 0);
 		YARD_UNTIL(y, yard_client(y, "a", PLUGIN_NODE) == STATUS_OK);
 		yard_idle(y, 40);
 		assert_true(yard_is_healthy(y, "a"));

@@ -204,7 +204,7 @@ TEST_FIXTURE(who_has_the_volume_is_in_the_answer_and_nothing_is_kept, setup, tea
 	expect_record(NULL, 0, false);
 }
 
-TEST_FIXTURE(what_was_not_given_back_is_given_back_later, setup, teardown)
+TEST_FIXTURE(a_volume_not_released_at_once_is_released_later, setup, teardown)
 {
 	mount_one();
 	lay(1, "Allocations.Get", STOPPED);
@@ -228,7 +228,7 @@ TEST_FIXTURE(what_was_not_given_back_is_given_back_later, setup, teardown)
 	assert_string_equal(fake.requests, "");
 }
 
-TEST_FIXTURE(what_others_have_mounted_is_not_let_go, setup, teardown)
+TEST_FIXTURE(a_volume_mounted_by_others_is_not_released, setup, teardown)
 {
 	mount_one();
 	lay(1, "Allocations.Get", RUNNING(NOT_MOUNTED));

@@ -29,7 +29,7 @@ static const struct life lives[] = {
 	  {HOLD_PENDING, HOLD_WATCH},
 	  {HOLD_RUNNING, HOLD_READY},
 	  {HOLD_RUNNING, HOLD_WATCH},
-	  {HOLD_SIGTERM, HOLD_LET_GO},
+	  {HOLD_SIGTERM, HOLD_RELEASE},
 	  {HOLD_ENDING, HOLD_WATCH},
 	  {HOLD_ENDING, HOLD_WATCH},
 	  {HOLD_FREED, HOLD_FORGET}},
@@ -106,25 +106,25 @@ static const struct life lives[] = {
 	 HOLD_NOT_ALLOWED},
 	{"not mounted in time: it is stopped, and the start has failed",
 	 HOLD_WAITING,
-	 {{HOLD_DEADLINE, HOLD_LET_GO}, {HOLD_ENDING, HOLD_WATCH}, {HOLD_FREED, HOLD_FORGET}},
+	 {{HOLD_DEADLINE, HOLD_RELEASE}, {HOLD_ENDING, HOLD_WATCH}, {HOLD_FREED, HOLD_FORGET}},
 	 3,
 	 HOLD_ENDED,
 	 HOLD_TOO_LATE},
 	{"not even stopped in time",
 	 HOLD_WAITING,
-	 {{HOLD_DEADLINE, HOLD_LET_GO}, {HOLD_LOST, HOLD_RETRY}, {HOLD_DEADLINE, HOLD_LEAVE}},
+	 {{HOLD_DEADLINE, HOLD_RELEASE}, {HOLD_LOST, HOLD_RETRY}, {HOLD_DEADLINE, HOLD_LEAVE}},
 	 3,
 	 HOLD_ENDED,
 	 HOLD_TOO_LATE},
-	{"it fails on the node, which has to let go first",
+	{"it fails on the node, which has to release it first",
 	 HOLD_WAITING,
 	 {{HOLD_ENDING, HOLD_WATCH}, {HOLD_ENDING, HOLD_WATCH}, {HOLD_FREED, HOLD_FORGET}},
 	 3,
 	 HOLD_ENDED,
 	 HOLD_FAILED},
-	{"a token that may run but not look gives back what it ran",
+	{"a token that may run but not look releases what it ran",
 	 HOLD_WAITING,
-	 {{HOLD_DENIED, HOLD_LET_GO}, {HOLD_ENDING, HOLD_WATCH}, {HOLD_DENIED, HOLD_LEAVE}},
+	 {{HOLD_DENIED, HOLD_RELEASE}, {HOLD_ENDING, HOLD_WATCH}, {HOLD_DENIED, HOLD_LEAVE}},
 	 3,
 	 HOLD_ENDED,
 	 HOLD_NOT_ALLOWED},
@@ -137,7 +137,7 @@ static const struct life lives[] = {
 	 HOLD_TAKEN_AWAY},
 	{"a stop without a server ends in time and says so",
 	 HOLD_HELD,
-	 {{HOLD_SIGTERM, HOLD_LET_GO},
+	 {{HOLD_SIGTERM, HOLD_RELEASE},
 	  {HOLD_LOST, HOLD_RETRY},
 	  {HOLD_SIGTERM, HOLD_NOTHING},
 	  {HOLD_DEADLINE, HOLD_LEAVE}},
@@ -174,7 +174,7 @@ static struct hold after(enum hold_state state, enum hold_event event, enum hold
 	return hold;
 }
 
-TEST(what_is_held_is_let_go_for_facts_only)
+TEST(held_facts_are_dropped_for_facts_only)
 {
 	for (int event = 0; event < HOLD_EVENT_N; event++) {
 		bool is_fact = event == HOLD_ENDING || event == HOLD_FREED || event == HOLD_UNMOUNTED ||

@@ -118,8 +118,8 @@ TEST_FIXTURE(who_resigns_makes_room_at_once, setup, teardown)
 	part_stop(&second);
 }
 
-/* A lead that is given back is not left lying for a part of a long lease. */
-TEST_FIXTURE(a_lead_that_is_given_back_is_taken_soon_however_long_the_lease, setup, teardown)
+/* A revoked lease is not left lying for a part of a long lease. */
+TEST_FIXTURE(a_revoked_lease_is_taken_soon_however_long_it_was, setup, teardown)
 {
 	const char *const url = world->urls[0];
 	struct etcd_settings settings = part_settings(&url, 1, prefix, "s1");

@@ -117,7 +117,7 @@ TEST(a_holder_on_a_lost_node_keeps_the_volume_in_every_live_state)
 		w.in.n_claims = 1;
 		w.in.holders = &lost;
 		assert_int_equal(check(&w, &err), STATUS_FAILED_PRECONDITION);
-		if (s <= CLAIM_UNPUBLISHING) /* beyond it the node has let go */
+		if (s <= CLAIM_UNPUBLISHING) /* beyond it the node has released it */
 			assert_non_null(strstr(err.msg, "--attest"));
 	}
 }

@@ -222,7 +222,7 @@ static const struct situation {
 	 AGENT,
 	 WITHOUT_PLUGIN,
 	 1000,
-	 "if plugin ceph will never let go of it: holdfast volume detach db n1 --without-plugin REASON"},
+	 "if plugin ceph will never release it: holdfast volume detach db n1 --without-plugin REASON"},
 	{CLAIM_UNPUBLISHING,
 	 false,
 	 ATTACH_NONE,
@@ -267,7 +267,7 @@ static const struct situation {
 	 WITHOUT_PLUGIN,
 	 ONE_TRY_MS,
 	 "its work has ended"},
-	/* the node let go: only the controller is left */
+	/* the node released it: only the controller is left */
 	{CLAIM_NODE_DETACHED,
 	 false,
 	 ATTACH_NONE,
@@ -300,7 +300,7 @@ static const struct situation {
 	 PLUGIN,
 	 ATTEST,
 	 0,
-	 "if it is certain that the provider has let go: holdfast volume detach db n1 --attest"},
+	 "if it is certain that the provider has released it: holdfast volume detach db n1 --attest"},
 	{CLAIM_UNPUBLISHING,
 	 false,
 	 ATTACH_DONE,
@@ -496,18 +496,18 @@ TEST(holder_state_evidence_error_and_command_are_named)
 	claim.attempts = 4;
 	claim.state_time_ms = 31000;
 	assert_int_equal(str_copy(claim.last_error, sizeof(claim.last_error), "target is busy"), 0);
-	assert_string_equal(explain_claim(&claim, &lost, NOW_MS, text),
-			    "held for write by allocation " ALLOC_1
-			    " on node n1 for 1m30s, claim unpublishing for 1m00s "
-			    "(generation 3), the node is not connected; its work has ended; missing: "
-			    "evidence about node n1 "
-			    "(its receipt that it let go or a new boot of it or an operator's word); waiting "
-			    "for node n1 to "
-			    "come back, or a person; no timer ends this; with that it is free within 1s. "
-			    "Next: holdfast node status n1; then if node n1 cannot be brought back and you "
-			    "have made sure that it is off: holdfast volume detach db n1 --attest REASON; "
-			    "last error (attempt 4): "
-			    "target is busy");
+	assert_string_equal(
+		explain_claim(&claim, &lost, NOW_MS, text),
+		"held for write by allocation " ALLOC_1 " on node n1 for 1m30s, claim unpublishing for 1m00s "
+		"(generation 3), the node is not connected; its work has ended; missing: "
+		"evidence about node n1 "
+		"(its receipt that it released it or a new boot of it or an operator's word); waiting "
+		"for node n1 to "
+		"come back, or a person; no timer ends this; with that it is free within 1s. "
+		"Next: holdfast node status n1; then if node n1 cannot be brought back and you "
+		"have made sure that it is off: holdfast volume detach db n1 --attest REASON; "
+		"last error (attempt 4): "
+		"target is busy");
 }
 
 TEST(only_an_error_that_may_be_the_plugins_offers_to_leave_it_out)
@@ -558,8 +558,9 @@ TEST(how_a_claim_was_freed_is_reported)
 	claim.detach_evidence = EVIDENCE_OPERATOR;
 	assert_int_equal(str_copy(claim.detach_detail, sizeof(claim.detach_detail), "bob: console"), 0);
 	(void)explain_claim(&claim, &unknown, NOW_MS, text);
-	assert_non_null(strstr(text, "that the provider let go: operator, weaker than its controller's word, "
-				     "(bob: console)"));
+	assert_non_null(strstr(text,
+			       "that the provider released it: operator, weaker than its controller's word, "
+			       "(bob: console)"));
 	claim.detach_evidence = EVIDENCE_NONE;
 	claim.evidence = EVIDENCE_NEW_BOOT;
 	assert_int_equal(str_copy(claim.evidence_detail, sizeof(claim.evidence_detail), BOOT_2), 0);

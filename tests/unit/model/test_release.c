@@ -66,7 +66,7 @@ TEST(only_what_never_left_the_server_expires_and_not_while_it_is_asked_for)
 	assert_int_equal(alone(&claim, &facts), RELEASE_NOTHING);
 }
 
-TEST(a_node_that_has_to_let_go_is_asked_and_never_passed_over)
+TEST(a_node_that_has_to_release_is_asked_and_never_passed_over)
 {
 	struct claim claim = attached(CLAIM_UNPUBLISHING, OLDER);
 
@@ -142,7 +142,7 @@ TEST(another_claim_on_the_node_decides_what_is_left_to_do)
 
 /* Whatever stands on one node: nobody is detached from under a claim that stands, and as soon as nobody
  * stands, exactly one asks, so that nothing stays attached. */
-TEST(of_any_three_claims_on_a_node_one_detaches_once_all_have_let_go)
+TEST(of_any_three_claims_on_a_node_one_detaches_once_all_have_released_it)
 {
 	enum { WAYS = CLAIM_STATE_N * ATTACH_N };
 	static const char *const ids[] = {OLDER, ITSELF, NEWER};

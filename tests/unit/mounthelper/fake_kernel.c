@@ -829,7 +829,7 @@ int model_ofd_lock(int fd, int cmd, const struct flock *lock)
 	return 0;
 }
 
-/* The kernel never fails to give a lock back. A length of 0 reaches to the end. */
+/* The kernel never fails to release a lock. A length of 0 reaches to the end. */
 void model_ofd_unlock(int fd, const struct flock *lock)
 {
 	size_t kept = 0;

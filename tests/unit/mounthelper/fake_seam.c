@@ -52,7 +52,7 @@ static bool counts(const char *function)
 	return !f.name || str_eq(function + strlen("__wrap_sys_"), f.name);
 }
 
-/* A server may never answer: who is asked about a file system, or has to let go of one, must not keep the
+/* A server may never answer: who is asked about a file system, or has to release one, must not keep the
  * other instances from the table. statx(2), which the log is asked with, too, has this in its wrapper. */
 static void assert_table_is_free(const char *function)
 {

@@ -810,7 +810,7 @@ TEST_FIXTURE(a_refusal_gives_the_reason_and_which_block_of_the_policy, setup, te
 	assert_int_equal(reply.policy_line, 0);
 }
 
-TEST_FIXTURE(what_a_request_locked_is_given_back_and_the_place_is_kept, setup, teardown)
+TEST_FIXTURE(the_locks_of_a_request_are_released_and_the_place_is_kept, setup, teardown)
 {
 	assert_int_equal(lock_instance(FAKE_STATE_FD), 0);
 	assert_int_equal(lock_volume(FAKE_STATE_FD, "v"), 0);

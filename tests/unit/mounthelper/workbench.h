@@ -35,7 +35,7 @@ void new_world(const char *extra);
 /** A helper process that has just started in the same world. */
 void start_helper(const char *extra);
 
-/** Run a request to its reply; descriptors and locks must be given back. */
+/** Run a request to its reply; descriptors and locks must be released. */
 struct mh_reply run(const void *request, size_t n);
 
 /** What LIST tells of the staged @volume or, when that is empty, of the publish of @alloc at @slot;

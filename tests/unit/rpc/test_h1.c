@@ -203,7 +203,7 @@ TEST_FIXTURE(a_client_that_waits_for_100_gets_it, world_setup, world_teardown)
 	raw_close(&raw);
 }
 
-TEST_FIXTURE(slow_http1_clients_are_let_go, world_setup, world_teardown)
+TEST_FIXTURE(slow_http1_clients_are_disconnected, world_setup, world_teardown)
 {
 	static const char whole[] = H1_POST("12") "\r\n{\"id\": \"d1\"}"; /* and no other follows */
 	static const char refused[] = H1_POST("12") "Expect: nothing\r\n\r\n{";

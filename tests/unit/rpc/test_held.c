@@ -125,7 +125,7 @@ static void others_get_on(struct world *world, uid_t uid)
 	world_settle(world);
 }
 
-static void everything_is_given_back(struct world *world)
+static void everything_is_released(struct world *world)
 {
 	world_settle(world);
 	assert_int_equal(world->server->n_conns, 0);
@@ -155,7 +155,7 @@ static void gorge(struct world *world, const char *id, const struct raw_request 
 	others_get_on(world, OTHER);
 	for (size_t i = 0; i < CONNS; i++)
 		hog_free(hogs[i]);
-	everything_is_given_back(world);
+	everything_is_released(world);
 }
 
 TEST_FIXTURE(what_an_identity_does_not_read_stays_within_its_budget_and_others_get_on, setup, world_teardown)
@@ -221,7 +221,7 @@ TEST_FIXTURE(an_identity_whose_budget_is_full_is_reported_and_has_its_largest_co
 	hog_free(other);
 	hog_free(large);
 	hog_free(small);
-	everything_is_given_back(world);
+	everything_is_released(world);
 }
 
 /* Flow control has nothing against what the socket takes no more of. */
@@ -256,7 +256,7 @@ TEST_FIXTURE(errors_that_are_not_read_count_as_answers_do, setup, world_teardown
 		hog_send(hog, &(struct raw_request){.fields = fields});
 	assert_int_equal(n_reported, 1);
 	hog_free(hog);
-	everything_is_given_back(world);
+	everything_is_released(world);
 }
 
 TEST_FIXTURE(many_identities_together_stay_within_the_budget_of_all_and_newcomers_get_on, setup,
@@ -279,7 +279,7 @@ TEST_FIXTURE(many_identities_together_stay_within_the_budget_of_all_and_newcomer
 	assert_in_range(world->server->held_bytes, ALL_MAX / 4, ALL_MAX);
 	for (size_t i = 0; i < MANY; i++)
 		hog_free(hogs[i]);
-	everything_is_given_back(world);
+	everything_is_released(world);
 }
 
 TEST_FIXTURE(who_holds_most_gives_way_when_all_hold_too_much, setup, world_teardown)
@@ -303,10 +303,10 @@ TEST_FIXTURE(who_holds_most_gives_way_when_all_hold_too_much, setup, world_teard
 	hog_free(most[1]);
 	hog_free(less);
 	hog_free(asks);
-	everything_is_given_back(world);
+	everything_is_released(world);
 }
 
-TEST_FIXTURE(connections_that_end_give_back_what_was_held_for_them, setup, world_teardown)
+TEST_FIXTURE(connections_that_end_free_what_was_held_for_them, setup, world_teardown)
 {
 	struct world *world = *state;
 
@@ -318,7 +318,7 @@ TEST_FIXTURE(connections_that_end_give_back_what_was_held_for_them, setup, world
 		if (i % 3 == 2)
 			raw_reset(&hog->raw, &hog->answers[0]);
 		hog_free(hog);
-		everything_is_given_back(world);
+		everything_is_released(world);
 	}
 	assert_int_equal(n_reported, 0);
 }
@@ -341,7 +341,7 @@ TEST_FIXTURE(sessions_that_are_idle_hold_nothing, setup, world_teardown)
 	assert_int_equal(world->server->held_bytes, 0);
 	for (size_t i = 0; i < 5; i++)
 		rpc_client_free(clients[i]);
-	everything_is_given_back(world);
+	everything_is_released(world);
 }
 
 /* Ask for Volumes/Get by HTTP/1.1 with a body of @n bytes, of which @sent are sent. */
@@ -395,5 +395,5 @@ TEST_FIXTURE(what_http1_does_not_read_or_finish_counts_too, setup, world_teardow
 	others_get_on(world, OTHER);
 	for (size_t i = 0; i < 10; i++)
 		raw_close(&raws[i]);
-	everything_is_given_back(world);
+	everything_is_released(world);
 }

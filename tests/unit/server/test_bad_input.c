@@ -16,11 +16,11 @@ static const struct row {
 	const char *says;   /* the whole message, as it stands in JSON */
 } rows[] = {
 	{"DELETE", "/v1/volume/csi/db/detach", NULL, "400",
-	 "node_id: say which node is to let go of volume db (over HTTP ?node=ID); holdfast volume status db "
+	 "node_id: say which node is to release volume db (over HTTP ?node=ID); holdfast volume status db "
 	 "shows "
 	 "which have it"},
 	{"DELETE", "/v1/volume/csi/db/detach?node=", NULL, "400",
-	 "node_id: say which node is to let go of volume db (over HTTP ?node=ID); holdfast volume status db "
+	 "node_id: say which node is to release volume db (over HTTP ?node=ID); holdfast volume status db "
 	 "shows "
 	 "which have it"},
 	{"DELETE", "/v1/volume/csi/db/detach?node=n9", NULL, "404",

@@ -145,7 +145,7 @@ TEST_FIXTURE(a_disk_that_is_almost_full_takes_nothing_new_and_releases_go_on, se
 	expect_warning(f, "nothing new is taken; reading and releases go on");
 	expect_metric(f, "\nholdfast_disk_level 1\n");
 	assert_int_equal(metric_of(f, "disk_free_bytes"),
-			 (2 * RESERVE_MIB - 1) * MIB); /* the reserve was given back */
+			 (2 * RESERVE_MIB - 1) * MIB); /* the reserve was freed */
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 	UNTIL(f, f->n1.stops == 1);
 	fake_node_send_released(&f->n1, &claim);
@@ -198,7 +198,7 @@ TEST_FIXTURE(a_disk_must_have_more_room_again_than_it_had_when_it_was_full, setu
 	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
 	set_free(f, RESERVE_MIB - 1);
 	expect_full(register_another(f, &err), f, &err);
-	set_free(f, 2 * RESERVE_MIB - 1); /* with what the reserve has given back 1 short of 3 */
+	set_free(f, 2 * RESERVE_MIB - 1); /* with what the reserve has freed 1 short of 3 */
 	expect_full(register_another(f, &err), f, &err);
 	set_free(f, 2 * RESERVE_MIB);
 	UNTIL(f, f->server->disk->level == DISK_PLENTY); /* by itself */

@@ -177,7 +177,8 @@ TEST_FIXTURE(a_claim_that_the_older_store_has_as_freed_is_held_again, setup, tea
 	connect_node(&f->n1, "n1");
 	report(f, &f->n1, 3, NULL, &held, false);
 	UNTIL(f, has_reported(f, "n1"));
-	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING); /* its work is over: it is to let go */
+	assert_int_equal(state_of(f, ALLOC_1),
+			 CLAIM_UNPUBLISHING); /* its work is over: it is to release it */
 	assert_true(claim_of(f, ALLOC_1).adopted);
 	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_NONE);
 	UNTIL(f, f->n1.releases >= 1);
@@ -644,7 +645,7 @@ static void model_step(struct model *model)
 	assert_one_writer(model);
 }
 
-/* Everything ends: what the server believes to be held is let go of, and then anybody can have it. */
+/* Everything ends: what the server believes to be held is released, and then anybody can have it. */
 static void model_end(struct model *model)
 {
 	struct claim claim;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is done when the node or the provider cannot say that it has let go: the provider cuts the node off,
- * or a person takes responsibility for the provider's part. */
+/* What is done when the node or the provider cannot say that it has released it: the provider cuts the node
+ * off, or a person takes responsibility for the provider's part. */
 
 #include "asks.h"
 #include "cluster.h"
@@ -61,8 +61,8 @@ static void take(struct fixture *f, struct fake_node *node, const char *alloc)
 	UNTIL(f, state_of(f, alloc) == CLAIM_TAKEN);
 }
 
-/* The node has let go, as far as it goes. */
-static void give_back(struct fixture *f, struct fake_node *node, const char *alloc)
+/* The node has released it, as far as it goes. */
+static void release_claim(struct fixture *f, struct fake_node *node, const char *alloc)
 {
 	struct claim claim = claim_of(f, alloc);
 
@@ -247,7 +247,7 @@ TEST_FIXTURE(a_fence_that_fails_releases_nothing_and_is_never_repeated_by_itself
 	assert_true(claim_of(f, ALLOC_1).fence_asked);
 	assert_int_equal(f->plugin.calls[DETACH], 1);
 	/* the node is back: its own word counts as ever */
-	give_back(f, &f->n1, ALLOC_1);
+	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_RECEIPT);
 	assert_int_equal(f->plugin.n_attachments, 0);
@@ -362,7 +362,7 @@ static void stick(struct fixture *f)
 {
 	take(f, &f->n1, ALLOC_1);
 	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 1000, STATUS_INTERNAL);
-	give_back(f, &f->n1, ALLOC_1);
+	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
 }
 
@@ -377,7 +377,7 @@ TEST_FIXTURE(a_detach_that_fails_for_ever_is_ended_by_a_persons_word, setup_csi,
 	struct error err;
 
 	stick(f);
-	assert_non_null(strstr(why(f), "if it is certain that the provider has let go: "
+	assert_non_null(strstr(why(f), "if it is certain that the provider has released it: "
 				       "holdfast volume detach db n1 --attest REASON"));
 	assert_int_equal(ask_detach(f, "n1", &dry, &response, NULL), STATUS_OK);
 	assert_int_equal(response->n_claims, 1);
@@ -407,7 +407,7 @@ TEST_FIXTURE(no_word_is_taken_before_the_detach_has_failed_or_while_it_is_asked_
 	take(f, &f->n1, ALLOC_1);
 	expect_refused(f, &args, STATUS_FAILED_PRECONDITION, "is connected and can give its own receipt");
 	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD, 1, 0);
-	give_back(f, &f->n1, ALLOC_1);
+	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, f->n2.n_held == 1);
 	expect_refused(f, &args, STATUS_FAILED_PRECONDITION, "is being asked at this moment");
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
@@ -426,7 +426,7 @@ TEST_FIXTURE(a_plugin_that_is_gone_is_no_dead_end, setup_csi, teardown_csi)
 	f->n2.csi.has_controller = false;
 	fake_node_send_fingerprint(&f->n2);
 	settle(f);
-	give_back(f, &f->n1, ALLOC_1);
+	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, claim_of(f, ALLOC_1).attempts >= 1);
 	assert_int_equal(attest(f, "n1", NULL, "provider closed", 0, true, &response, NULL), STATUS_OK);
 	assert_int_equal(response->n_claims, 1);
@@ -450,9 +450,9 @@ TEST_FIXTURE(all_claims_that_wait_for_one_detach_are_freed_by_one_word, setup_sh
 	take(f, &f->n1, ALLOC_1);
 	take(f, &f->n1, ALLOC_2);
 	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 1000, STATUS_INTERNAL);
-	give_back(f, &f->n1, ALLOC_1);
+	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED); /* the other one stands there still */
-	give_back(f, &f->n1, ALLOC_2);
+	release_claim(f, &f->n1, ALLOC_2);
 	UNTIL(f, claim_of(f, ALLOC_2).attempts == 1);
 	if (ask_detach(f, "n1", &args, NULL, &err) != STATUS_OK)
 		fail_msg("%s", err.msg);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A node whose plugin will never let go: a person may have it left out, for work that has ended, and the
+/* A node whose plugin will never release it: a person may have it left out, for work that has ended, and the
  * record says so. */
 
 #include "asks.h"
@@ -164,9 +164,9 @@ TEST_FIXTURE(a_stuck_plugin_is_left_out_by_a_persons_word_and_the_record_reports
 	struct claim claim;
 
 	stick(f, ALLOC_1);
-	assert_non_null(strstr(why(f), "if plugin " CSI_PLUGIN
-				       " will never let go of it: holdfast volume detach db n1 "
-				       "--without-plugin REASON"));
+	assert_non_null(strstr(why(f),
+			       "if plugin " CSI_PLUGIN " will never release it: holdfast volume detach db n1 "
+			       "--without-plugin REASON"));
 	expect_left_out(f);
 	/* the node is notified, nothing is freed */
 	assert_string_equal(f->n1.last_release, claim_of(f, ALLOC_1).id);

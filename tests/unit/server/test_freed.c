@@ -213,7 +213,7 @@ TEST_FIXTURE(a_start_reads_no_history_and_a_collection_ends_it, setup, teardown)
 	assert_int_equal(
 		call(&f->operator, & holdfast__v1__operator__descriptor, "Gc", &request.base, NULL, NULL),
 		STATUS_OK);
-	assert_int_equal(count_stored(f, PREFIX_FREED), VOLUMES); /* how each was last given back */
+	assert_int_equal(count_stored(f, PREFIX_FREED), VOLUMES); /* how each was last released */
 	assert_int_equal(count_stored(f, PREFIX_FREED_ID), VOLUMES);
 	assert_int_equal(count_stored(f, PREFIX_FREED_BOOT), VOLUMES);
 	before = kv_stats(f->server->kv).read;

@@ -184,7 +184,7 @@ static void call_with(struct fixture *f, const ProtobufCServiceDescriptor *servi
 	(void)call(&f->operator, service, method->name, request, NULL, NULL);
 	(void)snprintf(name, sizeof(name), "%s.%s %s", service->short_name, method->name, what);
 	after = peak_kib();
-	/* memory given back in between makes it less than it was */
+	/* memory freed in between makes it less than it was */
 	note(worst, after > before ? after - before : 0, cpu_ms() - before_ms, name);
 	free(request->unknown_fields);
 	free(request);

@@ -235,7 +235,7 @@ TEST_FIXTURE(a_member_waits_for_its_volume_and_is_placed_when_that_is_free, setu
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
 	settle(f);
-	assert_int_equal(n_allocs(f), 0); /* its work has ended; that its node has let go is not known */
+	assert_int_equal(n_allocs(f), 0); /* its work has ended; that its node has released it is not known */
 	fake_node_send_released(&f->n1, &claim);
 	UNTIL(f, n_allocs(f) == 1);
 	UNTIL(f, f->n1.runs + f->n2.runs == 2);

@@ -67,7 +67,7 @@ static void take(struct fixture *f, const char *volume, const char *alloc)
 	UNTIL(f, state_of(f, alloc) == CLAIM_TAKEN);
 }
 
-static void give_back(struct fixture *f, const char *alloc)
+static void release_claim(struct fixture *f, const char *alloc)
 {
 	struct claim claim = claim_of(f, alloc);
 
@@ -160,7 +160,7 @@ TEST_FIXTURE(a_release_that_hangs_in_a_plugin_waits_for_its_node_and_fails, setu
 	expect_releases(f, 1, 1);
 	connect_csi(f);
 	UNTIL(f, wait_for(f, "node", 1));
-	give_back(f, ALLOC_1);
+	release_claim(f, ALLOC_1);
 	assert_int_equal(metric_of(f, "claims_failing"), 0);
 	UNTIL(f, metric_of(f, "releases_waiting") == 0);
 	expect_releases(f, 0, 0);
@@ -221,7 +221,7 @@ TEST_FIXTURE(a_detach_that_fails_is_stuck_and_waits_for_its_controller, setup_cs
 
 	take(f, "db", ALLOC_1);
 	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 100, STATUS_INTERNAL);
-	give_back(f, ALLOC_1);
+	release_claim(f, ALLOC_1);
 	UNTIL(f, metric_of(f, "release_stuck{for=\"controller\"}") == 1);
 	assert_int_equal(metric_of(f, "release_stuck{for=\"node\"}"), 0);
 	assert_true(metric_of(f, "release_detach_errors_total") >= 1);
@@ -240,10 +240,10 @@ TEST_FIXTURE(a_call_behind_one_that_hangs_waits, setup_csi, teardown)
 	take(f, "db", ALLOC_1);
 	take(f, "wal", ALLOC_2);
 	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD_DONE, 1, 0);
-	give_back(f, ALLOC_1);
+	release_claim(f, ALLOC_1);
 	UNTIL(f, metric_of(f, "plugin_calls_under_way") == 1);
 	assert_int_equal(metric_of(f, "plugin_calls_waiting"), 0);
-	give_back(f, ALLOC_2);
+	release_claim(f, ALLOC_2);
 	UNTIL(f, metric_of(f, "plugin_calls_waiting") == 1 && f->n2.n_held == 1);
 	fake_node_answer(&f->n2);
 	UNTIL(f, metric_of(f, "releases_waiting") == 0);

@@ -120,7 +120,7 @@ static struct asked ask(struct fixture *f, const struct way *way)
 	return asked;
 }
 
-/* The node lets go of whatever it may hold. */
+/* The node releases whatever it may hold. */
 static void end_work(struct fixture *f, const struct way *way)
 {
 	struct claim claim = claim_of(f, way->alloc);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a node has let go of and a restored server has never heard of: its attachment is taken away. */
+/* What a node has released and a restored server has never heard of: its attachment is taken away. */
 
 #include "asks.h"
 #include "restored.h"
@@ -23,7 +23,7 @@ static void connect_as(struct fixture *f, struct fake_node *node, const char *id
 	assert_true(node->welcomed);
 }
 
-/* The backup knows both nodes and the CSI volume; afterwards n1 took it, and let go of it or not. */
+/* The backup knows both nodes and the CSI volume; afterwards n1 took it, and released it or not. */
 static void forget_attachment(struct fixture *f, struct alloc *ret_alloc, struct claim *ret_claim)
 {
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
@@ -78,7 +78,7 @@ TEST_FIXTURE(what_a_node_held_in_an_earlier_boot_is_detached, setup, teardown)
 	assert_true(state_volume(&f->server->state, "default", "db")->volume.generation >= past.generation);
 }
 
-TEST_FIXTURE(what_a_node_let_go_of_in_this_boot_is_detached_too, setup, teardown)
+TEST_FIXTURE(volumes_released_in_this_boot_are_detached_too, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct alloc alloc;
@@ -138,7 +138,7 @@ TEST_FIXTURE(what_the_store_knows_goes_its_way, setup, teardown)
 	connect_as(f, &f->n2, "n2", BOOT_1);
 	report(f, &f->n2, 1, NULL, NULL, false);
 	connect_as(f, &f->n1, "n1", BOOT_1);
-	report(f, &f->n1, 1, NULL, &past, false); /* it says that it has let go */
+	report(f, &f->n1, 1, NULL, &past, false); /* it says that it has released it */
 	UNTIL(f, has_reported(f, "n1"));
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_RECEIPT);

@@ -140,7 +140,7 @@ static void start(struct fixture *f, const char *id)
 	UNTIL(f, alloc_of(f, id)->client_status == CLIENT_RUNNING);
 }
 
-/* Its work ends; that its node has let go is not known yet. */
+/* Its work ends; that its node has released it is not known yet. */
 static void end_work(struct fixture *f, const char *id)
 {
 	assert_int_equal(stop_alloc(f, id, NULL), STATUS_OK);

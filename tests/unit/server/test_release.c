@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Giving back what a controller attached: when it is asked, for whom, and what holds it up. */
+/* Detaching what a controller attached: when it is asked, for whom, and what holds it up. */
 
 #include "cluster.h"
 #include "unit.h"
@@ -54,7 +54,7 @@ static void take(struct fixture *f, struct fake_node *node, const char *volume, 
 }
 
 /* The node is through with it, as far as it goes. */
-static void give_back(struct fixture *f, struct fake_node *node, const char *alloc)
+static void release_claim(struct fixture *f, struct fake_node *node, const char *alloc)
 {
 	struct claim claim = claim_of(f, alloc);
 
@@ -93,7 +93,7 @@ TEST_FIXTURE(the_volume_is_detached_after_the_receipt_and_then_free, setup_csi, 
 	take(f, &f->n1, "db", ALLOC_1);
 	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD_DONE, 1, 0);
 	f->plugin.last_secret[0] = '\0';
-	give_back(f, &f->n1, ALLOC_1);
+	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, f->n2.n_held == 1);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
 	assert_string_equal(f->plugin.last_secret, "hunter2");
@@ -108,7 +108,7 @@ TEST_FIXTURE(the_volume_is_detached_after_the_receipt_and_then_free, setup_csi, 
 	assert_int_equal(f->plugin.calls[DETACH], 1);
 }
 
-TEST_FIXTURE(a_node_that_cannot_let_go_is_never_passed_over, setup_csi, teardown_csi)
+TEST_FIXTURE(a_node_that_cannot_release_is_never_passed_over, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct claim claim;
@@ -202,13 +202,13 @@ TEST_FIXTURE(a_new_boot_is_evidence_and_the_controller_detaches, setup_csi, tear
 	assert_int_equal(f->plugin.n_attachments, 0);
 }
 
-TEST_FIXTURE(what_the_plugin_does_not_know_is_detached_once_its_node_has_let_go, setup_csi, teardown_csi)
+TEST_FIXTURE(what_the_plugin_does_not_know_is_detached_once_its_node_has_released_it, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 
 	take(f, &f->n1, "db", ALLOC_1);
 	model_plugin_order(&f->plugin, DETACH, MODEL_NOT_FOUND, 1, 0);
-	give_back(f, &f->n1, ALLOC_1);
+	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 	assert_int_equal(f->plugin.calls[DETACH], 1);
 	f->plugin.n_attachments = 0; /* as it says */
@@ -223,7 +223,7 @@ TEST_FIXTURE(a_failed_detach_is_explained_and_tried_again, setup_csi, teardown_c
 	take(f, &f->n1, "db", ALLOC_1);
 	/* that the plugin does not know it does not mean that it is detached */
 	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 2, STATUS_NOT_FOUND);
-	give_back(f, &f->n1, ALLOC_1);
+	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
 	forget_delay(f, ALLOC_1);
 	UNTIL(f, claim_of(f, ALLOC_1).attempts == 2);
@@ -259,7 +259,7 @@ TEST_FIXTURE(a_controller_that_comes_back_is_asked_at_once, setup_csi, teardown_
 			fake_node_disconnect(&f->n2);
 		}
 		settle(f);
-		give_back(f, &f->n1, alloc);
+		release_claim(f, &f->n1, alloc);
 		UNTIL(f, claim_of(f, alloc).attempts == 1);
 		assert_non_null(strstr(claim_of(f, alloc).last_error, "plugin ebs"));
 		forget_delay(f, alloc); /* trying in vain again is not worth a write */
@@ -283,7 +283,7 @@ TEST_FIXTURE(releases_go_on_after_a_restart, setup_csi, teardown_csi)
 
 	take(f, &f->n1, "db", ALLOC_1);
 	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD_DONE, 1, 0);
-	give_back(f, &f->n1, ALLOC_1);
+	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, f->n2.n_held == 1);
 	restart(f);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
@@ -319,18 +319,18 @@ TEST_FIXTURE(the_last_claim_on_a_node_takes_the_attachment_with_it, setup_shared
 	take(f, &f->n1, "db", ALLOC_2);
 	take(f, &f->n2, "db", ALLOC_3); /* the other node's has nothing to do with it */
 	assert_int_equal(f->plugin.n_attachments, 2);
-	give_back(f, &f->n1, ALLOC_1);
+	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 	assert_int_equal(f->plugin.calls[DETACH], 0);
 	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
-	give_back(f, &f->n1, ALLOC_2);
+	release_claim(f, &f->n1, ALLOC_2);
 	UNTIL(f, state_of(f, ALLOC_2) == CLAIM_FREED);
 	assert_int_equal(f->plugin.calls[DETACH], 1);
 	assert_false(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
 	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n2"));
 }
 
-TEST_FIXTURE(claims_that_let_go_together_are_detached_together, setup_shared, teardown_csi)
+TEST_FIXTURE(claims_released_together_are_detached_together, setup_shared, teardown_csi)
 {
 	struct fixture *f = *state;
 
@@ -355,9 +355,9 @@ TEST_FIXTURE(a_detach_frees_nothing_of_another_node, setup_shared, teardown_csi)
 	take(f, &f->n1, "db", ALLOC_1);
 	take(f, &f->n2, "db", ALLOC_3);
 	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD_DONE, 2, 0);
-	give_back(f, &f->n1, ALLOC_1);
+	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, f->n2.n_held == 1);
-	give_back(f, &f->n2, ALLOC_3);
+	release_claim(f, &f->n2, ALLOC_3);
 	assert_int_equal(state_of(f, ALLOC_3), CLAIM_NODE_DETACHED);
 	fake_node_answer(&f->n2);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
@@ -379,11 +379,11 @@ TEST_FIXTURE(what_others_still_use_without_an_attachment_of_their_own_is_detache
 	settle(f);
 	take(f, &f->n1, "db", ALLOC_2);
 	assert_int_equal(claim_of(f, ALLOC_2).attach, ATTACH_NONE);
-	give_back(f, &f->n1, ALLOC_1);
+	release_claim(f, &f->n1, ALLOC_1);
 	settle(f);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
 	assert_int_equal(f->plugin.calls[DETACH], 0);
-	give_back(f, &f->n1, ALLOC_2);
+	release_claim(f, &f->n1, ALLOC_2);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 	assert_int_equal(f->plugin.calls[DETACH], 1);
 }
@@ -402,7 +402,7 @@ TEST_FIXTURE(a_volume_is_never_detached_from_all_nodes, setup_csi, teardown_csi)
 	claim.external_node_id[0] = '\0';
 	change_put_claim(&change, &claim);
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
-	give_back(f, &f->n1, ALLOC_1);
+	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
 	assert_non_null(strstr(claim_of(f, ALLOC_1).last_error, "how the provider calls node n1"));
 	assert_int_equal(f->plugin.calls[DETACH], 0);
@@ -429,7 +429,7 @@ TEST_FIXTURE(after_a_restore_nothing_is_detached_before_the_nodes_have_reported_
 
 	take(f, &f->n1, "db", ALLOC_1);
 	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 1, STATUS_INTERNAL);
-	give_back(f, &f->n1, ALLOC_1);
+	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
 	change_put_record(&change, KEY_EPOCH, &epoch.base);
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
@@ -479,7 +479,7 @@ TEST_FIXTURE(a_detach_is_dropped_when_somebody_stands_there_again_at_its_turn, s
 	block_turn(f);
 	fake_node_start_claim(&f->n2, "other", ALLOC_3, on_claimed, &other);
 	UNTIL(f, f->n2.n_held == 1);
-	give_back(f, &f->n1, ALLOC_1); /* its detach waits */
+	release_claim(f, &f->n1, ALLOC_1); /* its detach waits */
 	assert_int_equal(run_alloc(f, ALLOC_2, "n1", NULL), STATUS_OK);
 	fake_node_start_claim(&f->n1, "db", ALLOC_2, on_claimed, &again);
 	UNTIL(f, state_volume(&f->server->state, "default", "db")->n_live == 2);
@@ -500,7 +500,7 @@ TEST_FIXTURE(what_may_be_being_detached_is_not_attached_there_anew, setup_shared
 	f->server->config.controller_timeout_us = 30 * USEC_PER_MSEC;
 	take(f, &f->n1, "db", ALLOC_1);
 	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD, 1, 0);
-	give_back(f, &f->n1, ALLOC_1);
+	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, f->n2.n_held == 1);
 	assert_int_equal(run_alloc(f, ALLOC_2, "n1", NULL), STATUS_OK);
 	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_2, NULL, &err), STATUS_ABORTED);
@@ -526,9 +526,9 @@ TEST_FIXTURE(a_stuck_volume_delays_no_other, setup_csi, teardown_csi)
 	take(f, &f->n1, "db", ALLOC_1);
 	take(f, &f->n1, "wal", ALLOC_2);
 	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 1, STATUS_INTERNAL);
-	give_back(f, &f->n1, ALLOC_1);
+	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
-	give_back(f, &f->n1, ALLOC_2);
+	release_claim(f, &f->n1, ALLOC_2);
 	UNTIL(f, state_of(f, ALLOC_2) == CLAIM_FREED);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
 	assert_int_equal(claim_of(f, ALLOC_1).attempts, 1);
@@ -545,7 +545,7 @@ TEST_FIXTURE(the_sweep_drives_on_what_no_event_did_and_counts_it, setup_csi, tea
 	connect_csi(f);
 	take(f, &f->n1, "db", ALLOC_1);
 	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 1, STATUS_INTERNAL);
-	give_back(f, &f->n1, ALLOC_1);
+	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
 	settle(f); /* several sweeps, and nothing to be found */
 	release_stats(f->server, &stats);

@@ -136,7 +136,7 @@ struct task {
 	bool is_used;
 };
 
-/* A claim that a node has let go: a ticket of it that comes late is not used. */
+/* A claim that a node has released it: a ticket of it that comes late is not used. */
 struct released {
 	char claim[UUID_TEXT_SIZE];
 	uint64_t freed_us; /* when it was acknowledged; 0: not yet */
@@ -522,7 +522,7 @@ static void hold(struct task *task, const Holdfast__V1__ClaimVolumeResponse *res
 	w->n_grants++;
 }
 
-static void let_go(struct node_model *node, const char *claim)
+static void release_claim(struct node_model *node, const char *claim)
 {
 	struct world *w = node->w;
 
@@ -685,7 +685,7 @@ static void take_release(struct node_model *node, const Holdfast__V1__Claim *cla
 		end_task(task, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
 	if (task)
 		task->claim[0] = '\0';
-	let_go(node, claim->id);
+	release_claim(node, claim->id);
 	send_receipt(node, claim->id, claim->generation, true);
 }
 
