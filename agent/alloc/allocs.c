@@ -349,7 +349,7 @@ static enum status begin_release(struct allocs *allocs, const struct claim *clai
 		if (!str_eq(release_claim_id(entry->release), claim->id))
 			continue;
 		if (release_is_without_plugin(claim))
-			release_leave_out_plugin(entry->release, claim);
+			release_force(entry->release, claim);
 		return STATUS_OK;
 	}
 	if (allocs->n_releases >= RELEASES_MAX)
@@ -429,7 +429,7 @@ enum status allocs_release(struct allocs *allocs, const struct claim *claim, con
 	/* on its way by itself, or asked for again when it has ended without it */
 	if (phase == ALLOC_STOPPING) {
 		if (release_is_without_plugin(claim))
-			alloc_runner_leave_out_plugin(entry->runner, claim);
+			alloc_runner_force(entry->runner, claim);
 		return STATUS_OK;
 	}
 	if (phase != ALLOC_STOPPED)

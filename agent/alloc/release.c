@@ -118,7 +118,7 @@ static void on_retry(const struct error *err, void *userdata)
 				       release->env->userdata);
 }
 
-/* Once left out, it was never asked again. */
+/* Once bypassed, it was never asked again. */
 static void note_undone(struct release *release, const struct volume_mounted *undone)
 {
 	if (!undone)
@@ -226,7 +226,7 @@ enum status release_new(const struct runner_env *env, const struct claim *claim,
 		return status;
 	}
 	if (release_is_without_plugin(claim))
-		release_leave_out_plugin(release, claim);
+		release_force(release, claim);
 	*ret = release;
 	return STATUS_OK;
 }
@@ -240,12 +240,12 @@ bool release_is_without_plugin(const struct claim *claim)
 	       (was_given_up && claim->attempts > 0); /* its plugin has failed */
 }
 
-void release_leave_out_plugin(struct release *release, const struct claim *claim)
+void release_force(struct release *release, const struct claim *claim)
 {
 	release->target.without_plugin = true;
 	release->target.is_freed = claim->state >= CLAIM_NODE_DETACHED;
 	if (release->task)
-		volume_op_leave_out_plugin(release->task, release->target.is_freed);
+		volume_op_force(release->task, release->target.is_freed);
 }
 
 /* Of what class the volume is, only its profile says. Without that: look at its superblock as of a block

@@ -31,7 +31,7 @@ const char *release_alloc_id(const struct release *release);
 const char *release_volume_id(const struct release *release);
 
 /** The server wants it to go on without its plugin, from its next step on. */
-void release_leave_out_plugin(struct release *release, const struct claim *claim);
+void release_force(struct release *release, const struct claim *claim);
 
 /** Does the order to release @claim say that its plugin is not to be waited for? A person said so, or the
  * server had given the claim up without this node's word, and the plugin has failed. */

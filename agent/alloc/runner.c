@@ -1049,7 +1049,7 @@ void alloc_runner_shut_down(struct alloc_runner *runner)
 	stop(runner, ALLOC_EVENT_SHUTDOWN);
 }
 
-void alloc_runner_leave_out_plugin(struct alloc_runner *runner, const struct claim *claim)
+void alloc_runner_force(struct alloc_runner *runner, const struct claim *claim)
 {
 	struct alloc_record *record = runner->record;
 	bool is_freed = claim->state >= CLAIM_NODE_DETACHED;
@@ -1064,7 +1064,7 @@ void alloc_runner_leave_out_plugin(struct alloc_runner *runner, const struct cla
 		target->without_plugin = true;
 		target->is_freed = is_freed;
 		if (runner->op == RUNNER_UNMOUNT && runner->volume == i && runner->volume_op)
-			volume_op_leave_out_plugin(runner->volume_op, is_freed);
+			volume_op_force(runner->volume_op, is_freed);
 	}
 }
 

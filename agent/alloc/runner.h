@@ -76,7 +76,7 @@ void alloc_runner_stop(struct alloc_runner *runner);
 void alloc_runner_shut_down(struct alloc_runner *runner);
 
 /** The server wants @claim, of this allocation, which is stopping, to be released without its plugin. */
-void alloc_runner_leave_out_plugin(struct alloc_runner *runner, const struct claim *claim);
+void alloc_runner_force(struct alloc_runner *runner, const struct claim *claim);
 
 /** It cannot go on: undo and fail. */
 void alloc_runner_fail(struct alloc_runner *runner, const struct error *err);

@@ -45,7 +45,7 @@ enum alloc_event_type {
 	ALLOC_EVENT_FAIL,	   /* err */
 	ALLOC_EVENT_STOP,	   /* by the server */
 	ALLOC_EVENT_SHUTDOWN,	   /* the host is to be shut down */
-	ALLOC_EVENT_RELEASED,	   /* volume; mounted: its plugin was left out */
+	ALLOC_EVENT_RELEASED,	   /* volume; mounted: its plugin was bypassed */
 	ALLOC_EVENT_FINISH,	   /* nothing is left */
 	ALLOC_EVENT_REBOOTED,	   /* the node was restarted since it was accepted */
 	ALLOC_EVENT_N,

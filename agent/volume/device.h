@@ -18,6 +18,6 @@ void volume_device_classify(struct volume_op *op, uint32_t dev_major, uint32_t d
  * @reply the helper's to UNSTAGE */
 enum status volume_device_check(struct volume_op *op, const struct mh_reply *reply, struct error *err);
 
-/** For the record, when the plugin was left out: into op->mounted.kernel, what is behind the helper's word.
+/** For the record, when the plugin was bypassed: into op->mounted.kernel, what is behind the helper's word.
  * @reply the helper's to UNSTAGE */
 void volume_device_note(struct volume_op *op, const struct mh_reply *reply);

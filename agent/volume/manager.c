@@ -105,7 +105,7 @@ static void finish_op(struct volume_op *op, const struct error *err)
 	volume_done_fn *done = op->done;
 	void *userdata = op->userdata;
 	int64_t bytes = op->expanded_bytes;
-	bool has_mounted = !err && (op->has_mounted || op->has_left_out);
+	bool has_mounted = !err && (op->has_mounted || op->is_forced);
 	struct volume_mounted mounted = op->mounted;
 
 	op_free(op);
@@ -287,7 +287,7 @@ void volume_op_cancel(struct volume_op *op)
 		(void)wakeup_arm(op->manager->event, &op->timer, 0, on_cancel_due, op, NULL);
 }
 
-void volume_op_leave_out_plugin(struct volume_op *op, bool is_freed)
+void volume_op_force(struct volume_op *op, bool is_freed)
 {
 	assert(op->kind == VOLUME_OP_UNMOUNT || op->kind == VOLUME_OP_RELEASE);
 	op->target.without_plugin = true;

@@ -94,7 +94,7 @@ void volume_op_cancel(struct volume_op *op);
  * that is under way is waited for until its deadline. Nothing that is used is touched by that, and what the
  * helper refuses is refused as ever.
  * @is_freed the server waits for it no longer: a failure is shown as left over */
-void volume_op_leave_out_plugin(struct volume_op *op, bool is_freed);
+void volume_op_force(struct volume_op *op, bool is_freed);
 
 struct volume_op_info {
 	const char *step;

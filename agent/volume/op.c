@@ -37,7 +37,7 @@ static int on_pause_over(sd_event_source *source, uint64_t usec, void *userdata)
 
 	wakeup_disarm(&op->timer);
 	op->next_try_ms = 0;
-	volume_op_handle(op, is_undoing && op->target.without_plugin ? VOLUME_OP_LEFT_OUT : VOLUME_OP_AGAIN,
+	volume_op_handle(op, is_undoing && op->target.without_plugin ? VOLUME_OP_FORCED : VOLUME_OP_AGAIN,
 			 NULL);
 	return 0;
 }
@@ -601,7 +601,7 @@ static enum status take_reply(struct volume_op *op, const struct mh_reply *reply
 		mount_snapshot_remove_staged(observed, op->target.wire_volume);
 		plugin_owned_remove(&op->manager->plugin_owned, op->target.wire_volume);
 		status = volume_device_check(op, reply, err);
-		if (status == STATUS_OK && op->has_left_out)
+		if (status == STATUS_OK && op->is_forced)
 			volume_device_note(op, reply);
 		return status;
 	}
@@ -882,12 +882,12 @@ static bool op_in_use(const struct volume_op *op, enum volume_use use)
 
 /* The helper undoes a volume as a whole: one use of it alone is the plugin's to end. Several that are left so
  * end together, with the first of them; of the others no plugin was asked either. */
-static void op_leave_out(struct volume_op *op)
+static void op_force(struct volume_op *op)
 {
 	struct error err;
 
 	if (!op_in_use(op, VOLUME_USE_WITH_PLUGIN)) {
-		op->has_left_out = true;
+		op->is_forced = true;
 		volume_op_handle(op, VOLUME_OP_OK, NULL);
 		return;
 	}
@@ -936,7 +936,7 @@ static void op_check(struct volume_op *op)
 	if (op_in_use(op, is_plugins ? volume_target_use(target) : VOLUME_USE_ANY))
 		volume_op_handle(op, VOLUME_OP_IN_USE, NULL);
 	else if (target->type == VOLUME_CSI && target->without_plugin)
-		op_leave_out(op);
+		op_force(op);
 	else
 		volume_op_handle(op, is_plugins ? VOLUME_OP_PLUGINS_TURN : VOLUME_OP_OK, NULL);
 }

@@ -20,8 +20,8 @@ struct volume_mounted {
 	char kernel[KERNEL_WORDS_MAX + 1]; /* of an unmount without its plugin: what was seen after it */
 };
 
-/** @mounted of a mount that succeeded, and of an unmount that left its plugin out, else NULL; @err NULL on
- * success. The operation is gone afterwards. */
+/** @mounted of a mount that succeeded, and of an unmount that was forced without its plugin, else NULL; @err
+ * NULL on success. The operation is gone afterwards. */
 typedef void volume_done_fn(const struct volume_mounted *mounted, const struct error *err, void *userdata);
 
 /** An unmount failed and will be tried again. */

@@ -31,7 +31,7 @@ struct volume_op {
 	bool is_cancelled;
 	bool has_met_other;    /* instance of the helper at work: the mount snapshot lacks what that did */
 	bool has_staged_again; /* as the plugin refused to publish */
-	bool has_left_out;     /* the plugin: from there on the helper alone undid it */
+	bool is_forced;	       /* no plugin: from there on the helper alone undid it */
 	bool has_mounted;
 	struct volume_mounted mounted; /* what @done gets; kernel: of an unmount without its plugin */
 	volume_done_fn *done;

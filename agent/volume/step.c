@@ -16,7 +16,7 @@
 #define UNMOUNT_CALL(state, action)                                                                \
 	[VOLUME_OP_FAILED] = {VOLUME_OP_IDLE, VOLUME_OP_RETRY},                                    \
 	[VOLUME_OP_PENDING] = {(state), VOLUME_OP_PAUSE}, [VOLUME_OP_AGAIN] = {(state), (action)}, \
-	[VOLUME_OP_LEFT_OUT] = {VOLUME_OP_CHECKING, VOLUME_OP_CHECK}
+	[VOLUME_OP_FORCED] = {VOLUME_OP_CHECKING, VOLUME_OP_CHECK}
 
 static const struct volume_op_step steps[VOLUME_OP_STATE_N][VOLUME_OP_EVENT_N] =
 	{

@@ -15,8 +15,8 @@
  *             -> unstaging]] -> ended; release comes from looking to checking
  *   expand:   idle -> expanding -> ended
  *
- * A plugin that will never do its part is left out of an unmount when a person wants that: back to checking,
- * and from there to the helper alone, which unmounts what it can and refuses the rest.
+ * A plugin that will never do its part is bypassed in an unmount when an operator forces it: back to
+ * checking, and from there to the helper alone, which unmounts what it can and refuses the rest.
  *
  * A plugin that refuses to publish for a precondition is asked to stage once more before it is asked again.
  *
@@ -64,7 +64,7 @@ enum volume_op_event {
 	VOLUME_OP_CANCELLED, /* the step was done, the operation is not wanted any more */
 	VOLUME_OP_IN_USE,
 	VOLUME_OP_PLUGINS_TURN, /* nobody uses it, and the plugin may have its part of it */
-	VOLUME_OP_LEFT_OUT,	/* the plugin's part is not waited for any more, as a person wants */
+	VOLUME_OP_FORCED,	/* the plugin's part is not waited for any more, as an operator wants */
 	VOLUME_OP_EVENT_N,
 };
 

@@ -40,7 +40,7 @@ static const char *const event_names[CLAIM_EVENT_N] = {
 	[CLAIM_EVENT_FREE] = "end of the claim",
 	[CLAIM_EVENT_FENCE_ASKED] = "fence at the provider",
 	[CLAIM_EVENT_DETACH_ATTESTED] = "operator's word about the detach",
-	[CLAIM_EVENT_PLUGIN_WAIVED] = "release without the plugin",
+	[CLAIM_EVENT_FORCED] = "release without the plugin",
 };
 
 /* What an event does in a state: go to a state, note an error and stay, or nothing because it has already
@@ -75,7 +75,7 @@ static const enum step steps[CLAIM_STATE_N][CLAIM_EVENT_N] = {
 			[CLAIM_EVENT_FREE] = REFUSED,
 			[CLAIM_EVENT_FENCE_ASKED] = NOTE_FENCE,
 			[CLAIM_EVENT_DETACH_ATTESTED] = REFUSED,
-			[CLAIM_EVENT_PLUGIN_WAIVED] = NOTE_FORCED,
+			[CLAIM_EVENT_FORCED] = NOTE_FORCED,
 		},
 	[CLAIM_TAKEN] =
 		{
@@ -89,7 +89,7 @@ static const enum step steps[CLAIM_STATE_N][CLAIM_EVENT_N] = {
 			[CLAIM_EVENT_FREE] = REFUSED,
 			[CLAIM_EVENT_FENCE_ASKED] = NOTE_FENCE,
 			[CLAIM_EVENT_DETACH_ATTESTED] = REFUSED,
-			[CLAIM_EVENT_PLUGIN_WAIVED] = NOTE_FORCED,
+			[CLAIM_EVENT_FORCED] = NOTE_FORCED,
 		},
 	[CLAIM_UNPUBLISHING] =
 		{
@@ -104,7 +104,7 @@ static const enum step steps[CLAIM_STATE_N][CLAIM_EVENT_N] = {
 			[CLAIM_EVENT_FREE] = REFUSED,
 			[CLAIM_EVENT_FENCE_ASKED] = NOTE_FENCE,
 			[CLAIM_EVENT_DETACH_ATTESTED] = REFUSED,
-			[CLAIM_EVENT_PLUGIN_WAIVED] = NOTE_FORCED,
+			[CLAIM_EVENT_FORCED] = NOTE_FORCED,
 		},
 	[CLAIM_NODE_DETACHED] =
 		{
@@ -250,10 +250,11 @@ static enum status note_forced(struct claim *claim, const struct claim_event *ev
 {
 	if (!event->detail || event->detail[0] == '\0')
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "claim %s: leaving its plugin out needs a name and a reason", claim->id);
+				 "claim %s: forcing it without its plugin needs a name and a reason",
+				 claim->id);
 	if (claim->plugin_id[0] == '\0' || str_eq(claim->plugin_id, PLUGIN_NATIVE))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "claim %s: volume %s is native and has no plugin that could be left out",
+				 "claim %s: volume %s is native and has no plugin that could be bypassed",
 				 claim->id, claim->volume_id);
 	if (!claim->sent_to_node)
 		return error_set(

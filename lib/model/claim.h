@@ -12,7 +12,7 @@
  *      +-- never sent to the node --> freed
  *
  * The step to controller-detached is the controller's word, or where its detach has failed an operator's.
- * Until its node has released it, a person may want its plugin left out there: that is noted, and frees
+ * Until its node has released it, an operator may force it without its plugin there: that is noted, and frees
  * nothing; the node's word that it has released it so is evidence of the kind operator. Whether the work has
  * ended is for others to know.
  *
@@ -118,7 +118,7 @@ enum claim_event_type {
 	CLAIM_EVENT_FREE,		 /* nothing is left to do */
 	CLAIM_EVENT_FENCE_ASKED,	 /* the provider is about to be asked to cut the node off */
 	CLAIM_EVENT_DETACH_ATTESTED,	 /* detail is who says that the provider released it, and why */
-	CLAIM_EVENT_PLUGIN_WAIVED, /* detail is who says that the node goes on without the plugin, and why */
+	CLAIM_EVENT_FORCED, /* detail is who says that the node goes on without the plugin, and why */
 	CLAIM_EVENT_N,
 };
 

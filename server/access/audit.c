@@ -252,8 +252,8 @@ static void commit_alone(struct server *server, const struct entry *entry)
 		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "a refusal could not be recorded");
 }
 
-/* Tell what was left out, though nobody is refused any more. */
-static int on_left_out(sd_event_source *source, uint64_t usec, void *userdata)
+/* Record what was suppressed, though nobody is refused any more. */
+static int on_suppressed(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct server *server = userdata;
 	struct audit_limits *limits = server->audit;
@@ -280,14 +280,14 @@ static int on_left_out(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-static void leave_out(struct server *server, struct audit_caller *caller)
+static void suppress(struct server *server, struct audit_caller *caller)
 {
 	caller->left_out++;
 	if (server->audit->timer)
 		return;
 	/* without the timer the count waits for the caller's next record */
 	(void)sd_event_add_time_relative(server->event, &server->audit->timer, CLOCK_MONOTONIC,
-					 AUDIT_LEFT_OUT_S * USEC_PER_SEC, TIMER_ACCURACY_US, on_left_out,
+					 AUDIT_SUPPRESSED_S * USEC_PER_SEC, TIMER_ACCURACY_US, on_suppressed,
 					 server);
 }
 
@@ -305,7 +305,7 @@ void audit_refused(struct server *server, const struct rpc_call *call, const cha
 	caller = caller_of(server->audit, entry.who, now_us);
 	caller->used_us = now_us;
 	if (!may_record(server->audit, caller, now_us)) {
-		leave_out(server, caller);
+		suppress(server, caller);
 		return;
 	}
 	ctx.peer = entry.address;

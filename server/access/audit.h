@@ -29,7 +29,8 @@ enum {
 	AUDIT_REFUSALS_BURST = 20,
 	AUDIT_ALL_REFUSALS_PER_S = 20, /* of all callers together */
 	AUDIT_ALL_REFUSALS_BURST = 200,
-	AUDIT_LEFT_OUT_S = 60, /* after so long, what was left out is told without a further refusal */
+	AUDIT_SUPPRESSED_S =
+		60, /* after so long, what was suppressed is recorded without a further refusal */
 };
 
 struct audit_caller {
@@ -45,7 +46,7 @@ struct audit_limits {
 	struct rate rate;	/* of all */
 	bool is_set;		/* the rate is */
 	uint64_t left_out;	/* of callers that made room */
-	sd_event_source *timer; /* owned; NULL: nothing was left out */
+	sd_event_source *timer; /* owned; NULL: nothing was suppressed */
 };
 
 void audit_release(struct audit_limits *limits);
@@ -74,8 +75,8 @@ void audit_silent(struct server *server, struct change *change, const struct rpc
 void audit_own(struct server *server, struct change *change, const char *what, const char *object,
 	       const char *why);
 
-/** Record that a write was refused, in a transaction of its own. Bounded per caller and in all; what is left
- * out is counted in the next record. @about what the line of the log says besides; NULL: no more. */
+/** Record that a write was refused, in a transaction of its own. Bounded per caller and in all; what is
+ * suppressed is counted in the next record. @about what the line of the log says besides; NULL: no more. */
 void audit_refused(struct server *server, const struct rpc_call *call, const char *what,
 		   const struct log_ctx *about, const struct error *why);
 

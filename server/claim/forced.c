@@ -96,12 +96,12 @@ static enum status check(struct server *server, const struct node_entry *node,
 static enum status note_one(struct server *server, const struct rpc_call *call, const char *what,
 			    const struct claim_entry *entry, const char *detail, struct error *err)
 {
-	const struct claim_event waived = {
-		.type = CLAIM_EVENT_PLUGIN_WAIVED, .detail = detail, .now_ms = clock_realtime_ms()};
+	const struct claim_event forced = {
+		.type = CLAIM_EVENT_FORCED, .detail = detail, .now_ms = clock_realtime_ms()};
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	char why[REASON_SIZE];
 	struct claim after;
-	enum status st = claims_step(&change, entry, &waived, &after, err);
+	enum status st = claims_step(&change, entry, &forced, &after, err);
 
 	if (st != STATUS_OK)
 		return st;

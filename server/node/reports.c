@@ -292,9 +292,9 @@ static void receipt_event(const struct claim *claim, const Holdfast__V1__ClaimRe
 static bool must_report_without_plugin(struct claim_entry *entry)
 {
 	uint64_t now_us = clock_monotonic_us();
-	bool is_waived = entry->claim.state < CLAIM_NODE_DETACHED && entry->claim.plugin_waiver[0] != '\0';
+	bool is_forced = entry->claim.state < CLAIM_NODE_DETACHED && entry->claim.plugin_waiver[0] != '\0';
 
-	if (!is_waived && !was_given_up(&entry->claim))
+	if (!is_forced && !was_given_up(&entry->claim))
 		return false;
 	if (entry->work.without_plugin_us != 0 &&
 	    now_us - entry->work.without_plugin_us < RELEASE_RETRY_MIN_MS * USEC_PER_MSEC)

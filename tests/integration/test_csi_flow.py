@@ -363,7 +363,7 @@ class TestFlow(CsiTest):
         self.assertEqual({broken["rule"] for broken in storage.violations()}, {"detach-order", "delete-order"})
         os.unlink(storage.state.path("violations"))
 
-    def test_a_driver_that_never_releases_is_forced_by_an_operator(self):
+    def test_a_driver_that_never_releases_is_bypassed_by_an_operator(self):
         for n, plugin_id in enumerate(self.PLUGINS):
             volume, alloc = self.name(plugin_id), self.alloc_id(n)
             self.stick(plugin_id, alloc, volume)

@@ -237,7 +237,7 @@ static bool in_use(const char *wire_volume, enum volume_use use, const char *all
 
 		if (user->state != CSI_USER_RELEASED && str_eq(user->volume, wire_volume) &&
 		    (use == VOLUME_USE_ANY ||
-		     (use == VOLUME_USE_WITH_PLUGIN ? !user->leaves_out_plugin
+		     (use == VOLUME_USE_WITH_PLUGIN ? !user->is_forced
 						    : user->read_only == (use == VOLUME_USE_READ))) &&
 		    !str_eq(user->alloc, alloc_id))
 			return true;
@@ -472,11 +472,11 @@ struct csi_user *csi_node_add(struct csi_node *node, const char *volume, bool re
 	return user;
 }
 
-void csi_user_leave_out(struct csi_user *user, bool is_freed)
+void csi_user_force(struct csi_user *user, bool is_freed)
 {
-	user->leaves_out_plugin = true;
+	user->is_forced = true;
 	user->node->patience = PATIENCE_TURNS;
-	volume_op_leave_out_plugin(user->task, is_freed);
+	volume_op_force(user->task, is_freed);
 }
 
 void csi_user_stop(struct csi_user *user)

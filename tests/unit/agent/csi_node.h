@@ -42,7 +42,7 @@ struct csi_user {
 	unsigned int retries;
 	struct error mount_error; /* status OK: none yet */
 	struct error last_retry;
-	bool leaves_out_plugin;
+	bool is_forced;
 	bool is_without_plugin; /* how it was released, and what was seen then */
 	char kernel[KERNEL_WORDS_MAX + 1];
 	struct volume_mounted mounted;
@@ -87,7 +87,7 @@ struct csi_user *csi_node_add(struct csi_node *node, const char *volume, bool re
 void csi_user_stop(struct csi_user *user);
 
 /** Its unmount, which is under way, is to go on without the plugin. */
-void csi_user_leave_out(struct csi_user *user, bool is_freed);
+void csi_user_force(struct csi_user *user, bool is_freed);
 
 /** The agent is killed and started again: what it had in memory only is gone. */
 void csi_node_restart(struct csi_node *node);

@@ -415,7 +415,7 @@ TEST(a_claim_is_released_without_its_plugin_when_the_server_wants_that)
 	}
 }
 
-TEST_FIXTURE(the_plugin_of_a_live_allocation_is_never_left_out, setup, teardown)
+TEST_FIXTURE(the_plugin_of_a_live_allocation_is_never_bypassed, setup, teardown)
 {
 	struct world *w = *state;
 

@@ -1560,9 +1560,8 @@ static void retry_times(struct csi_node *node, const struct csi_user *user, unsi
 		csi_node_turn(node);
 }
 
-/* What a plugin answers, or not, that will never release it; whatever it is, a person may leave it out. */
-TEST_FIXTURE(a_plugin_that_never_releases_is_left_out_when_the_server_wants_it, csi_node_setup,
-	     csi_node_teardown)
+/* What a plugin answers, or not, that will never release it; whatever it is, an operator may bypass it. */
+TEST_FIXTURE(a_stuck_plugin_is_bypassed_when_the_server_forces_it, csi_node_setup, csi_node_teardown)
 {
 	static const struct {
 		enum csi_method method; /* that fails */
@@ -1592,7 +1591,7 @@ TEST_FIXTURE(a_plugin_that_never_releases_is_left_out_when_the_server_wants_it, 
 		csi_user_stop(user);
 		retry_times(node, user, 4);
 		assert_int_equal(user->state, CSI_USER_MOUNTED);
-		csi_user_leave_out(user, false);
+		csi_user_force(user, false);
 		before = calls(node, rows[i].method);
 		CSI_NODE_UNTIL(node, csi_node_all_released);
 		assert_true(calls(node, rows[i].method) <= before + 1); /* what was under way */
@@ -1605,7 +1604,7 @@ TEST_FIXTURE(a_plugin_that_never_releases_is_left_out_when_the_server_wants_it, 
 	}
 }
 
-TEST_FIXTURE(a_plugin_that_releases_after_all_is_not_called_left_out, csi_node_setup, csi_node_teardown)
+TEST_FIXTURE(a_plugin_that_releases_after_all_is_not_reported_as_bypassed, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *user = csi_node_add(node, "v", false, false);
@@ -1629,7 +1628,7 @@ TEST_FIXTURE(what_the_helper_refuses_is_kept_without_the_plugin_too, csi_node_se
 	csi_user_stop(user);
 	retry_times(node, user, 2);
 	node->superblock_lives = true; /* a copy of the mount elsewhere */
-	csi_user_leave_out(user, true);
+	csi_user_force(user, true);
 	retry_times(node, user, 6);
 	assert_int_equal(user->state, CSI_USER_MOUNTED);
 	EXPECT_WORDS(user->last_retry.msg, "is still in use: another mount namespace");
@@ -1650,7 +1649,7 @@ TEST_FIXTURE(a_use_beside_another_one_is_not_ended_without_the_plugin, csi_node_
 	fake_csi_order(node->model, CSI_NODE_UNPUBLISH_VOLUME, FAKE_CSI_FAIL, 1000, STATUS_UNKNOWN);
 	csi_user_stop(writer);
 	retry_times(node, writer, 2);
-	csi_user_leave_out(writer, false);
+	csi_user_force(writer, false);
 	retry_times(node, writer, 4);
 	assert_int_equal(writer->state, CSI_USER_MOUNTED);
 	EXPECT_WORDS(writer->last_retry.msg, "is still used in another way on this node");
@@ -1660,7 +1659,7 @@ TEST_FIXTURE(a_use_beside_another_one_is_not_ended_without_the_plugin, csi_node_
 	csi_user_stop(reader);
 	while (!reader->task)
 		csi_node_turn(node);
-	csi_user_leave_out(reader, false);
+	csi_user_force(reader, false);
 	CSI_NODE_UNTIL(node, csi_node_all_released);
 	assert_true(reader->is_without_plugin && writer->is_without_plugin);
 	assert_null(fake_helper_folder(&node->fake, "v"));

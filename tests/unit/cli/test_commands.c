@@ -111,7 +111,7 @@ TEST_FIXTURE(an_empty_attestation_is_none, run_setup, NULL)
 	expect_usage_error("volume detach web node-1 --attest=", "say why with --attest");
 }
 
-TEST_FIXTURE(a_plugin_is_left_out_with_a_reason_and_for_whole_ids, run_setup, NULL)
+TEST_FIXTURE(a_plugin_is_bypassed_with_a_reason_and_for_whole_ids, run_setup, NULL)
 {
 	fake.node_ids[1] = NULL;
 	expect_usage_error("volume detach web node-1 --without-plugin=", "say why with --without-plugin");

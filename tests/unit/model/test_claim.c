@@ -347,7 +347,7 @@ TEST(a_failure_that_is_too_long_keeps_what_was_tried_and_the_cause)
 	assert_string_equal(claim.last_error + LAST_ERROR_MAX - strlen(cause), cause);
 }
 
-TEST(a_plugin_is_left_out_only_by_a_named_word_where_there_is_one)
+TEST(a_plugin_is_bypassed_only_by_a_named_operator_with_a_reason)
 {
 	static const struct {
 		const char *plugin, *detail;
@@ -365,7 +365,7 @@ TEST(a_plugin_is_left_out_only_by_a_named_word_where_there_is_one)
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct claim claim = a_claim(CLAIM_UNPUBLISHING);
-		struct claim_event ev = event(CLAIM_EVENT_PLUGIN_WAIVED);
+		struct claim_event ev = event(CLAIM_EVENT_FORCED);
 		bool changed = false;
 		struct claim before;
 		struct error err;

@@ -469,7 +469,7 @@ TEST(whatever_is_known_the_explanation_is_whole)
 	}
 }
 
-TEST(a_plugin_that_is_left_out_is_named_with_who_wanted_it)
+TEST(a_bypassed_plugin_is_named_with_the_operator)
 {
 	const struct holder holder = {CONNECTED};
 	struct claim claim = a_claim(CLAIM_UNPUBLISHING);

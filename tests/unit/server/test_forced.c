@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A node whose plugin will never release it: a person may have it left out, for work that has ended, and the
- * record says so. */
+/* A node whose plugin will never release it: an operator may have it bypassed, for work that has ended, and
+ * the record says so. */
 
 #include "asks.h"
 #include "cluster.h"
@@ -75,8 +75,8 @@ struct args {
 	bool dry_run;
 };
 
-static enum status leave_out(struct fixture *f, const struct args *args,
-			     Holdfast__V1__DetachVolumeResponse **ret, struct error *err)
+static enum status force(struct fixture *f, const struct args *args, Holdfast__V1__DetachVolumeResponse **ret,
+			 struct error *err)
 {
 	Holdfast__V1__DetachVolumeRequest request = HOLDFAST__V1__DETACH_VOLUME_REQUEST__INIT;
 	char id[32], node_id[NODE_ID_MAX + 1], reason[512], attest[512], fence[512];
@@ -96,11 +96,11 @@ static enum status leave_out(struct fixture *f, const struct args *args,
 		    (ProtobufCMessage **)ret, err);
 }
 
-static void expect_left_out(struct fixture *f)
+static void expect_forced(struct fixture *f)
 {
 	struct error err;
 
-	if (leave_out(f, &(struct args){0}, NULL, &err) != STATUS_OK)
+	if (force(f, &(struct args){0}, NULL, &err) != STATUS_OK)
 		fail_msg("%s", err.msg);
 	settle(f);
 }
@@ -110,7 +110,7 @@ static void expect_refused(struct fixture *f, const struct args *args, enum stat
 	int releases = f->n1.releases;
 	struct error err;
 
-	assert_int_equal(leave_out(f, args, NULL, &err), status);
+	assert_int_equal(force(f, args, NULL, &err), status);
 	if (!strstr(err.msg, part))
 		fail_msg("'%s' lacks '%s'", err.msg, part);
 	settle(f);
@@ -158,7 +158,7 @@ TEST_FIXTURE(what_is_in_use_names_how_to_find_who_and_leaves_no_plugin_out, setu
 	assert_null(strstr(why(f), "fuser"));
 }
 
-TEST_FIXTURE(a_stuck_plugin_is_left_out_by_a_persons_word_and_the_record_reports_it, setup_csi, teardown_csi)
+TEST_FIXTURE(a_stuck_plugin_is_bypassed_by_an_operator_and_audited, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct claim claim;
@@ -167,7 +167,7 @@ TEST_FIXTURE(a_stuck_plugin_is_left_out_by_a_persons_word_and_the_record_reports
 	assert_non_null(strstr(why(f),
 			       "if plugin " CSI_PLUGIN " will never release it: holdfast volume detach db n1 "
 			       "--without-plugin REASON"));
-	expect_left_out(f);
+	expect_forced(f);
 	/* the node is notified, nothing is freed */
 	assert_string_equal(f->n1.last_release, claim_of(f, ALLOC_1).id);
 	assert_string_equal(f->n1.last_forced, BY);
@@ -195,7 +195,7 @@ TEST_FIXTURE(a_receipt_with_the_plugins_word_stays_the_stronger_evidence, setup_
 	struct claim claim;
 
 	stick(f, ALLOC_1);
-	expect_left_out(f);
+	expect_forced(f);
 	claim = claim_of(f, ALLOC_1);
 	fake_node_send_released(&f->n1, &claim);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
@@ -216,7 +216,7 @@ TEST_FIXTURE(of_a_connected_node_the_work_is_not_given_up_with_its_claim, setup_
 	UNTIL(f, state_alloc(&f->server->state, ALLOC_1)->alloc.client_status == CLIENT_COMPLETE);
 }
 
-TEST_FIXTURE(what_nobody_wanted_left_out_is_weak_evidence_all_the_same, setup_csi, teardown_csi)
+TEST_FIXTURE(a_release_forced_by_no_operator_is_weak_evidence_too, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct claim claim;
@@ -233,7 +233,7 @@ TEST_FIXTURE(what_nobody_wanted_left_out_is_weak_evidence_all_the_same, setup_cs
 	assert_non_null(strstr(claim.evidence_detail, "by nobody on record; kernel: xxx"));
 }
 
-TEST_FIXTURE(a_plugin_is_left_out_only_where_its_node_has_failed_after_the_work, setup_csi, teardown_csi)
+TEST_FIXTURE(a_plugin_is_bypassed_only_after_its_node_has_failed_to_release, setup_csi, teardown_csi)
 {
 	static const struct args any = {0};
 	struct fixture *f = *state;
@@ -261,14 +261,13 @@ TEST_FIXTURE(a_plugin_is_left_out_only_where_its_node_has_failed_after_the_work,
 	expect_refused(f, &(struct args){.reason = "\x01"}, STATUS_INVALID_ARGUMENT,
 		       "without_plugin_reason: not text");
 	reason[room] = '\0';
-	assert_int_equal(leave_out(f, &(struct args){.reason = reason, .dry_run = true}, NULL, NULL),
-			 STATUS_OK);
+	assert_int_equal(force(f, &(struct args){.reason = reason, .dry_run = true}, NULL, NULL), STATUS_OK);
 	assert_string_equal(claim_of(f, ALLOC_1).plugin_waiver, "");
 	lose(f, &f->n1);
 	expect_refused(f, &any, STATUS_FAILED_PRECONDITION, "is not connected");
 }
 
-TEST_FIXTURE(before_the_node_has_failed_no_plugin_is_left_out, setup_csi, teardown_csi)
+TEST_FIXTURE(before_the_node_has_failed_no_plugin_is_bypassed, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 
@@ -277,7 +276,7 @@ TEST_FIXTURE(before_the_node_has_failed_no_plugin_is_left_out, setup_csi, teardo
 	expect_refused(f, &(struct args){0}, STATUS_FAILED_PRECONDITION, "is given its time first");
 }
 
-TEST_FIXTURE(a_native_volume_has_no_plugin_to_leave_out, setup, teardown)
+TEST_FIXTURE(a_native_volume_has_no_plugin_to_bypass, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -294,7 +293,7 @@ TEST_FIXTURE(what_would_be_bypassed_is_named_and_a_dry_run_changes_nothing, setu
 
 	stick(f, ALLOC_1);
 	releases = f->n1.releases;
-	assert_int_equal(leave_out(f, &args, &response, NULL), STATUS_OK);
+	assert_int_equal(force(f, &args, &response, NULL), STATUS_OK);
 	assert_int_equal(response->n_claims, 1);
 	assert_non_null(strstr(response->bypassed, "allocation " ALLOC_1));
 	assert_non_null(strstr(response->bypassed, "NodeUnstageVolume"));
@@ -312,7 +311,7 @@ TEST_FIXTURE(the_word_outlives_the_server_and_the_agent, setup_csi, teardown_csi
 	int releases;
 
 	stick(f, ALLOC_1);
-	expect_left_out(f);
+	expect_forced(f);
 	restart(f);
 	connect_csi(f);
 	settle(f);

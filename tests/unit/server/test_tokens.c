@@ -520,7 +520,7 @@ TEST_FIXTURE(a_flood_of_refusals_is_cut_and_counted, setup_acl, teardown)
 	assert_int_equal(audit_head(f->server).sequence - before, recorded + 1);
 }
 
-TEST_FIXTURE(what_was_left_out_is_reported_though_nobody_is_refused_any_more, setup_acl, teardown)
+TEST_FIXTURE(suppressed_refusals_are_counted_without_a_further_one, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	struct caller_client caller;
