@@ -42,7 +42,7 @@ struct arguments {
 	const char *config_path;
 	bool is_check;
 	int log_level; /* negative: as configured */
-	int exit_code; /* negative: go on */
+	int exit_code; /* negative: continue */
 };
 
 static void parse_arguments(int argc, char **argv, struct arguments *args)

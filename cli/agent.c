@@ -267,7 +267,7 @@ static enum status show_operations(const Holdfast__V1__GetAgentStatusResponse *a
 		table_add(table, (const char *const[]){o->volume_id, o->alloc_id, o->step,
 						       age_text(o->since_ms, now_ms, age), left, tries});
 	}
-	return table_print(table, "under way", err);
+	return table_print(table, "in flight", err);
 }
 
 static void show_operation_errors(const Holdfast__V1__GetAgentStatusResponse *agent)

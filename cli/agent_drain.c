@@ -87,7 +87,7 @@ static void pause_ms(unsigned int ms)
 	(void)nanosleep(&time, NULL);
 }
 
-/* An agent that dies is started again by its unit, and goes on when it is asked again. */
+/* An agent that dies is started again by its unit, and continues when it is asked again. */
 static enum status watch_drain(struct watch *watch, struct error *err)
 {
 	uint64_t answered_us = clock_monotonic_us();
@@ -104,7 +104,7 @@ static enum status watch_drain(struct watch *watch, struct error *err)
 			break;
 		if (clock_monotonic_us() >= watch->deadline_us + END_WAIT_MS * USEC_PER_MSEC) {
 			status = error_set(err, STATUS_DEADLINE_EXCEEDED, 0,
-					   "the agent has not ended the drain in time; it goes on without "
+					   "the agent has not ended the drain in time; it continues without "
 					   "us. Next: holdfast agent status");
 			break;
 		}

@@ -72,7 +72,7 @@ struct withdrawal {
 	char *id;
 };
 
-/* By a connection of its own: a call of the other one is under way. */
+/* By a connection of its own: a call of the other one is in flight. */
 static enum status withdraw(const struct withdrawal *withdrawal, struct error *err)
 {
 	Holdfast__V1__StopAllocationRequest request = HOLDFAST__V1__STOP_ALLOCATION_REQUEST__INIT;

@@ -123,7 +123,7 @@ static void send_size(struct session *s)
 	send_frame(s, &input);
 }
 
-/* Up to ctrl-p ctrl-q, by which the command is left alone. Returns how many bytes go on. */
+/* Up to ctrl-p ctrl-q, by which the command is left alone. Returns how many bytes continue. */
 static size_t cut_at_detach(struct session *s, const uint8_t *bytes, size_t n)
 {
 	for (size_t i = 0; s->is_raw && i < n; i++) {
@@ -510,7 +510,7 @@ static const struct command commands[] = {
 	 .run = cmd_alloc_logs},
 	{.path = "alloc stats",
 	 .args = "ID [TASK]",
-	 .help = "Print what a task of an allocation uses, as it goes on",
+	 .help = "Print what a task of an allocation uses, while it runs",
 	 .example = "0192f3a0 --interval 5s",
 	 .options = OPTION_BIT(OPT_INTERVAL) | OPTION_BIT(OPT_TIMEOUT),
 	 .min_args = 1,

@@ -41,7 +41,7 @@ static void print_next_words(FILE *out, const char *start, int n)
 	}
 }
 
-/* One case per beginning of @n words that goes on. */
+/* One case per beginning of @n words that continues. */
 static void print_groups(FILE *out, int n)
 {
 	char last[WORD_MAX] = "";
@@ -125,7 +125,7 @@ static const char *argument_kind(const struct command *command, size_t k)
 {
 	enum word_kind kind = command->arg_kinds[k];
 
-	/* a list of files or ids goes on as it begins */
+	/* a list of files or ids continues as it begins */
 	if (kind == WORD_NONE && command->max_args == ANY_ARGS)
 		kind = command->arg_kinds[0];
 	return kind == WORD_NONE ? "none" : completion_kind(kind);

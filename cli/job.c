@@ -44,7 +44,7 @@ static const char *type_of(const Holdfast__V1__Job *job)
 
 static const char *update_of(const Holdfast__V1__Job *job)
 {
-	static const char *const names[] = {"under way", "done", "failed"};
+	static const char *const names[] = {"in progress", "done", "failed"};
 
 	if (job->stop && job->update_status == HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_RUNNING)
 		return "stopped";

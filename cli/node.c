@@ -155,7 +155,7 @@ static enum status watch_drain(struct drain_watch *watch, struct error *err)
 			break;
 		if (clock_monotonic_us() >= watch->deadline_us) {
 			status = error_set(err, STATUS_DEADLINE_EXCEEDED, 0,
-					   "node %s still holds %zu claims; its drain goes on without us. "
+					   "node %s still holds %zu claims; its drain continues without us. "
 					   "Next: holdfast "
 					   "node status %s",
 					   watch->node, count_held(watch->last), watch->node);
@@ -585,7 +585,7 @@ static enum status node_eligibility_show(struct call *call, const void *message,
 	(void)err;
 	print_line("node %s %s", request->id,
 		   request->eligible ? "is eligible: new allocations may be placed there"
-				     : "is ineligible: nothing new is placed there, what runs goes on");
+				     : "is ineligible: nothing new is placed there, what runs continues");
 	return STATUS_OK;
 }
 

@@ -344,7 +344,7 @@ static enum status volume_create_load(struct call *call, void *message, struct e
 	return status;
 }
 
-/* The server has stored what is asked for before the provider is: the same command goes on with it. */
+/* The server has stored what is asked for before the provider is: the same command continues with it. */
 static enum status explain_resume(const struct call *call, enum status status, const char *subject,
 				  struct error *err)
 {

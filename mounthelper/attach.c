@@ -82,7 +82,7 @@ static struct outcome verify(struct helper *h, const struct attach *attach, cons
 	return outcome_mounted(MH_OK, &now, &facts, propagations[attach->propagation].state);
 }
 
-/* Unmount what was just attached, if it is still what stands there. */
+/* Unmount what was just attached, if it is still what is mounted there. */
 static void undo(struct helper *h, struct attach *attach, const struct place *attached)
 {
 	struct place now = PLACE_INIT;
@@ -105,7 +105,7 @@ struct outcome attach_mount(struct helper *h, struct attach *attach)
 
 	assert(attach->mount_fd >= 0 && attach->dir_fd >= 0);
 	assert((attach->attributes & MOUNT_FLOOR) == MOUNT_FLOOR);
-	/* only now: a descriptor of a directory goes on naming it when something is mounted over it, and
+	/* only now: a descriptor of a directory continues naming it when something is mounted over it, and
 	 * attaching there would stack */
 	if (r == 0)
 		r = place_open(attach->dir_fd, attach->name, &target);

@@ -31,7 +31,7 @@ struct attach {
 };
 
 /** Look at the target, attach there, set the propagation again (a shared parent has just made the mount
- * shared), and read back that exactly this mount stands there with the flags and the propagation wanted. On
+ * shared), and read back that exactly this mount exists there with the flags and the propagation wanted. On
  * failure what was attached is unmounted again. Returns MH_OK with state and device filled, or what failed.
  */
 struct outcome attach_mount(struct helper *h, struct attach *attach);

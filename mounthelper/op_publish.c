@@ -94,8 +94,8 @@ static struct outcome open_staged(struct publishing *p)
 	return OUTCOME_OK;
 }
 
-/* The ticket names a source: it must be what stands there. Without a ticket the profile still must be the one
- * that staged: it decides about exec and symlinks. */
+/* The ticket names a source: it must be the existing mount. Without a ticket the profile still must be the
+ * one that staged: it decides about exec and symlinks. */
 static struct outcome check_source(const struct publishing *p)
 {
 	const struct ticket *ticket = p->admission->ticket;
@@ -183,7 +183,7 @@ static struct outcome publish_new(struct publishing *p)
 	outcome = attach_mount(p->h, &p->attach);
 	if (outcome.status == MH_OK)
 		outcome.state |= MH_STATE_PUBLISHED;
-	else if (outcome.status != MH_INTERNAL) /* then it may stand there all the same */
+	else if (outcome.status != MH_INTERNAL) /* then it may exist there all the same */
 		counts_end(p->h, p->req->volume, 1, false);
 	return outcome;
 }

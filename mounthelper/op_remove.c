@@ -58,7 +58,7 @@ static struct outcome take_away(struct removal *r, int dir_fd, const char *name)
 		r->last = place;
 	}
 	e = sys_rmdirat(dir_fd, name);
-	/* a mount stands there all the same: somebody stacked one */
+	/* a mount exists there all the same: somebody stacked one */
 	if (e == -EBUSY)
 		return outcome_stop(MH_CONFLICT, STEP_VERIFY, REASON_STACKED);
 	if (e == -ENOENT)

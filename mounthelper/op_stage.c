@@ -22,7 +22,7 @@ static bool is_of_device(const struct staging *s, const struct place *root)
 	       (s->origin.dev_major == root->dev_major && s->origin.dev_minor == root->dev_minor);
 }
 
-/* Is the mount that stands there the one that is asked for? */
+/* Is the existing mount the one that is asked for? */
 static bool is_same(const struct staging *s, const struct mount_facts *facts)
 {
 	const struct profile *profile = s->profile;

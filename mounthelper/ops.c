@@ -23,7 +23,7 @@ VOLUME_COMES_FIRST(mh_unstage);
 struct operation {
 	op_handler *run;
 	bool skips_table; /* rarely needs what the state table knows of the volume */
-	bool cleans_up;	  /* goes on without a trail */
+	bool cleans_up;	  /* continues without a trail */
 };
 
 static const struct operation operations[MH_OP_N] = {

@@ -21,7 +21,7 @@ void op_list(struct helper *h, const struct mh_list *req, struct mh_list_reply *
 /** What a tmpfs @source counts against max_tmpfs_total: whole pages; 0 for other classes. */
 uint64_t tmpfs_bytes(const struct mh_source *source);
 
-/* What the caller has to send, and whether the helper goes on. */
+/* What the caller has to send, and whether the helper continues. */
 union mh_answer {
 	struct mh_header header;
 	struct mh_reply reply;
@@ -29,5 +29,5 @@ union mh_answer {
 };
 
 /** Run one decoded request to its answer.
- * Returns REASON_NONE to go on, or why the helper must end after sending. */
+ * Returns REASON_NONE to continue, or why the helper must end after sending. */
 enum reason ops_run(struct helper *h, const union mh_request *req, union mh_answer *ret);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What goes on record, to the own log and the kernel's audit, in this order: the helper's own
+/* What is recorded, to the own log and the kernel's audit, in this order: the helper's own
  * life, and intent and result of each operation. */
 
 #include "admission.h"

@@ -60,7 +60,7 @@ static enum reason send_hello(struct helper *h)
 	return peer_socket_send(HELPER_SOCKET_FD, &hello, sizeof(hello)) < 0 ? REASON_SEND : REASON_NONE;
 }
 
-/* One request from arrival to answer. Returns REASON_NONE to go on. */
+/* One request from arrival to answer. Returns REASON_NONE to continue. */
 static enum reason serve_one(struct helper *h, uint64_t seq)
 {
 	union mh_request received = {.bytes = {0}};

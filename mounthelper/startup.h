@@ -20,10 +20,11 @@ enum { START_DEADLINE_S = 10 };
  * @detail    the path or name meant, or "" */
 _Noreturn void start_fail(enum mh_start word, int sys_errno, uint32_t number, const char *detail);
 
-/** Go on only if @ok. */
+/** Continue only if @ok. */
 void start_need(bool ok, enum mh_start word, uint32_t number, const char *detail);
 
-/** Go on only if a call of the C library did not return -1, or one of ours no negative errno. Return @r. */
+/** Continue only if a call of the C library did not return -1, or one of ours no negative errno. Return @r.
+ */
 int start_libc(int r, enum mh_start word, const char *detail);
 int start_sys(int r, enum mh_start word, const char *detail);
 

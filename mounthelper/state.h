@@ -27,7 +27,7 @@ enum {
 
 enum state_stage {
 	STATE_UNSTAGED,
-	STATE_STAGING, /* counted; what stands there is not known: PUBLISH is refused, STAGE mends it */
+	STATE_STAGING, /* counted; what exists there is not known: PUBLISH is refused, STAGE mends it */
 	STATE_STAGED,  /* profile and digest say from what */
 };
 

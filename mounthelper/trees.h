@@ -46,7 +46,7 @@ int volume_open(const struct helper *h, const char *volume, bool read_only, stru
 /** Name of the target of a csi volume for this use. */
 const char *csi_target_name(bool read_only);
 
-/** Class csi: go on from the directory of a volume at @place to the mount that the plugin made in it for
+/** Class csi: continue from the directory of a volume at @place to the mount that the plugin made in it for
  * @read_only. Returns 0; or a negative errno with @place as it was, -ENOENT when there is no mount of a
  * directory. */
 int csi_target_enter(struct place *place, bool read_only);

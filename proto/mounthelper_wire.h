@@ -57,7 +57,7 @@ enum mh_status {
 	MH_REFUSED = 2,	    /* policy, ticket or validation says no */
 	MH_NOT_FOUND = 3,   /* the volume is not staged */
 	MH_BUSY = 4,	    /* in use: files, publishes; at STEP_NONE: another instance is at it */
-	MH_CONFLICT = 5,    /* something else stands there, or the medium is mounted elsewhere */
+	MH_CONFLICT = 5,    /* something else is mounted there, or the medium is mounted elsewhere */
 	MH_LIMIT = 6,	    /* a limit of the policy is reached */
 	MH_UNAVAILABLE = 7, /* no trail, no file system type */
 	MH_KERNEL = 8,	    /* the kernel refused; errno and step say what */

@@ -60,7 +60,7 @@
 	/* refusals by policy */                                                                             \
 	X(REASON_RATE, "rate-limit",                                                                         \
 	  "more requests than ops_per_second and burst of the policy's agent block at line N allow; it "     \
-	  "goes on by itself")                                                                               \
+	  "continues by itself")                                                                             \
 	X(REASON_REFUSALS, "too-many-refusals", "too many requests were refused: see why in the trail")      \
 	X(REASON_PROPAGATION, "propagation-not-allowed",                                                     \
 	  "propagation needs shared = yes in the profile at line N of the policy, and bidirectional a "      \

@@ -3,8 +3,8 @@
 /* Operator.Watch: what changes, as it becomes durable, to whoever may read it.
  *
  * The last events are kept in memory, bounded in number and bytes, so that a watcher that was away for a
- * moment can go on from the index it has seen; one that was away for longer lists again. What an event shows
- * is what is stored (never a secret), without what reads derive. */
+ * moment can continue from the index it has seen; one that was away for longer lists again. What an event
+ * shows is what is stored (never a secret), without what reads derive. */
 
 #include "rpc/server.h"
 #include "state/objects.h"

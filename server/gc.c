@@ -55,9 +55,9 @@ STAILQ_HEAD(gc_queue, gc_run);
 
 struct gc {
 	struct server *server;
-	struct gc_queue runs; /* the first is under way */
+	struct gc_queue runs; /* the first is in flight */
 	size_t n_runs;
-	sd_event_source *slice; /* owned; NULL: no run is under way */
+	sd_event_source *slice; /* owned; NULL: no run is in flight */
 	sd_event_source *timer; /* owned; the next periodic run */
 };
 
@@ -281,7 +281,8 @@ static enum status next_slice(struct gc *gc, struct error *err)
 	int r = sd_event_add_time_relative(gc->server->event, &gc->slice, CLOCK_MONOTONIC, GC_PAUSE_US,
 					   TIMER_ACCURACY_US, on_slice, gc);
 
-	return r < 0 ? error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "go on with the collection") : STATUS_OK;
+	return r < 0 ? error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "continue with the collection")
+		     : STATUS_OK;
 }
 
 static int on_slice(sd_event_source *source, uint64_t usec, void *userdata)
@@ -316,7 +317,7 @@ static enum status start(struct gc *gc, struct rpc_call *call, uint64_t older_th
 
 	if (gc->n_runs == GC_RUNS_MAX)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-				 "%d collections wait for their turn, the most there may be; ask again later",
+				 "%d collections are queued, the most there may be; ask again later",
 				 GC_RUNS_MAX);
 	run = calloc(1, sizeof(*run));
 	if (!run)

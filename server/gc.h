@@ -20,7 +20,7 @@ enum {
 	GC_SCAN_MAX = 1000, /* objects looked at in one turn */
 	GC_SLICE_MAX = 60,  /* objects changed in one transaction, or one more; below CHANGE_OBJECTS_MAX */
 	GC_PAUSE_US = 2000, /* between two slices */
-	GC_RUNS_MAX = 16,   /* that wait for their turn */
+	GC_RUNS_MAX = 16,   /* that are queued */
 	GC_AUDIT_COUNT = 10000, /* most that a dry run counts */
 };
 

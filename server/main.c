@@ -121,7 +121,7 @@ static int usage_error(const char *message)
 	return EXIT_USAGE;
 }
 
-/* Returns -1 to go on, else the exit status. */
+/* Returns -1 to continue, else the exit status. */
 static int take_option(int opt, struct arguments *args)
 {
 	switch (opt) {
@@ -329,7 +329,7 @@ static int raise_schema(const struct config *config)
 		(void)printf("cluster %s: is at schema %" PRIu32 " already\n", config->cluster, before);
 	else
 		(void)printf("cluster %s: from schema %" PRIu32 " to %" PRIu32
-			     ": servers of the earlier version lead no more once they end\n",
+			     ": servers of the earlier version no longer lead once they end\n",
 			     config->cluster, before, config->etcd.schema);
 	return EXIT_OK;
 }

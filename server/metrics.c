@@ -69,7 +69,7 @@ static void print_nodes(const struct server *server, struct strbuf *to)
 	    "Nodes whose mount helper takes no ticket of this server, because its policy names another key.",
 	    state->n_nodes_other_key);
 	one(to, "nodes_ineligible", "gauge", "Nodes where nothing new is placed.", state->n_nodes_ineligible);
-	one(to, "nodes_draining", "gauge", "Nodes whose drain is under way.", state->n_nodes_draining);
+	one(to, "nodes_draining", "gauge", "Nodes whose drain is in progress.", state->n_nodes_draining);
 }
 
 static void print_services(const char *plugin, const char *service, uint32_t healthy, uint32_t expected,
@@ -176,10 +176,10 @@ static void print_releases(const struct server *server, struct strbuf *to)
 	one(to, "plugin_call_strays_total", "counter", "Answers of nodes that nothing waited for.",
 	    calls.strays);
 	one(to, "plugin_calls_waiting", "gauge",
-	    "Calls to CSI controllers that wait for their turn; those of a node are in its agent's status.",
+	    "Calls to CSI controllers that are queued; those of a node are in its agent's status.",
 	    calls.waiting);
 	one(to, "plugin_calls_under_way", "gauge", "Calls to CSI controllers that are not answered yet.",
-	    calls.under_way);
+	    calls.in_flight);
 }
 
 /* A moment, so that an alert compares it with the present one; none is said of what is not known. */

@@ -315,7 +315,7 @@ static enum status handle_list_members(struct server *server, struct rpc_call *c
 static const struct read_method list_members_method = {.handle = handle_list_members};
 DEFINE_READ_METHOD(operator_handle_list_members, list_members_method)
 
-/* --- who leads no more --- */
+/* --- who no longer leads --- */
 
 static int on_flushed(sd_event_source *source, uint64_t usec, void *userdata)
 {

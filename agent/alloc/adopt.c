@@ -86,7 +86,7 @@ enum adopt_action adopt_decide(const struct alloc_record *record, const struct m
 	if (!str_eq(record->boot_id, boot_id))
 		return ADOPT_REBOOTED;
 	if (record->phase == ALLOC_STOPPING)
-		return ADOPT_GO_ON;
+		return ADOPT_CONTINUE;
 	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
 		if (record->volumes[i].state != VOLUME_PUBLISHED ||
 		    volume_is_there(record, i, observed, table, ret_why))
@@ -98,5 +98,5 @@ enum adopt_action adopt_decide(const struct alloc_record *record, const struct m
 	}
 	if (is_missing)
 		return ADOPT_REMOUNT;
-	return record->phase == ALLOC_RUNNING ? ADOPT_KEEP : ADOPT_GO_ON;
+	return record->phase == ALLOC_RUNNING ? ADOPT_KEEP : ADOPT_CONTINUE;
 }

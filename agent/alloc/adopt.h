@@ -14,9 +14,9 @@
 enum adopt_action {
 	ADOPT_NOTHING,	/* finished before */
 	ADOPT_KEEP,	/* runs as journalled: nothing is claimed or mounted again */
-	ADOPT_GO_ON,	/* claiming, mounting or stopping goes on from the journalled step */
+	ADOPT_CONTINUE, /* claiming, mounting or stopping continues from the journalled step */
 	ADOPT_REMOUNT,	/* mounts are missing: they are made again, under their claims */
-	ADOPT_FAIL,	/* another one stands there, or something has worked without its mount */
+	ADOPT_FAIL,	/* another one exists there, or something has worked without its mount */
 	ADOPT_REBOOTED, /* its mounts ended with the last boot */
 	ADOPT_ACTION_N,
 };

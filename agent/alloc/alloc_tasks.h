@@ -17,7 +17,7 @@ struct alloc_tasks_events {
 	void (*on_event)(const struct alloc_event *event, void *userdata);
 	/* a task was never asked of its driver, and will not be */
 	void (*on_refused)(uint32_t task, const struct error *err, void *userdata);
-	/* one cannot go on for now and is tried again */
+	/* one cannot continue for now and is tried again */
 	void (*on_trouble)(uint32_t task, const struct error *err, void *userdata);
 };
 
@@ -36,7 +36,7 @@ struct alloc_tasks;
 enum status alloc_tasks_new(const struct alloc_tasks_options *options, struct alloc_tasks **ret,
 			    struct error *err);
 
-/** The tasks go on at their drivers. NULL is allowed, here and below where there are none. */
+/** The tasks continue at their drivers. NULL is allowed, here and below where there are none. */
 void alloc_tasks_free(struct alloc_tasks *tasks);
 
 /** Start the task, or find out whether it was started. */

@@ -174,8 +174,8 @@ static void adopt(struct alloc_runner *runner, const struct mount_snapshot *obse
 	case ADOPT_KEEP:
 		log_ctx(LOG_INFO, &ctx, "adopted with %u volumes", record->alloc.n_volumes);
 		break;
-	case ADOPT_GO_ON:
-		log_ctx(LOG_INFO, &ctx, "goes on from phase %s", alloc_phase_name(record->phase));
+	case ADOPT_CONTINUE:
+		log_ctx(LOG_INFO, &ctx, "continues from phase %s", alloc_phase_name(record->phase));
 		break;
 	case ADOPT_REMOUNT:
 		remount(runner, observed, &why);
@@ -381,7 +381,7 @@ static bool has_claim(const struct alloc_record *record, const struct claim *cla
 	return false;
 }
 
-/* This node has gone back, or was taken to be gone: its work must not go on with what may be another's. */
+/* This node has gone back, or was taken to be gone: its work must not continue with what may be another's. */
 static bool must_give_up(const struct allocs *allocs, const struct alloc_record *record,
 			 const struct claim *claim)
 {

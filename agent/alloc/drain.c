@@ -27,13 +27,13 @@ struct drain_volume {
 
 struct agent_drain {
 	struct drain_env env;
-	bool is_under_way;
+	bool is_in_progress;
 	bool is_refusing; /* new allocations */
 	bool is_server_given;
 	bool is_time_over;
 	int64_t started_ms;
 	int64_t deadline_ms;
-	struct drain_volume *volumes; /* of the drain under way */
+	struct drain_volume *volumes; /* of the drain in progress */
 	size_t n_volumes;
 	sd_event_source *look_timer;
 	sd_event_source *end_timer;
@@ -111,7 +111,7 @@ static bool put_obstacle(volume_pb *row, const struct agent_drain *drain, const 
 		(void)str_format(reason, sizeof(reason),
 				 "its allocation runs plugin %s, which other volumes still need", plugins);
 	} else if (info.step && str_eq(info.volume_id, record->alloc.volumes[volume->slot].source)) {
-		str_copy_text(reason, sizeof(reason), info.last_error[0] ? info.last_error : "under way");
+		str_copy_text(reason, sizeof(reason), info.last_error[0] ? info.last_error : "in progress");
 		if (!put_text(&row->step, info.step))
 			return false;
 	} else {
@@ -219,11 +219,11 @@ bool drain_report(const struct agent_drain *drain, drain_pb **ret)
 {
 	drain_pb *pb = NULL;
 
-	if (drain->is_under_way) /* the claims that it learns of are noted, nothing else */
+	if (drain->is_in_progress) /* the claims that it learns of are noted, nothing else */
 		pb = drain_make((struct agent_drain *)(uintptr_t)drain, DRAIN_DRAINING);
 	else if (drain->last)
 		pb = drain_copy(drain->last);
-	if (!pb && (drain->is_under_way || drain->last))
+	if (!pb && (drain->is_in_progress || drain->last))
 		return false;
 	if (pb)
 		pb->accepting = !drain->is_refusing;
@@ -357,7 +357,7 @@ static void end(struct agent_drain *drain, enum drain_state state)
 	Holdfast__V1__AgentDrain *result = drain_make(drain, state);
 	struct error err;
 
-	drain->is_under_way = false;
+	drain->is_in_progress = false;
 	wakeup_disarm(&drain->end_timer);
 	wakeup_disarm(&drain->server_timer);
 	free(drain->volumes);
@@ -398,7 +398,7 @@ static void look_now(struct agent_drain *drain)
 	};
 	enum drain_state state;
 
-	if (!drain->is_under_way)
+	if (!drain->is_in_progress)
 		return;
 	shut_down_all(drain);
 	facts.n_busy = count_busy(drain);
@@ -422,7 +422,7 @@ static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
 
 void drain_look(struct agent_drain *drain)
 {
-	if (drain->is_under_way && !drain->look_timer)
+	if (drain->is_in_progress && !drain->look_timer)
 		/* without the timer the next event, or the end, looks */
 		(void)wakeup_arm(drain->env.event, &drain->look_timer, 0, on_look, drain, NULL);
 }
@@ -490,7 +490,7 @@ static enum status begin(struct agent_drain *drain, uint64_t timeout_ms, struct 
 	/* two within a millisecond are still told apart */
 	drain->started_ms = clock_realtime_ms() + (drain->started_ms == clock_realtime_ms());
 	drain->deadline_ms = drain->started_ms + (int64_t)timeout_ms;
-	drain->is_under_way = true;
+	drain->is_in_progress = true;
 	drain->is_refusing = true;
 	drain->is_server_given = false;
 	drain->is_time_over = false;
@@ -524,7 +524,7 @@ static void cancel(struct agent_drain *drain)
 			"the drain is cancelled: new allocations are taken");
 	drain->is_refusing = false;
 	allocs_set_draining(drain->env.allocs, false);
-	if (drain->is_under_way)
+	if (drain->is_in_progress)
 		end(drain, DRAIN_CANCELLED);
 }
 
@@ -544,7 +544,7 @@ static enum status obey(struct agent_drain *drain, const Holdfast__V1__DrainAgen
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "a drain takes from 1 ms to %d s, not %u ms (timeout_ms)",
 				 DRAIN_TIMEOUT_MAX_MS / 1000, request->timeout_ms);
-	if (drain->is_under_way)
+	if (drain->is_in_progress)
 		return prolong(drain, request->timeout_ms, err);
 	return is_followed(drain, request->follows_ms) ? STATUS_OK : begin(drain, request->timeout_ms, err);
 }

@@ -39,7 +39,7 @@ struct drain_facts {
 	bool is_time_over;
 };
 
-/** Where a drain under way stands. Pure. */
+/** Where a drain in progress stands. Pure. */
 enum drain_state drain_classify(const struct drain_facts *facts);
 
 /* What a drain stands on; all borrowed. */
@@ -70,6 +70,6 @@ enum status drain_request(struct agent_drain *drain, const Holdfast__V1__DrainAg
 /** Something has ended, or the server has acknowledged something. Nothing happens inside this call. */
 void drain_look(struct agent_drain *drain);
 
-/** The drain under way, or the last one. *@ret NULL: there was none; else
+/** The drain in progress, or the last one. *@ret NULL: there was none; else
  * protobuf_c_message_free_unpacked(). False when memory is short. */
 bool drain_report(const struct agent_drain *drain, Holdfast__V1__AgentDrain **ret);

@@ -30,14 +30,14 @@ const struct ticket *release_ticket(const struct release *release);
 const char *release_alloc_id(const struct release *release);
 const char *release_volume_id(const struct release *release);
 
-/** The server wants it to go on without its plugin, from its next step on. */
+/** The server wants it to continue without its plugin, from its next step on. */
 void release_force(struct release *release, const struct claim *claim);
 
 /** Does the order to release @claim say that its plugin is not to be waited for? A person said so, or the
  * server had given the claim up without this node's word, and the plugin has failed. */
 bool release_is_without_plugin(const struct claim *claim);
 
-/** Of what is under way; false: nothing yet. */
+/** Of what is in flight; false: nothing yet. */
 bool release_info(const struct release *release, struct volume_op_info *ret);
 
 /** No callbacks. The volume manager must be freed before, the journal closed. NULL is allowed. */

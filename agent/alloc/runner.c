@@ -423,7 +423,7 @@ static int on_progress_due(sd_event_source *source, uint64_t usec, void *userdat
 
 static void arm_progress(struct alloc_runner *runner)
 {
-	/* without the timer nothing is reported, and all goes on */
+	/* without the timer nothing is reported, and all continues */
 	(void)wakeup_arm(runner->env->event, &runner->progress_timer,
 			 runner->progress_delay_ms * USEC_PER_MSEC, on_progress_due, runner, NULL);
 }
@@ -961,7 +961,7 @@ static void runner_advance(struct alloc_runner *runner)
 		runner_begin_unit_stop(runner);
 		return;
 	case ALLOC_DO_START_TASK:
-		/* before its socket stands there: it is not to be taken for the host's */
+		/* before its socket exists: it is not to be taken for the host's */
 		if (runner_expect_plugins(runner))
 			runner_begin_task(runner, next.task, true);
 		return;
@@ -1018,7 +1018,7 @@ void alloc_runner_start(struct alloc_runner *runner)
 	runner_advance(runner);
 }
 
-/* What is under way ends at its next step; a wait ends now. */
+/* What is in flight ends at its next step; a wait ends now. */
 static void interrupt(struct alloc_runner *runner)
 {
 	if (runner->op == RUNNER_MOUNT)

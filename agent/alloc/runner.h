@@ -59,7 +59,7 @@ enum status alloc_runner_new(const struct runner_env *env, struct alloc_record *
 /** Journal the record as it is, for one that is new. */
 void alloc_runner_save(struct alloc_runner *runner);
 
-/** Go on from where the record stands. There must be a mount snapshot. */
+/** Continue from where the record stands. There must be a mount snapshot. */
 void alloc_runner_start(struct alloc_runner *runner);
 
 /** Once, before alloc_runner_start(): one that ran, or was starting, before a restart of the agent still
@@ -78,7 +78,7 @@ void alloc_runner_shut_down(struct alloc_runner *runner);
 /** The server wants @claim, of this allocation, which is stopping, to be released without its plugin. */
 void alloc_runner_force(struct alloc_runner *runner, const struct claim *claim);
 
-/** It cannot go on: undo and fail. */
+/** It cannot continue: undo and fail. */
 void alloc_runner_fail(struct alloc_runner *runner, const struct error *err);
 
 /** A published volume is not mounted any more, by somebody else's doing: it is mounted again. Before

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The life of an allocation as two pure functions: what an event makes of the record, and what is to be done
- * next for a record. Nothing else decides, so a restart goes on where the journal stands. */
+ * next for a record. Nothing else decides, so a restart continues where the journal stands. */
 
 #include "alloc/record.h"
 #include "base/error.h"
@@ -99,7 +99,7 @@ struct alloc_next {
 enum alloc_event_type alloc_task_end(const struct alloc_record *record, uint32_t task,
 				     const struct error *err);
 
-/** What is to be done now, given that nothing is under way. */
+/** What is to be done now, given that nothing is in flight. */
 struct alloc_next alloc_next(const struct alloc_record *record);
 
 /** Will the helper take the ticket at @now_ms, as far as its time goes? */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Commands in tasks, their output and what they use, for people elsewhere: each is a stream to the server
- * beside one to the task's driver, and what comes on one goes on on the other as it came, as fast as that one
- * takes it. */
+ * beside one to the task's driver, and what comes on one continues on the other as it came, as fast as that
+ * one takes it. */
 
 #include "alloc/allocs.h"
 #include "base/error.h"

@@ -32,8 +32,8 @@ struct controller_calls {
 	struct volume_manager *volumes;
 	controller_reply_fn *reply;
 	void *userdata;
-	struct call_list under_way;
-	size_t n_under_way;
+	struct call_list in_flight;
+	size_t n_in_flight;
 	struct call_list refused; /* whose replies are due when the event loop runs again */
 	sd_event_source *soon;
 };
@@ -107,8 +107,8 @@ static void send_failure(const struct controller_call *call, const struct error 
 /* Off the list before its reply, which may bring the next call. */
 static void end_call(struct controller_call *call)
 {
-	TAILQ_REMOVE(&call->calls->under_way, call, link);
-	call->calls->n_under_way--;
+	TAILQ_REMOVE(&call->calls->in_flight, call, link);
+	call->calls->n_in_flight--;
 }
 
 static void on_answered(const ProtobufCMessage *response, const struct error *failure, void *userdata)
@@ -188,10 +188,10 @@ static enum status begin(struct controller_call *call, const Holdfast__V1__Plugi
 
 	if (method == CSI_METHOD_N)
 		return controller_check(pb, NULL, err);
-	if (calls->n_under_way >= CONTROLLER_CALLS_MAX)
+	if (calls->n_in_flight >= CONTROLLER_CALLS_MAX)
 		return error_set(
 			err, STATUS_RESOURCE_EXHAUSTED, 0,
-			"plugin %.128s: %s was not called: %d calls to plugins are under way on this "
+			"plugin %.128s: %s was not called: %d calls to plugins are in flight on this "
 			"node already",
 			pb->plugin_id, call_name(call), CONTROLLER_CALLS_MAX);
 	st = find_plugin(call, &client, err);
@@ -215,8 +215,8 @@ void controller_calls_take(struct controller_calls *calls, const Holdfast__V1__P
 		return;
 	}
 	if (begin(call, pb, &call->err) == STATUS_OK) {
-		TAILQ_INSERT_TAIL(&calls->under_way, call, link);
-		calls->n_under_way++;
+		TAILQ_INSERT_TAIL(&calls->in_flight, call, link);
+		calls->n_in_flight++;
 		return;
 	}
 	TAILQ_INSERT_TAIL(&calls->refused, call, link);
@@ -250,7 +250,7 @@ void controller_calls_drop(struct controller_calls *calls)
 {
 	struct controller_call *call;
 
-	TAILQ_FOREACH (call, &calls->under_way, link)
+	TAILQ_FOREACH (call, &calls->in_flight, link)
 		call->is_dropped = true;
 	drop_refused(calls);
 }
@@ -266,7 +266,7 @@ enum status controller_calls_new(sd_event *event, struct plugins *plugins, struc
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot take calls to plugins");
 	*calls = (struct controller_calls){
 		.plugins = plugins, .volumes = volumes, .reply = reply, .userdata = userdata};
-	TAILQ_INIT(&calls->under_way);
+	TAILQ_INIT(&calls->in_flight);
 	TAILQ_INIT(&calls->refused);
 	r = sd_event_add_defer(event, &calls->soon, on_soon, calls);
 	if (r >= 0)
@@ -285,8 +285,8 @@ void controller_calls_free(struct controller_calls *calls)
 
 	if (!calls)
 		return;
-	while ((call = TAILQ_FIRST(&calls->under_way))) {
-		TAILQ_REMOVE(&calls->under_way, call, link);
+	while ((call = TAILQ_FIRST(&calls->in_flight))) {
+		TAILQ_REMOVE(&calls->in_flight, call, link);
 		csi_call_cancel(call->csi); /* the volume manager is freed before it could call back */
 		call_free(call);
 	}

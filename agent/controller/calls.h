@@ -5,7 +5,7 @@
  *
  * A call to a half that is not here is answered with not_here, and nothing was called. Controller calls are
  * not repeated here: the server knows what has changed in between. The one call to the node service,
- * NodeExpandVolume, takes its turn among the operations of the volume. */
+ * NodeExpandVolume, is scheduled among the operations of the volume. */
 
 #include "base/error.h"
 #include "plugins/plugins.h"
@@ -33,5 +33,6 @@ void controller_calls_free(struct controller_calls *calls);
 /** Answered exactly once, unless controller_calls_drop() comes first. @call borrowed for the duration. */
 void controller_calls_take(struct controller_calls *calls, const Holdfast__V1__PluginCall *call);
 
-/** The session is over: nobody waits for the replies any more. The calls go on; the server will ask again. */
+/** The session is over: nobody waits for the replies any more. The calls continue; the server will ask again.
+ */
 void controller_calls_drop(struct controller_calls *calls);

@@ -75,11 +75,11 @@ struct csi_call {
 	size_t request_bytes;
 	sd_event_source *timer; /* the deadline while it waits; afterwards rpc keeps it */
 	uint64_t deadline_us;
-	int64_t since_ms;	     /* wall clock, when it got its turn */
+	int64_t since_ms;	     /* wall clock, when it was scheduled */
 	struct rpc_pending *pending; /* NULL: it waits */
 	csi_done_fn *done;
 	void *userdata;
-	TAILQ_ENTRY(csi_call) entry; /* of what waits, or of what is under way */
+	TAILQ_ENTRY(csi_call) entry; /* of what waits, or of what is in flight */
 };
 
 TAILQ_HEAD(call_list, csi_call);
@@ -92,9 +92,9 @@ struct csi_client {
 	sd_event_source *lost; /* the connection has ended, its calls too when this fires */
 	void (*on_lost)(void *userdata);
 	void *userdata;
-	sd_event_source *turn; /* gives calls their turn; never from inside a function of the header */
+	sd_event_source *turn; /* schedules calls; never from inside a function of the header */
 	struct call_list waiting;
-	struct call_list under_way; /* the longest first */
+	struct call_list in_flight; /* the longest first */
 	size_t waiting_bytes;
 	bool is_closing;
 	struct csi_client_stats stats;
@@ -151,7 +151,7 @@ enum status csi_client_new(sd_event *event, const struct csi_client_options *opt
 		.on_lost = options->on_lost,
 		.userdata = options->userdata,
 		.waiting = TAILQ_HEAD_INITIALIZER(client->waiting),
-		.under_way = TAILQ_HEAD_INITIALIZER(client->under_way),
+		.in_flight = TAILQ_HEAD_INITIALIZER(client->in_flight),
 	};
 	r = sd_event_add_defer(event, &client->turn, on_turn, client);
 	if (r >= 0)
@@ -177,7 +177,7 @@ static bool is_identity(const struct csi_call *call)
 /* May it begin now? The last places are kept for what tells of the plugin's health. */
 static bool has_room(const struct csi_client *client, const struct csi_call *call)
 {
-	return client->stats.under_way < (size_t)CSI_CALLS_MAX - (is_identity(call) ? 0 : CSI_CALLS_KEPT);
+	return client->stats.in_flight < (size_t)CSI_CALLS_MAX - (is_identity(call) ? 0 : CSI_CALLS_KEPT);
 }
 
 static struct csi_call *next_call(struct csi_client *client)
@@ -202,8 +202,8 @@ static void unlink_call(struct csi_call *call)
 
 	call->timer = sd_event_source_disable_unref(call->timer);
 	if (call->pending) {
-		TAILQ_REMOVE(&client->under_way, call, entry);
-		client->stats.under_way--;
+		TAILQ_REMOVE(&client->in_flight, call, entry);
+		client->stats.in_flight--;
 	} else {
 		TAILQ_REMOVE(&client->waiting, call, entry);
 		client->stats.waiting--;
@@ -292,12 +292,12 @@ static void on_done(enum status status, const ProtobufCMessage *response, const 
 static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct csi_call *call = userdata;
-	const struct csi_call *oldest = TAILQ_FIRST(&call->client->under_way);
+	const struct csi_call *oldest = TAILQ_FIRST(&call->client->in_flight);
 	struct error err;
 
 	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
-			"%s: not sent in time; %zu calls are under way before it, the oldest is %s",
-			csi_method_info(call->method)->name, call->client->stats.under_way,
+			"%s: not sent in time; %zu calls are in flight before it, the oldest is %s",
+			csi_method_info(call->method)->name, call->client->stats.in_flight,
 			oldest ? csi_method_info(oldest->method)->name : "gone");
 	end_unanswered(call, &err);
 	return 0;
@@ -328,8 +328,8 @@ static bool begin(struct csi_call *call)
 	TAILQ_REMOVE(&client->waiting, call, entry);
 	client->stats.waiting--;
 	client->waiting_bytes -= call->request_bytes;
-	TAILQ_INSERT_TAIL(&client->under_way, call, entry);
-	client->stats.under_way++;
+	TAILQ_INSERT_TAIL(&client->in_flight, call, entry);
+	client->stats.in_flight++;
 	log_call(call, "called", call->request, NULL);
 	return true;
 }
@@ -348,7 +348,7 @@ static int on_turn(sd_event_source *source, void *userdata)
 static enum status check_room(const struct csi_client *client, enum csi_method method, size_t bytes,
 			      struct error *err)
 {
-	const struct csi_call *oldest = TAILQ_FIRST(&client->under_way);
+	const struct csi_call *oldest = TAILQ_FIRST(&client->in_flight);
 	const char *name = csi_method_info(method)->name;
 
 	if (client->is_closing)
@@ -364,8 +364,8 @@ static enum status check_room(const struct csi_client *client, enum csi_method m
 		return STATUS_OK;
 	return error_set(
 		err, STATUS_RESOURCE_EXHAUSTED, 0,
-		"plugin %s: %s: %zu calls wait already, behind %zu that are under way, the oldest is %s",
-		client->plugin_id, name, client->stats.waiting, client->stats.under_way,
+		"plugin %s: %s: %zu calls wait already, behind %zu that are in flight, the oldest is %s",
+		client->plugin_id, name, client->stats.waiting, client->stats.in_flight,
 		oldest ? csi_method_info(oldest->method)->name : "gone");
 }
 
@@ -450,7 +450,7 @@ pid_t csi_client_peer(const struct csi_client *client)
 
 void csi_client_stats(const struct csi_client *client, struct csi_client_stats *ret)
 {
-	const struct csi_call *oldest = TAILQ_FIRST(&client->under_way);
+	const struct csi_call *oldest = TAILQ_FIRST(&client->in_flight);
 
 	*ret = client->stats;
 	if (!oldest)

@@ -3,7 +3,7 @@
 /* Calls to one CSI plugin over its unix socket. One try per call: whoever calls again decides so, by
  * csi_is_passing().
  *
- * Every call has a deadline of its own, since a plugin may never answer; at most CSI_CALLS_MAX are under way
+ * Every call has a deadline of its own, since a plugin may never answer; at most CSI_CALLS_MAX are in flight
  * at a time, the others wait in their order. Errors carry the plugin's code, and say plugin, call, volume and
  * the plugin's text, with control characters escaped and cut to size. Requests and answers are logged at
  * level debug with secrets and mount flags as [redacted]. */
@@ -18,7 +18,7 @@
 #include <systemd/sd-event.h>
 
 enum {
-	CSI_CALLS_MAX = 16,   /* under way per plugin; a plugin with a fixed pool must keep room for Probe */
+	CSI_CALLS_MAX = 16,   /* in flight per plugin; a plugin with a fixed pool must keep room for Probe */
 	CSI_CALLS_KEPT = 1,   /* of those, only for calls of the service Identity, which pass the others */
 	CSI_QUEUE_MAX = 1024, /* that wait */
 	CSI_MESSAGE_MAX = 4 << 20,	/* default of plugin_message_max: largest answer in bytes */
@@ -46,7 +46,7 @@ struct csi_client_options {
 enum status csi_client_new(sd_event *event, const struct csi_client_options *options, struct csi_client **ret,
 			   struct error *err);
 
-/** Calls under way, and those that wait, end with STATUS_UNAVAILABLE before this returns. NULL is allowed. */
+/** Calls in flight, and those that wait, end with STATUS_UNAVAILABLE before this returns. NULL is allowed. */
 void csi_client_free(struct csi_client *client);
 
 /** @response borrowed for the duration of the call, of the method's type; NULL when @err says why there is
@@ -55,7 +55,7 @@ typedef void csi_done_fn(const ProtobufCMessage *response, const struct error *e
 
 /** Make a call.
  * @request    of the method's type; not kept
- * @timeout_us from now on, waiting for its turn included; 0: the method's
+ * @timeout_us from now on, time in the queue included; 0: the method's
  * @ret        may be NULL; valid until @done ran
  * STATUS_RESOURCE_EXHAUSTED when too many wait, STATUS_INVALID_ARGUMENT for a request that is too large,
  * STATUS_UNAVAILABLE while the client is being freed; then @done does not run. */
@@ -67,11 +67,11 @@ enum status csi_call_start(struct csi_client *client, enum csi_method method, co
 void csi_call_cancel(struct csi_call *call);
 
 struct csi_client_stats {
-	size_t under_way;
+	size_t in_flight;
 	size_t waiting;
 	uint64_t calls;		 /* ever started */
 	uint64_t failed;	 /* of those, ended without a response */
-	int64_t oldest_since_ms; /* wall clock, of what is under way longest; 0: nothing is */
+	int64_t oldest_since_ms; /* wall clock, of what is in flight longest; 0: nothing is */
 	const char *oldest_name; /* its method; NULL: nothing is */
 };
 

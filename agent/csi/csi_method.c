@@ -98,7 +98,7 @@ struct verdict {
 };
 
 /* What a code means unless the method says otherwise. Where "spec" stands, it is its "Error Scheme". The
- * codes that leave a call possibly under way are those that the kubelet and the CSI sidecars take so
+ * codes that leave a call possibly in flight are those that the kubelet and the CSI sidecars take so
  * (IsFinalError): CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, RESOURCE_EXHAUSTED, ABORTED. */
 static const struct verdict by_code[STATUS_N] = {
 	[STATUS_OK] = {CSI_UNKNOWN, false}, /* no failure; asked by mistake */

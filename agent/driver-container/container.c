@@ -277,7 +277,7 @@ static json_t *words_of(const Holdfast__Driver__V1__ConfigValue *value, const js
 	return json_is_array(words) ? json_deep_copy(words) : json_array();
 }
 
-/* A plugin begins with the program that sets its umask, and goes on as any task would. */
+/* A plugin begins with the program that sets its umask, and continues as any task would. */
 static int set_plugin_program(json_t *body, const struct task_spec *spec, const json_t *image)
 {
 	json_t *entry = json_pack("[s]", UMASK_INSIDE);

@@ -357,7 +357,7 @@ enum status engine_send(struct engine *engine, const struct engine_request *requ
 	json_decref(request->body);
 	if (!call)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-				 "no room for another request to the engine: %zu are under way",
+				 "no room for another request to the engine: %zu are in flight",
 				 engine->n_calls);
 	if (!set_options(call, request, url) || !set_body(call, request) ||
 	    curl_multi_add_handle(engine->multi, call->easy) != CURLM_OK) {

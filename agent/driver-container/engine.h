@@ -22,7 +22,7 @@ struct engine_call;
 
 /** @socket path of the unix socket, borrowed. @event borrowed */
 enum status engine_new(sd_event *event, const char *socket, struct engine **ret, struct error *err);
-/** Requests under way end without `done`. NULL is allowed. */
+/** Requests in flight end without `done`. NULL is allowed. */
 void engine_free(struct engine *engine);
 
 /** @status OK for 2xx and 304; else @err says what the engine said: NOT_FOUND of 404, FAILED_PRECONDITION of
@@ -60,5 +60,5 @@ void engine_resume(struct engine_call *call);
 enum status engine_refusal(const char *socket, long code, const char *what, const char *answer, size_t n,
 			   struct error *err);
 
-/** How many requests are under way. */
+/** How many requests are in flight. */
 size_t engine_n_calls(const struct engine *engine);

@@ -38,7 +38,7 @@ static const struct option options[] = {
 struct arguments {
 	const char *config_path;
 	bool is_check;
-	int exit_code; /* negative: go on */
+	int exit_code; /* negative: continue */
 };
 
 static void parse_arguments(int argc, char **argv, struct arguments *args)

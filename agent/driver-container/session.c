@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes on for a while with one task: a command in it, its output, its statistics.
+/* What lasts for a while with one task: a command in it, its output, its statistics.
  *
  * A session holds at most STDIN_MAX bytes towards the task and CHUNK_MAX from it: it reads on when the client
  * has taken what was read before. */
@@ -61,7 +61,7 @@ struct session {
 	found_fn *found;
 	found_fn *missing; /* NULL: that there is no container is an error */
 	emit_fn *emit;
-	struct engine_call *request; /* under way, or NULL */
+	struct engine_call *request; /* in flight, or NULL */
 	struct taken taken;	     /* of an exec */
 	bool has_used;
 

@@ -976,7 +976,7 @@ void network_destroy(struct rpc_call *call, const ProtobufCMessage *request, voi
 	look(op);
 }
 
-/* At the end: the engine's answers come no more, and each waiting caller is notified. */
+/* At the end: the engine's answers no longer come, and each waiting caller is notified. */
 void task_free_all(struct driver *driver)
 {
 	struct error err;

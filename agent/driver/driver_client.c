@@ -390,7 +390,7 @@ static enum status check_room(const struct driver_client *client, const struct d
 				 client->name, name, bytes, DRIVER_MESSAGE_MAX);
 	if (client->n_calls >= DRIVER_CALLS_MAX)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-				 "driver %s: %s: %zu calls are under way, no more are made", client->name,
+				 "driver %s: %s: %zu calls are in flight, no more are made", client->name,
 				 name, client->n_calls);
 	return STATUS_OK;
 }

@@ -20,7 +20,7 @@
 
 enum {
 	DRIVER_MESSAGE_MAX = 1 << 20, /* bytes, either way */
-	DRIVER_CALLS_MAX = 1024,      /* under way to one driver: each task has one that waits for its end */
+	DRIVER_CALLS_MAX = 1024,      /* in flight to one driver: each task has one that waits for its end */
 	DRIVER_EXIT_WAIT_MS = 3000,
 };
 
@@ -66,7 +66,7 @@ struct driver_client_options {
 enum status driver_client_new(sd_event *event, const struct driver_client_options *options,
 			      struct driver_client **ret, struct error *err);
 
-/** Calls under way end with STATUS_UNAVAILABLE before this returns, as "driver shut down" if it is known to
+/** Calls in flight end with STATUS_UNAVAILABLE before this returns, as "driver shut down" if it is known to
  * be gone. NULL is allowed. */
 void driver_client_free(struct driver_client *client);
 
@@ -93,7 +93,7 @@ struct driver_request {
 	void *userdata;
 };
 
-/** Make a call. STATUS_RESOURCE_EXHAUSTED when too many are under way, STATUS_INVALID_ARGUMENT for a message
+/** Make a call. STATUS_RESOURCE_EXHAUSTED when too many are in flight, STATUS_INVALID_ARGUMENT for a message
  * that is too large, STATUS_UNAVAILABLE while the client is being freed; then @done does not run.
  * @ret may be NULL; valid until @done ran */
 enum status driver_call_start(struct driver_client *client, const struct driver_request *request,
@@ -106,7 +106,7 @@ enum status driver_call_send(struct driver_call *call, const ProtobufCMessage *m
 /** Does more wait to be sent than should? Then on_drained follows. */
 bool driver_call_is_full(const struct driver_call *call);
 
-/** Have messages of a stream wait at the driver, but for 1 MiB; or go on. */
+/** Have messages of a stream wait at the driver, but for 1 MiB; or continue. */
 void driver_call_pause(struct driver_call *call, bool is_paused);
 
 /** Nothing more is sent on the stream. */

@@ -17,7 +17,8 @@ struct driver_info {
 	const char *name;
 	bool is_healthy;    /* it answers, and says that what it drives does */
 	const char *reason; /* why not; "": it is */
-	/* As it said them last, whole: what it reports goes on untranslated. NULL: not since it appeared. */
+	/* As it said them last, whole: what it reports continues untranslated. NULL: not since it appeared.
+	 */
 	const Holdfast__Driver__V1__CapabilitiesResponse *capabilities;
 	const Holdfast__Driver__V1__ConfigSchemaResponse *schema;
 	const Holdfast__Driver__V1__FingerprintResponse *fingerprint;

@@ -28,7 +28,7 @@ struct driver_instance {
 	struct backoff retry; /* of one that does not answer */
 	struct backoff soon;  /* of one that does not stay what it is */
 	sd_event_source *timer;
-	struct driver_call *call;     /* the question under way */
+	struct driver_call *call;     /* the question in flight */
 	struct driver_call *watch;    /* Fingerprint */
 	sd_event_source *first_timer; /* until its first answer */
 	bool is_asked;		      /* for facts, whose last is that answer */
@@ -290,7 +290,7 @@ static void log_state(const struct driver_instance *instance)
 			&(struct log_ctx){.op = "driver",
 					  .driver = instance->name,
 					  .err = err->status != STATUS_OK ? err : NULL},
-			"driver %s does not answer at %s, tasks that run go on", instance->name,
+			"driver %s does not answer at %s, tasks that run continue", instance->name,
 			instance->path);
 }
 
@@ -403,7 +403,7 @@ void driver_instance_recreate(struct driver_instance *instance)
 {
 	struct error err;
 
-	/* first what is under way here, which is not to fail for its end */
+	/* first what is in flight here, which is not to fail for its end */
 	step(instance, INSTANCE_RECREATED, NULL);
 	if (open_client(instance, &err) != STATUS_OK)
 		log_ctx(LOG_ERR, &(struct log_ctx){.op = "driver", .driver = instance->name, .err = &err},

@@ -31,7 +31,7 @@ enum status driver_instance_new(sd_event *event, const char *name, const char *p
 /** Its calls end before this returns, as "driver shut down". NULL is allowed. */
 void driver_instance_free(struct driver_instance *instance);
 
-/** Its socket was bound anew: another process, which says anew what it is. Calls under way end, as "driver
+/** Its socket was bound anew: another process, which says anew what it is. Calls in flight end, as "driver
  * shut down". */
 void driver_instance_recreate(struct driver_instance *instance);
 

@@ -92,7 +92,7 @@ struct driver_task_events {
 			  void *userdata);
 	/* nothing of it is left */
 	void (*on_gone)(void *userdata);
-	/* it cannot go on for now and is tried again */
+	/* it cannot continue for now and is tried again */
 	void (*on_trouble)(const struct error *err, void *userdata);
 };
 
@@ -136,5 +136,5 @@ struct driver_task_info driver_task_info(const struct driver_task *task);
 /** The name of its driver; of a network from on_start() on. */
 const char *driver_task_driver(const struct driver_task *task);
 
-/** The task goes on at its driver. NULL is allowed. */
+/** The task continues at its driver. NULL is allowed. */
 void driver_task_free(struct driver_task *task);

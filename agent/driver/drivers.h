@@ -24,7 +24,7 @@ enum status drivers_new(sd_event *event, const struct drivers_options *options, 
 /** Look for them, from the event loop on. */
 enum status drivers_start(struct drivers *drivers, struct error *err);
 
-/** Calls under way end before this returns. NULL is allowed. */
+/** Calls in flight end before this returns. NULL is allowed. */
 void drivers_free(struct drivers *drivers);
 
 /** Write what is known of each, @max at most; returns how many. */

@@ -37,7 +37,7 @@ struct helper_call {
 	void *userdata;
 	struct helper_instance *instance; /* that does it; NULL: it waits in its lane's list */
 	sd_event_source *timer;
-	unsigned int deaths; /* instances that died with it under way */
+	unsigned int deaths; /* instances that died with it in flight */
 	int64_t sent_ms;     /* wall clock */
 };
 
@@ -47,7 +47,7 @@ struct helper_instance {
 	enum helper_lane lane; /* HELPER_NORMAL or HELPER_NFS */
 	enum worker_state state;
 	struct helper_proc *proc;
-	struct helper_call *current; /* under way */
+	struct helper_call *current; /* in flight */
 	uint64_t seq;		     /* of the last request on this connection */
 	uint64_t known_record;	     /* of the trail, when what the instance says next was asked for */
 	struct backoff backoff;
@@ -59,9 +59,9 @@ struct helper_instance {
 	pid_t pid;		/* 0: none, or not known yet */
 	bool has_failed;	/* it went down against our will and has not been ready since */
 	bool is_retiring;	/* CLOSING because another one is to take its place */
-	bool is_restart_wanted; /* to be replaced when its turn comes */
+	bool is_restart_wanted; /* to be replaced when it is scheduled */
 	struct error last_error;
-	uint16_t given_up_op; /* what was under way when it was given up; 0: nothing */
+	uint16_t given_up_op; /* what was in flight when it was given up; 0: nothing */
 	int64_t given_up_ms;
 	char given_up_volume[MH_LABEL_SIZE];
 };
@@ -92,7 +92,7 @@ struct helper_client {
 	struct call_list urgent, normal; /* what waits */
 	sd_event_source *dispatch;	 /* deferred: sends what can be sent */
 	LIST_HEAD(, abandoned) abandoned;
-	bool is_list_overlapped;     /* a change of the NFS lane was under way during a list */
+	bool is_list_overlapped;     /* a change of the NFS lane was in flight during a list */
 	sd_event_source *rate_timer; /* no change is begun until then */
 	uint64_t over_rate_us; /* monotonic: when the helper last said that its rate is used up; 0: never */
 	struct helper_info info;
@@ -709,7 +709,7 @@ static void instance_release(struct helper_instance *instance)
 	wakeup_disarm(&instance->start_timer);
 }
 
-/* Is an earlier request of the same volume under way, or does one wait before @call? */
+/* Is an earlier request of the same volume in flight, or does one wait before @call? */
 static bool is_volume_taken(struct helper_client *client, const struct helper_call *call)
 {
 	const char *volume = helper_request_volume(&call->request);
@@ -728,7 +728,7 @@ static bool is_volume_taken(struct helper_client *client, const struct helper_ca
 	return false;
 }
 
-/* One at a time, of the youngest instance, while no change is under way but for one of NFS. */
+/* One at a time, of the youngest instance, while no change is in flight but for one of NFS. */
 static struct helper_call *next_list(struct helper_client *client, const struct helper_instance *instance)
 {
 	FOREACH_INSTANCE (other, client) {
@@ -742,7 +742,7 @@ static struct helper_call *next_list(struct helper_client *client, const struct 
 	return TAILQ_FIRST(&client->urgent);
 }
 
-static bool is_list_under_way(struct helper_client *client)
+static bool is_list_in_flight(struct helper_client *client)
 {
 	FOREACH_INSTANCE (instance, client) {
 		if (instance->current && instance->current->lane == HELPER_URGENT)
@@ -757,7 +757,7 @@ static struct helper_call *next_call(struct helper_client *client, const struct 
 
 	if (instance->lane == HELPER_NORMAL && !TAILQ_EMPTY(&client->urgent))
 		return next_list(client, instance);
-	if (client->rate_timer || is_list_under_way(client))
+	if (client->rate_timer || is_list_in_flight(client))
 		return NULL;
 	TAILQ_FOREACH (call, &client->normal, entry) {
 		if (call->lane == instance->lane && !is_volume_taken(client, call))
@@ -766,7 +766,7 @@ static struct helper_call *next_call(struct helper_client *client, const struct 
 	return NULL;
 }
 
-/* Replace those that have nothing under way; of the pool one at a time, so that others serve meanwhile. */
+/* Replace those that have nothing in flight; of the pool one at a time, so that others serve meanwhile. */
 static void roll(struct helper_client *client)
 {
 	FOREACH_INSTANCE (instance, client) {
@@ -846,7 +846,7 @@ void helper_client_restart(struct helper_client *client)
 {
 	FOREACH_INSTANCE (instance, client) {
 		instance->is_restart_wanted = instance->proc && instance->state != INSTANCE_CLOSING;
-		/* what kept it from starting may be mended; without a timer it waits for its turn */
+		/* what kept it from starting may be mended; without a timer it is queued */
 		if (instance->state == INSTANCE_NONE && instance->restart_timer) {
 			backoff_reset(&instance->backoff);
 			(void)instance_start_soon(instance, NULL);

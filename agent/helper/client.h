@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The agent's side of the mount helper: a pool of instances, each with one request under way.
+/* The agent's side of the mount helper: a pool of instances, each with one request in flight.
  *
  * Requests wait in one queue, each with a deadline, and go to whichever instance of their lane is free;
  * requests of one volume are carried out in the order in which they came. When an instance dies, the request
- * under way is sent once more, before any other of its volume (every operation is idempotent); a second death
+ * in flight is sent once more, before any other of its volume (every operation is idempotent); a second death
  * fails it. An instance that does not answer in time is given up: its socket is closed and another one is
  * started, as long as there are no more than HELPER_INSTANCES_MAX of them, hanging ones included.
  *
@@ -14,7 +14,7 @@
  * NFS has an instance of its own, started on demand: a server that does not answer delays no other volume.
  *
  * A list is read as one: from the first urgent request to the last no change is begun, and the first waits
- * until those under way are done. Only a change of the NFS lane may be under way meanwhile; when it ends, the
+ * until those in flight are done. Only a change of the NFS lane may be in flight meanwhile; when it ends, the
  * list is stale. Lists are asked of the youngest instance, which knows the newest policy. */
 
 #include "base/error.h"
@@ -49,7 +49,7 @@ struct helper_client_options {
 	struct helper_launch launch; /* copied */
 	unsigned int instances;	     /* 1 to HELPER_POOL_MAX */
 	uint64_t start_timeout_us;   /* from exec or connect to HELLO */
-	uint64_t request_timeout_us; /* of a request: once in the queue, once again under way */
+	uint64_t request_timeout_us; /* of a request: once in the queue, once again in flight */
 };
 
 /* What the instance that spoke last said in HELLO, and how the pool goes. That of NFS counts only where it is
@@ -81,9 +81,9 @@ struct helper_instance_info {
 	bool is_nfs;
 	const char *state; /* "ready", "starting", "ending", "hangs", "down", "idle" (NFS, not needed yet) */
 	uint8_t launch_mode;		/* as above */
-	const char *op;			/* under way: "STAGE"; NULL: nothing */
-	char volume[MH_LABEL_SIZE];	/* of the request under way; empty: none, or of no volume */
-	int64_t since_ms;		/* wall clock, when it was sent; 0: nothing is under way */
+	const char *op;			/* in flight: "STAGE"; NULL: nothing */
+	char volume[MH_LABEL_SIZE];	/* of the request in flight; empty: none, or of no volume */
+	int64_t since_ms;		/* wall clock, when it was sent; 0: nothing is in flight */
 	uint32_t restarts;		/* of this place in the pool */
 	char last_error[ERROR_MSG_MAX]; /* empty: none since its last answered request */
 };
@@ -115,7 +115,7 @@ void helper_client_free(struct helper_client *client);
 enum status helper_client_start(struct helper_client *client, struct error *err);
 
 /** Replace the instances by new ones, which read the policy anew: one after another, each after its request
- * under way, the next only when the one before takes requests again. One that is waiting to be started
+ * in flight, the next only when the one before takes requests again. One that is waiting to be started
  * again is started now. */
 void helper_client_restart(struct helper_client *client);
 

@@ -50,7 +50,7 @@ struct mount_snapshot {
 struct mount_snapshot *mount_snapshot_new(void);
 void mount_snapshot_free(struct mount_snapshot *observed);
 
-/** Add one entry of a list of @kind, or replace what stands there. STATUS_RESOURCE_EXHAUSTED above the
+/** Add one entry of a list of @kind, or replace an existing one. STATUS_RESOURCE_EXHAUSTED above the
  * limits. */
 enum status mount_snapshot_add(struct mount_snapshot *observed, enum mh_list_kind kind,
 			       const struct mh_list_entry *entry, struct error *err);
@@ -79,9 +79,9 @@ struct mount_snapshot_load {
 	struct helper_client *client; /* borrowed */
 	mount_snapshot_done_fn *done;
 	void *userdata;
-	struct mount_snapshot *observed; /* being filled; NULL: no load is under way */
+	struct mount_snapshot *observed; /* being filled; NULL: no load is in flight */
 	enum mh_list_kind kind;		 /* being read */
-	bool is_stale; /* asked for again while under way: what was read so far does not count */
+	bool is_stale; /* asked for again while in flight: what was read so far does not count */
 };
 
 void mount_snapshot_load_init(struct mount_snapshot_load *load, struct helper_client *client,

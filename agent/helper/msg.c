@@ -369,7 +369,7 @@ static const struct outcome outcomes[MH_STATUS_N] = {
 		{STATUS_FAILED_PRECONDITION,
 		 "in use: a process has files open or its working directory there, or it is still published"},
 	[MH_CONFLICT] = {STATUS_ALREADY_EXISTS,
-			 "something else stands there, or the medium is mounted elsewhere"},
+			 "something else is mounted there, or the medium is mounted elsewhere"},
 	[MH_LIMIT] = {STATUS_RESOURCE_EXHAUSTED, "a limit of its policy is reached"},
 	[MH_UNAVAILABLE] = {STATUS_UNAVAILABLE, "the kernel lacks the file system type"},
 	[MH_KERNEL] = {STATUS_INTERNAL, "the kernel refused"},

@@ -105,8 +105,8 @@ static enum status read_once(struct list_text *list, struct error *err)
 	return STATUS_OK;
 }
 
-/* The kernel gives it in pieces, and goes on by position: with one taken away in between another one would be
- * left out. Two reads that are the same saw no such thing. */
+/* The kernel gives it in pieces, and continues by position: with one taken away in between another one would
+ * be left out. Two reads that are the same saw no such thing. */
 static enum status read_steady(struct list_text lists[static 2], struct error *err)
 {
 	enum status status = read_once(&lists[0], err);

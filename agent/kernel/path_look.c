@@ -16,7 +16,7 @@ static enum path_state state_of(int sys_errno)
 	case ENOTDIR:
 		return PATH_NOT_MOUNTED;
 	case ENOTCONN:
-	case ECONNABORTED: /* to a question that was under way when the server died */
+	case ECONNABORTED: /* to a question that was in flight when the server died */
 		return PATH_DISCONNECTED;
 	case ESTALE:
 		return PATH_STALE;

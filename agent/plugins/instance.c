@@ -29,7 +29,7 @@ struct facts_read {
 	struct node_plugin facts; /* so far */
 	bool has_controller;	  /* announced */
 	unsigned int step;
-	struct csi_call *call; /* NULL: nothing is under way */
+	struct csi_call *call; /* NULL: nothing is in flight */
 	facts_done_fn *done;
 	void *userdata;
 };
@@ -125,7 +125,7 @@ static void finish(struct facts_read *read, const struct error *err)
 	read->done(err ? NULL : &facts, err, read->userdata);
 }
 
-/* Make the next call that is wanted; after the last one there is nothing under way. */
+/* Make the next call that is wanted; after the last one there is nothing in flight. */
 static enum status go_on(struct facts_read *read, struct error *err)
 {
 	while (read->step < ARRAY_SIZE(calls) && !calls[read->step].is_wanted(read))
@@ -170,7 +170,7 @@ static enum status facts_read_start(struct facts_read *read, struct csi_client *
 	return go_on(read, err);
 }
 
-/* Harmless when nothing is under way. */
+/* Harmless when nothing is in flight. */
 static void facts_read_cancel(struct facts_read *read)
 {
 	csi_call_cancel(read->call);
@@ -445,7 +445,7 @@ void instance_recreate(struct instance *instance)
 {
 	struct error err;
 
-	/* first what is under way here, which is not to fail for its end */
+	/* first what is in flight here, which is not to fail for its end */
 	step(instance, INSTANCE_RECREATED, NULL);
 	if (open_client(instance, &err) != STATUS_OK)
 		log_ctx(LOG_ERR,

@@ -41,10 +41,10 @@ enum status instance_new(sd_event *event, const struct instance_options *options
 /** Its socket is gone: say so, and free it. */
 void instance_end(struct instance *instance);
 
-/** Calls under way end with UNAVAILABLE before this returns. Nothing is said. NULL is allowed. */
+/** Calls in flight end with UNAVAILABLE before this returns. Nothing is said. NULL is allowed. */
 void instance_free(struct instance *instance);
 
-/** Its socket was bound anew: another process, which says anew what it is. Calls under way end. */
+/** Its socket was bound anew: another process, which says anew what it is. Calls in flight end. */
 void instance_recreate(struct instance *instance);
 
 /** Perhaps it can be reached now: one that is not healthy is probed again, soon. */

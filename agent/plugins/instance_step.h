@@ -5,7 +5,7 @@
  *   dialling -> fingerprinting -> healthy <-> unhealthy -> gone
  *
  * rechecking is healthy, with a probe and new facts asked for because the connection was lost or the socket
- * was bound anew: calls go on meanwhile, since a plugin that was restarted is back at once as a rule. */
+ * was bound anew: calls continue meanwhile, since a plugin that was restarted is back at once as a rule. */
 
 #include <stdbool.h>
 
@@ -40,7 +40,7 @@ enum {
 	INSTANCE_DO_SETTLE = 1U << 5,	/* it has been healthy for a while: what was done of late is over */
 	INSTANCE_DO_TELL = 1U << 6,	/* its health has changed */
 	INSTANCE_DO_REASON = 1U << 7,	/* unhealthy as before, perhaps for another reason */
-	INSTANCE_DO_CANCEL = 1U << 8,	/* forget what is under way */
+	INSTANCE_DO_CANCEL = 1U << 8,	/* forget what is in flight */
 	INSTANCE_DO_NOTHING = 1U << 9,	/* alone, and written out: an empty cell of the table refuses */
 };
 

@@ -293,7 +293,7 @@ struct plugin_dir {
 	struct folder folders[PLUGIN_DIR_FOLDERS_MAX];
 };
 
-/* The timer is what makes anything go on: without it the next event tries again. */
+/* The timer is what makes anything continue: without it the next event tries again. */
 static void look_within(struct plugin_dir *dir, uint64_t delay_us);
 
 static void look_soon(struct plugin_dir *dir)

@@ -2,7 +2,7 @@
 #pragma once
 /* The folder of the plugins' sockets, <plugin_dir>/<plugin id>/<name>.sock, watched; or that of the drivers'.
  *
- * Whatever happens in it only says where to look again: what is reported is always what stands there, so that
+ * Whatever happens in it only says where to look again: what is reported is always what exists there, so that
  * a lost or doubled notification changes nothing. Who may bind sockets there may write names of every kind:
  * each limit costs one log line and what is above it is passed over. */
 
@@ -55,7 +55,7 @@ enum status plugin_dir_start(struct plugin_dir *dir, struct error *err);
 /** No callbacks. NULL is allowed. */
 void plugin_dir_free(struct plugin_dir *dir);
 
-/** Is it known what stands there? Else it is missing, or cannot be read. */
+/** Is it known what exists there? Else it is missing, or cannot be read. */
 bool plugin_dir_is_open(const struct plugin_dir *dir);
 
 /** Report the plugin's folder again, from the event loop, if it has one. */

@@ -357,7 +357,7 @@ static enum status expectation_check(const struct plugin_expectation *is, struct
 	return STATUS_OK;
 }
 
-/* Did it stand there before? After a restart of the agent what was stored says so, until sockets were looked
+/* Did it exist there before? After a restart of the agent what was stored says so, until sockets were looked
  * for. */
 static bool expectation_is_hosts(const struct expectation *one, const struct plugin_entry *entry)
 {
@@ -450,7 +450,7 @@ enum status plugins_expect(struct plugins *plugins, const struct plugin_expectat
 	return STATUS_OK;
 }
 
-/* The host's own goes on to serve. */
+/* The host's own continues to serve. */
 static void instance_return_to_host(struct instance *instance)
 {
 	const struct facts_wanted wanted = {0};
@@ -647,7 +647,7 @@ static void add_instance(struct plugins *plugins, struct plugin_entry *entry,
 	own(plugins, entry, socket->name, instance);
 }
 
-/* Instances whose sockets stand no more. */
+/* Instances whose sockets no longer exist. */
 static void remove_missing(struct plugin_entry *entry, const struct plugin_socket *sockets, size_t n)
 {
 	struct instance *instance;

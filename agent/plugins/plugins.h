@@ -68,7 +68,7 @@ bool plugins_lack_folder(const struct plugins *plugins);
 /** Look at the folder, and watch it. One that is not there yet is waited for. */
 enum status plugins_start(struct plugins *plugins, struct error *err);
 
-/** Calls under way end with STATUS_UNAVAILABLE, waits with STATUS_CANCELLED, before this returns. No other
+/** Calls in flight end with STATUS_UNAVAILABLE, waits with STATUS_CANCELLED, before this returns. No other
  * callbacks. NULL is allowed. */
 void plugins_free(struct plugins *plugins);
 

@@ -39,7 +39,7 @@ static Holdfast__V1__AgentPlugin *add_row(Holdfast__V1__GetAgentStatusResponse *
 
 static bool put_calls(Holdfast__V1__AgentPlugin *row, const struct csi_client_stats *calls)
 {
-	row->calls_under_way = (uint32_t)calls->under_way;
+	row->calls_under_way = (uint32_t)calls->in_flight;
 	row->calls_waiting = (uint32_t)calls->waiting;
 	row->calls = calls->calls;
 	row->calls_failed = calls->failed;

@@ -150,7 +150,7 @@ static void note(struct look *look, const struct path_seen *seen)
 	forget(look->stale, mount);
 }
 
-/* The round is over: what was not looked at is published no more. */
+/* The round is over: what was not looked at is no longer published. */
 static void end_round(struct stale *stale)
 {
 	STAILQ_HEAD(, waiter) waiters = STAILQ_HEAD_INITIALIZER(waiters);

@@ -25,7 +25,7 @@ enum status stale_new(sd_event *event, struct stale **ret, struct error *err);
 /** Who still waits is told before this returns. NULL is allowed. */
 void stale_free(struct stale *stale);
 
-/** Look at every publish of @allocs that a server stands behind, or join the looks under way.
+/** Look at every publish of @allocs that a server stands behind, or join the looks in flight.
  * @done runs once, from the event loop, at most STALE_LOOK_MS later; NULL: nobody waits
  * Returns false when there is nothing to wait for; @done does not run then. */
 bool stale_look(struct stale *stale, const struct allocs *allocs, stale_done_fn *done, void *userdata);

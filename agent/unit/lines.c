@@ -19,7 +19,7 @@ static const char *const folders[] = {
 	"/usr/lib/systemd/system",     "/lib/systemd/system",
 };
 
-/* A drop-in, by the name that decides its turn. */
+/* A drop-in, by the name that decides its place. */
 struct dropin {
 	char name[NAME_MAX + 1];
 	char path[PATH_MAX];

@@ -171,7 +171,7 @@ struct task {
 	bool is_journalling;
 	bool is_look_failed; /* last_error is about that */
 	uint32_t stop_timeout_ms;
-	enum task_call call; /* under way */
+	enum task_call call; /* in flight */
 	bool is_dirty;	     /* something was heard meanwhile */
 	bool is_soon;	     /* the timer is for the next look that was asked for */
 	sd_bus_slot *call_slot;

@@ -47,7 +47,7 @@ struct task_events {
 	void (*on_over)(const struct error *err, void *userdata);
 	/* as was wanted */
 	void (*on_stopped)(void *userdata);
-	/* it cannot go on for now and is tried again */
+	/* it cannot continue for now and is tried again */
 	void (*on_trouble)(const struct error *err, void *userdata);
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The connection to systemd over the system bus. Lost connections come back by themselves; what is under way
+/* The connection to systemd over the system bus. Lost connections come back by themselves; what is in flight
  * on one ends with an error.
  *
  * Anybody on the bus can send a signal that looks like one of systemd's, so none is believed: it is only a

@@ -3,7 +3,7 @@
 /* May a plugin be called for a volume now?
  *
  * Drivers remove their target recursively: where two mounts stand one upon the other they unmount the upper
- * one and delete through the other, which is the volume. Two come to stand there when a call was lost (the
+ * one and delete through the other, which is the volume. Two come to exist there when a call was lost (the
  * plugin died, its child mounts on) and is repeated. So:
  *   - after a lost call nothing is called for the volume before what may be left of it has ended;
  *   - whatever takes a mount away is called only where exactly one, or none, is seen;

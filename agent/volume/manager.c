@@ -45,7 +45,7 @@ static struct volume_queue *queue_get(struct volume_manager *manager, const char
 	return queue;
 }
 
-/* What waits may have its turn as soon as nothing is under way. */
+/* What is queued may be scheduled as soon as nothing is in flight. */
 static void queue_note(struct volume_manager *manager, struct volume_queue *queue)
 {
 	if (queue->is_ready || queue->current || TAILQ_EMPTY(&queue->waiting))
@@ -131,7 +131,7 @@ static int on_retry_due(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-/* Step aside, so that others of the volume have their turn, and try again later. */
+/* Step aside, so that others of the volume are scheduled, and try again later. */
 static void retry_op(struct volume_op *op)
 {
 	uint64_t delay_us = backoff_next(&op->backoff, backoff_random());
@@ -181,7 +181,7 @@ static enum status op_add(struct volume_manager *manager, const struct volume_op
 
 	if (manager->n_ops >= VOLUME_OPS_MAX)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-				 "%d volume operations are under way already", VOLUME_OPS_MAX);
+				 "%d volume operations are in flight already", VOLUME_OPS_MAX);
 	op = malloc(sizeof(*op));
 	queue = op ? queue_get(manager, init->target.wire_volume) : NULL;
 	if (!queue) {
@@ -247,13 +247,13 @@ enum status volume_manager_release(struct volume_manager *manager, const struct 
 	return op_add(manager, &init, ret, err);
 }
 
-/* Whether it waits for its turn behind something that is under way. */
+/* Whether it is queued behind something that is in flight. */
 static bool is_behind(const struct volume_op *op)
 {
 	return op->state == VOLUME_OP_IDLE && op->queue->current && op->queue->current != op;
 }
 
-/* Nothing is under way for it: it waits for its turn, for a plugin, or to make a step again. */
+/* Nothing is in flight for it: it is queued, waits for a plugin, or to make a step again. */
 static bool is_idle(const struct volume_op *op)
 {
 	return is_behind(op) || volume_op_is_pausing(op) || (volume_op_is_plugins(op->state) && !op->call);
@@ -269,7 +269,7 @@ static int on_cancel_due(sd_event_source *source, uint64_t usec, void *userdata)
 	op->next_try_ms = 0;
 	op->is_cancelled = true;
 	if (!was_idle)
-		return 0; /* its turn has come meanwhile, and ends it */
+		return 0; /* it was scheduled meanwhile, and ends it */
 	if (is_behind(op))
 		TAILQ_REMOVE(&op->queue->waiting, op, entry);
 	volume_plugin_stop(op);
@@ -282,7 +282,7 @@ void volume_op_cancel(struct volume_op *op)
 {
 	assert(op->kind == VOLUME_OP_MOUNT);
 	op->is_cancelled = true;
-	/* without a timer it ends after its step, as what is under way does */
+	/* without a timer it ends after its step, as what is in flight does */
 	if (is_idle(op))
 		(void)wakeup_arm(op->manager->event, &op->timer, 0, on_cancel_due, op, NULL);
 }
@@ -294,7 +294,7 @@ void volume_op_force(struct volume_op *op, bool is_freed)
 	op->target.is_freed = is_freed;
 }
 
-/* Before its turn has come. */
+/* Before it is scheduled. */
 static int on_expansion_late(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct volume_op *op = userdata;
@@ -344,7 +344,7 @@ enum status volume_manager_expand(struct volume_manager *manager, const char *pl
 		secret_message_unref(init.expansion);
 		return status;
 	}
-	/* without the timer it is late no earlier than its turn comes */
+	/* without the timer it is late no earlier than it is scheduled */
 	(void)wakeup_arm(manager->event, &op->timer, timeout_us, on_expansion_late, op, NULL);
 	if (ret)
 		*ret = op;

@@ -4,7 +4,7 @@
  * whole stage..unstage life, different volumes side by side.
  *
  * Nothing is sent before there is a mount snapshot. An unmount is repeated with a capped, jittered back-off
- * until it succeeds and is never forced; while it waits, others have their turn. A volume is unstaged only
+ * until it succeeds and is never forced; while it waits, others are scheduled. A volume is unstaged only
  * when nobody else uses it, asked at that moment. */
 
 #include "base/error.h"
@@ -49,7 +49,7 @@ void volume_manager_note_published(struct volume_manager *manager, const char *w
 /** No callbacks; @helper must be freed before. NULL is allowed. */
 void volume_manager_free(struct volume_manager *manager);
 
-/** Take over the mount snapshot just read; what was queued goes on. */
+/** Take over the mount snapshot just read; what was queued continues. */
 void volume_manager_set_observed(struct volume_manager *manager, struct mount_snapshot *observed);
 
 /** The mount snapshot, kept up to date; NULL before the first. */
@@ -73,10 +73,10 @@ enum status volume_manager_release(struct volume_manager *manager, const struct 
 				   volume_done_fn *done, volume_retry_fn *retry, void *userdata,
 				   struct volume_op **ret, struct error *err);
 
-/** Let the plugin grow what is on this node of a csi volume that has grown: NodeExpandVolume, in its turn
- * among the operations of the volume. One try: the server asks again.
+/** Let the plugin grow what is on this node of a csi volume that has grown: NodeExpandVolume, scheduled among
+ * the operations of the volume. One try: the server asks again.
  * @request    copied, with its secrets, which are wiped afterwards
- * @timeout_us from now on, waiting for its turn included
+ * @timeout_us from now on, time in the queue included
  * @ret        as above; may be NULL
  * @done's errors: STATUS_NOT_FOUND nothing of the volume is on this node, or the plugin says so;
  * STATUS_UNIMPLEMENTED the plugin does not announce it; STATUS_UNAVAILABLE the plugin cannot be called;
@@ -86,13 +86,13 @@ enum status volume_manager_expand(struct volume_manager *manager, const char *pl
 				  volume_expanded_fn *done, void *userdata, struct volume_op **ret,
 				  struct error *err);
 
-/** A mount is not wanted any more: it ends with STATUS_CANCELLED, at once when it waits for its turn or for a
+/** A mount is not wanted any more: it ends with STATUS_CANCELLED, at once when it is queued or for a
  * plugin, else after the step it is in, or succeeds if that was the last. Nothing is undone. */
 void volume_op_cancel(struct volume_op *op);
 
-/** Of an unmount or release of a csi volume: go on without the plugin, from the next step or try on. A call
- * that is under way is waited for until its deadline. Nothing that is used is touched by that, and what the
- * helper refuses is refused as ever.
+/** Of an unmount or release of a csi volume: continue without the plugin, from the next step or try on. A
+ * call that is in flight is waited for until its deadline. Nothing that is used is touched by that, and what
+ * the helper refuses is refused as ever.
  * @is_freed the server waits for it no longer: a failure is shown as left over */
 void volume_op_force(struct volume_op *op, bool is_freed);
 
@@ -101,7 +101,7 @@ struct volume_op_info {
 	int64_t step_since_ms; /* wall clock; of the first attempt */
 	const char *plugin_id; /* borrowed; whom the step is waiting for or calling; NULL: no plugin */
 	const char *call;      /* of that plugin; NULL: none */
-	bool is_calling;       /* the call is under way */
+	bool is_calling;       /* the call is in flight */
 	int64_t since_ms;      /* wall clock, when the operation was queued */
 	int64_t next_try_ms;   /* wall clock, 0: not waiting for another attempt */
 	int64_t gives_up_ms;   /* wall clock, of a mount that meets errors; 0: it does not */

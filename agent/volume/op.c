@@ -621,7 +621,7 @@ static enum volume_op_event staged_event(struct volume_op *op, const struct mh_r
 		op->publish_reply = *reply;
 		event = VOLUME_OP_DEVICE;
 	}
-	/* whoever called the plugin for what stands there */
+	/* whoever called the plugin for what exists there */
 	if (event != VOLUME_OP_PREPARED)
 		plugin_owned_add(&op->manager->plugin_owned, op->target.wire_volume);
 	return event;

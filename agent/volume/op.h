@@ -13,7 +13,7 @@ void volume_op_handle(struct volume_op *op, enum volume_op_event event, const st
 /** What an operation that is not wanted any more, or is too late, ends with; never STATUS_OK. */
 enum status volume_op_cancelled(const struct volume_op *op, struct error *err);
 
-/** Is nothing under way for it but a pause before the same step once more? */
+/** Is nothing in flight for it but a pause before the same step once more? */
 bool volume_op_is_pausing(const struct volume_op *op);
 
 /** What the plugin is called for in @state: "NodeStageVolume", ...; NULL: nothing. */

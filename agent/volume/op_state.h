@@ -48,7 +48,7 @@ struct volume_op {
 	struct mh_reply publish_reply;
 	struct path_probe *probe;	    /* while verifying */
 	struct plugin_wait *wait;	    /* for the plugin */
-	struct csi_call *call;		    /* under way */
+	struct csi_call *call;		    /* in flight */
 	struct plugin_process called;	    /* by the last call */
 	uint64_t called_since;		    /* when it was made, as of plugin_process_now() */
 	struct device_moment before_plugin; /* of a mount: before the first call; none: there was none */
@@ -63,7 +63,7 @@ struct volume_op {
 struct volume_queue {
 	RB_ENTRY(volume_queue) entry;
 	TAILQ_ENTRY(volume_queue) ready;
-	bool is_ready; /* among those that can begin: something waits and nothing is under way */
+	bool is_ready; /* among those that can begin: something waits and nothing is in flight */
 	char wire_volume[WIRE_VOLUME_SIZE];
 	TAILQ_HEAD(, volume_op) waiting;
 	struct volume_op *current;

@@ -2,7 +2,7 @@
 #pragma once
 /* The process of a CSI plugin, and what it leaves behind when it dies, as /proc shows it to everybody. A
  * child that does the mounting outlives a plugin that is killed alone: nothing but its own end says that it
- * mounts no more. Source: proc(5), credentials(7). */
+ * no longer mounts. Source: proc(5), credentials(7). */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -87,7 +87,7 @@ enum volume_op_action {
 	VOLUME_OP_SUCCEED,
 	VOLUME_OP_FAIL,
 	VOLUME_OP_FAIL_EMPTY, /* as FAIL: the plugin said that it had mounted something */
-	VOLUME_OP_RETRY,      /* others have their turn meanwhile */
+	VOLUME_OP_RETRY,      /* others are scheduled meanwhile */
 	VOLUME_OP_PAUSE,      /* nobody has */
 	VOLUME_OP_ACTION_N,
 };

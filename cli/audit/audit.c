@@ -425,7 +425,7 @@ static enum status classify_heads(const struct verifying *v, struct error *err)
 		return error_set(
 			err, STATUS_DATA_LOSS, 0,
 			"%s: the trail of node %s was rewound: record %" PRIu64
-			", shown to the server at %s, is not in it%s%s, and it went on. " MISSING_RECORDS,
+			", shown to the server at %s, is not in it%s%s, and it continued. " MISSING_RECORDS,
 			v->paths[v->n - 1], v->node, record, bad_time,
 			good ? "; it was last as it is here at " : "", good ? good_time : "");
 	case TRAIL_REPLACED:

@@ -112,7 +112,7 @@ struct trail_check {
 /** Take in the next line of @n bytes, NUL-terminated, without its newline. @complete: it had one. */
 void trail_check_line(struct trail_check *check, const char *line, size_t n, bool complete);
 
-/** What follows is another file, in which the chain goes on. */
+/** What follows is another file, in which the chain continues. */
 void trail_check_next_file(struct trail_check *check);
 
 /** After the last line. */

@@ -147,7 +147,7 @@ static bool is_read(const char *method)
 	return str_starts_with(method, "Get") || str_starts_with(method, "List") || str_eq(method, "Status");
 }
 
-/* How long to go on asking, after a call that has changed nothing for certain. */
+/* How long to continue asking, after a call that has changed nothing for certain. */
 static uint64_t patience_us(const struct connection *connection, const char *method, enum status status)
 {
 	if (status != STATUS_UNAVAILABLE)
@@ -202,7 +202,7 @@ enum status connection_call(struct connection *connection, const ProtobufCServic
 	return status;
 }
 
-/* What a person sees while a call is under way. */
+/* What a person sees while a call is in flight. */
 struct ticker {
 	const char *doing;
 	uint64_t started_us;
@@ -240,7 +240,7 @@ enum status connection_call_long(struct connection *connection, struct invocatio
 	return status;
 }
 
-/* A stream under way. */
+/* A stream in flight. */
 struct reader {
 	const struct connection_stream *stream;
 	bool done;

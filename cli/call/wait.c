@@ -102,7 +102,7 @@ static enum status too_late(const Holdfast__V1__GetAllocationResponse *answer, s
 		alloc->id, alloc->node_id, status_word(alloc, word), why[0] ? ": " : "", why,
 		answer->node_disconnected_ms
 			? "its node is not connected, and nothing happens before it is back"
-			: "the node goes on with it",
+			: "the node continues with it",
 		alloc->id, alloc->node_id);
 }
 

@@ -28,6 +28,6 @@ enum status value_reason(struct invocation *inv, enum option_id id, char **ret, 
 enum status value_check_whole(struct invocation *inv, const char *what, const char *given, const char *id,
 			      struct error *err);
 
-/** Ask a person to go on: "y" does. With --yes nobody is asked, and without a terminal it is needed.
+/** Ask a person to continue: "y" does. With --yes nobody is asked, and without a terminal it is needed.
  * STATUS_CANCELLED when the answer is another one. */
 enum status value_confirm(struct invocation *inv, const char *question, struct error *err);

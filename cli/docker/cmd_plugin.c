@@ -278,7 +278,7 @@ static enum status serve(struct plugin *plugin, const char *path, struct error *
 	return r < 0 ? error_set(err, status_from_errno(r), r, "wait for requests") : STATUS_OK;
 }
 
-/* What is under way is given up: every step of it can be made again. */
+/* What is in flight is given up: every step of it can be made again. */
 static void stop(struct plugin *plugin)
 {
 	while (plugin->jobs) {

@@ -93,9 +93,9 @@ static bool on_child(struct watch *watch)
 	return false;
 }
 
-/* Go on in a child, and return there. The parent stays in here: it hands SIGTERM and SIGINT on, has a child
- * that was killed by a signal followed by another one, and exits with the child's exit code, or with 1 when
- * too many were killed in a short time. In the child those signals and SIGCHLD are blocked. */
+/* Continue in a child, and return there. The parent stays in here: it hands SIGTERM and SIGINT on, has a
+ * child that was killed by a signal followed by another one, and exits with the child's exit code, or with 1
+ * when too many were killed in a short time. In the child those signals and SIGCHLD are blocked. */
 static void hold_watch(void)
 {
 	struct watch watch = {.child = 0};

@@ -53,7 +53,7 @@ enum hold_request {
 };
 
 enum hold_action {
-	HOLD_NOTHING, /* what is under way goes on */
+	HOLD_NOTHING, /* what is in flight continues */
 	HOLD_ASK,     /* the state's request, now */
 	HOLD_WATCH,   /* the state's request, answered when something has changed */
 	HOLD_RETRY,   /* the state's request, after a pause */

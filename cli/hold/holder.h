@@ -24,7 +24,7 @@ struct holder {
 
 	sd_event *event;	     /* borrowed */
 	struct rpc_client *client;   /* borrowed */
-	struct rpc_pending *pending; /* the call under way, or NULL */
+	struct rpc_pending *pending; /* the call in flight, or NULL */
 	enum hold_request asked;     /* what it asks */
 	bool is_term_due;	     /* SIGTERM came while the server was asked to run it: after the answer */
 	sd_event_source *retry;	     /* NULL: not made yet */

@@ -20,7 +20,7 @@ struct etcd_endpoints {
 	struct rpc_tls *tls; /* borrowed; NULL when all are unix sockets */
 };
 
-/* A call under way, a part of who made it; zero before the first one. */
+/* A call in flight, a part of who made it; zero before the first one. */
 struct etcd_call {
 	struct etcd_client *client;
 	struct rpc_pending *pending; /* NULL: none */
@@ -33,7 +33,7 @@ struct etcd_call {
 enum status etcd_client_new(sd_event *event, const struct etcd_endpoints *endpoints, struct etcd_client **ret,
 			    struct error *err);
 
-/** No call may be under way. NULL is allowed. */
+/** No call may be in flight. NULL is allowed. */
 void etcd_client_free(struct etcd_client *client);
 
 /** rpc_client_call() at the member that takes them now; @call must be idle, and is again before @done runs.

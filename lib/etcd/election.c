@@ -54,7 +54,7 @@ struct election {
 	sd_event_source *retry;
 	struct backoff backoff;
 	int64_t lease;	      /* 0: none */
-	uint64_t sent_us;     /* boot time, of the request for it or the keep-alive under way; 0: none is */
+	uint64_t sent_us;     /* boot time, of the request for it or the keep-alive in flight; 0: none is */
 	uint64_t deadline_us; /* boot time, when it may be over */
 	int64_t revision;     /* the key's create revision, while leading */
 	struct rpc_stream *stream;
@@ -88,7 +88,7 @@ static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 
 static void look_in(struct election *e, uint64_t delay_us)
 {
-	/* memory short: the loop cannot go on either */
+	/* memory short: the loop cannot continue either */
 	(void)timer_arm(e->event, &e->retry, delay_us, on_retry, e);
 }
 
@@ -422,7 +422,7 @@ static enum status open_stream(struct election *e, struct error *err)
 			       &events, e, &e->stream, err);
 }
 
-/* One keep-alive at a time is under way, so that an answer is known to be of the one that was sent last. */
+/* One keep-alive at a time is in flight, so that an answer is known to be of the one that was sent last. */
 static void beat(struct election *e)
 {
 	Etcdserverpb__LeaseKeepAliveRequest request = ETCDSERVERPB__LEASE_KEEP_ALIVE_REQUEST__INIT;

@@ -3,9 +3,9 @@
 /* Who leads: whoever's lease the leader's key is bound to. The key is created if it is absent, and etcd takes
  * it away with the lease.
  *
- * The lease counts from when the last keep-alive that was answered was sent, by CLOCK_BOOTTIME, which goes on
- * while the machine sleeps: never longer than etcd's own. An election ends once: what was lost is not had
- * again. Callbacks run from the loop, never inside a function of this header but election_lose(). */
+ * The lease counts from when the last keep-alive that was answered was sent, by CLOCK_BOOTTIME, which
+ * continues while the machine sleeps: never longer than etcd's own. An election ends once: what was lost is
+ * not had again. Callbacks run from the loop, never inside a function of this header but election_lose(). */
 
 #include "etcd/client.h"
 
@@ -33,7 +33,7 @@ struct election_events {
 	/* Another one leads, or yet another, since @since_ms by its clock; 0: not known. */
 	void (*on_follow)(const char *leader, int64_t since_ms, void *userdata);
 	void (*on_trouble)(const struct error *why,
-			   void *userdata); /* goes on trying; again when it changes */
+			   void *userdata); /* continues trying; again when it changes */
 	/* Nobody leads, and this one does not, as the schema is @schema. */
 	void (*on_aside)(uint32_t schema, void *userdata);
 };

@@ -57,7 +57,7 @@ static int on_prepare(sd_event_source *source, void *userdata)
 	while (n < TURNS_MAX && etcd_run(etcd, 0))
 		n++;
 	if (n == TURNS_MAX)
-		notify(etcd, 0); /* the next turn of the outer loop goes on */
+		notify(etcd, 0); /* the next turn of the outer loop continues */
 	return 0;
 }
 
@@ -186,7 +186,7 @@ static bool is_worth_another(enum status st)
 }
 
 /* Who only reads asks each member some times. */
-static bool may_go_on(const struct etcd *etcd, int n_tries)
+static bool may_continue(const struct etcd *etcd, int n_tries)
 {
 	return etcd->election ? etcd_is_leading(etcd) : n_tries < READER_TRIES;
 }
@@ -215,7 +215,7 @@ enum status etcd_ask(struct etcd *etcd, const char *method, const ProtobufCMessa
 		while (question.status == STATUS_OK && !question.is_done)
 			(void)etcd_run(etcd, UINT64_MAX);
 		n_tries++;
-		if (!is_worth_another(question.status) || !may_go_on(etcd, n_tries))
+		if (!is_worth_another(question.status) || !may_continue(etcd, n_tries))
 			break;
 		pause_for(etcd, backoff_next(&backoff, backoff_random()));
 	}

@@ -35,7 +35,7 @@ bool etcd_is_leading(const struct etcd *etcd);
  * not Holdfast's. */
 enum status kv_open_etcd(struct etcd *etcd, struct kv **ret, struct error *err);
 
-/** Say that from now on servers of @settings->schema lead, and none of an earlier one. Who leads goes on
+/** Say that from now on servers of @settings->schema lead, and none of an earlier one. Who leads continues
  * until it ends. Blocks. @ret_before what it was, the same when there was nothing to change. STATUS_NOT_FOUND
  * when no server has led yet, STATUS_FAILED_PRECONDITION when the cluster is at a newer one. */
 enum status etcd_raise_schema(const struct etcd_settings *settings, uint32_t *ret_before, struct error *err);

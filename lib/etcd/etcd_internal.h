@@ -40,7 +40,7 @@ struct etcd {
 /** One turn of the loop. Returns false when nothing happened in that time. */
 bool etcd_run(struct etcd *etcd, uint64_t timeout_us);
 
-/** This server leads no more: the store is broken, and on_lost will say so. */
+/** This server no longer leads: the store is broken, and on_lost will say so. */
 void etcd_lose(struct etcd *etcd, const struct error *why);
 
 void etcd_note_progress(struct etcd *etcd, const struct etcd_progress *progress);

@@ -36,7 +36,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 
 static void look_later(struct etcd_follower *follower)
 {
-	/* memory short: the loop cannot go on either */
+	/* memory short: the loop cannot continue either */
 	(void)timer_arm(follower->etcd->loop, &follower->timer, follower->pause_us, on_timer, follower);
 }
 

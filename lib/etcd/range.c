@@ -187,7 +187,7 @@ static bool ahead_take(struct etcd *etcd, struct ahead *ahead, struct page *page
 	return true;
 }
 
-/* Now and then what has come of the next page is taken in, so that etcd can go on. */
+/* Now and then what has come of the next page is taken in, so that etcd can continue. */
 static bool hand_out(struct etcd *etcd, const struct page *page, kv_each_fn *each, void *userdata)
 {
 	for (size_t i = 0; i < page->n; i++) {

@@ -30,5 +30,5 @@ const Etcdserverpb__KeyValue *txn_key_of(const Etcdserverpb__TxnResponse *txn, s
 
 enum { ETCD_SCHEMA_SIZE = 16 }; /* of a number as text */
 
-/** The schema of records under its key; UINT32_MAX, which no server writes: no number stands there. */
+/** The schema of records under its key; UINT32_MAX, which no server writes: no number is stored. */
 uint32_t etcd_schema_read(const Etcdserverpb__KeyValue *kv);

@@ -118,7 +118,7 @@ enum claim_event_type {
 	CLAIM_EVENT_FREE,		 /* nothing is left to do */
 	CLAIM_EVENT_FENCE_ASKED,	 /* the provider is about to be asked to cut the node off */
 	CLAIM_EVENT_DETACH_ATTESTED,	 /* detail is who says that the provider released it, and why */
-	CLAIM_EVENT_FORCED, /* detail is who says that the node goes on without the plugin, and why */
+	CLAIM_EVENT_FORCED, /* detail is who says that the node continues without the plugin, and why */
 	CLAIM_EVENT_N,
 };
 

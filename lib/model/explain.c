@@ -406,7 +406,7 @@ static void explain_forced(struct strbuf *sb, const struct claim *claim)
 			"boot of it counts, only an attestation or a fence",
 			claim->node_id);
 	if (claim->plugin_waiver[0] != '\0' && claim->state <= CLAIM_UNPUBLISHING)
-		strbuf_printf(sb, "; the node goes on without plugin %s, as an operator wants (%s)",
+		strbuf_printf(sb, "; the node continues without plugin %s, as an operator wants (%s)",
 			      claim->plugin_id, claim->plugin_waiver);
 }
 
@@ -473,7 +473,7 @@ static void write_condition(struct strbuf *sb, const struct explanation *in, enu
 	if (command == EXPLAIN_COMMAND_STOP && in->holder.is_connected)
 		strbuf_puts(sb, "to give it up: ");
 	else if (command == EXPLAIN_COMMAND_STOP)
-		strbuf_puts(sb, "if its work is not to go on when the node is back: ");
+		strbuf_puts(sb, "if its work is not to continue when the node is back: ");
 }
 
 static void write_command(struct strbuf *sb, const struct explanation *in, enum explain_command command)

@@ -48,16 +48,17 @@ enum explain_command {
 	EXPLAIN_COMMAND_AGENT,		/* see what is in the way, on the node */
 	EXPLAIN_COMMAND_PLUGIN,		/* see why there is no controller */
 	EXPLAIN_COMMAND_AGAIN,		/* ask again */
-	EXPLAIN_COMMAND_WITHOUT_PLUGIN, /* let the node go on without a plugin that will never do its part */
+	EXPLAIN_COMMAND_WITHOUT_PLUGIN, /* let the node continue without a plugin that will never do its part
+					 */
 	EXPLAIN_COMMAND_ALLOC,		/* see whose it is and what it does */
 	EXPLAIN_COMMAND_NODE,		/* see since when the node is away */
 };
 
-/* Who has to act for a claim to go on. */
+/* Who has to act for a claim to continue. */
 enum explain_actor {
 	ACTOR_NOBODY,
 	ACTOR_SERVER,
-	ACTOR_ALLOC,	      /* its work goes on: the volume is in use */
+	ACTOR_ALLOC,	      /* its work continues: the volume is in use */
 	ACTOR_NODE,	      /* and whatever it depends on: its plugin, what keeps a mount busy */
 	ACTOR_NODE_OR_PERSON, /* the node is not connected */
 	ACTOR_PERSON,
@@ -71,7 +72,7 @@ struct explanation {
 	const struct claim *claim; /* borrowed */
 	struct holder holder;
 	int64_t now_ms;
-	enum evidence missing[EVIDENCE_N]; /* any one of them lets it go on */
+	enum evidence missing[EVIDENCE_N]; /* any one of them lets it continue */
 	uint32_t n_missing;
 	char waiting_for[EXPLAIN_WHO_SIZE]; /* who has to act; empty: nobody */
 	uint64_t worst_case_ms;		    /* see explain() */

@@ -100,7 +100,7 @@ struct past_boot {
 struct drain {
 	int64_t started_ms; /* 0: none was ever asked for */
 	int64_t deadline_ms;
-	int64_t done_ms; /* 0: under way */
+	int64_t done_ms; /* 0: in flight */
 	char by[NODE_TEXT_MAX + 1];
 	char reason[NODE_TEXT_MAX + 1];
 };

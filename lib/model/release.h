@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 enum release_action {
-	RELEASE_NOTHING,      /* its work goes on, or it is freed */
+	RELEASE_NOTHING,      /* its work continues, or it is freed */
 	RELEASE_WAIT_EXPIRY,  /* a reservation that never reached its node, and is not too old */
 	RELEASE_EXPIRE,	      /* one that is: take it back */
 	RELEASE_ASK_NODE,     /* to release it */
@@ -22,7 +22,7 @@ enum release_action {
 
 struct release_facts {
 	bool node_is_connected;
-	bool is_being_granted; /* a call of the node for it is under way: it does not expire */
+	bool is_being_granted; /* a call of the node for it is in flight: it does not expire */
 	bool attaches_nothing; /* its plugin does not, as it says now: of a claim that was adopted no more is
 				  known */
 	int64_t now_ms;
@@ -32,7 +32,7 @@ struct release_facts {
 /** The next action for @claim.
  *
  * A volume is attached to a node for all its claims there together, so the last one of them to go is
- * detached: as long as another one stands (up to unpublishing), there is no detach. Of several that wait for
+ * detached: as long as another one exists (up to unpublishing), there is no detach. Of several that wait for
  * the detach, the oldest one asks for it, for all.
  * @siblings the other claims of the same volume on the same node, in any order; freed ones do not count */
 enum release_action release_decide(const struct claim *claim, const struct claim *const *siblings,

@@ -2,7 +2,7 @@
 #pragma once
 /* A log of one line of key=value per record, each carrying the SHA-256 of the line before it, so that a
  * removed or edited line shows. The file is only ever appended to; when root puts an empty one in its place
- * the chain goes on in it.
+ * the chain continues in it.
  *
  * Several processes share one file: a record is look at the end, compose, append, sync under a lock of the
  * file. */

@@ -138,7 +138,8 @@ void client_call_unlink(struct client_call *call)
 	response_head_release(&call->head);
 }
 
-/* Not on a connection that never came about, and not when the server says that it has not looked at it. */
+/* Not on a connection that was never established, and not when the server says that it has not looked at it.
+ */
 static bool may_have_begun(const struct client_call *call)
 {
 	return call->conn->up && !call->head.has_changed_nothing &&

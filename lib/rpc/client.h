@@ -21,7 +21,7 @@
 #include <systemd/sd-event.h>
 
 struct rpc_client;
-struct rpc_pending; /* one unary call under way */
+struct rpc_pending; /* one unary call in flight */
 struct rpc_stream;  /* one bidirectional stream */
 
 struct rpc_endpoint {
@@ -46,11 +46,11 @@ struct rpc_endpoint {
 enum status rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint, struct rpc_client **ret,
 			   struct error *err);
 
-/** Close the connection. Calls under way end with CANCELLED before this returns: the one exception to
+/** Close the connection. Calls in flight end with CANCELLED before this returns: the one exception to
  * "callbacks never run inside". NULL is allowed. */
 void rpc_client_free(struct rpc_client *client);
 
-/** The next call goes to the next server, if there are several; those under way go on where they are. */
+/** The next call goes to the next server, if there are several; those in flight continue where they are. */
 void rpc_client_move_on(struct rpc_client *client);
 
 /** "HOST:PORT" of the server that takes new calls; NULL: there is no connection. Valid until the next call of
@@ -145,7 +145,7 @@ enum status rpc_stream_send(struct rpc_stream *stream, const ProtobufCMessage *m
 /** Nothing more is sent; what the server sends still comes. */
 void rpc_stream_half_close(struct rpc_stream *stream);
 
-/** Have messages wait, at most 1 MiB of them here and the rest at the server; or go on. The end that the
+/** Have messages wait, at most 1 MiB of them here and the rest at the server; or continue. The end that the
  * server has made waits behind them, any other does not. */
 void rpc_stream_pause(struct rpc_stream *stream, bool is_paused);
 

@@ -132,7 +132,7 @@ enum status dial_unix(sd_event *event, const char *path, dial_done_fn *done, voi
 	return st;
 }
 
-/* The attempt that is under way failed with @r: that comes behind what is known of those before. */
+/* The attempt that is in flight failed with @r: that comes behind what is known of those before. */
 static void add_failure(struct dial *dial, int r)
 {
 	char host[NI_MAXHOST] = "an address";

@@ -371,8 +371,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	return 0;
 }
 
-/* The server takes no more: what has not been sent never will be, though nghttp2 would wait for a free stream
- * before it said so. */
+/* The server takes no further requests: what has not been sent never will be, though nghttp2 would wait for a
+ * free stream before it said so. */
 static void refuse_unsent(struct h2 *h2, int32_t last_stream_id)
 {
 	struct h2_stream *stream;

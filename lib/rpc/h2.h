@@ -147,7 +147,7 @@ bool h2_stream_is_full(struct h2_stream *stream, size_t high);
 /** What has come is not enough for a message: the peer may send as much again as a window has. */
 void h2_stream_want_more(struct h2_stream *stream);
 
-/** Let the peer send no more than its window, or as much as it wants again. Other streams go on. */
+/** Let the peer send no more than its window, or as much as it wants again. Other streams continue. */
 void h2_stream_pause(struct h2_stream *stream, bool is_paused);
 
 /** Drop @n bytes of stream->in. */

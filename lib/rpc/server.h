@@ -147,8 +147,8 @@ enum status rpc_call_send(struct rpc_call *call, const ProtobufCMessage *message
 /* Bytes that wait for a slow reader, from which on whoever hands messages on pauses where they come from. */
 enum { RPC_UNSENT_HIGH = 256 * 1024 };
 
-/** Have the messages of a stream wait, at most 1 MiB of them here and the rest at the client; or go on. The
- * end of what the client sends waits behind them, on_closed does not. */
+/** Have the messages of a stream wait, at most 1 MiB of them here and the rest at the client; or continue.
+ * The end of what the client sends waits behind them, on_closed does not. */
 void rpc_call_pause(struct rpc_call *call, bool is_paused);
 
 /** Is more than RPC_UNSENT_HIGH waiting to be sent, or anything while the streams of its connection together

@@ -38,7 +38,7 @@ static bool is_connected(const struct rpc_call *call)
 
 const struct rpc_method rpc_relay_later = {.name = "later"};
 
-static void wait_no_more(struct rpc_call *call)
+static void stop_waiting(struct rpc_call *call)
 {
 	/* without a server there is no list either */
 	if (call->is_waiting && call->conn->server)
@@ -48,7 +48,7 @@ static void wait_no_more(struct rpc_call *call)
 
 static void call_free(struct rpc_call *call)
 {
-	wait_no_more(call);
+	stop_waiting(call);
 	disconnect(call);
 	(void)sd_event_source_disable_unref(call->deadline);
 	server_conn_unref(call->conn);
@@ -111,7 +111,7 @@ static void reject(struct rpc_call *call, int http, const struct error *err)
 	call->state = CALL_ENDED;
 }
 
-/* The handler is told no more and holds the call no more. */
+/* The handler is no longer notified and no longer holds the call. */
 static void leave_handler(struct rpc_call *call, enum call_state state)
 {
 	if (call->method->stream)
@@ -325,7 +325,7 @@ static enum status admit(struct rpc_call *call, int *ret_http, struct error *err
 			       call->head.path);
 	if (st == STATUS_OK && call->conn->n_held >= max)
 		st = error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-			       "%zu calls of this connection are under way already", max);
+			       "%zu calls of this connection are in flight already", max);
 	if (st == STATUS_OK)
 		st = take_caller(call, err);
 	if (st == STATUS_OK)
@@ -379,7 +379,7 @@ void rpc_server_retry(struct rpc_server *server, size_t max)
 	struct rpc_call *call;
 
 	for (; max > 0 && (call = TAILQ_FIRST(&server->waiting)) != NULL; max--) {
-		wait_no_more(call);
+		stop_waiting(call);
 		h2_stream_wake(&call->stream);
 	}
 }

@@ -66,7 +66,7 @@ struct rpc_server {
 	struct peer_count_tree holders; /* for whom requests and answers are held */
 	size_t held_bytes;		/* of all of them */
 	struct server_conn *cut;	/* it is being closed because of them; NULL: none */
-	rpc_gate_fn *gate;		/* NULL: every call goes on */
+	rpc_gate_fn *gate;		/* NULL: every call continues */
 	rpc_vouching_fn *vouching;	/* NULL: nobody may make calls for others */
 	rpc_relay_fn *relay;		/* NULL: no call goes elsewhere */
 	void *relay_userdata;

@@ -60,7 +60,7 @@ struct rpc_server_limits {
 			      * uid are taken above `connections` as well */
 };
 
-/** May the call go on to @method? What it returns as an error is the answer.
+/** May the call continue to @method? What it returns as an error is the answer.
  * @service its short name, "Volumes"
  * @request NULL of a stream: asked before its first message */
 typedef enum status rpc_gate_fn(struct rpc_call *call, const char *service, const struct rpc_method *method,
@@ -70,8 +70,9 @@ typedef enum status rpc_gate_fn(struct rpc_call *call, const char *service, cons
  * a refused peer. */
 typedef enum status rpc_vouching_fn(const struct rpc_peer *peer, void *userdata, struct error *err);
 
-/** The row whose functions take the call instead of @method's, without the gate being asked; NULL: it goes on
- * to @method. Of a stream also &rpc_relay_later: it waits, not accepted, and is asked about again. */
+/** The row whose functions take the call instead of @method's, without the gate being asked; NULL: it
+ * continues to @method. Of a stream also &rpc_relay_later: it waits, not accepted, and is asked about again.
+ */
 typedef const struct rpc_method *rpc_relay_fn(const struct rpc_call *call, const struct rpc_method *method,
 					      void *userdata);
 

@@ -30,7 +30,7 @@ enum transport_state {
 	TRANSPORT_REPORTED, /* on_down has run */
 };
 
-/* Reading goes on no longer in one turn: many small requests take more than their bytes. */
+/* Reading continues no longer in one turn: many small requests take more than their bytes. */
 static const uint64_t RECEIVE_US = 1 * USEC_PER_MSEC;
 
 struct transport {

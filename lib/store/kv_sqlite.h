@@ -4,7 +4,7 @@
  *
  * Two threads. The writer has a connection between kv_sqlite_begin() and kv_sqlite_commit() or _rollback();
  * who else uses that one waits for the lock that the writer holds in between. Ranges have a connection of
- * their own: they see what was committed last, and neither wait for the commit under way nor hold it up. */
+ * their own: they see what was committed last, and neither wait for the commit in flight nor hold it up. */
 
 #include "store/kv.h"
 #include "store/kv_marks.h"

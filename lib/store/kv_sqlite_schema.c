@@ -15,7 +15,7 @@ static const char tables[] =
 /* [n] leads from schema n to the next. */
 static const char *const steps[KV_SQLITE_SCHEMA] = {
 	[1] = "ALTER TABLE kv ADD COLUMN text TEXT;",
-	/* The views go on meaning kv, whichever that is. */
+	/* The views still mean kv, whichever that is. */
 	[2] = "PRAGMA legacy_alter_table=ON; ALTER TABLE kv RENAME TO kv_2; PRAGMA legacy_alter_table=OFF;" //
 	KV_SQLITE_TABLE_KV_3 ";"
 	      "INSERT INTO kv(key, value, create_revision, mod_revision, text)"

@@ -96,7 +96,7 @@ struct kv_marks {
 	const char *paths[KV_MARKS_MAX]; /* the first one lies beside the store; NULL: none */
 	const char *store_id;		 /* "": it has none */
 	uint64_t epoch;
-	uint64_t nodes; /* that the store knows of; goes on with kv_note_nodes() */
+	uint64_t nodes; /* that the store knows of; continues with kv_note_nodes() */
 };
 
 /* What the marks say of the store as it was opened. */

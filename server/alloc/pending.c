@@ -489,7 +489,7 @@ const char *pending_text(struct server *server, const struct alloc *alloc,
 	const char *volume_id = NULL;
 	const struct alloc_entry *before = claim ? NULL : find_before(server, alloc, &volume_id);
 	struct alloc copy = *alloc;
-	struct error err = {.msg = "its turn is now"};
+	struct error err = {.msg = "it is scheduled now"};
 
 	if (claim) {
 		claim_text(server, claim, ret);

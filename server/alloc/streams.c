@@ -61,7 +61,7 @@ static void stream_free(struct task_stream *stream)
 	free(stream);
 }
 
-/* How a command ended goes on record; its bytes do not. */
+/* How a command ended is recorded; its bytes do not. */
 static void record_end(const struct task_stream *stream, const struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
@@ -643,7 +643,7 @@ static void lose_node(struct task_stream *stream)
 {
 	struct error err;
 
-	(void)error_set(&err, STATUS_UNAVAILABLE, 0, "node %s was lost: what was begun there may go on",
+	(void)error_set(&err, STATUS_UNAVAILABLE, 0, "node %s was lost: what was begun there may continue",
 			stream->node_id);
 	end(stream, &err);
 }

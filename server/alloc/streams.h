@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Commands in tasks, their output and what they use: a caller's stream is joined with one that the task's
- * node opens for it, and what comes on one goes on on the other as it came, as fast as that one takes it. */
+ * node opens for it, and what comes on one continues on the other as it came, as fast as that one takes it.
+ */
 
 #include "rpc/server.h"
 

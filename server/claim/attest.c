@@ -47,7 +47,7 @@ struct word {
 	const struct rpc_call *call; /* NULL: given before, applied now */
 	const char *what;	     /* "Nodes.Attest" */
 	struct node_entry *node;
-	bool is_lasting;    /* work that goes on is not meant now, but when it has ended */
+	bool is_lasting;    /* work that continues is not meant now, but when it has ended */
 	bool is_for_absent; /* nobody vouches for a node that is connected, whatever it does */
 	const char *field;  /* that the reason came in */
 	const char *reason;
@@ -70,7 +70,8 @@ static enum status name_word(struct word *word, struct error *err)
 	return attest_detail(word->server, word->call, word->field, word->reason, word->detail, err);
 }
 
-/* A claim that is being released waits for evidence; one whose work may go on is not given away by word. */
+/* A claim that is being released waits for evidence; one whose work may continue is not given away by word.
+ */
 static enum status check_node_part(const struct word *word, const struct claim *claim, struct error *err)
 {
 	const struct alloc_entry *alloc = state_alloc(&word->server->state, claim->allocation_id);

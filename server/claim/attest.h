@@ -2,7 +2,7 @@
 #pragma once
 /* An operator's word that a node has released volumes: weaker than any other evidence, and shown so. Of a
  * volume that all claims on the node have released, the word is that the provider has, too: it is taken when
- * the controller's detach has failed, for good maybe because the plugin is gone, and goes on record beside
+ * the controller's detach has failed, for good maybe because the plugin is gone, and is recorded beside
  * the evidence about the node.
  *
  * It is given for named volumes of one node in the boot it is in now, with a reason, and is kept as a record:

@@ -20,7 +20,7 @@ enum status claims_step(struct change *change, const struct claim_entry *entry,
 enum status claims_take_from_node(struct change *change, const struct claim_entry *entry,
 				  const struct claim_event *evidence, const char *why, struct error *err);
 
-/** May the claim's allocation go on: it is known, has not ended and was not told to? */
+/** May the claim's allocation continue: it is known, has not ended and was not told to? */
 bool claims_may_run(struct server *server, const struct claim *claim);
 
 /** The allocation has ended: every live claim of it is to be released. */

@@ -95,7 +95,7 @@ static enum status refuse(enum fence_verdict verdict, const struct volume_entry 
 	case FENCE_WORK_GOES_ON:
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
-			"allocation %s on node %s may go on with volume %s, and would lose it; stop it "
+			"allocation %s on node %s may continue with volume %s, and would lose it; stop it "
 			"first: holdfast alloc stop %s",
 			claim->allocation_id, node->id, volume->id, claim->allocation_id);
 	case FENCE_NOT_ATTACHED:
@@ -231,7 +231,7 @@ static enum status release_all(struct server *server, const struct fence *fence,
 
 /* --- the call --- */
 
-/* Still, when it is its turn? The claims are what they were checked to be, but the node may be back. */
+/* Still, when it is scheduled? The claims are what they were checked to be, but the node may be back. */
 static bool is_fence_wanted(struct server *server, void *userdata)
 {
 	const struct fence *fence = userdata;

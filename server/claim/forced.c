@@ -49,11 +49,12 @@ static enum status check_claims(struct server *server, const struct node_entry *
 		if (!is_meant(entry, node->id))
 			continue;
 		if (entry->claim.state < CLAIM_UNPUBLISHING && claims_may_run(server, &entry->claim))
-			return error_set(
-				err, STATUS_FAILED_PRECONDITION, 0,
-				"allocation %s on node %s may go on with volume %s; stop it first: holdfast "
-				"alloc stop %s",
-				entry->claim.allocation_id, node->id, volume->id, entry->claim.allocation_id);
+			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+					 "allocation %s on node %s may continue with volume %s; stop it "
+					 "first: holdfast "
+					 "alloc stop %s",
+					 entry->claim.allocation_id, node->id, volume->id,
+					 entry->claim.allocation_id);
 		n++;
 		has_failed = has_failed || (entry->claim.attempts > 0 && entry->claim.sent_to_node);
 	}

@@ -5,7 +5,7 @@
  * Meanwhile the volume may be another node's.
  *
  * Such a claim is live again, as one whose work has ended: the node is ordered to release it, and nothing of
- * the volume is granted before there is evidence anew. What it was freed by before counts no more.
+ * the volume is granted before there is evidence anew. What it was freed by before no longer counts.
  *
  * Two live claims of which only one may be are kept both, too: a restored store has one, and the node that
  * was granted the volume after the backup has reported the other. Which of them is mounted, only people can

@@ -356,7 +356,7 @@ void release_drive(struct server *server, struct claim_entry *entry)
 	enum release_action action = release_next(server, entry);
 
 	if (controllers_have_stopped(server))
-		return; /* the next run goes on from what is stored */
+		return; /* the next run continues from what is stored */
 	entry->server = server;
 	if (entry->work.state != entry->claim.state) {
 		try_at_once(entry);

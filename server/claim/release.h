@@ -3,7 +3,7 @@
 /* Releasing claims without being asked: what release_decide() of lib/model says is done, as soon as
  * something has happened. Each claim has its own tries and delays, so a stuck one holds up no other; what
  * several of one volume on one node have in common, the detach, is asked for once. Everything follows from
- * the stored states, so a restart goes on where it was. */
+ * the stored states, so a restart continues where it was. */
 
 #include "base/error.h"
 #include "model/release.h"
@@ -41,7 +41,7 @@ struct release_stats {
 	struct release_waits waits; /* of the last sweep that came to its end */
 };
 
-/** Do what is next for the claim, unless that is under way or waits for its time. */
+/** Do what is next for the claim, unless that is in flight or waits for its time. */
 void release_drive(struct server *server, struct claim_entry *entry);
 
 /** A change_done_fn: the claim whose id @userdata is, owned, is freed by an operator's word. */

@@ -39,7 +39,7 @@ enum status forward_new(sd_event *event, struct rpc_server *server, struct rpc_t
 /** Begin to hand on what @lead, borrowed, says is another's; lead_watch() is this one's from now on. */
 void forward_follow(struct forward *forward, struct lead *lead);
 
-/** After rpc_server_free(): calls under way are answered. NULL is allowed. */
+/** After rpc_server_free(): calls in flight are answered. NULL is allowed. */
 void forward_free(struct forward *forward);
 
 /** For rpc_server_set_relay(), with the struct forward. */

@@ -86,7 +86,7 @@ static void on_follow(const char *leader, int64_t since_ms, void *userdata)
 	str_copy_text(lead->view.address, sizeof(lead->view.address), blank ? blank + 1 : "");
 	has_its_name = str_eq(lead->view.name, lead->name);
 	has_its_address = str_eq(lead->view.address, lead->address);
-	/* who led at this address before is no more, as this server is there */
+	/* who led at this address before no longer runs, as this server is there */
 	lead->view.is_known = !has_its_name || !has_its_address;
 	log_leader(lead);
 	if (has_its_name && !has_its_address)

@@ -172,7 +172,7 @@ static int on_beat(sd_event_source *source, uint64_t usec, void *userdata)
 
 	(void)source;
 	(void)usec;
-	/* memory short: the loop cannot go on either */
+	/* memory short: the loop cannot continue either */
 	(void)timer_arm(m->event, &m->beat, m->lease_us / BEAT_PART, on_beat, m);
 	if (m->lease != 0)
 		keep_alive(m);

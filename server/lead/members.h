@@ -48,7 +48,7 @@ struct members_view {
 enum status members_new(sd_event *event, const struct lead_settings *settings, struct rpc_tls *tls,
 			const char *name, const char *address, struct members **ret, struct error *err);
 
-/** Looks under way end with STATUS_UNAVAILABLE. The key stays for the rest of its lease. NULL is allowed. */
+/** Looks in flight end with STATUS_UNAVAILABLE. The key stays for the rest of its lease. NULL is allowed. */
 void members_free(struct members *members);
 
 /** @view is borrowed and NULL when @err says why there is none. */

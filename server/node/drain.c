@@ -90,7 +90,7 @@ static void on_slice_durable(struct server *server, void *userdata)
 		if (alloc && node->session && !alloc_is_client_terminal(&alloc->alloc))
 			session_stop_alloc(node->session, slice->ids[i]);
 	}
-	drain_go_on(server, node);
+	drain_continue(server, node);
 }
 
 static bool is_to_stop(const struct node_entry *node, const struct alloc_entry *alloc, bool plugins_too)
@@ -141,7 +141,7 @@ static enum status finish(struct server *server, struct node_entry *entry, struc
 	return change_commit(server, &change, NULL, NULL, err);
 }
 
-void drain_go_on(struct server *server, struct node_entry *node)
+void drain_continue(struct server *server, struct node_entry *node)
 {
 	enum status st;
 	struct error err;
@@ -152,7 +152,7 @@ void drain_go_on(struct server *server, struct node_entry *node)
 							   : stop_slice(server, node, &err);
 	if (st != STATUS_OK) /* the next event of the node, or the operator's next look, tries again */
 		log_ctx(LOG_ERR, &(struct log_ctx){.node = node->id, .op = "drain", .err = &err},
-			"the drain does not go on");
+			"the drain does not continue");
 }
 
 static void note_object(struct server *server, enum object_kind kind, const void *value)
@@ -166,7 +166,7 @@ static void note_object(struct server *server, enum object_kind kind, const void
 		return;
 	/* while many still work there is nothing to find out, unless one of them is new */
 	if (node->n_live_allocs <= NODE_PLUGINS_MAX || (alloc && alloc->desired_status == DESIRED_RUN))
-		drain_go_on(server, node);
+		drain_continue(server, node);
 }
 
 void drain_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision)
@@ -237,7 +237,7 @@ static void on_drain_durable(struct server *server, void *userdata)
 		rpc_call_fail(waiting->call, &err);
 		return;
 	}
-	drain_go_on(server, node);
+	drain_continue(server, node);
 	response = calloc(1, sizeof(*response));
 	if (response) {
 		holdfast__v1__drain_node_response__init(response);
@@ -272,8 +272,8 @@ static void cancel(const char *who, struct node *node)
 		       "a drain was cancelled by %.80s", who);
 }
 
-/* Nothing is to be done twice: a drain under way, or one that is done while nothing new has come, is left as
- * it is. */
+/* Nothing is to be done twice: a drain in progress, or one that is done while nothing new has come, is left
+ * as it is. */
 static bool change_node(const Holdfast__V1__DrainNodeRequest *request, const char *who,
 			const struct node_entry *entry, struct node *node)
 {

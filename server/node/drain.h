@@ -16,8 +16,8 @@ struct server;
 /** Nodes.Drain. Repeated calls show how far it is. */
 void drain_handle(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 
-/** Do what can be done now for the drain of @node, if there is one under way. */
-void drain_go_on(struct server *server, struct node_entry *node);
+/** Do what can be done now for the drain of @node, if there is one in flight. */
+void drain_continue(struct server *server, struct node_entry *node);
 
-/** Objects have become durable: a drain may go on because of them. See struct change_observer. */
+/** Objects have become durable: a drain may continue because of them. See struct change_observer. */
 void drain_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision);

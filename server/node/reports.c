@@ -514,7 +514,7 @@ static void note_other_machine(const struct session *session, const struct node_
 }
 
 /* A boot of another machine proves nothing about the first one, which may still write: a clone of its disk,
- * or its certificate on two machines. Who shows no machine may go on with the boot that is known. */
+ * or its certificate on two machines. Who shows no machine may continue with the boot that is known. */
 static enum status check_machine(const struct session *session, const struct node_entry *entry,
 				 const Holdfast__V1__SessionHello *hello, struct error *err)
 {
@@ -730,7 +730,7 @@ static enum status begin(struct session *session, const Holdfast__V1__SessionHel
 		rpc_call_peer(session->call)->address, session->boot_id, rebooted ? " (a new one)" : "");
 	if (!session->is_report_due) /* else what is to be done depends on what the node tells */
 		session_send_work(session, node);
-	drain_go_on(session->server, node);
+	drain_continue(session->server, node);
 	return STATUS_OK;
 }
 

@@ -79,7 +79,7 @@ static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
 	(void)usec;
 	silence->listened_us += silence->look_us;
 	has_more = end_some(silence);
-	if (has_more) /* the same look goes on in the next turn */
+	if (has_more) /* the same look continues in the next turn */
 		silence->listened_us -= silence->look_us;
 	if (sd_event_source_set_time_relative(source, has_more ? 0 : silence->look_us) < 0 ||
 	    sd_event_source_set_enabled(source, SD_EVENT_ONESHOT) < 0)

@@ -111,7 +111,7 @@ enum session_notice {
 	SESSION_FORGET_ALLOC,
 	SESSION_ACK_MOUNTED,
 	SESSION_ACK_RELEASED,
-	SESSION_DRIVE_CLAIM,	/* nothing, but the claim goes on */
+	SESSION_DRIVE_CLAIM,	/* nothing, but the claim continues */
 	SESSION_WITHOUT_PLUGIN, /* release the claim without its plugin */
 	SESSION_NOTICE_N,
 };

@@ -23,10 +23,10 @@ TAILQ_HEAD(plugin_jobs, plugin_job);
 struct plugin_queue {
 	char plugin_id[PLUGIN_ID_MAX + 1];
 	RB_ENTRY(plugin_queue) by_plugin;
-	struct plugin_jobs waiting; /* serial ones, for their turn */
+	struct plugin_jobs waiting; /* serial ones, queued */
 	size_t n_waiting;
 	size_t n_side; /* those that do not wait */
-	bool is_taken; /* a serial one has its turn */
+	bool is_taken; /* a serial one is scheduled */
 };
 RB_HEAD(plugin_queues, plugin_queue);
 
@@ -41,7 +41,7 @@ struct plugin_job {
 	struct session *session;       /* that it went down; NULL: it waits */
 	LIST_ENTRY(plugin_job) of_session;
 	LIST_ENTRY(plugin_job) of_sent;
-	TAILQ_ENTRY(plugin_job) waiting; /* for its turn, or to be sent */
+	TAILQ_ENTRY(plugin_job) waiting; /* queued, or to be sent */
 	uint64_t deadline_us;		 /* monotonic; 0: not sent yet */
 	sd_event_source *timer;		 /* owned */
 	controller_wanted_fn *wanted;
@@ -52,7 +52,7 @@ struct plugin_job {
 struct controllers {
 	struct server *server; /* borrowed */
 	struct plugin_queues queues;
-	struct plugin_jobs ready; /* whose turn it is */
+	struct plugin_jobs ready; /* that are scheduled */
 	LIST_HEAD(, plugin_job) sent;
 	sd_event_source *send_soon; /* owned; on while something is ready */
 	struct controller_stats stats;
@@ -125,7 +125,7 @@ static void next_turn(struct plugin_queue *queue)
 	make_ready(job);
 }
 
-/* @job is ready when its turn comes: soon, when it need not wait. */
+/* @job is ready when it is scheduled: soon, when it need not wait. */
 static void plugin_queue_add(struct plugin_queue *queue, struct plugin_job *job)
 {
 	job->queue = queue;
@@ -140,7 +140,7 @@ static void plugin_queue_add(struct plugin_queue *queue, struct plugin_job *job)
 		next_turn(queue);
 }
 
-/* @job, which had its turn, has it no more: the next one's comes. */
+/* @job, which was scheduled, has ended: the next one is scheduled. */
 static void plugin_queue_leave(struct plugin_queue *queue, const struct plugin_job *job)
 {
 	if (job->is_serial) {
@@ -151,7 +151,7 @@ static void plugin_queue_leave(struct plugin_queue *queue, const struct plugin_j
 	}
 }
 
-/* How many calls wait for their turn. */
+/* How many calls are queued. */
 static size_t plugin_queues_waiting(struct controllers *controllers)
 {
 	struct plugin_queue *queue;
@@ -242,7 +242,7 @@ static void leave_session(struct plugin_job *job)
 	LIST_REMOVE(job, of_session);
 	LIST_REMOVE(job, of_sent);
 	job->session = NULL;
-	job->controllers->stats.under_way--;
+	job->controllers->stats.in_flight--;
 }
 
 static void job_free(struct plugin_job *job)
@@ -254,7 +254,7 @@ static void job_free(struct plugin_job *job)
 	free(job);
 }
 
-/* It has had its turn, and is in no list any more. The next one's turn comes before anybody hears of the end,
+/* It was scheduled, and is in no list any more. The next one is scheduled before anybody hears of the end,
  * so that what follows from it goes behind. */
 static void finish(struct plugin_job *job, const Holdfast__V1__PluginReply *reply, const struct error *err)
 {
@@ -322,7 +322,7 @@ static enum status send_down(struct plugin_job *job, struct session *session, st
 	LIST_INSERT_HEAD(&session->calls, job, of_session);
 	LIST_INSERT_HEAD(&job->controllers->sent, job, of_sent);
 	job->controllers->stats.calls++;
-	job->controllers->stats.under_way++;
+	job->controllers->stats.in_flight++;
 	return STATUS_OK;
 }
 
@@ -446,7 +446,7 @@ static struct plugin_job *find_job(struct session *session, uint64_t call_id)
 {
 	struct plugin_job *job;
 
-	LIST_FOREACH (job, &session->calls, of_session) /* newest first; as many as are under way there */
+	LIST_FOREACH (job, &session->calls, of_session) /* newest first; as many as are in flight there */
 		if (job->call->call_id == call_id)
 			return job;
 	return NULL;

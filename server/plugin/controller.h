@@ -4,7 +4,7 @@
  *
  * Of the plugin's healthy controllers on connected nodes the first by node id is asked, always the same as
  * long as it stands; the next one only when the node says that the plugin is not there. Of attach, detach,
- * expand, delete, create and delete snapshot one is under way per plugin, the others wait in their order;
+ * expand, delete, create and delete snapshot one is in flight per plugin, the others wait in their order;
  * create, validate and lists do not wait. Source: nomad-facts 3 (controller selection, serialization). */
 
 #include "base/error.h"
@@ -34,7 +34,7 @@ enum {
 typedef void controller_done_fn(struct server *server, const Holdfast__V1__PluginReply *reply,
 				const struct error *err, void *userdata);
 
-/** May a queued call still go out? Asked when it is its turn; false drops it with STATUS_ABORTED. */
+/** May a queued call still go out? Asked when it is scheduled; false drops it with STATUS_ABORTED. */
 typedef bool controller_wanted_fn(struct server *server, void *userdata);
 
 struct controller_call {
@@ -59,8 +59,8 @@ struct controller_stats {
 	uint64_t calls;	  /* sent, a repeat to another node counted again */
 	uint64_t failed;  /* ended without a response */
 	uint64_t strays;  /* answers that nothing waited for: late, repeated, made up */
-	size_t waiting;	  /* for their turn */
-	size_t under_way; /* sent and not answered */
+	size_t waiting;	  /* in the queue */
+	size_t in_flight; /* sent and not answered */
 };
 
 void controller_stats(const struct server *server, struct controller_stats *ret);
@@ -79,5 +79,5 @@ bool controllers_have_stopped(const struct server *server);
 /** An answer came up @session; what was not asked there is ignored. */
 void controllers_take_reply(struct session *session, const Holdfast__V1__PluginReply *reply);
 
-/** @session ends: what was under way there has an unknown end. */
+/** @session ends: what was in flight there has an unknown end. */
 void controllers_session_lost(struct session *session);

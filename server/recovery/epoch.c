@@ -283,7 +283,7 @@ static void epoch_adopt(const struct claim *reported, const struct volume *volum
 	memcpy(ret->profile, volume->profile, sizeof(ret->profile));
 }
 
-/* Work that has ended, or that nobody knows, is not to go on: what it holds is to be released. */
+/* Work that has ended, or that nobody knows, is not to continue: what it holds is to be released. */
 static enum claim_state state_for(struct server *server, const struct claim *claim)
 {
 	const struct alloc_entry *alloc = state_alloc(&server->state, claim->allocation_id);
@@ -362,8 +362,8 @@ static bool has_reported_before(const struct session *session)
 	return node->node.reported_epoch >= session->report_epoch;
 }
 
-/* Of a claim that nobody knows: was it freed, and history no more? The node went back, or it was granted
- * before the epoch in which the node has reported, and did not name it. */
+/* Of a claim that nobody knows: was it freed, and no longer in the history? The node went back, or it was
+ * granted before the epoch in which the node has reported, and did not name it. */
 static bool was_freed_before(const struct session *session, const struct claim *reported)
 {
 	return session->is_reverted ||

@@ -37,7 +37,7 @@ struct kit_plan {
 	size_t n;
 };
 
-/** Where the files of @kit go on this machine. Nothing is written but a folder in /var/tmp, for a moment.
+/** Where the files of @kit belong on this machine. Nothing is written but a folder in /var/tmp, for a moment.
  * @ret_config the settings that count then: those of this machine at @config_path, or if it has none those of
  * the kit. STATUS_FAILED_PRECONDITION: this machine has another ticket key, or the settings name a place
  * elsewhere. */

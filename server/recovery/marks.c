@@ -126,7 +126,7 @@ static bool open_followed(struct server *server, const struct etcd_progress *pro
 		return false;
 	}
 	if (st == STATUS_OK && history.epoch == progress->epoch)
-		own.marks.store_id = history.store_id; /* as it stands there */
+		own.marks.store_id = history.store_id; /* as it is stored there */
 	if (st == STATUS_OK)
 		st = kv_marks_open(&followed->files, server->config.etcd.prefix, &own.marks,
 				   progress->revision, &err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* holdfast-server --migrate: the store from sqlite to etcd or back, while no server runs. Its id and epoch
- * stay, indexes go on above, and every record is compared. */
+ * stay, indexes continue above, and every record is compared. */
 
 #include "config.h"
 

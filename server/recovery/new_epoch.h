@@ -35,7 +35,7 @@ struct new_epoch {
 	bool other_cluster;   /* it may have been another's */
 	uint64_t known_epoch; /* highest that is known anywhere; EPOCH_UNKNOWN: the last store cannot be read
 			       */
-	uint64_t known_index; /* likewise; indexes go on above it */
+	uint64_t known_index; /* likewise; indexes continue above it */
 	int64_t now_ms;
 	const char *restored_from; /* for people; or why the server's own store begins one */
 	struct known_nodes known;  /* beside the store that is marked */

@@ -352,7 +352,7 @@ static void commit_free(struct commit *commit)
 }
 DEFINE_CLEANUP(struct commit, commit_free)
 
-/* The object is durable as of @revision: later changes of it that are still under way will raise the index
+/* The object is durable as of @revision: later changes of it that are still in flight will raise the index
  * again. */
 static void note_revision(struct state *state, const struct change_object *object, uint64_t revision)
 {

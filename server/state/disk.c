@@ -209,8 +209,8 @@ bool disk_warning(const struct server *server, char ret[static DISK_WARNING_SIZE
 			 " MiB. Next: df -h %.200s, and remove what is not needed",
 			 server->config.data_dir, disk->free_bytes / MIB,
 			 disk->level == DISK_LOW
-				 ? "nothing new is taken; reading and releases go on"
-				 : "nothing is stored; reading goes on, nodes keep what they have to say",
+				 ? "nothing new is taken; reading and releases continue"
+				 : "nothing is stored; reading continues, nodes keep what they have to say",
 			 leave_from(server, DISK_LOW) / MIB, server->config.data_dir);
 	return true;
 }

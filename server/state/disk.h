@@ -6,7 +6,8 @@
  * A file beside the store holds a reserve. When less than that is free besides, it is freed for the file
  * system and nothing new is taken: no volume, allocation, claim, token; what exists still changes and ends,
  * so that volumes are released and garbage is collected. When half of it is used up, nothing is stored: nodes
- * keep their receipts and say them again. Reading goes on in any case. The server leaves either by itself. */
+ * keep their receipts and say them again. Reading continues in any case. The server leaves either by itself.
+ */
 
 #include "base/error.h"
 

@@ -265,7 +265,7 @@ void freed_note_submitted(struct server *server, const struct change_object *obj
 	}
 }
 
-/* Does the state still need it: what is under way comes back to it, or its node was just told to go on
+/* Does the state still need it: what is in flight comes back to it, or its node was just told to continue
  * without the plugin, which is not to be repeated at once? */
 static bool is_in_use(const struct claim_entry *entry)
 {

@@ -47,13 +47,14 @@ struct claim_work {
 	struct backoff backoff;	     /* in that state */
 	uint32_t n_grants;	     /* calls of the node for it that wait for the controller */
 	struct ticket_ahead *ticket; /* owned; being signed for the call that made the claim; NULL: none is */
-	bool is_asked;	/* the controller, to detach: the call waits for its turn or is under way */
-	bool is_unsent; /* no such call has gone out; false when that is not known */
-	bool is_stuck;	/* its last one failed: it is in the list of those */
+	bool is_asked;		     /* the controller, to detach: the call is queued or is in flight */
+	bool is_unsent;		     /* no such call has gone out; false when that is not known */
+	bool is_stuck;		     /* its last one failed: it is in the list of those */
 	enum explain_actor waits_for; /* at the last sweep; ACTOR_NOBODY: there was none since the start */
 	int64_t waits_since_ms;
 	LIST_ENTRY(claim_entry) stuck;
-	uint64_t without_plugin_us; /* monotonic: when its node was last told to go on without its plugin */
+	uint64_t
+		without_plugin_us; /* monotonic: when its node was last told to continue without its plugin */
 };
 
 struct claim_entry {

@@ -339,7 +339,7 @@ struct ticket_ahead {
 	/* Changes under the signer's lock. PROGRESS_DONE is the last word, and whoever reads it has the
 	 * ticket. */
 	_Atomic enum progress progress;
-	struct ticket ticket; /* of the thread that signs it while it is under way */
+	struct ticket ticket; /* of the thread that signs it while it is in flight */
 };
 
 struct batch {
@@ -362,7 +362,7 @@ struct ticket_signer {
 	bool is_awaited; /* somebody waits for done */
 };
 
-/* The first ones that wait, under way now. The lock is held. */
+/* The first ones that wait, in flight now. The lock is held. */
 static struct batch take_batch(struct ticket_signer *signer)
 {
 	struct batch batch = {.n = 0};

@@ -20,7 +20,7 @@
 /* A page is filled from one of three ordered sources: all volumes, those of a plugin, those that a node has
  * live claims on. Each is entered where the page begins and left where nothing that matches can follow, so
  * that a page costs what it looks at; with a filter that is bounded, and the page may be short or empty with
- * a token to go on from. */
+ * a token to continue from. */
 
 enum {
 	PAGE_BYTES_MAX = 2 * 1024 * 1024, /* with one more volume below what clients take in one message */
@@ -47,7 +47,7 @@ struct page {
 	struct access_scope scope; /* when it is of every namespace */
 };
 
-/* Where the walk goes on. */
+/* Where the walk continues. */
 enum verdict {
 	TAKE,
 	PASS_BY,
@@ -149,7 +149,7 @@ static bool take(struct page *page, struct volume_entry *entry)
 	return true;
 }
 
-/* The key behind @entry from which the walk goes on. */
+/* The key behind @entry from which the walk continues. */
 static void next_key(const struct page *page, const struct volume_entry *entry, enum verdict verdict,
 		     struct key *ret)
 {

@@ -25,7 +25,7 @@ static bool is_definite(enum status status)
 	case STATUS_CANCELLED:
 	case STATUS_UNKNOWN:
 	case STATUS_DEADLINE_EXCEEDED:
-	case STATUS_ABORTED: /* another call about this volume is under way there */
+	case STATUS_ABORTED: /* another call about this volume is in flight there */
 	case STATUS_INTERNAL:
 	case STATUS_UNAVAILABLE:
 	case STATUS_DATA_LOSS:
@@ -39,10 +39,10 @@ enum volume_failure volume_phase_failure(const Holdfast__V1__VolumeDetail *detai
 					 bool may_be_done)
 {
 	bool is_creating = detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING;
-	bool is_nodes_turn = detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_EXPANDING &&
-			     detail->capacity >= detail->capacity_min;
+	bool is_node_scheduled = detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_EXPANDING &&
+				 detail->capacity >= detail->capacity_min;
 
-	if (!is_definite(status) || is_nodes_turn || (is_creating && may_be_done))
+	if (!is_definite(status) || is_node_scheduled || (is_creating && may_be_done))
 		return VOLUME_FAILURE_STAYS;
 	return is_creating ? VOLUME_FAILURE_FORGETS : VOLUME_FAILURE_ENDS;
 }

@@ -85,7 +85,8 @@ static enum status lay_secrets(struct volume_parts *parts, struct message_text_e
 
 	if (st == STATUS_OK && !volume_secrets_lay(parts->secrets, secrets, n))
 		return error_no_memory(err, "a volume");
-	/* both together have the same bounds: they are stored, so that a server after this one can go on */
+	/* both together have the same bounds: they are stored, so that a server after this one can continue
+	 */
 	return st == STATUS_OK ? volume_check_secrets(VOLUME_MAP(parts->secrets->secrets),
 						      parts->secrets->n_secrets, err)
 			       : st;
@@ -98,7 +99,7 @@ static enum status check_deletable(struct server *server, struct volume_entry *e
 	char name[VOLUME_PROVIDER_NAME_SIZE];
 	enum status st = check_csi(volume, "delete", "forget it with holdfast volume deregister", err);
 
-	/* before the provider is asked, and what is deleting can be claimed no more */
+	/* before the provider is asked, and what is deleting can no longer be claimed */
 	if (st == STATUS_OK)
 		st = volume_check_unused(server, entry, err);
 	if (st == STATUS_OK) /* also by nobody that a restored server has forgotten */

@@ -256,7 +256,7 @@ static enum status handle_register(struct server *server, struct rpc_call *call,
 
 DEFINE_WRITE_METHOD(volumes_handle_register, Holdfast__V1__RegisterVolumeRequest, REGISTER, handle_register)
 
-/* What is to be done at the provider: make it, go on making it, expand it, nothing. */
+/* What is to be done at the provider: make it, continue making it, expand it, nothing. */
 static enum status begin_phase(struct server *server, struct volume_spec *spec, bool *ret_works,
 			       struct error *err)
 {

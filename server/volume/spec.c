@@ -41,7 +41,7 @@ static size_t volume_spec_modes_in_use(struct volume_entry *entry,
 	return n;
 }
 
-/* A creation goes on with what is being created; nothing else touches it, or what is being deleted. */
+/* A creation continues with what is being created; nothing else touches it, or what is being deleted. */
 static enum status check_phase(struct server *server, const struct volume_parts *current, bool is_creation,
 			       struct error *err)
 {

@@ -48,7 +48,7 @@ struct volume_work {
 	struct backoff backoff;
 };
 
-/* A reply's step: what the answer says goes into @parts; true: store and go on. */
+/* A reply's step: what the answer says goes into @parts; true: store and continue. */
 typedef bool take_reply_fn(struct volume_work *work, struct volume_parts *parts,
 			   const Holdfast__V1__PluginReply *reply);
 
@@ -158,7 +158,7 @@ static void volume_work_retry(struct volume_work *work)
 				       on_timer, work);
 	if (r < 0) {
 		log_line(LOG_ERR,
-			 "no timer for volume %s: it goes on when it is asked for, or after a restart",
+			 "no timer for volume %s: it continues when it is asked for, or after a restart",
 			 work->id);
 		work_free(work);
 	}
@@ -331,7 +331,7 @@ enum status volume_work_check_idle(struct server *server, const struct volume *v
 	return error_set(
 		err, STATUS_FAILED_PRECONDITION, 0,
 		"volume %s: its plugin is being asked at this moment; repeat this in a moment, holdfast "
-		"volume status %s shows what is under way",
+		"volume status %s shows what is in flight",
 		volume->id, volume->id);
 }
 
@@ -345,7 +345,7 @@ static void on_mounted(struct server *server, const struct claim *claim)
 	struct error err;
 	enum status st;
 
-	/* one that goes on looks for nodes that are due at its end */
+	/* one that continues looks for nodes that are due at its end */
 	if (!detail || !detail->node_expansion_due ||
 	    detail->phase != HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY ||
 	    !volume_phase_can_expand_on(entry, state_node(&server->state, claim->node_id)))
@@ -418,7 +418,7 @@ void volume_work_release_all(struct server *server)
 {
 	static const struct error ending = {
 		.status = STATUS_UNAVAILABLE,
-		.msg = "the server is ending; what was asked for is stored and goes on "
+		.msg = "the server is ending; what was asked for is stored and continues "
 		       "after its start"};
 	struct volume_work *work;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What is under way with volumes at their providers: creating, expanding, deleting.
+/* What is in flight with volumes at their providers: creating, expanding, deleting.
  *
  * The phase in VolumeDetail is stored before the provider is asked and says what is to be done; the work here
  * only carries it on. What a phase asks for is read from what is stored at each step, so a work that begins
- * after a crash, or by a repeated call, goes on where it is behind:
+ * after a crash, or by a repeated call, continues where it is behind:
  *
  *   creating:  provider's create -> ready
  *   expanding: provider's expand (while capacity < capacity_min) -> each node whose file system is behind ->

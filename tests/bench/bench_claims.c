@@ -52,7 +52,7 @@ struct bench {
 	uint64_t spoken_us; /* monotonic: when it last gave a sign of life */
 	char node_id[64];
 	int next;	 /* object to be used next */
-	int outstanding; /* calls under way */
+	int outstanding; /* calls in flight */
 };
 
 static _Noreturn void die(const char *what, const char *why)

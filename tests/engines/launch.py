@@ -64,7 +64,7 @@ class Launch:
         assert b"said\n" in b"".join(base64.b64decode(one["value"]) for one in said if "value" in one), said
         assert not folders() and not self.world.containers(), (folders(), self.world.containers())
 
-    def launch_says_what_was_refused_and_goes_on(self):
+    def launch_says_what_was_refused_and_continues(self):
         other = {"config": [{"key": "image", "text": "localhost/other:1"}]}
         done, said = self.calls(("StartTask", other), ("Nonsense", None), ("InspectTask", None), ("Capabilities", None))
         assert done.returncode == 1 and [one["name"] for one in said] == ["container"], done

@@ -183,7 +183,7 @@ class World:
         self.processes[name] = subprocess.Popen(words, stdout=log, stderr=log, **more)
 
     def start_engine(self, keeps_tasks=False):
-        """@keeps_tasks: they go on while it is away, as those of podman always do"""
+        """@keeps_tasks: they continue while it is away, as those of podman always do"""
         work, env = self.work, dict(os.environ)
         if self.engine == "docker":
             words = ["dockerd", "--data-root", f"{work}/data", "--exec-root", f"{work}/exec", "-H", f"unix://{work}/engine.sock",

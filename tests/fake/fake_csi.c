@@ -71,7 +71,7 @@ static struct fake_csi_plugin *find_plugin(const char *socket)
 static void call_free(struct csi_call *call)
 {
 	TAILQ_REMOVE(&call->client->calls, call, entry);
-	call->client->stats.under_way--;
+	call->client->stats.in_flight--;
 	if (call->is_begun)
 		fake_csi_end(call->method, call->request);
 	sd_event_source_disable_unref(call->timer);
@@ -295,7 +295,7 @@ enum status csi_call_start(struct csi_client *client, enum csi_method method, co
 				       on_turn, call) < 0)
 		abort();
 	TAILQ_INSERT_TAIL(&client->calls, call, entry);
-	client->stats.under_way++;
+	client->stats.in_flight++;
 	client->stats.calls++;
 	if (ret)
 		*ret = call;
@@ -347,7 +347,7 @@ static void lose(struct csi_client *client)
 			abort();
 	}
 	/* what its callers begin anew is not of this connection */
-	for (unsigned int n = (unsigned int)client->stats.under_way; n > 0; n--) {
+	for (unsigned int n = (unsigned int)client->stats.in_flight; n > 0; n--) {
 		call = TAILQ_FIRST(&client->calls);
 		if (!call)
 			return;

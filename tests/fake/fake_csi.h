@@ -98,7 +98,7 @@ struct fake_csi_volume {
 	char nodes[FAKE_CSI_NODES_MAX][FAKE_CSI_TEXT]; /* the provider's ids; empty: free */
 	char staged[FAKE_CSI_PATH];		       /* empty: not */
 	struct fake_csi_target targets[FAKE_CSI_TARGETS_MAX];
-	unsigned int under_way;
+	unsigned int in_flight;
 	/* of the last call that had it */
 	char last_secret[64]; /* value of "key" */
 	char last_context[64];
@@ -134,14 +134,14 @@ void fake_csi_release(void);
 /** A plugin that is up, with both services and everything that Holdfast can make use of. */
 struct fake_csi_plugin *fake_csi_add(const char *socket);
 
-/** Calls under way end with UNAVAILABLE, those that come fail; or it answers again. */
+/** Calls in flight end with UNAVAILABLE, those that come fail; or it answers again. */
 void fake_csi_set_up(struct fake_csi_plugin *plugin, bool is_up);
 
 /** Order the next @times calls of @method. */
 void fake_csi_order(struct fake_csi_plugin *plugin, enum csi_method method, enum fake_csi_way way,
 		    unsigned int times, enum status code);
 
-/** Let what is held go on. Returns how many calls that were. */
+/** Let what is held continue. Returns how many calls that were. */
 unsigned int fake_csi_answer(void);
 
 /** The deadline of everything that hangs or is held has come. Returns how many calls that were. */

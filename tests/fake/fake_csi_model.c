@@ -274,8 +274,8 @@ void fake_csi_begin(struct fake_csi_plugin *plugin, enum csi_method method, cons
 	volume = fake_csi_volume(id);
 	if (!volume && !plugin->checks_volumes)
 		volume = volume_add(id);
-	if (volume && ++volume->under_way > 1)
-		fake_csi_violate("%s: another call of volume %s is under way", fake_csi_methods[method].name,
+	if (volume && ++volume->in_flight > 1)
+		fake_csi_violate("%s: another call of volume %s is in flight", fake_csi_methods[method].name,
 				 id);
 }
 
@@ -285,8 +285,8 @@ void fake_csi_end(enum csi_method method, const ProtobufCMessage *request)
 	struct fake_csi_volume *volume = id ? fake_csi_volume(id) : NULL;
 
 	(void)method;
-	if (volume && volume->under_way > 0)
-		volume->under_way--;
+	if (volume && volume->in_flight > 0)
+		volume->in_flight--;
 }
 
 typedef enum status perform_fn(struct fake_csi_plugin *plugin, const ProtobufCMessage *request,

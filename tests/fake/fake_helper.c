@@ -542,7 +542,7 @@ static void serve(const void *bytes, size_t n)
 	if (header->op == MH_OP_LIST && volume_of(bytes)[0] == '\0') {
 		lock_state();
 		state->lists++;
-		state->lists_beside += state->under_way > 0;
+		state->lists_beside += state->in_flight > 0;
 		state->list_pid = getpid();
 		do_list(bytes);
 		unlock_state();
@@ -554,8 +554,8 @@ static void serve(const void *bytes, size_t n)
 	fault = next_fault(bytes);
 	if (fault == FAKE_DIE_BEFORE)
 		die();
-	if (++state->under_way > state->under_way_max)
-		state->under_way_max = state->under_way;
+	if (++state->in_flight > state->in_flight_max)
+		state->in_flight_max = state->in_flight;
 	unlock_state();
 	if (fault == FAKE_HANG)
 		hang();
@@ -563,7 +563,7 @@ static void serve(const void *bytes, size_t n)
 	if ((fault == FAKE_WAIT || fault == FAKE_LATE) && !await_go(fault))
 		fault = FAKE_DIE_BEFORE;
 	lock_state();
-	state->under_way--;
+	state->in_flight--;
 	if (fault == FAKE_DIE_BEFORE)
 		_exit(0);
 	if (header->op != MH_OP_LIST && is_over_rate())

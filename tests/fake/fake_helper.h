@@ -99,7 +99,7 @@ struct fake_state {
 	uint32_t fault_call;  /* number of the request, from 1, over all instances; LIST not counted */
 	uint32_t fault_calls; /* how many in a row, from there */
 	char fault_volume[MH_LABEL_SIZE]; /* only these requests count and fail; empty: all */
-	uint32_t go;			  /* not 0: what waits goes on */
+	uint32_t go;			  /* not 0: what waits continues */
 	enum fake_fault fault;
 	enum fake_start start;
 	uint32_t start_times; /* how many instances start that way */
@@ -127,10 +127,10 @@ struct fake_state {
 	uint32_t starts;
 	uint32_t calls;	       /* that count for faults */
 	uint32_t records_lost; /* of the trail, which was cut */
-	uint32_t under_way;
-	uint32_t under_way_max; /* requests under way at the same time */
+	uint32_t in_flight;
+	uint32_t in_flight_max; /* requests in flight at the same time */
 	uint32_t lists;
-	uint32_t lists_beside; /* that were answered beside a change under way */
+	uint32_t lists_beside; /* that were answered beside a change in flight */
 	pid_t list_pid;	       /* who answered the last one */
 	pid_t pids[FAKE_PIDS_MAX];
 	uint32_t next_minor;

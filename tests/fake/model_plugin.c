@@ -203,13 +203,13 @@ static void begin(struct model_plugin *plugin, const plugin_call *call)
 		note_attach(plugin, call->attach);
 	if (call->request_case == HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH)
 		note_detach(plugin, call->detach);
-	if (++plugin->under_way > plugin->most_under_way)
-		plugin->most_under_way = plugin->under_way;
+	if (++plugin->in_flight > plugin->most_in_flight)
+		plugin->most_in_flight = plugin->in_flight;
 }
 
 void model_plugin_done(struct model_plugin *plugin)
 {
-	plugin->under_way--;
+	plugin->in_flight--;
 }
 
 static void answer_other(plugin_reply *reply)

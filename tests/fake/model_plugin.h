@@ -55,8 +55,8 @@ struct model_plugin {
 	size_t context_bytes; /* of the value in the publish context; 0: the volume's id */
 	/* seen */
 	unsigned int calls[MODEL_CALLS_MAX]; /* that were asked, not those that are not here */
-	unsigned int under_way;		     /* serial ones, held ones included */
-	unsigned int most_under_way;
+	unsigned int in_flight;		     /* serial ones, held ones included */
+	unsigned int most_in_flight;
 	char last_secret[64]; /* value of the secret "key" in the last call that may have one */
 	char last_context[64];
 	char last_fs_type[32];

@@ -72,7 +72,7 @@ void provider_order(int request, enum provider_outcome outcome, unsigned int tim
 /** Answer what is held. */
 void provider_answer(void);
 
-/** The server ends: what is held or under way ends with STATUS_CANCELLED. */
+/** The server ends: what is held or in flight ends with STATUS_CANCELLED. */
 void provider_stop(struct server *server);
 
 size_t provider_volumes(void);	 /* that exist */

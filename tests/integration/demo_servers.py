@@ -115,7 +115,7 @@ class ServersDemo(Demo):
         path = node_1.published(ALLOC_1)
         self.step("run an allocation on node-1, whose mount helper is stopped: the claim is granted, nothing is mounted")
         running = self.grant_without_mount(node_1)
-        self.step("kill -9 the server that leads, between grant and receipt; the helper goes on")
+        self.step("kill -9 the server that leads, between grant and receipt; the helper continues")
         self.lose_leader(signal.SIGKILL, lambda: os.kill(node_1.helper_pid(), signal.SIGCONT))
         self.step("the claim stands, with its mount and its receipt at the server that leads now")
         wait_for("the receipt", lambda: [c["state"] for c in world.live_claims()] == ["TAKEN"])

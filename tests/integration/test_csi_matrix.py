@@ -362,14 +362,14 @@ class TestMatrix(CsiTest):
                 return
 
     def is_waiting(self, case):
-        """Is the step still under way?"""
+        """Is the step still in flight?"""
         if case.step not in ("run", "stop"):
             return False
         done = self.holdfast("alloc", "status", case.alloc, "--json", check=False)
         return done.returncode == 0 and json.loads(done.stdout)["allocation"]["client_status"] in ("PENDING", "RUNNING")
 
     def must_explain(self, case):
-        """Who dies is started again, and what goes on from there needs no word; most lies nobody can see."""
+        """Who dies is started again, and what continues from there needs no word; most lies nobody can see."""
         if case.fault == "lie":
             return case.shown is not None
         return case.fault in ("error", "hang") or case.step == "appear"

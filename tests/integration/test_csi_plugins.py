@@ -179,7 +179,7 @@ class TestOdd(PluginTest):
         self.assertEqual(seen(), [0, 0, 0, 0])
         orders.order("NodeUnpublishVolume", "hang", times=None)
         self.holdfast("alloc", "stop", alloc, "--no-wait")
-        self.assertEqual(seen(), [1, 0, 0, 0])  # while the first call is under way
+        self.assertEqual(seen(), [1, 0, 0, 0])  # while the first call is in flight
         wait_for("its deadline", lambda: seen() == [1, 1, 0, 0])
         wait_for("the third try", lambda: seen() == [1, 1, 0, 1], seconds=60)
         orders.clear()

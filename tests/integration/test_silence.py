@@ -20,7 +20,7 @@ class TestSilence(WorldTest):
         return self.world.json("node", "status", self.node.id)["node"]
 
     def cont(self, pid):
-        """Go on, also when the test fails."""
+        """Continue, also when the test fails."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
 

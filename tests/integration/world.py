@@ -452,7 +452,7 @@ class World:
         self.made = lock.read().split()  # by a run that was interrupted
 
     def refuse_processes(self):
-        """What a killed run left would go on writing to what this one makes."""
+        """What a killed run left would continue writing to what this one makes."""
         try:
             wait_for("the last ones to end", lambda: not processes_below(PREFIX), seconds=10)
         except Failure:

@@ -3,9 +3,9 @@
 /* kill -9 at every durable step: scenarios of one server, two nodes and an operator, in which the server dies
  * right before or right after its k-th durable step and starts again on the same store.
  *
- * Scenarios are written as if nobody died: each call is repeated until it has an answer, and waiting goes on
- * over a death. What the server has acknowledged is written down as facts, and every fact must hold from then
- * on: after each death before any node is back, once they all are, and at the end. */
+ * Scenarios are written as if nobody died: each call is repeated until it has an answer, and waiting
+ * continues over a death. What the server has acknowledged is written down as facts, and every fact must hold
+ * from then on: after each death before any node is back, once they all are, and at the end. */
 
 #include "config.h"
 #include "fault.h"

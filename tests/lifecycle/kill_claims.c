@@ -36,7 +36,7 @@ static void life_of(struct kill *k, bool is_csi)
 	deregister(k, "{\"id\":\"db\"}");
 	kill_doubt(k, "volume db");
 	k->sim.volumes[db].modify_index = 0;
-	kill_register(k, db); /* and its generations go on */
+	kill_register(k, db); /* and its generations continue */
 }
 
 static void run_native(struct kill *k)

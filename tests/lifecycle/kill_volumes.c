@@ -67,7 +67,7 @@ static void run_made(struct kill *k)
 	kill_stop(k, 1);
 	KILL_UNTIL(k, kill_is_free(k, 0));
 	delete (k);
-	create(k); /* another one of that name, whose generations go on */
+	create(k); /* another one of that name, whose generations continue */
 }
 
 #define SNAPSHOT "{\"volumeId\":\"db\",\"name\":\"monday\"}"

@@ -394,7 +394,7 @@ static void check_start(struct sim *sim, enum sim_damage damage)
 		sim_fail(sim, "after damage (%s) epoch %llu has become %llu", sim_damage_names[damage],
 			 (unsigned long long)sim->epoch, (unsigned long long)status.epoch);
 	if (gap == SIM_NO_GAP && status.epoch == sim->epoch && status.index < sim->index)
-		sim_fail(sim, "after damage (%s) the index fell from %llu to %llu, and the server goes on",
+		sim_fail(sim, "after damage (%s) the index fell from %llu to %llu, and the server continues",
 			 sim_damage_names[damage], (unsigned long long)sim->index,
 			 (unsigned long long)status.index);
 	if (status.epoch > sim->epoch && !opens) {
@@ -445,7 +445,7 @@ static void do_copy_folder(struct sim *sim)
 	sim_copy_folder(sim);
 }
 
-/* So that there is something to lose, and indexes go on. */
+/* So that there is something to lose, and indexes continue. */
 static void live(struct sim *sim, int steps)
 {
 	for (int i = 0; i < steps; i++) {

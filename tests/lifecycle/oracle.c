@@ -40,7 +40,7 @@ static const struct {
 		 "granted",
 		 false},
 	[SIM_GAP_SNAPSHOT] = {"snapshot of a node resumed",
-			      "a machine goes on with what it had mounted, and nobody knows before its "
+			      "a machine continues with what it had mounted, and nobody knows before its "
 			      "hello; after it what "
 			      "was freed has to be given up, and nothing is granted of that before",
 			      false},

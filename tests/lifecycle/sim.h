@@ -34,7 +34,7 @@ struct sim;
 enum sim_phase {
 	SIM_FREE,      /* the slot is unused */
 	SIM_NEW,       /* to be claimed and mounted */
-	SIM_CLAIMING,  /* the call is under way */
+	SIM_CLAIMING,  /* the call is in flight */
 	SIM_MOUNTED,   /* in the kernel */
 	SIM_UNMOUNTED, /* terminal: nothing is mounted, the server may not know yet */
 };

@@ -88,7 +88,7 @@ static void note_mark(struct sim_node *node, const Holdfast__V1__Mark *mark)
 	memcpy(node->mark.proof, mark->proof.data, sizeof(node->mark.proof));
 }
 
-/* A server that is behind what a node was shown does not go on with it: it begins an epoch. */
+/* A server that is behind what a node was shown does not continue with it: it begins an epoch. */
 static void check_welcome(const struct sim_node *node, const Holdfast__V1__Mark *now)
 {
 	const struct sim_mark *seen = &node->mark;
@@ -406,7 +406,7 @@ static void release_in_kernel(struct sim_node *node, const char *alloc_id, const
 	send_receipt(node, about, true, NULL);
 }
 
-/* Its work must not go on with what may be another's. */
+/* Its work must not continue with what may be another's. */
 static void give_up(struct sim_entry *entry, const Holdfast__V1__Claim *claim)
 {
 	if (!entry->was_freed)

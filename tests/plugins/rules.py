@@ -12,7 +12,7 @@ import facts
 from provider import mode_of
 
 SINGLE_WRITER_MODES = ("SINGLE_NODE_SINGLE_WRITER", "SINGLE_NODE_MULTI_WRITER")
-GONE = (facts.CODES["OK"], facts.CODES["NOT_FOUND"])  # after one of these a release may go on
+GONE = (facts.CODES["OK"], facts.CODES["NOT_FOUND"])  # after one of these a release may continue
 
 
 def strings(value):

@@ -261,7 +261,7 @@ def case_a_compressed_request(p):
 
 
 def case_many_channels(p):
-    """A channel each, which is a connection each, closed with calls under way."""
+    """A channel each, which is a connection each, closed with calls in flight."""
     options = OPTIONS + [("grpc.use_local_subchannel_pool", 1)]
     for _ in range(10):
         channel = p.open_channel(options)

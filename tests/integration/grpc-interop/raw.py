@@ -249,7 +249,7 @@ def case_goaway_on_close(open_raw):
     expect(open_raw(GO).call().status, "0")
 
 
-def case_goaway_with_a_call_under_way(open_raw):
+def case_goaway_with_a_call_in_flight(open_raw):
     raw = open_raw(GO)
     stream = raw.start(body=None, method="FullDuplexCall")
     raw.send(frame(GOAWAY, body=struct.pack(">II", 0, NO_ERROR) + b"going away"))

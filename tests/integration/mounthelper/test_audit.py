@@ -79,7 +79,7 @@ class Auditd:
             time.sleep(0.05)
         else:
             raise RuntimeError(f"auditd does not come up: {open(f'{self.folder}/auditd.out').read()}")
-        # the kernel's default of 64 records is for machines without much going on
+        # the kernel's default of 64 records is for machines without much activity
         subprocess.run(["auditctl", "-b", "8192"], check=True, stdout=subprocess.DEVNULL)
         subprocess.run(["auditctl", "-R", rules], check=True, stdout=subprocess.DEVNULL)
 

@@ -56,7 +56,7 @@ static void assert_elsewhere_is_as_before(void)
 	assert_string_equal(mount.source, "else");
 }
 
-/* Whatever the answer is, it is neither OK nor ALREADY, and what stands there is not touched. */
+/* Whatever the answer is, it is neither OK nor ALREADY, and what exists there is not touched. */
 static void assert_fails(void *request, size_t n, const char *thing)
 {
 	struct mh_reply reply;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a hostile caller does to a start that is under way: stop signals, and a standard error whose closing
+/* What a hostile caller does to a start that is in flight: stop signals, and a standard error whose closing
  * it holds up. Nothing of it may be left behind that neither the caller can end nor the kernel will. */
 
 #include "agent.h"

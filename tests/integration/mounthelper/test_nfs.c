@@ -127,7 +127,8 @@ static void assert_died_of_alarm(void)
 	assert_int_equal(WTERMSIG(status), SIGALRM);
 }
 
-/* The helper dies instead of waiting; the trail has an intent without a result, and the next one goes on. */
+/* The helper dies instead of waiting; the trail has an intent without a result, and the next one continues.
+ */
 TEST_FIXTURE(a_server_that_never_answers_costs_one_helper, start, stop)
 {
 	struct mh_stage req = stage_of("filer", export_of(silent, "/srv/holdfast/rw"), false);
@@ -177,7 +178,7 @@ static bool is_answered(void *request, size_t n, struct mh_reply *reply)
 	return false;
 }
 
-/* The client goes on at its own pace. */
+/* The client continues at its own pace. */
 static void until_answered(void *request, size_t n)
 {
 	struct mh_reply reply = {.status = MH_KERNEL};

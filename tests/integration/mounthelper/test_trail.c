@@ -65,7 +65,7 @@ static bool log_has(const char *text)
 	return has;
 }
 
-TEST_FIXTURE(the_chain_goes_on_over_restarts_and_rotation, begin, NULL)
+TEST_FIXTURE(the_chain_continues_over_restarts_and_rotation, begin, NULL)
 {
 	come_and_go();
 	come_and_go();
@@ -81,7 +81,7 @@ TEST_FIXTURE(the_chain_goes_on_over_restarts_and_rotation, begin, NULL)
 	assert_int_equal(verify(LOG_PATH, OLD_LOG), 1); /* the wrong order */
 }
 
-TEST_FIXTURE(a_running_helper_goes_on_in_the_file_that_was_moved_away, begin, NULL)
+TEST_FIXTURE(a_running_helper_continues_in_the_file_that_was_moved_away, begin, NULL)
 {
 	agent_up(&agent);
 	assert_int_equal(rename(LOG_PATH, OLD_LOG), 0);
@@ -177,7 +177,7 @@ TEST_FIXTURE(a_full_disk_stops_new_mounts_and_releases_old_ones, begin, NULL)
 	expect_unstage(&agent, unstage("vol-1"), MH_OK);
 	assert_int_equal(count_mounts(), 0);
 	assert_int_equal(unlink(TEST_PREFIX "/log/filler"), 0);
-	expect_stage(&agent, stage_disk(), MH_OK); /* there is room again: the chain goes on */
+	expect_stage(&agent, stage_disk(), MH_OK); /* there is room again: the chain continues */
 	expect_unstage(&agent, unstage("vol-1"), MH_OK);
 	(void)agent_stop(&agent);
 	assert_false(log_has("head=mismatch"));

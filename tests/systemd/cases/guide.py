@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages whose commands are typed as they stand, in order, by a root shell that goes on from block to block."""
+"""Pages whose commands are typed as they stand, in order, by a root shell that continues from block to block."""
 
 import re
 import subprocess
@@ -37,7 +37,7 @@ def log_in(folder):
 
 
 def type_in(text):
-    """Exit status and what a root shell prints for a block; the shell goes on where the block before left it."""
+    """Exit status and what a root shell prints for a block; the shell continues where the block before left it."""
     done = subprocess.run(
         [*(SHELL if machine.has_selinux() else ("bash",)), "-e", "-o", "pipefail", "-c",
          f"{read(STATE)}\n{text}\n{{ export -p; printf 'cd %q\\n' \"$PWD\"; }} >{STATE}"],

@@ -37,7 +37,7 @@ def wrong_line(printed, label, text):
 
 
 class Shell:
-    """A root shell on a terminal; each block goes on where the one before it left folder and variables."""
+    """A root shell on a terminal; each block continues where the one before it left folder and variables."""
 
     def __init__(self, state, folder, env):
         self.state, self.env = state, env

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A CSI driver as docs/drivers.md says: its folder, its unit, its volume, all of them as they stand there; the driver is one of
+"""A CSI driver as docs/drivers.md says: its folder, its unit, its volume, all of them as they are written there; the driver is one of
 those in tests/plugins, under the name that the guide gives it."""
 
 import json

@@ -108,7 +108,7 @@ class FirstBoot(Guide):
 class SecondBoot(Guide):
     """In the container of the same boot."""
 
-    def test_all_is_back_by_itself_and_the_guide_goes_on_to_its_end(self):
+    def test_all_is_back_by_itself_and_the_guide_continues_to_its_end(self):
         guide.log_in("/root")
         typed = self.follow(blocks()[reboot_at() + 1 :])
         self.assertTrue(any("apt-get purge" in text for text in typed), "the guide was not followed to its end")

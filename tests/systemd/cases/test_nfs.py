@@ -83,7 +83,7 @@ def why(volume_id):
 
 
 class Holder:
-    """A process that goes on writing to its own copy of a mount, in a mount namespace of its own."""
+    """A process that continues writing to its own copy of a mount, in a mount namespace of its own."""
 
     def __init__(self, path):
         os.makedirs(COPY, exist_ok=True)

@@ -193,7 +193,7 @@ class Life(unittest.TestCase):
             for pid in old:
                 machine.wait_for(f"strace to be at {pid}", lambda pid=pid: self.is_traced(pid))
             machine.holdfast("alloc", "run", "--no-wait", machine.alloc_spec("slow", "slow"))
-            busy = machine.wait_for("an operation under way", self.busy_helper)
+            busy = machine.wait_for("an operation in flight", self.busy_helper)
             install(folder=make_newer())
             self.assertIn(busy, helpers(), "the helper that was at work is gone")
             machine.wait_for("its result", lambda: not self.busy_helper())

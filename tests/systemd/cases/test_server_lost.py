@@ -2,7 +2,7 @@
 """docs/operations.md, "The server's machine is lost", word for word: what it tells a person to type is typed, in order.
 
 Server and node are one machine here. Of the lost server everything is taken away but what is elsewhere: its packages, its
-folders, settings and keys, and its account. The node goes on all the while.
+folders, settings and keys, and its account. The node continues all the while.
 """
 
 import glob
@@ -75,7 +75,7 @@ class ServerLost(unittest.TestCase):
         os.unlink("/root/pki/ticket.key")  # nobody has kept it by hand
         self.assertFalse(os.path.exists(STORE))
 
-    def test_a_lost_server_comes_back_from_its_kit_and_mounts_go_on(self):
+    def test_a_lost_server_comes_back_from_its_kit_and_mounts_continue(self):
         machine.holdfast("volume", "register", machine.volume_spec("before"))
         first = machine.run_alloc("first", "before")
         mounted = machine.mounts_below(f"{machine.TREE}/publish")

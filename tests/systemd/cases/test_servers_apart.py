@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/operations.md, "From one server to three", word for word, on the machines that docs/install.md has made before: a unit goes on with its
+"""docs/operations.md, "From one server to three", word for word, on the machines that docs/install.md has made before: a unit continues with its
 volume through it, and through the loss of the machine that leads."""
 
 import os

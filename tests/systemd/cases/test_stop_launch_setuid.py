@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stopping the agent of launch mode setuid spares the operation that is under way."""
+"""Stopping the agent of launch mode setuid spares the operation that is in flight."""
 
 import unittest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stopping what serves launch mode socket spares the operation that is under way."""
+"""Stopping what serves launch mode socket spares the operation that is in flight."""
 
 import time
 import unittest

@@ -268,7 +268,7 @@ class WhatIsHeld(unittest.TestCase):
     def test_is_lost_when_it_is_unmounted_by_hand(self):
         path = os.path.realpath(f"{units.RUN}/pgdata/mnt")
         machine.run("umount", "--lazy", path)
-        machine.systemctl("restart", "holdfast-server.service")  # an end of the call under way: it looks then
+        machine.systemctl("restart", "holdfast-server.service")  # an end of the call in flight: it looks then
         self.taken_away()
 
 

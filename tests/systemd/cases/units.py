@@ -92,7 +92,7 @@ class HeldUp:
         os.close(self.fd)
 
 
-def operation_under_way():
+def operation_in_flight():
     status = machine.agent_status()
     return status and [i for i in status["helper"]["instances"] if i.get("op") or i.get("operation")]
 
@@ -107,11 +107,11 @@ def run_in_background(name):
 
 def wait_at_work():
     """The pid of a helper that is in the middle of an operation."""
-    return machine.wait_for("a helper to be at work", operation_under_way)[0]["pid"]
+    return machine.wait_for("a helper to be at work", operation_in_flight)[0]["pid"]
 
 
 def end_agent_in_mid_operation(test, unit):
-    """Stop the agent while a helper is at work: the helper finishes and ends, and all goes on afterwards."""
+    """Stop the agent while a helper is at work: the helper finishes and ends, and all continues afterwards."""
     machine.holdfast("volume", "register", machine.volume_spec("slow"))
     with HeldUp():
         run = run_in_background("slow")

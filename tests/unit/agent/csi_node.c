@@ -398,7 +398,7 @@ static struct volume_target target_of(const struct csi_user *user)
 	return target;
 }
 
-static void user_go_on(struct csi_user *user);
+static void user_continue(struct csi_user *user);
 
 static void on_mounted(const struct volume_mounted *mounted, const struct error *err, void *userdata)
 {
@@ -413,7 +413,7 @@ static void on_mounted(const struct volume_mounted *mounted, const struct error 
 		user->mount_error = *err;
 		user->wants_stop = true;
 	}
-	user_go_on(user);
+	user_continue(user);
 }
 
 static void on_unmounted(const struct volume_mounted *mounted, const struct error *err, void *userdata)
@@ -437,7 +437,7 @@ static void on_retry(const struct error *err, void *userdata)
 }
 
 /* As an allocation runner does. */
-static void user_go_on(struct csi_user *user)
+static void user_continue(struct csi_user *user)
 {
 	struct volume_target target = target_of(user);
 	struct error err;
@@ -468,7 +468,7 @@ struct csi_user *csi_node_add(struct csi_node *node, const char *volume, bool re
 	(void)str_format(user->alloc, sizeof(user->alloc), "0190a5a0-0000-7000-8000-0000000000%02zx",
 			 node->n_users);
 	node->patience = PATIENCE_TURNS;
-	user_go_on(user);
+	user_continue(user);
 	return user;
 }
 
@@ -485,7 +485,7 @@ void csi_user_stop(struct csi_user *user)
 	user->node->patience = PATIENCE_TURNS;
 	if (user->task && !user->is_unmounting)
 		volume_op_cancel(user->task);
-	user_go_on(user);
+	user_continue(user);
 }
 
 void csi_node_restart(struct csi_node *node)
@@ -506,7 +506,7 @@ void csi_node_restart(struct csi_node *node)
 						      user->mounted.is_host_device);
 	}
 	for (size_t i = 0; i < node->n_users; i++)
-		user_go_on(&node->users[i]);
+		user_continue(&node->users[i]);
 }
 
 bool csi_node_all_mounted(struct csi_node *node)

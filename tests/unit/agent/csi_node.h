@@ -86,7 +86,7 @@ struct csi_user *csi_node_add(struct csi_node *node, const char *volume, bool re
 /** It ends: what it has is unmounted. */
 void csi_user_stop(struct csi_user *user);
 
-/** Its unmount, which is under way, is to go on without the plugin. */
+/** Its unmount, which is in flight, is to continue without the plugin. */
 void csi_user_force(struct csi_user *user, bool is_freed);
 
 /** The agent is killed and started again: what it had in memory only is gone. */
@@ -95,7 +95,7 @@ void csi_node_restart(struct csi_node *node);
 typedef bool csi_node_condition(struct csi_node *node);
 bool csi_node_all_mounted(struct csi_node *node);
 bool csi_node_all_released(struct csi_node *node);
-/** Nobody has anything under way, or wants anything. */
+/** Nobody has anything in flight, or wants anything. */
 bool csi_node_is_quiet(struct csi_node *node);
 
 /** Run the loop until it holds; as long as csi_node_turn() lets it. */

@@ -103,7 +103,7 @@ static enum adopt_action action_for(const struct two_volumes *v)
 		return ADOPT_NOTHING;
 	if (v->phase != ALLOC_STOPPING && is_missing)
 		return is_other ? ADOPT_FAIL : ADOPT_REMOUNT;
-	return v->phase == ALLOC_RUNNING ? ADOPT_KEEP : ADOPT_GO_ON;
+	return v->phase == ALLOC_RUNNING ? ADOPT_KEEP : ADOPT_CONTINUE;
 }
 
 static void expect_decided(const struct two_volumes *v)

@@ -649,7 +649,7 @@ TEST_FIXTURE(a_call_to_a_plugin_that_does_not_run_here_is_answered_so, world_set
 	model_server_call_plugin(&w->server, 8);
 	WORLD_UNTIL(w, two_calls_answered);
 	assert_int_equal(w->server.answered_call, 8);
-	assert_int_equal(w->server.hellos, 1); /* and the session goes on */
+	assert_int_equal(w->server.hellos, 1); /* and the session continues */
 }
 
 TEST_GROUP(world_group_setup, world_group_teardown)

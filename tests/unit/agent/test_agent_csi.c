@@ -241,7 +241,7 @@ TEST_FIXTURE(a_stop_after_a_restart_asks_the_plugin, setup, teardown)
 
 static bool helper_is_at_work(struct world *w)
 {
-	return w->fake.state->under_way > 0;
+	return w->fake.state->in_flight > 0;
 }
 
 static bool stage_was_sent_away(struct world *w)
@@ -250,7 +250,7 @@ static bool stage_was_sent_away(struct world *w)
 }
 
 /* An agent ends while its helper makes the folders, looks at the plugin's mount, or publishes it: the next
- * one waits for that helper, and goes on from what it did. */
+ * one waits for that helper, and continues from what it did. */
 TEST_FIXTURE(a_restart_waits_for_the_helper_at_work, setup, teardown)
 {
 	for (uint32_t call = 1; call <= 3; call++) {

@@ -356,7 +356,7 @@ TEST_FIXTURE(what_is_in_the_way_is_named_with_what_to_do, world_setup, teardown)
 	do { /* until the helper has answered once */
 		world_turn(w, end, "the helper's first answer");
 		drain = until_time_is_over(w, SHORT_MS);
-	} while (str_eq(drain->volumes[1]->reason, "under way"));
+	} while (str_eq(drain->volumes[1]->reason, "in progress"));
 	assert_string_equal(drain->state, "incomplete");
 	expect_words(drain->summary, "2 of 2 volumes");
 	expect_words(drain->volumes[0]->reason, "after the other volumes");
@@ -364,7 +364,7 @@ TEST_FIXTURE(what_is_in_the_way_is_named_with_what_to_do, world_setup, teardown)
 	expect_words(drain->volumes[1]->reason, "in use");
 	assert_true(drain->volumes[1]->step[0] != '\0');
 	expect_words(drain->volumes[1]->next, "holdfast agent status");
-	/* it goes on, for whoever drains again */
+	/* it continues, for whoever drains again */
 	w->fake.state->busy_unpublish = 0;
 	assert_true(until_ended(w, begin(w, LONG_MS))->done);
 	expect_nothing_mounted(w);

@@ -98,7 +98,7 @@ TEST_FIXTURE(a_superblock_that_others_may_share_is_asked_about_as_such, world_se
 
 static bool helper_is_at_work(struct world *w)
 {
-	return w->fake.state->under_way > 0;
+	return w->fake.state->in_flight > 0;
 }
 
 static bool unpublish_was_sent_away(struct world *w)

@@ -291,7 +291,7 @@ TEST_FIXTURE(an_allocation_can_be_stopped_while_it_waits_for_its_plugin, setup, 
 	assert_string_equal(told(w)->allocation_id, "");
 }
 
-TEST_FIXTURE(an_allocation_that_runs_goes_on_after_a_restart_without_its_plugin, setup, teardown)
+TEST_FIXTURE(an_allocation_that_runs_continues_after_a_restart_without_its_plugin, setup, teardown)
 {
 	const struct alloc alloc = plugin_alloc(1000);
 	struct world *w = *state;

@@ -510,7 +510,7 @@ static bool connected_without_mount_snapshot(struct world *w)
 	return is_connected(w) && !w->server.picture_complete;
 }
 
-TEST_FIXTURE(without_a_helper_nothing_is_claimed_and_with_it_work_goes_on, world_setup, world_teardown)
+TEST_FIXTURE(without_a_helper_nothing_is_claimed_and_with_it_work_continues, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	Holdfast__V1__GetAgentStatusResponse *report;
@@ -552,7 +552,7 @@ TEST(a_helper_that_dies_at_any_operation_loses_nothing)
 			w->fake.state->fault_calls = 1;
 			start_with_a(w, 2);
 			stop_a(w);
-			/* the other instance goes on, perhaps to the end before there is another one */
+			/* the other instance continues, perhaps to the end before there is another one */
 			assert_in_range(w->fake.state->starts, 2, 3);
 			assert_int_equal(done(w, MH_OP_STAGE), 2);
 			assert_int_equal(done(w, MH_OP_PUBLISH), 2);
@@ -658,7 +658,7 @@ TEST(killed_anywhere_on_the_way_down_it_goes_down_once)
 
 static bool helper_is_at_work(struct world *w)
 {
-	return w->fake.state->under_way > 0;
+	return w->fake.state->in_flight > 0;
 }
 
 static bool somebody_was_sent_away(struct world *w)

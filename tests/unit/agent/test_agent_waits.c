@@ -112,7 +112,7 @@ TEST_FIXTURE(a_release_is_reported_once_the_disk_has_its_end, setup, teardown)
 
 	disk_sync_hold();
 	model_server_want_stop(&w->server, ALLOC_A);
-	WORLD_UNTIL(w, a_is_unstaged); /* it goes on meanwhile */
+	WORLD_UNTIL(w, a_is_unstaged); /* it continues meanwhile */
 	world_idle(w, MOMENT_MS);
 	assert_int_equal(model_server_unreleased(&w->server), 1);
 	assert_int_equal(status_of(w, ALLOC_A), CLIENT_RUNNING);
@@ -139,7 +139,7 @@ TEST_FIXTURE(a_release_whose_end_the_disk_refuses_is_not_reported, setup, teardo
 }
 
 /* Accepted, claimed, runs, its receipt dropped; stops, is over, its receipt dropped, forgotten. The one wait
- * is for the disk to have that it stops, and goes on beside the unmount. */
+ * is for the disk to have that it stops, and continues beside the unmount. */
 TEST_FIXTURE(a_life_has_eight_writes_and_one_wait_for_the_disk, setup, teardown)
 {
 	struct world *w = *state;

@@ -338,7 +338,7 @@ TEST_FIXTURE(a_node_expansion_goes_through_the_volume_manager, setup, teardown)
 	assert_int_equal(world.last_code, STATUS_UNIMPLEMENTED);
 }
 
-TEST_FIXTURE(calls_under_way_are_bounded, setup, teardown)
+TEST_FIXTURE(calls_in_flight_are_bounded, setup, teardown)
 {
 	fake_csi_order(world.plugin, CSI_LIST_VOLUMES, FAKE_CSI_HOLD, CONTROLLER_CALLS_MAX, STATUS_OK);
 	for (unsigned int i = 0; i < CONTROLLER_CALLS_MAX; i++)
@@ -367,7 +367,7 @@ TEST_FIXTURE(after_the_session_nobody_hears_of_its_calls, setup, teardown)
 	take_detach(8, ""); /* refused, and not said yet */
 	controller_calls_drop(world.calls);
 	settle();
-	assert_int_equal(fake_csi_answer(), 1); /* it goes on */
+	assert_int_equal(fake_csi_answer(), 1); /* it continues */
 	settle();
 	assert_int_equal(world.replies, 0);
 	take_detach(9, "vol-1"); /* of the next session */

@@ -269,7 +269,7 @@ TEST(no_request_is_lost_or_reported_twice_when_the_helper_dies)
 	}
 }
 
-TEST_FIXTURE(a_request_that_ends_two_helpers_fails_and_the_next_goes_on, setup, teardown)
+TEST_FIXTURE(a_request_that_ends_two_helpers_fails_and_the_next_continues, setup, teardown)
 {
 	struct fixture *f = *state;
 

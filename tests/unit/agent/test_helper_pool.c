@@ -9,14 +9,14 @@
 #include <signal.h>
 #include <string.h>
 
-static bool one_is_under_way(struct pool *f)
+static bool one_is_in_flight(struct pool *f)
 {
-	return f->fake.state->under_way == 1;
+	return f->fake.state->in_flight == 1;
 }
 
-static bool two_are_under_way(struct pool *f)
+static bool two_are_in_flight(struct pool *f)
 {
-	return f->fake.state->under_way == 2;
+	return f->fake.state->in_flight == 2;
 }
 
 static bool nothing_hangs(struct pool *f)
@@ -32,7 +32,7 @@ TEST_FIXTURE(two_volumes_are_served_at_the_same_time, pool_setup, pool_teardown)
 	pool_make(f, 2, 5000);
 	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
 	pool_ask(f, MH_OP_STAGE, "b", HELPER_NORMAL);
-	pool_until(f, two_are_under_way);
+	pool_until(f, two_are_in_flight);
 	assert_int_equal(f->n_results, 0);
 	f->fake.state->go = 1;
 	pool_count(f, &f->n_results, 2);
@@ -41,7 +41,7 @@ TEST_FIXTURE(two_volumes_are_served_at_the_same_time, pool_setup, pool_teardown)
 	assert_int_equal(f->stale, 1);
 }
 
-TEST_FIXTURE(one_volume_never_has_two_requests_under_way, pool_setup, pool_teardown)
+TEST_FIXTURE(one_volume_never_has_two_requests_in_flight, pool_setup, pool_teardown)
 {
 	struct pool *f = *state;
 
@@ -111,7 +111,7 @@ TEST_FIXTURE(the_death_of_one_leaves_the_other_alone, pool_setup, pool_teardown)
 	pool_make(f, 2, 5000);
 	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
 	pool_ask(f, MH_OP_STAGE, "b", HELPER_NORMAL);
-	pool_until(f, two_are_under_way);
+	pool_until(f, two_are_in_flight);
 	for (size_t i = helper_client_instances(f->client, infos); i-- > 0;) {
 		if (strcmp(infos[i].volume, "a") == 0) {
 			assert_string_equal(infos[i].op, "STAGE");
@@ -196,7 +196,7 @@ TEST_FIXTURE(a_hanging_nfs_server_delays_no_other_volume, pool_setup, pool_teard
 	assert_int_equal(f->fake.state->starts, 1); /* that of NFS is not needed yet */
 	pool_ask(f, MH_OP_STAGE, "n", HELPER_NFS);
 	pool_ask(f, MH_OP_STAGE, "m", HELPER_NFS);
-	pool_until(f, one_is_under_way);
+	pool_until(f, one_is_in_flight);
 	assert_int_equal(f->fake.state->starts, 2);
 	for (size_t op = 0; op < 4; op++)
 		pool_ask(f, life[op], "a", HELPER_NORMAL);
@@ -254,7 +254,7 @@ TEST_FIXTURE(a_list_is_read_without_changes_beside_it, pool_setup, pool_teardown
 	pool_inject(f, FAKE_WAIT, "a", 1);
 	pool_make(f, 2, 5000);
 	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
-	pool_until(f, one_is_under_way);
+	pool_until(f, one_is_in_flight);
 	pool_ask(f, MH_OP_LIST, "list", HELPER_URGENT);
 	pool_ask(f, MH_OP_STAGE, "b", HELPER_NORMAL);
 	pool_ask(f, MH_OP_STAGE, "n", HELPER_NFS);
@@ -276,7 +276,7 @@ TEST_FIXTURE(a_list_beside_an_nfs_change_is_read_again_after_it, pool_setup, poo
 	pool_inject(f, FAKE_WAIT, "n", 1);
 	pool_make(f, 2, 5000);
 	pool_ask(f, MH_OP_STAGE, "n", HELPER_NFS);
-	pool_until(f, one_is_under_way);
+	pool_until(f, one_is_in_flight);
 	pool_count(f, &f->ready, 3);
 	stale = f->stale;
 	pool_ask(f, MH_OP_LIST, "list", HELPER_URGENT);
@@ -289,7 +289,7 @@ TEST_FIXTURE(a_list_beside_an_nfs_change_is_read_again_after_it, pool_setup, poo
 	assert_int_equal(f->stale, stale + 1);
 }
 
-TEST_FIXTURE(an_end_with_work_under_way_calls_nobody, pool_setup, pool_teardown)
+TEST_FIXTURE(an_end_with_work_in_flight_calls_nobody, pool_setup, pool_teardown)
 {
 	struct pool *f = *state;
 
@@ -297,7 +297,7 @@ TEST_FIXTURE(an_end_with_work_under_way_calls_nobody, pool_setup, pool_teardown)
 	pool_make(f, 2, 5000);
 	for (size_t v = 0; v < 3; v++)
 		pool_ask(f, MH_OP_STAGE, volumes[v], HELPER_NORMAL);
-	pool_until(f, two_are_under_way);
+	pool_until(f, two_are_in_flight);
 	pool_ask(f, MH_OP_LIST, "list", HELPER_URGENT);
 	pool_ask(f, MH_OP_STAGE, "n", HELPER_NFS);
 	pool_idle(f);
@@ -315,7 +315,7 @@ TEST_FIXTURE(replacing_them_leaves_nobody_without_service, pool_setup, pool_tear
 	pool_inject(f, FAKE_WAIT, "a", 1);
 	pool_make(f, 2, 5000);
 	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
-	pool_until(f, one_is_under_way);
+	pool_until(f, one_is_in_flight);
 	pool_count(f, &f->ready, 2);
 	first = f->fake.state->pids[0];
 	second = f->fake.state->pids[1];

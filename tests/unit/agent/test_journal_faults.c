@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A journal that cannot be written, at each write of an allocation's life: nothing counts as written that was
- * not, the agent ends, and the next one goes on from what is on the disk. */
+ * not, the agent ends, and the next one continues from what is on the disk. */
 
 #include "scenario.h"
 
@@ -150,7 +150,7 @@ static void end_after_fault(struct world *w)
 		world_idle(w, IDLE_MS);
 	while (fault.way != WAY_HOLD && !fault.is_over) {
 		if (clock_monotonic_us() > end)
-			fail_msg("write %u failed, and the agent goes on", fault.at);
+			fail_msg("write %u failed, and the agent continues", fault.at);
 		world_turn(w, world_deadline(), "end");
 	}
 	expect_not_logged(w);

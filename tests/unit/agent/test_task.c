@@ -534,7 +534,7 @@ TEST_FIXTURE(a_journalled_start_is_asked_for_only_if_it_has_not_happened, setup,
 	assert_int_equal(s->starts, 0); /* it is in the journal */
 }
 
-TEST_FIXTURE(a_stop_goes_on, setup, teardown)
+TEST_FIXTURE(a_stop_continues, setup, teardown)
 {
 	struct stand *s = *state;
 

@@ -1199,7 +1199,7 @@ TEST_FIXTURE(what_a_dead_plugin_left_is_waited_for_before_anything_is_removed, c
 		csi_node_turn(node);
 	assert_int_equal(user->last_retry.status, STATUS_ABORTED);
 	expect_calls(node, 1, 1, 0, 0);
-	/* no time alone lets it go on */
+	/* no time alone lets it continue */
 	clock_offset_us = 10 * GUARD_WAIT_MS * USEC_PER_MSEC;
 	while (user->retries < 10)
 		csi_node_turn(node);
@@ -1525,7 +1525,7 @@ TEST_FIXTURE(an_expansion_that_cannot_be_is_refused, csi_node_setup, csi_node_te
 	stop_all(node);
 }
 
-TEST_FIXTURE(an_expansion_has_its_turn_or_is_too_late, csi_node_setup, csi_node_teardown)
+TEST_FIXTURE(an_expansion_is_scheduled_or_times_out, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct expansion late, in_time;
@@ -1594,7 +1594,7 @@ TEST_FIXTURE(a_stuck_plugin_is_bypassed_when_the_server_forces_it, csi_node_setu
 		csi_user_force(user, false);
 		before = calls(node, rows[i].method);
 		CSI_NODE_UNTIL(node, csi_node_all_released);
-		assert_true(calls(node, rows[i].method) <= before + 1); /* what was under way */
+		assert_true(calls(node, rows[i].method) <= before + 1); /* what was in flight */
 		assert_true(user->is_without_plugin);
 		EXPECT_WORDS(user->kernel, "unstaged by the helper; device ");
 		EXPECT_WORDS(user->kernel, "has no mounted file system any more");

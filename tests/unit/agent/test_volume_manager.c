@@ -450,7 +450,7 @@ TEST_FIXTURE(an_unmount_looks_again_after_another_instance, setup, teardown)
 	assert_int_equal(mount_snapshot_staged(observed, "v")->dev_minor, 77);
 }
 
-TEST_FIXTURE(volumes_have_their_turns_in_the_order_of_asking, setup, teardown)
+TEST_FIXTURE(volumes_are_scheduled_in_the_order_of_the_requests, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct request requests[] = {{.f = f, .name = "z"}, {.f = f, .name = "m"}, {.f = f, .name = "a"}};
@@ -462,7 +462,7 @@ TEST_FIXTURE(volumes_have_their_turns_in_the_order_of_asking, setup, teardown)
 	volume_manager_set_observed(f->manager, mount_snapshot_new());
 	while (begun < sizeof(requests) / sizeof(*requests)) {
 		if (__real_clock_monotonic_us() > end)
-			fail_msg("%s waited in vain for its turn", requests[begun].name);
+			fail_msg("%s was never scheduled", requests[begun].name);
 		assert_true(sd_event_run(f->event, 100 * USEC_PER_MSEC) >= 0);
 		while (begun < sizeof(requests) / sizeof(*requests) &&
 		       (!requests[begun].task ||

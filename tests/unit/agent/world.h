@@ -28,7 +28,7 @@ struct world {
 	unsigned int looks;    /* at publishes */
 
 	/* of volumes of class nfs4: what is staged is in the kernel's list, and is so with nosharecache */
-	bool nfs_lives;		   /* every NFS superblock, also when it is staged no more */
+	bool nfs_lives;		   /* every NFS superblock, also when it is no longer staged */
 	bool nfs_list_is_foreign;  /* it shows nothing of ours */
 	bool nfs_list_fails;	   /* it cannot be read */
 	bool nfs_is_shared;	   /* without nosharecache */

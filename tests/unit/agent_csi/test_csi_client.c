@@ -46,7 +46,7 @@ TEST_FIXTURE(nothing_is_dialled_before_the_first_call_and_done_never_runs_inside
 	assert_int_equal(end.err.status, STATUS_UNAVAILABLE);
 }
 
-TEST_FIXTURE(so_many_calls_are_under_way_and_the_others_wait_in_their_order, csi_world_setup,
+TEST_FIXTURE(so_many_calls_are_in_flight_and_the_others_wait_in_their_order, csi_world_setup,
 	     csi_world_teardown)
 {
 	enum { N = CSI_CALLS_MAX - CSI_CALLS_KEPT + 3 };
@@ -61,7 +61,7 @@ TEST_FIXTURE(so_many_calls_are_under_way_and_the_others_wait_in_their_order, csi
 	csi_world_settle(world);
 	assert_int_equal(world->plugin.n_whole, N - 3);
 	stats = stats_of(world);
-	assert_int_equal(stats.under_way, N - 3);
+	assert_int_equal(stats.in_flight, N - 3);
 	assert_int_equal(stats.waiting, 3);
 	assert_int_equal(stats.calls, N);
 	assert_string_equal(stats.oldest_name, "NodeStageVolume");
@@ -117,10 +117,9 @@ TEST_FIXTURE(a_deadline_begins_at_the_start_and_not_when_the_turn_comes, csi_wor
 	start(world, CSI_NODE_UNSTAGE_VOLUME, SHORT_US, &late);
 	csi_world_run(world, &late.n_done, 1);
 	assert_int_equal(late.err.status, STATUS_DEADLINE_EXCEEDED);
-	assert_string_equal(
-		late.err.msg,
-		"plugin nfs, volume vol-1: NodeUnstageVolume: not sent in time; 15 calls are under "
-		"way before it, the oldest is CreateVolume");
+	assert_string_equal(late.err.msg,
+			    "plugin nfs, volume vol-1: NodeUnstageVolume: not sent in time; 15 calls are in "
+			    "flight before it, the oldest is CreateVolume");
 	csi_world_settle(world);
 	assert_int_equal(world->plugin.n_whole, N);
 	assert_int_equal(stats_of(world).waiting, 0);
@@ -193,7 +192,7 @@ TEST_FIXTURE(cancelled_calls_are_never_heard_of_again_and_make_room, csi_world_s
 	assert_int_equal(waits.n_done, 0);
 	assert_int_equal(ends[0].n_done, 0);
 	assert_int_equal(stats_of(world).waiting, 0);
-	assert_int_equal(stats_of(world).under_way, N - 1);
+	assert_int_equal(stats_of(world).in_flight, N - 1);
 	assert_int_equal(stats_of(world).failed, 0);
 }
 
@@ -210,7 +209,7 @@ TEST_FIXTURE(the_queue_takes_so_many_and_refuses_the_next_in_words, csi_world_se
 			 STATUS_RESOURCE_EXHAUSTED);
 	assert_string_equal(err.msg,
 			    "plugin nfs: NodeStageVolume: 1024 calls wait already, behind 0 that are "
-			    "under way, the oldest is gone");
+			    "in flight, the oldest is gone");
 	csi_call_cancel(ends[7].call);
 	start(world, CSI_NODE_STAGE_VOLUME, LONG_US, &ends[N]);
 	assert_int_equal(stats_of(world).waiting, N);
@@ -263,7 +262,7 @@ TEST_FIXTURE(a_request_larger_than_any_server_takes_is_refused_here, csi_world_s
 				     "4194304: plugins take no more");
 }
 
-TEST_FIXTURE(freeing_the_client_ends_what_is_under_way_and_what_waits, csi_world_setup, csi_world_teardown)
+TEST_FIXTURE(freeing_the_client_ends_what_is_in_flight_and_what_waits, csi_world_setup, csi_world_teardown)
 {
 	enum { N = CSI_CALLS_MAX + 4 };
 	struct csi_world *world = *state;

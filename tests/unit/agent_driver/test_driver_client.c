@@ -474,7 +474,7 @@ TEST_FIXTURE(a_driver_is_gone_until_it_answers_again, setup, teardown)
 	assert_true(driver_is_shut_down(&end.err));
 }
 
-TEST_FIXTURE(so_many_calls_are_under_way_and_no_more, setup, teardown)
+TEST_FIXTURE(so_many_calls_are_in_flight_and_no_more, setup, teardown)
 {
 	static struct end ends[DRIVER_CALLS_MAX];
 	const Holdfast__Driver__V1__WaitTaskRequest wait = HOLDFAST__DRIVER__V1__WAIT_TASK_REQUEST__INIT;

@@ -452,7 +452,7 @@ TEST_FIXTURE(what_has_ended_is_destroyed_when_it_is_stopped, setup, teardown)
 	assert_string_equal(world->trace, "Dg");
 }
 
-TEST_FIXTURE(a_stop_cuts_short_whatever_is_under_way, setup, teardown)
+TEST_FIXTURE(a_stop_cuts_short_whatever_is_in_flight, setup, teardown)
 {
 	struct world *world = *state;
 

@@ -193,7 +193,7 @@ static void lend_and_return(struct yard *y, bool is_bound_anew)
 }
 
 /* A stop takes nothing away that the host had before. */
-TEST_FIXTURE(a_plugin_of_the_host_goes_on_when_its_allocation_is_over, yard_setup, yard_teardown)
+TEST_FIXTURE(a_plugin_of_the_host_continues_when_its_allocation_is_over, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 
@@ -320,7 +320,7 @@ TEST_FIXTURE(another_one_that_binds_the_name_later_is_welcome, yard_setup, yard_
 	YARD_UNTIL(y, y->met == 1);
 	plugins_forget(y->plugins, ALLOC_A);
 	YARD_UNTIL(y, !yard_entry(y, "a"));
-	/* the next allocation, before the socket is bound anew: what stands there is of its own making */
+	/* the next allocation, before the socket is bound anew: what exists there is of its own making */
 	is = expectation_of("a", ALLOC_B);
 	assert_int_equal(plugins_expect(y->plugins, &is, NULL), STATUS_OK);
 	YARD_UNTIL(y, y->met == 2);
@@ -406,7 +406,7 @@ static void await(struct yard *y, uint64_t timeout_us, struct plugin_wait **ret)
 			 STATUS_OK);
 }
 
-TEST_FIXTURE(who_waits_goes_on_when_the_plugin_can_be_called, yard_setup, yard_teardown)
+TEST_FIXTURE(who_waits_continues_when_the_plugin_can_be_called, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 
@@ -443,7 +443,7 @@ TEST_FIXTURE(a_wait_ends_with_the_reason, yard_setup, yard_teardown)
 	assert_int_equal(y->ready, 0);
 }
 
-TEST_FIXTURE(who_waits_goes_on_waiting_when_the_plugin_is_gone_again, yard_setup, yard_teardown)
+TEST_FIXTURE(who_waits_keeps_waiting_when_the_plugin_is_gone_again, yard_setup, yard_teardown)
 {
 	struct plugin_expectation is = expectation_of("a", ALLOC_A);
 	struct yard *y = *state;

@@ -211,7 +211,7 @@ TEST_FIXTURE(a_path_too_long_is_refused, setup, teardown)
 	assert_int_equal(file_sync_folder(path), -ENAMETOOLONG);
 }
 
-TEST_FIXTURE(short_and_interrupted_writes_go_on, setup, teardown)
+TEST_FIXTURE(short_and_interrupted_writes_continue, setup, teardown)
 {
 	struct fixture *f = *state;
 

@@ -278,7 +278,7 @@ TEST_FIXTURE(each_bad_input_gets_its_answer, run_setup, NULL)
 	}
 }
 
-TEST_FIXTURE(a_drain_under_way_is_watched_again_without_a_question, run_setup, NULL)
+TEST_FIXTURE(a_drain_in_flight_is_watched_again_without_a_question, run_setup, NULL)
 {
 	fake.answers[0] = (struct fake_answer){
 		.method = "Nodes.Get",

@@ -191,7 +191,7 @@ TEST_FIXTURE(waiting_ends_at_its_timeout, run_setup, NULL)
 	expect_failure(with_spec("alloc run @ --timeout 1ms --node node-1 --id " ALLOC_ID),
 		       STATUS_DEADLINE_EXCEEDED,
 		       "allocation " ALLOC_ID " on node node-1 is still pending: waiting for the node; the "
-		       "node goes on with it. Next: holdfast alloc status " ALLOC_ID
+		       "node continues with it. Next: holdfast alloc status " ALLOC_ID
 		       ", holdfast node status node-1");
 	fake.calls[0] = '\0';
 	expect_usage_error(with_spec("alloc run @ --timeout soon"), "'soon' is not a duration");
@@ -267,7 +267,7 @@ TEST_FIXTURE(of_a_node_that_is_away_it_is_reported_at_once, run_setup, NULL)
 }
 
 /* Else every retry of its release would answer at once, again and again. */
-TEST_FIXTURE(waiting_goes_on_from_the_last_change_of_a_claim, run_setup, NULL)
+TEST_FIXTURE(waiting_continues_from_the_last_change_of_a_claim, run_setup, NULL)
 {
 	fake.alloc_ids[0] = ALLOC_ID;
 	fake.claims_ahead = 40;
@@ -350,7 +350,7 @@ TEST_FIXTURE(a_job_is_shown_with_its_groups_and_what_its_members_wait_for, run_s
 	expect_output("type                 service\n");
 	expect_output("state                pending\n");
 	expect_output("version              3\n");
-	expect_output("update               under way\n");
+	expect_output("update               in flight\n");
 	expect_output("app         2      1       0       0    0       1\n");
 	expect_output("app[1] node-7 -          volume db[1] is taken\n");
 }

@@ -58,11 +58,11 @@ TEST_FIXTURE(a_drain_is_watched_until_its_end, run_setup, NULL)
 	expect_output("\"done_ms\": \"9\"");
 }
 
-TEST_FIXTURE(a_drain_that_lasts_goes_on_without_the_command, run_setup, NULL)
+TEST_FIXTURE(a_drain_that_lasts_continues_without_the_command, run_setup, NULL)
 {
 	drain(NODE "}}, \"index\": 7, \"claims\": [" CLAIM("UNPUBLISHING") "]}");
 	expect_failure("node drain node-1 --timeout 1ms --yes", STATUS_DEADLINE_EXCEEDED,
-		       "node node-1 still holds 1 claims; its drain goes on without us");
+		       "node node-1 still holds 1 claims; its drain continues without us");
 	fake.requests[0] = '\0';
 	expect_ok("node drain node-1 --detach --yes");
 	expect_output("is draining, 1 volume is not released yet");

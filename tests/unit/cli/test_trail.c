@@ -256,7 +256,7 @@ static struct trail_check check_files(char first[][256], int n_first, char secon
 	return check;
 }
 
-TEST(a_chain_goes_on_in_the_next_file)
+TEST(a_chain_continues_in_the_next_file)
 {
 	for (int cut = 0; cut <= LINES; cut++) {
 		struct trail trail = good_trail();

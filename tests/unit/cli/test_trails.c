@@ -121,7 +121,7 @@ TEST_FIXTURE(a_trail_that_was_rewound_and_went_on_is_found, trails_setup, NULL)
 	expect_failure(with_spec("audit verify --server @"), STATUS_DATA_LOSS,
 		       "the trail of node n1 was rewound: record 9, shown to the server at "
 		       "1970-01-01T00:02:00.000Z, is not in it; it was last as it is here at "
-		       "1970-01-01T00:01:00.000Z, and it went on.");
+		       "1970-01-01T00:01:00.000Z, and it continued.");
 	expect_failure(with_spec("audit verify --server --json @"), STATUS_DATA_LOSS, "was rewound");
 	expect_output("\"verdict\": \"rewound\"");
 }

@@ -261,7 +261,7 @@ static void a_cancelled_request_reports_nothing(void **state)
 	engine_cancel(call);
 	assert_int_equal(engine_n_calls(engine), 0);
 	assert_int_equal(engine_send(engine, &request, on_done, &said, &call, NULL), STATUS_OK);
-	engine_free(engine); /* with one under way */
+	engine_free(engine); /* with one in flight */
 	(void)sd_event_unref(said.event);
 	assert_int_equal(said.n, 0);
 	fake_end(&fake);

@@ -297,7 +297,7 @@ TEST_FIXTURE(who_writes_another_schema_stands_aside_until_that_is_raised, setup,
 	assert_int_equal(put(&old, "1"), STATUS_OK);
 	assert_int_equal(etcd_raise_schema(&newer, &before, NULL), STATUS_OK);
 	assert_int_equal(before, 4);
-	assert_int_equal(put(&old, "2"), STATUS_OK); /* who leads goes on */
+	assert_int_equal(put(&old, "2"), STATUS_OK); /* who leads continues */
 	part_stop(&old);
 	part_lead(&new);
 	assert_int_equal(etcd_raise_schema(&newer, &before, NULL), STATUS_OK);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A thousand rounds of random submissions against a model in memory, with what goes wrong between the store
- * and etcd. What is acknowledged stands there; of what was not answered because the lead was lost, all up to
- * some submission stands there, and nothing behind it. */
+ * and etcd. What is acknowledged is stored; of what was not answered because the lead was lost, all up to
+ * some submission is stored, and nothing behind it. */
 
 #include "etcd_world.h"
 #include "proxy.h"
@@ -235,7 +235,7 @@ static void one_round(struct world *w)
 	}
 }
 
-TEST(what_is_acknowledged_stands_there_and_nothing_twice)
+TEST(acknowledged_writes_are_stored_and_nothing_twice)
 {
 	struct world *w = calloc(1, sizeof(*w));
 	struct state found;

@@ -176,7 +176,7 @@ TEST_FIXTURE(a_rewrite_of_any_size_becomes_durable_as_a_whole, setup, teardown)
 		begin(w);
 		assert_counts(w, RECORDS - 2 * third, 2 * third);
 		n = 0;
-		put(w, "s", "new", &n); /* and it goes on */
+		put(w, "s", "new", &n); /* and it continues */
 		run_until(w->event, &n, 1);
 		assert_counts(w, RECORDS - 2 * third, 2 * third + 1);
 	}

@@ -483,7 +483,7 @@ TEST(a_bypassed_plugin_is_named_with_the_operator)
 	assert_int_equal(str_copy(claim.plugin_waiver, sizeof(claim.plugin_waiver), "ann: gone"), 0);
 	(void)explain_claim(&claim, &holder, NOW_MS, text);
 	assert_non_null(
-		strstr(text, "the node goes on without plugin ceph, as an operator wants (ann: gone)"));
+		strstr(text, "the node continues without plugin ceph, as an operator wants (ann: gone)"));
 	assert_null(strstr(text, "--without-plugin"));
 }
 

@@ -191,7 +191,7 @@ TEST(what_may_be_on_its_way_out_is_not_attached_anew)
 /* Any two claims on a node, in every state and condition: the provider is asked exactly when the node is
  * away, something is held, all of what is held has ended, was sent and was attached, and somebody can do it.
  */
-TEST(a_node_is_cut_off_only_when_nothing_there_may_go_on)
+TEST(a_node_is_cut_off_only_when_nothing_there_may_continue)
 {
 	enum { CONDITIONS = CLAIM_STATE_N * 8 };
 

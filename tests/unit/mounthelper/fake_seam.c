@@ -65,7 +65,7 @@ static void assert_table_is_free(const char *function)
 			fail_msg("%s with the table locked", asking[i]);
 }
 
-/* 0 to go on, else what the call returns. */
+/* 0 to continue, else what the call returns. */
 static int enter(const char *function)
 {
 	assert_table_is_free(function);

@@ -392,7 +392,7 @@ TEST_FIXTURE(a_changed_profile_counts_from_the_next_mount_on, setup, teardown)
 	start_helper("ticket = optional\nprofile space { class = tmpfs; max_size = 1MiB }\n");
 	ASSERT_REPLY(stage(stage_space()), MH_ALREADY);
 	ASSERT_REPLY(publish(publish_space(3, 1)), MH_REFUSED);	 /* exec is not allowed any more */
-	ASSERT_REPLY(publish(publish_space(2, 0)), MH_CONFLICT); /* but stands there */
+	ASSERT_REPLY(publish(publish_space(2, 0)), MH_CONFLICT); /* but exists there */
 	assert_int_equal(fake_flags(SLOT("2")) & SYS_MOUNT_ATTR_NOEXEC, 0);
 	ASSERT_REPLY(publish(publish_space(3, 0)), MH_OK);
 	start_helper("ticket = optional\nprofile space { class = tmpfs; max_size = 1MiB; shared = yes }\n");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every call of every operation fails with each errno, or is the last one before or after which the process
- * dies. Whatever happens: what stands there belongs to the beginning or the end, the trail is a chain with an
+ * dies. Whatever happens: what exists there belongs to the beginning or the end, the trail is a chain with an
  * intent for every change, no count is too low, and the same request leads to the same end. */
 
 #include "workbench.h"
@@ -381,7 +381,7 @@ static void assert_trail_is_chain(const char *log)
 	assert_null(strstr(log, "head=mismatch"));
 }
 
-/* No change without an intent; only cleaning up goes on without, and says so. */
+/* No change without an intent; only cleaning up continues without, and says so. */
 static void assert_trail(const struct experiment *e, bool died)
 {
 	const char *added = fake_log() + e->log_before;

@@ -259,7 +259,7 @@ static void publish_three(void)
 	ASSERT_REPLY(publish(publish_csi("vol-2", 2)), MH_OK);
 }
 
-/* The daemons of both uses die, and mount anew: both publishes are of mounts that stand no more. */
+/* The daemons of both uses die, and mount anew: both publishes are of mounts that no longer exist. */
 static void mount_both_anew(void)
 {
 	publish_three();
@@ -613,7 +613,7 @@ TEST_FIXTURE(at_the_limit_the_mount_table_decides, setup, teardown)
 }
 
 /* A mount that could not be undone still counts. */
-TEST_FIXTURE(a_publish_that_may_stand_there_stays_counted, setup, teardown)
+TEST_FIXTURE(a_publish_that_may_exist_stays_counted, setup, teardown)
 {
 	union mh_request req = {.publish = publish_pair(0, 0)};
 	union mh_answer answer;
@@ -628,7 +628,7 @@ TEST_FIXTURE(a_publish_that_may_stand_there_stays_counted, setup, teardown)
 }
 
 /* Else no UNSTAGE of the volume would be without a census, and its slot never be another's. */
-TEST_FIXTURE(a_publish_that_does_not_stand_there_is_not_counted, setup, teardown)
+TEST_FIXTURE(a_publish_that_does_not_exist_is_not_counted, setup, teardown)
 {
 	for (int call = 1;; call++) {
 		struct mh_reply reply;

@@ -413,7 +413,7 @@ TEST_FIXTURE(a_reply_without_a_record_has_no_hash, setup, teardown)
 	assert_memory_equal(reply.head, none, sizeof(none));
 }
 
-TEST_FIXTURE(without_a_trail_only_cleaning_up_goes_on, setup, teardown)
+TEST_FIXTURE(without_a_trail_only_cleaning_up_continues, setup, teardown)
 {
 	struct mh_reply reply;
 

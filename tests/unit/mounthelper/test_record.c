@@ -131,7 +131,7 @@ static bool break_audit(int way)
 	}
 }
 
-TEST_FIXTURE(without_required_audit_only_cleaning_up_goes_on, setup, teardown)
+TEST_FIXTURE(without_required_audit_only_cleaning_up_continues, setup, teardown)
 {
 	for (int way = 0; break_audit(way); way++) {
 		expect_no_new_mounts();
@@ -147,7 +147,7 @@ TEST_FIXTURE(without_required_audit_only_cleaning_up_goes_on, setup, teardown)
 	}
 }
 
-TEST_FIXTURE(without_optional_audit_everything_goes_on, setup, teardown)
+TEST_FIXTURE(without_optional_audit_everything_continues, setup, teardown)
 {
 	for (int way = 0; break_audit(way); way++) {
 		audit_is_optional(true);

@@ -249,7 +249,7 @@ TEST_FIXTURE(a_host_volume_is_looked_at_again_when_it_is_published, begin_test, 
 	ASSERT_REPLY(publish(publish_host_volume()), MH_CONFLICT);
 	ASSERT_RECORDED("step=source reason=submount");
 	fake_unmount("/data/a/vol/sub/deep");
-	fake_mount_other("/data/a/vol"); /* another directory stands there */
+	fake_mount_other("/data/a/vol"); /* another directory exists there */
 	mine[HOSTVOL].owner_uid = 0;
 	ASSERT_REPLY(publish(publish_host_volume()), MH_CONFLICT);
 	ASSERT_RECORDED("step=source reason=other-mount");

@@ -189,7 +189,7 @@ TEST_FIXTURE(records_are_numbered_and_chained, setup, teardown)
 	free(text);
 }
 
-TEST_FIXTURE(another_instance_goes_on_in_the_same_chain, setup, teardown)
+TEST_FIXTURE(another_instance_continues_in_the_same_chain, setup, teardown)
 {
 	struct keyline record = KEYLINE_INIT;
 	struct chain_log other;
@@ -269,7 +269,7 @@ TEST_FIXTURE(a_death_after_the_newline_that_mends_is_mended_too, setup, teardown
 	assert_int_equal(check_chain(), 3);
 }
 
-TEST_FIXTURE(a_trail_that_begins_with_a_torn_line_goes_on, setup, teardown)
+TEST_FIXTURE(a_trail_that_begins_with_a_torn_line_continues, setup, teardown)
 {
 	put_raw("ts=2026", 7);
 	assert_int_equal(append("stage"), 1);

@@ -250,7 +250,7 @@ void raw_ask(struct raw *raw, const struct raw_request *request, struct raw_answ
 	world_run_until(raw->world, &answer->ended);
 }
 
-void raw_go_on(struct raw *raw, const struct raw_request *request, const struct raw_answer *answer)
+void raw_continue(struct raw *raw, const struct raw_request *request, const struct raw_answer *answer)
 {
 	for (size_t i = 0; i < raw->n_answers; i++) {
 		if (raw->answers[i] != answer)

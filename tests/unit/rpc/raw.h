@@ -37,7 +37,7 @@ struct raw {
 void raw_open(struct raw *raw, struct world *world, bool h2);
 void raw_close(struct raw *raw);
 
-/** Stop or go on reading what the server sends. */
+/** Stop or continue reading what the server sends. */
 void raw_read(struct raw *raw, bool reads);
 
 /** Send bytes as they are. Returns how many the socket took. */
@@ -64,7 +64,7 @@ void raw_call(struct raw *raw, const struct raw_request *request, struct raw_ans
 void raw_ask(struct raw *raw, const struct raw_request *request, struct raw_answer *answer);
 
 /** Send more of an open request: only the body of @request counts. */
-void raw_go_on(struct raw *raw, const struct raw_request *request, const struct raw_answer *answer);
+void raw_continue(struct raw *raw, const struct raw_request *request, const struct raw_answer *answer);
 
 /** Send what the session has. */
 void raw_flush(struct raw *raw);

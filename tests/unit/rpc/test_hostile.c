@@ -247,7 +247,7 @@ TEST_FIXTURE(an_answer_before_the_end_of_the_request_is_not_taken_back_by_a_rese
 	assert_non_null(strstr(answer.headers, ":status: 501\n"));
 	assert_non_null(strstr(answer.body, "this server has no method /a.B/C"));
 	assert_false(answer.done);
-	raw_go_on(&raw, &(struct raw_request){.body = "}", .body_len = 1}, &answer);
+	raw_continue(&raw, &(struct raw_request){.body = "}", .body_len = 1}, &answer);
 	world_run_until(world, &answer.done);
 	assert_false(answer.was_reset);
 	raw_close(&raw);
@@ -265,14 +265,15 @@ TEST_FIXTURE(who_never_ends_a_request_that_is_answered_is_reset, world_setup, wo
 	raw_open(&raw, world, true);
 	raw_ask(&raw, &(struct raw_request){.fields = no_method, .open = true}, &answer);
 	for (int i = 0; i < 16; i++) {
-		raw_go_on(&raw,
-			  &(struct raw_request){.body = body, .body_len = LATE_BYTES_MAX / 16, .open = true},
-			  &answer);
+		raw_continue(
+			&raw,
+			&(struct raw_request){.body = body, .body_len = LATE_BYTES_MAX / 16, .open = true},
+			&answer);
 		for (int turn = 0; turn < 8; turn++)
 			(void)sd_event_run(world->event, 1000);
 	}
 	assert_false(answer.was_reset);
-	raw_go_on(&raw, &(struct raw_request){.body = body, .body_len = 1, .open = true}, &answer);
+	raw_continue(&raw, &(struct raw_request){.body = body, .body_len = 1, .open = true}, &answer);
 	world_run_until(world, &answer.done);
 	assert_true(answer.was_reset);
 	assert_int_equal(answer.reset_code, NGHTTP2_NO_ERROR);

@@ -239,7 +239,7 @@ TEST_FIXTURE(what_was_abandoned_half_way_does_not_count_any_more, setup_wide_mes
 	free(body);
 }
 
-TEST_FIXTURE(calls_above_the_limit_wait_for_their_turn, setup_small, world_teardown)
+TEST_FIXTURE(calls_above_the_limit_are_queued, setup_small, world_teardown)
 {
 	struct world *world = *state;
 	struct answer answers[CALLS + 1];
@@ -257,7 +257,7 @@ TEST_FIXTURE(calls_above_the_limit_wait_for_their_turn, setup_small, world_teard
 	rpc_client_free(TAKE_PTR(world->client));
 }
 
-TEST_FIXTURE(calls_that_wait_for_their_turn_end_when_the_server_takes_no_more, setup_small, world_teardown)
+TEST_FIXTURE(queued_calls_end_when_the_server_sends_goaway, setup_small, world_teardown)
 {
 	struct world *world = *state;
 	struct answer answers[CALLS + 1];

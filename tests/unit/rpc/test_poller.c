@@ -138,7 +138,7 @@ static void have_sessions_ready(struct world *world, bool is_background)
 	}
 	world_settle(world);
 	for (size_t i = 0; i < MANY; i++)
-		raw_go_on(&raws[i], &heartbeat, &answers[i]);
+		raw_continue(&raws[i], &heartbeat, &answers[i]);
 }
 
 TEST_FIXTURE(a_turn_ends_though_hundreds_of_connections_are_ready, setup, world_teardown)

@@ -182,7 +182,7 @@ static SSL_CTX *intruder_context(struct tls_world *tw)
 	return context_of(tw, "intruder.crt", "intruder.key");
 }
 
-TEST_FIXTURE(a_client_that_goes_on_talking_still_gets_to_see_the_refusal, setup, tls_world_teardown)
+TEST_FIXTURE(a_client_that_continues_talking_still_gets_to_see_the_refusal, setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	SSL_CTX *ctx = intruder_context(tw);

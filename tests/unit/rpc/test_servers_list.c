@@ -209,7 +209,7 @@ TEST_FIXTURE(a_call_that_was_sent_is_not_sent_to_another_server, setup, teardown
 	rpc_server_free(second);
 }
 
-TEST_FIXTURE(who_moves_on_leaves_what_is_under_way_and_then_the_connection, setup, teardown)
+TEST_FIXTURE(who_moves_on_leaves_what_is_in_flight_and_then_the_connection, setup, teardown)
 {
 	struct list *list = *state;
 	struct world *world = list->tw->world;

@@ -281,7 +281,7 @@ TEST_FIXTURE(a_stream_that_is_half_closed_and_given_up_at_once_has_not_ended, wo
 	raw_close(&raw);
 }
 
-/* The client says its last and the server goes on. */
+/* The client says its last and the server continues. */
 static void note_half_close(struct rpc_call *call, void *userdata)
 {
 	struct world *world = userdata;
@@ -290,7 +290,7 @@ static void note_half_close(struct rpc_call *call, void *userdata)
 	world->n_half_closed++;
 }
 
-TEST_FIXTURE(half_closing_is_reported_once_and_the_server_may_go_on, world_setup, world_teardown)
+TEST_FIXTURE(half_closing_is_reported_once_and_the_server_may_continue, world_setup, world_teardown)
 {
 	static const struct raw_field fields[] = {
 		{":method", "POST"},
@@ -519,7 +519,8 @@ TEST_FIXTURE(an_idle_connection_without_streams_is_not_asked, world_setup, world
 	gate_close(&gate);
 }
 
-TEST_FIXTURE(after_goaway_new_calls_take_a_new_connection_and_old_streams_go_on, world_setup, world_teardown)
+TEST_FIXTURE(after_goaway_new_calls_take_a_new_connection_and_old_streams_continue, world_setup,
+	     world_teardown)
 {
 	struct world *world = *state;
 	struct session session;
@@ -598,7 +599,7 @@ TEST_FIXTURE(a_client_that_half_closes_still_receives, world_setup, world_teardo
 
 enum { WINDOW = 1024 * 1024 };
 
-TEST_FIXTURE(a_paused_stream_holds_a_window_and_others_go_on, world_setup, world_teardown)
+TEST_FIXTURE(a_paused_stream_holds_a_window_and_others_continue, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct rpc_call *flooding;
@@ -668,7 +669,7 @@ TEST_FIXTURE(a_paused_stream_ends_when_its_server_goes_away, world_setup, world_
 	assert_int_equal(session.status, STATUS_UNAVAILABLE);
 }
 
-/* Who sends much, and when it may go on. */
+/* Who sends much, and when it may continue. */
 struct pump {
 	struct world *world;
 	struct rpc_stream *stream;
@@ -800,7 +801,7 @@ static void take_one_message(struct rpc_call *call, const ProtobufCMessage *mess
 	rpc_call_pause(call, true);
 }
 
-/* What waits to be taken keeps its part of the window, also when the reader goes on for a moment. */
+/* What waits to be taken keeps its part of the window, also when the reader continues for a moment. */
 TEST_FIXTURE(a_reader_of_one_message_at_a_time_is_sent_a_window_ahead_and_no_more, world_setup,
 	     world_teardown)
 {

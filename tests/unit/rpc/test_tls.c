@@ -302,7 +302,7 @@ TEST_FIXTURE(reloading_counts_for_new_connections_and_a_broken_file_changes_noth
 	later = tls_world_client(tw, tw->node_tls, "holdfast://lab/server/renewed");
 	assert_int_equal(world_get_now(tw->world, later, "db", &answer), STATUS_OK);
 	rpc_client_free(later);
-	/* the old connection goes on under the old identity */
+	/* the old connection continues under the old identity */
 	assert_int_equal(world_get_now(tw->world, tw->client, "db", &answer), STATUS_OK);
 }
 

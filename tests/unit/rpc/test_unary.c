@@ -36,7 +36,7 @@ TEST_FIXTURE(the_server_knows_who_called, world_setup, world_teardown)
 
 TEST_FIXTURE(many_calls_at_once_are_all_answered, world_setup, world_teardown)
 {
-	enum { N = 600 }; /* more than may be under way at a time */
+	enum { N = 600 }; /* more than may be in flight at a time */
 	struct world *world = *state;
 	struct answer *answers = calloc(N, sizeof(*answers));
 	size_t n_ok = 0;

@@ -103,7 +103,7 @@ struct freed_list history_of_db(struct fixture *f);
 /** How many the store has of it. */
 size_t stored_history_of_db(struct fixture *f);
 
-/** Run @during while no write gets to the disk; everything else goes on. What it sees is to be judged after
+/** Run @during while no write gets to the disk; everything else continues. What it sees is to be judged after
  * it: a failed assertion inside would leave the store locked. */
 void while_the_disk_stalls(struct fixture *f, void (*during)(struct fixture *f));
 

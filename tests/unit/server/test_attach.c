@@ -55,7 +55,7 @@ static void claim_and_forget(struct fixture *f, struct fake_node *node, const ch
 	holdfast__v1__claim_volume_response__free_unpacked(claim_ok(f, node, alloc), NULL);
 }
 
-/* A claim that is asked for while the test goes on. */
+/* A claim that is asked for while the test continues. */
 struct asked {
 	int answers;
 	enum status status;
@@ -450,7 +450,7 @@ TEST_FIXTURE(two_claims_of_one_allocation_at_once_are_one_claim, setup_csi, tear
 	assert_int_equal(asked[0].status, STATUS_OK);
 	assert_int_equal(asked[1].status, STATUS_OK);
 	assert_int_equal(f->server->state.n_claims, 1);
-	assert_int_equal(f->plugin.most_under_way, 1);
+	assert_int_equal(f->plugin.most_in_flight, 1);
 }
 
 TEST_FIXTURE(work_that_ends_while_the_controller_is_asked_is_undone_behind_it, setup_csi, teardown_csi)
@@ -559,7 +559,7 @@ static void go_to(struct fixture *f, enum step step, struct asked *asked)
 		UNTIL(f, f->n2.n_held == 1);
 }
 
-TEST_FIXTURE(a_server_killed_at_any_step_goes_on_with_the_grant_or_takes_it_back, setup_csi, teardown_csi)
+TEST_FIXTURE(a_server_killed_at_any_step_continues_with_the_grant_or_takes_it_back, setup_csi, teardown_csi)
 {
 	for (int way = 0; way < 2 * STEP_N; way++) {
 		struct fixture *f = *state;

@@ -385,7 +385,7 @@ static size_t recorded_restores(struct fixture *f, char ret_why[static 256])
 	return n;
 }
 
-TEST_FIXTURE(the_audit_of_the_copy_goes_on_with_the_restore, setup, teardown)
+TEST_FIXTURE(the_audit_of_the_copy_continues_with_the_restore, setup, teardown)
 {
 	struct fixture *f = *state;
 	cleanup(free_copyp) struct copy copy = {NULL};
@@ -435,7 +435,7 @@ TEST_FIXTURE(nothing_is_acknowledged_once_a_restore_was_answered, setup, teardow
 	restart(f);
 }
 
-/* The decision cannot be written: the store goes on being the store. */
+/* The decision cannot be written: the store continues being the store. */
 TEST_FIXTURE(a_restore_that_cannot_be_decided_leaves_the_server_as_it_was, setup, teardown)
 {
 	struct fixture *f = *state;

@@ -240,7 +240,7 @@ TEST_FIXTURE(the_plugins_code_comes_back_with_its_words_and_nobody_else_is_asked
 	assert_int_equal(f->n2.calls, 0);
 }
 
-TEST_FIXTURE(one_serial_call_is_under_way_and_the_others_keep_their_order, setup_both, teardown_both)
+TEST_FIXTURE(one_serial_call_is_in_flight_and_the_others_keep_their_order, setup_both, teardown_both)
 {
 	struct fixture *f = *state;
 
@@ -260,7 +260,7 @@ TEST_FIXTURE(one_serial_call_is_under_way_and_the_others_keep_their_order, setup
 	assert_true(model_plugin_is_attached(&world.plugin, "vol", "i-n1")); /* attach, detach, attach */
 }
 
-TEST_FIXTURE(what_is_no_longer_wanted_when_its_turn_comes_is_not_sent, setup_both, teardown_both)
+TEST_FIXTURE(a_queued_call_no_longer_wanted_is_not_sent, setup_both, teardown_both)
 {
 	struct fixture *f = *state;
 
@@ -276,7 +276,8 @@ TEST_FIXTURE(what_is_no_longer_wanted_when_its_turn_comes_is_not_sent, setup_bot
 	assert_int_equal(world.plugin.calls[DETACH], 0);
 }
 
-TEST_FIXTURE(no_answer_in_time_frees_the_turn_and_a_late_one_is_ignored, setup_both, teardown_both)
+TEST_FIXTURE(a_call_without_an_answer_in_time_frees_its_slot_and_a_late_answer_is_ignored, setup_both,
+	     teardown_both)
 {
 	struct fixture *f = *state;
 	struct controller_stats stats;
@@ -291,7 +292,7 @@ TEST_FIXTURE(no_answer_in_time_frees_the_turn_and_a_late_one_is_ignored, setup_b
 	settle(f);
 	controller_stats(f->server, &stats);
 	assert_int_equal(stats.strays, 1);
-	assert_int_equal(stats.under_way, 0);
+	assert_int_equal(stats.in_flight, 0);
 	assert_false(f->n1.closed);
 }
 

@@ -131,7 +131,7 @@ TEST_FIXTURE(a_reserve_is_allocated_beside_the_store, setup, tear_down)
 	expect_metric(f, "\nholdfast_disk_level 0\n");
 }
 
-TEST_FIXTURE(a_disk_that_is_almost_full_takes_nothing_new_and_releases_go_on, setup, tear_down)
+TEST_FIXTURE(a_disk_that_is_almost_full_takes_nothing_new_and_releases_continue, setup, tear_down)
 {
 	struct fixture *f = *state;
 	struct claim claim;
@@ -142,7 +142,7 @@ TEST_FIXTURE(a_disk_that_is_almost_full_takes_nothing_new_and_releases_go_on, se
 	set_free(f, RESERVE_MIB - 1);
 	expect_full(register_another(f, &err), f, &err);
 	assert_false(has_reserve(f));
-	expect_warning(f, "nothing new is taken; reading and releases go on");
+	expect_warning(f, "nothing new is taken; reading and releases continue");
 	expect_metric(f, "\nholdfast_disk_level 1\n");
 	assert_int_equal(metric_of(f, "disk_free_bytes"),
 			 (2 * RESERVE_MIB - 1) * MIB); /* the reserve was freed */

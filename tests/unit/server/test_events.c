@@ -182,7 +182,7 @@ TEST_FIXTURE(a_watcher_hears_its_topics_and_its_namespace_only, setup, teardown)
 	hang_up(&all);
 }
 
-TEST_FIXTURE(who_was_away_goes_on_from_the_index_it_has_seen, setup, teardown)
+TEST_FIXTURE(who_was_away_continues_from_the_index_it_has_seen, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct listener l;

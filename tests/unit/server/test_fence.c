@@ -311,7 +311,7 @@ static void start_fence(struct fixture *f, int *ended)
 			 STATUS_OK);
 }
 
-TEST_FIXTURE(while_a_fence_is_under_way_its_node_gets_no_new_claim, setup_shared, teardown_csi)
+TEST_FIXTURE(while_a_fence_is_in_flight_its_node_gets_no_new_claim, setup_shared, teardown_csi)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
@@ -344,7 +344,7 @@ TEST_FIXTURE(all_claims_on_the_node_are_cut_off_together_and_others_stay, setup_
 	take(f, &f->n2, ALLOC_3);
 	lose(f, &f->n1);
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
-	assert_int_equal(fence(f, "n1", &err), STATUS_FAILED_PRECONDITION); /* the other one may go on */
+	assert_int_equal(fence(f, "n1", &err), STATUS_FAILED_PRECONDITION); /* the other one may continue */
 	assert_non_null(strstr(err.msg, ALLOC_2));
 	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
 	if (fence(f, "n1", &err) != STATUS_OK)
@@ -451,7 +451,7 @@ TEST_FIXTURE(all_claims_that_wait_for_one_detach_are_freed_by_one_word, setup_sh
 	take(f, &f->n1, ALLOC_2);
 	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 1000, STATUS_INTERNAL);
 	release_claim(f, &f->n1, ALLOC_1);
-	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED); /* the other one stands there still */
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED); /* the other one exists there still */
 	release_claim(f, &f->n1, ALLOC_2);
 	UNTIL(f, claim_of(f, ALLOC_2).attempts == 1);
 	if (ask_detach(f, "n1", &args, NULL, &err) != STATUS_OK)

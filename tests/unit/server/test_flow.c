@@ -157,7 +157,7 @@ TEST_FIXTURE(an_operators_word_frees_only_what_cannot_answer_and_was_stopped, se
 
 	take_volume(f);
 	assert_int_equal(detach(f, "n1", "it burnt", &err), STATUS_FAILED_PRECONDITION); /* it is connected */
-	assert_int_equal(detach(f, "n1", "", &err), STATUS_FAILED_PRECONDITION); /* its work goes on */
+	assert_int_equal(detach(f, "n1", "", &err), STATUS_FAILED_PRECONDITION); /* its work continues */
 	assert_int_equal(detach(f, "n2", "", &err), STATUS_FAILED_PRECONDITION);
 	assert_int_equal(detach(f, "n3", "", &err), STATUS_NOT_FOUND);
 	fake_node_disconnect(&f->n1);

@@ -173,7 +173,7 @@ TEST_FIXTURE(a_stuck_plugin_is_bypassed_by_an_operator_and_audited, setup_csi, t
 	assert_string_equal(f->n1.last_forced, BY);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 	assert_int_equal(f->plugin.calls[DETACH], 0);
-	assert_non_null(strstr(why(f), "goes on without plugin " CSI_PLUGIN ", as an operator wants (" BY));
+	assert_non_null(strstr(why(f), "continues without plugin " CSI_PLUGIN ", as an operator wants (" BY));
 	assert_null(strstr(why(f), "--without-plugin"));
 	claim = claim_of(f, ALLOC_1);
 	fake_node_send_without_plugin(&f->n1, &claim, "unstaged by the helper");
@@ -245,10 +245,10 @@ TEST_FIXTURE(a_plugin_is_bypassed_only_after_its_node_has_failed_to_release, set
 	expect_refused(f, &any, STATUS_FAILED_PRECONDITION, "holdfast alloc stop " ALLOC_1);
 	/* an error while it works is no end of the work */
 	fail_release(f, &f->n1, ALLOC_1);
-	expect_refused(f, &any, STATUS_FAILED_PRECONDITION, "may go on with volume db");
+	expect_refused(f, &any, STATUS_FAILED_PRECONDITION, "may continue with volume db");
 	take(f, &f->n1, ALLOC_2);
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
-	/* beside one that may go on */
+	/* beside one that may continue */
 	expect_refused(f, &any, STATUS_FAILED_PRECONDITION, "holdfast alloc stop " ALLOC_2);
 	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
 	expect_refused(f, &(struct args){.node = "n2"}, STATUS_FAILED_PRECONDITION, "holds no claim");

@@ -452,7 +452,7 @@ TEST_FIXTURE(a_node_that_floods_the_server_does_not_keep_others_waiting, setup, 
 		}
 		(void)kill(pid, SIGKILL);
 		assert_int_equal(waitpid(pid, &how, 0), pid);
-		assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL); /* until then it went on */
+		assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL); /* until then it continued */
 		settle(f);
 		(void)fprintf(stderr, "%s: %d calls, the worst %lu us\n", flood_names[kind], n,
 			      (unsigned long)worst);

@@ -646,7 +646,7 @@ static void turn(struct model *m, uint32_t job, bool may_die)
 		apply(m, job, &m->decisions.actions[i]);
 	if (n == m->decisions.n_actions && m->jobs[job].spec.update == JOB_UPDATE_RUNNING &&
 	    m->jobs[job].spec.type != JOB_BATCH && any_member(m, job, member_is_overdue))
-		FAIL(m, "an update has passed its deadline and goes on");
+		FAIL(m, "an update has passed its deadline and continues");
 }
 
 /* --- what happens to allocations and claims --- */

@@ -287,7 +287,7 @@ TEST_FIXTURE(a_new_version_takes_the_place_of_the_old_one_on_its_volume, setup, 
 	UNTIL(f, is_in(f, "running", 0));
 }
 
-TEST_FIXTURE(a_job_goes_on_after_a_start_of_the_server, setup, teardown)
+TEST_FIXTURE(a_job_continues_after_a_start_of_the_server, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct submission s;

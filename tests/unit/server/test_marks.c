@@ -141,7 +141,7 @@ TEST_FIXTURE(a_store_without_its_mark_begins_an_epoch, setup, teardown)
 	assert_int_equal(epoch_of(f), 1);
 }
 
-TEST_FIXTURE(a_lost_store_goes_on_above_what_the_mark_knows, setup, teardown)
+TEST_FIXTURE(a_lost_store_continues_above_what_the_mark_knows, setup, teardown)
 {
 	struct fixture *f = *state;
 	uint64_t last;

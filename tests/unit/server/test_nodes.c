@@ -356,7 +356,7 @@ TEST_FIXTURE(a_node_with_another_ticket_key_is_named_until_its_policy_has_the_se
 	expect_keys(f, keys, TICKET_KEY_ID_SIZE, 1);
 	expect_keys(f, keys, 2 * (size_t)TICKET_KEY_ID_SIZE, 0); /* while the key is changed it has both */
 	expect_keys(f, keys, TICKET_KEY_ID_SIZE, 1);
-	/* the policy was changed while the session went on */
+	/* the policy was changed while the session continued */
 	fingerprint.ticket_keys = (ProtobufCBinaryData){TICKET_KEY_ID_SIZE, keys + TICKET_KEY_ID_SIZE};
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_FINGERPRINT;
 	up.fingerprint = &fingerprint;
@@ -903,7 +903,7 @@ TEST_FIXTURE(a_word_that_is_valid_for_some_time_frees_what_the_node_fails_to, se
 
 	take_volume(f);
 	assert_int_equal(attest(f, "n1", NULL, "maintenance", 60000, false, &attested, NULL), STATUS_OK);
-	assert_int_equal(attested->n_claims, 0); /* work that goes on is not given away */
+	assert_int_equal(attested->n_claims, 0); /* work that continues is not given away */
 	assert_true(attested->attestation->expires_at_ms >= attested->attestation->create_time_ms + 60000);
 	holdfast__v1__attest_node_response__free_unpacked(attested, NULL);
 	assert_int_equal(attest(f, "n2", NULL, "maintenance", 60000, false, NULL, NULL), STATUS_OK);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every end that a call to a controller can have, of attach and of detach, with a server that goes on and
+/* Every end that a call to a controller can have, of attach and of detach, with a server that continues and
  * with one that is killed behind it: the claim ends released, or it says why not; there are never two
  * writers; and nothing stays attached that no live claim knows of. */
 
@@ -57,7 +57,7 @@ static void answer_late(struct fixture *f)
 	settle_shortly(f);
 }
 
-/* The server was killed, or the controller's node was away: a release goes on at once. */
+/* The server was killed, or the controller's node was away: a release continues at once. */
 static void restart_behind(struct fixture *f, const struct way *way)
 {
 	answer_late(f);

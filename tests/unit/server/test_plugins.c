@@ -648,7 +648,7 @@ TEST_FIXTURE(allocations_that_ran_a_plugin_count_for_its_pages_too, setup, teard
 	see_in_pages(*state, DESIRED_STOP);
 }
 
-TEST_FIXTURE(pages_of_a_plugin_go_on_after_what_went_away_in_between, setup, teardown)
+TEST_FIXTURE(pages_of_a_plugin_continue_after_what_went_away_in_between, setup, teardown)
 {
 	enum { N = 6 };
 	struct fixture *f = *state;

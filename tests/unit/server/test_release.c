@@ -276,7 +276,7 @@ TEST_FIXTURE(a_controller_that_comes_back_is_asked_at_once, setup_csi, teardown_
 	assert_int_equal(f->plugin.calls[DETACH], 2);
 }
 
-TEST_FIXTURE(releases_go_on_after_a_restart, setup_csi, teardown_csi)
+TEST_FIXTURE(releases_continue_after_a_restart, setup_csi, teardown_csi)
 {
 	struct fixture *f = *state;
 	struct release_stats stats;
@@ -469,7 +469,7 @@ static void on_claimed(enum status status, const ProtobufCMessage *response, con
 	asked->status = status;
 }
 
-TEST_FIXTURE(a_detach_is_dropped_when_somebody_stands_there_again_at_its_turn, setup_shared, teardown_csi)
+TEST_FIXTURE(a_queued_detach_is_dropped_when_the_volume_is_in_use_again, setup_shared, teardown_csi)
 {
 	struct fixture *f = *state;
 	static struct asked other, again;

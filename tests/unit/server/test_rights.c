@@ -772,7 +772,7 @@ TEST_FIXTURE(a_read_that_waits_beyond_its_deadline_ends_at_the_next_change, setu
 					   .target = target,
 					   .header = "connect-timeout-ms: 50\r\n"},
 		    "HTTP/1.1 504");
-	assert_int_equal(f->server->n_watches, 1); /* the caller has its answer, the wait goes on */
+	assert_int_equal(f->server->n_watches, 1); /* the caller has its answer, the wait continues */
 	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
 	UNTIL(f, f->server->n_watches == 0);
 	expect_http(f, &(struct http_request){.cert = "operator", .method = "GET", .target = "/v1/nodes"},

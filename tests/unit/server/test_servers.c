@@ -730,7 +730,7 @@ TEST_FIXTURE(a_command_that_knows_all_servers_outlives_one, setup_servers, teard
 	}
 }
 
-/* --- who there is, and who leads no more --- */
+/* --- who there is, and who no longer leads --- */
 
 /* NULL: the server cannot say it now. */
 static Holdfast__V1__ListMembersResponse *try_list_members(struct servers *s, int i)
@@ -833,7 +833,7 @@ TEST_FIXTURE(an_alarm_of_etcd_is_shown, setup_servers, teardown_servers)
 	holdfast__v1__list_members_response__free_unpacked(members, NULL);
 }
 
-/* Asked at a server that follows; the process goes on, and is not the one that leads next. */
+/* Asked at a server that follows; the process continues, and is not the one that leads next. */
 TEST_FIXTURE(who_steps_down_hands_over_and_follows, setup_servers, teardown_servers)
 {
 	struct servers *s = *state;

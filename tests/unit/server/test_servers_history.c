@@ -128,7 +128,7 @@ struct task {
 	struct node_model *node;
 	char alloc[UUID_TEXT_SIZE];
 	char volume[16];
-	struct rpc_pending *pending; /* its claim; NULL: none is under way */
+	struct rpc_pending *pending; /* its claim; NULL: none is in flight */
 	uint64_t claim_at_us;	     /* 0: not again */
 	char claim[UUID_TEXT_SIZE];  /* "": none was granted */
 	uint64_t generation;
@@ -170,7 +170,7 @@ struct client_model {
 	bool has_read_own; /* since its last write: what was acknowledged is looked for before it is
 			      overwritten */
 	uint64_t idle_until_us;
-	/* the operation under way */
+	/* the operation in flight */
 	enum operation op;
 	uint64_t since_us;
 	size_t volume, alloc;
@@ -820,7 +820,7 @@ static void send_hello(struct node_model *node)
 	send_up(node, &h.up);
 }
 
-/* A claim under way may be granted behind this hello, which does not name it: its answer is not taken. */
+/* A claim in flight may be granted behind this hello, which does not name it: its answer is not taken. */
 static void open_session(struct node_model *node)
 {
 	for (size_t i = 0; i < TASKS_MAX; i++) {

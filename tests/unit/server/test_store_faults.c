@@ -63,8 +63,8 @@ int __wrap_fsync(int fd)
 	return __real_fsync(fd);
 }
 
-/* Of the sanitizer: what waits for the answer of a store that breaks ends with its process, which here goes
- * on. */
+/* Of the sanitizer: what waits for the answer of a store that breaks ends with its process, which here
+ * continues. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {

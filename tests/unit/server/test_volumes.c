@@ -201,7 +201,7 @@ TEST_FIXTURE(no_capacity_is_asked_for_when_none_was_given, provider_setup, provi
 	assert_int_equal(provider.last_max, 0);
 }
 
-TEST_FIXTURE(a_server_that_dies_while_creating_goes_on_with_the_same_volume, provider_setup,
+TEST_FIXTURE(a_server_that_dies_while_creating_continues_with_the_same_volume, provider_setup,
 	     provider_teardown)
 {
 	static const enum provider_outcome steps[] = {PROVIDER_HOLD, PROVIDER_HOLD_DONE};
@@ -379,7 +379,7 @@ TEST_FIXTURE(what_is_being_deleted_cannot_be_claimed, provider_setup, provider_t
 	assert_int_equal(pending.status, STATUS_OK);
 }
 
-TEST_FIXTURE(a_server_that_dies_while_deleting_goes_on, provider_setup, provider_teardown)
+TEST_FIXTURE(a_server_that_dies_while_deleting_continues, provider_setup, provider_teardown)
 {
 	static const enum provider_outcome steps[] = {PROVIDER_HOLD, PROVIDER_HOLD_DONE};
 	struct fixture *f = *state;
@@ -504,7 +504,7 @@ TEST_FIXTURE(expanding_keeps_requested_backend_and_file_system_apart, provider_s
 	assert_int_equal(provider.calls[CALL_EXPAND], 1);
 }
 
-TEST_FIXTURE(a_server_that_dies_while_expanding_goes_on_where_it_was, provider_setup, provider_teardown)
+TEST_FIXTURE(a_server_that_dies_while_expanding_continues_where_it_was, provider_setup, provider_teardown)
 {
 	static const struct {
 		int call;

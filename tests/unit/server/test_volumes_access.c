@@ -138,7 +138,7 @@ TEST_FIXTURE(a_volumes_life_goes_over_sessions, setup_acl, teardown)
 	caller_release(&caller);
 }
 
-TEST_FIXTURE(a_deletion_goes_on_when_its_controller_is_back, setup_acl, teardown)
+TEST_FIXTURE(a_deletion_continues_when_its_controller_is_back, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	struct caller_client caller;

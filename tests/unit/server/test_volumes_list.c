@@ -188,7 +188,8 @@ TEST_FIXTURE(a_page_ends_before_it_is_too_large_for_a_message, provider_setup, p
 	protobuf_c_message_free_unpacked(response, NULL);
 }
 
-TEST_FIXTURE(one_page_asks_its_filter_about_so_many_and_goes_on_from_there, provider_setup, provider_teardown)
+TEST_FIXTURE(one_page_asks_its_filter_about_so_many_and_continues_from_there, provider_setup,
+	     provider_teardown)
 {
 	struct fixture *f = *state;
 	struct volume volume = {.namespace = "default",

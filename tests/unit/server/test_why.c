@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* Times go on between two questions: numbers may differ. */
+/* Times continue between two questions: numbers may differ. */
 static void expect_same_words(const char *a, const char *b)
 {
 	while (*a != '\0' && *b != '\0') {

@@ -200,7 +200,7 @@ TEST_FIXTURE(what_one_turn_hands_in_shares_the_wait_for_a_slow_disk, setup, tear
 	disk_sync_watch(LOG);
 	(void)poll(NULL, 0, MOMENT_MS); /* the writer sleeps */
 	put_async(f, "b", "v", &first);
-	(void)poll(NULL, 0, MOMENT_MS); /* the turn goes on */
+	(void)poll(NULL, 0, MOMENT_MS); /* the turn continues */
 	put_async(f, "c", "v", &second);
 	await(f, &second);
 	assert_int_equal(first.count, 1);

@@ -57,7 +57,7 @@ def flush(disk):
 
 
 def pass_on(source, port):
-    """What is in the pipe right now, but for a daemon that goes on for ever; whether more may come."""
+    """What is in the pipe right now, but for a daemon that continues for ever; whether more may come."""
     for _ in range(PIPE_READS):
         try:
             data = os.read(source, 1 << 16)
