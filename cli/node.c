@@ -138,11 +138,12 @@ static void show_wait(const struct drain_watch *watch)
 {
 	const Holdfast__V1__Drain *drain = watch->last->node->drain;
 	char age[CLOCK_TEXT_SIZE];
-	bool is_late = drain && drain->deadline_ms != 0 && clock_realtime_ms() > drain->deadline_ms;
+	bool is_overdue = drain && drain->deadline_ms != 0 && clock_realtime_ms() > drain->deadline_ms;
 
 	progress_show("draining node %s: %zu of %zu claims left, %s%s", watch->node, count_held(watch->last),
 		      watch->n_first, clock_format_duration(clock_monotonic_us() - watch->started_us, age),
-		      is_late ? ", LATE: holdfast volume status ID --why says what each waits for" : "");
+		      is_overdue ? ", OVERDUE: holdfast volume status ID --why says what each waits for"
+				 : "");
 }
 
 static enum status watch_drain(struct drain_watch *watch, struct error *err)
@@ -405,7 +406,7 @@ static void show_drain(const Holdfast__V1__Drain *drain, int64_t now_ms)
 		(void)str_format(text, sizeof(text), "done, %s ago", age_text(drain->done_ms, now_ms, age));
 	} else {
 		(void)str_format(text, sizeof(text), "for %s%s", age_text(drain->started_ms, now_ms, age),
-				 drain->deadline_ms && now_ms > drain->deadline_ms ? ", late" : "");
+				 drain->deadline_ms && now_ms > drain->deadline_ms ? ", overdue" : "");
 	}
 	print_field("drain", text);
 	print_field("drained by", drain->by);

@@ -35,15 +35,16 @@ static bool has_propagation(const struct mount_facts *facts, enum ticket_propaga
 }
 
 /* A peer is what it shall be before it is attached, so it is never left otherwise. */
-static bool is_mendable(const struct mount_facts *facts, enum ticket_propagation propagation, uint64_t group)
+static bool is_repairable(const struct mount_facts *facts, enum ticket_propagation propagation,
+			  uint64_t group)
 {
 	return propagation != TICKET_PROPAGATION_BIDIRECTIONAL && facts->peer_group != 0 &&
 	       facts->peer_group != group &&
 	       facts->master == (propagation == TICKET_PROPAGATION_HOST_TO_TASK ? group : 0);
 }
 
-struct outcome attach_mend(struct helper *h, const struct place *place, enum ticket_propagation propagation,
-			   uint64_t group)
+struct outcome attach_repair(struct helper *h, const struct place *place, enum ticket_propagation propagation,
+			     uint64_t group)
 {
 	struct outcome outcome = {.status = MH_OK, .state = (uint16_t)propagations[propagation].state};
 	struct mount_facts facts = {.peer_group = 0};
@@ -54,7 +55,7 @@ struct outcome attach_mend(struct helper *h, const struct place *place, enum tic
 		return outcome_kernel(STEP_TABLE, r);
 	if (has_propagation(&facts, propagation, group))
 		return outcome;
-	if (!is_mendable(&facts, propagation, group))
+	if (!is_repairable(&facts, propagation, group))
 		return outcome_stop(MH_CONFLICT, STEP_PRIVATE, REASON_OTHER_MOUNT);
 	r = set_propagation(place->fd, propagation);
 	if (r == 0)

@@ -40,5 +40,5 @@ struct outcome attach_mount(struct helper *h, struct attach *attach);
  * attaching and setting it left it otherwise: then it is in the peer group of its own that a shared parent
  * gives. Any other propagation was meant by somebody and is MH_CONFLICT. Returns MH_OK with the state's bits
  * of the propagation, MH_KERNEL, or MH_INTERNAL when it cannot be had. */
-struct outcome attach_mend(struct helper *h, const struct place *place, enum ticket_propagation propagation,
-			   uint64_t group);
+struct outcome attach_repair(struct helper *h, const struct place *place, enum ticket_propagation propagation,
+			     uint64_t group);

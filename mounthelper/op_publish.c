@@ -153,7 +153,7 @@ static struct outcome already_there(struct publishing *p, const struct place *mo
 		return outcome_kernel(STEP_OPEN, r);
 	if (!is_ours || !place_is_same(mount, &p->staged) || !mount_shows(&facts, p->attach.attributes))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
-	outcome = attach_mend(p->h, mount, p->attach.propagation, p->attach.group);
+	outcome = attach_repair(p->h, mount, p->attach.propagation, p->attach.group);
 	if (outcome.status != MH_OK)
 		return outcome;
 	return outcome_mounted(MH_ALREADY, mount, &facts, MH_STATE_PUBLISHED | outcome.state);

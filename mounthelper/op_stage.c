@@ -90,7 +90,7 @@ static struct outcome already_there(struct staging *s)
 	/* a plugin's mount stays as it is, unless publishes shall be of its peer group; what was staged to
 	 * the end had its propagation: another one is somebody's will, or the policy's that has changed */
 	if (s->class || s->propagation == TICKET_PROPAGATION_BIDIRECTIONAL)
-		outcome = attach_mend(s->h, &s->target, s->propagation, was_known ? facts.peer_group : 0);
+		outcome = attach_repair(s->h, &s->target, s->propagation, was_known ? facts.peer_group : 0);
 	state |= outcome.state;
 	if (outcome.status == MH_OK)
 		outcome = remember(s, true);

@@ -123,7 +123,7 @@ static enum reason refuse(struct helper *h, const union mh_request *req, enum re
 	else
 		h->refusals_unrecorded++;
 	/* that another instance works on the volume is nobody's fault */
-	return reason == REASON_LOCKED || rate_take(&h->state->header.rate[RATE_BORNE], now_us)
+	return reason == REASON_LOCKED || rate_take(&h->state->header.rate[RATE_TOLERATED], now_us)
 		       ? REASON_NONE
 		       : REASON_REFUSALS;
 }

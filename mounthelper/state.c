@@ -58,7 +58,7 @@ void state_set_rates(struct state_table *table, const struct agent_policy *limit
 	set_rate(&rate[RATE_STARTS], 60 * USEC_PER_SEC, limits->starts_per_minute);
 	set_rate(&rate[RATE_OPS], USEC_PER_SEC * limits->burst / limits->ops_per_second, limits->burst);
 	set_rate(&rate[RATE_RECORDED], REFUSALS_PERIOD * USEC_PER_SEC, REFUSALS_RECORDED);
-	set_rate(&rate[RATE_BORNE], REFUSALS_PERIOD * USEC_PER_SEC, REFUSALS_BORNE);
+	set_rate(&rate[RATE_TOLERATED], REFUSALS_PERIOD * USEC_PER_SEC, REFUSALS_TOLERATED);
 }
 
 static bool is_reusable(const struct state_slot *slot, int64_t now_ms)

@@ -27,7 +27,7 @@ enum {
 
 enum state_stage {
 	STATE_UNSTAGED,
-	STATE_STAGING, /* counted; what exists there is not known: PUBLISH is refused, STAGE mends it */
+	STATE_STAGING, /* counted; what exists there is not known: PUBLISH is refused, STAGE repairs it */
 	STATE_STAGED,  /* profile and digest say from what */
 };
 
@@ -47,15 +47,15 @@ struct state_slot {
 /* Budgets of all instances together, those that have ended included: a new one begins with what is left. */
 enum state_rate {
 	RATE_STARTS,
-	RATE_OPS,      /* requests that change something */
-	RATE_RECORDED, /* refusals that get a record of their own, */
-	RATE_BORNE,    /* and all: one more ends the helper */
+	RATE_OPS,	/* requests that change something */
+	RATE_RECORDED,	/* refusals that get a record of their own, */
+	RATE_TOLERATED, /* and all: one more ends the helper */
 	STATE_RATE_N,
 };
 
 enum {
-	REFUSALS_RECORDED = 20, /* within 10 s */
-	REFUSALS_BORNE = 199,	/* the same */
+	REFUSALS_RECORDED = 20,	  /* within 10 s */
+	REFUSALS_TOLERATED = 199, /* the same */
 	REFUSALS_PERIOD = 10,
 };
 

@@ -7,7 +7,7 @@
 
 #include <holdfast/v1/volumes.pb-c.h>
 
-/** A ClaimVolumeResponse with nothing but these. Mount options are as the server has laid those of the
+/** A ClaimVolumeResponse with nothing but these. Mount options are as the server has merged those of the
  * allocation over the volume's.
  * STATUS_INVALID_ARGUMENT names what is too large; no value is part of the message.
  * @ret owned by the caller, secret_message_unref() */

@@ -289,7 +289,7 @@ static void on_done(enum status status, const ProtobufCMessage *response, const 
 }
 
 /* The deadline of a call that still waits. */
-static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
+static int on_timeout(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct csi_call *call = userdata;
 	const struct csi_call *oldest = TAILQ_FIRST(&call->client->in_flight);
@@ -384,7 +384,7 @@ static struct csi_call *call_new(struct csi_client *client, enum csi_method meth
 		.request_bytes = protobuf_c_message_get_packed_size(request),
 		.deadline_us = timeout_us < UINT64_MAX - now_us ? now_us + timeout_us : UINT64_MAX,
 	};
-	if (!call->request || timer_arm(client->event, &call->timer, timeout_us, on_late, call) < 0) {
+	if (!call->request || timer_arm(client->event, &call->timer, timeout_us, on_timeout, call) < 0) {
 		call_free(call);
 		return NULL;
 	}

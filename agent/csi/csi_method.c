@@ -153,7 +153,7 @@ static const struct exception exceptions[] = {
 	/* "published to another node": "retry with exponential back off", and that node may be leaving it */
 	{CSI_CONTROLLER_PUBLISH_VOLUME, STATUS_FAILED_PRECONDITION, {CSI_NOT_DONE, true}},
 	/* How drivers say that a mount failed, with its words: a file server that is away for a minute. What
-	 * no other try can mend has codes of its own. */
+	 * no other try can repair has codes of its own. */
 	{CSI_NODE_STAGE_VOLUME, STATUS_UNKNOWN, {CSI_UNKNOWN, true}},
 	{CSI_NODE_STAGE_VOLUME, STATUS_INTERNAL, {CSI_UNKNOWN, true}},
 	{CSI_NODE_PUBLISH_VOLUME, STATUS_UNKNOWN, {CSI_UNKNOWN, true}},

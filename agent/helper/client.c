@@ -846,7 +846,7 @@ void helper_client_restart(struct helper_client *client)
 {
 	FOREACH_INSTANCE (instance, client) {
 		instance->is_restart_wanted = instance->proc && instance->state != INSTANCE_CLOSING;
-		/* what kept it from starting may be mended; without a timer it is queued */
+		/* what kept it from starting may be repaired; without a timer it is queued */
 		if (instance->state == INSTANCE_NONE && instance->restart_timer) {
 			backoff_reset(&instance->backoff);
 			(void)instance_start_soon(instance, NULL);

@@ -244,7 +244,7 @@ static enum status task_text_foreign(const char *unit, const struct task_view *v
 		unit, view->state);
 }
 
-static enum status task_text_late(const char *unit, const struct task_view *view, struct error *err)
+static enum status task_text_overdue(const char *unit, const struct task_view *view, struct error *err)
 {
 	return error_set(
 		err, STATUS_DEADLINE_EXCEEDED, 0,
@@ -570,14 +570,14 @@ static void begin_stop(struct task *task)
 
 /* --- looks --- */
 
-static void note_late(struct task *task)
+static void note_overdue(struct task *task)
 {
 	int64_t deadline_ms = stop_deadline_ms(task);
 	struct error err;
 
 	if (task->state != TASK_STOPPING || deadline_ms == 0 || clock_realtime_ms() < deadline_ms)
 		return;
-	task_text_late(task->unit, &task->view, &err);
+	task_text_overdue(task->unit, &task->view, &err);
 	trouble(task, &err);
 }
 
@@ -612,7 +612,7 @@ static int on_looked(sd_bus_message *message, void *userdata, sd_bus_error *erro
 	look_later(task);
 	if (task->is_dirty)
 		look_soon(task);
-	note_late(task);
+	note_overdue(task);
 	feed(task, see(task), NULL);
 	return 0;
 }

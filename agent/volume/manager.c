@@ -295,7 +295,7 @@ void volume_op_force(struct volume_op *op, bool is_freed)
 }
 
 /* Before it is scheduled. */
-static int on_expansion_late(sd_event_source *source, uint64_t usec, void *userdata)
+static int on_expansion_timeout(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct volume_op *op = userdata;
 
@@ -344,8 +344,8 @@ enum status volume_manager_expand(struct volume_manager *manager, const char *pl
 		secret_message_unref(init.expansion);
 		return status;
 	}
-	/* without the timer it is late no earlier than it is scheduled */
-	(void)wakeup_arm(manager->event, &op->timer, timeout_us, on_expansion_late, op, NULL);
+	/* without the timer it is overdue no earlier than it is scheduled */
+	(void)wakeup_arm(manager->event, &op->timer, timeout_us, on_expansion_timeout, op, NULL);
 	if (ret)
 		*ret = op;
 	return STATUS_OK;

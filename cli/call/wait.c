@@ -89,7 +89,7 @@ static const char *last_error(const Holdfast__V1__GetAllocationResponse *answer)
 	return "";
 }
 
-static enum status too_late(const Holdfast__V1__GetAllocationResponse *answer, struct error *err)
+static enum status timed_out(const Holdfast__V1__GetAllocationResponse *answer, struct error *err)
 {
 	const Holdfast__V1__Allocation *alloc = answer->allocation;
 	const char *why = alloc->client_description[0] ? alloc->client_description : last_error(answer);
@@ -135,7 +135,7 @@ enum status wait_alloc(struct connection *connection, const Holdfast__V1__Alloca
 			break;
 		}
 		if (clock_monotonic_us() >= deadline_us) {
-			status = too_late(last, err);
+			status = timed_out(last, err);
 			break;
 		}
 	}

@@ -77,7 +77,7 @@ const struct option_info command_options[OPTION_N] = {
 	[OPT_YES] = {.name = "yes", .letter = 'y', .help = "do not ask"},
 	[OPT_DEADLINE] = {.name = "deadline",
 			  .arg = "DURATION",
-			  .help = "after which a drain counts as late (1h); nothing is forced"},
+			  .help = "after which a drain counts as overdue (1h); nothing is forced"},
 	[OPT_CANCEL] = {.name = "cancel", .help = "take the drain back"},
 	[OPT_ENABLE] = {.name = "enable", .help = "new allocations may be placed on the node"},
 	[OPT_DISABLE] = {.name = "disable", .help = "nothing new is placed on the node"},

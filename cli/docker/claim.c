@@ -221,7 +221,7 @@ static enum status outcome(const struct way *way, struct error *err)
 		*err = way->trouble;
 		return err->status;
 	}
-	if (way->hold.outcome == HOLD_TOO_LATE)
+	if (way->hold.outcome == HOLD_TIMED_OUT)
 		return error_set(err, STATUS_DEADLINE_EXCEEDED, 0,
 				 "volume %s: not done in time%s%s. Next: holdfast alloc status %s",
 				 record->name, way->last_message[0] ? ": " : "", way->last_message,

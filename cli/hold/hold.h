@@ -71,7 +71,7 @@ enum hold_outcome {
 	HOLD_DONE = 0,
 	HOLD_FAILED = 1,	 /* the allocation failed on the node */
 	HOLD_NOT_AVAILABLE = 69, /* somebody else has the volume */
-	HOLD_TOO_LATE = 75,
+	HOLD_TIMED_OUT = 75,
 	HOLD_NOT_ALLOWED = 77,
 	HOLD_WRONG_SPEC = 78,
 	HOLD_TAKEN_AWAY = 80,

@@ -34,7 +34,7 @@ struct holder {
 	Holdfast__V1__GetAllocationResponse *last; /* owned; NULL: no answer yet */
 	char path[PATH_MAX];			   /* where it is published; "": not known */
 	struct error trouble;			   /* why the last call had no answer; msg "": it had one */
-	struct error late;	       /* trouble when the time was over; msg "": none, or it was in time */
+	struct error at_deadline;      /* trouble when the time was over; msg "": none, or it was in time */
 	bool is_absent;		       /* the server has said last that there is no such allocation */
 	struct error fatal;	       /* something of this machine failed; msg "": no */
 	char sent[HOLDER_STATUS_SIZE]; /* the status text that was sent last */

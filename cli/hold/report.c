@@ -110,11 +110,11 @@ void holder_report(struct holder *holder)
 	holder_print("%s", line);
 }
 
-static enum status too_late(const struct holder *holder, struct error *err)
+static enum status timed_out(const struct holder *holder, struct error *err)
 {
 	const char *id = holder->note.alloc_id;
 	char claim[CLAIM_TEXT_SIZE];
-	const char *why = holder->late.msg[0] ? holder->late.msg : holder->trouble.msg;
+	const char *why = holder->at_deadline.msg[0] ? holder->at_deadline.msg : holder->trouble.msg;
 
 	if (!why[0]) {
 		claim_text(holder, claim);
@@ -182,8 +182,8 @@ enum status holder_outcome(const struct holder *holder, struct error *err)
 		return STATUS_OK;
 	case HOLD_FAILED:
 		return failed(holder, err);
-	case HOLD_TOO_LATE:
-		return too_late(holder, err);
+	case HOLD_TIMED_OUT:
+		return timed_out(holder, err);
 	case HOLD_TAKEN_AWAY:
 		return taken_away(holder, err);
 	case HOLD_NOT_ALLOWED:

@@ -253,7 +253,7 @@ static enum status release_hold(struct holder *holder, enum hold_event event, st
 
 	/* what is said to Stop is no reason for it */
 	if (event == HOLD_DEADLINE)
-		holder->late = holder->trouble;
+		holder->at_deadline = holder->trouble;
 	forget_call(holder);
 	(void)sd_notify(0, "STOPPING=1");
 	set_timer(holder, &holder->deadline, is_asked_to ? holder->order->timeout_us : GRACE_US, on_deadline);

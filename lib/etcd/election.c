@@ -150,7 +150,7 @@ static int on_end(sd_event_source *source, uint64_t usec, void *userdata)
 			"not the leader: etcd has not extended the lease within %s%s%s",
 			clock_format_duration(e->lease_us, text), e->trouble.status == STATUS_OK ? "" : ": ",
 			e->trouble.status == STATUS_OK ? "" : e->trouble.msg);
-	election_lose(e, &err);
+	election_step_down(e, &err);
 	return 0;
 }
 
@@ -396,7 +396,7 @@ static void on_alive(struct rpc_stream *stream, const ProtobufCMessage *message,
 		return;
 	}
 	(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0, "not the leader: etcd has ended the lease");
-	election_lose(e, &err);
+	election_step_down(e, &err);
 }
 
 static void on_closed(struct rpc_stream *stream, enum status status, const struct error *err, void *userdata)
@@ -454,7 +454,7 @@ static void stop_leading(struct election *e)
 	e->end = sd_event_source_disable_unref(e->end);
 }
 
-void election_lose(struct election *e, const struct error *why)
+void election_step_down(struct election *e, const struct error *why)
 {
 	struct error copy = *why;
 

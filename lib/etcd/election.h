@@ -5,7 +5,8 @@
  *
  * The lease counts from when the last keep-alive that was answered was sent, by CLOCK_BOOTTIME, which
  * continues while the machine sleeps: never longer than etcd's own. An election ends once: what was lost is
- * not had again. Callbacks run from the loop, never inside a function of this header but election_lose(). */
+ * not had again. Callbacks run from the loop, never inside a function of this header but
+ * election_step_down(). */
 
 #include "etcd/client.h"
 
@@ -57,7 +58,7 @@ int64_t election_lease(const struct election *election);
 int64_t election_revision(const struct election *election);
 
 /** It was found out not to lead any more: on_lost, unless that was said before. */
-void election_lose(struct election *election, const struct error *why);
+void election_step_down(struct election *election, const struct error *why);
 
 /** Revoke the lease, so that the next one need not wait; nothing is said any more. */
 void election_resign(struct election *election);

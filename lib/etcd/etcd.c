@@ -147,9 +147,9 @@ static void on_aside(uint32_t schema, void *userdata)
 	notify(etcd, CHANGE_ASIDE);
 }
 
-void etcd_lose(struct etcd *etcd, const struct error *why)
+void etcd_step_down(struct etcd *etcd, const struct error *why)
 {
-	election_lose(etcd->election, why);
+	election_step_down(etcd->election, why);
 }
 
 bool etcd_is_leading(const struct etcd *etcd)

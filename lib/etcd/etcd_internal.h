@@ -41,7 +41,7 @@ struct etcd {
 bool etcd_run(struct etcd *etcd, uint64_t timeout_us);
 
 /** This server no longer leads: the store is broken, and on_lost will say so. */
-void etcd_lose(struct etcd *etcd, const struct error *why);
+void etcd_step_down(struct etcd *etcd, const struct error *why);
 
 void etcd_note_progress(struct etcd *etcd, const struct etcd_progress *progress);
 

@@ -90,7 +90,7 @@ static void depose(struct etcd_store *store)
 	(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0,
 			"store %s: not the leader: another one leads, or has written to it", store->name);
 	etcd_store_fail(store, &err);
-	etcd_lose(store->etcd, &err);
+	etcd_step_down(store->etcd, &err);
 }
 
 static void finish_committed(struct etcd_store *store, int64_t revision)

@@ -194,8 +194,8 @@ static bool add_secret(Holdfast__V1__VolumeSecrets *secrets, const struct messag
 	return true;
 }
 
-bool volume_secrets_lay(Holdfast__V1__VolumeSecrets *secrets, struct message_text_entry *const *over,
-			size_t n_over)
+bool volume_secrets_overlay(Holdfast__V1__VolumeSecrets *secrets, struct message_text_entry *const *over,
+			    size_t n_over)
 {
 	for (size_t i = 0; i < n_over; i++) {
 		struct message_text_entry *known =

@@ -81,8 +81,8 @@ enum status volume_detail_resize(Holdfast__V1__VolumeDetail *detail, uint64_t mi
 				 bool *ret_changed, struct error *err);
 
 /** Lay @over, secrets of one request, over @secrets. False when memory is short. */
-bool volume_secrets_lay(Holdfast__V1__VolumeSecrets *secrets, struct message_text_entry *const *over,
-			size_t n_over);
+bool volume_secrets_overlay(Holdfast__V1__VolumeSecrets *secrets, struct message_text_entry *const *over,
+			    size_t n_over);
 
 /** Check mount options whoever gives them; no flag is part of a message. */
 enum status mount_options_check(const Holdfast__V1__MountOptions *options, struct error *err);

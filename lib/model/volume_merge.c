@@ -145,7 +145,7 @@ static enum status merge_secrets(struct volume_parts *current, const struct volu
 				       "secrets: '%.64s' is \"" VOLUME_REDACTED
 				       "\", which keeps what is stored, but nothing is",
 				       next.secrets->secrets[i]->key);
-		else if (!volume_secrets_lay(next.secrets, &known, 1))
+		else if (!volume_secrets_overlay(next.secrets, &known, 1))
 			st = error_no_memory(err, "a volume");
 	}
 	if (st == STATUS_OK &&

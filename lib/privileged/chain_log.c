@@ -184,7 +184,7 @@ static int append_locked(struct chain_log *log, const struct keyline *record, co
 	written = sys_write(log->fd, log->line.text + 1, n);
 	log->line.text[n] = '\0';
 	if (written != (ssize_t)n)
-		return written < 0 ? (int)written : -ENOSPC; /* torn; the next record mends the chain */
+		return written < 0 ? (int)written : -ENOSPC; /* torn; the next record repairs the chain */
 	log->known_size = st.stx_size + log->end.torn + (uint64_t)written;
 	log->end.rec++;
 	log->end.torn = false;

@@ -228,7 +228,8 @@ static enum status result(const struct client_call *call, struct error *err)
 	if (call->stream.close_code == NGHTTP2_REFUSED_STREAM)
 		return error_set(err, STATUS_UNAVAILABLE, 0,
 				 "%s: the server takes no more calls on this connection%s%s", name,
-				 h2_farewell(conn->h2)[0] != '\0' ? ": " : "", h2_farewell(conn->h2));
+				 h2_goaway_reason(conn->h2)[0] != '\0' ? ": " : "",
+				 h2_goaway_reason(conn->h2));
 	return error_set(err, status_from_h2(call->stream.close_code), 0, "%s: %s: %s", name,
 			 call->stream.was_reset ? "the server reset the call"
 						: "the answer breaks the rules of HTTP/2",
@@ -277,13 +278,14 @@ static void conn_unref(struct client_conn *conn)
 		free(conn);
 }
 
-/* The server's goodbye explains the end better than the end does. */
-static void add_farewell(struct client_conn *conn)
+/* The server's GOAWAY explains the end better than the end does. */
+static void add_goaway_reason(struct client_conn *conn)
 {
 	size_t n = strlen(conn->why.msg);
 
-	if (h2_farewell(conn->h2)[0] != '\0')
-		(void)snprintf(conn->why.msg + n, sizeof(conn->why.msg) - n, ": %s", h2_farewell(conn->h2));
+	if (h2_goaway_reason(conn->h2)[0] != '\0')
+		(void)snprintf(conn->why.msg + n, sizeof(conn->why.msg) - n, ": %s",
+			       h2_goaway_reason(conn->h2));
 }
 
 /* Close it; calls on it end with @why from client_call_on_ready(). */
@@ -293,7 +295,7 @@ static void client_conn_close(struct client_conn *conn, const struct error *why)
 		return;
 	conn->is_open = false;
 	conn->why = *why;
-	add_farewell(conn);
+	add_goaway_reason(conn);
 	LIST_REMOVE(conn, all);
 	if (conn->client->current == conn)
 		conn->client->current = NULL;
@@ -301,7 +303,7 @@ static void client_conn_close(struct client_conn *conn, const struct error *why)
 	conn->connect_timer = sd_event_source_disable_unref(conn->connect_timer);
 	conn->keepalive_timer = sd_event_source_disable_unref(conn->keepalive_timer);
 	if (conn->up)
-		h2_goodbye(conn->h2);
+		h2_goaway(conn->h2);
 	transport_free(conn->transport);
 	conn->transport = NULL;
 	h2_abort(conn->h2);

@@ -15,13 +15,13 @@ struct h2 {
 	struct h2_config config;
 	const struct h2_ops *ops;
 	void *userdata;
-	struct byteq frame; /* with a piece of a body, to be sent next */
-	size_t held;	    /* bytes in the buffers of all streams */
-	size_t n_late;	    /* streams that are late */
-	size_t n_oversized; /* streams that were reset for their headers */
-	char *farewell;	    /* of the peer; NULL: none */
-	char *quarrel;	    /* what the peer did wrong, so that we ended the connection; NULL: nothing */
-	bool refuses;	    /* the end is for the peer to make */
+	struct byteq frame;  /* with a piece of a body, to be sent next */
+	size_t held;	     /* bytes in the buffers of all streams */
+	size_t n_draining;   /* streams that are draining */
+	size_t n_oversized;  /* streams that were reset for their headers */
+	char *goaway_reason; /* of the peer; NULL: none */
+	char *quarrel;	     /* what the peer did wrong, so that we ended the connection; NULL: nothing */
+	bool refuses;	     /* the end is for the peer to make */
 	bool dispatching;
 	bool doomed; /* freed by its owner while dispatching */
 	TAILQ_HEAD(, h2_stream) ready;
@@ -65,11 +65,11 @@ static void stream_unmark(struct h2_stream *stream)
 	stream->is_ready = false;
 }
 
-/* It is not late any more. */
-static void stream_unlate(struct h2 *h2, struct h2_stream *stream)
+/* It is not draining any more. */
+static void stream_end_drain(struct h2 *h2, struct h2_stream *stream)
 {
-	h2->n_late -= stream->is_late;
-	stream->is_late = false;
+	h2->n_draining -= stream->is_draining;
+	stream->is_draining = false;
 }
 
 /* nghttp2 is done with the stream. */
@@ -78,7 +78,7 @@ static void stream_close(struct h2_stream *stream, uint32_t code)
 	if (stream->closed)
 		return;
 	stream->closed = true;
-	stream_unlate(stream->h2, stream);
+	stream_end_drain(stream->h2, stream);
 	stream->close_code = code;
 	h2_stream_wake(stream);
 }
@@ -277,7 +277,7 @@ void h2_stream_detach(struct h2_stream *stream)
 		return;
 	}
 	stream_unmark(stream);
-	stream_unlate(h2, stream);
+	stream_end_drain(h2, stream);
 	LIST_REMOVE(stream, all);
 	if (!stream->closed)
 		h2_stream_reset(stream, NGHTTP2_CANCEL);
@@ -313,15 +313,15 @@ enum {
 	HEADER_BLOCK_MAX = 64 * 1024, /* that we send; nghttp2's default, stated */
 	/* A request that is answered before it has come to its end may end: a reset would take the answer
 	 * from clients that are still sending. So much of it is read for nothing, on so many streams. */
-	LATE_BYTES_MAX = STREAM_WINDOW_WIDE,
-	LATE_STREAMS_MAX = 16,
+	DRAIN_BYTES_MAX = STREAM_WINDOW_WIDE,
+	DRAIN_STREAMS_MAX = 16,
 	/* Headers that are a little too large are read and answered; of more than so many times the limit
 	 * nghttp2 is told to look at no more, and a connection that does it again and again is ended. One
 	 * byte of HPACK stands for 4 KiB of header, each byte of which nghttp2 would check. */
 	HEADERS_READ = 2,
 	FIELD_BYTES = 32, /* RFC 9113 section 6.5.2: what a field adds to its name and value */
 	OVERSIZED_MAX = 3,
-	FAREWELL_MAX = 255, /* bytes that are shown of what comes with a GOAWAY */
+	GOAWAY_REASON_MAX = 255, /* bytes that are shown of what comes with a GOAWAY */
 };
 
 static struct h2_stream *stream_of(nghttp2_session *session, int32_t id)
@@ -386,9 +386,9 @@ static void refuse_unsent(struct h2 *h2, int32_t last_stream_id)
 /* Memory short: nothing is shown of it. */
 static void keep_reason(char **place, const nghttp2_goaway *goaway)
 {
-	size_t n = goaway->opaque_data_len < FAREWELL_MAX ? goaway->opaque_data_len : FAREWELL_MAX;
-	char raw[FAREWELL_MAX + 1] = {0};
-	char text[FAREWELL_MAX + 1];
+	size_t n = goaway->opaque_data_len < GOAWAY_REASON_MAX ? goaway->opaque_data_len : GOAWAY_REASON_MAX;
+	char raw[GOAWAY_REASON_MAX + 1] = {0};
+	char text[GOAWAY_REASON_MAX + 1];
 
 	if (n == 0 && goaway->error_code == NGHTTP2_NO_ERROR)
 		return;
@@ -407,7 +407,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
 	struct h2_stream *stream;
 
 	if (frame->hd.type == NGHTTP2_GOAWAY && !h2->config.server) {
-		keep_reason(&h2->farewell, &frame->goaway);
+		keep_reason(&h2->goaway_reason, &frame->goaway);
 		refuse_unsent(h2, frame->goaway.last_stream_id);
 	}
 	stream = stream_of(session, frame->hd.stream_id);
@@ -428,12 +428,12 @@ static int no_more(nghttp2_session *session, int32_t id)
 	return nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
 }
 
-static int take_late(nghttp2_session *session, struct h2_stream *stream, size_t n)
+static int count_drained(nghttp2_session *session, struct h2_stream *stream, size_t n)
 {
-	stream->late_bytes += n;
-	if (stream->late_bytes <= LATE_BYTES_MAX)
+	stream->drained_bytes += n;
+	if (stream->drained_bytes <= DRAIN_BYTES_MAX)
 		return 0;
-	stream_unlate(stream->h2, stream);
+	stream_end_drain(stream->h2, stream);
 	return no_more(session, stream->id);
 }
 
@@ -445,8 +445,8 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 
 	(void)flags;
 	give_window(h2, stream, id, n);
-	if (stream && stream->is_late)
-		return take_late(session, stream, n);
+	if (stream && stream->is_draining)
+		return count_drained(session, stream, n);
 	if (!stream || stream->in_overflow)
 		return 0;
 	if (hold(h2, n, NULL) != STATUS_OK || !byteq_put(&stream->in, bytes, n))
@@ -468,7 +468,7 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
 	return 0;
 }
 
-/* A request that could not even be sent, because the server has said goodbye, gets no on_stream_close. */
+/* A request that could not even be sent, because the server has sent GOAWAY, gets no on_stream_close. */
 static int on_frame_not_send(nghttp2_session *session, const nghttp2_frame *frame, int error, void *userdata)
 {
 	struct h2 *h2 = userdata;
@@ -500,10 +500,10 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
 	if (nghttp2_session_get_stream_remote_close(session, id) != 0)
 		return 0;
 	stream = stream_of(session, id);
-	if (!stream || h2->n_late >= LATE_STREAMS_MAX)
+	if (!stream || h2->n_draining >= DRAIN_STREAMS_MAX)
 		return no_more(session, id);
-	stream->is_late = true;
-	h2->n_late++;
+	stream->is_draining = true;
+	h2->n_draining++;
 	return 0;
 }
 
@@ -609,7 +609,7 @@ void h2_free(struct h2 *h2)
 	}
 	nghttp2_session_del(h2->session);
 	byteq_release(&h2->frame);
-	free(h2->farewell);
+	free(h2->goaway_reason);
 	free(h2->quarrel);
 	free(h2);
 }
@@ -683,7 +683,7 @@ void h2_abort(struct h2 *h2)
 		stream_close(stream, NGHTTP2_CANCEL);
 }
 
-void h2_goodbye(struct h2 *h2)
+void h2_goaway(struct h2 *h2)
 {
 	(void)nghttp2_session_terminate_session(h2->session, NGHTTP2_NO_ERROR); /* memory short: just close */
 	h2->ops->on_wake(h2->userdata);
@@ -698,9 +698,9 @@ void h2_refuse(struct h2 *h2, const char *why)
 	h2->ops->on_wake(h2->userdata);
 }
 
-const char *h2_farewell(const struct h2 *h2)
+const char *h2_goaway_reason(const struct h2 *h2)
 {
-	return h2->farewell ? h2->farewell : "";
+	return h2->goaway_reason ? h2->goaway_reason : "";
 }
 
 nghttp2_session *h2_session(struct h2 *h2)

@@ -21,24 +21,24 @@ struct h2_stream {
 	struct h2 *h2; /* NULL once closed or detached */
 	void *owner;
 	int32_t id;
-	struct byteq in;   /* received and not yet taken with h2_stream_take() */
-	struct byteq out;  /* not yet sent */
-	bool out_end;	   /* nothing is added to out any more */
-	bool out_waits;	   /* nghttp2 asked for data when there was none */
-	bool trailers;	   /* on_trailers is called when out is empty and at its end */
-	bool headers_in;   /* the first header block has arrived */
-	bool was_reset;	   /* by the peer */
-	bool in_end;	   /* the peer sends no more */
-	bool in_overflow;  /* the connection's limit was reached; what came then is lost */
-	bool is_paused;	   /* see h2_stream_pause() */
-	bool is_paced;	   /* its owner may pause it: no more than the small window comes ahead */
-	bool is_wide;	   /* the peer has the large window */
-	size_t withheld;   /* bytes that have come and whose window was not returned, while paused */
-	size_t drain_at;   /* on_ready is called when out has so few bytes again; 0: it is not */
-	bool is_late;	   /* server: our last word is said, and the peer still sends */
-	size_t late_bytes; /* that it has sent since */
-	size_t head_bytes; /* of the header fields received */
-	bool closed;	   /* nghttp2 has forgotten the stream */
+	struct byteq in;      /* received and not yet taken with h2_stream_take() */
+	struct byteq out;     /* not yet sent */
+	bool out_end;	      /* nothing is added to out any more */
+	bool out_waits;	      /* nghttp2 asked for data when there was none */
+	bool trailers;	      /* on_trailers is called when out is empty and at its end */
+	bool headers_in;      /* the first header block has arrived */
+	bool was_reset;	      /* by the peer */
+	bool in_end;	      /* the peer sends no more */
+	bool in_overflow;     /* the connection's limit was reached; what came then is lost */
+	bool is_paused;	      /* see h2_stream_pause() */
+	bool is_paced;	      /* its owner may pause it: no more than the small window comes ahead */
+	bool is_wide;	      /* the peer has the large window */
+	size_t withheld;      /* bytes that have come and whose window was not returned, while paused */
+	size_t drain_at;      /* on_ready is called when out has so few bytes again; 0: it is not */
+	bool is_draining;     /* server: our last word is said, and the peer still sends */
+	size_t drained_bytes; /* that it has sent since */
+	size_t head_bytes;    /* of the header fields received */
+	bool closed;	      /* nghttp2 has forgotten the stream */
 	bool is_ready;
 	uint32_t close_code; /* of HTTP/2; valid when closed */
 	TAILQ_ENTRY(h2_stream) ready;
@@ -100,7 +100,7 @@ void h2_dispatch(struct h2 *h2);
 void h2_abort(struct h2 *h2);
 
 /** Tell the peer that this is the end. */
-void h2_goodbye(struct h2 *h2);
+void h2_goaway(struct h2 *h2);
 
 /** Server, at the beginning: no request will be taken, and @why is told. The connection stays, so that no
  * reset takes the reason away: the owner ends it if the peer does not. */
@@ -110,7 +110,7 @@ void h2_refuse(struct h2 *h2, const char *why);
 bool h2_stream_is_sent(const struct h2_stream *stream);
 
 /** Client: what the server said when it took no more requests; "" when nothing. */
-const char *h2_farewell(const struct h2 *h2);
+const char *h2_goaway_reason(const struct h2 *h2);
 
 /** For tests, which have it do what the other functions never would. */
 nghttp2_session *h2_session(struct h2 *h2);

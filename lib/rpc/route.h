@@ -4,8 +4,8 @@
  * methods.
  *
  * Segments in braces and parameters of the query are fields of the request by their names in the .proto file
- * ("volume.id" for a field of a message within); a body is JSON of the request, laid over them. The answer is
- * the method's, as JSON. `pretty` in the query is for people. Pure but for the table's handlers. */
+ * ("volume.id" for a field of a message within); a body is JSON of the request, merged over them. The answer
+ * is the method's, as JSON. `pretty` in the query is for people. Pure but for the table's handlers. */
 
 #include "base/error.h"
 

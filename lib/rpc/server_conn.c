@@ -510,7 +510,7 @@ void server_conn_close(struct server_conn *conn)
 		peer_count_leave(&conn->server->peers, TAKE_PTR(conn->count));
 	conn->timer = sd_event_source_disable_unref(conn->timer);
 	if (conn->h2)
-		h2_goodbye(conn->h2);
+		h2_goaway(conn->h2);
 	transport_free(conn->transport);
 	conn->transport = NULL;
 	if (conn->h2) {

@@ -217,7 +217,7 @@ static void complete_batch(struct writer *w, struct batch *batch, const struct e
 }
 
 /* What nobody waits for. */
-static void sync_late(struct writer *w, struct error *failure)
+static void sync_unawaited(struct writer *w, struct error *failure)
 {
 	uint64_t marks_us = kv_marks_sync(&w->db->marks, KV_SQLITE_SYNC_US);
 	uint64_t log_us = 0;
@@ -243,7 +243,7 @@ static void *writer_main(void *userdata)
 			fail_batch(&batch);
 		n_written += batch.is_written;
 		complete_batch(w, &batch, &failure);
-		sync_late(w, &failure);
+		sync_unawaited(w, &failure);
 		if (failure.status == STATUS_OK && batch.is_written && n_written == WRITER_EXTEND_COMMITS)
 			kv_sqlite_extend_log(w->db);
 	}

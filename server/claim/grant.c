@@ -122,7 +122,7 @@ static void fail(struct rpc_call *call, enum status status, const char *text)
 }
 
 /* What the allocation asks for takes the place of what the volume says. */
-static bool lay_options(struct server *server, const struct claim *claim, Holdfast__V1__Volume *to)
+static bool overlay_options(struct server *server, const struct claim *claim, Holdfast__V1__Volume *to)
 {
 	Holdfast__V1__MountOptions storage;
 	Holdfast__V1__MountOptions *options =
@@ -145,7 +145,7 @@ static bool add_stored(struct server *server, const struct claim *claim, const s
 {
 	return volume_show_to_node(to, plugin_args_detail(&server->state, volume->namespace, volume->id),
 				   plugin_args_secrets(&server->state, volume->namespace, volume->id)) &&
-	       lay_options(server, claim, to);
+	       overlay_options(server, claim, to);
 }
 
 static void send_response(struct server *server, struct rpc_call *call,

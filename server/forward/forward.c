@@ -71,7 +71,7 @@ static void retry_later(struct forward *f)
 	(void)timer_arm(f->event, &f->retry, TRY_US, on_retry, f);
 }
 
-static void lose_leader(struct forward *f)
+static void disconnect_leader(struct forward *f)
 {
 	if (!f->is_lost)
 		f->lost_us = clock_monotonic_us();
@@ -116,7 +116,7 @@ static void on_change(const struct lead_view *view, void *userdata)
 	if (view->is_known)
 		find_leader(f);
 	else
-		lose_leader(f);
+		disconnect_leader(f);
 }
 
 static enum status connect_leader(struct forward *f, struct rpc_client **ret, struct error *err)
@@ -359,7 +359,7 @@ static void on_leader_closed(struct rpc_stream *stream, enum status status, cons
 	(void)stream;
 	leave_leader(relayed);
 	if (status == STATUS_UNAVAILABLE && !rpc_client_message(client))
-		lose_leader(relayed->forward);
+		disconnect_leader(relayed->forward);
 	if (status == STATUS_OK)
 		rpc_call_finish(relayed->call);
 	else
@@ -512,7 +512,7 @@ void forward_follow(struct forward *f, struct lead *lead)
 	assert(!f->lead);
 	f->lead = lead;
 	lead_watch(lead, on_change, f);
-	lose_leader(f); /* until one is known */
+	disconnect_leader(f); /* until one is known */
 }
 
 void forward_free(struct forward *f)

@@ -179,7 +179,7 @@ void drain_note_durable(struct server *server, struct change_object *objects, si
 /* The call. */
 
 static Holdfast__V1__DrainVolume *progress_of(struct server *server, const struct claim_entry *entry,
-					      bool is_late)
+					      bool is_overdue)
 {
 	const struct claim *claim = &entry->claim;
 	Holdfast__V1__DrainVolume *volume = calloc(1, sizeof(*volume));
@@ -190,7 +190,8 @@ static Holdfast__V1__DrainVolume *progress_of(struct server *server, const struc
 	if (!volume)
 		return NULL;
 	holdfast__v1__drain_volume__init(volume);
-	(void)str_format(text, sizeof(text), "%s%s", is_late ? "late: the drain's deadline has passed; " : "",
+	(void)str_format(text, sizeof(text), "%s%s",
+			 is_overdue ? "overdue: the deadline of the drain has passed; " : "",
 			 explain_claim(claim, &holder, clock_realtime_ms(), why));
 	volume->state = (Holdfast__V1__ClaimState)claim->state;
 	volume->volume_id = strdup(claim->volume_id);
@@ -209,7 +210,7 @@ static Holdfast__V1__DrainVolume *progress_of(struct server *server, const struc
 static bool add_progress(struct server *server, const struct node_entry *node,
 			 Holdfast__V1__DrainNodeResponse *response)
 {
-	bool is_late = node_is_draining(&node->node) && clock_realtime_ms() > node->node.drain.deadline_ms;
+	bool is_overdue = node_is_draining(&node->node) && clock_realtime_ms() > node->node.drain.deadline_ms;
 	const struct claim_entry *entry;
 
 	response->volumes = calloc(node->n_live + 1, sizeof(Holdfast__V1__DrainVolume *));
@@ -218,7 +219,7 @@ static bool add_progress(struct server *server, const struct node_entry *node,
 	LIST_FOREACH (entry, &node->claims, of_node) {
 		if (!claim_is_live(&entry->claim))
 			continue;
-		response->volumes[response->n_volumes] = progress_of(server, entry, is_late);
+		response->volumes[response->n_volumes] = progress_of(server, entry, is_overdue);
 		if (!response->volumes[response->n_volumes])
 			return false;
 		response->n_volumes++;

@@ -78,12 +78,12 @@ static enum status check_csi(const struct volume *volume, const char *what, cons
 			 instead);
 }
 
-static enum status lay_secrets(struct volume_parts *parts, struct message_text_entry *const *secrets,
-			       size_t n, struct error *err)
+static enum status overlay_secrets(struct volume_parts *parts, struct message_text_entry *const *secrets,
+				   size_t n, struct error *err)
 {
 	enum status st = volume_check_secrets(secrets, n, err);
 
-	if (st == STATUS_OK && !volume_secrets_lay(parts->secrets, secrets, n))
+	if (st == STATUS_OK && !volume_secrets_overlay(parts->secrets, secrets, n))
 		return error_no_memory(err, "a volume");
 	/* both together have the same bounds: they are stored, so that a server after this one can continue
 	 */
@@ -147,7 +147,7 @@ static enum status handle_delete(struct server *server, struct rpc_call *call,
 	if (st == STATUS_OK)
 		st = check_deletable(server, entry, parts.detail, err);
 	if (st == STATUS_OK)
-		st = lay_secrets(&parts, VOLUME_MAP(request->secrets), request->n_secrets, err);
+		st = overlay_secrets(&parts, VOLUME_MAP(request->secrets), request->n_secrets, err);
 	if (st == STATUS_OK)
 		st = begin(&parts, HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING, err);
 	return st == STATUS_OK ? store_and_work(server, call, &parts, DELETE, on_deleting, err) : st;
@@ -195,7 +195,7 @@ static enum status handle_expand(struct server *server, struct rpc_call *call,
 	if (st == STATUS_OK)
 		st = resize(&parts, request, err);
 	if (st == STATUS_OK)
-		st = lay_secrets(&parts, VOLUME_MAP(request->secrets), request->n_secrets, err);
+		st = overlay_secrets(&parts, VOLUME_MAP(request->secrets), request->n_secrets, err);
 	if (st == STATUS_OK)
 		st = begin(&parts, HOLDFAST__V1__VOLUME_PHASE__VOLUME_EXPANDING, err);
 	return st == STATUS_OK ? store_and_work(server, call, &parts, EXPAND, on_expanding, err) : st;

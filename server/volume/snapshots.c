@@ -303,7 +303,7 @@ static enum status begin(struct server *server, struct rpc_call *call, const str
 		st = fill_snapshot(server, &entry->volume, request, work, err);
 	if (st != STATUS_OK)
 		return st;
-	if (!volume_secrets_lay(work->parts.secrets, VOLUME_MAP(request->secrets), request->n_secrets))
+	if (!volume_secrets_overlay(work->parts.secrets, VOLUME_MAP(request->secrets), request->n_secrets))
 		return error_no_memory(err, "a snapshot");
 	work->call = call;
 	if (work->snapshot->snapshot_id[0] != '\0' && work->snapshot->ready)
@@ -420,7 +420,7 @@ static enum status fill_delete(struct server *server, const Holdfast__V1__Delete
 
 	if (st != STATUS_OK)
 		return st;
-	if (!volume_secrets_lay(work->parts.secrets, VOLUME_MAP(request->secrets), request->n_secrets))
+	if (!volume_secrets_overlay(work->parts.secrets, VOLUME_MAP(request->secrets), request->n_secrets))
 		return error_no_memory(err, "a snapshot");
 	given.plugin_id = request->plugin_id;
 	given.snapshot_id = request->snapshot_id;

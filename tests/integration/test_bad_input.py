@@ -161,8 +161,8 @@ class TestBadInput(WorldTest):
 
     # --- the mount helper, as its agent sees it -----------------------------------------------------------------
 
-    def with_helper_broken(self, break_it, mend_it, *words):
-        """The agent keeps running without a helper, says why, and is well again once it is mended."""
+    def with_helper_broken(self, break_it, repair_it, *words):
+        """The agent keeps running without a helper, says why, and is well again once it is repaired."""
         self.node.daemon.kill()
         break_it()
         try:
@@ -174,7 +174,7 @@ class TestBadInput(WorldTest):
             self.assertEqual(refused.returncode, 1, refused.stdout + refused.stderr)
             self.assert_nothing_mounted()
         finally:
-            mend_it()
+            repair_it()
         self.node.daemon.kill()
         self.node.start()
         self.node.wait_connected()

@@ -412,7 +412,7 @@ class TestMatrix(CsiTest):
 
     def let_provider_forget(self, case):
         """Who was lied to about a release cannot know that the provider still counts the volume as used: its refusal is
-        quoted, and the provider's to mend."""
+        quoted, and the provider's to fix."""
         wait_for(f"{case.name} to be free", lambda: not self.world.live_claims(case.name))
         refused = self.delete(case.name, check=False)
         if refused.returncode != 0 and "is in use on" not in refused.stderr:

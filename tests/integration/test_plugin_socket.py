@@ -108,10 +108,10 @@ class TestPluginSocket(unittest.TestCase):
             self.assertTrue(self.reaches(AGENT, path), oct(umask))
             self.assertFalse(self.reaches(THIRD, path), oct(umask))
 
-    def test_any_other_umask_and_a_mode_of_its_own_are_mended(self):
+    def test_any_other_umask_and_a_mode_of_its_own_are_repaired(self):
         for umask in (0o022, 0o077):
             path = self.bind(f"p{umask}", umask)
-            self.assertFalse(self.reaches(AGENT, path), "the manual says that this needs mending")
+            self.assertFalse(self.reaches(AGENT, path), "the manual says that this needs repair")
             self.tmpfiles()
             self.assertTrue(self.reaches(AGENT, path), oct(umask))
             self.assertFalse(self.reaches(THIRD, path), oct(umask))
@@ -124,7 +124,7 @@ class TestPluginSocket(unittest.TestCase):
             self.assertTrue(self.reaches(AGENT, path))
             self.assertFalse(self.reaches(THIRD, path))
 
-    def test_mending_twice_changes_nothing(self):
+    def test_repairing_twice_changes_nothing(self):
         path = self.bind("ebs", 0o022)
         texts = []
         for _ in range(2):

@@ -101,7 +101,7 @@ def check(mutants):
 
 
 class Tree:
-    """A copy of the sources with a build of its own, which one thread breaks and mends."""
+    """A copy of the sources with a build of its own, which one thread breaks and repairs."""
 
     def __init__(self, number):
         self.root = os.path.join(WORK, str(number))

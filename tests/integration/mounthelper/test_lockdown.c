@@ -218,7 +218,7 @@ static void a_message_from_another_process_ends_it(void **state)
 
 static void too_many_refusals_end_it(void **state)
 {
-	enum { BORNE = 200 };
+	enum { TOLERATED = 200 };
 	struct mh_stage req = stage_disk();
 	struct mh_reply reply;
 	char *log;
@@ -226,11 +226,11 @@ static void too_many_refusals_end_it(void **state)
 
 	req.ticket.signature[0] ^= 1;
 	/* the slower the machine, the more are forgotten before the next comes */
-	while (n < 20 * BORNE && agent_call(&agent, &req, sizeof(req), &reply)) {
+	while (n < 20 * TOLERATED && agent_call(&agent, &req, sizeof(req), &reply)) {
 		assert_int_equal(reply.status, MH_REFUSED);
 		n++;
 	}
-	assert_true(n >= BORNE);
+	assert_true(n >= TOLERATED);
 	assert_int_equal(agent_stop_code(&agent), MH_EXIT_REFUSALS);
 	assert_last_record("op=stop phase=event");
 	assert_last_record("reason=too-many-refusals");

@@ -90,7 +90,7 @@ class Enforcing(unittest.TestCase):
         for domain in (SERVER, AGENT, HELPER):
             self.assertEqual([], denials(domain))
 
-    def test_2_a_mislabelled_program_reports_it_and_how_to_mend_it(self):
+    def test_2_a_mislabelled_program_reports_it_and_how_to_repair_it(self):
         unit = "holdfast-server.service"
         machine.run("chcon", "-t", "bin_t", "/usr/sbin/holdfast-server")
         machine.systemctl("restart", unit)

@@ -167,7 +167,7 @@ TEST_FIXTURE(what_does_not_answer_is_silent_at_the_deadline, setup, teardown)
 	assert_int_equal(path_probes_running(f->probes), 1);
 }
 
-TEST_FIXTURE(a_late_answer_is_nobodys, setup, teardown)
+TEST_FIXTURE(an_answer_after_the_deadline_is_dropped, setup, teardown)
 {
 	struct fixture *f = *state;
 

@@ -312,7 +312,7 @@ const struct quirk quirks[] = {
 	 .steps = {HEAD(GRPC), DATA(EMPTY), NUMBER(STEP_RESET, 2)},
 	 .status = STATUS_INTERNAL,
 	 .text = OURS "the server reset the call: INTERNAL_ERROR"},
-	/* goodbyes */
+	/* GOAWAY */
 	{.name = "C-core: GOAWAY ENHANCE_YOUR_CALM ends a running call",
 	 .steps = {{.kind = STEP_GOAWAY, .n = 1, .number = 11, .text = "too_many_pings"},
 		   LAST(GRPC "grpc-status: 14\ngrpc-message: Too many pings\n"),

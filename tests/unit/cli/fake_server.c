@@ -352,8 +352,8 @@ static ProtobufCMessage *from_json(const ProtobufCMessageDescriptor *descriptor,
 	return message;
 }
 
-/* The answer for this call among those that a test laid down. */
-static const struct fake_answer *laid_down(const char *service, const char *method)
+/* The answer for this call among those that a test prepared. */
+static const struct fake_answer *find_prepared(const char *service, const char *method)
 {
 	char name[FAKE_TEXT];
 	const struct fake_answer *last = NULL;
@@ -503,7 +503,7 @@ enum status __wrap_rpc_client_call_sync(struct rpc_client *client, const Protobu
 	if (timeout_us == 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "no timeout");
 	log_request(service, method, request);
-	answer = laid_down(service->short_name, method);
+	answer = find_prepared(service->short_name, method);
 	if (answer)
 		return give(answer, service, method, ret_response, err);
 	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {

@@ -15,7 +15,7 @@ struct fake_alloc_step {
 	const char *description;
 };
 
-/* An answer that a test lays down, in JSON as the server would write it. */
+/* An answer that a test prepares, in JSON as the server would write it. */
 struct fake_answer {
 	const char *method;  /* "Nodes.Drain" */
 	const char *json;    /* NULL: the call is refused */

@@ -118,7 +118,7 @@ static void expect_record(const char *id, size_t n_mounts, bool is_ending)
 	record_free(record);
 }
 
-static void lay(size_t i, const char *method, const char *json)
+static void prepare(size_t i, const char *method, const char *json)
 {
 	fake.answers[i] = (struct fake_answer){.method = method, .json = json};
 	fake.given[i] = 0;
@@ -127,8 +127,8 @@ static void lay(size_t i, const char *method, const char *json)
 /* The allocation runs as soon as it is asked for. */
 static void mount_one(void)
 {
-	lay(0, "Allocations.Run", TAKEN);
-	lay(1, "Allocations.Get", RUNNING(MOUNTED));
+	prepare(0, "Allocations.Run", TAKEN);
+	prepare(1, "Allocations.Get", RUNNING(MOUNTED));
 	expect_done("Create", "");
 	expect_done("Mount", "one");
 	assert_string_equal(answer->mountpoint, MOUNTED);
@@ -187,8 +187,8 @@ TEST_FIXTURE(mounts_share_an_allocation_and_the_last_one_ends_it, setup, teardow
 	expect_done("Unmount", "one");
 	expect_done("Unmount", "one");
 	assert_string_equal(fake.requests, "");
-	lay(1, "Allocations.Get", FREED);
-	lay(2, "Allocations.Stop", TOLD);
+	prepare(1, "Allocations.Get", FREED);
+	prepare(2, "Allocations.Stop", TOLD);
 	expect_done("Unmount", "two");
 	expect_request("Allocations.Stop");
 	expect_record(NULL, 0, false);
@@ -207,20 +207,20 @@ TEST_FIXTURE(who_has_the_volume_is_in_the_answer_and_nothing_is_kept, setup, tea
 TEST_FIXTURE(a_volume_not_released_at_once_is_released_later, setup, teardown)
 {
 	mount_one();
-	lay(1, "Allocations.Get", STOPPED);
-	lay(2, "Allocations.Stop", TOLD);
+	prepare(1, "Allocations.Get", STOPPED);
+	prepare(2, "Allocations.Stop", TOLD);
 	ask_with("Unmount", "db", "one", NULL, NULL);
 	assert_true(strstr(answer->err, "not done in time"));
 	expect_record("a", 0, true);
-	lay(1, "Allocations.Get", FREED);
+	prepare(1, "Allocations.Get", FREED);
 	docker_volumes_sweep(&volumes);
 	expect_record(NULL, 0, false);
 	mount_one();
-	lay(1, "Allocations.Get", STOPPED);
-	lay(2, "Allocations.Stop", TOLD);
+	prepare(1, "Allocations.Get", STOPPED);
+	prepare(2, "Allocations.Stop", TOLD);
 	ask_with("Unmount", "db", "one", NULL, NULL);
 	expect_record("a", 0, true);
-	lay(1, "Allocations.Get", FREED);
+	prepare(1, "Allocations.Get", FREED);
 	expect_done("Unmount", "one");
 	expect_record(NULL, 0, false);
 	fake.requests[0] = '\0';
@@ -231,8 +231,8 @@ TEST_FIXTURE(a_volume_not_released_at_once_is_released_later, setup, teardown)
 TEST_FIXTURE(a_volume_mounted_by_others_is_not_released, setup, teardown)
 {
 	mount_one();
-	lay(1, "Allocations.Get", RUNNING(NOT_MOUNTED));
-	lay(2, "Allocations.Stop", TOLD);
+	prepare(1, "Allocations.Get", RUNNING(NOT_MOUNTED));
+	prepare(2, "Allocations.Stop", TOLD);
 	expect_refused("Mount", "db", NULL, NULL, "not done in time");
 	assert_null(strstr(fake.requests, "Stop"));
 	expect_record("a", 1, false);
@@ -244,8 +244,8 @@ TEST_FIXTURE(mounts_of_an_allocation_that_has_ended_hold_no_other, setup, teardo
 {
 	mount_one();
 	fake.answers[0] = (struct fake_answer){.method = "Allocations.Get", .json = FREED};
-	lay(1, "Allocations.Get", RUNNING(MOUNTED));
-	lay(2, "Allocations.Run", TAKEN);
+	prepare(1, "Allocations.Get", RUNNING(MOUNTED));
+	prepare(2, "Allocations.Run", TAKEN);
 	fake.given[0] = 0;
 	expect_done("Mount", "two");
 	expect_request("Allocations.Run");

@@ -109,13 +109,13 @@ static const struct life lives[] = {
 	 {{HOLD_DEADLINE, HOLD_RELEASE}, {HOLD_ENDING, HOLD_WATCH}, {HOLD_FREED, HOLD_FORGET}},
 	 3,
 	 HOLD_ENDED,
-	 HOLD_TOO_LATE},
+	 HOLD_TIMED_OUT},
 	{"not even stopped in time",
 	 HOLD_WAITING,
 	 {{HOLD_DEADLINE, HOLD_RELEASE}, {HOLD_LOST, HOLD_RETRY}, {HOLD_DEADLINE, HOLD_LEAVE}},
 	 3,
 	 HOLD_ENDED,
-	 HOLD_TOO_LATE},
+	 HOLD_TIMED_OUT},
 	{"it fails on the node, which has to release it first",
 	 HOLD_WAITING,
 	 {{HOLD_ENDING, HOLD_WATCH}, {HOLD_ENDING, HOLD_WATCH}, {HOLD_FREED, HOLD_FORGET}},
@@ -143,7 +143,7 @@ static const struct life lives[] = {
 	  {HOLD_DEADLINE, HOLD_LEAVE}},
 	 4,
 	 HOLD_ENDED,
-	 HOLD_TOO_LATE},
+	 HOLD_TIMED_OUT},
 };
 
 TEST(it_lives_as_it_should)
@@ -205,7 +205,7 @@ TEST(every_state_ends_after_two_deadlines_but_the_one_that_holds)
 		for (int i = 0; i < 2 && hold.state != HOLD_ENDED; i++)
 			(void)hold_step(&hold, HOLD_DEADLINE);
 		assert_int_equal(hold.state, from == HOLD_HELD ? HOLD_HELD : HOLD_ENDED);
-		assert_int_equal(hold.outcome, from == HOLD_HELD ? HOLD_DONE : HOLD_TOO_LATE);
+		assert_int_equal(hold.outcome, from == HOLD_HELD ? HOLD_DONE : HOLD_TIMED_OUT);
 	}
 }
 

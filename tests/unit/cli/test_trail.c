@@ -200,7 +200,7 @@ TEST(every_cut_of_the_last_line_shows)
 	}
 }
 
-/* As the helper mends it: the torn line gets its newline, the next record its hash. */
+/* As the helper repairs it: the torn line gets its newline, the next record its hash. */
 TEST(a_line_torn_by_a_crash_is_reported_but_no_fault)
 {
 	struct trail whole = {.n = 0};

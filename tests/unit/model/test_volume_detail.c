@@ -486,8 +486,8 @@ TEST(secrets_of_a_request_lie_over_those_that_are_stored)
 			 STATUS_OK);
 	assert_int_equal(read_parts(CSI ",\"secrets\":{\"b\":\"3\",\"c\":\"4\"}}", NULL, &request, NULL),
 			 STATUS_OK);
-	assert_true(volume_secrets_lay(stored.secrets, VOLUME_MAP(request.secrets->secrets),
-				       request.secrets->n_secrets));
+	assert_true(volume_secrets_overlay(stored.secrets, VOLUME_MAP(request.secrets->secrets),
+					   request.secrets->n_secrets));
 	assert_int_equal(stored.secrets->n_secrets, 3);
 	assert_string_equal(stored.secrets->secrets[0]->value, "1");
 	assert_string_equal(stored.secrets->secrets[1]->value, "3");

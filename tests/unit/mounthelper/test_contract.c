@@ -238,7 +238,7 @@ TEST_FIXTURE(limits_are_those_of_the_review_guide, setup, teardown)
 	assert_int_equal(CHAIN_LOG_AHEAD, 4 << 20);
 	assert_int_equal(STATE_SLOTS, 4096);
 	assert_int_equal(REFUSALS_RECORDED, 20);
-	assert_int_equal(REFUSALS_BORNE + 1, 200);
+	assert_int_equal(REFUSALS_TOLERATED + 1, 200);
 	assert_int_equal(REFUSALS_PERIOD, 10);
 	assert_true(is_accepted((struct around){"", ""}, ""));
 	agent = policy_agent(&parsed, FIXTURE_UID);

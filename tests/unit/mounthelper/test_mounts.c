@@ -113,7 +113,7 @@ TEST_FIXTURE(a_private_stage_is_published_privately_only, setup, teardown)
 }
 
 /* What the kernel makes of a mount below a shared one, and a dead instance leaves. */
-static void mend_each(void)
+static void repair_each(void)
 {
 	ASSERT_REPLY(stage(stage_pair()), MH_OK);
 	for (int i = TICKET_PROPAGATION_PRIVATE; i <= TICKET_PROPAGATION_HOST_TO_TASK; i++) {
@@ -130,9 +130,9 @@ static void mend_each(void)
 	}
 }
 
-TEST_FIXTURE(what_a_shared_parent_made_of_a_publish_is_mended_and_nothing_else, setup, teardown)
+TEST_FIXTURE(what_a_shared_parent_made_of_a_publish_is_repaired_and_nothing_else, setup, teardown)
 {
-	each_kernel(mend_each);
+	each_kernel(repair_each);
 }
 
 /* As a host volume below a shared mount of a container has it. */

@@ -260,7 +260,7 @@ TEST_FIXTURE(a_torn_line_stays_in_the_chain_wherever_it_was_cut, setup, teardown
 	free(text);
 }
 
-TEST_FIXTURE(a_death_after_the_newline_that_mends_is_mended_too, setup, teardown)
+TEST_FIXTURE(a_death_after_the_newline_that_repairs_is_repaired_too, setup, teardown)
 {
 	(void)append("stage");
 	put_raw("ts=2026 rec=2 clus\n", 19);

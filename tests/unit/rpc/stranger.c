@@ -94,12 +94,12 @@ static void answer(struct stranger *stranger, int32_t id)
 							 script->body ? &body : NULL),
 				 0);
 	stranger->answered = id;
-	if (script->goodbye)
-		assert_int_equal(nghttp2_submit_goaway(stranger->session, NGHTTP2_FLAG_NONE,
-						       id > 1 ? id - 2 : 0, NGHTTP2_NO_ERROR,
-						       (const uint8_t *)script->farewell,
-						       script->farewell ? strlen(script->farewell) : 0),
-				 0);
+	if (script->goaway)
+		assert_int_equal(
+			nghttp2_submit_goaway(stranger->session, NGHTTP2_FLAG_NONE, id > 1 ? id - 2 : 0,
+					      NGHTTP2_NO_ERROR, (const uint8_t *)script->goaway_reason,
+					      script->goaway_reason ? strlen(script->goaway_reason) : 0),
+			0);
 }
 
 static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *userdata)

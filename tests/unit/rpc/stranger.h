@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* A server that is not ours: nghttp2 by hand on a unix socket, with an answer laid down in advance. */
+/* A server that is not ours: nghttp2 by hand on a unix socket, with an answer prepared in advance. */
 
 #include "world.h"
 
@@ -21,8 +21,8 @@ struct stranger_script {
 	const struct stranger_field *trailers; /* NULL: the body ends the stream */
 	bool reset;			       /* with reset_code, after the answer if there is one */
 	uint32_t reset_code;
-	bool goodbye;	      /* GOAWAY that refuses the request */
-	const char *farewell; /* that comes with it */
+	bool goaway;		   /* GOAWAY that refuses the request */
+	const char *goaway_reason; /* that comes with it */
 	bool hang_up;
 	bool at_once; /* do not wait for the end of the request */
 };

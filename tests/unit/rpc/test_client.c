@@ -152,9 +152,9 @@ TEST_FIXTURE(odd_answers_become_errors_that_report_what_was_odd, world_setup, wo
 		 STATUS_RESOURCE_EXHAUSTED,
 		 "ENHANCE_YOUR_CALM"},
 		{"reset without an error", {.reset = true}, STATUS_INTERNAL, "NO_ERROR"},
-		{"goodbye", {.goodbye = true}, STATUS_UNAVAILABLE, "no more calls"},
-		{"goodbye with a reason",
-		 {.goodbye = true, .farewell = "too many\nhere\x1b[2J"},
+		{"GOAWAY", {.goaway = true}, STATUS_UNAVAILABLE, "no more calls"},
+		{"GOAWAY with a reason",
+		 {.goaway = true, .goaway_reason = "too many\nhere\x1b[2J"},
 		 STATUS_UNAVAILABLE,
 		 "on this connection: too many here?[2J"},
 		{"hung up", {.hang_up = true}, STATUS_UNAVAILABLE, "connection lost"},
@@ -379,18 +379,19 @@ TEST_FIXTURE(a_silent_server_is_given_longer_the_rarer_heartbeats_are, world_set
 	}
 }
 
-TEST_FIXTURE(a_long_farewell_is_cut, world_setup, world_teardown)
+TEST_FIXTURE(a_long_goaway_reason_is_cut, world_setup, world_teardown)
 {
 	struct world *world = *state;
-	static char farewell[10000];
+	static char goaway_reason[10000];
 	struct stranger stranger;
 	struct answer answer;
 	const char *at;
 
-	memset(farewell, 'f', sizeof(farewell) - 1);
+	memset(goaway_reason, 'f', sizeof(goaway_reason) - 1);
 	stranger_open(&stranger, world);
 	assert_int_equal(call(world, &stranger,
-			      &(struct stranger_script){.goodbye = true, .farewell = farewell}, &answer),
+			      &(struct stranger_script){.goaway = true, .goaway_reason = goaway_reason},
+			      &answer),
 			 STATUS_UNAVAILABLE);
 	at = strstr(answer.err.msg, "connection: ");
 	assert_non_null(at);

@@ -255,11 +255,11 @@ TEST_FIXTURE(an_answer_before_the_end_of_the_request_is_not_taken_back_by_a_rese
 
 TEST_FIXTURE(who_never_ends_a_request_that_is_answered_is_reset, world_setup, world_teardown)
 {
-	enum { LATE_BYTES_MAX = 1 << 20 };
+	enum { DRAIN_BYTES_MAX = 1 << 20 };
 	struct world *world = *state;
 	struct raw_answer answer;
 	struct raw raw;
-	char *body = calloc(1, LATE_BYTES_MAX);
+	char *body = calloc(1, DRAIN_BYTES_MAX);
 
 	assert_non_null(body);
 	raw_open(&raw, world, true);
@@ -267,7 +267,7 @@ TEST_FIXTURE(who_never_ends_a_request_that_is_answered_is_reset, world_setup, wo
 	for (int i = 0; i < 16; i++) {
 		raw_continue(
 			&raw,
-			&(struct raw_request){.body = body, .body_len = LATE_BYTES_MAX / 16, .open = true},
+			&(struct raw_request){.body = body, .body_len = DRAIN_BYTES_MAX / 16, .open = true},
 			&answer);
 		for (int turn = 0; turn < 8; turn++)
 			(void)sd_event_run(world->event, 1000);
@@ -284,23 +284,23 @@ TEST_FIXTURE(who_never_ends_a_request_that_is_answered_is_reset, world_setup, wo
 
 TEST_FIXTURE(answered_requests_that_stay_open_are_bounded, world_setup, world_teardown)
 {
-	enum { LATE_STREAMS_MAX = 16 };
+	enum { DRAIN_STREAMS_MAX = 16 };
 	struct world *world = *state;
-	static struct raw_answer answers[LATE_STREAMS_MAX + 2];
+	static struct raw_answer answers[DRAIN_STREAMS_MAX + 2];
 	struct raw raw;
 
 	raw_open(&raw, world, true);
-	for (int i = 0; i <= LATE_STREAMS_MAX; i++)
+	for (int i = 0; i <= DRAIN_STREAMS_MAX; i++)
 		raw_ask(&raw, &(struct raw_request){.fields = no_method, .open = true}, &answers[i]);
-	world_run_until(world, &answers[LATE_STREAMS_MAX].done);
-	assert_true(answers[LATE_STREAMS_MAX].was_reset);
-	for (int i = 0; i < LATE_STREAMS_MAX; i++)
+	world_run_until(world, &answers[DRAIN_STREAMS_MAX].done);
+	assert_true(answers[DRAIN_STREAMS_MAX].was_reset);
+	for (int i = 0; i < DRAIN_STREAMS_MAX; i++)
 		assert_false(answers[i].done);
 	raw_reset(&raw, &answers[0]); /* there is room again */
 	raw_ask(&raw, &(struct raw_request){.fields = no_method, .open = true},
-		&answers[LATE_STREAMS_MAX + 1]);
+		&answers[DRAIN_STREAMS_MAX + 1]);
 	(void)sd_event_run(world->event, 10000);
-	assert_false(answers[LATE_STREAMS_MAX + 1].was_reset);
+	assert_false(answers[DRAIN_STREAMS_MAX + 1].was_reset);
 	raw_close(&raw);
 	check_alive(world);
 }
@@ -402,7 +402,7 @@ TEST_FIXTURE(header_lists_above_the_limit_are_refused_in_words, world_setup, wor
 	raw_close(&raw);
 }
 
-TEST_FIXTURE(a_flood_of_resets_is_borne_or_ended, world_setup, world_teardown)
+TEST_FIXTURE(a_flood_of_resets_is_tolerated_or_ended, world_setup, world_teardown)
 {
 	struct world *world = *state;
 	struct raw_answer answers[60];

@@ -69,7 +69,7 @@ TEST(flags_may_stand_alone_and_pretty_is_nobodys_field)
 	}
 }
 
-TEST(a_body_is_laid_over_the_path)
+TEST(a_body_is_merged_over_the_path)
 {
 	Holdfast__V1__RegisterVolumeRequest *request;
 	ProtobufCMessage *message = NULL;

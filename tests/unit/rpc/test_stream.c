@@ -564,7 +564,7 @@ TEST_FIXTURE(a_call_that_meets_goaway_on_its_way_is_unavailable_or_answered, wor
 	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
 	conn = LIST_FIRST(&world->server->conns);
 	(void)world_get(world, world->client, "db", WORLD_CALL_US, &answer);
-	h2_goodbye(conn->h2);
+	h2_goaway(conn->h2);
 	world_run_until(world, &answer.done);
 	assert_true(answer.status == STATUS_OK || answer.status == STATUS_UNAVAILABLE);
 	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);

@@ -947,7 +947,7 @@ static void step(struct model *m)
 
 /* --- when nothing is broken any more --- */
 
-static void mend(struct model *m)
+static void repair(struct model *m)
 {
 	size_t n = 0;
 
@@ -1007,7 +1007,7 @@ static void check_counts(struct model *m)
 
 static void settle(struct model *m)
 {
-	mend(m);
+	repair(m);
 	for (uint32_t round = 0; round < SETTLE_ROUNDS; round++) {
 		for (uint32_t i = 0; i < JOBS; i++)
 			turn(m, i, false);
@@ -1022,7 +1022,7 @@ static void settle(struct model *m)
 			release(m, i);
 		m->now_ms += 1000;
 		collect(m);
-		mend(m);
+		repair(m);
 	}
 	for (uint32_t job = 0; job < JOBS; job++) {
 		char text[JOB_WAIT_TEXT_SIZE];

@@ -713,7 +713,7 @@ TEST_FIXTURE(a_drain_survives_a_restart_of_the_server, setup, teardown)
 	assert_true(node_of(f, "n1")->node.drain.done_ms != 0);
 }
 
-TEST_FIXTURE(a_drain_that_is_late_forces_nothing, setup, teardown)
+TEST_FIXTURE(an_overdue_drain_forces_nothing, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__DrainNodeResponse *response;
@@ -722,7 +722,7 @@ TEST_FIXTURE(a_drain_that_is_late_forces_nothing, setup, teardown)
 	(void)drain(f, "n1", DRAINING);
 	node_of(f, "n1")->node.drain.deadline_ms = 1;
 	response = drain_node(f, "n1", false, NULL);
-	assert_non_null(strstr(response->volumes[0]->text, "late"));
+	assert_non_null(strstr(response->volumes[0]->text, "overdue"));
 	holdfast__v1__drain_node_response__free_unpacked(response, NULL);
 	settle(f);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
