@@ -526,8 +526,8 @@ static Holdfast__V1__GetAgentStatusResponse *make_report(void *userdata)
 	return report_make(&facts);
 }
 
-static enum status take_drain(const Holdfast__V1__DrainAgentRequest *request,
-			      Holdfast__V1__DrainAgentResponse **ret, void *userdata, struct error *err)
+static enum status handle_drain(const Holdfast__V1__DrainAgentRequest *request,
+				Holdfast__V1__DrainAgentResponse **ret, void *userdata, struct error *err)
 {
 	struct agent *agent = userdata;
 
@@ -537,7 +537,7 @@ static enum status take_drain(const Holdfast__V1__DrainAgentRequest *request,
 static const struct local_handlers agent_local_handlers = {
 	.prepare = prepare_report,
 	.report = make_report,
-	.drain = take_drain,
+	.drain = handle_drain,
 };
 
 static int64_t clock_skew_ms(void *userdata)

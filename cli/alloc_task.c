@@ -181,7 +181,7 @@ static int on_heartbeat(sd_event_source *source, uint64_t usec, void *userdata)
 
 /* ---- what comes ---- */
 
-static void take_result(struct session *s, const Holdfast__Driver__V1__ExitResult *result)
+static void handle_result(struct session *s, const Holdfast__Driver__V1__ExitResult *result)
 {
 	struct error err;
 
@@ -210,7 +210,7 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	if (status != STATUS_OK)
 		finish(s, status, &err);
 	if (reported->exited)
-		take_result(s, reported->result);
+		handle_result(s, reported->result);
 }
 
 static void on_open(struct rpc_stream *stream, void *userdata)

@@ -38,7 +38,7 @@ static enum status find_account(const char *name, const char *package, uint32_t 
 	return STATUS_OK;
 }
 
-static enum status take_name(struct invocation *inv, enum option_id id, const char **ret, struct error *err)
+static enum status parse_name(struct invocation *inv, enum option_id id, const char **ret, struct error *err)
 {
 	const char *name = inv->options[id];
 
@@ -51,7 +51,7 @@ static enum status take_name(struct invocation *inv, enum option_id id, const ch
 	return STATUS_OK;
 }
 
-static enum status take_ticket_key(struct invocation *inv, const char **ret, struct error *err)
+static enum status parse_ticket_key(struct invocation *inv, const char **ret, struct error *err)
 {
 	unsigned char key[TICKET_KEY_BYTES];
 	const char *hex = inv->options[OPT_TICKET_KEY];
@@ -82,11 +82,11 @@ static enum status cmd_policy_init(struct invocation *inv, struct error *err)
 	enum status status;
 	int r;
 
-	status = take_name(inv, OPT_CLUSTER, &words.cluster, err);
+	status = parse_name(inv, OPT_CLUSTER, &words.cluster, err);
 	if (status == STATUS_OK)
-		status = take_name(inv, OPT_NODE, &words.node, err);
+		status = parse_name(inv, OPT_NODE, &words.node, err);
 	if (status == STATUS_OK)
-		status = take_ticket_key(inv, &words.ticket_key, err);
+		status = parse_ticket_key(inv, &words.ticket_key, err);
 	if (status == STATUS_OK)
 		status = find_account(agent_account, "holdfast-agent", &words.agent_uid, &agent_gid, err);
 	if (status == STATUS_OK)

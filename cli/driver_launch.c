@@ -713,7 +713,7 @@ static bool wait_line(void)
 
 /* Line by line until the end of the input, ctrl-c or the driver's own end; a refused call is said, and the
  * next one is made. */
-static enum status take_calls(struct launch *l, struct error *err)
+static enum status handle_calls(struct launch *l, struct error *err)
 {
 	cleanup_free char *line = NULL;
 	size_t size = 0;
@@ -773,7 +773,7 @@ static enum status cmd_driver_launch(struct invocation *inv, struct error *err)
 			      "driver %s listens at %s; orders are of cluster and node " PLACE
 			      ", signed by key %s\n",
 			      l.driver, l.socket, l.key_text);
-		status = take_calls(&l, err);
+		status = handle_calls(&l, err);
 	}
 	end(&l);
 	return status;

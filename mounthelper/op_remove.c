@@ -34,7 +34,7 @@ static struct outcome busy(struct removal *r, int dir_fd, const char *name)
 }
 
 /* Unmount what stands at @name and remove the directory. MH_ALREADY when there is nothing of that name. */
-static struct outcome take_away(struct removal *r, int dir_fd, const char *name)
+static struct outcome remove_mount_point(struct removal *r, int dir_fd, const char *name)
 {
 	struct place place = PLACE_INIT;
 	struct outcome outcome = OUTCOME_OK;
@@ -115,7 +115,7 @@ struct outcome op_unpublish(struct helper *h, const union mh_request *request,
 	if (!place_is_own(h, &h->publish, &alloc))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
 	r.alloc_fd = alloc.fd;
-	outcome = take_away(&r, alloc.fd, slot_name(req->slot, slot));
+	outcome = remove_mount_point(&r, alloc.fd, slot_name(req->slot, slot));
 	if (r.unmounted)
 		counts_end(h, req->volume, 1, false);
 	if (outcome.status != MH_OK && outcome.status != MH_ALREADY)
@@ -162,7 +162,7 @@ static struct outcome check_publishes(const struct removal *r)
 }
 
 /* The directories of a csi plugin, and what one that died left mounted there. */
-static struct outcome take_away_inside(struct removal *r, const struct place *volume)
+static struct outcome remove_inside(struct removal *r, const struct place *volume)
 {
 	static const char *const names[] = {MH_CSI_PUBLISH_RO, MH_CSI_PUBLISH_RW, MH_CSI_STAGING};
 	struct outcome outcome = OUTCOME_OK;
@@ -171,7 +171,7 @@ static struct outcome take_away_inside(struct removal *r, const struct place *vo
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
 	r->is_plugins = true;
 	for (size_t i = 0; i < ARRAY_SIZE(names) && outcome.status == MH_OK; i++) {
-		outcome = take_away(r, volume->fd, names[i]);
+		outcome = remove_mount_point(r, volume->fd, names[i]);
 		if (outcome.status == MH_ALREADY)
 			outcome = OUTCOME_OK;
 	}
@@ -196,12 +196,12 @@ struct outcome op_unstage(struct helper *h, const union mh_request *request,
 	if (outcome.status != MH_OK)
 		return outcome;
 	if (place_open(h->stage.fd, req->volume, &volume) == 0 && !volume.is_mount_root)
-		outcome = take_away_inside(&r, &volume);
+		outcome = remove_inside(&r, &volume);
 	place_release(&volume);
 	plugin_left = r.unmounted;
 	r.is_plugins = false;
 	if (outcome.status == MH_OK)
-		outcome = take_away(&r, h->stage.fd, req->volume);
+		outcome = remove_mount_point(&r, h->stage.fd, req->volume);
 	/* A file below is not ours, and nothing is ever removed recursively; one in place of a directory is
 	 * the device of a block attachment, and the errno in the reply tells it from files. */
 	if (outcome.status == MH_KERNEL &&

@@ -181,7 +181,7 @@ int volume_open(const struct helper *h, const char *volume, bool read_only, stru
 }
 
 /* Take "@base/NAME" off @point: NAME into @ret of @size, and what follows it: "" or from its slash on. */
-static const char *take_name(const char *point, const char *base, char *ret, size_t size)
+static const char *parse_name(const char *point, const char *base, char *ret, size_t size)
 {
 	size_t n = strlen(base);
 	const char *name = point + n + 1;
@@ -200,13 +200,13 @@ enum tree_kind tree_classify(const struct agent_policy *agent, const char *point
 {
 	struct tree_name name = {.slot = 0};
 	enum tree_kind kind = TREE_NONE;
-	const char *rest = take_name(point, agent->stage_base, name.volume, sizeof(name.volume));
+	const char *rest = parse_name(point, agent->stage_base, name.volume, sizeof(name.volume));
 	uint32_t slot;
 
 	if (rest && id_is_label(name.volume) &&
 	    (*rest == '\0' || str_eq(rest, "/" MH_CSI_PUBLISH_RO) || str_eq(rest, "/" MH_CSI_PUBLISH_RW)))
 		kind = TREE_STAGED;
-	rest = take_name(point, agent->publish_base, name.alloc, sizeof(name.alloc));
+	rest = parse_name(point, agent->publish_base, name.alloc, sizeof(name.alloc));
 	if (rest && id_is_uuid(name.alloc) && *rest == '/' &&
 	    parse_u32(rest + 1, 0, MH_SLOT_MAX, &slot) == 0) {
 		name.slot = (uint8_t)slot;

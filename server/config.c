@@ -132,8 +132,8 @@ static enum status add_forbidden(const struct conf *conf, json_t *at, const char
 }
 
 /* Taken out of the tree: what is left is bound by the table. */
-static enum status take_forbidden(const struct conf *conf, json_t *root, struct config *config,
-				  struct error *err)
+static enum status apply_forbidden(const struct conf *conf, json_t *root, struct config *config,
+				   struct error *err)
 {
 	json_t *list = json_object_get(root, "attest_forbidden_plugins");
 	enum status st = STATUS_OK;
@@ -243,7 +243,7 @@ enum status config_load(const char *path, struct config *config, struct error *e
 			"holdfast-server",
 			path);
 	if (st == STATUS_OK)
-		st = take_forbidden(conf, conf_root(conf), config, err);
+		st = apply_forbidden(conf, conf_root(conf), config, err);
 	if (st != STATUS_OK)
 		return st;
 	st = conf_bind(conf, conf_root(conf), top_fields, ARRAY_SIZE(top_fields), config, err);

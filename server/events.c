@@ -354,7 +354,7 @@ static enum status check_topic(const struct watcher *watcher, enum topic topic, 
 }
 
 /* All that the caller may read; at least one. */
-static enum status take_all_topics(struct watcher *watcher, struct error *err)
+static enum status apply_all_topics(struct watcher *watcher, struct error *err)
 {
 	for (int i = 0; i < TOPIC_N; i++)
 		if (check_topic(watcher, (enum topic)i, err) == STATUS_OK)
@@ -362,13 +362,13 @@ static enum status take_all_topics(struct watcher *watcher, struct error *err)
 	return watcher->topics != 0 ? STATUS_OK : err->status;
 }
 
-static enum status take_topics(struct watcher *watcher, const Holdfast__V1__WatchRequest *request,
-			       struct error *err)
+static enum status apply_topics(struct watcher *watcher, const Holdfast__V1__WatchRequest *request,
+				struct error *err)
 {
 	enum status st = STATUS_OK;
 
 	if (request->n_topics == 0)
-		return take_all_topics(watcher, err);
+		return apply_all_topics(watcher, err);
 	for (size_t i = 0; i < request->n_topics && st == STATUS_OK; i++) {
 		enum topic topic = TOPIC_N;
 
@@ -441,7 +441,7 @@ static enum status watch(struct watcher *watcher, const Holdfast__V1__WatchReque
 	if (str_copy(watcher->namespace, sizeof(watcher->namespace), namespace) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "namespace: longer than %d bytes",
 				 NAMESPACE_MAX);
-	st = take_topics(watcher, request, err);
+	st = apply_topics(watcher, request, err);
 	if (st == STATUS_OK)
 		st = find_place(watcher, request->index, err);
 	if (st == STATUS_OK)

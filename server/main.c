@@ -122,7 +122,7 @@ static int usage_error(const char *message)
 }
 
 /* Returns -1 to continue, else the exit status. */
-static int take_option(int opt, struct arguments *args)
+static int apply_option(int opt, struct arguments *args)
 {
 	switch (opt) {
 	case 'c':
@@ -200,7 +200,7 @@ static int parse_arguments(int argc, char **argv, struct arguments *args)
 	*args = (struct arguments){.config_path = HOLDFAST_SERVER_CONFIG, .log_level = LOG_INFO};
 	args->dev.nodes = args->nodes;
 	while ((opt = getopt_long(argc, argv, "c:vVh", long_options, NULL)) != -1) {
-		int r = take_option(opt, args);
+		int r = apply_option(opt, args);
 
 		if (r >= 0)
 			return r;

@@ -82,9 +82,9 @@ static enum status check_grant(const struct claim_request *request, const struct
 	return unusable(request, "its volume is of a type that this agent does not know", err);
 }
 
-static enum status take_response(const struct claim_request *request,
-				 const Holdfast__V1__ClaimVolumeResponse *pb, struct claim_grant *ret,
-				 struct error *err)
+static enum status handle_response(const struct claim_request *request,
+				   const Holdfast__V1__ClaimVolumeResponse *pb, struct claim_grant *ret,
+				   struct error *err)
 {
 	enum status status;
 
@@ -124,9 +124,9 @@ static void on_done(enum status status, const ProtobufCMessage *response, const 
 
 	free(call);
 	if (status == STATUS_OK)
-		status = take_response(&request,
-				       (const Holdfast__V1__ClaimVolumeResponse *)(const void *)response,
-				       &grant, &failure);
+		status = handle_response(&request,
+					 (const Holdfast__V1__ClaimVolumeResponse *)(const void *)response,
+					 &grant, &failure);
 	else
 		failure = *err;
 	if (status == STATUS_OK)

@@ -236,7 +236,7 @@ static bool on_alloc_item(const struct kv_item *item, void *userdata)
 	return reading->status == STATUS_OK;
 }
 
-static enum status take_receipt(const Holdfast__V1__ClaimReceipt *pb, struct receipt *ret)
+static enum status parse_receipt(const Holdfast__V1__ClaimReceipt *pb, struct receipt *ret)
 {
 	*ret = (struct receipt){
 		.generation = pb->generation,
@@ -256,7 +256,7 @@ static bool on_receipt_item(const struct kv_item *item, void *userdata)
 	struct reading *reading = userdata;
 	struct receipt receipt;
 
-	reading->status = pb ? take_receipt(pb, &receipt) : STATUS_DATA_LOSS;
+	reading->status = pb ? parse_receipt(pb, &receipt) : STATUS_DATA_LOSS;
 	if (pb)
 		protobuf_c_message_free_unpacked(&pb->base, NULL);
 	if (reading->status == STATUS_OK)

@@ -256,18 +256,18 @@ enum status alloc_record_pack(struct alloc_record *record, uint8_t **ret, size_t
 	return STATUS_OK;
 }
 
-static bool take_text(char *dst, size_t size, const char *src)
+static bool parse_text(char *dst, size_t size, const char *src)
 {
 	return str_copy(dst, size, src) == 0;
 }
 
 /* What only volumes of csi have; the plugin's id is their profile. */
-static bool take_csi(struct volume_target *target, const Holdfast__V1__JournalVolume *pb)
+static bool parse_csi(struct volume_target *target, const Holdfast__V1__JournalVolume *pb)
 {
 	if (pb->type != HOLDFAST__V1__VOLUME_TYPE__CSI)
 		return (pb->type == HOLDFAST__V1__VOLUME_TYPE__VOLUME_TYPE_UNSPECIFIED ||
 			pb->type == HOLDFAST__V1__VOLUME_TYPE__NATIVE) &&
-		       take_text(target->profile, sizeof(target->profile), pb->profile);
+		       parse_text(target->profile, sizeof(target->profile), pb->profile);
 	if (!id_is_label(pb->plugin_id) || pb->external_id[0] == '\0' ||
 	    (unsigned int)pb->access_mode >= ACCESS_MODE_N ||
 	    (unsigned int)pb->attachment_mode >= ATTACHMENT_MODE_N)
@@ -276,13 +276,13 @@ static bool take_csi(struct volume_target *target, const Holdfast__V1__JournalVo
 	target->is_host_device = pb->is_host_device;
 	target->access_mode = (enum access_mode)pb->access_mode;
 	target->attachment_mode = (enum attachment_mode)pb->attachment_mode;
-	return take_text(target->profile, sizeof(target->profile), pb->plugin_id) &&
-	       take_text(target->external_id, sizeof(target->external_id), pb->external_id);
+	return parse_text(target->profile, sizeof(target->profile), pb->plugin_id) &&
+	       parse_text(target->external_id, sizeof(target->external_id), pb->external_id);
 }
 
 /* False for what cannot have been written by us. */
-static bool take_volume(struct volume_record *volume, const struct alloc *alloc, uint32_t i,
-			const Holdfast__V1__JournalVolume *pb)
+static bool parse_volume(struct volume_record *volume, const struct alloc *alloc, uint32_t i,
+			 const Holdfast__V1__JournalVolume *pb)
 {
 	const struct volume_request *request = &alloc->volumes[i];
 	struct volume_target *target = &volume->target;
@@ -317,21 +317,21 @@ static bool take_volume(struct volume_record *volume, const struct alloc *alloc,
 		memcpy(&target->ticket, pb->ticket.data, sizeof(target->ticket));
 		target->stage_read_only = target->stage_read_only && target->ticket.stage_read_only != 0;
 	}
-	return take_text(volume->claim_id, sizeof(volume->claim_id), pb->claim_id) &&
-	       take_text(target->volume_id, sizeof(target->volume_id), pb->volume_id) &&
-	       take_text(target->namespace, sizeof(target->namespace), pb->namespace_) &&
-	       take_text(target->wire_volume, sizeof(target->wire_volume), pb->wire_volume) &&
-	       take_csi(target, pb) &&
-	       take_text(target->source.by_id, sizeof(target->source.by_id), pb->source->by_id) &&
-	       take_text(target->source.server, sizeof(target->source.server), pb->source->server) &&
-	       take_text(target->source.export, sizeof(target->source.export), pb->source->export) &&
-	       take_text(target->source.host_volume, sizeof(target->source.host_volume),
-			 pb->source->host_volume) &&
-	       take_text(target->alloc_id, sizeof(target->alloc_id), alloc->id);
+	return parse_text(volume->claim_id, sizeof(volume->claim_id), pb->claim_id) &&
+	       parse_text(target->volume_id, sizeof(target->volume_id), pb->volume_id) &&
+	       parse_text(target->namespace, sizeof(target->namespace), pb->namespace_) &&
+	       parse_text(target->wire_volume, sizeof(target->wire_volume), pb->wire_volume) &&
+	       parse_csi(target, pb) &&
+	       parse_text(target->source.by_id, sizeof(target->source.by_id), pb->source->by_id) &&
+	       parse_text(target->source.server, sizeof(target->source.server), pb->source->server) &&
+	       parse_text(target->source.export, sizeof(target->source.export), pb->source->export) &&
+	       parse_text(target->source.host_volume, sizeof(target->source.host_volume),
+			  pb->source->host_volume) &&
+	       parse_text(target->alloc_id, sizeof(target->alloc_id), alloc->id);
 }
 
 /* False for what cannot have been written by us. */
-static bool take_task(struct alloc_record *record, const Holdfast__V1__JournalTask *pb)
+static bool parse_task(struct alloc_record *record, const Holdfast__V1__JournalTask *pb)
 {
 	bool has_unit = record->unit[0] != '\0';
 
@@ -342,11 +342,11 @@ static bool take_task(struct alloc_record *record, const Holdfast__V1__JournalTa
 	if (!has_unit || (unsigned int)pb->state > TASK_RECORD_ENDED)
 		return false;
 	record->task.state = (enum task_record_state)pb->state;
-	return take_text(record->task.invocation, sizeof(record->task.invocation), pb->invocation_id);
+	return parse_text(record->task.invocation, sizeof(record->task.invocation), pb->invocation_id);
 }
 
 /* The same; a record of before tasks has none. False too when memory is short. */
-static bool take_tasks(struct alloc_record *record, const Holdfast__V1__JournalAlloc *pb)
+static bool parse_tasks(struct alloc_record *record, const Holdfast__V1__JournalAlloc *pb)
 {
 	if (pb->n_tasks != message_list_n(record->alloc.tasks))
 		return false;
@@ -364,7 +364,7 @@ static bool take_tasks(struct alloc_record *record, const Holdfast__V1__JournalA
 }
 
 /* The same. */
-static bool take_network(struct alloc_record *record, const Holdfast__V1__JournalNetwork *pb)
+static bool parse_network(struct alloc_record *record, const Holdfast__V1__JournalNetwork *pb)
 {
 	struct network_record *network = &record->network;
 	ProtobufCMessage *spec = pb ? (ProtobufCMessage *)pb->spec : NULL;
@@ -376,7 +376,7 @@ static bool take_network(struct alloc_record *record, const Holdfast__V1__Journa
 	    (pb->state == HOLDFAST__V1__JOURNAL_TASK_STATE__JOURNAL_TASK_RUNNING && !spec))
 		return false;
 	network->state = (enum task_record_state)pb->state;
-	return take_text(network->driver, sizeof(network->driver), pb->driver) &&
+	return parse_text(network->driver, sizeof(network->driver), pb->driver) &&
 	       message_list_new(&spec, spec ? 1 : 0, &network->spec);
 }
 
@@ -412,11 +412,11 @@ static enum status from_pb(const Holdfast__V1__JournalAlloc *pb, struct alloc_re
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot read the journal");
 	record->phase = (enum alloc_phase)pb->phase;
 	record->final_status = (enum client_status)pb->final_status;
-	if (!take_text(record->boot_id, sizeof(record->boot_id), pb->boot_id) ||
-	    !take_task(record, pb->task) || !take_tasks(record, pb) || !take_network(record, pb->network))
+	if (!parse_text(record->boot_id, sizeof(record->boot_id), pb->boot_id) ||
+	    !parse_task(record, pb->task) || !parse_tasks(record, pb) || !parse_network(record, pb->network))
 		return damaged(err, alloc.id);
 	for (uint32_t i = 0; i < alloc.n_volumes; i++) {
-		if (!take_volume(&record->volumes[i], &alloc, i, pb->volumes[i]))
+		if (!parse_volume(&record->volumes[i], &alloc, i, pb->volumes[i]))
 			return damaged(err, alloc.id);
 	}
 	*ret = TAKE_PTR(record);

@@ -414,7 +414,7 @@ struct controller_block {
 };
 
 /* NULL when memory is short. */
-static void *take_block(struct controller_reply *reply, size_t n, size_t size)
+static void *new_block(struct controller_reply *reply, size_t n, size_t size)
 {
 	struct controller_block *block;
 
@@ -488,7 +488,7 @@ static enum status check_context(const struct controller_answer *a, const char *
 		       : bad(a, "what cannot be kept: %s", why.msg);
 }
 
-static enum status take_attach(const struct controller_answer *a)
+static enum status parse_attach(const struct controller_answer *a)
 {
 	const Csi__V1__ControllerPublishVolumeResponse *from = (const void *)a->response;
 
@@ -512,7 +512,7 @@ static bool is_confirmed(const Csi__V1__ValidateVolumeCapabilitiesResponse__Conf
 static enum status write_unconfirmed(const struct controller_answer *a, const char *text,
 				     const struct capability *missing)
 {
-	char *message = take_block(a->reply, 1, CSI_TEXT_MAX + 1);
+	char *message = new_block(a->reply, 1, CSI_TEXT_MAX + 1);
 
 	if (!message)
 		return no_memory(a);
@@ -528,7 +528,7 @@ static enum status write_unconfirmed(const struct controller_answer *a, const ch
 	return STATUS_OK;
 }
 
-static enum status take_validate(const struct controller_answer *a)
+static enum status parse_validate(const struct controller_answer *a)
 {
 	const Csi__V1__ValidateVolumeCapabilitiesResponse *from = (const void *)a->response;
 	const Holdfast__V1__ControllerValidateRequest *asked = a->call->validate;
@@ -549,7 +549,7 @@ static enum status take_validate(const struct controller_answer *a)
 	return STATUS_OK;
 }
 
-static enum status take_topologies(const struct controller_answer *a, const Csi__V1__Volume *volume)
+static enum status parse_topologies(const struct controller_answer *a, const Csi__V1__Volume *volume)
 {
 	Holdfast__V1__ControllerCreateResponse *to = &a->reply->create;
 	size_t n = volume->n_accessible_topology;
@@ -559,8 +559,8 @@ static enum status take_topologies(const struct controller_answer *a, const Csi_
 		return STATUS_OK;
 	if (n > VOLUME_TOPOLOGIES_MAX)
 		return bad(a, "%zu topologies, more than %d", n, VOLUME_TOPOLOGIES_MAX);
-	topologies = take_block(a->reply, n, sizeof(*topologies));
-	to->topologies = take_block(a->reply, n, sizeof(Holdfast__V1__Topology *));
+	topologies = new_block(a->reply, n, sizeof(*topologies));
+	to->topologies = new_block(a->reply, n, sizeof(Holdfast__V1__Topology *));
 	if (!topologies || !to->topologies)
 		return no_memory(a);
 	for (size_t i = 0; i < n; i++) {
@@ -581,7 +581,7 @@ static bool is_copy(const Holdfast__V1__ControllerCreateRequest *asked)
 	return asked->clone_id[0] != '\0' || asked->snapshot_id[0] != '\0';
 }
 
-static enum status take_create(const struct controller_answer *a)
+static enum status parse_create(const struct controller_answer *a)
 {
 	const Csi__V1__CreateVolumeResponse *from = (const void *)a->response;
 	const Csi__V1__Volume *volume = from->volume;
@@ -605,10 +605,10 @@ static enum status take_create(const struct controller_answer *a)
 	to->external_id = volume->volume_id;
 	to->capacity = (uint64_t)volume->capacity_bytes;
 	LEND_MAP(to, context, volume, volume_context);
-	return take_topologies(a, volume);
+	return parse_topologies(a, volume);
 }
 
-static enum status take_expand(const struct controller_answer *a)
+static enum status parse_expand(const struct controller_answer *a)
 {
 	const Csi__V1__ControllerExpandVolumeResponse *from = (const void *)a->response;
 
@@ -628,8 +628,8 @@ static enum status check_answer_page(const struct controller_answer *a, size_t n
 	return check_text(a, "next_token", token, CONTROLLER_TOKEN_MAX);
 }
 
-static enum status take_content(const struct controller_answer *a, const Csi__V1__VolumeContentSource *from,
-				Holdfast__V1__ExternalVolume *to)
+static enum status parse_content(const struct controller_answer *a, const Csi__V1__VolumeContentSource *from,
+				 Holdfast__V1__ExternalVolume *to)
 {
 	if (!from)
 		return STATUS_OK;
@@ -643,9 +643,9 @@ static enum status take_content(const struct controller_answer *a, const Csi__V1
 }
 
 /* Some say "" of what is published nowhere. */
-static enum status take_nodes(const struct controller_answer *a,
-			      const Csi__V1__ListVolumesResponse__VolumeStatus *from,
-			      Holdfast__V1__ExternalVolume *to)
+static enum status parse_nodes(const struct controller_answer *a,
+			       const Csi__V1__ListVolumesResponse__VolumeStatus *from,
+			       Holdfast__V1__ExternalVolume *to)
 {
 	size_t n = from->n_published_node_ids;
 
@@ -653,7 +653,7 @@ static enum status take_nodes(const struct controller_answer *a,
 		return STATUS_OK;
 	if (n > CONTROLLER_NODES_MAX)
 		return bad(a, "%zu nodes of one volume, more than %d", n, CONTROLLER_NODES_MAX);
-	to->published_node_ids = take_block(a->reply, n, sizeof(char *));
+	to->published_node_ids = new_block(a->reply, n, sizeof(char *));
 	if (!to->published_node_ids)
 		return no_memory(a);
 	for (size_t i = 0; i < n; i++) {
@@ -667,9 +667,9 @@ static enum status take_nodes(const struct controller_answer *a,
 	return STATUS_OK;
 }
 
-static enum status take_status(const struct controller_answer *a,
-			       const Csi__V1__ListVolumesResponse__VolumeStatus *from,
-			       Holdfast__V1__ExternalVolume *to)
+static enum status parse_status(const struct controller_answer *a,
+				const Csi__V1__ListVolumesResponse__VolumeStatus *from,
+				Holdfast__V1__ExternalVolume *to)
 {
 	const Csi__V1__VolumeCondition *condition = from ? from->volume_condition : NULL;
 
@@ -678,18 +678,18 @@ static enum status take_status(const struct controller_answer *a,
 	if (condition) {
 		to->abnormal = condition->abnormal;
 		if (condition->message[0] != '\0') {
-			to->condition = take_block(a->reply, 1, CSI_TEXT_MAX + 1);
+			to->condition = new_block(a->reply, 1, CSI_TEXT_MAX + 1);
 			if (!to->condition)
 				return no_memory(a);
 			csi_text_line(condition->message, to->condition, CSI_TEXT_MAX + 1);
 		}
 	}
-	return take_nodes(a, from, to);
+	return parse_nodes(a, from, to);
 }
 
-static enum status take_volume(const struct controller_answer *a,
-			       const Csi__V1__ListVolumesResponse__Entry *entry,
-			       Holdfast__V1__ExternalVolume *to)
+static enum status parse_volume(const struct controller_answer *a,
+				const Csi__V1__ListVolumesResponse__Entry *entry,
+				Holdfast__V1__ExternalVolume *to)
 {
 	const Csi__V1__Volume *volume = entry->volume;
 	enum status st;
@@ -707,11 +707,11 @@ static enum status take_volume(const struct controller_answer *a,
 		st = check_context(a, "volume_context", VOLUME_MAP(volume->volume_context),
 				   volume->n_volume_context);
 	if (st == STATUS_OK)
-		st = take_content(a, volume->content_source, to);
-	return st == STATUS_OK ? take_status(a, entry->status, to) : st;
+		st = parse_content(a, volume->content_source, to);
+	return st == STATUS_OK ? parse_status(a, entry->status, to) : st;
 }
 
-static enum status take_volumes(const struct controller_answer *a)
+static enum status parse_volumes(const struct controller_answer *a)
 {
 	const Csi__V1__ListVolumesResponse *from = (const void *)a->response;
 	Holdfast__V1__ControllerListVolumesResponse *to = &a->reply->list_volumes;
@@ -721,12 +721,12 @@ static enum status take_volumes(const struct controller_answer *a)
 	if (st != STATUS_OK)
 		return st;
 	to->next_token = from->next_token;
-	volumes = take_block(a->reply, from->n_entries, sizeof(*volumes));
-	to->volumes = take_block(a->reply, from->n_entries, sizeof(Holdfast__V1__ExternalVolume *));
+	volumes = new_block(a->reply, from->n_entries, sizeof(*volumes));
+	to->volumes = new_block(a->reply, from->n_entries, sizeof(Holdfast__V1__ExternalVolume *));
 	if (!volumes || !to->volumes)
 		return no_memory(a);
 	for (size_t i = 0; i < from->n_entries && st == STATUS_OK; i++) {
-		st = take_volume(a, from->entries[i], &volumes[i]);
+		st = parse_volume(a, from->entries[i], &volumes[i]);
 		to->volumes[i] = &volumes[i];
 		to->n_volumes = i + 1;
 	}
@@ -763,10 +763,10 @@ static enum status fill_snapshot(const struct controller_answer *a, const Csi__V
 	return st == STATUS_OK ? check_bytes(a, "size_bytes", from->size_bytes) : st;
 }
 
-static enum status take_snapshot(const struct controller_answer *a)
+static enum status parse_snapshot(const struct controller_answer *a)
 {
 	const Csi__V1__CreateSnapshotResponse *from = (const void *)a->response;
-	Holdfast__V1__ExternalSnapshot *snapshot = take_block(a->reply, 1, sizeof(*snapshot));
+	Holdfast__V1__ExternalSnapshot *snapshot = new_block(a->reply, 1, sizeof(*snapshot));
 
 	if (!snapshot)
 		return no_memory(a);
@@ -774,7 +774,7 @@ static enum status take_snapshot(const struct controller_answer *a)
 	return fill_snapshot(a, from->snapshot, snapshot);
 }
 
-static enum status take_snapshots(const struct controller_answer *a)
+static enum status parse_snapshots(const struct controller_answer *a)
 {
 	const Csi__V1__ListSnapshotsResponse *from = (const void *)a->response;
 	Holdfast__V1__ControllerListSnapshotsResponse *to = &a->reply->list_snapshots;
@@ -784,8 +784,8 @@ static enum status take_snapshots(const struct controller_answer *a)
 	if (st != STATUS_OK)
 		return st;
 	to->next_token = from->next_token;
-	snapshots = take_block(a->reply, from->n_entries, sizeof(*snapshots));
-	to->snapshots = take_block(a->reply, from->n_entries, sizeof(Holdfast__V1__ExternalSnapshot *));
+	snapshots = new_block(a->reply, from->n_entries, sizeof(*snapshots));
+	to->snapshots = new_block(a->reply, from->n_entries, sizeof(Holdfast__V1__ExternalSnapshot *));
 	if (!snapshots || !to->snapshots)
 		return no_memory(a);
 	for (size_t i = 0; i < from->n_entries && st == STATUS_OK; i++) {
@@ -804,32 +804,32 @@ static enum status take_snapshots(const struct controller_answer *a)
 static const struct controller_kind kinds[] = {
 	{KIND(ATTACH, holdfast__v1__controller_attach_response__descriptor),
 	 .method = CSI_CONTROLLER_PUBLISH_VOLUME, NEEDS(attach_detach, "PUBLISH_UNPUBLISH_VOLUME"),
-	 .fill = fill_publish, .take = take_attach},
+	 .fill = fill_publish, .take = parse_attach},
 	{KIND(DETACH, holdfast__v1__controller_detach_response__descriptor),
 	 .method = CSI_CONTROLLER_UNPUBLISH_VOLUME, NEEDS(attach_detach, "PUBLISH_UNPUBLISH_VOLUME"),
 	 .wants_gone = true, .fill = fill_unpublish},
 	{KIND(VALIDATE, holdfast__v1__controller_validate_response__descriptor),
-	 .method = CSI_VALIDATE_VOLUME_CAPABILITIES, .fill = fill_validate, .take = take_validate},
+	 .method = CSI_VALIDATE_VOLUME_CAPABILITIES, .fill = fill_validate, .take = parse_validate},
 	{KIND(CREATE, holdfast__v1__controller_create_response__descriptor), .method = CSI_CREATE_VOLUME,
 	 NEEDS(create_delete, "CREATE_DELETE_VOLUME"), .check = check_create, .fill = fill_create,
-	 .take = take_create},
+	 .take = parse_create},
 	{KIND(DELETE, holdfast__v1__controller_delete_response__descriptor), .method = CSI_DELETE_VOLUME,
 	 NEEDS(create_delete, "CREATE_DELETE_VOLUME"), .fill = fill_delete},
 	{KIND(EXPAND, holdfast__v1__controller_expand_response__descriptor),
 	 .method = CSI_CONTROLLER_EXPAND_VOLUME, NEEDS(expand, "EXPAND_VOLUME"), .fill = fill_expand,
-	 .take = take_expand},
+	 .take = parse_expand},
 	{KIND(LIST_VOLUMES, holdfast__v1__controller_list_volumes_response__descriptor),
 	 .method = CSI_LIST_VOLUMES, NEEDS(list_volumes, "LIST_VOLUMES"), .fill = fill_list_volumes,
-	 .take = take_volumes},
+	 .take = parse_volumes},
 	{KIND(CREATE_SNAPSHOT, holdfast__v1__controller_create_snapshot_response__descriptor),
 	 .method = CSI_CREATE_SNAPSHOT, NEEDS(create_delete_snapshot, "CREATE_DELETE_SNAPSHOT"),
-	 .fill = fill_create_snapshot, .take = take_snapshot},
+	 .fill = fill_create_snapshot, .take = parse_snapshot},
 	{KIND(DELETE_SNAPSHOT, holdfast__v1__controller_delete_snapshot_response__descriptor),
 	 .method = CSI_DELETE_SNAPSHOT, NEEDS(create_delete_snapshot, "CREATE_DELETE_SNAPSHOT"),
 	 .fill = fill_delete_snapshot},
 	{KIND(LIST_SNAPSHOTS, holdfast__v1__controller_list_snapshots_response__descriptor),
 	 .method = CSI_LIST_SNAPSHOTS, NEEDS(list_snapshots, "LIST_SNAPSHOTS"), .fill = fill_list_snapshots,
-	 .take = take_snapshots},
+	 .take = parse_snapshots},
 	{KIND(NODE_EXPAND, holdfast__v1__node_expand_response__descriptor), .method = CSI_NODE_EXPAND_VOLUME,
 	 .half = PLUGIN_NODE, .ability = ABILITY(node, expand),
 	 .announces = "EXPAND_VOLUME of its node service", .check = check_node_expand},

@@ -4,7 +4,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-static enum status take_head(struct frames *frames, struct error *err)
+static enum status parse_head(struct frames *frames, struct error *err)
 {
 	uint32_t length;
 
@@ -31,7 +31,7 @@ enum status frames_next(struct frames *frames, const uint8_t *bytes, size_t n, s
 		if (frames->n_head < FRAMES_HEAD)
 			continue;
 		frames->n_head = 0;
-		status = take_head(frames, err);
+		status = parse_head(frames, err);
 		if (status != STATUS_OK)
 			return status;
 	}

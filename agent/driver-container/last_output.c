@@ -186,7 +186,7 @@ static void skip_lines(struct piece *piece, size_t *skip)
 	}
 }
 
-static void take_wished(const uint8_t *bytes, size_t n, const struct last_output_wish *wish,
+static void copy_wished(const uint8_t *bytes, size_t n, const struct last_output_wish *wish,
 			struct strbuf *ret)
 {
 	struct piece piece = {.n = 0};
@@ -228,6 +228,6 @@ enum status last_output_load(const char *state_dir, const char *alloc, const cha
 			task, alloc, LAST_OUTPUT_TASKS);
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "read %s", path);
-	take_wished((const uint8_t *)bytes, n, wish, ret);
+	copy_wished((const uint8_t *)bytes, n, wish, ret);
 	return STATUS_OK;
 }

@@ -73,7 +73,7 @@ static int format(char line[static LINE_MAX_], const struct entry *entry)
 }
 
 /* "begun NONCE FOR END", "done NONCE FOR END", "forgotten - - END" */
-static bool take_line(struct nonces *nonces, char *line)
+static bool parse_line(struct nonces *nonces, char *line)
 {
 	char *save = NULL;
 	const char *word = strtok_r(line, " ", &save);
@@ -105,7 +105,7 @@ static bool take_line(struct nonces *nonces, char *line)
 }
 
 /* The first line names the boot. What has no newline at the end was never acted upon. */
-static enum status take_text(struct nonces *nonces, char *text, struct error *err)
+static enum status parse_text(struct nonces *nonces, char *text, struct error *err)
 {
 	char *line = text;
 	char *end = strchr(line, '\n');
@@ -119,7 +119,7 @@ static enum status take_text(struct nonces *nonces, char *text, struct error *er
 	for (line = end + 1; (end = strchr(line, '\n')); line = end + 1) {
 		*end = '\0';
 		number++;
-		if (!take_line(nonces, line))
+		if (!parse_line(nonces, line))
 			return error_set(
 				err, STATUS_DATA_LOSS, 0,
 				"%s:%zu: is no line of used orders: whether an order was used is not known. "
@@ -177,7 +177,7 @@ enum status nonces_open(const char *path, const char *boot_id, struct nonces **r
 	if (r < 0 && r != -ENOENT)
 		return error_set(err, status_from_errno(r), r, "read %s", path);
 	if (text)
-		status = take_text(nonces, text, err);
+		status = parse_text(nonces, text, err);
 	if (status == STATUS_OK)
 		status = rewrite(nonces, err);
 	if (status == STATUS_OK)

@@ -553,7 +553,7 @@ static void on_resized(enum status status, const struct error *err, const json_t
 	resize(session);
 }
 
-static void take_size(struct session *session, const Holdfast__Driver__V1__TtySize *size)
+static void apply_size(struct session *session, const Holdfast__Driver__V1__TtySize *size)
 {
 	if (size->height > UINT16_MAX || size->width > UINT16_MAX)
 		return;
@@ -594,7 +594,7 @@ static void fail_start(struct session *session)
 }
 
 /* The answer's head, then the bytes of the command. False: the session has ended. */
-static bool take_head(struct session *session, const uint8_t *bytes, size_t n)
+static bool parse_head(struct session *session, const uint8_t *bytes, size_t n)
 {
 	size_t room = sizeof(session->head) - 1 - session->n_head;
 	size_t taken = n < room ? n : room;
@@ -646,7 +646,7 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 	}
 	if (session->is_upgraded)
 		deliver(session, bytes, (size_t)n);
-	else if (!take_head(session, bytes, (size_t)n))
+	else if (!parse_head(session, bytes, (size_t)n))
 		return 0;
 	wait_io(session);
 	return 0;
@@ -716,8 +716,8 @@ static void exec_found(struct session *session, const struct container *containe
 }
 
 /* What is ordered, and allowed. The order is used up by it. */
-static enum status take_command(struct session *session, const ProtobufCBinaryData *order,
-				const ProtobufCBinaryData *bytes, struct error *err)
+static enum status handle_command(struct session *session, const ProtobufCBinaryData *order,
+				  const ProtobufCBinaryData *bytes, struct error *err)
 {
 	struct driver *driver = session->driver;
 	const Holdfast__Driver__V1__ExecCommand *command;
@@ -746,7 +746,7 @@ static void begin_exec(struct session *session, const ProtobufCBinaryData *order
 	const Holdfast__Driver__V1__ExecCommand *command;
 	struct error err;
 
-	if (take_command(session, order, bytes, &err) != STATUS_OK) {
+	if (handle_command(session, order, bytes, &err) != STATUS_OK) {
 		session_fail(session, &err);
 		return;
 	}
@@ -803,7 +803,7 @@ static void on_exec_message(struct rpc_call *call, const ProtobufCMessage *messa
 		return;
 	}
 	if (request->tty_size)
-		take_size(session, request->tty_size);
+		apply_size(session, request->tty_size);
 	if (!request->stdin || session->wants_close)
 		return;
 	strbuf_put(&session->in, request->stdin->value.data, request->stdin->value.len);

@@ -137,7 +137,7 @@ static void set_defaults(struct settings *s)
 	};
 }
 
-static enum status take_keys(struct reading *reading, const struct conf *conf, struct error *err)
+static enum status apply_keys(struct reading *reading, const struct conf *conf, struct error *err)
 {
 	struct settings *s = &reading->settings;
 
@@ -193,7 +193,7 @@ enum status settings_parse(const char *text, const char *name, struct settings *
 	if (status == STATUS_OK)
 		status = conf_bind(conf, conf_root(conf), top_fields, ARRAY_SIZE(top_fields), reading, err);
 	if (status == STATUS_OK)
-		status = take_keys(reading, conf, err);
+		status = apply_keys(reading, conf, err);
 	if (status == STATUS_OK)
 		status = check_lists(&reading->settings, conf, err);
 	if (status == STATUS_OK)

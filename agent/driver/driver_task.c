@@ -149,8 +149,8 @@ static bool is_network(const struct driver_task *task)
 	return !task->request.config;
 }
 
-static void take(struct driver_task *task, enum driver_task_event event, const void *response,
-		 const struct error *err);
+static void handle_event(struct driver_task *task, enum driver_task_event event, const void *response,
+			 const struct error *err);
 
 static enum driver_task_event event_of(const struct error *err)
 {
@@ -191,7 +191,7 @@ static void on_called(const ProtobufCMessage *response, const struct error *err,
 		task->is_remade = true;
 		event = DRIVER_TASK_WRONG;
 	}
-	take(task, event, response, err);
+	handle_event(task, event, response, err);
 }
 
 /* The driver that is to make a network is that of its first order. */
@@ -211,7 +211,7 @@ static void on_ordered(enum status status, const ProtobufCMessage *response, con
 
 	task->order_call = NULL;
 	if (status != STATUS_OK) {
-		take(task, event_of(err), NULL, err);
+		handle_event(task, event_of(err), NULL, err);
 		return;
 	}
 	if (task->order)
@@ -221,12 +221,12 @@ static void on_ordered(enum status status, const ProtobufCMessage *response, con
 			     : order->start != NULL)
 		task->order = (void *)message_convert(response->descriptor, response);
 	if (task->order) {
-		take(task, DRIVER_TASK_OK, NULL, NULL);
+		handle_event(task, DRIVER_TASK_OK, NULL, NULL);
 		return;
 	}
 	(void)error_set(&failure, STATUS_UNAVAILABLE, 0,
 			"the server's order of %s is not one for it, or cannot be kept", task->title);
-	take(task, DRIVER_TASK_PASSING, NULL, &failure);
+	handle_event(task, DRIVER_TASK_PASSING, NULL, &failure);
 }
 
 /* Is there anybody who would take the order? It is valid for some minutes only. */
@@ -342,8 +342,8 @@ static int on_due(sd_event_source *source, uint64_t usec, void *userdata)
 	(void)usec;
 	wakeup_disarm(&task->timer);
 	if (begin_call(task, &err) != STATUS_OK)
-		take(task, DRIVER_TASK_PASSING, NULL,
-		     &err); /* that it is not here says nothing of the task */
+		handle_event(task, DRIVER_TASK_PASSING, NULL,
+			     &err); /* that it is not here says nothing of the task */
 	return 0;
 }
 
@@ -454,8 +454,8 @@ static bool is_usable(const struct driver_task *task, const void *response)
 	return true;
 }
 
-static void take(struct driver_task *task, enum driver_task_event event, const void *response,
-		 const struct error *err)
+static void handle_event(struct driver_task *task, enum driver_task_event event, const void *response,
+			 const struct error *err)
 {
 	struct driver_task_step step;
 	struct error failure;
@@ -526,14 +526,14 @@ static void cancel(struct driver_task *task)
 void driver_task_go(struct driver_task *task)
 {
 	if (task->state == DRIVER_TASK_READY)
-		take(task, DRIVER_TASK_JOURNALLED, NULL, NULL);
+		handle_event(task, DRIVER_TASK_JOURNALLED, NULL, NULL);
 }
 
 void driver_task_stop(struct driver_task *task)
 {
 	if (task->state != DRIVER_TASK_STOP && task->state != DRIVER_TASK_DESTROY)
 		cancel(task);
-	take(task, DRIVER_TASK_STOP_WANTED, NULL, NULL);
+	handle_event(task, DRIVER_TASK_STOP_WANTED, NULL, NULL);
 }
 
 const char *driver_task_driver(const struct driver_task *task)

@@ -264,7 +264,7 @@ static bool follow(struct mount_table *table, struct mount_table *now, const cha
 }
 
 /* Only unmounted, or mounted elsewhere? Then @table is as the kernel's. */
-static bool take_changes(struct mount_table *table, const char *base)
+static bool apply_changes(struct mount_table *table, const char *base)
 {
 	struct mount_table now = {.n_listed = 0};
 	bool is_done = table->listed && watch_mounts(&now) == 0 && list_mounts(&now) == 0 &&
@@ -316,7 +316,7 @@ enum status mount_table_refresh(struct mount_table **table, const char *base, st
 	/* 0: a wait of no time has seen no change */
 	if (*table && mnt_monitor_wait((*table)->monitor, 0) == 0)
 		return STATUS_OK;
-	if (*table && take_changes(*table, base))
+	if (*table && apply_changes(*table, base))
 		return STATUS_OK;
 	status = table_new(base, true, &now, err);
 	if (status != STATUS_OK)

@@ -59,8 +59,8 @@ static void set_flag(void *half, const struct flag *flags, size_t n, int number)
 }
 
 /* A name that is used as it is: refused when it would have to be changed. */
-static enum status take_name(char *ret, size_t size, const struct node_plugin *facts, const char *what,
-			     const char *name, struct error *err)
+static enum status parse_name(char *ret, size_t size, const struct node_plugin *facts, const char *what,
+			      const char *name, struct error *err)
 {
 	if (name[0] == '\0')
 		return error_set(err, STATUS_INTERNAL, 0, "plugin %s: %s is empty", facts->plugin_id, what);
@@ -78,8 +78,8 @@ static enum status take_name(char *ret, size_t size, const struct node_plugin *f
 enum status facts_take_info(struct node_plugin *facts, const Csi__V1__GetPluginInfoResponse *pb,
 			    struct error *err)
 {
-	enum status status = take_name(facts->provider, sizeof(facts->provider), facts,
-				       "GetPluginInfo: the name", pb->name, err);
+	enum status status = parse_name(facts->provider, sizeof(facts->provider), facts,
+					"GetPluginInfo: the name", pb->name, err);
 
 	if (status == STATUS_OK) /* for people alone */
 		str_copy_text(facts->provider_version, sizeof(facts->provider_version), pb->vendor_version);
@@ -130,8 +130,8 @@ enum status facts_take_node_info(struct node_plugin *facts, const Csi__V1__NodeG
 {
 	enum status status;
 
-	status = take_name(facts->node.provider_node_id, sizeof(facts->node.provider_node_id), facts,
-			   "NodeGetInfo: the node id", pb->node_id, err);
+	status = parse_name(facts->node.provider_node_id, sizeof(facts->node.provider_node_id), facts,
+			    "NodeGetInfo: the node id", pb->node_id, err);
 	if (status != STATUS_OK)
 		return status;
 	if (!csi_topology_from(pb->accessible_topology, &facts->node.topology))
@@ -171,7 +171,7 @@ enum status facts_check(const struct node_plugin *facts, const struct facts_want
 }
 
 /* What an entry says of the plugin as a whole. */
-static void take_head(struct node_plugin *ret, const struct node_plugin *from)
+static void copy_head(struct node_plugin *ret, const struct node_plugin *from)
 {
 	memcpy(ret->provider, from->provider, sizeof(ret->provider));
 	memcpy(ret->provider_version, from->provider_version, sizeof(ret->provider_version));
@@ -186,7 +186,7 @@ void facts_merge(const struct node_plugin *before, const struct facts_halves *ha
 	struct node_plugin merged = *before;
 
 	if (head)
-		take_head(&merged, head);
+		copy_head(&merged, head);
 	if (halves->node)
 		merged.node = halves->node->node;
 	else if (!halves->keeps_node)

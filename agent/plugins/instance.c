@@ -57,32 +57,33 @@ static bool has_node(const struct facts_read *read)
 	return read->facts.has_node;
 }
 
-static enum status take_info(struct facts_read *read, const ProtobufCMessage *response, struct error *err)
+static enum status parse_info(struct facts_read *read, const ProtobufCMessage *response, struct error *err)
 {
 	return facts_take_info(&read->facts, (const void *)response, err);
 }
 
-static enum status take_services(struct facts_read *read, const ProtobufCMessage *response, struct error *err)
+static enum status parse_services(struct facts_read *read, const ProtobufCMessage *response,
+				  struct error *err)
 {
 	read->has_controller = facts_take_services(&read->facts, (const void *)response);
 	return STATUS_OK;
 }
 
-static enum status take_controller(struct facts_read *read, const ProtobufCMessage *response,
-				   struct error *err)
+static enum status parse_controller(struct facts_read *read, const ProtobufCMessage *response,
+				    struct error *err)
 {
 	facts_take_controller(&read->facts, (const void *)response);
 	return STATUS_OK;
 }
 
-static enum status take_node(struct facts_read *read, const ProtobufCMessage *response, struct error *err)
+static enum status parse_node(struct facts_read *read, const ProtobufCMessage *response, struct error *err)
 {
 	facts_take_node(&read->facts, (const void *)response);
 	return STATUS_OK;
 }
 
-static enum status take_node_info(struct facts_read *read, const ProtobufCMessage *response,
-				  struct error *err)
+static enum status parse_node_info(struct facts_read *read, const ProtobufCMessage *response,
+				   struct error *err)
 {
 	return facts_take_node_info(&read->facts, (const void *)response, err);
 }
@@ -93,11 +94,11 @@ static const struct facts_call {
 	enum status (*take)(struct facts_read *read, const ProtobufCMessage *response, struct error *err);
 	bool may_be_absent; /* UNIMPLEMENTED: it has no such service */
 } calls[] = {
-	{CSI_GET_PLUGIN_INFO, always, take_info, false},
-	{CSI_GET_PLUGIN_CAPABILITIES, always, take_services, false},
-	{CSI_CONTROLLER_GET_CAPABILITIES, is_controller_asked, take_controller, true},
-	{CSI_NODE_GET_CAPABILITIES, is_node_asked, take_node, true},
-	{CSI_NODE_GET_INFO, has_node, take_node_info, false},
+	{CSI_GET_PLUGIN_INFO, always, parse_info, false},
+	{CSI_GET_PLUGIN_CAPABILITIES, always, parse_services, false},
+	{CSI_CONTROLLER_GET_CAPABILITIES, is_controller_asked, parse_controller, true},
+	{CSI_NODE_GET_CAPABILITIES, is_node_asked, parse_node, true},
+	{CSI_NODE_GET_INFO, has_node, parse_node_info, false},
 };
 
 /* None of these requests has a field. */

@@ -148,7 +148,7 @@ static void on_open(struct rpc_stream *stream, void *userdata)
 
 /* The server has read its clock between hello and welcome: beyond these two the clocks differ, however long
  * the way was. A server that says no time is an older one. */
-static void take_clock(struct session *session, int64_t server_ms)
+static void apply_clock(struct session *session, int64_t server_ms)
 {
 	bool was_off = node_clock_is_off(session->info.clock_skew_ms);
 	int64_t now_ms = clock_realtime_ms();
@@ -168,7 +168,7 @@ static void take_clock(struct session *session, int64_t server_ms)
 			node_clock_text(skew_ms, text));
 }
 
-static enum status take_welcome(struct session *session, const session_down *down, struct error *err)
+static enum status handle_welcome(struct session *session, const session_down *down, struct error *err)
 {
 	const Holdfast__V1__SessionWelcome *welcome = down->welcome;
 	uint32_t heartbeat_ms = welcome->heartbeat_ms;
@@ -192,7 +192,7 @@ static enum status take_welcome(struct session *session, const session_down *dow
 			    err);
 	if (status != STATUS_OK)
 		return status;
-	take_clock(session, welcome->clock_ms);
+	apply_clock(session, welcome->clock_ms);
 	memset(session->info.ticket_key, 0, TICKET_KEY_ID_SIZE);
 	if (welcome->ticket_key.len == TICKET_KEY_ID_SIZE)
 		memcpy(session->info.ticket_key, welcome->ticket_key.data, TICKET_KEY_ID_SIZE);
@@ -207,7 +207,7 @@ static enum status take_welcome(struct session *session, const session_down *dow
 	return STATUS_OK;
 }
 
-static enum status take_run(struct session *session, const session_down *down, struct error *err)
+static enum status handle_run(struct session *session, const session_down *down, struct error *err)
 {
 	cleanup(alloc_release) struct alloc alloc = {0};
 	enum status status;
@@ -221,20 +221,20 @@ static enum status take_run(struct session *session, const session_down *down, s
 	return status;
 }
 
-static enum status take_stop(struct session *session, const session_down *down, struct error *err)
+static enum status handle_stop(struct session *session, const session_down *down, struct error *err)
 {
 	session->handlers->on_stop(down->stop->alloc_id, session->userdata);
 	return STATUS_OK;
 }
 
-static enum status take_ack(struct session *session, const session_down *down, struct error *err)
+static enum status handle_ack(struct session *session, const session_down *down, struct error *err)
 {
 	session->handlers->on_ack(down->receipt_ack->claim_id, down->receipt_ack->released,
 				  session->userdata);
 	return STATUS_OK;
 }
 
-static enum status take_release(struct session *session, const session_down *down, struct error *err)
+static enum status handle_release(struct session *session, const session_down *down, struct error *err)
 {
 	const ProtobufCBinaryData *bytes = &down->release->ticket;
 	/* of a server of another version it is of no use; to release a volume takes none */
@@ -254,32 +254,32 @@ static enum status take_release(struct session *session, const session_down *dow
 	return status;
 }
 
-static enum status take_forget(struct session *session, const session_down *down, struct error *err)
+static enum status handle_forget(struct session *session, const session_down *down, struct error *err)
 {
 	session->handlers->on_forget(down->forget->alloc_id, session->userdata);
 	return STATUS_OK;
 }
 
-static enum status take_call(struct session *session, const session_down *down, struct error *err)
+static enum status handle_call(struct session *session, const session_down *down, struct error *err)
 {
 	session->handlers->on_call(down->call, session->userdata);
 	return STATUS_OK;
 }
 
-static enum status take_task_stream(struct session *session, const session_down *down, struct error *err)
+static enum status handle_task_stream(struct session *session, const session_down *down, struct error *err)
 {
 	session->handlers->on_task_stream(down->stream, session->userdata);
 	return STATUS_OK;
 }
 
-static enum status take_report(struct session *session, const session_down *down, struct error *err)
+static enum status handle_report(struct session *session, const session_down *down, struct error *err)
 {
 	session->info.is_reverted = down->report->reverted;
 	session->handlers->on_report_wanted(down->report->epoch, down->report->reverted, session->userdata);
 	return STATUS_OK;
 }
 
-static enum status take_mark(struct session *session, const session_down *down, struct error *err)
+static enum status handle_mark(struct session *session, const session_down *down, struct error *err)
 {
 	session->handlers->on_mark(down->mark, session->userdata);
 	return STATUS_OK;
@@ -290,16 +290,16 @@ static const struct message_kind {
 	const char *name;
 	enum status (*take)(struct session *session, const session_down *down, struct error *err);
 } message_kinds[] = {
-	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME, "welcome", take_welcome},
-	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_RUN, "order to run an allocation", take_run},
-	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_STOP, "order to stop an allocation", take_stop},
-	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_RECEIPT_ACK, "acknowledgement", take_ack},
-	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_RELEASE, "order to release a claim", take_release},
-	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET, "order to forget an allocation", take_forget},
-	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_CALL, "call to a plugin", take_call},
-	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_STREAM, "request for a stream to a task", take_task_stream},
-	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_REPORT, "request for a report", take_report},
-	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_MARK, "mark of its history", take_mark},
+	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME, "welcome", handle_welcome},
+	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_RUN, "order to run an allocation", handle_run},
+	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_STOP, "order to stop an allocation", handle_stop},
+	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_RECEIPT_ACK, "acknowledgement", handle_ack},
+	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_RELEASE, "order to release a claim", handle_release},
+	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET, "order to forget an allocation", handle_forget},
+	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_CALL, "call to a plugin", handle_call},
+	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_STREAM, "request for a stream to a task", handle_task_stream},
+	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_REPORT, "request for a report", handle_report},
+	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_MARK, "mark of its history", handle_mark},
 };
 
 /* A kind that a later server may send is none of our business. */

@@ -55,7 +55,7 @@ static const char *trim(char *text)
 	return text + strspn(text, " \t");
 }
 
-static void take_line(struct search *search, const char *path, unsigned int number, char *line)
+static void parse_line(struct search *search, const char *path, unsigned int number, char *line)
 {
 	char *equals = strchr(line, '=');
 	const char *key;
@@ -91,7 +91,7 @@ static bool read_unit_file(struct search *search, const char *root, const char *
 	while (rest) {
 		char *line = strsep(&rest, "\n");
 
-		take_line(search, path, ++number, line);
+		parse_line(search, path, ++number, line);
 	}
 	return true;
 }

@@ -552,7 +552,7 @@ static void relay(const struct volume_op *op, const struct mh_reply *reply, cons
 			target->volume_id, reply->record);
 }
 
-static enum status take_reply(struct volume_op *op, const struct mh_reply *reply, struct error *err)
+static enum status handle_reply(struct volume_op *op, const struct mh_reply *reply, struct error *err)
 {
 	struct mount_snapshot *observed = op->manager->observed;
 	char subject[sizeof("volume ") + VOLUME_ID_MAX];
@@ -671,7 +671,7 @@ static void on_reply(const union helper_reply *reply, const struct error *err, v
 		return;
 	}
 	said = reply->header.op == MH_OP_LIST ? helper_reply_of_look(&reply->list) : reply->reply;
-	if (take_reply(op, &said, &failure) != STATUS_OK) {
+	if (handle_reply(op, &said, &failure) != STATUS_OK) {
 		if (is_to_be_staged_read_only(op, &said))
 			op_send(op, VOLUME_OP_STAGE);
 		else if (helper_reply_is_locked(&said))

@@ -108,7 +108,7 @@ static int words_behind(int argc, char *const *argv)
 	return -1;
 }
 
-static enum status take_options(int argc, char **argv, struct invocation *inv, struct error *err)
+static enum status parse_options(int argc, char **argv, struct invocation *inv, struct error *err)
 {
 	struct getopt_tables tables;
 	int found;
@@ -293,7 +293,7 @@ enum status command_parse(int argc, char **argv, struct invocation *ret, struct 
 	enum status status;
 
 	*ret = (struct invocation){.command = NULL};
-	status = take_options(argc, argv, ret, err);
+	status = parse_options(argc, argv, ret, err);
 	if (status == STATUS_OK)
 		status = find_command(ret, err);
 	if (status != STATUS_OK || !ret->command || is_given(ret, OPT_HELP))

@@ -34,7 +34,7 @@ struct search {
 };
 
 /* Take the last component off @path, in place. Returns it, NULL when nothing would be left. */
-static char *take_last(char *path)
+static char *split_last(char *path)
 {
 	char *slash = strrchr(path, '/');
 
@@ -52,8 +52,8 @@ static bool published_base(const char *path, char ret[static PATH_MAX])
 
 	if (!path_is_normal(path) || str_copy(ret, PATH_MAX, path) < 0)
 		return false;
-	slot = take_last(ret);
-	alloc = slot ? take_last(ret) : NULL;
+	slot = split_last(ret);
+	alloc = slot ? split_last(ret) : NULL;
 	return alloc && id_is_uuid(alloc) && parse_u32(slot, 0, MH_SLOT_MAX, &number) == 0;
 }
 
@@ -64,9 +64,9 @@ static bool staged_base(const char *path, const char *wire, bool is_device, char
 
 	if (!path_is_normal(path) || str_copy(ret, PATH_MAX, path) < 0)
 		return false;
-	last = take_last(ret);
+	last = split_last(ret);
 	if (last && (str_eq(last, MH_CSI_PUBLISH_RO) || str_eq(last, MH_CSI_PUBLISH_RW)))
-		last = take_last(ret);
+		last = split_last(ret);
 	else if (is_device)
 		return false;
 	return last && str_eq(last, wire);
@@ -213,7 +213,7 @@ enum status hold_link_give(const char *folder, const char *name, const char *pat
 	return STATUS_OK;
 }
 
-static int take_away(int folder_fd, const char *name)
+static int remove_link(int folder_fd, const char *name)
 {
 	cleanup_close int fd = sys_openat(folder_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
@@ -230,7 +230,7 @@ static int take_away(int folder_fd, const char *name)
 enum status hold_link_take(const char *folder, const char *name, struct error *err)
 {
 	cleanup_close int fd = open_folder(folder);
-	int r = fd < 0 ? fd : take_away(fd, name);
+	int r = fd < 0 ? fd : remove_link(fd, name);
 
 	if (r < 0 && r != -ENOENT)
 		return error_set(err, status_from_errno(r), r, "remove %s/%s/" LINK_NAME, folder, name);

@@ -21,7 +21,7 @@ enum { WATCH_MS = 30000 }; /* of one blocking query; also how often the mount is
 
 static const ProtobufCServiceDescriptor *const allocations = &holdfast__v1__allocations__descriptor;
 
-static void take(struct holder *holder, enum hold_event event);
+static void handle_event(struct holder *holder, enum hold_event event);
 
 /* This machine does not let us work: what the server has stays as it is. */
 static void give_up(struct holder *holder, const struct error *err)
@@ -105,10 +105,10 @@ static void on_done(enum status status, const ProtobufCMessage *response, const 
 	} else {
 		event = classify_failure(holder, err);
 	}
-	take(holder, event);
+	handle_event(holder, event);
 	if (holder->is_term_due && holder->hold.state != HOLD_ENDED) {
 		holder->is_term_due = false;
-		take(holder, HOLD_SIGTERM);
+		handle_event(holder, HOLD_SIGTERM);
 	}
 }
 
@@ -175,7 +175,7 @@ static int on_deadline(sd_event_source *timer, uint64_t usec, void *userdata)
 	(void)timer;
 	(void)usec;
 	if (holder->hold.state != HOLD_ENDED)
-		take(holder, HOLD_DEADLINE);
+		handle_event(holder, HOLD_DEADLINE);
 	return 0;
 }
 
@@ -191,7 +191,7 @@ static int on_term(sd_event_source *source, const struct signalfd_siginfo *info,
 	if (holder->pending && holder->asked == HOLD_RUN)
 		holder->is_term_due = true;
 	else
-		take(holder, HOLD_SIGTERM);
+		handle_event(holder, HOLD_SIGTERM);
 	return 0;
 }
 
@@ -278,7 +278,7 @@ static enum status end(struct holder *holder, bool is_forgotten, struct error *e
 	return is_forgotten ? hold_note_remove(holder->order->place, err) : note_ending(holder, err);
 }
 
-static void take(struct holder *holder, enum hold_event event)
+static void handle_event(struct holder *holder, enum hold_event event)
 {
 	enum hold_action action = hold_step(&holder->hold, event);
 	enum status status = STATUS_OK;

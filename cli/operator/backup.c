@@ -188,7 +188,7 @@ static enum status check_time(const struct transfer *transfer, struct error *err
 			 transfer->path, transfer->offset, transfer->size);
 }
 
-static enum status take_part(struct transfer *transfer, const ProtobufCBinaryData *data, struct error *err)
+static enum status handle_part(struct transfer *transfer, const ProtobufCBinaryData *data, struct error *err)
 {
 	enum status status;
 	int r;
@@ -221,7 +221,7 @@ static enum status read_parts(struct transfer *transfer, char *id, struct error 
 			status = connection_call(transfer->connection, operator_service, "ReadBackup",
 						 &request.base, CALL_TIMEOUT_US, &answer, err);
 		if (status == STATUS_OK)
-			status = take_part(transfer, &answer->data, err);
+			status = handle_part(transfer, &answer->data, err);
 	}
 	progress_end();
 	return status;
@@ -318,8 +318,8 @@ static enum status print_backup(struct invocation *inv, const Holdfast__V1__Begi
 }
 
 /* A kit that only the key of the server's certificate opens needs nothing else. */
-static enum status take_kit(struct invocation *inv, Holdfast__V1__BeginBackupRequest *request,
-			    char passphrase[static KIT_PASSPHRASE_SIZE], struct error *err)
+static enum status apply_kit(struct invocation *inv, Holdfast__V1__BeginBackupRequest *request,
+			     char passphrase[static KIT_PASSPHRASE_SIZE], struct error *err)
 {
 	const char *path = inv->options[OPT_PASSPHRASE_FILE];
 
@@ -358,7 +358,7 @@ static enum status cmd_operator_backup(struct invocation *inv, struct error *err
 	enum status status = value_timeout(inv, TRANSFER_TIMEOUT_US, &timeout_us, err);
 
 	if (status == STATUS_OK)
-		status = take_kit(inv, &request, passphrase, err);
+		status = apply_kit(inv, &request, passphrase, err);
 	if (status == STATUS_OK)
 		status = connect_server(inv, &connection, err);
 	if (status == STATUS_OK)

@@ -17,7 +17,7 @@ static const struct {
 } escapes[] = {{"\\040", ' '}, {"\\011", '\t'}, {"\\012", '\n'}, {"\\134", '\\'}, {"\\043", '#'}};
 
 /* The character at *@p, which is moved behind it. Any other backslash is a file system's own and stays. */
-static char take_char(char **p)
+static char parse_char(char **p)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(escapes); i++) {
 		if (strncmp(*p, escapes[i].code, 4) == 0) {
@@ -38,7 +38,7 @@ static char *next_field(char **p)
 	if (*start == '\0')
 		return NULL;
 	while (*in != '\0' && *in != ' ')
-		*out++ = take_char(&in);
+		*out++ = parse_char(&in);
 	*p = *in == ' ' ? in + 1 : in;
 	*out = '\0';
 	return start;

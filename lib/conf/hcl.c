@@ -117,7 +117,7 @@ static enum status skip(struct hcl_lexer *lexer, struct error *err)
 
 /* "${" and "%{" begin an expression in HCL; doubled they are text. Moves *@at past what stands for text.
  * Returns false for an expression. */
-static bool take_template(const char **at, struct strbuf *text)
+static bool parse_template(const char **at, struct strbuf *text)
 {
 	const char *p = *at;
 
@@ -171,7 +171,7 @@ static bool put_unicode(const char *digits, struct strbuf *text)
 }
 
 /* Move *@at past an escape sequence and write what it stands for. */
-static bool take_escape(const char **at, struct strbuf *text)
+static bool parse_escape(const char **at, struct strbuf *text)
 {
 	static const char letters[] = "ntr\"\\";
 	static const char values[] = "\n\t\r\"\\";
@@ -201,11 +201,11 @@ static enum status lex_string(struct hcl_lexer *lexer, struct hcl_token *token, 
 			return line_error(lexer->file, lexer->line, err,
 					  "the string holds the control character 0x%02x", (unsigned int)*p);
 		if (*p == '\\') {
-			if (!take_escape(&p, &text))
+			if (!parse_escape(&p, &text))
 				return line_error(lexer->file, lexer->line, err,
 						  "unknown escape in a string, there are \\n \\t \\r \\\" "
 						  "\\\\ and \\uXXXX");
-		} else if (!take_template(&p, &text)) {
+		} else if (!parse_template(&p, &text)) {
 			return is_template(lexer, lexer->line, err);
 		}
 	}
@@ -281,7 +281,7 @@ static enum status lex_heredoc(struct hcl_lexer *lexer, struct hcl_token *token,
 		while (*p != '\n')
 			if (*p == '\r' && p[1] == '\n')
 				p++;
-			else if (!take_template(&p, &text))
+			else if (!parse_template(&p, &text))
 				return is_template(lexer, lexer->line, err);
 		strbuf_puts(&text, "\n");
 		p++;

@@ -482,7 +482,7 @@ bool etcd_generation_read(const Etcdserverpb__KeyValue *kv, uint32_t *ret_number
 	       (!offset || parse_u64(offset, 0, INT64_MAX, ret_offset) == 0);
 }
 
-static enum status take_found(const ProtobufCMessage *response, void *userdata, struct error *err)
+static enum status on_found(const ProtobufCMessage *response, void *userdata, struct error *err)
 {
 	const Etcdserverpb__TxnResponse *txn = (const Etcdserverpb__TxnResponse *)response;
 	const Etcdserverpb__KeyValue *leader = txn_key_of(txn, LOOK_LEADER);
@@ -533,10 +533,10 @@ static enum status look(struct found *found, struct error *err)
 	ranges[LOOK_ANY].keys_only = true;
 	txn.n_success = LOOK_N;
 	txn.success = pointers;
-	return etcd_ask(store->etcd, "Txn", &txn.base, take_found, found, err);
+	return etcd_ask(store->etcd, "Txn", &txn.base, on_found, found, err);
 }
 
-static enum status take_created(const ProtobufCMessage *response, void *userdata, struct error *err)
+static enum status on_created(const ProtobufCMessage *response, void *userdata, struct error *err)
 {
 	(void)response; /* it is looked at again */
 	(void)userdata;
@@ -564,7 +564,7 @@ static enum status create(struct etcd_store *store, struct error *err)
 	txn.n_compare = txn.n_success = 2;
 	txn.compare = (Etcdserverpb__Compare *[]){&leads, &is_new};
 	txn.success = (Etcdserverpb__RequestOp *[]){&ops[0], &ops[1]};
-	return etcd_ask(store->etcd, "Txn", &txn.base, take_created, NULL, err);
+	return etcd_ask(store->etcd, "Txn", &txn.base, on_created, NULL, err);
 }
 
 /* "holdfast-store 1 prod", which is cut at its blanks. */

@@ -16,7 +16,7 @@ struct raise {
 	bool is_unchanged; /* when it was written */
 };
 
-static enum status take_schema(const ProtobufCMessage *response, void *userdata, struct error *err)
+static enum status on_schema(const ProtobufCMessage *response, void *userdata, struct error *err)
 {
 	const Etcdserverpb__RangeResponse *range = (const Etcdserverpb__RangeResponse *)response;
 	struct raise *raise = userdata;
@@ -35,10 +35,10 @@ static enum status find_schema(struct raise *raise, struct error *err)
 	Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
 
 	range.key = etcd_bytes(raise->etcd.record_schema_key);
-	return etcd_ask(&raise->etcd, "Range", &range.base, take_schema, raise, err);
+	return etcd_ask(&raise->etcd, "Range", &range.base, on_schema, raise, err);
 }
 
-static enum status take_written(const ProtobufCMessage *response, void *userdata, struct error *err)
+static enum status on_written(const ProtobufCMessage *response, void *userdata, struct error *err)
 {
 	struct raise *raise = userdata;
 
@@ -63,7 +63,7 @@ static enum status write_schema(struct raise *raise, uint32_t schema, struct err
 	txn.n_compare = txn.n_success = 1;
 	txn.compare = (Etcdserverpb__Compare *[]){&unchanged};
 	txn.success = (Etcdserverpb__RequestOp *[]){&write};
-	st = etcd_ask(&raise->etcd, "Txn", &txn.base, take_written, raise, err);
+	st = etcd_ask(&raise->etcd, "Txn", &txn.base, on_written, raise, err);
 	if (st == STATUS_OK && !raise->is_unchanged)
 		return error_set(err, STATUS_ABORTED, 0,
 				 "etcd: the schema was changed meanwhile, or was and the answer was lost; "

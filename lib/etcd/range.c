@@ -39,8 +39,8 @@ static enum status damaged(const struct page *page, const Etcdserverpb__KeyValue
 			 page->records->store, (int)kv->key.len, (const char *)kv->key.data);
 }
 
-static enum status take_item(const struct page *page, const Etcdserverpb__KeyValue *kv, struct kv_item *item,
-			     char **free_space, struct error *err)
+static enum status parse_item(const struct page *page, const Etcdserverpb__KeyValue *kv, struct kv_item *item,
+			      char **free_space, struct error *err)
 {
 	size_t key_len = kv->key.len - page->data_len;
 	uint8_t sum[BATCH_SUM_SIZE];
@@ -63,7 +63,7 @@ static enum status take_item(const struct page *page, const Etcdserverpb__KeyVal
 	return memcmp(sum, kv->value.data, sizeof(sum)) == 0 ? STATUS_OK : damaged(page, kv, err);
 }
 
-static enum status take_page(const ProtobufCMessage *response, void *userdata, struct error *err)
+static enum status on_page(const ProtobufCMessage *response, void *userdata, struct error *err)
 {
 	const Etcdserverpb__RangeResponse *range = (const Etcdserverpb__RangeResponse *)response;
 	struct page *page = userdata;
@@ -79,7 +79,7 @@ static enum status take_page(const ProtobufCMessage *response, void *userdata, s
 				 page->records->store);
 	free_space = (char *)(page->items + range->n_kvs);
 	for (size_t i = 0; i < range->n_kvs && st == STATUS_OK; i++)
-		st = take_item(page, range->kvs[i], &page->items[i], &free_space, err);
+		st = parse_item(page, range->kvs[i], &page->items[i], &free_space, err);
 	page->n = range->n_kvs;
 	page->has_more = range->more;
 	if (page->revision == 0)
@@ -118,7 +118,7 @@ static enum status read_page(struct etcd *etcd, struct page *page, Etcdserverpb_
 
 	for (;;) {
 		page_release(page);
-		st = etcd_ask(etcd, "Range", &range->base, take_page, page, err);
+		st = etcd_ask(etcd, "Range", &range->base, on_page, page, err);
 		if (st != STATUS_RESOURCE_EXHAUSTED || range->limit == 1)
 			break;
 		range->limit = range->limit > 8 ? range->limit / 8 : 1;
@@ -159,7 +159,7 @@ static void on_ahead(enum status status, const ProtobufCMessage *response, const
 
 	(void)err; /* it is asked for again */
 	ahead->is_asked = false;
-	ahead->is_read = status == STATUS_OK && take_page(response, &ahead->page, NULL) == STATUS_OK;
+	ahead->is_read = status == STATUS_OK && on_page(response, &ahead->page, NULL) == STATUS_OK;
 }
 
 static void ahead_ask(struct etcd *etcd, struct ahead *ahead, const struct page *page,

@@ -242,7 +242,7 @@ static enum status commit_small(struct etcd_rewrite *r, struct error *err)
 	return settle(r->store, &(struct kv_txn){.ops = ops, .n_ops = r->n}, err);
 }
 
-static enum status take_succeeded(const ProtobufCMessage *response, void *userdata, struct error *err)
+static enum status on_succeeded(const ProtobufCMessage *response, void *userdata, struct error *err)
 {
 	(void)err;
 	*(bool *)userdata = ((const Etcdserverpb__TxnResponse *)response)->succeeded;
@@ -263,7 +263,7 @@ static enum status transact(struct etcd_store *store, Etcdserverpb__RequestOp *o
 	txn.compare = (Etcdserverpb__Compare *[]){&leads, &is_last};
 	txn.n_success = 1;
 	txn.success = &op;
-	return etcd_ask(store->etcd, "Txn", &txn.base, take_succeeded, ret_succeeded, err);
+	return etcd_ask(store->etcd, "Txn", &txn.base, on_succeeded, ret_succeeded, err);
 }
 
 static enum status clear(struct etcd_store *store, uint32_t generation, struct error *err)

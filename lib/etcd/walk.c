@@ -18,7 +18,7 @@ struct walk {
 	uint64_t revision; /* the highest that was seen */
 };
 
-static enum status take_generation(const ProtobufCMessage *response, void *userdata, struct error *err)
+static enum status on_generation(const ProtobufCMessage *response, void *userdata, struct error *err)
 {
 	const Etcdserverpb__RangeResponse *range = (const Etcdserverpb__RangeResponse *)response;
 	struct walk *walk = userdata;
@@ -34,7 +34,7 @@ static enum status find_generation(struct walk *walk, struct error *err)
 
 	(void)str_format(walk->key, sizeof(walk->key), "%s/generation", walk->etcd.prefix);
 	range.key = (ProtobufCBinaryData){.len = strlen(walk->key), .data = (uint8_t *)walk->key};
-	return etcd_ask(&walk->etcd, "Range", &range.base, take_generation, walk, err);
+	return etcd_ask(&walk->etcd, "Range", &range.base, on_generation, walk, err);
 }
 
 static bool on_item(const struct kv_item *item, void *userdata)

@@ -11,7 +11,7 @@
 #include <holdfast/v1/types.pb-c.h>
 #include <sys/stat.h>
 
-static void take_schema(const struct kv_item *item, struct copy_facts *facts)
+static void parse_schema(const struct kv_item *item, struct copy_facts *facts)
 {
 	Holdfast__V1__Schema *schema = holdfast__v1__schema__unpack(NULL, item->len, item->value);
 
@@ -23,7 +23,7 @@ static void take_schema(const struct kv_item *item, struct copy_facts *facts)
 	holdfast__v1__schema__free_unpacked(schema, NULL);
 }
 
-static void take_epoch(const struct kv_item *item, struct copy_facts *facts)
+static void parse_epoch(const struct kv_item *item, struct copy_facts *facts)
 {
 	Holdfast__V1__Epoch *epoch = holdfast__v1__epoch__unpack(NULL, item->len, item->value);
 
@@ -31,7 +31,7 @@ static void take_epoch(const struct kv_item *item, struct copy_facts *facts)
 	holdfast__v1__epoch__free_unpacked(epoch, NULL);
 }
 
-static void take_node_count(const struct kv_item *item, struct copy_facts *facts)
+static void parse_node_count(const struct kv_item *item, struct copy_facts *facts)
 {
 	Holdfast__V1__NodeCount *count = holdfast__v1__node_count__unpack(NULL, item->len, item->value);
 
@@ -39,7 +39,7 @@ static void take_node_count(const struct kv_item *item, struct copy_facts *facts
 	holdfast__v1__node_count__free_unpacked(count, NULL);
 }
 
-static void take_audit(const struct kv_item *item, struct copy_facts *facts)
+static void parse_audit(const struct kv_item *item, struct copy_facts *facts)
 {
 	Holdfast__V1__AuditRecord *record = holdfast__v1__audit_record__unpack(NULL, item->len, item->value);
 
@@ -48,18 +48,18 @@ static void take_audit(const struct kv_item *item, struct copy_facts *facts)
 	holdfast__v1__audit_record__free_unpacked(record, NULL);
 }
 
-static bool take_item(const struct kv_item *item, void *userdata)
+static bool on_item(const struct kv_item *item, void *userdata)
 {
 	struct copy_facts *facts = userdata;
 
 	if (str_eq(item->key, KEY_SCHEMA))
-		take_schema(item, facts);
+		parse_schema(item, facts);
 	else if (str_eq(item->key, KEY_EPOCH))
-		take_epoch(item, facts);
+		parse_epoch(item, facts);
 	else if (str_eq(item->key, KEY_NODE_COUNT))
-		take_node_count(item, facts);
+		parse_node_count(item, facts);
 	else if (str_starts_with(item->key, PREFIX_AUDIT))
-		take_audit(item, facts);
+		parse_audit(item, facts);
 	facts->nodes += str_starts_with(item->key, PREFIX_NODE);
 	facts->volumes += str_starts_with(item->key, PREFIX_VOLUME);
 	facts->claims += str_starts_with(item->key, PREFIX_CLAIM);
@@ -85,7 +85,7 @@ enum status copy_open(const char *path, int *ret_fd, struct error *err)
 enum status copy_look(const struct kv_copy *copy, struct copy_facts *ret, struct error *err)
 {
 	struct copy_facts facts = {.index = 0};
-	enum status st = kv_walk_copy(copy, take_item, &facts, &facts.index, err);
+	enum status st = kv_walk_copy(copy, on_item, &facts, &facts.index, err);
 
 	if (st == STATUS_OK)
 		*ret = facts;

@@ -93,8 +93,8 @@ static enum status refuse(struct error *err, const char *what)
 			 what);
 }
 
-static enum status take_file(const struct head *head, uint64_t size, const uint8_t *data, struct kit *ret,
-			     struct error *err)
+static enum status parse_file(const struct head *head, uint64_t size, const uint8_t *data, struct kit *ret,
+			      struct error *err)
 {
 	struct kit_file *file = &ret->files[ret->n];
 
@@ -132,7 +132,7 @@ enum status kit_tar_read(const uint8_t *bytes, size_t n, struct kit *ret, struct
 			return refuse(err, "a header of another kind");
 		if (size > n - at || size + kit_tar_padding(size) > n - at)
 			return refuse(err, "it ends in the middle of a file");
-		st = take_file(&head, size, bytes + at, ret, err);
+		st = parse_file(&head, size, bytes + at, ret, err);
 		ret->made_at_ms = (int64_t)(mtime * MS_PER_S);
 		at += (size_t)size + kit_tar_padding(size);
 	}

@@ -268,7 +268,7 @@ static enum status note_forced(struct claim *claim, const struct claim_event *ev
 	return STATUS_OK;
 }
 
-static enum status take_word(struct claim *claim, const struct claim_event *event, struct error *err)
+static enum status apply_attestation(struct claim *claim, const struct claim_event *event, struct error *err)
 {
 	assert(claim->state == CLAIM_NODE_DETACHED);
 	if (!event->detail || event->detail[0] == '\0')
@@ -291,7 +291,7 @@ static void end_work(struct claim *claim, int64_t now_ms)
 	enter(claim, CLAIM_UNPUBLISHING, now_ms);
 }
 
-static enum status take_evidence(struct claim *claim, const struct claim_event *event, struct error *err)
+static enum status apply_evidence(struct claim *claim, const struct claim_event *event, struct error *err)
 {
 	enum status st = check_evidence(claim, event, err);
 
@@ -334,7 +334,7 @@ enum status claim_step(struct claim *claim, const struct claim_event *event, boo
 		end_work(claim, event->now_ms);
 		break;
 	case TO_NODE_DETACHED:
-		st = take_evidence(claim, event, err);
+		st = apply_evidence(claim, event, err);
 		if (st != STATUS_OK)
 			return st;
 		break;
@@ -342,7 +342,7 @@ enum status claim_step(struct claim *claim, const struct claim_event *event, boo
 		enter(claim, CLAIM_CONTROLLER_DETACHED, event->now_ms);
 		break;
 	case TO_ATTESTED:
-		st = take_word(claim, event, err);
+		st = apply_attestation(claim, event, err);
 		if (st != STATUS_OK)
 			return st;
 		break;

@@ -272,7 +272,7 @@ struct block {
 	_Alignas(max_align_t) unsigned char bytes[];
 };
 
-static void *take(void *userdata, size_t n)
+static void *allocate(void *userdata, size_t n)
 {
 	struct block *block = n <= SIZE_MAX - sizeof(*block) ? malloc(sizeof(*block) + n) : NULL;
 
@@ -295,12 +295,12 @@ static void wipe(void *userdata, void *bytes)
 	free(block);
 }
 
-static ProtobufCAllocator wiping = {.alloc = take, .free = wipe};
+static ProtobufCAllocator wiping = {.alloc = allocate, .free = wipe};
 
 ProtobufCMessage *message_copy_secret(const ProtobufCMessage *from)
 {
 	size_t n = protobuf_c_message_get_packed_size(from);
-	uint8_t *packed = take(NULL, n + 1);
+	uint8_t *packed = allocate(NULL, n + 1);
 	ProtobufCMessage *copy;
 
 	if (!packed)

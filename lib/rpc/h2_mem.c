@@ -24,7 +24,7 @@ static void *add(struct h2_mem *mem, void *block)
 	return block;
 }
 
-static void *take(size_t n, void *userdata)
+static void *allocate(size_t n, void *userdata)
 {
 	struct h2_mem *mem = userdata;
 
@@ -45,7 +45,7 @@ static void free_block(void *block, void *userdata)
 }
 
 /* A table: small, or no frame's. */
-static void *take_zeroed(size_t n, size_t size, void *userdata)
+static void *allocate_zeroed(size_t n, size_t size, void *userdata)
 {
 	return add(userdata, calloc(n, size));
 }
@@ -56,7 +56,7 @@ static void *resize(void *block, size_t n, void *userdata)
 	void *other;
 
 	if (!block)
-		return take(n, mem); /* as nghttp2 takes its buffers */
+		return allocate(n, mem); /* as nghttp2 takes its buffers */
 	if (block != mem->pages) {
 		size_t before = malloc_usable_size(block);
 
@@ -77,9 +77,9 @@ nghttp2_mem h2_mem_of(struct h2_mem *mem)
 {
 	return (nghttp2_mem){
 		.mem_user_data = mem,
-		.malloc = take,
+		.malloc = allocate,
 		.free = free_block,
-		.calloc = take_zeroed,
+		.calloc = allocate_zeroed,
 		.realloc = resize,
 	};
 }

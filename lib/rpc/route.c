@@ -159,7 +159,7 @@ static enum status set_field(const struct form *form, const char *name, const ch
 	return json_array_append_new(list, scalar(field, text)) == 0 ? STATUS_OK : no_memory(form);
 }
 
-static enum status take_path(const struct form *form, const char *target)
+static enum status parse_path(const struct form *form, const char *target)
 {
 	size_t length = target_path_length(target);
 	char value[REQUEST_PATH_MAX + 1];
@@ -195,7 +195,7 @@ static enum status refuse_parameter(const struct form *form, const struct target
 			 form->route->refuses.instead);
 }
 
-static enum status take_query(const struct form *form, const struct target *target, bool *ret_pretty)
+static enum status parse_query(const struct form *form, const struct target *target, bool *ret_pretty)
 {
 	const struct rpc_route_name *renamed = &form->route->name;
 	bool pretty = false;
@@ -231,7 +231,7 @@ static enum status bad_secrets(const struct form *form, const char *what)
 }
 
 /* One "key=value" of @n bytes. No message repeats it. */
-static enum status take_secret(const struct form *form, json_t *to, const char *item, size_t n)
+static enum status parse_secret(const struct form *form, json_t *to, const char *item, size_t n)
 {
 	const char *equals = memchr(item, '=', n);
 	char key[REQUEST_SECRETS_MAX + 1];
@@ -248,7 +248,7 @@ static enum status take_secret(const struct form *form, json_t *to, const char *
 	return json_object_set_new(to, key, value) == 0 ? STATUS_OK : bad_secrets(form, "a key is not UTF-8");
 }
 
-static enum status take_secrets(const struct form *form, const char *text)
+static enum status parse_secrets(const struct form *form, const char *text)
 {
 	json_t *to;
 
@@ -261,7 +261,7 @@ static enum status take_secrets(const struct form *form, const char *text)
 		return no_memory(form);
 	for (;;) {
 		size_t n = strcspn(text, ",");
-		enum status st = take_secret(form, to, text, n);
+		enum status st = parse_secret(form, to, text, n);
 
 		if (st != STATUS_OK || text[n] == '\0')
 			return st;
@@ -292,7 +292,7 @@ static enum status merge(const struct form *form, json_t *object, json_t *body) 
 	return STATUS_OK;
 }
 
-static enum status take_body(const struct form *form, const struct route_body *body)
+static enum status parse_body(const struct form *form, const struct route_body *body)
 {
 	cleanup(json_decrefp) json_t *json = NULL;
 	enum status st;
@@ -324,13 +324,13 @@ enum status route_request(const struct rpc_route *route, const char *target,
 		return no_memory(&form);
 	st = target_read(target, &parts, err);
 	if (st == STATUS_OK && descriptor)
-		st = take_path(&form, target);
+		st = parse_path(&form, target);
 	if (st == STATUS_OK)
-		st = take_query(&form, &parts, &pretty);
+		st = parse_query(&form, &parts, &pretty);
 	if (st == STATUS_OK)
-		st = take_secrets(&form, body->secrets);
+		st = parse_secrets(&form, body->secrets);
 	if (st == STATUS_OK)
-		st = take_body(&form, body);
+		st = parse_body(&form, body);
 	if (st == STATUS_OK && descriptor)
 		st = pbjson_decode(descriptor, root, PBJSON_SPEC, ret, err);
 	if (st != STATUS_OK)

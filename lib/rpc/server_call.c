@@ -268,7 +268,7 @@ enum status rpc_call_ask_gate(struct rpc_call *call, const ProtobufCMessage *req
 }
 
 /* A call for somebody else is one of theirs, if the peer may make such calls. */
-static enum status take_caller(struct rpc_call *call, struct error *err)
+static enum status parse_caller(struct rpc_call *call, struct error *err)
 {
 	struct rpc_server *server = call->conn->server;
 	enum status st;
@@ -327,7 +327,7 @@ static enum status admit(struct rpc_call *call, int *ret_http, struct error *err
 		st = error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 			       "%zu calls of this connection are in flight already", max);
 	if (st == STATUS_OK)
-		st = take_caller(call, err);
+		st = parse_caller(call, err);
 	if (st == STATUS_OK)
 		choose_relay(call);
 	if (st == STATUS_OK && call->is_waiting)

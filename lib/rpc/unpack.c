@@ -9,7 +9,7 @@ struct budget {
 	bool is_over;
 };
 
-static void *take(void *userdata, size_t n)
+static void *allocate(void *userdata, size_t n)
 {
 	struct budget *budget = userdata;
 
@@ -31,7 +31,7 @@ enum status unpack_message(const ProtobufCMessageDescriptor *type, const uint8_t
 			   ProtobufCMessage **ret, struct error *err)
 {
 	struct budget budget = {.left = max > SIZE_MAX / UNPACK_FACTOR ? SIZE_MAX : max * UNPACK_FACTOR};
-	ProtobufCAllocator allocator = {.alloc = take, .free = give, .allocator_data = &budget};
+	ProtobufCAllocator allocator = {.alloc = allocate, .free = give, .allocator_data = &budget};
 	ProtobufCMessage *message = protobuf_c_message_unpack(type, &allocator, n, bytes);
 
 	if (message) {

@@ -23,8 +23,8 @@ static const char *find_contradiction(const struct kv_marks *own, uint64_t revis
 	return revision < mark->revision ? "of a later revision" : NULL;
 }
 
-static void take_mark(const struct kv_marks *own, uint64_t revision, const char *path,
-		      const struct mark *mark, struct kv_history *history)
+static void apply_mark(const struct kv_marks *own, uint64_t revision, const char *path,
+		       const struct mark *mark, struct kv_history *history)
 {
 	const char *what = find_contradiction(own, revision, mark);
 
@@ -58,7 +58,7 @@ enum status kv_marks_find_history(const struct kv_marks *marks, uint64_t revisio
 			return st;
 		if (st != STATUS_OK)
 			continue;
-		take_mark(marks, revision, marks->paths[i], &mark, &history);
+		apply_mark(marks, revision, marks->paths[i], &mark, &history);
 		n_read++;
 	}
 	if (n_read == 0 && !may_be_unmarked) {

@@ -321,7 +321,7 @@ enum status kv_sqlite_check_whole(sqlite3 *db, const char *path, struct error *e
 }
 
 /* Take the lock and keep it; WAL is a property of the file, the rest of the connection. */
-static enum status take_over(const struct kv_sqlite *db, struct error *err)
+static enum status lock_and_fold(const struct kv_sqlite *db, struct error *err)
 {
 	int rc = run_sql(db->db, pragmas);
 
@@ -364,7 +364,7 @@ static enum status open_existing(struct kv_sqlite *db, struct error *err)
 	if (st == STATUS_OK)
 		st = kv_sqlite_prepare(db, err);
 	if (st == STATUS_OK)
-		st = take_over(db, err);
+		st = lock_and_fold(db, err);
 	if (st == STATUS_OK)
 		st = open_reader(db, err);
 	return st;

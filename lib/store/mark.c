@@ -44,7 +44,7 @@ static struct slot make_slot(const struct mark *mark, uint64_t serial)
 }
 
 /* In today's form after that, whichever it was written in. */
-static bool take_whole(struct slot *slot)
+static bool parse_whole(struct slot *slot)
 {
 	if (memcmp(slot->magic, magic_1, sizeof(magic_1)) == 0) {
 		if (slot->mark.nodes != checksum_add(CHECKSUM_INIT, slot, offsetof(struct slot, mark.nodes)))
@@ -73,7 +73,7 @@ static enum status read_newest(int fd, const char *path, struct slot *ret, struc
 
 		if (n < 0)
 			return fail(errno, path, "cannot be read", err);
-		if ((size_t)n < sizeof(slot) || !take_whole(&slot) ||
+		if ((size_t)n < sizeof(slot) || !parse_whole(&slot) ||
 		    (is_found && slot.serial < newest.serial))
 			continue;
 		newest = slot;

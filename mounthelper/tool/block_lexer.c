@@ -9,7 +9,7 @@ static bool is_word_char(char c)
 	return c > ' ' && c < 127 && !strchr("{}=;#", c);
 }
 
-static enum status take_word(struct block_lexer *lx)
+static enum status parse_word(struct block_lexer *lx)
 {
 	const char *start = lx->p;
 	size_t n;
@@ -43,7 +43,7 @@ enum status lexer_next(struct block_lexer *lx)
 		return STATUS_OK;
 	}
 	if (is_word_char(*lx->p))
-		return take_word(lx);
+		return parse_word(lx);
 	switch (*lx->p) {
 	case '\n':
 		lx->line++;

@@ -53,49 +53,49 @@ __attribute__((format(printf, 1, 2))) static int usage(const char *fmt, ...)
 
 /* Options: each says whether its argument is one. */
 
-typedef bool take_fn(struct arguments *args, const char *text);
+typedef bool parse_fn(struct arguments *args, const char *text);
 
-static bool take_json(struct arguments *args, const char *text)
+static bool parse_json(struct arguments *args, const char *text)
 {
 	(void)text;
 	args->is_json = true;
 	return true;
 }
 
-static bool take_uid(struct arguments *args, const char *text)
+static bool parse_uid(struct arguments *args, const char *text)
 {
 	args->uid = text;
 	return true;
 }
 
-static bool take_profile(struct arguments *args, const char *text)
+static bool parse_profile(struct arguments *args, const char *text)
 {
 	args->question.profile = text;
 	return id_is_label(text);
 }
 
-static bool take_read_only(struct arguments *args, const char *text)
+static bool parse_read_only(struct arguments *args, const char *text)
 {
 	(void)text;
 	args->question.read_only = true;
 	return true;
 }
 
-static bool take_exec(struct arguments *args, const char *text)
+static bool parse_exec(struct arguments *args, const char *text)
 {
 	(void)text;
 	args->question.exec = true;
 	return true;
 }
 
-static bool take_detach(struct arguments *args, const char *text)
+static bool parse_detach(struct arguments *args, const char *text)
 {
 	(void)text;
 	args->question.detach = true;
 	return true;
 }
 
-static bool take_propagation(struct arguments *args, const char *text)
+static bool parse_propagation(struct arguments *args, const char *text)
 {
 	for (unsigned int i = 0; i < TICKET_PROPAGATION_N; i++) {
 		if (!str_eq(text, propagation_word((uint8_t)i)))
@@ -106,7 +106,7 @@ static bool take_propagation(struct arguments *args, const char *text)
 	return false;
 }
 
-static bool take_slot(struct arguments *args, const char *text)
+static bool parse_slot(struct arguments *args, const char *text)
 {
 	uint32_t slot;
 
@@ -126,25 +126,25 @@ static bool is_of_class(struct arguments *args, enum mh_class class)
 	return fits;
 }
 
-static bool take_by_id(struct arguments *args, const char *text)
+static bool parse_by_id(struct arguments *args, const char *text)
 {
 	return is_of_class(args, MH_CLASS_BLOCK) && by_id_is_valid(text) &&
 	       str_copy(args->question.source.u.block.by_id, MH_BY_ID_SIZE, text) == 0;
 }
 
-static bool take_tmpfs_size(struct arguments *args, const char *text)
+static bool parse_tmpfs_size(struct arguments *args, const char *text)
 {
 	return is_of_class(args, MH_CLASS_TMPFS) &&
 	       parse_size(text, &args->question.source.u.tmpfs.size_bytes) == 0;
 }
 
-static bool take_inodes(struct arguments *args, const char *text)
+static bool parse_inodes(struct arguments *args, const char *text)
 {
 	return is_of_class(args, MH_CLASS_TMPFS) &&
 	       parse_u64(text, 1, UINT64_MAX, &args->question.source.u.tmpfs.inodes) == 0;
 }
 
-static bool take_server(struct arguments *args, const char *text)
+static bool parse_server(struct arguments *args, const char *text)
 {
 	struct mh_source *source = &args->question.source;
 	uint8_t bits;
@@ -153,13 +153,13 @@ static bool take_server(struct arguments *args, const char *text)
 	       parse_network(text, &source->u.nfs4.family, source->u.nfs4.addr, &bits) == 0;
 }
 
-static bool take_export(struct arguments *args, const char *text)
+static bool parse_export(struct arguments *args, const char *text)
 {
 	return is_of_class(args, MH_CLASS_NFS4) && export_is_valid(text) &&
 	       str_copy(args->question.source.u.nfs4.export, MH_EXPORT_SIZE, text) == 0;
 }
 
-static bool take_hostvol(struct arguments *args, const char *text)
+static bool parse_hostvol(struct arguments *args, const char *text)
 {
 	return is_of_class(args, MH_CLASS_BIND) && id_is_label(text) &&
 	       str_copy(args->question.source.u.bind.name, MH_LABEL_SIZE, text) == 0;
@@ -184,14 +184,15 @@ static const struct option options[] = {
 };
 
 /* In the order of the options. */
-static take_fn *const takers[] = {
-	take_json, take_uid,   take_profile,	take_read_only, take_exec,   take_detach, take_propagation,
-	take_slot, take_by_id, take_tmpfs_size, take_inodes,	take_server, take_export, take_hostvol};
+static parse_fn *const takers[] = {parse_json,	 parse_uid,	   parse_profile,     parse_read_only,
+				   parse_exec,	 parse_detach,	   parse_propagation, parse_slot,
+				   parse_by_id,	 parse_tmpfs_size, parse_inodes,      parse_server,
+				   parse_export, parse_hostvol};
 
 _Static_assert(ARRAY_SIZE(takers) + 1 == ARRAY_SIZE(options), "one for each");
 
 /* Returns 0 or EXIT_USAGE. */
-static int take_options(int argc, char **argv, struct arguments *args)
+static int parse_options(int argc, char **argv, struct arguments *args)
 {
 	int index = 0;
 	int id;
@@ -206,7 +207,7 @@ static int take_options(int argc, char **argv, struct arguments *args)
 	return 0;
 }
 
-static int take_operation(const char *word, struct question *q)
+static int parse_operation(const char *word, struct question *q)
 {
 	for (unsigned int op = MH_OP_STAGE; op <= MH_OP_UNSTAGE; op++)
 		if (str_eq(word, op_word((uint16_t)op)))
@@ -413,7 +414,7 @@ static int answer(struct arguments *args, const char *text, size_t n)
 enum command { CHECK, APPLY, EXPLAIN, COMMAND_N };
 
 /* Which command, and is there a file for it? Or COMMAND_N. */
-static enum command take_command(int argc, char **argv)
+static enum command parse_command(int argc, char **argv)
 {
 	static const char *const names[COMMAND_N] = {"check", "apply", "explain"};
 	enum command command = CHECK;
@@ -433,16 +434,16 @@ int main(int argc, char **argv)
 	unsigned int line = 0;
 	enum command command;
 	size_t n;
-	int r = take_options(argc, argv, &args);
+	int r = parse_options(argc, argv, &args);
 
 	if (r != 0)
 		return r;
-	command = take_command(argc - optind, argv + optind);
+	command = parse_command(argc - optind, argv + optind);
 	if (command == COMMAND_N)
 		return usage("check FILE, apply FILE or explain OPERATION FILE is expected");
 	args.file = argv[argc - 1];
 	if (command == EXPLAIN)
-		r = take_operation(argv[optind + 1], &args.question);
+		r = parse_operation(argv[optind + 1], &args.question);
 	if (r != 0)
 		return r;
 	if (read_text(&args, command == APPLY, &text, &n, &err) < 0 ||

@@ -584,7 +584,7 @@ static const ProtobufCMessage *answer_of(const Holdfast__V1__TaskStreamUp *up)
 	}
 }
 
-static void take_end(struct task_stream *stream, const Holdfast__V1__TaskStreamEnd *reported)
+static void handle_end(struct task_stream *stream, const Holdfast__V1__TaskStreamEnd *reported)
 {
 	struct error err;
 
@@ -597,7 +597,7 @@ static void take_end(struct task_stream *stream, const Holdfast__V1__TaskStreamE
 	end(stream, &err);
 }
 
-static void take_answer(struct task_stream *stream, const Holdfast__V1__TaskStreamUp *up)
+static void handle_answer(struct task_stream *stream, const Holdfast__V1__TaskStreamUp *up)
 {
 	struct error err;
 
@@ -625,9 +625,9 @@ static void on_node_message(struct rpc_call *call, const ProtobufCMessage *messa
 	}
 	stream = rpc_call_data(call);
 	if (up->message_case == HOLDFAST__V1__TASK_STREAM_UP__MESSAGE_END)
-		take_end(stream, up->end);
+		handle_end(stream, up->end);
 	else
-		take_answer(stream, up);
+		handle_answer(stream, up);
 }
 
 static void on_node_drained(struct rpc_call *call, void *userdata)

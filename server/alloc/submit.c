@@ -296,9 +296,9 @@ enum status allocs_may_run(struct server *server, const struct rpc_call *call, c
 
 /* The allocation that is asked for, complete and valid; to be released, also on failure. @ret_options NULL:
  * none; to be freed */
-static enum status take_submission(struct server *server, const Holdfast__V1__Allocation *pb,
-				   struct alloc *ret, Holdfast__V1__AllocationOptions **ret_options,
-				   struct error *err)
+static enum status parse_submission(struct server *server, const Holdfast__V1__Allocation *pb,
+				    struct alloc *ret, Holdfast__V1__AllocationOptions **ret_options,
+				    struct error *err)
 {
 	enum status st;
 
@@ -336,7 +336,7 @@ static enum status handle_run(struct server *server, struct rpc_call *call,
 
 	if (st != STATUS_OK)
 		return st;
-	st = take_submission(server, request->allocation, &alloc, &options, err);
+	st = parse_submission(server, request->allocation, &alloc, &options, err);
 	if (st != STATUS_OK)
 		return st;
 	known = state_alloc(&server->state, alloc.id);

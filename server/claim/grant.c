@@ -309,8 +309,8 @@ static void attach_failed(struct server *server, const struct claim_entry *entry
 	grant_free(grant);
 }
 
-static enum status take_context(struct grant *grant, const Holdfast__V1__PluginReply *reply,
-				const char *plugin_id, struct error *err)
+static enum status apply_context(struct grant *grant, const Holdfast__V1__PluginReply *reply,
+				 const char *plugin_id, struct error *err)
 {
 	if (protobuf_c_message_get_packed_size(&reply->attach->base) > PUBLISH_CONTEXT_MAX)
 		return error_set(
@@ -327,7 +327,7 @@ static void attached(struct server *server, struct claim_entry *entry, struct gr
 	const struct claim_event event = {.type = CLAIM_EVENT_SENT, .now_ms = clock_realtime_ms()};
 	struct error err;
 
-	if (take_context(grant, reply, entry->claim.plugin_id, &err) != STATUS_OK) {
+	if (apply_context(grant, reply, entry->claim.plugin_id, &err) != STATUS_OK) {
 		attach_failed(server, entry, grant, &err);
 	} else if (entry->claim.sent_to_node) { /* a repeat */
 		answer(server, grant->call, grant->attached, entry);

@@ -92,7 +92,7 @@ enum status held_twice_check_repeat(const struct volume_entry *volume, const str
 
 /* It is as if the work had just ended. The evidence that is refuted stays to be seen until there is another.
  */
-static void take_back(const struct claim *freed, struct claim *ret)
+static void reopen_claim(const struct claim *freed, struct claim *ret)
 {
 	*ret = *freed;
 	ret->state = CLAIM_UNPUBLISHING;
@@ -138,7 +138,7 @@ enum status held_twice_take(struct session *session, const char *claim_id, struc
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "claim %s is not of node %s", entry->id,
 				 session->node_id);
 	describe(entry, what);
-	take_back(&entry->claim, &claim);
+	reopen_claim(&entry->claim, &claim);
 	(void)str_format(object, sizeof(object), "volume %s/%s, claim %s", claim.namespace, claim.volume_id,
 			 claim.id);
 	freed_stage_deletion(&change, &claim);

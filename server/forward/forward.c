@@ -451,7 +451,7 @@ static void on_closed(struct rpc_call *call, void *userdata)
 /* --- which --- */
 
 /* The one that finds out whether a leader that was lost is there again? */
-static bool take_try(struct forward *f, const struct lead_view *view)
+static bool reset_trying(struct forward *f, const struct lead_view *view)
 {
 	bool is_trying = f->is_trying && view->is_known;
 
@@ -479,7 +479,7 @@ const struct rpc_method *forward_relay(const struct rpc_call *call, const struct
 	if (!f->lead)
 		return NULL;
 	lead_view(f->lead, &view);
-	if (method->stream && f->is_lost && !view.is_own && !take_try(f, &view) && may_hold(f))
+	if (method->stream && f->is_lost && !view.is_own && !reset_trying(f, &view) && may_hold(f))
 		return &rpc_relay_later;
 	if (!view.is_known || view.is_own) /* the gate says so */
 		return NULL;

@@ -75,7 +75,8 @@ static uint32_t group_number(const struct job_spec *spec, const char *name)
 	return JOB_GROUP_GONE;
 }
 
-static size_t take_allocs(const struct job_entry *entry, const struct job_spec *spec, struct job_alloc *ret)
+static size_t collect_allocs(const struct job_entry *entry, const struct job_spec *spec,
+			     struct job_alloc *ret)
 {
 	const struct alloc_entry *at;
 	size_t n = 0;
@@ -99,7 +100,7 @@ static size_t take_allocs(const struct job_entry *entry, const struct job_spec *
 	return n;
 }
 
-static size_t take_nodes(struct server *server, struct job_node *ret, size_t size)
+static size_t collect_nodes(struct server *server, struct job_node *ret, size_t size)
 {
 	size_t n = 0;
 
@@ -156,8 +157,8 @@ static void add_of_volume(struct server *server, const char *namespace, const ch
 								 .mode = claim->claim.mode});
 }
 
-static void take_claims(struct server *server, const char *namespace, const struct job_spec *spec,
-			struct holders *holders)
+static void collect_claims(struct server *server, const char *namespace, const struct job_spec *spec,
+			   struct holders *holders)
 {
 	char id[VOLUME_ID_MAX + 1];
 
@@ -176,7 +177,7 @@ static void take_claims(struct server *server, const char *namespace, const stru
 }
 
 /* What its own allocations will ask for. */
-static void take_requests(const struct job_entry *entry, struct holders *holders)
+static void collect_requests(const struct job_entry *entry, struct holders *holders)
 {
 	const struct alloc_entry *at;
 
@@ -210,17 +211,17 @@ struct job_decisions *job_decide(struct server *server, const Holdfast__V1__Job 
 	struct job_decisions *decisions = calloc(1, sizeof(*decisions));
 
 	job_view_of(job, ret);
-	take_claims(server, namespace, &ret->spec, &holders);
-	take_requests(entry, &holders);
+	collect_claims(server, namespace, &ret->spec, &holders);
+	collect_requests(entry, &holders);
 	if (!allocs || !nodes || !decisions || holders.failed) {
 		free(decisions);
 		return NULL;
 	}
 	job_reconcile(&(struct job_world){.job = &ret->spec,
 					  .allocs = allocs,
-					  .n_allocs = take_allocs(entry, &ret->spec, allocs),
+					  .n_allocs = collect_allocs(entry, &ret->spec, allocs),
 					  .nodes = nodes,
-					  .n_nodes = take_nodes(server, nodes, server->state.n_nodes),
+					  .n_nodes = collect_nodes(server, nodes, server->state.n_nodes),
 					  .holders = holders.list,
 					  .n_holders = holders.n,
 					  .now_ms = clock_realtime_ms()},

@@ -277,7 +277,7 @@ static void add_alarm(struct members_etcd *member, const char *name)
 }
 
 /* One of a member that has not named itself is shown at all: it stops them all. */
-static void take_alarm(struct members_view *view, const Etcdserverpb__AlarmMember *alarm)
+static void apply_alarm(struct members_view *view, const Etcdserverpb__AlarmMember *alarm)
 {
 	static const char *const names[] = {
 		[ETCDSERVERPB__ALARM_TYPE__NOSPACE] = "NOSPACE",
@@ -303,7 +303,7 @@ static void on_alarms(enum status status, const ProtobufCMessage *response, cons
 
 	(void)err; /* the member that was asked says for itself that it does not answer */
 	for (size_t i = 0; status == STATUS_OK && i < alarms->n_alarms; i++)
-		take_alarm(&look->view, alarms->alarms[i]);
+		apply_alarm(&look->view, alarms->alarms[i]);
 	close_one(look);
 }
 

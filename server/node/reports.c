@@ -93,8 +93,8 @@ struct reported_status {
 	struct message_list *tasks; /* owned */
 };
 
-static enum status take_published(const Holdfast__V1__AllocStatus *from, struct alloc *to,
-				  struct reported_status *reported, struct error *err)
+static enum status apply_published(const Holdfast__V1__AllocStatus *from, struct alloc *to,
+				   struct reported_status *reported, struct error *err)
 {
 	if (from->n_published > ALLOC_VOLUMES_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "more than %d volumes are published",
@@ -123,12 +123,12 @@ static enum status apply_alloc_status(const Holdfast__V1__AllocStatus *from, str
 	to->client_code = from->code;
 	str_copy_text(reported->description, sizeof(reported->description), from->description);
 	to->client_description = reported->description;
-	return take_published(from, to, reported, err);
+	return apply_published(from, to, reported, err);
 }
 
 /* Shown to people as they are, so they are bounded and of this allocation. */
-static enum status take_tasks(const Holdfast__V1__AllocStatus *from, struct alloc *to,
-			      struct reported_status *reported, struct error *err)
+static enum status apply_tasks(const Holdfast__V1__AllocStatus *from, struct alloc *to,
+			       struct reported_status *reported, struct error *err)
 {
 	if (from->n_tasks > message_list_n(to->tasks))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "allocation %s has %zu tasks, not %zu",
@@ -169,8 +169,8 @@ static bool reports_nothing_new(const struct alloc *known, const struct alloc *r
 	       message_list_eq(known->task_status, reported->task_status);
 }
 
-static enum status take_known(struct session *session, struct alloc_entry *entry, struct alloc *alloc,
-			      struct error *err)
+static enum status apply_known(struct session *session, struct alloc_entry *entry, struct alloc *alloc,
+			       struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	bool has_ended = alloc_is_client_terminal(alloc);
@@ -220,11 +220,11 @@ static enum status take_status(struct session *session, const Holdfast__V1__Allo
 	alloc = entry->alloc;
 	st = apply_alloc_status(status, &alloc, &reported, err);
 	if (st == STATUS_OK)
-		st = take_tasks(status, &alloc, &reported, err);
+		st = apply_tasks(status, &alloc, &reported, err);
 	for (uint32_t i = 0; st == STATUS_OK && i < alloc.n_published; i++)
 		st = held_twice_take(session, alloc.published[i].claim_id, err);
 	if (st == STATUS_OK)
-		st = take_known(session, entry, &alloc, err);
+		st = apply_known(session, entry, &alloc, err);
 	message_list_unref(reported.tasks);
 	return st;
 }
@@ -544,14 +544,14 @@ static enum status check_machine(const struct session *session, const struct nod
 }
 
 /* What is known of it does not become less. */
-static void take_machine(const Holdfast__V1__SessionHello *hello, struct node *node)
+static void apply_machine(const Holdfast__V1__SessionHello *hello, struct node *node)
 {
 	if (strlen(hello->machine) >= strlen(node->machine))
 		str_copy_text(node->machine, sizeof(node->machine), hello->machine);
 }
 
 /* Once, when it goes wrong: the node says hello often. An agent that says no time is an older one. */
-static void take_clock(const Holdfast__V1__SessionHello *hello, struct node *node)
+static void apply_clock(const Holdfast__V1__SessionHello *hello, struct node *node)
 {
 	bool was_off = node_clock_is_off(node->clock_skew_ms);
 	char text[NODE_CLOCK_TEXT_SIZE];
@@ -578,8 +578,8 @@ static void node_from_hello(const struct session *session, const Holdfast__V1__S
 	ret->disconnected_ms = 0;
 	ret->disconnect_reason[0] = '\0';
 	fingerprint_take_keys(session->server, &hello->ticket_keys, ret);
-	take_clock(hello, ret);
-	take_machine(hello, ret);
+	apply_clock(hello, ret);
+	apply_machine(hello, ret);
 	ret->last_seen_ms = ret->modify_time_ms = clock_realtime_ms();
 	if (ret->create_time_ms == 0)
 		ret->create_time_ms = ret->modify_time_ms;
@@ -637,8 +637,8 @@ static enum status store_node(struct session *session, const Holdfast__V1__Sessi
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
 }
 
-static enum status take_statuses(struct session *session, const Holdfast__V1__SessionHello *hello,
-				 struct error *err)
+static enum status handle_statuses(struct session *session, const Holdfast__V1__SessionHello *hello,
+				   struct error *err)
 {
 	for (size_t i = 0; i < hello->n_allocs; i++) {
 		enum status st = take_status(session, hello->allocs[i], err);
@@ -649,8 +649,8 @@ static enum status take_statuses(struct session *session, const Holdfast__V1__Se
 	return STATUS_OK;
 }
 
-static enum status take_mounted(struct session *session, const Holdfast__V1__SessionHello *hello,
-				struct error *err)
+static enum status handle_mounted(struct session *session, const Holdfast__V1__SessionHello *hello,
+				  struct error *err)
 {
 	for (size_t i = 0; i < hello->n_mounted; i++) {
 		enum status st = held_twice_take(session, hello->mounted[i]->claim_id, err);
@@ -675,8 +675,8 @@ static void adopt_session(struct session *session, struct node_entry *node)
 
 /* What follows from the node being in another boot than before. The new boot id is stored last: whatever
  * fails or is lost in a crash is then done again upon the next hello. */
-static enum status take_new_boot(struct session *session, const Holdfast__V1__SessionHello *hello,
-				 struct node_entry *node, struct error *err)
+static enum status handle_new_boot(struct session *session, const Holdfast__V1__SessionHello *hello,
+				   struct node_entry *node, struct error *err)
 {
 	enum status st = allocs_node_rebooted(session->server, node, err);
 
@@ -714,11 +714,11 @@ static enum status begin(struct session *session, const Holdfast__V1__SessionHel
 	greet(session, node);
 	st = fingerprint_take_drivers(node, hello->drivers, hello->n_drivers, err);
 	if (st == STATUS_OK)
-		st = take_mounted(session, hello, err);
+		st = handle_mounted(session, hello, err);
 	if (st == STATUS_OK)
-		st = take_statuses(session, hello, err);
+		st = handle_statuses(session, hello, err);
 	if (st == STATUS_OK && rebooted)
-		st = take_new_boot(session, hello, node, err);
+		st = handle_new_boot(session, hello, node, err);
 	if (st != STATUS_OK)
 		return st;
 	log_ctx(LOG_NOTICE,

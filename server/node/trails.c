@@ -157,7 +157,7 @@ static bool fall_behind(Trail *trail, bool must_grow, int64_t now_ms)
 	return true;
 }
 
-static void take_new(struct server *server, struct change *change, struct draft *draft)
+static void add_new_head(struct server *server, struct change *change, struct draft *draft)
 {
 	Trail *trail = &draft->trail;
 	Head *last = trail->n_heads > 0 ? draft->heads[trail->n_heads - 1] : NULL;
@@ -185,7 +185,7 @@ void trails_take(struct server *server, struct change *change, const char *node_
 		is_change = !is_same(stored->heads[stored->n_heads - 1], head);
 	begin_draft(&draft, stored, node_id, is_change ? head : NULL);
 	if (is_change)
-		take_new(server, change, &draft);
+		add_new_head(server, change, &draft);
 	else if (!fall_behind(&draft.trail, must_grow, draft.shown.time_ms))
 		return;
 	change_put_record(change, key, &draft.trail.base);

@@ -452,7 +452,7 @@ static struct plugin_job *find_job(struct session *session, uint64_t call_id)
 	return NULL;
 }
 
-static void take_answer(struct plugin_job *job, const Holdfast__V1__PluginReply *reply)
+static void handle_answer(struct plugin_job *job, const Holdfast__V1__PluginReply *reply)
 {
 	const char *plugin_id = job->queue->plugin_id;
 	const char *name = plugin_call_name(job->call);
@@ -482,7 +482,7 @@ void controllers_take_reply(struct session *session, const Holdfast__V1__PluginR
 		return;
 	}
 	if (!reply->not_here) {
-		take_answer(job, reply);
+		handle_answer(job, reply);
 		return;
 	}
 	leave_session(job);

@@ -49,7 +49,7 @@ static void note_provider(const struct instance_entry *entry, const struct insta
 		*newest = entry;
 }
 
-static void take_provider(const struct instance_entry *newest, struct plugin_summary *ret)
+static void copy_provider(const struct instance_entry *newest, struct plugin_summary *ret)
 {
 	if (!newest)
 		return;
@@ -119,7 +119,7 @@ static void summarize_offer(const struct plugin_offer *offer, struct plugin_summ
 		add_controller(entry, ret);
 		note_provider(entry, &newest);
 	}
-	take_provider(newest, ret);
+	copy_provider(newest, ret);
 }
 
 /* One offer per plugin, unless it is the native one. */
@@ -191,7 +191,7 @@ static void summarize_whole(struct plugin_entry *plugin, struct plugin_summary *
 		note_provider(entry, &newest);
 	}
 	add_runners(plugin, ret);
-	take_provider(newest, ret);
+	copy_provider(newest, ret);
 }
 
 void plugin_summarize_all(struct plugin_entry *plugin, struct plugin_summary *ret)

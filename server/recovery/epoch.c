@@ -169,8 +169,8 @@ static enum session_notice word_about(const struct alloc *adopted)
 }
 
 /* Work that the server has forgotten is its work again. */
-static enum status take_alloc(struct session *session, const Holdfast__V1__Allocation *from,
-			      struct error *err)
+static enum status handle_alloc(struct session *session, const Holdfast__V1__Allocation *from,
+				struct error *err)
 {
 	struct server *server = session->server;
 	cleanup(change_release) struct change change = CHANGE_INIT;
@@ -498,8 +498,8 @@ static enum status epoch_take_past(struct session *session, struct claim *report
 	return st;
 }
 
-static enum status take_claim(struct session *session, const Holdfast__V1__Claim *from,
-			      const ProtobufCBinaryData *ticket, struct error *err)
+static enum status handle_claim(struct session *session, const Holdfast__V1__Claim *from,
+				const ProtobufCBinaryData *ticket, struct error *err)
 {
 	struct server *server = session->server;
 	struct claim_entry *known;
@@ -707,10 +707,10 @@ enum status epoch_take_report(struct session *session, const Holdfast__V1__NodeR
 	enum status st = check_report(session, report, err);
 
 	for (size_t i = 0; i < report->n_allocations && st == STATUS_OK; i++)
-		st = take_alloc(session, report->allocations[i], err);
+		st = handle_alloc(session, report->allocations[i], err);
 	for (size_t i = 0; i < report->n_claims && st == STATUS_OK; i++)
-		st = take_claim(session, report->claims[i],
-				report->n_tickets > 0 ? &report->tickets[i] : &none, err);
+		st = handle_claim(session, report->claims[i],
+				  report->n_tickets > 0 ? &report->tickets[i] : &none, err);
 	return st == STATUS_OK && !report->more ? finish(session, err) : st;
 }
 

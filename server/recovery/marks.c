@@ -35,7 +35,7 @@ static enum status name_marks(const struct config *config, struct own *ret, stru
 	return STATUS_OK;
 }
 
-static bool take_epoch(const struct kv_item *item, void *userdata)
+static bool on_epoch(const struct kv_item *item, void *userdata)
 {
 	Holdfast__V1__Epoch *epoch;
 
@@ -75,7 +75,7 @@ enum status marks_check(struct server *server, struct error *err)
 	if (st != STATUS_OK)
 		return st;
 	own.marks.store_id = schema.store_id;
-	st = kv_range(server->kv, KEY_EPOCH, take_epoch, &own.marks.epoch, err);
+	st = kv_range(server->kv, KEY_EPOCH, on_epoch, &own.marks.epoch, err);
 	if (st == STATUS_OK)
 		st = kv_history(server->kv, &own.marks, &history, err);
 	return st == STATUS_OK && history.is_behind ? begin_epoch(server, &history, own.marks.epoch, err)

@@ -47,7 +47,7 @@ static enum status open_store(const char *path, struct open_store *store, struct
 
 /* --- what the copy says --- */
 
-static bool take_epoch(const struct kv_item *item, void *userdata)
+static bool on_epoch(const struct kv_item *item, void *userdata)
 {
 	Holdfast__V1__Epoch *epoch = holdfast__v1__epoch__unpack(NULL, item->len, item->value);
 
@@ -56,7 +56,7 @@ static bool take_epoch(const struct kv_item *item, void *userdata)
 	return false;
 }
 
-static bool take_count(const struct kv_item *item, void *userdata)
+static bool on_count(const struct kv_item *item, void *userdata)
 {
 	Holdfast__V1__NodeCount *count = holdfast__v1__node_count__unpack(NULL, item->len, item->value);
 
@@ -83,7 +83,7 @@ void known_nodes_add_store(struct known_nodes *known, const char *store_id)
 		known->n_stores++;
 }
 
-static bool take_stores(const struct kv_item *item, void *userdata)
+static bool on_stores(const struct kv_item *item, void *userdata)
 {
 	Holdfast__V1__Schema *schema = holdfast__v1__schema__unpack(NULL, item->len, item->value);
 
@@ -111,11 +111,11 @@ enum status new_epoch_look(const char *path, struct new_epoch *wanted, struct er
 	enum status st = open_store(path, &store, err);
 
 	if (st == STATUS_OK)
-		st = kv_range(store.kv, KEY_EPOCH, take_epoch, &epoch, err);
+		st = kv_range(store.kv, KEY_EPOCH, on_epoch, &epoch, err);
 	if (st == STATUS_OK)
-		st = kv_range(store.kv, KEY_SCHEMA, take_stores, &known, err);
+		st = kv_range(store.kv, KEY_SCHEMA, on_stores, &known, err);
 	if (st == STATUS_OK)
-		st = kv_range(store.kv, KEY_NODE_COUNT, take_count, &count, err);
+		st = kv_range(store.kv, KEY_NODE_COUNT, on_count, &count, err);
 	if (st == STATUS_OK)
 		st = kv_range(store.kv, PREFIX_NODE, count_one, &n_named, err);
 	if (st != STATUS_OK)
@@ -222,7 +222,7 @@ static bool raise_volume(const struct kv_item *item, void *userdata)
 	return marking->status == STATUS_OK;
 }
 
-static bool take_floor(const struct kv_item *item, void *userdata)
+static bool on_floor(const struct kv_item *item, void *userdata)
 {
 	Holdfast__V1__GenerationFloor *floor =
 		holdfast__v1__generation_floor__unpack(NULL, item->len, item->value);
@@ -236,7 +236,7 @@ static enum status raise_generations(struct marking *marking, struct error *err)
 {
 	Holdfast__V1__GenerationFloor floor = HOLDFAST__V1__GENERATION_FLOOR__INIT;
 	uint64_t old = 0;
-	enum status st = kv_rewrite_range(marking->rewrite, KEY_GENERATION_FLOOR, take_floor, &old, err);
+	enum status st = kv_rewrite_range(marking->rewrite, KEY_GENERATION_FLOOR, on_floor, &old, err);
 
 	floor.generation = raised(marking, old);
 	if (st == STATUS_OK)
@@ -318,7 +318,7 @@ static enum status count_missing(struct marking *marking, struct error *err)
 {
 	const struct known_nodes *known = &marking->wanted->known;
 	Holdfast__V1__NodeCount count = HOLDFAST__V1__NODE_COUNT__INIT;
-	enum status st = kv_rewrite_range(marking->rewrite, KEY_NODE_COUNT, take_count, &count, err);
+	enum status st = kv_rewrite_range(marking->rewrite, KEY_NODE_COUNT, on_count, &count, err);
 	uint64_t n_named = 0;
 	uint64_t own = 0;
 	uint64_t more;
@@ -347,7 +347,7 @@ static enum status mark(struct kv_rewrite *rewrite, void *userdata, struct error
 	const struct new_epoch *wanted = marking->wanted;
 	Holdfast__V1__Epoch epoch = HOLDFAST__V1__EPOCH__INIT;
 	uint64_t copied = 0;
-	enum status st = kv_rewrite_range(rewrite, KEY_EPOCH, take_epoch, &copied, err);
+	enum status st = kv_rewrite_range(rewrite, KEY_EPOCH, on_epoch, &copied, err);
 
 	if (st != STATUS_OK)
 		return st;
@@ -531,7 +531,7 @@ static enum status begin_decision(struct kv *kv, const char *cluster,
 		.proves_nothing = decision->proves_nothing,
 	};
 	uint64_t epoch = 0;
-	enum status st = kv_range(kv, KEY_EPOCH, take_epoch, &epoch, err);
+	enum status st = kv_range(kv, KEY_EPOCH, on_epoch, &epoch, err);
 
 	if (st != STATUS_OK || epoch > decision->known_epoch)
 		return st;
@@ -592,7 +592,7 @@ struct stored_decision {
 	Holdfast__V1__EpochDecision *decision; /* owned; NULL: it cannot be read */
 };
 
-static bool take_decision(const struct kv_item *item, void *userdata)
+static bool on_decision(const struct kv_item *item, void *userdata)
 {
 	struct stored_decision *stored = userdata;
 
@@ -610,7 +610,7 @@ static enum status forget_stored(struct kv_rewrite *rewrite, void *userdata, str
 static enum status begin_from_store(struct kv *kv, const char *cluster, struct error *err)
 {
 	struct stored_decision stored = {.is_there = false};
-	enum status st = kv_range(kv, KEY_DECISION, take_decision, &stored, err);
+	enum status st = kv_range(kv, KEY_DECISION, on_decision, &stored, err);
 
 	if (st != STATUS_OK || !stored.is_there)
 		return st;

@@ -248,8 +248,8 @@ static enum status write_part(struct restore *restore, const ProtobufCBinaryData
 	return STATUS_OK;
 }
 
-static enum status take_part(struct server *server, struct rpc_call *call,
-			     const Holdfast__V1__WriteRestoreRequest *request, struct error *err)
+static enum status handle_part(struct server *server, struct rpc_call *call,
+			       const Holdfast__V1__WriteRestoreRequest *request, struct error *err)
 {
 	Holdfast__V1__WriteRestoreResponse response = HOLDFAST__V1__WRITE_RESTORE_RESPONSE__INIT;
 	struct restore *restore = NULL;
@@ -268,7 +268,7 @@ static enum status take_part(struct server *server, struct rpc_call *call,
 	return STATUS_OK;
 }
 
-DEFINE_WRITE_METHOD(restore_handle_write, Holdfast__V1__WriteRestoreRequest, what_write, take_part)
+DEFINE_WRITE_METHOD(restore_handle_write, Holdfast__V1__WriteRestoreRequest, what_write, handle_part)
 
 /* --- and is applied --- */
 

@@ -45,7 +45,7 @@ static bool is_key_of(const struct noted *noted, const struct ticket_issuer *iss
 	return noted->is_key && memcmp(noted->key, key, sizeof(key)) == 0;
 }
 
-static bool take_note(const struct kv_item *item, void *userdata)
+static bool on_note(const struct kv_item *item, void *userdata)
 {
 	Holdfast__V1__TicketKey *record = holdfast__v1__ticket_key__unpack(NULL, item->len, item->value);
 
@@ -54,7 +54,7 @@ static bool take_note(const struct kv_item *item, void *userdata)
 	return false;
 }
 
-static bool take_epoch(const struct kv_item *item, void *userdata)
+static bool on_epoch(const struct kv_item *item, void *userdata)
 {
 	Holdfast__V1__Epoch *epoch = holdfast__v1__epoch__unpack(NULL, item->len, item->value);
 
@@ -88,10 +88,10 @@ enum status restore_proof_note_key(struct kv *kv, const struct ticket_issuer *is
 	struct writing writing = {.issuer = issuer};
 	struct noted noted = {.is_key = false};
 	uint64_t epoch = 0;
-	enum status st = kv_range(kv, KEY_TICKET_KEY, take_note, &noted, err);
+	enum status st = kv_range(kv, KEY_TICKET_KEY, on_note, &noted, err);
 
 	if (st == STATUS_OK)
-		st = kv_range(kv, KEY_EPOCH, take_epoch, &epoch, err);
+		st = kv_range(kv, KEY_EPOCH, on_epoch, &epoch, err);
 	if (st != STATUS_OK || is_key_of(&noted, issuer))
 		return st;
 	/* nodes may still have tickets of the other key or form to show in this epoch */

@@ -241,7 +241,7 @@ static enum status (*const steps[SCHEMA_VERSION])(struct kv_rewrite *rewrite, st
 
 /* --- the record --- */
 
-static bool take_schema(const struct kv_item *item, void *userdata)
+static bool on_schema(const struct kv_item *item, void *userdata)
 {
 	struct schema *schema = userdata;
 	cleanup(free_messagep) ProtobufCMessage *message =
@@ -261,7 +261,7 @@ static bool take_schema(const struct kv_item *item, void *userdata)
 enum status schema_read(struct kv *kv, struct schema *ret, struct error *err)
 {
 	struct schema schema = {.version = 0};
-	enum status st = kv_range(kv, KEY_SCHEMA, take_schema, &schema, err);
+	enum status st = kv_range(kv, KEY_SCHEMA, on_schema, &schema, err);
 
 	if (st != STATUS_OK)
 		return st;

@@ -171,7 +171,7 @@ static enum status load_key(const char *key_path, EVP_PKEY **ret, struct error *
 
 static const char mac_context[] = "holdfast: codes of the ticket key";
 
-static void take_key(struct ticket_issuer *issuer, const EVP_PKEY *key)
+static void derive_keys(struct ticket_issuer *issuer, const EVP_PKEY *key)
 {
 	uint8_t seed[crypto_sign_ed25519_SEEDBYTES];
 	size_t len = sizeof(seed);
@@ -216,7 +216,7 @@ enum status ticket_issuer_new(const char *key_path, const char *cluster, struct 
 	issuer->sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
 	if (!issuer->sha256)
 		return error_set(err, STATUS_INTERNAL, 0, "OpenSSL has no SHA-256");
-	take_key(issuer, key);
+	derive_keys(issuer, key);
 	*ret = TAKE_PTR(issuer);
 	return STATUS_OK;
 }

@@ -129,7 +129,7 @@ static source_fn *source_of(const Holdfast__V1__ListVolumesRequest *request)
 }
 
 /* False when memory is short. */
-static bool take(struct page *page, struct volume_entry *entry)
+static bool add_row(struct page *page, struct volume_entry *entry)
 {
 	enum volume_type type = (enum volume_type)page->request->type;
 	Holdfast__V1__Volume *view;
@@ -193,7 +193,7 @@ static enum status fill(struct page *page, const struct key *begin, struct error
 			return STATUS_OK;
 		if (verdict == TAKE && is_full(page))
 			return set_token(page, entry) ? STATUS_OK : error_no_memory(err, "a list of volumes");
-		if (verdict == TAKE && !take(page, entry))
+		if (verdict == TAKE && !add_row(page, entry))
 			return error_no_memory(err, "a list of volumes");
 		next_key(page, entry, verdict, &key);
 		entry = from(page, key.namespace, key.id);

@@ -130,7 +130,7 @@ static void on_made(struct server *server, void *userdata)
 	rpc_call_reply(work->call, &response.base);
 }
 
-static bool take_made(Holdfast__V1__Snapshot *snapshot, const Holdfast__V1__ExternalSnapshot *made)
+static bool apply_made(Holdfast__V1__Snapshot *snapshot, const Holdfast__V1__ExternalSnapshot *made)
 {
 	snapshot->size_bytes = made->size_bytes;
 	snapshot->ready = made->ready;
@@ -181,7 +181,7 @@ static void on_provider_made(struct server *server, const Holdfast__V1__PluginRe
 			work->snapshot->plugin_id, EXTERNAL_ID_MAX);
 		err = &bad;
 	}
-	if (!err && !take_made(work->snapshot, made)) {
+	if (!err && !apply_made(work->snapshot, made)) {
 		(void)error_no_memory(&bad, "a snapshot");
 		bad.status = STATUS_UNKNOWN; /* it is made */
 		err = &bad;

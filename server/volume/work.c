@@ -49,8 +49,8 @@ struct volume_work {
 };
 
 /* A reply's step: what the answer says goes into @parts; true: store and continue. */
-typedef bool take_reply_fn(struct volume_work *work, struct volume_parts *parts,
-			   const Holdfast__V1__PluginReply *reply);
+typedef bool apply_reply_fn(struct volume_work *work, struct volume_parts *parts,
+			    const Holdfast__V1__PluginReply *reply);
 
 #define RETRY_MIN_US (1 * USEC_PER_SEC)
 #define RETRY_MAX_US (300 * USEC_PER_SEC)
@@ -277,7 +277,7 @@ static bool volume_work_load(struct volume_work *work, struct volume_parts *ret)
 /* Common to all answers of plugins. */
 /* Common to all answers of controllers: failed, or taken by @take, stored as @what, and the next step. */
 static void volume_work_take_reply(struct volume_work *work, const Holdfast__V1__PluginReply *reply,
-				   const struct error *err, const char *what, take_reply_fn *take)
+				   const struct error *err, const char *what, apply_reply_fn *take)
 {
 	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;
 	char why[EXTERNAL_ID_MAX + 64];
@@ -436,8 +436,8 @@ char *volume_provider_name(const struct server *server, const struct volume *vol
 	return ret;
 }
 
-static bool take_created(struct volume_work *work, struct volume_parts *parts,
-			 const Holdfast__V1__PluginReply *reply)
+static bool apply_created(struct volume_work *work, struct volume_parts *parts,
+			  const Holdfast__V1__PluginReply *reply)
 {
 	const Holdfast__V1__ControllerCreateResponse *made = reply->create;
 
@@ -468,11 +468,11 @@ static void on_created(struct server *server, const Holdfast__V1__PluginReply *r
 			EXTERNAL_ID_MAX);
 		err = &bad;
 	}
-	volume_work_take_reply(userdata, reply, err, "Volumes.Create", take_created);
+	volume_work_take_reply(userdata, reply, err, "Volumes.Create", apply_created);
 }
 
-static bool take_expanded(struct volume_work *work, struct volume_parts *parts,
-			  const Holdfast__V1__PluginReply *reply)
+static bool apply_expanded(struct volume_work *work, struct volume_parts *parts,
+			   const Holdfast__V1__PluginReply *reply)
 {
 	return volume_phase_expanded(parts->detail, volume_work_entry(work), reply->expand);
 }
@@ -487,7 +487,7 @@ static void on_expanded(struct server *server, const Holdfast__V1__PluginReply *
 		(void)error_set(&bad, STATUS_INTERNAL, 0, "the plugin gave no answer to expand");
 		err = &bad;
 	}
-	volume_work_take_reply(userdata, reply, err, "Volumes.Expand", take_expanded);
+	volume_work_take_reply(userdata, reply, err, "Volumes.Expand", apply_expanded);
 }
 
 static void on_deleted(struct server *server, const Holdfast__V1__PluginReply *reply, const struct error *err,
