@@ -227,7 +227,7 @@ static enum status check_servers(const struct conf *conf, struct reading *readin
 }
 
 /* What the table of fields cannot say. */
-static enum status check(const struct conf *conf, struct reading *reading, struct error *err)
+static enum status config_check(const struct conf *conf, struct reading *reading, struct error *err)
 {
 	struct config *config = &reading->config;
 	char uri_prefix[CONFIG_HOST_SIZE];
@@ -281,7 +281,7 @@ enum status config_load(const char *path, struct config *ret, struct error *err)
 	reading.root = conf_root(conf);
 	status = conf_bind(conf, conf_root(conf), top_fields, ARRAY_SIZE(top_fields), &reading, err);
 	if (status == STATUS_OK)
-		status = check(conf, &reading, err);
+		status = config_check(conf, &reading, err);
 	if (status != STATUS_OK)
 		return status;
 	reading.config.tls.key_is_default = credential_choose(

@@ -115,7 +115,7 @@ static enum status watch_drain(struct watch *watch, struct error *err)
 }
 
 /* What is there is shown in any case; only a drain that left nothing open is a success. */
-static enum status finish(struct watch *watch, struct error *err)
+static enum status drain_watch_finish(struct watch *watch, struct error *err)
 {
 	const Holdfast__V1__AgentDrain *drain = watch->last->drain;
 	enum status status = STATUS_OK;
@@ -167,7 +167,7 @@ static enum status cmd_agent_drain(struct invocation *inv, struct error *err)
 	watch.deadline_us = clock_monotonic_us() + timeout_us;
 	status = watch_drain(&watch, err);
 	if (status == STATUS_OK)
-		status = finish(&watch, err);
+		status = drain_watch_finish(&watch, err);
 	message_freep(&watch.last);
 	return status;
 }

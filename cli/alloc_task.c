@@ -71,7 +71,7 @@ struct session {
 	struct error err;
 };
 
-static void finish(struct session *s, enum status status, const struct error *err)
+static void exec_session_finish(struct session *s, enum status status, const struct error *err)
 {
 	s->is_done = true;
 	if (s->status != STATUS_OK || status == STATUS_OK)
@@ -91,7 +91,7 @@ static void send_frame(struct session *s, Holdfast__Driver__V1__ExecTaskStreamin
 	request.input = input;
 	status = rpc_stream_send(s->stream, &request.base, &err);
 	if (status != STATUS_OK)
-		finish(s, status, &err);
+		exec_session_finish(s, status, &err);
 	else if (s->input && rpc_stream_is_full(s->stream))
 		(void)sd_event_source_set_enabled(s->input, SD_EVENT_OFF);
 }
@@ -155,7 +155,7 @@ static int on_input(sd_event_source *source, int fd, uint32_t revents, void *use
 	if (n > 0)
 		send_input(s, bytes, (size_t)n, false);
 	if (s->is_detached)
-		finish(s, STATUS_OK, NULL);
+		exec_session_finish(s, STATUS_OK, NULL);
 	return 0;
 }
 
@@ -191,7 +191,7 @@ static void handle_result(struct session *s, const Holdfast__Driver__V1__ExitRes
 	s->exit_code = result->signal ? EXIT_SIGNAL + (int)result->signal : result->exit_code;
 	if (result->error[0]) {
 		(void)error_set(&err, STATUS_ABORTED, 0, "the command did not run: %.512s", result->error);
-		finish(s, STATUS_ABORTED, &err);
+		exec_session_finish(s, STATUS_ABORTED, &err);
 	}
 }
 
@@ -208,7 +208,7 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	if (status == STATUS_OK && reported->stderr)
 		status = put(STDERR_FILENO, &reported->stderr->value, &err);
 	if (status != STATUS_OK)
-		finish(s, status, &err);
+		exec_session_finish(s, status, &err);
 	if (reported->exited)
 		handle_result(s, reported->result);
 }
@@ -238,9 +238,9 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 	if (status == STATUS_OK && !s->has_result) {
 		(void)error_set(&ended, STATUS_UNAVAILABLE, 0,
 				"the server ended the stream before the command had ended");
-		finish(s, STATUS_UNAVAILABLE, &ended);
+		exec_session_finish(s, STATUS_UNAVAILABLE, &ended);
 	}
-	finish(s, status, err);
+	exec_session_finish(s, status, err);
 }
 
 /* ---- the terminal ---- */

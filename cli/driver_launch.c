@@ -224,7 +224,7 @@ _Noreturn static void become(const struct launch *l, char **argv)
 	_exit(127);
 }
 
-static enum status start(struct launch *l, struct error *err)
+static enum status launch_start(struct launch *l, struct error *err)
 {
 	int n = l->inv->n_behind;
 	cleanup_free char **argv = calloc((size_t)n + 1, sizeof(*argv));
@@ -255,7 +255,7 @@ static bool has_ended(struct launch *l)
 	return l->pid == 0;
 }
 
-static void end(struct launch *l)
+static void launch_end(struct launch *l)
 {
 	if (!has_ended(l))
 		(void)kill(l->pid, SIGTERM);
@@ -763,7 +763,7 @@ static enum status cmd_driver_launch(struct invocation *inv, struct error *err)
 	if (status == STATUS_OK)
 		status = write_settings(&l, err);
 	if (status == STATUS_OK)
-		status = start(&l, err);
+		status = launch_start(&l, err);
 	if (status == STATUS_OK)
 		status = wait_socket(&l, err);
 	if (status == STATUS_OK)
@@ -775,7 +775,7 @@ static enum status cmd_driver_launch(struct invocation *inv, struct error *err)
 			      l.driver, l.socket, l.key_text);
 		status = handle_calls(&l, err);
 	}
-	end(&l);
+	launch_end(&l);
 	return status;
 }
 

@@ -104,7 +104,7 @@ static size_t count_held(const Holdfast__V1__GetNodeResponse *answer)
 	return n;
 }
 
-static enum status look(struct drain_watch *watch, struct error *err)
+static enum status drain_watch_look(struct drain_watch *watch, struct error *err)
 {
 	Holdfast__V1__GetNodeRequest request = HOLDFAST__V1__GET_NODE_REQUEST__INIT;
 	cleanup_message Holdfast__V1__GetNodeResponse *answer = NULL;
@@ -151,7 +151,7 @@ static enum status watch_drain(struct drain_watch *watch, struct error *err)
 	enum status status = STATUS_OK;
 
 	for (;;) {
-		status = look(watch, err);
+		status = drain_watch_look(watch, err);
 		if (status != STATUS_OK || is_done(watch->last->node))
 			break;
 		if (clock_monotonic_us() >= watch->deadline_us) {
@@ -242,7 +242,7 @@ static enum status confirm(struct call *call, const char *node, struct error *er
 
 	if (call_has(call, OPT_CANCEL) || call_has(call, OPT_YES))
 		return STATUS_OK;
-	status = look(&watch, err);
+	status = drain_watch_look(&watch, err);
 	is_draining = status == STATUS_OK && !is_done(watch.last->node);
 	message_freep(&watch.last);
 	if (status != STATUS_OK || is_draining)

@@ -76,7 +76,7 @@ static void put_request(struct keyline *record, const union mh_request *req)
 	}
 }
 
-static void begin(struct keyline *record, const char *op, const char *phase, uint64_t seq)
+static void record_begin(struct keyline *record, const char *op, const char *phase, uint64_t seq)
 {
 	keyline_words(record, "op", op, "phase", phase);
 	keyline_number(record, "seq", seq);
@@ -152,7 +152,7 @@ static void put_event(struct helper *h, const char *op, uint64_t seq, enum reaso
 	bool is_good = reason == REASON_CLOSED;
 	uint64_t rec;
 
-	begin(&record, op, "event", seq);
+	record_begin(&record, op, "event", seq);
 	if (count > 0)
 		keyline_number(&record, "count", count);
 	put_peer(&record, h);
@@ -165,7 +165,7 @@ void record_assertion(struct helper *h, const char *file, unsigned int line)
 	struct keyline record = KEYLINE_INIT;
 	uint64_t rec;
 
-	begin(&record, "stop", "event", 0);
+	record_begin(&record, "stop", "event", 0);
 	keyline_word(&record, "file", file);
 	keyline_number(&record, "line", line);
 	put_peer(&record, h);
@@ -183,7 +183,7 @@ enum mh_start record_start(struct helper *h, uint32_t staged, uint32_t published
 	h->trail.head = &h->state->header.trail;
 	h->trail.batch = h->agent->sync_batch != 0;
 	(void)uname(&system);
-	begin(&record, "start", "event", 0);
+	record_begin(&record, "start", "event", 0);
 	keyline_word(&record, "version", HOLDFAST_VERSION);
 	keyline_number(&record, "instance", h->instance);
 	keyline_number(&record, "container", h->agent->container);
@@ -237,7 +237,7 @@ int record_request(struct helper *h, const union mh_request *req, const struct a
 	const char *phase = outcome ? "result" : "intent";
 
 	assert(admission || outcome);
-	begin(&record, op_word(req->header.op), admission ? phase : "refused", req->header.seq);
+	record_begin(&record, op_word(req->header.op), admission ? phase : "refused", req->header.seq);
 	put_request(&record, req);
 	if (admission && admission->profile && admission->profile->kind < FS_N)
 		keyline_word(&record, "fstype", fs_names[admission->profile->kind]);

@@ -18,8 +18,8 @@ enum {
 };
 
 /* From the kernel: what a library says is not believed. */
-static void check(const struct agent_policy *agent, const struct process_capabilities *caps, uint64_t wanted,
-		  bool is_complete)
+static void sandbox_check(const struct agent_policy *agent, const struct process_capabilities *caps,
+			  uint64_t wanted, bool is_complete)
 {
 	const struct {
 		bool is_so;
@@ -74,5 +74,5 @@ void sandbox_drop(enum launch_mode launch_mode, const struct agent_policy *agent
 	/* since 6.3; the filter forbids mprotect and mmap anyway */
 	(void)prctl(PR_SET_MDWE_, PR_MDWE_REFUSE_EXEC_GAIN_, 0, 0, 0);
 	start_sys(process_capabilities(&caps), START_LOCKDOWN, "capget");
-	check(agent, &caps, wanted, is_complete);
+	sandbox_check(agent, &caps, wanted, is_complete);
 }

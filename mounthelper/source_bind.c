@@ -39,7 +39,7 @@ struct outcome host_volume_look(struct helper *h, const struct profile *profile,
 	return r > 0 ? outcome_stop(MH_CONFLICT, STEP_SOURCE, REASON_SUBMOUNT) : OUTCOME_OK;
 }
 
-static struct outcome find(struct staging *s)
+static struct outcome bind_find(struct staging *s)
 {
 	return host_volume_look(s->h, s->profile, s->req->read_only, &s->origin);
 }
@@ -65,4 +65,4 @@ static bool is_same(const struct staging *s, const struct mount_facts *facts)
 	return place_is_same(&s->target, &s->origin);
 }
 
-const struct source_class source_bind = {.find = find, .make = make, .is_same = is_same};
+const struct source_class source_bind = {.find = bind_find, .make = make, .is_same = is_same};

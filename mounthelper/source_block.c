@@ -35,7 +35,7 @@ static int read_link(const struct helper *h, const char *by_id, char ret[static 
 }
 
 /* Pin the node and compare its number with what the request expects. */
-static struct outcome find(struct staging *s)
+static struct outcome block_find(struct staging *s)
 {
 	const struct mh_source *source = &s->req->source;
 	cleanup_close int fd = -EBADF;
@@ -85,4 +85,4 @@ static int create(const struct staging *s, int fs_fd)
 	return r < 0 ? r : sys_fsconfig(fs_fd, SYS_FSCONFIG_CMD_CREATE, NULL, NULL, 0);
 }
 
-const struct source_class source_block = {.find = find, .make = filesystem_make, .create = create};
+const struct source_class source_block = {.find = block_find, .make = filesystem_make, .create = create};

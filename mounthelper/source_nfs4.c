@@ -16,7 +16,7 @@ static const char *address(const struct staging *s, char ret[static INET6_ADDRST
 	return inet_ntop(is_v6(s) ? AF_INET6 : AF_INET, s->req->source.u.nfs4.addr, ret, INET6_ADDRSTRLEN);
 }
 
-static struct outcome find(struct staging *s)
+static struct outcome nfs4_find(struct staging *s)
 {
 	char text[INET6_ADDRSTRLEN];
 
@@ -57,4 +57,4 @@ static bool is_same(const struct staging *s, const struct mount_facts *facts)
 }
 
 const struct source_class source_nfs4 = {
-	.find = find, .make = filesystem_make, .is_same = is_same, .set_options = set_options};
+	.find = nfs4_find, .make = filesystem_make, .is_same = is_same, .set_options = set_options};

@@ -88,7 +88,7 @@ static struct state_slot *occupy(struct state_slot *slot, const char *volume)
 
 /* The slot of @volume; else, with @now_ms, the first one on its way that is free then, taken for it; or NULL.
  */
-static struct state_slot *find(struct state_table *table, const char *volume, const int64_t *now_ms)
+static struct state_slot *state_slot_of(struct state_table *table, const char *volume, const int64_t *now_ms)
 {
 	uint64_t first = str_hash(0, volume);
 	struct state_slot *unused = NULL;
@@ -109,7 +109,7 @@ static struct state_slot *find(struct state_table *table, const char *volume, co
 int state_admit(struct state_table *table, const char *volume, uint64_t generation, uint64_t not_after_ms,
 		int64_t now_ms)
 {
-	struct state_slot *slot = find(table, volume, &now_ms);
+	struct state_slot *slot = state_slot_of(table, volume, &now_ms);
 
 	assert(volume[0] != '\0');
 	if (!slot)
@@ -145,7 +145,7 @@ static void set_stage(struct state_table *table, struct state_slot *slot, enum s
 int state_begin_stage(struct state_table *table, const char *volume, uint64_t tmpfs_bytes,
 		      const struct agent_policy *limits, int64_t now_ms)
 {
-	struct state_slot *slot = find(table, volume, &now_ms);
+	struct state_slot *slot = state_slot_of(table, volume, &now_ms);
 	uint64_t others;
 
 	assert(volume[0] != '\0');
@@ -164,7 +164,7 @@ int state_begin_stage(struct state_table *table, const char *volume, uint64_t tm
 void state_set_staged(struct state_table *table, const char *volume, const char *profile,
 		      const uint8_t digest[static TICKET_DIGEST_SIZE])
 {
-	struct state_slot *slot = find(table, volume, NULL);
+	struct state_slot *slot = state_slot_of(table, volume, NULL);
 
 	if (!slot)
 		return;
@@ -178,7 +178,7 @@ void state_set_staged(struct state_table *table, const char *volume, const char 
 
 void state_clear_staged(struct state_table *table, const char *volume)
 {
-	struct state_slot *slot = find(table, volume, NULL);
+	struct state_slot *slot = state_slot_of(table, volume, NULL);
 
 	if (slot)
 		set_stage(table, slot, STATE_UNSTAGED, 0);
@@ -186,7 +186,7 @@ void state_clear_staged(struct state_table *table, const char *volume)
 
 void state_count_publishes(struct state_table *table, const char *volume, int32_t n)
 {
-	struct state_slot *slot = find(table, volume, NULL);
+	struct state_slot *slot = state_slot_of(table, volume, NULL);
 
 	if (slot)
 		slot->published += (uint32_t)n;
@@ -194,5 +194,5 @@ void state_count_publishes(struct state_table *table, const char *volume, int32_
 
 const struct state_slot *state_find(const struct state_table *table, const char *volume)
 {
-	return find((struct state_table *)(uintptr_t)table, volume, NULL); /* nothing is written */
+	return state_slot_of((struct state_table *)(uintptr_t)table, volume, NULL); /* nothing is written */
 }

@@ -4,10 +4,10 @@
 #include "server.h"
 
 #include "access/access.h"
+#include "access/answer.h"
 #include "access/audit.h"
 #include "access/audit_read.h"
 #include "access/caller.h"
-#include "access/reply.h"
 #include "alloc/options.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -230,7 +230,7 @@ static void on_collected(struct server *server, void *userdata)
 	rpc_call_reply(answer->call, &response.base);
 }
 
-static enum status finish(struct gc_run *run, struct error *err)
+static enum status gc_run_finish(struct gc_run *run, struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct gc_answer *answer = calloc(1, sizeof(*answer));
@@ -256,7 +256,7 @@ static void fail_first(struct gc *gc, const struct error *err)
 	struct gc_run *run = STAILQ_FIRST(&gc->runs);
 
 	if (run->call)
-		reply_refused(gc->server, run->call, WHAT_GC, err);
+		answer_refused(gc->server, run->call, WHAT_GC, err);
 	else
 		log_ctx(LOG_WARNING, &(struct log_ctx){.err = err, .op = "gc"},
 			"the collection ended early, ignoring");
@@ -298,7 +298,7 @@ static int on_slice(sd_event_source *source, uint64_t usec, void *userdata)
 	gc->slice = sd_event_source_disable_unref(gc->slice);
 	st = run_slice(run, &done, &err);
 	if (st == STATUS_OK && done)
-		st = finish(run, &err);
+		st = gc_run_finish(run, &err);
 	if (st != STATUS_OK)
 		fail_first(gc, &err);
 	else if (done)
@@ -309,8 +309,8 @@ static int on_slice(sd_event_source *source, uint64_t usec, void *userdata)
 }
 
 /* @call NULL: periodic. */
-static enum status start(struct gc *gc, struct rpc_call *call, uint64_t older_than_ms, bool dry_run,
-			 struct error *err)
+static enum status gc_start(struct gc *gc, struct rpc_call *call, uint64_t older_than_ms, bool dry_run,
+			    struct error *err)
 {
 	int64_t now_ms = clock_realtime_ms();
 	struct gc_run *run;
@@ -348,7 +348,8 @@ static int on_interval(sd_event_source *source, uint64_t usec, void *userdata)
 	struct error err;
 
 	(void)usec;
-	if (gc->n_runs == 0 && start(gc, NULL, config->gc_after_us / USEC_PER_MSEC, false, &err) != STATUS_OK)
+	if (gc->n_runs == 0 &&
+	    gc_start(gc, NULL, config->gc_after_us / USEC_PER_MSEC, false, &err) != STATUS_OK)
 		log_ctx(LOG_WARNING, &(struct log_ctx){.err = &err, .op = "gc"},
 			"no collection this time, ignoring");
 	(void)sd_event_source_set_time_relative(source, config->gc_interval_us);
@@ -404,7 +405,7 @@ static enum status handle_gc(struct server *server, struct rpc_call *call,
 	uint64_t after_ms = request->older_than_ms > 0 ? request->older_than_ms
 						       : server->config.gc_after_us / USEC_PER_MSEC;
 
-	return start(server->gc, call, after_ms, request->dry_run, err);
+	return gc_start(server->gc, call, after_ms, request->dry_run, err);
 }
 
 DEFINE_WRITE_METHOD(gc_handle, Holdfast__V1__GcRequest, WHAT_GC, handle_gc)

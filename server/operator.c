@@ -5,9 +5,9 @@
 #include "server.h"
 
 #include "access/access.h"
+#include "access/answer.h"
 #include "access/audit.h"
 #include "access/audit_read.h"
-#include "access/reply.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -136,7 +136,7 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 		warnings[response.n_warnings++] = mark;
 	if (certificate_warning(server->certificate, server->config.cert, certificate))
 		warnings[response.n_warnings++] = certificate;
-	reply_durable(server, call, message_copy(&response.base));
+	answer_durable(server, call, message_copy(&response.base));
 	return STATUS_OK;
 }
 
@@ -150,7 +150,7 @@ static enum status handle_list_audit(struct server *server, struct rpc_call *cal
 	enum status st = audit_list(server, (const Holdfast__V1__ListAuditRequest *)request, &response, err);
 
 	if (st == STATUS_OK)
-		reply_durable(server, call, &response->base);
+		answer_durable(server, call, &response->base);
 	return st;
 }
 
@@ -272,11 +272,11 @@ static void on_look(const struct members_view *view, const struct error *err, vo
 	answer = answer_new(server);
 	if (answer)
 		fill(answer, view, &own);
-	reply_durable(server, asked->call, answer ? message_copy(&answer->response.base) : NULL);
+	answer_durable(server, asked->call, answer ? message_copy(&answer->response.base) : NULL);
 }
 
 /* The only server is its own. */
-static void reply_alone(struct server *server, struct rpc_call *call)
+static void answer_alone(struct server *server, struct rpc_call *call)
 {
 	cleanup_free struct answer *answer = answer_new(server);
 	char address[LEAD_ADDRESS_SIZE];
@@ -288,7 +288,7 @@ static void reply_alone(struct server *server, struct rpc_call *call)
 			 server->config.host, (unsigned int)server->port);
 	if (answer)
 		add_leader(answer, machine.nodename, address, server->started_ms);
-	reply_durable(server, call, answer ? message_copy(&answer->response.base) : NULL);
+	answer_durable(server, call, answer ? message_copy(&answer->response.base) : NULL);
 }
 
 static enum status handle_list_members(struct server *server, struct rpc_call *call,
@@ -299,7 +299,7 @@ static enum status handle_list_members(struct server *server, struct rpc_call *c
 
 	(void)request;
 	if (!server->lead) {
-		reply_alone(server, call);
+		answer_alone(server, call);
 		return STATUS_OK;
 	}
 	asked = malloc(sizeof(*asked));

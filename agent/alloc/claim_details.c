@@ -3,7 +3,7 @@
 
 #include "model/volume_detail.h"
 
-static enum status check(const Holdfast__V1__ClaimVolumeResponse *response, struct error *err)
+static enum status claim_details_check(const Holdfast__V1__ClaimVolumeResponse *response, struct error *err)
 {
 	const Holdfast__V1__Volume *volume = response->volume;
 	enum status status;
@@ -24,7 +24,7 @@ enum status claim_details_new(const Holdfast__V1__ClaimVolumeResponse *response,
 {
 	Holdfast__V1__ClaimVolumeResponse kept = HOLDFAST__V1__CLAIM_VOLUME_RESPONSE__INIT;
 	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
-	enum status status = check(response, err);
+	enum status status = claim_details_check(response, err);
 
 	if (status != STATUS_OK)
 		return status;

@@ -351,7 +351,7 @@ static size_t count_busy(const struct agent_drain *drain)
 	return n;
 }
 
-static void end(struct agent_drain *drain, enum drain_state state)
+static void drain_end(struct agent_drain *drain, enum drain_state state)
 {
 	struct log_ctx ctx = {.op = "drain"};
 	Holdfast__V1__AgentDrain *result = drain_make(drain, state);
@@ -404,7 +404,7 @@ static void look_now(struct agent_drain *drain)
 	facts.n_busy = count_busy(drain);
 	state = drain_classify(&facts);
 	if (state != DRAIN_DRAINING)
-		end(drain, state);
+		drain_end(drain, state);
 	else if (facts.n_busy == 0 && !drain->server_timer)
 		/* without the timer it takes until the end */
 		(void)wakeup_arm(drain->env.event, &drain->server_timer, DRAIN_SERVER_WAIT_MS * USEC_PER_MSEC,
@@ -474,7 +474,7 @@ static enum status note_volumes(struct agent_drain *drain, struct error *err)
 	return STATUS_OK;
 }
 
-static enum status begin(struct agent_drain *drain, uint64_t timeout_ms, struct error *err)
+static enum status drain_begin(struct agent_drain *drain, uint64_t timeout_ms, struct error *err)
 {
 	enum status status = note_volumes(drain, err);
 
@@ -525,7 +525,7 @@ static void cancel(struct agent_drain *drain)
 	drain->is_refusing = false;
 	allocs_set_draining(drain->env.allocs, false);
 	if (drain->is_in_progress)
-		end(drain, DRAIN_CANCELLED);
+		drain_end(drain, DRAIN_CANCELLED);
 }
 
 static bool is_followed(const struct agent_drain *drain, int64_t follows_ms)
@@ -546,7 +546,8 @@ static enum status obey(struct agent_drain *drain, const Holdfast__V1__DrainAgen
 				 DRAIN_TIMEOUT_MAX_MS / 1000, request->timeout_ms);
 	if (drain->is_in_progress)
 		return prolong(drain, request->timeout_ms, err);
-	return is_followed(drain, request->follows_ms) ? STATUS_OK : begin(drain, request->timeout_ms, err);
+	return is_followed(drain, request->follows_ms) ? STATUS_OK
+						       : drain_begin(drain, request->timeout_ms, err);
 }
 
 enum status drain_request(struct agent_drain *drain, const Holdfast__V1__DrainAgentRequest *request,

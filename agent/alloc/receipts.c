@@ -51,7 +51,7 @@ void receipts_free(struct receipts *receipts)
 	free(receipts);
 }
 
-static struct node *find(const struct receipts *receipts, const char *claim_id, bool is_released)
+static struct node *receipt_find(const struct receipts *receipts, const char *claim_id, bool is_released)
 {
 	struct receipt_tree root = receipts->tree; /* a lookup changes nothing, the macro does not know */
 	struct node key = {.receipt.is_released = is_released};
@@ -63,7 +63,7 @@ static struct node *find(const struct receipts *receipts, const char *claim_id, 
 
 enum status receipts_add(struct receipts *receipts, const struct receipt *receipt, struct error *err)
 {
-	struct node *node = find(receipts, receipt->claim_id, receipt->is_released);
+	struct node *node = receipt_find(receipts, receipt->claim_id, receipt->is_released);
 
 	if (!node) {
 		if (receipts->n >= RECEIPTS_MAX)
@@ -83,7 +83,7 @@ enum status receipts_add(struct receipts *receipts, const struct receipt *receip
 
 bool receipts_remove(struct receipts *receipts, const char *claim_id, bool is_released)
 {
-	struct node *node = find(receipts, claim_id, is_released);
+	struct node *node = receipt_find(receipts, claim_id, is_released);
 
 	if (!node)
 		return false;
@@ -95,7 +95,7 @@ bool receipts_remove(struct receipts *receipts, const char *claim_id, bool is_re
 
 const struct receipt *receipts_find(const struct receipts *receipts, const char *claim_id, bool is_released)
 {
-	const struct node *node = find(receipts, claim_id, is_released);
+	const struct node *node = receipt_find(receipts, claim_id, is_released);
 
 	return node ? &node->receipt : NULL;
 }
@@ -108,7 +108,8 @@ size_t receipts_count(const struct receipts *receipts)
 const struct receipt *receipts_next(const struct receipts *receipts, const struct receipt *previous)
 {
 	struct receipt_tree root = receipts->tree;
-	struct node *node = previous ? find(receipts, previous->claim_id, previous->is_released) : NULL;
+	struct node *node =
+		previous ? receipt_find(receipts, previous->claim_id, previous->is_released) : NULL;
 
 	node = previous ? RB_NEXT(receipt_tree, &root, node) : RB_MIN(receipt_tree, &root);
 	return node ? &node->receipt : NULL;

@@ -97,7 +97,7 @@ static void on_written(const struct error *err, void *userdata)
 	release->done(release, release->userdata);
 }
 
-static void finish(struct release *release)
+static void release_finish(struct release *release)
 {
 	const struct journal_write write = {.receipt = &release->receipt};
 	struct error err;
@@ -143,7 +143,7 @@ static void on_unstaged(const struct volume_mounted *mounted, const struct error
 
 	release->task = NULL;
 	note_undone(release, mounted);
-	finish(release);
+	release_finish(release);
 }
 
 static void proceed(struct release *release)

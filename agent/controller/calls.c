@@ -179,7 +179,8 @@ static enum status find_plugin(struct controller_call *call, struct csi_client *
 }
 
 /* @pb with its secrets, which only the request has. */
-static enum status begin(struct controller_call *call, const Holdfast__V1__PluginCall *pb, struct error *err)
+static enum status controller_call_begin(struct controller_call *call, const Holdfast__V1__PluginCall *pb,
+					 struct error *err)
 {
 	struct controller_calls *calls = call->calls;
 	enum csi_method method = controller_method(pb);
@@ -214,7 +215,7 @@ void controller_calls_take(struct controller_calls *calls, const Holdfast__V1__P
 			"no memory for a call of the server: it will give up after its time");
 		return;
 	}
-	if (begin(call, pb, &call->err) == STATUS_OK) {
+	if (controller_call_begin(call, pb, &call->err) == STATUS_OK) {
 		TAILQ_INSERT_TAIL(&calls->in_flight, call, link);
 		calls->n_in_flight++;
 		return;

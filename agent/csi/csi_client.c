@@ -240,7 +240,7 @@ static void log_call(const struct csi_call *call, const char *what, const Protob
 }
 
 /* The end. The client may be freed in it. */
-static void end(struct csi_call *call, const ProtobufCMessage *response, const struct error *err)
+static void csi_call_end(struct csi_call *call, const ProtobufCMessage *response, const struct error *err)
 {
 	log_call(call, err ? "failed" : "answered", response, err);
 	if (err)
@@ -256,7 +256,7 @@ static void end_unanswered(struct csi_call *call, const struct error *why)
 	struct error err;
 
 	csi_error_unanswered(&at, why, &err);
-	end(call, NULL, &err);
+	csi_call_end(call, NULL, &err);
 }
 
 static void end_closed(struct csi_call *call)
@@ -277,12 +277,12 @@ static void on_done(enum status status, const ProtobufCMessage *response, const 
 	struct error err;
 
 	if (status == STATUS_OK) {
-		end(call, response, NULL);
+		csi_call_end(call, response, NULL);
 	} else if (call->client->is_closing) {
 		end_closed(call);
 	} else if (reported) {
 		csi_error_answered(&at, status, reported, &err);
-		end(call, NULL, &err);
+		csi_call_end(call, NULL, &err);
 	} else {
 		end_unanswered(call, why);
 	}
@@ -314,7 +314,7 @@ static enum status send_call(struct csi_call *call, struct error *err)
 }
 
 /* Returns false when the call has ended, and perhaps the client with it. */
-static bool begin(struct csi_call *call)
+static bool csi_call_begin(struct csi_call *call)
 {
 	struct csi_client *client = call->client;
 	struct error err;
@@ -340,7 +340,7 @@ static int on_turn(sd_event_source *source, void *userdata)
 	struct csi_call *call;
 
 	while ((call = next_call(client)) != NULL)
-		if (!begin(call))
+		if (!csi_call_begin(call))
 			return 0; /* unlinking it has asked for another turn, if there is a client */
 	return 0;
 }

@@ -41,7 +41,7 @@ static void puts_out(struct out *out, const char *text)
 	put(out, text, strlen(text));
 }
 
-static void finish(struct out *out)
+static void csi_text_finish(struct out *out)
 {
 	size_t room;
 
@@ -209,7 +209,7 @@ void csi_text(const ProtobufCMessage *message, char *ret, size_t size)
 	struct out out = {.text = ret, .size = size};
 
 	put_message(&out, message);
-	finish(&out);
+	csi_text_finish(&out);
 }
 
 void csi_text_line(const char *text, char *ret, size_t size)
@@ -217,7 +217,7 @@ void csi_text_line(const char *text, char *ret, size_t size)
 	struct out out = {.text = ret, .size = size};
 
 	put_line(&out, text ? text : "", '\0');
-	finish(&out);
+	csi_text_finish(&out);
 }
 
 void csi_text_ends(const char *text, char *ret, size_t size)

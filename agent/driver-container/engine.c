@@ -131,7 +131,7 @@ static enum status classify_answer(struct engine_call *call, CURLcode code, json
 	return STATUS_OK;
 }
 
-static void finish(struct engine_call *call, CURLcode code)
+static void engine_call_finish(struct engine_call *call, CURLcode code)
 {
 	engine_done_fn *done = call->done;
 	void *userdata = call->userdata;
@@ -156,7 +156,7 @@ static void collect(struct engine *engine)
 		if (message->msg != CURLMSG_DONE)
 			continue;
 		(void)curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&call);
-		finish(call, code);
+		engine_call_finish(call, code);
 	}
 }
 

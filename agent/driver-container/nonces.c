@@ -41,7 +41,7 @@ struct nonces {
 	struct entry entries[NONCES_MAX];
 };
 
-static struct entry *find(struct nonces *nonces, const uint8_t *nonce)
+static struct entry *nonces_find(struct nonces *nonces, const uint8_t *nonce)
 {
 	for (size_t i = 0; i < nonces->n; i++)
 		if (memcmp(nonces->entries[i].nonce, nonce, ORDER_NONCE_SIZE) == 0)
@@ -95,7 +95,7 @@ static bool parse_line(struct nonces *nonces, char *line)
 	    hex_decode(entry.nonce, ORDER_NONCE_SIZE, hex) < 0 ||
 	    hex_decode(entry.for_what, FOR_SIZE, for_what) < 0)
 		return false;
-	known = find(nonces, entry.nonce);
+	known = nonces_find(nonces, entry.nonce);
 	if (!known && nonces->n == NONCES_MAX)
 		return false;
 	if (!known)
@@ -195,7 +195,7 @@ void nonces_free(struct nonces *nonces)
 
 enum nonce_use nonces_look(struct nonces *nonces, const struct order *order)
 {
-	const struct entry *entry = find(nonces, order->nonce);
+	const struct entry *entry = nonces_find(nonces, order->nonce);
 
 	if (entry)
 		return entry->is_done ? NONCE_DONE : NONCE_BEGUN;
@@ -258,7 +258,7 @@ enum status nonces_begin(struct nonces *nonces, const struct order *order, int64
 	return status;
 }
 
-static enum status finish(struct nonces *nonces, struct entry *entry, struct error *err)
+static enum status nonce_record_finish(struct nonces *nonces, struct entry *entry, struct error *err)
 {
 	struct entry done = *entry;
 	enum status status;
@@ -275,9 +275,9 @@ static enum status finish(struct nonces *nonces, struct entry *entry, struct err
 enum status nonces_finish(struct nonces *nonces, const uint8_t nonce[static ORDER_NONCE_SIZE],
 			  struct error *err)
 {
-	struct entry *entry = find(nonces, nonce);
+	struct entry *entry = nonces_find(nonces, nonce);
 
-	return entry ? finish(nonces, entry, err) : STATUS_OK;
+	return entry ? nonce_record_finish(nonces, entry, err) : STATUS_OK;
 }
 
 enum status nonces_finish_task(struct nonces *nonces, const char *alloc, const char *task, struct error *err)
@@ -291,6 +291,6 @@ enum status nonces_finish_task(struct nonces *nonces, const char *alloc, const c
 	digest_of(bytes, task, for_what);
 	for (size_t i = 0; i < nonces->n && status == STATUS_OK; i++)
 		if (memcmp(nonces->entries[i].for_what, for_what, FOR_SIZE) == 0)
-			status = finish(nonces, &nonces->entries[i], err);
+			status = nonce_record_finish(nonces, &nonces->entries[i], err);
 	return status;
 }

@@ -225,7 +225,7 @@ static void ask(struct session *session, struct engine_request request, engine_d
 		##__VA_ARGS__                                                                    \
 	}
 
-static void look(struct session *session, const char *alloc, const char *task, found_fn *found)
+static void session_look(struct session *session, const char *alloc, const char *task, found_fn *found)
 {
 	struct error err;
 
@@ -751,7 +751,7 @@ static void begin_exec(struct session *session, const ProtobufCBinaryData *order
 		return;
 	}
 	command = (const void *)session->taken.body;
-	look(session, command->alloc_id, command->task, exec_found);
+	session_look(session, command->alloc_id, command->task, exec_found);
 }
 
 void exec_task(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
@@ -974,7 +974,7 @@ static void on_logs_message(struct rpc_call *call, const ProtobufCMessage *messa
 	session->follow = request->follow;
 	session->tail = request->tail;
 	session->missing = logs_missing;
-	look(session, request->alloc_id, request->task, logs_found);
+	session_look(session, request->alloc_id, request->task, logs_found);
 }
 
 const struct rpc_stream_handlers logs_stream = {.on_open = on_stream_open,
@@ -994,7 +994,7 @@ static int on_stats_time(sd_event_source *source, uint64_t usec, void *userdata)
 
 	(void)source;
 	(void)usec;
-	look(session, session->alloc, session->task, stats_found);
+	session_look(session, session->alloc, session->task, stats_found);
 	return 0;
 }
 
@@ -1043,7 +1043,7 @@ static void on_stats_message(struct rpc_call *call, const ProtobufCMessage *mess
 	session->interval_ms = request->interval_ms == 0	     ? STATS_DEFAULT_MS
 			       : request->interval_ms < STATS_MIN_MS ? (uint32_t)STATS_MIN_MS
 								     : request->interval_ms;
-	look(session, request->alloc_id, request->task, stats_found);
+	session_look(session, request->alloc_id, request->task, stats_found);
 }
 
 const struct rpc_stream_handlers stats_stream = {.on_open = on_stream_open,

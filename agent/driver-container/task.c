@@ -139,7 +139,7 @@ static void on_looked(enum status status, const struct error *err, const json_t 
 		op->kind->seen(op, &container);
 }
 
-static void look(struct op *op)
+static void task_op_look(struct op *op)
 {
 	ask(op, SHORT("GET"), on_looked, "/containers/%s/json", op->name);
 }
@@ -271,7 +271,7 @@ static void on_started(enum status status, const struct error *err, const json_t
 		return;
 	}
 	op->has_waited = true;
-	look(op);
+	task_op_look(op);
 }
 
 /* The order is done for before the container runs: should that be lost, it makes no second one. */
@@ -529,7 +529,7 @@ void task_start(struct rpc_call *call, const ProtobufCMessage *request, void *us
 		return;
 	}
 	if (use_order(op))
-		look(op);
+		task_op_look(op);
 }
 
 /* --- recover, inspect, wait -------------------------------------------------------------------------------
@@ -576,7 +576,7 @@ static void on_waited(enum status status, const struct error *err, const json_t 
 		op_fail(op, err);
 		return;
 	}
-	look(op);
+	task_op_look(op);
 }
 
 /* The engine's answer is not believed: whether it has ended is looked at. */
@@ -618,7 +618,7 @@ void task_inspect(struct rpc_call *call, const ProtobufCMessage *request, void *
 	struct op *op = op_new(userdata, call, &inspect_kind, inspect->alloc_id, inspect->task);
 
 	if (op)
-		look(op);
+		task_op_look(op);
 }
 
 void task_recover(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
@@ -638,7 +638,7 @@ void task_recover(struct rpc_call *call, const ProtobufCMessage *request, void *
 	if (!op)
 		return;
 	hex_encode(op->nonce, handle->nonce.data, ORDER_NONCE_SIZE);
-	look(op);
+	task_op_look(op);
 }
 
 void task_wait(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
@@ -659,7 +659,7 @@ void task_wait(struct rpc_call *call, const ProtobufCMessage *request, void *use
 		return;
 	op->is_wait = true;
 	driver->n_waits++;
-	look(op);
+	task_op_look(op);
 }
 
 /* --- signal, stop, destroy --------------------------------------------------------------------------------
@@ -716,7 +716,7 @@ void task_signal(struct rpc_call *call, const ProtobufCMessage *request, void *u
 	if (!op)
 		return;
 	(void)str_copy(op->signal, sizeof(op->signal), wish->signal);
-	look(op);
+	task_op_look(op);
 }
 
 static void on_stopped(enum status status, const struct error *err, const json_t *json, void *userdata)
@@ -758,7 +758,7 @@ void task_stop(struct rpc_call *call, const ProtobufCMessage *request, void *use
 	if (!op)
 		return;
 	op->timeout_ms = stop->timeout_ms;
-	look(op);
+	task_op_look(op);
 }
 
 /* Not for long: whoever serves there now has it, and else it is taken away by who comes next. */
@@ -855,7 +855,7 @@ void task_clear(struct driver *driver, const char *alloc, const char *task)
 	struct op *op = op_new(driver, NULL, &destroy_kind, alloc, task);
 
 	if (op && claim_task(op))
-		look(op);
+		task_op_look(op);
 }
 
 void task_destroy(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
@@ -873,7 +873,7 @@ void task_destroy(struct rpc_call *call, const ProtobufCMessage *request, void *
 	if (!op || !claim_task(op))
 		return;
 	op->force = destroy->force;
-	look(op);
+	task_op_look(op);
 }
 
 /* --- networks: a container that does nothing holds the namespace -------------------------------------------
@@ -962,7 +962,7 @@ void network_create(struct rpc_call *call, const ProtobufCMessage *request, void
 	if (status != STATUS_OK)
 		refuse_order(op, reason, &err);
 	else if (use_order(op))
-		look(op);
+		task_op_look(op);
 }
 
 void network_destroy(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
@@ -973,7 +973,7 @@ void network_destroy(struct rpc_call *call, const ProtobufCMessage *request, voi
 	if (!op || !claim_task(op))
 		return;
 	op->force = true;
-	look(op);
+	task_op_look(op);
 }
 
 /* At the end: the engine's answers no longer come, and each waiting caller is notified. */

@@ -159,7 +159,8 @@ static void call_release(struct driver_call *call)
 }
 
 /* The client may be freed in it. */
-static void end(struct driver_call *call, const ProtobufCMessage *response, const struct error *err)
+static void driver_call_end(struct driver_call *call, const ProtobufCMessage *response,
+			    const struct error *err)
 {
 	call_release(call);
 	call->done(response, err, call->userdata);
@@ -174,7 +175,7 @@ static void end_shut_down(struct driver_call *call)
 			"driver %s: %s: driver shut down; what it has started is recovered when it is back",
 			call->client->name, driver_method_name(call->method));
 	err.sys_errno = ESHUTDOWN;
-	end(call, NULL, &err);
+	driver_call_end(call, NULL, &err);
 }
 
 static bool has_exited(const struct driver_call *call)
@@ -193,7 +194,7 @@ static void end_closed(struct driver_call *call)
 	}
 	(void)error_set(&err, STATUS_UNAVAILABLE, 0, "driver %s: %s: the connection is given up on our side",
 			call->client->name, driver_method_name(call->method));
-	end(call, NULL, &err);
+	driver_call_end(call, NULL, &err);
 }
 
 /* The wait is over, by the exit or the time. */
@@ -209,7 +210,7 @@ static int on_waited(sd_event_source *source, uint64_t usec, void *userdata)
 		(void)error_set(&call->why, STATUS_DEADLINE_EXCEEDED, 0,
 				"driver %s: %s: not answered in time, the driver is away", call->client->name,
 				driver_method_name(call->method));
-	end(call, NULL, &call->why);
+	driver_call_end(call, NULL, &call->why);
 	return 0;
 }
 
@@ -220,7 +221,7 @@ static void wait_for_exit(struct driver_call *call)
 	uint64_t delay_us = left_us < call->client->exit_wait_us ? left_us : call->client->exit_wait_us;
 
 	if (timer_arm(call->client->event, &call->timer, delay_us, on_waited, call) < 0)
-		end(call, NULL, &call->why);
+		driver_call_end(call, NULL, &call->why);
 }
 
 /* The mapper: every end of every method with an error. @call->why is filled. */
@@ -234,7 +235,7 @@ static void end_failed(struct driver_call *call)
 	else if (is_waited_for)
 		wait_for_exit(call);
 	else
-		end(call, NULL, &call->why);
+		driver_call_end(call, NULL, &call->why);
 }
 
 void driver_client_exited(struct driver_client *client)
@@ -312,7 +313,7 @@ static void on_done(enum status status, const ProtobufCMessage *response, const 
 		return;
 	}
 	note_answer(call->client);
-	end(call, response, NULL);
+	driver_call_end(call, response, NULL);
 }
 
 static void on_stream_open(struct rpc_stream *stream, void *userdata)
@@ -336,7 +337,7 @@ static void on_stream_closed(struct rpc_stream *stream, enum status status, cons
 
 	call->stream = NULL;
 	if (status == STATUS_OK)
-		end(call, NULL, NULL);
+		driver_call_end(call, NULL, NULL);
 	else
 		fail(call, status, why);
 }

@@ -49,8 +49,8 @@ void mount_snapshot_free(struct mount_snapshot *observed)
 	free(observed);
 }
 
-static struct mount_snapshot_entry *find(const struct mount_snapshot_tree *mounts, const char *volume,
-					 const char *alloc, uint8_t slot)
+static struct mount_snapshot_entry *mount_snapshot_find(const struct mount_snapshot_tree *mounts,
+							const char *volume, const char *alloc, uint8_t slot)
 {
 	struct mount_snapshot_entry key = {.slot = slot};
 	/* the lookup changes nothing, the macro does not know */
@@ -92,7 +92,7 @@ enum status mount_snapshot_add(struct mount_snapshot *observed, enum mh_list_kin
 
 	if (kind == MH_LIST_PROFILES)
 		return add_profile(observed, entry, err);
-	mount = find(mounts, volume, alloc, slot);
+	mount = mount_snapshot_find(mounts, volume, alloc, slot);
 	if (!mount) {
 		if (*n >= max)
 			return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
@@ -116,13 +116,13 @@ enum status mount_snapshot_add(struct mount_snapshot *observed, enum mh_list_kin
 const struct mount_snapshot_entry *mount_snapshot_staged(const struct mount_snapshot *observed,
 							 const char *volume)
 {
-	return find(&observed->staged, volume, "", 0);
+	return mount_snapshot_find(&observed->staged, volume, "", 0);
 }
 
 const struct mount_snapshot_entry *mount_snapshot_published(const struct mount_snapshot *observed,
 							    const char *alloc, uint8_t slot)
 {
-	return find(&observed->published, "", alloc, slot);
+	return mount_snapshot_find(&observed->published, "", alloc, slot);
 }
 
 static void drop(struct mount_snapshot_tree *mounts, size_t *n, struct mount_snapshot_entry *mount)
@@ -136,12 +136,13 @@ static void drop(struct mount_snapshot_tree *mounts, size_t *n, struct mount_sna
 
 void mount_snapshot_remove_staged(struct mount_snapshot *observed, const char *volume)
 {
-	drop(&observed->staged, &observed->n_staged, find(&observed->staged, volume, "", 0));
+	drop(&observed->staged, &observed->n_staged, mount_snapshot_find(&observed->staged, volume, "", 0));
 }
 
 void mount_snapshot_remove_published(struct mount_snapshot *observed, const char *alloc, uint8_t slot)
 {
-	drop(&observed->published, &observed->n_published, find(&observed->published, "", alloc, slot));
+	drop(&observed->published, &observed->n_published,
+	     mount_snapshot_find(&observed->published, "", alloc, slot));
 }
 
 static struct mount_snapshot_entry *next_of(const struct mount_snapshot_tree *mounts,

@@ -43,7 +43,7 @@ void device_changes_release(struct device_changes *changes)
 	forget(changes, UINT64_MAX);
 }
 
-static struct device_seen *find(struct device_changes *changes, const char *name)
+static struct device_seen *device_seen_find(struct device_changes *changes, const char *name)
 {
 	struct device_seen key = {0};
 
@@ -55,7 +55,7 @@ static struct device_seen *find(struct device_changes *changes, const char *name
 static bool on_named(const char *name, void *userdata)
 {
 	struct device_changes *changes = userdata;
-	struct device_seen *seen = find(changes, name);
+	struct device_seen *seen = device_seen_find(changes, name);
 
 	if (!seen) {
 		seen = changes->n_seen < DEVICE_CHANGES_DEVICES_MAX ? calloc(1, sizeof(*seen)) : NULL;
@@ -74,7 +74,7 @@ static bool on_named(const char *name, void *userdata)
 }
 
 /* After one that did not find everything, what the next ones find may have been there all the time. */
-static bool look(struct device_changes *changes)
+static bool devices_look(struct device_changes *changes)
 {
 	changes->look++;
 	if (!device_each_superblock(on_named, changes)) {
@@ -107,7 +107,7 @@ struct device_moment device_changes_now(struct device_changes *changes)
 	if (!find_youngest(changes))
 		return moment;
 	moment.mount_id = changes->mount_id;
-	if (look(changes))
+	if (devices_look(changes))
 		moment.look = changes->look;
 	return moment;
 }
@@ -121,7 +121,7 @@ static bool is_change(struct device_changes *changes, const struct device_moment
 
 	if (moment->look < changes->whole || !device_name(dev_major, dev_minor, name))
 		return false;
-	seen = find(changes, name);
+	seen = device_seen_find(changes, name);
 	return !seen || seen->since > moment->look;
 }
 

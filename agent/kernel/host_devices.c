@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-static struct host_device *find(struct host_devices *devices, uint32_t dev_major, uint32_t dev_minor)
+static struct host_device *host_devices_find(struct host_devices *devices, uint32_t dev_major,
+					     uint32_t dev_minor)
 {
 	for (unsigned int i = 0; i < devices->n; i++) {
 		if (devices->devices[i].dev_major == dev_major && devices->devices[i].dev_minor == dev_minor)
@@ -31,7 +32,7 @@ void host_devices_note(struct host_devices *devices, uint32_t dev_major, uint32_
 
 	if (n >= DEVICE_POINT_SIZE - 1)
 		return;
-	device = find(devices, dev_major, dev_minor);
+	device = host_devices_find(devices, dev_major, dev_minor);
 	if (!device)
 		device = make_room(devices);
 	device->dev_major = dev_major;
@@ -41,8 +42,8 @@ void host_devices_note(struct host_devices *devices, uint32_t dev_major, uint32_
 
 const char *host_devices_point(const struct host_devices *devices, uint32_t dev_major, uint32_t dev_minor)
 {
-	const struct host_device *device =
-		find((struct host_devices *)(uintptr_t)devices, dev_major, dev_minor); /* only looked at */
+	const struct host_device *device = host_devices_find((struct host_devices *)(uintptr_t)devices,
+							     dev_major, dev_minor); /* only looked at */
 
 	return device ? device->point : NULL;
 }

@@ -26,7 +26,7 @@ static enum path_state state_of(int sys_errno)
 }
 
 /* Returns 0, or a negative errno; -ENOENT when this is not the root of a mount. */
-static int look(const char *path, struct mount_view *ret)
+static int mount_view_look(const char *path, struct mount_view *ret)
 {
 	cleanup_close int fd = sys_openat(AT_FDCWD, path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	struct statvfs fs;
@@ -60,7 +60,7 @@ static int look(const char *path, struct mount_view *ret)
 void path_look(const char *path, struct path_seen *ret)
 {
 	struct path_seen seen = {.state = PATH_MOUNTED};
-	int r = look(path, &seen.view);
+	int r = mount_view_look(path, &seen.view);
 
 	if (r < 0) {
 		seen.sys_errno = -r;

@@ -175,7 +175,7 @@ static struct path_probe *next_waiting(const struct path_probes *probes)
 	return NULL;
 }
 
-static void begin(struct path_probes *probes)
+static void path_probe_begin(struct path_probes *probes)
 {
 	struct path_probe *probe;
 
@@ -219,7 +219,7 @@ static int on_wake(sd_event_source *source, int fd, uint32_t revents, void *user
 			probe_finish(probe, &seen);
 		}
 	}
-	begin(probes);
+	path_probe_begin(probes);
 	return 0;
 }
 
@@ -263,7 +263,7 @@ enum status path_probe_start(struct path_probes *probes, const char *path, uint6
 		return status;
 	}
 	wait_begin(probe);
-	begin(probes);
+	path_probe_begin(probes);
 	*ret = probe;
 	return STATUS_OK;
 }

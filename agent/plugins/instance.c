@@ -119,7 +119,7 @@ static const ProtobufCMessage *request_of(enum csi_method method)
 							   : &node_info.base;
 }
 
-static void finish(struct facts_read *read, const struct error *err)
+static void facts_read_finish(struct facts_read *read, const struct error *err)
 {
 	struct node_plugin facts = read->facts;
 
@@ -148,16 +148,16 @@ static void on_answer(const ProtobufCMessage *response, const struct error *why,
 	if (response)
 		status = call->take(read, response, &err);
 	else if (!call->may_be_absent || why->status != STATUS_UNIMPLEMENTED) {
-		finish(read, why);
+		facts_read_finish(read, why);
 		return;
 	}
 	read->step++;
 	if (status == STATUS_OK)
 		status = go_on(read, &err);
 	if (status != STATUS_OK)
-		finish(read, &err);
+		facts_read_finish(read, &err);
 	else if (!read->call)
-		finish(read, NULL);
+		facts_read_finish(read, NULL);
 }
 
 /* Begin; @done runs once, from the event loop, unless facts_read_cancel() comes first or this fails.

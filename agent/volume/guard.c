@@ -36,9 +36,9 @@ void volume_guard_lost(struct volume_op *op)
 }
 
 /* @ret_folder of the volume, which staging and targets are in */
-static enum status look(struct volume_op *op, struct csi_volume_paths *ret_paths,
-			const struct mount_table **ret_table, char ret_folder[static CSI_VOLUME_PATH_SIZE],
-			struct error *err)
+static enum status guard_look(struct volume_op *op, struct csi_volume_paths *ret_paths,
+			      const struct mount_table **ret_table,
+			      char ret_folder[static CSI_VOLUME_PATH_SIZE], struct error *err)
 {
 	struct volume_manager *manager = op->manager;
 	const struct volume_target *target = &op->target;
@@ -139,7 +139,7 @@ enum status volume_guard_wait(struct volume_op *op, pid_t plugin, struct error *
 
 	if (!lost || !lost->is_open)
 		return STATUS_OK;
-	status = look(op, &paths, &table, folder, err);
+	status = guard_look(op, &paths, &table, folder, err);
 	if (status != STATUS_OK)
 		return status;
 	note_changes(lost, table, folder);
@@ -171,14 +171,15 @@ static enum status refuse(const struct volume_op *op, enum csi_method method, co
 }
 
 /* A target has one mount and none below it. Staging is the plugin's to use, but no path in it has two. */
-static enum status check(struct volume_op *op, bool is_target, enum csi_method method, struct error *err)
+static enum status guard_check(struct volume_op *op, bool is_target, enum csi_method method,
+			       struct error *err)
 {
 	char folder[CSI_VOLUME_PATH_SIZE];
 	const struct mount_table *table;
 	struct csi_volume_paths paths;
 	struct mount_count count;
 	const char *path;
-	enum status status = look(op, &paths, &table, folder, err);
+	enum status status = guard_look(op, &paths, &table, folder, err);
 
 	if (status != STATUS_OK)
 		return status;
@@ -195,7 +196,7 @@ enum status volume_guard_before(struct volume_op *op, enum csi_method method, st
 {
 	if (method != CSI_NODE_UNPUBLISH_VOLUME && method != CSI_NODE_UNSTAGE_VOLUME)
 		return STATUS_OK;
-	return check(op, method == CSI_NODE_UNPUBLISH_VOLUME, method, err);
+	return guard_check(op, method == CSI_NODE_UNPUBLISH_VOLUME, method, err);
 }
 
 enum status volume_guard_after(struct volume_op *op, enum csi_method method, struct error *err)
@@ -210,5 +211,5 @@ enum status volume_guard_after(struct volume_op *op, enum csi_method method, str
 		lost->to = op->called_since;
 	if (!is_repeated)
 		return STATUS_OK;
-	return check(op, method == CSI_NODE_PUBLISH_VOLUME, CSI_NODE_UNPUBLISH_VOLUME, err);
+	return guard_check(op, method == CSI_NODE_PUBLISH_VOLUME, CSI_NODE_UNPUBLISH_VOLUME, err);
 }

@@ -4,7 +4,7 @@
 #include "base/str.h"
 
 /* What plugins have mounted and bound, kept as long as it does not change. */
-static enum status look(struct volume_manager *manager, const char *stage_base, struct error *err)
+static enum status target_look(struct volume_manager *manager, const char *stage_base, struct error *err)
 {
 	if (!str_eq(stage_base, manager->stage_base)) {
 		mount_table_free(manager->stage_mounts);
@@ -17,7 +17,7 @@ static enum status look(struct volume_manager *manager, const char *stage_base, 
 enum status volume_stage_find(struct volume_manager *manager, const char *path, struct mount_view *ret,
 			      struct error *err)
 {
-	enum status status = look(manager, helper_client_info(manager->helper)->stage_base, err);
+	enum status status = target_look(manager, helper_client_info(manager->helper)->stage_base, err);
 
 	return status == STATUS_OK ? mount_table_find(manager->stage_mounts, path, ret, err) : status;
 }
@@ -25,7 +25,7 @@ enum status volume_stage_find(struct volume_manager *manager, const char *path, 
 enum status volume_stage_table(struct volume_manager *manager, const struct mount_table **ret,
 			       struct error *err)
 {
-	enum status status = look(manager, helper_client_info(manager->helper)->stage_base, err);
+	enum status status = target_look(manager, helper_client_info(manager->helper)->stage_base, err);
 
 	*ret = manager->stage_mounts;
 	return status;

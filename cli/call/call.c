@@ -104,7 +104,7 @@ bool call_has(const struct call *call, enum option_id id)
 
 /* --- the dispatcher --- */
 
-static enum status begin(struct call *call, struct error *err)
+static enum status call_begin(struct call *call, struct error *err)
 {
 	const struct command_call *row = call->row;
 	const ProtobufCMethodDescriptor *method =
@@ -174,7 +174,7 @@ static enum status run_call(struct invocation *inv, const struct command_call *r
 		.timeout_us = row->timeout_us ? row->timeout_us : CALL_TIMEOUT_US,
 	};
 	cleanup_message ProtobufCMessage *answer = NULL;
-	enum status status = begin(&call, err);
+	enum status status = call_begin(&call, err);
 
 	if (status == STATUS_OK)
 		status = reach(&call, err);

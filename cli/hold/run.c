@@ -270,7 +270,7 @@ static enum status become_ready(struct holder *holder, struct error *err)
 }
 
 /* The journal and the service manager learn the reason before this process ends. */
-static enum status end(struct holder *holder, bool is_forgotten, struct error *err)
+static enum status holder_end(struct holder *holder, bool is_forgotten, struct error *err)
 {
 	forget_call(holder);
 	hold_link_remove(holder->order->place);
@@ -297,7 +297,7 @@ static void handle_event(struct holder *holder, enum hold_event event)
 		break;
 	case HOLD_FORGET:
 	case HOLD_LEAVE:
-		status = end(holder, action == HOLD_FORGET, &err);
+		status = holder_end(holder, action == HOLD_FORGET, &err);
 		break;
 	case HOLD_RETRY:
 		set_timer(holder, &holder->retry, backoff_next(&holder->backoff, backoff_random()), on_retry);
@@ -317,7 +317,7 @@ static void handle_event(struct holder *holder, enum hold_event event)
 }
 
 /* Where an earlier process of this unit was. The link is gone when the unit was stopped in between. */
-static enum status begin(struct holder *holder, struct error *err)
+static enum status holder_begin(struct holder *holder, struct error *err)
 {
 	enum status status = hold_note_read(holder->order->place, &holder->note, err);
 	bool is_known, was_held;
@@ -351,7 +351,7 @@ static enum status run_loop(struct holder *holder, struct error *err)
 		r = sd_event_add_signal(holder->event, NULL, SIGINT, on_term, holder);
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "wait for signals");
-	status = begin(holder, err);
+	status = holder_begin(holder, err);
 	if (status != STATUS_OK)
 		return status;
 	r = sd_event_loop(holder->event);

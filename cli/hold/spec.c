@@ -71,7 +71,8 @@ static enum status set_node(const struct conf *conf, const char *agent_settings,
 }
 
 /* An allocation of a unit is no more than its volume: what uses it are other units. */
-static enum status check(const struct conf *conf, const Holdfast__V1__Allocation *alloc, struct error *err)
+static enum status hold_spec_check(const struct conf *conf, const Holdfast__V1__Allocation *alloc,
+				   struct error *err)
 {
 	json_t *root = conf_root(conf);
 
@@ -102,7 +103,7 @@ enum status hold_spec_load(struct invocation *inv, const char *path, const char 
 	if (status == STATUS_OK)
 		status = spec_alloc(conf, &alloc, err);
 	if (status == STATUS_OK)
-		status = check(conf, alloc, err);
+		status = hold_spec_check(conf, alloc, err);
 	if (status == STATUS_OK)
 		status = option_apply(inv, OPT_NAMESPACE, &alloc->namespace_, err);
 	if (status == STATUS_OK)

@@ -88,8 +88,8 @@ static enum status lexer_no_memory(const struct hcl_lexer *lexer, struct error *
 }
 
 /* The text of @buffer becomes that of @token. */
-static enum status finish(const struct hcl_lexer *lexer, struct strbuf *buffer, struct hcl_token *token,
-			  struct error *err)
+static enum status hcl_token_finish(const struct hcl_lexer *lexer, struct strbuf *buffer,
+				    struct hcl_token *token, struct error *err)
 {
 	token->text = strbuf_take(buffer);
 	return token->text ? STATUS_OK : lexer_no_memory(lexer, err);
@@ -211,7 +211,7 @@ static enum status lex_string(struct hcl_lexer *lexer, struct hcl_token *token, 
 	}
 	lexer->at = p + 1;
 	token->type = HCL_STRING;
-	return finish(lexer, &text, token, err);
+	return hcl_token_finish(lexer, &text, token, err);
 }
 
 struct heredoc {
@@ -289,7 +289,7 @@ static enum status lex_heredoc(struct hcl_lexer *lexer, struct hcl_token *token,
 	}
 	lexer->at = doc.last + strspn(doc.last, " \t") + doc.tag_length;
 	token->type = HCL_STRING;
-	return finish(lexer, &text, token, err);
+	return hcl_token_finish(lexer, &text, token, err);
 }
 
 /* A name, a number, or what was meant to be one. */
@@ -304,7 +304,7 @@ static enum status lex_word(struct hcl_lexer *lexer, enum hcl_type type, struct 
 	strbuf_put(&text, lexer->at, n);
 	lexer->at += n;
 	token->type = type;
-	return finish(lexer, &text, token, err);
+	return hcl_token_finish(lexer, &text, token, err);
 }
 
 static enum status lex_sign(struct hcl_lexer *lexer, struct hcl_token *token, struct error *err)

@@ -11,7 +11,7 @@
 
 /* --- what goes into it --- */
 
-static struct batch_op *find(struct batch *batch, const char *key, uint64_t hash)
+static struct batch_op *batch_find(struct batch *batch, const char *key, uint64_t hash)
 {
 	for (size_t i = 0; i < batch->n_ops; i++)
 		if (batch->ops[i].hash == hash && str_eq(batch->ops[i].op->key, key))
@@ -22,7 +22,7 @@ static struct batch_op *find(struct batch *batch, const char *key, uint64_t hash
 /* The last operation on a key wins. One that is deleted and put again would keep its create revision. */
 static bool is_anew(struct batch *batch, const struct kv_op *op)
 {
-	const struct batch_op *before = op->value ? find(batch, op->key, str_hash(0, op->key)) : NULL;
+	const struct batch_op *before = op->value ? batch_find(batch, op->key, str_hash(0, op->key)) : NULL;
 
 	return before && !before->op->value;
 }
@@ -44,7 +44,7 @@ static bool fits(struct batch *batch, const struct submission *s)
 static void add_op(struct batch *batch, const struct kv_op *op)
 {
 	uint64_t hash = str_hash(0, op->key);
-	struct batch_op *slot = find(batch, op->key, hash);
+	struct batch_op *slot = batch_find(batch, op->key, hash);
 
 	if (!slot) {
 		assert(batch->n_ops < BATCH_OPS_MAX);

@@ -65,7 +65,7 @@ struct election {
 	struct error trouble; /* STATUS_OK: none */
 };
 
-static void look(struct election *e);
+static void election_look(struct election *e);
 static void beat(struct election *e);
 
 static uint64_t boottime_us(void)
@@ -82,7 +82,7 @@ static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	(void)source;
 	(void)usec;
-	look(userdata);
+	election_look(userdata);
 	return 0;
 }
 
@@ -346,7 +346,7 @@ static void on_looked(enum status status, const ProtobufCMessage *response, cons
 	}
 }
 
-static void look(struct election *e)
+static void election_look(struct election *e)
 {
 	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
 	Etcdserverpb__RangeRequest leader = ETCDSERVERPB__RANGE_REQUEST__INIT;
@@ -521,7 +521,7 @@ void election_start(struct election *e)
 {
 	assert(e->phase == PHASE_IDLE);
 	e->phase = PHASE_TRYING;
-	look(e);
+	election_look(e);
 }
 
 enum status election_new(sd_event *event, struct etcd_client *client,

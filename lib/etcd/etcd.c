@@ -266,7 +266,8 @@ static int watch_loop(struct etcd *etcd)
 	return r < 0 ? r : sd_event_source_set_enabled(etcd->turn, SD_EVENT_OFF);
 }
 
-static enum status start(struct etcd *etcd, const struct etcd_settings *settings, struct error *err)
+static enum status etcd_start_parts(struct etcd *etcd, const struct etcd_settings *settings,
+				    struct error *err)
 {
 	static const struct election_events events = {.on_leading = on_leading,
 						      .on_lost = on_lost,
@@ -314,7 +315,7 @@ enum status etcd_new(sd_event *event, const struct etcd_settings *settings, cons
 	(void)str_format(etcd->leader_key, sizeof(etcd->leader_key), "%s/leader", settings->prefix);
 	(void)str_format(etcd->record_schema_key, sizeof(etcd->record_schema_key), "%s/" ETCD_RECORD_SCHEMA,
 			 settings->prefix);
-	st = start(etcd, settings, err);
+	st = etcd_start_parts(etcd, settings, err);
 	if (st != STATUS_OK) {
 		etcd_free(etcd);
 		return st;

@@ -62,7 +62,7 @@ static int on_turn(sd_event_source *source, void *userdata)
 	return 0;
 }
 
-static void finish(struct etcd_store *store, enum submission_outcome outcome)
+static void submission_finish(struct etcd_store *store, enum submission_outcome outcome)
 {
 	store->stage = STAGE_IDLE;
 	backoff_reset(&store->backoff);
@@ -104,7 +104,7 @@ static void finish_committed(struct etcd_store *store, int64_t revision)
 		if (store->batch.transactions > store->stats.largest_batch)
 			store->stats.largest_batch = store->batch.transactions;
 	}
-	finish(store, SUBMISSION_DURABLE);
+	submission_finish(store, SUBMISSION_DURABLE);
 }
 
 /* --- a transaction on its way --- */
@@ -243,7 +243,7 @@ static void on_failed(struct etcd_store *store, const Etcdserverpb__TxnResponse 
 
 	if (verdict == VERDICT_UNCOMMITTED &&
 	    batch_find_conflict(&store->batch, txn, store->records.offset, &s->conflict))
-		finish(store, SUBMISSION_CONFLICT);
+		submission_finish(store, SUBMISSION_CONFLICT);
 	else
 		on_verdict(store, verdict, sequence);
 }
@@ -506,7 +506,7 @@ static enum status on_found(const ProtobufCMessage *response, void *userdata, st
 	return STATUS_OK;
 }
 
-static enum status look(struct found *found, struct error *err)
+static enum status etcd_store_look(struct found *found, struct error *err)
 {
 	struct etcd_store *store = found->store;
 	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
@@ -624,14 +624,14 @@ static enum status check_found(struct found *found, struct error *err)
 enum status etcd_store_find(struct etcd_store *store, struct error *err)
 {
 	struct found found = {.store = store};
-	enum status st = look(&found, err);
+	enum status st = etcd_store_look(&found, err);
 
 	if (st == STATUS_OK)
 		st = check_found(&found, err);
 	if (st == STATUS_OK && !found.has_schema) {
 		st = create(store, err);
 		if (st == STATUS_OK)
-			st = look(&found, err);
+			st = etcd_store_look(&found, err);
 		if (st == STATUS_OK)
 			st = check_found(&found, err);
 	}
@@ -651,7 +651,7 @@ void etcd_store_name_records(const struct etcd_store *store, uint32_t generation
 	(void)str_format(ret->data, sizeof(ret->data), "%s/e/%u/", store->etcd->prefix, generation);
 }
 
-static enum status start(struct etcd_store *store, struct error *err)
+static enum status etcd_store_start(struct etcd_store *store, struct error *err)
 {
 	struct etcd *etcd = store->etcd;
 	int r;
@@ -688,7 +688,7 @@ enum status kv_open_etcd(struct etcd *etcd, struct kv **ret, struct error *err)
 		.backoff = BACKOFF_INIT(20 * USEC_PER_MSEC, USEC_PER_SEC),
 	};
 	etcd->store = store; /* from here on it is told when the lead is lost */
-	st = start(store, err);
+	st = etcd_store_start(store, err);
 	store->opened_revision = store->revision;
 	if (st == STATUS_OK && store->failure.status != STATUS_OK)
 		st = etcd_explain_failure(&store->kv, err ? err : &(struct error){0});

@@ -24,13 +24,13 @@ struct etcd_follower {
 	char generation_key[ETCD_KEY_SIZE];
 };
 
-static void look(struct etcd_follower *follower);
+static void follower_look(struct etcd_follower *follower);
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	(void)source;
 	(void)usec;
-	look(userdata);
+	follower_look(userdata);
 	return 0;
 }
 
@@ -79,7 +79,7 @@ static void on_read(enum status status, const ProtobufCMessage *response, const 
 }
 
 /* Both keys at one revision, which is the latest. */
-static void look(struct etcd_follower *follower)
+static void follower_look(struct etcd_follower *follower)
 {
 	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
 	Etcdserverpb__RangeRequest ranges[READ_N] = {ETCDSERVERPB__RANGE_REQUEST__INIT,
@@ -108,7 +108,7 @@ enum status etcd_follower_new(struct etcd *etcd, uint64_t lease_us, struct etcd_
 	(void)str_format(follower->sequence_key, sizeof(follower->sequence_key), "%s/sequence", etcd->prefix);
 	(void)str_format(follower->generation_key, sizeof(follower->generation_key), "%s/generation",
 			 etcd->prefix);
-	look(follower);
+	follower_look(follower);
 	*ret = follower;
 	return STATUS_OK;
 }

@@ -51,7 +51,7 @@ static void rewrite_release(struct etcd_rewrite *r)
 /* --- what is put --- */
 
 /* Where @key is, or would be. */
-static size_t find(const struct etcd_rewrite *r, const char *key)
+static size_t rewrite_find(const struct etcd_rewrite *r, const char *key)
 {
 	size_t low = 0;
 	size_t high = r->n;
@@ -69,7 +69,7 @@ static size_t find(const struct etcd_rewrite *r, const char *key)
 
 static const struct kv_op *put_at(const struct etcd_rewrite *r, const char *key)
 {
-	size_t i = find(r, key);
+	size_t i = rewrite_find(r, key);
 
 	return i < r->n && str_eq(r->puts[i]->op.key, key) ? &r->puts[i]->op : NULL;
 }
@@ -108,7 +108,7 @@ static enum status rewrite_put(struct kv_rewrite *rewrite, const struct kv_op *o
 {
 	struct etcd_rewrite *r = rewrite_of(rewrite);
 	struct put *put = make_room(r) ? put_new(op) : NULL;
-	size_t i = find(r, op->key);
+	size_t i = rewrite_find(r, op->key);
 
 	if (!put)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "store %s: rewrite", r->store->name);
@@ -162,7 +162,7 @@ static bool hand_out_put(struct merge *m, const struct kv_op *op)
 /* Those below @end; NULL: all that are left. */
 static bool hand_out_puts(struct merge *m, const char *end)
 {
-	for (size_t i = find(m->r, m->next); i < m->r->n; i = find(m->r, m->next)) {
+	for (size_t i = rewrite_find(m->r, m->next); i < m->r->n; i = rewrite_find(m->r, m->next)) {
 		const struct kv_op *op = &m->r->puts[i]->op;
 
 		if ((end && strcmp(op->key, end) >= 0) || !str_starts_with(op->key, m->prefix))

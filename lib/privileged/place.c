@@ -14,7 +14,7 @@ void place_release(struct place *place)
 	place->fd = -EBADF;
 }
 
-static int look(int fd, const char *name, int flags, struct place *ret)
+static int place_look_at(int fd, const char *name, int flags, struct place *ret)
 {
 	const unsigned int needed = STATX_TYPE | STATX_MODE | STATX_UID | STATX_INO;
 	const unsigned int either = STATX_MNT_ID | SYS_STATX_MNT_ID_UNIQUE;
@@ -44,13 +44,13 @@ static int look(int fd, const char *name, int flags, struct place *ret)
 
 int place_of_fd(int fd, struct place *ret)
 {
-	return look(fd, "", AT_EMPTY_PATH, ret);
+	return place_look_at(fd, "", AT_EMPTY_PATH, ret);
 }
 
 int place_look(int dir_fd, const char *name, struct place *ret)
 {
 	struct place place;
-	int r = look(dir_fd, name, 0, &place);
+	int r = place_look_at(dir_fd, name, 0, &place);
 
 	if (r == 0 && !S_ISDIR(place.mode))
 		r = -ENOTDIR;

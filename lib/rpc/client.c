@@ -609,7 +609,7 @@ static enum status dial_server(struct client_conn *conn, struct error *err)
 	return dial_tcp(client->event, server->host, server->port, on_dialled, conn, &conn->dial, err);
 }
 
-static enum status start(struct client_conn *conn, struct error *err)
+static enum status client_conn_start(struct client_conn *conn, struct error *err)
 {
 	struct rpc_client *client = conn->client;
 	const struct h2_config config = {
@@ -634,7 +634,7 @@ static enum status client_conn_get(struct rpc_client *client, struct client_conn
 	if (!conn)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "connect to %s", client->name);
 	*conn = (struct client_conn){.client = client, .at = client->first, .refs = 1};
-	st = start(conn, err);
+	st = client_conn_start(conn, err);
 	if (st != STATUS_OK) {
 		dial_cancel(conn->dial);
 		(void)sd_event_source_disable_unref(conn->connect_timer);

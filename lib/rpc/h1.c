@@ -161,7 +161,7 @@ static void refuse(struct h1 *h1, int http_status, const struct error *err)
 }
 
 /* Begin the request whose head is at the front, if it is there. Returns whether something has happened. */
-static bool begin(struct h1 *h1)
+static bool h1_begin(struct h1 *h1)
 {
 	size_t max = h1->body_max;
 	struct h2_stream *stream;
@@ -235,7 +235,7 @@ static bool step(struct h1 *h1)
 	}
 	if (h1->body_left > 0)
 		return feed(h1);
-	return !h1->stream && !h1->close && begin(h1);
+	return !h1->stream && !h1->close && h1_begin(h1);
 }
 
 void h1_dispatch(struct h1 *h1)

@@ -28,8 +28,8 @@ enum status message_write(struct h2_stream *stream, const ProtobufCMessage *mess
 	return st;
 }
 
-static enum message_result look(const struct h2_stream *stream, size_t max, struct grpc_frame *frame,
-				struct error *err)
+static enum message_result grpc_frame_look(const struct h2_stream *stream, size_t max,
+					   struct grpc_frame *frame, struct error *err)
 {
 	switch (grpc_frame_read(byteq_data(&stream->in), byteq_len(&stream->in), max, frame)) {
 	case GRPC_FRAME_MESSAGE:
@@ -60,7 +60,7 @@ enum message_result message_peek(const struct h2_stream *stream, size_t max, siz
 				 struct error *err)
 {
 	struct grpc_frame frame = {0};
-	enum message_result result = look(stream, max, &frame, err);
+	enum message_result result = grpc_frame_look(stream, max, &frame, err);
 
 	if (result == MESSAGE_TAKEN)
 		*ret_size = GRPC_PREFIX_SIZE + frame.length;
@@ -71,7 +71,7 @@ enum message_result message_read(struct h2_stream *stream, const ProtobufCMessag
 				 ProtobufCMessage **ret, struct error *err)
 {
 	struct grpc_frame frame = {0};
-	enum message_result result = look(stream, max, &frame, err);
+	enum message_result result = grpc_frame_look(stream, max, &frame, err);
 	ProtobufCMessage *message;
 	const char *field = NULL;
 	enum status st;

@@ -57,7 +57,7 @@ static bool run_ready(struct poller *poller)
 	return true;
 }
 
-static void look(struct poller *poller)
+static void poller_look(struct poller *poller)
 {
 	poller->next = 0;
 	do
@@ -94,7 +94,7 @@ static int turn(struct poller *poller)
 
 	poller->refs++;
 	if (poller->next >= poller->n)
-		look(poller);
+		poller_look(poller);
 	while (busy && poller->io && clock_monotonic_us() < end) {
 		busy = run_ready(poller);
 		busy = (poller->io && run_woken(poller)) || busy;

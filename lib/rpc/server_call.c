@@ -344,7 +344,7 @@ static enum status admit(struct rpc_call *call, int *ret_http, struct error *err
 	return st;
 }
 
-static void begin(struct rpc_call *call)
+static void rpc_call_begin(struct rpc_call *call)
 {
 	struct error err;
 	int http = 0;
@@ -493,7 +493,7 @@ static void on_ready(struct h2_stream *stream)
 	struct rpc_call *call = stream->owner;
 
 	if (call->state == CALL_HEAD && stream->headers_in)
-		begin(call);
+		rpc_call_begin(call);
 	if (call->state == CALL_REQUEST || call->state == CALL_STREAMING) {
 		if (call->method->stream)
 			receive_stream(call);

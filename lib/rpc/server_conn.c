@@ -447,7 +447,7 @@ static const struct transport_ops transport_ops = {
 	.on_down = on_down,
 };
 
-static enum status start(struct server_conn *conn, int fd, struct rpc_tls *tls, struct error *err)
+static enum status server_conn_start(struct server_conn *conn, int fd, struct rpc_tls *tls, struct error *err)
 {
 	cleanup_close int owned_fd = fd;
 	SSL *ssl = NULL;
@@ -493,7 +493,7 @@ enum status server_conn_new(struct rpc_server *server, int fd, struct rpc_tls *t
 	};
 	server->n_conns++;
 	LIST_INSERT_HEAD(&server->conns, conn, all);
-	st = start(conn, fd, tls, err);
+	st = server_conn_start(conn, fd, tls, err);
 	if (st != STATUS_OK)
 		server_conn_close(conn);
 	return st;

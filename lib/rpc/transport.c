@@ -235,7 +235,7 @@ static void handshake(struct transport *tr)
 	tr->state = TRANSPORT_UP;
 }
 
-static void start(struct transport *tr)
+static void transport_start(struct transport *tr)
 {
 	struct error err;
 
@@ -349,7 +349,7 @@ static void turn(struct transport *tr, bool readable)
 	tr->running = true;
 	tr->dirty = true;
 	if (tr->state < TRANSPORT_UP) {
-		start(tr);
+		transport_start(tr);
 		/* in the next turn: our first words leave before the peer's are read, which may be its last
 		 */
 		tr->has_more = readable && tr->state == TRANSPORT_UP;

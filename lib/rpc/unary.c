@@ -91,8 +91,8 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-static enum status start(struct rpc_pending *pending, const ProtobufCMessage *request, uint64_t timeout_us,
-			 struct error *err)
+static enum status rpc_pending_start(struct rpc_pending *pending, const ProtobufCMessage *request,
+				     uint64_t timeout_us, struct error *err)
 {
 	struct client_call *call = &pending->call;
 	enum status st = client_call_start(call, timeout_us, err);
@@ -132,7 +132,7 @@ enum status rpc_client_call_for(struct rpc_client *client, const struct rpc_beha
 		.userdata = userdata,
 	};
 	pending->call.behalf = behalf;
-	st = start(pending, request, timeout_us, err);
+	st = rpc_pending_start(pending, request, timeout_us, err);
 	if (st != STATUS_OK) {
 		pending_free(pending);
 		return st;

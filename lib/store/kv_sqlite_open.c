@@ -74,7 +74,7 @@ enum presence { PRESENCE_MISSING, PRESENCE_FILE };
 
 /* What is at @path? Looks only at names and sizes: opening and closing a database that this process has open
  * already would drop its locks. */
-static enum status look(const char *path, enum presence *ret, struct error *err)
+static enum status presence_look(const char *path, enum presence *ret, struct error *err)
 {
 	char wal[PATH_MAX];
 	struct stat st;
@@ -396,7 +396,7 @@ enum status kv_sqlite_open(const char *path, struct kv_sqlite **ret, struct erro
 	cleanup(kv_sqlite_closep) struct kv_sqlite *db = NULL;
 	cleanup_close int lock_fd = -EBADF;
 	enum presence presence = PRESENCE_FILE;
-	enum status st = look(path, &presence, err);
+	enum status st = presence_look(path, &presence, err);
 
 	if (st == STATUS_OK)
 		st = kv_lock_sqlite(path, &lock_fd, err);

@@ -149,7 +149,7 @@ static enum status check_complaint(struct block_lexer *lx, const struct block *b
 }
 
 /* After the closing brace: is every key there that must be? What was not given gets its initial value. */
-static enum status finish(struct block_lexer *lx, const struct block *block)
+static enum status block_finish(struct block_lexer *lx, const struct block *block)
 {
 	const struct block_key *keys = block->table->keys;
 
@@ -203,7 +203,7 @@ static enum status read_block(struct block_lexer *lx, const struct block_table *
 		}
 	}
 	if (st == STATUS_OK)
-		st = finish(lx, &block);
+		st = block_finish(lx, &block);
 	return st == STATUS_OK ? check_complaint(lx, &block, form->end(&block, userdata)) : st;
 }
 

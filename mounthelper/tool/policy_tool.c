@@ -273,7 +273,7 @@ static bool is_applied(const struct arguments *args)
 	       memcmp(applied.text_digest, compiled.text_digest, sizeof(applied.text_digest)) == 0;
 }
 
-static int check(const struct arguments *args)
+static int arguments_check(const struct arguments *args)
 {
 	return print_counts(args, is_applied(args), "ok");
 }
@@ -451,6 +451,8 @@ int main(int argc, char **argv)
 		return refuse_file(&args, line, err.msg);
 	if (!policy_file_check(&compiled, sizeof(compiled)))
 		return refuse_file(&args, 0, "internal: the helper would not take what was compiled");
-	r = command == EXPLAIN ? answer(&args, text, n) : command == APPLY ? apply(&args) : check(&args);
+	r = command == EXPLAIN ? answer(&args, text, n)
+	    : command == APPLY ? apply(&args)
+			       : arguments_check(&args);
 	return fflush(stdout) == 0 && !ferror(stdout) ? r : EXIT_FAILURE;
 }

@@ -4,10 +4,10 @@
 #include "server.h"
 
 #include "access/access.h"
+#include "access/answer.h"
 #include "access/audit.h"
-#include "access/reply.h"
 #include "access/tokens.h"
-#include "api/page.h"
+#include "api/list_page.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/id.h"
@@ -60,7 +60,7 @@ static void on_put(struct server *server, void *userdata)
 	policy_key(put->name, key);
 	entry = records_entry(&server->state.records, key);
 	if (!entry) {
-		reply_error(put->call, STATUS_ABORTED, "the policy was deleted meanwhile");
+		answer_error(put->call, STATUS_ABORTED, "the policy was deleted meanwhile");
 		return;
 	}
 	policy = shown(entry);
@@ -148,7 +148,7 @@ static enum status handle_delete(struct server *server, struct rpc_call *call,
 	change_delete_record(&change, key);
 	(void)str_format(object, sizeof(object), "policy %s", request->name);
 	audit_write(server, &change, call, "Operator.DeletePolicy", object, NULL);
-	return reply_changed(server, &change, call, message_copy(&response.base), err);
+	return answer_changed(server, &change, call, message_copy(&response.base), err);
 }
 
 DEFINE_WRITE_METHOD(policies_handle_delete, Holdfast__V1__DeletePolicyRequest, "Operator.DeletePolicy",
@@ -164,26 +164,25 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	cleanup_free Policy *policies = NULL;
 	cleanup_free Policy **list = NULL;
 	const struct record_entry *entry;
-	struct record_page page = {0};
-	enum status st = page_size(request->per_page, PAGE_RECORDS_MAX, &page.size, err);
+	struct list_page page = {0};
+	enum status st = list_page_size(request->per_page, LIST_PAGE_RECORDS_MAX, &page.size, err);
 
 	if (st == STATUS_OK)
-		st = record_page_begin(server, &page, PREFIX_POLICY, request->prefix, request->next_token,
-				       err);
+		st = list_page_begin(server, &page, PREFIX_POLICY, request->prefix, request->next_token, err);
 	if (st != STATUS_OK)
 		return st;
 	policies = calloc(page.size, sizeof(*policies));
 	list = calloc(page.size, sizeof(Policy *));
 	if (!policies || !list)
 		return error_no_memory(err, "a policy");
-	while ((entry = record_page_next(&page))) {
+	while ((entry = list_page_next(&page))) {
 		list[response.n_policies] = &policies[response.n_policies];
 		policies[response.n_policies++] = shown(entry);
 	}
 	response.policies = list;
 	response.next_token = (char *)(uintptr_t)page.next_token;
 	response.index = watch_index(server, PREFIX_POLICY);
-	reply_durable(server, call, message_copy(&response.base));
+	answer_durable(server, call, message_copy(&response.base));
 	return STATUS_OK;
 }
 

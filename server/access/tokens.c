@@ -4,10 +4,10 @@
 #include "server.h"
 
 #include "access/access.h"
+#include "access/answer.h"
 #include "access/audit.h"
 #include "access/caller.h"
-#include "access/reply.h"
-#include "api/page.h"
+#include "api/list_page.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -152,7 +152,7 @@ static void on_created(struct server *server, void *userdata)
 		bootstrap.token = create.token = &token;
 		rpc_call_reply(created->call, created->is_bootstrap ? &bootstrap.base : &create.base);
 	} else {
-		reply_error(created->call, STATUS_ABORTED, "the token was revoked meanwhile");
+		answer_error(created->call, STATUS_ABORTED, "the token was revoked meanwhile");
 	}
 	OPENSSL_cleanse(created->secret, sizeof(created->secret));
 }
@@ -287,7 +287,7 @@ static enum status handle_revoke(struct server *server, struct rpc_call *call,
 	(void)str_format(object, sizeof(object), "token %s (%s)", request->accessor, stored->token->name);
 	audit_write(server, &change, call, "Operator.RevokeToken", object, NULL);
 	change_delete_record(&change, key);
-	return reply_changed(server, &change, call, message_copy(&response.base), err);
+	return answer_changed(server, &change, call, message_copy(&response.base), err);
 }
 
 DEFINE_WRITE_METHOD(tokens_handle_revoke, Holdfast__V1__RevokeTokenRequest, "Operator.RevokeToken",
@@ -301,26 +301,25 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	cleanup_free Token *tokens = NULL;
 	cleanup_free Token **list = NULL;
 	const struct record_entry *entry;
-	struct record_page page = {0};
-	enum status st = page_size(request->per_page, PAGE_RECORDS_MAX, &page.size, err);
+	struct list_page page = {0};
+	enum status st = list_page_size(request->per_page, LIST_PAGE_RECORDS_MAX, &page.size, err);
 
 	if (st == STATUS_OK)
-		st = record_page_begin(server, &page, PREFIX_TOKEN, request->prefix, request->next_token,
-				       err);
+		st = list_page_begin(server, &page, PREFIX_TOKEN, request->prefix, request->next_token, err);
 	if (st != STATUS_OK)
 		return st;
 	tokens = calloc(page.size, sizeof(*tokens));
 	list = calloc(page.size, sizeof(Token *));
 	if (!tokens || !list)
 		return error_no_memory(err, "a token");
-	while ((entry = record_page_next(&page))) {
+	while ((entry = list_page_next(&page))) {
 		list[response.n_tokens] = &tokens[response.n_tokens];
 		tokens[response.n_tokens++] = shown(entry);
 	}
 	response.tokens = list;
 	response.next_token = (char *)(uintptr_t)page.next_token;
 	response.index = watch_index(server, PREFIX_TOKEN);
-	reply_durable(server, call, message_copy(&response.base));
+	answer_durable(server, call, message_copy(&response.base));
 	return STATUS_OK;
 }
 
@@ -349,7 +348,7 @@ static enum status handle_who_am_i(struct server *server, struct rpc_call *call,
 		token = shown(records_entry(&server->state.records, key));
 		response.token = &token;
 	}
-	reply_durable(server, call, message_copy(&response.base));
+	answer_durable(server, call, message_copy(&response.base));
 	return STATUS_OK;
 }
 

@@ -17,7 +17,7 @@ static void key_of(const char *alloc_id, char ret[static OBJECT_KEY_SIZE])
 	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_ALLOC_OPTIONS "%.36s", alloc_id);
 }
 
-static const Holdfast__V1__AllocationOptions *find(struct state *state, const char *alloc_id)
+static const Holdfast__V1__AllocationOptions *alloc_options_find(struct state *state, const char *alloc_id)
 {
 	char key[OBJECT_KEY_SIZE];
 
@@ -132,7 +132,7 @@ enum status alloc_options_take(struct state *state, const Holdfast__V1__Allocati
 bool alloc_options_are(struct state *state, const char *alloc_id,
 		       const Holdfast__V1__AllocationOptions *options)
 {
-	const Holdfast__V1__AllocationOptions *kept = find(state, alloc_id);
+	const Holdfast__V1__AllocationOptions *kept = alloc_options_find(state, alloc_id);
 	uint8_t a[ALLOC_OPTIONS_BYTES_MAX];
 	uint8_t b[ALLOC_OPTIONS_BYTES_MAX];
 	size_t n = options ? protobuf_c_message_get_packed_size(&options->base) : 0;
@@ -161,7 +161,7 @@ void alloc_options_stage_deletion(struct state *state, struct change *change, co
 {
 	char key[OBJECT_KEY_SIZE];
 
-	if (!find(state, alloc_id))
+	if (!alloc_options_find(state, alloc_id))
 		return;
 	key_of(alloc_id, key);
 	change_delete_record(change, key);
@@ -179,7 +179,7 @@ static const Holdfast__V1__MountOptions *of_volume(const Holdfast__V1__Allocatio
 /* The options of the one request of the claim's allocation that names the claim's volume. */
 static const Holdfast__V1__MountOptions *of_claim(struct state *state, const struct claim *claim)
 {
-	const Holdfast__V1__AllocationOptions *options = find(state, claim->allocation_id);
+	const Holdfast__V1__AllocationOptions *options = alloc_options_find(state, claim->allocation_id);
 	const struct alloc_entry *entry = options ? state_alloc(state, claim->allocation_id) : NULL;
 
 	for (uint32_t i = 0; entry && i < entry->alloc.n_volumes; i++)
@@ -227,7 +227,7 @@ static bool show_one(const Holdfast__V1__MountOptions *from, Holdfast__V1__Volum
 
 bool alloc_options_show(struct state *state, Holdfast__V1__Allocation *view)
 {
-	const Holdfast__V1__AllocationOptions *options = find(state, view->id);
+	const Holdfast__V1__AllocationOptions *options = alloc_options_find(state, view->id);
 
 	for (size_t i = 0; options && i < view->n_volumes; i++) {
 		const Holdfast__V1__MountOptions *from = of_volume(options, view->volumes[i]->name);

@@ -7,8 +7,8 @@
 #include "server.h"
 
 #include "access/access.h"
+#include "access/answer.h"
 #include "access/audit.h"
-#include "access/reply.h"
 #include "alloc/allocs.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -165,7 +165,7 @@ static enum status give_order(struct server *server, struct rpc_call *call, stru
 	(void)str_join(object, sizeof(object), "allocation ", alloc->namespace, "/", alloc->id,
 		       is_network ? ", network" : ", task ", wish.task->task);
 	audit_write(server, &change, call, WHAT_ORDER, object, NULL);
-	return reply_changed(server, &change, call, (ProtobufCMessage *)response_with(&order, &wish), err);
+	return answer_changed(server, &change, call, (ProtobufCMessage *)response_with(&order, &wish), err);
 }
 
 static enum status check_handle(const struct alloc *alloc, const Holdfast__V1__OrderTaskRequest *request,

@@ -4,10 +4,10 @@
 #include "server.h"
 
 #include "access/access.h"
-#include "access/reply.h"
+#include "access/answer.h"
 #include "alloc/allocs.h"
 #include "alloc/options.h"
-#include "api/page.h"
+#include "api/list_page.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -96,7 +96,7 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 				 request->id);
 	st = freed_of_alloc(server, entry, &freed, err);
 	if (st == STATUS_OK)
-		reply_durable(server, call, (ProtobufCMessage *)make_get_response(server, entry, &freed));
+		answer_durable(server, call, (ProtobufCMessage *)make_get_response(server, entry, &freed));
 	return st;
 }
 
@@ -244,7 +244,7 @@ static enum status page_init(struct page *page, struct error *err)
 		return error_no_memory(err, "an allocation");
 	holdfast__v1__list_allocations_response__init(response);
 	page->response = response;
-	st = page_size(page->request->per_page, ALLOCS_PER_PAGE_MAX, &page->size, err);
+	st = list_page_size(page->request->per_page, ALLOCS_PER_PAGE_MAX, &page->size, err);
 	if (st != STATUS_OK)
 		return st;
 	response->allocations = calloc(page->size, sizeof(Holdfast__V1__Allocation *));
@@ -270,7 +270,7 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 		st = fill(&page, err);
 	if (st != STATUS_OK)
 		return st;
-	reply_durable(server, call, &page.response->base);
+	answer_durable(server, call, &page.response->base);
 	page.response = NULL; /* handed over */
 	return STATUS_OK;
 }

@@ -80,7 +80,7 @@ static void record_end(const struct task_stream *stream, const struct error *err
 }
 
 /* Both sides end; @err NULL: well. Neither is used afterwards: their on_closed() finds nothing. */
-static void end(struct task_stream *stream, const struct error *err)
+static void task_stream_end(struct task_stream *stream, const struct error *err)
 {
 	struct rpc_call *caller = stream->caller;
 	struct rpc_call *node = stream->node;
@@ -109,7 +109,7 @@ static int on_overdue(sd_event_source *source, uint64_t usec, void *userdata)
 	(void)usec;
 	(void)error_set(&err, STATUS_UNAVAILABLE, 0, "node %s has not come within %d s; ask again",
 			stream->node_id, TASK_STREAM_WAIT_MS / 1000);
-	end(stream, &err);
+	task_stream_end(stream, &err);
 	return 0;
 }
 
@@ -264,7 +264,7 @@ static void on_recorded(struct server *server, void *userdata)
 	struct error err;
 
 	if (stream && ask_node(stream, (void *)recorded->wanted, &err) != STATUS_OK)
-		end(stream, &err);
+		task_stream_end(stream, &err);
 	protobuf_c_message_free_unpacked(recorded->wanted, NULL);
 }
 
@@ -451,7 +451,8 @@ static void on_stats_open(struct rpc_call *call, void *server)
 	open_stream(call, server, KIND_STATS);
 }
 
-static enum status begin(struct task_stream *stream, const ProtobufCMessage *message, struct error *err)
+static enum status task_stream_begin(struct task_stream *stream, const ProtobufCMessage *message,
+				     struct error *err)
 {
 	switch (stream->kind) {
 	case KIND_EXEC:
@@ -492,14 +493,14 @@ static void on_caller_message(struct rpc_call *call, const ProtobufCMessage *mes
 	if (!stream)
 		return;
 	if (!stream->is_asked) {
-		st = begin(stream, message, &err);
+		st = task_stream_begin(stream, message, &err);
 		stream->is_asked = st == STATUS_OK;
 		rpc_call_pause(call, st == STATUS_OK); /* until its node is there */
 	} else if (stream->kind == KIND_EXEC && stream->node) {
 		st = send_input(stream, (const void *)message, &err);
 	}
 	if (st != STATUS_OK)
-		end(stream, &err);
+		task_stream_end(stream, &err);
 }
 
 static void on_caller_drained(struct rpc_call *call, void *userdata)
@@ -526,7 +527,7 @@ static void on_caller_closed(struct rpc_call *call, void *userdata)
 	if (!stream)
 		return;
 	stream->caller = NULL;
-	end(stream, NULL);
+	task_stream_end(stream, NULL);
 }
 
 #define CALLER_HANDLERS(open)                                                                      \
@@ -589,12 +590,12 @@ static void handle_end(struct task_stream *stream, const Holdfast__V1__TaskStrea
 	struct error err;
 
 	if (reported->code == STATUS_OK) {
-		end(stream, NULL);
+		task_stream_end(stream, NULL);
 		return;
 	}
 	err.status = reported->code < STATUS_N ? (enum status)reported->code : STATUS_UNKNOWN;
 	error_fill(&err, err.status, 0, "%.512s", reported->message);
-	end(stream, &err);
+	task_stream_end(stream, &err);
 }
 
 static void handle_answer(struct task_stream *stream, const Holdfast__V1__TaskStreamUp *up)
@@ -608,7 +609,7 @@ static void handle_answer(struct task_stream *stream, const Holdfast__V1__TaskSt
 		stream->exit_code = up->exec->result ? up->exec->result->exit_code : 0;
 	}
 	if (rpc_call_send(stream->caller, answer_of(up), &err) != STATUS_OK)
-		end(stream, &err);
+		task_stream_end(stream, &err);
 	else if (rpc_call_is_full(stream->caller))
 		rpc_call_pause(stream->node, true);
 }
@@ -645,7 +646,7 @@ static void lose_node(struct task_stream *stream)
 
 	(void)error_set(&err, STATUS_UNAVAILABLE, 0, "node %s was lost: what was begun there may continue",
 			stream->node_id);
-	end(stream, &err);
+	task_stream_end(stream, &err);
 }
 
 static void on_node_closed(struct rpc_call *call, void *userdata)
@@ -671,5 +672,5 @@ void task_streams_end(struct server *server)
 
 	(void)error_set(&err, STATUS_UNAVAILABLE, 0, "the server ends; ask again");
 	while (!LIST_EMPTY(&server->task_streams))
-		end(LIST_FIRST(&server->task_streams), &err);
+		task_stream_end(LIST_FIRST(&server->task_streams), &err);
 }

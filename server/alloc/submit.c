@@ -4,8 +4,8 @@
 #include "server.h"
 
 #include "access/access.h"
+#include "access/answer.h"
 #include "access/audit.h"
-#include "access/reply.h"
 #include "alloc/allocs.h"
 #include "alloc/options.h"
 #include "alloc/placement.h"
@@ -32,31 +32,31 @@
 enum { ALLOC_TEXT_SIZE = NAMESPACE_MAX + UUID_TEXT_SIZE + 16 };
 
 /* Answer with @response, whose member @slot is the allocation. */
-static void reply_alloc(struct server *server, struct rpc_call *call, const ProtobufCMessage *response,
-			Holdfast__V1__Allocation **slot, const struct alloc *alloc)
+static void answer_alloc(struct server *server, struct rpc_call *call, const ProtobufCMessage *response,
+			 Holdfast__V1__Allocation **slot, const struct alloc *alloc)
 {
 	*slot = allocs_view(server, alloc);
 	if (*slot)
 		rpc_call_reply(call, response);
 	else
-		reply_error(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+		answer_error(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 	holdfast__v1__allocation__free_unpacked(*slot, NULL);
 }
 
-static void reply_run(struct server *server, struct rpc_call *call, const struct alloc *alloc)
+static void answer_run(struct server *server, struct rpc_call *call, const struct alloc *alloc)
 {
 	Holdfast__V1__RunAllocationResponse response = HOLDFAST__V1__RUN_ALLOCATION_RESPONSE__INIT;
 
-	reply_alloc(server, call, &response.base, &response.allocation, alloc);
+	answer_alloc(server, call, &response.base, &response.allocation, alloc);
 }
 
 /* The allocation that @waiting is about; NULL: it is gone, and the call is answered. */
-static const struct alloc_entry *find_or_fail(struct server *server, const struct reply_waiting *waiting)
+static const struct alloc_entry *find_or_fail(struct server *server, const struct answer_waiting *waiting)
 {
 	const struct alloc_entry *entry = state_alloc(&server->state, waiting->id);
 
 	if (!entry)
-		reply_error(waiting->call, STATUS_ABORTED, "the allocation was collected in the meantime");
+		answer_error(waiting->call, STATUS_ABORTED, "the allocation was collected in the meantime");
 	return entry;
 }
 
@@ -72,13 +72,13 @@ void allocs_send(const struct alloc_entry *entry)
 
 static void on_run_durable(struct server *server, void *userdata)
 {
-	cleanup_free struct reply_waiting *waiting = userdata;
+	cleanup_free struct answer_waiting *waiting = userdata;
 	const struct alloc_entry *entry = find_or_fail(server, waiting);
 
 	if (!entry)
 		return;
 	allocs_send(entry);
-	reply_run(server, waiting->call, &entry->alloc);
+	answer_run(server, waiting->call, &entry->alloc);
 }
 
 static void audit_alloc(struct server *server, struct change *change, const struct rpc_call *call,
@@ -178,7 +178,7 @@ static enum status place(struct server *server, struct alloc *alloc, struct refu
 }
 
 /* Only what was asked for; what becomes of it is not the caller's to say. */
-static void begin(struct alloc *alloc)
+static void alloc_begin(struct alloc *alloc)
 {
 	alloc->desired_status = DESIRED_RUN;
 	alloc->client_status = CLIENT_PENDING;
@@ -222,7 +222,7 @@ static enum status begin_new(struct alloc *alloc, struct error *err)
 
 	if (r < 0)
 		return error_set(err, STATUS_INTERNAL, r, "make an allocation id");
-	begin(alloc);
+	alloc_begin(alloc);
 	return STATUS_OK;
 }
 
@@ -267,13 +267,14 @@ static enum status submit(struct server *server, struct rpc_call *call, struct a
 	if (st != STATUS_OK)
 		return st;
 	if (request->dry_run) {
-		reply_run(server, call, alloc);
+		answer_run(server, call, alloc);
 		return STATUS_OK;
 	}
 	change_put_alloc(&change, alloc);
 	alloc_options_stage(&change, alloc->id, options);
 	audit_alloc(server, &change, call, WHAT_RUN, alloc);
-	return change_commit_taking(server, &change, on_run_durable, reply_waiting_new(call, alloc->id), err);
+	return change_commit_taking(server, &change, on_run_durable, answer_waiting_new(call, alloc->id),
+				    err);
 }
 
 /* It may use volumes of its own namespace only, so that one right to mount is enough. A plugin is given the
@@ -348,7 +349,8 @@ static enum status handle_run(struct server *server, struct rpc_call *call,
 			"allocation %s exists with another content; leave the id out, and a new one is "
 			"made",
 			alloc.id);
-	return change_commit_taking(server, &nothing, on_run_durable, reply_waiting_new(call, alloc.id), err);
+	return change_commit_taking(server, &nothing, on_run_durable, answer_waiting_new(call, alloc.id),
+				    err);
 }
 
 void allocs_handle_run(struct rpc_call *call, const ProtobufCMessage *request, void *server)
@@ -364,7 +366,7 @@ void allocs_handle_run(struct rpc_call *call, const ProtobufCMessage *request, v
 static void on_stop_durable(struct server *server, void *userdata)
 {
 	Holdfast__V1__StopAllocationResponse response = HOLDFAST__V1__STOP_ALLOCATION_RESPONSE__INIT;
-	cleanup_free struct reply_waiting *waiting = userdata;
+	cleanup_free struct answer_waiting *waiting = userdata;
 	const struct alloc_entry *entry = find_or_fail(server, waiting);
 
 	if (!entry)
@@ -372,7 +374,7 @@ static void on_stop_durable(struct server *server, void *userdata)
 	if (node_is_connected(entry->node) && !alloc_is_client_terminal(&entry->alloc))
 		session_stop_alloc(entry->node->session, entry->alloc.id);
 	response.node_disconnected_ms = allocs_disconnected_ms(server, entry);
-	reply_alloc(server, waiting->call, &response.base, &response.allocation, &entry->alloc);
+	answer_alloc(server, waiting->call, &response.base, &response.allocation, &entry->alloc);
 }
 
 static enum status stop(struct server *server, struct rpc_call *call, const struct alloc_entry *entry,
@@ -384,7 +386,7 @@ static enum status stop(struct server *server, struct rpc_call *call, const stru
 	if (change.n > 0)
 		audit_alloc(server, &change, call, WHAT_STOP, &entry->alloc);
 	return change_commit_taking(server, &change, on_stop_durable,
-				    reply_waiting_new(call, entry->alloc.id), err);
+				    answer_waiting_new(call, entry->alloc.id), err);
 }
 
 static enum status handle_stop(struct server *server, struct rpc_call *call,

@@ -71,7 +71,7 @@ static void answer(struct server *server, struct rpc_call *call, const ProtobufC
 }
 
 /* Whoever was allowed to read when the call came may not be any more: tokens are revoked, and expire. */
-static void end(struct watch *watch)
+static void watch_end(struct watch *watch)
 {
 	struct error err;
 
@@ -86,7 +86,7 @@ static int on_time(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	(void)source;
 	(void)usec;
-	end(userdata);
+	watch_end(userdata);
 	return 0;
 }
 
@@ -189,7 +189,7 @@ static void wake(struct server *server, const char *name)
 	     watch = next) {
 		next = RB_NEXT(watch_tree, NULL, watch);
 		if (index_now(server, watch->request, watch->method, watch->name) > watch->after)
-			end(watch);
+			watch_end(watch);
 	}
 }
 

@@ -4,8 +4,8 @@
 #include "server.h"
 
 #include "access/access.h"
+#include "access/answer.h"
 #include "access/audit.h"
-#include "access/reply.h"
 #include "alloc/allocs.h"
 #include "base/cleanup.h"
 #include "base/clock.h"

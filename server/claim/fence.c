@@ -3,8 +3,8 @@
 
 #include "server.h"
 
+#include "access/answer.h"
 #include "access/audit.h"
-#include "access/reply.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -166,14 +166,14 @@ static void answer(struct server *server, void *userdata)
 	const struct volume_entry *volume = state_volume(&server->state, fence->namespace, fence->volume_id);
 
 	if (!response) {
-		reply_error(fence->call, STATUS_RESOURCE_EXHAUSTED, "out of memory; the node is cut off");
+		answer_error(fence->call, STATUS_RESOURCE_EXHAUSTED, "out of memory; the node is cut off");
 		return;
 	}
 	holdfast__v1__detach_volume_response__init(response);
 	if (volume) /* when memory is short: a shorter list is still true */
 		(void)volume_show_claims(server, volume, fence->node_id, &response->claims,
 					 &response->n_claims);
-	reply_durable(server, fence->call, &response->base);
+	answer_durable(server, fence->call, &response->base);
 }
 
 static enum status release_one(struct server *server, const struct claim_entry *entry,
@@ -248,7 +248,7 @@ static void refuse_fence(struct server *server, const struct fence *fence, const
 	(void)error_prefix(&why,
 			   "node %s was not cut off from volume %s, as far as is known; nothing was released",
 			   fence->node_id, fence->volume_id);
-	reply_refused(server, fence->call, DETACH, &why);
+	answer_refused(server, fence->call, DETACH, &why);
 }
 
 /* A plugin that knows no such volume, or no such node, has cut off nothing. */
@@ -282,7 +282,7 @@ static void on_fenced(struct server *server, const Holdfast__V1__PluginReply *re
 	if (st == STATUS_OK)
 		(void)TAKE_PTR(fence);
 	else
-		reply_refused(server, fence->call, DETACH, &failure);
+		answer_refused(server, fence->call, DETACH, &failure);
 }
 
 static enum status call_detach(struct server *server, struct fence *fence, struct error *err)

@@ -72,8 +72,8 @@ static enum status check_claims(struct server *server, const struct node_entry *
 	return STATUS_OK;
 }
 
-static enum status check(struct server *server, const struct node_entry *node,
-			 const struct volume_entry *volume, struct error *err)
+static enum status forced_check(struct server *server, const struct node_entry *node,
+				const struct volume_entry *volume, struct error *err)
 {
 	enum status st;
 
@@ -120,7 +120,7 @@ enum status forced_begin(struct server *server, const struct rpc_call *call, con
 	const struct claim_entry *entry;
 
 	if (st == STATUS_OK)
-		st = check(server, node, volume, err);
+		st = forced_check(server, node, volume, err);
 	if (dry_run)
 		return st;
 	LIST_FOREACH (entry, &volume->claims, of_volume) /* none leaves the list by that */

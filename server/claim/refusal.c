@@ -3,8 +3,8 @@
 
 #include "server.h"
 
+#include "access/answer.h"
 #include "access/audit.h"
-#include "access/reply.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -146,7 +146,7 @@ void refusal_reply(struct refusal *refusal, struct server *server, struct rpc_ca
 	if (refusal->details)
 		shrink(refusal->details);
 	else
-		refusal->details = reply_details(err);
+		refusal->details = answer_details(err);
 	rpc_call_fail_details(call, err, refusal->details ? &refusal->details->base : NULL);
 }
 

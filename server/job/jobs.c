@@ -4,10 +4,10 @@
 #include "server.h"
 
 #include "access/access.h"
+#include "access/answer.h"
 #include "access/audit.h"
-#include "access/reply.h"
 #include "alloc/allocs.h"
-#include "api/page.h"
+#include "api/list_page.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -85,7 +85,7 @@ static const struct record_entry *find_or_fail(struct server *server, const stru
 	const struct record_entry *entry = records_entry(&server->state.records, waiting->key);
 
 	if (!entry)
-		reply_error(waiting->call, STATUS_ABORTED, "the job was purged meanwhile");
+		answer_error(waiting->call, STATUS_ABORTED, "the job was purged meanwhile");
 	return entry;
 }
 
@@ -286,7 +286,7 @@ static enum status purge(struct server *server, struct rpc_call *call, const str
 		return st;
 	response.job = &job;
 	stage_purge(server, change, &job, entry->key);
-	return reply_changed(server, change, call, message_copy(&response.base), err);
+	return answer_changed(server, change, call, message_copy(&response.base), err);
 }
 
 static enum status handle_stop(struct server *server, struct rpc_call *call,
@@ -493,7 +493,7 @@ static enum status handle_plan(struct server *server, struct rpc_call *call, con
 		response->is_cut = decisions && decisions->is_cut;
 	}
 	if (is_whole)
-		reply_durable(server, call, &response->base);
+		answer_durable(server, call, &response->base);
 	else if (response)
 		holdfast__v1__plan_job_response__free_unpacked(response, NULL);
 	return is_whole ? STATUS_OK : error_no_memory(err, "a plan");
@@ -580,7 +580,7 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 	enum status st = find_job(server, request->namespace_, request->id, &entry, err);
 
 	if (st == STATUS_OK)
-		reply_durable(server, call, (ProtobufCMessage *)make_get_response(server, entry));
+		answer_durable(server, call, (ProtobufCMessage *)make_get_response(server, entry));
 	return st;
 }
 
@@ -617,23 +617,23 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	cleanup_free Job *jobs = NULL;
 	cleanup_free Job **list = NULL;
 	const struct record_entry *entry;
-	struct record_page page = {0};
-	enum status st = page_size(request->per_page, PAGE_RECORDS_MAX, &page.size, err);
+	struct list_page page = {0};
+	enum status st = list_page_size(request->per_page, LIST_PAGE_RECORDS_MAX, &page.size, err);
 
 	(void)str_format(table, sizeof(table), PREFIX_JOB "%.64s%s",
 			 is_any ? "" : namespace_or_default(request->namespace_), is_any ? "" : "/");
 	if (st == STATUS_OK && is_any)
 		st = access_scope_init(server, call, ACCESS_JOB_LIST, &scope, err);
 	if (st == STATUS_OK)
-		st = record_page_begin(server, &page, table, is_any ? "" : request->prefix,
-				       request->next_token, err);
+		st = list_page_begin(server, &page, table, is_any ? "" : request->prefix, request->next_token,
+				     err);
 	if (st != STATUS_OK)
 		return st;
 	jobs = calloc(page.size, sizeof(*jobs));
 	list = calloc(page.size, sizeof(Job *));
 	if (!jobs || !list)
 		return error_no_memory(err, "a job");
-	while ((entry = record_page_next(&page))) {
+	while ((entry = list_page_next(&page))) {
 		const Job *job = (const Job *)entry->record.message;
 
 		if (is_any && (!str_starts_with(job->id, request->prefix) ||
@@ -645,7 +645,7 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	response.jobs = list;
 	response.next_token = (char *)(uintptr_t)page.next_token;
 	response.index = watch_index(server, PREFIX_JOB);
-	reply_durable(server, call, message_copy(&response.base));
+	answer_durable(server, call, message_copy(&response.base));
 	return STATUS_OK;
 }
 
@@ -679,7 +679,7 @@ static enum status handle_history(struct server *server, struct rpc_call *call,
 		response.n_versions++;
 	}
 	response.versions = list;
-	reply_durable(server, call, message_copy(&response.base));
+	answer_durable(server, call, message_copy(&response.base));
 	return STATUS_OK;
 }
 

@@ -4,8 +4,8 @@
 #include "server.h"
 
 #include "access/access.h"
+#include "access/answer.h"
 #include "access/audit.h"
-#include "access/reply.h"
 #include "alloc/allocs.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -125,7 +125,7 @@ static enum status stop_slice(struct server *server, struct node_entry *node, st
 	return change_commit_taking(server, &change, on_slice_durable, slice, err);
 }
 
-static enum status finish(struct server *server, struct node_entry *entry, struct error *err)
+static enum status drain_finish(struct server *server, struct node_entry *entry, struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup_free struct node *node = malloc(sizeof(*node));
@@ -148,7 +148,7 @@ void drain_continue(struct server *server, struct node_entry *node)
 
 	if (!node_is_registered(node) || !node_is_draining(&node->node))
 		return;
-	st = node->n_live == 0 && node->n_live_allocs == 0 ? finish(server, node, &err)
+	st = node->n_live == 0 && node->n_live_allocs == 0 ? drain_finish(server, node, &err)
 							   : stop_slice(server, node, &err);
 	if (st != STATUS_OK) /* the next event of the node, or the operator's next look, tries again */
 		log_ctx(LOG_ERR, &(struct log_ctx){.node = node->id, .op = "drain", .err = &err},
@@ -229,7 +229,7 @@ static bool add_progress(struct server *server, const struct node_entry *node,
 
 static void on_drain_durable(struct server *server, void *userdata)
 {
-	cleanup_free struct reply_waiting *waiting = userdata;
+	cleanup_free struct answer_waiting *waiting = userdata;
 	Holdfast__V1__DrainNodeResponse *response;
 	struct node_entry *node;
 	struct error err;
@@ -244,15 +244,15 @@ static void on_drain_durable(struct server *server, void *userdata)
 		holdfast__v1__drain_node_response__init(response);
 		response->node = nodes_view(server, node);
 		if (response->node && add_progress(server, node, response)) {
-			reply_durable(server, waiting->call, &response->base);
+			answer_durable(server, waiting->call, &response->base);
 			return;
 		}
 		protobuf_c_message_free_unpacked(&response->base, NULL);
 	}
-	reply_error(waiting->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+	answer_error(waiting->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 }
 
-static void begin(const Holdfast__V1__DrainNodeRequest *request, const char *who, struct node *node)
+static void drain_begin(const Holdfast__V1__DrainNodeRequest *request, const char *who, struct node *node)
 {
 	int64_t now_ms = clock_realtime_ms();
 
@@ -286,7 +286,7 @@ static bool change_node(const Holdfast__V1__DrainNodeRequest *request, const cha
 	if (request->cancel)
 		cancel(who, node);
 	else
-		begin(request, who, node);
+		drain_begin(request, who, node);
 	node->modify_time_ms = clock_realtime_ms();
 	return true;
 }
@@ -315,7 +315,7 @@ static enum status handle_drain(struct server *server, struct rpc_call *call,
 				 request->cancel ? ", cancelled" : "");
 		audit_write(server, &change, call, "Nodes.Drain", object, request->reason);
 	}
-	return change_commit_taking(server, &change, on_drain_durable, reply_waiting_new(call, node->id),
+	return change_commit_taking(server, &change, on_drain_durable, answer_waiting_new(call, node->id),
 				    err);
 }
 

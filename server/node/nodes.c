@@ -4,9 +4,9 @@
 #include "server.h"
 
 #include "access/access.h"
+#include "access/answer.h"
 #include "access/audit.h"
-#include "access/reply.h"
-#include "api/page.h"
+#include "api/list_page.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -150,7 +150,7 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 		return error_no_memory(err, "a node");
 	}
 	response->index = watch_index(server, PREFIX_NODE);
-	reply_durable(server, call, &response->base);
+	answer_durable(server, call, &response->base);
 	return STATUS_OK;
 }
 
@@ -227,7 +227,7 @@ static enum status list(struct server *server, const Holdfast__V1__ListNodesRequ
 	const char *from =
 		strcmp(request->next_token, request->prefix) > 0 ? request->next_token : request->prefix;
 	struct page page = {.server = server, .response = response};
-	enum status st = page_size(request->per_page, NODES_PER_PAGE_MAX, &page.per_page, err);
+	enum status st = list_page_size(request->per_page, NODES_PER_PAGE_MAX, &page.per_page, err);
 
 	if (st != STATUS_OK)
 		return st;
@@ -252,7 +252,7 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	holdfast__v1__list_nodes_response__init(response);
 	st = list(server, (const void *)message, response, err);
 	if (st == STATUS_OK)
-		reply_durable(server, call, &response->base);
+		answer_durable(server, call, &response->base);
 	else
 		protobuf_c_message_free_unpacked(&response->base, NULL);
 	return st;
@@ -272,7 +272,7 @@ DEFINE_READ_METHOD(nodes_handle_list, list_method)
 static void on_eligibility_durable(struct server *server, void *userdata)
 {
 	Holdfast__V1__SetEligibilityResponse response = HOLDFAST__V1__SET_ELIGIBILITY_RESPONSE__INIT;
-	cleanup_free struct reply_waiting *waiting = userdata;
+	cleanup_free struct answer_waiting *waiting = userdata;
 	struct node_entry *entry;
 	struct error err;
 
@@ -284,7 +284,7 @@ static void on_eligibility_durable(struct server *server, void *userdata)
 	if (response.node)
 		rpc_call_reply(waiting->call, &response.base);
 	else
-		reply_error(waiting->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+		answer_error(waiting->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 	holdfast__v1__node__free_unpacked(response.node, NULL);
 }
 
@@ -339,7 +339,7 @@ static enum status handle_set_eligibility(struct server *server, struct rpc_call
 		audit_write(server, &change, call, "Nodes.SetEligibility", object, request->reason);
 	}
 	return change_commit_taking(server, &change, on_eligibility_durable,
-				    reply_waiting_new(call, node->id), err);
+				    answer_waiting_new(call, node->id), err);
 }
 
 DEFINE_WRITE_METHOD(nodes_handle_set_eligibility, Holdfast__V1__SetEligibilityRequest, "Nodes.SetEligibility",
@@ -392,7 +392,7 @@ static enum status check_purge(const struct node_entry *entry, struct error *err
 static void on_purged(struct server *server, void *userdata)
 {
 	Holdfast__V1__PurgeNodeResponse response = HOLDFAST__V1__PURGE_NODE_RESPONSE__INIT;
-	cleanup_free struct reply_waiting *waiting = userdata;
+	cleanup_free struct answer_waiting *waiting = userdata;
 
 	(void)server;
 	rpc_call_reply(waiting->call, &response.base);
@@ -415,7 +415,7 @@ static enum status purge_unknown(struct server *server, struct rpc_call *call,
 	(void)str_format(object, sizeof(object), "%" PRIu64 " nodes that are not known", n);
 	audit_write(server, &change, call, "Nodes.Purge", object,
 		    request->reason[0] ? request->reason : NULL);
-	return change_commit_taking(server, &change, on_purged, reply_waiting_new(call, ""), err);
+	return change_commit_taking(server, &change, on_purged, answer_waiting_new(call, ""), err);
 }
 
 /* What its claims and allocations tell of the past stays; the node may come back as a new one. */
@@ -426,7 +426,7 @@ static enum status handle_purge(struct server *server, struct rpc_call *call,
 	const struct instance_entry *instance;
 	char object[OBJECT_SIZE];
 	struct node_entry *entry;
-	struct reply_waiting *waiting;
+	struct answer_waiting *waiting;
 	enum status st;
 
 	if (request->unknown)
@@ -444,7 +444,7 @@ static enum status handle_purge(struct server *server, struct rpc_call *call,
 	(void)str_format(object, sizeof(object), "node %s, boot %s", entry->id, entry->node.boot_id);
 	audit_write(server, &change, call, "Nodes.Purge", object,
 		    request->reason[0] ? request->reason : NULL);
-	waiting = reply_waiting_new(call, entry->id);
+	waiting = answer_waiting_new(call, entry->id);
 	return change_commit_taking(server, &change, on_purged, waiting, err);
 }
 
@@ -454,7 +454,7 @@ DEFINE_WRITE_METHOD(nodes_handle_purge, Holdfast__V1__PurgeNodeRequest, "Nodes.P
 
 static void on_identified(struct server *server, void *userdata)
 {
-	cleanup_free struct reply_waiting *waiting = userdata;
+	cleanup_free struct answer_waiting *waiting = userdata;
 	Holdfast__V1__IdentifyNodeResponse *response = calloc(1, sizeof(*response));
 	struct node_entry *entry;
 	struct error err;
@@ -471,7 +471,7 @@ static void on_identified(struct server *server, void *userdata)
 	if (response && response->node && list_live(entry, true, &response->claims, &response->n_claims))
 		rpc_call_reply(waiting->call, &response->base);
 	else
-		reply_error(waiting->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+		answer_error(waiting->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 	protobuf_c_message_free_unpacked((ProtobufCMessage *)response, NULL);
 }
 
@@ -541,7 +541,7 @@ static enum status handle_identify(struct server *server, struct rpc_call *call,
 	change_put_node(&change, node);
 	(void)str_format(object, sizeof(object), "node %s, machine %s", node->id, node->machine);
 	audit_write(server, &change, call, "Nodes.Identify", object, request->reason);
-	return change_commit_taking(server, &change, on_identified, reply_waiting_new(call, node->id), err);
+	return change_commit_taking(server, &change, on_identified, answer_waiting_new(call, node->id), err);
 }
 
 DEFINE_WRITE_METHOD(nodes_handle_identify, Holdfast__V1__IdentifyNodeRequest, "Nodes.Identify",

@@ -698,8 +698,8 @@ static void greet(struct session *session, const struct node_entry *node)
 }
 
 /* @known_boot: the one that the store knows, when the node is in another one now; else its own. */
-static enum status begin(struct session *session, const Holdfast__V1__SessionHello *hello,
-			 const char *known_boot, struct error *err)
+static enum status hello_begin(struct session *session, const Holdfast__V1__SessionHello *hello,
+			       const char *known_boot, struct error *err)
 {
 	bool rebooted = !str_eq(known_boot, session->boot_id);
 	struct node_entry *node;
@@ -754,7 +754,7 @@ static enum status take_hello(struct session *session, const Holdfast__V1__Sessi
 		return st;
 	(void)str_copy(session->boot_id, sizeof(session->boot_id), hello->boot_id);
 	(void)str_copy(known_boot, sizeof(known_boot), is_known ? node->node.boot_id : session->boot_id);
-	return begin(session, hello, known_boot, err);
+	return hello_begin(session, hello, known_boot, err);
 }
 
 /* --- the stream --- */

@@ -4,9 +4,9 @@
 #include "server.h"
 
 #include "access/access.h"
+#include "access/answer.h"
 #include "access/audit.h"
-#include "access/reply.h"
-#include "api/page.h"
+#include "api/list_page.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -232,23 +232,22 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	Holdfast__V1__ListTrailsResponse response = HOLDFAST__V1__LIST_TRAILS_RESPONSE__INIT;
 	cleanup_free Trail **list = NULL;
 	const struct record_entry *entry;
-	struct record_page page = {0};
-	enum status st = page_size(request->per_page, PAGE_RECORDS_MAX, &page.size, err);
+	struct list_page page = {0};
+	enum status st = list_page_size(request->per_page, LIST_PAGE_RECORDS_MAX, &page.size, err);
 
 	if (st == STATUS_OK)
-		st = record_page_begin(server, &page, PREFIX_TRAIL, request->prefix, request->next_token,
-				       err);
+		st = list_page_begin(server, &page, PREFIX_TRAIL, request->prefix, request->next_token, err);
 	if (st != STATUS_OK)
 		return st;
 	list = calloc(page.size, sizeof(Trail *));
 	if (!list)
 		return error_no_memory(err, "a trail");
-	while ((entry = record_page_next(&page)))
+	while ((entry = list_page_next(&page)))
 		list[response.n_trails++] = (Trail *)entry->record.message;
 	response.trails = list;
 	response.next_token = (char *)(uintptr_t)page.next_token;
 	response.index = watch_index(server, PREFIX_TRAIL);
-	reply_durable(server, call, message_copy(&response.base));
+	answer_durable(server, call, message_copy(&response.base));
 	return STATUS_OK;
 }
 
@@ -286,6 +285,6 @@ static enum status handle_accept(struct server *server, struct rpc_call *call,
 	change_put_record(&change, key, &trail.base);
 	(void)str_format(object, sizeof(object), "node %s", request->node_id);
 	audit_write(server, &change, call, what_accept, object, request->reason);
-	return reply_changed(server, &change, call, message_copy(&response.base), err);
+	return answer_changed(server, &change, call, message_copy(&response.base), err);
 }
 DEFINE_WRITE_METHOD(trails_handle_accept, Holdfast__V1__AcceptTrailRequest, what_accept, handle_accept)

@@ -256,7 +256,8 @@ static void job_free(struct plugin_job *job)
 
 /* It was scheduled, and is in no list any more. The next one is scheduled before anybody hears of the end,
  * so that what follows from it goes behind. */
-static void finish(struct plugin_job *job, const Holdfast__V1__PluginReply *reply, const struct error *err)
+static void plugin_job_finish(struct plugin_job *job, const Holdfast__V1__PluginReply *reply,
+			      const struct error *err)
 {
 	struct controllers *controllers = job->controllers;
 	struct plugin_queue *queue = job->queue;
@@ -285,7 +286,7 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 			"not have been done",
 			job->queue->plugin_id, job->node_id, plugin_call_name(job->call),
 			clock_format_duration(server->config.controller_timeout_us, text));
-	finish(job, NULL, &err);
+	plugin_job_finish(job, NULL, &err);
 	return 0;
 }
 
@@ -336,17 +337,17 @@ static void send_job(struct plugin_job *job)
 	if (job->wanted && !job->wanted(server, job->userdata)) {
 		(void)error_set(&err, STATUS_ABORTED, 0, "plugin %s: %s is no longer wanted",
 				job->queue->plugin_id, plugin_call_name(job->call));
-		finish(job, NULL, &err);
+		plugin_job_finish(job, NULL, &err);
 		return;
 	}
 	session = controller_choose_session(job);
 	if (!session) {
 		(void)controller_none(job, job->queue->plugin_id, &err);
-		finish(job, NULL, &err);
+		plugin_job_finish(job, NULL, &err);
 		return;
 	}
 	if (send_down(job, session, &err) != STATUS_OK)
-		finish(job, NULL, &err);
+		plugin_job_finish(job, NULL, &err);
 }
 
 static int on_send_soon(sd_event_source *source, void *userdata)
@@ -461,15 +462,15 @@ static void handle_answer(struct plugin_job *job, const Holdfast__V1__PluginRepl
 	if (reply->code != 0) {
 		(void)error_set(&err, status_from_number(reply->code), 0, "plugin %s on node %s: %s: %s",
 				plugin_id, job->node_id, name, reply->message);
-		finish(job, NULL, &err);
+		plugin_job_finish(job, NULL, &err);
 	} else if (!plugin_call_fits(job->call, reply)) {
 		(void)error_set(&err, STATUS_UNKNOWN, 0,
 				"plugin %s on node %s: %s was answered with something else; it may or may "
 				"not have been done",
 				plugin_id, job->node_id, name);
-		finish(job, NULL, &err);
+		plugin_job_finish(job, NULL, &err);
 	} else {
-		finish(job, reply, NULL);
+		plugin_job_finish(job, reply, NULL);
 	}
 }
 
@@ -490,7 +491,7 @@ void controllers_take_reply(struct session *session, const Holdfast__V1__PluginR
 		struct error err;
 
 		(void)controller_none(job, job->queue->plugin_id, &err);
-		finish(job, NULL, &err);
+		plugin_job_finish(job, NULL, &err);
 		return;
 	}
 	send_job(job);
@@ -507,7 +508,7 @@ void controllers_session_lost(struct session *session)
 				"plugin %s on node %s: %s: the node's session ended before it answered; it "
 				"may or may not have been done",
 				job->queue->plugin_id, job->node_id, plugin_call_name(job->call));
-		finish(job, NULL, &err);
+		plugin_job_finish(job, NULL, &err);
 	}
 }
 
@@ -529,7 +530,7 @@ void controllers_stop(struct controllers *controllers)
 	while ((job = TAILQ_FIRST(&controllers->ready)) || (job = LIST_FIRST(&controllers->sent))) {
 		if (!job->session)
 			TAILQ_REMOVE(&controllers->ready, job, waiting);
-		finish(job, NULL, &ending);
+		plugin_job_finish(job, NULL, &ending);
 	}
 }
 

@@ -4,7 +4,8 @@
 #include "base/id.h"
 #include "base/str.h"
 
-static const struct controller_list *find(const struct controller_nodes *lists, const char *plugin_id)
+static const struct controller_list *controller_nodes_find(const struct controller_nodes *lists,
+							   const char *plugin_id)
 {
 	for (size_t i = 0; i < lists->n_lists; i++)
 		if (str_eq(lists->lists[i].plugin_id, plugin_id))
@@ -78,10 +79,10 @@ enum status controller_nodes_bind(const struct conf *conf, const char *label, js
 
 bool controller_nodes_allow(const struct controller_nodes *lists, const char *plugin_id, const char *node_id)
 {
-	const struct controller_list *list = find(lists, plugin_id);
+	const struct controller_list *list = controller_nodes_find(lists, plugin_id);
 
 	if (!list)
-		list = find(lists, CONTROLLER_ANY_PLUGIN);
+		list = controller_nodes_find(lists, CONTROLLER_ANY_PLUGIN);
 	if (!list)
 		return true;
 	for (size_t i = 0; i < list->n_nodes; i++)

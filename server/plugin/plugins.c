@@ -4,8 +4,8 @@
 #include "server.h"
 
 #include "access/access.h"
-#include "access/reply.h"
-#include "api/page.h"
+#include "access/answer.h"
+#include "api/list_page.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -447,7 +447,7 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 	const Holdfast__V1__GetPluginRequest *request = (const void *)message;
 	struct plugin_page page = {
 		.server = server, .call = call, .plugin = find_plugin(server, request->id)};
-	enum status st = page_size(request->per_page, INSTANCES_PER_PAGE_MAX, &page.size, err);
+	enum status st = list_page_size(request->per_page, INSTANCES_PER_PAGE_MAX, &page.size, err);
 	Holdfast__V1__GetPluginResponse *response;
 
 	if (st != STATUS_OK)
@@ -466,7 +466,7 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 		return st;
 	}
 	response->index = page.plugin->modify_index;
-	reply_durable(server, call, &response->base);
+	answer_durable(server, call, &response->base);
 	return STATUS_OK;
 }
 
@@ -496,7 +496,7 @@ static enum status fill_page(struct server *server, const Holdfast__V1__ListPlug
 	struct plugin_entry *plugin = state_plugin_from(&server->state, from);
 	size_t counted = 0;
 	size_t per_page;
-	enum status st = page_size(request->per_page, PLUGINS_PER_PAGE_MAX, &per_page, err);
+	enum status st = list_page_size(request->per_page, PLUGINS_PER_PAGE_MAX, &per_page, err);
 
 	if (st != STATUS_OK)
 		return st;
@@ -533,7 +533,7 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 		return st;
 	}
 	response->index = watch_index(server, WATCH_PLUGIN);
-	reply_durable(server, call, &response->base);
+	answer_durable(server, call, &response->base);
 	return STATUS_OK;
 }
 

@@ -4,8 +4,8 @@
 #include "server.h"
 
 #include "access/access.h"
+#include "access/answer.h"
 #include "access/audit.h"
-#include "access/reply.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -155,7 +155,7 @@ static void on_made(const struct error *error, void *userdata)
 	if (error)
 		err = *error;
 	if (err.status != STATUS_OK || offer(backup, &err) != STATUS_OK) {
-		reply_refused(server, call, what_begin, &err);
+		answer_refused(server, call, what_begin, &err);
 		forget(server);
 		return;
 	}
@@ -163,7 +163,7 @@ static void on_made(const struct error *error, void *userdata)
 	response.size_bytes = backup->size;
 	response.sha256 = (ProtobufCBinaryData){.len = sizeof(backup->sha256), .data = backup->sha256};
 	response.index = backup->index;
-	reply_durable(server, call, message_copy(&response.base)); /* with the record of who gets it */
+	answer_durable(server, call, message_copy(&response.base)); /* with the record of who gets it */
 }
 
 static enum status new_backup(struct server *server, struct backup **ret, struct error *err)
@@ -226,8 +226,8 @@ static enum access_right right_to(const Holdfast__V1__BeginBackupRequest *reques
 	return request->passphrase[0] != '\0' ? ACCESS_MANAGEMENT : ACCESS_BACKUP_KIT;
 }
 
-static enum status begin(struct server *server, struct rpc_call *call,
-			 const Holdfast__V1__BeginBackupRequest *request, struct error *err)
+static enum status backup_begin(struct server *server, struct rpc_call *call,
+				const Holdfast__V1__BeginBackupRequest *request, struct error *err)
 {
 	cleanup(backup_freep) struct backup *backup = NULL;
 	enum status st = access_check(server, call, right_to(request), NULL, err);
@@ -252,7 +252,7 @@ static enum status begin(struct server *server, struct rpc_call *call,
 	return STATUS_OK;
 }
 
-DEFINE_WRITE_METHOD(backup_handle_begin, Holdfast__V1__BeginBackupRequest, what_begin, begin)
+DEFINE_WRITE_METHOD(backup_handle_begin, Holdfast__V1__BeginBackupRequest, what_begin, backup_begin)
 
 static enum status read_chunk(const struct backup *backup, uint64_t offset, uint8_t *chunk, size_t *ret_n,
 			      struct error *err)

@@ -659,7 +659,7 @@ static enum status store_reported(struct session *session, const struct node_ent
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
 }
 
-static enum status finish(struct session *session, struct error *err)
+static enum status epoch_finish(struct session *session, struct error *err)
 {
 	struct server *server = session->server;
 	struct node_entry *node = state_node(&server->state, session->node_id);
@@ -711,7 +711,7 @@ enum status epoch_take_report(struct session *session, const Holdfast__V1__NodeR
 	for (size_t i = 0; i < report->n_claims && st == STATUS_OK; i++)
 		st = handle_claim(session, report->claims[i],
 				  report->n_tickets > 0 ? &report->tickets[i] : &none, err);
-	return st == STATUS_OK && !report->more ? finish(session, err) : st;
+	return st == STATUS_OK && !report->more ? epoch_finish(session, err) : st;
 }
 
 enum status epoch_record_restore(struct server *server, struct error *err)

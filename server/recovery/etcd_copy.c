@@ -202,7 +202,7 @@ static bool note_one(const struct kv_item *item, void *userdata)
 }
 
 /* Is anything there? */
-static enum status look(struct kv *kv, bool *ret, struct error *err)
+static enum status etcd_copy_look(struct kv *kv, bool *ret, struct error *err)
 {
 	*ret = false;
 	return kv_range_from(kv, "", "", 1, note_one, ret, err);
@@ -221,7 +221,7 @@ enum status etcd_copy_in(const struct lead_settings *settings, const char *clust
 	if (st == STATUS_OK)
 		st = visit_begin(&visit, settings, cluster, err);
 	if (st == STATUS_OK)
-		st = look(visit.kv, &is_there, err);
+		st = etcd_copy_look(visit.kv, &is_there, err);
 	if (st == STATUS_OK && is_there && !may_replace)
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,

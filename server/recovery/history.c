@@ -190,7 +190,7 @@ static enum status decide_and_restart(struct server *server, const struct new_ep
 }
 
 /* Decide @wanted and start anew in it. */
-static enum status begin(struct session *session, const struct new_epoch *wanted, struct error *err)
+static enum status history_begin(struct session *session, const struct new_epoch *wanted, struct error *err)
 {
 	struct server *server = session->server;
 	const char *reason = wanted->restored_from;
@@ -226,7 +226,7 @@ static enum status decide(struct session *session, const Holdfast__V1__Mark *mar
 	};
 
 	describe(session, mark, reason);
-	return begin(session, &wanted, err);
+	return history_begin(session, &wanted, err);
 }
 
 enum status history_check_grant(struct session *session, const struct claim *granted, uint64_t known,
@@ -251,7 +251,7 @@ enum status history_check_grant(struct session *session, const struct claim *gra
 		"node %s has a ticket for generation %" PRIu64 " of volume %s/%s, and the store is at "
 		"generation %" PRIu64,
 		session->node_id, granted->generation, granted->namespace, granted->volume_id, known);
-	return begin(session, &wanted, err);
+	return history_begin(session, &wanted, err);
 }
 
 /* It is on record with what the hello is stored with. */

@@ -4,8 +4,8 @@
 #include "server.h"
 
 #include "access/access.h"
+#include "access/answer.h"
 #include "access/audit.h"
-#include "access/reply.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -172,8 +172,8 @@ static enum status check_idle(const struct server *server, struct error *err)
 	return STATUS_OK;
 }
 
-static enum status begin(struct server *server, struct rpc_call *call,
-			 const Holdfast__V1__BeginRestoreRequest *request, struct error *err)
+static enum status restore_begin(struct server *server, struct rpc_call *call,
+				 const Holdfast__V1__BeginRestoreRequest *request, struct error *err)
 {
 	Holdfast__V1__BeginRestoreResponse response = HOLDFAST__V1__BEGIN_RESTORE_RESPONSE__INIT;
 	cleanup(restore_freep) struct restore *restore = NULL;
@@ -195,7 +195,7 @@ static enum status begin(struct server *server, struct rpc_call *call,
 	return STATUS_OK;
 }
 
-DEFINE_WRITE_METHOD(restore_handle_begin, Holdfast__V1__BeginRestoreRequest, what_begin, begin)
+DEFINE_WRITE_METHOD(restore_handle_begin, Holdfast__V1__BeginRestoreRequest, what_begin, restore_begin)
 
 static enum status find(struct server *server, const char *id, struct restore **ret, struct error *err)
 {
@@ -319,7 +319,7 @@ static void refuse(struct restore *restore, const struct error *err)
 	struct rpc_call *call = TAKE_PTR(restore->call);
 
 	server->is_superseded = false;
-	reply_refused(server, call, what_apply, err);
+	answer_refused(server, call, what_apply, err);
 	forget(server);
 }
 

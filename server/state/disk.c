@@ -99,7 +99,7 @@ static uint64_t read_free(const struct server *server)
 	return (uint64_t)fs.f_bavail * fs.f_frsize;
 }
 
-static void look(struct server *server)
+static void disk_look(struct server *server)
 {
 	struct disk *disk = server->disk;
 	enum disk_level before = disk->level;
@@ -127,7 +127,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 	struct server *server = userdata;
 
 	(void)usec;
-	look(server);
+	disk_look(server);
 	server->disk->watch(server);
 	(void)sd_event_source_set_time_relative(source, TIMER_US);
 	(void)sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
@@ -148,7 +148,7 @@ enum status disk_start(struct server *server, disk_watch_fn *watch, struct error
 		stat(disk->reserve, &st) == 0 && (uint64_t)st.st_size == server->config.disk_reserve;
 	if (!disk->has_reserve)
 		give_reserve_back(disk); /* of another size */
-	look(server);
+	disk_look(server);
 	r = sd_event_add_time_relative(server->event, &disk->timer, CLOCK_MONOTONIC, TIMER_US, 0, on_timer,
 				       server);
 	return r < 0 ? error_set(err, STATUS_INTERNAL, r, "watch the disk") : STATUS_OK;
@@ -190,7 +190,7 @@ enum status disk_check(struct server *server, const struct change *change, struc
 	if (change->n == 0 && change->n_audit == 0)
 		return STATUS_OK;
 	if (clock_monotonic_us() - server->disk->looked_us >= LOOK_US)
-		look(server);
+		disk_look(server);
 	if (server->disk->level == DISK_PLENTY || (server->disk->level == DISK_LOW && !adds(server, change)))
 		return STATUS_OK;
 	(void)disk_warning(server, text);

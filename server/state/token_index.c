@@ -39,7 +39,7 @@ void token_index_release(struct token_index *index)
 	index->n = 0;
 }
 
-static struct token_index_entry *find(struct token_index *index, const uint8_t *hash)
+static struct token_index_entry *token_index_slot(struct token_index *index, const uint8_t *hash)
 {
 	struct token_index_entry wanted;
 
@@ -67,7 +67,7 @@ bool token_index_note(struct token_index *index, const ProtobufCMessage *message
 
 	if (!stored->token || stored->secret_sha256.len != TOKEN_HASH_SIZE)
 		return true; /* of another version: nobody can show it */
-	entry = find(index, stored->secret_sha256.data);
+	entry = token_index_slot(index, stored->secret_sha256.data);
 	if (!entry)
 		return is_gone || add(index, stored);
 	if (is_gone) {
@@ -80,7 +80,7 @@ bool token_index_note(struct token_index *index, const ProtobufCMessage *message
 
 const char *token_index_find(struct token_index *index, const uint8_t hash[static TOKEN_HASH_SIZE])
 {
-	struct token_index_entry *entry = find(index, hash);
+	struct token_index_entry *entry = token_index_slot(index, hash);
 
 	return entry && CRYPTO_memcmp(entry->hash, hash, sizeof(entry->hash)) == 0 ? entry->accessor : NULL;
 }

@@ -2,8 +2,8 @@
 #include "server.h"
 
 #include "access/access.h"
+#include "access/answer.h"
 #include "access/audit.h"
-#include "access/reply.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -52,7 +52,7 @@ static void on_detached(struct server *server, void *userdata)
 	char *bypassed = NULL;
 
 	if (!response) {
-		reply_error(waiting->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+		answer_error(waiting->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 		return;
 	}
 	holdfast__v1__detach_volume_response__init(response);
@@ -64,7 +64,7 @@ static void on_detached(struct server *server, void *userdata)
 		forced_notify(entry, waiting->node_id);
 	if (bypassed)
 		response->bypassed = bypassed;
-	reply_durable(server, waiting->call, &response->base);
+	answer_durable(server, waiting->call, &response->base);
 }
 
 static bool is_held_by(const struct claim_entry *entry, const struct node_entry *node)

@@ -2,8 +2,8 @@
 #include "server.h"
 
 #include "access/access.h"
-#include "access/reply.h"
-#include "api/page.h"
+#include "access/answer.h"
+#include "api/list_page.h"
 #include "base/cleanup.h"
 #include "base/id.h"
 #include "base/str.h"
@@ -55,7 +55,7 @@ static enum status check_page(const char *plugin_id, uint32_t per_page, const ch
 	if (strlen(token) > TOKEN_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "next_token: longer than %d bytes",
 				 TOKEN_MAX);
-	return page_size(per_page, EXTERNAL_PER_PAGE_MAX, ret_size, err);
+	return list_page_size(per_page, EXTERNAL_PER_PAGE_MAX, ret_size, err);
 }
 
 /* Of a page that is longer than was asked for the rest could not be had again: the token is behind it. */
@@ -272,14 +272,14 @@ static void on_snapshots_listed(struct server *server, const Holdfast__V1__Plugi
 	if (response && join_all(server, listing, list, response)) {
 		response->next_token = strdup(list->next_token);
 		if (response->next_token) {
-			reply_durable(server, listing->call, &response->base);
+			answer_durable(server, listing->call, &response->base);
 			return;
 		}
 		response->next_token = (char *)(uintptr_t)protobuf_c_empty_string;
 	}
 	if (response)
 		protobuf_c_message_free_unpacked(&response->base, NULL);
-	reply_error(listing->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+	answer_error(listing->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 }
 
 static enum status ask_for_snapshots(struct server *server, struct rpc_call *call,
@@ -376,7 +376,7 @@ static enum status list_own(struct server *server, struct rpc_call *call,
 		return st;
 	response = snapshots_response(max);
 	if (response && fill_own(&scope, entry, max, response)) {
-		reply_durable(server, call, &response->base);
+		answer_durable(server, call, &response->base);
 		return STATUS_OK;
 	}
 	if (response)

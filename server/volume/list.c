@@ -2,8 +2,8 @@
 #include "server.h"
 
 #include "access/access.h"
-#include "access/reply.h"
-#include "api/page.h"
+#include "access/answer.h"
+#include "api/list_page.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/id.h"
@@ -288,7 +288,7 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 		.namespace = is_all(list) ? NULL : namespace_or_default(list->namespace_),
 	};
 	struct filter *filter = NULL;
-	enum status st = page_size(list->per_page, VOLUMES_PER_PAGE_MAX, &page.max, err);
+	enum status st = list_page_size(list->per_page, VOLUMES_PER_PAGE_MAX, &page.max, err);
 
 	if (st == STATUS_OK && (unsigned int)list->type >= VOLUME_TYPE_N)
 		st = error_set(err, STATUS_INVALID_ARGUMENT, 0, "type: say csi, native or nothing");
@@ -301,7 +301,7 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 		st = fill_page(&page, err);
 	filter_free(filter);
 	if (st == STATUS_OK)
-		reply_durable(server, call, &page.response->base);
+		answer_durable(server, call, &page.response->base);
 	return st;
 }
 

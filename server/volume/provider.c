@@ -2,8 +2,8 @@
 #include "server.h"
 
 #include "access/access.h"
+#include "access/answer.h"
 #include "access/audit.h"
-#include "access/reply.h"
 #include "base/cleanup.h"
 #include "recovery/epoch.h"
 #include "state/change.h"
@@ -31,7 +31,7 @@ static void answer_deleted(struct server *server, struct rpc_call *call, const c
 	(void)namespace;
 	(void)id;
 	if (err)
-		reply_refused(server, call, DELETE, err);
+		answer_refused(server, call, DELETE, err);
 	else
 		rpc_call_reply(call, &response.base);
 }
@@ -50,14 +50,14 @@ static void answer_expanded(struct server *server, struct rpc_call *call, const 
 	struct volume_entry *entry = err ? NULL : state_volume(&server->state, namespace, id);
 
 	if (err) {
-		reply_refused(server, call, EXPAND, err);
+		answer_refused(server, call, EXPAND, err);
 		return;
 	}
 	response.volume = entry ? volume_view(server, entry, false, NULL) : NULL;
 	if (response.volume)
 		rpc_call_reply(call, &response.base);
 	else
-		reply_error(call, STATUS_ABORTED, "the volume was deregistered meanwhile");
+		answer_error(call, STATUS_ABORTED, "the volume was deregistered meanwhile");
 	holdfast__v1__volume__free_unpacked(response.volume, NULL);
 }
 
@@ -116,7 +116,8 @@ static enum status check_deletable(struct server *server, struct volume_entry *e
 			       : st;
 }
 
-static enum status begin(struct volume_parts *parts, Holdfast__V1__VolumePhase phase, struct error *err)
+static enum status provider_begin(struct volume_parts *parts, Holdfast__V1__VolumePhase phase,
+				  struct error *err)
 {
 	if (parts->detail->phase == phase || volume_phase_begin(parts->detail, phase))
 		return STATUS_OK;
@@ -149,7 +150,7 @@ static enum status handle_delete(struct server *server, struct rpc_call *call,
 	if (st == STATUS_OK)
 		st = overlay_secrets(&parts, VOLUME_MAP(request->secrets), request->n_secrets, err);
 	if (st == STATUS_OK)
-		st = begin(&parts, HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING, err);
+		st = provider_begin(&parts, HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING, err);
 	return st == STATUS_OK ? store_and_work(server, call, &parts, DELETE, on_deleting, err) : st;
 }
 
@@ -197,7 +198,7 @@ static enum status handle_expand(struct server *server, struct rpc_call *call,
 	if (st == STATUS_OK)
 		st = overlay_secrets(&parts, VOLUME_MAP(request->secrets), request->n_secrets, err);
 	if (st == STATUS_OK)
-		st = begin(&parts, HOLDFAST__V1__VOLUME_PHASE__VOLUME_EXPANDING, err);
+		st = provider_begin(&parts, HOLDFAST__V1__VOLUME_PHASE__VOLUME_EXPANDING, err);
 	return st == STATUS_OK ? store_and_work(server, call, &parts, EXPAND, on_expanding, err) : st;
 }
 

@@ -2,8 +2,8 @@
 #include "server.h"
 
 #include "access/access.h"
+#include "access/answer.h"
 #include "access/audit.h"
-#include "access/reply.h"
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "log/log.h"
@@ -26,8 +26,8 @@
 #define REGISTER "Volumes.Register"
 #define CREATE "Volumes.Create"
 
-static void reply_with_volume(struct server *server, struct rpc_call *call, const char *namespace,
-			      const char *id, bool created, bool is_creation)
+static void answer_with_volume(struct server *server, struct rpc_call *call, const char *namespace,
+			       const char *id, bool created, bool is_creation)
 {
 	Holdfast__V1__RegisterVolumeResponse registered = HOLDFAST__V1__REGISTER_VOLUME_RESPONSE__INIT;
 	Holdfast__V1__CreateVolumeResponse made = HOLDFAST__V1__CREATE_VOLUME_RESPONSE__INIT;
@@ -39,9 +39,9 @@ static void reply_with_volume(struct server *server, struct rpc_call *call, cons
 	if (view)
 		rpc_call_reply(call, is_creation ? &made.base : &registered.base);
 	else
-		reply_error(call, entry ? STATUS_RESOURCE_EXHAUSTED : STATUS_ABORTED,
-			    entry ? "out of memory; the volume is stored"
-				  : "the volume was deregistered meanwhile");
+		answer_error(call, entry ? STATUS_RESOURCE_EXHAUSTED : STATUS_ABORTED,
+			     entry ? "out of memory; the volume is stored"
+				   : "the volume was deregistered meanwhile");
 	holdfast__v1__volume__free_unpacked(view, NULL);
 }
 
@@ -49,7 +49,7 @@ static void on_registered(struct server *server, void *userdata)
 {
 	cleanup_free struct volumes_waiting *waiting = userdata;
 
-	reply_with_volume(server, waiting->call, waiting->namespace, waiting->id, waiting->created, false);
+	answer_with_volume(server, waiting->call, waiting->namespace, waiting->id, waiting->created, false);
 }
 
 /* A call whose volume's provider is being asked. */
@@ -57,9 +57,9 @@ static void on_worked(struct server *server, struct rpc_call *call, const char *
 		      bool created, bool is_creation, const struct error *err)
 {
 	if (err)
-		reply_refused(server, call, is_creation ? CREATE : REGISTER, err);
+		answer_refused(server, call, is_creation ? CREATE : REGISTER, err);
 	else
-		reply_with_volume(server, call, namespace, id, created, is_creation);
+		answer_with_volume(server, call, namespace, id, created, is_creation);
 }
 
 static void answer_registered(struct server *server, struct rpc_call *call, const char *namespace,
@@ -196,7 +196,7 @@ static void on_validated(struct server *server, const Holdfast__V1__PluginReply 
 			st = store_registration(server, registering->call, &spec, &why);
 	}
 	if (st != STATUS_OK)
-		reply_refused(server, registering->call, REGISTER, &why);
+		answer_refused(server, registering->call, REGISTER, &why);
 }
 
 static enum status ask_plugin(struct server *server, struct rpc_call *call, struct volume_parts *given,

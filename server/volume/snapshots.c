@@ -4,8 +4,8 @@
 #include "server.h"
 
 #include "access/access.h"
+#include "access/answer.h"
 #include "access/audit.h"
-#include "access/reply.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/id.h"
@@ -116,7 +116,7 @@ static void commit(struct server *server, struct change *change, change_done_fn 
 
 	if (change_commit(server, change, done, work, &err) == STATUS_OK)
 		return;
-	reply_refused(server, work->call, what, &err);
+	answer_refused(server, work->call, what, &err);
 	snapshotting_free(work);
 }
 
@@ -160,7 +160,7 @@ static void make_failed(struct server *server, struct snapshotting *work, bool w
 		put_record(&change, work->snapshot);
 	}
 	(void)change_commit(server, &change, NULL, NULL, NULL); /* if not, the intent stands as it is */
-	reply_refused(server, work->call, CREATE, err);
+	answer_refused(server, work->call, CREATE, err);
 	snapshotting_free(work);
 }
 
@@ -291,9 +291,10 @@ static enum status fill_snapshot(struct server *server, const struct volume *vol
 	return work->snapshot ? STATUS_OK : error_no_memory(err, "a snapshot");
 }
 
-static enum status begin(struct server *server, struct rpc_call *call, const struct volume_entry *entry,
-			 const Holdfast__V1__CreateSnapshotRequest *request, struct snapshotting *work,
-			 struct error *err)
+static enum status snapshot_begin(struct server *server, struct rpc_call *call,
+				  const struct volume_entry *entry,
+				  const Holdfast__V1__CreateSnapshotRequest *request,
+				  struct snapshotting *work, struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	char object[OBJECT_NAME_SIZE];
@@ -329,7 +330,7 @@ static enum status handle_create(struct server *server, struct rpc_call *call,
 	work = calloc(1, sizeof(*work));
 	if (!work)
 		return error_no_memory(err, "a snapshot");
-	st = begin(server, call, entry, request, work, err);
+	st = snapshot_begin(server, call, entry, request, work, err);
 	if (st == STATUS_OK)
 		(void)TAKE_PTR(work);
 	return st;
@@ -355,7 +356,7 @@ static void on_provider_deleted(struct server *server, const Holdfast__V1__Plugi
 
 	(void)reply;
 	if (err && (err->status != STATUS_NOT_FOUND || !work->is_recorded)) {
-		reply_refused(server, work->call, DELETE, err);
+		answer_refused(server, work->call, DELETE, err);
 		snapshotting_free(work);
 		return;
 	}
@@ -386,7 +387,7 @@ static void on_delete_intended(struct server *server, void *userdata)
 	if (controller_call(server, &controller, &err) == STATUS_OK)
 		(void)TAKE_PTR(work);
 	else
-		reply_refused(server, work->call, DELETE, &err);
+		answer_refused(server, work->call, DELETE, &err);
 }
 
 static enum status check_delete(const Holdfast__V1__DeleteSnapshotRequest *request, struct error *err)

@@ -68,8 +68,8 @@ static enum status merge(struct server *server, struct volume_entry *entry, cons
 	return st;
 }
 
-static enum status begin(struct server *server, const struct volume_parts *update, bool is_creation,
-			 struct volume_spec *spec, struct error *err)
+static enum status volume_spec_begin(struct server *server, const struct volume_parts *update,
+				     bool is_creation, struct volume_spec *spec, struct error *err)
 {
 	struct volume *volume = &spec->parts.volume;
 	enum status st =
@@ -137,7 +137,7 @@ enum status volume_spec_prepare(struct server *server, const struct volume_parts
 	if (st != STATUS_OK)
 		return st;
 	st = entry ? merge(server, entry, &update, is_creation, &spec, err)
-		   : begin(server, &update, is_creation, &spec, err);
+		   : volume_spec_begin(server, &update, is_creation, &spec, err);
 	if (st != STATUS_OK)
 		return st;
 	*ret = spec;

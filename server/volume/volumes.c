@@ -4,8 +4,8 @@
 #include "server.h"
 
 #include "access/access.h"
+#include "access/answer.h"
 #include "access/audit.h"
-#include "access/reply.h"
 #include "alloc/allocs.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
@@ -110,7 +110,7 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 		protobuf_c_message_free_unpacked(&response->base, NULL);
 		return error_no_memory(err, "a volume");
 	}
-	reply_durable(server, call, &response->base);
+	answer_durable(server, call, &response->base);
 	return STATUS_OK;
 }
 

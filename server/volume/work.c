@@ -618,7 +618,7 @@ static enum status step_deleting(struct volume_work *work, struct volume_parts *
 }
 
 /* Everything the phase asks for has been done, or failed where only nodes are behind. */
-static void finish(struct volume_work *work, struct volume_parts *parts)
+static void volume_work_finish(struct volume_work *work, struct volume_parts *parts)
 {
 	volume_phase_drop_unused(parts->detail, volume_work_entry(work));
 	if (work->node_failed) {
@@ -684,5 +684,5 @@ static void volume_work_step(struct volume_work *work)
 		return;
 	}
 	if (!asked)
-		finish(work, &parts);
+		volume_work_finish(work, &parts);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/page.h"
+#include "api/list_page.h"
 
 #include "server.h"
 
@@ -10,16 +10,16 @@
 #include <protobuf-c/protobuf-c.h>
 #include <string.h>
 
-enum status page_size(uint32_t per_page, uint32_t most, size_t *ret, struct error *err)
+enum status list_page_size(uint32_t per_page, uint32_t most, size_t *ret, struct error *err)
 {
 	if (per_page > most)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "per_page: more than %u", most);
-	*ret = per_page > 0 ? per_page : PAGE_DEFAULT;
+	*ret = per_page > 0 ? per_page : LIST_PAGE_DEFAULT;
 	return STATUS_OK;
 }
 
-enum status record_page_begin(struct server *server, struct record_page *ret, const char *table,
-			      const char *prefix, const char *next_token, struct error *err)
+enum status list_page_begin(struct server *server, struct list_page *ret, const char *table,
+			    const char *prefix, const char *next_token, struct error *err)
 {
 	char key[OBJECT_KEY_SIZE];
 
@@ -32,7 +32,7 @@ enum status record_page_begin(struct server *server, struct record_page *ret, co
 	return STATUS_OK;
 }
 
-const struct record_entry *record_page_next(struct record_page *page)
+const struct record_entry *list_page_next(struct list_page *page)
 {
 	struct record_entry *entry = page->entry;
 	size_t table = strlen(page->table);
@@ -41,7 +41,7 @@ const struct record_entry *record_page_next(struct record_page *page)
 	    !str_starts_with(entry->key + table, page->prefix))
 		return NULL;
 	page->bytes += protobuf_c_message_get_packed_size(entry->record.message);
-	if (page->n == page->size || page->bytes > PAGE_RECORDS_BYTES) {
+	if (page->n == page->size || page->bytes > LIST_PAGE_RECORDS_BYTES) {
 		page->next_token = entry->key + table;
 		return NULL;
 	}

@@ -13,32 +13,32 @@ struct server;
 
 /** Send @message, which is owned from here on, when all changes submitted so far are on the disk: a reader
  * never sees what a crash could take back. */
-void reply_durable(struct server *server, struct rpc_call *call, ProtobufCMessage *message);
+void answer_durable(struct server *server, struct rpc_call *call, ProtobufCMessage *message);
 
 struct change;
 
 /** Commit @change and send @message, which is owned from here on in any case, when it is durable. NULL is
  * STATUS_RESOURCE_EXHAUSTED. */
-enum status reply_changed(struct server *server, struct change *change, struct rpc_call *call,
-			  ProtobufCMessage *message, struct error *err);
+enum status answer_changed(struct server *server, struct change *change, struct rpc_call *call,
+			   ProtobufCMessage *message, struct error *err);
 
 /* A call about one object that waits for its change to be durable. */
-struct reply_waiting {
+struct answer_waiting {
 	struct rpc_call *call;
 	char id[NODE_ID_MAX + 1]; /* of a node, or an allocation */
 };
 
 /** NULL when memory is short, of which change_commit_taking() takes care. */
-struct reply_waiting *reply_waiting_new(struct rpc_call *call, const char *id);
+struct answer_waiting *answer_waiting_new(struct rpc_call *call, const char *id);
 
 /** Answer with an error made here. */
-void reply_error(struct rpc_call *call, enum status status, const char *message);
+void answer_error(struct rpc_call *call, enum status status, const char *message);
 
 /** The fields that @err names, for programs; owned by the caller. NULL: none, or no memory. */
-Holdfast__V1__ErrorDetails *reply_details(const struct error *err);
+Holdfast__V1__ErrorDetails *answer_details(const struct error *err);
 
 /** Answer @call with @err, which refuses the write @what ("Volumes.Register"), and record that. */
-void reply_refused(struct server *server, struct rpc_call *call, const char *what, const struct error *err);
+void answer_refused(struct server *server, struct rpc_call *call, const char *what, const struct error *err);
 
 /* Define the rpc_unary_fn @name of a method that changes something, @what ("Volumes.Register"):
  * enum status handle(struct server *, struct rpc_call *, const Request *, struct error *) runs when
@@ -50,5 +50,5 @@ void reply_refused(struct server *server, struct rpc_call *call, const char *wha
 		struct error err;                                                       \
                                                                                         \
 		if (handle(server, call, (const Request *)request, &err) != STATUS_OK)  \
-			reply_refused(server, call, what, &err);                        \
+			answer_refused(server, call, what, &err);                       \
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "access/reply.h"
+#include "access/answer.h"
 
 #include "server.h"
 
@@ -25,9 +25,9 @@ static void send_reply(struct server *server, void *userdata)
 	protobuf_c_message_free_unpacked(reply->message, NULL);
 }
 
-struct reply_waiting *reply_waiting_new(struct rpc_call *call, const char *id)
+struct answer_waiting *answer_waiting_new(struct rpc_call *call, const char *id)
 {
-	struct reply_waiting *waiting = calloc(1, sizeof(*waiting));
+	struct answer_waiting *waiting = calloc(1, sizeof(*waiting));
 
 	if (!waiting)
 		return NULL;
@@ -36,7 +36,7 @@ struct reply_waiting *reply_waiting_new(struct rpc_call *call, const char *id)
 	return waiting;
 }
 
-void reply_error(struct rpc_call *call, enum status status, const char *message)
+void answer_error(struct rpc_call *call, enum status status, const char *message)
 {
 	struct error err;
 
@@ -44,14 +44,14 @@ void reply_error(struct rpc_call *call, enum status status, const char *message)
 	rpc_call_fail(call, &err);
 }
 
-void reply_durable(struct server *server, struct rpc_call *call, ProtobufCMessage *message)
+void answer_durable(struct server *server, struct rpc_call *call, ProtobufCMessage *message)
 {
 	struct change nothing = CHANGE_INIT;
 	struct reply *reply;
 	struct error err;
 
 	if (!message) {
-		reply_error(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+		answer_error(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 		return;
 	}
 	if (change_check(server, &err) != STATUS_OK) {
@@ -67,7 +67,7 @@ void reply_durable(struct server *server, struct rpc_call *call, ProtobufCMessag
 	reply = calloc(1, sizeof(*reply));
 	if (!reply) {
 		protobuf_c_message_free_unpacked(message, NULL);
-		reply_error(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+		answer_error(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 		return;
 	}
 	*reply = (struct reply){.call = call, .message = message};
@@ -78,8 +78,8 @@ void reply_durable(struct server *server, struct rpc_call *call, ProtobufCMessag
 	}
 }
 
-enum status reply_changed(struct server *server, struct change *change, struct rpc_call *call,
-			  ProtobufCMessage *message, struct error *err)
+enum status answer_changed(struct server *server, struct change *change, struct rpc_call *call,
+			   ProtobufCMessage *message, struct error *err)
 {
 	struct reply *reply = message ? calloc(1, sizeof(*reply)) : NULL;
 	enum status st;
@@ -113,7 +113,7 @@ static Holdfast__V1__FieldViolation *violation_new(const char *field, const char
 	return NULL;
 }
 
-Holdfast__V1__ErrorDetails *reply_details(const struct error *err)
+Holdfast__V1__ErrorDetails *answer_details(const struct error *err)
 {
 	Holdfast__V1__ErrorDetails *details = err->n_fields > 0 ? calloc(1, sizeof(*details)) : NULL;
 	char field[ERROR_FIELD_SIZE];
@@ -132,9 +132,9 @@ Holdfast__V1__ErrorDetails *reply_details(const struct error *err)
 	return details;
 }
 
-void reply_refused(struct server *server, struct rpc_call *call, const char *what, const struct error *err)
+void answer_refused(struct server *server, struct rpc_call *call, const char *what, const struct error *err)
 {
-	Holdfast__V1__ErrorDetails *details = reply_details(err);
+	Holdfast__V1__ErrorDetails *details = answer_details(err);
 
 	audit_refused(server, call, what, NULL, err);
 	rpc_call_fail_details(call, err, details ? &details->base : NULL);

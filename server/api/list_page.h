@@ -11,16 +11,16 @@ struct server;
 struct record_entry;
 
 enum {
-	PAGE_DEFAULT = 1000,		 /* objects, where the caller says 0 */
-	PAGE_RECORDS_MAX = 1000,	 /* of one page of records */
-	PAGE_RECORDS_BYTES = 512 * 1024, /* below the largest message */
+	LIST_PAGE_DEFAULT = 1000,	      /* objects, where the caller says 0 */
+	LIST_PAGE_RECORDS_MAX = 1000,	      /* of one page of records */
+	LIST_PAGE_RECORDS_BYTES = 512 * 1024, /* below the largest message */
 };
 
 /** How many objects a page is to have. STATUS_INVALID_ARGUMENT above @most. */
-enum status page_size(uint32_t per_page, uint32_t most, size_t *ret, struct error *err);
+enum status list_page_size(uint32_t per_page, uint32_t most, size_t *ret, struct error *err);
 
 /* Records of one table in the order of their keys, as many as one page takes. Good for one callback. */
-struct record_page {
+struct list_page {
 	const char *table;  /* prefix of its keys */
 	const char *prefix; /* of the rest of the key */
 	struct record_entry *entry;
@@ -32,8 +32,8 @@ struct record_page {
 
 /** The page of @table from @next_token on, or from @prefix on when that is empty. Both are borrowed, as is
  * @table. STATUS_INVALID_ARGUMENT names the field that is wrong. */
-enum status record_page_begin(struct server *server, struct record_page *ret, const char *table,
-			      const char *prefix, const char *next_token, struct error *err);
+enum status list_page_begin(struct server *server, struct list_page *ret, const char *table,
+			    const char *prefix, const char *next_token, struct error *err);
 
 /** The next record, or NULL at the end of the page. */
-const struct record_entry *record_page_next(struct record_page *page);
+const struct record_entry *list_page_next(struct list_page *page);
