@@ -49,9 +49,9 @@ struct config {
 	uint64_t release_sweep_us;	/* between looks for releases that no event has driven on */
 	uint64_t audit_keep;		/* records of the audit */
 	uint64_t audit_keep_for_us;
-	bool acl;		     /* tokens and policies; else operators' certificates alone */
-	bool dev;		     /* no ACLs: whoever reaches the port is an operator; loopback only */
-	bool needs_store;	     /* none is made, see new_cluster.h */
+	bool acl;	  /* tokens and policies; else operators' certificates alone */
+	bool dev;	  /* no ACLs: every client that reaches the port is an operator; loopback only */
+	bool needs_store; /* none is made, see new_cluster.h */
 	struct lead_settings etcd;   /* store "etcd" */
 	char address_file[PATH_MAX]; /* --dev: "HOST:PORT" is written here once listening; else empty */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Operator.Watch: what changes, as it becomes durable, to whoever may read it.
+/* Operator.Watch: what changes, as it becomes durable, to each caller that may read it.
  *
  * The last events are kept in memory, bounded in number and bytes, so that a watcher that was away for a
  * moment can continue from the index it has seen; one that was away for longer lists again. What an event

@@ -81,7 +81,7 @@ void alloc_runner_force(struct alloc_runner *runner, const struct claim *claim);
 /** It cannot continue: undo and fail. */
 void alloc_runner_fail(struct alloc_runner *runner, const struct error *err);
 
-/** A published volume is not mounted any more, by somebody else's doing: it is mounted again. Before
+/** A published volume is not mounted any more, by another process: it is mounted again. Before
  * alloc_runner_start(). */
 void alloc_runner_unmounted(struct alloc_runner *runner, uint32_t i);
 

@@ -28,7 +28,7 @@ enum alloc_event_type {
 	ALLOC_EVENT_CLAIM,	   /* a claim is about to be sent */
 	ALLOC_EVENT_CLAIMED,	   /* volume, grant */
 	ALLOC_EVENT_MOUNTED,	   /* volume, mounted */
-	ALLOC_EVENT_UNMOUNTED,	   /* volume; by somebody else: it is to be mounted again */
+	ALLOC_EVENT_UNMOUNTED,	   /* volume; by another process: it is to be mounted again */
 	ALLOC_EVENT_UNIT_START,	   /* invocation: of before; it is about to be started */
 	ALLOC_EVENT_UNIT_RUNS,	   /* invocation */
 	ALLOC_EVENT_UNIT_ENDED,	   /* by itself: err, NULL with success; while stopping: it has no process any

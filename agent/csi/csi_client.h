@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Calls to one CSI plugin over its unix socket. One try per call: whoever calls again decides so, by
- * csi_is_passing().
+/* Calls to one CSI plugin over its unix socket. One try per call: the caller decides whether to call again,
+ * by csi_is_passing().
  *
  * Every call has a deadline of its own, since a plugin may never answer; at most CSI_CALLS_MAX are in flight
  * at a time, the others wait in their order. Errors carry the plugin's code, and say plugin, call, volume and

@@ -43,7 +43,7 @@ struct instance *entry_current(const struct plugin_entry *entry, enum plugin_hal
 const char *entry_reason(const struct plugin_entry *entry, const char *otherwise);
 
 /** Make the facts what they are now. Returns whether that is a change. Above the limit of changes they stay
- * as they were, and is_behind says so: calls go to whoever serves now all the same. */
+ * as they were, and is_behind says so: calls go to the instance that serves now all the same. */
 bool entry_update(struct plugin_entry *entry, const char *otherwise);
 
 /** As plugins_client(). */

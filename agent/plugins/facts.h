@@ -2,7 +2,7 @@
 #pragma once
 /* What a plugin says of itself, as an entry of the node's fingerprint. Pure.
  *
- * Every answer is somebody else's word: what does not fit is refused with the plugin's and the call's name,
+ * Every answer is another program's word: what does not fit is refused with the plugin's and the call's name,
  * never cut, where it is a name that is used; numbers we do not know are passed over; what is said twice
  * counts once. */
 

@@ -64,8 +64,8 @@ void plugin_dir_look(struct plugin_dir *dir, const char *plugin_id);
 /** Does the plugin have a folder? */
 bool plugin_dir_has(const struct plugin_dir *dir, const char *plugin_id);
 
-/* Reads the folders of plugins or drivers, within limits. Names come from whoever may write there: what is
- * not taken is told in one log line, until something else is not taken. */
+/* Reads the folders of plugins or drivers, within limits. Names come from any process that may write there:
+ * what is not taken is told in one log line, until something else is not taken. */
 
 enum scan_fault {
 	SCAN_BAD_NAME,	 /* a folder whose name is no id, or a socket whose path is too long */

@@ -3,7 +3,7 @@
 /* The instances of one plugin id, or of one task driver, newest first. Pure: it orders them; what they are,
  * and whose, it does not know.
  *
- * An instance is one socket that somebody bound: a name in the plugin's folder, and which file that is. The
+ * An instance is one socket that a process bound: a name in the plugin's folder, and which file that is. The
  * same name with another file is another instance, which takes the place of the old one and is the newest. */
 
 #include <stdbool.h>

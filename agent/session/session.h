@@ -49,7 +49,7 @@ struct session_handlers {
 	void (*on_report_wanted)(uint64_t epoch, bool is_reverted, void *userdata);
 	/* a call to a plugin of this node: session_send_reply(), once, with its call_id. @call borrowed */
 	void (*on_call)(const Holdfast__V1__PluginCall *call, void *userdata);
-	/* somebody wants to reach a task. @wanted borrowed */
+	/* a caller wants to reach a task. @wanted borrowed */
 	void (*on_task_stream)(const Holdfast__V1__OpenTaskStream *wanted, void *userdata);
 };
 

@@ -45,7 +45,7 @@ enum task_action {
 	TASK_DO_START,
 	TASK_DO_STOP,	 /* unless that was asked for already */
 	TASK_DO_RUNS,	 /* tell: it is active */
-	TASK_DO_REFUSE,	 /* tell: somebody else has started it */
+	TASK_DO_REFUSE,	 /* tell: another process has started it */
 	TASK_DO_FAILED,	 /* tell: as the view says */
 	TASK_DO_ENDED,	 /* tell: by itself, with success */
 	TASK_DO_STOPPED, /* tell: it has no process any more */

@@ -56,7 +56,7 @@ enum volume_op_event {
 	VOLUME_OP_OK,
 	VOLUME_OP_PREPARED, /* the helper's folders are there, nothing is mounted */
 	VOLUME_OP_DEVICE,   /* the plugin's target is a device */
-	VOLUME_OP_UNSURE,   /* done; what else there is of the volume somebody else may have changed */
+	VOLUME_OP_UNSURE,   /* done; what else there is of the volume another process may have changed */
 	VOLUME_OP_FAILED,
 	VOLUME_OP_PENDING,   /* failed, and the same call is to be made again before anything else */
 	VOLUME_OP_AGAIN,     /* the pause before that is over */

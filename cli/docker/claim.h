@@ -19,7 +19,7 @@ struct docker_claim {
 };
 
 /** Have the volume published on this node, and its path in the record. What does not come about is
- * released, unless somebody has it mounted already. The error has the server's reason. */
+ * released, unless another container has it mounted already. The error has the server's reason. */
 enum status docker_claim_take(struct docker_claim *claim, struct error *err);
 
 /** Stop the allocation, if there is one, and wait until its claim is free. What could not be done in time is

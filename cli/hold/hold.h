@@ -35,7 +35,7 @@ enum hold_event {
 	HOLD_FREED,	/* it has ended and has no claim */
 	HOLD_ABSENT,	/* the server has no such allocation */
 	HOLD_LOST,	/* no answer, or one that can be another one later */
-	HOLD_REFUSED,	/* somebody else has the volume */
+	HOLD_REFUSED,	/* another holder has the volume */
 	HOLD_DENIED,	/* we may not ask that */
 	HOLD_INVALID,	/* what we ask makes no sense to the server */
 	HOLD_OTHER,	/* our id has another content: the file was changed in between */
@@ -70,7 +70,7 @@ enum hold_action {
 enum hold_outcome {
 	HOLD_DONE = 0,
 	HOLD_FAILED = 1,	 /* the allocation failed on the node */
-	HOLD_NOT_AVAILABLE = 69, /* somebody else has the volume */
+	HOLD_NOT_AVAILABLE = 69, /* another holder has the volume */
 	HOLD_TIMED_OUT = 75,
 	HOLD_NOT_ALLOWED = 77,
 	HOLD_WRONG_SPEC = 78,

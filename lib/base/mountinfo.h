@@ -2,8 +2,8 @@
 #pragma once
 /* Read the mount table from a descriptor of /proc/PID/mountinfo.
  *
- * Its text is hostile input: names of mounts and sources come from whoever could mount. Lines are bounded, a
- * NUL byte or a malformed line fails the whole pass, and nothing is allocated. */
+ * Its text is hostile input: names of mounts and sources come from any process that could mount. Lines are
+ * bounded, a NUL byte or a malformed line fails the whole pass, and nothing is allocated. */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -38,7 +38,8 @@ struct holder {
 	int64_t next_attempt_ms; /* of the step that is being retried; 0: not retried by time */
 };
 
-/* What somebody can do. The next one only looks; what ends or frees something comes then, with a condition.
+/* What the operator can do. The next one only looks; what ends or frees something comes then, with a
+ * condition.
  */
 enum explain_command {
 	EXPLAIN_COMMAND_NONE,

@@ -43,7 +43,7 @@ static nghttp2_nv authorization_header(const char *value)
 	return header;
 }
 
-/* The texts of the headers of a call that is made for somebody else. */
+/* The texts of the headers of a call that is made for another caller. */
 struct behalf_headers {
 	char caller[REQUEST_CALLER_MAX + 1];
 	char authorization[sizeof("Bearer ") + BEARER_MAX];

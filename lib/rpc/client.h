@@ -79,7 +79,7 @@ enum status rpc_client_call(struct rpc_client *client, const ProtobufCServiceDes
 			    const char *method, const ProtobufCMessage *request, uint64_t timeout_us,
 			    rpc_done_fn *done, void *userdata, struct rpc_pending **ret, struct error *err);
 
-/** The same on behalf of somebody else. @behalf is borrowed for the duration of the call; NULL: of nobody.
+/** The same on behalf of another caller. @behalf is borrowed for the duration of the call; NULL: of nobody.
  * STATUS_INVALID_ARGUMENT for one that cannot be told. */
 enum status rpc_client_call_for(struct rpc_client *client, const struct rpc_behalf *behalf,
 				const ProtobufCServiceDescriptor *service, const char *method,
@@ -132,7 +132,7 @@ enum status rpc_stream_open(struct rpc_client *client, const ProtobufCServiceDes
 			    const struct rpc_stream_events *events, void *userdata, struct rpc_stream **ret,
 			    struct error *err);
 
-/** The same on behalf of somebody else, as rpc_client_call_for(). */
+/** The same on behalf of another caller, as rpc_client_call_for(). */
 enum status rpc_stream_open_for(struct rpc_client *client, const struct rpc_behalf *behalf,
 				const ProtobufCServiceDescriptor *service, const char *method,
 				uint64_t connect_timeout_us, const struct rpc_stream_events *events,

@@ -44,12 +44,12 @@ void rpc_server_set_gate(struct rpc_server *server, rpc_gate_fn *gate);
 /** Ask the gate again, for a call that was kept waiting: what its caller may do can have changed. */
 enum status rpc_call_ask_gate(struct rpc_call *call, const ProtobufCMessage *request, struct error *err);
 
-/** Have @vouching asked of every call that is made for somebody else, with the server's userdata; without it
+/** Have @vouching asked of every call that is made for another caller, with the server's userdata; without it
  * there are none. From then on rpc_call_peer() of such a call is who it is made for. Once, before it listens.
  */
 void rpc_server_set_vouching(struct rpc_server *server, rpc_vouching_fn *vouching);
 
-/** Have @relay asked of every call of a method that is not made for somebody else, with @userdata,
+/** Have @relay asked of every call of a method that is not made for another caller, with @userdata,
  * which the functions of its rows get as well. Once, before it listens. */
 void rpc_server_set_relay(struct rpc_server *server, rpc_relay_fn *relay, void *userdata);
 

@@ -28,5 +28,5 @@ enum status fence_check(struct server *server, const struct rpc_call *call, stru
 enum status fence_volume(struct server *server, struct rpc_call *call, struct node_entry *node,
 			 struct volume_entry *volume, const char *reason, struct error *err);
 
-/** Could the provider cut the claim's node off, if somebody asked? For explanations. */
+/** Could the provider cut the claim's node off, if an operator asked? For explanations. */
 bool fence_is_possible(struct server *server, const struct claim_entry *entry);

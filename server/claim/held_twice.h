@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A claim that was freed, and that its node says it has mounted in the boot in which it was granted: the node
- * was reverted to a snapshot, its journal was put back, or somebody attested that it was gone and it was not.
- * Meanwhile the volume may be another node's.
+ * was reverted to a snapshot, its journal was put back, or an operator attested that it was gone and it was
+ * not. Meanwhile the volume may be another node's.
  *
  * Such a claim is live again, as one whose work has ended: the node is ordered to release it, and nothing of
  * the volume is granted before there is evidence anew. What it was freed by before no longer counts.

@@ -34,7 +34,7 @@ struct lead;
 struct members;
 
 struct lead_view {
-	bool is_known; /* that somebody leads; else nothing below counts */
+	bool is_known; /* that a server leads; else nothing below counts */
 	bool is_own;   /* this server */
 	uint32_t
 		other_schema; /* at which the cluster is while nobody leads and this server may not; else 0 */

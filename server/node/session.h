@@ -120,7 +120,7 @@ enum session_notice {
 void session_notify(struct session *session, enum session_notice kind, const char *id);
 
 void session_run_alloc(struct session *session, const struct alloc *alloc);
-/** Somebody wants to reach a task of the node. */
+/** A caller wants to reach a task of the node. */
 void session_open_task_stream(struct session *session, const Holdfast__V1__OpenTaskStream *wanted);
 void session_release_claim(struct session *session, const struct claim *claim);
 void session_request_report(struct session *session, uint64_t epoch);

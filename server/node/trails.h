@@ -3,7 +3,7 @@
 /* Heads of the trails of the nodes' mount helpers, as their agents show them with hello and with each
  * receipt: a trail that was cut, rewound or replaced does not agree with them. The server cannot tell which
  * of node and agent lies, and takes nobody's word back: what was shown stays until it is thinned out by newer
- * ones. That it went back stays until somebody answers for it. */
+ * ones. That it went back stays until an operator answers for it. */
 
 #include "rpc/server.h"
 #include "state/change.h"

@@ -3,7 +3,7 @@
 /* The store of a new cluster, made with holdfast-server --new-cluster while no server runs.
  *
  * A server that starts with an empty store grants what nodes may hold, so none starts without a store that
- * somebody has asked for. The new one begins in an epoch above every earlier one, waits for the nodes that
+ * an operator has asked for. The new one begins in an epoch above every earlier one, waits for the nodes that
  * the marks of the last one count, and takes its place in one step: whoever is interrupted leaves no store,
  * or one that starts. */
 

@@ -42,7 +42,7 @@ const char *record_prefix(size_t i);
 /** Are records under @key stored alone? They are neither loaded nor kept in memory. */
 bool record_is_stored_only(const char *key);
 
-/** May somebody wait for a change of records under @key? Not for what changes with every write. */
+/** May a caller wait for a change of records under @key? Not for what changes with every write. */
 bool record_is_watched(const char *key);
 
 /** The message type of records under @key, or NULL when no row of records.c names it. */

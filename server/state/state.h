@@ -2,7 +2,7 @@
 #pragma once
 /* What the server knows, in memory: volumes, nodes, allocations and claims with the links between them.
  * Claims that are freed are in the store alone, see freed.h: here are those whose freeing is not durable yet
- * and those that somebody has just asked for.
+ * and those that a caller has just asked for.
  *
  * Owned by struct server; changed only by change_commit() and by load, read by everybody. Entries stay where
  * they are until they are deleted, so a pointer is good for the duration of a callback, never across one.

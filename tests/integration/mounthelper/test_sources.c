@@ -652,7 +652,7 @@ TEST_FIXTURE(a_plugins_mount_gets_the_floor_when_it_is_published, start, stop)
 	assert_int_equal(access(STAGED, F_OK), -1);
 }
 
-TEST_FIXTURE(what_a_plugin_mounted_below_its_target_is_a_conflict, start, stop)
+TEST_FIXTURE(a_mount_below_the_target_is_a_conflict, start, stop)
 {
 	expect_stage(&agent, stage_of("plugin", plugin(), false), MH_OK);
 	plugin_mounts();
@@ -717,7 +717,7 @@ TEST_FIXTURE(a_plugins_device_is_named_when_it_is_left_over, start, stop)
 	assert_int_equal(access(STAGED, F_OK), -1);
 }
 
-TEST_FIXTURE(what_a_dead_plugin_left_is_taken_away, start, stop)
+TEST_FIXTURE(mounts_of_a_dead_plugin_are_removed, start, stop)
 {
 	expect_stage(&agent, stage_of("plugin", plugin(), false), MH_OK);
 	MUST(mount("staged", STAGED "/" MH_CSI_STAGING, "tmpfs", 0, NULL));

@@ -47,7 +47,7 @@ TEST_FIXTURE(an_allocation_runs_with_its_volumes_and_gives_them_back, world_setu
 	assert_int_equal(w->server.claim_calls, 2);
 }
 
-TEST_FIXTURE(what_has_ended_is_forgotten, world_setup, world_teardown)
+TEST_FIXTURE(ended_allocations_are_forgotten, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	uint64_t end;

@@ -308,7 +308,7 @@ static bool a_waits_for_its_plugin(struct world *w)
 	return w->server.claim_calls > 0 && fake_helper_count(&w->fake, MH_OP_STAGE, MH_OK, NULL, NULL) > 0;
 }
 
-TEST_FIXTURE(what_is_claimed_and_not_mounted_is_claimed_again, setup, teardown)
+TEST_FIXTURE(a_claimed_unmounted_volume_is_claimed_again, setup, teardown)
 {
 	struct world *w = *state;
 
@@ -694,7 +694,7 @@ TEST_FIXTURE(what_is_only_prepared_is_released_by_its_plugin_alone, setup, teard
 	expect_no_folders(w);
 }
 
-TEST_FIXTURE(what_the_helper_cannot_look_at_is_not_released, setup, teardown)
+TEST_FIXTURE(a_volume_the_helper_cannot_read_is_not_released, setup, teardown)
 {
 	struct world *w = *state;
 

@@ -344,7 +344,7 @@ TEST_FIXTURE(receipts_that_nobody_took_reach_the_server_after_the_next_boot, wor
 	protobuf_c_message_free_unpacked(&report->base, NULL);
 }
 
-TEST_FIXTURE(what_is_in_the_way_is_named_with_what_to_do, world_setup, teardown)
+TEST_FIXTURE(an_obstacle_is_named_with_the_next_step, world_setup, teardown)
 {
 	struct world *w = *state;
 	uint64_t end;

@@ -39,7 +39,7 @@ static void stop_is_refused_with(struct world *w, const char *words)
 	assert_false(w->server.claims[0].is_released);
 }
 
-TEST_FIXTURE(what_nobody_uses_is_released_at_once, world_setup, world_teardown)
+TEST_FIXTURE(an_unused_volume_is_released_at_once, world_setup, world_teardown)
 {
 	struct world *w = *state;
 
@@ -60,7 +60,7 @@ TEST_FIXTURE(what_lives_in_another_namespace_is_no_release, world_setup, world_t
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 }
 
-TEST_FIXTURE(what_is_mounted_elsewhere_is_named, world_setup, world_teardown)
+TEST_FIXTURE(a_mount_elsewhere_is_named, world_setup, world_teardown)
 {
 	struct world *w = *state;
 

@@ -184,7 +184,7 @@ TEST_FIXTURE(a_helper_that_does_not_start_is_reported_and_so_is_one_that_does_ag
 	assert_int_equal(w->server.hellos, 1);
 }
 
-TEST_FIXTURE(what_is_known_of_a_plugin_outlives_the_agent, setup, teardown)
+TEST_FIXTURE(facts_of_a_plugin_outlive_the_agent, setup, teardown)
 {
 	struct world *w = *state;
 

@@ -20,7 +20,7 @@ static void ask(struct world *w)
 	WORLD_UNTIL(w, has_reported);
 }
 
-TEST_FIXTURE(what_runs_is_reported_with_each_claim_it_holds, world_setup, world_teardown)
+TEST_FIXTURE(running_allocations_are_reported_with_their_claims, world_setup, world_teardown)
 {
 	struct world *w = *state;
 

@@ -351,7 +351,7 @@ TEST_FIXTURE(what_a_journal_that_was_put_back_has_mounted_is_not_mounted_before_
 	expect_nothing_mounted(w);
 }
 
-TEST_FIXTURE(what_is_released_is_not_reported_as_mounted, world_setup, world_teardown)
+TEST_FIXTURE(a_released_volume_is_not_reported_as_mounted, world_setup, world_teardown)
 {
 	struct world *w = *state;
 

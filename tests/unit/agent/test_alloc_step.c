@@ -642,7 +642,7 @@ TEST(a_failure_stays_a_failure_when_a_stop_follows)
 }
 
 /* From every phase: what was granted is undone as at a stop, and it is lost as after a reboot. */
-TEST(what_ends_with_the_host_is_undone_and_lost)
+TEST(allocations_that_end_with_the_host_are_undone_and_lost)
 {
 	static const struct {
 		enum alloc_phase phase;

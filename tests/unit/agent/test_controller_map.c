@@ -402,7 +402,7 @@ TEST(the_finer_single_node_modes_are_for_those_that_announce_them)
 	}
 }
 
-TEST(what_is_not_announced_is_not_called)
+TEST(a_capability_not_announced_is_not_called)
 {
 	static const struct {
 		Holdfast__V1__PluginCall__RequestCase kind;

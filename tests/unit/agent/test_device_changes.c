@@ -212,7 +212,7 @@ TEST_FIXTURE(what_was_there_at_the_moment_is_not_known, setup, teardown)
 	assert_false(ask(*state, moment, 3, &found));
 }
 
-TEST_FIXTURE(who_came_back_between_two_looks_is_younger, setup, teardown)
+TEST_FIXTURE(a_process_restarted_between_two_looks_is_younger, setup, teardown)
 {
 	struct fake_mount *mount = add_mount(3, "/", "/srv");
 	struct device_moment before = device_changes_now(*state), between;

@@ -70,7 +70,7 @@ TEST(requests_are_the_wire_structs)
 	assert_int_equal(request.list.cursor, 5);
 }
 
-TEST(what_the_wire_cannot_say_is_refused)
+TEST(a_value_beyond_the_wire_format_is_refused)
 {
 	char label64[65];
 	union helper_request request = {0};
@@ -430,7 +430,7 @@ TEST(a_used_up_rate_is_distinguished_from_other_limits)
 	assert_non_null(strstr(err.msg, "rate-limit: more requests than ops_per_second and burst"));
 }
 
-TEST(what_a_device_lacks_is_reported_by_step_and_errno)
+TEST(an_unusable_device_is_reported_by_step_and_errno)
 {
 	static const struct {
 		enum step step;
@@ -455,7 +455,7 @@ TEST(what_a_device_lacks_is_reported_by_step_and_errno)
 	}
 }
 
-TEST(what_a_plugin_left_is_reported_by_its_errno)
+TEST(leftovers_of_a_plugin_are_reported_by_errno)
 {
 	static const struct {
 		int sys_errno;

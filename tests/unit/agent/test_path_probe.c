@@ -157,7 +157,7 @@ TEST_FIXTURE(the_answer_comes_from_the_event_loop, setup, teardown)
 	assert_int_equal(path_probes_running(f->probes), 0);
 }
 
-TEST_FIXTURE(what_does_not_answer_is_silent_at_the_deadline, setup, teardown)
+TEST_FIXTURE(a_path_without_an_answer_is_silent_at_the_deadline, setup, teardown)
 {
 	struct fixture *f = *state;
 

@@ -48,7 +48,7 @@ static void end(pid_t pid)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-TEST(who_names_the_folder_is_found_whoever_started_it)
+TEST(a_process_that_names_the_folder_is_found_with_any_parent)
 {
 	static const char *const arguments[] = {FOLDER, FOLDER "/rw-publish", "target=" FOLDER "/staging,x"};
 	const struct plugin_process nobody = {0};
@@ -102,7 +102,7 @@ TEST(of_the_plugins_session_are_others_but_itself)
 	assert_int_equal(children.n_session, 0);
 }
 
-TEST(who_has_ended_is_not_alive)
+TEST(an_ended_process_is_not_alive)
 {
 	pid_t pid = start("echo; read never", "nothing", false);
 	struct plugin_process plugin = plugin_process_find(pid), other = plugin;

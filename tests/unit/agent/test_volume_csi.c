@@ -153,7 +153,7 @@ TEST_FIXTURE(a_profile_that_the_policy_lacks_is_named, csi_node_setup, csi_node_
 	stop_all(node);
 }
 
-TEST_FIXTURE(what_stands_already_needs_no_plugin, csi_node_setup, csi_node_teardown)
+TEST_FIXTURE(an_existing_mount_needs_no_plugin, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *first = csi_node_add(node, "v", true, false), *second;
@@ -266,7 +266,7 @@ static bool has_published_in_vain(struct csi_node *node)
 	return calls(node, CSI_NODE_PUBLISH_VOLUME) >= 2;
 }
 
-TEST_FIXTURE(who_announces_staging_before_a_publish_is_tried_again_stages_first, csi_node_setup,
+TEST_FIXTURE(a_plugin_that_announces_staging_late_is_staged_before_the_publish, csi_node_setup,
 	     csi_node_teardown)
 {
 	struct csi_node *node = *state;
@@ -343,7 +343,7 @@ TEST_FIXTURE(an_ok_of_the_plugin_is_not_trusted_alone, csi_node_setup, csi_node_
 	csi_node_expect_nothing(node);
 }
 
-TEST_FIXTURE(what_a_lying_plugin_leaves_the_helper_removes, csi_node_setup, csi_node_teardown)
+TEST_FIXTURE(the_helper_removes_mounts_that_a_plugin_denies, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 
@@ -431,7 +431,7 @@ TEST_FIXTURE(a_mount_waits_for_its_plugin_and_reports_it, csi_node_setup, csi_no
 	stop_all(node);
 }
 
-TEST_FIXTURE(what_no_plugin_was_called_for_is_undone_without_one, csi_node_setup, csi_node_teardown)
+TEST_FIXTURE(a_volume_without_a_plugin_call_is_undone_without_the_plugin, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *user;
@@ -483,7 +483,7 @@ TEST_FIXTURE(errors_that_pass_are_waited_out, csi_node_setup, csi_node_teardown)
 }
 
 /* A plugin that has forgotten what it had staged; once per mount. */
-TEST_FIXTURE(who_refuses_to_publish_for_a_precondition_stages_again_once, csi_node_setup, csi_node_teardown)
+TEST_FIXTURE(a_publish_refused_for_a_precondition_is_staged_again_once, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 
@@ -742,7 +742,7 @@ TEST_FIXTURE(a_file_system_that_lives_on_is_not_released, csi_node_setup, csi_no
 }
 
 /* Whose device it is was judged when the plugin had mounted it, and survives the agent. */
-TEST_FIXTURE(who_mounts_a_volume_by_hand_keeps_it_from_being_released, csi_node_setup, csi_node_teardown)
+TEST_FIXTURE(a_mount_made_by_hand_keeps_the_volume_from_being_released, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 
@@ -944,7 +944,7 @@ TEST_FIXTURE(an_undoing_of_unknown_outcome_comes_before_all_others, csi_node_set
 	}
 }
 
-TEST_FIXTURE(who_was_refused_lets_others_go_first, csi_node_setup, csi_node_teardown)
+TEST_FIXTURE(a_refused_operation_lets_others_go_first, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *first = csi_node_add(node, "v", false, false), *second;
@@ -1129,8 +1129,7 @@ static struct csi_user *lose_a_mount(struct csi_node *node, enum csi_method meth
 	return user;
 }
 
-TEST_FIXTURE(what_a_dead_plugin_left_is_waited_for_before_a_mount_is_repeated, csi_node_setup,
-	     csi_node_teardown)
+TEST_FIXTURE(children_of_a_dead_plugin_end_before_a_mount_is_repeated, csi_node_setup, csi_node_teardown)
 {
 	static const enum csi_method methods[] = {CSI_NODE_STAGE_VOLUME, CSI_NODE_PUBLISH_VOLUME};
 	struct csi_node *node = *state;
@@ -1186,8 +1185,7 @@ TEST_FIXTURE(a_process_that_has_mounted_what_it_names_is_not_waited_for, csi_nod
 	clock_offset_us = 0;
 }
 
-TEST_FIXTURE(what_a_dead_plugin_left_is_waited_for_before_anything_is_removed, csi_node_setup,
-	     csi_node_teardown)
+TEST_FIXTURE(children_of_a_dead_plugin_end_before_a_removal, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *user;
@@ -1298,7 +1296,7 @@ TEST_FIXTURE(a_repeated_mount_that_stands_twice_is_no_success, csi_node_setup, c
 }
 
 /* What an agent was at when it was killed it does not remember; who still names the folder is seen. */
-TEST_FIXTURE(what_was_begun_before_a_restart_is_waited_for, csi_node_setup, csi_node_teardown)
+TEST_FIXTURE(operations_begun_before_a_restart_are_waited_for, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct csi_user *user = lose_a_mount(node, CSI_NODE_PUBLISH_VOLUME);
@@ -1445,7 +1443,7 @@ static void expand(struct csi_node *node, struct expansion *ret)
 		csi_node_turn(node);
 }
 
-TEST_FIXTURE(what_has_grown_is_expanded_by_its_plugin, csi_node_setup, csi_node_teardown)
+TEST_FIXTURE(a_grown_volume_is_expanded_by_its_plugin, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct expansion expansion;
@@ -1469,7 +1467,7 @@ TEST_FIXTURE(what_has_grown_is_expanded_by_its_plugin, csi_node_setup, csi_node_
 	stop_all(node);
 }
 
-TEST_FIXTURE(what_has_grown_is_expanded_where_it_is_mounted, csi_node_setup, csi_node_teardown)
+TEST_FIXTURE(a_grown_volume_is_expanded_where_it_is_mounted, csi_node_setup, csi_node_teardown)
 {
 	struct csi_node *node = *state;
 	struct expansion expansion;

@@ -291,7 +291,7 @@ TEST_FIXTURE(operations_of_one_volume_come_one_after_another, setup, teardown)
 		assert_int_equal(f->fake.state->log[i].op, order[i]);
 }
 
-TEST_FIXTURE(who_waits_for_another_attempt_lets_others_go_first, setup, teardown)
+TEST_FIXTURE(an_operation_between_attempts_lets_others_go_first, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"}, b = {.f = f, .name = "b"}, c = {.f = f, .name = "c"};
@@ -474,7 +474,7 @@ TEST_FIXTURE(volumes_are_scheduled_in_the_order_of_the_requests, setup, teardown
 	run_until(f, &f->n_done, 3);
 }
 
-TEST_FIXTURE(what_cannot_be_seen_after_a_publish_is_no_success, setup, teardown)
+TEST_FIXTURE(a_publish_that_cannot_be_verified_fails, setup, teardown)
 {
 	static const struct {
 		enum path_state state;

@@ -414,7 +414,7 @@ TEST_FIXTURE(the_callers_time_ends_the_wait, setup, teardown)
 	assert_false(driver_is_shut_down(&end.err));
 }
 
-TEST_FIXTURE(who_cancels_hears_nothing_more, setup, teardown)
+TEST_FIXTURE(a_cancelled_call_gets_no_callback, setup, teardown)
 {
 	struct world *world = *state;
 	struct end waits, hangs;

@@ -406,7 +406,7 @@ static void await(struct yard *y, uint64_t timeout_us, struct plugin_wait **ret)
 			 STATUS_OK);
 }
 
-TEST_FIXTURE(who_waits_continues_when_the_plugin_can_be_called, yard_setup, yard_teardown)
+TEST_FIXTURE(a_wait_ends_when_the_plugin_can_be_called, yard_setup, yard_teardown)
 {
 	struct yard *y = *state;
 
@@ -443,7 +443,7 @@ TEST_FIXTURE(a_wait_ends_with_the_reason, yard_setup, yard_teardown)
 	assert_int_equal(y->ready, 0);
 }
 
-TEST_FIXTURE(who_waits_keeps_waiting_when_the_plugin_is_gone_again, yard_setup, yard_teardown)
+TEST_FIXTURE(a_wait_lasts_when_the_plugin_is_gone_again, yard_setup, yard_teardown)
 {
 	struct plugin_expectation is = expectation_of("a", ALLOC_A);
 	struct yard *y = *state;

@@ -188,7 +188,7 @@ TEST_FIXTURE(reading_stops_at_the_limit, setup, teardown)
 	}
 }
 
-TEST_FIXTURE(what_is_no_regular_file_is_refused, setup, teardown)
+TEST_FIXTURE(a_file_that_is_not_regular_is_refused, setup, teardown)
 {
 	struct fixture *f = *state;
 	char *text = NULL;

@@ -194,7 +194,7 @@ TEST_FIXTURE(mounts_share_an_allocation_and_the_last_one_ends_it, setup, teardow
 	expect_record(NULL, 0, false);
 }
 
-TEST_FIXTURE(who_has_the_volume_is_in_the_answer_and_nothing_is_kept, setup, teardown)
+TEST_FIXTURE(the_refusal_names_the_holder_and_nothing_is_kept, setup, teardown)
 {
 	expect_done("Create", "");
 	fake.answers[0] = (struct fake_answer){.method = "Allocations.Run",

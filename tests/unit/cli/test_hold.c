@@ -86,7 +86,7 @@ static const struct life lives[] = {
 	 3,
 	 HOLD_SUBMITTING,
 	 HOLD_DONE},
-	{"somebody else has the volume",
+	{"another holder has the volume",
 	 HOLD_SUBMITTING,
 	 {{HOLD_REFUSED, HOLD_FORGET}},
 	 1,

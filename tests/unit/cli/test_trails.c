@@ -220,7 +220,7 @@ TEST_FIXTURE(the_last_head_of_each_node_is_shown_with_its_age, trails_setup, NUL
 	expect_output("\"behind_since_ms\": ");
 }
 
-TEST_FIXTURE(who_accepts_a_break_gives_the_reason_and_means_it, trails_setup, NULL)
+TEST_FIXTURE(accepting_a_break_needs_a_reason_and_a_confirmation, trails_setup, NULL)
 {
 	fake.answers[0] = (struct fake_answer){.method = "Operator.AcceptTrail",
 					       .json = "{\"trail\": {\"node_id\": \"n1\"}}"};

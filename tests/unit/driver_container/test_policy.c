@@ -171,7 +171,7 @@ static void nothing_is_allowed_that_root_does_not_name(void **state)
 	empty(&s);
 }
 
-static void what_cannot_be_meant_is_refused(void **state)
+static void an_ambiguous_request_is_refused(void **state)
 {
 	static const char *const images[] = {"", "/etc", "-v", "a b", "../x", "a//b", "a?b=c", "a\nb"};
 	Holdfast__Driver__V1__RestartPolicy restart = HOLDFAST__DRIVER__V1__RESTART_POLICY__INIT;
@@ -697,7 +697,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(wrong_settings_are_named_with_their_line),
 		cmocka_unit_test(nothing_is_allowed_that_root_does_not_name),
-		cmocka_unit_test(what_cannot_be_meant_is_refused),
+		cmocka_unit_test(an_ambiguous_request_is_refused),
 		cmocka_unit_test(no_container_is_without_the_floor),
 		cmocka_unit_test(what_a_plugin_may_have_no_other_task_gets),
 		cmocka_unit_test(a_plugin_gets_its_folder_the_staging_folders_and_a_umask),

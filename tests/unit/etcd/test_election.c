@@ -101,7 +101,7 @@ TEST_FIXTURE(one_leads_and_the_others_know_which, setup, teardown)
 	part_stop(&first);
 }
 
-TEST_FIXTURE(who_resigns_makes_room_at_once, setup, teardown)
+TEST_FIXTURE(a_resignation_frees_the_lead_at_once, setup, teardown)
 {
 	sd_event *event = *state;
 	struct part first;
@@ -203,7 +203,7 @@ static int run_child(int said, int let)
 	return st == STATUS_FAILED_PRECONDITION ? 0 : 4;
 }
 
-TEST_FIXTURE(who_was_stopped_past_its_lease_neither_leads_nor_writes, setup, teardown)
+TEST_FIXTURE(a_leader_stopped_past_its_lease_neither_leads_nor_writes, setup, teardown)
 {
 	sd_event *event = *state;
 	struct part part;
@@ -268,7 +268,7 @@ TEST_FIXTURE(three_members_serve_without_one_and_stand_still_without_two, setup,
 
 /* Servers of two versions: those of the schema at which the cluster is lead, and after it was raised the
  * others. */
-TEST_FIXTURE(who_writes_another_schema_stands_aside_until_that_is_raised, setup, teardown)
+TEST_FIXTURE(a_server_of_another_schema_follows_until_it_is_raised, setup, teardown)
 {
 	const char *const url = world->urls[0];
 	struct etcd_settings earlier = part_settings(&url, 1, "/schema", "earlier");
@@ -349,7 +349,7 @@ TEST_FIXTURE(a_schema_that_is_raised_during_an_election_counts, setup, teardown)
 }
 
 /* Of two that might lead at once, the one that came first leaves it to the other. */
-TEST_FIXTURE(who_yields_leaves_the_lead_to_another_for_as_long_as_it_says, setup, teardown)
+TEST_FIXTURE(a_leader_that_yields_stays_away_for_the_given_time, setup, teardown)
 {
 	const char *const url = world->urls[0];
 	struct etcd_settings settings = part_settings(&url, 1, "/yield", "s1");

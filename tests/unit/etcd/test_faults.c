@@ -270,7 +270,7 @@ TEST_FIXTURE(etcd_may_be_killed_and_started_again, setup_leading, teardown)
 	assert_int_equal(f->part.n_lost, 0);
 }
 
-TEST_FIXTURE(what_another_leader_may_not_see_is_not_written, setup_leading, teardown)
+TEST_FIXTURE(records_hidden_from_another_leader_are_not_written, setup_leading, teardown)
 {
 	struct faults *f = *state;
 	struct part other;

@@ -129,7 +129,7 @@ static void put(struct marked *m, const char *key)
 	run_until(m->event, &answer.n, 1);
 }
 
-TEST_FIXTURE(what_is_acknowledged_is_in_the_mark, setup, teardown)
+TEST_FIXTURE(acknowledged_writes_are_in_the_mark, setup, teardown)
 {
 	struct marked *m = *state;
 	const struct kv_marks marks = marks_of(m);

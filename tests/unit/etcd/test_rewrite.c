@@ -182,7 +182,7 @@ TEST_FIXTURE(a_rewrite_of_any_size_becomes_durable_as_a_whole, setup, teardown)
 	}
 }
 
-TEST_FIXTURE(what_an_unfinished_rewrite_left_is_cleared_away, setup, teardown)
+TEST_FIXTURE(records_of_an_unfinished_rewrite_are_removed, setup, teardown)
 {
 	struct rewriting *w = *state;
 	char key[64];
@@ -206,7 +206,7 @@ TEST_FIXTURE(a_rewrite_that_fails_changes_nothing, setup, teardown)
 	}
 }
 
-TEST_FIXTURE(who_does_not_lead_any_more_rewrites_nothing, setup, teardown)
+TEST_FIXTURE(a_deposed_leader_rewrites_nothing, setup, teardown)
 {
 	struct rewriting *w = *state;
 	struct error err;

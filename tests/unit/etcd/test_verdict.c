@@ -53,7 +53,7 @@ TEST(the_two_keys_say_what_became_of_a_transaction)
 	}
 }
 
-TEST(what_writes_nothing_is_never_committed)
+TEST(a_batch_without_writes_is_never_committed)
 {
 	const struct known_revisions known = {.leader_revision = LEADER, .sequence_revision = 0};
 	Etcdserverpb__KeyValue leader = key(LEADER, LEADER, "s1");

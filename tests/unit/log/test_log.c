@@ -394,7 +394,7 @@ TEST(what_a_line_is_about_is_its_event_and_the_first_name_in_it)
 	assert_true(log_subject(&about) < LOG_RATE_SUBJECTS);
 }
 
-TEST_FIXTURE(who_asks_first_may_not_ask_about_lines_that_nobody_wants, capture_setup, capture_teardown)
+TEST_FIXTURE(a_dry_run_may_ignore_unwanted_lines, capture_setup, capture_teardown)
 {
 	assert_true(log_would_drop(LOG_DEBUG, NULL));
 	assert_false(log_would_drop(LOG_INFO, NULL));

@@ -278,7 +278,7 @@ TEST(a_fence_is_evidence_only_when_it_was_noted_before_the_provider_was_asked)
 	assert_int_equal(claim.evidence, EVIDENCE_STORAGE_FENCE);
 }
 
-TEST(nobody_is_cut_off_from_what_no_controller_attached_or_what_was_never_sent)
+TEST(a_fence_without_an_attachment_is_refused)
 {
 	struct claim claim = a_claim(CLAIM_UNPUBLISHING);
 	struct claim_event asked = event(CLAIM_EVENT_FENCE_ASKED);

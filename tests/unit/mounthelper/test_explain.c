@@ -95,7 +95,7 @@ TEST(an_nfs4_source_is_allowed_by_a_server_and_an_export)
 	assert_string_equal(ask(extra, &q), "refused\n16:hostvol data is not the host volume asked for");
 }
 
-TEST(what_is_refused_names_the_line_and_key)
+TEST(a_refusal_names_the_line_and_key)
 {
 	struct question q = stage("db", "other");
 

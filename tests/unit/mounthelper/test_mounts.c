@@ -440,7 +440,7 @@ TEST_FIXTURE(a_published_csi_volume_is_not_unstaged, setup, teardown)
 	each_kernel(keep_published_csi);
 }
 
-TEST_FIXTURE(what_a_plugin_left_besides_mounts_is_never_removed, setup, teardown)
+TEST_FIXTURE(files_left_by_a_plugin_are_never_removed, setup, teardown)
 {
 	static const char *const files[] = {PLUGIN_PUBLISH "/device", PLUGIN_STAGING "/file",
 					    "/srv/stage/vol-1/other"};

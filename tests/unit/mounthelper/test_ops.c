@@ -176,7 +176,7 @@ TEST_FIXTURE(an_ext4_whose_journal_is_elsewhere_is_refused, setup, teardown)
 	assert_null(strstr(fake_options(), "journal_dev="));
 }
 
-TEST_FIXTURE(what_stands_in_the_way_is_a_conflict_and_stays, setup, teardown)
+TEST_FIXTURE(an_obstacle_is_a_conflict_and_stays, setup, teardown)
 {
 	fake_make_directory(STAGED, FIXTURE_HELPER_UID, 0755);
 	fake_mount_other(STAGED);
@@ -646,7 +646,7 @@ static void stay_off_what_root_mounted(void)
 	assert_true(fake_is_mount(STAGED));
 }
 
-TEST_FIXTURE(what_root_mounted_in_the_trees_is_not_taken_away, setup, teardown)
+TEST_FIXTURE(mounts_of_root_in_the_trees_are_not_removed, setup, teardown)
 {
 	stay_off_what_root_mounted();
 	fake_kernel_before_6_8(true);

@@ -112,7 +112,7 @@ TEST_FIXTURE(what_was_asked_for_before_the_end_is_done_and_recorded, connected, 
 	ASSERT_RECORDED("reason=reply-not-taken res=failed");
 }
 
-TEST_FIXTURE(whoever_does_not_take_hello_is_not_served, connected, teardown)
+TEST_FIXTURE(an_agent_that_does_not_read_hello_is_not_served, connected, teardown)
 {
 	const struct mh_stage s = fixture_stage();
 

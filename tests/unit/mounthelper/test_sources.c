@@ -606,7 +606,7 @@ static int walks_of_a_publish(struct mh_publish p)
 	return calls;
 }
 
-TEST_FIXTURE(nobody_goes_through_all_mounts_for_one_that_is_not_in_use, begin_test, teardown)
+TEST_FIXTURE(an_unused_mount_causes_no_scan_of_all_mounts, begin_test, teardown)
 {
 	struct mh_stage req = request(PLUGIN);
 
@@ -652,7 +652,7 @@ TEST_FIXTURE(a_plugins_mount_belongs_to_a_peer_group_where_publishes_need_one, b
 	assert_non_null(strstr(fake_summary(), "shared"));
 }
 
-TEST_FIXTURE(what_stands_in_a_plugins_way_is_a_conflict_and_stays, begin_test, teardown)
+TEST_FIXTURE(an_obstacle_to_a_plugin_is_a_conflict_and_stays, begin_test, teardown)
 {
 	struct mh_reply reply;
 

@@ -359,7 +359,7 @@ TEST_FIXTURE(an_empty_file_continues_the_chain_of_the_one_before, setup, teardow
 	assert_null(strstr(last_line(), "head="));
 }
 
-TEST_FIXTURE(who_still_writes_to_the_old_file_reports_it_and_leaves_the_head, setup, teardown)
+TEST_FIXTURE(a_writer_to_the_old_file_reports_it_and_keeps_the_head, setup, teardown)
 {
 	char old[80];
 	struct chain_log young;

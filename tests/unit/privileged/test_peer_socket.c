@@ -77,7 +77,7 @@ TEST_FIXTURE(what_the_peer_sends_arrives_whole, setup, teardown)
 	assert_int_equal(peer_socket_receive(ends->own, &ends->peer, buf, sizeof(buf)), 0);
 }
 
-TEST_FIXTURE(nobody_else_can_speak, setup, teardown)
+TEST_FIXTURE(only_the_agent_can_send_requests, setup, teardown)
 {
 	struct ends *ends = *state;
 	struct ucred other = ends->peer;

@@ -29,7 +29,7 @@ TEST(every_byte_of_a_token_is_taken_and_no_other)
 	}
 }
 
-TEST(what_is_no_token_is_refused)
+TEST(a_malformed_token_is_refused)
 {
 	static const char *const values[] = {
 		"",	    "Bearer",	  "Bearer ",   "Bearer a b",   "Bearer a ",  "Basic YTpi",     "abc",

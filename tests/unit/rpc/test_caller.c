@@ -12,7 +12,7 @@ static const struct rpc_peer n7 = {.kind = RPC_PEER_TLS,
 				   .uri = "holdfast://lab/node/n7",
 				   .address = "[::1]:4711"};
 
-TEST(what_a_caller_showed_goes_there_and_back)
+TEST(the_identity_of_a_caller_survives_a_round_trip)
 {
 	struct rpc_peer nobody = {.kind = RPC_PEER_TLS, .address = "127.0.0.1:1"};
 	char text[REQUEST_CALLER_MAX + 1];
@@ -132,7 +132,7 @@ TEST_FIXTURE(without_somebody_to_ask_no_call_is_taken_for_others, tls_world_setu
 	assert_int_equal(rpc_server_stats(tw->world->server).refused, 1);
 }
 
-TEST_FIXTURE(who_may_not_make_calls_for_others_makes_none, tls_world_setup, tls_world_teardown)
+TEST_FIXTURE(a_caller_without_the_right_makes_no_calls_for_others, tls_world_setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	struct rpc_tls *other_tls;

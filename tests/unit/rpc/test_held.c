@@ -282,7 +282,7 @@ TEST_FIXTURE(many_identities_together_stay_within_the_budget_of_all_and_newcomer
 	everything_is_released(world);
 }
 
-TEST_FIXTURE(who_holds_most_gives_way_when_all_hold_too_much, setup, world_teardown)
+TEST_FIXTURE(the_largest_holder_is_closed_when_all_hold_too_much, setup, world_teardown)
 {
 	struct world *world = *state;
 	struct hog *most[] = {hog_new(world, HOG), hog_new(world, HOG)};

@@ -253,7 +253,7 @@ TEST_FIXTURE(an_answer_before_the_end_of_the_request_is_not_taken_back_by_a_rese
 	raw_close(&raw);
 }
 
-TEST_FIXTURE(who_never_ends_a_request_that_is_answered_is_reset, world_setup, world_teardown)
+TEST_FIXTURE(an_answered_request_that_never_ends_is_reset, world_setup, world_teardown)
 {
 	enum { DRAIN_BYTES_MAX = 1 << 20 };
 	struct world *world = *state;

@@ -79,7 +79,7 @@ TEST_FIXTURE(a_live_socket_is_refused_and_stays, tls_world_setup, tls_world_tear
 	assert_int_equal(world_get_now(tw->world, tw->world->client, "db", &answer), STATUS_OK);
 }
 
-TEST_FIXTURE(what_is_no_socket_is_not_touched, tls_world_setup, tls_world_teardown)
+TEST_FIXTURE(a_file_that_is_no_socket_is_not_touched, tls_world_setup, tls_world_teardown)
 {
 	struct tls_world *tw = *state;
 	struct error err;

@@ -209,7 +209,7 @@ TEST_FIXTURE(a_call_that_was_sent_is_not_sent_to_another_server, setup, teardown
 	rpc_server_free(second);
 }
 
-TEST_FIXTURE(who_moves_on_leaves_what_is_in_flight_and_then_the_connection, setup, teardown)
+TEST_FIXTURE(a_client_that_moves_on_finishes_its_calls_and_closes, setup, teardown)
 {
 	struct list *list = *state;
 	struct world *world = list->tw->world;
@@ -256,7 +256,7 @@ static enum status closed_gate(struct rpc_call *call, const char *service, const
 	return error_set(err, gate_status, 0, "not now");
 }
 
-TEST_FIXTURE(who_is_turned_away_for_now_knows_that_nothing_has_changed, setup, teardown)
+TEST_FIXTURE(a_client_refused_for_now_knows_that_nothing_changed, setup, teardown)
 {
 	struct list *list = *state;
 	struct world *world = list->tw->world;

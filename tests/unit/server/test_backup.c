@@ -617,7 +617,7 @@ TEST_FIXTURE(a_restore_of_a_running_server_waits_for_a_node_of_after_the_copy, s
 	holdfast__v1__mark__free_unpacked(mark, NULL);
 }
 
-TEST_FIXTURE(what_is_no_copy_is_refused_and_nothing_has_happened, setup, teardown)
+TEST_FIXTURE(a_file_that_is_no_copy_is_refused_without_effect, setup, teardown)
 {
 	struct fixture *f = *state;
 	cleanup(free_copyp) struct copy copy = {NULL};

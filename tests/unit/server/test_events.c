@@ -182,7 +182,7 @@ TEST_FIXTURE(a_watcher_hears_its_topics_and_its_namespace_only, setup, teardown)
 	hang_up(&all);
 }
 
-TEST_FIXTURE(who_was_away_continues_from_the_index_it_has_seen, setup, teardown)
+TEST_FIXTURE(a_watch_resumes_from_the_last_index, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct listener l;
@@ -289,7 +289,7 @@ TEST_FIXTURE(events_are_kept_up_to_a_number_of_bytes, setup, teardown)
 	assert_int_equal(l.status, STATUS_OUT_OF_RANGE);
 }
 
-TEST_FIXTURE(who_does_not_read_is_ended, setup, teardown)
+TEST_FIXTURE(a_peer_that_does_not_read_is_disconnected, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct listener slow;
@@ -454,7 +454,7 @@ TEST_FIXTURE(watchers_are_bounded, setup, teardown)
 }
 
 /* The stream alone: nobody holds a place of others' without being let in. */
-TEST_FIXTURE(who_may_read_nothing_opens_no_watch, setup_acl, teardown)
+TEST_FIXTURE(a_caller_that_may_read_nothing_opens_no_watch, setup_acl, teardown)
 {
 	static const char *const uris[] = {NULL, "holdfast://c1/node/n1", "holdfast://c2/operator/o"};
 	struct fixture *f = *state;

@@ -257,7 +257,7 @@ TEST_FIXTURE(a_failed_release_stays_is_counted_and_is_asked_for_again, setup, te
 	UNTIL(f, f->n1.releases == 2);
 }
 
-TEST_FIXTURE(what_the_node_has_and_the_server_does_not_is_kept, setup, teardown)
+TEST_FIXTURE(a_volume_unknown_to_the_server_is_kept, setup, teardown)
 {
 	struct fixture *f = *state;
 	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;

@@ -392,7 +392,7 @@ TEST_FIXTURE(streams_wait_while_nobody_leads, setup, teardown)
 	WAIT_FOR(world->n_open == 0);
 }
 
-TEST_FIXTURE(who_begins_to_lead_takes_the_streams_that_waited_itself, setup, teardown)
+TEST_FIXTURE(a_new_leader_takes_the_waiting_streams, setup, teardown)
 {
 	struct reader reader = {.n = 0};
 
@@ -475,7 +475,7 @@ TEST_FIXTURE(streams_wait_no_longer_than_they_may, setup, teardown)
 }
 
 /* A node that is turned away goes to another server. */
-TEST_FIXTURE(who_hands_on_as_much_as_it_may_names_another_server, setup, teardown)
+TEST_FIXTURE(a_server_at_its_forwarding_limit_names_another_server, setup, teardown)
 {
 	struct reader *readers = calloc(STREAMS_MAX, sizeof(*readers));
 	struct reader refused = {.n = 0};

@@ -412,7 +412,7 @@ TEST_FIXTURE(a_kit_is_never_made_unencrypted, setup_fresh, teardown_fresh)
 	assert_null(f->server->backup);
 }
 
-TEST_FIXTURE(what_is_no_file_is_no_backup, setup_fresh, teardown_fresh)
+TEST_FIXTURE(a_backup_has_to_be_a_file, setup_fresh, teardown_fresh)
 {
 	static const struct {
 		const char *path, *words;

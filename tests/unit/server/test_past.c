@@ -47,7 +47,7 @@ static void forget_attachment(struct fixture *f, struct alloc *ret_alloc, struct
 	assert_int_equal(f->plugin.n_attachments, 1); /* and the server knows nothing of it */
 }
 
-TEST_FIXTURE(what_a_node_held_in_an_earlier_boot_is_detached, setup, teardown)
+TEST_FIXTURE(volumes_held_in_an_earlier_boot_are_detached, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct alloc alloc;

@@ -282,7 +282,7 @@ TEST_FIXTURE(people_read_what_there_is_while_the_server_is_running, setup, teard
 	}
 }
 
-TEST(what_is_secret_has_no_text)
+TEST(secrets_have_no_text)
 {
 	Holdfast__V1__Token token = HOLDFAST__V1__TOKEN__INIT;
 	Holdfast__V1__StoredToken stored = HOLDFAST__V1__STORED_TOKEN__INIT;

@@ -451,7 +451,7 @@ static void on_late(enum status status, const ProtobufCMessage *response, const 
 	*(int *)userdata = (int)status;
 }
 
-TEST_FIXTURE(who_was_stopped_past_its_lease_writes_nothing_and_ends, setup_servers, teardown_servers)
+TEST_FIXTURE(a_server_stopped_past_its_lease_writes_nothing_and_ends, setup_servers, teardown_servers)
 {
 	struct servers *s = *state;
 	int leader = await_leader(s, -1);
@@ -495,7 +495,7 @@ TEST_FIXTURE(who_was_stopped_past_its_lease_writes_nothing_and_ends, setup_serve
 	await_log(s, leader, "this server follows");
 }
 
-TEST_FIXTURE(who_is_asked_to_end_hands_over_at_once, setup_servers, teardown_servers)
+TEST_FIXTURE(a_leader_that_is_stopped_hands_over_at_once, setup_servers, teardown_servers)
 {
 	struct servers *s = *state;
 	int leader = await_leader(s, -1);
@@ -559,7 +559,7 @@ TEST_FIXTURE(a_follower_hands_on_calls_and_sessions, setup_servers, teardown_ser
 }
 
 /* Calls are not handed on to the server itself, and sessions wait until it leads again. */
-TEST_FIXTURE(who_begins_anew_waits_for_its_own_lease, setup_one, teardown_servers)
+TEST_FIXTURE(a_restarted_server_waits_for_its_own_lease, setup_one, teardown_servers)
 {
 	struct servers *s = *state;
 
@@ -834,7 +834,7 @@ TEST_FIXTURE(an_alarm_of_etcd_is_shown, setup_servers, teardown_servers)
 }
 
 /* Asked at a server that follows; the process continues, and is not the one that leads next. */
-TEST_FIXTURE(who_steps_down_hands_over_and_follows, setup_servers, teardown_servers)
+TEST_FIXTURE(a_leader_that_steps_down_hands_over_and_follows, setup_servers, teardown_servers)
 {
 	struct servers *s = *state;
 	int leader = await_leader(s, -1);
@@ -1107,7 +1107,7 @@ TEST_FIXTURE(an_etcd_that_was_put_back_begins_an_epoch_and_grants_nothing, setup
 	expect_nothing_granted(s);
 }
 
-TEST_FIXTURE(who_followed_notices_an_etcd_that_was_put_back, setup_servers, teardown_servers)
+TEST_FIXTURE(a_follower_notices_a_restored_etcd, setup_servers, teardown_servers)
 {
 	struct servers *s = *state;
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;

@@ -137,7 +137,7 @@ static struct life live(struct fixture *f)
 	return life;
 }
 
-TEST_FIXTURE(what_is_acknowledged_is_durable_whichever_commit_fails, setup, teardown)
+TEST_FIXTURE(acknowledged_writes_are_durable_whichever_commit_fails, setup, teardown)
 {
 	struct fixture *f = *state;
 	bool has_failed = true;

@@ -374,7 +374,7 @@ static size_t send_until_full(struct fixture *f, struct end *node, size_t n_max)
 	return n;
 }
 
-TEST_FIXTURE(who_does_not_read_makes_the_node_wait_and_gets_everything_later, setup, teardown)
+TEST_FIXTURE(a_slow_reader_pauses_the_node_and_gets_everything_later, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct end caller, node;

@@ -259,7 +259,7 @@ TEST_FIXTURE(an_allocation_without_an_isolated_network_has_none_ordered, setup, 
 	assert_int_equal(err.status, STATUS_INVALID_ARGUMENT);
 }
 
-TEST_FIXTURE(what_is_to_stop_is_not_started, setup, teardown)
+TEST_FIXTURE(an_allocation_to_be_stopped_is_not_started, setup, teardown)
 {
 	struct fixture *f = *state;
 

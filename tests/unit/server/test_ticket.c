@@ -237,7 +237,7 @@ TEST(readers_and_writers_of_one_node_share_its_stage)
 	}
 }
 
-TEST(who_only_reads_mounts_no_disk_of_several_nodes_writable)
+TEST(a_reader_mounts_no_shared_disk_writable)
 {
 	const struct fixture *f = *state;
 	const struct claim reader = claim_of(SINGLE_NODE_WRITER, CLAIM_READ);

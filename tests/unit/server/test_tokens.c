@@ -472,7 +472,7 @@ static const char *word(const json_t *json, const char *name)
 	return json_string_value(json_object_get(json, name));
 }
 
-TEST_FIXTURE(who_did_what_is_recorded_and_so_is_a_refusal, setup_acl, teardown)
+TEST_FIXTURE(each_change_and_each_refusal_is_audited, setup_acl, teardown)
 {
 	struct fixture *f = *state;
 	char *secret = make_token(f, "{\"name\": \"deploy\", \"type\": \"CLIENT\"}");

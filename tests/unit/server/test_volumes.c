@@ -360,7 +360,7 @@ TEST_FIXTURE(a_volume_in_use_is_not_deleted_and_its_provider_not_asked, provider
 	refuses(f, "Delete", ID, STATUS_NOT_FOUND, "no volume db");
 }
 
-TEST_FIXTURE(what_is_being_deleted_cannot_be_claimed, provider_setup, provider_teardown)
+TEST_FIXTURE(a_volume_being_deleted_cannot_be_claimed, provider_setup, provider_teardown)
 {
 	struct fixture *f = *state;
 	struct pending pending;

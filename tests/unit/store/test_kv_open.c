@@ -298,7 +298,7 @@ TEST_FIXTURE(random_bytes_are_not_a_database, fixture_setup_closed, fixture_tear
 	}
 }
 
-TEST_FIXTURE(somebody_elses_database_is_refused_and_left_alone, fixture_setup_closed, fixture_teardown)
+TEST_FIXTURE(a_foreign_database_is_refused_and_untouched, fixture_setup_closed, fixture_teardown)
 {
 	struct fixture *f = *state;
 	cleanup_free char *before = NULL;

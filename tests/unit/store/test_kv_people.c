@@ -125,7 +125,7 @@ static void put_text(struct fixture *f, const char *key, const char *text)
 	assert_int_equal(commit(f, &(struct kv_txn){.ops = &op, .n_ops = 1}).err.status, STATUS_OK);
 }
 
-TEST_FIXTURE(somebody_with_the_shell_reads_while_the_store_is_running, setup, teardown)
+TEST_FIXTURE(the_sqlite_shell_reads_a_running_store, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -328,7 +328,7 @@ TEST_FIXTURE(a_copy_with_a_flipped_bit_in_a_key_is_found_out, setup, teardown)
 	assert_int_equal(n_found, 2);
 }
 
-TEST_FIXTURE(who_looks_at_a_copy_leaves_nothing_beside_it, setup, teardown)
+TEST_FIXTURE(reading_a_copy_leaves_no_file_beside_it, setup, teardown)
 {
 	static const char *const names[] = {"copy.db", "100%25 of?it#1.db"};
 	struct fixture *f = *state;

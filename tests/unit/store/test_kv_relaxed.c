@@ -148,7 +148,7 @@ TEST_FIXTURE(a_relaxed_write_after_a_barrier_is_answered_after_it, setup, teardo
 	assert_int_equal(after.err.status, STATUS_OK);
 }
 
-TEST_FIXTURE(what_is_relaxed_is_on_the_disk_soon, setup, teardown)
+TEST_FIXTURE(relaxed_writes_reach_the_disk_soon, setup, teardown)
 {
 	struct fixture *f = *state;
 	uint64_t end_us = clock_monotonic_us() + LATE_MS * USEC_PER_MSEC;
