@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/parse.h"
-
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/parse.h"
 #include "base/str.h"
 
 #include <arpa/inet.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/str.h"
-
 #include "base/cleanup.h"
+#include "base/str.h"
 
 #include <string.h>
 
