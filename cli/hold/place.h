@@ -21,7 +21,7 @@ struct hold_place {
  * because an answer, or the process that waited for it, was lost. */
 struct hold_note {
 	char alloc_id[UUID_SIZE]; /* "": none */
-	bool is_ending;		  /* it was, or was to be, told to stop */
+	bool is_ending;		  /* it was, or was to be, ordered to stop */
 };
 
 /** @state_dir, @runtime_dir absolute */

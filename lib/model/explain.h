@@ -25,7 +25,7 @@ enum {
 /* What is known about the holder of a claim beside the claim. All that is not set is as it should be. */
 struct holder {
 	bool is_connected;	 /* its node has a session now */
-	bool is_stopping;	 /* its allocation has been told to stop */
+	bool is_stopping;	 /* its allocation has been ordered to stop */
 	bool is_draining;	 /* its node is being drained */
 	bool is_purged;		 /* its node is not known any more */
 	bool must_report;	 /* its node has not reported what it holds in the present epoch */

@@ -80,7 +80,7 @@ static enum fence_verdict classify_claim(const struct fence_claim *of)
 	const struct claim *claim = of->claim;
 
 	if (claim->state < CLAIM_UNPUBLISHING && (of->may_run || !claim->sent_to_node))
-		return FENCE_WORK_GOES_ON;
+		return FENCE_WORK_CONTINUES;
 	return claim->attach == ATTACH_NONE ? FENCE_NOT_ATTACHED : FENCE_POSSIBLE;
 }
 

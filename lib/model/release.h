@@ -46,11 +46,11 @@ bool release_may_be_detaching(const struct claim *claim, bool is_unsent);
 /* Why the provider is not asked to cut a node off from a volume: the first that holds. */
 enum fence_verdict {
 	FENCE_POSSIBLE,
-	FENCE_NOTHING_HELD,  /* the node has released it already, as far as is known */
-	FENCE_NODE_ANSWERS,  /* the node is connected: it gives its own receipt */
-	FENCE_WORK_GOES_ON,  /* an allocation there was not told to end, or is being granted its claim */
-	FENCE_NOT_ATTACHED,  /* no controller attached it: nobody can take it away (native volumes) */
-	FENCE_NOBODY_TO_ASK, /* no healthy controller that attaches and detaches */
+	FENCE_NOTHING_HELD,   /* the node has released it already, as far as is known */
+	FENCE_NODE_ANSWERS,   /* the node is connected: it gives its own receipt */
+	FENCE_WORK_CONTINUES, /* an allocation there was not ordered to end, or is being granted its claim */
+	FENCE_NOT_ATTACHED,   /* no controller attached it: nobody can take it away (native volumes) */
+	FENCE_NOBODY_TO_ASK,  /* no healthy controller that attaches and detaches */
 	FENCE_VERDICT_N,
 };
 
@@ -62,7 +62,7 @@ struct fence_facts {
 /* A live claim of the volume on the node. */
 struct fence_claim {
 	const struct claim *claim;
-	bool may_run; /* its allocation was not told to end */
+	bool may_run; /* its allocation was not ordered to end */
 };
 
 /** May the provider be asked to cut the node off from the volume, for all of @claims at once? Pure, and never

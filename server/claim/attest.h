@@ -9,7 +9,8 @@
  * as proof for this epoch (see epoch.h), and, when it is valid for some time, for claims of those volumes
  * that come into unpublishing until then and that the node does not release by itself. It never counts for
  * work that may still run: unless the claim is being released, the node must be away and the allocation must
- * have been told to stop, or be gone. A word that is valid for some time waits for the end of such work. */
+ * have been ordered to stop, or be gone. A word that is valid for some time waits for the end of such work.
+ */
 
 #include "base/error.h"
 #include "state/state.h"

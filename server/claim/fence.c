@@ -92,7 +92,7 @@ static enum status refuse(enum fence_verdict verdict, const struct volume_entry 
 			"node %s is connected and can give its own receipt for volume %s; a fence is "
 			"for nodes that cannot answer. Without it: holdfast volume detach %s %s",
 			node->id, volume->id, volume->id, node->id);
-	case FENCE_WORK_GOES_ON:
+	case FENCE_WORK_CONTINUES:
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
 			"allocation %s on node %s may continue with volume %s, and would lose it; stop it "

@@ -25,14 +25,14 @@
 #include <string.h>
 
 enum {
-	DRAIN_SLICE = 32, /* allocations told to stop in one transaction */
+	DRAIN_SLICE = 32, /* allocations ordered to stop in one transaction */
 	DRAIN_DEADLINE_DEFAULT_MS = 3600 * 1000,
 	OBJECT_SIZE = 128,
 	TEXT_SIZE = EXPLAIN_SIZE + 64,
 };
 #define DRAIN_DEADLINE_MAX_MS (INT64_C(30) * 24 * 3600 * 1000)
 
-/* Allocations told to stop, to be passed on when that is durable. */
+/* Allocations ordered to stop, to be passed on when that is durable. */
 struct slice {
 	char node_id[NODE_ID_MAX + 1];
 	char ids[DRAIN_SLICE][UUID_TEXT_SIZE];
@@ -99,7 +99,7 @@ static bool is_to_stop(const struct node_entry *node, const struct alloc_entry *
 	       (plugins_too || !runs_plugin(node, alloc->id));
 }
 
-/* The next allocations that nobody has told to stop yet. */
+/* The next allocations that nobody has ordered to stop yet. */
 static enum status stop_slice(struct server *server, struct node_entry *node, struct error *err)
 {
 	struct slice *slice = calloc(1, sizeof(*slice));

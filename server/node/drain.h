@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Draining a node: nothing new is placed there, its allocations are told to stop, and it is done when the
+/* Draining a node: nothing new is placed there, its allocations are ordered to stop, and it is done when the
  * last of its claims is freed by evidence. Nothing is forced: the deadline only says from when on it is
  * overdue. Allocations that run plugins stop last, when nothing that needs them is left. */
 

@@ -236,7 +236,7 @@ class WhatIsHeld(unittest.TestCase):
         units.start("report.service")
         machine.holdfast("alloc", "stop", self.alloc)
         self.taken_away()
-        self.assertIn("told to stop", units.status_text("pgdata"))
+        self.assertIn("ordered to stop", units.status_text("pgdata"))
         self.assertTrue(machine.is_active("report.service"))  # Requires= only
         units.start("pgdata.service")
         self.assertEqual(1, len(units.live("pgdata")))
@@ -253,7 +253,7 @@ class WhatIsHeld(unittest.TestCase):
         machine.holdfast("alloc", "stop", self.alloc)
         machine.wait_for("the claim to be freed", lambda: not units.claims_of("pgdata"))
         # the one is the agent's doing, the other the holder's: neither waits for the other
-        machine.wait_for("the service to be told to end", lambda: machine.show("slow.service", "ActiveState") == "deactivating",
+        machine.wait_for("the service to be ordered to end", lambda: machine.show("slow.service", "ActiveState") == "deactivating",
                          seen=lambda: machine.show("slow.service", "ActiveState"))  # fmt: skip
         self.assertEqual(1, len([line for line in machine.mounts_below("", slow) if " /srv " in line]))
         machine.write("/run/may-end", "")

@@ -110,7 +110,7 @@ static const struct situation {
 	 AGENT,
 	 NONE,
 	 1000,
-	 "told to stop"},
+	 "ordered to stop"},
 	{CLAIM_RESERVED,
 	 false,
 	 ATTACH_NONE,
@@ -211,7 +211,7 @@ static const struct situation {
 	 WITHOUT_PLUGIN,
 	 1000,
 	 "tried again in 8s"},
-	/* told to stop, and the node cannot: it says the end of the work after the last of its volumes */
+	/* ordered to stop, and the node cannot: it says the end of the work after the last of its volumes */
 	{CLAIM_TAKEN,
 	 false,
 	 ATTACH_NONE,

@@ -234,7 +234,7 @@ TEST(what_stands_against_a_fence_is_named_in_order)
 	} rows[] = {
 		{CLAIM_NODE_DETACHED, false, true, true, ATTACH_DONE, FENCE_NOTHING_HELD},
 		{CLAIM_TAKEN, true, true, false, ATTACH_NONE, FENCE_NODE_ANSWERS},
-		{CLAIM_TAKEN, true, false, false, ATTACH_NONE, FENCE_WORK_GOES_ON},
+		{CLAIM_TAKEN, true, false, false, ATTACH_NONE, FENCE_WORK_CONTINUES},
 		{CLAIM_TAKEN, false, false, false, ATTACH_NONE, FENCE_NOT_ATTACHED},
 		{CLAIM_UNPUBLISHING, true, false, false, ATTACH_DONE, FENCE_NOBODY_TO_ASK},
 		{CLAIM_UNPUBLISHING, true, false, true, ATTACH_ASKED, FENCE_POSSIBLE},
@@ -250,7 +250,7 @@ TEST(what_stands_against_a_fence_is_named_in_order)
 
 		claim.attach = rows[i].attach;
 		assert_int_equal(release_may_fence(&of, 1, &facts, &index), rows[i].verdict);
-		if (rows[i].verdict == FENCE_WORK_GOES_ON || rows[i].verdict == FENCE_NOT_ATTACHED)
+		if (rows[i].verdict == FENCE_WORK_CONTINUES || rows[i].verdict == FENCE_NOT_ATTACHED)
 			assert_int_equal(index, 0);
 	}
 }

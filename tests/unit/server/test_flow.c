@@ -29,7 +29,7 @@ TEST_FIXTURE(a_volume_is_granted_taken_released_and_handed_on, setup, teardown)
 	assert_non_null(strstr(err.msg, "node n1"));
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 	UNTIL(f, f->n1.stops == 1);
-	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN); /* told to stop is not stopped */
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN); /* ordered to stop is not stopped */
 	claim = claim_of(f, ALLOC_1);
 	fake_node_send_released(&f->n1, &claim);
 	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);

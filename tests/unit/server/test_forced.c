@@ -61,7 +61,7 @@ static void fail_release(struct fixture *f, struct fake_node *node, const char *
 	settle(f);
 }
 
-/* Told to stop; the node cannot get further than its plugin, and says nothing of the allocation's end. */
+/* Ordered to stop; the node cannot get further than its plugin, and says nothing of the allocation's end. */
 static void stick(struct fixture *f, const char *alloc)
 {
 	take(f, &f->n1, alloc);

@@ -68,7 +68,7 @@ TEST_FIXTURE(a_claim_is_explained_on_its_whole_way, setup, teardown)
 	expect(f, "holdfast alloc status " ALLOC_1, "allocation " ALLOC_1 " to end",
 	       "its work has not ended");
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
-	expect(f, "holdfast agent status", "node n1", "told to stop");
+	expect(f, "holdfast agent status", "node n1", "ordered to stop");
 	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED);
 	UNTIL(f, f->n1.releases == 1);
 	claim = claim_of(f, ALLOC_1);
