@@ -350,7 +350,7 @@ TEST_FIXTURE(a_job_is_shown_with_its_groups_and_what_its_members_wait_for, run_s
 	expect_output("type                 service\n");
 	expect_output("state                pending\n");
 	expect_output("version              3\n");
-	expect_output("update               in flight\n");
+	expect_output("update               in progress\n");
 	expect_output("app         2      1       0       0    0       1\n");
 	expect_output("app[1] node-7 -          volume db[1] is taken\n");
 }

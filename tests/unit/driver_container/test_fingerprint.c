@@ -78,10 +78,13 @@ static void fake_end(struct fake *fake)
 /* What is known of an engine that answers @version, when it is @health or a while has passed. */
 static void look(const char *version, int health, struct driver *driver)
 {
+	static const struct settings settings = {
+		.cluster = "prod", .node_id = "node-1", .engine_timeout_us = USEC_PER_SEC};
 	uint64_t end_us = clock_monotonic_us() + 10 * USEC_PER_SEC;
 	struct fake fake = {.version = version};
 
 	memset(driver, 0, sizeof(*driver));
+	driver->settings = &settings; /* it lists what an earlier boot left, and is answered nonsense */
 	fake_begin(&fake);
 	assert_true(sd_event_new(&driver->event) >= 0);
 	assert_int_equal(engine_new(driver->event, fake.path, &driver->engine, NULL), STATUS_OK);
