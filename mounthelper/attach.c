@@ -35,8 +35,7 @@ static bool has_propagation(const struct mount_facts *facts, enum ticket_propaga
 }
 
 /* A peer is what it shall be before it is attached, so it is never left otherwise. */
-static bool is_repairable(const struct mount_facts *facts, enum ticket_propagation propagation,
-			  uint64_t group)
+static bool can_repair(const struct mount_facts *facts, enum ticket_propagation propagation, uint64_t group)
 {
 	return propagation != TICKET_PROPAGATION_BIDIRECTIONAL && facts->peer_group != 0 &&
 	       facts->peer_group != group &&
@@ -55,7 +54,7 @@ struct outcome attach_repair(struct helper *h, const struct place *place, enum t
 		return outcome_kernel(STEP_TABLE, r);
 	if (has_propagation(&facts, propagation, group))
 		return outcome;
-	if (!is_repairable(&facts, propagation, group))
+	if (!can_repair(&facts, propagation, group))
 		return outcome_stop(MH_CONFLICT, STEP_PRIVATE, REASON_OTHER_MOUNT);
 	r = set_propagation(place->fd, propagation);
 	if (r == 0)
