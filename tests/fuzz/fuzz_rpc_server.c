@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "holdfast/v1/nodes.pb-c.h"
 #include "holdfast/v1/volumes.pb-c.h"
+#include "rpc/server.h"
 #include "rpc/server_internal.h"
 
 #include <stdint.h>
