@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	union mh_request req;
 	uint64_t seq;
 
-	if (size == 0)
+	if (size == 0 || data[0] == 0) /* the helper counts from 1 */
 		return 0;
 	seq = data[0];
 	if (wire_decode(data + 1, size - 1, seq, &req) != REASON_NONE)
