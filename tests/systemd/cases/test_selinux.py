@@ -123,7 +123,7 @@ class Enforcing(unittest.TestCase):
             done = probe(VOLUME, "/usr/bin/socat", "-u", "OPEN:/dev/null", f"UNIX-CONNECT:{target}")
             self.assert_denied(VOLUME, rf"\{{ {permission} \}}.*tcontext=\S+:{label}:", done)
 
-    def test_7_the_agent_starts_and_stops_listed_units_if_a_boolean_reports_it(self):
+    def test_7_the_agent_starts_and_stops_listed_units_if_a_boolean_allows_it(self):
         unit = "hf-listed.service"
         tasks.make_unit(unit, tasks.service("/bin/sleep infinity"))
         machine.systemctl("daemon-reload")
