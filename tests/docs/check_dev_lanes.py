@@ -91,6 +91,7 @@ def vm(says, *options):
 def what_failed_runs_again_only_when_asked_for():
     said, status, again = vm(["FAILED test_b: case", "9 passed, 1 failed"])
     assert said.splitlines()[-1] == "9 passed, 1 failed" and status == 1 and not again, said
+    assert "\n             FAILED test_b: case\n" in said.split("9 passed, 1 failed")[1], said
 
 
 def what_passes_alone_is_named_unsteady():

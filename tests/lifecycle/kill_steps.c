@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kill_steps [--all] [GROUP|SCENARIO]...: each scenario with a server that dies before and after every
- * durable step.
+/* kill_steps [--all] [--every N] [GROUP|SCENARIO]...: each scenario with a server that dies before and after
+ * every durable step, or at every Nth of these places.
  */
 
 #include "dev.h"
@@ -161,35 +161,39 @@ static bool run(const struct kill_scenario *scenario, const struct fault *fault,
 	return k->has_died;
 }
 
-/* Nodes come back in either order at each step: in one of them after it, in the other one before it; and the
- * other way round at the next step. */
-static void sweep(const struct kill_scenario *scenario, bool is_all, struct made *made)
+/* True: it has died at this place. Nodes come back in either order at each step: in one of them after it, in
+ * the other one before it; and the other way round at the next step. */
+static bool die_at(const struct kill_scenario *scenario, const struct fault *fault, bool is_all,
+		   struct made *made)
+{
+	bool is_reverse = (fault->step + (int)fault->side) % 2 == 1;
+	bool has_died = run(scenario, fault, is_reverse, made);
+
+	return (is_all && run(scenario, fault, !is_reverse, made)) || has_died;
+}
+
+/* A place is before or after a step. It has ended when it died neither at a place nor at the next one. */
+static void sweep(const struct kill_scenario *scenario, bool is_all, int every, struct made *made)
 {
 	uint64_t since = clock_monotonic_us();
-	bool has_ended = false;
+	struct fault fault = {.step = 0};
 	int n_deaths = 0;
-	int step = 1;
+	int n_lives = 0;
 
-	for (; step < STEPS_MAX && !has_ended; step++) {
-		bool has_died = false;
-
-		for (int way = 0; way < 2 * FAULT_SIDE_N; way++) {
-			const struct fault fault = {.step = step, .side = (enum fault_side)(way / 2)};
-			bool is_reverse = way % 2 == 1;
-
-			if (!is_all && is_reverse != ((step + (int)fault.side) % 2 == 1))
-				continue;
-			if (run(scenario, &fault, is_reverse, made)) {
-				has_died = true;
-				n_deaths++;
-			}
+	for (int place = FAULT_SIDE_N; fault.step < STEPS_MAX && n_lives < FAULT_SIDE_N; place += every) {
+		fault.step = place / FAULT_SIDE_N;
+		fault.side = (enum fault_side)(place % FAULT_SIDE_N);
+		if (die_at(scenario, &fault, is_all, made)) {
+			n_deaths++;
+			n_lives = 0;
+		} else {
+			n_lives++;
 		}
-		has_ended = !has_died;
 	}
-	(void)printf("%s: %d steps, %d deaths, %llu ms\n", scenario->name, step - 2, n_deaths,
+	(void)printf("%s: %d steps, %d deaths, %llu ms\n", scenario->name, fault.step - 1, n_deaths,
 		     (unsigned long long)(clock_monotonic_us() - since) / USEC_PER_MSEC);
 	(void)fflush(stdout);
-	if (!has_ended || n_deaths < FAULT_SIDE_N) {
+	if (n_lives < FAULT_SIDE_N || n_deaths < FAULT_SIDE_N) {
 		(void)fprintf(stderr, "kill_steps: %s has no end, or no step\n", scenario->name);
 		exit(EXIT_FAILURE);
 	}
@@ -234,21 +238,20 @@ static bool is_wanted(char **names, int n, const char *group, const char *scenar
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {{"step", required_argument, NULL, 0},
-						{"side", required_argument, NULL, 1},
-						{"reverse", required_argument, NULL, 2},
-						{"all", no_argument, NULL, 3},
-						{0}};
-	uint32_t numbers[3] = {0};
+	static const struct option options[] = {
+		{"step", required_argument, NULL, 0},	 {"side", required_argument, NULL, 1},
+		{"reverse", required_argument, NULL, 2}, {"every", required_argument, NULL, 3},
+		{"all", no_argument, NULL, 4},		 {0}};
+	uint32_t numbers[] = {0, 0, 0, 1};
 	struct made made = {.event = NULL};
 	struct fault only;
 	bool is_all = false;
 	int opt;
 
 	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1)
-		if (opt == 3)
+		if (opt == 4)
 			is_all = true;
-		else if (opt == '?' || parse_u32(optarg, 0, STEPS_MAX, &numbers[opt]) < 0)
+		else if (opt == '?' || parse_u32(optarg, opt == 3, STEPS_MAX, &numbers[opt]) < 0)
 			return 2;
 	only = (struct fault){.step = (int)numbers[0], .side = (enum fault_side)numbers[1]};
 	log_init("kill_steps", LOG_ERR);
@@ -261,7 +264,7 @@ int main(int argc, char **argv)
 			if (only.step > 0)
 				(void)run(s, &only, numbers[2] == 1, &made);
 			else
-				sweep(s, is_all, &made);
+				sweep(s, is_all, (int)numbers[3], &made);
 		}
 	}
 	unmake(&made);
