@@ -204,6 +204,19 @@ enum status record_lock(const char *dir, const char *name, bool is_patient, int 
 	return STATUS_OK;
 }
 
+/* The name that a file begins with, and what comes after it. */
+static bool split_name(const char *file, char ret[static RECORD_NAME_MAX + 1], const char **ret_rest)
+{
+	size_t n = strcspn(file, ".");
+
+	if (n > RECORD_NAME_MAX)
+		return false;
+	memcpy(ret, file, n);
+	ret[n] = '\0';
+	*ret_rest = file + n;
+	return id_is_name(ret, RECORD_NAME_MAX);
+}
+
 enum status record_each(const char *dir,
 			enum status (*each)(const char *name, void *userdata, struct error *err),
 			void *userdata, struct error *err)
@@ -215,17 +228,43 @@ enum status record_each(const char *dir,
 	if (!stream)
 		return error_set(err, status_from_errno(errno), errno, "list %s", dir);
 	while (status == STATUS_OK && (entry = readdir(stream))) {
-		char name[RECORD_NAME_MAX + sizeof(SUFFIX)];
-		size_t n = strlen(entry->d_name);
+		char name[RECORD_NAME_MAX + 1];
+		const char *rest;
 
-		if (n < sizeof(SUFFIX) || str_copy(name, sizeof(name), entry->d_name) < 0 ||
-		    !str_eq(name + n - strlen(SUFFIX), SUFFIX))
-			continue;
-		name[n - strlen(SUFFIX)] = '\0';
-		if (id_is_name(name, RECORD_NAME_MAX))
+		if (split_name(entry->d_name, name, &rest) && str_eq(rest, SUFFIX))
 			status = each(name, userdata, err);
 	}
 	return status;
+}
+
+/* What file_write_atomic() adds: only who has the name's lock writes such a file. */
+static bool is_unfinished(const char *rest)
+{
+	const char *last = strrchr(rest, '.');
+
+	return str_starts_with(rest, SUFFIX ".") && last && str_eq(last, FILE_TMP_SUFFIX);
+}
+
+enum status record_remove_unfinished(const char *dir, struct error *err)
+{
+	cleanup(closedirp) DIR *stream = opendir(dir);
+	const struct dirent *entry;
+
+	if (!stream)
+		return error_set(err, status_from_errno(errno), errno, "list %s", dir);
+	while ((entry = readdir(stream))) {
+		char name[RECORD_NAME_MAX + 1];
+		cleanup_close int lock = -1;
+		const char *rest;
+
+		if (!split_name(entry->d_name, name, &rest) || !is_unfinished(rest) ||
+		    record_lock(dir, name, false, &lock, err) != STATUS_OK)
+			continue;
+		if (unlinkat(dirfd(stream), entry->d_name, 0) < 0 && errno != ENOENT)
+			return error_set(err, status_from_errno(errno), errno, "remove %s/%s", dir,
+					 entry->d_name);
+	}
+	return STATUS_OK;
 }
 
 bool record_has_mount(const Docker__VolumeRecord *record, const char *id)

@@ -21,6 +21,9 @@ enum status record_load(const char *dir, const char *name, Docker__VolumeRecord 
 enum status record_save(const char *dir, const Docker__VolumeRecord *record, struct error *err);
 enum status record_remove(const char *dir, const char *name, struct error *err);
 
+/** Remove what a process that was killed in record_save() has left, unless the name's lock is taken. */
+enum status record_remove_unfinished(const char *dir, struct error *err);
+
 /** NULL is allowed. */
 void record_free(Docker__VolumeRecord *record);
 

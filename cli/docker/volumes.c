@@ -441,6 +441,8 @@ void docker_volumes_sweep(const struct docker_volumes *volumes)
 {
 	struct error err;
 
+	if (record_remove_unfinished(volumes->dir, &err) != STATUS_OK)
+		(void)fprintf(stderr, "holdfast: %s\n", err.msg);
 	if (record_each(volumes->dir, sweep_one, (void *)(uintptr_t)volumes, &err) != STATUS_OK)
 		(void)fprintf(stderr, "holdfast: %s\n", err.msg);
 }

@@ -110,7 +110,7 @@ int file_write_atomic(const char *path, mode_t mode, const void *bytes, size_t n
 	char tmp[PATH_MAX];
 	int r;
 
-	if (str_format(tmp, sizeof(tmp), "%s.%d.tmp", path, getpid()) < 0)
+	if (str_format(tmp, sizeof(tmp), "%s.%d" FILE_TMP_SUFFIX, path, getpid()) < 0)
 		return -ENAMETOOLONG;
 	r = write_and_sync(tmp, mode, bytes, n);
 	if (r == -EEXIST) {

@@ -228,6 +228,45 @@ TEST_FIXTURE(a_volume_not_released_at_once_is_released_later, setup, teardown)
 	assert_string_equal(fake.requests, "");
 }
 
+static bool sweep_leaves(const char *file)
+{
+	char path[128];
+	bool is_left;
+
+	(void)str_format(path, sizeof(path), "%s/%s", folder, file);
+	assert_int_equal(file_write_atomic(path, 0600, "{", 1), 0);
+	docker_volumes_sweep(&volumes);
+	is_left = access(path, F_OK) == 0;
+	(void)unlink(path);
+	return is_left;
+}
+
+TEST_FIXTURE(a_file_that_a_killed_plugin_did_not_finish_is_removed, setup, teardown)
+{
+	struct error err;
+	int lock;
+
+	assert_false(sweep_leaves("db.json.77.tmp"));
+	assert_true(sweep_leaves("db.json.77"));
+	assert_true(sweep_leaves("db.77.tmp"));
+	assert_true(sweep_leaves(".json.77.tmp"));
+	assert_int_equal(record_lock(folder, "db", true, &lock, &err), STATUS_OK);
+	assert_true(sweep_leaves("db.json.77.tmp"));
+	(void)close(lock);
+}
+
+TEST_FIXTURE(an_unfinished_file_makes_no_second_volume, setup, teardown)
+{
+	char path[128];
+
+	mount_one();
+	(void)str_format(path, sizeof(path), "%s/db.json.77.tmp", folder);
+	assert_int_equal(file_write_atomic(path, 0600, "{", 1), 0);
+	ask_with("List", NULL, NULL, NULL, NULL);
+	(void)unlink(path);
+	assert_int_equal(answer->n_volumes, 1);
+}
+
 TEST_FIXTURE(a_volume_mounted_by_others_is_not_released, setup, teardown)
 {
 	mount_one();
