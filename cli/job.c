@@ -52,12 +52,12 @@ static const char *update_of(const Holdfast__V1__Job *job)
 }
 
 static enum status show_members(Holdfast__V1__JobMember *const *members, size_t n, const char *title,
-				struct error *err)
+				const char *text, struct error *err)
 {
-	static const struct column columns[] = {{.name = "MEMBER"},
-						{.name = "NODE"},
-						{.name = "ALLOCATION"},
-						{.name = "WHY", .is_wide = true}};
+	const struct column columns[] = {{.name = "MEMBER"},
+					 {.name = "NODE"},
+					 {.name = "ALLOCATION"},
+					 {.name = text, .is_wide = true}};
 	cleanup(table_freep) struct table *table = NULL;
 
 	if (n == 0)
@@ -170,11 +170,11 @@ static enum status job_plan_load(struct call *call, void *message, struct error 
 static enum status job_plan_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__PlanJobResponse *answer = message;
-	enum status status = show_members(answer->actions, answer->n_actions, "at once", err);
+	enum status status = show_members(answer->actions, answer->n_actions, "at once", "WHY", err);
 
 	(void)call;
 	if (status == STATUS_OK)
-		status = show_members(answer->waits, answer->n_waits, "waits", err);
+		status = show_members(answer->waits, answer->n_waits, "waits", "WHY", err);
 	if (answer->n_actions + answer->n_waits == 0)
 		print_line("nothing would change");
 	if (answer->is_cut)
@@ -208,7 +208,10 @@ static enum status job_get_show(struct call *call, const void *message, struct e
 	print_field("version", number(answer->job->version, version));
 	print_field("update", update_of(answer->job));
 	status = show_groups(answer, err);
-	return status == STATUS_OK ? show_members(answer->waits, answer->n_waits, "waits", err) : status;
+	if (status == STATUS_OK)
+		status = show_members(answer->placed, answer->n_placed, "allocations", "STATE", err);
+	return status == STATUS_OK ? show_members(answer->waits, answer->n_waits, "waits", "WHY", err)
+				   : status;
 }
 
 static enum status job_list_load(struct call *call, void *message, struct error *err)

@@ -324,15 +324,19 @@ struct members {
 	size_t n;
 };
 
-static bool add_member(struct members *members, const struct job_spec *spec, const Member *from,
-		       uint32_t group, const char *text)
+static bool add_member(struct members *members, const Member *from, const char *group, const char *text)
 {
 	Member member = *from;
 
-	member.group = (char *)(uintptr_t)(group < spec->n_groups ? spec->groups[group].name : "");
+	member.group = (char *)(uintptr_t)group;
 	member.text = (char *)(uintptr_t)text;
 	members->list[members->n] = (Member *)message_copy(&member.base);
 	return members->list[members->n++] != NULL;
+}
+
+static const char *group_name(const struct job_spec *spec, uint32_t group)
+{
+	return group < spec->n_groups ? spec->groups[group].name : "";
 }
 
 /* What is missing until the holder has released the volume; empty: it is no claim. */
@@ -380,7 +384,7 @@ static bool add_wait(struct server *server, const char *namespace, struct member
 	failure_text(server, wait, missing);
 	(void)snprintf(whole, sizeof(whole), "%s%s%s", job_wait_text(wait, text),
 		       missing[0] != '\0' ? ": " : "", missing);
-	return add_member(members, spec, &member, wait->group, whole);
+	return add_member(members, &member, group_name(spec, wait->group), whole);
 }
 
 static const char *action_text(const struct job_action *action)
@@ -408,7 +412,7 @@ static bool add_action(struct members *members, const struct job_spec *spec, con
 		member.node_id = (char *)(uintptr_t)action->node_id;
 	if (action->alloc_id)
 		member.allocation_id = (char *)(uintptr_t)action->alloc_id;
-	return add_member(members, spec, &member, action->group, text);
+	return add_member(members, &member, group_name(spec, action->group), text);
 }
 
 static bool members_init(struct members *members, size_t n)
@@ -504,6 +508,8 @@ DEFINE_READ_METHOD(jobs_handle_plan, plan_method)
 
 /* --- get --- */
 
+enum { PLACED_TEXT_SIZE = 80 };
+
 static bool add_groups(Holdfast__V1__GetJobResponse *response, const struct job_spec *spec,
 		       const struct job_decisions *decisions)
 {
@@ -548,6 +554,37 @@ static bool add_members(struct server *server, Holdfast__V1__GetJobResponse *res
 	return is_whole;
 }
 
+static bool add_placed_one(struct members *members, const struct alloc *alloc)
+{
+	Member member = HOLDFAST__V1__JOB_MEMBER__INIT;
+	char text[PLACED_TEXT_SIZE];
+
+	member.index = alloc->job_index;
+	member.node_id = (char *)(uintptr_t)alloc->node_id;
+	member.allocation_id = (char *)(uintptr_t)alloc->id;
+	(void)str_format(text, sizeof(text), "%s%s, of version %" PRIu64,
+			 client_status_name(alloc->client_status),
+			 alloc->desired_status == DESIRED_RUN ? "" : " and to stop", alloc->job_version);
+	return add_member(members, &member, alloc->job_group, text);
+}
+
+/* The newest first. */
+static bool add_placed(struct server *server, Holdfast__V1__GetJobResponse *response, const Job *job)
+{
+	const struct job_entry *entry = state_job(&server->state, job->namespace_, job->id);
+	const struct alloc_entry *at;
+	struct members placed = {NULL, 0};
+	bool is_whole = members_init(&placed, JOB_WAITS_MAX);
+
+	if (is_whole && entry)
+		LIST_FOREACH (at, &entry->allocs, of_job)
+			if (is_whole && placed.n < JOB_WAITS_MAX && !alloc_is_client_terminal(&at->alloc))
+				is_whole = add_placed_one(&placed, &at->alloc);
+	response->placed = placed.list;
+	response->n_placed = placed.n;
+	return is_whole;
+}
+
 static Holdfast__V1__GetJobResponse *make_get_response(struct server *server,
 						       const struct record_entry *entry)
 {
@@ -566,7 +603,7 @@ static Holdfast__V1__GetJobResponse *make_get_response(struct server *server,
 	response->state = decisions ? strdup(job_state_name(decisions->state)) : NULL;
 	response->index = job.modify_index;
 	if (response->job && response->state && add_groups(response, &view->spec, decisions) &&
-	    add_members(server, response, &job, &view->spec, decisions))
+	    add_members(server, response, &job, &view->spec, decisions) && add_placed(server, response, &job))
 		return response;
 	holdfast__v1__get_job_response__free_unpacked(response, NULL);
 	return NULL;

@@ -343,7 +343,9 @@ TEST_FIXTURE(a_job_is_shown_with_its_groups_and_what_its_members_wait_for, run_s
 			"\"placed\": 1, "
 			"\"waiting\": 1}], \"waits\": [{\"group\": \"app\", \"index\": 1, \"node_id\": "
 			"\"node-7\", "
-			"\"text\": \"volume db[1] is taken\"}]}",
+			"\"text\": \"volume db[1] is taken\"}], \"placed\": [{\"group\": \"app\", "
+			"\"node_id\": \"node-8\", \"allocation_id\": \"" ALLOC_ID "\", \"text\": "
+			"\"running, of version 3\"}]}",
 	};
 	expect_ok("job status web");
 	expect_output("namespace            default\n");
@@ -352,6 +354,7 @@ TEST_FIXTURE(a_job_is_shown_with_its_groups_and_what_its_members_wait_for, run_s
 	expect_output("version              3\n");
 	expect_output("update               in progress\n");
 	expect_output("app         2      1       0       0    0       1\n");
+	expect_output("app[0] node-8 " ALLOC_ID " running, of version 3\n");
 	expect_output("app[1] node-7 -          volume db[1] is taken\n");
 }
 

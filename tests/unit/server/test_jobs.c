@@ -239,6 +239,12 @@ TEST_FIXTURE(a_member_waits_for_its_volume_and_is_placed_when_that_is_free, setu
 	fake_node_send_released(&f->n1, &claim);
 	UNTIL(f, n_allocs(f) == 1);
 	UNTIL(f, f->n1.runs + f->n2.runs == 2);
+	response = get(f);
+	assert_int_equal(response->n_placed, 1);
+	assert_string_equal(response->placed[0]->text, "pending, of version 1");
+	assert_string_equal(response->placed[0]->node_id, f->n1.runs == 2 ? "n1" : "n2");
+	assert_int_equal(strlen(response->placed[0]->allocation_id), strlen(ALLOC_1));
+	holdfast__v1__get_job_response__free_unpacked(response, NULL);
 }
 
 TEST_FIXTURE(the_job_that_waits_longest_gets_the_volume, setup, teardown)
