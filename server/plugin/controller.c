@@ -8,14 +8,78 @@
 #include "base/str.h"
 #include "base/tree.h"
 #include "node/session.h"
-#include "plugin/call.h"
 #include "state/state.h"
 
 #include <assert.h>
+#include <holdfast/v1/plugin_call.pb-c.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
 #include <systemd/sd-event.h>
+
+/* The kinds of calls to a CSI plugin: what each is called, which answer fits, which go one at a time. */
+
+struct call_kind {
+	Holdfast__V1__PluginCall__RequestCase request;
+	Holdfast__V1__PluginReply__ResponseCase response;
+	const char *name;
+	bool is_serial;
+};
+
+#define KIND(kind, name_, is_serial_)                                                     \
+	{                                                                                 \
+		.request = HOLDFAST__V1__PLUGIN_CALL__REQUEST_##kind,                     \
+		.response = HOLDFAST__V1__PLUGIN_REPLY__RESPONSE_##kind, .name = (name_), \
+		.is_serial = (is_serial_)                                                 \
+	}
+
+static const struct call_kind call_kinds[] = {
+	KIND(ATTACH, "ControllerPublishVolume", true),
+	KIND(DETACH, "ControllerUnpublishVolume", true),
+	KIND(VALIDATE, "ValidateVolumeCapabilities", false),
+	KIND(CREATE, "CreateVolume", false),
+	KIND(DELETE, "DeleteVolume", true),
+	KIND(EXPAND, "ControllerExpandVolume", true),
+	KIND(LIST_VOLUMES, "ListVolumes", false),
+	KIND(CREATE_SNAPSHOT, "CreateSnapshot", true),
+	KIND(DELETE_SNAPSHOT, "DeleteSnapshot", true),
+	KIND(LIST_SNAPSHOTS, "ListSnapshots", false),
+	KIND(NODE_EXPAND, "NodeExpandVolume", false),
+};
+
+static const struct call_kind *call_kind_of(const Holdfast__V1__PluginCall *call)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(call_kinds); i++)
+		if (call_kinds[i].request == call->request_case)
+			return &call_kinds[i];
+	return NULL;
+}
+
+/* CSI's name of the call, "ControllerPublishVolume"; NULL when no request is set. */
+static const char *plugin_call_name(const Holdfast__V1__PluginCall *call)
+{
+	const struct call_kind *kind = call_kind_of(call);
+
+	return kind ? kind->name : NULL;
+}
+
+/* Must it not overlap with another such call to the same plugin? Source: nomad-facts 3. */
+static bool plugin_call_is_serial(const Holdfast__V1__PluginCall *call)
+{
+	const struct call_kind *kind = call_kind_of(call);
+
+	return kind && kind->is_serial;
+}
+
+/* Does @reply carry the response of the request's kind? */
+static bool plugin_call_fits(const Holdfast__V1__PluginCall *call, const Holdfast__V1__PluginReply *reply)
+{
+	const struct call_kind *kind = call_kind_of(call);
+
+	return kind && kind->response == reply->response_case;
+}
 
 TAILQ_HEAD(plugin_jobs, plugin_job);
 
