@@ -196,7 +196,7 @@ static bool is_forgotten(const struct session *session, const Holdfast__V1__Allo
 {
 	bool has_ended = (int)status->client_status > CLIENT_RUNNING;
 
-	return (entry || !has_ended) && epoch_is_forgotten(session, status);
+	return (entry || !has_ended) && epoch_is_forgotten(session, entry, status);
 }
 
 static enum status take_status(struct session *session, const Holdfast__V1__AllocStatus *status,
@@ -217,6 +217,7 @@ static enum status take_status(struct session *session, const Holdfast__V1__Allo
 	if (!str_eq(entry->alloc.node_id, session->node_id))
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "allocation %s is not of node %s",
 				 entry->alloc.id, session->node_id);
+	entry->runs_in = status->client_status == HOLDFAST__V1__CLIENT_STATUS__RUNNING ? session->serial : 0;
 	alloc = entry->alloc;
 	st = apply_alloc_status(status, &alloc, &reported, err);
 	if (st == STATUS_OK)
@@ -436,23 +437,25 @@ static bool had_claim(struct server *server, const struct alloc_entry *alloc)
 }
 
 /* A hello that is short leaves out what is published. */
-static bool runs_without_claim(struct session *session, const Holdfast__V1__AllocStatus *reported)
+static bool runs_without_claim(struct session *session, const struct alloc_entry *entry,
+			       const Holdfast__V1__AllocStatus *reported)
 {
-	const struct alloc_entry *alloc = state_alloc(&session->server->state, reported->alloc_id);
-
-	return reported->client_status == HOLDFAST__V1__CLIENT_STATUS__RUNNING && alloc &&
-	       str_eq(alloc->alloc.node_id, session->node_id) && !alloc_is_client_terminal(&alloc->alloc) &&
-	       alloc->alloc.n_volumes > 0 && !had_claim(session->server, alloc);
+	return reported->client_status == HOLDFAST__V1__CLIENT_STATUS__RUNNING &&
+	       str_eq(entry->alloc.node_id, session->node_id) && !alloc_is_client_terminal(&entry->alloc) &&
+	       entry->alloc.n_volumes > 0 && !had_claim(session->server, entry);
 }
 
 /* The first allocation or claim that it names and the store does not know as the node does; NULL: there is
  * none. */
 static const char *forgotten_work(struct session *session, const Holdfast__V1__SessionHello *hello)
 {
-	for (size_t i = 0; i < hello->n_allocs; i++)
-		if (epoch_is_forgotten(session, hello->allocs[i]) ||
-		    runs_without_claim(session, hello->allocs[i]))
-			return hello->allocs[i]->alloc_id;
+	for (size_t i = 0; i < hello->n_allocs; i++) {
+		const Holdfast__V1__AllocStatus *status = hello->allocs[i];
+		const struct alloc_entry *entry = state_alloc(&session->server->state, status->alloc_id);
+
+		if (epoch_is_forgotten(session, entry, status) || runs_without_claim(session, entry, status))
+			return status->alloc_id;
+	}
 	for (size_t i = 0; i < hello->n_mounted; i++)
 		if (!claim_is_known(session->server, hello->mounted[i]->claim_id))
 			return hello->mounted[i]->claim_id;

@@ -309,18 +309,21 @@ enum status session_plugin_call(struct session *session, Holdfast__V1__PluginCal
 	return try_send_down(session, &down, err);
 }
 
-/* A crash could take a submission back that is still on its way to the disk: it is sent from there. */
-static bool is_sendable(const struct alloc_entry *entry)
+/* What the node has said in this session that it runs, and is to run, it need not be told. A crash could take
+ * a submission back that is still on its way to the disk: it is sent from there. */
+static bool is_sendable(const struct session *session, const struct alloc_entry *entry)
 {
-	return !alloc_is_client_terminal(&entry->alloc) && entry->alloc.create_index > 0;
+	bool runs = entry->runs_in == session->serial && entry->alloc.desired_status == DESIRED_RUN;
+
+	return !runs && !alloc_is_client_terminal(&entry->alloc) && entry->alloc.create_index > 0;
 }
 
 static void send_alloc(struct session *session, const char *id)
 {
 	const struct alloc_entry *entry = state_alloc(&session->server->state, id);
 
-	if (!entry || !is_sendable(entry))
-		return; /* it ended, or went, since the list was made */
+	if (!entry || !is_sendable(session, entry))
+		return; /* it ended, went, or was reported, since the list was made */
 	if (entry->alloc.desired_status == DESIRED_RUN)
 		session_run_alloc(session, &entry->alloc);
 	else
@@ -364,7 +367,7 @@ static bool list_work(struct session *session, struct node_entry *node)
 	if (!session->work)
 		return false;
 	LIST_FOREACH (entry, &node->allocs, of_node)
-		if (is_sendable(entry))
+		if (is_sendable(session, entry))
 			memcpy(session->work[session->n_work++], entry->alloc.id, UUID_TEXT_SIZE);
 	return true;
 }

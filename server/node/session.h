@@ -134,7 +134,7 @@ static inline void session_stop_alloc(struct session *session, const char *alloc
 	session_notify(session, SESSION_STOP_ALLOC, alloc_id);
 }
 
-/** Everything the node should do, again, in slices. */
+/** Everything that the node should do and has not said that it does, again, in slices. */
 void session_send_work(struct session *session, struct node_entry *node);
 
 /** Commit @change, which may be empty and which follows from a message of the node. When it is durable,

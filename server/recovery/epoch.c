@@ -92,14 +92,14 @@ enum status epoch_check(struct server *server, const struct volume *volume, stru
 
 /* --- work that the store does not know --- */
 
-bool epoch_is_forgotten(const struct session *session, const Holdfast__V1__AllocStatus *reported)
+bool epoch_is_forgotten(const struct session *session, const struct alloc_entry *entry,
+			const Holdfast__V1__AllocStatus *reported)
 {
 	struct server *server = session->server;
-	const struct alloc_entry *alloc = state_alloc(&server->state, reported->alloc_id);
 
-	if (!alloc)
+	if (!entry)
 		return true;
-	if (!str_eq(alloc->alloc.node_id, session->node_id)) /* it is refused for that */
+	if (!str_eq(entry->alloc.node_id, session->node_id)) /* it is refused for that */
 		return false;
 	for (size_t i = 0; i < reported->n_published; i++)
 		if (reported->published[i]->claim_id[0] != '\0' &&

@@ -26,8 +26,10 @@ struct session;
 enum status epoch_check(struct server *server, const struct volume *volume, struct error *err);
 
 /** Does the session's node name an allocation of its own, or a published volume, of which the store knows
- * nothing? Then the store has lost history, or the node lies; either way it has to report. */
-bool epoch_is_forgotten(const struct session *session, const Holdfast__V1__AllocStatus *reported);
+ * nothing? Then the store has lost history, or the node lies; either way it has to report.
+ * @entry of that allocation; NULL: the store has none */
+bool epoch_is_forgotten(const struct session *session, const struct alloc_entry *entry,
+			const Holdfast__V1__AllocStatus *reported);
 
 /** What the node of @session has just said shows that the server does not know what it holds: remember that
  * until it has reported. Nothing is granted in between, and the session ends, because a report follows hello.

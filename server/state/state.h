@@ -108,6 +108,7 @@ struct alloc_entry {
 	struct claim_list claims;
 	uint64_t freed_index; /* as the volume's */
 	uint64_t reported_by; /* serial of the session whose report named it */
+	uint64_t runs_in;     /* of the one in which its node said last that it runs; 0: it did not say so */
 };
 LIST_HEAD(alloc_list, alloc_entry);
 

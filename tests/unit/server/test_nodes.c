@@ -1234,6 +1234,49 @@ TEST_FIXTURE(a_node_with_much_work_gets_all_of_it, setup, teardown)
 	settle(f);
 }
 
+/* In its hello: the first allocation runs, the second is on its way. */
+static void connect_running(struct fixture *f)
+{
+	char ids[2][UUID_TEXT_SIZE] = {ALLOC_1, ALLOC_2};
+	Holdfast__V1__AllocStatus said[2], *all[2];
+
+	for (int i = 0; i < 2; i++) {
+		holdfast__v1__alloc_status__init(&said[i]);
+		said[i].alloc_id = ids[i];
+		all[i] = &said[i];
+	}
+	said[0].client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
+	said[1].client_status = HOLDFAST__V1__CLIENT_STATUS__PENDING;
+	fake_node_connect(&f->n1, "n1", BOOT_1, all, 2);
+}
+
+TEST_FIXTURE(a_node_is_not_sent_what_it_says_it_runs, setup, teardown)
+{
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct fixture *f = *state;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n1", NULL), STATUS_OK);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, &response, NULL), STATUS_OK);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	lose(f, &f->n1);
+	connect_running(f);
+	UNTIL(f, f->n1.runs > 0);
+	settle(f);
+	assert_int_equal(f->n1.runs, 1);
+	assert_string_equal(f->n1.last_run, ALLOC_2);
+	lose(f, &f->n1);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0); /* what it said in another session is over */
+	UNTIL(f, f->n1.runs == 2);
+	lose(f, &f->n1);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	connect_running(f);
+	UNTIL(f, f->n1.runs == 1 && f->n1.stops == 1);
+	assert_string_equal(f->n1.last_stop, ALLOC_1);
+}
+
 /* Rights. */
 
 TEST_FIXTURE(a_node_may_not_change_nodes, setup, teardown)
