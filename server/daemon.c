@@ -42,6 +42,8 @@
 #include "state/change.h"
 #include "state/disk.h"
 #include "state/freed.h"
+#include "state/keys.h"
+#include "state/records.h"
 #include "state/schema.h"
 #include "state/text.h"
 #include "volume/work.h"
@@ -100,6 +102,46 @@ static enum status open_etcd(struct server *server, struct error *err)
 	return st;
 }
 
+static void empty_state(struct server *server)
+{
+	state_release(&server->state);
+	state_init(&server->state);
+	server->state.server = server;
+}
+
+static void log_state(const struct server *server, const char *how, uint64_t begin_us)
+{
+	log_ctx(LOG_INFO, &(struct log_ctx){.op = "lead"},
+		"%s, in %" PRIu64 " ms: %zu volumes, %zu claims, %zu nodes", how,
+		(clock_monotonic_us() - begin_us) / USEC_PER_MSEC, server->state.n_volumes,
+		server->state.n_claims, server->state.n_nodes);
+}
+
+/* Records of an earlier one were still to be brought up when they were copied. */
+static bool is_of_this_schema(struct server *server)
+{
+	const Holdfast__V1__Schema *schema = records_get(&server->state.records, KEY_SCHEMA);
+
+	return schema && schema->version == SCHEMA_VERSION;
+}
+
+/* Who followed may have all of it. */
+static enum status fill_state(struct server *server, struct error *err)
+{
+	const uint64_t begin_us = clock_monotonic_us();
+	enum status st;
+
+	if (server->lead && lead_finish_copy(server->lead) && is_of_this_schema(server)) {
+		log_state(server, "the state is that of the copy", begin_us);
+		return STATUS_OK;
+	}
+	empty_state(server);
+	st = load_state(server->kv, &server->state, err);
+	if (st == STATUS_OK && server->lead)
+		log_state(server, "the state is read from the store", begin_us);
+	return st;
+}
+
 static enum status open_store(struct server *server, struct error *err)
 {
 	bool is_restored = false;
@@ -117,7 +159,7 @@ static enum status open_store(struct server *server, struct error *err)
 	if (st == STATUS_OK)
 		st = restore_proof_note_key(server->kv, server->issuer, err);
 	if (st == STATUS_OK)
-		st = load_state(server->kv, &server->state, err);
+		st = fill_state(server, err);
 	if (st == STATUS_OK)
 		st = marks_keep(server, err);
 	for (size_t i = 0; st == STATUS_OK && i < WATCH_TABLES; i++)
@@ -345,6 +387,23 @@ static void on_progress(const struct etcd_progress *progress, void *userdata)
 	marks_follow(userdata, progress);
 }
 
+static void on_copy(void *userdata)
+{
+	empty_state(userdata);
+}
+
+static bool on_record(const struct kv_item *item, void *userdata)
+{
+	struct server *server = userdata;
+	struct error err;
+
+	if (load_record(&server->state, item, &err) == STATUS_OK)
+		return true;
+	log_ctx(LOG_INFO, &(struct log_ctx){.op = "lead", .err = &err},
+		"the copy of the store has to be read anew");
+	return false;
+}
+
 static void on_lost(const struct error *why, void *userdata)
 {
 	struct server *server = userdata;
@@ -366,8 +425,12 @@ static void name_address(const struct server *server, char ret[static LEAD_ADDRE
 
 static enum status start_serving(struct server *server, struct error *err)
 {
-	static const struct lead_events events = {
-		.on_leading = on_leading, .on_lost = on_lost, .on_progress = on_progress};
+	static const struct lead_events events = {.on_leading = on_leading,
+						  .on_lost = on_lost,
+						  .on_progress = on_progress,
+						  .copied = load_prefix,
+						  .on_copy = on_copy,
+						  .on_record = on_record};
 	char address[LEAD_ADDRESS_SIZE];
 	enum status st;
 

@@ -1,11 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Filling the state from the store at start-up. */
+/* Filling the state from the store: all of it when this server leads, or record by record for a copy while
+ * another one does. */
 
 #include "base/error.h"
+#include "store/kv.h"
 
-struct kv;
 struct state;
 
-/** STATUS_DATA_LOSS names the record that cannot be read or that points nowhere. */
+/** Of all keys that are loaded, in the order of loading; NULL at the end. */
+const char *load_prefix(size_t i);
+
+/** All records, into an empty @state. STATUS_DATA_LOSS names the record that cannot be read or that points
+ * nowhere. */
 enum status load_state(struct kv *kv, struct state *state, struct error *err);
+
+/** What became of one record, after those that load_prefix() has before it: @item, which has no value if it
+ * was deleted. What is not loaded is STATUS_OK. STATUS_ABORTED for what the state has to be loaded anew for,
+ * STATUS_DATA_LOSS as above. */
+enum status load_record(struct state *state, const struct kv_item *item, struct error *err);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "etcd/etcd.h"
 
-#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "etcd/etcd_internal.h"
@@ -12,38 +11,9 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-enum etcd_change {
-	CHANGE_FOLLOW = 1 << 0,
-	CHANGE_TROUBLE = 1 << 1,
-	CHANGE_LEADING = 1 << 2,
-	CHANGE_LOST = 1 << 3,
-	CHANGE_PROGRESS = 1 << 4,
-	CHANGE_ASIDE = 1 << 5,
-};
-
-enum {
-	TURNS_MAX = 64, /* of the loop in one of the outer one */
-	READER_TRIES = 2 * ETCD_ENDPOINTS_MAX,
-};
+enum { TURNS_MAX = 64 /* of the loop in one of the outer one */ };
 
 /* --- the loop --- */
-
-bool etcd_run(struct etcd *etcd, uint64_t timeout_us)
-{
-	int r;
-
-	assert(!etcd->is_running);
-	etcd->is_running = true;
-	r = sd_event_run(etcd->loop, timeout_us);
-	etcd->is_running = false;
-	return r > 0;
-}
-
-static void notify(struct etcd *etcd, unsigned int changes)
-{
-	etcd->changes |= changes;
-	(void)sd_event_source_set_enabled(etcd->turn, SD_EVENT_ONESHOT);
-}
 
 /* Before the outer loop sleeps: what is due is done, and timers are in the descriptor that it watches. */
 static int on_prepare(sd_event_source *source, void *userdata)
@@ -57,7 +27,7 @@ static int on_prepare(sd_event_source *source, void *userdata)
 	while (n < TURNS_MAX && etcd_run(etcd, 0))
 		n++;
 	if (n == TURNS_MAX)
-		notify(etcd, 0); /* the next turn of the outer loop continues */
+		etcd_notify(etcd, 0); /* the next turn of the outer loop continues */
 	return 0;
 }
 
@@ -102,13 +72,7 @@ static void on_leading(void *userdata)
 
 	etcd_follower_free(etcd->follower);
 	etcd->follower = NULL;
-	notify(etcd, CHANGE_LEADING);
-}
-
-void etcd_note_progress(struct etcd *etcd, const struct etcd_progress *progress)
-{
-	etcd->progress = *progress;
-	notify(etcd, CHANGE_PROGRESS);
+	etcd_notify(etcd, CHANGE_LEADING);
 }
 
 static void on_lost(const struct error *why, void *userdata)
@@ -118,7 +82,7 @@ static void on_lost(const struct error *why, void *userdata)
 	etcd->lost = *why;
 	if (etcd->store)
 		etcd_store_fail(etcd->store, why);
-	notify(etcd, CHANGE_LOST);
+	etcd_notify(etcd, CHANGE_LOST);
 }
 
 static void on_follow(const char *leader, int64_t since_ms, void *userdata)
@@ -127,7 +91,7 @@ static void on_follow(const char *leader, int64_t since_ms, void *userdata)
 
 	etcd->since_ms = since_ms;
 	(void)str_copy(etcd->leader, sizeof(etcd->leader), leader);
-	notify(etcd, CHANGE_FOLLOW);
+	etcd_notify(etcd, CHANGE_FOLLOW);
 }
 
 static void on_trouble(const struct error *why, void *userdata)
@@ -135,7 +99,7 @@ static void on_trouble(const struct error *why, void *userdata)
 	struct etcd *etcd = userdata;
 
 	etcd->trouble = *why;
-	notify(etcd, CHANGE_TROUBLE);
+	etcd_notify(etcd, CHANGE_TROUBLE);
 }
 
 static void on_aside(uint32_t schema, void *userdata)
@@ -144,84 +108,12 @@ static void on_aside(uint32_t schema, void *userdata)
 
 	etcd->aside = schema;
 	etcd->changes &= ~(unsigned int)CHANGE_FOLLOW;
-	notify(etcd, CHANGE_ASIDE);
-}
-
-void etcd_step_down(struct etcd *etcd, const struct error *why)
-{
-	election_step_down(etcd->election, why);
+	etcd_notify(etcd, CHANGE_ASIDE);
 }
 
 bool etcd_is_leading(const struct etcd *etcd)
 {
 	return election_is_leading(etcd->election);
-}
-
-/* --- questions --- */
-
-struct question {
-	etcd_answer_fn *answer;
-	void *userdata;
-	bool is_done;
-	enum status status;
-	struct error err;
-};
-
-static void on_answered(enum status status, const ProtobufCMessage *response, const struct error *err,
-			void *userdata)
-{
-	struct question *question = userdata;
-
-	question->is_done = true;
-	question->status = status;
-	if (err)
-		question->err = *err;
-	if (status == STATUS_OK)
-		question->status = question->answer(response, question->userdata, &question->err);
-}
-
-static bool is_worth_another(enum status st)
-{
-	return st == STATUS_UNAVAILABLE || st == STATUS_DEADLINE_EXCEEDED || st == STATUS_CANCELLED;
-}
-
-/* Who only reads asks each member some times. */
-static bool may_continue(const struct etcd *etcd, int n_tries)
-{
-	return etcd->election ? etcd_is_leading(etcd) : n_tries < READER_TRIES;
-}
-
-static void pause_for(struct etcd *etcd, uint64_t us)
-{
-	const uint64_t end = clock_monotonic_us() + us;
-
-	for (uint64_t now = clock_monotonic_us(); now < end; now = clock_monotonic_us())
-		(void)etcd_run(etcd, end - now);
-}
-
-enum status etcd_ask(struct etcd *etcd, const char *method, const ProtobufCMessage *request,
-		     etcd_answer_fn *answer, void *userdata, struct error *err)
-{
-	struct backoff backoff = BACKOFF_INIT(20 * USEC_PER_MSEC, USEC_PER_SEC);
-	struct question question = {.answer = answer, .userdata = userdata};
-	struct etcd_call call = {0};
-	int n_tries = 0;
-
-	for (;;) {
-		question.is_done = false;
-		question.status =
-			etcd_call_start(etcd->client, &call, &etcdserverpb__kv__descriptor, method, request,
-					etcd->call_us, on_answered, &question, &question.err);
-		while (question.status == STATUS_OK && !question.is_done)
-			(void)etcd_run(etcd, UINT64_MAX);
-		n_tries++;
-		if (!is_worth_another(question.status) || !may_continue(etcd, n_tries))
-			break;
-		pause_for(etcd, backoff_next(&backoff, backoff_random()));
-	}
-	if (question.status != STATUS_OK && err)
-		*err = question.err;
-	return question.status;
 }
 
 /* --- life --- */
@@ -292,6 +184,8 @@ static enum status etcd_start_parts(struct etcd *etcd, const struct etcd_setting
 		st = election_new(etcd->loop, etcd->client, &election, &events, etcd, &etcd->election, err);
 	if (st == STATUS_OK && etcd->events.on_progress)
 		st = etcd_follower_new(etcd, settings->lease_us, &etcd->follower, err);
+	if (st == STATUS_OK && etcd->events.copied)
+		st = etcd_copy_new(etcd, settings->lease_us, &etcd->copy, err);
 	if (st == STATUS_OK)
 		election_start(etcd->election);
 	return st;
@@ -339,6 +233,7 @@ void etcd_free(struct etcd *etcd)
 	(void)sd_event_source_disable_unref(etcd->io);
 	(void)sd_event_source_disable_unref(etcd->turn);
 	etcd_follower_free(etcd->follower);
+	etcd_copy_free(etcd->copy);
 	if (etcd->election)
 		resign(etcd);
 	election_free(etcd->election);

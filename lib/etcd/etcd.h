@@ -35,6 +35,10 @@ bool etcd_is_leading(const struct etcd *etcd);
  * not Holdfast's. */
 enum status kv_open_etcd(struct etcd *etcd, struct kv **ret, struct error *err);
 
+/** With the store open: does the copy have all that the store has? Waits a moment for changes that are on
+ * their way. The copy is not followed any more. */
+bool etcd_copy_finish(struct etcd *etcd);
+
 /** Say that from now on servers of @settings->schema lead, and none of an earlier one. Who leads continues
  * until it ends. Blocks. @ret_before what it was, the same when there was nothing to change. STATUS_NOT_FOUND
  * when no server has led yet, STATUS_FAILED_PRECONDITION when the cluster is at a newer one. */

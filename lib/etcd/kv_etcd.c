@@ -90,7 +90,7 @@ static void depose(struct etcd_store *store)
 	(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0,
 			"store %s: not the leader: another one leads, or has written to it", store->name);
 	etcd_store_fail(store, &err);
-	etcd_step_down(store->etcd, &err);
+	election_step_down(store->etcd->election, &err);
 }
 
 static void finish_committed(struct etcd_store *store, int64_t revision)
@@ -441,6 +441,7 @@ struct found {
 	char schema[SCHEMA_SIZE];
 	int64_t leader_revision;
 	int64_t sequence_revision;
+	char sequence[SEQUENCE_SIZE];
 	uint32_t generation; /* 0: it cannot be read */
 	uint64_t offset;
 	char foreign[ETCD_KEY_SIZE]; /* a key that is none of the store's own; "": none */
@@ -474,7 +475,7 @@ bool etcd_generation_read(const Etcdserverpb__KeyValue *kv, uint32_t *ret_number
 	*ret_offset = 0;
 	if (!kv)
 		return true;
-	(void)snprintf(text, sizeof(text), "%.*s", (int)kv->value.len, (const char *)kv->value.data);
+	etcd_text_of(kv, text, sizeof(text));
 	offset = strchr(text, ' ');
 	if (offset)
 		*offset++ = '\0';
@@ -495,13 +496,12 @@ static enum status on_found(const ProtobufCMessage *response, void *userdata, st
 				 found->store->name, txn->n_responses, LOOK_N);
 	found->leader_revision = leader ? leader->create_revision : 0;
 	found->sequence_revision = sequence ? sequence->mod_revision : 0;
+	etcd_text_of(sequence, found->sequence, sizeof(found->sequence));
 	found->has_schema = schema != NULL;
 	if (!etcd_generation_read(txn_key_of(txn, LOOK_GENERATION), &found->generation, &found->offset))
 		found->generation = 0;
-	if (schema)
-		(void)snprintf(found->schema, sizeof(found->schema), "%.*s", (int)schema->value.len,
-			       (const char *)schema->value.data);
-	else if (txn_key_of(txn, LOOK_ANY))
+	etcd_text_of(schema, found->schema, sizeof(found->schema));
+	if (!schema && txn_key_of(txn, LOOK_ANY))
 		find_foreign(found, txn->responses[LOOK_ANY]->response_range);
 	return STATUS_OK;
 }
@@ -641,6 +641,7 @@ enum status etcd_store_find(struct etcd_store *store, struct error *err)
 	etcd_store_name_records(store, found.generation, &store->records);
 	store->records.offset = found.offset;
 	store->known.sequence_revision = found.sequence_revision;
+	memcpy(store->sequence, found.sequence, sizeof(store->sequence));
 	store->revision = (uint64_t)found.sequence_revision + found.offset;
 	return STATUS_OK;
 }
@@ -674,7 +675,7 @@ enum status kv_open_etcd(struct etcd *etcd, struct kv **ret, struct error *err)
 	enum status st;
 
 	assert(!etcd->store);
-	if (!etcd_is_leading(etcd))
+	if (!election_is_leading(etcd->election))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "store etcd:%s: not the leader",
 				 etcd->prefix);
 	store = malloc(sizeof(*store));

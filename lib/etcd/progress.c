@@ -13,15 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { READ_SEQUENCE, READ_GENERATION, READ_N, LOOK_PART = 10 /* of a lease, between two looks */ };
+enum { LOOK_PART = 10 /* of a lease, between two looks */ };
 
 struct etcd_follower {
 	struct etcd *etcd; /* borrowed */
 	struct etcd_call call;
 	sd_event_source *timer;
 	uint64_t pause_us;
-	char sequence_key[ETCD_KEY_SIZE];
-	char generation_key[ETCD_KEY_SIZE];
 };
 
 static void follower_look(struct etcd_follower *follower);
@@ -47,7 +45,7 @@ static bool read_sequence(const Etcdserverpb__KeyValue *kv, struct etcd_progress
 	char *epoch;
 	char *nodes;
 
-	(void)snprintf(text, sizeof(text), "%.*s", (int)kv->value.len, (const char *)kv->value.data);
+	etcd_text_of(kv, text, sizeof(text));
 	epoch = strchr(text, ' ');
 	epoch = epoch ? strchr(epoch + 1, ' ') : NULL;
 	nodes = epoch ? strchr(epoch + 1, ' ') : NULL;
@@ -70,29 +68,37 @@ static void on_read(enum status status, const ProtobufCMessage *response, const 
 
 	(void)err; /* the election says what is the matter */
 	look_later(follower);
-	sequence = status == STATUS_OK ? txn_key_of(txn, READ_SEQUENCE) : NULL;
+	sequence = status == STATUS_OK ? txn_key_of(txn, ETCD_LOOK_SEQUENCE) : NULL;
 	if (!sequence || !read_sequence(sequence, &progress) ||
-	    !etcd_generation_read(txn_key_of(txn, READ_GENERATION), &generation, &offset))
+	    !etcd_generation_read(txn_key_of(txn, ETCD_LOOK_GENERATION), &generation, &offset))
 		return;
 	progress.revision = (uint64_t)sequence->mod_revision + offset;
-	etcd_note_progress(follower->etcd, &progress);
+	follower->etcd->progress = progress;
+	etcd_notify(follower->etcd, CHANGE_PROGRESS);
 }
 
-/* Both keys at one revision, which is the latest. */
-static void follower_look(struct etcd_follower *follower)
+enum status etcd_look(struct etcd *etcd, struct etcd_call *call, rpc_done_fn *done, void *userdata)
 {
 	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
-	Etcdserverpb__RangeRequest ranges[READ_N] = {ETCDSERVERPB__RANGE_REQUEST__INIT,
-						     ETCDSERVERPB__RANGE_REQUEST__INIT};
-	Etcdserverpb__RequestOp sequence = etcd_op_range(&ranges[READ_SEQUENCE]);
-	Etcdserverpb__RequestOp generation = etcd_op_range(&ranges[READ_GENERATION]);
+	Etcdserverpb__RangeRequest ranges[ETCD_LOOK_N] = {ETCDSERVERPB__RANGE_REQUEST__INIT,
+							  ETCDSERVERPB__RANGE_REQUEST__INIT};
+	Etcdserverpb__RequestOp sequence = etcd_op_range(&ranges[ETCD_LOOK_SEQUENCE]);
+	Etcdserverpb__RequestOp generation = etcd_op_range(&ranges[ETCD_LOOK_GENERATION]);
+	char sequence_key[ETCD_KEY_SIZE], generation_key[ETCD_KEY_SIZE];
 
-	ranges[READ_SEQUENCE].key = etcd_bytes(follower->sequence_key);
-	ranges[READ_GENERATION].key = etcd_bytes(follower->generation_key);
-	txn.n_success = READ_N;
+	(void)str_format(sequence_key, sizeof(sequence_key), "%s/sequence", etcd->prefix);
+	(void)str_format(generation_key, sizeof(generation_key), "%s/generation", etcd->prefix);
+	ranges[ETCD_LOOK_SEQUENCE].key = etcd_bytes(sequence_key);
+	ranges[ETCD_LOOK_GENERATION].key = etcd_bytes(generation_key);
+	txn.n_success = ETCD_LOOK_N;
 	txn.success = (Etcdserverpb__RequestOp *[]){&sequence, &generation};
-	if (etcd_call_start(follower->etcd->client, &follower->call, &etcdserverpb__kv__descriptor, "Txn",
-			    &txn.base, follower->etcd->call_us, on_read, follower, NULL) != STATUS_OK)
+	return etcd_call_start(etcd->client, call, &etcdserverpb__kv__descriptor, "Txn", &txn.base,
+			       etcd->call_us, done, userdata, NULL);
+}
+
+static void follower_look(struct etcd_follower *follower)
+{
+	if (etcd_look(follower->etcd, &follower->call, on_read, follower) != STATUS_OK)
 		look_later(follower);
 }
 
@@ -105,9 +111,6 @@ enum status etcd_follower_new(struct etcd *etcd, uint64_t lease_us, struct etcd_
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "etcd");
 	follower->etcd = etcd;
 	follower->pause_us = lease_us / LOOK_PART;
-	(void)str_format(follower->sequence_key, sizeof(follower->sequence_key), "%s/sequence", etcd->prefix);
-	(void)str_format(follower->generation_key, sizeof(follower->generation_key), "%s/generation",
-			 etcd->prefix);
 	follower_look(follower);
 	*ret = follower;
 	return STATUS_OK;

@@ -11,7 +11,6 @@
 
 enum {
 	PAGE_MAX = 8000,
-	FULL_KEY_SIZE = ETCD_KEY_SIZE + KV_KEY_MAX + 2,
 	DIGITS = 7, /* bytes of a key by which the end of a piece is estimated */
 	WIDER_MAX = 16,
 	TAKE_IN_EVERY = 256, /* records */
@@ -19,7 +18,6 @@ enum {
 
 struct page {
 	const struct etcd_records *records;
-	size_t data_len;  /* of what is before each key */
 	int64_t revision; /* 0: not known yet */
 	bool has_more;
 	struct kv_item *items; /* owned, in one allocation with what they point to */
@@ -32,35 +30,35 @@ static void page_release(struct page *page)
 	page->items = NULL;
 }
 
-static enum status damaged(const struct page *page, const Etcdserverpb__KeyValue *kv, struct error *err)
+static enum status damaged(const struct etcd_records *records, const Etcdserverpb__KeyValue *kv,
+			   struct error *err)
 {
 	return error_set(err, STATUS_DATA_LOSS, 0,
 			 "store %s: key %.*s is not what was written; restore etcd from a snapshot",
-			 page->records->store, (int)kv->key.len, (const char *)kv->key.data);
+			 records->store, (int)kv->key.len, (const char *)kv->key.data);
 }
 
-static enum status parse_item(const struct page *page, const Etcdserverpb__KeyValue *kv, struct kv_item *item,
-			      char **free_space, struct error *err)
+enum status etcd_parse_record(const struct etcd_records *records, const Etcdserverpb__KeyValue *kv,
+			      char *space, struct kv_item *ret, struct error *err)
 {
-	size_t key_len = kv->key.len - page->data_len;
+	size_t data_len = strlen(records->data);
+	size_t key_len = kv->key.len - data_len;
 	uint8_t sum[BATCH_SUM_SIZE];
-	char *key = *free_space;
 
-	if (kv->key.len <= page->data_len || key_len > KV_KEY_MAX || kv->value.len <= BATCH_SUM_SIZE)
-		return damaged(page, kv, err);
-	*item = (struct kv_item){
-		.key = key,
-		.value = key + key_len + 1,
+	if (kv->key.len <= data_len || key_len > KV_KEY_MAX || kv->value.len <= BATCH_SUM_SIZE)
+		return damaged(records, kv, err);
+	*ret = (struct kv_item){
+		.key = space,
+		.value = space + key_len + 1,
 		.len = kv->value.len - BATCH_SUM_SIZE,
-		.create_revision = (uint64_t)kv->create_revision + page->records->offset,
-		.mod_revision = (uint64_t)kv->mod_revision + page->records->offset,
+		.create_revision = (uint64_t)kv->create_revision + records->offset,
+		.mod_revision = (uint64_t)kv->mod_revision + records->offset,
 	};
-	memcpy(key, kv->key.data + page->data_len, key_len);
-	key[key_len] = '\0';
-	memcpy(key + key_len + 1, kv->value.data + BATCH_SUM_SIZE, item->len);
-	*free_space += key_len + 1 + item->len;
-	batch_sum(key, item->value, item->len, sum);
-	return memcmp(sum, kv->value.data, sizeof(sum)) == 0 ? STATUS_OK : damaged(page, kv, err);
+	memcpy(space, kv->key.data + data_len, key_len);
+	space[key_len] = '\0';
+	memcpy(space + key_len + 1, kv->value.data + BATCH_SUM_SIZE, ret->len);
+	batch_sum(space, ret->value, ret->len, sum);
+	return memcmp(sum, kv->value.data, sizeof(sum)) == 0 ? STATUS_OK : damaged(records, kv, err);
 }
 
 static enum status on_page(const ProtobufCMessage *response, void *userdata, struct error *err)
@@ -78,8 +76,10 @@ static enum status on_page(const ProtobufCMessage *response, void *userdata, str
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "store %s: read",
 				 page->records->store);
 	free_space = (char *)(page->items + range->n_kvs);
-	for (size_t i = 0; i < range->n_kvs && st == STATUS_OK; i++)
-		st = parse_item(page, range->kvs[i], &page->items[i], &free_space, err);
+	for (size_t i = 0; i < range->n_kvs && st == STATUS_OK; i++) {
+		st = etcd_parse_record(page->records, range->kvs[i], free_space, &page->items[i], err);
+		free_space += range->kvs[i]->key.len + 1 + range->kvs[i]->value.len;
+	}
 	page->n = range->n_kvs;
 	page->has_more = range->more;
 	if (page->revision == 0)
@@ -87,7 +87,7 @@ static enum status on_page(const ProtobufCMessage *response, void *userdata, str
 	return st;
 }
 
-static size_t join(uint8_t ret[static FULL_KEY_SIZE], const void *data, size_t data_len, const void *key,
+static size_t join(uint8_t ret[static ETCD_FULL_KEY_SIZE], const void *data, size_t data_len, const void *key,
 		   size_t key_len)
 {
 	memcpy(ret, data, data_len);
@@ -96,7 +96,7 @@ static size_t join(uint8_t ret[static FULL_KEY_SIZE], const void *data, size_t d
 }
 
 /* The first key behind all that begin with @prefix, which ends with a printable character or a slash. */
-static size_t end_of(const char *data, const char *prefix, uint8_t ret[static FULL_KEY_SIZE])
+static size_t end_of(const char *data, const char *prefix, uint8_t ret[static ETCD_FULL_KEY_SIZE])
 {
 	size_t n = join(ret, data, strlen(data), prefix, strlen(prefix));
 
@@ -105,24 +105,24 @@ static size_t end_of(const char *data, const char *prefix, uint8_t ret[static FU
 }
 
 /* Of the key @from, or (@is_behind) of what is behind it: with its NUL it is the next one. */
-static size_t start_of(const char *data, const char *from, bool is_behind, uint8_t ret[static FULL_KEY_SIZE])
+static size_t start_of(const char *data, const char *from, bool is_behind,
+		       uint8_t ret[static ETCD_FULL_KEY_SIZE])
 {
 	return join(ret, data, strlen(data), from, strlen(from) + is_behind);
 }
 
 /* A page of large values is read in smaller ones. */
-static enum status read_page(struct etcd *etcd, struct page *page, Etcdserverpb__RangeRequest *range,
+static enum status read_page(struct etcd *etcd, struct page *page, struct etcd_cursor *cursor,
 			     struct error *err)
 {
+	Etcdserverpb__RangeRequest range;
 	enum status st;
 
-	for (;;) {
+	do {
 		page_release(page);
-		st = etcd_ask(etcd, "Range", &range->base, on_page, page, err);
-		if (st != STATUS_RESOURCE_EXHAUSTED || range->limit == 1)
-			break;
-		range->limit = range->limit > 8 ? range->limit / 8 : 1;
-	}
+		etcd_cursor_request(cursor, &range);
+		st = etcd_ask(etcd, "Range", &range.base, on_page, page, err);
+	} while (st == STATUS_RESOURCE_EXHAUSTED && etcd_cursor_shrink(cursor));
 	if (st == STATUS_OUT_OF_RANGE) {
 		char why[ERROR_MSG_MAX];
 
@@ -131,7 +131,7 @@ static enum status read_page(struct etcd *etcd, struct page *page, Etcdserverpb_
 			err, STATUS_UNAVAILABLE, 0,
 			"store %s: etcd was compacted while it was read; read it again (revision %" PRId64
 			": %s)",
-			page->records->store, range->revision, why);
+			page->records->store, range.revision, why);
 	}
 	return st;
 }
@@ -163,14 +163,17 @@ static void on_ahead(enum status status, const ProtobufCMessage *response, const
 }
 
 static void ahead_ask(struct etcd *etcd, struct ahead *ahead, const struct page *page,
-		      const Etcdserverpb__RangeRequest *range)
+		      struct etcd_cursor *cursor)
 {
+	Etcdserverpb__RangeRequest range;
+
 	page_release(&ahead->page);
 	ahead->page = *page;
 	ahead->page.items = NULL;
 	ahead->is_read = false;
+	etcd_cursor_request(cursor, &range);
 	ahead->is_asked = etcd_call_start(etcd->client, &ahead->call, &etcdserverpb__kv__descriptor, "Range",
-					  &range->base, etcd->call_us, on_ahead, ahead, NULL) == STATUS_OK;
+					  &range.base, etcd->call_us, on_ahead, ahead, NULL) == STATUS_OK;
 }
 
 /* False: it did not come, or cannot be read. */
@@ -206,12 +209,7 @@ static bool hand_out(struct etcd *etcd, const struct page *page, kv_each_fn *eac
  * a record behind it. So a page is asked of a piece, which ends where about another page of keys should end
  * by how close they were in the one before. A wrong guess costs time alone. */
 
-struct span {
-	uint8_t bytes[FULL_KEY_SIZE];
-	size_t n;
-};
-
-static uint64_t number_at(const struct span *key, size_t from)
+static uint64_t number_at(const struct etcd_span *key, size_t from)
 {
 	uint64_t number = 0;
 
@@ -220,7 +218,7 @@ static uint64_t number_at(const struct span *key, size_t from)
 	return number;
 }
 
-static bool is_below(const struct span *a, const struct span *b)
+static bool is_below(const struct etcd_span *a, const struct etcd_span *b)
 {
 	int r = memcmp(a->bytes, b->bytes, a->n < b->n ? a->n : b->n);
 
@@ -229,8 +227,8 @@ static bool is_below(const struct span *a, const struct span *b)
 
 /* Between @from and @to were @n keys: put the estimated end of the next page behind @to into @ret, @end at
  * most. */
-static void guess_end(const struct span *from, const struct span *to, size_t n, const struct span *end,
-		      struct span *ret)
+static void guess_end(const struct etcd_span *from, const struct etcd_span *to, size_t n,
+		      const struct etcd_span *end, struct etcd_span *ret)
 {
 	uint64_t wider = n > PAGE_MAX / WIDER_MAX ? UINT64_C(2) * PAGE_MAX / n : WIDER_MAX;
 	uint64_t at, width;
@@ -256,51 +254,73 @@ static void guess_end(const struct span *from, const struct span *to, size_t n, 
 		*ret = *end;
 }
 
-static void set_range(Etcdserverpb__RangeRequest *range, struct span *start, struct span *end, int64_t limit,
-		      int64_t revision)
+void etcd_cursor_init(struct etcd_cursor *cursor, const struct etcd_records *records, const char *prefix,
+		      const char *from, size_t limit)
 {
-	range->key = (ProtobufCBinaryData){.len = start->n, .data = start->bytes};
-	range->range_end = (ProtobufCBinaryData){.len = end->n, .data = end->bytes};
-	range->limit = limit;
-	range->revision = revision;
+	*cursor = (struct etcd_cursor){.limit = limit, .page_max = PAGE_MAX, .revision = records->revision};
+	cursor->end.n = end_of(records->data, prefix, cursor->end.bytes);
+	cursor->start.n =
+		start_of(records->data, strcmp(from, prefix) > 0 ? from : prefix, false, cursor->start.bytes);
+	cursor->piece = cursor->end;
 }
+
+bool etcd_cursor_is_at_end(const struct etcd_cursor *cursor)
+{
+	return cursor->limit == 0 || !is_below(&cursor->start, &cursor->end);
+}
+
+void etcd_cursor_request(struct etcd_cursor *cursor, Etcdserverpb__RangeRequest *ret)
+{
+	etcdserverpb__range_request__init(ret);
+	ret->key = (ProtobufCBinaryData){.len = cursor->start.n, .data = cursor->start.bytes};
+	ret->range_end = (ProtobufCBinaryData){.len = cursor->piece.n, .data = cursor->piece.bytes};
+	ret->limit = (int64_t)(cursor->limit < cursor->page_max ? cursor->limit : cursor->page_max);
+	ret->revision = cursor->revision;
+}
+
+bool etcd_cursor_shrink(struct etcd_cursor *cursor)
+{
+	if (cursor->page_max == 1)
+		return false;
+	cursor->page_max = cursor->page_max > 8 ? cursor->page_max / 8 : 1;
+	return true;
+}
+
+void etcd_cursor_advance(struct etcd_cursor *cursor, const struct etcd_records *records, const char *last,
+			 size_t n, bool has_more)
+{
+	struct etcd_span before = cursor->start;
+
+	cursor->limit -= n;
+	cursor->start = cursor->piece;
+	if (has_more)
+		cursor->start.n = start_of(records->data, last, true, cursor->start.bytes);
+	guess_end(&before, &cursor->start, n, &cursor->end, &cursor->piece);
+}
+
+/* --- all of it --- */
 
 enum status etcd_range(struct etcd *etcd, const struct etcd_records *records, const char *prefix,
 		       const char *from, size_t limit, kv_each_fn *each, void *userdata, uint64_t *n_read,
 		       struct error *err)
 {
-	const char *data = records->data;
-	cleanup(page_release) struct page page = {.records = records, .data_len = strlen(data)};
+	cleanup(page_release) struct page page = {.records = records, .revision = records->revision};
 	cleanup(ahead_release) struct ahead ahead = {.is_asked = false};
-	Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
-	struct span start, before, piece, end;
-	int64_t page_max = PAGE_MAX;
+	struct etcd_cursor cursor;
 	enum status st = STATUS_OK;
 
-	end.n = end_of(data, prefix, end.bytes);
-	start.n = start_of(data, strcmp(from, prefix) > 0 ? from : prefix, false, start.bytes);
-	piece = end;
-	set_range(&range, &start, &piece, limit < (size_t)page_max ? (int64_t)limit : page_max, 0);
-	while (limit > 0 && is_below(&start, &end)) {
-		int64_t asked = range.limit;
-
+	etcd_cursor_init(&cursor, records, prefix, from, limit);
+	while (!etcd_cursor_is_at_end(&cursor)) {
 		if (!ahead_take(etcd, &ahead, &page))
-			st = read_page(etcd, &page, &range, err);
+			st = read_page(etcd, &page, &cursor, err);
 		if (st != STATUS_OK)
 			break;
-		if (range.limit < asked)
-			page_max = range.limit; /* the next ones have values as large */
 		*n_read += page.n;
-		limit -= page.n;
-		before = start;
-		start = piece;
-		if (page.has_more)
-			start.n = start_of(data, page.items[page.n - 1].key, true, start.bytes);
-		guess_end(&before, &start, page.n, &end, &piece);
-		set_range(&range, &start, &piece, limit < (size_t)page_max ? (int64_t)limit : page_max,
-			  page.revision);
-		if (limit > 0 && is_below(&start, &end))
-			ahead_ask(etcd, &ahead, &page, &range);
+		cursor.revision = page.revision;
+		etcd_cursor_advance(&cursor, records, page.n > 0 ? page.items[page.n - 1].key : "", page.n,
+				    page.has_more);
+		if (!etcd_cursor_is_at_end(&cursor))
+			ahead_ask(etcd, &ahead, &page, &cursor);
 		if (!hand_out(etcd, &page, each, userdata))
 			break;
 	}

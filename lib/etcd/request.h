@@ -5,11 +5,19 @@
 #include "etcd/v3/etcd.pb-c.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 static inline ProtobufCBinaryData etcd_bytes(const char *text)
 {
 	return (ProtobufCBinaryData){.len = strlen(text), .data = (uint8_t *)(uintptr_t)text};
+}
+
+/* The value as a text, cut to @size; NULL: an empty one. */
+static inline void etcd_text_of(const Etcdserverpb__KeyValue *kv, char *ret, size_t size)
+{
+	(void)snprintf(ret, size, "%.*s", kv ? (int)kv->value.len : 0,
+		       kv ? (const char *)kv->value.data : "");
 }
 
 static inline Etcdserverpb__RequestOp etcd_op_put(Etcdserverpb__PutRequest *put)

@@ -5,6 +5,8 @@
 #include "base/error.h"
 #include "etcd/client.h"
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -38,6 +40,8 @@ struct etcd_progress {
 	uint64_t nodes;
 };
 
+struct kv_item;
+
 /* From the event loop, never inside a function of etcd.h. */
 struct etcd_events {
 	void (*on_leading)(void *userdata);
@@ -51,4 +55,14 @@ struct etcd_events {
 	void (*on_aside)(uint32_t schema, void *userdata);
 	/* While another one leads, whenever it is known; not after on_leading. NULL: nobody asks. */
 	void (*on_progress)(const struct etcd_progress *progress, void *userdata);
+
+	/* A copy of the store, kept while another one leads. These may run inside functions of etcd.h, of
+	 * which they may call none.
+	 * Prefixes of the keys that are copied, in the order in which they are read; NULL at the end. No
+	 * such function: no copy is kept. */
+	const char *(*copied)(size_t i);
+	void (*on_copy)(void *userdata); /* it begins with nothing, perhaps once more */
+	/* A record was read or written or, without a value, deleted; of others too, later on. False: begin
+	 * anew, after a while. */
+	bool (*on_record)(const struct kv_item *item, void *userdata);
 };

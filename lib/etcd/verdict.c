@@ -2,6 +2,7 @@
 #include "etcd/verdict.h"
 
 #include "base/parse.h"
+#include "etcd/request.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -39,7 +40,7 @@ uint32_t etcd_schema_read(const Etcdserverpb__KeyValue *kv)
 	char text[ETCD_SCHEMA_SIZE];
 	uint32_t schema = UINT32_MAX;
 
-	(void)snprintf(text, sizeof(text), "%.*s", (int)kv->value.len, (const char *)kv->value.data);
+	etcd_text_of(kv, text, sizeof(text));
 	(void)parse_u32(text, 1, UINT32_MAX, &schema);
 	return schema;
 }

@@ -148,6 +148,20 @@ static void on_progress(const struct etcd_progress *progress, void *userdata)
 		lead->events.on_progress(progress, lead->userdata);
 }
 
+static void on_copy(void *userdata)
+{
+	struct lead *lead = userdata;
+
+	lead->events.on_copy(lead->userdata);
+}
+
+static bool on_record(const struct kv_item *item, void *userdata)
+{
+	struct lead *lead = userdata;
+
+	return lead->events.on_record(item, lead->userdata);
+}
+
 /* --- what others ask --- */
 
 void lead_view(const struct lead *lead, struct lead_view *ret)
@@ -198,6 +212,11 @@ struct members *lead_members(struct lead *lead)
 enum status lead_open_store(struct lead *lead, struct kv **ret, struct error *err)
 {
 	return kv_open_etcd(lead->etcd, ret, err);
+}
+
+bool lead_finish_copy(struct lead *lead)
+{
+	return etcd_copy_finish(lead->etcd);
 }
 
 /* --- life --- */
@@ -251,12 +270,15 @@ static struct etcd_settings address(const struct lead_settings *settings, const 
 static enum status campaign(struct lead *lead, sd_event *event, const struct lead_settings *settings,
 			    const char *cluster, struct error *err)
 {
-	static const struct etcd_events events = {.on_leading = on_leading,
-						  .on_lost = on_lost,
-						  .on_follow = on_follow,
-						  .on_trouble = on_trouble,
-						  .on_aside = on_aside,
-						  .on_progress = on_progress};
+	const struct etcd_events events = {.on_leading = on_leading,
+					   .on_lost = on_lost,
+					   .on_follow = on_follow,
+					   .on_trouble = on_trouble,
+					   .on_aside = on_aside,
+					   .on_progress = on_progress,
+					   .copied = lead->events.copied,
+					   .on_copy = on_copy,
+					   .on_record = on_record};
 	char own[LEAD_NAME_SIZE + LEAD_ADDRESS_SIZE];
 	const char *urls[LEAD_ENDPOINTS_MAX];
 	struct etcd_settings to = address(settings, cluster, lead->tls, urls);

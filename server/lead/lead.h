@@ -49,6 +49,10 @@ struct lead_events {
 	void (*on_lost)(const struct error *why, void *userdata); /* once, after on_leading: end */
 	/* While another one leads: how far it has come. NULL: nobody asks. */
 	void (*on_progress)(const struct etcd_progress *progress, void *userdata);
+	/* While another one leads: a copy of the store, as in struct etcd_events. */
+	const char *(*copied)(size_t i);
+	void (*on_copy)(void *userdata);
+	bool (*on_record)(const struct kv_item *item, void *userdata);
 };
 
 /** Begin to campaign. @settings is borrowed, @cluster copied.
@@ -83,6 +87,9 @@ struct members *lead_members(struct lead *lead);
 
 /** Open the store; see kv_open_etcd(). To be closed before lead_free(). */
 enum status lead_open_store(struct lead *lead, struct kv **ret, struct error *err);
+
+/** With the store open: is the copy all of it? See etcd_copy_finish(). */
+bool lead_finish_copy(struct lead *lead);
 
 /** Say that from now on servers of @settings->schema lead; see etcd_raise_schema(). */
 enum status lead_raise_schema(const struct lead_settings *settings, const char *cluster, uint32_t *ret_before,

@@ -61,6 +61,28 @@ static void volume_key(const void *value, char ret[static OBJECT_KEY_SIZE])
 	(void)str_join(ret, OBJECT_KEY_SIZE, PREFIX_VOLUME, volume->namespace, "/", volume->id);
 }
 
+/* The next part of a key, up to a slash or (@is_last) its end, into @ret. False when it does not fit. */
+static bool take_part(const char **key, bool is_last, char *ret, size_t size)
+{
+	size_t n = is_last ? strlen(*key) : strcspn(*key, "/");
+
+	if (n >= size || (!is_last && (*key)[n] != '/'))
+		return false;
+	memcpy(ret, *key, n);
+	ret[n] = '\0';
+	*key += n + !is_last;
+	return true;
+}
+
+static bool volume_from_key(const char *key, void *ret)
+{
+	struct volume *volume = ret;
+
+	key += strlen(PREFIX_VOLUME);
+	return take_part(&key, false, volume->namespace, sizeof(volume->namespace)) &&
+	       take_part(&key, true, volume->id, sizeof(volume->id));
+}
+
 static enum status put_volume(struct state *state, const void *value, struct error *err)
 {
 	return state_put_volume(state, value, err);
@@ -93,6 +115,13 @@ static void node_key(const void *value, char ret[static OBJECT_KEY_SIZE])
 	(void)str_join(ret, OBJECT_KEY_SIZE, PREFIX_NODE, ((const struct node *)value)->id);
 }
 
+static bool node_from_key(const char *key, void *ret)
+{
+	struct node *node = ret;
+
+	return str_copy(node->id, sizeof(node->id), key + strlen(PREFIX_NODE)) >= 0;
+}
+
 static enum status put_node(struct state *state, const void *value, struct error *err)
 {
 	return state_put_node(state, value, err);
@@ -119,6 +148,17 @@ static void instance_key(const void *value, char ret[static OBJECT_KEY_SIZE])
 
 	(void)str_join(ret, OBJECT_KEY_SIZE, PREFIX_NODE_PLUGIN, instance->node_id, "/",
 		       instance->plugin.plugin_id, "/", instance->plugin.profile);
+}
+
+static bool instance_from_key(const char *key, void *ret)
+{
+	struct plugin_instance *instance = ret;
+	struct node_plugin *plugin = &instance->plugin;
+
+	key += strlen(PREFIX_NODE_PLUGIN);
+	return take_part(&key, false, instance->node_id, sizeof(instance->node_id)) &&
+	       take_part(&key, false, plugin->plugin_id, sizeof(plugin->plugin_id)) &&
+	       take_part(&key, true, plugin->profile, sizeof(plugin->profile));
 }
 
 static enum status put_instance(struct state *state, const void *value, struct error *err)
@@ -153,6 +193,13 @@ static void alloc_key(const void *value, char ret[static OBJECT_KEY_SIZE])
 	(void)str_join(ret, OBJECT_KEY_SIZE, PREFIX_ALLOC, ((const struct alloc *)value)->id);
 }
 
+static bool alloc_from_key(const char *key, void *ret)
+{
+	struct alloc *alloc = ret;
+
+	return str_copy(alloc->id, sizeof(alloc->id), key + strlen(PREFIX_ALLOC)) >= 0;
+}
+
 static enum status put_alloc(struct state *state, const void *value, struct error *err)
 {
 	return state_put_alloc(state, value, err);
@@ -178,6 +225,13 @@ static void claim_key(const void *value, char ret[static OBJECT_KEY_SIZE])
 	(void)str_join(ret, OBJECT_KEY_SIZE, PREFIX_CLAIM, ((const struct claim *)value)->id);
 }
 
+static bool claim_from_key(const char *key, void *ret)
+{
+	struct claim *claim = ret;
+
+	return str_copy(claim->id, sizeof(claim->id), key + strlen(PREFIX_CLAIM)) >= 0;
+}
+
 static enum status put_claim(struct state *state, const void *value, struct error *err)
 {
 	return state_put_claim(state, value, err);
@@ -201,6 +255,14 @@ static void forget_claim(struct state *state, const void *value)
 static void record_key(const void *value, char ret[static OBJECT_KEY_SIZE])
 {
 	(void)str_copy(ret, OBJECT_KEY_SIZE, ((const struct record *)value)->key);
+}
+
+static bool record_from_key(const char *key, void *ret)
+{
+	struct record *record = ret;
+
+	record->key = strdup(key);
+	return record->key != NULL;
 }
 
 /* A record is the message: it stays the value's. */
@@ -288,6 +350,7 @@ static const struct object_type types[OBJECT_KIND_N] = {
 	[OBJECT_RECORD] = {.name = "record",
 			   INDEXED(record),
 			   .key = record_key,
+			   .from_key = record_from_key,
 			   .to_message = record_message,
 			   .drop_message = keep_message,
 			   .from_stored = record_from_stored,
@@ -300,6 +363,7 @@ static const struct object_type types[OBJECT_KIND_N] = {
 			   .prefix = PREFIX_VOLUME,
 			   INDEXED(volume),
 			   .key = volume_key,
+			   .from_key = volume_from_key,
 			   .to_message = volume_message,
 			   .drop_message = pb_free_borrowing,
 			   .from_stored = volume_from_stored,
@@ -310,6 +374,7 @@ static const struct object_type types[OBJECT_KIND_N] = {
 			 .prefix = PREFIX_NODE,
 			 INDEXED(node),
 			 .key = node_key,
+			 .from_key = node_from_key,
 			 .to_message = node_message,
 			 .drop_message = pb_free_borrowing,
 			 .from_stored = node_from_stored,
@@ -320,6 +385,7 @@ static const struct object_type types[OBJECT_KIND_N] = {
 				.prefix = PREFIX_NODE_PLUGIN,
 				INDEXED(plugin_instance),
 				.key = instance_key,
+				.from_key = instance_from_key,
 				.to_message = plugin_instance_message,
 				.drop_message = pb_free_borrowing,
 				.from_stored = plugin_instance_from_stored,
@@ -330,6 +396,7 @@ static const struct object_type types[OBJECT_KIND_N] = {
 			  .prefix = PREFIX_ALLOC,
 			  INDEXED(alloc),
 			  .key = alloc_key,
+			  .from_key = alloc_from_key,
 			  .to_message = alloc_message,
 			  .drop_message = pb_free_borrowing,
 			  .from_stored = alloc_from_stored,
@@ -342,6 +409,7 @@ static const struct object_type types[OBJECT_KIND_N] = {
 			  .prefix = PREFIX_CLAIM,
 			  INDEXED(claim),
 			  .key = claim_key,
+			  .from_key = claim_from_key,
 			  .to_message = claim_message,
 			  .drop_message = pb_free_borrowing,
 			  .from_stored = claim_from_stored,

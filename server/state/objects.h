@@ -36,6 +36,10 @@ struct object_type {
 	/** Write the store's key of @value. */
 	void (*key)(const void *value, char ret[static OBJECT_KEY_SIZE]);
 
+	/** Put into @ret, which is zero, what makes up the key of a value. False: @key is none, or memory is
+	 * short; nothing is owned then. */
+	bool (*from_key)(const char *key, void *ret);
+
 	/** The message to be stored. NULL when memory is short; freed by @drop_message. */
 	ProtobufCMessage *(*to_message)(const void *value);
 	void (*drop_message)(ProtobufCMessage *message);

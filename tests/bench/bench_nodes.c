@@ -62,6 +62,28 @@ static void must(const char *what, enum status st, const struct error *err)
 
 /* --- what an agent does --- */
 
+/* They all run. */
+static void say_allocs(const struct node *node, Holdfast__V1__SessionHello *hello)
+{
+	const struct nodes_map *map = shared.map;
+
+	hello->allocs = calloc(map->n_allocs / map->n_nodes + 1, sizeof(*hello->allocs));
+	if (!hello->allocs)
+		die(node->id, "out of memory");
+	for (uint32_t i = node->i; i < map->n_allocs; i += map->n_nodes) {
+		Holdfast__V1__AllocStatus *status = malloc(sizeof(*status));
+		char id[37];
+
+		if (!status)
+			die(node->id, "out of memory");
+		holdfast__v1__alloc_status__init(status);
+		fill_alloc_id(i, id);
+		status->alloc_id = strdup(id);
+		status->client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
+		hello->allocs[hello->n_allocs++] = status;
+	}
+}
+
 static Holdfast__V1__SessionHello *make_hello(bool *ret_is_short, void *userdata)
 {
 	Holdfast__V1__SessionHello *hello = malloc(sizeof(*hello));
@@ -83,6 +105,7 @@ static Holdfast__V1__SessionHello *make_hello(bool *ret_is_short, void *userdata
 		die(node->id, "out of memory");
 	hello->plugins[0] = plugin;
 	hello->n_plugins = 1;
+	say_allocs(node, hello);
 	hello->picture_complete = false; /* what it does not name stays as it is */
 	*ret_is_short = false;
 	return hello;

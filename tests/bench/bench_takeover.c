@@ -143,7 +143,7 @@ static void lose_leader(struct bench *b, struct rpc_client *client, int number)
 	print_gaps(b, begin);
 	(void)fflush(stdout);
 	cluster_start_server(cluster, leader);
-	(void)sleep(5); /* it follows */
+	(void)sleep(cluster->lease_s + 5); /* it follows, and has a copy of the store */
 }
 
 int main(int argc, char **argv)
@@ -166,6 +166,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	log_init("bench-takeover", LOG_ERR);
+	cluster->allocs = b.volumes; /* those with a claim */
 	cluster_prepare(cluster);
 	(void)printf("{\"volumes\": %" PRIu32 ", \"nodes\": %" PRIu32 ", \"lease_s\": %" PRIu32 ", ",
 		     b.volumes, cluster->nodes, cluster->lease_s);

@@ -26,7 +26,8 @@
 
 enum {
 	PORT = 8500, /* of the first one */
-	NODES_PER_PROCESS = 2500,
+	NODES_PER_PROCESS =
+		250, /* more would wait for their event loop, which asks for all descriptors at each event */
 	PAUSE_MS = 20, /* between two tries */
 	WAIT_S = 300,
 	MEET_S = 20, /* until the members of etcd have met */
@@ -242,6 +243,8 @@ static void map_nodes(struct cluster *c)
 	c->map = mmap(NULL, sizeof(*c->map), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (c->map == MAP_FAILED)
 		die(c->map_path, "cannot be mapped");
+	c->map->n_nodes = c->nodes;
+	c->map->n_allocs = c->allocs;
 	(void)close(fd);
 }
 

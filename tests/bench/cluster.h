@@ -24,6 +24,7 @@ struct cluster {
 	const char *dir;     /* empty, and on the disk to measure */
 	const char *program; /* this one's: bench_nodes is beside it */
 	uint32_t nodes, lease_s;
+	uint32_t allocs; /* that nodes say they run, of those that were filled */
 	sd_event *event;
 	struct config config; /* of all servers */
 	struct cluster_server servers[CLUSTER_SERVERS];
@@ -33,7 +34,7 @@ struct cluster {
 };
 
 /** Network, certificates, and configuration of a server with sqlite in @cluster->config, whose database may
- * be filled now. @cluster has dir, program, nodes and lease_s. */
+ * be filled now. @cluster has dir, program, nodes, lease_s and allocs. */
 void cluster_prepare(struct cluster *cluster);
 
 /** Move what was filled to etcd. Returns how many records. */

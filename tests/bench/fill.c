@@ -122,11 +122,6 @@ static void add_volume(struct fill *fill, uint32_t i)
 	add(fill, key, &volume.base);
 }
 
-void fill_alloc_id(uint32_t i, char id[static 37])
-{
-	(void)str_format(id, 37, "01890000-0000-7000-8000-%012" PRIu32, i);
-}
-
 static void add_alloc(struct fill *fill, uint32_t i)
 {
 	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;

@@ -26,7 +26,10 @@ void fill_store(const struct fill_settings *settings, enum fill_content content)
 
 /** Names of the @i-th of each. */
 void fill_volume_id(uint32_t i, char id[static 32]);
-void fill_alloc_id(uint32_t i, char id[static 37]);
+static inline void fill_alloc_id(uint32_t i, char id[static 37])
+{
+	(void)str_format(id, 37, "01890000-0000-7000-8000-%012" PRIu32, i);
+}
 static inline void fill_node_id(uint32_t i, char id[static 32])
 {
 	(void)str_format(id, 32, "node-%05" PRIu32, i);

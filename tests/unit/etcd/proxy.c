@@ -103,7 +103,7 @@ static bool hold(struct link *link, const uint8_t *bytes, size_t n)
 	return true;
 }
 
-static uint8_t buffer[BUFFER_SIZE]; /* of the thread */
+static _Thread_local uint8_t buffer[BUFFER_SIZE]; /* each proxy has a thread */
 
 /* These return false at the end of whom they read from. */
 static bool pass_requests(struct link *link)

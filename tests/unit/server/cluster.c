@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cluster.h"
 
+#include "copied.h"
 #include "dev.h"
 #include "metrics.h"
 #include "unit.h"
@@ -56,6 +57,7 @@ static uint16_t start_server(struct fixture *f)
 		config.release_sweep_us = f->release_sweep_us;
 	assert_int_equal(server_new(&config, &f->server, NULL), STATUS_OK);
 	f->event = f->server->event;
+	f->copied = copied_begin(f->server);
 	(void)str_format(path, sizeof(path), "%s/address", f->dir);
 	assert_int_equal(file_read(path, 100, &address, NULL), 0);
 	address[strcspn(address, "\n")] = '\0';
@@ -75,6 +77,7 @@ void cluster_start(struct fixture *f)
 
 void cluster_stop(struct fixture *f)
 {
+	copied_check(f->copied); /* it may run the loop, which is not to see the nodes go */
 	fake_node_release(&f->operator);
 	fake_node_release(&f->n1);
 	fake_node_release(&f->n2);

@@ -23,11 +23,14 @@
 #define BOOT_2 "b0010000-0000-4000-8000-000000000002"
 #define TIMEOUT_US (30 * USEC_PER_SEC) /* a bound for busy machines; nothing waits for it */
 
+struct copied;
+
 struct fixture {
 	char dir[FOLDER_SIZE];
 	bool acl; /* not as --dev: callers need a certificate or a token */
 	uint16_t port;
 	struct server *server;
+	struct copied *copied; /* of the server's state, checked at the end */
 	sd_event *event;
 	Holdfast__V1__AccessMode access_mode; /* that volume db offers and allocations ask for */
 	bool read_only;			      /* allocations only read */

@@ -968,6 +968,8 @@ static void on_done(enum status status, const ProtobufCMessage *response, const 
 	c->is_busy = false;
 	if (status != STATUS_OK)
 		note(w, "client %zu, operation %d: %.110s", c->number, (int)c->op, err->msg);
+	if (status == STATUS_INTERNAL || status == STATUS_DATA_LOSS)
+		broken(w, "client %zu, operation %d: %s", c->number, (int)c->op, err->msg);
 	take[c->op](c, status, response);
 	if (is_unanswered(status)) {
 		w->n_unknown++;
@@ -1524,14 +1526,15 @@ static void get_alloc(struct world *w, struct alloc_model *alloc)
 	Holdfast__V1__GetAllocationRequest request = HOLDFAST__V1__GET_ALLOCATION_REQUEST__INIT;
 	ProtobufCMessage *response = NULL;
 	enum status st = STATUS_UNAVAILABLE;
+	struct error err = {.msg = ""};
 
 	request.id = alloc->id;
 	for (int i = 0; i < 100 && is_unanswered(st); i++)
 		st = rpc_client_call_sync(w->clients[0].clients[i % SERVERS],
 					  &holdfast__v1__allocations__descriptor, "Get", &request.base,
-					  CALL_US, &response, NULL);
+					  CALL_US, &response, &err);
 	if (st != STATUS_OK)
-		broken(w, "allocation %s was acknowledged, and is not there: status %d", alloc->id, (int)st);
+		broken(w, "allocation %s was acknowledged, and is not there: %s", alloc->id, err.msg);
 	protobuf_c_message_free_unpacked(response, NULL);
 }
 

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A copy of the store for who follows, so that it need not read all of it when it leads: read once at one
+ * revision, then watched from there on.
+ *
+ * One watch has everything below the prefix, and etcd gives each change once and in order. Each transaction
+ * of the store writes the sequence key: "LEASE NUMBER ...", where a lease counts from 1. So a copy that has
+ * missed one is found out, and so is one that is not of the store that a new leader opens: see is_current().
+ * An etcd that was put back has another past: with each watch that is opened the sequence is read as it was
+ * where the copy is. Whenever something does not fit, all of it is read again. */
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "etcd/etcd.h"
+#include "etcd/kv_etcd.h"
+#include "etcd/request.h"
+#include "rpc/timer.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	DELAY_PART = 2, /* of a lease, until the first reading: a leader that begins is not to be disturbed */
+	PAGE_MAX = 1000, /* records in one turn of the loop */
+};
+
+#define CATCH_UP_MAX_US (USEC_PER_SEC / 2) /* for changes on their way; reading all takes longer */
+#define AGAIN_MAX_US (60 * USEC_PER_SEC)
+
+enum copy_stage {
+	COPY_NONE,    /* until the timer fires */
+	COPY_READ,    /* page by page */
+	COPY_WATCHED, /* its timer reopens the stream */
+};
+
+struct sequence {
+	int64_t revision;
+	char text[SEQUENCE_SIZE];
+};
+
+struct etcd_copy {
+	struct etcd *etcd; /* borrowed */
+	enum copy_stage stage;
+	sd_event_source *timer;
+	struct backoff backoff;
+	struct rpc_stream *stream; /* NULL: none is open */
+	size_t endpoint;	   /* of it */
+	char sequence_key[ETCD_KEY_SIZE];
+	char generation_key[ETCD_KEY_SIZE];
+	struct etcd_records records;
+	struct etcd_call call; /* for a page; then of confirm() */
+	bool is_confirmed;     /* etcd has the past that the copy has, as of when the watch was opened */
+	size_t prefix;	       /* of those that are copied, which is read */
+	struct etcd_cursor cursor;
+	/* All changes up to @revision are in the copy, the last transaction of the store is @sequence. */
+	int64_t revision;
+	struct sequence sequence;
+	struct sequence opened; /* the same when the watch was opened */
+	/* The same with the part of an answer that is not complete. */
+	int64_t coming_revision;
+	struct sequence coming;
+	char *space; /* owned; for one record */
+	size_t space_size;
+};
+
+static int on_timer(sd_event_source *source, uint64_t usec, void *userdata);
+
+static void later(struct etcd_copy *copy, uint64_t delay_us)
+{
+	/* memory short: the loop cannot continue either */
+	(void)timer_arm(copy->etcd->loop, &copy->timer, delay_us, on_timer, copy);
+}
+
+static void close_watch(struct etcd_copy *copy)
+{
+	etcd_call_cancel(&copy->call);
+	rpc_stream_cancel(copy->stream);
+	copy->stream = NULL;
+	later(copy, backoff_next(&copy->backoff, backoff_random()));
+}
+
+static void begin_anew(struct etcd_copy *copy)
+{
+	copy->stage = COPY_NONE;
+	copy->is_confirmed = false;
+	close_watch(copy);
+}
+
+/* --- changes --- */
+
+/* "LEASE NUMBER ...": returns the length of LEASE, 0 for what is none. */
+static size_t parse_sequence(const char *text, uint64_t *ret_number)
+{
+	size_t lease_len = strcspn(text, " ");
+	const char *rest = text[lease_len] ? text + lease_len + 1 : "";
+	char number[SEQUENCE_SIZE];
+
+	(void)str_format(number, sizeof(number), "%.*s", (int)strcspn(rest, " "), rest);
+	return parse_u64(number, 0, UINT64_MAX, ret_number) == 0 ? lease_len : 0;
+}
+
+/* Is there no transaction between the two? */
+static bool is_next(const char *before, const char *after)
+{
+	uint64_t number_before, number_after;
+	size_t len_before = parse_sequence(before, &number_before);
+	size_t len_after = parse_sequence(after, &number_after);
+	bool is_same_lease = len_before == len_after && memcmp(before, after, len_after) == 0;
+
+	return len_before > 0 && len_after > 0 && number_after == (is_same_lease ? number_before + 1 : 1);
+}
+
+static bool key_is(const Etcdserverpb__KeyValue *kv, const char *key)
+{
+	return kv->key.len == strlen(key) && memcmp(kv->key.data, key, kv->key.len) == 0;
+}
+
+static bool make_space(struct etcd_copy *copy, size_t n)
+{
+	char *larger;
+
+	if (n <= copy->space_size)
+		return true;
+	larger = realloc(copy->space, n);
+	if (!larger)
+		return false;
+	copy->space = larger;
+	copy->space_size = n;
+	return true;
+}
+
+/* @key is what comes behind the prefix of the store. */
+static bool is_copied(const struct etcd_copy *copy, const uint8_t *key, size_t n)
+{
+	const char *prefix;
+
+	for (size_t i = 0; (prefix = copy->etcd->events.copied(i)); i++)
+		if (n >= strlen(prefix) && memcmp(key, prefix, strlen(prefix)) == 0)
+			return true;
+	return false;
+}
+
+static bool put_record(struct etcd_copy *copy, const Etcdserverpb__KeyValue *kv)
+{
+	struct kv_item item;
+
+	return make_space(copy, kv->key.len + 1 + kv->value.len) &&
+	       etcd_parse_record(&copy->records, kv, copy->space, &item, NULL) == STATUS_OK &&
+	       copy->etcd->events.on_record(&item, copy->etcd->userdata);
+}
+
+static bool delete_record(struct etcd_copy *copy, const Etcdserverpb__KeyValue *kv, size_t data_len)
+{
+	if (!make_space(copy, kv->key.len + 1))
+		return false;
+	memcpy(copy->space, kv->key.data + data_len, kv->key.len - data_len);
+	copy->space[kv->key.len - data_len] = '\0';
+	return copy->etcd->events.on_record(&(struct kv_item){.key = copy->space}, copy->etcd->userdata);
+}
+
+/* False: the copy cannot follow. */
+static bool apply(struct etcd_copy *copy, const Etcdserverpb__Event *event)
+{
+	const Etcdserverpb__KeyValue *kv = event->kv;
+	size_t data_len = strlen(copy->records.data);
+
+	if (!kv || key_is(kv, copy->generation_key))
+		return false;
+	copy->coming_revision = kv->mod_revision;
+	if (key_is(kv, copy->sequence_key)) {
+		char before[SEQUENCE_SIZE];
+
+		memcpy(before, copy->coming.text, sizeof(before));
+		copy->coming.revision = kv->mod_revision;
+		etcd_text_of(kv, copy->coming.text, sizeof(copy->coming.text));
+		return is_next(before, copy->coming.text);
+	}
+	if (kv->key.len <= data_len || memcmp(kv->key.data, copy->records.data, data_len) != 0 ||
+	    !is_copied(copy, kv->key.data + data_len, kv->key.len - data_len))
+		return true; /* of the election, of a server, or not in memory */
+	return event->type == ETCDSERVERPB__EVENT__EVENT_TYPE__PUT ? put_record(copy, kv)
+								   : delete_record(copy, kv, data_len);
+}
+
+/* --- the watch --- */
+
+static void on_open(struct rpc_stream *stream, void *userdata)
+{
+	struct etcd_copy *copy = userdata;
+
+	(void)stream;
+	backoff_reset(&copy->backoff);
+}
+
+static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
+{
+	const Etcdserverpb__WatchResponse *response = (const Etcdserverpb__WatchResponse *)message;
+	struct etcd_copy *copy = userdata;
+	bool can_follow = !response->canceled;
+
+	(void)stream;
+	for (size_t i = 0; i < response->n_events && can_follow; i++)
+		can_follow = apply(copy, response->events[i]);
+	if (!can_follow) {
+		begin_anew(copy);
+	} else if (!response->fragment) {
+		copy->revision = copy->coming_revision;
+		copy->sequence = copy->coming;
+	}
+}
+
+static void on_closed(struct rpc_stream *stream, enum status status, const struct error *err, void *userdata)
+{
+	struct etcd_copy *copy = userdata;
+
+	(void)stream;
+	(void)err;
+	copy->stream = NULL;
+	etcd_client_failed(copy->etcd->client, copy->endpoint,
+			   status == STATUS_OK ? STATUS_UNAVAILABLE : status);
+	close_watch(copy);
+}
+
+static bool has_same_past(const struct etcd_copy *copy, const Etcdserverpb__RangeResponse *range)
+{
+	char text[SEQUENCE_SIZE];
+
+	if (range->n_kvs != 1 || range->kvs[0]->mod_revision != copy->opened.revision)
+		return false;
+	etcd_text_of(range->kvs[0], text, sizeof(text));
+	return str_eq(text, copy->opened.text);
+}
+
+static void on_past(enum status status, const ProtobufCMessage *response, const struct error *err,
+		    void *userdata)
+{
+	struct etcd_copy *copy = userdata;
+
+	(void)err; /* the election says what is the matter */
+	if (status == STATUS_OK)
+		copy->is_confirmed = has_same_past(copy, (const Etcdserverpb__RangeResponse *)response);
+	if (status != STATUS_OK && status != STATUS_OUT_OF_RANGE) /* of the past or the future: it has none */
+		close_watch(copy);
+	else if (!copy->is_confirmed)
+		begin_anew(copy);
+}
+
+static enum status confirm(struct etcd_copy *copy)
+{
+	Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
+
+	copy->is_confirmed = false;
+	copy->opened = copy->sequence;
+	range.key = etcd_bytes(copy->sequence_key);
+	range.revision = copy->revision;
+	return etcd_call_start(copy->etcd->client, &copy->call, &etcdserverpb__kv__descriptor, "Range",
+			       &range.base, copy->etcd->call_us, on_past, copy, NULL);
+}
+
+/* From where the copy is. What came of an answer that was not complete comes again. */
+static void watch(struct etcd_copy *copy)
+{
+	static const struct rpc_stream_events events = {
+		.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
+	Etcdserverpb__WatchRequest request = ETCDSERVERPB__WATCH_REQUEST__INIT;
+	Etcdserverpb__WatchCreateRequest create = ETCDSERVERPB__WATCH_CREATE_REQUEST__INIT;
+	struct etcd *etcd = copy->etcd;
+	char first[ETCD_KEY_SIZE], end[ETCD_KEY_SIZE];
+	enum status st;
+
+	(void)str_format(first, sizeof(first), "%s/", etcd->prefix);
+	(void)str_format(end, sizeof(end), "%s0", etcd->prefix); /* what comes behind a slash */
+	create.key = etcd_bytes(first);
+	create.range_end = etcd_bytes(end);
+	create.start_revision = copy->revision + 1;
+	copy->coming_revision = copy->revision;
+	copy->coming = copy->sequence;
+	create.fragment = true;
+	request.request_union_case = ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST;
+	request.create_request = &create;
+	st = rpc_stream_open(etcd_client_member(etcd->client, &copy->endpoint),
+			     &etcdserverpb__watch__descriptor, "Watch", etcd->call_us, &events, copy,
+			     &copy->stream, NULL);
+	if (st == STATUS_OK)
+		st = rpc_stream_send(copy->stream, &request.base, NULL);
+	if (st == STATUS_OK)
+		st = confirm(copy);
+	if (st != STATUS_OK)
+		close_watch(copy);
+}
+
+/* --- reading --- */
+
+static bool find_store(struct etcd_copy *copy, const Etcdserverpb__TxnResponse *txn)
+{
+	const Etcdserverpb__KeyValue *sequence = txn_key_of(txn, ETCD_LOOK_SEQUENCE);
+	uint32_t generation;
+	uint64_t offset;
+
+	if (!sequence || !txn->header ||
+	    !etcd_generation_read(txn_key_of(txn, ETCD_LOOK_GENERATION), &generation, &offset))
+		return false;
+	copy->revision = txn->header->revision;
+	copy->sequence.revision = sequence->mod_revision;
+	etcd_text_of(sequence, copy->sequence.text, sizeof(copy->sequence.text));
+	copy->records = (struct etcd_records){
+		.store = copy->etcd->prefix, .offset = offset, .revision = copy->revision};
+	(void)str_format(copy->records.data, sizeof(copy->records.data), "%s/e/%" PRIu32 "/",
+			 copy->etcd->prefix, generation);
+	return true;
+}
+
+static void read_page(struct etcd_copy *copy);
+
+static bool take_page(struct etcd_copy *copy, const Etcdserverpb__RangeResponse *range)
+{
+	for (size_t i = 0; i < range->n_kvs; i++)
+		if (!put_record(copy, range->kvs[i]))
+			return false;
+	/* the last one's key is in the space still */
+	etcd_cursor_advance(&copy->cursor, &copy->records, copy->space, range->n_kvs, range->more);
+	return true;
+}
+
+static void on_page(enum status status, const ProtobufCMessage *response, const struct error *err,
+		    void *userdata)
+{
+	struct etcd_copy *copy = userdata;
+	bool can_continue =
+		status == STATUS_OK
+			? take_page(copy, (const Etcdserverpb__RangeResponse *)response)
+			: status == STATUS_RESOURCE_EXHAUSTED && etcd_cursor_shrink(&copy->cursor);
+
+	(void)err; /* the election says what is the matter */
+	if (can_continue)
+		read_page(copy);
+	else
+		begin_anew(copy);
+}
+
+static void begin_prefix(struct etcd_copy *copy)
+{
+	const char *prefix = copy->etcd->events.copied(copy->prefix);
+
+	etcd_cursor_init(&copy->cursor, &copy->records, prefix ? prefix : "", "", prefix ? SIZE_MAX : 0);
+	copy->cursor.page_max = PAGE_MAX;
+}
+
+/* The next page, of the next prefix if this one has none; behind the last one it is watched. */
+static void read_page(struct etcd_copy *copy)
+{
+	Etcdserverpb__RangeRequest range;
+
+	while (etcd_cursor_is_at_end(&copy->cursor) && copy->etcd->events.copied(copy->prefix)) {
+		copy->prefix++;
+		begin_prefix(copy);
+	}
+	if (etcd_cursor_is_at_end(&copy->cursor)) {
+		copy->stage = COPY_WATCHED;
+		watch(copy);
+		return;
+	}
+	etcd_cursor_request(&copy->cursor, &range);
+	if (etcd_call_start(copy->etcd->client, &copy->call, &etcdserverpb__kv__descriptor, "Range",
+			    &range.base, copy->etcd->call_us, on_page, copy, NULL) != STATUS_OK)
+		begin_anew(copy);
+}
+
+static void on_found(enum status status, const ProtobufCMessage *response, const struct error *err,
+		     void *userdata)
+{
+	struct etcd_copy *copy = userdata;
+
+	(void)err;
+	if (status != STATUS_OK || !find_store(copy, (const Etcdserverpb__TxnResponse *)response)) {
+		begin_anew(copy);
+		return;
+	}
+	copy->etcd->events.on_copy(copy->etcd->userdata);
+	copy->prefix = 0;
+	begin_prefix(copy);
+	read_page(copy);
+}
+
+/* At the revision of both keys the records are read. */
+static void begin(struct etcd_copy *copy)
+{
+	copy->stage = COPY_READ;
+	if (etcd_look(copy->etcd, &copy->call, on_found, copy) != STATUS_OK)
+		begin_anew(copy);
+}
+
+static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct etcd_copy *copy = userdata;
+
+	(void)source;
+	(void)usec;
+	if (election_is_leading(copy->etcd->election))
+		return 0; /* it ends when the store is open */
+	if (copy->stage == COPY_WATCHED)
+		watch(copy);
+	else
+		begin(copy);
+	return 0;
+}
+
+/* --- life --- */
+
+/* Is it what the store has, whose leader has written last what is under the sequence key? */
+static bool is_current(const struct etcd_copy *copy, const struct etcd_store *store)
+{
+	return copy->is_confirmed && copy->sequence.revision == store->known.sequence_revision &&
+	       str_eq(copy->sequence.text, store->sequence);
+}
+
+bool etcd_copy_finish(struct etcd *etcd)
+{
+	const uint64_t end = clock_monotonic_us() + CATCH_UP_MAX_US;
+	struct etcd_copy *copy = etcd->copy;
+	bool is_complete;
+
+	assert(etcd->store);
+	if (!copy)
+		return false;
+	for (uint64_t now = clock_monotonic_us(); copy->stream && !is_current(copy, etcd->store) && now < end;
+	     now = clock_monotonic_us())
+		(void)etcd_run(etcd, end - now);
+	is_complete = copy->stage == COPY_WATCHED && is_current(copy, etcd->store);
+	etcd_copy_free(copy);
+	etcd->copy = NULL;
+	return is_complete;
+}
+
+enum status etcd_copy_new(struct etcd *etcd, uint64_t lease_us, struct etcd_copy **ret, struct error *err)
+{
+	struct etcd_copy *copy = calloc(1, sizeof(*copy));
+
+	if (!copy)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "etcd");
+	copy->etcd = etcd;
+	copy->backoff = (struct backoff)BACKOFF_INIT(USEC_PER_SEC, AGAIN_MAX_US);
+	(void)str_format(copy->sequence_key, sizeof(copy->sequence_key), "%s/sequence", etcd->prefix);
+	(void)str_format(copy->generation_key, sizeof(copy->generation_key), "%s/generation", etcd->prefix);
+	later(copy, lease_us / DELAY_PART);
+	*ret = copy;
+	return STATUS_OK;
+}
+
+void etcd_copy_free(struct etcd_copy *copy)
+{
+	if (!copy)
+		return;
+	etcd_call_cancel(&copy->call);
+	rpc_stream_cancel(copy->stream);
+	(void)sd_event_source_disable_unref(copy->timer);
+	free(copy->space);
+	free(copy);
+}

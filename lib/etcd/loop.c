@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loop on which everything is done with etcd, and questions that wait for their answers on it. */
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "etcd/etcd_internal.h"
+
+#include <assert.h>
+
+enum { READER_TRIES = 2 * ETCD_ENDPOINTS_MAX };
+
+bool etcd_run(struct etcd *etcd, uint64_t timeout_us)
+{
+	int r;
+
+	assert(!etcd->is_running);
+	etcd->is_running = true;
+	r = sd_event_run(etcd->loop, timeout_us);
+	etcd->is_running = false;
+	return r > 0;
+}
+
+void etcd_notify(struct etcd *etcd, unsigned int changes)
+{
+	etcd->changes |= changes;
+	(void)sd_event_source_set_enabled(etcd->turn, SD_EVENT_ONESHOT);
+}
+
+/* --- questions --- */
+
+struct question {
+	etcd_answer_fn *answer;
+	void *userdata;
+	bool is_done;
+	enum status status;
+	struct error err;
+};
+
+static void on_answered(enum status status, const ProtobufCMessage *response, const struct error *err,
+			void *userdata)
+{
+	struct question *question = userdata;
+
+	question->is_done = true;
+	question->status = status;
+	if (err)
+		question->err = *err;
+	if (status == STATUS_OK)
+		question->status = question->answer(response, question->userdata, &question->err);
+}
+
+static bool is_worth_another(enum status st)
+{
+	return st == STATUS_UNAVAILABLE || st == STATUS_DEADLINE_EXCEEDED || st == STATUS_CANCELLED;
+}
+
+/* Who only reads asks each member some times. */
+static bool may_continue(const struct etcd *etcd, int n_tries)
+{
+	return etcd->election ? election_is_leading(etcd->election) : n_tries < READER_TRIES;
+}
+
+static void pause_for(struct etcd *etcd, uint64_t us)
+{
+	const uint64_t end = clock_monotonic_us() + us;
+
+	for (uint64_t now = clock_monotonic_us(); now < end; now = clock_monotonic_us())
+		(void)etcd_run(etcd, end - now);
+}
+
+enum status etcd_ask(struct etcd *etcd, const char *method, const ProtobufCMessage *request,
+		     etcd_answer_fn *answer, void *userdata, struct error *err)
+{
+	struct backoff backoff = BACKOFF_INIT(20 * USEC_PER_MSEC, USEC_PER_SEC);
+	struct question question = {.answer = answer, .userdata = userdata};
+	struct etcd_call call = {0};
+	int n_tries = 0;
+
+	for (;;) {
+		question.is_done = false;
+		question.status =
+			etcd_call_start(etcd->client, &call, &etcdserverpb__kv__descriptor, method, request,
+					etcd->call_us, on_answered, &question, &question.err);
+		while (question.status == STATUS_OK && !question.is_done)
+			(void)etcd_run(etcd, UINT64_MAX);
+		n_tries++;
+		if (!is_worth_another(question.status) || !may_continue(etcd, n_tries))
+			break;
+		pause_for(etcd, backoff_next(&backoff, backoff_random()));
+	}
+	if (question.status != STATUS_OK && err)
+		*err = question.err;
+	return question.status;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records one by one, as a copy of the store takes them in. That they leave what loading the store would
+ * leave is checked behind every test with a server, see copied.h. */
+
+#include "load.h"
+#include "unit.h"
+
+#include "base/str.h"
+#include "model/pb.h"
+#include "rpc/pack.h"
+#include "state/keys.h"
+#include "state/state.h"
+
+#include <holdfast/v1/operator.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int setup(void **state)
+{
+	struct state *s = calloc(1, sizeof(*s));
+
+	assert_non_null(s);
+	state_init(s);
+	*state = s;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	state_release(*state);
+	free(*state);
+	return 0;
+}
+
+static enum status load_message(struct state *s, const char *key, const ProtobufCMessage *message)
+{
+	struct kv_item item = {.key = key, .create_revision = 7, .mod_revision = 9};
+	enum status st;
+
+	item.value = pack_message(message, 0, &item.len);
+	assert_non_null(item.value);
+	st = load_record(s, &item, NULL);
+	free((void *)(uintptr_t)item.value);
+	return st;
+}
+
+static enum status delete_record(struct state *s, const char *key)
+{
+	return load_record(s, &(struct kv_item){.key = key}, NULL);
+}
+
+static enum status load_node(struct state *s, const char *id)
+{
+	Holdfast__V1__Node node = HOLDFAST__V1__NODE__INIT;
+	char boot_id[] = "b0010000-0000-4000-8000-000000000001";
+	char key[64], name[32];
+
+	(void)str_copy(name, sizeof(name), id);
+	(void)str_format(key, sizeof(key), PREFIX_NODE "%s", id);
+	node.id = name;
+	node.boot_id = boot_id;
+	node.status = HOLDFAST__V1__NODE_STATUS__READY;
+	return load_message(s, key, &node.base);
+}
+
+static enum status load_volume(struct state *s, const char *plugin_id)
+{
+	static struct volume volume = {.id = "db", .namespace = "default", .external_id = "x"};
+	Holdfast__V1__Volume *pb;
+	enum status st;
+
+	(void)str_copy(volume.plugin_id, sizeof(volume.plugin_id), plugin_id);
+	volume.generation = 1;
+	pb = volume_borrow_pb(&volume);
+	assert_non_null(pb);
+	pb->create_index = pb->modify_index = 0;
+	st = load_message(s, PREFIX_VOLUME "default/db", &pb->base);
+	pb_free_borrowing(&pb->base);
+	return st;
+}
+
+TEST_FIXTURE(what_is_stored_alone_is_not_taken_in, setup, teardown)
+{
+	Holdfast__V1__AuditRecord record = HOLDFAST__V1__AUDIT_RECORD__INIT;
+	struct state *s = *state;
+
+	assert_int_equal(load_message(s, PREFIX_AUDIT "1", &record.base), STATUS_OK);
+	assert_int_equal(delete_record(s, PREFIX_FREED "default/db/x"), STATUS_OK);
+	assert_int_equal(delete_record(s, "of-another-version/1"), STATUS_OK);
+	assert_null(records_from(&s->records, ""));
+}
+
+TEST_FIXTURE(a_node_comes_and_goes_with_its_indexes, setup, teardown)
+{
+	struct state *s = *state;
+
+	assert_int_equal(load_node(s, "n1"), STATUS_OK);
+	assert_int_equal(state_node(s, "n1")->node.create_index, 7);
+	assert_int_equal(state_node(s, "n1")->node.modify_index, 9);
+	assert_int_equal(delete_record(s, PREFIX_NODE "n1"), STATUS_OK);
+	assert_null(state_node(s, "n1"));
+	assert_int_equal(delete_record(s, PREFIX_NODE "n1"), STATUS_OK); /* once more */
+}
+
+/* Whether a node has reported is counted when it is loaded, by the epoch there is then. */
+TEST_FIXTURE(an_epoch_that_begins_behind_nodes_asks_for_all_of_it, setup, teardown)
+{
+	Holdfast__V1__Epoch epoch = HOLDFAST__V1__EPOCH__INIT;
+	struct state *s = *state;
+
+	epoch.number = 3;
+	assert_int_equal(load_message(s, KEY_EPOCH, &epoch.base), STATUS_OK);
+	assert_int_equal(load_node(s, "n1"), STATUS_OK);
+	assert_int_equal(s->n_unreported, 1);
+	epoch.number = 4;
+	assert_int_equal(load_message(s, KEY_EPOCH, &epoch.base), STATUS_ABORTED);
+	assert_int_equal(delete_record(s, KEY_EPOCH), STATUS_ABORTED);
+}
+
+TEST_FIXTURE(a_volume_of_another_plugin_asks_for_all_of_it, setup, teardown)
+{
+	struct state *s = *state;
+
+	assert_int_equal(load_volume(s, "ebs"), STATUS_OK);
+	assert_int_equal(load_volume(s, "ebs"), STATUS_OK);
+	assert_int_equal(load_volume(s, "nfs"), STATUS_ABORTED);
+	assert_int_equal(delete_record(s, PREFIX_VOLUME "default/db"), STATUS_OK);
+	assert_int_equal(load_volume(s, "nfs"), STATUS_OK);
+}
+
+TEST_FIXTURE(a_deleted_key_that_is_none_is_refused, setup, teardown)
+{
+	static const char *const keys[] = {
+		PREFIX_VOLUME "db",
+		PREFIX_NODE_PLUGIN "n1/ebs",
+		PREFIX_NODE_PLUGIN "n1",
+		PREFIX_CLAIM "longer-than-any-id-of-a-claim-that-there-is-or-may-be",
+		PREFIX_ALLOC "longer-than-any-id-of-an-allocation-that-there-is-or-may-be",
+	};
+	struct state *s = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		assert_int_equal(delete_record(s, keys[i]), STATUS_DATA_LOSS);
+}
+
+TEST_FIXTURE(a_value_of_another_key_is_refused, setup, teardown)
+{
+	Holdfast__V1__Node node = HOLDFAST__V1__NODE__INIT;
+	struct state *s = *state;
+	char name[] = "n2";
+
+	node.id = name;
+	assert_int_equal(load_message(s, PREFIX_NODE "n1", &node.base), STATUS_DATA_LOSS);
+}
