@@ -3,6 +3,7 @@
 """Run every integration test of this folder, one line each, and end with `N passed, N failed`.
 
 Patterns as arguments run the tests whose name contains one; `etcd:PATTERN` runs them with a server whose store is in etcd.
+`--list` prints the classes of tests. HOLDFAST_TEST_LOGS is where the logs of failed tests are kept.
 """
 
 import os
@@ -18,7 +19,7 @@ from world import Daemon, World  # noqa: E402
 
 import plugin  # noqa: E402
 
-LOGS = "/tmp/holdfast-integration-logs"
+LOGS = os.environ.get("HOLDFAST_TEST_LOGS", "/tmp/holdfast-integration-logs")
 CRASHED = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGSYS, signal.SIGTRAP)
 
 
@@ -64,7 +65,7 @@ def name_of(test):
 
 
 def crashes():
-    """Daemons that crashed, in the words by which ./dev test --rerun knows a crash."""
+    """Daemons that crashed: a line each."""
     for world in World.opened:
         for daemon in [world.server, *(node.daemon for node in world.nodes)]:
             if daemon and daemon.process and -(daemon.process.poll() or 0) in CRASHED:
@@ -114,6 +115,9 @@ def flatten(suite):
 def main():
     loaded = unittest.TestLoader().discover(os.path.dirname(os.path.abspath(__file__)), pattern="test_*.py")
     tests = list(flatten(loaded))
+    if sys.argv[1:] == ["--list"]:
+        print("\n".join(dict.fromkeys(test.id().rpartition(".")[0] for test in tests)))
+        return 0
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, end)
     passed = bad = 0

@@ -67,11 +67,14 @@ def proc_status(pid):
 
 
 def processes_below(folder):
-    """Pids of what runs a program below a folder, or was told a path there as an argument of its own."""
-    found = []
+    """Pids of the programs that lie below a folder or have a path there as an argument. Programs in another IPC namespace are
+    of another run, which has a folder of the same name."""
+    found, ours = [], os.readlink("/proc/self/ns/ipc")
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             program = os.readlink(f"/proc/{pid}/exe")
+            if os.readlink(f"/proc/{pid}/ns/ipc") != ours:
+                continue
             with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as f:
                 words = f.read().split("\0")
         except OSError:
@@ -705,9 +708,8 @@ volume "data" {{
             for name in os.listdir("/dev/disk/by-id"):
                 if name.startswith(self.by_id_prefix):
                     os.unlink(f"/dev/disk/by-id/{name}")
-            for folder in ("/dev/disk/by-id", "/dev/disk"):
-                if not os.listdir(folder):
-                    os.rmdir(folder)
+            if not os.listdir("/dev/disk/by-id"):  # /dev/disk stays: boxes of tests have mounts on it
+                os.rmdir("/dev/disk/by-id")
         if mounts_below(PREFIX):
             raise Failure(f"something is still mounted below {PREFIX}: {mounts_below(PREFIX)[0]}")
         if os.path.isdir(PREFIX):

@@ -10,6 +10,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -24,6 +25,7 @@ PROTO = HERE.parent.parent / "proto"
 PYTHON = "/usr/bin/python3"
 GRPCIO, GRPC_JS = "grpcio", "grpc-js"
 STACKS = (GRPCIO, GRPC_JS)
+IN_USE = os.environ.get("HOLDFAST_PLUGIN_STACKS", " ".join(STACKS)).split()  # grpcio alone needs no npm
 START_SECONDS = 20
 UMASK = 0o007  # bind(2) takes the umask from a socket's mode in spite of a default ACL, and with it the ACL's mask
 TOOLS = HERE.parent.parent / "build/plugin-tools"
@@ -35,7 +37,12 @@ def prepare():
     whoever is just starting reads them."""
     messages, packages = TOOLS / "messages", TOOLS / "npm"
     messages.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["protoc", f"--python_out={messages}", f"-I{PROTO}", f"{PROTO}/csi/v1/csi.proto"], check=True)
+    with tempfile.TemporaryDirectory(dir=TOOLS) as made:  # others may be reading these messages
+        subprocess.run(["protoc", f"--python_out={made}", f"-I{PROTO}", f"{PROTO}/csi/v1/csi.proto"], check=True)
+        (messages / "csi/v1").mkdir(parents=True, exist_ok=True)
+        os.replace(f"{made}/csi/v1/csi_pb2.py", messages / "csi/v1/csi_pb2.py")
+    if GRPC_JS not in IN_USE:
+        return messages, None
     packages.mkdir(parents=True, exist_ok=True)
     lock = packages / "package-lock.json"
     if not ((packages / "node_modules").exists() and lock.exists()
@@ -171,7 +178,8 @@ class Plugin:
 
     def __init__(self, provider, stack, socket, node, tools, kind="monolith", log=None,
                  umask=UMASK):
-        self.provider, self.stack, self.socket, self.node, self.kind = provider, stack, socket, node, kind
+        self.provider, self.socket, self.node, self.kind = provider, socket, node, kind
+        self.stack = stack if stack in IN_USE else IN_USE[0]
         self.messages, self.modules = tools
         self.umask = umask
         self.log = log or os.path.join(provider.folder, f"{stack}-{node}.log")
@@ -219,3 +227,7 @@ class Plugin:
 
     def socket_mode(self):
         return stat.S_IMODE(os.stat(self.socket).st_mode)
+
+
+if __name__ == "__main__":
+    prepare()
