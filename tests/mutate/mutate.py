@@ -2,15 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Break the code on purpose, one line at a time, and see whether the test that promises to notice does.
 
-A mutant is one row of a table in this folder: a piece of a file, what takes its place, the promise that is broken by
-it, and the ctest program that fails then. The sources are copied below build/mutate, so the tree is left alone.
+A mutant is one line of a table (*.rows) in this folder:
+
+  file:function | old -> new | promise | test
+  file:function | old -> new | promise | test | why no test can notice
+
+The old text occurs once in the function, and the new text replaces it; the promise is broken by that, and the ctest
+program fails. White space in the old text matches any white space, line breaks too. If no function of that name is in
+the file, the name occurs once in the file, and the first old text behind it is replaced. Without a name the old text
+occurs once in the file. The sources are copied below build/mutate, so the tree is left alone.
 
   mutate.py --check             every row can be applied; needs no build
   mutate.py [PATTERN...]        run the rows whose table, file, test or promise contains a PATTERN
   mutate.py --propose FILE...   make mutants of these files by rule, try --tests on them, print the rows of what was
                                 caught and name what survived
 
-Ends with `N passed, N failed`; failed are survivors, unless their row says why nobody can notice (`equivalent`).
+Ends with `N passed, N failed`; failed are survivors, unless their row says why no test can notice.
 """
 
 import argparse
@@ -25,12 +32,10 @@ import subprocess
 import sys
 import threading
 import time
-import tomllib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 WORK = os.path.join(ROOT, "build", "mutate")
-KEYS = {"file", "old", "new", "promise", "test", "after", "equivalent"}
 CAUGHT_MIN = 0.95
 
 
@@ -39,43 +44,57 @@ class Bad(Exception):
 
 
 class Mutant:
-    """One row. `after`: the old text is looked for behind this one, which stands in the file once."""
+    """One row."""
 
-    def __init__(self, table, row):
-        self.table, self.row = table, row
-        self.file, self.old, self.new, self.test = (row.get(key, "") for key in ("file", "old", "new", "test"))
-        unknown = set(row) - KEYS
-        if unknown or not (self.file and self.old and self.test and row.get("promise")):
-            raise Bad(f"{table}: {row}: file, old, new, promise and test are needed; unknown: {sorted(unknown)}")
-        self.equivalent = row.get("equivalent", "")
+    def __init__(self, table, line):
+        self.table, self.line = table, line
+        fields = line.split(" | ")
+        change = re.split(r" ->(?: |$)", fields[1]) if len(fields) in (4, 5) else []
+        if len(change) != 2 or not all(fields):
+            raise Bad(f"{table}: {line}: is not `file:function | old -> new | promise | test`")
+        self.place = fields[0]
+        self.file, _, self.function = fields[0].partition(":")
+        self.old, self.new = change[0], change[1].replace(" #include", "\n#include")
+        self.promise, self.test, self.equivalent = (fields + [""])[2:5]
 
     def __str__(self):
-        return f"{self.file}: {self.row['promise']}"
+        return f"{self.place}: {self.promise}"
 
     def apply(self, text):
-        start = 0
-        if "after" in self.row:
-            if text.count(self.row["after"]) != 1:
-                raise Bad(f"{self.table}: {self}: `after` stands {text.count(self.row['after'])} times in the file")
-            start = text.index(self.row["after"])
-        elif text.count(self.old) != 1:
-            raise Bad(f"{self.table}: {self}: `old` stands {text.count(self.old)} times in the file; use `after`")
-        at = text.find(self.old, start)
-        if at < 0:
-            raise Bad(f"{self.table}: {self}: `old` does not stand behind `after`")
-        return text[:at] + self.new + text[at + len(self.old):]
+        start, end, is_function = scope(text, self.function)
+        found = list(pattern(self.old).finditer(text, start, end))
+        if not found or (len(found) > 1 and (is_function or not self.function)):
+            raise Bad(f"{self.table}: {self}: the old text occurs {len(found)} times: {self.old}")
+        return text[:found[0].start()] + self.new + text[found[0].end():]
 
     def matches(self, patterns):
-        words = (self.table, self.file, self.test, self.row["promise"])
+        words = (self.table, self.place, self.test, self.promise)
         return not patterns or any(p in word for p in patterns for word in words)
+
+
+def pattern(old):
+    return re.compile(r"\s+".join(map(re.escape, old.split())))
+
+
+def scope(text, name):
+    """Where a row with this name looks: (start, end, is it a function)."""
+    if not name:
+        return 0, len(text), False
+    functions = list(re.finditer(rf"^\w[^\n;]*\b{name}\([^;{{}}]*\)\n{{\n.*?^}}", text, re.M | re.S))
+    if len(functions) == 1:
+        return *functions[0].span(), True
+    words = list(re.finditer(rf"\b{name}\b", text))
+    if len(words) != 1:
+        raise Bad(f"{name} is no function of the file, and occurs in it {len(words)} times")
+    return words[0].end(), len(text), False
 
 
 def read_tables(patterns=()):
     mutants = []
-    for path in sorted(glob.glob(os.path.join(HERE, "*.toml"))):
-        with open(path, "rb") as f:
-            rows = tomllib.load(f).get("mutant", [])
-        mutants += [Mutant(os.path.basename(path), row) for row in rows]
+    for path in sorted(glob.glob(os.path.join(HERE, "*.rows"))):
+        with open(path, encoding="utf-8") as f:
+            lines = [line.rstrip("\n") for line in f if line.strip() and not line.startswith("#")]
+        mutants += [Mutant(os.path.basename(path), line) for line in lines]
     return [m for m in mutants if m.matches(patterns)]
 
 
@@ -255,7 +274,8 @@ def propose(files, every):
     """Mutants of the files by rule: one for each line that a rule fits, of these every N-th."""
     mutants = []
     for file in files:
-        lines = read_source(ROOT, file).split("\n")
+        text = read_source(ROOT, file)
+        lines = text.split("\n")
         function = ""
         for number, line in enumerate(lines):
             opened = re.match(r"^[a-z].*?\b(\w+)\(", line)
@@ -264,30 +284,21 @@ def propose(files, every):
                 continue
             for found, instead, promise in RULES:
                 if re.search(found, line) and line.count("(") == line.count(")"):
-                    mutants.append(line_mutant(file, lines, number, re.sub(found, instead, line, count=1),
-                                               f"{function}: {promise}"))
+                    new = re.sub(found, instead, line, count=1)
+                    mutants.append(line_mutant(file, text, lines, number, new, function, promise))
                     break
     return mutants[::every]
 
 
-def line_mutant(file, lines, number, new, promise):
-    """With as many of the lines before it as make it the only one."""
-    text, first = "\n".join(lines), number
-    while text.count("\n".join(lines[first:number + 1])) > 1 and first > 0:
+def line_mutant(file, text, lines, number, new, function, promise):
+    """With as many of the lines before it as make it the only one in its function."""
+    first = number
+    start, end, _ = scope(text, function)
+    while len(pattern("\n".join(lines[first:number + 1])).findall(text, start, end)) > 1 and first > 0:
         first -= 1
-    before = "".join(line + "\n" for line in lines[first:number])
-    return Mutant("proposed", {"file": file, "old": before + lines[number], "new": before + new,
-                               "promise": promise, "test": "?"})
-
-
-def quoted(text):
-    return f"'''\n{text}'''" if "\n" in text or "'" in text else f"'{text}'"
-
-
-def print_row(mutant, test):
-    rows = [("file", mutant.file), ("old", mutant.old), ("new", mutant.new), ("promise", mutant.row["promise"]),
-            ("test", test)]
-    print("[[mutant]]\n" + "".join(f"{key} = {quoted(value)}\n" for key, value in rows), flush=True)
+    old = " ".join("\n".join(lines[first:number + 1]).split())
+    new = " ".join("\n".join(lines[first:number] + [new]).split())
+    return Mutant("proposed", f"{file}:{function} | {old} -> {new} | {promise} | ?")
 
 
 def try_proposals(mutants, tests, jobs):
@@ -297,10 +308,9 @@ def try_proposals(mutants, tests, jobs):
         word, test, why = tree.attempt(mutant, tests)
         counts[word] += 1
         if word == "caught":
-            print_row(mutant, test)
+            print(mutant.line.removesuffix("?") + test, flush=True)
         elif word == "survived":
-            print(f"# survived: {mutant}\n#   " + mutant.old.replace("\n", "\n#   ") + "\n# -> " +
-                  mutant.new.split("\n")[-1].strip() + "\n", flush=True)
+            print(f"# survived: {mutant.line}", flush=True)
         print(f"{word} {mutant}: {test} {why}", file=sys.stderr, flush=True)
 
     each(mutants, jobs, act)
