@@ -23,6 +23,7 @@
 enum { LOOP_MAJOR = 7, IMAGE_SIZE = 16 << 20, ATTEMPTS = 100 };
 
 static int loop_fd = -1;
+static int folder_fd = -1;
 static unsigned int loop_minor;
 
 #define MUST(expression)                                                                             \
@@ -123,6 +124,34 @@ static void install_program(void)
 	assert_int_equal(run_program(install), 0);
 }
 
+/* Programs run side by side, each with its own mounts on the same folder. To remove the folder would detach
+ * the mounts of every program, so a shared lock keeps it until the last one ends. Returns false if another
+ * program removed the folder meanwhile. */
+static bool take_folder(void)
+{
+	struct stat opened;
+	struct stat named;
+
+	if (mkdir(TEST_PREFIX, 0755) < 0)
+		assert_int_equal(errno, EEXIST);
+	folder_fd = open(TEST_PREFIX, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (folder_fd >= 0 && flock(folder_fd, LOCK_SH) == 0 && fstat(folder_fd, &opened) == 0 &&
+	    stat(TEST_PREFIX, &named) == 0 && opened.st_ino == named.st_ino)
+		return true;
+	if (folder_fd >= 0)
+		(void)close(folder_fd);
+	return false;
+}
+
+static void release_folder(void)
+{
+	if (folder_fd >= 0 && flock(folder_fd, LOCK_EX | LOCK_NB) == 0)
+		(void)rmdir(TEST_PREFIX);
+	if (folder_fd >= 0)
+		(void)close(folder_fd);
+	folder_fd = -1;
+}
+
 int world_up(void **state)
 {
 	int fd;
@@ -130,9 +159,10 @@ int world_up(void **state)
 	assert_int_equal(geteuid(), 0);
 	assert_int_equal(getpid(), 1); /* started by unshare --pid, see CMakeLists.txt */
 	(void)umask(022);
-	if (mkdir(TEST_PREFIX, 0755) < 0)
-		assert_int_equal(errno, EEXIST);
+	while (!take_folder())
+		;
 	MUST(mount("holdfast-test", TEST_PREFIX, "tmpfs", 0, "mode=0755"));
+	MUST(mount("run", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755"));
 	make_directory(TEST_PREFIX "/etc", 0, 0755);
 	make_directory(TEST_PREFIX "/log", 0, 0755);
 	make_directory(TEST_PREFIX "/lock", 0, 0755);
@@ -157,7 +187,7 @@ int world_down(void **state)
 		(void)close(loop_fd);
 	(void)umount2(TEST_PREFIX "/trees", MNT_DETACH);
 	(void)umount2(TEST_PREFIX, MNT_DETACH);
-	(void)rmdir(TEST_PREFIX);
+	release_folder();
 	return 0;
 }
 
