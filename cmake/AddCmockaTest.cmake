@@ -12,3 +12,12 @@ function(hf_unit_test name)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS unit)
 endfunction()
+
+# hf_test_objects(NAME SOURCES... LINK...): sources that several test programs share, compiled once. A program must link
+# them itself: it then contains all of their objects, and its WRAP applies to them as to its own.
+function(hf_test_objects name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
+  add_library(${name} OBJECT ${arg_SOURCES})
+  target_link_libraries(${name} PUBLIC hf_flags ${arg_LINK})
+  target_include_directories(${name} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/tests/unit)
+endfunction()
