@@ -291,6 +291,8 @@ void h2_stream_detach(struct h2_stream *stream)
 
 nghttp2_nv h2_header(const char *name, const char *value)
 {
+	/* a peer with nghttp2 resets the stream of any other value, one that ends with a blank as well */
+	assert(nghttp2_check_header_value_rfc9113((const uint8_t *)value, strlen(value)));
 	/* nghttp2 copies and does not write, its type just lacks the const */
 	return (nghttp2_nv){
 		.name = (uint8_t *)(uintptr_t)name,

@@ -163,5 +163,6 @@ void h2_stream_reset(struct h2_stream *stream, uint32_t code);
  */
 void h2_stream_detach(struct h2_stream *stream);
 
-/** A header from NUL-terminated strings that outlive the call it is given to. */
+/** A header from NUL-terminated strings that outlive the call it is given to. @value is the caller's to
+ * check: it has no control character, and neither begins nor ends with a blank. */
 nghttp2_nv h2_header(const char *name, const char *value);

@@ -23,6 +23,7 @@ TEST(the_identity_of_a_caller_survives_a_round_trip)
 	assert_int_equal(caller_parse(text, &back, NULL), STATUS_OK);
 	assert_memory_equal(&back, &n7, sizeof(n7));
 	assert_int_equal(caller_format(&nobody, text, NULL), STATUS_OK);
+	assert_string_equal(text, "0 127.0.0.1:1");
 	assert_int_equal(caller_parse(text, &back, NULL), STATUS_OK);
 	assert_memory_equal(&back, &nobody, sizeof(nobody));
 }
@@ -61,8 +62,8 @@ TEST(a_caller_that_could_be_read_as_another_is_not_reported)
 TEST(a_text_that_tells_no_caller_is_refused)
 {
 	static const char *const texts[] = {
-		"",	 "1",	 "1 a",	    "1  u",	"-1 a u",
-		"x a u", " a u", "1 a u u", "1 a\tb u", "9223372036854775808 a u",
+		"",	"1",	 "1 ",	 "1 a ",    "1  u",	"-1 a u",
+		"-1 a", "x a u", " a u", "1 a u u", "1 a\tb u", "9223372036854775808 a u",
 	};
 	char large[REQUEST_CALLER_MAX + 1] = "1 a ";
 	struct rpc_peer peer;
@@ -117,6 +118,18 @@ TEST_FIXTURE(a_call_for_somebody_else_is_theirs, tls_world_setup, tls_world_tear
 	assert_memory_equal(&tw->world->peer, &n7, sizeof(n7));
 	assert_int_equal(get_for(tw, NULL, &answer), STATUS_OK);
 	assert_string_equal(tw->world->peer.uri, NODE_URI);
+}
+
+/* By token alone, as most people and units call. */
+TEST_FIXTURE(a_call_for_a_caller_without_certificate_arrives, tls_world_setup, tls_world_teardown)
+{
+	static const struct rpc_peer bare = {.kind = RPC_PEER_TLS, .address = "127.0.0.1:4711"};
+	struct tls_world *tw = *state;
+	struct answer answer;
+
+	rpc_server_set_vouching(tw->world->server, vouching_of_n1);
+	assert_int_equal(get_for(tw, &(struct rpc_behalf){.peer = &bare, .token = "t"}, &answer), STATUS_OK);
+	assert_memory_equal(&tw->world->peer, &bare, sizeof(bare));
 }
 
 TEST_FIXTURE(without_somebody_to_ask_no_call_is_taken_for_others, tls_world_setup, tls_world_teardown)
