@@ -2,6 +2,7 @@
 /* Three servers, as processes, on one etcd: who leads decides, and what one has granted holds for the next.
  */
 
+#include "callers.h"
 #include "cluster.h"
 #include "dev.h"
 #include "http.h"
@@ -19,6 +20,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <holdfast/v1/operator.pb-c.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <string.h>
@@ -28,6 +30,7 @@
 
 enum {
 	SERVERS = 3,
+	ALONE = SERVERS, /* a server with a store of its own, in sqlite */
 	SERVER_LEASE_S = 2,
 	PATIENCE_S = 90,
 	PATIENCE_OF_CLI_S = 10, /* at least */
@@ -39,11 +42,12 @@ enum {
 struct servers {
 	struct fixture f; /* its clients: of the server that leads */
 	struct etcd_world *etcd;
-	pid_t pids[SERVERS]; /* 0: not running */
-	uint16_t ports[SERVERS];
+	bool acl;
+	pid_t pids[SERVERS + 1]; /* 0: not running */
+	uint16_t ports[SERVERS + 1];
 	int leader; /* whose clients are made; -1: nobody's */
 	struct claim held;
-	bool is_next[SERVERS]; /* to be run: the next version, whose schema is one ahead */
+	bool is_next[SERVERS + 1]; /* to be run: the next version, whose schema is one ahead */
 };
 
 static const char *const node_names[] = {"n1", "n2"};
@@ -80,14 +84,16 @@ static void write_config(struct servers *s, int i)
 					 s->etcd->urls[m]);
 	n = str_format(text, sizeof(text),
 		       "cluster = \"c1\"\ndata_dir = \"%s/s%d\"\nticket_key = \"%s/ticket.key\"\nheartbeat = "
-		       "\"300s\"\nacl = false\n"
+		       "\"300s\"\nacl = %s\n"
 		       "listen {\n  host = \"127.0.0.1\"\n  port = %u\n}\n"
 		       "tls {\n  ca = \"%s/tls/ca.pem\"\n  cert = \"%s/tls/server.pem\"\n  key = "
 		       "\"%s/tls/server.key\"\n}\n"
 		       "store \"etcd\" {\n  endpoints = [%s]\n  name = \"s%d\"\n  lease = \"%ds\"\n}\n",
-		       s->f.dir, i, s->f.dir, (unsigned int)s->ports[i], s->f.dir, s->f.dir, s->f.dir, urls,
-		       i, SERVER_LEASE_S);
+		       s->f.dir, i, s->f.dir, s->acl ? "true" : "false", (unsigned int)s->ports[i], s->f.dir,
+		       s->f.dir, s->f.dir, urls, i, SERVER_LEASE_S);
 	assert_true(n > 0);
+	if (i == ALONE)
+		n = (int)(strstr(text, "store \"etcd\"") - text);
 	assert_int_equal(mkdir(in_folder(s, i, "", path), 0700), 0);
 	assert_int_equal(file_write_atomic(in_folder(s, i, ".hcl", path), 0600, text, (size_t)n), 0);
 }
@@ -219,9 +225,9 @@ static enum status ask(struct servers *s, int i, Holdfast__V1__GetStatusResponse
 	return st;
 }
 
-static const char *get_text(struct servers *s, int i, const char *target)
+/* Have http_send() reach server @i. */
+static void name_server(struct servers *s, int i)
 {
-	const struct http_request request = {.cert = "operator", .method = "GET", .target = target};
 	char path[PATH_MAX];
 	char address[32];
 	int n;
@@ -229,6 +235,13 @@ static const char *get_text(struct servers *s, int i, const char *target)
 	(void)str_format(path, sizeof(path), "%s/address", s->f.dir);
 	n = str_format(address, sizeof(address), "127.0.0.1:%u\n", (unsigned int)s->ports[i]);
 	assert_int_equal(file_write_atomic(path, 0600, address, (size_t)n), 0);
+}
+
+static const char *get_text(struct servers *s, int i, const char *target)
+{
+	const struct http_request request = {.cert = "operator", .method = "GET", .target = target};
+
+	name_server(s, i);
 	return http_send(&s->f, &request);
 }
 
@@ -269,7 +282,7 @@ static int another(const struct servers *s, int i)
 
 /* --- cases --- */
 
-static int setup_of(void **state, size_t members)
+static int setup_with(void **state, size_t members, bool acl)
 {
 	struct servers *s = calloc(1, sizeof(*s));
 	const struct dev_options options = {
@@ -278,18 +291,24 @@ static int setup_of(void **state, size_t members)
 
 	assert_non_null(s);
 	s->leader = -1;
+	s->acl = acl;
 	s->f.access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
 	s->f.source = "db";
 	folder_make(s->f.dir);
 	assert_int_equal(sd_event_new(&s->f.event), 0);
 	assert_int_equal(dev_prepare(&options, &config, NULL), STATUS_OK);
 	s->etcd = etcd_world_new(members);
-	for (int i = 0; i < SERVERS; i++) {
+	for (int i = 0; i <= ALONE; i++) {
 		s->ports[i] = free_port();
 		write_config(s, i);
 	}
 	*state = s;
 	return 0;
+}
+
+static int setup_of(void **state, size_t members)
+{
+	return setup_with(state, members, false);
 }
 
 static void start_all(struct servers *s)
@@ -338,7 +357,7 @@ static int teardown_servers(void **state)
 	struct servers *s = *state;
 
 	drop_clients(s);
-	for (int i = 0; i < SERVERS; i++)
+	for (int i = 0; i <= ALONE; i++)
 		end(s, i, SIGKILL);
 	etcd_world_free(s->etcd);
 	sd_event_unref(s->f.event);
@@ -1034,6 +1053,318 @@ TEST_FIXTURE(only_a_server_makes_calls_for_others, setup_servers, teardown_serve
 		fake_node_release(&liar);
 	}
 	await_log(s, leader, "may not make calls for others: it is not a server");
+}
+
+/* --- who may call: alike at every server --- */
+
+enum who {
+	WHO_OPERATOR, /* by certificate, as the next one */
+	WHO_NODE,
+	WHO_MANAGEMENT, /* by token, as those that follow */
+	WHO_READER,
+	WHO_UNIT, /* bound to node n1 */
+	WHO_NO_POLICY,
+	WHO_EXPIRED,
+	WHO_UNKNOWN,
+	WHO_NOBODY,
+	WHO_N,
+};
+
+enum class {
+	CLASS_READ, /* by gRPC, as the next two */
+	CLASS_WRITE,
+	CLASS_STREAM,
+	CLASS_JSON,
+	CLASS_ADDRESS,
+	CLASS_METRICS,
+	CLASS_HEALTH,
+	CLASS_READY,
+	CLASS_N,
+};
+
+static const struct {
+	const char *method; /* of a call or stream; else what is requested */
+	const char *request;
+} classes[CLASS_N] = {
+	[CLASS_READ] = {"Volumes.List", "{\"namespace\": \"default\"}"},
+	[CLASS_WRITE] = {"Operator.PutPolicy", "{\"policy\": {\"name\": \"made\"}}"},
+	[CLASS_STREAM] = {"Operator.Watch", "{\"topics\": [\"volume\"], \"namespace\": \"default\"}"},
+	[CLASS_JSON] = {"/holdfast.v1.Volumes/List", "{\"namespace\": \"default\"}"},
+	[CLASS_ADDRESS] = {"/v1/volumes", NULL},
+	[CLASS_METRICS] = {"/metrics", NULL},
+	[CLASS_HEALTH] = {"/healthz", NULL},
+	[CLASS_READY] = {"/readyz", NULL},
+};
+
+#define DENIED STATUS_PERMISSION_DENIED
+#define BAD_TOKEN STATUS_UNAUTHENTICATED
+
+/* Wherever it is known who leads. */
+static const struct {
+	const char *name;
+	const char *uri;   /* NULL: no certificate */
+	const char *cert;  /* the same in a file */
+	const char *token; /* fields of it; NULL: none */
+	enum status expected[CLASS_N];
+} identities[WHO_N] = {
+	[WHO_OPERATOR] = {"operator", "holdfast://c1/operator/ann", "operator", NULL, {STATUS_OK}},
+	[WHO_NODE] = {"node",
+		      "holdfast://c1/node/n1",
+		      "node-n1",
+		      NULL,
+		      {DENIED, DENIED, DENIED, DENIED, DENIED, DENIED, STATUS_OK, STATUS_OK}},
+	[WHO_MANAGEMENT] = {"management token", NULL, NULL, "\"type\": \"MANAGEMENT\"", {STATUS_OK}},
+	[WHO_READER] = {"reader's token",
+			NULL,
+			NULL,
+			"\"type\": \"CLIENT\", \"policies\": [\"reader\"]",
+			{STATUS_OK, DENIED, STATUS_OK, STATUS_OK, STATUS_OK, STATUS_OK, STATUS_OK,
+			 STATUS_OK}},
+	[WHO_UNIT] = {"unit's token",
+		      NULL,
+		      NULL,
+		      "\"type\": \"CLIENT\", \"policies\": [\"unit\"], \"node\": \"n1\"",
+		      {DENIED, DENIED, DENIED, DENIED, DENIED, DENIED, STATUS_OK, STATUS_OK}},
+	[WHO_NO_POLICY] = {"token without policy",
+			   NULL,
+			   NULL,
+			   "\"type\": \"CLIENT\"",
+			   {DENIED, DENIED, DENIED, DENIED, DENIED, DENIED, STATUS_OK, STATUS_OK}},
+	[WHO_EXPIRED] = {"expired token",
+			 NULL,
+			 NULL,
+			 "\"type\": \"MANAGEMENT\"",
+			 {BAD_TOKEN, BAD_TOKEN, BAD_TOKEN, BAD_TOKEN, BAD_TOKEN, BAD_TOKEN, STATUS_OK,
+			  STATUS_OK}},
+	[WHO_UNKNOWN] = {"unknown token",
+			 NULL,
+			 NULL,
+			 "",
+			 {BAD_TOKEN, BAD_TOKEN, BAD_TOKEN, BAD_TOKEN, BAD_TOKEN, BAD_TOKEN, STATUS_OK,
+			  STATUS_OK}},
+	[WHO_NOBODY] = {"nobody",
+			NULL,
+			NULL,
+			NULL,
+			{BAD_TOKEN, BAD_TOKEN, BAD_TOKEN, BAD_TOKEN, BAD_TOKEN, BAD_TOKEN, STATUS_OK,
+			 STATUS_OK}},
+};
+
+enum { TOKEN_LIFE_MS = 1000, MATRIX_SIZE = 16384 };
+
+struct secrets {
+	char *of[WHO_N]; /* NULL: no token */
+};
+
+/* At the server @i, which leads. */
+static void make_secrets(struct servers *s, int i, struct secrets *ret)
+{
+	const int64_t end_ms = clock_realtime_ms() + TOKEN_LIFE_MS;
+
+	s->f.port = s->ports[i];
+	operator_does(&s->f, "Operator.PutPolicy",
+		      "{\"policy\": {\"name\": \"reader\", \"operator\": \"read\", \"namespaces\": "
+		      "[{\"namespace\": \"default\", \"policy\": \"read\"}]}}");
+	operator_does(&s->f, "Operator.PutPolicy",
+		      "{\"policy\": {\"name\": \"unit\", \"namespaces\": [{\"namespace\": \"default\", "
+		      "\"capabilities\": [\"submit-job\", \"csi-mount-volume\", \"read-job\"]}]}}");
+	*ret = (struct secrets){{NULL}};
+	for (int who = 0; who < WHO_N; who++) {
+		char token[512], end[64] = "";
+
+		if (!identities[who].token)
+			continue;
+		if (who == WHO_UNKNOWN) {
+			ret->of[who] = strdup("01890000-0000-4000-8000-0000000000ff");
+			continue;
+		}
+		if (who == WHO_EXPIRED)
+			(void)str_format(end, sizeof(end), ", \"expires_at_ms\": \"%" PRId64 "\"", end_ms);
+		(void)str_format(token, sizeof(token), "{\"name\": \"t%d\", %s%s}", who,
+				 identities[who].token, end);
+		ret->of[who] = make_token(&s->f, token);
+	}
+	while (clock_realtime_ms() <= end_ms)
+		assert_true(sd_event_run(s->f.event, 10000) >= 0);
+}
+
+static void free_secrets(struct secrets *secrets)
+{
+	for (int who = 0; who < WHO_N; who++)
+		free(secrets->of[who]);
+}
+
+static enum status status_of_http(const char *answer)
+{
+	static const struct {
+		const char *begin;
+		enum status status;
+	} rows[] = {{"HTTP/1.1 200 ", STATUS_OK},
+		    {"HTTP/1.1 401 ", STATUS_UNAUTHENTICATED},
+		    {"HTTP/1.1 403 ", STATUS_PERMISSION_DENIED},
+		    {"HTTP/1.1 503 ", STATUS_UNAVAILABLE}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (str_starts_with(answer, rows[i].begin))
+			return rows[i].status;
+	return STATUS_UNKNOWN;
+}
+
+static enum status send_as(struct servers *s, int i, const struct secrets *secrets, enum who who,
+			   enum class class)
+{
+	struct http_request request = {.cert = identities[who].cert,
+				       .method = classes[class].request ? "POST" : "GET",
+				       .target = classes[class].method,
+				       .body = classes[class].request,
+				       .token = secrets->of[who]};
+
+	name_server(s, i);
+	return status_of_http(http_send(&s->f, &request));
+}
+
+static enum status call_as(struct servers *s, int i, const struct secrets *secrets, enum who who,
+			   enum class class)
+{
+	struct caller_client caller;
+	enum status st;
+
+	if (class >= CLASS_JSON)
+		return send_as(s, i, secrets, who, class);
+	s->f.port = s->ports[i];
+	caller_init(&caller, &s->f, identities[who].uri, secrets->of[who]);
+	st = class == CLASS_STREAM
+		     ? caller_stream(&caller, classes[class].method, classes[class].request)
+		     : caller_call(&caller, classes[class].method, classes[class].request, NULL, NULL);
+	caller_release(&caller);
+	return st;
+}
+
+static enum status expected_of(enum who who, enum class class, bool is_leaderless)
+{
+	if (!is_leaderless || class == CLASS_HEALTH || class == CLASS_METRICS)
+		return identities[who].expected[class];
+	return STATUS_UNAVAILABLE;
+}
+
+/* Each cell that is not as expected is a line of the message. */
+static void expect_matrix(struct servers *s, int i, const struct secrets *secrets, const char *server,
+			  bool is_leaderless)
+{
+	char text[MATRIX_SIZE] = "";
+	int n = 0;
+
+	for (int who = 0; who < WHO_N; who++)
+		for (int class = 0; class < CLASS_N; class ++) {
+			enum status expected = expected_of(who, class, is_leaderless);
+			enum status st;
+
+			if (is_leaderless && class == CLASS_STREAM)
+				continue; /* it waits for a leader */
+			st = call_as(s, i, secrets, who, class);
+			if (st != expected)
+				n += str_format(text + n, sizeof(text) - (size_t)n,
+						"%s: %s, %s: %s, not %s\n", server, identities[who].name,
+						classes[class].method, status_name(st),
+						status_name(expected));
+		}
+	if (n > 0)
+		fail_msg("%s", text);
+}
+
+static int setup_identities(void **state)
+{
+	struct servers *s;
+
+	assert_int_equal(setup_with(state, 1, true), 0);
+	s = *state;
+	assert_int_equal(run_option(s, 0, "--new-cluster"), 0);
+	assert_int_equal(run_option(s, ALONE, "--new-cluster"), 0);
+	start_all(s);
+	start(s, ALONE);
+	return 0;
+}
+
+TEST_FIXTURE(every_identity_is_answered_alike_by_every_server, setup_identities, teardown_servers)
+{
+	struct servers *s = *state;
+	struct secrets secrets;
+	int leader = await_leader(s, -1);
+	int follower = another(s, leader);
+	int other = SERVERS - leader - follower;
+
+	await_answer(s, ALONE);
+	make_secrets(s, ALONE, &secrets);
+	expect_matrix(s, ALONE, &secrets, "sqlite", false);
+	free_secrets(&secrets);
+
+	await_log(s, follower, "this server follows");
+	make_secrets(s, leader, &secrets);
+	expect_matrix(s, leader, &secrets, "leader", false);
+	expect_matrix(s, follower, &secrets, "follower", false);
+
+	drop_clients(s);
+	end(s, other, SIGKILL);
+	etcd_world_kill(s->etcd, 0);
+	(void)await_end(s, leader); /* its lease is over */
+	expect_matrix(s, follower, &secrets, "follower without leader", true);
+	etcd_world_start(s->etcd, 0);
+	assert_int_equal(await_leader(s, -1), follower);
+	expect_matrix(s, follower, &secrets, "the next leader", false);
+	free_secrets(&secrets);
+}
+
+/* As `volume hold` of a unit, whose token is bound to its node. */
+static void do_as_unit(struct servers *s, int i, const char *secret, const char *method, const char *request)
+{
+	struct caller_client unit;
+	struct error err;
+
+	s->f.port = s->ports[i];
+	caller_init(&unit, &s->f, NULL, secret);
+	if (caller_call(&unit, method, request, NULL, &err) != STATUS_OK)
+		fail_msg("%s at server %d: %s", method, i, err.msg);
+	caller_release(&unit);
+}
+
+#define UNIT_ALLOC(id, volume)                                                         \
+	"{\"allocation\": {\"id\": \"" id "\", \"name\": \"u\", \"node_id\": \"n1\", " \
+	"\"volumes\": [{\"name\": \"data\", \"source\": \"" volume "\", "              \
+	"\"access_mode\": \"SINGLE_NODE_WRITER\"}]}}"
+
+/* Each through the server that does not lead. */
+TEST_FIXTURE(a_unit_starts_and_stops_through_a_follower_after_a_step_down, setup_identities, teardown_servers)
+{
+	struct servers *s = *state;
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct secrets secrets;
+	int leader = await_leader(s, -1);
+	int follower = another(s, leader);
+
+	make_secrets(s, leader, &secrets);
+	assert_int_equal(register_disk(&s->f, &s->f.operator, "db", "disk-1", NULL), STATUS_OK);
+	assert_int_equal(register_disk(&s->f, &s->f.operator, "logs", "disk-2", NULL), STATUS_OK);
+	await_log(s, follower, "this server follows");
+	make_clients(s, follower);
+	join(s, &s->f.n1, "n1");
+	join(s, &s->f.n2, "n2");
+	do_as_unit(s, follower, secrets.of[WHO_UNIT], "Allocations.Run", UNIT_ALLOC(ALLOC_1, "db"));
+	claim_db(s, &response);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	drop_clients(s);
+	assert_int_equal(run_cli(s, leader, "operator step-down"), 0);
+	await_log(s, leader, "handing over");
+	await_log(s, leader, "this server follows");
+	assert_int_not_equal(await_leader(s, leader), leader);
+	do_as_unit(s, leader, secrets.of[WHO_UNIT], "Allocations.Get", "{\"id\": \"" ALLOC_1 "\"}");
+	do_as_unit(s, leader, secrets.of[WHO_UNIT], "Allocations.Stop", "{\"id\": \"" ALLOC_1 "\"}");
+	do_as_unit(s, leader, secrets.of[WHO_UNIT], "Allocations.Run", UNIT_ALLOC(ALLOC_3, "logs"));
+	make_clients(s, leader);
+	fake_node_connect(&s->f.n1, "n1", BOOT_1, NULL, 0);
+	UNTIL(&s->f, s->f.n1.runs == 1 && s->f.n1.stops == 1);
+	assert_string_equal(s->f.n1.last_stop, ALLOC_1);
+	assert_string_equal(s->f.n1.last_run, ALLOC_3);
+	free_secrets(&secrets);
 }
 
 /* --- an etcd that forgot --- */
