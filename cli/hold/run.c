@@ -162,9 +162,13 @@ static void ask(struct holder *holder, bool is_watching)
 
 static int on_retry(sd_event_source *timer, uint64_t usec, void *userdata)
 {
+	struct holder *holder = userdata;
+
 	(void)timer;
 	(void)usec;
-	ask(userdata, false);
+	if (holder->trouble.status == STATUS_UNAVAILABLE)
+		rpc_client_move_on(holder->client);
+	ask(holder, false);
 	return 0;
 }
 
