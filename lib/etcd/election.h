@@ -31,7 +31,8 @@ struct election_settings {
 struct election_events {
 	void (*on_leading)(void *userdata);
 	void (*on_lost)(const struct error *why, void *userdata); /* after on_leading only */
-	/* Another one leads, or yet another, since @since_ms by its clock; 0: not known. */
+	/* Another one leads, or yet another, since @since_ms by its clock; 0: not known. Also the same one,
+	 * when etcd says so again after on_trouble. */
 	void (*on_follow)(const char *leader, int64_t since_ms, void *userdata);
 	void (*on_trouble)(const struct error *why,
 			   void *userdata); /* continues trying; again when it changes */

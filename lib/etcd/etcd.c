@@ -99,6 +99,7 @@ static void on_trouble(const struct error *why, void *userdata)
 	struct etcd *etcd = userdata;
 
 	etcd->trouble = *why;
+	etcd->changes &= ~(unsigned int)CHANGE_FOLLOW; /* was before; it is reported again */
 	etcd_notify(etcd, CHANGE_TROUBLE);
 }
 

@@ -48,7 +48,8 @@ struct etcd_events {
 	/* After on_leading, once: begin again with a new struct etcd. Every status of a store that is broken
 	 * for it is FAILED_PRECONDITION. May call kv_close() and etcd_free(). */
 	void (*on_lost)(const struct error *why, void *userdata);
-	/* Another one leads, or yet another, since @since_ms by its clock; 0: not known. */
+	/* Another one leads, or yet another, since @since_ms by its clock; 0: not known. Also the same one,
+	 * when etcd says so again after on_trouble. */
 	void (*on_follow)(const char *leader, int64_t since_ms, void *userdata);
 	void (*on_trouble)(const struct error *why, void *userdata); /* it is tried again */
 	/* Nobody leads, and this one does not, as the cluster is at @schema. Only where settings have one. */

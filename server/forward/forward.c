@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <holdfast/v1/explain.pb-c.h>
+#include <holdfast/v1/operator.pb-c.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -16,6 +17,8 @@
 static const uint64_t OPEN_US = 10 * USEC_PER_SEC;   /* a stream, at the leader */
 static const uint64_t CALL_US = 3600 * USEC_PER_SEC; /* without a deadline of the caller's */
 static const uint64_t TRY_US = 200 * USEC_PER_MSEC;  /* between two tries of a leader that was lost */
+static const uint64_t PROBE_US = USEC_PER_SEC;	     /* between two, of a leader that is doubted */
+static const uint64_t PROBE_ANSWER_US = 5 * USEC_PER_SEC;
 static const uint64_t HOLD_US = FORWARD_HOLD_S * USEC_PER_SEC;
 
 enum { WHO_SIZE = LEAD_NAME_SIZE + LEAD_ADDRESS_SIZE + 8 };
@@ -43,14 +46,26 @@ struct forward {
 	bool is_trying;	  /* but the next one */
 	uint64_t lost_us; /* monotonic, since when */
 	sd_event_source *retry;
+	struct rpc_pending *probe; /* NULL: none is in flight */
+	sd_event_source *probe_timer;
+	bool has_no_answer; /* to the last probe */
 };
 
 /* --- connections to the leader --- */
+
+static void stop_probing(struct forward *f)
+{
+	if (f->probe)
+		rpc_pending_cancel(f->probe);
+	f->probe = NULL;
+	timer_disarm(f->probe_timer);
+}
 
 static void drop_connections(struct forward *f)
 {
 	struct upstream *upstream;
 
+	stop_probing(f);
 	rpc_client_free(f->calls);
 	f->calls = NULL;
 	while ((upstream = LIST_FIRST(&f->upstreams)) != NULL) {
@@ -104,21 +119,6 @@ static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-static void on_change(const struct lead_view *view, void *userdata)
-{
-	struct forward *f = userdata;
-
-	if (view->is_known && !view->is_own && str_eq(view->name, f->name) &&
-	    str_eq(view->address, f->address))
-		return;
-	f->name[0] = f->address[0] = '\0';
-	drop_connections(f);
-	if (view->is_known)
-		find_leader(f);
-	else
-		disconnect_leader(f);
-}
-
 static enum status connect_leader(struct forward *f, struct rpc_client **ret, struct error *err)
 {
 	struct rpc_address address;
@@ -148,6 +148,79 @@ static enum status connect_leader(struct forward *f, struct rpc_client **ret, st
 static enum status client_for_calls(struct forward *f, struct error *err)
 {
 	return f->calls ? STATUS_OK : connect_leader(f, &f->calls, err);
+}
+
+/* --- a leader that etcd does not confirm --- */
+
+static void probe_in(struct forward *f, uint64_t delay_us);
+
+/* Any answer but this one is a leader's: another server says UNAVAILABLE. */
+static void on_probed(enum status status, const ProtobufCMessage *response, const struct error *err,
+		      void *userdata)
+{
+	struct forward *f = userdata;
+
+	(void)response;
+	(void)err;
+	f->probe = NULL;
+	f->has_no_answer = status == STATUS_UNAVAILABLE || status == STATUS_DEADLINE_EXCEEDED;
+	if (status != STATUS_CANCELLED)
+		probe_in(f, f->has_no_answer ? 0 : PROBE_US);
+}
+
+static void probe(struct forward *f)
+{
+	Holdfast__V1__GetStatusRequest request = HOLDFAST__V1__GET_STATUS_REQUEST__INIT;
+
+	if (client_for_calls(f, NULL) != STATUS_OK ||
+	    rpc_client_call(f->calls, &holdfast__v1__operator__descriptor, "Status", &request.base,
+			    PROBE_ANSWER_US, on_probed, f, &f->probe, NULL) != STATUS_OK)
+		probe_in(f, PROBE_US);
+}
+
+static int on_probe_time(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct forward *f = userdata;
+
+	(void)source;
+	(void)usec;
+	if (f->has_no_answer)
+		lead_forget(f->lead);
+	else if (!f->probe)
+		probe(f);
+	return 0;
+}
+
+static void probe_in(struct forward *f, uint64_t delay_us)
+{
+	/* memory short: the leader is kept until etcd answers */
+	(void)timer_arm(f->event, &f->probe_timer, delay_us, on_probe_time, f);
+}
+
+static void follow_view(struct forward *f, const struct lead_view *view)
+{
+	f->has_no_answer = false;
+	stop_probing(f);
+	if (view->is_doubted)
+		probe_in(f, 0);
+}
+
+static void on_change(const struct lead_view *view, void *userdata)
+{
+	struct forward *f = userdata;
+
+	if (view->is_known && !view->is_own && str_eq(view->name, f->name) &&
+	    str_eq(view->address, f->address)) {
+		follow_view(f, view);
+		return;
+	}
+	f->name[0] = f->address[0] = '\0';
+	drop_connections(f);
+	if (view->is_known)
+		find_leader(f);
+	else
+		disconnect_leader(f);
+	follow_view(f, view);
 }
 
 static enum status new_upstream(struct forward *f, struct upstream **ret, struct error *err)
@@ -524,5 +597,6 @@ void forward_free(struct forward *f)
 	(void)sd_event_source_disable_unref(f->retry);
 	f->retry = NULL;
 	drop_connections(f);
+	(void)sd_event_source_disable_unref(f->probe_timer);
 	free(f);
 }

@@ -12,6 +12,9 @@
  * When the leader cannot be reached the answer is UNAVAILABLE: nothing was begun. When it is lost during a
  * call that changes something the answer is UNKNOWN: look, then ask again.
  *
+ * While etcd does not say who leads, the leader that is known is asked now and then whether it leads still:
+ * calls and sessions go on as long as it does, whatever etcd does.
+ *
  * New streams wait while nobody leads that can be reached, FORWARD_HOLD_S at most after the leader was lost:
  * nodes have their sessions as soon as the next one leads, and need not come back with growing delays. */
 

@@ -73,23 +73,40 @@ static void on_lost(const struct error *why, void *userdata)
 }
 
 /* "NAME HOST:PORT" */
-static void on_follow(const char *leader, int64_t since_ms, void *userdata)
+static struct lead_view parse_leader(const struct lead *lead, const char *leader, int64_t since_ms)
 {
-	struct lead *lead = userdata;
 	const char *blank = strchr(leader, ' ');
 	size_t n = blank ? (size_t)(blank - leader) : strlen(leader);
-	bool has_its_name, has_its_address;
+	struct lead_view view = {.since_ms = since_ms};
+
+	(void)str_format(view.name, sizeof(view.name), "%.*s", (int)n, leader);
+	str_copy_text(view.address, sizeof(view.address), blank ? blank + 1 : "");
+	/* a server that led at this address before no longer runs, as this server is there */
+	view.is_known = !str_eq(view.name, lead->name) || !str_eq(view.address, lead->address);
+	return view;
+}
+
+/* The same leader since the same time? */
+static bool is_same_lead(const struct lead_view *a, const struct lead_view *b)
+{
+	return a->is_known == b->is_known && a->since_ms == b->since_ms && str_eq(a->name, b->name) &&
+	       str_eq(a->address, b->address);
+}
+
+static void on_follow(const char *leader, int64_t since_ms, void *userdata)
+{
+	const struct lead_view view = parse_leader(userdata, leader, since_ms);
+	struct lead *lead = userdata;
+	bool is_kept = lead->is_in_trouble && is_same_lead(&lead->view, &view);
 
 	lead->is_in_trouble = false;
-	lead->view = (struct lead_view){.since_ms = since_ms};
-	(void)str_format(lead->view.name, sizeof(lead->view.name), "%.*s", (int)n, leader);
-	str_copy_text(lead->view.address, sizeof(lead->view.address), blank ? blank + 1 : "");
-	has_its_name = str_eq(lead->view.name, lead->name);
-	has_its_address = str_eq(lead->view.address, lead->address);
-	/* who led at this address before no longer runs, as this server is there */
-	lead->view.is_known = !has_its_name || !has_its_address;
-	log_leader(lead);
-	if (has_its_name && !has_its_address)
+	lead->view = view;
+	if (is_kept)
+		log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "lead"},
+			"etcd answers again: %s (%s) leads still", view.name, view.address);
+	else
+		log_leader(lead);
+	if (!is_kept && view.is_known && str_eq(view.name, lead->name))
 		log_ctx(LOG_ERR, &(struct log_ctx){.op = "lead"},
 			"another server, at %s, calls itself %s as well: give each a name of its own (name "
 			"in "
@@ -127,6 +144,7 @@ static void on_aside(uint32_t schema, void *userdata)
 	notify_changed(lead);
 }
 
+/* A leader that is known leads on, as long as it answers: the trouble may be this server's alone. */
 static void on_trouble(const struct error *why, void *userdata)
 {
 	struct lead *lead = userdata;
@@ -136,6 +154,17 @@ static void on_trouble(const struct error *why, void *userdata)
 		"etcd does not say who leads, trying on");
 	if (!lead->view.is_known)
 		return;
+	lead->view.is_doubted = true;
+	notify_changed(lead);
+}
+
+void lead_forget(struct lead *lead)
+{
+	if (!lead->view.is_known || !lead->view.is_doubted)
+		return;
+	log_ctx(LOG_WARNING, &(struct log_ctx){.op = "lead"},
+		"%s (%s), which led, does not answer as the leader either", lead->view.name,
+		lead->view.address);
 	lead->view = (struct lead_view){.is_known = false};
 	notify_changed(lead);
 }

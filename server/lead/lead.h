@@ -34,8 +34,9 @@ struct lead;
 struct members;
 
 struct lead_view {
-	bool is_known; /* that a server leads; else nothing below counts */
-	bool is_own;   /* this server */
+	bool is_known;	 /* that a server leads; else nothing below counts */
+	bool is_own;	 /* this server */
+	bool is_doubted; /* known from before: etcd does not say it at present. See lead_forget() */
 	uint32_t
 		other_schema; /* at which the cluster is while nobody leads and this server may not; else 0 */
 	char name[LEAD_NAME_SIZE];	 /* of the server */
@@ -72,6 +73,10 @@ bool lead_is_own(const struct lead *lead);
 
 /** STATUS_UNAVAILABLE unless it does, with who leads and where. */
 enum status lead_check(const struct lead *lead, struct error *err);
+
+/** A leader that is doubted does not answer either: from here on none is known, until etcd says which. Of one
+ * that is not doubted this does nothing. */
+void lead_forget(struct lead *lead);
 
 typedef void lead_change_fn(const struct lead_view *view, void *userdata);
 

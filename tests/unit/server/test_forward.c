@@ -45,9 +45,11 @@ struct world {
 	size_t n_open; /* streams at the leader */
 	struct rpc_call *flooding;
 	size_t n_sent;
-	bool is_waiting;  /* for its reader */
-	bool is_unknown;  /* who leads */
-	bool is_own;	  /* the one that follows leads itself */
+	bool is_waiting; /* for its reader */
+	bool is_unknown; /* who leads */
+	bool is_own;	 /* the one that follows leads itself */
+	bool is_doubted; /* etcd does not say it */
+	int n_forgotten;
 	uint64_t skew_us; /* its clock is ahead by that */
 	lead_change_fn *changed;
 };
@@ -58,11 +60,15 @@ static struct world *world;
 
 void __wrap_lead_view(const struct lead *lead, struct lead_view *ret);
 void __wrap_lead_watch(struct lead *lead, lead_change_fn *changed, void *userdata);
+void __wrap_lead_forget(struct lead *lead);
 
 void __wrap_lead_view(const struct lead *lead, struct lead_view *ret)
 {
 	(void)lead;
-	*ret = (struct lead_view){.is_known = !world->is_unknown, .is_own = world->is_own, .name = "s1"};
+	*ret = (struct lead_view){.is_known = !world->is_unknown,
+				  .is_own = world->is_own,
+				  .is_doubted = world->is_doubted,
+				  .name = "s1"};
 	memcpy(ret->address, world->address, sizeof(ret->address));
 }
 
@@ -88,6 +94,15 @@ static void tell(void)
 
 	__wrap_lead_view(NULL, &view);
 	world->changed(&view, world->forward);
+}
+
+void __wrap_lead_forget(struct lead *lead)
+{
+	(void)lead;
+	world->n_forgotten++;
+	world->is_unknown = true;
+	world->is_doubted = false;
+	tell();
 }
 
 /* --- the service --- */
@@ -408,6 +423,33 @@ TEST_FIXTURE(a_new_leader_takes_the_waiting_streams, setup, teardown)
 	WAIT_FOR(reader.is_open && world->n_open == 1);
 	rpc_stream_cancel(reader.stream);
 	WAIT_FOR(world->n_open == 0);
+}
+
+/* A leader is asked as often as it is doubted, and kept while it answers, with all its streams. */
+TEST_FIXTURE(a_leader_that_answers_is_kept_while_etcd_says_nothing, setup, teardown)
+{
+	struct reader reader = {.n = 0};
+
+	open_reader(&reader, client_at(0));
+	WAIT_FOR(reader.is_open && world->n_open == 1);
+	for (int i = 0; i < 2; i++) {
+		world->is_doubted = true;
+		tell();
+		settle();
+		assert_int_equal(world->n_forgotten, 0);
+		assert_non_null(reader.stream);
+		world->is_doubted = false;
+		tell();
+		settle();
+	}
+	world->is_doubted = true;
+	tell();
+	settle();
+	rpc_server_free(TAKE_PTR(world->leader));
+	WAIT_FOR(world->n_forgotten == 1 && !reader.stream);
+	assert_int_equal(reader.status, STATUS_UNAVAILABLE);
+	settle();
+	assert_int_equal(world->n_forgotten, 1);
 }
 
 /* Its key outlives it: until another one leads it is tried now and then. */

@@ -32,6 +32,7 @@ enum {
 	SERVERS = 3,
 	ALONE = SERVERS, /* a server with a store of its own, in sqlite */
 	SERVER_LEASE_S = 2,
+	LONG_LEASE_S = 20,
 	PATIENCE_S = 90,
 	PATIENCE_OF_CLI_S = 10, /* at least */
 	CALL_US = 2000000,
@@ -45,6 +46,7 @@ struct servers {
 	bool acl;
 	pid_t pids[SERVERS + 1]; /* 0: not running */
 	uint16_t ports[SERVERS + 1];
+	int lease_s;
 	int leader; /* whose clients are made; -1: nobody's */
 	struct claim held;
 	bool is_next[SERVERS + 1]; /* to be run: the next version, whose schema is one ahead */
@@ -90,7 +92,7 @@ static void write_config(struct servers *s, int i)
 		       "\"%s/tls/server.key\"\n}\n"
 		       "store \"etcd\" {\n  endpoints = [%s]\n  name = \"s%d\"\n  lease = \"%ds\"\n}\n",
 		       s->f.dir, i, s->f.dir, s->acl ? "true" : "false", (unsigned int)s->ports[i], s->f.dir,
-		       s->f.dir, s->f.dir, urls, i, SERVER_LEASE_S);
+		       s->f.dir, s->f.dir, urls, i, s->lease_s);
 	assert_true(n > 0);
 	if (i == ALONE)
 		n = (int)(strstr(text, "store \"etcd\"") - text);
@@ -282,7 +284,7 @@ static int another(const struct servers *s, int i)
 
 /* --- cases --- */
 
-static int setup_with(void **state, size_t members, bool acl)
+static int setup_leased(void **state, size_t members, bool acl, int lease_s)
 {
 	struct servers *s = calloc(1, sizeof(*s));
 	const struct dev_options options = {
@@ -292,6 +294,7 @@ static int setup_with(void **state, size_t members, bool acl)
 	assert_non_null(s);
 	s->leader = -1;
 	s->acl = acl;
+	s->lease_s = lease_s;
 	s->f.access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
 	s->f.source = "db";
 	folder_make(s->f.dir);
@@ -304,6 +307,11 @@ static int setup_with(void **state, size_t members, bool acl)
 	}
 	*state = s;
 	return 0;
+}
+
+static int setup_with(void **state, size_t members, bool acl)
+{
+	return setup_leased(state, members, acl, SERVER_LEASE_S);
 }
 
 static int setup_of(void **state, size_t members)
@@ -575,6 +583,43 @@ TEST_FIXTURE(a_follower_hands_on_calls_and_sessions, setup_servers, teardown_ser
 	/* whoever shows no node's certificate is none, here and there */
 	assert_int_equal(fake_node_claim(&s->f.operator, "db", ALLOC_1, NULL, &err),
 			 STATUS_PERMISSION_DENIED);
+}
+
+static int setup_patient(void **state)
+{
+	struct servers *s;
+
+	assert_int_equal(setup_leased(state, 1, false, LONG_LEASE_S), 0);
+	s = *state;
+	assert_int_equal(run_option(s, 0, "--new-cluster"), 0);
+	start_all(s);
+	return 0;
+}
+
+/* etcd stops for longer than it may take to answer, a part of the lease: the leader has it still. */
+TEST_FIXTURE(a_follower_keeps_a_leader_that_answers_while_etcd_does_not, setup_patient, teardown_servers)
+{
+	struct servers *s = *state;
+	int leader = await_leader(s, -1);
+	int follower = another(s, leader);
+
+	await_log(s, follower, "this server follows");
+	make_clients(s, follower);
+	take_db(s);
+	assert_int_equal(kill(s->etcd->pids[0], SIGSTOP), 0);
+	await_log(s, follower, "etcd does not say who leads");
+	assert_int_equal(ask(s, follower, NULL, NULL), STATUS_OK);
+	expect_text(s, follower, "/readyz", " 200 ", "\nfollows s");
+	assert_int_equal(kill(s->etcd->pids[0], SIGCONT), 0);
+	await_log(s, follower, "leads still");
+	expect_text(s, follower, "/readyz", " 200 ", "\nfollows s");
+	assert_false(s->f.n1.closed);
+	assert_false(s->f.n2.closed);
+
+	etcd_world_kill(s->etcd, 0);
+	end(s, leader, SIGKILL);
+	await_log(s, follower, "does not answer as the leader either");
+	expect_text(s, follower, "/readyz", " 503 ", "no server leads, as etcd does not answer");
 }
 
 /* Calls are not handed on to the server itself, and sessions wait until it leads again. */
@@ -1306,7 +1351,9 @@ TEST_FIXTURE(every_identity_is_answered_alike_by_every_server, setup_identities,
 	drop_clients(s);
 	end(s, other, SIGKILL);
 	etcd_world_kill(s->etcd, 0);
-	(void)await_end(s, leader); /* its lease is over */
+	(void)await_end(s, leader);				   /* its lease is over */
+	while (!strstr(get_text(s, follower, "/readyz"), " 503 ")) /* and the follower has asked it */
+		(void)usleep(10000);
 	expect_matrix(s, follower, &secrets, "follower without leader", true);
 	etcd_world_start(s->etcd, 0);
 	assert_int_equal(await_leader(s, -1), follower);
