@@ -15,6 +15,7 @@
 #include "base/id.h"
 #include "base/str.h"
 #include "base/strbuf.h"
+#include "model/task_text.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -728,7 +729,7 @@ static enum status handle_command(struct session *session, const ProtobufCBinary
 		return status;
 	command = (const void *)session->taken.body;
 	if (command->n_argv == 0 || command->n_argv > ARGV_MAX || command->argv[0][0] == '\0' ||
-	    strlen(command->user) >= 64 || !str_is_made_of(command->user, "._-:"))
+	    !task_text_is_right(TASK_TEXT_USER, command->user))
 		status = error_set(err, STATUS_INVALID_ARGUMENT, 0, "that is no command, or no user for it");
 	else
 		status = policy_check_exec(driver->settings, command->user, &reason, err);

@@ -13,6 +13,7 @@
 #include "base/id.h"
 #include "base/str.h"
 #include "log/log.h"
+#include "model/task_text.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -957,6 +958,9 @@ void network_create(struct rpc_call *call, const ProtobufCMessage *request, void
 	if (network->mode != HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED)
 		status = error_set(&err, STATUS_INVALID_ARGUMENT, 0,
 				   "only an isolated network is made; host and none are a task's own");
+	else if (!task_text_is_right(TASK_TEXT_HOSTNAME, network->hostname))
+		status = error_set(&err, STATUS_INVALID_ARGUMENT, 0, "network: hostname '%.64s' is not %s",
+				   network->hostname, task_text_rule(TASK_TEXT_HOSTNAME));
 	else
 		status = policy_check_network(driver->settings, network->mode, &reason, &err);
 	if (status != STATUS_OK)

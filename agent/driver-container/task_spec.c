@@ -3,15 +3,14 @@
 
 #include "base/cleanup.h"
 #include "base/id.h"
-#include "base/path.h"
 #include "base/str.h"
+#include "model/task_text.h"
 
 #include <string.h>
 
 enum {
 	LIST_MAX = 256,
 	VOLUMES_MAX = 64,
-	TEXT_MAX = 32 << 10,
 	STOP_MAX_MS = 3600 * 1000,
 	CHECK_MIN_MS = 1000,
 	MEMORY_MIN = 6 << 20, /* the engines' own */
@@ -101,12 +100,6 @@ static enum status read_value(const value_t *value, struct task_spec *ret, struc
 	return wrong(err, "config", value->key, "is no field of driver container");
 }
 
-static bool is_image(const char *s)
-{
-	return str_is_made_of(s, "._-/:@") && s[0] != '\0' && s[0] != '/' && s[0] != '-' && s[0] != '.' &&
-	       !strstr(s, "..") && !strstr(s, "//") && strlen(s) < 256;
-}
-
 bool signal_is_known(const char *name)
 {
 	static const char *const names[] = {"SIGHUP",  "SIGINT",   "SIGQUIT", "SIGKILL",
@@ -119,25 +112,11 @@ bool signal_is_known(const char *name)
 	return false;
 }
 
-/* A place in the task on which something may be mounted. */
-static bool is_destination(const char *path)
-{
-	static const char *const kernels[] = {"/proc", "/sys", "/dev"};
-
-	for (size_t i = 0; i < ARRAY_SIZE(kernels); i++)
-		if (path_is_normal(path) && path_is_within(path, kernels[i]))
-			return false;
-	return path_is_normal(path) && !str_eq(path, "/");
-}
-
-static enum status check_mounts(const task_t *task, const struct task_spec *spec, struct error *err)
+static enum status check_mounts(const task_t *task, struct error *err)
 {
 	if (task->n_volumes > VOLUMES_MAX)
 		return wrong(err, "volumes", "", "are too many");
 	for (size_t i = 0; i < task->n_volumes; i++) {
-		if (!is_destination(task->volumes[i]->destination))
-			return wrong(err, "destination", task->volumes[i]->destination,
-				     "is no absolute path outside of /proc, /sys and /dev");
 		if (!id_is_label(task->volumes[i]->volume))
 			return wrong(err, "volume", task->volumes[i]->volume,
 				     "is no label of a volume, by which it is published");
@@ -149,20 +128,7 @@ static enum status check_mounts(const task_t *task, const struct task_spec *spec
 				return wrong(err, "destination", task->volumes[i]->destination,
 					     "is that of two volumes");
 	}
-	for (size_t i = 0; spec->host_paths && i < spec->host_paths->n_map; i++)
-		if (!path_is_normal(spec->host_paths->map[i]->key) ||
-		    !is_destination(spec->host_paths->map[i]->value))
-			return wrong(err, "host_paths", spec->host_paths->map[i]->key,
-				     "and where it is to be must be absolute paths outside of /proc, /sys "
-				     "and /dev");
 	return STATUS_OK;
-}
-
-static bool is_socket_name(const char *name)
-{
-	size_t n = strlen(name);
-
-	return n > 5 && str_eq(name + n - 5, ".sock") && name[0] != '.' && str_is_made_of(name, "._-");
 }
 
 static enum status check_plugin(const task_t *task, struct error *err)
@@ -171,11 +137,8 @@ static enum status check_plugin(const task_t *task, struct error *err)
 
 	if (!plugin)
 		return STATUS_OK;
-	if (!id_is_label(plugin->id) || !is_socket_name(plugin->socket))
-		return wrong(err, "csi_plugin", plugin->id, "has no proper id, or no socket called *.sock");
-	if (!is_destination(plugin->destination))
-		return wrong(err, "csi_plugin for", plugin->destination,
-			     "is no absolute path outside of /proc, /sys and /dev");
+	if (!id_is_label(plugin->id) || plugin->socket[0] == '\0' || plugin->destination[0] == '\0')
+		return wrong(err, "csi_plugin", plugin->id, "has no proper id, no socket or no mount_dir");
 	for (size_t i = 0; i < task->n_volumes; i++)
 		if (str_eq(task->volumes[i]->destination, plugin->destination))
 			return wrong(err, "destination", plugin->destination,
@@ -183,15 +146,17 @@ static enum status check_plugin(const task_t *task, struct error *err)
 	return STATUS_OK;
 }
 
-static enum status check_env(const task_t *task, struct error *err)
+/* What the server refused at submission as well. */
+static enum status check_texts(const task_t *task, struct error *err)
 {
+	struct task_text_fault fault;
+
 	if (task->n_env > LIST_MAX)
 		return wrong(err, "env", "", "has too many entries");
-	for (size_t i = 0; i < task->n_env; i++)
-		if (task->env[i]->key[0] == '\0' || strchr(task->env[i]->key, '=') ||
-		    strlen(task->env[i]->value) > TEXT_MAX)
-			return wrong(err, "env", task->env[i]->key, "is no name of a variable, or too long");
-	return STATUS_OK;
+	if (!task_text_find_fault(task, &fault))
+		return STATUS_OK;
+	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "task: %s '%.128s' is not %s", fault.field,
+			 fault.text, task_text_rule(fault.kind));
 }
 
 static enum status check_run(const task_t *task, struct error *err)
@@ -230,15 +195,14 @@ enum status task_spec_read(const task_t *task, struct task_spec *ret, struct err
 		status = read_value(task->config[i], &spec, err);
 	if (status != STATUS_OK)
 		return status;
-	if (!spec.image || !is_image(spec.image->text))
-		return wrong(err, "image", spec.image ? spec.image->text : "", "is no name of an image");
-	if (strlen(task->user) >= 64 || !str_is_made_of(task->user, "._-:"))
-		return wrong(err, "user", task->user, "is no name, number, or USER:GROUP");
-	status = check_mounts(task, &spec, err);
+	if (!spec.image)
+		return wrong(err, "config", "image", "is missing");
+	status = check_texts(task, err);
+	if (status != STATUS_OK)
+		return status;
+	status = check_mounts(task, err);
 	if (status == STATUS_OK)
 		status = check_plugin(task, err);
-	if (status == STATUS_OK)
-		status = check_env(task, err);
 	if (status == STATUS_OK)
 		status = check_run(task, err);
 	if (status == STATUS_OK)

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "model/message.h"
 #include "model/order.h"
+#include "model/task_text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -179,6 +180,17 @@ static enum status validate_plugin(const struct alloc *alloc, const task_config 
 	return STATUS_OK;
 }
 
+/* What an engine could split never leaves the server. */
+static enum status validate_texts(const task_config *task, const char *field, struct error *err)
+{
+	struct task_text_fault fault;
+
+	if (!task_text_find_fault(task, &fault))
+		return STATUS_OK;
+	return error_invalid(err, field, "%s '%.128s' is not %s", fault.field, fault.text,
+			     task_text_rule(fault.kind));
+}
+
 static enum status validate_task(const struct alloc *alloc, size_t i, struct error *err)
 {
 	const task_config *task = alloc_task(alloc, i);
@@ -195,6 +207,8 @@ static enum status validate_task(const struct alloc *alloc, size_t i, struct err
 		st = validate_plugin(alloc, task, field, err);
 	for (size_t k = 0; st == STATUS_OK && k < task->n_volumes; k++)
 		st = validate_mount(alloc, task, k, field, err);
+	if (st == STATUS_OK)
+		st = validate_texts(task, field, err);
 	return st;
 }
 

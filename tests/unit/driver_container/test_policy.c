@@ -98,6 +98,7 @@ static void fill(struct sample *s)
 			     .path = HOLDFAST__DRIVER__V1__KEY_VALUE__INIT};
 	s->task.alloc_id = strdup(ALLOC);
 	s->task.task = strdup("web");
+	s->task.driver = (char *)(uintptr_t) "container";
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		holdfast__driver__v1__config_value__init(&s->value[i]);
 		s->value[i].key = (char *)(uintptr_t)keys[i];
@@ -209,6 +210,98 @@ static void an_ambiguous_request_is_refused(void **state)
 	assert_int_equal(task_spec_read(&s.task, &spec, &err), STATUS_OK);
 	restart.mode = HOLDFAST__DRIVER__V1__RESTART_MODE__RESTART_MODE_ON_FAILURE;
 	assert_int_equal(task_spec_read(&s.task, &spec, &err), STATUS_INVALID_ARGUMENT);
+	empty(&s);
+}
+
+/* Each of them is a text that one engine or another would split, or that leads elsewhere. */
+static void a_text_that_an_engine_could_split_is_refused(void **state)
+{
+	static char long_path[4097];
+	const char *const texts[] = {"/data,source=/srv/secret",
+				     "/data,U=true",
+				     "/a:b",
+				     "/a=b",
+				     "/a\"b",
+				     "/a'b",
+				     "/a\nb",
+				     "/a\rb",
+				     "/a b",
+				     "/a\tb",
+				     "/a\\b",
+				     "/a\x7f",
+				     "/a\x01",
+				     "/a\xc3\xa4",
+				     "/a\xff",
+				     "/a/../b",
+				     "/a/./b",
+				     long_path,
+				     "/a*b",
+				     "/a$b",
+				     "/a%b"};
+	struct task_spec spec;
+	struct sample s;
+	struct error err;
+
+	(void)state;
+	memset(long_path, 'a', sizeof(long_path) - 1);
+	long_path[0] = '/';
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		char *bad = (char *)(uintptr_t)texts[i];
+		Holdfast__Driver__V1__KeyValue env = HOLDFAST__DRIVER__V1__KEY_VALUE__INIT;
+		Holdfast__Driver__V1__KeyValue *envs[] = {&env};
+		Holdfast__Driver__V1__CsiPluginMount plugin = HOLDFAST__DRIVER__V1__CSI_PLUGIN_MOUNT__INIT;
+
+		for (size_t field = 0; field < 11; field++) {
+			fill(&s);
+			s.task.n_config = 3;
+			s.value[1].key = (char *)(uintptr_t) "work_dir";
+			s.value[1].n_list = 0;
+			s.value[1].text = (char *)(uintptr_t) "/srv/app";
+			s.task.n_volumes = 1;
+			plugin.id = (char *)(uintptr_t) "ebs";
+			plugin.socket = (char *)(uintptr_t) "csi.sock";
+			plugin.destination = (char *)(uintptr_t) "/csi";
+			s.task.csi_plugin = &plugin;
+			env.key = (char *)(uintptr_t) "KEY";
+			s.task.env = envs;
+			s.task.n_env = 1;
+			assert_int_equal(task_spec_read(&s.task, &spec, &err), STATUS_OK);
+			char **const fields[] = {&s.volume.destination, &s.path.key,	  &s.path.value,
+						 &s.value[1].text,	&s.value[0].text, &plugin.socket,
+						 &plugin.destination,	&env.key,	  &s.task.user,
+						 &s.task.stop_signal,	&s.value[1].text};
+			if (field == 10) {
+				s.value[1].key = (char *)(uintptr_t) "hostname";
+				s.value[1].text = (char *)(uintptr_t) "db-1.example";
+				assert_int_equal(task_spec_read(&s.task, &spec, &err), STATUS_OK);
+			}
+			*fields[field] = bad;
+			if (task_spec_read(&s.task, &spec, &err) != STATUS_INVALID_ARGUMENT)
+				fail_msg("field %zu took '%.64s'", field, bad);
+			empty(&s);
+		}
+	}
+}
+
+static void a_work_dir_in_the_kernels_trees_is_refused(void **state)
+{
+	static const char *const places[] = {"/proc/self/fd/7", "/proc", "/sys/fs", "/dev",
+					     "relative",	"/a/"};
+	struct task_spec spec;
+	struct sample s;
+	struct error err;
+
+	(void)state;
+	fill(&s);
+	s.task.n_config = 2;
+	s.value[1].key = (char *)(uintptr_t) "work_dir";
+	s.value[1].n_list = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		s.value[1].text = (char *)(uintptr_t)places[i];
+		assert_int_equal(task_spec_read(&s.task, &spec, &err), STATUS_INVALID_ARGUMENT);
+	}
+	s.value[1].text = (char *)(uintptr_t) "/process";
+	assert_int_equal(task_spec_read(&s.task, &spec, &err), STATUS_OK);
 	empty(&s);
 }
 
@@ -698,6 +791,8 @@ int main(void)
 		cmocka_unit_test(wrong_settings_are_named_with_their_line),
 		cmocka_unit_test(nothing_is_allowed_that_root_does_not_name),
 		cmocka_unit_test(an_ambiguous_request_is_refused),
+		cmocka_unit_test(a_text_that_an_engine_could_split_is_refused),
+		cmocka_unit_test(a_work_dir_in_the_kernels_trees_is_refused),
 		cmocka_unit_test(no_container_is_without_the_floor),
 		cmocka_unit_test(what_a_plugin_may_have_no_other_task_gets),
 		cmocka_unit_test(a_plugin_gets_its_folder_the_staging_folders_and_a_umask),

@@ -179,6 +179,59 @@ static void one_place(struct work *w)
 {
 	w->mounts[1].destination = text("/data");
 }
+static void a_comma(struct work *w)
+{
+	w->mounts[0].destination = text("/data,source=/srv/secret");
+}
+static void a_quote(struct work *w)
+{
+	w->mounts[0].destination = text("/data\"");
+}
+static void a_newline(struct work *w)
+{
+	w->tasks[0].user = text("1000\nroot");
+}
+static Holdfast__Driver__V1__KeyValue *pair(const char *key, const char *value)
+{
+	static Holdfast__Driver__V1__KeyValue one;
+
+	holdfast__driver__v1__key_value__init(&one);
+	one.key = text(key);
+	one.value = text(value);
+	return &one;
+}
+static void all_of_the_hosts(struct work *w)
+{
+	static Holdfast__Driver__V1__KeyValue *env[1];
+
+	env[0] = pair("LD_*", "");
+	w->tasks[0].env = env;
+	w->tasks[0].n_env = 1;
+}
+static Holdfast__Driver__V1__ConfigValue *config(struct work *w, const char *key)
+{
+	static Holdfast__Driver__V1__ConfigValue value;
+	static Holdfast__Driver__V1__ConfigValue *list[1];
+
+	holdfast__driver__v1__config_value__init(&value);
+	value.key = text(key);
+	list[0] = &value;
+	w->tasks[0].config = list;
+	w->tasks[0].n_config = 1;
+	return &value;
+}
+static void a_link_of_the_kernel(struct work *w)
+{
+	config(w, "work_dir")->text = text("/proc/self/fd/7");
+}
+static void a_host_path_with_more(struct work *w)
+{
+	static Holdfast__Driver__V1__KeyValue *map[1];
+
+	map[0] = pair("/srv", "/srv,rw");
+	config(w, "host_paths")->map = map;
+	w->tasks[0].config[0]->n_map = 1;
+}
 static void more_propagation(struct work *w)
 {
 	w->mounts[1].propagation = HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_BIDIRECTIONAL;
@@ -260,6 +313,12 @@ TEST(each_mistake_in_a_task_is_named_with_it)
 		{two_networks, "task web: network contradicts the allocation's network block"},
 		{isolated_alone, "task web: network isolated is one of all tasks"},
 		{network_of_nothing, "network: contradicts an allocation without task blocks"},
+		{a_comma, "task web: destination '/data,source=/srv/secret' is not an absolute path outside"},
+		{a_quote, "task web: destination '/data\"' is not an absolute path"},
+		{a_newline, "task web: user '1000"},
+		{all_of_the_hosts, "task web: env 'LD_*' is not the name of a variable"},
+		{a_link_of_the_kernel, "task web: work_dir '/proc/self/fd/7' is not an absolute path"},
+		{a_host_path_with_more, "task web: host_paths '/srv,rw' is not an absolute path"},
 		{late_stop, "stop_timeout of 86400001 ms is more than"},
 	};
 	struct work w;
@@ -277,6 +336,18 @@ TEST(each_mistake_in_a_task_is_named_with_it)
 		if (!strstr(err.msg, rows[i].says))
 			fail_msg("'%s' is not in: %s", rows[i].says, err.msg);
 	}
+}
+
+/* Another driver has its own meaning for these words. */
+TEST(settings_of_another_driver_are_its_own)
+{
+	struct work w;
+
+	make(&w);
+	config(&w, "image")->text = text("/var/images/disk 1.qcow2");
+	assert_int_equal(judge(&w, NULL), STATUS_INVALID_ARGUMENT);
+	w.tasks[0].driver = text("qemu");
+	assert_int_equal(judge(&w, NULL), STATUS_OK);
 }
 
 TEST(a_task_needs_no_volume)
