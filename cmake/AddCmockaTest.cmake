@@ -2,10 +2,17 @@
 # hf_unit_test(NAME SOURCES... LINK ... WRAP ...): one cmocka binary per module. WRAP names functions of the
 # system-call seam that the test replaces by a model (--wrap). The time limit is for what hangs: walks over all faults take
 # minutes under a sanitizer on a machine that others use as well.
+#
+# Unit programs have virtual time (tests/unit/unit_clock.h). Those that match UNIT_REAL_TIME have the machine's: processes
+# of etcd and of the server, beside the program, have leases and deadlines of their own.
+set(UNIT_REAL_TIME "^(test_etcd_.*|test_servers|test_servers_history)$")
 function(hf_unit_test name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINK;WRAP" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
-  target_link_libraries(${name} PRIVATE hf_flags hf_pie ${arg_LINK} hf_unit)
+  target_link_libraries(${name} PRIVATE hf_flags hf_pie ${arg_LINK} hf_unit hf_unit_clock)
+  if(name MATCHES UNIT_REAL_TIME)
+    target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit/unit_real_time.c)
+  endif()
   foreach(function IN LISTS arg_WRAP)
     target_link_options(${name} PRIVATE -Wl,--wrap=${function})
   endforeach()

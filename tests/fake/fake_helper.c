@@ -5,7 +5,6 @@
 
 #include "mounthelper_words.h"
 
-#include "base/clock.h"
 #include "base/ofd_lock.h"
 #include "base/str.h"
 
@@ -512,7 +511,7 @@ static void run(const void *bytes, bool has_volume, struct mh_reply *reply)
 
 static bool is_over_rate(void)
 {
-	return state->rate.cost_us > 0 && !rate_take(&state->rate, clock_monotonic_us());
+	return state->rate.cost_us > 0 && !rate_take(&state->rate, state->now_us);
 }
 
 static void reply_over_rate(struct mh_reply *reply)

@@ -117,6 +117,7 @@ struct fake_state {
 	uint32_t refuse_stage;
 	uint32_t refuse_publish;
 	struct rate rate;	  /* of changes; cost_us 0: none */
+	uint64_t now_us;	  /* that the rate goes by: the clock of the test */
 	bool weak_publish;	  /* publishes come back writable and executable, whatever was asked */
 	bool deaf_to_propagation; /* everything is private, whatever was asked */
 	bool sb_alive;		  /* UNSTAGE leaves the superblock in use */

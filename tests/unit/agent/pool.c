@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pool.h"
 
+#include "unit_loop.h"
+
 #include "base/clock.h"
 
 #include <signal.h>
@@ -99,7 +101,8 @@ void pool_make(struct pool *f, unsigned int instances, uint64_t request_timeout_
 
 static void turn(struct pool *f, uint64_t end)
 {
-	assert_true(clock_monotonic_us() < end);
+	f->fake.state->now_us = clock_monotonic_us();
+	assert_true(f->fake.state->now_us < end);
 	assert_true(sd_event_run(f->event, 5 * USEC_PER_MSEC) >= 0);
 	if (f->ready > 0 && !helper_client_info(f->client)->is_running)
 		f->was_down = true;
@@ -123,8 +126,8 @@ void pool_count(struct pool *f, const unsigned int *counter, unsigned int n)
 
 void pool_idle(struct pool *f)
 {
-	for (int i = 0; i < 20; i++)
-		assert_true(sd_event_run(f->event, 2 * USEC_PER_MSEC) >= 0);
+	f->fake.state->now_us = clock_monotonic_us();
+	run_for(f->event, 40 * USEC_PER_MSEC);
 }
 
 static enum status make_request(enum mh_op op, const struct helper_mount *mount, union helper_request *ret,

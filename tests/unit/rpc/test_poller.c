@@ -2,6 +2,7 @@
 /* What one event costs the loop when hundreds of connections are ready at once, and who waits for whom. */
 
 #include "raw.h"
+#include "unit_clock.h"
 
 #include "base/clock.h"
 #include "base/str.h"
@@ -10,31 +11,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { MANY = 240, WORK_US = 1000 };
-
-/* Events that the kernel has handed over, whoever asked: sd-event's library calls these too. */
-static size_t n_events;
-
-int epoll_pwait2(int fd, struct epoll_event *events, int n, const struct timespec *timeout,
-		 const sigset_t *mask)
-{
-	long r = syscall(SYS_epoll_pwait2, fd, events, n, timeout, mask, _NSIG / 8);
-
-	n_events += r > 0 ? (size_t)r : 0;
-	return (int)r;
-}
-
-int epoll_wait(int fd, struct epoll_event *events, int n, int timeout_ms)
-{
-	long r = syscall(SYS_epoll_pwait, fd, events, n, timeout_ms, NULL, 0);
-
-	n_events += r > 0 ? (size_t)r : 0;
-	return (int)r;
-}
 
 static const struct rpc_server_limits limits = {.connections = 2 * MANY, .per_user = 2 * MANY};
 
@@ -68,10 +47,10 @@ TEST_FIXTURE(an_event_costs_the_same_however_many_connections_are_ready, setup, 
 	world_settle(world);
 	for (size_t i = 0; i < MANY; i++)
 		(void)raw_send(&raws[i], request, sizeof(request) - 1);
-	n_events = 0;
+	unit_clock_events = 0;
 	world_settle(world);
-	if (n_events > (size_t)4 * MANY)
-		fail_msg("%zu events for %d requests", n_events, MANY);
+	if (unit_clock_events > (size_t)4 * MANY)
+		fail_msg("%zu events for %d requests", unit_clock_events, MANY);
 	for (size_t i = 0; i < MANY; i++) {
 		size_t before = raws[i].n_received;
 

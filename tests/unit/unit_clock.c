@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Virtual time for unit programs: libc's functions that read a clock or wait for one. See unit_clock.h. */
+#include "unit_clock.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_PER_SEC UINT64_C(1000000000)
+#define LEAST(a, b) ((a) < (b) ? (a) : (b))
+#define NEVER UINT64_MAX
+
+/* How long nothing must have come, in real time, before the clock jumps: a packet of the loopback device can
+ * be on its way while everything sleeps. A hundredth of the jump, so that the limit of a call is worth more
+ * than a turn. */
+#define PATIENCE_DIVISOR UINT64_C(100)
+#define PATIENCE_MIN_NS UINT64_C(200000)
+#define PATIENCE_MAX_NS UINT64_C(300000000)
+#define IDLE_NS UINT64_C(2000000)
+
+/* What waits for a time: a timerfd, or a thread in pthread_cond_clockwait(). */
+struct timer {
+	int fd; /* -1: none */
+	pthread_cond_t *cond;
+	clockid_t clock;
+	uint64_t at_ns; /* virtual, of CLOCK_MONOTONIC; NEVER: not armed */
+	uint64_t every_ns;
+};
+
+enum { TIMERS_MAX = 512, STATUS_SIZE = 4096, PATH_SIZE = 64 };
+
+static struct {
+	pthread_mutex_t lock; /* of timers */
+	size_t n;
+	struct timer timers[TIMERS_MAX];
+	_Atomic uint64_t start_ns[2]; /* monotonic, boot time: less the processor time at the start */
+	_Atomic uint64_t jumped_ns;
+} unit = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+bool unit_time_is_real(void)
+{
+	return &unit_is_real_time != NULL;
+}
+
+/* --- reading the clock --- */
+
+static uint64_t to_ns(const struct timespec *t)
+{
+	uint64_t seconds = (uint64_t)t->tv_sec;
+
+	return seconds > NEVER / NS_PER_SEC / 2 ? NEVER : seconds * NS_PER_SEC + (uint64_t)t->tv_nsec;
+}
+
+static struct timespec to_timespec(uint64_t ns)
+{
+	return (struct timespec){.tv_sec = (time_t)(ns / NS_PER_SEC), .tv_nsec = (long)(ns % NS_PER_SEC)};
+}
+
+static uint64_t real_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	(void)syscall(SYS_clock_gettime, clock, &t);
+	return to_ns(&t);
+}
+
+static uint64_t virtual_ns(bool is_boot)
+{
+	uint64_t start = unit.start_ns[is_boot];
+
+	if (start == 0)
+		unit.start_ns[is_boot] = start = real_ns(is_boot ? CLOCK_BOOTTIME : CLOCK_MONOTONIC) -
+						 real_ns(CLOCK_PROCESS_CPUTIME_ID);
+	return start + real_ns(CLOCK_PROCESS_CPUTIME_ID) + unit.jumped_ns;
+}
+
+static uint64_t now_ns(void)
+{
+	return virtual_ns(false);
+}
+
+static bool is_boot_time(clockid_t clock)
+{
+	return clock == CLOCK_BOOTTIME || clock == CLOCK_BOOTTIME_ALARM;
+}
+
+static bool is_monotonic(clockid_t clock)
+{
+	return clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_COARSE || is_boot_time(clock);
+}
+
+int clock_gettime(clockid_t clock, struct timespec *ret)
+{
+	if (unit_time_is_real())
+		return (int)syscall(SYS_clock_gettime, clock, ret);
+	if (is_monotonic(clock))
+		*ret = to_timespec(virtual_ns(is_boot_time(clock)));
+	else if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)
+		*ret = to_timespec(real_ns(clock) + unit.jumped_ns); /* never before the times of files */
+	else
+		return (int)syscall(SYS_clock_gettime, clock, ret);
+	return 0;
+}
+
+int gettimeofday(struct timeval *restrict ret, void *restrict zone)
+{
+	struct timespec now;
+
+	(void)zone;
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	*ret = (struct timeval){.tv_sec = now.tv_sec, .tv_usec = now.tv_nsec / 1000};
+	return 0;
+}
+
+time_t time(time_t *ret)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	if (ret)
+		*ret = now.tv_sec;
+	return now.tv_sec;
+}
+
+/* --- timers --- */
+
+/* The kernel's timer itself is only set to make the descriptor readable, or not. */
+static void set_kernel_timer(int fd, uint64_t at_ns)
+{
+	const struct itimerspec spec = {.it_value = to_timespec(at_ns)};
+
+	(void)syscall(SYS_timerfd_settime, fd, TFD_TIMER_ABSTIME, &spec, NULL);
+}
+
+static bool is_timer(int fd)
+{
+	struct itimerspec spec;
+
+	return syscall(SYS_timerfd_gettime, fd, &spec) == 0;
+}
+
+/* Wakes the timer's owner if it is due; returns the time of the timer from then on. */
+static uint64_t run_timer(struct timer *timer, uint64_t now)
+{
+	if (timer->at_ns == NEVER)
+		return NEVER;
+	if (timer->at_ns > now) {
+		if (!timer->cond && !is_timer(timer->fd))
+			timer->at_ns = NEVER; /* closed, and its number may be another file's */
+	} else if (timer->cond) {
+		(void)pthread_cond_broadcast(timer->cond); /* again, until the thread has seen it */
+		return NEVER;
+	} else {
+		set_kernel_timer(timer->fd, 1);
+		timer->at_ns = timer->every_ns > 0 ? now + timer->every_ns : NEVER;
+	}
+	return timer->at_ns;
+}
+
+/* With the lock. Returns the time of the next timer. */
+static uint64_t run_timers(void)
+{
+	const uint64_t now = now_ns();
+	uint64_t next = NEVER;
+
+	for (size_t i = 0; i < unit.n; i++) {
+		uint64_t at = run_timer(&unit.timers[i], now);
+
+		next = LEAST(next, at);
+	}
+	return next;
+}
+
+static uint64_t next_timer(void)
+{
+	uint64_t next;
+
+	(void)pthread_mutex_lock(&unit.lock);
+	next = run_timers();
+	(void)pthread_mutex_unlock(&unit.lock);
+	return next;
+}
+
+static void jump(uint64_t limit)
+{
+	uint64_t next, now;
+
+	(void)pthread_mutex_lock(&unit.lock);
+	next = run_timers();
+	next = LEAST(next, limit);
+	now = now_ns();
+	if (next != NEVER && next > now)
+		unit.jumped_ns += next - now;
+	(void)run_timers();
+	(void)pthread_mutex_unlock(&unit.lock);
+}
+
+/* With the lock. */
+static struct timer *find(int fd, const pthread_cond_t *cond)
+{
+	for (size_t i = 0; i < unit.n; i++)
+		if (unit.timers[i].fd == fd && unit.timers[i].cond == cond)
+			return &unit.timers[i];
+	return NULL;
+}
+
+/* With the lock. */
+static struct timer *add(int fd, pthread_cond_t *cond, clockid_t clock)
+{
+	struct timer *timer = cond ? NULL : find(fd, NULL);
+
+	if (!timer)
+		timer = find(-1, NULL); /* one that is free */
+	if (!timer && unit.n == TIMERS_MAX)
+		abort();
+	if (!timer)
+		timer = &unit.timers[unit.n++];
+	*timer = (struct timer){.fd = fd, .cond = cond, .clock = clock, .at_ns = NEVER};
+	return timer;
+}
+
+/* Sets @timer to @at, which is of its own clock. */
+static void set_timer(struct timer *timer, uint64_t at)
+{
+	const uint64_t start = unit.start_ns[is_boot_time(timer->clock)];
+
+	timer->at_ns = at == NEVER ? NEVER : at > start ? at - start + unit.start_ns[0] : 1;
+}
+
+int timerfd_create(int clock, int flags)
+{
+	int fd = (int)syscall(SYS_timerfd_create, clock, flags);
+
+	if (fd < 0 || unit_time_is_real() || !is_monotonic(clock))
+		return fd;
+	(void)pthread_mutex_lock(&unit.lock);
+	(void)add(fd, NULL, clock);
+	(void)pthread_mutex_unlock(&unit.lock);
+	return fd;
+}
+
+int timerfd_settime(int fd, int flags, const struct itimerspec *spec, struct itimerspec *old)
+{
+	const uint64_t value = to_ns(&spec->it_value);
+	struct timer *timer;
+
+	(void)pthread_mutex_lock(&unit.lock);
+	timer = find(fd, NULL);
+	if (timer) {
+		uint64_t now = virtual_ns(is_boot_time(timer->clock));
+
+		set_kernel_timer(fd, 0);
+		timer->every_ns = to_ns(&spec->it_interval);
+		set_timer(timer, value == 0 || value == NEVER ? NEVER
+				 : flags & TFD_TIMER_ABSTIME  ? value
+							      : now + value);
+		(void)run_timers();
+	}
+	(void)pthread_mutex_unlock(&unit.lock);
+	return timer ? 0 : (int)syscall(SYS_timerfd_settime, fd, flags, spec, old);
+}
+
+/* A wake-up before the time is allowed: the caller looks at its condition again. */
+int pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
+			   const struct timespec *until)
+{
+	static int (*libc)(pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *);
+	struct timer *timer;
+	bool is_due;
+	int r;
+
+	if (!libc)
+		*(void **)&libc = dlsym(RTLD_NEXT, "pthread_cond_clockwait");
+	if (unit_time_is_real() || !is_monotonic(clock))
+		return libc(cond, mutex, clock, until);
+	(void)virtual_ns(is_boot_time(clock));
+	(void)pthread_mutex_lock(&unit.lock);
+	timer = add(-1, cond, clock);
+	set_timer(timer, to_ns(until));
+	is_due = timer->at_ns <= now_ns();
+	(void)pthread_mutex_unlock(&unit.lock);
+	r = is_due ? 0 : pthread_cond_wait(cond, mutex);
+	(void)pthread_mutex_lock(&unit.lock);
+	is_due = timer->at_ns <= now_ns();
+	*timer = (struct timer){.fd = -1, .at_ns = NEVER};
+	(void)pthread_mutex_unlock(&unit.lock);
+	return is_due ? ETIMEDOUT : r;
+}
+
+/* --- are the others asleep? --- */
+
+/* Reads without the heap, which tests count, and without the seam of system calls. */
+static size_t read_file(const char *path, char *ret, size_t size)
+{
+	int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : syscall(SYS_read, fd, ret, size - 1);
+
+	if (fd >= 0)
+		(void)syscall(SYS_close, fd);
+	ret[n > 0 ? n : 0] = '\0';
+	return n > 0 ? (size_t)n : 0;
+}
+
+static uint64_t number_behind(const char *text, const char *name)
+{
+	const char *at = strstr(text, name);
+
+	return at ? strtoull(at + strlen(name), NULL, 10) : 0;
+}
+
+/* Adds how often the thread has run; returns false if it runs, or waits for a disk. */
+static bool thread_sleeps(const char *folder, uint64_t *runs)
+{
+	char path[PATH_SIZE], status[STATUS_SIZE];
+	const char *state;
+
+	(void)snprintf(path, sizeof(path), "%s/status", folder);
+	if (read_file(path, status, sizeof(status)) == 0)
+		return true; /* it has ended */
+	state = strstr(status, "\nState:\t");
+	*runs += number_behind(status, "\nvoluntary_ctxt_switches:") +
+		 number_behind(status, "\nnonvoluntary_ctxt_switches:") + 1;
+	return !state || !strchr("RD", state[strlen("\nState:\t")]);
+}
+
+static bool process_sleeps(pid_t pid, uint64_t *runs);
+
+static bool children_sleep(const char *folder, uint64_t *runs)
+{
+	char path[PATH_SIZE], list[STATUS_SIZE], *rest = list, *child;
+
+	(void)snprintf(path, sizeof(path), "%s/children", folder);
+	(void)read_file(path, list, sizeof(list));
+	while ((child = strsep(&rest, " ")) && *child != '\0')
+		if (!process_sleeps((pid_t)strtol(child, NULL, 10), runs))
+			return false;
+	return true;
+}
+
+static bool process_sleeps(pid_t pid, uint64_t *runs)
+{
+	const pid_t self = (pid_t)syscall(SYS_gettid);
+	char folder[PATH_SIZE], entries[STATUS_SIZE];
+	bool sleeps = true;
+	int fd;
+	long n;
+
+	(void)snprintf(folder, sizeof(folder), "/proc/%d/task", pid);
+	fd = (int)syscall(SYS_openat, AT_FDCWD, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return true; /* it has ended */
+	while (sleeps && (n = syscall(SYS_getdents64, fd, entries, sizeof(entries))) > 0)
+		for (long at = 0; sleeps && at < n;) {
+			const struct dirent64 *entry = (const void *)(entries + at);
+			pid_t thread = (pid_t)strtol(entry->d_name, NULL, 10);
+
+			at += entry->d_reclen;
+			(void)snprintf(folder, sizeof(folder), "/proc/%d/task/%d", pid, thread);
+			sleeps = thread == 0 || ((thread == self || thread_sleeps(folder, runs)) &&
+						 children_sleep(folder, runs));
+		}
+	(void)syscall(SYS_close, fd);
+	return sleeps;
+}
+
+/* One look does not do: the first thread may wake the second one after it was looked at. */
+static bool others_sleep(void)
+{
+	const pid_t self = (pid_t)syscall(SYS_getpid);
+	const int saved = errno;
+	uint64_t before = 0, after = 0;
+	bool sleep = process_sleeps(self, &before) && process_sleeps(self, &after) && before == after;
+
+	errno = saved;
+	return sleep;
+}
+
+/* --- waiting --- */
+
+static int real_poll(struct pollfd *fds, nfds_t n, uint64_t ns, const sigset_t *mask)
+{
+	struct timespec timeout = to_timespec(ns);
+
+	return (int)syscall(SYS_ppoll, fds, n, &timeout, mask, _NSIG / 8);
+}
+
+/* ppoll(2) until the clock says @limit. */
+static int wait_until(struct pollfd *fds, nfds_t n, uint64_t limit, const sigset_t *mask)
+{
+	for (;;) {
+		uint64_t next = next_timer();
+		uint64_t now = now_ns();
+		uint64_t patience;
+		int r = real_poll(fds, n, 0, mask);
+
+		if (r != 0 || now >= limit)
+			return r;
+		next = LEAST(next, limit);
+		patience = next > now ? (next - now) / PATIENCE_DIVISOR : 0;
+		patience = LEAST(patience, PATIENCE_MAX_NS);
+		r = real_poll(fds, n, patience > PATIENCE_MIN_NS ? patience : PATIENCE_MIN_NS, mask);
+		if (r != 0)
+			return r;
+		if (!others_sleep())
+			continue;
+		r = real_poll(fds, n, 0, mask);
+		if (r != 0)
+			return r;
+		jump(limit);
+	}
+}
+
+static uint64_t limit_in(const struct timespec *timeout)
+{
+	uint64_t ns = timeout ? to_ns(timeout) : NEVER;
+	uint64_t now = now_ns();
+
+	return ns > NEVER - now ? NEVER : now + ns;
+}
+
+int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
+{
+	struct timespec copy = timeout ? *timeout : (struct timespec){0};
+
+	if (unit_time_is_real())
+		return (int)syscall(SYS_ppoll, fds, n, timeout ? &copy : NULL, mask, _NSIG / 8);
+	return wait_until(fds, n, limit_in(timeout), mask);
+}
+
+/* For functions that count their timeout in milliseconds; negative: none. */
+static const struct timespec *in_ms(int ms, struct timespec *ret)
+{
+	*ret = to_timespec(ms > 0 ? (uint64_t)ms * 1000000 : 0);
+	return ms < 0 ? NULL : ret;
+}
+
+int poll(struct pollfd *fds, nfds_t n, int ms)
+{
+	struct timespec timeout;
+
+	return ppoll(fds, n, in_ms(ms, &timeout), NULL);
+}
+
+int nanosleep(const struct timespec *time, struct timespec *rest)
+{
+	if (unit_time_is_real())
+		return (int)syscall(SYS_nanosleep, time, rest);
+	return ppoll(NULL, 0, time, NULL);
+}
+
+int usleep(useconds_t us)
+{
+	const struct timespec time = to_timespec((uint64_t)us * 1000);
+
+	return nanosleep(&time, NULL);
+}
+
+_Atomic size_t unit_clock_events;
+
+int epoll_pwait2(int fd, struct epoll_event *events, int n, const struct timespec *timeout,
+		 const sigset_t *mask)
+{
+	struct pollfd loop = {.fd = fd, .events = POLLIN};
+	uint64_t limit = limit_in(timeout);
+	int r;
+
+	do {
+		r = unit_time_is_real() ? ppoll(&loop, 1, timeout, mask) : wait_until(&loop, 1, limit, mask);
+		if (r > 0)
+			r = (int)syscall(SYS_epoll_pwait, fd, events, n, 0, mask, _NSIG / 8);
+	} while (r == 0 && now_ns() < limit && !unit_time_is_real());
+	if (r > 0)
+		unit_clock_events += (size_t)r;
+	return r;
+}
+
+int epoll_pwait(int fd, struct epoll_event *events, int n, int ms, const sigset_t *mask)
+{
+	struct timespec timeout;
+
+	return epoll_pwait2(fd, events, n, in_ms(ms, &timeout), mask);
+}
+
+int epoll_wait(int fd, struct epoll_event *events, int n, int ms)
+{
+	return epoll_pwait(fd, events, n, ms, NULL);
+}
+
+bool unit_clock_is_idle(int fd)
+{
+	struct pollfd loop = {.fd = fd, .events = POLLIN};
+
+	(void)next_timer();
+	do {
+		if (real_poll(&loop, 1, IDLE_NS, NULL) != 0)
+			return false;
+	} while (!others_sleep());
+	return real_poll(&loop, 1, 0, NULL) == 0;
+}
+
+/* --- children --- */
+
+static uint64_t at_fork_ns;
+
+static void before_fork(void)
+{
+	at_fork_ns = now_ns();
+}
+
+/* The child's processor time begins at 0, and its descriptors share the parent's timers. */
+static void in_child(void)
+{
+	uint64_t lost = at_fork_ns - now_ns();
+
+	unit.start_ns[0] += lost;
+	unit.start_ns[1] += lost;
+	unit.n = 0;
+	(void)pthread_mutex_init(&unit.lock, NULL);
+}
+
+__attribute__((constructor)) static void start(void)
+{
+	(void)virtual_ns(false);
+	(void)virtual_ns(true);
+	(void)pthread_atfork(before_fork, NULL, in_child);
+}
