@@ -31,7 +31,7 @@ enum command {
 	CMD_END = 'E'
 };
 
-enum { HELPER_SOCKET = 3, REPLY_TIMEOUT_S = 20 };
+enum { HELPER_SOCKET = 3, REPLY_TIMEOUT_S = 600 };
 
 static void become_user(uid_t uid)
 {
@@ -239,17 +239,10 @@ static size_t exchange(struct agent *agent, enum command command, const void *by
 	return (size_t)got - 1;
 }
 
-bool agent_start(struct agent *agent, const struct agent_start *how)
+void agent_launch(struct agent *agent, const struct agent_start *how)
 {
-	struct mh_ack ack = {.header = {.magic = MH_MAGIC,
-					.version = MH_VERSION,
-					.op = MH_OP_ACK,
-					.length = sizeof(ack),
-					.seq = 1}};
-	uint8_t buf[1 + sizeof(struct mh_hello)];
 	int control[2];
 	int message[2];
-	ssize_t n;
 
 	assert_int_equal(pipe2(message, O_CLOEXEC), 0);
 	assert_int_equal(fcntl(message[0], F_SETFL, O_NONBLOCK), 0);
@@ -263,6 +256,19 @@ bool agent_start(struct agent *agent, const struct agent_start *how)
 	(void)close(control[1]);
 	(void)close(message[1]);
 	agent->control = control[0];
+}
+
+bool agent_start(struct agent *agent, const struct agent_start *how)
+{
+	struct mh_ack ack = {.header = {.magic = MH_MAGIC,
+					.version = MH_VERSION,
+					.op = MH_OP_ACK,
+					.length = sizeof(ack),
+					.seq = 1}};
+	uint8_t buf[1 + sizeof(struct mh_hello)];
+	ssize_t n;
+
+	agent_launch(agent, how);
 	n = recv(agent->control, buf, sizeof(buf), 0);
 	assert_true(n >= 1);
 	if (buf[0] == 0) {
@@ -287,10 +293,16 @@ void agent_up(struct agent *agent)
 int agent_stop(struct agent *agent)
 {
 	const uint8_t end = CMD_END;
+	uint8_t buf[1 + sizeof(struct mh_hello)];
 	int status = -1;
+	ssize_t n;
 
 	assert_int_equal(send(agent->control, &end, 1, 0), 1);
-	assert_int_equal(recv(agent->control, &status, sizeof(status), 0), sizeof(status));
+	do /* what agent_launch() did not wait for comes first */
+		n = recv(agent->control, buf, sizeof(buf), 0);
+	while (n > 0 && n != sizeof(status));
+	assert_int_equal(n, sizeof(status));
+	memcpy(&status, buf, sizeof(status));
 	(void)close(agent->control);
 	(void)close(agent->message_fd);
 	(void)waitpid(agent->pid, NULL, 0);

@@ -39,6 +39,9 @@ struct agent_start {
 	bool stream_socket;	       /* descriptor 3 is of the wrong type */
 };
 
+/** Start the helper and wait for nothing: agent_stop() is the only call that may follow. */
+void agent_launch(struct agent *agent, const struct agent_start *how);
+
 /** Start the helper and wait for HELLO, then send ACK. Returns false when it ended instead. */
 bool agent_start(struct agent *agent, const struct agent_start *how);
 

@@ -1,86 +1,189 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a hostile caller does to a start that is in flight: stop signals, and a standard error whose closing
- * it holds up. Nothing of it may be left behind that neither the caller can end nor the kernel will. */
+/* A hostile caller interferes with a start: it sends stop signals at every system call, and holds up the
+ * closing of standard error. No process may remain that neither the caller can end nor the kernel will. */
 
 #include "agent.h"
 #include "startup.h"
+#include "steps.h"
 
-#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
+#include <linux/seccomp.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-#define TRACE TEST_PREFIX "/trace"
 #define FUSE TEST_PREFIX "/fuse"
 
-enum { TRACE_MAX = 1 << 20, STORM_STARTS = 3000, STORM_WANTED = 3, NO_FILE = 2 };
+enum { STEPS_MAX = 4096, NO_FILE = 2, WAIT_MS = 60000 };
 
-/* In the agent process, still root: have it and what it starts traced, from before the exec. */
-static void trace_the_start(void)
+/* What a start did: shared with the tracer. */
+struct start_walk {
+	uint32_t n;
+	struct stop stops[STEPS_MAX];
+	uint64_t seen[STEPS_MAX];   /* a number in the call's memory that says what it does */
+	bool may_signal[STEPS_MAX]; /* could the caller send a signal there? */
+	uint32_t n_stopped;	    /* how often the caller stopped it */
+	pid_t left;		    /* stopped, and the caller cannot continue it */
+};
+
+static struct start_walk *walk;
+
+/* With the caller's uid, which is neither the real one nor the effective one of this process. */
+static bool caller_signals(pid_t pid, int number)
 {
-	char pid[16];
-	char tracer[256] = "0";
+	int r;
 
-	(void)str_format(pid, sizeof(pid), "%d", (int)getpid());
-	if (fork() == 0) {
-		(void)execl("/usr/bin/strace", "strace", "-f", "-qq", "-o", TRACE, "-p", pid, (char *)NULL);
-		_exit(127);
-	}
-	for (int i = 0; i < 5000 && str_eq(tracer, "0"); i++) {
-		(void)usleep(1000);
-		status_value(getpid(), "TracerPid", tracer);
-	}
-	if (str_eq(tracer, "0"))
-		_exit(119);
+	if (setresuid(AGENT_UID, AGENT_UID, 0) < 0)
+		_exit(1);
+	r = kill(pid, number);
+	if (setresuid(0, 0, 0) < 0)
+		_exit(1);
+	return r == 0;
+}
+
+/* Signal number of the timer, or its seconds. There are more of them for a start that is looked at. */
+static uint64_t see(const struct stop *stop)
+{
+	const uint64_t at = stop->args[2] + offsetof(struct itimerspec, it_value.tv_sec);
+	uint64_t seconds;
+
+	if (stop->side == STEPS_BEFORE && stop->call == SYS_timer_create)
+		return (uint32_t)steps_peek(stop, stop->args[1] + offsetof(struct sigevent, sigev_signo));
+	if (stop->side != STEPS_BEFORE || stop->call != SYS_timer_settime)
+		return 0;
+	seconds = steps_peek(stop, at);
+	if (seconds == START_DEADLINE_S)
+		steps_poke(stop, at, WAIT_MS);
+	return seconds;
+}
+
+static bool note_stop(const struct stop *stop, void *userdata)
+{
+	struct start_walk *w = userdata;
+
+	if (w->n == STEPS_MAX)
+		_exit(1);
+	w->stops[w->n] = *stop;
+	w->seen[w->n] = see(stop);
+	w->may_signal[w->n] = caller_signals(stop->pid, 0);
+	w->n++;
+	return true;
+}
+
+/* Stops it in each call, where the kernel permits that. The kernel stops it when it returns from the call.
+ * Continues it, if the kernel permits that too. */
+static bool stop_and_continue(const struct stop *stop, void *userdata)
+{
+	struct start_walk *w = userdata;
+
+	if (stop->side == STEPS_BEFORE)
+		(void)caller_signals(stop->pid, SIGSTOP);
+	if (stop->side != STEPS_STOPPED)
+		return true;
+	w->n_stopped++;
+	if (caller_signals(stop->pid, SIGCONT))
+		return true;
+	w->left = stop->pid;
+	return false;
+}
+
+/* A start from its execve(2) to its first request, then its end. */
+static void walk_a_start(void)
+{
+	struct agent agent;
+	pid_t tracer;
+
+	if (!walk)
+		walk = steps_share(sizeof(*walk));
+	memset(walk, 0, sizeof(*walk));
+	world_policy("required", "");
+	tracer = steps_of_start(note_stop, walk);
+	assert_true(agent_start(&agent, &(struct agent_start){.before_exec = steps_at_exec}));
+	assert_int_equal(agent_stop_code(&agent), 0);
+	steps_wait(tracer);
 }
 
 TEST(the_start_has_a_deadline_before_it_is_roots_and_a_session_after)
 {
-	static const char *const order[] = {
-		/* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): one name of two literals */
-		"execve(\"" TEST_PREFIX "/helper",
-		"timer_create(CLOCK_MONOTONIC, {",
-		"sigev_signo=SIGKILL",
-		"timer_settime(",
-		"setresuid(0, 0, 0)",
-		"setsid()",
-		"F_OFD_SETLK",
-		"setresuid(64102, 64102, 64102)",
-		"timer_settime(",
-		"seccomp(",
+	static const struct {
+		uint64_t call;
+		int arg; /* -1: what see() found */
+		uint64_t value;
+	} order[] = {
+		{SYS_timer_create, -1, SIGKILL}, {SYS_timer_settime, -1, START_DEADLINE_S},
+		{SYS_setresuid, 0, 0},		 {SYS_setsid, 0, 0},
+		{SYS_fcntl, 1, F_OFD_SETLK},	 {SYS_setresuid, 0, HELPER_UID},
+		{SYS_timer_settime, -1, 0},	 {SYS_seccomp, 0, SECCOMP_SET_MODE_FILTER},
 	};
-	struct agent agent;
-	char *trace = NULL;
-	const char *at;
+	uint32_t at = 0;
 
-	assert_true(agent_start(&agent, &(struct agent_start){.as_root = trace_the_start}));
-	assert_int_equal(agent_stop_code(&agent), 0);
-	(void)usleep(100000); /* until strace has written it all */
-	assert_int_equal(file_read(TRACE, TRACE_MAX, &trace, NULL), 0);
-	at = trace;
+	walk_a_start();
 	for (size_t i = 0; i < ARRAY_SIZE(order); i++) {
-		at = strstr(at, order[i]);
-		if (!at)
-			fail_msg("no %s after what comes before it", order[i]);
+		for (; at < walk->n; at++) {
+			const struct stop *stop = &walk->stops[at];
+
+			if (stop->side == STEPS_BEFORE && stop->call == order[i].call &&
+			    (order[i].arg < 0 ? walk->seen[at] : (uint32_t)stop->args[order[i].arg]) ==
+				    order[i].value)
+				break;
+		}
+		if (at++ == walk->n)
+			fail_msg("call %zu of the order does not follow the one before it", i);
 	}
-	free(trace);
-	assert_int_equal(unlink(TRACE), 0);
+}
+
+/* In a session of its own: of the caller's session each process may continue it. */
+static void leave_the_session(void)
+{
+	(void)setsid();
+	steps_at_exec();
+}
+
+/* The process that the caller stopped and cannot end. */
+static int left_fd = -1;
+static struct agent left_agent;
+
+TEST(a_stop_at_each_call_of_the_start_leaves_one_place_to_the_deadline)
+{
+	uint32_t n_calls = 0;
+	uint32_t n = 0;
+	pid_t tracer;
+
+	walk_a_start();
+	for (; walk->may_signal[n]; n++)
+		n_calls += walk->stops[n].side == STEPS_BEFORE;
+	for (uint32_t i = n; i < walk->n; i++)
+		assert_false(walk->may_signal[i]); /* once refused, refused for good */
+	/* the call that ends the caller's rights */
+	assert_true(n > 0 && walk->stops[n - 1].side == STEPS_BEFORE);
+	assert_int_equal(walk->stops[n - 1].call, SYS_setresuid);
+	tracer = steps_of_start(stop_and_continue, walk);
+	agent_launch(&left_agent, &(struct agent_start){.before_exec = leave_the_session});
+	steps_wait(tracer);
+	print_message("the caller stopped the start in %u calls\n", walk->n_stopped);
+	assert_int_equal(walk->n_stopped, n_calls);
+	assert_true(walk->left > 0);
+	assert_status(walk->left, "State", "T (stopped)");
+	assert_status(walk->left, "Uid", "0\t0\t0\t0");
+	assert_false(caller_signals(walk->left, SIGKILL));
+	left_fd = (int)syscall(SYS_pidfd_open, walk->left, 0);
+	assert_true(left_fd >= 0);
 }
 
 /* A file system of the agent, with one file. Each closing of it is a FLUSH: the first of each open file is
@@ -191,7 +294,7 @@ TEST(a_standard_error_that_does_not_close_holds_no_place)
 	world_policy("required", "starts_per_minute = 60");
 	daemon = fuse_start();
 	if (daemon < 0)
-		skip(); /* no FUSE in this kernel */
+		fail_msg("this test needs a kernel with FUSE: %s", strerror(errno));
 	for (n = 0; n < ARRAY_SIZE(agents) && started; n++)
 		started = agent_start(&agents[n], &held_up);
 	(void)kill(daemon, SIGKILL);
@@ -225,87 +328,6 @@ TEST(a_standard_error_that_is_no_pipe_gets_nothing)
 	(void)close(file_fd);
 }
 
-/* With the agent's uid, a session of its own and no other in it: start it, and stop it again and again until
- * that is not permitted any more. */
-static _Noreturn void storm_one(int report)
-{
-	int ends[2];
-	pid_t pid;
-
-	if (setgid(AGENT_UID) < 0 || setuid(AGENT_UID) < 0 ||
-	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		_exit(1);
-	pid = fork();
-	if (pid == 0) {
-		(void)setsid();
-		if (dup2(ends[1], 3) < 0)
-			_exit(1);
-		(void)execl(TEST_PREFIX "/helper", "holdfast-mounthelper", (char *)NULL);
-		_exit(1);
-	}
-	(void)usleep((useconds_t)(200 + getpid() % 16 * 20));
-	while (kill(pid, SIGSTOP) == 0 && kill(pid, SIGCONT) == 0 && waitpid(pid, NULL, WNOHANG) == 0)
-		;
-	(void)!write(report, &pid, sizeof(pid));
-	_exit(0);
-}
-
-static bool is_stopped_as_root(pid_t pid)
-{
-	char path[64];
-	char *text = NULL;
-	bool is_so;
-
-	(void)str_format(path, sizeof(path), "/proc/%d/status", (int)pid);
-	if (file_read(path, 1 << 16, &text, NULL) < 0)
-		return false;
-	is_so = strstr(text, "State:\tT") && strstr(text, "Uid:\t0\t0\t0\t0");
-	free(text);
-	return is_so;
-}
-
-/* Start one under the storm. Its pid if that has left it stopped as root, else 0. */
-static pid_t try_to_leave_one(void)
-{
-	int report[2];
-	pid_t left = 0;
-	pid_t storm;
-
-	assert_int_equal(pipe2(report, O_CLOEXEC), 0);
-	storm = fork();
-	if (storm == 0)
-		storm_one(report[1]);
-	(void)close(report[1]);
-	(void)!read(report[0], &left, sizeof(left));
-	(void)close(report[0]);
-	(void)waitpid(storm, NULL, 0);
-	(void)usleep(1000);
-	return left > 0 && is_stopped_as_root(left) ? left : 0;
-}
-
-TEST(a_stop_that_lands_in_the_change_of_uid_leaves_nothing_behind)
-{
-	pid_t left[STORM_WANTED] = {0};
-	size_t n = 0;
-	int starts = 0;
-
-	for (; starts < STORM_STARTS && n < ARRAY_SIZE(left); starts++) {
-		left[n] = try_to_leave_one();
-		n += left[n] != 0;
-	}
-	print_message("%zu of %d starts were left stopped as root\n", n, starts);
-	if (n == 0)
-		skip();
-	(void)sleep(START_DEADLINE_S + 1);
-	for (size_t i = 0; i < n; i++) {
-		bool is_left = is_stopped_as_root(left[i]);
-
-		if (is_left)
-			(void)kill(left[i], SIGKILL);
-		assert_false(is_left);
-	}
-}
-
 static void have_no_signals(void)
 {
 	const struct rlimit none = {0, 0};
@@ -321,6 +343,20 @@ TEST(without_a_deadline_it_does_not_start)
 	assert_int_equal(agent.failure.word, START_PROCESS);
 	assert_string_equal(agent.failure.detail, "deadline");
 	assert_int_equal(agent_stop_code(&agent), 73);
+}
+
+/* The last case, because the deadline takes its time. */
+TEST(a_stopped_start_that_the_caller_cannot_end_ends_by_its_deadline)
+{
+	struct pollfd ended = {.fd = left_fd, .events = POLLIN};
+	int status;
+
+	assert_true(left_fd >= 0);
+	assert_int_equal(poll(&ended, 1, WAIT_MS), 1);
+	status = agent_stop(&left_agent);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), SIGKILL);
+	(void)close(left_fd);
 }
 
 TEST_GROUP(world_up, world_down)
