@@ -73,7 +73,7 @@ def test_names(files):
     for name in files:
         if name.startswith("tests/") and name.endswith((".c", ".py")):
             text = read(ROOT / name)
-            names.update(re.findall(r"^(?:TEST(?:_FIXTURE)?\(|static void\s+)(\w+)(?:,|\)|\(void \*\*state\))", text, re.M))
+            names.update(re.findall(r"^(?:[A-Z_]*(?:TEST|CASE)[A-Z_]*\(|static void\s+)(\w+)(?:,|\)|\(void \*\*state\))", text, re.M))
             names.update(re.findall(r"^\s*def (\w+)\(", text, re.M))
             names.add(Path(name).stem)
     return names

@@ -37,6 +37,19 @@ int unit_run(void);
 
 #define TEST(name) TEST_FIXTURE(name, NULL, NULL)
 
+/* A case whose body has its fixture as @var, a pointer to @type. */
+#define TEST_ON(name, type, var, setup, teardown)                                                          \
+	static void name(type *var);                                                                       \
+	static void name##_case(void **state)                                                              \
+	{                                                                                                  \
+		name(*state);                                                                              \
+	}                                                                                                  \
+	__attribute__((constructor)) static void name##_add(void)                                          \
+	{                                                                                                  \
+		unit_add(&(const struct CMUnitTest){#name, name##_case, setup, teardown, NULL}, __LINE__); \
+	}                                                                                                  \
+	static void name(type *var)
+
 /* At most once in a program. */
 #define TEST_GROUP(setup, teardown)                              \
 	__attribute__((constructor)) static void group_add(void) \

@@ -111,3 +111,5 @@ void csi_node_turn(struct csi_node *node);
 void csi_node_expect_nothing(struct csi_node *node);
 
 unsigned int csi_node_calls(const struct csi_node *node, enum csi_method method);
+
+#define NODE_TEST(name) TEST_ON(name, struct csi_node, node, csi_node_setup, csi_node_teardown)

@@ -24,9 +24,8 @@ static bool two_heartbeats(struct world *w)
 	return w->server.heartbeats >= 2;
 }
 
-TEST_FIXTURE(an_allocation_runs_with_its_volumes_and_gives_them_back, world_setup, world_teardown)
+WORLD_TEST(an_allocation_runs_with_its_volumes_and_gives_them_back)
 {
-	struct world *w = *state;
 	const struct model_alloc *a;
 
 	start_with_a(w, 2);
@@ -47,9 +46,8 @@ TEST_FIXTURE(an_allocation_runs_with_its_volumes_and_gives_them_back, world_setu
 	assert_int_equal(w->server.claim_calls, 2);
 }
 
-TEST_FIXTURE(ended_allocations_are_forgotten, world_setup, world_teardown)
+WORLD_TEST(ended_allocations_are_forgotten)
 {
-	struct world *w = *state;
 	uint64_t end;
 	unsigned int hellos;
 
@@ -65,10 +63,8 @@ TEST_FIXTURE(ended_allocations_are_forgotten, world_setup, world_teardown)
 	assert_int_equal(w->server.hello_allocs, 0);
 }
 
-TEST_FIXTURE(the_session_beats, world_setup, world_teardown)
+WORLD_TEST(the_session_beats)
 {
-	struct world *w = *state;
-
 	world_start_agent(w);
 	WORLD_UNTIL(w, two_heartbeats);
 	assert_true(w->server.picture_complete);
@@ -84,10 +80,9 @@ static bool has_greeted(struct world *w)
 	return w->server.hellos >= 1;
 }
 
-TEST_FIXTURE(no_heartbeat_is_sent_for_an_interval_after_anything_else, world_setup, world_teardown)
+WORLD_TEST(no_heartbeat_is_sent_for_an_interval_after_anything_else)
 {
 	enum { INTERVAL_MS = 1000 };
-	struct world *w = *state;
 
 	w->server.heartbeat_ms = INTERVAL_MS;
 	world_start_agent(w);
@@ -100,10 +95,8 @@ TEST_FIXTURE(no_heartbeat_is_sent_for_an_interval_after_anything_else, world_set
 	assert_true(w->server.heartbeat_us - w->server.status_us >= INTERVAL_MS * USEC_PER_MSEC / 4 * 3);
 }
 
-TEST_FIXTURE(an_allocation_without_volumes_runs, world_setup, world_teardown)
+WORLD_TEST(an_allocation_without_volumes_runs)
 {
-	struct world *w = *state;
-
 	start_with_a(w, 0);
 	stop_a(w);
 	assert_int_equal(w->server.claim_calls, 0);
@@ -122,9 +115,8 @@ static uint16_t free_port(void)
 }
 
 /* One of three is there, another one takes over with what it knew. */
-TEST_FIXTURE(another_server_of_the_list_changes_no_mount, world_setup, world_teardown)
+WORLD_TEST(another_server_of_the_list_changes_no_mount)
 {
-	struct world *w = *state;
 	uint16_t ports[] = {free_port(), w->server.port, free_port()};
 	Holdfast__V1__GetAgentStatusResponse *report;
 
@@ -152,12 +144,11 @@ TEST_FIXTURE(another_server_of_the_list_changes_no_mount, world_setup, world_tea
 }
 
 /* The server may have lost the one that leads, and have the session again without another handshake. */
-TEST_FIXTURE(a_session_that_ended_begins_again_where_it_was, world_setup, world_teardown)
+WORLD_TEST(a_session_that_ended_begins_again_where_it_was)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	socklen_t n = sizeof(address);
-	struct world *w = *state;
 
 	assert_int_equal(bind(fd, (struct sockaddr *)&address, n), 0);
 	assert_int_equal(listen(fd, 8), 0); /* it would keep the agent waiting */
@@ -178,9 +169,8 @@ TEST_FIXTURE(a_session_that_ended_begins_again_where_it_was, world_setup, world_
 	stop_a(w);
 }
 
-TEST_FIXTURE(a_volume_shared_on_the_node_is_unstaged_by_its_last_user, world_setup, world_teardown)
+WORLD_TEST(a_volume_shared_on_the_node_is_unstaged_by_its_last_user)
 {
-	struct world *w = *state;
 	uint64_t end;
 	const struct alloc b = world_alloc(ALLOC_B, 1);
 
@@ -200,9 +190,8 @@ TEST_FIXTURE(a_volume_shared_on_the_node_is_unstaged_by_its_last_user, world_set
 	expect_nothing_mounted(w);
 }
 
-TEST_FIXTURE(the_same_order_again_only_repeats_the_status, world_setup, world_teardown)
+WORLD_TEST(the_same_order_again_only_repeats_the_status)
 {
-	struct world *w = *state;
 	uint64_t end;
 	unsigned int before;
 
@@ -223,9 +212,8 @@ static bool unknown_is_complete(struct world *w)
 	return status_of(w, ALLOC_B) == CLIENT_COMPLETE;
 }
 
-TEST_FIXTURE(stopping_what_is_not_known_is_complete, world_setup, world_teardown)
+WORLD_TEST(stopping_what_is_not_known_is_complete)
 {
-	struct world *w = *state;
 	struct alloc b = world_alloc(ALLOC_B, 1);
 
 	b.desired_status = DESIRED_STOP;
@@ -240,9 +228,8 @@ static bool receipts_came_twice(struct world *w)
 	return w->server.n_claims == 1 && w->server.claims[0].receipts >= 2;
 }
 
-TEST_FIXTURE(receipts_are_repeated_until_they_are_acknowledged, world_setup, world_teardown)
+WORLD_TEST(receipts_are_repeated_until_they_are_acknowledged)
 {
-	struct world *w = *state;
 	uint64_t end;
 	Holdfast__V1__GetAgentStatusResponse *report;
 
@@ -271,10 +258,8 @@ static bool claim_is_held(struct world *w)
 	return w->server.n_held > 0;
 }
 
-TEST_FIXTURE(a_stop_before_the_claim_is_answered_gives_it_back, world_setup, world_teardown)
+WORLD_TEST(a_stop_before_the_claim_is_answered_gives_it_back)
 {
-	struct world *w = *state;
-
 	w->server.hold_claims = true;
 	world_start_agent(w);
 	run_a(w, 2);
@@ -296,9 +281,8 @@ static bool a_claim_was_refused(struct world *w)
 		      "the model says no");
 }
 
-TEST_FIXTURE(a_claim_is_asked_for_again_while_the_trouble_passes, world_setup, world_teardown)
+WORLD_TEST(a_claim_is_asked_for_again_while_the_trouble_passes)
 {
-	struct world *w = *state;
 	Holdfast__V1__GetAgentStatusResponse *report;
 
 	w->server.fail_claims = 2;
@@ -322,9 +306,8 @@ static bool three_claims_failed(struct world *w)
 	return w->server.claim_calls >= 3;
 }
 
-TEST_FIXTURE(a_stop_does_not_wait_for_the_next_attempt, world_setup, world_teardown)
+WORLD_TEST(a_stop_does_not_wait_for_the_next_attempt)
 {
-	struct world *w = *state;
 	Holdfast__V1__GetAgentStatusResponse *report;
 	uint64_t end;
 	int64_t next_ms;
@@ -356,10 +339,8 @@ static bool a_failed(struct world *w)
 	return status_of(w, ALLOC_A) == CLIENT_FAILED;
 }
 
-TEST_FIXTURE(a_grant_for_another_boot_is_not_used, world_setup, world_teardown)
+WORLD_TEST(a_grant_for_another_boot_is_not_used)
 {
-	struct world *w = *state;
-
 	w->server.other_boot = true;
 	world_start_agent(w);
 	run_a(w, 1);
@@ -391,9 +372,8 @@ TEST_FIXTURE(a_grant_with_a_ticket_of_another_version_and_the_same_size_is_not_u
 	use_foreign_ticket(*state, sizeof(struct ticket));
 }
 
-TEST_FIXTURE(a_claim_that_is_refused_fails_the_allocation_with_the_servers_words, world_setup, world_teardown)
+WORLD_TEST(a_claim_that_is_refused_fails_the_allocation_with_the_servers_words)
 {
-	struct world *w = *state;
 	const struct model_alloc *a;
 
 	w->server.fail_claims = 1;
@@ -504,10 +484,9 @@ TEST_FIXTURE(a_refusal_that_a_clock_does_not_explain_reports_nothing_of_clocks, 
 	assert_non_null(problem_with(w, "clock", problems));
 }
 
-TEST_FIXTURE(hello_tells_which_machine_it_is_and_not_its_machine_id, world_setup, world_teardown)
+WORLD_TEST(hello_tells_which_machine_it_is_and_not_its_machine_id)
 {
 	char other[NODE_MACHINE_MAX + 1], again[NODE_MACHINE_MAX + 1];
-	struct world *w = *state;
 	sd_id128_t id;
 	char plain[SD_ID128_STRING_MAX];
 
@@ -534,10 +513,9 @@ TEST_FIXTURE(hello_tells_which_machine_it_is_and_not_its_machine_id, world_setup
 	assert_int_equal(unsetenv("CREDENTIALS_DIRECTORY"), 0);
 }
 
-TEST_FIXTURE(clocks_that_agree_are_no_problem, world_setup, world_teardown)
+WORLD_TEST(clocks_that_agree_are_no_problem)
 {
 	char problems[AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE];
-	struct world *w = *state;
 
 	world_start_agent(w);
 	WORLD_UNTIL(w, two_heartbeats);
@@ -604,9 +582,8 @@ TEST_FIXTURE(a_publish_weaker_than_asked_for_is_undone, world_setup, world_teard
 	expect_failed_and_undone(w, STATUS_FAILED_PRECONDITION, "not as asked for");
 }
 
-TEST_FIXTURE(a_device_that_is_not_there_fails_before_anything_is_staged, world_setup, world_teardown)
+WORLD_TEST(a_device_that_is_not_there_fails_before_anything_is_staged)
 {
-	struct world *w = *state;
 	struct alloc alloc = world_alloc(ALLOC_A, 1);
 
 	w->server.class = SOURCE_BLOCK;
@@ -617,9 +594,8 @@ TEST_FIXTURE(a_device_that_is_not_there_fails_before_anything_is_staged, world_s
 	assert_int_equal(done(w, MH_OP_STAGE), 0);
 }
 
-TEST_FIXTURE(what_this_agent_cannot_run_is_refused, world_setup, world_teardown)
+WORLD_TEST(what_this_agent_cannot_run_is_refused)
 {
-	struct world *w = *state;
 	struct alloc alloc = world_alloc(ALLOC_A, 1);
 
 	(void)str_copy(alloc.driver, sizeof(alloc.driver), "docker");
@@ -639,10 +615,8 @@ static bool two_calls_answered(struct world *w)
 	return w->server.not_here == 2;
 }
 
-TEST_FIXTURE(a_call_to_a_plugin_that_does_not_run_here_is_answered_so, world_setup, world_teardown)
+WORLD_TEST(a_call_to_a_plugin_that_does_not_run_here_is_answered_so)
 {
-	struct world *w = *state;
-
 	world_start_agent(w);
 	WORLD_UNTIL(w, two_beats);
 	model_server_call_plugin(&w->server, 7);

@@ -95,10 +95,8 @@ static void expect_stale(struct world *w, const char *why)
 	protobuf_c_message_free_unpacked(&report->base, NULL);
 }
 
-TEST_FIXTURE(a_mount_whose_server_died_is_stale_until_it_answers_again, world_setup, world_teardown)
+WORLD_TEST(a_mount_whose_server_died_is_stale_until_it_answers_again)
 {
-	struct world *w = *state;
-
 	w->server.class = SOURCE_NFS4;
 	start_with_a(w, 1);
 	expect_stale(w, NULL);
@@ -118,9 +116,8 @@ TEST_FIXTURE(a_mount_whose_server_died_is_stale_until_it_answers_again, world_se
 	stop_a(w);
 }
 
-TEST_FIXTURE(what_has_no_server_is_not_asked_whether_it_answers, world_setup, world_teardown)
+WORLD_TEST(what_has_no_server_is_not_asked_whether_it_answers)
 {
-	struct world *w = *state;
 	unsigned int looks;
 
 	w->server.class = SOURCE_TMPFS;
@@ -132,10 +129,9 @@ TEST_FIXTURE(what_has_no_server_is_not_asked_whether_it_answers, world_setup, wo
 	stop_a(w);
 }
 
-TEST_FIXTURE(propagation_reaches_the_helper_and_is_read_back, world_setup, world_teardown)
+WORLD_TEST(propagation_reaches_the_helper_and_is_read_back)
 {
 	static const char *const shown[] = {"private", "slave", "shared"};
-	struct world *w = *state;
 	struct alloc alloc = world_alloc(ALLOC_A, 3);
 	Holdfast__V1__GetAgentStatusResponse *report;
 

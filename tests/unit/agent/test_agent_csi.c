@@ -135,9 +135,10 @@ static bool journal_holds(const struct world *w, const char *text)
 	return holds;
 }
 
-TEST_FIXTURE(a_csi_volume_lives_and_goes_with_its_allocation, setup, teardown)
+#define CASE(name) TEST_ON(name, struct world, w, setup, teardown)
+
+CASE(a_csi_volume_lives_and_goes_with_its_allocation)
 {
-	struct world *w = *state;
 	const struct model_alloc *a;
 	const struct fake_csi_volume *volume;
 	char external[64];
@@ -167,9 +168,8 @@ static bool both_run(struct world *w)
 	return status_of(w, ALLOC_A) == CLIENT_RUNNING && status_of(w, ALLOC_B) == CLIENT_RUNNING;
 }
 
-TEST_FIXTURE(readers_and_writers_share_a_volume_and_go_one_by_one, setup, teardown)
+CASE(readers_and_writers_share_a_volume_and_go_one_by_one)
 {
-	struct world *w = *state;
 	struct alloc b = world_alloc(ALLOC_B, 1);
 	const char *const ro = "/ro-publish", *const rw = "/rw-publish";
 	char path[2][128];
@@ -202,9 +202,8 @@ static bool both_are_lost(struct world *w)
 	return status_of(w, ALLOC_A) == CLIENT_LOST && status_of(w, ALLOC_B) == CLIENT_LOST;
 }
 
-TEST_FIXTURE(the_plugin_stays_until_a_drain_has_no_more_need_of_it, setup, teardown)
+CASE(the_plugin_stays_until_a_drain_has_no_more_need_of_it)
 {
-	struct world *w = *state;
 	struct alloc b = world_alloc(ALLOC_B, 0);
 	struct drain_answer answer;
 
@@ -282,10 +281,8 @@ static bool agent_is_adopted(struct world *w)
 	return has_mount_snapshot(w);
 }
 
-TEST_FIXTURE(a_restart_changes_nothing_with_the_plugin_away, setup, teardown)
+CASE(a_restart_changes_nothing_with_the_plugin_away)
 {
-	struct world *w = *state;
-
 	start_with_a(w, 1);
 	world_kill_agent(w);
 	fake_csi_set_up(plugin, false);
@@ -308,10 +305,8 @@ static bool a_waits_for_its_plugin(struct world *w)
 	return w->server.claim_calls > 0 && fake_helper_count(&w->fake, MH_OP_STAGE, MH_OK, NULL, NULL) > 0;
 }
 
-TEST_FIXTURE(a_claimed_unmounted_volume_is_claimed_again, setup, teardown)
+CASE(a_claimed_unmounted_volume_is_claimed_again)
 {
-	struct world *w = *state;
-
 	fake_csi_set_up(plugin, false);
 	world_start_agent(w);
 	run_a(w, 1);
@@ -333,9 +328,8 @@ static bool release_failed(struct world *w)
 	return w->server.n_claims > 0 && w->server.claims[0].errors >= 2;
 }
 
-TEST_FIXTURE(the_server_is_reported_what_a_release_lacks, setup, teardown)
+CASE(the_server_is_reported_what_a_release_lacks)
 {
-	struct world *w = *state;
 	Holdfast__V1__GetAgentStatusResponse *report;
 
 	start_with_a(w, 1);
@@ -415,10 +409,8 @@ TEST(a_claim_is_released_without_its_plugin_when_the_server_wants_that)
 	}
 }
 
-TEST_FIXTURE(the_plugin_of_a_live_allocation_is_never_bypassed, setup, teardown)
+CASE(the_plugin_of_a_live_allocation_is_never_bypassed)
 {
-	struct world *w = *state;
-
 	start_with_a(w, 1);
 	wants_no_plugin(w, false);
 	WORLD_UNTIL(w, release_failed_once);
@@ -556,9 +548,8 @@ static void run_with_device(struct world *w)
 	WORLD_UNTIL(w, all_is_acknowledged);
 }
 
-TEST_FIXTURE(a_device_is_handed_out_and_found_again, setup, teardown)
+CASE(a_device_is_handed_out_and_found_again)
 {
-	struct world *w = *state;
 	const struct alloc_volume *published;
 	Holdfast__V1__GetAgentStatusResponse *report;
 
@@ -584,9 +575,8 @@ TEST_FIXTURE(a_device_is_handed_out_and_found_again, setup, teardown)
 	expect_no_folders(w);
 }
 
-TEST_FIXTURE(a_device_that_is_another_one_after_a_restart_is_no_success, setup, teardown)
+CASE(a_device_that_is_another_one_after_a_restart_is_no_success)
 {
-	struct world *w = *state;
 	const struct alloc_volume *published;
 	struct fake_place other = {.is_mounted = true, .is_device = true, .minor = 77};
 
@@ -632,10 +622,8 @@ static void order_release(struct world *w, struct model_claim *claim)
 }
 
 /* The agent's journal is lost, the mounts are not. */
-TEST_FIXTURE(a_claim_without_its_allocation_is_released_by_its_plugin, setup, teardown)
+CASE(a_claim_without_its_allocation_is_released_by_its_plugin)
 {
-	struct world *w = *state;
-
 	start_with_a(w, 1);
 	lose_journal(w);
 	order_release(w, &w->server.claims[0]);
@@ -646,10 +634,8 @@ TEST_FIXTURE(a_claim_without_its_allocation_is_released_by_its_plugin, setup, te
 	expect_no_folders(w);
 }
 
-TEST_FIXTURE(what_was_never_prepared_is_released_without_its_plugin, setup, teardown)
+CASE(what_was_never_prepared_is_released_without_its_plugin)
 {
-	struct world *w = *state;
-
 	start_with_a(w, 1);
 	stop_a(w);
 	lose_journal(w);
@@ -673,10 +659,8 @@ static bool has_folder(struct world *w)
 }
 
 /* Whether the plugin was called before the journal was lost, nobody can tell. */
-TEST_FIXTURE(what_is_only_prepared_is_released_by_its_plugin_alone, setup, teardown)
+CASE(what_is_only_prepared_is_released_by_its_plugin_alone)
 {
-	struct world *w = *state;
-
 	fake_csi_set_up(plugin, false);
 	world_start_agent(w);
 	run_a(w, 1);
@@ -716,9 +700,8 @@ static bool is_reported(struct world *w)
 	return w->server.report_complete;
 }
 
-TEST_FIXTURE(a_report_names_plugin_volume_and_node_as_the_provider_does, setup, teardown)
+CASE(a_report_names_plugin_volume_and_node_as_the_provider_does)
 {
-	struct world *w = *state;
 	const struct claim *claim;
 
 	start_with_a(w, 1);

@@ -157,9 +157,10 @@ TEST_FIXTURE(all_is_released_reported_and_written_down, world_setup, teardown)
 	free(text);
 }
 
-TEST_FIXTURE(a_node_with_nothing_on_it_is_drained_at_once, world_setup, teardown)
+#define CASE(name) TEST_ON(name, struct world, w, world_setup, teardown)
+
+CASE(a_node_with_nothing_on_it_is_drained_at_once)
 {
-	struct world *w = *state;
 	drain_pb *drain;
 
 	world_start_agent(w);
@@ -234,10 +235,8 @@ TEST_FIXTURE(one_that_is_cancelled_on_its_way_has_stopped_what_it_has_stopped, w
 	assert_int_equal(status_of(w, ALLOC_A), CLIENT_LOST);
 }
 
-TEST_FIXTURE(cancelling_what_was_never_begun_changes_nothing, world_setup, teardown)
+CASE(cancelling_what_was_never_begun_changes_nothing)
 {
-	struct world *w = *state;
-
 	start_with_a(w, 1);
 	assert_null(take(ask_drain(w, 0, true, 0)));
 	expect_c_runs(w);
@@ -263,9 +262,8 @@ TEST_FIXTURE(a_restarted_agent_accepts_again_and_still_knows_the_result, world_s
 	expect_c_runs(w);
 }
 
-TEST_FIXTURE(asking_twice_is_one_drain, world_setup, teardown)
+CASE(asking_twice_is_one_drain)
 {
-	struct world *w = *state;
 	int64_t started_ms;
 	drain_pb *drain;
 
@@ -370,7 +368,7 @@ TEST_FIXTURE(an_obstacle_is_named_with_the_next_step, world_setup, teardown)
 	expect_nothing_mounted(w);
 }
 
-TEST_FIXTURE(the_time_has_limits, world_setup, teardown)
+CASE(the_time_has_limits)
 {
 	static const struct {
 		uint32_t timeout_ms;
@@ -382,7 +380,6 @@ TEST_FIXTURE(the_time_has_limits, world_setup, teardown)
 		{DRAIN_TIMEOUT_MAX_MS, STATUS_OK},
 		{1, STATUS_OK},
 	};
-	struct world *w = *state;
 
 	start_with_a(w, 1);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {

@@ -185,10 +185,10 @@ static bool is_gone(struct world *w)
 	return shown(w).n == 0;
 }
 
-TEST_FIXTURE(a_driver_is_shown_when_it_comes_dies_and_comes_back, setup, teardown)
-{
-	struct world *w = *state;
+#define CASE(name) TEST_ON(name, struct world, w, setup, teardown)
 
+CASE(a_driver_is_shown_when_it_comes_dies_and_comes_back)
+{
 	assert_true(is_gone(w));
 	driver_start(w);
 	WORLD_UNTIL(w, is_healthy);
@@ -206,10 +206,8 @@ TEST_FIXTURE(a_driver_is_shown_when_it_comes_dies_and_comes_back, setup, teardow
 	WORLD_UNTIL(w, is_gone);
 }
 
-TEST_FIXTURE(a_driver_that_gives_the_reason_it_is_not_healthy_is_shown_with_it, setup, teardown)
+CASE(a_driver_that_gives_the_reason_it_is_not_healthy_is_shown_with_it)
 {
-	struct world *w = *state;
-
 	driver.is_sick = true;
 	driver_start(w);
 	WORLD_UNTIL(w, is_sick);
@@ -233,10 +231,8 @@ static bool server_knows_it_sick(struct world *w)
 	return w->server.n_drivers == 1 && !w->server.driver_is_healthy;
 }
 
-TEST_FIXTURE(the_server_hears_of_each_change_of_a_driver_as_it_was_reported, setup, teardown)
+CASE(the_server_hears_of_each_change_of_a_driver_as_it_was_reported)
 {
-	struct world *w = *state;
-
 	driver_start(w);
 	WORLD_UNTIL(w, server_knows_it_healthy);
 	assert_string_equal(w->server.driver_version, "4.3\033");

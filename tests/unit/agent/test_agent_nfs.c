@@ -39,19 +39,15 @@ static void stop_is_refused_with(struct world *w, const char *words)
 	assert_false(w->server.claims[0].is_released);
 }
 
-TEST_FIXTURE(an_unused_volume_is_released_at_once, world_setup, world_teardown)
+WORLD_TEST(an_unused_volume_is_released_at_once)
 {
-	struct world *w = *state;
-
 	start_nfs(w);
 	stop_a(w);
 	assert_int_equal(w->server.claims[0].errors, 0);
 }
 
-TEST_FIXTURE(what_lives_in_another_namespace_is_no_release, world_setup, world_teardown)
+WORLD_TEST(what_lives_in_another_namespace_is_no_release)
 {
-	struct world *w = *state;
-
 	start_nfs(w);
 	w->nfs_lives = true;
 	stop_is_refused_with(w, "another mount namespace");
@@ -60,10 +56,8 @@ TEST_FIXTURE(what_lives_in_another_namespace_is_no_release, world_setup, world_t
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 }
 
-TEST_FIXTURE(a_mount_elsewhere_is_named, world_setup, world_teardown)
+WORLD_TEST(a_mount_elsewhere_is_named)
 {
-	struct world *w = *state;
-
 	start_nfs(w);
 	w->nfs_lives = true;
 	w->nfs_elsewhere = "/mnt/copy";
@@ -72,10 +66,8 @@ TEST_FIXTURE(a_mount_elsewhere_is_named, world_setup, world_teardown)
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 }
 
-TEST_FIXTURE(a_number_that_is_another_ones_is_a_release, world_setup, world_teardown)
+WORLD_TEST(a_number_that_is_another_ones_is_a_release)
 {
-	struct world *w = *state;
-
 	start_nfs(w);
 	w->nfs_lives = true;
 	stop_is_refused_with(w, "still in use");
@@ -84,10 +76,8 @@ TEST_FIXTURE(a_number_that_is_another_ones_is_a_release, world_setup, world_tear
 }
 
 /* Of a release without nosharecache. */
-TEST_FIXTURE(a_superblock_that_others_may_share_is_asked_about_as_such, world_setup, world_teardown)
+WORLD_TEST(a_superblock_that_others_may_share_is_asked_about_as_such)
 {
-	struct world *w = *state;
-
 	start_nfs(w);
 	w->nfs_lives = true;
 	w->nfs_is_shared = true; /* the model asserts it */
@@ -136,10 +126,8 @@ TEST_FIXTURE(what_an_earlier_agents_helper_still_stages_is_asked_about_too, worl
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 }
 
-TEST_FIXTURE(a_list_that_cannot_be_read_is_no_release, world_setup, world_teardown)
+WORLD_TEST(a_list_that_cannot_be_read_is_no_release)
 {
-	struct world *w = *state;
-
 	start_nfs(w);
 	w->nfs_list_fails = true;
 	stop_is_refused_with(w, "cannot be known: there is no list");
@@ -147,10 +135,8 @@ TEST_FIXTURE(a_list_that_cannot_be_read_is_no_release, world_setup, world_teardo
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 }
 
-TEST_FIXTURE(a_list_that_never_had_it_is_no_release, world_setup, world_teardown)
+WORLD_TEST(a_list_that_never_had_it_is_no_release)
 {
-	struct world *w = *state;
-
 	w->nfs_list_is_foreign = true;
 	start_nfs(w);
 	stop_is_refused_with(w, "never showed it");
@@ -191,10 +177,8 @@ TEST_FIXTURE(what_was_seen_of_another_number_does_not_count, world_setup, world_
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 }
 
-TEST_FIXTURE(a_restart_forgets_neither_the_number_nor_that_it_was_listed, world_setup, world_teardown)
+WORLD_TEST(a_restart_forgets_neither_the_number_nor_that_it_was_listed)
 {
-	struct world *w = *state;
-
 	start_nfs(w);
 	w->nfs_lives = true;
 	stop_is_refused_with(w, "another mount namespace");

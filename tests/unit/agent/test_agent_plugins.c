@@ -87,10 +87,10 @@ static bool is_reported_gone(struct world *w)
 	return w->server.fingerprints > 0 && !told(w);
 }
 
-TEST_FIXTURE(a_plugin_is_reported_in_the_session_that_runs, setup, teardown)
-{
-	struct world *w = *state;
+#define CASE(name) TEST_ON(name, struct world, w, setup, teardown)
 
+CASE(a_plugin_is_reported_in_the_session_that_runs)
+{
 	world_start_agent(w);
 	WORLD_UNTIL(w, has_mount_snapshot);
 	assert_null(told(w));
@@ -110,9 +110,8 @@ TEST_FIXTURE(a_plugin_is_reported_in_the_session_that_runs, setup, teardown)
 	assert_int_equal(w->server.hellos, 1);
 }
 
-TEST_FIXTURE(a_plugin_that_stands_at_the_start_is_reported_in_each_session, setup, teardown)
+CASE(a_plugin_that_stands_at_the_start_is_reported_in_each_session)
 {
-	struct world *w = *state;
 	unsigned int fingerprints;
 
 	bind_socket("ebs/csi.sock");
@@ -184,10 +183,8 @@ TEST_FIXTURE(a_helper_that_does_not_start_is_reported_and_so_is_one_that_does_ag
 	assert_int_equal(w->server.hellos, 1);
 }
 
-TEST_FIXTURE(facts_of_a_plugin_outlive_the_agent, setup, teardown)
+CASE(facts_of_a_plugin_outlive_the_agent)
 {
-	struct world *w = *state;
-
 	world_start_agent(w);
 	bind_socket("ebs/csi.sock");
 	WORLD_UNTIL(w, is_reported_healthy);
@@ -263,10 +260,9 @@ TEST_FIXTURE(an_allocation_runs_when_its_plugin_is_healthy, setup, teardown)
 	WORLD_UNTIL(w, is_reported_gone);
 }
 
-TEST_FIXTURE(an_allocation_whose_plugin_is_not_healthy_in_time_fails_with_the_reason, setup, teardown)
+CASE(an_allocation_whose_plugin_is_not_healthy_in_time_fails_with_the_reason)
 {
 	const struct alloc alloc = plugin_alloc(100);
-	struct world *w = *state;
 
 	plugin->orders[CSI_PROBE] = (struct fake_csi_orders){FAKE_CSI_FAIL, UINT32_MAX,
 							     STATUS_FAILED_PRECONDITION, "no such pool"};
@@ -276,10 +272,9 @@ TEST_FIXTURE(an_allocation_whose_plugin_is_not_healthy_in_time_fails_with_the_re
 	expect_failed_and_undone(w, STATUS_FAILED_PRECONDITION, "no such pool");
 }
 
-TEST_FIXTURE(an_allocation_can_be_stopped_while_it_waits_for_its_plugin, setup, teardown)
+CASE(an_allocation_can_be_stopped_while_it_waits_for_its_plugin)
 {
 	const struct alloc alloc = plugin_alloc(0);
-	struct world *w = *state;
 
 	world_start_agent(w);
 	model_server_run(&w->server, &alloc);
@@ -291,10 +286,9 @@ TEST_FIXTURE(an_allocation_can_be_stopped_while_it_waits_for_its_plugin, setup, 
 	assert_string_equal(told(w)->allocation_id, "");
 }
 
-TEST_FIXTURE(an_allocation_that_runs_continues_after_a_restart_without_its_plugin, setup, teardown)
+CASE(an_allocation_that_runs_continues_after_a_restart_without_its_plugin)
 {
 	const struct alloc alloc = plugin_alloc(1000);
-	struct world *w = *state;
 
 	world_start_agent(w);
 	model_server_run(&w->server, &alloc);
@@ -336,11 +330,10 @@ static struct alloc two_plugins_alloc(struct csi_plugin *second)
 	return alloc;
 }
 
-TEST_FIXTURE(an_allocation_of_two_plugins_runs_when_both_are_healthy, setup, teardown)
+CASE(an_allocation_of_two_plugins_runs_when_both_are_healthy)
 {
 	struct csi_plugin second;
 	const struct alloc alloc = two_plugins_alloc(&second);
-	struct world *w = *state;
 
 	world_start_agent(w);
 	model_server_run(&w->server, &alloc);
@@ -365,11 +358,10 @@ TEST_FIXTURE(an_allocation_of_two_plugins_runs_when_both_are_healthy, setup, tea
 	assert_int_equal(w->server.n_plugins, 1);
 }
 
-TEST_FIXTURE(an_allocation_fails_when_one_of_its_plugins_is_not_healthy_in_time, setup, teardown)
+CASE(an_allocation_fails_when_one_of_its_plugins_is_not_healthy_in_time)
 {
 	struct csi_plugin second;
 	struct alloc alloc = two_plugins_alloc(&second);
-	struct world *w = *state;
 
 	second.health_timeout_ms = 100;
 	bind_socket("ebs/csi.sock");

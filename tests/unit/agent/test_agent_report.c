@@ -59,10 +59,8 @@ static bool a_claim_is_asked_for(struct world *w)
 	return w->server.n_held > 0;
 }
 
-TEST_FIXTURE(what_was_not_granted_yet_is_not_held, world_setup, world_teardown)
+WORLD_TEST(what_was_not_granted_yet_is_not_held)
 {
-	struct world *w = *state;
-
 	w->server.hold_claims = true;
 	world_start_agent(w);
 	WORLD_UNTIL(w, has_mount_snapshot);
@@ -120,10 +118,8 @@ TEST_FIXTURE(volumes_held_before_a_reboot_are_reported_as_released_under_their_b
 	}
 }
 
-TEST_FIXTURE(a_node_that_holds_nothing_reports_it, world_setup, world_teardown)
+WORLD_TEST(a_node_that_holds_nothing_reports_it)
 {
-	struct world *w = *state;
-
 	world_start_agent(w);
 	WORLD_UNTIL(w, has_mount_snapshot);
 	ask(w);
@@ -132,10 +128,8 @@ TEST_FIXTURE(a_node_that_holds_nothing_reports_it, world_setup, world_teardown)
 	assert_int_equal(w->server.n_reported, 0);
 }
 
-TEST_FIXTURE(what_the_journal_holds_is_reported_after_a_restart_of_the_agent, world_setup, world_teardown)
+WORLD_TEST(what_the_journal_holds_is_reported_after_a_restart_of_the_agent)
 {
-	struct world *w = *state;
-
 	start_with_a(w, 2);
 	world_kill_agent(w);
 	w->server.hellos = 0;
@@ -186,10 +180,9 @@ static bool all_run(struct world *w)
 	return true;
 }
 
-TEST_FIXTURE(much_is_reported_in_parts, world_setup, world_teardown)
+WORLD_TEST(much_is_reported_in_parts)
 {
 	enum { N = NODE_REPORT_ALLOCS + 1 };
-	struct world *w = *state;
 	char id[UUID_TEXT_SIZE];
 
 	world_start_agent(w);

@@ -50,10 +50,8 @@ TEST_FIXTURE(a_stage_that_is_busy_is_tried_again, world_setup, world_teardown)
 	expect_nothing_mounted(w);
 }
 
-TEST_FIXTURE(a_superblock_that_lives_elsewhere_is_no_release, world_setup, world_teardown)
+WORLD_TEST(a_superblock_that_lives_elsewhere_is_no_release)
 {
-	struct world *w = *state;
-
 	w->server.class = SOURCE_BLOCK;
 	start_with_a(w, 1);
 	w->superblock_lives = true;
@@ -67,9 +65,8 @@ TEST_FIXTURE(a_superblock_that_lives_elsewhere_is_no_release, world_setup, world
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 }
 
-TEST_FIXTURE(an_unknown_mount_is_kept_and_shown, world_setup, world_teardown)
+WORLD_TEST(an_unknown_mount_is_kept_and_shown)
 {
-	struct world *w = *state;
 	Holdfast__V1__GetAgentStatusResponse *report;
 
 	fake_helper_put(&w->fake, "other", "", 0, 77);
@@ -89,10 +86,8 @@ TEST_FIXTURE(an_unknown_mount_is_kept_and_shown, world_setup, world_teardown)
 	protobuf_c_message_free_unpacked(&report->base, NULL);
 }
 
-TEST_FIXTURE(an_unknown_user_keeps_a_volume_staged, world_setup, world_teardown)
+WORLD_TEST(an_unknown_user_keeps_a_volume_staged)
 {
-	struct world *w = *state;
-
 	start_with_a(w, 1);
 	fake_helper_put(&w->fake, world_wire("vol0"), ALLOC_B, 0,
 			fake_helper_mount(&w->fake, world_wire("vol0"), "", 0)->minor);
@@ -140,9 +135,8 @@ TEST_FIXTURE(a_claim_without_allocation_is_cleaned_up_at_the_servers_word, world
 }
 
 /* The stage has gone; what another volume explains is not touched, the rest is taken for the claim's. */
-TEST_FIXTURE(a_publish_without_its_stage_is_cleaned_up_too, world_setup, world_teardown)
+WORLD_TEST(a_publish_without_its_stage_is_cleaned_up_too)
 {
-	struct world *w = *state;
 	const struct model_claim *claim =
 		model_server_add_claim(&w->server, ALLOC_B, "vol0", world_boot_id());
 
@@ -158,9 +152,8 @@ TEST_FIXTURE(a_publish_without_its_stage_is_cleaned_up_too, world_setup, world_t
 	assert_int_equal(claim->errors, 0);
 }
 
-TEST_FIXTURE(a_claim_of_which_nothing_is_there_is_released_at_once, world_setup, world_teardown)
+WORLD_TEST(a_claim_of_which_nothing_is_there_is_released_at_once)
 {
-	struct world *w = *state;
 	const struct model_claim *claim =
 		model_server_add_claim(&w->server, ALLOC_B, "vol0", world_boot_id());
 
@@ -170,9 +163,8 @@ TEST_FIXTURE(a_claim_of_which_nothing_is_there_is_released_at_once, world_setup,
 	WORLD_UNTIL(w, all_is_released);
 }
 
-TEST_FIXTURE(a_claim_is_released_whatever_the_version_of_its_ticket, world_setup, world_teardown)
+WORLD_TEST(a_claim_is_released_whatever_the_version_of_its_ticket)
 {
-	struct world *w = *state;
 	const struct model_claim *claim =
 		model_server_add_claim(&w->server, ALLOC_B, "vol0", world_boot_id());
 
@@ -189,10 +181,8 @@ static bool claim_was_refused_to_be_released(struct world *w)
 	return w->server.claims[0].errors > 0;
 }
 
-TEST_FIXTURE(the_claim_of_an_allocation_at_work_is_not_released, world_setup, world_teardown)
+WORLD_TEST(the_claim_of_an_allocation_at_work_is_not_released)
 {
-	struct world *w = *state;
-
 	start_with_a(w, 1);
 	model_server_release(&w->server, &w->server.claims[0]);
 	WORLD_UNTIL(w, claim_was_refused_to_be_released);
@@ -263,11 +253,8 @@ static bool reports_no_revert(struct world *w)
 	return !reports_a_revert(w);
 }
 
-TEST_FIXTURE(a_node_that_was_reverted_reports_it_in_its_status_until_the_session_after_its_report,
-	     world_setup, world_teardown)
+WORLD_TEST(a_node_that_was_reverted_reports_it_in_its_status_until_the_session_after_its_report)
 {
-	struct world *w = *state;
-
 	start_with_a(w, 1);
 	model_server_want_report(&w->server, 0);
 	WORLD_UNTIL(w, has_reported);
@@ -322,10 +309,8 @@ static bool claim_was_asked_for(struct world *w)
 }
 
 /* Its ticket is valid still, and its claim may be another node's by now. */
-TEST_FIXTURE(what_a_journal_that_was_put_back_has_mounted_is_not_mounted_before_it_is_claimed, world_setup,
-	     world_teardown)
+WORLD_TEST(what_a_journal_that_was_put_back_has_mounted_is_not_mounted_before_it_is_claimed)
 {
-	struct world *w = *state;
 	struct snapshot snapshot;
 	unsigned int published;
 
@@ -351,10 +336,8 @@ TEST_FIXTURE(what_a_journal_that_was_put_back_has_mounted_is_not_mounted_before_
 	expect_nothing_mounted(w);
 }
 
-TEST_FIXTURE(a_released_volume_is_not_reported_as_mounted, world_setup, world_teardown)
+WORLD_TEST(a_released_volume_is_not_reported_as_mounted)
 {
-	struct world *w = *state;
-
 	w->server.hold_forget = true;
 	start_with_a(w, 2);
 	stop_a(w);
@@ -367,9 +350,8 @@ TEST_FIXTURE(a_released_volume_is_not_reported_as_mounted, world_setup, world_te
 	assert_int_equal(w->server.hello_mounted, 0);
 }
 
-TEST_FIXTURE(a_server_that_is_away_changes_nothing, world_setup, world_teardown)
+WORLD_TEST(a_server_that_is_away_changes_nothing)
 {
-	struct world *w = *state;
 	uint64_t end;
 	Holdfast__V1__GetAgentStatusResponse *report;
 	unsigned int hellos;
@@ -404,9 +386,8 @@ TEST_FIXTURE(a_server_that_is_away_changes_nothing, world_setup, world_teardown)
 	stop_a(w);
 }
 
-TEST_FIXTURE(a_server_of_another_cluster_is_left_alone, world_setup, world_teardown)
+WORLD_TEST(a_server_of_another_cluster_is_left_alone)
 {
-	struct world *w = *state;
 	uint64_t end;
 	Holdfast__V1__GetAgentStatusResponse *report;
 

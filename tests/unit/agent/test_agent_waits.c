@@ -94,10 +94,10 @@ static void run_b(struct world *w)
 	WORLD_UNTIL(w, b_runs);
 }
 
-TEST_FIXTURE(an_allocation_runs_while_the_disk_hangs, setup, teardown)
-{
-	struct world *w = *state;
+#define CASE(name) TEST_ON(name, struct world, w, setup, teardown)
 
+CASE(an_allocation_runs_while_the_disk_hangs)
+{
 	stop_a(w);
 	disk_sync_watch(LOG);
 	disk_sync_hold();
@@ -106,10 +106,8 @@ TEST_FIXTURE(an_allocation_runs_while_the_disk_hangs, setup, teardown)
 	assert_int_equal(disk_sync_waits(), 0);
 }
 
-TEST_FIXTURE(a_release_is_reported_once_the_disk_has_its_end, setup, teardown)
+CASE(a_release_is_reported_once_the_disk_has_its_end)
 {
-	struct world *w = *state;
-
 	disk_sync_hold();
 	model_server_want_stop(&w->server, ALLOC_A);
 	WORLD_UNTIL(w, a_is_unstaged); /* it continues meanwhile */
@@ -120,9 +118,8 @@ TEST_FIXTURE(a_release_is_reported_once_the_disk_has_its_end, setup, teardown)
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 }
 
-TEST_FIXTURE(a_release_whose_end_the_disk_refuses_is_not_reported, setup, teardown)
+CASE(a_release_whose_end_the_disk_refuses_is_not_reported)
 {
-	struct world *w = *state;
 	uint64_t end = world_deadline();
 
 	disk_sync_fail(EIO);
@@ -140,10 +137,8 @@ TEST_FIXTURE(a_release_whose_end_the_disk_refuses_is_not_reported, setup, teardo
 
 /* Accepted, claimed, runs, its receipt dropped; stops, is over, its receipt dropped, forgotten. The one wait
  * is for the disk to have that it stops, and continues beside the unmount. */
-TEST_FIXTURE(a_life_has_eight_writes_and_one_wait_for_the_disk, setup, teardown)
+CASE(a_life_has_eight_writes_and_one_wait_for_the_disk)
 {
-	struct world *w = *state;
-
 	stop_a(w);
 	WORLD_UNTIL(w, all_is_acknowledged);
 	world_idle(w, MOMENT_MS);

@@ -50,10 +50,10 @@ static enum status load(struct fixture *f, const char *text)
 	return config_load(f->path, &f->config, &f->err);
 }
 
-TEST_FIXTURE(what_is_left_out_has_a_default, setup, teardown)
-{
-	struct fixture *f = *state;
+#define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
 
+CASE(what_is_left_out_has_a_default)
+{
 	assert_int_equal(load(f, GOOD), STATUS_OK);
 	assert_string_equal(f->config.data_dir, "/var/lib/holdfast/agent");
 	assert_string_equal(f->config.socket, "/run/holdfast/agent.sock");
@@ -68,10 +68,8 @@ TEST_FIXTURE(what_is_left_out_has_a_default, setup, teardown)
 	assert_string_equal(f->config.path, f->path);
 }
 
-TEST_FIXTURE(everything_can_be_set, setup, teardown)
+CASE(everything_can_be_set)
 {
-	struct fixture *f = *state;
-
 	assert_int_equal(
 		load(f, "cluster = \"c\"\nnode_id = \"n\"\ndata_dir = \"/d\"\nsocket = \"/s\"\n"
 			"log_level = \"debug\"\nclaim_timeout = \"7s\"\nconnect_timeout = \"8s\"\n"
@@ -97,10 +95,8 @@ TEST_FIXTURE(everything_can_be_set, setup, teardown)
 	assert_int_equal(f->config.helper.request_timeout_us, 3 * USEC_PER_SEC);
 }
 
-TEST_FIXTURE(servers_may_be_a_list, setup, teardown)
+CASE(servers_may_be_a_list)
 {
-	struct fixture *f = *state;
-
 	assert_int_equal(load(f, "cluster = \"prod\"\nnode_id = \"n1\"\nservers = [\"a:1\", \"[::1]:2\"]\n"),
 			 STATUS_OK);
 	assert_string_equal(f->config.servers[0], "a:1");
@@ -109,9 +105,8 @@ TEST_FIXTURE(servers_may_be_a_list, setup, teardown)
 	assert_string_equal(f->config.server.server_uri, "holdfast://prod/server/"); /* any of them */
 }
 
-TEST_FIXTURE(units_are_a_list_of_full_names, setup, teardown)
+CASE(units_are_a_list_of_full_names)
 {
-	struct fixture *f = *state;
 	char text[16384];
 	size_t n;
 
@@ -132,7 +127,7 @@ TEST_FIXTURE(units_are_a_list_of_full_names, setup, teardown)
 	assert_non_null(strstr(f->err.msg, "64 entries"));
 }
 
-TEST_FIXTURE(mistakes_are_errors_with_their_line, setup, teardown)
+CASE(mistakes_are_errors_with_their_line)
 {
 	static const struct {
 		const char *text, *where, *what;
@@ -179,7 +174,6 @@ TEST_FIXTURE(mistakes_are_errors_with_their_line, setup, teardown)
 		{GOOD "servers = [\"a:1\"]\n", "agent.hcl:7: ", "not both"},
 		{GOOD "x = [1,\n", "agent.hcl", ""},
 	};
-	struct fixture *f = *state;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		assert_int_equal(load(f, cases[i].text), STATUS_INVALID_ARGUMENT);
@@ -188,16 +182,13 @@ TEST_FIXTURE(mistakes_are_errors_with_their_line, setup, teardown)
 	}
 }
 
-TEST_FIXTURE(limits_themselves_are_accepted, setup, teardown)
+CASE(limits_themselves_are_accepted)
 {
-	struct fixture *f = *state;
-
 	assert_int_equal(load(f, GOOD "claim_timeout = \"100ms\"\nconnect_timeout = \"1h\"\n"), STATUS_OK);
 }
 
-TEST_FIXTURE(drop_ins_replace_values, setup, teardown)
+CASE(drop_ins_replace_values)
 {
-	struct fixture *f = *state;
 	char folder[TEMP_PATH_SIZE], path[TEMP_PATH_SIZE];
 
 	assert_int_equal(mkdir(temp_dir_path(folder, f->dir, "agent.d"), 0700), 0);
@@ -208,10 +199,8 @@ TEST_FIXTURE(drop_ins_replace_values, setup, teardown)
 	assert_int_equal(unlink(path), 0);
 }
 
-TEST_FIXTURE(a_missing_file_is_named, setup, teardown)
+CASE(a_missing_file_is_named)
 {
-	struct fixture *f = *state;
-
 	assert_int_not_equal(config_load(f->path, &f->config, &f->err), STATUS_OK);
 	assert_non_null(strstr(f->err.msg, f->path));
 }

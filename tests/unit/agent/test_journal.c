@@ -117,10 +117,10 @@ static void read_again(struct fixture *f)
 		fail_msg("%s", err.msg);
 }
 
-TEST_FIXTURE(a_record_comes_back_as_it_was_in_every_phase, setup, teardown)
-{
-	struct fixture *f = *state;
+#define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
 
+CASE(a_record_comes_back_as_it_was_in_every_phase)
+{
 	for (enum alloc_phase phase = 0; phase < ALLOC_PHASE_N; phase++) {
 		struct alloc_record *record = records_make(3);
 		uint32_t n = phase == ALLOC_NEW || phase == ALLOC_CLAIMING ? 0 : 3;
@@ -230,9 +230,8 @@ static bool folder_holds(const char *dir, const char *text)
 	return holds;
 }
 
-TEST_FIXTURE(a_csi_volume_comes_back_without_its_secrets, setup, teardown)
+CASE(a_csi_volume_comes_back_without_its_secrets)
 {
-	struct fixture *f = *state;
 	struct alloc_record *record = records_make(2);
 
 	record->alloc.volumes[1].read_only = true;
@@ -322,9 +321,8 @@ TEST(a_csi_volume_that_cannot_be_ours_is_refused)
 	free(record);
 }
 
-TEST_FIXTURE(receipts_come_back_until_they_are_dropped, setup, teardown)
+CASE(receipts_come_back_until_they_are_dropped)
 {
-	struct fixture *f = *state;
 	struct receipt mounted = {.claim_id = "0190a5a0-0000-7000-8000-00000000c100",
 				  .boot_id = BOOT_ID,
 				  .generation = UINT64_MAX};
@@ -349,9 +347,8 @@ TEST_FIXTURE(receipts_come_back_until_they_are_dropped, setup, teardown)
 	free(record);
 }
 
-TEST_FIXTURE(the_journal_of_another_node_is_refused, setup, teardown)
+CASE(the_journal_of_another_node_is_refused)
 {
-	struct fixture *f = *state;
 	struct journal *other;
 	struct error err;
 
@@ -445,9 +442,8 @@ static void read_plugins(struct fixture *f)
 	assert_int_equal(journal_read(f->journal, &reader, f, NULL), STATUS_OK);
 }
 
-TEST_FIXTURE(what_is_known_of_plugins_is_read_back_and_dropped, setup, teardown)
+CASE(what_is_known_of_plugins_is_read_back_and_dropped)
 {
-	struct fixture *f = *state;
 	struct node_plugin plugin = {.has_node = true, .node = {.stage = true, .max_volumes = 9}};
 	const struct journal_write put = {.plugin = &plugin};
 	const struct journal_write drop = {.forget_plugin = plugin.plugin_id};
@@ -493,9 +489,8 @@ static void assert_mark(const struct fixture *f, const char *store_id, uint64_t 
 	assert_int_equal(mark->proof.len, 3);
 }
 
-TEST_FIXTURE(the_highest_mark_is_durable_with_the_next_write, setup, teardown)
+CASE(the_highest_mark_is_durable_with_the_next_write)
 {
-	struct fixture *f = *state;
 	char a[] = "01890000-0000-7000-8000-00000000000a", b[] = "01890000-0000-7000-8000-00000000000b";
 	char bad[] = "x";
 	struct alloc_record *record = records_make(1);
@@ -525,11 +520,10 @@ TEST_FIXTURE(the_highest_mark_is_durable_with_the_next_write, setup, teardown)
 }
 
 /* Started without it, the agent would not find out a server that has lost history. */
-TEST_FIXTURE(a_mark_that_cannot_be_read_is_a_reason_not_to_start, setup, teardown)
+CASE(a_mark_that_cannot_be_read_is_a_reason_not_to_start)
 {
 	const struct kv_op op = {.key = "mark", .value = (const uint8_t *)"\xff", .len = 1};
 	const struct kv_txn txn = {.ops = &op, .n_ops = 1};
-	struct fixture *f = *state;
 	char path[PATH_MAX];
 	struct error err;
 	struct kv *kv;

@@ -218,9 +218,10 @@ TEST_FIXTURE(threads_are_bounded, setup, teardown)
 	assert_int_equal(atomic_load(&looks), PATH_PROBE_THREADS_MAX + 2);
 }
 
-TEST_FIXTURE(waiting_is_bounded, setup, teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
+
+CASE(waiting_is_bounded)
 {
-	struct fixture *f = *state;
 	struct path_probe *last = NULL;
 	struct error err;
 
@@ -235,10 +236,8 @@ TEST_FIXTURE(waiting_is_bounded, setup, teardown)
 	assert_int_equal(f->n, 0);
 }
 
-TEST_FIXTURE(a_cancelled_probe_reports_nothing, setup, teardown)
+CASE(a_cancelled_probe_reports_nothing)
 {
-	struct fixture *f = *state;
-
 	path_probe_cancel(NULL);
 	path_probe_cancel(probe(f, "/stuck/a", LONG_US));
 	path_probe_cancel(probe(f, "/stuck/a", LONG_US)); /* waits for the first */
@@ -250,9 +249,8 @@ TEST_FIXTURE(a_cancelled_probe_reports_nothing, setup, teardown)
 	assert_int_equal(f->n, 1);
 }
 
-TEST_FIXTURE(a_path_that_is_too_long_is_refused, setup, teardown)
+CASE(a_path_that_is_too_long_is_refused)
 {
-	struct fixture *f = *state;
 	struct path_probe *ret = NULL;
 	char path[600];
 	struct error err;

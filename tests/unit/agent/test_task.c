@@ -258,10 +258,10 @@ static void run(struct stand *s)
 	UNTIL(s, runs);
 }
 
-TEST_FIXTURE(a_unit_is_started_once_and_stopped, setup, teardown)
-{
-	struct stand *s = *state;
+#define CASE(name) TEST_ON(name, struct stand, s, setup, teardown)
 
+CASE(a_unit_is_started_once_and_stopped)
+{
 	run(s);
 	assert_int_equal(s->starts, 1);
 	assert_string_equal(s->before, "");
@@ -275,10 +275,8 @@ TEST_FIXTURE(a_unit_is_started_once_and_stopped, setup, teardown)
 	assert_false(s->is_over);
 }
 
-TEST_FIXTURE(nothing_is_asked_before_it_is_journalled, setup, teardown)
+CASE(nothing_is_asked_before_it_is_journalled)
 {
-	struct stand *s = *state;
-
 	s->is_held = true;
 	assert_int_equal(begin(s, TASK_FIRST, "", NULL), STATUS_OK);
 	UNTIL(s, is_to_be_journalled);
@@ -291,10 +289,8 @@ TEST_FIXTURE(nothing_is_asked_before_it_is_journalled, setup, teardown)
 	/* or it is stopped meanwhile */
 }
 
-TEST_FIXTURE(one_that_was_not_started_is_not_stopped, setup, teardown)
+CASE(one_that_was_not_started_is_not_stopped)
 {
-	struct stand *s = *state;
-
 	s->is_held = true;
 	assert_int_equal(begin(s, TASK_FIRST, "", NULL), STATUS_OK);
 	UNTIL(s, is_to_be_journalled);
@@ -304,10 +300,9 @@ TEST_FIXTURE(one_that_was_not_started_is_not_stopped, setup, teardown)
 	assert_int_equal(s->db->starts + s->db->stops, 0);
 }
 
-TEST_FIXTURE(one_that_runs_for_somebody_else_is_left_alone, setup, teardown)
+CASE(one_that_runs_for_somebody_else_is_left_alone)
 {
 	static const char *const states[] = {"active", "activating", "reloading"};
-	struct stand *s = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
 		s->is_over = false;
@@ -336,11 +331,10 @@ static void expect_refusal(struct stand *s, const struct task_request *request, 
 	assert_string_equal(told.why, err->msg);
 }
 
-TEST_FIXTURE(only_units_of_the_list_are_started_and_each_by_one, setup, teardown)
+CASE(only_units_of_the_list_are_started_and_each_by_one)
 {
 	struct task_request request = {
 		.unit = "other.service", .alloc_id = OTHER, .invocation = "", .events = &events};
-	struct stand *s = *state;
 	struct error err;
 
 	expect_refusal(s, &request, STATUS_PERMISSION_DENIED, &err);
@@ -358,10 +352,8 @@ TEST_FIXTURE(only_units_of_the_list_are_started_and_each_by_one, setup, teardown
 	assert_int_equal(s->systemd->connections, 1);
 }
 
-TEST_FIXTURE(a_failure_reports_how, setup, teardown)
+CASE(a_failure_reports_how)
 {
-	struct stand *s = *state;
-
 	run(s);
 	s->db->result = "oom-kill";
 	fake_systemd_set(s->db, "failed", "failed");
@@ -373,20 +365,16 @@ TEST_FIXTURE(a_failure_reports_how, setup, teardown)
 	assert_int_equal(s->db->stops, 0);
 }
 
-TEST_FIXTURE(an_end_with_success_is_no_failure, setup, teardown)
+CASE(an_end_with_success_is_no_failure)
 {
-	struct stand *s = *state;
-
 	run(s);
 	fake_systemd_set(s->db, "inactive", "dead");
 	UNTIL(s, is_over);
 	assert_int_equal(s->over.status, STATUS_OK);
 }
 
-TEST_FIXTURE(one_that_comes_and_goes_is_seen_by_its_job, setup, teardown)
+CASE(one_that_comes_and_goes_is_seen_by_its_job)
 {
-	struct stand *s = *state;
-
 	s->db->is_slow = true;
 	assert_int_equal(begin(s, TASK_FIRST, "", NULL), STATUS_OK);
 	UNTIL(s, is_asked_to_start);
@@ -399,10 +387,8 @@ TEST_FIXTURE(one_that_comes_and_goes_is_seen_by_its_job, setup, teardown)
 	assert_int_equal(s->over.status, STATUS_OK);
 }
 
-TEST_FIXTURE(a_start_that_comes_to_nothing_is_a_failure, setup, teardown)
+CASE(a_start_that_comes_to_nothing_is_a_failure)
 {
-	struct stand *s = *state;
-
 	s->db->is_condition_unmet = true;
 	assert_int_equal(begin(s, TASK_FIRST, "", NULL), STATUS_OK);
 	UNTIL(s, is_over);
@@ -411,7 +397,7 @@ TEST_FIXTURE(a_start_that_comes_to_nothing_is_a_failure, setup, teardown)
 	assert_non_null(strstr(s->over.msg, "condition"));
 }
 
-TEST_FIXTURE(a_refused_start_is_final_and_names_its_reason, setup, teardown)
+CASE(a_refused_start_is_final_and_names_its_reason)
 {
 	static const struct {
 		const char *name;
@@ -425,7 +411,6 @@ TEST_FIXTURE(a_refused_start_is_final_and_names_its_reason, setup, teardown)
 		{"org.freedesktop.systemd1.UnitMasked", STATUS_FAILED_PRECONDITION, "UnitMasked"},
 		{"org.freedesktop.systemd1.OnlyByDependency", STATUS_FAILED_PRECONDITION, "it is so"},
 	};
-	struct stand *s = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		s->is_over = false;
@@ -441,10 +426,8 @@ TEST_FIXTURE(a_refused_start_is_final_and_names_its_reason, setup, teardown)
 	assert_int_equal(s->db->stops, 0);
 }
 
-TEST_FIXTURE(other_refusals_are_tried_again, setup, teardown)
+CASE(other_refusals_are_tried_again)
 {
-	struct stand *s = *state;
-
 	s->db->refuse_start = "org.freedesktop.systemd1.TransactionIsDestructive";
 	assert_int_equal(begin(s, TASK_FIRST, "", NULL), STATUS_OK);
 	UNTIL(s, is_troubled);
@@ -456,10 +439,8 @@ TEST_FIXTURE(other_refusals_are_tried_again, setup, teardown)
 	assert_int_equal(s->starts, 1);
 }
 
-TEST_FIXTURE(a_unit_that_is_not_there_is_not_started, setup, teardown)
+CASE(a_unit_that_is_not_there_is_not_started)
 {
-	struct stand *s = *state;
-
 	s->db->load = "masked";
 	assert_int_equal(begin(s, TASK_FIRST, "", NULL), STATUS_OK);
 	UNTIL(s, is_over);
@@ -469,10 +450,8 @@ TEST_FIXTURE(a_unit_that_is_not_there_is_not_started, setup, teardown)
 	assert_int_equal(s->db->starts, 0);
 }
 
-TEST_FIXTURE(restarts_by_systemd_are_reported_as_another_invocation, setup, teardown)
+CASE(restarts_by_systemd_are_reported_as_another_invocation)
 {
-	struct stand *s = *state;
-
 	run(s);
 	fake_systemd_set(s->db, "activating", "auto-restart");
 	idle(s, 60);
@@ -486,10 +465,8 @@ TEST_FIXTURE(restarts_by_systemd_are_reported_as_another_invocation, setup, tear
 
 /* --- an agent that comes back --- */
 
-TEST_FIXTURE(one_that_ran_is_watched_not_started, setup, teardown)
+CASE(one_that_ran_is_watched_not_started)
 {
-	struct stand *s = *state;
-
 	s->db->active = "active";
 	s->db->invocation = 1;
 	assert_int_equal(begin(s, TASK_RUNNING, INVOCATION_1, NULL), STATUS_OK);
@@ -501,7 +478,7 @@ TEST_FIXTURE(one_that_ran_is_watched_not_started, setup, teardown)
 	UNTIL(s, is_over);
 }
 
-TEST_FIXTURE(a_journalled_start_is_asked_for_only_if_it_has_not_happened, setup, teardown)
+CASE(a_journalled_start_is_asked_for_only_if_it_has_not_happened)
 {
 	static const struct {
 		const char *active;
@@ -514,7 +491,6 @@ TEST_FIXTURE(a_journalled_start_is_asked_for_only_if_it_has_not_happened, setup,
 		{"failed", 1, 1, false, STATUS_OK},   {"active", 2, 0, false, STATUS_OK},
 		{"inactive", 2, 0, true, STATUS_OK},  {"failed", 2, 0, true, STATUS_ABORTED},
 	};
-	struct stand *s = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		drop(s);
@@ -534,10 +510,8 @@ TEST_FIXTURE(a_journalled_start_is_asked_for_only_if_it_has_not_happened, setup,
 	assert_int_equal(s->starts, 0); /* it is in the journal */
 }
 
-TEST_FIXTURE(a_stop_continues, setup, teardown)
+CASE(a_stop_continues)
 {
-	struct stand *s = *state;
-
 	s->db->active = "active";
 	assert_int_equal(begin(s, TASK_STOPPING, INVOCATION_1, NULL), STATUS_OK);
 	UNTIL(s, is_stopped);
@@ -551,9 +525,8 @@ static bool is_late(const struct stand *s)
 	return s->task && strstr(task_info(s->task).last_error, "stop_timeout") != NULL;
 }
 
-TEST_FIXTURE(a_stubborn_unit_is_waited_for_and_reported_of, setup, teardown)
+CASE(a_stubborn_unit_is_waited_for_and_reported_of)
 {
-	struct stand *s = *state;
 	struct task_info info;
 
 	s->db->is_stubborn = true;
@@ -580,10 +553,8 @@ static bool is_asked_to_stop_twice(const struct stand *s)
 	return s->db->stops > 1;
 }
 
-TEST_FIXTURE(one_that_comes_back_is_stopped_again, setup, teardown)
+CASE(one_that_comes_back_is_stopped_again)
 {
-	struct stand *s = *state;
-
 	s->db->is_stubborn = true;
 	run(s);
 	task_stop(s->task);
@@ -595,10 +566,8 @@ TEST_FIXTURE(one_that_comes_back_is_stopped_again, setup, teardown)
 	UNTIL(s, is_stopped);
 }
 
-TEST_FIXTURE(a_refused_stop_is_reported_and_tried_again, setup, teardown)
+CASE(a_refused_stop_is_reported_and_tried_again)
 {
-	struct stand *s = *state;
-
 	run(s);
 	s->db->refuse_stop = "org.freedesktop.DBus.Error.AccessDenied";
 	task_stop(s->task);
@@ -614,10 +583,8 @@ static bool is_connected_again(const struct stand *s)
 	return s->systemd->connections > 1;
 }
 
-TEST_FIXTURE(a_lost_bus_is_found_again_and_changes_nothing, setup, teardown)
+CASE(a_lost_bus_is_found_again_and_changes_nothing)
 {
-	struct stand *s = *state;
-
 	run(s);
 	fake_systemd_drop();
 	UNTIL(s, is_connected_again);
@@ -629,10 +596,8 @@ TEST_FIXTURE(a_lost_bus_is_found_again_and_changes_nothing, setup, teardown)
 	UNTIL(s, is_over);
 }
 
-TEST_FIXTURE(what_happened_while_the_bus_was_away_is_seen, setup, teardown)
+CASE(what_happened_while_the_bus_was_away_is_seen)
 {
-	struct stand *s = *state;
-
 	run(s);
 	fake_systemd_drop();
 	s->db->active = "failed";
@@ -642,10 +607,8 @@ TEST_FIXTURE(what_happened_while_the_bus_was_away_is_seen, setup, teardown)
 	assert_non_null(strstr(s->over.msg, "signal"));
 }
 
-TEST_FIXTURE(without_a_bus_it_waits_and_reports_it, setup, teardown)
+CASE(without_a_bus_it_waits_and_reports_it)
 {
-	struct stand *s = *state;
-
 	s->systemd->is_refusing = true;
 	assert_int_equal(begin(s, TASK_FIRST, "", NULL), STATUS_OK);
 	UNTIL(s, is_troubled);
@@ -657,10 +620,8 @@ TEST_FIXTURE(without_a_bus_it_waits_and_reports_it, setup, teardown)
 }
 
 /* A start whose answer was lost may yet happen: it is overtaken before the volumes go. */
-TEST_FIXTURE(an_unanswered_start_is_stopped_although_the_unit_is_down, setup, teardown)
+CASE(an_unanswered_start_is_stopped_although_the_unit_is_down)
 {
-	struct stand *s = *state;
-
 	s->db->is_mute = true;
 	assert_int_equal(begin(s, TASK_FIRST, "", NULL), STATUS_OK);
 	UNTIL(s, is_asked_to_start);
@@ -670,10 +631,8 @@ TEST_FIXTURE(an_unanswered_start_is_stopped_although_the_unit_is_down, setup, te
 	assert_int_equal(s->db->stops, 1);
 }
 
-TEST_FIXTURE(a_lost_start_is_asked_for_again_if_it_has_not_happened, setup, teardown)
+CASE(a_lost_start_is_asked_for_again_if_it_has_not_happened)
 {
-	struct stand *s = *state;
-
 	s->db->is_mute = true;
 	assert_int_equal(begin(s, TASK_FIRST, "", NULL), STATUS_OK);
 	UNTIL(s, is_asked_to_start);
@@ -684,9 +643,8 @@ TEST_FIXTURE(a_lost_start_is_asked_for_again_if_it_has_not_happened, setup, tear
 	assert_int_equal(s->starts, 1);
 }
 
-TEST_FIXTURE(signals_of_others_are_not_even_looked_at, setup, teardown)
+CASE(signals_of_others_are_not_even_looked_at)
 {
-	struct stand *s = *state;
 	unsigned int looks;
 
 	run(s);
@@ -699,10 +657,9 @@ TEST_FIXTURE(signals_of_others_are_not_even_looked_at, setup, teardown)
 	assert_int_equal(s->systemd->looks, looks);
 }
 
-TEST_FIXTURE(a_unit_that_changes_all_the_time_is_looked_at_in_turns, setup, teardown)
+CASE(a_unit_that_changes_all_the_time_is_looked_at_in_turns)
 {
 	enum { MS = 200 };
-	struct stand *s = *state;
 	unsigned int looks;
 	uint64_t begin_us, took_ms;
 

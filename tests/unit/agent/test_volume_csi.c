@@ -88,9 +88,8 @@ TEST_FIXTURE(a_volume_goes_by_its_plugin_and_back, csi_node_setup, csi_node_tear
 	assert_string_equal(volume->staged, "");
 }
 
-TEST_FIXTURE(the_secrets_of_a_mount_that_has_ended_are_nowhere, csi_node_setup, csi_node_teardown)
+NODE_TEST(the_secrets_of_a_mount_that_has_ended_are_nowhere)
 {
-	struct csi_node *node = *state;
 	char secret[] = CSI_SECRET;
 
 	(void)csi_node_add(node, "v", false, false);
@@ -102,9 +101,8 @@ TEST_FIXTURE(the_secrets_of_a_mount_that_has_ended_are_nowhere, csi_node_setup, 
 	assert_false(memory_holds(secret + sizeof(secret) / 2, sizeof(secret) / 2 - 1));
 }
 
-TEST_FIXTURE(a_plugin_gets_no_access_mode_that_it_does_not_know, csi_node_setup, csi_node_teardown)
+NODE_TEST(a_plugin_gets_no_access_mode_that_it_does_not_know)
 {
-	struct csi_node *node = *state;
 	struct node_plugin *facts =
 		(struct node_plugin *)(uintptr_t)plugins_facts(node->plugins, CSI_PLUGIN); /* the model's */
 
@@ -197,9 +195,8 @@ TEST_FIXTURE(what_stood_already_its_plugin_takes_down, csi_node_setup, csi_node_
 	csi_node_expect_nothing(node);
 }
 
-TEST_FIXTURE(each_use_has_its_target_and_goes_with_its_last_user, csi_node_setup, csi_node_teardown)
+NODE_TEST(each_use_has_its_target_and_goes_with_its_last_user)
 {
-	struct csi_node *node = *state;
 	struct csi_user *reader = csi_node_add(node, "v", true, false);
 	struct csi_user *writer = csi_node_add(node, "v", false, false);
 
@@ -221,13 +218,12 @@ TEST_FIXTURE(each_use_has_its_target_and_goes_with_its_last_user, csi_node_setup
 }
 
 /* Only of what the plugin has confirmed and the mount table still shows is staging not asked for again. */
-TEST_FIXTURE(a_second_use_stages_what_is_not_staged_for_certain, csi_node_setup, csi_node_teardown)
+NODE_TEST(a_second_use_stages_what_is_not_staged_for_certain)
 {
 	static const struct {
 		bool restarts, is_gone;
 		unsigned int stages;
 	} rows[] = {{false, false, 1}, {true, false, 1}, {false, true, 2}, {true, true, 2}};
-	struct csi_node *node = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		unsigned int before = calls(node, CSI_NODE_STAGE_VOLUME);
@@ -247,10 +243,8 @@ TEST_FIXTURE(a_second_use_stages_what_is_not_staged_for_certain, csi_node_setup,
 	}
 }
 
-TEST_FIXTURE(staging_is_not_asked_of_who_does_not_announce_it, csi_node_setup, csi_node_teardown)
+NODE_TEST(staging_is_not_asked_of_who_does_not_announce_it)
 {
-	struct csi_node *node = *state;
-
 	node->model->n_node_rpcs = 0;
 	csi_node_restart(node);
 	(void)csi_node_add(node, "v", false, false);
@@ -266,10 +260,8 @@ static bool has_published_in_vain(struct csi_node *node)
 	return calls(node, CSI_NODE_PUBLISH_VOLUME) >= 2;
 }
 
-TEST_FIXTURE(a_plugin_that_announces_staging_late_is_staged_before_the_publish, csi_node_setup,
-	     csi_node_teardown)
+NODE_TEST(a_plugin_that_announces_staging_late_is_staged_before_the_publish)
 {
-	struct csi_node *node = *state;
 	size_t announced = node->model->n_node_rpcs;
 
 	node->model->n_node_rpcs = 0;
@@ -289,15 +281,13 @@ TEST_FIXTURE(a_plugin_that_announces_staging_late_is_staged_before_the_publish, 
 
 /* A plugin that was exchanged for one that announces less; what it has never staged it is not asked to
  * unstage. */
-TEST_FIXTURE(what_was_staged_is_unstaged_by_who_does_not_announce_it_any_more, csi_node_setup,
-	     csi_node_teardown)
+NODE_TEST(what_was_staged_is_unstaged_by_who_does_not_announce_it_any_more)
 {
 	static const struct {
 		unsigned int failures;
 		enum status status;
 		unsigned int calls;
 	} rows[] = {{0, STATUS_OK, 1}, {2, STATUS_UNAVAILABLE, 3}, {1, STATUS_UNIMPLEMENTED, 1}};
-	struct csi_node *node = *state;
 	size_t announced = node->model->n_node_rpcs;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -326,9 +316,8 @@ TEST_FIXTURE(what_was_staged_is_unstaged_by_who_does_not_announce_it_any_more, c
 	}
 }
 
-TEST_FIXTURE(an_ok_of_the_plugin_is_not_trusted_alone, csi_node_setup, csi_node_teardown)
+NODE_TEST(an_ok_of_the_plugin_is_not_trusted_alone)
 {
-	struct csi_node *node = *state;
 	struct csi_user *user;
 
 	fake_csi_order(node->model, CSI_NODE_PUBLISH_VOLUME, FAKE_CSI_LIE, 1, STATUS_OK);
@@ -356,9 +345,8 @@ TEST_FIXTURE(the_helper_removes_mounts_that_a_plugin_denies, csi_node_setup, csi
 	assert_int_equal(node->fake.state->plugin_left, 2);
 }
 
-TEST_FIXTURE(what_the_plugin_does_not_know_it_does_not_hold, csi_node_setup, csi_node_teardown)
+NODE_TEST(what_the_plugin_does_not_know_it_does_not_hold)
 {
-	struct csi_node *node = *state;
 	struct csi_user *user = csi_node_add(node, "v", false, false);
 
 	CSI_NODE_UNTIL(node, csi_node_all_mounted);
@@ -395,9 +383,8 @@ TEST_FIXTURE(a_plugin_that_is_gone_keeps_what_it_holds, csi_node_setup, csi_node
 }
 
 /* The facade's NOT_FOUND is not the plugin's. */
-TEST_FIXTURE(a_plugin_that_was_never_here_is_no_answer, csi_node_setup, csi_node_teardown)
+NODE_TEST(a_plugin_that_was_never_here_is_no_answer)
 {
-	struct csi_node *node = *state;
 	struct csi_user *user = csi_node_add(node, "v", false, false);
 	struct plugins *none = fake_plugins_new(node->event);
 
@@ -417,9 +404,8 @@ TEST_FIXTURE(a_plugin_that_was_never_here_is_no_answer, csi_node_setup, csi_node
 	plugins_free(none);
 }
 
-TEST_FIXTURE(a_mount_waits_for_its_plugin_and_reports_it, csi_node_setup, csi_node_teardown)
+NODE_TEST(a_mount_waits_for_its_plugin_and_reports_it)
 {
-	struct csi_node *node = *state;
 	struct csi_user *user;
 
 	fake_csi_set_up(node->model, false);
@@ -431,9 +417,8 @@ TEST_FIXTURE(a_mount_waits_for_its_plugin_and_reports_it, csi_node_setup, csi_no
 	stop_all(node);
 }
 
-TEST_FIXTURE(a_volume_without_a_plugin_call_is_undone_without_the_plugin, csi_node_setup, csi_node_teardown)
+NODE_TEST(a_volume_without_a_plugin_call_is_undone_without_the_plugin)
 {
-	struct csi_node *node = *state;
 	struct csi_user *user;
 
 	fake_csi_set_up(node->model, false);
@@ -447,7 +432,7 @@ TEST_FIXTURE(a_volume_without_a_plugin_call_is_undone_without_the_plugin, csi_no
 	csi_node_expect_nothing(node);
 }
 
-TEST_FIXTURE(errors_that_pass_are_waited_out, csi_node_setup, csi_node_teardown)
+NODE_TEST(errors_that_pass_are_waited_out)
 {
 	static const struct {
 		enum csi_method method;
@@ -465,7 +450,6 @@ TEST_FIXTURE(errors_that_pass_are_waited_out, csi_node_setup, csi_node_teardown)
 		{CSI_NODE_PUBLISH_VOLUME, STATUS_UNKNOWN},
 		{CSI_NODE_PUBLISH_VOLUME, STATUS_FAILED_PRECONDITION},
 	};
-	struct csi_node *node = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		unsigned int before = calls(node, rows[i].method);
@@ -483,10 +467,8 @@ TEST_FIXTURE(errors_that_pass_are_waited_out, csi_node_setup, csi_node_teardown)
 }
 
 /* A plugin that has forgotten what it had staged; once per mount. */
-TEST_FIXTURE(a_publish_refused_for_a_precondition_is_staged_again_once, csi_node_setup, csi_node_teardown)
+NODE_TEST(a_publish_refused_for_a_precondition_is_staged_again_once)
 {
-	struct csi_node *node = *state;
-
 	for (unsigned int refusals = 0; refusals <= 4; refusals++) {
 		unsigned int stages = calls(node, CSI_NODE_STAGE_VOLUME);
 		unsigned int publishes = calls(node, CSI_NODE_PUBLISH_VOLUME);
@@ -503,7 +485,7 @@ TEST_FIXTURE(a_publish_refused_for_a_precondition_is_staged_again_once, csi_node
 	}
 }
 
-TEST_FIXTURE(other_errors_end_a_mount_with_the_plugins_words, csi_node_setup, csi_node_teardown)
+NODE_TEST(other_errors_end_a_mount_with_the_plugins_words)
 {
 	static const struct {
 		enum csi_method method;
@@ -519,7 +501,6 @@ TEST_FIXTURE(other_errors_end_a_mount_with_the_plugins_words, csi_node_setup, cs
 		{CSI_NODE_PUBLISH_VOLUME, STATUS_NOT_FOUND},
 		{CSI_NODE_PUBLISH_VOLUME, STATUS_ALREADY_EXISTS},
 	};
-	struct csi_node *node = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		unsigned int before = calls(node, rows[i].method);
@@ -538,9 +519,8 @@ TEST_FIXTURE(other_errors_end_a_mount_with_the_plugins_words, csi_node_setup, cs
 	}
 }
 
-TEST_FIXTURE(patience_with_passing_errors_ends, csi_node_setup, csi_node_teardown)
+NODE_TEST(patience_with_passing_errors_ends)
 {
-	struct csi_node *node = *state;
 	struct csi_user *user;
 
 	fake_csi_order(node->model, CSI_NODE_STAGE_VOLUME, FAKE_CSI_FAIL, 1000000, STATUS_UNAVAILABLE);
@@ -565,10 +545,9 @@ TEST_FIXTURE(patience_with_passing_errors_ends, csi_node_setup, csi_node_teardow
 	csi_node_expect_nothing(node);
 }
 
-TEST_FIXTURE(an_allocation_may_have_more_or_less_patience, csi_node_setup, csi_node_teardown)
+NODE_TEST(an_allocation_may_have_more_or_less_patience)
 {
 	static const uint32_t timeouts[] = {1000, 2 * VOLUME_MOUNT_PATIENCE_MS};
-	struct csi_node *node = *state;
 
 	fake_csi_order(node->model, CSI_NODE_STAGE_VOLUME, FAKE_CSI_FAIL, 1000000, STATUS_INTERNAL);
 	for (size_t i = 0; i < ARRAY_SIZE(timeouts); i++) {
@@ -636,10 +615,9 @@ TEST_FIXTURE(a_step_that_hangs_is_seen_with_what_it_holds_up, csi_node_setup, cs
 	csi_node_expect_nothing(node);
 }
 
-TEST_FIXTURE(a_mount_that_is_cancelled_in_a_call_ends_after_it, csi_node_setup, csi_node_teardown)
+NODE_TEST(a_mount_that_is_cancelled_in_a_call_ends_after_it)
 {
 	static const enum csi_method methods[] = {CSI_NODE_STAGE_VOLUME, CSI_NODE_PUBLISH_VOLUME};
-	struct csi_node *node = *state;
 
 	fake_csi.patience_us = 30 * USEC_PER_SEC;
 	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
@@ -663,9 +641,8 @@ TEST_FIXTURE(a_mount_that_is_cancelled_in_a_call_ends_after_it, csi_node_setup, 
 	}
 }
 
-TEST_FIXTURE(a_call_that_fails_for_nobody_is_not_made_again, csi_node_setup, csi_node_teardown)
+NODE_TEST(a_call_that_fails_for_nobody_is_not_made_again)
 {
-	struct csi_node *node = *state;
 	struct csi_user *user;
 
 	fake_csi.patience_us = 30 * USEC_PER_SEC;
@@ -779,10 +756,8 @@ TEST_FIXTURE(a_mount_made_by_hand_keeps_the_volume_from_being_released, csi_node
 	}
 }
 
-TEST_FIXTURE(a_file_system_of_the_host_lives_on, csi_node_setup, csi_node_teardown)
+NODE_TEST(a_file_system_of_the_host_lives_on)
 {
-	struct csi_node *node = *state;
-
 	node->major = 8;
 	node->superblock_lives = true;
 	node->elsewhere = "/srv";
@@ -804,7 +779,7 @@ TEST_FIXTURE(a_file_system_of_the_host_lives_on, csi_node_setup, csi_node_teardo
 
 /* Many volumes of one device of the host's: the table is read for the first, and whenever the host has
  * mounted it elsewhere since. */
-TEST_FIXTURE(the_mount_table_is_not_read_for_each_volume_of_a_device, csi_node_setup, csi_node_teardown)
+NODE_TEST(the_mount_table_is_not_read_for_each_volume_of_a_device)
 {
 	static const struct {
 		const char *name, *elsewhere;
@@ -814,7 +789,6 @@ TEST_FIXTURE(the_mount_table_is_not_read_for_each_volume_of_a_device, csi_node_s
 		{"v1", "/srv", true, 1},  {"v2", "/srv", true, 1}, {"v3", "/data", true, 2},
 		{"v4", "/data", true, 2}, {"v5", NULL, false, 3},  {"v6", "/data", true, 3},
 	};
-	struct csi_node *node = *state;
 
 	node->major = 8;
 	node->superblock_lives = true;
@@ -833,7 +807,7 @@ TEST_FIXTURE(the_mount_table_is_not_read_for_each_volume_of_a_device, csi_node_s
 }
 
 /* What the plugin has made needs no whole table, wherever else it is mounted; what was there before does. */
-TEST_FIXTURE(the_mount_table_is_not_read_for_what_the_plugin_has_made, csi_node_setup, csi_node_teardown)
+NODE_TEST(the_mount_table_is_not_read_for_what_the_plugin_has_made)
 {
 	static const struct {
 		const char *name, *elsewhere;
@@ -844,7 +818,6 @@ TEST_FIXTURE(the_mount_table_is_not_read_for_what_the_plugin_has_made, csi_node_
 		{"v3", NULL, true, false, 1},	  {"v4", "/pool", true, true, 1},
 		{"v5", "/pool2", false, true, 2},
 	};
-	struct csi_node *node = *state;
 
 	node->major = 8;
 	node->superblock_lives = true;
@@ -898,9 +871,8 @@ TEST_FIXTURE(a_device_never_classified_is_the_hosts_only_if_a_part_is_bound, csi
 	}
 }
 
-TEST_FIXTURE(a_mount_that_waits_for_its_plugin_is_cancelled_at_once, csi_node_setup, csi_node_teardown)
+NODE_TEST(a_mount_that_waits_for_its_plugin_is_cancelled_at_once)
 {
-	struct csi_node *node = *state;
 	struct csi_user *user;
 
 	fake_csi_set_up(node->model, false);
@@ -966,9 +938,8 @@ TEST_FIXTURE(a_refused_operation_lets_others_go_first, csi_node_setup, csi_node_
 	csi_node_expect_nothing(node);
 }
 
-TEST_FIXTURE(a_device_is_the_plugins_target_itself, csi_node_setup, csi_node_teardown)
+NODE_TEST(a_device_is_the_plugins_target_itself)
 {
-	struct csi_node *node = *state;
 	struct csi_user *first = csi_node_add(node, "v", false, true), *second;
 
 	CSI_NODE_UNTIL(node, csi_node_all_mounted);
@@ -989,9 +960,8 @@ TEST_FIXTURE(a_device_is_the_plugins_target_itself, csi_node_setup, csi_node_tea
 	csi_node_expect_nothing(node);
 }
 
-TEST_FIXTURE(a_device_that_is_none_is_no_success, csi_node_setup, csi_node_teardown)
+NODE_TEST(a_device_that_is_none_is_no_success)
 {
-	struct csi_node *node = *state;
 	struct csi_user *user;
 
 	fake_csi_order(node->model, CSI_NODE_PUBLISH_VOLUME, FAKE_CSI_LIE, 1, STATUS_OK);
@@ -1040,9 +1010,8 @@ static bool live(struct csi_node *node, const char *name, unsigned int restart_a
 
 /* Every call, ended in every way, with the agent killed between any two turns of its loop: nothing is left.
  */
-TEST_FIXTURE(whatever_a_call_does_nothing_is_left, csi_node_setup, csi_node_teardown)
+NODE_TEST(whatever_a_call_does_nothing_is_left)
 {
-	struct csi_node *node = *state;
 	unsigned int n = 0;
 
 	for (size_t m = 0; m < ARRAY_SIZE(node_methods); m++) {
@@ -1129,10 +1098,9 @@ static struct csi_user *lose_a_mount(struct csi_node *node, enum csi_method meth
 	return user;
 }
 
-TEST_FIXTURE(children_of_a_dead_plugin_end_before_a_mount_is_repeated, csi_node_setup, csi_node_teardown)
+NODE_TEST(children_of_a_dead_plugin_end_before_a_mount_is_repeated)
 {
 	static const enum csi_method methods[] = {CSI_NODE_STAGE_VOLUME, CSI_NODE_PUBLISH_VOLUME};
-	struct csi_node *node = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
 		unsigned int before = calls(node, methods[i]);
@@ -1163,10 +1131,8 @@ TEST_FIXTURE(children_of_a_dead_plugin_end_before_a_mount_is_repeated, csi_node_
 }
 
 /* A file server in user space names what it serves, and does not end. */
-TEST_FIXTURE(a_process_that_has_mounted_what_it_names_is_not_waited_for, csi_node_setup, csi_node_teardown)
+NODE_TEST(a_process_that_has_mounted_what_it_names_is_not_waited_for)
 {
-	struct csi_node *node = *state;
-
 	node->naming = target;
 	fake_csi_order(node->model, CSI_NODE_PUBLISH_VOLUME, FAKE_CSI_VANISH_DONE, 1, STATUS_UNAVAILABLE);
 	(void)csi_node_add(node, "v", false, false);
@@ -1185,9 +1151,8 @@ TEST_FIXTURE(a_process_that_has_mounted_what_it_names_is_not_waited_for, csi_nod
 	clock_offset_us = 0;
 }
 
-TEST_FIXTURE(children_of_a_dead_plugin_end_before_a_removal, csi_node_setup, csi_node_teardown)
+NODE_TEST(children_of_a_dead_plugin_end_before_a_removal)
 {
-	struct csi_node *node = *state;
 	struct csi_user *user;
 
 	node->naming = target;
@@ -1210,14 +1175,13 @@ TEST_FIXTURE(children_of_a_dead_plugin_end_before_a_removal, csi_node_setup, csi
 }
 
 /* Of what may be somebody else's, and of what nothing is known. */
-TEST_FIXTURE(what_may_be_none_of_the_volume_is_waited_for_until_a_deadline, csi_node_setup, csi_node_teardown)
+NODE_TEST(what_may_be_none_of_the_volume_is_waited_for_until_a_deadline)
 {
 	static const struct {
 		unsigned int n_session;
 		bool is_hidden;
 		unsigned int ms;
 	} rows[] = {{1, false, GUARD_WAIT_MS}, {0, true, GUARD_QUIET_MS}};
-	struct csi_node *node = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		unsigned int before = calls(node, CSI_NODE_PUBLISH_VOLUME);
@@ -1240,7 +1204,7 @@ TEST_FIXTURE(what_may_be_none_of_the_volume_is_waited_for_until_a_deadline, csi_
 }
 
 /* Who removes its target recursively would delete what is below the uppermost mount. */
-TEST_FIXTURE(a_plugin_is_not_asked_to_remove_where_more_is_mounted, csi_node_setup, csi_node_teardown)
+NODE_TEST(a_plugin_is_not_asked_to_remove_where_more_is_mounted)
 {
 	static const struct {
 		const char *extra;
@@ -1250,7 +1214,6 @@ TEST_FIXTURE(a_plugin_is_not_asked_to_remove_where_more_is_mounted, csi_node_set
 		{FAKE_STAGE_BASE "/v/rw-publish/deep", 0},
 		{FAKE_STAGE_BASE "/v/staging", 1},
 	};
-	struct csi_node *node = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		unsigned int unpublish = calls(node, CSI_NODE_UNPUBLISH_VOLUME);
@@ -1277,9 +1240,8 @@ TEST_FIXTURE(a_plugin_is_not_asked_to_remove_where_more_is_mounted, csi_node_set
 	}
 }
 
-TEST_FIXTURE(a_repeated_mount_that_stands_twice_is_no_success, csi_node_setup, csi_node_teardown)
+NODE_TEST(a_repeated_mount_that_stands_twice_is_no_success)
 {
-	struct csi_node *node = *state;
 	struct csi_user *user;
 
 	fake_csi_order(node->model, CSI_NODE_PUBLISH_VOLUME, FAKE_CSI_HANG_DONE, 1, STATUS_OK);
@@ -1296,9 +1258,8 @@ TEST_FIXTURE(a_repeated_mount_that_stands_twice_is_no_success, csi_node_setup, c
 }
 
 /* What an agent was at when it was killed it does not remember; who still names the folder is seen. */
-TEST_FIXTURE(operations_begun_before_a_restart_are_waited_for, csi_node_setup, csi_node_teardown)
+NODE_TEST(operations_begun_before_a_restart_are_waited_for)
 {
-	struct csi_node *node = *state;
 	struct csi_user *user = lose_a_mount(node, CSI_NODE_PUBLISH_VOLUME);
 
 	node->naming = target;
@@ -1338,10 +1299,9 @@ static void harm(struct csi_node *node, struct random *random)
 
 /* Users of two volumes come and go, with plugin and agent failing: nobody loses what it was told to have, and
  * in the end nothing is left. */
-TEST_FIXTURE(users_come_and_go_whatever_fails, csi_node_setup, csi_node_teardown)
+NODE_TEST(users_come_and_go_whatever_fails)
 {
 	static const char *const names[] = {"v", "w"};
-	struct csi_node *node = *state;
 
 	for (uint32_t seed = 1; seed <= 60; seed++) {
 		struct random random = {seed};
@@ -1443,9 +1403,8 @@ static void expand(struct csi_node *node, struct expansion *ret)
 		csi_node_turn(node);
 }
 
-TEST_FIXTURE(a_grown_volume_is_expanded_by_its_plugin, csi_node_setup, csi_node_teardown)
+NODE_TEST(a_grown_volume_is_expanded_by_its_plugin)
 {
-	struct csi_node *node = *state;
 	struct expansion expansion;
 	char external[sizeof("ext/") + WIRE_VOLUME_SIZE];
 
@@ -1498,9 +1457,8 @@ TEST_FIXTURE(a_grown_volume_is_expanded_where_it_is_mounted, csi_node_setup, csi
 	assert_int_equal(calls(node, CSI_NODE_EXPAND_VOLUME), 3);
 }
 
-TEST_FIXTURE(an_expansion_that_cannot_be_is_refused, csi_node_setup, csi_node_teardown)
+NODE_TEST(an_expansion_that_cannot_be_is_refused)
 {
-	struct csi_node *node = *state;
 	struct expansion expansion;
 
 	expand(node, &expansion);
@@ -1523,9 +1481,8 @@ TEST_FIXTURE(an_expansion_that_cannot_be_is_refused, csi_node_setup, csi_node_te
 	stop_all(node);
 }
 
-TEST_FIXTURE(an_expansion_is_scheduled_or_times_out, csi_node_setup, csi_node_teardown)
+NODE_TEST(an_expansion_is_scheduled_or_times_out)
 {
-	struct csi_node *node = *state;
 	struct expansion late, in_time;
 	struct csi_user *user;
 
@@ -1602,9 +1559,8 @@ TEST_FIXTURE(a_stuck_plugin_is_bypassed_when_the_server_forces_it, csi_node_setu
 	}
 }
 
-TEST_FIXTURE(a_plugin_that_releases_after_all_is_not_reported_as_bypassed, csi_node_setup, csi_node_teardown)
+NODE_TEST(a_plugin_that_releases_after_all_is_not_reported_as_bypassed)
 {
-	struct csi_node *node = *state;
 	struct csi_user *user = csi_node_add(node, "v", false, false);
 
 	CSI_NODE_UNTIL(node, csi_node_all_mounted);

@@ -84,3 +84,5 @@ const char *world_wire(const char *volume);
 Holdfast__V1__GetAgentStatusResponse *world_report(struct world *w);
 
 const char *world_boot_id(void);
+
+#define WORLD_TEST(name) TEST_ON(name, struct world, w, world_setup, world_teardown)

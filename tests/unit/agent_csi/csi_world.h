@@ -45,3 +45,5 @@ void csi_world_run(struct csi_world *world, const size_t *count, size_t n);
 void csi_world_settle(struct csi_world *world);
 
 void csi_world_done(const ProtobufCMessage *response, const struct error *err, void *userdata);
+
+#define WORLD_TEST(name) TEST_ON(name, struct csi_world, world, csi_world_setup, csi_world_teardown)

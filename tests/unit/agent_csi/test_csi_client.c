@@ -31,10 +31,8 @@ static struct csi_client_stats stats_of(const struct csi_world *world)
 	return stats;
 }
 
-TEST_FIXTURE(nothing_is_dialled_before_the_first_call_and_done_never_runs_inside_start, csi_world_setup,
-	     csi_world_teardown)
+WORLD_TEST(nothing_is_dialled_before_the_first_call_and_done_never_runs_inside_start)
 {
-	struct csi_world *world = *state;
 	static struct end end;
 
 	csi_world_settle(world);
@@ -46,11 +44,9 @@ TEST_FIXTURE(nothing_is_dialled_before_the_first_call_and_done_never_runs_inside
 	assert_int_equal(end.err.status, STATUS_UNAVAILABLE);
 }
 
-TEST_FIXTURE(so_many_calls_are_in_flight_and_the_others_wait_in_their_order, csi_world_setup,
-	     csi_world_teardown)
+WORLD_TEST(so_many_calls_are_in_flight_and_the_others_wait_in_their_order)
 {
 	enum { N = CSI_CALLS_MAX - CSI_CALLS_KEPT + 3 };
-	struct csi_world *world = *state;
 	struct csi_client_stats stats;
 	static struct end ends[N];
 
@@ -78,10 +74,9 @@ TEST_FIXTURE(so_many_calls_are_in_flight_and_the_others_wait_in_their_order, csi
 		assert_int_equal(ends[i].n_done, i == 5);
 }
 
-TEST_FIXTURE(a_probe_passes_calls_that_hang_and_calls_that_wait, csi_world_setup, csi_world_teardown)
+WORLD_TEST(a_probe_passes_calls_that_hang_and_calls_that_wait)
 {
 	enum { N = CSI_CALLS_MAX + 5 };
-	struct csi_world *world = *state;
 	static struct end ends[N];
 	static struct end probe;
 	static struct end other;
@@ -104,10 +99,9 @@ TEST_FIXTURE(a_probe_passes_calls_that_hang_and_calls_that_wait, csi_world_setup
 	assert_non_null(strstr(world->plugin.requests[CSI_CALLS_MAX].headers, "Identity/GetPluginInfo"));
 }
 
-TEST_FIXTURE(a_deadline_begins_at_the_start_and_not_when_the_turn_comes, csi_world_setup, csi_world_teardown)
+WORLD_TEST(a_deadline_begins_at_the_start_and_not_when_the_turn_comes)
 {
 	enum { N = CSI_CALLS_MAX - CSI_CALLS_KEPT };
-	struct csi_world *world = *state;
 	static struct end ends[N];
 	static struct end late;
 
@@ -126,9 +120,8 @@ TEST_FIXTURE(a_deadline_begins_at_the_start_and_not_when_the_turn_comes, csi_wor
 	assert_int_equal(stats_of(world).failed, 1);
 }
 
-TEST_FIXTURE(the_plugin_gets_the_time_that_is_left, csi_world_setup, csi_world_teardown)
+WORLD_TEST(the_plugin_gets_the_time_that_is_left)
 {
-	struct csi_world *world = *state;
 	const char *timeout;
 	struct end end = {0};
 
@@ -143,11 +136,9 @@ TEST_FIXTURE(the_plugin_gets_the_time_that_is_left, csi_world_setup, csi_world_t
 			3 * USEC_PER_SEC);
 }
 
-TEST_FIXTURE(a_call_that_hangs_ends_at_its_deadline_and_gives_its_place_to_another, csi_world_setup,
-	     csi_world_teardown)
+WORLD_TEST(a_call_that_hangs_ends_at_its_deadline_and_gives_its_place_to_another)
 {
 	enum { N = CSI_CALLS_MAX - CSI_CALLS_KEPT };
-	struct csi_world *world = *state;
 	static struct end ends[N];
 	static struct end next;
 
@@ -166,10 +157,9 @@ TEST_FIXTURE(a_call_that_hangs_ends_at_its_deadline_and_gives_its_place_to_anoth
 	assert_int_equal(ends[3].n_done, 1);
 }
 
-TEST_FIXTURE(cancelled_calls_are_never_heard_of_again_and_make_room, csi_world_setup, csi_world_teardown)
+WORLD_TEST(cancelled_calls_are_never_heard_of_again_and_make_room)
 {
 	enum { N = CSI_CALLS_MAX - CSI_CALLS_KEPT };
-	struct csi_world *world = *state;
 	static struct end ends[N];
 	static struct end waits;
 	static struct end next;
@@ -196,10 +186,9 @@ TEST_FIXTURE(cancelled_calls_are_never_heard_of_again_and_make_room, csi_world_s
 	assert_int_equal(stats_of(world).failed, 0);
 }
 
-TEST_FIXTURE(the_queue_takes_so_many_and_refuses_the_next_in_words, csi_world_setup, csi_world_teardown)
+WORLD_TEST(the_queue_takes_so_many_and_refuses_the_next_in_words)
 {
 	enum { N = CSI_QUEUE_MAX };
-	struct csi_world *world = *state;
 	static struct end ends[N + 1];
 	struct error err;
 
@@ -234,10 +223,9 @@ static enum status start_large(struct csi_world *world, size_t n, struct end *en
 	return st;
 }
 
-TEST_FIXTURE(the_queue_holds_so_many_bytes_and_no_more, csi_world_setup, csi_world_teardown)
+WORLD_TEST(the_queue_holds_so_many_bytes_and_no_more)
 {
 	enum { LARGE = 4 << 20 };
-	struct csi_world *world = *state;
 	static struct end ends[6];
 	struct error err;
 
@@ -249,9 +237,8 @@ TEST_FIXTURE(the_queue_holds_so_many_bytes_and_no_more, csi_world_setup, csi_wor
 	assert_int_equal(start_large(world, 10, &ends[5], &err), STATUS_RESOURCE_EXHAUSTED);
 }
 
-TEST_FIXTURE(a_request_larger_than_any_server_takes_is_refused_here, csi_world_setup, csi_world_teardown)
+WORLD_TEST(a_request_larger_than_any_server_takes_is_refused_here)
 {
-	struct csi_world *world = *state;
 	static struct end end;
 	struct error err;
 
@@ -262,10 +249,9 @@ TEST_FIXTURE(a_request_larger_than_any_server_takes_is_refused_here, csi_world_s
 				     "4194304: plugins take no more");
 }
 
-TEST_FIXTURE(freeing_the_client_ends_what_is_in_flight_and_what_waits, csi_world_setup, csi_world_teardown)
+WORLD_TEST(freeing_the_client_ends_what_is_in_flight_and_what_waits)
 {
 	enum { N = CSI_CALLS_MAX + 4 };
-	struct csi_world *world = *state;
 	static struct end ends[N];
 
 	world->plugin.holds = true;
@@ -336,10 +322,8 @@ static enum status start_starter(struct csi_world *world, struct starter *starte
 			      NULL);
 }
 
-TEST_FIXTURE(a_done_may_start_another_call_unless_the_client_is_being_freed, csi_world_setup,
-	     csi_world_teardown)
+WORLD_TEST(a_done_may_start_another_call_unless_the_client_is_being_freed)
 {
-	struct csi_world *world = *state;
 	struct end next = {0};
 	struct starter starter = {.world = world, .next = &next};
 

@@ -152,10 +152,9 @@ static size_t answer_of(uint8_t *frame, size_t n)
 	return 5 + n;
 }
 
-TEST_FIXTURE(an_answer_of_the_limit_is_taken_and_one_byte_more_refused, csi_world_setup, csi_world_teardown)
+WORLD_TEST(an_answer_of_the_limit_is_taken_and_one_byte_more_refused)
 {
 	enum { LIMIT = 1000 };
-	struct csi_world *world = *state;
 	const struct csi_client_options options = {
 		.plugin_id = "nfs", .socket = world->plugin.path, .message_bytes = LIMIT};
 	uint8_t frames[2][LIMIT + 16];
@@ -180,7 +179,7 @@ TEST_FIXTURE(an_answer_of_the_limit_is_taken_and_one_byte_more_refused, csi_worl
 }
 
 /* grpc-go refuses 5 MiB at the prefix: the rest of the request is never read. */
-TEST_FIXTURE(a_refusal_is_heard_while_the_request_is_still_being_sent, csi_world_setup, csi_world_teardown)
+WORLD_TEST(a_refusal_is_heard_while_the_request_is_still_being_sent)
 {
 	static const struct step refusal[] = {
 		{.kind = STEP_EARLY},
@@ -188,7 +187,6 @@ TEST_FIXTURE(a_refusal_is_heard_while_the_request_is_still_being_sent, csi_world
 		NUMBER(STEP_RESET, 0),
 		{.kind = STEP_END}};
 	static const struct step window[] = {NUMBER(STEP_WINDOW, 65535), {.kind = STEP_END}};
-	struct csi_world *world = *state;
 	Csi__V1__CreateVolumeRequest request = CSI__V1__CREATE_VOLUME_REQUEST__INIT;
 	static char name[1 << 20];
 	struct end end = {0};
@@ -212,10 +210,8 @@ TEST_FIXTURE(a_refusal_is_heard_while_the_request_is_still_being_sent, csi_world
 }
 
 /* The ends of the socket, in the order of a plugin's life. */
-TEST_FIXTURE(a_plugin_that_restarts_is_found_again_however_its_socket_looks_meanwhile, csi_world_setup,
-	     csi_world_teardown)
+WORLD_TEST(a_plugin_that_restarts_is_found_again_however_its_socket_looks_meanwhile)
 {
-	struct csi_world *world = *state;
 	struct end end = {0};
 
 	csi_world_call(world, CSI_PROBE, 0, &end);
@@ -243,10 +239,8 @@ TEST_FIXTURE(a_plugin_that_restarts_is_found_again_however_its_socket_looks_mean
 	assert_true(end.is_answered);
 }
 
-TEST_FIXTURE(a_plugin_that_takes_no_connections_is_distinguished_from_one_that_is_gone, csi_world_setup,
-	     csi_world_teardown)
+WORLD_TEST(a_plugin_that_takes_no_connections_is_distinguished_from_one_that_is_gone)
 {
-	struct csi_world *world = *state;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct end end = {0};
 	int fds[64];
@@ -267,9 +261,8 @@ TEST_FIXTURE(a_plugin_that_takes_no_connections_is_distinguished_from_one_that_i
 }
 
 /* In the backlog of a process that sleeps. */
-TEST_FIXTURE(a_plugin_that_never_wakes_costs_a_deadline_and_no_more, csi_world_setup, csi_world_teardown)
+WORLD_TEST(a_plugin_that_never_wakes_costs_a_deadline_and_no_more)
 {
-	struct csi_world *world = *state;
 	struct end end = {0};
 
 	plugin_doze(&world->plugin);
@@ -278,9 +271,8 @@ TEST_FIXTURE(a_plugin_that_never_wakes_costs_a_deadline_and_no_more, csi_world_s
 	assert_non_null(strstr(end.err.msg, "no answer in time"));
 }
 
-TEST_FIXTURE(a_call_takes_no_longer_by_itself_than_the_client_lets_it, csi_world_setup, csi_world_teardown)
+WORLD_TEST(a_call_takes_no_longer_by_itself_than_the_client_lets_it)
 {
-	struct csi_world *world = *state;
 	const struct csi_client_options options = {
 		.plugin_id = "nfs", .socket = world->plugin.path, .call_timeout_us = 30 * 1000};
 	struct end end = {0};
@@ -332,13 +324,12 @@ TEST(an_answer_full_of_small_things_takes_no_more_than_its_budget)
 	free(bytes);
 }
 
-TEST_FIXTURE(a_plugin_that_floods_and_does_not_read_is_left, csi_world_setup, csi_world_teardown)
+WORLD_TEST(a_plugin_that_floods_and_does_not_read_is_left)
 {
 	enum { PING = 17, PER_STEP = 100, STEPS = 400 };
 	static char pings[PER_STEP * PING];
 	static const struct step flood[] = {{.kind = STEP_BYTES, .text = pings, .n = sizeof(pings)},
 					    {.kind = STEP_END}};
-	struct csi_world *world = *state;
 	struct end end = {0};
 	struct error err;
 
@@ -360,9 +351,8 @@ TEST_FIXTURE(a_plugin_that_floods_and_does_not_read_is_left, csi_world_setup, cs
 	assert_true(end.is_answered);
 }
 
-TEST_FIXTURE(a_path_too_long_for_a_socket_is_refused_in_words, csi_world_setup, csi_world_teardown)
+WORLD_TEST(a_path_too_long_for_a_socket_is_refused_in_words)
 {
-	struct csi_world *world = *state;
 	char path[200];
 	const struct csi_client_options options = {.plugin_id = "nfs", .socket = path};
 	struct end end = {0};

@@ -42,13 +42,12 @@ void __wrap_log_ctx(int priority, const struct log_ctx *ctx, const char *fmt, ..
 	(void)snprintf(line->why, sizeof(line->why), "%s", ctx->err ? ctx->err->msg : "");
 }
 
-TEST_FIXTURE(a_call_and_its_end_are_logged_without_secrets, csi_world_setup, csi_world_teardown)
+WORLD_TEST(a_call_and_its_end_are_logged_without_secrets)
 {
 	static const struct step steps[] = {
 		LAST(GRPC
 		     "grpc-status: 13\ngrpc-message: mount -o pw=sesame-open,user=bob%2Chunter2 failed%0A\n"),
 		{.kind = STEP_END}};
-	struct csi_world *world = *state;
 	Csi__V1__NodeStageVolumeRequest request = CSI__V1__NODE_STAGE_VOLUME_REQUEST__INIT;
 	Csi__V1__NodeStageVolumeRequest__SecretsEntry password =
 		CSI__V1__NODE_STAGE_VOLUME_REQUEST__SECRETS_ENTRY__INIT;
@@ -91,11 +90,10 @@ TEST_FIXTURE(a_call_and_its_end_are_logged_without_secrets, csi_world_setup, csi
 	}
 }
 
-TEST_FIXTURE(an_answer_is_logged_too, csi_world_setup, csi_world_teardown)
+WORLD_TEST(an_answer_is_logged_too)
 {
 	static const struct step steps[] = {
 		HEAD(GRPC), DATA("\0\0\0\0\x08\x0a\x06node-1"), LAST(OK), {.kind = STEP_END}};
-	struct csi_world *world = *state;
 	struct end end = {0};
 
 	world->plugin.scripts[0] = steps;

@@ -90,10 +90,10 @@ static void idle(struct setting *s)
 		continue;
 }
 
-TEST_FIXTURE(a_connection_that_ends_while_nothing_is_asked_is_reported, setup, teardown)
-{
-	struct setting *s = *state;
+#define CASE(name) TEST_ON(name, struct setting, s, setup, teardown)
 
+CASE(a_connection_that_ends_while_nothing_is_asked_is_reported)
+{
 	probe(s);
 	UNTIL(s, s->done == 1);
 	assert_int_equal(s->status, STATUS_OK);
@@ -109,10 +109,8 @@ TEST_FIXTURE(a_connection_that_ends_while_nothing_is_asked_is_reported, setup, t
 	UNTIL(s, s->lost == 2);
 }
 
-TEST_FIXTURE(its_calls_end_before_it_is_reported, setup, teardown)
+CASE(its_calls_end_before_it_is_reported)
 {
-	struct setting *s = *state;
-
 	s->plugin.holds = true;
 	probe(s);
 	probe(s);
@@ -123,10 +121,8 @@ TEST_FIXTURE(its_calls_end_before_it_is_reported, setup, teardown)
 	assert_int_equal(s->status, STATUS_UNAVAILABLE);
 }
 
-TEST_FIXTURE(a_connection_that_never_stood_is_not_lost, setup, teardown)
+CASE(a_connection_that_never_stood_is_not_lost)
 {
-	struct setting *s = *state;
-
 	plugin_kill(&s->plugin);
 	probe(s);
 	UNTIL(s, s->done == 1);
@@ -136,10 +132,8 @@ TEST_FIXTURE(a_connection_that_never_stood_is_not_lost, setup, teardown)
 	assert_int_equal(s->lost, 0);
 }
 
-TEST_FIXTURE(what_is_given_up_is_not_lost, setup, teardown)
+CASE(what_is_given_up_is_not_lost)
 {
-	struct setting *s = *state;
-
 	probe(s);
 	UNTIL(s, s->done == 1);
 	csi_client_free(s->client);
@@ -148,10 +142,8 @@ TEST_FIXTURE(what_is_given_up_is_not_lost, setup, teardown)
 	assert_int_equal(s->lost, 0);
 }
 
-TEST_FIXTURE(the_client_may_be_freed_when_it_is_reported, setup, teardown)
+CASE(the_client_may_be_freed_when_it_is_reported)
 {
-	struct setting *s = *state;
-
 	s->frees = true;
 	s->plugin.holds = true;
 	probe(s);

@@ -293,10 +293,10 @@ TEST(the_methods_are_those_of_the_service)
 	}
 }
 
-TEST_FIXTURE(a_driver_that_is_killed_in_any_method_has_shut_down, setup, teardown)
-{
-	struct world *world = *state;
+#define CASE(name) TEST_ON(name, struct world, world, setup, teardown)
 
+CASE(a_driver_that_is_killed_in_any_method_has_shut_down)
+{
 	for (unsigned int i = 0; i < SERVICE->n_methods; i++) {
 		struct end end;
 		char text[160];
@@ -379,9 +379,8 @@ static void start_waiting(struct world *world, struct end *end)
 	assert_int_equal(end->n_done, 0);
 }
 
-TEST_FIXTURE(a_driver_that_answers_unavailable_and_ends_has_shut_down, setup, teardown)
+CASE(a_driver_that_answers_unavailable_and_ends_has_shut_down)
 {
-	struct world *world = *state;
 	struct end end;
 
 	start_waiting(world, &end);
@@ -390,9 +389,8 @@ TEST_FIXTURE(a_driver_that_answers_unavailable_and_ends_has_shut_down, setup, te
 	assert_true(driver_is_shut_down(&end.err));
 }
 
-TEST_FIXTURE(a_driver_whose_owner_says_that_it_is_gone_has_shut_down, setup, teardown)
+CASE(a_driver_whose_owner_says_that_it_is_gone_has_shut_down)
 {
-	struct world *world = *state;
 	struct end end;
 
 	start_waiting(world, &end);
@@ -402,9 +400,8 @@ TEST_FIXTURE(a_driver_whose_owner_says_that_it_is_gone_has_shut_down, setup, tea
 	assert_true(driver_is_shut_down(&end.err));
 }
 
-TEST_FIXTURE(the_callers_time_ends_the_wait, setup, teardown)
+CASE(the_callers_time_ends_the_wait)
 {
-	struct world *world = *state;
 	struct end end;
 
 	start_unavailable(world);
@@ -414,9 +411,8 @@ TEST_FIXTURE(the_callers_time_ends_the_wait, setup, teardown)
 	assert_false(driver_is_shut_down(&end.err));
 }
 
-TEST_FIXTURE(a_cancelled_call_gets_no_callback, setup, teardown)
+CASE(a_cancelled_call_gets_no_callback)
 {
-	struct world *world = *state;
 	struct end waits, hangs;
 
 	start_waiting(world, &waits);
@@ -431,9 +427,8 @@ TEST_FIXTURE(a_cancelled_call_gets_no_callback, setup, teardown)
 	assert_int_equal(hangs.n_done, 0);
 }
 
-TEST_FIXTURE(freeing_the_client_ends_all_calls, setup, teardown)
+CASE(freeing_the_client_ends_all_calls)
 {
-	struct world *world = *state;
 	struct end waits, hangs;
 
 	start_waiting(world, &waits);
@@ -448,10 +443,9 @@ TEST_FIXTURE(freeing_the_client_ends_all_calls, setup, teardown)
 	assert_int_equal(world->watch.err.status, STATUS_UNAVAILABLE);
 }
 
-TEST_FIXTURE(a_driver_is_gone_until_it_answers_again, setup, teardown)
+CASE(a_driver_is_gone_until_it_answers_again)
 {
 	static const struct manner how = {.is_served = "Capabilities"};
-	struct world *world = *state;
 	struct end end;
 
 	start_driver(world, &how);
@@ -474,11 +468,10 @@ TEST_FIXTURE(a_driver_is_gone_until_it_answers_again, setup, teardown)
 	assert_true(driver_is_shut_down(&end.err));
 }
 
-TEST_FIXTURE(so_many_calls_are_in_flight_and_no_more, setup, teardown)
+CASE(so_many_calls_are_in_flight_and_no_more)
 {
 	static struct end ends[DRIVER_CALLS_MAX];
 	const Holdfast__Driver__V1__WaitTaskRequest wait = HOLDFAST__DRIVER__V1__WAIT_TASK_REQUEST__INIT;
-	struct world *world = *state;
 	struct error err;
 
 	start_client(world, never_us); /* nobody listens, and nothing is sent before the loop runs */

@@ -395,7 +395,9 @@ static void begin(struct world *world, enum driver_task_state from, const char *
 	assert_int_equal(driver_task_new(&request, &world->task, NULL), STATUS_OK);
 }
 
-TEST_FIXTURE(each_answer_leads_where_its_row_says, setup, teardown)
+#define CASE(name) TEST_ON(name, struct world, world, setup, teardown)
+
+CASE(each_answer_leads_where_its_row_says)
 {
 	static const struct {
 		enum driver_task_state from;
@@ -424,7 +426,6 @@ TEST_FIXTURE(each_answer_leads_where_its_row_says, setup, teardown)
 		{DRIVER_TASK_STOP, "DaDp", "PDtDtDg"},
 		{DRIVER_TASK_STOP, "Dn", "PDg"},
 	};
-	struct world *world = *state;
 	struct driver_client *client;
 
 	UNTIL(world, drivers_client(world->drivers, "container", &client, NULL) == STATUS_OK);
@@ -437,10 +438,8 @@ TEST_FIXTURE(each_answer_leads_where_its_row_says, setup, teardown)
 	}
 }
 
-TEST_FIXTURE(what_has_ended_is_destroyed_when_it_is_stopped, setup, teardown)
+CASE(what_has_ended_is_destroyed_when_it_is_stopped)
 {
-	struct world *world = *state;
-
 	begin(world, DRIVER_TASK_NEW, ""); /* the driver is not found yet: it is waited for */
 	UNTIL(world, strchr(world->trace, 'x'));
 	driver_task_stop(world->task);
@@ -452,10 +451,8 @@ TEST_FIXTURE(what_has_ended_is_destroyed_when_it_is_stopped, setup, teardown)
 	assert_string_equal(world->trace, "Dg");
 }
 
-TEST_FIXTURE(a_stop_cuts_short_whatever_is_in_flight, setup, teardown)
+CASE(a_stop_cuts_short_whatever_is_in_flight)
 {
-	struct world *world = *state;
-
 	world->holds_wait = true;
 	begin(world, DRIVER_TASK_NEW, "");
 	UNTIL(world, strchr(world->trace, 'W'));
@@ -481,7 +478,7 @@ static void stop_network(struct world *world, const char *expected)
 	assert_string_equal(world->trace, expected);
 }
 
-TEST_FIXTURE(each_answer_about_a_network_leads_where_its_row_says, setup, teardown)
+CASE(each_answer_about_a_network_leads_where_its_row_says)
 {
 	static const struct {
 		enum driver_task_state from;
@@ -499,7 +496,6 @@ TEST_FIXTURE(each_answer_about_a_network_leads_where_its_row_says, setup, teardo
 		{DRIVER_TASK_ORDER, "", "OCu", "XtXtXg"},	  /* its driver alone says that it is gone */
 		{DRIVER_TASK_ORDER, "Op", "Of", "Xg"},
 	};
-	struct world *world = *state;
 	struct driver_client *client;
 
 	world->is_network = true;

@@ -312,9 +312,10 @@ static bool is_set(const ProtobufCMessage *message, const ProtobufCFieldDescript
 	return *(const protobuf_c_boolean *)(const void *)(base + field->offset) != 0;
 }
 
-TEST_FIXTURE(a_driver_is_found_asked_and_set, setup, teardown)
+#define CASE(name) TEST_ON(name, struct world, world, setup, teardown)
+
+CASE(a_driver_is_found_asked_and_set)
 {
-	struct world *world = *state;
 	struct driver_client *client;
 	struct error err;
 
@@ -330,9 +331,8 @@ TEST_FIXTURE(a_driver_is_found_asked_and_set, setup, teardown)
 	assert_int_equal(drivers_client(world->drivers, "other", &client, &err), STATUS_NOT_FOUND);
 }
 
-TEST_FIXTURE(every_field_of_the_capabilities_is_kept, setup, teardown)
+CASE(every_field_of_the_capabilities_is_kept)
 {
-	struct world *world = *state;
 	const Holdfast__Driver__V1__CapabilitiesResponse said = capabilities_of(&world->models[0]);
 	const ProtobufCMessage *kept;
 	uint8_t bytes[2][512];
@@ -351,9 +351,8 @@ TEST_FIXTURE(every_field_of_the_capabilities_is_kept, setup, teardown)
 	assert_memory_equal(bytes[0], bytes[1], n);
 }
 
-TEST_FIXTURE(what_a_driver_reports_of_its_health_is_followed, setup, teardown)
+CASE(what_a_driver_reports_of_its_health_is_followed)
 {
-	struct world *world = *state;
 	struct model *model = &world->models[0];
 	struct driver_client *client;
 
@@ -370,10 +369,8 @@ TEST_FIXTURE(what_a_driver_reports_of_its_health_is_followed, setup, teardown)
 	UNTIL(world, is_healthy(world));
 }
 
-TEST_FIXTURE(a_driver_that_is_restarted_is_asked_and_set_anew, setup, teardown)
+CASE(a_driver_that_is_restarted_is_asked_and_set_anew)
 {
-	struct world *world = *state;
-
 	model_start(world, 0, "driver.sock");
 	UNTIL(world, is_healthy(world));
 	start_wait(world);
@@ -392,10 +389,8 @@ TEST_FIXTURE(a_driver_that_is_restarted_is_asked_and_set_anew, setup, teardown)
 	assert_string_equal(world->models[0].set, "pull");
 }
 
-TEST_FIXTURE(the_newest_that_answers_is_used, setup, teardown)
+CASE(the_newest_that_answers_is_used)
 {
-	struct world *world = *state;
-
 	model_start(world, 0, "a.sock");
 	UNTIL(world, has_version(world, "1.0"));
 	model_start(world, 1, "b.sock");
@@ -408,9 +403,8 @@ TEST_FIXTURE(the_newest_that_answers_is_used, setup, teardown)
 	assert_true(driver_is_shut_down(&world->end));
 }
 
-TEST_FIXTURE(a_driver_is_listed_until_its_folder_is_gone, setup, teardown)
+CASE(a_driver_is_listed_until_its_folder_is_gone)
 {
-	struct world *world = *state;
 	struct driver_client *client;
 	char folder[TEMP_PATH_SIZE];
 	struct error err;
@@ -426,9 +420,8 @@ TEST_FIXTURE(a_driver_is_listed_until_its_folder_is_gone, setup, teardown)
 	assert_int_equal(drivers_client(world->drivers, "container", &client, &err), STATUS_NOT_FOUND);
 }
 
-TEST_FIXTURE(a_driver_of_another_name_is_not_used, setup, teardown)
+CASE(a_driver_of_another_name_is_not_used)
 {
-	struct world *world = *state;
 	struct driver_client *client;
 	struct error err;
 
@@ -439,20 +432,16 @@ TEST_FIXTURE(a_driver_of_another_name_is_not_used, setup, teardown)
 	assert_non_null(strstr(err.msg, "it calls itself 'engine'"));
 }
 
-TEST_FIXTURE(a_driver_for_other_orders_is_not_used, setup, teardown)
+CASE(a_driver_for_other_orders_is_not_used)
 {
-	struct world *world = *state;
-
 	world->models[0].order_version = ORDER_VERSION + 1;
 	model_start(world, 0, "driver.sock");
 	UNTIL(world, has_reason(world, "install driver and agent of one release"));
 	assert_false(is_healthy(world));
 }
 
-TEST_FIXTURE(a_driver_that_never_reports_how_it_is_does_not_answer, setup, teardown)
+CASE(a_driver_that_never_reports_how_it_is_does_not_answer)
 {
-	struct world *world = *state;
-
 	world->models[0].is_mute = true;
 	model_start(world, 0, "driver.sock");
 	UNTIL(world, has_reason(world, "Fingerprint: no answer within 5000 ms"));

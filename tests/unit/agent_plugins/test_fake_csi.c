@@ -104,10 +104,11 @@ static enum status stage(struct setting *s)
 	return call(s, CSI_NODE_STAGE_VOLUME, &request.base);
 }
 
-TEST_FIXTURE(a_volume_is_staged_and_unstaged, setup, teardown)
+#define CASE(name) TEST_ON(name, struct setting, s, setup, teardown)
+
+CASE(a_volume_is_staged_and_unstaged)
 {
 	Csi__V1__NodeUnstageVolumeRequest unstage = CSI__V1__NODE_UNSTAGE_VOLUME_REQUEST__INIT;
-	struct setting *s = *state;
 
 	assert_int_equal(stage(s), STATUS_OK);
 	assert_string_equal(fake_csi_volume("v#1")->staged, STAGING);
@@ -117,10 +118,9 @@ TEST_FIXTURE(a_volume_is_staged_and_unstaged, setup, teardown)
 	assert_string_equal(fake_csi_volume("v#1")->staged, "");
 }
 
-TEST_FIXTURE(a_rule_of_csi_that_is_broken_is_noted, setup, teardown)
+CASE(a_rule_of_csi_that_is_broken_is_noted)
 {
 	Csi__V1__NodePublishVolumeRequest publish = CSI__V1__NODE_PUBLISH_VOLUME_REQUEST__INIT;
-	struct setting *s = *state;
 
 	publish.volume_id = (char[]){"v#1"};
 	publish.target_path = (char[]){TARGET};
@@ -133,7 +133,7 @@ TEST_FIXTURE(a_rule_of_csi_that_is_broken_is_noted, setup, teardown)
 	fake_csi.violation[0] = '\0';
 }
 
-TEST_FIXTURE(each_way_to_go_wrong_ends_as_it_says, setup, teardown)
+CASE(each_way_to_go_wrong_ends_as_it_says)
 {
 	static const struct {
 		enum fake_csi_way way;
@@ -151,7 +151,6 @@ TEST_FIXTURE(each_way_to_go_wrong_ends_as_it_says, setup, teardown)
 		{FAKE_CSI_VANISH, STATUS_UNAVAILABLE, false, true},
 		{FAKE_CSI_VANISH_DONE, STATUS_UNAVAILABLE, true, true},
 	};
-	struct setting *s = *state;
 
 	fake_csi.patience_us = 1000;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -167,10 +166,9 @@ TEST_FIXTURE(each_way_to_go_wrong_ends_as_it_says, setup, teardown)
 	assert_int_equal(s->lost, 2);
 }
 
-TEST_FIXTURE(what_is_held_is_answered_later, setup, teardown)
+CASE(what_is_held_is_answered_later)
 {
 	Csi__V1__ProbeRequest request = CSI__V1__PROBE_REQUEST__INIT;
-	struct setting *s = *state;
 
 	fake_csi_order(s->plugin, CSI_PROBE, FAKE_CSI_HOLD, 2, STATUS_OK);
 	start(s, CSI_PROBE, &request.base);

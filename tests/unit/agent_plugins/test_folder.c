@@ -29,10 +29,8 @@ static void touch(const struct yard *y, const char *id, const char *name)
 	(void)close(fd);
 }
 
-TEST_FIXTURE(only_sockets_with_the_suffix_are_plugins, yard_setup, yard_teardown)
+YARD_TEST(only_sockets_with_the_suffix_are_plugins)
 {
-	struct yard *y = *state;
-
 	yard_start(y);
 	yard_mkdir(y, "a");
 	touch(y, "a", "file.sock");
@@ -53,10 +51,9 @@ TEST_FIXTURE(only_sockets_with_the_suffix_are_plugins, yard_setup, yard_teardown
 	assert_non_null(yard_instance(y, "a", "real.sock"));
 }
 
-TEST_FIXTURE(folders_that_are_no_ids_are_passed_over, yard_setup, yard_teardown)
+YARD_TEST(folders_that_are_no_ids_are_passed_over)
 {
 	static const char *const names[] = {"native", "Upper", "a_b", "a.b", "-a"};
-	struct yard *y = *state;
 	char path[TEMP_PATH_SIZE];
 
 	yard_start(y);
@@ -88,10 +85,8 @@ TEST_FIXTURE(what_stood_before_the_start_is_found_with_the_newest_first, yard_se
 	YARD_UNTIL(y, str_eq(yard_entry(y, "a")->provider_version, "2"));
 }
 
-TEST_FIXTURE(a_folder_that_is_not_there_yet_is_waited_for, yard_setup, yard_teardown)
+YARD_TEST(a_folder_that_is_not_there_yet_is_waited_for)
 {
-	struct yard *y = *state;
-
 	assert_int_equal(rmdir(y->dir), 0);
 	yard_start(y);
 	yard_idle(y, 60);
@@ -123,10 +118,8 @@ TEST_FIXTURE(a_folder_that_is_replaced_is_watched_anew, yard_setup, yard_teardow
 	YARD_UNTIL(y, yard_is_healthy(y, "a"));
 }
 
-TEST_FIXTURE(a_folder_that_goes_takes_its_plugins_with_it_but_not_what_is_known, yard_setup, yard_teardown)
+YARD_TEST(a_folder_that_goes_takes_its_plugins_with_it_but_not_what_is_known)
 {
-	struct yard *y = *state;
-
 	yard_start(y);
 	(void)yard_plugin(y, "a", "csi.sock");
 	YARD_UNTIL(y, yard_is_healthy(y, "a"));
@@ -139,9 +132,8 @@ TEST_FIXTURE(a_folder_that_goes_takes_its_plugins_with_it_but_not_what_is_known,
 	assert_int_equal(y->drops, 1);
 }
 
-TEST_FIXTURE(more_ids_than_there_is_room_for_are_passed_over, yard_setup, yard_teardown)
+YARD_TEST(more_ids_than_there_is_room_for_are_passed_over)
 {
-	struct yard *y = *state;
 	char id[16], first[16];
 
 	yard_start(y);
@@ -162,9 +154,8 @@ TEST_FIXTURE(more_ids_than_there_is_room_for_are_passed_over, yard_setup, yard_t
 	YARD_UNTIL(y, yard_entry(y, "more"));
 }
 
-TEST_FIXTURE(of_more_sockets_than_there_is_room_for_the_newest_are_taken, yard_setup, yard_teardown)
+YARD_TEST(of_more_sockets_than_there_is_room_for_the_newest_are_taken)
 {
-	struct yard *y = *state;
 	char name[32];
 
 	for (unsigned int i = 0; i < PLUGIN_INSTANCES_MAX + 1; i++) {
@@ -184,9 +175,8 @@ TEST_FIXTURE(of_more_sockets_than_there_is_room_for_the_newest_are_taken, yard_s
 	assert_int_equal(instances(y), PLUGIN_INSTANCES_MAX);
 }
 
-TEST_FIXTURE(names_have_their_limits, yard_setup, yard_teardown)
+YARD_TEST(names_have_their_limits)
 {
-	struct yard *y = *state;
 	char name[128];
 	size_t room = 107 - strlen(y->dir) - strlen("/a/");
 
@@ -210,9 +200,8 @@ TEST_FIXTURE(names_have_their_limits, yard_setup, yard_teardown)
 	assert_int_equal(instances(y), 1);
 }
 
-TEST_FIXTURE(a_folder_full_of_files_costs_no_more_than_its_limit, yard_setup, yard_teardown)
+YARD_TEST(a_folder_full_of_files_costs_no_more_than_its_limit)
 {
-	struct yard *y = *state;
 	char name[32];
 
 	for (unsigned int i = 0; i < PLUGIN_DIR_ENTRIES_MAX + 50; i++) {
@@ -226,11 +215,10 @@ TEST_FIXTURE(a_folder_full_of_files_costs_no_more_than_its_limit, yard_setup, ya
 }
 
 /* Hidden files are passed over, and read all the same. */
-TEST_FIXTURE(hidden_files_count_against_the_limit, yard_setup, yard_teardown)
+YARD_TEST(hidden_files_count_against_the_limit)
 {
 	struct plugin_socket sockets[REGISTRY_MAX];
 	struct scan_reported told = {.noun = SCAN_PLUGIN};
-	struct yard *y = *state;
 	char name[32];
 	size_t n = 0;
 
@@ -248,9 +236,8 @@ TEST_FIXTURE(hidden_files_count_against_the_limit, yard_setup, yard_teardown)
 }
 
 /* More events than the kernel keeps: what was lost is looked for. */
-TEST_FIXTURE(lost_notifications_are_made_up_for, yard_setup, yard_teardown)
+YARD_TEST(lost_notifications_are_made_up_for)
 {
-	struct yard *y = *state;
 	int64_t limit = 16384;
 	FILE *file = fopen("/proc/sys/fs/inotify/max_queued_events", "re");
 	char text[32] = "";

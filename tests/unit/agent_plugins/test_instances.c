@@ -67,7 +67,7 @@ static void come_back_wrong(struct yard *y, struct fake_csi_plugin *plugin, enum
 }
 
 /* Each call of the fingerprint, and each way in which it can go wrong. */
-TEST_FIXTURE(a_plugin_is_not_healthy_before_it_has_reported_what_it_is, yard_setup, yard_teardown)
+YARD_TEST(a_plugin_is_not_healthy_before_it_has_reported_what_it_is)
 {
 	static const enum csi_method methods[] = {CSI_PROBE,
 						  CSI_GET_PLUGIN_INFO,
@@ -81,7 +81,6 @@ TEST_FIXTURE(a_plugin_is_not_healthy_before_it_has_reported_what_it_is, yard_set
 		{FAKE_CSI_HANG, STATUS_OK},
 		{FAKE_CSI_VANISH, STATUS_OK},
 	};
-	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
 
 	fake_csi.patience_us = 1000;
@@ -128,9 +127,8 @@ TEST_FIXTURE(a_fault_of_the_first_moment_is_shown_with_its_text, yard_setup, yar
 	assert_string_equal(yard_instance(y, "hostpath", "csi.sock")->last_error, "");
 }
 
-TEST_FIXTURE(probe_decides_by_what_ready_says, yard_setup, yard_teardown)
+YARD_TEST(probe_decides_by_what_ready_says)
 {
-	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
 
 	yard_start(y);
@@ -143,9 +141,8 @@ TEST_FIXTURE(probe_decides_by_what_ready_says, yard_setup, yard_teardown)
 	YARD_UNTIL(y, yard_is_healthy(y, "a"));
 }
 
-TEST_FIXTURE(only_services_that_were_announced_are_called, yard_setup, yard_teardown)
+YARD_TEST(only_services_that_were_announced_are_called)
 {
-	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
 
 	yard_start(y);
@@ -165,9 +162,8 @@ TEST_FIXTURE(only_services_that_were_announced_are_called, yard_setup, yard_tear
 }
 
 /* EBS' node plugin and iSCSI announce a controller service that somebody else serves, or nobody. */
-TEST_FIXTURE(a_service_that_is_announced_and_not_served_is_required_elsewhere, yard_setup, yard_teardown)
+YARD_TEST(a_service_that_is_announced_and_not_served_is_required_elsewhere)
 {
-	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
 
 	yard_start(y);
@@ -179,9 +175,8 @@ TEST_FIXTURE(a_service_that_is_announced_and_not_served_is_required_elsewhere, y
 	assert_true(yard_entry(y, "ebs")->controller_required);
 }
 
-TEST_FIXTURE(a_plugin_that_serves_nothing_is_not_healthy, yard_setup, yard_teardown)
+YARD_TEST(a_plugin_that_serves_nothing_is_not_healthy)
 {
-	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
 
 	yard_start(y);
@@ -191,9 +186,8 @@ TEST_FIXTURE(a_plugin_that_serves_nothing_is_not_healthy, yard_setup, yard_teard
 	YARD_UNTIL(y, yard_entry(y, "a") && strstr(yard_entry(y, "a")->health_description, "neither"));
 }
 
-TEST_FIXTURE(a_name_or_node_id_that_is_no_use_is_refused, yard_setup, yard_teardown)
+YARD_TEST(a_name_or_node_id_that_is_no_use_is_refused)
 {
-	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
 
 	yard_start(y);
@@ -238,9 +232,8 @@ TEST_FIXTURE(the_newest_healthy_instance_is_used_and_the_older_ones_stand_by, ya
 	assert_int_equal(fake_csi_clients(yard_path(y, "ebs", "v1.sock")), 0);
 }
 
-TEST_FIXTURE(the_older_instance_serves_again_when_the_newer_one_fails, yard_setup, yard_teardown)
+YARD_TEST(the_older_instance_serves_again_when_the_newer_one_fails)
 {
-	struct yard *y = *state;
 	struct fake_csi_plugin *new;
 
 	yard_start(y);
@@ -255,9 +248,8 @@ TEST_FIXTURE(the_older_instance_serves_again_when_the_newer_one_fails, yard_setu
 	YARD_UNTIL(y, str_eq(yard_entry(y, "ebs")->provider_version, "1.0"));
 }
 
-TEST_FIXTURE(a_split_plugin_is_one_entry_of_two_sockets, yard_setup, yard_teardown)
+YARD_TEST(a_split_plugin_is_one_entry_of_two_sockets)
 {
-	struct yard *y = *state;
 	struct fake_csi_plugin *node, *controller;
 
 	yard_start(y);
@@ -283,9 +275,8 @@ TEST_FIXTURE(a_split_plugin_is_one_entry_of_two_sockets, yard_setup, yard_teardo
 	assert_true(yard_entry(y, "nfs")->has_node);
 }
 
-TEST_FIXTURE(a_half_that_is_served_no_more_is_part_of_it_no_more, yard_setup, yard_teardown)
+YARD_TEST(a_half_that_is_served_no_more_is_part_of_it_no_more)
 {
-	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
 
 	yard_start(y);
@@ -298,9 +289,8 @@ TEST_FIXTURE(a_half_that_is_served_no_more_is_part_of_it_no_more, yard_setup, ya
 	assert_true(yard_is_healthy(y, "a"));
 }
 
-TEST_FIXTURE(a_lost_connection_is_probed_at_once_and_the_facts_are_read_again, yard_setup, yard_teardown)
+YARD_TEST(a_lost_connection_is_probed_at_once_and_the_facts_are_read_again)
 {
-	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
 	unsigned int changes;
 
@@ -320,9 +310,8 @@ TEST_FIXTURE(a_lost_connection_is_probed_at_once_and_the_facts_are_read_again, y
 	assert_string_equal(y->stored.provider_version, "1.1");
 }
 
-TEST_FIXTURE(a_socket_that_is_bound_anew_is_dialled_anew, yard_setup, yard_teardown)
+YARD_TEST(a_socket_that_is_bound_anew_is_dialled_anew)
 {
-	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
 
 	yard_start(y);
@@ -366,9 +355,8 @@ TEST_FIXTURE(a_socket_that_is_opened_to_the_agent_is_dialled_at_once, yard_setup
 	assert_int_equal(plugin->calls[CSI_PROBE], probes);
 }
 
-TEST_FIXTURE(a_healthy_plugin_is_probed_each_interval_and_asked_nothing_else, yard_setup, yard_teardown)
+YARD_TEST(a_healthy_plugin_is_probed_each_interval_and_asked_nothing_else)
 {
-	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
 	unsigned int changes;
 
@@ -391,9 +379,8 @@ TEST_FIXTURE(a_healthy_plugin_is_probed_each_interval_and_asked_nothing_else, ya
 	assert_int_equal(y->stores, 1);
 }
 
-TEST_FIXTURE(a_plugin_that_closes_each_connection_is_not_asked_without_end, yard_setup, yard_teardown)
+YARD_TEST(a_plugin_that_closes_each_connection_is_not_asked_without_end)
 {
-	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
 	unsigned int probes, said = 0;
 	uint64_t until_us;
@@ -431,12 +418,10 @@ static void take_away(struct yard *y, const char *name)
 }
 
 /* A socket of a new name each time, and another word each time: it has no back-off to wait for. */
-TEST_FIXTURE(a_plugin_that_changes_all_the_time_is_reported_of_no_more_than_its_limit, yard_setup,
-	     yard_teardown)
+YARD_TEST(a_plugin_that_changes_all_the_time_is_reported_of_no_more_than_its_limit)
 {
 	enum { TIMES = 2 * PLUGIN_CHANGES_BURST };
 	uint64_t since_us = clock_monotonic_us();
-	struct yard *y = *state;
 	char names[TIMES][32], versions[TIMES][32];
 	struct fake_csi_plugin *models[2];
 	unsigned int most;
@@ -465,9 +450,8 @@ TEST_FIXTURE(a_plugin_that_changes_all_the_time_is_reported_of_no_more_than_its_
 	YARD_UNTIL(y, str_eq(yard_entry(y, "a")->provider_version, versions[TIMES - 1]));
 }
 
-TEST_FIXTURE(a_call_that_hangs_does_not_keep_a_plugin_from_going, yard_setup, yard_teardown)
+YARD_TEST(a_call_that_hangs_does_not_keep_a_plugin_from_going)
 {
-	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
 
 	yard_start(y);
@@ -480,10 +464,8 @@ TEST_FIXTURE(a_call_that_hangs_does_not_keep_a_plugin_from_going, yard_setup, ya
 	assert_int_equal(y->stores, 0);
 }
 
-TEST_FIXTURE(the_agent_can_end_at_any_moment, yard_setup, yard_teardown)
+YARD_TEST(the_agent_can_end_at_any_moment)
 {
-	struct yard *y = *state;
-
 	for (unsigned int turns = 0; turns < 40; turns++) {
 		if (turns == 0)
 			(void)yard_plugin(y, "a", "csi.sock");

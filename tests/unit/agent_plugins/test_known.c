@@ -32,9 +32,8 @@ static struct plugin_expectation expectation_of(const char *id, const char *allo
 	return is;
 }
 
-TEST_FIXTURE(facts_outlive_the_agent_and_are_not_healthy_before_an_answer, yard_setup, yard_teardown)
+YARD_TEST(facts_outlive_the_agent_and_are_not_healthy_before_an_answer)
 {
-	struct yard *y = *state;
 	struct node_plugin facts = facts_of("a");
 
 	yard_open(y, 0);
@@ -56,10 +55,8 @@ TEST_FIXTURE(facts_outlive_the_agent_and_are_not_healthy_before_an_answer, yard_
 	assert_string_equal(y->stored.provider, "fake.csi.test");
 }
 
-TEST_FIXTURE(a_plugin_is_forgotten_with_its_folder, yard_setup, yard_teardown)
+YARD_TEST(a_plugin_is_forgotten_with_its_folder)
 {
-	struct yard *y = *state;
-
 	yard_start(y);
 	(void)yard_plugin(y, "a", "csi.sock");
 	(void)yard_plugin(y, "b", "csi.sock");
@@ -80,10 +77,9 @@ TEST_FIXTURE(a_plugin_is_forgotten_with_its_folder, yard_setup, yard_teardown)
 	YARD_UNTIL(y, yard_is_healthy(y, "a"));
 }
 
-TEST_FIXTURE(what_was_known_is_dropped_only_after_a_look_at_the_folder, yard_setup, yard_teardown)
+YARD_TEST(what_was_known_is_dropped_only_after_a_look_at_the_folder)
 {
 	struct plugin_expectation other = expectation_of("other", ALLOC_A);
-	struct yard *y = *state;
 	struct node_plugin facts = facts_of("gone");
 
 	yard_open(y, 0);
@@ -101,10 +97,9 @@ TEST_FIXTURE(what_was_known_is_dropped_only_after_a_look_at_the_folder, yard_set
 	assert_null(yard_entry(y, "gone"));
 }
 
-TEST_FIXTURE(bad_facts_are_not_restored, yard_setup, yard_teardown)
+YARD_TEST(bad_facts_are_not_restored)
 {
 	static const char *const ids[] = {"", "native", "Upper", "a/b", "..", "a.b"};
-	struct yard *y = *state;
 
 	yard_open(y, 0);
 	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
@@ -123,10 +118,9 @@ TEST_FIXTURE(bad_facts_are_not_restored, yard_setup, yard_teardown)
 	}
 }
 
-TEST_FIXTURE(an_allocation_gets_to_know_when_its_plugin_is_healthy, yard_setup, yard_teardown)
+YARD_TEST(an_allocation_gets_to_know_when_its_plugin_is_healthy)
 {
 	struct plugin_expectation is = expectation_of("a", ALLOC_A);
-	struct yard *y = *state;
 
 	yard_start(y);
 	assert_int_equal(plugins_expect(y->plugins, &is, NULL), STATUS_OK);
@@ -143,10 +137,9 @@ TEST_FIXTURE(an_allocation_gets_to_know_when_its_plugin_is_healthy, yard_setup, 
 	assert_int_equal(y->met, 1);
 }
 
-TEST_FIXTURE(an_allocation_gets_to_know_of_each_of_its_plugins, yard_setup, yard_teardown)
+YARD_TEST(an_allocation_gets_to_know_of_each_of_its_plugins)
 {
 	struct plugin_expectation first = expectation_of("a", ALLOC_A), second = expectation_of("b", ALLOC_A);
-	struct yard *y = *state;
 
 	yard_start(y);
 	assert_int_equal(plugins_expect(y->plugins, &first, NULL), STATUS_OK);
@@ -162,10 +155,9 @@ TEST_FIXTURE(an_allocation_gets_to_know_of_each_of_its_plugins, yard_setup, yard
 	YARD_UNTIL(y, !yard_entry(y, "a") && !yard_entry(y, "b"));
 }
 
-TEST_FIXTURE(a_plugin_that_stands_already_is_the_allocations_from_then_on, yard_setup, yard_teardown)
+YARD_TEST(a_plugin_that_stands_already_is_the_allocations_from_then_on)
 {
 	struct plugin_expectation is = expectation_of("a", ALLOC_A);
-	struct yard *y = *state;
 
 	yard_start(y);
 	(void)yard_plugin(y, "a", "csi.sock");
@@ -193,10 +185,8 @@ static void lend_and_return(struct yard *y, bool is_bound_anew)
 }
 
 /* A stop takes nothing away that the host had before. */
-TEST_FIXTURE(a_plugin_of_the_host_continues_when_its_allocation_is_over, yard_setup, yard_teardown)
+YARD_TEST(a_plugin_of_the_host_continues_when_its_allocation_is_over)
 {
-	struct yard *y = *state;
-
 	yard_start(y);
 	(void)yard_plugin(y, "a", "csi.sock");
 	YARD_UNTIL(y, yard_is_healthy(y, "a"));
@@ -210,10 +200,9 @@ TEST_FIXTURE(a_plugin_of_the_host_continues_when_its_allocation_is_over, yard_se
 }
 
 /* Nor after a restart of the agent in between. */
-TEST_FIXTURE(a_plugin_of_the_host_is_known_as_such_after_a_restart, yard_setup, yard_teardown)
+YARD_TEST(a_plugin_of_the_host_is_known_as_such_after_a_restart)
 {
 	struct plugin_expectation is = expectation_of("a", ALLOC_A);
-	struct yard *y = *state;
 	struct node_plugin facts = facts_of("a");
 
 	yard_open(y, 0);
@@ -228,11 +217,9 @@ TEST_FIXTURE(a_plugin_of_the_host_is_known_as_such_after_a_restart, yard_setup, 
 	assert_int_equal(y->drops, 0);
 }
 
-TEST_FIXTURE(a_plugin_that_is_not_healthy_in_time_fails_its_allocation_with_the_last_error, yard_setup,
-	     yard_teardown)
+YARD_TEST(a_plugin_that_is_not_healthy_in_time_fails_its_allocation_with_the_last_error)
 {
 	struct plugin_expectation is = expectation_of("a", ALLOC_A);
-	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
 
 	is.health_timeout_us = 60 * USEC_PER_MSEC;
@@ -257,10 +244,9 @@ TEST_FIXTURE(a_plugin_that_is_not_healthy_in_time_fails_its_allocation_with_the_
 	YARD_UNTIL(y, !yard_entry(y, "a") && !yard_entry(y, "b"));
 }
 
-TEST_FIXTURE(a_plugin_without_the_service_that_its_block_names_fails_it, yard_setup, yard_teardown)
+YARD_TEST(a_plugin_without_the_service_that_its_block_names_fails_it)
 {
 	struct plugin_expectation is = expectation_of("a", ALLOC_A);
-	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
 
 	yard_start(y);
@@ -281,10 +267,9 @@ TEST_FIXTURE(a_plugin_without_the_service_that_its_block_names_fails_it, yard_se
 	assert_int_equal(plugin->calls[CSI_CONTROLLER_GET_CAPABILITIES], 0);
 }
 
-TEST_FIXTURE(a_socket_of_an_allocation_that_is_over_is_nobodys, yard_setup, yard_teardown)
+YARD_TEST(a_socket_of_an_allocation_that_is_over_is_nobodys)
 {
 	struct plugin_expectation is = expectation_of("a", ALLOC_A);
-	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
 	unsigned int probes, changes;
 
@@ -309,10 +294,9 @@ TEST_FIXTURE(a_socket_of_an_allocation_that_is_over_is_nobodys, yard_setup, yard
 	assert_int_equal(plugin->calls[CSI_PROBE], probes);
 }
 
-TEST_FIXTURE(another_one_that_binds_the_name_later_is_welcome, yard_setup, yard_teardown)
+YARD_TEST(another_one_that_binds_the_name_later_is_welcome)
 {
 	struct plugin_expectation is = expectation_of("a", ALLOC_A);
-	struct yard *y = *state;
 
 	yard_start(y);
 	(void)yard_plugin(y, "a", "csi.sock");
@@ -333,7 +317,7 @@ TEST_FIXTURE(another_one_that_binds_the_name_later_is_welcome, yard_setup, yard_
 	assert_string_equal(yard_entry(y, "a")->allocation_id, "");
 }
 
-TEST_FIXTURE(expectations_are_checked, yard_setup, yard_teardown)
+YARD_TEST(expectations_are_checked)
 {
 	static const struct {
 		const char *id, *alloc, *socket;
@@ -355,7 +339,6 @@ TEST_FIXTURE(expectations_are_checked, yard_setup, yard_teardown)
 		{"b", ALLOC_B, "csi.sok", true, true, STATUS_INVALID_ARGUMENT},
 		{"b", ALLOC_B, "c\nsi.sock", true, true, STATUS_INVALID_ARGUMENT},
 	};
-	struct yard *y = *state;
 
 	yard_start(y);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -368,9 +351,8 @@ TEST_FIXTURE(expectations_are_checked, yard_setup, yard_teardown)
 	}
 }
 
-TEST_FIXTURE(allocations_with_plugins_are_bounded, yard_setup, yard_teardown)
+YARD_TEST(allocations_with_plugins_are_bounded)
 {
-	struct yard *y = *state;
 	unsigned int taken = 0;
 
 	yard_start(y);
@@ -406,10 +388,8 @@ static void await(struct yard *y, uint64_t timeout_us, struct plugin_wait **ret)
 			 STATUS_OK);
 }
 
-TEST_FIXTURE(a_wait_ends_when_the_plugin_can_be_called, yard_setup, yard_teardown)
+YARD_TEST(a_wait_ends_when_the_plugin_can_be_called)
 {
-	struct yard *y = *state;
-
 	yard_start(y);
 	await(y, 5 * USEC_PER_SEC, NULL);
 	await(y, 5 * USEC_PER_SEC, NULL);
@@ -424,9 +404,8 @@ TEST_FIXTURE(a_wait_ends_when_the_plugin_can_be_called, yard_setup, yard_teardow
 	assert_int_equal(y->not_ready, 0);
 }
 
-TEST_FIXTURE(a_wait_ends_with_the_reason, yard_setup, yard_teardown)
+YARD_TEST(a_wait_ends_with_the_reason)
 {
-	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
 
 	yard_start(y);
@@ -443,10 +422,9 @@ TEST_FIXTURE(a_wait_ends_with_the_reason, yard_setup, yard_teardown)
 	assert_int_equal(y->ready, 0);
 }
 
-TEST_FIXTURE(a_wait_lasts_when_the_plugin_is_gone_again, yard_setup, yard_teardown)
+YARD_TEST(a_wait_lasts_when_the_plugin_is_gone_again)
 {
 	struct plugin_expectation is = expectation_of("a", ALLOC_A);
-	struct yard *y = *state;
 
 	y->forgets_when_met = true;
 	yard_start(y);
@@ -459,10 +437,9 @@ TEST_FIXTURE(a_wait_lasts_when_the_plugin_is_gone_again, yard_setup, yard_teardo
 	YARD_UNTIL(y, y->not_ready == 1);
 }
 
-TEST_FIXTURE(a_wait_that_is_cancelled_reports_nothing, yard_setup, yard_teardown)
+YARD_TEST(a_wait_that_is_cancelled_reports_nothing)
 {
 	struct plugin_wait *wait = NULL;
-	struct yard *y = *state;
 
 	yard_start(y);
 	await(y, 20 * USEC_PER_MSEC, &wait);
@@ -472,10 +449,8 @@ TEST_FIXTURE(a_wait_that_is_cancelled_reports_nothing, yard_setup, yard_teardown
 	assert_int_equal(y->ready + y->not_ready, 0);
 }
 
-TEST_FIXTURE(waits_end_with_the_agent, yard_setup, yard_teardown)
+YARD_TEST(waits_end_with_the_agent)
 {
-	struct yard *y = *state;
-
 	yard_start(y);
 	await(y, 5 * USEC_PER_SEC, NULL);
 	await(y, 5 * USEC_PER_SEC, NULL);
@@ -484,9 +459,8 @@ TEST_FIXTURE(waits_end_with_the_agent, yard_setup, yard_teardown)
 	assert_int_equal(y->last_wait.status, STATUS_CANCELLED);
 }
 
-TEST_FIXTURE(waits_are_bounded, yard_setup, yard_teardown)
+YARD_TEST(waits_are_bounded)
 {
-	struct yard *y = *state;
 	struct plugin_wait *wait = NULL;
 
 	yard_start(y);

@@ -80,3 +80,5 @@ void yard_slow(struct yard *y, bool is_slow);
 
 /** Run the loop for a while. */
 void yard_idle(struct yard *y, unsigned int ms);
+
+#define YARD_TEST(name) TEST_ON(name, struct yard, y, yard_setup, yard_teardown)

@@ -135,10 +135,11 @@ static void expect_nothing_beside(const struct fixture *f)
 
 /* --- tests --- */
 
-TEST_FIXTURE(a_file_is_written_and_read_back, setup, teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
+
+CASE(a_file_is_written_and_read_back)
 {
 	static const char bytes[] = {'a', 0, '\n', (char)0xff};
-	struct fixture *f = *state;
 	cleanup_free char *back = NULL;
 	struct stat st;
 	size_t len = 0;
@@ -153,9 +154,8 @@ TEST_FIXTURE(a_file_is_written_and_read_back, setup, teardown)
 	expect_nothing_beside(f);
 }
 
-TEST_FIXTURE(a_file_is_replaced_whole_with_its_mode, setup, teardown)
+CASE(a_file_is_replaced_whole_with_its_mode)
 {
-	struct fixture *f = *state;
 	struct stat st;
 
 	assert_int_equal(file_write_atomic(f->path, 0600, "a longer text", 13), 0);
@@ -167,11 +167,10 @@ TEST_FIXTURE(a_file_is_replaced_whole_with_its_mode, setup, teardown)
 	expect_content(f, "");
 }
 
-TEST_FIXTURE(reading_stops_at_the_limit, setup, teardown)
+CASE(reading_stops_at_the_limit)
 {
 	static const size_t sizes[] = {1, 4094, 4095, 4096, 4097, 10000};
 	static char bytes[10000];
-	struct fixture *f = *state;
 
 	memset(bytes, 'x', sizeof(bytes));
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
@@ -188,9 +187,8 @@ TEST_FIXTURE(reading_stops_at_the_limit, setup, teardown)
 	}
 }
 
-TEST_FIXTURE(a_file_that_is_not_regular_is_refused, setup, teardown)
+CASE(a_file_that_is_not_regular_is_refused)
 {
-	struct fixture *f = *state;
 	char *text = NULL;
 
 	assert_int_equal(file_read(f->path, 10, &text, NULL), -ENOENT);
@@ -201,7 +199,7 @@ TEST_FIXTURE(a_file_that_is_not_regular_is_refused, setup, teardown)
 	assert_null(text);
 }
 
-TEST_FIXTURE(a_path_too_long_is_refused, setup, teardown)
+CASE(a_path_too_long_is_refused)
 {
 	char path[5000];
 
@@ -211,20 +209,17 @@ TEST_FIXTURE(a_path_too_long_is_refused, setup, teardown)
 	assert_int_equal(file_sync_folder(path), -ENAMETOOLONG);
 }
 
-TEST_FIXTURE(short_and_interrupted_writes_continue, setup, teardown)
+CASE(short_and_interrupted_writes_continue)
 {
-	struct fixture *f = *state;
-
 	fault.is_stingy = true;
 	assert_int_equal(file_write_atomic(f->path, 0600, "some text", 9), 0);
 	fault.is_stingy = false;
 	expect_content(f, "some text");
 }
 
-TEST_FIXTURE(a_failure_at_any_step_leaves_the_old_file_or_the_new, setup, teardown)
+CASE(a_failure_at_any_step_leaves_the_old_file_or_the_new)
 {
 	static const int errors[] = {EIO, ENOSPC, EACCES, EMFILE};
-	struct fixture *f = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(errors); i++) {
 		int n = 0;
@@ -251,9 +246,8 @@ TEST_FIXTURE(a_failure_at_any_step_leaves_the_old_file_or_the_new, setup, teardo
 	}
 }
 
-TEST_FIXTURE(reading_without_memory_reports_it, setup, teardown)
+CASE(reading_without_memory_reports_it)
 {
-	struct fixture *f = *state;
 	static char bytes[10000];
 
 	assert_int_equal(file_write_atomic(f->path, 0600, bytes, sizeof(bytes)), 0);
@@ -269,9 +263,8 @@ TEST_FIXTURE(reading_without_memory_reports_it, setup, teardown)
 	}
 }
 
-TEST_FIXTURE(a_temporary_file_left_behind_does_not_matter, setup, teardown)
+CASE(a_temporary_file_left_behind_does_not_matter)
 {
-	struct fixture *f = *state;
 	char tmp[TEMP_PATH_SIZE + 32];
 	char target[TEMP_PATH_SIZE];
 
@@ -288,9 +281,8 @@ TEST_FIXTURE(a_temporary_file_left_behind_does_not_matter, setup, teardown)
 	expect_nothing_beside(f);
 }
 
-TEST_FIXTURE(a_real_file_size_limit_leaves_the_old_file, setup, teardown)
+CASE(a_real_file_size_limit_leaves_the_old_file)
 {
-	struct fixture *f = *state;
 	int status;
 	pid_t pid;
 
@@ -312,9 +304,8 @@ TEST_FIXTURE(a_real_file_size_limit_leaves_the_old_file, setup, teardown)
 	expect_nothing_beside(f);
 }
 
-TEST_FIXTURE(syncing_the_folder_of_a_path_needs_the_folder, setup, teardown)
+CASE(syncing_the_folder_of_a_path_needs_the_folder)
 {
-	struct fixture *f = *state;
 	char path[TEMP_PATH_SIZE];
 
 	assert_int_equal(file_sync_folder(f->path), 0);
@@ -322,7 +313,7 @@ TEST_FIXTURE(syncing_the_folder_of_a_path_needs_the_folder, setup, teardown)
 	assert_int_equal(file_sync_folder(temp_dir_path(path, f->dir, "none/file")), -ENOENT);
 }
 
-TEST_FIXTURE(writing_to_a_closed_pipe_is_an_error, setup, teardown)
+CASE(writing_to_a_closed_pipe_is_an_error)
 {
 	int ends[2];
 

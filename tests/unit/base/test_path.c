@@ -106,7 +106,9 @@ static int open_and_close(struct fixture *f, const char *path)
 	return fd < 0 ? fd : 0;
 }
 
-TEST_FIXTURE(system_folders_are_trusted_for_everybody, setup, teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
+
+CASE(system_folders_are_trusted_for_everybody)
 {
 	cleanup_close int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	cleanup_close int fd = path_open_trusted(root_fd, "/usr/share");
@@ -121,20 +123,17 @@ TEST_FIXTURE(system_folders_are_trusted_for_everybody, setup, teardown)
 	assert_true(fcntl(fd, F_GETFL) & O_PATH);
 }
 
-TEST_FIXTURE(below_a_folder_that_everybody_writes_nothing_is_trusted, setup, teardown)
+CASE(below_a_folder_that_everybody_writes_nothing_is_trusted)
 {
 	cleanup_close int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	cleanup_close int last = path_open_trusted(root_fd, "/tmp");
-	struct fixture *f = *state;
 
 	assert_true(last >= 0); /* the last one is for the caller to check */
 	assert_int_equal(path_open_trusted(root_fd, f->dir), -EPERM); /* the sticky bit does not help */
 }
 
-TEST_FIXTURE(without_root_its_own_folders_are_not_trusted, setup, teardown)
+CASE(without_root_its_own_folders_are_not_trusted)
 {
-	struct fixture *f = *state;
-
 	if (geteuid() == 0) {
 		assert_int_equal(fchown(f->root_fd, NOBODY, NOBODY), 0);
 		assert_int_equal(open_and_close(f, "/"), 0);
@@ -151,9 +150,8 @@ static void require_root(void)
 	}
 }
 
-TEST_FIXTURE(a_walk_ends_at_the_folder_that_is_meant, setup, teardown)
+CASE(a_walk_ends_at_the_folder_that_is_meant)
 {
-	struct fixture *f = *state;
 	struct stat expected;
 	struct stat opened;
 
@@ -168,10 +166,8 @@ TEST_FIXTURE(a_walk_ends_at_the_folder_that_is_meant, setup, teardown)
 	}
 }
 
-TEST_FIXTURE(links_files_and_missing_folders_are_refused, setup, teardown)
+CASE(links_files_and_missing_folders_are_refused)
 {
-	struct fixture *f = *state;
-
 	require_root();
 	assert_int_equal(open_and_close(f, "/link"), -ENOTDIR);
 	assert_int_equal(open_and_close(f, "/link/b"), -ENOTDIR);
@@ -182,11 +178,10 @@ TEST_FIXTURE(links_files_and_missing_folders_are_refused, setup, teardown)
 	assert_int_equal(path_open_trusted(-1, "/a"), -EBADF);
 }
 
-TEST_FIXTURE(every_level_but_the_last_must_be_roots_alone, setup, teardown)
+CASE(every_level_but_the_last_must_be_roots_alone)
 {
 	static const char *const levels[] = {".", "a", "a/b"};
 	static const mode_t modes[] = {0775, 0757, 0777, 01777, 0720, 0702};
-	struct fixture *f = *state;
 
 	require_root();
 	for (size_t i = 0; i < ARRAY_SIZE(levels); i++) {
@@ -205,9 +200,8 @@ TEST_FIXTURE(every_level_but_the_last_must_be_roots_alone, setup, teardown)
 	assert_int_equal(open_and_close(f, "/a/b/c"), 0);
 }
 
-TEST_FIXTURE(the_parent_is_opened_and_the_last_name_returned, setup, teardown)
+CASE(the_parent_is_opened_and_the_last_name_returned)
 {
-	struct fixture *f = *state;
 	char name[NAME_MAX + 1];
 	struct stat st;
 	struct stat root;
@@ -228,9 +222,8 @@ TEST_FIXTURE(the_parent_is_opened_and_the_last_name_returned, setup, teardown)
 	assert_int_equal(path_open_trusted_parent(f->root_fd, "/link/new", name), -ENOTDIR);
 }
 
-TEST_FIXTURE(the_parent_itself_must_be_roots_alone, setup, teardown)
+CASE(the_parent_itself_must_be_roots_alone)
 {
-	struct fixture *f = *state;
 	char name[NAME_MAX + 1] = "untouched";
 
 	require_root();
@@ -239,9 +232,8 @@ TEST_FIXTURE(the_parent_itself_must_be_roots_alone, setup, teardown)
 	assert_string_equal(name, "untouched");
 }
 
-TEST_FIXTURE(the_longest_name_fits, setup, teardown)
+CASE(the_longest_name_fits)
 {
-	struct fixture *f = *state;
 	char path[NAME_MAX + 2];
 	char name[NAME_MAX + 1];
 	int fd;
@@ -265,10 +257,9 @@ static int open_file(struct fixture *f, const char *path, uid_t owner)
 	return fd < 0 ? fd : 0;
 }
 
-TEST_FIXTURE(a_trusted_file_is_regular_and_only_its_owner_writes_it, setup, teardown)
+CASE(a_trusted_file_is_regular_and_only_its_owner_writes_it)
 {
 	static const mode_t modes[] = {0664, 0646, 0620, 0602};
-	struct fixture *f = *state;
 
 	require_root();
 	assert_int_equal(open_file(f, "/file", 0), 0);

@@ -309,9 +309,10 @@ static mode_t mode_of(const struct folder *folder, const char *name)
 
 /* --- tests --- */
 
-TEST_FIXTURE(certificates_are_made_from_the_ca_of_the_folder, setup, teardown)
+#define CASE(name) TEST_ON(name, struct folder, folder, setup, teardown)
+
+CASE(certificates_are_made_from_the_ca_of_the_folder)
 {
-	struct folder *folder = *state;
 	static const char *const files[] = {"ca", "server", "server-s2", "node-n1", "operator-ann"};
 	char path[PATH_MAX];
 	char name[64];
@@ -334,19 +335,16 @@ TEST_FIXTURE(certificates_are_made_from_the_ca_of_the_folder, setup, teardown)
 	assert_in_range(at_ms - clock_realtime_ms(), 86400000, 2 * 86400000);
 }
 
-TEST_FIXTURE(nothing_is_overwritten, setup, teardown)
+CASE(nothing_is_overwritten)
 {
-	struct folder *folder = *state;
-
 	assert_int_equal(run("operator cert ca prod --out %s", folder->dir).status, STATUS_OK);
 	assert_int_equal(run("operator cert ca prod --out %s", folder->dir).status, STATUS_ALREADY_EXISTS);
 	assert_int_equal(run("operator cert node n1 --out %s", folder->dir).status, STATUS_OK);
 	assert_int_equal(run("operator cert node n1 --out %s", folder->dir).status, STATUS_ALREADY_EXISTS);
 }
 
-TEST_FIXTURE(mistakes_are_reported_before_anything_is_made, setup, teardown)
+CASE(mistakes_are_reported_before_anything_is_made)
 {
-	struct folder *folder = *state;
 	static const char *const lines[] = {
 		"operator cert ca pr.od --out %s",
 		"operator cert ca 12345678901234567890123456789012345678901234567890123456789012 --out %s",
@@ -388,9 +386,8 @@ static struct ending put(struct folder *folder, const char *policy)
 	return run("operator policy put deploy %s", path);
 }
 
-TEST_FIXTURE(a_policy_file_is_read_as_nomad_writes_it, setup, teardown)
+CASE(a_policy_file_is_read_as_nomad_writes_it)
 {
-	struct folder *folder = *state;
 	const Holdfast__V1__AccessPolicy *p;
 
 	assert_int_equal(put(folder, "description = \"d\"\n"
@@ -415,9 +412,8 @@ TEST_FIXTURE(a_policy_file_is_read_as_nomad_writes_it, setup, teardown)
 	assert_string_equal(p->operator_, "write");
 }
 
-TEST_FIXTURE(mistakes_in_a_policy_file_are_reported, setup, teardown)
+CASE(mistakes_in_a_policy_file_are_reported)
 {
-	struct folder *folder = *state;
 	static const char *const bad[] = {
 		"namespce \"a\" {\n}\n", "namespace \"a\" {\n  polcy = \"read\"\n}\n",
 		"namespace = \"a\"\n",	 "namespace \"a\" {\n  capabilities = [3]\n}\n",
@@ -434,7 +430,7 @@ TEST_FIXTURE(mistakes_in_a_policy_file_are_reported, setup, teardown)
 	}
 }
 
-TEST_FIXTURE(a_token_is_bound_to_the_node_that_is_named, setup, teardown)
+CASE(a_token_is_bound_to_the_node_that_is_named)
 {
 	assert_int_equal(run("operator token create w units --node n1 --days 1").status, STATUS_OK);
 	assert_string_equal(model.token->node, "n1");
@@ -445,7 +441,7 @@ TEST_FIXTURE(a_token_is_bound_to_the_node_that_is_named, setup, teardown)
 	assert_true(run("operator token create w units --node=").is_usage_error); /* not: bound to none */
 }
 
-TEST_FIXTURE(a_whole_chain_is_whole_from_its_first_record_on, setup, teardown)
+CASE(a_whole_chain_is_whole_from_its_first_record_on)
 {
 	static const uint64_t firsts[] = {1, 2, 1000};
 
@@ -479,7 +475,7 @@ static void drop_record(size_t at)
 	model.n--;
 }
 
-TEST_FIXTURE(the_first_broken_record_is_named, setup, teardown)
+CASE(the_first_broken_record_is_named)
 {
 	for (size_t i = 0; i < RECORDS; i++) { /* removed */
 		fill_chain(10);
@@ -499,7 +495,7 @@ TEST_FIXTURE(the_first_broken_record_is_named, setup, teardown)
 	assert_broken_at(10);
 }
 
-TEST_FIXTURE(times_of_since_are_durations_or_utc, setup, teardown)
+CASE(times_of_since_are_durations_or_utc)
 {
 	static const struct {
 		const char *text;

@@ -74,11 +74,12 @@ static void expect_place(const struct conf *conf, const char *block, const char 
 		fail_msg("'%s' is not in '%s'", want, err.msg);
 }
 
-TEST_FIXTURE(later_files_replace_values_and_merge_objects, setup, teardown)
+#define CASE(name) TEST_ON(name, struct tree, tree, setup, teardown)
+
+CASE(later_files_replace_values_and_merge_objects)
 {
 	static const char main_text[] =
 		"a = 1\nb { x = 1\n y = [1, 2] }\nc = \"main\"\np \"one\" { k = 1 }\n";
-	struct tree *tree = *state;
 	struct conf *conf;
 	char *got;
 
@@ -103,9 +104,8 @@ TEST_FIXTURE(later_files_replace_values_and_merge_objects, setup, teardown)
 	conf_free(conf);
 }
 
-TEST_FIXTURE(a_replaced_object_gives_way_to_a_value_and_back, setup, teardown)
+CASE(a_replaced_object_gives_way_to_a_value_and_back)
 {
-	struct tree *tree = *state;
 	struct conf *conf;
 	char *got;
 
@@ -119,9 +119,8 @@ TEST_FIXTURE(a_replaced_object_gives_way_to_a_value_and_back, setup, teardown)
 	conf_free(conf);
 }
 
-TEST_FIXTURE(a_missing_folder_is_fine_and_a_missing_main_file_is_not, setup, teardown)
+CASE(a_missing_folder_is_fine_and_a_missing_main_file_is_not)
 {
-	struct tree *tree = *state;
 	struct conf *conf = NULL;
 	struct error err = {0};
 
@@ -135,9 +134,8 @@ TEST_FIXTURE(a_missing_folder_is_fine_and_a_missing_main_file_is_not, setup, tea
 	assert_null(conf);
 }
 
-TEST_FIXTURE(a_mistake_in_a_drop_in_names_that_file, setup, teardown)
+CASE(a_mistake_in_a_drop_in_names_that_file)
 {
-	struct tree *tree = *state;
 	struct conf *conf = NULL;
 	struct error err = {0};
 
@@ -149,9 +147,8 @@ TEST_FIXTURE(a_mistake_in_a_drop_in_names_that_file, setup, teardown)
 	assert_null(conf);
 }
 
-TEST_FIXTURE(the_number_of_drop_ins_is_limited, setup, teardown)
+CASE(the_number_of_drop_ins_is_limited)
 {
-	struct tree *tree = *state;
 	struct conf *conf = NULL;
 	struct error err = {0};
 

@@ -261,9 +261,10 @@ static void expect_copy(struct copies *c, struct kv *kv)
 
 /* --- cases --- */
 
-TEST_FIXTURE(what_is_there_and_what_changes_is_copied, setup, teardown)
+#define CASE(name) TEST_ON(name, struct copies, c, setup, teardown)
+
+CASE(what_is_there_and_what_changes_is_copied)
 {
-	struct copies *c = *state;
 	struct kv *kv;
 
 	write_key(c, "a/1", true);
@@ -283,10 +284,9 @@ TEST_FIXTURE(what_is_there_and_what_changes_is_copied, setup, teardown)
 	assert_int_equal(c->follower.n_begun, 1);
 }
 
-TEST_FIXTURE(what_the_new_leader_writes_first_is_in_its_copy, setup, teardown)
+CASE(what_the_new_leader_writes_first_is_in_its_copy)
 {
 	static const char *const keys[] = {"a/7", "b/7"};
-	struct copies *c = *state;
 	struct kv *kv;
 	int n;
 
@@ -303,9 +303,8 @@ TEST_FIXTURE(what_the_new_leader_writes_first_is_in_its_copy, setup, teardown)
 }
 
 /* Random transactions, many of them in one of etcd, the lead taken at any moment. */
-TEST_FIXTURE(a_copy_of_random_changes_is_the_store, setup, teardown)
+CASE(a_copy_of_random_changes_is_the_store)
 {
-	struct copies *c = *state;
 	uint64_t seed = 7;
 	struct kv *kv;
 
@@ -340,9 +339,8 @@ TEST_FIXTURE(a_copy_of_random_changes_is_the_store, setup, teardown)
 	kv_close(kv);
 }
 
-TEST_FIXTURE(a_watch_that_breaks_continues_where_it_was, setup, teardown)
+CASE(a_watch_that_breaks_continues_where_it_was)
 {
-	struct copies *c = *state;
 	struct kv *kv;
 
 	write_key(c, "a/1", true);
@@ -361,9 +359,8 @@ TEST_FIXTURE(a_watch_that_breaks_continues_where_it_was, setup, teardown)
 	kv_close(kv);
 }
 
-TEST_FIXTURE(what_was_compacted_meanwhile_is_read_again, setup, teardown)
+CASE(what_was_compacted_meanwhile_is_read_again)
 {
-	struct copies *c = *state;
 	struct kv *kv;
 
 	write_key(c, "a/1", true);
@@ -381,9 +378,8 @@ TEST_FIXTURE(what_was_compacted_meanwhile_is_read_again, setup, teardown)
 	kv_close(kv);
 }
 
-TEST_FIXTURE(a_transaction_that_was_not_seen_is_noticed, setup, teardown)
+CASE(a_transaction_that_was_not_seen_is_noticed)
 {
-	struct copies *c = *state;
 	char sequence[64];
 
 	write_key(c, "a/1", true);
@@ -395,9 +391,8 @@ TEST_FIXTURE(a_transaction_that_was_not_seen_is_noticed, setup, teardown)
 	until_value(c, "a/1", true);
 }
 
-TEST_FIXTURE(what_cannot_be_taken_in_is_read_again, setup, teardown)
+CASE(what_cannot_be_taken_in_is_read_again)
 {
-	struct copies *c = *state;
 	char key[64];
 
 	write_key(c, "a/1", true);
@@ -412,9 +407,8 @@ TEST_FIXTURE(what_cannot_be_taken_in_is_read_again, setup, teardown)
 	run_until(c->event, &c->follower.n_begun, 3);
 }
 
-TEST_FIXTURE(a_copy_that_has_more_than_the_store_is_none, setup, teardown)
+CASE(a_copy_that_has_more_than_the_store_is_none)
 {
-	struct copies *c = *state;
 	char sequence[64];
 	struct kv *kv;
 
@@ -440,9 +434,8 @@ static void copy_member(const char *from, const char *to)
 }
 
 /* Its past is another one from some revision on, which is as high again later. */
-TEST_FIXTURE(a_copy_of_what_etcd_was_before_it_was_put_back_is_read_again, setup, teardown)
+CASE(a_copy_of_what_etcd_was_before_it_was_put_back_is_read_again)
 {
-	struct copies *c = *state;
 	char key[64];
 
 	write_key(c, "a/1", true);
@@ -465,9 +458,8 @@ TEST_FIXTURE(a_copy_of_what_etcd_was_before_it_was_put_back_is_read_again, setup
 	assert_string_equal(c->follower.records.values[0][2], "");
 }
 
-TEST_FIXTURE(who_leads_before_there_is_a_copy_has_none, setup, teardown)
+CASE(who_leads_before_there_is_a_copy_has_none)
 {
-	struct copies *c = *state;
 	struct kv *kv;
 
 	write_key(c, "a/1", true);

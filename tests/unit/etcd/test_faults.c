@@ -157,9 +157,10 @@ static void take_over(struct faults *f, struct part *other)
 	part_lead(other);
 }
 
-TEST_FIXTURE(a_lost_answer_of_what_was_committed_is_found_and_not_written_again, setup_leading, teardown)
+#define CASE(name) TEST_ON(name, struct faults, f, setup_leading, teardown)
+
+CASE(a_lost_answer_of_what_was_committed_is_found_and_not_written_again)
 {
-	struct faults *f = *state;
 	struct answer answer;
 	uint64_t before;
 
@@ -175,9 +176,8 @@ TEST_FIXTURE(a_lost_answer_of_what_was_committed_is_found_and_not_written_again,
 	assert_store(f, "a=1 b=2 c=3 ");
 }
 
-TEST_FIXTURE(a_lost_request_is_sent_again, setup_leading, teardown)
+CASE(a_lost_request_is_sent_again)
 {
-	struct faults *f = *state;
 	struct answer answer;
 	uint64_t before;
 
@@ -191,9 +191,8 @@ TEST_FIXTURE(a_lost_request_is_sent_again, setup_leading, teardown)
 	assert_store(f, "a=1 b=2 ");
 }
 
-TEST_FIXTURE(a_request_that_arrives_late_is_not_a_second_one, setup_leading, teardown)
+CASE(a_request_that_arrives_late_is_not_a_second_one)
 {
-	struct faults *f = *state;
 	struct answer answer;
 	uint64_t before;
 
@@ -211,9 +210,8 @@ TEST_FIXTURE(a_request_that_arrives_late_is_not_a_second_one, setup_leading, tea
 	assert_store(f, "a=3 b=4 ");
 }
 
-TEST_FIXTURE(nothing_is_answered_before_the_sequence_key_is_read, setup_leading, teardown)
+CASE(nothing_is_answered_before_the_sequence_key_is_read)
 {
-	struct faults *f = *state;
 	struct answer answers[2];
 
 	put_ok(f, "a", "1");
@@ -233,9 +231,8 @@ TEST_FIXTURE(nothing_is_answered_before_the_sequence_key_is_read, setup_leading,
 	assert_store(f, "a=1 b=2 c=3 ");
 }
 
-TEST_FIXTURE(cut_connections_and_slow_answers_cost_time_only, setup_leading, teardown)
+CASE(cut_connections_and_slow_answers_cost_time_only)
 {
-	struct faults *f = *state;
 	struct answer answer;
 
 	proxy_do(f->proxy, PROXY_SLOW);
@@ -253,9 +250,8 @@ TEST_FIXTURE(cut_connections_and_slow_answers_cost_time_only, setup_leading, tea
 	assert_int_equal(f->part.n_lost, 0);
 }
 
-TEST_FIXTURE(etcd_may_be_killed_and_started_again, setup_leading, teardown)
+CASE(etcd_may_be_killed_and_started_again)
 {
-	struct faults *f = *state;
 	struct answer answer;
 
 	put_ok(f, "a", "1");
@@ -270,9 +266,8 @@ TEST_FIXTURE(etcd_may_be_killed_and_started_again, setup_leading, teardown)
 	assert_int_equal(f->part.n_lost, 0);
 }
 
-TEST_FIXTURE(records_hidden_from_another_leader_are_not_written, setup_leading, teardown)
+CASE(records_hidden_from_another_leader_are_not_written)
 {
-	struct faults *f = *state;
 	struct part other;
 	struct answer answer;
 	char key[64];
@@ -300,9 +295,8 @@ TEST_FIXTURE(records_hidden_from_another_leader_are_not_written, setup_leading, 
 	f->part = (struct part){0};
 }
 
-TEST_FIXTURE(a_sequence_key_that_somebody_wrote_ends_the_lead, setup_leading, teardown)
+CASE(a_sequence_key_that_somebody_wrote_ends_the_lead)
 {
-	struct faults *f = *state;
 	struct answer answer;
 	char key[64];
 
@@ -315,9 +309,8 @@ TEST_FIXTURE(a_sequence_key_that_somebody_wrote_ends_the_lead, setup_leading, te
 	run_until(f->event, &f->part.n_lost, 1);
 }
 
-TEST_FIXTURE(conditions_are_checked_whatever_is_lost, setup_leading, teardown)
+CASE(conditions_are_checked_whatever_is_lost)
 {
-	struct faults *f = *state;
 	const struct kv_condition is_new = {.key = "a"};
 	const struct kv_op op = {.key = "a", .value = "1", .len = 1};
 	const struct kv_txn txn = {&is_new, 1, &op, 1};
@@ -336,9 +329,8 @@ TEST_FIXTURE(conditions_are_checked_whatever_is_lost, setup_leading, teardown)
 	assert_non_null(strstr(answer.err.msg, "key a exists already"));
 }
 
-TEST_FIXTURE(a_full_etcd_breaks_the_store_and_reports_what_to_do, setup_leading, teardown)
+CASE(a_full_etcd_breaks_the_store_and_reports_what_to_do)
 {
-	struct faults *f = *state;
 	struct answer answer;
 
 	put_ok(f, "a", "1");
@@ -381,9 +373,8 @@ static bool count(const struct kv_item *item, void *userdata)
 	return true;
 }
 
-TEST_FIXTURE(a_range_that_a_compaction_overtook_reports_it, setup_leading, teardown)
+CASE(a_range_that_a_compaction_overtook_reports_it)
 {
-	struct faults *f = *state;
 	struct error err;
 	int n = 0;
 
@@ -399,9 +390,8 @@ TEST_FIXTURE(a_range_that_a_compaction_overtook_reports_it, setup_leading, teard
 	put_ok(f, "a", "1"); /* nothing else takes harm */
 }
 
-TEST_FIXTURE(a_value_that_is_not_what_was_written_is_data_loss, setup_leading, teardown)
+CASE(a_value_that_is_not_what_was_written_is_data_loss)
 {
-	struct faults *f = *state;
 	struct error err;
 	char key[64];
 	int n = 0;

@@ -129,9 +129,10 @@ static void put(struct marked *m, const char *key)
 	run_until(m->event, &answer.n, 1);
 }
 
-TEST_FIXTURE(acknowledged_writes_are_in_the_mark, setup, teardown)
+#define CASE(name) TEST_ON(name, struct marked, m, setup, teardown)
+
+CASE(acknowledged_writes_are_in_the_mark)
 {
-	struct marked *m = *state;
 	const struct kv_marks marks = marks_of(m);
 
 	assert_int_equal(kv_keep_marks(m->part.kv, &marks, NULL), STATUS_OK);
@@ -144,16 +145,13 @@ TEST_FIXTURE(acknowledged_writes_are_in_the_mark, setup, teardown)
 	assert_int_equal(kv_define_views(m->part.kv, NULL, 0, NULL), STATUS_OK);
 }
 
-TEST_FIXTURE(a_server_without_a_mark_is_a_new_one, setup, teardown)
+CASE(a_server_without_a_mark_is_a_new_one)
 {
-	struct marked *m = *state;
-
 	assert_false(history_of(m).is_behind);
 }
 
-TEST_FIXTURE(an_etcd_that_was_put_back_is_noticed, setup, teardown)
+CASE(an_etcd_that_was_put_back_is_noticed)
 {
-	struct marked *m = *state;
 	const struct kv_marks marks = marks_of(m);
 	struct kv_history history;
 	uint64_t revision;

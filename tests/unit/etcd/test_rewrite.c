@@ -182,9 +182,10 @@ TEST_FIXTURE(a_rewrite_of_any_size_becomes_durable_as_a_whole, setup, teardown)
 	}
 }
 
-TEST_FIXTURE(records_of_an_unfinished_rewrite_are_removed, setup, teardown)
+#define CASE(name) TEST_ON(name, struct rewriting, w, setup, teardown)
+
+CASE(records_of_an_unfinished_rewrite_are_removed)
 {
-	struct rewriting *w = *state;
 	char key[64];
 
 	(void)str_format(key, sizeof(key), "%s/e/2/left", w->prefix);
@@ -194,10 +195,8 @@ TEST_FIXTURE(records_of_an_unfinished_rewrite_are_removed, setup, teardown)
 	assert_counts(w, RECORDS - 2 * LARGE, 2 * LARGE);
 }
 
-TEST_FIXTURE(a_rewrite_that_fails_changes_nothing, setup, teardown)
+CASE(a_rewrite_that_fails_changes_nothing)
 {
-	struct rewriting *w = *state;
-
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
 		w->fails = true;
 		w->n_puts = sizes[i];
@@ -206,9 +205,8 @@ TEST_FIXTURE(a_rewrite_that_fails_changes_nothing, setup, teardown)
 	}
 }
 
-TEST_FIXTURE(a_deposed_leader_rewrites_nothing, setup, teardown)
+CASE(a_deposed_leader_rewrites_nothing)
 {
-	struct rewriting *w = *state;
 	struct error err;
 
 	for (size_t i = 1; i < ARRAY_SIZE(sizes); i++) {
@@ -222,9 +220,8 @@ TEST_FIXTURE(a_deposed_leader_rewrites_nothing, setup, teardown)
 	}
 }
 
-TEST_FIXTURE(lost_answers_hold_a_rewrite_up, setup, teardown)
+CASE(lost_answers_hold_a_rewrite_up)
 {
-	struct rewriting *w = *state;
 	struct error err = {0};
 
 	w->loses_answers = true;
@@ -280,9 +277,8 @@ static int put_if(struct rewriting *w, const char *key, uint64_t mod_revision)
 	return answer;
 }
 
-TEST_FIXTURE(revisions_never_run_backwards_on_an_etcd_that_is_behind, setup, teardown)
+CASE(revisions_never_run_backwards_on_an_etcd_that_is_behind)
 {
-	struct rewriting *w = *state;
 	uint64_t above = kv_revision(w->part.kv);
 	struct error err = {0};
 

@@ -124,9 +124,10 @@ static void expect_content(const struct world *w, const struct kit_key *key)
 	kit_release(&kit);
 }
 
-TEST_FIXTURE(a_kit_opens_for_its_passphrase_alone_and_shows_nothing_of_what_is_in_it, setup, teardown)
+#define CASE(name) TEST_ON(name, struct world, w, setup, teardown)
+
+CASE(a_kit_opens_for_its_passphrase_alone_and_shows_nothing_of_what_is_in_it)
 {
-	struct world *w = *state;
 	const struct kit_key right = {.passphrase = PASSPHRASE};
 	const struct kit_key wrong = {.passphrase = PASSPHRASE "!"};
 	const struct kit_key key = {.path = w->key};
@@ -148,9 +149,8 @@ TEST_FIXTURE(a_kit_opens_for_its_passphrase_alone_and_shows_nothing_of_what_is_i
 	assert_int_equal(kit_write(&w->files, w->store, &right, w->kit, NULL), STATUS_ALREADY_EXISTS);
 }
 
-TEST_FIXTURE(a_kit_to_a_certificate_opens_for_its_key_alone, setup, teardown)
+CASE(a_kit_to_a_certificate_opens_for_its_key_alone)
 {
-	struct world *w = *state;
 	const struct kit_key to = {.path = w->cert};
 	const struct kit_key right = {.path = w->key};
 	const struct kit_key wrong = {.path = w->other};
@@ -166,9 +166,8 @@ TEST_FIXTURE(a_kit_to_a_certificate_opens_for_its_key_alone, setup, teardown)
 }
 
 /* Whatever was changed, cut or put behind it. */
-TEST_FIXTURE(a_kit_that_is_not_what_was_written_never_opens, setup, teardown)
+CASE(a_kit_that_is_not_what_was_written_never_opens)
 {
-	struct world *w = *state;
 	const struct kit_key to = {.path = w->cert};
 	const struct kit_key key = {.path = w->key};
 	cleanup_free char *bytes = NULL;
@@ -198,9 +197,8 @@ TEST_FIXTURE(a_kit_that_is_not_what_was_written_never_opens, setup, teardown)
 }
 
 /* What has no tag could have been changed by anybody. */
-TEST_FIXTURE(an_envelope_without_a_tag_is_no_kit, setup, teardown)
+CASE(an_envelope_without_a_tag_is_no_kit)
 {
-	struct world *w = *state;
 	const struct kit_key key = {.passphrase = PASSPHRASE};
 	BIO *in = BIO_new_file(w->store, "r");
 	BIO *out = BIO_new_file(w->kit, "w");
@@ -218,9 +216,8 @@ TEST_FIXTURE(an_envelope_without_a_tag_is_no_kit, setup, teardown)
 	assert_int_equal(read_it(w, &key, &kit, NULL), STATUS_INVALID_ARGUMENT);
 }
 
-TEST_FIXTURE(a_file_that_is_none_is_distinguished_from_a_kit, setup, teardown)
+CASE(a_file_that_is_none_is_distinguished_from_a_kit)
 {
-	struct world *w = *state;
 	const struct kit_key key = {.passphrase = PASSPHRASE};
 	struct kit kit = {.n = 0};
 	cleanup_close int fd = -EBADF;
@@ -231,9 +228,8 @@ TEST_FIXTURE(a_file_that_is_none_is_distinguished_from_a_kit, setup, teardown)
 	assert_int_equal(read_it(w, &key, &kit, NULL), STATUS_INVALID_ARGUMENT);
 }
 
-TEST_FIXTURE(a_passphrase_is_one_line_of_a_private_file, setup, teardown)
+CASE(a_passphrase_is_one_line_of_a_private_file)
 {
-	struct world *w = *state;
 	char read[KIT_PASSPHRASE_SIZE];
 	static const struct {
 		const char *text;

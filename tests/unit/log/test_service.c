@@ -95,10 +95,10 @@ static void happen(struct fixture *f)
 	sd_event_source_unref(source);
 }
 
-TEST_FIXTURE(a_status_is_reported_after_an_event_and_only_when_it_changed, setup, teardown)
-{
-	struct fixture *f = *state;
+#define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
 
+CASE(a_status_is_reported_after_an_event_and_only_when_it_changed)
+{
 	happen(f);
 	assert_string_equal(hear(f), "STATUS=well\n");
 	happen(f);
@@ -111,10 +111,8 @@ TEST_FIXTURE(a_status_is_reported_after_an_event_and_only_when_it_changed, setup
 	assert_string_equal(hear(f), "");
 }
 
-TEST_FIXTURE(readiness_is_reported_at_once_with_the_status, setup, teardown)
+CASE(readiness_is_reported_at_once_with_the_status)
 {
-	struct fixture *f = *state;
-
 	service_status_notify(f->status, "READY=1\n");
 	assert_string_equal(hear(f), "READY=1\nSTATUS=well\n");
 	service_status_notify(f->status, "READY=1\n");
@@ -123,9 +121,8 @@ TEST_FIXTURE(readiness_is_reported_at_once_with_the_status, setup, teardown)
 	assert_string_equal(hear(f), "");
 }
 
-TEST_FIXTURE(a_manager_that_does_not_read_is_not_waited_for_and_hears_it_later, setup, teardown)
+CASE(a_manager_that_does_not_read_is_not_waited_for_and_hears_it_later)
 {
-	struct fixture *f = *state;
 	int r = 0;
 	int n = 0;
 
@@ -140,9 +137,8 @@ TEST_FIXTURE(a_manager_that_does_not_read_is_not_waited_for_and_hears_it_later, 
 	assert_string_equal(f->heard, "READY=1\nSTATUS=well\n");
 }
 
-TEST_FIXTURE(a_daemon_that_does_not_start_gives_the_reason, setup, teardown)
+CASE(a_daemon_that_does_not_start_gives_the_reason)
 {
-	struct fixture *f = *state;
 	const struct error err = {
 		.status = STATUS_NOT_FOUND, .sys_errno = ENOENT, .msg = "no key\nSTATUS=fine"};
 
@@ -150,9 +146,8 @@ TEST_FIXTURE(a_daemon_that_does_not_start_gives_the_reason, setup, teardown)
 	assert_string_equal(hear(f), "STATUS=no key STATUS=fine\nERRNO=2\n");
 }
 
-TEST_FIXTURE(without_a_manager_nothing_is_reported, setup, teardown)
+CASE(without_a_manager_nothing_is_reported)
 {
-	struct fixture *f = *state;
 	struct service_status *none = f->status;
 	struct error err;
 
@@ -182,9 +177,8 @@ static void hear_next(struct fixture *f, const char *expected)
 	assert_string_equal(f->heard, expected);
 }
 
-TEST_FIXTURE(a_watchdog_is_reported_as_long_as_the_loop_is_turned, setup, teardown)
+CASE(a_watchdog_is_reported_as_long_as_the_loop_is_turned)
 {
-	struct fixture *f = *state;
 	struct service_watchdog *watchdog;
 
 	use_watchdog(f, &watchdog);
@@ -199,10 +193,9 @@ TEST_FIXTURE(a_watchdog_is_reported_as_long_as_the_loop_is_turned, setup, teardo
 	service_watchdog_free(watchdog);
 }
 
-TEST_FIXTURE(a_watchdog_that_is_not_asked_for_is_none, setup, teardown)
+CASE(a_watchdog_that_is_not_asked_for_is_none)
 {
 	struct service_watchdog *none = (void *)1;
-	struct fixture *f = *state;
 	struct error err;
 
 	assert_int_equal(service_watchdog_new(f->event, &none, &err), STATUS_OK);
@@ -215,9 +208,8 @@ TEST_FIXTURE(a_watchdog_that_is_not_asked_for_is_none, setup, teardown)
 	service_watchdog_free(NULL);
 }
 
-TEST_FIXTURE(a_pause_gives_the_watchdog_another_time_and_its_own_back, setup, teardown)
+CASE(a_pause_gives_the_watchdog_another_time_and_its_own_back)
 {
-	struct fixture *f = *state;
 	struct service_watchdog *watchdog;
 
 	use_watchdog(f, &watchdog);
@@ -231,9 +223,8 @@ TEST_FIXTURE(a_pause_gives_the_watchdog_another_time_and_its_own_back, setup, te
 	service_watchdog_free(watchdog);
 }
 
-TEST_FIXTURE(a_watchdog_that_does_not_read_is_not_waited_for_and_reported_again, setup, teardown)
+CASE(a_watchdog_that_does_not_read_is_not_waited_for_and_reported_again)
 {
-	struct fixture *f = *state;
 	struct service_watchdog *watchdog;
 
 	use_watchdog(f, &watchdog);

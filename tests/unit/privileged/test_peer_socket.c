@@ -38,9 +38,10 @@ static int teardown(void **state)
 	return 0;
 }
 
-TEST_FIXTURE(it_is_distinguished_from_other_descriptors, setup, teardown)
+#define CASE(name) TEST_ON(name, struct ends, ends, setup, teardown)
+
+CASE(it_is_distinguished_from_other_descriptors)
 {
-	struct ends *ends = *state;
 	cleanup_close int stream = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	cleanup_close int udp = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
@@ -51,17 +52,14 @@ TEST_FIXTURE(it_is_distinguished_from_other_descriptors, setup, teardown)
 	assert_int_equal(peer_socket_pin(-1, 4096, &ends->peer), -EBADF);
 }
 
-TEST_FIXTURE(the_peer_is_who_made_the_pair, setup, teardown)
+CASE(the_peer_is_who_made_the_pair)
 {
-	struct ends *ends = *state;
-
 	assert_int_equal(ends->peer.pid, getpid());
 	assert_int_equal(ends->peer.uid, geteuid());
 }
 
-TEST_FIXTURE(what_the_peer_sends_arrives_whole, setup, teardown)
+CASE(what_the_peer_sends_arrives_whole)
 {
-	struct ends *ends = *state;
 	char buf[8] = "";
 
 	assert_int_equal(peer_socket_receive(ends->own, &ends->peer, buf, sizeof(buf)), -EAGAIN);
@@ -77,9 +75,8 @@ TEST_FIXTURE(what_the_peer_sends_arrives_whole, setup, teardown)
 	assert_int_equal(peer_socket_receive(ends->own, &ends->peer, buf, sizeof(buf)), 0);
 }
 
-TEST_FIXTURE(only_the_agent_can_send_requests, setup, teardown)
+CASE(only_the_agent_can_send_requests)
 {
-	struct ends *ends = *state;
 	struct ucred other = ends->peer;
 	char buf[8];
 	pid_t pid = fork();
@@ -93,9 +90,8 @@ TEST_FIXTURE(only_the_agent_can_send_requests, setup, teardown)
 	assert_int_equal(peer_socket_receive(ends->own, &other, buf, sizeof(buf)), -EACCES);
 }
 
-TEST_FIXTURE(a_descriptor_never_arrives, setup, teardown)
+CASE(a_descriptor_never_arrives)
 {
-	struct ends *ends = *state;
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(sizeof(int))];
@@ -127,9 +123,8 @@ TEST_FIXTURE(a_descriptor_never_arrives, setup, teardown)
 	assert_int_equal(after, before);
 }
 
-TEST_FIXTURE(without_credentials_nothing_is_believed, setup, teardown)
+CASE(without_credentials_nothing_is_believed)
 {
-	struct ends *ends = *state;
 	const int off = 0;
 	char buf[8];
 
@@ -138,9 +133,8 @@ TEST_FIXTURE(without_credentials_nothing_is_believed, setup, teardown)
 	assert_int_equal(peer_socket_receive(ends->own, &ends->peer, buf, sizeof(buf)), -EBADMSG);
 }
 
-TEST_FIXTURE(sending_never_waits_and_never_kills, setup, teardown)
+CASE(sending_never_waits_and_never_kills)
 {
-	struct ends *ends = *state;
 	char bytes[512] = "";
 	int r = 0;
 	int n = 0;

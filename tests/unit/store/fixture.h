@@ -67,3 +67,7 @@ void put_async(struct fixture *f, const char *key, const char *value, struct ans
 
 /** Everything under @prefix, as "key=value@create,mod ". */
 const char *range_text(struct fixture *f, const char *prefix);
+
+#define STORE_TEST(name) TEST_ON(name, struct fixture, f, fixture_setup, fixture_teardown)
+
+#define CLOSED_STORE_TEST(name) TEST_ON(name, struct fixture, f, fixture_setup_closed, fixture_teardown)

@@ -8,10 +8,8 @@
 
 #include <string.h>
 
-TEST_FIXTURE(a_key_is_read_back_with_its_revisions, fixture_setup, fixture_teardown)
+STORE_TEST(a_key_is_read_back_with_its_revisions)
 {
-	struct fixture *f = *state;
-
 	assert_int_equal(fixture_revision(f), 0);
 	assert_int_equal(put(f, "a", "1"), 1);
 	assert_int_equal(put(f, "b", "2"), 2);
@@ -20,10 +18,8 @@ TEST_FIXTURE(a_key_is_read_back_with_its_revisions, fixture_setup, fixture_teard
 	assert_string_equal(range_text(f, ""), "a=3@1,3 b=2@2,2 ");
 }
 
-TEST_FIXTURE(a_deleted_key_is_gone_and_created_anew, fixture_setup, fixture_teardown)
+STORE_TEST(a_deleted_key_is_gone_and_created_anew)
 {
-	struct fixture *f = *state;
-
 	(void)put(f, "a", "1");
 	assert_int_equal(put(f, "a", NULL), 2);
 	assert_string_equal(range_text(f, ""), "");
@@ -31,20 +27,16 @@ TEST_FIXTURE(a_deleted_key_is_gone_and_created_anew, fixture_setup, fixture_tear
 	assert_string_equal(range_text(f, ""), "a=2@3,3 ");
 }
 
-TEST_FIXTURE(what_changes_nothing_has_no_revision_of_its_own, fixture_setup, fixture_teardown)
+STORE_TEST(what_changes_nothing_has_no_revision_of_its_own)
 {
-	struct fixture *f = *state;
-
 	(void)put(f, "a", "1");
 	if (!fixture_shares_revisions)
 		assert_int_equal(put(f, "missing", NULL), 1);
 	assert_int_equal(commit(f, &(struct kv_txn){0}).revision, 1);
 }
 
-TEST_FIXTURE(operations_of_a_transaction_share_a_revision_and_keep_their_order, fixture_setup,
-	     fixture_teardown)
+STORE_TEST(operations_of_a_transaction_share_a_revision_and_keep_their_order)
 {
-	struct fixture *f = *state;
 	const struct kv_op ops[] = {
 		{.key = "z", .value = "1", .len = 1},
 		{.key = "a", .value = "2", .len = 1},
@@ -68,9 +60,8 @@ static bool check_bytes(const struct kv_item *item, void *userdata)
 	return true;
 }
 
-TEST_FIXTURE(values_with_nul_bytes_come_back_whole, fixture_setup, fixture_teardown)
+STORE_TEST(values_with_nul_bytes_come_back_whole)
 {
-	struct fixture *f = *state;
 	const struct kv_op op = {.key = "a", .value = bytes, .len = sizeof(bytes)};
 	int n = 0;
 
@@ -86,7 +77,7 @@ struct condition_case {
 	const char *message;
 };
 
-TEST_FIXTURE(conditions_compare_the_revision_of_a_key, fixture_setup, fixture_teardown)
+STORE_TEST(conditions_compare_the_revision_of_a_key)
 {
 	static const struct condition_case cases[] = {
 		{"a", 2, true, NULL},
@@ -97,7 +88,6 @@ TEST_FIXTURE(conditions_compare_the_revision_of_a_key, fixture_setup, fixture_te
 		{"none", 0, true, NULL},
 		{"none", 2, false, "key none does not exist, expected at revision 2"},
 	};
-	struct fixture *f = *state;
 
 	(void)put(f, "a", "1");
 	(void)put(f, "a", "2");
@@ -116,9 +106,8 @@ TEST_FIXTURE(conditions_compare_the_revision_of_a_key, fixture_setup, fixture_te
 	}
 }
 
-TEST_FIXTURE(an_aborted_transaction_writes_nothing_and_costs_no_revision, fixture_setup, fixture_teardown)
+STORE_TEST(an_aborted_transaction_writes_nothing_and_costs_no_revision)
 {
-	struct fixture *f = *state;
 	const struct kv_condition conditions[] = {{.key = "b", .mod_revision = 0},
 						  {.key = "a", .mod_revision = 9}};
 	const struct kv_op ops[] = {{.key = "a", .value = "2", .len = 1},
@@ -130,9 +119,8 @@ TEST_FIXTURE(an_aborted_transaction_writes_nothing_and_costs_no_revision, fixtur
 	assert_int_equal(put(f, "c", "4"), 2);
 }
 
-TEST_FIXTURE(an_abort_inside_a_batch_leaves_its_neighbours_alone, fixture_setup, fixture_teardown)
+STORE_TEST(an_abort_inside_a_batch_leaves_its_neighbours_alone)
 {
-	struct fixture *f = *state;
 	struct answer answers[4] = {0};
 	const struct kv_condition must_not_exist = {.key = "a", .mod_revision = 0};
 	const struct kv_op op = {.key = "a", .value = "x", .len = 1};
@@ -167,9 +155,8 @@ static void check_sequence(uint64_t revision, const struct error *err, void *use
 	sequence->revision = revision;
 }
 
-TEST_FIXTURE(many_submissions_are_answered_in_order_with_few_commits, fixture_setup, fixture_teardown)
+STORE_TEST(many_submissions_are_answered_in_order_with_few_commits)
 {
-	struct fixture *f = *state;
 	struct sequence sequence = {0};
 	struct kv_stats stats;
 
@@ -193,9 +180,8 @@ TEST_FIXTURE(many_submissions_are_answered_in_order_with_few_commits, fixture_se
 	assert_in_range(stats.largest_batch, 10, fixture_shares_revisions ? 3000 : 1024);
 }
 
-TEST_FIXTURE(a_barrier_comes_after_everything_before_it, fixture_setup, fixture_teardown)
+STORE_TEST(a_barrier_comes_after_everything_before_it)
 {
-	struct fixture *f = *state;
 	struct answer last = {0};
 	struct answer barrier = {0};
 
@@ -211,9 +197,8 @@ TEST_FIXTURE(a_barrier_comes_after_everything_before_it, fixture_setup, fixture_
 		assert_int_equal(barrier.revision, 51);
 }
 
-TEST_FIXTURE(a_barrier_on_an_idle_store_is_answered, fixture_setup, fixture_teardown)
+STORE_TEST(a_barrier_on_an_idle_store_is_answered)
 {
-	struct fixture *f = *state;
 	struct answer barrier = {0};
 
 	assert_int_equal(kv_barrier(f->kv, answer_fill, &barrier, NULL), STATUS_OK);
@@ -223,10 +208,8 @@ TEST_FIXTURE(a_barrier_on_an_idle_store_is_answered, fixture_setup, fixture_tear
 	assert_int_equal(kv_stats(f->kv).commits, 0);
 }
 
-TEST_FIXTURE(a_range_holds_exactly_the_keys_with_the_prefix, fixture_setup, fixture_teardown)
+STORE_TEST(a_range_holds_exactly_the_keys_with_the_prefix)
 {
-	struct fixture *f = *state;
-
 	(void)put(f, "a", "1");
 	(void)put(f, "a/", "2");
 	(void)put(f, "a/b", "3");
@@ -245,10 +228,8 @@ TEST_FIXTURE(a_range_holds_exactly_the_keys_with_the_prefix, fixture_setup, fixt
 					       "a~=6@6,6 a~~=7@7,7 b=8@8,8 ");
 }
 
-TEST_FIXTURE(every_printable_last_byte_of_a_prefix_selects_its_own_keys, fixture_setup, fixture_teardown)
+STORE_TEST(every_printable_last_byte_of_a_prefix_selects_its_own_keys)
 {
-	struct fixture *f = *state;
-
 	for (char c = 0x20; c < 0x7f; c++)
 		put_async(f, (char[]){'p', c, 'x', '\0'}, "v", NULL);
 	(void)put(f, "last", "v");
@@ -279,10 +260,9 @@ static const char *slice(struct fixture *f, const char *prefix, const char *from
 	return keys;
 }
 
-TEST_FIXTURE(a_slice_begins_at_its_key_and_has_no_more_than_its_limit, fixture_setup, fixture_teardown)
+STORE_TEST(a_slice_begins_at_its_key_and_has_no_more_than_its_limit)
 {
 	static const char *const keys[] = {"a", "p/1", "p/2", "p/3", "q"};
-	struct fixture *f = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
 		(void)put(f, keys[i], "v");
@@ -306,9 +286,8 @@ static bool stop_at_second(const struct kv_item *item, void *userdata)
 	return ++*n < 2;
 }
 
-TEST_FIXTURE(a_reader_can_stop_early, fixture_setup, fixture_teardown)
+STORE_TEST(a_reader_can_stop_early)
 {
-	struct fixture *f = *state;
 	int n = 0;
 
 	for (int i = 0; i < 5; i++)
@@ -327,10 +306,8 @@ static bool read_again(const struct kv_item *item, void *userdata)
 	return true;
 }
 
-TEST_FIXTURE(a_reader_may_read_and_write_in_its_callback, fixture_setup, fixture_teardown)
+STORE_TEST(a_reader_may_read_and_write_in_its_callback)
 {
-	struct fixture *f = *state;
-
 	(void)put(f, "a", "1");
 	assert_int_equal(kv_range(f->kv, "", read_again, f, NULL), STATUS_OK);
 	(void)put(f, "b", "1");
@@ -352,9 +329,8 @@ static bool commit_meanwhile(const struct kv_item *item, void *userdata)
 	return true;
 }
 
-TEST_FIXTURE(a_range_and_a_commit_do_not_wait_for_each_other, fixture_setup, fixture_teardown)
+STORE_TEST(a_range_and_a_commit_do_not_wait_for_each_other)
 {
-	struct fixture *f = *state;
 	struct during during = {.f = f};
 
 	(void)put(f, "a", "1");
@@ -363,10 +339,8 @@ TEST_FIXTURE(a_range_and_a_commit_do_not_wait_for_each_other, fixture_setup, fix
 	assert_string_equal(range_text(f, "b"), "b=1@2,2 ");
 }
 
-TEST_FIXTURE(the_revision_never_goes_back_when_all_is_deleted, fixture_setup, fixture_teardown)
+STORE_TEST(the_revision_never_goes_back_when_all_is_deleted)
 {
-	struct fixture *f = *state;
-
 	(void)put(f, "a", "1");
 	(void)put(f, "a", NULL);
 	fixture_close(f);
@@ -377,9 +351,8 @@ TEST_FIXTURE(the_revision_never_goes_back_when_all_is_deleted, fixture_setup, fi
 		assert_string_equal(range_text(f, ""), "a=2@3,3 ");
 }
 
-TEST_FIXTURE(closing_waits_for_what_was_submitted_and_stays_silent, fixture_setup, fixture_teardown)
+STORE_TEST(closing_waits_for_what_was_submitted_and_stays_silent)
 {
-	struct fixture *f = *state;
 	struct answer answers[100] = {0};
 
 	for (size_t i = 0; i < ARRAY_SIZE(answers); i++)
@@ -403,9 +376,8 @@ static void close_in_answer(uint64_t revision, const struct error *err, void *us
 	fixture_close(f);
 }
 
-TEST_FIXTURE(a_done_function_may_close_the_store, fixture_setup, fixture_teardown)
+STORE_TEST(a_done_function_may_close_the_store)
 {
-	struct fixture *f = *state;
 	struct answer after = {0};
 	struct kv_op op = {.key = "a", .value = "v", .len = 1};
 

@@ -35,11 +35,10 @@ static bool model_apply(struct model_key *key, const char *value, uint64_t revis
 
 /* Transactions come faster than they are committed and mostly end with a put of the same key; some delete it,
  * leave it out, or depend on its revision. */
-TEST_FIXTURE(what_is_overwritten_in_the_same_batch_leaves_no_trace, fixture_setup, fixture_teardown)
+STORE_TEST(what_is_overwritten_in_the_same_batch_leaves_no_trace)
 {
 	enum { N = 2000 };
 	struct model_key model[] = {{.key = "a"}, {.key = "b"}, {.key = "head"}};
-	struct fixture *f = *state;
 	struct answer last = {0};
 	uint64_t revision = 0;
 	uint64_t random = 1;
@@ -112,9 +111,8 @@ static bool check_row(const struct kv_item *item, void *userdata)
 	return true;
 }
 
-TEST_FIXTURE(a_key_is_created_by_the_first_of_a_batch_that_puts_it, fixture_setup, fixture_teardown)
+STORE_TEST(a_key_is_created_by_the_first_of_a_batch_that_puts_it)
 {
-	struct fixture *f = *state;
 	int n = 0;
 
 	put_rows(f, 300);

@@ -149,9 +149,8 @@ static void use_new_folder(struct fixture *f)
 	(void)temp_dir_path(f->path, f->dir, "test.db");
 }
 
-TEST_FIXTURE(everything_acknowledged_survives_kill_9_at_any_moment, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(everything_acknowledged_survives_kill_9_at_any_moment)
 {
-	struct fixture *f = *state;
 	uint64_t total = 0;
 	uint64_t revision = 0;
 
@@ -174,9 +173,8 @@ TEST_FIXTURE(everything_acknowledged_survives_kill_9_at_any_moment, fixture_setu
 	assert_true(total > 0);
 }
 
-TEST_FIXTURE(a_store_whose_creation_was_killed_can_be_opened, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_store_whose_creation_was_killed_can_be_opened)
 {
-	struct fixture *f = *state;
 	int n_missing = 0;
 	int n_streaming = 0;
 

@@ -135,10 +135,8 @@ static const struct {
 	{SQLITE_BUSY, STATUS_FAILED_PRECONDITION},
 };
 
-TEST_FIXTURE(a_failed_open_at_any_step_reports_it_and_can_be_repeated, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_failed_open_at_any_step_reports_it_and_can_be_repeated)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
 		bool is_new = i % 2 == 0; /* creation, and opening what exists */
 		bool has_failed = true;
@@ -161,9 +159,8 @@ TEST_FIXTURE(a_failed_open_at_any_step_reports_it_and_can_be_repeated, fixture_s
 	}
 }
 
-TEST_FIXTURE(an_open_without_memory_reports_it, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(an_open_without_memory_reports_it)
 {
-	struct fixture *f = *state;
 	bool has_failed = true;
 
 	fixture_open(f);
@@ -179,10 +176,8 @@ TEST_FIXTURE(an_open_without_memory_reports_it, fixture_setup_closed, fixture_te
 	}
 }
 
-TEST_FIXTURE(an_open_without_descriptors_or_threads_reports_it, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(an_open_without_descriptors_or_threads_reports_it)
 {
-	struct fixture *f = *state;
-
 	for (long n = 1; n <= 4; n++) {
 		struct error err = {.status = STATUS_OK};
 		enum status st;
@@ -195,9 +190,8 @@ TEST_FIXTURE(an_open_without_descriptors_or_threads_reports_it, fixture_setup_cl
 	}
 }
 
-TEST_FIXTURE(submitting_without_memory_submits_nothing, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(submitting_without_memory_submits_nothing)
 {
-	struct fixture *f = *state;
 	struct kv_op op = {.key = "a", .value = "1", .len = 1};
 
 	fixture_open(f);
@@ -271,11 +265,8 @@ static bool break_at(struct fixture *f, int code, enum status expected, long n)
 	return has_failed;
 }
 
-TEST_FIXTURE(a_failure_at_any_step_of_a_batch_breaks_the_store_and_keeps_what_was_committed,
-	     fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_failure_at_any_step_of_a_batch_breaks_the_store_and_keeps_what_was_committed)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
 		long n = 1;
 
@@ -292,10 +283,8 @@ static bool ignore_item(const struct kv_item *item, void *userdata)
 	return true;
 }
 
-TEST_FIXTURE(a_failed_read_is_an_error_and_breaks_nothing, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_failed_read_is_an_error_and_breaks_nothing)
 {
-	struct fixture *f = *state;
-
 	fixture_open(f);
 	(void)put(f, "a", "1");
 	for (long n = 1; n <= 3; n++) {

@@ -43,9 +43,8 @@ static bool ignore_item(const struct kv_item *item, void *userdata)
 	return true;
 }
 
-TEST_FIXTURE(keys_have_1_to_512_printable_bytes, fixture_setup, fixture_teardown)
+STORE_TEST(keys_have_1_to_512_printable_bytes)
 {
-	struct fixture *f = *state;
 	char key[KV_KEY_MAX + 2];
 
 	memset(key, 'k', sizeof(key));
@@ -63,10 +62,8 @@ TEST_FIXTURE(keys_have_1_to_512_printable_bytes, fixture_setup, fixture_teardown
 	assert_int_equal(submit_condition(f, ""), STATUS_INVALID_ARGUMENT);
 }
 
-TEST_FIXTURE(keys_and_prefixes_of_other_bytes_are_refused, fixture_setup, fixture_teardown)
+STORE_TEST(keys_and_prefixes_of_other_bytes_are_refused)
 {
-	struct fixture *f = *state;
-
 	for (int c = 1; c < 256; c++) {
 		const char key[] = {'k', (char)c, '\0'};
 		enum status expected = c >= 0x20 && c <= 0x7e ? STATUS_OK : STATUS_INVALID_ARGUMENT;
@@ -76,9 +73,8 @@ TEST_FIXTURE(keys_and_prefixes_of_other_bytes_are_refused, fixture_setup, fixtur
 	}
 }
 
-TEST_FIXTURE(values_have_1_byte_to_1_mib, fixture_setup, fixture_teardown)
+STORE_TEST(values_have_1_byte_to_1_mib)
 {
-	struct fixture *f = *state;
 	cleanup_free char *value = calloc(1, KV_VALUE_MAX + 1);
 
 	assert_non_null(value);
@@ -90,9 +86,8 @@ TEST_FIXTURE(values_have_1_byte_to_1_mib, fixture_setup, fixture_teardown)
 	assert_int_equal(submit_op(f, "a", NULL, 0), STATUS_OK);
 }
 
-TEST_FIXTURE(transactions_have_at_most_127_operations_and_126_conditions, fixture_setup, fixture_teardown)
+STORE_TEST(transactions_have_at_most_127_operations_and_126_conditions)
 {
-	struct fixture *f = *state;
 	struct kv_op ops[KV_TXN_OPS_MAX + 1];
 	struct kv_condition conditions[KV_TXN_CONDITIONS_MAX + 1];
 	char keys[KV_TXN_OPS_MAX + 1][8];
@@ -111,9 +106,8 @@ TEST_FIXTURE(transactions_have_at_most_127_operations_and_126_conditions, fixtur
 			 STATUS_INVALID_ARGUMENT);
 }
 
-TEST_FIXTURE(transactions_have_at_most_1_375_mib, fixture_setup, fixture_teardown)
+STORE_TEST(transactions_have_at_most_1_375_mib)
 {
-	struct fixture *f = *state;
 	cleanup_free char *value = calloc(1, KV_VALUE_MAX);
 	struct kv_condition condition = {.key = "none"}; /* 5 bytes */
 	struct kv_op ops[] = {
@@ -127,9 +121,8 @@ TEST_FIXTURE(transactions_have_at_most_1_375_mib, fixture_setup, fixture_teardow
 	assert_int_equal(submit(f, &txn), STATUS_INVALID_ARGUMENT);
 }
 
-TEST_FIXTURE(at_most_65536_submissions_are_pending, fixture_setup, fixture_teardown)
+STORE_TEST(at_most_65536_submissions_are_pending)
 {
-	struct fixture *f = *state;
 	struct answer last = {0};
 	struct error err;
 
@@ -142,9 +135,8 @@ TEST_FIXTURE(at_most_65536_submissions_are_pending, fixture_setup, fixture_teard
 	assert_int_equal(submit_op(f, "a", "v", 1), STATUS_OK);
 }
 
-TEST_FIXTURE(at_most_64_mib_are_pending, fixture_setup, fixture_teardown)
+STORE_TEST(at_most_64_mib_are_pending)
 {
-	struct fixture *f = *state;
 	cleanup_free char *value = calloc(1, KV_VALUE_MAX);
 	struct kv_op op = {.key = "a", .value = value, .len = KV_VALUE_MAX};
 	const struct kv_txn txn = {.ops = &op, .n_ops = 1};

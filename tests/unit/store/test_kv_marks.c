@@ -175,11 +175,10 @@ static void copy_back(struct fixture *f)
 	copy_file(temp_dir_path(early, f->dir, "early.db"), f->path);
 }
 
-TEST_FIXTURE(a_store_that_went_back_is_behind_its_mark, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_store_that_went_back_is_behind_its_mark)
 {
 	static void (*const ways[])(struct fixture * f) = {remove_log, cut_log, flip_bit_in_log, remove_store,
 							   copy_back};
-	struct fixture *f = *state;
 	char early[TEMP_PATH_SIZE];
 
 	(void)temp_dir_path(early, f->dir, "early.db");
@@ -203,10 +202,8 @@ TEST_FIXTURE(a_store_that_went_back_is_behind_its_mark, fixture_setup_closed, fi
 	}
 }
 
-TEST_FIXTURE(a_store_that_was_closed_or_killed_is_not_behind, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_store_that_was_closed_or_killed_is_not_behind)
 {
-	struct fixture *f = *state;
-
 	open_marked(f);
 	put_n(f, 10);
 	fixture_close(f);
@@ -218,10 +215,8 @@ TEST_FIXTURE(a_store_that_was_closed_or_killed_is_not_behind, fixture_setup_clos
 	assert_int_equal(history_of(f).revision, 45);
 }
 
-TEST_FIXTURE(a_store_of_a_later_epoch_is_not_behind_whatever_its_revision, fixture_setup_closed,
-	     fixture_teardown)
+CLOSED_STORE_TEST(a_store_of_a_later_epoch_is_not_behind_whatever_its_revision)
 {
-	struct fixture *f = *state;
 	struct paths p = paths_of(f);
 	struct kv_marks marks = marks_of(&p);
 
@@ -235,9 +230,8 @@ TEST_FIXTURE(a_store_of_a_later_epoch_is_not_behind_whatever_its_revision, fixtu
 	assert_non_null(strstr(history_with(f, &marks).why, "of a later epoch"));
 }
 
-TEST_FIXTURE(another_store_of_the_same_epoch_is_behind, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(another_store_of_the_same_epoch_is_behind)
 {
-	struct fixture *f = *state;
 	struct paths p = paths_of(f);
 	struct kv_marks marks = marks_of(&p);
 
@@ -250,10 +244,8 @@ TEST_FIXTURE(another_store_of_the_same_epoch_is_behind, fixture_setup_closed, fi
 	assert_false(history_with(f, &marks).is_behind);
 }
 
-TEST_FIXTURE(a_store_without_its_mark_is_behind_unless_it_never_had_one, fixture_setup_closed,
-	     fixture_teardown)
+CLOSED_STORE_TEST(a_store_without_its_mark_is_behind_unless_it_never_had_one)
 {
-	struct fixture *f = *state;
 	struct paths p = paths_of(f);
 	sqlite3 *db = NULL;
 
@@ -280,9 +272,8 @@ TEST_FIXTURE(a_store_without_its_mark_is_behind_unless_it_never_had_one, fixture
 	assert_true(history_of(f).is_behind); /* by then it is of this one */
 }
 
-TEST_FIXTURE(a_second_mark_speaks_for_a_first_one_that_is_lost, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_second_mark_speaks_for_a_first_one_that_is_lost)
 {
-	struct fixture *f = *state;
 	struct paths p = paths_of(f);
 	struct kv_marks marks = marks_of(&p);
 
@@ -298,10 +289,8 @@ TEST_FIXTURE(a_second_mark_speaks_for_a_first_one_that_is_lost, fixture_setup_cl
 	assert_true(history_with(f, &marks).is_behind);
 }
 
-TEST_FIXTURE(a_mark_that_cannot_be_opened_is_an_error_and_not_left_out, fixture_setup_closed,
-	     fixture_teardown)
+CLOSED_STORE_TEST(a_mark_that_cannot_be_opened_is_an_error_and_not_left_out)
 {
-	struct fixture *f = *state;
 	struct paths p = paths_of(f);
 	struct kv_marks marks = marks_of(&p);
 	struct kv_history history;
@@ -334,9 +323,8 @@ static void look_at_mark(uint64_t revision, const struct error *err, void *userd
 	watcher->n_seen++;
 }
 
-TEST_FIXTURE(what_is_answered_stands_in_the_mark, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(what_is_answered_stands_in_the_mark)
 {
-	struct fixture *f = *state;
 	struct paths p = paths_of(f);
 	struct watcher watcher = {.path = p.mark};
 
@@ -367,9 +355,8 @@ static enum status rewrite_one(struct kv_rewrite *rewrite, void *userdata, struc
 	return put_one(rewrite) ? STATUS_OK : STATUS_INTERNAL;
 }
 
-TEST_FIXTURE(a_rewrite_stands_in_the_mark, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_rewrite_stands_in_the_mark)
 {
-	struct fixture *f = *state;
 	struct paths p = paths_of(f);
 	struct mark mark;
 
@@ -379,10 +366,8 @@ TEST_FIXTURE(a_rewrite_stands_in_the_mark, fixture_setup_closed, fixture_teardow
 	assert_int_equal(mark.revision, 1);
 }
 
-TEST_FIXTURE(many_commits_cost_about_one_sync_of_the_mark_a_second, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(many_commits_cost_about_one_sync_of_the_mark_a_second)
 {
-	struct fixture *f = *state;
-
 	open_marked(f);
 	disk.syncs = 0;
 	put_n(f, 50);
@@ -397,10 +382,8 @@ TEST_FIXTURE(many_commits_cost_about_one_sync_of_the_mark_a_second, fixture_setu
 	assert_in_range(disk.syncs, 1, 1 + 17 * 16); /* with the log's, if it was extended */
 }
 
-TEST_FIXTURE(a_mark_that_cannot_be_written_fails_nothing_and_is_reported, fixture_setup_closed,
-	     fixture_teardown)
+CLOSED_STORE_TEST(a_mark_that_cannot_be_written_fails_nothing_and_is_reported)
 {
-	struct fixture *f = *state;
 	struct paths p = paths_of(f);
 	struct kv_marks marks = marks_of(&p);
 
@@ -419,9 +402,8 @@ TEST_FIXTURE(a_mark_that_cannot_be_written_fails_nothing_and_is_reported, fixtur
 	}
 }
 
-TEST_FIXTURE(a_mark_is_of_the_epoch_as_soon_as_it_is_kept, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_mark_is_of_the_epoch_as_soon_as_it_is_kept)
 {
-	struct fixture *f = *state;
 	struct paths p = paths_of(f);
 	struct kv_marks marks = marks_of(&p);
 	struct mark mark;
@@ -436,9 +418,8 @@ TEST_FIXTURE(a_mark_is_of_the_epoch_as_soon_as_it_is_kept, fixture_setup_closed,
 }
 
 /* As a death or a full disk leaves it: damage, whatever went wrong before. */
-TEST_FIXTURE(an_empty_mark_is_a_damaged_one, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(an_empty_mark_is_a_damaged_one)
 {
-	struct fixture *f = *state;
 	struct paths p = paths_of(f);
 	struct mark mark;
 
@@ -450,9 +431,8 @@ TEST_FIXTURE(an_empty_mark_is_a_damaged_one, fixture_setup_closed, fixture_teard
 	assert_true(history_of(f).is_behind);
 }
 
-TEST_FIXTURE(a_damaged_slot_leaves_the_other_one, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_damaged_slot_leaves_the_other_one)
 {
-	struct fixture *f = *state;
 	struct paths p = paths_of(f);
 	cleanup_free char *bytes = NULL;
 	cleanup_close int fd = -EBADF;
@@ -488,9 +468,8 @@ TEST_FIXTURE(a_damaged_slot_leaves_the_other_one, fixture_setup_closed, fixture_
 }
 
 /* As it was written before there was a number of nodes: magic, serial, store id, epoch, revision, sum. */
-TEST_FIXTURE(a_mark_of_the_first_version_is_read_and_written_anew, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_mark_of_the_first_version_is_read_and_written_anew)
 {
-	struct fixture *f = *state;
 	struct paths p = paths_of(f);
 	struct {
 		char magic[8];
@@ -527,10 +506,8 @@ TEST_FIXTURE(a_mark_of_the_first_version_is_read_and_written_anew, fixture_setup
 	assert_int_equal(mark_read(p.mark, &mark, NULL), STATUS_DATA_LOSS);
 }
 
-TEST_FIXTURE(the_number_of_nodes_stands_in_the_mark_with_the_next_commit, fixture_setup_closed,
-	     fixture_teardown)
+CLOSED_STORE_TEST(the_number_of_nodes_stands_in_the_mark_with_the_next_commit)
 {
-	struct fixture *f = *state;
 	struct paths p = paths_of(f);
 	struct kv_history history;
 	struct kv_marks marks = marks_of(&p);

@@ -64,10 +64,8 @@ static char *make_store(struct fixture *f, size_t *ret_len)
 	return bytes;
 }
 
-TEST_FIXTURE(a_new_store_is_private_to_its_owner_and_leaves_its_lock_beside, fixture_setup_closed,
-	     fixture_teardown)
+CLOSED_STORE_TEST(a_new_store_is_private_to_its_owner_and_leaves_its_lock_beside)
 {
-	struct fixture *f = *state;
 	struct stat st;
 	char wal[TEMP_PATH_SIZE + 8];
 	char lock[TEMP_PATH_SIZE + 8];
@@ -93,10 +91,8 @@ TEST_FIXTURE(a_new_store_is_private_to_its_owner_and_leaves_its_lock_beside, fix
 	assert_int_equal(mkdir(f->dir, 0700), 0);
 }
 
-TEST_FIXTURE(content_is_there_after_reopening, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(content_is_there_after_reopening)
 {
-	struct fixture *f = *state;
-
 	fixture_open(f);
 	(void)put(f, "a", "1");
 	(void)put(f, "b", "2");
@@ -108,7 +104,7 @@ TEST_FIXTURE(content_is_there_after_reopening, fixture_setup_closed, fixture_tea
 	}
 }
 
-TEST_FIXTURE(durability_is_switched_on, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(durability_is_switched_on)
 {
 	static const struct {
 		const char *query;
@@ -124,7 +120,6 @@ TEST_FIXTURE(durability_is_switched_on, fixture_setup_closed, fixture_teardown)
 		{"PRAGMA busy_timeout", "10000"},
 		{"PRAGMA journal_size_limit", "67108864"},
 	};
-	struct fixture *f = *state;
 	struct kv_sqlite *db = NULL;
 
 	assert_int_equal(kv_sqlite_open(f->path, &db, NULL), STATUS_OK);
@@ -139,9 +134,8 @@ TEST_FIXTURE(durability_is_switched_on, fixture_setup_closed, fixture_teardown)
 	kv_sqlite_close(db);
 }
 
-TEST_FIXTURE(a_second_opener_in_the_same_process_is_refused, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_second_opener_in_the_same_process_is_refused)
 {
-	struct fixture *f = *state;
 	struct kv *first;
 
 	fixture_open(f);
@@ -152,9 +146,8 @@ TEST_FIXTURE(a_second_opener_in_the_same_process_is_refused, fixture_setup_close
 	(void)put(f, "a", "1"); /* and the first is none the worse */
 }
 
-TEST_FIXTURE(a_child_that_has_not_been_executed_yet_is_waited_for, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_child_that_has_not_been_executed_yet_is_waited_for)
 {
-	struct fixture *f = *state;
 	int fd = -EBADF;
 	pid_t pid;
 
@@ -169,9 +162,8 @@ TEST_FIXTURE(a_child_that_has_not_been_executed_yet_is_waited_for, fixture_setup
 	(void)close(fd);
 }
 
-TEST_FIXTURE(a_second_process_is_refused_until_the_first_ends, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_second_process_is_refused_until_the_first_ends)
 {
-	struct fixture *f = *state;
 	int up[2];
 	char byte;
 	pid_t pid;
@@ -196,10 +188,8 @@ TEST_FIXTURE(a_second_process_is_refused_until_the_first_ends, fixture_setup_clo
 	(void)put(f, "a", "1");
 }
 
-TEST_FIXTURE(a_refused_second_opener_does_not_drop_the_lock_of_the_first, fixture_setup_closed,
-	     fixture_teardown)
+CLOSED_STORE_TEST(a_refused_second_opener_does_not_drop_the_lock_of_the_first)
 {
-	struct fixture *f = *state;
 	struct kv *first;
 	int status;
 	pid_t pid;
@@ -222,25 +212,21 @@ TEST_FIXTURE(a_refused_second_opener_does_not_drop_the_lock_of_the_first, fixtur
 	f->kv = first;
 }
 
-TEST_FIXTURE(a_missing_folder_is_named, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_missing_folder_is_named)
 {
-	struct fixture *f = *state;
 	char path[TEMP_PATH_SIZE];
 
 	expect_refusal(f, temp_dir_path(path, f->dir, "none/test.db"), STATUS_NOT_FOUND,
 		       "make its folder exist");
 }
 
-TEST_FIXTURE(a_folder_in_place_of_the_file_is_refused, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_folder_in_place_of_the_file_is_refused)
 {
-	struct fixture *f = *state;
-
 	expect_refusal(f, f->dir, STATUS_FAILED_PRECONDITION, "not a regular file");
 }
 
-TEST_FIXTURE(a_path_beyond_the_limit_is_refused, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_path_beyond_the_limit_is_refused)
 {
-	struct fixture *f = *state;
 	char path[5000];
 
 	memset(path, 'x', sizeof(path));
@@ -249,17 +235,14 @@ TEST_FIXTURE(a_path_beyond_the_limit_is_refused, fixture_setup_closed, fixture_t
 	assert_int_equal(kv_open_sqlite(f->event, path, &f->kv, NULL), STATUS_INVALID_ARGUMENT);
 }
 
-TEST_FIXTURE(an_empty_file_is_damage_not_a_fresh_start, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(an_empty_file_is_damage_not_a_fresh_start)
 {
-	struct fixture *f = *state;
-
 	write_file(f->path, "", 0);
 	expect_refusal(f, f->path, STATUS_DATA_LOSS, "is empty, not a database");
 }
 
-TEST_FIXTURE(a_log_without_its_file_is_damage_not_a_fresh_start, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_log_without_its_file_is_damage_not_a_fresh_start)
 {
-	struct fixture *f = *state;
 	char wal[TEMP_PATH_SIZE + 8];
 
 	(void)str_format(wal, sizeof(wal), "%s-wal", f->path);
@@ -269,10 +252,9 @@ TEST_FIXTURE(a_log_without_its_file_is_damage_not_a_fresh_start, fixture_setup_c
 	fixture_open(f);
 }
 
-TEST_FIXTURE(a_text_file_is_not_a_database, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_text_file_is_not_a_database)
 {
 	static const char text[] = "# some configuration\nkey = value\n";
-	struct fixture *f = *state;
 	char big[8192];
 
 	write_file(f->path, text, sizeof(text) - 1);
@@ -282,9 +264,8 @@ TEST_FIXTURE(a_text_file_is_not_a_database, fixture_setup_closed, fixture_teardo
 	expect_refusal(f, f->path, STATUS_DATA_LOSS, "not a database");
 }
 
-TEST_FIXTURE(random_bytes_are_not_a_database, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(random_bytes_are_not_a_database)
 {
-	struct fixture *f = *state;
 	char bytes[3 * 4096];
 
 	srandom(7);
@@ -298,9 +279,8 @@ TEST_FIXTURE(random_bytes_are_not_a_database, fixture_setup_closed, fixture_tear
 	}
 }
 
-TEST_FIXTURE(a_foreign_database_is_refused_and_untouched, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_foreign_database_is_refused_and_untouched)
 {
-	struct fixture *f = *state;
 	cleanup_free char *before = NULL;
 	cleanup_free char *after = NULL;
 	size_t before_len;
@@ -314,10 +294,8 @@ TEST_FIXTURE(a_foreign_database_is_refused_and_untouched, fixture_setup_closed, 
 	assert_memory_equal(before, after, before_len);
 }
 
-TEST_FIXTURE(a_newer_schema_is_refused, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_newer_schema_is_refused)
 {
-	struct fixture *f = *state;
-
 	free(make_store(f, &(size_t){0}));
 	run_sql(f->path, "PRAGMA user_version=5");
 	expect_refusal(f, f->path, STATUS_DATA_LOSS,
@@ -326,9 +304,8 @@ TEST_FIXTURE(a_newer_schema_is_refused, fixture_setup_closed, fixture_teardown)
 	fixture_open(f);
 }
 
-TEST_FIXTURE(a_refused_store_keeps_its_log, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_refused_store_keeps_its_log)
 {
-	struct fixture *f = *state;
 	char wal[TEMP_PATH_SIZE + 8];
 	struct stat before;
 	struct stat after;
@@ -354,7 +331,7 @@ TEST_FIXTURE(a_refused_store_keeps_its_log, fixture_setup_closed, fixture_teardo
 	assert_int_equal(before.st_size, after.st_size);
 }
 
-TEST_FIXTURE(missing_tables_and_rows_are_damage, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(missing_tables_and_rows_are_damage)
 {
 	static const char *const statements[] = {
 		"DROP TABLE kv",
@@ -365,7 +342,6 @@ TEST_FIXTURE(missing_tables_and_rows_are_damage, fixture_setup_closed, fixture_t
 		"UPDATE position SET compacted = 201",
 		"UPDATE position SET revision = -1, compacted = -1; DELETE FROM changes",
 	};
-	struct fixture *f = *state;
 	cleanup_free char *bytes = NULL;
 	size_t n;
 
@@ -387,7 +363,7 @@ static bool count_items(const struct kv_item *item, void *userdata)
 }
 
 /* What another program left in the file may run when the file is used. */
-TEST_FIXTURE(what_is_not_ours_in_a_file_is_refused_and_not_run, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(what_is_not_ours_in_a_file_is_refused_and_not_run)
 {
 	static const char *const statements[] = {
 		"CREATE TRIGGER t AFTER UPDATE ON position BEGIN DELETE FROM kv; END",
@@ -407,7 +383,6 @@ TEST_FIXTURE(what_is_not_ours_in_a_file_is_refused_and_not_run, fixture_setup_cl
 		 "VALUES "
 		 "(1, 200, 0, 0)"),
 	};
-	struct fixture *f = *state;
 	cleanup_free char *bytes = NULL;
 	size_t n;
 
@@ -428,28 +403,23 @@ TEST_FIXTURE(what_is_not_ours_in_a_file_is_refused_and_not_run, fixture_setup_cl
 	}
 }
 
-TEST_FIXTURE(what_people_leave_in_a_file_does_no_harm, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(what_people_leave_in_a_file_does_no_harm)
 {
-	struct fixture *f = *state;
-
 	free(make_store(f, &(size_t){0}));
 	run_sql(f->path, "ANALYZE; CREATE VIEW \"My view\" AS SELECT key FROM kv");
 	fixture_open(f);
 }
 
-TEST_FIXTURE(a_record_that_is_too_large_is_refused, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_record_that_is_too_large_is_refused)
 {
-	struct fixture *f = *state;
-
 	free(make_store(f, &(size_t){0}));
 	run_sql(f->path, "INSERT INTO kv VALUES ('zz', zeroblob(100000000), 1, 1, 0, NULL)");
 	fixture_open(f);
 	assert_int_equal(kv_range(f->kv, "zz", count_items, &(size_t){0}, NULL), STATUS_DATA_LOSS);
 }
 
-TEST_FIXTURE(a_cut_file_is_damage, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_cut_file_is_damage)
 {
-	struct fixture *f = *state;
 	cleanup_free char *bytes = NULL;
 	size_t n;
 
@@ -476,9 +446,8 @@ static bool is_readable(struct fixture *f)
 	return st == STATUS_OK;
 }
 
-TEST_FIXTURE(a_flipped_byte_of_the_header_is_refused_or_harmless, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_flipped_byte_of_the_header_is_refused_or_harmless)
 {
-	struct fixture *f = *state;
 	cleanup_free char *bytes = NULL;
 	size_t n;
 	int refused = 0;
@@ -493,9 +462,8 @@ TEST_FIXTURE(a_flipped_byte_of_the_header_is_refused_or_harmless, fixture_setup_
 	assert_in_range(refused, 30, 99); /* magic, page size, format, application, version ... */
 }
 
-TEST_FIXTURE(a_flipped_byte_anywhere_never_crashes_the_reader, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_flipped_byte_anywhere_never_crashes_the_reader)
 {
-	struct fixture *f = *state;
 	cleanup_free char *bytes = NULL;
 	size_t n;
 
@@ -534,10 +502,9 @@ static char *read_all(struct fixture *f, struct error *err)
 	return NULL;
 }
 
-TEST_FIXTURE(a_flipped_bit_anywhere_is_data_loss_or_changes_nothing, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_flipped_bit_anywhere_is_data_loss_or_changes_nothing)
 {
 	enum { STEP = 31 };
-	struct fixture *f = *state;
 	cleanup_free char *bytes = NULL;
 	cleanup_free char *before = NULL;
 	size_t refused = 0;
@@ -564,10 +531,8 @@ TEST_FIXTURE(a_flipped_bit_anywhere_is_data_loss_or_changes_nothing, fixture_set
 	assert_true(refused > n / STEP / 4); /* what is not records is free space */
 }
 
-TEST_FIXTURE(a_changed_position_is_damage, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_changed_position_is_damage)
 {
-	struct fixture *f = *state;
-
 	free(make_store(f, &(size_t){0}));
 	run_sql(f->path, "UPDATE position SET revision = 201"); /* as plausible as 200 */
 	expect_refusal(f, f->path, STATUS_DATA_LOSS, "position is not what was written");
@@ -597,10 +562,8 @@ static bool open_is_denied(struct fixture *f)
 	       strstr(err.msg, f->path) && strstr(err.msg, "make its folder");
 }
 
-TEST_FIXTURE(a_folder_without_write_permission_is_named, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_folder_without_write_permission_is_named)
 {
-	struct fixture *f = *state;
-
 	assert_int_equal(chmod(f->dir, 0555), 0);
 	assert_true(as_nobody(f, open_is_denied));
 	assert_int_equal(chmod(f->dir, 0700), 0);
@@ -614,10 +577,8 @@ static bool open_of_read_only_is_denied(struct fixture *f)
 	       strstr(err.msg, f->path) && strstr(err.msg, "cannot be written");
 }
 
-TEST_FIXTURE(a_read_only_file_is_refused, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_read_only_file_is_refused)
 {
-	struct fixture *f = *state;
-
 	char lock[TEMP_PATH_SIZE + 8];
 
 	free(make_store(f, &(size_t){0}));

@@ -125,20 +125,18 @@ static void put_text(struct fixture *f, const char *key, const char *text)
 	assert_int_equal(commit(f, &(struct kv_txn){.ops = &op, .n_ops = 1}).err.status, STATUS_OK);
 }
 
-TEST_FIXTURE(the_sqlite_shell_reads_a_running_store, setup, teardown)
-{
-	struct fixture *f = *state;
+#define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
 
+CASE(the_sqlite_shell_reads_a_running_store)
+{
 	put_text(f, "a", "{\"n\":1}");
 	assert_string_equal(read_only(f->path, "SELECT key, text FROM kv"), "a|{\"n\":1}\n");
 	put_text(f, "b", NULL);
 	assert_string_equal(read_only(f->path, "SELECT key, text FROM kv"), "a|{\"n\":1}\nb|-\n");
 }
 
-TEST_FIXTURE(a_view_has_words_numbers_flags_and_times, setup, teardown)
+CASE(a_view_has_words_numbers_flags_and_times)
 {
-	struct fixture *f = *state;
-
 	assert_int_equal(kv_define_views(f->kv, &pets, 1, NULL), STATUS_OK);
 	put_text(f, "pet/a/rex",
 		 "{\"name\":\"Rex\",\"kind\":\"DOG\",\"legs\":\"4\",\"is\":{\"tame\":true},"
@@ -154,9 +152,8 @@ TEST_FIXTURE(a_view_has_words_numbers_flags_and_times, setup, teardown)
 			    "b|-|5\n");
 }
 
-TEST_FIXTURE(views_follow_their_definition_and_nothing_is_written_when_it_stays, setup, teardown)
+CASE(views_follow_their_definition_and_nothing_is_written_when_it_stays)
 {
-	struct fixture *f = *state;
 	const struct kv_view renamed = {"animal", "pet/", pet_columns, 1};
 	const char *count = "SELECT count(*) FROM sqlite_master WHERE type = 'view'";
 	char before[64];
@@ -173,9 +170,8 @@ TEST_FIXTURE(views_follow_their_definition_and_nothing_is_written_when_it_stays,
 	(void)put(f, "a", "1"); /* statements prepared before are none the worse */
 }
 
-TEST_FIXTURE(the_text_of_a_transaction_is_bounded, setup, teardown)
+CASE(the_text_of_a_transaction_is_bounded)
 {
-	struct fixture *f = *state;
 	char *text = malloc(KV_TEXT_MAX + 1);
 	struct kv_op op = {.key = "a", .value = "v", .len = 1, .text = text};
 	const struct kv_op deletion = {.key = "a", .text = "{}"};
@@ -208,7 +204,7 @@ TEST_FIXTURE(the_text_of_a_transaction_is_bounded, setup, teardown)
 	"INSERT INTO position VALUES (1, 7, 7);"                                                          \
 	"PRAGMA application_id=1215261796; PRAGMA user_version=" version ";"
 
-TEST_FIXTURE(a_database_of_an_older_schema_is_brought_to_this_one, setup, teardown)
+CASE(a_database_of_an_older_schema_is_brought_to_this_one)
 {
 	static const struct {
 		const char *sql, *texts;
@@ -223,7 +219,6 @@ TEST_FIXTURE(a_database_of_an_older_schema_is_brought_to_this_one, setup, teardo
 			  "INSERT INTO kv VALUES ('old/b', x'32', 4, 6, NULL), ('old/a', x'31', 3, 7, '{}');",
 		 "{}\n-\n"},
 	};
-	struct fixture *f = *state;
 
 	fixture_close(f);
 	for (size_t i = 0; i < ARRAY_SIZE(olds); i++) {
@@ -254,9 +249,8 @@ TEST_FIXTURE(a_database_of_an_older_schema_is_brought_to_this_one, setup, teardo
 	}
 }
 
-TEST_FIXTURE(a_copy_is_whole_and_private_and_can_be_opened, setup, teardown)
+CASE(a_copy_is_whole_and_private_and_can_be_opened)
 {
-	struct fixture *f = *state;
 	char copy[TEMP_PATH_SIZE];
 	char path[TEMP_PATH_SIZE];
 	struct stat st;
@@ -280,9 +274,8 @@ TEST_FIXTURE(a_copy_is_whole_and_private_and_can_be_opened, setup, teardown)
 	(void)str_copy(f->path, sizeof(f->path), path);
 }
 
-TEST_FIXTURE(a_copy_with_a_record_that_is_not_what_was_written_is_found_out, setup, teardown)
+CASE(a_copy_with_a_record_that_is_not_what_was_written_is_found_out)
 {
-	struct fixture *f = *state;
 	char copy[TEMP_PATH_SIZE];
 	sqlite3 *db = NULL;
 	uint64_t revision;
@@ -303,9 +296,8 @@ TEST_FIXTURE(a_copy_with_a_record_that_is_not_what_was_written_is_found_out, set
 
 /* In the table or in the tree of keys: in the one the record has another key, in the other nobody finds it.
  */
-TEST_FIXTURE(a_copy_with_a_flipped_bit_in_a_key_is_found_out, setup, teardown)
+CASE(a_copy_with_a_flipped_bit_in_a_key_is_found_out)
 {
-	struct fixture *f = *state;
 	char copy[TEMP_PATH_SIZE], broken[TEMP_PATH_SIZE];
 	cleanup_free char *bytes = NULL;
 	char *at, *from;
@@ -328,10 +320,9 @@ TEST_FIXTURE(a_copy_with_a_flipped_bit_in_a_key_is_found_out, setup, teardown)
 	assert_int_equal(n_found, 2);
 }
 
-TEST_FIXTURE(reading_a_copy_leaves_no_file_beside_it, setup, teardown)
+CASE(reading_a_copy_leaves_no_file_beside_it)
 {
 	static const char *const names[] = {"copy.db", "100%25 of?it#1.db"};
-	struct fixture *f = *state;
 	uint64_t revision;
 
 	(void)put(f, "a", "1");
@@ -353,9 +344,8 @@ TEST_FIXTURE(reading_a_copy_leaves_no_file_beside_it, setup, teardown)
 	}
 }
 
-TEST_FIXTURE(a_copy_of_nothing_leaves_nothing, setup, teardown)
+CASE(a_copy_of_nothing_leaves_nothing)
 {
-	struct fixture *f = *state;
 	char copy[TEMP_PATH_SIZE];
 	char none[TEMP_PATH_SIZE];
 	uint64_t revision = 5;
@@ -393,10 +383,9 @@ static enum status double_all(struct kv_rewrite *rewrite, void *userdata, struct
 	return st == STATUS_OK ? doubling->end : st;
 }
 
-TEST_FIXTURE(a_rewrite_is_one_transaction_of_any_size, setup, teardown)
+CASE(a_rewrite_is_one_transaction_of_any_size)
 {
 	enum { MANY = 1000 }; /* more than a submitted one may have */
-	struct fixture *f = *state;
 	struct doubling doubling = {.end = STATUS_OK};
 	char key[32];
 
@@ -416,9 +405,8 @@ TEST_FIXTURE(a_rewrite_is_one_transaction_of_any_size, setup, teardown)
 	assert_string_equal(range_text(f, "n/0999"), "n/0999=11@1000,2001 ");
 }
 
-TEST_FIXTURE(a_rewrite_that_fails_has_changed_nothing, setup, teardown)
+CASE(a_rewrite_that_fails_has_changed_nothing)
 {
-	struct fixture *f = *state;
 	struct doubling doubling = {.end = STATUS_DATA_LOSS};
 
 	(void)put(f, "n/1", "1");
@@ -448,9 +436,8 @@ static void copy_files(struct fixture *f, const char *to)
 	}
 }
 
-TEST_FIXTURE(a_store_that_writes_gets_a_log_of_full_size, setup, teardown)
+CASE(a_store_that_writes_gets_a_log_of_full_size)
 {
-	struct fixture *f = *state;
 	char copy[TEMP_PATH_SIZE];
 	char path[TEMP_PATH_SIZE];
 	char wal[TEMP_PATH_SIZE + 8];
@@ -478,9 +465,8 @@ TEST_FIXTURE(a_store_that_writes_gets_a_log_of_full_size, setup, teardown)
 	(void)str_copy(f->path, sizeof(f->path), path);
 }
 
-TEST_FIXTURE(a_locked_name_admits_no_store, setup, teardown)
+CASE(a_locked_name_admits_no_store)
 {
-	struct fixture *f = *state;
 	cleanup_close int fd = -EBADF;
 	struct error err;
 	int refused;

@@ -71,9 +71,10 @@ static int teardown(void **state)
 	return fixture_teardown(state);
 }
 
-TEST_FIXTURE(a_relaxed_write_is_answered_while_the_disk_hangs, setup, teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
+
+CASE(a_relaxed_write_is_answered_while_the_disk_hangs)
 {
-	struct fixture *f = *state;
 	struct answer durable = {0};
 
 	disk_sync_hold();
@@ -86,9 +87,8 @@ TEST_FIXTURE(a_relaxed_write_is_answered_while_the_disk_hangs, setup, teardown)
 	assert_string_equal(range_text(f, ""), "0=v@1,1 a=v@2,2 b=v@3,3 c=v@4,4 ");
 }
 
-TEST_FIXTURE(a_relaxed_write_outlives_its_process, setup, teardown)
+CASE(a_relaxed_write_outlives_its_process)
 {
-	struct fixture *f = *state;
 	int status;
 	pid_t pid;
 
@@ -115,10 +115,8 @@ TEST_FIXTURE(a_relaxed_write_outlives_its_process, setup, teardown)
 	assert_int_equal(disk_sync_waits(), 1);
 }
 
-TEST_FIXTURE(a_barrier_waits_for_what_was_relaxed_and_only_once, setup, teardown)
+CASE(a_barrier_waits_for_what_was_relaxed_and_only_once)
 {
-	struct fixture *f = *state;
-
 	relaxed(f, "a");
 	relaxed(f, "b");
 	assert_int_equal(disk_sync_waits(), 0);
@@ -133,9 +131,8 @@ TEST_FIXTURE(a_barrier_waits_for_what_was_relaxed_and_only_once, setup, teardown
 	assert_int_equal(disk_sync_waits(), 2);
 }
 
-TEST_FIXTURE(a_relaxed_write_after_a_barrier_is_answered_after_it, setup, teardown)
+CASE(a_relaxed_write_after_a_barrier_is_answered_after_it)
 {
-	struct fixture *f = *state;
 	struct answer after = {0};
 
 	relaxed(f, "a");
@@ -148,9 +145,8 @@ TEST_FIXTURE(a_relaxed_write_after_a_barrier_is_answered_after_it, setup, teardo
 	assert_int_equal(after.err.status, STATUS_OK);
 }
 
-TEST_FIXTURE(relaxed_writes_reach_the_disk_soon, setup, teardown)
+CASE(relaxed_writes_reach_the_disk_soon)
 {
-	struct fixture *f = *state;
 	uint64_t end_us = clock_monotonic_us() + LATE_MS * USEC_PER_MSEC;
 
 	relaxed(f, "a");
@@ -159,9 +155,8 @@ TEST_FIXTURE(relaxed_writes_reach_the_disk_soon, setup, teardown)
 	assert_int_equal(disk_sync_waits(), 1);
 }
 
-TEST_FIXTURE(a_store_whose_log_does_not_get_to_the_disk_is_broken, setup, teardown)
+CASE(a_store_whose_log_does_not_get_to_the_disk_is_broken)
 {
-	struct fixture *f = *state;
 	struct answer answer = {0};
 
 	relaxed(f, "a");
@@ -173,9 +168,8 @@ TEST_FIXTURE(a_store_whose_log_does_not_get_to_the_disk_is_broken, setup, teardo
 	assert_int_not_equal(answer.err.status, STATUS_OK);
 }
 
-TEST_FIXTURE(a_late_wait_that_fails_is_reported_to_the_next_caller, setup, teardown)
+CASE(a_late_wait_that_fails_is_reported_to_the_next_caller)
 {
-	struct fixture *f = *state;
 	uint64_t end_us = clock_monotonic_us() + LATE_MS * USEC_PER_MSEC;
 	struct answer answer = {0};
 
@@ -189,9 +183,8 @@ TEST_FIXTURE(a_late_wait_that_fails_is_reported_to_the_next_caller, setup, teard
 	assert_int_not_equal(answer.err.status, STATUS_OK);
 }
 
-TEST_FIXTURE(what_one_turn_hands_in_shares_the_wait_for_a_slow_disk, setup, teardown)
+CASE(what_one_turn_hands_in_shares_the_wait_for_a_slow_disk)
 {
-	struct fixture *f = *state;
 	struct answer first = {0};
 	struct answer second = {0};
 

@@ -26,11 +26,10 @@ static bool fail_item(const struct kv_item *item, void *userdata)
 	return true;
 }
 
-TEST_FIXTURE(a_rolled_back_batch_leaves_no_trace, fixture_setup_closed, fixture_teardown)
+CLOSED_STORE_TEST(a_rolled_back_batch_leaves_no_trace)
 {
 	const struct kv_op op = {.key = "a", .value = "v", .len = 1};
 	const struct kv_txn txn = {.ops = &op, .n_ops = 1};
-	struct fixture *f = *state;
 	struct kv_sqlite *db = NULL;
 	struct kv_conflict conflict;
 	uint64_t revision;
@@ -47,11 +46,9 @@ TEST_FIXTURE(a_rolled_back_batch_leaves_no_trace, fixture_setup_closed, fixture_
 	kv_sqlite_close(db);
 }
 
-TEST_FIXTURE(the_changes_of_an_earlier_version_are_forgotten_when_it_is_opened, fixture_setup_closed,
-	     fixture_teardown)
+CLOSED_STORE_TEST(the_changes_of_an_earlier_version_are_forgotten_when_it_is_opened)
 {
 	static const char count[] = "SELECT count(*) FROM changes";
-	struct fixture *f = *state;
 	struct kv_sqlite *db = NULL;
 
 	fixture_open(f);
