@@ -117,3 +117,13 @@ struct rpc_client *gate_client(struct gate *gate)
 	assert_int_equal(rpc_client_new(gate->world->event, &endpoint, &client, &err), STATUS_OK);
 	return client;
 }
+
+void gate_run(struct world *world,
+	      void (*body)(struct world *world, struct gate *gate, struct rpc_client *client))
+{
+	struct gate gate;
+
+	gate_open(&gate, world);
+	body(world, &gate, gate_client(&gate));
+	gate_close(&gate);
+}

@@ -28,3 +28,13 @@ void gate_close(struct gate *gate);
 
 /** A client that goes through the gate. */
 struct rpc_client *gate_client(struct gate *gate);
+
+/** Run @body with a gate that is open and a client that goes through it, which @body frees. */
+void gate_run(struct world *world,
+	      void (*body)(struct world *world, struct gate *gate, struct rpc_client *client));
+
+/* A case with a gate that is open and a client that goes through it. */
+#define GATE_TEST(name)                                                                      \
+	static void name(struct world *world, struct gate *gate, struct rpc_client *client); \
+	WORLD_TEST_AS(name, gate_run(*state, name))                                          \
+	static void name(struct world *world, struct gate *gate, struct rpc_client *client)

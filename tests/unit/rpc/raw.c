@@ -209,13 +209,7 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, siz
 
 void raw_start(struct raw *raw, const struct raw_request *request, struct raw_answer *answer)
 {
-	static const struct raw_field grpc_get[] = {
-		{":method", "POST"},
-		{":scheme", "http"},
-		{":path", "/holdfast.v1.Volumes/Get"},
-		{"content-type", "application/grpc"},
-		{NULL, NULL},
-	};
+	static const struct raw_field grpc_get[] = RAW_POST("/holdfast.v1.Volumes/Get", "application/grpc");
 	const struct raw_field *fields = request->fields ? request->fields : grpc_get;
 	size_t at = raw->n_answers++;
 	nghttp2_nv headers[64];
@@ -282,4 +276,13 @@ size_t raw_get_frame(uint8_t *frame, const char *id)
 	frame[0] = frame[1] = frame[2] = frame[3] = 0;
 	frame[4] = (uint8_t)n;
 	return n + 5;
+}
+
+void raw_run(struct world *world, void (*body)(struct world *world, struct raw *raw))
+{
+	struct raw raw;
+
+	raw_open(&raw, world, true);
+	body(world, &raw);
+	raw_close(&raw);
 }

@@ -77,3 +77,22 @@ void raw_reset(struct raw *raw, const struct raw_answer *answer);
 
 /** A gRPC frame with a GetVolumeRequest of @id into @frame of at least 64 bytes; returns its length. */
 size_t raw_get_frame(uint8_t *frame, const char *id);
+
+/* The head of a request, as fields of a raw_request; what follows @type is more fields. */
+#define RAW_POST(path, type, ...)                                                                  \
+	{                                                                                          \
+		{":method", "POST"}, {":scheme", "http"}, {":path", path}, {"content-type", type}, \
+			##__VA_ARGS__,                                                             \
+		{                                                                                  \
+			NULL, NULL                                                                 \
+		}                                                                                  \
+	}
+
+/** Run @body with a session that is open. */
+void raw_run(struct world *world, void (*body)(struct world *world, struct raw *raw));
+
+/* A case with a session that is open. */
+#define RAW_TEST(name)                                          \
+	static void name(struct world *world, struct raw *raw); \
+	WORLD_TEST_AS(name, raw_run(*state, name))              \
+	static void name(struct world *world, struct raw *raw)

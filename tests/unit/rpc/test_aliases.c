@@ -110,9 +110,10 @@ static bool has_line(const char *headers, const char *line)
 	return false;
 }
 
-TEST_FIXTURE(every_request_over_http2_gets_its_answer, setup, world_teardown)
+#define CASE(name) TEST_ON(name, struct world, world, setup, world_teardown)
+
+CASE(every_request_over_http2_gets_its_answer)
 {
-	struct world *world = *state;
 	struct raw raw;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -137,10 +138,8 @@ TEST_FIXTURE(every_request_over_http2_gets_its_answer, setup, world_teardown)
 	}
 }
 
-TEST_FIXTURE(every_request_over_http1_gets_the_same_answer, setup, world_teardown)
+CASE(every_request_over_http1_gets_the_same_answer)
 {
-	struct world *world = *state;
-
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		const struct row *row = &rows[i];
 		const char *body = row->body ? row->body : "";
@@ -169,10 +168,9 @@ TEST_FIXTURE(every_request_over_http1_gets_the_same_answer, setup, world_teardow
 	}
 }
 
-TEST_FIXTURE(a_route_with_text_may_fail_like_a_call, setup, world_teardown)
+CASE(a_route_with_text_may_fail_like_a_call)
 {
 	static const char request[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
-	struct world *world = *state;
 	struct raw raw;
 
 	world->answer_bytes = 1;
@@ -183,13 +181,12 @@ TEST_FIXTURE(a_route_with_text_may_fail_like_a_call, setup, world_teardown)
 	raw_close(&raw);
 }
 
-TEST_FIXTURE(the_token_comes_with_an_address_too, setup, world_teardown)
+CASE(the_token_comes_with_an_address_too)
 {
 	static const char request[] =
 		"GET /v1/volume/csi/hold HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer s3cret\r\n\r\n";
 	static const char bad[] =
 		"GET /v1/volume/csi/db HTTP/1.1\r\nHost: x\r\nAuthorization: Basic s3cret\r\n\r\n";
-	struct world *world = *state;
 	struct raw raw;
 
 	raw_open(&raw, world, false);
@@ -206,14 +203,9 @@ TEST_FIXTURE(the_token_comes_with_an_address_too, setup, world_teardown)
 	raw_close(&raw);
 }
 
-TEST_FIXTURE(grpc_has_no_addresses, setup, world_teardown)
+CASE(grpc_has_no_addresses)
 {
-	static const struct raw_field fields[] = {{":method", "POST"},
-						  {":scheme", "http"},
-						  {":path", "/v1/get"},
-						  {"content-type", "application/grpc"},
-						  {NULL, NULL}};
-	struct world *world = *state;
+	static const struct raw_field fields[] = RAW_POST("/v1/get", "application/grpc");
 	struct raw_answer answer;
 	struct raw raw;
 
@@ -223,10 +215,8 @@ TEST_FIXTURE(grpc_has_no_addresses, setup, world_teardown)
 	raw_close(&raw);
 }
 
-TEST_FIXTURE(an_address_of_the_largest_size_is_answered_and_one_byte_more_is_not, setup, world_teardown)
+CASE(an_address_of_the_largest_size_is_answered_and_one_byte_more_is_not)
 {
-	struct world *world = *state;
-
 	for (size_t over = 0; over <= 1; over++) {
 		char request[REQUEST_PATH_MAX + 64];
 		char target[REQUEST_PATH_MAX + 2];

@@ -108,9 +108,8 @@ static enum status get_for(struct tls_world *tw, const struct rpc_behalf *behalf
 	return answer->status;
 }
 
-TEST_FIXTURE(a_call_for_somebody_else_is_theirs, tls_world_setup, tls_world_teardown)
+TLS_TEST(a_call_for_somebody_else_is_theirs)
 {
-	struct tls_world *tw = *state;
 	struct answer answer;
 
 	rpc_server_set_vouching(tw->world->server, vouching_of_n1);
@@ -121,10 +120,9 @@ TEST_FIXTURE(a_call_for_somebody_else_is_theirs, tls_world_setup, tls_world_tear
 }
 
 /* By token alone, as most people and units call. */
-TEST_FIXTURE(a_call_for_a_caller_without_certificate_arrives, tls_world_setup, tls_world_teardown)
+TLS_TEST(a_call_for_a_caller_without_certificate_arrives)
 {
 	static const struct rpc_peer bare = {.kind = RPC_PEER_TLS, .address = "127.0.0.1:4711"};
-	struct tls_world *tw = *state;
 	struct answer answer;
 
 	rpc_server_set_vouching(tw->world->server, vouching_of_n1);
@@ -132,9 +130,8 @@ TEST_FIXTURE(a_call_for_a_caller_without_certificate_arrives, tls_world_setup, t
 	assert_memory_equal(&tw->world->peer, &bare, sizeof(bare));
 }
 
-TEST_FIXTURE(without_somebody_to_ask_no_call_is_taken_for_others, tls_world_setup, tls_world_teardown)
+TLS_TEST(without_somebody_to_ask_no_call_is_taken_for_others)
 {
-	struct tls_world *tw = *state;
 	struct answer answer;
 
 	n_refused = 0;
@@ -145,9 +142,8 @@ TEST_FIXTURE(without_somebody_to_ask_no_call_is_taken_for_others, tls_world_setu
 	assert_int_equal(rpc_server_stats(tw->world->server).refused, 1);
 }
 
-TEST_FIXTURE(a_caller_without_the_right_makes_no_calls_for_others, tls_world_setup, tls_world_teardown)
+TLS_TEST(a_caller_without_the_right_makes_no_calls_for_others)
 {
-	struct tls_world *tw = *state;
 	struct rpc_tls *other_tls;
 	struct answer answer;
 
@@ -204,10 +200,8 @@ static enum status closed_gate(struct rpc_call *call, const char *service, const
 	return error_set(err, STATUS_PERMISSION_DENIED, 0, "closed");
 }
 
-TEST_FIXTURE(a_relayed_call_is_not_asked_about_at_the_gate_and_relayed_once, tls_world_setup,
-	     tls_world_teardown)
+TLS_TEST(a_relayed_call_is_not_asked_about_at_the_gate_and_relayed_once)
 {
-	struct tls_world *tw = *state;
 	struct answer answer;
 
 	n_taken = 0;
@@ -227,8 +221,7 @@ TEST_FIXTURE(a_relayed_call_is_not_asked_about_at_the_gate_and_relayed_once, tls
 	assert_int_equal(tw->world->n_calls, 0);
 }
 
-TEST_FIXTURE(any_server_of_a_cluster_is_expected_by_how_its_identity_begins, tls_world_setup,
-	     tls_world_teardown)
+TLS_TEST(any_server_of_a_cluster_is_expected_by_how_its_identity_begins)
 {
 	static const struct {
 		const char *uri;
@@ -238,7 +231,6 @@ TEST_FIXTURE(any_server_of_a_cluster_is_expected_by_how_its_identity_begins, tls
 		{"holdfast://lab/server/s", STATUS_UNAVAILABLE}, {"holdfast://la/", STATUS_UNAVAILABLE},
 		{"holdfast://lab/node/", STATUS_UNAVAILABLE},	 {"", STATUS_UNAVAILABLE},
 	};
-	struct tls_world *tw = *state;
 	struct answer answer;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {

@@ -29,14 +29,13 @@ static enum status call(struct world *world, struct stranger *stranger, const st
 	return world_get_now(world, stranger->client, "db", answer);
 }
 
-TEST_FIXTURE(requests_look_as_every_server_wants_them, world_setup, world_teardown)
+WORLD_TEST(requests_look_as_every_server_wants_them)
 {
 	static const char *const lines[] = {
 		":method: POST\n",	     ":scheme: http\n", ":path: /holdfast.v1.Volumes/Get\n",
 		":authority: localhost\n",   "te: trailers\n",	"content-type: application/grpc\n",
 		"grpc-timeout: 15000000u\n",
 	};
-	struct world *world = *state;
 	struct answer answer;
 	struct stranger stranger;
 
@@ -56,7 +55,7 @@ TEST_FIXTURE(requests_look_as_every_server_wants_them, world_setup, world_teardo
 	stranger_close(&stranger);
 }
 
-TEST_FIXTURE(odd_answers_become_errors_that_report_what_was_odd, world_setup, world_teardown)
+WORLD_TEST(odd_answers_become_errors_that_report_what_was_odd)
 {
 	static const struct stranger_field early[] = {{":status", "103"}, {"grpc-status", "7"}, {NULL, NULL}};
 	static const struct stranger_field not_found[] = {{":status", "200"},
@@ -159,7 +158,6 @@ TEST_FIXTURE(odd_answers_become_errors_that_report_what_was_odd, world_setup, wo
 		 "on this connection: too many here?[2J"},
 		{"hung up", {.hang_up = true}, STATUS_UNAVAILABLE, "connection lost"},
 	};
-	struct world *world = *state;
 	struct stranger stranger;
 
 	stranger_open(&stranger, world);
@@ -175,9 +173,8 @@ TEST_FIXTURE(odd_answers_become_errors_that_report_what_was_odd, world_setup, wo
 	stranger_close(&stranger);
 }
 
-TEST_FIXTURE(a_cancel_after_the_deadline_is_the_deadline, world_setup, world_teardown)
+WORLD_TEST(a_cancel_after_the_deadline_is_the_deadline)
 {
-	struct world *world = *state;
 	struct answer answer;
 	struct stranger stranger;
 
@@ -191,7 +188,7 @@ TEST_FIXTURE(a_cancel_after_the_deadline_is_the_deadline, world_setup, world_tea
 	stranger_close(&stranger);
 }
 
-TEST_FIXTURE(two_messages_that_come_one_after_the_other_are_two_messages, world_setup, world_teardown)
+WORLD_TEST(two_messages_that_come_one_after_the_other_are_two_messages)
 {
 	enum { WHY = 60000, FRAME = 5 + 4 + WHY };
 	static const uint8_t head[9] = {0,
@@ -204,7 +201,6 @@ TEST_FIXTURE(two_messages_that_come_one_after_the_other_are_two_messages, world_
 					0x80 | (WHY >> 7 & 0x7f),
 					WHY >> 14};
 	static uint8_t body[2 * FRAME];
-	struct world *world = *state;
 	struct stranger stranger;
 	struct answer answer;
 
@@ -242,14 +238,13 @@ TEST_FIXTURE(two_messages_that_come_one_after_the_other_are_two_messages, world_
 	stranger_close(&stranger);
 }
 
-TEST_FIXTURE(an_answer_to_half_a_request_ends_the_call, world_setup, world_teardown)
+WORLD_TEST(an_answer_to_half_a_request_ends_the_call)
 {
 	static const struct stranger_field denied[] = {{":status", "200"},
 						       {"content-type", "application/grpc"},
 						       {"grpc-status", "7"},
 						       {"grpc-message", "no"},
 						       {NULL, NULL}};
-	struct world *world = *state;
 	struct answer answer;
 	struct stranger stranger;
 	char id[200000];
@@ -263,9 +258,8 @@ TEST_FIXTURE(an_answer_to_half_a_request_ends_the_call, world_setup, world_teard
 	stranger_close(&stranger);
 }
 
-TEST_FIXTURE(a_stream_ends_with_the_servers_last_word, world_setup, world_teardown)
+WORLD_TEST(a_stream_ends_with_the_servers_last_word)
 {
-	struct world *world = *state;
 	struct session session;
 	struct stranger stranger;
 
@@ -279,11 +273,10 @@ TEST_FIXTURE(a_stream_ends_with_the_servers_last_word, world_setup, world_teardo
 	stranger_close(&stranger);
 }
 
-TEST_FIXTURE(a_stream_that_is_answered_with_a_status_alone_is_never_open, world_setup, world_teardown)
+WORLD_TEST(a_stream_that_is_answered_with_a_status_alone_is_never_open)
 {
 	static const struct stranger_field denied[] = {
 		{":status", "200"}, {"content-type", "application/grpc"}, {"grpc-status", "7"}, {NULL, NULL}};
-	struct world *world = *state;
 	struct session session;
 	struct stranger stranger;
 
@@ -296,12 +289,11 @@ TEST_FIXTURE(a_stream_that_is_answered_with_a_status_alone_is_never_open, world_
 	stranger_close(&stranger);
 }
 
-TEST_FIXTURE(trailers_of_kilobytes_are_cut_and_more_than_the_limit_is_refused, world_setup, world_teardown)
+WORLD_TEST(trailers_of_kilobytes_are_cut_and_more_than_the_limit_is_refused)
 {
 	static char message[RESPONSE_HEADERS_MAX / 4];
 	struct stranger_field trailers[] = {{"grpc-status", "13"}, {"grpc-message", message}, {"x1", message},
 					    {"x2", message},	   {"x3", message},	      {NULL, NULL}};
-	struct world *world = *state;
 	struct answer answer;
 	struct stranger stranger;
 
@@ -343,9 +335,8 @@ static int on_guest(sd_event_source *source, int fd, uint32_t events, void *user
 	return 0;
 }
 
-TEST_FIXTURE(a_server_that_is_no_http2_server_is_reported, world_setup, world_teardown)
+WORLD_TEST(a_server_that_is_no_http2_server_is_reported)
 {
-	struct world *world = *state;
 	const char *path = world_path(world, "chatty");
 	const struct rpc_endpoint endpoint = {.unix_path = path};
 	struct rpc_client *client = NULL;
@@ -367,10 +358,9 @@ TEST_FIXTURE(a_server_that_is_no_http2_server_is_reported, world_setup, world_te
 	(void)close(chatty.fd);
 }
 
-TEST_FIXTURE(a_silent_server_is_given_longer_the_rarer_heartbeats_are, world_setup, world_teardown)
+WORLD_TEST(a_silent_server_is_given_longer_the_rarer_heartbeats_are)
 {
 	static const uint64_t rows[][3] = {{1, 10, 20}, {5, 10, 20}, {10, 10, 20}, {20, 20, 40}, {5, 10, 20}};
-	struct world *world = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		rpc_client_set_keepalive(world->client, rows[i][0] * USEC_PER_SEC);
@@ -379,9 +369,8 @@ TEST_FIXTURE(a_silent_server_is_given_longer_the_rarer_heartbeats_are, world_set
 	}
 }
 
-TEST_FIXTURE(a_long_goaway_reason_is_cut, world_setup, world_teardown)
+WORLD_TEST(a_long_goaway_reason_is_cut)
 {
-	struct world *world = *state;
 	static char goaway_reason[10000];
 	struct stranger stranger;
 	struct answer answer;

@@ -54,10 +54,8 @@ static Holdfast__V1__ErrorDetails *exchange(struct world *world, size_t size, si
 								&holdfast__v1__error_details__descriptor);
 }
 
-TEST_FIXTURE(details_of_an_error_reach_the_client_up_to_their_limit, world_setup, world_teardown)
+WORLD_TEST(details_of_an_error_reach_the_client_up_to_their_limit)
 {
-	struct world *world = *state;
-
 	for (size_t over = 0; over <= 1; over++) {
 		struct answer answer;
 		Holdfast__V1__ErrorDetails *details = exchange(world, RPC_DETAILS_MAX + over, 10, &answer);
@@ -71,17 +69,15 @@ TEST_FIXTURE(details_of_an_error_reach_the_client_up_to_their_limit, world_setup
 	}
 }
 
-TEST_FIXTURE(details_give_way_to_a_long_message, world_setup, world_teardown)
+WORLD_TEST(details_give_way_to_a_long_message)
 {
-	struct world *world = *state;
 	struct answer answer;
 
 	assert_null(exchange(world, RPC_DETAILS_MAX, ERROR_MSG_MAX - 1, &answer));
 }
 
-TEST_FIXTURE(details_are_those_of_the_last_call_alone, world_setup, world_teardown)
+WORLD_TEST(details_are_those_of_the_last_call_alone)
 {
-	struct world *world = *state;
 	struct answer answer;
 	Holdfast__V1__ErrorDetails *details = exchange(world, 100, 10, &answer);
 
@@ -91,9 +87,8 @@ TEST_FIXTURE(details_are_those_of_the_last_call_alone, world_setup, world_teardo
 	assert_null(rpc_client_details(world->client, &holdfast__v1__error_details__descriptor));
 }
 
-TEST_FIXTURE(a_stream_ends_with_details_too, world_setup, world_teardown)
+WORLD_TEST(a_stream_ends_with_details_too)
 {
-	struct world *world = *state;
 	Holdfast__V1__NodeExplanation *nodes[1];
 	Holdfast__V1__NodeExplanation node;
 	Holdfast__V1__ErrorDetails details;
@@ -103,7 +98,7 @@ TEST_FIXTURE(a_stream_ends_with_details_too, world_setup, world_teardown)
 	struct error err;
 
 	session_open(&session, world, world->client);
-	assert_int_equal(session_send(&session, "echo", &err), STATUS_OK);
+	session_say(&session, "echo");
 	world_run_until_count(world, &session.n_messages, 1);
 	(void)error_set(&err, STATUS_ABORTED, 0, "enough");
 	rpc_call_fail_details(world->stream, &err, &details.base);
@@ -117,15 +112,10 @@ TEST_FIXTURE(a_stream_ends_with_details_too, world_setup, world_teardown)
 	free(text);
 }
 
-TEST_FIXTURE(json_errors_show_their_details, world_setup, world_teardown)
+WORLD_TEST(json_errors_show_their_details)
 {
-	static const struct raw_field fields[] = {{":method", "POST"},
-						  {":scheme", "http"},
-						  {":path", "/holdfast.v1.Volumes/Get"},
-						  {"content-type", "application/json"},
-						  {NULL, NULL}};
+	static const struct raw_field fields[] = RAW_POST("/holdfast.v1.Volumes/Get", "application/json");
 	static const char hold[] = "{\"id\": \"hold\"}";
-	struct world *world = *state;
 	Holdfast__V1__NodeExplanation *nodes[1];
 	Holdfast__V1__NodeExplanation node;
 	Holdfast__V1__ErrorDetails details;
@@ -147,9 +137,8 @@ TEST_FIXTURE(json_errors_show_their_details, world_setup, world_teardown)
 	free(text);
 }
 
-TEST_FIXTURE(the_token_of_a_client_comes_with_every_call, world_setup, world_teardown)
+WORLD_TEST(the_token_of_a_client_comes_with_every_call)
 {
-	struct world *world = *state;
 	const struct rpc_endpoint endpoint = {.unix_path = world->socket, .token = "s3cret-0189=="};
 	struct rpc_client *client = NULL;
 	struct session session;
@@ -165,7 +154,7 @@ TEST_FIXTURE(the_token_of_a_client_comes_with_every_call, world_setup, world_tea
 		world_run_until(world, &answer.done);
 	}
 	session_open(&session, world, client);
-	assert_int_equal(session_send(&session, "echo", &err), STATUS_OK);
+	session_say(&session, "echo");
 	world_run_until_count(world, &session.n_messages, 1);
 	assert_string_equal(rpc_call_token(world->stream), "s3cret-0189==");
 	rpc_stream_cancel(session.stream);
@@ -173,9 +162,8 @@ TEST_FIXTURE(the_token_of_a_client_comes_with_every_call, world_setup, world_tea
 	world_run_until_count(world, &world->n_closed, 1);
 }
 
-TEST_FIXTURE(a_client_without_a_token_sends_none, world_setup, world_teardown)
+WORLD_TEST(a_client_without_a_token_sends_none)
 {
-	struct world *world = *state;
 	struct answer answer;
 
 	(void)world_get(world, world->client, "hold", WORLD_CALL_US, &answer);
@@ -185,9 +173,8 @@ TEST_FIXTURE(a_client_without_a_token_sends_none, world_setup, world_teardown)
 	world_run_until(world, &answer.done);
 }
 
-TEST_FIXTURE(a_token_that_could_not_be_sent_is_refused_without_being_shown, world_setup, world_teardown)
+WORLD_TEST(a_token_that_could_not_be_sent_is_refused_without_being_shown)
 {
-	struct world *world = *state;
 	const struct rpc_endpoint endpoint = {.unix_path = world->socket, .token = "s3cret\r\nx: y"};
 	struct rpc_client *client = NULL;
 	struct error err;

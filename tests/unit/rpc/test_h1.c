@@ -16,9 +16,8 @@ static void say(struct raw *raw, const char *text)
 	assert_int_equal(raw_send(raw, text, strlen(text)), strlen(text));
 }
 
-TEST_FIXTURE(calls_are_answered_over_http1_one_after_the_other, world_setup, world_teardown)
+WORLD_TEST(calls_are_answered_over_http1_one_after_the_other)
 {
-	struct world *world = *state;
 	struct raw raw;
 
 	raw_open(&raw, world, false);
@@ -32,10 +31,9 @@ TEST_FIXTURE(calls_are_answered_over_http1_one_after_the_other, world_setup, wor
 	raw_close(&raw);
 }
 
-TEST_FIXTURE(any_cut_of_an_http1_request_gives_the_same_answer, world_setup, world_teardown)
+WORLD_TEST(any_cut_of_an_http1_request_gives_the_same_answer)
 {
 	static const char text[] = H1_POST("12") "\r\n{\"id\": \"d1\"}";
-	struct world *world = *state;
 
 	for (size_t n = 1; n < sizeof(text) - 1; n++) {
 		struct raw raw;
@@ -52,9 +50,8 @@ TEST_FIXTURE(any_cut_of_an_http1_request_gives_the_same_answer, world_setup, wor
 	assert_int_equal(world->server->n_conns, 0);
 }
 
-TEST_FIXTURE(requests_sent_ahead_are_answered_in_their_order, world_setup, world_teardown)
+WORLD_TEST(requests_sent_ahead_are_answered_in_their_order)
 {
-	struct world *world = *state;
 	const char *second;
 	struct raw raw;
 
@@ -70,10 +67,9 @@ TEST_FIXTURE(requests_sent_ahead_are_answered_in_their_order, world_setup, world
 	raw_close(&raw);
 }
 
-TEST_FIXTURE(too_much_sent_ahead_ends_the_connection, world_setup, world_teardown)
+WORLD_TEST(too_much_sent_ahead_ends_the_connection)
 {
 	static char filler[70000];
-	struct world *world = *state;
 	struct raw raw;
 
 	memset(filler, 'f', sizeof(filler));
@@ -87,9 +83,8 @@ TEST_FIXTURE(too_much_sent_ahead_ends_the_connection, world_setup, world_teardow
 	assert_int_equal(world->server->n_conns, 0);
 }
 
-TEST_FIXTURE(the_connection_is_closed_when_the_client_asks_for_it, world_setup, world_teardown)
+WORLD_TEST(the_connection_is_closed_when_the_client_asks_for_it)
 {
-	struct world *world = *state;
 	struct raw raw;
 
 	raw_open(&raw, world, false);
@@ -100,9 +95,8 @@ TEST_FIXTURE(the_connection_is_closed_when_the_client_asks_for_it, world_setup, 
 	raw_close(&raw);
 }
 
-TEST_FIXTURE(the_body_and_the_answer_of_the_last_request_may_take_their_time, world_setup, world_teardown)
+WORLD_TEST(the_body_and_the_answer_of_the_last_request_may_take_their_time)
 {
-	struct world *world = *state;
 	struct raw raw;
 
 	raw_open(&raw, world, false);
@@ -118,9 +112,8 @@ TEST_FIXTURE(the_body_and_the_answer_of_the_last_request_may_take_their_time, wo
 	raw_close(&raw);
 }
 
-TEST_FIXTURE(a_large_answer_is_sent_whole_before_the_connection_closes, world_setup, world_teardown)
+WORLD_TEST(a_large_answer_is_sent_whole_before_the_connection_closes)
 {
-	struct world *world = *state;
 	struct raw raw;
 
 	world->answer_bytes = 2000000;
@@ -134,9 +127,8 @@ TEST_FIXTURE(a_large_answer_is_sent_whole_before_the_connection_closes, world_se
 	raw_close(&raw);
 }
 
-TEST_FIXTURE(the_body_of_a_refused_request_is_skipped, world_setup, world_teardown)
+WORLD_TEST(the_body_of_a_refused_request_is_skipped)
 {
-	struct world *world = *state;
 	struct raw raw;
 
 	raw_open(&raw, world, false);
@@ -148,8 +140,7 @@ TEST_FIXTURE(the_body_of_a_refused_request_is_skipped, world_setup, world_teardo
 	raw_close(&raw);
 }
 
-TEST_FIXTURE(http1_requests_that_cannot_be_read_are_answered_and_the_connection_ends, world_setup,
-	     world_teardown)
+WORLD_TEST(http1_requests_that_cannot_be_read_are_answered_and_the_connection_ends)
 {
 	static const struct row {
 		const char *text;
@@ -161,7 +152,6 @@ TEST_FIXTURE(http1_requests_that_cannot_be_read_are_answered_and_the_connection_
 		{"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 405 "},
 		{"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", "HTTP/1.1 501 "},
 	};
-	struct world *world = *state;
 
 	world->server->limits.message_bytes = 1000000;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -178,9 +168,8 @@ TEST_FIXTURE(http1_requests_that_cannot_be_read_are_answered_and_the_connection_
 	assert_int_equal(world->n_calls, 0);
 }
 
-TEST_FIXTURE(a_grpc_call_cannot_be_made_over_http1, world_setup, world_teardown)
+WORLD_TEST(a_grpc_call_cannot_be_made_over_http1)
 {
-	struct world *world = *state;
 	struct raw raw;
 
 	raw_open(&raw, world, false);
@@ -190,9 +179,8 @@ TEST_FIXTURE(a_grpc_call_cannot_be_made_over_http1, world_setup, world_teardown)
 	raw_close(&raw);
 }
 
-TEST_FIXTURE(a_client_that_waits_for_100_gets_it, world_setup, world_teardown)
+WORLD_TEST(a_client_that_waits_for_100_gets_it)
 {
-	struct world *world = *state;
 	struct raw raw;
 
 	raw_open(&raw, world, false);
@@ -203,14 +191,13 @@ TEST_FIXTURE(a_client_that_waits_for_100_gets_it, world_setup, world_teardown)
 	raw_close(&raw);
 }
 
-TEST_FIXTURE(slow_http1_clients_are_disconnected, world_setup, world_teardown)
+WORLD_TEST(slow_http1_clients_are_disconnected)
 {
 	static const char whole[] = H1_POST("12") "\r\n{\"id\": \"d1\"}"; /* and no other follows */
 	static const char refused[] = H1_POST("12") "Expect: nothing\r\n\r\n{";
 	static const char unended[] =
 		H1_POST("12") "Content-Encoding: x\r\n\r\n{"; /* answered, but not over */
 	static const char *const beginnings[] = {"P", "POST / HT", whole, refused, unended};
-	struct world *world = *state;
 
 	world->server->timing.first_request_us = 30 * USEC_PER_MSEC;
 	for (size_t i = 0; i < ARRAY_SIZE(beginnings); i++) {
@@ -224,9 +211,8 @@ TEST_FIXTURE(slow_http1_clients_are_disconnected, world_setup, world_teardown)
 	assert_int_equal(world->server->n_conns, 0);
 }
 
-TEST_FIXTURE(the_deadline_of_an_http1_call_is_kept_while_its_handler_holds_it, world_setup, world_teardown)
+WORLD_TEST(the_deadline_of_an_http1_call_is_kept_while_its_handler_holds_it)
 {
-	struct world *world = *state;
 	struct raw raw;
 
 	raw_open(&raw, world, false);
@@ -241,9 +227,8 @@ TEST_FIXTURE(the_deadline_of_an_http1_call_is_kept_while_its_handler_holds_it, w
 	raw_close(&raw);
 }
 
-TEST_FIXTURE(an_http1_client_that_dies_leaves_the_call_to_its_handler, world_setup, world_teardown)
+WORLD_TEST(an_http1_client_that_dies_leaves_the_call_to_its_handler)
 {
-	struct world *world = *state;
 	struct raw raw;
 
 	raw_open(&raw, world, false);
@@ -256,9 +241,8 @@ TEST_FIXTURE(an_http1_client_that_dies_leaves_the_call_to_its_handler, world_set
 	assert_int_equal(world->server->n_conns, 0);
 }
 
-TEST_FIXTURE(the_server_may_be_freed_with_http1_calls_in_progress, world_setup, world_teardown)
+WORLD_TEST(the_server_may_be_freed_with_http1_calls_in_progress)
 {
-	struct world *world = *state;
 	struct raw held;
 	struct raw partial;
 

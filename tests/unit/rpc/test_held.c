@@ -172,10 +172,10 @@ TEST_FIXTURE(what_an_identity_does_not_finish_stays_within_its_budget_and_others
 	      &(const struct raw_request){.body = body, .body_len = sizeof(body), .open = true});
 }
 
-TEST_FIXTURE(an_identity_whose_budget_is_full_is_reported_and_has_its_largest_connection_closed, setup,
-	     world_teardown)
+#define CASE(name) TEST_ON(name, struct world, world, setup, world_teardown)
+
+CASE(an_identity_whose_budget_is_full_is_reported_and_has_its_largest_connection_closed)
 {
-	struct world *world = *state;
 	struct hog *large = hog_new(world, HOG);
 	struct hog *small = hog_new(world, HOG);
 	struct hog *other = hog_new(world, OTHER); /* it has more, and all of that may be */
@@ -183,12 +183,11 @@ TEST_FIXTURE(an_identity_whose_budget_is_full_is_reported_and_has_its_largest_co
 	struct rpc_client *client;
 	struct answer answer;
 	struct session session;
-	struct error err;
 
 	peer_uid = HOG;
 	client = world_client(world);
 	session_open(&session, world, client);
-	assert_int_equal(session_send(&session, "hello", &err), STATUS_OK);
+	session_say(&session, "hello");
 	world_run_until_count(world, &session.n_messages, 1);
 	for (int i = 0; i < 7; i++)
 		hog_ask(large, "huge");
@@ -201,7 +200,7 @@ TEST_FIXTURE(an_identity_whose_budget_is_full_is_reported_and_has_its_largest_co
 	LIST_FOREACH (conn, &world->server->conns, all)
 		if (conn->peer.uid == HOG)
 			world->server->limits.identity_bytes = *peer_count_bytes(conn->holder);
-	assert_int_equal(session_send(&session, "hello", &err), STATUS_OK);
+	session_say(&session, "hello");
 	world_run_until_count(world, &session.n_messages, 2);
 	assert_int_equal(world_get_now(world, client, "db", &answer), STATUS_OK);
 	assert_int_equal(n_reported, 0);
@@ -212,7 +211,7 @@ TEST_FIXTURE(an_identity_whose_budget_is_full_is_reported_and_has_its_largest_co
 	assert_int_equal(n_reported, 1);
 	/* there is room again, and who held little is still there */
 	assert_int_equal(world_get_now(world, client, "huge", &answer), STATUS_OK);
-	assert_int_equal(session_send(&session, "hello", &err), STATUS_OK);
+	session_say(&session, "hello");
 	world_run_until_count(world, &session.n_messages, 3);
 	assert_false(session.closed);
 	assert_int_equal(world->server->n_conns, 3);
@@ -236,15 +235,10 @@ static void widen(struct hog *hog)
 	world_settle(hog->raw.world);
 }
 
-TEST_FIXTURE(errors_that_are_not_read_count_as_answers_do, setup, world_teardown)
+CASE(errors_that_are_not_read_count_as_answers_do)
 {
 	static char path[900];
-	static const struct raw_field fields[] = {{":method", "POST"},
-						  {":scheme", "http"},
-						  {":path", path},
-						  {"content-type", "application/grpc"},
-						  {NULL, NULL}};
-	struct world *world = *state;
+	static const struct raw_field fields[] = RAW_POST(path, "application/grpc");
 	struct hog *hog = hog_new(world, HOG);
 
 	widen(hog);
@@ -259,11 +253,9 @@ TEST_FIXTURE(errors_that_are_not_read_count_as_answers_do, setup, world_teardown
 	everything_is_released(world);
 }
 
-TEST_FIXTURE(many_identities_together_stay_within_the_budget_of_all_and_newcomers_get_on, setup,
-	     world_teardown)
+CASE(many_identities_together_stay_within_the_budget_of_all_and_newcomers_get_on)
 {
 	enum { MANY = 30 };
-	struct world *world = *state;
 	struct hog *hogs[MANY];
 
 	world->answer_bytes = ANSWER / 2; /* more than what is free */
@@ -282,9 +274,8 @@ TEST_FIXTURE(many_identities_together_stay_within_the_budget_of_all_and_newcomer
 	everything_is_released(world);
 }
 
-TEST_FIXTURE(the_largest_holder_is_closed_when_all_hold_too_much, setup, world_teardown)
+CASE(the_largest_holder_is_closed_when_all_hold_too_much)
 {
-	struct world *world = *state;
 	struct hog *most[] = {hog_new(world, HOG), hog_new(world, HOG)};
 	struct hog *less = hog_new(world, HOG + 1);
 	struct hog *asks = hog_new(world, HOG + 2);
@@ -306,10 +297,8 @@ TEST_FIXTURE(the_largest_holder_is_closed_when_all_hold_too_much, setup, world_t
 	everything_is_released(world);
 }
 
-TEST_FIXTURE(connections_that_end_free_what_was_held_for_them, setup, world_teardown)
+CASE(connections_that_end_free_what_was_held_for_them)
 {
-	struct world *world = *state;
-
 	for (size_t i = 0; i < ROUNDS; i++) {
 		struct hog *hog = hog_new(world, HOG);
 
@@ -323,17 +312,15 @@ TEST_FIXTURE(connections_that_end_free_what_was_held_for_them, setup, world_tear
 	assert_int_equal(n_reported, 0);
 }
 
-TEST_FIXTURE(sessions_that_are_idle_hold_nothing, setup, world_teardown)
+CASE(sessions_that_are_idle_hold_nothing)
 {
-	struct world *world = *state;
 	struct session sessions[5];
 	struct rpc_client *clients[5];
-	struct error err;
 
 	for (size_t i = 0; i < 5; i++) {
 		clients[i] = world_client(world);
 		session_open(&sessions[i], world, clients[i]);
-		assert_int_equal(session_send(&sessions[i], "hello", &err), STATUS_OK);
+		session_say(&sessions[i], "hello");
 		world_run_until_count(world, &sessions[i].n_messages, 1);
 	}
 	world_settle(world);
@@ -367,11 +354,10 @@ static void ask_h1(struct raw *raw, const char *body, size_t n, size_t sent)
 	world_settle(raw->world);
 }
 
-TEST_FIXTURE(what_http1_does_not_read_or_finish_counts_too, setup, world_teardown)
+CASE(what_http1_does_not_read_or_finish_counts_too)
 {
 	static const char asks[] = "{\"id\": \"huge\"}";
 	static char body[200000];
-	struct world *world = *state;
 	struct raw raws[10];
 	size_t before;
 

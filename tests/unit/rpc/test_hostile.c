@@ -32,9 +32,8 @@ static void throw_at(struct world *world, const void *bytes, size_t n, bool with
 	raw_close(&raw);
 }
 
-TEST_FIXTURE(random_bytes_end_the_connection_and_nothing_else, world_setup, world_teardown)
+WORLD_TEST(random_bytes_end_the_connection_and_nothing_else)
 {
-	struct world *world = *state;
 	unsigned int seed = 1;
 
 	for (int round = 0; round < 300; round++) {
@@ -64,9 +63,8 @@ static size_t random_frame(unsigned int *seed, uint8_t *frame)
 	return 9 + n;
 }
 
-TEST_FIXTURE(random_frames_end_the_connection_and_nothing_else, world_setup, world_teardown)
+WORLD_TEST(random_frames_end_the_connection_and_nothing_else)
 {
-	struct world *world = *state;
 	unsigned int seed = 2;
 
 	for (int round = 0; round < 500; round++) {
@@ -86,7 +84,7 @@ TEST_FIXTURE(random_frames_end_the_connection_and_nothing_else, world_setup, wor
 		":path", "/holdfast.v1.Volumes/Get" \
 	}
 
-TEST_FIXTURE(calls_that_are_wrong_get_the_answer_that_reports_it, world_setup, world_teardown)
+RAW_TEST(calls_that_are_wrong_get_the_answer_that_reports_it)
 {
 	static const struct row {
 		struct raw_field fields[7];
@@ -164,14 +162,11 @@ TEST_FIXTURE(calls_that_are_wrong_get_the_answer_that_reports_it, world_setup, w
 		 0,
 		 {"grpc-status: 3\n"}},
 	};
-	struct world *world = *state;
-	struct raw raw;
 
-	raw_open(&raw, world, true);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct raw_answer answer;
 
-		raw_call(&raw,
+		raw_call(raw,
 			 &(struct raw_request){.fields = rows[i].fields,
 					       .body = rows[i].body,
 					       .body_len = rows[i].body_len},
@@ -180,46 +175,32 @@ TEST_FIXTURE(calls_that_are_wrong_get_the_answer_that_reports_it, world_setup, w
 			if (!strstr(answer.headers, rows[i].expected[k]))
 				fail_msg("row %zu lacks %s: %s", i, rows[i].expected[k], answer.headers);
 	}
-	assert_false(raw.closed);
+	assert_false(raw->closed);
 	assert_int_equal(world->n_calls, 0);
-	raw_close(&raw);
 }
 
-TEST_FIXTURE(refusals_do_not_wait_for_the_rest_of_the_request, world_setup, world_teardown)
+RAW_TEST(refusals_do_not_wait_for_the_rest_of_the_request)
 {
-	static const struct raw_field unknown[] = {{":method", "POST"},
-						   {":scheme", "http"},
-						   {":path", "/a.B/C"},
-						   {"content-type", "application/grpc"},
-						   {NULL, NULL}};
-	struct world *world = *state;
+	static const struct raw_field unknown[] = RAW_POST("/a.B/C", "application/grpc");
 	struct raw_answer answer;
 	struct raw_answer second;
-	struct raw raw;
 
-	raw_open(&raw, world, true);
-	raw_ask(&raw, &(struct raw_request){.fields = unknown, .open = true}, &answer);
+	raw_ask(raw, &(struct raw_request){.fields = unknown, .open = true}, &answer);
 	assert_non_null(strstr(answer.headers, "grpc-status: 12\n"));
-	raw_ask(&raw, &(struct raw_request){.body = "\0\xff\xff\xff\xff", .body_len = 5, .open = true},
+	raw_ask(raw, &(struct raw_request){.body = "\0\xff\xff\xff\xff", .body_len = 5, .open = true},
 		&second);
 	assert_non_null(strstr(second.headers, "grpc-status: 8\n"));
-	raw_close(&raw);
 }
 
-static const struct raw_field no_method[] = {{":method", "POST"},
-					     {":scheme", "http"},
-					     {":path", "/a.B/C"},
-					     {"content-type", "application/json"},
-					     {NULL, NULL}};
+static const struct raw_field no_method[] = RAW_POST("/a.B/C", "application/json");
 
-TEST_FIXTURE(the_answer_to_head_has_no_body, world_setup, world_teardown)
+WORLD_TEST(the_answer_to_head_has_no_body)
 {
 	static const struct raw_field head[] = {{":method", "HEAD"},
 						{":scheme", "http"},
 						{":path", "/a.B/C"},
 						{"content-type", "application/json"},
 						{NULL, NULL}};
-	struct world *world = *state;
 	struct raw_answer answer;
 	struct raw raw;
 
@@ -234,29 +215,23 @@ TEST_FIXTURE(the_answer_to_head_has_no_body, world_setup, world_teardown)
 }
 
 /* curl drops an answer that a reset follows before its body has left. */
-TEST_FIXTURE(an_answer_before_the_end_of_the_request_is_not_taken_back_by_a_reset, world_setup,
-	     world_teardown)
+RAW_TEST(an_answer_before_the_end_of_the_request_is_not_taken_back_by_a_reset)
 {
-	struct world *world = *state;
 	struct raw_answer answer;
-	struct raw raw;
 
-	raw_open(&raw, world, true);
-	raw_ask(&raw, &(struct raw_request){.fields = no_method, .body = "{", .body_len = 1, .open = true},
+	raw_ask(raw, &(struct raw_request){.fields = no_method, .body = "{", .body_len = 1, .open = true},
 		&answer);
 	assert_non_null(strstr(answer.headers, ":status: 501\n"));
 	assert_non_null(strstr(answer.body, "this server has no method /a.B/C"));
 	assert_false(answer.done);
-	raw_continue(&raw, &(struct raw_request){.body = "}", .body_len = 1}, &answer);
+	raw_continue(raw, &(struct raw_request){.body = "}", .body_len = 1}, &answer);
 	world_run_until(world, &answer.done);
 	assert_false(answer.was_reset);
-	raw_close(&raw);
 }
 
-TEST_FIXTURE(an_answered_request_that_never_ends_is_reset, world_setup, world_teardown)
+WORLD_TEST(an_answered_request_that_never_ends_is_reset)
 {
 	enum { DRAIN_BYTES_MAX = 1 << 20 };
-	struct world *world = *state;
 	struct raw_answer answer;
 	struct raw raw;
 	char *body = calloc(1, DRAIN_BYTES_MAX);
@@ -282,10 +257,9 @@ TEST_FIXTURE(an_answered_request_that_never_ends_is_reset, world_setup, world_te
 	check_alive(world);
 }
 
-TEST_FIXTURE(answered_requests_that_stay_open_are_bounded, world_setup, world_teardown)
+WORLD_TEST(answered_requests_that_stay_open_are_bounded)
 {
 	enum { DRAIN_STREAMS_MAX = 16 };
-	struct world *world = *state;
 	static struct raw_answer answers[DRAIN_STREAMS_MAX + 2];
 	struct raw raw;
 
@@ -305,7 +279,7 @@ TEST_FIXTURE(answered_requests_that_stay_open_are_bounded, world_setup, world_te
 	check_alive(world);
 }
 
-TEST_FIXTURE(malformed_pseudo_headers_reset_the_stream_alone, world_setup, world_teardown)
+RAW_TEST(malformed_pseudo_headers_reset_the_stream_alone)
 {
 	static const struct raw_field blocks[][6] = {
 		{{":method", "POST"}, {":scheme", "http"}, {"content-type", "application/grpc"}},
@@ -313,118 +287,97 @@ TEST_FIXTURE(malformed_pseudo_headers_reset_the_stream_alone, world_setup, world
 		{{"content-type", "application/grpc"}, GRPC_HEAD},
 		{GRPC_HEAD, {":status", "200"}, {"content-type", "application/grpc"}},
 	};
-	struct world *world = *state;
 	struct raw_answer answer;
-	struct raw raw;
 
-	raw_open(&raw, world, true);
 	for (size_t i = 0; i < ARRAY_SIZE(blocks); i++) {
-		raw_call(&raw, &(struct raw_request){.fields = blocks[i]}, &answer);
+		raw_call(raw, &(struct raw_request){.fields = blocks[i]}, &answer);
 		assert_int_equal(answer.reset_code, NGHTTP2_PROTOCOL_ERROR);
 		assert_string_equal(answer.headers, "");
 	}
-	assert_false(raw.closed);
-	raw_close(&raw);
+	assert_false(raw->closed);
 }
 
-TEST_FIXTURE(trailers_of_a_request_change_nothing, world_setup, world_teardown)
+RAW_TEST(trailers_of_a_request_change_nothing)
 {
 	static const nghttp2_nv trailer = {.name = (uint8_t *)(uintptr_t) "content-type",
 					   .value = (uint8_t *)(uintptr_t) "application/json",
 					   .namelen = 12,
 					   .valuelen = 16};
-	struct world *world = *state;
 	struct raw_answer answer;
 	uint8_t frame[64];
-	struct raw raw;
 
-	raw_open(&raw, world, true);
-	raw_start(&raw,
+	raw_start(raw,
 		  &(struct raw_request){
 			  .body = frame, .body_len = raw_get_frame(frame, "missing"), .open = true},
 		  &answer);
 	world_settle(world);
-	assert_int_equal(nghttp2_submit_headers(raw.session, NGHTTP2_FLAG_END_STREAM, raw.ids[0], NULL,
+	assert_int_equal(nghttp2_submit_headers(raw->session, NGHTTP2_FLAG_END_STREAM, raw->ids[0], NULL,
 						&trailer, 1, NULL),
 			 0);
-	raw_flush(&raw);
+	raw_flush(raw);
 	world_run_until(world, &answer.done);
 	assert_non_null(strstr(answer.headers, "grpc-status: 5\n"));
-	raw_close(&raw);
 }
 
-TEST_FIXTURE(the_path_of_the_socket_is_taken_as_authority, world_setup, world_teardown)
+RAW_TEST(the_path_of_the_socket_is_taken_as_authority)
 {
 	static const struct raw_field fields[] = {GRPC_HEAD,
 						  {":authority", "/run/holdfast/agent.sock"},
 						  {"content-type", "application/grpc"},
 						  {NULL, NULL}};
-	struct world *world = *state;
 	struct raw_answer answer;
 	uint8_t frame[64];
-	struct raw raw;
 
-	raw_open(&raw, world, true);
-	raw_call(&raw,
+	raw_call(raw,
 		 &(struct raw_request){
 			 .fields = fields, .body = frame, .body_len = raw_get_frame(frame, "db")},
 		 &answer);
 	assert_non_null(strstr(answer.headers, "grpc-status: 0\n"));
-	raw_close(&raw);
 }
 
-TEST_FIXTURE(header_lists_above_the_limit_are_refused_in_words, world_setup, world_teardown)
+RAW_TEST(header_lists_above_the_limit_are_refused_in_words)
 {
 	static char value[REQUEST_HEADERS_MAX];
 	struct raw_field fields[] = {
 		GRPC_HEAD, {"content-type", "application/grpc"}, {"x", value}, {NULL, NULL}};
-	struct world *world = *state;
 	struct request_head head = {0};
 	struct raw_answer answer;
 	uint8_t frame[64];
-	struct raw raw;
 	size_t rest;
 
 	for (size_t i = 0; i < 4; i++)
 		request_head_add(&head, (const uint8_t *)fields[i].name, strlen(fields[i].name),
 				 (const uint8_t *)fields[i].value, strlen(fields[i].value));
 	rest = REQUEST_HEADERS_MAX - head.bytes - 1 - 32;
-	raw_open(&raw, world, true);
 	for (size_t over = 0; over <= 1; over++) {
 		memset(value, 0, sizeof(value));
 		memset(value, 'v', rest + over);
-		raw_call(&raw,
+		raw_call(raw,
 			 &(struct raw_request){
 				 .fields = fields, .body = frame, .body_len = raw_get_frame(frame, "db")},
 			 &answer);
 		assert_non_null(strstr(answer.headers, over ? "grpc-status: 8\n" : "grpc-status: 0\n"));
 	}
-	raw_close(&raw);
 }
 
-TEST_FIXTURE(a_flood_of_resets_is_tolerated_or_ended, world_setup, world_teardown)
+RAW_TEST(a_flood_of_resets_is_tolerated_or_ended)
 {
-	struct world *world = *state;
 	struct raw_answer answers[60];
-	struct raw raw;
 
-	raw_open(&raw, world, true);
-	for (size_t i = 0; i < ARRAY_SIZE(answers) && !raw.closed; i++) {
-		raw_start(&raw, &(struct raw_request){.open = true}, &answers[i]);
-		raw_reset(&raw, &answers[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(answers) && !raw->closed; i++) {
+		raw_start(raw, &(struct raw_request){.open = true}, &answers[i]);
+		raw_reset(raw, &answers[i]);
 	}
 	world_settle(world);
 	check_alive(world);
-	raw_close(&raw);
 }
 
 /* HEADERS without END_HEADERS, then CONTINUATION for ever. */
-TEST_FIXTURE(endless_headers_end_the_connection, world_setup, world_teardown)
+WORLD_TEST(endless_headers_end_the_connection)
 {
 	static const uint8_t headers[9] = {0, 0, 0, 1, 0, 0, 0, 0, 1};
 	static const uint8_t field[4] = {0, 1, 'a', 0};
 	uint8_t continuation[9 + 256] = {0, 1, 0, 9, 0, 0, 0, 0, 1};
-	struct world *world = *state;
 	struct raw raw;
 
 	/* literal fields without indexing, name "a", empty value, again and again */
@@ -442,10 +395,8 @@ TEST_FIXTURE(endless_headers_end_the_connection, world_setup, world_teardown)
 	raw_close(&raw);
 }
 
-TEST_FIXTURE(a_peer_that_vanishes_in_the_middle_of_anything_leaves_nothing_behind, world_setup,
-	     world_teardown)
+WORLD_TEST(a_peer_that_vanishes_in_the_middle_of_anything_leaves_nothing_behind)
 {
-	struct world *world = *state;
 	uint8_t frame[64];
 	struct raw_request request = {.body = frame, .body_len = raw_get_frame(frame, "hold"), .open = true};
 
@@ -507,12 +458,10 @@ static size_t reference_bomb(uint8_t frame[static HPACK_FRAME], uint8_t stream)
 	return n;
 }
 
-TEST_FIXTURE(references_to_a_large_field_are_not_read_on_and_the_connection_ends_soon, world_setup,
-	     world_teardown)
+WORLD_TEST(references_to_a_large_field_are_not_read_on_and_the_connection_ends_soon)
 {
 	enum { REQUESTS = 8, MOST = 2 * REQUEST_HEADERS_MAX / VALUE + 3 };
 	static uint8_t frame[HPACK_FRAME];
-	struct world *world = *state;
 	size_t n = reference_bomb(frame, 1);
 	struct raw raw;
 	uint8_t i;

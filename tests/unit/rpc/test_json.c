@@ -11,13 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const struct raw_field json_get[] = {
-	{":method", "POST"},
-	{":scheme", "http"},
-	{":path", "/holdfast.v1.Volumes/Get"},
-	{"content-type", "application/json"},
-	{NULL, NULL},
-};
+static const struct raw_field json_get[] = RAW_POST("/holdfast.v1.Volumes/Get", "application/json");
 
 /* The text at @key of the answer's object; "" when there is none. */
 static const char *text_of(const char *body, const char *key)
@@ -41,40 +35,32 @@ static void post(struct raw *raw, const char *body, struct raw_answer *answer)
 		 answer);
 }
 
-TEST_FIXTURE(a_call_is_answered_in_json_with_the_names_of_the_proto_file, world_setup, world_teardown)
+RAW_TEST(a_call_is_answered_in_json_with_the_names_of_the_proto_file)
 {
-	struct world *world = *state;
 	struct raw_answer answer;
-	struct raw raw;
 
-	raw_open(&raw, world, true);
-	post(&raw, "{\"id\": \"db\"}", &answer);
+	post(raw, "{\"id\": \"db\"}", &answer);
 	assert_non_null(strstr(answer.headers, ":status: 200\n"));
 	assert_non_null(strstr(answer.headers, "content-type: application/json\n"));
 	assert_non_null(strstr(answer.body, "\"id\":\"db\""));
 	assert_non_null(strstr(answer.body, "\"external_id\":\"\"")); /* defaults are shown */
 	assert_null(strstr(answer.headers, "grpc-status"));
-	raw_close(&raw);
 }
 
-TEST_FIXTURE(errors_have_connects_code_and_status_and_the_whole_message, world_setup, world_teardown)
+RAW_TEST(errors_have_connects_code_and_status_and_the_whole_message)
 {
-	struct world *world = *state;
 	struct raw_answer answer;
-	struct raw raw;
 
-	raw_open(&raw, world, true);
-	post(&raw, "{\"id\": \"missing\"}", &answer);
+	post(raw, "{\"id\": \"missing\"}", &answer);
 	assert_non_null(strstr(answer.headers, ":status: 404\n"));
 	assert_string_equal(text_of(answer.body, "code"), "not_found");
 	assert_string_equal(text_of(answer.body, "message"), "volume \"missing\" is 100% away\nna\xc3\xafve");
-	post(&raw, "{\"id\": \"long\"}", &answer);
+	post(raw, "{\"id\": \"long\"}", &answer);
 	assert_non_null(strstr(answer.headers, ":status: 429\n"));
 	assert_int_equal(strlen(text_of(answer.body, "message")), ERROR_MSG_MAX - 1);
-	raw_close(&raw);
 }
 
-TEST_FIXTURE(requests_that_are_no_json_or_no_message_report_where, world_setup, world_teardown)
+RAW_TEST(requests_that_are_no_json_or_no_message_report_where)
 {
 	static const struct row {
 		const char *body;
@@ -90,27 +76,22 @@ TEST_FIXTURE(requests_that_are_no_json_or_no_message_report_where, world_setup, 
 		{"[]", ""},
 		{"\"\xff\"", "0xff"},
 	};
-	struct world *world = *state;
-	struct raw raw;
 
-	raw_open(&raw, world, true);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct raw_answer answer;
 
-		post(&raw, rows[i].body, &answer);
+		post(raw, rows[i].body, &answer);
 		assert_non_null(strstr(answer.headers, ":status: 400\n"));
 		assert_string_equal(text_of(answer.body, "code"), "invalid_argument");
 		if (!strstr(text_of(answer.body, "message"), rows[i].text))
 			fail_msg("row %zu: %s", i, answer.body);
 	}
 	assert_int_equal(world->n_calls, 0);
-	raw_close(&raw);
 }
 
-TEST_FIXTURE(deeply_nested_json_is_refused, world_setup, world_teardown)
+WORLD_TEST(deeply_nested_json_is_refused)
 {
 	enum { DEPTH = 60000 };
-	struct world *world = *state;
 	struct raw_answer answer;
 	char *body = malloc(DEPTH + 1);
 	struct raw raw;
@@ -125,7 +106,7 @@ TEST_FIXTURE(deeply_nested_json_is_refused, world_setup, world_teardown)
 	free(body);
 }
 
-TEST_FIXTURE(other_paths_kinds_and_methods_are_refused_with_their_status, world_setup, world_teardown)
+RAW_TEST(other_paths_kinds_and_methods_are_refused_with_their_status)
 {
 	static const struct row {
 		struct raw_field fields[6];
@@ -156,44 +137,30 @@ TEST_FIXTURE(other_paths_kinds_and_methods_are_refused_with_their_status, world_
 		 "invalid_argument",
 		 "application/json"},
 	};
-	struct world *world = *state;
-	struct raw raw;
 
-	raw_open(&raw, world, true);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct raw_answer answer;
 
-		raw_call(&raw, &(struct raw_request){.fields = rows[i].fields}, &answer);
+		raw_call(raw, &(struct raw_request){.fields = rows[i].fields}, &answer);
 		assert_non_null(strstr(answer.headers, rows[i].status));
 		assert_string_equal(text_of(answer.body, "code"), rows[i].code);
 		assert_non_null(strstr(text_of(answer.body, "message"), rows[i].text));
 	}
-	raw_close(&raw);
 }
 
-TEST_FIXTURE(the_deadline_of_a_json_call_is_kept, world_setup, world_teardown)
+RAW_TEST(the_deadline_of_a_json_call_is_kept)
 {
-	static const struct raw_field fields[] = {
-		{":method", "POST"},
-		{":scheme", "http"},
-		{":path", "/holdfast.v1.Volumes/Get"},
-		{"content-type", "application/json"},
-		{"connect-timeout-ms", "30"},
-		{NULL, NULL},
-	};
+	static const struct raw_field fields[] =
+		RAW_POST("/holdfast.v1.Volumes/Get", "application/json", {"connect-timeout-ms", "30"});
 	static const char hold[] = "{\"id\": \"hold\"}";
-	struct world *world = *state;
 	struct raw_answer answer;
-	struct raw raw;
 
-	raw_open(&raw, world, true);
-	raw_call(&raw, &(struct raw_request){.fields = fields, .body = hold, .body_len = strlen(hold)},
+	raw_call(raw, &(struct raw_request){.fields = fields, .body = hold, .body_len = strlen(hold)},
 		 &answer);
 	assert_non_null(strstr(answer.headers, ":status: 504\n"));
 	assert_string_equal(text_of(answer.body, "code"), "deadline_exceeded");
 	world_answer(TAKE_PTR(world->held[0]), "late");
 	world_settle(world);
-	raw_close(&raw);
 }
 
 static void set_window(struct raw *raw, uint32_t size)
@@ -204,54 +171,40 @@ static void set_window(struct raw *raw, uint32_t size)
 	raw_flush(raw);
 }
 
-TEST_FIXTURE(a_late_answer_does_not_mix_with_the_deadlines_error, world_setup, world_teardown)
+RAW_TEST(a_late_answer_does_not_mix_with_the_deadlines_error)
 {
-	static const struct raw_field fields[] = {
-		{":method", "POST"},
-		{":scheme", "http"},
-		{":path", "/holdfast.v1.Volumes/Get"},
-		{"content-type", "application/json"},
-		{"connect-timeout-ms", "30"},
-		{NULL, NULL},
-	};
+	static const struct raw_field fields[] =
+		RAW_POST("/holdfast.v1.Volumes/Get", "application/json", {"connect-timeout-ms", "30"});
 	static const char hold[] = "{\"id\": \"hold\"}";
-	struct world *world = *state;
 	struct raw_answer answer;
-	struct raw raw;
 
-	raw_open(&raw, world, true);
-	set_window(&raw, 0); /* so that the error cannot be sent before the answer comes */
-	raw_start(&raw, &(struct raw_request){.fields = fields, .body = hold, .body_len = strlen(hold)},
+	set_window(raw, 0); /* so that the error cannot be sent before the answer comes */
+	raw_start(raw, &(struct raw_request){.fields = fields, .body = hold, .body_len = strlen(hold)},
 		  &answer);
 	while (answer.headers[0] == '\0')
 		assert_true(sd_event_run(world->event, WORLD_CALL_US) > 0);
 	world_answer(TAKE_PTR(world->held[0]), "late");
 	world_settle(world);
-	set_window(&raw, 65535);
+	set_window(raw, 65535);
 	world_run_until(world, &answer.done);
 	assert_non_null(strstr(answer.headers, ":status: 504\n"));
 	assert_string_equal(text_of(answer.body, "code"), "deadline_exceeded");
 	assert_null(strstr(answer.body, "late"));
-	raw_close(&raw);
 }
 
-TEST_FIXTURE(an_error_that_is_no_utf8_is_still_an_error, world_setup, world_teardown)
+RAW_TEST(an_error_that_is_no_utf8_is_still_an_error)
 {
 	static const char hold[] = "{\"id\": \"hold\"}";
-	struct world *world = *state;
 	struct error err = {.status = STATUS_INTERNAL, .msg = "cut \xc3"};
 	struct raw_answer answer;
-	struct raw raw;
 
-	raw_open(&raw, world, true);
-	raw_start(&raw, &(struct raw_request){.fields = json_get, .body = hold, .body_len = strlen(hold)},
+	raw_start(raw, &(struct raw_request){.fields = json_get, .body = hold, .body_len = strlen(hold)},
 		  &answer);
 	world_run_until_count(world, &world->n_held, 1);
 	rpc_call_fail(TAKE_PTR(world->held[0]), &err);
 	world_run_until(world, &answer.done);
 	assert_non_null(strstr(answer.headers, ":status: 500\n"));
 	assert_string_equal(text_of(answer.body, "code"), "internal");
-	raw_close(&raw);
 }
 
 static int setup_small(void **state)
@@ -339,10 +292,9 @@ static void run_curl(struct world *world, const char *const *args, struct curl *
 	}
 }
 
-TEST_FIXTURE(curl_calls_over_tls_with_http2_and_http1, tls_world_setup, tls_world_teardown)
+TLS_TEST(curl_calls_over_tls_with_http2_and_http1)
 {
 	static const char *const versions[] = {"--http2", "--http1.1"};
-	struct tls_world *tw = *state;
 	char url[128];
 
 	(void)str_format(url, sizeof(url), "https://localhost:%u/holdfast.v1.Volumes/Get", tw->port);
@@ -365,9 +317,8 @@ TEST_FIXTURE(curl_calls_over_tls_with_http2_and_http1, tls_world_setup, tls_worl
 	}
 }
 
-TEST_FIXTURE(curl_calls_over_the_unix_socket, tls_world_setup, tls_world_teardown)
+TLS_TEST(curl_calls_over_the_unix_socket)
 {
-	struct tls_world *tw = *state;
 	const char *const args[] = {"curl",
 				    "-sS",
 				    "--unix-socket",

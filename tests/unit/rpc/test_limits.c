@@ -69,10 +69,9 @@ static enum status send_message_of(struct world *world, struct rpc_client *clien
 	return st;
 }
 
-TEST_FIXTURE(a_request_of_one_mebibyte_is_taken_and_one_byte_more_is_not, world_setup, world_teardown)
+WORLD_TEST(a_request_of_one_mebibyte_is_taken_and_one_byte_more_is_not)
 {
 	const size_t mebibyte = (size_t)1024 * 1024;
-	struct world *world = *state;
 	struct answer answer;
 
 	assert_int_equal(send_message_of(world, world->client, mebibyte, &answer), STATUS_OK);
@@ -85,9 +84,10 @@ TEST_FIXTURE(a_request_of_one_mebibyte_is_taken_and_one_byte_more_is_not, world_
 	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
 }
 
-TEST_FIXTURE(the_limit_of_a_message_is_the_one_that_was_set, setup_small, world_teardown)
+#define CASE(name) TEST_ON(name, struct world, world, setup_small, world_teardown)
+
+CASE(the_limit_of_a_message_is_the_one_that_was_set)
 {
-	struct world *world = *state;
 	struct answer answer;
 
 	assert_int_equal(send_message_of(world, world->client, MESSAGE, &answer), STATUS_OK);
@@ -95,30 +95,27 @@ TEST_FIXTURE(the_limit_of_a_message_is_the_one_that_was_set, setup_small, world_
 			 STATUS_RESOURCE_EXHAUSTED);
 }
 
-TEST_FIXTURE(the_limit_holds_for_messages_of_streams, setup_small, world_teardown)
+CASE(the_limit_holds_for_messages_of_streams)
 {
-	struct world *world = *state;
 	struct session session;
 	char text[MESSAGE + 2];
-	struct error err;
 
 	session_open(&session, world, world->client);
 	memset(text, 't', sizeof(text));
 	text[MESSAGE - 8] = '\0'; /* two fields with a tag and three bytes of length at most */
-	assert_int_equal(session_send(&session, text, &err), STATUS_OK);
+	session_say(&session, text);
 	world_run_until_count(world, &session.n_messages, 1);
 	text[MESSAGE - 8] = 't';
 	text[MESSAGE + 1] = '\0';
-	assert_int_equal(session_send(&session, text, &err), STATUS_OK);
+	session_say(&session, text);
 	world_run_until(world, &session.closed);
 	assert_int_equal(session.status, STATUS_RESOURCE_EXHAUSTED);
 	assert_int_equal(world->n_closed, 1);
 }
 
-TEST_FIXTURE(an_answer_may_be_as_large_as_the_client_takes, world_setup, world_teardown)
+WORLD_TEST(an_answer_may_be_as_large_as_the_client_takes)
 {
 	const size_t limit = 100000;
-	struct world *world = *state;
 	const struct rpc_endpoint endpoint = {.unix_path = world->socket, .message_bytes = limit};
 	struct rpc_client *client = NULL;
 	struct answer answer;
@@ -136,9 +133,8 @@ TEST_FIXTURE(an_answer_may_be_as_large_as_the_client_takes, world_setup, world_t
 	rpc_client_free(client);
 }
 
-TEST_FIXTURE(answers_of_four_mebibytes_are_taken_by_default, world_setup, world_teardown)
+WORLD_TEST(answers_of_four_mebibytes_are_taken_by_default)
 {
-	struct world *world = *state;
 	struct answer answer;
 
 	world->answer_bytes = 4 * 1024 * 1024 - 5;
@@ -160,9 +156,8 @@ TEST_FIXTURE(a_client_that_allows_large_answers_has_the_room_for_one, setup_larg
 	rpc_client_free(client);
 }
 
-TEST_FIXTURE(an_answer_above_the_connections_limit_becomes_an_error, setup_small, world_teardown)
+CASE(an_answer_above_the_connections_limit_becomes_an_error)
 {
-	struct world *world = *state;
 	struct answer answer;
 
 	world->answer_bytes = HELD - 4 - 5;
@@ -239,9 +234,8 @@ TEST_FIXTURE(what_was_abandoned_half_way_does_not_count_any_more, setup_wide_mes
 	free(body);
 }
 
-TEST_FIXTURE(calls_above_the_limit_are_queued, setup_small, world_teardown)
+CASE(calls_above_the_limit_are_queued)
 {
-	struct world *world = *state;
 	struct answer answers[CALLS + 1];
 	struct answer first;
 
@@ -257,9 +251,8 @@ TEST_FIXTURE(calls_above_the_limit_are_queued, setup_small, world_teardown)
 	rpc_client_free(TAKE_PTR(world->client));
 }
 
-TEST_FIXTURE(queued_calls_end_when_the_server_sends_goaway, setup_small, world_teardown)
+CASE(queued_calls_end_when_the_server_sends_goaway)
 {
-	struct world *world = *state;
 	struct answer answers[CALLS + 1];
 	struct server_conn *conn;
 
@@ -281,9 +274,8 @@ TEST_FIXTURE(queued_calls_end_when_the_server_sends_goaway, setup_small, world_t
 	}
 }
 
-TEST_FIXTURE(calls_that_were_abandoned_but_not_answered_still_count, setup_small, world_teardown)
+CASE(calls_that_were_abandoned_but_not_answered_still_count)
 {
-	struct world *world = *state;
 	struct raw_answer answers[CALLS + 2];
 	uint8_t frame[64];
 	struct raw_request request = {.body = frame, .body_len = raw_get_frame(frame, "hold")};
@@ -305,9 +297,8 @@ TEST_FIXTURE(calls_that_were_abandoned_but_not_answered_still_count, setup_small
 	raw_close(&raw);
 }
 
-TEST_FIXTURE(connections_above_the_limit_are_closed_at_once, setup_small, world_teardown)
+CASE(connections_above_the_limit_are_closed_at_once)
 {
-	struct world *world = *state;
 	struct raw raws[CONNECTIONS];
 	struct answer answer;
 
@@ -325,9 +316,8 @@ TEST_FIXTURE(connections_above_the_limit_are_closed_at_once, setup_small, world_
 	}
 }
 
-TEST_FIXTURE(connections_that_left_unanswered_calls_behind_still_count, setup_small, world_teardown)
+CASE(connections_that_left_unanswered_calls_behind_still_count)
 {
-	struct world *world = *state;
 	struct answer answer;
 
 	for (size_t i = 0; i < CONNECTIONS; i++) {
@@ -343,9 +333,8 @@ TEST_FIXTURE(connections_that_left_unanswered_calls_behind_still_count, setup_sm
 	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
 }
 
-TEST_FIXTURE(an_idle_client_is_disconnected, world_setup, world_teardown)
+WORLD_TEST(an_idle_client_is_disconnected)
 {
-	struct world *world = *state;
 	struct raw raw;
 
 	world->server->timing.handshake_us = 20 * USEC_PER_MSEC;
@@ -378,48 +367,39 @@ static void pass_ms(struct world *world, uint64_t ms)
 	(void)sd_event_source_disable_unref(timer);
 }
 
-TEST_FIXTURE(a_client_that_has_called_once_may_stay, world_setup, world_teardown)
+RAW_TEST(a_client_that_has_called_once_may_stay)
 {
-	struct world *world = *state;
 	struct raw_answer answer;
 	uint8_t frame[64];
-	struct raw raw;
 
 	world->server->timing.first_request_us = 20 * USEC_PER_MSEC;
-	raw_open(&raw, world, true);
-	raw_call(&raw, &(struct raw_request){.body = frame, .body_len = raw_get_frame(frame, "db")}, &answer);
+	raw_call(raw, &(struct raw_request){.body = frame, .body_len = raw_get_frame(frame, "db")}, &answer);
 	pass_ms(world, 60);
-	assert_false(raw.closed);
-	raw_close(&raw);
+	assert_false(raw->closed);
 }
 
-TEST_FIXTURE(a_request_without_a_deadline_must_come_to_its_end_in_time, world_setup, world_teardown)
+RAW_TEST(a_request_without_a_deadline_must_come_to_its_end_in_time)
 {
-	struct world *world = *state;
 	struct raw_answer answer;
 	uint8_t frame[64];
-	struct raw raw;
 
 	world->server->timing.request_us = 20 * USEC_PER_MSEC;
-	raw_open(&raw, world, true);
-	raw_ask(&raw, &(struct raw_request){.body = "\0", .body_len = 1, .open = true}, &answer);
+	raw_ask(raw, &(struct raw_request){.body = "\0", .body_len = 1, .open = true}, &answer);
 	assert_non_null(strstr(answer.headers, "grpc-status: 4\n"));
 	/* its handler may take longer */
-	raw_start(&raw, &(struct raw_request){.body = frame, .body_len = raw_get_frame(frame, "hold")},
+	raw_start(raw, &(struct raw_request){.body = frame, .body_len = raw_get_frame(frame, "hold")},
 		  &answer);
 	pass_ms(world, 60);
 	assert_false(answer.done);
 	world_answer(TAKE_PTR(world->held[0]), "db");
 	world_run_until(world, &answer.done);
 	assert_non_null(strstr(answer.headers, "grpc-status: 0\n"));
-	raw_close(&raw);
 }
 
-TEST_FIXTURE(a_peer_that_sends_without_reading_is_cut_off, world_setup, world_teardown)
+WORLD_TEST(a_peer_that_sends_without_reading_is_cut_off)
 {
 	static const uint8_t preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
 	static const uint8_t ping[17] = {0, 0, 8, 6, 0, 0, 0, 0, 0, 1};
-	struct world *world = *state;
 	struct raw raw;
 	size_t sent = 0;
 
@@ -454,11 +434,10 @@ static size_t put_field(uint8_t *at, const char *name, const char *value)
 	return 3 + n + v;
 }
 
-TEST_FIXTURE(a_peer_that_calls_without_reading_the_answers_is_cut_off, world_setup, world_teardown)
+WORLD_TEST(a_peer_that_calls_without_reading_the_answers_is_cut_off)
 {
 	static const uint8_t preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
 	uint8_t request[256] = {0, 0, 0, 1, 5};
-	struct world *world = *state;
 	size_t n = 9;
 	size_t sent = 0;
 	struct raw raw;
@@ -489,19 +468,16 @@ TEST_FIXTURE(a_peer_that_calls_without_reading_the_answers_is_cut_off, world_set
 	raw_close(&raw);
 }
 
-TEST_FIXTURE(running_out_of_descriptors_does_not_spin_and_passes, world_setup, world_teardown)
+RAW_TEST(running_out_of_descriptors_does_not_spin_and_passes)
 {
-	struct world *world = *state;
 	struct rlimit before;
 	struct rlimit few;
 	struct answer answer;
-	struct raw raw;
 	size_t turns = 0;
 	uint64_t until_us;
 	int next;
 
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-	raw_open(&raw, world, true);
 	next = dup(0);
 	(void)close(next);
 	few = before;
@@ -517,5 +493,4 @@ TEST_FIXTURE(running_out_of_descriptors_does_not_spin_and_passes, world_setup, w
 	assert_int_equal(world->server->n_conns, 0);
 	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
 	assert_int_equal(world->server->n_conns, 2);
-	raw_close(&raw);
 }

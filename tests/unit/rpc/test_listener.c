@@ -18,11 +18,10 @@ static unsigned int mode_of(const char *p)
 	return st.st_mode & 07777U;
 }
 
-TEST_FIXTURE(the_socket_has_the_mode_asked_for_whatever_the_umask, tls_world_setup, tls_world_teardown)
+TLS_TEST(the_socket_has_the_mode_asked_for_whatever_the_umask)
 {
 	static const mode_t masks[] = {0, 022, 077, 0777};
 	static const mode_t modes[] = {0600, 0660, 0666};
-	struct tls_world *tw = *state;
 	struct error err;
 
 	for (size_t m = 0; m < ARRAY_SIZE(masks); m++)
@@ -50,9 +49,8 @@ static void leave_socket(const char *path)
 	(void)close(fd);
 }
 
-TEST_FIXTURE(a_stale_socket_is_replaced, tls_world_setup, tls_world_teardown)
+TLS_TEST(a_stale_socket_is_replaced)
 {
-	struct tls_world *tw = *state;
 	const char *path = world_path(tw->world, "stale");
 	const struct rpc_endpoint endpoint = {.unix_path = path};
 	struct rpc_client *client = NULL;
@@ -66,9 +64,8 @@ TEST_FIXTURE(a_stale_socket_is_replaced, tls_world_setup, tls_world_teardown)
 	rpc_client_free(client);
 }
 
-TEST_FIXTURE(a_live_socket_is_refused_and_stays, tls_world_setup, tls_world_teardown)
+TLS_TEST(a_live_socket_is_refused_and_stays)
 {
-	struct tls_world *tw = *state;
 	struct answer answer;
 	struct error err;
 
@@ -79,9 +76,8 @@ TEST_FIXTURE(a_live_socket_is_refused_and_stays, tls_world_setup, tls_world_tear
 	assert_int_equal(world_get_now(tw->world, tw->world->client, "db", &answer), STATUS_OK);
 }
 
-TEST_FIXTURE(a_file_that_is_no_socket_is_not_touched, tls_world_setup, tls_world_teardown)
+TLS_TEST(a_file_that_is_no_socket_is_not_touched)
 {
-	struct tls_world *tw = *state;
 	struct error err;
 
 	assert_int_equal(
@@ -97,9 +93,8 @@ TEST_FIXTURE(a_file_that_is_no_socket_is_not_touched, tls_world_setup, tls_world
 	assert_int_equal(access(world_path(tw->world, "victim"), F_OK), 0);
 }
 
-TEST_FIXTURE(paths_that_cannot_be_are_refused, tls_world_setup, tls_world_teardown)
+TLS_TEST(paths_that_cannot_be_are_refused)
 {
-	struct tls_world *tw = *state;
 	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path) + 1];
 	struct error err;
 
@@ -118,10 +113,8 @@ TEST_FIXTURE(paths_that_cannot_be_are_refused, tls_world_setup, tls_world_teardo
 	(void)unlink(path);
 }
 
-TEST_FIXTURE(freeing_the_server_removes_its_socket_but_not_that_of_a_successor, tls_world_setup,
-	     tls_world_teardown)
+TLS_TEST(freeing_the_server_removes_its_socket_but_not_that_of_a_successor)
 {
-	struct tls_world *tw = *state;
 	const char *path = world_path(tw->world, "successor");
 	struct rpc_server *other = NULL;
 	struct error err;
@@ -138,9 +131,8 @@ TEST_FIXTURE(freeing_the_server_removes_its_socket_but_not_that_of_a_successor, 
 	assert_int_equal(access(path, F_OK), 0);
 }
 
-TEST_FIXTURE(a_port_in_use_is_named_with_what_to_do, tls_world_setup, tls_world_teardown)
+TLS_TEST(a_port_in_use_is_named_with_what_to_do)
 {
-	struct tls_world *tw = *state;
 	char port[16];
 	struct error err;
 
@@ -153,10 +145,9 @@ TEST_FIXTURE(a_port_in_use_is_named_with_what_to_do, tls_world_setup, tls_world_
 	assert_non_null(strstr(err.msg, "ss -tlnp"));
 }
 
-TEST_FIXTURE(addresses_that_are_none_of_ours_are_refused, tls_world_setup, tls_world_teardown)
+TLS_TEST(addresses_that_are_none_of_ours_are_refused)
 {
 	static const char *const no_address[] = {"", "localhost", "1.2.3.4.5", "::g", "127.0.0.1:80"};
-	struct tls_world *tw = *state;
 	uint16_t port = 7;
 	struct error err;
 
@@ -171,9 +162,8 @@ TEST_FIXTURE(addresses_that_are_none_of_ours_are_refused, tls_world_setup, tls_w
 	assert_int_equal(port, 7);
 }
 
-TEST_FIXTURE(ipv6_is_served_too_and_shown_in_brackets, tls_world_setup, tls_world_teardown)
+TLS_TEST(ipv6_is_served_too_and_shown_in_brackets)
 {
-	struct tls_world *tw = *state;
 	struct rpc_client *client = NULL;
 	struct rpc_endpoint endpoint = {.host = "::1", .tls = tw->node_tls, .server_uri = SERVER_URI};
 	struct answer answer;

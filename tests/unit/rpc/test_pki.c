@@ -95,9 +95,10 @@ static unsigned int mode_of(const char *p)
 	return st.st_mode & 07777U;
 }
 
-TEST_FIXTURE(keys_are_for_their_owner_and_certificates_for_everybody, setup, teardown)
+#define CASE(name) TEST_ON(name, struct folder, folder, setup, teardown)
+
+CASE(keys_are_for_their_owner_and_certificates_for_everybody)
 {
-	struct folder *folder = *state;
 	mode_t before = umask(0);
 
 	make_pair(folder);
@@ -108,10 +109,9 @@ TEST_FIXTURE(keys_are_for_their_owner_and_certificates_for_everybody, setup, tea
 	assert_int_equal(mode_of(path(folder, "n.crt")), 0644);
 }
 
-TEST_FIXTURE(an_issued_certificate_chains_to_its_ca_for_both_roles, setup, teardown)
+CASE(an_issued_certificate_chains_to_its_ca_for_both_roles)
 {
 	static const int purposes[] = {X509_PURPOSE_SSL_SERVER, X509_PURPOSE_SSL_CLIENT};
-	struct folder *folder = *state;
 	X509 *ca;
 	X509 *cert;
 
@@ -149,9 +149,8 @@ static void critical(const X509 *cert, int nid, bool expected)
 		ASN1_BIT_STRING_free(extension);
 }
 
-TEST_FIXTURE(certificates_say_what_they_are_for, setup, teardown)
+CASE(certificates_say_what_they_are_for)
 {
-	struct folder *folder = *state;
 	X509 *ca;
 	X509 *cert;
 
@@ -171,9 +170,8 @@ TEST_FIXTURE(certificates_say_what_they_are_for, setup, teardown)
 	X509_free(cert);
 }
 
-TEST_FIXTURE(an_issued_certificate_carries_all_its_names, setup, teardown)
+CASE(an_issued_certificate_carries_all_its_names)
 {
-	struct folder *folder = *state;
 	char uri[RPC_URI_SIZE];
 	X509 *cert;
 
@@ -190,9 +188,8 @@ TEST_FIXTURE(an_issued_certificate_carries_all_its_names, setup, teardown)
 	X509_free(cert);
 }
 
-TEST_FIXTURE(certificates_are_valid_from_a_little_before_now_for_the_days_asked_for, setup, teardown)
+CASE(certificates_are_valid_from_a_little_before_now_for_the_days_asked_for)
 {
-	struct folder *folder = *state;
 	X509 *cert;
 	int days = 0;
 	int seconds = 0;
@@ -207,9 +204,8 @@ TEST_FIXTURE(certificates_are_valid_from_a_little_before_now_for_the_days_asked_
 	X509_free(cert);
 }
 
-TEST_FIXTURE(serial_numbers_are_long_and_differ, setup, teardown)
+CASE(serial_numbers_are_long_and_differ)
 {
-	struct folder *folder = *state;
 	X509 *first;
 	X509 *second;
 
@@ -227,9 +223,8 @@ TEST_FIXTURE(serial_numbers_are_long_and_differ, setup, teardown)
 	X509_free(second);
 }
 
-TEST_FIXTURE(what_exists_is_left_alone, setup, teardown)
+CASE(what_exists_is_left_alone)
 {
-	struct folder *folder = *state;
 	cleanup_free char *before = NULL;
 	cleanup_free char *after = NULL;
 	struct error err;
@@ -243,10 +238,9 @@ TEST_FIXTURE(what_exists_is_left_alone, setup, teardown)
 	assert_string_equal(before, after);
 }
 
-TEST_FIXTURE(half_a_pair_is_explained_and_not_completed, setup, teardown)
+CASE(half_a_pair_is_explained_and_not_completed)
 {
 	static const char *const halves[] = {"n.key", "n.crt"};
-	struct folder *folder = *state;
 
 	make_pair(folder);
 	for (size_t i = 0; i < ARRAY_SIZE(halves); i++) {
@@ -265,11 +259,10 @@ TEST_FIXTURE(half_a_pair_is_explained_and_not_completed, setup, teardown)
 	}
 }
 
-TEST_FIXTURE(requests_that_make_no_sense_are_refused, setup, teardown)
+CASE(requests_that_make_no_sense_are_refused)
 {
 	static char long_uri[RPC_URI_SIZE + 1];
 	static char long_name[66];
-	struct folder *folder = *state;
 	struct pki_cert_request bad[9];
 	struct error err;
 	size_t n = 0;
@@ -304,10 +297,9 @@ TEST_FIXTURE(requests_that_make_no_sense_are_refused, setup, teardown)
 	assert_int_equal(issue(folder, &bad[0], &err), STATUS_OK);
 }
 
-TEST_FIXTURE(a_certificate_ends_before_its_ca, setup, teardown)
+CASE(a_certificate_ends_before_its_ca)
 {
 	struct pki_cert_request request = node_request;
-	struct folder *folder = *state;
 	char cluster[PKI_CLUSTER_SIZE];
 	int64_t expiry_ms = 0;
 	int64_t left_ms;
@@ -344,12 +336,11 @@ TEST_FIXTURE(a_certificate_ends_before_its_ca, setup, teardown)
 	assert_int_equal(pki_expiry(path(folder, "n.key"), &expiry_ms, NULL), STATUS_INVALID_ARGUMENT);
 }
 
-TEST_FIXTURE(names_that_cannot_be_written_leave_nothing_behind, setup, teardown)
+CASE(names_that_cannot_be_written_leave_nothing_behind)
 {
 	static const char *const no_address[] = {"not-an-address"};
 	static const char *const no_name[] = {"two words"};
 	struct pki_cert_request request = node_request;
-	struct folder *folder = *state;
 	struct error err;
 
 	assert_int_equal(pki_make_ca(path(folder, "ca.key"), path(folder, "ca.crt"), "lab", &err), STATUS_OK);
@@ -373,9 +364,8 @@ TEST_FIXTURE(names_that_cannot_be_written_leave_nothing_behind, setup, teardown)
 	assert_int_not_equal(access(path(folder, "new.key"), F_OK), 0);
 }
 
-TEST_FIXTURE(a_ca_whose_halves_do_not_match_issues_nothing, setup, teardown)
+CASE(a_ca_whose_halves_do_not_match_issues_nothing)
 {
-	struct folder *folder = *state;
 	struct error err;
 
 	assert_int_equal(pki_make_ca(path(folder, "ca.key"), path(folder, "ca.crt"), "lab", &err), STATUS_OK);

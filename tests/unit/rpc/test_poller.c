@@ -96,13 +96,7 @@ static size_t heartbeat_frame(uint8_t frame[static 64])
 /* Sessions of a method in the background, or not, each with a message that waits to be read. */
 static void have_sessions_ready(struct world *world, bool is_background)
 {
-	static const struct raw_field session[] = {
-		{":method", "POST"},
-		{":scheme", "http"},
-		{":path", "/holdfast.v1.Nodes/Session"},
-		{"content-type", "application/grpc"},
-		{NULL, NULL},
-	};
+	static const struct raw_field session[] = RAW_POST("/holdfast.v1.Nodes/Session", "application/grpc");
 	uint8_t frame[64];
 	const struct raw_request heartbeat = {
 		.body = frame, .body_len = heartbeat_frame(frame), .open = true};
@@ -219,9 +213,10 @@ static int small_teardown(void **state)
 	return 0;
 }
 
-TEST_FIXTURE(an_item_removed_in_a_turn_is_not_called_in_it, small_setup, small_teardown)
+#define CASE(name) TEST_ON(name, struct small_world, small, small_setup, small_teardown)
+
+CASE(an_item_removed_in_a_turn_is_not_called_in_it)
 {
-	struct small_world *small = *state;
 	size_t called = 0;
 
 	for (size_t i = 0; i < ITEMS; i++) {
@@ -237,9 +232,8 @@ TEST_FIXTURE(an_item_removed_in_a_turn_is_not_called_in_it, small_setup, small_t
 			assert_true(small->items[i].n_woken <= 1);
 }
 
-TEST_FIXTURE(an_item_woken_twice_is_called_once_and_a_paused_one_only_when_woken, small_setup, small_teardown)
+CASE(an_item_woken_twice_is_called_once_and_a_paused_one_only_when_woken)
 {
-	struct small_world *small = *state;
 	struct watched *watched = &small->items[0];
 
 	poller_pause(&watched->item);
@@ -252,9 +246,8 @@ TEST_FIXTURE(an_item_woken_twice_is_called_once_and_a_paused_one_only_when_woken
 	assert_int_equal(small->items[1].n_ready, 5);
 }
 
-TEST_FIXTURE(a_moved_item_is_served_by_the_other_poller_alone, small_setup, small_teardown)
+CASE(a_moved_item_is_served_by_the_other_poller_alone)
 {
-	struct small_world *small = *state;
 	struct watched *watched = &small->items[0];
 	struct poller *other = NULL;
 
@@ -270,9 +263,8 @@ TEST_FIXTURE(a_moved_item_is_served_by_the_other_poller_alone, small_setup, smal
 	poller_free(other);
 }
 
-TEST_FIXTURE(a_poller_freed_in_its_turn_calls_nobody_any_more, small_setup, small_teardown)
+CASE(a_poller_freed_in_its_turn_calls_nobody_any_more)
 {
-	struct small_world *small = *state;
 	size_t called = 0;
 
 	for (size_t i = 0; i < ITEMS; i++)
@@ -295,9 +287,8 @@ static void on_restless(struct poll_item *item, uint32_t events)
 	poller_wake(item);
 }
 
-TEST_FIXTURE(woken_items_of_one_poller_do_not_hold_up_those_of_another, small_setup, small_teardown)
+CASE(woken_items_of_one_poller_do_not_hold_up_those_of_another)
 {
-	struct small_world *small = *state;
 	struct watched calm = {0};
 	struct poller *other = NULL;
 	size_t turns = 0;

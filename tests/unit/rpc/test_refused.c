@@ -95,7 +95,9 @@ static struct rpc_tls *load_intruder(struct tls_world *tw, const char *name)
 	return tls;
 }
 
-TEST_FIXTURE(a_refused_certificate_is_reported_to_both_sides, setup, tls_world_teardown)
+#define CASE(name) TEST_ON(name, struct tls_world, tw, setup, tls_world_teardown)
+
+CASE(a_refused_certificate_is_reported_to_both_sides)
 {
 	static const struct row {
 		const char *ca;
@@ -106,7 +108,6 @@ TEST_FIXTURE(a_refused_certificate_is_reported_to_both_sides, setup, tls_world_t
 		{"foreign", false, "another CA than theirs", "certificate"},
 		{"ca", true, "our certificate has expired", "expired"},
 	};
-	struct tls_world *tw = *state;
 
 	tls_world_make_ca(tw, "foreign");
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -182,9 +183,8 @@ static SSL_CTX *intruder_context(struct tls_world *tw)
 	return context_of(tw, "intruder.crt", "intruder.key");
 }
 
-TEST_FIXTURE(a_client_that_continues_talking_still_gets_to_see_the_refusal, setup, tls_world_teardown)
+CASE(a_client_that_continues_talking_still_gets_to_see_the_refusal)
 {
-	struct tls_world *tw = *state;
 	SSL_CTX *ctx = intruder_context(tw);
 	int fd = connect_to(tw);
 	SSL *ssl = shake_hands(tw, ctx, fd);
@@ -207,9 +207,8 @@ TEST_FIXTURE(a_client_that_continues_talking_still_gets_to_see_the_refusal, setu
 	assert_int_equal(tw->world->server->n_conns, 0);
 }
 
-TEST_FIXTURE(a_refused_client_that_never_stops_talking_is_cut_off, setup, tls_world_teardown)
+CASE(a_refused_client_that_never_stops_talking_is_cut_off)
 {
-	struct tls_world *tw = *state;
 	SSL_CTX *ctx = intruder_context(tw);
 	int fd = connect_to(tw);
 	SSL *ssl = shake_hands(tw, ctx, fd);
@@ -226,9 +225,8 @@ TEST_FIXTURE(a_refused_client_that_never_stops_talking_is_cut_off, setup, tls_wo
 	SSL_CTX_free(ctx);
 }
 
-TEST_FIXTURE(a_refused_client_that_stays_silent_goes_when_its_time_is_up, setup, tls_world_teardown)
+CASE(a_refused_client_that_stays_silent_goes_when_its_time_is_up)
 {
-	struct tls_world *tw = *state;
 	SSL_CTX *ctx = intruder_context(tw);
 	SSL *ssl;
 	int fd;
@@ -243,9 +241,8 @@ TEST_FIXTURE(a_refused_client_that_stays_silent_goes_when_its_time_is_up, setup,
 	SSL_CTX_free(ctx);
 }
 
-TEST_FIXTURE(an_identity_may_have_as_many_connections_as_its_limit_and_no_more, setup, tls_world_teardown)
+CASE(an_identity_may_have_as_many_connections_as_its_limit_and_no_more)
 {
-	struct tls_world *tw = *state;
 	struct rpc_client *clients[4];
 	struct answer answer;
 
@@ -272,10 +269,9 @@ TEST_FIXTURE(an_identity_may_have_as_many_connections_as_its_limit_and_no_more, 
 		rpc_client_free(clients[i]);
 }
 
-TEST_FIXTURE(one_too_many_that_stays_all_the_same_goes_when_its_time_is_up, setup, tls_world_teardown)
+CASE(one_too_many_that_stays_all_the_same_goes_when_its_time_is_up)
 {
 	static const char begin[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
-	struct tls_world *tw = *state;
 	struct answer answer;
 	SSL_CTX *ctx;
 	SSL *ssl;
@@ -299,9 +295,8 @@ TEST_FIXTURE(one_too_many_that_stays_all_the_same_goes_when_its_time_is_up, setu
 	SSL_CTX_free(ctx);
 }
 
-TEST_FIXTURE(an_address_may_have_as_many_strangers_as_its_limit_and_no_more, setup, tls_world_teardown)
+CASE(an_address_may_have_as_many_strangers_as_its_limit_and_no_more)
 {
-	struct tls_world *tw = *state;
 	struct rpc_tls *nobody = tls_world_load(tw, "ca", NULL);
 	struct rpc_client *clients[4];
 	struct answer answer;
@@ -337,7 +332,7 @@ static void half_open(struct tls_world *tw, const char *bytes, int fds[static 3]
 	world_settle(tw->world);
 }
 
-TEST_FIXTURE(connections_that_do_not_shake_hands_give_their_place_to_others, setup, tls_world_teardown)
+CASE(connections_that_do_not_shake_hands_give_their_place_to_others)
 {
 	static const struct {
 		const char *bytes;
@@ -348,7 +343,6 @@ TEST_FIXTURE(connections_that_do_not_shake_hands_give_their_place_to_others, set
 		{"\x16", WORLD_CALL_US, STATUS_UNAVAILABLE}, /* they have begun, a moment ago */
 		{"\x16", 0, STATUS_OK},			     /* that is some time ago */
 	};
-	struct tls_world *tw = *state;
 	struct rpc_server *server = tw->world->server;
 	struct answer answer;
 	int fds[3];
@@ -389,14 +383,12 @@ static void add(const char *service, const char *method, enum status status, uin
 		fail_msg("%s/%s", service, method);
 }
 
-TEST_FIXTURE(calls_are_counted_by_method_and_how_they_ended, setup, tls_world_teardown)
+CASE(calls_are_counted_by_method_and_how_they_ended)
 {
-	struct tls_world *tw = *state;
 	struct world *world = tw->world;
 	struct tally tally = {.n = {0}};
 	struct session session;
 	struct answer answer;
-	struct error err;
 
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(world_get_now(world, tw->client, "db", &answer), STATUS_OK);
@@ -406,10 +398,10 @@ TEST_FIXTURE(calls_are_counted_by_method_and_how_they_ended, setup, tls_world_te
 	world_run_until_count(world, &world->n_held, 1);
 	world_answer(TAKE_PTR(world->held[0]), "late");
 	session_open(&session, world, tw->client);
-	assert_int_equal(session_send(&session, "finish", &err), STATUS_OK);
+	session_say(&session, "finish");
 	world_run_until(world, &session.closed);
 	session_open(&session, world, tw->client);
-	assert_int_equal(session_send(&session, "echo", &err), STATUS_OK);
+	session_say(&session, "echo");
 	world_run_until_count(world, &session.n_messages, 1);
 	assert_int_equal(rpc_server_stats(world->server).streams, 1);
 	rpc_stream_cancel(session.stream);

@@ -91,9 +91,10 @@ static int teardown(void **state)
 	return r;
 }
 
-TEST_FIXTURE(a_server_that_is_gone_is_passed_by, setup, teardown)
+#define CASE(name) TEST_ON(name, struct list, list, setup, teardown)
+
+CASE(a_server_that_is_gone_is_passed_by)
 {
-	struct list *list = *state;
 	struct answer answer;
 	char name[RPC_SERVER_NAME_SIZE];
 
@@ -107,9 +108,8 @@ TEST_FIXTURE(a_server_that_is_gone_is_passed_by, setup, teardown)
 	assert_int_equal(list->client->first, 1);
 }
 
-TEST_FIXTURE(when_no_server_answers_the_error_gives_the_reason_of_each, setup, teardown)
+CASE(when_no_server_answers_the_error_gives_the_reason_of_each)
 {
-	struct list *list = *state;
 	struct answer answer;
 	char name[RPC_SERVER_NAME_SIZE];
 
@@ -130,9 +130,8 @@ TEST_FIXTURE(when_no_server_answers_the_error_gives_the_reason_of_each, setup, t
 	assert_int_equal(get(list, &answer), STATUS_UNAVAILABLE);
 }
 
-TEST_FIXTURE(a_server_that_is_another_is_passed_by, setup, teardown)
+CASE(a_server_that_is_another_is_passed_by)
 {
-	struct list *list = *state;
 	struct rpc_tls *other;
 	struct answer answer;
 	uint16_t port = 0;
@@ -157,9 +156,8 @@ TEST_FIXTURE(a_server_that_is_another_is_passed_by, setup, teardown)
 	rpc_tls_free(other);
 }
 
-TEST_FIXTURE(a_server_that_is_silent_has_its_share_of_the_time, setup, teardown)
+CASE(a_server_that_is_silent_has_its_share_of_the_time)
 {
-	struct list *list = *state;
 	struct answer answer;
 	int fd = -1;
 
@@ -181,9 +179,8 @@ TEST_FIXTURE(a_server_that_is_silent_has_its_share_of_the_time, setup, teardown)
 }
 
 /* Whether it was carried out is not known: nobody but its caller may ask again. */
-TEST_FIXTURE(a_call_that_was_sent_is_not_sent_to_another_server, setup, teardown)
+CASE(a_call_that_was_sent_is_not_sent_to_another_server)
 {
-	struct list *list = *state;
 	struct world *world = list->tw->world;
 	struct answer answer;
 	struct rpc_server *second = NULL;
@@ -209,9 +206,8 @@ TEST_FIXTURE(a_call_that_was_sent_is_not_sent_to_another_server, setup, teardown
 	rpc_server_free(second);
 }
 
-TEST_FIXTURE(a_client_that_moves_on_finishes_its_calls_and_closes, setup, teardown)
+CASE(a_client_that_moves_on_finishes_its_calls_and_closes)
 {
-	struct list *list = *state;
 	struct world *world = list->tw->world;
 	struct answer held;
 	struct answer answer;
@@ -256,9 +252,8 @@ static enum status closed_gate(struct rpc_call *call, const char *service, const
 	return error_set(err, gate_status, 0, "not now");
 }
 
-TEST_FIXTURE(a_client_refused_for_now_knows_that_nothing_changed, setup, teardown)
+CASE(a_client_refused_for_now_knows_that_nothing_changed)
 {
-	struct list *list = *state;
 	struct world *world = list->tw->world;
 	struct answer answer;
 

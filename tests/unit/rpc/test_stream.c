@@ -16,19 +16,17 @@ static void open_session(struct session *session, struct world *world, struct rp
 	world_run_until(world, &session->opened);
 }
 
-TEST_FIXTURE(messages_go_both_ways_in_their_order, world_setup, world_teardown)
+WORLD_TEST(messages_go_both_ways_in_their_order)
 {
 	enum { N = 500 };
-	struct world *world = *state;
 	struct session session;
-	struct error err;
 	char text[32];
 
 	open_session(&session, world, world->client);
 	assert_int_equal(world->n_opened, 1);
 	for (int i = 0; i < N; i++) {
 		(void)str_format(text, sizeof(text), "m%d", i);
-		assert_int_equal(session_send(&session, text, &err), STATUS_OK);
+		session_say(&session, text);
 	}
 	world_run_until_count(world, &session.n_messages, N);
 	assert_string_equal(session.last, text);
@@ -38,9 +36,8 @@ TEST_FIXTURE(messages_go_both_ways_in_their_order, world_setup, world_teardown)
 	assert_false(session.closed);
 }
 
-TEST_FIXTURE(a_stream_is_open_when_the_server_has_accepted_it_without_a_message, world_setup, world_teardown)
+WORLD_TEST(a_stream_is_open_when_the_server_has_accepted_it_without_a_message)
 {
-	struct world *world = *state;
 	struct session session;
 
 	open_session(&session, world, world->client);
@@ -50,42 +47,36 @@ TEST_FIXTURE(a_stream_is_open_when_the_server_has_accepted_it_without_a_message,
 	rpc_stream_cancel(NULL);
 }
 
-TEST_FIXTURE(what_is_sent_before_the_stream_is_open_arrives, world_setup, world_teardown)
+WORLD_TEST(what_is_sent_before_the_stream_is_open_arrives)
 {
-	struct world *world = *state;
 	struct session session;
-	struct error err;
 
 	session_open(&session, world, world->client);
-	assert_int_equal(session_send(&session, "early", &err), STATUS_OK);
+	session_say(&session, "early");
 	world_run_until_count(world, &session.n_messages, 1);
 	assert_string_equal(session.last, "early");
 	rpc_stream_cancel(session.stream);
 }
 
-TEST_FIXTURE(the_server_ends_a_stream_well, world_setup, world_teardown)
+WORLD_TEST(the_server_ends_a_stream_well)
 {
-	struct world *world = *state;
 	struct session session;
-	struct error err;
 
 	open_session(&session, world, world->client);
-	assert_int_equal(session_send(&session, "finish", &err), STATUS_OK);
+	session_say(&session, "finish");
 	world_run_until(world, &session.closed);
 	assert_int_equal(session.status, STATUS_OK);
 	assert_int_equal(world->n_closed, 1);
 }
 
-TEST_FIXTURE(the_server_ends_a_stream_with_an_error, world_setup, world_teardown)
+WORLD_TEST(the_server_ends_a_stream_with_an_error)
 {
-	struct world *world = *state;
 	struct session session;
-	struct error err;
 
 	open_session(&session, world, world->client);
-	assert_int_equal(session_send(&session, "before", &err), STATUS_OK);
-	assert_int_equal(session_send(&session, "fail", &err), STATUS_OK);
-	assert_int_equal(session_send(&session, "after", &err), STATUS_OK);
+	session_say(&session, "before");
+	session_say(&session, "fail");
+	session_say(&session, "after");
 	world_run_until(world, &session.closed);
 	assert_int_equal(session.status, STATUS_ABORTED);
 	assert_string_equal(session.err.msg, "as you wish");
@@ -94,9 +85,8 @@ TEST_FIXTURE(the_server_ends_a_stream_with_an_error, world_setup, world_teardown
 	assert_int_equal(world->n_closed, 1);
 }
 
-TEST_FIXTURE(the_server_may_end_a_stream_at_any_time, world_setup, world_teardown)
+WORLD_TEST(the_server_may_end_a_stream_at_any_time)
 {
-	struct world *world = *state;
 	struct session session;
 	struct error err;
 
@@ -111,9 +101,8 @@ TEST_FIXTURE(the_server_may_end_a_stream_at_any_time, world_setup, world_teardow
 	assert_int_equal(world->n_closed, 1);
 }
 
-TEST_FIXTURE(a_stream_that_is_cancelled_closes_at_the_server_and_is_silent_here, world_setup, world_teardown)
+WORLD_TEST(a_stream_that_is_cancelled_closes_at_the_server_and_is_silent_here)
 {
-	struct world *world = *state;
 	struct session session;
 	struct answer answer;
 
@@ -124,9 +113,8 @@ TEST_FIXTURE(a_stream_that_is_cancelled_closes_at_the_server_and_is_silent_here,
 	assert_false(session.closed);
 }
 
-TEST_FIXTURE(freeing_the_server_closes_its_streams_on_both_sides, world_setup, world_teardown)
+WORLD_TEST(freeing_the_server_closes_its_streams_on_both_sides)
 {
-	struct world *world = *state;
 	struct session session;
 
 	open_session(&session, world, world->client);
@@ -138,9 +126,8 @@ TEST_FIXTURE(freeing_the_server_closes_its_streams_on_both_sides, world_setup, w
 	assert_non_null(strstr(session.err.msg, world->socket));
 }
 
-TEST_FIXTURE(freeing_the_client_closes_its_streams_on_both_sides, world_setup, world_teardown)
+WORLD_TEST(freeing_the_client_closes_its_streams_on_both_sides)
 {
-	struct world *world = *state;
 	struct rpc_client *client = world_client(world);
 	struct session session;
 
@@ -151,16 +138,14 @@ TEST_FIXTURE(freeing_the_client_closes_its_streams_on_both_sides, world_setup, w
 	world_run_until_count(world, &world->n_closed, 1);
 }
 
-TEST_FIXTURE(the_client_may_be_freed_by_a_message_with_more_to_come, world_setup, world_teardown)
+WORLD_TEST(the_client_may_be_freed_by_a_message_with_more_to_come)
 {
-	struct world *world = *state;
 	struct rpc_client *client = world_client(world);
 	struct session session;
-	struct error err;
 
 	open_session(&session, world, client);
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(session_send(&session, "m", &err), STATUS_OK);
+		session_say(&session, "m");
 	session.free_on_message = client;
 	world_run_until(world, &session.closed);
 	assert_int_equal(session.status, STATUS_CANCELLED);
@@ -168,32 +153,25 @@ TEST_FIXTURE(the_client_may_be_freed_by_a_message_with_more_to_come, world_setup
 	world_run_until_count(world, &world->n_closed, 1);
 }
 
-TEST_FIXTURE(a_stream_may_be_cancelled_by_a_message_with_more_to_come, world_setup, world_teardown)
+WORLD_TEST(a_stream_may_be_cancelled_by_a_message_with_more_to_come)
 {
-	struct world *world = *state;
 	struct session session;
-	struct error err;
 
 	open_session(&session, world, world->client);
 	session.cancel_on_message = true;
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(session_send(&session, "m", &err), STATUS_OK);
+		session_say(&session, "m");
 	world_run_until_count(world, &world->n_closed, 1);
 	assert_int_equal(session.n_messages, 1);
 	assert_false(session.closed);
 }
 
-TEST_FIXTURE(a_stream_that_nobody_accepts_ends_in_time, world_setup, world_teardown)
+GATE_TEST(a_stream_that_nobody_accepts_ends_in_time)
 {
-	struct world *world = *state;
 	struct session session = {.world = world};
-	struct gate gate;
-	struct rpc_client *client;
 	struct error err;
 
-	gate_open(&gate, world);
-	gate.shut = true;
-	client = gate_client(&gate);
+	gate->shut = true;
 	session_open_within(&session, world, client, 30 * USEC_PER_MSEC);
 	world_run_until(world, &session.closed);
 	assert_int_equal(session.status, STATUS_DEADLINE_EXCEEDED);
@@ -202,12 +180,10 @@ TEST_FIXTURE(a_stream_that_nobody_accepts_ends_in_time, world_setup, world_teard
 					 NULL, &err),
 			 STATUS_INVALID_ARGUMENT);
 	rpc_client_free(client);
-	gate_close(&gate);
 }
 
-TEST_FIXTURE(opening_in_time_is_all_that_the_time_limit_is_about, world_setup, world_teardown)
+WORLD_TEST(opening_in_time_is_all_that_the_time_limit_is_about)
 {
-	struct world *world = *state;
 	struct session session;
 	struct answer answer;
 
@@ -219,9 +195,8 @@ TEST_FIXTURE(opening_in_time_is_all_that_the_time_limit_is_about, world_setup, w
 	rpc_stream_cancel(session.stream);
 }
 
-TEST_FIXTURE(a_refused_stream_is_never_open, world_setup, world_teardown)
+WORLD_TEST(a_refused_stream_is_never_open)
 {
-	struct world *world = *state;
 	struct session session;
 
 	session_open_method(&session, world, world->client, "List");
@@ -230,55 +205,35 @@ TEST_FIXTURE(a_refused_stream_is_never_open, world_setup, world_teardown)
 	assert_false(session.opened);
 }
 
-TEST_FIXTURE(half_closing_is_reported_or_ends_the_stream, world_setup, world_teardown)
+RAW_TEST(half_closing_is_reported_or_ends_the_stream)
 {
-	static const struct raw_field fields[] = {
-		{":method", "POST"},
-		{":scheme", "http"},
-		{":path", "/holdfast.v1.Nodes/Session"},
-		{"content-type", "application/grpc"},
-		{NULL, NULL},
-	};
-	struct world *world = *state;
+	static const struct raw_field fields[] = RAW_POST("/holdfast.v1.Nodes/Session", "application/grpc");
 	struct raw_answer answer;
-	struct raw raw;
 
-	raw_open(&raw, world, true);
-	raw_call(&raw, &(struct raw_request){.fields = fields}, &answer);
+	raw_call(raw, &(struct raw_request){.fields = fields}, &answer);
 	assert_int_equal(world->n_half_closed, 1);
 	assert_int_equal(world->n_closed, 1);
 	assert_non_null(strstr(answer.headers, "grpc-status: 0\n"));
 	world->handlers.on_half_close = NULL;
-	raw_call(&raw, &(struct raw_request){.fields = fields}, &answer);
+	raw_call(raw, &(struct raw_request){.fields = fields}, &answer);
 	assert_int_equal(world->n_half_closed, 1);
 	assert_int_equal(world->n_closed, 2);
 	assert_non_null(strstr(answer.headers, "grpc-status: 0\n"));
-	raw_close(&raw);
 }
 
 /* grpc-js cancels so: END_STREAM and RST_STREAM in the same breath. */
-TEST_FIXTURE(a_stream_that_is_half_closed_and_given_up_at_once_has_not_ended, world_setup, world_teardown)
+RAW_TEST(a_stream_that_is_half_closed_and_given_up_at_once_has_not_ended)
 {
-	static const struct raw_field fields[] = {
-		{":method", "POST"},
-		{":scheme", "http"},
-		{":path", "/holdfast.v1.Nodes/Session"},
-		{"content-type", "application/grpc"},
-		{NULL, NULL},
-	};
-	struct world *world = *state;
+	static const struct raw_field fields[] = RAW_POST("/holdfast.v1.Nodes/Session", "application/grpc");
 	struct raw_answer answer;
-	struct raw raw;
 
-	raw_open(&raw, world, true);
-	raw_start(&raw, &(struct raw_request){.fields = fields}, &answer);
-	raw_reset(&raw, &answer);
+	raw_start(raw, &(struct raw_request){.fields = fields}, &answer);
+	raw_reset(raw, &answer);
 	world_run_until_count(world, &world->n_closed, 1);
 	assert_int_equal(world->n_opened, 1);
 	assert_int_equal(world->n_half_closed, 0);
 	assert_int_equal(world->n_closed, 1);
 	assert_int_equal(rpc_server_stats(world->server).streams, 0);
-	raw_close(&raw);
 }
 
 /* The client says its last and the server continues. */
@@ -290,25 +245,16 @@ static void note_half_close(struct rpc_call *call, void *userdata)
 	world->n_half_closed++;
 }
 
-TEST_FIXTURE(half_closing_is_reported_once_and_the_server_may_continue, world_setup, world_teardown)
+RAW_TEST(half_closing_is_reported_once_and_the_server_may_continue)
 {
-	static const struct raw_field fields[] = {
-		{":method", "POST"},
-		{":scheme", "http"},
-		{":path", "/holdfast.v1.Nodes/Session"},
-		{"content-type", "application/grpc"},
-		{NULL, NULL},
-	};
+	static const struct raw_field fields[] = RAW_POST("/holdfast.v1.Nodes/Session", "application/grpc");
 	Holdfast__V1__SessionDown down;
-	struct world *world = *state;
 	struct raw_answer answer;
 	struct error err;
-	struct raw raw;
 
 	holdfast__v1__session_down__init(&down);
 	world->handlers.on_half_close = note_half_close;
-	raw_open(&raw, world, true);
-	raw_start(&raw, &(struct raw_request){.fields = fields}, &answer);
+	raw_start(raw, &(struct raw_request){.fields = fields}, &answer);
 	world_run_until_count(world, &world->n_half_closed, 1);
 	h2_stream_wake(&world->stream->stream);
 	world_settle(world);
@@ -318,68 +264,40 @@ TEST_FIXTURE(half_closing_is_reported_once_and_the_server_may_continue, world_se
 	world_run_until(world, &answer.done);
 	assert_int_equal(answer.body_len, 5);
 	assert_non_null(strstr(answer.headers, "grpc-status: 0\n"));
-	raw_close(&raw);
 }
 
-TEST_FIXTURE(nothing_is_reported_of_a_stream_that_its_handler_has_ended, world_setup, world_teardown)
+RAW_TEST(nothing_is_reported_of_a_stream_that_its_handler_has_ended)
 {
-	static const struct raw_field fields[] = {
-		{":method", "POST"},
-		{":scheme", "http"},
-		{":path", "/holdfast.v1.Nodes/Session"},
-		{"content-type", "application/grpc"},
-		{NULL, NULL},
-	};
+	static const struct raw_field fields[] = RAW_POST("/holdfast.v1.Nodes/Session", "application/grpc");
 	/* SessionUp{heartbeat{boot_id: "finish"}}, and half-closed with it */
 	static const char finish[] = "\0\0\0\0\x0a\x12\x08\x0a\6finish";
-	struct world *world = *state;
 	struct raw_answer answer;
-	struct raw raw;
 
-	raw_open(&raw, world, true);
-	raw_call(&raw,
-		 &(struct raw_request){.fields = fields, .body = finish, .body_len = sizeof(finish) - 1},
+	raw_call(raw, &(struct raw_request){.fields = fields, .body = finish, .body_len = sizeof(finish) - 1},
 		 &answer);
 	assert_int_equal(world->n_messages, 1);
 	assert_int_equal(world->n_half_closed, 0);
 	assert_int_equal(world->n_closed, 1);
-	raw_close(&raw);
 }
 
-TEST_FIXTURE(the_deadline_of_a_stream_ends_it, world_setup, world_teardown)
+RAW_TEST(the_deadline_of_a_stream_ends_it)
 {
-	static const struct raw_field fields[] = {
-		{":method", "POST"},
-		{":scheme", "http"},
-		{":path", "/holdfast.v1.Nodes/Session"},
-		{"content-type", "application/grpc"},
-		{"grpc-timeout", "30m"},
-		{NULL, NULL},
-	};
-	struct world *world = *state;
+	static const struct raw_field fields[] =
+		RAW_POST("/holdfast.v1.Nodes/Session", "application/grpc", {"grpc-timeout", "30m"});
 	struct raw_answer answer;
-	struct raw raw;
 
-	raw_open(&raw, world, true);
-	raw_ask(&raw, &(struct raw_request){.fields = fields, .open = true}, &answer);
+	raw_ask(raw, &(struct raw_request){.fields = fields, .open = true}, &answer);
 	assert_int_equal(world->n_opened, 1);
 	assert_int_equal(world->n_closed, 1);
 	assert_non_null(strstr(answer.headers, "grpc-status: 4\n"));
-	raw_close(&raw);
 }
 
-TEST_FIXTURE(a_reader_that_does_not_read_costs_no_more_than_the_limit, world_setup, world_teardown)
+GATE_TEST(a_reader_that_does_not_read_costs_no_more_than_the_limit)
 {
-	struct world *world = *state;
 	struct session session;
-	struct gate gate;
-	struct rpc_client *client;
-	struct error err;
 
-	gate_open(&gate, world);
-	client = gate_client(&gate);
 	open_session(&session, world, client);
-	assert_int_equal(session_send(&session, "flood", &err), STATUS_OK);
+	session_say(&session, "flood");
 	while (world->n_messages == 0)
 		assert_true(sd_event_run(world->event, WORLD_CALL_US) > 0);
 	assert_int_equal(world->flood_status, STATUS_RESOURCE_EXHAUSTED);
@@ -387,28 +305,22 @@ TEST_FIXTURE(a_reader_that_does_not_read_costs_no_more_than_the_limit, world_set
 	assert_in_range(world->n_flood, 2000, 2048);
 	world_run_until_count(world, &session.n_messages, world->n_flood);
 	/* what has been read makes room again */
-	assert_int_equal(session_send(&session, "ping", &err), STATUS_OK);
+	session_say(&session, "ping");
 	world_run_until_count(world, &session.n_messages, world->n_flood + 1);
 	assert_string_equal(session.last, "ping");
 	rpc_client_free(client);
-	gate_close(&gate);
 }
 
-TEST_FIXTURE(a_server_that_does_not_read_costs_the_client_no_more_than_its_limit, world_setup, world_teardown)
+GATE_TEST(a_server_that_does_not_read_costs_the_client_no_more_than_its_limit)
 {
-	struct world *world = *state;
 	struct session session;
-	struct gate gate;
-	struct rpc_client *client;
 	char text[32768];
 	struct error err;
 	enum status st;
 	size_t n = 0;
 
-	gate_open(&gate, world);
-	client = gate_client(&gate);
 	open_session(&session, world, client);
-	gate.shut = true;
+	gate->shut = true;
 	memset(text, 't', sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';
 	do
@@ -418,44 +330,35 @@ TEST_FIXTURE(a_server_that_does_not_read_costs_the_client_no_more_than_its_limit
 	assert_non_null(strstr(err.msg, "holdfast.v1.Nodes/Session"));
 	assert_in_range(n, 1000, 1024); /* 32 MiB */
 	rpc_client_free(client);
-	gate_close(&gate);
 }
 
-TEST_FIXTURE(what_comes_after_the_end_is_not_heard, world_setup, world_teardown)
+WORLD_TEST(what_comes_after_the_end_is_not_heard)
 {
-	struct world *world = *state;
 	struct session session;
-	struct error err;
 
 	open_session(&session, world, world->client);
 	rpc_call_finish(world->stream);
-	assert_int_equal(session_send(&session, "late", &err), STATUS_OK);
+	session_say(&session, "late");
 	world_run_until(world, &session.closed);
 	assert_int_equal(session.status, STATUS_OK);
 	assert_int_equal(world->n_messages, 0);
 }
 
-TEST_FIXTURE(a_silent_server_is_noticed_while_a_stream_is_open, world_setup, world_teardown)
+GATE_TEST(a_silent_server_is_noticed_while_a_stream_is_open)
 {
-	struct world *world = *state;
 	struct session session;
-	struct gate gate;
-	struct rpc_client *client;
 	uint64_t start_us;
 
-	gate_open(&gate, world);
-	client = gate_client(&gate);
 	client->timing.keepalive_us = 40 * USEC_PER_MSEC;
 	client->timing.silence_us = 40 * USEC_PER_MSEC;
 	open_session(&session, world, client);
-	gate.shut = true;
+	gate->shut = true;
 	start_us = clock_monotonic_us();
 	world_run_until(world, &session.closed);
 	assert_int_equal(session.status, STATUS_UNAVAILABLE);
 	assert_non_null(strstr(session.err.msg, "silent"));
 	assert_true(clock_monotonic_us() - start_us >= 70 * USEC_PER_MSEC);
 	rpc_client_free(client);
-	gate_close(&gate);
 }
 
 static int set_flag(sd_event_source *source, uint64_t usec, void *userdata)
@@ -477,9 +380,8 @@ static void wait_ms(struct world *world, uint64_t ms)
 	(void)sd_event_source_disable_unref(timer);
 }
 
-TEST_FIXTURE(a_quiet_stream_to_a_living_server_stays_open, world_setup, world_teardown)
+WORLD_TEST(a_quiet_stream_to_a_living_server_stays_open)
 {
-	struct world *world = *state;
 	struct session session;
 
 	/* equal times: the answer to one question is as old as the next question, and must not count as
@@ -492,17 +394,12 @@ TEST_FIXTURE(a_quiet_stream_to_a_living_server_stays_open, world_setup, world_te
 	rpc_stream_cancel(session.stream);
 }
 
-TEST_FIXTURE(an_idle_connection_without_streams_is_not_asked, world_setup, world_teardown)
+GATE_TEST(an_idle_connection_without_streams_is_not_asked)
 {
-	struct world *world = *state;
-	struct gate gate;
-	struct rpc_client *client;
 	struct session session;
 	struct answer answer;
 	size_t up;
 
-	gate_open(&gate, world);
-	client = gate_client(&gate);
 	client->timing.keepalive_us = 10 * USEC_PER_MSEC;
 	client->timing.silence_us = 10 * USEC_PER_MSEC;
 	assert_int_equal(world_get_now(world, client, "db", &answer), STATUS_OK);
@@ -510,30 +407,22 @@ TEST_FIXTURE(an_idle_connection_without_streams_is_not_asked, world_setup, world
 	open_session(&session, world, client);
 	rpc_stream_cancel(session.stream);
 	world_run_until_count(world, &world->n_closed, 1);
-	up = gate.pairs[0].up;
+	up = gate->pairs[0].up;
 	wait_ms(world, 60);
-	assert_int_equal(gate.pairs[0].up, up);
+	assert_int_equal(gate->pairs[0].up, up);
 	assert_int_equal(world_get_now(world, client, "db", &answer), STATUS_OK);
-	assert_int_equal(gate.n_pairs, 1);
+	assert_int_equal(gate->n_pairs, 1);
 	rpc_client_free(client);
-	gate_close(&gate);
 }
 
-TEST_FIXTURE(after_goaway_new_calls_take_a_new_connection_and_old_streams_continue, world_setup,
-	     world_teardown)
+GATE_TEST(after_goaway_new_calls_take_a_new_connection_and_old_streams_continue)
 {
-	struct world *world = *state;
 	struct session session;
-	struct gate gate;
-	struct rpc_client *client;
 	struct server_conn *conn;
 	struct answer answer;
-	struct error err;
 
-	gate_open(&gate, world);
-	client = gate_client(&gate);
 	open_session(&session, world, client);
-	assert_int_equal(gate.n_pairs, 1);
+	assert_int_equal(gate->n_pairs, 1);
 	conn = LIST_FIRST(&world->server->conns);
 	assert_int_equal(nghttp2_submit_goaway(h2_session(conn->h2), NGHTTP2_FLAG_NONE,
 					       nghttp2_session_get_last_proc_stream_id(h2_session(conn->h2)),
@@ -542,22 +431,20 @@ TEST_FIXTURE(after_goaway_new_calls_take_a_new_connection_and_old_streams_contin
 	transport_wake(conn->transport);
 	world_settle(world);
 	assert_int_equal(world_get_now(world, client, "db", &answer), STATUS_OK);
-	assert_int_equal(gate.n_pairs, 2);
-	assert_int_equal(session_send(&session, "still here", &err), STATUS_OK);
+	assert_int_equal(gate->n_pairs, 2);
+	session_say(&session, "still here");
 	world_run_until_count(world, &session.n_messages, 1);
 	assert_string_equal(session.last, "still here");
-	assert_int_equal(session_send(&session, "finish", &err), STATUS_OK);
+	session_say(&session, "finish");
 	world_run_until(world, &session.closed);
 	assert_int_equal(session.status, STATUS_OK);
 	world_settle(world);
 	assert_int_equal(world->server->n_conns, 1);
 	rpc_client_free(client);
-	gate_close(&gate);
 }
 
-TEST_FIXTURE(a_call_that_meets_goaway_on_its_way_is_unavailable_or_answered, world_setup, world_teardown)
+WORLD_TEST(a_call_that_meets_goaway_on_its_way_is_unavailable_or_answered)
 {
-	struct world *world = *state;
 	struct answer answer;
 	struct server_conn *conn;
 
@@ -572,9 +459,8 @@ TEST_FIXTURE(a_call_that_meets_goaway_on_its_way_is_unavailable_or_answered, wor
 
 /* --- half closing, pausing --- */
 
-TEST_FIXTURE(a_client_that_half_closes_still_receives, world_setup, world_teardown)
+WORLD_TEST(a_client_that_half_closes_still_receives)
 {
-	struct world *world = *state;
 	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
 	Holdfast__V1__SessionWelcome welcome = HOLDFAST__V1__SESSION_WELCOME__INIT;
 	struct session session;
@@ -584,7 +470,7 @@ TEST_FIXTURE(a_client_that_half_closes_still_receives, world_setup, world_teardo
 	down.welcome = &welcome;
 	world->handlers.on_half_close = note_half_close;
 	open_session(&session, world, world->client);
-	assert_int_equal(session_send(&session, "last", &err), STATUS_OK);
+	session_say(&session, "last");
 	rpc_stream_half_close(session.stream);
 	rpc_stream_half_close(session.stream);
 	assert_int_equal(session_send(&session, "later", &err), STATUS_UNAVAILABLE);
@@ -599,18 +485,16 @@ TEST_FIXTURE(a_client_that_half_closes_still_receives, world_setup, world_teardo
 
 enum { WINDOW = 1024 * 1024 };
 
-TEST_FIXTURE(a_paused_stream_holds_a_window_and_others_continue, world_setup, world_teardown)
+WORLD_TEST(a_paused_stream_holds_a_window_and_others_continue)
 {
-	struct world *world = *state;
 	struct rpc_call *flooding;
 	struct session paused;
 	struct session other;
-	struct error err;
 
 	open_session(&paused, world, world->client);
 	flooding = world->stream;
 	rpc_stream_pause(paused.stream, true);
-	assert_int_equal(session_send(&paused, "flood", &err), STATUS_OK);
+	session_say(&paused, "flood");
 	world_run_until_count(world, &world->n_flood, 1);
 	world_settle(world);
 	assert_int_equal(world->flood_status, STATUS_RESOURCE_EXHAUSTED);
@@ -623,7 +507,7 @@ TEST_FIXTURE(a_paused_stream_holds_a_window_and_others_continue, world_setup, wo
 
 		memset(text, 'o', sizeof(text) - 1);
 		text[sizeof(text) - 1] = '\0';
-		assert_int_equal(session_send(&other, text, &err), STATUS_OK);
+		session_say(&other, text);
 		world_run_until_count(world, &other.n_messages, i);
 	}
 	assert_int_equal(paused.n_messages, 0);
@@ -634,16 +518,14 @@ TEST_FIXTURE(a_paused_stream_holds_a_window_and_others_continue, world_setup, wo
 	rpc_stream_cancel(other.stream);
 }
 
-TEST_FIXTURE(the_end_of_a_paused_stream_waits_behind_its_messages, world_setup, world_teardown)
+WORLD_TEST(the_end_of_a_paused_stream_waits_behind_its_messages)
 {
-	struct world *world = *state;
 	struct session session;
-	struct error err;
 
 	open_session(&session, world, world->client);
 	rpc_stream_pause(session.stream, true);
-	assert_int_equal(session_send(&session, "one", &err), STATUS_OK);
-	assert_int_equal(session_send(&session, "finish", &err), STATUS_OK);
+	session_say(&session, "one");
+	session_say(&session, "finish");
 	world_run_until_count(world, &world->n_closed, 1);
 	world_settle(world);
 	assert_false(session.closed);
@@ -653,15 +535,13 @@ TEST_FIXTURE(the_end_of_a_paused_stream_waits_behind_its_messages, world_setup, 
 	assert_int_equal(session.status, STATUS_OK);
 }
 
-TEST_FIXTURE(a_paused_stream_ends_when_its_server_goes_away, world_setup, world_teardown)
+WORLD_TEST(a_paused_stream_ends_when_its_server_goes_away)
 {
-	struct world *world = *state;
 	struct session session;
-	struct error err;
 
 	open_session(&session, world, world->client);
 	rpc_stream_pause(session.stream, true);
-	assert_int_equal(session_send(&session, "one", &err), STATUS_OK);
+	session_say(&session, "one");
 	world_run_until_count(world, &world->n_messages, 1);
 	rpc_server_free(world->server);
 	world->server = NULL;
@@ -755,10 +635,9 @@ static void count_message(struct rpc_call *call, const ProtobufCMessage *message
 
 /* 32 MiB through a reader that stops again and again: neither side ever holds more than a window and what is
  * full. */
-TEST_FIXTURE(much_goes_through_a_reader_that_pauses_in_bounded_memory, world_setup, world_teardown)
+WORLD_TEST(much_goes_through_a_reader_that_pauses_in_bounded_memory)
 {
 	enum { SIZE = 64 * 1024, N = 512, SPARE = 4 * SIZE };
-	struct world *world = *state;
 	struct pump pump;
 	static char text[SIZE];
 	struct rpc_call *call;
@@ -802,11 +681,9 @@ static void take_one_message(struct rpc_call *call, const ProtobufCMessage *mess
 }
 
 /* What waits to be taken keeps its part of the window, also when the reader continues for a moment. */
-TEST_FIXTURE(a_reader_of_one_message_at_a_time_is_sent_a_window_ahead_and_no_more, world_setup,
-	     world_teardown)
+WORLD_TEST(a_reader_of_one_message_at_a_time_is_sent_a_window_ahead_and_no_more)
 {
 	enum { SIZE = 8 * 1024, N = 512 };
-	struct world *world = *state;
 	struct pump pump;
 	static char text[SIZE], large[6 * SIZE];
 	struct rpc_call *call;
@@ -847,11 +724,9 @@ static size_t answer_some(struct rpc_call *call, const char *text)
 	return n;
 }
 
-TEST_FIXTURE(streams_whose_readers_all_wait_fit_into_their_connection_and_lose_nothing, world_setup,
-	     world_teardown)
+WORLD_TEST(streams_whose_readers_all_wait_fit_into_their_connection_and_lose_nothing)
 {
 	enum { SIZE = 32 * 1024, STREAMS = 64, N = 64 };
-	struct world *world = *state;
 	static struct pump pumps[STREAMS];
 	struct rpc_call *calls[STREAMS];
 	static char text[SIZE];

@@ -15,9 +15,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-TEST_FIXTURE(a_call_is_answered_over_tls_and_carries_the_identity, tls_world_setup, tls_world_teardown)
+TLS_TEST(a_call_is_answered_over_tls_and_carries_the_identity)
 {
-	struct tls_world *tw = *state;
 	struct answer answer;
 
 	assert_int_equal(world_get_now(tw->world, tw->client, "db", &answer), STATUS_OK);
@@ -27,9 +26,8 @@ TEST_FIXTURE(a_call_is_answered_over_tls_and_carries_the_identity, tls_world_set
 	assert_memory_equal(tw->world->peer.address, "127.0.0.1:", strlen("127.0.0.1:"));
 }
 
-TEST_FIXTURE(a_client_without_a_certificate_has_no_identity, tls_world_setup, tls_world_teardown)
+TLS_TEST(a_client_without_a_certificate_has_no_identity)
 {
-	struct tls_world *tw = *state;
 	struct rpc_tls *tls = tls_world_load(tw, "ca", NULL);
 	struct rpc_client *client = tls_world_client(tw, tls, NULL);
 	struct answer answer;
@@ -41,9 +39,8 @@ TEST_FIXTURE(a_client_without_a_certificate_has_no_identity, tls_world_setup, tl
 	rpc_tls_free(tls);
 }
 
-TEST_FIXTURE(a_server_of_another_ca_is_not_spoken_to, tls_world_setup, tls_world_teardown)
+TLS_TEST(a_server_of_another_ca_is_not_spoken_to)
 {
-	struct tls_world *tw = *state;
 	struct rpc_tls *tls;
 	struct rpc_client *client;
 	struct answer answer;
@@ -59,9 +56,8 @@ TEST_FIXTURE(a_server_of_another_ca_is_not_spoken_to, tls_world_setup, tls_world
 	rpc_tls_free(tls);
 }
 
-TEST_FIXTURE(a_client_certificate_of_another_ca_is_refused, tls_world_setup, tls_world_teardown)
+TLS_TEST(a_client_certificate_of_another_ca_is_refused)
 {
-	struct tls_world *tw = *state;
 	struct rpc_tls *tls;
 	struct rpc_client *client;
 	struct answer answer;
@@ -82,9 +78,8 @@ TEST_FIXTURE(a_client_certificate_of_another_ca_is_refused, tls_world_setup, tls
 	rpc_tls_free(tls);
 }
 
-TEST_FIXTURE(a_server_with_another_identity_is_not_spoken_to, tls_world_setup, tls_world_teardown)
+TLS_TEST(a_server_with_another_identity_is_not_spoken_to)
 {
-	struct tls_world *tw = *state;
 	struct rpc_client *client = tls_world_client(tw, tw->node_tls, "holdfast://lab/server/s2");
 	struct answer answer;
 
@@ -95,19 +90,17 @@ TEST_FIXTURE(a_server_with_another_identity_is_not_spoken_to, tls_world_setup, t
 	rpc_client_free(client);
 }
 
-TEST_FIXTURE(calls_and_streams_of_any_size_pass_through_tls, tls_world_setup, tls_world_teardown)
+TLS_TEST(calls_and_streams_of_any_size_pass_through_tls)
 {
-	struct tls_world *tw = *state;
 	struct session session;
 	struct answer answer;
-	struct error err;
 
 	tw->world->answer_bytes = 3000000;
 	assert_int_equal(world_get_now(tw->world, tw->client, "huge", &answer), STATUS_OK);
 	assert_int_equal(answer.why_len, 3000000);
 	session_open(&session, tw->world, tw->client);
 	for (int i = 0; i < 300; i++)
-		assert_int_equal(session_send(&session, "echo", &err), STATUS_OK);
+		session_say(&session, "echo");
 	world_run_until_count(tw->world, &session.n_messages, 300);
 	rpc_stream_cancel(session.stream);
 	world_run_until_count(tw->world, &tw->world->n_closed, 1);
@@ -126,27 +119,23 @@ static void work_on_message(struct rpc_call *call, const ProtobufCMessage *messa
 }
 
 /* A record of 16 KiB leaves the socket at once; who stops reading after 1 ms comes back for the rest. */
-TEST_FIXTURE(messages_that_openssl_has_taken_from_the_socket_are_read_in_later_turns, tls_world_setup,
-	     tls_world_teardown)
+TLS_TEST(messages_that_openssl_has_taken_from_the_socket_are_read_in_later_turns)
 {
 	enum { MESSAGES = 2200 }; /* of 7 bytes: one record */
-	struct tls_world *tw = *state;
 	struct session session;
-	struct error err;
 
 	tw->world->handlers.on_message = work_on_message;
 	tw->client->timing.keepalive_us = WORLD_CALL_US * 100; /* no PING brings the server back to it */
 	session_open(&session, tw->world, tw->client);
 	world_run_until(tw->world, &session.opened);
 	for (int i = 0; i < MESSAGES; i++)
-		assert_int_equal(session_send(&session, "", &err), STATUS_OK);
+		session_say(&session, "");
 	world_run_until_count(tw->world, &tw->world->n_messages, MESSAGES);
 	rpc_stream_cancel(session.stream);
 }
 
-TEST_FIXTURE(a_name_is_resolved_when_connecting, tls_world_setup, tls_world_teardown)
+TLS_TEST(a_name_is_resolved_when_connecting)
 {
-	struct tls_world *tw = *state;
 	const struct rpc_endpoint good = {.host = "localhost", .port = tw->port, .tls = tw->node_tls};
 	const struct rpc_endpoint bad = {
 		.host = "no.such.host.invalid", .port = tw->port, .tls = tw->node_tls};
@@ -166,9 +155,8 @@ TEST_FIXTURE(a_name_is_resolved_when_connecting, tls_world_setup, tls_world_tear
 	assert_int_equal(answer.status, STATUS_CANCELLED);
 }
 
-TEST_FIXTURE(a_port_where_nobody_listens_is_named, tls_world_setup, tls_world_teardown)
+TLS_TEST(a_port_where_nobody_listens_is_named)
 {
-	struct tls_world *tw = *state;
 	struct rpc_client *client;
 	struct answer answer;
 
@@ -216,11 +204,9 @@ static void wait_for_end(struct tls_world *tw, int fd)
 	(void)sd_event_source_disable_unref(io);
 }
 
-TEST_FIXTURE(what_is_no_tls_or_breaks_off_ends_the_connection_and_nothing_else, tls_world_setup,
-	     tls_world_teardown)
+TLS_TEST(what_is_no_tls_or_breaks_off_ends_the_connection_and_nothing_else)
 {
 	static const uint8_t hello[] = {0x16, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3};
-	struct tls_world *tw = *state;
 	struct answer answer;
 
 	for (size_t n = 0; n <= sizeof(hello); n++) {
@@ -247,9 +233,8 @@ TEST_FIXTURE(what_is_no_tls_or_breaks_off_ends_the_connection_and_nothing_else, 
 	assert_int_equal(tw->world->server->n_conns, 1);
 }
 
-TEST_FIXTURE(a_handshake_that_does_not_end_is_ended, tls_world_setup, tls_world_teardown)
+TLS_TEST(a_handshake_that_does_not_end_is_ended)
 {
-	struct tls_world *tw = *state;
 	int fd;
 
 	tw->world->server->timing.handshake_us = 30 * USEC_PER_MSEC;
@@ -259,9 +244,8 @@ TEST_FIXTURE(a_handshake_that_does_not_end_is_ended, tls_world_setup, tls_world_
 	assert_int_equal(tw->world->server->n_conns, 0);
 }
 
-TEST_FIXTURE(a_server_that_accepts_and_reports_nothing_is_given_up, tls_world_setup, tls_world_teardown)
+TLS_TEST(a_server_that_accepts_and_reports_nothing_is_given_up)
 {
-	struct tls_world *tw = *state;
 	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
 	socklen_t len = sizeof(address);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -280,10 +264,8 @@ TEST_FIXTURE(a_server_that_accepts_and_reports_nothing_is_given_up, tls_world_se
 	(void)close(fd);
 }
 
-TEST_FIXTURE(reloading_counts_for_new_connections_and_a_broken_file_changes_nothing, tls_world_setup,
-	     tls_world_teardown)
+TLS_TEST(reloading_counts_for_new_connections_and_a_broken_file_changes_nothing)
 {
-	struct tls_world *tw = *state;
 	struct rpc_client *later;
 	struct answer answer;
 	struct error err;
@@ -314,7 +296,7 @@ struct stranger {
 	bool accepted;
 };
 
-TEST_FIXTURE(tls_below_13_and_other_protocols_are_refused, tls_world_setup, tls_world_teardown)
+TLS_TEST(tls_below_13_and_other_protocols_are_refused)
 {
 	static const unsigned char h2[] = "\x02h2";
 	static const unsigned char old[] = "\x06spdy/3";
@@ -323,7 +305,6 @@ TEST_FIXTURE(tls_below_13_and_other_protocols_are_refused, tls_world_setup, tls_
 		{TLS1_2_VERSION, h2, sizeof(h2) - 1, false},
 		{TLS1_3_VERSION, old, sizeof(old) - 1, false},
 	};
-	struct tls_world *tw = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(strangers); i++) {
 		SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
@@ -353,9 +334,8 @@ TEST_FIXTURE(tls_below_13_and_other_protocols_are_refused, tls_world_setup, tls_
 	}
 }
 
-TEST_FIXTURE(a_server_without_a_certificate_cannot_listen_to_anybody, tls_world_setup, tls_world_teardown)
+TLS_TEST(a_server_without_a_certificate_cannot_listen_to_anybody)
 {
-	struct tls_world *tw = *state;
 	struct rpc_tls *tls = tls_world_load(tw, "ca", NULL);
 	SSL *ssl = NULL;
 	struct error err;

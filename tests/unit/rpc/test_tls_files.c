@@ -29,11 +29,9 @@ static enum status load(struct tls_world *tw, const char *ca, const char *cert, 
 	return st;
 }
 
-TEST_FIXTURE(a_key_that_others_can_touch_is_refused_with_the_command_that_helps, tls_world_setup,
-	     tls_world_teardown)
+TLS_TEST(a_key_that_others_can_touch_is_refused_with_the_command_that_helps)
 {
 	static const mode_t open_modes[] = {0640, 0604, 0620, 0602, 0610, 0601, 0660, 0644, 0777};
-	struct tls_world *tw = *state;
 	const char *key = world_path(tw->world, "node.key");
 	char command[256];
 	struct error err;
@@ -51,7 +49,7 @@ TEST_FIXTURE(a_key_that_others_can_touch_is_refused_with_the_command_that_helps,
 	assert_int_equal(load(tw, "ca.crt", "node.crt", "node.key", &err), STATUS_OK);
 }
 
-TEST_FIXTURE(files_that_are_missing_wrong_or_do_not_match_are_named, tls_world_setup, tls_world_teardown)
+TLS_TEST(files_that_are_missing_wrong_or_do_not_match_are_named)
 {
 	static const struct row {
 		const char *ca;
@@ -75,7 +73,6 @@ TEST_FIXTURE(files_that_are_missing_wrong_or_do_not_match_are_named, tls_world_s
 		{"ca.crt", NULL, "node.key", STATUS_INVALID_ARGUMENT, "node.key"},
 		{"ca.crt", "node.crt", NULL, STATUS_INVALID_ARGUMENT, "node.crt"},
 	};
-	struct tls_world *tw = *state;
 	cleanup_free char *ca = NULL;
 	size_t len = 0;
 	struct error err;
@@ -92,10 +89,8 @@ TEST_FIXTURE(files_that_are_missing_wrong_or_do_not_match_are_named, tls_world_s
 	}
 }
 
-TEST_FIXTURE(a_chain_that_breaks_off_in_its_second_certificate_is_refused, tls_world_setup,
-	     tls_world_teardown)
+TLS_TEST(a_chain_that_breaks_off_in_its_second_certificate_is_refused)
 {
-	struct tls_world *tw = *state;
 	cleanup_free char *ca = NULL;
 	cleanup_free char *both = NULL;
 	size_t len = 0;
@@ -112,9 +107,8 @@ TEST_FIXTURE(a_chain_that_breaks_off_in_its_second_certificate_is_refused, tls_w
 	assert_int_equal(load(tw, "two", NULL, NULL, &err), STATUS_INVALID_ARGUMENT);
 }
 
-TEST_FIXTURE(an_encrypted_key_is_refused_and_nobody_is_asked, tls_world_setup, tls_world_teardown)
+TLS_TEST(an_encrypted_key_is_refused_and_nobody_is_asked)
 {
-	struct tls_world *tw = *state;
 	EVP_PKEY *key = NULL;
 	struct error err;
 	FILE *f;

@@ -10,9 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-TEST_FIXTURE(a_call_is_answered_over_a_unix_socket, world_setup, world_teardown)
+WORLD_TEST(a_call_is_answered_over_a_unix_socket)
 {
-	struct world *world = *state;
 	struct answer answer;
 
 	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
@@ -20,9 +19,8 @@ TEST_FIXTURE(a_call_is_answered_over_a_unix_socket, world_setup, world_teardown)
 	assert_int_equal(world->n_calls, 1);
 }
 
-TEST_FIXTURE(the_server_knows_who_called, world_setup, world_teardown)
+WORLD_TEST(the_server_knows_who_called)
 {
-	struct world *world = *state;
 	struct answer answer;
 
 	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
@@ -34,10 +32,9 @@ TEST_FIXTURE(the_server_knows_who_called, world_setup, world_teardown)
 	assert_string_equal(world->peer.address, world->socket);
 }
 
-TEST_FIXTURE(many_calls_at_once_are_all_answered, world_setup, world_teardown)
+WORLD_TEST(many_calls_at_once_are_all_answered)
 {
 	enum { N = 600 }; /* more than may be in flight at a time */
-	struct world *world = *state;
 	struct answer *answers = calloc(N, sizeof(*answers));
 	size_t n_ok = 0;
 
@@ -59,18 +56,16 @@ TEST_FIXTURE(many_calls_at_once_are_all_answered, world_setup, world_teardown)
 	free(answers);
 }
 
-TEST_FIXTURE(an_error_arrives_with_its_code_and_its_exact_text, world_setup, world_teardown)
+WORLD_TEST(an_error_arrives_with_its_code_and_its_exact_text)
 {
-	struct world *world = *state;
 	struct answer answer;
 
 	assert_int_equal(world_get_now(world, world->client, "missing", &answer), STATUS_NOT_FOUND);
 	assert_string_equal(answer.err.msg, "volume \"missing\" is 100% away\nna\xc3\xafve");
 }
 
-TEST_FIXTURE(the_longest_error_message_arrives_whole, world_setup, world_teardown)
+WORLD_TEST(the_longest_error_message_arrives_whole)
 {
-	struct world *world = *state;
 	struct answer answer;
 
 	assert_int_equal(world_get_now(world, world->client, "long", &answer), STATUS_RESOURCE_EXHAUSTED);
@@ -78,10 +73,9 @@ TEST_FIXTURE(the_longest_error_message_arrives_whole, world_setup, world_teardow
 	assert_int_equal(strspn(answer.err.msg, "%"), ERROR_MSG_MAX - 1);
 }
 
-TEST_FIXTURE(an_unknown_method_is_unimplemented_by_name, world_setup, world_teardown)
+WORLD_TEST(an_unknown_method_is_unimplemented_by_name)
 {
 	Holdfast__V1__ListVolumesRequest request = HOLDFAST__V1__LIST_VOLUMES_REQUEST__INIT;
-	struct world *world = *state;
 	struct answer answer = {.done = false};
 	struct error err;
 
@@ -94,10 +88,9 @@ TEST_FIXTURE(an_unknown_method_is_unimplemented_by_name, world_setup, world_tear
 	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
 }
 
-TEST_FIXTURE(a_call_without_a_deadline_is_not_started, world_setup, world_teardown)
+WORLD_TEST(a_call_without_a_deadline_is_not_started)
 {
 	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
-	struct world *world = *state;
 	struct answer answer = {.done = false};
 	struct error err;
 
@@ -108,9 +101,8 @@ TEST_FIXTURE(a_call_without_a_deadline_is_not_started, world_setup, world_teardo
 	assert_false(answer.done);
 }
 
-TEST_FIXTURE(the_client_gives_up_at_its_deadline_and_the_late_answer_is_dropped, world_setup, world_teardown)
+WORLD_TEST(the_client_gives_up_at_its_deadline_and_the_late_answer_is_dropped)
 {
-	struct world *world = *state;
 	struct answer answer;
 
 	(void)world_get(world, world->client, "hold", 30 * USEC_PER_MSEC, &answer);
@@ -126,24 +118,14 @@ TEST_FIXTURE(the_client_gives_up_at_its_deadline_and_the_late_answer_is_dropped,
 	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
 }
 
-TEST_FIXTURE(the_server_answers_deadline_exceeded_while_the_handler_still_holds_the_call, world_setup,
-	     world_teardown)
+RAW_TEST(the_server_answers_deadline_exceeded_while_the_handler_still_holds_the_call)
 {
-	static const struct raw_field fields[] = {
-		{":method", "POST"},
-		{":scheme", "http"},
-		{":path", "/holdfast.v1.Volumes/Get"},
-		{"content-type", "application/grpc"},
-		{"grpc-timeout", "30m"},
-		{NULL, NULL},
-	};
-	struct world *world = *state;
+	static const struct raw_field fields[] =
+		RAW_POST("/holdfast.v1.Volumes/Get", "application/grpc", {"grpc-timeout", "30m"});
 	struct raw_answer answer;
 	uint8_t frame[64];
-	struct raw raw;
 
-	raw_open(&raw, world, true);
-	raw_call(&raw,
+	raw_call(raw,
 		 &(struct raw_request){
 			 .fields = fields, .body = frame, .body_len = raw_get_frame(frame, "hold")},
 		 &answer);
@@ -152,55 +134,33 @@ TEST_FIXTURE(the_server_answers_deadline_exceeded_while_the_handler_still_holds_
 	assert_int_equal(world->n_held, 1);
 	world_answer(TAKE_PTR(world->held[0]), "late");
 	world_settle(world);
-	assert_false(raw.closed);
-	raw_close(&raw);
+	assert_false(raw->closed);
 }
 
-TEST_FIXTURE(a_request_that_does_not_come_to_its_end_meets_its_deadline, world_setup, world_teardown)
+RAW_TEST(a_request_that_does_not_come_to_its_end_meets_its_deadline)
 {
-	static const struct raw_field fields[] = {
-		{":method", "POST"},
-		{":scheme", "http"},
-		{":path", "/holdfast.v1.Volumes/Get"},
-		{"content-type", "application/grpc"},
-		{"grpc-timeout", "30m"},
-		{NULL, NULL},
-	};
-	struct world *world = *state;
+	static const struct raw_field fields[] =
+		RAW_POST("/holdfast.v1.Volumes/Get", "application/grpc", {"grpc-timeout", "30m"});
 	struct raw_answer answer;
-	struct raw raw;
 
-	raw_open(&raw, world, true);
-	raw_ask(&raw, &(struct raw_request){.fields = fields, .body = "\0\0", .body_len = 2, .open = true},
+	raw_ask(raw, &(struct raw_request){.fields = fields, .body = "\0\0", .body_len = 2, .open = true},
 		&answer);
 	assert_non_null(strstr(answer.headers, "grpc-status: 4\n"));
 	assert_int_equal(world->n_calls, 0);
-	raw_close(&raw);
 }
 
-TEST_FIXTURE(a_deadline_of_zero_has_passed, world_setup, world_teardown)
+RAW_TEST(a_deadline_of_zero_has_passed)
 {
-	static const struct raw_field fields[] = {
-		{":method", "POST"},
-		{":scheme", "http"},
-		{":path", "/holdfast.v1.Volumes/Get"},
-		{"content-type", "application/grpc"},
-		{"grpc-timeout", "0m"},
-		{NULL, NULL},
-	};
-	struct world *world = *state;
+	static const struct raw_field fields[] =
+		RAW_POST("/holdfast.v1.Volumes/Get", "application/grpc", {"grpc-timeout", "0m"});
 	struct raw_answer answer;
-	struct raw raw;
 
-	raw_open(&raw, world, true);
-	raw_ask(&raw, &(struct raw_request){.fields = fields, .open = true}, &answer);
+	raw_ask(raw, &(struct raw_request){.fields = fields, .open = true}, &answer);
 	assert_non_null(strstr(answer.headers, "grpc-status: 4\n"));
-	raw_close(&raw);
 }
 
-TEST_FIXTURE(a_cancelled_call_is_not_heard_of_again, world_setup, world_teardown)
+WORLD_TEST(a_cancelled_call_is_not_heard_of_again)
 {
-	struct world *world = *state;
 	struct answer cancelled;
 	struct answer answer;
 	struct rpc_pending *pending = world_get(world, world->client, "hold", WORLD_CALL_US, &cancelled);
@@ -218,10 +178,8 @@ TEST_FIXTURE(a_cancelled_call_is_not_heard_of_again, world_setup, world_teardown
 	assert_int_equal(world->n_held, 1);
 }
 
-TEST_FIXTURE(calls_end_unavailable_when_the_server_dies_and_handlers_may_still_answer, world_setup,
-	     world_teardown)
+WORLD_TEST(calls_end_unavailable_when_the_server_dies_and_handlers_may_still_answer)
 {
-	struct world *world = *state;
 	struct answer answer;
 
 	(void)world_get(world, world->client, "hold", WORLD_CALL_US, &answer);
@@ -236,9 +194,8 @@ TEST_FIXTURE(calls_end_unavailable_when_the_server_dies_and_handlers_may_still_a
 	world_answer(TAKE_PTR(world->held[0]), "for nobody");
 }
 
-TEST_FIXTURE(a_client_that_dies_leaves_the_call_to_its_handler, world_setup, world_teardown)
+WORLD_TEST(a_client_that_dies_leaves_the_call_to_its_handler)
 {
-	struct world *world = *state;
 	struct rpc_client *client = world_client(world);
 	struct answer answer;
 
@@ -253,9 +210,8 @@ TEST_FIXTURE(a_client_that_dies_leaves_the_call_to_its_handler, world_setup, wor
 	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
 }
 
-TEST_FIXTURE(the_next_call_connects_again, world_setup, world_teardown)
+WORLD_TEST(the_next_call_connects_again)
 {
-	struct world *world = *state;
 	struct gate gate;
 	struct rpc_client *client;
 	struct answer answer;
@@ -275,30 +231,23 @@ TEST_FIXTURE(the_next_call_connects_again, world_setup, world_teardown)
 	gate_close(&gate);
 }
 
-TEST_FIXTURE(a_connection_outlives_the_time_for_making_it, world_setup, world_teardown)
+GATE_TEST(a_connection_outlives_the_time_for_making_it)
 {
-	struct world *world = *state;
-	struct gate gate;
-	struct rpc_client *client;
 	struct answer answer;
 
-	gate_open(&gate, world);
-	client = gate_client(&gate);
 	client->timing.connect_us = 30 * USEC_PER_MSEC;
 	assert_int_equal(world_get_now(world, client, "a", &answer), STATUS_OK);
 	(void)world_get(world, client, "hold", 60 * USEC_PER_MSEC, &answer);
 	world_run_until(world, &answer.done);
 	assert_int_equal(answer.status, STATUS_DEADLINE_EXCEEDED);
 	assert_int_equal(world_get_now(world, client, "b", &answer), STATUS_OK);
-	assert_int_equal(gate.n_pairs, 1);
+	assert_int_equal(gate->n_pairs, 1);
 	rpc_client_free(client);
-	gate_close(&gate);
 }
 
-TEST_FIXTURE(a_server_that_is_not_there_is_named, world_setup, world_teardown)
+WORLD_TEST(a_server_that_is_not_there_is_named)
 {
 	const struct rpc_endpoint endpoint = {.unix_path = "/nonexistent/holdfast.sock"};
-	struct world *world = *state;
 	struct rpc_client *client = NULL;
 	struct answer answer;
 	struct error err;
@@ -310,27 +259,19 @@ TEST_FIXTURE(a_server_that_is_not_there_is_named, world_setup, world_teardown)
 	rpc_client_free(client);
 }
 
-TEST_FIXTURE(a_call_on_a_dead_connection_cannot_hang, world_setup, world_teardown)
+GATE_TEST(a_call_on_a_dead_connection_cannot_hang)
 {
-	struct world *world = *state;
-	struct gate gate;
-	struct rpc_client *client;
 	struct answer answer;
 
-	gate_open(&gate, world);
-	gate.shut = true;
-	client = gate_client(&gate);
+	gate->shut = true;
 	(void)world_get(world, client, "db", 30 * USEC_PER_MSEC, &answer);
 	world_run_until(world, &answer.done);
 	assert_int_equal(answer.status, STATUS_DEADLINE_EXCEEDED);
 	rpc_client_free(client);
-	gate_close(&gate);
 }
 
-TEST_FIXTURE(every_way_of_cutting_the_bytes_gives_the_same_answer, world_setup, world_teardown)
+WORLD_TEST(every_way_of_cutting_the_bytes_gives_the_same_answer)
 {
-	struct world *world = *state;
-
 	for (size_t piece = 1; piece <= 40; piece++) {
 		struct gate gate;
 		struct rpc_client *client;
@@ -348,9 +289,8 @@ TEST_FIXTURE(every_way_of_cutting_the_bytes_gives_the_same_answer, world_setup, 
 	}
 }
 
-TEST_FIXTURE(a_request_cut_off_after_any_byte_ends_the_call_and_harms_nobody, world_setup, world_teardown)
+WORLD_TEST(a_request_cut_off_after_any_byte_ends_the_call_and_harms_nobody)
 {
-	struct world *world = *state;
 	bool whole = false;
 
 	for (size_t n = 1; !whole; n++) {
@@ -372,9 +312,8 @@ TEST_FIXTURE(a_request_cut_off_after_any_byte_ends_the_call_and_harms_nobody, wo
 	assert_int_equal(world->n_held, 0);
 }
 
-TEST_FIXTURE(freeing_the_client_ends_its_calls_at_once, world_setup, world_teardown)
+WORLD_TEST(freeing_the_client_ends_its_calls_at_once)
 {
-	struct world *world = *state;
 	struct rpc_client *client = world_client(world);
 	struct answer connecting;
 	struct answer a;
@@ -420,10 +359,9 @@ static void free_client(enum status status, const ProtobufCMessage *response, co
 	rpc_client_free(suicide->client);
 }
 
-TEST_FIXTURE(a_client_may_be_freed_by_an_answer_while_others_wait, world_setup, world_teardown)
+WORLD_TEST(a_client_may_be_freed_by_an_answer_while_others_wait)
 {
 	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
-	struct world *world = *state;
 	struct suicide suicide = {.client = world_client(world)};
 	struct error err;
 
@@ -439,10 +377,9 @@ TEST_FIXTURE(a_client_may_be_freed_by_an_answer_while_others_wait, world_setup, 
 	world_settle(world);
 }
 
-TEST_FIXTURE(a_synchronous_call_returns_its_answer_or_its_error, world_setup, world_teardown)
+WORLD_TEST(a_synchronous_call_returns_its_answer_or_its_error)
 {
 	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
-	struct world *world = *state;
 	ProtobufCMessage *response = NULL;
 	struct error err;
 
@@ -471,10 +408,9 @@ static int end_loop(sd_event_source *source, uint64_t usec, void *userdata)
 	return sd_event_exit(sd_event_source_get_event(source), 0);
 }
 
-TEST_FIXTURE(a_synchronous_call_ends_with_the_event_loop, world_setup, world_teardown)
+WORLD_TEST(a_synchronous_call_ends_with_the_event_loop)
 {
 	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
-	struct world *world = *state;
 	sd_event_source *timer = NULL;
 	ProtobufCMessage *response = NULL;
 	struct error err;

@@ -54,24 +54,20 @@ static void call(struct tls_world *tw, struct rpc_client *client, char what)
 	assert_false(is_left(secret));
 }
 
-TEST_FIXTURE(a_call_and_its_answer_leave_nothing, tls_world_setup, tls_world_teardown)
+TLS_TEST(a_call_and_its_answer_leave_nothing)
 {
-	struct tls_world *tw = *state;
-
 	call(tw, tw->world->client, '1');
 	call(tw, tw->client, '2');
 }
 
-TEST_FIXTURE(a_message_of_a_stream_leaves_nothing, tls_world_setup, tls_world_teardown)
+TLS_TEST(a_message_of_a_stream_leaves_nothing)
 {
-	struct tls_world *tw = *state;
 	struct session session;
 	char secret[SECRET_SIZE];
-	struct error err;
 
 	make_secret(secret, '3');
 	session_open(&session, tw->world, tw->client);
-	assert_int_equal(session_send(&session, secret, &err), STATUS_OK);
+	session_say(&session, secret);
 	world_run_until_count(tw->world, &session.n_messages, 1);
 	assert_string_equal(session.last, secret);
 	world_settle(tw->world);

@@ -31,3 +31,5 @@ void tls_world_issue(struct tls_world *tw, const char *ca, const char *name, con
 struct rpc_tls *tls_world_load(struct tls_world *tw, const char *ca, const char *name);
 
 struct rpc_client *tls_world_client(struct tls_world *tw, struct rpc_tls *tls, const char *server_uri);
+
+#define TLS_TEST(name) TEST_ON(name, struct tls_world, tw, tls_world_setup, tls_world_teardown)

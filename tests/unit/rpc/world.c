@@ -379,3 +379,11 @@ enum status session_send(struct session *session, const char *boot_id, struct er
 	up.heartbeat = &heartbeat;
 	return rpc_stream_send(session->stream, &up.base, err);
 }
+
+void session_say(struct session *session, const char *boot_id)
+{
+	struct error err = {.msg = ""};
+
+	if (session_send(session, boot_id, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+}

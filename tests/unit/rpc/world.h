@@ -109,3 +109,19 @@ void session_open_within(struct session *session, struct world *world, struct rp
 void session_open_method(struct session *session, struct world *world, struct rpc_client *client,
 			 const char *method);
 enum status session_send(struct session *session, const char *boot_id, struct error *err);
+/** Send what must be taken. */
+void session_say(struct session *session, const char *boot_id);
+
+#define WORLD_TEST(name) TEST_ON(name, struct world, world, world_setup, world_teardown)
+
+/* Register @name, whose case is @call with the world in state. */
+#define WORLD_TEST_AS(name, call)                                                                           \
+	static void name##_case(void **state)                                                               \
+	{                                                                                                   \
+		call;                                                                                       \
+	}                                                                                                   \
+	__attribute__((constructor)) static void name##_add(void)                                           \
+	{                                                                                                   \
+		unit_add(&(const struct CMUnitTest){#name, name##_case, world_setup, world_teardown, NULL}, \
+			 __LINE__);                                                                         \
+	}
