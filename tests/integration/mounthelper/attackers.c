@@ -27,8 +27,16 @@
 enum { PROCESSES = 16, BEHIND = 10 };
 
 static struct witness *witness;
-static pid_t processes[PROCESSES];
+
+/* What is started. A byte through go lets it act once, a byte through done says that it has. */
+static struct process {
+	pid_t pid;
+	bool is_observer;
+	int go[2];
+	int done[2];
+} processes[PROCESSES];
 static int n_processes;
+static const struct process *own; /* of a process that acts in turns, else NULL */
 
 static void accuse(const char *what, const char *detail)
 {
@@ -36,6 +44,20 @@ static void accuse(const char *what, const char *detail)
 
 	if (atomic_compare_exchange_strong(&witness->violated, &first, true))
 		(void)snprintf(witness->text, sizeof(witness->text), "%s: %s", what, detail);
+}
+
+static void begin_turn(void)
+{
+	char byte;
+
+	if (own && read(own->go[0], &byte, 1) != 1)
+		_exit(1);
+}
+
+static void end_turn(void)
+{
+	if (own && write(own->done[1], "", 1) != 1)
+		_exit(1);
 }
 
 /* Observers */
@@ -85,12 +107,14 @@ static _Noreturn void observe(const char *who)
 	for (unsigned long pass = 0;; pass++) {
 		struct observation o = {.who = who};
 
+		begin_turn();
 		if (mountinfo_each(&table, observe_mount, &o) < 0)
 			accuse(who, "the mount table cannot be read");
 		if (pass > 0 && o.outside != outside)
 			accuse(who, "a mount came or went outside of the trees");
 		outside = o.outside;
 		atomic_fetch_add(&witness->passes, 1);
+		end_turn();
 	}
 }
 
@@ -240,11 +264,19 @@ static void own_namespaces(void)
 		accuse("attacker", "no user and mount namespaces of its own");
 }
 
+static _Noreturn void attack_for_ever(void (*act)(void))
+{
+	for (;;) {
+		begin_turn();
+		act();
+		end_turn();
+	}
+}
+
 static _Noreturn void attack_from_here(void)
 {
 	become_agent();
-	for (;;)
-		attack_everything();
+	attack_for_ever(attack_everything);
 }
 
 /* Older than every mount; what is mounted later comes along. */
@@ -252,8 +284,7 @@ static _Noreturn void attack_as_older_slave(void)
 {
 	become_agent();
 	own_namespaces();
-	for (;;)
-		attack_everything();
+	attack_for_ever(attack_everything);
 }
 
 /* Older than every mount, and sees none of them: for it the mount points are plain directories. */
@@ -263,8 +294,7 @@ static _Noreturn void attack_as_older_private(void)
 	own_namespaces();
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		accuse("attacker", "its mounts do not become private");
-	for (;;)
-		attack_everything();
+	attack_for_ever(attack_everything);
 }
 
 static bool is_mounted(const char *path)
@@ -278,65 +308,100 @@ static bool is_mounted(const char *path)
 /* Takes along what is mounted at this moment, and tries to free it of its flags. */
 static _Noreturn void attack_once_as_newer(void)
 {
+	const int rounds = own ? 1 : 8; /* in turns nothing changes meanwhile */
+
 	own_namespaces();
 	atomic_fetch_add(&witness->newer, 1);
-	if (is_mounted(RO))
+	if (is_mounted(RO) || is_mounted(RW))
 		atomic_fetch_add(&witness->copies, 1);
-	for (int i = 0; i < 8; i++) {
+	for (int i = 0; i < rounds; i++) {
 		clear_flags(RO);
 		copy_away(RO);
+		clear_flags(RW);
+		copy_away(RW);
 		attack_volume();
 		attack_names(RO);
 	}
 	_exit(0);
 }
 
+static void attack_with_a_newer(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		attack_once_as_newer();
+	(void)waitpid(pid, NULL, 0);
+}
+
 static _Noreturn void attack_as_newer(void)
 {
 	become_agent();
-	for (;;) {
-		pid_t pid = fork();
-
-		if (pid == 0)
-			attack_once_as_newer();
-		(void)waitpid(pid, NULL, 0);
-	}
+	attack_for_ever(attack_with_a_newer);
 }
 
-static void start(void (*role)(void))
+static void start(void (*role)(void), bool in_turns)
 {
+	struct process *process = &processes[n_processes++];
 	pid_t parent = getpid();
-	pid_t pid = fork();
 
-	if (pid == 0) {
+	process->is_observer = role == observe_here || role == observe_from_elsewhere;
+	assert_int_equal(pipe2(process->go, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(process->done, O_CLOEXEC), 0);
+	process->pid = fork();
+	if (process->pid == 0) {
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() != parent)
 			_exit(1);
-		(void)setpriority(PRIO_PROCESS, 0,
-				  BEHIND); /* or the helper would hardly get its turn on a small machine */
+		own = in_turns ? process : NULL;
+		if (!in_turns) /* or the helper would hardly get its turn on a small machine */
+			(void)setpriority(PRIO_PROCESS, 0, BEHIND);
 		role();
 	}
-	processes[n_processes++] = pid;
 }
 
-struct witness *attackers_start(void)
+struct witness *attackers_start(bool in_turns)
 {
+	static void (*const roles[])(void) = {
+		observe_here,	       observe_from_elsewhere,	attack_from_here,
+		attack_as_older_slave, attack_as_older_private, attack_as_newer};
+
 	witness = mmap(NULL, sizeof(*witness), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(witness, MAP_FAILED);
-	start(observe_here);
-	start(observe_from_elsewhere);
-	start(attack_from_here);
-	start(attack_as_older_slave);
-	start(attack_as_older_private);
-	start(attack_as_newer);
+	for (size_t i = 0; i < ARRAY_SIZE(roles); i++)
+		start(roles[i], in_turns);
 	return witness;
+}
+
+static void let_act(bool is_observer)
+{
+	char byte;
+
+	for (int i = 0; i < n_processes; i++)
+		if (processes[i].is_observer == is_observer && write(processes[i].go[1], "", 1) != 1)
+			accuse("turn", "a process cannot be told");
+	for (int i = 0; i < n_processes; i++)
+		if (processes[i].is_observer == is_observer && read(processes[i].done[0], &byte, 1) != 1)
+			accuse("turn", "a process does not answer");
+}
+
+void attackers_turn(void)
+{
+	let_act(true);
+	let_act(false);
+	let_act(true);
 }
 
 void attackers_stop(void)
 {
 	for (int i = 0; i < n_processes; i++)
-		(void)kill(processes[i], SIGKILL);
-	for (int i = 0; i < n_processes; i++)
-		(void)waitpid(processes[i], NULL, 0);
+		(void)kill(processes[i].pid, SIGKILL);
+	for (int i = 0; i < n_processes; i++) {
+		(void)waitpid(processes[i].pid, NULL, 0);
+		(void)close(processes[i].go[0]);
+		(void)close(processes[i].go[1]);
+		(void)close(processes[i].done[0]);
+		(void)close(processes[i].done[1]);
+	}
 	n_processes = 0;
 }

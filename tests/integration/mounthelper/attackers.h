@@ -25,8 +25,12 @@ struct witness {
 	char text[WITNESS_TEXT];	     /* of the first violation */
 };
 
-/** Start all of them. They end with attackers_stop(). */
-struct witness *attackers_start(void);
+/** Start all of them. They end with attackers_stop(). With @in_turns they only act in attackers_turn(). */
+struct witness *attackers_start(bool in_turns);
+
+/** Let the observers look, each attacker act once, and the observers look again. Any process that was there
+ * at the start may call it. */
+void attackers_turn(void);
 
 /** End them and wait. */
 void attackers_stop(void);

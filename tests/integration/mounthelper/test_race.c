@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ten thousand times stage, publish, unpublish, unstage, while processes with the agent's uid do to the trees
- * whatever their rights and their own namespaces let them: test_root_mounthelper_race [CYCLES]. */
+/* Stages, publishes, unpublishes and unstages volumes while processes with the agent's uid do to the trees
+ * whatever their rights and their own namespaces let them: once before each system call of each operation,
+ * and then freely for some cycles: test_root_mounthelper_race [CYCLES]. */
 
 #include "agent.h"
 #include "attackers.h"
+#include "steps.h"
 
 #include "base/id.h"
 #include "base/parse.h"
@@ -13,12 +15,16 @@
 #include <errno.h>
 #include <fts.h>
 #include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
-enum { VOLUMES = 2, LINGER_EACH = 3, LINGER_MS = 3 };
+enum { CALLS_MAX = 512, VOLUMES = 2, LINGER_EACH = 3, LINGER_MS = 3 };
 
-static uint32_t cycles = 10000;
+/* The walk comes to every place; these add chance. docs/helper-review.md runs ten thousand. */
+static uint32_t cycles = 100;
 
 /* A volume with the requests of its cycle. */
 struct lane {
@@ -122,19 +128,21 @@ static char *describe_outside(void)
 	return strbuf_take(&text);
 }
 
-TEST(ten_thousand_cycles_under_attack_change_nothing_else_and_show_no_mount_without_its_flags)
-{
-	struct witness *witness;
-	char *before;
-	char *after;
+static char *outside;
 
+static struct witness *attack(bool in_turns)
+{
 	world_policy("required", "\tallow_detach = yes");
 	lane_open(&lanes[0], "race-0", RACE_ALLOC_RO, true);
 	lane_open(&lanes[1], "race-1", RACE_ALLOC_RW, false);
-	before = describe_outside();
-	witness = attackers_start();
-	for (uint32_t i = 0; i < cycles && !witness->violated; i++)
-		cycle(&lanes[i % VOLUMES], i % LINGER_EACH == 0);
+	outside = describe_outside();
+	return attackers_start(in_turns);
+}
+
+static void end_attack(const struct witness *witness)
+{
+	char *after;
+
 	attackers_stop();
 	if (witness->violated)
 		fail_msg("%s", witness->text);
@@ -142,18 +150,79 @@ TEST(ten_thousand_cycles_under_attack_change_nothing_else_and_show_no_mount_with
 		assert_int_equal(agent_stop_code(&lanes[i].agent), 0);
 	assert_int_equal(count_mounts(), 0);
 	after = describe_outside();
-	assert_string_equal(before, after);
-	free(before);
+	assert_string_equal(outside, after);
+	free(outside);
 	free(after);
 	print_message(
-		"%u cycles; observers: %lu passes, %lu publishes seen; attackers: %lu calls, %lu of them "
-		"successful in their own volume or namespace, %lu newer namespaces, %lu with a copy of "
-		"the publish\n",
-		cycles, witness->passes, witness->published, witness->attempts, witness->own_successes,
+		"observers: %lu passes, %lu publishes seen; attackers: %lu calls, %lu of them successful "
+		"in their own volume or namespace, %lu newer namespaces, %lu with a copy of the publish\n",
+		witness->passes, witness->published, witness->attempts, witness->own_successes,
 		witness->newer, witness->copies);
+}
+
+/* Which calls the attackers came before: shared with the tracer. */
+struct walked {
+	_Atomic bool is_over;
+	uint32_t n;
+	uint32_t of_call[CALLS_MAX];
+};
+
+static bool attack_before_the_call(const struct stop *stop, void *userdata)
+{
+	struct walked *walked = userdata;
+
+	if (walked->is_over)
+		return false;
+	if (stop->side != STEPS_BEFORE)
+		return true; /* between the return from a call and the next one the kernel changes nothing */
+	attackers_turn();
+	walked->n++;
+	walked->of_call[stop->call < CALLS_MAX ? stop->call : 0]++;
+	return true;
+}
+
+static void walk_a_cycle(int i)
+{
+	static const int needed[] = {SYS_mkdirat,	SYS_fsmount,	SYS_open_tree,
+				     SYS_mount_setattr, SYS_move_mount, SYS_openat,
+				     SYS_statx,		SYS_umount2,	SYS_unlinkat};
+	struct walked *walked = steps_share(sizeof(*walked));
+	const struct witness *witness = attack(true);
+	pid_t tracer = steps_attach(lanes[i].agent.helper, attack_before_the_call, walked);
+	struct mh_reply reply;
+
+	cycle(&lanes[i], false);
+	walked->is_over = true;
+	assert_true(agent_look(&lanes[i].agent, "race-0", &reply)); /* the next stop is the last one */
+	steps_wait(tracer);
+	end_attack(witness);
+	print_message("%u calls\n", walked->n);
+	for (size_t n = 0; n < ARRAY_SIZE(needed); n++)
+		if (walked->of_call[needed[n]] == 0)
+			fail_msg("no stop before call %d", needed[n]);
+	assert_true(witness->published > 0 && witness->newer > 0 && witness->copies > 0);
+}
+
+TEST(attacks_before_each_call_change_nothing_of_a_read_only_volume)
+{
+	walk_a_cycle(0);
+}
+
+TEST(attacks_before_each_call_change_nothing_of_a_writable_volume)
+{
+	walk_a_cycle(1);
+}
+
+TEST(cycles_under_attack_change_nothing_else_and_show_no_mount_without_its_flags)
+{
+	struct witness *witness = attack(false);
+
+	for (uint32_t i = 0; i < cycles && !witness->violated; i++)
+		cycle(&lanes[i % VOLUMES], i % LINGER_EACH == 0);
+	end_attack(witness);
+	print_message("%u cycles\n", cycles);
 	/* else the race was not one */
-	assert_true(witness->published > cycles / 100);
-	assert_true(witness->newer > 10 && witness->copies > 0 && witness->attempts > 100UL * cycles / 10);
+	assert_true(witness->published > 0 && witness->newer > 0 && witness->attempts > 0);
 }
 
 TEST_GROUP(world_up, world_down)
