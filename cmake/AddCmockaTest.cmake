@@ -1,4 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+# Unit tests are three hundred links of much the same archives, for which gold needs half as long. The programs
+# themselves have the linker that packages have.
+find_program(HOLDFAST_GOLD ld.gold)
+add_library(hf_test_linker INTERFACE)
+if(HOLDFAST_GOLD AND CMAKE_BUILD_TYPE STREQUAL "Debug")
+  target_link_options(hf_test_linker INTERFACE -fuse-ld=gold)
+endif()
+
 # hf_unit_test(NAME SOURCES... LINK ... WRAP ...): one cmocka binary per module. WRAP names functions of the
 # system-call seam that the test replaces by a model (--wrap). The time limit is for what hangs: walks over all faults take
 # minutes under a sanitizer on a machine that others use as well.
@@ -9,7 +17,7 @@ set(UNIT_REAL_TIME "^(test_etcd_.*|test_servers|test_servers_history)$")
 function(hf_unit_test name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINK;WRAP" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
-  target_link_libraries(${name} PRIVATE hf_flags hf_pie ${arg_LINK} hf_unit hf_unit_clock)
+  target_link_libraries(${name} PRIVATE hf_flags hf_pie hf_test_linker ${arg_LINK} hf_unit hf_unit_clock)
   if(name MATCHES UNIT_REAL_TIME)
     target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit/unit_real_time.c)
   endif()
