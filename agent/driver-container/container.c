@@ -394,6 +394,7 @@ static void read_state(const json_t *json, struct container *ret)
 	const json_t *state = json_object_get(json, "State");
 	const json_t *health = json_object_get(state, "Health");
 	json_int_t code = json_integer_value(json_object_get(state, "ExitCode"));
+	json_int_t pid = json_integer_value(json_object_get(state, "Pid"));
 	json_int_t restarts = json_integer_value(json_object_get(json, "RestartCount"));
 
 	ret->started_ms = container_time(text_at(state, "StartedAt"));
@@ -401,6 +402,7 @@ static void read_state(const json_t *json, struct container *ret)
 	ret->state = state_of(text_at(state, "Status"), ret->started_ms);
 	ret->exit_code = code >= INT32_MIN && code <= INT32_MAX ? (int32_t)code : -1;
 	ret->oom_killed = json_is_true(json_object_get(state, "OOMKilled"));
+	ret->pid = pid > 0 && pid <= INT32_MAX ? pid : 0;
 	ret->restarts = restarts > 0 && restarts <= INT32_MAX ? (uint32_t)restarts : 0;
 	str_copy_text(ret->error, sizeof(ret->error), text_at(state, "Error"));
 	str_copy_text(ret->health, sizeof(ret->health), text_at(health, "Status"));

@@ -61,6 +61,7 @@ struct container {
 	uint32_t restarts;
 	char health[16];
 	char error[CONTAINER_TEXT_SIZE];
+	int64_t pid; /* of its first process, on the host; 0: it has none */
 };
 
 /** Read the answer of GET /containers/NAME/json. STATUS_INTERNAL for nonsense, STATUS_FAILED_PRECONDITION

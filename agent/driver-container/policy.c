@@ -7,6 +7,8 @@
 #include <assert.h>
 #include <string.h>
 
+#define USER_OF_IMAGE "image"
+
 static bool is_listed(const char *list, size_t n, size_t size, const char *text)
 {
 	for (size_t i = 0; i < n && list[i * size] != '\0'; i++)
@@ -37,10 +39,17 @@ static enum status refuse(const struct settings *settings, const char **ret_reas
 			 asked, setting, settings->path);
 }
 
+bool policy_names_root(const struct settings *settings)
+{
+	return IS_LISTED(settings->users, "0") || IS_LISTED(settings->users, "root");
+}
+
+/* Whoever the image says is listed by a word of its own, which is nobody's name. */
 static enum status check_user(const struct settings *settings, const char *user, const char **ret_reason,
 			      struct error *err)
 {
-	if (settings->users[0][0] == '\0' || IS_LISTED(settings->users, user))
+	if (!str_eq(user, USER_OF_IMAGE) &&
+	    IS_LISTED(settings->users, user[0] != '\0' ? user : USER_OF_IMAGE))
 		return STATUS_OK;
 	return refuse(settings, ret_reason, "users", user[0] != '\0' ? user : "the image's user", err);
 }

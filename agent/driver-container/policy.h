@@ -8,6 +8,9 @@
 
 #include "base/error.h"
 
+/** Does root's file name uid 0 among the users? */
+bool policy_names_root(const struct settings *settings);
+
 enum status policy_check_task(const struct settings *settings, const struct task_spec *spec,
 			      const char **ret_reason, struct error *err);
 

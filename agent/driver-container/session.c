@@ -733,6 +733,8 @@ static enum status handle_command(struct session *session, const ProtobufCBinary
 		status = error_set(err, STATUS_INVALID_ARGUMENT, 0, "that is no command, or no user for it");
 	else
 		status = policy_check_exec(driver->settings, command->user, &reason, err);
+	if (status == STATUS_OK)
+		status = driver_check_user(driver, command->user, &reason, err);
 	if (status != STATUS_OK)
 		return driver_refuse(driver, &session->taken, reason, err);
 	status = driver_use_order(driver, &session->taken, err);

@@ -51,7 +51,7 @@ struct settings {
 	uint64_t pull_timeout_us;
 	/* what a task may have; lists end with an empty one unless they are full */
 	char images[SETTINGS_LIST_MAX][SETTINGS_TEXT_SIZE]; /* one that ends in * is a prefix */
-	char users[SETTINGS_LIST_MAX][SETTINGS_USER_SIZE];  /* none: any */
+	char users[SETTINGS_LIST_MAX][SETTINGS_USER_SIZE];  /* "image": whom the image says */
 	char capabilities[SETTINGS_CAPABILITIES_MAX][SETTINGS_CAPABILITY_SIZE];
 	char host_paths[SETTINGS_LIST_MAX][SETTINGS_TEXT_SIZE];
 	char networks[4][SETTINGS_CAPABILITY_SIZE];

@@ -7,6 +7,7 @@
 #include "plugin_folder.h"
 #include "policy.h"
 #include "publish.h"
+#include "readback_process.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -56,6 +57,11 @@ struct op {
 	char plugin_socket[CONTAINER_ID_SIZE];
 	char container_id[CONTAINER_ID_SIZE];
 	struct last_output output;
+	struct readback *readback; /* what was asked for, once that is known */
+	struct readback_fault fault;
+	const json_t *inspected; /* the engine's description of now; borrowed */
+	int64_t pid;
+	int64_t started_ms;
 };
 
 static void op_free(struct op *op)
@@ -65,6 +71,7 @@ static void op_free(struct op *op)
 	LIST_REMOVE(op, link);
 	taken_release(&op->taken);
 	last_output_release(&op->output);
+	readback_free(op->readback);
 	free(op);
 }
 
@@ -130,6 +137,7 @@ static void on_looked(enum status status, const struct error *err, const json_t 
 	struct op *op = userdata;
 	struct error own;
 
+	op->inspected = json;
 	if (status == STATUS_NOT_FOUND)
 		op->kind->seen(op, NULL);
 	else if (status != STATUS_OK)
@@ -210,7 +218,7 @@ static enum status missing_task(struct error *err)
 /* --- start ------------------------------------------------------------------------------------------------
  */
 
-static void reply_handle(struct op *op, const struct container *container)
+static void reply_handle(struct op *op, const char *container_id, int64_t started_ms)
 {
 	Holdfast__Driver__V1__StartTaskResponse response = HOLDFAST__DRIVER__V1__START_TASK_RESPONSE__INIT;
 	Holdfast__Driver__V1__TaskHandle handle = HOLDFAST__DRIVER__V1__TASK_HANDLE__INIT;
@@ -221,12 +229,12 @@ static void reply_handle(struct op *op, const struct container *container)
 		op_fail(op, &err);
 		return;
 	}
-	(void)str_copy(id, sizeof(id), container->id);
+	(void)str_copy(id, sizeof(id), container_id);
 	handle.version = 1;
 	handle.alloc_id = op->alloc;
 	handle.task = op->task;
 	handle.state = id;
-	handle.started_ms = container->started_ms;
+	handle.started_ms = started_ms;
 	handle.nonce = (ProtobufCBinaryData){ORDER_NONCE_SIZE, op->taken.order.nonce};
 	response.handle = &handle;
 	op_reply(op, &response.base);
@@ -240,6 +248,7 @@ static void refuse_order(struct op *op, const char *reason, struct error *err)
 }
 
 static enum status check_mounts(const struct op *op, const char **ret_reason, struct error *err);
+static void refuse_made(struct op *op);
 
 /* What has changed since the order came, for a pull may have taken long. False: the call has ended. */
 static bool is_still_right(struct op *op)
@@ -282,6 +291,10 @@ static void ask_start(struct op *op)
 
 	if (!is_still_right(op))
 		return;
+	if (!readback_sources(op->readback, MOUNTINFO_PATH, &op->fault)) {
+		refuse_made(op);
+		return;
+	}
 	if (nonces_finish(op->driver->nonces, op->taken.order.nonce, &err) != STATUS_OK)
 		op_fail(op, &err);
 	else
@@ -298,22 +311,154 @@ static void on_created(enum status status, const struct error *err, const json_t
 		return;
 	}
 	op->has_created = true;
-	ask_start(op);
+	task_op_look(op); /* what it has made is compared before it starts */
 }
 
-/* Steals @body. */
 #define ORDER_OF(op) ((struct container_order){.nonce = (op)->nonce, .boot_id = (op)->driver->boot_text})
 
-static void ask_create(struct op *op, json_t *body)
+/* What the engine is asked for, with what is mounted at each source. @image NULL: it was made already.
+ * False: the call has ended. */
+static bool prepare(struct op *op, const json_t *image)
+{
+	const struct settings *settings = op->driver->settings;
+	bool is_task = op->taken.order.kind == ORDER_START;
+	json_t *body = is_task ? container_of_task(settings, &op->spec, &ORDER_OF(op), image)
+			       : container_of_network(settings, (const void *)op->taken.body, &ORDER_OF(op));
+	enum status status;
+	struct error err;
+
+	readback_free(op->readback);
+	op->readback = NULL;
+	if (body)
+		status = readback_new(MOUNTINFO_PATH, settings->publish_dir, body,
+				      !str_starts_with(op->driver->engine_name, "Podman"), &op->readback,
+				      &err);
+	else
+		status = error_set(&err, STATUS_RESOURCE_EXHAUSTED, ENOMEM,
+				   "cannot prepare a request to the engine");
+	json_decref(body);
+	if (status != STATUS_OK)
+		op_fail(op, &err);
+	return status == STATUS_OK;
+}
+
+static void ask_create(struct op *op, const json_t *image)
+{
+	if (prepare(op, image))
+		ask(op, SHORT("POST", .body = json_incref(readback_asked(op->readback))), on_created,
+		    "/containers/create?name=%s", op->name);
+}
+
+/* --- what was made -----------------------------------------------------------------------------------------
+ */
+
+static void on_removed(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct op *op = userdata;
+	struct error own;
+
+	(void)json;
+	if (status != STATUS_OK && status != STATUS_NOT_FOUND)
+		log_ctx(LOG_CRIT, &(struct log_ctx){.alloc = op->alloc, .op = "start", .err = err},
+			"cannot remove the container of task '%s', which is not as it was ordered", op->task);
+	(void)error_set(
+		&own, STATUS_FAILED_PRECONDITION, 0,
+		"the engine made the container of task '%s' of allocation %s otherwise than ordered: %s "
+		"is '%s' instead of '%s'; the container is removed. See the driver's trail and the "
+		"engine's log",
+		op->task, op->alloc, op->fault.field, op->fault.found, op->fault.ordered);
+	(void)driver_refuse_made(op->driver, &op->taken, &op->fault, &own);
+	op_fail(op, &own);
+}
+
+/* Its order makes no second one. */
+static void refuse_made(struct op *op)
 {
 	struct error err;
 
-	if (body) {
-		ask(op, SHORT("POST", .body = body), on_created, "/containers/create?name=%s", op->name);
+	if (nonces_finish(op->driver->nonces, op->taken.order.nonce, &err) != STATUS_OK)
+		log_ctx(LOG_ERR, &(struct log_ctx){.alloc = op->alloc, .err = &err},
+			"an order is not used up");
+	ask(op, SHORT("DELETE"), on_removed, "/containers/%s?force=1&v=1", op->name);
+}
+
+static void reply_made(struct op *op);
+
+/* It was too short to be looked at: the engine has to agree that it has ended. */
+static void on_ended(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct op *op = userdata;
+
+	(void)err;
+	(void)json;
+	if (status == STATUS_OK) {
+		reply_made(op);
 		return;
 	}
-	(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "say to the engine what to make");
-	op_fail(op, &err);
+	op->fault = (struct readback_fault){.field = "process", .ordered = "readable", .found = "not"};
+	refuse_made(op);
+}
+
+/* It runs: the kernel's account of it. @holder_pid of its network */
+static void compare_running(struct op *op, int64_t holder_pid)
+{
+	struct readback_process process = {.pid = op->pid,
+					   .holder_pid = holder_pid,
+					   .mountinfo_path = MOUNTINFO_PATH,
+					   .users = driver_users(op->driver)};
+
+	switch (readback_process(op->readback, &process, &op->fault)) {
+	case READBACK_SAME:
+		reply_made(op);
+		break;
+	case READBACK_ENDED:
+		ask(op, SHORT("POST"), on_ended, "/containers/%s/wait?condition=not-running",
+		    op->container_id);
+		break;
+	case READBACK_DIFFERS:
+		refuse_made(op);
+		break;
+	}
+}
+
+static void on_holder(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct op *op = userdata;
+	struct container holder;
+	struct error own;
+
+	if (status == STATUS_OK && container_read(json, op->alloc, "", &holder, &own) != STATUS_OK)
+		op_fail(op, &own);
+	else if (status != STATUS_OK && status != STATUS_NOT_FOUND)
+		op_fail(op, err);
+	else
+		compare_running(op, status == STATUS_OK ? holder.pid : 0);
+}
+
+/* As the engine describes it, or as it runs. False: the call has ended, or goes on later. */
+static bool is_as_ordered(struct op *op, const struct container *container)
+{
+	bool joins = op->taken.order.kind == ORDER_START &&
+		     op->spec.task->network == HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
+	char holder[CONTAINER_NAME_SIZE];
+
+	if (!op->readback && !prepare(op, NULL))
+		return false;
+	if (!readback_inspect(op->readback, op->inspected, &op->fault)) {
+		refuse_made(op);
+		return false;
+	}
+	if (container->state != HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING)
+		return true;
+	op->pid = container->pid;
+	op->started_ms = container->started_ms;
+	(void)str_copy(op->container_id, sizeof(op->container_id), container->id);
+	container_name(op->alloc, "", holder);
+	if (joins)
+		ask(op, SHORT("GET"), on_holder, "/containers/%s/json", holder);
+	else
+		compare_running(op, 0);
+	return false;
 }
 
 static void on_image(enum status status, const struct error *err, const json_t *json, void *userdata);
@@ -373,7 +518,7 @@ static void on_image(enum status status, const struct error *err, const json_t *
 	else if (status != STATUS_OK)
 		op_fail(op, err);
 	else if (is_still_right(op) && make_plugin_folder(op))
-		ask_create(op, container_of_task(op->driver->settings, &op->spec, &ORDER_OF(op), json));
+		ask_create(op, json);
 }
 
 static void fail_used(struct op *op)
@@ -419,8 +564,10 @@ static void start_seen(struct op *op, struct container *container)
 		ask(op, SHORT("GET"), on_image, "/images/%s/json", op->spec.image->text);
 	else if (!str_eq(container->nonce, op->nonce))
 		fail_other_order(op);
-	else if (container->state != HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_CREATED)
-		reply_handle(op, container);
+	else if (container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED)
+		reply_handle(op, container->id, container->started_ms);
+	else if (!is_as_ordered(op, container))
+		return;
 	else if (op->has_waited)
 		fail_not_begun(op);
 	else
@@ -480,6 +627,8 @@ static enum status check_start(struct op *op, const char **ret_reason, struct er
 	*ret_reason = "task";
 	if (status == STATUS_OK)
 		status = policy_check_task(settings, &op->spec, ret_reason, err);
+	if (status == STATUS_OK)
+		status = driver_check_user(op->driver, task->user, ret_reason, err);
 	if (status == STATUS_OK)
 		status = check_network(op, ret_reason, err);
 	if (status == STATUS_OK)
@@ -885,6 +1034,12 @@ static void reply_network(struct op *op)
 	Holdfast__Driver__V1__CreateNetworkResponse response =
 		HOLDFAST__DRIVER__V1__CREATE_NETWORK_RESPONSE__INIT;
 	Holdfast__Driver__V1__NetworkSpec spec = HOLDFAST__DRIVER__V1__NETWORK_SPEC__INIT;
+	struct error err;
+
+	if (nonces_finish(op->driver->nonces, op->taken.order.nonce, &err) != STATUS_OK) {
+		op_fail(op, &err);
+		return;
+	}
 
 	spec.alloc_id = op->alloc;
 	spec.mode = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
@@ -894,23 +1049,31 @@ static void reply_network(struct op *op)
 	op_reply(op, &response.base);
 }
 
+static void reply_made(struct op *op)
+{
+	if (op->taken.order.kind == ORDER_START)
+		reply_handle(op, op->container_id, op->started_ms);
+	else
+		reply_network(op);
+}
+
 /* One that does not hold its namespace any more is nobody's: the next order makes it anew. */
 static void network_seen(struct op *op, struct container *container)
 {
-	const Holdfast__Driver__V1__NetworkConfig *network = (const void *)op->taken.body;
 	bool is_own = container && str_eq(container->nonce, op->nonce);
 	struct error err;
 
 	if (container && container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING) {
-		if (nonces_finish(op->driver->nonces, op->taken.order.nonce, &err) != STATUS_OK)
-			op_fail(op, &err);
-		else
+		if (!is_own)
 			reply_network(op);
+		else
+			(void)is_as_ordered(op, container);
 	} else if (is_own && !op->has_waited &&
 		   container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_CREATED) {
-		ask_start(op);
+		if (is_as_ordered(op, container))
+			ask_start(op);
 	} else if (!container && !op->has_waited && op->taken.use != NONCE_DONE) {
-		ask_create(op, container_of_network(op->driver->settings, network, &ORDER_OF(op)));
+		ask_create(op, NULL);
 	} else if (!container && op->taken.use == NONCE_DONE) {
 		(void)error_set(
 			&err, STATUS_FAILED_PRECONDITION, 0,

@@ -7,6 +7,7 @@ engine = "/run/holdfast-driver/podman.sock" # for Docker: /run/docker.sock
 
 # What is not listed is refused.
 images   = ["registry.example.org/web/*", "localhost/tools:1"]
+users    = ["1000"] # "image": whom the image says; uid 0 only as "0" or "root"
 networks = ["none", "isolated"]
 
 # An isolated network is held by a container that does nothing.

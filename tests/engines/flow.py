@@ -26,6 +26,7 @@ engine = "{work}/{engine}"
 publish_dir = "{node.dir}/publish"
 state_dir = "{work}/state"
 images = ["localhost/bb:1"]
+users = ["0", "image"]
 networks = ["none", "isolated"]
 infra {{
   image = "localhost/bb:1"

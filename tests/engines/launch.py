@@ -20,6 +20,7 @@ engine = "{work}/engine.sock"
 publish_dir = "{work}/publish"
 state_dir = "{{folder}}"
 images = ["localhost/bb:1"]
+users = ["0", "image"]
 nofile = 1024
 nproc = 4096
 """
@@ -53,7 +54,7 @@ class Launch:
             ("ExecTaskStreaming", {"argv": ["/bin/sh", "-c", "exit 7"]}), ("SignalTask", {"signal": "SIGWINCH"}),
             ("StopTask", {"timeout_ms": 1000}), ("WaitTask", None), ("TaskLogs", None),
             ("DestroyTask", {"force": True}))  # fmt: skip
-        assert done.returncode == 0, done
+        assert done.returncode == 0, done.stderr[-1500:]
         assert "health" in said[0] and said[1]["handle"]["task"] == "main", said
         assert said[2]["status"]["state"] == "TASK_STATE_RUNNING", said
         assert base64.b64decode(said[3]["stdout"]) == b"inside\n", said

@@ -36,6 +36,7 @@ plugin_dir = "{node.plugin_dir}"
 stage_dir = "{node.dir}/stage"
 state_dir = "{work}/state-{node.id}"
 images = ["localhost/bb:1"]
+users = ["0", "image"]
 nofile = 1024
 nproc = 4096
 csi_plugin "disk-csi" {{

@@ -81,6 +81,7 @@ def set_up_driver():
     text = re.sub(r'ticket_keys = \["\w+"\]', f'ticket_keys = ["{machine.ticket_key()}"]', text)
     text = text.replace("localhost/tools:1", test_podman.IMAGE)
     text = text.replace("registry.example.org/csi/hostpath:1.12.1", test_podman.IMAGE)
+    text = re.sub(r"users    = .*", 'users    = ["0", "image"]', text)
     machine.write(f"{machine.ETC}/holdfast-driver-container.hcl", text + "nofile = 1024\nnproc = 4096\n")
     machine.run("holdfast-driver-container", "--check-config")
     machine.systemctl("start", DRIVER)

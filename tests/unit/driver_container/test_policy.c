@@ -31,6 +31,8 @@
 	"\"]\nengine = \"/run/engine.sock\"\n"                            \
 	"publish_dir = \"/run/holdfast/publish\"\n"
 
+#define USERS "users = [\"1000\"]\n"
+
 static const struct container_order order = {.nonce = "00ff",
 					     .boot_id = "0190a6f2-0000-7000-8000-0000000000b0"};
 
@@ -40,7 +42,8 @@ static struct settings read_settings(const char *more)
 	struct error err;
 	char text[2048];
 
-	(void)snprintf(text, sizeof(text), "%s%s", BASE, more);
+	(void)snprintf(text, sizeof(text), "%s%s%s", BASE,
+		       strstr(more, "users") ? "" : "users = [\"image\", \"1000\"]\n", more);
 	assert_int_equal(settings_parse(text, "driver.hcl", &settings, &err), STATUS_OK);
 	return settings;
 }
@@ -51,12 +54,13 @@ static void wrong_settings_are_named_with_their_line(void **state)
 		const char *text;
 		const char *said;
 	} wrong[] = {
-		{"privilegd = true\n", "privileged"},
-		{"host_paths = [\"srv\"]\n", "host_paths"},
-		{"host_paths = [\"/\"]\n", "host_paths"},
-		{"networks = [\"bridge\"]\n", "networks"},
-		{"capabilities = [\"NET_ADMIN\"]\n", "CAP_NET_BIND_SERVICE"},
-		{"infra {\n}\n", "image"},
+		{"", "users"}, /* as whom tasks run is never left to the image by silence */
+		{USERS "privilegd = true\n", "privileged"},
+		{USERS "host_paths = [\"srv\"]\n", "host_paths"},
+		{USERS "host_paths = [\"/\"]\n", "host_paths"},
+		{USERS "networks = [\"bridge\"]\n", "networks"},
+		{USERS "capabilities = [\"NET_ADMIN\"]\n", "CAP_NET_BIND_SERVICE"},
+		{USERS "infra {\n}\n", "image"},
 	};
 	struct settings settings;
 	struct error err;
@@ -154,6 +158,13 @@ static void nothing_is_allowed_that_root_does_not_name(void **state)
 	expect(IMAGE "users = [\"1000\"]\n", &s, STATUS_PERMISSION_DENIED, "users");
 	s.task.user = (char *)(uintptr_t) "1000";
 	expect(IMAGE "users = [\"1000\"]\n", &s, STATUS_OK, "");
+	expect(IMAGE "users = [\"1001\", \"image\"]\n", &s, STATUS_PERMISSION_DENIED, "users");
+	s.task.user = (char *)(uintptr_t) "image"; /* a word of root's, no account */
+	expect(IMAGE "users = [\"image\"]\n", &s, STATUS_PERMISSION_DENIED, "users");
+	s.task.user = (char *)(uintptr_t) "";
+	expect(IMAGE "users = [\"image\"]\n", &s, STATUS_OK, "");
+	expect(IMAGE "users = []\n", &s, STATUS_PERMISSION_DENIED, "users");
+	s.task.user = (char *)(uintptr_t) "1000";
 	s.task.network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_HOST;
 	expect(IMAGE, &s, STATUS_PERMISSION_DENIED, "networks");
 	expect(IMAGE "networks = [\"host\"]\n", &s, STATUS_OK, "");

@@ -1,0 +1,823 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The comparison of a container with its order, field by field. */
+#include "readback.h"
+
+#include "base/cleanup.h"
+#include "base/mountinfo.h"
+#include "base/parse.h"
+#include "base/path.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { IMAGE_VOLUMES_MAX = 64, CAPABILITIES_N = 41, FLAGS_SIZE = 64 };
+
+enum flag { READ_ONLY = 1, NO_SUID = 2, NO_DEV = 4, NO_EXEC = 8 };
+
+/* A mount, where it comes from. */
+struct place {
+	uint32_t dev_major, dev_minor;
+	char root[PATH_MAX];
+	unsigned int flags;
+	bool is_known;
+};
+
+/* A mount that was asked for. */
+struct wanted {
+	const char *source; /* of the request, as all texts here */
+	const char *target;
+	const char *propagation;
+	bool is_recursive;
+	bool is_volume;
+	unsigned int flags; /* that it must have in the container */
+	struct place place;
+	char at[PATH_MAX]; /* where it was found; a link of the image may lead elsewhere */
+	bool is_right;
+};
+
+struct readback {
+	json_t *asked;
+	size_t n;
+	struct wanted *mounts;
+	size_t n_image_volumes;
+	char image_volumes[IMAGE_VOLUMES_MAX][PATH_MAX];
+};
+
+static bool differ(struct readback_fault *ret, const char *field, const char *ordered, const char *found)
+{
+	(void)str_copy(ret->field, sizeof(ret->field), field);
+	str_copy_text(ret->ordered, sizeof(ret->ordered), ordered);
+	str_copy_text(ret->found, sizeof(ret->found), found);
+	return false;
+}
+
+/* --- tables of mounts --------------------------------------------------------------------------------------
+ */
+
+static int read_table(const char *path, mount_visit_fn *visit, void *userdata)
+{
+	cleanup_free struct mountinfo *mountinfo = malloc(sizeof(*mountinfo));
+	cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (!mountinfo || fd < 0)
+		return mountinfo ? -errno : -ENOMEM;
+	mountinfo->fd = fd;
+	return mountinfo_each(mountinfo, visit, userdata);
+}
+
+static unsigned int flags_of(const char *options)
+{
+	return (mount_option_is_set(options, "ro") ? READ_ONLY : 0U) |
+	       (mount_option_is_set(options, "nosuid") ? NO_SUID : 0U) |
+	       (mount_option_is_set(options, "nodev") ? NO_DEV : 0U) |
+	       (mount_option_is_set(options, "noexec") ? NO_EXEC : 0U);
+}
+
+static const char *flags_text(unsigned int flags, char ret[static FLAGS_SIZE])
+{
+	(void)str_format(ret, FLAGS_SIZE, "%s%s%s%s", flags & READ_ONLY ? "ro" : "rw",
+			 flags & NO_SUID ? ",nosuid" : "", flags & NO_DEV ? ",nodev" : "",
+			 flags & NO_EXEC ? ",noexec" : "");
+	return ret;
+}
+
+struct lookup {
+	const char *path;
+	size_t n_point;
+	struct place place;
+};
+
+/* The mount with the longest path to it, and the last of these, is the one that is seen. */
+static int visit_lookup(const struct mount_entry *entry, void *userdata)
+{
+	struct lookup *lookup = userdata;
+	size_t n = strlen(entry->point);
+	const char *rest = lookup->path + (n > 1 ? n : 0);
+
+	if (!path_is_normal(entry->point) || !path_is_within(lookup->path, entry->point) ||
+	    n < lookup->n_point)
+		return 0;
+	lookup->n_point = n;
+	lookup->place.dev_major = entry->dev_major;
+	lookup->place.dev_minor = entry->dev_minor;
+	lookup->place.flags = flags_of(entry->options);
+	lookup->place.is_known =
+		str_format(lookup->place.root, sizeof(lookup->place.root), "%s%s",
+			   str_eq(entry->root, "/") && rest[0] != '\0' ? "" : entry->root, rest) > 0;
+	return 0;
+}
+
+static bool is_same_place(const struct place *a, const struct mount_entry *b)
+{
+	return a->is_known && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor &&
+	       str_eq(a->root, b->root);
+}
+
+static void place_text(char ret[static READBACK_TEXT_SIZE], uint32_t dev_major, uint32_t dev_minor,
+		       const char *root)
+{
+	(void)snprintf(ret, READBACK_TEXT_SIZE, "%u:%u%.160s", dev_major, dev_minor, root);
+}
+
+/* --- what was asked for ------------------------------------------------------------------------------------
+ */
+
+static const char *text_at(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	return text ? text : "";
+}
+
+static const json_t *host_of(const json_t *container)
+{
+	return json_object_get(container, "HostConfig");
+}
+
+static bool is_privileged(const struct readback *readback)
+{
+	return json_is_true(json_object_get(host_of(readback->asked), "Privileged"));
+}
+
+/* Docker remounts what it was asked to make read-only, without the flags of the source. */
+static void keep_flags(json_t *mount, struct wanted *wanted, bool drops_flags)
+{
+	if (drops_flags && (wanted->flags & READ_ONLY) && (wanted->place.flags & READ_ONLY))
+		(void)json_object_set_new(mount, "ReadOnly", json_false());
+}
+
+static enum status read_mount(json_t *mount, const char *mountinfo_path, const char *publish_dir,
+			      struct wanted *ret, struct error *err)
+{
+	const json_t *options = json_object_get(mount, "BindOptions");
+	struct lookup lookup = {.path = text_at(mount, "Source")};
+	int r = read_table(mountinfo_path, visit_lookup, &lookup);
+
+	if (r < 0 || !lookup.place.is_known)
+		return error_set(err, STATUS_FAILED_PRECONDITION, r, "cannot find the mount of %s in %s",
+				 lookup.path, mountinfo_path);
+	ret->source = lookup.path;
+	ret->target = text_at(mount, "Target");
+	ret->propagation = text_at(options, "Propagation");
+	ret->is_recursive = !json_is_true(json_object_get(options, "NonRecursive"));
+	ret->is_volume = path_is_within(ret->source, publish_dir);
+	ret->place = lookup.place;
+	ret->flags = (json_is_true(json_object_get(mount, "ReadOnly")) ? READ_ONLY : 0U) |
+		     (ret->is_volume ? ret->place.flags : 0U);
+	return STATUS_OK;
+}
+
+enum status readback_new(const char *mountinfo_path, const char *publish_dir, json_t *asked, bool drops_flags,
+			 struct readback **ret, struct error *err)
+{
+	const json_t *mounts = json_object_get(host_of(asked), "Mounts");
+	size_t n = json_array_size(mounts);
+	struct readback *readback = calloc(1, sizeof(*readback));
+	enum status status = STATUS_OK;
+
+	if (readback)
+		readback->mounts = calloc(n + 1, sizeof(*readback->mounts));
+	if (!readback || !readback->mounts) {
+		free(readback);
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "remember what is asked for");
+	}
+	readback->asked = json_incref(asked);
+	readback->n = n;
+	for (size_t i = 0; i < n && status == STATUS_OK; i++) {
+		json_t *mount = json_array_get(mounts, i);
+
+		status = read_mount(mount, mountinfo_path, publish_dir, &readback->mounts[i], err);
+		if (status == STATUS_OK)
+			keep_flags(mount, &readback->mounts[i], drops_flags);
+	}
+	if (status == STATUS_OK)
+		*ret = readback;
+	else
+		readback_free(readback);
+	return status;
+}
+
+void readback_free(struct readback *readback)
+{
+	if (!readback)
+		return;
+	json_decref(readback->asked);
+	free(readback->mounts);
+	free(readback);
+}
+
+json_t *readback_asked(const struct readback *readback)
+{
+	return readback->asked;
+}
+
+bool readback_sources(const struct readback *readback, const char *mountinfo_path, struct readback_fault *ret)
+{
+	for (size_t i = 0; i < readback->n; i++) {
+		const struct wanted *wanted = &readback->mounts[i];
+		struct lookup lookup = {.path = wanted->source};
+		char ordered[READBACK_TEXT_SIZE];
+		char found[READBACK_TEXT_SIZE] = "not there";
+
+		if (read_table(mountinfo_path, visit_lookup, &lookup) == 0 && lookup.place.is_known &&
+		    lookup.place.dev_major == wanted->place.dev_major &&
+		    lookup.place.dev_minor == wanted->place.dev_minor &&
+		    lookup.place.flags == wanted->place.flags &&
+		    str_eq(lookup.place.root, wanted->place.root))
+			continue;
+		place_text(ordered, wanted->place.dev_major, wanted->place.dev_minor, wanted->place.root);
+		if (lookup.place.is_known)
+			place_text(found, lookup.place.dev_major, lookup.place.dev_minor, lookup.place.root);
+		return differ(ret, "source", ordered, found);
+	}
+	return true;
+}
+
+/* --- the engine's description ------------------------------------------------------------------------------
+ */
+
+/* How an answer is compared with the request. */
+enum rule {
+	SAME_TEXT,     /* where one was asked for */
+	SAME_FLAG,     /* absent is false */
+	SAME_NUMBER,   /* where one was asked for */
+	SAME_NETWORK,  /* "container:NAME" may be answered with the id */
+	WITHIN,	       /* each text of the answer was asked for */
+	HOLDS,	       /* each text of the request is answered */
+	SAME_LABELS,   /* each label of the request, as it is */
+	NOTHING,       /* an empty list, or none, but of a privileged container */
+	OWN_NAMESPACE, /* neither the host's nor that of another container */
+};
+
+static const struct {
+	const char *field; /* for the record */
+	const char *part;  /* of both: HostConfig, or "" for the request's own and the answer's Config */
+	const char *key;
+	enum rule rule;
+} rows[] = {
+	{"user", "", "User", SAME_TEXT},
+	{"work_dir", "", "WorkingDir", SAME_TEXT},
+	{"hostname", "", "Hostname", SAME_TEXT},
+	{"env", "", "Env", HOLDS},
+	{"labels", "", "Labels", SAME_LABELS},
+	{"privileged", "HostConfig", "Privileged", SAME_FLAG},
+	{"read_only_root", "HostConfig", "ReadonlyRootfs", SAME_FLAG},
+	{"no_new_privileges", "HostConfig", "SecurityOpt", HOLDS},
+	{"capabilities", "HostConfig", "CapAdd", WITHIN},
+	{"network", "HostConfig", "NetworkMode", SAME_NETWORK},
+	{"devices", "HostConfig", "Devices", NOTHING},
+	{"devices", "HostConfig", "DeviceRequests", NOTHING},
+	{"devices", "HostConfig", "DeviceCgroupRules", NOTHING},
+	{"pid_namespace", "HostConfig", "PidMode", OWN_NAMESPACE},
+	{"ipc_namespace", "HostConfig", "IpcMode", OWN_NAMESPACE},
+	{"uts_namespace", "HostConfig", "UTSMode", OWN_NAMESPACE},
+	{"user_namespace", "HostConfig", "UsernsMode", OWN_NAMESPACE},
+	{"memory", "HostConfig", "Memory", SAME_NUMBER},
+	{"pids", "HostConfig", "PidsLimit", SAME_NUMBER},
+};
+
+static bool has_text(const json_t *list, const char *text)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach (list, i, one)
+		if (json_string_value(one) && str_eq(json_string_value(one), text))
+			return true;
+	return false;
+}
+
+/* The first text of @list that is not in @other; NULL: all are. */
+static const char *missing_text(const json_t *list, const json_t *other)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach (list, i, one)
+		if (json_string_value(one) && !has_text(other, json_string_value(one)))
+			return json_string_value(one);
+	return NULL;
+}
+
+static bool compare_labels(const char *field, const json_t *asked, const json_t *found,
+			   struct readback_fault *ret)
+{
+	const json_t *value;
+	const char *key;
+
+	json_object_foreach ((json_t *)(uintptr_t)asked, key, value)
+		if (!json_equal(value, json_object_get(found, key)))
+			return differ(ret, field, json_string_value(value), text_at(found, key));
+	return true;
+}
+
+static bool compare_number(const char *field, const json_t *asked, const json_t *found,
+			   struct readback_fault *ret)
+{
+	char ordered[32];
+	char got[32];
+
+	if (!json_is_integer(asked) || json_integer_value(asked) == json_integer_value(found))
+		return true;
+	(void)snprintf(ordered, sizeof(ordered), "%lld", (long long)json_integer_value(asked));
+	(void)snprintf(got, sizeof(got), "%lld", (long long)json_integer_value(found));
+	return differ(ret, field, ordered, got);
+}
+
+static bool compare_network(const char *field, const char *asked, const char *found,
+			    struct readback_fault *ret)
+{
+	if (str_eq(asked, found) ||
+	    (str_starts_with(asked, "container:") && str_starts_with(found, "container:")))
+		return true;
+	return differ(ret, field, asked, found);
+}
+
+static bool compare_namespace(const char *field, const char *found, struct readback_fault *ret)
+{
+	if (str_eq(found, "host") || strchr(found, ':'))
+		return differ(ret, field, "private", found);
+	return true;
+}
+
+static bool compare_row(const struct readback *readback, size_t i, const json_t *inspected,
+			struct readback_fault *ret)
+{
+	const char *field = rows[i].field, *key = rows[i].key;
+	bool is_host = rows[i].part[0] != '\0';
+	const json_t *asked = json_object_get(is_host ? host_of(readback->asked) : readback->asked, key);
+	const json_t *found =
+		json_object_get(is_host ? host_of(inspected) : json_object_get(inspected, "Config"), key);
+	const char *asked_text = json_is_string(asked) ? json_string_value(asked) : "";
+	const char *found_text = json_is_string(found) ? json_string_value(found) : "";
+	const char *other;
+
+	switch (rows[i].rule) {
+	case SAME_TEXT:
+		return asked_text[0] == '\0' || str_eq(asked_text, found_text) ||
+		       differ(ret, field, asked_text, found_text);
+	case SAME_FLAG:
+		return json_is_true(asked) == json_is_true(found) ||
+		       differ(ret, field, json_is_true(asked) ? "true" : "false",
+			      json_is_true(found) ? "true" : "false");
+	case SAME_NUMBER:
+		return compare_number(field, asked, found, ret);
+	case SAME_NETWORK:
+		return compare_network(field, asked_text, found_text, ret);
+	case WITHIN:
+		other = missing_text(found, asked);
+		return !other || is_privileged(readback) || differ(ret, field, "not asked for", other);
+	case HOLDS:
+		other = missing_text(asked, found);
+		return !other || differ(ret, field, other, "not there");
+	case SAME_LABELS:
+		return compare_labels(field, asked, found, ret);
+	case NOTHING:
+		return json_array_size(found) == 0 || is_privileged(readback) ||
+		       differ(ret, field, "none", key);
+	case OWN_NAMESPACE:
+		return compare_namespace(field, found_text, ret);
+	}
+	return true;
+}
+
+static const struct wanted *find_target(const struct readback *readback, const char *target)
+{
+	for (size_t i = 0; i < readback->n; i++)
+		if (str_eq(readback->mounts[i].target, target))
+			return &readback->mounts[i];
+	return NULL;
+}
+
+static bool is_asked_read_only(const struct readback *readback, const struct wanted *wanted)
+{
+	const json_t *mounts = json_object_get(host_of(readback->asked), "Mounts");
+	size_t i = (size_t)(wanted - readback->mounts);
+
+	return json_is_true(json_object_get(json_array_get(mounts, i), "ReadOnly"));
+}
+
+/* A bind of the engine's answer. */
+static bool compare_bind(const struct readback *readback, const json_t *mount, struct readback_fault *ret)
+{
+	const char *target = text_at(mount, "Destination");
+	const struct wanted *wanted = find_target(readback, target);
+	bool is_rw = json_is_true(json_object_get(mount, "RW"));
+
+	if (!wanted)
+		return differ(ret, "mount", "not asked for", target);
+	if (!str_eq(text_at(mount, "Source"), wanted->source))
+		return differ(ret, "mount_source", wanted->source, text_at(mount, "Source"));
+	if (is_rw == is_asked_read_only(readback, wanted))
+		return differ(ret, "mount_rw", is_rw ? "ro" : "rw", is_rw ? "rw" : "ro");
+	if (!str_eq(text_at(mount, "Propagation"), wanted->propagation))
+		return differ(ret, "mount_propagation", wanted->propagation, text_at(mount, "Propagation"));
+	return true;
+}
+
+/* What the image declares is a folder of the engine's own, named by chance. */
+static bool keep_image_volume(struct readback *readback, const json_t *mount, struct readback_fault *ret)
+{
+	const char *name = text_at(mount, "Name"), *target = text_at(mount, "Destination");
+
+	if (!str_eq(text_at(mount, "Type"), "volume") || strlen(name) != 64 ||
+	    strspn(name, "0123456789abcdef") != 64 || readback->n_image_volumes == IMAGE_VOLUMES_MAX ||
+	    str_copy(readback->image_volumes[readback->n_image_volumes], PATH_MAX, target) < 0)
+		return differ(ret, "mount", "not asked for", target);
+	readback->n_image_volumes++;
+	return true;
+}
+
+bool readback_inspect(struct readback *readback, const json_t *inspected, struct readback_fault *ret)
+{
+	const json_t *mounts = json_object_get(inspected, "Mounts");
+	const json_t *mount;
+	size_t n_binds = 0;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++)
+		if (!compare_row(readback, i, inspected, ret))
+			return false;
+	readback->n_image_volumes = 0;
+	json_array_foreach (mounts, i, mount) {
+		bool is_bind = str_eq(text_at(mount, "Type"), "bind");
+
+		if (is_bind ? !compare_bind(readback, mount, ret) : !keep_image_volume(readback, mount, ret))
+			return false;
+		n_binds += is_bind;
+	}
+	if (n_binds != readback->n)
+		return differ(ret, "mount", "each once", "another number of them");
+	return true;
+}
+
+/* --- the kernel's account ----------------------------------------------------------------------------------
+ */
+
+struct walk {
+	struct readback *readback;
+	struct readback_fault *fault;
+	struct place root; /* of the host */
+	struct place dev;  /* likewise, its /dev */
+};
+
+static bool has_propagation(const struct mount_entry *entry, const char *wanted)
+{
+	if (str_eq(wanted, "rshared"))
+		return entry->peer_group != 0;
+	if (str_eq(wanted, "rslave"))
+		return entry->peer_group == 0 && entry->master != 0;
+	return entry->peer_group == 0 && entry->master == 0;
+}
+
+static const char *propagation_text(const struct mount_entry *entry)
+{
+	return entry->peer_group ? "shared" : entry->master ? "slave" : "private";
+}
+
+/* @entry is where @wanted is to be. */
+static bool compare_mount(const struct wanted *wanted, const struct mount_entry *entry,
+			  struct readback_fault *ret)
+{
+	unsigned int flags = flags_of(entry->options);
+	char ordered[READBACK_TEXT_SIZE], found[READBACK_TEXT_SIZE];
+	char ordered_flags[FLAGS_SIZE], found_flags[FLAGS_SIZE];
+
+	if (!is_same_place(&wanted->place, entry)) {
+		place_text(ordered, wanted->place.dev_major, wanted->place.dev_minor, wanted->place.root);
+		place_text(found, entry->dev_major, entry->dev_minor, entry->root);
+		return differ(ret, "mount_source", ordered, found);
+	}
+	if ((flags & wanted->flags) != wanted->flags)
+		return differ(ret, "mount_flags", flags_text(wanted->flags, ordered_flags),
+			      flags_text(flags, found_flags));
+	if (!has_propagation(entry, wanted->propagation))
+		return differ(ret, "mount_propagation", wanted->propagation, propagation_text(entry));
+	return true;
+}
+
+/* What was mounted at a target last is what is seen there. */
+static int visit_targets(const struct mount_entry *entry, void *userdata)
+{
+	struct walk *walk = userdata;
+
+	for (size_t i = 0; i < walk->readback->n; i++) {
+		struct wanted *wanted = &walk->readback->mounts[i];
+
+		if (!str_eq(wanted->target, entry->point))
+			continue;
+		wanted->is_right = compare_mount(wanted, entry, walk->fault);
+		(void)str_copy(wanted->at, sizeof(wanted->at), entry->point);
+		if (!wanted->is_right)
+			return 1;
+	}
+	return 0;
+}
+
+static bool is_of_kernel(const char *point)
+{
+	return path_is_within(point, "/proc") || path_is_within(point, "/sys") ||
+	       path_is_within(point, "/dev");
+}
+
+/* A link of the image leads to where the mount is. */
+static int visit_links(const struct mount_entry *entry, void *userdata)
+{
+	struct walk *walk = userdata;
+	struct readback_fault ignored;
+
+	if (!path_is_normal(entry->point) || is_of_kernel(entry->point) || str_eq(entry->point, "/") ||
+	    find_target(walk->readback, entry->point))
+		return 0;
+	for (size_t i = 0; i < walk->readback->n; i++) {
+		struct wanted *wanted = &walk->readback->mounts[i];
+
+		if (wanted->at[0] != '\0' || !compare_mount(wanted, entry, &ignored))
+			continue;
+		wanted->is_right = true;
+		(void)str_copy(wanted->at, sizeof(wanted->at), entry->point);
+		return 0;
+	}
+	return 0;
+}
+
+/* Is it part of a tree that was asked for? */
+static bool is_ordered(const struct readback *readback, const char *point)
+{
+	for (size_t i = 0; i < readback->n; i++)
+		if (str_eq(readback->mounts[i].at, point) ||
+		    (readback->mounts[i].is_recursive && path_is_normal(readback->mounts[i].at) &&
+		     path_is_within(point, readback->mounts[i].at)))
+			return true;
+	return false;
+}
+
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* Files that engines put into each container: of the same name in the engine's own folder. */
+static bool is_of_engine(const struct readback *readback, const struct mount_entry *entry)
+{
+	static const char *const files[] = {"/etc/hosts", "/etc/hostname", "/etc/resolv.conf",
+					    "/run/.containerenv", "/run/secrets"};
+	static const char *const inits[] = {"/dev/init", "/run/podman-init", "/sbin/docker-init"};
+	static const char *const scratch[] = {"/tmp", "/var/tmp", "/run"}; /* podman's, of a read-only root */
+	bool is_read_only = json_is_true(json_object_get(host_of(readback->asked), "ReadonlyRootfs"));
+	bool has_init = json_is_true(json_object_get(host_of(readback->asked), "Init"));
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		if (str_eq(entry->point, files[i]))
+			return str_eq(last_part(entry->root), last_part(files[i]));
+	for (size_t i = 0; has_init && i < ARRAY_SIZE(inits); i++)
+		if (str_eq(entry->point, inits[i]))
+			return strstr(last_part(entry->root), "init") ||
+			       strstr(last_part(entry->root), "catatonit");
+	for (size_t i = 0; is_read_only && i < ARRAY_SIZE(scratch); i++)
+		if (str_eq(entry->point, scratch[i]))
+			return str_eq(entry->type, "tmpfs") && str_eq(entry->root, "/");
+	for (size_t i = 0; i < readback->n_image_volumes; i++)
+		if (str_eq(entry->point, readback->image_volumes[i]))
+			return str_eq(last_part(entry->root), "_data");
+	return false;
+}
+
+/* File systems of the kernel's own in /proc, /sys and /dev, and the device that hides a file. */
+static bool is_of_runtime(const struct walk *walk, const struct mount_entry *entry)
+{
+	static const char *const types[] = {"proc",	 "sysfs",     "cgroup",	    "cgroup2",	"devpts",
+					    "mqueue",	 "tmpfs",     "securityfs", "debugfs",	"tracefs",
+					    "pstore",	 "bpf",	      "efivarfs",   "configfs", "fusectl",
+					    "selinuxfs", "hugetlbfs", "devtmpfs"};
+	bool is_device_tree = path_is_within(entry->point, "/dev") &&
+			      entry->dev_major == walk->dev.dev_major &&
+			      entry->dev_minor == walk->dev.dev_minor;
+
+	if (!is_of_kernel(entry->point))
+		return false;
+	if (is_device_tree && !is_privileged(walk->readback))
+		return false;
+	if (str_eq(entry->type, "tmpfs") || str_eq(entry->type, "devtmpfs"))
+		return str_eq(entry->root, "/") || str_eq(entry->root, "/null");
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++)
+		if (str_eq(entry->type, types[i]))
+			return true;
+	return false;
+}
+
+static int visit_rest(const struct mount_entry *entry, void *userdata)
+{
+	struct walk *walk = userdata;
+	const char *field =
+		path_is_normal(entry->point) && path_is_within(entry->point, "/dev") ? "devices" : "mount";
+	bool is_root = str_eq(entry->point, "/");
+
+	if (is_root && !is_same_place(&walk->root, entry))
+		return 0;
+	if (!is_root && path_is_normal(entry->point) &&
+	    (is_ordered(walk->readback, entry->point) || is_of_engine(walk->readback, entry) ||
+	     is_of_runtime(walk, entry)))
+		return 0;
+	(void)differ(walk->fault, field, "not asked for", entry->point);
+	return 1;
+}
+
+static int find_place(const char *host_path, const char *path, struct place *ret)
+{
+	struct lookup lookup = {.path = path};
+	int r = read_table(host_path, visit_lookup, &lookup);
+
+	*ret = lookup.place;
+	return r;
+}
+
+bool readback_mounts(struct readback *readback, const char *mountinfo_path, const char *host_path,
+		     struct readback_fault *ret)
+{
+	struct walk walk = {.readback = readback, .fault = ret};
+	int r = find_place(host_path, "/", &walk.root);
+
+	for (size_t i = 0; i < readback->n; i++) {
+		readback->mounts[i].is_right = false;
+		readback->mounts[i].at[0] = '\0';
+	}
+	if (r == 0)
+		r = find_place(host_path, "/dev", &walk.dev);
+	if (r == 0)
+		r = read_table(mountinfo_path, visit_targets, &walk);
+	if (r == 0)
+		r = read_table(mountinfo_path, visit_links, &walk);
+	for (size_t i = 0; i < readback->n && r == 0; i++)
+		if (!readback->mounts[i].is_right)
+			return differ(ret, "mount", readback->mounts[i].target, "not there");
+	if (r == 0)
+		r = read_table(mountinfo_path, visit_rest, &walk);
+	if (r < 0)
+		return differ(ret, "mount", "a mount table", "none that can be read");
+	return r == 0;
+}
+
+/* --- rights ------------------------------------------------------------------------------------------------
+ */
+
+/* linux/capability.h, by number. */
+static const char *const capabilities[CAPABILITIES_N] = {"CAP_CHOWN",
+							 "CAP_DAC_OVERRIDE",
+							 "CAP_DAC_READ_SEARCH",
+							 "CAP_FOWNER",
+							 "CAP_FSETID",
+							 "CAP_KILL",
+							 "CAP_SETGID",
+							 "CAP_SETUID",
+							 "CAP_SETPCAP",
+							 "CAP_LINUX_IMMUTABLE",
+							 "CAP_NET_BIND_SERVICE",
+							 "CAP_NET_BROADCAST",
+							 "CAP_NET_ADMIN",
+							 "CAP_NET_RAW",
+							 "CAP_IPC_LOCK",
+							 "CAP_IPC_OWNER",
+							 "CAP_SYS_MODULE",
+							 "CAP_SYS_RAWIO",
+							 "CAP_SYS_CHROOT",
+							 "CAP_SYS_PTRACE",
+							 "CAP_SYS_PACCT",
+							 "CAP_SYS_ADMIN",
+							 "CAP_SYS_BOOT",
+							 "CAP_SYS_NICE",
+							 "CAP_SYS_RESOURCE",
+							 "CAP_SYS_TIME",
+							 "CAP_SYS_TTY_CONFIG",
+							 "CAP_MKNOD",
+							 "CAP_LEASE",
+							 "CAP_AUDIT_WRITE",
+							 "CAP_AUDIT_CONTROL",
+							 "CAP_SETFCAP",
+							 "CAP_MAC_OVERRIDE",
+							 "CAP_MAC_ADMIN",
+							 "CAP_SYSLOG",
+							 "CAP_WAKE_ALARM",
+							 "CAP_BLOCK_SUSPEND",
+							 "CAP_AUDIT_READ",
+							 "CAP_PERFMON",
+							 "CAP_BPF",
+							 "CAP_CHECKPOINT_RESTORE"};
+
+static uint64_t asked_capabilities(const struct readback *readback)
+{
+	const json_t *list = json_object_get(host_of(readback->asked), "CapAdd");
+	uint64_t mask = 0;
+
+	if (is_privileged(readback))
+		return UINT64_MAX;
+	for (size_t i = 0; i < CAPABILITIES_N; i++)
+		if (has_text(list, capabilities[i]))
+			mask |= UINT64_C(1) << i;
+	return mask;
+}
+
+/* The value of a line "KEY:\tVALUE"; NULL: there is no such line. */
+static const char *line_of(const char *status, const char *key)
+{
+	size_t n = strlen(key);
+
+	for (const char *at = status; at && *at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL)
+		if (strncmp(at, key, n) == 0 && at[n] == ':')
+			return at + n + 1;
+	return NULL;
+}
+
+static bool compare_capabilities(const char *status, uint64_t asked, struct readback_fault *ret)
+{
+	static const char *const sets[] = {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(sets); i++) {
+		const char *line = line_of(status, sets[i]);
+		uint64_t found = line ? strtoull(line, NULL, 16) : UINT64_MAX;
+		char ordered[32], got[48];
+
+		if ((found & ~asked) == 0)
+			continue;
+		(void)snprintf(ordered, sizeof(ordered), "%llx", (unsigned long long)asked);
+		(void)snprintf(got, sizeof(got), "%s=%llx", sets[i], (unsigned long long)found);
+		return differ(ret, "capabilities", ordered, got);
+	}
+	return true;
+}
+
+/* Of "USER" or "USER:GROUP", by number or name, or the image's own: a number has to be it, and 0 is reached
+ * by its own names alone. */
+static bool compare_user(const char *asked, const char *status, const struct readback_users *users,
+			 struct readback_fault *ret)
+{
+	const char *line = line_of(status, "Uid");
+	unsigned long ids[4] = {0, 0, 0, 0};
+	char name[64], found[64];
+	uint32_t number = 0;
+	bool is_right;
+
+	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(asked, ":"), asked);
+	if (!line || sscanf(line, "%lu %lu %lu %lu", &ids[0], &ids[1], &ids[2], &ids[3]) != 4)
+		return differ(ret, "user", asked, "none that can be read");
+	(void)snprintf(found, sizeof(found), "%lu", ids[0]);
+	is_right = ids[0] == ids[1] && ids[0] == ids[2] && ids[0] == ids[3];
+	if (parse_u32(name, 0, UINT32_MAX, &number) == 0)
+		is_right = is_right && ids[0] == number;
+	else
+		is_right = is_right &&
+			   (ids[0] != 0 || str_eq(name, "root") || (name[0] == '\0' && users->is_root_named));
+	for (size_t i = 0; i < users->n; i++)
+		is_right = is_right && ids[0] != users->never[i];
+	return is_right || differ(ret, "user", asked, found);
+}
+
+bool readback_rights(const struct readback *readback, const char *status, const struct readback_users *users,
+		     struct readback_fault *ret)
+{
+	const char *line = line_of(status, "NoNewPrivs");
+
+	if (!line || strtol(line, NULL, 10) != 1)
+		return differ(ret, "no_new_privileges", "1", line ? "0" : "not known");
+	return compare_capabilities(status, asked_capabilities(readback), ret) &&
+	       compare_user(text_at(readback->asked, "User"), status, users, ret);
+}
+
+bool readback_network(const struct readback *readback, const struct readback_networks *networks,
+		      struct readback_fault *ret)
+{
+	const char *asked = text_at(host_of(readback->asked), "NetworkMode");
+	bool is_host = networks->task == networks->host;
+
+	if (networks->task == 0 || networks->host == 0)
+		return differ(ret, "network", asked, "not known");
+	if (is_host != str_eq(asked, "host"))
+		return differ(ret, "network", asked, is_host ? "the host's" : "another one");
+	if (str_starts_with(asked, "container:") && networks->task != networks->holder)
+		return differ(ret, "network", asked, "another one");
+	return true;
+}
+
+bool readback_limit(const struct readback *readback, const char *key, const char *text,
+		    struct readback_fault *ret)
+{
+	const json_t *asked = json_object_get(host_of(readback->asked), key);
+	const char *field = str_eq(key, "Memory") ? "memory" : "pids";
+	char ordered[32], found[32];
+	uint64_t number = 0;
+
+	if (!json_is_integer(asked))
+		return true;
+	(void)snprintf(ordered, sizeof(ordered), "%lld", (long long)json_integer_value(asked));
+	(void)snprintf(found, sizeof(found), "%.*s", (int)strcspn(text, "\n"), text);
+	if (parse_u64(found, 0, UINT64_MAX, &number) == 0 && number <= (uint64_t)json_integer_value(asked))
+		return true;
+	return differ(ret, field, ordered, found);
+}

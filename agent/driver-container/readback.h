@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What an engine has made, compared with what it was asked for: by its own description before the container
+ * starts, and by the kernel's account of its first process afterwards.
+ *
+ * The engine is not believed twice: what it says, and what the kernel says, are each compared with the
+ * request and with the host's mount table. Functions are pure but for the tables that they are given. */
+
+#include "base/error.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { READBACK_TEXT_SIZE = 192, READBACK_USERS_MAX = 8 };
+
+/* The first difference: a word for the record, what was ordered, and what was found. */
+struct readback_fault {
+	char field[24];
+	char ordered[READBACK_TEXT_SIZE];
+	char found[READBACK_TEXT_SIZE];
+};
+
+struct readback;
+
+/** Look up each source of @asked, the body of POST /containers/create, in the host's mount table.
+ *
+ * @mountinfo_path /proc/1/mountinfo
+ * @publish_dir    what is below it keeps each flag of its mount in the container
+ * @drops_flags    the engine's read-only bind loses nosuid, nodev and noexec of its source: a source that is
+ *                 read-only itself is then asked for as it is, and @asked is changed to that
+ * @ret            owned by the caller, readback_free(); keeps a reference to @asked */
+enum status readback_new(const char *mountinfo_path, const char *publish_dir, json_t *asked, bool drops_flags,
+			 struct readback **ret, struct error *err);
+void readback_free(struct readback *readback);
+
+/** The body to ask for; borrowed. */
+json_t *readback_asked(const struct readback *readback);
+
+/* Each returns true where nothing differs, and fills @ret where something does. */
+
+/** Is at each source still what was there? A table that cannot be read is a difference. */
+bool readback_sources(const struct readback *readback, const char *mountinfo_path,
+		      struct readback_fault *ret);
+
+/** @inspected answer of GET /containers/NAME/json; volumes that the image declares are remembered */
+bool readback_inspect(struct readback *readback, const json_t *inspected, struct readback_fault *ret);
+
+/** @mountinfo_path of the container's first process, @host_path of the host */
+bool readback_mounts(struct readback *readback, const char *mountinfo_path, const char *host_path,
+		     struct readback_fault *ret);
+
+/* Whose account no task may have. */
+struct readback_users {
+	uid_t never[READBACK_USERS_MAX];
+	size_t n;
+	bool is_root_named; /* root's file names uid 0: an image's own user may be it */
+};
+
+/** @status text of /proc/PID/status */
+bool readback_rights(const struct readback *readback, const char *status, const struct readback_users *users,
+		     struct readback_fault *ret);
+
+/* Network namespaces, each by a number that is its own; 0: not known. */
+struct readback_networks {
+	uint64_t task;
+	uint64_t host;
+	uint64_t holder; /* of the container whose network is joined */
+};
+
+bool readback_network(const struct readback *readback, const struct readback_networks *networks,
+		      struct readback_fault *ret);
+
+/** @text of a control file of cgroups, "max\n" or a number; @key of HostConfig */
+bool readback_limit(const struct readback *readback, const char *key, const char *text,
+		    struct readback_fault *ret);

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads what the kernel says of a container's first process, for readback.c to compare. */
+#include "readback_process.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+	STATUS_MAX = 64 << 10,
+	CGROUP_MAX = 64 << 10,
+	LIMIT_MAX = 64,
+	MOUNTS_MAX = 16 << 20,
+	PROC_PATH_SIZE = 64
+};
+
+#define CGROUP_ROOT "/sys/fs/cgroup"
+
+static void proc_path(char ret[static PROC_PATH_SIZE], int64_t pid, const char *name)
+{
+	(void)snprintf(ret, PROC_PATH_SIZE, "/proc/%lld/%s", (long long)pid, name);
+}
+
+/* /proc/PID/ns is for who may trace the process; this file is another one in each network namespace. */
+static uint64_t network_of(int64_t pid)
+{
+	char path[PROC_PATH_SIZE];
+	struct stat st;
+
+	proc_path(path, pid, "net/dev");
+	return pid > 0 && stat(path, &st) == 0 ? (uint64_t)st.st_ino : 0;
+}
+
+/* Where version 2 has no controller for it, or shows none of it, the engine's word is all there is. */
+static bool is_limited(const struct readback *readback, const char *cgroup, const char *file, const char *key,
+		       struct readback_fault *ret)
+{
+	const char *line = strstr(cgroup, "0::");
+	cleanup_free char *text = NULL;
+	char path[PATH_MAX];
+
+	if (!line || str_format(path, sizeof(path), CGROUP_ROOT "%.*s/%s", (int)strcspn(line + 3, "\n"),
+				line + 3, file) < 0)
+		return true;
+	if (file_read(path, LIMIT_MAX, &text, NULL) < 0)
+		return true;
+	return readback_limit(readback, key, text, ret);
+}
+
+/* A process that ends has no mounts and no rights any more before it has no entry. */
+static enum readback_verdict compare(struct readback *readback, const struct readback_process *process,
+				     struct readback_fault *ret)
+{
+	const struct readback_networks networks = {.task = network_of(process->pid),
+						   .host = network_of(1),
+						   .holder = network_of(process->holder_pid)};
+	cleanup_free char *status = NULL;
+	cleanup_free char *cgroup = NULL;
+	cleanup_free char *mounts = NULL;
+	char path[PROC_PATH_SIZE];
+
+	proc_path(path, process->pid, "status");
+	if (file_read(path, STATUS_MAX, &status, NULL) < 0 || strstr(status, "\nState:\tZ"))
+		return READBACK_ENDED;
+	proc_path(path, process->pid, "cgroup");
+	if (file_read(path, CGROUP_MAX, &cgroup, NULL) < 0)
+		return READBACK_ENDED;
+	proc_path(path, process->pid, "mountinfo");
+	if (file_read(path, MOUNTS_MAX, &mounts, NULL) < 0 || mounts[0] == '\0')
+		return READBACK_ENDED;
+	return readback_mounts(readback, path, process->mountinfo_path, ret) &&
+			       readback_rights(readback, status, &process->users, ret) &&
+			       readback_network(readback, &networks, ret) &&
+			       is_limited(readback, cgroup, "memory.max", "Memory", ret) &&
+			       is_limited(readback, cgroup, "pids.max", "PidsLimit", ret)
+		       ? READBACK_SAME
+		       : READBACK_DIFFERS;
+}
+
+/* What differs in a process that has ended in between says nothing. */
+enum readback_verdict readback_process(struct readback *readback, const struct readback_process *process,
+				       struct readback_fault *ret)
+{
+	struct readback_fault again;
+	enum readback_verdict verdict = compare(readback, process, ret);
+
+	return verdict == READBACK_DIFFERS ? compare(readback, process, &again) : verdict;
+}

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An engine that lies: in each row one field of what it made differs from what it was asked for. */
+#include "folder.h"
+#include "readback.h"
+#include "unit.h"
+
+#include "base/fd.h"
+#include "base/str.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PUBLISH "/run/publish"
+#define HEX64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+/* Slot 0 is read-only, slot 1 is not; /srv is a folder of the root file system. */
+static const char host_table[] =
+	"20 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+	"21 20 0:6 / /dev rw,nosuid - devtmpfs udev rw\n"
+	"22 20 8:2 /stage/a " PUBLISH "/A/0 ro,nosuid,nodev,noexec master:4 - ext4 /dev/sdb rw\n"
+	"23 20 8:3 / " PUBLISH "/A/1 rw,nosuid,nodev - ext4 /dev/sdc rw\n";
+
+static const char asked_text[] =
+	"{\"User\":\"1000\",\"WorkingDir\":\"/srv/app\",\"Hostname\":\"db\",\"Env\":[\"A=1\"],"
+	"\"Labels\":{\"dev.holdfast.alloc\":\"A\"},\"HostConfig\":{\"Privileged\":false,\"ReadonlyRootfs\":"
+	"false,"
+	"\"SecurityOpt\":[\"no-new-privileges\"],\"CapAdd\":[\"CAP_NET_RAW\"],\"NetworkMode\":\"none\","
+	"\"Memory\":67108864,\"PidsLimit\":100,\"Mounts\":["
+	"{\"Type\":\"bind\",\"Source\":\"" PUBLISH "/A/0\",\"Target\":\"/ro\",\"ReadOnly\":true,"
+	"\"BindOptions\":{\"Propagation\":\"rslave\"}},"
+	"{\"Type\":\"bind\",\"Source\":\"" PUBLISH "/A/1\",\"Target\":\"/rw\",\"ReadOnly\":false,"
+	"\"BindOptions\":{\"Propagation\":\"rprivate\"}},"
+	"{\"Type\":\"bind\",\"Source\":\"/srv\",\"Target\":\"/host\",\"ReadOnly\":true,"
+	"\"BindOptions\":{\"Propagation\":\"rprivate\",\"NonRecursive\":true}}]}}";
+
+#define MOUNT(source, target, rw, propagation)                                                   \
+	"{\"Type\":\"bind\",\"Source\":\"" source "\",\"Destination\":\"" target "\",\"RW\":" rw \
+	",\"Propagation\":\"" propagation "\"}"
+
+static const char answer_text[] =
+	"{\"Config\":{\"User\":\"1000\",\"WorkingDir\":\"/srv/app\",\"Hostname\":\"db\",\"Env\":[\"PATH=/"
+	"bin\",\"A=1\"],"
+	"\"Labels\":{\"dev.holdfast.alloc\":\"A\",\"of.image\":\"x\"}},"
+	"\"HostConfig\":{\"Privileged\":false,\"ReadonlyRootfs\":false,\"SecurityOpt\":[\"no-new-"
+	"privileges\"],"
+	"\"CapAdd\":[\"CAP_NET_RAW\"],\"NetworkMode\":\"none\",\"Memory\":67108864,\"PidsLimit\":100,"
+	"\"Devices\":[],"
+	"\"PidMode\":\"private\",\"IpcMode\":\"shareable\",\"UTSMode\":\"\",\"UsernsMode\":\"\"},\"Mounts\":"
+	"[" MOUNT(PUBLISH "/A/0", "/ro", "false", "rslave") "," MOUNT(
+		PUBLISH "/A/1", "/rw", "true",
+		"rprivate") "," MOUNT("/srv", "/host", "false",
+				      "rprivate") ","
+						  "{\"Type\":\"volume\",\"Name\":\"" HEX64
+						  "\",\"Destination\":\"/var/cache\",\"RW\":true}]}";
+
+static const char inside_table[] =
+	"40 1 0:50 / / rw - overlay overlay rw\n"
+	"41 40 0:51 / /proc rw,nosuid - proc proc rw\n"
+	"42 40 0:52 / /dev rw,nosuid - tmpfs tmpfs rw\n"
+	"43 42 0:53 / /dev/pts rw - devpts devpts rw\n"
+	"44 41 0:6 /null /proc/keys ro - devtmpfs udev rw\n"
+	"45 40 8:2 /stage/a /ro ro,nosuid,nodev,noexec master:9 - ext4 /dev/sdb rw\n"
+	"46 40 8:3 / /rw rw,nosuid,nodev - ext4 /dev/sdc rw\n"
+	"47 40 8:1 /srv /host ro - ext4 /dev/sda1 rw\n"
+	"48 40 8:1 /var/engine/hosts /etc/hosts rw - ext4 /dev/sda1 rw\n"
+	"49 40 8:1 /var/engine/volumes/x/_data /var/cache rw - ext4 /dev/sda1 rw\n";
+
+#define STATUS_OF(uid, inh, prm, eff, bnd, amb, nnp)                                                        \
+	"Name:\tsh\nState:\tS (sleeping)\nUid:\t" uid "\nGid:\t0\t0\t0\t0\nCapInh:\t" inh "\nCapPrm:\t" prm \
+	"\nCapEff:\t" eff "\nCapBnd:\t" bnd "\nCapAmb:\t" amb "\nNoNewPrivs:\t" nnp "\nSeccomp:\t2\n"
+#define UIDS(n) n "\t" n "\t" n "\t" n
+#define NO_CAPS "0000000000000000"
+#define RAW "0000000000002000"
+
+struct fixture {
+	char folder[FOLDER_SIZE];
+	char host[FOLDER_SIZE + 16];
+	char inside[FOLDER_SIZE + 16];
+	struct readback *readback;
+};
+
+static void put(const char *path, const char *text)
+{
+	assert_int_equal(file_write_atomic(path, 0600, text, strlen(text)), 0);
+}
+
+static struct readback *read_asked(const char *host, const char *text, bool drops_flags)
+{
+	struct readback *readback = NULL;
+	json_t *asked = json_loads(text, 0, NULL);
+	struct error err;
+
+	assert_non_null(asked);
+	if (readback_new(host, PUBLISH, asked, drops_flags, &readback, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	json_decref(asked);
+	return readback;
+}
+
+static int begin(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	folder_make(f->folder);
+	(void)snprintf(f->host, sizeof(f->host), "%s/host", f->folder);
+	(void)snprintf(f->inside, sizeof(f->inside), "%s/inside", f->folder);
+	put(f->host, host_table);
+	put(f->inside, inside_table);
+	f->readback = read_asked(f->host, asked_text, false);
+	*state = f;
+	return 0;
+}
+
+static int end(void **state)
+{
+	struct fixture *f = *state;
+
+	readback_free(f->readback);
+	(void)unlink(f->host);
+	(void)unlink(f->inside);
+	(void)rmdir(f->folder);
+	free(f);
+	return 0;
+}
+
+/* @text with the first @old in it replaced. Owned by the caller. */
+static char *replaced(const char *text, const char *old, const char *new)
+{
+	const char *at = strstr(text, old);
+	char *ret = malloc(strlen(text) + strlen(new) + 1);
+
+	if (!at)
+		fail_msg("'%s' is not there", old);
+	(void)sprintf(ret, "%.*s%s%s", (int)(at - text), text, new, at + strlen(old));
+	return ret;
+}
+
+static bool inspect(struct fixture *f, const char *text, struct readback_fault *fault)
+{
+	json_t *json = json_loads(text, 0, NULL);
+	bool is_same;
+
+	if (!json)
+		fail_msg("no JSON: %s", text);
+	is_same = readback_inspect(f->readback, json, fault);
+	json_decref(json);
+	return is_same;
+}
+
+TEST_FIXTURE(each_field_that_an_engine_describes_otherwise_is_found, begin, end)
+{
+	static const struct {
+		const char *old, *new, *field;
+	} rows[] = {
+		{"\"User\":\"1000\"", "\"User\":\"0\"", "user"},
+		{"\"User\":\"1000\"", "\"User\":\"\"", "user"},
+		{"/srv/app", "/", "work_dir"},
+		{"\"Hostname\":\"db\"", "\"Hostname\":\"x\"", "hostname"},
+		{"\"A=1\"", "\"A=2\"", "env"},
+		{"\"dev.holdfast.alloc\":\"A\"", "\"dev.holdfast.alloc\":\"B\"", "labels"},
+		{"\"dev.holdfast.alloc\":\"A\",", "", "labels"},
+		{"\"Privileged\":false", "\"Privileged\":true", "privileged"},
+		{"\"ReadonlyRootfs\":false", "\"ReadonlyRootfs\":true", "read_only_root"},
+		{"\"no-new-privileges\"", "\"label=disable\"", "no_new_privileges"},
+		{"[\"CAP_NET_RAW\"]", "[\"CAP_NET_RAW\",\"CAP_SYS_ADMIN\"]", "capabilities"},
+		{"\"NetworkMode\":\"none\"", "\"NetworkMode\":\"host\"", "network"},
+		{"\"NetworkMode\":\"none\"", "\"NetworkMode\":\"container:x\"", "network"},
+		{"\"Devices\":[]", "\"Devices\":[{\"PathOnHost\":\"/dev/sda\"}]", "devices"},
+		{"\"Devices\":[]", "\"DeviceRequests\":[{}]", "devices"},
+		{"\"Devices\":[]", "\"DeviceCgroupRules\":[\"a *:* rwm\"]", "devices"},
+		{"\"PidMode\":\"private\"", "\"PidMode\":\"host\"", "pid_namespace"},
+		{"\"IpcMode\":\"shareable\"", "\"IpcMode\":\"host\"", "ipc_namespace"},
+		{"\"IpcMode\":\"shareable\"", "\"IpcMode\":\"container:x\"", "ipc_namespace"},
+		{"\"UTSMode\":\"\"", "\"UTSMode\":\"host\"", "uts_namespace"},
+		{"\"UsernsMode\":\"\"", "\"UsernsMode\":\"host\"", "user_namespace"},
+		{"\"Memory\":67108864", "\"Memory\":0", "memory"},
+		{"\"PidsLimit\":100", "\"PidsLimit\":null", "pids"},
+		{PUBLISH "/A/0", "/srv/secret", "mount_source"},
+		{PUBLISH "/A/1", PUBLISH "/B/1", "mount_source"},
+		{"\"/ro\",\"RW\":false", "\"/ro\",\"RW\":true", "mount_rw"},
+		{"\"/rw\",\"RW\":true", "\"/rw\",\"RW\":false", "mount_rw"},
+		{"rslave", "rshared", "mount_propagation"},
+		{"\"/host\"", "\"/etc\"", "mount"},
+		{MOUNT("/srv", "/host", "false", "rprivate") ",", "", "mount"},
+		{HEX64, "db", "mount"},
+		{"\"Type\":\"volume\"", "\"Type\":\"tmpfs\"", "mount"},
+	};
+	struct fixture *f = *state;
+	struct readback_fault fault;
+
+	if (!inspect(f, answer_text, &fault))
+		fail_msg("%s: '%s' instead of '%s'", fault.field, fault.found, fault.ordered);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		cleanup_free char *text = replaced(answer_text, rows[i].old, rows[i].new);
+
+		if (inspect(f, text, &fault))
+			fail_msg("row %zu, %s, was taken", i, rows[i].field);
+		assert_string_equal(fault.field, rows[i].field);
+	}
+}
+
+TEST_FIXTURE(each_mount_that_the_kernel_has_otherwise_is_found, begin, end)
+{
+	static const struct {
+		const char *old, *new, *field;
+	} rows[] = {
+		{"8:2 /stage/a /ro", "8:9 /stage/a /ro", "mount_source"}, /* another device */
+		{"8:2 /stage/a /ro", "8:2 /stage/b /ro", "mount_source"}, /* another volume of it */
+		{"8:2 /stage/a /ro", "8:2 / /ro", "mount_source"},
+		{"/ro ro,nosuid,nodev,noexec", "/ro rw,nosuid,nodev,noexec", "mount_flags"},
+		{"/ro ro,nosuid,nodev,noexec", "/ro ro,nodev,noexec", "mount_flags"},
+		{"/ro ro,nosuid,nodev,noexec", "/ro ro,nosuid,noexec", "mount_flags"},
+		{"/ro ro,nosuid,nodev,noexec", "/ro ro,nosuid,nodev", "mount_flags"},
+		{"/rw rw,nosuid,nodev", "/rw rw,nosuid", "mount_flags"},
+		{"/host ro", "/host rw", "mount_flags"},
+		{"master:9", "shared:9", "mount_propagation"},
+		{"master:9 ", "", "mount_propagation"},
+		{"/rw rw,nosuid,nodev -", "/rw rw,nosuid,nodev shared:1 -", "mount_propagation"},
+		{"/rw rw,nosuid,nodev -", "/rw rw,nosuid,nodev master:1 -", "mount_propagation"},
+		{"46 40 8:3 / /rw rw,nosuid,nodev - ext4 /dev/sdc rw\n", "", "mount"},
+		{"8:1 /var/engine/hosts /etc/hosts", "8:1 /etc/shadow /etc/hosts", "mount"},
+		{"8:1 /var/engine/hosts /etc/hosts", "8:1 /var/engine/hosts /root", "mount"},
+		{"8:1 /var/engine/volumes/x/_data", "8:1 /root", "mount"},
+		{"/var/cache", "/var/other", "mount"},
+		{"0:51 / /proc rw,nosuid - proc", "8:1 /root /proc rw,nosuid - ext4", "mount"},
+		{"0:52 / /dev rw,nosuid - tmpfs", "0:6 / /dev rw,nosuid - devtmpfs", "devices"},
+		{"0:53 / /dev/pts rw - devpts", "0:6 /sda /dev/sda rw - devtmpfs", "devices"},
+		{"0:50 / / rw - overlay", "8:1 / / rw - ext4", "mount"},
+		{"48 40", "50 47 8:7 / /host/below rw - ext4 /dev/sdd rw\n48 40", "mount"},
+		{"48 40", "50 45 8:9 / /ro rw - ext4 /dev/sdd rw\n48 40", "mount_source"}, /* over it */
+	};
+	struct fixture *f = *state;
+	struct readback_fault fault;
+
+	assert_true(inspect(f, answer_text, &fault));
+	if (!readback_mounts(f->readback, f->inside, f->host, &fault))
+		fail_msg("%s: '%s' instead of '%s'", fault.field, fault.found, fault.ordered);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		cleanup_free char *text = replaced(inside_table, rows[i].old, rows[i].new);
+
+		put(f->inside, text);
+		if (readback_mounts(f->readback, f->inside, f->host, &fault))
+			fail_msg("row %zu, %s, was taken", i, rows[i].field);
+		if (!str_eq(fault.field, rows[i].field))
+			fail_msg("row %zu: %s instead of %s", i, fault.field, rows[i].field);
+	}
+	assert_false(readback_mounts(f->readback, "/nonexistent", f->host, &fault));
+}
+
+/* /var/run/x is /run/x in an image where /var/run is a link. */
+TEST_FIXTURE(a_mount_behind_a_link_of_the_image_is_found_by_what_it_is, begin, end)
+{
+	cleanup_free char *text = replaced(inside_table, "/rw rw,nosuid", "/run/rw rw,nosuid");
+	cleanup_free char *other = replaced(inside_table, "/rw rw,nosuid", "/proc/rw rw,nosuid");
+	struct fixture *f = *state;
+	struct readback_fault fault;
+
+	assert_true(inspect(f, answer_text, &fault));
+	put(f->inside, text);
+	assert_true(readback_mounts(f->readback, f->inside, f->host, &fault));
+	put(f->inside, other);
+	assert_false(readback_mounts(f->readback, f->inside, f->host, &fault));
+}
+
+TEST_FIXTURE(what_is_swapped_at_a_source_is_found_before_the_start, begin, end)
+{
+	static const struct {
+		const char *old, *new;
+	} rows[] = {
+		{"8:2 /stage/a", "8:2 /stage/b"},
+		{"8:3 / ", "8:4 / "},
+		{"ro,nosuid,nodev,noexec master:4", "rw,nosuid,nodev,noexec master:4"},
+		{"23 20 8:3 / " PUBLISH "/A/1 rw,nosuid,nodev - ext4 /dev/sdc rw\n",
+		 ""}, /* an empty folder */
+		{"8:1 / /", "8:9 / /"},
+	};
+	struct fixture *f = *state;
+	struct readback_fault fault;
+
+	assert_true(readback_sources(f->readback, f->host, &fault));
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		cleanup_free char *text = replaced(host_table, rows[i].old, rows[i].new);
+
+		put(f->host, text);
+		assert_false(readback_sources(f->readback, f->host, &fault));
+		assert_string_equal(fault.field, "source");
+	}
+	assert_false(readback_sources(f->readback, "/nonexistent", &fault));
+}
+
+/* Docker drops the flags of what it makes read-only: what is so already is asked for as it is. */
+TEST_FIXTURE(flags_of_a_source_are_kept_by_not_asking_twice, begin, end)
+{
+	struct fixture *f = *state;
+	struct readback *kept = read_asked(f->host, asked_text, true);
+	const json_t *mounts = json_object_get(json_object_get(readback_asked(kept), "HostConfig"), "Mounts");
+	struct readback_fault fault;
+
+	assert_true(json_is_false(json_object_get(json_array_get(mounts, 0), "ReadOnly")));
+	assert_true(json_is_true(json_object_get(json_array_get(mounts, 2), "ReadOnly")));
+	mounts = json_object_get(json_object_get(readback_asked(f->readback), "HostConfig"), "Mounts");
+	assert_true(json_is_true(json_object_get(json_array_get(mounts, 0), "ReadOnly")));
+	readback_free(f->readback);
+	f->readback = kept;
+	{
+		cleanup_free char *answer =
+			replaced(answer_text, "\"/ro\",\"RW\":false", "\"/ro\",\"RW\":true");
+		cleanup_free char *writable = replaced(inside_table, "/ro ro,", "/ro rw,");
+
+		assert_true(inspect(f, answer, &fault));
+		assert_true(readback_mounts(f->readback, f->inside, f->host, &fault));
+		put(f->inside, writable);
+		assert_false(readback_mounts(f->readback, f->inside, f->host, &fault));
+	}
+}
+
+TEST_FIXTURE(each_right_that_the_kernel_has_otherwise_is_found, begin, end)
+{
+	static const struct {
+		const char *status, *field;
+	} rows[] = {
+		{STATUS_OF(UIDS("1000"), NO_CAPS, NO_CAPS, NO_CAPS, RAW, NO_CAPS, "1"), NULL},
+		{STATUS_OF(UIDS("1000"), NO_CAPS, RAW, RAW, RAW, NO_CAPS, "1"), NULL},
+		{STATUS_OF(UIDS("1000"), NO_CAPS, RAW, RAW, RAW, NO_CAPS, "0"), "no_new_privileges"},
+		{STATUS_OF(UIDS("1000"), NO_CAPS, NO_CAPS, NO_CAPS, "0000000000202000", NO_CAPS, "1"),
+		 "capabilities"},
+		{STATUS_OF(UIDS("1000"), NO_CAPS, NO_CAPS, "0000000000000001", RAW, NO_CAPS, "1"),
+		 "capabilities"},
+		{STATUS_OF(UIDS("1000"), NO_CAPS, "0000000000000001", NO_CAPS, RAW, NO_CAPS, "1"),
+		 "capabilities"},
+		{STATUS_OF(UIDS("1000"), "0000000000000001", NO_CAPS, NO_CAPS, RAW, NO_CAPS, "1"),
+		 "capabilities"},
+		{STATUS_OF(UIDS("1000"), NO_CAPS, NO_CAPS, NO_CAPS, RAW, "0000000000000001", "1"),
+		 "capabilities"},
+		{STATUS_OF(UIDS("0"), NO_CAPS, NO_CAPS, NO_CAPS, RAW, NO_CAPS, "1"), "user"},
+		{STATUS_OF("1000\t0\t1000\t1000", NO_CAPS, NO_CAPS, NO_CAPS, RAW, NO_CAPS, "1"), "user"},
+		{STATUS_OF("1000\t1000\t0\t1000", NO_CAPS, NO_CAPS, NO_CAPS, RAW, NO_CAPS, "1"), "user"},
+		{"Name:\tsh\n", "no_new_privileges"},
+		{"NoNewPrivs:\t1\n", "capabilities"},
+	};
+	const struct readback_users users = {.n = 0};
+	struct fixture *f = *state;
+	struct readback_fault fault;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		bool is_same = readback_rights(f->readback, rows[i].status, &users, &fault);
+
+		if (is_same != !rows[i].field || (rows[i].field && !str_eq(fault.field, rows[i].field)))
+			fail_msg("row %zu: %s", i, is_same ? "was taken" : fault.field);
+	}
+}
+
+/* By name, by number and as the image says; 0 is reached by its own names alone. */
+TEST_FIXTURE(no_task_runs_as_root_or_as_the_helper_by_another_name, begin, end)
+{
+	static const struct {
+		const char *asked, *uid;
+		bool is_root_named, is_right;
+	} rows[] = {
+		{"1000", "1000", false, true},	  {"1000:50", "1000", false, true},
+		{"1000", "1001", false, false},	  {"web", "33", false, true},
+		{"web", "0", false, false},	  {"web", "0", true, false},
+		{"root", "0", true, true},	  {"0", "0", true, true},
+		{"0:0", "0", true, true},	  {"", "33", false, true},
+		{"", "0", false, false},	  {"", "0", true, true},
+		{"64997", "64997", false, false}, {"web", "64997", false, false},
+		{"", "64998", true, false},	  {"root", "33", true, true},
+	};
+	struct fixture *f = *state;
+	struct readback_fault fault;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const struct readback_users users = {
+			.never = {64997, 64998}, .n = 2, .is_root_named = rows[i].is_root_named};
+		char status[512];
+
+		(void)json_object_set_new(readback_asked(f->readback), "User", json_string(rows[i].asked));
+		(void)snprintf(status, sizeof(status),
+			       STATUS_OF("%s\t%s\t%s\t%s", NO_CAPS, NO_CAPS, NO_CAPS, NO_CAPS, NO_CAPS, "1"),
+			       rows[i].uid, rows[i].uid, rows[i].uid, rows[i].uid);
+		if (readback_rights(f->readback, status, &users, &fault) != rows[i].is_right)
+			fail_msg("row %zu: '%s' as %s", i, rows[i].asked, rows[i].uid);
+	}
+}
+
+TEST_FIXTURE(each_network_that_is_another_one_is_found, begin, end)
+{
+	static const struct {
+		const char *mode;
+		struct readback_networks networks;
+		bool is_right;
+	} rows[] = {
+		{"none", {7, 1, 0}, true},	   {"none", {1, 1, 0}, false},
+		{"none", {0, 1, 0}, false},	   {"none", {7, 0, 0}, false},
+		{"host", {1, 1, 0}, true},	   {"host", {7, 1, 0}, false},
+		{"container:n", {7, 1, 7}, true},  {"container:n", {7, 1, 8}, false},
+		{"container:n", {7, 1, 0}, false}, {"container:n", {1, 1, 1}, false},
+	};
+	struct fixture *f = *state;
+	struct readback_fault fault;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		(void)json_object_set_new(json_object_get(readback_asked(f->readback), "HostConfig"),
+					  "NetworkMode", json_string(rows[i].mode));
+		if (readback_network(f->readback, &rows[i].networks, &fault) != rows[i].is_right)
+			fail_msg("row %zu", i);
+	}
+}
+
+TEST_FIXTURE(each_limit_that_is_not_kept_is_found, begin, end)
+{
+	struct fixture *f = *state;
+	struct readback_fault fault;
+
+	assert_true(readback_limit(f->readback, "Memory", "67108864\n", &fault));
+	assert_true(readback_limit(f->readback, "CpuShares", "max\n", &fault)); /* not asked for */
+	assert_false(readback_limit(f->readback, "Memory", "max\n", &fault));
+	assert_string_equal(fault.field, "memory");
+	assert_false(readback_limit(f->readback, "Memory", "67108865\n", &fault));
+	assert_false(readback_limit(f->readback, "PidsLimit", "101\n", &fault));
+	assert_string_equal(fault.field, "pids");
+}
+
+/* A privileged container has the devices, all capabilities, and nothing else that was not asked for. */
+TEST_FIXTURE(privileged_widens_devices_and_capabilities_alone, begin, end)
+{
+	cleanup_free char *asked = replaced(asked_text, "\"Privileged\":false", "\"Privileged\":true");
+	cleanup_free char *answer = replaced(answer_text, "\"Privileged\":false", "\"Privileged\":true");
+	cleanup_free char *devices =
+		replaced(inside_table, "0:52 / /dev rw,nosuid - tmpfs", "0:6 / /dev rw,nosuid - devtmpfs");
+	const struct readback_users users = {.n = 0};
+	struct fixture *f = *state;
+	struct readback_fault fault;
+
+	readback_free(f->readback);
+	f->readback = read_asked(f->host, asked, false);
+	assert_true(inspect(f, answer, &fault));
+	assert_false(inspect(f, answer_text, &fault));
+	put(f->inside, devices);
+	assert_true(readback_mounts(f->readback, f->inside, f->host, &fault));
+	assert_true(readback_rights(f->readback,
+				    STATUS_OF(UIDS("1000"), NO_CAPS, "000001ffffffffff", "000001ffffffffff",
+					      "000001ffffffffff", NO_CAPS, "1"),
+				    &users, &fault));
+}
