@@ -340,7 +340,7 @@ static bool process_sleeps(pid_t pid, uint64_t *runs);
 
 static bool children_sleep(const char *folder, uint64_t *runs)
 {
-	char path[PATH_SIZE], list[STATUS_SIZE], *rest = list, *child;
+	char path[2 * PATH_SIZE], list[STATUS_SIZE], *rest = list, *child;
 
 	(void)snprintf(path, sizeof(path), "%s/children", folder);
 	(void)read_file(path, list, sizeof(list));
