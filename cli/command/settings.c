@@ -184,3 +184,10 @@ const char *agent_socket_path(const struct invocation *inv)
 
 	return path ? path : HOLDFAST_AGENT_SOCKET_PATH;
 }
+
+const char *publish_dir(void)
+{
+	const char *dir = getenv("HOLDFAST_PUBLISH_DIR");
+
+	return dir && dir[0] ? dir : "/run/holdfast-mount/publish";
+}

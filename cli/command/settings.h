@@ -29,3 +29,7 @@ void settings_prefer_credential(struct invocation *inv, const char *name, char p
 
 /** Path of the agent's socket; borrowed. */
 const char *agent_socket_path(const struct invocation *inv);
+
+/** The mount helper's publish_base: of root's _cli.env_, else as the packages have it; borrowed. What a node
+ * reports is no path for engines and units. */
+const char *publish_dir(void);

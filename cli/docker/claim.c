@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "base/uuid.h"
 #include "hold/classify.h"
+#include "hold/link.h"
 #include "hold/place.h"
 #include "model/message.h"
 
@@ -64,6 +65,7 @@ static enum hold_event classify_failure(struct way *way, const struct error *err
 
 static enum hold_event classify_get(struct way *way, const Holdfast__V1__GetAllocationResponse *answer)
 {
+	char path[PATH_MAX];
 	enum hold_event event;
 
 	if (!answer->allocation)
@@ -73,7 +75,8 @@ static enum hold_event classify_get(struct way *way, const Holdfast__V1__GetAllo
 	event = hold_classify_get(answer);
 	if (event != HOLD_RUNNING)
 		return event;
-	if (!message_set_text(&way->claim->record->path, answer->allocation->published[0]->path))
+	if (!hold_publish_path(way->claim->publish_dir, way->claim->record->alloc_id, path) ||
+	    !message_set_text(&way->claim->record->path, path))
 		return HOLD_LOST;
 	return hold_is_gone(way->claim->record->path) ? HOLD_UNMOUNTED : HOLD_RUNNING;
 }
@@ -251,7 +254,7 @@ static struct way way_of(struct docker_claim *claim)
 			    .backoff = BACKOFF_INIT(RETRY_MIN_US, RETRY_MAX_US)};
 }
 
-enum status docker_claim_take(struct docker_claim *claim, struct error *err)
+static enum status take(struct docker_claim *claim, struct error *err)
 {
 	struct way way = way_of(claim);
 	enum status status = STATUS_OK;
@@ -277,6 +280,43 @@ enum status docker_claim_release(struct docker_claim *claim, struct error *err)
 	claim->record->is_ending = true;
 	status = save(&way, err);
 	return status == STATUS_OK ? go(&way, err) : status;
+}
+
+static bool is_for_reading(const Holdfast__V1__VolumeRequest *volume)
+{
+	return volume->read_only ||
+	       volume->access_mode == HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_READER_ONLY ||
+	       volume->access_mode == HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_READER_ONLY;
+}
+
+/* Is what an engine is to be given the volume, and nothing that it could do more with? */
+static enum status check_published(const struct docker_claim *claim, struct error *err)
+{
+	bool is_read_only = false;
+	enum status status =
+		hold_publish_check(claim->publish_dir, claim->record->path, claim->alloc, &is_read_only, err);
+
+	if (status != STATUS_OK || is_read_only || !is_for_reading(claim->alloc->volumes[0]))
+		return status;
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"volume %s: read-only is refused: its file system is mounted for writing, and podman's "
+		"containers could write to it. Next: a profile with ro = yes (mounthelper.policy), or "
+		"without read_only: -v %s:DIR:ro",
+		claim->record->name, claim->record->name);
+}
+
+enum status docker_claim_take(struct docker_claim *claim, struct error *err)
+{
+	enum status status = take(claim, err);
+	struct error ignored;
+
+	if (status != STATUS_OK)
+		return status;
+	status = check_published(claim, err);
+	if (status != STATUS_OK && claim->record->n_mount_ids == 0)
+		(void)docker_claim_release(claim, &ignored); /* the sweep tries again */
+	return status;
 }
 
 bool docker_claim_is_over(struct docker_claim *claim)

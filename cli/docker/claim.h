@@ -13,13 +13,18 @@ struct docker_claim {
 	struct invocation *inv;
 	struct connection *connection;
 	const char *dir;		 /* of the records */
+	const char *publish_dir;	 /* of the mount helper */
 	Docker__VolumeRecord *record;	 /* locked by the caller; saved at each step */
 	Holdfast__V1__Allocation *alloc; /* to be run; its id is set here */
 	uint64_t timeout_us;
 };
 
-/** Have the volume published on this node, and its path in the record. What does not come about is
- * released, unless another container has it mounted already. The error has the server's reason. */
+/** Have the volume published on this node, and its path in the record: made from publish_dir and the
+ * allocation's id, then looked up in the mount table, whatever the node reports. What does not come about is
+ * released, unless another container has it mounted already. The error has the server's reason.
+ *
+ * Of a volume for reading the file system itself has to be mounted read-only: podman mounts what it is given
+ * without the flag that makes a publish of a writable one read-only. */
 enum status docker_claim_take(struct docker_claim *claim, struct error *err);
 
 /** Stop the allocation, if there is one, and wait until its claim is free. What could not be done in time is

@@ -5,6 +5,7 @@
 #include "base/id.h"
 #include "base/str.h"
 #include "call/connect.h"
+#include "command/settings.h"
 #include "docker/claim.h"
 #include "docker/record.h"
 #include "hold/place.h"
@@ -202,6 +203,7 @@ static enum status with_claim(struct task *task, enum status (*work)(struct dock
 	cleanup_message Holdfast__V1__Allocation *alloc = NULL;
 	struct docker_claim claim = {.inv = volumes->inv,
 				     .dir = volumes->dir,
+				     .publish_dir = publish_dir(),
 				     .record = task->record,
 				     .timeout_us = volumes->timeout_us};
 	enum status status = make_alloc(volumes, task->record, &alloc, err);

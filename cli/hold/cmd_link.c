@@ -4,15 +4,12 @@
 #include "base/str.h"
 #include "call/connect.h"
 #include "command/commands.h"
+#include "command/settings.h"
 #include "hold/link.h"
 #include "hold/place.h"
 #include "hold/spec.h"
-#include "model/volume.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 static enum status check_name(struct invocation *inv, struct error *err)
 {
@@ -44,27 +41,11 @@ static enum status read_claim(struct invocation *inv, char ret[static PATH_MAX],
 	return STATUS_OK;
 }
 
-static enum status check_path(const char *path, const Holdfast__V1__Allocation *alloc, struct error *err)
-{
-	const Holdfast__V1__VolumeRequest *volume = alloc->volumes[0];
-	bool is_device = volume->attachment_mode == HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE;
-	cleanup_close int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	cleanup_close int table_fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
-	cleanup_free struct mountinfo *table = malloc(sizeof(*table));
-	char wire[WIRE_VOLUME_SIZE];
-
-	if (!table || root_fd < 0 || table_fd < 0)
-		return error_set(err, STATUS_FAILED_PRECONDITION, table ? errno : ENOMEM,
-				 "open / and /proc/self/mountinfo");
-	table->fd = table_fd;
-	volume_wire_name(namespace_or_default(alloc->namespace_), volume->source, wire);
-	return hold_link_check(table, root_fd, path, wire, is_device, err);
-}
-
 static enum status cmd_volume_link(struct invocation *inv, struct error *err)
 {
 	cleanup_message Holdfast__V1__Allocation *alloc = NULL;
 	char path[PATH_MAX];
+	bool is_read_only;
 	enum status status = check_name(inv, err);
 
 	if (status == STATUS_OK)
@@ -72,7 +53,7 @@ static enum status cmd_volume_link(struct invocation *inv, struct error *err)
 	if (status == STATUS_OK)
 		status = hold_spec_load_named(inv, inv->args[0], &alloc, err);
 	if (status == STATUS_OK)
-		status = check_path(path, alloc, err);
+		status = hold_publish_check(publish_dir(), path, alloc, &is_read_only, err);
 	if (status == STATUS_OK)
 		status = hold_link_give(HOLDFAST_LINKS_PATH, inv->args[0], path, err);
 	return status;

@@ -7,11 +7,13 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "model/volume.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <mounthelper_wire.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,6 +32,7 @@ struct search {
 	bool had;
 	uint32_t dev_major;
 	uint32_t dev_minor;
+	bool is_read_only; /* its file system: no mount of it can be written through */
 	char root[PATH_MAX];
 };
 
@@ -44,17 +47,19 @@ static char *split_last(char *path)
 	return slash + 1;
 }
 
-/* BASE of "BASE/ALLOC/SLOT". */
-static bool published_base(const char *path, char ret[static PATH_MAX])
+/* "PUBLISH_DIR/ALLOC/SLOT"? */
+static bool is_published_path(const char *publish_dir, const char *path)
 {
 	const char *slot, *alloc;
+	char dir[PATH_MAX];
 	uint32_t number;
 
-	if (!path_is_normal(path) || str_copy(ret, PATH_MAX, path) < 0)
+	if (!path_is_normal(path) || str_copy(dir, PATH_MAX, path) < 0)
 		return false;
-	slot = split_last(ret);
-	alloc = slot ? split_last(ret) : NULL;
-	return alloc && id_is_uuid(alloc) && parse_u32(slot, 0, MH_SLOT_MAX, &number) == 0;
+	slot = split_last(dir);
+	alloc = slot ? split_last(dir) : NULL;
+	return alloc && id_is_uuid(alloc) && parse_u32(slot, 0, MH_SLOT_MAX, &number) == 0 &&
+	       str_eq(dir, publish_dir);
 }
 
 /* BASE of "BASE/WIRE" and of "BASE/WIRE/ro-publish" and -rw; a device has the latter alone. */
@@ -103,6 +108,7 @@ static int visit_path(const struct mount_entry *entry, void *userdata)
 	search->had = str_copy(search->root, sizeof(search->root), entry->root) == 0;
 	search->dev_major = entry->dev_major;
 	search->dev_minor = entry->dev_minor;
+	search->is_read_only = mount_option_is_set(entry->super_options, "ro");
 	return 0;
 }
 
@@ -122,8 +128,10 @@ static enum status refuse(const char *path, const char *wire, const char *why, s
 {
 	return error_set(
 		err, STATUS_FAILED_PRECONDITION, 0,
-		"the holder says that volume %s is at '%.300s', but %s. No service is given that path", wire,
-		path, why);
+		"volume %s is not taken to be at '%.300s': %s. Nothing is given that path. Next: holdfast "
+		"agent "
+		"status, and does HOLDFAST_PUBLISH_DIR say what publish_base is in mounthelper.policy?",
+		wire, path, why);
 }
 
 static enum status table_error(int r, struct error *err)
@@ -131,28 +139,78 @@ static enum status table_error(int r, struct error *err)
 	return error_set(err, STATUS_FAILED_PRECONDITION, r, "read the mount table, /proc/self/mountinfo");
 }
 
-enum status hold_link_check(struct mountinfo *table, int root_fd, const char *path, const char *wire,
-			    bool is_device, struct error *err)
+static enum status check_tree(struct search *search, const char *base, struct error *err)
 {
-	struct search search = {.path = path, .wire = wire, .is_device = is_device, .root_fd = root_fd};
-	char base[PATH_MAX];
+	if (is_tree(search->root_fd, base, &search->owner))
+		return STATUS_OK;
+	return refuse(search->path, search->wire, "others than root and the mount helper can write there",
+		      err);
+}
+
+/* What is mounted at the path, in a tree of the helper's. */
+static enum status find_mount(struct mountinfo *table, const char *base, struct search *search,
+			      struct error *err)
+{
+	enum status status = check_tree(search, base, err);
 	int r;
 
-	if (is_device ? !staged_base(path, wire, true, base) : !published_base(path, base))
+	if (status != STATUS_OK)
+		return status;
+	r = mountinfo_each(table, visit_path, search);
+	if (r < 0)
+		return table_error(r, err);
+	return search->had ? STATUS_OK : refuse(search->path, search->wire, "nothing is mounted there", err);
+}
+
+static enum status check_staged(struct mountinfo *table, struct search *search, struct error *err)
+{
+	int r = mountinfo_each(table, visit_staged, search);
+
+	if (r < 0)
+		return table_error(r, err);
+	return r > 0 ? STATUS_OK : refuse(search->path, search->wire, "another volume is mounted there", err);
+}
+
+enum status hold_link_check(const struct hold_link_view *view, const char *path, const char *wire,
+			    bool is_device, bool *ret_is_read_only, struct error *err)
+{
+	struct search search = {.path = path, .wire = wire, .is_device = is_device, .root_fd = view->root_fd};
+	char base[PATH_MAX];
+	enum status status;
+
+	if (is_device ? !staged_base(path, wire, true, base) : !is_published_path(view->publish_dir, path))
 		return refuse(path, wire, "that is no path that the mount helper makes", err);
-	if (!is_tree(root_fd, base, &search.owner))
-		return refuse(path, wire, "others than root and the mount helper can write there", err);
-	r = mountinfo_each(table, visit_path, &search);
-	if (r < 0)
-		return table_error(r, err);
-	if (!search.had)
-		return refuse(path, wire, "nothing is mounted there", err);
-	if (is_device)
-		return STATUS_OK;
-	r = mountinfo_each(table, visit_staged, &search);
-	if (r < 0)
-		return table_error(r, err);
-	return r > 0 ? STATUS_OK : refuse(path, wire, "another volume is mounted there", err);
+	status = find_mount(view->table, is_device ? base : view->publish_dir, &search, err);
+	if (status == STATUS_OK && !is_device)
+		status = check_staged(view->table, &search, err);
+	if (status == STATUS_OK)
+		*ret_is_read_only = search.is_read_only;
+	return status;
+}
+
+bool hold_publish_path(const char *publish_dir, const char *alloc_id, char ret[static PATH_MAX])
+{
+	return id_is_uuid(alloc_id) && str_format(ret, PATH_MAX, "%s/%s/0", publish_dir, alloc_id) > 0;
+}
+
+enum status hold_publish_check(const char *publish_dir, const char *path,
+			       const Holdfast__V1__Allocation *alloc, bool *ret_is_read_only,
+			       struct error *err)
+{
+	const Holdfast__V1__VolumeRequest *volume = alloc->volumes[0];
+	bool is_device = volume->attachment_mode == HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE;
+	cleanup_close int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	cleanup_close int table_fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+	cleanup_free struct mountinfo *table = malloc(sizeof(*table));
+	const struct hold_link_view view = {.table = table, .root_fd = root_fd, .publish_dir = publish_dir};
+	char wire[WIRE_VOLUME_SIZE];
+
+	if (!table || root_fd < 0 || table_fd < 0)
+		return error_set(err, STATUS_FAILED_PRECONDITION, table ? errno : ENOMEM,
+				 "open / and /proc/self/mountinfo");
+	table->fd = table_fd;
+	volume_wire_name(namespace_or_default(alloc->namespace_), volume->source, wire);
+	return hold_link_check(&view, path, wire, is_device, ret_is_read_only, err);
 }
 
 /* Root's own folder of that name, made when there is none. */

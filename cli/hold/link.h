@@ -9,18 +9,34 @@
 #include "base/error.h"
 #include "base/mountinfo.h"
 
+#include <holdfast/v1/types.pb-c.h>
 #include <limits.h>
 #include <stdbool.h>
 
+struct hold_link_view {
+	struct mountinfo *table; /* of this process */
+	int root_fd;		 /* of "/" */
+	const char *publish_dir; /* the mount helper's publish_base, as root's file says it */
+};
+
 /** Is the volume @wire published at @path, which nobody but root and the mount helper could have made?
  *
- * @table     the mount table of this process
- * @root_fd   of "/"
- * @path      anything
- * @is_device it is a block device, of a csi volume: no mount of the helper's, but what the plugin has bound
+ * @path             anything
+ * @is_device        it is a block device, of a csi volume: no mount of the helper's, but what the plugin has
+ *                   bound
+ * @ret_is_read_only is its file system? No other mount of it can be written through either
  * STATUS_FAILED_PRECONDITION when it is not, or when the table cannot be read. */
-enum status hold_link_check(struct mountinfo *table, int root_fd, const char *path, const char *wire,
-			    bool is_device, struct error *err);
+enum status hold_link_check(const struct hold_link_view *view, const char *path, const char *wire,
+			    bool is_device, bool *ret_is_read_only, struct error *err);
+
+/** Where the mount helper publishes the first volume of allocation @alloc_id: made from root's setting and
+ * the id, never from what a node reports. False for what is no id, or too long. */
+bool hold_publish_path(const char *publish_dir, const char *alloc_id, char ret[static PATH_MAX]);
+
+/** hold_link_check() of the first volume of @alloc, as this process sees the machine. */
+enum status hold_publish_check(const char *publish_dir, const char *path,
+			       const Holdfast__V1__Allocation *alloc, bool *ret_is_read_only,
+			       struct error *err);
 
 /** Make @folder/@name/mnt a link to @path, in one step whatever was there. @folder is root's; what another
  * account has left at @folder/@name is removed when it is empty, and refused otherwise. */

@@ -2,8 +2,10 @@
 #include "hold/run.h"
 
 #include "base/str.h"
+#include "command/settings.h"
 #include "hold/classify.h"
 #include "hold/holder.h"
+#include "hold/link.h"
 #include "model/message.h"
 
 #include <errno.h>
@@ -36,6 +38,15 @@ static bool is_mount_gone(const struct holder *holder)
 	return holder->path[0] != '\0' && hold_is_gone(holder->path);
 }
 
+/* Made here from what root's file says and the id, and not taken from what the node reports; a device is
+ * where the CSI plugin has bound it, which `volume link` checks by the volume's name. */
+static bool find_path(struct holder *holder, const Holdfast__V1__Allocation *alloc)
+{
+	if (holder->order->alloc->volumes[0]->attachment_mode == HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE)
+		return str_copy(holder->path, sizeof(holder->path), alloc->published[0]->path) == 0;
+	return hold_publish_path(publish_dir(), holder->note.alloc_id, holder->path);
+}
+
 /* Keep what Get said. @return what it means here: the server may not know yet that this machine was booted */
 static enum hold_event classify_get(struct holder *holder, const ProtobufCMessage *response)
 {
@@ -51,7 +62,7 @@ static enum hold_event classify_get(struct holder *holder, const ProtobufCMessag
 	event = hold_classify_get(answer);
 	if (event != HOLD_RUNNING)
 		return event;
-	if (str_copy(holder->path, sizeof(holder->path), answer->allocation->published[0]->path) < 0)
+	if (!find_path(holder, answer->allocation))
 		return HOLD_LOST;
 	return is_mount_gone(holder) ? HOLD_UNMOUNTED : HOLD_RUNNING;
 }

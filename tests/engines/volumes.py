@@ -84,8 +84,12 @@ class Volumes:
         state.mkdir(exist_ok=True)
         self.engine.start(name, [f"{PREFIX}/bin/holdfast", "--dev-dir", f"{PREFIX}/var/server", "volume", "docker-plugin",
                                  f"{SOCKETS}/{name}.sock", "--node", PLUGINS[name], "--timeout", "60s"],
-                          env=dict(os.environ) | {"STATE_DIRECTORY": str(state)})  # fmt: skip
+                          env=dict(os.environ) | {"STATE_DIRECTORY": str(state), "HOLDFAST_PUBLISH_DIR": self.publish_dir(name)})  # fmt: skip
         wait_for("the plugin listens", lambda: self.listens(name))
+
+    def publish_dir(self, name="holdfast"):
+        (node,) = [n for n in self.room.nodes if n.id == PLUGINS[name]]
+        return f"{node.dir}/publish"
 
     def listens(self, name):
         with socket.socket(socket.AF_UNIX) as s:
@@ -201,6 +205,37 @@ class Volumes:
         self.remove("two")
         self.is_free()
         self.run("late", "other", "cat /data/log", "--rm")
+        self.is_free()
+
+    def a_container_is_given_the_path_of_its_allocation(self):
+        self.serve("one")
+        made = f"{self.publish_dir()}/{self.record()['alloc_id']}/0"
+        assert self.answer("Get", Name="db")["Volume"]["Mountpoint"] == self.record()["path"] == made
+        self.remove("one")
+        self.is_free()
+        self.kill_plugin()  # another tree than the helper's: nothing is there
+        self.publish_dir, own = (lambda _: "/run/another/publish"), self.publish_dir
+        self.start_plugin()
+        done = self.run("lost", "db", "true", check=False)
+        assert done.returncode != 0 and "holdfast: " in done.stderr, done.stderr
+        self.remove("lost")
+        self.kill_plugin()
+        self.publish_dir = own
+        self.start_plugin()
+        self.is_free()
+
+    def a_reader_cannot_write_and_a_volume_that_could_be_written_is_refused_to_it(self):
+        self.ask("volume", "create", "--driver", "holdfast", "-o", "volume=db", "-o", "read_only=true", "reader")
+        done = self.run("reads", "reader", "echo bad > /data/bad", check=False)
+        assert done.returncode != 0 and "read-only is refused" in done.stderr, f"{done.stdout} {done.stderr}"
+        self.remove("reads")
+        self.is_free()
+        self.ask("volume", "rm", "reader")
+        done = self.ask("run", "--rm", "--network=none", "--name=reads", "-v", "db:/data:ro", "localhost/bb:1", "/bin/sh", "-c",
+                        "grep ' /data ' /proc/mounts; echo bad > /data/bad", check=False)  # fmt: skip
+        assert done.returncode != 0 and re.search(" /data [^ ]* ro[, ]", done.stdout), f"{done.stdout} {done.stderr}"
+        self.is_free()
+        assert self.run("looks", "db", "ls /data", "--rm").stdout.split().count("bad") == 0
         self.is_free()
 
     def a_plugin_and_an_agent_that_are_killed_change_no_mount(self):

@@ -8,19 +8,22 @@
 #include "base/str.h"
 #include "docker/record.h"
 #include "docker/volumes.h"
+#include "hold/link.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Where something is mounted, and nothing is. */
-#define MOUNTED "/proc"
-#define NOT_MOUNTED "/proc/1"
+#define PUBLISH_DIR "/run/holdfast-mount/publish"
+#define MOUNTED PUBLISH_DIR "/01890000-0000-7000-8000-000000000001/0"
 
-#define RUNNING(path_)                                                                                 \
+/* A node that lies: no engine is given its path. */
+#define RUNNING                                                                                        \
 	"{\"allocation\": {\"id\": \"a\", \"client_status\": \"RUNNING\", \"published\": [{\"path\": " \
-	"\"" path_ "\"}]}, \"index\": \"3\"}"
+	"\"/\"}]}, "                                                                                   \
+	"\"index\": \"3\"}"
 #define STOPPED                                                                                            \
 	"{\"allocation\": {\"id\": \"a\", \"desired_status\": \"STOP\", \"client_status\": \"RUNNING\"}, " \
 	"\"index\": \"4\"}"
@@ -28,6 +31,36 @@
 
 #define TAKEN "{\"allocation\": {\"id\": \"a\", \"client_status\": \"PENDING\"}}"
 #define TOLD "{}"
+
+/* What the kernel has. */
+static struct {
+	bool is_gone;
+	bool is_another; /* volume */
+	bool is_read_only;
+	char checked[PATH_MAX];
+} kernel;
+
+bool __wrap_hold_is_gone(const char *path);
+bool __wrap_hold_is_gone(const char *path)
+{
+	assert_true(str_starts_with(path, PUBLISH_DIR "/"));
+	return kernel.is_gone;
+}
+
+enum status __wrap_hold_publish_check(const char *publish_dir, const char *path,
+				      const Holdfast__V1__Allocation *alloc, bool *ret_is_read_only,
+				      struct error *err);
+enum status __wrap_hold_publish_check(const char *publish_dir, const char *path,
+				      const Holdfast__V1__Allocation *alloc, bool *ret_is_read_only,
+				      struct error *err)
+{
+	assert_string_equal(publish_dir, PUBLISH_DIR);
+	assert_string_equal(alloc->volumes[0]->source, "db");
+	(void)str_copy(kernel.checked, sizeof(kernel.checked), path);
+	*ret_is_read_only = kernel.is_read_only;
+	return kernel.is_another ? error_set(err, STATUS_FAILED_PRECONDITION, 0, "another volume is mounted")
+				 : STATUS_OK;
+}
 
 static char folder[] = "/tmp/cli-docker-XXXXXX";
 static struct invocation inv;
@@ -57,6 +90,7 @@ static int setup(void **state)
 
 	assert_int_equal(record_remove(folder, "db", &err), STATUS_OK);
 	protobuf_c_message_free_unpacked(inv.details, NULL);
+	kernel.is_gone = kernel.is_another = kernel.is_read_only = false;
 	inv = (struct invocation){.options = {[OPT_ADDRESS] = "h:1", [OPT_CA] = "/ca"}};
 	return run_setup(state);
 }
@@ -124,14 +158,28 @@ static void prepare(size_t i, const char *method, const char *json)
 	fake.given[i] = 0;
 }
 
+/* Of root's folder, the allocation and the slot. */
+static void expect_made_path(const char *path)
+{
+	Docker__VolumeRecord *record = NULL;
+	char made[PATH_MAX];
+	struct error err;
+
+	assert_int_equal(record_load(folder, "db", &record, &err), STATUS_OK);
+	(void)str_format(made, sizeof(made), PUBLISH_DIR "/%s/0", record->alloc_id);
+	record_free(record);
+	assert_string_equal(path, made);
+	assert_string_equal(kernel.checked, made);
+}
+
 /* The allocation runs as soon as it is asked for. */
 static void mount_one(void)
 {
 	prepare(0, "Allocations.Run", TAKEN);
-	prepare(1, "Allocations.Get", RUNNING(MOUNTED));
+	prepare(1, "Allocations.Get", RUNNING);
 	expect_done("Create", "");
 	expect_done("Mount", "one");
-	assert_string_equal(answer->mountpoint, MOUNTED);
+	expect_made_path(answer->mountpoint);
 }
 
 TEST_FIXTURE(a_request_that_makes_no_sense_is_refused_and_asks_nothing, setup, teardown)
@@ -182,7 +230,7 @@ TEST_FIXTURE(mounts_share_an_allocation_and_the_last_one_ends_it, setup, teardow
 	assert_null(strstr(fake.requests, "Run"));
 	expect_record("a", 2, false);
 	expect_done("Get", "");
-	assert_string_equal(answer->volume->mountpoint, MOUNTED);
+	expect_made_path(answer->volume->mountpoint);
 	expect_refused("Remove", "db", NULL, NULL, "is mounted by 2 containers");
 	expect_done("Unmount", "one");
 	expect_done("Unmount", "one");
@@ -270,7 +318,8 @@ TEST_FIXTURE(an_unfinished_file_makes_no_second_volume, setup, teardown)
 TEST_FIXTURE(a_volume_mounted_by_others_is_not_released, setup, teardown)
 {
 	mount_one();
-	prepare(1, "Allocations.Get", RUNNING(NOT_MOUNTED));
+	kernel.is_gone = true;
+	prepare(1, "Allocations.Get", RUNNING);
 	prepare(2, "Allocations.Stop", TOLD);
 	expect_refused("Mount", "db", NULL, NULL, "not done in time");
 	assert_null(strstr(fake.requests, "Stop"));
@@ -279,11 +328,53 @@ TEST_FIXTURE(a_volume_mounted_by_others_is_not_released, setup, teardown)
 	expect_record("a", 1, false);
 }
 
+TEST_FIXTURE(what_is_not_the_volume_is_not_given_and_released, setup, teardown)
+{
+	kernel.is_another = true;
+	prepare(0, "Allocations.Run", TAKEN);
+	prepare(1, "Allocations.Get", RUNNING);
+	expect_done("Create", "");
+	fake.answers[2] = (struct fake_answer){.method = "Allocations.Stop", .json = TOLD};
+	expect_refused("Mount", "db", NULL, NULL, "another volume is mounted");
+	expect_request("Allocations.Stop");
+	expect_record("a", 0, true);
+}
+
+static void expect_reader(const char *key, const char *value, bool is_read_only, const char *refusal)
+{
+	struct error err;
+
+	kernel.is_read_only = is_read_only;
+	prepare(0, "Allocations.Run", TAKEN);
+	prepare(1, "Allocations.Get", RUNNING);
+	prepare(2, "Allocations.Stop", TOLD);
+	ask_with("Create", "db", "", key, value);
+	assert_string_equal(answer->err, "");
+	ask_with("Mount", "db", "1", NULL, NULL);
+	if (refusal ? !strstr(answer->err, refusal) : answer->err[0] != '\0')
+		fail_msg("%s=%s: '%s'", key, value, answer->err);
+	assert_int_equal(record_remove(folder, "db", &err), STATUS_OK);
+}
+
+TEST_FIXTURE(a_reader_of_a_file_system_mounted_for_writing_is_refused, setup, teardown)
+{
+	static const char *const readers[][2] = {{"read_only", "true"},
+						 {"access_mode", "single-node-reader-only"},
+						 {"access_mode", "multi-node-reader-only"}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(readers); i++) {
+		expect_reader(readers[i][0], readers[i][1], false, "read-only is refused");
+		expect_reader(readers[i][0], readers[i][1], true, NULL);
+	}
+	expect_reader("read_only", "false", false, NULL);
+	expect_reader("access_mode", "single-node-writer", false, NULL);
+}
+
 TEST_FIXTURE(mounts_of_an_allocation_that_has_ended_hold_no_other, setup, teardown)
 {
 	mount_one();
 	fake.answers[0] = (struct fake_answer){.method = "Allocations.Get", .json = FREED};
-	prepare(1, "Allocations.Get", RUNNING(MOUNTED));
+	prepare(1, "Allocations.Get", RUNNING);
 	prepare(2, "Allocations.Run", TAKEN);
 	fake.given[0] = 0;
 	expect_done("Mount", "two");

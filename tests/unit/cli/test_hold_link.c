@@ -110,10 +110,14 @@ static void set_table(const char *text)
 	assert_true(table.fd >= 0);
 }
 
+static bool is_read_only;
+
 static enum status check(const char *path, bool is_device, const char *words)
 {
 	struct error err = {.msg = ""};
-	enum status status = hold_link_check(&table, root_fd, path, WIRE, is_device, &err);
+	const struct hold_link_view view = {
+		.table = &table, .root_fd = root_fd, .publish_dir = "/run/hf/publish"};
+	enum status status = hold_link_check(&view, path, WIRE, is_device, &is_read_only, &err);
 
 	if (words && !strstr(err.msg, words))
 		fail_msg("'%s' is not in '%s'", words, err.msg);
@@ -284,6 +288,49 @@ TEST_FIXTURE(the_link_is_made_replaced_and_taken, set_up, tear_down)
 	assert_int_equal(hold_link_take("/nonexistent", "db", &err), STATUS_OK);
 	assert_int_equal(hold_link_give("/nonexistent", "db", "/a", &err), STATUS_NOT_FOUND);
 	assert_non_null(strstr(err.msg, "systemd-tmpfiles --create"));
+}
+
+TEST_FIXTURE(a_publish_tree_that_roots_setting_does_not_name_is_not_followed, set_up, tear_down)
+{
+	make("run/other/publish", 0711);
+	set_table(HOST LINE("0:50", "/", STAGED) LINE("0:50", "/", "/run/other/publish/" ALLOC "/0"));
+	assert_int_equal(
+		check("/run/other/publish/" ALLOC "/0", false, "no path that the mount helper makes"),
+		STATUS_FAILED_PRECONDITION);
+}
+
+TEST_FIXTURE(a_file_system_is_read_only_by_its_superblock_and_not_by_a_flag_of_a_mount, set_up, tear_down)
+{
+	static const struct {
+		const char *flags;
+		const char *super;
+		bool is_read_only;
+	} rows[] = {
+		{"rw", "rw", false}, {"ro", "rw", false}, {"ro", "ro", true}, {"rw", "rw,errors=ro", false}};
+	char text[1000];
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		assert_true(str_format(text, sizeof(text),
+				       HOST
+				       "41 28 0:50 / %s %s - ext4 t %s\n40 28 0:50 / %s/0 %s - ext4 t %s\n",
+				       STAGED, rows[i].flags, rows[i].super, PUBLISHED, rows[i].flags,
+				       rows[i].super) > 0);
+		set_table(text);
+		is_read_only = !rows[i].is_read_only;
+		assert_int_equal(check(PUBLISHED "/0", false, NULL), STATUS_OK);
+		assert_int_equal(is_read_only, rows[i].is_read_only);
+	}
+}
+
+TEST(a_publish_path_is_made_of_roots_folder_and_an_id)
+{
+	char path[PATH_MAX];
+
+	assert_true(hold_publish_path("/run/hf/publish", ALLOC, path));
+	assert_string_equal(path, PUBLISHED "/0");
+	assert_false(hold_publish_path("/run/hf/publish", "..", path));
+	assert_false(hold_publish_path("/run/hf/publish", "", path));
+	assert_false(hold_publish_path("/run/hf/publish", ALLOC "/../..", path));
 }
 
 /* As earlier versions left them, whose folders were the holder's. */
