@@ -49,8 +49,8 @@ class Lane:
 
 
 def build(name):
-    """What ./dev builds as @name; a job of any lane can need it."""
-    return Job("build", name, ["./dev", "build", name], place="host", limit=3600, slots=3 * os.cpu_count(), counts=False)
+    """What ./dev builds by these words; a job of any lane can need it."""
+    return Job("build", name, ["./dev", "build", *name.split()], place="host", limit=3600, slots=3 * os.cpu_count(), counts=False)
 
 
 def later(name, needs, then):
@@ -58,8 +58,8 @@ def later(name, needs, then):
     return Job("build", f"{name}'s programs", [], needs=needs, counts=False, then=then)
 
 
-def ctest(lane, folder, label, leave_out=()):
-    """Jobs for the programs that CMake registered with @label in build/@folder, once that is built."""
+def ctest(lane, folder, label, leave_out=(), targets=""):
+    """Jobs for the programs that CMake registered with @label in build/@folder, once that, or @targets of it, is built."""
 
     def programs():
         words = ["ctest", "--test-dir", f"build/{folder}", "--show-only=json-v1", "-L", f"^{label}$"]
@@ -68,7 +68,8 @@ def ctest(lane, folder, label, leave_out=()):
             if not test["name"].startswith(leave_out):
                 yield program(lane, test)
 
-    return [build(folder), later(lane, (folder,), programs)]
+    what = f"{folder} {targets}".strip()
+    return [build(what), later(f"{lane} {label}", (what,), programs)]
 
 
 def program(lane, test):
@@ -121,6 +122,7 @@ def stores(lane):
             later(f"{lane} on etcd", needs, integration_classes(lane, "etcd:"))]  # fmt: skip
 
 
+PARSERS = "asan-reads corpus"
 LONG_ETCD = ("test_servers_history",)
 
 
@@ -134,6 +136,9 @@ LANES = {
                    ". dev", True),
     "unit": Lane("every module on models of kernel, helper, plugins and time", "build run",
                  lambda lane: ctest(lane, "dev", "unit"), "lib proto mounthelper agent server cli tests docs", True),
+    "parsers": Lane("what reads foreign bytes, and the corpora of the fuzzers, with sanitizers", "build run",
+                    lambda lane: [*ctest(lane, "asan", "reads", targets=PARSERS), *ctest(lane, "asan", "corpus", targets=PARSERS)],
+                    "lib mounthelper agent/driver-container tests/fuzz", True),
     "asan": Lane("the same programs with address and undefined-behaviour sanitizers", "build run",
                  lambda lane: ctest(lane, "asan", "unit"), "agent server cli"),
     "helper": Lane("the mount helper, setuid, with real mounts", "build run helper",
