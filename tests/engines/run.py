@@ -432,7 +432,7 @@ def main():
     parser.add_argument("--build", type=Path, default=ROOT / "build/dev")
     parser.add_argument("--only", choices=["driver", "launch", "flow", "plugins", "volumes", "faults", "bench"])
     parser.add_argument("--case", default="", help="of flow, those whose name this pattern is in")
-    parser.add_argument("--rounds", type=int, default=0, help="of all faults; 0: of a third of them")
+    parser.add_argument("--rounds", type=int, default=0, help="of all faults; 0: of the sample's (HOLDFAST_SAMPLE)")
     parser.add_argument("--demo", choices=["containers", "jobs"], help="show what ./dev demo shows of it")
     parser.add_argument("engines", nargs="*", default=["podman", "docker"])
     options = parser.parse_args()

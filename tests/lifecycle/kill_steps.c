@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kill_steps [--all] [--every N] [GROUP|SCENARIO]...: each scenario with a server that dies before and after
- * every durable step, or at every Nth of these places.
+/* kill_steps [--all] [GROUP|SCENARIO]...: each scenario with a server that dies before and after every
+ * durable step, or at the places of the sample (HOLDFAST_SAMPLE, tests/support/sample.h) and at the first two
+ * steps.
  */
 
 #include "dev.h"
 #include "kill.h"
+#include "sample.h"
 
 #include "base/clock.h"
 #include "base/parse.h"
@@ -19,7 +21,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STEPS_MAX = 400, NODES = 2 };
+enum { STEPS_MAX = 400, STEPS_ALWAYS = 2, NODES = 2 };
+
+static struct sample sample;
 
 static const struct {
 	const char *name;
@@ -172,17 +176,26 @@ static bool die_at(const struct kill_scenario *scenario, const struct fault *fau
 	return (is_all && run(scenario, fault, !is_reverse, made)) || has_died;
 }
 
+/* The places of a part are spread over both sides: 7 is odd. */
+static bool is_in_sample(const struct fault *fault)
+{
+	return fault->step <= STEPS_ALWAYS ||
+	       sample_has(&sample, (uint64_t)fault->step + 7 * (uint64_t)fault->side);
+}
+
 /* A place is before or after a step. It has ended when it died neither at a place nor at the next one. */
-static void sweep(const struct kill_scenario *scenario, bool is_all, int every, struct made *made)
+static void sweep(const struct kill_scenario *scenario, bool is_all, struct made *made)
 {
 	uint64_t since = clock_monotonic_us();
 	struct fault fault = {.step = 0};
 	int n_deaths = 0;
 	int n_lives = 0;
 
-	for (int place = FAULT_SIDE_N; fault.step < STEPS_MAX && n_lives < FAULT_SIDE_N; place += every) {
+	for (int place = FAULT_SIDE_N; fault.step < STEPS_MAX && n_lives < FAULT_SIDE_N; place++) {
 		fault.step = place / FAULT_SIDE_N;
 		fault.side = (enum fault_side)(place % FAULT_SIDE_N);
+		if (!is_in_sample(&fault))
+			continue;
 		if (die_at(scenario, &fault, is_all, made)) {
 			n_deaths++;
 			n_lives = 0;
@@ -238,22 +251,24 @@ static bool is_wanted(char **names, int n, const char *group, const char *scenar
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"step", required_argument, NULL, 0},	 {"side", required_argument, NULL, 1},
-		{"reverse", required_argument, NULL, 2}, {"every", required_argument, NULL, 3},
-		{"all", no_argument, NULL, 4},		 {0}};
-	uint32_t numbers[] = {0, 0, 0, 1};
+	static const struct option options[] = {{"step", required_argument, NULL, 0},
+						{"side", required_argument, NULL, 1},
+						{"reverse", required_argument, NULL, 2},
+						{"all", no_argument, NULL, 3},
+						{0}};
+	uint32_t numbers[] = {0, 0, 0};
 	struct made made = {.event = NULL};
 	struct fault only;
 	bool is_all = false;
 	int opt;
 
 	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1)
-		if (opt == 4)
+		if (opt == 3)
 			is_all = true;
-		else if (opt == '?' || parse_u32(optarg, opt == 3, STEPS_MAX, &numbers[opt]) < 0)
+		else if (opt == '?' || parse_u32(optarg, 0, STEPS_MAX, &numbers[opt]) < 0)
 			return 2;
 	only = (struct fault){.step = (int)numbers[0], .side = (enum fault_side)numbers[1]};
+	sample = sample_of_environment();
 	log_init("kill_steps", LOG_ERR);
 	(void)signal(SIGPIPE, SIG_IGN);
 	make(&made);
@@ -264,7 +279,7 @@ int main(int argc, char **argv)
 			if (only.step > 0)
 				(void)run(s, &only, numbers[2] == 1, &made);
 			else
-				sweep(s, is_all, (int)numbers[3], &made);
+				sweep(s, is_all, &made);
 		}
 	}
 	unmake(&made);

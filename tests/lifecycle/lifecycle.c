@@ -9,6 +9,7 @@
  *     build/dev/tests/lifecycle/lifecycle --seed $seed --steps 50000 build/dev/server/holdfast-server
  *   done */
 
+#include "sample.h"
 #include "sim.h"
 
 #include "base/cleanup.h"
@@ -46,7 +47,7 @@ static struct runs runs;
 static int wanted_volume;	    /* by everybody, so that there are rivals */
 static struct sim_node copied_node; /* of an earlier day */
 static uint64_t copied_epoch;	    /* the server's then */
-static uint64_t seed = 1;
+static uint64_t seed;
 
 static void print_where(const struct sim *sim)
 {
@@ -904,8 +905,11 @@ int main(int argc, char **argv)
 	static const struct option options[] = {
 		{"seed", required_argument, NULL, 's'}, {"steps", required_argument, NULL, 'n'}, {0}};
 	static struct sim sim;
+	const struct sample sample = sample_of_environment();
 	uint64_t steps = 1000;
 	int opt;
+
+	seed = 1 + sample.part;
 
 	while ((opt = getopt_long(argc, argv, "s:n:", options, NULL)) != -1)
 		if (opt == '?' || parse_u64(optarg, 0, UINT64_MAX, opt == 's' ? &seed : &steps) < 0)
