@@ -4,7 +4,6 @@
 import os
 import re
 import signal
-import time
 import unittest
 
 import machine
@@ -22,7 +21,6 @@ PHASES = (
 
 PGDATA = unit("pgdata")
 EXPOSURE_MAX = 1.5
-NOT_HEEDED = 70  # seconds; what is to end sooner would take the 80 of HOLD_TIMEOUT
 
 
 def setUpModule():
@@ -94,9 +92,7 @@ class ARefusal(unittest.TestCase):
         units.tear_down(unit("rival"), PGDATA)
 
     def refused(self, code, *texts):
-        began = time.monotonic()
         self.assertNotEqual(0, units.start(unit("rival"), check=False).returncode)
-        self.assertLess(time.monotonic() - began, NOT_HEEDED)
         self.assertEqual(str(code), machine.show(unit("rival"), "ExecMainStatus"), units.log("rival"))
         self.assertEqual("failed", machine.show(unit("rival"), "ActiveState"))  # and not started again
         machine.run("journalctl", "--sync")
@@ -285,10 +281,9 @@ class AStop(unittest.TestCase):
         units.start(PGDATA)
         first = units.live("pgdata")[0]["id"]
         machine.systemctl("stop", "holdfast-server.service")
-        began = time.monotonic()
         machine.systemctl("stop", PGDATA, check=False)
-        self.assertTrue(2 < time.monotonic() - began < NOT_HEEDED)
         self.assertEqual("75", machine.show(PGDATA, "ExecMainStatus"))
+        self.assertIn("was not released within 3 s", units.status_text("pgdata"))  # not HOLD_TIMEOUT's 80
         self.assertIn(f"holdfast alloc stop {first}", units.status_text("pgdata"))
         self.assertEqual(1, len(machine.mounts_below(f"{machine.TREE}/publish")))  # nobody said it may go
         machine.systemctl("start", "holdfast-server.service")
@@ -311,10 +306,9 @@ class AStop(unittest.TestCase):
     def test_a_start_without_a_server_is_bounded(self):
         units.drop_in("pgdata", "[Service]\nEnvironment=HOLD_TIMEOUT=2s\nRestart=no\n")
         machine.systemctl("stop", "holdfast-server.service")
-        began = time.monotonic()
         self.assertNotEqual(0, units.start(PGDATA, check=False).returncode)
-        self.assertLess(time.monotonic() - began, NOT_HEEDED)
         self.assertEqual("75", machine.show(PGDATA, "ExecMainStatus"))
+        self.assertIn("was not mounted within 2 s", units.status_text("pgdata"))
 
 
 class AnEnabledService(unittest.TestCase):
