@@ -49,9 +49,9 @@ class TestRate(unittest.TestCase):
         self.assertEqual(self.helpers(), helpers, "a helper ended")
         self.assertEqual(len(self.node.mounts()), 2 * VOLUMES)
         # by the helper's own clock, which no load of the machine changes: BURST at once, the rest at the pace of the policy
-        times = self.intents()
-        self.assertEqual(len(times), 2 * VOLUMES)
-        least = (2 * VOLUMES - BURST - len(helpers)) / OPS_PER_SECOND
+        times = sorted(self.intents())
+        self.assertGreaterEqual(len(times), 2 * VOLUMES)
+        least = (len(times) - BURST - len(helpers)) / OPS_PER_SECOND
         self.assertGreaterEqual(times[-1] - times[0], least)
         self.server.all("Allocations/Stop", [{"id": alloc["id"]} for alloc in allocs])
         wait_for("all allocations to be stopped", lambda: self.all_are("COMPLETE"), 600)
