@@ -117,6 +117,12 @@ bool etcd_is_leading(const struct etcd *etcd)
 	return election_is_leading(etcd->election);
 }
 
+void etcd_interrupt(struct etcd *etcd, const struct kv_op *op)
+{
+	if (etcd->follower)
+		etcd_follower_interrupt(etcd->follower, op);
+}
+
 /* --- life --- */
 
 static enum status check_settings(const struct etcd_settings *settings, struct error *err)

@@ -49,3 +49,9 @@ enum status etcd_raise_schema(const struct etcd_settings *settings, uint32_t *re
  * changed. STATUS_ABORTED when the store was rewritten meanwhile. */
 enum status etcd_walk(const struct etcd_settings *settings, kv_each_fn *each, void *userdata,
 		      uint64_t *ret_revision, struct error *err);
+
+/** While another one leads, and only if nothing was written since the last on_progress: put the record @op
+ * into the store, unless there is one, and have the next transaction of the leader fail, which ends its lead.
+ * So nothing is acknowledged any more before the next leader has read it. What becomes of it the next
+ * on_progress shows: it is tried again by calling this again. */
+void etcd_interrupt(struct etcd *etcd, const struct kv_op *op);

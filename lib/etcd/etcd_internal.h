@@ -122,6 +122,7 @@ enum status etcd_look(struct etcd *etcd, struct etcd_call *call, rpc_done_fn *do
 enum status etcd_follower_new(struct etcd *etcd, uint64_t lease_us, struct etcd_follower **ret,
 			      struct error *err);
 void etcd_follower_free(struct etcd_follower *follower);
+void etcd_follower_interrupt(struct etcd_follower *follower, const struct kv_op *op);
 
 /* --- copy.c --- */
 

@@ -294,7 +294,8 @@ void etcd_store_next_sequence(struct etcd_store *store)
 
 	if (store->marks.files[0]) /* for the marks of those that follow */
 		(void)str_format(store->sequence + n, sizeof(store->sequence) - (size_t)n,
-				 " %" PRIu64 " %" PRIu64, store->marks.mark.epoch, store->nodes);
+				 " %" PRIu64 " %" PRIu64 " %s", store->marks.mark.epoch, store->nodes,
+				 store->marks.mark.store_id);
 	store->known.sequence = store->sequence;
 }
 
@@ -373,7 +374,7 @@ static void etcd_add_stats(const struct kv *kv, struct kv_stats *stats)
 static enum status etcd_history(struct kv *kv, const struct kv_marks *marks, struct kv_history *ret,
 				struct error *err)
 {
-	return kv_marks_find_history(marks, store_of(kv)->opened_revision, true, ret, err);
+	return kv_marks_find_history(marks, store_of(kv)->opened_revision, false, ret, err);
 }
 
 static enum status etcd_keep_marks(struct kv *kv, const struct kv_marks *marks, struct error *err)

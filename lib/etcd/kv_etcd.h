@@ -8,7 +8,7 @@
 #include "store/kv_backend.h"
 #include "store/kv_marks.h"
 
-enum { SEQUENCE_SIZE = 96 };
+enum { SEQUENCE_SIZE = 128 };
 
 enum stage {
 	STAGE_IDLE,

@@ -9,6 +9,7 @@
 #include "rpc/timer.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,11 @@ struct etcd_follower {
 	struct etcd_call call;
 	sd_event_source *timer;
 	uint64_t pause_us;
+	/* as read last */
+	int64_t sequence_revision; /* etcd's; 0: not read yet */
+	char sequence[SEQUENCE_SIZE];
+	uint32_t generation;
+	struct etcd_call interruption;
 };
 
 static void follower_look(struct etcd_follower *follower);
@@ -38,22 +44,30 @@ static void look_later(struct etcd_follower *follower)
 	(void)timer_arm(follower->etcd->loop, &follower->timer, follower->pause_us, on_timer, follower);
 }
 
-/* "LEASE NUMBER EPOCH NODES"; false: its writer keeps no marks yet. */
+/* Cut @text at its first blank. Returns what is behind it, NULL if there is none. */
+static char *cut(char *text)
+{
+	char *blank = text ? strchr(text, ' ') : NULL;
+
+	if (!blank)
+		return NULL;
+	*blank = '\0';
+	return blank + 1;
+}
+
+/* "LEASE NUMBER EPOCH NODES STORE"; false: its writer keeps no marks yet. */
 static bool read_sequence(const Etcdserverpb__KeyValue *kv, struct etcd_progress *ret)
 {
 	char text[SEQUENCE_SIZE];
-	char *epoch;
-	char *nodes;
+	char *epoch, *nodes, *store_id;
 
 	etcd_text_of(kv, text, sizeof(text));
-	epoch = strchr(text, ' ');
-	epoch = epoch ? strchr(epoch + 1, ' ') : NULL;
-	nodes = epoch ? strchr(epoch + 1, ' ') : NULL;
-	if (!nodes)
-		return false;
-	*nodes = '\0';
-	return parse_u64(epoch + 1, 0, UINT64_MAX, &ret->epoch) == 0 &&
-	       parse_u64(nodes + 1, 0, UINT64_MAX, &ret->nodes) == 0;
+	epoch = cut(cut(text));
+	nodes = cut(epoch);
+	store_id = cut(nodes);
+	return store_id && parse_u64(epoch, 0, UINT64_MAX, &ret->epoch) == 0 &&
+	       parse_u64(nodes, 0, UINT64_MAX, &ret->nodes) == 0 &&
+	       str_copy(ret->store_id, sizeof(ret->store_id), store_id) >= 0;
 }
 
 static void on_read(enum status status, const ProtobufCMessage *response, const struct error *err,
@@ -63,15 +77,16 @@ static void on_read(enum status status, const ProtobufCMessage *response, const 
 	struct etcd_follower *follower = userdata;
 	struct etcd_progress progress = {.revision = 0};
 	const Etcdserverpb__KeyValue *sequence;
-	uint32_t generation;
 	uint64_t offset;
 
 	(void)err; /* the election says what is the matter */
 	look_later(follower);
 	sequence = status == STATUS_OK ? txn_key_of(txn, ETCD_LOOK_SEQUENCE) : NULL;
 	if (!sequence || !read_sequence(sequence, &progress) ||
-	    !etcd_generation_read(txn_key_of(txn, ETCD_LOOK_GENERATION), &generation, &offset))
+	    !etcd_generation_read(txn_key_of(txn, ETCD_LOOK_GENERATION), &follower->generation, &offset))
 		return;
+	follower->sequence_revision = sequence->mod_revision;
+	etcd_text_of(sequence, follower->sequence, sizeof(follower->sequence));
 	progress.revision = (uint64_t)sequence->mod_revision + offset;
 	follower->etcd->progress = progress;
 	etcd_notify(follower->etcd, CHANGE_PROGRESS);
@@ -102,6 +117,59 @@ static void follower_look(struct etcd_follower *follower)
 		look_later(follower);
 }
 
+/* --- when the store has gone back --- */
+
+static void on_interrupted(enum status status, const ProtobufCMessage *response, const struct error *err,
+			   void *userdata)
+{
+	(void)status; /* the next look says what became of it */
+	(void)response;
+	(void)err;
+	(void)userdata;
+}
+
+/* The sequence key is written with what it says: its revision is the leader's no more. */
+static void interrupt(struct etcd_follower *follower, const char *key, ProtobufCBinaryData value)
+{
+	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
+	Etcdserverpb__PutRequest record = ETCDSERVERPB__PUT_REQUEST__INIT;
+	Etcdserverpb__PutRequest sequence = ETCDSERVERPB__PUT_REQUEST__INIT;
+	Etcdserverpb__RequestOp put_record = etcd_op_put(&record);
+	Etcdserverpb__RequestOp put_sequence = etcd_op_put(&sequence);
+	struct etcd *etcd = follower->etcd;
+	Etcdserverpb__Compare unchanged, absent;
+	char sequence_key[ETCD_KEY_SIZE];
+
+	(void)str_format(sequence_key, sizeof(sequence_key), "%s/sequence", etcd->prefix);
+	unchanged = etcd_compare_modified(etcd_bytes(sequence_key), follower->sequence_revision);
+	absent = etcd_compare_created(etcd_bytes(key), 0);
+	record.key = etcd_bytes(key);
+	record.value = value;
+	sequence.key = etcd_bytes(sequence_key);
+	sequence.value = etcd_bytes(follower->sequence);
+	txn.n_compare = txn.n_success = 2;
+	txn.compare = (Etcdserverpb__Compare *[]){&unchanged, &absent};
+	txn.success = (Etcdserverpb__RequestOp *[]){&put_record, &put_sequence};
+	(void)etcd_call_start(etcd->client, &follower->interruption, &etcdserverpb__kv__descriptor, "Txn",
+			      &txn.base, etcd->call_us, on_interrupted, follower, NULL);
+}
+
+void etcd_follower_interrupt(struct etcd_follower *follower, const struct kv_op *op)
+{
+	char key[ETCD_FULL_KEY_SIZE];
+	uint8_t *value = malloc(BATCH_SUM_SIZE + op->len);
+
+	if (value && follower->sequence_revision > 0 && !follower->interruption.pending &&
+	    str_format(key, sizeof(key), "%s/e/%" PRIu32 "/%s", follower->etcd->prefix, follower->generation,
+		       op->key) > 0) {
+		batch_sum(op->key, op->value, op->len, value);
+		memcpy(value + BATCH_SUM_SIZE, op->value, op->len);
+		interrupt(follower, key,
+			  (ProtobufCBinaryData){.len = BATCH_SUM_SIZE + op->len, .data = value});
+	}
+	free(value);
+}
+
 enum status etcd_follower_new(struct etcd *etcd, uint64_t lease_us, struct etcd_follower **ret,
 			      struct error *err)
 {
@@ -121,6 +189,7 @@ void etcd_follower_free(struct etcd_follower *follower)
 	if (!follower)
 		return;
 	etcd_call_cancel(&follower->call);
+	etcd_call_cancel(&follower->interruption);
 	(void)sd_event_source_disable_unref(follower->timer);
 	free(follower);
 }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "etcd/client.h"
+#include "store/mark.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,6 +39,7 @@ struct etcd_progress {
 	uint64_t revision;
 	uint64_t epoch;
 	uint64_t nodes;
+	char store_id[MARK_STORE_ID_SIZE]; /* "": the store has none */
 };
 
 struct kv_item;

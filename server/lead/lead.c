@@ -243,6 +243,11 @@ enum status lead_open_store(struct lead *lead, struct kv **ret, struct error *er
 	return kv_open_etcd(lead->etcd, ret, err);
 }
 
+void lead_interrupt(struct lead *lead, const struct kv_op *op)
+{
+	etcd_interrupt(lead->etcd, op);
+}
+
 bool lead_finish_copy(struct lead *lead)
 {
 	return etcd_copy_finish(lead->etcd);

@@ -96,6 +96,10 @@ enum status lead_open_store(struct lead *lead, struct kv **ret, struct error *er
 /** With the store open: is the copy all of it? See etcd_copy_finish(). */
 bool lead_finish_copy(struct lead *lead);
 
+/** While another one leads a store that has gone back: end its lead and give the next one the record @op; see
+ * etcd_interrupt(). */
+void lead_interrupt(struct lead *lead, const struct kv_op *op);
+
 /** Say that from now on servers of @settings->schema lead; see etcd_raise_schema(). */
 enum status lead_raise_schema(const struct lead_settings *settings, const char *cluster, uint32_t *ret_before,
 			      struct error *err);

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "etcd/etcd.h"
+#include "lead/lead.h"
 #include "log/log.h"
 #include "recovery/history.h"
 #include "recovery/new_epoch.h"
@@ -47,8 +48,9 @@ static bool on_epoch(const struct kv_item *item, void *userdata)
 	return false;
 }
 
-static enum status begin_epoch(struct server *server, const struct kv_history *history, uint64_t own_epoch,
-			       struct error *err)
+/* Above all that the marks know, and their nodes are waited for. */
+static struct new_epoch epoch_after(const struct server *server, const struct kv_history *history,
+				    uint64_t own_epoch)
 {
 	struct new_epoch wanted = {
 		.cluster = server->config.cluster,
@@ -60,6 +62,14 @@ static enum status begin_epoch(struct server *server, const struct kv_history *h
 	};
 
 	known_nodes_add_store(&wanted.known, history->store_id);
+	return wanted;
+}
+
+static enum status begin_epoch(struct server *server, const struct kv_history *history, uint64_t own_epoch,
+			       struct error *err)
+{
+	const struct new_epoch wanted = epoch_after(server, history, own_epoch);
+
 	return new_epoch_begin_here(server->kv, &wanted, NULL, err);
 }
 
@@ -101,8 +111,34 @@ enum status marks_keep(struct server *server, struct error *err)
 struct marks_followed {
 	struct kv_mark_files files;
 	bool is_open;
-	bool is_behind; /* etcd is, and that was logged */
+	bool is_behind;		 /* etcd is, and that was logged */
+	uint64_t first_revision; /* seen without a mark; 0: there is one, or none was looked for yet */
 };
+
+/* Whoever leads does not know it: the store itself says from here on that it has lost history, and nothing is
+ * granted before the epoch that the next leader begins. */
+static void interrupt_leader(struct server *server, const struct kv_history *history, uint64_t epoch)
+{
+	const struct new_epoch wanted = epoch_after(server, history, epoch);
+	uint8_t bytes[NEW_EPOCH_DECISION_MAX];
+	struct kv_op op = {.key = KEY_DECISION, .value = bytes};
+	struct error err;
+
+	if (new_epoch_pack_decision(&wanted, bytes, &op.len, &err) == STATUS_OK)
+		lead_interrupt(server->lead, &op);
+	else
+		log_ctx(LOG_CRIT, &(struct log_ctx){.op = "epoch", .err = &err},
+			"cannot write into etcd that it is behind");
+}
+
+/* A server without a mark begins one when a leader writes: that one has compared the store with a mark of its
+ * own. What lies in etcd before that may have been put back, by whoever led then. */
+static bool has_moved(struct marks_followed *followed, const struct etcd_progress *progress)
+{
+	if (followed->first_revision == 0)
+		followed->first_revision = progress->revision;
+	return progress->revision != followed->first_revision;
+}
 
 /* They say what they said until here; that is not to be lost. */
 static bool open_followed(struct server *server, const struct etcd_progress *progress)
@@ -115,18 +151,22 @@ static bool open_followed(struct server *server, const struct etcd_progress *pro
 
 	own.marks.epoch = progress->epoch;
 	own.marks.nodes = progress->nodes;
+	own.marks.store_id = progress->store_id;
 	if (st == STATUS_OK)
 		st = kv_marks_find_history(&own.marks, progress->revision, true, &history, &err);
 	if (st == STATUS_OK && history.is_behind) {
 		if (!followed->is_behind)
 			log_ctx(LOG_CRIT, &(struct log_ctx){.op = "epoch"},
-				"etcd is behind what this server has seen: %s; an epoch begins when it leads",
+				"etcd is behind what this server has seen: %s; the leader is ended, and an "
+				"epoch "
+				"begins with the next one",
 				history.why);
 		followed->is_behind = true;
+		interrupt_leader(server, &history, progress->epoch);
 		return false;
 	}
-	if (st == STATUS_OK && history.epoch == progress->epoch)
-		own.marks.store_id = history.store_id; /* as it is stored there */
+	if (st == STATUS_OK && history.revision == 0 && !has_moved(followed, progress))
+		return false;
 	if (st == STATUS_OK)
 		st = kv_marks_open(&followed->files, server->config.etcd.prefix, &own.marks,
 				   progress->revision, &err);
@@ -144,6 +184,7 @@ void marks_follow(struct server *server, const struct etcd_progress *progress)
 
 	if (followed && followed->is_open &&
 	    (progress->epoch != followed->files.mark.epoch ||
+	     !str_eq(progress->store_id, followed->files.mark.store_id) ||
 	     progress->revision < followed->files.mark.revision)) {
 		marks_follow_end(server); /* another store, or this one of another time */
 		followed = NULL;

@@ -24,7 +24,8 @@ enum { MARKS_WARNING_SIZE = 512 };
 struct etcd_progress;
 
 /** While another server leads: keep this one's marks as far as @progress says, so that it notices an etcd
- * that was put back when it leads. They are never lowered: what they know more is told then, and logged now.
+ * that was put back when it leads. They are never lowered: if they know more, the store has gone back, and
+ * the server makes it say so: the leader is ended, and the next one begins an epoch.
  */
 void marks_follow(struct server *server, const struct etcd_progress *progress);
 

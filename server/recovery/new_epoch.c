@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { EPOCH_SHIFT = 32, MS_PER_MINUTE = 60000, DECISION_MAX = 1024 };
+enum { EPOCH_SHIFT = 32, MS_PER_MINUTE = 60000 };
 
 /* A store that is opened, changed and closed by one thread. */
 struct open_store {
@@ -468,8 +468,9 @@ static enum status decision_path(const char *data_dir, char ret[static PATH_MAX]
 	return STATUS_OK;
 }
 
-static enum status pack_decision(const struct new_epoch *wanted, uint8_t ret[static DECISION_MAX],
-				 size_t *ret_n, struct error *err)
+enum status new_epoch_pack_decision(const struct new_epoch *wanted,
+				    uint8_t ret[static NEW_EPOCH_DECISION_MAX], size_t *ret_n,
+				    struct error *err)
 {
 	Holdfast__V1__EpochDecision decision = HOLDFAST__V1__EPOCH_DECISION__INIT;
 
@@ -482,7 +483,10 @@ static enum status pack_decision(const struct new_epoch *wanted, uint8_t ret[sta
 	decision.missing_nodes = wanted->missing_nodes;
 	decision.by_unproven_mark = wanted->by_unproven_mark;
 	decision.proves_nothing = wanted->proves_nothing;
-	if (holdfast__v1__epoch_decision__get_packed_size(&decision) > DECISION_MAX)
+	decision.known_nodes = wanted->known.n;
+	if (wanted->known.n_stores > 0)
+		decision.known_store_id = (char *)(uintptr_t)wanted->known.stores[0]; /* likewise */
+	if (holdfast__v1__epoch_decision__get_packed_size(&decision) > NEW_EPOCH_DECISION_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the reason of a new epoch is too long");
 	*ret_n = holdfast__v1__epoch_decision__pack(&decision, ret);
 	return STATUS_OK;
@@ -490,14 +494,14 @@ static enum status pack_decision(const struct new_epoch *wanted, uint8_t ret[sta
 
 enum status new_epoch_decide(const char *data_dir, const struct new_epoch *wanted, struct error *err)
 {
-	uint8_t bytes[DECISION_MAX];
+	uint8_t bytes[NEW_EPOCH_DECISION_MAX];
 	char path[PATH_MAX];
 	size_t n = 0;
 	enum status st = decision_path(data_dir, path, err);
 	int r;
 
 	if (st == STATUS_OK)
-		st = pack_decision(wanted, bytes, &n, err);
+		st = new_epoch_pack_decision(wanted, bytes, &n, err);
 	if (st != STATUS_OK)
 		return st;
 	r = file_write_atomic(path, 0600, (const char *)bytes, n);
@@ -507,9 +511,9 @@ enum status new_epoch_decide(const char *data_dir, const struct new_epoch *wante
 enum status new_epoch_decide_in(struct kv *kv, const struct new_epoch *wanted, kv_done_fn *done,
 				void *userdata, struct error *err)
 {
-	uint8_t bytes[DECISION_MAX];
+	uint8_t bytes[NEW_EPOCH_DECISION_MAX];
 	struct kv_op op = {.key = KEY_DECISION, .value = bytes};
-	enum status st = pack_decision(wanted, bytes, &op.len, err);
+	enum status st = new_epoch_pack_decision(wanted, bytes, &op.len, err);
 
 	return st == STATUS_OK ? kv_submit(kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, done, userdata, err)
 			       : st;
@@ -519,7 +523,7 @@ enum status new_epoch_decide_in(struct kv *kv, const struct new_epoch *wanted, k
 static enum status begin_decision(struct kv *kv, const char *cluster,
 				  const Holdfast__V1__EpochDecision *decision, struct error *err)
 {
-	const struct new_epoch wanted = {
+	struct new_epoch wanted = {
 		.cluster = cluster,
 		.known_epoch = decision->known_epoch,
 		.known_index = decision->known_index,
@@ -529,10 +533,12 @@ static enum status begin_decision(struct kv *kv, const char *cluster,
 		.missing_nodes = decision->missing_nodes,
 		.by_unproven_mark = decision->by_unproven_mark,
 		.proves_nothing = decision->proves_nothing,
+		.known = {.n = decision->known_nodes},
 	};
 	uint64_t epoch = 0;
 	enum status st = kv_range(kv, KEY_EPOCH, on_epoch, &epoch, err);
 
+	known_nodes_add_store(&wanted.known, decision->known_store_id);
 	if (st != STATUS_OK || epoch > decision->known_epoch)
 		return st;
 	return new_epoch_begin_here(kv, &wanted, NULL, err);
@@ -550,7 +556,7 @@ static enum status read_decision(const char *data_dir, Holdfast__V1__EpochDecisi
 	*ret = NULL;
 	if (st != STATUS_OK)
 		return st;
-	r = file_read(path, DECISION_MAX, &bytes, &n);
+	r = file_read(path, NEW_EPOCH_DECISION_MAX, &bytes, &n);
 	if (r == -ENOENT)
 		return STATUS_OK;
 	if (r < 0)

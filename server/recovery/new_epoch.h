@@ -76,6 +76,13 @@ enum status new_epoch_begin(const struct new_epoch *wanted, struct new_epoch_res
 enum status new_epoch_begin_here(struct kv *kv, const struct new_epoch *wanted, struct new_epoch_result *ret,
 				 struct error *err);
 
+enum { NEW_EPOCH_DECISION_MAX = 1024 };
+
+/** The decision as its record KEY_DECISION has it, for a server that may not write to the store otherwise. */
+enum status new_epoch_pack_decision(const struct new_epoch *wanted,
+				    uint8_t ret[static NEW_EPOCH_DECISION_MAX], size_t *ret_n,
+				    struct error *err);
+
 /** Decide durably that the next start begins one; from then on nothing may be granted or acknowledged.
  * Blocks for one write of a small file. */
 enum status new_epoch_decide(const char *data_dir, const struct new_epoch *wanted, struct error *err);

@@ -1521,6 +1521,7 @@ TEST_FIXTURE(a_follower_notices_a_restored_etcd, setup_servers, teardown_servers
 	}
 	assert_int_equal(mark.epoch, epoch);
 	assert_int_equal(mark.nodes, 2);
+	assert_string_not_equal(mark.store_id, "");
 	holdfast__v1__get_status_response__free_unpacked(status, NULL);
 	stop_all(s);
 	copy_etcd(s, "early", "d0");
@@ -1532,6 +1533,165 @@ TEST_FIXTURE(a_follower_notices_a_restored_etcd, setup_servers, teardown_servers
 	assert_int_equal(status->epoch, epoch + 1);
 	assert_true(status->index > mark.revision);
 	holdfast__v1__get_status_response__free_unpacked(status, NULL);
+	/* they are known by name, and the mark means them */
+	expect_text(s, follower, "/metrics", " 200 ", "\nholdfast_nodes_missing 0\n");
+	expect_nothing_granted(s);
+}
+
+static uint64_t epoch_at(struct servers *s, int i)
+{
+	Holdfast__V1__GetStatusResponse *status = NULL;
+	uint64_t epoch;
+
+	assert_int_equal(ask(s, i, &status, NULL), STATUS_OK);
+	epoch = status->epoch;
+	holdfast__v1__get_status_response__free_unpacked(status, NULL);
+	return epoch;
+}
+
+static void await_reports(struct servers *s, int i)
+{
+	Holdfast__V1__GetStatusResponse *status = NULL;
+
+	while (ask(s, i, &status, NULL) == STATUS_OK && status->nodes_to_report > 0)
+		holdfast__v1__get_status_response__free_unpacked(status, NULL);
+	holdfast__v1__get_status_response__free_unpacked(status, NULL);
+}
+
+static void await_mark(struct servers *s, int i, uint64_t revision)
+{
+	const uint64_t limit = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
+	struct mark mark = {.revision = 0};
+	char path[PATH_MAX];
+
+	for (; mark.revision < revision; (void)usleep(10000)) {
+		assert_true(clock_monotonic_us() < limit);
+		(void)mark_read(in_folder(s, i, "/holdfast.mark", path), &mark, NULL);
+	}
+}
+
+static uint64_t index_at(struct servers *s, int i)
+{
+	Holdfast__V1__GetStatusResponse *status = NULL;
+	uint64_t index;
+
+	assert_int_equal(ask(s, i, &status, NULL), STATUS_OK);
+	index = status->index;
+	holdfast__v1__get_status_response__free_unpacked(status, NULL);
+	return index;
+}
+
+/* Those that follow begin one when the leader writes. */
+static void await_marks(struct servers *s, int leader)
+{
+	uint64_t index;
+
+	for (int i = 0, n = 0; i < SERVERS; n++) {
+		struct mark mark;
+		char path[PATH_MAX];
+		char name[16];
+
+		if (mark_read(in_folder(s, i, "/holdfast.mark", path), &mark, NULL) == STATUS_OK) {
+			i++;
+			continue;
+		}
+		(void)str_format(name, sizeof(name), "m%d", n);
+		assert_int_equal(register_disk(&s->f, &s->f.operator, name, name, NULL), STATUS_OK);
+		(void)usleep(100000);
+	}
+	index = index_at(s, leader);
+	for (int i = 0; i < SERVERS; i++)
+		await_mark(s, i, index);
+}
+
+/* For the time when etcd is put back to what it is now. */
+static void save_marks(struct servers *s)
+{
+	char command[2 * PATH_MAX];
+
+	(void)str_format(command, sizeof(command),
+			 "for i in 0 1 2; do cp %s/s$i/holdfast.mark %s/s$i/early.mark; done", s->f.dir,
+			 s->f.dir);
+	assert_int_equal(run_shell(command), 0);
+}
+
+/* Volume db is n1's, in a time that etcd does not know any more: server @keeper alone has a mark of then, and
+ * one has put back (@has_early_mark) or lost its own. */
+static int forget_a_grant(struct servers *s, int *ret_keeper, bool has_early_mark)
+{
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	char command[2 * PATH_MAX];
+	char path[PATH_MAX];
+	int leader = await_leader(s, -1);
+	int other = another(s, leader);
+	uint64_t index;
+
+	assert_int_equal(register_volume(&s->f, &s->f.operator, NULL), STATUS_OK);
+	join(s, &s->f.n1, "n1");
+	join(s, &s->f.n2, "n2");
+	await_reports(s, leader);
+	await_marks(s, leader);
+	stop_all(s);
+	copy_etcd(s, "d0", "early");
+	save_marks(s);
+	etcd_world_start(s->etcd, 0);
+	start_all(s);
+	leader = await_leader(s, -1);
+	other = another(s, leader);
+	fake_node_connect(&s->f.n1, "n1", BOOT_1, NULL, 0);
+	assert_int_equal(run_alloc(&s->f, ALLOC_1, "n1", NULL), STATUS_OK);
+	claim_db(s, &response);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	*ret_keeper = SERVERS - leader - other;
+	index = index_at(s, leader);
+	await_mark(s, *ret_keeper, index);
+	stop_all(s);
+	copy_etcd(s, "early", "d0");
+	(void)str_format(command, sizeof(command), "cd %s && %s early.mark holdfast.mark",
+			 in_folder(s, other, "", path), has_early_mark ? "mv" : "rm");
+	assert_int_equal(run_shell(command), 0);
+	etcd_world_start(s->etcd, 0);
+	start(s, other);
+	assert_int_equal(await_leader(s, -1), other);
+	return other;
+}
+
+/* A machine that was put back as etcd was sees nothing; one that follows it does, and ends its lead before it
+ * grants anything. */
+TEST_FIXTURE(a_follower_that_finds_etcd_behind_ends_the_lead_and_an_epoch_begins, setup_servers,
+	     teardown_servers)
+{
+	struct servers *s = *state;
+	const uint64_t limit = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
+	int keeper;
+	int leader = forget_a_grant(s, &keeper, true);
+	uint64_t epoch = epoch_at(s, leader);
+
+	assert_false(has_said(s, leader, "holdfast.mark is of a later revision"));
+	start(s, keeper);
+	await_log(s, keeper, "etcd is behind what this server has seen");
+	for (int i = 0; !has_said(s, leader, "does not lead any more"); i++) { /* it grants until it writes */
+		char name[16];
+
+		assert_true(clock_monotonic_us() < limit);
+		(void)str_format(name, sizeof(name), "v%d", i);
+		(void)register_disk(&s->f, &s->f.operator, name, name, NULL);
+	}
+	(void)await_end(s, leader);
+	leader = await_leader(s, -1);
+	assert_int_equal(epoch_at(s, leader), epoch + 1);
+	assert_true(has_said(s, leader, "the store has lost history"));
+	expect_nothing_granted(s);
+}
+
+TEST_FIXTURE(a_server_without_a_mark_begins_an_epoch_and_grants_nothing, setup_servers, teardown_servers)
+{
+	struct servers *s = *state;
+	int keeper;
+	int leader = forget_a_grant(s, &keeper, false);
+
+	assert_true(has_said(s, leader, "holdfast.mark is missing or damaged"));
+	assert_true(has_said(s, leader, "the store has lost history"));
 	expect_nothing_granted(s);
 }
 
@@ -1559,14 +1719,15 @@ TEST_FIXTURE(an_etcd_that_was_wiped_grants_nothing, setup_servers, teardown_serv
 	expect_nothing_granted(s);
 }
 
-/* What only a node remembers: the server's own mark is lost with the machine. */
-static void forget_marks(struct servers *s)
+/* What only a node remembers: the machines of the servers were put back as etcd was. */
+static void put_back_marks(struct servers *s)
 {
-	for (int i = 0; i < SERVERS; i++) {
-		char path[PATH_MAX];
+	char command[2 * PATH_MAX];
 
-		(void)unlink(in_folder(s, i, "/holdfast.mark", path));
-	}
+	(void)str_format(command, sizeof(command),
+			 "for i in 0 1 2; do mv %s/s$i/early.mark %s/s$i/holdfast.mark; done", s->f.dir,
+			 s->f.dir);
+	assert_int_equal(run_shell(command), 0);
 }
 
 TEST_FIXTURE(what_a_node_remembers_holds_for_whoever_leads_next, setup_servers, teardown_servers)
@@ -1578,9 +1739,11 @@ TEST_FIXTURE(what_a_node_remembers_holds_for_whoever_leads_next, setup_servers, 
 	uint64_t epoch;
 	int leader;
 
-	(void)await_leader(s, -1);
+	leader = await_leader(s, -1);
+	await_marks(s, leader);
 	stop_all(s);
 	copy_etcd(s, "d0", "early");
+	save_marks(s);
 	etcd_world_start(s->etcd, 0);
 	start_all(s);
 	leader = await_leader(s, -1);
@@ -1592,7 +1755,7 @@ TEST_FIXTURE(what_a_node_remembers_holds_for_whoever_leads_next, setup_servers, 
 	epoch = status->epoch;
 	holdfast__v1__get_status_response__free_unpacked(status, NULL);
 	stop_all(s);
-	forget_marks(s);
+	put_back_marks(s);
 	copy_etcd(s, "early", "d0");
 	etcd_world_start(s->etcd, 0);
 	start_all(s);
