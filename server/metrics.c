@@ -111,7 +111,9 @@ static void print_objects(const struct server *server, struct strbuf *to)
 	for (int i = CLAIM_RESERVED; i < CLAIM_FREED; i++)
 		labelled(to, "claims", "state", claim_state_name((enum claim_state)i), state->n_claims_by[i]);
 	one(to, "volumes_held_twice", "gauge",
-	    "Volumes that a node has mounted by a claim that was freed; see operations.",
+	    "Volumes of which more is mounted than their access mode allows: by a claim that was freed, or "
+	    "by two "
+	    "writers; see operations.",
 	    state->n_volumes_held_twice);
 	one(to, "releases_waiting", "gauge",
 	    "Claims on their way to be freed, from the moment on when their work was ordered to stop.",

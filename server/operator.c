@@ -34,7 +34,13 @@
 
 static const uint64_t FLUSH_US = 200 * USEC_PER_MSEC; /* for the answer to be on its way */
 
-enum { WARNINGS_MAX = 5, HISTORY_WARNING_SIZE = 640, KEYS_WARNING_SIZE = 512, KEYS_NAMED = 4 };
+enum {
+	WARNINGS_MAX = 6,
+	HISTORY_WARNING_SIZE = 640,
+	HELD_TWICE_WARNING_SIZE = 768,
+	KEYS_WARNING_SIZE = 512,
+	KEYS_NAMED = 4
+};
 
 static void add_epoch(struct server *server, Holdfast__V1__GetStatusResponse *response)
 {
@@ -95,6 +101,26 @@ static bool keys_warning(struct server *server, char ret[static KEYS_WARNING_SIZ
 	return true;
 }
 
+/* Two may be writing to one of them. All volumes are walked only when there is one. */
+static bool held_twice_warning(struct server *server, char ret[static HELD_TWICE_WARNING_SIZE])
+{
+	struct volume_entry *volume;
+
+	if (server->state.n_volumes_held_twice == 0)
+		return false;
+	volume = state_volume_from(&server->state, "", "");
+	while (volume && !volume_is_held_twice(volume))
+		volume = state_volume_next(volume);
+	if (!volume)
+		return false;
+	(void)str_format(ret, HELD_TWICE_WARNING_SIZE,
+			 "volumes are mounted more often than their access mode allows: %zu, the first is "
+			 "%s/%s. Two may be writing to it: holdfast volume status %s --why",
+			 server->state.n_volumes_held_twice, volume->volume.namespace, volume->volume.id,
+			 volume->volume.id);
+	return true;
+}
+
 static enum status handle_status(struct server *server, struct rpc_call *call,
 				 const ProtobufCMessage *request, struct error *err)
 {
@@ -105,6 +131,7 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 	char mark[MARKS_WARNING_SIZE];
 	char history[HISTORY_WARNING_SIZE];
 	char keys[KEYS_WARNING_SIZE];
+	char twice[HELD_TWICE_WARNING_SIZE];
 	char *warnings[WARNINGS_MAX];
 	uint8_t key[TICKET_KEY_SIZE];
 
@@ -124,6 +151,8 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 	add_epoch(server, &response);
 	response.certificate_expires_at_ms = server->certificate->expires_at_ms;
 	response.warnings = warnings;
+	if (held_twice_warning(server, twice))
+		warnings[response.n_warnings++] = twice;
 	if (history_warning(server, history))
 		warnings[response.n_warnings++] = history;
 	response.last_backup_at_ms = backup_last_ms(server);

@@ -90,6 +90,22 @@ enum status held_twice_check_repeat(const struct volume_entry *volume, const str
 		claim->volume_id, claim->allocation_id, rival->allocation_id);
 }
 
+enum status held_twice_check_rivals(const struct volume_entry *volume, struct error *err)
+{
+	const struct claim_entry *entry;
+	enum status st = STATUS_OK;
+
+	if (volume->n_rivals == 0)
+		return STATUS_OK;
+	LIST_FOREACH (entry, &volume->claims, of_volume) {
+		if (claim_is_live(&entry->claim))
+			st = held_twice_check_repeat(volume, &entry->claim, err);
+		if (st != STATUS_OK)
+			break;
+	}
+	return st;
+}
+
 /* It is as if the work had just ended. The evidence that is refuted stays to be seen until there is another.
  */
 static void reopen_claim(const struct claim *freed, struct claim *ret)

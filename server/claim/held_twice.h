@@ -27,5 +27,8 @@ const struct claim *held_twice_rival(const struct volume_entry *volume, const st
 enum status held_twice_check_repeat(const struct volume_entry *volume, const struct claim *claim,
 				    struct error *err);
 
+/** Has @volume two live claims of which only one may be? STATUS_UNAVAILABLE names them and what ends it. */
+enum status held_twice_check_rivals(const struct volume_entry *volume, struct error *err);
+
 /** The node of @session says that it has this claim mounted. An error ends the session. */
 enum status held_twice_take(struct session *session, const char *claim_id, struct error *err);

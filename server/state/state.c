@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "model/admission.h"
 #include "state/keys.h"
 
 #include <assert.h>
@@ -724,15 +725,33 @@ static void count_live(struct state *state, struct claim_entry *entry, bool was_
 	}
 }
 
-static void count_was_freed(struct state *state, struct volume_entry *volume, const struct claim *claim,
-			    int change)
+/* Live claims of the volume beside which the access modes do not allow @claim, of the entry @own. Any number
+ * of these two modes live side by side: they are not walked. */
+static size_t count_rivals_of(const struct claim_entry *own, const struct claim *claim)
 {
-	bool was_held_twice = volume->n_was_freed > 0;
+	const struct claim_entry *entry;
+	size_t n = 0;
 
-	if (!claim->was_freed || !claim_is_live(claim))
-		return;
-	volume->n_was_freed += (size_t)change;
-	state->n_volumes_held_twice += (size_t)(volume->n_was_freed > 0) - (size_t)was_held_twice;
+	if (!claim_is_live(claim) || claim->access_mode == MULTI_NODE_MULTI_WRITER ||
+	    claim->access_mode == MULTI_NODE_READER_ONLY)
+		return 0;
+	LIST_FOREACH (entry, &own->volume->claims, of_volume)
+		n += entry != own && claim_is_live(&entry->claim) &&
+		     admission_are_rivals(&entry->claim, claim);
+	return n;
+}
+
+/* @change 1: @claim is the entry's from here on, -1: no more */
+static void count_held_twice(struct state *state, const struct claim_entry *entry, const struct claim *claim,
+			     int change)
+{
+	struct volume_entry *volume = entry->volume;
+	bool was_held_twice = volume_is_held_twice(volume);
+
+	if (claim->was_freed && claim_is_live(claim))
+		volume->n_was_freed += (size_t)change;
+	volume->n_rivals += (size_t)change * count_rivals_of(entry, claim);
+	state->n_volumes_held_twice += (size_t)volume_is_held_twice(volume) - (size_t)was_held_twice;
 }
 
 /* Count the claim anew among those that are on their way to be freed.
@@ -779,7 +798,7 @@ static enum status insert_claim(struct state *state, const struct claim *claim, 
 	volume_raise_generation(&volume->volume, claim->generation);
 	count_live(state, entry, false, claim_is_live(claim));
 	count_claim(state, claim, 1);
-	count_was_freed(state, volume, claim, 1);
+	count_held_twice(state, entry, claim, 1);
 	state_count_release(state, entry, alloc ? &alloc->alloc : NULL);
 	return STATUS_OK;
 }
@@ -794,8 +813,8 @@ enum status state_put_claim(struct state *state, const struct claim *claim, stru
 	count_live(state, entry, claim_is_live(&entry->claim), claim_is_live(claim));
 	count_claim(state, &entry->claim, -1);
 	count_claim(state, claim, 1);
-	count_was_freed(state, entry->volume, &entry->claim, -1);
-	count_was_freed(state, entry->volume, claim, 1);
+	count_held_twice(state, entry, &entry->claim, -1);
+	count_held_twice(state, entry, claim, 1);
 	entry->claim = *claim;
 	alloc = state_alloc(state, claim->allocation_id);
 	state_count_release(state, entry, alloc ? &alloc->alloc : NULL);
@@ -824,7 +843,7 @@ void state_delete_claim(struct state *state, struct claim_entry *entry)
 
 	count_live(state, entry, claim_is_live(&entry->claim), false);
 	count_claim(state, &entry->claim, -1);
-	count_was_freed(state, entry->volume, &entry->claim, -1);
+	count_held_twice(state, entry, &entry->claim, -1);
 	state->n_releasing -= entry->is_releasing;
 	state->n_node_failing -= entry->is_node_failing;
 	if (state->last_claim == entry)

@@ -90,9 +90,16 @@ struct volume_entry {
 	struct claim_list claims;
 	size_t n_live;
 	size_t n_was_freed;   /* of the live ones, those that were freed before; see held_twice.h */
+	size_t n_rivals;      /* pairs of live ones of which the access mode allows but one */
 	size_t n_freed;	      /* claims since history was last cut to what is kept */
 	uint64_t freed_index; /* when a claim that is not here any more was last changed, since the start */
 };
+
+/* Is more mounted of it than its access mode allows? */
+static inline bool volume_is_held_twice(const struct volume_entry *volume)
+{
+	return volume->n_was_freed > 0 || volume->n_rivals > 0;
+}
 
 struct alloc_entry {
 	const char *id; /* of the value below: the tree's key */
@@ -252,7 +259,7 @@ struct state {
 	size_t n_releasing;	 /* claims, from the moment on when their work was ordered to stop */
 	size_t n_node_failing;	 /* of those, where the node's last try failed */
 	size_t n_allocs_by[CLIENT_N];
-	size_t n_volumes_held_twice; /* with a claim that was freed before and is live */
+	size_t n_volumes_held_twice; /* with a claim that was freed before and is live, or with two rivals */
 	size_t n_nodes_ineligible, n_nodes_draining, n_nodes_down, n_nodes_clock_off;
 	size_t n_nodes_other_key; /* whose mount helper takes no ticket of this server */
 };

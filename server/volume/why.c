@@ -98,7 +98,7 @@ static void write_withheld(struct strbuf *sb, struct server *server, const struc
 
 	if (epoch_check(server, &entry->volume, &err) != STATUS_OK)
 		strbuf_printf(sb, "%s\n", err.msg);
-	if (held_twice_check(entry, &err) != STATUS_OK)
+	if (held_twice_check(entry, &err) != STATUS_OK || held_twice_check_rivals(entry, &err) != STATUS_OK)
 		strbuf_printf(sb, "%s\n", err.msg);
 }
 

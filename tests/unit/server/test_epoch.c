@@ -8,6 +8,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "claim/held_twice.h"
 #include "model/pb.h"
 #include "node/session.h"
 #include "recovery/epoch.h"
@@ -102,6 +103,33 @@ TEST_FIXTURE(a_node_in_a_new_boot_has_to_report_too, setup, teardown)
 	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, NULL), STATUS_OK);
 }
 
+/* It is an alarm wherever people and programs look, also after a restart, until one of them has gone. */
+static void expect_two_writers(struct fixture *f)
+{
+	Holdfast__V1__GetStatusRequest request = HOLDFAST__V1__GET_STATUS_REQUEST__INIT;
+	const Holdfast__V1__GetStatusResponse *status;
+	ProtobufCMessage *response = NULL;
+	const struct volume_entry *db;
+	struct error err;
+
+	restart(f);
+	assert_int_equal(metric_of(f, "volumes_held_twice"), 1);
+	assert_int_equal(call(&f->operator, & holdfast__v1__operator__descriptor, "Status", &request.base,
+			      &response, NULL),
+			 STATUS_OK);
+	status = (const Holdfast__V1__GetStatusResponse *)response;
+	assert_non_null(
+		strstr(status->warnings[0], "Two may be writing to it: holdfast volume status db --why"));
+	protobuf_c_message_free_unpacked(response, NULL);
+	db = state_volume(&f->server->state, "default", "db");
+	assert_int_equal(held_twice_check_rivals(db, &err), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "n1"));
+	assert_non_null(strstr(err.msg, "n2"));
+	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
+	assert_int_equal(attest(f, "n2", NULL, "it is off", 0, false, NULL, NULL), STATUS_OK);
+	UNTIL(f, metric_of(f, "volumes_held_twice") == 0);
+}
+
 TEST_FIXTURE(a_node_that_is_gone_is_attested_per_volume_or_purged, setup, teardown)
 {
 	for (int purged = 0; purged < 2; purged++) {
@@ -133,6 +161,7 @@ TEST_FIXTURE(a_node_that_is_gone_is_attested_per_volume_or_purged, setup, teardo
 		assert_int_equal(state_volume(&f->server->state, "default", "db")->n_live, 2);
 		assert_true(claim_of(f, ALLOC_1).adopted);
 		assert_int_equal(state_of(f, ALLOC_2), CLAIM_RESERVED);
+		expect_two_writers(f);
 		(void)teardown(state);
 		(void)setup(state);
 	}
