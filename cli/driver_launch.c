@@ -42,7 +42,6 @@
 
 static const uint64_t ANSWER_US = 660 * USEC_PER_SEC; /* WaitTask answers within ten minutes */
 static const uint64_t START_US = 10 * USEC_PER_SEC;
-static const uint64_t ORDER_MS = UINT64_C(600) * 1000;
 
 enum {
 	BOOT_ID_FILE_MAX = 64,
@@ -447,7 +446,7 @@ static enum status sign(const struct launch *l, const struct ordered *kind, cons
 			      .cluster = PLACE,
 			      .node = PLACE,
 			      .who = "holdfast driver launch",
-			      .not_after_ms = (uint64_t)clock_realtime_ms() + ORDER_MS};
+			      .not_after_ms = (uint64_t)clock_realtime_ms() + ORDER_VALID_MS};
 	(void)str_copy(ret->driver, sizeof(ret->driver), l->driver);
 	memcpy(ret->boot_id, l->boot_id, sizeof(ret->boot_id));
 	if (kind->kind != ORDER_NETWORK && str_copy(ret->task, sizeof(ret->task), named->task) < 0)

@@ -26,6 +26,7 @@ enum {
 	ORDER_NONCE_SIZE = 16,
 	ORDER_SIGNATURE_SIZE = 64,
 	ORDER_KEY_SIZE = 32,
+	ORDER_VALID_MS = 10 * 60 * 1000, /* from when it is made to not_after_ms */
 };
 
 enum order_kind {

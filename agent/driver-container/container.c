@@ -222,14 +222,15 @@ static json_t *node_of(const struct settings *settings)
 	return json_sprintf("%s/%s", settings->cluster, settings->node_id);
 }
 
-/* @stop_ms: 0 for what is stopped by force alone */
+/* All of them, always: an image may have labels of the same names. @stop_ms: 0 for what is stopped by force
+ * alone */
 static json_t *labels_of(const struct settings *settings, const char *alloc_id, const char *task,
 			 const struct container_order *order, bool has_logs, uint32_t stop_ms)
 {
-	return json_pack("{s:s, s:s, s:o, s:s, s:s, s:s, s:o}", LABEL_ALLOC, alloc_id, LABEL_TASK, task,
-			 LABEL_NODE, node_of(settings), LABEL_BOOT, order->boot_id, LABEL_NONCE, order->nonce,
-			 LABEL_LOGS, has_logs ? "engine" : "none", LABEL_STOP,
-			 json_sprintf("%" PRIu32, stop_ms));
+	return json_pack("{s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:s, s:s}", LABEL_ALLOC, alloc_id, LABEL_TASK,
+			 task, LABEL_NODE, node_of(settings), LABEL_BOOT, order->boot_id, LABEL_NONCE,
+			 order->nonce, LABEL_LOGS, has_logs ? "engine" : "none", LABEL_STOP,
+			 json_sprintf("%" PRIu32, stop_ms), LABEL_PLUGIN, "", LABEL_SOCKET, "");
 }
 
 static bool has_env(const task_t *task, const char *key)
@@ -512,14 +513,28 @@ json_t *container_leftover_filters(const struct settings *settings)
 			 json_sprintf(LABEL_NODE "=%s/%s", settings->cluster, settings->node_id));
 }
 
+static bool has_name(const json_t *listed, const char *name)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach (json_object_get(listed, "Names"), i, one)
+		if (json_string_value(one) && str_eq(json_string_value(one), name))
+			return true;
+	return false;
+}
+
 bool container_is_leftover(const json_t *listed, const char *boot_id, const char **ret_alloc,
 			   const char **ret_task)
 {
 	const json_t *labels = json_object_get(listed, "Labels");
 	const char *boot = text_at(labels, LABEL_BOOT);
+	char name[CONTAINER_NAME_SIZE + 1];
 
 	*ret_alloc = text_at(labels, LABEL_ALLOC);
 	*ret_task = text_at(labels, LABEL_TASK);
-	return boot[0] != '\0' && !str_eq(boot, boot_id) && id_is_uuid(*ret_alloc) &&
-	       ((*ret_task)[0] == '\0' || id_is_label(*ret_task));
+	(void)snprintf(name, sizeof(name), "/");
+	container_name(*ret_alloc, *ret_task, name + 1);
+	return has_name(listed, name) && boot[0] != '\0' && !str_eq(boot, boot_id) &&
+	       id_is_uuid(*ret_alloc) && ((*ret_task)[0] == '\0' || id_is_label(*ret_task));
 }

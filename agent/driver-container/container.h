@@ -38,7 +38,8 @@ json_t *container_of_network(const struct settings *settings,
  * when memory is short. */
 json_t *container_leftover_filters(const struct settings *settings);
 
-/** Was it made in another boot than @boot_id? One that does not say in which it was is none.
+/** Was it made in another boot than @boot_id? One that does not say in which it was is none, and one whose
+ * name is not that of its labels: it has them of its image.
  * @listed of the answer of GET /containers/json; @ret_alloc and @ret_task are its texts */
 bool container_is_leftover(const json_t *listed, const char *boot_id, const char **ret_alloc,
 			   const char **ret_task);

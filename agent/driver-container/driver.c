@@ -102,9 +102,16 @@ enum status driver_take_order(struct driver *driver, enum order_kind kind, const
 enum status driver_use_order(struct driver *driver, const struct taken *taken, struct error *err)
 {
 	struct keyline record = KEYLINE_INIT;
+	uint64_t skipped = 0;
 	enum status status;
 
+	if (taken->use != NONCE_NEW && !trail_has_room(driver->trail, clock_monotonic_us(), &skipped))
+		return error_set(
+			err, STATUS_RESOURCE_EXHAUSTED, 0,
+			"the same order was shown too often; see holdfast alloc status for its task");
 	begin_record(&record, &taken->order);
+	if (skipped > 0)
+		keyline_number(&record, "skipped", skipped);
 	keyline_words(&record, "phase", "intent", "again", taken->use == NONCE_NEW ? "0" : "1");
 	status = trail_write(driver->trail, &record, err);
 	if (status == STATUS_OK && taken->use == NONCE_NEW)

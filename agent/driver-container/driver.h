@@ -111,3 +111,7 @@ extern const struct rpc_stream_handlers stats_stream;
 extern const struct rpc_stream_handlers fingerprint_stream;
 enum status fingerprint_begin(struct driver *driver, struct error *err);
 void fingerprint_end(struct driver *driver);
+/** Has the engine said which one it is? How it binds depends on it. */
+bool fingerprint_knows_engine(const struct driver *driver);
+/** @json answer of GET /version */
+void fingerprint_read_version(struct driver *driver, const json_t *json);

@@ -88,12 +88,25 @@ static void arm(struct driver *driver, uint64_t seconds)
 	(void)sd_event_source_set_enabled(driver->probe_timer, SD_EVENT_ONESHOT);
 }
 
+bool fingerprint_knows_engine(const struct driver *driver)
+{
+	return driver->engine_version[0] != '\0';
+}
+
+void fingerprint_read_version(struct driver *driver, const json_t *json)
+{
+	const json_t *component = json_array_get(json_object_get(json, "Components"), 0);
+	const char *name = json_string_value(json_object_get(component, "Name"));
+	const char *version = json_string_value(json_object_get(json, "Version"));
+
+	if (version)
+		keep_version(driver, name ? name : "", version);
+}
+
 /* That it is late says nothing of its health. */
 static void on_version(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
 	struct driver *driver = userdata;
-	const json_t *component = json_array_get(json_object_get(json, "Components"), 0);
-	const char *name = json_string_value(json_object_get(component, "Name"));
 	const char *version = json_string_value(json_object_get(json, "Version"));
 	bool is_known = status == STATUS_OK && version;
 
@@ -103,8 +116,7 @@ static void on_version(enum status status, const struct error *err, const json_t
 	if (status != STATUS_OK)
 		return;
 	driver->is_nonsense = !version;
-	if (version)
-		keep_version(driver, name ? name : "", version);
+	fingerprint_read_version(driver, json);
 	set_well(driver);
 }
 

@@ -23,13 +23,18 @@ enum {
 	FOR_SIZE = 16,
 	FOR_HEX_SIZE = 2 * FOR_SIZE + 1,
 	KEEP_FREE = 64,
+	END_WRITE_MS = 60 * 1000,
 };
+
+_Static_assert((int)FOR_SIZE == (int)ORDER_NONCE_SIZE, "an end is found by what it is for");
 
 struct entry {
 	uint8_t nonce[ORDER_NONCE_SIZE];
 	uint8_t for_what[FOR_SIZE]; /* digest of allocation and task */
 	uint64_t not_after_ms;
+	uint64_t written_ms; /* of an end: when it was put into the file */
 	bool is_done;
+	bool is_end; /* of a task: no order that was made before counts any more. Its nonce is for_what */
 };
 
 struct nonces {
@@ -68,11 +73,14 @@ static int format(char line[static LINE_MAX_], const struct entry *entry)
 
 	hex_encode(hex, entry->nonce, ORDER_NONCE_SIZE);
 	hex_encode(for_what, entry->for_what, FOR_SIZE);
-	return str_format(line, LINE_MAX_, "%s %s %s %" PRIu64 "\n", entry->is_done ? "done" : "begun", hex,
-			  for_what, entry->not_after_ms);
+	return str_format(line, LINE_MAX_, "%s %s %s %" PRIu64 "\n",
+			  entry->is_end	   ? "ended"
+			  : entry->is_done ? "done"
+					   : "begun",
+			  hex, for_what, entry->not_after_ms);
 }
 
-/* "begun NONCE FOR END", "done NONCE FOR END", "forgotten - - END" */
+/* "begun NONCE FOR END", "done NONCE FOR END", "ended FOR FOR END", "forgotten - - END" */
 static bool parse_line(struct nonces *nonces, char *line)
 {
 	char *save = NULL;
@@ -90,7 +98,8 @@ static bool parse_line(struct nonces *nonces, char *line)
 		nonces->forgotten_ms = entry.not_after_ms;
 		return true;
 	}
-	entry.is_done = str_eq(word, "done");
+	entry.is_end = str_eq(word, "ended");
+	entry.is_done = entry.is_end || str_eq(word, "done");
 	if ((!entry.is_done && !str_eq(word, "begun")) ||
 	    hex_decode(entry.nonce, ORDER_NONCE_SIZE, hex) < 0 ||
 	    hex_decode(entry.for_what, FOR_SIZE, for_what) < 0)
@@ -197,8 +206,14 @@ enum nonce_use nonces_look(struct nonces *nonces, const struct order *order)
 {
 	const struct entry *entry = nonces_find(nonces, order->nonce);
 
+	uint8_t for_what[FOR_SIZE];
+
 	if (entry)
 		return entry->is_done ? NONCE_DONE : NONCE_BEGUN;
+	digest_of(order->alloc, order->task, for_what);
+	entry = nonces_find(nonces, for_what);
+	if (entry && entry->is_end && order->not_after_ms < entry->not_after_ms)
+		return NONCE_DONE;
 	return order->not_after_ms <= nonces->forgotten_ms ? NONCE_DONE : NONCE_NEW;
 }
 
@@ -235,14 +250,11 @@ static enum status append(struct nonces *nonces, const struct entry *entry, stru
 	return error_set(err, status_from_errno(r), r, "write %s", nonces->path);
 }
 
-enum status nonces_begin(struct nonces *nonces, const struct order *order, int64_t now_ms, struct error *err)
+/* Room for one more: those that have expired may be forgotten. */
+static enum status make_room(struct nonces *nonces, int64_t now_ms, struct error *err)
 {
-	struct entry entry = {.not_after_ms = order->not_after_ms};
 	enum status status;
 
-	assert(nonces_look(nonces, order) == NONCE_NEW);
-	memcpy(entry.nonce, order->nonce, ORDER_NONCE_SIZE);
-	digest_of(order->alloc, order->task, entry.for_what);
 	if (nonces->n >= NONCES_MAX - KEEP_FREE && now_ms > 0) {
 		forget(nonces, (uint64_t)now_ms);
 		status = rewrite(nonces, err);
@@ -252,7 +264,20 @@ enum status nonces_begin(struct nonces *nonces, const struct order *order, int64
 	if (nonces->n >= NONCES_MAX - KEEP_FREE)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 				 "more than %zu orders that have not expired were used", nonces->n);
-	status = append(nonces, &entry, err);
+	return STATUS_OK;
+}
+
+enum status nonces_begin(struct nonces *nonces, const struct order *order, int64_t now_ms, struct error *err)
+{
+	struct entry entry = {.not_after_ms = order->not_after_ms};
+	enum status status;
+
+	assert(nonces_look(nonces, order) == NONCE_NEW);
+	memcpy(entry.nonce, order->nonce, ORDER_NONCE_SIZE);
+	digest_of(order->alloc, order->task, entry.for_what);
+	status = make_room(nonces, now_ms, err);
+	if (status == STATUS_OK)
+		status = append(nonces, &entry, err);
 	if (status == STATUS_OK)
 		nonces->entries[nonces->n++] = entry;
 	return status;
@@ -280,7 +305,33 @@ enum status nonces_finish(struct nonces *nonces, const uint8_t nonce[static ORDE
 	return entry ? nonce_record_finish(nonces, entry, err) : STATUS_OK;
 }
 
-enum status nonces_finish_task(struct nonces *nonces, const char *alloc, const char *task, struct error *err)
+/* Exact in memory; the file has a line a minute for each task at most, however often it is destroyed. */
+static enum status end_task(struct nonces *nonces, const uint8_t for_what[static FOR_SIZE], int64_t now_ms,
+			    struct error *err)
+{
+	struct entry end = {
+		.not_after_ms = (uint64_t)now_ms + ORDER_VALID_MS, .is_done = true, .is_end = true};
+	struct entry *known = nonces_find(nonces, for_what);
+	enum status status;
+
+	memcpy(end.nonce, for_what, FOR_SIZE);
+	memcpy(end.for_what, for_what, FOR_SIZE);
+	if (known && known->written_ms + END_WRITE_MS > (uint64_t)now_ms) {
+		if (end.not_after_ms > known->not_after_ms)
+			known->not_after_ms = end.not_after_ms;
+		return STATUS_OK;
+	}
+	end.written_ms = (uint64_t)now_ms;
+	status = known ? STATUS_OK : make_room(nonces, now_ms, err);
+	if (status == STATUS_OK)
+		status = append(nonces, &end, err);
+	if (status == STATUS_OK)
+		*(known ? known : &nonces->entries[nonces->n++]) = end;
+	return status;
+}
+
+enum status nonces_finish_task(struct nonces *nonces, const char *alloc, const char *task, int64_t now_ms,
+			       struct error *err)
 {
 	uint8_t bytes[ORDER_UUID_SIZE];
 	uint8_t for_what[FOR_SIZE];
@@ -292,5 +343,7 @@ enum status nonces_finish_task(struct nonces *nonces, const char *alloc, const c
 	for (size_t i = 0; i < nonces->n && status == STATUS_OK; i++)
 		if (memcmp(nonces->entries[i].for_what, for_what, FOR_SIZE) == 0)
 			status = nonce_record_finish(nonces, &nonces->entries[i], err);
+	if (status == STATUS_OK && task[0] != '\0')
+		status = end_task(nonces, for_what, now_ms, err);
 	return status;
 }

@@ -32,5 +32,7 @@ enum status nonces_begin(struct nonces *nonces, const struct order *order, int64
 enum status nonces_finish(struct nonces *nonces, const uint8_t nonce[static ORDER_NONCE_SIZE],
 			  struct error *err);
 
-/** nonces_finish() of all that were begun for @task of @alloc, a UUID; the network's for an empty one. */
-enum status nonces_finish_task(struct nonces *nonces, const char *alloc, const char *task, struct error *err);
+/** nonces_finish() of all that were begun for @task of @alloc, a UUID; the network's for an empty one. Orders
+ * of a task that were made before @now_ms, and are first shown later, count as used too. */
+enum status nonces_finish_task(struct nonces *nonces, const char *alloc, const char *task, int64_t now_ms,
+			       struct error *err);

@@ -18,6 +18,7 @@ struct search {
 	bool is_found;
 	bool is_shared;
 	bool is_slave;
+	bool is_read_only;
 };
 
 bool publish_path(const char *publish_dir, const char *alloc_id, uint32_t slot, char *ret)
@@ -57,6 +58,7 @@ static int visit(const struct mount_entry *entry, void *userdata)
 	search->is_found = true;
 	search->is_shared = entry->peer_group != 0;
 	search->is_slave = entry->master != 0;
+	search->is_read_only = mount_option_is_set(entry->options, "ro");
 	return 0;
 }
 
@@ -106,6 +108,26 @@ static enum status read_table(const char *mountinfo_path, mount_visit_fn *visit_
 	return r < 0 ? error_set(err, status_from_errno(r), r, "read %s", mountinfo_path) : STATUS_OK;
 }
 
+enum status publish_walk_host_path(const char *path, struct error *err)
+{
+	cleanup_close int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char name[NAME_MAX + 1];
+	cleanup_close int fd = path_open_trusted_parent(root_fd, path, name);
+	struct stat st;
+
+	if (fd >= 0 && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return error_set(err, STATUS_FAILED_PRECONDITION, errno, "look at %.128s (host_paths)", path);
+	if (fd >= 0 && !S_ISLNK(st.st_mode))
+		return STATUS_OK;
+	if (fd >= 0 || fd == -EPERM || fd == -ELOOP || fd == -ENOTDIR)
+		return error_set(
+			err, STATUS_PERMISSION_DENIED, 0,
+			"%.128s (host_paths) is a link or behind one, or in a folder that others than "
+			"root can change: name the path itself, in folders of root",
+			path);
+	return error_set(err, STATUS_FAILED_PRECONDITION, fd, "look at %.128s (host_paths)", path);
+}
+
 static int visit_below(const struct mount_entry *entry, void *userdata)
 {
 	struct search *search = userdata;
@@ -145,6 +167,13 @@ static enum status check_one(const char *mountinfo_path, const char *path,
 			"the volume for %.128s is not mounted at %s: it has to be published before its "
 			"task starts; see holdfast alloc status",
 			volume->destination, path);
+	}
+	if (search.is_read_only && !volume->read_only) {
+		*ret_reason = "read_only";
+		return error_set(err, STATUS_PERMISSION_DENIED, 0,
+				 "the volume for %.128s was granted for reading, and its task asks to write: "
+				 "%s is read-only",
+				 volume->destination, path);
 	}
 	if (is_granted(&search, volume->propagation))
 		return STATUS_OK;

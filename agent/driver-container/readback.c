@@ -464,6 +464,7 @@ struct walk {
 	struct readback_fault *fault;
 	struct place root; /* of the host */
 	struct place dev;  /* likewise, its /dev */
+	struct place shm;  /* likewise, its /dev/shm: of its IPC namespace */
 };
 
 static bool has_propagation(const struct mount_entry *entry, const char *wanted)
@@ -597,7 +598,7 @@ static bool is_of_runtime(const struct walk *walk, const struct mount_entry *ent
 					    "mqueue",	 "tmpfs",     "securityfs", "debugfs",	"tracefs",
 					    "pstore",	 "bpf",	      "efivarfs",   "configfs", "fusectl",
 					    "selinuxfs", "hugetlbfs", "devtmpfs"};
-	bool is_device_tree = path_is_within(entry->point, "/dev") &&
+	bool is_device_tree = walk->dev.is_known && path_is_within(entry->point, "/dev") &&
 			      entry->dev_major == walk->dev.dev_major &&
 			      entry->dev_minor == walk->dev.dev_minor;
 
@@ -613,6 +614,13 @@ static bool is_of_runtime(const struct walk *walk, const struct mount_entry *ent
 	return false;
 }
 
+/* podman shares the host's IPC namespace and describes it as the container's own. */
+static bool is_hosts_memory(const struct walk *walk, const struct mount_entry *entry)
+{
+	return walk->shm.is_known && str_eq(entry->type, "tmpfs") &&
+	       entry->dev_major == walk->shm.dev_major && entry->dev_minor == walk->shm.dev_minor;
+}
+
 static int visit_rest(const struct mount_entry *entry, void *userdata)
 {
 	struct walk *walk = userdata;
@@ -622,6 +630,10 @@ static int visit_rest(const struct mount_entry *entry, void *userdata)
 
 	if (is_root && !is_same_place(&walk->root, entry))
 		return 0;
+	if (is_hosts_memory(walk, entry) && !is_ordered(walk->readback, entry->point)) {
+		(void)differ(walk->fault, "ipc_namespace", "private", entry->point);
+		return 1;
+	}
 	if (!is_root && path_is_normal(entry->point) &&
 	    (is_ordered(walk->readback, entry->point) || is_of_engine(walk->readback, entry) ||
 	     is_of_runtime(walk, entry)))
@@ -630,12 +642,14 @@ static int visit_rest(const struct mount_entry *entry, void *userdata)
 	return 1;
 }
 
+/* Of what is mounted at @path itself. */
 static int find_place(const char *host_path, const char *path, struct place *ret)
 {
 	struct lookup lookup = {.path = path};
 	int r = read_table(host_path, visit_lookup, &lookup);
 
 	*ret = lookup.place;
+	ret->is_known = ret->is_known && lookup.n_point == strlen(path);
 	return r;
 }
 
@@ -651,6 +665,8 @@ bool readback_mounts(struct readback *readback, const char *mountinfo_path, cons
 	}
 	if (r == 0)
 		r = find_place(host_path, "/dev", &walk.dev);
+	if (r == 0)
+		r = find_place(host_path, "/dev/shm", &walk.shm);
 	if (r == 0)
 		r = read_table(mountinfo_path, visit_targets, &walk);
 	if (r == 0)

@@ -585,6 +585,8 @@ static enum status check_mounts(const struct op *op, const char **ret_reason, st
 
 	*ret_reason = "host_paths";
 	for (size_t i = 0; op->spec.host_paths && i < op->spec.host_paths->n_map && status == STATUS_OK; i++)
+		status = publish_walk_host_path(op->spec.host_paths->map[i]->key, err);
+	for (size_t i = 0; op->spec.host_paths && i < op->spec.host_paths->n_map && status == STATUS_OK; i++)
 		status = publish_check_host_path(MOUNTINFO_PATH, op->spec.host_paths->map[i]->key, err);
 	if (status != STATUS_OK || task->n_volumes == 0)
 		return status;
@@ -636,6 +638,33 @@ static enum status check_start(struct op *op, const char **ret_reason, struct er
 	return status;
 }
 
+static void on_engine(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct op *op = userdata;
+	struct error own;
+
+	if (status == STATUS_OK)
+		fingerprint_read_version(op->driver, json);
+	if (status != STATUS_OK) {
+		op_fail(op, err);
+	} else if (!fingerprint_knows_engine(op->driver)) {
+		(void)error_set(&own, STATUS_UNAVAILABLE, 0,
+				"cannot start task '%s': the engine does not say which one it is", op->task);
+		op_fail(op, &own);
+	} else {
+		task_op_look(op);
+	}
+}
+
+/* Which engine it is decides how it is asked. */
+static void begin_look(struct op *op)
+{
+	if (fingerprint_knows_engine(op->driver))
+		task_op_look(op);
+	else
+		ask(op, SHORT("GET"), on_engine, "/version");
+}
+
 /* An order that passed: on record and used before anything is asked. False: the call has ended. */
 static bool use_order(struct op *op)
 {
@@ -679,7 +708,7 @@ void task_start(struct rpc_call *call, const ProtobufCMessage *request, void *us
 		return;
 	}
 	if (use_order(op))
-		task_op_look(op);
+		begin_look(op);
 }
 
 /* --- recover, inspect, wait -------------------------------------------------------------------------------
@@ -978,7 +1007,8 @@ static void destroy_seen(struct op *op, struct container *container)
 				   "task '%s' of allocation %s runs; StopTask comes first, or force",
 				   op->task, op->alloc);
 	else
-		status = nonces_finish_task(op->driver->nonces, op->alloc, op->task, &err);
+		status = nonces_finish_task(op->driver->nonces, op->alloc, op->task, clock_realtime_ms(),
+					    &err);
 	if (status == STATUS_OK && container && hex_decode(nonce, sizeof(nonce), container->nonce) == 0)
 		status = nonces_finish(op->driver->nonces, nonce, &err);
 	if (status != STATUS_OK) {
@@ -1129,7 +1159,7 @@ void network_create(struct rpc_call *call, const ProtobufCMessage *request, void
 	if (status != STATUS_OK)
 		refuse_order(op, reason, &err);
 	else if (use_order(op))
-		task_op_look(op);
+		begin_look(op);
 }
 
 void network_destroy(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)

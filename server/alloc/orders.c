@@ -29,8 +29,6 @@
 
 #define WHAT_ORDER "Allocations.OrderTask"
 
-enum { ORDER_VALID_MS = 10 * 60 * 1000 };
-
 /* One task of one allocation in one boot has one nonce: its driver starts it once, however often it is
  * ordered. */
 static void make_nonce(const struct server *server, struct order *order)

@@ -19,7 +19,9 @@
 #include <sys/random.h>
 
 #define SERVICE (&holdfast__driver__v1__driver__descriptor)
-#define ALLOC "0190a6f2-0000-7000-8000-000000000001" /* run.py publishes slots 0 (slave) and 1 (private) */
+#define ALLOC                                                                                           \
+	"0190a6f2-0000-7000-8000-000000000001" /* run.py publishes slots 0 (slave), 1, 2 (ro) and 3 (no \
+						  flags) */
 #define OTHER_ALLOC "0190a6f2-0000-7000-8000-000000000009"
 #define IMAGE "localhost/bb:1"
 #define CALL_US (60 * USEC_PER_SEC)
@@ -76,7 +78,7 @@ static void make_order(struct wish *w, enum order_kind kind, const char *task)
 				  .driver = "container",
 				  .who = "operator alice"};
 	w->n_order = sizeof(w->order);
-	w->order.not_after_ms = (uint64_t)clock_realtime_ms() + 300000;
+	w->order.not_after_ms = (uint64_t)clock_realtime_ms() + ORDER_VALID_MS;
 	(void)str_copy(w->order.task, sizeof(w->order.task), task);
 	assert_int_equal(file_read("/proc/sys/kernel/random/boot_id", 64, &boot, NULL), 0);
 	boot[strcspn(boot, "\n")] = '\0';
@@ -499,6 +501,89 @@ static void a_path_of_the_host_is_read_only(void **state)
 	assert_int_equal(destroy("host", true), STATUS_OK);
 }
 
+/* The flags of the mount at /vol in the container of @task. */
+static void flags_inside(const char *task, char out[static 256])
+{
+	int32_t code;
+
+	exec_well(task, "grep ' /vol ' /proc/self/mountinfo | sed 's/.* \\/vol //; s/,relatime//; s/ .*//'",
+		  out, &code);
+}
+
+static void a_volume_has_the_flags_of_its_publish_inside(void **state)
+{
+	static const struct {
+		const char *task, *volume, *flags;
+		uint32_t slot;
+		bool read_only, is_lost_by_docker;
+	} rows[] = {
+		{"writer", "vol-1", "rw,nosuid,nodev\n", 1, false, false},
+		{"reader", "vol-2", "ro,nosuid,nodev,noexec\n", 2, true, false},
+		{"looker", "vol-1", "ro,nosuid,nodev\n", 1, true, true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		Holdfast__Driver__V1__StartTaskResponse *response = NULL;
+		struct error err;
+		char out[256];
+		struct wish w;
+
+		wish_task(&w, rows[i].task, "sleep 1000");
+		w.task.n_volumes = 1;
+		w.volume.slot = rows[i].slot;
+		w.volume.volume = text(rows[i].volume);
+		w.volume.read_only = rows[i].read_only;
+		if (rows[i].is_lost_by_docker && str_eq(getenv("ENGINE"), "docker")) {
+			pack_task(&w);
+			sign(&w);
+			assert_int_equal(start(&w, &response, &err), STATUS_FAILED_PRECONDITION);
+			assert_non_null(strstr(err.msg, "mount_flags"));
+			continue;
+		}
+		start_well(&w);
+		flags_inside(rows[i].task, out);
+		assert_string_equal(out, rows[i].flags);
+		assert_int_equal(destroy(rows[i].task, true), STATUS_OK);
+	}
+}
+
+/* run.py has a proxy change one field of what this asks for. */
+static void wish_of_a_reader(struct wish *w)
+{
+	wish_task(w, "lied", "sleep 1000");
+	w->task.n_volumes = 1;
+	w->volume.slot = 3; /* without flags, which Docker would drop */
+	w->volume.volume = text("vol-3");
+	w->volume.read_only = true;
+	pack_task(w);
+	sign(w);
+}
+
+static void an_engine_that_lies_is_refused(void **state)
+{
+	Holdfast__Driver__V1__StartTaskResponse *response = NULL;
+	struct error err;
+	struct wish w;
+
+	(void)state;
+	wish_of_a_reader(&w);
+	if (start(&w, &response, &err) != STATUS_FAILED_PRECONDITION ||
+	    !strstr(err.msg, "otherwise than ordered"))
+		fail_msg("%s", response ? "taken" : err.msg);
+	assert_int_equal(state_of("lied"), HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_UNSPECIFIED);
+}
+
+static void an_engine_that_adds_what_nobody_asked_about_is_taken(void **state)
+{
+	struct wish w;
+
+	(void)state;
+	wish_task(&w, "honest", "sleep 1000");
+	start_well(&w);
+	assert_int_equal(destroy("honest", true), STATUS_OK);
+}
+
 static void how_a_task_ended_is_reported(void **state)
 {
 	struct wish w;
@@ -788,6 +873,26 @@ static void over_the_kernels(struct wish *w)
 	w->task.n_volumes = 1;
 	w->volume.destination = text("/proc");
 }
+static void comma(struct wish *w)
+{
+	w->task.n_volumes = 1;
+	w->volume.destination = text("/vol,source=/etc");
+}
+static void descriptor_as_work_dir(struct wish *w)
+{
+	set_value(w, "work_dir");
+	w->values[2].text = text("/proc/self/fd/7");
+}
+static void write_to_a_reader(struct wish *w)
+{
+	w->task.n_volumes = 1;
+	w->volume.slot = 2;
+	w->volume.volume = text("vol-2");
+}
+static void agents_account(struct wish *w)
+{
+	w->task.user = text("64997");
+}
 static void unknown_config(struct wish *w)
 {
 	set_value(w, "devices");
@@ -919,6 +1024,10 @@ static const struct {
 	{"bidirectional of a slave", BEFORE_PACK, slave_as_shared, 0, DENIED("propagation")},
 	{"host-to-task of a private mount", BEFORE_PACK, private_as_slave, 0, DENIED("propagation")},
 	{"a volume over /proc", BEFORE_PACK, over_the_kernels, 0, STATUS_INVALID_ARGUMENT, "task"},
+	{"a destination with an option", BEFORE_PACK, comma, 0, STATUS_INVALID_ARGUMENT, "task"},
+	{"a descriptor as work_dir", BEFORE_PACK, descriptor_as_work_dir, 0, STATUS_INVALID_ARGUMENT, "task"},
+	{"to write to a volume for reading", BEFORE_PACK, write_to_a_reader, 0, DENIED("read_only")},
+	{"the driver's own account", BEFORE_PACK, agents_account, 0, DENIED("users")},
 	{"an unknown setting", BEFORE_PACK, unknown_config, 0, STATUS_INVALID_ARGUMENT, "task"},
 	FLIP(reserved, BEFORE_SIGN, FORM),
 	{"a network's", BEFORE_SIGN, of_a_network, 0, DENIED("kind")},
@@ -979,6 +1088,12 @@ static void a_hostile_agent_replays_nothing(void **state)
 	start_well(&w);
 	assert_int_equal(destroy("once", true), STATUS_OK);
 	refused("the order of a task that was destroyed", start(&w, &response, &err),
+		STATUS_FAILED_PRECONDITION, "used", &err);
+	wish_task(&w, "late", "sleep 1000"); /* kept back until the task was destroyed */
+	pack_task(&w);
+	sign(&w);
+	assert_int_equal(destroy("late", true), STATUS_OK);
+	refused("an order of before the task was destroyed", start(&w, &response, &err),
 		STATUS_FAILED_PRECONDITION, "used", &err);
 	wish_task(&w, "twice", "sleep 1000");
 	start_well(&w);
@@ -1270,6 +1385,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_task_runs_on_its_volume_once),
 		cmocka_unit_test(a_task_has_its_own_time_to_stop),
 		cmocka_unit_test(a_path_of_the_host_is_read_only),
+		cmocka_unit_test(a_volume_has_the_flags_of_its_publish_inside),
 		cmocka_unit_test(how_a_task_ended_is_reported),
 		cmocka_unit_test(a_command_has_input_output_and_a_status),
 		cmocka_unit_test(output_that_nobody_keeps_is_reported),
@@ -1282,6 +1398,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_hostile_agent_makes_no_network),
 		cmocka_unit_test(a_hostile_agent_reaches_no_foreign_container),
 	};
+	const struct CMUnitTest lied[] = {cmocka_unit_test(an_engine_that_lies_is_refused)};
+	const struct CMUnitTest honest[] = {
+		cmocka_unit_test(an_engine_that_adds_what_nobody_asked_about_is_taken)};
 	const struct CMUnitTest stranger[] = {cmocka_unit_test(a_stranger_is_not_heard)};
 	const struct CMUnitTest begun[] = {cmocka_unit_test(begin_before_the_kill)};
 	const struct CMUnitTest killed[] = {
@@ -1297,6 +1416,10 @@ int main(int argc, char **argv)
 		failed = cmocka_run_group_tests(tasks, NULL, NULL);
 	else if (str_eq(phase, "hostile"))
 		failed = cmocka_run_group_tests(hostile, NULL, NULL);
+	else if (str_eq(phase, "lied"))
+		failed = cmocka_run_group_tests(lied, NULL, NULL);
+	else if (str_eq(phase, "honest"))
+		failed = cmocka_run_group_tests(honest, NULL, NULL);
 	else if (str_eq(phase, "stranger"))
 		failed = cmocka_run_group_tests(stranger, NULL, NULL);
 	else if (str_eq(phase, "begun"))

@@ -32,6 +32,7 @@ import faults  # noqa: E402
 import flow  # noqa: E402
 import image  # noqa: E402
 import launch  # noqa: E402
+import liar  # noqa: E402
 import plugins  # noqa: E402
 import volumes  # noqa: E402
 
@@ -147,9 +148,9 @@ class World:
         self.start_driver()
 
     def publish(self):
-        """Slot 0 as the helper publishes host-to-task, slot 1 private."""
+        """As the helper does: slot 0 host-to-task, slot 1 private, slot 2 private for reading, slot 3 without flags."""
         run("mount", "--make-private", str(self.work))
-        for slot in ("0", "1"):
+        for slot, flags in (("0", "rw,nosuid,nodev"), ("1", "rw,nosuid,nodev"), ("2", "ro,nosuid,nodev,noexec"), ("3", "rw")):
             source, at = self.work / f"stage{slot}", self.work / "publish" / ALLOC / slot
             source.mkdir()
             at.mkdir(parents=True)
@@ -157,6 +158,7 @@ class World:
             run("mount", "-t", "tmpfs", "-o", "size=1M,mode=777", "stage", str(source))
             run("mount", "--make-shared", str(source))
             run("mount", "--bind", str(source), str(at))
+            run("mount", "-o", f"remount,bind,{flags}", str(at))
             run("mount", "--make-slave" if slot == "0" else "--make-private", str(at))
 
     def enter_suite(self):
@@ -248,13 +250,31 @@ class World:
     def ask(self, method, path):
         return ask(self.work, method, path)
 
+    def ask_engine(self, method, path, body=None):
+        return ask(self.work, method, path, body)
+
+    def allow(self, path):
+        """The driver's account may speak to this socket."""
+        os.chown(path, 0, DRIVER_ID)
+        os.chmod(path, 0o660)
+
+    def settings_with_engine(self, path):
+        text = (self.work / "driver.hcl").read_text(encoding="ascii")
+        other = self.work / "driver-other.hcl"
+        other.write_text(text.replace(f"{self.work}/engine.sock", path), encoding="ascii")
+        return other
+
+    def made(self):
+        """The field of each container on record that was made otherwise than ordered."""
+        return re.findall(r" res=refused reason=made code=\S+ field=(\S+)", (self.work / "state/trail.log").read_text(encoding="ascii"))
+
     def kill_driver(self, name="driver"):
         self.processes[name].send_signal(signal.SIGKILL)
         self.processes[name].wait()
 
     def phase(self, name, account=AGENT):
         """Output of a phase, run by the agent's account, or another one."""
-        env = dict(os.environ) | {"DRIVER_SOCKET": f"{self.work}/run/driver.sock", "WISH": f"{self.work}/agent/wish", "HOST_PATH": f"{self.work}/host",
+        env = dict(os.environ) | {"DRIVER_SOCKET": f"{self.work}/run/driver.sock", "WISH": f"{self.work}/agent/wish", "ENGINE": self.engine, "HOST_PATH": f"{self.work}/host",
                                   "HOST_PATH_WITH_MORE": f"{self.work}/more"}  # fmt: skip
         (self.work / "agent").mkdir(exist_ok=True)
         shutil.chown(self.work / "agent", AGENT)
@@ -370,6 +390,7 @@ def driver_cases(world):
     world.kill_driver()
     world.start_driver()
     yield from cases(world.phase("killed"))
+    yield from liar.cases(world)
     yield from leftover_cases(world)
     left = world.containers()
     yield "no_container_is_left", f"{left}" if left else None

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which orders the driver takes, and that it remembers them. */
+#include "driver.h"
 #include "folder.h"
 #include "nonces.h"
 #include "order_check.h"
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define ALLOC "0190a6f2-0000-7000-8000-000000000001"
@@ -255,16 +257,77 @@ static void orders_of_a_destroyed_task_are_done_though_it_has_no_container(void 
 	struct fixture *f = *state;
 
 	assert_int_equal(nonces_begin(f->nonces, &f->order, 500, NULL), STATUS_OK);
-	assert_int_equal(nonces_finish_task(f->nonces, ALLOC, "db", NULL), STATUS_OK);
-	assert_int_equal(nonces_finish_task(f->nonces, BOOT, "web", NULL), STATUS_OK);
+	assert_int_equal(nonces_finish_task(f->nonces, ALLOC, "db", 1, NULL), STATUS_OK);
+	assert_int_equal(nonces_finish_task(f->nonces, BOOT, "web", 1, NULL), STATUS_OK);
 	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_BEGUN);
 	nonces_free(f->nonces);
 	assert_int_equal(nonces_open(f->path, BOOT, &f->nonces, NULL), STATUS_OK);
-	assert_int_equal(nonces_finish_task(f->nonces, ALLOC, "web", NULL), STATUS_OK);
+	assert_int_equal(nonces_finish_task(f->nonces, ALLOC, "web", 1, NULL), STATUS_OK);
 	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_DONE);
 	nonces_free(f->nonces);
 	assert_int_equal(nonces_open(f->path, BOOT, &f->nonces, NULL), STATUS_OK);
 	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_DONE);
+}
+
+/* One that an agent kept back until the task was destroyed is as old as the others. */
+static void an_order_that_is_first_shown_after_the_task_was_destroyed_is_done(void **state)
+{
+	struct fixture *f = *state;
+
+	f->order.not_after_ms = 500 + ORDER_VALID_MS;
+	assert_int_equal(nonces_finish_task(f->nonces, ALLOC, "db", 501, NULL), STATUS_OK);
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_NEW);
+	assert_int_equal(nonces_finish_task(f->nonces, ALLOC, "web", 501, NULL), STATUS_OK);
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_DONE);
+	nonces_free(f->nonces); /* a driver that begins again knows it */
+	assert_int_equal(nonces_open(f->path, BOOT, &f->nonces, NULL), STATUS_OK);
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_DONE);
+	f->order.not_after_ms = 502 + ORDER_VALID_MS; /* made later */
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_NEW);
+	assert_int_equal(nonces_finish_task(f->nonces, ALLOC, "web", 503, NULL), STATUS_OK);
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_DONE);
+}
+
+static void a_task_that_is_destroyed_without_end_does_not_fill_the_disk(void **state)
+{
+	struct fixture *f = *state;
+	struct stat before, after;
+
+	assert_int_equal(nonces_finish_task(f->nonces, ALLOC, "web", 600000, NULL), STATUS_OK);
+	assert_int_equal(stat(f->path, &before), 0);
+	for (int64_t i = 0; i < 1000; i++)
+		assert_int_equal(nonces_finish_task(f->nonces, ALLOC, "web", 600000 + i, NULL), STATUS_OK);
+	assert_int_equal(stat(f->path, &after), 0);
+	assert_int_equal(before.st_size, after.st_size);
+}
+
+static void an_order_that_is_shown_without_end_does_not_fill_the_disk(void **state)
+{
+	enum { FLOOD = 2000 };
+	struct fixture *f = *state;
+	struct driver driver = {.settings = &settings, .nonces = f->nonces};
+	const struct taken taken = {.order = f->order, .use = NONCE_BEGUN};
+	uint64_t begun_us = clock_monotonic_us();
+	char path[FOLDER_SIZE + 16];
+	uint64_t seconds;
+	struct error err;
+	uint64_t n = 0;
+
+	assert_int_equal(trail_open(f->folder, "prod", "node-1", &driver.trail, NULL), STATUS_OK);
+	for (size_t i = 0; i < FLOOD; i++) {
+		enum status status = driver_use_order(&driver, &taken, &err);
+
+		n += status == STATUS_OK;
+		if (status != STATUS_OK)
+			assert_int_equal(status, STATUS_RESOURCE_EXHAUSTED);
+	}
+	seconds = (clock_monotonic_us() - begun_us) / USEC_PER_SEC;
+	assert_in_range(n, 200, 202 + seconds);
+	trail_free(driver.trail);
+	for (size_t i = 0; i < 2; i++) {
+		(void)snprintf(path, sizeof(path), "%s/trail.%s", f->folder, i == 0 ? "log" : "lock");
+		(void)unlink(path);
+	}
 }
 
 static void refusals_without_end_do_not_fill_the_disk(void **state)
@@ -336,6 +399,9 @@ int main(void)
 		CASE(a_torn_line_was_never_acted_upon_and_a_wrong_one_stops_the_driver),
 		CASE(an_order_that_could_not_be_noted_leaves_the_list_whole),
 		CASE(orders_of_a_destroyed_task_are_done_though_it_has_no_container),
+		CASE(an_order_that_is_first_shown_after_the_task_was_destroyed_is_done),
+		CASE(a_task_that_is_destroyed_without_end_does_not_fill_the_disk),
+		CASE(an_order_that_is_shown_without_end_does_not_fill_the_disk),
 		CASE(refusals_without_end_do_not_fill_the_disk),
 		CASE(what_was_forgotten_counts_as_used),
 		CASE(a_command_is_entered_once),

@@ -342,6 +342,9 @@ static void no_container_is_without_the_floor(void **state)
 	assert_string_equal(
 		json_string_value(json_object_get(json_object_get(body, "Labels"), "dev.holdfast.boot")),
 		order.boot_id);
+	assert_string_equal(json_string_value(json_object_get(json_object_get(body, "Labels"),
+							      "dev.holdfast.csi_plugin")),
+			    ""); /* an image may have one of that name */
 	mount = json_array_get(json_object_get(host, "Mounts"), 0);
 	assert_string_equal(json_string_value(json_object_get(mount, "Source")),
 			    "/run/holdfast/publish/" ALLOC "/2");
@@ -694,6 +697,57 @@ static void a_path_of_the_host_has_nothing_mounted_below_it(void **state)
 	(void)rmdir(folder);
 }
 
+/* Whoever owns a folder above puts a link in its place. */
+static void a_path_of_the_host_is_where_root_alone_could_put_it(void **state)
+{
+	char folder[FOLDER_SIZE];
+	char link[FOLDER_SIZE + 16];
+	struct error err;
+
+	(void)state;
+	folder_make(folder);
+	(void)snprintf(link, sizeof(link), "%s/link", folder);
+	assert_int_equal(symlink("/etc", link), 0);
+	assert_int_equal(publish_walk_host_path("/etc", &err), STATUS_OK);
+	assert_int_equal(publish_walk_host_path("/etc/passwd", &err), STATUS_OK);
+	assert_int_equal(publish_walk_host_path(link, &err), STATUS_PERMISSION_DENIED);
+	assert_int_equal(publish_walk_host_path(folder, &err), STATUS_PERMISSION_DENIED); /* in anyone's */
+	assert_int_equal(publish_walk_host_path("/proc/self/cwd", &err), STATUS_PERMISSION_DENIED);
+	assert_int_equal(publish_walk_host_path("/etc/mtab/x", &err), STATUS_PERMISSION_DENIED);
+	assert_int_equal(publish_walk_host_path("/etc/none", &err), STATUS_FAILED_PRECONDITION);
+	(void)unlink(link);
+	(void)rmdir(folder);
+}
+
+static void a_writer_is_refused_where_the_publish_is_read_only(void **state)
+{
+	static const char table[] = "30 1 0:5 / /run/holdfast/publish/" ALLOC "/0 ro - tmpfs t rw\n";
+	cleanup_close int fd = -EBADF;
+	char folder[FOLDER_SIZE];
+	char path[FOLDER_SIZE + 16];
+	const char *reason = "";
+	struct sample s;
+
+	(void)state;
+	folder_make(folder);
+	fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	make_marks(fd);
+	(void)snprintf(path, sizeof(path), "%s/mountinfo", folder);
+	assert_int_equal(file_write_atomic(path, 0600, table, strlen(table)), 0);
+	fill(&s);
+	s.task.n_volumes = 1;
+	s.volume.read_only = true;
+	assert_int_equal(publish_check(path, fd, "/run/holdfast/publish", &s.task, &reason, NULL), STATUS_OK);
+	s.volume.read_only = false;
+	assert_int_equal(publish_check(path, fd, "/run/holdfast/publish", &s.task, &reason, NULL),
+			 STATUS_PERMISSION_DENIED);
+	assert_string_equal(reason, "read_only");
+	empty(&s);
+	remove_marks(fd);
+	(void)unlink(path);
+	(void)rmdir(folder);
+}
+
 static void marks_count_only_where_the_agent_cannot_make_them(void **state)
 {
 	cleanup_close int fd = -EBADF;
@@ -761,8 +815,9 @@ static void times_of_engines_are_read(void **state)
 /* Only what says that another boot made it, and for which task. */
 static void containers_of_an_earlier_boot_are_leftovers(void **state)
 {
-#define LABELS(boot, alloc, task)                                                         \
-	"{\"Labels\":{\"dev.holdfast.alloc\":\"" alloc "\",\"dev.holdfast.task\":\"" task \
+#define LABELS(boot, alloc, task)                                                            \
+	"{\"Names\":[\"/holdfast-" alloc "-" task "\",\"/holdfast-net-" alloc                \
+	"\"],\"Labels\":{\"dev.holdfast.alloc\":\"" alloc "\",\"dev.holdfast.task\":\"" task \
 	"\",\"dev.holdfast.boot\":\"" boot "\"}}"
 	static const struct {
 		const char *json;
@@ -775,6 +830,10 @@ static void containers_of_an_earlier_boot_are_leftovers(void **state)
 		{LABELS("0190a6f2-0000-7000-8000-0000000000b1", "../x", "web"), false},
 		{LABELS("0190a6f2-0000-7000-8000-0000000000b1", ALLOC, "a/b"), false},
 		{"{\"Labels\":{\"dev.holdfast.alloc\":\"" ALLOC "\"}}", false},
+		{"{\"Names\":[\"/mine\"],\"Labels\":{\"dev.holdfast.alloc\":\"" ALLOC
+		 "\",\"dev.holdfast.task\":\"web\",\"dev.holdfast.boot\":\"0190a6f2-0000-7000-8000-"
+		 "0000000000b1\"}}",
+		 false}, /* by its image */
 		{"{\"Labels\":null}", false},
 		{"[]", false},
 	};
@@ -813,6 +872,8 @@ int main(void)
 		cmocka_unit_test(a_task_has_its_own_time_to_stop),
 		cmocka_unit_test(propagation_is_what_the_mount_was_granted),
 		cmocka_unit_test(a_path_of_the_host_has_nothing_mounted_below_it),
+		cmocka_unit_test(a_path_of_the_host_is_where_root_alone_could_put_it),
+		cmocka_unit_test(a_writer_is_refused_where_the_publish_is_read_only),
 		cmocka_unit_test(marks_count_only_where_the_agent_cannot_make_them),
 		cmocka_unit_test(frames_are_read_however_they_are_cut),
 		cmocka_unit_test(times_of_engines_are_read),

@@ -18,6 +18,7 @@
 static const char host_table[] =
 	"20 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
 	"21 20 0:6 / /dev rw,nosuid - devtmpfs udev rw\n"
+	"24 21 0:7 / /dev/shm rw - tmpfs shm rw\n"
 	"22 20 8:2 /stage/a " PUBLISH "/A/0 ro,nosuid,nodev,noexec master:4 - ext4 /dev/sdb rw\n"
 	"23 20 8:3 / " PUBLISH "/A/1 rw,nosuid,nodev - ext4 /dev/sdc rw\n";
 
@@ -226,6 +227,7 @@ TEST_FIXTURE(each_mount_that_the_kernel_has_otherwise_is_found, begin, end)
 		{"0:51 / /proc rw,nosuid - proc", "8:1 /root /proc rw,nosuid - ext4", "mount"},
 		{"0:52 / /dev rw,nosuid - tmpfs", "0:6 / /dev rw,nosuid - devtmpfs", "devices"},
 		{"0:53 / /dev/pts rw - devpts", "0:6 /sda /dev/sda rw - devtmpfs", "devices"},
+		{"0:53 / /dev/pts rw - devpts", "0:7 / /dev/shm rw - tmpfs", "ipc_namespace"},
 		{"0:50 / / rw - overlay", "8:1 / / rw - ext4", "mount"},
 		{"48 40", "50 47 8:7 / /host/below rw - ext4 /dev/sdd rw\n48 40", "mount"},
 		{"48 40", "50 45 8:9 / /ro rw - ext4 /dev/sdd rw\n48 40", "mount_source"}, /* over it */
