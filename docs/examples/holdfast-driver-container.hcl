@@ -16,7 +16,7 @@ infra {
   command = ["/bin/sleep", "2147483647"]
 }
 
-# A CSI plugin that a task may be, see CSI drivers in the documentation.
+# A CSI plugin that a task may be, see CSI drivers in the documentation. Most run as uid 0: users has to name "0" and "image".
 csi_plugin "hostpath" {
   images     = ["registry.example.org/csi/hostpath:1.12.1"]
   privileged = true
