@@ -712,6 +712,7 @@ static void a_path_of_the_host_is_where_root_alone_could_put_it(void **state)
 	assert_int_equal(publish_walk_host_path("/etc/passwd", &err), STATUS_OK);
 	assert_int_equal(publish_walk_host_path(link, &err), STATUS_PERMISSION_DENIED);
 	assert_int_equal(publish_walk_host_path(folder, &err), STATUS_PERMISSION_DENIED); /* in anyone's */
+	assert_int_equal(publish_walk_host_path("/proc/mounts", &err), STATUS_PERMISSION_DENIED); /* a link */
 	assert_int_equal(publish_walk_host_path("/proc/self/cwd", &err), STATUS_PERMISSION_DENIED);
 	assert_int_equal(publish_walk_host_path("/etc/mtab/x", &err), STATUS_PERMISSION_DENIED);
 	assert_int_equal(publish_walk_host_path("/etc/none", &err), STATUS_FAILED_PRECONDITION);
