@@ -172,6 +172,8 @@ static void show_provisioning(const Holdfast__V1__Volume *v)
 		print_field("from snapshot", v->snapshot_id);
 	if (v->clone_id[0])
 		print_field("from volume", v->clone_id);
+	if (v->shares[0])
+		print_field("shares storage of", v->shares);
 }
 
 static void show_fields(const Holdfast__V1__Volume *v)

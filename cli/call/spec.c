@@ -110,6 +110,7 @@ static const struct spec_key volume_keys[] = {
 	{.key = "mount_options", .kind = SPEC_BLOCK, .block = &mount_options_block},
 	{.key = "parameters", .kind = SPEC_TEXTS},
 	{.key = "secrets", .kind = SPEC_TEXTS},
+	{.key = "shares"},
 	{.key = "snapshot_id"},
 	{.key = "topology_request", .kind = SPEC_BLOCK, .block = &topology_request_block},
 	{.key = "access_mode", .kind = SPEC_ELSEWHERE, .hint = in_capability},

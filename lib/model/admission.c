@@ -145,7 +145,9 @@ static enum status check_plugin(const struct admission *in, struct error *err)
 static const struct claim *find_own(const struct admission *in)
 {
 	for (size_t i = 0; i < in->n_claims; i++)
-		if (str_eq(in->claims[i]->allocation_id, in->alloc->id))
+		if (str_eq(in->claims[i]->allocation_id, in->alloc->id) &&
+		    str_eq(in->claims[i]->volume_id, in->volume->id) &&
+		    str_eq(in->claims[i]->namespace, in->volume->namespace))
 			return in->claims[i];
 	return NULL;
 }
@@ -164,6 +166,7 @@ static enum status refuse_held(const struct admission *in, const struct volume_r
 			       const struct claim *blocker, struct error *err)
 {
 	char why[EXPLAIN_SIZE];
+	bool is_other;
 
 	if (blocker && !shares_attachment(request->access_mode, blocker, in->node->id) &&
 	    may_stand_beside(request->access_mode, blocker, volume_request_mode(request), in->node->id))
@@ -178,9 +181,12 @@ static enum status refuse_held(const struct admission *in, const struct volume_r
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "volume %s: access mode %s does not allow writing; set read_only = true",
 				 in->volume_id, access_mode_name(request->access_mode));
-	return error_set(err, STATUS_FAILED_PRECONDITION, 0, "volume %s is not free for %s (%s): %s",
+	is_other = !str_eq(blocker->volume_id, in->volume->id) ||
+		   !str_eq(blocker->namespace, in->volume->namespace);
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0, "volume %s is not free for %s (%s): %s%s%s%s",
 			 in->volume_id, claim_mode_name(volume_request_mode(request)),
-			 access_mode_name(request->access_mode),
+			 access_mode_name(request->access_mode), is_other ? "its storage is volume " : "",
+			 is_other ? blocker->volume_id : "", is_other ? " too: " : "",
 			 explain_claim(blocker, find_holder(in, blocker), in->now_ms, why));
 }
 

@@ -21,7 +21,7 @@ struct admission {
 	const struct node *node;	   /* the node that asks, or that the allocation is for */
 	const struct node_plugin *plugin;  /* entry of the node that serves the volume; NULL: it has none */
 	const char *volume_name;	   /* of the allocation's volume request */
-	const struct claim *const *claims; /* every live claim of the volume */
+	const struct claim *const *claims; /* every live claim of the volume's storage */
 	size_t n_claims;
 	const struct holder *holders; /* per claim; NULL: all work, on connected nodes */
 	int64_t now_ms;		      /* for "for how long" in refusals */

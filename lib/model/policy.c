@@ -20,6 +20,7 @@ static const char *const capability_names[CAPABILITY_N] = {
 	[CAPABILITY_REGISTER_PLUGIN] = "csi-register-plugin",
 	[CAPABILITY_RUN_UNIT] = "alloc-run-unit",
 	[CAPABILITY_ATTEST_VOLUME] = "csi-attest-volume",
+	[CAPABILITY_ADOPT_VOLUME] = "csi-adopt-volume",
 	[CAPABILITY_LIST_JOBS] = "list-jobs",
 	[CAPABILITY_READ_JOB] = "read-job",
 	[CAPABILITY_SUBMIT_JOB] = "submit-job",
@@ -85,7 +86,8 @@ static enum status check_rule(const char *policy, const Holdfast__V1__NamespaceR
 				err, policy, "capability", rule->capabilities[i],
 				"csi-list-volume, csi-read-volume, csi-mount-volume, "
 				"csi-write-volume, csi-register-plugin, alloc-run-unit, csi-attest-volume, "
-				"list-jobs, read-job, submit-job, alloc-exec, read-logs or deny");
+				"csi-adopt-volume, list-jobs, read-job, submit-job, alloc-exec, read-logs or "
+				"deny");
 	return STATUS_OK;
 }
 

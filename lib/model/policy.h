@@ -28,6 +28,7 @@ enum policy_capability {
 	CAPABILITY_REGISTER_PLUGIN, /* csi-register-plugin: in no coarse policy */
 	CAPABILITY_RUN_UNIT,	    /* alloc-run-unit: in no coarse policy */
 	CAPABILITY_ATTEST_VOLUME,   /* csi-attest-volume: in no coarse policy */
+	CAPABILITY_ADOPT_VOLUME,    /* csi-adopt-volume: in no coarse policy */
 	CAPABILITY_LIST_JOBS,	    /* list-jobs */
 	CAPABILITY_READ_JOB,	    /* read-job */
 	CAPABILITY_SUBMIT_JOB,	    /* submit-job */

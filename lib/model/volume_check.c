@@ -265,6 +265,20 @@ static enum status check_plain(const struct volume_parts *parts, struct error *e
 	return STATUS_OK;
 }
 
+static enum status check_shares(const struct volume_parts *parts, struct error *err)
+{
+	const char *shares = parts->detail->shares;
+
+	if (shares[0] == '\0')
+		return STATUS_OK;
+	if (!volume_id_is_valid(shares))
+		return error_invalid(err, "shares", "'%.64s' is not a volume id", shares);
+	if (str_eq(shares, parts->volume.id))
+		return error_invalid(err, "shares",
+				     "names the volume itself; name another volume of the same storage");
+	return STATUS_OK;
+}
+
 enum status volume_parts_validate(const struct volume_parts *parts, struct error *err)
 {
 	static enum status (*const csi[])(const struct volume_parts *parts, struct error *err) = {
@@ -275,6 +289,7 @@ enum status volume_parts_validate(const struct volume_parts *parts, struct error
 	enum status st = volume_validate(&parts->volume, &all);
 
 	st = error_collect(st, check_plain(parts, &one), &one, &all);
+	st = error_collect(st, check_shares(parts, &one), &one, &all);
 	if (parts->volume.type == VOLUME_NATIVE)
 		st = error_collect(st, check_native(parts, &one), &one, &all);
 	for (size_t i = 0; i < ARRAY_SIZE(csi) && parts->volume.type == VOLUME_CSI; i++)

@@ -160,7 +160,7 @@ static enum status merge_secrets(struct volume_parts *current, const struct volu
 }
 
 static enum status merge_context(struct volume_parts *current, const struct volume_parts *update,
-				 bool *changed, struct error *err)
+				 bool in_use, bool *changed, struct error *err)
 {
 	Holdfast__V1__VolumeDetail *to = current->detail;
 	Holdfast__V1__VolumeDetail *from = update->detail;
@@ -176,6 +176,8 @@ static enum status merge_context(struct volume_parts *current, const struct volu
 			"context: volume %s was made by plugin %s, which gave it another one; leave it "
 			"out, nothing was changed",
 			current->volume.id, current->volume.plugin_id);
+	if (in_use) /* it is part of what the volume stores */
+		return in_use_refusal(&current->volume, "context", err);
 	only.context = from->context;
 	only.n_context = from->n_context;
 	copy = (Holdfast__V1__VolumeDetail *)(void *)message_convert(only.base.descriptor, &only.base);
@@ -221,6 +223,8 @@ static const char *immutable_difference(const Holdfast__V1__VolumeDetail *curren
 	    !message_text_maps_eq(VOLUME_MAP(current->parameters), current->n_parameters,
 				  VOLUME_MAP(update->parameters), update->n_parameters))
 		return "parameters";
+	if (update->shares[0] != '\0' && !str_eq(current->shares, update->shares))
+		return "shares";
 	return NULL;
 }
 
@@ -269,7 +273,7 @@ enum status volume_parts_merge(struct volume_parts *current, const struct volume
 	if (st == STATUS_OK)
 		st = merge_secrets(current, update, &changed, err);
 	if (st == STATUS_OK)
-		st = merge_context(current, update, &changed, err);
+		st = merge_context(current, update, n_in_use > 0, &changed, err);
 	if (st == STATUS_OK)
 		st = merge_plain(current, update, &changed, err);
 	if (st == STATUS_OK)

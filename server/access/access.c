@@ -49,6 +49,7 @@ static const struct right_info rights[ACCESS_RIGHT_N] = {
 				    .is_of_node = true},
 	[ACCESS_UNIT_RUN] = {.name = "alloc-run-unit", .any_of = BIT(RUN_UNIT), .is_of_node = true},
 	[ACCESS_VOLUME_ATTEST] = {.name = "csi-attest-volume", .any_of = BIT(ATTEST_VOLUME)},
+	[ACCESS_VOLUME_ADOPT] = {.name = "csi-adopt-volume", .any_of = BIT(ADOPT_VOLUME)},
 	[ACCESS_PLUGIN_LIST] = {.name = "plugin list", .level = policy_plugin_level, .least = POLICY_LIST},
 	[ACCESS_PLUGIN_READ] = {.name = "plugin read", .level = policy_plugin_level, .least = POLICY_READ},
 	[ACCESS_NODE_READ] = {.name = "node read",

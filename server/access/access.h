@@ -30,6 +30,7 @@ enum access_right {
 	ACCESS_PLUGIN_REGISTER, /* csi-register-plugin: run allocations that are plugins */
 	ACCESS_UNIT_RUN,	/* alloc-run-unit: run allocations that start a unit of their node */
 	ACCESS_VOLUME_ATTEST,	/* csi-attest-volume: attest in place of a node's or a provider's evidence */
+	ACCESS_VOLUME_ADOPT,	/* csi-adopt-volume: name storage that the namespace does not have yet */
 	ACCESS_PLUGIN_LIST,	/* the rights from here on are not of a namespace */
 	ACCESS_PLUGIN_READ,
 	ACCESS_NODE_READ,

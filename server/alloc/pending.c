@@ -11,6 +11,7 @@
 #include "claim/refusal.h"
 #include "model/admission.h"
 #include "state/change.h"
+#include "state/storage_index.h"
 #include "volume/why.h"
 
 #include <assert.h>
@@ -155,9 +156,20 @@ static bool has_room(const struct volume_request *request, const char *node_id,
 				  node_id[0] != '\0' ? node_id : "-", claims, 1, &blocker);
 }
 
+static bool is_same_storage(struct server *server, const char *namespace, const char *a, const char *b)
+{
+	const struct volume_entry *first, *second;
+
+	if (str_eq(a, b))
+		return true;
+	first = state_volume(&server->state, namespace, a);
+	second = state_volume(&server->state, namespace, b);
+	return first && second && storage_is_same(&first->storage, &second->storage);
+}
+
 /* The volume that @alloc is not to have because of @other: which has got it before, or which would have to
  * wait for @alloc then. NULL: none. */
-static const char *rival_volume(const struct alloc *alloc, const struct alloc *other)
+static const char *rival_volume(struct server *server, const struct alloc *alloc, const struct alloc *other)
 {
 	bool is_placed = other->node_id[0] != '\0';
 
@@ -167,7 +179,7 @@ static const char *rival_volume(const struct alloc *alloc, const struct alloc *o
 		for (uint32_t k = 0; k < other->n_volumes; k++) {
 			const struct volume_request *own = &alloc->volumes[i], *theirs = &other->volumes[k];
 
-			if (!str_eq(own->source, theirs->source))
+			if (!is_same_storage(server, alloc->namespace, own->source, theirs->source))
 				continue;
 			if (is_placed ? !has_room(own, node_of(alloc), theirs, node_of(other))
 				      : !has_room(theirs, node_of(other), own, node_of(alloc)))
@@ -176,8 +188,9 @@ static const char *rival_volume(const struct alloc *alloc, const struct alloc *o
 	return NULL;
 }
 
-/* A live claim beside which @alloc has no room. */
-static const struct claim *find_claim(struct server *server, const struct alloc *alloc)
+/* A live claim beside which @alloc has no room, and the volume that it keeps it from. */
+static const struct claim *find_claim(struct server *server, const struct alloc *alloc,
+				      const char **ret_volume)
 {
 	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
 		const struct volume_request *request = &alloc->volumes[i];
@@ -187,15 +200,17 @@ static const struct claim *find_claim(struct server *server, const struct alloc 
 
 		if (!volume)
 			continue;
-		LIST_FOREACH (entry, &volume->claims, of_volume) {
+		STORAGE_FOREACH_CLAIM (entry, volume) {
 			const struct claim *claim = &entry->claim;
 			const struct claim *blocker;
 
 			if (claim_is_live(claim) &&
 			    (claim->attachment_mode != request->attachment_mode ||
 			     !admission_has_room(request->access_mode, volume_request_mode(request),
-						 node_of(alloc), &claim, 1, &blocker)))
+						 node_of(alloc), &claim, 1, &blocker))) {
+				*ret_volume = request->source;
 				return claim;
+			}
 		}
 	}
 	return NULL;
@@ -205,14 +220,15 @@ static const struct claim *find_claim(struct server *server, const struct alloc 
 static struct obstruction find_rival(const struct round *round, const struct alloc *alloc)
 {
 	for (size_t i = 0; i < round->starting.n; i++) {
-		const char *id = rival_volume(alloc, &round->starting.list[i]->alloc);
+		const char *id = rival_volume(round->server, alloc, &round->starting.list[i]->alloc);
 
 		if (id)
 			return (struct obstruction){.volume_id = id, .other = round->starting.list[i]};
 	}
 	for (size_t i = 0; i < round->n_tried; i++) {
-		const char *id =
-			round->at[i].volume_id ? rival_volume(alloc, &round->queue.list[i]->alloc) : NULL;
+		const char *id = round->at[i].volume_id
+					 ? rival_volume(round->server, alloc, &round->queue.list[i]->alloc)
+					 : NULL;
 
 		if (id && str_eq(id, round->at[i].volume_id))
 			return (struct obstruction){.volume_id = id, .other = round->queue.list[i]};
@@ -222,10 +238,11 @@ static struct obstruction find_rival(const struct round *round, const struct all
 
 static struct obstruction find_obstruction(const struct round *round, const struct alloc *alloc)
 {
-	const struct claim *claim = find_claim(round->server, alloc);
+	const char *volume_id = NULL;
+	const struct claim *claim = find_claim(round->server, alloc, &volume_id);
 
 	if (claim)
-		return (struct obstruction){.volume_id = claim->volume_id, .claim = claim};
+		return (struct obstruction){.volume_id = volume_id, .claim = claim};
 	return find_rival(round, alloc);
 }
 
@@ -352,7 +369,7 @@ static bool has_rival(struct server *server, const struct alloc *alloc)
 	const struct alloc_entry *entry = first_without_node(server);
 
 	for (; entry; entry = LIST_NEXT(entry, of_node))
-		if (alloc_is_pending(&entry->alloc) && rival_volume(alloc, &entry->alloc))
+		if (alloc_is_pending(&entry->alloc) && rival_volume(server, alloc, &entry->alloc))
 			return true;
 	return false;
 }
@@ -464,7 +481,7 @@ static const struct alloc_entry *find_before(struct server *server, const struct
 
 	if (collect_queue(server, &queue))
 		for (size_t i = 0; !found && i < queue.n && !str_eq(queue.list[i]->id, alloc->id); i++) {
-			*ret_volume = rival_volume(alloc, &queue.list[i]->alloc);
+			*ret_volume = rival_volume(server, alloc, &queue.list[i]->alloc);
 			found = *ret_volume ? queue.list[i] : NULL;
 		}
 	free((void *)queue.list);
@@ -485,8 +502,8 @@ const char *pending_text(struct server *server, const struct alloc *alloc,
 			 char ret[static ALLOC_DESCRIPTION_MAX + 1])
 {
 	cleanup(refusal_release) struct refusal refusal = {0};
-	const struct claim *claim = find_claim(server, alloc);
 	const char *volume_id = NULL;
+	const struct claim *claim = find_claim(server, alloc, &volume_id);
 	const struct alloc_entry *before = claim ? NULL : find_before(server, alloc, &volume_id);
 	struct alloc copy = *alloc;
 	struct error err = {.msg = "it is scheduled now"};

@@ -9,6 +9,7 @@
 #include "model/admission.h"
 #include "model/task.h"
 #include "plugin/controller.h"
+#include "state/storage_index.h"
 #include "volume/store.h"
 
 #include <assert.h>
@@ -68,11 +69,11 @@ static enum status add_volume(struct placement *placement, const struct volume_r
 			"there is no volume %s in namespace %s; register it: holdfast volume register "
 			"FILE",
 			request->source, placement->alloc->namespace);
-	wanted->claims = calloc(wanted->entry->n_live + 1, sizeof(const struct claim *));
+	wanted->claims = calloc(storage_n_live(wanted->entry) + 1, sizeof(const struct claim *));
 	if (!wanted->claims)
 		return error_no_memory(err, "a placement");
 	placement->n_volumes++;
-	LIST_FOREACH (entry, &wanted->entry->claims, of_volume)
+	STORAGE_FOREACH_CLAIM (entry, wanted->entry)
 		if (claim_is_live(&entry->claim))
 			wanted->claims[wanted->n_claims++] = &entry->claim;
 	wanted->in_the_way = find_in_the_way(wanted);
@@ -151,7 +152,7 @@ static bool holds(const struct node_entry *node, const struct volume_entry *volu
 {
 	const struct claim_entry *claim;
 
-	LIST_FOREACH (claim, &volume->claims, of_volume)
+	STORAGE_FOREACH_CLAIM (claim, volume)
 		if (claim->node == node && claim_is_live(&claim->claim))
 			return true;
 	return false;

@@ -16,6 +16,7 @@
 #include "plugin/controller.h"
 #include "recovery/epoch.h"
 #include "state/change.h"
+#include "state/storage_index.h"
 #include "volume/store.h"
 #include "volume/view.h"
 
@@ -37,7 +38,7 @@ struct fence {
 
 static bool is_held(const struct claim_entry *entry, const struct volume_entry *volume)
 {
-	return entry->volume == volume && entry->claim.state <= CLAIM_UNPUBLISHING;
+	return storage_is_attached_as(volume, entry->volume) && entry->claim.state <= CLAIM_UNPUBLISHING;
 }
 
 static bool can_detach(struct server *server, const char *plugin_id)
@@ -200,7 +201,7 @@ static enum status release_one(struct server *server, const struct claim_entry *
 /* Was it the claim's attachment that is gone now? One that stands here anew would have been refused. */
 static bool is_fenced(const struct claim_entry *entry, const struct volume_entry *volume)
 {
-	if (entry->volume != volume || entry->claim.attach == ATTACH_NONE)
+	if (!storage_is_attached_as(volume, entry->volume) || entry->claim.attach == ATTACH_NONE)
 		return false;
 	return entry->claim.state == CLAIM_NODE_DETACHED ||
 	       (is_held(entry, volume) && entry->claim.fence_asked);

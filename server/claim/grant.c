@@ -29,6 +29,7 @@
 #include "state/change.h"
 #include "state/claim_log.h"
 #include "state/state.h"
+#include "state/storage_index.h"
 #include "volume/store.h"
 #include "volume/view.h"
 #include "volume/why.h"
@@ -421,7 +422,7 @@ static void grant_finish(struct server *server, struct grant *grant)
 		entry->work.n_grants--; /* once what was noted is durable, its time begins */
 }
 
-/* The live claims of a volume as admission wants them. */
+/* The live claims of a volume's storage as admission wants them. */
 struct holders {
 	const struct claim **claims; /* owned array of borrowed claims */
 	struct holder *about;	     /* owned; NULL until something is to be explained */
@@ -436,16 +437,17 @@ static void release_holders(struct holders *holders)
 
 static enum status find_holders(struct volume_entry *volume, struct holders *holders, struct error *err)
 {
+	size_t n_live = storage_n_live(volume);
 	struct claim_entry *entry;
 
-	if (volume->n_live >= CLAIMS_PER_VOLUME_MAX)
+	if (n_live >= CLAIMS_PER_VOLUME_MAX)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 				 "volume %s has %d claims, the most there may be", volume->volume.id,
 				 CLAIMS_PER_VOLUME_MAX);
-	holders->claims = calloc(volume->n_live + 1, sizeof(const struct claim *));
+	holders->claims = calloc(n_live + 1, sizeof(const struct claim *));
 	if (!holders->claims)
 		return error_no_memory(err, "a claim");
-	LIST_FOREACH (entry, &volume->claims, of_volume)
+	STORAGE_FOREACH_CLAIM (entry, volume)
 		if (claim_is_live(&entry->claim))
 			holders->claims[holders->n++] = &entry->claim;
 	return STATUS_OK;

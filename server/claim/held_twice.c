@@ -13,7 +13,9 @@
 #include "state/change.h"
 #include "state/claim_log.h"
 #include "state/freed.h"
+#include "state/storage_index.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -26,7 +28,7 @@ static const char *other_holder(const struct volume_entry *volume, const struct 
 	const struct claim_entry *entry;
 
 	ret[0] = '\0';
-	LIST_FOREACH (entry, &volume->claims, of_volume) {
+	STORAGE_FOREACH_CLAIM (entry, volume) {
 		const struct claim *claim = &entry->claim;
 
 		if (!claim_is_live(claim) || str_eq(claim->id, but->id))
@@ -39,16 +41,29 @@ static const char *other_holder(const struct volume_entry *volume, const struct 
 	return ret;
 }
 
+/* Has it, or another name of its storage, such a claim? */
+static bool was_freed(const struct volume_entry *volume)
+{
+	const struct volume_entry *other = volume;
+	struct volume_entry *at = NULL;
+
+	for (; other; other = at = storage_next_other(volume, at))
+		if (other->n_was_freed > 0)
+			return true;
+	return false;
+}
+
 enum status held_twice_check(const struct volume_entry *volume, struct error *err)
 {
 	const struct claim_entry *entry = NULL;
 	char other[HOLDER_SIZE];
 
-	if (volume->n_was_freed == 0)
+	if (!was_freed(volume))
 		return STATUS_OK;
-	LIST_FOREACH (entry, &volume->claims, of_volume)
+	STORAGE_FOREACH_CLAIM (entry, volume)
 		if (entry->claim.was_freed && claim_is_live(&entry->claim))
 			break;
+	assert(entry); /* it is counted */
 	return error_set(err, STATUS_UNAVAILABLE, 0,
 			 "volume %s is held twice: node %s has it mounted for allocation %s by claim %s, "
 			 "generation %" PRIu64
@@ -63,7 +78,7 @@ const struct claim *held_twice_rival(const struct volume_entry *volume, const st
 {
 	const struct claim_entry *entry;
 
-	LIST_FOREACH (entry, &volume->claims, of_volume)
+	STORAGE_FOREACH_CLAIM (entry, volume)
 		if (claim_is_live(&entry->claim) && !str_eq(entry->id, claim->id) &&
 		    admission_are_rivals(&entry->claim, claim))
 			return &entry->claim;

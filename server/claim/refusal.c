@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "model/admission.h"
+#include "state/storage_index.h"
 #include "volume/why.h"
 
 #include <stdlib.h>
@@ -98,7 +99,7 @@ static void add_blockers_of(struct refusal *refusal, struct server *server, cons
 
 	if (!volume)
 		return;
-	LIST_FOREACH (entry, &volume->claims, of_volume) {
+	STORAGE_FOREACH_CLAIM (entry, volume) {
 		const struct claim *claim = &entry->claim;
 		const struct claim *blocker;
 

@@ -15,6 +15,7 @@
 #include "plugin/controller.h"
 #include "recovery/epoch.h"
 #include "state/claim_log.h"
+#include "state/storage_index.h"
 #include "volume/why.h"
 
 #include <inttypes.h>
@@ -32,9 +33,10 @@ struct releases {
 
 enum { TIMER_ACCURACY_US = 1000 };
 
+/* Two claims of what one detach takes away from one node. */
 static bool is_sibling(const struct claim_entry *a, const struct claim_entry *b)
 {
-	return a != b && a->volume == b->volume && a->node == b->node && claim_is_live(&a->claim);
+	return a != b && a->node == b->node && claim_is_live(&a->claim);
 }
 
 /* Of the node. History that a step drops must not be what comes next. */
@@ -46,16 +48,18 @@ static struct claim_entry *next_live(struct claim_entry *entry)
 	return entry;
 }
 
-static struct claim_entry *next_live_of_volume(struct claim_entry *entry)
+/* Of what the provider calls as it calls @volume. */
+static struct claim_entry *next_live_attached(const struct volume_entry *volume, struct claim_entry *entry)
 {
 	do
-		entry = LIST_NEXT(entry, of_volume);
+		entry = storage_next_attached(volume, entry);
 	while (entry && !claim_is_live(&entry->claim));
 	return entry;
 }
 
-/* Live claims of the same volume on the same node. Costs the number of the volume's claims: a node has any
- * number of them. Owned by the caller; NULL when memory is short. */
+/* Live claims on the same node of the same volume, or of others that the provider calls alike. Costs the
+ * number of the volumes' claims: a node has any number of them. Owned by the caller; NULL when memory is
+ * short. */
 static const struct claim **find_siblings(const struct claim_entry *entry, size_t *ret_n)
 {
 	struct volume_entry *volume = entry->volume;
@@ -63,13 +67,13 @@ static const struct claim **find_siblings(const struct claim_entry *entry, size_
 	struct claim_entry *other;
 	size_t n = 0;
 
-	LIST_FOREACH (other, &volume->claims, of_volume)
+	for (other = next_live_attached(volume, NULL); other; other = next_live_attached(volume, other))
 		n += is_sibling(other, entry);
 	ret = calloc(n + 1, sizeof(const struct claim *));
 	if (!ret)
 		return NULL;
 	*ret_n = 0;
-	LIST_FOREACH (other, &volume->claims, of_volume)
+	for (other = next_live_attached(volume, NULL); other; other = next_live_attached(volume, other))
 		if (is_sibling(other, entry))
 			ret[(*ret_n)++] = &other->claim;
 	return ret;
@@ -102,7 +106,7 @@ enum release_action release_next(struct server *server, const struct claim_entry
 	cleanup_free const struct claim **siblings = NULL;
 	size_t n = 0;
 
-	if (entry->claim.state == CLAIM_NODE_DETACHED) {
+	if (entry->claim.state == CLAIM_NODE_DETACHED && entry->claim.attach != ATTACH_NONE) {
 		siblings = find_siblings(entry, &n);
 		if (!siblings)
 			return RELEASE_WAIT_SIBLING; /* memory is short: the sweep looks again */
@@ -245,8 +249,8 @@ static void free_detached(struct claim_entry *entry)
 	struct claim_entry *other;
 	struct claim_entry *next;
 
-	for (other = LIST_FIRST(&volume->claims); other; other = next) {
-		next = next_live_of_volume(other);
+	for (other = next_live_attached(volume, NULL); other; other = next) {
+		next = next_live_attached(volume, other);
 		if (is_sibling(other, entry) && other->claim.state == CLAIM_NODE_DETACHED &&
 		    other->claim.attach != ATTACH_NONE)
 			free_claim(other);
@@ -448,7 +452,8 @@ static void drive_siblings(struct server *server, struct node_entry *node, const
 
 	for (entry = LIST_FIRST(&node->claims); entry; entry = next) {
 		next = next_live(entry);
-		if (entry->volume == volume && entry->claim.state == CLAIM_NODE_DETACHED)
+		if (storage_is_attached_as(volume, entry->volume) &&
+		    entry->claim.state == CLAIM_NODE_DETACHED)
 			release_drive(server, entry);
 	}
 }
@@ -488,7 +493,7 @@ bool release_is_detaching(const struct node_entry *node, const struct volume_ent
 {
 	const struct claim_entry *entry;
 
-	LIST_FOREACH (entry, &volume->claims, of_volume)
+	for (entry = storage_next_attached(volume, NULL); entry; entry = storage_next_attached(volume, entry))
 		if (entry->node == node && release_may_be_detaching(&entry->claim, entry->work.is_unsent))
 			return true;
 	return false;

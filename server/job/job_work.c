@@ -14,6 +14,7 @@
 #include "recovery/epoch.h"
 #include "state/change.h"
 #include "state/keys.h"
+#include "state/storage_index.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -148,7 +149,7 @@ static void add_of_volume(struct server *server, const char *namespace, const ch
 		return;
 	if (epoch_check(server, &entry->volume, &err) != STATUS_OK)
 		add_holder(holders, &(struct job_holder){.volume_id = entry->id});
-	LIST_FOREACH (claim, &entry->claims, of_volume)
+	STORAGE_FOREACH_CLAIM (claim, entry)
 		if (claim_is_live(&claim->claim))
 			add_holder(holders, &(struct job_holder){.volume_id = entry->id,
 								 .alloc_id = claim->claim.allocation_id,

@@ -20,6 +20,7 @@
 #include "state/change.h"
 #include "state/keys.h"
 #include "state/records.h"
+#include "state/storage_index.h"
 #include "volume/why.h"
 
 #include <inttypes.h>
@@ -351,7 +352,7 @@ static void missing_text(struct server *server, const char *namespace, const str
 	ret[0] = '\0';
 	if (!volume || !wait->alloc_id)
 		return;
-	LIST_FOREACH (entry, &volume->claims, of_volume)
+	STORAGE_FOREACH_CLAIM (entry, volume)
 		if (claim_is_live(&entry->claim) && str_eq(entry->claim.allocation_id, wait->alloc_id)) {
 			struct holder holder = claim_holder(server, &entry->claim);
 

@@ -25,6 +25,7 @@
 #include "state/claim_log.h"
 #include "state/freed.h"
 #include "state/keys.h"
+#include "state/storage_index.h"
 
 #include <inttypes.h>
 #include <protobuf-c/protobuf-c.h>
@@ -55,8 +56,25 @@ static enum status check_missing(struct server *server, const struct volume *vol
 			 volume->id, n, n == 1 ? " that was" : "s that were", state_epoch(&server->state));
 }
 
+/* The first name of the storage of @volume for which nobody has attested that @node does not hold it; NULL:
+ * somebody has for each. */
+static const struct volume *find_unattested(struct server *server, const struct node_entry *node,
+					    const struct volume *volume)
+{
+	const struct volume_entry *entry = state_volume(&server->state, volume->namespace, volume->id);
+	struct volume_entry *other = NULL;
+
+	if (!attest_is_proof(server, node, volume))
+		return volume;
+	while (entry && (other = storage_next_other(entry, other)))
+		if (!attest_is_proof(server, node, &other->volume))
+			return &other->volume;
+	return NULL;
+}
+
 enum status epoch_check(struct server *server, const struct volume *volume, struct error *err)
 {
+	const struct volume *of_first = NULL;
 	const struct node_entry *first = NULL;
 	const struct node_entry *node;
 	char names[NAMES_SIZE] = "";
@@ -65,10 +83,12 @@ enum status epoch_check(struct server *server, const struct volume *volume, stru
 	size_t n = 0;
 
 	LIST_FOREACH (node, &server->state.unreported, of_unreported) {
+		const struct volume *missing = find_unattested(server, node, volume);
 		int r;
 
-		if (attest_is_proof(server, node, volume))
+		if (!missing)
 			continue;
+		of_first = first ? of_first : missing;
 		first = first ? first : node;
 		r = n < NAMED_MAX ? str_format(names + len, sizeof(names) - len, "%s%s", n > 0 ? ", " : "",
 					       node->id)
@@ -86,8 +106,8 @@ enum status epoch_check(struct server *server, const struct volume *volume, stru
 		" has begun, and node %s%s may hold it without the server's knowledge; a node tells when it "
 		"connects. If %s is gone for good: holdfast node attest %s %s/%s --reason TEXT, "
 		"or holdfast node purge %s",
-		volume->id, state_epoch(&server->state), names, more, first->id, first->id, volume->namespace,
-		volume->id, first->id);
+		volume->id, state_epoch(&server->state), names, more, first->id, first->id,
+		of_first->namespace, of_first->id, first->id);
 }
 
 /* --- work that the store does not know --- */

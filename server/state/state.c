@@ -609,6 +609,94 @@ struct volume_entry *state_plugin_volume_from(struct plugin_entry *plugin, const
 	return RB_NFIND(plugin_volume_tree, &plugin->volumes, &key);
 }
 
+static int compare_storages(const struct volume_entry *a, const struct volume_entry *b)
+{
+	int c = storage_compare(&a->storage, &b->storage);
+
+	if (c == 0)
+		c = strcmp(a->namespace, b->namespace);
+	return c != 0 ? c : strcmp(a->id, b->id);
+}
+
+TREE_GENERATE(storage_tree, volume_entry, by_storage, compare_storages)
+
+/* By its value and what is stored beside it: a change puts the volume after its detail. */
+static void identify(const struct volume_entry *entry, struct storage_id *ret)
+{
+	char key[sizeof(PREFIX_VOLUME_DETAIL) + NAMESPACE_MAX + VOLUME_ID_MAX + 1];
+
+	(void)str_format(key, sizeof(key), PREFIX_VOLUME_DETAIL "%s/%s", entry->namespace, entry->id);
+	storage_identify(&entry->volume, records_get(&entry->state->records, key), ret);
+}
+
+static void forget_storage(struct volume_entry *entry)
+{
+	if (entry->storage.is_known)
+		RB_REMOVE(storage_tree, &entry->state->storages, entry);
+	entry->storage.is_known = false;
+}
+
+static void index_storage(struct volume_entry *entry)
+{
+	struct storage_id id;
+
+	identify(entry, &id);
+	if (storage_id_eq(&id, &entry->storage))
+		return;
+	forget_storage(entry);
+	entry->storage = id;
+	if (id.is_known)
+		RB_INSERT(storage_tree, &entry->state->storages, entry);
+}
+
+static struct volume_entry *storage_from(struct state *state, const struct storage_id *id)
+{
+	struct volume_entry key;
+
+	key.storage = *id;
+	key.namespace = key.id = "";
+	return RB_NFIND(storage_tree, &state->storages, &key);
+}
+
+/* @entry or the next one behind it that is the same storage: first those without a context, then those with
+ * that of @id. */
+static struct volume_entry *settle(struct state *state, const struct storage_id *id,
+				   struct volume_entry *entry)
+{
+	if (!entry || storage_is_same(id, &entry->storage))
+		return entry;
+	if (storage_compare(&entry->storage, id) > 0)
+		return NULL;
+	entry = storage_from(state, id);
+	return entry && storage_is_same(id, &entry->storage) ? entry : NULL;
+}
+
+struct volume_entry *storage_first(struct state *state, const struct storage_id *id)
+{
+	const struct storage_id all = storage_of_provider(id);
+
+	return id->is_known ? settle(state, id, storage_from(state, &all)) : NULL;
+}
+
+struct volume_entry *storage_next(struct state *state, const struct storage_id *id, struct volume_entry *at)
+{
+	return settle(state, id, RB_NEXT(storage_tree, NULL, at));
+}
+
+static bool is_neighbour(const struct storage_id *id, const struct volume_entry *entry)
+{
+	return entry && memcmp(entry->storage.provider, id->provider, sizeof(id->provider)) == 0;
+}
+
+bool storage_is_alone(const struct volume_entry *volume)
+{
+	struct volume_entry *at = (struct volume_entry *)(uintptr_t)volume;
+
+	return !volume->storage.is_known ||
+	       (!is_neighbour(&volume->storage, RB_PREV(storage_tree, NULL, at)) &&
+		!is_neighbour(&volume->storage, RB_NEXT(storage_tree, NULL, at)));
+}
+
 /* Raise the volume's generation to @generation, unless it is that far. */
 static void volume_raise_generation(struct volume *volume, uint64_t generation)
 {
@@ -630,7 +718,9 @@ static enum status insert_volume(struct state *state, const struct volume *volum
 	entry->namespace = entry->volume.namespace;
 	entry->id = entry->volume.id;
 	entry->plugin = plugin;
+	entry->state = state;
 	LIST_INIT(&entry->claims);
+	index_storage(entry);
 	RB_INSERT(plugin_volume_tree, &plugin->volumes, entry);
 	plugin->n_volumes++;
 	RB_INSERT(volume_tree, &state->volumes, entry);
@@ -650,6 +740,7 @@ enum status state_put_volume(struct state *state, const struct volume *volume, s
 	entry->volume = *volume;
 	entry->stored_generation = volume->generation;
 	volume_raise_generation(&entry->volume, generation);
+	index_storage(entry);
 	return STATUS_OK;
 }
 
@@ -661,6 +752,7 @@ void state_delete_volume(struct state *state, struct volume_entry *entry)
 		state_delete_claim(state, claim);
 	if (state->last_volume == entry)
 		state->last_volume = NULL;
+	forget_storage(entry);
 	RB_REMOVE(volume_tree, &state->volumes, entry);
 	state->n_volumes--;
 	RB_REMOVE(plugin_volume_tree, &entry->plugin->volumes, entry);

@@ -15,6 +15,7 @@
 #include "model/claim.h"
 #include "model/explain.h"
 #include "model/node.h"
+#include "model/storage.h"
 #include "model/volume.h"
 #include "state/records.h"
 #include "ticket/ticket.h"
@@ -85,8 +86,11 @@ struct volume_entry {
 	struct volume volume;
 	uint64_t stored_generation; /* what the store's record of it has */
 	RB_ENTRY(volume_entry) by_key;
-	RB_ENTRY(volume_entry) of_plugin; /* in the order of by_key */
-	struct plugin_entry *plugin;	  /* never NULL; its plugin may be known by name only */
+	RB_ENTRY(volume_entry) of_plugin;  /* in the order of by_key */
+	struct storage_id storage;	   /* of the value and what is stored beside it */
+	RB_ENTRY(volume_entry) by_storage; /* if that is known; see storage_first() */
+	struct state *state;		   /* borrowed */
+	struct plugin_entry *plugin;	   /* never NULL; its plugin may be known by name only */
 	struct claim_list claims;
 	size_t n_live;
 	size_t n_was_freed;   /* of the live ones, those that were freed before; see held_twice.h */
@@ -229,6 +233,7 @@ struct plugin_entry {
 };
 
 RB_HEAD(volume_tree, volume_entry);
+RB_HEAD(storage_tree, volume_entry);
 RB_HEAD(plugin_tree, plugin_entry);
 RB_HEAD(alloc_tree, alloc_entry);
 RB_HEAD(claim_tree, claim_entry);
@@ -236,6 +241,7 @@ RB_HEAD(node_tree, node_entry);
 
 struct state {
 	struct volume_tree volumes;
+	struct storage_tree storages; /* volumes by what they store */
 	struct alloc_tree allocs;
 	struct claim_tree claims;
 	struct node_tree nodes;
@@ -270,6 +276,14 @@ bool state_want_plugin(struct state *state, const char *plugin_id, int64_t nodes
 
 void state_init(struct state *state);
 void state_release(struct state *state);
+
+/** The first volume of that storage over all namespaces, see model/storage.h, and the next one behind @at;
+ * NULL: no more. */
+struct volume_entry *storage_first(struct state *state, const struct storage_id *id);
+struct volume_entry *storage_next(struct state *state, const struct storage_id *id, struct volume_entry *at);
+
+/** Has no other volume the provider's id of this one? Costs next to nothing, and most volumes are. */
+bool storage_is_alone(const struct volume_entry *volume);
 
 struct volume_entry *state_volume(struct state *state, const char *namespace, const char *id);
 struct alloc_entry *state_alloc(struct state *state, const char *id);

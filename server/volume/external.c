@@ -10,6 +10,7 @@
 #include "model/message.h"
 #include "state/keys.h"
 #include "volume/call.h"
+#include "volume/identity.h"
 #include "volume/snapshots.h"
 #include "volume/volumes.h"
 
@@ -67,27 +68,46 @@ static void explain_token(const struct error *from, struct error *ret)
 				   "next_token: the provider does not know it any more; begin without it");
 }
 
+/* Those that the caller may see, of one page; the messages are borrowed. */
+static Holdfast__V1__ExternalVolume **visible_volumes(struct server *server, const struct listing *listing,
+						      const Holdfast__V1__ControllerListVolumesResponse *list,
+						      size_t *ret_n)
+{
+	Holdfast__V1__ExternalVolume **ret = calloc(list->n_volumes + 1, sizeof(*ret));
+
+	struct identity_sight sight;
+
+	identity_sight_init(server, listing->call, &sight);
+	*ret_n = 0;
+	for (size_t i = 0; ret && i < list->n_volumes && i < listing->max; i++)
+		if (identity_sees_volume(server, &sight, listing->plugin_id, list->volumes[i]->external_id))
+			ret[(*ret_n)++] = list->volumes[i];
+	return ret;
+}
+
 static void on_volumes_listed(struct server *server, const Holdfast__V1__PluginReply *reply,
 			      const struct error *err, void *userdata)
 {
 	cleanup_free struct listing *listing = userdata;
 	Holdfast__V1__ListExternalVolumesResponse response =
 		HOLDFAST__V1__LIST_EXTERNAL_VOLUMES_RESPONSE__INIT;
+	cleanup_free Holdfast__V1__ExternalVolume **visible = NULL;
 	struct error why;
 
-	(void)server;
 	if (err) {
 		explain_token(err, &why);
 		rpc_call_fail(listing->call, &why);
 		return;
 	}
 	if (reply->list_volumes) {
-		response.volumes = reply->list_volumes->volumes;
-		response.n_volumes = reply->list_volumes->n_volumes;
+		visible = visible_volumes(server, listing, reply->list_volumes, &response.n_volumes);
+		if (!visible) {
+			answer_error(listing->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+			return;
+		}
+		response.volumes = visible;
 		response.next_token = reply->list_volumes->next_token;
 	}
-	if (response.n_volumes > listing->max)
-		response.n_volumes = listing->max;
 	rpc_call_reply(listing->call, &response.base);
 }
 
@@ -226,18 +246,17 @@ static bool join_all(struct server *server, const struct listing *listing,
 		     Holdfast__V1__ListSnapshotsResponse *response)
 {
 	cleanup(join_release) struct join join = {.n = 0};
-	struct access_scope scope = {.right = ACCESS_VOLUME_LIST}; /* of nothing */
+	struct identity_sight sight;
 
-	/* fails when the caller's token ended while the provider was asked */
-	(void)access_scope_init(server, listing->call, ACCESS_VOLUME_LIST, &scope, NULL);
+	identity_sight_init(server, listing->call, &sight);
 	if (!join_fill(&server->state, listing->plugin_id, &join))
 		return false;
 	for (size_t i = 0; i < list->n_snapshots && response->n_snapshots < listing->max; i++) {
 		Holdfast__V1__ExternalSnapshot *external = list->snapshots[i];
 		const Holdfast__V1__Snapshot *known = join_find(&join, external->snapshot_id);
 
-		if (known && !access_scope_has(&scope, known->namespace_))
-			continue; /* another namespace's */
+		if (!identity_sees_snapshot(&sight, known))
+			continue;
 		if (!add_external(response, listing, external, known))
 			return false;
 	}
@@ -246,7 +265,7 @@ static bool join_all(struct server *server, const struct listing *listing,
 	/* the last page: those that were asked for and are not known to be made */
 	for (size_t i = 0; i < join.n && response->n_snapshots < listing->max; i++)
 		if (join.records[i]->snapshot_id[0] == '\0' &&
-		    access_scope_has(&scope, join.records[i]->namespace_) &&
+		    access_scope_has(&sight.scope, join.records[i]->namespace_) &&
 		    !add_copy(response, &join.records[i]->base))
 			return false;
 	return true;

@@ -8,6 +8,7 @@
 #include "recovery/epoch.h"
 #include "state/change.h"
 #include "volume/call.h"
+#include "volume/identity.h"
 #include "volume/phase.h"
 #include "volume/store.h"
 #include "volume/view.h"
@@ -92,8 +93,9 @@ static enum status overlay_secrets(struct volume_parts *parts, struct message_te
 			       : st;
 }
 
-static enum status check_deletable(struct server *server, struct volume_entry *entry,
-				   const Holdfast__V1__VolumeDetail *detail, struct error *err)
+static enum status check_deletable(struct server *server, const struct rpc_call *call,
+				   struct volume_entry *entry, const Holdfast__V1__VolumeDetail *detail,
+				   struct error *err)
 {
 	const struct volume *volume = &entry->volume;
 	char name[VOLUME_PROVIDER_NAME_SIZE];
@@ -104,6 +106,8 @@ static enum status check_deletable(struct server *server, struct volume_entry *e
 		st = volume_check_unused(server, entry, err);
 	if (st == STATUS_OK) /* also by nobody that a restored server has forgotten */
 		st = epoch_check(server, volume, err);
+	if (st == STATUS_OK)
+		st = identity_check_alone(server, call, entry, err);
 	if (st == STATUS_OK && detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING)
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
@@ -146,7 +150,7 @@ static enum status handle_delete(struct server *server, struct rpc_call *call,
 	if (st == STATUS_OK)
 		st = volume_store_load(server, entry, &parts, err);
 	if (st == STATUS_OK)
-		st = check_deletable(server, entry, parts.detail, err);
+		st = check_deletable(server, call, entry, parts.detail, err);
 	if (st == STATUS_OK)
 		st = overlay_secrets(&parts, VOLUME_MAP(request->secrets), request->n_secrets, err);
 	if (st == STATUS_OK)

@@ -14,7 +14,9 @@
 #include "state/change.h"
 #include "state/state.h"
 #include "volume/call.h"
+#include "volume/identity.h"
 #include "volume/phase.h"
+#include "volume/snapshots.h"
 #include "volume/store.h"
 #include "volume/view.h"
 #include "volume/volumes.h"
@@ -154,8 +156,9 @@ static enum status complete(struct volume_parts *update, struct volume_entry *en
 /* Check what a caller gave, as volume_parts_from_pb() made it, and merge it with what is stored under its
  * id.
  * @is_creation its provider is to make it: then it has no external id yet. @ret to be released. */
-static enum status volume_spec_prepare(struct server *server, const struct volume_parts *given,
-				       bool is_creation, struct volume_spec *ret, struct error *err)
+static enum status volume_spec_prepare(struct server *server, const struct rpc_call *call,
+				       const struct volume_parts *given, bool is_creation,
+				       struct volume_spec *ret, struct error *err)
 {
 	cleanup(volume_parts_release) struct volume_parts update = VOLUME_PARTS_INIT;
 	cleanup(volume_spec_release) struct volume_spec spec = VOLUME_SPEC_INIT;
@@ -169,6 +172,13 @@ static enum status volume_spec_prepare(struct server *server, const struct volum
 		return st;
 	st = entry ? merge(server, entry, &update, is_creation, &spec, err)
 		   : volume_spec_begin(server, &update, is_creation, &spec, err);
+	if (st == STATUS_OK)
+		st = identity_check_volume(server, call, entry, &spec.parts, err);
+	if (st == STATUS_OK && spec.is_new && is_creation)
+		st = identity_check_source(server, call, &spec.parts,
+					   snapshots_find(&server->state, spec.parts.volume.plugin_id,
+							  spec.parts.detail->snapshot_id),
+					   err);
 	if (st != STATUS_OK)
 		return st;
 	*ret = spec;
@@ -347,7 +357,7 @@ static void on_validated(struct server *server, const Holdfast__V1__PluginReply 
 		st = not_confirmed(&registering->asked, answer ? answer->message : "", &why);
 	} else {
 		/* against what is stored now: it may have changed meanwhile */
-		st = volume_spec_prepare(server, &registering->given, false, &spec, &why);
+		st = volume_spec_prepare(server, registering->call, &registering->given, false, &spec, &why);
 		if (st == STATUS_OK)
 			st = store_registration(server, registering->call, &spec, &why);
 	}
@@ -401,7 +411,7 @@ static enum status handle_register(struct server *server, struct rpc_call *call,
 	if (st == STATUS_OK)
 		st = volume_parts_from_pb(request->volume, &given, err);
 	if (st == STATUS_OK)
-		st = volume_spec_prepare(server, &given, false, &spec, err);
+		st = volume_spec_prepare(server, call, &given, false, &spec, err);
 	if (st == STATUS_OK && spec.changed)
 		st = volume_check_plugin(server, &spec.parts.volume, &has_controller, err);
 	if (st != STATUS_OK)
@@ -464,7 +474,7 @@ static enum status handle_create(struct server *server, struct rpc_call *call,
 	if (st == STATUS_OK)
 		st = volume_parts_from_pb(request->volume, &given, err);
 	if (st == STATUS_OK)
-		st = volume_spec_prepare(server, &given, true, &spec, err);
+		st = volume_spec_prepare(server, call, &given, true, &spec, err);
 	if (st == STATUS_OK && (spec.is_new || spec.changed))
 		st = volume_check_ability(server, spec.parts.volume.plugin_id, &VOLUME_CAN_CREATE, err);
 	return st == STATUS_OK ? store_creation(server, call, &spec, err) : st;

@@ -55,9 +55,8 @@ struct record_entry *snapshots_next(struct record_entry *entry, const char *plug
 	return of_plugin(records_next(entry), plugin_id);
 }
 
-/* The record of the provider's snapshot, or NULL. Costs the number of the plugin's records. */
-static const Holdfast__V1__Snapshot *snapshots_find(struct state *state, const char *plugin_id,
-						    const char *snapshot_id)
+const Holdfast__V1__Snapshot *snapshots_find(struct state *state, const char *plugin_id,
+					     const char *snapshot_id)
 {
 	struct record_entry *entry = snapshots_from(state, plugin_id, "");
 
@@ -164,6 +163,15 @@ static void make_failed(struct server *server, struct snapshotting *work, bool w
 	snapshotting_free(work);
 }
 
+static bool is_of_another(struct server *server, const Holdfast__V1__Snapshot *snapshot,
+			  const char *snapshot_id)
+{
+	const Holdfast__V1__Snapshot *known =
+		snapshots_find(&server->state, snapshot->plugin_id, snapshot_id);
+
+	return known && !str_eq(known->name, snapshot->name);
+}
+
 static void on_provider_made(struct server *server, const Holdfast__V1__PluginReply *reply,
 			     const struct error *err, void *userdata)
 {
@@ -179,6 +187,15 @@ static void on_provider_made(struct server *server, const Holdfast__V1__PluginRe
 			&bad, STATUS_INTERNAL, 0,
 			"plugin %s made the snapshot but named it with no id, or one of more than %d bytes",
 			work->snapshot->plugin_id, EXTERNAL_ID_MAX);
+		err = &bad;
+	}
+	if (!err && is_of_another(server, work->snapshot, made->snapshot_id)) {
+		(void)error_set(
+			&bad, STATUS_ALREADY_EXISTS, 0,
+			"snapshot %s: plugin %s answered with the id of another snapshot; nothing was "
+			"kept",
+			work->snapshot->name, work->snapshot->plugin_id);
+		work->is_new = true; /* the provider has none of its own of this name */
 		err = &bad;
 	}
 	if (!err && !apply_made(work->snapshot, made)) {
@@ -430,12 +447,21 @@ static enum status fill_delete(struct server *server, const Holdfast__V1__Delete
 	return work->snapshot ? STATUS_OK : error_no_memory(err, "a snapshot");
 }
 
-/* A snapshot belongs to the namespace of its volume; one that was not made here to the operators. */
+/* A snapshot belongs to the namespace of its volume; one that was not made here to the operators. To those
+ * without rights there, one of another namespace is as one that no record knows. */
 static enum status check_delete_access(struct server *server, struct rpc_call *call,
 				       const Holdfast__V1__Snapshot *known, struct error *err)
 {
-	return known ? access_check(server, call, ACCESS_VOLUME_WRITE, known->namespace_, err)
-		     : access_check(server, call, ACCESS_OPERATOR_WRITE, NULL, err);
+	enum status st;
+
+	if (known && access_check(server, call, ACCESS_VOLUME_WRITE, known->namespace_, NULL) == STATUS_OK)
+		return STATUS_OK;
+	st = access_check(server, call, ACCESS_OPERATOR_WRITE, NULL, err);
+	if (st != STATUS_OK || !known)
+		return st;
+	return error_set(err, STATUS_PERMISSION_DENIED, 0,
+			 "snapshot_id: plugin %s has no snapshot of this id that you may delete",
+			 known->plugin_id);
 }
 
 static enum status handle_delete(struct server *server, struct rpc_call *call,

@@ -27,6 +27,10 @@ void snapshots_key(const char *plugin_id, const char *name, char ret[static OBJE
 struct record_entry *snapshots_from(struct state *state, const char *plugin_id, const char *name);
 struct record_entry *snapshots_next(struct record_entry *entry, const char *plugin_id);
 
+/** The record of the provider's snapshot, or NULL. Costs the number of the plugin's records. */
+const Holdfast__V1__Snapshot *snapshots_find(struct state *state, const char *plugin_id,
+					     const char *snapshot_id);
+
 static inline const Holdfast__V1__Snapshot *snapshots_of(const struct record_entry *entry)
 {
 	return (const Holdfast__V1__Snapshot *)(const void *)entry->record.message;

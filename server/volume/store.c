@@ -55,11 +55,12 @@ void volume_store_stage(struct server *server, struct change *change, struct vol
 	char key[OBJECT_KEY_SIZE];
 
 	parts->volume.modify_time_ms = clock_realtime_ms();
-	change_put_volume(change, &parts->volume);
 	detail_key(&parts->volume, key);
 	stage_record(server, change, key, &parts->detail->base);
 	secrets_key(&parts->volume, key);
 	stage_record(server, change, key, &parts->secrets->base);
+	/* last: its storage is identified by its detail too, see storage_first() */
+	change_put_volume(change, &parts->volume);
 }
 
 void volume_store_stage_deletion(struct server *server, struct change *change, struct volume_entry *entry)

@@ -13,6 +13,7 @@
 #include "plugin/plugins.h"
 #include "recovery/epoch.h"
 #include "state/freed.h"
+#include "state/storage_index.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -109,7 +110,7 @@ static bool write_claims(struct strbuf *sb, struct server *server, struct volume
 	struct claim_entry *claim;
 	size_t n = 0;
 
-	LIST_FOREACH (claim, &entry->claims, of_volume) {
+	STORAGE_FOREACH_CLAIM (claim, entry) {
 		struct holder holder;
 		struct explanation explanation;
 		char line[EXPLAIN_SIZE];
@@ -120,6 +121,8 @@ static bool write_claims(struct strbuf *sb, struct server *server, struct volume
 			break;
 		holder = claim_holder(server, &claim->claim);
 		explain(&claim->claim, &holder, now_ms, &explanation);
+		if (claim->volume != entry)
+			strbuf_printf(sb, "as volume %s, which is the same storage: ", claim->volume->id);
 		strbuf_printf(sb, "%s\n", explanation_text(&explanation, line));
 		if (!response)
 			continue;
@@ -128,8 +131,9 @@ static bool write_claims(struct strbuf *sb, struct server *server, struct volume
 			return false;
 		response->n_explanations++;
 	}
-	if (entry->n_live > WHY_CLAIMS_MAX)
-		strbuf_printf(sb, "and %zu more claims\n", entry->n_live - WHY_CLAIMS_MAX);
+	n = storage_n_live(entry);
+	if (n > WHY_CLAIMS_MAX)
+		strbuf_printf(sb, "and %zu more claims\n", n - WHY_CLAIMS_MAX);
 	return true;
 }
 
@@ -141,7 +145,7 @@ static char *write_all(struct server *server, struct volume_entry *entry,
 
 	if (!write_claims(&sb, server, entry, now_ms, response))
 		return NULL;
-	if (entry->n_live == 0)
+	if (storage_n_live(entry) == 0)
 		write_free(&sb, server, entry, now_ms);
 	write_withheld(&sb, server, entry);
 	return strbuf_take(&sb);

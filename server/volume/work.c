@@ -15,6 +15,7 @@
 #include "state/change.h"
 #include "state/keys.h"
 #include "volume/call.h"
+#include "volume/identity.h"
 #include "volume/phase.h"
 #include "volume/store.h"
 #include "volume/why.h"
@@ -450,9 +451,9 @@ static bool apply_created(struct volume_work *work, struct volume_parts *parts,
 static void on_created(struct server *server, const Holdfast__V1__PluginReply *reply, const struct error *err,
 		       void *userdata)
 {
+	struct volume_work *work = userdata;
 	struct error bad;
 
-	(void)server;
 	if (!err && reply->create &&
 	    volume_check_map("context", VOLUME_MAP(reply->create->context), reply->create->n_context, &bad) !=
 		    STATUS_OK) {
@@ -468,7 +469,14 @@ static void on_created(struct server *server, const Holdfast__V1__PluginReply *r
 			EXTERNAL_ID_MAX);
 		err = &bad;
 	}
-	volume_work_take_reply(userdata, reply, err, "Volumes.Create", apply_created);
+	if (!err && volume_work_entry(work) &&
+	    identity_check_made(server, &volume_work_entry(work)->volume, reply->create->external_id,
+				&work->error) != STATUS_OK) {
+		volume_work_forget(work, "Volumes.Create",
+				   "the provider answered with another volume's storage");
+		return;
+	}
+	volume_work_take_reply(work, reply, err, "Volumes.Create", apply_created);
 }
 
 static bool apply_expanded(struct volume_work *work, struct volume_parts *parts,
@@ -671,7 +679,8 @@ static void volume_work_step(struct volume_work *work)
 		return;
 	}
 	if (parts.detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING &&
-	    volume_check_unused(work->server, volume_work_entry(work), &work->error) != STATUS_OK) {
+	    (volume_check_unused(work->server, volume_work_entry(work), &work->error) != STATUS_OK ||
+	     identity_check_alone(work->server, NULL, volume_work_entry(work), &work->error) != STATUS_OK)) {
 		volume_work_failed(work, &parts, false); /* and that ends it */
 		return;
 	}

@@ -151,7 +151,7 @@ static void answer_create(const Holdfast__V1__ControllerCreateRequest *request, 
 	made->capacity = request->capacity_min > made->capacity ? request->capacity_min : made->capacity;
 	reply->create = message(&holdfast__v1__controller_create_response__descriptor);
 	if (!provider.names_nothing)
-		reply->create->external_id = copy(made->id);
+		reply->create->external_id = copy(provider.names_made ? provider.names_made : made->id);
 	reply->create->capacity = made->capacity;
 	reply->create->context = pointers(1);
 	reply->create->context[0] =

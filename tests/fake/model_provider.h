@@ -50,6 +50,7 @@ struct provider {
 	bool cannot_expand_on_nodes; /* its node service does not announce it; for provider_report() */
 	bool is_slow_snapshot;	     /* not ready at first */
 	bool names_nothing;	     /* answers without an id */
+	const char *names_made;	     /* answers to each create with this id; NULL: with one of its own */
 	unsigned int n_topologies;   /* of what it makes */
 	struct provider_thing volumes[PROVIDER_THINGS_MAX], snapshots[PROVIDER_THINGS_MAX];
 	size_t n_volumes, n_snapshots; /* ever made */

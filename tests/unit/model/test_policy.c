@@ -65,6 +65,7 @@ TEST(each_word_gives_what_nomad_gives)
 		{"", "csi-write-volume", B(WRITE_VOLUME)},
 		{"", "csi-register-plugin", B(REGISTER_PLUGIN)},
 		{"", "alloc-run-unit", B(RUN_UNIT)},
+		{"", "csi-adopt-volume", B(ADOPT_VOLUME)},
 		{"", "list-jobs", B(LIST_JOBS)},
 		{"", "read-job", B(READ_JOB)},
 		{"", "submit-job", B(SUBMIT_JOB)},

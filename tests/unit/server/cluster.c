@@ -226,7 +226,6 @@ void register_csi(struct fixture *f, const char *id)
 	char fs_type[] = "ext4", zone[] = "zone", z1[] = "z1", name[] = "key", value[] = "hunter2";
 	char path[OBJECT_KEY_SIZE];
 
-	store_csi_volume(f, id);
 	options.fs_type = fs_type;
 	context.key = zone;
 	context.value = z1;
@@ -242,6 +241,7 @@ void register_csi(struct fixture *f, const char *id)
 	(void)str_format(path, sizeof(path), PREFIX_VOLUME_SECRETS "default/%s", id);
 	change_put_record(&change, path, &secrets.base);
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	store_csi_volume(f, id);
 }
 
 static bool has_reason(struct fixture *f, const struct model_attachment *attachment)

@@ -45,6 +45,15 @@ int provider_setup(void **state)
 	return 0;
 }
 
+int provider_setup_acl(void **state)
+{
+	provider_reset();
+	if (setup_acl(state) != 0)
+		return -1;
+	provider_report(*state);
+	return 0;
+}
+
 int provider_teardown(void **state)
 {
 	struct fixture *f = *state;

@@ -25,6 +25,7 @@
 #define CALL_LIST_SNAPSHOTS HOLDFAST__V1__PLUGIN_CALL__REQUEST_LIST_SNAPSHOTS
 
 int provider_setup(void **state);
+int provider_setup_acl(void **state); /* callers need a certificate or a token */
 int provider_teardown(void **state);
 
 /** The nodes of the plugin as they were before, after restart() too. */

@@ -112,6 +112,7 @@ TEST_FIXTURE(each_capability_opens_its_rights_in_its_namespace, setup, teardown)
 		{"csi-register-plugin", R(PLUGIN_REGISTER)},
 		{"alloc-run-unit", R(UNIT_RUN)},
 		{"csi-attest-volume", R(VOLUME_ATTEST)},
+		{"csi-adopt-volume", R(VOLUME_ADOPT)},
 		{"list-jobs", R(VOLUME_LIST) | R(JOB_LIST)},
 		{"read-job", R(VOLUME_READ) | R(JOB_READ)},
 		{"submit-job", R(JOB_SUBMIT)},
@@ -180,7 +181,8 @@ TEST_FIXTURE(a_bound_token_has_only_rights_that_are_of_a_node, setup, teardown)
 	Holdfast__V1__AccessPolicy policy = HOLDFAST__V1__ACCESS_POLICY__INIT;
 	Holdfast__V1__NamespaceRule rule = HOLDFAST__V1__NAMESPACE_RULE__INIT;
 	Holdfast__V1__NamespaceRule *rules[] = {&rule};
-	char *words[] = {text("csi-register-plugin"), text("alloc-run-unit"), text("csi-attest-volume")};
+	char *words[] = {text("csi-register-plugin"), text("alloc-run-unit"), text("csi-attest-volume"),
+			 text("csi-adopt-volume")};
 	struct server *server = *state;
 	struct record_entry *entry;
 

@@ -44,6 +44,7 @@ enum need {
 	VOLUME_MOUNT,
 	VOLUME_WRITE,
 	VOLUME_ATTEST,
+	VOLUME_ADOPT,
 	PLUGIN_REGISTER,
 	UNIT_RUN,
 	JOB_LIST,
@@ -79,6 +80,7 @@ static const struct {
 	[VOLUME_MOUNT] = {OVER_NAMESPACE, {"csi-mount-volume"}},
 	[VOLUME_WRITE] = {OVER_NAMESPACE, {"csi-write-volume"}},
 	[VOLUME_ATTEST] = {OVER_NAMESPACE, {"csi-attest-volume"}},
+	[VOLUME_ADOPT] = {OVER_NAMESPACE, {"csi-adopt-volume"}},
 	[PLUGIN_REGISTER] = {OVER_NAMESPACE, {"csi-register-plugin"}},
 	[UNIT_RUN] = {OVER_NAMESPACE, {"alloc-run-unit"}},
 	[JOB_LIST] = {OVER_NAMESPACE, {"list-jobs"}},
@@ -109,6 +111,10 @@ struct row {
 };
 
 #define DB "\"id\": \"db\", \"namespace\": \"default\""
+#define A_VOLUME                                                                                           \
+	"\"type\": \"CSI\", \"plugin_id\": \"p\", \"requested_capabilities\": [{\"access_mode\": "         \
+	"\"SINGLE_NODE_WRITER\", \"attachment_mode\": \"FILE_SYSTEM\"}], \"id\": \"new\", \"namespace\": " \
+	"\"default\""
 #define DETACH "{" DB ", \"node_id\": \"n1\""
 #define RUN "{\"allocation\": {\"namespace\": \"default\", \"node_id\": \"n1\""
 #define JOB                                                                                                  \
@@ -124,6 +130,13 @@ static const struct row rows[] = {
 	 "{\"volume\": {\"type\": \"CSI\", " DB "}}"},
 	{"Volumes.Create", OF_NAMESPACE, N(VOLUME_WRITE) | N(PLUGIN_READ),
 	 "{\"volume\": {\"type\": \"CSI\", " DB "}}"},
+	/* that name what no record of the namespace has */
+	{"Volumes.Register", OF_NAMESPACE, N(VOLUME_WRITE) | N(VOLUME_ADOPT) | N(PLUGIN_READ),
+	 "{\"volume\": {" A_VOLUME ", \"external_id\": \"x\"}}"},
+	{"Volumes.Create", OF_NAMESPACE, N(VOLUME_WRITE) | N(VOLUME_ADOPT) | N(PLUGIN_READ),
+	 "{\"volume\": {" A_VOLUME ", \"clone_id\": \"x\"}}"},
+	{"Volumes.Create", OF_NAMESPACE, N(VOLUME_WRITE) | N(VOLUME_ADOPT) | N(PLUGIN_READ),
+	 "{\"volume\": {" A_VOLUME ", \"snapshot_id\": \"x\"}}"},
 	{"Volumes.Get", OF_NAMESPACE, N(VOLUME_READ), "{" DB "}"},
 	{"Volumes.List", OF_NAMESPACE, N(VOLUME_LIST), "{\"namespace\": \"default\"}"},
 	{"Volumes.List", OF_NO_OBJECT, N(VOLUME_LIST), "{\"namespace\": \"*\"}"},

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* A claim is on the storage, not on the name: every decision about claims walks those of all volumes of one
+ * storage. Which those are, storage_first() of state.h knows. */
+
+#include "model/storage.h"
+#include "state/state.h"
+
+/** The next volume other than @volume of the same storage. @at NULL: the first of them. */
+struct volume_entry *storage_next_other(const struct volume_entry *volume, struct volume_entry *at);
+
+/** Live claims of all volumes of that storage. */
+size_t storage_n_live(const struct volume_entry *volume);
+
+/** The claim behind @at (NULL: the first one) of @volume, then of the others of its storage. */
+struct claim_entry *storage_next_claim(const struct volume_entry *volume, const struct claim_entry *at);
+
+/** The same over all volumes that the provider calls alike, whatever their contexts are: it attaches and
+ * detaches them as one. */
+struct claim_entry *storage_next_attached(const struct volume_entry *volume, const struct claim_entry *at);
+
+/** Does one detach from a node take both away? */
+bool storage_is_attached_as(const struct volume_entry *a, const struct volume_entry *b);
+
+#define STORAGE_FOREACH_CLAIM(entry, volume)                                \
+	for ((entry) = storage_next_claim((volume), NULL); (entry) != NULL; \
+	     (entry) = storage_next_claim((volume), (entry)))

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whose storage a request names. */
+#include "volume/identity.h"
+
+#include "server.h"
+
+#include "access/access.h"
+#include "base/str.h"
+#include "state/storage_index.h"
+#include "volume/store.h"
+
+#include <string.h>
+
+enum { NAME_SIZE = sizeof("volume  in namespace ") + VOLUME_ID_MAX + NAMESPACE_MAX };
+
+static bool may(struct server *server, const struct rpc_call *call, enum access_right right,
+		const char *namespace)
+{
+	return access_check(server, call, right, namespace, NULL) == STATUS_OK;
+}
+
+/* A volume for messages; without its name for those who may not see it. */
+static const char *name_of(struct server *server, const struct rpc_call *call, const struct volume *volume,
+			   char ret[static NAME_SIZE])
+{
+	if (!call || may(server, call, ACCESS_VOLUME_LIST, volume->namespace))
+		(void)str_format(ret, NAME_SIZE, "volume %s in namespace %s", volume->id, volume->namespace);
+	else
+		(void)str_copy(ret, NAME_SIZE, "a volume of another namespace");
+	return ret;
+}
+
+/* The field that names the storage. */
+static const char *field_of(const struct volume *volume)
+{
+	static const char *const fields[SOURCE_CLASS_N] = {
+		[SOURCE_BLOCK] = "source.by_id",
+		[SOURCE_NFS4] = "source.export",
+		[SOURCE_BIND] = "source.host_volume",
+	};
+	const char *field = volume->type == VOLUME_CSI ? NULL : fields[volume->source.class];
+
+	return field ? field : "external_id";
+}
+
+static bool is_itself(const struct volume_entry *entry, const struct volume *volume)
+{
+	return str_eq(entry->id, volume->id) && str_eq(entry->namespace, volume->namespace);
+}
+
+/* The right to adopt in @namespace, and in @owner, the namespace that has the id (NULL: no record knows it).
+ * Without the first one both are refused alike. */
+static enum status check_adopt(struct server *server, const struct rpc_call *call, const char *namespace,
+			       const char *owner, const char *field, struct error *err)
+{
+	enum status st = access_check(server, call, ACCESS_VOLUME_ADOPT, namespace, err);
+
+	if (st != STATUS_OK) {
+		(void)error_prefix(err, "%s: no volume or snapshot of namespace %s has this id", field,
+				   namespace);
+		return st;
+	}
+	if (!owner || may(server, call, ACCESS_VOLUME_ADOPT, owner))
+		return STATUS_OK;
+	return error_set(err, STATUS_NOT_FOUND, 0, "%s: there is none of this id that namespace %s may use",
+			 field, namespace);
+}
+
+static enum status refuse_taken(struct server *server, const struct rpc_call *call,
+				const struct volume *volume, const struct volume_entry *other,
+				struct error *err)
+{
+	bool is_near = str_eq(other->namespace, volume->namespace);
+	char name[NAME_SIZE];
+
+	return error_set(err, STATUS_ALREADY_EXISTS, 0,
+			 "%s: this storage is in use by %s, and two names of one storage would get two "
+			 "writers; use that volume%s%s%s",
+			 field_of(volume), name_of(server, call, &other->volume, name),
+			 is_near ? ", or register a second name that has one claim table with it: shares = \""
+				 : "",
+			 is_near ? other->id : "", is_near ? "\"" : "");
+}
+
+static enum status refuse_deleting(const struct volume *volume, struct error *err)
+{
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "%s: a volume of this id is being deleted at its provider; nothing was stored",
+			 field_of(volume));
+}
+
+static bool is_deleting(struct server *server, const struct volume_entry *entry)
+{
+	const Holdfast__V1__VolumeDetail *detail = volume_detail_of(server, &entry->volume);
+
+	return detail && detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING;
+}
+
+/* Other volumes that the provider calls as this one, whatever their contexts are: a namespace that has one
+ * has the id. */
+static enum status check_provider_id(struct server *server, const struct rpc_call *call,
+				     const struct volume *volume, const struct storage_id *id,
+				     struct error *err)
+{
+	const struct storage_id all = storage_of_provider(id);
+	struct volume_entry *other = storage_first(&server->state, &all);
+
+	for (; other; other = storage_next(&server->state, &all, other)) {
+		if (is_itself(other, volume))
+			continue;
+		if (!str_eq(other->namespace, volume->namespace) &&
+		    !may(server, call, ACCESS_VOLUME_ADOPT, other->namespace))
+			return refuse_taken(server, call, volume, other, err);
+		if (is_deleting(server, other))
+			return refuse_deleting(volume, err);
+	}
+	return STATUS_OK;
+}
+
+/* Other volumes of the same storage: @shares names one of them, and none is of another namespace. */
+static enum status check_storage(struct server *server, const struct rpc_call *call,
+				 const struct volume *volume, const char *shares, const struct storage_id *id,
+				 struct error *err)
+{
+	struct volume_entry *other = storage_first(&server->state, id);
+	bool is_shared = false;
+
+	for (; other; other = storage_next(&server->state, id, other)) {
+		if (is_itself(other, volume))
+			continue;
+		if (shares[0] == '\0' || !str_eq(other->namespace, volume->namespace))
+			return refuse_taken(server, call, volume, other, err);
+		is_shared = is_shared || str_eq(other->id, shares);
+	}
+	if (shares[0] == '\0' || is_shared)
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"shares: namespace %s has no volume %s of this storage (%s, and the context of a csi "
+		"volume, are compared); holdfast volume status %s",
+		volume->namespace, shares, field_of(volume), shares);
+}
+
+/* A native volume that a node's report alone tells of may be any storage of its profile. */
+static enum status check_placeholders(struct server *server, const struct rpc_call *call,
+				      const struct volume *volume, struct error *err)
+{
+	struct volume_entry *other =
+		state_epoch(&server->state) > 0 ? state_volume_from(&server->state, "", "") : NULL;
+	char name[NAME_SIZE];
+
+	for (; other; other = state_volume_next(other))
+		if (other->volume.type == VOLUME_NATIVE && volume_is_placeholder(&other->volume) &&
+		    other->n_live > 0 && str_eq(other->volume.profile, volume->profile) &&
+		    !is_itself(other, volume))
+			return error_set(
+				err, STATUS_FAILED_PRECONDITION, 0,
+				"%s: %s is known from a node's report alone and may be this storage; "
+				"register that one first, or wait until its claims are released",
+				field_of(volume), name_of(server, call, &other->volume, name));
+	return STATUS_OK;
+}
+
+/* Is it the storage that the volume has already? */
+static bool is_unchanged(const struct volume_entry *entry, const struct storage_id *id)
+{
+	return entry && !volume_is_placeholder(&entry->volume) && storage_id_eq(&entry->storage, id);
+}
+
+enum status identity_check_volume(struct server *server, const struct rpc_call *call,
+				  const struct volume_entry *entry, const struct volume_parts *parts,
+				  struct error *err)
+{
+	const struct volume *volume = &parts->volume;
+	const char *shares = parts->detail->shares;
+	struct storage_id id;
+	enum status st = STATUS_OK;
+
+	storage_identify(volume, parts->detail, &id);
+	if (is_unchanged(entry, &id))
+		return STATUS_OK;
+	if (!id.is_known)
+		return shares[0] == '\0' ? STATUS_OK
+					 : error_set(err, STATUS_INVALID_ARGUMENT, 0,
+						     "shares: volume %s has no storage that another volume "
+						     "could name",
+						     volume->id);
+	if (shares[0] == '\0')
+		st = check_adopt(server, call, volume->namespace, NULL, field_of(volume), err);
+	if (st == STATUS_OK)
+		st = check_storage(server, call, volume, shares, &id, err);
+	if (st == STATUS_OK)
+		st = check_provider_id(server, call, volume, &id, err);
+	if (st == STATUS_OK && volume->type == VOLUME_NATIVE)
+		st = check_placeholders(server, call, volume, err);
+	return st;
+}
+
+/* The namespace of a volume of that id: @namespace if that has one; NULL: none is known. */
+static const char *owner_of(struct server *server, const char *namespace, const char *plugin_id,
+			    const char *external_id)
+{
+	struct volume_entry *at;
+	const char *owner = NULL;
+	struct storage_id id;
+
+	storage_identify_external(plugin_id, external_id, &id);
+	for (at = storage_first(&server->state, &id); at; at = storage_next(&server->state, &id, at)) {
+		if (str_eq(at->namespace, namespace))
+			return at->namespace;
+		owner = at->namespace;
+	}
+	return owner;
+}
+
+enum status identity_check_source(struct server *server, const struct rpc_call *call,
+				  const struct volume_parts *parts, const Holdfast__V1__Snapshot *snapshot,
+				  struct error *err)
+{
+	const struct volume *volume = &parts->volume;
+	bool is_clone = parts->detail->clone_id[0] != '\0';
+	const char *owner = snapshot ? snapshot->namespace_ : NULL;
+
+	if (!is_clone && parts->detail->snapshot_id[0] == '\0')
+		return STATUS_OK;
+	if (is_clone)
+		owner = owner_of(server, volume->namespace, volume->plugin_id, parts->detail->clone_id);
+	if (owner && str_eq(owner, volume->namespace))
+		return STATUS_OK;
+	return check_adopt(server, call, volume->namespace, owner, is_clone ? "clone_id" : "snapshot_id",
+			   err);
+}
+
+enum status identity_check_made(struct server *server, const struct volume *volume, const char *external_id,
+				struct error *err)
+{
+	struct volume_entry *at;
+	struct storage_id id;
+
+	storage_identify_external(volume->plugin_id, external_id, &id);
+	for (at = storage_first(&server->state, &id); at; at = storage_next(&server->state, &id, at))
+		if (!is_itself(at, volume))
+			return error_set(err, STATUS_ALREADY_EXISTS, 0,
+					 "volume %s: plugin %s answered with storage that another volume has "
+					 "already; nothing was kept, and nothing is deleted at the provider",
+					 volume->id, volume->plugin_id);
+	return STATUS_OK;
+}
+
+enum status identity_check_alone(struct server *server, const struct rpc_call *call,
+				 const struct volume_entry *entry, struct error *err)
+{
+	const struct storage_id all = storage_of_provider(&entry->storage);
+	struct volume_entry *at = storage_first(&server->state, &all);
+	char name[NAME_SIZE];
+
+	for (; at; at = storage_next(&server->state, &all, at))
+		if (at != entry)
+			return error_set(
+				err, STATUS_FAILED_PRECONDITION, 0,
+				"volume %s: %s has the same id at the provider, which deletes by "
+				"that id alone; forget this one with holdfast volume deregister %s, or "
+				"the other one first",
+				entry->id, name_of(server, call, &at->volume, name), entry->id);
+	return STATUS_OK;
+}
+
+void identity_sight_init(struct server *server, const struct rpc_call *call, struct identity_sight *ret)
+{
+	*ret = (struct identity_sight){.scope = {.right = ACCESS_VOLUME_LIST}}; /* of nothing */
+	/* fails when the caller's token ended while the provider was asked */
+	(void)access_scope_init(server, call, ACCESS_VOLUME_LIST, &ret->scope, NULL);
+	ret->sees_unknown = may(server, call, ACCESS_VOLUME_ADOPT, NULL);
+}
+
+bool identity_sees_volume(struct server *server, struct identity_sight *sight, const char *plugin_id,
+			  const char *external_id)
+{
+	struct volume_entry *at;
+	struct storage_id id;
+
+	storage_identify_external(plugin_id, external_id, &id);
+	at = storage_first(&server->state, &id);
+	if (!at)
+		return sight->sees_unknown;
+	for (; at; at = storage_next(&server->state, &id, at))
+		if (access_scope_has(&sight->scope, at->namespace))
+			return true;
+	return false;
+}
+
+bool identity_sees_snapshot(struct identity_sight *sight, const Holdfast__V1__Snapshot *known)
+{
+	return known ? access_scope_has(&sight->scope, known->namespace_) : sight->sees_unknown;
+}

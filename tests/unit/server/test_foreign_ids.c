@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ids of a provider and of hosts belong to the namespace that has them: a token for namespace b reaches
+ * nothing of namespace a by them, and cannot tell an id of a from one that no record knows. */
+
+#include "callers.h"
+#include "provider_world.h"
+#include "unit.h"
+
+#include "base/str.h"
+#include "volume/snapshots.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define IN(namespace, id) "\"id\":\"" id "\",\"namespace\":\"" namespace "\","
+#define NFS "\"type\":\"CSI\",\"pluginId\":\"nfs\"," CAPABILITIES
+#define NATIVE_HEAD "\"type\":\"NATIVE\",\"profile\":\"p\"," CAPABILITIES ","
+
+/* A token whose policies are those of namespace b. */
+static void caller_of(struct fixture *f, const char *namespaces, const char *level, struct caller_client *ret)
+{
+	cleanup_free char *secret = NULL;
+	char policy[1024];
+
+	(void)str_format(
+		policy, sizeof(policy),
+		"{\"policy\":{\"name\":\"b\",\"namespaces\":[%s],\"plugin\":\"read\",\"operator\":\"%s\"}}",
+		namespaces, level);
+	operator_does(f, "Operator.PutPolicy", policy);
+	secret = make_token(f, "{\"name\":\"t\",\"type\":\"CLIENT\",\"policies\":[\"b\"]}");
+	caller_init(ret, f, NULL, secret);
+}
+
+static void caller_with(struct fixture *f, const char *namespaces, struct caller_client *ret)
+{
+	caller_of(f, namespaces, "", ret);
+}
+
+#define WRITES "{\"namespace\":\"b\",\"policy\":\"write\"}"
+#define ADOPTS                                                                             \
+	"{\"namespace\":\"b\",\"policy\":\"write\",\"capabilities\":[\"csi-adopt-volume\"" \
+	"]}"
+#define ADOPTS_IN_A "{\"namespace\":\"a\",\"capabilities\":[\"csi-adopt-volume\"]}"
+
+/* The code and message of a refusal, or the answer. */
+static enum status ask_as(struct caller_client *caller, const char *method, const char *json,
+			  char ret[static ERROR_MSG_MAX])
+{
+	json_t *answer = NULL;
+	struct error err = {.msg = ""};
+	enum status st = caller_call(caller, method, json, &answer, &err);
+	cleanup_free char *text = st == STATUS_OK ? json_dumps(answer, JSON_COMPACT) : NULL;
+
+	str_copy_text(ret, ERROR_MSG_MAX, text ? text : err.msg);
+	json_decref(answer);
+	return st;
+}
+
+static void expect(struct caller_client *caller, const char *method, const char *json, enum status status)
+{
+	char text[ERROR_MSG_MAX];
+	enum status st = ask_as(caller, method, json, text);
+
+	if (st != status)
+		fail_msg("%s %s: %s %s", method, json, status_name(st), text);
+}
+
+/* Both are refused, and nothing but the id tells the two answers apart. */
+static void expect_alike(struct caller_client *caller, const char *method, const char *foreign,
+			 const char *unknown, enum status status)
+{
+	char of_foreign[ERROR_MSG_MAX], of_unknown[ERROR_MSG_MAX];
+
+	assert_int_equal(ask_as(caller, method, foreign, of_foreign), status);
+	assert_int_equal(ask_as(caller, method, unknown, of_unknown), status);
+	assert_string_equal(of_foreign, of_unknown);
+}
+
+/* Namespace a has a volume and a snapshot that the provider made: "vol-1" and "snap-1". */
+static void make_things_of_a(struct fixture *f)
+{
+	must(f, "Create", "{\"volume\":{" IN("a", "db") NFS "}}", "vol-1");
+	must(f, "CreateSnapshot", "{\"volumeId\":\"db\",\"namespace\":\"a\",\"name\":\"s1\"}", "snap-1");
+}
+
+TEST_FIXTURE(a_clone_of_another_namespaces_volume_is_refused_as_one_of_an_unknown_id, provider_setup_acl,
+	     provider_teardown)
+{
+	struct fixture *f = *state;
+	struct caller_client b;
+
+	make_things_of_a(f);
+	caller_with(f, WRITES, &b);
+	expect_alike(&b, "Volumes.Create", "{\"volume\":{" IN("b", "copy") NFS ",\"cloneId\":\"vol-1\"}}",
+		     "{\"volume\":{" IN("b", "copy") NFS ",\"cloneId\":\"vol-9\"}}",
+		     STATUS_PERMISSION_DENIED);
+	assert_int_equal(provider.calls[CALL_CREATE], 1);
+	expect(&b, "Volumes.Create", "{\"volume\":{" IN("b", "own") NFS "}}", STATUS_OK);
+	expect(&b, "Volumes.Create", "{\"volume\":{" IN("b", "copy") NFS ",\"cloneId\":\"vol-2\"}}",
+	       STATUS_OK);
+	caller_release(&b);
+}
+
+TEST_FIXTURE(a_volume_from_another_namespaces_snapshot_is_refused_as_one_of_an_unknown_id, provider_setup_acl,
+	     provider_teardown)
+{
+	struct fixture *f = *state;
+	struct caller_client b;
+
+	make_things_of_a(f);
+	caller_with(f, WRITES, &b);
+	expect_alike(&b, "Volumes.Create", "{\"volume\":{" IN("b", "copy") NFS ",\"snapshotId\":\"snap-1\"}}",
+		     "{\"volume\":{" IN("b", "copy") NFS ",\"snapshotId\":\"snap-9\"}}",
+		     STATUS_PERMISSION_DENIED);
+	assert_int_equal(provider.calls[CALL_CREATE], 1);
+	expect(&b, "Volumes.Create", "{\"volume\":{" IN("b", "own") NFS "}}", STATUS_OK);
+	expect(&b, "Volumes.CreateSnapshot", "{\"volumeId\":\"own\",\"namespace\":\"b\",\"name\":\"s2\"}",
+	       STATUS_OK);
+	expect(&b, "Volumes.Create", "{\"volume\":{" IN("b", "copy") NFS ",\"snapshotId\":\"snap-2\"}}",
+	       STATUS_OK);
+	caller_release(&b);
+}
+
+TEST_FIXTURE(a_registration_of_another_namespaces_volume_is_refused_as_one_of_an_unknown_id,
+	     provider_setup_acl, provider_teardown)
+{
+	struct fixture *f = *state;
+	struct caller_client b;
+
+	make_things_of_a(f);
+	caller_with(f, WRITES, &b);
+	expect_alike(&b, "Volumes.Register", "{\"volume\":{" IN("b", "db") NFS ",\"externalId\":\"vol-1\"}}",
+		     "{\"volume\":{" IN("b", "db") NFS ",\"externalId\":\"vol-9\"}}",
+		     STATUS_PERMISSION_DENIED);
+	/* the id alone is the external id */
+	expect(&b, "Volumes.Register", "{\"volume\":{" IN("b", "vol-1") NFS "}}", STATUS_PERMISSION_DENIED);
+	assert_int_equal(provider.calls[CALL_VALIDATE], 0);
+	expect(&b, "Volumes.Delete", "{\"id\":\"db\",\"namespace\":\"b\"}", STATUS_NOT_FOUND);
+	assert_int_equal(provider_volumes(), 1);
+	caller_release(&b);
+}
+
+TEST_FIXTURE(a_registration_of_a_host_storage_needs_the_right_to_adopt, provider_setup_acl, provider_teardown)
+{
+	static const char *const sources[] = {
+		"{\"class\":\"BLOCK\",\"byId\":\"wwn-0x1\"}",
+		"{\"class\":\"NFS4\",\"server\":\"192.0.2.7\",\"export\":\"/a\"}",
+		"{\"class\":\"BIND\",\"hostVolume\":\"p\"}",
+	};
+	struct fixture *f = *state;
+	struct caller_client b;
+	char json[1024];
+
+	caller_with(f, WRITES, &b);
+	for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {
+		(void)str_format(json, sizeof(json),
+				 "{\"volume\":{" IN("b", "v") NATIVE_HEAD "\"source\":%s}}", sources[i]);
+		expect(&b, "Volumes.Register", json, STATUS_PERMISSION_DENIED);
+	}
+	expect(&b, "Volumes.Register",
+	       "{\"volume\":{" IN("b", "v") NATIVE_HEAD
+	       "\"source\":{\"class\":\"TMPFS\",\"sizeBytes\":1048576,\"inodes\":10}}}",
+	       STATUS_OK); /* nothing that is there is named */
+	caller_release(&b);
+	caller_with(f, ADOPTS, &b);
+	(void)str_format(json, sizeof(json), "{\"volume\":{" IN("b", "w") NATIVE_HEAD "\"source\":%s}}",
+			 sources[0]);
+	expect(&b, "Volumes.Register", json, STATUS_OK);
+	caller_release(&b);
+}
+
+TEST_FIXTURE(the_right_to_adopt_in_one_namespace_opens_no_id_of_another, provider_setup_acl,
+	     provider_teardown)
+{
+	struct fixture *f = *state;
+	struct caller_client b;
+	char text[ERROR_MSG_MAX];
+
+	make_things_of_a(f);
+	caller_with(f, ADOPTS, &b);
+	expect(&b, "Volumes.Register", "{\"volume\":{" IN("b", "new") NFS ",\"externalId\":\"vol-9\"}}",
+	       STATUS_OK); /* no record knows it */
+	assert_int_equal(ask_as(&b, "Volumes.Register",
+				"{\"volume\":{" IN("b", "db") NFS ",\"externalId\":\"vol-1\"}}", text),
+			 STATUS_ALREADY_EXISTS);
+	assert_non_null(strstr(text, "a volume of another namespace"));
+	assert_null(strstr(text, "db"));
+	/* a context of its own makes it no other volume */
+	expect(&b, "Volumes.Register",
+	       "{\"volume\":{" IN("b", "db") NFS ",\"externalId\":\"vol-1\",\"context\":{\"junk\":\"1\"}}}",
+	       STATUS_ALREADY_EXISTS);
+	expect(&b, "Volumes.Create", "{\"volume\":{" IN("b", "db") NFS ",\"cloneId\":\"vol-1\"}}",
+	       STATUS_NOT_FOUND);
+	expect(&b, "Volumes.Create", "{\"volume\":{" IN("b", "db") NFS ",\"snapshotId\":\"snap-1\"}}",
+	       STATUS_NOT_FOUND);
+	assert_int_equal(provider.calls[CALL_CREATE], 1);
+	caller_release(&b);
+	caller_with(f, ADOPTS "," ADOPTS_IN_A, &b);
+	expect(&b, "Volumes.Create", "{\"volume\":{" IN("b", "db") NFS ",\"cloneId\":\"vol-1\"}}", STATUS_OK);
+	caller_release(&b);
+}
+
+TEST_FIXTURE(another_context_under_an_id_of_another_namespace_needs_the_right_there, provider_setup_acl,
+	     provider_teardown)
+{
+	static const char share_of_b[] =
+		"{\"volume\":{" IN("b", "v") NFS ",\"externalId\":\"nfs\",\"context\":{\"share\":\"/b\"}}}";
+	struct fixture *f = *state;
+	struct caller_client b;
+
+	must(f, "Register",
+	     "{\"volume\":{" IN("a", "v") NFS ",\"externalId\":\"nfs\",\"context\":{\"share\":\"/a\"}}}",
+	     NULL);
+	caller_with(f, ADOPTS, &b);
+	expect(&b, "Volumes.Register", share_of_b, STATUS_ALREADY_EXISTS);
+	caller_release(&b);
+	caller_with(f, ADOPTS "," ADOPTS_IN_A, &b);
+	expect(&b, "Volumes.Register", share_of_b, STATUS_OK);
+	caller_release(&b);
+}
+
+TEST_FIXTURE(a_context_is_not_changed_to_storage_that_the_namespace_may_not_adopt, provider_setup_acl,
+	     provider_teardown)
+{
+	struct fixture *f = *state;
+	struct caller_client b;
+
+	must(f, "Register",
+	     "{\"volume\":{" IN("b", "v") NFS ",\"externalId\":\"nfs\",\"context\":{\"share\":\"/b\"}}}",
+	     NULL);
+	caller_with(f, WRITES, &b);
+	expect(&b, "Volumes.Register",
+	       "{\"volume\":{" IN("b", "v") NFS
+	       ",\"externalId\":\"nfs\",\"context\":{\"share\":\"/b\"},\"description\":\"mine\"}}",
+	       STATUS_OK); /* it is the same storage */
+	expect(&b, "Volumes.Register",
+	       "{\"volume\":{" IN("b", "v") NFS ",\"externalId\":\"nfs\",\"context\":{\"share\":\"/a\"}}}",
+	       STATUS_PERMISSION_DENIED);
+	caller_release(&b);
+}
+
+TEST_FIXTURE(a_list_of_the_providers_volumes_has_those_that_the_caller_may_see, provider_setup_acl,
+	     provider_teardown)
+{
+	static const char list[] = "{\"pluginId\":\"nfs\",\"nextToken\":\"more\"}";
+	struct fixture *f = *state;
+	struct caller_client b;
+	char text[ERROR_MSG_MAX];
+
+	make_things_of_a(f);
+	must(f, "Create", "{\"volume\":{" IN("b", "own") NFS "}}", "vol-2");
+	must(f, "Create", "{\"volume\":{" IN("b", "gone") NFS "}}", "vol-3");
+	must(f, "Deregister", "{\"id\":\"gone\",\"namespace\":\"b\"}", NULL);
+	must(f, "ListExternal", list,
+	     "[{\"externalId\":\"vol-1\"},{\"externalId\":\"vol-2\"},{\"externalId\":\"vol-3\"}]");
+	caller_with(f, WRITES, &b);
+	assert_int_equal(ask_as(&b, "Volumes.ListExternal", list, text), STATUS_OK);
+	assert_non_null(strstr(text, "\"vol-2\""));
+	assert_null(strstr(text, "\"vol-1\""));
+	assert_null(strstr(text, "\"vol-3\""));
+	/* wherever the provider's list is begun */
+	assert_int_equal(ask_as(&b, "Volumes.ListExternal", "{\"pluginId\":\"nfs\"}", text), STATUS_OK);
+	assert_null(strstr(text, "vol-1"));
+	caller_release(&b);
+	caller_with(f, ADOPTS, &b);
+	assert_int_equal(ask_as(&b, "Volumes.ListExternal", list, text), STATUS_OK);
+	assert_null(strstr(text, "\"vol-1\""));
+	assert_non_null(strstr(text, "\"vol-3\"")); /* no record knows it */
+	caller_release(&b);
+}
+
+TEST_FIXTURE(a_list_of_the_providers_snapshots_has_those_that_the_caller_may_see, provider_setup_acl,
+	     provider_teardown)
+{
+	struct fixture *f = *state;
+	struct caller_client b;
+	char text[ERROR_MSG_MAX];
+
+	make_things_of_a(f);
+	(void)str_copy(provider.snapshots[1].id, PROVIDER_TEXT, "snap-2"); /* no record knows it */
+	provider.n_snapshots = 2;
+	must(f, "ListSnapshots", "{\"pluginId\":\"nfs\"}", "snap-2");
+	caller_with(f, WRITES, &b);
+	assert_int_equal(ask_as(&b, "Volumes.ListSnapshots", "{\"pluginId\":\"nfs\"}", text), STATUS_OK);
+	assert_null(strstr(text, "snap-"));
+	caller_release(&b);
+	caller_with(f, ADOPTS, &b);
+	assert_int_equal(ask_as(&b, "Volumes.ListSnapshots", "{\"pluginId\":\"nfs\"}", text), STATUS_OK);
+	assert_null(strstr(text, "snap-1"));
+	assert_non_null(strstr(text, "snap-2"));
+	caller_release(&b);
+}
+
+TEST_FIXTURE(a_deletion_of_another_namespaces_snapshot_is_refused_as_one_of_an_unknown_id, provider_setup_acl,
+	     provider_teardown)
+{
+	static const char foreign[] = "{\"pluginId\":\"nfs\",\"snapshotId\":\"snap-1\"}";
+	static const char unknown[] = "{\"pluginId\":\"nfs\",\"snapshotId\":\"snap-9\"}";
+	struct fixture *f = *state;
+	struct caller_client b;
+
+	make_things_of_a(f);
+	caller_with(f, WRITES, &b);
+	expect_alike(&b, "Volumes.DeleteSnapshot", foreign, unknown, STATUS_PERMISSION_DENIED);
+	caller_release(&b);
+	caller_of(f, WRITES, "write", &b);
+	expect(&b, "Volumes.DeleteSnapshot", foreign, STATUS_PERMISSION_DENIED);
+	expect(&b, "Volumes.DeleteSnapshot", unknown, STATUS_OK);
+	caller_release(&b);
+	assert_int_equal(provider_snapshots(), 1);
+}
+
+TEST_FIXTURE(a_creation_that_the_provider_answers_with_another_volume_is_forgotten, provider_setup_acl,
+	     provider_teardown)
+{
+	struct fixture *f = *state;
+	struct caller_client b;
+	char text[ERROR_MSG_MAX];
+
+	make_things_of_a(f);
+	provider.names_made = "vol-1";
+	caller_with(f, WRITES, &b);
+	assert_int_equal(ask_as(&b, "Volumes.Create",
+				"{\"volume\":{" IN("b", "v") NFS ",\"parameters\":{\"subDir\":\"of-a\"}}}",
+				text),
+			 STATUS_ALREADY_EXISTS);
+	assert_null(strstr(text, "vol-1"));
+	assert_null(state_volume(&f->server->state, "b", "v"));
+	assert_int_equal(provider.calls[CALL_DELETE], 0);
+	must(f, "Get", "{\"id\":\"db\",\"namespace\":\"a\"}", "vol-1");
+	caller_release(&b);
+}
+
+TEST_FIXTURE(a_snapshot_that_the_provider_answers_with_another_ones_id_is_forgotten, provider_setup_acl,
+	     provider_teardown)
+{
+	struct fixture *f = *state;
+	char key[OBJECT_KEY_SIZE];
+
+	make_things_of_a(f);
+	must(f, "Create", "{\"volume\":{" IN("b", "own") NFS "}}", "vol-2");
+	(void)str_copy(provider.snapshots[1].name, PROVIDER_TEXT, "s2");
+	(void)str_copy(provider.snapshots[1].id, PROVIDER_TEXT, "snap-1");
+	provider.n_snapshots = 2;
+	refuses(f, "CreateSnapshot", "{\"volumeId\":\"own\",\"namespace\":\"b\",\"name\":\"s2\"}",
+		STATUS_ALREADY_EXISTS, "another snapshot");
+	snapshots_key("nfs", "s2", key);
+	assert_null(records_get(&f->server->state.records, key));
+}
