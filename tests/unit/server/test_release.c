@@ -63,6 +63,27 @@ static void release_claim(struct fixture *f, struct fake_node *node, const char 
 	UNTIL(f, state_of(f, alloc) >= CLAIM_NODE_DETACHED);
 }
 
+/* A second volume that the provider calls as db, under another context. */
+static void name_twice(struct fixture *f, const char *id)
+{
+	Holdfast__V1__VolumeDetail detail = HOLDFAST__V1__VOLUME_DETAIL__INIT;
+	Holdfast__V1__VolumeDetail__ContextEntry context = HOLDFAST__V1__VOLUME_DETAIL__CONTEXT_ENTRY__INIT;
+	Holdfast__V1__VolumeDetail__ContextEntry *contexts[] = {&context};
+	struct volume volume = state_volume(&f->server->state, "default", "db")->volume;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char key[OBJECT_KEY_SIZE], zone[] = "zone", z2[] = "z2";
+
+	context.key = zone;
+	context.value = z2;
+	detail.context = contexts;
+	detail.n_context = 1;
+	(void)str_copy(volume.id, sizeof(volume.id), id);
+	(void)str_format(key, sizeof(key), PREFIX_VOLUME_DETAIL "default/%s", id);
+	change_put_record(&change, key, &detail.base);
+	change_put_volume(&change, &volume);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+}
+
 static struct claim_entry *entry_of(struct fixture *f, const char *alloc)
 {
 	return LIST_FIRST(&state_alloc(&f->server->state, alloc)->claims);
@@ -597,4 +618,21 @@ TEST_FIXTURE(every_claim_is_looked_at_by_a_sweep_however_many_there_are, setup_c
 	UNTIL(f, f->server->state.n_claims == 0);
 	release_stats(f->server, &stats);
 	assert_int_equal(stats.swept_up, 0); /* resumed */
+}
+
+TEST_FIXTURE(a_detach_waits_for_the_last_claim_under_any_name_of_the_providers_volume, setup_csi,
+	     teardown_csi)
+{
+	struct fixture *f = *state;
+
+	name_twice(f, "db2");
+	take(f, &f->n1, "db", ALLOC_1);
+	take(f, &f->n1, "db2", ALLOC_2);
+	release_claim(f, &f->n1, ALLOC_1);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED); /* the other one takes care of the attachment */
+	settle(f);
+	assert_int_equal(f->plugin.calls[DETACH], 0);
+	release_claim(f, &f->n1, ALLOC_2);
+	UNTIL(f, state_of(f, ALLOC_2) == CLAIM_FREED);
+	assert_int_equal(f->plugin.calls[DETACH], 1);
 }

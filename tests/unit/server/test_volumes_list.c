@@ -30,9 +30,9 @@ static void register_all(struct fixture *f)
 
 		assert_true(str_format(json, sizeof(json),
 				       "{\"volume\":{\"id\":\"%s\",\"namespace\":\"%s\",\"type\":\"CSI\","
-				       "\"pluginId\":\"%s\","
+				       "\"pluginId\":\"%s\",\"externalId\":\"vol-%zu\","
 				       "\"parameters\":{\"n\":\"%zu\"}," CAPABILITIES "}}",
-				       all[i].id, all[i].namespace, all[i].plugin, i) > 0);
+				       all[i].id, all[i].namespace, all[i].plugin, i, i) > 0);
 		must(f, "Register", json, NULL);
 	}
 }
