@@ -517,7 +517,8 @@ static void note_other_machine(const struct session *session, const struct node_
 }
 
 /* A boot of another machine proves nothing about the first one, which may still write: a clone of its disk,
- * or its certificate on two machines. Who shows no machine may continue with the boot that is known. */
+ * or its certificate on two machines. A node that has shown its machine shows it in each hello: a clone that
+ * was resumed in the same boot would leave it out. */
 static enum status check_machine(const struct session *session, const struct node_entry *entry,
 				 const Holdfast__V1__SessionHello *hello, struct error *err)
 {
@@ -525,12 +526,12 @@ static enum status check_machine(const struct session *session, const struct nod
 
 	if (hello->machine[0] != '\0' && !node_machine_is_valid(hello->machine))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the machine's digest has not its form");
-	if (node->machine[0] == '\0' || (hello->machine[0] == '\0' && str_eq(node->boot_id, hello->boot_id)))
+	if (node->machine[0] == '\0')
 		return STATUS_OK;
 	if (hello->machine[0] == '\0')
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
-			"node %s has always shown which machine it is, and does not in this new boot: "
+			"node %s has always shown which machine it is, and does not now: "
 			"its agent must be able to read /etc/machine-id, and be no older than before",
 			node->id);
 	if (!node_machine_differs(node->machine, hello->machine))

@@ -451,12 +451,22 @@ TEST_FIXTURE(a_machine_is_pinned_by_the_first_hello_that_shows_one, setup, teard
 	come_as(f, ID_1, BOOT_1);
 	assert_true(f->n1.welcomed);
 	assert_string_equal(node_of(f, "n1")->node.machine, ID_1 HARDWARE_1);
-	come_as(f, NULL, BOOT_1);
-	assert_true(f->n1.welcomed);
 	come_as(f, NULL, BOOT_2); /* would be taken for evidence */
 	assert_int_equal(f->n1.closed_status, STATUS_FAILED_PRECONDITION);
 	come_as(f, "no digest", BOOT_1);
 	assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);
+}
+
+TEST_FIXTURE(a_hello_without_machine_is_refused_once_the_node_has_shown_one, setup, teardown)
+{
+	struct fixture *f = *state;
+
+	come_as(f, ID_1, BOOT_1);
+	come_as(f, NULL, BOOT_1); /* a clone that was resumed in the same boot */
+	assert_true(f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_FAILED_PRECONDITION);
+	come_as(f, ID_1, BOOT_1);
+	assert_true(f->n1.welcomed);
 }
 
 TEST_FIXTURE(a_node_that_is_another_machine_by_now_cannot_speak_for_the_first_one, setup, teardown)

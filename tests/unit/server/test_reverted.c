@@ -233,6 +233,22 @@ TEST_FIXTURE(a_claim_of_another_node_ends_the_session, setup, teardown)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
 }
 
+TEST_FIXTURE(a_live_claim_of_another_node_ends_the_session, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct claim held;
+
+	take_volume(f);
+	held = claim_of(f, ALLOC_1);
+	if (f->n2.stream)
+		lose(f, &f->n2);
+	f->n2.has = &held;
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	UNTIL(f, f->n2.closed);
+	assert_int_equal(f->n2.closed_status, STATUS_PERMISSION_DENIED);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
 static void come_back(struct fixture *f)
 {
 	lose(f, &f->n1);
