@@ -48,7 +48,9 @@ static struct {
 	struct timer timers[TIMERS_MAX];
 	_Atomic uint64_t start_ns[2]; /* monotonic, boot time: less the processor time at the start */
 	_Atomic uint64_t jumped_ns;
-} unit = {.lock = PTHREAD_MUTEX_INITIALIZER};
+	_Atomic int n_lookers;	  /* in unit_clock_is_idle(): no time passes */
+	_Atomic uint64_t next_ns; /* of the next timer, for waits that have no need to look at all of them */
+} unit = {.lock = PTHREAD_MUTEX_INITIALIZER, .next_ns = NEVER};
 
 bool unit_time_is_real(void)
 {
@@ -152,18 +154,15 @@ static bool is_timer(int fd)
 	return syscall(SYS_timerfd_gettime, fd, &spec) == 0;
 }
 
-/* Wakes the timer's owner if it is due; returns the time of the timer from then on. */
+/* Wakes the timer's owner if it is due; returns the time of the timer from then on. A thread is woken again
+ * until it has seen it. */
 static uint64_t run_timer(struct timer *timer, uint64_t now)
 {
 	if (timer->at_ns == NEVER)
 		return NEVER;
-	if (timer->at_ns > now) {
-		if (!timer->cond && !is_timer(timer->fd))
-			timer->at_ns = NEVER; /* closed, and its number may be another file's */
-	} else if (timer->cond) {
-		(void)pthread_cond_broadcast(timer->cond); /* again, until the thread has seen it */
-		return NEVER;
-	} else {
+	if (timer->at_ns <= now && timer->cond) {
+		(void)pthread_cond_broadcast(timer->cond);
+	} else if (timer->at_ns <= now) {
 		set_kernel_timer(timer->fd, 1);
 		timer->at_ns = timer->every_ns > 0 ? now + timer->every_ns : NEVER;
 	}
@@ -181,17 +180,18 @@ static uint64_t run_timers(void)
 
 		next = LEAST(next, at);
 	}
+	unit.next_ns = next;
 	return next;
 }
 
-static uint64_t next_timer(void)
+/* Wakes the owners of timers that are due. */
+static void wake_due(uint64_t now)
 {
-	uint64_t next;
-
+	if (now < unit.next_ns)
+		return;
 	(void)pthread_mutex_lock(&unit.lock);
-	next = run_timers();
+	(void)run_timers();
 	(void)pthread_mutex_unlock(&unit.lock);
-	return next;
 }
 
 static void jump(uint64_t limit)
@@ -199,10 +199,13 @@ static void jump(uint64_t limit)
 	uint64_t next, now;
 
 	(void)pthread_mutex_lock(&unit.lock);
+	for (size_t i = 0; i < unit.n; i++) /* a file that was closed is no timer */
+		if (unit.timers[i].at_ns != NEVER && !unit.timers[i].cond && !is_timer(unit.timers[i].fd))
+			unit.timers[i].at_ns = NEVER;
 	next = run_timers();
 	next = LEAST(next, limit);
 	now = now_ns();
-	if (next != NEVER && next > now)
+	if (next != NEVER && next > now && unit.n_lookers == 0)
 		unit.jumped_ns += next - now;
 	(void)run_timers();
 	(void)pthread_mutex_unlock(&unit.lock);
@@ -291,6 +294,7 @@ int pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid
 	timer = add(-1, cond, clock);
 	set_timer(timer, to_ns(until));
 	is_due = timer->at_ns <= now_ns();
+	(void)run_timers();
 	(void)pthread_mutex_unlock(&unit.lock);
 	r = is_due ? 0 : pthread_cond_wait(cond, mutex);
 	(void)pthread_mutex_lock(&unit.lock);
@@ -322,7 +326,7 @@ static uint64_t number_behind(const char *text, const char *name)
 }
 
 /* Adds how often the thread has run; returns false if it runs, or waits for a disk. */
-static bool thread_sleeps(const char *folder, uint64_t *runs)
+static bool thread_rests(const char *folder, uint64_t *runs)
 {
 	char path[PATH_SIZE], status[STATUS_SIZE];
 	const char *state;
@@ -336,21 +340,21 @@ static bool thread_sleeps(const char *folder, uint64_t *runs)
 	return !state || !strchr("RD", state[strlen("\nState:\t")]);
 }
 
-static bool process_sleeps(pid_t pid, uint64_t *runs);
+static bool process_rests(pid_t pid, uint64_t *runs);
 
-static bool children_sleep(const char *folder, uint64_t *runs)
+static bool children_rest(const char *folder, uint64_t *runs)
 {
 	char path[2 * PATH_SIZE], list[STATUS_SIZE], *rest = list, *child;
 
 	(void)snprintf(path, sizeof(path), "%s/children", folder);
 	(void)read_file(path, list, sizeof(list));
 	while ((child = strsep(&rest, " ")) && *child != '\0')
-		if (!process_sleeps((pid_t)strtol(child, NULL, 10), runs))
+		if (!process_rests((pid_t)strtol(child, NULL, 10), runs))
 			return false;
 	return true;
 }
 
-static bool process_sleeps(pid_t pid, uint64_t *runs)
+static bool process_rests(pid_t pid, uint64_t *runs)
 {
 	const pid_t self = (pid_t)syscall(SYS_gettid);
 	char folder[PATH_SIZE], entries[STATUS_SIZE];
@@ -369,23 +373,23 @@ static bool process_sleeps(pid_t pid, uint64_t *runs)
 
 			at += entry->d_reclen;
 			(void)snprintf(folder, sizeof(folder), "/proc/%d/task/%d", pid, thread);
-			sleeps = thread == 0 || ((thread == self || thread_sleeps(folder, runs)) &&
-						 children_sleep(folder, runs));
+			sleeps = thread == 0 || ((thread == self || thread_rests(folder, runs)) &&
+						 children_rest(folder, runs));
 		}
 	(void)syscall(SYS_close, fd);
 	return sleeps;
 }
 
 /* One look does not do: the first thread may wake the second one after it was looked at. */
-static bool others_sleep(void)
+static bool others_rest(void)
 {
 	const pid_t self = (pid_t)syscall(SYS_getpid);
 	const int saved = errno;
 	uint64_t before = 0, after = 0;
-	bool sleep = process_sleeps(self, &before) && process_sleeps(self, &after) && before == after;
+	bool rest = process_rests(self, &before) && process_rests(self, &after) && before == after;
 
 	errno = saved;
-	return sleep;
+	return rest;
 }
 
 /* --- waiting --- */
@@ -401,20 +405,22 @@ static int real_poll(struct pollfd *fds, nfds_t n, uint64_t ns, const sigset_t *
 static int wait_until(struct pollfd *fds, nfds_t n, uint64_t limit, const sigset_t *mask)
 {
 	for (;;) {
-		uint64_t next = next_timer();
 		uint64_t now = now_ns();
-		uint64_t patience;
-		int r = real_poll(fds, n, 0, mask);
+		uint64_t next, patience;
+		int r;
 
+		wake_due(now);
+		r = real_poll(fds, n, 0, mask);
 		if (r != 0 || now >= limit)
 			return r;
+		next = unit.next_ns;
 		next = LEAST(next, limit);
 		patience = next > now ? (next - now) / PATIENCE_DIVISOR : 0;
 		patience = LEAST(patience, PATIENCE_MAX_NS);
 		r = real_poll(fds, n, patience > PATIENCE_MIN_NS ? patience : PATIENCE_MIN_NS, mask);
 		if (r != 0)
 			return r;
-		if (!others_sleep())
+		if (!others_rest())
 			continue;
 		r = real_poll(fds, n, 0, mask);
 		if (r != 0)
@@ -474,14 +480,21 @@ int epoll_pwait2(int fd, struct epoll_event *events, int n, const struct timespe
 		 const sigset_t *mask)
 {
 	struct pollfd loop = {.fd = fd, .events = POLLIN};
+	uint64_t now = now_ns();
 	uint64_t limit = limit_in(timeout);
 	int r;
 
-	do {
-		r = unit_time_is_real() ? ppoll(&loop, 1, timeout, mask) : wait_until(&loop, 1, limit, mask);
+	if (!unit_time_is_real())
+		wake_due(now);
+	else if (ppoll(&loop, 1, timeout, mask) < 0)
+		return -1;
+	r = (int)syscall(SYS_epoll_pwait, fd, events, n, 0, mask, _NSIG / 8);
+	while (r == 0 && !unit_time_is_real() && now < limit) {
+		r = wait_until(&loop, 1, limit, mask);
 		if (r > 0)
 			r = (int)syscall(SYS_epoll_pwait, fd, events, n, 0, mask, _NSIG / 8);
-	} while (r == 0 && now_ns() < limit && !unit_time_is_real());
+		now = now_ns();
+	}
 	if (r > 0)
 		unit_clock_events += (size_t)r;
 	return r;
@@ -503,12 +516,21 @@ bool unit_clock_is_idle(int fd)
 {
 	struct pollfd loop = {.fd = fd, .events = POLLIN};
 
-	(void)next_timer();
-	do {
-		if (real_poll(&loop, 1, IDLE_NS, NULL) != 0)
-			return false;
-	} while (!others_sleep());
-	return real_poll(&loop, 1, 0, NULL) == 0;
+	int r;
+
+	wake_due(now_ns());
+	unit.n_lookers++;
+	do
+		r = real_poll(&loop, 1, IDLE_NS, NULL);
+	while (r == 0 && !others_rest());
+	unit.n_lookers--;
+	return r == 0 && real_poll(&loop, 1, 0, NULL) == 0;
+}
+
+void unit_clock_advance(uint64_t us)
+{
+	assert_false(unit_time_is_real());
+	unit.jumped_ns += us * 1000;
 }
 
 /* --- children --- */
@@ -528,6 +550,8 @@ static void in_child(void)
 	unit.start_ns[0] += lost;
 	unit.start_ns[1] += lost;
 	unit.n = 0;
+	unit.n_lookers = 0;
+	unit.next_ns = NEVER;
 	(void)pthread_mutex_init(&unit.lock, NULL);
 }
 

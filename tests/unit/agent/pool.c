@@ -127,7 +127,7 @@ void pool_count(struct pool *f, const unsigned int *counter, unsigned int n)
 void pool_idle(struct pool *f)
 {
 	f->fake.state->now_us = clock_monotonic_us();
-	run_for(f->event, 40 * USEC_PER_MSEC);
+	run_for(f->event, 40);
 }
 
 static enum status make_request(enum mh_op op, const struct helper_mount *mount, union helper_request *ret,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fake_helper_client.h"
-#include "unit.h"
+#include "unit_loop.h"
 
 #include "base/clock.h"
 #include "helper/client.h"
@@ -111,15 +111,9 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Run the loop until *@counter reaches @n; ten seconds are a failure. */
 static void run_until(struct fixture *f, const unsigned int *counter, unsigned int n)
 {
-	uint64_t end = clock_monotonic_us() + 30 * USEC_PER_SEC;
-
-	while (*counter < n) {
-		assert_true(clock_monotonic_us() < end);
-		assert_true(sd_event_run(f->event, 100 * USEC_PER_MSEC) >= 0);
-	}
+	RUN_UNTIL(f->event, *counter >= n);
 }
 
 static void request(struct fixture *f, enum mh_op op, unsigned int slot)

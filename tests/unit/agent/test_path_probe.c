@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unit.h"
+#include "unit_loop.h"
 
 #include "base/clock.h"
 #include "base/str.h"
@@ -103,12 +103,7 @@ static struct path_probe *probe(struct fixture *f, const char *path, uint64_t ti
 
 static void run_until(struct fixture *f, unsigned int n)
 {
-	uint64_t end = clock_monotonic_us() + 30 * USEC_PER_SEC;
-
-	while (f->n < n) {
-		assert_true(clock_monotonic_us() < end);
-		run(f);
-	}
+	RUN_UNTIL(f->event, f->n >= n);
 	assert_int_equal(f->n, n);
 }
 

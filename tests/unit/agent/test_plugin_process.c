@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unit.h"
+#include "unit_clock.h"
 
 #include "base/str.h"
 #include "volume/plugin_process.h"
@@ -95,11 +95,8 @@ TEST(of_the_plugins_session_are_others_but_itself)
 	plugin_process_children(&plugin, from, UINT64_MAX, FOLDER, &children);
 	assert_int_equal(children.n_session, 1);
 	assert_int_equal(kill(child, SIGKILL), 0);
-	for (int i = 0; i < 1000 && children.n_session > 0; i++) {
-		(void)usleep(10000);
-		plugin_process_children(&plugin, from, UINT64_MAX, FOLDER, &children);
-	}
-	assert_int_equal(children.n_session, 0);
+	WAIT_UNTIL((plugin_process_children(&plugin, from, UINT64_MAX, FOLDER, &children),
+		    children.n_session == 0));
 }
 
 TEST(an_ended_process_is_not_alive)
@@ -111,9 +108,7 @@ TEST(an_ended_process_is_not_alive)
 	other.since++; /* the pid is somebody else's by now */
 	assert_false(plugin_process_is_alive(&other));
 	assert_int_equal(kill(pid, SIGKILL), 0);
-	for (int i = 0; i < 1000 && plugin_process_is_alive(&plugin); i++)
-		(void)usleep(10000);
-	assert_false(plugin_process_is_alive(&plugin)); /* nobody has waited for it */
+	WAIT_UNTIL(!plugin_process_is_alive(&plugin)); /* nobody has waited for it */
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	assert_false(plugin_process_is_alive(&plugin));
 	assert_int_equal(plugin_process_find(pid).pid, 0);

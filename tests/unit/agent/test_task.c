@@ -2,7 +2,7 @@
 /* Units between the agent and a model of systemd, over real sd-bus. */
 
 #include "fake_systemd.h"
-#include "unit.h"
+#include "unit_loop.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -195,25 +195,7 @@ static enum status begin(struct stand *s, enum task_state state, const char *inv
 
 typedef bool condition(const struct stand *s);
 
-static void until(struct stand *s, const char *what, condition *is_true)
-{
-	uint64_t end_us = clock_monotonic_us() + LIMIT_MS * USEC_PER_MSEC;
-
-	while (!is_true(s)) {
-		if (clock_monotonic_us() > end_us)
-			fail_msg("waited for %s", what);
-		assert_true(sd_event_run(s->event, 50 * USEC_PER_MSEC) >= 0);
-	}
-}
-#define UNTIL(s, condition) until((s), #condition, (condition))
-
-static void idle(struct stand *s, unsigned int ms)
-{
-	uint64_t end_us = clock_monotonic_us() + ms * USEC_PER_MSEC;
-
-	while (clock_monotonic_us() < end_us)
-		assert_true(sd_event_run(s->event, 5 * USEC_PER_MSEC) >= 0);
-}
+#define UNTIL(s, condition) RUN_UNTIL((s)->event, (condition)(s))
 
 static bool runs(const struct stand *s)
 {
@@ -266,7 +248,7 @@ CASE(a_unit_is_started_once_and_stopped)
 	assert_int_equal(s->starts, 1);
 	assert_string_equal(s->before, "");
 	assert_string_equal(s->invocation, INVOCATION_1);
-	idle(s, 100);
+	run_for(s->event, 100);
 	assert_int_equal(s->db->starts, 1);
 	assert_int_equal(s->runs, 1);
 	task_stop(s->task);
@@ -281,7 +263,7 @@ CASE(nothing_is_asked_before_it_is_journalled)
 	assert_int_equal(begin(s, TASK_FIRST, "", NULL), STATUS_OK);
 	UNTIL(s, is_to_be_journalled);
 	fake_systemd_changed(s->db);
-	idle(s, 100);
+	run_for(s->event, 100);
 	assert_int_equal(s->db->starts, 0);
 	assert_int_equal(s->starts, 1);
 	task_go(s->task);
@@ -378,7 +360,7 @@ CASE(one_that_comes_and_goes_is_seen_by_its_job)
 	s->db->is_slow = true;
 	assert_int_equal(begin(s, TASK_FIRST, "", NULL), STATUS_OK);
 	UNTIL(s, is_asked_to_start);
-	idle(s, 60);
+	run_for(s->event, 60);
 	assert_false(s->is_over || s->runs);
 	s->db->invocation = 0; /* systemd has forgotten it already */
 	s->db->active = "inactive";
@@ -454,7 +436,7 @@ CASE(restarts_by_systemd_are_reported_as_another_invocation)
 {
 	run(s);
 	fake_systemd_set(s->db, "activating", "auto-restart");
-	idle(s, 60);
+	run_for(s->event, 60);
 	assert_false(s->is_over);
 	s->db->invocation = 2;
 	fake_systemd_set(s->db, "active", "running");
@@ -471,7 +453,7 @@ CASE(one_that_ran_is_watched_not_started)
 	s->db->invocation = 1;
 	assert_int_equal(begin(s, TASK_RUNNING, INVOCATION_1, NULL), STATUS_OK);
 	UNTIL(s, is_looked_at);
-	idle(s, 60);
+	run_for(s->event, 60);
 	assert_int_equal(s->runs, 0); /* nothing new */
 	assert_int_equal(s->db->starts, 0);
 	fake_systemd_set(s->db, "inactive", "dead");
@@ -539,7 +521,7 @@ CASE(a_stubborn_unit_is_waited_for_and_reported_of)
 	assert_string_equal(info.step, "stop unit db.service");
 	assert_int_equal(info.deadline_ms - info.since_ms, 200);
 	assert_non_null(strstr(info.last_error, "systemctl kill"));
-	idle(s, 100);
+	run_for(s->event, 100);
 	assert_false(s->is_stopped);
 	assert_int_equal(s->db->stops, 1);
 	s->db->has_job = false;
@@ -588,7 +570,7 @@ CASE(a_lost_bus_is_found_again_and_changes_nothing)
 	run(s);
 	fake_systemd_drop();
 	UNTIL(s, is_connected_again);
-	idle(s, 100);
+	run_for(s->event, 100);
 	assert_false(s->is_over);
 	assert_int_equal(s->db->starts, 1);
 	/* what happened meanwhile is seen, what happens now as well */
@@ -648,12 +630,12 @@ CASE(signals_of_others_are_not_even_looked_at)
 	unsigned int looks;
 
 	run(s);
-	idle(s, 100);
+	run_for(s->event, 100);
 	looks = s->systemd->looks;
 	s->systemd->sender = ":1.66";
 	for (int i = 0; i < 10; i++)
 		fake_systemd_changed(s->db);
-	idle(s, 100);
+	run_for(s->event, 100);
 	assert_int_equal(s->systemd->looks, looks);
 }
 
@@ -664,7 +646,7 @@ CASE(a_unit_that_changes_all_the_time_is_looked_at_in_turns)
 	uint64_t begin_us, took_ms;
 
 	run(s);
-	idle(s, 100);
+	run_for(s->event, 100);
 	looks = s->systemd->looks;
 	begin_us = clock_monotonic_us();
 	while (clock_monotonic_us() < begin_us + MS * USEC_PER_MSEC) {

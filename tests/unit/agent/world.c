@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "world.h"
 
+#include "unit_loop.h"
+
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/str.h"
@@ -296,7 +298,7 @@ bool world_turns(struct world *w, unsigned int n, world_condition *condition)
 
 uint64_t world_deadline(void)
 {
-	return clock_monotonic_us() + 20 * USEC_PER_SEC;
+	return clock_monotonic_us() + UNIT_LIMIT_US;
 }
 
 void world_turn(struct world *w, uint64_t deadline_us, const char *what)
@@ -316,10 +318,7 @@ void world_until(struct world *w, const char *what, world_condition *condition)
 
 void world_idle(struct world *w, unsigned int ms)
 {
-	uint64_t end = clock_monotonic_us() + ms * USEC_PER_MSEC;
-
-	while (clock_monotonic_us() < end)
-		assert_true(sd_event_run(w->event, 10 * USEC_PER_MSEC) >= 0);
+	run_for(w->event, ms);
 }
 
 struct alloc world_alloc(const char *id, uint32_t n)

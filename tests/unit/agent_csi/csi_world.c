@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "csi_world.h"
 
+#include "unit_loop.h"
+
 #include "base/cleanup.h"
 #include "csi/csi_text.h"
 
@@ -80,17 +82,10 @@ void csi_world_call(struct csi_world *world, enum csi_method method, uint64_t ti
 
 void csi_world_run(struct csi_world *world, const size_t *count, size_t n)
 {
-	uint64_t end_us = clock_monotonic_us() + WAIT_US;
-
-	while (*count < n) {
-		assert_true(sd_event_run(world->event, WAIT_US) >= 0);
-		if (clock_monotonic_us() > end_us)
-			fail_msg("waited too long: %zu of %zu", *count, n);
-	}
+	RUN_UNTIL(world->event, *count >= n);
 }
 
 void csi_world_settle(struct csi_world *world)
 {
-	while (sd_event_run(world->event, 0) > 0)
-		continue;
+	run_idle(world->event);
 }

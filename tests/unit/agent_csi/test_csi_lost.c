@@ -2,6 +2,7 @@
 /* A connection that ends is told, once, after its calls have ended. */
 
 #include "plugin.h"
+#include "unit_loop.h"
 
 #include "base/clock.h"
 #include "csi/csi_client.h"
@@ -75,20 +76,7 @@ static void probe(struct setting *s)
 			 STATUS_OK);
 }
 
-#define UNTIL(s, condition)                                                              \
-	do {                                                                             \
-		uint64_t end_us_ = clock_monotonic_us() + 10 * USEC_PER_SEC;             \
-		while (!(condition)) {                                                   \
-			assert_true(clock_monotonic_us() < end_us_);                     \
-			assert_true(sd_event_run((s)->event, 100 * USEC_PER_MSEC) >= 0); \
-		}                                                                        \
-	} while (0)
-
-static void idle(struct setting *s)
-{
-	while (sd_event_run(s->event, 20 * USEC_PER_MSEC) > 0)
-		continue;
-}
+#define UNTIL(s, condition) RUN_UNTIL((s)->event, condition)
 
 #define CASE(name) TEST_ON(name, struct setting, s, setup, teardown)
 
@@ -99,7 +87,7 @@ CASE(a_connection_that_ends_while_nothing_is_asked_is_reported)
 	assert_int_equal(s->status, STATUS_OK);
 	plugin_hang_up(&s->plugin);
 	UNTIL(s, s->lost == 1);
-	idle(s);
+	run_idle(s->event);
 	assert_int_equal(s->lost, 1);
 	/* and there is another one for who asks */
 	probe(s);
@@ -128,7 +116,7 @@ CASE(a_connection_that_never_stood_is_not_lost)
 	UNTIL(s, s->done == 1);
 	assert_int_equal(s->status, STATUS_UNAVAILABLE);
 	assert_int_equal(s->sys_errno, ECONNREFUSED);
-	idle(s);
+	run_idle(s->event);
 	assert_int_equal(s->lost, 0);
 }
 
@@ -138,7 +126,7 @@ CASE(what_is_given_up_is_not_lost)
 	UNTIL(s, s->done == 1);
 	csi_client_free(s->client);
 	s->client = NULL;
-	idle(s);
+	run_idle(s->event);
 	assert_int_equal(s->lost, 0);
 }
 
@@ -151,5 +139,5 @@ CASE(the_client_may_be_freed_when_it_is_reported)
 	plugin_hang_up(&s->plugin);
 	UNTIL(s, s->lost == 1);
 	assert_int_equal(s->done, 1);
-	idle(s);
+	run_idle(s->event);
 }

@@ -2,7 +2,7 @@
 /* One task, with models of a driver and of a claim server that answer each call as a row says. */
 
 #include "temp_dir.h"
-#include "unit.h"
+#include "unit_loop.h"
 
 #include "base/clock.h"
 #include "base/str.h"
@@ -304,15 +304,7 @@ static void notify_up(const Holdfast__Driver__V1__NetworkSpec *spec, void *userd
 static const struct driver_task_events events = {notify_start,	notify_runs, notify_up,
 						 notify_exited, notify_gone, notify_trouble};
 
-#define UNTIL(world, condition)                                                              \
-	do {                                                                                 \
-		uint64_t until_us_ = clock_monotonic_us() + RUN_US;                          \
-		while (!(condition)) {                                                       \
-			if (clock_monotonic_us() > until_us_)                                \
-				fail_msg("not in time: %s; %s", #condition, (world)->trace); \
-			assert_true(sd_event_run((world)->event, USEC_PER_SEC) >= 0);        \
-		}                                                                            \
-	} while (0)
+#define UNTIL(world, condition) RUN_UNTIL((world)->event, condition)
 
 static int setup(void **state)
 {

@@ -2,7 +2,7 @@
 /* Task drivers in a folder of the test, with models behind the sockets. */
 
 #include "temp_dir.h"
-#include "unit.h"
+#include "unit_loop.h"
 
 #include "base/clock.h"
 #include "base/str.h"
@@ -234,15 +234,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-#define UNTIL(world, condition)                                                       \
-	do {                                                                          \
-		uint64_t until_us_ = clock_monotonic_us() + RUN_US;                   \
-		while (!(condition)) {                                                \
-			if (clock_monotonic_us() > until_us_)                         \
-				fail_msg("not in time: %s", #condition);              \
-			assert_true(sd_event_run((world)->event, USEC_PER_SEC) >= 0); \
-		}                                                                     \
-	} while (0)
+#define UNTIL(world, condition) RUN_UNTIL((world)->event, condition)
 
 /* What is known of the only driver; without a name: there is none. */
 static struct driver_info info_of(const struct world *world)

@@ -236,8 +236,5 @@ enum status yard_client(const struct yard *y, const char *id, enum plugin_half h
 
 void yard_idle(struct yard *y, unsigned int ms)
 {
-	uint64_t until_us = clock_monotonic_us() + ms * USEC_PER_MSEC, now_us;
-
-	while ((now_us = clock_monotonic_us()) < until_us)
-		assert_true(sd_event_run(y->event, until_us - now_us) >= 0);
+	run_for(y->event, ms);
 }

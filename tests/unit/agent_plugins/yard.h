@@ -4,7 +4,7 @@
 
 #include "fake_csi.h"
 #include "temp_dir.h"
-#include "unit.h"
+#include "unit_loop.h"
 
 #include "plugins/plugins.h"
 
@@ -64,16 +64,7 @@ const struct plugin_instance_info *yard_instance(const struct yard *y, const cha
 bool yard_is_healthy(const struct yard *y, const char *id);
 enum status yard_client(const struct yard *y, const char *id, enum plugin_half half);
 
-/** Run the loop until it holds; 10 seconds are a failure. */
-#define YARD_UNTIL(y, condition)                                                         \
-	do {                                                                             \
-		uint64_t until_us_ = clock_monotonic_us() + 10 * USEC_PER_SEC;           \
-		while (!(condition)) {                                                   \
-			if (clock_monotonic_us() > until_us_)                            \
-				fail_msg("not within 10 s: %s", #condition);             \
-			assert_true(sd_event_run((y)->event, 100 * USEC_PER_MSEC) >= 0); \
-		}                                                                        \
-	} while (0)
+#define YARD_UNTIL(y, condition) RUN_UNTIL((y)->event, condition)
 
 /** Delays between retries are an hour from now on, but for the first of each kind; or short again. */
 void yard_slow(struct yard *y, bool is_slow);

@@ -346,20 +346,7 @@ void part_lead(struct part *part)
 
 void run_until(sd_event *event, const int *n, int least)
 {
-	const uint64_t end = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
-
-	while (*n < least) {
-		assert_true(clock_monotonic_us() < end);
-		assert_true(sd_event_run(event, USEC_PER_SEC) >= 0);
-	}
-}
-
-void run_for(sd_event *event, unsigned int ms)
-{
-	const uint64_t end = clock_monotonic_us() + ms * USEC_PER_MSEC;
-
-	for (uint64_t now = clock_monotonic_us(); now < end; now = clock_monotonic_us())
-		assert_true(sd_event_run(event, end - now) >= 0);
+	RUN_UNTIL(event, *n >= least);
 }
 
 /* --- from beside --- */

@@ -3,7 +3,7 @@
 /* An etcd of one or three members, below a temporary folder, on unix sockets there. */
 
 #include "hosts.h"
-#include "unit.h"
+#include "unit_loop.h"
 
 #include "etcd/etcd.h"
 
@@ -72,8 +72,6 @@ void part_open(struct part *part);
 
 /** Run the loop until *@n is at least @least. */
 void run_until(sd_event *event, const int *n, int least);
-/** Run the loop for so long. */
-void run_for(sd_event *event, unsigned int ms);
 
 /** A call of etcd's own from beside: puts @value (NULL: deletes) under the full key. */
 void etcd_world_put(const char *url, const char *key, const char *value);

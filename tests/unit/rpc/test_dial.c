@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "../unit.h"
+#include "../unit_clock.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "rpc/dial.h"
@@ -216,7 +216,6 @@ TEST_FIXTURE(a_dial_may_be_cancelled_at_any_time, setup, teardown)
 			;
 	}
 	/* the threads' own time: they must not touch what is gone */
-	while (atomic_load(&names.n_asked) < 4)
-		(void)usleep(100);
+	WAIT_UNTIL(atomic_load(&names.n_asked) >= 4);
 	(void)close(fd);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When a timer is due. */
 
-#include "unit.h"
+#include "unit_clock.h"
 
 #include "base/clock.h"
 #include "rpc/timer.h"
@@ -25,7 +25,7 @@ TEST(a_delay_counts_from_when_it_is_asked_for)
 	assert_int_equal(sd_event_new(&event), 0);
 	for (int i = 0; i < 2; i++) { /* made, and armed anew */
 		assert_true(sd_event_run(event, 0) >= 0);
-		(void)usleep(SLEPT_US);
+		unit_clock_advance(SLEPT_US);
 		now_us = clock_monotonic_us();
 		assert_true(timer_arm(event, &source, DELAY_US, on_due, NULL) >= 0);
 		assert_true(sd_event_source_get_time(source, &due_us) >= 0);

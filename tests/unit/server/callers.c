@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "callers.h"
 
-#include "unit.h"
+#include "unit_loop.h"
 
 #include "base/str.h"
 #include "rpc/pbjson.h"
@@ -156,10 +156,8 @@ enum status caller_stream(struct caller_client *caller, const char *method, cons
 {
 	static const struct rpc_stream_events events = {
 		.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
-	enum { TURNS = 20, TURN_US = 1000 };
 	const ProtobufCServiceDescriptor *service = NULL;
 	const ProtobufCMethodDescriptor *descriptor = find_method(method, &service);
-	uint64_t limit = clock_monotonic_us() + TIMEOUT_US;
 	struct ending ending = {.is_open = false};
 	struct rpc_stream *stream = NULL;
 	ProtobufCMessage *message;
@@ -171,12 +169,8 @@ enum status caller_stream(struct caller_client *caller, const char *method, cons
 			 STATUS_OK);
 	assert_int_equal(rpc_stream_send(stream, message, NULL), STATUS_OK);
 	protobuf_c_message_free_unpacked(message, NULL);
-	while (!ending.is_open && !ending.is_closed) {
-		assert_true(clock_monotonic_us() < limit);
-		assert_true(sd_event_run(caller->event, TURN_US) >= 0);
-	}
-	for (int i = 0; i < TURNS && !ending.is_closed; i++)
-		assert_true(sd_event_run(caller->event, TURN_US) >= 0);
+	RUN_UNTIL(caller->event, ending.is_open || ending.is_closed);
+	run_idle(caller->event);
 	if (ending.is_closed)
 		return ending.status;
 	rpc_stream_cancel(stream);

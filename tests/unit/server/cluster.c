@@ -412,10 +412,7 @@ int64_t metric_of(struct fixture *f, const char *series)
 
 void settle(struct fixture *f)
 {
-	enum { TURNS = 100, TURN_US = 1000 };
-
-	for (int i = 0; i < TURNS; i++)
-		assert_true(sd_event_run(f->event, TURN_US) >= 0);
+	run_idle(f->event);
 }
 
 void take_volume(struct fixture *f)

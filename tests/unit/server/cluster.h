@@ -7,6 +7,7 @@
 #include "fake_node.h"
 #include "folder.h"
 #include "server.h"
+#include "unit_loop.h"
 
 #include "access/audit.h"
 #include "base/clock.h"
@@ -47,16 +48,9 @@ struct fixture {
 	struct fake_node n2;
 };
 
-#define UNTIL(f, condition)                                                \
-	do {                                                               \
-		uint64_t limit_ = clock_monotonic_us() + TIMEOUT_US;       \
-		while (!(condition)) {                                     \
-			assert_true(clock_monotonic_us() < limit_);        \
-			assert_true(sd_event_run((f)->event, 10000) >= 0); \
-		}                                                          \
-	} while (0)
+#define UNTIL(f, condition) RUN_UNTIL((f)->event, condition)
 
-/* Some turns of the loop that wait for nothing: what was to come has come. */
+/* Runs the loop until nothing but time can bring anything: before asserting that nothing came. */
 void settle(struct fixture *f);
 
 int setup(void **state);

@@ -3,7 +3,7 @@
  * who calls, on one event loop. Who leads is said by a model. */
 
 #include "dev.h"
-#include "unit.h"
+#include "unit_loop.h"
 
 #include "../folder.h"
 #include "base/cleanup.h"
@@ -281,14 +281,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-#define WAIT_FOR(condition)                                                               \
-	do {                                                                              \
-		const uint64_t limit_ = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC; \
-		while (!(condition)) {                                                    \
-			assert_true(clock_monotonic_us() < limit_);                       \
-			assert_true(sd_event_run(world->event, USEC_PER_SEC) >= 0);       \
-		}                                                                         \
-	} while (0)
+#define WAIT_FOR(condition) RUN_UNTIL(world->event, condition)
 
 static struct rpc_client *client_at(size_t i)
 {
@@ -353,12 +346,6 @@ static void open_reader(struct reader *reader, struct rpc_client *client)
 			 STATUS_OK);
 }
 
-static void settle(void)
-{
-	while (sd_event_run(world->event, 20 * USEC_PER_MSEC) > 0)
-		;
-}
-
 /* What it does not take stays with who sends: at the one that follows there is a window and a little. */
 TEST_FIXTURE(a_slow_reader_holds_its_stream_back_through_two_servers, setup, teardown)
 {
@@ -371,7 +358,7 @@ TEST_FIXTURE(a_slow_reader_holds_its_stream_back_through_two_servers, setup, tea
 	rpc_stream_pause(slow.stream, true);
 	assert_int_equal(rpc_stream_send(slow.stream, &up.base, NULL), STATUS_OK);
 	WAIT_FOR(world->is_waiting);
-	settle();
+	run_idle(world->event);
 	assert_int_equal(slow.n, 0);
 	assert_true(world->is_waiting);
 	assert_in_range(world->n_sent * PIECE, 1, HELD_MAX);
@@ -394,10 +381,10 @@ TEST_FIXTURE(streams_wait_while_nobody_leads, setup, teardown)
 	tell();
 	for (size_t i = 0; i < 3; i++)
 		open_reader(&readers[i], client_at(i));
-	settle();
+	run_idle(world->event);
 	assert_int_equal(world->n_open, 0);
 	rpc_stream_cancel(readers[1].stream); /* it is not waited for */
-	settle();
+	run_idle(world->event);
 	world->is_unknown = false;
 	tell();
 	WAIT_FOR(readers[0].is_open && readers[2].is_open && world->n_open == 2);
@@ -414,7 +401,7 @@ TEST_FIXTURE(a_new_leader_takes_the_waiting_streams, setup, teardown)
 	world->is_unknown = true;
 	tell();
 	open_reader(&reader, client_at(0));
-	settle();
+	run_idle(world->event);
 	assert_false(reader.is_open);
 	world->is_unknown = false;
 	world->is_own = true;
@@ -465,7 +452,7 @@ TEST_FIXTURE(streams_wait_while_the_one_that_leads_cannot_be_reached, setup, tea
 	assert_int_equal(first.status, STATUS_UNAVAILABLE);
 	open_reader(&second, client_at(0));
 	open_reader(&third, client_at(1));
-	settle();
+	run_idle(world->event);
 	assert_true(second.stream && third.stream && !second.is_open && !third.is_open);
 	WAIT_FOR(!second.stream); /* it was the one that tried */
 	assert_int_equal(second.status, STATUS_UNAVAILABLE);
@@ -490,7 +477,7 @@ TEST_FIXTURE(a_leader_that_is_there_again_is_found_by_the_one_that_tries, setup,
 	WAIT_FOR(!first.stream);
 	open_reader(&second, client_at(0));
 	open_reader(&third, client_at(1));
-	settle();
+	run_idle(world->event);
 	world->leader = listen_here(&address.port); /* where it was, and nobody tells */
 	WAIT_FOR(second.is_open && third.is_open && world->n_open == 2);
 	rpc_stream_cancel(second.stream);
@@ -505,7 +492,7 @@ TEST_FIXTURE(streams_wait_no_longer_than_they_may, setup, teardown)
 	world->is_unknown = true;
 	tell();
 	open_reader(&waited, client_at(0));
-	settle();
+	run_idle(world->event);
 	assert_true(waited.stream && !waited.is_open);
 	world->skew_us = FORWARD_HOLD_S * USEC_PER_SEC; /* and so little of the test's time */
 	WAIT_FOR(!waited.stream);

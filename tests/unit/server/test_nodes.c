@@ -242,7 +242,7 @@ TEST_FIXTURE(the_time_in_which_the_server_itself_was_stopped_counts_for_no_node,
 	restart_with_heartbeat(f);
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	for (int i = 0; i < 3; i++) {
-		(void)usleep(5 * HEARTBEAT_MS * 1000); /* server and loop stand still */
+		unit_clock_advance(5 * HEARTBEAT_MS * USEC_PER_MSEC); /* server and loop stand still */
 		pass(f, HEARTBEAT_MS / 5, NULL);
 	}
 	assert_false(f->n1.closed);

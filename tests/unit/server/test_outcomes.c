@@ -42,19 +42,12 @@ static int setup_csi(void **state)
 	return 0;
 }
 
-/* What is on its way between two ends of one process has come. */
-static void settle_shortly(struct fixture *f)
-{
-	for (int i = 0; i < 10; i++)
-		assert_true(sd_event_run(f->event, 500) >= 0);
-}
-
 static void answer_late(struct fixture *f)
 {
-	settle_shortly(f);
+	settle(f);
 	if (f->n2.stream)
 		fake_node_answer(&f->n2);
-	settle_shortly(f);
+	settle(f);
 }
 
 /* The server was killed, or the controller's node was away: a release continues at once. */
@@ -174,7 +167,7 @@ static void go_through_detach(struct fixture *f, const struct way *way)
 		assert_non_null(strstr(claim.last_error, "plugin ebs"));
 		expect_nobody_else_gets_it(f, way);
 	}
-	settle_shortly(f);
+	settle(f);
 	restart_behind(f, way); /* the controller is back, so it is tried at once */
 	expect_all_gone(f, way);
 	assert_int_equal(claim_of(f, way->alloc).evidence, EVIDENCE_RECEIPT);
