@@ -141,13 +141,9 @@ static void start(struct servers *s, int i)
 /* Wait for its end; returns what wait() says. */
 static int await_end(struct servers *s, int i)
 {
-	const uint64_t end = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
 	int status;
 
-	while (waitpid(s->pids[i], &status, WNOHANG) == 0) {
-		assert_true(clock_monotonic_us() < end);
-		(void)usleep(10000);
-	}
+	WAIT_UNTIL(waitpid(s->pids[i], &status, WNOHANG) != 0);
 	s->pids[i] = 0;
 	return status;
 }
@@ -179,13 +175,7 @@ static bool has_said(struct servers *s, int i, const char *text)
 
 static void await_log(struct servers *s, int i, const char *text)
 {
-	const uint64_t limit = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
-
-	while (!has_said(s, i, text)) {
-		if (clock_monotonic_us() > limit)
-			fail_msg("server %d has not said: %s", i, text);
-		(void)usleep(10000);
-	}
+	WAIT_UNTIL(has_said(s, i, text));
 }
 
 /* --- clients --- */
@@ -652,12 +642,7 @@ static uint32_t schema_of_store(struct servers *s, int i)
 /* By itself or by the one that leads. */
 static void await_answer(struct servers *s, int i)
 {
-	const uint64_t limit = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
-
-	while (ask(s, i, NULL, NULL) != STATUS_OK) {
-		assert_true(clock_monotonic_us() < limit);
-		(void)usleep(50000);
-	}
+	WAIT_UNTIL(ask(s, i, NULL, NULL) == STATUS_OK);
 }
 
 static void upgrade(struct servers *s, int i)
@@ -1514,11 +1499,8 @@ TEST_FIXTURE(a_follower_notices_a_restored_etcd, setup_servers, teardown_servers
 	claim_db(s, &response);
 	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 	assert_int_equal(ask(s, leader, &status, NULL), STATUS_OK);
-	for (const uint64_t limit = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
-	     mark.revision < status->index; (void)usleep(10000)) {
-		assert_true(clock_monotonic_us() < limit);
-		(void)mark_read(in_folder(s, follower, "/holdfast.mark", path), &mark, NULL);
-	}
+	WAIT_UNTIL((mark_read(in_folder(s, follower, "/holdfast.mark", path), &mark, NULL), mark.revision) >=
+		   status->index);
 	assert_int_equal(mark.epoch, epoch);
 	assert_int_equal(mark.nodes, 2);
 	assert_string_not_equal(mark.store_id, "");
