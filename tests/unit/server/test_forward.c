@@ -415,6 +415,7 @@ TEST_FIXTURE(a_new_leader_takes_the_waiting_streams, setup, teardown)
 /* A leader is asked as often as it is doubted, and kept while it answers, with all its streams. */
 TEST_FIXTURE(a_leader_that_answers_is_kept_while_etcd_says_nothing, setup, teardown)
 {
+	enum { PROBES_MS = 3000 }; /* a doubted leader is asked once a second */
 	struct reader reader = {.n = 0};
 
 	open_reader(&reader, client_at(0));
@@ -422,20 +423,20 @@ TEST_FIXTURE(a_leader_that_answers_is_kept_while_etcd_says_nothing, setup, teard
 	for (int i = 0; i < 2; i++) {
 		world->is_doubted = true;
 		tell();
-		settle();
+		run_for(world->event, PROBES_MS);
 		assert_int_equal(world->n_forgotten, 0);
 		assert_non_null(reader.stream);
 		world->is_doubted = false;
 		tell();
-		settle();
+		run_idle(world->event);
 	}
 	world->is_doubted = true;
 	tell();
-	settle();
+	run_idle(world->event);
 	rpc_server_free(TAKE_PTR(world->leader));
 	WAIT_FOR(world->n_forgotten == 1 && !reader.stream);
 	assert_int_equal(reader.status, STATUS_UNAVAILABLE);
-	settle();
+	run_for(world->event, PROBES_MS);
 	assert_int_equal(world->n_forgotten, 1);
 }
 
