@@ -125,23 +125,24 @@ static void judge_text(char *text, const uint8_t *rest, size_t n_rest)
 	Holdfast__Driver__V1__ConfigValue values[3];
 	Holdfast__Driver__V1__ConfigValue *config[] = {&values[0], &values[1], &values[2]};
 	char *const fields[] = {(char[]){"image"}, (char[]){"work_dir"}, (char[]){"hostname"}};
+	char image[] = "a:1", destination[] = "/data", nothing[] = "";
 
 	task.alloc_id = (char[]){ALLOC};
 	task.task = (char[]){"web"};
 	task.driver = (char[]){"container"};
+	volume.volume = (char[]){"vol"};
 	for (size_t field = 0; field < 5; field++) {
 		for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
 			holdfast__driver__v1__config_value__init(&values[i]);
 			values[i].key = fields[i];
-			values[i].text = field == i ? text : i == 0 ? (char[]){"a:1"} : (char[]){""};
+			values[i].text = field == i ? text : i == 0 ? image : nothing;
 		}
 		task.config = config;
 		task.n_config = ARRAY_SIZE(values);
-		volume.volume = (char[]){"vol"};
-		volume.destination = field == 3 ? text : (char[]){"/data"};
+		volume.destination = field == 3 ? text : destination;
 		task.volumes = volumes;
 		task.n_volumes = 1;
-		task.user = field == 4 ? text : (char[]){""};
+		task.user = field == 4 ? text : nothing;
 		judge(&task, rest, n_rest);
 	}
 }

@@ -27,6 +27,7 @@ LOGS = ROOT / "build/lanes"
 TIMES = LOGS / "times.json"
 SLOTS_PER_PROCESSOR = 4  # most programs wait more than they compute
 SLOWEST = 5
+ALL_SLOTS = 10000
 
 # Seconds of programs that have no time of an earlier run, where it matters for the order.
 EXPECTED = {"dev": 900, "world": 800, "asan": 700, "package": 700, "test_servers": 100, "test_csi_matrix.TestMatrix": 110,
@@ -59,7 +60,8 @@ def later(name, needs, then):
 
 
 def ctest(lane, folder, label, leave_out=(), targets=""):
-    """Jobs for the programs that CMake registered with @label in build/@folder, once that, or @targets of it, is built."""
+    """Jobs for the programs that CMake registered with @label in build/@folder, once that, or @targets of it, is built. The
+    label host means a program that is about all of the machine: nothing else runs beside it."""
 
     def programs():
         words = ["ctest", "--test-dir", f"build/{folder}", "--show-only=json-v1", "-L", f"^{label}$"]
@@ -77,8 +79,9 @@ def program(lane, test):
     command = test.get("command", ["false"])  # not built
     if properties.get("WILL_FAIL"):
         command = ["sh", "-c", '! "$@"', "sh", *command]
-    place = "host" if "host" in properties.get("LABELS", ()) else "shared"
-    return Job(lane, test["name"], command, limit=properties.get("TIMEOUT", 600), place=place,
+    is_of_host = "host" in properties.get("LABELS", ())
+    return Job(lane, test["name"], command, limit=properties.get("TIMEOUT", 600), place="host" if is_of_host else "shared",
+               slots=ALL_SLOTS if is_of_host else 1,
                folder=properties["WORKING_DIRECTORY"], expects="|".join(properties.get("PASS_REGULAR_EXPRESSION", ())),
                env=dict(one.split("=", 1) for one in properties.get("ENVIRONMENT", ())))  # fmt: skip
 
@@ -144,6 +147,8 @@ LANES = {
     "helper": Lane("the mount helper, setuid, with real mounts", "build run helper",
                    lambda lane: ctest(lane, "dev", "root"),
                    "mounthelper lib/privileged lib/base proto/mounthelper_wire.h tests/integration/mounthelper", True),
+    "audit": Lane("the mount helper under a running auditd, which audits all of the machine", "build run helper",
+                  lambda lane: ctest(lane, "dev", "audit"), "mounthelper systemd/holdfast-audit.rules"),
     "integration": Lane("server, agents, helpers and plugins with real mounts", "build run etcd", integration,
                         "lib proto mounthelper agent server cli tests/integration tests/plugins", True),
     "etcd": Lane("the store and servers on a real etcd that dies, hangs and is slow", "build run etcd",

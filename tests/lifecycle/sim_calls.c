@@ -75,7 +75,6 @@ static enum status register_volume(struct sim *sim, struct sim_volume *volume, H
 	Holdfast__V1__Capability capability = HOLDFAST__V1__CAPABILITY__INIT;
 	Holdfast__V1__Capability *capabilities[] = {&capability};
 	char profile[] = "disk";
-	char by_id[] = "wwn-0x1";
 	char csi[] = "csi";
 
 	volume->mode = mode;
@@ -85,7 +84,7 @@ static enum status register_volume(struct sim *sim, struct sim_volume *volume, H
 	capability.access_mode = mode;
 	capability.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
 	source.class_ = HOLDFAST__V1__SOURCE_CLASS__BLOCK;
-	source.by_id = by_id;
+	source.by_id = volume->id; /* each has a disk of its own */
 	pb.id = volume->id;
 	pb.type = is_csi ? HOLDFAST__V1__VOLUME_TYPE__CSI : HOLDFAST__V1__VOLUME_TYPE__NATIVE;
 	if (is_csi) {

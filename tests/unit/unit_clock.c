@@ -328,7 +328,7 @@ static uint64_t number_behind(const char *text, const char *name)
 /* Adds how often the thread has run; returns false if it runs, or waits for a disk. */
 static bool thread_rests(const char *folder, uint64_t *runs)
 {
-	char path[PATH_SIZE], status[STATUS_SIZE];
+	char path[2 * PATH_SIZE], status[STATUS_SIZE];
 	const char *state;
 
 	(void)snprintf(path, sizeof(path), "%s/status", folder);

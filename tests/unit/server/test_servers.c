@@ -388,6 +388,52 @@ static void claim_db(struct servers *s, Holdfast__V1__ClaimVolumeResponse **ret)
 	}
 }
 
+static void await_mark(struct servers *s, int i, uint64_t revision)
+{
+	const uint64_t limit = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
+	struct mark mark = {.revision = 0};
+	char path[PATH_MAX];
+
+	for (; mark.revision < revision; (void)usleep(10000)) {
+		assert_true(clock_monotonic_us() < limit);
+		(void)mark_read(in_folder(s, i, "/holdfast.mark", path), &mark, NULL);
+	}
+}
+
+static uint64_t index_at(struct servers *s, int i)
+{
+	Holdfast__V1__GetStatusResponse *status = NULL;
+	uint64_t index;
+
+	assert_int_equal(ask(s, i, &status, NULL), STATUS_OK);
+	index = status->index;
+	holdfast__v1__get_status_response__free_unpacked(status, NULL);
+	return index;
+}
+
+/* Those that follow begin one when the leader writes. */
+static void await_marks(struct servers *s, int leader)
+{
+	uint64_t index;
+
+	for (int i = 0, n = 0; i < SERVERS; n++) {
+		struct mark mark;
+		char path[PATH_MAX];
+		char name[16];
+
+		if (mark_read(in_folder(s, i, "/holdfast.mark", path), &mark, NULL) == STATUS_OK) {
+			i++;
+			continue;
+		}
+		(void)str_format(name, sizeof(name), "m%d", n);
+		assert_int_equal(register_disk(&s->f, &s->f.operator, name, name, NULL), STATUS_OK);
+		(void)usleep(100000);
+	}
+	index = index_at(s, leader);
+	for (int i = 0; i < SERVERS; i++)
+		await_mark(s, i, index);
+}
+
 /* Node n1 holds volume db for ALLOC_1, and says so in its hellos from here on. */
 static void take_db(struct servers *s)
 {
@@ -404,6 +450,7 @@ static void take_db(struct servers *s)
 	(void)str_copy(s->held.id, sizeof(s->held.id), response->claim->id);
 	s->held.generation = response->claim->generation;
 	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	await_marks(s, await_leader(s, -1)); /* a server without one would begin an epoch when it leads */
 }
 
 /* The claim is the one that was granted, and nobody else gets the volume. */
@@ -1538,52 +1585,6 @@ static void await_reports(struct servers *s, int i)
 	while (ask(s, i, &status, NULL) == STATUS_OK && status->nodes_to_report > 0)
 		holdfast__v1__get_status_response__free_unpacked(status, NULL);
 	holdfast__v1__get_status_response__free_unpacked(status, NULL);
-}
-
-static void await_mark(struct servers *s, int i, uint64_t revision)
-{
-	const uint64_t limit = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
-	struct mark mark = {.revision = 0};
-	char path[PATH_MAX];
-
-	for (; mark.revision < revision; (void)usleep(10000)) {
-		assert_true(clock_monotonic_us() < limit);
-		(void)mark_read(in_folder(s, i, "/holdfast.mark", path), &mark, NULL);
-	}
-}
-
-static uint64_t index_at(struct servers *s, int i)
-{
-	Holdfast__V1__GetStatusResponse *status = NULL;
-	uint64_t index;
-
-	assert_int_equal(ask(s, i, &status, NULL), STATUS_OK);
-	index = status->index;
-	holdfast__v1__get_status_response__free_unpacked(status, NULL);
-	return index;
-}
-
-/* Those that follow begin one when the leader writes. */
-static void await_marks(struct servers *s, int leader)
-{
-	uint64_t index;
-
-	for (int i = 0, n = 0; i < SERVERS; n++) {
-		struct mark mark;
-		char path[PATH_MAX];
-		char name[16];
-
-		if (mark_read(in_folder(s, i, "/holdfast.mark", path), &mark, NULL) == STATUS_OK) {
-			i++;
-			continue;
-		}
-		(void)str_format(name, sizeof(name), "m%d", n);
-		assert_int_equal(register_disk(&s->f, &s->f.operator, name, name, NULL), STATUS_OK);
-		(void)usleep(100000);
-	}
-	index = index_at(s, leader);
-	for (int i = 0; i < SERVERS; i++)
-		await_mark(s, i, index);
 }
 
 /* For the time when etcd is put back to what it is now. */
