@@ -159,8 +159,8 @@ static enum status merge_secrets(struct volume_parts *current, const struct volu
 	return st;
 }
 
-static enum status merge_context(struct volume_parts *current, const struct volume_parts *update,
-				 bool in_use, bool *changed, struct error *err)
+static enum status merge_context(struct volume_parts *current, const struct volume_parts *update, bool in_use,
+				 bool *changed, struct error *err)
 {
 	Holdfast__V1__VolumeDetail *to = current->detail;
 	Holdfast__V1__VolumeDetail *from = update->detail;

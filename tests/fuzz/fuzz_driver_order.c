@@ -42,7 +42,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	static const char text[] =
 		"cluster = \"prod\"\nnode_id = \"node-1\"\nengine = \"/run/engine.sock\"\n"
 		"ticket_keys = [\"8a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d94121bf3748801b40f6f5c\"]\n"
-		"users = [\"image\", \"1000\"]\nimages = [\"localhost/*\"]\nhost_paths = [\"/srv\"]\ncapabilities = [\"CAP_NET_RAW\"]\n"
+		"users = [\"image\", \"1000\"]\nimages = [\"localhost/*\"]\nhost_paths = "
+		"[\"/srv\"]\ncapabilities = [\"CAP_NET_RAW\"]\n"
 		"csi_plugin \"ebs\" {\n  images = [\"localhost/*\"]\n  privileged = true\n}\n";
 	char folder[] = "/tmp/holdfast-fuzz-XXXXXX";
 	char path[sizeof(folder) + 8];

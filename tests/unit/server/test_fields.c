@@ -30,8 +30,7 @@ enum field_class {
 };
 
 static const struct row {
-	const char
-		*field; /* "Message.field"; "Message.*": all its text fields, of what nodes report */
+	const char *field; /* "Message.field"; "Message.*": all its text fields, of what nodes report */
 	enum field_class class;
 	const char *test; /* FOREIGN: of test_foreign_ids.c, in which another namespace's is refused */
 } rows[] = {
