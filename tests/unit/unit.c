@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { CASES_MAX = 128 };
@@ -58,9 +59,19 @@ __attribute__((destructor)) static void unit_check(void)
 	_exit(EXIT_FAILURE);
 }
 
-/* With a pattern of names ('*' and '?'): only the cases that match it. */
+static int list_cases(void)
+{
+	unit.has_run = true;
+	for (size_t i = 0; i < unit.n; i++)
+		(void)puts(unit.cases[i].name);
+	return EXIT_SUCCESS;
+}
+
+/* With a pattern of names ('*' and '?'): only the cases that match it. --list prints the names. */
 __attribute__((weak)) int main(int argc, char **argv)
 {
+	if (argc > 1 && strcmp(argv[1], "--list") == 0)
+		return list_cases();
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
 	return unit_run();

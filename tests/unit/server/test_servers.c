@@ -248,20 +248,27 @@ static bool decides(struct servers *s, int i)
 	return strstr(answer, "\nleads\n") || strstr(answer, "\nready\n");
 }
 
-/* Wait until one of those that run answers, but not @except; its clients are made. */
-static int await_leader(struct servers *s, int except)
+/* The server that leads, other than @except. Clients stay connected as they are. */
+static int find_leader(struct servers *s, int except)
 {
 	const uint64_t limit = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
 
 	for (;;) {
 		for (int i = 0; i < SERVERS; i++)
-			if (s->pids[i] > 0 && i != except && decides(s, i)) {
-				make_clients(s, i);
+			if (s->pids[i] > 0 && i != except && decides(s, i))
 				return i;
-			}
 		assert_true(clock_monotonic_us() < limit);
 		(void)usleep(50000);
 	}
+}
+
+/* Likewise, and clients are connected to it. */
+static int await_leader(struct servers *s, int except)
+{
+	int leader = find_leader(s, except);
+
+	make_clients(s, leader);
+	return leader;
 }
 
 static int another(const struct servers *s, int i)
@@ -450,7 +457,7 @@ static void take_db(struct servers *s)
 	(void)str_copy(s->held.id, sizeof(s->held.id), response->claim->id);
 	s->held.generation = response->claim->generation;
 	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
-	await_marks(s, await_leader(s, -1)); /* a server without one would begin an epoch when it leads */
+	await_marks(s, find_leader(s, -1)); /* a server without one would begin an epoch when it leads */
 }
 
 /* The claim is the one that was granted, and nobody else gets the volume. */
@@ -1535,6 +1542,7 @@ TEST_FIXTURE(a_follower_notices_a_restored_etcd, setup_servers, teardown_servers
 		holdfast__v1__get_status_response__free_unpacked(status, NULL);
 	epoch = status->epoch;
 	holdfast__v1__get_status_response__free_unpacked(status, NULL);
+	await_marks(s, leader);
 	stop_all(s);
 	copy_etcd(s, "d0", "early");
 	etcd_world_start(s->etcd, 0);
