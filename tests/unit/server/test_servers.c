@@ -248,27 +248,20 @@ static bool decides(struct servers *s, int i)
 	return strstr(answer, "\nleads\n") || strstr(answer, "\nready\n");
 }
 
-/* The server that leads, other than @except. Clients stay connected as they are. */
-static int find_leader(struct servers *s, int except)
+/* Wait until one of those that run answers, but not @except; its clients are made. */
+static int await_leader(struct servers *s, int except)
 {
 	const uint64_t limit = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
 
 	for (;;) {
 		for (int i = 0; i < SERVERS; i++)
-			if (s->pids[i] > 0 && i != except && decides(s, i))
+			if (s->pids[i] > 0 && i != except && decides(s, i)) {
+				make_clients(s, i);
 				return i;
+			}
 		assert_true(clock_monotonic_us() < limit);
 		(void)usleep(50000);
 	}
-}
-
-/* Likewise, and clients are connected to it. */
-static int await_leader(struct servers *s, int except)
-{
-	int leader = find_leader(s, except);
-
-	make_clients(s, leader);
-	return leader;
 }
 
 static int another(const struct servers *s, int i)
@@ -418,11 +411,9 @@ static uint64_t index_at(struct servers *s, int i)
 	return index;
 }
 
-/* Those that follow begin one when the leader writes. */
-static void await_marks(struct servers *s, int leader)
+/* Each server has one: those that follow begin it when the leader writes. */
+static void begin_marks(struct servers *s)
 {
-	uint64_t index;
-
 	for (int i = 0, n = 0; i < SERVERS; n++) {
 		struct mark mark;
 		char path[PATH_MAX];
@@ -436,6 +427,13 @@ static void await_marks(struct servers *s, int leader)
 		assert_int_equal(register_disk(&s->f, &s->f.operator, name, name, NULL), STATUS_OK);
 		(void)usleep(100000);
 	}
+}
+
+static void await_marks(struct servers *s, int leader)
+{
+	uint64_t index;
+
+	begin_marks(s);
 	index = index_at(s, leader);
 	for (int i = 0; i < SERVERS; i++)
 		await_mark(s, i, index);
@@ -457,7 +455,7 @@ static void take_db(struct servers *s)
 	(void)str_copy(s->held.id, sizeof(s->held.id), response->claim->id);
 	s->held.generation = response->claim->generation;
 	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
-	await_marks(s, find_leader(s, -1)); /* a server without one would begin an epoch when it leads */
+	begin_marks(s); /* a server without one would begin an epoch when it leads */
 }
 
 /* The claim is the one that was granted, and nobody else gets the volume. */
@@ -1542,7 +1540,7 @@ TEST_FIXTURE(a_follower_notices_a_restored_etcd, setup_servers, teardown_servers
 		holdfast__v1__get_status_response__free_unpacked(status, NULL);
 	epoch = status->epoch;
 	holdfast__v1__get_status_response__free_unpacked(status, NULL);
-	await_marks(s, leader);
+	begin_marks(s);
 	stop_all(s);
 	copy_etcd(s, "d0", "early");
 	etcd_world_start(s->etcd, 0);
