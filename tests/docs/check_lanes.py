@@ -34,9 +34,15 @@ def run(*jobs, n_slots=4, interrupt=False):
 
 
 def end_when_it_runs(pool):
-    while not pool.running:
-        time.sleep(0.01)
+    wait_until(lambda: pool.running)
     pool.end()
+
+
+def wait_until(condition):
+    end = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < end, "not within two minutes"
+        time.sleep(0.01)
 
 
 def cases_are_counted_as_cmocka_prints_them():
@@ -76,7 +82,7 @@ def a_job_that_hangs_ends_with_its_children():
         results, _ = run(job("hangs", f"{HANGS} & echo $! >{folder}/pid; wait", limit=1))
         child = Path(f"{folder}/pid").read_text(encoding="ascii").strip()
     assert "ended after 1 s" in results["hangs"].failed, results["hangs"].failed
-    assert not Path(f"/proc/{child}/exe").exists()
+    wait_until(lambda: not Path(f"/proc/{child}/exe").exists())
 
 
 def a_job_waits_for_what_it_needs():
@@ -157,7 +163,7 @@ def a_lane_that_does_not_exist_is_refused_with_the_list():
 def main():
     status = 0
     for name, case in list(globals().items()):
-        if case in (main, run, job, end_when_it_runs) or not callable(case) or getattr(case, "__module__", "") != "__main__":
+        if case in (main, run, job, end_when_it_runs, wait_until) or not callable(case) or getattr(case, "__module__", "") != "__main__":
             continue
         print(f"[ RUN      ] {name}", flush=True)
         try:
