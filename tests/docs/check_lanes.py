@@ -19,7 +19,7 @@ HANGS = "sleep 600"
 
 
 def job(name, script, **more):
-    return Job(more.pop("lane", "lane"), name, ["sh", "-c", script], place="host", **more)
+    return Job(more.pop("lane", "build"), name, ["sh", "-c", script], place="host", **more)
 
 
 def run(*jobs, n_slots=4, interrupt=False):
@@ -113,6 +113,12 @@ def no_more_jobs_run_than_there_are_slots():
         alone = f"mkdir {folder}/here && rmdir {folder}/here"
         results, _ = run(*(job(f"{i}", alone, slots=3) for i in range(8)), n_slots=4)
         assert not any(one.failed for one in results.values()), results
+
+
+def a_program_of_two_lanes_counts_in_both():
+    with tempfile.TemporaryDirectory() as logs:
+        results = Pool(2, logs, lambda result: None).run([job("same", "true", lane="one"), job("same", "exit 1", lane="two")])
+    assert sorted((one.job.lane, one.passed, len(one.failed)) for one in results) == [("one", 1, 0), ("two", 0, 1)], results
 
 
 def a_job_larger_than_the_pool_still_runs():

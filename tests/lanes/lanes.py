@@ -333,7 +333,7 @@ def run(names, options):
         signal.signal(number, lambda *_: pool.end())
     load = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(options.load)]
     try:
-        results = pool.run({job.name: job for name in names for job in lanes()[name].jobs(name)}.values())
+        results = pool.run({job.key: job for name in names for job in lanes()[name].jobs(name)}.values())
     finally:
         for one in load:
             one.kill()

@@ -21,7 +21,7 @@ class Job:
     lane: str
     name: str
     command: list
-    needs: tuple = ()  # names of jobs that must have passed before
+    needs: tuple = ()  # keys of jobs that must have passed before
     limit: float = 600.0  # seconds after which it hangs
     slots: int = 1  # of the pool
     place: str = "shared"  # "shared": the box of all such jobs, "own": a box of its own, "host": none
@@ -30,6 +30,12 @@ class Job:
     expects: str = ""  # a pattern that the output must match, instead of exit status 0
     counts: bool = True  # a build counts only if it fails
     then: object = None  # instead of @command: returns the jobs that are known only when @needs have passed
+
+
+    @property
+    def key(self):
+        """What @needs of other jobs name; a program may be in several lanes."""
+        return self.name if self.lane == "build" else f"{self.lane}/{self.name}"
 
 
 @dataclass
@@ -94,7 +100,7 @@ class Pool:
         self.free, self.n_slots, self.logs, self.report, self.cost = n_slots, n_slots, Path(logs), report, cost
         self.change = threading.Condition()
         self.running = {}  # pid: job
-        self.results = {}  # name of the job: result
+        self.results = {}  # key of the job: result
         self.is_ending = False
         self.box = SharedBox()
 
@@ -184,7 +190,7 @@ class Pool:
     def finish(self, result):
         if not result.job.counts:
             result.passed = 0
-        self.results[result.job.name] = result
+        self.results[result.job.key] = result
         self.report(result)
         self.change.notify()
 
