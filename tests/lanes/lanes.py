@@ -178,7 +178,7 @@ LANES = {
     "engines": Lane("the driver of containers with podman and Docker", "build run engines",
                     lambda lane: [build("dev"), build("world"), *(
                         Job(lane, engine, [sys.executable, "-B", "tests/engines/run.py", engine], needs=("dev", "world"),
-                            place="own", limit=3600) for engine in ("podman", "docker"))],
+                            place="own", limit=3600, env=dict(GRPCIO)) for engine in ("podman", "docker"))],
                     "agent/driver agent/driver-container agent/alloc proto/holdfast/driver cli/docker tests/engines"),
     "packages": Lane("packages: lintian, hardening, the same bytes twice", "build package check selinux",
                      lambda lane: of_packages(lane, sys.executable, "-B", "tests/packages/check.py"),
