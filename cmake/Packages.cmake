@@ -118,9 +118,11 @@ foreach(component IN LISTS CPACK_COMPONENTS_ALL)
   endif()
 endforeach()
 
-# What is to be read: with the command line, which everybody has who works with any of them.
+# The documents, in the package of the command line.
 file(GLOB documents ${PROJECT_SOURCE_DIR}/docs/*.md)
 install(FILES ${documents} ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md ${PROJECT_SOURCE_DIR}/SECURITY.md
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/holdfast-cli COMPONENT cli)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/runbook ${PROJECT_SOURCE_DIR}/docs/pictures
   DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/holdfast-cli COMPONENT cli)
 
 # Folders for what an administrator puts there.

@@ -108,6 +108,13 @@ def is_file_name(quoted):
     return re.fullmatch(r"[\w./*@-]+\.(%s)" % "|".join(SUFFIXES), quoted) and not quoted.startswith(("/", "."))
 
 
+def anchors(path):
+    """Those of its headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", read(path), flags=re.M | re.S)
+    titles = re.findall(r"^#+ (.*)$", text, re.M)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 def check_quotes(path, files, tests, is_program, words):
     text = re.sub(r"^```.*?^```", "", read(path), flags=re.M | re.S)
     for quoted in set(re.findall(r"`([^`\n]+)`", text)):
@@ -127,9 +134,14 @@ def check_quotes(path, files, tests, is_program, words):
         elif quoted.endswith("/") and re.fullmatch(r"[\w./-]+/", quoted) and not quoted.startswith("/"):
             if not (ROOT / quoted).is_dir() and not (path.parent / quoted).is_dir():
                 fault(f"{shown(path)}: there is no folder {quoted}")
-    for link in re.findall(r"\]\(([^)#\s]+)\)", text):
-        if "://" not in link and not (path.parent / link).exists():
+    for link, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", text):
+        page = path.parent / link if link else path
+        if "://" in link:
+            continue
+        if not page.exists():
             fault(f"{shown(path)}: the link to {link} leads nowhere")
+        elif anchor and anchor not in anchors(page):
+            fault(f"{shown(path)}: {shown(page.resolve())} has no heading #{anchor}")
 
 
 # Not of the tree: files of an installed machine.
@@ -412,7 +424,14 @@ def check_manual():
 # --- the manual of operations --------------------------------------------------------------------------------
 
 
-OPERATIONS = ROOT / "docs/operations.md"
+RUNBOOK = ROOT / "docs/runbook"
+STUCK = RUNBOOK / "stuck-volume.md"
+MONITORING = ROOT / "docs/monitoring.md"
+
+
+def manual_text():
+    """All pages that an operator reads, as one text."""
+    return "".join(read(path) for path in sorted(ROOT.glob("docs/*.md")) + sorted(RUNBOOK.glob("*.md")))
 
 
 def table_texts(path, table):
@@ -442,7 +461,7 @@ def said_by_programs():
 
 
 # Tables whose quotes are what programs say of plugins: document, heading, number of cells in a row, which of them.
-SAID = [("docs/operations.md", "### Volumes of CSI plugins", 4, 1), ("docs/drivers.md", "## When it hangs, dies or lies", 3, 0)]
+SAID = [("docs/runbook/plugin-errors.md", "# A CSI plugin reports an error", 4, 1), ("docs/drivers.md", "## When it hangs, dies or lies", 3, 0)]
 SAID_LEAST = 6
 
 
@@ -464,7 +483,7 @@ def check_said():
 
 def check_operations():
     """Each thing that the server says about a claim or a node has its row, and each command exists."""
-    text = read(OPERATIONS)
+    text = manual_text()
     rows = first_cells(text)
     said = [("explain.c", "rows"), ("explain.c", "evidence_words"), ("feasibility.c", "words")]
     for name, table in said:
@@ -474,12 +493,12 @@ def check_operations():
             fault(f"{shown(path)}: its table {table} was not understood")
         for words in found:
             if words and words not in rows and words not in UNSAID:
-                fault(f"{shown(OPERATIONS)}: no row says what to do about '{words}' of {shown(path)}")
+                fault(f"docs: no row says what to do about '{words}' of {shown(path)}")
     commands = cli_commands()
     for quoted in re.findall(r"`holdfast ([^`\n]+)`|^holdfast (.+)$", text, re.M):
         words = (quoted[0] or quoted[1]).split()
         if not any(" ".join(words[:n]) in commands for n in range(1, 4)):
-            fault(f"{shown(OPERATIONS)}: there is no command 'holdfast {' '.join(words)}'")
+            fault(f"docs: there is no command 'holdfast {' '.join(words)}'")
 
 
 def messages(path):
@@ -677,25 +696,32 @@ def check_metrics():
 
 def check_alerts():
     """Each metric that operations says to watch is one that a test sees move."""
-    table = read(ROOT / "docs/operations.md").split("### What to watch", 1)[1].split("\n`holdfast operator watch", 1)[0]
+    table = read(MONITORING).split("## What to watch", 1)[1].split("\n`holdfast operator watch", 1)[0]
     watched = re.findall(r"^\| `(holdfast_\w+)` \|", table, re.M)
     if len(watched) < 20:
-        fault("docs/operations.md: the table of metrics was not understood")
+        fault(f"{shown(MONITORING)}: the table of metrics was not understood")
     tests = "".join(read(path) for path in sorted((ROOT / "tests/unit/server").glob("test_*.c")))
     for name in watched:
         if name not in metric_names():
-            fault(f"docs/operations.md: there is no metric {name}")
+            fault(f"{shown(MONITORING)}: there is no metric {name}")
         if not re.search(rf'metric_of\(f, "{name.removeprefix("holdfast_")}\W|{name}\W', tests):
-            fault(f"docs/operations.md: no test sees {name} move")
+            fault(f"{shown(MONITORING)}: no test sees {name} move")
 
 
 def check_runbook():
-    """Each page of the runbook is followed by a test."""
-    part = read(ROOT / "docs/operations.md").split("\n## Runbook\n", 1)[1].split("\n## ", 1)[0]
-    tests = "".join(read(path) for path in sorted((ROOT / "tests").glob("*/**/test_runbook.py")))
-    for heading in re.findall(r"^### (.*)$", part, re.M):
-        if f'"{heading}"' not in tests:
-            fault(f"docs/operations.md: no test follows the page {heading}")
+    """Each page begins with a command and is in the table of all; a test types each page with blocks of sh."""
+    tests = "".join(read(path) for path in sorted((ROOT / "tests").glob("*/**/test_*.py")))
+    table = read(RUNBOOK / "README.md")
+    for path in sorted(RUNBOOK.glob("*.md")):
+        if path.name == "README.md":
+            continue
+        text = read(path)
+        if f"]({path.name})" not in table:
+            fault(f"{shown(RUNBOOK)}/README.md: does not lead to {path.name}")
+        if not re.match(r"# .*\n\n(?:Type this .*:\n(?:.*\n)?\n)?```", text):
+            fault(f"{shown(path)}: does not begin with the command to type")
+        if "```sh" in text and f'page("{path.stem}")' not in tests and f"runbook/{path.name}" not in tests:
+            fault(f"{shown(path)}: no test types its commands")
 
 
 def set_members(folder):
@@ -722,12 +748,12 @@ def journal_fields():
 def check_journal():
     """The table of the journal's fields says who writes which; every event is used; catalogues name what exists."""
     fields = journal_fields()
-    table = re.search(r"^\| field \| server \| agent \|.*?\n\n", read(OPERATIONS), re.M | re.S)
+    table = re.search(r"^\| field \| server \| agent \|.*?\n\n", read(MONITORING), re.M | re.S)
     rows = [cells(line) for line in table.group(0).splitlines()[2:] if line] if table else []
     said = {name: {row[0] for row in rows if row[i] == "yes"} for i, name in enumerate(["server", "agent"], 1)}
     for name in fields:
         for field in sorted(fields[name] ^ said[name]):
-            fault(f"{shown(OPERATIONS)}: field {field}: the {name} {'writes' if field in fields[name] else 'does not write'} it")
+            fault(f"{shown(MONITORING)}: field {field}: the {name} {'writes' if field in fields[name] else 'does not write'} it")
     events = read(ROOT / "proto/journal_events.h")
     for program, rest in re.findall(r"#define JOURNAL_EVENTS_(\w+)\(X\)(.*?)\n\n", events + "\n\n", re.S):
         folder = "agent" if program == "HELPER" else program.lower()  # which relays them

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trails against the heads that the server was shown, with the commands of docs/operations.md as they are written."""
+"""Trails against the heads that the server was shown, with the commands of docs/trail.md as they are."""
 
 import os
 import pathlib
@@ -10,7 +10,7 @@ import subprocess
 
 from case import PREFIX, WorldTest, wait_for
 
-GUIDE = pathlib.Path(__file__).parents[2] / "docs/operations.md"
+GUIDE = pathlib.Path(__file__).parents[2] / "docs/trail.md"
 BLOCK = re.compile(r"^```sh audit\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

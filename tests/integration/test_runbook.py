@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of the runbook in docs/operations.md, typed in as they are written."""
+"""Pages of docs/runbook, typed as they are written."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ sys.path.append(os.path.join(HERE, "..", "systemd", "cases"))
 
 import runbook  # noqa: E402
 
-MANUAL = os.path.join(HERE, "..", "..", "docs", "operations.md")
+FOLDER = os.path.join(HERE, "..", "..", "docs", "runbook")
 SERVER = f"{PREFIX}/var/server"
 APP = "0192f3a0-0000-7000-8000-000000000001"  # the names that the pages begin with
 OTHER = "0192f3a0-0000-7000-8000-000000000002"
@@ -33,12 +33,12 @@ class RunbookTest(unittest.TestCase):
         self.world.open()
         self.world.start_agents()
 
-    def page(self, heading):
+    def page(self, name):
         tls = f"{SERVER}/tls"
         shell = runbook.Shell(f"{PREFIX}/shell.state", f"{PREFIX}/etc", {
             "PATH": f"{PREFIX}/bin:{os.environ['PATH']}", "HOLDFAST_DEV_DIR": SERVER,
             "HOLDFAST_AGENT_SOCKET": self.node.socket})
-        return runbook.Page(MANUAL, heading, shell, lambda: runbook.scrape(
+        return runbook.Page(FOLDER, name, shell, lambda: runbook.scrape(
             *self.world.address(), f"{tls}/ca.pem", f"{tls}/operator.pem", f"{tls}/operator.key")).open()
 
 
@@ -80,7 +80,7 @@ capability {
 
     def test_the_volume_of_a_dead_node_is_moved_by_its_page(self):
         self.die()
-        page = self.page("A node is dead")
+        page = self.page("dead-node")
         page.follow("--attest")
         self.assertEqual([c["node_id"] for c in self.world.live_claims()], [self.node.id])
         self.switch_off()
@@ -89,10 +89,15 @@ capability {
         # it stays dead here: in this boot, with this kernel, its agent would find its disk mounted by the other one
         self.assertEqual([c["node_id"] for c in self.world.live_claims()], [self.other.id])
 
+    def test_a_volume_that_is_held_elsewhere_is_handed_over_by_its_page(self):
+        self.page("held-elsewhere").close()
+        self.assertEqual([c["node_id"] for c in self.world.live_claims()], [self.other.id])
+        self.assertEqual(self.node.mounts(), [])
+
     def test_all_volumes_of_a_dead_node_are_freed_by_its_page(self):
         self.run_another()
         self.die()
-        page = self.page("A node is dead that holds many volumes")
+        page = self.page("dead-node-many")
         page.follow("--dry-run")
         self.switch_off()
         page.follow("--enable")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who sees a new mount, by the propagation of the publish and by what the task's namespace makes of its copy.
- * What is measured here must be what docs/operations.md says, line by line. */
+ * What is measured here must be what docs/propagation.md says, line by line. */
 
 #include "agent.h"
 
@@ -187,7 +187,7 @@ static void measure(const struct task *by, const char *path, int wish, const cha
 static void assert_documented(const char *manual, const char *line)
 {
 	if (!strstr(manual, line))
-		fail_msg("not in " OPERATIONS_MANUAL ": %s", line);
+		fail_msg("not in " PROPAGATION_MANUAL ": %s", line);
 }
 
 static int start(void **state)
@@ -208,7 +208,7 @@ TEST_FIXTURE(new_mounts_are_seen_where_the_manual_says, start, stop)
 	char *manual;
 	struct task tasks[TASK_N];
 
-	assert_int_equal(file_read(OPERATIONS_MANUAL, 1 << 20, &manual, NULL), 0);
+	assert_int_equal(file_read(PROPAGATION_MANUAL, 1 << 20, &manual, NULL), 0);
 	stage_pair();
 	for (int wish = 0; wish < TICKET_PROPAGATION_N; wish++)
 		expect_publish(&agent, publish_pair(wish), MH_OK);

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of docs/operations.md that are typed in as they are written, and the alerts that lead to them.
+"""Pages of docs/runbook that are typed as they are written, and the alerts that lead to them.
 
 What the label of a block says: `sh` is typed, as root on a terminal where every question is answered by y; `sh until`,
 typed again until it shows what the next block does. `text`: each line of it must be among what the block before it
 printed, where `...` is whatever is there instead; `text gone`: no line of it may be.
 
-The alerts of a page are the rows of "Conditions for alerts" that link to it: open() waits until a condition of each is true,
+The alerts of a page are the conditions in rows of docs/runbook/README.md that link to it: open() waits until a condition of each is true,
 and close() until none is; for how long it has to be true before somebody is called is left out.
 """
 
@@ -73,19 +73,20 @@ class Shell:
 class Page:
     """One page. metrics: gives the text of a scrape, or raises OSError when there is nobody to give it, which is `up == 0`."""
 
-    def __init__(self, manual, heading, shell, metrics):
-        with open(manual, encoding="utf-8") as f:
-            text = f.read()
-        self.heading, self.shell, self.metrics = heading, shell, metrics
-        begin = text.index(f"\n### {heading}\n")
-        end = re.compile(r"^##", re.MULTILINE).search(text, begin + 4).start()
+    def __init__(self, folder, name, shell, metrics):
+        text = self.read(folder, name)
+        self.name, self.shell, self.metrics = name, shell, metrics
         self.blocks = [(text.count("\n", 0, m.start()) + 1, m[2].split(), re.sub(f"^{m[1]}", "", m[3], flags=re.MULTILINE))
-                       for m in BLOCK.finditer(text, begin, end)]
-        link = re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")  # as GitHub does
-        rows = [line for line in text.splitlines() if line.startswith("|") and f"](#{link})" in line]
-        self.alerts = [re.findall(r"`(.*?)`", row) for row in rows]
-        if not all(self.alerts) or not rows:
-            raise AssertionError(f"no alert leads to {heading}")
+                       for m in BLOCK.finditer(text)]
+        rows = [line for line in self.read(folder, "README").splitlines() if line.startswith("|") and f"]({name}.md)" in line]
+        self.alerts = [found for found in (re.findall(r"`(.*?)`", row) for row in rows) if found]
+        if not rows:
+            raise AssertionError(f"neither an alert nor a symptom leads to {name}.md")
+
+    @staticmethod
+    def read(folder, name):
+        with open(os.path.join(folder, f"{name}.md"), encoding="utf-8") as f:
+            return f.read()
 
     # --- alerts ---------------------------------------------------------------------------------------------------------
 
@@ -105,7 +106,7 @@ class Page:
         deadline = time.monotonic() + SECONDS
         while self.raised() != wanted:
             if time.monotonic() > deadline:
-                raise AssertionError(f"{self.heading}: not {wanted} of {self.alerts} are raised; there is:\n{self.scraped()}")
+                raise AssertionError(f"{self.name}: not {wanted} of {self.alerts} are raised; there is:\n{self.scraped()}")
             time.sleep(0.2)
 
     # --- following ------------------------------------------------------------------------------------------------------
@@ -123,7 +124,7 @@ class Page:
                 shown = self.blocks.pop(0)[1:] if self.blocks and self.blocks[0][1][:1] == ["text"] else ([], "")
                 self.type(line, text, shown, SECONDS if "until" in label else 0)
         if upto and not self.blocks:
-            raise AssertionError(f"{self.heading}: nothing in it says {upto}")
+            raise AssertionError(f"{self.name}: nothing in it says {upto}")
 
     def type(self, line, text, shown, seconds):
         deadline = time.monotonic() + seconds
@@ -133,7 +134,7 @@ class Page:
             if status == 0 and wrong is None:
                 return
             if time.monotonic() > deadline:
-                raise AssertionError(f"operations.md:{line}: {text}ends with {status}"
+                raise AssertionError(f"{self.name}.md:{line}: {text}ends with {status}"
                                      + (f", and of its {' '.join(shown[0])} this is not so: {wrong!r}" if wrong else "") + f":\n{printed}")
             time.sleep(0.2)
 

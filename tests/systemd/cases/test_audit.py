@@ -7,7 +7,7 @@ import unittest
 import machine
 
 LANES = ("vm",)
-GUIDE = "/payload/docs/operations.md"
+GUIDE = "/payload/docs/trail.md"
 
 
 def records(*options):

@@ -19,7 +19,7 @@ SECURITY_MAX = 1.5
 
 
 def start_workload():
-    """A service on a volume, ordered as docs/operations.md says. Its last word is what it still had, and that it
+    """A service on a volume, ordered as docs/operations.md requires. Its last word is what it still had, and that it
     killed the helpers: the drain has to get new ones, in the middle of a shutdown."""
     machine.write("/root/last-word", f"""#!/bin/sh
 grep -c ' {machine.TREE}/publish/' /proc/self/mountinfo >{SEEN}

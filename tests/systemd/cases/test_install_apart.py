@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/install.md, "A server and nodes apart", word for word: four machines in a network whose firewalls let nothing in."""
+"""docs/install-apart.md as it is: four machines in a network whose firewalls let nothing in."""
 
 import unittest
 
@@ -10,7 +10,7 @@ OTHER_RELEASE = ("container",)
 BARE = ("container",)  # the packages are not installed yet; see tests/vm/case.py
 MACHINES = ("ca", "claims", "worker-1", "worker-2")
 
-PAGE, TITLE = "/payload/docs/install.md", "A server and nodes apart"
+PAGE, TITLE = "/payload/docs/install-apart.md", "A server and nodes apart"
 VOLUME = "holdfast-volume@first.service"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/install.md for one machine, word for word: what it tells a person to type is typed, in order, on a fresh machine.
+"""docs/install.md and docs/install-after.md: every block is typed as it is, in order, on a fresh machine.
 
 What the label of a block says besides sh: "selinux", only where that is on; "reboot", only on a whole machine, which is
 rebooted in its place.
@@ -17,7 +17,7 @@ OTHER_RELEASE = ("container", "vm")
 BARE = ("container", "vm")  # the packages are not installed yet; see tests/vm/case.py
 PHASES = ("FirstBoot", "reboot", "SecondBoot")
 
-GUIDE = "/payload/docs/install.md"
+PAGES = ("/payload/docs/install.md", "/payload/docs/install-after.md")
 DEBS = "/payload/debs"
 DOMAINS = {
     "holdfast-server.service": "holdfast_server_t",
@@ -27,9 +27,8 @@ DOMAINS = {
 
 
 def blocks():
-    """Those of one machine; test_install_apart has the others."""
-    apart = guide.section(GUIDE, "A server and nodes apart").lstrip("\n")
-    return guide.blocks(guide.read(GUIDE).replace(apart, "\n" * apart.count("\n")))
+    """Those of both pages; test_install_apart has the page for several machines."""
+    return [block for page in PAGES for block in guide.blocks(guide.read(page))]
 
 
 def ours():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of the runbook in docs/operations.md about units, files and disks of a machine, typed in as they are written."""
+"""Pages of docs/runbook about units, files and disks of a machine, typed as they are written."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import test_csi_unit as csi
 import units
 import volume_units as volumes
 
-MANUAL = "/payload/docs/operations.md"
+FOLDER = "/payload/docs/runbook"
 STORE = "/var/lib/holdfast/server"
 STORE_SIZE = 300 << 20  # of its file system
 BACKUP = "/var/backups/holdfast"
@@ -28,8 +28,8 @@ def scrape():
         "ca.pem", "operator-prometheus.pem", "operator-prometheus.key")))
 
 
-def page(heading):
-    return runbook.Page(MANUAL, heading, runbook.Shell("/root/shell.state", "/root", machine.CLI), scrape).open()
+def page(name):
+    return runbook.Page(FOLDER, name, runbook.Shell("/root/shell.state", "/root", machine.CLI), scrape).open()
 
 
 def set_up():
@@ -106,7 +106,7 @@ class Runbook(unittest.TestCase):
         for source, name in (("server", "server"), (f"node-{machine.NODE}", "node")):
             shutil.copy(f"/root/pki/{source}.pem", f"{machine.ETC}/tls/{name}.pem")
         machine.systemctl("restart", units.SERVER, units.SOCKET_AGENT)
-        opened = page("A certificate has expired")
+        opened = page("certificate-expired")
         opened.follow("mv pki/operator")
         machine.wait_for("the node and ann to be refused", lambda: machine.holdfast("node", "status", check=False).returncode != 0
                          and refused() >= 2)
@@ -124,7 +124,7 @@ class Runbook(unittest.TestCase):
             f.seek(text.index(b"scratch"))
             f.write(b"Scratch")
         machine.systemctl("start", units.SERVER, check=False)
-        page("The server does not start").close()
+        page("server-does-not-start").close()
         self.assert_still_mounted()
 
     def test_a_store_that_went_back_is_brought_up_to_date_by_its_page(self):
@@ -136,7 +136,7 @@ class Runbook(unittest.TestCase):
         machine.systemctl("stop", units.SOCKET_AGENT, units.SERVER)
         self.put_back("/root/earlier")
         machine.systemctl("start", units.SERVER)
-        page("The server says that it has lost history").close()
+        page("lost-history").close()
         (held,) = machine.holdfast_json("node", "status", machine.NODE)["claims"]
         self.assertEqual((held["volume_id"], held["state"]), ("db", "TAKEN"))
         self.assert_still_mounted()
@@ -148,7 +148,7 @@ class Runbook(unittest.TestCase):
         alloc = machine.holdfast_json("alloc", "run", csi.hcl("name = "))["allocation"]["id"]
         os.kill(machine.main_pid(csi.A), signal.SIGSTOP)
         machine.holdfast("alloc", "stop", alloc, "--no-wait")
-        page("A plugin hangs").close()
+        page("plugin-hangs").close()
         self.assertEqual(machine.holdfast_json("alloc", "status", alloc)["allocation"]["client_status"], "COMPLETE")
 
     def test_a_full_disk_of_the_server_is_emptied_by_its_page(self):
@@ -157,7 +157,7 @@ class Runbook(unittest.TestCase):
         room = os.statvfs(STORE)
         with open(put_aside, "wb") as f:
             os.posix_fallocate(f.fileno(), 0, room.f_bavail * room.f_bsize - DISK_LEFT)
-        opened = page("The server's disk is full")
+        opened = page("disk-full-server")
         self.assertNotEqual(machine.holdfast("alloc", "run", APP, "--no-wait", check=False).returncode, 0)
         opened.close()
         self.assertFalse(os.path.exists(put_aside))
@@ -174,7 +174,7 @@ class Runbook(unittest.TestCase):
         machine.systemctl("start", units.SOCKET_AGENT)
         machine.systemctl("start", "--no-block", "pgdata.service")
         machine.wait_for("the service to be given up", lambda: "Dependency failed" in machine.journal("-u", "pgdata.service"))
-        page("A node boots while the server is away").close()
+        page("boot-without-server").close()
         self.assertEqual(len(volumes.live("pgdata")), 1)
 
 

@@ -11,7 +11,7 @@ import units
 
 OTHER_RELEASE = ("container",)
 
-# systemd-analyze security --threshold=, tenths of its exposure level; docs/operations.md states them. They are those of
+# systemd-analyze security --threshold=, tenths of its exposure level; docs/node.md states them. They are those of
 # systemd 252; later ones find less to say.
 THRESHOLDS = {
     units.SERVER: 12,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/operations.md, "The server's machine is lost", word for word: what it tells a person to type is typed, in order.
+"""Kits in docs/operations.md and docs/runbook/lost-server.md: every block is typed as it is, in order.
 
 Server and node are one machine here. Of the lost server everything is taken away but what is elsewhere: its packages, its
 folders, settings and keys, and its account. The node continues all the while.
@@ -12,13 +12,14 @@ import re
 import shutil
 import unittest
 
+import guide
 import machine
 import runbook
 
 OTHER_RELEASE = ("container",)
 BARE = ("container",)
 
-PAGE = "/payload/docs/operations.md"
+PAGES = ("/payload/docs/operations.md", "/payload/docs/runbook/lost-server.md")
 DEBS = "/payload/debs"
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SERVER = "holdfast-server.service"
@@ -26,17 +27,10 @@ TIMER = "holdfast-backup.timer"
 STORE = "/var/lib/holdfast/server/holdfast.db"
 
 
-def chapter():
-    with open(PAGE, encoding="utf-8") as f:
-        text = f.read()
-    (found,) = re.findall(r"^## The server's machine is lost\n(.*?)(?=^## )", text, re.MULTILINE | re.DOTALL)
-    return found
-
-
 def blocks(label):
     """What is typed at one place, and what must be among the answers."""
     found, here = [], False
-    for match in BLOCK.finditer(chapter()):
+    for match in BLOCK.finditer("\n".join(map(guide.read, PAGES))):
         words = match[1].split()
         if words[:1] == ["sh"]:
             here = label in words

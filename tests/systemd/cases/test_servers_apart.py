@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/operations.md, "From one server to three", word for word, on the machines that docs/install.md has made before: a unit continues with its
+"""docs/three-servers.md as it is, on the machines that docs/install-apart.md has made before: a unit continues with its
 volume through it, and through the loss of the machine that leads."""
 
 import os
@@ -23,8 +23,8 @@ class ServersApart(apart.Apart):
     places = {"every node": ("worker-1", "worker-2"), "every server": SERVERS, "the new servers": SERVERS[1:]}
 
     def install(self):
-        """As far as install.md is needed: until a service runs on a volume."""
-        self.follow("/payload/docs/install.md", "A server and nodes apart", until="who has it")
+        """As far as install-apart.md is needed: until a service runs on a volume."""
+        self.follow("/payload/docs/install-apart.md", "A server and nodes apart", until="who has it")
         if self.name == "worker-1":
             self.mounted = machine.mounts_below(f"{machine.TREE}/publish")
             self.assertEqual(len(self.mounted), 1)
@@ -60,7 +60,7 @@ class ServersApart(apart.Apart):
             machine.wait_connected()
 
     def test_one_server_becomes_three_word_for_word(self):
-        self.together(lambda: (self.install(), self.follow("/payload/docs/operations.md", "From one server to three"),
+        self.together(lambda: (self.install(), self.follow("/payload/docs/three-servers.md", "From one server to three"),
                                self.lose_the_leader()))  # fmt: skip
 
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of docs/operations.md about access modes say what admission does: every pair of modes, for
+/* The tables of docs/access-modes.md about access modes say what admission does: every pair of modes, for
  * reading and for writing, on the same node and on another one. */
 
 #include "fixture.h"
@@ -98,7 +98,7 @@ TEST(the_manual_says_what_admission_does)
 	size_t n = all_uses(uses);
 
 	assert_int_equal(n, 12);
-	assert_int_equal(file_read(OPERATIONS_MANUAL, MANUAL_MAX, &manual, NULL), 0);
+	assert_int_equal(file_read(ACCESS_MODES_MANUAL, MANUAL_MAX, &manual, NULL), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(tables); i++) {
 		cleanup_strbuf struct strbuf sb = STRBUF_INIT(TABLE_MAX);
 
@@ -107,7 +107,7 @@ TEST(the_manual_says_what_admission_does)
 		if (strstr(manual, sb.data))
 			continue;
 		/* whole, to be copied: longer than messages of cmocka are */
-		(void)fprintf(stderr, "docs/operations.md has not this table:\n\n%s\n[end]\n", sb.data);
+		(void)fprintf(stderr, "docs/access-modes.md has not this table:\n\n%s\n[end]\n", sb.data);
 		fail();
 	}
 }

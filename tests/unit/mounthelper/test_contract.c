@@ -346,7 +346,7 @@ TEST_FIXTURE(what_reads_the_whole_mount_table_is_in_the_architecture, setup, tea
 	costs(0, unstage(fixture_unstage()), MH_OK);
 }
 
-/* docs/operations.md, Changing the policy: what is mounted meanwhile. */
+/* docs/node.md, Changing the policy: what is mounted meanwhile. */
 
 #define WITH_SPACE "ticket = optional\nprofile space { class = tmpfs; max_size = 1MiB; exec = yes }\n"
 #define WITHOUT_SPACE "ticket = optional\n"
