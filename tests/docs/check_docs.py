@@ -592,7 +592,7 @@ def check_rights():
     words = {name: word if over == "NAMESPACE" else f"{over.lower()} {word}" for name, over, word in
              re.findall(r'\[(\w+)\] = \{OVER_(\w+),\s*\{"([\w-]+)"', text)}
     text = text[text.index("rows[] = {"):text.index("\n};", text.index("rows[] = {"))]
-    kinds = {"OF_MANAGEMENT": "management", "OF_NODES": "a node", "OF_ANYBODY": "anybody who is somebody"}
+    kinds = {"OF_MANAGEMENT": "management", "OF_NODES": "a node", "OF_ANYBODY": "any identity"}
     true = {}
     for method, kind, needs in re.findall(r'\{"(\w+\.\w+)", (\w+),\s*(0|N\([^,]*\)),', text):
         rights = [words[name] for name in re.findall(r"N\((\w+)\)", needs)]
@@ -601,7 +601,7 @@ def check_rights():
     section = re.search(r"^\*\*Rights\.\*\*(.*?)^## ", read(PROTOCOL), re.M | re.S)
     written = {}
     for line in section.group(1).splitlines() if section else []:
-        if line.startswith("| ") and not line.startswith("| right"):
+        if line.startswith("| ") and not line.startswith("| right") and len(cells(line)) == 2:
             right, methods = cells(line)
             written.update({method: right for method in methods.split(", ")})
     check_same("the right of", written, true)
