@@ -167,12 +167,40 @@ static enum status job_plan_load(struct call *call, void *message, struct error 
 	return load_job(call->inv, &request->job, err);
 }
 
+/* What becomes of all members until the update is done, and not only at once. */
+static enum status show_plan_groups(const Holdfast__V1__PlanJobResponse *answer, struct error *err)
+{
+	static const struct column columns[] = {
+		{.name = "GROUP"},
+		{.name = "PLACE", .is_number = true},
+		{.name = "REPLACE", .is_number = true},
+		{.name = "IN PLACE", .is_number = true},
+		{.name = "STOP", .is_number = true},
+	};
+	cleanup(table_freep) struct table *table = table_new(columns, ARRAY_SIZE(columns));
+
+	for (size_t i = 0; i < answer->n_groups; i++) {
+		const Holdfast__V1__JobGroupStatus *g = answer->groups[i];
+		char texts[4][NUMBER_SIZE];
+
+		table_add(table, (const char *const[]){
+					 g->name, number(g->missing, texts[0]), number(g->replaced, texts[1]),
+					 number(g->in_place, texts[2]), number(g->surplus, texts[3])});
+	}
+	if (answer->surplus > 0)
+		print_line("%" PRIu32 " allocation%s of groups that this version lacks will be stopped",
+			   answer->surplus, str_s(answer->surplus));
+	return table_print(table, "groups", err);
+}
+
 static enum status job_plan_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__PlanJobResponse *answer = message;
-	enum status status = show_members(answer->actions, answer->n_actions, "at once", "WHY", err);
+	enum status status = show_plan_groups(answer, err);
 
 	(void)call;
+	if (status == STATUS_OK)
+		status = show_members(answer->actions, answer->n_actions, "at once", "WHY", err);
 	if (status == STATUS_OK)
 		status = show_members(answer->waits, answer->n_waits, "waits", "WHY", err);
 	if (answer->n_actions + answer->n_waits == 0)

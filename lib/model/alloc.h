@@ -126,6 +126,7 @@ struct alloc {
 	char job_group[JOB_GROUP_NAME_MAX + 1];
 	uint32_t job_index;	 /* of the group's members */
 	uint64_t job_version;	 /* with which it was placed */
+	uint64_t job_content;	 /* sum of what its group ran then, see job_content() */
 	int64_t running_time_ms; /* since when it runs, or ran last; 0: it never did */
 	int64_t end_time_ms;	 /* when it ended; 0: it has not */
 	int64_t wait_until_ms;	 /* while it is pending for a volume, without a node; 0: it is not */

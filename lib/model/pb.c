@@ -255,6 +255,7 @@ static const struct field_map alloc_fields[] = {
 	STRING(struct alloc, job_group),
 	NUMBER(struct alloc, job_index),
 	NUMBER(struct alloc, job_version),
+	NUMBER(struct alloc, job_content),
 	NUMBER(struct alloc, running_time_ms),
 	NUMBER(struct alloc, end_time_ms),
 	NUMBER(struct alloc, wait_until_ms),

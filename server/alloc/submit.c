@@ -260,7 +260,7 @@ static enum status submit(struct server *server, struct rpc_call *call, struct a
 
 	alloc->job_id[0] = alloc->job_group[0] = '\0';
 	alloc->job_index = 0;
-	alloc->job_version = 0;
+	alloc->job_version = alloc->job_content = 0;
 	st = request->wait_ms > 0 && !request->dry_run
 		     ? place_or_wait(server, alloc, request->wait_ms, refusal, err)
 		     : allocs_place(server, alloc, refusal, err);

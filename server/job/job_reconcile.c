@@ -16,10 +16,10 @@ enum member_state {
 	MEMBER_MISSING,
 	MEMBER_DONE,	     /* batch: its work ended with 0 in this version */
 	MEMBER_STOPPING,     /* its allocation is to stop */
-	MEMBER_STARTING,     /* in this version, and not healthy yet or any more */
-	MEMBER_CURRENT,	     /* in this version, and healthy */
-	MEMBER_OLD_STARTING, /* in an older version, and not healthy */
-	MEMBER_OLD,	     /* in an older version, and healthy */
+	MEMBER_STARTING,     /* runs what this version says, and is not healthy yet or any more */
+	MEMBER_CURRENT,	     /* runs what this version says, and is healthy */
+	MEMBER_OLD_STARTING, /* runs something else, and is not healthy */
+	MEMBER_OLD,	     /* runs something else, and is healthy */
 };
 
 struct member {
@@ -217,7 +217,9 @@ static bool has_failed(const struct pass *pass, const struct job_alloc *alloc)
 
 static bool is_current(const struct pass *pass, const struct job_alloc *alloc)
 {
-	return alloc->version == pass->job->version;
+	return alloc->group < pass->job->n_groups &&
+	       alloc->content == pass->job->groups[alloc->group].content &&
+	       alloc->version >= pass->job->restart_version;
 }
 
 /* --- members --- */
@@ -337,6 +339,10 @@ static void count_member(struct pass *pass, const struct member *member)
 	counts->done += member->state == MEMBER_DONE;
 	counts->current += member->state == MEMBER_CURRENT;
 	counts->healthy += member->state == MEMBER_CURRENT || member->state == MEMBER_OLD;
+	counts->missing += member->state == MEMBER_MISSING;
+	counts->replaced += member->state == MEMBER_OLD || member->state == MEMBER_OLD_STARTING;
+	counts->in_place += member->live && member->live->version != pass->job->version &&
+			    (member->state == MEMBER_CURRENT || member->state == MEMBER_STARTING);
 	tally->n_old += member->state == MEMBER_OLD;
 	tally->n_old_starting += member->state == MEMBER_OLD_STARTING;
 	tally->away += member->state == MEMBER_MISSING || member->state == MEMBER_STOPPING ||
@@ -361,6 +367,8 @@ static int64_t deadline_of(const struct pass *pass, const struct member *member)
 		if (first_ms == 0 || alloc->create_ms < first_ms)
 			first_ms = alloc->create_ms;
 	}
+	if (first_ms != 0 && first_ms < pass->job->submit_ms)
+		first_ms = pass->job->submit_ms;
 	return first_ms == 0 ? 0 : first_ms + pass->job->groups[member->group].update.healthy_deadline_ms;
 }
 
@@ -509,6 +517,12 @@ static bool has_node(struct pass *pass, const struct member *member)
 	return false;
 }
 
+/* A submission begins the count anew. */
+static bool counts_as_failure(const struct pass *pass, const struct job_alloc *alloc)
+{
+	return is_current(pass, alloc) && has_failed(pass, alloc) && alloc->end_ms >= pass->job->submit_ms;
+}
+
 /* Does the policy after failures let it be placed now? Else it waits. */
 static bool may_reschedule(struct pass *pass, const struct member *member)
 {
@@ -519,8 +533,7 @@ static bool may_reschedule(struct pass *pass, const struct member *member)
 	for (size_t i = 0; i < member->n_allocs; i++) {
 		const struct job_alloc *alloc = &member->allocs[i];
 
-		if (!is_current(pass, alloc) || !has_failed(pass, alloc) ||
-		    alloc->end_ms + policy->interval_ms <= now_ms)
+		if (!counts_as_failure(pass, alloc) || alloc->end_ms + policy->interval_ms <= now_ms)
 			continue;
 		n_failed++;
 		if (n_failed <= policy->attempts + 1)
@@ -531,8 +544,8 @@ static bool may_reschedule(struct pass *pass, const struct member *member)
 			       oldest_ms + policy->interval_ms);
 		return false;
 	}
-	if (member->n_allocs == 0 || !is_current(pass, &member->allocs[0]) ||
-	    !has_failed(pass, &member->allocs[0]) || member->allocs[0].end_ms + policy->delay_ms <= now_ms)
+	if (member->n_allocs == 0 || !counts_as_failure(pass, &member->allocs[0]) ||
+	    member->allocs[0].end_ms + policy->delay_ms <= now_ms)
 		return true;
 	(void)add_wait(pass, member, JOB_WAIT_DELAY, &member->allocs[0],
 		       member->allocs[0].end_ms + policy->delay_ms);
@@ -647,6 +660,10 @@ static void stop_surplus(struct pass *pass)
 		pass->n_live += !has_ended(alloc);
 		if (has_ended(alloc) || (!pass->job->stop && !is_too_many(pass, alloc)))
 			continue;
+		if (alloc->group == JOB_GROUP_GONE)
+			pass->ret->surplus++;
+		else
+			pass->ret->groups[alloc->group].surplus++;
 		if (alloc->desired == DESIRED_STOP)
 			(void)add_wait(pass, &member, JOB_WAIT_STOP, alloc, 0);
 		else
@@ -739,7 +756,7 @@ static const char *const wait_texts[JOB_WAIT_N][2] = {
 	[JOB_WAIT_STOP] = {"waits for the end of", ", which is to stop"},
 	[JOB_WAIT_HEALTH] = {"waits for", " to be healthy"},
 	[JOB_WAIT_CONNECTION] = {"keeps", ", which is not connected: what became of it is not known"},
-	[JOB_WAIT_TURN] = {"keeps", " of an older version until members before it are healthy"},
+	[JOB_WAIT_TURN] = {"keeps", " of an earlier version until members before it are healthy"},
 	[JOB_WAIT_NEXT_VERSION] = {"keeps",
 				   " of an older version: the update failed; submit another version"},
 };
@@ -793,7 +810,7 @@ const char *job_state_name(enum job_state state)
 const char *job_stop_reason_text(enum job_stop_reason reason)
 {
 	static const char *const texts[] = {"the job is stopped", "count was lowered", "its group is gone",
-					    "it is replaced by another version",
+					    "it is replaced: this version runs something else",
 					    "another allocation is there for the same member"};
 
 	return name_of(texts, ARRAY_SIZE(texts), reason);

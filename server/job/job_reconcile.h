@@ -38,7 +38,7 @@ enum job_type {
 	JOB_TYPE_N,
 };
 
-/* How members of an older version are replaced. */
+/* How members that run something else than this version says are replaced. */
 struct job_update {
 	uint32_t max_parallel;	      /* members of the group that are away for it at once; 0: 1 */
 	uint32_t min_healthy_ms;      /* runs for so long until it is healthy */
@@ -63,7 +63,8 @@ struct job_volume {
 
 struct job_group {
 	const char *name;
-	uint32_t count; /* not of system jobs */
+	uint64_t content; /* sum of what its members run */
+	uint32_t count;	  /* not of system jobs; 0: it is paused */
 	const struct job_volume *volumes;
 	size_t n_volumes;
 	struct job_update update;
@@ -80,6 +81,8 @@ struct job_spec {
 	const char *id;
 	enum job_type type;
 	uint64_t version;
+	uint64_t restart_version; /* what an earlier version placed is replaced in any case */
+	int64_t submit_ms;
 	bool stop; /* it is to end */
 	enum job_update_status update;
 	const struct job_group *groups;
@@ -93,6 +96,7 @@ struct job_alloc {
 	uint32_t group; /* in the groups of the job; JOB_GROUP_GONE */
 	uint32_t index;
 	uint64_t version; /* of the job, with which it was placed */
+	uint64_t content; /* of its group then */
 	enum desired_status desired;
 	enum client_status client;
 	int64_t create_ms;
@@ -139,7 +143,7 @@ enum job_stop_reason {
 	JOB_STOP_JOB,	    /* the job is to end */
 	JOB_STOP_COUNT,	    /* index at or above count */
 	JOB_STOP_GROUP,	    /* its group is gone */
-	JOB_STOP_VERSION,   /* it is replaced by the current version */
+	JOB_STOP_VERSION,   /* it runs something else than the current version says */
 	JOB_STOP_DUPLICATE, /* the member has another one */
 };
 
@@ -191,6 +195,10 @@ struct job_counts {
 	uint32_t current; /* healthy, in this version */
 	uint32_t done;	  /* batch */
 	uint32_t waiting; /* members that wait for something */
+	uint32_t missing; /* members without an allocation whose work is not done */
+	uint32_t replaced; /* placed members that run something else than this version says */
+	uint32_t in_place; /* members that an earlier version placed and that stay */
+	uint32_t surplus;  /* allocations that have no place in this version */
 };
 
 struct job_decisions {
@@ -200,6 +208,7 @@ struct job_decisions {
 	struct job_wait waits[JOB_WAITS_MAX];
 	size_t n_waits;
 	struct job_counts groups[JOB_GROUPS_MAX];
+	uint32_t surplus; /* allocations of groups that are gone */
 	enum job_state state;
 	int64_t wake_ms; /* when it may be otherwise without any event; 0: never */
 };
@@ -209,11 +218,14 @@ struct job_decisions {
  * Of the allocations that ended it needs the last of each member, of this version one that was healthy or
  * complete, and those that failed within the interval of reschedule.
  *
+ * - An allocation is of this version if it runs what its group says now, whichever version placed it, and no
+ *   earlier one than restart_version. So a change of count, update, reschedule or another group restarts
+ *   nothing. Failures from before the submission do not count.
  * - A member is placed only when its last allocation has ended and each of its volumes has room for it.
- * - An older version is stopped only while fewer than max_parallel members of its group are away: replaced
- *   and not healthy yet, stopping or missing. Those that do not work go first.
- *   It is stopped only when there is a node and its volumes have room for what takes its place: groups that
- *   swap volumes wait for each other, and such a job has to be stopped first.
+ * - An allocation of another version is stopped only while fewer than max_parallel members of its group are
+ * away: replaced and not healthy yet, stopping or missing. Those that do not work go first. It is stopped
+ * only when there is a node and its volumes have room for what takes its place: groups that swap volumes wait
+ * for each other, and such a job has to be stopped first.
  * - When an update has failed, nothing is stopped for it any more, and a member that is missing is placed
  *   only if it was healthy in this version.
  * - Of a count that was lowered the highest indexes stop first.

@@ -7,6 +7,7 @@
 #include "model/alloc_validate.h"
 #include "model/pb.h"
 #include "rpc/pack.h"
+#include "store/checksum.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -100,10 +101,9 @@ static enum status check_count(const Job *job, const Group *group, struct error 
 					 : error_invalid(err, "count",
 							 "it contradicts type system, which has one member "
 							 "on each node");
-	if (group->count >= 1 && group->count <= JOB_COUNT_MAX)
+	if (group->count <= JOB_COUNT_MAX)
 		return STATUS_OK;
-	return error_invalid(err, "count", "it is 1 to %d, not %" PRIu32 "%s", JOB_COUNT_MAX, group->count,
-			     group->count == 0 ? "; holdfast job stop ends one" : "");
+	return error_invalid(err, "count", "it is 0 to %d, not %" PRIu32, JOB_COUNT_MAX, group->count);
 }
 
 static enum status check_template(const Group *group, struct error *err)
@@ -220,6 +220,7 @@ static void view_group(const Group *group, enum job_type type, struct job_group 
 	const Holdfast__V1__JobReschedule *reschedule = group->reschedule;
 
 	*ret = (struct job_group){.name = group->name,
+				  .content = job_content(group),
 				  .count = group->count,
 				  .volumes = volumes,
 				  .n_volumes = group->allocation->n_volumes,
@@ -251,6 +252,8 @@ void job_view_of(const Job *job, struct job_view *ret)
 	*ret = (struct job_view){.spec = {.id = job->id,
 					  .type = (enum job_type)job->type,
 					  .version = job->version,
+					  .restart_version = job->restart_version,
+					  .submit_ms = job->submit_time_ms,
 					  .stop = job->stop,
 					  .update = (enum job_update_status)job->update_status,
 					  .groups = ret->groups,
@@ -292,6 +295,7 @@ enum status job_make_alloc(const Job *job, uint32_t group, uint32_t index, struc
 	(void)str_copy(ret->job_group, sizeof(ret->job_group), from->name);
 	ret->job_index = index;
 	ret->job_version = job->version;
+	ret->job_content = job_content(from);
 	alloc_default(ret);
 	st = name_volumes(from, index, ret, err);
 	return st == STATUS_OK ? alloc_validate(ret, err) : st;
@@ -299,12 +303,47 @@ enum status job_make_alloc(const Job *job, uint32_t group, uint32_t index, struc
 
 /* --- comparison --- */
 
+/* Packed bytes are summed and not kept. */
+struct summer {
+	ProtobufCBuffer base; /* first */
+	uint64_t sum;
+};
+
+static void add_to_sum(ProtobufCBuffer *buffer, size_t n, const uint8_t *bytes)
+{
+	struct summer *summer = (struct summer *)(void *)buffer;
+
+	summer->sum = checksum_add(summer->sum, bytes, n);
+}
+
+uint64_t job_content(const Group *group)
+{
+	struct summer summer = {.base = {.append = add_to_sum}, .sum = CHECKSUM_INIT};
+	Group part = HOLDFAST__V1__JOB_GROUP__INIT;
+
+	part.allocation = group->allocation;
+	part.per_alloc = group->per_alloc;
+	part.n_per_alloc = group->n_per_alloc;
+	(void)protobuf_c_message_pack_to_buffer(&part.base, &summer.base);
+	return summer.sum;
+}
+
+bool job_is_current(const Job *job, const struct alloc *alloc)
+{
+	for (size_t i = 0; i < job->n_groups; i++)
+		if (str_eq(job->groups[i]->name, alloc->job_group))
+			return alloc->job_version >= job->restart_version &&
+			       alloc->job_content == job_content(job->groups[i]);
+	return false;
+}
+
 static Job submitted(const Job *job)
 {
 	Job part = *job;
 
 	part.version = part.create_index = part.modify_index = 0;
 	part.submit_time_ms = 0;
+	part.restart_version = 0;
 	part.stop = false;
 	part.update_status = HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_RUNNING;
 	return part;

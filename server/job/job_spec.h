@@ -32,5 +32,11 @@ void job_view_of(const Holdfast__V1__Job *job, struct job_view *ret);
 enum status job_make_alloc(const Holdfast__V1__Job *job, uint32_t group, uint32_t index, struct alloc *ret,
 			   struct error *err);
 
+/** Sum of what the members of a group run; alike for the same message in any version. */
+uint64_t job_content(const Holdfast__V1__JobGroup *group);
+
+/** Does @alloc, which is of @job, run what its group says now? */
+bool job_is_current(const Holdfast__V1__Job *job, const struct alloc *alloc);
+
 /** Do both ask for the same? What the server says of them is not looked at. */
 bool job_same_submission(const Holdfast__V1__Job *a, const Holdfast__V1__Job *b);

@@ -92,6 +92,7 @@ static size_t collect_allocs(const struct job_entry *entry, const struct job_spe
 					      .group = group_number(spec, alloc->job_group),
 					      .index = alloc->job_index,
 					      .version = alloc->job_version,
+					      .content = alloc->job_content,
 					      .desired = alloc->desired_status,
 					      .client = alloc->client_status,
 					      .create_ms = alloc->create_time_ms,
@@ -661,7 +662,7 @@ bool job_needs_alloc(struct server *server, const struct alloc *alloc)
 		return false;
 	(void)str_format(key, sizeof(key), PREFIX_JOB "%s/%s", alloc->namespace, alloc->job_id);
 	job = records_get(&server->state.records, key);
-	if (!job || job->stop || job->version != alloc->job_version)
+	if (!job || job->stop || !job_is_current(job, alloc))
 		return false;
 	return alloc->client_status != CLIENT_FAILED ||
 	       clock_realtime_ms() - alloc->end_time_ms < JOB_RESCHEDULE_INTERVAL_MAX_MS;

@@ -177,10 +177,13 @@ static enum status prepare(struct server *server, Job *job, const Job *asked, st
 	job->update_status = HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_RUNNING;
 	job->submit_time_ms = clock_realtime_ms();
 	job->create_index = job->modify_index = 0;
+	job->restart_version = job->version;
 	*ret_same = false;
 	if (!*ret_known)
 		return check_room(server, err);
 	known = (const Job *)(*ret_known)->record.message;
+	if (!known->stop)
+		job->restart_version = known->restart_version;
 	if (known->type != job->type)
 		return error_invalid(err, "job.type",
 				     "job %s is of type %s; stop and purge it, or take another id", job->id,
@@ -431,6 +434,36 @@ static bool add_waits(struct server *server, const char *namespace, struct membe
 	return true;
 }
 
+typedef Holdfast__V1__JobGroupStatus GroupStatus;
+
+/* One for each group, for a response that owns them. */
+static bool add_groups(const struct job_spec *spec, const struct job_decisions *decisions, GroupStatus ***ret,
+		       size_t *ret_n)
+{
+	*ret = calloc(spec->n_groups + 1, sizeof(GroupStatus *));
+	for (size_t i = 0; *ret && i < spec->n_groups; i++) {
+		const struct job_counts *counts = &decisions->groups[i];
+		GroupStatus status = HOLDFAST__V1__JOB_GROUP_STATUS__INIT;
+
+		status.name = (char *)(uintptr_t)spec->groups[i].name;
+		status.desired = counts->desired;
+		status.placed = counts->placed;
+		status.healthy = counts->healthy;
+		status.current = counts->current;
+		status.done = counts->done;
+		status.waiting = counts->waiting;
+		status.missing = counts->missing;
+		status.replaced = counts->replaced;
+		status.in_place = counts->in_place;
+		status.surplus = counts->surplus;
+		(*ret)[i] = (GroupStatus *)message_copy(&status.base);
+		if (!(*ret)[i])
+			return false;
+		(*ret_n)++;
+	}
+	return *ret != NULL;
+}
+
 /* --- plan --- */
 
 enum { PLAN_PLACES_MAX = 16 }; /* members whose place is looked for: each look is at all nodes */
@@ -496,6 +529,9 @@ static enum status handle_plan(struct server *server, struct rpc_call *call, con
 		response->waits = waits.list;
 		response->n_waits = waits.n;
 		response->is_cut = decisions && decisions->is_cut;
+		response->surplus = decisions ? decisions->surplus : 0;
+		is_whole = is_whole &&
+			   add_groups(&view->spec, decisions, &response->groups, &response->n_groups);
 	}
 	if (is_whole)
 		answer_durable(server, call, &response->base);
@@ -510,29 +546,6 @@ DEFINE_READ_METHOD(jobs_handle_plan, plan_method)
 /* --- get --- */
 
 enum { PLACED_TEXT_SIZE = 80 };
-
-static bool add_groups(Holdfast__V1__GetJobResponse *response, const struct job_spec *spec,
-		       const struct job_decisions *decisions)
-{
-	response->groups = calloc(spec->n_groups + 1, sizeof(Holdfast__V1__JobGroupStatus *));
-	for (size_t i = 0; response->groups && i < spec->n_groups; i++) {
-		const struct job_counts *counts = &decisions->groups[i];
-		Holdfast__V1__JobGroupStatus status = HOLDFAST__V1__JOB_GROUP_STATUS__INIT;
-
-		status.name = (char *)(uintptr_t)spec->groups[i].name;
-		status.desired = counts->desired;
-		status.placed = counts->placed;
-		status.healthy = counts->healthy;
-		status.current = counts->current;
-		status.done = counts->done;
-		status.waiting = counts->waiting;
-		response->groups[i] = (Holdfast__V1__JobGroupStatus *)message_copy(&status.base);
-		if (!response->groups[i])
-			return false;
-		response->n_groups++;
-	}
-	return response->groups != NULL;
-}
 
 /* Members that are to be placed wait as well, where that was refused. */
 static bool add_members(struct server *server, Holdfast__V1__GetJobResponse *response, const Job *job,
@@ -603,7 +616,8 @@ static Holdfast__V1__GetJobResponse *make_get_response(struct server *server,
 	response->job = (Job *)message_copy(&job.base);
 	response->state = decisions ? strdup(job_state_name(decisions->state)) : NULL;
 	response->index = job.modify_index;
-	if (response->job && response->state && add_groups(response, &view->spec, decisions) &&
+	if (response->job && response->state &&
+	    add_groups(&view->spec, decisions, &response->groups, &response->n_groups) &&
 	    add_members(server, response, &job, &view->spec, decisions) && add_placed(server, response, &job))
 		return response;
 	holdfast__v1__get_job_response__free_unpacked(response, NULL);

@@ -57,7 +57,7 @@ struct model_alloc {
 	bool has_volume;
 	char volume_id[NAME_SIZE];
 	enum access_mode access_mode;
-	bool bad; /* of a version that never works */
+	bool bad; /* runs what never works */
 };
 
 struct model_claim {
@@ -75,14 +75,14 @@ struct model_job {
 	struct job_group groups[GROUPS];
 	struct job_volume volumes[GROUPS];
 	uint32_t turn;
-	bool bad; /* this version never works */
+	bool bad[GROUPS]; /* what it runs never works */
 };
 
 struct model {
 	uint64_t seed;
 	uint32_t step;
 	int64_t now_ms;
-	uint32_t n_ids;
+	uint32_t n_ids, n_contents;
 	struct model_node nodes[NODES];
 	struct model_job jobs[JOBS];
 	struct model_alloc allocs[ALLOCS_MAX];
@@ -151,7 +151,11 @@ static bool is_healthy(const struct model *m, const struct model_alloc *alloc)
 
 static bool is_current(const struct model *m, const struct model_alloc *alloc)
 {
-	return alloc->view.version == m->jobs[alloc->job].spec.version;
+	const struct job_spec *spec = &m->jobs[alloc->job].spec;
+
+	return alloc->view.group < spec->n_groups &&
+	       alloc->view.content == spec->groups[alloc->view.group].content &&
+	       alloc->view.version >= spec->restart_version;
 }
 
 /* Members of a group are numbered by index, of a system job by node. */
@@ -407,6 +411,11 @@ static void check_stop(struct model *m, uint32_t job, const struct job_action *a
 	}
 }
 
+static int64_t later(int64_t a_ms, int64_t b_ms)
+{
+	return a_ms > b_ms ? a_ms : b_ms;
+}
+
 /* Has a member that never worked in this version passed its deadline? */
 static bool is_overdue(const struct model *m, uint32_t job, uint32_t group, uint32_t number)
 {
@@ -422,7 +431,8 @@ static bool is_overdue(const struct model *m, uint32_t job, uint32_t group, uint
 		if (alloc->view.client == CLIENT_LOST ||
 		    (has_ended(alloc) && alloc->view.desired == DESIRED_STOP))
 			continue;
-		is_late = is_late || m->now_ms >= alloc->view.create_ms + DEADLINE_MS;
+		is_late = is_late || m->now_ms >= later(alloc->view.create_ms, m->jobs[job].spec.submit_ms) +
+							  DEADLINE_MS;
 	}
 	return is_late;
 }
@@ -588,11 +598,12 @@ static void place(struct model *m, uint32_t job, const struct job_action *action
 		FAIL(m, "placed on a node that takes nothing");
 	while (!is_eligible(&m->nodes[node]))
 		node = (node + 1) % NODES;
-	*alloc = (struct model_alloc){.job = job, .node = node, .bad = m->jobs[job].bad};
+	*alloc = (struct model_alloc){.job = job, .node = node, .bad = m->jobs[job].bad[action->group]};
 	(void)str_format(alloc->id, sizeof(alloc->id), "a%u", m->n_ids++);
 	alloc->view = (struct job_alloc){.group = action->group,
 					 .index = action->index,
 					 .version = m->jobs[job].spec.version,
+					 .content = group->content,
 					 .desired = DESIRED_RUN,
 					 .client = CLIENT_PENDING,
 					 .create_ms = m->now_ms};
@@ -749,7 +760,7 @@ static bool is_needed(const struct model *m, const struct model_alloc *alloc)
 {
 	if (!has_ended(alloc) || holds_claims(m, alloc->id))
 		return true;
-	if (m->jobs[alloc->job].spec.version != alloc->view.version)
+	if (!is_current(m, alloc))
 		return false;
 	return was_healthy(m, alloc) || alloc->view.client == CLIENT_COMPLETE ||
 	       alloc->view.end_ms + INTERVAL_MS > m->now_ms;
@@ -800,31 +811,69 @@ static void number_groups(struct model *m, uint32_t job, uint32_t n_before)
 			m->allocs[i].view.group = JOB_GROUP_GONE;
 }
 
+/* What its members run is another thing; a large count and a small one need different volumes. */
+static void draw_content(struct model *m, uint32_t job, uint32_t group, bool is_good)
+{
+	struct model_job *of = &m->jobs[job];
+
+	of->groups[group].content = ++m->n_contents;
+	of->groups[group].name = group == 0 ? "one" : "two";
+	of->groups[group].count = of->spec.type == JOB_SYSTEM ? 0 : draw(m, COUNT_MAX + 1);
+	of->bad[group] = !is_good && chance(m, 15);
+	draw_volume(m, job, group);
+}
+
+static void draw_policies(struct model *m, struct job_group *group)
+{
+	group->update = (struct job_update){.max_parallel = 1 + draw(m, 2),
+					    .min_healthy_ms = MIN_HEALTHY_MS,
+					    .healthy_deadline_ms = DEADLINE_MS};
+	group->reschedule = (struct job_reschedule){
+		.unlimited = chance(m, 30), .attempts = 2, .interval_ms = INTERVAL_MS, .delay_ms = DELAY_MS};
+}
+
+/* A change of anything but what members run. */
+static void change_little(struct model *m, uint32_t job)
+{
+	struct model_job *of = &m->jobs[job];
+
+	for (uint32_t i = 0; i < GROUPS; i++) {
+		struct job_group *group = &of->groups[i];
+
+		if (of->spec.type != JOB_SYSTEM && of->volumes[i].per_alloc)
+			group->count = draw(m, COUNT_MAX + 1);
+		else if (of->spec.type != JOB_SYSTEM)
+			group->count = draw(m, 2);
+		if (chance(m, 50))
+			draw_policies(m, group);
+	}
+}
+
+/* Its whole content, that of one group, or none: what is left as it is has to be left alone. */
 static void submit(struct model *m, uint32_t job, bool is_good)
 {
 	struct model_job *of = &m->jobs[job];
-	uint32_t n_before = (uint32_t)of->spec.n_groups;
+	uint32_t n_before = (uint32_t)of->spec.n_groups, what = draw(m, 4);
+	bool is_whole = is_good || of->spec.version == 0 || what == 0 || !any_live(m, job);
 
 	of->spec.version++;
+	if (of->spec.version == 1 || of->spec.stop || chance(m, 5))
+		of->spec.restart_version = of->spec.version;
+	of->spec.submit_ms = m->now_ms;
 	of->spec.stop = false;
 	of->spec.update = JOB_UPDATE_RUNNING;
-	of->spec.n_groups = chance(m, 85) ? GROUPS : 1;
-	of->bad = !is_good && chance(m, 15);
 	if (!any_live(m, job))
 		of->turn = draw(m, GROUPS);
+	if (is_whole)
+		of->spec.n_groups = chance(m, 85) ? GROUPS : 1;
 	for (uint32_t i = 0; i < GROUPS; i++) {
-		of->groups[i] =
-			(struct job_group){.name = i == 0 ? "one" : "two",
-					   .count = of->spec.type == JOB_SYSTEM ? 0 : draw(m, COUNT_MAX + 1),
-					   .update = {.max_parallel = 1 + draw(m, 2),
-						      .min_healthy_ms = MIN_HEALTHY_MS,
-						      .healthy_deadline_ms = DEADLINE_MS},
-					   .reschedule = {.unlimited = chance(m, 30),
-							  .attempts = 2,
-							  .interval_ms = INTERVAL_MS,
-							  .delay_ms = DELAY_MS}};
-		draw_volume(m, job, i);
+		if (is_whole || what == i + 1)
+			draw_content(m, job, i, is_good);
+		if (is_whole)
+			draw_policies(m, &of->groups[i]);
 	}
+	if (!is_whole)
+		change_little(m, job);
 	number_groups(m, job, n_before);
 }
 
@@ -963,7 +1012,8 @@ static void repair(struct model *m)
 	}
 	m->n_claims = n;
 	for (uint32_t i = 0; i < JOBS; i++)
-		if (!m->jobs[i].spec.stop && (m->jobs[i].bad || m->jobs[i].spec.update == JOB_UPDATE_FAILED))
+		if (!m->jobs[i].spec.stop &&
+		    (m->jobs[i].bad[0] || m->jobs[i].bad[1] || m->jobs[i].spec.update == JOB_UPDATE_FAILED))
 			submit(m, i, true);
 }
 

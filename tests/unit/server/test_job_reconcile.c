@@ -37,6 +37,7 @@ static struct job_alloc alloc_of(const char *id, uint32_t index)
 				  .node_id = node.id,
 				  .index = index,
 				  .version = job.version,
+				  .content = group.content,
 				  .desired = DESIRED_RUN,
 				  .client = CLIENT_PENDING,
 				  .create_ms = 90000};
@@ -115,7 +116,7 @@ JOB_TEST(an_update_that_passes_its_deadline_keeps_what_works)
 
 	group.count = 2;
 	group.update.healthy_deadline_ms = 10000;
-	allocs[0].version = 1;
+	allocs[0].content = 1;
 	allocs[0].client = CLIENT_RUNNING;
 	allocs[0].running_ms = 1;
 	memcpy(again, allocs, sizeof(again));

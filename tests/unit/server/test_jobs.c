@@ -3,6 +3,7 @@
 
 #include "asks.h"
 #include "cluster.h"
+#include "submission.h"
 #include "unit.h"
 
 #include "base/clock.h"
@@ -12,143 +13,6 @@
 #include <holdfast/v1/jobs.pb-c.h>
 #include <inttypes.h>
 #include <string.h>
-
-#define JOBS (&holdfast__v1__jobs__descriptor)
-
-/* A job of one group with volume db; tests change what they are about. */
-struct submission {
-	Holdfast__V1__RunJobRequest request;
-	Holdfast__V1__Job job;
-	Holdfast__V1__JobGroup group;
-	Holdfast__V1__JobGroup *groups[1];
-	Holdfast__V1__JobUpdate update;
-	Holdfast__V1__JobReschedule reschedule;
-	Holdfast__V1__Allocation alloc;
-	Holdfast__V1__CsiPlugin plugin;
-	Holdfast__V1__VolumeRequest volume;
-	Holdfast__V1__VolumeRequest *volumes[1];
-	char *per_alloc[1];
-};
-
-static char *text(const char *s)
-{
-	return (char *)(uintptr_t)s;
-}
-
-static void make_job(struct fixture *f, struct submission *s)
-{
-	memset(s, 0, sizeof(*s));
-	holdfast__v1__run_job_request__init(&s->request);
-	holdfast__v1__job__init(&s->job);
-	holdfast__v1__job_group__init(&s->group);
-	holdfast__v1__job_update__init(&s->update);
-	holdfast__v1__job_reschedule__init(&s->reschedule);
-	holdfast__v1__allocation__init(&s->alloc);
-	holdfast__v1__csi_plugin__init(&s->plugin);
-	holdfast__v1__volume_request__init(&s->volume);
-	s->volume.name = text("data");
-	s->volume.source = text("db");
-	s->volume.access_mode = f->access_mode;
-	s->volumes[0] = &s->volume;
-	s->alloc.volumes = s->volumes;
-	s->alloc.n_volumes = 1;
-	s->group.name = text("one");
-	s->group.count = 1;
-	s->group.allocation = &s->alloc;
-	s->update.max_parallel = 1;
-	s->group.update = &s->update;
-	s->reschedule.unlimited = true;
-	s->group.reschedule = &s->reschedule;
-	s->groups[0] = &s->group;
-	s->job.id = text("web");
-	s->job.type = HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SERVICE;
-	s->job.groups = s->groups;
-	s->job.n_groups = 1;
-	s->request.job = &s->job;
-	s->per_alloc[0] = text("data");
-}
-
-/* The version that it is; 0 when it was refused. */
-static uint64_t run(struct fixture *f, const struct submission *s, struct error *err)
-{
-	ProtobufCMessage *message = NULL;
-	uint64_t version;
-
-	if (call(&f->operator, JOBS, "Run", &s->request.base, &message, err) != STATUS_OK)
-		return 0;
-	version = ((const Holdfast__V1__RunJobResponse *)(const void *)message)->job->version;
-	protobuf_c_message_free_unpacked(message, NULL);
-	return version;
-}
-
-static Holdfast__V1__GetJobResponse *get(struct fixture *f)
-{
-	Holdfast__V1__GetJobRequest request = HOLDFAST__V1__GET_JOB_REQUEST__INIT;
-	ProtobufCMessage *message = NULL;
-
-	request.id = text("web");
-	assert_int_equal(call(&f->operator, JOBS, "Get", &request.base, &message, NULL), STATUS_OK);
-	return (void *)message;
-}
-
-/* Is the job in @state, with so many that wait? */
-static bool is_in(struct fixture *f, const char *state, size_t n_waits)
-{
-	Holdfast__V1__GetJobResponse *response = get(f);
-	bool is = str_eq(response->state, state) && response->n_waits == n_waits;
-
-	holdfast__v1__get_job_response__free_unpacked(response, NULL);
-	return is;
-}
-
-static enum status stop_job(struct fixture *f, bool purge, struct error *err)
-{
-	Holdfast__V1__StopJobRequest request = HOLDFAST__V1__STOP_JOB_REQUEST__INIT;
-
-	request.id = text("web");
-	request.purge = purge;
-	return call(&f->operator, JOBS, "Stop", &request.base, NULL, err);
-}
-
-static size_t n_allocs(struct fixture *f)
-{
-	const struct job_entry *job = state_job(&f->server->state, "default", "web");
-
-	return job ? job->n_allocs : 0;
-}
-
-static void connect_both(struct fixture *f)
-{
-	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
-	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
-	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
-}
-
-/* Its node has started the allocation that it was given last. */
-static void start_last(struct fixture *f, struct fake_node *node)
-{
-	Holdfast__V1__ClaimVolumeResponse *granted = NULL;
-	struct claim claim;
-
-	assert_int_equal(fake_node_claim(node, "db", node->last_run, &granted, NULL), STATUS_OK);
-	holdfast__v1__claim_volume_response__free_unpacked(granted, NULL);
-	claim = claim_of(f, node->last_run);
-	fake_node_send_mounted(node, &claim);
-	fake_node_send_alloc(node, node->last_run, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
-	UNTIL(f,
-	      state_of(f, node->last_run) == CLAIM_TAKEN &&
-		      state_alloc(&f->server->state, node->last_run)->alloc.client_status == CLIENT_RUNNING);
-}
-
-/* And has ended it, with everything. */
-static void end(struct fixture *f, struct fake_node *node, const char *id)
-{
-	struct claim claim = claim_of(f, id);
-
-	fake_node_send_alloc(node, id, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
-	UNTIL(f, alloc_is_client_terminal(&state_alloc(&f->server->state, id)->alloc));
-	fake_node_send_released(node, &claim);
-}
 
 /* Nodes with a driver of containers. */
 static void connect_hundred(struct fixture *f, struct fake_node *nodes)
@@ -517,11 +381,6 @@ TEST_FIXTURE(a_plan_changes_nothing, setup, teardown)
 /* The job of make_job(), changed. */
 typedef void change_fn(struct submission *s);
 
-static void none_of_it(struct submission *s)
-{
-	s->group.count = 0;
-}
-
 static void too_many(struct submission *s)
 {
 	s->group.count = 10000000;
@@ -579,7 +438,7 @@ static void no_source(struct submission *s)
 
 static void much_of_it(struct submission *s)
 {
-	none_of_it(s);
+	too_many(s);
 	never_in_time(s);
 }
 
@@ -591,13 +450,12 @@ TEST_FIXTURE(what_is_impossible_is_refused_and_names_the_field, setup, teardown)
 	} rows[] = {
 		{never_in_time,
 		 "group one.update.min_healthy_time: 3000 ms is not below healthy_deadline, 3000 ms"},
-		{none_of_it, "group one.count: it is 1 to 10000, not 0"},
-		{too_many, "group one.count: it is 1 to 10000, not 10000000"},
+		{too_many, "group one.count: it is 0 to 10000, not 10000000"},
 		{two_on_one_volume, "group one.volume data.access_mode: "},
 		{unknown_per_alloc, "group one.per_alloc: it names volume 'logs'"},
 		{system_per_alloc, "group one.volume data.per_alloc: it contradicts type system"},
 		{no_source, "group one.volume data: source"},
-		{much_of_it, "group one.count: it is 1 to 10000, not 0; holdfast job stop ends one\n"
+		{much_of_it, "group one.count: it is 0 to 10000, not 10000000\n"
 			     "group one.update.min_healthy_time: 3000 ms is not"},
 		{bad_id, "id: 'We b'"},
 		{no_type, "type: "},

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Another version of a job: which of its members are replaced, and which stay. */
+
+#include "asks.h"
+#include "cluster.h"
+#include "submission.h"
+#include "unit.h"
+
+#include "base/str.h"
+
+#include <string.h>
+
+/* A service of two members, which share volume db, on both nodes. */
+static void run_two(struct fixture *f, struct submission *s)
+{
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
+	connect_both(f);
+	make_job(f, s);
+	s->group.count = 2;
+	s->update.max_parallel = 9;
+	assert_int_equal(run(f, s, NULL), 1);
+	UNTIL(f, n_allocs(f) == 2);
+	UNTIL(f, f->n1.runs == 1 && f->n2.runs == 1);
+	fake_node_send_alloc(&f->n1, f->n1.last_run, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	fake_node_send_alloc(&f->n2, f->n2.last_run, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	UNTIL(f, is_in(f, "running", 0));
+}
+
+static int n_stops(const struct fixture *f)
+{
+	return f->n1.stops + f->n2.stops;
+}
+
+typedef void change_fn(struct submission *s);
+
+static void more_at_once(struct submission *s)
+{
+	s->update.max_parallel = 1;
+}
+
+static void fewer_attempts(struct submission *s)
+{
+	s->reschedule.unlimited = false;
+	s->reschedule.attempts = 1;
+}
+
+static void another_group(struct submission *s)
+{
+	static Holdfast__V1__JobGroup other;
+	static Holdfast__V1__JobGroup *groups[2];
+
+	other = s->group;
+	other.name = text("two");
+	other.count = 0;
+	groups[0] = &s->group;
+	groups[1] = &other;
+	s->job.groups = groups;
+	s->job.n_groups = 2;
+}
+
+TEST_FIXTURE(what_no_member_runs_by_restarts_none_of_them, setup, teardown)
+{
+	static change_fn *const changes[] = {more_at_once, fewer_attempts, another_group};
+	struct fixture *f = *state;
+	struct submission s;
+	uint64_t version = 1;
+
+	run_two(f, &s);
+	for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
+		Holdfast__V1__GetJobResponse *response;
+
+		changes[i](&s);
+		assert_int_equal(run(f, &s, NULL), ++version);
+		UNTIL(f, is_in(f, "running", 0));
+		settle(f);
+		assert_int_equal(n_stops(f), 0);
+		response = get(f);
+		assert_int_equal(response->groups[0]->in_place, 2);
+		assert_int_equal(response->job->update_status,
+				 HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_DONE);
+		holdfast__v1__get_job_response__free_unpacked(response, NULL);
+	}
+	assert_int_equal(n_allocs(f), 2);
+}
+
+TEST_FIXTURE(a_count_is_raised_lowered_and_paused_without_a_restart, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct submission s;
+
+	run_two(f, &s);
+	s.group.count = 3;
+	assert_int_equal(run(f, &s, NULL), 2);
+	UNTIL(f, n_allocs(f) == 3);
+	settle(f);
+	assert_int_equal(n_stops(f), 0);
+	s.group.count = 2;
+	assert_int_equal(run(f, &s, NULL), 3);
+	UNTIL(f, n_stops(f) == 1);
+	settle(f);
+	assert_int_equal(n_stops(f), 1);
+	s.group.count = 0;
+	assert_int_equal(run(f, &s, NULL), 4);
+	UNTIL(f, n_stops(f) == 3);
+	assert_int_equal(n_allocs(f), 3);
+}
+
+TEST_FIXTURE(content_that_comes_back_is_that_of_members_that_are_left, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct submission s;
+
+	run_two(f, &s);
+	s.update.max_parallel = 1;
+	s.alloc.mount_timeout_ms = 5000;
+	assert_int_equal(run(f, &s, NULL), 2);
+	UNTIL(f, n_stops(f) == 1); /* the other one waits for its turn */
+	s.alloc.mount_timeout_ms = 0;
+	assert_int_equal(run(f, &s, NULL), 3);
+	settle(f);
+	assert_int_equal(n_stops(f), 1);
+}
+
+TEST_FIXTURE(a_job_that_was_stopped_runs_its_work_again, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct submission s;
+
+	connect_both(f);
+	make_job(f, &s);
+	s.job.type = HOLDFAST__V1__JOB_TYPE__JOB_TYPE_BATCH;
+	assert_int_equal(run(f, &s, NULL), 1);
+	UNTIL(f, f->n1.runs == 1);
+	start_last(f, &f->n1);
+	end(f, &f->n1, f->n1.last_run);
+	UNTIL(f, is_in(f, "complete", 0));
+	s.reschedule.attempts = 3; /* its work is done all the same */
+	assert_int_equal(run(f, &s, NULL), 2);
+	UNTIL(f, is_in(f, "complete", 0));
+	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
+	assert_int_equal(run(f, &s, NULL), 3);
+	UNTIL(f, n_allocs(f) == 2);
+}
+
+TEST_FIXTURE(a_plan_says_what_is_placed_replaced_and_left, setup, teardown)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__PlanJobRequest request = HOLDFAST__V1__PLAN_JOB_REQUEST__INIT;
+	const Holdfast__V1__PlanJobResponse *plan;
+	ProtobufCMessage *message = NULL;
+	struct submission s;
+
+	run_two(f, &s);
+	request.job = &s.job;
+	s.group.count = 3;
+	assert_int_equal(call(&f->operator, JOBS, "Plan", &request.base, &message, NULL), STATUS_OK);
+	plan = (const void *)message;
+	assert_int_equal(plan->n_groups, 1);
+	assert_int_equal(plan->groups[0]->missing, 1);
+	assert_int_equal(plan->groups[0]->in_place, 2);
+	assert_int_equal(plan->groups[0]->replaced, 0);
+	protobuf_c_message_free_unpacked(message, NULL);
+	s.group.count = 1;
+	s.alloc.mount_timeout_ms = 5000;
+	assert_int_equal(call(&f->operator, JOBS, "Plan", &request.base, &message, NULL), STATUS_OK);
+	plan = (const void *)message;
+	assert_int_equal(plan->groups[0]->missing, 0);
+	assert_int_equal(plan->groups[0]->in_place, 0);
+	assert_int_equal(plan->groups[0]->replaced, 1);
+	assert_int_equal(plan->groups[0]->surplus, 1);
+	protobuf_c_message_free_unpacked(message, NULL);
+	s.group.name = text("other");
+	assert_int_equal(call(&f->operator, JOBS, "Plan", &request.base, &message, NULL), STATUS_OK);
+	assert_int_equal(((const Holdfast__V1__PlanJobResponse *)(const void *)message)->surplus, 2);
+	protobuf_c_message_free_unpacked(message, NULL);
+}
