@@ -461,7 +461,7 @@ def said_by_programs():
 
 
 # Tables whose quotes are what programs say of plugins: document, heading, number of cells in a row, which of them.
-SAID = [("docs/runbook/plugin-errors.md", "# A CSI plugin reports an error", 4, 1), ("docs/drivers.md", "## When it hangs, dies or lies", 3, 0)]
+SAID = [("docs/runbook/plugin-errors.md", "# A CSI plugin reports an error", 4, 1), ("docs/drivers-tried.md", "## When it hangs, dies or lies", 3, 0)]
 SAID_LEAST = 6
 
 
