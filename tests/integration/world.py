@@ -24,7 +24,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import plugin  # noqa: E402
 
 PREFIX = "/opt/holdfast-dev"
-BUILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "build", "world")
+# build/world is optimised. The default lanes use build/dev, which has the same prefix.
+BUILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "build",
+                     os.environ.get("HOLDFAST_WORLD_BUILD", "world"))  # fmt: skip
 GROUP = "holdfast-dev"
 HELPER_USER = "holdfast-mount"
 CLUSTER = "demo"

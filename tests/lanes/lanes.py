@@ -24,7 +24,7 @@ from pool import Job, Pool
 
 ROOT = Path(__file__).resolve().parents[2]
 LOGS = ROOT / "build/lanes"
-TIMES = LOGS / "times.json"
+TIMES = LOGS / "seconds.json"
 SLOTS_PER_PROCESSOR = 4  # most programs wait more than they compute
 SLOWEST = 5
 ALL_SLOTS = 10000
@@ -102,7 +102,7 @@ def script(lane, *words, needs=(), place="own", slots=1, limit=5400):
     return Job(lane, lane, list(words), needs=needs, place=place, slots=slots, limit=limit)
 
 
-def integration_classes(lane, store, leave_out=(), only=("",), env=()):
+def integration_classes(lane, store, leave_out=(), only=("",), env=None):
     """Jobs for the classes of the integration tests: a class has a world of its own."""
 
     def classes():
@@ -112,19 +112,21 @@ def integration_classes(lane, store, leave_out=(), only=("",), env=()):
             if name.startswith(only) and not name.startswith(leave_out):
                 logs = LOGS / lane / f"{store}{name}.worlds"
                 yield Job(lane, store + name, [sys.executable, "-B", "tests/integration/run.py", f"{store}{name}."],
-                          place="own", limit=1800, env={"HOLDFAST_TEST_LOGS": str(logs), **dict(env)})  # fmt: skip
+                          place="own", limit=1800, env={"HOLDFAST_TEST_LOGS": str(logs), **(env or {})})  # fmt: skip
 
     return classes
 
 
-GRPCIO = {"HOLDFAST_PLUGIN_STACKS": "grpcio"}.items()
+GRPCIO = {"HOLDFAST_PLUGIN_STACKS": "grpcio"}
 BY_NAME = ("test_rate.", "test_run.", "test_plugins.TestGrpcJs")  # in the lane stores
 ON_ETCD = ("test_kill.", "test_silence.")
 
 
 def integration(lane):
-    return [build("world"), later(lane, ("world",), integration_classes(lane, "", BY_NAME, env=GRPCIO)),
-            later(f"{lane} on etcd", ("world",), integration_classes(lane, "etcd:", only=ON_ETCD, env=GRPCIO))]  # fmt: skip
+    """On the programs of build/dev, which other lanes need in any case; the lane stores has the optimised ones."""
+    env = GRPCIO | {"HOLDFAST_WORLD_BUILD": "dev"}
+    return [build("dev"), later(lane, ("dev",), integration_classes(lane, "", BY_NAME, env=env)),
+            later(f"{lane} on etcd", ("dev",), integration_classes(lane, "etcd:", only=ON_ETCD, env=env))]  # fmt: skip
 
 
 def stores(lane):
@@ -178,7 +180,7 @@ LANES = {
     "engines": Lane("the driver of containers with podman and Docker", "build run engines",
                     lambda lane: [build("dev"), build("world"), *(
                         Job(lane, engine, [sys.executable, "-B", "tests/engines/run.py", engine], needs=("dev", "world"),
-                            place="own", limit=3600, env=dict(GRPCIO)) for engine in ("podman", "docker"))],
+                            place="own", limit=3600, env=GRPCIO) for engine in ("podman", "docker"))],
                     "agent/driver agent/driver-container agent/alloc proto/holdfast/driver cli/docker tests/engines"),
     "packages": Lane("packages: lintian, hardening, the same bytes twice", "build package check selinux",
                      lambda lane: of_packages(lane, sys.executable, "-B", "tests/packages/check.py"),
@@ -274,7 +276,7 @@ def sample_of(text):
 def expected(job, times):
     """What @job may take, so that long ones start first; builds start before everything."""
     matching = [seconds for name, seconds in EXPECTED.items() if job.name.startswith(name)]
-    return (job.lane == "build", times.get(f"{job.lane}/{job.name}", max(matching, default=1.0)))
+    return (job.lane == "build", times.get(f"{job.lane}/{job.name}", (max(matching, default=1.0),))[0])
 
 
 def print_result(result):
@@ -315,11 +317,13 @@ def sum_up(results, names, wall):
 
 
 def read_times():
+    """By lane and name of a program: the seconds that it took and those that it had of processors."""
     return json.loads(TIMES.read_text(encoding="utf-8")) if TIMES.exists() else {}
 
 
 def write_times(results):
-    times = read_times() | {f"{one.job.lane}/{one.job.name}": round(one.wall, 1) for one in results if not one.failed}
+    times = read_times() | {f"{one.job.lane}/{one.job.name}": (round(one.wall, 1), round(one.cpu, 1))
+                           for one in results if not one.failed}  # fmt: skip
     TIMES.write_text(json.dumps(times, indent=1, sort_keys=True), encoding="utf-8")
 
 
@@ -364,8 +368,8 @@ def main():
         for name, lane in lanes().items():
             print(f"{name:12} {'default' if lane.is_default else '':8} {lane.title}")
     else:
-        for name, seconds in sorted(read_times().items(), key=lambda item: -item[1]):
-            print(f"{seconds:8.1f} s  {name}")
+        for name, (wall, cpu) in sorted(read_times().items(), key=lambda item: -item[1][0]):
+            print(f"{wall:8.1f} s {cpu:8.1f} s of processors  {name}")
     return 0
 
 
