@@ -113,6 +113,7 @@ void agent_note_certificate(struct agent *agent)
 
 size_t agent_problems(const struct agent *agent, char ret[static AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE])
 {
+	const struct helper_info *helper = helper_client_info(agent->helper);
 	size_t n = 0;
 
 	if (agent->reload_error.status != STATUS_OK)
@@ -124,7 +125,12 @@ size_t agent_problems(const struct agent *agent, char ret[static AGENT_PROBLEMS_
 		n++;
 	if (put_ticket_key(agent, ret[n]))
 		n++;
-	if (helper_client_info(agent->helper)->is_without_trail)
+	if (helper->trail_fault)
+		(void)str_format(ret[n++], AGENT_PROBLEM_SIZE,
+				 "mount helper: it unmounts and mounts nothing, because it could not record "
+				 "its start: %s",
+				 helper->trail_fault);
+	else if (helper->is_without_trail)
 		(void)str_format(ret[n++], AGENT_PROBLEM_SIZE, "mount helper: " HELPER_NO_TRAIL);
 	if (session_info(agent->session)->is_reverted)
 		(void)str_format(

@@ -49,10 +49,10 @@ static void add_rules(scmp_filter_ctx filter, const struct helper *h)
 		{SCMP_SYS(umount2), 1, {IS(1, SYS_UMOUNT_NOFOLLOW | SYS_UMOUNT_EXPIRE)}},
 		{SCMP_SYS(clock_gettime), 0, {{0}}},
 		{SCMP_SYS(exit_group), 0, {{0}}},
-		{SCMP_SYS(write), 1, {IS(0, h->trail.fd)}},
-		{SCMP_SYS(fdatasync), 1, {IS(0, h->trail.fd)}},
-		{SCMP_SYS(fallocate), 2, {IS(0, h->trail.fd), IS(1, FALLOC_FL_KEEP_SIZE)}},
-		{SCMP_SYS(pread64), 1, {IS(0, h->trail.read_fd)}},
+		{SCMP_SYS(write), 1, {IS(0, h->trail.fd)}, h->trail.fd < 0},
+		{SCMP_SYS(fdatasync), 1, {IS(0, h->trail.fd)}, h->trail.fd < 0},
+		{SCMP_SYS(fallocate), 2, {IS(0, h->trail.fd), IS(1, FALLOC_FL_KEEP_SIZE)}, h->trail.fd < 0},
+		{SCMP_SYS(pread64), 1, {IS(0, h->trail.read_fd)}, h->trail.fd < 0},
 		{SCMP_SYS(pread64), 1, {IS(0, h->mountinfo.fd)}},
 		{SCMP_SYS(fcntl), 2, {IS(0, h->state_fd), IS(1, F_OFD_SETLKW)}},
 		{SCMP_SYS(fcntl), 2, {IS(0, h->state_fd), IS(1, F_OFD_SETLK)}},
@@ -76,7 +76,7 @@ void filter_load(const struct helper *h)
 {
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_KILL_PROCESS);
 
-	assert(h->state_fd > HELPER_MESSAGE_FD && h->trail.fd > HELPER_MESSAGE_FD);
+	assert(h->state_fd > HELPER_MESSAGE_FD && (h->trail.fd < 0 || h->trail.fd > HELPER_MESSAGE_FD));
 	start_need(filter != NULL, START_LOCKDOWN, 0, "filter");
 	start_sys(seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS), START_LOCKDOWN,
 		  "filter");

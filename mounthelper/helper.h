@@ -2,6 +2,7 @@
 #pragma once
 /* Everything a running helper holds: descriptors opened before the lock-down and root's policy. */
 
+#include "mounthelper_words.h"
 #include "policy.h"
 #include "state.h"
 
@@ -56,7 +57,10 @@ struct helper {
 	int audit_fd;	    /* or negative */
 	struct state_table *state;
 	struct chain_log trail;
-	bool record_waits; /* the last record is in the own log alone */
+	enum mh_trail trail_fault; /* what was wrong with it at the start */
+	struct keyline start;	   /* the record of the start, */
+	bool start_waits;	   /* which the own log has not taken yet */
+	bool record_waits;	   /* the last record is in the own log alone */
 	uint32_t record_seq;
 	bool log_is_append_only; /* by its attribute, chattr +a */
 	bool type_available[FS_N];

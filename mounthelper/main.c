@@ -24,9 +24,7 @@ int main(int argc, char **argv)
 	struct helper *h = &helper;
 	struct census census = {.staged = 0};
 	struct view view;
-	enum mh_start word;
 	enum mh_exit code;
-	int sys_errno = 0;
 
 	/* A. Shed what the caller left, before anything is parsed. */
 	entry_shed(argc, argv, h);
@@ -42,9 +40,7 @@ int main(int argc, char **argv)
 	setup_types(h);
 	setup_waits(h);
 	start_sys(census_take(h, &census), START_TREE, h->agent->stage_base);
-	word = record_start(h, census.staged, census.published, &sys_errno);
-	if (word != START_OK)
-		start_fail(word, sys_errno, 0, h->agent->log);
+	record_start(h, census.staged, census.published);
 	/* C. Give up everything that serving does not need. */
 	sandbox_drop(h->launch_mode, h->agent);
 	assertion_arm(h);

@@ -121,13 +121,17 @@ void record_head(struct helper *h, uint64_t rec, uint8_t ret[static TICKET_DIGES
 	(void)hex_decode(ret, TICKET_DIGEST_SIZE, h->trail.end.digest[0]);
 }
 
-/* To the own log. The kernel's audit gets it even when that does not take it. */
+/* To the own log, with the start before it if that waits. The kernel's audit gets the record even when the
+ * log does not take it. */
 static int write_down(struct helper *h, const struct keyline *record, uint64_t *ret_rec)
 {
 	uint64_t rec = 0;
 	int r;
 
 	record_pass_on(h); /* in order */
+	if (h->start_waits && record != &h->start)
+		h->start_waits = chain_log_append(&h->trail, &h->start, &rec) < 0;
+	rec = 0;
 	r = chain_log_append(&h->trail, record, &rec);
 	h->record_waits = true;
 	h->record_seq = (uint32_t)rec;
@@ -173,33 +177,33 @@ void record_assertion(struct helper *h, const char *file, unsigned int line)
 	(void)put(h, &record, &rec);
 }
 
-enum mh_start record_start(struct helper *h, uint32_t staged, uint32_t published, int *ret_errno)
+void record_start(struct helper *h, uint32_t staged, uint32_t published)
 {
-	struct keyline record = KEYLINE_INIT;
+	struct keyline *record = &h->start;
 	struct utsname system = {.release = ""};
 	uint64_t rec = 0;
 	int r;
 
+	*record = (struct keyline)KEYLINE_INIT;
 	h->trail.head = &h->state->header.trail;
 	h->trail.batch = h->agent->sync_batch != 0;
 	(void)uname(&system);
-	record_begin(&record, "start", "event", 0);
-	keyline_word(&record, "version", HOLDFAST_VERSION);
-	keyline_number(&record, "instance", h->instance);
-	keyline_number(&record, "container", h->agent->container);
-	keyline_number(&record, "staged", staged);
-	keyline_number(&record, "published", published);
-	keyline_number(&record, "append_only", h->log_is_append_only);
-	keyline_words(&record, "ticket", h->agent->ticket_optional ? "optional" : "required", "kernel",
+	record_begin(record, "start", "event", 0);
+	keyline_word(record, "version", HOLDFAST_VERSION);
+	keyline_number(record, "instance", h->instance);
+	keyline_number(record, "container", h->agent->container);
+	keyline_number(record, "staged", staged);
+	keyline_number(record, "published", published);
+	keyline_number(record, "append_only", h->log_is_append_only);
+	keyline_words(record, "ticket", h->agent->ticket_optional ? "optional" : "required", "kernel",
 		      system.release, "boot", h->boot_id);
-	keyline_sha256(&record, "digest", h->policy_digest, sizeof(h->policy_digest));
-	put_peer(&record, h);
-	keyline_word(&record, "res", "success");
-	r = put(h, &record, &rec);
-	if (r == 0)
-		return START_OK;
-	*ret_errno = -r;
-	return rec == 0 ? START_LOG_END : START_AUDIT;
+	keyline_sha256(record, "digest", h->policy_digest, sizeof(h->policy_digest));
+	put_peer(record, h);
+	keyline_word(record, "res", "success");
+	r = put(h, record, &rec);
+	h->start_waits = rec == 0;
+	if (r < 0)
+		h->trail_fault = h->trail.fd < 0 ? TRAIL_LOG : rec == 0 ? TRAIL_LOG_END : TRAIL_AUDIT;
 }
 
 void record_end(struct helper *h, bool is_violation, enum reason reason, uint64_t seq)

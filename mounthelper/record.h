@@ -9,9 +9,9 @@
 #include "wire.h"
 
 /** Record START with what this process is and found; the first record, which sets up h->trail but for its
- * descriptors and names. Returns START_OK, or START_LOG_END or START_AUDIT with
- * @ret_errno (positive). */
-enum mh_start record_start(struct helper *h, uint32_t staged, uint32_t published, int *ret_errno);
+ * descriptors and names. When the trail does not take it h->trail_fault says why; the helper serves all the
+ * same, because cleaning up needs no trail, and the own log gets START before any other record. */
+void record_start(struct helper *h, uint32_t staged, uint32_t published);
 
 /** Record what refusals are left, and STOP or, for @is_violation, VIOLATION; bring everything to the medium.
  */

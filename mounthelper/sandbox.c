@@ -51,7 +51,7 @@ void sandbox_drop(enum launch_mode launch_mode, const struct agent_policy *agent
 
 	assert(uid != 0 && gid != 0);
 	start_sys(process_capabilities(&caps), START_LOCKDOWN, "capget");
-	if (agent->audit_optional && (caps.permitted & SANDBOX_AUDIT) == 0)
+	if ((caps.permitted & SANDBOX_AUDIT) == 0)
 		wanted &= ~SANDBOX_AUDIT;
 	is_complete = launch_mode == LAUNCH_SETUID || (caps.permitted >> CAP_SETPCAP & 1) != 0;
 	capng_clear(CAPNG_SELECT_BOTH);

@@ -46,7 +46,8 @@ static enum reason send_hello(struct helper *h)
 				 .launch_mode = (uint8_t)h->launch_mode,
 				 .container = agent->container,
 				 .ticket_optional = agent->ticket_optional != 0,
-				 .record = h->trail.end.rec};
+				 .trail = (uint8_t)h->trail_fault,
+				 .record = h->start_waits ? 0 : h->trail.end.rec};
 
 	_Static_assert((int)MH_KEYS_MAX == (int)POLICY_KEY_MAX, "each key has its place");
 	record_head(h, hello.record, hello.head);

@@ -49,6 +49,7 @@ void setup_policy(struct helper *h, int root_fd, const char *path, struct policy
 		   h->agent->helper_uid, path);
 }
 
+/* Without it the helper only cleans up: h->trail.fd is negative then. */
 static void open_log(struct helper *h, int root_fd)
 {
 	const char *path = h->agent->log;
@@ -57,10 +58,10 @@ static void open_log(struct helper *h, int root_fd)
 
 	keyline_words(&h->trail.origin, "cluster", h->agent->cluster, "node", h->agent->node);
 	h->trail.sha256 = crypto_hash_sha256;
-	h->trail.fd = start_sys(path_open_trusted_file(root_fd, path, owner, O_WRONLY | O_APPEND, 0),
-				START_LOG, path);
-	h->trail.read_fd =
-		start_sys(path_open_trusted_file(root_fd, path, owner, O_RDONLY, 0), START_LOG, path);
+	h->trail.fd = path_open_trusted_file(root_fd, path, owner, O_WRONLY | O_APPEND, 0);
+	h->trail.read_fd = path_open_trusted_file(root_fd, path, owner, O_RDONLY, 0);
+	if (h->trail.read_fd < 0)
+		close_fdp(&h->trail.fd);
 	h->log_is_append_only =
 		ioctl(h->trail.read_fd, FS_IOC_GETFLAGS, &flags) == 0 && (flags & FS_APPEND_FL) != 0;
 }
@@ -100,8 +101,6 @@ void setup_records(struct helper *h, int root_fd)
 	open_log(h, root_fd);
 	open_state(h, root_fd);
 	h->audit_fd = kernel_audit_open();
-	if (!h->agent->audit_optional)
-		start_sys(h->audit_fd, START_AUDIT, "");
 }
 
 void setup_waits(struct helper *h)

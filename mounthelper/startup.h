@@ -76,7 +76,8 @@ void setup_peer(struct helper *h);
  */
 void setup_policy(struct helper *h, int root_fd, const char *path, struct policy_file *ret);
 
-/** Log, state file, an instance's place and the leave to start, below @root_fd; audit. */
+/** Log, state file, an instance's place and the leave to start, below @root_fd; audit. Log and audit may be
+ * missing: h->trail.fd or h->audit_fd is negative then. */
 void setup_records(struct helper *h, int root_fd);
 
 /** Trees, /dev and /sys, below h->root_fd. */
@@ -97,12 +98,12 @@ enum mh_start setup_check_tree(const struct place *place, const struct mount_fac
 
 /* C. sandbox.c, filter.c: give up everything that serving does not need. */
 
-/* All capabilities that serving needs, as bits; the one for audit only if the policy requires it. */
+/* All capabilities that serving needs, as bits; without the one for audit it does without audit. */
 #define SANDBOX_AUDIT (UINT64_C(1) << CAP_AUDIT_WRITE)
 #define SANDBOX_CAPABILITIES (UINT64_C(1) << CAP_SYS_ADMIN | SANDBOX_AUDIT)
 
 /** Become the block's helper_uid and helper_gid with exactly SANDBOX_CAPABILITIES (without SANDBOX_AUDIT if
- * the policy says audit = optional and it is not there), an empty bounding set,
+ * it is not there), an empty bounding set,
  * locked securebits and no_new_privs, and check that the kernel says so.
  *
  * Launch mode socket begins with that uid. Without CAP_SETPCAP it cannot empty the bounding set or lock the

@@ -148,8 +148,8 @@ struct mh_hello {
 	uint8_t container;	 /* 1: stayed in the caller's mount namespace, as the policy says */
 	uint8_t ticket_optional; /* 1: stand-alone use, tickets are not required */
 	uint8_t ticket_keys[MH_KEYS_MAX][TICKET_KEY_ID_SIZE]; /* the policy's; zero: none */
-	uint8_t reserved;
-	uint64_t record;		  /* id of the record of this start in the trail */
+	uint8_t trail;	 /* enum mh_trail, mounthelper_words.h: good, or why it only cleans up */
+	uint64_t record; /* id of the record of this start in the trail; 0: not recorded */
 	uint8_t head[TICKET_DIGEST_SIZE]; /* and its SHA-256 */
 };
 

@@ -243,21 +243,12 @@
 	  "meant")                                                                                           \
 	X(START_LIMIT, 75, "limit",                                                                          \
 	  "the hard limit named is N and cannot be raised without CAP_SYS_RESOURCE")                         \
-	X(START_LOG, 76, "log",                                                                              \
-	  "the log must be a regular file of root or of the helper's uid that nobody else can write, below " \
-	  "directories of root")                                                                             \
-	X(START_LOG_END, 76, "log-end",                                                                      \
-	  "the log could not be continued; if its end is no record of the helper, move it away and create "  \
-	  "an empty one")                                                                                    \
 	X(START_STATE, 76, "state",                                                                          \
 	  "the state file below lock_dir must be a regular file of root or of the helper's uid that nobody " \
 	  "else can write, below directories of root")                                                       \
 	X(START_INSTANCES, 76, "instances", "N instances run already for this agent; end one")               \
 	X(START_START_RATE, 76, "start-rate",                                                                \
 	  "it was started more than the N times that starts_per_minute allows")                              \
-	X(START_AUDIT, 76, "audit",                                                                          \
-	  "the kernel's audit takes no records, and the policy says audit = required; the unit must allow "  \
-	  "CAP_AUDIT_WRITE, and with errno ENODATA auditing is off: auditctl -e 1")                          \
 	X(START_TREE, 77, "tree",                                                                            \
 	  "a tree must be a directory below directories of root that nobody else can write")                 \
 	X(START_TREE_OWNER, 77, "tree-owner",                                                                \
@@ -283,12 +274,27 @@
 	X(START_ASSERTION, 73, "assertion",                                                                  \
 	  "it found a mistake of its own at line N of that file: please report it")
 
+/* Why a helper does not record its start, and therefore only cleans up: enum, word, sentence for people. */
+#define MH_TRAILS(X)                                                                                         \
+	X(TRAIL_GOOD, "ok", "")                                                                              \
+	X(TRAIL_LOG, "log",                                                                                  \
+	  "the log must be a regular file of root or of the helper's uid that nobody else can write, below " \
+	  "directories of root, on a file system that can be written; then reload the agent with SIGHUP")    \
+	X(TRAIL_LOG_END, "log-end",                                                                          \
+	  "the log cannot be continued: make room where it is; or if its end is no record of the helper, "   \
+	  "move it away, create an empty one and reload the agent with SIGHUP")                              \
+	X(TRAIL_AUDIT, "audit",                                                                              \
+	  "the kernel's audit takes no records, and the policy says audit = required: switch it on with "    \
+	  "auditctl -e 1, and let the unit have CAP_AUDIT_WRITE; where the kernel has no auditing, say "     \
+	  "audit = optional in the policy")
+
 #define MH_WORD_ENUM(name, word) name,
 #define MH_REASON_ENUM(name, word, sentence) name,
 #define MH_START_ENUM(name, code, word, sentence) name,
 enum step { MH_STEPS(MH_WORD_ENUM) STEP_N };
 enum reason { MH_REASONS(MH_REASON_ENUM) REASON_N };
 enum mh_start { MH_STARTS(MH_START_ENUM) START_N };
+enum mh_trail { MH_TRAILS(MH_REASON_ENUM) TRAIL_N };
 
 /* Exit codes of a helper that served; those of one that did not are in MH_STARTS. */
 enum mh_exit {

@@ -301,8 +301,11 @@ static void client_note_trail(struct helper_client *client, const struct mh_repl
 {
 	bool mounts = reply->header.op == MH_OP_STAGE || reply->header.op == MH_OP_PUBLISH;
 
-	if (mounts && (helper_reply_is_without_trail(reply) || reply->record > 0))
-		client->info.is_without_trail = helper_reply_is_without_trail(reply);
+	if (!mounts || (!helper_reply_is_without_trail(reply) && reply->record == 0))
+		return;
+	client->info.is_without_trail = helper_reply_is_without_trail(reply);
+	if (!client->info.is_without_trail)
+		client->info.trail_fault = NULL;
 }
 
 static void client_on_ready(struct helper_instance *instance, const struct mh_hello *hello)
@@ -322,6 +325,7 @@ static void client_on_ready(struct helper_instance *instance, const struct mh_he
 		info->launch_mode = hello->launch_mode;
 		info->container = hello->container == 1;
 		info->ticket_optional = hello->ticket_optional == 1;
+		info->trail_fault = helper_end_trail_fault(hello->trail);
 		memcpy(info->cluster, hello->cluster, sizeof(info->cluster));
 		memcpy(info->node, hello->node, sizeof(info->node));
 		memcpy(info->publish_base, hello->publish_base, sizeof(info->publish_base));
@@ -430,6 +434,11 @@ static void relay_start(const struct helper_instance *instance, const struct mh_
 				  .record = hello->record},
 		"mount helper: an instance started, pid %d (record %" PRIu64 " of its trail)",
 		(int)instance->pid, hello->record);
+	if (helper_end_trail_fault(hello->trail))
+		log_line(LOG_WARNING,
+			 "mount helper: the instance with pid %d unmounts and mounts nothing, because it "
+			 "could not record its start: %s",
+			 (int)instance->pid, helper_end_trail_fault(hello->trail));
 }
 
 /* Of one that had started; it says nothing when it ends. */

@@ -65,7 +65,8 @@ struct helper_info {
 	uint32_t abandoned; /* instances that hang, that of NFS included */
 	uint32_t queued;    /* requests not answered yet */
 	struct trail_head head;
-	bool is_without_trail; /* it had none for the last mount */
+	bool is_without_trail;	 /* it had none for the last mount */
+	const char *trail_fault; /* why it could not record its own start and only cleans up, or NULL */
 	char cluster[TICKET_CLUSTER_SIZE];
 	char node[TICKET_NODE_SIZE];
 	char publish_base[MH_PATH_SIZE];

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "helper/end.h"
 
-#include "mounthelper_words.h"
-
 #include "base/cleanup.h"
 #include "base/str.h"
 
@@ -19,6 +17,9 @@ struct start_row {
 #define START_ROW(name, code_, word_, sentence_) \
 	[name] = {.code = (code_), .word = (word_), .sentence = (sentence_)},
 static const struct start_row starts[START_N] = {MH_STARTS(START_ROW)};
+
+#define TRAIL_ROW(name, word, sentence) [name] = word ": " sentence,
+static const char *const trails[TRAIL_N] = {MH_TRAILS(TRAIL_ROW)};
 
 static const struct {
 	enum mh_exit code;
@@ -54,6 +55,11 @@ const char *helper_end_fill_in(const char *sentence, uint32_t number, char ret[s
 	}
 	ret[n] = '\0';
 	return ret;
+}
+
+const char *helper_end_trail_fault(enum mh_trail fault)
+{
+	return fault > TRAIL_GOOD && fault < TRAIL_N ? trails[fault] : NULL;
 }
 
 void helper_end_describe_failure(const struct mh_failure *failure, struct error *ret)

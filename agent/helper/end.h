@@ -4,6 +4,7 @@
  * of its last message, or its exit code. Source: proto/mounthelper_words.h. */
 
 #include "mounthelper_wire.h"
+#include "mounthelper_words.h"
 
 #include "base/error.h"
 
@@ -14,6 +15,9 @@ enum { HELPER_SENTENCE_SIZE = 512 };
 /** A sentence of mounthelper_words.h with its N, standing alone, as @number; cut at the end if too long.
  * Returns @ret. */
 const char *helper_end_fill_in(const char *sentence, uint32_t number, char ret[static HELPER_SENTENCE_SIZE]);
+
+/** Why a helper with this word in HELLO only cleans up: a word and its sentence. NULL: it does not. */
+const char *helper_end_trail_fault(enum mh_trail fault);
 
 /** What a helper that could not start has said, as an error. */
 void helper_end_describe_failure(const struct mh_failure *failure, struct error *ret);

@@ -272,7 +272,7 @@ enum status helper_hello_check(const void *bytes, size_t n, struct mh_hello *ret
 	    !is_text(hello.stage_base, sizeof(hello.stage_base)))
 		return malformed(err, "HELLO", "text");
 	if ((hello.launch_mode != 1 && hello.launch_mode != 2) || hello.container > 1 ||
-	    hello.ticket_optional > 1 || hello.reserved != 0)
+	    hello.ticket_optional > 1 || hello.trail >= TRAIL_N)
 		return malformed(err, "HELLO", "flags");
 	*ret = hello;
 	return STATUS_OK;

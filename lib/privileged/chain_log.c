@@ -155,9 +155,13 @@ static int append_locked(struct chain_log *log, const struct keyline *record, co
 	struct statx st;
 	ssize_t written;
 	size_t n; /* of the line with its newline, without the space before it */
+	int r;
+
+	if (log->fd < 0)
+		return -EBADF;
 	/* not its times: who asks for them makes the next write tell them anew */
-	int r = sys_statx(log->read_fd, "", AT_EMPTY_PATH,
-			  STATX_NLINK | STATX_INO | STATX_SIZE | STATX_BLOCKS, &st);
+	r = sys_statx(log->read_fd, "", AT_EMPTY_PATH, STATX_NLINK | STATX_INO | STATX_SIZE | STATX_BLOCKS,
+		      &st);
 
 	if (r == 0 && st.stx_nlink == 0)
 		return -ESTALE; /* deleted: what is written there nobody will ever read */

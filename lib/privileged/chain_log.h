@@ -38,7 +38,7 @@ struct chain_log_end {
 typedef int chain_log_digest_fn(unsigned char *ret, const unsigned char *bytes, unsigned long long n);
 
 struct chain_log {
-	int fd;	     /* O_WRONLY | O_APPEND */
+	int fd;	     /* O_WRONLY | O_APPEND; negative: there is none, and each record fails with -EBADF */
 	int read_fd; /* the same file */
 	int lock_fd; /* a file that only the writers can open, and the byte of it that they lock */
 	int64_t lock_at;

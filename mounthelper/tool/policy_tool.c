@@ -12,6 +12,7 @@
 #include "base/parse.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "privileged/kernel_audit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -313,11 +314,33 @@ static int write_applied(const char *path)
 	return r;
 }
 
+/* A helper that may not mount for want of auditing is better known now than with the first volume. */
+static void warn_of_audit(const struct arguments *args)
+{
+	const struct agent_policy *agent = policy->agents;
+	cleanup_close int fd = kernel_audit_open();
+	int r = kernel_audit_send(fd, KERNEL_AUDIT_TRUSTED_APP, 1, "op=policy-apply res=success");
+
+	while (agent < policy->agents + policy->n_agents && agent->audit_optional)
+		agent++;
+	if (r < 0 && agent < policy->agents + policy->n_agents)
+		(void)fprintf(stderr,
+			      "%s:%u: warning: audit = required, and %s (%s): nothing can be mounted, only "
+			      "unmounted, until %s, or audit = optional stands there\n",
+			      args->file, agent->line,
+			      r == -ENODATA ? "the kernel's auditing is off"
+					    : "the kernel's audit takes no records",
+			      strerrorname_np(-r),
+			      r == -ENODATA ? "'auditctl -e 1' has switched it on" : "it does");
+}
+
 static int apply(const struct arguments *args)
 {
 	struct error err = {.msg = ""};
 	int r = write_applied(args->file);
 
+	if (r == 0)
+		warn_of_audit(args);
 	if (r == 0)
 		return print_counts(args, true, "applied");
 	(void)error_set(&err, status_from_errno(r), r, "write %s%s", args->file, POLICY_APPLIED);

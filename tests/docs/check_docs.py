@@ -416,6 +416,8 @@ def check_manual():
     compare("the step", bold(section_of(manual, "STEPS")), words_of("MH_STEPS"))
     status = section_of(manual, "EXIT STATUS")
     compare("the word", bold(status), words_of("MH_STARTS"))
+    compare("the fault of the trail", bold(section_of(manual, "TRAIL").split("one of these words:")[1].split("A log")[0]),
+            words_of("MH_TRAILS"))
     for code in re.findall(r"MH_EXIT_\w+ = (\d+)", read(WORDS)):
         if f"\n*{code}*\n" not in status:
             fault(f"{shown(MANUAL)}: exit status {code} is not explained")

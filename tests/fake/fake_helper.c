@@ -611,6 +611,7 @@ static void start(void)
 		.policy_digest = {state->policy},
 		.launch_mode = state->launch_mode ? state->launch_mode : 1,
 		.ticket_optional = state->ticket_optional,
+		.trail = state->hello_trail,
 	};
 	enum fake_start how;
 

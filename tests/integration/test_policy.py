@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """holdfast policy: a file of the mount helper's policy is checked and explained without starting a helper."""
 
+import errno
 import hashlib
 import json
 import os
+import socket
 import stat
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -37,6 +40,23 @@ def policy(uid=995, profiles=PROFILES, ticket="optional"):
     return AGENT.format(uid=uid, profiles=profiles, ticket=ticket)
 
 
+def audit_takes_records():
+    """Auditing is on, and this process may write records: what auditctl would say, without it."""
+    audit = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 9)
+    with audit:
+        audit.settimeout(5)
+        text = b"op=test res=success\0"
+        for body, good in ((text, 0), (b"\0", -errno.EINVAL)):  # as lib/privileged/kernel_audit.c asks
+            try:
+                audit.sendto(struct.pack("=IHHII", 16 + len(body), 1121, 5, 1, 0) + body, (0, 0))
+                answer = audit.recv(8192)
+            except OSError:
+                return False
+            if struct.unpack_from("=i", answer, 16)[0] != good:
+                return False
+    return True
+
+
 class TestPolicy(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(dir="/run")  # root's, as all above it
@@ -67,7 +87,9 @@ class TestPolicy(unittest.TestCase):
             return f.read()
 
     def test_apply_writes_what_check_finds(self):
-        self.assertEqual(self.tool("apply"), (0, "applied: 1 agents, 3 profiles\n", ""))
+        code, out, err = self.tool("apply")
+        self.assertEqual((code, out), (0, "applied: 1 agents, 3 profiles\n"))
+        self.assertEqual(err != "", not audit_takes_records(), err)
         self.assertEqual(self.tool("check"), (0, "ok: 1 agents, 3 profiles\n", ""))
         self.assertEqual(os.stat(f"{self.file}.applied").st_mode, 0o100644)
         first = self.applied()
@@ -85,6 +107,19 @@ class TestPolicy(unittest.TestCase):
             f.write(b"damage")
         self.assertIn("\nnot applied: ", self.tool("check")[1])
         self.assertEqual(sorted(os.listdir(os.path.dirname(self.file))), ["mounthelper.policy", "mounthelper.policy.applied"])
+
+    def test_apply_warns_where_required_auditing_is_off(self):
+        """Auditing of the machine is not switched for this: whatever it is, the word of the policy decides."""
+        self.write(policy().replace("{\n", "{\n\taudit = optional\n", 1))
+        self.assertEqual(self.tool("apply")[2], "")
+        self.write(policy())
+        code, out, err = self.tool("apply", "--json")
+        self.assertEqual((code, json.loads(out)["applied"]), (0, True))
+        if audit_takes_records():
+            self.assertEqual(err, "")
+        else:
+            self.assertRegex(err, rf"^{self.file}:\d+: warning: audit = required, and the kernel's audit.*nothing can be mounted, "
+                             "only unmounted, until ")
 
     def test_apply_leaves_what_the_helper_can_read(self):
         """Whatever the umask, and with its label when the text was moved here from elsewhere."""

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fake_helper_client.h"
+#include "mounthelper_words.h"
 #include "unit_loop.h"
 
 #include "base/clock.h"
@@ -224,6 +225,29 @@ TEST_FIXTURE(a_trail_that_takes_no_record_is_known_until_it_takes_one, setup, te
 	request(f, MH_OP_PUBLISH, 0);
 	run_until(f, &f->n_results, 5);
 	assert_int_equal(f->results[4].status, MH_OK);
+	assert_false(info->is_without_trail);
+}
+
+TEST_FIXTURE(a_start_without_record_is_known_with_its_reason_until_a_mount_is_recorded, setup, teardown)
+{
+	struct fixture *f = *state;
+	const struct helper_info *info;
+
+	f->fake.state->hello_trail = TRAIL_AUDIT;
+	f->fake.state->no_trail = 1;
+	make_client(f, 30000);
+	info = helper_client_info(f->client);
+	request(f, MH_OP_STAGE, 0);
+	run_until(f, &f->n_results, 1);
+	assert_non_null(strstr(info->trail_fault, "audit: the kernel's audit takes no records"));
+	assert_true(info->is_without_trail);
+	request(f, MH_OP_UNPUBLISH, 0);
+	run_until(f, &f->n_results, 2);
+	assert_int_equal(f->results[1].status, MH_OK);
+	assert_non_null(info->trail_fault);
+	request(f, MH_OP_STAGE, 0);
+	run_until(f, &f->n_results, 3);
+	assert_null(info->trail_fault);
 	assert_false(info->is_without_trail);
 }
 

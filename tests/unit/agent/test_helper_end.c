@@ -51,6 +51,14 @@ TEST(every_word_is_reported_with_its_sentence)
 	assert_non_null(strstr(tell(START_NOT_PRIVILEGED, 0, 0, ""), "use launch mode socket"));
 }
 
+TEST(every_fault_of_the_trail_is_reported_with_its_sentence)
+{
+	assert_null(helper_end_trail_fault(TRAIL_GOOD));
+	assert_null(helper_end_trail_fault(TRAIL_N));
+	for (int i = TRAIL_GOOD + 1; i < TRAIL_N; i++)
+		assert_true(strlen(strchr(helper_end_trail_fault(i), ':')) > 20);
+}
+
 TEST(the_number_and_the_detail_are_filled_in)
 {
 	assert_non_null(strstr(tell(START_LIMIT, EPERM, 1024, "nofile"),
@@ -75,8 +83,7 @@ TEST(an_exit_code_alone_tells_what_it_can)
 	assert_string_equal(explain_exit(1, "line"), "the mount helper (pid 5) ended with exit code 1: line");
 	assert_non_null(strstr(explain_exit(71, "not-privileged"),
 			       "exit code 71: not-privileged: neither the setuid"));
-	assert_non_null(
-		strstr(explain_exit(76, ""), "one of: log, log-end, state, instances, start-rate, audit"));
+	assert_non_null(strstr(explain_exit(76, ""), "one of: state, instances, start-rate"));
 	for (int i = 1; i < START_N; i++)
 		assert_non_null(strstr(explain_exit(codes[i], ""), ": "));
 	for (int code = MH_EXIT_VIOLATION; code <= MH_EXIT_ASSERTION; code++)
@@ -89,7 +96,7 @@ TEST(only_a_whole_failure_is_one)
 						.version = MH_VERSION,
 						.op = MH_OP_FAILURE,
 						.length = sizeof(failure)},
-				     .word = START_LOG,
+				     .word = START_STATE,
 				     .detail = "/var/log/x"};
 	struct mh_failure got, broken = failure;
 

@@ -159,7 +159,7 @@ TEST(no_change_of_framing_in_hello_is_accepted)
 		bytes[i] ^= 0x81;
 		if ((i >= offsetof(struct mh_hello, helper_pid) &&
 		     i < offsetof(struct mh_hello, launch_mode)) ||
-		    (i >= offsetof(struct mh_hello, ticket_keys) && i < offsetof(struct mh_hello, reserved)))
+		    (i >= offsetof(struct mh_hello, ticket_keys) && i < offsetof(struct mh_hello, trail)))
 			is_content = true;
 		if (i >= offsetof(struct mh_hello, record))
 			is_content = true;

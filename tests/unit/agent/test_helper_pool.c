@@ -367,14 +367,14 @@ TEST_FIXTURE(asking_for_new_ones_does_not_wait_for_the_next_attempt, pool_setup,
 	struct pool *f = *state;
 
 	f->fake.state->start = FAKE_START_FAILURE;
-	f->fake.state->start_word = START_LOG;
+	f->fake.state->start_word = START_STATE;
 	f->fake.state->start_code = 76;
 	f->fake.state->start_times = 5; /* the next attempt is most of a second away */
 	pool_make(f, 1, 5000);
 	pool_count(f, &f->down, 5);
 	(void)helper_client_instances(f->client, infos);
 	assert_string_equal(infos[0].state, "down");
-	assert_non_null(strstr(infos[0].last_error, "log: nofile: "));
+	assert_non_null(strstr(infos[0].last_error, "state: nofile: "));
 	helper_client_restart(f->client);
 	pool_idle(f);
 	(void)helper_client_instances(f->client, infos);

@@ -181,26 +181,83 @@ TEST_FIXTURE(what_the_log_does_not_take_the_audit_still_gets, setup, teardown)
 	assert_null(strstr(fake_log(), "op=unstage"));
 }
 
-TEST_FIXTURE(a_start_must_reach_log_and_audit, setup, teardown)
+TEST_FIXTURE(a_start_is_on_record_with_what_it_found, setup, teardown)
 {
-	int sys_errno = 0;
-
 	helper.instance = 3;
-	assert_int_equal(record_start(&helper, 1, 2, &sys_errno), START_OK);
-	assert_int_equal(sys_errno, 0);
+	record_start(&helper, 1, 2);
+	assert_int_equal(helper.trail_fault, TRAIL_GOOD);
 	ASSERT_RECORDED(" op=start phase=event seq=0 version=");
 	ASSERT_RECORDED(" instance=3 container=0 staged=1 published=2 append_only=0 ticket=required kernel=");
 	ASSERT_RECORDED(" boot=" FIXTURE_BOOT_ID " digest=sha256:0000");
 	ASSERT_RECORDED(
 		" peer_uid=995 peer_pid=4711 door=setuid policy=sha256:0000000000000000 res=success ");
-	fake_audit_answers(EPERM);
-	assert_int_equal(record_start(&helper, 0, 0, &sys_errno), START_AUDIT);
-	assert_int_equal(sys_errno, EPERM);
+	assert_string_equal(fake_audit(), fake_log());
+}
+
+/* A helper that starts while the trail takes nothing, in the world as it is: it cleans up and mounts nothing.
+ */
+static void expect_only_cleaning(enum mh_trail fault)
+{
+	record_start(&helper, 1, 1);
+	assert_int_equal(helper.trail_fault, fault);
+	ASSERT_REPLY(stage(fixture_stage()), MH_UNAVAILABLE);
+	ASSERT_REPLY(publish(fixture_publish()), MH_UNAVAILABLE);
+	ASSERT_REPLY(look("vol-1", "", 0), MH_OK);
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+	assert_false(fake_is_mount(STAGED));
+	assert_false(fake_is_mount(PUBLISHED));
+}
+
+TEST_FIXTURE(a_helper_that_starts_without_required_audit_cleans_up, setup, teardown)
+{
+	for (int way = 0; break_audit(way); way++) {
+		new_world("");
+		ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+		ASSERT_REPLY(publish(fixture_publish()), MH_OK);
+		start_helper("");
+		(void)break_audit(way);
+		expect_only_cleaning(TRAIL_AUDIT);
+		assert_int_equal(count(fake_log(), " op=start "), 1);
+		new_world("");
+	}
+	helper.audit_fd = -EPROTONOSUPPORT;
+	record_start(&helper, 0, 0);
+	assert_int_equal(helper.trail_fault, TRAIL_AUDIT);
 	audit_is_optional(true);
-	assert_int_equal(record_start(&helper, 0, 0, &sys_errno), START_OK);
+	helper.trail_fault = TRAIL_GOOD;
+	record_start(&helper, 0, 0);
+	assert_int_equal(helper.trail_fault, TRAIL_GOOD);
+}
+
+TEST_FIXTURE(a_helper_that_starts_without_its_log_cleans_up, setup, teardown)
+{
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
+	start_helper("");
+	helper.trail.fd = helper.trail.read_fd = -EROFS;
+	expect_only_cleaning(TRAIL_LOG);
+	assert_null(strstr(fake_log(), " op=start "));
+}
+
+TEST_FIXTURE(a_log_that_takes_records_again_begins_with_the_start, setup, teardown)
+{
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
+	start_helper("");
 	fake_log_full(true);
-	assert_int_equal(record_start(&helper, 0, 0, &sys_errno), START_LOG_END);
-	assert_int_equal(sys_errno, ENOSPC);
+	record_start(&helper, 1, 1);
+	assert_int_equal(helper.trail_fault, TRAIL_LOG_END);
+	ASSERT_REPLY(publish(fixture_publish()), MH_UNAVAILABLE);
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
+	fake_log_full(false);
+	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
+	assert_int_equal(count(fake_log(), " op=start "), 1);
+	assert_int_equal(count(fake_audit(), " op=start "), 1);
+	assert_true(strstr(fake_log(), " op=start ") <
+		    strstr(strstr(fake_log(), " op=start "), " op=publish "));
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
+	assert_int_equal(count(fake_log(), " op=start "), 1);
 }
 
 TEST_FIXTURE(the_end_gives_the_reason_and_sums_up_the_refusals, setup, teardown)
