@@ -170,21 +170,19 @@ static struct outcome publish_new(struct publishing *p)
 	r = sys_mount_setattr(p->attach.mount_fd, "", AT_EMPTY_PATH, &p->attr);
 	if (r < 0)
 		return outcome_kernel(STEP_RESTRICT, r);
-	/* before the mount is there, so that a death leaves a mark and a count too many, never one too few */
+	/* before the mount is there, so that a death leaves a mark too many, never one too few */
 	r = publish_mark(p->alloc.fd, p->req->slot, p->req->volume);
 	if (r == -EEXIST)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
 	if (r < 0)
 		return outcome_kernel(STEP_DIRECTORY, r);
-	r = counts_begin_publish(p->h, p->req->volume);
+	r = counts_begin_publish(p->h);
 	if (r < 0)
 		return r == -EMFILE ? outcome_stop(MH_LIMIT, STEP_STATE, REASON_MAX_PUBLISHED)
 				    : outcome_kernel(STEP_STATE, r);
 	outcome = attach_mount(p->h, &p->attach);
 	if (outcome.status == MH_OK)
 		outcome.state |= MH_STATE_PUBLISHED;
-	else if (outcome.status != MH_INTERNAL) /* then it may exist there all the same */
-		counts_end(p->h, p->req->volume, 1, false);
 	return outcome;
 }
 

@@ -116,8 +116,6 @@ struct outcome op_unpublish(struct helper *h, const union mh_request *request,
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
 	r.alloc_fd = alloc.fd;
 	outcome = remove_mount_point(&r, alloc.fd, slot_name(req->slot, slot));
-	if (r.unmounted)
-		counts_end(h, req->volume, 1, false);
 	if (outcome.status != MH_OK && outcome.status != MH_ALREADY)
 		return outcome;
 	e = publish_unmark(alloc.fd, req->slot, req->volume);
@@ -148,13 +146,12 @@ static struct outcome may_unstage(struct removal *r, const struct place *mount)
 	return r->is_plugins ? OUTCOME_OK : may_be_ours(&r->h->stage, &facts);
 }
 
-/* Is the volume published anywhere? The count is never too low; when it is not zero, or the volume is not
- * counted, the mount table and the marks decide. What a plugin has mounted anew since does not matter. */
+/* Is the volume published anywhere? The mount table and the marks say it, whatever became of the state file.
+ * What a plugin has mounted anew since does not matter. */
 static struct outcome check_publishes(const struct removal *r)
 {
 	struct census census = {.volume = r->volume};
-	bool is_none = r->staged->published == 0 && r->staged->stage != STATE_UNSTAGED;
-	int e = is_none ? 0 : census_take(r->h, &census);
+	int e = census_take(r->h, &census);
 
 	if (e < 0)
 		return outcome_kernel(STEP_TABLE, e);
@@ -211,7 +208,7 @@ struct outcome op_unstage(struct helper *h, const union mh_request *request,
 	}
 	if (outcome.status != MH_OK && outcome.status != MH_ALREADY)
 		return outcome;
-	counts_end(h, req->volume, r.staged->published, true);
+	counts_end_stage(h, req->volume);
 	outcome.reason = plugin_left ? REASON_PLUGIN_LEFT : REASON_NONE;
 	outcome.dev_major = r.last.dev_major;
 	outcome.dev_minor = r.last.dev_minor;

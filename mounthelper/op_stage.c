@@ -53,18 +53,16 @@ static struct outcome count_in(const struct staging *s)
 }
 
 /* The mount stands as it shall: remember of what. It @was_there uncounted if the table was made anew
- * since; how often it is published is not known then. */
+ * since. */
 static struct outcome remember(const struct staging *s, bool was_there)
 {
 	int r = lock_table(s->h->state_fd);
 
 	if (r < 0)
 		return outcome_kernel(STEP_LOCK, r);
-	if (was_there && s->admission->slot.stage == STATE_UNSTAGED) {
+	if (was_there && s->admission->slot.stage == STATE_UNSTAGED)
 		r = state_begin_stage(s->h->state, s->req->volume, tmpfs_bytes(&s->req->source), NULL,
 				      clock_realtime_ms());
-		state_count_publishes(s->h->state, s->req->volume, STATE_UNKNOWN);
-	}
 	state_set_staged(s->h->state, s->req->volume, s->req->profile, s->admission->source_digest);
 	unlock_table(s->h->state_fd);
 	return r < 0 ? outcome_stop(MH_LIMIT, STEP_STATE, REASON_STATE_FULL) : OUTCOME_OK;
@@ -137,7 +135,7 @@ static struct outcome stage_new(struct staging *s)
 		return outcome;
 	outcome = attach_new(s);
 	if (outcome.status != MH_OK) {
-		counts_end(s->h, s->req->volume, 0, true);
+		counts_end_stage(s->h, s->req->volume);
 		return outcome;
 	}
 	remembered = remember(s, false);

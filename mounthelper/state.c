@@ -10,7 +10,7 @@
 #include <string.h>
 
 _Static_assert((STATE_SLOTS & (STATE_SLOTS - 1)) == 0, "slots are found by masking a hash");
-_Static_assert(sizeof(struct state_slot) == 200, "no padding");
+_Static_assert(sizeof(struct state_slot) == 192, "no padding");
 _Static_assert(sizeof(struct state_header) == 248, "no padding");
 
 /* Orders stores as the next process sees them. The kernel keeps the mapped pages of a killed process, so it
@@ -63,8 +63,8 @@ void state_set_rates(struct state_table *table, const struct agent_policy *limit
 
 static bool is_reusable(const struct state_slot *slot, int64_t now_ms)
 {
-	return slot->volume[0] == '\0' || (slot->stage == STATE_UNSTAGED && slot->published == 0 &&
-					   slot->not_after_ms < (uint64_t)now_ms);
+	return slot->volume[0] == '\0' ||
+	       (slot->stage == STATE_UNSTAGED && slot->not_after_ms < (uint64_t)now_ms);
 }
 
 /* Take the slot for @volume. The first byte of the name comes last: a slot whose name is empty is nobody's,
@@ -182,14 +182,6 @@ void state_clear_staged(struct state_table *table, const char *volume)
 
 	if (slot)
 		set_stage(table, slot, STATE_UNSTAGED, 0);
-}
-
-void state_count_publishes(struct state_table *table, const char *volume, int32_t n)
-{
-	struct state_slot *slot = state_slot_of(table, volume, NULL);
-
-	if (slot)
-		slot->published += (uint32_t)n;
 }
 
 const struct state_slot *state_find(const struct state_table *table, const char *volume)

@@ -2,8 +2,9 @@
 #pragma once
 /* What must outlive one helper process within a boot, for all instances of one agent's block: the newest
  * generation seen of each volume, what was staged under its name, and counts, so that no request has to walk
- * the mount table. Whose publish stands where is not here: the publish tree and the mount table say it
- * (trees.h). A mapped file; every function but state_open() is called with lock_table() held.
+ * the mount table. Which volume is published, and where, is not here: a table that was lost would not know
+ * it, and the publish tree and the mount table say it (trees.h). A mapped file; every function but
+ * state_open() is called with lock_table() held.
  *
  * Written so that SIGKILL between any two stores leaves a valid table: a slot counts only while its `valid`
  * is set, and that is stored last. A count is raised before the mount is attached and lowered after it is
@@ -20,9 +21,8 @@
 
 enum {
 	STATE_MAGIC = 0x53484d48, /* "HMHS" */
-	STATE_VERSION = 5,
-	STATE_UNKNOWN = 1 << 30, /* publishes: so many that the mount table is asked */
-	STATE_SLOTS = 4096,	 /* a power of two: slots are found by hash, and never become unused again */
+	STATE_VERSION = 6,
+	STATE_SLOTS = 4096, /* a power of two: slots are found by hash, and never become unused again */
 };
 
 enum state_stage {
@@ -37,8 +37,6 @@ struct state_slot {
 	uint64_t generation;
 	uint64_t not_after_ms; /* of the newest ticket; afterwards an unstaged slot may be reused */
 	uint64_t tmpfs_bytes;  /* counted for this volume */
-	uint32_t published;    /* publishes of it, or more; at 0 UNSTAGE need not look for them */
-	uint32_t reserved;
 	char volume[MH_LABEL_SIZE];
 	char profile[MH_LABEL_SIZE];
 	uint8_t source_digest[TICKET_DIGEST_SIZE];
@@ -101,9 +99,6 @@ void state_set_staged(struct state_table *table, const char *volume, const char 
 
 /** The mount is gone, or did not come about; the generation stays. */
 void state_clear_staged(struct state_table *table, const char *volume);
-
-/** Count @n publishes more of @volume, or fewer. */
-void state_count_publishes(struct state_table *table, const char *volume, int32_t n);
 
 /** The slot of @volume, or NULL. */
 const struct state_slot *state_find(const struct state_table *table, const char *volume);

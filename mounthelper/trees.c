@@ -248,7 +248,7 @@ int census_take(struct helper *h, struct census *census)
 	return mountinfo_each(&h->mountinfo, visit_census, census);
 }
 
-int counts_begin_publish(struct helper *h, const char *volume)
+int counts_begin_publish(struct helper *h)
 {
 	uint32_t *published = &h->state->header.published;
 	struct census census = {.staged = 0};
@@ -263,20 +263,16 @@ int counts_begin_publish(struct helper *h, const char *volume)
 	/* each other instance may have counted one that it has not attached yet */
 	if (r == 0 && *published >= h->agent->max_published)
 		*published = census.published + HELPER_INSTANCES - 1;
-	if (r == 0) {
+	if (r == 0)
 		*published += 1;
-		state_count_publishes(h->state, volume, 1);
-	}
 	unlock_table(h->state_fd);
 	return r;
 }
 
-void counts_end(struct helper *h, const char *volume, uint32_t published, bool is_unstaged)
+void counts_end_stage(struct helper *h, const char *volume)
 {
 	if (lock_table(h->state_fd) < 0)
 		return;
-	state_count_publishes(h->state, volume, -(int32_t)published);
-	if (is_unstaged)
-		state_clear_staged(h->state, volume);
+	state_clear_staged(h->state, volume);
 	unlock_table(h->state_fd);
 }

@@ -105,10 +105,10 @@ int census_take(struct helper *h, struct census *census);
 
 /* The counts of the state table, each under its lock. */
 
-/** Count one publish of @volume before it is attached. At the limit of the policy the mount table decides, as
+/** Count one publish before it is attached. At the limit of the policy the mount table decides, as
  * the sum of all is never lowered but by that. Returns 0, -EMFILE, or another negative errno. */
-int counts_begin_publish(struct helper *h, const char *volume);
+int counts_begin_publish(struct helper *h);
 
-/** @published counted publishes of @volume are gone, or did not come about; and so is its staged mount if it
- * @is_unstaged. Should the lock not be had, they stay counted. */
-void counts_end(struct helper *h, const char *volume, uint32_t published, bool is_unstaged);
+/** The staged mount of @volume is gone, or did not come about. Should the lock not be had, it stays counted.
+ */
+void counts_end_stage(struct helper *h, const char *volume);

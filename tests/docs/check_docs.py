@@ -235,6 +235,7 @@ DESCRIPTORS = {
 }
 CONDITIONS = {
     "h->audit_fd<0": "if audit is there",
+    "h->trail.fd<0": "if there is one",
     "!h->agent->allow_detach": "with allow_detach",
     "!h->type_available[FS_NFS4]": "with an nfs4 profile",
 }

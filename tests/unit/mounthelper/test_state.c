@@ -154,29 +154,6 @@ TEST_FIXTURE(a_staged_volume_keeps_its_slot, setup, teardown)
 	assert_int_equal(state_admit(table, "newer", 1, FIXTURE_NOW_MS + 9, FIXTURE_NOW_MS + 1), -ENOSPC);
 }
 
-TEST_FIXTURE(publishes_are_counted_while_a_volume_is_staged, setup, teardown)
-{
-	state_count_publishes(table, "never-seen", 1);
-	assert_null(state_find(table, "never-seen"));
-	assert_int_equal(begin_stage("a", 0, &plenty), 0);
-	state_count_publishes(table, "a", 1);
-	state_count_publishes(table, "a", 1);
-	state_count_publishes(table, "a", -1);
-	assert_int_equal(state_find(table, "a")->published, 1);
-	assert_int_equal(begin_stage("a", 0, &plenty), 0);
-	state_set_staged(table, "a", "db", digest);
-	assert_int_equal(state_find(table, "a")->published, 1);
-	state_clear_staged(table, "a");
-	assert_int_equal(state_find(table, "a")->published, 1);
-	/* and keep their slot */
-	for (int i = 1; i < STATE_SLOTS; i++)
-		assert_int_equal(
-			admit((const char[]){'b', (char)('A' + i / 64), (char)('A' + i % 64), '\0'}, 1), 0);
-	assert_int_equal(admit("new", 1), -ENOSPC);
-	state_count_publishes(table, "a", -1);
-	assert_int_equal(admit("new", 1), 0);
-}
-
 TEST_FIXTURE(counts_of_stages_have_limits, setup, teardown)
 {
 	const struct agent_policy limits = {.max_staged = 2, .max_tmpfs_total = 100};
@@ -303,24 +280,13 @@ static void store_unstaged(void)
 	state_clear_staged(table, "a");
 }
 
-static void store_published(void)
-{
-	state_count_publishes(table, "a", 1);
-}
-
-static void store_unpublished(void)
-{
-	state_count_publishes(table, "a", -1);
-}
-
 static void store_another_boot(void)
 {
 	state_open(table, "1d3b9a4c-1111-4222-8333-444455556666");
 }
 
-static void (*const stores[])(void) = {store_new_volume,  store_generation,  store_begin_stage,
-				       store_staged,	  store_unstaged,    store_published,
-				       store_unpublished, store_another_boot};
+static void (*const stores[])(void) = {store_new_volume, store_generation, store_begin_stage,
+				       store_staged,	 store_unstaged,   store_another_boot};
 
 static bool is_staged_from(const struct state_slot *slot, const char *profile, const uint8_t *from)
 {
@@ -356,7 +322,6 @@ static void assert_valid(const struct state_table *t)
 	assert_non_null(a);
 	assert_true(a->generation == 9 || a->generation == 10);
 	assert_true(a->not_after_ms >= FIXTURE_NOW_MS + 1000);
-	assert_in_range(a->published, 1, 3);
 	assert_true(a->generation == 9 || a->not_after_ms == FIXTURE_NOW_MS + 5000);
 	if (a->stage == STATE_STAGED)
 		assert_true(is_staged_from(a, "db", digest) || is_staged_from(a, "other", other_digest));
@@ -377,7 +342,6 @@ static void prepare_for_death(void)
 	assert_int_equal(state_admit(table, "old", 7, FIXTURE_NOW_MS, FIXTURE_NOW_MS), 0);
 	assert_int_equal(begin_stage("a", 7, &plenty), 0);
 	state_set_staged(table, "a", "db", digest);
-	state_count_publishes(table, "a", 2);
 }
 
 /* What a store can change, of all the table. */
