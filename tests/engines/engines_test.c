@@ -6,16 +6,11 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/id.h"
-#include "base/str.h"
-#include "base/uuid.h"
 #include "model/order.h"
 #include "rpc/client.h"
 
-#include <fcntl.h>
 #include <holdfast/driver/v1/driver.pb-c.h>
 #include <openssl/evp.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/random.h>
 
 #define SERVICE (&holdfast__driver__v1__driver__descriptor)
@@ -298,8 +293,6 @@ static void add(struct heard *h, int stream, ProtobufCBinaryData bytes)
 
 static void on_open(struct rpc_stream *stream, void *userdata)
 {
-	(void)stream;
-	(void)userdata;
 }
 
 static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
@@ -308,7 +301,6 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	const Holdfast__Driver__V1__TaskLogsResponse *log = (const void *)message;
 	struct heard *h = userdata;
 
-	(void)stream;
 	h->n_messages++;
 	if (message->descriptor == &holdfast__driver__v1__task_logs_response__descriptor) {
 		add(h, (int)log->stream, log->value);
@@ -330,7 +322,6 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 {
 	struct heard *h = userdata;
 
-	(void)stream;
 	h->is_closed = true;
 	h->status = status;
 	if (err)
@@ -418,7 +409,6 @@ static void the_engine_is_found_healthy(void **state)
 	Holdfast__Driver__V1__FingerprintRequest request = HOLDFAST__DRIVER__V1__FINGERPRINT_REQUEST__INIT;
 	struct heard h;
 
-	(void)state;
 	open_stream(&h, "Fingerprint", &request.base);
 	until(&h, is_healthy);
 	rpc_stream_cancel(h.stream);
@@ -433,7 +423,6 @@ static void a_task_runs_on_its_volume_once(void **state)
 	int32_t code = -1;
 	struct wish w;
 
-	(void)state;
 	wish_task(&w, "web",
 		  "echo out; echo err >&2; echo data > /vol/file; trap 'exit 9' TERM; while :; do sleep 1; "
 		  "done");
@@ -467,7 +456,6 @@ static void a_task_has_its_own_time_to_stop(void **state)
 	int32_t code;
 	struct wish w;
 
-	(void)state;
 	wish_task(&w, "slow", "trap 'sleep 12; exit 6' TERM; touch /ready; while :; do sleep 1; done");
 	w.task.stop_timeout_ms = 60000;
 	start_well(&w);
@@ -492,7 +480,6 @@ static void a_path_of_the_host_is_read_only(void **state)
 	int32_t code;
 	struct wish w;
 
-	(void)state;
 	wish_task(&w, "host", "sleep 1000");
 	set_host_path(&w, getenv("HOST_PATH"));
 	start_well(&w);
@@ -522,7 +509,6 @@ static void a_volume_has_the_flags_of_its_publish_inside(void **state)
 		{"looker", "vol-1", "ro,nosuid,nodev\n", 1, true, true},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		Holdfast__Driver__V1__StartTaskResponse *response = NULL;
 		struct error err;
@@ -566,7 +552,6 @@ static void an_engine_that_lies_is_refused(void **state)
 	struct error err;
 	struct wish w;
 
-	(void)state;
 	wish_of_a_reader(&w);
 	if (start(&w, &response, &err) != STATUS_FAILED_PRECONDITION ||
 	    !strstr(err.msg, "otherwise than ordered"))
@@ -578,7 +563,6 @@ static void an_engine_that_adds_what_nobody_asked_about_is_taken(void **state)
 {
 	struct wish w;
 
-	(void)state;
 	wish_task(&w, "honest", "sleep 1000");
 	start_well(&w);
 	assert_int_equal(destroy("honest", true), STATUS_OK);
@@ -588,7 +572,6 @@ static void how_a_task_ended_is_reported(void **state)
 {
 	struct wish w;
 
-	(void)state;
 	wish_task(&w, "short", "exit 3");
 	start_well(&w);
 	assert_int_equal(wait_exit("short"), 3);
@@ -602,7 +585,6 @@ static void a_command_has_input_output_and_a_status(void **state)
 	struct heard h;
 	struct wish w;
 
-	(void)state;
 	wish_task(&w, "shell", "sleep 1000");
 	start_well(&w);
 	memset(piece, 'a', sizeof(piece));
@@ -635,7 +617,6 @@ static void output_that_nobody_keeps_is_reported(void **state)
 	struct heard h;
 	struct wish w;
 
-	(void)state;
 	wish_task(&w, "quiet", "echo x; sleep 1000");
 	w.task.disable_logs = true;
 	start_well(&w);
@@ -665,7 +646,6 @@ static void tasks_of_an_allocation_share_its_network(void **state)
 	struct wish w = {.n_body = 0};
 	int32_t code;
 
-	(void)state;
 	network.alloc_id = text(ALLOC);
 	network.driver = text("container");
 	network.mode = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
@@ -1058,7 +1038,6 @@ static void change_at(struct wish *w, size_t i, enum when when)
 /* run.py looks at the record, and that the engine has no container afterwards. */
 static void a_hostile_agent_starts_nothing(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(attempts); i++) {
 		Holdfast__Driver__V1__StartTaskResponse *response = NULL;
 		struct error err;
@@ -1083,7 +1062,6 @@ static void a_hostile_agent_replays_nothing(void **state)
 	struct error err;
 	struct wish w;
 
-	(void)state;
 	wish_task(&w, "once", "sleep 1000");
 	start_well(&w);
 	assert_int_equal(destroy("once", true), STATUS_OK);
@@ -1140,7 +1118,6 @@ static void a_hostile_agent_enters_nothing(void **state)
 	struct error err;
 	struct wish start_of, good, w;
 
-	(void)state;
 	wish_task(&start_of, "victim", "sleep 1000");
 	start_well(&start_of);
 	refused("exec by the order of its start", enter(&start_of, &err), DENIED("kind"), &err);
@@ -1227,7 +1204,6 @@ static void a_hostile_agent_makes_no_network(void **state)
 	struct error err;
 	struct wish w;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(place_reasons); i++) {
 		wish_network(&w, ALLOC, "container", isolated);
 		change_place(&w, i);
@@ -1270,7 +1246,6 @@ static void a_hostile_agent_reaches_no_foreign_container(void **state)
 	struct error err;
 	struct wish w;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		assert_int_equal(stop(names[i]), STATUS_INVALID_ARGUMENT);
 		assert_int_equal(destroy(names[i], true), STATUS_INVALID_ARGUMENT);
@@ -1306,7 +1281,6 @@ static void a_stranger_is_not_heard(void **state)
 	struct error err;
 	struct wish w;
 
-	(void)state;
 	assert_int_equal(call("Capabilities", &ask.base, &said, &err), STATUS_PERMISSION_DENIED);
 	wish_task(&w, "strange", "sleep 1000");
 	pack_task(&w);
@@ -1330,7 +1304,6 @@ static void begin_before_the_kill(void **state)
 {
 	struct wish w;
 
-	(void)state;
 	wish_task(&w, "kept", "sleep 1000");
 	start_well(&w);
 	save(getenv("WISH"), &w);
@@ -1346,7 +1319,6 @@ static void a_task_outlives_its_driver_and_is_not_started_again(void **state)
 	struct wish w;
 	size_t n;
 
-	(void)state;
 	assert_int_equal(file_read(getenv("WISH"), sizeof(w), &bytes, &n), 0);
 	assert_int_equal(n, sizeof(w));
 	memcpy(&w, bytes, n);

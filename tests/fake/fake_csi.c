@@ -5,13 +5,9 @@
 #include "unit.h"
 
 #include "base/clock.h"
-#include "base/str.h"
 #include "rpc/message_text.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/queue.h>
 
 struct fake_csi fake_csi;
@@ -130,8 +126,6 @@ static void expire(struct csi_call *call)
 
 static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	(void)source;
-	(void)usec;
 	expire(userdata);
 	return 0;
 }
@@ -216,8 +210,6 @@ static int on_turn(sd_event_source *source, uint64_t usec, void *userdata)
 	struct fake_csi_plugin *plugin = find_plugin(call->client->socket);
 	struct fake_csi_orders orders = {0};
 
-	(void)source;
-	(void)usec;
 	if (!plugin || !plugin->is_up) {
 		refuse(call, plugin && plugin->refusal ? plugin->refusal : ECONNREFUSED);
 		return 0;
@@ -326,7 +318,6 @@ static int on_lost_due(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct csi_client *client = userdata;
 
-	(void)usec;
 	(void)sd_event_source_set_enabled(source, SD_EVENT_OFF);
 	client->on_lost(client->userdata);
 	return 0;

@@ -4,9 +4,6 @@
 #include "unit.h"
 
 #include "base/clock.h"
-#include "base/str.h"
-
-#include <stdlib.h>
 
 enum { ENTRIES_MAX = 4, POLL_US = 1000 };
 
@@ -126,7 +123,6 @@ static int on_poll(sd_event_source *source, uint64_t usec, void *userdata)
 	struct error err;
 	enum status status = plugins_client(wait->plugins, wait->plugin_id, PLUGIN_NODE, &client, &err);
 
-	(void)usec;
 	if (status != STATUS_OK && clock_monotonic_us() < wait->end_us) {
 		(void)sd_event_source_set_time_relative(source, POLL_US);
 		(void)sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
@@ -143,7 +139,6 @@ enum status plugins_wait(struct plugins *plugins, const char *plugin_id, enum pl
 {
 	struct plugin_wait *wait = calloc(1, sizeof(*wait));
 
-	(void)err;
 	assert_non_null(wait);
 	assert_int_equal(half, PLUGIN_NODE);
 	wait->plugins = plugins;

@@ -3,13 +3,8 @@
 
 #include "unit.h"
 
-#include "base/str.h"
 #include "unit/task_bus.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <systemd/sd-bus.h>
 
@@ -208,8 +203,6 @@ static int on_call(sd_bus_message *call, void *userdata, sd_bus_error *error)
 	struct fake_unit *unit;
 	uint8_t type;
 
-	(void)userdata;
-	(void)error;
 	assert_true(sd_bus_message_get_type(call, &type) >= 0);
 	if (type != SD_BUS_MESSAGE_METHOD_CALL || fake.is_dumb)
 		return 1;
@@ -240,9 +233,7 @@ void fake_systemd_drop(void)
 	server = sd_bus_close_unref(server);
 }
 
-int __wrap_task_bus_open(sd_bus **ret);
-
-int __wrap_task_bus_open(sd_bus **ret)
+WRAPPED(int, task_bus_open, sd_bus **ret)
 {
 	static const sd_id128_t id = {.bytes = {1}};
 	sd_bus *client = NULL;

@@ -4,18 +4,13 @@
 #include "temp_dir.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/str.h"
 #include "base/uuid.h"
 #include "model/pb.h"
 #include "rpc/pki.h"
 
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 typedef Holdfast__V1__SessionUp session_up;
 typedef Holdfast__V1__SessionDown session_down;

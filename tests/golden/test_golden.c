@@ -9,13 +9,7 @@
 #include "includes.inc"
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "pb/reflect.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define FILE_NAME GOLDEN_FOLDER "/messages.txt"
 

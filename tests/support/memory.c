@@ -3,14 +3,8 @@
 
 #include "unit.h"
 
-#include "base/cleanup.h"
-
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 /* Larger ones are a sanitizer's own. */
 static const uint64_t MAPPING_MAX = UINT64_C(1) << 28;

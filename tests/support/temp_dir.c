@@ -3,12 +3,8 @@
 
 #include "unit.h"
 
-#include "base/str.h"
-
 #include <dirent.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 void temp_dir_make(char dir[static TEMP_DIR_SIZE])
 {

@@ -3,8 +3,6 @@
 #include "sample.h"
 #include "unit.h"
 
-#include <errno.h>
-
 TEST(text_of_a_part_and_their_number_is_parsed)
 {
 	static const struct {

@@ -3,12 +3,6 @@
 
 #include "cases.h"
 
-#include "base/str.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { LINE_SIZE = 1 << 16, STEPS_MAX = 64, LETS_MAX = 16 };
 
 static struct let {

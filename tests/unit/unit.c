@@ -2,10 +2,6 @@
 #include "unit.h"
 
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { CASES_MAX = 128 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* cmocka with the headers it needs, in the order it needs them, and cases that register themselves:
+/* cmocka with the headers it needs, in the order it needs them, the headers that nearly every test needs
+ * (cleanup.h has those of C as well), and cases that register themselves:
  * TEST(name) {...} is a case, which finds its fixture in state. A program runs its cases in the order of
  * their lines. */
 
@@ -13,8 +14,11 @@
 /* clang-format on */
 
 #include "base/cleanup.h"
+#include "base/str.h"
 
-/* A case and its fixture are given state whether they use it or not. */
+#include <string.h>
+
+/* Cases, fixtures and models are given parameters whether they use them or not. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 /* Add a case; @line gives its place among the others. */
@@ -49,6 +53,17 @@ int unit_run(void);
 		unit_add(&(const struct CMUnitTest){#name, name##_case, setup, teardown, NULL}, __LINE__); \
 	}                                                                                                  \
 	static void name(type *var)
+
+/* A row of a table. Its fields share lines, while those of plain braces have one each. */
+#define ROW(...)            \
+	{                   \
+		__VA_ARGS__ \
+	}
+
+/* Begins the model of a function that the program is linked to replace (--wrap). */
+#define WRAPPED(type, name, ...)         \
+	type __wrap_##name(__VA_ARGS__); \
+	type __wrap_##name(__VA_ARGS__)
 
 /* At most once in a program. */
 #define TEST_GROUP(setup, teardown)                              \

@@ -4,20 +4,15 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
 #include <time.h>
-#include <unistd.h>
 
 #define NS_PER_SEC UINT64_C(1000000000)
 #define LEAST(a, b) ((a) < (b) ? (a) : (b))
@@ -121,7 +116,6 @@ int gettimeofday(struct timeval *restrict ret, void *restrict zone)
 {
 	struct timespec now;
 
-	(void)zone;
 	(void)clock_gettime(CLOCK_REALTIME, &now);
 	*ret = (struct timeval){.tv_sec = now.tv_sec, .tv_usec = now.tv_nsec / 1000};
 	return 0;

@@ -6,14 +6,9 @@
 #include "agent.h"
 
 #include "base/fd.h"
-#include "base/str.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define SAVED TEST_PREFIX "/request-of-the-boot-before"
 #define READY "/run/published"

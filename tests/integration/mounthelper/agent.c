@@ -5,23 +5,17 @@
 
 #include "base/clock.h"
 #include "base/id.h"
-#include "base/str.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <sodium.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum command {
 	CMD_SEND = 'S',

@@ -2,16 +2,12 @@
 #include "attackers.h"
 
 #include "base/mountinfo.h"
-#include "base/str.h"
 #include "base/sys.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -19,7 +15,6 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define RO PUBLISH_BASE "/" RACE_ALLOC_RO "/7"
 #define RW PUBLISH_BASE "/" RACE_ALLOC_RW "/7"

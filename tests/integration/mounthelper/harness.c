@@ -5,20 +5,15 @@
 #include "policy_parse.h"
 
 #include "base/fd.h"
-#include "base/str.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/loop.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { LOOP_MAJOR = 7, IMAGE_SIZE = 16 << 20, ATTEMPTS = 100 };
 

@@ -2,16 +2,13 @@
 /* Traces one helper, call by call. */
 #include "steps.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { SYSCALL_STOP = SIGTRAP | 0x80, OPTIONS = PTRACE_O_TRACESYSGOOD };
 

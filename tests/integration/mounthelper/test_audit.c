@@ -4,12 +4,6 @@
 
 #include "agent.h"
 
-#include "base/str.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 
 static struct agent agent;

@@ -7,20 +7,15 @@
 #include "volume.h"
 
 #include "base/fd.h"
-#include "base/str.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
 #define ELSEWHERE TEST_PREFIX "/elsewhere"
 #define ALLOC_DIR PUBLISH_BASE "/" ALLOC

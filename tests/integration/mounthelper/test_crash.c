@@ -5,14 +5,10 @@
 #include "agent.h"
 
 #include "base/fd.h"
-#include "base/str.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static struct agent agent;
 

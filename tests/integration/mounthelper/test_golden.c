@@ -8,16 +8,11 @@
 #include "volume.h"
 
 #include "base/fd.h"
-#include "base/str.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define TRACE TEST_PREFIX "/trace"
 #define HOST TEST_PREFIX "/host"

@@ -6,18 +6,11 @@
 #include "startup.h"
 #include "steps.h"
 
-#include "base/fd.h"
-#include "base/str.h"
-
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
 #include <linux/seccomp.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -26,7 +19,6 @@
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #define FUSE TEST_PREFIX "/fuse"
 

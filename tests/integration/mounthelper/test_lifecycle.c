@@ -2,16 +2,12 @@
 #include "agent.h"
 
 #include "base/id.h"
-#include "base/str.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static struct agent agent;
 

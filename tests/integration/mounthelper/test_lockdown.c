@@ -2,18 +2,10 @@
 #include "agent.h"
 #include "startup.h"
 
-#include "base/fd.h"
-#include "base/str.h"
 #include "base/sys.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <sched.h>
 #include <signal.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -21,7 +13,6 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 static struct agent agent;
 

@@ -6,15 +6,10 @@
 #include "volume.h"
 
 #include "base/clock.h"
-#include "base/str.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { TIMEOUT_S = 2, MARGIN_S = 8, TRIES = 20 };
 

@@ -4,16 +4,12 @@
 #include "volume.h"
 
 #include "base/id.h"
-#include "base/str.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define TARGET STAGED "/" MH_CSI_PUBLISH_RW
 #define TARGET_RO STAGED "/" MH_CSI_PUBLISH_RO

@@ -5,19 +5,15 @@
 #include "agent.h"
 
 #include "base/fd.h"
-#include "base/str.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/stat.h>
 #include <sched.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define PROFILE                                                                                            \
 	"profile pair { class = tmpfs; fstype = tmpfs; max_size = 16MiB; max_inodes = 1000; shared = yes " \

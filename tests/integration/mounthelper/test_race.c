@@ -9,15 +9,11 @@
 
 #include "base/id.h"
 #include "base/parse.h"
-#include "base/str.h"
 #include "base/strbuf.h"
 
-#include <errno.h>
 #include <fts.h>
 #include <poll.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 

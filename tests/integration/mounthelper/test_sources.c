@@ -2,19 +2,13 @@
 /* STAGE of real file systems, host directories and a plugin's mount, through the real helper. */
 #include "volume.h"
 
-#include "base/str.h"
-
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/loop.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 enum { LOOP_MAJOR = 7, CONTROL_MAJOR = 10, CONTROL_MINOR = 237, FUSE_MINOR = 229, ATTEMPTS = 100 };
 

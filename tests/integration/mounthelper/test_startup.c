@@ -3,15 +3,12 @@
 #include "mounthelper_words.h"
 #include "policy_parse.h"
 
-#include "base/str.h"
 #include "privileged/kernel_audit.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/personality.h>
@@ -21,7 +18,6 @@
 #include <sys/time.h>
 #include <sys/ttydefaults.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #define START_ROW(name, code, word, sentence) [name] = {code, word},
 static const struct {

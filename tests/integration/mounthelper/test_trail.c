@@ -4,17 +4,10 @@
 
 #include "agent.h"
 
-#include "base/fd.h"
-#include "base/str.h"
-
 #include <fcntl.h>
 #include <mounthelper_words.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
-#include <unistd.h>
 
 #define OLD_LOG LOG_PATH ".1"
 

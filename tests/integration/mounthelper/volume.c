@@ -3,13 +3,8 @@
 
 #include "ticket_check.h"
 
-#include "base/str.h"
-
-#include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static void sign_for(struct ticket *ticket, const char *profile, const struct mh_source *source)
 {

@@ -3,10 +3,7 @@
 
 #include "unit_loop.h"
 
-#include "base/cleanup.h"
 #include "csi/csi_text.h"
-
-#include <string.h>
 
 enum { WAIT_US = 20 * USEC_PER_SEC };
 

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plugin.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
-
 #include <nghttp2/nghttp2.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 enum {
 	FRAME_HEAD = 9,
@@ -347,8 +342,6 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 	struct plugin_conn *conn = userdata;
 	ssize_t n = recv(fd, conn->in + conn->n_in, IN_SIZE - conn->n_in, MSG_DONTWAIT);
 
-	(void)source;
-	(void)events;
 	if (n <= 0) {
 		conn_close(conn);
 		return 0;
@@ -377,8 +370,6 @@ static int on_accept(sd_event_source *source, int fd, uint32_t events, void *use
 	struct plugin_conn *conn = calloc(1, sizeof(*conn));
 	const struct step *step = plugin->opening ? plugin->opening : opening;
 
-	(void)source;
-	(void)events;
 	assert_non_null(conn);
 	assert_in_range(plugin->n_conns, 0, PLUGIN_CONNS_MAX - 1);
 	conn->plugin = plugin;

@@ -4,11 +4,6 @@
 
 #include "csi_world.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
-
-#include <string.h>
-
 /* How calls end is static where some are left: freeing the client tells them. */
 enum { LONG_US = 15 * USEC_PER_SEC, SHORT_US = 30 * 1000 };
 

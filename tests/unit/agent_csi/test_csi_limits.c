@@ -3,17 +3,11 @@
 
 #include "quirks.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/str.h"
 #include "rpc/unpack.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 static void fill(char *text, size_t n, char c)
 {

@@ -3,13 +3,7 @@
 
 #include "csi_world.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "log/log.h"
-
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { LINES_MAX = 8, LINE_SIZE = 4096 };
 

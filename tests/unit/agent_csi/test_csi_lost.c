@@ -4,11 +4,9 @@
 #include "plugin.h"
 #include "unit_loop.h"
 
-#include "base/clock.h"
 #include "csi/csi_client.h"
 
 #include <csi/v1/csi.pb-c.h>
-#include <errno.h>
 
 struct setting {
 	sd_event *event;

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "csi/csi_map.h"
-
-#include <stdio.h>
-#include <string.h>
 
 #define CSI_MODE(name) CSI__V1__VOLUME_CAPABILITY__ACCESS_MODE__MODE__##name
 

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/str.h"
 #include "csi/csi_method.h"
-
-#include <csi/v1/csi.pb-c.h>
 
 TEST(every_method_is_one_of_its_service_with_its_messages)
 {

@@ -3,8 +3,6 @@
 
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "base/utf8.h"
 #include "csi/csi_method.h"
 #include "csi/csi_request.h"
@@ -12,9 +10,6 @@
 #include "csi/csi_text.h"
 
 #include <csi/v1/csi.pb-c.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { SIZE = 600 };
 

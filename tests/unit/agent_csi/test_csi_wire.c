@@ -3,14 +3,9 @@
 
 #include "quirks.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "rpc/client.h"
 #include "rpc/client_internal.h"
 #include "rpc/timer.h"
-
-#include <stdio.h>
-#include <string.h>
 
 /* @text with the socket's path as the word SOCKET. */
 static void hide_path(const char *text, const char *path, char ret[static ERROR_MSG_MAX])
@@ -130,23 +125,19 @@ TEST(whatever_a_plugin_does_on_the_wire_the_caller_is_reported_in_a_code_and_a_s
 static void on_done(enum status status, const ProtobufCMessage *response, const struct error *err,
 		    void *userdata)
 {
-	(void)response;
-	(void)err;
 	*(size_t *)userdata = 1 + (status == STATUS_OK);
 }
 
 static int on_pause(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	(void)source;
-	(void)usec;
 	*(size_t *)userdata = 1;
 	return 0;
 }
 
 /* With a clock a thousand times as quick: plugins answer PINGs that they find too many with GOAWAY. */
-TEST_FIXTURE(no_ping_is_sent_while_a_call_runs_nor_when_nothing_does, csi_world_setup, csi_world_teardown)
+TEST_ON(no_ping_is_sent_while_a_call_runs_nor_when_nothing_does, struct csi_world, world, csi_world_setup,
+	csi_world_teardown)
 {
-	struct csi_world *world = *state;
 	const struct rpc_endpoint endpoint = {.unix_path = world->plugin.path};
 	const struct step answer[] = {HEAD(GRPC), DATA(EMPTY), LAST(OK), {.kind = STEP_END}};
 	Csi__V1__ProbeRequest request = CSI__V1__PROBE_REQUEST__INIT;

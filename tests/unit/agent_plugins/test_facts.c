@@ -3,12 +3,7 @@
 
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "plugins/facts.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 static struct node_plugin fresh(void)
 {

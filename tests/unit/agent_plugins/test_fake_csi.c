@@ -4,9 +4,6 @@
 #include "fake_csi.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
-
-#include <string.h>
 #include <systemd/sd-event.h>
 
 #define SOCKET "/run/fake/a.sock"

@@ -3,16 +3,10 @@
 
 #include "yard.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/str.h"
 #include "plugins/plugin_dir.h"
 
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static unsigned int instances(const struct yard *y)
 {
@@ -97,10 +91,8 @@ YARD_TEST(a_folder_that_is_not_there_yet_is_waited_for)
 	YARD_UNTIL(y, yard_is_healthy(y, "a"));
 }
 
-TEST_FIXTURE(a_folder_that_is_replaced_is_watched_anew, yard_setup, yard_teardown)
+TEST_ON(a_folder_that_is_replaced_is_watched_anew, struct yard, y, yard_setup, yard_teardown)
 {
-	struct yard *y = *state;
-
 	yard_start(y);
 	(void)yard_plugin(y, "a", "csi.sock");
 	YARD_UNTIL(y, yard_is_healthy(y, "a"));

@@ -3,10 +3,7 @@
 
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "plugins/instance_step.h"
-
-#include <stdint.h>
 
 enum {
 	CALLS = INSTANCE_DO_PROBE | INSTANCE_DO_FACTS,

@@ -3,19 +3,15 @@
 
 #include "yard.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/str.h"
 #include "plugins/entry.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
-TEST_FIXTURE(a_plugin_that_appears_is_fingerprinted, yard_setup, yard_teardown)
+#define CASE(name) TEST_ON(name, struct yard, y, yard_setup, yard_teardown)
+
+CASE(a_plugin_that_appears_is_fingerprinted)
 {
-	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
 	const struct node_plugin *entry;
 
@@ -100,9 +96,8 @@ YARD_TEST(a_plugin_is_not_healthy_before_it_has_reported_what_it_is)
 	}
 }
 
-TEST_FIXTURE(a_fault_of_the_first_moment_is_shown_with_its_text, yard_setup, yard_teardown)
+CASE(a_fault_of_the_first_moment_is_shown_with_its_text)
 {
-	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
 	const struct plugin_instance_info *info;
 
@@ -201,9 +196,8 @@ YARD_TEST(a_name_or_node_id_that_is_no_use_is_refused)
 	YARD_UNTIL(y, yard_is_healthy(y, "a"));
 }
 
-TEST_FIXTURE(the_newest_healthy_instance_is_used_and_the_older_ones_stand_by, yard_setup, yard_teardown)
+CASE(the_newest_healthy_instance_is_used_and_the_older_ones_stand_by)
 {
-	struct yard *y = *state;
 	struct fake_csi_plugin *old, *new;
 
 	yard_start(y);
@@ -329,9 +323,8 @@ YARD_TEST(a_socket_that_is_bound_anew_is_dialled_anew)
 	assert_int_equal(plugin->calls[CSI_NODE_GET_INFO], 2);
 }
 
-TEST_FIXTURE(a_socket_that_is_opened_to_the_agent_is_dialled_at_once, yard_setup, yard_teardown)
+CASE(a_socket_that_is_opened_to_the_agent_is_dialled_at_once)
 {
-	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
 	unsigned int probes;
 

@@ -3,14 +3,9 @@
 
 #include "yard.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/str.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static struct node_plugin facts_of(const char *id)
 {

@@ -3,12 +3,7 @@
 
 #include "unit.h"
 
-#include "base/str.h"
 #include "plugins/registry.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static struct plugin_socket socket_of(const char *name, uint64_t ino)
 {
@@ -34,8 +29,6 @@ static void add(struct registry *registry, const char *name, uint64_t ino, uintp
 
 static bool any(const void *instance, const void *arg)
 {
-	(void)instance;
-	(void)arg;
 	return true;
 }
 

@@ -3,25 +3,18 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
-#include "base/str.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 /* Delays of minutes are a matter of milliseconds here; how they grow is backoff's own test. */
-uint64_t __wrap_backoff_next(struct backoff *backoff, uint32_t random);
 
 static bool is_slow_now;
 
-uint64_t __wrap_backoff_next(struct backoff *backoff, uint32_t random)
+WRAPPED(uint64_t, backoff_next, struct backoff *backoff, uint32_t random)
 {
-	(void)random;
 	if (backoff->attempts < 10)
 		backoff->attempts++;
 	return is_slow_now ? 3600 * USEC_PER_SEC : backoff->attempts * 5 * USEC_PER_MSEC;
@@ -29,7 +22,6 @@ uint64_t __wrap_backoff_next(struct backoff *backoff, uint32_t random)
 
 void yard_slow(struct yard *y, bool is_slow)
 {
-	(void)y;
 	is_slow_now = is_slow;
 }
 

@@ -3,8 +3,6 @@
 
 #include "unit.h"
 
-#include "base/cleanup.h"
-
 #include <fcntl.h>
 #include <stdbool.h>
 

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
 
-#include <string.h>
 #include <time.h>
 
 TEST(times_are_written_as_rfc_3339_utc)

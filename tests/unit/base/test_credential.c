@@ -5,10 +5,7 @@
 #include "base/credential.h"
 #include "base/fd.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 
 static char dir[TEMP_DIR_SIZE];
 

@@ -2,9 +2,6 @@
 #include "unit.h"
 
 #include "base/ends.h"
-#include "base/str.h"
-
-#include <string.h>
 
 enum { SIZE = 64 };
 

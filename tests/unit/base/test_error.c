@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/error.h"
 
 #include <limits.h>
-#include <string.h>
 
 TEST(an_error_has_its_status_and_message)
 {

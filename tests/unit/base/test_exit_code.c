@@ -3,8 +3,6 @@
 
 #include "base/exit_code.h"
 
-#include <errno.h>
-
 TEST(only_what_a_person_has_to_change_is_not_tried_again)
 {
 	static const struct {

@@ -4,13 +4,10 @@
 #include "temp_dir.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/str.h"
 
 #include <fcntl.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -35,22 +32,17 @@ static bool hits(void)
 }
 
 int __real_open(const char *path, int flags, mode_t mode);
-int __wrap_open(const char *path, int flags, mode_t mode);
 ssize_t __real_write(int fd, const void *bytes, size_t n);
-ssize_t __wrap_write(int fd, const void *bytes, size_t n);
 int __real_fsync(int fd);
-int __wrap_fsync(int fd);
 int __real_rename(const char *from, const char *to);
-int __wrap_rename(const char *from, const char *to);
 void *__real_realloc(void *p, size_t n);
-void *__wrap_realloc(void *p, size_t n);
 
-int __wrap_open(const char *path, int flags, mode_t mode)
+WRAPPED(int, open, const char *path, int flags, mode_t mode)
 {
 	return hits() ? -1 : __real_open(path, flags, mode);
 }
 
-ssize_t __wrap_write(int fd, const void *bytes, size_t n)
+WRAPPED(ssize_t, write, int fd, const void *bytes, size_t n)
 {
 	if (hits())
 		return -1;
@@ -63,17 +55,17 @@ ssize_t __wrap_write(int fd, const void *bytes, size_t n)
 	return __real_write(fd, bytes, 1);
 }
 
-int __wrap_fsync(int fd)
+WRAPPED(int, fsync, int fd)
 {
 	return hits() ? -1 : __real_fsync(fd);
 }
 
-int __wrap_rename(const char *from, const char *to)
+WRAPPED(int, rename, const char *from, const char *to)
 {
 	return hits() ? -1 : __real_rename(from, to);
 }
 
-void *__wrap_realloc(void *p, size_t n)
+WRAPPED(void *, realloc, void *p, size_t n)
 {
 	return hits() ? NULL : __real_realloc(p, n);
 }

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/id.h"
-
-#include <string.h>
 
 struct text_case {
 	const char *text;

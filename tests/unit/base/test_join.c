@@ -2,10 +2,6 @@
 #include "unit.h"
 
 #include "base/join.h"
-#include "base/str.h"
-
-#include <errno.h>
-#include <string.h>
 
 TEST(parts_stand_one_after_the_other)
 {

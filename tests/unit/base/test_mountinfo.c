@@ -2,14 +2,6 @@
 #include "unit.h"
 
 #include "base/mountinfo.h"
-#include "base/str.h"
-#include "base/sys.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static struct mountinfo table;
 
@@ -131,7 +123,6 @@ static void open_text(const char *text, size_t n)
 
 static int count(const struct mount_entry *entry, void *userdata)
 {
-	(void)entry;
 	(*(int *)userdata)++;
 	return 0;
 }

@@ -3,7 +3,6 @@
 
 #include "base/names.h"
 
-#include <errno.h>
 #include <limits.h>
 
 static const char *const colours[] = {"red", NULL, "blue"};

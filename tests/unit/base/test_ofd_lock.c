@@ -2,12 +2,8 @@
 #include "unit.h"
 
 #include "base/ofd_lock.h"
-#include "base/str.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 static char path[] = "/tmp/holdfast-lock-XXXXXX";
 static int one;

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/parse.h"
-
-#include <errno.h>
 
 enum { UNTOUCHED = 4711 };
 

@@ -5,12 +5,10 @@
 #include "temp_dir.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/path.h"
 
 #include <fcntl.h>
 #include <limits.h>
-#include <string.h>
 #include <sys/stat.h>
 
 enum { NOBODY = 65534 };

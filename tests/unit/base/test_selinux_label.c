@@ -5,13 +5,6 @@
 #include "unit.h"
 
 #include "base/selinux_label.h"
-#include "base/str.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 static char dir[TEMP_DIR_SIZE];
 static char enforce_path[TEMP_PATH_SIZE];

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
-
-#include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 TEST(a_copy_fits_or_is_empty)
 {

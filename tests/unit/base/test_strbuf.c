@@ -3,9 +3,6 @@
 
 #include "base/strbuf.h"
 
-#include <errno.h>
-#include <string.h>
-
 static void check_invariants(const struct strbuf *sb)
 {
 	if (!sb->data) {

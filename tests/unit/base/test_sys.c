@@ -4,12 +4,10 @@
 #include "temp_dir.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/sys.h"
 
 #include <fcntl.h>
 #include <linux/mount.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/vfs.h>
@@ -39,9 +37,10 @@ static int teardown(void **state)
 	return 0;
 }
 
-TEST_FIXTURE(folders_are_made_looked_at_and_removed, setup, teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
+
+CASE(folders_are_made_looked_at_and_removed)
 {
-	struct fixture *f = *state;
 	struct statfs fs;
 	struct statx stx;
 	struct stat st;
@@ -68,9 +67,8 @@ TEST_FIXTURE(folders_are_made_looked_at_and_removed, setup, teardown)
 	assert_int_equal(sys_fstatfs(-1, &fs), -EBADF);
 }
 
-TEST_FIXTURE(changing_the_folder_needs_a_folder, setup, teardown)
+CASE(changing_the_folder_needs_a_folder)
 {
-	struct fixture *f = *state;
 	cleanup_close int here = sys_openat(AT_FDCWD, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	char cwd[TEMP_DIR_SIZE + 1];
 
@@ -81,9 +79,8 @@ TEST_FIXTURE(changing_the_folder_needs_a_folder, setup, teardown)
 	assert_int_equal(sys_fchdir(-1), -EBADF);
 }
 
-TEST_FIXTURE(bytes_are_written_synced_locked_and_read, setup, teardown)
+CASE(bytes_are_written_synced_locked_and_read)
 {
-	struct fixture *f = *state;
 	cleanup_close int fd = openat(f->dir_fd, "file", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	cleanup_close int other = openat(f->dir_fd, "file", O_RDWR | O_CLOEXEC);
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};

@@ -3,11 +3,7 @@
 
 #include "base/clock.h"
 #include "base/id.h"
-#include "base/str.h"
 #include "base/uuid.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 enum { MANY = 1000 };
 

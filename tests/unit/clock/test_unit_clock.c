@@ -7,12 +7,10 @@
 
 #include "base/clock.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { HOUR_S = 3600, BUSY_MS = 300 };
 #define HOUR_US (HOUR_S * USEC_PER_SEC)

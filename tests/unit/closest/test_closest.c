@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/closest.h"
-
-#include <string.h>
 
 static const char *const words[] = {"address", "access_mode", "data_dir", "tls", "plugin_dir", "id"};
 

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "base/strbuf.h"
 #include "conf/conf.h"
 #include "conf/hcl.h"
 
 #include <malloc.h>
-#include <string.h>
 
 static struct conf *parse(const char *text)
 {
@@ -152,14 +149,11 @@ TEST(every_mistake_is_reported_with_its_line)
 		{"a = \"\\",
 		 "t.hcl:1: unknown escape in a string, there are \\n \\t \\r \\\" \\\\ and \\uXXXX"},
 		{"a = \"${b}\"",
-		 "t.hcl:1: expressions are not supported, write $${ for the characters ${ (and "
-		 "%%{ for %{)"},
+		 "t.hcl:1: expressions are not supported, write $${ for the characters ${ (and %%{ for %{)"},
 		{"a = \"%{b}\"",
-		 "t.hcl:1: expressions are not supported, write $${ for the characters ${ (and "
-		 "%%{ for %{)"},
+		 "t.hcl:1: expressions are not supported, write $${ for the characters ${ (and %%{ for %{)"},
 		{"a = <<X\n1\n${b}\nX",
-		 "t.hcl:3: expressions are not supported, write $${ for the characters "
-		 "${ (and %%{ for %{)"},
+		 "t.hcl:3: expressions are not supported, write $${ for the characters ${ (and %%{ for %{)"},
 		{"\na = <<X\n1\nXX\n", "t.hcl:2: the heredoc has no closing X"},
 		{"a = <<X\n1", "t.hcl:1: the heredoc has no closing X"},
 		{"a = <<X", "t.hcl:1: a heredoc begins with <<WORD (or <<-WORD) at the end of a line"},

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "conf/conf.h"
-
-#include <string.h>
 
 struct settings {
 	char name[8];

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "conf/conf.h"
 
-#include <string.h>
 #include <sys/stat.h>
 
 struct tree {

@@ -5,16 +5,13 @@
 #include "unit.h"
 
 #include "base/fd.h"
-#include "base/str.h"
 #include "kit/kit.h"
 
 #include <fcntl.h>
 #include <limits.h>
 #include <openssl/cms.h>
 #include <openssl/pem.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { STORE_SIZE = 200001, FLIPS = 150, SUM_END = 155 };
 

@@ -21,10 +21,10 @@ struct row {
 	const char *result;
 };
 
-#define ROW(symbol, name, id, result) {name, id, result},
-static const struct row server[] = {JOURNAL_EVENTS_SERVER(ROW)};
-static const struct row agent[] = {JOURNAL_EVENTS_AGENT(ROW)};
-static const struct row mounthelper[] = {JOURNAL_EVENTS_HELPER(ROW)};
+#define EVENT_ROW(symbol, name, id, result) {name, id, result},
+static const struct row server[] = {JOURNAL_EVENTS_SERVER(EVENT_ROW)};
+static const struct row agent[] = {JOURNAL_EVENTS_AGENT(EVENT_ROW)};
+static const struct row mounthelper[] = {JOURNAL_EVENTS_HELPER(EVENT_ROW)};
 
 static const struct component {
 	const char *catalogue;

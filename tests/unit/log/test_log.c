@@ -3,17 +3,11 @@
 
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "log/log.h"
 #include "log/rate.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 enum { CAPTURE_MAX = 1 << 20 };
 
@@ -26,21 +20,17 @@ static struct {
 	char entry[20000]; /* the last one, a field a line */
 } fake;
 
-int64_t __wrap_clock_realtime_ms(void);
-uint64_t __wrap_clock_monotonic_us(void);
-int __wrap_sd_journal_sendv(const struct iovec *fields, int n);
-
-int64_t __wrap_clock_realtime_ms(void)
+WRAPPED(int64_t, clock_realtime_ms, void)
 {
 	return 0;
 }
 
-uint64_t __wrap_clock_monotonic_us(void)
+WRAPPED(uint64_t, clock_monotonic_us, void)
 {
 	return fake.now_us;
 }
 
-int __wrap_sd_journal_sendv(const struct iovec *fields, int n)
+WRAPPED(int, sd_journal_sendv, const struct iovec *fields, int n)
 {
 	size_t used = 0;
 
@@ -258,8 +248,7 @@ TEST_FIXTURE(the_journal_gets_fields, capture_setup, capture_teardown)
 			 "PRIORITY=3\nMESSAGE=stage: busy\nSYSLOG_IDENTIFIER=test\n"
 			 "HOLDFAST_VOLUME=v\nHOLDFAST_WIRE_VOLUME=w\nHOLDFAST_ALLOC=a\nHOLDFAST_NODE=n\n"
 			 "HOLDFAST_CLAIM=c\nHOLDFAST_PLUGIN=p\nHOLDFAST_DRIVER=d\nHOLDFAST_UNIT=u\nHOLDFAST_"
-			 "OP=stage\nHOLDFAST_"
-			 "PEER=uid:1\n"
+			 "OP=stage\nHOLDFAST_PEER=uid:1\n"
 			 "HOLDFAST_EVIDENCE=receipt\nHOLDFAST_RELAYED=r\nHOLDFAST_REASON=none\n"
 			 "HOLDFAST_EVENT=claim-refused\nMESSAGE_ID=%s\n"
 			 "HOLDFAST_RESULT=failed\nHOLDFAST_GENERATION=7\nHOLDFAST_RECORD=9\nHOLDFAST_STATUS="

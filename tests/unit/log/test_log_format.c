@@ -3,17 +3,11 @@
 
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "log/log.h"
-
-#include <string.h>
 
 #define HEAD "ts=2024-02-29T12:34:56.789Z level=notice ident=holdfast-agent msg="
 
-int64_t __wrap_clock_realtime_ms(void);
-
-int64_t __wrap_clock_realtime_ms(void)
+WRAPPED(int64_t, clock_realtime_ms, void)
 {
 	return INT64_C(1709210096789);
 }

@@ -4,18 +4,12 @@
 #include "temp_dir.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/str.h"
 #include "log/service.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <systemd/sd-event.h>
-#include <unistd.h>
 
 enum { TURN_US = 2000000, FLOOD_MAX = 100000 };
 
@@ -79,8 +73,6 @@ static const char *hear(struct fixture *f)
 
 static int on_nothing(sd_event_source *source, void *userdata)
 {
-	(void)source;
-	(void)userdata;
 	return 0;
 }
 

@@ -7,9 +7,6 @@
 #include "base/fd.h"
 #include "base/strbuf.h"
 
-#include <stdio.h>
-#include <string.h>
-
 enum { MANUAL_MAX = 1024 * 1024, TABLE_MAX = 64 * 1024, USES_MAX = 2 * ACCESS_MODE_N };
 
 /* A claim as it can be: a mode, and what is done under it. */

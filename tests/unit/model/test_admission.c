@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fixture.h"
 
-#include <string.h>
-
 /* One world: volume db, allocation 2 on node n2 asking for it. */
 struct world {
 	struct volume volume;

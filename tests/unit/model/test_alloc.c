@@ -4,8 +4,6 @@
 
 #include "model/alloc_validate.h"
 
-#include <string.h>
-
 TEST(a_complete_submission_is_valid)
 {
 	struct alloc a = an_alloc(ALLOC_1, "n1");

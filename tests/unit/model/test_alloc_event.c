@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "model/alloc_event.h"
 #include "model/message.h"
-
-#include <stdio.h>
-#include <string.h>
 
 #define EVENT(name) HOLDFAST__V1__ALLOCATION_EVENT_TYPE__ALLOCATION_EVENT_TYPE_##name
 

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fixture.h"
 
-#include "model/explain.h"
-
-#include <string.h>
-
 enum { NOW = 5000 };
 
 static struct claim_event event(enum claim_event_type type)

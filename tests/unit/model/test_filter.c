@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/str.h"
 #include "base/strbuf.h"
 #include "model/filter.h"
 
 #include <holdfast/v1/plugin_call.pb-c.h>
 #include <holdfast/v1/types.pb-c.h>
-#include <string.h>
 
 /* A volume with something of every sort of field. */
 struct world {

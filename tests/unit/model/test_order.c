@@ -5,7 +5,6 @@
 
 #include <holdfast/driver/v1/driver.pb-c.h>
 #include <openssl/evp.h>
-#include <string.h>
 
 static const uint8_t seed[ORDER_KEY_SIZE] = "this is the seed of a test's key";
 

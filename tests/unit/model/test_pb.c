@@ -4,8 +4,6 @@
 
 #include "model/pb.h"
 
-#include <string.h>
-
 /* A claim with every field different from its default, so that a lost field is seen. */
 static struct claim full_claim(void)
 {

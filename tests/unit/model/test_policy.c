@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/str.h"
 #include "model/policy.h"
-
-#include <string.h>
 
 typedef Holdfast__V1__AccessPolicy Policy;
 typedef Holdfast__V1__NamespaceRule Rule;

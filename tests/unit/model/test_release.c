@@ -3,8 +3,6 @@
 
 #include "model/release.h"
 
-#include <string.h>
-
 enum { NOW = 100000, TTL = 5000 };
 
 #define OLDER "01890000-0000-7000-8000-00000000c000"

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/str.h"
 #include "model/source.h"
-
-#include <stdio.h>
-#include <string.h>
 
 static struct source nfs(const char *server, const char *export)
 {

@@ -2,11 +2,7 @@
 /* Which volumes are the same storage. */
 #include "unit.h"
 
-#include "base/str.h"
 #include "model/storage.h"
-#include "model/volume_detail.h"
-
-#include <string.h>
 
 typedef Holdfast__V1__VolumeDetail__ContextEntry context_entry;
 

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fixture.h"
 
-#include "base/cleanup.h"
 #include "model/alloc_validate.h"
 #include "model/order.h"
 #include "model/task.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 /* An allocation with volumes data and logs, whose tasks a test changes before they are put in. */
 struct work {

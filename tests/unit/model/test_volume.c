@@ -3,8 +3,6 @@
 
 #include "base/id.h"
 
-#include <string.h>
-
 TEST(a_complete_registration_is_valid)
 {
 	struct volume v = a_volume();

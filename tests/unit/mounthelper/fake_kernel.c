@@ -3,15 +3,10 @@
 #include "fixture.h"
 
 #include "base/names.h"
-#include "base/str.h"
 #include "base/sys.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/stat.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>

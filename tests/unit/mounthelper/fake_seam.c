@@ -2,12 +2,8 @@
 #include "fake_model.h"
 #include "fixture.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/str.h"
 
-#include <errno.h>
-#include <string.h>
 #include <sys/socket.h>
 
 static struct {
@@ -97,128 +93,101 @@ static long leave(const char *function, long r)
 
 /* Seam. The linker sends the calls of the code under test here. */
 
-int __wrap_sys_openat(int dir_fd, const char *name, int flags);
-int __wrap_sys_statx(int fd, const char *name, int flags, unsigned int mask, struct statx *ret);
-int __wrap_sys_mkdirat(int dir_fd, const char *name, mode_t mode);
-int __wrap_sys_rmdirat(int dir_fd, const char *name);
-int __wrap_sys_readlinkat(int dir_fd, const char *name, char *buf, size_t size);
-int __wrap_sys_fstatfs(int fd, struct statfs *ret);
-int __wrap_sys_fchdir(int fd);
-int __wrap_sys_fsopen(const char *type, unsigned int flags);
-int __wrap_sys_fsconfig(int fd, unsigned int cmd, const char *key, const void *value, int aux);
-int __wrap_sys_fsmount(int fd, unsigned int flags, unsigned int attributes);
-int __wrap_sys_open_tree(int fd, const char *path, unsigned int flags);
-int __wrap_sys_move_mount(int from_fd, const char *from, int to_fd, const char *to, unsigned int flags);
-int __wrap_sys_mount_setattr(int fd, const char *path, unsigned int flags, const struct sys_mount_attr *attr);
-int __wrap_sys_umount2(const char *name, int flags);
-int __wrap_sys_statmount(uint64_t mount_id, uint64_t mask, struct sys_statmount *ret);
-ssize_t __wrap_sys_listmount(uint64_t mount_id, uint64_t after_id, uint64_t *ret_ids, size_t n);
-ssize_t __wrap_sys_write(int fd, const void *bytes, size_t n);
-ssize_t __wrap_sys_pread(int fd, void *buf, size_t n, off_t offset);
-int __wrap_sys_fdatasync(int fd);
-int __wrap_sys_set_timer(unsigned int seconds);
-int __wrap_sys_fallocate(int fd, int mode, off_t offset, off_t n);
-ssize_t __wrap_sys_sendto(int fd, const void *bytes, size_t n, int flags, const struct sockaddr *to,
-			  unsigned int to_len);
-ssize_t __wrap_sys_recvfrom(int fd, void *buf, size_t n, int flags);
-int __wrap_sys_ofd_lock(int fd, int cmd, struct flock *lock);
-int __wrap_close(int fd);
 int __real_close(int fd);
-int64_t __wrap_clock_realtime_ms(void);
-uint64_t __wrap_clock_monotonic_us(void);
 
-int __wrap_sys_openat(int dir_fd, const char *name, int flags)
+WRAPPED(int, sys_openat, int dir_fd, const char *name, int flags)
 {
 	CALL(int, model_openat(dir_fd, name, flags));
 }
 
-int __wrap_sys_statx(int fd, const char *name, int flags, unsigned int mask, struct statx *ret)
+WRAPPED(int, sys_statx, int fd, const char *name, int flags, unsigned int mask, struct statx *ret)
 {
 	assert_true(fd == FAKE_LOG_READ_FD || !model_table_is_locked());
 	CALL(int, model_statx(fd, name, flags, mask, ret));
 }
 
-int __wrap_sys_mkdirat(int dir_fd, const char *name, mode_t mode)
+WRAPPED(int, sys_mkdirat, int dir_fd, const char *name, mode_t mode)
 {
 	CALL(int, model_mkdirat(dir_fd, name, mode));
 }
 
-int __wrap_sys_rmdirat(int dir_fd, const char *name)
+WRAPPED(int, sys_rmdirat, int dir_fd, const char *name)
 {
 	CALL(int, model_rmdirat(dir_fd, name));
 }
 
-int __wrap_sys_readlinkat(int dir_fd, const char *name, char *buf, size_t size)
+WRAPPED(int, sys_readlinkat, int dir_fd, const char *name, char *buf, size_t size)
 {
 	CALL(int, model_readlinkat(dir_fd, name, buf, size));
 }
 
-int __wrap_sys_fstatfs(int fd, struct statfs *ret)
+WRAPPED(int, sys_fstatfs, int fd, struct statfs *ret)
 {
 	CALL(int, model_fstatfs(fd, ret));
 }
 
-int __wrap_sys_fchdir(int fd)
+WRAPPED(int, sys_fchdir, int fd)
 {
 	CALL(int, model_fchdir(fd));
 }
 
-int __wrap_sys_fsopen(const char *type, unsigned int flags)
+WRAPPED(int, sys_fsopen, const char *type, unsigned int flags)
 {
 	CALL(int, model_fsopen(type, flags));
 }
 
-int __wrap_sys_fsconfig(int fd, unsigned int cmd, const char *key, const void *value, int aux)
+WRAPPED(int, sys_fsconfig, int fd, unsigned int cmd, const char *key, const void *value, int aux)
 {
 	CALL(int, model_fsconfig(fd, cmd, key, value, aux));
 }
 
-int __wrap_sys_fsmount(int fd, unsigned int flags, unsigned int attributes)
+WRAPPED(int, sys_fsmount, int fd, unsigned int flags, unsigned int attributes)
 {
 	CALL(int, model_fsmount(fd, flags, attributes));
 }
 
-int __wrap_sys_open_tree(int fd, const char *path, unsigned int flags)
+WRAPPED(int, sys_open_tree, int fd, const char *path, unsigned int flags)
 {
 	CALL(int, model_open_tree(fd, path, flags));
 }
 
-int __wrap_sys_move_mount(int from_fd, const char *from, int to_fd, const char *to, unsigned int flags)
+WRAPPED(int, sys_move_mount, int from_fd, const char *from, int to_fd, const char *to, unsigned int flags)
 {
 	CALL(int, model_move_mount(from_fd, from, to_fd, to, flags));
 }
 
-int __wrap_sys_mount_setattr(int fd, const char *path, unsigned int flags, const struct sys_mount_attr *attr)
+WRAPPED(int, sys_mount_setattr, int fd, const char *path, unsigned int flags,
+	const struct sys_mount_attr *attr)
 {
 	CALL(int, model_mount_setattr(fd, path, flags, attr));
 }
 
-int __wrap_sys_umount2(const char *name, int flags)
+WRAPPED(int, sys_umount2, const char *name, int flags)
 {
 	CALL(int, model_umount2(name, flags));
 }
 
-int __wrap_sys_statmount(uint64_t mount_id, uint64_t mask, struct sys_statmount *ret)
+WRAPPED(int, sys_statmount, uint64_t mount_id, uint64_t mask, struct sys_statmount *ret)
 {
 	CALL(int, model_statmount(mount_id, mask, ret));
 }
 
-ssize_t __wrap_sys_listmount(uint64_t mount_id, uint64_t after_id, uint64_t *ret_ids, size_t n)
+WRAPPED(ssize_t, sys_listmount, uint64_t mount_id, uint64_t after_id, uint64_t *ret_ids, size_t n)
 {
 	CALL(ssize_t, model_listmount(mount_id, after_id, ret_ids, n));
 }
 
-ssize_t __wrap_sys_write(int fd, const void *bytes, size_t n)
+WRAPPED(ssize_t, sys_write, int fd, const void *bytes, size_t n)
 {
 	CALL(ssize_t, model_write(fd, bytes, n));
 }
 
-ssize_t __wrap_sys_pread(int fd, void *buf, size_t n, off_t offset)
+WRAPPED(ssize_t, sys_pread, int fd, void *buf, size_t n, off_t offset)
 {
 	CALL(ssize_t, model_pread(fd, buf, n, offset));
 }
 
-int __wrap_sys_set_timer(unsigned int seconds)
+WRAPPED(int, sys_set_timer, unsigned int seconds)
 {
 	k.timer_s = 0; /* taking it back never fails */
 	if (seconds == 0)
@@ -226,31 +195,29 @@ int __wrap_sys_set_timer(unsigned int seconds)
 	CALL(int, (k.timer_s = seconds, 0));
 }
 
-int __wrap_sys_fdatasync(int fd)
+WRAPPED(int, sys_fdatasync, int fd)
 {
 	assert_int_equal(fd, FAKE_LOG_FD);
 	CALL(int, 0);
 }
 
-int __wrap_sys_fallocate(int fd, int mode, off_t offset, off_t n)
+WRAPPED(int, sys_fallocate, int fd, int mode, off_t offset, off_t n)
 {
 	CALL(int, model_fallocate(fd, mode, offset, n));
 }
 
-ssize_t __wrap_sys_sendto(int fd, const void *bytes, size_t n, int flags, const struct sockaddr *to,
-			  unsigned int to_len)
+WRAPPED(ssize_t, sys_sendto, int fd, const void *bytes, size_t n, int flags, const struct sockaddr *to,
+	unsigned int to_len)
 {
-	(void)to;
-	(void)to_len;
 	CALL(ssize_t, model_sendto(fd, bytes, n, flags));
 }
 
-ssize_t __wrap_sys_recvfrom(int fd, void *buf, size_t n, int flags)
+WRAPPED(ssize_t, sys_recvfrom, int fd, void *buf, size_t n, int flags)
 {
 	CALL(ssize_t, model_recvfrom(fd, buf, n, flags));
 }
 
-int __wrap_sys_ofd_lock(int fd, int cmd, struct flock *lock)
+WRAPPED(int, sys_ofd_lock, int fd, int cmd, struct flock *lock)
 {
 	if (lock->l_type == F_UNLCK) {
 		model_ofd_unlock(fd, lock);
@@ -259,7 +226,7 @@ int __wrap_sys_ofd_lock(int fd, int cmd, struct flock *lock)
 	CALL(int, model_ofd_lock(fd, cmd, lock));
 }
 
-int __wrap_close(int fd)
+WRAPPED(int, close, int fd)
 {
 	if (fd < FAKE_ROOT_FD)
 		return __real_close(fd);
@@ -267,7 +234,7 @@ int __wrap_close(int fd)
 	return 0;
 }
 
-int64_t __wrap_clock_realtime_ms(void)
+WRAPPED(int64_t, clock_realtime_ms, void)
 {
 	return FIXTURE_NOW_MS;
 }
@@ -279,7 +246,7 @@ void fake_clock_step(uint64_t us)
 	clock_step_us = us;
 }
 
-uint64_t __wrap_clock_monotonic_us(void)
+WRAPPED(uint64_t, clock_monotonic_us, void)
 {
 	static uint64_t now;
 

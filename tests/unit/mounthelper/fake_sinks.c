@@ -2,10 +2,8 @@
 /* The model's side of the kernel's audit, and of the log's reserved room. */
 #include "fake_model.h"
 
-#include <errno.h>
 #include <linux/falloc.h>
 #include <linux/netlink.h>
-#include <string.h>
 #include <sys/socket.h>
 
 enum { SINK = 1 << 17, ANSWERS = 8 };

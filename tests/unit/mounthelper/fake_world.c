@@ -2,11 +2,6 @@
 #include "fake_model.h"
 #include "fixture.h"
 
-#include "base/str.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 
 static int make_path(const char *path, uint32_t uid, uint16_t mode)

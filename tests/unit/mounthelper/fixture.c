@@ -2,11 +2,8 @@
 #include "fixture.h"
 
 #include "base/id.h"
-#include "base/str.h"
 
 #include <sodium.h>
-#include <stdio.h>
-#include <string.h>
 
 static struct {
 	uint8_t public_key[crypto_sign_PUBLICKEYBYTES];

@@ -4,11 +4,6 @@
 #include "source.h"
 #include "trees.h"
 
-#include "base/str.h"
-
-#include <errno.h>
-#include <string.h>
-
 static struct policy policy;
 static struct helper helper;
 static struct admission admission;

@@ -3,10 +3,7 @@
 #include "assertion.h"
 #include "workbench.h"
 
-#include "base/str.h"
-
 #include <setjmp.h>
-#include <string.h>
 
 static jmp_buf ended;
 static int exit_code;

@@ -4,11 +4,6 @@
 #include "block_keys.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
-
-#include <string.h>
-
 enum { KIND_TOP = 0, KIND_A = 1, KIND_B = 2, KIND_OPEN = 3 };
 
 struct object {

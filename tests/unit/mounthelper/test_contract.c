@@ -2,13 +2,9 @@
 /* What the helper promises whoever reads docs/helper-review.md, where no other test is about it: what no
  * request and no policy can say, the limits as numbers, and what a changed policy changes. */
 
-#include "record.h"
 #include "workbench.h"
 
-#include "base/str.h"
 #include "base/sys.h"
-
-#include <string.h>
 
 /* What no request can say. */
 

@@ -80,12 +80,12 @@ TEST(a_tree_is_fit_only_with_owner_mode_file_system_and_propagation)
 
 TEST(every_start_word_has_its_own_word_and_a_code_of_its_step)
 {
-#define ROW(name, code, word, sentence) {code, word, sentence},
+#define REASON_ROW(name, code, word, sentence) {code, word, sentence},
 	static const struct {
 		int code;
 		const char *word;
 		const char *sentence;
-	} rows[] = {MH_STARTS(ROW)};
+	} rows[] = {MH_STARTS(REASON_ROW)};
 
 	assert_int_equal(ARRAY_SIZE(rows), START_N);
 	for (size_t i = 1; i < ARRAY_SIZE(rows); i++) {

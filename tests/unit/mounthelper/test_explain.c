@@ -2,10 +2,6 @@
 #include "explain.h"
 #include "fixture.h"
 
-#include "base/str.h"
-
-#include <string.h>
-
 static struct policy policy;
 
 /* The answer as one text: reason, then LINE:TEXT of each line. */

@@ -5,12 +5,7 @@
 
 #include "workbench.h"
 
-#include "base/str.h"
-#include "base/sys.h"
-
-#include <errno.h>
 #include <sodium.h>
-#include <string.h>
 
 struct operation {
 	const char *name;

@@ -4,11 +4,7 @@
 #include "trees.h"
 #include "workbench.h"
 
-#include "base/str.h"
 #include "base/sys.h"
-
-#include <errno.h>
-#include <string.h>
 
 static const char *const slots[] = {SLOT("0"), SLOT("1"), SLOT("2")};
 

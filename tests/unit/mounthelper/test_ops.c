@@ -2,12 +2,9 @@
 #include "record.h"
 #include "workbench.h"
 
-#include "base/str.h"
 #include "base/sys.h"
 
-#include <errno.h>
 #include <sodium.h>
-#include <string.h>
 
 static const uint64_t inert =
 	SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_NOEXEC | SYS_MOUNT_ATTR_NOSYMFOLLOW;

@@ -2,11 +2,6 @@
 #include "block_lexer.h"
 #include "fixture.h"
 
-#include "base/str.h"
-
-#include <stdlib.h>
-#include <string.h>
-
 static struct policy policy;
 static unsigned int line;
 
@@ -245,12 +240,12 @@ static const struct refusal {
 	 "needs ro = yes"},
 	{BLOCK("profile a { class = block; fstype = ext4; trust = untrusted; ro = yes; by_id = x }\n"),
 	 "trust = untrusted needs fstype"},
-	{BLOCK("profile a { class = block; fstype = erofs; trust = untrusted; ro = yes; exec = yes; by_id = "
-	       "x }\n"),
-	 "trust = untrusted forbids exec and shared"},
-	{BLOCK("profile a { class = block; fstype = erofs; trust = untrusted; ro = yes; shared = yes; by_id "
-	       "= x }\n"),
-	 "trust = untrusted forbids exec and shared"},
+	ROW(BLOCK("profile a { class = block; fstype = erofs; trust = untrusted; ro = yes; exec = yes; by_id "
+		  "= x }\n"),
+	    "trust = untrusted forbids exec and shared"),
+	ROW(BLOCK("profile a { class = block; fstype = erofs; trust = untrusted; ro = yes; shared = yes; "
+		  "by_id = x }\n"),
+	    "trust = untrusted forbids exec and shared"),
 	{BLOCK("profile a { class = block; fstype = ext4; trust = both\n}\n"),
 	 "trust = both: must be trusted or"},
 	{BLOCK(DISK("options = suid")), "p:11: options = suid: must be of"},
@@ -267,9 +262,9 @@ static const struct refusal {
 	{BLOCK(DISK("by_id = .x")), "by_id = .x: must be at most 128"},
 	{BLOCK(DISK("by_id = a/b")), "by_id = a/b: must be at most 128"},
 	{BLOCK(DISK("by_id = exact:")), "by_id = exact:: must be at most 128"},
-	{BLOCK(DISK(
-		 "by_id = a; by_id = a; by_id = a; by_id = a; by_id = a; by_id = a; by_id = a; by_id = a")),
-	 "p:11: by_id is given more than 8 times"},
+	ROW(BLOCK(DISK("by_id = a; by_id = a; by_id = a; by_id = a; by_id = a; by_id = a; by_id = a; by_id = "
+		       "a")),
+	    "p:11: by_id is given more than 8 times"),
 	{BLOCK("profile m { class = tmpfs; fstype = tmpfs; max_size = 4095 }\n"),
 	 "max_size = 4095: must be a size"},
 	{BLOCK("profile m { class = tmpfs; fstype = tmpfs; max_inodes = 2147483649 }\n"),
@@ -278,12 +273,12 @@ static const struct refusal {
 	 "p:11: expected the end of the line or ; after }"},
 	/* nfs4 */
 	{BLOCK(NFS("")), NULL},
-	{BLOCK(NFS("server = 10.0.0.0/8; server = 10.1.2.3/32; server = fd00::/8; server = ::1/128\n"
-		   "server = 0.0.0.0/0; server = ::/0; server = 10.255.255.255")),
-	 NULL},
-	{BLOCK(NFS("sec = krb5p; vers = 4.1; fstype = nfs4; options = noatime\n"
-		   "selinux_context = system_u:object_r:nfs_t:s0:c0.c1023,c5")),
-	 "options has one that this fstype does not know"},
+	ROW(BLOCK(NFS("server = 10.0.0.0/8; server = 10.1.2.3/32; server = fd00::/8; server = ::1/128\n"
+		      "server = 0.0.0.0/0; server = ::/0; server = 10.255.255.255")),
+	    NULL),
+	ROW(BLOCK(NFS("sec = krb5p; vers = 4.1; fstype = nfs4; options = noatime\n"
+		      "selinux_context = system_u:object_r:nfs_t:s0:c0.c1023,c5")),
+	    "options has one that this fstype does not know"),
 	{BLOCK(NFS("sec = krb5p; vers = 4.1; fstype = nfs4; trust = untrusted; ro = yes")), NULL},
 	{BLOCK("profile n { class = nfs4; server = 10.0.0.1 }\n"), "p:11: profile n has no export"},
 	{BLOCK("profile n { class = nfs4; export = /e }\n"), "p:11: profile n has no server"},
@@ -297,13 +292,14 @@ static const struct refusal {
 	{BLOCK(NFS("export = /a/")), "export = /a/: must be an absolute path"},
 	{BLOCK(NFS("export = /a/../b")), "export = /a/../b: must be an absolute path"},
 	{BLOCK(NFS("export = /a,b")), "export = /a,b: must be an absolute path"},
-	{BLOCK(NFS("export = /1; export = /2; export = /3; export = /4; export = /5; export = /6; export = "
-		   "/7")),
-	 NULL},
-	{BLOCK(NFS(
-		 "export = /1; export = /2; export = /3; export = /4; export = /5; export = /6; export = /7\n"
-		 "export = /8")),
-	 "p:12: export is given more than 8 times"},
+	ROW(BLOCK(NFS(
+		    "export = /1; export = /2; export = /3; export = /4; export = /5; export = /6; export = "
+		    "/7")),
+	    NULL),
+	ROW(BLOCK(NFS("export = /1; export = /2; export = /3; export = /4; export = /5; export = /6; export "
+		      "= /7\n"
+		      "export = /8")),
+	    "p:12: export is given more than 8 times"),
 	{BLOCK(NFS("sec = none")), "sec = none: must be sys, krb5, krb5i or krb5p"},
 	{BLOCK(NFS("vers = 4.0")), "vers = 4.0: must be 4.1 or 4.2"},
 	{BLOCK(NFS("fstype = ext4")), "p:11: profile n: class and fstype do not go together"},
@@ -332,9 +328,9 @@ static const struct refusal {
 	 "trust = untrusted needs fstype"},
 	/* host volumes */
 	{BLOCK("hostvol h { path = /data; owner_uid = 0 }\n"), NULL},
-	{BLOCK("hostvol h { path = /data; owner_uid = 4294967294; ro = yes; exec = yes; shared = yes }\n"
-	       "hostvol i { path = /data/i; owner_uid = 5; trust = untrusted }\n"),
-	 NULL},
+	ROW(BLOCK("hostvol h { path = /data; owner_uid = 4294967294; ro = yes; exec = yes; shared = yes }\n"
+		  "hostvol i { path = /data/i; owner_uid = 5; trust = untrusted }\n"),
+	    NULL),
 	{BLOCK("hostvol h { path = /data }\n"), "p:11: hostvol h has no owner_uid"},
 	{BLOCK("hostvol h { owner_uid = 1 }\n"), "p:11: hostvol h has no path"},
 	{BLOCK("hostvol h { path = /; owner_uid = 1 }\n"), "path = /: must be an absolute path"},

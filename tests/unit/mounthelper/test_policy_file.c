@@ -4,12 +4,7 @@
 
 #include "fixture.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
-
 #include <sodium.h>
-#include <stddef.h>
-#include <string.h>
 
 static struct policy_file file, changed;
 

@@ -4,10 +4,6 @@
 #include "fixture.h"
 
 #include "base/fd.h"
-#include "base/str.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 #define AGENT                                                                                  \
 	"agent 5 { cluster = c; node = n; helper_uid = 6; helper_gid = 6; ticket = optional\n" \

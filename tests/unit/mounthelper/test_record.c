@@ -2,11 +2,7 @@
 #include "record.h"
 #include "workbench.h"
 
-#include "base/str.h"
-
-#include <errno.h>
 #include <sodium.h>
-#include <string.h>
 
 static int count(const char *text, const char *word)
 {

@@ -7,12 +7,7 @@
 
 #include "privileged/peer_socket.h"
 
-#include <errno.h>
 #include <sodium.h>
-#include <string.h>
-
-ssize_t __wrap_peer_socket_receive(int fd, const struct ucred *peer, void *buf, size_t size);
-int __wrap_peer_socket_send(int fd, const void *bytes, size_t n);
 
 static struct {
 	union mh_request in[4];
@@ -25,7 +20,7 @@ static struct {
 	struct mh_hello hello;
 } wire;
 
-ssize_t __wrap_peer_socket_receive(int fd, const struct ucred *peer, void *buf, size_t size)
+WRAPPED(ssize_t, peer_socket_receive, int fd, const struct ucred *peer, void *buf, size_t size)
 {
 	assert_int_equal(fd, HELPER_SOCKET_FD);
 	assert_int_equal(peer->uid, FIXTURE_UID);
@@ -40,7 +35,7 @@ ssize_t __wrap_peer_socket_receive(int fd, const struct ucred *peer, void *buf, 
 	return (ssize_t)wire.in[wire.given++].header.length;
 }
 
-int __wrap_peer_socket_send(int fd, const void *bytes, size_t n)
+WRAPPED(int, peer_socket_send, int fd, const void *bytes, size_t n)
 {
 	assert_int_equal(fd, HELPER_SOCKET_FD);
 	if (++wire.n_sent == wire.send_fails_at)

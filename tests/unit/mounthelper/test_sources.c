@@ -4,11 +4,7 @@
 #include "fake_model.h"
 #include "workbench.h"
 
-#include "base/str.h"
 #include "base/sys.h"
-
-#include <errno.h>
-#include <string.h>
 
 enum { OWNER = 1000, OWN_PROFILES = 7 };
 

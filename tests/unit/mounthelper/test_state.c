@@ -2,16 +2,10 @@
 #include "fixture.h"
 #include "state.h"
 
-#include "base/str.h"
-
-#include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static const struct agent_policy plenty = {.max_staged = UINT32_MAX, .max_tmpfs_total = UINT64_MAX};
 static struct state_table *table;

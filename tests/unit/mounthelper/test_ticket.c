@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fixture.h"
 
-#include "base/str.h"
-
 #include <sodium.h>
-#include <string.h>
 
 static struct ticket_keys keys;
 static unsigned int n_verifications;
 
 int __real_crypto_sign_verify_detached(const unsigned char *sig, const unsigned char *m, unsigned long long n,
 				       const unsigned char *pk);
-int __wrap_crypto_sign_verify_detached(const unsigned char *sig, const unsigned char *m, unsigned long long n,
-				       const unsigned char *pk);
 
-int __wrap_crypto_sign_verify_detached(const unsigned char *sig, const unsigned char *m, unsigned long long n,
-				       const unsigned char *pk)
+WRAPPED(int, crypto_sign_verify_detached, const unsigned char *sig, const unsigned char *m,
+	unsigned long long n, const unsigned char *pk)
 {
 	n_verifications++;
 	return __real_crypto_sign_verify_detached(sig, m, n, pk);

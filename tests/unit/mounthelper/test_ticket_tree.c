@@ -3,11 +3,9 @@
 
 #include "fixture.h"
 
-#include "base/str.h"
 #include "ticket/ticket.h"
 
 #include <openssl/evp.h>
-#include <string.h>
 
 TEST(the_servers_tree_is_that_of_rfc_9162)
 {

@@ -2,12 +2,8 @@
 #include "fixture.h"
 
 #include "base/fd.h"
-#include "base/str.h"
 
 #include <dirent.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 
 static enum reason decode(const void *message, size_t n)
 {
@@ -247,60 +243,51 @@ static union mh_request list_one(void)
 	}
 
 static const struct variant variants[] = {
-	{"block",
-	 stage_block,
-	 {STAGE_SPANS,
-	  {AT(mh_stage, source.u.block.by_id), TEXT, "ABCDEFGHIJKLMNOPQRSTUVWXYZ:._+-"},
-	  {AT(mh_stage, source.u.block.major), FREE},
-	  {AT(mh_stage, source.u.block.minor), FREE}}},
+	ROW("block", stage_block,
+	    {STAGE_SPANS,
+	     {AT(mh_stage, source.u.block.by_id), TEXT, "ABCDEFGHIJKLMNOPQRSTUVWXYZ:._+-"},
+	     {AT(mh_stage, source.u.block.major), FREE},
+	     {AT(mh_stage, source.u.block.minor), FREE}}),
 	{"tmpfs", stage_tmpfs, {STAGE_SPANS, {AT(mh_stage, source.u.tmpfs), FREE}}},
-	{"nfs4",
-	 stage_nfs4,
-	 {STAGE_SPANS,
-	  {offsetof(struct mh_stage, source.u.nfs4.addr), 4, FREE},
-	  {AT(mh_stage, source.u.nfs4.export), TEXT, "ABCDEFGHIJKLMNOPQRSTUVWXYZ/._-"},
-	  {offsetof(struct mh_stage, source.u.nfs4.family), 1, ONE_OF, "\4\6"}}},
-	{"nfs6",
-	 stage_nfs6,
-	 {STAGE_SPANS,
-	  {AT(mh_stage, source.u.nfs4.addr), FREE},
-	  {AT(mh_stage, source.u.nfs4.export), TEXT, "ABCDEFGHIJKLMNOPQRSTUVWXYZ/._-"}}},
-	{"bind",
-	 stage_bind,
-	 {STAGE_SPANS,
-	  {AT(mh_stage, source.u.bind.name), TEXT, "-"},
-	  {AT(mh_stage, source.class), ONE_OF, "\1\4"}}}, /* a label is a by_id, too */
-	{"csi",
-	 stage_csi,
-	 {STAGE_SPANS,
-	  {AT(mh_stage, source.class), ONE_OF, "\5\2"}}}, /* a tmpfs of 0 bytes: policy's business */
-	{"publish",
-	 publish,
-	 {{AT(mh_publish, volume), TEXT, "-"},
-	  {AT(mh_publish, profile), TEXT, "-"},
-	  {AT(mh_publish, alloc), TEXT},
-	  {UP_TO(mh_publish, slot, MH_SLOT_MAX)},
-	  {UP_TO(mh_publish, read_only, 1)},
-	  {UP_TO(mh_publish, exec, 1)},
-	  {UP_TO(mh_publish, propagation, TICKET_PROPAGATION_N - 1)},
-	  {AT(mh_publish, ticket), FREE}}},
-	{"unpublish",
-	 unpublish,
-	 {{AT(mh_unpublish, volume), TEXT, "-"},
-	  {AT(mh_unpublish, alloc), TEXT},
-	  {UP_TO(mh_unpublish, slot, MH_SLOT_MAX)},
-	  {UP_TO(mh_unpublish, detach, 1)}}},
+	ROW("nfs4", stage_nfs4,
+	    {STAGE_SPANS,
+	     {offsetof(struct mh_stage, source.u.nfs4.addr), 4, FREE},
+	     {AT(mh_stage, source.u.nfs4.export), TEXT, "ABCDEFGHIJKLMNOPQRSTUVWXYZ/._-"},
+	     {offsetof(struct mh_stage, source.u.nfs4.family), 1, ONE_OF, "\4\6"}}),
+	ROW("nfs6", stage_nfs6,
+	    {STAGE_SPANS,
+	     {AT(mh_stage, source.u.nfs4.addr), FREE},
+	     {AT(mh_stage, source.u.nfs4.export), TEXT, "ABCDEFGHIJKLMNOPQRSTUVWXYZ/._-"}}),
+	ROW("bind", stage_bind,
+	    {STAGE_SPANS,
+	     {AT(mh_stage, source.u.bind.name), TEXT, "-"},
+	     {AT(mh_stage, source.class), ONE_OF, "\1\4"}}), /* a label is a by_id, too */
+	ROW("csi", stage_csi,
+	    {STAGE_SPANS,
+	     {AT(mh_stage, source.class), ONE_OF, "\5\2"}}), /* a tmpfs of 0 bytes: policy's business */
+	ROW("publish", publish,
+	    {{AT(mh_publish, volume), TEXT, "-"},
+	     {AT(mh_publish, profile), TEXT, "-"},
+	     {AT(mh_publish, alloc), TEXT},
+	     {UP_TO(mh_publish, slot, MH_SLOT_MAX)},
+	     {UP_TO(mh_publish, read_only, 1)},
+	     {UP_TO(mh_publish, exec, 1)},
+	     {UP_TO(mh_publish, propagation, TICKET_PROPAGATION_N - 1)},
+	     {AT(mh_publish, ticket), FREE}}),
+	ROW("unpublish", unpublish,
+	    {{AT(mh_unpublish, volume), TEXT, "-"},
+	     {AT(mh_unpublish, alloc), TEXT},
+	     {UP_TO(mh_unpublish, slot, MH_SLOT_MAX)},
+	     {UP_TO(mh_unpublish, detach, 1)}}),
 	{"unstage", unstage, {{AT(mh_unstage, volume), TEXT, "-"}, {UP_TO(mh_unstage, detach, 1)}}},
-	{"list",
-	 list,
-	 {{UP_TO(mh_list, kind, MH_LIST_PROFILES)},
-	  {AT(mh_list, cursor), FREE},
-	  {offsetof(struct mh_list, volume), 1, ONE_OF, "abcdefghijklmnopqrstuvwxyz0123456789"}}},
-	{"list of one volume",
-	 list_one,
-	 {{UP_TO(mh_list, kind, MH_LIST_PROFILES)},
-	  {AT(mh_list, cursor), FREE},
-	  {AT(mh_list, volume), TEXT, "-"}}},
+	ROW("list", list,
+	    {{UP_TO(mh_list, kind, MH_LIST_PROFILES)},
+	     {AT(mh_list, cursor), FREE},
+	     {offsetof(struct mh_list, volume), 1, ONE_OF, "abcdefghijklmnopqrstuvwxyz0123456789"}}),
+	ROW("list of one volume", list_one,
+	    {{UP_TO(mh_list, kind, MH_LIST_PROFILES)},
+	     {AT(mh_list, cursor), FREE},
+	     {AT(mh_list, volume), TEXT, "-"}}),
 };
 
 static const struct span *span_at(const struct variant *variant, size_t offset)

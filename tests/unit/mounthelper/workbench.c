@@ -3,11 +3,7 @@
 
 #include "record.h"
 
-#include "base/str.h"
-
 #include <sodium.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct policy policy;
 struct helper helper;

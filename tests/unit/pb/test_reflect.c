@@ -4,13 +4,9 @@
 #include "includes.inc"
 #include "unit.h"
 
-#include "base/str.h"
 #include "pb/reflect.h"
 #include "rpc/pack.h"
 #include "rpc/pbjson.h"
-
-#include <stdio.h>
-#include <string.h>
 
 #define MESSAGE(name) &name,
 static const ProtobufCMessageDescriptor *const messages[] = {

@@ -9,8 +9,6 @@
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
 #include <old.pb-c.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { SEEDS = 3000, GUARD = 16 };
 

@@ -2,10 +2,7 @@
 #include "random_message.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "base/strbuf.h"
-#include "pb/reflect.h"
 #include "rpc/pbjson.h"
 #include "rpc/pbjson_word.h"
 
@@ -18,9 +15,6 @@
 #include <holdfast/v1/volumes.pb-c.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const ProtobufCMessageDescriptor *const all = &test__v1__all__descriptor;
 static const ProtobufCMessageDescriptor *const volume = &holdfast__v1__volume__descriptor;
@@ -110,8 +104,8 @@ TEST(defaults_are_printed_on_demand_but_absent_messages_and_oneofs_are_not)
 	Holdfast__V1__BeginBackupResponse backup = HOLDFAST__V1__BEGIN_BACKUP_RESPONSE__INIT;
 
 	expect_json(&receipt.base, PBJSON_DEFAULTS | PBJSON_PROTO_NAMES,
-		    "{\"claim_id\":\"\",\"boot_id\":\"\",\"generation\":\"0\",\"error\":\"\","
-		    "\"without_plugin\":false,\"kernel\":\"\",\"error_code\":0}");
+		    "{\"claim_id\":\"\",\"boot_id\":\"\",\"generation\":\"0\",\"error\":\"\",\"without_"
+		    "plugin\":false,\"kernel\":\"\",\"error_code\":0}");
 	expect_json(&answer.base, PBJSON_DEFAULTS, "{\"created\":false}");
 	expect_json(&list.base, PBJSON_DEFAULTS, "{\"tokens\":[],\"index\":\"0\",\"nextToken\":\"\"}");
 	expect_json(&backup.base, PBJSON_DEFAULTS,
@@ -252,8 +246,8 @@ TEST(both_spellings_null_and_enum_numbers_are_read)
 	Test__V1__All *message = (Test__V1__All *)decode(
 		all,
 		"{\"str_field\":\"x\",\"rawBytes\":\"AP/"
-		"+\",\"color\":7,\"inner\":{\"a_name\":null,\"bigNumber\":\"3\"},"
-		"\"rm\":null,\"mBi\":{\"true\":1,\"false\":\"2\"},\"kStr\":\"\",\"rb\":[\"\",\"AA==\"]}",
+		"+\",\"color\":7,\"inner\":{\"a_name\":null,\"bigNumber\":\"3\"},\"rm\":null,\"mBi\":{"
+		"\"true\":1,\"false\":\"2\"},\"kStr\":\"\",\"rb\":[\"\",\"AA==\"]}",
 		0);
 
 	assert_string_equal(message->str_field, "x");
@@ -342,13 +336,12 @@ TEST(wrong_input_is_refused_with_the_path_of_the_field)
 
 TEST(specifications_may_use_dashed_words_sizes_and_single_blocks)
 {
-	Holdfast__V1__Volume *message =
-		(Holdfast__V1__Volume *)decode(volume,
-					       "{\"type\":\"native\",\"source\":{\"class\":\"Block\",\"size_"
-					       "bytes\":\"10 GiB\",\"inodes\":9},"
-					       "\"requested_capabilities\":{\"access_mode\":\"single-node-"
-					       "writer\",\"attachment_mode\":\"FILE_SYSTEM\"}}",
-					       PBJSON_SPEC);
+	Holdfast__V1__Volume *message = (Holdfast__V1__Volume *)decode(
+		volume,
+		"{\"type\":\"native\",\"source\":{\"class\":\"Block\",\"size_bytes\":\"10 "
+		"GiB\",\"inodes\":9},\"requested_capabilities\":{\"access_mode\":\"single-node-writer\","
+		"\"attachment_mode\":\"FILE_SYSTEM\"}}",
+		PBJSON_SPEC);
 	Holdfast__V1__VolumeRequest *request = (Holdfast__V1__VolumeRequest *)decode(
 		&holdfast__v1__volume_request__descriptor,
 		"{\"propagation\":\"host-to-task\",\"access_mode\":\"MULTI_node-reader_only\"}", PBJSON_SPEC);

@@ -4,18 +4,12 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/ofd_lock.h"
-#include "base/str.h"
 #include "privileged/chain_log.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <sodium.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static char path[64];
 static char lock_path[72];
@@ -31,27 +25,22 @@ static struct {
 	uint64_t now_us;
 } seam;
 
-ssize_t __wrap_sys_pread(int fd, void *buf, size_t n, off_t offset);
 ssize_t __real_sys_pread(int fd, void *buf, size_t n, off_t offset);
-int __wrap_sys_fdatasync(int fd);
-int __wrap_sys_fallocate(int fd, int mode, off_t offset, off_t n);
 int __real_sys_fallocate(int fd, int mode, off_t offset, off_t n);
-uint64_t __wrap_clock_monotonic_us(void);
 
-ssize_t __wrap_sys_pread(int fd, void *buf, size_t n, off_t offset)
+WRAPPED(ssize_t, sys_pread, int fd, void *buf, size_t n, off_t offset)
 {
 	seam.reads++;
 	return __real_sys_pread(fd, buf, n, offset);
 }
 
-int __wrap_sys_fdatasync(int fd)
+WRAPPED(int, sys_fdatasync, int fd)
 {
-	(void)fd;
 	seam.syncs++;
 	return seam.sync_result;
 }
 
-int __wrap_sys_fallocate(int fd, int mode, off_t offset, off_t n)
+WRAPPED(int, sys_fallocate, int fd, int mode, off_t offset, off_t n)
 {
 	assert_int_equal(mode, FALLOC_FL_KEEP_SIZE);
 	assert_int_equal(n, CHAIN_LOG_AHEAD);
@@ -59,7 +48,7 @@ int __wrap_sys_fallocate(int fd, int mode, off_t offset, off_t n)
 	return __real_sys_fallocate(fd, mode, offset, n);
 }
 
-uint64_t __wrap_clock_monotonic_us(void)
+WRAPPED(uint64_t, clock_monotonic_us, void)
 {
 	return seam.now_us;
 }

@@ -4,10 +4,8 @@
 #include "base/sys.h"
 #include "privileged/kernel_audit.h"
 
-#include <errno.h>
 #include <linux/netlink.h>
 #include <stdbool.h>
-#include <string.h>
 #include <sys/socket.h>
 
 /* The kernel's side: what it was sent, and what it answers. */
@@ -26,12 +24,8 @@ static struct {
 	int questions; /* whether it is */
 } kernel;
 
-ssize_t __wrap_sys_sendto(int fd, const void *bytes, size_t n, int flags, const struct sockaddr *to,
-			  unsigned int to_len);
-ssize_t __wrap_sys_recvfrom(int fd, void *buf, size_t n, int flags);
-
-ssize_t __wrap_sys_sendto(int fd, const void *bytes, size_t n, int flags, const struct sockaddr *to,
-			  unsigned int to_len)
+WRAPPED(ssize_t, sys_sendto, int fd, const void *bytes, size_t n, int flags, const struct sockaddr *to,
+	unsigned int to_len)
 {
 	assert_int_equal(fd, 5);
 	assert_int_equal(flags, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -48,7 +42,7 @@ ssize_t __wrap_sys_sendto(int fd, const void *bytes, size_t n, int flags, const 
 	return kernel.sends == 1 ? (ssize_t)n : kernel.sends;
 }
 
-ssize_t __wrap_sys_recvfrom(int fd, void *buf, size_t n, int flags)
+WRAPPED(ssize_t, sys_recvfrom, int fd, void *buf, size_t n, int flags)
 {
 	assert_int_equal(fd, 5);
 	assert_int_equal(flags, MSG_DONTWAIT);

@@ -3,8 +3,6 @@
 
 #include "privileged/keyline.h"
 
-#include <string.h>
-
 TEST(values_outside_the_alphabet_cannot_forge_anything)
 {
 	struct keyline line = KEYLINE_INIT;

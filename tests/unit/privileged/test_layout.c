@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "privileged/layout.h"
-
-#include <string.h>
 
 enum { WORD = 1 };
 

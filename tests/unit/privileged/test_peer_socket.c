@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "privileged/peer_socket.h"
 
-#include <errno.h>
-#include <string.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 

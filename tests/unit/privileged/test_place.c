@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/str.h"
 #include "base/sys.h"
 #include "privileged/place.h"
 
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static char folder[] = "/tmp/holdfast-place-XXXXXX";
 static int dir_fd;

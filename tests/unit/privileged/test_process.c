@@ -3,16 +3,13 @@
 
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "privileged/process.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>

@@ -2,13 +2,10 @@
 #include "temp_dir.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/fd.h"
 #include "privileged/procfs.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/stat.h>
 
 TEST(an_own_instance_is_this_machines)

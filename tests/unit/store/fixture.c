@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fixture.h"
 
-#include "base/clock.h"
-#include "base/str.h"
 #include "base/strbuf.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 static char listing[1 << 20];
 

@@ -3,11 +3,6 @@
 
 #include "fixture.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
-
-#include <string.h>
-
 STORE_TEST(a_key_is_read_back_with_its_revisions)
 {
 	assert_int_equal(fixture_revision(f), 0);
@@ -282,7 +277,6 @@ static bool stop_at_second(const struct kv_item *item, void *userdata)
 {
 	int *n = userdata;
 
-	(void)item;
 	return ++*n < 2;
 }
 
@@ -323,7 +317,6 @@ static bool commit_meanwhile(const struct kv_item *item, void *userdata)
 {
 	struct during *during = userdata;
 
-	(void)item;
 	during->n++;
 	(void)put(during->f, "b", "1"); /* waits until it is durable */
 	return true;
@@ -371,8 +364,6 @@ static void close_in_answer(uint64_t revision, const struct error *err, void *us
 {
 	struct fixture *f = userdata;
 
-	(void)revision;
-	(void)err;
 	fixture_close(f);
 }
 

@@ -3,12 +3,9 @@
 
 #include "fixture.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "store/writer.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 /* One of the keys of the model below: revisions 0: not there. */
 struct model_key {

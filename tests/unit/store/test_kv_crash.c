@@ -3,14 +3,11 @@
 
 #include "fixture.h"
 
-#include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/str.h"
 
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 

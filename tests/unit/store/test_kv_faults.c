@@ -3,18 +3,10 @@
 
 #include "fixture.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
-#include "store/kv_sqlite.h"
-
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sqlite3.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -39,58 +31,46 @@ static bool hits(enum layer layer)
 }
 
 int __real_sqlite3_step(sqlite3_stmt *statement);
-int __wrap_sqlite3_step(sqlite3_stmt *statement);
 int __real_sqlite3_exec(sqlite3 *db, const char *sql, int (*callback)(void *, int, char **, char **),
 			void *userdata, char **message);
-int __wrap_sqlite3_exec(sqlite3 *db, const char *sql, int (*callback)(void *, int, char **, char **),
-			void *userdata, char **message);
 int __real_sqlite3_prepare_v2(sqlite3 *db, const char *sql, int n, sqlite3_stmt **ret, const char **tail);
-int __wrap_sqlite3_prepare_v2(sqlite3 *db, const char *sql, int n, sqlite3_stmt **ret, const char **tail);
 int __real_sqlite3_prepare_v3(sqlite3 *db, const char *sql, int n, unsigned int flags, sqlite3_stmt **ret,
 			      const char **tail);
-int __wrap_sqlite3_prepare_v3(sqlite3 *db, const char *sql, int n, unsigned int flags, sqlite3_stmt **ret,
-			      const char **tail);
 void *__real_malloc(size_t n);
-void *__wrap_malloc(size_t n);
 int __real_eventfd(unsigned int count, int flags);
-int __wrap_eventfd(unsigned int count, int flags);
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *),
-			  void *userdata);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *),
 			  void *userdata);
 int __real_sd_event_add_io(sd_event *event, sd_event_source **ret, int fd, uint32_t events,
 			   sd_event_io_handler_t callback, void *userdata);
-int __wrap_sd_event_add_io(sd_event *event, sd_event_source **ret, int fd, uint32_t events,
-			   sd_event_io_handler_t callback, void *userdata);
 
-int __wrap_sqlite3_step(sqlite3_stmt *statement)
+WRAPPED(int, sqlite3_step, sqlite3_stmt *statement)
 {
 	return hits(LAYER_SQLITE) ? fault.code : __real_sqlite3_step(statement);
 }
 
-int __wrap_sqlite3_exec(sqlite3 *db, const char *sql, int (*callback)(void *, int, char **, char **),
-			void *userdata, char **message)
+WRAPPED(int, sqlite3_exec, sqlite3 *db, const char *sql, int (*callback)(void *, int, char **, char **),
+	void *userdata, char **message)
 {
 	return hits(LAYER_SQLITE) ? fault.code : __real_sqlite3_exec(db, sql, callback, userdata, message);
 }
 
-int __wrap_sqlite3_prepare_v2(sqlite3 *db, const char *sql, int n, sqlite3_stmt **ret, const char **tail)
+WRAPPED(int, sqlite3_prepare_v2, sqlite3 *db, const char *sql, int n, sqlite3_stmt **ret, const char **tail)
 {
 	return hits(LAYER_SQLITE) ? fault.code : __real_sqlite3_prepare_v2(db, sql, n, ret, tail);
 }
 
-int __wrap_sqlite3_prepare_v3(sqlite3 *db, const char *sql, int n, unsigned int flags, sqlite3_stmt **ret,
-			      const char **tail)
+WRAPPED(int, sqlite3_prepare_v3, sqlite3 *db, const char *sql, int n, unsigned int flags, sqlite3_stmt **ret,
+	const char **tail)
 {
 	return hits(LAYER_SQLITE) ? fault.code : __real_sqlite3_prepare_v3(db, sql, n, flags, ret, tail);
 }
 
-void *__wrap_malloc(size_t n)
+WRAPPED(void *, malloc, size_t n)
 {
 	return hits(LAYER_MEMORY) ? NULL : __real_malloc(n);
 }
 
-int __wrap_eventfd(unsigned int count, int flags)
+WRAPPED(int, eventfd, unsigned int count, int flags)
 {
 	if (!hits(LAYER_SYSTEM))
 		return __real_eventfd(count, flags);
@@ -98,14 +78,14 @@ int __wrap_eventfd(unsigned int count, int flags)
 	return -1;
 }
 
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *),
-			  void *userdata)
+WRAPPED(int, pthread_create, pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *),
+	void *userdata)
 {
 	return hits(LAYER_SYSTEM) ? EMFILE : __real_pthread_create(thread, attr, body, userdata);
 }
 
-int __wrap_sd_event_add_io(sd_event *event, sd_event_source **ret, int fd, uint32_t events,
-			   sd_event_io_handler_t callback, void *userdata)
+WRAPPED(int, sd_event_add_io, sd_event *event, sd_event_source **ret, int fd, uint32_t events,
+	sd_event_io_handler_t callback, void *userdata)
 {
 	return hits(LAYER_SYSTEM) ? -EMFILE
 				  : __real_sd_event_add_io(event, ret, fd, events, callback, userdata);
@@ -278,8 +258,6 @@ CLOSED_STORE_TEST(a_failure_at_any_step_of_a_batch_breaks_the_store_and_keeps_wh
 
 static bool ignore_item(const struct kv_item *item, void *userdata)
 {
-	(void)item;
-	(void)userdata;
 	return true;
 }
 
@@ -374,7 +352,6 @@ static void limit_file_size(rlim_t bytes)
 
 static void lift_limit(const struct fixture *f)
 {
-	(void)f;
 	limit_file_size(RLIM_INFINITY);
 }
 

@@ -3,12 +3,6 @@
 
 #include "fixture.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
-
-#include <stdlib.h>
-#include <string.h>
-
 static enum status submit(struct fixture *f, const struct kv_txn *txn)
 {
 	struct error err = {.status = STATUS_OK};
@@ -38,8 +32,6 @@ static enum status submit_condition(struct fixture *f, const char *key)
 
 static bool ignore_item(const struct kv_item *item, void *userdata)
 {
-	(void)item;
-	(void)userdata;
 	return true;
 }
 

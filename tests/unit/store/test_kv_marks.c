@@ -3,20 +3,14 @@
 
 #include "fixture.h"
 
-#include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "store/checksum.h"
 #include "store/mark.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sqlite3.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { FILE_MAX = 64 << 20, MARK_SIZE = 1024, EPOCH = 7 };
 
@@ -27,12 +21,10 @@ static struct {
 } disk;
 
 ssize_t __real_pwrite(int fd, const void *bytes, size_t n, off_t at);
-ssize_t __wrap_pwrite(int fd, const void *bytes, size_t n, off_t at);
 int __real_fdatasync(int fd);
-int __wrap_fdatasync(int fd);
 
 /* sqlite has its own: these are of the marks alone */
-ssize_t __wrap_pwrite(int fd, const void *bytes, size_t n, off_t at)
+WRAPPED(ssize_t, pwrite, int fd, const void *bytes, size_t n, off_t at)
 {
 	if (disk.write_errno == 0)
 		return __real_pwrite(fd, bytes, n, at);
@@ -42,7 +34,7 @@ ssize_t __wrap_pwrite(int fd, const void *bytes, size_t n, off_t at)
 	return -1;
 }
 
-int __wrap_fdatasync(int fd)
+WRAPPED(int, fdatasync, int fd)
 {
 	disk.syncs++;
 	return __real_fdatasync(fd);
@@ -257,15 +249,14 @@ CLOSED_STORE_TEST(a_store_without_its_mark_is_behind_unless_it_never_had_one)
 	assert_non_null(strstr(history_of(f).why, "missing or damaged"));
 	assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK); /* as the schema before marks has it */
 	assert_int_equal(
-		sqlite3_exec(db,
-			     "PRAGMA user_version=3; DROP TABLE kv; DROP TABLE position;"
-			     "CREATE TABLE kv(key TEXT NOT NULL PRIMARY KEY, value BLOB NOT NULL,"
-			     " create_revision INTEGER NOT NULL, mod_revision INTEGER NOT NULL, text TEXT)"
-			     " STRICT;"
-			     "CREATE TABLE position(id INTEGER PRIMARY KEY CHECK (id = 1),"
-			     " revision INTEGER NOT NULL, compacted INTEGER NOT NULL) STRICT;"
-			     "INSERT INTO position VALUES (1, 7, 7); DELETE FROM changes;",
-			     NULL, NULL, NULL),
+		sqlite3_exec(
+			db,
+			"PRAGMA user_version=3; DROP TABLE kv; DROP TABLE position;CREATE TABLE kv(key TEXT "
+			"NOT NULL PRIMARY KEY, value BLOB NOT NULL, create_revision INTEGER NOT NULL, "
+			"mod_revision INTEGER NOT NULL, text TEXT) STRICT;CREATE TABLE position(id INTEGER "
+			"PRIMARY KEY CHECK (id = 1), revision INTEGER NOT NULL, compacted INTEGER NOT NULL) "
+			"STRICT;INSERT INTO position VALUES (1, 7, 7); DELETE FROM changes;",
+			NULL, NULL, NULL),
 		SQLITE_OK);
 	(void)sqlite3_close(db);
 	assert_false(history_of(f).is_behind);
@@ -350,8 +341,6 @@ static bool put_one(struct kv_rewrite *rewrite)
 
 static enum status rewrite_one(struct kv_rewrite *rewrite, void *userdata, struct error *err)
 {
-	(void)userdata;
-	(void)err;
 	return put_one(rewrite) ? STATUS_OK : STATUS_INTERNAL;
 }
 

@@ -3,13 +3,9 @@
 
 #include "fixture.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "base/strbuf.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { KEYS = 40, STEPS = 12000, OUTSTANDING = 64, OPS = 6, CONDITIONS = 3, VALUE_SIZE = 24 };
 

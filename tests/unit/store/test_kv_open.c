@@ -3,9 +3,7 @@
 
 #include "fixture.h"
 
-#include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "base/strbuf.h"
 #include "store/kv_sqlite.h"
 
@@ -13,8 +11,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sqlite3.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -380,8 +376,7 @@ CLOSED_STORE_TEST(what_is_not_ours_in_a_file_is_refused_and_not_run)
 		"ALTER TABLE position ADD COLUMN more INT CHECK (more > 1)",
 		("DROP TABLE position; CREATE TABLE position(id INTEGER PRIMARY KEY, revision INTEGER NOT "
 		 "NULL, compacted INTEGER NOT NULL, sum INTEGER NOT NULL) STRICT; INSERT INTO position "
-		 "VALUES "
-		 "(1, 200, 0, 0)"),
+		 "VALUES (1, 200, 0, 0)"),
 	};
 	cleanup_free char *bytes = NULL;
 	size_t n;

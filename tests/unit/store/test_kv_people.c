@@ -3,22 +3,16 @@
 
 #include "fixture.h"
 
-#include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/str.h"
-#include "base/strbuf.h"
 #include "store/kv_sqlite.h"
 #include "store/writer.h"
 
 #include <fcntl.h>
 #include <sqlite3.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static const struct kv_column pet_columns[] = {
 	{"name", "name", KV_COLUMN_WORD, NULL, NULL},	   {"kind", "kind", KV_COLUMN_WORD, "CAT", NULL},
@@ -37,7 +31,6 @@ static int append_row(void *userdata, int n, char **values, char **names)
 	struct rows *rows = userdata;
 	size_t at = strlen(rows->text);
 
-	(void)names;
 	for (int i = 0; i < n; i++) {
 		(void)str_format(rows->text + at, sizeof(rows->text) - at, "%s%s",
 				 values[i] ? values[i] : "-", i + 1 < n ? "|" : "\n");

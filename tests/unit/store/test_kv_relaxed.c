@@ -7,13 +7,9 @@
 
 #include "base/clock.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define LOG "test.db-wal"
 

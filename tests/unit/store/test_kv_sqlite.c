@@ -21,7 +21,6 @@ static int64_t number(sqlite3 *db, const char *sql)
 
 static bool fail_item(const struct kv_item *item, void *userdata)
 {
-	(void)userdata;
 	fail_msg("%s is still there", item->key);
 	return true;
 }

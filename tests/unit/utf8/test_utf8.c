@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/utf8.h"
-
-#include <string.h>
 
 /* The bytes of a code point of @length bytes, whether it may be written so or not. */
 static size_t put(uint32_t code, size_t length, char *out)
