@@ -162,41 +162,63 @@ static bool announces(const int *rpcs, size_t n, int wanted)
 	return false;
 }
 
-/* What must have been announced for the call: a type of its service's capabilities; 0: nothing more. */
+typedef enum status perform_fn(struct fake_csi_plugin *plugin, const ProtobufCMessage *request,
+			       struct fake_csi_volume *volume, struct answer *ret, struct error *err);
+
+#define PERFORM(name_)                                                                    \
+	static enum status name_(struct fake_csi_plugin *plugin __attribute__((unused)),  \
+				 const ProtobufCMessage *request __attribute__((unused)), \
+				 struct fake_csi_volume *volume __attribute__((unused)),  \
+				 struct answer *ret __attribute__((unused)),              \
+				 struct error *err __attribute__((unused)))
+
 enum half { HALF_IDENTITY, HALF_CONTROLLER, HALF_NODE };
+
+static perform_fn get_plugin_info, get_plugin_capabilities, probe, create_volume, delete_volume,
+	controller_publish, controller_unpublish, validate, list_volumes, controller_get_capabilities,
+	create_snapshot, delete_snapshot, list_snapshots, controller_expand, node_stage, node_unstage,
+	node_publish, node_unpublish, node_expand, node_get_capabilities, node_get_info;
+
+/* Each method: the function that performs it, the capability that it needs (0: only the service), and whether
+ * it needs the volume. */
 static const struct {
+	perform_fn *perform;
 	enum half half;
 	int rpc;
-} needs[CSI_METHOD_N] = {
-	[CSI_CREATE_VOLUME] = {HALF_CONTROLLER, 1},
-	[CSI_DELETE_VOLUME] = {HALF_CONTROLLER, 1},
-	[CSI_CONTROLLER_PUBLISH_VOLUME] = {HALF_CONTROLLER, 2},
-	[CSI_CONTROLLER_UNPUBLISH_VOLUME] = {HALF_CONTROLLER, 2},
-	[CSI_VALIDATE_VOLUME_CAPABILITIES] = {HALF_CONTROLLER, 0},
-	[CSI_LIST_VOLUMES] = {HALF_CONTROLLER, 3},
-	[CSI_CONTROLLER_GET_CAPABILITIES] = {HALF_CONTROLLER, 0},
-	[CSI_CREATE_SNAPSHOT] = {HALF_CONTROLLER, 5},
-	[CSI_DELETE_SNAPSHOT] = {HALF_CONTROLLER, 5},
-	[CSI_LIST_SNAPSHOTS] = {HALF_CONTROLLER, 6},
-	[CSI_CONTROLLER_EXPAND_VOLUME] = {HALF_CONTROLLER, 9},
-	[CSI_NODE_STAGE_VOLUME] = {HALF_NODE, 1},
-	[CSI_NODE_UNSTAGE_VOLUME] = {HALF_NODE, 1},
-	[CSI_NODE_PUBLISH_VOLUME] = {HALF_NODE, 0},
-	[CSI_NODE_UNPUBLISH_VOLUME] = {HALF_NODE, 0},
-	[CSI_NODE_EXPAND_VOLUME] = {HALF_NODE, 3},
-	[CSI_NODE_GET_CAPABILITIES] = {HALF_NODE, 0},
-	[CSI_NODE_GET_INFO] = {HALF_NODE, 0},
+	bool needs_volume;
+} actions[CSI_METHOD_N] = {
+	[CSI_GET_PLUGIN_INFO] = {get_plugin_info, HALF_IDENTITY, 0, false},
+	[CSI_GET_PLUGIN_CAPABILITIES] = {get_plugin_capabilities, HALF_IDENTITY, 0, false},
+	[CSI_PROBE] = {probe, HALF_IDENTITY, 0, false},
+	[CSI_CREATE_VOLUME] = {create_volume, HALF_CONTROLLER, 1, false},
+	[CSI_DELETE_VOLUME] = {delete_volume, HALF_CONTROLLER, 1, false},
+	[CSI_CONTROLLER_PUBLISH_VOLUME] = {controller_publish, HALF_CONTROLLER, 2, true},
+	[CSI_CONTROLLER_UNPUBLISH_VOLUME] = {controller_unpublish, HALF_CONTROLLER, 2, false},
+	[CSI_VALIDATE_VOLUME_CAPABILITIES] = {validate, HALF_CONTROLLER, 0, true},
+	[CSI_LIST_VOLUMES] = {list_volumes, HALF_CONTROLLER, 3, false},
+	[CSI_CONTROLLER_GET_CAPABILITIES] = {controller_get_capabilities, HALF_CONTROLLER, 0, false},
+	[CSI_CREATE_SNAPSHOT] = {create_snapshot, HALF_CONTROLLER, 5, false},
+	[CSI_DELETE_SNAPSHOT] = {delete_snapshot, HALF_CONTROLLER, 5, false},
+	[CSI_LIST_SNAPSHOTS] = {list_snapshots, HALF_CONTROLLER, 6, false},
+	[CSI_CONTROLLER_EXPAND_VOLUME] = {controller_expand, HALF_CONTROLLER, 9, true},
+	[CSI_NODE_STAGE_VOLUME] = {node_stage, HALF_NODE, 1, true},
+	[CSI_NODE_UNSTAGE_VOLUME] = {node_unstage, HALF_NODE, 1, false},
+	[CSI_NODE_PUBLISH_VOLUME] = {node_publish, HALF_NODE, 0, true},
+	[CSI_NODE_UNPUBLISH_VOLUME] = {node_unpublish, HALF_NODE, 0, false},
+	[CSI_NODE_EXPAND_VOLUME] = {node_expand, HALF_NODE, 3, true},
+	[CSI_NODE_GET_CAPABILITIES] = {node_get_capabilities, HALF_NODE, 0, false},
+	[CSI_NODE_GET_INFO] = {node_get_info, HALF_NODE, 0, false},
 };
 
 /* What it has staged it may be asked to unstage, whatever it announces by now. */
 static bool is_announced(const struct fake_csi_plugin *plugin, enum csi_method method, const char *id)
 {
 	const struct fake_csi_volume *volume = id ? fake_csi_volume(id) : NULL;
-	int rpc = needs[method].rpc;
+	int rpc = actions[method].rpc;
 
 	if (method == CSI_NODE_UNSTAGE_VOLUME && volume && volume->staged[0] != '\0')
 		return true;
-	switch (needs[method].half) {
+	switch (actions[method].half) {
 	case HALF_CONTROLLER:
 		if (!announces(plugin->services, plugin->n_services,
 			       CSI__V1__PLUGIN_CAPABILITY__SERVICE__TYPE__CONTROLLER_SERVICE))
@@ -289,16 +311,6 @@ void fake_csi_end(enum csi_method method, const ProtobufCMessage *request)
 		volume->in_flight--;
 }
 
-typedef enum status perform_fn(struct fake_csi_plugin *plugin, const ProtobufCMessage *request,
-			       struct fake_csi_volume *volume, struct answer *ret, struct error *err);
-
-#define PERFORM(name_)                                                                    \
-	static enum status name_(struct fake_csi_plugin *plugin __attribute__((unused)),  \
-				 const ProtobufCMessage *request __attribute__((unused)), \
-				 struct fake_csi_volume *volume __attribute__((unused)),  \
-				 struct answer *ret __attribute__((unused)),              \
-				 struct error *err __attribute__((unused)))
-
 PERFORM(get_plugin_info)
 {
 	Csi__V1__GetPluginInfoResponse pb = CSI__V1__GET_PLUGIN_INFO_RESPONSE__INIT;
@@ -309,24 +321,31 @@ PERFORM(get_plugin_info)
 	return STATUS_OK;
 }
 
+/* {service: {type}} or {rpc: {type}} for each: the three kinds of capabilities have the same bytes. */
+static enum status put_capabilities(struct answer *ret, const int *types, size_t n)
+{
+	ret->bytes = malloc(6 * n + 1);
+	if (!ret->bytes)
+		abort();
+	for (size_t i = 0; i < n; i++)
+		memcpy(ret->bytes + 6 * i, (const uint8_t[]){10, 4, 10, 2, 8, (uint8_t)types[i]}, 6);
+	ret->len = 6 * n;
+	return STATUS_OK;
+}
+
 PERFORM(get_plugin_capabilities)
 {
-	Csi__V1__GetPluginCapabilitiesResponse pb = CSI__V1__GET_PLUGIN_CAPABILITIES_RESPONSE__INIT;
-	Csi__V1__PluginCapability rows[FAKE_CSI_RPCS_MAX], *list[FAKE_CSI_RPCS_MAX];
-	Csi__V1__PluginCapability__Service services[FAKE_CSI_RPCS_MAX];
+	return put_capabilities(ret, plugin->services, plugin->n_services);
+}
 
-	for (size_t i = 0; i < plugin->n_services; i++) {
-		csi__v1__plugin_capability__init(&rows[i]);
-		csi__v1__plugin_capability__service__init(&services[i]);
-		services[i].type = (Csi__V1__PluginCapability__Service__Type)plugin->services[i];
-		rows[i].type_case = CSI__V1__PLUGIN_CAPABILITY__TYPE_SERVICE;
-		rows[i].service = &services[i];
-		list[i] = &rows[i];
-	}
-	pb.capabilities = list;
-	pb.n_capabilities = plugin->n_services;
-	put(ret, &pb.base);
-	return STATUS_OK;
+PERFORM(controller_get_capabilities)
+{
+	return put_capabilities(ret, plugin->controller_rpcs, plugin->n_controller_rpcs);
+}
+
+PERFORM(node_get_capabilities)
+{
+	return put_capabilities(ret, plugin->node_rpcs, plugin->n_node_rpcs);
 }
 
 PERFORM(probe)
@@ -337,46 +356,6 @@ PERFORM(probe)
 	ready.value = plugin->ready == FAKE_CSI_READY;
 	if (plugin->ready != FAKE_CSI_READY_ABSENT)
 		pb.ready = &ready;
-	put(ret, &pb.base);
-	return STATUS_OK;
-}
-
-PERFORM(controller_get_capabilities)
-{
-	Csi__V1__ControllerGetCapabilitiesResponse pb = CSI__V1__CONTROLLER_GET_CAPABILITIES_RESPONSE__INIT;
-	Csi__V1__ControllerServiceCapability rows[FAKE_CSI_RPCS_MAX], *list[FAKE_CSI_RPCS_MAX];
-	Csi__V1__ControllerServiceCapability__RPC rpcs[FAKE_CSI_RPCS_MAX];
-
-	for (size_t i = 0; i < plugin->n_controller_rpcs; i++) {
-		csi__v1__controller_service_capability__init(&rows[i]);
-		csi__v1__controller_service_capability__rpc__init(&rpcs[i]);
-		rpcs[i].type = (Csi__V1__ControllerServiceCapability__RPC__Type)plugin->controller_rpcs[i];
-		rows[i].type_case = CSI__V1__CONTROLLER_SERVICE_CAPABILITY__TYPE_RPC;
-		rows[i].rpc = &rpcs[i];
-		list[i] = &rows[i];
-	}
-	pb.capabilities = list;
-	pb.n_capabilities = plugin->n_controller_rpcs;
-	put(ret, &pb.base);
-	return STATUS_OK;
-}
-
-PERFORM(node_get_capabilities)
-{
-	Csi__V1__NodeGetCapabilitiesResponse pb = CSI__V1__NODE_GET_CAPABILITIES_RESPONSE__INIT;
-	Csi__V1__NodeServiceCapability rows[FAKE_CSI_RPCS_MAX], *list[FAKE_CSI_RPCS_MAX];
-	Csi__V1__NodeServiceCapability__RPC rpcs[FAKE_CSI_RPCS_MAX];
-
-	for (size_t i = 0; i < plugin->n_node_rpcs; i++) {
-		csi__v1__node_service_capability__init(&rows[i]);
-		csi__v1__node_service_capability__rpc__init(&rpcs[i]);
-		rpcs[i].type = (Csi__V1__NodeServiceCapability__RPC__Type)plugin->node_rpcs[i];
-		rows[i].type_case = CSI__V1__NODE_SERVICE_CAPABILITY__TYPE_RPC;
-		rows[i].rpc = &rpcs[i];
-		list[i] = &rows[i];
-	}
-	pb.capabilities = list;
-	pb.n_capabilities = plugin->n_node_rpcs;
 	put(ret, &pb.base);
 	return STATUS_OK;
 }
@@ -691,33 +670,6 @@ PERFORM(node_expand)
 	return STATUS_OK;
 }
 
-static const struct {
-	perform_fn *perform;
-	bool needs_volume;
-} actions[CSI_METHOD_N] = {
-	[CSI_GET_PLUGIN_INFO] = {get_plugin_info, false},
-	[CSI_GET_PLUGIN_CAPABILITIES] = {get_plugin_capabilities, false},
-	[CSI_PROBE] = {probe, false},
-	[CSI_CREATE_VOLUME] = {create_volume, false},
-	[CSI_DELETE_VOLUME] = {delete_volume, false},
-	[CSI_CONTROLLER_PUBLISH_VOLUME] = {controller_publish, true},
-	[CSI_CONTROLLER_UNPUBLISH_VOLUME] = {controller_unpublish, false},
-	[CSI_VALIDATE_VOLUME_CAPABILITIES] = {validate, true},
-	[CSI_LIST_VOLUMES] = {list_volumes, false},
-	[CSI_CONTROLLER_GET_CAPABILITIES] = {controller_get_capabilities, false},
-	[CSI_CREATE_SNAPSHOT] = {create_snapshot, false},
-	[CSI_DELETE_SNAPSHOT] = {delete_snapshot, false},
-	[CSI_LIST_SNAPSHOTS] = {list_snapshots, false},
-	[CSI_CONTROLLER_EXPAND_VOLUME] = {controller_expand, true},
-	[CSI_NODE_STAGE_VOLUME] = {node_stage, true},
-	[CSI_NODE_UNSTAGE_VOLUME] = {node_unstage, false},
-	[CSI_NODE_PUBLISH_VOLUME] = {node_publish, true},
-	[CSI_NODE_UNPUBLISH_VOLUME] = {node_unpublish, false},
-	[CSI_NODE_EXPAND_VOLUME] = {node_expand, true},
-	[CSI_NODE_GET_CAPABILITIES] = {node_get_capabilities, false},
-	[CSI_NODE_GET_INFO] = {node_get_info, false},
-};
-
 struct map_entry { /* the layout that protoc-c gives each map<string, string> */
 	ProtobufCMessage base;
 	char *key;
@@ -767,7 +719,7 @@ enum status fake_csi_perform(struct fake_csi_plugin *plugin, enum csi_method met
 	struct answer answer = {0};
 	enum status status;
 
-	if (!is_announced(plugin, method, id) || (plugin->has_no_node && needs[method].half == HALF_NODE))
+	if (!is_announced(plugin, method, id) || (plugin->has_no_node && actions[method].half == HALF_NODE))
 		return error_set(err, STATUS_UNIMPLEMENTED, 0, "%s", "");
 	if (actions[method].needs_volume && !volume)
 		return error_set(err, STATUS_NOT_FOUND, 0, "no such volume");
