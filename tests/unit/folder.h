@@ -2,6 +2,7 @@
 #pragma once
 /* Folders of tests. */
 
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/statvfs.h>
@@ -20,4 +21,18 @@ static inline void folder_make(char ret[static FOLDER_SIZE])
 	(void)snprintf(ret, FOLDER_SIZE, "%s/holdfast-XXXXXX", is_roomy ? "/dev/shm" : "/tmp");
 	if (!mkdtemp(ret))
 		abort();
+}
+
+static inline int folder_remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	return remove(path);
+}
+
+/** Remove @path with all that is in it. */
+static inline void folder_remove(const char *path)
+{
+	(void)nftw(path, folder_remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }

@@ -2,21 +2,18 @@
 #include "etcd_world.h"
 
 #include "folder.h"
+#include "port.h"
 
 #include "base/clock.h"
-#include "base/str.h"
 #include "rpc/pki.h"
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { PATIENCE_S = 60 };
 
@@ -210,18 +207,6 @@ struct etcd_world *etcd_world_new_hosts(const struct hosts *hosts, size_t first)
 	return begin(world);
 }
 
-static uint16_t free_port(void)
-{
-	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	socklen_t n = sizeof(address);
-
-	assert_int_equal(bind(fd, (struct sockaddr *)&address, n), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &n), 0);
-	(void)close(fd);
-	return ntohs(address.sin_port);
-}
-
 struct etcd_world *etcd_world_new_tls(void)
 {
 	struct etcd_world *world = calloc(1, sizeof(*world));
@@ -240,20 +225,12 @@ struct etcd_world *etcd_world_new_tls(void)
 	return world;
 }
 
-static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *ftw)
-{
-	(void)status;
-	(void)kind;
-	(void)ftw;
-	return remove(path);
-}
-
 void etcd_world_free(struct etcd_world *world)
 {
 	for (size_t i = 0; i < world->n; i++)
 		if (world->pids[i] > 0)
 			etcd_world_kill(world, i);
-	(void)nftw(world->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	folder_remove(world->folder);
 	free(world);
 }
 
@@ -442,4 +419,18 @@ void etcd_world_alarm(const char *url, bool is_on)
 			       : ETCDSERVERPB__ALARM_REQUEST__ALARM_ACTION__DEACTIVATE;
 	request.alarm = ETCDSERVERPB__ALARM_TYPE__NOSPACE;
 	call(url, &etcdserverpb__maintenance__descriptor, "Alarm", &request.base, NULL);
+}
+
+struct etcd_world *etcd_world;
+
+int etcd_world_setup(void **state)
+{
+	etcd_world = etcd_world_new(1);
+	return 0;
+}
+
+int etcd_world_teardown(void **state)
+{
+	etcd_world_free(etcd_world);
+	return 0;
 }

@@ -33,6 +33,11 @@ struct etcd_world *etcd_world_new_tls(void);
 struct etcd_world *etcd_world_new_hosts(const struct hosts *hosts, size_t first);
 void etcd_world_free(struct etcd_world *world);
 
+/** One member that all cases of a program share; TEST_GROUP(etcd_world_setup, etcd_world_teardown). */
+extern struct etcd_world *etcd_world;
+int etcd_world_setup(void **state);
+int etcd_world_teardown(void **state);
+
 /** kill -9. */
 void etcd_world_kill(struct etcd_world *world, size_t member);
 /** Start it again on what it has, and wait until it takes connections. */

@@ -4,8 +4,6 @@
 #include "etcd_world.h"
 #include "fixture.h"
 
-#include "base/str.h"
-
 const bool fixture_shares_revisions = true;
 
 static struct etcd_world *world;
@@ -21,7 +19,6 @@ void fixture_prepare(struct fixture *f)
 {
 	static int n;
 
-	(void)f;
 	if (!world) {
 		world = etcd_world_new(1);
 		(void)atexit(stop);

@@ -3,16 +3,11 @@
 
 #include "unit.h"
 
-#include "base/str.h"
-
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* iproute2 and util-linux know how. */
 __attribute__((format(printf, 1, 2))) static void run(const char *format, ...)

@@ -3,16 +3,11 @@
 
 #include "unit.h"
 
-#include "base/fd.h"
-#include "base/str.h"
-
 #include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 enum { LINKS_MAX = 64, SLOW_US = 30000, BUFFER_SIZE = 1 << 16, HELD_MAX = 1 << 20 };
 

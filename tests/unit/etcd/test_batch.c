@@ -3,10 +3,7 @@
 
 #include "unit.h"
 
-#include "base/str.h"
 #include "etcd/batch.h"
-
-#include <string.h>
 
 static const struct batch_keys keys = {.leader = "/p/leader", .sequence = "/p/sequence", .data = "/p/e/1/"};
 static const struct known_revisions known = {.leader_revision = 5, .sequence_revision = 7, .sequence = "a 2"};

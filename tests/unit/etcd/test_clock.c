@@ -3,19 +3,15 @@
 
 #include "etcd_world.h"
 
-#include "base/clock.h"
-
-#include <string.h>
 #include <time.h>
 
 int __real_clock_gettime(clockid_t clock, struct timespec *now);
-int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 
 static int n_looks; /* at the boot time */
 static bool is_jumping;
 
 /* After the first look at it the machine sleeps for longer than a lease. */
-int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
+WRAPPED(int, clock_gettime, clockid_t clock, struct timespec *now)
 {
 	int r = __real_clock_gettime(clock, now);
 

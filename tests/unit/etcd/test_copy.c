@@ -6,9 +6,6 @@
 
 #include "base/clock.h"
 #include "base/parse.h"
-#include "base/str.h"
-
-#include <string.h>
 
 enum { KEYS = 40, VALUE_SIZE = 16, ROUNDS = 200, OPS = 6 };
 
@@ -39,21 +36,7 @@ struct copies {
 	unsigned int n_value;
 };
 
-static struct etcd_world *world;
-
-static int setup_world(void **state)
-{
-	world = etcd_world_new(1);
-	return 0;
-}
-
-static int teardown_world(void **state)
-{
-	etcd_world_free(world);
-	return 0;
-}
-
-TEST_GROUP(setup_world, teardown_world)
+TEST_GROUP(etcd_world_setup, etcd_world_teardown)
 
 /* --- who follows --- */
 
@@ -115,20 +98,14 @@ static void on_leading(void *userdata)
 
 static void on_follow(const char *leader, int64_t since_ms, void *userdata)
 {
-	(void)leader;
-	(void)since_ms;
-	(void)userdata;
 }
 
 static void on_trouble(const struct error *why, void *userdata)
 {
-	(void)why;
-	(void)userdata;
 }
 
 static void on_lost(const struct error *why, void *userdata)
 {
-	(void)userdata;
 	fail_msg("the lead is lost: %s", why->msg);
 }
 
@@ -155,13 +132,13 @@ static int setup(void **state)
 {
 	static int n;
 	struct copies *c = calloc(1, sizeof(*c));
-	const char *url = world->urls[0];
+	const char *url = etcd_world->urls[0];
 	struct etcd_settings settings;
 
 	assert_non_null(c);
 	(void)str_format(c->prefix, sizeof(c->prefix), "/copies/%d", n++);
-	(void)str_format(c->proxy_url, sizeof(c->proxy_url), "unix:%s/copy%d", world->folder, n);
-	c->proxy = proxy_new(c->proxy_url + strlen("unix:"), etcd_world_socket(world, 0));
+	(void)str_format(c->proxy_url, sizeof(c->proxy_url), "unix:%s/copy%d", etcd_world->folder, n);
+	c->proxy = proxy_new(c->proxy_url + strlen("unix:"), etcd_world_socket(etcd_world, 0));
 	assert_int_equal(sd_event_new(&c->event), 0);
 	settings = part_settings(&url, 1, c->prefix, "s1");
 	settings.lease_us = 60 * USEC_PER_SEC;
@@ -269,7 +246,7 @@ CASE(what_is_there_and_what_changes_is_copied)
 
 	write_key(c, "a/1", true);
 	write_key(c, "b/2", true);
-	follow(c, world->urls[0]);
+	follow(c, etcd_world->urls[0]);
 	until_value(c, "a/1", true);
 	assert_string_equal(c->follower.records.values[1][2], "v1");
 	write_key(c, "a/1", false);
@@ -291,7 +268,7 @@ CASE(what_the_new_leader_writes_first_is_in_its_copy)
 	int n;
 
 	write_key(c, "a/1", true);
-	follow(c, world->urls[0]);
+	follow(c, etcd_world->urls[0]);
 	until_value(c, "a/1", true);
 	kv = take_over(c);
 	n = c->n_done;
@@ -308,7 +285,7 @@ CASE(a_copy_of_random_changes_is_the_store)
 	uint64_t seed = 7;
 	struct kv *kv;
 
-	follow(c, world->urls[0]);
+	follow(c, etcd_world->urls[0]);
 	for (int round = 0; round < ROUNDS; round++) {
 		char names[OPS][8];
 		const char *keys[OPS];
@@ -369,7 +346,7 @@ CASE(what_was_compacted_meanwhile_is_read_again)
 	proxy_do(c->proxy, PROXY_REFUSE);
 	write_key(c, "a/1", false);
 	write_key(c, "a/3", true);
-	etcd_world_compact(world->urls[0]);
+	etcd_world_compact(etcd_world->urls[0]);
 	proxy_do(c->proxy, PROXY_ACCEPT);
 	until_value(c, "a/3", true);
 	assert_int_equal(c->follower.n_begun, 2);
@@ -383,10 +360,10 @@ CASE(a_transaction_that_was_not_seen_is_noticed)
 	char sequence[64];
 
 	write_key(c, "a/1", true);
-	follow(c, world->urls[0]);
+	follow(c, etcd_world->urls[0]);
 	until_value(c, "a/1", true);
 	(void)str_format(sequence, sizeof(sequence), "%s/sequence", c->prefix);
-	etcd_world_put(world->urls[0], sequence, "abc 17"); /* numbers of a lease begin with 1 */
+	etcd_world_put(etcd_world->urls[0], sequence, "abc 17"); /* numbers of a lease begin with 1 */
 	run_until(c->event, &c->follower.n_begun, 2);
 	until_value(c, "a/1", true);
 }
@@ -396,14 +373,14 @@ CASE(what_cannot_be_taken_in_is_read_again)
 	char key[64];
 
 	write_key(c, "a/1", true);
-	follow(c, world->urls[0]);
+	follow(c, etcd_world->urls[0]);
 	until_value(c, "a/1", true);
 	c->follower.refuses = true;
 	write_key(c, "a/2", true);
 	run_until(c->event, &c->follower.n_begun, 2);
 	until_value(c, "a/2", true);
 	(void)str_format(key, sizeof(key), "%s/e/1/a/3", c->prefix);
-	etcd_world_put(world->urls[0], key, "not what a server writes");
+	etcd_world_put(etcd_world->urls[0], key, "not what a server writes");
 	run_until(c->event, &c->follower.n_begun, 3);
 }
 
@@ -413,11 +390,11 @@ CASE(a_copy_that_has_more_than_the_store_is_none)
 	struct kv *kv;
 
 	write_key(c, "a/1", true);
-	follow(c, world->urls[0]);
+	follow(c, etcd_world->urls[0]);
 	until_value(c, "a/1", true);
 	kv = take_over(c);
 	(void)str_format(sequence, sizeof(sequence), "%s/sequence", c->prefix);
-	etcd_world_put(world->urls[0], sequence, "abc 1");
+	etcd_world_put(etcd_world->urls[0], sequence, "abc 1");
 	run_for(c->event, 200);
 	assert_false(etcd_copy_finish(c->follower.etcd));
 	kv_close(kv);
@@ -427,8 +404,8 @@ static void copy_member(const char *from, const char *to)
 {
 	char command[256];
 
-	(void)str_format(command, sizeof(command), "cd %s && rm -rf %s && cp -a %s %s", world->folder, to,
-			 from, to);
+	(void)str_format(command, sizeof(command), "cd %s && rm -rf %s && cp -a %s %s", etcd_world->folder,
+			 to, from, to);
 	/* NOLINTNEXTLINE(cert-env33-c): of constants and a folder of the test */
 	assert_int_equal(system(command), 0);
 }
@@ -439,19 +416,19 @@ CASE(a_copy_of_what_etcd_was_before_it_was_put_back_is_read_again)
 	char key[64];
 
 	write_key(c, "a/1", true);
-	etcd_world_kill(world, 0);
+	etcd_world_kill(etcd_world, 0);
 	copy_member("d0", "former");
-	etcd_world_start(world, 0);
+	etcd_world_start(etcd_world, 0);
 	write_key(c, "a/2", true);
 	follow(c, c->proxy_url);
 	until_value(c, "a/2", true);
 	proxy_do(c->proxy, PROXY_REFUSE);
-	etcd_world_kill(world, 0);
+	etcd_world_kill(etcd_world, 0);
 	copy_member("former", "d0");
-	etcd_world_start(world, 0);
+	etcd_world_start(etcd_world, 0);
 	(void)str_format(key, sizeof(key), "%s/other", c->prefix);
 	for (int i = 0; i < 50; i++)
-		etcd_world_put(world->urls[0], key, "anything");
+		etcd_world_put(etcd_world->urls[0], key, "anything");
 	proxy_do(c->proxy, PROXY_ACCEPT);
 	run_until(c->event, &c->follower.n_begun, 2);
 	until_value(c, "a/1", true);
@@ -464,7 +441,7 @@ CASE(who_leads_before_there_is_a_copy_has_none)
 
 	write_key(c, "a/1", true);
 	part_stop(&c->leader);
-	follow(c, world->urls[0]);
+	follow(c, etcd_world->urls[0]);
 	run_until(c->event, &c->follower.n_leading, 1);
 	assert_int_equal(kv_open_etcd(c->follower.etcd, &kv, NULL), STATUS_OK);
 	assert_false(etcd_copy_finish(c->follower.etcd));

@@ -4,29 +4,13 @@
 #include "etcd_world.h"
 
 #include "base/clock.h"
-#include "base/str.h"
 
 #include <signal.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-static struct etcd_world *world;
 static char prefix[32];
 
-static int setup_world(void **state)
-{
-	world = etcd_world_new(1);
-	return 0;
-}
-
-static int teardown_world(void **state)
-{
-	etcd_world_free(world);
-	return 0;
-}
-
-TEST_GROUP(setup_world, teardown_world)
+TEST_GROUP(etcd_world_setup, etcd_world_teardown)
 
 static int setup(void **state)
 {
@@ -47,7 +31,7 @@ static int teardown(void **state)
 
 static void start(struct part *part, sd_event *event, const char *name)
 {
-	const char *url = world->urls[0];
+	const char *url = etcd_world->urls[0];
 	struct etcd_settings settings = part_settings(&url, 1, prefix, name);
 
 	part_start(part, event, &settings);
@@ -57,7 +41,6 @@ static void on_done(uint64_t revision, const struct error *err, void *userdata)
 {
 	int *status = userdata;
 
-	(void)revision;
 	*status = err ? (int)err->status : 0;
 }
 
@@ -121,7 +104,7 @@ TEST_FIXTURE(a_resignation_frees_the_lead_at_once, setup, teardown)
 /* A revoked lease is not left lying for a part of a long lease. */
 TEST_FIXTURE(a_revoked_lease_is_taken_soon_however_long_it_was, setup, teardown)
 {
-	const char *const url = world->urls[0];
+	const char *const url = etcd_world->urls[0];
 	struct etcd_settings settings = part_settings(&url, 1, prefix, "s1");
 	sd_event *event = *state;
 	struct part first;
@@ -165,7 +148,7 @@ TEST_FIXTURE(a_leader_without_etcd_knows_when_its_lease_may_be_over, setup, tear
 
 	start(&part, event, "s1");
 	part_lead(&part);
-	etcd_world_kill(world, 0);
+	etcd_world_kill(etcd_world, 0);
 	begin_us = clock_monotonic_us();
 	run_until(event, &part.n_lost, 1);
 	lasted_us = clock_monotonic_us() - begin_us;
@@ -174,7 +157,7 @@ TEST_FIXTURE(a_leader_without_etcd_knows_when_its_lease_may_be_over, setup, tear
 	assert_non_null(strstr(part.lost.msg, "not the leader: etcd has not extended the lease"));
 	assert_false(etcd_is_leading(part.etcd));
 	assert_int_equal(put(&part, "1"), STATUS_FAILED_PRECONDITION);
-	etcd_world_start(world, 0);
+	etcd_world_start(etcd_world, 0);
 	part_stop(&part);
 }
 
@@ -267,7 +250,7 @@ TEST_FIXTURE(three_members_serve_without_one_and_stand_still_without_two, setup,
  * others. */
 TEST_FIXTURE(a_server_of_another_schema_follows_until_it_is_raised, setup, teardown)
 {
-	const char *const url = world->urls[0];
+	const char *const url = etcd_world->urls[0];
 	struct etcd_settings earlier = part_settings(&url, 1, "/schema", "earlier");
 	struct etcd_settings newer = part_settings(&url, 1, "/schema", "newer");
 	sd_event *event = *state;
@@ -315,7 +298,7 @@ TEST_FIXTURE(a_server_of_another_schema_follows_until_it_is_raised, setup, teard
 /* What was raised between its look at the schema and its election is not overlooked, nor written over. */
 TEST_FIXTURE(a_schema_that_is_raised_during_an_election_counts, setup, teardown)
 {
-	const char *const url = world->urls[0];
+	const char *const url = etcd_world->urls[0];
 	struct etcd_settings earlier = part_settings(&url, 1, "/race", "earlier");
 	struct etcd_settings newer = part_settings(&url, 1, "/race", "newer");
 	sd_event *event = *state;
@@ -348,7 +331,7 @@ TEST_FIXTURE(a_schema_that_is_raised_during_an_election_counts, setup, teardown)
 /* Of two that might lead at once, the one that came first leaves it to the other. */
 TEST_FIXTURE(a_leader_that_yields_stays_away_for_the_given_time, setup, teardown)
 {
-	const char *const url = world->urls[0];
+	const char *const url = etcd_world->urls[0];
 	struct etcd_settings settings = part_settings(&url, 1, "/yield", "s1");
 	sd_event *event = *state;
 	struct part yielding;

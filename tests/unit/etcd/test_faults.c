@@ -6,13 +6,8 @@
 #include "proxy.h"
 
 #include "base/clock.h"
-#include "base/str.h"
-
-#include <inttypes.h>
-#include <string.h>
 
 struct faults {
-	struct etcd_world *world;
 	struct proxy *proxy;
 	char proxy_url[WORLD_URL_SIZE];
 	char prefix[32];
@@ -20,21 +15,7 @@ struct faults {
 	struct part part;
 };
 
-static struct etcd_world *world;
-
-static int setup_world(void **state)
-{
-	world = etcd_world_new(1);
-	return 0;
-}
-
-static int teardown_world(void **state)
-{
-	etcd_world_free(world);
-	return 0;
-}
-
-TEST_GROUP(setup_world, teardown_world)
+TEST_GROUP(etcd_world_setup, etcd_world_teardown)
 
 static int setup(void **state)
 {
@@ -42,10 +23,9 @@ static int setup(void **state)
 	struct faults *f = calloc(1, sizeof(*f));
 
 	assert_non_null(f);
-	f->world = world;
 	(void)str_format(f->prefix, sizeof(f->prefix), "/faults/%d", n++);
-	(void)str_format(f->proxy_url, sizeof(f->proxy_url), "unix:%s/proxy%d", world->folder, n);
-	f->proxy = proxy_new(f->proxy_url + strlen("unix:"), etcd_world_socket(world, 0));
+	(void)str_format(f->proxy_url, sizeof(f->proxy_url), "unix:%s/proxy%d", etcd_world->folder, n);
+	f->proxy = proxy_new(f->proxy_url + strlen("unix:"), etcd_world_socket(etcd_world, 0));
 	assert_int_equal(sd_event_new(&f->event), 0);
 	*state = f;
 	return 0;
@@ -150,7 +130,7 @@ static void assert_store(struct faults *f, const char *expected)
 /* A second server, past the proxy. */
 static void take_over(struct faults *f, struct part *other)
 {
-	const char *url = f->world->urls[0];
+	const char *url = etcd_world->urls[0];
 	struct etcd_settings settings = part_settings(&url, 1, f->prefix, "s2");
 
 	part_start(other, f->event, &settings);
@@ -255,11 +235,11 @@ CASE(etcd_may_be_killed_and_started_again)
 	struct answer answer;
 
 	put_ok(f, "a", "1");
-	etcd_world_kill(f->world, 0);
+	etcd_world_kill(etcd_world, 0);
 	put(f, "a", "2", &answer);
 	run_for(f->event, 2 * CALL_MS);
 	assert_int_equal(answer.n, 0);
-	etcd_world_start(f->world, 0);
+	etcd_world_start(etcd_world, 0);
 	await(f, &answer);
 	assert_int_equal(answer.err.status, STATUS_OK);
 	assert_store(f, "a=2 ");
@@ -274,7 +254,7 @@ CASE(records_hidden_from_another_leader_are_not_written)
 
 	put_ok(f, "a", "1");
 	(void)str_format(key, sizeof(key), "%s/leader", f->prefix);
-	etcd_world_put(f->world->urls[0], key, NULL); /* as if the lease were over */
+	etcd_world_put(etcd_world->urls[0], key, NULL); /* as if the lease were over */
 	take_over(f, &other);
 	assert_true(etcd_is_leading(f->part.etcd)); /* for all that it knows */
 	put(f, "a", "2", &answer);
@@ -302,7 +282,7 @@ CASE(a_sequence_key_that_somebody_wrote_ends_the_lead)
 
 	put_ok(f, "a", "1");
 	(void)str_format(key, sizeof(key), "%s/sequence", f->prefix);
-	etcd_world_put(f->world->urls[0], key, "0 99");
+	etcd_world_put(etcd_world->urls[0], key, "0 99");
 	put(f, "a", "2", &answer);
 	await(f, &answer);
 	assert_int_equal(answer.err.status, STATUS_FAILED_PRECONDITION);
@@ -334,10 +314,10 @@ CASE(a_full_etcd_breaks_the_store_and_reports_what_to_do)
 	struct answer answer;
 
 	put_ok(f, "a", "1");
-	etcd_world_alarm(f->world->urls[0], true);
+	etcd_world_alarm(etcd_world->urls[0], true);
 	put(f, "a", "2", &answer);
 	await(f, &answer);
-	etcd_world_alarm(f->world->urls[0], false);
+	etcd_world_alarm(etcd_world->urls[0], false);
 	assert_int_equal(answer.err.status, STATUS_RESOURCE_EXHAUSTED);
 	assert_non_null(strstr(answer.err.msg, "etcd is full"));
 	assert_non_null(strstr(answer.err.msg, "etcdctl alarm disarm"));
@@ -363,7 +343,7 @@ static bool compact_once(const struct kv_item *item, void *userdata)
 	int *n = userdata;
 
 	if ((*n)++ == 0)
-		etcd_world_compact(world->urls[0]);
+		etcd_world_compact(etcd_world->urls[0]);
 	return true;
 }
 
@@ -398,7 +378,7 @@ CASE(a_value_that_is_not_what_was_written_is_data_loss)
 
 	put_ok(f, "a", "1");
 	(void)str_format(key, sizeof(key), "%s/e/1/a", f->prefix);
-	etcd_world_put(f->world->urls[0], key, "XXXXXXXX1");
+	etcd_world_put(etcd_world->urls[0], key, "XXXXXXXX1");
 	assert_int_equal(kv_range(f->part.kv, "", count, &n, &err), STATUS_DATA_LOSS);
 	assert_non_null(strstr(err.msg, "/e/1/a is not what was written"));
 	assert_int_equal(n, 0);
@@ -429,7 +409,7 @@ TEST_FIXTURE(a_prefix_that_is_not_this_clusters_is_refused, setup, teardown)
 
 		(void)str_format(prefix, sizeof(prefix), "%s/case%zu", f->prefix, i);
 		(void)str_format(key, sizeof(key), "%s/%s", prefix, cases[i].key);
-		etcd_world_put(f->world->urls[0], key, cases[i].value);
+		etcd_world_put(etcd_world->urls[0], key, cases[i].value);
 		part_start(&f->part, f->event, &settings);
 		run_until(f->event, &f->part.n_leading, 1);
 		assert_int_equal(kv_open_etcd(f->part.etcd, &f->part.kv, &err), STATUS_FAILED_PRECONDITION);
@@ -458,9 +438,8 @@ TEST_FIXTURE(endpoints_that_are_none_are_refused, setup, teardown)
 	}
 }
 
-TEST_FIXTURE(an_endpoint_where_nobody_listens_is_named, setup, teardown)
+TEST_ON(an_endpoint_where_nobody_listens_is_named, struct faults, f, setup, teardown)
 {
-	struct faults *f = *state;
 	const char *url = "unix:/nonexistent/etcd";
 	struct etcd_settings settings = part_settings(&url, 1, f->prefix, "s1");
 

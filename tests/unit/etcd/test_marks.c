@@ -2,14 +2,9 @@
 /* An etcd that was put back is found out by the mark of a server that wrote to it. */
 
 #include "etcd_world.h"
-#include "folder.h"
 
 #include "base/clock.h"
-#include "base/str.h"
 #include "store/mark.h"
-
-#include <string.h>
-#include <unistd.h>
 
 enum { EPOCH = 7 };
 
@@ -20,25 +15,11 @@ struct marked {
 	char mark[WORLD_FOLDER_SIZE + 16];
 };
 
-static struct etcd_world *world;
-
-static int setup_world(void **state)
-{
-	world = etcd_world_new(1);
-	return 0;
-}
-
-static int teardown_world(void **state)
-{
-	etcd_world_free(world);
-	return 0;
-}
-
-TEST_GROUP(setup_world, teardown_world)
+TEST_GROUP(etcd_world_setup, etcd_world_teardown)
 
 static void begin(struct marked *m)
 {
-	const char *url = world->urls[0];
+	const char *url = etcd_world->urls[0];
 	struct etcd_settings settings = part_settings(&url, 1, m->prefix, "s1");
 
 	settings.lease_us = 60 * USEC_PER_SEC;
@@ -53,7 +34,7 @@ static int setup(void **state)
 
 	assert_non_null(m);
 	(void)str_format(m->prefix, sizeof(m->prefix), "/marks/%d", number++);
-	(void)str_format(m->mark, sizeof(m->mark), "%s/mark", world->folder);
+	(void)str_format(m->mark, sizeof(m->mark), "%s/mark", etcd_world->folder);
 	(void)unlink(m->mark);
 	assert_int_equal(sd_event_new(&m->event), 0);
 	begin(m);

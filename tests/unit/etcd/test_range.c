@@ -5,12 +5,7 @@
 #include "unit.h"
 
 #include "base/clock.h"
-#include "base/str.h"
 #include "store/kv.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { KEYS = 40000, KEY_SIZE = 48, TXN = 100, UNDER_WAY = 8 };
 
@@ -50,7 +45,6 @@ static void on_done(uint64_t revision, const struct error *err, void *userdata)
 {
 	struct filling *filling = userdata;
 
-	(void)revision;
 	assert_null(err);
 	filling->done++;
 }

@@ -5,9 +5,6 @@
 #include "proxy.h"
 
 #include "base/clock.h"
-#include "base/str.h"
-
-#include <string.h>
 
 enum { RECORDS = 1500, LARGE = 400 };
 
@@ -23,21 +20,7 @@ struct rewriting {
 	bool loses_answers;
 };
 
-static struct etcd_world *world;
-
-static int setup_world(void **state)
-{
-	world = etcd_world_new(1);
-	return 0;
-}
-
-static int teardown_world(void **state)
-{
-	etcd_world_free(world);
-	return 0;
-}
-
-TEST_GROUP(setup_world, teardown_world)
+TEST_GROUP(etcd_world_setup, etcd_world_teardown)
 
 static void begin(struct rewriting *w)
 {
@@ -51,7 +34,6 @@ static void begin(struct rewriting *w)
 
 static void on_done(uint64_t revision, const struct error *err, void *userdata)
 {
-	(void)revision;
 	assert_null(err);
 	(*(int *)userdata)++;
 }
@@ -73,8 +55,8 @@ static int setup(void **state)
 
 	assert_non_null(w);
 	(void)str_format(w->prefix, sizeof(w->prefix), "/rewrite/%d", number++);
-	(void)str_format(w->proxy_url, sizeof(w->proxy_url), "unix:%s/proxy%d", world->folder, number);
-	w->proxy = proxy_new(w->proxy_url + strlen("unix:"), etcd_world_socket(world, 0));
+	(void)str_format(w->proxy_url, sizeof(w->proxy_url), "unix:%s/proxy%d", etcd_world->folder, number);
+	w->proxy = proxy_new(w->proxy_url + strlen("unix:"), etcd_world_socket(etcd_world, 0));
 	assert_int_equal(sd_event_new(&w->event), 0);
 	begin(w);
 	for (int i = 0; i < RECORDS; i++) {
@@ -146,7 +128,7 @@ static enum status change(struct kv_rewrite *rewrite, void *userdata, struct err
 	assert_int_equal(counted.n_old, RECORDS - 2 * w->n_puts / 3);
 	(void)str_format(leader, sizeof(leader), "%s/leader", w->prefix);
 	if (w->is_deposed)
-		etcd_world_put(world->urls[0], leader, NULL);
+		etcd_world_put(etcd_world->urls[0], leader, NULL);
 	if (w->loses_answers)
 		proxy_do(w->proxy, PROXY_DROP_ANSWERS);
 	return w->fails ? error_set(err, STATUS_CANCELLED, 0, "on purpose") : st;
@@ -189,7 +171,7 @@ CASE(records_of_an_unfinished_rewrite_are_removed)
 	char key[64];
 
 	(void)str_format(key, sizeof(key), "%s/e/2/left", w->prefix);
-	etcd_world_put(world->urls[0], key, "12345678new");
+	etcd_world_put(etcd_world->urls[0], key, "12345678new");
 	w->n_puts = 3 * LARGE;
 	assert_int_equal(kv_rewrite(w->part.kv, change, w, NULL), STATUS_OK);
 	assert_counts(w, RECORDS - 2 * LARGE, 2 * LARGE);
@@ -256,7 +238,6 @@ static uint64_t revision_of(struct rewriting *w, const char *key)
 
 static void on_answer(uint64_t revision, const struct error *err, void *userdata)
 {
-	(void)revision;
 	*(int *)userdata = err ? (int)err->status : 1000;
 }
 

@@ -3,11 +3,6 @@
 
 #include "etcd_world.h"
 
-#include "base/str.h"
-
-#include <stdlib.h>
-#include <string.h>
-
 static struct rpc_tls *load(const struct etcd_world *world, const char *ca, const char *name)
 {
 	char paths[3][128];
@@ -25,7 +20,6 @@ static struct rpc_tls *load(const struct etcd_world *world, const char *ca, cons
 
 static void on_done(uint64_t revision, const struct error *err, void *userdata)
 {
-	(void)revision;
 	assert_null(err);
 	(*(int *)userdata)++;
 }

@@ -5,8 +5,6 @@
 
 #include "etcd/verdict.h"
 
-#include <string.h>
-
 enum { LEADER = 5, SEQUENCE = 7 }; /* revisions that this process knows */
 
 static Etcdserverpb__KeyValue key(int64_t create_revision, int64_t mod_revision, const char *value)
