@@ -2,49 +2,11 @@
 /* Every allocation fails in turn: the answer is an error, nothing is handed out, and (under the address
  * sanitizer) nothing is leaked. */
 
-#include "unit.h"
+#include "failing_memory.h"
 
 #include "conf/conf.h"
 
 #include <jansson.h>
-#include <stdbool.h>
-#include <stdlib.h>
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-char *__real_strdup(const char *s);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-char *__wrap_strdup(const char *s);
-
-static long countdown = -1; /* allocations until the one that fails; negative: none does */
-
-static bool now_fails(void)
-{
-	return countdown >= 0 && countdown-- == 0;
-}
-
-void *__wrap_malloc(size_t n)
-{
-	return now_fails() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-	return now_fails() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-	return now_fails() ? NULL : __real_realloc(p, n);
-}
-
-char *__wrap_strdup(const char *s)
-{
-	return now_fails() ? NULL : __real_strdup(s);
-}
 
 static void sweep(const char *path, const char *dropins)
 {

@@ -1,30 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers of an engine that is away, hangs, lies or talks without end: a fake one on a unix socket. */
 #include "engine.h"
-#include "folder.h"
-#include "unit.h"
+#include "fake_engine.h"
 
 #include "base/clock.h"
-#include "base/str.h"
-
-#include <pthread.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #define HEAD "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-
-/* What the fake says to each request; NULL says: nothing, until the client has gone. */
-struct fake {
-	const char *answer;
-	size_t repeat; /* of the answer's last piece, after its head */
-	int fd;
-	pthread_t thread;
-	char folder[FOLDER_SIZE];
-	char path[FOLDER_SIZE + 16];
-};
 
 static void *serve(void *userdata)
 {
@@ -48,28 +29,6 @@ static void *serve(void *userdata)
 	}
 	(void)close(fd);
 	return NULL;
-}
-
-static void fake_begin(struct fake *fake)
-{
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-
-	folder_make(fake->folder);
-	(void)snprintf(fake->path, sizeof(fake->path), "%s/engine", fake->folder);
-	(void)str_copy(address.sun_path, sizeof(address.sun_path), fake->path);
-	fake->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(fake->fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	assert_int_equal(listen(fake->fd, 4), 0);
-	assert_int_equal(pthread_create(&fake->thread, NULL, serve, fake), 0);
-}
-
-static void fake_end(struct fake *fake)
-{
-	(void)shutdown(fake->fd, SHUT_RDWR);
-	(void)pthread_join(fake->thread, NULL);
-	(void)close(fake->fd);
-	(void)unlink(fake->path);
-	(void)rmdir(fake->folder);
 }
 
 struct said {
@@ -131,12 +90,11 @@ static void each_answer_is_a_status(void **state)
 		{"", STATUS_UNAVAILABLE, "broke off"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(answers); i++) {
 		struct fake fake = {.answer = answers[i].answer};
 		struct said said;
 
-		fake_begin(&fake);
+		fake_begin(&fake, serve);
 		said = ask(fake.path, 30 * USEC_PER_SEC);
 		fake_end(&fake);
 		assert_int_equal(said.status, answers[i].status);
@@ -149,8 +107,7 @@ static void an_engine_that_talks_without_end_is_cut_off(void **state)
 	struct fake fake = {.answer = HEAD "Transfer-Encoding: identity\r\n\r\n", .repeat = 1000};
 	struct said said;
 
-	(void)state;
-	fake_begin(&fake);
+	fake_begin(&fake, serve);
 	said = ask(fake.path, 60 * USEC_PER_SEC);
 	fake_end(&fake);
 	assert_int_equal(said.status, STATUS_INTERNAL);
@@ -162,8 +119,7 @@ static void an_engine_that_hangs_has_a_deadline(void **state)
 	struct fake fake = {.answer = NULL};
 	struct said said;
 
-	(void)state;
-	fake_begin(&fake);
+	fake_begin(&fake, serve);
 	said = ask(fake.path, 200 * USEC_PER_MSEC);
 	fake_end(&fake);
 	assert_int_equal(said.status, STATUS_DEADLINE_EXCEEDED);
@@ -175,7 +131,7 @@ static void ask_data(struct fake *fake, struct said *said, engine_data_fn *data,
 	const struct engine_request request = {
 		.method = "GET", .path = "/x", .silence_us = USEC_PER_SEC, .data = data};
 
-	fake_begin(fake);
+	fake_begin(fake, serve);
 	assert_true(sd_event_new(&said->event) >= 0);
 	assert_int_equal(engine_new(said->event, fake->path, ret, NULL), STATUS_OK);
 	assert_int_equal(engine_send(*ret, &request, on_done, said, ret_call, NULL), STATUS_OK);
@@ -183,9 +139,6 @@ static void ask_data(struct fake *fake, struct said *said, engine_data_fn *data,
 
 static bool take_all(const uint8_t *bytes, size_t n, void *userdata)
 {
-	(void)bytes;
-	(void)n;
-	(void)userdata;
 	return true;
 }
 
@@ -202,7 +155,6 @@ static void an_engine_that_reports_nothing_any_more_is_left(void **state)
 	struct said said = {.n = 0};
 	struct engine *engine;
 
-	(void)state;
 	ask_data(&fake, &said, take_all, &engine, NULL);
 	assert_true(sd_event_loop(said.event) >= 0);
 	engine_free(engine);
@@ -219,7 +171,6 @@ static void what_is_not_taken_now_is_no_silence_of_the_engine(void **state)
 	struct engine *engine;
 	uint64_t end = clock_monotonic_us() + 3 * USEC_PER_SEC;
 
-	(void)state;
 	is_reading = false;
 	ask_data(&fake, &said, take_when_reading, &engine, &call);
 	while (clock_monotonic_us() < end)
@@ -239,7 +190,6 @@ static void an_engine_that_is_away_is_reported(void **state)
 {
 	struct said said = ask("/nonexistent/engine.sock", 10 * USEC_PER_SEC);
 
-	(void)state;
 	assert_int_equal(said.status, STATUS_UNAVAILABLE);
 	assert_non_null(strstr(said.text, "group"));
 }
@@ -252,8 +202,7 @@ static void a_cancelled_request_reports_nothing(void **state)
 	struct engine *engine = NULL;
 	struct said said = {.n = 0};
 
-	(void)state;
-	fake_begin(&fake);
+	fake_begin(&fake, serve);
 	assert_true(sd_event_new(&said.event) >= 0);
 	assert_int_equal(engine_new(said.event, fake.path, &engine, NULL), STATUS_OK);
 	assert_int_equal(engine_send(engine, &request, on_done, &said, &call, NULL), STATUS_OK);

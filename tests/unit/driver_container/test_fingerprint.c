@@ -3,30 +3,14 @@
  * socket. */
 #include "driver.h"
 #include "engine.h"
-#include "folder.h"
-#include "unit.h"
+#include "fake_engine.h"
 
 #include "base/clock.h"
-#include "base/str.h"
 
 #include <holdfast/driver/v1/driver.pb-c.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #define HEAD "HTTP/1.1 200 OK\r\nConnection: close\r\n"
 #define HEALTH(name) HOLDFAST__DRIVER__V1__HEALTH__HEALTH_##name
-
-struct fake {
-	const char *version; /* the answer; NULL: none */
-	int fd;
-	pthread_t thread;
-	char folder[FOLDER_SIZE];
-	char path[FOLDER_SIZE + 16];
-};
 
 static void *serve(void *userdata)
 {
@@ -40,7 +24,7 @@ static void *serve(void *userdata)
 
 		(void)recv(fd, request, sizeof(request) - 1, 0);
 		if (strstr(request, "/version"))
-			answer = fake->version;
+			answer = fake->answer;
 		if (answer)
 			(void)send(fd, answer, strlen(answer), MSG_NOSIGNAL);
 		if (answer)
@@ -53,39 +37,17 @@ static void *serve(void *userdata)
 	return NULL;
 }
 
-static void fake_begin(struct fake *fake)
-{
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-
-	folder_make(fake->folder);
-	(void)snprintf(fake->path, sizeof(fake->path), "%s/engine", fake->folder);
-	(void)str_copy(address.sun_path, sizeof(address.sun_path), fake->path);
-	fake->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(fake->fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	assert_int_equal(listen(fake->fd, 4), 0);
-	assert_int_equal(pthread_create(&fake->thread, NULL, serve, fake), 0);
-}
-
-static void fake_end(struct fake *fake)
-{
-	(void)shutdown(fake->fd, SHUT_RDWR);
-	(void)pthread_join(fake->thread, NULL);
-	(void)close(fake->fd);
-	(void)unlink(fake->path);
-	(void)rmdir(fake->folder);
-}
-
 /* What is known of an engine that answers @version, when it is @health or a while has passed. */
 static void look(const char *version, int health, struct driver *driver)
 {
 	static const struct settings settings = {
 		.cluster = "prod", .node_id = "node-1", .engine_timeout_us = USEC_PER_SEC};
 	uint64_t end_us = clock_monotonic_us() + 10 * USEC_PER_SEC;
-	struct fake fake = {.version = version};
+	struct fake fake = {.answer = version};
 
 	memset(driver, 0, sizeof(*driver));
 	driver->settings = &settings; /* it lists what an earlier boot left, and is answered nonsense */
-	fake_begin(&fake);
+	fake_begin(&fake, serve);
 	assert_true(sd_event_new(&driver->event) >= 0);
 	assert_int_equal(engine_new(driver->event, fake.path, &driver->engine, NULL), STATUS_OK);
 	assert_int_equal(fingerprint_begin(driver, NULL), STATUS_OK);
@@ -103,7 +65,6 @@ static void an_engine_that_answers_is_healthy_and_known(void **state)
 {
 	struct driver driver;
 
-	(void)state;
 	look(HEAD "\r\n{\"Version\": \"4.3\", \"Components\": [{\"Name\": \"Podman Engine\"}]}",
 	     HEALTH(HEALTHY), &driver);
 	assert_string_equal(driver.engine_name, "Podman Engine");
@@ -116,7 +77,6 @@ static void an_engine_that_is_late_with_its_version_is_healthy(void **state)
 {
 	struct driver driver;
 
-	(void)state;
 	look(NULL, HEALTH(HEALTHY), &driver);
 	assert_string_equal(driver.engine_version, "");
 }
@@ -125,7 +85,6 @@ static void an_engine_that_does_not_say_its_version_is_not(void **state)
 {
 	struct driver driver;
 
-	(void)state;
 	look(HEAD "\r\n{}", HEALTH(UNHEALTHY), &driver);
 	assert_non_null(strstr(driver.health_text, "which version"));
 }

@@ -5,11 +5,8 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define ALLOC "0190a6f2-0000-7000-8000-000000000001"
 

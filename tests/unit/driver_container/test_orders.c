@@ -10,17 +10,13 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/id.h"
-#include "base/str.h"
 #include "model/order.h"
 
 #include <holdfast/driver/v1/driver.pb-c.h>
 #include <openssl/evp.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define ALLOC "0190a6f2-0000-7000-8000-000000000001"
 #define BOOT "11111111-2222-4333-8444-555555555555"

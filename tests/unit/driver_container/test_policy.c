@@ -10,18 +10,12 @@
 #include "task_spec.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/str.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #define ID "0123456789abcdef"
 #define ALLOC "0190a6f2-0000-7000-8000-000000000001"
@@ -66,7 +60,6 @@ static void wrong_settings_are_named_with_their_line(void **state)
 	struct error err;
 	char text[2048];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
 		(void)snprintf(text, sizeof(text), "%s%s", BASE, wrong[i].text);
 		assert_int_equal(settings_parse(text, "driver.hcl", &settings, &err),
@@ -149,7 +142,6 @@ static void nothing_is_allowed_that_root_does_not_name(void **state)
 #define IMAGE "images = [\"localhost/*\"]\n"
 	struct sample s;
 
-	(void)state;
 	fill(&s);
 	expect("", &s, STATUS_PERMISSION_DENIED, "images");
 	expect("images = [\"localhost/bb\"]\n", &s, STATUS_PERMISSION_DENIED, "images");
@@ -192,7 +184,6 @@ static void an_ambiguous_request_is_refused(void **state)
 	struct sample s;
 	struct error err;
 
-	(void)state;
 	fill(&s);
 	for (size_t i = 0; i < ARRAY_SIZE(images); i++) {
 		s.value[0].text = (char *)(uintptr_t)images[i];
@@ -253,7 +244,6 @@ static void a_text_that_an_engine_could_split_is_refused(void **state)
 	struct sample s;
 	struct error err;
 
-	(void)state;
 	memset(long_path, 'a', sizeof(long_path) - 1);
 	long_path[0] = '/';
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
@@ -302,7 +292,6 @@ static void a_work_dir_in_the_kernels_trees_is_refused(void **state)
 	struct sample s;
 	struct error err;
 
-	(void)state;
 	fill(&s);
 	s.task.n_config = 2;
 	s.value[1].key = (char *)(uintptr_t) "work_dir";
@@ -325,7 +314,6 @@ static void no_container_is_without_the_floor(void **state)
 	struct sample s;
 	json_t *body;
 
-	(void)state;
 	fill(&s);
 	s.task.n_volumes = 1;
 	s.volume.slot = 2;
@@ -396,7 +384,6 @@ static void what_a_plugin_may_have_no_other_task_gets(void **state)
 	Holdfast__Driver__V1__CsiPluginMount plugin;
 	struct sample s;
 
-	(void)state;
 	fill(&s);
 	expect(PLUGIN(""), &s, STATUS_PERMISSION_DENIED, "images"); /* which is none */
 	as_plugin(&s, &plugin);
@@ -433,7 +420,6 @@ static void a_plugin_gets_its_folder_the_staging_folders_and_a_umask(void **stat
 	struct sample s;
 	json_t *body;
 
-	(void)state;
 	fill(&s);
 	as_plugin(&s, &plugin);
 	assert_int_equal(task_spec_read(&s.task, &spec, NULL), STATUS_OK);
@@ -495,7 +481,6 @@ static void a_plugin_of_no_proper_name_is_refused(void **state)
 	struct task_spec spec;
 	struct sample s;
 
-	(void)state;
 	fill(&s);
 	as_plugin(&s, &plugin);
 	s.task.n_volumes = 1;
@@ -516,7 +501,6 @@ static void a_plugins_folder_is_made_and_a_socket_of_nobody_taken_away(void **st
 	struct stat st;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	(void)state;
 	folder_make(folder);
 	assert_int_equal(plugin_folder_make(folder, "ebs", "csi.sock", &err), STATUS_OK);
 	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/ebs/csi.sock", folder);
@@ -579,7 +563,6 @@ static void what_is_asked_for_is_whole_or_nothing(void **state)
 	struct sample s;
 	json_t *body;
 
-	(void)state;
 	fill(&s);
 	s.task.n_config = 3;
 	assert_int_equal(task_spec_read(&s.task, &spec, NULL), STATUS_OK);
@@ -614,7 +597,6 @@ static void a_task_has_its_own_time_to_stop(void **state)
 	struct container container;
 	struct error err;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		json_t *json = json_pack("{s:s, s:{s:s}, s:{s:{s:s, s:s, s:s, s:s}}}", "Id", ID, "State",
 					 "Status", "running", "Config", "Labels", "dev.holdfast.alloc", ALLOC,
@@ -643,7 +625,6 @@ static void propagation_is_what_the_mount_was_granted(void **state)
 	const char *reason;
 	struct sample s;
 
-	(void)state;
 	folder_make(folder);
 	fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	make_marks(fd);
@@ -683,7 +664,6 @@ static void a_path_of_the_host_has_nothing_mounted_below_it(void **state)
 	char path[FOLDER_SIZE + 16];
 	struct error err;
 
-	(void)state;
 	folder_make(folder);
 	(void)snprintf(path, sizeof(path), "%s/mountinfo", folder);
 	assert_int_equal(file_write_atomic(path, 0600, table, strlen(table)), 0);
@@ -704,7 +684,6 @@ static void a_path_of_the_host_is_where_root_alone_could_put_it(void **state)
 	char link[FOLDER_SIZE + 16];
 	struct error err;
 
-	(void)state;
 	folder_make(folder);
 	(void)snprintf(link, sizeof(link), "%s/link", folder);
 	assert_int_equal(symlink("/etc", link), 0);
@@ -729,7 +708,6 @@ static void a_writer_is_refused_where_the_publish_is_read_only(void **state)
 	const char *reason = "";
 	struct sample s;
 
-	(void)state;
 	folder_make(folder);
 	fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	make_marks(fd);
@@ -753,7 +731,6 @@ static void marks_count_only_where_the_agent_cannot_make_them(void **state)
 {
 	cleanup_close int fd = -EBADF;
 
-	(void)state;
 	assert_int_equal(publish_open("/etc", 1, &fd, NULL), STATUS_OK);
 	close_fdp(&fd);
 	fd = -EBADF;
@@ -769,7 +746,6 @@ static void frames_are_read_however_they_are_cut(void **state)
 				       0, 0, 0, 0, 2, 0, 0, 0, 0,   0,	 0,   2, 'x', 'y'};
 	static const uint8_t nonsense[][8] = {{0}, {3}, {1, 1}, {'H', 'T', 'T', 'P'}};
 
-	(void)state;
 	for (size_t cut = 1; cut <= sizeof(wire); cut++) {
 		struct frames frames = {.left = 0};
 		char out[3][8] = {""};
@@ -805,7 +781,6 @@ static void frames_are_read_however_they_are_cut(void **state)
 
 static void times_of_engines_are_read(void **state)
 {
-	(void)state;
 	assert_int_equal(container_time("0001-01-01T00:00:00Z"), 0);
 	assert_int_equal(container_time("1970-01-02T00:00:00.123456789Z"), 86400123);
 	assert_int_equal(container_time("1970-01-02T02:00:00.5+02:00"), 86400500);
@@ -842,7 +817,6 @@ static void containers_of_an_earlier_boot_are_leftovers(void **state)
 	json_t *filters = container_leftover_filters(&settings);
 	const char *alloc, *task;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		json_t *listed = json_loads(rows[i].json, 0, NULL);
 

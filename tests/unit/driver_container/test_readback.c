@@ -5,11 +5,6 @@
 #include "unit.h"
 
 #include "base/fd.h"
-#include "base/str.h"
-
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #define PUBLISH "/run/publish"
 #define HEX64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -23,17 +18,16 @@ static const char host_table[] =
 	"23 20 8:3 / " PUBLISH "/A/1 rw,nosuid,nodev - ext4 /dev/sdc rw\n";
 
 static const char asked_text[] =
-	"{\"User\":\"1000\",\"WorkingDir\":\"/srv/app\",\"Hostname\":\"db\",\"Env\":[\"A=1\"],"
-	"\"Labels\":{\"dev.holdfast.alloc\":\"A\"},\"HostConfig\":{\"Privileged\":false,\"ReadonlyRootfs\":"
-	"false,"
-	"\"SecurityOpt\":[\"no-new-privileges\"],\"CapAdd\":[\"CAP_NET_RAW\"],\"NetworkMode\":\"none\","
-	"\"Memory\":67108864,\"PidsLimit\":100,\"Mounts\":["
-	"{\"Type\":\"bind\",\"Source\":\"" PUBLISH "/A/0\",\"Target\":\"/ro\",\"ReadOnly\":true,"
-	"\"BindOptions\":{\"Propagation\":\"rslave\"}},"
-	"{\"Type\":\"bind\",\"Source\":\"" PUBLISH "/A/1\",\"Target\":\"/rw\",\"ReadOnly\":false,"
-	"\"BindOptions\":{\"Propagation\":\"rprivate\"}},"
-	"{\"Type\":\"bind\",\"Source\":\"/srv\",\"Target\":\"/host\",\"ReadOnly\":true,"
-	"\"BindOptions\":{\"Propagation\":\"rprivate\",\"NonRecursive\":true}}]}}";
+	"{\"User\":\"1000\",\"WorkingDir\":\"/srv/"
+	"app\",\"Hostname\":\"db\",\"Env\":[\"A=1\"],\"Labels\":{\"dev.holdfast.alloc\":\"A\"},"
+	"\"HostConfig\":{\"Privileged\":false,\"ReadonlyRootfs\":false,\"SecurityOpt\":[\"no-new-"
+	"privileges\"],\"CapAdd\":[\"CAP_NET_RAW\"],\"NetworkMode\":\"none\",\"Memory\":67108864,"
+	"\"PidsLimit\":100,\"Mounts\":[{\"Type\":\"bind\",\"Source\":\"" PUBLISH "/A/0\",\"Target\":\"/"
+	"ro\",\"ReadOnly\":true,\"BindOptions\":{\"Propagation\":\"rslave\"}},{\"Type\":\"bind\",\"Source\":"
+	"\"" PUBLISH "/A/1\",\"Target\":\"/"
+	"rw\",\"ReadOnly\":false,\"BindOptions\":{\"Propagation\":\"rprivate\"}},{\"Type\":\"bind\","
+	"\"Source\":\"/srv\",\"Target\":\"/"
+	"host\",\"ReadOnly\":true,\"BindOptions\":{\"Propagation\":\"rprivate\",\"NonRecursive\":true}}]}}";
 
 #define MOUNT(source, target, rw, propagation)                                                   \
 	"{\"Type\":\"bind\",\"Source\":\"" source "\",\"Destination\":\"" target "\",\"RW\":" rw \
@@ -41,18 +35,14 @@ static const char asked_text[] =
 
 static const char answer_text[] =
 	"{\"Config\":{\"User\":\"1000\",\"WorkingDir\":\"/srv/app\",\"Hostname\":\"db\",\"Env\":[\"PATH=/"
-	"bin\",\"A=1\"],"
-	"\"Labels\":{\"dev.holdfast.alloc\":\"A\",\"of.image\":\"x\"}},"
-	"\"HostConfig\":{\"Privileged\":false,\"ReadonlyRootfs\":false,\"SecurityOpt\":[\"no-new-"
-	"privileges\"],"
-	"\"CapAdd\":[\"CAP_NET_RAW\"],\"NetworkMode\":\"none\",\"Memory\":67108864,\"PidsLimit\":100,"
-	"\"Devices\":[],"
+	"bin\",\"A=1\"],\"Labels\":{\"dev.holdfast.alloc\":\"A\",\"of.image\":\"x\"}},\"HostConfig\":{"
+	"\"Privileged\":false,\"ReadonlyRootfs\":false,\"SecurityOpt\":[\"no-new-privileges\"],\"CapAdd\":["
+	"\"CAP_NET_RAW\"],\"NetworkMode\":\"none\",\"Memory\":67108864,\"PidsLimit\":100,\"Devices\":[],"
 	"\"PidMode\":\"private\",\"IpcMode\":\"shareable\",\"UTSMode\":\"\",\"UsernsMode\":\"\"},\"Mounts\":"
 	"[" MOUNT(PUBLISH "/A/0", "/ro", "false", "rslave") "," MOUNT(
 		PUBLISH "/A/1", "/rw", "true",
 		"rprivate") "," MOUNT("/srv", "/host", "false",
-				      "rprivate") ","
-						  "{\"Type\":\"volume\",\"Name\":\"" HEX64
+				      "rprivate") ",{\"Type\":\"volume\",\"Name\":\"" HEX64
 						  "\",\"Destination\":\"/var/cache\",\"RW\":true}]}";
 
 static const char inside_table[] =
@@ -292,9 +282,8 @@ TEST_FIXTURE(what_is_swapped_at_a_source_is_found_before_the_start, begin, end)
 }
 
 /* Docker drops the flags of what it makes read-only: what is so already is asked for as it is. */
-TEST_FIXTURE(flags_of_a_source_are_kept_by_not_asking_twice, begin, end)
+TEST_ON(flags_of_a_source_are_kept_by_not_asking_twice, struct fixture, f, begin, end)
 {
-	struct fixture *f = *state;
 	struct readback *kept = read_asked(f->host, asked_text, true);
 	const json_t *mounts = json_object_get(json_object_get(readback_asked(kept), "HostConfig"), "Mounts");
 	struct readback_fault fault;
@@ -410,9 +399,8 @@ TEST_FIXTURE(each_network_that_is_another_one_is_found, begin, end)
 	}
 }
 
-TEST_FIXTURE(each_limit_that_is_not_kept_is_found, begin, end)
+TEST_ON(each_limit_that_is_not_kept_is_found, struct fixture, f, begin, end)
 {
-	struct fixture *f = *state;
 	struct readback_fault fault;
 
 	assert_true(readback_limit(f->readback, "Memory", "67108864\n", &fault));

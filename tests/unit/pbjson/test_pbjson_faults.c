@@ -2,43 +2,12 @@
 /* Every allocation fails in turn: the answer is RESOURCE_EXHAUSTED, nothing is handed out, and (under the
  * address sanitizer) nothing is leaked. */
 
+#include "failing_memory.h"
 #include "random_message.h"
-#include "unit.h"
 
 #include "rpc/pbjson.h"
 
 #include <all.pb-c.h>
-#include <stdbool.h>
-#include <stdlib.h>
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-char *__real_strdup(const char *s);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-char *__wrap_strdup(const char *s);
-
-static long countdown = -1; /* allocations until the one that fails; negative: none does */
-
-static bool now_fails(void)
-{
-	return countdown >= 0 && countdown-- == 0;
-}
-
-void *__wrap_malloc(size_t n)
-{
-	return now_fails() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-	return now_fails() ? NULL : __real_calloc(n, size);
-}
-
-char *__wrap_strdup(const char *s)
-{
-	return now_fails() ? NULL : __real_strdup(s);
-}
 
 static const ProtobufCMessageDescriptor *const all = &test__v1__all__descriptor;
 
