@@ -2,17 +2,11 @@
 /* Task drivers of a whole agent: what `holdfast agent status` shows of one that comes, is sick, dies and
  * comes back. */
 
+#include "json_message.h"
 #include "scenario.h"
 
-#include "base/clock.h"
-#include "base/str.h"
-#include "rpc/server.h"
-
 #include <holdfast/driver/v1/driver.pb-c.h>
-#include <order.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* A driver behind the socket. */
 static struct {
@@ -26,40 +20,25 @@ static struct {
 
 static void on_capabilities(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
 {
-	Holdfast__Driver__V1__CapabilitiesResponse said = HOLDFAST__DRIVER__V1__CAPABILITIES_RESPONSE__INIT;
-	static char name[] = "container", version[] = "4.3\033";
-
-	said.name = name;
-	said.version = version;
-	said.order_version = ORDER_VERSION;
-	rpc_call_reply(call, &said.base);
+	reply_json(call, &holdfast__driver__v1__capabilities_response__descriptor,
+		   "{'name': 'container', 'version': '4.3\\u001b', 'order_version': 1}");
 }
 
 static void on_schema(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
 {
-	const Holdfast__Driver__V1__ConfigSchemaResponse said =
-		HOLDFAST__DRIVER__V1__CONFIG_SCHEMA_RESPONSE__INIT;
-
-	rpc_call_reply(call, &said.base);
+	reply_json(call, &holdfast__driver__v1__config_schema_response__descriptor, "{}");
 }
 
 static void on_config(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
 {
-	const Holdfast__Driver__V1__SetConfigResponse said = HOLDFAST__DRIVER__V1__SET_CONFIG_RESPONSE__INIT;
-
-	rpc_call_reply(call, &said.base);
+	reply_json(call, &holdfast__driver__v1__set_config_response__descriptor, "{}");
 }
 
 static void send_health(void)
 {
-	Holdfast__Driver__V1__FingerprintResponse said = HOLDFAST__DRIVER__V1__FINGERPRINT_RESPONSE__INIT;
-	static char why[] = "the engine is away";
-
-	said.health = driver.is_sick ? HOLDFAST__DRIVER__V1__HEALTH__HEALTH_UNHEALTHY
-				     : HOLDFAST__DRIVER__V1__HEALTH__HEALTH_HEALTHY;
-	if (driver.is_sick)
-		said.description = why;
-	assert_int_equal(rpc_call_send(driver.watch, &said.base, NULL), STATUS_OK);
+	send_json(driver.watch, &holdfast__driver__v1__fingerprint_response__descriptor,
+		  driver.is_sick ? "{'health': 'HEALTH_UNHEALTHY', 'description': 'the engine is away'}"
+				 : "{'health': 'HEALTH_HEALTHY'}");
 }
 
 static void on_open(struct rpc_call *call, void *userdata)

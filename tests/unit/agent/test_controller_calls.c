@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fake_csi.h"
-#include "unit.h"
+#include "json_message.h"
 
-#include "base/clock.h"
-#include "base/str.h"
 #include "controller/calls.h"
 #include "controller/map.h"
 #include "volume/manager.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <systemd/sd-event.h>
 
-#define CALL(kind) HOLDFAST__V1__PLUGIN_CALL__REQUEST_##kind
-#define T(text) ((char *)(uintptr_t)(text))
 #define SOCKET "/run/fake/ebs.sock"
 
 /* The node: which plugins it has, and what its volume manager does. */
@@ -39,16 +33,8 @@ static struct world {
 	uint64_t last_bytes;
 } world;
 
-enum status __wrap_plugins_client(const struct plugins *plugins, const char *plugin_id, enum plugin_half half,
-				  struct csi_client **ret, struct error *err);
-const struct node_plugin *__wrap_plugins_facts(const struct plugins *plugins, const char *plugin_id);
-enum status __wrap_volume_manager_expand(struct volume_manager *manager, const char *plugin_id,
-					 const Holdfast__V1__NodeExpandRequest *request, uint64_t timeout_us,
-					 volume_expanded_fn *done, void *userdata, struct volume_op **ret,
-					 struct error *err);
-
-enum status __wrap_plugins_client(const struct plugins *plugins, const char *plugin_id, enum plugin_half half,
-				  struct csi_client **ret, struct error *err)
+WRAPPED(enum status, plugins_client, const struct plugins *plugins, const char *plugin_id,
+	enum plugin_half half, struct csi_client **ret, struct error *err)
 {
 	assert_string_equal(plugin_id, "ebs");
 	world.wanted_half = half;
@@ -58,15 +44,14 @@ enum status __wrap_plugins_client(const struct plugins *plugins, const char *plu
 	return STATUS_OK;
 }
 
-const struct node_plugin *__wrap_plugins_facts(const struct plugins *plugins, const char *plugin_id)
+WRAPPED(const struct node_plugin *, plugins_facts, const struct plugins *plugins, const char *plugin_id)
 {
 	return &world.facts;
 }
 
-enum status __wrap_volume_manager_expand(struct volume_manager *manager, const char *plugin_id,
-					 const Holdfast__V1__NodeExpandRequest *request, uint64_t timeout_us,
-					 volume_expanded_fn *done, void *userdata, struct volume_op **ret,
-					 struct error *err)
+WRAPPED(enum status, volume_manager_expand, struct volume_manager *manager, const char *plugin_id,
+	const Holdfast__V1__NodeExpandRequest *request, uint64_t timeout_us, volume_expanded_fn *done,
+	void *userdata, struct volume_op **ret, struct error *err)
 {
 	assert_null(world.expanded);
 	assert_string_equal(plugin_id, "ebs");
@@ -127,67 +112,44 @@ static void settle(void)
 		;
 }
 
-static void take(Holdfast__V1__PluginCall *call)
+/* A call to plugin ebs: in @format, JSON, what is asked of it. */
+__attribute__((format(printf, 2, 3))) static void take(uint64_t call_id, const char *format, ...)
 {
+	char asked[256], text[512];
+	Holdfast__V1__PluginCall *call;
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(asked, sizeof(asked), format, args);
+	va_end(args);
+	(void)str_format(text, sizeof(text), "{'call_id': %u, 'plugin_id': 'ebs', %s}", (unsigned int)call_id,
+			 asked);
+	call = message_of(&holdfast__v1__plugin_call__descriptor, text);
 	world.is_taking = true;
 	controller_calls_take(world.calls, call);
 	world.is_taking = false;
+	protobuf_c_message_free_unpacked(&call->base, NULL);
 }
 
 /* Ask to detach a volume, which is short and has secrets. */
 static void take_detach(uint64_t call_id, const char *external_id)
 {
-	Holdfast__V1__ControllerDetachRequest__SecretsEntry secret =
-		HOLDFAST__V1__CONTROLLER_DETACH_REQUEST__SECRETS_ENTRY__INIT;
-	Holdfast__V1__ControllerDetachRequest__SecretsEntry *secrets[] = {&secret};
-	Holdfast__V1__ControllerDetachRequest detach = HOLDFAST__V1__CONTROLLER_DETACH_REQUEST__INIT;
-	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
-
-	secret.key = T("key");
-	secret.value = T("top-secret");
-	detach.secrets = secrets;
-	detach.n_secrets = 1;
-	detach.external_id = T(external_id);
-	detach.external_node_id = T("node-1");
-	call.call_id = call_id;
-	call.plugin_id = T("ebs");
-	call.timeout_ms = 60000;
-	call.request_case = CALL(DETACH);
-	call.detach = &detach;
-	take(&call);
+	take(call_id,
+	     "'timeout_ms': 60000, 'detach': {'external_id': '%s', 'external_node_id': 'node-1', 'secrets': "
+	     "{'key': "
+	     "'top-secret'}}",
+	     external_id);
 }
 
 static void take_list(uint64_t call_id)
 {
-	Holdfast__V1__ControllerListVolumesRequest list = HOLDFAST__V1__CONTROLLER_LIST_VOLUMES_REQUEST__INIT;
-	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
-
-	call.call_id = call_id;
-	call.plugin_id = T("ebs");
-	call.request_case = CALL(LIST_VOLUMES);
-	call.list_volumes = &list;
-	take(&call);
+	take(call_id, "'list_volumes': {}");
 }
 
 static void take_expand(uint64_t call_id)
 {
-	Holdfast__V1__NodeExpandRequest__SecretsEntry secret =
-		HOLDFAST__V1__NODE_EXPAND_REQUEST__SECRETS_ENTRY__INIT;
-	Holdfast__V1__NodeExpandRequest__SecretsEntry *secrets[] = {&secret};
-	Holdfast__V1__NodeExpandRequest expand = HOLDFAST__V1__NODE_EXPAND_REQUEST__INIT;
-	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
-
-	secret.key = T("key");
-	secret.value = T("top-secret");
-	expand.secrets = secrets;
-	expand.n_secrets = 1;
-	expand.external_id = T("vol-1");
-	call.call_id = call_id;
-	call.plugin_id = T("ebs");
-	call.timeout_ms = 60000;
-	call.request_case = CALL(NODE_EXPAND);
-	call.node_expand = &expand;
-	take(&call);
+	take(call_id, "'timeout_ms': 60000, 'node_expand': {'external_id': 'vol-1', 'secrets': {'key': "
+		      "'top-secret'}}");
 }
 
 TEST_FIXTURE(a_call_of_the_server_is_one_call_of_the_plugin_and_one_reply, setup, teardown)
@@ -272,11 +234,7 @@ TEST_FIXTURE(a_request_that_must_not_be_made_is_answered_without_a_call, setup, 
 
 TEST_FIXTURE(a_call_of_a_later_server_is_answered, setup, teardown)
 {
-	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
-
-	call.call_id = 3;
-	call.plugin_id = T("ebs");
-	take(&call);
+	take(3, "'timeout_ms': 0");
 	settle();
 	assert_int_equal(world.replies, 1);
 	assert_int_equal(world.last_call_id, 3);
@@ -285,25 +243,15 @@ TEST_FIXTURE(a_call_of_a_later_server_is_answered, setup, teardown)
 
 TEST_FIXTURE(a_lie_of_the_plugin_is_an_error_that_leaves_the_outcome_open, setup, teardown)
 {
-	Holdfast__V1__ControllerCreateRequest create = HOLDFAST__V1__CONTROLLER_CREATE_REQUEST__INIT;
-	Holdfast__V1__Capability capability = HOLDFAST__V1__CAPABILITY__INIT;
-	Holdfast__V1__Capability *capabilities[] = {&capability};
-	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
+	static const char create[] = "'create': {'name': 'db', 'capabilities': [{'access_mode': "
+				     "'SINGLE_NODE_WRITER', 'attachment_mode': 'FILE_SYSTEM'}]}";
 
-	capability.access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
-	capability.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
-	create.name = T("db");
-	create.capabilities = capabilities;
-	create.n_capabilities = 1;
-	call.plugin_id = T("ebs");
-	call.request_case = CALL(CREATE);
-	call.create = &create;
 	fake_csi_order(world.plugin, CSI_CREATE_VOLUME, FAKE_CSI_LIE, 1, STATUS_OK);
-	take(&call);
+	take(0, "%s", create);
 	settle();
 	assert_int_equal(world.last_code, STATUS_INTERNAL);
 	assert_non_null(strstr(world.last_message, "CreateVolume"));
-	take(&call); /* as the server does */
+	take(0, "%s", create); /* as the server does */
 	settle();
 	assert_int_equal(world.last_code, STATUS_OK);
 	assert_int_equal(world.last_case, HOLDFAST__V1__PLUGIN_REPLY__RESPONSE_CREATE);

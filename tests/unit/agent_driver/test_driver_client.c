@@ -6,19 +6,14 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "driver/driver_client.h"
 #include "rpc/server.h"
 
 #include <holdfast/driver/v1/driver.pb-c.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define SERVICE (&holdfast__driver__v1__driver__descriptor)
 

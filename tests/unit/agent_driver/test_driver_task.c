@@ -1,24 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One task, with models of a driver and of a claim server that answer each call as a row says. */
 
+#include "json_message.h"
 #include "temp_dir.h"
 #include "unit_loop.h"
 
 #include "base/clock.h"
-#include "base/str.h"
 #include "driver/driver_task.h"
-#include "rpc/server.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
-#include <order.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define ALLOC "0190a6f2-0000-7000-8000-000000000001"
+#define THE_ORDER "dGhlIG9yZGVyAA==" /* "the order" */
+#define SERVICE (&holdfast__driver__v1__driver__descriptor)
 
 enum { RUN_US = 60 * USEC_PER_SEC, TRACE_SIZE = 64 };
 
@@ -77,142 +73,65 @@ static bool answer_error(struct world *world, struct rpc_call *call, char what)
 static void on_order(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
 {
 	const Holdfast__V1__OrderTaskRequest *asked = (const void *)request;
-	Holdfast__V1__OrderTaskResponse response = HOLDFAST__V1__ORDER_TASK_RESPONSE__INIT;
-	Holdfast__Driver__V1__StartTaskRequest start = HOLDFAST__DRIVER__V1__START_TASK_REQUEST__INIT;
-	Holdfast__Driver__V1__CreateNetworkRequest create =
-		HOLDFAST__DRIVER__V1__CREATE_NETWORK_REQUEST__INIT;
-	struct world *world = userdata;
-	uint8_t order[] = "the order";
-	char driver[] = "container";
+	const struct world *world = userdata;
 
 	assert_string_equal(asked->id, ALLOC);
 	assert_string_equal(asked->task, world->is_network ? "" : "web");
 	assert_string_equal(asked->network ? asked->network->state : "", world->is_network ? "" : "joined");
-	if (answer_error(userdata, call, 'O'))
-		return;
-	if (world->is_network) {
-		create.order = (ProtobufCBinaryData){.len = sizeof(order), .data = order};
-		response.network = &create;
-		response.network_driver = driver;
-		rpc_call_reply(call, &response.base);
-		return;
-	}
-	start.order = (ProtobufCBinaryData){.len = sizeof(order), .data = order};
-	response.start = &start;
-	rpc_call_reply(call, &response.base);
+	if (!answer_error(userdata, call, 'O'))
+		reply_json(call, &holdfast__v1__order_task_response__descriptor,
+			   world->is_network ? "{'network': {'order': '" THE_ORDER
+					       "'}, 'network_driver': 'container'}"
+					     : "{'start': {'order': '" THE_ORDER "'}}");
 }
 
-static void on_start_task(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
-{
-	const Holdfast__Driver__V1__StartTaskRequest *asked = (const void *)request;
-	Holdfast__Driver__V1__StartTaskResponse response = HOLDFAST__DRIVER__V1__START_TASK_RESPONSE__INIT;
-	Holdfast__Driver__V1__TaskHandle handle = HOLDFAST__DRIVER__V1__TASK_HANDLE__INIT;
-	char state[] = "the container";
+/* Each call of the driver: its letter, a part of the request, and the answer. */
+static const struct {
+	const char *method;
+	char letter; /* 0: no answer of a row is for it */
+	const char *asks, *answer;
+} calls[] = {
+	{"Capabilities", 0, "", "{'name': 'container', 'order_version': 1}"},
+	{"ConfigSchema", 0, "", "{}"},
+	{"SetConfig", 0, "", "{}"},
+	{"StartTask", 'S', "\"order\":\"" THE_ORDER "\"", "{'handle': {'state': 'the container'}}"},
+	{"RecoverTask", 'R', "\"state\":\"the container\"", "{}"},
+	{"WaitTask", 'W', "", "{'result': {'exit_code': 7}}"},
+	{"StopTask", 'P', "", "{}"},
+	{"DestroyTask", 'D', "\"force\":true", "{}"},
+	{"CreateNetwork", 'C', "\"order\":\"" THE_ORDER "\"", "{'spec': {'state': 'the network'}}"},
+	{"DestroyNetwork", 'X', "\"alloc_id\":\"" ALLOC "\"", "{}"},
+};
 
-	assert_string_equal((const char *)asked->order.data, "the order");
-	if (answer_error(userdata, call, 'S'))
-		return;
-	handle.state = state;
-	response.handle = &handle;
-	rpc_call_reply(call, &response.base);
+static void expect_asked(const ProtobufCMessage *request, const char *part)
+{
+	json_t *json = NULL;
+	cleanup_free char *text = NULL;
+
+	assert_int_equal(pbjson_encode(request, PBJSON_PROTO_NAMES, &json, NULL), STATUS_OK);
+	text = json_dumps(json, JSON_COMPACT);
+	if (!strstr(text, part))
+		fail_msg("'%s' is not in %s", part, text);
+	json_decref(json);
 }
 
-static void on_recover(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+static void on_call(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
 {
-	const Holdfast__Driver__V1__RecoverTaskRequest *asked = (const void *)request;
-	const Holdfast__Driver__V1__RecoverTaskResponse response =
-		HOLDFAST__DRIVER__V1__RECOVER_TASK_RESPONSE__INIT;
-
-	assert_string_equal(asked->handle->state, "the container");
-	if (!answer_error(userdata, call, 'R'))
-		rpc_call_reply(call, &response.base);
-}
-
-static void on_wait(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
-{
-	Holdfast__Driver__V1__WaitTaskResponse response = HOLDFAST__DRIVER__V1__WAIT_TASK_RESPONSE__INIT;
-	Holdfast__Driver__V1__ExitResult result = HOLDFAST__DRIVER__V1__EXIT_RESULT__INIT;
+	const ProtobufCMethodDescriptor *method = SERVICE->methods;
 	struct world *world = userdata;
+	size_t i = 0;
 
-	if (answer_error(world, call, 'W'))
+	while (method->input != request->descriptor)
+		method++;
+	while (!str_eq(calls[i].method, method->name))
+		i++;
+	expect_asked(request, calls[i].asks);
+	if (calls[i].letter != 0 && answer_error(world, call, calls[i].letter))
 		return;
-	result.exit_code = 7;
-	response.result = &result;
-	if (world->holds_wait)
+	if (calls[i].letter == 'W' && world->holds_wait)
 		world->held = call;
 	else
-		rpc_call_reply(call, &response.base);
-}
-
-static void on_stop(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
-{
-	const Holdfast__Driver__V1__StopTaskResponse response =
-		HOLDFAST__DRIVER__V1__STOP_TASK_RESPONSE__INIT;
-
-	if (!answer_error(userdata, call, 'P'))
-		rpc_call_reply(call, &response.base);
-}
-
-static void on_destroy(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
-{
-	const Holdfast__Driver__V1__DestroyTaskResponse response =
-		HOLDFAST__DRIVER__V1__DESTROY_TASK_RESPONSE__INIT;
-
-	assert_true(((const Holdfast__Driver__V1__DestroyTaskRequest *)(const void *)request)->force);
-	if (!answer_error(userdata, call, 'D'))
-		rpc_call_reply(call, &response.base);
-}
-
-static void on_create_network(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
-{
-	const Holdfast__Driver__V1__CreateNetworkRequest *asked = (const void *)request;
-	Holdfast__Driver__V1__CreateNetworkResponse response =
-		HOLDFAST__DRIVER__V1__CREATE_NETWORK_RESPONSE__INIT;
-	Holdfast__Driver__V1__NetworkSpec spec = HOLDFAST__DRIVER__V1__NETWORK_SPEC__INIT;
-	char state[] = "the network";
-
-	assert_string_equal((const char *)asked->order.data, "the order");
-	if (answer_error(userdata, call, 'C'))
-		return;
-	spec.state = state;
-	response.spec = &spec;
-	rpc_call_reply(call, &response.base);
-}
-
-static void on_destroy_network(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
-{
-	const Holdfast__Driver__V1__DestroyNetworkResponse response =
-		HOLDFAST__DRIVER__V1__DESTROY_NETWORK_RESPONSE__INIT;
-	const Holdfast__Driver__V1__DestroyNetworkRequest *asked = (const void *)request;
-
-	assert_string_equal(asked->alloc_id, ALLOC);
-	if (!answer_error(userdata, call, 'X'))
-		rpc_call_reply(call, &response.base);
-}
-
-static void on_capabilities(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
-{
-	Holdfast__Driver__V1__CapabilitiesResponse said = HOLDFAST__DRIVER__V1__CAPABILITIES_RESPONSE__INIT;
-	char name[] = "container";
-
-	said.name = name;
-	said.order_version = ORDER_VERSION;
-	rpc_call_reply(call, &said.base);
-}
-
-static void on_schema(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
-{
-	const Holdfast__Driver__V1__ConfigSchemaResponse said =
-		HOLDFAST__DRIVER__V1__CONFIG_SCHEMA_RESPONSE__INIT;
-
-	rpc_call_reply(call, &said.base);
-}
-
-static void on_set_config(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
-{
-	const Holdfast__Driver__V1__SetConfigResponse said = HOLDFAST__DRIVER__V1__SET_CONFIG_RESPONSE__INIT;
-
-	rpc_call_reply(call, &said.base);
+		reply_json(call, method->output, calls[i].answer);
 }
 
 static void on_open(struct rpc_call *call, void *userdata)
@@ -221,10 +140,8 @@ static void on_open(struct rpc_call *call, void *userdata)
 
 static void on_fingerprint(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
 {
-	Holdfast__Driver__V1__FingerprintResponse said = HOLDFAST__DRIVER__V1__FINGERPRINT_RESPONSE__INIT;
-
-	said.health = HOLDFAST__DRIVER__V1__HEALTH__HEALTH_HEALTHY;
-	(void)rpc_call_send(call, &said.base, NULL);
+	send_json(call, &holdfast__driver__v1__fingerprint_response__descriptor,
+		  "{'health': 'HEALTH_HEALTHY'}");
 }
 
 static void on_closed(struct rpc_call *call, void *userdata)
@@ -233,16 +150,16 @@ static void on_closed(struct rpc_call *call, void *userdata)
 
 static const struct rpc_stream_handlers fingerprint = {on_open, on_fingerprint, on_closed, NULL};
 static const struct rpc_method driver_methods[] = {
-	{"Capabilities", on_capabilities},
-	{"ConfigSchema", on_schema},
-	{"SetConfig", on_set_config},
-	{"StartTask", on_start_task},
-	{"RecoverTask", on_recover},
-	{"WaitTask", on_wait},
-	{"StopTask", on_stop},
-	{"DestroyTask", on_destroy},
-	{"CreateNetwork", on_create_network},
-	{"DestroyNetwork", on_destroy_network},
+	{"Capabilities", on_call},
+	{"ConfigSchema", on_call},
+	{"SetConfig", on_call},
+	{"StartTask", on_call},
+	{"RecoverTask", on_call},
+	{"WaitTask", on_call},
+	{"StopTask", on_call},
+	{"DestroyTask", on_call},
+	{"CreateNetwork", on_call},
+	{"DestroyNetwork", on_call},
 	{"Fingerprint", .stream = &fingerprint},
 };
 static const struct rpc_method server_methods[] = {{"OrderTask", on_order}};

@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Task drivers in a folder of the test, with models behind the sockets. */
 
+#include "json_message.h"
 #include "temp_dir.h"
 #include "unit_loop.h"
 
 #include "base/clock.h"
-#include "base/str.h"
 #include "driver/drivers.h"
-#include "rpc/server.h"
 
 #include <order.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { RUN_US = 60 * USEC_PER_SEC, MODELS = 2, CALLS = 4 };
 
@@ -76,24 +71,17 @@ static void on_capabilities(struct rpc_call *call, const ProtobufCMessage *reque
 
 static void on_schema(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
 {
-	Holdfast__Driver__V1__ConfigField field = HOLDFAST__DRIVER__V1__CONFIG_FIELD__INIT;
-	Holdfast__Driver__V1__ConfigField *fields[] = {&field};
-	Holdfast__Driver__V1__ConfigSchemaResponse said = HOLDFAST__DRIVER__V1__CONFIG_SCHEMA_RESPONSE__INIT;
-
-	field.key = (char[]){"pull"};
-	said.n_driver = 1;
-	said.driver = fields;
-	rpc_call_reply(call, &said.base);
+	reply_json(call, &holdfast__driver__v1__config_schema_response__descriptor,
+		   "{'driver': [{'key': 'pull'}]}");
 }
 
 static void on_set_config(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
 {
 	const Holdfast__Driver__V1__SetConfigRequest *config = (const void *)request;
-	const Holdfast__Driver__V1__SetConfigResponse said = HOLDFAST__DRIVER__V1__SET_CONFIG_RESPONSE__INIT;
 	struct model *model = userdata;
 
 	(void)str_copy(model->set, sizeof(model->set), config->n_config > 0 ? config->config[0]->key : "-");
-	rpc_call_reply(call, &said.base);
+	reply_json(call, &holdfast__driver__v1__set_config_response__descriptor, "{}");
 }
 
 static void on_wait(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)

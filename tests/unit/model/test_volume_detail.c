@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unit.h"
+#include "json_message.h"
 
-#include "base/str.h"
 #include "base/strbuf.h"
 #include "model/volume_detail.h"
-#include "rpc/pbjson.h"
-
-#include <string.h>
 
 #define CSI_HEAD "{\"id\":\"db\",\"type\":\"CSI\",\"pluginId\":\"nfs\","
 #define CAPABILITY                                                                                     \
@@ -19,16 +15,7 @@
 
 static Holdfast__V1__Volume *read_volume(const char *json)
 {
-	ProtobufCMessage *message = NULL;
-	struct error err;
-
-	json_t *parsed = json_loads(json, 0, NULL);
-
-	if (!parsed ||
-	    pbjson_decode(&holdfast__v1__volume__descriptor, parsed, 0, &message, &err) != STATUS_OK)
-		fail_msg("%s: %s", json, parsed ? err.msg : "not JSON");
-	json_decref(parsed);
-	return (Holdfast__V1__Volume *)(void *)message;
+	return message_of(&holdfast__v1__volume__descriptor, json);
 }
 
 /* As a registration goes: split, inherit from @current when there is one, default, validate. */
@@ -69,15 +56,15 @@ TEST(what_is_wrong_is_named_with_its_field)
 		{CSI ",\"mountOptions\":{\"fsType\":\"ext4\",\"mountFlags\":[\"ro\"]}}", NULL},
 		{CSI ",\"mountOptions\":{\"fsType\":\"ext 4\"}}", "mount_options.fs_type:"},
 		{CSI ",\"mountOptions\":{\"mountFlags\":[\"\"]}}", "mount_options.mount_flags[0]"},
-		{CSI_HEAD
-		 "\"requestedCapabilities\":[{\"accessMode\":\"SINGLE_NODE_WRITER\",\"attachmentMode\":"
-		 "\"BLOCK_DEVICE\"}],\"mountOptions\":{\"fsType\":\"ext4\"}}",
-		 "mount_options:"},
+		ROW(CSI_HEAD
+		    "\"requestedCapabilities\":[{\"accessMode\":\"SINGLE_NODE_WRITER\",\"attachmentMode\":"
+		    "\"BLOCK_DEVICE\"}],\"mountOptions\":{\"fsType\":\"ext4\"}}",
+		    "mount_options:"),
 		{CSI ",\"parameters\":{\"\":\"x\"}}", "parameters:"},
 		{CSI ",\"context\":{\"a\\n\":\"x\"}}", "context:"},
 		{CSI ",\"secrets\":{\"\":\"x\"}}", "secrets:"},
-		{CSI ",\"secrets\":{\"password\":\"a=b==\\nc\"}}",
-		 NULL}, /* "=" and line breaks are as good as others */
+		ROW(CSI ",\"secrets\":{\"password\":\"a=b==\\nc\"}}",
+		    NULL), /* "=" and line breaks are as good as others */
 		{CSI ",\"topologies\":[{}]}", "topologies[0].segments:"},
 		{CSI ",\"topologyRequest\":{\"required\":[{\"segments\":{\"zone\":\"a\"}},{}]}}",
 		 "topology_request.required[1].segments:"},
@@ -286,12 +273,12 @@ TEST(merging_follows_the_rules_of_each_field)
 		{CSI SAME_TOPOLOGY SAME_SECRETS ",\"mountOptions\":{\"fsType\":\"xfs\"}}", IN_USE,
 		 STATUS_FAILED_PRECONDITION, "mount_options:", false},
 		/* what a read shows is what is stored */
-		{CSI SAME_TOPOLOGY SAME_SECRETS
-		 ",\"mountOptions\":{\"fsType\":\"ext4\",\"mountFlags\":[\"[redacted]\"]}}",
-		 IN_USE, STATUS_OK, NULL, false},
-		{CSI SAME_TOPOLOGY SAME_SECRETS
-		 ",\"mountOptions\":{\"fsType\":\"xfs\",\"mountFlags\":[\"[redacted]\"]}}",
-		 FREE, STATUS_INVALID_ARGUMENT, "mount_options.mount_flags:", false},
+		ROW(CSI SAME_TOPOLOGY SAME_SECRETS
+		    ",\"mountOptions\":{\"fsType\":\"ext4\",\"mountFlags\":[\"[redacted]\"]}}",
+		    IN_USE, STATUS_OK, NULL, false),
+		ROW(CSI SAME_TOPOLOGY SAME_SECRETS
+		    ",\"mountOptions\":{\"fsType\":\"xfs\",\"mountFlags\":[\"[redacted]\"]}}",
+		    FREE, STATUS_INVALID_ARGUMENT, "mount_options.mount_flags:", false),
 		{CSI SAME_TOPOLOGY "}", IN_USE, STATUS_OK, NULL, true}, /* secrets are always replaced */
 		{CSI SAME_TOPOLOGY ",\"secrets\":{\"pass\":\"new\",\"user\":\"u\"}}", IN_USE, STATUS_OK, NULL,
 		 true},
