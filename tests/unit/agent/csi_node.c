@@ -3,19 +3,13 @@
 
 #include "alloc/claim_details.h"
 #include "base/backoff.h"
-#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/str.h"
 #include "kernel/device_changes.h"
 #include "kernel/mount_table.h"
 #include "kernel/path_look.h"
 #include "volume/plugin_process.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 
 /* An idle turn, without an event for as long, weighs as much as many others. */
@@ -25,43 +19,20 @@ enum { PATIENCE_TURNS = 10000, IDLE_TURN_WEIGHT = 100 };
 static struct csi_node *current; /* for the functions that replace others at link time */
 static char no_table;
 
-enum status __wrap_mount_table_refresh(struct mount_table **table, const char *base, struct error *err);
-void __wrap_mount_table_free(struct mount_table *table);
-enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
-				    struct error *err);
-void __wrap_mount_table_count(const struct mount_table *table, const char *path, struct mount_count *ret);
-struct plugin_process __wrap_plugin_process_find(pid_t pid);
-bool __wrap_plugin_process_is_alive(const struct plugin_process *process);
-void __wrap_plugin_process_children(const struct plugin_process *plugin, uint64_t from, uint64_t to,
-				    const char *folder, struct plugin_children *ret);
-enum status __wrap_device_of_mount(const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,
-				   struct error *err);
-bool __wrap_device_has_superblock(uint32_t dev_major, uint32_t dev_minor);
-void __wrap_device_find_mounts(uint32_t dev_major, uint32_t dev_minor, const char *const within[static 2],
-			       struct device_mounts *ret);
-bool __wrap_device_is_mounted_at(uint32_t dev_major, uint32_t dev_minor, const char *point,
-				 const char *const within[static 2]);
-struct device_moment __wrap_device_changes_now(struct device_changes *changes);
-bool __wrap_device_changes_find_mounts(struct device_changes *changes, const struct device_moment *moment,
-				       uint32_t dev_major, uint32_t dev_minor,
-				       const char *const within[static 2], struct device_mounts *ret);
-void __wrap_path_look(const char *path, struct path_seen *ret);
-uint64_t __wrap_backoff_next(struct backoff *backoff, uint32_t random);
-
-enum status __wrap_mount_table_refresh(struct mount_table **table, const char *base, struct error *err)
+WRAPPED(enum status, mount_table_refresh, struct mount_table **table, const char *base, struct error *err)
 {
 	assert_string_equal(base, FAKE_STAGE_BASE);
 	*table = (struct mount_table *)(void *)&no_table;
 	return STATUS_OK;
 }
 
-void __wrap_mount_table_free(struct mount_table *table)
+WRAPPED(void, mount_table_free, struct mount_table *table)
 {
 	assert_true(!table || (const void *)table == &no_table);
 }
 
-enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
-				    struct error *err)
+WRAPPED(enum status, mount_table_find, const struct mount_table *table, const char *path,
+	struct mount_view *ret, struct error *err)
 {
 	const struct fake_place *place = fake_helper_place(&current->fake, path);
 
@@ -73,7 +44,7 @@ enum status __wrap_mount_table_find(const struct mount_table *table, const char 
 }
 
 /* As many as the model has, and those that a test has put there besides. */
-void __wrap_mount_table_count(const struct mount_table *table, const char *path, struct mount_count *ret)
+WRAPPED(void, mount_table_count, const struct mount_table *table, const char *path, struct mount_count *ret)
 {
 	static const char *const places[] = {"/" MH_CSI_STAGING, "/" MH_CSI_PUBLISH_RW,
 					     "/" MH_CSI_PUBLISH_RO};
@@ -91,18 +62,18 @@ void __wrap_mount_table_count(const struct mount_table *table, const char *path,
 		ret->below++;
 }
 
-struct plugin_process __wrap_plugin_process_find(pid_t pid)
+WRAPPED(struct plugin_process, plugin_process_find, pid_t pid)
 {
 	return (struct plugin_process){.pid = current->hides_processes ? 0 : pid, .session = pid};
 }
 
-bool __wrap_plugin_process_is_alive(const struct plugin_process *process)
+WRAPPED(bool, plugin_process_is_alive, const struct plugin_process *process)
 {
 	return process->pid != 0 && process->pid == current->model->pid;
 }
 
-void __wrap_plugin_process_children(const struct plugin_process *plugin, uint64_t from, uint64_t to,
-				    const char *folder, struct plugin_children *ret)
+WRAPPED(void, plugin_process_children, const struct plugin_process *plugin, uint64_t from, uint64_t to,
+	const char *folder, struct plugin_children *ret)
 {
 	*ret = (struct plugin_children){.n_naming = current->naming != NULL,
 					.n_session = current->n_session,
@@ -115,8 +86,8 @@ void __wrap_plugin_process_children(const struct plugin_process *plugin, uint64_
 			(size_t)str_format(ret->arguments, sizeof(ret->arguments), "%s", current->naming) + 1;
 }
 
-enum status __wrap_device_of_mount(const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,
-				   struct error *err)
+WRAPPED(enum status, device_of_mount, const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,
+	struct error *err)
 {
 	if (!str_eq(view->fs_type, "devtmpfs"))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "it is no device");
@@ -125,13 +96,13 @@ enum status __wrap_device_of_mount(const struct mount_view *view, uint32_t *ret_
 	return STATUS_OK;
 }
 
-bool __wrap_device_has_superblock(uint32_t dev_major, uint32_t dev_minor)
+WRAPPED(bool, device_has_superblock, uint32_t dev_major, uint32_t dev_minor)
 {
 	return dev_major != 0 && current->superblock_lives;
 }
 
-void __wrap_device_find_mounts(uint32_t dev_major, uint32_t dev_minor, const char *const within[static 2],
-			       struct device_mounts *ret)
+WRAPPED(void, device_find_mounts, uint32_t dev_major, uint32_t dev_minor, const char *const within[static 2],
+	struct device_mounts *ret)
 {
 	assert_string_equal(within[0], FAKE_STAGE_BASE);
 	assert_string_equal(within[1], FAKE_PUBLISH_BASE);
@@ -141,22 +112,21 @@ void __wrap_device_find_mounts(uint32_t dev_major, uint32_t dev_minor, const cha
 	current->tables++;
 }
 
-bool __wrap_device_is_mounted_at(uint32_t dev_major, uint32_t dev_minor, const char *point,
-				 const char *const within[static 2])
+WRAPPED(bool, device_is_mounted_at, uint32_t dev_major, uint32_t dev_minor, const char *point,
+	const char *const within[static 2])
 {
 	assert_string_equal(within[0], FAKE_STAGE_BASE);
 	assert_string_equal(within[1], FAKE_PUBLISH_BASE);
 	return current->elsewhere && str_eq(point, current->elsewhere);
 }
 
-struct device_moment __wrap_device_changes_now(struct device_changes *changes)
+WRAPPED(struct device_moment, device_changes_now, struct device_changes *changes)
 {
 	return (struct device_moment){.look = ++current->moments};
 }
 
-bool __wrap_device_changes_find_mounts(struct device_changes *changes, const struct device_moment *moment,
-				       uint32_t dev_major, uint32_t dev_minor,
-				       const char *const within[static 2], struct device_mounts *ret)
+WRAPPED(bool, device_changes_find_mounts, struct device_changes *changes, const struct device_moment *moment,
+	uint32_t dev_major, uint32_t dev_minor, const char *const within[static 2], struct device_mounts *ret)
 {
 	unsigned int tables = current->tables;
 
@@ -168,7 +138,7 @@ bool __wrap_device_changes_find_mounts(struct device_changes *changes, const str
 }
 
 /* On a thread of its own. */
-void __wrap_path_look(const char *path, struct path_seen *ret)
+WRAPPED(void, path_look, const char *path, struct path_seen *ret)
 {
 	static const char base[] = FAKE_PUBLISH_BASE "/";
 	char alloc[UUID_TEXT_SIZE] = {0};
@@ -189,7 +159,7 @@ void __wrap_path_look(const char *path, struct path_seen *ret)
 }
 
 /* As often, and without the delay. */
-uint64_t __wrap_backoff_next(struct backoff *backoff, uint32_t random)
+WRAPPED(uint64_t, backoff_next, struct backoff *backoff, uint32_t random)
 {
 	backoff->attempts++;
 	return USEC_PER_MSEC;

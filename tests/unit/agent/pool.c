@@ -6,9 +6,6 @@
 #include "base/clock.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct request {
 	struct pool *f;

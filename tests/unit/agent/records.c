@@ -4,10 +4,6 @@
 #include "unit.h"
 
 #include "alloc/claim_details.h"
-#include "base/str.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 struct alloc records_alloc(const char *id, uint32_t n)
 {

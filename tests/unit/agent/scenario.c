@@ -3,11 +3,7 @@
 
 #include "alloc/journal.h"
 #include "base/clock.h"
-#include "base/str.h"
 #include "rpc/client.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 enum client_status status_of(struct world *w, const char *id)
 {
@@ -66,7 +62,7 @@ unsigned int done(struct world *w, enum mh_op op)
 
 void run_a(struct world *w, uint32_t n_volumes)
 {
-	const struct alloc alloc = world_alloc(ALLOC_A, n_volumes);
+	const struct alloc alloc = records_alloc(ALLOC_A, n_volumes);
 
 	model_server_run(&w->server, &alloc);
 }

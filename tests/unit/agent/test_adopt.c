@@ -4,21 +4,12 @@
 
 #include "alloc/adopt.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
-				    struct error *err);
-enum status __wrap_device_of_mount(const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,
-				   struct error *err);
-
 static const char *bound_at; /* a device, 8:bound_minor; NULL: nowhere */
 static uint32_t bound_minor;
 static bool is_no_device;
 
-enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
-				    struct error *err)
+WRAPPED(enum status, mount_table_find, const struct mount_table *table, const char *path,
+	struct mount_view *ret, struct error *err)
 {
 	if (!bound_at || strcmp(path, bound_at) != 0)
 		return error_set(err, STATUS_NOT_FOUND, 0, "nothing is mounted at %s", path);
@@ -26,8 +17,8 @@ enum status __wrap_mount_table_find(const struct mount_table *table, const char 
 	return STATUS_OK;
 }
 
-enum status __wrap_device_of_mount(const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,
-				   struct error *err)
+WRAPPED(enum status, device_of_mount, const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,
+	struct error *err)
 {
 	if (is_no_device)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "it is a file");

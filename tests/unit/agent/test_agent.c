@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent_parts.h"
+#include "port.h"
 #include "scenario.h"
 
 #include "base/clock.h"
-#include "base/str.h"
 #include "session/machine.h"
 
-#include <arpa/inet.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <systemd/sd-id128.h>
-#include <unistd.h>
 
 static bool a_and_b_run(struct world *w)
 {
@@ -102,18 +97,6 @@ WORLD_TEST(an_allocation_without_volumes_runs)
 	assert_int_equal(w->server.claim_calls, 0);
 }
 
-static uint16_t free_port(void)
-{
-	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	socklen_t n = sizeof(address);
-
-	assert_int_equal(bind(fd, (struct sockaddr *)&address, n), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &n), 0);
-	(void)close(fd);
-	return ntohs(address.sin_port);
-}
-
 /* One of three is there, another one takes over with what it knew. */
 WORLD_TEST(another_server_of_the_list_changes_no_mount)
 {
@@ -172,7 +155,7 @@ WORLD_TEST(a_session_that_ended_begins_again_where_it_was)
 WORLD_TEST(a_volume_shared_on_the_node_is_unstaged_by_its_last_user)
 {
 	uint64_t end;
-	const struct alloc b = world_alloc(ALLOC_B, 1);
+	const struct alloc b = records_alloc(ALLOC_B, 1);
 
 	start_with_a(w, 1);
 	model_server_run(&w->server, &b);
@@ -214,7 +197,7 @@ static bool unknown_is_complete(struct world *w)
 
 WORLD_TEST(stopping_what_is_not_known_is_complete)
 {
-	struct alloc b = world_alloc(ALLOC_B, 1);
+	struct alloc b = records_alloc(ALLOC_B, 1);
 
 	b.desired_status = DESIRED_STOP;
 	model_server_run(&w->server, &b); /* nobody is connected: only noted */
@@ -388,10 +371,8 @@ WORLD_TEST(a_claim_that_is_refused_fails_the_allocation_with_the_servers_words)
 	assert_int_equal(w->server.claim_calls, 1);
 }
 
-TEST_FIXTURE(an_expired_ticket_is_renewed_once, world_setup, world_teardown)
+WORLD_TEST(an_expired_ticket_is_renewed_once)
 {
-	struct world *w = *state;
-
 	w->server.ticket_ttl_ms = -1;
 	w->fake.state->refuse_stage = 1;
 	start_with_a(w, 1);
@@ -400,10 +381,8 @@ TEST_FIXTURE(an_expired_ticket_is_renewed_once, world_setup, world_teardown)
 	stop_a(w);
 }
 
-TEST_FIXTURE(a_second_refusal_is_final, world_setup, world_teardown)
+WORLD_TEST(a_second_refusal_is_final)
 {
-	struct world *w = *state;
-
 	w->server.ticket_ttl_ms = -1;
 	w->fake.state->refuse_stage = 2;
 	world_start_agent(w);
@@ -522,9 +501,8 @@ WORLD_TEST(clocks_that_agree_are_no_problem)
 	assert_null(problem_with(w, "clock", problems));
 }
 
-TEST_FIXTURE(a_stage_that_is_refused_undoes_what_was_done, world_setup, world_teardown)
+WORLD_TEST(a_stage_that_is_refused_undoes_what_was_done)
 {
-	struct world *w = *state;
 	uint64_t end;
 
 	world_start_agent(w);
@@ -544,10 +522,9 @@ TEST_FIXTURE(a_stage_that_is_refused_undoes_what_was_done, world_setup, world_te
 }
 
 /* Whatever the ticket lets it be: the profile or the medium is read-only. */
-TEST_FIXTURE(a_readers_stage_that_cannot_be_writable_is_read_only, world_setup, world_teardown)
+WORLD_TEST(a_readers_stage_that_cannot_be_writable_is_read_only)
 {
-	struct world *w = *state;
-	struct alloc alloc = world_alloc(ALLOC_A, 1);
+	struct alloc alloc = records_alloc(ALLOC_A, 1);
 
 	alloc.volumes[0].read_only = true;
 	w->fake.state->refuse_stage = 1;
@@ -561,10 +538,8 @@ TEST_FIXTURE(a_readers_stage_that_cannot_be_writable_is_read_only, world_setup, 
 	expect_nothing_mounted(w);
 }
 
-TEST_FIXTURE(a_publish_that_is_refused_undoes_the_stage, world_setup, world_teardown)
+WORLD_TEST(a_publish_that_is_refused_undoes_the_stage)
 {
-	struct world *w = *state;
-
 	w->fake.state->refuse_publish = 1;
 	world_start_agent(w);
 	run_a(w, 1);
@@ -572,10 +547,8 @@ TEST_FIXTURE(a_publish_that_is_refused_undoes_the_stage, world_setup, world_tear
 	assert_int_equal(done(w, MH_OP_UNSTAGE), 1);
 }
 
-TEST_FIXTURE(a_publish_weaker_than_asked_for_is_undone, world_setup, world_teardown)
+WORLD_TEST(a_publish_weaker_than_asked_for_is_undone)
 {
-	struct world *w = *state;
-
 	w->fake.state->weak_publish = true;
 	world_start_agent(w);
 	run_a(w, 1);
@@ -584,7 +557,7 @@ TEST_FIXTURE(a_publish_weaker_than_asked_for_is_undone, world_setup, world_teard
 
 WORLD_TEST(a_device_that_is_not_there_fails_before_anything_is_staged)
 {
-	struct alloc alloc = world_alloc(ALLOC_A, 1);
+	struct alloc alloc = records_alloc(ALLOC_A, 1);
 
 	w->server.class = SOURCE_BLOCK;
 	(void)str_copy(alloc.volumes[0].source, sizeof(alloc.volumes[0].source), "missing");
@@ -596,7 +569,7 @@ WORLD_TEST(a_device_that_is_not_there_fails_before_anything_is_staged)
 
 WORLD_TEST(what_this_agent_cannot_run_is_refused)
 {
-	struct alloc alloc = world_alloc(ALLOC_A, 1);
+	struct alloc alloc = records_alloc(ALLOC_A, 1);
 
 	(void)str_copy(alloc.driver, sizeof(alloc.driver), "docker");
 	world_start_agent(w);

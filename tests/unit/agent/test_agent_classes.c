@@ -3,11 +3,6 @@
 
 #include "scenario.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
-
-#include <string.h>
-
 /* Who staged A's volume, and as what. */
 static const struct fake_log *staged(struct world *w)
 {
@@ -34,9 +29,8 @@ static bool everything_is_released(struct world *w)
 	return model_server_unreleased(&w->server) == 0;
 }
 
-TEST_FIXTURE(nfs_volumes_are_mounted_and_released_by_their_own_helper, world_setup, world_teardown)
+WORLD_TEST(nfs_volumes_are_mounted_and_released_by_their_own_helper)
 {
-	struct world *w = *state;
 	pid_t helper;
 
 	w->server.class = SOURCE_NFS4;
@@ -49,9 +43,8 @@ TEST_FIXTURE(nfs_volumes_are_mounted_and_released_by_their_own_helper, world_set
 		assert_int_equal(w->fake.state->log[i].pid, helper);
 }
 
-TEST_FIXTURE(a_release_takes_the_class_from_the_profile, world_setup, world_teardown)
+WORLD_TEST(a_release_takes_the_class_from_the_profile)
 {
-	struct world *w = *state;
 	struct model_claim *claim;
 
 	w->fake.state->profiles[0].class = MH_CLASS_NFS4;
@@ -67,10 +60,8 @@ TEST_FIXTURE(a_release_takes_the_class_from_the_profile, world_setup, world_tear
 	assert_int_equal(w->fake.state->log[0].op, MH_OP_UNSTAGE);
 }
 
-TEST_FIXTURE(host_volumes_are_mounted_by_name, world_setup, world_teardown)
+WORLD_TEST(host_volumes_are_mounted_by_name)
 {
-	struct world *w = *state;
-
 	w->server.class = SOURCE_BIND;
 	start_with_a(w, 1);
 	assert_int_equal(staged(w)->class, MH_CLASS_BIND);
@@ -132,7 +123,7 @@ WORLD_TEST(what_has_no_server_is_not_asked_whether_it_answers)
 WORLD_TEST(propagation_reaches_the_helper_and_is_read_back)
 {
 	static const char *const shown[] = {"private", "slave", "shared"};
-	struct alloc alloc = world_alloc(ALLOC_A, 3);
+	struct alloc alloc = records_alloc(ALLOC_A, 3);
 	Holdfast__V1__GetAgentStatusResponse *report;
 
 	for (uint32_t i = 0; i < 3; i++)
@@ -157,10 +148,9 @@ WORLD_TEST(propagation_reaches_the_helper_and_is_read_back)
 	stop_a(w);
 }
 
-TEST_FIXTURE(another_propagation_than_asked_for_is_undone, world_setup, world_teardown)
+WORLD_TEST(another_propagation_than_asked_for_is_undone)
 {
-	struct world *w = *state;
-	struct alloc alloc = world_alloc(ALLOC_A, 1);
+	struct alloc alloc = records_alloc(ALLOC_A, 1);
 
 	alloc.volumes[0].propagation = PROPAGATION_HOST_TO_TASK;
 	w->fake.state->deaf_to_propagation = true;
@@ -186,9 +176,8 @@ TEST_FIXTURE(profiles_of_class_csi_are_not_offered, world_setup, world_teardown)
 	assert_int_equal(w->server.hello_plugins, 3);
 }
 
-TEST_FIXTURE(the_status_shows_every_instance, world_setup, world_teardown)
+WORLD_TEST(the_status_shows_every_instance)
 {
-	struct world *w = *state;
 	Holdfast__V1__GetAgentStatusResponse *report;
 	const Holdfast__V1__AgentHelper *helper;
 	unsigned int n = 0;

@@ -4,16 +4,11 @@
 #include "fake_csi.h"
 #include "scenario.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "kernel/mount_table.h"
 
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -170,7 +165,7 @@ static bool both_run(struct world *w)
 
 CASE(readers_and_writers_share_a_volume_and_go_one_by_one)
 {
-	struct alloc b = world_alloc(ALLOC_B, 1);
+	struct alloc b = records_alloc(ALLOC_B, 1);
 	const char *const ro = "/ro-publish", *const rw = "/rw-publish";
 	char path[2][128];
 
@@ -204,7 +199,7 @@ static bool both_are_lost(struct world *w)
 
 CASE(the_plugin_stays_until_a_drain_has_no_more_need_of_it)
 {
-	struct alloc b = world_alloc(ALLOC_B, 0);
+	struct alloc b = records_alloc(ALLOC_B, 0);
 	struct drain_answer answer;
 
 	b.csi_plugin = (struct csi_plugin){.id = MODEL_PLUGIN, .type = CSI_PLUGIN_MONOLITH};
@@ -225,10 +220,8 @@ CASE(the_plugin_stays_until_a_drain_has_no_more_need_of_it)
 }
 
 /* What a stopped allocation of an earlier run has is released by its plugin too. */
-TEST_FIXTURE(a_stop_after_a_restart_asks_the_plugin, setup, teardown)
+CASE(a_stop_after_a_restart_asks_the_plugin)
 {
-	struct world *w = *state;
-
 	start_with_a(w, 1);
 	world_kill_agent(w);
 	world_start_agent(w);
@@ -430,9 +423,8 @@ static bool helper_refuses(struct world *w)
 	return strstr(w->server.claims[0].last_error, "mount helper") != NULL;
 }
 
-TEST_FIXTURE(what_cannot_be_undone_of_a_freed_claim_is_shown_as_left_over, setup, teardown)
+CASE(what_cannot_be_undone_of_a_freed_claim_is_shown_as_left_over)
 {
-	struct world *w = *state;
 	Holdfast__V1__GetAgentStatusResponse *report;
 
 	start_with_a(w, 1);
@@ -515,19 +507,15 @@ TEST(a_grant_that_was_not_asked_for_is_no_mount)
 	}
 }
 
-enum status __wrap_device_of_mount(const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,
-				   struct error *err);
-enum status __wrap_mount_table_read(struct mount_table **ret, struct error *err);
-
 /* As world.c has it: what is looked up does not depend on it. */
-enum status __wrap_mount_table_read(struct mount_table **ret, struct error *err)
+WRAPPED(enum status, mount_table_read, struct mount_table **ret, struct error *err)
 {
 	*ret = NULL;
 	return mount_table_refresh(ret, "", err);
 }
 
-enum status __wrap_device_of_mount(const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,
-				   struct error *err)
+WRAPPED(enum status, device_of_mount, const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,
+	struct error *err)
 {
 	if (!str_eq(view->fs_type, "devtmpfs"))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "it is no device");
@@ -538,7 +526,7 @@ enum status __wrap_device_of_mount(const struct mount_view *view, uint32_t *ret_
 
 static void run_with_device(struct world *w)
 {
-	struct alloc alloc = world_alloc(ALLOC_A, 1);
+	struct alloc alloc = records_alloc(ALLOC_A, 1);
 
 	alloc.volumes[0].attachment_mode = ATTACHMENT_BLOCK_DEVICE;
 	w->server.tamper = a_device;
@@ -678,10 +666,8 @@ CASE(what_is_only_prepared_is_released_by_its_plugin_alone)
 	expect_no_folders(w);
 }
 
-TEST_FIXTURE(a_volume_the_helper_cannot_read_is_not_released, setup, teardown)
+CASE(a_volume_the_helper_cannot_read_is_not_released)
 {
-	struct world *w = *state;
-
 	start_with_a(w, 1);
 	stop_a(w);
 	lose_journal(w);

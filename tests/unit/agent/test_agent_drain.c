@@ -4,12 +4,7 @@
 #include "scenario.h"
 
 #include "alloc/drain.h"
-#include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/str.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 #define ALLOC_C "0190a5a0-0000-7000-8000-0000000000c3"
 
@@ -120,9 +115,10 @@ static char *read_file(struct world *w)
 	return file_read(path, DRAIN_FILE_MAX, &text, NULL) < 0 ? NULL : text;
 }
 
-TEST_FIXTURE(all_is_released_reported_and_written_down, world_setup, teardown)
+#define CASE(name) TEST_ON(name, struct world, w, world_setup, teardown)
+
+CASE(all_is_released_reported_and_written_down)
 {
-	struct world *w = *state;
 	const struct model_alloc *a;
 	drain_pb *drain;
 	char *text;
@@ -157,8 +153,6 @@ TEST_FIXTURE(all_is_released_reported_and_written_down, world_setup, teardown)
 	free(text);
 }
 
-#define CASE(name) TEST_ON(name, struct world, w, world_setup, teardown)
-
 CASE(a_node_with_nothing_on_it_is_drained_at_once)
 {
 	drain_pb *drain;
@@ -183,7 +177,7 @@ static bool c_runs(struct world *w)
 
 static void expect_b_refused(struct world *w)
 {
-	const struct alloc b = world_alloc(ALLOC_B, 1);
+	const struct alloc b = records_alloc(ALLOC_B, 1);
 	const struct model_alloc *entry;
 
 	model_server_run(&w->server, &b);
@@ -196,15 +190,14 @@ static void expect_b_refused(struct world *w)
 
 static void expect_c_runs(struct world *w)
 {
-	const struct alloc c = world_alloc(ALLOC_C, 1);
+	const struct alloc c = records_alloc(ALLOC_C, 1);
 
 	model_server_run(&w->server, &c);
 	WORLD_UNTIL(w, c_runs);
 }
 
-TEST_FIXTURE(nothing_new_is_taken_until_the_drain_is_cancelled, world_setup, teardown)
+CASE(nothing_new_is_taken_until_the_drain_is_cancelled)
 {
-	struct world *w = *state;
 	drain_pb *drain;
 
 	start_with_a(w, 1);
@@ -217,9 +210,8 @@ TEST_FIXTURE(nothing_new_is_taken_until_the_drain_is_cancelled, world_setup, tea
 	assert_int_equal(status_of(w, ALLOC_A), CLIENT_LOST);
 }
 
-TEST_FIXTURE(one_that_is_cancelled_on_its_way_has_stopped_what_it_has_stopped, world_setup, teardown)
+CASE(one_that_is_cancelled_on_its_way_has_stopped_what_it_has_stopped)
 {
-	struct world *w = *state;
 	drain_pb *drain;
 
 	start_with_a(w, 1);
@@ -243,9 +235,8 @@ CASE(cancelling_what_was_never_begun_changes_nothing)
 	assert_true(a_runs(w));
 }
 
-TEST_FIXTURE(a_restarted_agent_accepts_again_and_still_knows_the_result, world_setup, teardown)
+CASE(a_restarted_agent_accepts_again_and_still_knows_the_result)
 {
-	struct world *w = *state;
 	Holdfast__V1__GetAgentStatusResponse *report;
 
 	start_with_a(w, 1);
@@ -290,9 +281,8 @@ CASE(asking_twice_is_one_drain)
 	assert_int_equal(drain->n_volumes, 0);
 }
 
-TEST_FIXTURE(it_lasts_until_the_server_has_acknowledged, world_setup, teardown)
+CASE(it_lasts_until_the_server_has_acknowledged)
 {
-	struct world *w = *state;
 	drain_pb *drain;
 
 	start_with_a(w, 1);
@@ -311,9 +301,8 @@ TEST_FIXTURE(it_lasts_until_the_server_has_acknowledged, world_setup, teardown)
 }
 
 /* The server is away: unmounted all the same, and told after the next boot. */
-TEST_FIXTURE(receipts_that_nobody_took_reach_the_server_after_the_next_boot, world_setup, teardown)
+CASE(receipts_that_nobody_took_reach_the_server_after_the_next_boot)
 {
-	struct world *w = *state;
 	Holdfast__V1__GetAgentStatusResponse *report;
 	drain_pb *drain;
 
@@ -342,9 +331,8 @@ TEST_FIXTURE(receipts_that_nobody_took_reach_the_server_after_the_next_boot, wor
 	protobuf_c_message_free_unpacked(&report->base, NULL);
 }
 
-TEST_FIXTURE(an_obstacle_is_named_with_the_next_step, world_setup, teardown)
+CASE(an_obstacle_is_named_with_the_next_step)
 {
-	struct world *w = *state;
 	uint64_t end;
 	drain_pb *drain;
 

@@ -3,10 +3,6 @@
 
 #include "scenario.h"
 
-#include "base/str.h"
-
-#include <string.h>
-
 static bool release_failed_twice(struct world *w)
 {
 	return w->server.n_claims == 1 && w->server.claims[0].errors >= 2;
@@ -102,10 +98,8 @@ static bool release_waits_for_the_kernel(struct world *w)
 }
 
 /* The agent that asked for it is gone, and the next one is to undo what it has never seen. */
-TEST_FIXTURE(what_an_earlier_agents_helper_still_stages_is_asked_about_too, world_setup, world_teardown)
+WORLD_TEST(what_an_earlier_agents_helper_still_stages_is_asked_about_too)
 {
-	struct world *w = *state;
-
 	w->server.class = SOURCE_NFS4;
 	w->fake.state->fault = FAKE_LATE;
 	w->fake.state->fault_call = 1;
@@ -152,10 +146,8 @@ WORLD_TEST(a_list_that_never_had_it_is_no_release)
 }
 
 /* What was listed when it was published tells nothing of what somebody staged in its place. */
-TEST_FIXTURE(what_was_seen_of_another_number_does_not_count, world_setup, world_teardown)
+WORLD_TEST(what_was_seen_of_another_number_does_not_count)
 {
-	struct world *w = *state;
-
 	start_nfs(w);
 	WORLD_UNTIL(w, all_is_acknowledged);
 	for (size_t i = 0; i < FAKE_MOUNTS_MAX; i++) {

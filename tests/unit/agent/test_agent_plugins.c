@@ -5,17 +5,12 @@
 #include "fake_csi.h"
 #include "scenario.h"
 
-#include "base/clock.h"
-#include "base/str.h"
 #include "session/fingerprint.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 static struct fake_csi_plugin *plugin; /* of the test */
 static char folder[TEMP_DIR_SIZE];
@@ -141,10 +136,8 @@ static bool has_other_profile(struct world *w)
 	return w->server.n_plugins == 1 && str_eq(w->server.plugins[0].profile, "other");
 }
 
-TEST_FIXTURE(another_policy_of_the_helper_is_reported_in_the_session_that_runs, setup, teardown)
+CASE(another_policy_of_the_helper_is_reported_in_the_session_that_runs)
 {
-	struct world *w = *state;
-
 	world_start_agent(w);
 	WORLD_UNTIL(w, has_mount_snapshot);
 	memset(w->fake.state->profiles[0].name, 0, MH_LABEL_SIZE);
@@ -165,10 +158,8 @@ static bool is_native_healthy(struct world *w)
 	return w->server.n_plugins == 1 && w->server.plugins[0].healthy;
 }
 
-TEST_FIXTURE(a_helper_that_does_not_start_is_reported_and_so_is_one_that_does_again, setup, teardown)
+CASE(a_helper_that_does_not_start_is_reported_and_so_is_one_that_does_again)
 {
-	struct world *w = *state;
-
 	world_start_agent(w);
 	WORLD_UNTIL(w, has_mount_snapshot);
 	WORLD_UNTIL(w, is_native_healthy);
@@ -212,7 +203,7 @@ CASE(facts_of_a_plugin_outlive_the_agent)
 
 static struct alloc plugin_alloc(uint32_t health_timeout_ms)
 {
-	struct alloc alloc = world_alloc(ALLOC_A, 1);
+	struct alloc alloc = records_alloc(ALLOC_A, 1);
 
 	alloc.csi_plugin = (struct csi_plugin){
 		.id = "ebs", .type = CSI_PLUGIN_MONOLITH, .health_timeout_ms = health_timeout_ms};

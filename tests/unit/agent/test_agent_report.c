@@ -3,11 +3,7 @@
 
 #include "scenario.h"
 
-#include "base/str.h"
 #include "session/report.h"
-
-#include <stdio.h>
-#include <string.h>
 
 static bool has_reported(struct world *w)
 {
@@ -20,10 +16,8 @@ static void ask(struct world *w)
 	WORLD_UNTIL(w, has_reported);
 }
 
-TEST_FIXTURE(running_allocations_are_reported_with_their_claims, world_setup, world_teardown)
+WORLD_TEST(running_allocations_are_reported_with_their_claims)
 {
-	struct world *w = *state;
-
 	start_with_a(w, 2);
 	ask(w);
 	assert_int_equal(w->server.report_parts, 1);
@@ -74,10 +68,8 @@ WORLD_TEST(what_was_not_granted_yet_is_not_held)
 	WORLD_UNTIL(w, a_runs);
 }
 
-TEST_FIXTURE(what_has_ended_is_not_to_run_again, world_setup, world_teardown)
+WORLD_TEST(what_has_ended_is_not_to_run_again)
 {
-	struct world *w = *state;
-
 	w->server.hold_forget = true;
 	start_with_a(w, 1);
 	stop_a(w);
@@ -94,11 +86,8 @@ static bool a_is_over(struct world *w)
 	return status_of(w, ALLOC_A) == CLIENT_LOST;
 }
 
-TEST_FIXTURE(volumes_held_before_a_reboot_are_reported_as_released_under_their_boot, world_setup,
-	     world_teardown)
+WORLD_TEST(volumes_held_before_a_reboot_are_reported_as_released_under_their_boot)
 {
-	struct world *w = *state;
-
 	start_with_a(w, 2);
 	WORLD_UNTIL(w, all_is_acknowledged);
 	world_kill_agent(w);
@@ -150,9 +139,8 @@ static bool all_is_released(struct world *w)
 	return model_server_unreleased(&w->server) == 0;
 }
 
-TEST_FIXTURE(a_claim_that_is_being_cleaned_up_is_held_until_that_is_done, world_setup, world_teardown)
+WORLD_TEST(a_claim_that_is_being_cleaned_up_is_held_until_that_is_done)
 {
-	struct world *w = *state;
 	const struct model_claim *claim =
 		model_server_add_claim(&w->server, ALLOC_B, "vol0", world_boot_id());
 
@@ -191,7 +179,7 @@ WORLD_TEST(much_is_reported_in_parts)
 		struct alloc alloc;
 
 		(void)snprintf(id, sizeof(id), "0190a5a0-0000-7000-8000-%012d", i);
-		alloc = world_alloc(id, 1);
+		alloc = records_alloc(id, 1);
 		(void)snprintf(alloc.volumes[0].source, sizeof(alloc.volumes[0].source), "vol%d", i);
 		model_server_run(&w->server, &alloc);
 	}

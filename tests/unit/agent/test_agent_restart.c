@@ -1,23 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scenario.h"
 
-#include "alloc/journal.h"
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/str.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 static bool release_failed_twice(struct world *w)
 {
 	return w->server.n_claims == 1 && w->server.claims[0].errors >= 2;
 }
 
-TEST_FIXTURE(a_busy_volume_is_tried_again_and_never_torn_away, world_setup, world_teardown)
+WORLD_TEST(a_busy_volume_is_tried_again_and_never_torn_away)
 {
-	struct world *w = *state;
 	Holdfast__V1__GetAgentStatusResponse *report;
 
 	start_with_a(w, 1);
@@ -39,10 +32,8 @@ TEST_FIXTURE(a_busy_volume_is_tried_again_and_never_torn_away, world_setup, worl
 	expect_nothing_mounted(w);
 }
 
-TEST_FIXTURE(a_stage_that_is_busy_is_tried_again, world_setup, world_teardown)
+WORLD_TEST(a_stage_that_is_busy_is_tried_again)
 {
-	struct world *w = *state;
-
 	start_with_a(w, 1);
 	w->fake.state->busy_unstage = 1;
 	stop_a(w);
@@ -105,9 +96,8 @@ static bool all_is_released(struct world *w)
 	return model_server_unreleased(&w->server) == 0;
 }
 
-TEST_FIXTURE(a_claim_without_allocation_is_cleaned_up_at_the_servers_word, world_setup, world_teardown)
+WORLD_TEST(a_claim_without_allocation_is_cleaned_up_at_the_servers_word)
 {
-	struct world *w = *state;
 	const struct model_claim *claim =
 		model_server_add_claim(&w->server, ALLOC_B, "vol0", world_boot_id());
 	char wire[WIRE_VOLUME_SIZE];
@@ -269,10 +259,8 @@ WORLD_TEST(a_node_that_was_reverted_reports_it_in_its_status_until_the_session_a
 	stop_a(w);
 }
 
-TEST_FIXTURE(what_a_reverted_node_has_mounted_is_reported_and_given_up_at_the_servers_order, world_setup,
-	     world_teardown)
+WORLD_TEST(what_a_reverted_node_has_mounted_is_reported_and_given_up_at_the_servers_order)
 {
-	struct world *w = *state;
 	struct model_claim *claim = &w->server.claims[0];
 	struct snapshot snapshot;
 
@@ -415,10 +403,8 @@ static bool is_mounted_again_and_reported(struct world *w)
 	       receipts_of(w) >= receipts_expected;
 }
 
-TEST_FIXTURE(a_mount_that_somebody_took_away_is_made_again_under_its_claim, world_setup, world_teardown)
+WORLD_TEST(a_mount_that_somebody_took_away_is_made_again_under_its_claim)
 {
-	struct world *w = *state;
-
 	for (unsigned int slots = 1; slots <= 3; slots++) {
 		unsigned int published;
 
@@ -446,10 +432,8 @@ TEST_FIXTURE(a_mount_that_somebody_took_away_is_made_again_under_its_claim, worl
 	expect_nothing_mounted(w);
 }
 
-TEST_FIXTURE(where_something_else_is_mounted_the_allocation_fails, world_setup, world_teardown)
+WORLD_TEST(where_something_else_is_mounted_the_allocation_fails)
 {
-	struct world *w = *state;
-
 	start_with_a(w, 2);
 	WORLD_UNTIL(w, all_is_acknowledged);
 	world_kill_agent(w);
@@ -464,9 +448,8 @@ TEST_FIXTURE(where_something_else_is_mounted_the_allocation_fails, world_setup, 
 			       "is mounted instead of volume vol1"));
 }
 
-TEST_FIXTURE(after_a_reboot_the_allocation_is_lost_and_nothing_is_touched, world_setup, world_teardown)
+WORLD_TEST(after_a_reboot_the_allocation_is_lost_and_nothing_is_touched)
 {
-	struct world *w = *state;
 	unsigned int receipts;
 
 	start_with_a(w, 2);
@@ -491,9 +474,8 @@ static bool connected_without_mount_snapshot(struct world *w)
 	return is_connected(w) && !w->server.picture_complete;
 }
 
-TEST_FIXTURE(without_a_helper_nothing_is_claimed_and_with_it_work_continues, world_setup, world_teardown)
+WORLD_TEST(without_a_helper_nothing_is_claimed_and_with_it_work_continues)
 {
-	struct world *w = *state;
 	Holdfast__V1__GetAgentStatusResponse *report;
 
 	w->fake.state->start = FAKE_START_EXIT;
@@ -548,10 +530,8 @@ static bool helper_is_replaced(struct world *w)
 	return w->fake.state->starts >= 2;
 }
 
-TEST_FIXTURE(a_helper_that_hangs_fails_the_allocation_and_is_replaced, world_setup, world_teardown)
+WORLD_TEST(a_helper_that_hangs_fails_the_allocation_and_is_replaced)
 {
-	struct world *w = *state;
-
 	w->config.helper.request_timeout_us = 1000 * USEC_PER_MSEC;
 	w->fake.state->fault = FAKE_HANG;
 	w->fake.state->fault_call = 2;

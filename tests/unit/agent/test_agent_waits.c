@@ -7,39 +7,32 @@
 
 #include "store/kv.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define LOG "agent.db-wal"
 
 enum { MOMENT_MS = 50 };
 
 struct kv_sqlite;
-enum status __wrap_kv_sqlite_sync_log(struct kv_sqlite *db, uint64_t *ret_due_us, struct error *err);
-int __wrap_sd_event_exit(sd_event *event, int code);
 
 enum status __real_kv_submit(struct kv *kv, const struct kv_txn *txn, kv_done_fn *fn, void *userdata,
-			     struct error *err);
-enum status __wrap_kv_submit(struct kv *kv, const struct kv_txn *txn, kv_done_fn *fn, void *userdata,
 			     struct error *err);
 
 static bool is_over;	    /* the agent wants to end */
 static unsigned int writes; /* of the journal */
 
-enum status __wrap_kv_submit(struct kv *kv, const struct kv_txn *txn, kv_done_fn *fn, void *userdata,
-			     struct error *err)
+WRAPPED(enum status, kv_submit, struct kv *kv, const struct kv_txn *txn, kv_done_fn *fn, void *userdata,
+	struct error *err)
 {
 	writes++;
 	return __real_kv_submit(kv, txn, fn, userdata, err);
 }
 
-enum status __wrap_kv_sqlite_sync_log(struct kv_sqlite *db, uint64_t *ret_due_us, struct error *err)
+WRAPPED(enum status, kv_sqlite_sync_log, struct kv_sqlite *db, uint64_t *ret_due_us, struct error *err)
 {
 	*ret_due_us = 0;
 	return STATUS_OK;
 }
 
-int __wrap_sd_event_exit(sd_event *event, int code)
+WRAPPED(int, sd_event_exit, sd_event *event, int code)
 {
 	is_over = true;
 	return 0;
@@ -88,7 +81,7 @@ static bool a_is_unstaged(struct world *w)
 
 static void run_b(struct world *w)
 {
-	struct alloc b = world_alloc(ALLOC_B, 1);
+	struct alloc b = records_alloc(ALLOC_B, 1);
 
 	model_server_run(&w->server, &b);
 	WORLD_UNTIL(w, b_runs);

@@ -3,19 +3,14 @@
 #include "unit.h"
 
 #include "alloc/claim_call.h"
-#include "base/cleanup.h"
-#include "base/str.h"
 
 #include <holdfast/v1/journal.pb-c.h>
-#include <stdlib.h>
-#include <string.h>
 
 void __real_message_free_secret(ProtobufCMessage *message);
-void __wrap_message_free_secret(ProtobufCMessage *message);
 
 static int n_wiped;
 
-void __wrap_message_free_secret(ProtobufCMessage *message)
+WRAPPED(void, message_free_secret, ProtobufCMessage *message)
 {
 	n_wiped++;
 	__real_message_free_secret(message);

@@ -6,12 +6,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <syslog.h>
-#include <unistd.h>
 
 #define SERVER "server {\n host = \"10.0.0.1\"\n server_uri = \"holdfast://prod/server/s1\"\n}\n"
 #define GOOD "cluster = \"prod\"\nnode_id = \"n1\"\n" SERVER
@@ -155,18 +151,17 @@ CASE(mistakes_are_errors_with_their_line)
 		{GOOD "task {\n systemd_units = [\"a\"]\n}\n", "agent.hcl:8: ", "'a'"},
 		{GOOD "task {\n units = [\"a.service\"]\n}\n", "agent.hcl:8: ", "units"},
 		{GOOD "tls {\n cipher = \"x\"\n}\n", "agent.hcl:8: ", "cipher"},
-		{"cluster = \"prod\"\nnode_id = \"n1\"\nserver {\n host = \"h\"\n port = 65536\n server_uri "
-		 "= "
-		 "\"holdfast://prod/server/s\"\n}\n",
-		 "agent.hcl:5: ", "port"},
+		ROW("cluster = \"prod\"\nnode_id = \"n1\"\nserver {\n host = \"h\"\n port = 65536\n "
+		    "server_uri = \"holdfast://prod/server/s\"\n}\n",
+		    "agent.hcl:5: ", "port"),
 		{"cluster = \"prod\"\nnode_id = \"n1\"\nserver {\n host = \"h\"\n}\n", "agent.hcl",
 		 "server_uri"},
-		{"cluster = \"prod\"\nnode_id = \"n1\"\nserver {\n host = \"h\"\n server_uri = "
-		 "\"holdfast://prod/node/n2\"\n}\n",
-		 "agent.hcl:5: ", "holdfast://prod/server/"},
-		{"cluster = \"prod\"\nnode_id = \"n1\"\nserver {\n host = \"\"\n server_uri = "
-		 "\"holdfast://prod/server/s\"\n}\n",
-		 "agent.hcl:4: ", "host"},
+		ROW("cluster = \"prod\"\nnode_id = \"n1\"\nserver {\n host = \"h\"\n server_uri = "
+		    "\"holdfast://prod/node/n2\"\n}\n",
+		    "agent.hcl:5: ", "holdfast://prod/server/"),
+		ROW("cluster = \"prod\"\nnode_id = \"n1\"\nserver {\n host = \"\"\n server_uri = "
+		    "\"holdfast://prod/server/s\"\n}\n",
+		    "agent.hcl:4: ", "host"),
 		{"cluster = \"prod\"\nnode_id = \"n1\"\n", "agent.hcl", "no server is named"},
 		{"cluster = \"prod\"\nnode_id = \"n1\"\nservers = []\n", "agent.hcl", "no server is named"},
 		{"cluster = \"prod\"\nnode_id = \"n1\"\nservers = [\"a:1\", \"b\"]\n",

@@ -12,14 +12,8 @@
  *   lie STATUS: WORDS  or the error */
 
 #include "../cases.h"
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "controller/map.h"
-#include "csi/csi_client.h"
 #include "rpc/pbjson.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 #define CALL(kind) HOLDFAST__V1__PLUGIN_CALL__REQUEST_##kind
 

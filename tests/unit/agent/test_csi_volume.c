@@ -2,18 +2,13 @@
 #include "unit.h"
 
 #include "alloc/claim_details.h"
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "kernel/device.h"
 #include "kernel/host_devices.h"
 #include "model/volume_detail.h"
 #include "volume/csi_volume.h"
 #include "volume/plugin_owned.h"
 
-#include <errno.h>
 #include <malloc.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -24,10 +19,8 @@ static bool is_watching;
 static unsigned int leaks;
 
 void __real_free(void *p);
-void __wrap_free(void *p);
-int __wrap_file_read(const char *path, size_t max, char **ret, size_t *ret_len);
 
-void __wrap_free(void *p)
+WRAPPED(void, free, void *p)
 {
 	if (p && is_watching && memmem(p, malloc_usable_size(p), SECRET, strlen(SECRET)))
 		leaks++;
@@ -37,7 +30,7 @@ void __wrap_free(void *p)
 static const char *sysfs_path; /* that exists */
 static const char *sysfs_text;
 
-int __wrap_file_read(const char *path, size_t max, char **ret, size_t *ret_len)
+WRAPPED(int, file_read, const char *path, size_t max, char **ret, size_t *ret_len)
 {
 	if (!str_eq(path, sysfs_path))
 		return -ENOENT;

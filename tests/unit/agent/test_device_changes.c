@@ -3,15 +3,8 @@
 
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "base/sys.h"
 #include "kernel/device_changes.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
 	MAJOR = 7,
@@ -44,12 +37,7 @@ static struct fake_kernel {
 
 static const char *const within[2] = {"/stage", "/publish"};
 
-ssize_t __wrap_sys_listmount(uint64_t mount_id, uint64_t after_id, uint64_t *ret_ids, size_t n);
-int __wrap_sys_statmount(uint64_t mount_id, uint64_t mask, struct sys_statmount *ret);
-bool __wrap_device_each_superblock(device_named_fn *named, void *userdata);
-bool __wrap_device_name(uint32_t dev_major, uint32_t dev_minor, char ret[static DEVICE_NAME_SIZE]);
-
-ssize_t __wrap_sys_listmount(uint64_t mount_id, uint64_t after_id, uint64_t *ret_ids, size_t n)
+WRAPPED(ssize_t, sys_listmount, uint64_t mount_id, uint64_t after_id, uint64_t *ret_ids, size_t n)
 {
 	size_t found = 0;
 
@@ -76,7 +64,7 @@ static const struct fake_mount *find_mount(uint64_t id)
 	return NULL;
 }
 
-int __wrap_sys_statmount(uint64_t mount_id, uint64_t mask, struct sys_statmount *ret)
+WRAPPED(int, sys_statmount, uint64_t mount_id, uint64_t mask, struct sys_statmount *ret)
 {
 	const struct fake_mount *mount = find_mount(mount_id);
 
@@ -105,7 +93,7 @@ static bool has_superblock(unsigned int minor)
 	return false;
 }
 
-bool __wrap_device_each_superblock(device_named_fn *named, void *userdata)
+WRAPPED(bool, device_each_superblock, device_named_fn *named, void *userdata)
 {
 	char name[DEVICE_NAME_SIZE];
 
@@ -124,7 +112,7 @@ bool __wrap_device_each_superblock(device_named_fn *named, void *userdata)
 	return true;
 }
 
-bool __wrap_device_name(uint32_t dev_major, uint32_t dev_minor, char ret[static DEVICE_NAME_SIZE])
+WRAPPED(bool, device_name, uint32_t dev_major, uint32_t dev_minor, char ret[static DEVICE_NAME_SIZE])
 {
 	(void)str_format(ret, DEVICE_NAME_SIZE, "loop%u", dev_minor);
 	return dev_major == MAJOR;

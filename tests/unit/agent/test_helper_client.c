@@ -7,13 +7,9 @@
 #include "helper/client.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <systemd/sd-event.h>
-#include <unistd.h>
 
 #define ALLOC "0190a5a0-0000-7000-8000-000000000001"
 
@@ -153,9 +149,10 @@ static void request(struct fixture *f, enum mh_op op, unsigned int slot)
 			 STATUS_OK);
 }
 
-TEST_FIXTURE(requests_are_answered_in_order_and_lists_first, setup, teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
+
+CASE(requests_are_answered_in_order_and_lists_first)
 {
-	struct fixture *f = *state;
 	static const uint16_t order[] = {MH_OP_LIST, MH_OP_STAGE, MH_OP_PUBLISH, MH_OP_UNPUBLISH,
 					 MH_OP_UNSTAGE};
 
@@ -190,10 +187,8 @@ static uint64_t head_after(struct fixture *f, enum mh_op op)
 	return head->record;
 }
 
-TEST_FIXTURE(the_head_of_the_trail_follows_the_replies_also_back, setup, teardown)
+CASE(the_head_of_the_trail_follows_the_replies_also_back)
 {
-	struct fixture *f = *state;
-
 	make_client(f, 30000);
 	assert_int_equal(head_after(f, MH_OP_LIST), 0);
 	assert_int_equal(head_after(f, MH_OP_STAGE), 1);
@@ -204,9 +199,8 @@ TEST_FIXTURE(the_head_of_the_trail_follows_the_replies_also_back, setup, teardow
 	assert_int_equal(head_after(f, MH_OP_UNSTAGE), 2);
 }
 
-TEST_FIXTURE(a_trail_that_takes_no_record_is_known_until_it_takes_one, setup, teardown)
+CASE(a_trail_that_takes_no_record_is_known_until_it_takes_one)
 {
-	struct fixture *f = *state;
 	const struct helper_info *info;
 
 	make_client(f, 30000);
@@ -287,10 +281,8 @@ TEST(no_request_is_lost_or_reported_twice_when_the_helper_dies)
 	}
 }
 
-TEST_FIXTURE(a_request_that_ends_two_helpers_fails_and_the_next_continues, setup, teardown)
+CASE(a_request_that_ends_two_helpers_fails_and_the_next_continues)
 {
-	struct fixture *f = *state;
-
 	f->fake.state->fault = FAKE_DIE_BEFORE;
 	f->fake.state->fault_call = 1;
 	f->fake.state->fault_calls = 2;
@@ -306,10 +298,8 @@ TEST_FIXTURE(a_request_that_ends_two_helpers_fails_and_the_next_continues, setup
 	assert_int_equal(f->down, 2);
 }
 
-TEST_FIXTURE(a_hanging_helper_is_given_up_and_replaced, setup, teardown)
+CASE(a_hanging_helper_is_given_up_and_replaced)
 {
-	struct fixture *f = *state;
-
 	f->fake.state->fault = FAKE_HANG;
 	f->fake.state->fault_call = 1;
 	f->fake.state->fault_calls = 1;
@@ -325,9 +315,8 @@ TEST_FIXTURE(a_hanging_helper_is_given_up_and_replaced, setup, teardown)
 	assert_true(f->results[1].is_answered);
 }
 
-TEST_FIXTURE(the_end_of_an_abandoned_helper_is_noticed, setup, teardown)
+CASE(the_end_of_an_abandoned_helper_is_noticed)
 {
-	struct fixture *f = *state;
 	uint64_t end = clock_monotonic_us() + 30 * USEC_PER_SEC;
 
 	f->fake.state->fault = FAKE_HANG;
@@ -372,9 +361,8 @@ static pid_t trace(pid_t helper)
 	return -1;
 }
 
-TEST_FIXTURE(the_end_of_a_traced_helper_is_noticed_in_the_end, setup, teardown)
+CASE(the_end_of_a_traced_helper_is_noticed_in_the_end)
 {
-	struct fixture *f = *state;
 	uint64_t end = clock_monotonic_us() + 30 * USEC_PER_SEC;
 	pid_t tracer;
 
@@ -398,10 +386,8 @@ TEST_FIXTURE(the_end_of_a_traced_helper_is_noticed_in_the_end, setup, teardown)
 	run_until(f, &f->n_results, 1);
 }
 
-TEST_FIXTURE(a_missing_setuid_bit_is_explained, setup, teardown)
+CASE(a_missing_setuid_bit_is_explained)
 {
-	struct fixture *f = *state;
-
 	f->fake.state->start = FAKE_START_EXIT;
 	f->fake.state->start_code = 71;
 	f->fake.state->start_silently = true;
@@ -420,10 +406,8 @@ TEST_FIXTURE(a_missing_setuid_bit_is_explained, setup, teardown)
 	assert_int_equal(helper_client_info(f->client)->last_error.status, STATUS_OK);
 }
 
-TEST_FIXTURE(the_first_line_of_its_stderr_is_the_reason, setup, teardown)
+CASE(the_first_line_of_its_stderr_is_the_reason)
 {
-	struct fixture *f = *state;
-
 	f->fake.state->start = FAKE_START_EXIT;
 	f->fake.state->start_code = 71;
 	f->fake.state->start_times = 1;
@@ -433,10 +417,8 @@ TEST_FIXTURE(the_first_line_of_its_stderr_is_the_reason, setup, teardown)
 	assert_null(strstr(f->last_down.msg, "second line"));
 }
 
-TEST_FIXTURE(a_mute_start_ends_with_its_timeout, setup, teardown)
+CASE(a_mute_start_ends_with_its_timeout)
 {
-	struct fixture *f = *state;
-
 	f->fake.state->start = FAKE_START_MUTE;
 	f->fake.state->start_times = 1;
 	make_client(f, 30000);
@@ -445,10 +427,8 @@ TEST_FIXTURE(a_mute_start_ends_with_its_timeout, setup, teardown)
 	assert_non_null(strstr(f->last_down.msg, "did not say HELLO within 2s"));
 }
 
-TEST_FIXTURE(another_version_of_the_helper_is_refused, setup, teardown)
+CASE(another_version_of_the_helper_is_refused)
 {
-	struct fixture *f = *state;
-
 	f->fake.state->start = FAKE_START_VERSION;
 	f->fake.state->start_times = 1;
 	make_client(f, 30000);
@@ -457,10 +437,8 @@ TEST_FIXTURE(another_version_of_the_helper_is_refused, setup, teardown)
 	run_until(f, &f->ready, 1);
 }
 
-TEST_FIXTURE(a_request_does_not_wait_for_ever_without_a_helper, setup, teardown)
+CASE(a_request_does_not_wait_for_ever_without_a_helper)
 {
-	struct fixture *f = *state;
-
 	f->fake.state->start = FAKE_START_EXIT;
 	f->fake.state->start_code = 78;
 	f->fake.state->start_times = UINT32_MAX;
@@ -474,10 +452,8 @@ TEST_FIXTURE(a_request_does_not_wait_for_ever_without_a_helper, setup, teardown)
 	}
 }
 
-TEST_FIXTURE(a_program_that_does_not_exist_is_an_error_with_its_path, setup, teardown)
+TEST_ON(a_program_that_does_not_exist_is_an_error_with_its_path, struct fixture, f, setup, teardown)
 {
-	struct fixture *f = *state;
-
 	assert_int_equal(unlink(f->fake.path), 0);
 	make_client(f, 30000);
 	run_until(f, &f->down, 1);
@@ -485,9 +461,8 @@ TEST_FIXTURE(a_program_that_does_not_exist_is_an_error_with_its_path, setup, tea
 	assert_non_null(strstr(f->last_down.msg, f->fake.path));
 }
 
-TEST_FIXTURE(the_queue_is_bounded, setup, teardown)
+TEST_ON(the_queue_is_bounded, struct fixture, f, setup, teardown)
 {
-	struct fixture *f = *state;
 	union helper_request req;
 	struct error err;
 

@@ -5,10 +5,6 @@
 #include "helper/end.h"
 #include "helper/msg.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #define WORD(name, code, word, sentence) [name] = (word),
 #define CODE(name, code, word, sentence) [name] = (code),
 static const char *const words[START_N] = {MH_STARTS(WORD)};

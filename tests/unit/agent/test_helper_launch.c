@@ -5,8 +5,6 @@
 #include "pool.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 
 static const enum mh_op life[] = {MH_OP_STAGE, MH_OP_PUBLISH, MH_OP_UNPUBLISH, MH_OP_UNSTAGE};
 
@@ -15,9 +13,10 @@ static bool nothing_hangs(struct pool *f)
 	return helper_client_info(f->client)->abandoned == 0;
 }
 
-TEST_FIXTURE(launch_mode_socket_serves_as_setuid_does, pool_setup, pool_teardown)
+#define CASE(name) TEST_ON(name, struct pool, f, pool_setup, pool_teardown)
+
+CASE(launch_mode_socket_serves_as_setuid_does)
 {
-	struct pool *f = *state;
 	struct helper_instance_info infos[HELPER_INSTANCES_MAX];
 
 	f->fake.state->launch_mode = 2;
@@ -40,10 +39,8 @@ TEST_FIXTURE(launch_mode_socket_serves_as_setuid_does, pool_setup, pool_teardown
 	assert_string_equal(infos[2].state, "idle");
 }
 
-TEST_FIXTURE(a_hanging_helper_of_launch_mode_socket_stays_listed, pool_setup, pool_teardown)
+CASE(a_hanging_helper_of_launch_mode_socket_stays_listed)
 {
-	struct pool *f = *state;
-
 	f->fake.state->launch_mode = 2;
 	fake_helper_listen(&f->fake);
 	pool_inject(f, FAKE_HANG, "", 1);
@@ -62,10 +59,8 @@ TEST_FIXTURE(a_hanging_helper_of_launch_mode_socket_stays_listed, pool_setup, po
 }
 
 /* Its connection is still looked at, and the place in the pool is somebody else's by then. */
-TEST_FIXTURE(what_a_given_up_one_says_at_last_is_not_heard, pool_setup, pool_teardown)
+CASE(what_a_given_up_one_says_at_last_is_not_heard)
 {
-	struct pool *f = *state;
-
 	f->fake.state->launch_mode = 2;
 	fake_helper_listen(&f->fake);
 	pool_inject(f, FAKE_LATE, "", 1);
@@ -83,10 +78,8 @@ TEST_FIXTURE(what_a_given_up_one_says_at_last_is_not_heard, pool_setup, pool_tea
 	assert_int_equal(f->fake.state->starts, 2);
 }
 
-TEST_FIXTURE(a_failed_connection_to_the_helper_socket_is_reported, pool_setup, pool_teardown)
+CASE(a_failed_connection_to_the_helper_socket_is_reported)
 {
-	struct pool *f = *state;
-
 	(void)snprintf(f->fake.socket, sizeof(f->fake.socket), "%s/nobody.sock", f->fake.folder);
 	pool_make(f, 1, 5000);
 	pool_count(f, &f->down, 1);

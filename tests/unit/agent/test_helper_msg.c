@@ -2,13 +2,7 @@
 #include "mounthelper_words.h"
 #include "unit.h"
 
-#include "base/str.h"
 #include "helper/msg.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define ALLOC "0190a5a0-0000-7000-8000-000000000001"
 

@@ -7,7 +7,6 @@
 #include "base/clock.h"
 
 #include <signal.h>
-#include <string.h>
 
 static bool one_is_in_flight(struct pool *f)
 {
@@ -24,10 +23,10 @@ static bool nothing_hangs(struct pool *f)
 	return helper_client_info(f->client)->abandoned == 0;
 }
 
-TEST_FIXTURE(two_volumes_are_served_at_the_same_time, pool_setup, pool_teardown)
-{
-	struct pool *f = *state;
+#define CASE(name) TEST_ON(name, struct pool, f, pool_setup, pool_teardown)
 
+CASE(two_volumes_are_served_at_the_same_time)
+{
 	pool_inject(f, FAKE_WAIT, "", 2);
 	pool_make(f, 2, 5000);
 	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
@@ -41,10 +40,8 @@ TEST_FIXTURE(two_volumes_are_served_at_the_same_time, pool_setup, pool_teardown)
 	assert_int_equal(f->stale, 1);
 }
 
-TEST_FIXTURE(one_volume_never_has_two_requests_in_flight, pool_setup, pool_teardown)
+CASE(one_volume_never_has_two_requests_in_flight)
 {
-	struct pool *f = *state;
-
 	pool_inject(f, FAKE_WAIT, "a", 1);
 	pool_make(f, 2, 5000);
 	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
@@ -101,9 +98,8 @@ TEST(order_within_a_volume_survives_every_death)
 	}
 }
 
-TEST_FIXTURE(the_death_of_one_leaves_the_other_alone, pool_setup, pool_teardown)
+CASE(the_death_of_one_leaves_the_other_alone)
 {
-	struct pool *f = *state;
 	struct helper_instance_info infos[HELPER_INSTANCES_MAX];
 	pid_t victim = 0;
 
@@ -133,10 +129,8 @@ TEST_FIXTURE(the_death_of_one_leaves_the_other_alone, pool_setup, pool_teardown)
 	assert_int_equal(f->stale, 2); /* something may have been done unseen */
 }
 
-TEST_FIXTURE(when_all_hang_all_are_replaced, pool_setup, pool_teardown)
+CASE(when_all_hang_all_are_replaced)
 {
-	struct pool *f = *state;
-
 	pool_inject(f, FAKE_HANG, "", 2);
 	pool_make(f, 2, 400);
 	pool_count(f, &f->ready, 2);
@@ -186,10 +180,8 @@ TEST_FIXTURE(there_are_never_more_instances_than_the_helper_allows, pool_setup, 
 	pool_count(f, &f->ready, 1);
 }
 
-TEST_FIXTURE(a_hanging_nfs_server_delays_no_other_volume, pool_setup, pool_teardown)
+CASE(a_hanging_nfs_server_delays_no_other_volume)
 {
-	struct pool *f = *state;
-
 	pool_inject(f, FAKE_HANG, "n", 1000);
 	pool_make(f, 1, 600);
 	pool_count(f, &f->ready, 1);
@@ -228,10 +220,8 @@ static bool nfs_is_idle(struct pool *f)
 	return strcmp(infos[helper_client_instances(f->client, infos) - 1].state, "idle") == 0;
 }
 
-TEST_FIXTURE(the_nfs_instance_comes_back_when_it_is_needed, pool_setup, pool_teardown)
+CASE(the_nfs_instance_comes_back_when_it_is_needed)
 {
-	struct pool *f = *state;
-
 	pool_make(f, 1, 5000);
 	pool_count(f, &f->ready, 1);
 	assert_true(nfs_is_idle(f));
@@ -247,10 +237,8 @@ TEST_FIXTURE(the_nfs_instance_comes_back_when_it_is_needed, pool_setup, pool_tea
 	assert_true(helper_client_info(f->client)->is_running);
 }
 
-TEST_FIXTURE(a_list_is_read_without_changes_beside_it, pool_setup, pool_teardown)
+CASE(a_list_is_read_without_changes_beside_it)
 {
-	struct pool *f = *state;
-
 	pool_inject(f, FAKE_WAIT, "a", 1);
 	pool_make(f, 2, 5000);
 	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
@@ -268,9 +256,8 @@ TEST_FIXTURE(a_list_is_read_without_changes_beside_it, pool_setup, pool_teardown
 	assert_int_equal(f->fake.state->lists_beside, 0);
 }
 
-TEST_FIXTURE(a_list_beside_an_nfs_change_is_read_again_after_it, pool_setup, pool_teardown)
+CASE(a_list_beside_an_nfs_change_is_read_again_after_it)
 {
-	struct pool *f = *state;
 	unsigned int stale;
 
 	pool_inject(f, FAKE_WAIT, "n", 1);
@@ -289,10 +276,8 @@ TEST_FIXTURE(a_list_beside_an_nfs_change_is_read_again_after_it, pool_setup, poo
 	assert_int_equal(f->stale, stale + 1);
 }
 
-TEST_FIXTURE(an_end_with_work_in_flight_calls_nobody, pool_setup, pool_teardown)
+TEST_ON(an_end_with_work_in_flight_calls_nobody, struct pool, f, pool_setup, pool_teardown)
 {
-	struct pool *f = *state;
-
 	pool_inject(f, FAKE_WAIT, "", 3);
 	pool_make(f, 2, 5000);
 	for (size_t v = 0; v < 3; v++)
@@ -307,9 +292,8 @@ TEST_FIXTURE(an_end_with_work_in_flight_calls_nobody, pool_setup, pool_teardown)
 	assert_int_equal(f->n_results, 0);
 }
 
-TEST_FIXTURE(replacing_them_leaves_nobody_without_service, pool_setup, pool_teardown)
+CASE(replacing_them_leaves_nobody_without_service)
 {
-	struct pool *f = *state;
 	pid_t first, second;
 
 	pool_inject(f, FAKE_WAIT, "a", 1);
@@ -341,10 +325,8 @@ TEST_FIXTURE(replacing_them_leaves_nobody_without_service, pool_setup, pool_tear
 	assert_true(first != second);
 }
 
-TEST_FIXTURE(a_replacement_that_does_not_start_stops_the_replacing, pool_setup, pool_teardown)
+CASE(a_replacement_that_does_not_start_stops_the_replacing)
 {
-	struct pool *f = *state;
-
 	pool_make(f, 2, 5000);
 	pool_count(f, &f->ready, 2);
 	f->fake.state->start = FAKE_START_FAILURE;
@@ -406,10 +388,8 @@ TEST_FIXTURE(more_than_the_rate_allows_is_done_at_its_pace, pool_setup, pool_tea
 	assert_int_equal(helper_client_info(f->client)->queued, 0);
 }
 
-TEST_FIXTURE(a_list_does_not_wait_for_the_rate, pool_setup, pool_teardown)
+CASE(a_list_does_not_wait_for_the_rate)
 {
-	struct pool *f = *state;
-
 	rate_init(&f->fake.state->rate, 1, 1, clock_monotonic_us());
 	pool_make(f, 1, 5000);
 	pool_count(f, &f->ready, 1);

@@ -5,18 +5,13 @@
 #include "unit_loop.h"
 
 #include "alloc/journal.h"
-#include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "model/pb.h"
 #include "store/kv.h"
 
 #include <dirent.h>
 #include <holdfast/v1/journal.pb-c.h>
 #include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct fixture {
 	char dir[TEMP_DIR_SIZE];

@@ -4,14 +4,8 @@
 
 #include "scenario.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/str.h"
 #include "store/kv.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { LATE_MAX = 64, WRITES_MAX = 100, END_MS = 5000, IDLE_MS = 100 };
 
@@ -44,17 +38,13 @@ static struct {
 
 enum status __real_kv_submit(struct kv *kv, const struct kv_txn *txn, kv_done_fn *fn, void *userdata,
 			     struct error *err);
-enum status __wrap_kv_submit(struct kv *kv, const struct kv_txn *txn, kv_done_fn *fn, void *userdata,
-			     struct error *err);
 int __real_sd_event_exit(sd_event *event, int code);
-int __wrap_sd_event_exit(sd_event *event, int code);
 
 static int on_late(sd_event_source *source, void *userdata)
 {
 	struct late *late = userdata;
 	struct error err;
 
-	(void)source;
 	(void)error_set(&err, STATUS_INTERNAL, EIO, "the disk is gone");
 	if (late->fn)
 		late->fn(0, &err, late->userdata);
@@ -71,8 +61,8 @@ static void note_receipt(const struct kv_txn *txn)
 	}
 }
 
-enum status __wrap_kv_submit(struct kv *kv, const struct kv_txn *txn, kv_done_fn *fn, void *userdata,
-			     struct error *err)
+WRAPPED(enum status, kv_submit, struct kv *kv, const struct kv_txn *txn, kv_done_fn *fn, void *userdata,
+	struct error *err)
 {
 	struct late *late = &fault.late[fault.n_late];
 
@@ -91,7 +81,7 @@ enum status __wrap_kv_submit(struct kv *kv, const struct kv_txn *txn, kv_done_fn
 	return STATUS_OK;
 }
 
-int __wrap_sd_event_exit(sd_event *event, int code)
+WRAPPED(int, sd_event_exit, sd_event *event, int code)
 {
 	if (fault.way == WAY_NONE)
 		return __real_sd_event_exit(event, code);

@@ -8,8 +8,6 @@
 #include "unit/task_step.h"
 #include "volume/step.h"
 
-#include <string.h>
-
 enum { STATES_MAX = 32, REFUSED = -1 };
 
 static int step_alloc(int phase, int event)

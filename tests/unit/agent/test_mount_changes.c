@@ -2,9 +2,6 @@
 #include "unit.h"
 
 #include "alloc/mount_changes.h"
-#include "base/cleanup.h"
-
-#include <string.h>
 
 TEST(a_mount_says_whom_it_waits_for_and_since_when)
 {
@@ -14,36 +11,34 @@ TEST(a_mount_says_whom_it_waits_for_and_since_when)
 	} rows[] = {
 		{{.step = "stage", .step_since_ms = 0, .last_error = ""},
 		 "mounting volume db: at step 'stage' since 1970-01-01T00:00:00.000Z"},
-		{{.step = "queued", .step_since_ms = 1, .last_error = "pool is away"},
-		 "mounting volume db: at step 'queued' since 1970-01-01T00:00:00.001Z; last error: pool is "
-		 "away"},
+		ROW({.step = "queued", .step_since_ms = 1, .last_error = "pool is away"},
+		    "mounting volume db: at step 'queued' since 1970-01-01T00:00:00.001Z; last error: pool "
+		    "is away"),
 		{{.step = "wait for plugin", .plugin_id = "ebs", .last_error = ""},
 		 "mounting volume db: waiting for plugin ebs since 1970-01-01T00:00:00.000Z"},
-		{{.step = "plugin stage",
-		  .plugin_id = "ebs",
-		  .call = "NodeStageVolume",
-		  .is_calling = true,
-		  .attempts = 1,
-		  .last_error = ""},
-		 "mounting volume db: plugin ebs: NodeStageVolume, since 1970-01-01T00:00:00.000Z, attempt "
-		 "1, "
-		 "has not answered yet"},
-		{{.step = "plugin publish",
-		  .plugin_id = "ebs",
-		  .call = "NodePublishVolume",
-		  .attempts = 3,
-		  .last_error = "busy"},
-		 "mounting volume db: plugin ebs: NodePublishVolume, since 1970-01-01T00:00:00.000Z, attempt "
-		 "3; "
-		 "last error: busy"},
-		{{.step = "plugin publish",
-		  .plugin_id = "ebs",
-		  .call = "NodePublishVolume",
-		  .attempts = 3,
-		  .gives_up_ms = 300000,
-		  .last_error = "busy"},
-		 "mounting volume db: plugin ebs: NodePublishVolume, since 1970-01-01T00:00:00.000Z, attempt "
-		 "3; given up at 1970-01-01T00:05:00.000Z; last error: busy"},
+		ROW({.step = "plugin stage",
+		     .plugin_id = "ebs",
+		     .call = "NodeStageVolume",
+		     .is_calling = true,
+		     .attempts = 1,
+		     .last_error = ""},
+		    "mounting volume db: plugin ebs: NodeStageVolume, since 1970-01-01T00:00:00.000Z, "
+		    "attempt 1, has not answered yet"),
+		ROW({.step = "plugin publish",
+		     .plugin_id = "ebs",
+		     .call = "NodePublishVolume",
+		     .attempts = 3,
+		     .last_error = "busy"},
+		    "mounting volume db: plugin ebs: NodePublishVolume, since 1970-01-01T00:00:00.000Z, "
+		    "attempt 3; last error: busy"),
+		ROW({.step = "plugin publish",
+		     .plugin_id = "ebs",
+		     .call = "NodePublishVolume",
+		     .attempts = 3,
+		     .gives_up_ms = 300000,
+		     .last_error = "busy"},
+		    "mounting volume db: plugin ebs: NodePublishVolume, since 1970-01-01T00:00:00.000Z, "
+		    "attempt 3; given up at 1970-01-01T00:05:00.000Z; last error: busy"),
 	};
 	char text[ALLOC_DESCRIPTION_MAX + 1];
 

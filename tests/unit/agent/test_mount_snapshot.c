@@ -3,9 +3,6 @@
 
 #include "helper/mount_snapshot.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static struct mh_list_entry staged(unsigned int n)
 {
 	struct mh_list_entry entry = {.dev_minor = n};

@@ -3,27 +3,19 @@
 
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "kernel/nfs_list.h"
 #include "kernel/nfs_owner.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define HEADER "NV SERVER   PORT DEV          FSID                              FSC\n"
 #define V4 "v4 7f000001 0801 "
 #define FSID " 7d0aef2b9c4e5f61:8a1b2c3d4e5f6071 "
-
-int __wrap_file_read(const char *path, size_t max, char **ret, size_t *ret_len);
 
 /* What one read after the other gives; the last one again and again. */
 static const char *const *reads;
 static size_t n_reads;
 static int read_error;
 
-int __wrap_file_read(const char *path, size_t max, char **ret, size_t *ret_len)
+WRAPPED(int, file_read, const char *path, size_t max, char **ret, size_t *ret_len)
 {
 	assert_string_equal(path, "/proc/self/net/nfsfs/volumes");
 	assert_int_equal(max, NFS_LIST_MAX);

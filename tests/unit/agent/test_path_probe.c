@@ -2,26 +2,20 @@
 #include "unit_loop.h"
 
 #include "base/clock.h"
-#include "base/str.h"
 #include "kernel/path_probe.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* A path that begins with "/stuck" is on a file system whose server does not answer: a look at it waits until
  * the gate is closed. Others are as the kernel has them. */
 static int gate[2];
 static atomic_int looks; /* begun, at any path of the model */
 
-void __wrap_path_look(const char *path, struct path_seen *ret);
 void __real_path_look(const char *path, struct path_seen *ret);
 
-void __wrap_path_look(const char *path, struct path_seen *ret)
+WRAPPED(void, path_look, const char *path, struct path_seen *ret)
 {
 	struct pollfd opened = {.fd = gate[0]};
 
@@ -140,10 +134,10 @@ TEST_FIXTURE(the_kernel_is_asked_about_one_path, setup, teardown)
 	assert_int_equal(seen.view.is_noexec, shown.is_noexec);
 }
 
-TEST_FIXTURE(the_answer_comes_from_the_event_loop, setup, teardown)
-{
-	struct fixture *f = *state;
+#define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
 
+CASE(the_answer_comes_from_the_event_loop)
+{
 	(void)probe(f, "/proc", LONG_US);
 	(void)probe(f, "/no/such/path", LONG_US);
 	assert_int_equal(f->n, 0);
@@ -152,20 +146,16 @@ TEST_FIXTURE(the_answer_comes_from_the_event_loop, setup, teardown)
 	assert_int_equal(path_probes_running(f->probes), 0);
 }
 
-TEST_FIXTURE(a_path_without_an_answer_is_silent_at_the_deadline, setup, teardown)
+CASE(a_path_without_an_answer_is_silent_at_the_deadline)
 {
-	struct fixture *f = *state;
-
 	(void)probe(f, "/stuck/a", SOON_US);
 	run_until(f, 1);
 	assert_int_equal(f->seen[0].state, PATH_SILENT);
 	assert_int_equal(path_probes_running(f->probes), 1);
 }
 
-TEST_FIXTURE(an_answer_after_the_deadline_is_dropped, setup, teardown)
+CASE(an_answer_after_the_deadline_is_dropped)
 {
-	struct fixture *f = *state;
-
 	(void)probe(f, "/stuck/a", SOON_US);
 	run_until(f, 1);
 	open_gate();
@@ -178,10 +168,8 @@ TEST_FIXTURE(an_answer_after_the_deadline_is_dropped, setup, teardown)
 	assert_int_equal(f->seen[1].sys_errno, ESTALE);
 }
 
-TEST_FIXTURE(a_path_that_is_stuck_costs_one_thread_however_often_it_is_asked_for, setup, teardown)
+CASE(a_path_that_is_stuck_costs_one_thread_however_often_it_is_asked_for)
 {
-	struct fixture *f = *state;
-
 	for (unsigned int i = 1; i <= 3 * PATH_PROBE_THREADS_MAX; i++) {
 		(void)probe(f, "/stuck/a", SOON_US);
 		run_until(f, i);
@@ -193,9 +181,8 @@ TEST_FIXTURE(a_path_that_is_stuck_costs_one_thread_however_often_it_is_asked_for
 	assert_int_equal(f->seen[f->n - 1].state, PATH_MOUNTED);
 }
 
-TEST_FIXTURE(threads_are_bounded, setup, teardown)
+CASE(threads_are_bounded)
 {
-	struct fixture *f = *state;
 	char path[32];
 
 	for (unsigned int i = 0; i < PATH_PROBE_THREADS_MAX + 2; i++) {
@@ -212,8 +199,6 @@ TEST_FIXTURE(threads_are_bounded, setup, teardown)
 	run_until(f, 1 + PATH_PROBE_THREADS_MAX + 2);
 	assert_int_equal(atomic_load(&looks), PATH_PROBE_THREADS_MAX + 2);
 }
-
-#define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
 
 CASE(waiting_is_bounded)
 {

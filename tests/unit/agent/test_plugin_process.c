@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit_clock.h"
 
-#include "base/str.h"
 #include "volume/plugin_process.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define FOLDER "/run/nobody/stage/volume-of-this-test"
 

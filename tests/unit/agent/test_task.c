@@ -4,17 +4,10 @@
 #include "fake_systemd.h"
 #include "unit_loop.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/str.h"
 #include "log/log.h"
 #include "model/claim.h"
 #include "unit/task.h"
-
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define ALLOC "0190a5a0-0000-7000-8000-0000000000a1"
 #define OTHER "0190a5a0-0000-7000-8000-0000000000b2"

@@ -3,8 +3,6 @@
 
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "unit/task_step.h"
 
 TEST(each_event_has_the_step_that_is_drawn)
@@ -117,32 +115,20 @@ TEST(a_view_is_an_event)
 		{{.active = TASK_ACTIVE_INACTIVE}, "", false, TASK_SEES_ABSENT},
 		{{.active = TASK_ACTIVE_FAILED}, "", false, TASK_SEES_ABSENT},
 		{{.active = TASK_ACTIVE_ACTIVE}, "", false, TASK_SEES_ACTIVE}, /* its file is gone, it runs */
-		{{.active = TASK_ACTIVE_INACTIVE, .is_loaded = true, .has_job = true},
-		 "",
-		 true,
-		 TASK_SEES_QUEUED},
-		{{.active = TASK_ACTIVE_FAILED, .is_loaded = true, .has_job = true, .invocation = "b"},
-		 "a",
-		 true,
-		 TASK_SEES_QUEUED},
-		{{.active = TASK_ACTIVE_INACTIVE, .is_loaded = true, .invocation = "a"},
-		 "a",
-		 false,
-		 TASK_SEES_IDLE},
-		{{.active = TASK_ACTIVE_INACTIVE, .is_loaded = true, .invocation = "b"},
-		 "a",
-		 false,
-		 TASK_SEES_ENDED},
+		ROW({.active = TASK_ACTIVE_INACTIVE, .is_loaded = true, .has_job = true}, "", true,
+		    TASK_SEES_QUEUED),
+		ROW({.active = TASK_ACTIVE_FAILED, .is_loaded = true, .has_job = true, .invocation = "b"},
+		    "a", true, TASK_SEES_QUEUED),
+		ROW({.active = TASK_ACTIVE_INACTIVE, .is_loaded = true, .invocation = "a"}, "a", false,
+		    TASK_SEES_IDLE),
+		ROW({.active = TASK_ACTIVE_INACTIVE, .is_loaded = true, .invocation = "b"}, "a", false,
+		    TASK_SEES_ENDED),
 		{{.active = TASK_ACTIVE_INACTIVE, .is_loaded = true}, "a", false, TASK_SEES_IDLE},
 		{{.active = TASK_ACTIVE_INACTIVE, .is_loaded = true}, "", true, TASK_SEES_ENDED},
-		{{.active = TASK_ACTIVE_FAILED, .is_loaded = true, .invocation = "a"},
-		 "a",
-		 false,
-		 TASK_SEES_IDLE},
-		{{.active = TASK_ACTIVE_FAILED, .is_loaded = true, .invocation = "b"},
-		 "a",
-		 false,
-		 TASK_SEES_FAILED},
+		ROW({.active = TASK_ACTIVE_FAILED, .is_loaded = true, .invocation = "a"}, "a", false,
+		    TASK_SEES_IDLE),
+		ROW({.active = TASK_ACTIVE_FAILED, .is_loaded = true, .invocation = "b"}, "a", false,
+		    TASK_SEES_FAILED),
 		{{.active = TASK_ACTIVE_ACTIVATING, .is_loaded = true}, "", false, TASK_SEES_COMING},
 		{{.active = TASK_ACTIVE_RESTARTING, .is_loaded = true}, "", false, TASK_SEES_RESTARTING},
 		{{.active = TASK_ACTIVE_DEACTIVATING, .is_loaded = true}, "", false, TASK_SEES_GOING},

@@ -2,21 +2,16 @@
 /* Where the units of a host set an option, on trees made up here; and what is made of that for a launch mode.
  */
 
+#include "folder.h"
 #include "mounthelper_words.h"
 #include "temp_dir.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "helper/proc.h"
 #include "unit/lines.h"
 
-#include <ftw.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define UNIT "a.service"
 
@@ -29,17 +24,10 @@ static int setup(void **state)
 	return 0;
 }
 
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
-{
-	(void)st;
-	(void)kind;
-	(void)where;
-	return remove(path);
-}
-
 static int teardown(void **state)
 {
-	return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	folder_remove(root);
+	return 0;
 }
 
 static void put(const char *path, const char *text)

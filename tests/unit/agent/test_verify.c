@@ -3,22 +3,16 @@
 #include "privileges.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "base/sys.h"
 #include "status/local.h"
 #include "volume/verify.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <libmount/libmount.h>
 #include <sched.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static const struct verify_wanted strict = {
 	.path = "/p", .read_only = true, .propagation = PROPAGATION_PRIVATE};
@@ -213,9 +207,8 @@ static int count_what_is_stacked(void)
 static size_t n_parsed;
 
 int __real_mnt_table_parse_stream(struct libmnt_table *table, FILE *stream, const char *name);
-int __wrap_mnt_table_parse_stream(struct libmnt_table *table, FILE *stream, const char *name);
 
-int __wrap_mnt_table_parse_stream(struct libmnt_table *table, FILE *stream, const char *name)
+WRAPPED(int, mnt_table_parse_stream, struct libmnt_table *table, FILE *stream, const char *name)
 {
 	n_parsed++;
 	return __real_mnt_table_parse_stream(table, stream, name);
@@ -251,9 +244,8 @@ static bool is_as_read_anew(struct mount_table **kept, size_t *ret_reads)
 static bool is_old_kernel;
 
 ssize_t __real_sys_listmount(uint64_t mount_id, uint64_t after_id, uint64_t *ret_ids, size_t n);
-ssize_t __wrap_sys_listmount(uint64_t mount_id, uint64_t after_id, uint64_t *ret_ids, size_t n);
 
-ssize_t __wrap_sys_listmount(uint64_t mount_id, uint64_t after_id, uint64_t *ret_ids, size_t n)
+WRAPPED(ssize_t, sys_listmount, uint64_t mount_id, uint64_t after_id, uint64_t *ret_ids, size_t n)
 {
 	return is_old_kernel ? -ENOSYS : __real_sys_listmount(mount_id, after_id, ret_ids, n);
 }

@@ -3,15 +3,11 @@
 #include "unit.h"
 
 #include "base/clock.h"
-#include "base/str.h"
 #include "kernel/path_look.h"
 #include "log/log.h"
 #include "volume/manager.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define ALLOC_A "0190a5a0-0000-7000-8000-0000000000a1"
 #define ALLOC_B "0190a5a0-0000-7000-8000-0000000000b2"
@@ -42,20 +38,18 @@ struct request {
 	struct volume_op *task;
 };
 
-void __wrap_path_look(const char *path, struct path_seen *ret);
-uint64_t __wrap_clock_monotonic_us(void);
 uint64_t __real_clock_monotonic_us(void);
 
 static enum path_state seen_state; /* what a look at any path gives */
 static uint64_t ahead_us;	   /* by which the clock of the process goes wrong */
 
-uint64_t __wrap_clock_monotonic_us(void)
+WRAPPED(uint64_t, clock_monotonic_us, void)
 {
 	return __real_clock_monotonic_us() + ahead_us;
 }
 
 /* Every mount is as the model made it: its first device. */
-void __wrap_path_look(const char *path, struct path_seen *ret)
+WRAPPED(void, path_look, const char *path, struct path_seen *ret)
 {
 	*ret = (struct path_seen){
 		.state = seen_state,
@@ -207,9 +201,10 @@ static void unmount(struct request *request, const char *volume, const char *all
 			 STATUS_OK);
 }
 
-TEST_FIXTURE(nothing_is_sent_before_the_first_mount_snapshot, setup, teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
+
+CASE(nothing_is_sent_before_the_first_mount_snapshot)
 {
-	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"};
 
 	mount(&a, "v", ALLOC_A);
@@ -224,9 +219,8 @@ TEST_FIXTURE(nothing_is_sent_before_the_first_mount_snapshot, setup, teardown)
 	assert_string_equal(f->results[0].path, FAKE_PUBLISH_BASE "/" ALLOC_A "/0");
 }
 
-TEST_FIXTURE(the_mount_snapshot_follows_each_operation, setup, teardown)
+CASE(the_mount_snapshot_follows_each_operation)
 {
-	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"};
 	const struct mount_snapshot *observed;
 
@@ -243,9 +237,8 @@ TEST_FIXTURE(the_mount_snapshot_follows_each_operation, setup, teardown)
 	assert_string_equal(f->asked, ALLOC_A);
 }
 
-TEST_FIXTURE(what_the_helper_has_put_on_record_is_reported_in_the_journal, setup, teardown)
+CASE(what_the_helper_has_put_on_record_is_reported_in_the_journal)
 {
-	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"};
 
 	run_until(f, &f->ready, 1);
@@ -273,9 +266,8 @@ TEST_FIXTURE(what_the_helper_has_put_on_record_is_reported_in_the_journal, setup
 			 0);
 }
 
-TEST_FIXTURE(operations_of_one_volume_come_one_after_another, setup, teardown)
+CASE(operations_of_one_volume_come_one_after_another)
 {
-	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"}, b = {.f = f, .name = "b"}, c = {.f = f, .name = "c"};
 	static const uint16_t order[] = {MH_OP_STAGE,	MH_OP_PUBLISH, MH_OP_UNPUBLISH,
 					 MH_OP_UNSTAGE, MH_OP_STAGE,   MH_OP_PUBLISH};
@@ -291,9 +283,8 @@ TEST_FIXTURE(operations_of_one_volume_come_one_after_another, setup, teardown)
 		assert_int_equal(f->fake.state->log[i].op, order[i]);
 }
 
-TEST_FIXTURE(an_operation_between_attempts_lets_others_go_first, setup, teardown)
+CASE(an_operation_between_attempts_lets_others_go_first)
 {
-	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"}, b = {.f = f, .name = "b"}, c = {.f = f, .name = "c"};
 
 	volume_manager_set_observed(f->manager, mount_snapshot_new());
@@ -323,9 +314,8 @@ static void run_until_staging(struct fixture *f, const struct request *request)
 		fail_msg("%s ended before it was seen to be staged", request->name);
 }
 
-TEST_FIXTURE(a_mount_that_is_not_wanted_any_more_ends_early, setup, teardown)
+CASE(a_mount_that_is_not_wanted_any_more_ends_early)
 {
-	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"}, b = {.f = f, .name = "b"};
 
 	volume_manager_set_observed(f->manager, mount_snapshot_new());
@@ -355,9 +345,8 @@ static void run_until_sent_away(struct fixture *f, struct request *request, enum
 	}
 }
 
-TEST_FIXTURE(a_mount_waits_for_another_instance_at_work_on_its_volume, setup, teardown)
+CASE(a_mount_waits_for_another_instance_at_work_on_its_volume)
 {
-	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"};
 	struct volume_op_info info;
 
@@ -397,9 +386,8 @@ TEST_FIXTURE(a_mount_waits_for_another_instance_no_longer_than_its_patience, set
 	assert_non_null(strstr(f->results[1].why, "/proc/PID/stack"));
 }
 
-TEST_FIXTURE(a_mount_that_waits_for_another_instance_is_cancelled_at_once, setup, teardown)
+CASE(a_mount_that_waits_for_another_instance_is_cancelled_at_once)
 {
-	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"};
 
 	volume_manager_set_observed(f->manager, mount_snapshot_new());
@@ -412,9 +400,8 @@ TEST_FIXTURE(a_mount_that_waits_for_another_instance_is_cancelled_at_once, setup
 	assert_int_equal(sent_away(f, MH_OP_STAGE), 1);
 }
 
-TEST_FIXTURE(one_that_was_cancelled_while_it_asked_does_not_wait, setup, teardown)
+CASE(one_that_was_cancelled_while_it_asked_does_not_wait)
 {
-	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"};
 
 	volume_manager_set_observed(f->manager, mount_snapshot_new());
@@ -428,9 +415,8 @@ TEST_FIXTURE(one_that_was_cancelled_while_it_asked_does_not_wait, setup, teardow
 }
 
 /* What the other instance has done meanwhile is in no mount snapshot of ours. */
-TEST_FIXTURE(an_unmount_looks_again_after_another_instance, setup, teardown)
+CASE(an_unmount_looks_again_after_another_instance)
 {
-	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"};
 	const struct mount_snapshot *observed;
 
@@ -450,9 +436,8 @@ TEST_FIXTURE(an_unmount_looks_again_after_another_instance, setup, teardown)
 	assert_int_equal(mount_snapshot_staged(observed, "v")->dev_minor, 77);
 }
 
-TEST_FIXTURE(volumes_are_scheduled_in_the_order_of_the_requests, setup, teardown)
+CASE(volumes_are_scheduled_in_the_order_of_the_requests)
 {
-	struct fixture *f = *state;
 	struct request requests[] = {{.f = f, .name = "z"}, {.f = f, .name = "m"}, {.f = f, .name = "a"}};
 	uint64_t end = __real_clock_monotonic_us() + 30 * USEC_PER_SEC;
 	size_t begun = 0;
@@ -502,9 +487,8 @@ TEST_FIXTURE(a_publish_that_cannot_be_verified_fails, setup, teardown)
 	}
 }
 
-TEST_FIXTURE(operations_are_bounded, setup, teardown)
+CASE(operations_are_bounded)
 {
-	struct fixture *f = *state;
 	struct request a = {.f = f, .name = "a"};
 	struct volume_target t = target("v", ALLOC_A);
 	struct error err;

@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "base/parse.h"
-#include "base/str.h"
 #include "base/sys.h"
 #include "kernel/nfs_list.h"
 #include "kernel/nfs_owner.h"
@@ -13,38 +12,23 @@
 #include "log/log.h"
 #include "rpc/client.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/sysmacros.h>
 
 static char pki_dir[TEMP_DIR_SIZE];
 static struct world *current; /* for the functions that replace others at link time */
 
-enum status __wrap_mount_table_refresh(struct mount_table **table, const char *base, struct error *err);
-void __wrap_mount_table_free(struct mount_table *table);
-void __wrap_mount_table_count(const struct mount_table *table, const char *path, struct mount_count *ret);
-enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
-				    struct error *err);
-void __wrap_path_look(const char *path, struct path_seen *ret);
-int __wrap_sys_fstatat(int dir_fd, const char *name, struct stat *ret, int flags);
 int __real_sys_fstatat(int dir_fd, const char *name, struct stat *ret, int flags);
-int __wrap_sys_readlinkat(int dir_fd, const char *name, char *buf, size_t size);
 int __real_sys_readlinkat(int dir_fd, const char *name, char *buf, size_t size);
-enum status __wrap_nfs_list_has(uint32_t dev_major, uint32_t dev_minor, bool *ret, struct error *err);
-void __wrap_nfs_owner_find(struct nfs_owner *owner);
 
 static char no_table;
 
-enum status __wrap_mount_table_refresh(struct mount_table **table, const char *base, struct error *err)
+WRAPPED(enum status, mount_table_refresh, struct mount_table **table, const char *base, struct error *err)
 {
 	*table = (struct mount_table *)(void *)&no_table;
 	return STATUS_OK;
 }
 
-void __wrap_mount_table_free(struct mount_table *table)
+WRAPPED(void, mount_table_free, struct mount_table *table)
 {
 	assert_true(!table || (void *)table == &no_table);
 }
@@ -100,13 +84,13 @@ static bool plugins_view_at(const char *path, struct mount_view *ret)
 	return true;
 }
 
-void __wrap_mount_table_count(const struct mount_table *table, const char *path, struct mount_count *ret)
+WRAPPED(void, mount_table_count, const struct mount_table *table, const char *path, struct mount_count *ret)
 {
 	*ret = (struct mount_count){.here = fake_helper_place(&current->fake, path) != NULL};
 }
 
-enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
-				    struct error *err)
+WRAPPED(enum status, mount_table_find, const struct mount_table *table, const char *path,
+	struct mount_view *ret, struct error *err)
 {
 	if (str_starts_with(path, FAKE_STAGE_BASE "/")
 		    ? stage_view_at(path, ret) || plugins_view_at(path, ret)
@@ -126,7 +110,7 @@ static bool is_mounted(uint32_t dev_minor)
 	return false;
 }
 
-enum status __wrap_nfs_list_has(uint32_t dev_major, uint32_t dev_minor, bool *ret, struct error *err)
+WRAPPED(enum status, nfs_list_has, uint32_t dev_major, uint32_t dev_minor, bool *ret, struct error *err)
 {
 	assert_int_equal(dev_major, 0);
 	assert_int_not_equal(dev_minor, 0);
@@ -136,7 +120,7 @@ enum status __wrap_nfs_list_has(uint32_t dev_major, uint32_t dev_minor, bool *re
 	return STATUS_OK;
 }
 
-void __wrap_nfs_owner_find(struct nfs_owner *owner)
+WRAPPED(void, nfs_owner_find, struct nfs_owner *owner)
 {
 	assert_string_equal(owner->stage_base, FAKE_STAGE_BASE);
 	assert_int_equal(owner->is_own, !current->nfs_is_shared);
@@ -145,7 +129,7 @@ void __wrap_nfs_owner_find(struct nfs_owner *owner)
 		       current->nfs_elsewhere ? current->nfs_elsewhere : "");
 }
 
-void __wrap_path_look(const char *path, struct path_seen *ret)
+WRAPPED(void, path_look, const char *path, struct path_seen *ret)
 {
 	*ret = (struct path_seen){.state = current->seen};
 	(void)__atomic_add_fetch(&current->looks, 1, __ATOMIC_SEQ_CST);
@@ -153,7 +137,7 @@ void __wrap_path_look(const char *path, struct path_seen *ret)
 		ret->state = PATH_NOT_MOUNTED;
 }
 
-int __wrap_sys_fstatat(int dir_fd, const char *name, struct stat *ret, int flags)
+WRAPPED(int, sys_fstatat, int dir_fd, const char *name, struct stat *ret, int flags)
 {
 	if (str_starts_with(name, "/dev/disk/by-id/disk-vol")) {
 		*ret = (struct stat){.st_mode = S_IFBLK, .st_rdev = makedev(8, 16)};
@@ -164,7 +148,7 @@ int __wrap_sys_fstatat(int dir_fd, const char *name, struct stat *ret, int flags
 	return __real_sys_fstatat(dir_fd, name, ret, flags);
 }
 
-int __wrap_sys_readlinkat(int dir_fd, const char *name, char *buf, size_t size)
+WRAPPED(int, sys_readlinkat, int dir_fd, const char *name, char *buf, size_t size)
 {
 	static const char target[] = "../../devices/x/block/sdb";
 
@@ -319,30 +303,6 @@ void world_until(struct world *w, const char *what, world_condition *condition)
 void world_idle(struct world *w, unsigned int ms)
 {
 	run_for(w->event, ms);
-}
-
-struct alloc world_alloc(const char *id, uint32_t n)
-{
-	enum { ALIVE = 8 };
-	static struct volume_request lists[ALIVE][ALLOC_VOLUMES_MAX];
-	static unsigned int next;
-	struct alloc alloc = {
-		.volumes = lists[next++ % ALIVE], .n_volumes = n, .desired_status = DESIRED_RUN};
-
-	(void)str_copy(alloc.id, sizeof(alloc.id), id);
-	(void)str_copy(alloc.name, sizeof(alloc.name), "app");
-	(void)str_copy(alloc.node_id, sizeof(alloc.node_id), "n1");
-	alloc_default(&alloc);
-	for (uint32_t i = 0; i < n; i++) {
-		struct volume_request *request = &alloc.volumes[i];
-
-		*request = (struct volume_request){0};
-		(void)str_format(request->name, sizeof(request->name), "v%u", i);
-		(void)str_format(request->source, sizeof(request->source), "vol%u", i);
-		request->access_mode = SINGLE_NODE_MULTI_WRITER;
-		request->attachment_mode = ATTACHMENT_FILE_SYSTEM;
-	}
-	return alloc;
 }
 
 const char *world_wire(const char *volume)

@@ -5,6 +5,7 @@
 #include "agent.h"
 #include "fake_helper_client.h"
 #include "model_server.h"
+#include "records.h"
 #include "temp_dir.h"
 #include "unit.h"
 
@@ -73,9 +74,6 @@ bool world_turns(struct world *w, unsigned int n, world_condition *condition);
 
 /** Run the loop for a while in which nothing of note may happen. */
 void world_idle(struct world *w, unsigned int ms);
-
-/** An allocation for this node, with @n volumes vol0, vol1, ...; its list is good for some calls more. */
-struct alloc world_alloc(const char *id, uint32_t n);
 
 /** Name of volume @volume towards the helper. */
 const char *world_wire(const char *volume);
