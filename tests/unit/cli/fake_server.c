@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fake_server.h"
 
-#include "base/cleanup.h"
+#include "unit.h"
+
 #include "base/clock.h"
-#include "base/str.h"
 #include "rpc/client.h"
 #include "rpc/pbjson.h"
 
@@ -13,9 +13,6 @@
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <systemd/sd-event.h>
 
 struct fake_server fake;
@@ -23,41 +20,24 @@ struct fake_server fake;
 static sd_event *fake_event;		  /* of the client that was made last */
 static const struct fake_answer *refusal; /* of the call that ended last, or NULL */
 
-enum status __wrap_rpc_tls_new(const struct rpc_tls_files *files, struct rpc_tls **ret, struct error *err);
-void __wrap_rpc_tls_free(struct rpc_tls *tls);
-enum status __wrap_rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint,
-				  struct rpc_client **ret, struct error *err);
-void __wrap_rpc_client_free(struct rpc_client *client);
-enum status __wrap_rpc_client_call_sync(struct rpc_client *client, const ProtobufCServiceDescriptor *service,
-					const char *method, const ProtobufCMessage *request,
-					uint64_t timeout_us, ProtobufCMessage **ret_response,
-					struct error *err);
-const char *__wrap_rpc_client_message(const struct rpc_client *client);
-bool __wrap_rpc_client_may_have_begun(const struct rpc_client *client);
 ProtobufCMessage *__wrap_rpc_client_details(const struct rpc_client *client,
 					    const ProtobufCMessageDescriptor *descriptor);
-enum status __wrap_rpc_stream_open(struct rpc_client *client, const ProtobufCServiceDescriptor *service,
-				   const char *method, uint64_t connect_timeout_us,
-				   const struct rpc_stream_events *events, void *userdata,
-				   struct rpc_stream **ret, struct error *err);
-enum status __wrap_rpc_stream_send(struct rpc_stream *stream, const ProtobufCMessage *message,
-				   struct error *err);
 void __wrap_rpc_stream_cancel(struct rpc_stream *stream);
 
-enum status __wrap_rpc_tls_new(const struct rpc_tls_files *files, struct rpc_tls **ret, struct error *err)
+WRAPPED(enum status, rpc_tls_new, const struct rpc_tls_files *files, struct rpc_tls **ret, struct error *err)
 {
 	(void)err;
 	*ret = files->ca ? malloc(1) : NULL;
 	return STATUS_OK;
 }
 
-void __wrap_rpc_tls_free(struct rpc_tls *tls)
+WRAPPED(void, rpc_tls_free, struct rpc_tls *tls)
 {
 	free(tls);
 }
 
-enum status __wrap_rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint,
-				  struct rpc_client **ret, struct error *err)
+WRAPPED(enum status, rpc_client_new, sd_event *event, const struct rpc_endpoint *endpoint,
+	struct rpc_client **ret, struct error *err)
 {
 	(void)err;
 	fake_event = event;
@@ -66,7 +46,7 @@ enum status __wrap_rpc_client_new(sd_event *event, const struct rpc_endpoint *en
 	return STATUS_OK;
 }
 
-void __wrap_rpc_client_free(struct rpc_client *client)
+WRAPPED(void, rpc_client_free, struct rpc_client *client)
 {
 	free(client);
 }
@@ -385,13 +365,13 @@ static enum status give(const struct fake_answer *answer, const ProtobufCService
 	return answer->status;
 }
 
-bool __wrap_rpc_client_may_have_begun(const struct rpc_client *client)
+WRAPPED(bool, rpc_client_may_have_begun, const struct rpc_client *client)
 {
 	(void)client;
 	return true;
 }
 
-const char *__wrap_rpc_client_message(const struct rpc_client *client)
+WRAPPED(const char *, rpc_client_message, const struct rpc_client *client)
 {
 	(void)client;
 	return refusal && refusal->lost ? NULL : "";
@@ -433,10 +413,9 @@ static int deliver(sd_event_source *source, void *userdata)
 	return 0;
 }
 
-enum status __wrap_rpc_stream_open(struct rpc_client *client, const ProtobufCServiceDescriptor *service,
-				   const char *method, uint64_t connect_timeout_us,
-				   const struct rpc_stream_events *events, void *userdata,
-				   struct rpc_stream **ret, struct error *err)
+WRAPPED(enum status, rpc_stream_open, struct rpc_client *client, const ProtobufCServiceDescriptor *service,
+	const char *method, uint64_t connect_timeout_us, const struct rpc_stream_events *events,
+	void *userdata, struct rpc_stream **ret, struct error *err)
 {
 	struct rpc_stream *stream = calloc(1, sizeof(*stream));
 
@@ -455,8 +434,8 @@ enum status __wrap_rpc_stream_open(struct rpc_client *client, const ProtobufCSer
 	return STATUS_OK;
 }
 
-enum status __wrap_rpc_stream_send(struct rpc_stream *stream, const ProtobufCMessage *message,
-				   struct error *err)
+WRAPPED(enum status, rpc_stream_send, struct rpc_stream *stream, const ProtobufCMessage *message,
+	struct error *err)
 {
 	(void)err;
 	log_request(stream->service, stream->method, message);
@@ -471,10 +450,9 @@ void __wrap_rpc_stream_cancel(struct rpc_stream *stream)
 	free(stream);
 }
 
-enum status __wrap_rpc_client_call_sync(struct rpc_client *client, const ProtobufCServiceDescriptor *service,
-					const char *method, const ProtobufCMessage *request,
-					uint64_t timeout_us, ProtobufCMessage **ret_response,
-					struct error *err)
+WRAPPED(enum status, rpc_client_call_sync, struct rpc_client *client,
+	const ProtobufCServiceDescriptor *service, const char *method, const ProtobufCMessage *request,
+	uint64_t timeout_us, ProtobufCMessage **ret_response, struct error *err)
 {
 	static const struct {
 		const char *service;

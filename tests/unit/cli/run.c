@@ -4,20 +4,25 @@
 #include "unit.h"
 
 #include "base/fd.h"
-#include "base/str.h"
 
 #include <fcntl.h>
 #include <holdfast/v1/types.pb-c.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 enum { WORDS_MAX = 24 };
 
 struct ending ending;
 char spec_path[] = "/tmp/cli-spec-XXXXXX";
+
+void will_answer(size_t i, const char *method, const char *json)
+{
+	fake.answers[i] = (struct fake_answer){.method = method, .json = json};
+}
+
+void will_refuse(size_t i, const char *method, enum status status)
+{
+	fake.answers[i] = (struct fake_answer){.method = method, .status = status};
+}
 
 void run(const char *line)
 {

@@ -26,6 +26,10 @@ extern char spec_path[];
 void write_spec(const char *text);
 const char *with_spec(const char *fmt);
 
+/** The answer of @method that the model of the server gives as number @i, in JSON, or its refusal. */
+void will_answer(size_t i, const char *method, const char *json);
+void will_refuse(size_t i, const char *method, enum status status);
+
 /** Run a command line, split at its blanks, with the server's address given; what it prints is in
  * ending. */
 void run(const char *line);

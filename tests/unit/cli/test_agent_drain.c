@@ -4,8 +4,6 @@
 #include "run.h"
 #include "unit.h"
 
-#include <string.h>
-
 #define DRAIN(state, more, volumes)                                                                   \
 	"{\"drain\": {\"state\": \"" state "\", \"summary\": \"so it goes\", \"started_ms\": \"7\", " \
 	"\"accepting\": false" more ", \"volumes\": [" volumes "]}}"
@@ -18,12 +16,12 @@
 
 static void answer(unsigned int i, const char *json)
 {
-	fake.answers[i] = (struct fake_answer){.method = "Agent.Drain", .json = json};
+	will_answer(i, "Agent.Drain", json);
 }
 
 static void refuse(unsigned int i, enum status status)
 {
-	fake.answers[i] = (struct fake_answer){.method = "Agent.Drain", .status = status};
+	will_refuse(i, "Agent.Drain", status);
 }
 
 TEST_FIXTURE(it_is_followed_until_it_has_ended, run_setup, NULL)
@@ -89,10 +87,9 @@ TEST_FIXTURE(it_can_be_taken_back, run_setup, NULL)
 
 TEST_FIXTURE(the_last_one_is_part_of_the_agents_status, run_setup, NULL)
 {
-	fake.answers[0] = (struct fake_answer){
-		.method = "Agent.Status",
-		.json = "{\"drain\": {\"state\": \"incomplete\", \"summary\": \"1 of 2\", \"ended_ms\": "
-			"\"9\", \"volumes\": [" IN_USE ", " VOLUME("released", "") "]}}"};
+	will_answer(0, "Agent.Status",
+		    "{\"drain\": {\"state\": \"incomplete\", \"summary\": \"1 of 2\", \"ended_ms\": "
+		    "\"9\", \"volumes\": [" IN_USE ", " VOLUME("released", "") "]}}");
 	expect_ok("agent status");
 	expect_output("drain ended ");
 	expect_output(": incomplete: 1 of 2\nvolume default/db of allocation a1: in use");

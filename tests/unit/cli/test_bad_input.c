@@ -6,11 +6,6 @@
 
 #include "show/output.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define NEEDS_YES "this asks before it acts, and there is no terminal to ask on: give --yes"
 
 static const struct row {
@@ -23,218 +18,177 @@ static const struct row {
 	const char *prints; /* is in the output; NULL: not looked at */
 } rows[] = {
 	/* What destroys asks, and nobody is there to answer. */
-	{.typed = "volume deregister web",
-	 .status = STATUS_INVALID_ARGUMENT,
-	 .says = NEEDS_YES,
-	 .asked = "Volumes.Deregister"},
-	{.typed = "volume deregister web --json",
-	 .status = STATUS_INVALID_ARGUMENT,
-	 .says = NEEDS_YES,
-	 .asked = "Volumes.Deregister"},
-	{.typed = "volume delete web",
-	 .status = STATUS_INVALID_ARGUMENT,
-	 .says = NEEDS_YES,
-	 .asked = "Volumes.Delete"},
-	{.typed = "volume snapshot delete ebs snap-1",
-	 .status = STATUS_INVALID_ARGUMENT,
-	 .says = NEEDS_YES,
-	 .asked = "Volumes.DeleteSnapshot",
-	 .answer = {.method = "Plugins.List", .json = "{\"plugins\": [{\"id\": \"ebs\"}]}"}},
+	ROW(.typed = "volume deregister web", .status = STATUS_INVALID_ARGUMENT, .says = NEEDS_YES,
+	    .asked = "Volumes.Deregister"),
+	ROW(.typed = "volume deregister web --json", .status = STATUS_INVALID_ARGUMENT, .says = NEEDS_YES,
+	    .asked = "Volumes.Deregister"),
+	ROW(.typed = "volume delete web", .status = STATUS_INVALID_ARGUMENT, .says = NEEDS_YES,
+	    .asked = "Volumes.Delete"),
+	ROW(.typed = "volume snapshot delete ebs snap-1", .status = STATUS_INVALID_ARGUMENT,
+	    .says = NEEDS_YES, .asked = "Volumes.DeleteSnapshot",
+	    .answer = {.method = "Plugins.List", .json = "{\"plugins\": [{\"id\": \"ebs\"}]}"}),
 	{.typed = "operator token revoke a1", .status = STATUS_INVALID_ARGUMENT, .says = NEEDS_YES},
-	{.typed = "operator restore @ --reason lost",
-	 .file = "x",
-	 .status = STATUS_INVALID_ARGUMENT,
-	 .says = NEEDS_YES},
-	{.typed = "node drain node-1",
-	 .status = STATUS_INVALID_ARGUMENT,
-	 .says = NEEDS_YES,
-	 .asked = "Nodes.Drain",
-	 .answer = {.method = "Nodes.Get", .json = "{\"node\": {\"id\": \"node-1\"}}"}},
+	ROW(.typed = "operator restore @ --reason lost", .file = "x", .status = STATUS_INVALID_ARGUMENT,
+	    .says = NEEDS_YES),
+	ROW(.typed = "node drain node-1", .status = STATUS_INVALID_ARGUMENT, .says = NEEDS_YES,
+	    .asked = "Nodes.Drain",
+	    .answer = {.method = "Nodes.Get", .json = "{\"node\": {\"id\": \"node-1\"}}"}),
 	/* one that was never drained, as a server shows it */
-	{.typed = "node drain node-1",
-	 .status = STATUS_INVALID_ARGUMENT,
-	 .says = NEEDS_YES,
-	 .asked = "Nodes.Drain",
-	 .answer = {.method = "Nodes.Get",
-		    .json = "{\"node\": {\"id\": \"node-1\", \"drain\": {\"started_ms\": 0}}}"}},
-	{.typed = "node drain node-1 --no-wait",
-	 .status = STATUS_INVALID_ARGUMENT,
-	 .says = NEEDS_YES,
-	 .asked = "Nodes.Drain",
-	 .answer = {.method = "Nodes.Get",
-		    .json = "{\"node\": {\"id\": \"node-1\", \"drain\": {\"started_ms\": 7, \"done_ms\": "
-			    "9}}}"}},
+	ROW(.typed = "node drain node-1", .status = STATUS_INVALID_ARGUMENT, .says = NEEDS_YES,
+	    .asked = "Nodes.Drain",
+	    .answer = {.method = "Nodes.Get",
+		       .json = "{\"node\": {\"id\": \"node-1\", \"drain\": {\"started_ms\": 0}}}"}),
+	ROW(.typed = "node drain node-1 --no-wait", .status = STATUS_INVALID_ARGUMENT, .says = NEEDS_YES,
+	    .asked = "Nodes.Drain",
+	    .answer = {.method = "Nodes.Get",
+		       .json = "{\"node\": {\"id\": \"node-1\", \"drain\": {\"started_ms\": 7, \"done_ms\": "
+			       "9}}}"}),
 	/* Mistakes of a file, all at once. */
-	{.typed = "volume register @",
-	 .file = "id = 5\nplugin_idd = \"ebs\"\ncapability {\n  acces_mode = \"x\"\n}\ncapability {\n"
-		 "  attachment_mode = \"fs\"\n}\nsecrets {\n  a = 7\n}\n",
-	 .status = STATUS_INVALID_ARGUMENT,
-	 .says = "FILE:1: id: wants a string, not a number\n"
-		 "FILE:2: unknown key 'plugin_idd', did you mean 'plugin_id'?\n"
-		 "FILE:4: unknown key 'acces_mode', did you mean 'access_mode'?\n"
-		 "FILE:7: attachment_mode: 'fs' is unknown, use one of: file-system, block-device\n"
-		 "FILE:10: the value of 'a' must be a text in quotes"},
-	{.typed = "alloc run @",
-	 .file = "name = \"app\"\nnode_id = \"n1\"\nvolume \"a\" {\n  name = \"b\"\n}\nvolume \"c\" {\n"
-		 "  read_only = \"yes\"\n}\n",
-	 .status = STATUS_INVALID_ARGUMENT,
-	 .says = "FILE:2: unknown key 'node_id'\n"
-		 "FILE:4: unknown key 'name'\n"
-		 "FILE:7: read_only: 'yes' is not true or false"},
-	{.typed = "job run @",
-	 .file = "job \"web\" {\n  type = \"servize\"\n  group \"a\" {\n    count = \"two\"\n    cuont = 1\n"
-		 "    volume \"data\" {\n      per_alloc = 1\n    }\n  }\n}\n",
-	 .status = STATUS_INVALID_ARGUMENT,
-	 .says = "FILE:2: type: 'servize' is unknown, use one of: service, system, batch\n"
-		 "FILE:4: count: 'two' is not a whole number\n"
-		 "FILE:5: unknown key 'cuont', did you mean 'count'?\n"
-		 "FILE:7: per_alloc: it is true or false"},
-	{.typed = "job run @",
-	 .file = "name = \"app\"\n",
-	 .status = STATUS_INVALID_ARGUMENT,
-	 .says = "FILE:1: unknown key 'name'"},
-	{.typed = "volume create @",
-	 .file = "id = \"db\"\naccess_mode = \"single-node-writer\"\nattachment_mode = \"file-system\"\n",
-	 .status = STATUS_INVALID_ARGUMENT,
-	 .says = "FILE:2: 'access_mode' belongs into a block: capability { access_mode = \"...\" "
-		 "attachment_mode = "
-		 "\"...\" }\n"
-		 "FILE:3: 'attachment_mode' belongs into a block: capability { access_mode = \"...\" "
-		 "attachment_mode = \"...\" }"},
-	{.typed = "alloc run @",
-	 .file = "network {\n  mode = \"host\"\n}\nnetwork {\n  mode = \"none\"\n}\n",
-	 .status = STATUS_INVALID_ARGUMENT,
-	 .says = "FILE:1: there are 2 blocks 'network', and there can be one"},
+	ROW(.typed = "volume register @",
+	    .file = "id = 5\nplugin_idd = \"ebs\"\ncapability {\n  acces_mode = \"x\"\n}\ncapability {\n"
+		    "  attachment_mode = \"fs\"\n}\nsecrets {\n  a = 7\n}\n",
+	    .status = STATUS_INVALID_ARGUMENT,
+	    .says = "FILE:1: id: wants a string, not a number\n"
+		    "FILE:2: unknown key 'plugin_idd', did you mean 'plugin_id'?\n"
+		    "FILE:4: unknown key 'acces_mode', did you mean 'access_mode'?\n"
+		    "FILE:7: attachment_mode: 'fs' is unknown, use one of: file-system, block-device\n"
+		    "FILE:10: the value of 'a' must be a text in quotes"),
+	ROW(.typed = "alloc run @",
+	    .file = "name = \"app\"\nnode_id = \"n1\"\nvolume \"a\" {\n  name = \"b\"\n}\nvolume \"c\" {\n"
+		    "  read_only = \"yes\"\n}\n",
+	    .status = STATUS_INVALID_ARGUMENT,
+	    .says = "FILE:2: unknown key 'node_id'\n"
+		    "FILE:4: unknown key 'name'\n"
+		    "FILE:7: read_only: 'yes' is not true or false"),
+	ROW(.typed = "job run @",
+	    .file = "job \"web\" {\n  type = \"servize\"\n  group \"a\" {\n    count = \"two\"\n    cuont = "
+		    "1\n"
+		    "    volume \"data\" {\n      per_alloc = 1\n    }\n  }\n}\n",
+	    .status = STATUS_INVALID_ARGUMENT,
+	    .says = "FILE:2: type: 'servize' is unknown, use one of: service, system, batch\n"
+		    "FILE:4: count: 'two' is not a whole number\n"
+		    "FILE:5: unknown key 'cuont', did you mean 'count'?\n"
+		    "FILE:7: per_alloc: it is true or false"),
+	ROW(.typed = "job run @", .file = "name = \"app\"\n", .status = STATUS_INVALID_ARGUMENT,
+	    .says = "FILE:1: unknown key 'name'"),
+	ROW(.typed = "volume create @",
+	    .file = "id = \"db\"\naccess_mode = \"single-node-writer\"\nattachment_mode = \"file-system\"\n",
+	    .status = STATUS_INVALID_ARGUMENT,
+	    .says = "FILE:2: 'access_mode' belongs into a block: capability { access_mode = \"...\" "
+		    "attachment_mode = \"...\" }\n"
+		    "FILE:3: 'attachment_mode' belongs into a block: capability { access_mode = \"...\" "
+		    "attachment_mode = \"...\" }"),
+	ROW(.typed = "alloc run @",
+	    .file = "network {\n  mode = \"host\"\n}\nnetwork {\n  mode = \"none\"\n}\n",
+	    .status = STATUS_INVALID_ARGUMENT,
+	    .says = "FILE:1: there are 2 blocks 'network', and there can be one"),
 	/* What only the server can judge has its line, as far as the file goes, all at once. */
-	{.typed = "volume register @",
-	 .file = "id = \"db\"\nsource {\n  size = \"1MiB\"\n}\ncapability {\n}\ncapability {\n"
-		 "  access_mode = \"single-node-writer\"\n}\nmount_options {\n  mount_flags = [\"a\"]\n}\n",
-	 .status = STATUS_INVALID_ARGUMENT,
-	 .says = "FILE:1: id: is wrong\nFILE:3: source.size_bytes: is too large\nFILE:2: source.by_id: it is "
-		 "missing\nFILE:8: capability[1].access_mode: is odd\nFILE:11: mount_options.mount_flags[0]: "
-		 "no\n"
-		 "FILE: plugin_id: it is missing",
-	 .asked = "Volumes.Get",
-	 .answer = {.method = "Volumes.Register",
-		    .status = STATUS_INVALID_ARGUMENT,
-		    .details = "{\"fields\": [{\"field\": \"id\", \"description\": \"is wrong\"}, "
-			       "{\"field\": \"source.size_bytes\", \"description\": \"is too large\"}, "
-			       "{\"field\": \"source.by_id\", \"description\": \"it is missing\"}, "
-			       "{\"field\": \"capability[1].access_mode\", \"description\": \"is odd\"}, "
-			       "{\"field\": \"mount_options.mount_flags[0]\", \"description\": \"no\"}, "
-			       "{\"field\": \"plugin_id\", \"description\": \"it is missing\"}]}"}},
-	{.typed = "alloc run @",
-	 .file = "name = \"app\"\nvolume \"a\" {\n  source = \"x\"\n}\nvolume \"b\" {\n  source = \"y\"\n}\n",
-	 .status = STATUS_INVALID_ARGUMENT,
-	 .says = "FILE:5: volume b: access_mode is missing\nFILE:6: volume b.source: no\nFILE:2: volume c: "
-		 "?\n"
-		 "FILE: [9.: !",
-	 .asked = "Allocations.Get",
-	 .answer = {.method = "Allocations.Run",
-		    .status = STATUS_INVALID_ARGUMENT,
-		    .details = "{\"fields\": [{\"field\": \"volume b\", \"description\": \"access_mode is "
-			       "missing\"}, {\"field\": \"volume b.source\", \"description\": \"no\"}, "
-			       "{\"field\": \"volume c\", \"description\": \"?\"}, "
-			       "{\"field\": \"[9.\", \"description\": \"!\"}]}"}},
-	{.typed = "job run @",
-	 .file = "job \"web\" {\n  type = \"service\"\n  group \"a\" {\n    count = 2\n    volume \"data\" "
-		 "{\n"
-		 "      source = \"x\"\n      access_mode = \"single-node-writer\"\n    }\n    update {\n"
-		 "      min_healthy_time = \"3s\"\n    }\n  }\n  group \"b\" {\n    task \"t\" {\n    }\n  "
-		 "}\n}\n",
-	 .status = STATUS_INVALID_ARGUMENT,
-	 .says = "FILE:4: group a.count: no\nFILE:7: group a.volume data.access_mode: no\n"
-		 "FILE:10: group a.update.min_healthy_time: no\nFILE:3: group a.reschedule.interval: no\n"
-		 "FILE:14: group b.task t: no\nFILE:1: id: no",
-	 .asked = "Jobs.Get",
-	 .answer = {.method = "Jobs.Run",
-		    .status = STATUS_INVALID_ARGUMENT,
-		    .details = "{\"fields\": [{\"field\": \"group a.count\", \"description\": \"no\"}, "
+	ROW(.typed = "volume register @",
+	    .file = "id = \"db\"\nsource {\n  size = \"1MiB\"\n}\ncapability {\n}\ncapability {\n"
+		    "  access_mode = \"single-node-writer\"\n}\nmount_options {\n  mount_flags = "
+		    "[\"a\"]\n}\n",
+	    .status = STATUS_INVALID_ARGUMENT,
+	    .says = "FILE:1: id: is wrong\nFILE:3: source.size_bytes: is too large\nFILE:2: source.by_id: it "
+		    "is missing\nFILE:8: capability[1].access_mode: is odd\nFILE:11: "
+		    "mount_options.mount_flags[0]: no\n"
+		    "FILE: plugin_id: it is missing",
+	    .asked = "Volumes.Get",
+	    .answer = {.method = "Volumes.Register",
+		       .status = STATUS_INVALID_ARGUMENT,
+		       .details = "{\"fields\": [{\"field\": \"id\", \"description\": \"is wrong\"}, "
+				  "{\"field\": \"source.size_bytes\", \"description\": \"is too large\"}, "
+				  "{\"field\": \"source.by_id\", \"description\": \"it is missing\"}, "
+				  "{\"field\": \"capability[1].access_mode\", \"description\": \"is odd\"}, "
+				  "{\"field\": \"mount_options.mount_flags[0]\", \"description\": \"no\"}, "
+				  "{\"field\": \"plugin_id\", \"description\": \"it is missing\"}]}"}),
+	ROW(.typed = "alloc run @",
+	    .file = "name = \"app\"\nvolume \"a\" {\n  source = \"x\"\n}\nvolume \"b\" {\n  source = "
+		    "\"y\"\n}\n",
+	    .status = STATUS_INVALID_ARGUMENT,
+	    .says = "FILE:5: volume b: access_mode is missing\nFILE:6: volume b.source: no\nFILE:2: volume "
+		    "c: ?\n"
+		    "FILE: [9.: !",
+	    .asked = "Allocations.Get",
+	    .answer = {.method = "Allocations.Run",
+		       .status = STATUS_INVALID_ARGUMENT,
+		       .details = "{\"fields\": [{\"field\": \"volume b\", \"description\": \"access_mode is "
+				  "missing\"}, {\"field\": \"volume b.source\", \"description\": \"no\"}, "
+				  "{\"field\": \"volume c\", \"description\": \"?\"}, {\"field\": \"[9.\", "
+				  "\"description\": \"!\"}]}"}),
+	ROW(.typed = "job run @",
+	    .file = "job \"web\" {\n  type = \"service\"\n  group \"a\" {\n    count = 2\n    volume "
+		    "\"data\" {\n"
+		    "      source = \"x\"\n      access_mode = \"single-node-writer\"\n    }\n    update {\n"
+		    "      min_healthy_time = \"3s\"\n    }\n  }\n  group \"b\" {\n    task \"t\" {\n    }\n "
+		    " }\n}\n",
+	    .status = STATUS_INVALID_ARGUMENT,
+	    .says = "FILE:4: group a.count: no\nFILE:7: group a.volume data.access_mode: no\n"
+		    "FILE:10: group a.update.min_healthy_time: no\nFILE:3: group a.reschedule.interval: no\n"
+		    "FILE:14: group b.task t: no\nFILE:1: id: no",
+	    .asked = "Jobs.Get",
+	    .answer = {.method = "Jobs.Run",
+		       .status = STATUS_INVALID_ARGUMENT,
+		       .details =
+			       "{\"fields\": [{\"field\": \"group a.count\", \"description\": \"no\"}, "
 			       "{\"field\": \"group a.volume data.access_mode\", \"description\": \"no\"}, "
 			       "{\"field\": \"group a.update.min_healthy_time\", \"description\": \"no\"}, "
 			       "{\"field\": \"group a.reschedule.interval\", \"description\": \"no\"}, "
-			       "{\"field\": \"group b.task t\", \"description\": \"no\"}, "
-			       "{\"field\": \"id\", \"description\": \"no\"}]}"}},
+			       "{\"field\": \"group b.task t\", \"description\": \"no\"}, {\"field\": "
+			       "\"id\", \"description\": \"no\"}]}"}),
 	/* ... or the file's name, when the server names no field. */
-	{.typed = "volume register @",
-	 .file = "id = \"db\"\n",
-	 .status = STATUS_INVALID_ARGUMENT,
-	 .says = "FILE: the server refuses",
-	 .asked = "Volumes.Get",
-	 .answer = {.method = "Volumes.Register", .status = STATUS_INVALID_ARGUMENT}},
-	{.typed = "volume create @",
-	 .file = "id = \"db\"\n",
-	 .status = STATUS_INVALID_ARGUMENT,
-	 .says = "FILE: the server refuses",
-	 .asked = "Volumes.Get",
-	 .answer = {.method = "Volumes.Create", .status = STATUS_INVALID_ARGUMENT}},
-	{.typed = "alloc run @",
-	 .file = "name = \"app\"\n",
-	 .status = STATUS_INVALID_ARGUMENT,
-	 .says = "FILE: the server refuses",
-	 .asked = "Allocations.Get",
-	 .answer = {.method = "Allocations.Run", .status = STATUS_INVALID_ARGUMENT}},
-	{.typed = "volume register @",
-	 .file = "id = \"db\"\n",
-	 .status = STATUS_FAILED_PRECONDITION,
-	 .says = "the server refuses",
-	 .asked = "Volumes.Get",
-	 .answer = {.method = "Volumes.Register", .status = STATUS_FAILED_PRECONDITION}},
+	ROW(.typed = "volume register @", .file = "id = \"db\"\n", .status = STATUS_INVALID_ARGUMENT,
+	    .says = "FILE: the server refuses", .asked = "Volumes.Get",
+	    .answer = {.method = "Volumes.Register", .status = STATUS_INVALID_ARGUMENT}),
+	ROW(.typed = "volume create @", .file = "id = \"db\"\n", .status = STATUS_INVALID_ARGUMENT,
+	    .says = "FILE: the server refuses", .asked = "Volumes.Get",
+	    .answer = {.method = "Volumes.Create", .status = STATUS_INVALID_ARGUMENT}),
+	ROW(.typed = "alloc run @", .file = "name = \"app\"\n", .status = STATUS_INVALID_ARGUMENT,
+	    .says = "FILE: the server refuses", .asked = "Allocations.Get",
+	    .answer = {.method = "Allocations.Run", .status = STATUS_INVALID_ARGUMENT}),
+	ROW(.typed = "volume register @", .file = "id = \"db\"\n", .status = STATUS_FAILED_PRECONDITION,
+	    .says = "the server refuses", .asked = "Volumes.Get",
+	    .answer = {.method = "Volumes.Register", .status = STATUS_FAILED_PRECONDITION}),
 	/* Nobody answers. */
-	{.typed = "operator status",
-	 .status = STATUS_UNAVAILABLE,
-	 .says = "cannot connect: connect: Connection refused. Next: is --address right? On its machine: "
-		 "systemctl "
-		 "status holdfast-server",
-	 .asked = "Volumes",
-	 .answer = {.method = "Operator.Status",
-		    .status = STATUS_UNAVAILABLE,
-		    .lost = "cannot connect: connect: Connection refused",
-		    .sys_errno = ECONNREFUSED}},
-	{.typed = "operator status",
-	 .status = STATUS_UNAVAILABLE,
-	 .says = "cannot connect: certificate has expired. Next: openssl x509 -noout -subject -issuer -dates "
-		 "-in "
-		 "FILE, of --cert and --ca; at the server: systemctl status holdfast-server",
-	 .asked = "Volumes",
-	 .answer = {.method = "Operator.Status",
-		    .status = STATUS_UNAVAILABLE,
-		    .lost = "cannot connect: certificate has expired"}},
-	{.typed = "agent status",
-	 .status = STATUS_UNAVAILABLE,
-	 .says = "cannot connect: connect: No such file or directory. Next: systemctl status holdfast-agent",
-	 .asked = "Volumes",
-	 .answer = {.method = "Agent.Status",
-		    .status = STATUS_UNAVAILABLE,
-		    .lost = "cannot connect: connect: No such file or directory",
-		    .sys_errno = ENOENT}},
+	ROW(.typed = "operator status", .status = STATUS_UNAVAILABLE,
+	    .says = "cannot connect: connect: Connection refused. Next: is --address right? On its machine: "
+		    "systemctl status holdfast-server",
+	    .asked = "Volumes",
+	    .answer = {.method = "Operator.Status",
+		       .status = STATUS_UNAVAILABLE,
+		       .lost = "cannot connect: connect: Connection refused",
+		       .sys_errno = ECONNREFUSED}),
+	ROW(.typed = "operator status", .status = STATUS_UNAVAILABLE,
+	    .says = "cannot connect: certificate has expired. Next: openssl x509 -noout -subject -issuer "
+		    "-dates -in FILE, of --cert and --ca; at the server: systemctl status holdfast-server",
+	    .asked = "Volumes",
+	    .answer = {.method = "Operator.Status",
+		       .status = STATUS_UNAVAILABLE,
+		       .lost = "cannot connect: certificate has expired"}),
+	ROW(.typed = "agent status", .status = STATUS_UNAVAILABLE,
+	    .says = "cannot connect: connect: No such file or directory. Next: systemctl status "
+		    "holdfast-agent",
+	    .asked = "Volumes",
+	    .answer = {.method = "Agent.Status",
+		       .status = STATUS_UNAVAILABLE,
+		       .lost = "cannot connect: connect: No such file or directory",
+		       .sys_errno = ENOENT}),
 	/* ... or the server does, which knows best. */
-	{.typed = "operator status",
-	 .status = STATUS_UNAVAILABLE,
-	 .says = "the server refuses",
-	 .asked = "Volumes",
-	 .answer = {.method = "Operator.Status", .status = STATUS_UNAVAILABLE}},
+	ROW(.typed = "operator status", .status = STATUS_UNAVAILABLE, .says = "the server refuses",
+	    .asked = "Volumes", .answer = {.method = "Operator.Status", .status = STATUS_UNAVAILABLE}),
 	/* A list that is empty says how a name is meant. */
-	{.typed = "operator audit --who an",
-	 .status = STATUS_OK,
-	 .says = "",
-	 .asked = "Operator.Watch",
-	 .answer = {.method = "Operator.ListAudit", .json = "{}"},
-	 .prints =
-		 "no records; --who is a name as in the column WHO, whole (operator/ann) or a part (ann)\n"},
+	ROW(.typed = "operator audit --who an", .status = STATUS_OK, .says = "", .asked = "Operator.Watch",
+	    .answer = {.method = "Operator.ListAudit", .json = "{}"},
+	    .prints = "no records; --who is a name as in the column WHO, whole (operator/ann) or a part "
+		      "(ann)\n"),
 	/* What would be done without the plugin, a line for each claim. */
-	{.typed = "volume detach db node-1 --without-plugin gone --dry-run",
-	 .status = STATUS_OK,
-	 .says = "",
-	 .asked = "Volumes.List {\"id",
-	 .answer = {.method = "Volumes.Detach",
-		    .json = "{\"claims\": [{\"id\": \"c1\"}], \"bypassed\": \"claim c1\\nclaim c2\\n\"}"},
-	 .prints = "nobody confirms:\nclaim c1\nclaim c2\n"},
-	{.typed = "node purge node-1 --reason scrapped",
-	 .status = STATUS_INVALID_ARGUMENT,
-	 .says = NEEDS_YES,
-	 .asked = "Nodes.Purge",
-	 .answer = {.method = "Nodes.Get", .json = "{\"node\": {\"id\": \"node-1\"}}"}},
+	ROW(.typed = "volume detach db node-1 --without-plugin gone --dry-run", .status = STATUS_OK,
+	    .says = "", .asked = "Volumes.List {\"id",
+	    .answer = {.method = "Volumes.Detach",
+		       .json = "{\"claims\": [{\"id\": \"c1\"}], \"bypassed\": \"claim c1\\nclaim c2\\n\"}"},
+	    .prints = "nobody confirms:\nclaim c1\nclaim c2\n"),
+	ROW(.typed = "node purge node-1 --reason scrapped", .status = STATUS_INVALID_ARGUMENT,
+	    .says = NEEDS_YES, .asked = "Nodes.Purge",
+	    .answer = {.method = "Nodes.Get", .json = "{\"node\": {\"id\": \"node-1\"}}"}),
 };
 
 static void expect_says(const struct row *row)
@@ -280,11 +234,8 @@ TEST_FIXTURE(each_bad_input_gets_its_answer, run_setup, NULL)
 
 TEST_FIXTURE(a_drain_in_flight_is_watched_again_without_a_question, run_setup, NULL)
 {
-	fake.answers[0] = (struct fake_answer){
-		.method = "Nodes.Get",
-		.json = "{\"node\": {\"id\": \"node-1\", \"drain\": {\"started_ms\": 7}}}"};
-	fake.answers[1] =
-		(struct fake_answer){.method = "Nodes.Drain", .json = "{\"node\": {\"id\": \"node-1\"}}"};
+	will_answer(0, "Nodes.Get", "{\"node\": {\"id\": \"node-1\", \"drain\": {\"started_ms\": 7}}}");
+	will_answer(1, "Nodes.Drain", "{\"node\": {\"id\": \"node-1\"}}");
 	expect_ok("node drain node-1 --no-wait");
 	expect_request("Nodes.Drain {\"id\":\"node-1\"}");
 }
@@ -298,15 +249,14 @@ TEST(a_long_refusal_has_a_line_for_each_reason_on_a_terminal)
 		size_t columns;
 		const char *shown;
 	} shows[] = {
-		{0, "volume db is in use; node n1 holds it; node n2 waits; what is \\x1b[1m. Next: holdfast "
-		    "volume status "
-		    "db --why\n"},
-		{sizeof(text) - 1,
-		 "volume db is in use; node n1 holds it; node n2 waits; what is \\x1b[1m. Next: holdfast "
-		 "volume status db --why\n"},
-		{sizeof(text) - 2,
-		 "volume db is in use;\n  node n1 holds it;\n  node n2 waits;\n  what is \\x1b[1m.\n"
-		 "  Next: holdfast volume status db --why\n"},
+		ROW(0, "volume db is in use; node n1 holds it; node n2 waits; what is \\x1b[1m. Next: "
+		       "holdfast volume status db --why\n"),
+		ROW(sizeof(text) - 1,
+		    "volume db is in use; node n1 holds it; node n2 waits; what is \\x1b[1m. Next: holdfast "
+		    "volume status db --why\n"),
+		ROW(sizeof(text) - 2,
+		    "volume db is in use;\n  node n1 holds it;\n  node n2 waits;\n  what is \\x1b[1m.\n"
+		    "  Next: holdfast volume status db --why\n"),
 	};
 
 	for (size_t i = 0; i < sizeof(shows) / sizeof(shows[0]); i++) {

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "command/command.h"
-
-#include <string.h>
 
 enum { WORDS_MAX = 16 };
 

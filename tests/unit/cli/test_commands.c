@@ -4,18 +4,10 @@
 #include "run.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/fd.h"
-#include "base/str.h"
 
-#include <fcntl.h>
 #include <holdfast/v1/types.pb-c.h>
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 
 #define ALLOC_ID "01890000-0000-7000-8000-000000000001"
 
@@ -202,10 +194,9 @@ TEST_FIXTURE(waiting_ends_at_its_timeout, run_setup, NULL)
 TEST_FIXTURE(a_submission_may_be_pending_for_its_volume, run_setup, NULL)
 {
 	write_spec("name = \"app\"\n");
-	fake.answers[0] = (struct fake_answer){
-		.method = "Allocations.Run",
-		.json = "{\"allocation\": {\"id\": \"a\", \"client_status\": \"PENDING\", "
-			"\"client_description\": \"waits for volume db\"}}"};
+	will_answer(0, "Allocations.Run",
+		    "{\"allocation\": {\"id\": \"a\", \"client_status\": \"PENDING\", "
+		    "\"client_description\": \"waits for volume db\"}}");
 	expect_ok(with_spec("alloc run @ --no-wait --wait 10m"));
 	assert_non_null(strstr(fake.requests, "\"wait_ms\":600000"));
 	expect_output("it is pending: waits for volume db\n");
@@ -306,13 +297,11 @@ TEST_FIXTURE(allocations_are_listed_by_node_and_shown, run_setup, NULL)
 
 TEST_FIXTURE(events_are_shown_with_what_they_are_about, run_setup, NULL)
 {
-	fake.answers[0] = (struct fake_answer){
-		.method = "Allocations.Get",
-		.json = "{\"allocation\": {\"id\": \"" ALLOC_ID "\", \"name\": \"app\", \"job_id\": \"web\", "
-			"\"job_group\": \"db\", \"job_index\": 2, \"job_version\": 3, \"events\": ["
-			"{\"type\": \"received\", \"text\": \"job web, version 3\"}, "
-			"{\"type\": \"task-ended\", \"task\": \"main\", \"text\": \"exit status 3\"}]}}",
-	};
+	will_answer(0, "Allocations.Get",
+		    "{\"allocation\": {\"id\": \"" ALLOC_ID
+		    "\", \"name\": \"app\", \"job_id\": \"web\", \"job_group\": \"db\", \"job_index\": 2, "
+		    "\"job_version\": 3, \"events\": [{\"type\": \"received\", \"text\": \"job web, version "
+		    "3\"}, {\"type\": \"task-ended\", \"task\": \"main\", \"text\": \"exit status 3\"}]}}");
 	expect_ok("alloc status 01");
 	expect_output("web, group db[2], version 3");
 	expect_output("EVENT");
@@ -320,13 +309,10 @@ TEST_FIXTURE(events_are_shown_with_what_they_are_about, run_setup, NULL)
 	expect_output("job web, version 3");
 	expect_output("task-ended");
 	expect_output("exit status 3");
-	fake.answers[0] =
-		(struct fake_answer){.method = "Plugins.List", .json = "{\"plugins\": [{\"id\": \"ebs\"}]}"};
-	fake.answers[1] = (struct fake_answer){
-		.method = "Plugins.Get",
-		.json = "{\"plugin\": {\"id\": \"ebs\", \"events\": [{\"type\": \"plugin-unhealthy\", "
-			"\"node_id\": \"node-7\", \"text\": \"the socket is refused\"}]}}",
-	};
+	will_answer(0, "Plugins.List", "{\"plugins\": [{\"id\": \"ebs\"}]}");
+	will_answer(1, "Plugins.Get",
+		    "{\"plugin\": {\"id\": \"ebs\", \"events\": [{\"type\": \"plugin-unhealthy\", "
+		    "\"node_id\": \"node-7\", \"text\": \"the socket is refused\"}]}}");
 	expect_ok("plugin status ebs");
 	expect_output("plugin-unhealthy");
 	expect_output("node-7");
@@ -335,18 +321,13 @@ TEST_FIXTURE(events_are_shown_with_what_they_are_about, run_setup, NULL)
 
 TEST_FIXTURE(a_job_is_shown_with_its_groups_and_what_its_members_wait_for, run_setup, NULL)
 {
-	fake.answers[0] = (struct fake_answer){
-		.method = "Jobs.Get",
-		.json = "{\"job\": {\"id\": \"web\", \"namespace\": \"default\", \"type\": 1, \"version\": "
-			"3}, "
-			"\"state\": \"pending\", \"groups\": [{\"name\": \"app\", \"desired\": 2, "
-			"\"placed\": 1, "
-			"\"waiting\": 1}], \"waits\": [{\"group\": \"app\", \"index\": 1, \"node_id\": "
-			"\"node-7\", "
-			"\"text\": \"volume db[1] is taken\"}], \"placed\": [{\"group\": \"app\", "
-			"\"node_id\": \"node-8\", \"allocation_id\": \"" ALLOC_ID "\", \"text\": "
-			"\"running, of version 3\"}]}",
-	};
+	will_answer(0, "Jobs.Get",
+		    "{\"job\": {\"id\": \"web\", \"namespace\": \"default\", \"type\": 1, \"version\": 3}, "
+		    "\"state\": \"pending\", \"groups\": [{\"name\": \"app\", \"desired\": 2, \"placed\": 1, "
+		    "\"waiting\": 1}], \"waits\": [{\"group\": \"app\", \"index\": 1, \"node_id\": "
+		    "\"node-7\", \"text\": \"volume db[1] is taken\"}], \"placed\": [{\"group\": \"app\", "
+		    "\"node_id\": \"node-8\", \"allocation_id\": \"" ALLOC_ID
+		    "\", \"text\": \"running, of version 3\"}]}");
 	expect_ok("job status web");
 	expect_output("namespace            default\n");
 	expect_output("type                 service\n");
@@ -360,11 +341,10 @@ TEST_FIXTURE(a_job_is_shown_with_its_groups_and_what_its_members_wait_for, run_s
 
 TEST_FIXTURE(the_driver_of_an_allocation_with_tasks_is_that_of_each, run_setup, NULL)
 {
-	fake.answers[0] = (struct fake_answer){
-		.method = "Allocations.Get",
-		.json = "{\"allocation\": {\"id\": \"" ALLOC_ID "\", \"driver\": \"none\", "
-			"\"tasks\": [{\"task\": \"main\", \"driver\": \"container\"}]}}",
-	};
+	will_answer(
+		0, "Allocations.Get",
+		"{\"allocation\": {\"id\": \"" ALLOC_ID
+		"\", \"driver\": \"none\", \"tasks\": [{\"task\": \"main\", \"driver\": \"container\"}]}}");
 	expect_ok("alloc status 01");
 	expect_output("main container");
 	assert_null(strstr(ending.output, "driver               none"));
@@ -375,17 +355,14 @@ TEST_FIXTURE(the_driver_of_an_allocation_with_tasks_is_that_of_each, run_setup, 
 
 TEST_FIXTURE(an_allocation_is_shown_with_its_plugin_devices_and_options, run_setup, NULL)
 {
-	fake.answers[0] = (struct fake_answer){
-		.method = "Allocations.Get",
-		.json = "{\"allocation\": {\"id\": \"" ALLOC_ID "\", \"name\": \"app\", "
-			"\"csi_plugin\": {\"id\": \"ebs\", \"type\": \"monolith\", \"socket\": \"x.sock\"}, "
-			"\"volumes\": [{\"name\": \"raw\", \"source\": \"db\", \"mount_options\": "
-			"{\"fs_type\": \"xfs\", \"mount_flags\": [\"[redacted]\"]}}, "
-			"{\"name\": \"plain\", \"source\": \"logs\", \"mount_options\": "
-			"{\"mount_flags\": [\"[redacted]\"]}}], "
-			"\"published\": [{\"name\": \"raw\", \"path\": \"/stage/db/rw-publish\", "
-			"\"is_device\": true}]}}",
-	};
+	will_answer(0, "Allocations.Get",
+		    "{\"allocation\": {\"id\": \"" ALLOC_ID
+		    "\", \"name\": \"app\", \"csi_plugin\": {\"id\": \"ebs\", \"type\": \"monolith\", "
+		    "\"socket\": \"x.sock\"}, \"volumes\": [{\"name\": \"raw\", \"source\": \"db\", "
+		    "\"mount_options\": {\"fs_type\": \"xfs\", \"mount_flags\": [\"[redacted]\"]}}, "
+		    "{\"name\": \"plain\", \"source\": \"logs\", \"mount_options\": {\"mount_flags\": "
+		    "[\"[redacted]\"]}}], \"published\": [{\"name\": \"raw\", \"path\": "
+		    "\"/stage/db/rw-publish\", \"is_device\": true}]}}");
 	expect_ok("alloc status 01");
 	expect_output("runs CSI plugin      ebs\n");
 	expect_output("plugin type          monolith\n");

@@ -2,15 +2,10 @@
 #include "completion.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "command/command.h"
 
 #include <glob.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static char *printed(void (*print)(FILE *out))
 {
@@ -30,12 +25,9 @@ TEST(the_script_offers_words_options_and_nothing_twice)
 {
 	static const char *const lines[] = {
 		"\t\"\") words=\" volume plugin node alloc job agent audit policy operator driver version "
-		"completion\" "
-		";;\n",
+		"completion\" ;;\n",
 		"\t\"volume\") words=\" register create status deregister delete detach expand hold link "
-		"unlink docker-plugin init "
-		"external "
-		"snapshot\" ;;\n",
+		"unlink docker-plugin init external snapshot\" ;;\n",
 		"\t\"volume snapshot\") words=\" create delete list\" ;;\n",
 		"\t\"audit\") words=\" show verify\" ;;\n",
 	};

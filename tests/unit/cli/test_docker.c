@@ -5,16 +5,11 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "docker/record.h"
 #include "docker/volumes.h"
 #include "hold/link.h"
 
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define PUBLISH_DIR "/run/holdfast-mount/publish"
 #define MOUNTED PUBLISH_DIR "/01890000-0000-7000-8000-000000000001/0"
@@ -40,19 +35,14 @@ static struct {
 	char checked[PATH_MAX];
 } kernel;
 
-bool __wrap_hold_is_gone(const char *path);
-bool __wrap_hold_is_gone(const char *path)
+WRAPPED(bool, hold_is_gone, const char *path)
 {
 	assert_true(str_starts_with(path, PUBLISH_DIR "/"));
 	return kernel.is_gone;
 }
 
-enum status __wrap_hold_publish_check(const char *publish_dir, const char *path,
-				      const Holdfast__V1__Allocation *alloc, bool *ret_is_read_only,
-				      struct error *err);
-enum status __wrap_hold_publish_check(const char *publish_dir, const char *path,
-				      const Holdfast__V1__Allocation *alloc, bool *ret_is_read_only,
-				      struct error *err)
+WRAPPED(enum status, hold_publish_check, const char *publish_dir, const char *path,
+	const Holdfast__V1__Allocation *alloc, bool *ret_is_read_only, struct error *err)
 {
 	assert_string_equal(publish_dir, PUBLISH_DIR);
 	assert_string_equal(alloc->volumes[0]->source, "db");
@@ -154,7 +144,7 @@ static void expect_record(const char *id, size_t n_mounts, bool is_ending)
 
 static void prepare(size_t i, const char *method, const char *json)
 {
-	fake.answers[i] = (struct fake_answer){.method = method, .json = json};
+	will_answer(i, method, json);
 	fake.given[i] = 0;
 }
 
@@ -203,7 +193,7 @@ TEST_FIXTURE(a_request_that_makes_no_sense_is_refused_and_asks_nothing, setup, t
 
 TEST_FIXTURE(a_volume_is_made_if_the_server_has_it, setup, teardown)
 {
-	fake.answers[0] = (struct fake_answer){.method = "Volumes.Get", .status = STATUS_NOT_FOUND};
+	will_refuse(0, "Volumes.Get", STATUS_NOT_FOUND);
 	expect_refused("Create", "db", "volume", "db[0]", "the server refuses");
 	expect_request("db[0]");
 	fake.answers[0].method = NULL;
@@ -334,7 +324,7 @@ TEST_FIXTURE(what_is_not_the_volume_is_not_given_and_released, setup, teardown)
 	prepare(0, "Allocations.Run", TAKEN);
 	prepare(1, "Allocations.Get", RUNNING);
 	expect_done("Create", "");
-	fake.answers[2] = (struct fake_answer){.method = "Allocations.Stop", .json = TOLD};
+	will_answer(2, "Allocations.Stop", TOLD);
 	expect_refused("Mount", "db", NULL, NULL, "another volume is mounted");
 	expect_request("Allocations.Stop");
 	expect_record("a", 0, true);
@@ -373,7 +363,7 @@ TEST_FIXTURE(a_reader_of_a_file_system_mounted_for_writing_is_refused, setup, te
 TEST_FIXTURE(mounts_of_an_allocation_that_has_ended_hold_no_other, setup, teardown)
 {
 	mount_one();
-	fake.answers[0] = (struct fake_answer){.method = "Allocations.Get", .json = FREED};
+	will_answer(0, "Allocations.Get", FREED);
 	prepare(1, "Allocations.Get", RUNNING);
 	prepare(2, "Allocations.Run", TAKEN);
 	fake.given[0] = 0;

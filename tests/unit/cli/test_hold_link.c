@@ -2,21 +2,16 @@
 /* The link that services follow. The folders are real ones below a temporary root, whose owner counts as
  * root; the mount table is a text. */
 
+#include "folder.h"
 #include "temp_dir.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "base/sys.h"
 #include "hold/link.h"
 
 #include <fcntl.h>
-#include <ftw.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define WIRE "db-0123456789abcdef"
 #define ALLOC "01890000-0000-7000-8000-000000000001"
@@ -32,10 +27,9 @@ static uid_t forced_uid; /* of every folder that is called as this one */
 static ino_t forced_ino;
 
 int __real_sys_statx(int dir_fd, const char *name, int flags, unsigned int mask, struct statx *ret);
-int __wrap_sys_statx(int dir_fd, const char *name, int flags, unsigned int mask, struct statx *ret);
 
 /* The temporary folders belong to whoever runs this. */
-int __wrap_sys_statx(int dir_fd, const char *name, int flags, unsigned int mask, struct statx *ret)
+WRAPPED(int, sys_statx, int dir_fd, const char *name, int flags, unsigned int mask, struct statx *ret)
 {
 	int r = __real_sys_statx(dir_fd, name, flags, mask | STATX_INO, ret);
 
@@ -84,19 +78,12 @@ static int set_up(void **state)
 	return root_fd < 0 ? -1 : 0;
 }
 
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *walk)
-{
-	(void)st;
-	(void)kind;
-	(void)walk;
-	return remove(path);
-}
-
 static int tear_down(void **state)
 {
 	close_fdp(&root_fd);
 	close_fdp(&table.fd);
-	return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	folder_remove(root);
+	return 0;
 }
 
 static void set_table(const char *text)

@@ -4,18 +4,7 @@
 #include "run.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "base/fd.h"
-#include "base/str.h"
-
-#include <fcntl.h>
 #include <holdfast/v1/explain.pb-c.h>
-#include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define NODE                                                                                          \
 	"{\"node\": {\"id\": \"node-1\", \"status\": \"DRAINING\", \"ineligible\": true, \"drain\": " \
@@ -26,17 +15,12 @@
 
 static void drain(const char *end)
 {
-	fake.answers[0] = (struct fake_answer){
-		.method = "Nodes.Drain",
-		.json = "{\"node\": {\"id\": \"node-1\"}, \"volumes\": [{\"volume_id\": \"db\", "
-			"\"namespace\": \"default\","
-			"\"allocation_id\": \"a1\", \"text\": \"waits for the stop of a1\"}]}"};
-	fake.answers[1] = (struct fake_answer){
-		.method = "Nodes.Get", .json = NODE "}}, \"index\": 5, \"claims\": [" CLAIM("TAKEN") "]}"};
-	fake.answers[2] = (struct fake_answer){.method = "Nodes.Get",
-					       .json = NODE
-					       "}}, \"index\": 6, \"claims\": [" CLAIM("UNPUBLISHING") "]}"};
-	fake.answers[3] = (struct fake_answer){.method = "Nodes.Get", .json = end};
+	will_answer(0, "Nodes.Drain",
+		    "{\"node\": {\"id\": \"node-1\"}, \"volumes\": [{\"volume_id\": \"db\", \"namespace\": "
+		    "\"default\",\"allocation_id\": \"a1\", \"text\": \"waits for the stop of a1\"}]}");
+	will_answer(1, "Nodes.Get", NODE "}}, \"index\": 5, \"claims\": [" CLAIM("TAKEN") "]}");
+	will_answer(2, "Nodes.Get", NODE "}}, \"index\": 6, \"claims\": [" CLAIM("UNPUBLISHING") "]}");
+	will_answer(3, "Nodes.Get", end);
 }
 
 TEST_FIXTURE(a_drain_is_watched_until_its_end, run_setup, NULL)
@@ -84,8 +68,7 @@ TEST_FIXTURE(a_drain_is_cancelled, run_setup, NULL)
 
 TEST_FIXTURE(eligibility_is_reported_one_way_or_the_other, run_setup, NULL)
 {
-	fake.answers[0] = (struct fake_answer){.method = "Nodes.SetEligibility",
-					       .json = "{\"node\": {\"id\": \"node-1\"}}"};
+	will_answer(0, "Nodes.SetEligibility", "{\"node\": {\"id\": \"node-1\"}}");
 	expect_ok("node eligibility node-1 --enable");
 	expect_request("Nodes.SetEligibility {\"eligible\":true,\"id\":\"node-1\"}");
 	expect_ok("node eligibility node-1 --disable --reason disk");
@@ -96,10 +79,8 @@ TEST_FIXTURE(eligibility_is_reported_one_way_or_the_other, run_setup, NULL)
 
 TEST_FIXTURE(a_purge_strands_no_claim_and_is_asked_for_twice, run_setup, NULL)
 {
-	fake.answers[0] = (struct fake_answer){
-		.method = "Nodes.Get",
-		.json = "{\"node\": {\"id\": \"node-1\"}, \"claims\": [" CLAIM("TAKEN") "]}"};
-	fake.answers[1] = (struct fake_answer){.method = "Nodes.Purge", .json = "{}"};
+	will_answer(0, "Nodes.Get", "{\"node\": {\"id\": \"node-1\"}, \"claims\": [" CLAIM("TAKEN") "]}");
+	will_answer(1, "Nodes.Purge", "{}");
 	expect_usage_error("node purge node-1", "say why with --reason");
 	expect_failure("node purge node-1 --reason old --yes", STATUS_FAILED_PRECONDITION,
 		       "node node-1 holds 1 claims that a purge would strand");
@@ -117,7 +98,7 @@ TEST_FIXTURE(a_purge_strands_no_claim_and_is_asked_for_twice, run_setup, NULL)
 
 TEST_FIXTURE(nodes_that_nobody_knows_by_name_are_purged_with_a_reason_and_a_yes, run_setup, NULL)
 {
-	fake.answers[0] = (struct fake_answer){.method = "Nodes.Purge", .json = "{}"};
+	will_answer(0, "Nodes.Purge", "{}");
 	expect_usage_error("node purge --unknown", "say why with --reason");
 	expect_failure("node purge --unknown node-1 --reason off --yes", STATUS_INVALID_ARGUMENT, "not both");
 	expect_failure("node purge --unknown --reason off --dry-run", STATUS_INVALID_ARGUMENT,
@@ -132,10 +113,8 @@ TEST_FIXTURE(nodes_that_nobody_knows_by_name_are_purged_with_a_reason_and_a_yes,
 
 TEST_FIXTURE(identify_means_the_machine_that_was_refused, run_setup, NULL)
 {
-	fake.answers[0] =
-		(struct fake_answer){.method = "Nodes.Get", .json = "{\"node\": {\"id\": \"node-1\"}}"};
-	fake.answers[1] = (struct fake_answer){.method = "Nodes.Identify",
-					       .json = "{\"claims\": [" CLAIM("UNPUBLISHING") "]}"};
+	will_answer(0, "Nodes.Get", "{\"node\": {\"id\": \"node-1\"}}");
+	will_answer(1, "Nodes.Identify", "{\"claims\": [" CLAIM("UNPUBLISHING") "]}");
 	expect_usage_error("node identify node-1", "say why with --reason");
 	expect_failure("node identify node-1 --reason new --yes", STATUS_FAILED_PRECONDITION,
 		       "no other machine was refused as node node-1");
@@ -151,10 +130,8 @@ TEST_FIXTURE(identify_means_the_machine_that_was_refused, run_setup, NULL)
 
 TEST_FIXTURE(an_attestation_names_volumes_and_reports_what_it_bypasses, run_setup, NULL)
 {
-	fake.answers[0] = (struct fake_answer){
-		.method = "Nodes.Attest",
-		.json = "{\"bypassed\": \"no receipt\\nno new boot\", \"claims\": [" CLAIM(
-			"UNPUBLISHING") "]}"};
+	will_answer(0, "Nodes.Attest",
+		    "{\"bypassed\": \"no receipt\\nno new boot\", \"claims\": [" CLAIM("UNPUBLISHING") "]}");
 	expect_usage_error("node attest node-1 db", "say why with --reason");
 	expect_ok("node attest node-1 db shop/web --reason off --dry-run");
 	expect_request("Nodes.Attest "
@@ -175,12 +152,10 @@ TEST_FIXTURE(an_attestation_names_volumes_and_reports_what_it_bypasses, run_setu
 	expect_output("it counts as proof that the node holds none of these volumes since the restore\n");
 	expect_ok("node attest node-1 db --reason off --yes");
 	expect_output("freed on your word: 0 of the claims");
-	fake.answers[0] =
-		(struct fake_answer){.method = "Nodes.Attest", .status = STATUS_FAILED_PRECONDITION};
+	will_refuse(0, "Nodes.Attest", STATUS_FAILED_PRECONDITION);
 	expect_failure("node attest node-1 db --reason off --yes", STATUS_FAILED_PRECONDITION,
 		       "the server refuses");
-	fake.answers[0] =
-		(struct fake_answer){.method = "Nodes.Attest", .json = "{\"bypassed\": \"no receipt\"}"};
+	will_answer(0, "Nodes.Attest", "{\"bypassed\": \"no receipt\"}");
 	expect_ok("node attest node-1 db --reason off --yes --valid 1h");
 	expect_request("\"valid_ms\":\"3600000\"");
 	expect_usage_error("node attest node-1 db --reason off --valid 8d", "up to 7 days");
@@ -189,24 +164,19 @@ TEST_FIXTURE(an_attestation_names_volumes_and_reports_what_it_bypasses, run_setu
 
 TEST_FIXTURE(plugins_are_listed_and_shown_with_their_halves, run_setup, NULL)
 {
-	fake.answers[0] = (struct fake_answer){
-		.method = "Plugins.List",
-		.json = "{\"plugins\": [{\"id\": \"ebs\", \"provider\": \"aws\", \"controllers_healthy\": 1,"
-			"\"controllers_expected\": 2, \"nodes_healthy\": 3, \"nodes_expected\": 3, "
-			"\"volumes\": 9}]}"};
-	fake.answers[1] = (struct fake_answer){
-		.method = "Plugins.Get",
-		.json = "{\"plugin\": {\"id\": \"ebs\", \"unschedulable_reason\": \"no controller\", "
-			"\"instances\": ["
-			"{\"node_id\": \"node-2\", \"plugin\": {\"node\": {}, \"health_description\": "
-			"\"gone\","
-			"\"controller\": {\"health_description\": \"gone\"}}},"
-			"{\"node_id\": \"node-3\", \"plugin\": {\"controller\": {\"health_description\": "
-			"\"mad\"}}},"
-			"{\"node_id\": \"node-1\", \"connected\": true, \"plugin\": {\"healthy\": true,"
-			"\"controller\": {\"healthy\": true, \"attach_detach\": true, \"clone\": true},"
-			"\"node\": {\"max_volumes\": 16, \"stage\": true, \"topology\": {\"segments\": "
-			"{\"rack\": \"R1\"}}}}}]}}"};
+	will_answer(0, "Plugins.List",
+		    "{\"plugins\": [{\"id\": \"ebs\", \"provider\": \"aws\", \"controllers_healthy\": "
+		    "1,\"controllers_expected\": 2, \"nodes_healthy\": 3, \"nodes_expected\": 3, "
+		    "\"volumes\": 9}]}");
+	will_answer(
+		1, "Plugins.Get",
+		"{\"plugin\": {\"id\": \"ebs\", \"unschedulable_reason\": \"no controller\", \"instances\": "
+		"[{\"node_id\": \"node-2\", \"plugin\": {\"node\": {}, \"health_description\": "
+		"\"gone\",\"controller\": {\"health_description\": \"gone\"}}},{\"node_id\": \"node-3\", "
+		"\"plugin\": {\"controller\": {\"health_description\": \"mad\"}}},{\"node_id\": \"node-1\", "
+		"\"connected\": true, \"plugin\": {\"healthy\": true,\"controller\": {\"healthy\": true, "
+		"\"attach_detach\": true, \"clone\": true},\"node\": {\"max_volumes\": 16, \"stage\": true, "
+		"\"topology\": {\"segments\": {\"rack\": \"R1\"}}}}}]}}");
 	expect_ok("plugin status");
 	expect_output("1/2");
 	expect_output("aws");
@@ -229,10 +199,8 @@ TEST_FIXTURE(what_went_wrong_with_claims_is_shown_whole, run_setup, NULL)
 	"\"claims\": [{\"volume_id\": \"db\", \"node_id\": \"n1\", \"attempts\": 3, \"last_error\": \"no " \
 	"plugin\"},"                                                                                       \
 	"{\"volume_id\": \"web\", \"node_id\": \"n1\"}]}"
-	fake.answers[0] = (struct fake_answer){.method = "Nodes.Get",
-					       .json = "{\"node\": {\"id\": \"node-1\"}, " CLAIMS};
-	fake.answers[1] = (struct fake_answer){.method = "Allocations.Get",
-					       .json = "{\"allocation\": {\"id\": \"01\"}, " CLAIMS};
+	will_answer(0, "Nodes.Get", "{\"node\": {\"id\": \"node-1\"}, " CLAIMS);
+	will_answer(1, "Allocations.Get", "{\"allocation\": {\"id\": \"01\"}, " CLAIMS);
 	expect_ok("node status node-1");
 	expect_output("\nvolume db on node n1: no plugin\n");
 	assert_null(strstr(ending.output, "volume web"));
@@ -243,22 +211,19 @@ TEST_FIXTURE(what_went_wrong_with_claims_is_shown_whole, run_setup, NULL)
 
 TEST_FIXTURE(volumes_in_use_on_a_node_are_shown_with_it, run_setup, NULL)
 {
-	fake.answers[0] = (struct fake_answer){
-		.method = "Nodes.Get",
-		.json = "{\"node\": {\"id\": \"node-1\"}, \"claims\": [{\"volume_id\": \"db\"}]}"};
-	fake.answers[1] = (struct fake_answer){
-		.method = "Volumes.List",
-		.json = "{\"volumes\": [{\"id\": \"db\", \"name\": \"orders\", \"provider\": "
-			"\"ebs.example\", "
-			"\"plugin_id\": \"ebs\", \"schedulable\": true, \"access_mode\": "
-			"\"SINGLE_NODE_WRITER\"}]}"};
+	will_answer(0, "Nodes.Get",
+		    "{\"node\": {\"id\": \"node-1\"}, \"claims\": [{\"volume_id\": \"db\"}]}");
+	will_answer(
+		1, "Volumes.List",
+		"{\"volumes\": [{\"id\": \"db\", \"name\": \"orders\", \"provider\": \"ebs.example\", "
+		"\"plugin_id\": \"ebs\", \"schedulable\": true, \"access_mode\": \"SINGLE_NODE_WRITER\"}]}");
 	expect_ok("node status node-1");
 	expect_output("\nvolumes\n");
 	expect_output("orders");
 	expect_output("ebs.example");
 	expect_output("single-node-writer");
 	assert_non_null(strstr(fake.requests, "\"node_id\":\"node-1\""));
-	fake.answers[1] = (struct fake_answer){.method = "Volumes.List", .status = STATUS_PERMISSION_DENIED};
+	will_refuse(1, "Volumes.List", STATUS_PERMISSION_DENIED);
 	expect_ok("node status node-1");
 	expect_output("its volumes are not shown: ");
 	assert_null(strstr(ending.output, "\nvolumes\n"));
@@ -266,13 +231,12 @@ TEST_FIXTURE(volumes_in_use_on_a_node_are_shown_with_it, run_setup, NULL)
 
 TEST_FIXTURE(a_node_without_a_drain_reports_nothing_of_one, run_setup, NULL)
 {
-	fake.answers[0] = (struct fake_answer){.method = "Nodes.Get",
-					       .json = "{\"node\": {\"id\": \"node-1\", \"drain\": {}}}"};
+	will_answer(0, "Nodes.Get", "{\"node\": {\"id\": \"node-1\", \"drain\": {}}}");
 	expect_ok("node status node-1");
 	assert_null(strstr(ending.output, "drain"));
-	fake.answers[0] = (struct fake_answer){.method = "Nodes.Get",
-					       .json = "{\"node\": {\"id\": \"node-1\", \"drain\": "
-						       "{\"started_ms\": 1000, \"by\": \"operator/ann\"}}}"};
+	will_answer(0, "Nodes.Get",
+		    "{\"node\": {\"id\": \"node-1\", \"drain\": {\"started_ms\": 1000, \"by\": "
+		    "\"operator/ann\"}}}");
 	expect_ok("node status node-1");
 	expect_output("drained by           operator/ann\n");
 }
@@ -282,9 +246,7 @@ TEST_FIXTURE(a_placement_is_tried_and_its_refusal_names_every_node, run_setup, N
 	const Holdfast__V1__ErrorDetails *details;
 
 	write_spec("name = \"app\"\n");
-	fake.answers[0] =
-		(struct fake_answer){.method = "Allocations.Run",
-				     .json = "{\"allocation\": {\"id\": \"a\", \"node_id\": \"node-2\"}}"};
+	will_answer(0, "Allocations.Run", "{\"allocation\": {\"id\": \"a\", \"node_id\": \"node-2\"}}");
 	expect_ok(with_spec("alloc run @ --dry-run"));
 	expect_request("Allocations.Run {\"allocation\":{\"name\":\"app\"},\"dry_run\":true}");
 	assert_string_equal(ending.output, "it would run on node node-2; nothing was changed\n");

@@ -4,18 +4,10 @@
 #include "run.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/str.h"
 
 #include <fcntl.h>
-#include <holdfast/v1/explain.pb-c.h>
-#include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* SHA-256 of "hello", in base64 as JSON has bytes. */
 #define HELLO_SHA "LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ="
@@ -43,18 +35,15 @@ TEST_FIXTURE(a_backup_is_fetched_in_parts_and_checked, run_setup, NULL)
 {
 	struct stat st;
 
-	fake.answers[0] = (struct fake_answer){
-		.method = "Operator.BeginBackup",
-		.json = "{\"id\": \"b1\", \"size_bytes\": 5, \"index\": 12, \"sha256\": \"" HELLO_SHA "\"}"};
-	fake.answers[1] =
-		(struct fake_answer){.method = "Operator.ReadBackup", .json = "{\"data\": \"aGVs\"}"};
-	fake.answers[2] =
-		(struct fake_answer){.method = "Operator.ReadBackup", .json = "{\"data\": \"bG8=\"}"};
+	will_answer(0, "Operator.BeginBackup",
+		    "{\"id\": \"b1\", \"size_bytes\": 5, \"index\": 12, \"sha256\": \"" HELLO_SHA "\"}");
+	will_answer(1, "Operator.ReadBackup", "{\"data\": \"aGVs\"}");
+	will_answer(2, "Operator.ReadBackup", "{\"data\": \"bG8=\"}");
 	expect_ok(backup_line(""));
 	expect_file("hello");
-	expect_request("Operator.ReadBackup {\"id\":\"b1\"}\nOperator.ReadBackup "
-		       "{\"id\":\"b1\",\"offset\":\"3\"}\n"
-		       "Operator.ReadBackup {\"id\":\"b1\",\"offset\":\"5\"}\n"); /* all has arrived */
+	expect_request(
+		"Operator.ReadBackup {\"id\":\"b1\"}\nOperator.ReadBackup {\"id\":\"b1\",\"offset\":\"3\"}\n"
+		"Operator.ReadBackup {\"id\":\"b1\",\"offset\":\"5\"}\n"); /* all has arrived */
 	expect_output("holds the state of index 12, 5 bytes");
 	expect_output("\nSHA-256 ");
 	assert_int_equal(stat(spec_path, &st), 0);
@@ -76,13 +65,10 @@ TEST_FIXTURE(a_backup_that_is_not_whole_is_not_kept, run_setup, NULL)
 		char temporary[64];
 
 		memset(fake.given, 0, sizeof(fake.given));
-		fake.answers[0] = (struct fake_answer){
-			.method = "Operator.BeginBackup",
-			.json = "{\"id\": \"b1\", \"size_bytes\": 5, \"sha256\": \"" HELLO_SHA "\"}"};
-		fake.answers[1] =
-			(struct fake_answer){.method = "Operator.ReadBackup", .json = parts[i].first};
-		fake.answers[2] =
-			(struct fake_answer){.method = "Operator.ReadBackup", .json = parts[i].second};
+		will_answer(0, "Operator.BeginBackup",
+			    "{\"id\": \"b1\", \"size_bytes\": 5, \"sha256\": \"" HELLO_SHA "\"}");
+		will_answer(1, "Operator.ReadBackup", parts[i].first);
+		will_answer(2, "Operator.ReadBackup", parts[i].second);
 		expect_failure(backup_line(""), STATUS_DATA_LOSS, "");
 		(void)str_format(temporary, sizeof(temporary), "%s.part", spec_path);
 		assert_int_not_equal(access(spec_path, F_OK), 0);
@@ -93,12 +79,9 @@ TEST_FIXTURE(a_backup_that_is_not_whole_is_not_kept, run_setup, NULL)
 TEST_FIXTURE(a_restore_sends_all_before_it_applies, run_setup, NULL)
 {
 	write_spec("hello");
-	fake.answers[0] = (struct fake_answer){.method = "Operator.BeginRestore", .json = "{\"id\": \"r1\"}"};
-	fake.answers[1] =
-		(struct fake_answer){.method = "Operator.WriteRestore", .json = "{\"size_bytes\": 5}"};
-	fake.answers[2] =
-		(struct fake_answer){.method = "Operator.ApplyRestore",
-				     .json = "{\"epoch\": 2, \"index\": 12, \"nodes_to_report\": 3}"};
+	will_answer(0, "Operator.BeginRestore", "{\"id\": \"r1\"}");
+	will_answer(1, "Operator.WriteRestore", "{\"size_bytes\": 5}");
+	will_answer(2, "Operator.ApplyRestore", "{\"epoch\": 2, \"index\": 12, \"nodes_to_report\": 3}");
 	expect_usage_error(with_spec("operator restore @ --yes"), "say why with --reason");
 	expect_usage_error(with_spec("operator restore @ --reason lost"), "give --yes");
 	expect_ok(with_spec("operator restore @ --reason lost --yes --other-cluster"));
@@ -117,13 +100,11 @@ TEST_FIXTURE(a_restore_sends_all_before_it_applies, run_setup, NULL)
 
 TEST_FIXTURE(members_are_servers_and_etcds, run_setup, NULL)
 {
-	fake.answers[0] = (struct fake_answer){
-		.method = "Operator.ListMembers",
-		.json = "{\"index\": 7, \"servers\": [{\"name\": \"s1\", \"address\": \"a:1\", \"leads\": "
-			"true, "
-			"\"version\": \"1.0\"}, {\"name\": \"s2\", \"address\": \"b:1\"}], \"etcd\": "
-			"[{\"endpoint\": \"https://a:2379\", \"reachable\": true, \"lag\": 3, \"alarms\": "
-			"\"NOSPACE\"}, {\"endpoint\": \"https://b:2379\", \"error\": \"refused\"}]}"};
+	will_answer(0, "Operator.ListMembers",
+		    "{\"index\": 7, \"servers\": [{\"name\": \"s1\", \"address\": \"a:1\", \"leads\": true, "
+		    "\"version\": \"1.0\"}, {\"name\": \"s2\", \"address\": \"b:1\"}], \"etcd\": "
+		    "[{\"endpoint\": \"https://a:2379\", \"reachable\": true, \"lag\": 3, \"alarms\": "
+		    "\"NOSPACE\"}, {\"endpoint\": \"https://b:2379\", \"error\": \"refused\"}]}");
 	expect_ok("operator members");
 	expect_output("s1   a:1     leads   -     1.0");
 	expect_output("s2   b:1     follows -     -");
@@ -133,14 +114,14 @@ TEST_FIXTURE(members_are_servers_and_etcds, run_setup, NULL)
 	fake.answers[0].json = "{\"servers\": [{\"name\": \"h\", \"address\": \"a:1\", \"leads\": true}]}";
 	expect_ok("operator members");
 	assert_null(strstr(ending.output, "ETCD"));
-	fake.answers[0] = (struct fake_answer){.method = "Operator.StepDown", .json = "{}"};
+	will_answer(0, "Operator.StepDown", "{}");
 	expect_ok("operator step-down");
 	expect_request("Operator.StepDown {}");
 }
 
 TEST_FIXTURE(what_is_finished_is_removed, run_setup, NULL)
 {
-	fake.answers[0] = (struct fake_answer){.method = "Operator.Gc", .json = "{\"claims\": 4}"};
+	will_answer(0, "Operator.Gc", "{\"claims\": 4}");
 	expect_ok("operator gc --older-than 7d --dry-run");
 	expect_request("Operator.Gc {\"dry_run\":true,\"older_than_ms\":\"604800000\"}");
 	assert_string_equal(
@@ -157,8 +138,8 @@ TEST_FIXTURE(events_are_printed_as_they_come, run_setup, NULL)
 	fake.events[1] =
 		"{\"index\": 4, \"topic\": \"node\", \"key\": \"node-1\", \"node\": {\"status\": \"DOWN\"}}";
 	fake.events[2] = "{\"index\": 5, \"topic\": \"volume\", \"key\": \"default/db\", \"deleted\": true}";
-	fake.events[3] = "{\"index\": 6, \"topic\": \"volume\", \"key\": \"default/a\", "
-			 "\"volume\": {\"generation\": 7}}";
+	fake.events[3] = "{\"index\": 6, \"topic\": \"volume\", \"key\": \"default/a\", \"volume\": "
+			 "{\"generation\": 7}}";
 	expect_ok("operator watch node volume --index 3");
 	expect_request(
 		"Operator.Watch {\"index\":\"3\",\"namespace\":\"*\",\"topics\":[\"node\",\"volume\"]}");
@@ -177,12 +158,10 @@ TEST_FIXTURE(events_are_printed_as_they_come, run_setup, NULL)
 
 TEST_FIXTURE(the_server_reports_how_it_is_in_a_new_epoch, run_setup, NULL)
 {
-	fake.answers[0] = (struct fake_answer){.method = "Operator.Status",
-					       .json = "{\"epoch\": 3, \"restored_at_ms\": 1000, "
-						       "\"epoch_reason\": \"the log was cut\", "
-						       "\"nodes_to_report\": 2, \"acl_enabled\": true, "
-						       "\"certificate_expires_at_ms\": 86400000, "
-						       "\"warnings\": [\"it expires\"]}"};
+	will_answer(0, "Operator.Status",
+		    "{\"epoch\": 3, \"restored_at_ms\": 1000, \"epoch_reason\": \"the log was cut\", "
+		    "\"nodes_to_report\": 2, \"acl_enabled\": true, \"certificate_expires_at_ms\": 86400000, "
+		    "\"warnings\": [\"it expires\"]}");
 	expect_ok("operator status");
 	expect_output("epoch                3\n");
 	expect_output("2 nodes are still to report\n");
@@ -224,8 +203,7 @@ TEST_FIXTURE(ids_are_offered_to_the_shell, run_setup, NULL)
 	assert_string_equal(ending.output, "node-1\nnode-2\n");
 	expect_ok("completion ids alloc 02");
 	assert_string_equal(ending.output, "02\n");
-	fake.answers[0] =
-		(struct fake_answer){.method = "Jobs.List", .json = "{\"jobs\": [{\"id\": \"web\"}]}"};
+	will_answer(0, "Jobs.List", "{\"jobs\": [{\"id\": \"web\"}]}");
 	expect_ok("completion ids job w");
 	assert_string_equal(ending.output, "web\n");
 	assert_non_null(strstr(fake.requests, "Jobs.List {"));

@@ -2,20 +2,19 @@
 /* The operator's commands for certificates, policies and the audit: files that are made, requests that are
  * sent, broken chains that are found. The server is a model behind the client's interface. */
 
+#include "folder.h"
+
 #include "../unit.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "command/command.h"
 #include "rpc/client.h"
 #include "rpc/pki.h"
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <limits.h>
 #include <openssl/sha.h>
-#include <string.h>
 #include <sys/stat.h>
 
 enum { RECORDS = 7, PER_PAGE = 3, WORDS_MAX = 24 };
@@ -33,14 +32,9 @@ static struct {
 	Holdfast__V1__Token *token; /* put last */
 } model;
 
-enum status __wrap_rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint,
-				  struct rpc_client **ret, struct error *err);
-enum status __wrap_rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint,
-				  struct rpc_client **ret, struct error *err)
+WRAPPED(enum status, rpc_client_new, sd_event *event, const struct rpc_endpoint *endpoint,
+	struct rpc_client **ret, struct error *err)
 {
-	(void)event;
-	(void)endpoint;
-	(void)err;
 	*ret = NULL;
 	return STATUS_OK;
 }
@@ -50,44 +44,31 @@ ProtobufCMessage *__wrap_rpc_client_details(const struct rpc_client *client,
 ProtobufCMessage *__wrap_rpc_client_details(const struct rpc_client *client,
 					    const ProtobufCMessageDescriptor *descriptor)
 {
-	(void)client;
-	(void)descriptor;
 	return NULL;
 }
 
-bool __wrap_rpc_client_may_have_begun(const struct rpc_client *client);
-bool __wrap_rpc_client_may_have_begun(const struct rpc_client *client)
+WRAPPED(bool, rpc_client_may_have_begun, const struct rpc_client *client)
 {
-	(void)client;
 	return true;
 }
 
-const char *__wrap_rpc_client_message(const struct rpc_client *client);
-const char *__wrap_rpc_client_message(const struct rpc_client *client)
+WRAPPED(const char *, rpc_client_message, const struct rpc_client *client)
 {
-	(void)client;
 	return "";
 }
 
-void __wrap_rpc_client_free(struct rpc_client *client);
-void __wrap_rpc_client_free(struct rpc_client *client)
+WRAPPED(void, rpc_client_free, struct rpc_client *client)
 {
-	(void)client;
 }
 
-enum status __wrap_rpc_tls_new(const struct rpc_tls_files *files, struct rpc_tls **ret, struct error *err);
-enum status __wrap_rpc_tls_new(const struct rpc_tls_files *files, struct rpc_tls **ret, struct error *err)
+WRAPPED(enum status, rpc_tls_new, const struct rpc_tls_files *files, struct rpc_tls **ret, struct error *err)
 {
-	(void)files;
-	(void)err;
 	*ret = NULL;
 	return STATUS_OK;
 }
 
-void __wrap_rpc_tls_free(struct rpc_tls *tls);
-void __wrap_rpc_tls_free(struct rpc_tls *tls)
+WRAPPED(void, rpc_tls_free, struct rpc_tls *tls)
 {
-	(void)tls;
 }
 
 static ProtobufCMessage *copy_of(const ProtobufCMessage *message)
@@ -141,16 +122,10 @@ static ProtobufCMessage *create_token(const Holdfast__V1__CreateTokenRequest *re
 	return copy_of(&response.base);
 }
 
-enum status __wrap_rpc_client_call_sync(struct rpc_client *client, const ProtobufCServiceDescriptor *service,
-					const char *method, const ProtobufCMessage *request,
-					uint64_t timeout_us, ProtobufCMessage **ret, struct error *err);
-enum status __wrap_rpc_client_call_sync(struct rpc_client *client, const ProtobufCServiceDescriptor *service,
-					const char *method, const ProtobufCMessage *request,
-					uint64_t timeout_us, ProtobufCMessage **ret, struct error *err)
+WRAPPED(enum status, rpc_client_call_sync, struct rpc_client *client,
+	const ProtobufCServiceDescriptor *service, const char *method, const ProtobufCMessage *request,
+	uint64_t timeout_us, ProtobufCMessage **ret, struct error *err)
 {
-	(void)client;
-	(void)timeout_us;
-	(void)err;
 	assert_string_equal(service->short_name, "Operator");
 	if (str_eq(method, "ListAudit"))
 		*ret = list_audit((const Holdfast__V1__ListAuditRequest *)request);
@@ -273,14 +248,6 @@ static int setup(void **state)
 	return 0;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
-
 static int teardown(void **state)
 {
 	struct folder *folder = *state;
@@ -292,7 +259,7 @@ static int teardown(void **state)
 	if (model.token)
 		holdfast__v1__token__free_unpacked(model.token, NULL);
 	model.token = NULL;
-	assert_int_equal(nftw(folder->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+	folder_remove(folder->dir);
 	free(folder);
 	return 0;
 }

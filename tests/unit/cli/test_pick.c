@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/str.h"
 #include "call/pick.h"
-
-#include <string.h>
 
 static const struct candidate volumes[] = {{.id = "db"}, {.id = "db2"}, {.id = "db-old"}, {.id = "web"}};
 

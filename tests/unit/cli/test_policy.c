@@ -3,19 +3,12 @@
 
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "command/command.h"
-
-#include <errno.h>
-#include <string.h>
 
 static char executed[1024];
 static int exec_errno;
 
-int __wrap_execv(const char *path, char *const argv[]);
-
-int __wrap_execv(const char *path, char *const argv[])
+WRAPPED(int, execv, const char *path, char *const argv[])
 {
 	int n = str_format(executed, sizeof(executed), "%s", strrchr(path, '/'));
 
@@ -64,12 +57,10 @@ TEST(what_is_given_is_given_on)
 		{"holdfast policy explain publish --exec --propagation bidirectional --slot 3 --detach "
 		 "--hostvol h",
 		 "/holdfast-policy holdfast-policy --hostvol=h --exec --propagation=bidirectional --slot=3 "
-		 "--detach -- "
-		 "explain publish " POLICY},
+		 "--detach -- explain publish " POLICY},
 		{"holdfast policy explain stage --server 10.0.0.1 --export /e --tmpfs-size 1M --inodes 5",
 		 "/holdfast-policy holdfast-policy --tmpfs-size=1M --inodes=5 --server=10.0.0.1 --export=/e "
-		 "-- explain "
-		 "stage " POLICY},
+		 "-- explain stage " POLICY},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {

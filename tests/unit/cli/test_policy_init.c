@@ -5,12 +5,9 @@
 #include "policy_text.h"
 #include "unit.h"
 
-#include "base/str.h"
 #include "command/command.h"
 
-#include <errno.h>
 #include <pwd.h>
-#include <string.h>
 
 #define KEY "8a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d94121bf3748801b40f6f5c"
 #define NAME_63 "a23456789-123456789-123456789-123456789-123456789-123456789-123"
@@ -22,9 +19,7 @@ static struct passwd accounts[] = {
 };
 static size_t n_accounts;
 
-struct passwd *__wrap_getpwnam(const char *name);
-
-struct passwd *__wrap_getpwnam(const char *name)
+WRAPPED(struct passwd *, getpwnam, const char *name)
 {
 	for (size_t i = 0; i < n_accounts; i++)
 		if (strcmp(accounts[i].pw_name, name) == 0)

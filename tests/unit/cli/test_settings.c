@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "command/settings.h"
-
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static const char *const variables[] = {
 	"HOLDFAST_ADDR",	 "HOLDFAST_CACERT",	"HOLDFAST_CLIENT_CERT",
@@ -54,17 +48,15 @@ TEST_FIXTURE(what_is_missing_is_reported_as_a_usage_error, clear_environment, NU
 	static const struct {
 		const char *address, *ca, *cert, *key, *error;
 	} cases[] = {
-		{NULL, "/ca", NULL, NULL,
-		 "no server is named: give --address HOST:PORT or set HOLDFAST_ADDR (for a server started "
-		 "with "
-		 "--dev: --dev-dir DIR or HOLDFAST_DEV_DIR)"},
-		{"", "/ca", NULL, NULL,
-		 "no server is named: give --address HOST:PORT or set HOLDFAST_ADDR (for a server started "
-		 "with "
-		 "--dev: --dev-dir DIR or HOLDFAST_DEV_DIR)"},
-		{"x", "/ca", NULL, NULL,
-		 "'x' is not an address: HOST:PORT, [V6ADDRESS]:PORT, or up to 16 of them with commas "
-		 "between"},
+		ROW(NULL, "/ca", NULL, NULL,
+		    "no server is named: give --address HOST:PORT or set HOLDFAST_ADDR (for a server started "
+		    "with --dev: --dev-dir DIR or HOLDFAST_DEV_DIR)"),
+		ROW("", "/ca", NULL, NULL,
+		    "no server is named: give --address HOST:PORT or set HOLDFAST_ADDR (for a server started "
+		    "with --dev: --dev-dir DIR or HOLDFAST_DEV_DIR)"),
+		ROW("x", "/ca", NULL, NULL,
+		    "'x' is not an address: HOST:PORT, [V6ADDRESS]:PORT, or up to 16 of them with commas "
+		    "between"),
 		{"a:1", NULL, NULL, NULL, "no certificates to trust: give --ca FILE or set HOLDFAST_CACERT"},
 		{"a:1", "/ca", "/c", NULL, "--cert and --key go together"},
 		{"a:1", "/ca", NULL, "/k", "--cert and --key go together"},

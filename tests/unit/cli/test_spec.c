@@ -8,16 +8,9 @@
 #include "examples.h"
 
 #include "../cases.h"
-#include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "call/spec.h"
 #include "rpc/pbjson.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static struct conf *parse(const char *text)
 {

@@ -2,14 +2,10 @@
 #include "unit.h"
 
 #include "audit/trail.h"
-#include "base/cleanup.h"
 #include "base/parse.h"
-#include "base/str.h"
 #include "base/strbuf.h"
 
 #include <openssl/evp.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { LINES = 6 };
 

@@ -5,12 +5,8 @@
 #include "unit.h"
 
 #include "audit/trail.h"
-#include "base/str.h"
 
 #include <openssl/evp.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { RECORDS = 12, MINUTE_MS = 60000 };
 
@@ -72,7 +68,7 @@ static void server_was_shown(unsigned int a, unsigned int b)
 	(void)str_format(answer, sizeof(answer),
 			 "{\"trails\": [{\"node_id\": \"n1\", \"heads\": [%s, %s]}, {\"node_id\": \"n10\"}]}",
 			 head_json(&honest, a, 1, one), head_json(&honest, b, 2, other));
-	fake.answers[0] = (struct fake_answer){.method = "Operator.ListTrails", .json = answer};
+	will_answer(0, "Operator.ListTrails", answer);
 }
 
 static int trails_setup(void **state)
@@ -102,12 +98,11 @@ TEST_FIXTURE(a_trail_cut_at_its_end_is_found, trails_setup, NULL)
 	keep(&honest, 1, 8);
 	server_was_shown(3, 9);
 	expect_ok(with_spec("audit verify @")); /* nothing in the file tells */
-	expect_failure(
-		with_spec("audit verify --server @"), STATUS_DATA_LOSS,
-		"the trail of node n1 is cut: record 9 was shown to the server at "
-		"1970-01-01T00:02:00.000Z, and the files end with record 8. If they are a copy of "
-		"before that, copy them again. Keep them as they are; what is missing or was changed may "
-		"be in the kernel's audit of the node: ausearch -m TRUSTED_APP");
+	expect_failure(with_spec("audit verify --server @"), STATUS_DATA_LOSS,
+		       "the trail of node n1 is cut: record 9 was shown to the server at "
+		       "1970-01-01T00:02:00.000Z, and the files end with record 8. If they are a copy of "
+		       "before that, copy them again. Keep them as they are; what is missing or was changed "
+		       "may be in the kernel's audit of the node: ausearch -m TRUSTED_APP");
 	expect_failure(with_spec("audit verify --server --json @"), STATUS_DATA_LOSS, "is cut");
 	expect_output("\"verdict\": \"cut\"");
 	expect_output("\"is\": \"missing\"");
@@ -136,10 +131,10 @@ TEST_FIXTURE(a_trail_that_went_back_before_the_servers_eyes_is_found, trails_set
 	(void)head_json(&forged, 8, 3, shown);
 	(void)head_json(&honest, 9, 2, kept);
 	(void)str_format(more, sizeof(more),
-			 "{\"trails\": [{\"node_id\": \"n1\", \"heads\": [%s], \"breaks\": "
-			 "[{\"kept\": %s, \"shown\": %s}]}]}",
+			 "{\"trails\": [{\"node_id\": \"n1\", \"heads\": [%s], \"breaks\": [{\"kept\": %s, "
+			 "\"shown\": %s}]}]}",
 			 shown, kept, shown);
-	fake.answers[0] = (struct fake_answer){.method = "Operator.ListTrails", .json = more};
+	will_answer(0, "Operator.ListTrails", more);
 	expect_failure(with_spec("audit verify --server @"), STATUS_DATA_LOSS, "was rewound: record 9");
 }
 
@@ -172,14 +167,12 @@ TEST_FIXTURE(a_rotated_trail_is_verified_by_its_newest_file_alone, trails_setup,
 TEST_FIXTURE(what_the_server_does_not_know_is_not_called_whole, trails_setup, NULL)
 {
 	keep(&honest, 1, 12);
-	fake.answers[0] = (struct fake_answer){.method = "Operator.ListTrails",
-					       .json = "{\"trails\": [{\"node_id\": \"n10\"}]}"};
+	will_answer(0, "Operator.ListTrails", "{\"trails\": [{\"node_id\": \"n10\"}]}");
 	expect_failure(
 		with_spec("audit verify --server @"), STATUS_NOT_FOUND,
 		"the server was shown no head of the trail of node n1, so nothing says how far it went; "
 		"see: holdfast operator trail");
-	fake.answers[0] =
-		(struct fake_answer){.method = "Operator.ListTrails", .status = STATUS_PERMISSION_DENIED};
+	will_refuse(0, "Operator.ListTrails", STATUS_PERMISSION_DENIED);
 	expect_failure(with_spec("audit verify --server @"), STATUS_PERMISSION_DENIED, "");
 }
 
@@ -222,8 +215,7 @@ TEST_FIXTURE(the_last_head_of_each_node_is_shown_with_its_age, trails_setup, NUL
 
 TEST_FIXTURE(accepting_a_break_needs_a_reason_and_a_confirmation, trails_setup, NULL)
 {
-	fake.answers[0] = (struct fake_answer){.method = "Operator.AcceptTrail",
-					       .json = "{\"trail\": {\"node_id\": \"n1\"}}"};
+	will_answer(0, "Operator.AcceptTrail", "{\"trail\": {\"node_id\": \"n1\"}}");
 	expect_usage_error("operator trail accept n1", "say why with --reason");
 	expect_failure("operator trail accept n1 --reason new", STATUS_INVALID_ARGUMENT, "give --yes");
 	assert_null(strstr(fake.requests, "AcceptTrail"));

@@ -4,28 +4,15 @@
 #include "run.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "base/fd.h"
-#include "base/str.h"
-
-#include <fcntl.h>
-#include <holdfast/v1/explain.pb-c.h>
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 TEST_FIXTURE(lists_come_whole_in_pages, run_setup, NULL)
 {
 	json_t *json;
 
-	fake.answers[0] = (struct fake_answer){.method = "Volumes.List",
-					       .json = "{\"volumes\": [{\"id\": \"a\"}, {\"id\": \"b\"}], "
-						       "\"next_token\": \"c\", \"index\": 7}"};
-	fake.answers[1] =
-		(struct fake_answer){.method = "Volumes.List", .json = "{\"volumes\": [{\"id\": \"c\"}]}"};
+	will_answer(0, "Volumes.List",
+		    "{\"volumes\": [{\"id\": \"a\"}, {\"id\": \"b\"}], \"next_token\": \"c\", \"index\": 7}");
+	will_answer(1, "Volumes.List", "{\"volumes\": [{\"id\": \"c\"}]}");
 	expect_ok("volume status --json --namespace *");
 	json = json_loads(ending.output, 0, NULL);
 	assert_int_equal(json_array_size(json_object_get(json, "volumes")), 3);
@@ -41,17 +28,13 @@ TEST_FIXTURE(a_plugin_comes_whole_in_pages, run_setup, NULL)
 	json_t *json;
 	json_t *plugin;
 
-	fake.answers[0] =
-		(struct fake_answer){.method = "Plugins.List", .json = "{\"plugins\": [{\"id\": \"ebs\"}]}"};
-	fake.answers[1] = (struct fake_answer){
-		.method = "Plugins.Get",
-		.json = "{\"plugin\": {\"id\": \"ebs\", \"nodes_expected\": 3, \"instances\": "
-			"[{\"node_id\": \"a\"}, {\"node_id\": \"b\"}]}, \"index\": 7, "
-			"\"next_token\": \"node/c\"}"};
-	fake.answers[2] = (struct fake_answer){
-		.method = "Plugins.Get",
-		.json = "{\"plugin\": {\"id\": \"ebs\", \"instances\": [{\"node_id\": \"c\"}], "
-			"\"allocations\": [{\"id\": \"x\"}, {\"id\": \"y\"}]}}"};
+	will_answer(0, "Plugins.List", "{\"plugins\": [{\"id\": \"ebs\"}]}");
+	will_answer(1, "Plugins.Get",
+		    "{\"plugin\": {\"id\": \"ebs\", \"nodes_expected\": 3, \"instances\": [{\"node_id\": "
+		    "\"a\"}, {\"node_id\": \"b\"}]}, \"index\": 7, \"next_token\": \"node/c\"}");
+	will_answer(2, "Plugins.Get",
+		    "{\"plugin\": {\"id\": \"ebs\", \"instances\": [{\"node_id\": \"c\"}], \"allocations\": "
+		    "[{\"id\": \"x\"}, {\"id\": \"y\"}]}}");
 	expect_ok("plugin status ebs --json");
 	json = json_loads(ending.output, 0, NULL);
 	plugin = json_object_get(json, "plugin");
@@ -70,9 +53,9 @@ TEST_FIXTURE(a_limit_ends_the_pages_and_reports_it, run_setup, NULL)
 {
 	json_t *json;
 
-	fake.answers[0] = (struct fake_answer){.method = "Volumes.List",
-					       .json = "{\"volumes\": [{\"id\": \"a\"}, {\"id\": \"b\"}, "
-						       "{\"id\": \"c\"}], \"next_token\": \"d\"}"};
+	will_answer(
+		0, "Volumes.List",
+		"{\"volumes\": [{\"id\": \"a\"}, {\"id\": \"b\"}, {\"id\": \"c\"}], \"next_token\": \"d\"}");
 	expect_ok("volume status --json --limit 2"); /* the server gives more than it was asked for */
 	expect_request("\"per_page\":2}\n");
 	json = json_loads(ending.output, 0, NULL);
@@ -82,8 +65,7 @@ TEST_FIXTURE(a_limit_ends_the_pages_and_reports_it, run_setup, NULL)
 	fake.requests[0] = '\0';
 	memset(fake.given, 0, sizeof(fake.given));
 	fake.answers[0].json = "{\"volumes\": [{\"id\": \"a\"}, {\"id\": \"b\"}], \"next_token\": \"c\"}";
-	fake.answers[1] = (struct fake_answer){
-		.method = "Volumes.List", .json = "{\"volumes\": [{\"id\": \"c\"}], \"next_token\": \"d\"}"};
+	will_answer(1, "Volumes.List", "{\"volumes\": [{\"id\": \"c\"}], \"next_token\": \"d\"}");
 	expect_ok("volume status --limit 3");
 	expect_request("{\"per_page\":3}\nVolumes.List {\"next_token\":\"c\",\"per_page\":1}\n");
 	expect_usage_error("volume status --limit 0", "--limit: '0' is not a number from 1 to 10000000");
@@ -92,15 +74,13 @@ TEST_FIXTURE(a_limit_ends_the_pages_and_reports_it, run_setup, NULL)
 
 TEST_FIXTURE(a_page_that_comes_twice_is_an_error, run_setup, NULL)
 {
-	fake.answers[0] = (struct fake_answer){
-		.method = "Volumes.List", .json = "{\"volumes\": [{\"id\": \"a\"}], \"next_token\": \"b\"}"};
+	will_answer(0, "Volumes.List", "{\"volumes\": [{\"id\": \"a\"}], \"next_token\": \"b\"}");
 	expect_failure("volume status", STATUS_INTERNAL, "repeats a page");
 }
 
 TEST_FIXTURE(lists_are_chosen_by_node_plugin_and_filter, run_setup, NULL)
 {
-	fake.answers[0] =
-		(struct fake_answer){.method = "Plugins.List", .json = "{\"plugins\": [{\"id\": \"ebs\"}]}"};
+	will_answer(0, "Plugins.List", "{\"plugins\": [{\"id\": \"ebs\"}]}");
 	expect_ok("volume status --node node-1 --plugin eb --filter x==1 --verbose");
 	expect_request(
 		"Volumes.List "
@@ -113,20 +93,16 @@ TEST_FIXTURE(lists_are_chosen_by_node_plugin_and_filter, run_setup, NULL)
 
 TEST_FIXTURE(a_volume_is_shown_with_what_its_provider_made, run_setup, NULL)
 {
-	fake.answers[0] = (struct fake_answer){
-		.method = "Volumes.Get",
-		.json = "{\"volume\": {\"id\": \"db\", \"type\": \"CSI\", \"plugin_id\": \"ebs\", "
-			"\"provider\": \"aws\", \"description\": \"orders of 2026\","
-			"\"controller_required\": true, \"controllers_healthy\": 1, "
-			"\"controllers_expected\": 2,"
-			"\"nodes_healthy\": 3, \"nodes_expected\": 4, \"capacity\": 1610612736,"
-			"\"phase\": \"VOLUME_EXPANDING\", \"phase_error\": \"quota\", \"source\": {},"
-			"\"node_capacities\": [{\"node_id\": \"n1\"}, {\"node_id\": \"n2\", \"bytes\": "
-			"1024}],"
-			"\"mount_options\": {\"mount_flags\": [\"[redacted]\"]},"
-			"\"topologies\": [{\"segments\": {\"rack\": \"R1\", \"zone\": \"a\"}}]},"
-			"\"why\": \"held by x\\nnext: y\","
-			"\"explanations\": [{\"text\": \"held by x\"}, {\"text\": \"and by z\"}]}"};
+	will_answer(0, "Volumes.Get",
+		    "{\"volume\": {\"id\": \"db\", \"type\": \"CSI\", \"plugin_id\": \"ebs\", \"provider\": "
+		    "\"aws\", \"description\": \"orders of 2026\",\"controller_required\": true, "
+		    "\"controllers_healthy\": 1, \"controllers_expected\": 2,\"nodes_healthy\": 3, "
+		    "\"nodes_expected\": 4, \"capacity\": 1610612736,\"phase\": \"VOLUME_EXPANDING\", "
+		    "\"phase_error\": \"quota\", \"source\": {},\"node_capacities\": [{\"node_id\": \"n1\"}, "
+		    "{\"node_id\": \"n2\", \"bytes\": 1024}],\"mount_options\": {\"mount_flags\": "
+		    "[\"[redacted]\"]},\"topologies\": [{\"segments\": {\"rack\": \"R1\", \"zone\": "
+		    "\"a\"}}]},\"why\": \"held by x\\nnext: y\",\"explanations\": [{\"text\": \"held by "
+		    "x\"}, {\"text\": \"and by z\"}]}");
 	expect_ok("volume status db --why");
 	expect_output("description          orders of 2026\n");
 	expect_output("controllers healthy  1/2\n");
@@ -148,16 +124,14 @@ TEST_FIXTURE(a_volume_is_created_and_a_lost_answer_can_be_fetched, run_setup, NU
 {
 	write_spec("id = \"db\"\ntype = \"csi\"\nplugin_id = \"ebs\"\ncapacity_min = \"1GiB\"\nsecrets { k = "
 		   "\"v\" }\n");
-	fake.answers[0] =
-		(struct fake_answer){.method = "Volumes.Create",
-				     .json = "{\"volume\": {\"id\": \"db\", \"external_id\": \"vol-1\", "
-					     "\"schedulable\": true}, \"created\": true}"};
+	will_answer(0, "Volumes.Create",
+		    "{\"volume\": {\"id\": \"db\", \"external_id\": \"vol-1\", \"schedulable\": true}, "
+		    "\"created\": true}");
 	expect_ok(with_spec("volume create @"));
 	expect_request("\"capacity_min\":\"1073741824\"");
 	expect_request("\"secrets\":{\"k\":\"v\"}");
 	assert_string_equal(ending.output, "external ID vol-1\nvolume db is created\n");
-	fake.answers[0] =
-		(struct fake_answer){.method = "Volumes.Create", .status = STATUS_DEADLINE_EXCEEDED};
+	will_refuse(0, "Volumes.Create", STATUS_DEADLINE_EXCEEDED);
 	expect_failure(with_spec("volume create @"), STATUS_DEADLINE_EXCEEDED, "again resumes it");
 	fake.answers[0].status = STATUS_INVALID_ARGUMENT;
 	expect_failure(with_spec("volume create @"), STATUS_INVALID_ARGUMENT, "the server refuses");
@@ -167,9 +141,7 @@ TEST_FIXTURE(a_volume_is_created_and_a_lost_answer_can_be_fetched, run_setup, NU
 
 TEST_FIXTURE(a_volume_is_expanded_to_a_size, run_setup, NULL)
 {
-	fake.answers[0] = (struct fake_answer){
-		.method = "Volumes.Expand",
-		.json = "{\"volume\": {\"id\": \"web\", \"capacity\": \"21474836480\"}}"};
+	will_answer(0, "Volumes.Expand", "{\"volume\": {\"id\": \"web\", \"capacity\": \"21474836480\"}}");
 	expect_ok("volume expand web 20GiB --capacity-max 30GiB");
 	expect_request("Volumes.Expand "
 		       "{\"capacity_max\":\"32212254720\",\"capacity_min\":\"21474836480\",\"id\":\"web\","
@@ -186,7 +158,7 @@ TEST_FIXTURE(a_volume_is_expanded_to_a_size, run_setup, NULL)
 
 TEST_FIXTURE(deleting_needs_the_whole_id_and_a_yes, run_setup, NULL)
 {
-	fake.answers[0] = (struct fake_answer){.method = "Volumes.Delete", .json = "{}"};
+	will_answer(0, "Volumes.Delete", "{}");
 	expect_failure("volume delete web", STATUS_INVALID_ARGUMENT, "give --yes");
 	expect_failure("volume delete we --yes", STATUS_INVALID_ARGUMENT, "delete needs whole ids");
 	assert_null(strstr(fake.requests, "Delete"));
@@ -204,7 +176,7 @@ TEST_FIXTURE(deleting_needs_the_whole_id_and_a_yes, run_setup, NULL)
 
 TEST_FIXTURE(a_fence_is_tried_first_and_asked_about, run_setup, NULL)
 {
-	fake.answers[0] = (struct fake_answer){.method = "Volumes.Detach", .json = CLAIMS};
+	will_answer(0, "Volumes.Detach", CLAIMS);
 	expect_usage_error("volume detach web node-1 --fence dead --attest dead", "not both");
 	expect_usage_error("volume detach web node-1 --fence=", "say why with --fence");
 	expect_failure("volume detach we node-1 --fence dead", STATUS_INVALID_ARGUMENT,
@@ -219,7 +191,7 @@ TEST_FIXTURE(a_fence_is_tried_first_and_asked_about, run_setup, NULL)
 
 TEST_FIXTURE(an_attestation_is_tried_first_and_lists_what_it_stands_in_for, run_setup, NULL)
 {
-	fake.answers[0] = (struct fake_answer){.method = "Volumes.Detach", .json = CLAIMS};
+	will_answer(0, "Volumes.Detach", CLAIMS);
 	expect_ok("volume detach web node-1 --attest dead --dry-run");
 	expect_request("\"attest_reason\":\"dead\",\"dry_run\":true");
 	expect_output("BYPASSED EVIDENCE");
@@ -235,22 +207,19 @@ TEST_FIXTURE(an_attestation_is_tried_first_and_lists_what_it_stands_in_for, run_
 		       "nothing would change");
 	expect_ok("volume detach web node-1"); /* without force, nothing to do is success */
 	expect_output("holds no claim");
-	fake.answers[0].json =
-		"{\"claims\": [{\"id\": \"c\", \"volume_id\": \"web\", \"node_id\": \"node-1\", "
-		"\"state\": \"NODE_DETACHED\", \"allocation_id\": \"a-1\"}]}";
+	fake.answers[0].json = "{\"claims\": [{\"id\": \"c\", \"volume_id\": \"web\", \"node_id\": "
+			       "\"node-1\", \"state\": \"NODE_DETACHED\", \"allocation_id\": \"a-1\"}]}";
 	expect_ok("volume detach web node-1 --attest dead --dry-run");
 	expect_output("the provider's confirmation of the detach");
 }
 
 TEST_FIXTURE(external_volumes_are_listed, run_setup, NULL)
 {
-	fake.answers[0] =
-		(struct fake_answer){.method = "Plugins.List", .json = "{\"plugins\": [{\"id\": \"ebs\"}]}"};
-	fake.answers[1] = (struct fake_answer){
-		.method = "Volumes.ListExternal",
-		.json = "{\"volumes\": [{\"external_id\": \"vol-1\", \"capacity\": 1024, \"abnormal\": true,"
-			"\"condition\": \"bad \\u001b[2J disk\", \"published_node_ids\": [\"i-1\", "
-			"\"i-2\"]}]}"};
+	will_answer(0, "Plugins.List", "{\"plugins\": [{\"id\": \"ebs\"}]}");
+	will_answer(
+		1, "Volumes.ListExternal",
+		"{\"volumes\": [{\"external_id\": \"vol-1\", \"capacity\": 1024, \"abnormal\": "
+		"true,\"condition\": \"bad \\u001b[2J disk\", \"published_node_ids\": [\"i-1\", \"i-2\"]}]}");
 	expect_ok("volume external e");
 	expect_request("Volumes.ListExternal {\"per_page\":1000,\"plugin_id\":\"ebs\"}");
 	expect_output("vol-1");
@@ -258,24 +227,21 @@ TEST_FIXTURE(external_volumes_are_listed, run_setup, NULL)
 	assert_null(strchr(ending.output, '\033'));
 	expect_failure("volume external x", STATUS_NOT_FOUND,
 		       "no plugin is called 'x' or begins with it: the server knows a plugin once it was "
-		       "healthy on a "
-		       "node. On the node: holdfast agent status");
+		       "healthy on a node. On the node: holdfast agent status");
 }
 
 TEST_FIXTURE(snapshots_are_made_listed_and_deleted, run_setup, NULL)
 {
-	fake.answers[0] =
-		(struct fake_answer){.method = "Volumes.CreateSnapshot",
-				     .json = "{\"snapshot\": {\"snapshot_id\": \"snap-1\", \"name\": \"s\", "
-					     "\"size_bytes\": 2048, \"ready\": true}}"};
-	fake.answers[1] = (struct fake_answer){.method = "Volumes.DeleteSnapshot", .json = "{}"};
-	fake.answers[2] = (struct fake_answer){.method = "Volumes.ListSnapshots", .json = "{}"};
-	fake.answers[3] =
-		(struct fake_answer){.method = "Plugins.List", .json = "{\"plugins\": [{\"id\": \"ebs\"}]}"};
+	will_answer(0, "Volumes.CreateSnapshot",
+		    "{\"snapshot\": {\"snapshot_id\": \"snap-1\", \"name\": \"s\", \"size_bytes\": 2048, "
+		    "\"ready\": true}}");
+	will_answer(1, "Volumes.DeleteSnapshot", "{}");
+	will_answer(2, "Volumes.ListSnapshots", "{}");
+	will_answer(3, "Plugins.List", "{\"plugins\": [{\"id\": \"ebs\"}]}");
 	expect_ok("volume snapshot create we s --parameter a=b=c --parameter d=");
 	expect_request("Volumes.CreateSnapshot "
-		       "{\"name\":\"s\",\"namespace\":\"default\",\"parameters\":{\"a\":\"b=c\","
-		       "\"d\":\"\"},\"volume_id\":\"web\"}");
+		       "{\"name\":\"s\",\"namespace\":\"default\",\"parameters\":{\"a\":\"b=c\",\"d\":\"\"},"
+		       "\"volume_id\":\"web\"}");
 	expect_output("snap-1");
 	expect_output("2KiB");
 	expect_failure("volume snapshot create web s --parameter a", STATUS_INVALID_ARGUMENT,
