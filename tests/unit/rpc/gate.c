@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gate.h"
 
-#include "base/str.h"
-
-#include <errno.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 static void close_pair(struct gate_pair *pair)
 {
@@ -28,8 +24,6 @@ static int on_bytes(sd_event_source *source, int fd, uint32_t events, void *user
 	size_t max = gate->piece && gate->piece < sizeof(bytes) ? gate->piece : sizeof(bytes);
 	ssize_t n;
 
-	(void)source;
-	(void)events;
 	if (up && gate->cut_up_after && max > gate->cut_up_after - pair->up)
 		max = gate->cut_up_after - pair->up;
 	n = recv(fd, bytes, max, MSG_DONTWAIT);
@@ -70,8 +64,6 @@ static int on_client(sd_event_source *source, int fd, uint32_t events, void *use
 	struct gate *gate = userdata;
 	struct gate_pair *pair = &gate->pairs[gate->n_pairs++ % GATE_PAIRS];
 
-	(void)source;
-	(void)events;
 	if (gate->n_pairs > GATE_PAIRS)
 		close_pair(pair);
 	*pair = (struct gate_pair){.gate = gate, .fds = {accept4(fd, NULL, NULL, SOCK_CLOEXEC), -EBADF}};

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "raw.h"
 
-#include "base/str.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 static struct raw_answer *answer_of(struct raw *raw, int32_t id)
 {
@@ -25,8 +19,6 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	struct raw_answer *answer = answer_of(userdata, frame->hd.stream_id);
 	size_t used = strlen(answer->headers);
 
-	(void)session;
-	(void)flags;
 	assert_true(str_format(answer->headers + used, sizeof(answer->headers) - used, "%.*s: %.*s\n",
 			       (int)name_len, (const char *)name, (int)value_len, (const char *)value) > 0);
 	return 0;
@@ -38,8 +30,6 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 	struct raw_answer *answer = answer_of(userdata, id);
 	size_t room = sizeof(answer->body) - 1;
 
-	(void)session;
-	(void)flags;
 	if (answer->body_len < room)
 		memcpy(answer->body + answer->body_len, bytes,
 		       n < room - answer->body_len ? n : room - answer->body_len);
@@ -51,7 +41,6 @@ static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *u
 {
 	struct raw_answer *answer = answer_of(userdata, id);
 
-	(void)session;
 	answer->done = true;
 	answer->reset_code = code;
 	return 0;
@@ -61,7 +50,6 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 {
 	struct raw_answer *answer = answer_of(userdata, frame->hd.stream_id);
 
-	(void)session;
 	if (answer && frame->hd.type == NGHTTP2_RST_STREAM)
 		answer->was_reset = true;
 	else if (answer && (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA))
@@ -83,8 +71,6 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 	uint8_t bytes[16384];
 	ssize_t n = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
 
-	(void)source;
-	(void)events;
 	if (n < 0 && errno == EAGAIN)
 		return 0;
 	if (n <= 0) {
@@ -193,9 +179,6 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, siz
 	struct raw_request *request = source->ptr;
 	size_t n = request->body_len < size ? request->body_len : size;
 
-	(void)session;
-	(void)id;
-	(void)userdata;
 	if (n > 0)
 		memcpy(buf, request->body, n);
 	request->body = (const char *)request->body + n;

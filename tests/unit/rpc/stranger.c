@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stranger.h"
 
-#include "base/str.h"
-
-#include <errno.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 static size_t copy_fields(nghttp2_nv *headers, size_t max, const struct stranger_field *fields)
 {
@@ -31,7 +26,6 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, siz
 	size_t n = stranger->script.body_len - stranger->body_sent;
 	nghttp2_nv trailers[8];
 
-	(void)source;
 	if (stranger->script.pause_at > stranger->body_sent &&
 	    n > stranger->script.pause_at - stranger->body_sent)
 		n = stranger->script.pause_at - stranger->body_sent;
@@ -107,7 +101,6 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 	struct stranger *stranger = userdata;
 	bool ends = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
 
-	(void)session;
 	if (frame->hd.type == NGHTTP2_HEADERS)
 		stranger->n_requests++;
 	if ((frame->hd.type == NGHTTP2_HEADERS && (stranger->script.at_once || ends)) ||
@@ -120,8 +113,6 @@ static int on_begin(nghttp2_session *session, const nghttp2_frame *frame, void *
 {
 	struct stranger *stranger = userdata;
 
-	(void)session;
-	(void)frame;
 	stranger->headers[0] = '\0';
 	return 0;
 }
@@ -132,9 +123,6 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	struct stranger *stranger = userdata;
 	size_t used = strlen(stranger->headers);
 
-	(void)session;
-	(void)frame;
-	(void)flags;
 	assert_true(str_format(stranger->headers + used, sizeof(stranger->headers) - used, "%.*s: %.*s\n",
 			       (int)name_len, (const char *)name, (int)value_len, (const char *)value) > 0);
 	return 0;
@@ -153,8 +141,6 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 	uint8_t bytes[16384];
 	ssize_t n = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
 
-	(void)source;
-	(void)events;
 	if (n <= 0) {
 		drop(stranger);
 		return 0;
@@ -180,8 +166,6 @@ static int on_client(sd_event_source *source, int fd, uint32_t events, void *use
 	nghttp2_session_callbacks *callbacks;
 	nghttp2_option *option;
 
-	(void)source;
-	(void)events;
 	drop(stranger);
 	stranger->n_connections++;
 	stranger->fd = accept4(fd, NULL, NULL, SOCK_CLOEXEC);

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "../unit.h"
-#include "base/str.h"
 #include "rpc/address.h"
-
-#include <errno.h>
-#include <string.h>
 
 TEST(addresses_are_a_host_and_a_port)
 {

@@ -3,10 +3,7 @@
 
 #include "raw.h"
 
-#include "base/str.h"
 #include "rpc/server_internal.h"
-
-#include <string.h>
 
 static void on_text(struct rpc_call *call, void *userdata)
 {
@@ -19,19 +16,12 @@ static void on_text(struct rpc_call *call, void *userdata)
 }
 
 static const struct rpc_route routes[] = {
-	{.method = "GET",
-	 .pattern = "/v1/volume/csi/{id}",
-	 .service = "holdfast.v1.Volumes",
-	 .call = "Get",
-	 .index = "index"},
+	ROW(.method = "GET", .pattern = "/v1/volume/csi/{id}", .service = "holdfast.v1.Volumes",
+	    .call = "Get", .index = "index"),
 	{.method = "PUT", .pattern = "/v1/volume/csi/{id}", .service = "holdfast.v1.Volumes", .call = "Get"},
 	{.method = "POST", .pattern = "/v1/get", .service = "holdfast.v1.Volumes", .call = "Get"},
-	{.method = "POST",
-	 .pattern = "/Any.Get",
-	 .service = "holdfast.v1.Volumes",
-	 .call = "Get",
-	 .takes_any_type = true,
-	 .error_name = "Err"},
+	ROW(.method = "POST", .pattern = "/Any.Get", .service = "holdfast.v1.Volumes", .call = "Get",
+	    .takes_any_type = true, .error_name = "Err"),
 	{.method = "GET", .pattern = "/v1/plugins", .service = "holdfast.v1.Plugins", .call = "List"},
 	{.method = "GET", .pattern = "/v1/expand", .service = "holdfast.v1.Volumes", .call = "Expand"},
 	{.method = "GET", .pattern = "/metrics", .text = on_text},

@@ -2,10 +2,6 @@
 #include "../unit.h"
 #include "rpc/base64.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 TEST(what_is_written_is_read_again_at_every_length)
 {
 	uint8_t bytes[64];

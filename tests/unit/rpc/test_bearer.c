@@ -3,9 +3,6 @@
 #include "rpc/bearer.h"
 #include "rpc/request_head.h"
 
-#include <errno.h>
-#include <string.h>
-
 static ssize_t read_text(const char *text)
 {
 	return bearer_read((const uint8_t *)text, strlen(text));

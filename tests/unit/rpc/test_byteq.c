@@ -2,9 +2,6 @@
 #include "../unit.h"
 #include "rpc/byteq.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 TEST(bytes_come_out_as_they_went_in_for_any_mix_of_puts_and_takes)
 {
 	struct byteq q = BYTEQ_INIT;

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tls_world.h"
 
-#include "base/str.h"
 #include "rpc/caller.h"
 #include "rpc/server_internal.h"
-
-#include <string.h>
 
 static const struct rpc_peer n7 = {.kind = RPC_PEER_TLS,
 				   .expires_ms = 1795000000000,
@@ -81,7 +78,6 @@ static size_t n_refused;
 
 static enum status vouching_of_n1(const struct rpc_peer *peer, void *userdata, struct error *err)
 {
-	(void)userdata;
 	n_vouched++;
 	return str_eq(peer->uri, NODE_URI) ? STATUS_OK
 					   : error_set(err, STATUS_PERMISSION_DENIED, 0, "not you");
@@ -89,8 +85,6 @@ static enum status vouching_of_n1(const struct rpc_peer *peer, void *userdata, s
 
 static void count_refused(const struct rpc_peer *peer, const struct error *why, void *userdata)
 {
-	(void)peer;
-	(void)userdata;
 	n_refused += why->status == STATUS_PERMISSION_DENIED;
 }
 
@@ -170,7 +164,6 @@ static bool takes;
 
 static void take(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
 {
-	(void)request;
 	assert_ptr_equal(userdata, &n_taken);
 	n_taken++;
 	assert_string_equal(rpc_call_service(call)->name, "holdfast.v1.Volumes");
@@ -184,19 +177,12 @@ static const struct rpc_method *relay(const struct rpc_call *call, const struct 
 {
 	static const struct rpc_method row = {.name = "take", .unary = take};
 
-	(void)call;
-	(void)userdata;
 	return takes && !method->stream ? &row : NULL;
 }
 
 static enum status closed_gate(struct rpc_call *call, const char *service, const struct rpc_method *method,
 			       const ProtobufCMessage *request, void *userdata, struct error *err)
 {
-	(void)call;
-	(void)service;
-	(void)method;
-	(void)request;
-	(void)userdata;
 	return error_set(err, STATUS_PERMISSION_DENIED, 0, "closed");
 }
 

@@ -5,9 +5,6 @@
 
 #include "holdfast/v1/explain.pb-c.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* Details that are packed into exactly @size bytes, 4 at least; free() the text. */
 static char *fill(Holdfast__V1__ErrorDetails *details, Holdfast__V1__NodeExplanation *node,
 		  Holdfast__V1__NodeExplanation **nodes, size_t size)

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "../unit_clock.h"
 #include "base/clock.h"
-#include "base/str.h"
 #include "rpc/dial.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <netdb.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 /* The name service: "several.test" has the addresses below, nothing else has any. */
 static struct {
@@ -20,14 +16,9 @@ static struct {
 	atomic_int n_asked;
 } names;
 
-int __wrap_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
-		       struct addrinfo **ret);
-void __wrap_freeaddrinfo(struct addrinfo *info);
-
-int __wrap_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
-		       struct addrinfo **ret)
+WRAPPED(int, getaddrinfo, const char *host, const char *service, const struct addrinfo *hints,
+	struct addrinfo **ret)
 {
-	(void)service;
 	if (hints->ai_flags & AI_NUMERICHOST)
 		return EAI_NONAME;
 	atomic_fetch_add(&names.n_asked, 1);
@@ -37,9 +28,8 @@ int __wrap_getaddrinfo(const char *host, const char *service, const struct addri
 	return 0;
 }
 
-void __wrap_freeaddrinfo(struct addrinfo *info)
+WRAPPED(void, freeaddrinfo, struct addrinfo *info)
 {
-	(void)info;
 }
 
 static void add_address(const char *text, uint16_t port)
@@ -157,9 +147,8 @@ TEST_FIXTURE(when_none_answers_the_error_gives_the_reason_each_failed, setup, te
 	assert_int_equal(outcome.err.status, STATUS_UNAVAILABLE);
 	assert_int_equal(outcome.err.sys_errno, ECONNREFUSED);
 	assert_string_equal(outcome.err.msg,
-			    "connect to 127.0.0.2: Connection refused; "
-			    "connect to 127.0.0.3: Address family not supported by protocol; "
-			    "connect to 127.0.0.1: Connection refused");
+			    "connect to 127.0.0.2: Connection refused; connect to 127.0.0.3: Address family "
+			    "not supported by protocol; connect to 127.0.0.1: Connection refused");
 }
 
 TEST_FIXTURE(the_error_of_an_only_address_does_not_repeat_it, setup, teardown)

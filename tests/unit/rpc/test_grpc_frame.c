@@ -2,8 +2,6 @@
 #include "../unit.h"
 #include "rpc/grpc_frame.h"
 
-#include <string.h>
-
 TEST(every_cut_of_a_frame_asks_for_more_and_the_whole_gives_the_message)
 {
 	uint8_t bytes[GRPC_PREFIX_SIZE + 300 + 7];

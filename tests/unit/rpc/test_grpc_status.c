@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "../unit.h"
-#include "base/str.h"
 #include "rpc/grpc_status.h"
 
 #include <nghttp2/nghttp2.h>
-#include <stdlib.h>
-#include <string.h>
 
 static size_t decode(char *dst, size_t size, const char *text)
 {

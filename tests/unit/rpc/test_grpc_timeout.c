@@ -2,9 +2,6 @@
 #include "../unit.h"
 #include "rpc/grpc_timeout.h"
 
-#include <errno.h>
-#include <string.h>
-
 TEST(timeouts_are_read_with_every_unit)
 {
 	static const struct row {

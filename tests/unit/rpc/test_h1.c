@@ -4,9 +4,6 @@
 #include "base/clock.h"
 #include "rpc/server_internal.h"
 
-#include <string.h>
-#include <unistd.h>
-
 #define H1_POST(length)                                                                           \
 	"POST /holdfast.v1.Volumes/Get HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" \
 	"Content-Length: " length "\r\n"

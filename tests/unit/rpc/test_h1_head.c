@@ -2,9 +2,6 @@
 #include "../unit.h"
 #include "rpc/h1_head.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static enum h1_head_result read_text(const char *text, struct h1_head *head, int *http)
 {
 	struct error err;

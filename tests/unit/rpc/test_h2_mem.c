@@ -2,10 +2,7 @@
 #include "../unit.h"
 #include "rpc/h2_mem.h"
 
-#include <stdint.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 enum { FRAME = H2_MEM_LARGE + 10 };
 

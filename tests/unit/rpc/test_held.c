@@ -4,12 +4,8 @@
 
 #include "raw.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "rpc/server_internal.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
 enum {
@@ -30,9 +26,8 @@ static size_t n_reported;
 static size_t most_held; /* when it was */
 
 int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
-int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
 
-int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
+WRAPPED(int, getsockopt, int fd, int level, int name, void *value, socklen_t *len)
 {
 	int r = __real_getsockopt(fd, level, name, value, len);
 
@@ -45,7 +40,6 @@ static void on_refused(const struct rpc_peer *peer, const struct error *why, voi
 {
 	const struct world *world = userdata;
 
-	(void)peer;
 	told = *why;
 	n_reported++;
 	if (world->server->held_bytes > most_held)

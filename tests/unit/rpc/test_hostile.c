@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "raw.h"
 
-#include "base/str.h"
 #include "rpc/request_head.h"
 #include "rpc/server_internal.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
 static const uint8_t preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
@@ -94,73 +91,49 @@ RAW_TEST(calls_that_are_wrong_get_the_answer_that_reports_it)
 	} rows[] = {
 		/* the compressed flag */
 		{{GRPC_HEAD, {"content-type", "application/grpc"}}, "\1\0\0\0\0", 5, {"grpc-status: 12\n"}},
-		{{GRPC_HEAD, {"content-type", "application/grpc"}, {"grpc-encoding", "gzip"}},
-		 "\1\0\0\0\0",
-		 5,
-		 {"grpc-status: 12\n", "grpc-accept-encoding: identity\n"}},
+		ROW({GRPC_HEAD, {"content-type", "application/grpc"}, {"grpc-encoding", "gzip"}},
+		    "\1\0\0\0\0", 5, {"grpc-status: 12\n", "grpc-accept-encoding: identity\n"}),
 		{{GRPC_HEAD, {"content-type", "application/grpc"}}, "\2\0\0\0\0", 5, {"grpc-status: 13\n"}},
 		/* no protobuf, no whole message, no message, two messages */
-		{{GRPC_HEAD, {"content-type", "application/grpc"}},
-		 "\0\0\0\0\2\xff\xff",
-		 7,
-		 {"grpc-status: 13\n"}},
-		{{GRPC_HEAD, {"content-type", "application/grpc"}},
-		 "\0\0\0\0\3\x0a\1\xff",
-		 8,
-		 {"grpc-status: 13\n", "id is not UTF-8"}},
-		{{GRPC_HEAD, {"content-type", "application/grpc"}},
-		 "\0\0\0\0\2\x0a",
-		 6,
-		 {"grpc-status: 3\n"}},
+		ROW({GRPC_HEAD, {"content-type", "application/grpc"}}, "\0\0\0\0\2\xff\xff", 7,
+		    {"grpc-status: 13\n"}),
+		ROW({GRPC_HEAD, {"content-type", "application/grpc"}}, "\0\0\0\0\3\x0a\1\xff", 8,
+		    {"grpc-status: 13\n", "id is not UTF-8"}),
+		ROW({GRPC_HEAD, {"content-type", "application/grpc"}}, "\0\0\0\0\2\x0a", 6,
+		    {"grpc-status: 3\n"}),
 		{{GRPC_HEAD, {"content-type", "application/grpc"}}, "", 0, {"grpc-status: 3\n"}},
-		{{GRPC_HEAD, {"content-type", "application/grpc"}},
-		 "\0\0\0\0\0\0\0\0\0\0",
-		 10,
-		 {"grpc-status: 12\n", "one message"}},
-		{{GRPC_HEAD, {"content-type", "application/grpc"}},
-		 "\0\xff\xff\xff\xff",
-		 5,
-		 {"grpc-status: 8\n"}},
+		ROW({GRPC_HEAD, {"content-type", "application/grpc"}}, "\0\0\0\0\0\0\0\0\0\0", 10,
+		    {"grpc-status: 12\n", "one message"}),
+		ROW({GRPC_HEAD, {"content-type", "application/grpc"}}, "\0\xff\xff\xff\xff", 5,
+		    {"grpc-status: 8\n"}),
 		/* nothing of that name */
-		{{{":method", "POST"},
-		  {":scheme", "http"},
-		  {":path", "/a.B/C"},
-		  {"content-type", "application/grpc"}},
-		 "",
-		 0,
-		 {":status: 200\n", "grpc-status: 12\n", "/a.B/C"}},
-		{{{":method", "POST"},
-		  {":scheme", "http"},
-		  {":path", ""},
-		  {"content-type", "application/grpc"}},
-		 "",
-		 0,
-		 {"grpc-status: 12\n"}},
-		{{{":method", "POST"},
-		  {":scheme", "http"},
-		  {":path", "/holdfast.v1.Volumes/Get/"},
-		  {"content-type", "application/grpc"}},
-		 "",
-		 0,
-		 {"grpc-status: 12\n"}},
-		{{{":method", "POST"},
-		  {":scheme", "http"},
-		  {":path", "holdfast.v1.Volumes/Get"},
-		  {"content-type", "application/grpc"}},
-		 "",
-		 0,
-		 {"grpc-status: 12\n"}},
+		ROW({{":method", "POST"},
+		     {":scheme", "http"},
+		     {":path", "/a.B/C"},
+		     {"content-type", "application/grpc"}},
+		    "", 0, {":status: 200\n", "grpc-status: 12\n", "/a.B/C"}),
+		ROW({{":method", "POST"},
+		     {":scheme", "http"},
+		     {":path", ""},
+		     {"content-type", "application/grpc"}},
+		    "", 0, {"grpc-status: 12\n"}),
+		ROW({{":method", "POST"},
+		     {":scheme", "http"},
+		     {":path", "/holdfast.v1.Volumes/Get/"},
+		     {"content-type", "application/grpc"}},
+		    "", 0, {"grpc-status: 12\n"}),
+		ROW({{":method", "POST"},
+		     {":scheme", "http"},
+		     {":path", "holdfast.v1.Volumes/Get"},
+		     {"content-type", "application/grpc"}},
+		    "", 0, {"grpc-status: 12\n"}),
 		/* no call at all */
 		{{GRPC_HEAD, {"content-type", "text/plain"}}, "", 0, {":status: 415\n"}},
 		{{GRPC_HEAD}, "", 0, {":status: 415\n"}},
-		{{{":method", "GET"}, {":scheme", "http"}, {":path", "/"}},
-		 "",
-		 0,
-		 {":status: 405\n", "allow: POST\n"}},
-		{{GRPC_HEAD, {"content-type", "application/grpc"}, {"grpc-timeout", "soon"}},
-		 "",
-		 0,
-		 {"grpc-status: 3\n"}},
+		ROW({{":method", "GET"}, {":scheme", "http"}, {":path", "/"}}, "", 0,
+		    {":status: 405\n", "allow: POST\n"}),
+		ROW({GRPC_HEAD, {"content-type", "application/grpc"}, {"grpc-timeout", "soon"}}, "", 0,
+		    {"grpc-status: 3\n"}),
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -422,11 +395,9 @@ static size_t n_fields; /* that the server was told of */
 
 void __real_request_head_add(struct request_head *head, const uint8_t *name, size_t name_len,
 			     const uint8_t *value, size_t value_len);
-void __wrap_request_head_add(struct request_head *head, const uint8_t *name, size_t name_len,
-			     const uint8_t *value, size_t value_len);
 
-void __wrap_request_head_add(struct request_head *head, const uint8_t *name, size_t name_len,
-			     const uint8_t *value, size_t value_len)
+WRAPPED(void, request_head_add, struct request_head *head, const uint8_t *name, size_t name_len,
+	const uint8_t *value, size_t value_len)
 {
 	n_fields++;
 	__real_request_head_add(head, name, name_len, value, value_len);

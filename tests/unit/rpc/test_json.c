@@ -2,14 +2,9 @@
 #include "raw.h"
 #include "tls_world.h"
 
-#include "base/str.h"
-
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static const struct raw_field json_get[] = RAW_POST("/holdfast.v1.Volumes/Get", "application/json");
 
@@ -114,28 +109,23 @@ RAW_TEST(other_paths_kinds_and_methods_are_refused_with_their_status)
 		const char *code;
 		const char *text;
 	} rows[] = {
-		{{{":method", "POST"},
-		  {":scheme", "http"},
-		  {":path", "/a.B/C"},
-		  {"content-type", "application/json"}},
-		 ":status: 501\n",
-		 "unimplemented",
-		 "/a.B/C"},
-		{{{":method", "POST"},
-		  {":scheme", "http"},
-		  {":path", "/holdfast.v1.Nodes/Session"},
-		  {"content-type", "application/json"}},
-		 ":status: 501\n",
-		 "unimplemented",
-		 "stream"},
-		{{{":method", "GET"}, {":scheme", "http"}, {":path", "/v1/volumes"}},
-		 ":status: 405\n",
-		 "invalid_argument",
-		 "POST"},
-		{{{":method", "POST"}, {":scheme", "http"}, {":path", "/"}, {"content-type", "text/plain"}},
-		 ":status: 415\n",
-		 "invalid_argument",
-		 "application/json"},
+		ROW({{":method", "POST"},
+		     {":scheme", "http"},
+		     {":path", "/a.B/C"},
+		     {"content-type", "application/json"}},
+		    ":status: 501\n", "unimplemented", "/a.B/C"),
+		ROW({{":method", "POST"},
+		     {":scheme", "http"},
+		     {":path", "/holdfast.v1.Nodes/Session"},
+		     {"content-type", "application/json"}},
+		    ":status: 501\n", "unimplemented", "stream"),
+		ROW({{":method", "GET"}, {":scheme", "http"}, {":path", "/v1/volumes"}}, ":status: 405\n",
+		    "invalid_argument", "POST"),
+		ROW({{":method", "POST"},
+		     {":scheme", "http"},
+		     {":path", "/"},
+		     {"content-type", "text/plain"}},
+		    ":status: 415\n", "invalid_argument", "application/json"),
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -226,9 +216,8 @@ static char *padded_request(size_t n)
 	return body;
 }
 
-TEST_FIXTURE(json_requests_have_the_limit_of_messages, setup_small, world_teardown)
+TEST_ON(json_requests_have_the_limit_of_messages, struct world, world, setup_small, world_teardown)
 {
-	struct world *world = *state;
 	struct raw raw;
 
 	raw_open(&raw, world, true);
@@ -254,7 +243,6 @@ static int on_curl_output(sd_event_source *source, int fd, uint32_t events, void
 	struct curl *curl = userdata;
 	ssize_t n = read(fd, curl->out + curl->n, sizeof(curl->out) - 1 - curl->n);
 
-	(void)events;
 	if (n > 0) {
 		curl->n += (size_t)n;
 		return 0;

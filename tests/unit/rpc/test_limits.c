@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gate.h"
 #include "raw.h"
+#include "unit_loop.h"
 
 #include "base/clock.h"
-#include "base/str.h"
 #include "rpc/client_internal.h"
 #include "rpc/server_internal.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 /* Limits small enough to reach. */
 enum { CALLS = 3, CONNECTIONS = 3, MESSAGE = 20000, HELD = 30000 };
@@ -143,9 +140,9 @@ WORLD_TEST(answers_of_four_mebibytes_are_taken_by_default)
 	assert_int_equal(world_get_now(world, world->client, "huge", &answer), STATUS_RESOURCE_EXHAUSTED);
 }
 
-TEST_FIXTURE(a_client_that_allows_large_answers_has_the_room_for_one, setup_large, world_teardown)
+TEST_ON(a_client_that_allows_large_answers_has_the_room_for_one, struct world, world, setup_large,
+	world_teardown)
 {
-	struct world *world = *state;
 	const struct rpc_endpoint endpoint = {.unix_path = world->socket, .message_bytes = (size_t)40 << 20};
 	struct rpc_client *client = NULL;
 	struct answer answer;
@@ -167,10 +164,9 @@ CASE(an_answer_above_the_connections_limit_becomes_an_error)
 	assert_non_null(strstr(answer.err.msg, "/holdfast.v1.Volumes/Get"));
 }
 
-TEST_FIXTURE(requests_that_come_in_together_share_the_connections_limit, setup_wide_messages, world_teardown)
+TEST_ON(requests_that_come_in_together_share_the_connections_limit, struct world, world, setup_wide_messages,
+	world_teardown)
 {
-	struct world *world = *state;
-
 	for (size_t over = 0; over <= 1; over++) {
 		/* two halves: the one is not complete, the other one uses up what is left */
 		static const uint8_t prefix[5] = {0, 0, 0, 0xff, 0xff};
@@ -198,9 +194,9 @@ TEST_FIXTURE(requests_that_come_in_together_share_the_connections_limit, setup_w
 	}
 }
 
-TEST_FIXTURE(what_was_abandoned_half_way_does_not_count_any_more, setup_wide_messages, world_teardown)
+TEST_ON(what_was_abandoned_half_way_does_not_count_any_more, struct world, world, setup_wide_messages,
+	world_teardown)
 {
-	struct world *world = *state;
 	uint8_t *body = calloc(1, HELD);
 	static const uint8_t head[9] = {0,
 					0,
@@ -348,25 +344,6 @@ WORLD_TEST(an_idle_client_is_disconnected)
 	assert_int_equal(world->server->n_conns, 0);
 }
 
-static int set_flag(sd_event_source *source, uint64_t usec, void *userdata)
-{
-	(void)source;
-	(void)usec;
-	*(bool *)userdata = true;
-	return 0;
-}
-
-static void pass_ms(struct world *world, uint64_t ms)
-{
-	sd_event_source *timer = NULL;
-	bool passed = false;
-
-	assert_true(sd_event_add_time_relative(world->event, &timer, CLOCK_MONOTONIC, ms * USEC_PER_MSEC,
-					       1000, set_flag, &passed) >= 0);
-	world_run_until(world, &passed);
-	(void)sd_event_source_disable_unref(timer);
-}
-
 RAW_TEST(a_client_that_has_called_once_may_stay)
 {
 	struct raw_answer answer;
@@ -374,7 +351,7 @@ RAW_TEST(a_client_that_has_called_once_may_stay)
 
 	world->server->timing.first_request_us = 20 * USEC_PER_MSEC;
 	raw_call(raw, &(struct raw_request){.body = frame, .body_len = raw_get_frame(frame, "db")}, &answer);
-	pass_ms(world, 60);
+	run_for(world->event, 60);
 	assert_false(raw->closed);
 }
 
@@ -389,7 +366,7 @@ RAW_TEST(a_request_without_a_deadline_must_come_to_its_end_in_time)
 	/* its handler may take longer */
 	raw_start(raw, &(struct raw_request){.body = frame, .body_len = raw_get_frame(frame, "hold")},
 		  &answer);
-	pass_ms(world, 60);
+	run_for(world->event, 60);
 	assert_false(answer.done);
 	world_answer(TAKE_PTR(world->held[0]), "db");
 	world_run_until(world, &answer.done);

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tls_world.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
-
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 static unsigned int mode_of(const char *p)
 {

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "../unit.h"
-#include "base/str.h"
 #include "holdfast/v1/nodes.pb-c.h"
 #include "holdfast/v1/volumes.pb-c.h"
 #include "rpc/message_text.h"
-
-#include <string.h>
 
 static char good[] = "na\xc3\xafve";
 static char bad[] = "na\xc3ve";

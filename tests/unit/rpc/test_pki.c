@@ -2,20 +2,15 @@
 #include "temp_dir.h"
 
 #include "../unit.h"
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "rpc/pem.h"
 #include "rpc/pki.h"
 #include "rpc/tls_session.h"
 
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define NODE_URI "holdfast://lab/node/n1"
 

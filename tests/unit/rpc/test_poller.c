@@ -5,13 +5,8 @@
 #include "unit_clock.h"
 
 #include "base/clock.h"
-#include "base/str.h"
 #include "rpc/poller.h"
 #include "rpc/server_internal.h"
-
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { MANY = 240, WORK_US = 1000 };
 
@@ -73,8 +68,6 @@ static void work_on_message(struct rpc_call *call, const ProtobufCMessage *messa
 {
 	struct world *world = userdata;
 
-	(void)call;
-	(void)message;
 	world->n_messages++;
 	work_for_a_while();
 }
@@ -114,9 +107,8 @@ static void have_sessions_ready(struct world *world, bool is_background)
 		raw_continue(&raws[i], &heartbeat, &answers[i]);
 }
 
-TEST_FIXTURE(a_turn_ends_though_hundreds_of_connections_are_ready, setup, world_teardown)
+TEST_ON(a_turn_ends_though_hundreds_of_connections_are_ready, struct world, world, setup, world_teardown)
 {
-	struct world *world = *state;
 	size_t most = 0;
 
 	have_sessions_ready(world, false);
@@ -132,9 +124,9 @@ TEST_FIXTURE(a_turn_ends_though_hundreds_of_connections_are_ready, setup, world_
 	close_all();
 }
 
-TEST_FIXTURE(a_call_does_not_wait_for_hundreds_of_sessions_that_are_ready, setup, world_teardown)
+TEST_ON(a_call_does_not_wait_for_hundreds_of_sessions_that_are_ready, struct world, world, setup,
+	world_teardown)
 {
-	struct world *world = *state;
 	struct answer answer;
 
 	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);

@@ -4,7 +4,6 @@
 #include "tls_world.h"
 
 #include "base/clock.h"
-#include "base/str.h"
 #include "rpc/server_internal.h"
 
 #include <arpa/inet.h>
@@ -13,10 +12,7 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 /* What the server was told about refusals; the callback has no userdata of its own. */
 static struct {
@@ -27,7 +23,6 @@ static struct {
 
 static void on_refused(const struct rpc_peer *peer, const struct error *why, void *userdata)
 {
-	(void)userdata;
 	told.n++;
 	told.peer = *peer;
 	told.why = *why;

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "../unit.h"
-#include "base/str.h"
 #include "rpc/request_head.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 enum { FIELDS_MAX = 8 };
 
@@ -41,18 +37,14 @@ TEST(a_call_is_accepted_as_clients_send_it)
 		{{PSEUDO, {"content-type", "application/json"}}, REQUEST_JSON, 0},
 		{{PSEUDO, {"content-type", "application/json; charset=utf-8"}}, REQUEST_JSON, 0},
 		/* old clients put the socket's path here */
-		{{{":authority", "/run/x.sock"}, PSEUDO, {"content-type", "application/grpc"}},
-		 REQUEST_GRPC,
-		 0},
-		{{PSEUDO, {"content-type", "application/grpc"}, {"grpc-timeout", "20m"}},
-		 REQUEST_GRPC,
-		 20000},
-		{{PSEUDO, {"content-type", "application/json"}, {"connect-timeout-ms", "3"}},
-		 REQUEST_JSON,
-		 3000},
-		{{PSEUDO, {"content-type", "application/grpc"}, {"grpc-encoding", "identity"}},
-		 REQUEST_GRPC,
-		 0},
+		ROW({{":authority", "/run/x.sock"}, PSEUDO, {"content-type", "application/grpc"}},
+		    REQUEST_GRPC, 0),
+		ROW({PSEUDO, {"content-type", "application/grpc"}, {"grpc-timeout", "20m"}}, REQUEST_GRPC,
+		    20000),
+		ROW({PSEUDO, {"content-type", "application/json"}, {"connect-timeout-ms", "3"}}, REQUEST_JSON,
+		    3000),
+		ROW({PSEUDO, {"content-type", "application/grpc"}, {"grpc-encoding", "identity"}},
+		    REQUEST_GRPC, 0),
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -77,18 +69,16 @@ TEST(what_is_no_call_is_refused_with_its_own_status)
 		int http;
 		enum status status;
 	} rows[] = {
-		{{{":method", "GET"},
-		  {":scheme", "http"},
-		  {":path", "/"},
-		  {"content-type", "application/grpc"}},
-		 405,
-		 STATUS_INVALID_ARGUMENT},
-		{{{":method", "POSTPOSTPOSTPOST"},
-		  {":scheme", "http"},
-		  {":path", "/"},
-		  {"content-type", "application/json"}},
-		 405,
-		 STATUS_INVALID_ARGUMENT},
+		ROW({{":method", "GET"},
+		     {":scheme", "http"},
+		     {":path", "/"},
+		     {"content-type", "application/grpc"}},
+		    405, STATUS_INVALID_ARGUMENT),
+		ROW({{":method", "POSTPOSTPOSTPOST"},
+		     {":scheme", "http"},
+		     {":path", "/"},
+		     {"content-type", "application/json"}},
+		    405, STATUS_INVALID_ARGUMENT),
 		{{PSEUDO}, 415, STATUS_INVALID_ARGUMENT},
 		{{PSEUDO, {"content-type", "text/html"}}, 415, STATUS_INVALID_ARGUMENT},
 		{{PSEUDO, {"content-type", "application/grpc-web"}}, 415, STATUS_INVALID_ARGUMENT},
@@ -96,21 +86,16 @@ TEST(what_is_no_call_is_refused_with_its_own_status)
 		{{PSEUDO, {"content-type", "application/jsonx"}}, 415, STATUS_INVALID_ARGUMENT},
 		{{PSEUDO, {"content-type", "application/jso"}}, 415, STATUS_INVALID_ARGUMENT},
 		{{PSEUDO, {"content-type", ""}}, 415, STATUS_INVALID_ARGUMENT},
-		{{PSEUDO, {"content-type", "application/grpc"}, {"grpc-encoding", "gzip"}},
-		 501,
-		 STATUS_UNIMPLEMENTED},
-		{{PSEUDO, {"content-type", "application/json"}, {"content-encoding", "br"}},
-		 501,
-		 STATUS_UNIMPLEMENTED},
-		{{PSEUDO, {"content-type", "application/grpc"}, {"grpc-timeout", "123456789S"}},
-		 400,
-		 STATUS_INVALID_ARGUMENT},
-		{{PSEUDO, {"content-type", "application/json"}, {"connect-timeout-ms", "12345678901"}},
-		 400,
-		 STATUS_INVALID_ARGUMENT},
-		{{PSEUDO, {"content-type", "application/json"}, {"connect-timeout-ms", "-1"}},
-		 400,
-		 STATUS_INVALID_ARGUMENT},
+		ROW({PSEUDO, {"content-type", "application/grpc"}, {"grpc-encoding", "gzip"}}, 501,
+		    STATUS_UNIMPLEMENTED),
+		ROW({PSEUDO, {"content-type", "application/json"}, {"content-encoding", "br"}}, 501,
+		    STATUS_UNIMPLEMENTED),
+		ROW({PSEUDO, {"content-type", "application/grpc"}, {"grpc-timeout", "123456789S"}}, 400,
+		    STATUS_INVALID_ARGUMENT),
+		ROW({PSEUDO, {"content-type", "application/json"}, {"connect-timeout-ms", "12345678901"}},
+		    400, STATUS_INVALID_ARGUMENT),
+		ROW({PSEUDO, {"content-type", "application/json"}, {"connect-timeout-ms", "-1"}}, 400,
+		    STATUS_INVALID_ARGUMENT),
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "../unit.h"
-#include "base/str.h"
 #include "rpc/response_head.h"
-
-#include <string.h>
 
 struct field {
 	const char *name;

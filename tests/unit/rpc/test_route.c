@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "../unit.h"
-#include "base/str.h"
 #include "holdfast/v1/operator.pb-c.h"
 #include "holdfast/v1/volumes.pb-c.h"
 #include "rpc/route.h"
-
-#include <string.h>
 
 static const struct rpc_route list = {.method = "GET", .pattern = "/v1/volumes"};
 static const struct rpc_route get = {.method = "GET", .pattern = "/v1/volume/csi/{id}"};

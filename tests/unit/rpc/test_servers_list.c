@@ -4,13 +4,10 @@
 #include "tls_world.h"
 
 #include "base/clock.h"
-#include "base/str.h"
 #include "rpc/client_internal.h"
 #include "rpc/server_internal.h"
 
 #include <arpa/inet.h>
-#include <string.h>
-#include <unistd.h>
 
 struct list {
 	struct tls_world *tw;
@@ -244,11 +241,6 @@ static enum status gate_status;
 static enum status closed_gate(struct rpc_call *call, const char *service, const struct rpc_method *method,
 			       const ProtobufCMessage *request, void *userdata, struct error *err)
 {
-	(void)call;
-	(void)service;
-	(void)method;
-	(void)request;
-	(void)userdata;
 	return error_set(err, gate_status, 0, "not now");
 }
 

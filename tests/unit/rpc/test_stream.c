@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gate.h"
 #include "raw.h"
+#include "unit_loop.h"
 
 #include "base/clock.h"
-#include "base/str.h"
 #include "rpc/client_internal.h"
 #include "rpc/server_internal.h"
-
-#include <string.h>
-#include <unistd.h>
 
 static void open_session(struct session *session, struct world *world, struct rpc_client *client)
 {
@@ -241,7 +238,6 @@ static void note_half_close(struct rpc_call *call, void *userdata)
 {
 	struct world *world = userdata;
 
-	(void)call;
 	world->n_half_closed++;
 }
 
@@ -361,25 +357,6 @@ GATE_TEST(a_silent_server_is_noticed_while_a_stream_is_open)
 	rpc_client_free(client);
 }
 
-static int set_flag(sd_event_source *source, uint64_t usec, void *userdata)
-{
-	(void)source;
-	(void)usec;
-	*(bool *)userdata = true;
-	return 0;
-}
-
-static void wait_ms(struct world *world, uint64_t ms)
-{
-	sd_event_source *timer = NULL;
-	bool passed = false;
-
-	assert_true(sd_event_add_time_relative(world->event, &timer, CLOCK_MONOTONIC, ms * USEC_PER_MSEC,
-					       1000, set_flag, &passed) >= 0);
-	world_run_until(world, &passed);
-	(void)sd_event_source_disable_unref(timer);
-}
-
 WORLD_TEST(a_quiet_stream_to_a_living_server_stays_open)
 {
 	struct session session;
@@ -389,7 +366,7 @@ WORLD_TEST(a_quiet_stream_to_a_living_server_stays_open)
 	world->client->timing.keepalive_us = 20 * USEC_PER_MSEC;
 	world->client->timing.silence_us = 20 * USEC_PER_MSEC;
 	open_session(&session, world, world->client);
-	wait_ms(world, 300);
+	run_for(world->event, 300);
 	assert_false(session.closed);
 	rpc_stream_cancel(session.stream);
 }
@@ -408,7 +385,7 @@ GATE_TEST(an_idle_connection_without_streams_is_not_asked)
 	rpc_stream_cancel(session.stream);
 	world_run_until_count(world, &world->n_closed, 1);
 	up = gate->pairs[0].up;
-	wait_ms(world, 60);
+	run_for(world->event, 60);
 	assert_int_equal(gate->pairs[0].up, up);
 	assert_int_equal(world_get_now(world, client, "db", &answer), STATUS_OK);
 	assert_int_equal(gate->n_pairs, 1);
@@ -563,7 +540,6 @@ static void on_pump_open(struct rpc_stream *stream, void *userdata)
 {
 	struct pump *pump = userdata;
 
-	(void)stream;
 	pump->opened = true;
 }
 
@@ -571,17 +547,12 @@ static void on_pump_message(struct rpc_stream *stream, const ProtobufCMessage *m
 {
 	struct pump *pump = userdata;
 
-	(void)stream;
-	(void)message;
 	pump->n_come++;
 }
 
 static void on_pump_closed(struct rpc_stream *stream, enum status status, const struct error *err,
 			   void *userdata)
 {
-	(void)stream;
-	(void)status;
-	(void)userdata;
 	fail_msg("the stream ended: %s", err ? err->msg : "well");
 }
 
@@ -589,7 +560,6 @@ static void on_pump_drained(struct rpc_stream *stream, void *userdata)
 {
 	struct pump *pump = userdata;
 
-	(void)stream;
 	pump->n_drained++;
 }
 
@@ -628,8 +598,6 @@ static void count_message(struct rpc_call *call, const ProtobufCMessage *message
 {
 	struct world *world = userdata;
 
-	(void)call;
-	(void)message;
 	world->n_messages++;
 }
 
@@ -670,8 +638,6 @@ WORLD_TEST(much_goes_through_a_reader_that_pauses_in_bounded_memory)
 
 static void ignore_drained(struct rpc_call *call, void *userdata)
 {
-	(void)call;
-	(void)userdata;
 }
 
 static void take_one_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)

@@ -2,10 +2,6 @@
 #include "../unit.h"
 #include "rpc/target.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 TEST(a_query_is_taken_apart_and_decoded)
 {
 	struct target target;

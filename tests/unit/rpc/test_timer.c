@@ -6,8 +6,6 @@
 #include "base/clock.h"
 #include "rpc/timer.h"
 
-#include <unistd.h>
-
 enum { DELAY_US = 1000 * 1000, SLEPT_US = 2000 };
 
 static int on_due(sd_event_source *source, uint64_t usec, void *userdata)

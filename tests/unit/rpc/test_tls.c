@@ -9,11 +9,8 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 TLS_TEST(a_call_is_answered_over_tls_and_carries_the_identity)
 {
@@ -111,8 +108,6 @@ static void work_on_message(struct rpc_call *call, const ProtobufCMessage *messa
 	const uint64_t end = clock_monotonic_us() + 100;
 	struct world *world = userdata;
 
-	(void)call;
-	(void)message;
 	world->n_messages++;
 	while (clock_monotonic_us() < end)
 		;
@@ -187,7 +182,6 @@ static int on_plain_end(sd_event_source *source, int fd, uint32_t events, void *
 	char bytes[256];
 	ssize_t n = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
 
-	(void)events;
 	if (n > 0)
 		return 0;
 	*(bool *)userdata = true;

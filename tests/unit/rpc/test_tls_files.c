@@ -2,16 +2,12 @@
 #include "tls_world.h"
 
 #include "base/fd.h"
-#include "base/str.h"
 #include "rpc/pem.h"
 #include "rpc/tls_session.h"
 
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static enum status load(struct tls_world *tw, const char *ca, const char *cert, const char *key,
 			struct error *err)

@@ -3,12 +3,7 @@
 #include "raw.h"
 
 #include "base/clock.h"
-#include "base/str.h"
 #include "rpc/client_internal.h"
-
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 WORLD_TEST(a_call_is_answered_over_a_unix_socket)
 {
@@ -348,8 +343,6 @@ static void free_client(enum status status, const ProtobufCMessage *response, co
 	struct suicide *suicide = userdata;
 	struct error ignored;
 
-	(void)response;
-	(void)err;
 	suicide->n_done++;
 	suicide->last = status;
 	if (suicide->n_done == 2)
@@ -403,8 +396,6 @@ WORLD_TEST(a_synchronous_call_returns_its_answer_or_its_error)
 
 static int end_loop(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	(void)usec;
-	(void)userdata;
 	return sd_event_exit(sd_event_source_get_event(source), 0);
 }
 

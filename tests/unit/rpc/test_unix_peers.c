@@ -4,13 +4,10 @@
 
 #include "world.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "rpc/server_internal.h"
 
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 enum { OTHER = 4000, ANOTHER = 4001, EACH = 3, ALL = 5 };
 
@@ -19,9 +16,8 @@ static struct error told;
 static size_t n_reported;
 
 int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
-int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
 
-int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
+WRAPPED(int, getsockopt, int fd, int level, int name, void *value, socklen_t *len)
 {
 	int r = __real_getsockopt(fd, level, name, value, len);
 
@@ -32,8 +28,6 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
 
 static void on_refused(const struct rpc_peer *peer, const struct error *why, void *userdata)
 {
-	(void)peer;
-	(void)userdata;
 	told = *why;
 	n_reported++;
 }
@@ -62,9 +56,9 @@ static int occupy(struct world *world, uid_t uid)
 	return fd;
 }
 
-TEST_FIXTURE(one_account_has_as_many_connections_as_its_limit_and_no_more, setup, world_teardown)
+TEST_ON(one_account_has_as_many_connections_as_its_limit_and_no_more, struct world, world, setup,
+	world_teardown)
 {
-	struct world *world = *state;
 	int fds[EACH + 1], other;
 
 	for (size_t i = 0; i <= EACH; i++) {
@@ -113,9 +107,8 @@ TEST_FIXTURE(all_accounts_together_leave_room_for_root_and_for_the_daemons_own, 
 		(void)close(fds[i]);
 }
 
-TEST_FIXTURE(root_has_its_limit_too, setup, world_teardown)
+TEST_ON(root_has_its_limit_too, struct world, world, setup, world_teardown)
 {
-	struct world *world = *state;
 	int others[ALL], own[EACH + 1];
 
 	for (size_t i = 0; i < ALL; i++)

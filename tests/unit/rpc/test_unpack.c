@@ -4,8 +4,6 @@
 #include "rpc/unpack.h"
 
 #include <holdfast/v1/nodes.pb-c.h>
-#include <stdlib.h>
-#include <string.h>
 
 static enum status unpack(const uint8_t *bytes, size_t n, size_t max, struct error *err)
 {

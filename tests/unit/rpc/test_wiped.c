@@ -4,12 +4,8 @@
 #include "memory.h"
 #include "tls_world.h"
 
-#include "base/str.h"
 #include "rpc/byteq.h"
 #include "rpc/message_text.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 /* free() writes over the first bytes of what it takes: looked for is the rest. */
 enum { SECRET_SIZE = 61, TAIL = 30 };

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tls_world.h"
 
-#include "base/str.h"
-
-#include <stdlib.h>
-
 static const char *file(struct tls_world *tw, const char *name, const char *suffix)
 {
 	char full[64];

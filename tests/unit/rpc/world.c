@@ -2,11 +2,6 @@
 #include "world.h"
 
 #include "base/clock.h"
-#include "base/str.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 void world_answer(struct rpc_call *call, const char *id)
 {
@@ -279,7 +274,6 @@ struct rpc_pending *world_get(struct world *world, struct rpc_client *client, co
 	struct rpc_pending *pending = NULL;
 	struct error err;
 
-	(void)world;
 	request.id = (char *)(uintptr_t)id;
 	*answer = (struct answer){.done = false};
 	if (rpc_client_call(client, &holdfast__v1__volumes__descriptor, "Get", &request.base, timeout_us,
@@ -301,7 +295,6 @@ static void on_open(struct rpc_stream *stream, void *userdata)
 {
 	struct session *session = userdata;
 
-	(void)stream;
 	session->opened = true;
 }
 
@@ -324,7 +317,6 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 {
 	struct session *session = userdata;
 
-	(void)stream;
 	assert_false(session->closed);
 	session->closed = true;
 	session->stream = NULL;
