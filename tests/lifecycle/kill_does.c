@@ -2,7 +2,6 @@
 #include "kill.h"
 
 #include "base/str.h"
-#include "model/modes.h"
 
 #include <string.h>
 

@@ -3,7 +3,6 @@
 
 #include "kill.h"
 
-#include "base/clock.h"
 #include "base/str.h"
 
 enum { DISK, CSI };

@@ -6,7 +6,6 @@
 #include "base/str.h"
 #include "log/log.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
@@ -52,8 +51,6 @@ pid_t kill_server_spawn(struct sim *sim)
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
-	(void)st;
-	(void)type;
 	/* certificates and keys are good for every server */
 	if (ftw->level == 0 || strstr(path, "/tls") || strstr(path, "/ticket."))
 		return 0;

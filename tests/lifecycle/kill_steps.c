@@ -5,6 +5,7 @@
  */
 
 #include "dev.h"
+#include "folder.h"
 #include "kill.h"
 #include "sample.h"
 
@@ -13,7 +14,6 @@
 #include "base/str.h"
 #include "log/log.h"
 
-#include <ftw.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -212,14 +212,6 @@ static void sweep(const struct kill_scenario *scenario, bool is_all, struct made
 	}
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
-
 static void make(struct made *made)
 {
 	/* what kill -9 leaves is what the kernel has: no disk is needed */
@@ -238,7 +230,7 @@ static void unmake(struct made *made)
 		rpc_tls_free(made->node_tls[i]);
 	rpc_tls_free(made->tls);
 	(void)sd_event_unref(made->event);
-	(void)nftw(made->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	folder_remove(made->dir);
 }
 
 static bool is_wanted(char **names, int n, const char *group, const char *scenario)

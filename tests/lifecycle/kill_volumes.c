@@ -3,8 +3,6 @@
 
 #include "kill.h"
 
-#include "base/clock.h"
-
 #include <string.h>
 
 #define CREATE                                                                                          \

@@ -15,37 +15,6 @@
 
 enum { TURN_US = 2000, REFUSED_LIMIT_US = 20 * 1000 * 1000 };
 
-static const ProtobufCServiceDescriptor *const services[] = {
-	&holdfast__v1__volumes__descriptor,
-	&holdfast__v1__nodes__descriptor,
-	&holdfast__v1__allocations__descriptor,
-	&holdfast__v1__operator__descriptor,
-};
-
-static const ProtobufCServiceDescriptor *service_of(const struct kill *k, const char *name)
-{
-	size_t n = strcspn(name, ".");
-
-	for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++)
-		if (strncmp(services[i]->short_name, name, n) == 0 && services[i]->short_name[n] == '\0')
-			return services[i];
-	sim_fail(&k->sim, "there is no service for %s", name);
-}
-
-static ProtobufCMessage *read_request(struct kill *k, const char *method, const char *text)
-{
-	const ProtobufCMethodDescriptor *found = protobuf_c_service_descriptor_get_method_by_name(
-		service_of(k, method), strchr(method, '.') + 1);
-	json_t *json = json_loads(text, 0, NULL);
-	ProtobufCMessage *request = NULL;
-	struct error err;
-
-	if (!found || !json || pbjson_decode(found->input, json, 0, &request, &err) != STATUS_OK)
-		sim_fail(&k->sim, "%s %s: %s", method, text, found && json ? err.msg : "not understood");
-	json_decref(json);
-	return request;
-}
-
 static void keep_answer(struct kill *k, ProtobufCMessage *response)
 {
 	json_t *json = NULL;
@@ -67,13 +36,13 @@ static bool may_be_death(enum status status)
 
 bool kill_try(struct kill *k, const char *method, const char *request)
 {
-	ProtobufCMessage *message = read_request(k, method, request);
+	ProtobufCMessage *message = sim_request(&k->sim, method, request);
 	ProtobufCMessage *response = NULL;
 	struct error err = {.msg = ""};
 
 	k->text[0] = k->message[0] = '\0';
-	k->status =
-		sim_call(&k->sim, service_of(k, method), strchr(method, '.') + 1, message, &response, &err);
+	k->status = sim_call(&k->sim, sim_service(&k->sim, method), strchr(method, '.') + 1, message,
+			     &response, &err);
 	protobuf_c_message_free_unpacked(message, NULL);
 	if (k->status == STATUS_OK)
 		keep_answer(k, response);

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim.h"
 
-#include "base/cleanup.h"
 #include "base/str.h"
 #include "model/modes.h"
 
-#include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
 #include <stdio.h>
@@ -25,8 +23,7 @@ static const struct {
 	[SIM_GAP_OLDER_STORE] =
 		{"older folder, told by nobody",
 		 "the whole folder is an earlier one, its mark included, and the nodes that were shown what "
-		 "came "
-		 "after it are absent: the store is as whole as it was then, and nothing contradicts it",
+		 "came after it are absent: the store is as whole as it was then, and nothing contradicts it",
 		 true},
 	[SIM_GAP_EMPTY_STORE] =
 		{"lost folder, only new nodes",
@@ -39,20 +36,18 @@ static const struct {
 		 "one above the copy's; until nodes show a later one none has reported, and nothing is "
 		 "granted",
 		 false},
-	[SIM_GAP_SNAPSHOT] = {"snapshot of a node resumed",
-			      "a machine continues with what it had mounted, and nobody knows before its "
-			      "hello; after it what "
-			      "was freed has to be given up, and nothing is granted of that before",
-			      false},
+	[SIM_GAP_SNAPSHOT] =
+		{"snapshot of a node resumed",
+		 "a machine continues with what it had mounted, and nobody knows before its hello; after it "
+		 "what was freed has to be given up, and nothing is granted of that before",
+		 false},
 	[SIM_GAP_BOTH] =
 		{"node and server went back, both",
 		 "what is mounted is neither in the server's store nor in the node's journal, or the grant "
-		 "that "
-		 "took its place is in neither: two machines have lost it at once, and only people can tell. "
-		 "So is what came back with a snapshot whose journal was lost before a hello could name it. "
-		 "Nor does a server whose store was lost after it had ordered the node to give a claim up "
-		 "know "
-		 "that the claim was freed: it takes it from the node's report as held",
+		 "that took its place is in neither: two machines have lost it at once, and only people can "
+		 "tell. So is what came back with a snapshot whose journal was lost before a hello could "
+		 "name it. Nor does a server whose store was lost after it had ordered the node to give a "
+		 "claim up know that the claim was freed: it takes it from the node's report as held",
 		 false},
 };
 

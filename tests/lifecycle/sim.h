@@ -331,6 +331,16 @@ struct sim_status {
 struct sim_status sim_status(struct sim *sim);
 /** Volumes that the server has forgotten, as far as it takes them. */
 void sim_register_again(struct sim *sim);
+/** Of a @method like "Volumes.Get". */
+const ProtobufCServiceDescriptor *sim_service(const struct sim *sim, const char *method);
+/** Its request in JSON, in which ' is as good as ".
+ * @ret owned by the caller, protobuf_c_message_free_unpacked() */
+ProtobufCMessage *sim_request(const struct sim *sim, const char *method, const char *json);
+enum sim_patience { SIM_WAITS, SIM_GOES_ON }; /* whether for the answer */
+/** Its answer, or STATUS_UNKNOWN for a call that is only on its way.
+ * @ret, @err: may be NULL */
+enum status sim_ask(struct sim *sim, enum sim_patience patience, const char *method, ProtobufCMessage **ret,
+		    struct error *err, const char *format, ...) __attribute__((format(printf, 6, 7)));
 enum status sim_call(struct sim *sim, const ProtobufCServiceDescriptor *service, const char *method,
 		     const ProtobufCMessage *request, ProtobufCMessage **ret, struct error *err);
 void sim_register_volumes(struct sim *sim);
@@ -344,7 +354,6 @@ enum status sim_attest(struct sim *sim, int volume, int node, struct error *err)
 bool sim_settle(struct sim *sim);
 
 /* sim_operator.c: what operators do besides running work. */
-enum sim_patience { SIM_WAITS, SIM_GOES_ON }; /* whether for the answer */
 void sim_add_made_volumes(struct sim *sim);
 void sim_create(struct sim *sim, int volume, enum sim_patience patience);
 void sim_expand(struct sim *sim, int volume, enum sim_patience patience);

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim.h"
 
+#include "base/cleanup.h"
 #include "base/str.h"
 #include "model/modes.h"
+#include "rpc/pbjson.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
+#include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { CALL_TIMEOUT_US = 20 * 1000 * 1000, IDLE_TURNS = 3, IDLE_ROUNDS = 2 };
+enum { CALL_TIMEOUT_US = 20 * 1000 * 1000, IDLE_TURNS = 3, IDLE_ROUNDS = 2, FLUSH_TURNS = 3 };
 
 enum status sim_call(struct sim *sim, const ProtobufCServiceDescriptor *service, const char *method,
 		     const ProtobufCMessage *request, ProtobufCMessage **ret, struct error *err)
@@ -25,14 +29,76 @@ enum status sim_call(struct sim *sim, const ProtobufCServiceDescriptor *service,
 	return st;
 }
 
+const ProtobufCServiceDescriptor *sim_service(const struct sim *sim, const char *method)
+{
+	static const ProtobufCServiceDescriptor *const services[] = {
+		&holdfast__v1__volumes__descriptor,
+		&holdfast__v1__nodes__descriptor,
+		&holdfast__v1__allocations__descriptor,
+		&holdfast__v1__operator__descriptor,
+	};
+	size_t n = strcspn(method, ".");
+
+	for (size_t i = 0; i < ARRAY_SIZE(services); i++)
+		if (strncmp(services[i]->short_name, method, n) == 0 && services[i]->short_name[n] == '\0')
+			return services[i];
+	sim_fail(sim, "there is no service for %s", method);
+}
+
+ProtobufCMessage *sim_request(const struct sim *sim, const char *method, const char *text)
+{
+	const ProtobufCMethodDescriptor *found = protobuf_c_service_descriptor_get_method_by_name(
+		sim_service(sim, method), strchr(method, '.') + 1);
+	cleanup_free char *copy = strdup(text);
+	json_t *json;
+	ProtobufCMessage *request = NULL;
+	struct error err;
+
+	for (char *at = copy; at && (at = strchr(at, '\'')) != NULL;)
+		*at = '"';
+	json = copy ? json_loads(copy, 0, NULL) : NULL;
+	if (!found || !json || pbjson_decode(found->input, json, 0, &request, &err) != STATUS_OK)
+		sim_fail(sim, "%s %s: %s", method, text, found && json ? err.msg : "not understood");
+	json_decref(json);
+	return request;
+}
+
+static void on_nobody_waits(enum status status, const ProtobufCMessage *response, const struct error *err,
+			    void *userdata)
+{
+}
+
+enum status sim_ask(struct sim *sim, enum sim_patience patience, const char *method, ProtobufCMessage **ret,
+		    struct error *err, const char *format, ...)
+{
+	const ProtobufCServiceDescriptor *service = sim_service(sim, method);
+	const char *name = strchr(method, '.') + 1;
+	ProtobufCMessage *request;
+	enum status st = STATUS_UNKNOWN;
+	char text[2048];
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	request = sim_request(sim, method, text);
+	if (patience == SIM_WAITS)
+		st = sim_call(sim, service, name, request, ret, err);
+	else
+		(void)rpc_client_call(sim->operator, service, name, request, CALL_TIMEOUT_US, on_nobody_waits,
+				      sim, NULL, NULL);
+	for (int i = 0; i < FLUSH_TURNS && patience == SIM_GOES_ON; i++)
+		(void)sd_event_run(sim->event, 0);
+	protobuf_c_message_free_unpacked(request, NULL);
+	return st;
+}
+
 /* Answered once everything before it is durable. */
 static bool barrier(struct sim *sim)
 {
-	Holdfast__V1__ListNodesRequest request = HOLDFAST__V1__LIST_NODES_REQUEST__INIT;
 	struct error err;
 
-	request.per_page = 1;
-	if (sim_call(sim, &holdfast__v1__nodes__descriptor, "List", &request.base, NULL, &err) == STATUS_OK)
+	if (sim_ask(sim, SIM_WAITS, "Nodes.List", NULL, &err, "{'per_page': 1}") == STATUS_OK)
 		return true;
 	if ((sim->may_restart && err.status == STATUS_UNAVAILABLE) || server_process_has_died(sim))
 		return false;
@@ -69,39 +135,26 @@ bool sim_settle(struct sim *sim)
 static enum status register_volume(struct sim *sim, struct sim_volume *volume, Holdfast__V1__AccessMode mode,
 				   bool is_csi, struct error *err)
 {
-	Holdfast__V1__RegisterVolumeRequest request = HOLDFAST__V1__REGISTER_VOLUME_REQUEST__INIT;
-	Holdfast__V1__Volume pb = HOLDFAST__V1__VOLUME__INIT;
-	Holdfast__V1__Source source = HOLDFAST__V1__SOURCE__INIT;
-	Holdfast__V1__Capability capability = HOLDFAST__V1__CAPABILITY__INIT;
-	Holdfast__V1__Capability *capabilities[] = {&capability};
-	char profile[] = "disk";
-	char csi[] = "csi";
+	char place[256];
+	enum status st;
 
 	volume->mode = mode;
 	volume->is_csi = is_csi;
 	(void)str_format(volume->id, sizeof(volume->id), "%s-%s", is_csi ? "csi" : "native",
 			 access_mode_name((enum access_mode)mode));
-	capability.access_mode = mode;
-	capability.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
-	source.class_ = HOLDFAST__V1__SOURCE_CLASS__BLOCK;
-	source.by_id = volume->id; /* each has a disk of its own */
-	pb.id = volume->id;
-	pb.type = is_csi ? HOLDFAST__V1__VOLUME_TYPE__CSI : HOLDFAST__V1__VOLUME_TYPE__NATIVE;
-	if (is_csi) {
-		pb.plugin_id = csi;
-		pb.external_id = volume->id;
-	} else {
-		pb.profile = profile;
-		pb.source = &source;
-	}
-	pb.requested_capabilities = capabilities;
-	pb.n_requested_capabilities = 1;
-	request.volume = &pb;
-	if (sim_call(sim, &holdfast__v1__volumes__descriptor, "Register", &request.base, NULL, err) !=
-	    STATUS_OK)
-		return err->status;
-	volume->is_known = volume->exists = true;
-	return STATUS_OK;
+	if (is_csi)
+		(void)str_format(place, sizeof(place), "'plugin_id': 'csi', 'external_id': '%s'", volume->id);
+	else /* each has a disk of its own */
+		(void)str_format(place, sizeof(place),
+				 "'profile': 'disk', 'source': {'class': 'BLOCK', 'by_id': '%s'}",
+				 volume->id);
+	st = sim_ask(sim, SIM_WAITS, "Volumes.Register", NULL, err,
+		     "{'volume': {'id': '%s', 'type': '%s', %s, 'requested_capabilities': "
+		     "[{'access_mode': %d, 'attachment_mode': 'FILE_SYSTEM'}]}}",
+		     volume->id, is_csi ? "CSI" : "NATIVE", place, (int)mode);
+	if (st == STATUS_OK)
+		volume->is_known = volume->exists = true;
+	return st;
 }
 
 void sim_register_again(struct sim *sim)
@@ -118,14 +171,12 @@ void sim_register_again(struct sim *sim)
 
 struct sim_status sim_status(struct sim *sim)
 {
-	Holdfast__V1__GetStatusRequest request = HOLDFAST__V1__GET_STATUS_REQUEST__INIT;
 	Holdfast__V1__GetStatusResponse *response;
 	ProtobufCMessage *message = NULL;
 	struct sim_status status;
 	struct error err;
 
-	if (sim_call(sim, &holdfast__v1__operator__descriptor, "Status", &request.base, &message, &err) !=
-	    STATUS_OK)
+	if (sim_ask(sim, SIM_WAITS, "Operator.Status", &message, &err, "{}") != STATUS_OK)
 		sim_fail(sim, "Operator.Status: %s", err.msg);
 	response = (Holdfast__V1__GetStatusResponse *)message;
 	status = (struct sim_status){.epoch = response->epoch, .index = response->index};
@@ -149,52 +200,29 @@ void sim_register_volumes(struct sim *sim)
 enum status sim_run(struct sim *sim, int volume, int node, bool is_write, char ret_id[static UUID_TEXT_SIZE],
 		    struct error *err)
 {
-	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
-	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
-	Holdfast__V1__VolumeRequest wanted = HOLDFAST__V1__VOLUME_REQUEST__INIT;
-	Holdfast__V1__VolumeRequest *volumes[] = {&wanted};
-	char id[UUID_TEXT_SIZE];
-	char name[] = "app";
-	char volume_name[] = "data";
-
-	sim_make_uuid(sim, id);
-	wanted.name = volume_name;
-	wanted.source = sim->volumes[volume].id;
-	wanted.access_mode = sim->volumes[volume].mode;
-	wanted.read_only = !is_write;
-	alloc.id = id;
-	alloc.name = name;
-	alloc.node_id = sim->nodes[node].id;
-	alloc.volumes = volumes;
-	alloc.n_volumes = 1;
-	request.allocation = &alloc;
-	(void)str_copy(ret_id, UUID_TEXT_SIZE, id);
-	return sim_call(sim, &holdfast__v1__allocations__descriptor, "Run", &request.base, NULL, err);
+	sim_make_uuid(sim, ret_id);
+	return sim_ask(
+		sim, SIM_WAITS, "Allocations.Run", NULL, err,
+		"{'allocation': {'id': '%s', 'name': 'app', 'node_id': '%s', 'volumes': [{'name': 'data', "
+		"'source': '%s', 'access_mode': %d, 'read_only': %s}]}}",
+		ret_id, sim->nodes[node].id, sim->volumes[volume].id, (int)sim->volumes[volume].mode,
+		is_write ? "false" : "true");
 }
 
 enum status sim_stop(struct sim *sim, const char *alloc_id)
 {
-	Holdfast__V1__StopAllocationRequest request = HOLDFAST__V1__STOP_ALLOCATION_REQUEST__INIT;
-	char id[UUID_TEXT_SIZE];
-
-	(void)str_copy(id, sizeof(id), alloc_id);
-	request.id = id;
-	return sim_call(sim, &holdfast__v1__allocations__descriptor, "Stop", &request.base, NULL, NULL);
+	return sim_ask(sim, SIM_WAITS, "Allocations.Stop", NULL, NULL, "{'id': '%s'}", alloc_id);
 }
 
 void sim_stop_all(struct sim *sim)
 {
-	Holdfast__V1__ListAllocationsRequest request = HOLDFAST__V1__LIST_ALLOCATIONS_REQUEST__INIT;
 	Holdfast__V1__ListAllocationsResponse *response = NULL;
-	char all[] = "*";
 	char next[256] = "";
 	struct error err;
 
-	request.namespace_ = all;
 	do {
-		request.next_token = next;
-		if (sim_call(sim, &holdfast__v1__allocations__descriptor, "List", &request.base,
-			     (ProtobufCMessage **)&response, &err) != STATUS_OK)
+		if (sim_ask(sim, SIM_WAITS, "Allocations.List", (ProtobufCMessage **)&response, &err,
+			    "{'namespace': '*', 'next_token': '%s'}", next) != STATUS_OK)
 			sim_fail(sim, "Allocations.List: %s", err.msg);
 		for (size_t i = 0; i < response->n_allocations; i++)
 			if (response->allocations[i]->client_status <= HOLDFAST__V1__CLIENT_STATUS__RUNNING)
@@ -206,11 +234,9 @@ void sim_stop_all(struct sim *sim)
 
 enum status sim_attest(struct sim *sim, int volume, int node, struct error *err)
 {
-	Holdfast__V1__DetachVolumeRequest request = HOLDFAST__V1__DETACH_VOLUME_REQUEST__INIT;
-	char reason[] = "the machine is switched off and locked away";
-
-	request.id = sim->volumes[volume].id;
-	request.node_id = sim->nodes[node].id;
-	request.attest_reason = reason;
-	return sim_call(sim, &holdfast__v1__volumes__descriptor, "Detach", &request.base, NULL, err);
+	return sim_ask(
+		sim, SIM_WAITS, "Volumes.Detach", NULL, err,
+		"{'id': '%s', 'node_id': '%s', 'attest_reason': 'the machine is switched off and locked "
+		"away'}",
+		sim->volumes[volume].id, sim->nodes[node].id);
 }

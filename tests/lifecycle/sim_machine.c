@@ -156,16 +156,12 @@ struct clone {
 
 static void on_clone_open(struct rpc_stream *stream, void *userdata)
 {
-	(void)stream;
-	(void)userdata;
 }
 
 static void on_clone_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
 {
 	const struct clone *clone = userdata;
 
-	(void)stream;
-	(void)message;
 	sim_fail(clone->node.sim, "a clone of %s (machine %s, boot %s) is welcome", clone->node.id,
 		 clone->node.machine, clone->node.boot_id);
 }
@@ -175,8 +171,6 @@ static void on_clone_closed(struct rpc_stream *stream, enum status status, const
 {
 	struct clone *clone = userdata;
 
-	(void)stream;
-	(void)err;
 	clone->status = status;
 	clone->is_closed = true;
 	clone->node.sim->activity++;

@@ -16,7 +16,6 @@
 
 #include "sim.h"
 
-#include "base/clock.h"
 #include "base/str.h"
 
 #include <holdfast/v1/volumes.pb-c.h>
@@ -309,7 +308,6 @@ static void on_claim_done(enum status status, const ProtobufCMessage *response, 
 	struct sim_entry *entry = userdata;
 	struct sim *sim = entry->node->sim;
 
-	(void)err;
 	sim->activity++;
 	sim->in_flight--;
 	entry->call = NULL;
@@ -472,7 +470,6 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	const Holdfast__V1__SessionDown *down = (const Holdfast__V1__SessionDown *)message;
 	struct sim_node *node = userdata;
 
-	(void)stream;
 	node->sim->activity++;
 	switch (down->message_case) {
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME:
@@ -516,15 +513,12 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 
 static void on_open(struct rpc_stream *stream, void *userdata)
 {
-	(void)stream;
-	(void)userdata;
 }
 
 static void on_closed(struct rpc_stream *stream, enum status status, const struct error *err, void *userdata)
 {
 	struct sim_node *node = userdata;
 
-	(void)stream;
 	node->sim->activity++;
 	node->stream = NULL;
 	node->welcomed = false;

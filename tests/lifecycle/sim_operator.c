@@ -4,44 +4,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 
-#include <holdfast/v1/nodes.pb-c.h>
-#include <holdfast/v1/operator.pb-c.h>
-#include <holdfast/v1/volumes.pb-c.h>
-
-enum {
-	STARTED_TIMEOUT_US = 20 * 1000 * 1000,
-	CAPACITY = 1 << 20,
-	WORD_VALID_MS = 60 * 1000,
-	FLUSH_TURNS = 3
-};
-
-#define VOLUMES (&holdfast__v1__volumes__descriptor)
-#define NODES (&holdfast__v1__nodes__descriptor)
-#define OPERATOR (&holdfast__v1__operator__descriptor)
-
-static void on_nobody_waits(enum status status, const ProtobufCMessage *response, const struct error *err,
-			    void *userdata)
-{
-	(void)status;
-	(void)response;
-	(void)err;
-	(void)userdata;
-}
-
-/* Its answer, or STATUS_UNKNOWN for a call that is only on its way. */
-static enum status ask(struct sim *sim, const ProtobufCServiceDescriptor *service, const char *method,
-		       const ProtobufCMessage *request, enum sim_patience patience)
-{
-	struct error err;
-
-	if (patience == SIM_WAITS)
-		return sim_call(sim, service, method, request, NULL, &err);
-	(void)rpc_client_call(sim->operator, service, method, request, STARTED_TIMEOUT_US, on_nobody_waits,
-			      sim, NULL, NULL);
-	for (int i = 0; i < FLUSH_TURNS; i++)
-		(void)sd_event_run(sim->event, 0);
-	return STATUS_UNKNOWN;
-}
+enum { CAPACITY = 1 << 20, WORD_VALID_MS = 60 * 1000 };
 
 void sim_add_made_volumes(struct sim *sim)
 {
@@ -60,31 +23,15 @@ void sim_add_made_volumes(struct sim *sim)
 
 void sim_create(struct sim *sim, int number, enum sim_patience patience)
 {
-	Holdfast__V1__CreateVolumeRequest request = HOLDFAST__V1__CREATE_VOLUME_REQUEST__INIT;
-	Holdfast__V1__Volume pb = HOLDFAST__V1__VOLUME__INIT;
-	Holdfast__V1__Volume__ParametersEntry parameter = HOLDFAST__V1__VOLUME__PARAMETERS_ENTRY__INIT;
-	Holdfast__V1__Volume__ParametersEntry *parameters[] = {&parameter};
-	Holdfast__V1__Capability capability = HOLDFAST__V1__CAPABILITY__INIT;
-	Holdfast__V1__Capability *capabilities[] = {&capability};
 	struct sim_volume *volume = &sim->volumes[number];
-	char plugin[] = "csi";
-	char key[] = "id";
 
-	capability.access_mode = volume->mode;
-	capability.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
-	parameter.key = key;
-	parameter.value = volume->id;
-	pb.id = volume->id;
-	pb.type = HOLDFAST__V1__VOLUME_TYPE__CSI;
-	pb.plugin_id = plugin;
-	pb.capacity_min = CAPACITY;
-	pb.parameters = parameters;
-	pb.n_parameters = 1;
-	pb.requested_capabilities = capabilities;
-	pb.n_requested_capabilities = 1;
-	request.volume = &pb;
 	volume->said = SIM_UNSURE;
-	if (ask(sim, VOLUMES, "Create", &request.base, patience) != STATUS_OK)
+	if (sim_ask(sim, patience, "Volumes.Create", NULL, NULL,
+		    "{'volume': {'id': '%s', 'type': 'CSI', 'plugin_id': 'csi', 'capacity_min': %d, "
+		    "'parameters': "
+		    "{'id': '%s'}, 'requested_capabilities': [{'access_mode': %d, 'attachment_mode': "
+		    "'FILE_SYSTEM'}]}}",
+		    volume->id, CAPACITY, volume->id, (int)volume->mode) != STATUS_OK)
 		return;
 	volume->said = SIM_THERE;
 	sim->counts[COUNT_CREATED]++;
@@ -92,26 +39,22 @@ void sim_create(struct sim *sim, int number, enum sim_patience patience)
 
 void sim_expand(struct sim *sim, int number, enum sim_patience patience)
 {
-	Holdfast__V1__ExpandVolumeRequest request = HOLDFAST__V1__EXPAND_VOLUME_REQUEST__INIT;
 	struct sim_volume *volume = &sim->volumes[number];
+	uint64_t wanted = volume->capacity + CAPACITY;
 
-	request.id = volume->id;
-	request.capacity_min = volume->capacity + CAPACITY;
-	if (ask(sim, VOLUMES, "Expand", &request.base, patience) != STATUS_OK)
+	if (sim_ask(sim, patience, "Volumes.Expand", NULL, NULL, "{'id': '%s', 'capacity_min': %llu}",
+		    volume->id, (unsigned long long)wanted) != STATUS_OK)
 		return;
 	sim->counts[COUNT_EXPANDED]++;
-	if (volume->capacity < request.capacity_min && !volume->is_of_copy)
+	if (volume->capacity < wanted && !volume->is_of_copy)
 		sim_fail(sim, "volume %s is said to be larger than it is", volume->id);
 }
 
 void sim_delete(struct sim *sim, int number, enum sim_patience patience)
 {
-	Holdfast__V1__DeleteVolumeRequest request = HOLDFAST__V1__DELETE_VOLUME_REQUEST__INIT;
 	struct sim_volume *volume = &sim->volumes[number];
-	enum status st;
+	enum status st = sim_ask(sim, patience, "Volumes.Delete", NULL, NULL, "{'id': '%s'}", volume->id);
 
-	request.id = volume->id;
-	st = ask(sim, VOLUMES, "Delete", &request.base, patience);
 	if (st == STATUS_FAILED_PRECONDITION)
 		return; /* it is in use: nothing has begun */
 	volume->said = st == STATUS_OK ? SIM_GONE : SIM_UNSURE;
@@ -136,15 +79,13 @@ static bool is_in_use(const struct sim *sim, int number)
 void sim_look_at_made(struct sim *sim)
 {
 	for (int v = 0; v < sim->n_volumes; v++) {
-		Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
 		struct sim_volume *volume = &sim->volumes[v];
 		struct error err;
 		enum status st;
 
 		if (!volume->is_made)
 			continue;
-		request.id = volume->id;
-		st = sim_call(sim, VOLUMES, "Get", &request.base, NULL, &err);
+		st = sim_ask(sim, SIM_WAITS, "Volumes.Get", NULL, &err, "{'id': '%s'}", volume->id);
 		if (st != STATUS_OK && st != STATUS_NOT_FOUND)
 			sim_fail(sim, "Volumes.Get %s: %s", volume->id, err.msg);
 		volume->is_known = st == STATUS_OK;
@@ -161,60 +102,41 @@ void sim_look_at_made(struct sim *sim)
 
 void sim_drain(struct sim *sim, int node, enum sim_patience patience)
 {
-	Holdfast__V1__DrainNodeRequest request = HOLDFAST__V1__DRAIN_NODE_REQUEST__INIT;
-	char reason[] = "the model wants it";
-
-	request.id = sim->nodes[node].id;
-	request.reason = reason;
-	if (ask(sim, NODES, "Drain", &request.base, patience) == STATUS_OK)
+	if (sim_ask(sim, patience, "Nodes.Drain", NULL, NULL, "{'id': '%s', 'reason': 'the model wants it'}",
+		    sim->nodes[node].id) == STATUS_OK)
 		sim->counts[COUNT_DRAINS]++;
 }
 
 void sim_make_eligible(struct sim *sim, int node)
 {
-	Holdfast__V1__DrainNodeRequest cancel = HOLDFAST__V1__DRAIN_NODE_REQUEST__INIT;
-	Holdfast__V1__SetEligibilityRequest request = HOLDFAST__V1__SET_ELIGIBILITY_REQUEST__INIT;
+	const char *id = sim->nodes[node].id;
 
-	cancel.id = request.id = sim->nodes[node].id;
-	cancel.cancel = true;
-	request.eligible = true;
-	(void)ask(sim, NODES, "Drain", &cancel.base, SIM_WAITS); /* it may be over */
-	if (ask(sim, NODES, "SetEligibility", &request.base, SIM_WAITS) != STATUS_OK &&
+	/* it may be over */
+	(void)sim_ask(sim, SIM_WAITS, "Nodes.Drain", NULL, NULL, "{'id': '%s', 'cancel': true}", id);
+	if (sim_ask(sim, SIM_WAITS, "Nodes.SetEligibility", NULL, NULL, "{'id': '%s', 'eligible': true}",
+		    id) != STATUS_OK &&
 	    sim->nodes[node].reported) /* else a lost store need not know it */
-		sim_fail(sim, "%s cannot be made eligible", sim->nodes[node].id);
+		sim_fail(sim, "%s cannot be made eligible", id);
 }
 
 enum status sim_attest_node(struct sim *sim, int node, int volume, bool lasting)
 {
-	Holdfast__V1__AttestNodeRequest request = HOLDFAST__V1__ATTEST_NODE_REQUEST__INIT;
-	Holdfast__V1__VolumeRef ref = HOLDFAST__V1__VOLUME_REF__INIT;
-	Holdfast__V1__VolumeRef *refs[] = {&ref};
-	char reason[] = "the machine is switched off and locked away";
-
-	ref.id = sim->volumes[volume].id;
-	request.id = sim->nodes[node].id;
-	request.reason = reason;
-	request.volumes = refs;
-	request.n_volumes = 1;
-	request.valid_ms = lasting ? WORD_VALID_MS : 0;
-	return ask(sim, NODES, "Attest", &request.base, SIM_WAITS);
+	return sim_ask(
+		sim, SIM_WAITS, "Nodes.Attest", NULL, NULL,
+		"{'id': '%s', 'volumes': [{'id': '%s'}], 'valid_ms': %d, 'reason': 'the machine is switched "
+		"off and locked away'}",
+		sim->nodes[node].id, sim->volumes[volume].id, lasting ? WORD_VALID_MS : 0);
 }
 
 void sim_gc(struct sim *sim, enum sim_patience patience)
 {
-	Holdfast__V1__GcRequest request = HOLDFAST__V1__GC_REQUEST__INIT;
-
-	request.older_than_ms = 1;
-	if (ask(sim, OPERATOR, "Gc", &request.base, patience) == STATUS_OK)
+	if (sim_ask(sim, patience, "Operator.Gc", NULL, NULL, "{'older_than_ms': 1}") == STATUS_OK)
 		sim->counts[COUNT_COLLECTED]++;
 }
 
 void sim_purge_missing(struct sim *sim)
 {
-	Holdfast__V1__PurgeNodeRequest request = HOLDFAST__V1__PURGE_NODE_REQUEST__INIT;
-	char reason[] = "all that there are are connected";
-
-	request.unknown = true;
-	request.reason = reason;
-	(void)ask(sim, NODES, "Purge", &request.base, SIM_WAITS); /* none may be missing */
+	(void)sim_ask(
+		sim, SIM_WAITS, "Nodes.Purge", NULL, NULL,
+		"{'unknown': true, 'reason': 'all that there are are connected'}"); /* none may be missing */
 }
