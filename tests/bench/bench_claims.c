@@ -23,7 +23,6 @@
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -118,8 +117,6 @@ static void turn(struct bench *b)
 
 static void on_open(struct rpc_stream *stream, void *userdata)
 {
-	(void)stream;
-	(void)userdata;
 }
 
 /* A server that has just begun grants nothing before its nodes have said what they hold: nothing. */
@@ -141,7 +138,6 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	const Holdfast__V1__SessionDown *down = (const Holdfast__V1__SessionDown *)message;
 	struct bench *b = userdata;
 
-	(void)stream;
 	if (down->message_case == HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME)
 		b->welcomed = true;
 	else if (down->message_case == HOLDFAST__V1__SESSION_DOWN__MESSAGE_REPORT)
@@ -150,9 +146,6 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 
 static void on_closed(struct rpc_stream *stream, enum status status, const struct error *err, void *userdata)
 {
-	(void)stream;
-	(void)status;
-	(void)userdata;
 	die("session", err ? err->msg : "closed");
 }
 
@@ -193,7 +186,6 @@ static void on_done(enum status status, const ProtobufCMessage *response, const 
 {
 	struct bench *b = userdata;
 
-	(void)response;
 	if (status != STATUS_OK)
 		die("call", err->msg);
 	b->outstanding--;

@@ -11,10 +11,8 @@
 
 #include <holdfast/v1/nodes.pb-c.h>
 #include <malloc.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -72,8 +70,6 @@ static size_t resident_bytes(void)
 
 static void on_open(struct rpc_call *call, void *userdata)
 {
-	(void)call;
-	(void)userdata;
 }
 
 static void answer(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
@@ -83,8 +79,6 @@ static void answer(struct rpc_call *call, const ProtobufCMessage *message, void 
 	struct error err;
 	char text[TEXT];
 
-	(void)message;
-	(void)userdata;
 	holdfast__v1__session_down__init(&down);
 	holdfast__v1__session_welcome__init(&welcome);
 	memset(text, 's', sizeof(text));
@@ -119,8 +113,6 @@ static int on_asked(sd_event_source *source, int fd, uint32_t events, void *user
 	struct sample sample = {.connections = stats.connections, .streams = stats.streams};
 	char byte;
 
-	(void)source;
-	(void)events;
 	if (read(fd, &byte, 1) != 1)
 		exit(0);
 	sample.heap = mallinfo2().uordblks + mallinfo2().hblkhd;
@@ -164,23 +156,17 @@ static struct sample ask(int fd)
 
 static void on_opened(struct rpc_stream *stream, void *userdata)
 {
-	(void)stream;
-	(void)userdata;
 }
 
 static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
 {
 	struct bench *bench = userdata;
 
-	(void)stream;
-	(void)message;
 	bench->n_messages++;
 }
 
 static void on_closed(struct rpc_stream *stream, enum status status, const struct error *err, void *userdata)
 {
-	(void)stream;
-	(void)userdata;
 	must("session", status, err);
 }
 

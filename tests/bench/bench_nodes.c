@@ -20,7 +20,6 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,7 +114,6 @@ static void on_up(bool sends_statuses, void *userdata)
 {
 	struct node *node = userdata;
 
-	(void)sends_statuses;
 	node->is_up = true;
 	atomic_store(&shared.map->up_us[node->i], clock_monotonic_us());
 	(void)atomic_fetch_add(&shared.map->n_up, 1);
@@ -125,7 +123,6 @@ static void on_down(const struct error *err, void *userdata)
 {
 	struct node *node = userdata;
 
-	(void)err;
 	if (!node->is_up)
 		return;
 	node->is_up = false;
@@ -135,55 +132,35 @@ static void on_down(const struct error *err, void *userdata)
 
 static void on_mark(const Holdfast__V1__Mark *mark, void *userdata)
 {
-	(void)mark;
-	(void)userdata;
 }
 
 static void on_run(const struct alloc *alloc, void *userdata)
 {
-	(void)alloc;
-	(void)userdata;
 }
 
 static void on_id(const char *alloc_id, void *userdata)
 {
-	(void)alloc_id;
-	(void)userdata;
 }
 
 static void on_ack(const char *claim_id, bool is_released, void *userdata)
 {
-	(void)claim_id;
-	(void)is_released;
-	(void)userdata;
 }
 
 static void on_release(const struct claim *claim, const char *wire_volume, const struct ticket *ticket,
 		       void *userdata)
 {
-	(void)claim;
-	(void)wire_volume;
-	(void)ticket;
-	(void)userdata;
 }
 
 static void on_report_wanted(uint64_t epoch, bool is_reverted, void *userdata)
 {
-	(void)epoch;
-	(void)is_reverted;
-	(void)userdata;
 }
 
 static void on_call(const Holdfast__V1__PluginCall *call, void *userdata)
 {
-	(void)call;
-	(void)userdata;
 }
 
 static void on_task_stream(const Holdfast__V1__OpenTaskStream *wanted, void *userdata)
 {
-	(void)wanted;
-	(void)userdata;
 }
 
 static const struct session_handlers handlers = {

@@ -7,7 +7,6 @@
  * be a link to a device, and is made as a folder otherwise */
 
 #include "base/cleanup.h"
-#include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "rpc/server.h"
@@ -15,7 +14,6 @@
 #include <csi/v1/csi.pb-c.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,7 +130,6 @@ static void on_node_capabilities(struct rpc_call *call, const ProtobufCMessage *
 	Csi__V1__NodeServiceCapability *capabilities[] = {&capability};
 	struct bench_plugin *plugin = userdata;
 
-	(void)request;
 	plugin->counts->others++;
 	rpc.type = CSI__V1__NODE_SERVICE_CAPABILITY__RPC__TYPE__STAGE_UNSTAGE_VOLUME;
 	capability.type_case = CSI__V1__NODE_SERVICE_CAPABILITY__TYPE_RPC;
@@ -148,7 +145,6 @@ static void on_node_info(struct rpc_call *call, const ProtobufCMessage *request,
 	char node_id[] = "bench";
 	struct bench_plugin *plugin = userdata;
 
-	(void)request;
 	plugin->counts->others++;
 	response.node_id = node_id;
 	rpc_call_reply(call, &response.base);
@@ -161,7 +157,6 @@ static void on_plugin_info(struct rpc_call *call, const ProtobufCMessage *reques
 	char version[] = "1";
 	struct bench_plugin *plugin = userdata;
 
-	(void)request;
 	plugin->counts->others++;
 	response.name = name;
 	response.vendor_version = version;
@@ -173,7 +168,6 @@ static void on_plugin_capabilities(struct rpc_call *call, const ProtobufCMessage
 	Csi__V1__GetPluginCapabilitiesResponse response = CSI__V1__GET_PLUGIN_CAPABILITIES_RESPONSE__INIT;
 	struct bench_plugin *plugin = userdata;
 
-	(void)request;
 	plugin->counts->others++;
 	rpc_call_reply(call, &response.base);
 }
@@ -183,7 +177,6 @@ static void on_probe(struct rpc_call *call, const ProtobufCMessage *request, voi
 	Csi__V1__ProbeResponse response = CSI__V1__PROBE_RESPONSE__INIT;
 	struct bench_plugin *plugin = userdata;
 
-	(void)request;
 	plugin->counts->others++;
 	rpc_call_reply(call, &response.base);
 }

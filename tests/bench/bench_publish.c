@@ -322,7 +322,6 @@ static uint64_t measure_memory(char **argv, uint32_t unused)
 	const char *at;
 	unsigned long kib = 0;
 
-	(void)unused;
 	(void)str_format(path, sizeof(path), "/proc/%u/status", hello.helper_pid);
 	must("read its status", file_read(path, 1 << 16, &text, NULL));
 	at = strstr(text, "\nVmRSS:");

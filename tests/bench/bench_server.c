@@ -23,7 +23,6 @@
 #include "rpc/client.h"
 #include "rpc/pki.h"
 
-#include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/types.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
@@ -221,8 +220,6 @@ struct session_end {
 
 static void on_open(struct rpc_stream *stream, void *userdata)
 {
-	(void)stream;
-	(void)userdata;
 }
 
 static void send_up(struct session_end *s, const Holdfast__V1__SessionUp *up)
@@ -253,7 +250,6 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	const Holdfast__V1__SessionDown *down = (const Holdfast__V1__SessionDown *)message;
 	struct session_end *s = userdata;
 
-	(void)stream;
 	switch (down->message_case) {
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME:
 		s->is_welcomed = true;
@@ -280,9 +276,6 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 
 static void on_closed(struct rpc_stream *stream, enum status status, const struct error *err, void *userdata)
 {
-	(void)stream;
-	(void)status;
-	(void)userdata;
 	die("session", err ? err->msg : "closed");
 }
 

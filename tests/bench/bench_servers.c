@@ -21,7 +21,6 @@
 #include "log/log.h"
 
 #include <holdfast/v1/volumes.pb-c.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -74,7 +73,6 @@ static void on_done(enum status status, const ProtobufCMessage *response, const 
 {
 	struct bench *b = userdata;
 
-	(void)response;
 	if (status != STATUS_OK)
 		die("claim", err->msg);
 	b->outstanding--;

@@ -216,8 +216,6 @@ static int on_heartbeat(sd_event_source *source, uint64_t usec, void *userdata)
 	struct sim_node *node = userdata;
 	char boot[] = BOOT;
 
-	(void)source;
-	(void)usec;
 	heartbeat.boot_id = boot;
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HEARTBEAT;
 	up.heartbeat = &heartbeat;
@@ -243,23 +241,18 @@ static void on_welcome(struct sim_node *node, const Holdfast__V1__SessionWelcome
 
 static void on_open(struct rpc_stream *stream, void *userdata)
 {
-	(void)stream;
-	(void)userdata;
 }
 
 static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
 {
 	const Holdfast__V1__SessionDown *down = (const Holdfast__V1__SessionDown *)message;
 
-	(void)stream;
 	if (down->message_case == HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME)
 		on_welcome(userdata, down->welcome);
 }
 
 static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	(void)source;
-	(void)usec;
 	open_session(userdata);
 	return 0;
 }
@@ -275,8 +268,6 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 {
 	struct sim_node *node = userdata;
 
-	(void)stream;
-	(void)status;
 	if (getenv("BENCH_VERBOSE") && err)
 		(void)fprintf(stderr, "%s: %s\n", node->id, err->msg);
 	if (node->is_welcomed)
@@ -365,8 +356,6 @@ static void on_done(enum status status, const ProtobufCMessage *response, const 
 	struct calls *calls = call->calls;
 	uint64_t now = clock_monotonic_us();
 
-	(void)response;
-	(void)err;
 	calls->n_failed += status != STATUS_OK && status != STATUS_NOT_FOUND;
 	if (calls->n_done == 0)
 		calls->first_ms = (double)(now - calls->begin_us) / (double)USEC_PER_MSEC;

@@ -12,7 +12,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <sqlite3.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,10 +71,9 @@ static const char *value_of(struct bench *b)
 
 static void open_sqlite(struct bench *b, const char *dir)
 {
-	static const char setup[] = "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL;"
-				    "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=4000;"
-				    "CREATE TABLE t(key TEXT NOT NULL PRIMARY KEY, value BLOB NOT NULL) "
-				    "STRICT, WITHOUT ROWID;";
+	static const char setup[] = "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL;PRAGMA "
+				    "synchronous=FULL; PRAGMA wal_autocheckpoint=4000;CREATE TABLE t(key "
+				    "TEXT NOT NULL PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;";
 	static const char put[] = "INSERT INTO t VALUES (?1, ?2) ON CONFLICT(key) DO UPDATE SET value = ?2";
 	char path[PATH_MAX];
 
@@ -124,7 +122,6 @@ static void count_durable(uint64_t revision, const struct error *err, void *user
 {
 	struct bench *b = userdata;
 
-	(void)revision;
 	if (err)
 		die("commit", err->msg);
 	b->n_durable++;

@@ -4,7 +4,6 @@
 #include "bench.h"
 #include "daemon.h"
 #include "dev.h"
-#include "server.h"
 
 #include "base/clock.h"
 #include "base/str.h"
@@ -15,7 +14,6 @@
 #include <holdfast/v1/operator.pb-c.h>
 #include <inttypes.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

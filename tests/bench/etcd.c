@@ -3,7 +3,6 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/fd.h"
 #include "base/str.h"
 #include "rpc/client.h"
 
@@ -15,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,8 +47,6 @@ static void on_first(enum status status, const ProtobufCMessage *response, const
 {
 	struct etcd *etcd = userdata;
 
-	(void)response;
-	(void)err;
 	etcd->outstanding--;
 	etcd->is_ready = status == STATUS_OK;
 }

@@ -6,7 +6,6 @@
 #include "state/text.h"
 #include "store/kv.h"
 
-#include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/plugins.pb-c.h>
 #include <holdfast/v1/types.pb-c.h>
 #include <inttypes.h>
@@ -46,7 +45,6 @@ static void on_filled(uint64_t revision, const struct error *err, void *userdata
 {
 	struct fill *fill = userdata;
 
-	(void)revision;
 	if (err)
 		die(err->msg);
 	fill->pending--;

@@ -32,8 +32,6 @@ static uint8_t flags;
 
 bool __wrap_order_is_signed(const struct order *order, const uint8_t key[static ORDER_KEY_SIZE])
 {
-	(void)order;
-	(void)key;
 	return flags & FLAG_SIGNED;
 }
 
@@ -48,8 +46,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	char folder[] = "/tmp/holdfast-fuzz-XXXXXX";
 	char path[sizeof(folder) + 8];
 
-	(void)argc;
-	(void)argv;
 	if (settings_parse(text, "driver.hcl", &settings, NULL) != STATUS_OK || !mkdtemp(folder) ||
 	    str_format(path, sizeof(path), "%s/orders", folder) < 0 ||
 	    nonces_open(path, BOOT, &place.nonces, NULL) != STATUS_OK || !id_uuid_bytes(BOOT, place.boot_id))

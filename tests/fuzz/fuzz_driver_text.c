@@ -31,8 +31,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 		"[\"image\"]\n"
 		"ticket_keys = [\"8a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d94121bf3748801b40f6f5c\"]\n";
 
-	(void)argc;
-	(void)argv;
 	if (settings_parse(text, "driver.hcl", &settings, NULL) != STATUS_OK)
 		abort();
 	return 0;

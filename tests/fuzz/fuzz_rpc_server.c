@@ -23,7 +23,6 @@ static void on_get(struct rpc_call *call, const ProtobufCMessage *message, void 
 	const Holdfast__V1__GetVolumeRequest *request = (const Holdfast__V1__GetVolumeRequest *)message;
 	Holdfast__V1__GetVolumeResponse response;
 
-	(void)userdata;
 	holdfast__v1__get_volume_response__init(&response);
 	response.why = request->id;
 	rpc_call_reply(call, &response.base);
@@ -31,7 +30,6 @@ static void on_get(struct rpc_call *call, const ProtobufCMessage *message, void 
 
 static void on_open(struct rpc_call *call, void *userdata)
 {
-	(void)call;
 	++*(size_t *)userdata;
 }
 
@@ -40,8 +38,6 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 	Holdfast__V1__SessionDown down;
 	struct error err;
 
-	(void)message;
-	(void)userdata;
 	holdfast__v1__session_down__init(&down);
 	if (rpc_call_send(call, &down.base, &err) != STATUS_OK)
 		rpc_call_fail(call, &err);
@@ -49,7 +45,6 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 
 static void on_closed(struct rpc_call *call, void *userdata)
 {
-	(void)call;
 	--*(size_t *)userdata;
 }
 
@@ -64,7 +59,6 @@ static const struct rpc_service services[] = {
 
 static void on_text(struct rpc_call *call, void *userdata)
 {
-	(void)userdata;
 	rpc_call_reply_text(call, "text/plain", "text");
 }
 

@@ -52,31 +52,26 @@ enum status __wrap_rpc_call_send(struct rpc_call *call, const ProtobufCMessage *
 
 const struct rpc_peer *__wrap_rpc_call_peer(const struct rpc_call *call)
 {
-	(void)call;
 	return &fake.peer;
 }
 
 const char *__wrap_rpc_call_token(const struct rpc_call *call)
 {
-	(void)call;
 	return NULL;
 }
 
 void __wrap_rpc_call_set_data(struct rpc_call *call, void *data)
 {
-	(void)call;
 	fake.data = data;
 }
 
 void *__wrap_rpc_call_data(const struct rpc_call *call)
 {
-	(void)call;
 	return fake.data;
 }
 
 void __wrap_rpc_call_fail(struct rpc_call *call, const struct error *err)
 {
-	(void)call;
 	if (err->status == STATUS_OK || err->msg[0] == '\0')
 		abort();
 	fake.has_failed = true;
@@ -84,9 +79,6 @@ void __wrap_rpc_call_fail(struct rpc_call *call, const struct error *err)
 
 enum status __wrap_rpc_call_send(struct rpc_call *call, const ProtobufCMessage *message, struct error *err)
 {
-	(void)call;
-	(void)message;
-	(void)err;
 	return STATUS_OK;
 }
 
@@ -94,9 +86,6 @@ static char dir[] = "/dev/shm/holdfast-fuzz-XXXXXX";
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
-	(void)st;
-	(void)type;
-	(void)ftw;
 	return remove(path);
 }
 
@@ -169,8 +158,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	struct dev_options options = {.dir = dir, .cluster = "c1", .nodes = nodes, .n_nodes = 2};
 	struct config config;
 
-	(void)argc;
-	(void)argv;
 	log_init("fuzz", LOG_CRIT);
 	must(mkdtemp(dir) != NULL && atexit(clean_up) == 0);
 	must(dev_prepare(&options, &config, NULL) == STATUS_OK);

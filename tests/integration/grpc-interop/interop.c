@@ -176,8 +176,6 @@ static void on_get(struct rpc_call *call, const ProtobufCMessage *message, void 
 
 static void on_open(struct rpc_call *call, void *userdata)
 {
-	(void)call;
-	(void)userdata;
 }
 
 static void on_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
@@ -187,7 +185,6 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 	Holdfast__V1__SessionWelcome welcome = HOLDFAST__V1__SESSION_WELCOME__INIT;
 	struct error err;
 
-	(void)userdata;
 	if (str_eq(up->heartbeat->boot_id, "finish")) {
 		rpc_call_finish(call);
 		return;
@@ -202,21 +199,16 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 
 static void on_closed(struct rpc_call *call, void *userdata)
 {
-	(void)call;
-	(void)userdata;
 }
 
 static int on_term(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
 {
-	(void)info;
-	(void)userdata;
 	return sd_event_exit(sd_event_source_get_event(source), 0);
 }
 
 static void print_count(const char *service, const char *method, enum status status, uint64_t n,
 			void *userdata)
 {
-	(void)userdata;
 	(void)printf("count %s %s %s %" PRIu64 "\n", service, method, status_name(status), n);
 }
 
@@ -339,7 +331,6 @@ static void on_session_open(struct rpc_stream *stream, void *userdata)
 {
 	struct session *session = userdata;
 
-	(void)stream;
 	session->opened = true;
 }
 
@@ -349,7 +340,6 @@ static void on_session_message(struct rpc_stream *stream, const ProtobufCMessage
 	struct session *session = userdata;
 	char expected[32];
 
-	(void)stream;
 	(void)str_format(expected, sizeof(expected), "m%zu", session->n++);
 	session->in_order &= str_eq(down->welcome->server_version, expected);
 }
@@ -359,7 +349,6 @@ static void on_session_closed(struct rpc_stream *stream, enum status status, con
 {
 	struct session *session = userdata;
 
-	(void)stream;
 	session->closed = true;
 	session->status = status;
 	if (err)

@@ -40,8 +40,6 @@ static void on_empty(struct rpc_call *call, const ProtobufCMessage *message, voi
 {
 	const Grpc__Testing__Empty empty = GRPC__TESTING__EMPTY__INIT;
 
-	(void)message;
-	(void)userdata;
 	rpc_call_reply(call, &empty.base);
 }
 
@@ -51,7 +49,6 @@ static void on_unary(struct rpc_call *call, const ProtobufCMessage *message, voi
 	Grpc__Testing__SimpleResponse response = GRPC__TESTING__SIMPLE_RESPONSE__INIT;
 	Grpc__Testing__Payload payload = GRPC__TESTING__PAYLOAD__INIT;
 
-	(void)userdata;
 	if (fail_as_requested(call, request->response_status))
 		return;
 	if (!make_payload(request->response_size, &payload)) {
@@ -65,14 +62,10 @@ static void on_unary(struct rpc_call *call, const ProtobufCMessage *message, voi
 
 static void on_open(struct rpc_call *call, void *userdata)
 {
-	(void)call;
-	(void)userdata;
 }
 
 static void on_closed(struct rpc_call *call, void *userdata)
 {
-	(void)call;
-	(void)userdata;
 }
 
 /* ---- one request, many answers; and many of both ---- */
@@ -103,7 +96,6 @@ static void on_output_message(struct rpc_call *call, const ProtobufCMessage *mes
 	const Grpc__Testing__StreamingOutputCallRequest *request =
 		(const Grpc__Testing__StreamingOutputCallRequest *)message;
 
-	(void)userdata;
 	if (fail_as_requested(call, request->response_status))
 		return;
 	for (size_t i = 0; i < request->n_response_parameters; i++)
@@ -119,7 +111,6 @@ static void on_input_message(struct rpc_call *call, const ProtobufCMessage *mess
 		(const Grpc__Testing__StreamingInputCallRequest *)message;
 	uintptr_t sum = (uintptr_t)rpc_call_data(call);
 
-	(void)userdata;
 	if (request->payload)
 		sum += request->payload->body.len;
 	rpc_call_set_data(call, (void *)sum);
@@ -131,7 +122,6 @@ static void on_input_end(struct rpc_call *call, void *userdata)
 		GRPC__TESTING__STREAMING_INPUT_CALL_RESPONSE__INIT;
 	struct error err;
 
-	(void)userdata;
 	response.aggregated_payload_size = (int32_t)(uintptr_t)rpc_call_data(call);
 	if (rpc_call_send(call, &response.base, &err) == STATUS_OK)
 		rpc_call_finish(call);
