@@ -884,7 +884,7 @@ def check_rooms():
             fault(f"{shown(ARCHITECTURE)}: there is no {room}")
 
 
-DECISION_LINES_MAX = 40
+DECISION_LINES_MAX = 48
 
 
 def check_decisions():
