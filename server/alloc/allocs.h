@@ -11,6 +11,7 @@
 
 struct change;
 struct change_object;
+struct placement_assumed;
 struct refusal;
 struct server;
 struct rpc_call;
@@ -31,6 +32,11 @@ enum status allocs_may_run(struct server *server, const struct rpc_call *call, c
  * by the caller. @refusal gets what is in the way. */
 enum status allocs_place(struct server *server, struct alloc *alloc, struct refusal *refusal,
 			 struct error *err);
+
+/** The same, where something is taken for granted, see placement.h. */
+enum status allocs_try_place(struct server *server, struct alloc *alloc,
+			     const struct placement_assumed *assumed, struct refusal *refusal,
+			     struct error *err);
 
 /** The part of allocs_place() about the node, of one that has its times. Its description is given to it where
  * the node is not connected. */

@@ -52,6 +52,11 @@ static const struct claim *find_in_the_way(const struct placement_volume *wanted
 	return blocker;
 }
 
+static bool is_without(const struct placement *placement, const char *alloc_id)
+{
+	return placement->assumed.without && str_eq(placement->assumed.without, alloc_id);
+}
+
 static enum status add_volume(struct placement *placement, const struct volume_request *request,
 			      struct error *err)
 {
@@ -74,7 +79,7 @@ static enum status add_volume(struct placement *placement, const struct volume_r
 		return error_no_memory(err, "a placement");
 	placement->n_volumes++;
 	STORAGE_FOREACH_CLAIM (entry, wanted->entry)
-		if (claim_is_live(&entry->claim))
+		if (claim_is_live(&entry->claim) && !is_without(placement, entry->claim.allocation_id))
 			wanted->claims[wanted->n_claims++] = &entry->claim;
 	wanted->in_the_way = find_in_the_way(wanted);
 	wanted->controller_healthy = controller_capabilities(wanted->entry->plugin) != NULL;
@@ -83,11 +88,13 @@ static enum status add_volume(struct placement *placement, const struct volume_r
 }
 
 enum status placement_init(struct placement *placement, struct server *server, const struct alloc *alloc,
-			   struct error *err)
+			   const struct placement_assumed *assumed, struct error *err)
 {
 	enum status st = STATUS_OK;
 
 	*placement = (struct placement){.server = server, .alloc = alloc};
+	if (assumed)
+		placement->assumed = *assumed;
 	for (uint32_t i = 0; st == STATUS_OK && i < alloc->n_volumes; i++)
 		st = add_volume(placement, &alloc->volumes[i], err);
 	return st;
@@ -99,6 +106,25 @@ static bool asks_for(const struct placement *placement, const struct volume_entr
 		if (placement->volumes[i].entry == volume)
 			return true;
 	return false;
+}
+
+/* The volumes of @plugin that @alloc asks for. @names NULL: count only. */
+static size_t name_requests(const struct placement *placement, const struct alloc *alloc,
+			    const struct plugin_entry *plugin, struct volume_name *names)
+{
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
+		const struct volume_entry *volume =
+			state_volume(&placement->server->state, alloc->namespace, alloc->volumes[i].source);
+
+		if (!volume || volume->plugin != plugin || asks_for(placement, volume))
+			continue;
+		if (names)
+			names[n] = (struct volume_name){volume->namespace, volume->id};
+		n++;
+	}
+	return n;
 }
 
 /* Volumes of @plugin that the node has, or will have as soon as its allocations claim them; each as often as
@@ -113,25 +139,20 @@ static size_t name_others(const struct placement *placement, const struct node_e
 	LIST_FOREACH (claim, &node->claims, of_node) {
 		const struct volume_entry *volume = claim->volume;
 
-		if (!claim_is_live(&claim->claim) || volume->plugin != plugin || asks_for(placement, volume))
+		if (!claim_is_live(&claim->claim) || volume->plugin != plugin ||
+		    asks_for(placement, volume) || is_without(placement, claim->claim.allocation_id))
 			continue;
 		if (names)
 			names[n] = (struct volume_name){volume->namespace, volume->id};
 		n++;
 	}
 	LIST_FOREACH (alloc, &node->allocs, of_node)
-		for (uint32_t i = 0; !alloc_is_client_terminal(&alloc->alloc) && i < alloc->alloc.n_volumes;
-		     i++) {
-			const struct volume_entry *volume =
-				state_volume(&placement->server->state, alloc->alloc.namespace,
-					     alloc->alloc.volumes[i].source);
-
-			if (!volume || volume->plugin != plugin || asks_for(placement, volume))
-				continue;
-			if (names)
-				names[n] = (struct volume_name){volume->namespace, volume->id};
-			n++;
-		}
+		if (!alloc_is_client_terminal(&alloc->alloc) && !is_without(placement, alloc->id))
+			n += name_requests(placement, &alloc->alloc, plugin, names ? names + n : NULL);
+	for (size_t i = 0; i < placement->assumed.n_placed; i++)
+		if (str_eq(placement->assumed.placed[i].node_id, node->id))
+			n += name_requests(placement, &placement->assumed.placed[i], plugin,
+					   names ? names + n : NULL);
 	return n;
 }
 
@@ -223,12 +244,26 @@ static const struct placement_volume *most_constraining(const struct placement *
 	return best;
 }
 
-/* Is @a the better place of two that can? */
-static bool is_better(const struct node_entry *a, const struct node_entry *b)
+static size_t n_live_allocs(const struct placement *placement, const struct node_entry *node)
 {
-	if (a->n_live_allocs != b->n_live_allocs)
-		return a->n_live_allocs < b->n_live_allocs;
-	return strcmp(a->id, b->id) < 0;
+	const struct alloc_entry *without =
+		placement->assumed.without
+			? state_alloc(&placement->server->state, placement->assumed.without)
+			: NULL;
+	size_t n = node->n_live_allocs;
+
+	for (size_t i = 0; i < placement->assumed.n_placed; i++)
+		n += str_eq(placement->assumed.placed[i].node_id, node->id);
+	return n - (without && without->node == node && !alloc_is_client_terminal(&without->alloc));
+}
+
+/* Is @a the better place of two that can? */
+static bool is_better(const struct placement *placement, const struct node_entry *a,
+		      const struct node_entry *b)
+{
+	size_t n_a = n_live_allocs(placement, a), n_b = n_live_allocs(placement, b);
+
+	return n_a != n_b ? n_a < n_b : strcmp(a->id, b->id) < 0;
 }
 
 /* Why the nodes that were looked at cannot: their number by obstacle, and the first ones by id. */
@@ -316,25 +351,32 @@ static enum status refuse(const struct placement *placement, const struct tally 
 			 volume->plugin_id, sb.data ? sb.data : "");
 }
 
-static bool has_plugin(const struct node_entry *node, const char *plugin_id)
+static bool has_plugin(const struct placement *placement, const struct node_entry *node,
+		       const char *plugin_id)
 {
 	const struct instance_entry *instance;
 	const struct alloc_entry *alloc;
 
 	LIST_FOREACH (instance, &node->instances, of_node)
-		if (str_eq(instance->instance.plugin.plugin_id, plugin_id))
+		if (str_eq(instance->instance.plugin.plugin_id, plugin_id) &&
+		    !is_without(placement, instance->instance.plugin.allocation_id))
 			return true;
 	LIST_FOREACH (alloc, &node->allocs, of_node)
-		if (!alloc_is_client_terminal(&alloc->alloc) && alloc_find_plugin(&alloc->alloc, plugin_id))
+		if (!alloc_is_client_terminal(&alloc->alloc) && !is_without(placement, alloc->id) &&
+		    alloc_find_plugin(&alloc->alloc, plugin_id))
+			return true;
+	for (size_t i = 0; i < placement->assumed.n_placed; i++)
+		if (str_eq(placement->assumed.placed[i].node_id, node->id) &&
+		    alloc_find_plugin(&placement->assumed.placed[i], plugin_id))
 			return true;
 	return false;
 }
 
-/* Has the node one of those that @alloc is to run? */
-static bool has_plugin_of(const struct node_entry *node, const struct alloc *alloc)
+/* Has the node one of those that the allocation is to run? */
+static bool has_plugin_of(const struct placement *placement, const struct node_entry *node)
 {
-	for (uint32_t i = 0; i < alloc_n_plugins(alloc); i++)
-		if (has_plugin(node, alloc_plugin(alloc, i)->id))
+	for (uint32_t i = 0; i < alloc_n_plugins(placement->alloc); i++)
+		if (has_plugin(placement, node, alloc_plugin(placement->alloc, i)->id))
 			return true;
 	return false;
 }
@@ -357,9 +399,9 @@ static enum status choose_for_plugin(const struct placement *placement, struct t
 
 		if (obstacle != OBSTACLE_NONE)
 			tally_add(tally, obstacle, node->id, reason);
-		else if (has_plugin_of(node, alloc))
+		else if (has_plugin_of(placement, node))
 			n_have++;
-		else if (!best || is_better(node, best))
+		else if (!best || is_better(placement, node, best))
 			best = node;
 	}
 	if (best) {
@@ -402,7 +444,7 @@ enum status placement_choose(const struct placement *placement, const struct nod
 		enum obstacle obstacle;
 
 		if (!node_plugin_serves(&entry->instance.plugin, &from->entry->volume) ||
-		    (best && !is_better(entry->node, best)))
+		    (best && !is_better(placement, entry->node, best)))
 			continue;
 		obstacle = placement_check(placement, entry->node, entry->node->id, false, reason);
 		if (obstacle == OBSTACLE_NONE)

@@ -29,18 +29,26 @@ struct placement_volume {
 	const struct claim *in_the_way; /* of a node that holds none of them; NULL: nothing is */
 };
 
+/* What is taken for granted beside the state. */
+struct placement_assumed {
+	const char *without;	    /* id of an allocation that will have ended; NULL: none */
+	const struct alloc *placed; /* that will have been placed, with their nodes */
+	size_t n_placed;
+};
+
 struct placement {
 	struct server *server;
 	const struct alloc *alloc;
+	struct placement_assumed assumed;
 	struct placement_volume volumes[ALLOC_VOLUMES_MAX];
 	size_t n_volumes;
 };
 
-/** Look up the volumes of @alloc, which is borrowed. STATUS_NOT_FOUND names one that there is not,
- * STATUS_FAILED_PRECONDITION one that is being made or deleted at its provider. placement_release() in any
- * case. Good until the event loop turns. */
+/** Look up the volumes of @alloc, which is borrowed as what is @assumed (NULL: nothing). STATUS_NOT_FOUND
+ * names one that there is not, STATUS_FAILED_PRECONDITION one that is being made or deleted at its provider.
+ * placement_release() in any case. Good until the event loop turns. */
 enum status placement_init(struct placement *placement, struct server *server, const struct alloc *alloc,
-			   struct error *err);
+			   const struct placement_assumed *assumed, struct error *err);
 void placement_release(struct placement *placement);
 
 /** Can it go to @node (NULL: none of the name @node_id)? @may_wait: it may be away now. */

@@ -146,12 +146,14 @@ static enum status check_claims(struct server *server, const struct alloc *alloc
 static enum status check_named_node(struct server *server, const struct placement *placement,
 				    const struct alloc *alloc, struct refusal *refusal, struct error *err)
 {
+	bool is_instead = placement->assumed.without; /* the claims that go are not counted below */
 	const struct node_entry *node = state_node(&server->state, alloc->node_id);
 	char reason[FEASIBILITY_REASON_SIZE];
 	enum obstacle obstacle = placement_check(placement, node, alloc->node_id, true, reason);
 	enum status st = STATUS_OK;
 
-	if (obstacle == OBSTACLE_NONE || obstacle == OBSTACLE_MODE || obstacle == OBSTACLE_CLAIMED)
+	if (!is_instead &&
+	    (obstacle == OBSTACLE_NONE || obstacle == OBSTACLE_MODE || obstacle == OBSTACLE_CLAIMED))
 		st = check_claims(server, alloc, refusal, err);
 	if (st != STATUS_OK || obstacle == OBSTACLE_NONE)
 		return st;
@@ -160,12 +162,12 @@ static enum status check_named_node(struct server *server, const struct placemen
 }
 
 /* Check the node that is named, or choose one and put it into @alloc. */
-static enum status place(struct server *server, struct alloc *alloc, struct refusal *refusal,
-			 struct error *err)
+static enum status place(struct server *server, struct alloc *alloc, const struct placement_assumed *assumed,
+			 struct refusal *refusal, struct error *err)
 {
 	cleanup(placement_release) struct placement placement = {.n_volumes = 0};
 	const struct node_entry *node;
-	enum status st = placement_init(&placement, server, alloc, err);
+	enum status st = placement_init(&placement, server, alloc, assumed, err);
 
 	if (st != STATUS_OK)
 		return st;
@@ -198,11 +200,12 @@ static void alloc_begin(struct alloc *alloc)
 	alloc->client_description = NULL;
 }
 
-enum status allocs_choose_node(struct server *server, struct alloc *alloc, struct refusal *refusal,
+static enum status choose_node(struct server *server, struct alloc *alloc,
+			       const struct placement_assumed *assumed, struct refusal *refusal,
 			       struct error *err)
 {
 	char waiting[NODE_ID_MAX + 64];
-	enum status st = place(server, alloc, refusal, err);
+	enum status st = place(server, alloc, assumed, refusal, err);
 
 	if (st != STATUS_OK)
 		return st;
@@ -216,6 +219,12 @@ enum status allocs_choose_node(struct server *server, struct alloc *alloc, struc
 	return STATUS_OK;
 }
 
+enum status allocs_choose_node(struct server *server, struct alloc *alloc, struct refusal *refusal,
+			       struct error *err)
+{
+	return choose_node(server, alloc, NULL, refusal, err);
+}
+
 static enum status begin_new(struct alloc *alloc, struct error *err)
 {
 	int r = alloc->id[0] == '\0' ? uuid_new(alloc->id) : 0;
@@ -226,14 +235,22 @@ static enum status begin_new(struct alloc *alloc, struct error *err)
 	return STATUS_OK;
 }
 
-enum status allocs_place(struct server *server, struct alloc *alloc, struct refusal *refusal,
-			 struct error *err)
+/* What takes the place of another one takes its place in the queues as well. */
+enum status allocs_try_place(struct server *server, struct alloc *alloc,
+			     const struct placement_assumed *assumed, struct refusal *refusal,
+			     struct error *err)
 {
 	enum status st = begin_new(alloc, err);
 
-	if (st == STATUS_OK)
+	if (st == STATUS_OK && !(assumed && assumed->without))
 		st = pending_check(server, alloc, false, err);
-	return st == STATUS_OK ? allocs_choose_node(server, alloc, refusal, err) : st;
+	return st == STATUS_OK ? choose_node(server, alloc, assumed, refusal, err) : st;
+}
+
+enum status allocs_place(struct server *server, struct alloc *alloc, struct refusal *refusal,
+			 struct error *err)
+{
+	return allocs_try_place(server, alloc, NULL, refusal, err);
 }
 
 /* The same; where a volume is taken it is pending instead. */

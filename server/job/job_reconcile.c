@@ -106,6 +106,16 @@ static int compare_holders(const void *a_, const void *b_)
 	return r != 0 ? r : strcmp(a->alloc_id ? a->alloc_id : "", b->alloc_id ? b->alloc_id : "");
 }
 
+static int compare_refusals(const void *a_, const void *b_)
+{
+	const struct job_refusal *a = a_, *b = b_;
+	int r = compare_numbers(a->group, b->group);
+
+	if (r == 0)
+		r = strcmp(a->node_id ? a->node_id : "", b->node_id ? b->node_id : "");
+	return r != 0 ? r : compare_numbers(a->index, b->index);
+}
+
 static void put_in_order(const struct job_world *world)
 {
 	bool is_system = world->job->type == JOB_SYSTEM;
@@ -116,6 +126,8 @@ static void put_in_order(const struct job_world *world)
 		qsort(world->nodes, world->n_nodes, sizeof(*world->nodes), compare_nodes);
 	if (world->n_holders > 0)
 		qsort(world->holders, world->n_holders, sizeof(*world->holders), compare_holders);
+	if (world->n_refusals > 0)
+		qsort(world->refusals, world->n_refusals, sizeof(*world->refusals), compare_refusals);
 }
 
 /* --- decisions --- */
@@ -523,6 +535,29 @@ static bool counts_as_failure(const struct pass *pass, const struct job_alloc *a
 	return is_current(pass, alloc) && has_failed(pass, alloc) && alloc->end_ms >= pass->job->submit_ms;
 }
 
+static const struct job_refusal *find_refusal(const struct job_world *world, const struct member *member,
+					      uint32_t index)
+{
+	struct job_refusal key = {.group = member->group, .index = index, .node_id = member->node_id};
+
+	return world->n_refusals == 0
+		       ? NULL
+		       : bsearch(&key, world->refusals, world->n_refusals, sizeof(key), compare_refusals);
+}
+
+/* Was no place found for it, or for any of its group? It waits then. */
+static bool is_refused(struct pass *pass, const struct member *member)
+{
+	const struct job_refusal *refusal = find_refusal(pass->world, member, member->index);
+
+	if (!refusal)
+		refusal = find_refusal(pass->world, member, JOB_EVERY_INDEX);
+	if (!refusal)
+		return false;
+	add_wait(pass, member, JOB_WAIT_PLACE, member->live, 0)->reason = refusal->reason;
+	return true;
+}
+
 /* Does the policy after failures let it be placed now? Else it waits. */
 static bool may_reschedule(struct pass *pass, const struct member *member)
 {
@@ -573,7 +608,7 @@ static void place_missing(struct pass *pass, const struct member *member)
 	}
 	if (!may_reschedule(pass, member))
 		return;
-	if (!has_node(pass, member) || !volumes_are_free(pass, member))
+	if (!has_node(pass, member) || !volumes_are_free(pass, member) || is_refused(pass, member))
 		return;
 	action = add_action(pass, JOB_PLACE, member->group, member->index);
 	if (action)
@@ -602,7 +637,7 @@ static void replace_old(struct pass *pass, const struct member *member, uint32_t
 		(void)add_wait(pass, member, JOB_WAIT_NEXT_VERSION, member->live, 0);
 	} else if (*slots == 0) {
 		(void)add_wait(pass, member, JOB_WAIT_TURN, member->live, 0);
-	} else if (has_node(pass, member) && volumes_are_free(pass, member)) {
+	} else if (has_node(pass, member) && volumes_are_free(pass, member) && !is_refused(pass, member)) {
 		(*slots)--;
 		add_stop(pass, member->live, JOB_STOP_VERSION);
 	}
@@ -774,6 +809,14 @@ const char *job_wait_text(const struct job_wait *wait, char ret[static JOB_WAIT_
 		(void)snprintf(ret, JOB_WAIT_TEXT_SIZE,
 			       "waits for a node that takes allocations: none is connected, eligible and not "
 			       "draining; holdfast node status");
+	else if (wait->what == JOB_WAIT_PLACE && wait->alloc_id)
+		(void)snprintf(ret, JOB_WAIT_TEXT_SIZE,
+			       "keeps allocation %s on node %s of an earlier version: no node can take the "
+			       "next one",
+			       wait->alloc_id, or_nobody(wait->node_id));
+	else if (wait->what == JOB_WAIT_PLACE)
+		(void)snprintf(ret, JOB_WAIT_TEXT_SIZE, "waits to be placed%s%s, which is impossible now",
+			       wait->node_id ? " on node " : "", wait->node_id ? wait->node_id : "");
 	else if (wait->what == JOB_WAIT_DELAY)
 		until_text(wait, "its allocation failed; waits", ret);
 	else if (wait->what == JOB_WAIT_ATTEMPTS)

@@ -121,6 +121,16 @@ struct job_holder {
 	enum claim_mode mode;
 };
 
+#define JOB_EVERY_INDEX UINT32_MAX
+
+/* A member for which the caller found no place at its last try. */
+struct job_refusal {
+	uint32_t group;
+	uint32_t index;	     /* JOB_EVERY_INDEX: the reason is that of each member of the group */
+	const char *node_id; /* of a member of a system job; NULL */
+	const char *reason;
+};
+
 struct job_world {
 	const struct job_spec *job;
 	struct job_alloc *allocs; /* of the job; of those that ended those that job_reconcile() names */
@@ -129,6 +139,8 @@ struct job_world {
 	size_t n_nodes;
 	struct job_holder *holders; /* of the volumes that the job's groups ask for, at least */
 	size_t n_holders;
+	struct job_refusal *refusals; /* until something changes: these members are not tried again */
+	size_t n_refusals;
 	int64_t now_ms;
 };
 
@@ -167,6 +179,7 @@ enum job_wait_for {
 	JOB_WAIT_DELAY,	       /* until_ms, after a failure */
 	JOB_WAIT_ATTEMPTS,     /* too many failures; again at until_ms */
 	JOB_WAIT_NEXT_VERSION, /* the update failed: another version, or this one submitted again */
+	JOB_WAIT_PLACE,	       /* some node that can take it; reason says why none could */
 	JOB_WAIT_N,
 };
 
@@ -177,7 +190,8 @@ struct job_wait {
 	const char *alloc_id;
 	const char *node_id;
 	char volume_id[VOLUME_ID_MAX + 1];
-	int64_t until_ms; /* 0: for an event, not for a time */
+	int64_t until_ms;   /* 0: for an event, not for a time */
+	const char *reason; /* JOB_WAIT_PLACE; of the refusal */
 };
 
 enum job_state {
@@ -223,9 +237,10 @@ struct job_decisions {
  *   nothing. Failures from before the submission do not count.
  * - A member is placed only when its last allocation has ended and each of its volumes has room for it.
  * - An allocation of another version is stopped only while fewer than max_parallel members of its group are
- * away: replaced and not healthy yet, stopping or missing. Those that do not work go first. It is stopped
- * only when there is a node and its volumes have room for what takes its place: groups that swap volumes wait
- * for each other, and such a job has to be stopped first.
+ *   away: replaced and not healthy yet, stopping or missing. Those that do not work go first.
+ *   It is stopped only when there is a node, its volumes have room for what takes its place, and no refusal
+ *   is known: groups that swap volumes wait for each other, and such a job has to be stopped first.
+ * - A refusal keeps its own member waiting, or each of its group if it says so, and nobody else.
  * - When an update has failed, nothing is stopped for it any more, and a member that is missing is placed
  *   only if it was healthy in this version.
  * - Of a count that was lowered the highest indexes stop first.

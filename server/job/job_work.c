@@ -5,6 +5,7 @@
 
 #include "access/audit.h"
 #include "alloc/allocs.h"
+#include "alloc/placement.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -43,7 +44,8 @@ struct job_work {
 	sd_event_source *timer; /* owned */
 	bool is_queued;
 	bool is_waiting; /* for something that no allocation of its own tells: it is in the list of those */
-	char refusal[ERROR_MSG_MAX];
+	struct job_refusals refusals; /* until the next event */
+	char trouble[ERROR_MSG_MAX];  /* of the store */
 	struct wanted *wanted; /* owned: what its plugins are told of members without an allocation */
 	size_t n_wanted;
 };
@@ -202,7 +204,8 @@ static void holders_release(struct holders *holders)
 	free(holders->list);
 }
 
-struct job_decisions *job_decide(struct server *server, const Holdfast__V1__Job *job, struct job_view *ret)
+struct job_decisions *job_decide(struct server *server, const Holdfast__V1__Job *job,
+				 const struct job_refusals *refusals, struct job_view *ret)
 {
 	const char *namespace = job->namespace_;
 	const struct job_entry *entry = state_job(&server->state, namespace, job->id);
@@ -226,9 +229,151 @@ struct job_decisions *job_decide(struct server *server, const Holdfast__V1__Job 
 					  .n_nodes = collect_nodes(server, nodes, server->state.n_nodes),
 					  .holders = holders.list,
 					  .n_holders = holders.n,
+					  .refusals = refusals ? refusals->list : NULL,
+					  .n_refusals = refusals ? refusals->n : 0,
 					  .now_ms = clock_realtime_ms()},
 		      decisions);
 	return decisions;
+}
+
+/* --- places --- */
+
+static void refusals_release(struct job_refusals *refusals)
+{
+	for (size_t i = 0; i < refusals->n; i++) {
+		free((char *)(uintptr_t)refusals->list[i].node_id);
+		free((char *)(uintptr_t)refusals->list[i].reason);
+	}
+	free(refusals->list);
+	*refusals = (struct job_refusals){.n = 0};
+}
+
+static bool is_for(const struct job_refusal *refusal, const struct job_action *action)
+{
+	if (refusal->group != action->group)
+		return false;
+	if (refusal->node_id)
+		return action->node_id && str_eq(refusal->node_id, action->node_id);
+	return refusal->index == action->index ||
+	       (refusal->index == JOB_EVERY_INDEX && action->type == JOB_PLACE);
+}
+
+/* Looks from the end: the actions come in the order of the refusals. */
+static bool is_refused(const struct job_refusals *refusals, const struct job_action *action)
+{
+	for (size_t i = refusals->n; i-- > 0;)
+		if (is_for(&refusals->list[i], action))
+			return true;
+	return false;
+}
+
+/* May another member of the group find a place where this one did not? */
+static bool depends_on_member(const Holdfast__V1__JobGroup *group, const struct job_action *action)
+{
+	return action->type != JOB_PLACE || action->node_id || group->n_per_alloc > 0;
+}
+
+/* Without memory it is tried again with the next event. */
+static void add_refusal(struct job_refusals *refusals, const Holdfast__V1__Job *job,
+			const struct job_action *action, const char *reason)
+{
+	const Holdfast__V1__JobGroup *group = job->groups[action->group];
+	bool is_system = (enum job_type)job->type == JOB_SYSTEM;
+	struct job_refusal refusal = {.group = action->group, .index = action->index};
+
+	if (refusals->n == refusals->size) {
+		size_t size = refusals->size == 0 ? 8 : 2 * refusals->size;
+		struct job_refusal *list = reallocarray(refusals->list, size, sizeof(*list));
+
+		if (!list)
+			return;
+		refusals->list = list;
+		refusals->size = size;
+	}
+	if (!depends_on_member(group, action))
+		refusal.index = JOB_EVERY_INDEX;
+	refusal.reason = strdup(reason);
+	refusal.node_id = is_system && action->node_id ? strdup(action->node_id) : NULL;
+	if (is_system)
+		refusal.index = 0;
+	if (refusal.reason)
+		refusals->list[refusals->n++] = refusal;
+}
+
+/* The allocation of the member, with its node; for JOB_STOP the one that takes the place of the one that
+ * stops. @ret: alloc_release() in any case. */
+static enum status find_place(struct server *server, const Holdfast__V1__Job *job,
+			      const struct job_action *action, struct placement_assumed assumed,
+			      struct alloc *ret, struct error *err)
+{
+	cleanup(refusal_release) struct refusal refusal = {0};
+	enum status st = job_make_alloc(job, action->group, action->index, ret, err);
+
+	if (st != STATUS_OK)
+		return st;
+	if ((enum job_type)job->type == JOB_SYSTEM)
+		(void)str_copy(ret->node_id, sizeof(ret->node_id), action->node_id);
+	if (action->type == JOB_STOP)
+		assumed.without = action->alloc_id;
+	return allocs_try_place(server, ret, &assumed, &refusal, err);
+}
+
+/* --- plans --- */
+
+static void drop_places(struct job_plan *plan)
+{
+	for (size_t i = 0; i < plan->n_placed; i++)
+		alloc_release(&plan->placed[i]);
+	plan->n_placed = 0;
+}
+
+static bool needs_place(const struct job_action *action)
+{
+	return action->type == JOB_PLACE || (action->type == JOB_STOP && action->reason == JOB_STOP_VERSION);
+}
+
+/* Try each place that was decided on. */
+static void try_places(struct server *server, const Holdfast__V1__Job *job, struct job_plan *plan)
+{
+	for (size_t i = 0; i < plan->decisions->n_actions; i++) {
+		const struct job_action *action = &plan->decisions->actions[i];
+		struct placement_assumed assumed = {.placed = plan->placed, .n_placed = plan->n_placed};
+		struct alloc alloc = {0};
+		struct error err;
+
+		if (!needs_place(action) || is_refused(&plan->refusals, action))
+			continue;
+		if (find_place(server, job, action, assumed, &alloc, &err) != STATUS_OK) {
+			add_refusal(&plan->refusals, job, action, err.msg);
+		} else if (action->type == JOB_PLACE) {
+			plan->placed[plan->n_placed++] = alloc;
+			continue;
+		}
+		alloc_release(&alloc);
+	}
+}
+
+bool job_plan_make(struct server *server, const Holdfast__V1__Job *job, struct job_plan *ret)
+{
+	size_t n_before;
+
+	do {
+		n_before = ret->refusals.n;
+		drop_places(ret);
+		free(ret->decisions);
+		ret->decisions = job_decide(server, job, &ret->refusals, &ret->view);
+		if (!ret->decisions)
+			return false;
+		try_places(server, job, ret);
+	} while (ret->refusals.n > n_before);
+	return true;
+}
+
+void job_plan_release(struct job_plan *plan)
+{
+	drop_places(plan);
+	free(plan->decisions);
+	refusals_release(&plan->refusals);
 }
 
 /* --- what is done --- */
@@ -250,18 +395,15 @@ static void name_alloc(const struct alloc *alloc, char ret[static OBJECT_SIZE])
 static enum status place(struct job_work *work, const Holdfast__V1__Job *job, const struct job_action *action,
 			 struct error *err)
 {
-	cleanup(refusal_release) struct refusal refusal = {0};
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup(alloc_release) struct alloc alloc = {0};
 	char object[OBJECT_SIZE], why[AUDIT_WHY_SIZE];
-	enum status st = job_make_alloc(job, action->group, action->index, &alloc, err);
 
-	if (st == STATUS_OK && action->node_id)
-		(void)str_copy(alloc.node_id, sizeof(alloc.node_id), action->node_id);
-	if (st == STATUS_OK)
-		st = allocs_place(work->server, &alloc, &refusal, err);
-	if (st != STATUS_OK)
-		return st;
+	if (find_place(work->server, job, action, (struct placement_assumed){.n_placed = 0}, &alloc, err) !=
+	    STATUS_OK) {
+		add_refusal(&work->refusals, job, action, err->msg);
+		return STATUS_OK;
+	}
 	change_put_alloc(&change, &alloc);
 	name_alloc(&alloc, object);
 	(void)str_format(why, sizeof(why), "%s, version %" PRIu64, alloc.name, job->version);
@@ -269,13 +411,29 @@ static enum status place(struct job_work *work, const Holdfast__V1__Job *job, co
 	return change_commit_taking(work->server, &change, on_alloc_durable, strdup(alloc.id), err);
 }
 
-static enum status stop(struct job_work *work, const struct job_action *action, struct error *err)
+/* Nothing is stopped that could not be placed again. */
+static bool has_next_place(struct job_work *work, const Holdfast__V1__Job *job,
+			   const struct job_action *action)
+{
+	cleanup(alloc_release) struct alloc alloc = {0};
+	struct error err;
+
+	if (!needs_place(action) ||
+	    find_place(work->server, job, action, (struct placement_assumed){.n_placed = 0}, &alloc, &err) ==
+		    STATUS_OK)
+		return true;
+	add_refusal(&work->refusals, job, action, err.msg);
+	return false;
+}
+
+static enum status stop(struct job_work *work, const Holdfast__V1__Job *job, const struct job_action *action,
+			struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	const struct alloc_entry *entry = state_alloc(&work->server->state, action->alloc_id);
 	char object[OBJECT_SIZE];
 
-	if (!entry)
+	if (!entry || !has_next_place(work, job, action))
 		return STATUS_OK;
 	allocs_stage_stop(&change, entry, entry->node);
 	name_alloc(&entry->alloc, object);
@@ -317,7 +475,7 @@ static enum status carry_out(struct job_work *work, const Holdfast__V1__Job *job
 	case JOB_PLACE:
 		return place(work, job, action, err);
 	case JOB_STOP:
-		return stop(work, action, err);
+		return stop(work, job, action, err);
 	case JOB_END_UPDATE:
 	case JOB_FAIL_UPDATE:
 		break;
@@ -350,11 +508,18 @@ static void queue(struct job_work *work)
 		(void)sd_event_source_set_enabled(works->turn, SD_EVENT_ON);
 }
 
+/* Something has happened: what found no place may find one. */
+static void wake(struct job_work *work)
+{
+	refusals_release(&work->refusals);
+	queue(work);
+}
+
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	(void)source;
 	(void)usec;
-	queue(userdata);
+	wake(userdata);
 	return 0;
 }
 
@@ -370,29 +535,28 @@ static bool is_of_others(enum job_wait_for what)
 	return what == JOB_WAIT_VOLUME || what == JOB_WAIT_NODE || what == JOB_WAIT_CONNECTION;
 }
 
-/* One that fails leaves the others of its group for the next event: they would fail as well. False: the time
- * was over before all was done. */
+/* False: the time was over before all was done, or some found no place: what that means for others is to be
+ * decided. */
 static bool carry_out_all(struct job_work *work, const Holdfast__V1__Job *job,
 			  const struct job_decisions *decisions, uint64_t until_us)
 {
-	uint32_t refused = 0; /* groups, a bit each */
+	size_t n_before = work->refusals.n;
 	struct error err;
 
-	work->refusal[0] = '\0';
+	work->trouble[0] = '\0';
 	for (size_t i = 0; i < decisions->n_actions; i++) {
 		const struct job_action *action = &decisions->actions[i];
 
 		if (i > 0 && clock_monotonic_us() > until_us)
 			return false;
-		if (action->type == JOB_PLACE && (refused & (1U << action->group)))
+		if (needs_place(action) && is_refused(&work->refusals, action))
 			continue;
 		if (carry_out(work, job, action, &err) == STATUS_OK)
 			continue;
-		if (action->type == JOB_PLACE && !action->node_id)
-			refused |= 1U << action->group;
-		(void)str_copy(work->refusal, sizeof(work->refusal), err.msg);
+		(void)str_copy(work->trouble, sizeof(work->trouble), err.msg);
+		return true;
 	}
-	return true;
+	return work->refusals.n == n_before;
 }
 
 static uint64_t delay_until(int64_t at_ms)
@@ -458,7 +622,7 @@ static void reconcile(struct job_work *work, uint64_t until_us)
 	if (!stored || !server->is_serving)
 		return;
 	job = (Holdfast__V1__Job *)message_copy(&stored->base); /* changes take the stored one away */
-	decisions = job && view ? job_decide(server, job, view) : NULL;
+	decisions = job && view ? job_decide(server, job, &work->refusals, view) : NULL;
 	if (!decisions) {
 		if (job)
 			holdfast__v1__job__free_unpacked(job, NULL);
@@ -470,11 +634,11 @@ static void reconcile(struct job_work *work, uint64_t until_us)
 		is_waiting = is_waiting || is_of_others(decisions->waits[i].what);
 	note_wanted_plugins(work, job, decisions);
 	is_done = carry_out_all(work, job, decisions, until_us);
-	set_waiting(server->job_works, work, is_waiting || work->refusal[0] != '\0');
-	if (!is_done || (decisions->is_cut && work->refusal[0] == '\0'))
-		queue(work);
-	else if (work->refusal[0] != '\0' && change_check(server, NULL) != STATUS_OK)
+	set_waiting(server->job_works, work, is_waiting || work->refusals.n > 0);
+	if (work->trouble[0] != '\0')
 		wake_after(work, RETRY_US);
+	else if (!is_done || decisions->is_cut)
+		queue(work);
 	else if (decisions->wake_ms > 0)
 		wake_after(work, delay_until(decisions->wake_ms));
 	holdfast__v1__job__free_unpacked(job, NULL);
@@ -487,6 +651,7 @@ static void work_free(struct job_works *works, struct job_work *work)
 		TAILQ_REMOVE(&works->queue, work, in_queue);
 	RB_REMOVE(job_work_tree, &works->by_key, work);
 	drop_wanted(work);
+	refusals_release(&work->refusals);
 	(void)sd_event_source_disable_unref(work->timer);
 	free(work);
 }
@@ -586,7 +751,7 @@ static void mark(struct server *server, const char *key)
 		RB_INSERT(job_work_tree, &works->by_key, work);
 	}
 	if (work)
-		queue(work);
+		wake(work);
 }
 
 static void mark_job(struct server *server, const char *namespace, const char *id)
@@ -603,7 +768,7 @@ static void mark_waiting(struct server *server)
 
 	if (server->job_works)
 		TAILQ_FOREACH (work, &server->job_works->waiting, of_waiting)
-			queue(work);
+			wake(work);
 }
 
 static void note_object(struct server *server, const struct change_object *object)
@@ -643,14 +808,26 @@ void job_work_note_durable(struct server *server, struct change_object *objects,
 		note_object(server, &objects[i]);
 }
 
-const char *job_work_refusal(struct server *server, const char *namespace, const char *id)
+static const struct job_work *work_of(struct server *server, const char *namespace, const char *id)
 {
-	const struct job_work *work;
 	char key[OBJECT_KEY_SIZE];
 
 	(void)str_format(key, sizeof(key), PREFIX_JOB "%s/%s", namespace, id);
-	work = find_work(server, key);
-	return work ? work->refusal : "";
+	return find_work(server, key);
+}
+
+const struct job_refusals *job_work_refusals(struct server *server, const char *namespace, const char *id)
+{
+	const struct job_work *work = work_of(server, namespace, id);
+
+	return work ? &work->refusals : NULL;
+}
+
+const char *job_work_trouble(struct server *server, const char *namespace, const char *id)
+{
+	const struct job_work *work = work_of(server, namespace, id);
+
+	return work ? work->trouble : "";
 }
 
 bool job_needs_alloc(struct server *server, const struct alloc *alloc)

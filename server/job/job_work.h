@@ -13,12 +13,36 @@ struct change_object;
 struct job_works;
 struct server;
 
-/** What is decided about @job as things are, owned by the caller; NULL when memory is short. Pointers in it
- * are @job's and the state's, good until the event loop turns. */
-struct job_decisions *job_decide(struct server *server, const Holdfast__V1__Job *job, struct job_view *ret);
+/* Members for which no place was found; empty: {0}. */
+struct job_refusals {
+	struct job_refusal *list; /* owned, with its texts */
+	size_t n, size;
+};
 
-/** Why a member of the job could not be placed at the last try; empty: nothing was in the way. */
-const char *job_work_refusal(struct server *server, const char *namespace, const char *id);
+/** What is decided about @job as things are, owned by the caller; NULL when memory is short. Pointers in it
+ * are @job's, the state's and those of @refusals (NULL: none), good until the event loop turns. */
+struct job_decisions *job_decide(struct server *server, const Holdfast__V1__Job *job,
+				 const struct job_refusals *refusals, struct job_view *ret);
+
+/** Members of the job that found no place at the last try; NULL: none. */
+const struct job_refusals *job_work_refusals(struct server *server, const char *namespace, const char *id);
+
+/** Why the store took no change at the last try; empty: it did. */
+const char *job_work_trouble(struct server *server, const char *namespace, const char *id);
+
+/* What would be done for a job at once. */
+struct job_plan {
+	struct job_view view;
+	struct job_decisions *decisions; /* owned; with a wait for each member that finds no place */
+	struct job_refusals refusals;
+	struct alloc placed[JOB_ACTIONS_MAX]; /* owned; of the actions of type JOB_PLACE, in their order */
+	size_t n_placed;
+};
+
+/** Find out by the way of carrying it out, and change nothing. False when memory is short.
+ * job_plan_release() in any case. */
+bool job_plan_make(struct server *server, const Holdfast__V1__Job *job, struct job_plan *ret);
+void job_plan_release(struct job_plan *plan);
 
 /** Key of the record of a version of @job, which lasts when another one is submitted. */
 void job_version_key(const Holdfast__V1__Job *job, uint64_t version, char ret[static OBJECT_KEY_SIZE]);

@@ -364,11 +364,13 @@ static void missing_text(struct server *server, const char *namespace, const str
 		}
 }
 
-/* Why the allocation failed after which the member waits. */
+/* Why the allocation failed after which the member waits, or why there was no place for it. */
 static void failure_text(struct server *server, const struct job_wait *wait, char ret[static EXPLAIN_SIZE])
 {
 	const struct alloc_entry *entry = wait->alloc_id ? state_alloc(&server->state, wait->alloc_id) : NULL;
 
+	if (wait->what == JOB_WAIT_PLACE)
+		(void)snprintf(ret, EXPLAIN_SIZE, "%s", wait->reason);
 	if (entry && (wait->what == JOB_WAIT_DELAY || wait->what == JOB_WAIT_ATTEMPTS))
 		(void)snprintf(ret, EXPLAIN_SIZE, "%s", alloc_description(&entry->alloc));
 }
@@ -466,78 +468,79 @@ static bool add_groups(const struct job_spec *spec, const struct job_decisions *
 
 /* --- plan --- */
 
-enum { PLAN_PLACES_MAX = 16 }; /* members whose place is looked for: each look is at all nodes */
-
-/* Where a member would go as things are, or why nowhere. False when memory is short. */
-static bool add_place(struct server *server, struct members *members, const Job *job,
-		      const struct job_spec *spec, const struct job_action *action)
+static void plan_freep(struct job_plan **plan)
 {
-	cleanup(alloc_release) struct alloc alloc = {0};
-	struct refusal refusal = {.details = NULL};
-	struct job_action placed = *action;
-	struct error err;
-	enum status st = job_make_alloc(job, action->group, action->index, &alloc, &err);
+	if (*plan)
+		job_plan_release(*plan);
+	free(*plan);
+}
 
-	if (st == STATUS_OK && action->node_id)
-		(void)str_copy(alloc.node_id, sizeof(alloc.node_id), action->node_id);
-	if (st == STATUS_OK)
-		st = allocs_place(server, &alloc, &refusal, &err);
-	refusal_release(&refusal);
-	if (st == STATUS_OK)
-		placed.node_id = alloc.node_id;
-	return add_action(members, spec, &placed, st == STATUS_OK ? action_text(action) : err.msg);
+/* With the node of each that would be placed. */
+static bool add_actions(struct members *members, const struct job_plan *plan)
+{
+	size_t n_placed = 0;
+	bool is_whole = members_init(members, plan->decisions->n_actions);
+
+	for (size_t i = 0; is_whole && i < plan->decisions->n_actions; i++) {
+		struct job_action action = plan->decisions->actions[i];
+
+		if (action.type == JOB_PLACE)
+			action.node_id = plan->placed[n_placed++].node_id;
+		is_whole = add_action(members, &plan->view.spec, &action, action_text(&action));
+	}
+	return is_whole;
+}
+
+/* Owned by the caller; NULL when memory is short. */
+static Holdfast__V1__PlanJobResponse *make_plan_response(struct server *server, const Job *job)
+{
+	Holdfast__V1__PlanJobResponse *response = calloc(1, sizeof(*response));
+	cleanup(plan_freep) struct job_plan *plan = calloc(1, sizeof(*plan));
+	struct members actions = {NULL, 0}, waits = {NULL, 0};
+	bool is_whole = response && plan && job_plan_make(server, job, plan) && add_actions(&actions, plan) &&
+			members_init(&waits, plan->decisions->n_waits) &&
+			add_waits(server, job->namespace_, &waits, &plan->view.spec, plan->decisions);
+
+	if (!response)
+		return NULL;
+	holdfast__v1__plan_job_response__init(response);
+	response->actions = actions.list;
+	response->n_actions = actions.n;
+	response->waits = waits.list;
+	response->n_waits = waits.n;
+	is_whole = is_whole &&
+		   add_groups(&plan->view.spec, plan->decisions, &response->groups, &response->n_groups);
+	if (!is_whole) {
+		holdfast__v1__plan_job_response__free_unpacked(response, NULL);
+		return NULL;
+	}
+	response->is_cut = plan->decisions->is_cut;
+	response->surplus = plan->decisions->surplus;
+	return response;
 }
 
 static enum status handle_plan(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
 			       struct error *err)
 {
 	const Holdfast__V1__PlanJobRequest *request = (const void *)message;
-	Holdfast__V1__PlanJobResponse *response = calloc(1, sizeof(*response));
-	cleanup_free struct job_view *view = calloc(1, sizeof(*view));
-	cleanup_free struct job_decisions *decisions = NULL;
-	struct members actions = {NULL, 0}, waits = {NULL, 0};
+	Holdfast__V1__PlanJobResponse *response;
 	struct record_entry *known;
-	bool is_same, is_whole;
+	bool is_same;
 	Job job;
 	enum status st = may_run(server, call, request->job, err);
-	size_t n_places = 0;
 
 	if (st == STATUS_OK)
 		st = prepare(server, &job, request->job, &known, &is_same, err);
-	if (st != STATUS_OK) {
-		free(response);
+	if (st != STATUS_OK)
 		return st;
-	}
 	if (is_same)
 		job = shown(known);
-	decisions = view ? job_decide(server, &job, view) : NULL;
-	is_whole = response && decisions && members_init(&actions, decisions->n_actions) &&
-		   members_init(&waits, decisions->n_waits) &&
-		   add_waits(server, job.namespace_, &waits, &view->spec, decisions);
-	for (size_t i = 0; is_whole && i < decisions->n_actions; i++) {
-		const struct job_action *action = &decisions->actions[i];
-
-		is_whole = action->type == JOB_PLACE && n_places++ < PLAN_PLACES_MAX
-				   ? add_place(server, &actions, &job, &view->spec, action)
-				   : add_action(&actions, &view->spec, action, action_text(action));
-	}
-	if (response) {
-		holdfast__v1__plan_job_response__init(response);
-		response->modify_index = known ? known->record.modify_index : 0;
-		response->actions = actions.list;
-		response->n_actions = actions.n;
-		response->waits = waits.list;
-		response->n_waits = waits.n;
-		response->is_cut = decisions && decisions->is_cut;
-		response->surplus = decisions ? decisions->surplus : 0;
-		is_whole = is_whole &&
-			   add_groups(&view->spec, decisions, &response->groups, &response->n_groups);
-	}
-	if (is_whole)
-		answer_durable(server, call, &response->base);
-	else if (response)
-		holdfast__v1__plan_job_response__free_unpacked(response, NULL);
-	return is_whole ? STATUS_OK : error_no_memory(err, "a plan");
+	response = make_plan_response(server, &job);
+	if (!response)
+		return error_no_memory(err, "a plan");
+	response->modify_index = known ? known->record.modify_index : 0;
+	answer_durable(server, call, &response->base);
+	return STATUS_OK;
 }
 
 static const struct read_method plan_method = {.handle = handle_plan};
@@ -547,11 +550,11 @@ DEFINE_READ_METHOD(jobs_handle_plan, plan_method)
 
 enum { PLACED_TEXT_SIZE = 80 };
 
-/* Members that are to be placed wait as well, where that was refused. */
+/* Members that are to be placed wait as well, where the store is in the way. */
 static bool add_members(struct server *server, Holdfast__V1__GetJobResponse *response, const Job *job,
 			const struct job_spec *spec, const struct job_decisions *decisions)
 {
-	const char *refusal = job_work_refusal(server, job->namespace_, job->id);
+	const char *trouble = job_work_trouble(server, job->namespace_, job->id);
 	struct members waits = {NULL, 0};
 	bool is_whole = members_init(&waits, decisions->n_actions + decisions->n_waits) &&
 			add_waits(server, job->namespace_, &waits, spec, decisions);
@@ -561,7 +564,7 @@ static bool add_members(struct server *server, Holdfast__V1__GetJobResponse *res
 
 		if (action->type == JOB_PLACE)
 			is_whole = add_action(&waits, spec, action,
-					      refusal[0] != '\0' ? refusal : action_text(action));
+					      trouble[0] != '\0' ? trouble : action_text(action));
 	}
 	response->waits = waits.list;
 	response->n_waits = waits.n;
@@ -612,7 +615,7 @@ static Holdfast__V1__GetJobResponse *make_get_response(struct server *server,
 		return NULL;
 	}
 	holdfast__v1__get_job_response__init(response);
-	decisions = job_decide(server, &job, view);
+	decisions = job_decide(server, &job, job_work_refusals(server, job.namespace_, job.id), view);
 	response->job = (Job *)message_copy(&job.base);
 	response->state = decisions ? strdup(job_state_name(decisions->state)) : NULL;
 	response->index = job.modify_index;

@@ -5,7 +5,8 @@
  *
  *  - no two allocations may write one volume, and nothing is placed on a volume of which nobody knows;
  *  - an update takes away no more members than it may, and ends or fails when it has to;
- *  - what is not as it is to be waits for something that is true;
+ *  - what is not as it is to be waits for something that is true, each member for a reason of its own;
+ *  - nothing restarts that runs what its group says;
  *  - when nothing is broken any more, all is as was submitted.
  *
  * All is read anew for each call and in another order: what a server has after a start is what it had.
@@ -95,6 +96,11 @@ struct model {
 	struct job_node node_views[NODES];
 	struct job_holder holders[ALLOCS_MAX + CLAIMS_MAX + 1];
 	struct job_decisions decisions, again;
+	/* members that no node can take: their volume is missing, or somewhere else */
+	bool is_unplaceable[JOBS][GROUPS][COUNT_MAX + NODES];
+	struct job_refusal refusals[GROUPS * (COUNT_MAX + NODES)]; /* of this turn */
+	size_t n_refusals;
+	uint32_t n_refused;
 	uint32_t n_placed, n_failed_updates, n_settled, n_volume_waits, n_stopped_for_version;
 };
 
@@ -307,6 +313,8 @@ static void reconcile(struct model *m, uint32_t job, struct job_decisions *ret)
 				  .n_nodes = NODES,
 				  .holders = m->holders,
 				  .n_holders = take_holders(m),
+				  .refusals = m->refusals,
+				  .n_refusals = m->n_refusals,
 				  .now_ms = m->now_ms};
 	uint32_t first = draw(m, NODES);
 
@@ -327,6 +335,55 @@ static uint32_t node_of(const struct model *m, const char *id)
 		if (id && str_eq(m->nodes[i].id, id))
 			return i;
 	return NODES;
+}
+
+/* Members of a group that share a volume share the reason. */
+static bool *place_of(struct model *m, uint32_t job, uint32_t group, uint32_t index, const char *node_id)
+{
+	uint32_t number = m->jobs[job].spec.type == JOB_SYSTEM ? node_of(m, node_id) : index;
+
+	if (m->jobs[job].spec.type != JOB_SYSTEM && !m->jobs[job].volumes[group].per_alloc)
+		number = 0;
+	return &m->is_unplaceable[job][group][number];
+}
+
+static void refuse(struct model *m, uint32_t job, const struct job_action *action)
+{
+	bool is_system = m->jobs[job].spec.type == JOB_SYSTEM;
+	bool is_every =
+		!is_system && !m->jobs[job].volumes[action->group].per_alloc && action->type == JOB_PLACE;
+
+	for (size_t i = 0; i < m->n_refusals; i++)
+		if (m->refusals[i].group == action->group &&
+		    (is_system ? str_eq(m->refusals[i].node_id, action->node_id)
+			       : is_every || m->refusals[i].index == action->index))
+			return;
+	m->refusals[m->n_refusals++] = (struct job_refusal){.group = action->group,
+							    .index = is_every	 ? JOB_EVERY_INDEX
+								     : is_system ? 0
+										 : action->index,
+							    .node_id = is_system ? action->node_id : NULL,
+							    .reason = "no place"};
+}
+
+/* Decide, and again without those for which there was no place. */
+static void decide(struct model *m, uint32_t job)
+{
+	size_t n_before;
+
+	m->n_refusals = 0;
+	do {
+		n_before = m->n_refusals;
+		reconcile(m, job, &m->decisions);
+		for (size_t i = 0; i < m->decisions.n_actions; i++) {
+			const struct job_action *action = &m->decisions.actions[i];
+
+			if ((action->type == JOB_PLACE ||
+			     (action->type == JOB_STOP && action->reason == JOB_STOP_VERSION)) &&
+			    *place_of(m, job, action->group, action->index, action->node_id))
+				refuse(m, job, action);
+		}
+	} while (m->n_refusals > n_before);
 }
 
 /* May the member be placed, once @before (NULL: nothing) has ended? */
@@ -508,6 +565,10 @@ static bool is_true(struct model *m, uint32_t job, const struct job_wait *wait,
 	case JOB_WAIT_NEXT_VERSION:
 		return m->jobs[job].spec.update == JOB_UPDATE_FAILED ||
 		       (decisions->n_actions > 0 && any_member(m, job, member_is_overdue));
+	case JOB_WAIT_PLACE:
+		m->n_refused++;
+		return *place_of(m, job, wait->group, wait->index, wait->node_id) &&
+		       str_eq(wait->reason, "no place");
 	case JOB_WAIT_N:
 		break;
 	}
@@ -646,8 +707,8 @@ static void turn(struct model *m, uint32_t job, bool may_die)
 {
 	size_t n;
 
+	decide(m, job);
 	reconcile(m, job, &m->again);
-	reconcile(m, job, &m->decisions);
 	check_same(&m->again, &m->decisions);
 	check_waits(m, job, &m->decisions);
 	n = m->decisions.n_actions;
@@ -964,6 +1025,8 @@ static void step_job(struct model *m)
 {
 	uint32_t job = draw(m, JOBS);
 
+	for (uint32_t i = 0; i < 4; i++)
+		m->is_unplaceable[draw(m, JOBS)][draw(m, GROUPS)][draw(m, COUNT_MAX + NODES)] = chance(m, 40);
 	if (chance(m, 25))
 		m->jobs[job].spec.stop = true;
 	else if (chance(m, 80))
@@ -1005,6 +1068,7 @@ static void repair(struct model *m)
 	for (uint32_t i = 0; i < NODES; i++)
 		(void)str_format(m->nodes[i].id, sizeof(m->nodes[i].id), "node%u", i);
 	m->unknown_volume[0] = '\0';
+	memset(m->is_unplaceable, 0, sizeof(m->is_unplaceable));
 	for (size_t i = 0; i < m->n_claims; i++) {
 		m->claims[i].is_stuck = false;
 		if (!m->claims[i].is_stranger)
@@ -1023,7 +1087,7 @@ static bool all_is_as_wanted(struct model *m)
 		const struct job_spec *spec = &m->jobs[job].spec;
 		enum job_state wanted = spec->stop ? JOB_STATE_STOPPED : JOB_STATE_RUNNING;
 
-		reconcile(m, job, &m->decisions);
+		decide(m, job);
 		if (m->decisions.n_actions > 0 || m->decisions.n_waits > 0)
 			return false;
 		if (!spec->stop && spec->type == JOB_BATCH && m->decisions.state == JOB_STATE_RUNNING)
@@ -1077,7 +1141,7 @@ static void settle(struct model *m)
 	for (uint32_t job = 0; job < JOBS; job++) {
 		char text[JOB_WAIT_TEXT_SIZE];
 
-		reconcile(m, job, &m->decisions);
+		decide(m, job);
 		for (size_t i = 0; i < m->decisions.n_waits; i++)
 			print_message("job %u %u[%u]: %s\n", job, m->decisions.waits[i].group,
 				      m->decisions.waits[i].index,
@@ -1117,5 +1181,6 @@ TEST(jobs_keep_their_promises_in_a_world_that_goes_wrong)
 		      "settled %u times\n",
 		      m->n_placed, m->n_stopped_for_version, m->n_failed_updates, m->n_volume_waits,
 		      m->n_settled);
-	assert_true(m->n_placed > 0 && m->n_stopped_for_version > 0 && m->n_volume_waits > 0);
+	assert_true(m->n_placed > 0 && m->n_stopped_for_version > 0 && m->n_volume_waits > 0 &&
+		    m->n_refused > 0);
 }

@@ -174,3 +174,104 @@ TEST_FIXTURE(a_plan_says_what_is_placed_replaced_and_left, setup, teardown)
 	assert_int_equal(((const Holdfast__V1__PlanJobResponse *)(const void *)message)->surplus, 2);
 	protobuf_c_message_free_unpacked(message, NULL);
 }
+
+/* Job web of @count members with volumes of their own. */
+static void make_indexed(struct fixture *f, struct submission *s, uint32_t count)
+{
+	make_job(f, s);
+	s->group.count = count;
+	s->group.per_alloc = s->per_alloc;
+	s->group.n_per_alloc = 1;
+}
+
+static const Holdfast__V1__JobMember *wait_of(const Holdfast__V1__GetJobResponse *response, uint32_t index)
+{
+	for (size_t i = 0; i < response->n_waits; i++)
+		if (response->waits[i]->index == index)
+			return response->waits[i];
+	fail_msg("member %u waits for nothing", index);
+	return NULL;
+}
+
+static void expect_wait(struct fixture *f, uint32_t index, const char *words)
+{
+	Holdfast__V1__GetJobResponse *response = get(f);
+	const Holdfast__V1__JobMember *wait = wait_of(response, index);
+
+	if (!strstr(wait->text, words))
+		fail_msg("'%s' is not in: %s", words, wait->text);
+	holdfast__v1__get_job_response__free_unpacked(response, NULL);
+}
+
+TEST_FIXTURE(each_member_waits_for_its_own_reason_and_blocks_no_other, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct submission s;
+
+	assert_int_equal(register_disk(f, &f->operator, "db[2]", "disk-2", NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	make_indexed(f, &s, 4);
+	assert_int_equal(run(f, &s, NULL), 1);
+	UNTIL(f, f->n1.runs == 1);
+	settle(f);
+	assert_int_equal(n_allocs(f), 1);
+	expect_wait(f, 0, "there is no volume db[0]");
+	expect_wait(f, 1, "there is no volume db[1]");
+	expect_wait(f, 3, "there is no volume db[3]");
+	assert_int_equal(register_disk(f, &f->operator, "db[3]", "disk-3", NULL), STATUS_OK);
+	UNTIL(f, n_allocs(f) == 2);
+}
+
+TEST_FIXTURE(members_behind_a_full_list_of_refused_ones_are_placed, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct submission s;
+
+	assert_int_equal(register_disk(f, &f->operator, "db[99]", "disk-99", NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	make_indexed(f, &s, 100);
+	assert_int_equal(run(f, &s, NULL), 1);
+	UNTIL(f, f->n1.runs == 1);
+}
+
+TEST_FIXTURE(a_plan_promises_what_a_run_does, setup, teardown)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__PlanJobRequest request = HOLDFAST__V1__PLAN_JOB_REQUEST__INIT;
+	const Holdfast__V1__PlanJobResponse *plan;
+	Holdfast__V1__GetJobResponse *response;
+	ProtobufCMessage *message = NULL;
+	struct submission s;
+
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
+	connect_both(f);
+	make_job(f, &s);
+	s.group.count = 4;
+	request.job = &s.job;
+	assert_int_equal(call(&f->operator, JOBS, "Plan", &request.base, &message, NULL), STATUS_OK);
+	plan = (const void *)message;
+	assert_int_equal(plan->n_actions, 4);
+	assert_int_equal(run(f, &s, NULL), 1);
+	UNTIL(f, n_allocs(f) == 4);
+	response = get(f);
+	for (size_t i = 0; i < 4; i++)
+		for (size_t k = 0; k < 4; k++)
+			if (response->placed[i]->index == plan->actions[k]->index)
+				assert_string_equal(response->placed[i]->node_id, plan->actions[k]->node_id);
+	holdfast__v1__get_job_response__free_unpacked(response, NULL);
+	protobuf_c_message_free_unpacked(message, NULL);
+}
+
+TEST_FIXTURE(a_member_whose_next_version_no_node_takes_keeps_running, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct submission s;
+
+	run_two(f, &s);
+	s.volume.source = text("nothing");
+	assert_int_equal(run(f, &s, NULL), 2);
+	settle(f);
+	assert_int_equal(n_stops(f), 0);
+	expect_wait(f, 0, "of an earlier version: no node can take the next one: there is no volume nothing");
+	expect_wait(f, 1, "there is no volume nothing");
+}

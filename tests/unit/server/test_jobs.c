@@ -369,9 +369,11 @@ TEST_FIXTURE(a_plan_changes_nothing, setup, teardown)
 	s.volume.source = text("nothing"); /* which no volume is called */
 	assert_int_equal(call(&f->operator, JOBS, "Plan", &request.base, &message, NULL), STATUS_OK);
 	response = (const void *)message;
-	assert_int_equal(response->n_actions, 1);
-	assert_non_null(strstr(response->actions[0]->text, "nothing"));
-	assert_string_equal(response->actions[0]->node_id, "");
+	assert_int_equal(response->n_actions, 0);
+	assert_int_equal(response->n_waits, 1);
+	assert_non_null(strstr(response->waits[0]->text,
+			       "waits to be placed, which is impossible now: there is no volume nothing"));
+	assert_string_equal(response->waits[0]->node_id, "");
 	protobuf_c_message_free_unpacked(message, NULL);
 	assert_int_equal(n_allocs(f), 0);
 	wanted.id = text("web");

@@ -427,7 +427,7 @@ TEST(the_best_node_that_can_is_taken_and_every_reason_is_true)
 
 		make_world(&w, seed);
 		best = best_of_all(&w);
-		assert_int_equal(placement_init(&placement, &w.server, &w.alloc, &err), STATUS_OK);
+		assert_int_equal(placement_init(&placement, &w.server, &w.alloc, NULL, &err), STATUS_OK);
 		if (placement_choose(&placement, &node, &refusal, &err) != STATUS_OK)
 			check_refusal(&w, &refusal, &err);
 		if (node != best)
@@ -450,7 +450,7 @@ TEST(a_named_node_is_checked_by_the_same_rules)
 		struct node_entry *node;
 
 		make_world(&w, seed);
-		assert_int_equal(placement_init(&placement, &w.server, &w.alloc, NULL), STATUS_OK);
+		assert_int_equal(placement_init(&placement, &w.server, &w.alloc, NULL, NULL), STATUS_OK);
 		for (node = state_node_from(&w.server.state, ""); node; node = state_node_next(node)) {
 			char reason[FEASIBILITY_REASON_SIZE];
 			enum obstacle obstacle = placement_check(&placement, node, node->id, false, reason);
@@ -499,7 +499,7 @@ TEST(many_nodes_are_counted_and_twenty_are_named)
 	assert_int_equal(state_put_volume(&w.server.state, &volume, NULL), STATUS_OK);
 	w.alloc = (struct alloc){.namespace = NAMESPACE_DEFAULT, .name = "app", .volumes = w.wanted};
 	request_volume(&w, &w.alloc, 0);
-	assert_int_equal(placement_init(&placement, &w.server, &w.alloc, &err), STATUS_OK);
+	assert_int_equal(placement_init(&placement, &w.server, &w.alloc, NULL, &err), STATUS_OK);
 	assert_int_equal(placement_choose(&placement, &node, &refusal, &err), STATUS_FAILED_PRECONDITION);
 	assert_non_null(strstr(err.msg, "none of 50 nodes"));
 	assert_non_null(strstr(err.msg, "50 are not connected (node n10 is not connected)"));
