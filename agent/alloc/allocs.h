@@ -8,12 +8,13 @@
 #include "helper/mount_snapshot.h"
 #include "model/alloc.h"
 #include "model/claim.h"
+#include "model/feasibility.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
 enum {
-	ALLOCS_MAX = 1024,
+	ALLOCS_MAX = NODE_ALLOCS_MAX, /* the server places no more */
 	RELEASES_MAX = 1024,
 };
 

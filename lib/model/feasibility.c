@@ -19,6 +19,7 @@ static const char *const words[OBSTACLE_N] = {
 	[OBSTACLE_DISCONNECTED] = "not connected",
 	[OBSTACLE_DRAINING] = "being drained",
 	[OBSTACLE_INELIGIBLE] = "not eligible",
+	[OBSTACLE_MAX_ALLOCS] = "at the limit of allocations",
 	[OBSTACLE_NO_DRIVER] = "without the driver of a task",
 	[OBSTACLE_DRIVER_UNHEALTHY] = "without a healthy driver of a task",
 	[OBSTACLE_DRIVER_LACKS] = "without what a task asks of its driver",
@@ -51,6 +52,7 @@ enum status obstacle_status(enum obstacle obstacle)
 	case OBSTACLE_UNHEALTHY:
 	case OBSTACLE_NO_CONTROLLER:
 		return STATUS_UNAVAILABLE;
+	case OBSTACLE_MAX_ALLOCS:
 	case OBSTACLE_MAX_VOLUMES:
 		return STATUS_RESOURCE_EXHAUSTED;
 	case OBSTACLE_DISCONNECTED:
@@ -166,6 +168,11 @@ static enum obstacle check_node(const struct feasibility *in, char ret[static FE
 			     "node %s takes nothing new%s%s; holdfast node eligibility %s --enable",
 			     in->node_id, node->eligibility_reason[0] != '\0' ? ": " : "",
 			     node->eligibility_reason, in->node_id);
+	if (in->n_allocs >= NODE_ALLOCS_MAX)
+		return found(OBSTACLE_MAX_ALLOCS, ret,
+			     "node %s has %zu allocations, the most an agent takes; stop one: holdfast alloc "
+			     "status --node %s",
+			     in->node_id, in->n_allocs, in->node_id);
 	return OBSTACLE_NONE;
 }
 

@@ -13,7 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { FEASIBILITY_REASON_SIZE = 512 };
+enum {
+	FEASIBILITY_REASON_SIZE = 512,
+	NODE_ALLOCS_MAX = 1024, /* that an agent takes */
+};
 
 /* What is in the way, in the order in which it is looked for. */
 enum obstacle {
@@ -22,6 +25,7 @@ enum obstacle {
 	OBSTACLE_DISCONNECTED,
 	OBSTACLE_DRAINING,
 	OBSTACLE_INELIGIBLE,
+	OBSTACLE_MAX_ALLOCS,
 	OBSTACLE_NO_DRIVER,
 	OBSTACLE_DRIVER_UNHEALTHY,
 	OBSTACLE_DRIVER_LACKS, /* what a task asks of it */
@@ -59,7 +63,8 @@ struct feasibility {
 	const struct node *node; /* NULL: there is none of this name */
 	const char *node_id;
 	bool is_connected;
-	bool may_wait; /* the node was named: it need not be connected now */
+	size_t n_allocs; /* live ones that the node has */
+	bool may_wait;	 /* the node was named: it need not be connected now */
 	const struct wanted_volume *volumes;
 	size_t n_volumes;
 	const struct wanted_task *tasks;

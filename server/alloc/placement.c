@@ -214,6 +214,7 @@ enum obstacle placement_check(const struct placement *placement, const struct no
 		.node = node ? &node->node : NULL,
 		.node_id = node_id,
 		.is_connected = node && node_is_connected(node),
+		.n_allocs = node ? node->n_live_allocs : 0,
 		.may_wait = may_wait,
 		.volumes = volumes,
 		.n_volumes = node ? placement->n_volumes : 0,
@@ -329,7 +330,8 @@ static enum status refuse(const struct placement *placement, const struct tally 
 {
 	const struct volume *volume = &most_constraining(placement)->entry->volume;
 	cleanup_strbuf struct strbuf sb = STRBUF_INIT((size_t)OBSTACLE_N * FEASIBILITY_REASON_SIZE);
-	bool all_full = tally->n > 0 && tally->by[OBSTACLE_MAX_VOLUMES].n == tally->n;
+	bool all_full = tally->n > 0 &&
+			tally->by[OBSTACLE_MAX_VOLUMES].n + tally->by[OBSTACLE_MAX_ALLOCS].n == tally->n;
 
 	for (size_t i = 0; i < tally->n_lines; i++)
 		refusal_add_node(refusal, tally->lines[i].node_id, tally->lines[i].reason);

@@ -202,6 +202,11 @@ static void ineligible(struct world *w)
 	(void)str_copy(w->node.eligibility_reason, sizeof(w->node.eligibility_reason), "bad memory");
 }
 
+static void full_agent(struct world *w)
+{
+	w->in.n_allocs = NODE_ALLOCS_MAX;
+}
+
 static void no_plugin(struct world *w)
 {
 	w->wanted[0].plugin = NULL;
@@ -273,6 +278,7 @@ static const struct {
 	{draining, OBSTACLE_DRAINING, STATUS_FAILED_PRECONDITION, {"being drained: kernel update"}},
 	{status_draining, OBSTACLE_DRAINING, STATUS_FAILED_PRECONDITION, {"being drained"}},
 	{ineligible, OBSTACLE_INELIGIBLE, STATUS_FAILED_PRECONDITION, {"takes nothing new: bad memory"}},
+	{full_agent, OBSTACLE_MAX_ALLOCS, STATUS_RESOURCE_EXHAUSTED, {"node n1 has 1024 allocations"}},
 	ROW(no_driver, OBSTACLE_NO_DRIVER, STATUS_UNAVAILABLE,
 	    {"task web needs driver container, which node n1 does not have", "holdfast node status n1"}),
 	ROW(sick_driver, OBSTACLE_DRIVER_UNHEALTHY, STATUS_UNAVAILABLE,
