@@ -711,6 +711,11 @@ def check_alerts():
             fault(f"{shown(MONITORING)}: no test sees {name} move")
 
 
+# Pages of the runbook whose commands no test types yet; a new page needs a test.
+UNTYPED = {"busy", "dead-node-unit", "disk-full-etcd", "disk-full-node", "engine-hangs", "evidence", "leader-lost", "node-reverted",
+           "plugin-errors", "quorum-lost", "read-only", "stuck-volume", "wrong-clock"}  # fmt: skip
+
+
 def check_runbook():
     """Each page begins with a command and is in the table of all; a test types each page with blocks of sh."""
     tests = "".join(read(path) for path in sorted((ROOT / "tests").glob("*/**/test_*.py")))
@@ -723,8 +728,9 @@ def check_runbook():
             fault(f"{shown(RUNBOOK)}/README.md: does not lead to {path.name}")
         if not re.match(r"# .*\n\n(?:Type this .*:\n(?:.*\n)?\n)?```", text):
             fault(f"{shown(path)}: does not begin with the command to type")
-        if "```sh" in text and f'page("{path.stem}")' not in tests and f"runbook/{path.name}" not in tests:
-            fault(f"{shown(path)}: no test types its commands")
+        typed = f'page("{path.stem}")' in tests or f"runbook/{path.name}" in tests
+        if typed == (path.stem in UNTYPED) or typed != ("```sh" in text):
+            fault(f"{shown(path)}: no test types its commands, or UNTYPED is wrong")
 
 
 def set_members(folder):
