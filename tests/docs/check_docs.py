@@ -712,8 +712,7 @@ def check_alerts():
 
 
 # Pages of the runbook whose commands no test types yet; a new page needs a test.
-UNTYPED = {"busy", "dead-node-unit", "disk-full-etcd", "disk-full-node", "engine-hangs", "evidence", "leader-lost", "node-reverted",
-           "plugin-errors", "quorum-lost", "read-only", "stuck-volume", "wrong-clock"}  # fmt: skip
+UNTYPED = {"dead-node-unit", "disk-full-etcd", "disk-full-node", "engine-hangs", "leader-lost", "quorum-lost", "read-only", "wrong-clock"}  # fmt: skip
 
 
 def check_runbook():
@@ -728,7 +727,7 @@ def check_runbook():
             fault(f"{shown(RUNBOOK)}/README.md: does not lead to {path.name}")
         if not re.match(r"# .*\n\n(?:Type this .*:\n(?:.*\n)?\n)?```", text):
             fault(f"{shown(path)}: does not begin with the command to type")
-        typed = f'page("{path.stem}")' in tests or f"runbook/{path.name}" in tests
+        typed = f'page("{path.stem}"' in tests or f"runbook/{path.name}" in tests
         if typed == (path.stem in UNTYPED) or typed != ("```sh" in text):
             fault(f"{shown(path)}: no test types its commands, or UNTYPED is wrong")
 
