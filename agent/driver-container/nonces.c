@@ -23,7 +23,7 @@ enum {
 	FOR_SIZE = 16,
 	FOR_HEX_SIZE = 2 * FOR_SIZE + 1,
 	KEEP_FREE = 64,
-	END_WRITE_MS = 60 * 1000,
+	END_KEPT_MS = 60 * 60 * 1000, /* beyond ORDER_VALID_MS, if there are many: clocks differ by less */
 };
 
 _Static_assert((int)FOR_SIZE == (int)ORDER_NONCE_SIZE, "an end is found by what it is for");
@@ -32,9 +32,8 @@ struct entry {
 	uint8_t nonce[ORDER_NONCE_SIZE];
 	uint8_t for_what[FOR_SIZE]; /* digest of allocation and task */
 	uint64_t not_after_ms;
-	uint64_t written_ms; /* of an end: when it was put into the file */
 	bool is_done;
-	bool is_end; /* of a task: no order that was made before counts any more. Its nonce is for_what */
+	bool is_end; /* of a task, which no order starts again. Its nonce is for_what */
 };
 
 struct nonces {
@@ -212,7 +211,7 @@ enum nonce_use nonces_look(struct nonces *nonces, const struct order *order)
 		return entry->is_done ? NONCE_DONE : NONCE_BEGUN;
 	digest_of(order->alloc, order->task, for_what);
 	entry = nonces_find(nonces, for_what);
-	if (entry && entry->is_end && order->not_after_ms < entry->not_after_ms)
+	if (entry && entry->is_end)
 		return NONCE_DONE;
 	return order->not_after_ms <= nonces->forgotten_ms ? NONCE_DONE : NONCE_NEW;
 }
@@ -226,7 +225,7 @@ static void forget(struct nonces *nonces, uint64_t now_ms)
 
 		if (entry->not_after_ms >= now_ms)
 			nonces->entries[kept++] = *entry;
-		else if (entry->not_after_ms > nonces->forgotten_ms)
+		else if (!entry->is_end && entry->not_after_ms > nonces->forgotten_ms)
 			nonces->forgotten_ms = entry->not_after_ms;
 	}
 	nonces->n = kept;
@@ -305,28 +304,24 @@ enum status nonces_finish(struct nonces *nonces, const uint8_t nonce[static ORDE
 	return entry ? nonce_record_finish(nonces, entry, err) : STATUS_OK;
 }
 
-/* Exact in memory; the file has a line a minute for each task at most, however often it is destroyed. */
+/* For good, in this boot: a comparison of times would be one of the server's clock with this machine's. */
 static enum status end_task(struct nonces *nonces, const uint8_t for_what[static FOR_SIZE], int64_t now_ms,
 			    struct error *err)
 {
-	struct entry end = {
-		.not_after_ms = (uint64_t)now_ms + ORDER_VALID_MS, .is_done = true, .is_end = true};
-	struct entry *known = nonces_find(nonces, for_what);
+	struct entry end = {.not_after_ms = (uint64_t)now_ms + ORDER_VALID_MS + END_KEPT_MS,
+			    .is_done = true,
+			    .is_end = true};
 	enum status status;
 
+	if (nonces_find(nonces, for_what))
+		return STATUS_OK;
 	memcpy(end.nonce, for_what, FOR_SIZE);
 	memcpy(end.for_what, for_what, FOR_SIZE);
-	if (known && known->written_ms + END_WRITE_MS > (uint64_t)now_ms) {
-		if (end.not_after_ms > known->not_after_ms)
-			known->not_after_ms = end.not_after_ms;
-		return STATUS_OK;
-	}
-	end.written_ms = (uint64_t)now_ms;
-	status = known ? STATUS_OK : make_room(nonces, now_ms, err);
+	status = make_room(nonces, now_ms, err);
 	if (status == STATUS_OK)
 		status = append(nonces, &end, err);
 	if (status == STATUS_OK)
-		*(known ? known : &nonces->entries[nonces->n++]) = end;
+		nonces->entries[nonces->n++] = end;
 	return status;
 }
 

@@ -33,6 +33,7 @@ enum status nonces_finish(struct nonces *nonces, const uint8_t nonce[static ORDE
 			  struct error *err);
 
 /** nonces_finish() of all that were begun for @task of @alloc, a UUID; the network's for an empty one. Orders
- * of a task that were made before @now_ms, and are first shown later, count as used too. */
+ * of the task that are first shown later count as used too, whatever clocks say: a task of an allocation is
+ * started once in a boot. @now_ms to forget that when each such order has expired long since. */
 enum status nonces_finish_task(struct nonces *nonces, const char *alloc, const char *task, int64_t now_ms,
 			       struct error *err);

@@ -265,23 +265,36 @@ static void orders_of_a_destroyed_task_are_done_though_it_has_no_container(void 
 	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_DONE);
 }
 
-/* One that an agent kept back until the task was destroyed is as old as the others. */
+/* One that an agent kept back until the task was destroyed is as old as the others. The server's clock may be
+ * before or behind this machine's by any time. */
 static void an_order_that_is_first_shown_after_the_task_was_destroyed_is_done(void **state)
+{
+	static const int64_t clocks_differ_ms[] = {0, -1, 1, -3600000, 3600000};
+	const uint64_t now_ms = 7200000;
+	struct fixture *f = *state;
+
+	f->order.not_after_ms = now_ms + ORDER_VALID_MS;
+	assert_int_equal(nonces_finish_task(f->nonces, ALLOC, "db", (int64_t)now_ms, NULL), STATUS_OK);
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_NEW);
+	assert_int_equal(nonces_finish_task(f->nonces, ALLOC, "web", (int64_t)now_ms, NULL), STATUS_OK);
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(clocks_differ_ms); i++) {
+		f->order.not_after_ms = now_ms + ORDER_VALID_MS + (uint64_t)clocks_differ_ms[i / 2];
+		assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_DONE);
+		nonces_free(f->nonces); /* a driver that begins again knows it */
+		assert_int_equal(nonces_open(f->path, BOOT, &f->nonces, NULL), STATUS_OK);
+	}
+}
+
+/* The order of another allocation is new, whatever the server's clock says, however often a task is
+ * destroyed. */
+static void a_destroyed_task_costs_another_allocation_no_order(void **state)
 {
 	struct fixture *f = *state;
 
-	f->order.not_after_ms = 500 + ORDER_VALID_MS;
-	assert_int_equal(nonces_finish_task(f->nonces, ALLOC, "db", 501, NULL), STATUS_OK);
+	for (int64_t i = 0; i < 100; i++)
+		assert_int_equal(nonces_finish_task(f->nonces, BOOT, "web", 600000 + i, NULL), STATUS_OK);
+	f->order.not_after_ms = 1;
 	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_NEW);
-	assert_int_equal(nonces_finish_task(f->nonces, ALLOC, "web", 501, NULL), STATUS_OK);
-	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_DONE);
-	nonces_free(f->nonces); /* a driver that begins again knows it */
-	assert_int_equal(nonces_open(f->path, BOOT, &f->nonces, NULL), STATUS_OK);
-	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_DONE);
-	f->order.not_after_ms = 502 + ORDER_VALID_MS; /* made later */
-	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_NEW);
-	assert_int_equal(nonces_finish_task(f->nonces, ALLOC, "web", 503, NULL), STATUS_OK);
-	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_DONE);
 }
 
 static void a_task_that_is_destroyed_without_end_does_not_fill_the_disk(void **state)
@@ -292,7 +305,8 @@ static void a_task_that_is_destroyed_without_end_does_not_fill_the_disk(void **s
 	assert_int_equal(nonces_finish_task(f->nonces, ALLOC, "web", 600000, NULL), STATUS_OK);
 	assert_int_equal(stat(f->path, &before), 0);
 	for (int64_t i = 0; i < 1000; i++)
-		assert_int_equal(nonces_finish_task(f->nonces, ALLOC, "web", 600000 + i, NULL), STATUS_OK);
+		assert_int_equal(nonces_finish_task(f->nonces, ALLOC, "web", 600000 + i * 60000, NULL),
+				 STATUS_OK);
 	assert_int_equal(stat(f->path, &after), 0);
 	assert_int_equal(before.st_size, after.st_size);
 }
@@ -396,6 +410,7 @@ int main(void)
 		CASE(an_order_that_could_not_be_noted_leaves_the_list_whole),
 		CASE(orders_of_a_destroyed_task_are_done_though_it_has_no_container),
 		CASE(an_order_that_is_first_shown_after_the_task_was_destroyed_is_done),
+		CASE(a_destroyed_task_costs_another_allocation_no_order),
 		CASE(a_task_that_is_destroyed_without_end_does_not_fill_the_disk),
 		CASE(an_order_that_is_shown_without_end_does_not_fill_the_disk),
 		CASE(refusals_without_end_do_not_fill_the_disk),
