@@ -21,7 +21,8 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
-static uint32_t caller_uid; /* also when this process has another one */
+static uint32_t caller_uid;   /* also when this process has another one */
+static bool is_setuid = true; /* launch mode, as far as it is known */
 
 #define START_ROW(name, code, word, sentence) [name] = {code, word},
 static const struct {
@@ -35,8 +36,10 @@ static bool may_record(void)
 {
 	const size_t size = sizeof(struct rate);
 	cleanup_close int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	cleanup_close int fd = path_open_trusted_file(root_fd, "/run/holdfast-mount/lock/refused", 0,
-						      O_RDWR | O_CREAT, 0600);
+	/* launch mode socket begins without root: packages make its file */
+	const char *path = geteuid() == 0 ? "/run/holdfast-mount/lock/refused"
+					  : "/run/holdfast-mount/lock/refused.socket";
+	cleanup_close int fd = path_open_trusted_file(root_fd, path, geteuid(), O_RDWR | O_CREAT, 0600);
 	struct rate *rate = MAP_FAILED;
 
 	if (fd >= 0 && posix_fallocate(fd, 0, (off_t)size) == 0)
@@ -48,17 +51,22 @@ static bool may_record(void)
 	return rate_take(rate, clock_monotonic_us());
 }
 
-/* To the kernel's audit, which adds who it is by its login uid: words of the table and numbers alone. There
+/* To the kernel's audit, which adds the login uid of the caller: words of the table and numbers alone. There
  * may be no policy and no trail yet. Both descriptors are closed again: numbers 3 and 4 have a meaning. */
 static void record_refusal(enum mh_start word, int sys_errno, uint32_t number)
 {
 	struct keyline line = KEYLINE_INIT;
-	cleanup_close int fd = geteuid() == 0 && may_record() ? kernel_audit_open() : -EBADF;
+	cleanup_close int fd = may_record() ? kernel_audit_open() : -EBADF;
+	struct ucred peer = {.uid = caller_uid};
+	socklen_t n = sizeof(peer);
 
+	/* systemd has started this one, and the caller is who connected */
+	if (!is_setuid)
+		(void)getsockopt(HELPER_SOCKET_FD, SOL_SOCKET, SO_PEERCRED, &peer, &n);
 	keyline_words(&line, "op", "start", "phase", "refused", "reason", starts[word].word);
 	keyline_number(&line, "errno", (uint64_t)sys_errno);
 	keyline_number(&line, "number", number);
-	keyline_number(&line, "caller_uid", caller_uid);
+	keyline_number(&line, "caller_uid", peer.uid);
 	keyline_word(&line, "res", "failed");
 	(void)kernel_audit_report(fd, KERNEL_AUDIT_TRUSTED_APP, 0, line.text + 1);
 }
@@ -181,6 +189,7 @@ void entry_shed(int argc, char **argv, struct helper *h)
 
 	environ = no_environment;
 	caller_uid = facts.ruid;
+	is_setuid = facts.euid == 0;
 	(void)process_capabilities(&caps);
 	facts.is_capable = ((caps.permitted | SANDBOX_AUDIT) & SANDBOX_CAPABILITIES) == SANDBOX_CAPABILITIES;
 	word = entry_launch_mode(&facts, &h->launch_mode);

@@ -174,7 +174,6 @@ static void fill_reply(struct helper *h, struct mh_reply *reply, const struct ou
 	reply->dev_minor = outcome->dev_minor;
 }
 
-/* Looking is free: an agent that starts reads hundreds of pages. */
 enum reason ops_run(struct helper *h, const union mh_request *req, union mh_answer *ret)
 {
 	uint64_t now_us = clock_monotonic_us();
@@ -187,7 +186,10 @@ enum reason ops_run(struct helper *h, const union mh_request *req, union mh_answ
 	record_refusals_summary(h, now_us, false);
 	if (req->header.op == MH_OP_LIST) {
 		ret->list.header = mh_header_make(MH_OP_LIST, sizeof(struct mh_list_reply), req->header.seq);
-		op_list(h, &req->list, &ret->list);
+		if (rate_take(&h->state->header.rate[RATE_LISTS], now_us))
+			op_list(h, &req->list, &ret->list);
+		else
+			ret->list.status = MH_LIMIT; /* nothing was to be changed: no refusal, no record */
 		return REASON_NONE;
 	}
 	if (rate_take(&h->state->header.rate[RATE_OPS], now_us))

@@ -11,7 +11,7 @@
 
 _Static_assert((STATE_SLOTS & (STATE_SLOTS - 1)) == 0, "slots are found by masking a hash");
 _Static_assert(sizeof(struct state_slot) == 192, "no padding");
-_Static_assert(sizeof(struct state_header) == 248, "no padding");
+_Static_assert(sizeof(struct state_header) == 272, "no padding");
 
 /* Orders stores as the next process sees them. The kernel keeps the mapped pages of a killed process, so it
  * is the compiler that must not move a store across this line. */
@@ -59,6 +59,7 @@ void state_set_rates(struct state_table *table, const struct agent_policy *limit
 	set_rate(&rate[RATE_OPS], USEC_PER_SEC * limits->burst / limits->ops_per_second, limits->burst);
 	set_rate(&rate[RATE_RECORDED], REFUSALS_PERIOD * USEC_PER_SEC, REFUSALS_RECORDED);
 	set_rate(&rate[RATE_TOLERATED], REFUSALS_PERIOD * USEC_PER_SEC, REFUSALS_TOLERATED);
+	set_rate(&rate[RATE_LISTS], USEC_PER_SEC * LISTS_AT_ONCE / LISTS_PER_SECOND, LISTS_AT_ONCE);
 }
 
 static bool is_reusable(const struct state_slot *slot, int64_t now_ms)

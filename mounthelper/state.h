@@ -48,6 +48,7 @@ enum state_rate {
 	RATE_OPS,	/* requests that change something */
 	RATE_RECORDED,	/* refusals that get a record of their own, */
 	RATE_TOLERATED, /* and all: one more ends the helper */
+	RATE_LISTS,	/* pages of LIST */
 	STATE_RATE_N,
 };
 
@@ -55,6 +56,8 @@ enum {
 	REFUSALS_RECORDED = 20,	  /* within 10 s */
 	REFUSALS_TOLERATED = 199, /* the same */
 	REFUSALS_PERIOD = 10,
+	LISTS_PER_SECOND = 200,
+	LISTS_AT_ONCE = 4096, /* an agent that starts reads each mount, eight on a page */
 };
 
 struct state_header {

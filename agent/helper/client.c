@@ -93,7 +93,8 @@ struct helper_client {
 	sd_event_source *dispatch;	 /* deferred: sends what can be sent */
 	LIST_HEAD(, abandoned) abandoned;
 	bool is_list_overlapped;     /* a change of the NFS lane was in flight during a list */
-	sd_event_source *rate_timer; /* no change is begun until then */
+	sd_event_source *rate_timer; /* no change is begun until then, */
+	bool is_list_over_rate;	     /* and no list */
 	uint64_t over_rate_us; /* monotonic: when the helper last said that its rate is used up; 0: never */
 	struct helper_info info;
 };
@@ -264,6 +265,7 @@ static int on_rate_pause_over(sd_event_source *source, uint64_t usec, void *user
 	struct helper_client *client = userdata;
 
 	wakeup_disarm(&client->rate_timer);
+	client->is_list_over_rate = false;
 	client_kick(client);
 	return 0;
 }
@@ -275,10 +277,12 @@ static void client_wait_for_rate(struct helper_call *call)
 	call->instance = NULL;
 	wait_again(call);
 	TAILQ_INSERT_HEAD(list_of(call), call, entry);
+	client->is_list_over_rate = client->is_list_over_rate || call->lane == HELPER_URGENT;
 	client->over_rate_us = clock_monotonic_us();
-	if (!client->rate_timer)
-		(void)wakeup_arm(client->event, &client->rate_timer, RATE_PAUSE_MS * USEC_PER_MSEC,
-				 on_rate_pause_over, client, NULL);
+	if (!client->rate_timer &&
+	    wakeup_arm(client->event, &client->rate_timer, RATE_PAUSE_MS * USEC_PER_MSEC, on_rate_pause_over,
+		       client, NULL) != STATUS_OK)
+		client->is_list_over_rate = false;
 	client_kick(client);
 }
 
@@ -765,7 +769,7 @@ static struct helper_call *next_call(struct helper_client *client, const struct 
 	struct helper_call *call;
 
 	if (instance->lane == HELPER_NORMAL && !TAILQ_EMPTY(&client->urgent))
-		return next_list(client, instance);
+		return client->is_list_over_rate ? NULL : next_list(client, instance);
 	if (client->rate_timer || is_list_in_flight(client))
 		return NULL;
 	TAILQ_FOREACH (call, &client->normal, entry) {

@@ -403,7 +403,9 @@ bool helper_reply_is_without_trail(const struct mh_reply *reply)
 
 bool helper_reply_is_over_rate(const struct mh_reply *reply)
 {
-	return reply->status == MH_LIMIT && reply->reason == REASON_RATE;
+	_Static_assert(offsetof(struct mh_list_reply, status) == offsetof(struct mh_reply, status),
+		       "both begin alike");
+	return reply->status == MH_LIMIT && (reply->reason == REASON_RATE || reply->header.op == MH_OP_LIST);
 }
 
 #define REASON_ROW(name, word, sentence) [name] = {word, sentence},

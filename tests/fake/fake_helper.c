@@ -522,6 +522,15 @@ static void reply_over_rate(struct mh_reply *reply)
 	reply->reason = REASON_RATE;
 }
 
+static void refuse_list(const void *bytes)
+{
+	struct mh_list_reply reply = {.header = *(const struct mh_header *)bytes, .status = MH_LIMIT};
+
+	state->over_rate++;
+	reply.header.length = sizeof(reply);
+	(void)send(SOCKET, &reply, sizeof(reply), MSG_NOSIGNAL);
+}
+
 static void serve(const void *bytes, size_t n)
 {
 	const struct mh_header *header = bytes;
@@ -543,7 +552,10 @@ static void serve(const void *bytes, size_t n)
 		state->lists++;
 		state->lists_beside += state->in_flight > 0;
 		state->list_pid = getpid();
-		do_list(bytes);
+		if (take(&state->lists_over_rate))
+			refuse_list(bytes);
+		else
+			do_list(bytes);
 		unlock_state();
 		return;
 	}

@@ -108,10 +108,11 @@ struct fake_state {
 	uint8_t policy;	     /* first byte of the digest in HELLO */
 	uint8_t launch_mode; /* in HELLO; 0: 1 */
 	uint8_t ticket_optional;
-	uint8_t hello_trail;	 /* enum mh_trail in HELLO */
-	bool start_silently;	 /* without the line on stderr */
-	uint32_t locked;	 /* the next so many find another instance at work on their volume */
-	uint32_t busy_unpublish; /* the next so many answer BUSY */
+	uint8_t hello_trail;	  /* enum mh_trail in HELLO */
+	bool start_silently;	  /* without the line on stderr */
+	uint32_t lists_over_rate; /* the next so many lists of everything are answered with LIMIT */
+	uint32_t locked;	  /* the next so many find another instance at work on their volume */
+	uint32_t busy_unpublish;  /* the next so many answer BUSY */
 	uint32_t busy_unstage;
 	uint32_t fail_look;
 	uint32_t no_trail; /* the next so many changes are not done, as the trail takes no record */

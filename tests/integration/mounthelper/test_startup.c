@@ -3,6 +3,8 @@
 #include "mounthelper_words.h"
 #include "policy_parse.h"
 
+#include "base/rate.h"
+#include "base/str.h"
 #include "privileged/kernel_audit.h"
 
 #include <fcntl.h>
@@ -863,6 +865,28 @@ TEST_FIXTURE(a_service_must_be_the_one_the_policy_names, for_both_launch_modes, 
 	assert_true(agent_start(&agent, &(struct agent_start){.service = &own_group}));
 	assert_int_equal(agent_stop_code(&agent), 0);
 	REFUSES(&of_other_agent, START_POLICY_AGENT, POLICY_PATH, OTHER_UID);
+}
+
+/* The budget of such records is paid for, and only where the file of the helper's account is. */
+TEST_FIXTURE(a_refused_start_of_a_service_is_on_record, for_both_launch_modes, NULL)
+{
+	static const char path[] = "/run/holdfast-mount/lock/refused.socket";
+	static const struct agent_start of_other_agent = {.service = &service, .uid = OTHER_UID};
+	struct rate rate = {0};
+	int fd;
+
+	(void)mkdir("/run/holdfast-mount", 0755);
+	(void)mkdir("/run/holdfast-mount/lock", 0755);
+	REFUSES(&of_other_agent, START_POLICY_AGENT, POLICY_PATH, OTHER_UID);
+	assert_int_equal(access(path, F_OK), -1);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(fchown(fd, HELPER_UID, HELPER_UID), 0);
+	REFUSES(&of_other_agent, START_POLICY_AGENT, POLICY_PATH, OTHER_UID);
+	assert_int_equal(pread(fd, &rate, sizeof(rate), 0), sizeof(rate));
+	assert_true(rate.paid_us > 0);
+	(void)close(fd);
+	assert_int_equal(unlink(path), 0);
 }
 
 TEST_FIXTURE(a_service_needs_files_of_its_own_uid, for_both_launch_modes, NULL)

@@ -388,6 +388,21 @@ TEST_FIXTURE(more_than_the_rate_allows_is_done_at_its_pace, pool_setup, pool_tea
 	assert_int_equal(helper_client_info(f->client)->queued, 0);
 }
 
+/* The pause of half a second bounds how often it is asked again. */
+CASE(a_list_over_its_rate_is_asked_again_after_a_pause)
+{
+	pool_make(f, 2, 5000);
+	pool_count(f, &f->ready, 2);
+	f->fake.state->lists_over_rate = 3;
+	pool_ask(f, MH_OP_LIST, "list", HELPER_URGENT);
+	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
+	pool_count(f, &f->n_results, 2);
+	assert_int_equal(f->fake.state->lists, 4);
+	assert_int_equal(f->fake.state->over_rate, 3);
+	assert_int_equal(f->results[0].status, MH_OK);
+	assert_int_equal(f->results[1].status, MH_OK);
+}
+
 CASE(a_list_does_not_wait_for_the_rate)
 {
 	rate_init(&f->fake.state->rate, 1, 1, clock_monotonic_us());

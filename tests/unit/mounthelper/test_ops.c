@@ -874,6 +874,32 @@ TEST_FIXTURE(too_many_refusals_are_summed_up_and_end_the_helper, setup, teardown
 	assert_int_equal(count_in_log(" op=refusals phase=event seq=0 count=181 "), 1);
 }
 
+/* Of all instances together; a flood costs neither a pass over the mount table nor a record. */
+TEST_FIXTURE(lists_have_a_rate_of_their_own, setup, teardown)
+{
+	union mh_request req = {.list = {.header = mh_header_make(MH_OP_LIST, sizeof(req.list), 2)}};
+	union mh_answer answer;
+	int passes = fake_table_passes();
+
+	set_rates_of_refusals();
+	fake_clock_step(1);
+	for (int i = 0; i < LISTS_AT_ONCE + 100; i++) {
+		assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
+		assert_int_equal(answer.list.status, i < LISTS_AT_ONCE ? MH_OK : MH_LIMIT);
+	}
+	assert_int_equal(fake_table_passes() - passes, LISTS_AT_ONCE);
+	assert_string_equal(fake_log(), "");
+	fake_clock_step(1000000);
+	(void)ops_run(&helper, &req, &answer);
+	fake_clock_step(1);
+	for (int i = 0; i < 2 * LISTS_PER_SECOND; i++)
+		(void)ops_run(&helper, &req, &answer);
+	/* and one for the time that the first have taken */
+	assert_in_range(fake_table_passes() - passes - LISTS_AT_ONCE, LISTS_PER_SECOND, LISTS_PER_SECOND + 1);
+	/* changes are not held up by it */
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+}
+
 TEST_FIXTURE(a_volume_that_another_instance_works_on_never_ends_the_helper, setup, teardown)
 {
 	union mh_request req = {.stage = fixture_stage()};
