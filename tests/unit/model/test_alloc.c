@@ -19,65 +19,12 @@ TEST(a_complete_submission_is_valid)
 	assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
 }
 
-static void reader(struct alloc *a)
-{
-	a->volumes[0].access_mode = SINGLE_NODE_READER_ONLY;
-}
-static void bidirectional_reader(struct alloc *a)
-{
-	a->volumes[0].propagation = PROPAGATION_BIDIRECTIONAL;
-	a->volumes[0].read_only = true;
-}
-static void no_mode(struct alloc *a)
-{
-	a->volumes[0].access_mode = ACCESS_MODE_UNSPECIFIED;
-}
-static void same_source(struct alloc *a)
-{
-	a->volumes[1] = a->volumes[0];
-	(void)str_copy(a->volumes[1].name, sizeof(a->volumes[1].name), "more");
-	a->n_volumes = 2;
-}
-static void same_name(struct alloc *a)
-{
-	a->volumes[1] = a->volumes[0];
-	(void)str_copy(a->volumes[1].source, sizeof(a->volumes[1].source), "other");
-	a->n_volumes = 2;
-}
-static void slash_in_source(struct alloc *a)
-{
-	(void)str_copy(a->volumes[0].source, sizeof(a->volumes[0].source), "a/b");
-}
-static void dots_as_name(struct alloc *a)
-{
-	(void)str_copy(a->volumes[0].name, sizeof(a->volumes[0].name), "..");
-}
-static void upper_case_id(struct alloc *a)
-{
-	a->id[0] = 'A';
-}
 static char db_unit[] = "db.service";
-
-static void unit_without_driver(struct alloc *a)
-{
-	a->unit = db_unit;
-}
-
-static void stop_timeout_without_driver(struct alloc *a)
-{
-	a->stop_timeout_ms = 1;
-}
 
 static void run_unit(struct alloc *a)
 {
 	(void)str_copy(a->driver, sizeof(a->driver), DRIVER_SYSTEMD);
 	a->unit = db_unit;
-}
-
-static void driver_without_unit(struct alloc *a)
-{
-	run_unit(a);
-	a->unit = NULL;
 }
 
 static void unit_that_is_a_socket(struct alloc *a)
@@ -88,86 +35,9 @@ static void unit_that_is_a_socket(struct alloc *a)
 	a->unit = unit;
 }
 
-static void unit_and_plugin(struct alloc *a)
-{
-	run_unit(a);
-	a->csi_plugin = (struct csi_plugin){.id = "ebs", .type = CSI_PLUGIN_NODE};
-}
-
-static void unit_without_volumes(struct alloc *a)
-{
-	run_unit(a);
-	a->n_volumes = 0;
-}
-
-static void patient_unit(struct alloc *a)
-{
-	run_unit(a);
-	a->stop_timeout_ms = ALLOC_STOP_TIMEOUT_MAX_MS + 1;
-}
-
-static void patient_mount(struct alloc *a)
-{
-	a->mount_timeout_ms = ALLOC_MOUNT_TIMEOUT_MAX_MS + 1;
-}
-
-static void mount_timeout_without_volumes(struct alloc *a)
-{
-	run_unit(a);
-	a->n_volumes = 0;
-	a->mount_timeout_ms = 1;
-}
-
-static void other_driver(struct alloc *a)
-{
-	(void)str_copy(a->driver, sizeof(a->driver), "exec");
-}
-static void slash_in_node(struct alloc *a)
-{
-	(void)str_copy(a->node_id, sizeof(a->node_id), "n/1");
-}
-static void multi_node_reader(struct alloc *a)
-{
-	a->volumes[0].access_mode = MULTI_NODE_READER_ONLY;
-}
-static void device_with_mounts(struct alloc *a)
-{
-	a->volumes[0].attachment_mode = ATTACHMENT_BLOCK_DEVICE;
-	a->volumes[0].propagation = PROPAGATION_HOST_TO_TASK;
-}
-static void device_with_programs(struct alloc *a)
-{
-	a->volumes[0].attachment_mode = ATTACHMENT_BLOCK_DEVICE;
-	a->volumes[0].exec = true;
-}
-static void no_volumes(struct alloc *a)
-{
-	a->n_volumes = 0;
-}
-
 static void plugin(struct alloc *a)
 {
 	a->csi_plugin = (struct csi_plugin){.id = "ebs", .type = CSI_PLUGIN_NODE};
-}
-static void plugin_without_type(struct alloc *a)
-{
-	a->csi_plugin = (struct csi_plugin){.id = "ebs"};
-}
-static void plugin_without_id(struct alloc *a)
-{
-	a->csi_plugin = (struct csi_plugin){.type = CSI_PLUGIN_NODE};
-}
-static void plugin_with_only_a_timeout(struct alloc *a)
-{
-	a->csi_plugin = (struct csi_plugin){.health_timeout_ms = 1};
-}
-static void plugin_in_capitals(struct alloc *a)
-{
-	a->csi_plugin = (struct csi_plugin){.id = "EBS", .type = CSI_PLUGIN_NODE};
-}
-static void native_plugin(struct alloc *a)
-{
-	a->csi_plugin = (struct csi_plugin){.id = PLUGIN_NATIVE, .type = CSI_PLUGIN_NODE};
 }
 static void more_plugins(struct alloc *a)
 {
@@ -179,80 +49,73 @@ static void more_plugins(struct alloc *a)
 	a->more_plugins = more;
 	a->n_more_plugins = 2;
 }
-static void a_plugin_twice(struct alloc *a)
+
+static void expect_mistake(const struct alloc *a, const char *says, const char *also, enum status status)
 {
-	more_plugins(a);
-	(void)str_copy(a->more_plugins[1].id, sizeof(a->more_plugins[1].id), "ebs");
+	struct error err;
+
+	assert_int_equal(alloc_validate(a, &err), status);
+	assert_non_null(strstr(err.msg, says));
+	assert_non_null(strstr(err.msg, also));
 }
-static void a_second_plugin_without_type(struct alloc *a)
-{
-	more_plugins(a);
-	a->more_plugins[0].type = CSI_PLUGIN_NONE;
-}
-static void a_second_plugin_without_a_first(struct alloc *a)
-{
-	more_plugins(a);
-	a->csi_plugin = (struct csi_plugin){.type = CSI_PLUGIN_NONE};
-}
-static void patient_plugin(struct alloc *a)
-{
-	plugin(a);
-	a->csi_plugin.health_timeout_ms = CSI_PLUGIN_HEALTH_TIMEOUT_MAX_MS + 1;
-}
+
+#define MISTAKE(says, also, ...)                                         \
+	do {                                                             \
+		a = an_alloc(ALLOC_1, "n1");                             \
+		__VA_ARGS__;                                             \
+		expect_mistake(&a, says, also, STATUS_INVALID_ARGUMENT); \
+	} while (0)
 
 TEST(contradictions_and_bad_names_are_refused_by_field)
 {
-	static const struct {
-		void (*break_it)(struct alloc *);
-		const char *says;
-		const char *also;
-		enum status status;
-	} cases[] = {
-		{reader, "access_mode", "read_only", STATUS_INVALID_ARGUMENT},
-		{bidirectional_reader, "propagation", "read_only", STATUS_INVALID_ARGUMENT},
-		{no_mode, "access_mode", "missing", STATUS_INVALID_ARGUMENT},
-		{same_source, "data", "more", STATUS_INVALID_ARGUMENT},
-		{same_name, "data", "twice", STATUS_INVALID_ARGUMENT},
-		{slash_in_source, "source", "a/b", STATUS_INVALID_ARGUMENT},
-		{dots_as_name, "volume", "..", STATUS_INVALID_ARGUMENT},
-		{upper_case_id, "id", "UUID", STATUS_INVALID_ARGUMENT},
-		{unit_without_driver, "unit: 'db.service'", "driver \"none\"", STATUS_INVALID_ARGUMENT},
-		{stop_timeout_without_driver, "stop_timeout", "driver \"none\"", STATUS_INVALID_ARGUMENT},
-		{driver_without_unit, "unit: is missing", "driver \"systemd\"", STATUS_INVALID_ARGUMENT},
-		{unit_that_is_a_socket, "unit: 'db.socket'", "service", STATUS_INVALID_ARGUMENT},
-		{unit_and_plugin, "csi_plugin", "driver \"systemd\"", STATUS_INVALID_ARGUMENT},
-		{unit_without_volumes, "volume", "driver systemd", STATUS_INVALID_ARGUMENT},
-		{patient_mount, "mount_timeout", "86400000", STATUS_INVALID_ARGUMENT},
-		{mount_timeout_without_volumes, "mount_timeout", "volume", STATUS_INVALID_ARGUMENT},
-		{patient_unit, "stop_timeout", "86400000", STATUS_INVALID_ARGUMENT},
-		{other_driver, "driver", "exec", STATUS_UNIMPLEMENTED},
-		{slash_in_node, "node", "n/1", STATUS_INVALID_ARGUMENT},
-		{multi_node_reader, "access_mode", "read_only", STATUS_INVALID_ARGUMENT},
-		{device_with_mounts, "propagation", "attachment_mode", STATUS_INVALID_ARGUMENT},
-		{device_with_programs, "exec", "attachment_mode", STATUS_INVALID_ARGUMENT},
-		{no_volumes, "volume", "at least one", STATUS_INVALID_ARGUMENT},
-		{plugin_without_type, "csi_plugin: id 'ebs'", "type is missing", STATUS_INVALID_ARGUMENT},
-		{plugin_without_id, "csi_plugin", "id is missing", STATUS_INVALID_ARGUMENT},
-		{plugin_with_only_a_timeout, "csi_plugin", "id is missing", STATUS_INVALID_ARGUMENT},
-		{plugin_in_capitals, "csi_plugin", "'EBS'", STATUS_INVALID_ARGUMENT},
-		{native_plugin, "csi_plugin", "'native'", STATUS_INVALID_ARGUMENT},
-		{patient_plugin, "csi_plugin", "health_timeout", STATUS_INVALID_ARGUMENT},
-		{a_plugin_twice, "csi_plugin[2]: id 'ebs'", "two blocks", STATUS_INVALID_ARGUMENT},
-		{a_second_plugin_without_type, "csi_plugin[1]: id 'nfs'", "type is missing",
-		 STATUS_INVALID_ARGUMENT},
-		{a_second_plugin_without_a_first, "csi_plugin: id is missing", "volumes name",
-		 STATUS_INVALID_ARGUMENT},
-	};
+	struct alloc a;
 
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct alloc a = an_alloc(ALLOC_1, "n1");
-		struct error err;
-
-		cases[i].break_it(&a);
-		assert_int_equal(alloc_validate(&a, &err), cases[i].status);
-		assert_non_null(strstr(err.msg, cases[i].says));
-		assert_non_null(strstr(err.msg, cases[i].also));
-	}
+	MISTAKE("access_mode", "read_only", a.volumes[0].access_mode = SINGLE_NODE_READER_ONLY);
+	MISTAKE("propagation", "read_only", a.volumes[0].propagation = PROPAGATION_BIDIRECTIONAL;
+		a.volumes[0].read_only = true);
+	MISTAKE("access_mode", "missing", a.volumes[0].access_mode = ACCESS_MODE_UNSPECIFIED);
+	MISTAKE("data", "more", a.volumes[1] = a.volumes[0];
+		(void)str_copy(a.volumes[1].name, sizeof(a.volumes[1].name), "more"); a.n_volumes = 2);
+	MISTAKE("data", "twice", a.volumes[1] = a.volumes[0];
+		(void)str_copy(a.volumes[1].source, sizeof(a.volumes[1].source), "other"); a.n_volumes = 2);
+	MISTAKE("source", "a/b", (void)str_copy(a.volumes[0].source, sizeof(a.volumes[0].source), "a/b"));
+	MISTAKE("volume", "..", (void)str_copy(a.volumes[0].name, sizeof(a.volumes[0].name), ".."));
+	MISTAKE("id", "UUID", a.id[0] = 'A');
+	MISTAKE("unit: 'db.service'", "driver \"none\"", a.unit = db_unit);
+	MISTAKE("stop_timeout", "driver \"none\"", a.stop_timeout_ms = 1);
+	MISTAKE("unit: is missing", "driver \"systemd\"", run_unit(&a); a.unit = NULL);
+	MISTAKE("unit: 'db.socket'", "service", unit_that_is_a_socket(&a));
+	MISTAKE("csi_plugin", "driver \"systemd\"", run_unit(&a);
+		a.csi_plugin = (struct csi_plugin){.id = "ebs", .type = CSI_PLUGIN_NODE});
+	MISTAKE("volume", "driver systemd", run_unit(&a); a.n_volumes = 0);
+	MISTAKE("mount_timeout", "86400000", a.mount_timeout_ms = ALLOC_MOUNT_TIMEOUT_MAX_MS + 1);
+	MISTAKE("mount_timeout", "volume", run_unit(&a); a.n_volumes = 0; a.mount_timeout_ms = 1);
+	MISTAKE("stop_timeout", "86400000", run_unit(&a); a.stop_timeout_ms = ALLOC_STOP_TIMEOUT_MAX_MS + 1);
+	MISTAKE("node", "n/1", (void)str_copy(a.node_id, sizeof(a.node_id), "n/1"));
+	MISTAKE("access_mode", "read_only", a.volumes[0].access_mode = MULTI_NODE_READER_ONLY);
+	MISTAKE("propagation", "attachment_mode", a.volumes[0].attachment_mode = ATTACHMENT_BLOCK_DEVICE;
+		a.volumes[0].propagation = PROPAGATION_HOST_TO_TASK);
+	MISTAKE("exec", "attachment_mode", a.volumes[0].attachment_mode = ATTACHMENT_BLOCK_DEVICE;
+		a.volumes[0].exec = true);
+	MISTAKE("volume", "at least one", a.n_volumes = 0);
+	MISTAKE("csi_plugin: id 'ebs'", "type is missing", a.csi_plugin = (struct csi_plugin){.id = "ebs"});
+	MISTAKE("csi_plugin", "id is missing", a.csi_plugin = (struct csi_plugin){.type = CSI_PLUGIN_NODE});
+	MISTAKE("csi_plugin", "id is missing", a.csi_plugin = (struct csi_plugin){.health_timeout_ms = 1});
+	MISTAKE("csi_plugin", "'EBS'",
+		a.csi_plugin = (struct csi_plugin){.id = "EBS", .type = CSI_PLUGIN_NODE});
+	MISTAKE("csi_plugin", "'native'",
+		a.csi_plugin = (struct csi_plugin){.id = PLUGIN_NATIVE, .type = CSI_PLUGIN_NODE});
+	MISTAKE("csi_plugin", "health_timeout", plugin(&a);
+		a.csi_plugin.health_timeout_ms = CSI_PLUGIN_HEALTH_TIMEOUT_MAX_MS + 1);
+	MISTAKE("csi_plugin[2]: id 'ebs'", "two blocks", more_plugins(&a);
+		(void)str_copy(a.more_plugins[1].id, sizeof(a.more_plugins[1].id), "ebs"));
+	MISTAKE("csi_plugin[1]: id 'nfs'", "type is missing", more_plugins(&a);
+		a.more_plugins[0].type = CSI_PLUGIN_NONE);
+	MISTAKE("csi_plugin: id is missing", "volumes name", more_plugins(&a);
+		a.csi_plugin = (struct csi_plugin){.type = CSI_PLUGIN_NONE});
+	a = an_alloc(ALLOC_1, "n1");
+	(void)str_copy(a.driver, sizeof(a.driver), "exec");
+	expect_mistake(&a, "driver", "exec", STATUS_UNIMPLEMENTED);
 }
 
 TEST(an_allocation_may_run_a_unit)

@@ -63,23 +63,6 @@ static void twice(struct work *w)
 	w->n = 2;
 	w->tasks[1].task = text("web");
 }
-static void upper_case(struct work *w)
-{
-	w->tasks[0].task = text("Web");
-}
-static void no_driver(struct work *w)
-{
-	w->tasks[0].driver = text("");
-}
-static void driver_none(struct work *w)
-{
-	w->tasks[0].driver = text("none");
-}
-static void driver_systemd(struct work *w)
-{
-	(void)str_copy(w->alloc.driver, sizeof(w->alloc.driver), DRIVER_SYSTEMD);
-	w->alloc.unit = text("db.service");
-}
 static Holdfast__Driver__V1__CsiPluginMount *plugin_mount(const char *destination)
 {
 	static Holdfast__Driver__V1__CsiPluginMount mounts[4];
@@ -93,10 +76,6 @@ static Holdfast__Driver__V1__CsiPluginMount *plugin_mount(const char *destinatio
 static void a_plugin_of_no_task(struct work *w)
 {
 	w->alloc.csi_plugin = (struct csi_plugin){.id = "ebs", .type = CSI_PLUGIN_NODE};
-}
-static void a_task_of_no_plugin(struct work *w)
-{
-	w->tasks[0].csi_plugin = plugin_mount("");
 }
 static void two_plugins(struct work *w)
 {
@@ -117,26 +96,6 @@ static void a_plugin_each(struct work *w)
 	w->tasks[0].csi_plugin->id = text("ebs");
 	w->tasks[1].csi_plugin->id = text("nfs");
 }
-static void a_plugin_without_a_task(struct work *w)
-{
-	a_plugin_each(w);
-	w->tasks[1].csi_plugin = NULL;
-}
-static void a_task_that_does_not_say_which(struct work *w)
-{
-	a_plugin_each(w);
-	w->tasks[1].csi_plugin->id = text("");
-}
-static void two_tasks_of_one_plugin(struct work *w)
-{
-	a_plugin_each(w);
-	w->tasks[1].csi_plugin->id = text("ebs");
-}
-static void a_plugin_nowhere(struct work *w)
-{
-	a_plugin_of_no_task(w);
-	w->tasks[0].csi_plugin = plugin_mount("csi");
-}
 static void a_plugin_of_another_name(struct work *w)
 {
 	a_plugin_of_no_task(w);
@@ -146,46 +105,6 @@ static void a_plugin_of_another_name(struct work *w)
 static void alloc_id(struct work *w)
 {
 	w->tasks[0].alloc_id = text(ALLOC_1);
-}
-static void other_volume(struct work *w)
-{
-	w->mounts[0].volume = text("date");
-}
-static void a_slot(struct work *w)
-{
-	w->mounts[1].slot = 1;
-}
-static void a_device(struct work *w)
-{
-	w->alloc.volumes[0].attachment_mode = ATTACHMENT_BLOCK_DEVICE;
-}
-static void relative(struct work *w)
-{
-	w->mounts[0].destination = text("data");
-}
-static void dots(struct work *w)
-{
-	w->mounts[0].destination = text("/data/../etc");
-}
-static void the_root(struct work *w)
-{
-	w->mounts[0].destination = text("/");
-}
-static void one_place(struct work *w)
-{
-	w->mounts[1].destination = text("/data");
-}
-static void a_comma(struct work *w)
-{
-	w->mounts[0].destination = text("/data,source=/srv/secret");
-}
-static void a_quote(struct work *w)
-{
-	w->mounts[0].destination = text("/data\"");
-}
-static void a_newline(struct work *w)
-{
-	w->tasks[0].user = text("1000\nroot");
 }
 static Holdfast__Driver__V1__KeyValue *pair(const char *key, const char *value)
 {
@@ -216,10 +135,6 @@ static Holdfast__Driver__V1__ConfigValue *config(struct work *w, const char *key
 	w->tasks[0].n_config = 1;
 	return &value;
 }
-static void a_link_of_the_kernel(struct work *w)
-{
-	config(w, "work_dir")->text = text("/proc/self/fd/7");
-}
 static void a_host_path_with_more(struct work *w)
 {
 	static Holdfast__Driver__V1__KeyValue *map[1];
@@ -227,18 +142,6 @@ static void a_host_path_with_more(struct work *w)
 	map[0] = pair("/srv", "/srv,rw");
 	config(w, "host_paths")->map = map;
 	w->tasks[0].config[0]->n_map = 1;
-}
-static void more_propagation(struct work *w)
-{
-	w->mounts[1].propagation = HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_BIDIRECTIONAL;
-}
-static void strange_propagation(struct work *w)
-{
-	w->mounts[1].propagation = (Holdfast__Driver__V1__MountPropagation)-1;
-}
-static void no_text(struct work *w)
-{
-	w->tasks[0].user = text("\xff");
 }
 static void too_long(struct work *w)
 {
@@ -253,85 +156,94 @@ static void a_spec(struct work *w)
 
 	w->tasks[0].network_spec = &spec;
 }
-static void two_networks(struct work *w)
+
+/* The work with one mistake: what its refusal says. */
+static void expect_mistake(struct work *w, const char *says)
 {
-	w->alloc.network.mode = NETWORK_NONE;
-	w->tasks[0].network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_HOST;
+	struct error err;
+
+	assert_int_equal(judge(w, &err), STATUS_INVALID_ARGUMENT);
+	if (!strstr(err.msg, says))
+		fail_msg("'%s' is not in: %s", says, err.msg);
 }
-static void isolated_alone(struct work *w)
-{
-	w->tasks[0].network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
-}
-static void network_of_nothing(struct work *w)
-{
-	w->alloc.network.mode = NETWORK_NONE;
-	w->n = 0;
-}
-static void late_stop(struct work *w)
-{
-	w->tasks[0].stop_timeout_ms = TASK_STOP_TIMEOUT_MAX_MS + 1;
-}
+
+#define MISTAKE(says, statement)          \
+	do {                              \
+		make(&w);                 \
+		statement;                \
+		expect_mistake(&w, says); \
+	} while (0)
 
 TEST(each_mistake_in_a_task_is_named_with_it)
 {
-	static const struct {
-		void (*spoil)(struct work *w);
-		const char *says;
-	} rows[] = {
-		{twice, "task web: it is given twice"},
-		{upper_case, "task Web: a task's name is 1 to 63 of a-z 0-9 and -"},
-		{no_driver, "task web: driver '' is not the name of a task driver"},
-		{driver_none, "task web: driver 'none' is not the name of a task driver"},
-		{driver_systemd, "driver: \"systemd\" contradicts the task blocks"},
-		{a_plugin_of_no_task,
-		 "csi_plugin: 'ebs' contradicts the task blocks: write it into the task"},
-		{a_plugin_without_a_task, "csi_plugin: 'nfs' contradicts the task blocks"},
-		{two_tasks_of_one_plugin, "task sidecar: csi_plugin: task web is plugin ebs already"},
-		{a_task_that_does_not_say_which,
-		 "task sidecar: csi_plugin has the id of one of the allocation's plugins (ebs, nfs)"},
-		{a_task_of_no_plugin, "task web: csi_plugin has the destination alone; id, type and socket"},
-		{two_plugins, "task sidecar: csi_plugin: task web is plugin ebs already"},
-		{a_plugin_nowhere, "task web: csi_plugin: mount_dir 'csi' is not an absolute path"},
-		{a_plugin_of_another_name, "task web: csi_plugin has the destination alone"},
-		{alloc_id, "task web: alloc_id, job, namespace and network_spec are the server's to say"},
-		{other_volume, "task web: volume_mount of 'date': there is no such volume block"},
-		{a_slot, "task web: volume_mount of logs: slot is the server's to say"},
-		{a_device, "task web: volume_mount of data contradicts its attachment_mode block-device"},
-		{relative, "task web: volume_mount of data: destination 'data' is not an absolute path"},
-		{dots, "destination '/data/../etc' is not an absolute path"},
-		{the_root, "destination '/' is not an absolute path"},
-		{one_place, "task web: destination /data is that of two volume mounts"},
-		{more_propagation, "volume_mount of logs: propagation is more than that of its volume block"},
-		{strange_propagation, "propagation is more than that of its volume block"},
-		{no_text, "a text that is no UTF-8"},
-		{too_long, "at most 32768 are allowed"},
-		{a_spec, "namespace and network_spec are the server's to say"},
-		{two_networks, "task web: network contradicts the allocation's network block"},
-		{isolated_alone, "task web: network isolated is one of all tasks"},
-		{network_of_nothing, "network: contradicts an allocation without task blocks"},
-		{a_comma, "task web: destination '/data,source=/srv/secret' is not an absolute path outside"},
-		{a_quote, "task web: destination '/data\"' is not an absolute path"},
-		{a_newline, "task web: user '1000"},
-		{all_of_the_hosts, "task web: env 'LD_*' is not the name of a variable"},
-		{a_link_of_the_kernel, "task web: work_dir '/proc/self/fd/7' is not an absolute path"},
-		{a_host_path_with_more, "task web: host_paths '/srv,rw' is not an absolute path"},
-		{late_stop, "stop_timeout of 86400001 ms is more than"},
-	};
 	struct work w;
-	struct error err;
 
 	make(&w);
-	assert_int_equal(judge(&w, &err), STATUS_OK);
+	assert_int_equal(judge(&w, NULL), STATUS_OK);
 	w.n = 2;
 	w.alloc.n_volumes = 2;
-	assert_int_equal(judge(&w, &err), STATUS_OK);
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		make(&w);
-		rows[i].spoil(&w);
-		assert_int_equal(judge(&w, &err), STATUS_INVALID_ARGUMENT);
-		if (!strstr(err.msg, rows[i].says))
-			fail_msg("'%s' is not in: %s", rows[i].says, err.msg);
-	}
+	assert_int_equal(judge(&w, NULL), STATUS_OK);
+	MISTAKE("task web: it is given twice", twice(&w));
+	MISTAKE("task Web: a task's name is 1 to 63 of a-z 0-9 and -", w.tasks[0].task = text("Web"));
+	MISTAKE("task web: driver '' is not the name of a task driver", w.tasks[0].driver = text(""));
+	MISTAKE("task web: driver 'none' is not the name of a task driver", w.tasks[0].driver = text("none"));
+	MISTAKE("driver: \"systemd\" contradicts the task blocks",
+		(void)str_copy(w.alloc.driver, sizeof(w.alloc.driver), DRIVER_SYSTEMD);
+		w.alloc.unit = text("db.service"));
+	MISTAKE("csi_plugin: 'ebs' contradicts the task blocks: write it into the task",
+		a_plugin_of_no_task(&w));
+	MISTAKE("csi_plugin: 'nfs' contradicts the task blocks", a_plugin_each(&w);
+		w.tasks[1].csi_plugin = NULL);
+	MISTAKE("task sidecar: csi_plugin: task web is plugin ebs already", a_plugin_each(&w);
+		w.tasks[1].csi_plugin->id = text("ebs"));
+	MISTAKE("task sidecar: csi_plugin has the id of one of the allocation's plugins (ebs, nfs)",
+		a_plugin_each(&w);
+		w.tasks[1].csi_plugin->id = text(""));
+	MISTAKE("task web: csi_plugin has the destination alone; id, type and socket",
+		w.tasks[0].csi_plugin = plugin_mount(""));
+	MISTAKE("task sidecar: csi_plugin: task web is plugin ebs already", two_plugins(&w));
+	MISTAKE("task web: csi_plugin: mount_dir 'csi' is not an absolute path", a_plugin_of_no_task(&w);
+		w.tasks[0].csi_plugin = plugin_mount("csi"));
+	MISTAKE("task web: csi_plugin has the destination alone", a_plugin_of_another_name(&w));
+	MISTAKE("task web: alloc_id, job, namespace and network_spec are the server's to say", alloc_id(&w));
+	MISTAKE("task web: volume_mount of 'date': there is no such volume block",
+		w.mounts[0].volume = text("date"));
+	MISTAKE("task web: volume_mount of logs: slot is the server's to say", w.mounts[1].slot = 1);
+	MISTAKE("task web: volume_mount of data contradicts its attachment_mode block-device",
+		w.alloc.volumes[0].attachment_mode = ATTACHMENT_BLOCK_DEVICE);
+	MISTAKE("task web: volume_mount of data: destination 'data' is not an absolute path",
+		w.mounts[0].destination = text("data"));
+	MISTAKE("destination '/data/../etc' is not an absolute path",
+		w.mounts[0].destination = text("/data/../etc"));
+	MISTAKE("destination '/' is not an absolute path", w.mounts[0].destination = text("/"));
+	MISTAKE("task web: destination /data is that of two volume mounts",
+		w.mounts[1].destination = text("/data"));
+	MISTAKE("volume_mount of logs: propagation is more than that of its volume block",
+		w.mounts[1].propagation =
+			HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_BIDIRECTIONAL);
+	MISTAKE("propagation is more than that of its volume block",
+		w.mounts[1].propagation = (Holdfast__Driver__V1__MountPropagation)-1);
+	MISTAKE("a text that is no UTF-8", w.tasks[0].user = text("\xff"));
+	MISTAKE("at most 32768 are allowed", too_long(&w));
+	MISTAKE("namespace and network_spec are the server's to say", a_spec(&w));
+	MISTAKE("task web: network contradicts the allocation's network block",
+		w.alloc.network.mode = NETWORK_NONE;
+		w.tasks[0].network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_HOST);
+	MISTAKE("task web: network isolated is one of all tasks",
+		w.tasks[0].network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED);
+	MISTAKE("network: contradicts an allocation without task blocks", w.alloc.network.mode = NETWORK_NONE;
+		w.n = 0);
+	MISTAKE("task web: destination '/data,source=/srv/secret' is not an absolute path outside",
+		w.mounts[0].destination = text("/data,source=/srv/secret"));
+	MISTAKE("task web: destination '/data\"' is not an absolute path",
+		w.mounts[0].destination = text("/data\""));
+	MISTAKE("task web: user '1000", w.tasks[0].user = text("1000\nroot"));
+	MISTAKE("task web: env 'LD_*' is not the name of a variable", all_of_the_hosts(&w));
+	MISTAKE("task web: work_dir '/proc/self/fd/7' is not an absolute path",
+		config(&w, "work_dir")->text = text("/proc/self/fd/7"));
+	MISTAKE("task web: host_paths '/srv,rw' is not an absolute path", a_host_path_with_more(&w));
+	MISTAKE("stop_timeout of 86400001 ms is more than",
+		w.tasks[0].stop_timeout_ms = TASK_STOP_TIMEOUT_MAX_MS + 1);
 }
 
 /* Another driver has its own meaning for these words. */

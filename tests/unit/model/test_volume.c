@@ -32,26 +32,6 @@ TEST(a_host_volume_is_its_own_profile)
 	assert_int_equal(volume_validate(&v, NULL), STATUS_OK);
 }
 
-static void break_id(struct volume *v)
-{
-	(void)str_copy(v->id, sizeof(v->id), "a/b");
-}
-static void dot_id(struct volume *v)
-{
-	(void)str_copy(v->id, sizeof(v->id), "..");
-}
-static void empty_id(struct volume *v)
-{
-	v->id[0] = '\0';
-}
-static void break_namespace(struct volume *v)
-{
-	(void)str_copy(v->namespace, sizeof(v->namespace), "a.b");
-}
-static void no_type(struct volume *v)
-{
-	v->type = VOLUME_TYPE_UNSPECIFIED;
-}
 static void csi_type(struct volume *v)
 {
 	v->type = VOLUME_CSI;
@@ -71,82 +51,49 @@ static void break_profile(struct volume *v)
 {
 	(void)str_copy(v->profile, sizeof(v->profile), "Disk");
 }
-static void no_source(struct volume *v)
-{
-	v->source.class = SOURCE_UNSPECIFIED;
-}
 static void slash_in_by_id(struct volume *v)
 {
 	(void)str_copy(v->source.by_id, sizeof(v->source.by_id), "../sda");
 }
-static void dot_in_front_of_by_id(struct volume *v)
+
+static void expect_mistake(const struct volume *v, const char *field)
 {
-	(void)str_copy(v->source.by_id, sizeof(v->source.by_id), ".x");
+	struct error err;
+
+	assert_int_equal(volume_validate(v, &err), STATUS_INVALID_ARGUMENT);
+	assert_true(str_starts_with(err.msg, field));
 }
-static void tmpfs_without_size(struct volume *v)
-{
-	v->source = (struct source){.class = SOURCE_TMPFS, .inodes = 10};
-}
-static void tmpfs_without_inodes(struct volume *v)
-{
-	v->source = (struct source){.class = SOURCE_TMPFS, .size_bytes = 4096};
-}
-static void nfs_source_with_a_name(struct volume *v)
-{
-	v->source = (struct source){.class = SOURCE_NFS4, .server = "nfs.example.org", .export = "/a"};
-}
-static void bind_with_another_profile(struct volume *v)
-{
-	v->source = (struct source){.class = SOURCE_BIND, .host_volume = "data"};
-}
-static void no_capability(struct volume *v)
-{
-	v->n_capabilities = 0;
-}
-static void no_access_mode(struct volume *v)
-{
-	v->capabilities[0].access_mode = ACCESS_MODE_UNSPECIFIED;
-}
-static void block_device_of_a_native_volume(struct volume *v)
-{
-	v->capabilities[0].attachment_mode = ATTACHMENT_BLOCK_DEVICE;
-}
+
+#define MISTAKE(field, ...)                \
+	do {                               \
+		v = a_volume();            \
+		__VA_ARGS__;               \
+		expect_mistake(&v, field); \
+	} while (0)
 
 TEST(what_is_wrong_is_named_with_its_field)
 {
-	static const struct {
-		void (*break_it)(struct volume *);
-		const char *field;
-		enum status status;
-	} cases[] = {
-		{break_id, "id:", STATUS_INVALID_ARGUMENT},
-		{dot_id, "id:", STATUS_INVALID_ARGUMENT},
-		{empty_id, "id:", STATUS_INVALID_ARGUMENT},
-		{break_namespace, "namespace:", STATUS_INVALID_ARGUMENT},
-		{no_type, "type:", STATUS_INVALID_ARGUMENT},
-		{csi_type, "plugin_id:", STATUS_INVALID_ARGUMENT},
-		{foreign_plugin, "plugin_id:", STATUS_INVALID_ARGUMENT},
-		{break_profile, "profile:", STATUS_INVALID_ARGUMENT},
-		{no_source, "source.class:", STATUS_INVALID_ARGUMENT},
-		{slash_in_by_id, "source.by_id:", STATUS_INVALID_ARGUMENT},
-		{dot_in_front_of_by_id, "source.by_id:", STATUS_INVALID_ARGUMENT},
-		{tmpfs_without_size, "source.size:", STATUS_INVALID_ARGUMENT},
-		{tmpfs_without_inodes, "source.inodes:", STATUS_INVALID_ARGUMENT},
-		{nfs_source_with_a_name, "source.server:", STATUS_INVALID_ARGUMENT},
-		{bind_with_another_profile, "profile:", STATUS_INVALID_ARGUMENT},
-		{no_capability, "capability:", STATUS_INVALID_ARGUMENT},
-		{no_access_mode, "capability[0].access_mode", STATUS_INVALID_ARGUMENT},
-		{block_device_of_a_native_volume, "capability[0].attachment_mode", STATUS_INVALID_ARGUMENT},
-	};
+	struct volume v;
 
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct volume v = a_volume();
-		struct error err;
-
-		cases[i].break_it(&v);
-		assert_int_equal(volume_validate(&v, &err), cases[i].status);
-		assert_true(str_starts_with(err.msg, cases[i].field));
-	}
+	MISTAKE("id:", (void)str_copy(v.id, sizeof(v.id), "a/b"));
+	MISTAKE("id:", (void)str_copy(v.id, sizeof(v.id), ".."));
+	MISTAKE("id:", v.id[0] = '\0');
+	MISTAKE("namespace:", (void)str_copy(v.namespace, sizeof(v.namespace), "a.b"));
+	MISTAKE("type:", v.type = VOLUME_TYPE_UNSPECIFIED);
+	MISTAKE("plugin_id:", csi_type(&v));
+	MISTAKE("plugin_id:", foreign_plugin(&v));
+	MISTAKE("profile:", break_profile(&v));
+	MISTAKE("source.class:", v.source.class = SOURCE_UNSPECIFIED);
+	MISTAKE("source.by_id:", slash_in_by_id(&v));
+	MISTAKE("source.by_id:", (void)str_copy(v.source.by_id, sizeof(v.source.by_id), ".x"));
+	MISTAKE("source.size:", v.source = (struct source){.class = SOURCE_TMPFS, .inodes = 10});
+	MISTAKE("source.inodes:", v.source = (struct source){.class = SOURCE_TMPFS, .size_bytes = 4096});
+	MISTAKE("source.server:", v.source = (struct source){
+					  .class = SOURCE_NFS4, .server = "nfs.example.org", .export = "/a"});
+	MISTAKE("profile:", v.source = (struct source){.class = SOURCE_BIND, .host_volume = "data"});
+	MISTAKE("capability:", v.n_capabilities = 0);
+	MISTAKE("capability[0].access_mode", v.capabilities[0].access_mode = ACCESS_MODE_UNSPECIFIED);
+	MISTAKE("capability[0].attachment_mode", v.capabilities[0].attachment_mode = ATTACHMENT_BLOCK_DEVICE);
 }
 
 TEST(an_equal_registration_changes_nothing)
