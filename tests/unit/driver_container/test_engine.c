@@ -67,7 +67,7 @@ static struct said ask(const char *socket, uint64_t timeout_us)
 	return said;
 }
 
-static void each_answer_is_a_status(void **state)
+TEST(each_answer_is_a_status)
 {
 	static const struct {
 		const char *answer;
@@ -102,7 +102,7 @@ static void each_answer_is_a_status(void **state)
 	}
 }
 
-static void an_engine_that_talks_without_end_is_cut_off(void **state)
+TEST(an_engine_that_talks_without_end_is_cut_off)
 {
 	struct fake fake = {.answer = HEAD "Transfer-Encoding: identity\r\n\r\n", .repeat = 1000};
 	struct said said;
@@ -114,7 +114,7 @@ static void an_engine_that_talks_without_end_is_cut_off(void **state)
 	assert_non_null(strstr(said.text, "more than"));
 }
 
-static void an_engine_that_hangs_has_a_deadline(void **state)
+TEST(an_engine_that_hangs_has_a_deadline)
 {
 	struct fake fake = {.answer = NULL};
 	struct said said;
@@ -149,7 +149,7 @@ static bool take_when_reading(const uint8_t *bytes, size_t n, void *userdata)
 	return is_reading && take_all(bytes, n, userdata);
 }
 
-static void an_engine_that_reports_nothing_any_more_is_left(void **state)
+TEST(an_engine_that_reports_nothing_any_more_is_left)
 {
 	struct fake fake = {.answer = NULL};
 	struct said said = {.n = 0};
@@ -163,7 +163,7 @@ static void an_engine_that_reports_nothing_any_more_is_left(void **state)
 	assert_int_equal(said.status, STATUS_DEADLINE_EXCEEDED);
 }
 
-static void what_is_not_taken_now_is_no_silence_of_the_engine(void **state)
+TEST(what_is_not_taken_now_is_no_silence_of_the_engine)
 {
 	struct fake fake = {.answer = HEAD "Content-Length: 65536\r\n\r\n", .repeat = 1};
 	struct said said = {.n = 0};
@@ -186,7 +186,7 @@ static void what_is_not_taken_now_is_no_silence_of_the_engine(void **state)
 	assert_int_equal(said.status, STATUS_OK);
 }
 
-static void an_engine_that_is_away_is_reported(void **state)
+TEST(an_engine_that_is_away_is_reported)
 {
 	struct said said = ask("/nonexistent/engine.sock", 10 * USEC_PER_SEC);
 
@@ -194,7 +194,7 @@ static void an_engine_that_is_away_is_reported(void **state)
 	assert_non_null(strstr(said.text, "group"));
 }
 
-static void a_cancelled_request_reports_nothing(void **state)
+TEST(a_cancelled_request_reports_nothing)
 {
 	const struct engine_request request = {.method = "GET", .path = "/x"};
 	struct fake fake = {.answer = NULL};
@@ -214,19 +214,4 @@ static void a_cancelled_request_reports_nothing(void **state)
 	(void)sd_event_unref(said.event);
 	assert_int_equal(said.n, 0);
 	fake_end(&fake);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_answer_is_a_status),
-		cmocka_unit_test(an_engine_that_talks_without_end_is_cut_off),
-		cmocka_unit_test(an_engine_that_hangs_has_a_deadline),
-		cmocka_unit_test(an_engine_that_reports_nothing_any_more_is_left),
-		cmocka_unit_test(what_is_not_taken_now_is_no_silence_of_the_engine),
-		cmocka_unit_test(an_engine_that_is_away_is_reported),
-		cmocka_unit_test(a_cancelled_request_reports_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,7 +61,7 @@ static void look(const char *version, int health, struct driver *driver)
 	assert_int_equal(driver->health, health);
 }
 
-static void an_engine_that_answers_is_healthy_and_known(void **state)
+TEST(an_engine_that_answers_is_healthy_and_known)
 {
 	struct driver driver;
 
@@ -73,7 +73,7 @@ static void an_engine_that_answers_is_healthy_and_known(void **state)
 }
 
 /* podman asks rpm and dpkg whose its programs are. */
-static void an_engine_that_is_late_with_its_version_is_healthy(void **state)
+TEST(an_engine_that_is_late_with_its_version_is_healthy)
 {
 	struct driver driver;
 
@@ -81,21 +81,10 @@ static void an_engine_that_is_late_with_its_version_is_healthy(void **state)
 	assert_string_equal(driver.engine_version, "");
 }
 
-static void an_engine_that_does_not_say_its_version_is_not(void **state)
+TEST(an_engine_that_does_not_say_its_version_is_not)
 {
 	struct driver driver;
 
 	look(HEAD "\r\n{}", HEALTH(UNHEALTHY), &driver);
 	assert_non_null(strstr(driver.health_text, "which version"));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_engine_that_answers_is_healthy_and_known),
-		cmocka_unit_test(an_engine_that_is_late_with_its_version_is_healthy),
-		cmocka_unit_test(an_engine_that_does_not_say_its_version_is_not),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -112,12 +112,12 @@ static void expect(struct fixture *f, enum status status, const char *reason)
 	assert_string_equal(said, reason);
 }
 
-static void what_is_ordered_is_taken(void **state)
+TEST_FIXTURE(what_is_ordered_is_taken, begin, end)
 {
 	expect(*state, STATUS_OK, "");
 }
 
-static void each_field_of_an_order_has_to_be_right(void **state)
+TEST_FIXTURE(each_field_of_an_order_has_to_be_right, begin, end)
 {
 	static const struct {
 		size_t at;
@@ -149,9 +149,10 @@ static void each_field_of_an_order_has_to_be_right(void **state)
 	}
 }
 
-static void a_flipped_bit_is_no_order(void **state)
+#define CASE(name) TEST_ON(name, struct fixture, f, begin, end)
+
+CASE(a_flipped_bit_is_no_order)
 {
-	struct fixture *f = *state;
 	char reason[16];
 
 	assert_int_equal(order_sign(&f->order, seed, NULL), STATUS_OK);
@@ -163,10 +164,8 @@ static void a_flipped_bit_is_no_order(void **state)
 	assert_int_equal(check_as_is(f, ORDER_START, reason), STATUS_OK);
 }
 
-static void what_is_ordered_says_the_same_as_its_order(void **state)
+CASE(what_is_ordered_says_the_same_as_its_order)
 {
-	struct fixture *f = *state;
-
 	f->n_body = pack_task(f->body, "0190a6f2-0000-7000-8000-000000000002", "web", "container");
 	order_digest(f->body, f->n_body, f->order.digest);
 	expect(f, STATUS_PERMISSION_DENIED, "alloc");
@@ -183,10 +182,8 @@ static void what_is_ordered_says_the_same_as_its_order(void **state)
 	expect(f, STATUS_INVALID_ARGUMENT, "form");
 }
 
-static void an_order_is_remembered_by_the_disk(void **state)
+CASE(an_order_is_remembered_by_the_disk)
 {
-	struct fixture *f = *state;
-
 	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_NEW);
 	assert_int_equal(nonces_begin(f->nonces, &f->order, 500, NULL), STATUS_OK);
 	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_BEGUN);
@@ -202,7 +199,7 @@ static void an_order_is_remembered_by_the_disk(void **state)
 	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_NEW);
 }
 
-static void a_torn_line_was_never_acted_upon_and_a_wrong_one_stops_the_driver(void **state)
+TEST_FIXTURE(a_torn_line_was_never_acted_upon_and_a_wrong_one_stops_the_driver, begin, end)
 {
 	static const char torn[] = BOOT "\nforgotten - - 0\nbegun 0100000000000000000000000000";
 	static const char wrong[] = BOOT "\nforgotten - - 0\nbegun zz 00 12\n";
@@ -222,9 +219,8 @@ static void a_torn_line_was_never_acted_upon_and_a_wrong_one_stops_the_driver(vo
 }
 
 /* Half a line may be left by a full disk: no line may follow it. */
-static void an_order_that_could_not_be_noted_leaves_the_list_whole(void **state)
+CASE(an_order_that_could_not_be_noted_leaves_the_list_whole)
 {
-	struct fixture *f = *state;
 	struct rlimit limit;
 	struct rlimit small;
 	struct error err;
@@ -248,10 +244,8 @@ static void an_order_that_could_not_be_noted_leaves_the_list_whole(void **state)
 	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_BEGUN);
 }
 
-static void orders_of_a_destroyed_task_are_done_though_it_has_no_container(void **state)
+CASE(orders_of_a_destroyed_task_are_done_though_it_has_no_container)
 {
-	struct fixture *f = *state;
-
 	assert_int_equal(nonces_begin(f->nonces, &f->order, 500, NULL), STATUS_OK);
 	assert_int_equal(nonces_finish_task(f->nonces, ALLOC, "db", 1, NULL), STATUS_OK);
 	assert_int_equal(nonces_finish_task(f->nonces, BOOT, "web", 1, NULL), STATUS_OK);
@@ -267,11 +261,10 @@ static void orders_of_a_destroyed_task_are_done_though_it_has_no_container(void 
 
 /* One that an agent kept back until the task was destroyed is as old as the others. The server's clock may be
  * before or behind this machine's by any time. */
-static void an_order_that_is_first_shown_after_the_task_was_destroyed_is_done(void **state)
+CASE(an_order_that_is_first_shown_after_the_task_was_destroyed_is_done)
 {
 	static const int64_t clocks_differ_ms[] = {0, -1, 1, -3600000, 3600000};
 	const uint64_t now_ms = 7200000;
-	struct fixture *f = *state;
 
 	f->order.not_after_ms = now_ms + ORDER_VALID_MS;
 	assert_int_equal(nonces_finish_task(f->nonces, ALLOC, "db", (int64_t)now_ms, NULL), STATUS_OK);
@@ -287,19 +280,16 @@ static void an_order_that_is_first_shown_after_the_task_was_destroyed_is_done(vo
 
 /* The order of another allocation is new, whatever the server's clock says, however often a task is
  * destroyed. */
-static void a_destroyed_task_costs_another_allocation_no_order(void **state)
+CASE(a_destroyed_task_costs_another_allocation_no_order)
 {
-	struct fixture *f = *state;
-
 	for (int64_t i = 0; i < 100; i++)
 		assert_int_equal(nonces_finish_task(f->nonces, BOOT, "web", 600000 + i, NULL), STATUS_OK);
 	f->order.not_after_ms = 1;
 	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_NEW);
 }
 
-static void a_task_that_is_destroyed_without_end_does_not_fill_the_disk(void **state)
+CASE(a_task_that_is_destroyed_without_end_does_not_fill_the_disk)
 {
-	struct fixture *f = *state;
 	struct stat before, after;
 
 	assert_int_equal(nonces_finish_task(f->nonces, ALLOC, "web", 600000, NULL), STATUS_OK);
@@ -311,7 +301,7 @@ static void a_task_that_is_destroyed_without_end_does_not_fill_the_disk(void **s
 	assert_int_equal(before.st_size, after.st_size);
 }
 
-static void an_order_that_is_shown_without_end_does_not_fill_the_disk(void **state)
+TEST_FIXTURE(an_order_that_is_shown_without_end_does_not_fill_the_disk, begin, end)
 {
 	enum { FLOOD = 2000 };
 	struct fixture *f = *state;
@@ -340,7 +330,7 @@ static void an_order_that_is_shown_without_end_does_not_fill_the_disk(void **sta
 	}
 }
 
-static void refusals_without_end_do_not_fill_the_disk(void **state)
+TEST_FIXTURE(refusals_without_end_do_not_fill_the_disk, begin, end)
 {
 	enum { FLOOD = 1000, MOST = 200 };
 	struct fixture *f = *state;
@@ -365,7 +355,7 @@ static void refusals_without_end_do_not_fill_the_disk(void **state)
 	}
 }
 
-static void what_was_forgotten_counts_as_used(void **state)
+TEST_FIXTURE(what_was_forgotten_counts_as_used, begin, end)
 {
 	static const char text[] = BOOT "\nforgotten - - 1000\n";
 	struct fixture *f = *state;
@@ -378,9 +368,8 @@ static void what_was_forgotten_counts_as_used(void **state)
 	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_NEW);
 }
 
-static void a_command_is_entered_once(void **state)
+CASE(a_command_is_entered_once)
 {
-	struct fixture *f = *state;
 	Holdfast__Driver__V1__ExecCommand command = HOLDFAST__DRIVER__V1__EXEC_COMMAND__INIT;
 	char reason[16];
 
@@ -395,28 +384,4 @@ static void a_command_is_entered_once(void **state)
 	assert_int_equal(nonces_begin(f->nonces, &f->order, 500, NULL), STATUS_OK);
 	assert_int_equal(check_as_is(f, ORDER_EXEC, reason), STATUS_FAILED_PRECONDITION);
 	assert_string_equal(reason, "used");
-}
-
-int main(void)
-{
-#define CASE(name) cmocka_unit_test_setup_teardown(name, begin, end)
-	const struct CMUnitTest tests[] = {
-		CASE(what_is_ordered_is_taken),
-		CASE(each_field_of_an_order_has_to_be_right),
-		CASE(a_flipped_bit_is_no_order),
-		CASE(what_is_ordered_says_the_same_as_its_order),
-		CASE(an_order_is_remembered_by_the_disk),
-		CASE(a_torn_line_was_never_acted_upon_and_a_wrong_one_stops_the_driver),
-		CASE(an_order_that_could_not_be_noted_leaves_the_list_whole),
-		CASE(orders_of_a_destroyed_task_are_done_though_it_has_no_container),
-		CASE(an_order_that_is_first_shown_after_the_task_was_destroyed_is_done),
-		CASE(a_destroyed_task_costs_another_allocation_no_order),
-		CASE(a_task_that_is_destroyed_without_end_does_not_fill_the_disk),
-		CASE(an_order_that_is_shown_without_end_does_not_fill_the_disk),
-		CASE(refusals_without_end_do_not_fill_the_disk),
-		CASE(what_was_forgotten_counts_as_used),
-		CASE(a_command_is_entered_once),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

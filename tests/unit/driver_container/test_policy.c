@@ -42,7 +42,7 @@ static struct settings read_settings(const char *more)
 	return settings;
 }
 
-static void wrong_settings_are_named_with_their_line(void **state)
+TEST(wrong_settings_are_named_with_their_line)
 {
 	static const struct {
 		const char *text;
@@ -137,7 +137,7 @@ static void expect(const char *more, const struct sample *s, enum status status,
 	assert_string_equal(said, reason);
 }
 
-static void nothing_is_allowed_that_root_does_not_name(void **state)
+TEST(nothing_is_allowed_that_root_does_not_name)
 {
 #define IMAGE "images = [\"localhost/*\"]\n"
 	struct sample s;
@@ -175,7 +175,7 @@ static void nothing_is_allowed_that_root_does_not_name(void **state)
 	empty(&s);
 }
 
-static void an_ambiguous_request_is_refused(void **state)
+TEST(an_ambiguous_request_is_refused)
 {
 	static const char *const images[] = {"", "/etc", "-v", "a b", "../x", "a//b", "a?b=c", "a\nb"};
 	Holdfast__Driver__V1__RestartPolicy restart = HOLDFAST__DRIVER__V1__RESTART_POLICY__INIT;
@@ -216,7 +216,7 @@ static void an_ambiguous_request_is_refused(void **state)
 }
 
 /* Each of them is a text that one engine or another would split, or that leads elsewhere. */
-static void a_text_that_an_engine_could_split_is_refused(void **state)
+TEST(a_text_that_an_engine_could_split_is_refused)
 {
 	static char long_path[4097];
 	const char *const texts[] = {"/data,source=/srv/secret",
@@ -284,7 +284,7 @@ static void a_text_that_an_engine_could_split_is_refused(void **state)
 	}
 }
 
-static void a_work_dir_in_the_kernels_trees_is_refused(void **state)
+TEST(a_work_dir_in_the_kernels_trees_is_refused)
 {
 	static const char *const places[] = {"/proc/self/fd/7", "/proc", "/sys/fs", "/dev",
 					     "relative",	"/a/"};
@@ -305,7 +305,7 @@ static void a_work_dir_in_the_kernels_trees_is_refused(void **state)
 	empty(&s);
 }
 
-static void no_container_is_without_the_floor(void **state)
+TEST(no_container_is_without_the_floor)
 {
 	struct settings settings = read_settings(IMAGE);
 	struct task_spec spec;
@@ -379,7 +379,7 @@ static void as_plugin(struct sample *s, Holdfast__Driver__V1__CsiPluginMount *pl
 
 #define PLUGIN(more) "csi_plugin \"ebs\" {\n  images = [\"localhost/bb:*\"]\n" more "}\n"
 
-static void what_a_plugin_may_have_no_other_task_gets(void **state)
+TEST(what_a_plugin_may_have_no_other_task_gets)
 {
 	Holdfast__Driver__V1__CsiPluginMount plugin;
 	struct sample s;
@@ -406,7 +406,7 @@ static void what_a_plugin_may_have_no_other_task_gets(void **state)
 	empty(&s);
 }
 
-static void a_plugin_gets_its_folder_the_staging_folders_and_a_umask(void **state)
+TEST(a_plugin_gets_its_folder_the_staging_folders_and_a_umask)
 {
 	struct settings settings = read_settings("plugin_dir = \"/run/p\"\nstage_dir = \"/run/s\"\n");
 	json_t *image =
@@ -460,7 +460,7 @@ static void a_plugin_gets_its_folder_the_staging_folders_and_a_umask(void **stat
 	empty(&s);
 }
 
-static void a_plugin_of_no_proper_name_is_refused(void **state)
+TEST(a_plugin_of_no_proper_name_is_refused)
 {
 	static const struct {
 		const char *id;
@@ -493,7 +493,7 @@ static void a_plugin_of_no_proper_name_is_refused(void **state)
 	empty(&s);
 }
 
-static void a_plugins_folder_is_made_and_a_socket_of_nobody_taken_away(void **state)
+TEST(a_plugins_folder_is_made_and_a_socket_of_nobody_taken_away)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	char folder[FOLDER_SIZE], path[2 * FOLDER_SIZE];
@@ -553,7 +553,7 @@ static void remove_marks(int fd)
 	(void)unlinkat(fd, ALLOC, AT_REMOVEDIR);
 }
 
-static void what_is_asked_for_is_whole_or_nothing(void **state)
+TEST(what_is_asked_for_is_whole_or_nothing)
 {
 	struct settings settings = read_settings(IMAGE);
 	Holdfast__Driver__V1__HealthCheck health = HOLDFAST__DRIVER__V1__HEALTH_CHECK__INIT;
@@ -588,7 +588,7 @@ static void what_is_asked_for_is_whole_or_nothing(void **state)
 	empty(&s);
 }
 
-static void a_task_has_its_own_time_to_stop(void **state)
+TEST(a_task_has_its_own_time_to_stop)
 {
 	static const struct {
 		const char *label;
@@ -609,7 +609,7 @@ static void a_task_has_its_own_time_to_stop(void **state)
 	}
 }
 
-static void propagation_is_what_the_mount_was_granted(void **state)
+TEST(propagation_is_what_the_mount_was_granted)
 {
 #define LINE(slot, tag) "3" slot " 1 0:5 / /run/holdfast/publish/" ALLOC "/" slot " rw " tag "- tmpfs t rw\n"
 	static const char table[] = LINE("0", "") LINE("1", "master:7 ") LINE("2", "shared:8 ");
@@ -655,7 +655,7 @@ static void propagation_is_what_the_mount_was_granted(void **state)
 	(void)rmdir(folder);
 }
 
-static void a_path_of_the_host_has_nothing_mounted_below_it(void **state)
+TEST(a_path_of_the_host_has_nothing_mounted_below_it)
 {
 	static const char table[] =
 		"30 1 0:5 / /srv/data rw - tmpfs t rw\n31 1 0:5 / /srv/data2 rw - tmpfs t rw\n"
@@ -678,7 +678,7 @@ static void a_path_of_the_host_has_nothing_mounted_below_it(void **state)
 }
 
 /* Whoever owns a folder above puts a link in its place. */
-static void a_path_of_the_host_is_where_root_alone_could_put_it(void **state)
+TEST(a_path_of_the_host_is_where_root_alone_could_put_it)
 {
 	char folder[FOLDER_SIZE];
 	char link[FOLDER_SIZE + 16];
@@ -699,7 +699,7 @@ static void a_path_of_the_host_is_where_root_alone_could_put_it(void **state)
 	(void)rmdir(folder);
 }
 
-static void a_writer_is_refused_where_the_publish_is_read_only(void **state)
+TEST(a_writer_is_refused_where_the_publish_is_read_only)
 {
 	static const char table[] = "30 1 0:5 / /run/holdfast/publish/" ALLOC "/0 ro - tmpfs t rw\n";
 	cleanup_close int fd = -EBADF;
@@ -727,7 +727,7 @@ static void a_writer_is_refused_where_the_publish_is_read_only(void **state)
 	(void)rmdir(folder);
 }
 
-static void marks_count_only_where_the_agent_cannot_make_them(void **state)
+TEST(marks_count_only_where_the_agent_cannot_make_them)
 {
 	cleanup_close int fd = -EBADF;
 
@@ -740,7 +740,7 @@ static void marks_count_only_where_the_agent_cannot_make_them(void **state)
 	assert_int_equal(publish_open("/etc/none", 1, &fd, NULL), STATUS_FAILED_PRECONDITION);
 }
 
-static void frames_are_read_however_they_are_cut(void **state)
+TEST(frames_are_read_however_they_are_cut)
 {
 	static const uint8_t wire[] = {1, 0, 0, 0, 0, 0, 0, 3, 'a', 'b', 'c', 2, 0,   0,  0,
 				       0, 0, 0, 0, 2, 0, 0, 0, 0,   0,	 0,   2, 'x', 'y'};
@@ -779,7 +779,7 @@ static void frames_are_read_however_they_are_cut(void **state)
 	}
 }
 
-static void times_of_engines_are_read(void **state)
+TEST(times_of_engines_are_read)
 {
 	assert_int_equal(container_time("0001-01-01T00:00:00Z"), 0);
 	assert_int_equal(container_time("1970-01-02T00:00:00.123456789Z"), 86400123);
@@ -789,7 +789,7 @@ static void times_of_engines_are_read(void **state)
 }
 
 /* Only what says that another boot made it, and for which task. */
-static void containers_of_an_earlier_boot_are_leftovers(void **state)
+TEST(containers_of_an_earlier_boot_are_leftovers)
 {
 #define LABELS(boot, alloc, task)                                                            \
 	"{\"Names\":[\"/holdfast-" alloc "-" task "\",\"/holdfast-net-" alloc                \
@@ -828,32 +828,4 @@ static void containers_of_an_earlier_boot_are_leftovers(void **state)
 	assert_string_equal(json_string_value(json_array_get(json_object_get(filters, "label"), 0)),
 			    "dev.holdfast.node=prod/node-1");
 	json_decref(filters);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(wrong_settings_are_named_with_their_line),
-		cmocka_unit_test(nothing_is_allowed_that_root_does_not_name),
-		cmocka_unit_test(an_ambiguous_request_is_refused),
-		cmocka_unit_test(a_text_that_an_engine_could_split_is_refused),
-		cmocka_unit_test(a_work_dir_in_the_kernels_trees_is_refused),
-		cmocka_unit_test(no_container_is_without_the_floor),
-		cmocka_unit_test(what_a_plugin_may_have_no_other_task_gets),
-		cmocka_unit_test(a_plugin_gets_its_folder_the_staging_folders_and_a_umask),
-		cmocka_unit_test(a_plugin_of_no_proper_name_is_refused),
-		cmocka_unit_test(a_plugins_folder_is_made_and_a_socket_of_nobody_taken_away),
-		cmocka_unit_test(what_is_asked_for_is_whole_or_nothing),
-		cmocka_unit_test(a_task_has_its_own_time_to_stop),
-		cmocka_unit_test(propagation_is_what_the_mount_was_granted),
-		cmocka_unit_test(a_path_of_the_host_has_nothing_mounted_below_it),
-		cmocka_unit_test(a_path_of_the_host_is_where_root_alone_could_put_it),
-		cmocka_unit_test(a_writer_is_refused_where_the_publish_is_read_only),
-		cmocka_unit_test(marks_count_only_where_the_agent_cannot_make_them),
-		cmocka_unit_test(frames_are_read_however_they_are_cut),
-		cmocka_unit_test(times_of_engines_are_read),
-		cmocka_unit_test(containers_of_an_earlier_boot_are_leftovers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }
