@@ -12,6 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 REVIEW = ROOT / "docs/helper-review.md"
+DRIVER_REVIEW = ROOT / "docs/driver-review.md"
+PACE = 400  # lines an hour, for a reader who looks for mistakes
 MANUAL = ROOT / "docs/man/holdfast-mounthelper.8.scd"
 FILTER = ROOT / "mounthelper/filter.c"
 WORDS = ROOT / "proto/mounthelper_words.h"
@@ -183,9 +185,13 @@ def names_of(paths):
     return ", ".join(f"`{path.name}`" for path in paths)
 
 
-def module_table(old):
+def total_row(total):
+    return row("all", total, f"{-(-total // PACE)} hours at {PACE} lines an hour")
+
+
+def module_table(old, folder="mounthelper"):
     """Order and remarks are the document's; files and lines are the tree's."""
-    there = modules(ROOT / "mounthelper")
+    there = modules(ROOT / folder)
     remarks = {}
     for line in old:
         stem = re.match(r"\| `(\w+)\.[ch]`", line)
@@ -197,7 +203,15 @@ def module_table(old):
         n = sum(sloc(path) for path in there[stem])
         lines.append(row(names_of(there[stem]), n, remarks.get(stem) or first_sentence(there[stem][-1])))
         total += n
-    return lines + [row("all", total, "")]
+    return lines + [total_row(total)]
+
+
+def driver_table(old):
+    return module_table(old, "agent/driver-container")
+
+
+def plugin_table(old):
+    return module_table(old, "cli/docker")
 
 
 def base_closure():
@@ -222,7 +236,7 @@ def base_table(_old):
         n = sum(sloc(path) for path in paths)
         lines.append(row(f"`lib/{stem}.h`", n, first_sentence(paths[-1])))
         total += n
-    return lines + [row("all", total, "")]
+    return lines + [total_row(total)]
 
 
 DESCRIPTORS = {
@@ -332,14 +346,16 @@ def calls_table(_old):
     return told
 
 
-TABLES = {"modules": module_table, "base": base_table, "filter": filter_table, "calls": calls_table}
+TABLES = {"modules": module_table, "base": base_table, "filter": filter_table, "calls": calls_table,
+          "driver": driver_table, "plugin": plugin_table}
+REVIEWS = {REVIEW: ["base", "calls", "filter", "modules"], DRIVER_REVIEW: ["driver", "plugin"]}
 MARKED = re.compile(r"(<!-- generated: (\w+) -->\n)(.*?)(<!-- end -->)", re.S)
 
 
-def generated(text):
+def generated(path, text):
     def fill(match):
         if match.group(2) not in TABLES:
-            fault(f"{shown(REVIEW)}: there is no table {match.group(2)}")
+            fault(f"{shown(path)}: there is no table {match.group(2)}")
             return match.group(0)
         lines = TABLES[match.group(2)](match.group(3).splitlines())
         return match.group(1) + "\n".join(lines) + "\n" + match.group(4)
@@ -348,35 +364,45 @@ def generated(text):
 
 
 def check_generated(update):
-    old = read(REVIEW)
-    new = generated(old)
+    for path, tables in REVIEWS.items():
+        check_review(path, tables, update)
+
+
+def check_review(path, tables, update):
+    old = read(path)
+    new = generated(path, old)
     seen = [m.group(2) for m in MARKED.finditer(old)]
-    if sorted(seen) != sorted(TABLES):
-        fault(f"{shown(REVIEW)}: its generated tables are {seen}, not {sorted(TABLES)}")
+    if sorted(seen) != tables:
+        fault(f"{shown(path)}: its generated tables are {seen}, not {tables}")
     if "TO BE WRITTEN" in new:
-        fault(f"{shown(REVIEW)}: a rule of the filter has no reason yet")
+        fault(f"{shown(path)}: a rule of the filter has no reason yet")
     if new == old:
         return
     if update:
-        REVIEW.write_text(new, encoding="utf-8")
+        path.write_text(new, encoding="utf-8")
         return
     for was, is_now in zip(old.splitlines(), new.splitlines()):
         if was != is_now:
-            fault(f"{shown(REVIEW)}: out of date, run tests/docs/check_docs.py --update\n  it says  {was}\n  true is  {is_now}")
+            fault(f"{shown(path)}: out of date, run tests/docs/check_docs.py --update\n  it says  {was}\n  true is  {is_now}")
             return
-    fault(f"{shown(REVIEW)}: out of date, run tests/docs/check_docs.py --update")
+    fault(f"{shown(path)}: out of date, run tests/docs/check_docs.py --update")
 
 
 def check_claims():
     """Below a heading that ends in "its test", a row without a test is a claim without one."""
+    for path in REVIEWS:
+        check_rows(path)
+
+
+def check_rows(path):
     section = ""
-    for line in read(REVIEW).splitlines():
+    for line in read(path).splitlines():
         if line.startswith("#"):
             section = line
         if section.endswith("its test") and line.startswith("|") and not re.match(r"\|[-| ]+$", line):
             last = cells(line)[-1]
             if last not in ("test", "tests") and not re.search(r"`\w+_\w+`", last):
-                fault(f"{shown(REVIEW)}: no test in: {line}")
+                fault(f"{shown(path)}: no test in: {line}")
 
 
 # --- the manual ---------------------------------------------------------------------------------------------
