@@ -8,7 +8,12 @@
 #include <assert.h>
 #include <string.h>
 
-enum { MESSAGE_BYTES = 16 << 20, HOST_SIZE = 256 };
+enum {
+	MESSAGE_BYTES = 16 << 20,
+	HOST_SIZE = 256,
+	LATE_MAX =
+		2, /* a connection with so many late calls is given up, and so often is a time-out doubled */
+};
 
 struct member {
 	struct etcd_client *client;
@@ -17,6 +22,7 @@ struct member {
 	char *unix_path;	  /* NULL: host and port */
 	char host[HOST_SIZE];
 	uint16_t port;
+	unsigned int n_late; /* calls without an answer in time, since one had an answer */
 };
 
 struct etcd_client {
@@ -165,7 +171,7 @@ void etcd_client_failed(struct etcd_client *client, size_t endpoint, enum status
 {
 	if (st != STATUS_UNAVAILABLE && st != STATUS_DEADLINE_EXCEEDED)
 		return;
-	if (st == STATUS_DEADLINE_EXCEEDED)
+	if (st == STATUS_DEADLINE_EXCEEDED && ++client->members[endpoint].n_late % LATE_MAX == 0)
 		(void)sd_event_source_set_enabled(client->members[endpoint].renewal, SD_EVENT_ONESHOT);
 	if (endpoint == client->current)
 		client->current = (endpoint + 1) % client->n;
@@ -177,8 +183,16 @@ static void on_done(enum status status, const ProtobufCMessage *response, const 
 	struct etcd_call *call = userdata;
 
 	call->pending = NULL;
+	if (status == STATUS_OK)
+		call->client->members[call->endpoint].n_late = 0;
 	etcd_client_failed(call->client, call->endpoint, status);
 	call->done(status, response, err, call->userdata);
+}
+
+/* A member that is slow is not asked more often because it is: it gets more time. */
+static uint64_t patience_us(const struct member *member, uint64_t timeout_us)
+{
+	return timeout_us << (member->n_late < LATE_MAX ? member->n_late : LATE_MAX);
 }
 
 enum status etcd_call_start(struct etcd_client *client, struct etcd_call *call,
@@ -191,8 +205,9 @@ enum status etcd_call_start(struct etcd_client *client, struct etcd_call *call,
 	assert(!call->pending);
 	*call = (struct etcd_call){.client = client, .done = done, .userdata = userdata};
 	member = etcd_client_member(client, &call->endpoint);
-	return rpc_client_call(member, service, method, request, timeout_us, on_done, call, &call->pending,
-			       err);
+	return rpc_client_call(member, service, method, request,
+			       patience_us(&client->members[call->endpoint], timeout_us), on_done, call,
+			       &call->pending, err);
 }
 
 void etcd_call_cancel(struct etcd_call *call)

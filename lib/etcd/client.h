@@ -3,7 +3,8 @@
 /* Calls to the members of an etcd, one of which takes them all until it fails.
  *
  * Nothing is sent twice here: who calls knows what may be. After a failure that another member may not have,
- * the next call goes to the next one; a member that did not answer in time is spoken to on a new connection.
+ * the next call goes to the next one. A member that did not answer in time twice in a row is spoken to on a
+ * new connection; until it answers, calls of it have up to four times their time.
  */
 
 #include "base/error.h"

@@ -298,19 +298,18 @@ static void watch(struct etcd_copy *copy)
 static bool find_store(struct etcd_copy *copy, const Etcdserverpb__TxnResponse *txn)
 {
 	const Etcdserverpb__KeyValue *sequence = txn_key_of(txn, ETCD_LOOK_SEQUENCE);
-	uint32_t generation;
-	uint64_t offset;
+	struct etcd_generation generation;
 
 	if (!sequence || !txn->header ||
-	    !etcd_generation_read(txn_key_of(txn, ETCD_LOOK_GENERATION), &generation, &offset))
+	    !etcd_generation_read(txn_key_of(txn, ETCD_LOOK_GENERATION), &generation))
 		return false;
 	copy->revision = txn->header->revision;
 	copy->sequence.revision = sequence->mod_revision;
 	etcd_text_of(sequence, copy->sequence.text, sizeof(copy->sequence.text));
 	copy->records = (struct etcd_records){
-		.store = copy->etcd->prefix, .offset = offset, .revision = copy->revision};
+		.store = copy->etcd->prefix, .offset = generation.offset, .revision = copy->revision};
 	(void)str_format(copy->records.data, sizeof(copy->records.data), "%s/e/%" PRIu32 "/",
-			 copy->etcd->prefix, generation);
+			 copy->etcd->prefix, generation.number);
 	return true;
 }
 

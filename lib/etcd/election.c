@@ -19,6 +19,7 @@
 enum {
 	LOOK_PART = 10,	 /* of a lease, at most between two looks at the key while another leads */
 	BEAT_PART = 5,	 /* how often the lease is kept alive */
+	LATE_BEATS = 2,	 /* for which an answer is waited for at one member */
 	SPARE_PART = 16, /* that this clock may be slower than etcd's */
 	VALUE_SIZE = ELECTION_NAME_MAX + 32,
 };
@@ -26,6 +27,8 @@ enum {
 static const uint64_t LOOK_MAX_US = 200 * USEC_PER_MSEC; /* between two looks, however long the lease */
 static const uint64_t RETRY_MIN_US = 50 * USEC_PER_MSEC;
 static const uint64_t RETRY_MAX_US = USEC_PER_SEC;
+
+enum { LOOK_LEADER, LOOK_SCHEMA, LOOK_WORD, LOOK_N, TERMS_MAX = 2 };
 
 enum phase {
 	PHASE_IDLE,
@@ -46,7 +49,13 @@ struct election {
 	char *schema_key;  /* NULL: none */
 	uint32_t schema;
 	int64_t schema_revision; /* of its key when it was looked at last; 0: there was none */
-	uint32_t aside;		 /* what was said of it last; 0: nothing */
+	bool is_aside;		 /* that was said, of @aside */
+	uint32_t aside;
+	char *word_key; /* NULL: none */
+	char *word;
+	int64_t word_revision; /* as schema_revision */
+	bool has_other_word;   /* that was said */
+	unsigned int n_late;   /* beats without an answer to the last keep-alive */
 	const struct election_events *events;
 	void *userdata;
 	enum phase phase;
@@ -224,7 +233,7 @@ static void on_created(enum status status, const ProtobufCMessage *response, con
 		classify_key(e, kv);
 		return;
 	}
-	if (e->schema_key) { /* it was changed meanwhile */
+	if (e->schema_key || e->word_key) { /* it was changed meanwhile */
 		look_again(e);
 		return;
 	}
@@ -232,18 +241,30 @@ static void on_created(enum status status, const ProtobufCMessage *response, con
 	stumble(e, &odd);
 }
 
-/* The leader's key if there is none, and the schema as it was when that was looked at; where it has none, the
- * own one. */
+/* A key of @txn that has to be as it was looked at; where there was none, the own @value is put there. */
+static void add_term(Etcdserverpb__TxnRequest *txn, const char *key, const char *value, int64_t revision,
+		     Etcdserverpb__Compare *unchanged, Etcdserverpb__PutRequest *put)
+{
+	*unchanged = etcd_compare_modified(etcd_bytes(key), revision);
+	txn->compare[txn->n_compare++] = unchanged;
+	put->key = etcd_bytes(key);
+	put->value = etcd_bytes(value);
+}
+
+/* The leader's key if there is none, and schema and word as they were when they were looked at; where there
+ * are none, the own ones. */
 static void create(struct election *e)
 {
 	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
 	Etcdserverpb__Compare absent = etcd_compare_created(etcd_bytes(e->key), 0);
-	Etcdserverpb__Compare unchanged;
+	Etcdserverpb__Compare schema_unchanged, word_unchanged;
 	Etcdserverpb__PutRequest leader = ETCDSERVERPB__PUT_REQUEST__INIT;
 	Etcdserverpb__PutRequest schema = ETCDSERVERPB__PUT_REQUEST__INIT;
+	Etcdserverpb__PutRequest word = ETCDSERVERPB__PUT_REQUEST__INIT;
 	Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
 	Etcdserverpb__RequestOp put_leader = etcd_op_put(&leader);
 	Etcdserverpb__RequestOp put_schema = etcd_op_put(&schema);
+	Etcdserverpb__RequestOp put_word = etcd_op_put(&word);
 	Etcdserverpb__RequestOp read_leader = etcd_op_range(&range);
 	char value[VALUE_SIZE];
 	char number[ETCD_SCHEMA_SIZE];
@@ -253,17 +274,18 @@ static void create(struct election *e)
 	leader.value = etcd_bytes(value);
 	leader.lease = e->lease;
 	txn.n_compare = txn.n_success = txn.n_failure = 1;
-	txn.compare = (Etcdserverpb__Compare *[]){&absent, &unchanged};
-	txn.success = (Etcdserverpb__RequestOp *[]){&put_leader, &put_schema};
+	txn.compare = (Etcdserverpb__Compare * [1 + TERMS_MAX]){&absent};
+	txn.success = (Etcdserverpb__RequestOp * [1 + TERMS_MAX]){&put_leader};
 	txn.failure = (Etcdserverpb__RequestOp *[]){&read_leader};
-	if (e->schema_key) {
-		unchanged = etcd_compare_modified(etcd_bytes(e->schema_key), e->schema_revision);
-		(void)str_decimal(number, sizeof(number), e->schema);
-		schema.key = etcd_bytes(e->schema_key);
-		schema.value = etcd_bytes(number);
-		txn.n_compare = 2;
-		txn.n_success = e->schema_revision == 0 ? 2 : 1;
-	}
+	(void)str_decimal(number, sizeof(number), e->schema);
+	if (e->schema_key)
+		add_term(&txn, e->schema_key, number, e->schema_revision, &schema_unchanged, &schema);
+	if (e->schema_key && e->schema_revision == 0)
+		txn.success[txn.n_success++] = &put_schema;
+	if (e->word_key)
+		add_term(&txn, e->word_key, e->word, e->word_revision, &word_unchanged, &word);
+	if (e->word_key && e->word_revision == 0)
+		txn.success[txn.n_success++] = &put_word;
 	call(e, &etcdserverpb__kv__descriptor, "Txn", &txn.base, on_created);
 }
 
@@ -308,14 +330,37 @@ static bool may_write(struct election *e, const Etcdserverpb__KeyValue *schema)
 	return !schema || etcd_schema_read(schema) == e->schema;
 }
 
+/* NULL: nobody has led yet. Says so when that changes, whoever leads. */
+static bool is_own_word(struct election *e, const Etcdserverpb__KeyValue *word)
+{
+	bool is_own = !e->word_key || !word ||
+		      (word->value.len == strlen(e->word) &&
+		       memcmp(word->value.data, e->word, word->value.len) == 0);
+
+	e->word_revision = word ? word->mod_revision : 0;
+	if (e->has_other_word == !is_own)
+		return is_own;
+	e->has_other_word = !is_own;
+	e->events->on_other_key(!is_own, e->userdata);
+	return is_own;
+}
+
 static void stand_aside(struct election *e, uint32_t schema)
 {
 	look_again(e);
-	if (e->aside == schema)
+	if (e->is_aside && e->aside == schema)
 		return;
+	e->is_aside = true;
 	e->aside = schema;
 	e->followed = 0; /* nobody leads: whoever does next is told anew */
 	e->events->on_aside(schema, e->userdata);
+}
+
+/* What was the trouble is over only when more than a look has gone well: a full etcd answers that, too. */
+static void end_trouble(struct election *e)
+{
+	e->trouble = (struct error){.status = STATUS_OK};
+	backoff_reset(&e->backoff);
 }
 
 static void on_looked(enum status status, const ProtobufCMessage *response, const struct error *err,
@@ -325,43 +370,55 @@ static void on_looked(enum status status, const ProtobufCMessage *response, cons
 	const Etcdserverpb__KeyValue *leader;
 	const Etcdserverpb__KeyValue *schema;
 	struct election *e = userdata;
+	bool is_own;
 
 	if (status != STATUS_OK) {
 		stumble(e, err);
 		return;
 	}
-	e->trouble = (struct error){.status = STATUS_OK};
-	backoff_reset(&e->backoff);
-	leader = txn_key_of(txn, 0);
-	schema = e->schema_key ? txn_key_of(txn, 1) : NULL;
+	leader = txn_key_of(txn, LOOK_LEADER);
+	schema = e->schema_key ? txn_key_of(txn, LOOK_SCHEMA) : NULL;
+	is_own = is_own_word(e, txn_key_of(txn, LOOK_WORD));
 	if (leader) {
-		e->aside = 0;
+		end_trouble(e);
+		e->is_aside = false;
 		classify_key(e, leader);
+	} else if (!is_own) {
+		end_trouble(e);
+		stand_aside(e, 0);
 	} else if (!may_write(e, schema)) {
+		end_trouble(e);
 		stand_aside(e, etcd_schema_read(schema));
 	} else if (clock_monotonic_us() < e->yield_us) {
 		look_again(e);
 	} else {
-		e->aside = 0;
+		e->is_aside = false;
 		grant(e);
 	}
 }
 
+/* A key that is not wanted is read as the leader's is: the answers keep their places. */
 static void election_look(struct election *e)
 {
 	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
-	Etcdserverpb__RangeRequest leader = ETCDSERVERPB__RANGE_REQUEST__INIT;
-	Etcdserverpb__RangeRequest schema = ETCDSERVERPB__RANGE_REQUEST__INIT;
-	Etcdserverpb__RequestOp read_leader = etcd_op_range(&leader);
-	Etcdserverpb__RequestOp read_schema = etcd_op_range(&schema);
+	Etcdserverpb__RangeRequest ranges[LOOK_N];
+	Etcdserverpb__RequestOp ops[LOOK_N];
+	Etcdserverpb__RequestOp *pointers[LOOK_N];
 
 	if (e->phase != PHASE_TRYING)
 		return;
-	leader.key = etcd_bytes(e->key);
+	for (size_t i = 0; i < LOOK_N; i++) {
+		etcdserverpb__range_request__init(&ranges[i]);
+		ranges[i].key = etcd_bytes(e->key);
+		ops[i] = etcd_op_range(&ranges[i]);
+		pointers[i] = &ops[i];
+	}
 	if (e->schema_key)
-		schema.key = etcd_bytes(e->schema_key);
-	txn.n_success = e->schema_key ? 2 : 1;
-	txn.success = (Etcdserverpb__RequestOp *[]){&read_leader, &read_schema};
+		ranges[LOOK_SCHEMA].key = etcd_bytes(e->schema_key);
+	if (e->word_key)
+		ranges[LOOK_WORD].key = etcd_bytes(e->word_key);
+	txn.n_success = LOOK_N;
+	txn.success = pointers;
 	call(e, &etcdserverpb__kv__descriptor, "Txn", &txn.base, on_looked);
 }
 
@@ -392,6 +449,7 @@ static void on_alive(struct rpc_stream *stream, const ProtobufCMessage *message,
 	if (e->phase != PHASE_LEADING || alive->id != e->lease || e->sent_us == 0)
 		return;
 	if (alive->ttl > 0) {
+		e->n_late = 0;
 		extend(e, alive->ttl);
 		e->trouble.status = STATUS_OK;
 		return;
@@ -431,6 +489,11 @@ static void beat(struct election *e)
 
 	if (e->phase != PHASE_LEADING)
 		return;
+	if (e->stream && e->sent_us != 0 && ++e->n_late < LATE_BEATS) { /* it may be slow */
+		(void)timer_arm(e->event, &e->beat, e->lease_us / BEAT_PART, on_beat, e);
+		return;
+	}
+	e->n_late = 0;
 	if (e->stream && e->sent_us != 0) {
 		rpc_stream_cancel(e->stream);
 		e->stream = NULL;
@@ -541,6 +604,8 @@ enum status election_new(sd_event *event, struct etcd_client *client,
 		.name = strdup(settings->name),
 		.schema_key = settings->schema_key ? strdup(settings->schema_key) : NULL,
 		.schema = settings->schema,
+		.word_key = settings->word_key ? strdup(settings->word_key) : NULL,
+		.word = settings->word_key ? strdup(settings->word) : NULL,
 		.lease_us = settings->lease_us,
 		.call_us = settings->call_us,
 		.yield_us = settings->yield_us > 0 ? clock_monotonic_us() + settings->yield_us : 0,
@@ -548,7 +613,8 @@ enum status election_new(sd_event *event, struct etcd_client *client,
 		.userdata = userdata,
 		.backoff = BACKOFF_INIT(RETRY_MIN_US, RETRY_MAX_US),
 	};
-	if (!e->key || !e->name || (settings->schema_key && !e->schema_key)) {
+	if (!e->key || !e->name || (settings->schema_key && !e->schema_key) ||
+	    (settings->word_key && (!e->word_key || !e->word))) {
 		election_free(e);
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "etcd");
 	}
@@ -566,5 +632,7 @@ void election_free(struct election *e)
 	free(e->key);
 	free(e->name);
 	free(e->schema_key);
+	free(e->word_key);
+	free(e->word);
 	free(e);
 }

@@ -26,6 +26,10 @@ struct election_settings {
 	 * NULL: whatever any key has. */
 	const char *schema_key;
 	uint32_t schema;
+	/* Likewise, with the text @word; and it says so while another one leads, too. NULL: whatever any key
+	 * has. */
+	const char *word_key;
+	const char *word;
 };
 
 struct election_events {
@@ -36,8 +40,9 @@ struct election_events {
 	void (*on_follow)(const char *leader, int64_t since_ms, void *userdata);
 	void (*on_trouble)(const struct error *why,
 			   void *userdata); /* continues trying; again when it changes */
-	/* Nobody leads, and this one does not, as the schema is @schema. */
+	/* Nobody leads, and this one does not, as the schema is @schema, or (0) the word is another. */
 	void (*on_aside)(uint32_t schema, void *userdata);
+	void (*on_other_key)(bool is_other, void *userdata); /* the word is another, or no longer */
 };
 
 /** All but the texts of @settings is borrowed. */

@@ -51,6 +51,8 @@ static int on_turn(sd_event_source *source, void *userdata)
 	etcd->changes = 0;
 	if (changes & CHANGE_TROUBLE)
 		events->on_trouble(&etcd->trouble, etcd->userdata);
+	if (changes & CHANGE_OTHER_KEY && events->on_other_key)
+		events->on_other_key(etcd->has_other_key, etcd->userdata);
 	if (changes & CHANGE_ASIDE)
 		events->on_aside(etcd->aside, etcd->userdata);
 	if (changes & CHANGE_FOLLOW)
@@ -110,6 +112,14 @@ static void on_aside(uint32_t schema, void *userdata)
 	etcd->aside = schema;
 	etcd->changes &= ~(unsigned int)CHANGE_FOLLOW;
 	etcd_notify(etcd, CHANGE_ASIDE);
+}
+
+static void on_other_key(bool is_other, void *userdata)
+{
+	struct etcd *etcd = userdata;
+
+	etcd->has_other_key = is_other;
+	etcd_notify(etcd, CHANGE_OTHER_KEY);
 }
 
 bool etcd_is_leading(const struct etcd *etcd)
@@ -172,7 +182,8 @@ static enum status etcd_start_parts(struct etcd *etcd, const struct etcd_setting
 						      .on_lost = on_lost,
 						      .on_follow = on_follow,
 						      .on_trouble = on_trouble,
-						      .on_aside = on_aside};
+						      .on_aside = on_aside,
+						      .on_other_key = on_other_key};
 	const struct election_settings election = {
 		.key = etcd->leader_key,
 		.name = settings->name,
@@ -180,7 +191,9 @@ static enum status etcd_start_parts(struct etcd *etcd, const struct etcd_setting
 		.call_us = settings->call_us,
 		.yield_us = settings->yield_us,
 		.schema_key = settings->schema > 0 ? etcd->record_schema_key : NULL,
-		.schema = settings->schema};
+		.schema = settings->schema,
+		.word_key = settings->ticket_key ? etcd->ticket_key_key : NULL,
+		.word = settings->ticket_key};
 	enum status st;
 	int r = watch_loop(etcd);
 
@@ -214,6 +227,9 @@ enum status etcd_new(sd_event *event, const struct etcd_settings *settings, cons
 	(void)str_copy(etcd->prefix, sizeof(etcd->prefix), settings->prefix);
 	(void)str_copy(etcd->cluster, sizeof(etcd->cluster), settings->cluster);
 	(void)str_format(etcd->leader_key, sizeof(etcd->leader_key), "%s/leader", settings->prefix);
+	etcd->may_be_retired = settings->may_be_retired;
+	(void)str_format(etcd->ticket_key_key, sizeof(etcd->ticket_key_key), "%s/" ETCD_TICKET_KEY,
+			 settings->prefix);
 	(void)str_format(etcd->record_schema_key, sizeof(etcd->record_schema_key), "%s/" ETCD_RECORD_SCHEMA,
 			 settings->prefix);
 	st = etcd_start_parts(etcd, settings, err);

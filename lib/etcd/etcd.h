@@ -35,6 +35,13 @@ bool etcd_is_leading(const struct etcd *etcd);
  * not Holdfast's. */
 enum status kv_open_etcd(struct etcd *etcd, struct kv **ret, struct error *err);
 
+/** Close the store for good, as its records are with server @by now: nobody opens it any more but with
+ * may_be_retired of its settings. They stay as they are, until a rewrite takes their place and opens it
+ * again. When nothing is pending: it blocks. */
+enum status kv_retire_etcd(struct kv *kv, const char *by, struct error *err);
+/** "": it is not closed. */
+const char *kv_etcd_retired_by(const struct kv *kv);
+
 /** With the store open: does the copy have all that the store has? Waits a moment for changes that are on
  * their way. The copy is not followed any more. */
 bool etcd_copy_finish(struct etcd *etcd);
@@ -43,6 +50,10 @@ bool etcd_copy_finish(struct etcd *etcd);
  * until it ends. Blocks. @ret_before what it was, the same when there was nothing to change. STATUS_NOT_FOUND
  * when no server has led yet, STATUS_FAILED_PRECONDITION when the cluster is at a newer one. */
 enum status etcd_raise_schema(const struct etcd_settings *settings, uint32_t *ret_before, struct error *err);
+
+/** Say that servers with the ticket key of @settings lead from now on. Who leads continues until it ends.
+ * Blocks. STATUS_NOT_FOUND when no server has led yet. */
+enum status etcd_replace_ticket_key(const struct etcd_settings *settings, struct error *err);
 
 /** Every record of the store of @settings, in order and at one revision, whoever leads; name and lease are
  * not looked at. Blocks, and may run on a thread of its own. @ret_revision of the last record that was

@@ -30,6 +30,9 @@ struct etcd {
 	char cluster[ETCD_CLUSTER_MAX + 1];
 	char leader_key[ETCD_KEY_SIZE];
 	char record_schema_key[ETCD_KEY_SIZE];
+	char ticket_key_key[ETCD_KEY_SIZE];
+	bool may_be_retired;
+	bool has_other_key;
 	unsigned int changes; /* bits of enum etcd_change */
 	char leader[ELECTION_NAME_MAX + 32];
 	int64_t since_ms; /* the leader leads */
@@ -46,6 +49,7 @@ enum etcd_change {
 	CHANGE_LOST = 1 << 3,
 	CHANGE_PROGRESS = 1 << 4,
 	CHANGE_ASIDE = 1 << 5,
+	CHANGE_OTHER_KEY = 1 << 6,
 };
 
 /* --- loop.c --- */

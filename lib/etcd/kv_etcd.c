@@ -65,7 +65,9 @@ static int on_turn(sd_event_source *source, void *userdata)
 static void submission_finish(struct etcd_store *store, enum submission_outcome outcome)
 {
 	store->stage = STAGE_IDLE;
+	store->is_full = false;
 	backoff_reset(&store->backoff);
+	backoff_reset(&store->full_backoff);
 	move(store, &store->batch.list, outcome);
 	etcd_store_kick(store);
 }
@@ -133,6 +135,16 @@ static void later(struct etcd_store *store, enum stage stage)
 	(void)timer_arm(store->etcd->loop, &store->retry, delay_us, on_retry, store);
 }
 
+/* Nothing of it is stored and nothing is lost: each try is an entry in the log of a full etcd, so they become
+ * rare. */
+static void wait_for_room(struct etcd_store *store)
+{
+	store->is_full = true;
+	store->stage = STAGE_SENDING;
+	(void)timer_arm(store->etcd->loop, &store->retry,
+			backoff_next(&store->full_backoff, backoff_random()), on_retry, store);
+}
+
 static void on_verdict(struct etcd_store *store, enum verdict verdict, const Etcdserverpb__KeyValue *sequence)
 {
 	switch (verdict) {
@@ -140,10 +152,12 @@ static void on_verdict(struct etcd_store *store, enum verdict verdict, const Etc
 		finish_committed(store, sequence->mod_revision);
 		return;
 	case VERDICT_UNCOMMITTED:
-		if (store->refusal.status != STATUS_OK)
-			etcd_store_fail(store, &store->refusal);
-		else
+		if (store->refusal.status == STATUS_OK)
 			later(store, STAGE_SENDING);
+		else if (store->refusal.status == STATUS_RESOURCE_EXHAUSTED && !store->is_rewriting)
+			wait_for_room(store);
+		else
+			etcd_store_fail(store, &store->refusal);
 		return;
 	case VERDICT_DEPOSED:
 		depose(store);
@@ -369,6 +383,7 @@ static void etcd_add_stats(const struct kv *kv, struct kv_stats *stats)
 	stats->largest_batch = store->stats.largest_batch;
 	stats->read = store->n_read;
 	stats->mark_errno = store->marks.write_errno;
+	stats->is_full = store->is_full;
 }
 
 static enum status etcd_history(struct kv *kv, const struct kv_marks *marks, struct kv_history *ret,
@@ -443,9 +458,8 @@ struct found {
 	int64_t leader_revision;
 	int64_t sequence_revision;
 	char sequence[SEQUENCE_SIZE];
-	uint32_t generation; /* 0: it cannot be read */
-	uint64_t offset;
-	char foreign[ETCD_KEY_SIZE]; /* a key that is none of the store's own; "": none */
+	struct etcd_generation generation; /* number 0: it cannot be read */
+	char foreign[ETCD_KEY_SIZE];	   /* a key that is none of the store's own; "": none */
 };
 
 enum { LOOK_LEADER, LOOK_SEQUENCE, LOOK_SCHEMA, LOOK_GENERATION, LOOK_ANY, LOOK_N };
@@ -462,26 +476,33 @@ static void find_foreign(struct found *found, const Etcdserverpb__RangeResponse 
 		(void)snprintf(key, sizeof(key), "%.*s", (int)range->kvs[i]->key.len,
 			       (const char *)range->kvs[i]->key.data);
 		if (!str_eq(key, store->etcd->leader_key) && !str_eq(key, store->sequence_key) &&
-		    !str_eq(key, store->etcd->record_schema_key) && !str_starts_with(key, servers))
+		    !str_eq(key, store->etcd->record_schema_key) &&
+		    !str_eq(key, store->etcd->ticket_key_key) && !str_starts_with(key, servers))
 			str_copy_text(found->foreign, sizeof(found->foreign), key);
 	}
 }
 
-bool etcd_generation_read(const Etcdserverpb__KeyValue *kv, uint32_t *ret_number, uint64_t *ret_offset)
+bool etcd_generation_read(const Etcdserverpb__KeyValue *kv, struct etcd_generation *ret)
 {
 	char text[SCHEMA_SIZE];
-	char *offset;
+	char *offset, *word;
 
-	*ret_number = 1;
-	*ret_offset = 0;
+	*ret = (struct etcd_generation){.number = 1};
 	if (!kv)
 		return true;
 	etcd_text_of(kv, text, sizeof(text));
 	offset = strchr(text, ' ');
+	word = offset ? strchr(offset + 1, ' ') : NULL;
 	if (offset)
 		*offset++ = '\0';
-	return parse_u32(text, 1, UINT32_MAX, ret_number) == 0 &&
-	       (!offset || parse_u64(offset, 0, INT64_MAX, ret_offset) == 0);
+	if (word)
+		*word++ = '\0';
+	if (word && (!str_starts_with(word, ETCD_RETIRED) ||
+		     str_copy(ret->retired_by, sizeof(ret->retired_by), word + strlen(ETCD_RETIRED)) < 0 ||
+		     ret->retired_by[0] == '\0'))
+		return false;
+	return parse_u32(text, 1, UINT32_MAX, &ret->number) == 0 &&
+	       (!offset || parse_u64(offset, 0, INT64_MAX, &ret->offset) == 0);
 }
 
 static enum status on_found(const ProtobufCMessage *response, void *userdata, struct error *err)
@@ -499,8 +520,8 @@ static enum status on_found(const ProtobufCMessage *response, void *userdata, st
 	found->sequence_revision = sequence ? sequence->mod_revision : 0;
 	etcd_text_of(sequence, found->sequence, sizeof(found->sequence));
 	found->has_schema = schema != NULL;
-	if (!etcd_generation_read(txn_key_of(txn, LOOK_GENERATION), &found->generation, &found->offset))
-		found->generation = 0;
+	if (!etcd_generation_read(txn_key_of(txn, LOOK_GENERATION), &found->generation))
+		found->generation.number = 0;
 	etcd_text_of(schema, found->schema, sizeof(found->schema));
 	if (!schema && txn_key_of(txn, LOOK_ANY))
 		find_foreign(found, txn->responses[LOOK_ANY]->response_range);
@@ -610,9 +631,15 @@ static enum status check_found(struct found *found, struct error *err)
 
 	if (found->leader_revision != store->known.leader_revision)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "store %s: not the leader", store->name);
-	if (found->generation == 0)
+	if (found->generation.number == 0)
 		return error_set(err, STATUS_DATA_LOSS, 0, "etcd: %s is no generation",
 				 store->generation_key);
+	if (found->generation.retired_by[0] != '\0' && !store->etcd->may_be_retired)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "the store in etcd at %s was moved to the sqlite of server %s: no server "
+				 "opens it any more. Next, on the other machines: "
+				 "systemctl disable --now holdfast-server",
+				 store->etcd->prefix, found->generation.retired_by);
 	if (found->has_schema)
 		return check_schema(store, found->schema, err);
 	if (found->foreign[0] != '\0')
@@ -638,12 +665,13 @@ enum status etcd_store_find(struct etcd_store *store, struct error *err)
 	}
 	if (st != STATUS_OK)
 		return st;
-	store->generation = found.generation;
-	etcd_store_name_records(store, found.generation, &store->records);
-	store->records.offset = found.offset;
+	store->generation = found.generation.number;
+	memcpy(store->retired_by, found.generation.retired_by, sizeof(store->retired_by));
+	etcd_store_name_records(store, store->generation, &store->records);
+	store->records.offset = found.generation.offset;
 	store->known.sequence_revision = found.sequence_revision;
 	memcpy(store->sequence, found.sequence, sizeof(store->sequence));
-	store->revision = (uint64_t)found.sequence_revision + found.offset;
+	store->revision = (uint64_t)found.sequence_revision + found.generation.offset;
 	return STATUS_OK;
 }
 
@@ -656,6 +684,7 @@ void etcd_store_name_records(const struct etcd_store *store, uint32_t generation
 static enum status etcd_store_start(struct etcd_store *store, struct error *err)
 {
 	struct etcd *etcd = store->etcd;
+	enum status st;
 	int r;
 
 	(void)str_format(store->name, sizeof(store->name), "etcd:%s", etcd->prefix);
@@ -666,8 +695,10 @@ static enum status etcd_store_start(struct etcd_store *store, struct error *err)
 	r = sd_event_add_defer(etcd->outer, &store->turn, on_turn, store);
 	if (r >= 0)
 		r = sd_event_source_set_enabled(store->turn, SD_EVENT_OFF);
-	return r < 0 ? error_set(err, status_from_errno(r), r, "store %s: watch the loop", store->name)
-		     : etcd_store_find(store, err);
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "store %s: watch the loop", store->name);
+	st = etcd_store_find(store, err);
+	return st == STATUS_OK ? etcd_store_tidy(store, err) : st;
 }
 
 enum status kv_open_etcd(struct etcd *etcd, struct kv **ret, struct error *err)
@@ -688,6 +719,7 @@ enum status kv_open_etcd(struct etcd *etcd, struct kv **ret, struct error *err)
 		.queue = STAILQ_HEAD_INITIALIZER(store->queue),
 		.done = STAILQ_HEAD_INITIALIZER(store->done),
 		.backoff = BACKOFF_INIT(20 * USEC_PER_MSEC, USEC_PER_SEC),
+		.full_backoff = BACKOFF_INIT(USEC_PER_SEC, ETCD_FULL_MAX_US),
 	};
 	etcd->store = store; /* from here on it is told when the lead is lost */
 	st = etcd_store_start(store, err);

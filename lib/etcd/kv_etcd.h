@@ -10,6 +10,10 @@
 
 enum { SEQUENCE_SIZE = 128 };
 
+#define ETCD_FULL_MAX_US                                                                   \
+	(15 * USEC_PER_SEC) /* between two tries of a transaction that a full etcd refuses \
+			     */
+
 enum stage {
 	STAGE_IDLE,
 	STAGE_SENT,    /* the transaction */
@@ -43,7 +47,11 @@ struct etcd_store {
 	struct kv_mark_files marks;
 	uint64_t nodes; /* for the next mark */
 	struct error
-		refusal; /* etcd's answer to the transaction on its way; STATUS_OK: it may still take it */
+		refusal;   /* etcd's answer to the transaction on its way; STATUS_OK: it may still take it */
+	bool is_full;	   /* etcd has no room for the transaction on its way */
+	bool is_rewriting; /* nothing waits for room then */
+	char retired_by[ETCD_CLUSTER_MAX + 1]; /* see kv_retire_etcd(); "": it is not */
+	struct backoff full_backoff;
 	struct error failure; /* STATUS_OK until the store is broken, then for ever */
 	struct kv_stats stats;
 	uint64_t n_read;
@@ -55,8 +63,18 @@ void etcd_store_name_records(const struct etcd_store *store, uint32_t generation
 /** Make the next sequence, which is what the next transaction writes. */
 void etcd_store_next_sequence(struct etcd_store *store);
 
-/** What the generation's key says, "NUMBER" or "NUMBER OFFSET"; NULL: the first one. False: nothing. */
-bool etcd_generation_read(const Etcdserverpb__KeyValue *kv, uint32_t *ret_number, uint64_t *ret_offset);
+struct etcd_generation {
+	uint32_t number;
+	uint64_t offset;
+	char retired_by[ETCD_CLUSTER_MAX + 1]; /* see kv_retire_etcd(); "": it is not */
+};
+
+/** What the generation's key says, "NUMBER", "NUMBER OFFSET" or "NUMBER OFFSET retired NAME"; NULL: the first
+ * one. False: it says something else. */
+bool etcd_generation_read(const Etcdserverpb__KeyValue *kv, struct etcd_generation *ret);
+
+/** Delete what unfinished rewrites have left: all generations but the store's. */
+enum status etcd_store_tidy(struct etcd_store *store, struct error *err);
 
 /** What is under the prefix: generation, sequence, and that this is the leader. It blocks. */
 enum status etcd_store_find(struct etcd_store *store, struct error *err);

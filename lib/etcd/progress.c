@@ -24,7 +24,7 @@ struct etcd_follower {
 	/* as read last */
 	int64_t sequence_revision; /* etcd's; 0: not read yet */
 	char sequence[SEQUENCE_SIZE];
-	uint32_t generation;
+	struct etcd_generation generation;
 	struct etcd_call interruption;
 };
 
@@ -77,17 +77,16 @@ static void on_read(enum status status, const ProtobufCMessage *response, const 
 	struct etcd_follower *follower = userdata;
 	struct etcd_progress progress = {.revision = 0};
 	const Etcdserverpb__KeyValue *sequence;
-	uint64_t offset;
 
 	(void)err; /* the election says what is the matter */
 	look_later(follower);
 	sequence = status == STATUS_OK ? txn_key_of(txn, ETCD_LOOK_SEQUENCE) : NULL;
 	if (!sequence || !read_sequence(sequence, &progress) ||
-	    !etcd_generation_read(txn_key_of(txn, ETCD_LOOK_GENERATION), &follower->generation, &offset))
+	    !etcd_generation_read(txn_key_of(txn, ETCD_LOOK_GENERATION), &follower->generation))
 		return;
 	follower->sequence_revision = sequence->mod_revision;
 	etcd_text_of(sequence, follower->sequence, sizeof(follower->sequence));
-	progress.revision = (uint64_t)sequence->mod_revision + offset;
+	progress.revision = (uint64_t)sequence->mod_revision + follower->generation.offset;
 	follower->etcd->progress = progress;
 	etcd_notify(follower->etcd, CHANGE_PROGRESS);
 }
@@ -160,8 +159,8 @@ void etcd_follower_interrupt(struct etcd_follower *follower, const struct kv_op 
 	uint8_t *value = malloc(BATCH_SUM_SIZE + op->len);
 
 	if (value && follower->sequence_revision > 0 && !follower->interruption.pending &&
-	    str_format(key, sizeof(key), "%s/e/%" PRIu32 "/%s", follower->etcd->prefix, follower->generation,
-		       op->key) > 0) {
+	    str_format(key, sizeof(key), "%s/e/%" PRIu32 "/%s", follower->etcd->prefix,
+		       follower->generation.number, op->key) > 0) {
 		batch_sum(op->key, op->value, op->len, value);
 		memcpy(value + BATCH_SUM_SIZE, op->value, op->len);
 		interrupt(follower, key,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* At which schema of records the cluster is, said without leading. */
+/* At which schema of records the cluster is, and with which key its tickets are signed, said without leading.
+ */
 
 #include "base/str.h"
 #include "etcd/etcd.h"
@@ -107,5 +108,58 @@ enum status etcd_raise_schema(const struct etcd_settings *settings, uint32_t *re
 	etcd_client_free(raise.etcd.client);
 	sd_event_unref(raise.etcd.loop);
 	*ret_before = raise.schema;
+	return st;
+}
+
+/* --- the ticket key --- */
+
+static enum status on_word(const ProtobufCMessage *response, void *userdata, struct error *err)
+{
+	(void)err;
+	*(bool *)userdata = ((const Etcdserverpb__RangeResponse *)response)->n_kvs > 0;
+	return STATUS_OK;
+}
+
+static enum status on_put(const ProtobufCMessage *response, void *userdata, struct error *err)
+{
+	(void)response;
+	(void)userdata;
+	(void)err;
+	return STATUS_OK;
+}
+
+static enum status put_ticket_key(struct etcd *etcd, const char *ticket_key, struct error *err)
+{
+	Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
+	Etcdserverpb__PutRequest put = ETCDSERVERPB__PUT_REQUEST__INIT;
+	bool is_there = false;
+	enum status st;
+
+	range.key = put.key = etcd_bytes(etcd->ticket_key_key);
+	put.value = etcd_bytes(ticket_key);
+	st = etcd_ask(etcd, "Range", &range.base, on_word, &is_there, err);
+	if (st == STATUS_OK && !is_there)
+		return error_set(err, STATUS_NOT_FOUND, 0,
+				 "etcd: no server has led this cluster yet, there is no key to replace (%s)",
+				 etcd->prefix);
+	return st == STATUS_OK ? etcd_ask(etcd, "Put", &put.base, on_put, NULL, err) : st;
+}
+
+enum status etcd_replace_ticket_key(const struct etcd_settings *settings, struct error *err)
+{
+	struct etcd etcd = {.call_us = settings->call_us};
+	enum status st;
+	int r = sd_event_new(&etcd.loop);
+
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "etcd: make a loop");
+	(void)str_copy(etcd.prefix, sizeof(etcd.prefix), settings->prefix);
+	(void)str_format(etcd.ticket_key_key, sizeof(etcd.ticket_key_key), "%s/" ETCD_TICKET_KEY,
+			 settings->prefix);
+	st = etcd_client_new(etcd.loop, &settings->endpoints, &etcd.client, err);
+	if (st == STATUS_OK)
+		st = put_ticket_key(&etcd, settings->ticket_key, err);
+	etcd_client_free(etcd.client);
+	sd_event_unref(etcd.loop);
 	return st;
 }

@@ -6,9 +6,11 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "etcd/etcd.h"
 #include "etcd/kv_etcd.h"
 #include "etcd/request.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* Submissions that are waited for together, and their bytes. */
@@ -286,6 +288,38 @@ static enum status clear(struct etcd_store *store, uint32_t generation, struct e
 					     : st;
 }
 
+/* In one transaction: below the store's own generation, and above it. */
+enum status etcd_store_tidy(struct etcd_store *store, struct error *err)
+{
+	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
+	Etcdserverpb__DeleteRangeRequest ranges[2] = {ETCDSERVERPB__DELETE_RANGE_REQUEST__INIT,
+						      ETCDSERVERPB__DELETE_RANGE_REQUEST__INIT};
+	Etcdserverpb__RequestOp ops[2] = {etcd_op_delete(&ranges[0]), etcd_op_delete(&ranges[1])};
+	Etcdserverpb__Compare leads =
+		etcd_compare_created(etcd_bytes(store->etcd->leader_key), store->known.leader_revision);
+	Etcdserverpb__Compare is_last =
+		etcd_compare_modified(etcd_bytes(store->sequence_key), store->known.sequence_revision);
+	char first[ETCD_KEY_SIZE], after_own[ETCD_KEY_SIZE], end[ETCD_KEY_SIZE];
+	bool succeeded = false;
+	enum status st;
+
+	(void)str_format(first, sizeof(first), "%s/e/", store->etcd->prefix);
+	(void)str_copy(after_own, sizeof(after_own), store->records.data);
+	after_own[strlen(after_own) - 1]++; /* the slash */
+	(void)str_format(end, sizeof(end), "%s/e0", store->etcd->prefix);
+	ranges[0].key = etcd_bytes(first);
+	ranges[0].range_end = etcd_bytes(store->records.data);
+	ranges[1].key = etcd_bytes(after_own);
+	ranges[1].range_end = etcd_bytes(end);
+	txn.n_compare = txn.n_success = 2;
+	txn.compare = (Etcdserverpb__Compare *[]){&leads, &is_last};
+	txn.success = (Etcdserverpb__RequestOp *[]){&ops[0], &ops[1]};
+	st = etcd_ask(store->etcd, "Txn", &txn.base, on_succeeded, &succeeded, err);
+	return st == STATUS_OK && !succeeded ? error_set(err, STATUS_FAILED_PRECONDITION, 0,
+							 "store %s: not the leader", store->name)
+					     : st;
+}
+
 struct copy {
 	struct etcd_store *store;
 	size_t n;
@@ -311,17 +345,17 @@ static bool copy_item(const struct kv_item *item, void *userdata)
 	return copy->status == STATUS_OK;
 }
 
-/* The answer may be lost: the key says whether it was done. */
-static enum status switch_to(struct etcd_store *store, uint32_t generation, uint64_t offset,
+/* The answer may be lost: the key says whether it was done. @word that closes it; "": none */
+static enum status switch_to(struct etcd_store *store, uint32_t generation, uint64_t offset, const char *word,
 			     struct error *err)
 {
 	Etcdserverpb__PutRequest put = ETCDSERVERPB__PUT_REQUEST__INIT;
 	Etcdserverpb__RequestOp op = etcd_op_put(&put);
 	bool succeeded = false;
-	char number[48];
+	char number[128];
 	enum status st;
 
-	(void)str_format(number, sizeof(number), "%u %llu", generation, (unsigned long long)offset);
+	(void)str_format(number, sizeof(number), "%u %llu%s", generation, (unsigned long long)offset, word);
 	put.key = etcd_bytes(store->generation_key);
 	put.value = etcd_bytes(number);
 	st = transact(store, &op, &succeeded, err);
@@ -358,13 +392,14 @@ static enum status commit_generation(struct etcd_rewrite *r, struct error *err)
 	if (st == STATUS_OK)
 		st = settle(store, NULL, err);
 	if (st == STATUS_OK)
-		st = switch_to(store, old + 1, offset, err);
+		st = switch_to(store, old + 1, offset, "", err);
 	return st == STATUS_OK ? clear(store, old, err) : st;
 }
 
 static enum status commit(struct etcd_rewrite *r, struct error *err)
 {
-	if (r->above <= kv_revision(&r->store->kv) && r->n <= BATCH_OPS_MAX && r->bytes <= BATCH_BYTES_MAX)
+	if (r->store->retired_by[0] == '\0' && r->above <= kv_revision(&r->store->kv) &&
+	    r->n <= BATCH_OPS_MAX && r->bytes <= BATCH_BYTES_MAX)
 		return commit_small(r, err);
 	return commit_generation(r, err);
 }
@@ -380,9 +415,31 @@ enum status etcd_rewrite(struct kv *kv, kv_rewrite_fn *fn, void *userdata, struc
 				 .all = STAILQ_HEAD_INITIALIZER(r.all)};
 	enum status st;
 
+	store->is_rewriting = true;
 	st = fn(&r.rewrite, userdata, err);
 	if (st == STATUS_OK)
 		st = commit(&r, err);
+	store->is_rewriting = false;
 	rewrite_release(&r);
 	return st;
+}
+
+enum status kv_retire_etcd(struct kv *kv, const char *by, struct error *err)
+{
+	struct etcd_store *store = (struct etcd_store *)(uintptr_t)kv;
+	char word[ETCD_CLUSTER_MAX + 16];
+	enum status st;
+
+	assert(by[0] != '\0' && strlen(by) <= ETCD_CLUSTER_MAX);
+	(void)str_format(word, sizeof(word), " " ETCD_RETIRED "%s", by);
+	store->etcd->may_be_retired = true; /* it is looked at afterwards */
+	st = switch_to(store, store->generation, store->records.offset, word, err);
+	if (st == STATUS_OK && !str_eq(store->retired_by, by))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "store %s: not the leader", store->name);
+	return st;
+}
+
+const char *kv_etcd_retired_by(const struct kv *kv)
+{
+	return ((const struct etcd_store *)(const void *)kv)->retired_by;
 }

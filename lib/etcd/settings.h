@@ -20,6 +20,8 @@ enum {
  * of records at which the cluster is. */
 #define ETCD_SERVERS "servers/"
 #define ETCD_RECORD_SCHEMA "record-schema"
+#define ETCD_TICKET_KEY "ticket-key"
+#define ETCD_RETIRED "retired " /* the generation, before the server that has its records now */
 
 struct etcd_settings {
 	struct etcd_endpoints endpoints;
@@ -32,6 +34,10 @@ struct etcd_settings {
 	/* Of the records that this server writes. It leads only while the cluster is at that one: so that
 	 * servers of two versions run side by side, see etcd_raise_schema(). 0: always */
 	uint32_t schema;
+	/* With which key it signs tickets, in hex: it leads only while that is the cluster's, which whoever
+	 * leads first says. NULL: with any. */
+	const char *ticket_key;
+	bool may_be_retired; /* the store is opened even if it was closed by kv_retire_etcd() */
 };
 
 /* How far the store has come, by who leads: what a mark says (store/mark.h). */
@@ -54,8 +60,12 @@ struct etcd_events {
 	 * when etcd says so again after on_trouble. */
 	void (*on_follow)(const char *leader, int64_t since_ms, void *userdata);
 	void (*on_trouble)(const struct error *why, void *userdata); /* it is tried again */
-	/* Nobody leads, and this one does not, as the cluster is at @schema. Only where settings have one. */
+	/* Nobody leads, and this one does not, as the cluster is at @schema, or (0) has another ticket key.
+	 * Only where settings have one. */
 	void (*on_aside)(uint32_t schema, void *userdata);
+	/* The cluster signs with another ticket key than this one, so that it does not lead; or (false) no
+	 * longer. Only where settings have one; NULL: nobody asks. */
+	void (*on_other_key)(bool is_other, void *userdata);
 	/* While another one leads, whenever it is known; not after on_leading. NULL: nobody asks. */
 	void (*on_progress)(const struct etcd_progress *progress, void *userdata);
 

@@ -11,8 +11,7 @@
 struct walk {
 	struct etcd etcd;
 	char key[ETCD_KEY_SIZE]; /* of the generation */
-	uint32_t generation;
-	uint64_t offset;
+	struct etcd_generation generation;
 	kv_each_fn *each;
 	void *userdata;
 	uint64_t revision; /* the highest that was seen */
@@ -23,7 +22,7 @@ static enum status on_generation(const ProtobufCMessage *response, void *userdat
 	const Etcdserverpb__RangeResponse *range = (const Etcdserverpb__RangeResponse *)response;
 	struct walk *walk = userdata;
 
-	if (etcd_generation_read(range->n_kvs > 0 ? range->kvs[0] : NULL, &walk->generation, &walk->offset))
+	if (etcd_generation_read(range->n_kvs > 0 ? range->kvs[0] : NULL, &walk->generation))
 		return STATUS_OK;
 	return error_set(err, STATUS_DATA_LOSS, 0, "etcd: %s is no generation", walk->key);
 }
@@ -48,8 +47,8 @@ static bool on_item(const struct kv_item *item, void *userdata)
 
 static enum status walk_records(struct walk *walk, struct error *err)
 {
-	struct etcd_records records = {.store = walk->etcd.prefix, .offset = walk->offset};
-	const uint32_t generation = walk->generation;
+	struct etcd_records records = {.store = walk->etcd.prefix, .offset = walk->generation.offset};
+	const uint32_t generation = walk->generation.number;
 	uint64_t n = 0;
 	enum status st;
 
@@ -57,7 +56,7 @@ static enum status walk_records(struct walk *walk, struct error *err)
 	st = etcd_range(&walk->etcd, &records, "", "", SIZE_MAX, on_item, walk, &n, err);
 	if (st == STATUS_OK)
 		st = find_generation(walk, err);
-	if (st == STATUS_OK && walk->generation != generation)
+	if (st == STATUS_OK && walk->generation.number != generation)
 		return error_set(err, STATUS_ABORTED, 0,
 				 "etcd: the store was written anew while it was read; read it again");
 	return st;

@@ -159,6 +159,12 @@ void rpc_server_set_relay(struct rpc_server *server, rpc_relay_fn *relay, void *
 	server->relay_userdata = userdata;
 }
 
+void rpc_server_on_late(struct rpc_server *server, rpc_late_fn *late, uint64_t after_us)
+{
+	server->late = late;
+	server->late_us = after_us;
+}
+
 void rpc_server_on_refused(struct rpc_server *server, rpc_refused_fn *refused)
 {
 	server->refused = refused;

@@ -62,6 +62,11 @@ void rpc_server_retry(struct rpc_server *server, size_t max);
 /** Have @refused called, from the event loop, with the server's userdata. */
 void rpc_server_on_refused(struct rpc_server *server, rpc_refused_fn *refused);
 
+/** Have @late asked, with the server's userdata, why a unary call has no answer at its deadline; of a call
+ * without one every @after_us, and it is answered with the reason as soon as there is one. Once, before it
+ * listens. */
+void rpc_server_on_late(struct rpc_server *server, rpc_late_fn *late, uint64_t after_us);
+
 struct rpc_server_stats {
 	size_t connections; /* open */
 	size_t streams;	    /* open */

@@ -121,6 +121,13 @@ static void leave_handler(struct rpc_call *call, enum call_state state)
 	call->deadline = sd_event_source_unref(call->deadline);
 }
 
+static bool explain_late(const struct rpc_call *call, struct error *err)
+{
+	const struct rpc_server *server = call->conn->server;
+
+	return server->late && call->state == CALL_HANDLED && server->late(server->userdata, err);
+}
+
 static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct rpc_call *call = userdata;
@@ -130,6 +137,7 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 	(void)usec;
 	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0, "the deadline passed before %s was done",
 			call->head.path);
+	(void)explain_late(call, &err);
 	switch (call->state) {
 	case CALL_HEAD:
 	case CALL_CLOSING:
@@ -384,6 +392,33 @@ void rpc_server_retry(struct rpc_server *server, size_t max)
 	}
 }
 
+static void look_if_late(struct rpc_call *call);
+
+/* The handler has a call without a deadline for long. */
+static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct rpc_call *call = userdata;
+	struct error err;
+
+	(void)source;
+	(void)usec;
+	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0, "%s takes long", call->head.path);
+	if (explain_late(call, &err))
+		refuse(call, &err);
+	else
+		look_if_late(call);
+	return 0;
+}
+
+static void look_if_late(struct rpc_call *call)
+{
+	struct rpc_server *server = call->conn->server;
+
+	call->deadline = sd_event_source_disable_unref(call->deadline);
+	if (server->late) /* memory short: it waits as long as its client does */
+		(void)timer_arm(server->event, &call->deadline, server->late_us, on_late, call);
+}
+
 /* The request is there, in whatever form it came. */
 static void handle(struct rpc_call *call, const ProtobufCMessage *request)
 {
@@ -392,7 +427,7 @@ static void handle(struct rpc_call *call, const ProtobufCMessage *request)
 	call->state = CALL_HANDLED;
 	call->conn->n_held++;
 	if (!call->head.has_timeout)
-		timer_disarm(call->deadline);
+		look_if_late(call);
 	if (rpc_call_ask_gate(call, request, &err) == STATUS_OK)
 		call->method->unary(call, request, userdata_of(call));
 	else if (err.status == STATUS_UNAVAILABLE)

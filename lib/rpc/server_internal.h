@@ -72,6 +72,8 @@ struct rpc_server {
 	void *relay_userdata;
 	TAILQ_HEAD(, rpc_call) waiting; /* streams of which the relay says later, oldest first */
 	rpc_refused_fn *refused;	/* NULL: nobody wants to know */
+	rpc_late_fn *late;		/* NULL: no reason is known */
+	uint64_t late_us;
 	bool in_handler;
 	LIST_HEAD(, server_conn) conns;
 	TAILQ_HEAD(, server_conn) starting; /* those of TLS that have not shaken hands, oldest first */

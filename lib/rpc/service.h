@@ -80,3 +80,7 @@ typedef const struct rpc_method *rpc_relay_fn(const struct rpc_call *call, const
  * Or it was closed, because more is held for its peer than may be.
  * @why of a refused certificate is STATUS_UNAUTHENTICATED */
 typedef void rpc_refused_fn(const struct rpc_peer *peer, const struct error *why, void *userdata);
+
+/** A unary call is late: add the reason to the message of @err. False: no reason is known.
+ * @userdata the server's */
+typedef bool rpc_late_fn(void *userdata, struct error *err);

@@ -7,6 +7,7 @@
 #include "rpc/tls_session.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <openssl/err.h>
 #include <openssl/x509_vfy.h>
 #include <sys/epoll.h>
@@ -141,6 +142,7 @@ static void fail_tls(struct transport *tr, const char *doing)
 	else
 		(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0, "%s: %s%s", doing, text,
 				has_expired(tr->ssl) ? "; our own certificate has expired" : "");
+	err.sys_errno = EKEYREJECTED; /* for callers that do not get the status; the text is complete */
 	if (tr->state == TRANSPORT_HANDSHAKE && SSL_is_server(tr->ssl))
 		linger(tr, &err);
 	else

@@ -7,6 +7,10 @@
 
 #include <assert.h>
 
+enum { SPARE_PART = 16 };
+
+static const uint64_t SPARE_MAX_US = 100 * USEC_PER_MSEC;
+
 struct rpc_pending {
 	struct client_call call;
 	ProtobufCMessage *response; /* NULL until it has arrived */
@@ -91,11 +95,22 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
+/* A server is given a little less, so that its own words about a deadline arrive. Plugins on sockets get all
+ * of the time. */
+static uint64_t timeout_of_server(const struct rpc_client *client, uint64_t timeout_us)
+{
+	const uint64_t spare_us = timeout_us / SPARE_PART;
+
+	if (client->unix_path)
+		return timeout_us;
+	return timeout_us - (spare_us < SPARE_MAX_US ? spare_us : SPARE_MAX_US);
+}
+
 static enum status rpc_pending_start(struct rpc_pending *pending, const ProtobufCMessage *request,
 				     uint64_t timeout_us, struct error *err)
 {
 	struct client_call *call = &pending->call;
-	enum status st = client_call_start(call, timeout_us, err);
+	enum status st = client_call_start(call, timeout_of_server(call->client, timeout_us), err);
 
 	if (st != STATUS_OK)
 		return st;

@@ -3,6 +3,7 @@
 
 #include "store/kv.h"
 
+#include "base/clock.h"
 #include "store/kv_backend.h"
 #include "store/submission.h"
 
@@ -131,6 +132,8 @@ static void answer(struct kv *kv, struct submission *s)
 	enum status st;
 
 	assert(s->outcome != SUBMISSION_PENDING);
+	assert(s == kv->oldest);
+	kv->oldest = s->later;
 	kv->pending--;
 	kv->pending_bytes -= s->bytes;
 	st = explain(kv, s, &err);
@@ -184,6 +187,13 @@ static enum status hand_in(struct kv *kv, struct submission *s, struct error *er
 				 " writes are waiting for it; try again later",
 				 kv->name, kv->backend->medium, kv->pending);
 	}
+	s->put_us = clock_monotonic_us();
+	s->later = NULL;
+	if (kv->oldest)
+		kv->newest->later = s;
+	else
+		kv->oldest = s;
+	kv->newest = s;
 	kv->pending++;
 	kv->pending_bytes += s->bytes;
 	kv->backend->put(kv, s);
@@ -228,7 +238,10 @@ uint64_t kv_revision(const struct kv *kv)
 
 struct kv_stats kv_stats(const struct kv *kv)
 {
-	struct kv_stats stats = {.pending = kv->pending};
+	struct kv_stats stats = {
+		.pending = kv->pending,
+		.pending_us = kv->oldest ? clock_monotonic_us() - kv->oldest->put_us : 0,
+	};
 
 	kv->backend->add_stats(kv, &stats);
 	return stats;

@@ -38,8 +38,9 @@ struct kv {
 	const char *name; /* in messages; the backend's */
 	uint64_t pending; /* put and not answered yet */
 	size_t pending_bytes;
-	bool is_answering; /* inside a done function */
-	bool is_closed;	   /* by a done function; freed when it returns */
+	struct submission *oldest, *newest; /* pending ones; NULL: nothing is */
+	bool is_answering;		    /* inside a done function */
+	bool is_closed;			    /* by a done function; freed when it returns */
 };
 
 struct kv_rewrite_ops {

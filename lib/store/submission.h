@@ -25,6 +25,8 @@ struct kv_conflict {
 
 struct submission {
 	STAILQ_ENTRY(submission) next;
+	struct submission *later; /* that was put after it, and is pending; of kv.c */
+	uint64_t put_us;	  /* monotonic; likewise */
 	enum submission_kind kind;
 	struct kv_txn txn; /* SUBMISSION_TXN; everything in it lies in this allocation */
 	uint64_t revision; /* of the store when it comes back */

@@ -265,6 +265,11 @@ static void on_trouble(const struct error *why, void *userdata)
 	part->trouble = *why;
 }
 
+static void on_other_key(bool is_other, void *userdata)
+{
+	((struct part *)userdata)->has_other_key = is_other;
+}
+
 static void on_aside(uint32_t schema, void *userdata)
 {
 	struct part *part = userdata;
@@ -291,7 +296,8 @@ void part_start(struct part *part, sd_event *event, const struct etcd_settings *
 						  .on_lost = on_lost,
 						  .on_follow = on_follow,
 						  .on_trouble = on_trouble,
-						  .on_aside = on_aside};
+						  .on_aside = on_aside,
+						  .on_other_key = on_other_key};
 	struct error err;
 
 	*part = (struct part){.event = event};
@@ -380,19 +386,28 @@ void etcd_world_put(const char *url, const char *key, const char *value)
 		call(url, &etcdserverpb__kv__descriptor, "DeleteRange", &request.base, NULL);
 }
 
-void etcd_world_revisions(const char *url, const char *key, int64_t *ret_created, int64_t *ret_written)
+bool etcd_world_find(const char *url, const char *key, int64_t *ret_created, int64_t *ret_written)
 {
 	Etcdserverpb__RangeRequest request = ETCDSERVERPB__RANGE_REQUEST__INIT;
 	const Etcdserverpb__RangeResponse *range;
 	ProtobufCMessage *response = NULL;
+	bool is_there;
 
 	request.key = bytes_of(key);
 	call(url, &etcdserverpb__kv__descriptor, "Range", &request.base, &response);
 	range = (const Etcdserverpb__RangeResponse *)response;
-	assert_int_equal(range->n_kvs, 1);
-	*ret_created = range->kvs[0]->create_revision;
-	*ret_written = range->kvs[0]->mod_revision;
+	is_there = range->n_kvs == 1;
+	if (is_there) {
+		*ret_created = range->kvs[0]->create_revision;
+		*ret_written = range->kvs[0]->mod_revision;
+	}
 	protobuf_c_message_free_unpacked(response, NULL);
+	return is_there;
+}
+
+void etcd_world_revisions(const char *url, const char *key, int64_t *ret_created, int64_t *ret_written)
+{
+	assert_true(etcd_world_find(url, key, ret_created, ret_written));
 }
 
 void etcd_world_compact(const char *url)

@@ -55,6 +55,7 @@ struct part {
 	int n_lost;
 	int n_trouble;
 	int n_aside;
+	bool has_other_key;
 	uint32_t aside;	  /* the schema for which it stands aside */
 	char leader[256]; /* that it follows */
 	int64_t since_ms;
@@ -82,6 +83,8 @@ void run_until(sd_event *event, const int *n, int least);
 void etcd_world_put(const char *url, const char *key, const char *value);
 /** When the key was made, and when it was written last. */
 void etcd_world_revisions(const char *url, const char *key, int64_t *ret_created, int64_t *ret_written);
+/** The same, false if there is no such key. */
+bool etcd_world_find(const char *url, const char *key, int64_t *ret_created, int64_t *ret_written);
 /** Compact at the latest revision. */
 void etcd_world_compact(const char *url);
 /** Rewrite the database of this member, which answers nobody meanwhile. */

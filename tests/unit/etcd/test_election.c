@@ -355,3 +355,88 @@ TEST_FIXTURE(a_leader_that_yields_stays_away_for_the_given_time, setup, teardown
 	part_lead(&other);
 	part_stop(&other);
 }
+
+/* A takeover by it would have every node refuse the tickets of the cluster. */
+TEST_FIXTURE(a_server_with_another_ticket_key_follows_and_does_not_lead, setup, teardown)
+{
+	const char *const url = world->urls[0];
+	struct etcd_settings ours = part_settings(&url, 1, "/key", "ours");
+	struct etcd_settings other = part_settings(&url, 1, "/key", "other");
+	sd_event *event = *state;
+	struct part own;
+	struct part stranger;
+
+	ours.ticket_key = "aa11";
+	other.ticket_key = "bb22";
+	assert_int_equal(etcd_replace_ticket_key(&other, NULL), STATUS_NOT_FOUND);
+	part_start(&own, event, &ours);
+	part_lead(&own);
+	part_start(&stranger, event, &other);
+	RUN_UNTIL(event, stranger.has_other_key && stranger.leader[0] != '\0'); /* said while it follows */
+	part_stop(&own);
+	run_until(event, &stranger.n_aside, 1);
+	assert_int_equal(stranger.aside, 0);
+	run_for(event, 1000);
+	assert_int_equal(stranger.n_aside, 1); /* once */
+	assert_int_equal(stranger.n_leading, 0);
+	part_start(&own, event, &ours);
+	part_lead(&own);
+	assert_false(own.has_other_key);
+	assert_int_equal(etcd_replace_ticket_key(&other, NULL), STATUS_OK);
+	RUN_UNTIL(event, !stranger.has_other_key);
+	assert_int_equal(put(&own, "1"), STATUS_OK); /* who leads continues */
+	part_stop(&own);
+	part_lead(&stranger);
+	part_stop(&stranger);
+}
+
+/* Between its look at the key and its election the key is replaced: wherever that falls, it does not lead by
+ * the old one. */
+TEST_FIXTURE(a_ticket_key_that_is_replaced_during_an_election_counts, setup, teardown)
+{
+	const char *const url = world->urls[0];
+	struct etcd_settings ours = part_settings(&url, 1, "/keyrace", "ours");
+	struct etcd_settings other = part_settings(&url, 1, "/keyrace", "other");
+	sd_event *event = *state;
+	struct part own;
+	int64_t elected, replaced, created;
+
+	ours.ticket_key = "aa11";
+	other.ticket_key = "bb22";
+	part_start(&own, event, &ours);
+	part_lead(&own);
+	part_stop(&own);
+	for (int turns = 0; turns < 24; turns++) {
+		etcd_world_put(url, "/keyrace/ticket-key", "aa11");
+		part_start(&own, event, &ours);
+		for (int i = 0; i < turns; i++)
+			assert_true(sd_event_run(event, 20 * USEC_PER_MSEC) >= 0);
+		assert_int_equal(etcd_replace_ticket_key(&other, NULL), STATUS_OK);
+		while (own.n_leading == 0 && own.n_aside == 0)
+			run_for(event, 20);
+		etcd_world_revisions(url, "/keyrace/ticket-key", &created, &replaced);
+		if (own.n_leading > 0) {
+			etcd_world_revisions(url, "/keyrace/leader", &elected, &created);
+			assert_true(elected < replaced);
+		}
+		part_stop(&own);
+	}
+}
+
+/* Each refused grant is an entry in the log of a full etcd. */
+TEST_FIXTURE(a_full_etcd_is_asked_for_a_lease_less_and_less_often, setup, teardown)
+{
+	sd_event *event = *state;
+	struct part part;
+
+	etcd_world_alarm(world->urls[0], true);
+	start(&part, event, "s1");
+	run_until(event, &part.n_trouble, 1);
+	assert_int_equal(part.trouble.status, STATUS_RESOURCE_EXHAUSTED);
+	run_for(event, 4000);
+	assert_int_equal(part.n_trouble, 1); /* the same is said once */
+	assert_int_equal(part.n_leading, 0);
+	etcd_world_alarm(world->urls[0], false);
+	part_lead(&part);
+	part_stop(&part);
+}

@@ -177,6 +177,74 @@ CASE(records_of_an_unfinished_rewrite_are_removed)
 	assert_counts(w, RECORDS - 2 * LARGE, 2 * LARGE);
 }
 
+static bool key_exists(const char *key)
+{
+	int64_t created = 0, written = 0;
+
+	return etcd_world_find(world->urls[0], key, &created, &written);
+}
+
+CASE(records_of_a_killed_rewrite_are_removed_when_the_store_is_opened)
+{
+	char before[64], after[64], own[64];
+
+	w->n_puts = 3 * LARGE;
+	assert_int_equal(kv_rewrite(w->part.kv, change, w, NULL), STATUS_OK); /* to the second generation */
+	part_stop(&w->part);
+	(void)str_format(before, sizeof(before), "%s/e/1/left", w->prefix);
+	(void)str_format(after, sizeof(after), "%s/e/3/left", w->prefix);
+	(void)str_format(own, sizeof(own), "%s/e/2/r0000", w->prefix);
+	etcd_world_put(world->urls[0], before, "12345678new");
+	etcd_world_put(world->urls[0], after, "12345678new");
+	begin(w);
+	assert_false(key_exists(before));
+	assert_false(key_exists(after));
+	assert_true(key_exists(own));
+	assert_counts(w, RECORDS - 2 * LARGE, 2 * LARGE);
+}
+
+/* As --migrate to-sqlite leaves it. */
+CASE(a_retired_store_is_opened_by_no_server_until_it_is_rewritten)
+{
+	const char *url = w->proxy_url;
+	struct etcd_settings settings = part_settings(&url, 1, w->prefix, "s2");
+	struct error err = {0};
+
+	if (kv_retire_etcd(w->part.kv, "s9", &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	assert_string_equal(kv_etcd_retired_by(w->part.kv), "s9");
+	part_stop(&w->part);
+	part_start(&w->part, w->event, &settings);
+	run_until(w->event, &w->part.n_leading, 1);
+	assert_int_equal(kv_open_etcd(w->part.etcd, &w->part.kv, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "was moved to the sqlite of server s9"));
+	assert_non_null(strstr(err.msg, "systemctl disable --now holdfast-server"));
+	w->part.kv = NULL;
+	part_stop(&w->part);
+
+	settings.may_be_retired = true;
+	part_start(&w->part, w->event, &settings);
+	part_lead(&w->part);
+	assert_string_equal(kv_etcd_retired_by(w->part.kv), "s9");
+	assert_counts(w, RECORDS, 0); /* nothing of it is lost */
+	w->n_puts = 3;		      /* a small one is a new generation, too */
+	assert_int_equal(kv_rewrite(w->part.kv, change, w, NULL), STATUS_OK);
+	assert_string_equal(kv_etcd_retired_by(w->part.kv), "");
+	part_stop(&w->part);
+	begin(w);
+	assert_counts(w, RECORDS - 2, 2);
+}
+
+CASE(a_rewrite_on_a_full_etcd_fails_instead_of_waiting)
+{
+	struct error err = {0};
+
+	etcd_world_alarm(world->urls[0], true);
+	w->n_puts = 3;
+	assert_int_equal(kv_rewrite(w->part.kv, change, w, &err), STATUS_RESOURCE_EXHAUSTED);
+	etcd_world_alarm(world->urls[0], false);
+}
+
 CASE(a_rewrite_that_fails_changes_nothing)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
