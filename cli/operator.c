@@ -121,6 +121,8 @@ static enum status operator_members_show(struct call *call, const void *message,
 	(void)call;
 	print_line("%s", "");
 	print_line("index %" PRIu64, answer->index);
+	if (answer->trouble[0] != '\0')
+		print_line("trouble: %s", answer->trouble);
 	if (status != STATUS_OK || answer->n_etcd == 0)
 		return status;
 	print_line("%s", "");

@@ -45,6 +45,7 @@
 #include "state/keys.h"
 #include "state/records.h"
 #include "state/schema.h"
+#include "state/stall.h"
 #include "state/text.h"
 #include "volume/work.h"
 
@@ -76,6 +77,13 @@ struct daemon {
 };
 static_assert(offsetof(struct daemon, server) == 0, "server_free() frees all of it");
 
+/* Once a second, from the disk's timer. */
+static void watch_store(struct server *server)
+{
+	marks_watch(server);
+	stall_watch(server);
+}
+
 static enum status open_sqlite(struct server *server, bool *ret_restored, struct error *err)
 {
 	char path[PATH_MAX];
@@ -83,7 +91,7 @@ static enum status open_sqlite(struct server *server, bool *ret_restored, struct
 
 	if (str_format(path, sizeof(path), "%s/" SERVER_STORE, server->config.data_dir) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
-	st = disk_start(server, marks_watch, err);
+	st = disk_start(server, watch_store, err);
 	if (st == STATUS_OK)
 		st = store_swap_finish(server->config.data_dir, ret_restored, err);
 	if (st == STATUS_OK && server->config.needs_store)
@@ -93,7 +101,7 @@ static enum status open_sqlite(struct server *server, bool *ret_restored, struct
 
 static enum status open_etcd(struct server *server, struct error *err)
 {
-	enum status st = disk_start(server, marks_watch, err); /* marks, and copies on their way */
+	enum status st = disk_start(server, watch_store, err); /* marks, and copies on their way */
 
 	if (st == STATUS_OK)
 		st = lead_open_store(server->lead, &server->kv, err);
@@ -256,6 +264,7 @@ static enum status start_listening(struct server *server, struct error *err)
 		rpc_server_set_vouching(server->rpc, access_vouching);
 		refused_peers_init(server->refused_peers, clock_monotonic_us());
 		rpc_server_on_refused(server->rpc, refused_peers_log);
+		rpc_server_on_late(server->rpc, stall_explain_late, STALL_LATE_S * USEC_PER_SEC);
 	}
 	if (st == STATUS_OK && config_is_on_etcd(&server->config))
 		st = hand_on_what_another_leads(server, err);
@@ -367,6 +376,7 @@ static void on_leading(void *userdata)
 	struct server *server = userdata;
 	struct error err;
 
+	lead_set_behind(server->lead, NULL);
 	marks_follow_end(server);
 	server->started_ms = clock_realtime_ms();
 	if (start_work(server, &err) != STATUS_OK) {
@@ -435,6 +445,7 @@ static enum status start_serving(struct server *server, struct error *err)
 	enum status st;
 
 	if (config_is_on_etcd(&server->config)) {
+		ticket_issuer_hex(server->issuer, server->config.etcd.ticket_key);
 		st = start_listening(server, err);
 		name_address(server, address);
 		if (st == STATUS_OK)

@@ -33,6 +33,7 @@ static const char usage_text[] =
 	"       holdfast-server [--config FILE] --new-cluster\n"
 	"       holdfast-server [--config FILE] --migrate to-etcd|to-sqlite\n"
 	"       holdfast-server [--config FILE] --raise-schema\n"
+	"       holdfast-server [--config FILE] --replace-ticket-key\n"
 	"       holdfast-server [--config FILE] --restore FILE [--passphrase-file FILE | --key-file FILE]\n"
 	"                       [--other-cluster] [--dry-run]\n"
 	"       holdfast-server --dev DIR [--cluster NAME] [--node NAME]... [--port PORT]\n"
@@ -46,6 +47,9 @@ static const char usage_text[] =
 	"                      knows no node, volume or claim\n"
 	"      --migrate WHERE to-etcd or to-sqlite: move the store of servers that are not running, and "
 	"end\n"
+	"      --replace-ticket-key  of several servers: say that from now on those with the ticket key of "
+	"this one\n"
+	"                      lead, and end\n"
 	"      --raise-schema  of several servers: say that from now on those of this version lead, and end\n"
 	"      --restore FILE  put this copy (holdfast operator backup) in the place of the store of a "
 	"server\n"
@@ -66,6 +70,7 @@ struct arguments {
 	bool new_cluster;
 	const char *migrate_where;
 	bool raise_schema;
+	bool replace_ticket_key;
 	const char *restore_path;
 	bool other_cluster;
 	bool dry_run;
@@ -85,6 +90,7 @@ enum long_option {
 	OPT_NEW_CLUSTER,
 	OPT_MIGRATE,
 	OPT_RAISE_SCHEMA,
+	OPT_REPLACE_TICKET_KEY,
 	OPT_RESTORE,
 	OPT_OTHER,
 	OPT_DRY_RUN,
@@ -102,6 +108,7 @@ static const struct option long_options[] = {
 	{"new-cluster", no_argument, NULL, OPT_NEW_CLUSTER},
 	{"migrate", required_argument, NULL, OPT_MIGRATE},
 	{"raise-schema", no_argument, NULL, OPT_RAISE_SCHEMA},
+	{"replace-ticket-key", no_argument, NULL, OPT_REPLACE_TICKET_KEY},
 	{"restore", required_argument, NULL, OPT_RESTORE},
 	{"other-cluster", no_argument, NULL, OPT_OTHER},
 	{"dry-run", no_argument, NULL, OPT_DRY_RUN},
@@ -154,6 +161,9 @@ static int apply_option(int opt, struct arguments *args)
 			return usage_error("--migrate: to-etcd or to-sqlite is wanted");
 		args->migrate_where = optarg;
 		return -1;
+	case OPT_REPLACE_TICKET_KEY:
+		args->replace_ticket_key = true;
+		return -1;
 	case OPT_RAISE_SCHEMA:
 		args->raise_schema = true;
 		return -1;
@@ -190,7 +200,7 @@ static int apply_option(int opt, struct arguments *args)
 static bool is_to_serve(const struct arguments *args)
 {
 	return !args->check_config && !args->restore_path && !args->new_cluster && !args->migrate_where &&
-	       !args->raise_schema;
+	       !args->raise_schema && !args->replace_ticket_key;
 }
 
 static int parse_arguments(int argc, char **argv, struct arguments *args)
@@ -210,6 +220,10 @@ static int parse_arguments(int argc, char **argv, struct arguments *args)
 	if (args->migrate_where &&
 	    (args->new_cluster || args->restore_path || args->check_config || args->dev.dir))
 		return usage_error("--migrate goes alone: with no other action, and not with --dev");
+	if (args->replace_ticket_key && (args->migrate_where || args->new_cluster || args->restore_path ||
+					 args->raise_schema || args->check_config || args->dev.dir))
+		return usage_error(
+			"--replace-ticket-key goes alone: with no other action, and not with --dev");
 	if (args->raise_schema && (args->migrate_where || args->new_cluster || args->restore_path ||
 				   args->check_config || args->dev.dir))
 		return usage_error("--raise-schema goes alone: with no other action, and not with --dev");
@@ -331,6 +345,33 @@ static int raise_schema(const struct config *config)
 		(void)printf("cluster %s: from schema %" PRIu32 " to %" PRIu32
 			     ": servers of the earlier version no longer lead once they end\n",
 			     config->cluster, before, config->etcd.schema);
+	return EXIT_OK;
+}
+
+static int replace_ticket_key(struct config *config)
+{
+	struct ticket_issuer *issuer = NULL;
+	struct error err;
+	enum status st =
+		lead_settings_are_given(&config->etcd)
+			? restore_become_owner(config, false, &err)
+			: error_set(&err, STATUS_FAILED_PRECONDITION, 0,
+				    "--replace-ticket-key is for several servers: the settings have no "
+				    "store \"etcd\"; a server on sqlite signs with the key that it has");
+
+	if (st == STATUS_OK)
+		st = ticket_issuer_new(config->ticket_key, config->cluster, &issuer, &err);
+	if (st == STATUS_OK) {
+		ticket_issuer_hex(issuer, config->etcd.ticket_key);
+		st = lead_replace_ticket_key(&config->etcd, config->cluster, &err);
+	}
+	ticket_issuer_free(issuer);
+	if (st != STATUS_OK)
+		return fail(&err);
+	(void)printf("cluster %s: servers with the ticket key %s lead from now on; restart those that have "
+		     "it, and "
+		     "then the one that leads\n",
+		     config->cluster, config->etcd.ticket_key);
 	return EXIT_OK;
 }
 
@@ -479,6 +520,8 @@ int main(int argc, char **argv)
 		warn_unlabelled();
 	if (args.new_cluster)
 		return make_new_cluster(&config);
+	if (args.replace_ticket_key)
+		return replace_ticket_key(&config);
 	if (args.raise_schema)
 		return raise_schema(&config);
 	if (args.migrate_where)

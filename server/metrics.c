@@ -18,6 +18,7 @@
 #include "recovery/backup.h"
 #include "recovery/history.h"
 #include "state/disk.h"
+#include "state/stall.h"
 
 #include <inttypes.h>
 
@@ -243,6 +244,8 @@ static void print_store(struct server *server, struct strbuf *to)
 	one(to, "store_commits_total", "counter", "Durable commits.", stats.commits);
 	one(to, "store_transactions_total", "counter", "Transactions within them.", stats.transactions);
 	one(to, "store_pending", "gauge", "Transactions that wait to be durable.", stats.pending);
+	one(to, "store_pending_seconds_max", "gauge", "How long the oldest one of them has waited.",
+	    stats.pending_us / USEC_PER_SEC);
 	one(to, "store_largest_batch", "gauge", "Most transactions of one commit since the start.",
 	    stats.largest_batch);
 }
@@ -281,11 +284,24 @@ static void print_lead(const struct server *server, struct strbuf *to)
 	    (uint64_t)view.since_ms / MSEC_PER_SEC);
 }
 
+/* Each by its word, so that an alert needs no absence. */
+static void print_trouble(const struct server *server, struct strbuf *to)
+{
+	enum trouble_kind stalled = stall_kind(server);
+	enum trouble_kind kind = stalled == TROUBLE_NONE ? lead_trouble(server->lead) : stalled;
+
+	head(to, "store_trouble", "gauge", "1: the store has this trouble, as this server sees it.");
+	for (int i = TROUBLE_NONE + 1; i < TROUBLE_N; i++)
+		labelled(to, "store_trouble", "kind", trouble_word((enum trouble_kind)i),
+			 kind == (enum trouble_kind)i);
+}
+
 void metrics_print(struct server *server, struct strbuf *to)
 {
 	head(to, "build_info", "gauge", "Version of the server.");
 	labelled(to, "build_info", "version", HOLDFAST_VERSION, 1);
 	print_lead(server, to);
+	print_trouble(server, to);
 	if (!server->is_serving) { /* the rest is in the store, which another one has open */
 		print_certificates(server, to);
 		print_rpc(server, to);

@@ -22,6 +22,7 @@
 #include "state/disk.h"
 #include "state/keys.h"
 #include "state/records.h"
+#include "state/stall.h"
 
 #include <assert.h>
 #include <holdfast/v1/operator.pb-c.h>
@@ -35,7 +36,7 @@
 static const uint64_t FLUSH_US = 200 * USEC_PER_MSEC; /* for the answer to be on its way */
 
 enum {
-	WARNINGS_MAX = 6,
+	WARNINGS_MAX = 7,
 	HISTORY_WARNING_SIZE = 640,
 	HELD_TWICE_WARNING_SIZE = 768,
 	KEYS_WARNING_SIZE = 512,
@@ -134,6 +135,7 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 	char twice[HELD_TWICE_WARNING_SIZE];
 	char *warnings[WARNINGS_MAX];
 	uint8_t key[TICKET_KEY_SIZE];
+	struct error stall;
 
 	(void)request;
 	(void)err;
@@ -151,6 +153,8 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 	add_epoch(server, &response);
 	response.certificate_expires_at_ms = server->certificate->expires_at_ms;
 	response.warnings = warnings;
+	if (stall_check(server, &stall) != STATUS_OK)
+		warnings[response.n_warnings++] = stall.msg;
 	if (held_twice_warning(server, twice))
 		warnings[response.n_warnings++] = twice;
 	if (history_warning(server, history))
@@ -211,7 +215,7 @@ static struct answer *answer_new(const struct server *server)
 	holdfast__v1__list_members_response__init(&answer->response);
 	answer->response.servers = answer->server_list;
 	answer->response.etcd = answer->etcd_list;
-	answer->response.index = kv_revision(server->kv);
+	answer->response.index = server->kv ? kv_revision(server->kv) : 0;
 	return answer;
 }
 
@@ -264,16 +268,17 @@ static void add_etcd(struct answer *answer, const struct members_view *view, siz
 	member->alarms = (char *)(uintptr_t)from->alarms;
 }
 
-/* This server answers, so it leads; it is in the list also before its key is. */
+/* A server that leads is in the list also before its key is. */
 static void fill(struct answer *answer, const struct members_view *view, const struct lead_view *own)
 {
 	assert(view);
-	add_leader(answer, own->name, own->address, own->since_ms);
+	if (own->is_known)
+		add_leader(answer, own->name, own->address, own->since_ms);
 	for (size_t i = 0; i < view->n_servers; i++) {
 		const struct members_server *from = &view->servers[i];
 		Holdfast__V1__ServerMember *server;
 
-		if (str_eq(from->name, own->name) && str_eq(from->address, own->address))
+		if (own->is_known && str_eq(from->name, own->name) && str_eq(from->address, own->address))
 			continue;
 		server = add_server(answer, from->name, from->address);
 		server->since_ms = from->since_ms;
@@ -283,25 +288,47 @@ static void fill(struct answer *answer, const struct members_view *view, const s
 		add_etcd(answer, view, i);
 }
 
+/* Nothing of it is the store's: it waits for no change. */
+static char *describe_trouble(const struct server *server, char ret[static TROUBLE_TEXT_SIZE + 32])
+{
+	enum trouble_kind kind = lead_trouble(server->lead);
+	char text[TROUBLE_TEXT_SIZE];
+	struct error err;
+
+	ret[0] = '\0';
+	if (kind != TROUBLE_NONE)
+		(void)str_format(ret, TROUBLE_TEXT_SIZE + 32, "%s: %s", trouble_word(kind),
+				 lead_trouble_text(server->lead, kind, text));
+	else if (stall_check(server, &err) != STATUS_OK)
+		(void)str_format(ret, TROUBLE_TEXT_SIZE + 32, "%s: %.760s", trouble_word(stall_kind(server)),
+				 err.msg);
+	return ret;
+}
+
 static void on_look(const struct members_view *view, const struct error *err, void *userdata)
 {
 	cleanup_free struct asked *asked = userdata;
 	struct server *server = asked->server;
 	cleanup_free struct answer *answer = NULL;
+	char text[TROUBLE_TEXT_SIZE + 32];
 	struct lead_view own;
 	struct error failure;
 
-	if (view && lead_check(server->lead, &failure) != STATUS_OK)
+	lead_view(server->lead, &own);
+	if (view && own.is_known && lead_check(server->lead, &failure) != STATUS_OK)
 		err = &failure;
 	if (err) {
 		rpc_call_fail(asked->call, err);
 		return;
 	}
-	lead_view(server->lead, &own);
 	answer = answer_new(server);
-	if (answer)
-		fill(answer, view, &own);
-	answer_durable(server, asked->call, answer ? message_copy(&answer->response.base) : NULL);
+	if (!answer) {
+		answer_error(asked->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+		return;
+	}
+	fill(answer, view, &own);
+	answer->response.trouble = describe_trouble(server, text);
+	rpc_call_reply(asked->call, &answer->response.base);
 }
 
 /* The only server is its own. */

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "lead/lead.h"
+#include "state/stall.h"
 
 #define SERVICE(name) "holdfast.v1." name
 
@@ -49,7 +50,9 @@ static void handle_live(struct rpc_call *call, void *userdata)
 static void handle_ready(struct rpc_call *call, void *userdata)
 {
 	const struct server *server = userdata;
-	char text[LEAD_NAME_SIZE + LEAD_ADDRESS_SIZE + 32];
+	char text[LEAD_NAME_SIZE + LEAD_ADDRESS_SIZE + TROUBLE_TEXT_SIZE + 64];
+	char why[TROUBLE_TEXT_SIZE];
+	enum trouble_kind kind = lead_trouble(server->lead);
 	struct lead_view view = {.is_known = false};
 	struct error err;
 	enum status st = lead_check(server->lead, &err);
@@ -57,13 +60,23 @@ static void handle_ready(struct rpc_call *call, void *userdata)
 	if (server->lead)
 		lead_view(server->lead, &view);
 	if (view.is_known && !view.is_own) {
-		(void)str_format(text, sizeof(text), "follows %s at %s\n", view.name, view.address);
+		(void)str_format(text, sizeof(text), "follows %s at %s\n%s%s%s%s", view.name, view.address,
+				 kind == TROUBLE_NONE ? "" : trouble_word(kind),
+				 kind == TROUBLE_NONE ? "" : ": ",
+				 kind == TROUBLE_NONE ? "" : lead_trouble_text(server->lead, kind, why),
+				 kind == TROUBLE_NONE ? "" : "\n");
 		rpc_call_reply_text(call, TYPE, text);
 		return;
 	}
 
 	if (st == STATUS_OK && !server->is_serving)
 		st = error_set(&err, STATUS_UNAVAILABLE, 0, "the server does not have its store open yet");
+	if (st == STATUS_OK) {
+		kind = stall_kind(server);
+		st = stall_check(server, &err);
+	}
+	if (st != STATUS_OK && kind != TROUBLE_NONE)
+		st = error_prefix(&err, "%s", trouble_word(kind));
 	if (st != STATUS_OK)
 		rpc_call_fail(call, &err);
 	else

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/tree.h"
+#include "lead/trouble.h"
 #include "rpc/server.h"
 #include "rpc/tls.h"
 #include "state/state.h"
@@ -54,6 +55,13 @@ struct silence {
 	uint64_t n_ended;	       /* sessions, since the start */
 };
 
+/* What was said last of a store that stores nothing; see state/stall.h. */
+struct stall {
+	enum trouble_kind kind;
+	uint64_t log_us; /* monotonic, when it is said again */
+	uint64_t pause_us;
+};
+
 #define SERVER_STORE "holdfast.db" /* in data_dir */
 
 /* The parts behind pointers that do not say who owns them are the daemon's and last as long as this does. */
@@ -81,8 +89,9 @@ struct server {
 	uint64_t watch_serial;
 	uint64_t watch_indexes[WATCH_TABLES];
 	struct audit_limits *audit;
-	uint16_t port;			       /* listening there */
-	struct disk *disk;		       /* see disk.h */
+	uint16_t port;	   /* listening there */
+	struct disk *disk; /* see disk.h */
+	struct stall stall;
 	int mark_errno;			       /* that was told last, see marks.h */
 	struct marks_followed *marks_followed; /* owned; NULL: none, see marks.h */
 	struct certificate *certificate;       /* see certificate.h */

@@ -161,7 +161,9 @@ static const struct rpc_method jobs_methods[] = {
 };
 
 static const struct rpc_method operator_methods[] = {
-	{.name = "ListMembers", .unary = operator_handle_list_members, READ(.right = ACCESS_OPERATOR_READ)},
+	{.name = "ListMembers",
+	 .unary = operator_handle_list_members,
+	 READ(.right = ACCESS_OPERATOR_READ, .without_leader = true)},
 	{.name = "StepDown", .unary = operator_handle_step_down, WRITE(.right = ACCESS_OPERATOR_WRITE)},
 	{.name = "Gc", .unary = gc_handle, WRITE(.right = ACCESS_OPERATOR_WRITE)},
 	{.name = "BeginBackup", .unary = backup_handle_begin, WRITE(.right = ACCESS_BY_HANDLER)},

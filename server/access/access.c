@@ -13,6 +13,7 @@
 #include "model/pb.h"
 #include "pb/reflect.h"
 #include "state/keys.h"
+#include "state/stall.h"
 
 #include <assert.h>
 #include <holdfast/v1/types.pb-c.h>
@@ -351,6 +352,17 @@ static enum status check_node(struct server *server, const struct rpc_call *call
 		node, rule->field);
 }
 
+/* Tokens are in the store: only a certificate counts. */
+static bool may_do_without_leader(const struct server *server, const struct rpc_call *call,
+				  const struct rpc_rule *rule)
+{
+	struct lead_view view;
+
+	lead_view(server->lead, &view);
+	return rule->without_leader && !view.is_known && !rpc_call_token(call) &&
+	       check_certificate(server, call, NULL) == STATUS_OK;
+}
+
 enum status access_gate(struct rpc_call *call, const char *service, const struct rpc_method *method,
 			const ProtobufCMessage *request, void *userdata, struct error *err)
 {
@@ -361,10 +373,15 @@ enum status access_gate(struct rpc_call *call, const char *service, const struct
 
 	assert(rule);
 	st = lead_check(server->lead, err);
+	if (st != STATUS_OK && may_do_without_leader(server, call, rule))
+		return STATUS_OK;
 	if (st != STATUS_OK || !server->is_serving)
 		return st == STATUS_OK ? error_set(err, STATUS_UNAVAILABLE, 0,
 						   "the server does not have its store open yet; ask again")
 				       : st;
+	st = rule->is_write ? stall_check(server, err) : STATUS_OK;
+	if (st != STATUS_OK)
+		return st;
 	st = check_node(server, call, rule, request, err);
 	if (st == STATUS_OK && request && attests(rule, request))
 		st = check_attest(server, call, rule, request, err);

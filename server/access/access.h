@@ -73,7 +73,8 @@ enum rule_any {
 
 /* In the row of each method: what is asked of its callers before its handler runs. */
 struct rpc_rule {
-	bool is_write; /* what is refused is recorded */
+	bool is_write;	     /* what is refused is recorded */
+	bool without_leader; /* answered to operators' certificates also by a server that knows no leader */
 
 	/* A right of a namespace is wanted in that of the allocation with RULE_NODE_ALLOC, else in that of
 	 * the field, else in any. */

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "state/change.h"
+#include "state/stall.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +60,7 @@ void answer_durable(struct server *server, struct rpc_call *call, ProtobufCMessa
 		rpc_call_fail(call, &err);
 		return;
 	}
-	if (kv_stats(server->kv).pending == 0) {
+	if (kv_stats(server->kv).pending == 0 || stall_kind(server) != TROUBLE_NONE) {
 		rpc_call_reply(call, message);
 		protobuf_c_message_free_unpacked(message, NULL);
 		return;

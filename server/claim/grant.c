@@ -694,8 +694,10 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 		return st;
 	if (!same)
 		return grant(server, call, &asked, err);
-	/* waits for the first grant */
-	return commit_and_attach(server, &(struct change)CHANGE_INIT, call, same->id, on_granted_before, err);
+	/* Waits for the first grant, and for etcd to confirm the lead: an old etcd may extend a lease that it
+	 * has revoked elsewhere. */
+	return commit_and_attach(server, &(struct change){.is_confirmed = server->lead != NULL}, call,
+				 same->id, on_granted_before, err);
 }
 
 void claim_grant_handle(struct rpc_call *call, const ProtobufCMessage *request, void *server)

@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "etcd/etcd.h"
 #include "lead/lead_settings.h"
+#include "lead/trouble.h"
 #include "rpc/tls.h"
 #include "store/kv.h"
 
@@ -74,6 +75,16 @@ bool lead_is_own(const struct lead *lead);
 /** STATUS_UNAVAILABLE unless it does, with who leads and where. */
 enum status lead_check(const struct lead *lead, struct error *err);
 
+/** TROUBLE_NONE where a server leads, etcd answers and this server could lead. NULL: none. */
+enum trouble_kind lead_trouble(const struct lead *lead);
+
+/** The sentence of it. */
+const char *lead_trouble_text(const struct lead *lead, enum trouble_kind kind,
+			      char ret[static TROUBLE_TEXT_SIZE]);
+
+/** While another one leads: etcd is behind the mark of this server; NULL: it is not. */
+void lead_set_behind(struct lead *lead, const char *why);
+
 /** A leader that is doubted does not answer either: from here on none is known, until etcd says which. Of one
  * that is not doubted this does nothing. */
 void lead_forget(struct lead *lead);
@@ -103,6 +114,10 @@ void lead_interrupt(struct lead *lead, const struct kv_op *op);
 /** Say that from now on servers of @settings->schema lead; see etcd_raise_schema(). */
 enum status lead_raise_schema(const struct lead_settings *settings, const char *cluster, uint32_t *ret_before,
 			      struct error *err);
+
+/** Say that servers with @settings->ticket_key lead from now on; see etcd_replace_ticket_key(). */
+enum status lead_replace_ticket_key(const struct lead_settings *settings, const char *cluster,
+				    struct error *err);
 
 /** Every record of the store that @settings name, at one revision and whoever leads; see etcd_walk(). */
 enum status lead_walk_store(const struct lead_settings *settings, const char *cluster, kv_each_fn *each,

@@ -16,6 +16,7 @@ enum {
 	LEAD_PREFIX_SIZE = 201,
 	LEAD_NAME_SIZE = 64,
 	LEAD_ADDRESS_SIZE = 160,
+	LEAD_TICKET_KEY_SIZE = 65,
 	LEAD_LEASE_DEFAULT_S = 5,
 };
 
@@ -29,7 +30,9 @@ struct lead_settings {
 	char name[LEAD_NAME_SIZE];	   /* of this server */
 	char advertise[LEAD_ADDRESS_SIZE]; /* where others reach it; "": where it listens */
 	uint64_t lease_us;
-	bool yields;	 /* it has stepped down, and leaves the lead to others for a lease */
+	bool yields; /* it has stepped down, and leaves the lead to others for a lease */
+	char ticket_key[LEAD_TICKET_KEY_SIZE]; /* public half, in hex; "": it leads with any */
+	bool may_be_retired;		       /* a store that was moved to sqlite is opened too */
 	uint32_t schema; /* of the records that this server writes, see state/schema.h */
 };
 

@@ -20,6 +20,7 @@ enum {
 	ANSWER_PART = 4, /* that a member may take to answer */
 	KEY_SIZE = LEAD_PREFIX_SIZE + LEAD_NAME_SIZE + LEAD_ADDRESS_SIZE + 16,
 	VALUE_SIZE = 64,
+	REFUSED_MAX = 6, /* then a grant is asked for at every 64th beat */
 };
 
 /* One look at all of them. */
@@ -51,7 +52,9 @@ struct members {
 	uint64_t lease_us;
 	uint64_t call_us;
 	struct etcd_call call;
-	int64_t lease; /* 0: none */
+	int64_t lease;		/* 0: none */
+	unsigned int n_refused; /* grants, in a row */
+	unsigned int n_skipped; /* beats since the last one */
 	struct rpc_stream *stream;
 	size_t stream_endpoint;
 	bool is_awaited; /* the answer to the last sign of life */
@@ -97,8 +100,11 @@ static void on_granted(enum status status, const ProtobufCMessage *response, con
 	struct members *m = userdata;
 
 	(void)err;
-	if (status != STATUS_OK || grant->id == 0)
+	if (status != STATUS_OK || grant->id == 0) {
+		m->n_refused += m->n_refused < REFUSED_MAX;
 		return;
+	}
+	m->n_refused = 0;
 	m->lease = grant->id;
 	put(m);
 }
@@ -107,6 +113,9 @@ static void grant(struct members *m)
 {
 	Etcdserverpb__LeaseGrantRequest request = ETCDSERVERPB__LEASE_GRANT_REQUEST__INIT;
 
+	if (m->n_skipped++ < (1U << m->n_refused) - 1) /* each is an entry in the log of a full etcd */
+		return;
+	m->n_skipped = 0;
 	request.ttl = (int64_t)(m->lease_us / USEC_PER_SEC);
 	(void)etcd_call_start(m->client, &m->call, &etcdserverpb__lease__descriptor, "LeaseGrant",
 			      &request.base, m->call_us, on_granted, m, NULL);
@@ -244,8 +253,7 @@ static void on_servers(enum status status, const ProtobufCMessage *response, con
 		return;
 	}
 	if (status != STATUS_OK)
-		(void)error_set(&look->err, STATUS_UNAVAILABLE, 0,
-				"etcd does not say which servers there are: %s", err->msg);
+		(void)str_format(look->view.servers_why, sizeof(look->view.servers_why), "%.200s", err->msg);
 	else
 		for (size_t i = 0; i < range->n_kvs; i++)
 			add_server(look, range->kvs[i]);
@@ -263,16 +271,18 @@ static void read_servers(struct look *look)
 	request.key = bytes_of(m->prefix);
 	request.range_end = bytes_of(end);
 	request.limit = MEMBERS_SERVERS_MAX;
+	request.serializable = true; /* a member without the others answers, too */
 	look->n_tries++;
 	if (etcd_call_start(m->client, &look->servers, &etcdserverpb__kv__descriptor, "Range", &request.base,
 			    m->call_us, on_servers, look, &look->err) != STATUS_OK)
 		close_one(look);
 }
 
-static void add_alarm(struct members_etcd *member, const char *name)
+static void add_alarm(struct members_etcd *member, const char *name, bool is_full)
 {
 	size_t n = strlen(member->alarms);
 
+	member->is_full |= is_full;
 	(void)str_format(member->alarms + n, sizeof(member->alarms) - n, "%s%s", n > 0 ? " " : "", name);
 }
 
@@ -292,7 +302,7 @@ static void apply_alarm(struct members_view *view, const Etcdserverpb__AlarmMemb
 		is_known |= view->etcd[i].id == alarm->memberid && view->etcd[i].id != 0;
 	for (size_t i = 0; i < view->n_etcd; i++)
 		if (!is_known || view->etcd[i].id == alarm->memberid)
-			add_alarm(&view->etcd[i], names[type]);
+			add_alarm(&view->etcd[i], names[type], type == ETCDSERVERPB__ALARM_TYPE__NOSPACE);
 }
 
 static void on_alarms(enum status status, const ProtobufCMessage *response, const struct error *err,
@@ -342,9 +352,11 @@ static void on_status(enum status status, const ProtobufCMessage *response, cons
 		member->size_bytes = answer->dbsize > 0 ? (uint64_t)answer->dbsize : 0;
 		member->applied = answer->raftappliedindex;
 		str_copy_text(member->version, sizeof(member->version), answer->version);
+		member->has_leader = answer->leader != 0;
 		if (answer->leader == 0)
 			(void)str_copy(member->why, sizeof(member->why), "it knows no leader of etcd");
 	} else {
+		member->is_refused = err->sys_errno == EKEYREJECTED;
 		str_copy_text(member->why, sizeof(member->why), err->msg);
 	}
 	close_member(look);

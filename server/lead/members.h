@@ -28,6 +28,9 @@ struct members_server {
 struct members_etcd {
 	char endpoint[LEAD_ENDPOINT_SIZE];
 	bool is_reachable;
+	bool is_refused;	    /* TLS with it fails: a certificate */
+	bool has_leader;	    /* of etcd, that it knows */
+	bool is_full;		    /* the alarm NOSPACE is on */
 	char why[MEMBERS_WHY_SIZE]; /* it is not reachable, or what it says is wrong with it; "": nothing */
 	char version[MEMBERS_TEXT_SIZE];
 	bool leads; /* the other members */
@@ -42,6 +45,7 @@ struct members_view {
 	size_t n_servers;
 	struct members_etcd etcd[LEAD_ENDPOINTS_MAX];
 	size_t n_etcd;
+	char servers_why[MEMBERS_WHY_SIZE]; /* the servers are not known; "": they are */
 };
 
 /** @event, @tls borrowed; @settings too, but for the texts. Begins to keep the key. */

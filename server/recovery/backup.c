@@ -111,7 +111,8 @@ static enum status copy_store(struct backup *backup, struct error *err)
 
 	if (!config_is_on_etcd(config))
 		return kv_copy_sqlite(backup->store, backup->path, &backup->index, err);
-	st = etcd_copy_out(&config->etcd, config->cluster, backup->path, false, text_of_stored, &copied, err);
+	st = etcd_copy_out(&config->etcd, config->cluster, backup->path, ETCD_COPY_BESIDE, text_of_stored,
+			   &copied, err);
 	if (st == STATUS_OK)
 		backup->index = copied.index;
 	return st;

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/str.h"
 #include "lead/lead.h"
 #include "store/kv.h"
 
@@ -222,6 +223,7 @@ enum status etcd_copy_in(const struct lead_settings *settings, const char *clust
 		st = visit_begin(&visit, settings, cluster, err);
 	if (st == STATUS_OK)
 		st = etcd_copy_look(visit.kv, &is_there, err);
+	may_replace |= visit.kv && kv_etcd_retired_by(visit.kv)[0] != '\0'; /* what is there was moved away */
 	if (st == STATUS_OK && is_there && !may_replace)
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
@@ -322,19 +324,37 @@ static enum status make_file(struct reading *reading, const char *path, struct e
 	return st == STATUS_OK ? compare(&from, ret, err) : st;
 }
 
+/* Where its records went, they have changed since. */
+static enum status check_retired(const struct kv *kv, const struct lead_settings *settings, struct error *err)
+{
+	const char *by = kv_etcd_retired_by(kv);
+
+	if (by[0] == '\0' || str_eq(by, settings->name))
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"the store in etcd at %s was moved to the sqlite of server %s: nothing was changed; what is "
+		"left in etcd is of that time. Next: holdfast operator backup there",
+		settings->prefix, by);
+}
+
 enum status etcd_copy_out(const struct lead_settings *settings, const char *cluster, const char *path,
-			  bool is_alone, etcd_copy_text_fn *text, struct etcd_copy_result *ret,
+			  enum etcd_copy_how how, etcd_copy_text_fn *text, struct etcd_copy_result *ret,
 			  struct error *err)
 {
 	cleanup(visit_end) struct visit visit = {.event = NULL};
 	struct reading reading = {
 		.settings = settings, .cluster = cluster, .text = text, .status = STATUS_OK};
 	struct etcd_copy_result result;
-	enum status st = is_alone ? visit_begin(&visit, settings, cluster, err) : STATUS_OK;
+	enum status st = how == ETCD_COPY_BESIDE ? STATUS_OK : visit_begin(&visit, settings, cluster, err);
 
+	if (st == STATUS_OK && visit.kv)
+		st = check_retired(visit.kv, settings, err);
 	if (st != STATUS_OK)
 		return st;
 	st = make_file(&reading, path, &result, err);
+	if (st == STATUS_OK && how == ETCD_COPY_AND_RETIRE)
+		st = kv_retire_etcd(visit.kv, settings->name, err);
 	if (st == STATUS_OK)
 		*ret = result;
 	else

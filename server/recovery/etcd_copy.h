@@ -23,9 +23,15 @@ enum status etcd_copy_in(const struct lead_settings *settings, const char *clust
 /* What people see of a record, see state/text.h; owned by the caller, NULL: nothing. */
 typedef char *etcd_copy_text_fn(const char *key, const void *value, size_t len);
 
+enum etcd_copy_how {
+	ETCD_COPY_BESIDE,     /* whoever leads, and from any thread */
+	ETCD_COPY_ALONE,      /* only when no server leads, STATUS_FAILED_PRECONDITION */
+	ETCD_COPY_AND_RETIRE, /* likewise; no server opens the store in etcd afterwards, see kv_retire_etcd().
+			       * One that was closed so is copied again by the server that did it alone. */
+};
+
 /** Make @path, which must not exist, of the store in etcd as of one moment; its index is not below what was
- * there. (@is_alone) only when no server leads, STATUS_FAILED_PRECONDITION; else whoever does, and from any
- * thread. STATUS_NOT_FOUND when there is no store. What was written of @path is removed on failure. */
+ * there. STATUS_NOT_FOUND when there is no store. What was written of @path is removed on failure. */
 enum status etcd_copy_out(const struct lead_settings *settings, const char *cluster, const char *path,
-			  bool is_alone, etcd_copy_text_fn *text, struct etcd_copy_result *ret,
+			  enum etcd_copy_how how, etcd_copy_text_fn *text, struct etcd_copy_result *ret,
 			  struct error *err);

@@ -158,13 +158,14 @@ static bool open_followed(struct server *server, const struct etcd_progress *pro
 		if (!followed->is_behind)
 			log_ctx(LOG_CRIT, &(struct log_ctx){.op = "epoch"},
 				"etcd is behind what this server has seen: %s; the leader is ended, and an "
-				"epoch "
-				"begins with the next one",
+				"epoch begins with the next one",
 				history.why);
 		followed->is_behind = true;
+		lead_set_behind(server->lead, history.why);
 		interrupt_leader(server, &history, progress->epoch);
 		return false;
 	}
+	lead_set_behind(server->lead, NULL);
 	if (st == STATUS_OK && history.revision == 0 && !has_moved(followed, progress))
 		return false;
 	if (st == STATUS_OK)

@@ -76,20 +76,31 @@ static enum status settle(const struct config *config, const char *store, struct
 	return st;
 }
 
+/* The store in etcd may have been moved away before. */
+static struct lead_settings settings_of(const struct config *config)
+{
+	struct lead_settings settings = config->etcd;
+
+	settings.may_be_retired = true;
+	return settings;
+}
+
 enum status migrate_to_etcd(const struct config *config, struct etcd_copy_result *ret, struct error *err)
 {
+	const struct lead_settings settings = settings_of(config);
 	struct places places;
 	enum status st = prepare(config, &places, err);
 
 	if (st == STATUS_OK)
 		st = settle(config, places.store, err);
 	if (st == STATUS_OK)
-		st = etcd_copy_in(&config->etcd, config->cluster, places.store, false, ret, err);
+		st = etcd_copy_in(&settings, config->cluster, places.store, false, ret, err);
 	return st == STATUS_OK ? move(places.store, places.aside, err) : st;
 }
 
 enum status migrate_to_sqlite(const struct config *config, struct etcd_copy_result *ret, struct error *err)
 {
+	const struct lead_settings settings = settings_of(config);
 	struct places places;
 	enum status st = prepare(config, &places, err);
 
@@ -100,8 +111,8 @@ enum status migrate_to_sqlite(const struct config *config, struct etcd_copy_resu
 	if (st == STATUS_OK)
 		st = copy_folder_make(places.folder, err);
 	if (st == STATUS_OK)
-		st = etcd_copy_out(&config->etcd, config->cluster, places.staged, true, text_of_stored, ret,
-				   err);
+		st = etcd_copy_out(&settings, config->cluster, places.staged, ETCD_COPY_AND_RETIRE,
+				   text_of_stored, ret, err);
 	if (st == STATUS_OK) /* one that is there knows more */
 		st = marks_note_restore(config, 0, err);
 	return st == STATUS_OK ? move(places.staged, places.store, err) : st;

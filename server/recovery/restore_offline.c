@@ -328,8 +328,8 @@ static enum status look_at_etcd(const struct config *config, const struct places
 	struct etcd_copy_result last;
 	char when[CLOCK_TEXT_SIZE];
 	char aside[PATH_MAX];
-	enum status st =
-		etcd_copy_out(&config->etcd, config->cluster, places->last, true, text_of_stored, &last, err);
+	enum status st = etcd_copy_out(&config->etcd, config->cluster, places->last, ETCD_COPY_ALONE,
+				       text_of_stored, &last, err);
 
 	*ret_known = false;
 	if (st != STATUS_OK)

@@ -436,6 +436,8 @@ static void bound_texts(struct kv_op *ops, size_t n)
 static enum status submit(struct server *server, const struct change *change, struct commit *commit,
 			  struct error *err)
 {
+	static const struct kv_condition absent = {.key = "confirm"}; /* no record has this key */
+	static const struct kv_txn confirmation = {.conditions = &absent, .n_conditions = 1};
 	struct kv_op ops[SLOTS];
 	enum status st = STATUS_OK;
 	size_t n = 0;
@@ -445,6 +447,8 @@ static enum status submit(struct server *server, const struct change *change, st
 	bound_texts(ops, n);
 	if (st == STATUS_OK && n > 0)
 		st = kv_submit(server->kv, &(struct kv_txn){.ops = ops, .n_ops = n}, on_durable, commit, err);
+	else if (st == STATUS_OK && change->is_confirmed)
+		st = kv_submit(server->kv, &confirmation, on_durable, commit, err);
 	else if (st == STATUS_OK)
 		st = kv_barrier(server->kv, on_durable, commit, err);
 	for (size_t i = 0; i < n; i++) {

@@ -236,6 +236,14 @@ void ticket_issuer_public_key(const struct ticket_issuer *issuer, uint8_t ret[st
 	memcpy(ret, issuer->public_key, TICKET_KEY_SIZE);
 }
 
+void ticket_issuer_hex(const struct ticket_issuer *issuer, char ret[static TICKET_KEY_HEX_SIZE])
+{
+	uint8_t key[TICKET_KEY_SIZE];
+
+	ticket_issuer_public_key(issuer, key);
+	hex_encode(ret, key, sizeof(key));
+}
+
 /* libsodium's takes about half of the time that OpenSSL's does; the signature is the same. */
 void ticket_sign_all(const struct ticket_issuer *issuer, struct ticket *const *tickets, size_t n)
 {

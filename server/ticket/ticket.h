@@ -26,6 +26,11 @@ void ticket_issuer_free(struct ticket_issuer *issuer);
 /** The public key that helpers' policies must name. */
 void ticket_issuer_public_key(const struct ticket_issuer *issuer, uint8_t ret[static TICKET_KEY_SIZE]);
 
+enum { TICKET_KEY_HEX_SIZE = 2 * TICKET_KEY_SIZE + 1 };
+
+/** The same as a text. */
+void ticket_issuer_hex(const struct ticket_issuer *issuer, char ret[static TICKET_KEY_HEX_SIZE]);
+
 /** ticket_issue() without the signature. */
 enum status ticket_make(const struct ticket_issuer *issuer, const struct claim *claim,
 			const struct volume *volume, int64_t not_after_ms, struct ticket *ret,

@@ -661,7 +661,7 @@ TEST_FIXTURE(a_follower_keeps_a_leader_that_answers_while_etcd_does_not, setup_p
 	etcd_world_kill(s->etcd, 0);
 	end(s, leader, SIGKILL);
 	await_log(s, follower, "does not answer as the leader either");
-	expect_text(s, follower, "/readyz", " 503 ", "no server leads, as etcd does not answer");
+	expect_text(s, follower, "/readyz", " 503 ", "no_answer: etcd does not answer");
 }
 
 /* Calls are not handed on to the server itself, and sessions wait until it leads again. */
@@ -1813,6 +1813,41 @@ static int run_migration(struct servers *s, int i, const char *where)
 	return run_with(s, i, "--migrate", where);
 }
 
+/* A server that boots later would grant beside the one in whose sqlite the store is now. */
+static void expect_retired(struct servers *s, int mover)
+{
+	int other = mover == 0 ? 1 : 0;
+	char text[64];
+	int ended;
+
+	start(s, other);
+	ended = await_end(s, other);
+	assert_true(WIFEXITED(ended));
+	assert_int_equal(WEXITSTATUS(ended), EXIT_CODE_SETTINGS);
+	(void)str_format(text, sizeof(text), "was moved to the sqlite of server s%d", mover);
+	assert_true(has_said(s, other, text));
+	assert_true(has_said(s, other, "systemctl disable --now holdfast-server"));
+	assert_int_equal(run_migration(s, other, "to-sqlite"), 1); /* it would be of then */
+	assert_true(has_said(s, other, "what is left in etcd is of that time"));
+}
+
+/* To the prefix from which it came: what is there was moved away. */
+TEST_FIXTURE(a_store_that_was_moved_to_sqlite_moves_back_to_its_prefix, setup_servers, teardown_servers)
+{
+	struct servers *s = *state;
+	int leader = await_leader(s, -1);
+
+	take_db(s);
+	drop_clients(s);
+	for (int i = 0; i < SERVERS; i++)
+		end(s, i, SIGTERM);
+	assert_int_equal(run_migration(s, leader, "to-sqlite"), 0);
+	assert_int_equal(run_migration(s, leader, "to-etcd"), 0);
+	start_all(s);
+	(void)await_leader(s, -1);
+	expect_held(s);
+}
+
 TEST_FIXTURE(a_store_moves_to_sqlite_and_back_with_all_that_is_in_it, setup_servers, teardown_servers)
 {
 	struct servers *s = *state;
@@ -1833,8 +1868,7 @@ TEST_FIXTURE(a_store_moves_to_sqlite_and_back_with_all_that_is_in_it, setup_serv
 	assert_int_equal(run_migration(s, leader, "to-sqlite"), 0);
 	assert_true(has_said(s, leader, "read again there"));
 	assert_int_equal(run_migration(s, leader, "to-sqlite"), 1);
-	assert_int_equal(run_migration(s, leader, "to-etcd"), 1); /* it has not been removed there */
-	assert_true(has_said(s, leader, "there is a store in etcd"));
+	expect_retired(s, leader);
 	(void)str_format(command, sizeof(command), "cp %s %s.kept", in_folder(s, leader, ".hcl", path), path);
 	assert_int_equal(run_shell(command), 0);
 	remove_block(s, leader);
@@ -1918,4 +1952,184 @@ TEST_FIXTURE(a_backup_is_made_while_servers_run_and_restored_when_none_does, set
 	assert_true(after->index > before->index);
 	holdfast__v1__get_status_response__free_unpacked(before, NULL);
 	holdfast__v1__get_status_response__free_unpacked(after, NULL);
+}
+
+/* --- troubles --- */
+
+/* @from in the settings of server @i becomes @to. */
+static void edit_config(struct servers *s, int i, const char *from, const char *to)
+{
+	char command[3 * PATH_MAX];
+	char path[PATH_MAX];
+
+	(void)str_format(command, sizeof(command), "sed -i 's|%s|%s|' %s", from, to,
+			 in_folder(s, i, ".hcl", path));
+	assert_int_equal(run_shell(command), 0);
+}
+
+static void give_other_key(struct servers *s, int i)
+{
+	char path[PATH_MAX];
+
+	(void)str_format(path, sizeof(path), "%s/other.key", s->f.dir);
+	assert_int_equal(ticket_key_make(path, NULL), STATUS_OK);
+	edit_config(s, i, "/ticket.key", "/other.key");
+}
+
+static void await_text(struct servers *s, int i, const char *target, const char *text)
+{
+	WAIT_UNTIL(strstr(get_text(s, i, target), text));
+}
+
+TEST_FIXTURE(a_server_with_another_ticket_key_follows_says_so_and_never_leads, setup_one, teardown_servers)
+{
+	struct servers *s = *state;
+	struct error err;
+
+	give_other_key(s, 1);
+	assert_int_equal(run_option(s, 0, "--new-cluster"), 0);
+	start(s, 0);
+	assert_int_equal(await_leader(s, -1), 0);
+	start(s, 1);
+	await_log(s, 1, "other_key: this server, s1, has another ticket key than the cluster");
+	expect_text(s, 1, "/readyz", " 200 ", "\nfollows s0");
+	expect_text(s, 1, "/readyz", " 200 ", "\nother_key: this server, s1,");
+	expect_text(s, 1, "/metrics", " 200 ", "\nholdfast_store_trouble{kind=\"other_key\"} 1\n");
+	drop_clients(s);
+	end(s, 0, SIGKILL);
+	await_text(s, 1, "/readyz", "other_key: ");
+	await_text(s, 1, "/readyz", " 503 ");
+	assert_int_equal(ask(s, 1, NULL, &err), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "holdfast-server --replace-ticket-key"));
+	assert_int_equal(run_option(s, 1, "--replace-ticket-key"), 0);
+	assert_int_equal(await_leader(s, -1), 1);
+	start(s, 0);
+	await_log(s, 0, "other_key: this server, s0,");
+}
+
+static enum status register_within(struct servers *s, const char *name, uint64_t us, struct error *err)
+{
+	Holdfast__V1__RegisterVolumeRequest request = HOLDFAST__V1__REGISTER_VOLUME_REQUEST__INIT;
+	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
+	Holdfast__V1__Source source = HOLDFAST__V1__SOURCE__INIT;
+	Holdfast__V1__Capability capability = HOLDFAST__V1__CAPABILITY__INIT;
+	Holdfast__V1__Capability *capabilities[] = {&capability};
+	ProtobufCMessage *response = NULL;
+	enum status st;
+	char id[32], profile[] = "disk";
+
+	(void)str_copy(id, sizeof(id), name);
+	capability.access_mode = s->f.access_mode;
+	capability.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
+	source.class_ = HOLDFAST__V1__SOURCE_CLASS__BLOCK;
+	source.by_id = id;
+	volume.id = id;
+	volume.type = HOLDFAST__V1__VOLUME_TYPE__NATIVE;
+	volume.profile = profile;
+	volume.source = &source;
+	volume.requested_capabilities = capabilities;
+	volume.n_requested_capabilities = 1;
+	request.volume = &volume;
+	st = rpc_client_call_sync(s->f.operator.client, &holdfast__v1__volumes__descriptor, "Register",
+				  &request.base, us, &response, err);
+	if (response)
+		protobuf_c_message_free_unpacked(response, NULL);
+	return st;
+}
+
+/* As a full disk of sqlite's: reads go on at every server, the lead stays, and nothing that waits is lost. */
+TEST_FIXTURE(a_full_etcd_refuses_changes_and_answers_reads, setup_servers, teardown_servers)
+{
+	struct servers *s = *state;
+	int leader = await_leader(s, -1);
+	int follower = another(s, leader);
+	struct error err;
+
+	await_log(s, follower, "this server follows");
+	assert_int_equal(register_within(s, "before", TIMEOUT_US, NULL), STATUS_OK);
+	etcd_world_alarm(s->etcd->urls[0], true);
+	assert_int_equal(register_within(s, "waits", 3 * USEC_PER_SEC, &err), STATUS_DEADLINE_EXCEEDED);
+	assert_non_null(strstr(err.msg, "etcd is full (its alarm NOSPACE is on)"));
+	assert_int_equal(register_within(s, "refused", 3 * USEC_PER_SEC, &err), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "etcdctl alarm disarm"));
+	expect_text(s, leader, "/readyz", " 503 ", "no_space: etcd is full");
+	expect_text(s, leader, "/metrics", " 200 ", "\nholdfast_store_trouble{kind=\"no_space\"} 1\n");
+	expect_text(s, leader, "/v1/volume/csi/before", " 200 ", "before");
+	expect_text(s, follower, "/v1/volume/csi/before", " 200 ", "before");
+	(void)sleep(3 * SERVER_LEASE_S);
+	expect_text(s, leader, "/metrics", " 200 ", "\nholdfast_leads 1\n");
+	etcd_world_alarm(s->etcd->urls[0], false);
+	await_text(s, leader, "/readyz", "\nleads\n");
+	expect_text(s, follower, "/v1/volume/csi/waits", " 200 ", "waits");
+	expect_text(s, follower, "/v1/volume/csi/refused", " 404 ", "refused");
+	assert_int_equal(register_within(s, "refused", TIMEOUT_US, NULL), STATUS_OK);
+}
+
+/* Who has no leader says why, and what it knows of the others. */
+TEST_FIXTURE(members_and_the_trouble_are_shown_without_a_leader, setup_members, teardown_servers)
+{
+	struct servers *s = *state;
+	int leader = await_leader(s, -1);
+	int follower = another(s, leader);
+	Holdfast__V1__ListMembersResponse *members;
+
+	await_log(s, follower, "this server follows");
+	drop_clients(s);
+	etcd_world_kill(s->etcd, 1);
+	etcd_world_kill(s->etcd, 2);
+	end(s, leader, SIGKILL);
+	await_text(s, follower, "/readyz", "no_quorum: etcd has no quorum");
+	expect_text(s, follower, "/metrics", " 200 ", "\nholdfast_store_trouble{kind=\"no_quorum\"} 1\n");
+	assert_true(has_said(s, follower, "no_quorum: "));
+	members = list_members(s, follower);
+	assert_int_equal(members->n_etcd, 3);
+	assert_true(members->etcd[0]->reachable);
+	assert_false(members->etcd[1]->reachable);
+	assert_true(str_starts_with(members->trouble, "no_quorum: "));
+	holdfast__v1__list_members_response__free_unpacked(members, NULL);
+	etcd_world_kill(s->etcd, 0);
+	await_text(s, follower, "/readyz", "no_answer: etcd does not answer");
+	for (size_t i = 0; i < 3; i++)
+		etcd_world_start(s->etcd, i);
+	(void)await_leader(s, -1);
+	members = list_members(s, s->leader);
+	assert_string_equal(members->trouble, "");
+	holdfast__v1__list_members_response__free_unpacked(members, NULL);
+}
+
+/* A copy of a machine that is started by mistake: it takes the other one for its own past. */
+TEST_FIXTURE(a_copy_of_a_server_says_that_another_has_its_name_and_address, setup_one, teardown_servers)
+{
+	struct servers *s = *state;
+	char advertise[128];
+	struct error err;
+
+	assert_int_equal(run_option(s, 0, "--new-cluster"), 0);
+	start(s, 0);
+	assert_int_equal(await_leader(s, -1), 0);
+	(void)str_format(advertise, sizeof(advertise), "name = \"s0\"\\n  advertise = \"127.0.0.1:%u\"",
+			 (unsigned int)s->ports[0]);
+	edit_config(s, 1, "name = \"s1\"", advertise);
+	start(s, 1);
+	await_log(s, 1, "same_name: another server with the name and the address of this one, s0, leads");
+	assert_int_equal(ask(s, 1, NULL, &err), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "stop one of the two"));
+	assert_int_equal(ask(s, 0, NULL, NULL), STATUS_OK);
+}
+
+/* An old etcd may extend a lease that it has ended elsewhere: a grant that is repeated is confirmed by it. */
+TEST_FIXTURE(a_repeated_grant_waits_for_etcd_to_confirm_the_lead, setup_patient, teardown_servers)
+{
+	struct servers *s = *state;
+	int answered = -1;
+
+	(void)await_leader(s, -1);
+	take_db(s);
+	assert_int_equal(kill(s->etcd->pids[0], SIGSTOP), 0);
+	fake_node_start_claim(&s->f.n1, "db", ALLOC_1, on_late, &answered);
+	run_for(s->f.event, 1500);
+	assert_int_equal(answered, -1);
+	assert_int_equal(kill(s->etcd->pids[0], SIGCONT), 0);
+	UNTIL(&s->f, answered >= 0);
+	assert_int_equal(answered, STATUS_OK);
 }
