@@ -19,7 +19,6 @@ from world import wait_for
 UNKNOWN, INVALID, DEADLINE, NOT_FOUND, EXISTS, EXHAUSTED = 2, 3, 4, 5, 6, 8
 PRECONDITION, ABORTED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE = 9, 10, 12, 13, 14
 WRITER = {"mount": {}, "access_mode": {"mode": "SINGLE_NODE_WRITER"}}
-READERS = {"mount": {}, "access_mode": {"mode": "MULTI_NODE_READER_ONLY"}}
 WRITERS = {"mount": {}, "access_mode": {"mode": "MULTI_NODE_MULTI_WRITER"}}
 SINGLE = {"mount": {}, "access_mode": {"mode": "SINGLE_NODE_SINGLE_WRITER"}}
 BLOCK = {"block": {}, "access_mode": {"mode": "SINGLE_NODE_WRITER"}}

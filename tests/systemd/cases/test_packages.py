@@ -9,7 +9,6 @@ import shutil
 import signal
 import stat
 import subprocess
-import time
 import unittest
 
 import machine

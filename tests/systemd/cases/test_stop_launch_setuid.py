@@ -3,7 +3,6 @@
 
 import unittest
 
-import machine
 import units
 
 

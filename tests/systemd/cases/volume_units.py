@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A machine whose units hold volumes, set up with the files of docs/examples as they are."""
 
-import json
 import os
 import shutil
 
@@ -112,7 +111,3 @@ def tear_down(*names):
     """Stop units and forget how they failed."""
     machine.systemctl("stop", *names, check=False)
     machine.systemctl("reset-failed", check=False)
-
-
-def as_text(thing):
-    return json.dumps(thing, indent=1)

@@ -73,9 +73,8 @@ void fake_audit_is_off(void);		/* confirms and forgets */
 void fake_audit_is_mute(void);		/* takes records and sends no answer */
 void fake_audit_takes_nothing(void);	/* send returns 0, as without the capability */
 
-/** Bytes reserved beyond the log's end, and how often that was asked for. */
+/** Bytes reserved beyond the log's end. */
 uint64_t fake_log_ahead(void);
-int fake_reservations(void);
 
 /** Options given to the last fsopen context: "key=value;" or "key;". */
 const char *fake_options(void);

@@ -21,7 +21,6 @@ static struct {
 	bool is_off;
 	bool is_mute;
 	bool takes_nothing;
-	int reservations;
 	off_t reserved; /* end of the reserved room */
 } s;
 
@@ -70,17 +69,11 @@ uint64_t fake_log_ahead(void)
 	return s.reserved > (off_t)k.log_len ? (uint64_t)s.reserved - k.log_len : 0;
 }
 
-int fake_reservations(void)
-{
-	return s.reservations;
-}
-
 int model_fallocate(int fd, int mode, off_t offset, off_t n)
 {
 	assert_int_equal(fd, FAKE_LOG_FD);
 	assert_int_equal(mode, FALLOC_FL_KEEP_SIZE); /* all that an append-only file allows */
 	assert_int_equal(offset, k.log_len);
-	s.reservations++;
 	if (k.log_full)
 		return -ENOSPC;
 	s.reserved = offset + n;
