@@ -153,6 +153,7 @@ LABELS = [
     ("/run/holdfast-mount/publish/x/0/data", "file", None),
     ("/run/holdfast-mount/lock", "dir", "holdfast_lock_t"),
     ("/run/holdfast-mount/lock/state", "file", "holdfast_lock_t"),
+    ("/run/holdfast-mount/lock/refused.socket", "file", "holdfast_lock_t"),
     ("/run/holdfast-holders/db", "dir", "holdfast_volume_runtime_t"),
     ("/run/holdfast-volumes/db", "dir", "holdfast_volume_runtime_t"),
     ("/var/lib/holdfast-volumes", "dir", "holdfast_volume_lib_t"),

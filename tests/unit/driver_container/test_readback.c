@@ -175,6 +175,7 @@ TEST_FIXTURE(each_field_that_an_engine_describes_otherwise_is_found, begin, end)
 		{"\"/host\"", "\"/etc\"", "mount"},
 		{MOUNT("/srv", "/host", "false", "rprivate") ",", "", "mount"},
 		{HEX64, "db", "mount"},
+		{HEX64, HEX64 "-db", "mount"}, /* a volume of somebody's, called so */
 		{"\"Type\":\"volume\"", "\"Type\":\"tmpfs\"", "mount"},
 	};
 	struct fixture *f = *state;
