@@ -877,7 +877,7 @@ def check_examples():
 
 
 # Sections that a page of a section of the manual has.
-SECTIONS = {"1": ["EXIT STATUS", "EXAMPLES"], "5": ["DESCRIPTION"], "8": ["EXIT STATUS", "SECURITY", "FILES"]}
+SECTIONS = {"1": ["EXIT STATUS", "EXAMPLES"], "5": ["DESCRIPTION", "EXAMPLES"], "8": ["EXIT STATUS", "EXAMPLES", "SECURITY", "FILES"]}
 
 
 def check_sections():
