@@ -79,6 +79,7 @@ enum status sim_ask(struct sim *sim, enum sim_patience patience, const char *met
 	va_list args;
 
 	va_start(args, format);
+	/* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it is started in the line before */
 	(void)vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	request = sim_request(sim, method, text);
