@@ -167,12 +167,11 @@ static void expect_mistake(struct work *w, const char *says)
 		fail_msg("'%s' is not in: %s", says, err.msg);
 }
 
-#define MISTAKE(says, statement)          \
-	do {                              \
-		make(&w);                 \
-		statement;                \
-		expect_mistake(&w, says); \
-	} while (0)
+/* Statements without a loop around them, which would count as branches of the case. */
+#define MISTAKE(says, statement) \
+	make(&w);                \
+	statement;               \
+	expect_mistake(&w, says)
 
 TEST(each_mistake_in_a_task_is_named_with_it)
 {
