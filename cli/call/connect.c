@@ -244,6 +244,7 @@ enum status connection_call_long(struct connection *connection, struct invocatio
 struct reader {
 	const struct connection_stream *stream;
 	bool done;
+	bool has_message; /* one came: another stream would not say the same */
 	enum status status;
 	struct error err;
 };
@@ -270,6 +271,7 @@ static void on_stream_message(struct rpc_stream *stream, const ProtobufCMessage 
 	(void)stream;
 	if (reader->done)
 		return;
+	reader->has_message = true;
 	status = reader->stream->on_message(message, reader->stream->userdata, &err);
 	if (status != STATUS_OK)
 		end_reader(reader, status, &err);
@@ -323,8 +325,8 @@ static enum status run_stream(struct connection *connection, struct open_stream 
 	return open->reader.status;
 }
 
-enum status connection_stream(struct connection *connection, const struct connection_stream *stream,
-			      struct error *err)
+static enum status stream_once(struct connection *connection, const struct connection_stream *stream,
+			       bool *ret_has_message, struct error *err)
 {
 	static const struct rpc_stream_events events = {
 		.on_open = on_stream_open,
@@ -340,5 +342,28 @@ enum status connection_stream(struct connection *connection, const struct connec
 	if (status == STATUS_OK)
 		status = run_stream(connection, &open, err);
 	rpc_stream_cancel(open.stream);
+	*ret_has_message = open.reader.has_message;
 	return status;
+}
+
+/* At the next server, as long as a call goes round them. */
+enum status connection_stream(struct connection *connection, const struct connection_stream *stream,
+			      struct error *err)
+{
+	struct backoff backoff = BACKOFF_INIT(200 * USEC_PER_MSEC, 2 * USEC_PER_SEC);
+	uint64_t failed_us = 0;
+
+	for (;;) {
+		bool has_message = false;
+		enum status status = stream_once(connection, stream, &has_message, err);
+		uint64_t now_us = clock_monotonic_us();
+
+		if (failed_us == 0)
+			failed_us = now_us;
+		if (status != STATUS_UNAVAILABLE || has_message || !connection->has_several_servers ||
+		    now_us - failed_us >= LEADERLESS_US)
+			return status;
+		(void)usleep((useconds_t)backoff_next(&backoff, backoff_random()));
+		rpc_client_move_on(connection->client);
+	}
 }

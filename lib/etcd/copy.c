@@ -417,6 +417,11 @@ static bool is_current(const struct etcd_copy *copy, const struct etcd_store *st
 	       str_eq(copy->sequence.text, store->sequence);
 }
 
+bool etcd_has_copy(const struct etcd *etcd)
+{
+	return etcd->copy && etcd->copy->stage == COPY_WATCHED;
+}
+
 bool etcd_copy_finish(struct etcd *etcd)
 {
 	const uint64_t end = clock_monotonic_us() + CATCH_UP_MAX_US;

@@ -42,6 +42,9 @@ enum status kv_retire_etcd(struct kv *kv, const char *by, struct error *err);
 /** "": it is not closed. */
 const char *kv_etcd_retired_by(const struct kv *kv);
 
+/** Is the copy of the store whole, though it may be a little behind? */
+bool etcd_has_copy(const struct etcd *etcd);
+
 /** With the store open: does the copy have all that the store has? Waits a moment for changes that are on
  * their way. The copy is not followed any more. */
 bool etcd_copy_finish(struct etcd *etcd);

@@ -8,6 +8,7 @@
 #include "base/join.h"
 #include "base/names.h"
 #include "base/str.h"
+#include "lead/lead.h"
 #include "state/keys.h"
 #include "state/records.h"
 
@@ -136,6 +137,10 @@ static enum status find_token(struct server *server, const char *secret,
 		token_key(accessor, key);
 		stored = records_get(&server->state.records, key);
 	}
+	if (!stored && server->lead && !server->is_serving && !lead_has_copy(server->lead))
+		return error_set(err, STATUS_UNAVAILABLE, 0,
+				 "this server has just begun to follow and does not know any token yet; ask "
+				 "again in some seconds");
 	if (!stored)
 		return error_set(err, STATUS_UNAUTHENTICATED, 0,
 				 "the token is unknown to cluster %s, or was revoked; ask an operator for "

@@ -431,6 +431,11 @@ void lead_interrupt(struct lead *lead, const struct kv_op *op)
 	etcd_interrupt(lead->etcd, op);
 }
 
+bool lead_has_copy(const struct lead *lead)
+{
+	return etcd_has_copy(lead->etcd);
+}
+
 bool lead_finish_copy(struct lead *lead)
 {
 	return etcd_copy_finish(lead->etcd);

@@ -104,6 +104,9 @@ struct members *lead_members(struct lead *lead);
 /** Open the store; see kv_open_etcd(). To be closed before lead_free(). */
 enum status lead_open_store(struct lead *lead, struct kv **ret, struct error *err);
 
+/** While another one leads: does the state have all that the store has, though it may be a little behind? */
+bool lead_has_copy(const struct lead *lead);
+
 /** With the store open: is the copy all of it? See etcd_copy_finish(). */
 bool lead_finish_copy(struct lead *lead);
 

@@ -1241,7 +1241,7 @@ struct secrets {
 /* At the server @i, which leads. */
 static void make_secrets(struct servers *s, int i, struct secrets *ret)
 {
-	const int64_t end_ms = clock_realtime_ms() + TOKEN_LIFE_MS;
+	int64_t end_ms = 0;
 
 	s->f.port = s->ports[i];
 	operator_does(&s->f, "Operator.PutPolicy",
@@ -1260,6 +1260,8 @@ static void make_secrets(struct servers *s, int i, struct secrets *ret)
 			ret->of[who] = strdup("01890000-0000-4000-8000-0000000000ff");
 			continue;
 		}
+		if (who == WHO_EXPIRED)
+			end_ms = clock_realtime_ms() + TOKEN_LIFE_MS;
 		if (who == WHO_EXPIRED)
 			(void)str_format(end, sizeof(end), ", \"expires_at_ms\": \"%" PRId64 "\"", end_ms);
 		(void)str_format(token, sizeof(token), "{\"name\": \"t%d\", %s%s}", who,
@@ -2097,6 +2099,29 @@ TEST_FIXTURE(members_and_the_trouble_are_shown_without_a_leader, setup_members, 
 	holdfast__v1__list_members_response__free_unpacked(members, NULL);
 }
 
+/* Streams of commands, too, go on to the next server when one answers that it cannot serve. */
+static void expect_watch_moves_on(struct servers *s, int first)
+{
+	pid_t pid = fork();
+	int n = 0;
+
+	assert_true(pid >= 0);
+	if (pid == 0)
+		_exit(run_cli(s, first, "operator watch --timeout 45s"));
+	make_clients(s, 0);
+	for (; !cli_printed(s, "volume"); n++) {
+		char name[16];
+
+		assert_true(n < PATIENCE_S);
+		assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
+		(void)str_format(name, sizeof(name), "m%d", n);
+		assert_int_equal(register_within(s, name, TIMEOUT_US, NULL), STATUS_OK);
+		run_for(s->f.event, 1000);
+	}
+	(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+}
+
 /* A copy of a machine that is started by mistake: it takes the other one for its own past. */
 TEST_FIXTURE(a_copy_of_a_server_says_that_another_has_its_name_and_address, setup_one, teardown_servers)
 {
@@ -2115,6 +2140,7 @@ TEST_FIXTURE(a_copy_of_a_server_says_that_another_has_its_name_and_address, setu
 	assert_int_equal(ask(s, 1, NULL, &err), STATUS_UNAVAILABLE);
 	assert_non_null(strstr(err.msg, "stop one of the two"));
 	assert_int_equal(ask(s, 0, NULL, NULL), STATUS_OK);
+	expect_watch_moves_on(s, 1);
 }
 
 /* An old etcd may extend a lease that it has ended elsewhere: a grant that is repeated is confirmed by it. */
@@ -2132,4 +2158,173 @@ TEST_FIXTURE(a_repeated_grant_waits_for_etcd_to_confirm_the_lead, setup_patient,
 	assert_int_equal(kill(s->etcd->pids[0], SIGCONT), 0);
 	UNTIL(&s->f, answered >= 0);
 	assert_int_equal(answered, STATUS_OK);
+}
+
+static int setup_one_with_tokens(void **state)
+{
+	return setup_leased(state, 1, true, LONG_LEASE_S);
+}
+
+/* A follower keeps a copy of the tokens, which it reads first: until then it cannot refuse one. */
+TEST_FIXTURE(a_server_that_has_not_read_the_tokens_yet_refuses_none, setup_one_with_tokens, teardown_servers)
+{
+	struct servers *s = *state;
+	const struct http_request request = {
+		.method = "GET", .target = "/metrics", .token = "01890000-0000-4000-8000-0000000000ff"};
+	const char *answer;
+
+	assert_int_equal(run_option(s, 0, "--new-cluster"), 0);
+	start(s, 0);
+	assert_int_equal(await_leader(s, -1), 0);
+	start(s, 1);
+	name_server(s, 1);
+	await_log(s, 1, "listening on");
+	answer = http_send(&s->f, &request);
+	if (!strstr(answer, " 503 ") || !strstr(answer, "does not know any token yet"))
+		fail_msg("%s", answer);
+	WAIT_UNTIL(strstr(http_send(&s->f, &request), " 401 "));
+}
+
+/* --- hiccups --- */
+
+enum {
+	HICCUPS = 200,
+	HICCUP_LEASE_S = 3,
+	HICCUP_TARGETS = WORLD_MEMBERS_MAX + SERVERS, /* members of etcd, servers: the leader first */
+	HICCUP_PAIRS = HICCUP_TARGETS * (HICCUP_TARGETS - 1),
+	HICCUP_DEFAULT = 6,
+	HICCUP_GRACE_S = 20, /* of a busy machine */
+};
+
+static const unsigned int tenths_of_lease[] = {2, 5, 10, 20, 30};
+
+/* The first of a pair stops, then the second one. */
+struct hiccup {
+	int target[2];
+	unsigned int tenths[2]; /* of a lease */
+	char name[64];
+};
+
+static struct hiccup hiccup_of(int number)
+{
+	static const char *const names[HICCUP_TARGETS] = {"etcd-0", "etcd-1",	  "etcd-2",
+							  "leader", "follower-1", "follower-2"};
+	const int pair = number % HICCUP_PAIRS;
+	struct hiccup h = {.target = {pair / (HICCUP_TARGETS - 1), pair % (HICCUP_TARGETS - 1)}};
+
+	h.target[1] += h.target[1] >= h.target[0];
+	h.tenths[0] = tenths_of_lease[(size_t)(number / HICCUP_PAIRS + number) % ARRAY_SIZE(tenths_of_lease)];
+	h.tenths[1] = tenths_of_lease[(size_t)(3 * number / HICCUP_PAIRS + 2 * number + 1) %
+				      ARRAY_SIZE(tenths_of_lease)];
+	(void)str_format(h.name, sizeof(h.name), "%s for %u.%u leases, then %s for %u.%u", names[h.target[0]],
+			 h.tenths[0] / 10, h.tenths[0] % 10, names[h.target[1]], h.tenths[1] / 10,
+			 h.tenths[1] % 10);
+	return h;
+}
+
+static pid_t pid_of_target(const struct servers *s, int leader, int target)
+{
+	if (target < WORLD_MEMBERS_MAX)
+		return s->etcd->pids[target];
+	return s->pids[(leader + target - WORLD_MEMBERS_MAX) % SERVERS];
+}
+
+/* As its unit does, of one that has lost the lead. */
+static void restart_ended(struct servers *s)
+{
+	for (int i = 0; i < SERVERS; i++)
+		if (s->pids[i] > 0 && waitpid(s->pids[i], NULL, WNOHANG) > 0)
+			start(s, i);
+}
+
+static void wait_tenths(struct servers *s, unsigned int tenths)
+{
+	const uint64_t end_us = clock_monotonic_us() + tenths * HICCUP_LEASE_S * USEC_PER_SEC / 10;
+
+	while (clock_monotonic_us() < end_us) {
+		restart_ended(s);
+		run_for(s->f.event, 50);
+	}
+}
+
+static bool is_ready(struct servers *s, int i)
+{
+	return strstr(get_text(s, i, "/readyz"), " 200 ") != NULL;
+}
+
+/* Every server knows the leader and hands on to it. Returns how long that took. */
+static uint64_t await_all_ready(struct servers *s, const char *name)
+{
+	const uint64_t start_us = clock_monotonic_us();
+	const uint64_t limit_us = start_us + (2 * HICCUP_LEASE_S + HICCUP_GRACE_S) * USEC_PER_SEC;
+
+	for (;;) {
+		int n_ready = 0;
+
+		restart_ended(s);
+		for (int i = 0; i < SERVERS; i++)
+			n_ready += ask(s, i, NULL, NULL) == STATUS_OK && is_ready(s, i);
+		if (n_ready == SERVERS)
+			return clock_monotonic_us() - start_us;
+		if (clock_monotonic_us() > limit_us)
+			fail_msg("%s: %d of %d servers know a leader that leads", name, n_ready, SERVERS);
+		run_for(s->f.event, 50);
+	}
+}
+
+static void run_hiccup(struct servers *s, int number)
+{
+	const struct hiccup h = hiccup_of(number);
+	int leader = await_leader(s, -1);
+	uint64_t took_us;
+	bool is_brief = true;
+
+	expect_held(s); /* n1 and n2 have sessions with the leader */
+	for (int i = 0; i < 2; i++) {
+		pid_t pid = pid_of_target(s, leader, h.target[i]);
+
+		is_brief = is_brief && (h.tenths[i] == tenths_of_lease[0] || h.target[i] > WORLD_MEMBERS_MAX);
+		assert_int_equal(kill(pid, SIGSTOP), 0);
+		wait_tenths(s, h.tenths[i]);
+		assert_int_equal(kill(pid, SIGCONT), 0);
+	}
+	took_us = await_all_ready(s, h.name);
+	print_message("hiccup %d, %s: all ready after %" PRIu64 " ms, session %s\n", number, h.name,
+		      took_us / USEC_PER_MSEC, s->f.n1.closed ? "lost" : "kept");
+	if (is_brief && (s->f.n1.closed || s->f.n2.closed))
+		fail_msg("%s: a session was lost", h.name);
+	(void)await_leader(s, -1);
+	expect_held(s); /* a session that was lost is back, and the claim is the same */
+}
+
+static int setup_hiccups(void **state)
+{
+	struct servers *s;
+
+	(void)signal(SIGPIPE, SIG_IGN); /* of a server that ends while it is asked */
+	assert_int_equal(setup_leased(state, WORLD_MEMBERS_MAX, false, HICCUP_LEASE_S), 0);
+	s = *state;
+	assert_int_equal(run_option(s, 0, "--new-cluster"), 0);
+	start_all(s);
+	return 0;
+}
+
+/* A few by default; HOLDFAST_HICCUPS=FROM-TO for others, 0-199 for all. */
+TEST_FIXTURE(hiccups_leave_no_server_without_the_leader_and_no_session_lost, setup_hiccups, teardown_servers)
+{
+	struct servers *s = *state;
+	const char *wanted = getenv("HOLDFAST_HICCUPS");
+	int from = 0, to = HICCUPS - 1, step = HICCUPS / HICCUP_DEFAULT;
+	char *end;
+
+	if (wanted) {
+		from = (int)strtol(wanted, &end, 10);
+		assert_int_equal(*end, '-');
+		to = (int)strtol(end + 1, NULL, 10);
+		step = 1;
+	}
+	(void)await_leader(s, -1);
+	take_db(s);
+	for (int i = from; i <= to && i < HICCUPS; i += step)
+		run_hiccup(s, i);
 }
