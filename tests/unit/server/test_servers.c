@@ -2122,6 +2122,35 @@ static void expect_watch_moves_on(struct servers *s, int first)
 	(void)waitpid(pid, NULL, 0);
 }
 
+static int setup_tls(void **state)
+{
+	struct servers *s;
+
+	assert_int_equal(setup_of(state, 1), 0);
+	s = *state;
+	etcd_world_free(s->etcd);
+	s->etcd = etcd_world_new_tls();
+	return 0;
+}
+
+/* Its certificate is of a CA that etcd does not know. */
+TEST_FIXTURE(a_certificate_that_etcd_refuses_is_a_trouble_of_its_own, setup_tls, teardown_servers)
+{
+	struct servers *s = *state;
+	char block[512];
+
+	(void)str_format(
+		block, sizeof(block),
+		"endpoints = [\"%s\"]\\n  ca = \"%s/ca.crt\"\\n  certificate = \"%s/other.crt\"\\n  key = "
+		"\"%s/other.key\"",
+		s->etcd->urls[0], s->etcd->folder, s->etcd->folder, s->etcd->folder);
+	edit_config(s, 0, "endpoints = .*", block);
+	start(s, 0);
+	await_log(s, 0, "certificate: TLS between this server and etcd fails");
+	expect_text(s, 0, "/readyz", " 503 ", "certificate: TLS between this server and etcd fails");
+	expect_text(s, 0, "/metrics", " 200 ", "\nholdfast_store_trouble{kind=\"certificate\"} 1\n");
+}
+
 /* A copy of a machine that is started by mistake: it takes the other one for its own past. */
 TEST_FIXTURE(a_copy_of_a_server_says_that_another_has_its_name_and_address, setup_one, teardown_servers)
 {
