@@ -7,7 +7,7 @@
 #include "dev.h"
 #include "folder.h"
 #include "kill.h"
-#include "sample.h"
+#include "places.h"
 
 #include "base/clock.h"
 #include "base/parse.h"
@@ -21,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STEPS_MAX = 400, STEPS_ALWAYS = 2, NODES = 2 };
+enum { NODES = 2 };
 
 static struct sample sample;
 
@@ -165,48 +165,24 @@ static bool run(const struct kill_scenario *scenario, const struct fault *fault,
 	return k->has_died;
 }
 
-/* True: it has died at this place. Nodes come back in either order at each step: in one of them after it, in
- * the other one before it; and the other way round at the next step. */
-static bool die_at(const struct kill_scenario *scenario, const struct fault *fault, bool is_all,
-		   struct made *made)
-{
-	bool is_reverse = (fault->step + (int)fault->side) % 2 == 1;
-	bool has_died = run(scenario, fault, is_reverse, made);
-
-	return (is_all && run(scenario, fault, !is_reverse, made)) || has_died;
-}
-
-/* The places of a part are spread over both sides: 7 is odd. */
-static bool is_in_sample(const struct fault *fault)
-{
-	return fault->step <= STEPS_ALWAYS ||
-	       sample_has(&sample, (uint64_t)fault->step + 7 * (uint64_t)fault->side);
-}
-
-/* A place is before or after a step. It has ended when it died neither at a place nor at the next one. */
+/* With @is_all in both orders of nodes at each place. */
 static void sweep(const struct kill_scenario *scenario, bool is_all, struct made *made)
 {
 	uint64_t since = clock_monotonic_us();
+	struct places places = places_of(&sample);
 	struct fault fault = {.step = 0};
-	int n_deaths = 0;
-	int n_lives = 0;
 
-	for (int place = FAULT_SIDE_N; fault.step < STEPS_MAX && n_lives < FAULT_SIDE_N; place++) {
-		fault.step = place / FAULT_SIDE_N;
-		fault.side = (enum fault_side)(place % FAULT_SIDE_N);
-		if (!is_in_sample(&fault))
-			continue;
-		if (die_at(scenario, &fault, is_all, made)) {
-			n_deaths++;
-			n_lives = 0;
-		} else {
-			n_lives++;
-		}
+	while (places_next(&places, &fault)) {
+		bool has_died = run(scenario, &fault, places.is_reverse, made);
+
+		if (is_all && run(scenario, &fault, !places.is_reverse, made))
+			has_died = true;
+		places_result(&places, has_died);
 	}
-	(void)printf("%s: %d steps, %d deaths, %llu ms\n", scenario->name, fault.step - 1, n_deaths,
+	(void)printf("%s: %d steps, %d deaths, %llu ms\n", scenario->name, fault.step - 1, places.n_deaths,
 		     (unsigned long long)(clock_monotonic_us() - since) / USEC_PER_MSEC);
 	(void)fflush(stdout);
-	if (n_lives < FAULT_SIDE_N || n_deaths < FAULT_SIDE_N) {
+	if (!places_have_ended(&places)) {
 		(void)fprintf(stderr, "kill_steps: %s has no end, or no step\n", scenario->name);
 		exit(EXIT_FAILURE);
 	}
@@ -257,7 +233,7 @@ int main(int argc, char **argv)
 	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1)
 		if (opt == 3)
 			is_all = true;
-		else if (opt == '?' || parse_u32(optarg, 0, STEPS_MAX, &numbers[opt]) < 0)
+		else if (opt == '?' || parse_u32(optarg, 0, PLACES_STEPS_MAX, &numbers[opt]) < 0)
 			return 2;
 	only = (struct fault){.step = (int)numbers[0], .side = (enum fault_side)numbers[1]};
 	sample = sample_of_environment();

@@ -910,12 +910,12 @@ int main(int argc, char **argv)
 	int opt;
 
 	seed = 1 + sample.part;
-
 	while ((opt = getopt_long(argc, argv, "s:n:", options, NULL)) != -1)
 		if (opt == '?' || parse_u64(optarg, 0, UINT64_MAX, opt == 's' ? &seed : &steps) < 0)
 			return 2;
 	if (optind + 1 != argc)
 		return 2;
+	steps /= sample.parts;
 	log_init("lifecycle", LOG_ERR);
 	(void)signal(SIGPIPE, SIG_IGN);
 	sim.server_binary = argv[optind];
