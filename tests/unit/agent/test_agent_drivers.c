@@ -116,6 +116,8 @@ static int teardown(void **state)
 	return 0;
 }
 
+enum { LOOK_MS = 20 };
+
 /* What the agent's status says of its only driver. */
 struct shown {
 	size_t n;
@@ -127,9 +129,12 @@ struct shown {
 
 static struct shown shown(struct world *w)
 {
-	Holdfast__V1__GetAgentStatusResponse *report = world_report(w);
-	struct shown ret = {.n = report->n_drivers};
+	Holdfast__V1__GetAgentStatusResponse *report;
+	struct shown ret = {0};
 
+	world_idle(w, LOOK_MS); /* a report costs more than a wait */
+	report = world_report(w);
+	ret.n = report->n_drivers;
 	if (ret.n > 0) {
 		ret.is_healthy = report->drivers[0]->healthy;
 		str_copy_text(ret.name, sizeof(ret.name), report->drivers[0]->name);

@@ -3,6 +3,7 @@
 
 #include "cluster.h"
 #include "gc.h"
+#include "sample.h"
 #include "unit.h"
 
 #include "access/audit.h"
@@ -364,6 +365,7 @@ TEST(whatever_is_lost_in_whatever_order_the_claim_is_explained_and_finished)
 {
 	static void (*const losses[])(struct fixture *) = {lose_alloc, lose_plugin, collect, reload};
 	enum { N = ARRAY_SIZE(losses) };
+	const struct sample sample = sample_of_environment();
 
 	for (int order = 0; order < N * N * N; order++) {
 		void *fixture = NULL;
@@ -371,6 +373,9 @@ TEST(whatever_is_lost_in_whatever_order_the_claim_is_explained_and_finished)
 		char *why;
 		struct claim claim;
 
+		/* each part has all losses in each place, and both boots */
+		if (!sample_has(&sample, (uint64_t)(order / (N * N) + order / N + order)))
+			continue;
 		assert_int_equal(setup(&fixture), 0);
 		f = fixture;
 		take_volume(f);

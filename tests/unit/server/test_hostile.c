@@ -4,6 +4,7 @@
 
 #include "callers.h"
 #include "cluster.h"
+#include "sample.h"
 #include "unit.h"
 
 #include "base/cleanup.h"
@@ -72,6 +73,8 @@ static uint64_t cpu_ms(void)
 }
 
 struct cost {
+	struct sample sample; /* of the messages */
+	uint64_t n_messages;
 	size_t kib;
 	uint64_t ms;
 	char what[128];
@@ -207,6 +210,8 @@ static void attack_fields(struct fixture *f, const ProtobufCServiceDescriptor *s
 				continue;
 			if (field->type == PROTOBUF_C_TYPE_MESSAGE && fill != FILL_EMPTY)
 				continue;
+			if (!sample_has(&worst->sample, worst->n_messages++))
+				continue;
 			bytes->n = 0;
 			fill_field(bytes, field, fill, MESSAGE_BYTES - 16 * DEPTH);
 			fix_lengths(bytes, path, depth + 1);
@@ -222,7 +227,7 @@ TEST_FIXTURE(one_message_costs_bounded_memory_and_time, setup, teardown)
 	struct fixture *f = *state;
 	struct bytes bytes = {.data = malloc(MESSAGE_BYTES + 256)};
 	const ProtobufCFieldDescriptor *path[DEPTH];
-	struct cost worst = {0};
+	struct cost worst = {.sample = sample_of_environment()};
 
 	assert_non_null(bytes.data);
 	take_volume(f);

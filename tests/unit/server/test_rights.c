@@ -433,6 +433,53 @@ static void stand_init(struct stand *stand, struct fixture *f)
 	expire(f, "old");
 }
 
+/* Connections are kept: a handshake takes longer than all that a call does. */
+enum { KEPT_MAX = 64 };
+
+static struct kept {
+	char *uri, *token; /* owned; NULL: none */
+	struct caller_client caller;
+	bool is_used;
+} kept[KEPT_MAX];
+static size_t next_kept;
+
+static void close_kept(struct kept *one)
+{
+	if (one->is_used)
+		caller_release(&one->caller);
+	free(one->uri);
+	free(one->token);
+	*one = (struct kept){.is_used = false};
+}
+
+static bool is_same(const char *a, const char *b)
+{
+	return a && b ? str_eq(a, b) : a == b;
+}
+
+static struct caller_client *caller_of(struct fixture *f, const char *uri, const char *token)
+{
+	struct kept *one;
+
+	for (size_t i = 0; i < KEPT_MAX; i++)
+		if (kept[i].is_used && is_same(kept[i].uri, uri) && is_same(kept[i].token, token))
+			return &kept[i].caller;
+	one = &kept[next_kept++ % KEPT_MAX];
+	close_kept(one);
+	one->uri = uri ? strdup(uri) : NULL;
+	one->token = token ? strdup(token) : NULL;
+	one->is_used = true;
+	caller_init(&one->caller, f, uri, token);
+	return &one->caller;
+}
+
+static int teardown_callers(void **state)
+{
+	for (size_t i = 0; i < KEPT_MAX; i++)
+		close_kept(&kept[i]);
+	return teardown(state);
+}
+
 static void stand_release(struct stand *stand)
 {
 	free(stand->no_policies);
@@ -447,14 +494,10 @@ static void stand_release(struct stand *stand)
 
 static enum status try(struct fixture *f, const struct row *row, const char *uri, const char *token)
 {
-	struct caller_client caller;
-	enum status st;
+	struct caller_client *caller = caller_of(f, uri, token);
 
-	caller_init(&caller, f, uri, token);
-	st = row->is_stream ? caller_stream(&caller, row->method, row->request)
-			    : caller_call(&caller, row->method, row->request, NULL, NULL);
-	caller_release(&caller);
-	return st;
+	return row->is_stream ? caller_stream(caller, row->method, row->request)
+			      : caller_call(caller, row->method, row->request, NULL, NULL);
 }
 
 static void expect(struct fixture *f, const struct row *row, const char *uri, const char *token,
@@ -562,7 +605,7 @@ static void check_nodes(const struct stand *stand, const struct row *row)
 		expect(f, row, "holdfast://c1/node/n2", NULL, STATUS_PERMISSION_DENIED);
 }
 
-TEST_FIXTURE(each_method_is_open_to_whom_it_is_for_and_to_nobody_else, setup_acl, teardown)
+TEST_FIXTURE(each_method_is_open_to_whom_it_is_for_and_to_nobody_else, setup_acl, teardown_callers)
 {
 	struct fixture *f = *state;
 	struct stand stand;
@@ -722,7 +765,7 @@ static enum status try_empty(struct fixture *f, const struct row *row, const cha
 	return st;
 }
 
-TEST_FIXTURE(an_empty_id_is_refused_by_every_method, setup_acl, teardown)
+TEST_FIXTURE(an_empty_id_is_refused_by_every_method, setup_acl, teardown_callers)
 {
 	struct fixture *f = *state;
 	size_t n = 0;
