@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """How ./dev test runs lanes: the pool with jobs that pass, fail, hang and are ended, and the table. Prints as cmocka does."""
 
+import os
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import unittest.mock
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -148,6 +150,33 @@ def each_lane_has_jobs_and_known_packages():
             assert f"PACKAGES[{group}]='" in groups, f"{name}: {group}"
 
 
+def jobs_of_integration(sample):
+    """The names of all its cases, and its jobs."""
+    env = os.environ | {"HOLDFAST_SAMPLE": sample}
+    words = [sys.executable, "-B", str(ROOT / "tests/integration/run.py"), "--list"]
+    listed = subprocess.run(words, env=env, check=True, capture_output=True, text=True).stdout.split()
+    with unittest.mock.patch.dict(os.environ, env):
+        return listed, list(lanes.integration_classes("lane", "")())
+
+
+def each_integration_case_is_in_one_job():
+    listed, jobs = jobs_of_integration("3/4")
+    patterns = [word for one in jobs for word in one.command if word.endswith("$")]
+    whole = {one.command[-1] for one in jobs if one.command[-1].endswith(".")}
+    assert whole == {f"{name}." for name in lanes.SWEEPS}, whole
+    assert sorted(patterns) == sorted(f"{name}$" for name in listed if not name.startswith(tuple(whole)))
+    assert len({one.key for one in jobs}) == len(jobs)
+
+
+def the_worlds_of_a_sweep_share_its_part_of_the_sample():
+    for text, n in (("3/4", 2), ("1/1", 3), ("4/4", 2)):
+        part, parts = map(int, text.split("/"))
+        split = [[int(word) for word in one.split("/")] for one in lanes.parts_of_sample(text, n)]
+        for place in range(100):
+            hits = sum(place % of == k % of for k, of in split)
+            assert hits == (place % parts == part % parts), (text, n, place)
+
+
 def each_source_file_asks_for_a_lane():
     folders = [folder for lane in lanes.LANES.values() for folder in lane.touched_by.split() if folder != "."]
     silent = [path for path in lanes.git("ls-files", "lib", "proto", "mounthelper", "agent", "server", "cli", "selinux", "systemd")
@@ -168,8 +197,9 @@ def a_lane_that_does_not_exist_is_refused_with_the_list():
 
 def main():
     status = 0
+    helpers = (main, run, job, end_when_it_runs, wait_until, jobs_of_integration)
     for name, case in list(globals().items()):
-        if case in (main, run, job, end_when_it_runs, wait_until) or not callable(case) or getattr(case, "__module__", "") != "__main__":
+        if case in helpers or not callable(case) or getattr(case, "__module__", "") != "__main__":
             continue
         print(f"[ RUN      ] {name}", flush=True)
         try:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run every integration test of this folder, one line each, and end with `N passed, N failed`.
 
-Patterns as arguments run the tests whose name contains one; `etcd:PATTERN` runs them with a server whose store is in etcd.
-`--list` prints the classes of tests. HOLDFAST_TEST_LOGS is where the logs of failed tests are kept.
+Patterns as arguments run the tests whose name contains one, or ends with one if a $ ends the pattern; `etcd:PATTERN` runs them
+with a server whose store is in etcd. `--list` prints the tests. HOLDFAST_TEST_LOGS is where the logs of failed tests are kept.
 """
 
 import os
@@ -116,7 +116,7 @@ def main():
     loaded = unittest.TestLoader().discover(os.path.dirname(os.path.abspath(__file__)), pattern="test_*.py")
     tests = list(flatten(loaded))
     if sys.argv[1:] == ["--list"]:
-        print("\n".join(dict.fromkeys(test.id().rpartition(".")[0] for test in tests)))
+        print("\n".join(test.id() for test in tests))
         return 0
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, end)
@@ -126,7 +126,7 @@ def main():
         wanted = [pattern for store, pattern in patterns if store == prefix]
         # keep classes together, because a class shares a world
         suite = unittest.TestSuite(
-            test for test in tests if any(pattern in test.id() for pattern in wanted)
+            test for test in tests if any(pattern in test.id() + "$" for pattern in wanted)
             and (World.store == "sqlite" or not hasattr(getattr(test, test._testMethodName), "names_sqlite")))
         result = Result()
         suite.run(result)

@@ -10,6 +10,7 @@ import time
 from case import CsiTest, wait_for
 
 import disk
+import sample
 
 PLUGIN = "wild"
 FILES = {"marker": "kept", "deep/er/marker": "kept, too"}
@@ -100,7 +101,7 @@ def pids_naming(text):
 class TestOrphans(OrphanTest):
     def test_a_mount_that_outlives_its_plugin_is_waited_for_before_it_is_asked_for_again(self):
         alloc = self.alloc_id()
-        self.begin_slow_publish(alloc, 3)
+        self.begin_slow_publish(alloc, "hold")
         self.plugin.restart()
         wait_for("what it waits for to be told",
                  lambda: "is not called yet" in self.holdfast("agent", "status", "--socket", self.node.socket).stdout)
@@ -136,7 +137,8 @@ class TestOrphans(OrphanTest):
         self.wait_free(self.volume, 60)
 
     def test_random_kills_lose_nothing(self):
-        Rounds(self, int(os.environ.get("HOLDFAST_ORPHAN_SEED", "1"))).run(int(os.environ.get("HOLDFAST_ORPHAN_ROUNDS", "6")))
+        seed = int(os.environ.get("HOLDFAST_ORPHAN_SEED", 1 + sample.PART))
+        Rounds(self, seed).run(int(os.environ.get("HOLDFAST_ORPHAN_ROUNDS", -(-6 // sample.PARTS))))
 
 
 class Rounds:

@@ -10,6 +10,7 @@ from case import PREFIX, CsiTest, Failure, csi_volume, wait_for
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "systemd", "cases"))
 
 import runbook  # noqa: E402
+import sample  # noqa: E402
 
 ODD = "odd"
 
@@ -90,47 +91,41 @@ class TestOdd(PluginTest):
     PLUGINS = {ODD: "grpc-js", "good": "grpcio"}
     AGENT_SETTINGS = 'plugin_probe_interval = "500ms"\nplugin_wait = "3s"\nplugin_call_timeout = "2s"\n'
     SERVER_SETTINGS = 'controller_timeout = "2s"\n'
-    ANSWERS = ("nothing", "malformed", "truncated", "reset", "http", "close-after")
+    ANSWERS = {
+        "NodeStageVolume": ("nothing", "malformed", "truncated", "reset", "http", "close-after"),
+        "NodePublishVolume": ("twice", "oversize", "malformed", "close"),
+        "ControllerPublishVolume": ("oversize", "malformed", "close"),
+    }
 
-    def suffers(self, method, answers):
-        """Each of the answers to a call of one volume; two others beside it live from their creation to their end."""
-        for n, answer in enumerate(answers):
-            volume, alloc = f"{method}-{answer}".lower(), self.alloc_id(n)
-            storage = self.world.storage(ODD)
-            self.create(volume, ODD)
-            order = storage.orders.order(method, answer, times=None, volume=self.external(volume))
-            self.run_alloc(alloc, (volume, "single-node-writer"), wait=False)
-            said = []
+    def suffers(self, method, answer):
+        """The answer to a call of one volume; two others beside it live from their creation to their end."""
+        volume, alloc = f"{method}-{answer}".lower(), self.alloc_id()
+        storage = self.world.storage(ODD)
+        self.create(volume, ODD)
+        order = storage.orders.order(method, answer, times=None, volume=self.external(volume))
+        self.run_alloc(alloc, (volume, "single-node-writer"), wait=False)
+        said = []
 
-            def is_told():
-                said.append(self.holdfast("alloc", "status", alloc).stdout)  # noqa: B023
-                return ODD in said[-1] and method in said[-1]  # noqa: B023
+        def is_told():
+            said.append(self.holdfast("alloc", "status", alloc).stdout)
+            return ODD in said[-1] and method in said[-1]
 
-            if answer != "close-after" or method != "ControllerPublishVolume":
-                try:
-                    wait_for(f"{answer} of {method} to be told", is_told)
-                except Failure:
-                    if self.status_of(alloc)["client_status"] != "RUNNING":
-                        raise Failure(f"{answer} of {method}: {said[-1]}") from None
-            self.life(f"{volume}-other", "good", self.alloc_id(100 + 2 * n), self.node)
-            if not answer.startswith("close"):  # that disturbs all calls of its plugin
-                self.life(f"{volume}-same", ODD, self.alloc_id(101 + 2 * n), self.node)
-            storage.orders.take_back(order)
-            self.wait_plugin(ODD)  # a probe that lost its connection, too, is asked again after the interval
-            self.stop_alloc(alloc, check=False)
-            self.wait_free(volume)
-            self.delete(volume)
+        if answer != "close-after" or method != "ControllerPublishVolume":
+            try:
+                wait_for(f"{answer} of {method} to be told", is_told)
+            except Failure:
+                if self.status_of(alloc)["client_status"] != "RUNNING":
+                    raise Failure(f"{answer} of {method}: {said[-1]}") from None
+        self.life(f"{volume}-other", "good", self.alloc_id(100), self.node)
+        if not answer.startswith("close"):  # that disturbs all calls of its plugin
+            self.life(f"{volume}-same", ODD, self.alloc_id(101), self.node)
+        storage.orders.take_back(order)
+        self.wait_plugin(ODD)  # a probe that lost its connection, too, is asked again after the interval
+        self.stop_alloc(alloc, check=False)
+        self.wait_free(volume)
+        self.delete(volume)
         self.assertTrue(self.node.daemon.alive())
         self.assertLess(rss_kib(self.node.daemon.pid), 64 << 10)
-
-    def test_odd_answers_to_staging_harm_nobody_else(self):
-        self.suffers("NodeStageVolume", self.ANSWERS)
-
-    def test_odd_answers_to_publishing_harm_nobody_else(self):
-        self.suffers("NodePublishVolume", ("twice", "oversize", "malformed", "close"))
-
-    def test_odd_answers_to_attaching_harm_nobody_else(self):
-        self.suffers("ControllerPublishVolume", ("oversize", "malformed", "close"))
 
     def test_odd_words_about_itself_are_reported_with_the_call(self):
         for method, wrong in (
@@ -216,6 +211,19 @@ class TestOdd(PluginTest):
 def rss_kib(pid):
     with open(f"/proc/{pid}/status", encoding="ascii") as f:
         return next(int(line.split()[1]) for line in f if line.startswith("VmRSS"))
+
+
+def add_answers():
+    answers = [(method, answer) for method, answers in TestOdd.ANSWERS.items() for answer in answers]
+    for place, (method, answer) in enumerate(answers):
+        def check(self, method=method, answer=answer):
+            self.suffers(method, answer)
+
+        if sample.has(place):
+            setattr(TestOdd, f"test_{method.lower()}_answered_with_{answer.replace('-', '_')}_harms_no_other_volume", check)
+
+
+add_answers()
 
 
 class TestRun(PluginTest):

@@ -46,7 +46,7 @@ def run(*args, check=True, **kwargs):
     return done
 
 
-def wait_for(what, condition, seconds=20):
+def wait_for(what, condition, seconds=60):
     """Poll a condition that another process brings about; its value once it is true."""
     deadline = time.monotonic() + seconds
     while True:

@@ -102,17 +102,43 @@ def script(lane, *words, needs=(), place="own", slots=1, limit=5400):
     return Job(lane, lane, list(words), needs=needs, place=place, slots=slots, limit=limit)
 
 
+# A class of integration tests has a world, whose set-up takes some seconds. Long classes run in so many worlds at once.
+WORLDS = {"test_csi_flow.TestFlow": 4, "test_csi_orphans.TestOrphans": 4, "test_csi_plugins.TestOdd": 6, "test_kill.TestKill": 4,
+          "test_path.TestPath": 2, "test_plugins.TestGrpcio": 4, "test_plugins.TestGrpcJs": 4}  # fmt: skip
+
+
+# A class whose set-up runs the sweep: its part of it is divided.
+SWEEPS = {"test_csi_matrix.TestMatrix": 2}
+
+
+def parts_of_sample(text, n):
+    """@n parts that together are the part @text, K/N."""
+    part, parts = map(int, text.split("/"))
+    return [f"{part + i * parts}/{n * parts}" for i in range(n)]
+
+
 def integration_classes(lane, store, leave_out=(), only=("",), env=None):
-    """Jobs for the classes of the integration tests: a class has a world of its own."""
+    """Jobs for the classes of the integration tests, or for parts of them."""
+
+    def job(name, patterns, more):
+        logs = LOGS / lane / f"{store}{name}.worlds"
+        return Job(lane, store + name, [sys.executable, "-B", "tests/integration/run.py", *patterns], place="own", limit=1800,
+                   env={"HOLDFAST_TEST_LOGS": str(logs), **(env or {}), **more})  # fmt: skip
 
     def classes():
         words = [sys.executable, "-B", "tests/integration/run.py", "--list"]
-        listed = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+        listed = subprocess.run(words, cwd=ROOT, env=os.environ | (env or {}), check=True, capture_output=True,
+                                text=True).stdout.split()  # fmt: skip
+        tests = collections.defaultdict(list)
         for name in listed:
             if name.startswith(only) and not name.startswith(leave_out):
-                logs = LOGS / lane / f"{store}{name}.worlds"
-                yield Job(lane, store + name, [sys.executable, "-B", "tests/integration/run.py", f"{store}{name}."],
-                          place="own", limit=1800, env={"HOLDFAST_TEST_LOGS": str(logs), **(env or {})})  # fmt: skip
+                tests[name.rpartition(".")[0]].append(f"{store}{name}$")
+        for name, patterns in tests.items():
+            for i, sample in enumerate(parts_of_sample(os.environ["HOLDFAST_SAMPLE"], SWEEPS.get(name, 0))):
+                yield job(f"{name}.{i + 1}of{SWEEPS[name]}", [f"{store}{name}."], {"HOLDFAST_SAMPLE": sample})
+            n = 0 if name in SWEEPS else min(WORLDS.get(name, 1), len(patterns))
+            for i in range(n):
+                yield job(f"{name}.{i + 1}of{n}" if n > 1 else name, patterns[i::n], {})
 
     return classes
 
@@ -137,7 +163,7 @@ def stores(lane):
 
 
 PARSERS = "asan-reads corpus"
-BY_CASE = ("test_servers",)
+BY_CASE = ("test_servers", "test_mounthelper_faults", "test_server_hostile")
 LONG_ETCD = ("test_servers_history",)
 
 

@@ -98,6 +98,7 @@ class Orders:
 
 SLOW_MOUNT = """#!/bin/sh
 # Its plugin may be dead when it mounts. The arguments stay to be seen meanwhile.
+while [ "$(cat '{folder}/mount-seconds')" = hold ]; do sleep 0.05; done
 sleep "$(cat '{folder}/mount-seconds')"
 exec {mount} "$@"
 """
@@ -116,7 +117,7 @@ class Storage:
             Provider(self.state, data, "", self.state.wishes()).add_volume(volume_id, volume_id, kind, size)
 
     def slow_mounts(self, seconds):
-        """From the next start of a plugin on its mounts take so long, or what is said later."""
+        """From the next start of a plugin on its mounts take so long, or as a later call says; "hold": until a later call."""
         with open(self.state.path("mount-seconds"), "w", encoding="ascii") as f:
             f.write(str(seconds))
         os.makedirs(self.state.path("bin"), exist_ok=True)
