@@ -359,7 +359,7 @@ TEST_FIXTURE(a_leader_that_yields_stays_away_for_the_given_time, setup, teardown
 /* A takeover by it would have every node refuse the tickets of the cluster. */
 TEST_FIXTURE(a_server_with_another_ticket_key_follows_and_does_not_lead, setup, teardown)
 {
-	const char *const url = world->urls[0];
+	const char *const url = etcd_world->urls[0];
 	struct etcd_settings ours = part_settings(&url, 1, "/key", "ours");
 	struct etcd_settings other = part_settings(&url, 1, "/key", "other");
 	sd_event *event = *state;
@@ -394,7 +394,7 @@ TEST_FIXTURE(a_server_with_another_ticket_key_follows_and_does_not_lead, setup, 
  * the old one. */
 TEST_FIXTURE(a_ticket_key_that_is_replaced_during_an_election_counts, setup, teardown)
 {
-	const char *const url = world->urls[0];
+	const char *const url = etcd_world->urls[0];
 	struct etcd_settings ours = part_settings(&url, 1, "/keyrace", "ours");
 	struct etcd_settings other = part_settings(&url, 1, "/keyrace", "other");
 	sd_event *event = *state;
@@ -429,14 +429,14 @@ TEST_FIXTURE(a_full_etcd_is_asked_for_a_lease_less_and_less_often, setup, teardo
 	sd_event *event = *state;
 	struct part part;
 
-	etcd_world_alarm(world->urls[0], true);
+	etcd_world_alarm(etcd_world->urls[0], true);
 	start(&part, event, "s1");
 	run_until(event, &part.n_trouble, 1);
 	assert_int_equal(part.trouble.status, STATUS_RESOURCE_EXHAUSTED);
 	run_for(event, 4000);
 	assert_int_equal(part.n_trouble, 1); /* the same is said once */
 	assert_int_equal(part.n_leading, 0);
-	etcd_world_alarm(world->urls[0], false);
+	etcd_world_alarm(etcd_world->urls[0], false);
 	part_lead(&part);
 	part_stop(&part);
 }

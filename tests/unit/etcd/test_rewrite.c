@@ -181,7 +181,7 @@ static bool key_exists(const char *key)
 {
 	int64_t created = 0, written = 0;
 
-	return etcd_world_find(world->urls[0], key, &created, &written);
+	return etcd_world_find(etcd_world->urls[0], key, &created, &written);
 }
 
 CASE(records_of_a_killed_rewrite_are_removed_when_the_store_is_opened)
@@ -194,8 +194,8 @@ CASE(records_of_a_killed_rewrite_are_removed_when_the_store_is_opened)
 	(void)str_format(before, sizeof(before), "%s/e/1/left", w->prefix);
 	(void)str_format(after, sizeof(after), "%s/e/3/left", w->prefix);
 	(void)str_format(own, sizeof(own), "%s/e/2/r0000", w->prefix);
-	etcd_world_put(world->urls[0], before, "12345678new");
-	etcd_world_put(world->urls[0], after, "12345678new");
+	etcd_world_put(etcd_world->urls[0], before, "12345678new");
+	etcd_world_put(etcd_world->urls[0], after, "12345678new");
 	begin(w);
 	assert_false(key_exists(before));
 	assert_false(key_exists(after));
@@ -239,10 +239,10 @@ CASE(a_rewrite_on_a_full_etcd_fails_instead_of_waiting)
 {
 	struct error err = {0};
 
-	etcd_world_alarm(world->urls[0], true);
+	etcd_world_alarm(etcd_world->urls[0], true);
 	w->n_puts = 3;
 	assert_int_equal(kv_rewrite(w->part.kv, change, w, &err), STATUS_RESOURCE_EXHAUSTED);
-	etcd_world_alarm(world->urls[0], false);
+	etcd_world_alarm(etcd_world->urls[0], false);
 }
 
 CASE(a_rewrite_that_fails_changes_nothing)
