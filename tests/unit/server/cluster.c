@@ -412,6 +412,7 @@ int64_t metric_of(struct fixture *f, const char *series)
 
 void settle(struct fixture *f)
 {
+	run_for(f->event, SETTLE_MS);
 	run_idle(f->event);
 }
 

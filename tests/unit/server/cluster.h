@@ -50,7 +50,9 @@ struct fixture {
 
 #define UNTIL(f, condition) RUN_UNTIL((f)->event, condition)
 
-/* Runs the loop until nothing but time can bring anything: before asserting that nothing came. */
+/* Runs the loop for longer than the first tries of whatever repeats (RELEASE_RETRY_MIN_MS), then until it is
+ * idle: before asserting that nothing came. */
+enum { SETTLE_MS = 3000 };
 void settle(struct fixture *f);
 
 int setup(void **state);

@@ -53,6 +53,15 @@ static void take(struct fixture *f, struct fake_node *node, const char *alloc)
 	UNTIL(f, state_of(f, alloc) == CLAIM_TAKEN);
 }
 
+/* Before the time of the next try. */
+static void fail_at_once(struct fixture *f, const char *alloc)
+{
+	struct claim claim = claim_of(f, alloc);
+
+	fake_node_send_failed(&f->n1, &claim, STATUS_INTERNAL, STUCK);
+	run_idle(f->event);
+}
+
 static void fail_release(struct fixture *f, struct fake_node *node, const char *alloc)
 {
 	struct claim claim = claim_of(f, alloc);
@@ -317,11 +326,11 @@ TEST_FIXTURE(the_word_outlives_the_server_and_the_agent, setup_csi, teardown_csi
 	settle(f);
 	assert_string_equal(claim_of(f, ALLOC_1).plugin_waiver, BY);
 	releases = f->n1.releases;
-	fail_release(f, &f->n1, ALLOC_1);
+	fail_at_once(f, ALLOC_1);
 	assert_int_equal(f->n1.releases, releases + 1);
 	assert_string_equal(f->n1.last_forced, BY);
 	/* not with every error: an answer that is an error again is no dialogue for ever */
-	fail_release(f, &f->n1, ALLOC_1);
+	fail_at_once(f, ALLOC_1);
 	assert_int_equal(f->n1.releases, releases + 1);
 	assert_int_equal(claim_of(f, ALLOC_1).attempts, 3);
 }
