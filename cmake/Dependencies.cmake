@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # External libraries as imported targets. A folder names those it may use; nothing is global.
 find_package(PkgConfig REQUIRED)
-pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 pkg_check_modules(LIBBSD REQUIRED IMPORTED_TARGET libbsd)
 pkg_check_modules(LIBMOUNT REQUIRED IMPORTED_TARGET mount)

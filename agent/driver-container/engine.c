@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine.h"
 
+#include "http_answer.h"
+
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -8,56 +10,68 @@
 #include "rpc/unpack.h"
 
 #include <assert.h>
-#include <curl/curl.h>
 #include <errno.h>
-#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/queue.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 enum {
 	CALLS_MAX = 512,
-	CONNECTIONS_KEPT = 8,
-	CONNECT_MS = 5000,
+	CONNECT_US = 5 * USEC_PER_SEC, /* for room in the engine's queue of connections */
+	CONNECT_PAUSE_US = 10 * USEC_PER_MSEC,
 	TIMER_ACCURACY_US = 500, /* 0 would be 250 ms */
 	MESSAGE_MAX = 400,
-	ERROR_ANSWER_MAX = 16 << 10,
 	BUFFER_SIZE = 16 << 10,
 };
 
+/* Why a request has ended without an answer. */
+enum failure { NO_FAILURE, NOT_REACHED, TOO_LATE, TOO_LARGE, BROKE_OFF, NO_HTTP };
+
+/* One connection, for one request. */
 struct engine_call {
 	LIST_ENTRY(engine_call) link;
 	struct engine *engine;
-	CURL *easy;
-	struct curl_slist *headers;
-	char *text; /* of the body; owned */
+	int fd; /* or negative: not connected yet */
+	sd_event_source *io;
+	sd_event_source *timer;
+	struct strbuf out; /* head and body of the request, as far as not sent */
 	char what[128];
+	char in[BUFFER_SIZE]; /* what came and was not read */
+	size_t in_at;
+	size_t in_n;
+	struct http_answer http;
 	struct strbuf answer;
+	uint64_t begun_us;
+	uint64_t heard_us;   /* when bytes came last */
+	uint64_t timeout_us; /* 0: none */
+	uint64_t silence_us; /* the same */
 	engine_data_fn *data;
 	engine_done_fn *done;
 	void *userdata;
 	bool is_text;
-	bool is_too_large;
+	bool is_paused;
 };
 
 struct engine {
 	sd_event *event;
 	const char *socket;
-	CURLM *multi;
-	sd_event_source *timer;
 	LIST_HEAD(, engine_call) calls;
 	size_t n_calls;
 };
 
 static void call_free(struct engine_call *call)
 {
-	(void)curl_multi_remove_handle(call->engine->multi, call->easy);
-	curl_easy_cleanup(call->easy);
-	curl_slist_free_all(call->headers);
+	(void)sd_event_source_disable_unref(call->io);
+	(void)sd_event_source_disable_unref(call->timer);
+	close_fdp(&call->fd);
 	LIST_REMOVE(call, link);
 	call->engine->n_calls--;
+	strbuf_release(&call->out);
 	strbuf_release(&call->answer);
-	free(call->text);
 	free(call);
 }
 
@@ -93,35 +107,38 @@ enum status engine_refusal(const char *socket, long code, const char *what, cons
 	return status;
 }
 
-static enum status explain_failure(const struct engine_call *call, CURLcode code, struct error *err)
+static enum status explain_failure(const struct engine_call *call, enum failure failure, struct error *err)
 {
-	if (call->is_too_large)
+	const char *socket = call->engine->socket;
+
+	if (failure == TOO_LARGE)
 		return error_set(err, STATUS_INTERNAL, 0,
-				 "the engine at %s answered more than %d bytes to %s", call->engine->socket,
+				 "the engine at %s answered more than %d bytes to %s", socket,
 				 ENGINE_ANSWER_MAX, call->what);
-	if (code == CURLE_OPERATION_TIMEDOUT)
+	if (failure == TOO_LATE)
 		return error_set(err, STATUS_DEADLINE_EXCEEDED, 0,
-				 "the engine at %s did not answer %s in time; see its own log",
-				 call->engine->socket, call->what);
-	if (code == CURLE_COULDNT_CONNECT)
+				 "the engine at %s did not answer %s in time; see its own log", socket,
+				 call->what);
+	if (failure == NOT_REACHED)
 		return error_set(
 			err, STATUS_UNAVAILABLE, 0,
 			"the engine at %s cannot be reached: start it, and let the driver's account into "
 			"the socket's group",
-			call->engine->socket);
-	return error_set(err, STATUS_UNAVAILABLE, 0, "the engine at %s broke off at %s: %s",
-			 call->engine->socket, call->what, curl_easy_strerror(code));
+			socket);
+	return error_set(err, STATUS_UNAVAILABLE, 0, "the engine at %s broke off at %s: %s", socket,
+			 call->what,
+			 failure == NO_HTTP ? "what it answered is no HTTP/1.1" : "the connection has ended");
 }
 
-static enum status classify_answer(struct engine_call *call, CURLcode code, json_t **ret, struct error *err)
+static enum status classify_answer(struct engine_call *call, enum failure failure, json_t **ret,
+				   struct error *err)
 {
-	long http = 0;
+	int code = call->http.code;
 
-	(void)curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &http);
-	if (code != CURLE_OK)
-		return explain_failure(call, code, err);
-	if ((http < 200 || http > 299) && http != 304)
-		return engine_refusal(call->engine->socket, http, call->what, call->answer.data,
+	if (failure != NO_FAILURE)
+		return explain_failure(call, failure, err);
+	if ((code < 200 || code > 299) && code != 304)
+		return engine_refusal(call->engine->socket, code, call->what, call->answer.data,
 				      call->answer.len, err);
 	if (call->data || call->is_text || call->answer.len == 0)
 		return STATUS_OK;
@@ -131,117 +148,184 @@ static enum status classify_answer(struct engine_call *call, CURLcode code, json
 	return STATUS_OK;
 }
 
-static void engine_call_finish(struct engine_call *call, CURLcode code)
+static void call_finish(struct engine_call *call, enum failure failure)
 {
 	engine_done_fn *done = call->done;
 	void *userdata = call->userdata;
 	json_t *json = NULL;
 	struct error err;
-	enum status status = classify_answer(call, code, &json, &err);
+	enum status status = classify_answer(call, failure, &json, &err);
 
 	call_free(call);
 	done(status, status == STATUS_OK ? NULL : &err, json, userdata);
 	json_decref(json);
 }
 
-static void collect(struct engine *engine)
+/* Bytes of the body. False: not now. */
+static bool take_body(struct engine_call *call, const char *bytes, size_t n, enum failure *ret)
 {
-	CURLMsg *message;
-	int left;
+	bool is_good = call->http.code < 300;
 
-	while ((message = curl_multi_info_read(engine->multi, &left))) {
-		struct engine_call *call = NULL;
-		CURLcode code = message->data.result;
+	if (n == 0 || (is_good && !call->data && call->is_text))
+		return true;
+	if (is_good && call->data)
+		return call->data((const uint8_t *)bytes, n, call->userdata);
+	strbuf_put(&call->answer, bytes, n);
+	if (call->answer.error != 0)
+		*ret = TOO_LARGE;
+	return true;
+}
 
-		if (message->msg != CURLMSG_DONE)
-			continue;
-		(void)curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&call);
-		engine_call_finish(call, code);
+/* Read what came. Returns true while the request goes on; then the call may be paused. */
+static bool call_read(struct engine_call *call, enum failure *ret)
+{
+	while (call->in_at < call->in_n && call->http.state < HTTP_OVER && *ret == NO_FAILURE) {
+		struct http_answer before = {.state = call->http.state, .left = call->http.left};
+		const char *body = NULL;
+		size_t n_body = 0;
+		size_t n = http_answer_read(&call->http, call->in + call->in_at, call->in_n - call->in_at,
+					    &body, &n_body);
+
+		if (!take_body(call, body, n_body, ret)) {
+			call->http.state = before.state; /* the same bytes come again */
+			call->http.left = before.left;
+			call->is_paused = true;
+			return true;
+		}
+		call->in_at += n;
 	}
+	if (*ret == NO_FAILURE && call->http.state == HTTP_BAD)
+		*ret = NO_HTTP;
+	return *ret == NO_FAILURE && call->http.state != HTTP_OVER;
+}
+
+/* What is waited for next, of the loop and of time. */
+static enum failure call_arm(struct engine_call *call)
+{
+	uint32_t events = (call->is_paused ? 0U : EPOLLIN) | (call->out.len > 0 ? EPOLLOUT : 0U);
+	uint64_t due_us = UINT64_MAX;
+
+	if (call->timeout_us > 0)
+		due_us = call->begun_us + call->timeout_us;
+	if (call->silence_us > 0 && !call->is_paused && call->heard_us + call->silence_us < due_us)
+		due_us = call->heard_us + call->silence_us;
+	if (call->fd < 0 && clock_monotonic_us() + CONNECT_PAUSE_US < due_us)
+		due_us = clock_monotonic_us() + CONNECT_PAUSE_US;
+	/* one that waits for nothing is told of a hang-up without end */
+	if (call->io && (sd_event_source_set_io_events(call->io, events) < 0 ||
+			 sd_event_source_set_enabled(call->io, events != 0 ? SD_EVENT_ON : SD_EVENT_OFF) < 0))
+		return BROKE_OFF;
+	if (sd_event_source_set_time(call->timer, due_us) < 0 ||
+	    sd_event_source_set_enabled(call->timer, due_us < UINT64_MAX ? SD_EVENT_ONESHOT : SD_EVENT_OFF) <
+		    0)
+		return BROKE_OFF;
+	return NO_FAILURE;
+}
+
+static enum failure call_send(struct engine_call *call)
+{
+	ssize_t n = call->out.len > 0 ? send(call->fd, call->out.data, call->out.len, MSG_NOSIGNAL) : 0;
+
+	if (n > 0)
+		strbuf_consume(&call->out, (size_t)n);
+	/* an engine that has answered may have closed its half: what it said counts */
+	if (n < 0 && errno == EPIPE)
+		call->out.len = 0;
+	return n < 0 && errno != EAGAIN && errno != EINTR && errno != EPIPE ? BROKE_OFF : NO_FAILURE;
+}
+
+/* Once in a turn. @ret_end: the connection has ended. */
+static enum failure call_receive(struct engine_call *call, bool *ret_end)
+{
+	ssize_t n = recv(call->fd, call->in, sizeof(call->in), 0);
+
+	assert(call->in_at == call->in_n);
+	*ret_end = n == 0 || (n < 0 && errno == ECONNRESET);
+	if (n < 0 && !*ret_end && errno != EAGAIN && errno != EINTR)
+		return BROKE_OFF;
+	call->in_at = 0;
+	call->in_n = n > 0 ? (size_t)n : 0;
+	if (n > 0)
+		call->heard_us = clock_monotonic_us();
+	return NO_FAILURE;
+}
+
+/* The call may be gone when this returns. */
+static void call_step(struct engine_call *call, bool is_ended, enum failure failure)
+{
+	bool goes_on = failure == NO_FAILURE && call_read(call, &failure);
+
+	if (goes_on && is_ended && !call->is_paused) {
+		goes_on = false;
+		failure = http_answer_may_end(&call->http) ? NO_FAILURE : BROKE_OFF;
+	}
+	if (goes_on)
+		failure = call_arm(call);
+	if (!goes_on || failure != NO_FAILURE)
+		call_finish(call, failure);
 }
 
 static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
-	struct engine *engine = userdata;
-	int bits = ((events & EPOLLIN) ? CURL_CSELECT_IN : 0) | ((events & EPOLLOUT) ? CURL_CSELECT_OUT : 0) |
-		   ((events & (EPOLLERR | EPOLLHUP)) ? CURL_CSELECT_ERR | CURL_CSELECT_IN : 0);
-	int running;
+	struct engine_call *call = userdata;
+	enum failure failure = NO_FAILURE;
+	bool is_ended = false;
 
 	(void)source;
-	(void)curl_multi_socket_action(engine->multi, fd, bits, &running);
-	collect(engine);
+	(void)fd;
+	if (events & EPOLLOUT)
+		failure = call_send(call);
+	if (failure == NO_FAILURE && call->in_at == call->in_n && (events & (EPOLLIN | EPOLLERR | EPOLLHUP)))
+		failure = call_receive(call, &is_ended);
+	call_step(call, is_ended, failure);
 	return 0;
+}
+
+/* Returns NO_FAILURE also while the engine's queue of connections is full: the call has no descriptor yet. */
+static enum failure call_connect(struct engine_call *call)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	cleanup_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0 || str_copy(address.sun_path, sizeof(address.sun_path), call->engine->socket) < 0)
+		return NOT_REACHED;
+	if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+		return errno == EAGAIN && clock_monotonic_us() - call->begun_us < CONNECT_US ? NO_FAILURE
+											     : NOT_REACHED;
+	if (sd_event_add_io(call->engine->event, &call->io, fd, EPOLLIN | EPOLLOUT, on_io, call) < 0)
+		return NOT_REACHED;
+	call->fd = TAKE_FD(fd);
+	return NO_FAILURE;
 }
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	struct engine *engine = userdata;
-	int running;
+	struct engine_call *call = userdata;
+	uint64_t now_us = clock_monotonic_us();
+	enum failure failure = NO_FAILURE;
 
 	(void)source;
 	(void)usec;
-	(void)curl_multi_socket_action(engine->multi, CURL_SOCKET_TIMEOUT, 0, &running);
-	collect(engine);
+	if (call->timeout_us > 0 && now_us >= call->begun_us + call->timeout_us)
+		failure = TOO_LATE;
+	else if (call->silence_us > 0 && !call->is_paused && now_us >= call->heard_us + call->silence_us)
+		failure = TOO_LATE;
+	else if (call->fd < 0)
+		failure = call_connect(call);
+	call_step(call, false, failure);
 	return 0;
 }
-
-/* libcurl says which socket it waits for. */
-static int on_socket(CURL *easy, curl_socket_t fd, int what, void *userdata, void *socket_data)
-{
-	struct engine *engine = userdata;
-	sd_event_source *source = socket_data;
-	uint32_t events = ((what & CURL_POLL_IN) ? EPOLLIN : 0U) | ((what & CURL_POLL_OUT) ? EPOLLOUT : 0U);
-
-	(void)easy;
-	if (what == CURL_POLL_REMOVE) {
-		(void)sd_event_source_disable_unref(source);
-		(void)curl_multi_assign(engine->multi, fd, NULL);
-		return 0;
-	}
-	if (source)
-		return sd_event_source_set_io_events(source, events) < 0 ? -1 : 0;
-	if (sd_event_add_io(engine->event, &source, fd, events, on_io, engine) < 0)
-		return -1;
-	(void)curl_multi_assign(engine->multi, fd, source);
-	return 0;
-}
-
-static int on_curl_timer(CURLM *multi, long ms, void *userdata)
-{
-	struct engine *engine = userdata;
-
-	(void)multi;
-	if (ms < 0)
-		return sd_event_source_set_enabled(engine->timer, SD_EVENT_OFF) < 0 ? -1 : 0;
-	if (sd_event_source_set_time(engine->timer, clock_monotonic_us() + (uint64_t)ms * USEC_PER_MSEC) < 0)
-		return -1;
-	return sd_event_source_set_enabled(engine->timer, SD_EVENT_ONESHOT) < 0 ? -1 : 0;
-}
-
-DEFINE_CLEANUP(struct engine, engine_free)
 
 enum status engine_new(sd_event *event, const char *socket, struct engine **ret, struct error *err)
 {
-	cleanup(engine_freep) struct engine *engine = calloc(1, sizeof(*engine));
-	int r;
+	struct engine *engine = calloc(1, sizeof(*engine));
 
 	if (!engine)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "speak to the engine");
 	LIST_INIT(&engine->calls);
 	engine->event = event;
 	engine->socket = socket;
-	r = sd_event_add_time(event, &engine->timer, CLOCK_MONOTONIC, 0, TIMER_ACCURACY_US, on_timer, engine);
-	if (r >= 0)
-		r = sd_event_source_set_enabled(engine->timer, SD_EVENT_OFF);
-	engine->multi = curl_global_init(CURL_GLOBAL_NOTHING) == CURLE_OK ? curl_multi_init() : NULL;
-	if (r < 0 || !engine->multi)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "speak to the engine");
-	(void)curl_multi_setopt(engine->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
-	(void)curl_multi_setopt(engine->multi, CURLMOPT_SOCKETDATA, engine);
-	(void)curl_multi_setopt(engine->multi, CURLMOPT_TIMERFUNCTION, on_curl_timer);
-	(void)curl_multi_setopt(engine->multi, CURLMOPT_TIMERDATA, engine);
-	(void)curl_multi_setopt(engine->multi, CURLMOPT_MAXCONNECTS, (long)CONNECTIONS_KEPT);
-	*ret = TAKE_PTR(engine);
+	*ret = engine;
 	return STATUS_OK;
 }
 
@@ -251,89 +335,45 @@ void engine_free(struct engine *engine)
 		return;
 	while (!LIST_EMPTY(&engine->calls))
 		call_free(LIST_FIRST(&engine->calls));
-	if (engine->multi)
-		(void)curl_multi_cleanup(engine->multi);
-	(void)sd_event_source_disable_unref(engine->timer);
 	free(engine);
 }
 
-static size_t on_write(char *bytes, size_t size, size_t n, void *userdata)
+/* Neither a blank nor a control character: they would end the line. */
+static bool is_path(const char *path)
 {
-	struct engine_call *call = userdata;
-	long http = 0;
-	size_t max;
-
-	(void)size; /* 1 */
-	(void)curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &http);
-	if (http < 300 && call->data)
-		return call->data((const uint8_t *)bytes, n, call->userdata) ? n : CURL_WRITEFUNC_PAUSE;
-	if (http < 300 && call->is_text)
-		return n;
-	max = http < 300 ? ENGINE_ANSWER_MAX : ERROR_ANSWER_MAX;
-	if (call->answer.len + n > max) {
-		call->is_too_large = true;
-		return 0;
-	}
-	strbuf_put(&call->answer, bytes, n);
-	return call->answer.error == 0 ? n : 0;
+	for (const char *p = path; *p; p++)
+		if (*p <= ' ' || *p >= 127)
+			return false;
+	return path[0] == '/' && strlen(path) < ENGINE_PATH_SIZE;
 }
 
-static bool set_options(struct engine_call *call, const struct engine_request *request, const char *url)
+/* POST and PUT say that they have no body when they have none. */
+static void put_request(struct strbuf *out, const struct engine_request *request, const char *text)
 {
-	CURL *easy = call->easy;
-	long timeout_ms = (long)(request->timeout_us / USEC_PER_MSEC);
-	long silence_s = (long)(request->silence_us / USEC_PER_SEC);
-
-	return curl_easy_setopt(easy, CURLOPT_URL, url) == CURLE_OK &&
-	       curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, call->engine->socket) == CURLE_OK &&
-	       curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request->method) == CURLE_OK &&
-	       curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http") == CURLE_OK &&
-	       curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) == CURLE_OK &&
-	       curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L) == CURLE_OK &&
-	       curl_easy_setopt(easy, CURLOPT_PROXY, "") == CURLE_OK &&
-	       curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
-	       curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, (long)BUFFER_SIZE) == CURLE_OK &&
-	       curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS) == CURLE_OK &&
-	       curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, timeout_ms) == CURLE_OK &&
-	       curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, silence_s > 0 ? 1L : 0L) == CURLE_OK &&
-	       curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, silence_s) == CURLE_OK &&
-	       curl_easy_setopt(easy, CURLOPT_HTTPHEADER, call->headers) == CURLE_OK &&
-	       curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_write) == CURLE_OK &&
-	       curl_easy_setopt(easy, CURLOPT_WRITEDATA, call) == CURLE_OK &&
-	       curl_easy_setopt(easy, CURLOPT_PRIVATE, call) == CURLE_OK;
-}
-
-/* Of every method but GET, which has none: so that POST without one says that it has none. */
-static bool set_body(struct engine_call *call, const struct engine_request *request)
-{
-	const char *text = call->text ? call->text : "";
-
-	if (str_eq(request->method, "GET") || str_eq(request->method, "DELETE"))
-		return true;
-	return curl_easy_setopt(call->easy, CURLOPT_POSTFIELDSIZE, (long)strlen(text)) == CURLE_OK &&
-	       curl_easy_setopt(call->easy, CURLOPT_POSTFIELDS, text) == CURLE_OK;
+	strbuf_printf(out, "%s " ENGINE_API "%s HTTP/1.1\r\nHost: engine\r\nConnection: close\r\n",
+		      request->method, request->path);
+	if (!str_eq(request->method, "GET") && !str_eq(request->method, "DELETE"))
+		strbuf_printf(out, "Content-Type: application/json\r\nContent-Length: %zu\r\n", strlen(text));
+	strbuf_printf(out, "\r\n%s", text);
 }
 
 static struct engine_call *call_new(struct engine *engine, const struct engine_request *request,
 				    engine_done_fn *done, void *userdata)
 {
 	struct engine_call *call = calloc(1, sizeof(*call));
-	char *text = request->body ? json_dumps(request->body, JSON_COMPACT) : NULL;
-	CURL *easy = curl_easy_init();
-	struct curl_slist *headers = curl_slist_append(NULL, "Content-Type: application/json");
+	cleanup_free char *text = request->body ? json_dumps(request->body, JSON_COMPACT) : NULL;
+	uint64_t now_us = clock_monotonic_us();
 
-	if (!call || !easy || !headers || (request->body && !text)) {
-		free(call);
-		free(text);
-		curl_easy_cleanup(easy);
-		curl_slist_free_all(headers);
+	if (!call)
 		return NULL;
-	}
 	*call = (struct engine_call){.engine = engine,
-				     .easy = easy,
-				     .headers = headers,
-				     .text = text,
-				     .answer = STRBUF_INIT(ENGINE_ANSWER_MAX + BUFFER_SIZE),
+				     .fd = -EBADF,
+				     .out = STRBUF_INIT(ENGINE_ANSWER_MAX),
+				     .answer = STRBUF_INIT(ENGINE_ANSWER_MAX),
+				     .begun_us = now_us,
+				     .heard_us = now_us,
+				     .timeout_us = request->timeout_us,
+				     .silence_us = request->silence_us,
 				     .data = request->data,
 				     .is_text = request->is_text,
 				     .done = done,
@@ -341,6 +381,14 @@ static struct engine_call *call_new(struct engine *engine, const struct engine_r
 	(void)snprintf(call->what, sizeof(call->what), "%s %s", request->method, request->path);
 	LIST_INSERT_HEAD(&engine->calls, call, link);
 	engine->n_calls++;
+	put_request(&call->out, request, text ? text : "");
+	/* nothing is told inside of engine_send(): it connects in the loop's next turn */
+	if ((request->body && !text) || call->out.error != 0 ||
+	    sd_event_add_time(engine->event, &call->timer, CLOCK_MONOTONIC, now_us, TIMER_ACCURACY_US,
+			      on_timer, call) < 0) {
+		call_free(call);
+		return NULL;
+	}
 	return call;
 }
 
@@ -348,22 +396,14 @@ enum status engine_send(struct engine *engine, const struct engine_request *requ
 			void *userdata, struct engine_call **ret, struct error *err)
 {
 	struct engine_call *call = NULL;
-	char url[ENGINE_PATH_SIZE + 32];
 
-	assert(request->path[0] == '/');
-	if (str_format(url, sizeof(url), "http://engine" ENGINE_API "%s", request->path) > 0 &&
-	    engine->n_calls < CALLS_MAX)
+	if (is_path(request->path) && engine->n_calls < CALLS_MAX)
 		call = call_new(engine, request, done, userdata);
 	json_decref(request->body);
 	if (!call)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 				 "no room for another request to the engine: %zu are in flight",
 				 engine->n_calls);
-	if (!set_options(call, request, url) || !set_body(call, request) ||
-	    curl_multi_add_handle(engine->multi, call->easy) != CURLM_OK) {
-		call_free(call);
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "ask the engine");
-	}
 	if (ret)
 		*ret = call;
 	return STATUS_OK;
@@ -377,7 +417,13 @@ void engine_cancel(struct engine_call *call)
 
 void engine_resume(struct engine_call *call)
 {
-	(void)curl_easy_pause(call->easy, CURLPAUSE_CONT);
+	if (!call->is_paused)
+		return;
+	call->is_paused = false;
+	call->heard_us = clock_monotonic_us();
+	/* what waits is read in the loop's next turn */
+	(void)sd_event_source_set_time(call->timer, call->heard_us);
+	(void)sd_event_source_set_enabled(call->timer, SD_EVENT_ONESHOT);
 }
 
 size_t engine_n_calls(const struct engine *engine)

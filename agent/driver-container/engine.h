@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The engine: Docker Engine API 1.40 over a unix socket, by libcurl, driven by sd-event.
+/* The engine: Docker Engine API 1.40 over a unix socket, a connection for each request, driven by sd-event.
  *
  * What it answers is not trusted: each answer is bounded in bytes and time. Callbacks never run inside a
  * function of this header, and `done` runs exactly once per started request, unless that is cancelled. */

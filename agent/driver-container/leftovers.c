@@ -5,12 +5,12 @@
 #include "driver.h"
 
 #include "base/cleanup.h"
+#include "base/strbuf.h"
 #include "log/log.h"
 
-#include <curl/curl.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void on_list(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
@@ -28,20 +28,30 @@ static void on_list(enum status status, const struct error *err, const json_t *j
 	}
 }
 
+/* @text as part of a query: what is not unreserved in RFC 3986 is encoded. */
+static void put_encoded(struct strbuf *path, const char *text)
+{
+	for (const char *p = text; *p; p++) {
+		bool is_plain =
+			(*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || strchr("0123456789-._~", *p);
+
+		strbuf_printf(path, is_plain ? "%c" : "%%%02X", (unsigned char)*p);
+	}
+}
+
 static enum status ask(struct driver *driver, struct error *err)
 {
 	json_t *filters = container_leftover_filters(driver->settings);
 	cleanup_free char *text = filters ? json_dumps(filters, JSON_COMPACT) : NULL;
-	char *escaped = text ? curl_easy_escape(NULL, text, 0) : NULL;
-	char path[ENGINE_PATH_SIZE];
-	const struct engine_request request = {
-		.method = "GET", .path = path, .timeout_us = driver->settings->engine_timeout_us};
+	cleanup_strbuf struct strbuf path = STRBUF_INIT(ENGINE_PATH_SIZE - 1);
+	struct engine_request request = {.method = "GET", .timeout_us = driver->settings->engine_timeout_us};
 
 	json_decref(filters);
-	if (!escaped)
+	strbuf_puts(&path, "/containers/json?all=1&filters=");
+	put_encoded(&path, text ? text : "");
+	if (!text || path.error != 0)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "list containers");
-	(void)snprintf(path, sizeof(path), "/containers/json?all=1&filters=%s", escaped);
-	curl_free(escaped);
+	request.path = path.data;
 	return engine_send(driver->engine, &request, on_list, driver, NULL, err);
 }
 

@@ -130,7 +130,7 @@ static void session_free(struct session *session)
 	free(session);
 }
 
-/* Never inside a callback of libcurl's data. A unary one's memory is gone afterwards. */
+/* Never inside a callback of an engine's data. A unary one's memory is gone afterwards. */
 static void session_fail(struct session *session, const struct error *err)
 {
 	if (session->is_over)

@@ -4,7 +4,7 @@
  * - The clock goes on with the processor time that the program itself uses.
  * - When every thread waits and every child sleeps, it jumps to the next timer or time limit.
  * unit_clock.c defines clock_gettime(), timerfd_settime(), epoll_wait(), poll(), usleep() and their like. The
- * definitions of an executable take the place of libc's, in shared libraries (libsystemd, libcurl) as well.
+ * definitions of an executable take the place of libc's, in shared libraries (libsystemd) as well.
  *
  * Real, whatever the clock says: other programs, SO_RCVTIMEO, alarm(), timer_create(), times of files. A
  * child of fork() that runs no other program has a clock of its own, which begins at the time of the fork.

@@ -50,7 +50,7 @@ PACKAGES = {
     "crun": "runs those",
     "busybox-static": "what is in those",
     "etcd-server": "the store of several servers",
-    "curl": "holdfast: brings libcurl, whose package has another name in each release",
+    "curl": "what pages type",
     "libbsd0": "holdfast",
     "libjansson4": "holdfast",
     "libmount1": "holdfast",
