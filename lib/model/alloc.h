@@ -129,7 +129,12 @@ struct alloc {
 	uint64_t job_content;	 /* sum of what its group ran then, see job_content() */
 	int64_t running_time_ms; /* since when it runs, or ran last; 0: it never did */
 	int64_t end_time_ms;	 /* when it ended; 0: it has not */
-	int64_t wait_until_ms;	 /* while it is pending for a volume, without a node; 0: it is not */
+	int64_t wait_until_ms;	 /* of one that is pending for a volume, without a node; 0: no limit */
+	int64_t place_time_ms;	 /* when it got its node, if it was pending; 0: it was not */
+	uint64_t queue_index; /* its place in the queue of a volume; 0: its create_index, see alloc_arrival()
+			       */
+	bool keeps_place;     /* ends for another version of its job, which takes its place in the queues */
+	bool lost_race;	      /* its claim was refused, as another one had the volume */
 	char *wait_node_id;	 /* the node that it is to get then; NULL: any, see alloc_wait_node() */
 	bool adopted;		 /* learned from its node after a restore: no claim is granted to it anew */
 	int64_t create_time_ms;

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool alloc_has_live_claims(const struct alloc_entry *entry)
+bool alloc_has_live_claims(const struct alloc_entry *entry)
 {
 	const struct claim_entry *claim;
 

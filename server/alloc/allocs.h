@@ -55,34 +55,46 @@ void allocs_send(const struct alloc_entry *entry);
 /** The node is back in another boot: what ran there is lost. One transaction per allocation. */
 enum status allocs_node_rebooted(struct server *server, struct node_entry *node, struct error *err);
 
+bool alloc_has_live_claims(const struct alloc_entry *entry);
+
+/** Its place among those that wait for a volume: one that came before is below. */
+uint64_t alloc_arrival(const struct alloc *alloc);
+
+/** Its claim was refused: note if another one has the volume, which is no failure of its work. */
+void allocs_note_lost_race(struct server *server, const struct alloc_entry *entry);
+
 /** Stage in @change that the allocation is to stop; one that has not run on @node, which is not connected,
  * has ended by that. A repeat stages nothing. */
 void allocs_stage_stop(struct change *change, const struct alloc_entry *entry, const struct node_entry *node);
 
 /* --- pending.c --- */
 
-/* Allocations that were submitted with a time to wait and whose volume is taken: they are pending, without a
- * node, until the volume is free by evidence or their time is over.
+/* Allocations whose volume is taken: of jobs, and those that were submitted with a time to wait. They are
+ * pending, without a node, until the volume is free by evidence or their time is over.
  *
  * A pending allocation is stored as every other one, so that the queue is that of the store: those that came
- * first by their create index go first, after a restart as well. All are looked at again after each change
- * that may have freed something, in that order; nothing is polled. One that waits for a volume keeps those
- * that came after it from that volume, if they would be in its way; one that the volume would take and no
- * node does keeps nobody. */
+ * first by alloc_arrival() go first, after a restart as well. What takes the place of another version keeps
+ * its place: until it is submitted the one before it keeps others from the volume. All are looked at again
+ * after each change that may have freed something, in that order; nothing is polled. One that waits for a
+ * volume keeps those that came after it from that volume, if they would be in its way; one that the volume
+ * would take and no node does keeps nobody. */
 
 enum { PENDING_PER_VOLUME_MAX = 64 };
 
 /** It has no node yet, and is to get one. */
 bool alloc_is_pending(const struct alloc *alloc);
 
-/** May @alloc, which is not stored, be placed now as far as those are concerned that wait before it?
- * @is_to_wait: and as far as those are that were placed and have not claimed their volumes yet.
+/** May @alloc, which is not stored, be placed now as far as those are concerned that wait before it, and
+ * those that were placed, or are @assumed to be (NULL: none), and have not claimed their volumes yet? If it
+ * is not
+ * @is_to_wait it may race the latter, but for those of jobs and those that have waited.
  * STATUS_FAILED_PRECONDITION names the allocation and the volume. */
-enum status pending_check(struct server *server, const struct alloc *alloc, bool is_to_wait,
-			  struct error *err);
+enum status pending_check(struct server *server, const struct alloc *alloc,
+			  const struct placement_assumed *assumed, bool is_to_wait, struct error *err);
 
-/** @alloc could not be placed, for @err. If one of its volumes is taken it is made pending for @wait_ms, to
- * be stored by the caller: STATUS_OK. Else, or beyond PENDING_PER_VOLUME_MAX, it is refused. */
+/** @alloc could not be placed, for @err. If one of its volumes is taken it is made pending for @wait_ms (0:
+ * without a limit), to be stored by the caller: STATUS_OK. Else, or beyond PENDING_PER_VOLUME_MAX, it is
+ * refused. */
 enum status pending_enter(struct server *server, struct alloc *alloc, uint32_t wait_ms, struct error *err);
 
 /** What a pending one waits for: the volume, who has it, and what is missing. Returns @ret. */

@@ -5,12 +5,14 @@
 
 #include "access/audit.h"
 #include "alloc/allocs.h"
+#include "alloc/placement.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "claim/refusal.h"
 #include "model/admission.h"
 #include "state/change.h"
+#include "state/keys.h"
 #include "state/storage_index.h"
 #include "volume/why.h"
 
@@ -48,6 +50,7 @@ struct round {
 	struct obstruction *at;	 /* owned; of each of the queue, once it was tried: what it waits for */
 	size_t n_tried;
 	bool has_failed; /* the store refused something */
+	bool only_queue; /* who has not come by a queue may be raced */
 };
 
 /* --- who waits --- */
@@ -59,8 +62,10 @@ bool alloc_is_pending(const struct alloc *alloc)
 }
 
 /* One that is not durable yet came last. */
-static uint64_t arrival(const struct alloc *alloc)
+uint64_t alloc_arrival(const struct alloc *alloc)
 {
+	if (alloc->queue_index != 0)
+		return alloc->queue_index;
 	return alloc->create_index == 0 ? UINT64_MAX : alloc->create_index;
 }
 
@@ -69,8 +74,8 @@ static int compare_arrival(const void *a_, const void *b_)
 	const struct alloc *a = &(*(const struct alloc_entry *const *)a_)->alloc;
 	const struct alloc *b = &(*(const struct alloc_entry *const *)b_)->alloc;
 
-	if (arrival(a) != arrival(b))
-		return arrival(a) < arrival(b) ? -1 : 1;
+	if (alloc_arrival(a) != alloc_arrival(b))
+		return alloc_arrival(a) < alloc_arrival(b) ? -1 : 1;
 	if (a->create_time_ms != b->create_time_ms)
 		return a->create_time_ms < b->create_time_ms ? -1 : 1;
 	return strcmp(a->id, b->id);
@@ -118,14 +123,27 @@ static bool is_starting(const struct alloc *alloc)
 	       alloc->client_status == CLIENT_PENDING;
 }
 
-/* Costs all allocations. */
+static bool has_job(struct server *server, const struct alloc *alloc)
+{
+	char key[OBJECT_KEY_SIZE];
+
+	(void)str_format(key, sizeof(key), PREFIX_JOB "%s/%s", alloc->namespace, alloc->job_id);
+	return records_get(&server->state.records, key);
+}
+
+/* Does it keep others from its volumes without a claim? Not where its node is away: it may never ask. */
+static bool keeps_others(struct server *server, const struct alloc_entry *entry)
+{
+	return entry->alloc.keeps_place ? has_job(server, &entry->alloc) : node_is_connected(entry->node);
+}
+
 static bool collect_starting(struct server *server, struct entries *ret)
 {
-	struct alloc_entry *entry = state_alloc_from(&server->state, "");
+	const struct alloc_entry *entry;
 	size_t size = 0;
 
-	for (; entry; entry = state_alloc_next(entry))
-		if (is_starting(&entry->alloc) && !entries_add(ret, &size, entry))
+	LIST_FOREACH (entry, &server->state.starting, of_starting)
+		if (keeps_others(server, entry) && !entries_add(ret, &size, entry))
 			return false;
 	return true;
 }
@@ -167,6 +185,12 @@ static bool is_same_storage(struct server *server, const char *namespace, const 
 	return first && second && storage_is_same(&first->storage, &second->storage);
 }
 
+static bool is_same_member(const struct alloc *a, const struct alloc *b)
+{
+	return a->job_id[0] != '\0' && str_eq(a->job_id, b->job_id) && str_eq(a->job_group, b->job_group) &&
+	       a->job_index == b->job_index;
+}
+
 /* The volume that @alloc is not to have because of @other: which has got it before, or which would have to
  * wait for @alloc then. NULL: none. */
 static const char *rival_volume(struct server *server, const struct alloc *alloc, const struct alloc *other)
@@ -175,6 +199,9 @@ static const char *rival_volume(struct server *server, const struct alloc *alloc
 
 	if (!str_eq(alloc->namespace, other->namespace) || str_eq(alloc->id, other->id))
 		return NULL;
+	if (other->keeps_place &&
+	    (is_same_member(alloc, other) || alloc_arrival(other) > alloc_arrival(alloc)))
+		return NULL; /* the place is kept for @alloc, or is behind it */
 	for (uint32_t i = 0; i < alloc->n_volumes; i++)
 		for (uint32_t k = 0; k < other->n_volumes; k++) {
 			const struct volume_request *own = &alloc->volumes[i], *theirs = &other->volumes[k];
@@ -216,11 +243,20 @@ static const struct claim *find_claim(struct server *server, const struct alloc 
 	return NULL;
 }
 
+/* Of a job, or after it has waited. */
+static bool came_by_queue(const struct alloc *alloc)
+{
+	return alloc->job_id[0] != '\0' || alloc->place_time_ms > 0;
+}
+
 /* Of those that were placed, and of those that wait before it for that volume. */
 static struct obstruction find_rival(const struct round *round, const struct alloc *alloc)
 {
 	for (size_t i = 0; i < round->starting.n; i++) {
-		const char *id = rival_volume(round->server, alloc, &round->starting.list[i]->alloc);
+		const struct alloc *other = &round->starting.list[i]->alloc;
+		const char *id = round->only_queue && !came_by_queue(other)
+					 ? NULL
+					 : rival_volume(round->server, alloc, other);
 
 		if (id)
 			return (struct obstruction){.volume_id = id, .other = round->starting.list[i]};
@@ -304,7 +340,7 @@ static enum status try_place(struct round *round, const struct alloc_entry *entr
 	if (st == STATUS_OK) {
 		alloc.wait_until_ms = 0;
 		alloc.wait_node_id = NULL;
-		alloc.modify_time_ms = clock_realtime_ms();
+		alloc.modify_time_ms = alloc.place_time_ms = clock_realtime_ms();
 		change_put_alloc(&change, &alloc);
 		name_alloc(&alloc, object);
 		audit_own(round->server, &change, "Allocations.Place", object, "it was pending");
@@ -349,7 +385,8 @@ static void look_at(struct round *round, size_t i)
 		round->starting.list[round->starting.n++] = entry;
 	else if (!round->at[i].volume_id)
 		round->at[i] = find_obstruction(round, &entry->alloc);
-	if (alloc_is_pending(&entry->alloc) && entry->alloc.wait_until_ms <= clock_realtime_ms())
+	if (alloc_is_pending(&entry->alloc) && entry->alloc.wait_until_ms != 0 &&
+	    entry->alloc.wait_until_ms <= clock_realtime_ms())
 		expire(round, entry);
 	if (!alloc_is_pending(&entry->alloc))
 		round->at[i] = (struct obstruction){.volume_id = NULL};
@@ -362,8 +399,17 @@ static void try_all(struct round *round)
 		look_at(round, i);
 }
 
+/* As far as they are known without placing anything. */
+static void look_for_obstructions(struct round *round)
+{
+	for (; round->n_tried < round->queue.n; round->n_tried++)
+		round->at[round->n_tried] =
+			find_obstruction(round, &round->queue.list[round->n_tried]->alloc);
+}
+
 /* --- submissions --- */
 
+/* Is anybody there for one of its volumes? Costs those that wait or start. */
 static bool has_rival(struct server *server, const struct alloc *alloc)
 {
 	const struct alloc_entry *entry = first_without_node(server);
@@ -371,20 +417,43 @@ static bool has_rival(struct server *server, const struct alloc *alloc)
 	for (; entry; entry = LIST_NEXT(entry, of_node))
 		if (alloc_is_pending(&entry->alloc) && rival_volume(server, alloc, &entry->alloc))
 			return true;
+	LIST_FOREACH (entry, &server->state.starting, of_starting)
+		if (rival_volume(server, alloc, &entry->alloc))
+			return true;
 	return false;
 }
 
-enum status pending_check(struct server *server, const struct alloc *alloc, bool is_to_wait,
-			  struct error *err)
+static enum status check_assumed(struct server *server, const struct alloc *alloc,
+				 const struct placement_assumed *assumed, struct error *err)
+{
+	for (size_t i = 0; assumed && i < assumed->n_placed; i++) {
+		const char *id = rival_volume(server, alloc, &assumed->placed[i]);
+
+		if (id)
+			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+					 "volume %s is for %s, which is placed before it", id,
+					 assumed->placed[i].name);
+	}
+	return STATUS_OK;
+}
+
+/* Whether it may be placed is asked as one that would wait: nothing is placed for that in a plan. */
+enum status pending_check(struct server *server, const struct alloc *alloc,
+			  const struct placement_assumed *assumed, bool is_to_wait, struct error *err)
 {
 	cleanup(round_release) struct round round = {.server = NULL};
 	struct obstruction at;
+	enum status st = check_assumed(server, alloc, assumed, err);
 
-	if (!is_to_wait && !has_rival(server, alloc))
-		return STATUS_OK;
+	if (st != STATUS_OK || alloc->n_volumes == 0 || !has_rival(server, alloc))
+		return st;
 	if (!round_init(&round, server))
 		return error_no_memory(err, "an allocation");
-	try_all(&round); /* what came before goes first, if it can */
+	if (assumed && assumed->is_dry)
+		look_for_obstructions(&round);
+	else
+		try_all(&round); /* what came before goes first, if it can */
+	round.only_queue = !is_to_wait;
 	at = find_rival(&round, alloc);
 	if (!at.volume_id)
 		return STATUS_OK;
@@ -426,13 +495,12 @@ enum status pending_enter(struct server *server, struct alloc *alloc, uint32_t w
 	cleanup(round_release) struct round round = {.server = NULL};
 	enum status st;
 
-	assert(err->status != STATUS_OK && wait_ms > 0);
+	assert(err->status != STATUS_OK);
 	if (err->status != STATUS_FAILED_PRECONDITION || alloc->csi_plugin.type != CSI_PLUGIN_NONE)
 		return err->status;
 	if (!round_init(&round, server))
 		return error_no_memory(err, "an allocation");
-	for (; round.n_tried < round.queue.n; round.n_tried++)
-		round.at[round.n_tried] = find_obstruction(&round, &round.queue.list[round.n_tried]->alloc);
+	look_for_obstructions(&round);
 	if (!find_obstruction(&round, alloc).volume_id)
 		return err->status;
 	st = check_room(&round, alloc, err);
@@ -442,7 +510,7 @@ enum status pending_enter(struct server *server, struct alloc *alloc, uint32_t w
 	if (alloc->node_id[0] != '\0' && !alloc->wait_node_id)
 		return error_no_memory(err, "an allocation");
 	alloc->node_id[0] = '\0';
-	alloc->wait_until_ms = alloc->create_time_ms + wait_ms;
+	alloc->wait_until_ms = wait_ms > 0 ? alloc->create_time_ms + wait_ms : 0;
 	return STATUS_OK;
 }
 
@@ -527,6 +595,22 @@ const char *pending_text(struct server *server, const struct alloc *alloc,
 	return ret;
 }
 
+/* --- lost races --- */
+
+void allocs_note_lost_race(struct server *server, const struct alloc_entry *entry)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct alloc alloc = entry->alloc;
+	const char *volume_id;
+
+	if (alloc.lost_race || alloc.client_status != CLIENT_PENDING || alloc_has_live_claims(entry) ||
+	    !find_claim(server, &alloc, &volume_id))
+		return;
+	alloc.lost_race = true;
+	change_put_alloc(&change, &alloc);
+	(void)change_commit(server, &change, NULL, NULL, NULL);
+}
+
 /* --- events --- */
 
 static void wake(struct server *server)
@@ -553,7 +637,7 @@ static void wake_at(struct server *server, const struct round *round)
 	for (size_t i = 0; i < round->queue.n; i++) {
 		const struct alloc *alloc = &round->queue.list[i]->alloc;
 
-		if (alloc_is_pending(alloc) && alloc->wait_until_ms < next_ms)
+		if (alloc_is_pending(alloc) && alloc->wait_until_ms != 0 && alloc->wait_until_ms < next_ms)
 			next_ms = alloc->wait_until_ms;
 	}
 	if (next_ms == INT64_MAX && !round->has_failed)
@@ -617,6 +701,7 @@ static bool matters(const struct change_object *object)
 	case OBJECT_NODE_PLUGIN:
 		return true;
 	case OBJECT_RECORD:
+		return str_starts_with(object->key, PREFIX_JOB); /* it may keep no place any more */
 	case OBJECT_KIND_N:
 		break;
 	}

@@ -34,6 +34,7 @@ struct placement_assumed {
 	const char *without;	    /* id of an allocation that will have ended; NULL: none */
 	const struct alloc *placed; /* that will have been placed, with their nodes */
 	size_t n_placed;
+	bool is_dry; /* nothing is placed: neither those that wait */
 };
 
 struct placement {

@@ -188,7 +188,9 @@ static void alloc_begin(struct alloc *alloc)
 	alloc->create_index = alloc->modify_index = 0;
 	alloc->client_code = 0;
 	alloc->running_time_ms = alloc->end_time_ms = 0;
-	alloc->wait_until_ms = 0;
+	alloc->wait_until_ms = alloc->place_time_ms = 0;
+	alloc->queue_index = 0;
+	alloc->keeps_place = alloc->lost_race = false;
 	free(alloc->wait_node_id);
 	alloc->wait_node_id = NULL;
 	alloc->adopted = false;
@@ -243,7 +245,7 @@ enum status allocs_try_place(struct server *server, struct alloc *alloc,
 	enum status st = begin_new(alloc, err);
 
 	if (st == STATUS_OK && !(assumed && assumed->without))
-		st = pending_check(server, alloc, false, err);
+		st = pending_check(server, alloc, assumed, alloc->job_id[0] != '\0', err);
 	return st == STATUS_OK ? choose_node(server, alloc, assumed, refusal, err) : st;
 }
 
@@ -261,7 +263,7 @@ static enum status place_or_wait(struct server *server, struct alloc *alloc, uin
 
 	if (st != STATUS_OK)
 		return st;
-	st = pending_check(server, alloc, true, err);
+	st = pending_check(server, alloc, NULL, true, err);
 	if (st == STATUS_OK)
 		st = allocs_choose_node(server, alloc, refusal, err);
 	return st == STATUS_OK ? st : pending_enter(server, alloc, wait_ms, err);

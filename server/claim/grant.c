@@ -5,6 +5,7 @@
 
 #include "access/access.h"
 #include "access/audit.h"
+#include "alloc/allocs.h"
 #include "alloc/options.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -710,6 +711,8 @@ void claim_grant_handle(struct rpc_call *call, const ProtobufCMessage *request, 
 	if (handle_claim(server, call, asked, &err) == STATUS_OK)
 		return;
 	alloc = state_alloc(&((struct server *)server)->state, asked->allocation_id);
+	if (alloc && err.status == STATUS_FAILED_PRECONDITION && alloc->alloc.job_id[0] != '\0')
+		allocs_note_lost_race(server, alloc);
 	volume_wire_name(namespace_or_default(asked->namespace_), asked->volume_id, wire_volume);
 	refusal_reply_claim(server, call, "Volumes.Claim",
 			    &(struct log_ctx){.volume = asked->volume_id,

@@ -14,6 +14,8 @@
 /* What has become of a member. */
 enum member_state {
 	MEMBER_MISSING,
+	MEMBER_QUEUED,	     /* waits for its volumes */
+	MEMBER_OLD_QUEUED,   /* waits for those of an earlier version */
 	MEMBER_DONE,	     /* batch: its work ended with 0 in this version */
 	MEMBER_STOPPING,     /* its allocation is to stop */
 	MEMBER_STARTING,     /* runs what this version says, and is not healthy yet or any more */
@@ -221,7 +223,7 @@ static bool is_healthy(const struct pass *pass, const struct job_alloc *alloc)
 /* It ended by itself, and should not have. */
 static bool has_failed(const struct pass *pass, const struct job_alloc *alloc)
 {
-	if (alloc->desired == DESIRED_STOP)
+	if (alloc->desired == DESIRED_STOP || alloc->lost_race)
 		return false;
 	return alloc->client == CLIENT_FAILED ||
 	       (alloc->client == CLIENT_COMPLETE && pass->job->type != JOB_BATCH);
@@ -254,6 +256,8 @@ static enum member_state member_state(const struct pass *pass, const struct memb
 		return is_done(pass, member) ? MEMBER_DONE : MEMBER_MISSING;
 	if (live->desired == DESIRED_STOP)
 		return MEMBER_STOPPING;
+	if (live->is_queued)
+		return is_current(pass, live) ? MEMBER_QUEUED : MEMBER_OLD_QUEUED;
 	healthy = is_healthy(pass, live);
 	if (is_current(pass, live))
 		return healthy ? MEMBER_CURRENT : MEMBER_STARTING;
@@ -347,18 +351,20 @@ static void count_member(struct pass *pass, const struct member *member)
 	struct tally *tally = &pass->tallies[member->group];
 
 	counts->desired++;
-	counts->placed += member->live != NULL;
+	counts->placed += member->live && !member->live->is_queued;
 	counts->done += member->state == MEMBER_DONE;
 	counts->current += member->state == MEMBER_CURRENT;
 	counts->healthy += member->state == MEMBER_CURRENT || member->state == MEMBER_OLD;
-	counts->missing += member->state == MEMBER_MISSING;
+	counts->missing += member->state == MEMBER_MISSING || member->state == MEMBER_QUEUED ||
+			   member->state == MEMBER_OLD_QUEUED;
 	counts->replaced += member->state == MEMBER_OLD || member->state == MEMBER_OLD_STARTING;
 	counts->in_place += member->live && member->live->version != pass->job->version &&
 			    (member->state == MEMBER_CURRENT || member->state == MEMBER_STARTING);
 	tally->n_old += member->state == MEMBER_OLD;
 	tally->n_old_starting += member->state == MEMBER_OLD_STARTING;
 	tally->away += member->state == MEMBER_MISSING || member->state == MEMBER_STOPPING ||
-		       member->state == MEMBER_STARTING;
+		       member->state == MEMBER_STARTING || member->state == MEMBER_QUEUED ||
+		       member->state == MEMBER_OLD_QUEUED;
 	pass->n_unsettled += member->state != MEMBER_CURRENT && member->state != MEMBER_DONE;
 }
 
@@ -374,7 +380,7 @@ static int64_t deadline_of(const struct pass *pass, const struct member *member)
 			continue;
 		if (was_healthy(pass, alloc))
 			return 0;
-		if (has_ended(alloc) && !has_failed(pass, alloc))
+		if (alloc->is_queued || (has_ended(alloc) && !has_failed(pass, alloc)))
 			continue;
 		if (first_ms == 0 || alloc->create_ms < first_ms)
 			first_ms = alloc->create_ms;
@@ -471,28 +477,8 @@ static const struct job_holder *find_blocker(const struct job_world *world, cons
 	return NULL;
 }
 
-/* Does a member that is placed in this call take it? */
-static bool is_given_away(const struct pass *pass, const struct job_volume *volume, const char *id)
-{
-	char other_id[VOLUME_ID_MAX + 1];
-
-	for (size_t i = 0; i < pass->ret->n_actions; i++) {
-		const struct job_action *action = &pass->ret->actions[i];
-		const struct job_group *group = &pass->job->groups[action->group];
-
-		for (size_t k = 0; action->type == JOB_PLACE && k < group->n_volumes; k++) {
-			const struct job_volume *other = &group->volumes[k];
-
-			job_volume_id(other, action->index, other_id);
-			if (str_eq(other_id, id) && !has_room(volume, other->access_mode, other->mode))
-				return true;
-		}
-	}
-	return false;
-}
-
-/* Is each volume of the member free for it, or held by what it replaces? Else it waits for the first that is
- * not. */
+/* Is each volume of the member's next version free for it, or held by what it replaces? Else it waits for the
+ * first that is not. */
 static bool volumes_are_free(struct pass *pass, const struct member *member)
 {
 	const struct job_group *group = &pass->job->groups[member->group];
@@ -505,11 +491,11 @@ static bool volumes_are_free(struct pass *pass, const struct member *member)
 
 		job_volume_id(volume, member->index, id);
 		holder = find_blocker(pass->world, volume, id, member->live);
-		if (!holder && !is_given_away(pass, volume, id))
+		if (!holder)
 			continue;
 		wait = add_wait(pass, member, JOB_WAIT_VOLUME, NULL, 0);
-		wait->alloc_id = holder ? holder->alloc_id : NULL;
-		wait->node_id = holder ? holder->node_id : NULL;
+		wait->alloc_id = holder->alloc_id;
+		wait->node_id = holder->node_id;
 		(void)str_copy(wait->volume_id, sizeof(wait->volume_id), id);
 		return false;
 	}
@@ -608,7 +594,7 @@ static void place_missing(struct pass *pass, const struct member *member)
 	}
 	if (!may_reschedule(pass, member))
 		return;
-	if (!has_node(pass, member) || !volumes_are_free(pass, member) || is_refused(pass, member))
+	if (!has_node(pass, member) || is_refused(pass, member))
 		return;
 	action = add_action(pass, JOB_PLACE, member->group, member->index);
 	if (action)
@@ -643,6 +629,15 @@ static void replace_old(struct pass *pass, const struct member *member, uint32_t
 	}
 }
 
+/* Nothing runs that could be lost. */
+static void replace_queued(struct pass *pass, const struct member *member)
+{
+	if (pass->update == JOB_UPDATE_FAILED)
+		(void)add_wait(pass, member, JOB_WAIT_NEXT_VERSION, member->live, 0);
+	else
+		add_stop(pass, member->live, JOB_STOP_VERSION);
+}
+
 static void stop_duplicates(struct pass *pass, const struct member *member)
 {
 	for (size_t i = 1; i < member->n_allocs && !has_ended(&member->allocs[i]); i++)
@@ -664,6 +659,12 @@ static void decide_member(struct pass *pass, const struct member *member)
 		break;
 	case MEMBER_STARTING:
 		await_health(pass, member);
+		break;
+	case MEMBER_QUEUED:
+		(void)add_wait(pass, member, JOB_WAIT_QUEUE, member->live, 0);
+		break;
+	case MEMBER_OLD_QUEUED:
+		replace_queued(pass, member);
 		break;
 	case MEMBER_OLD_STARTING:
 		replace_old(pass, member, &tally->slots_starting);
@@ -706,6 +707,34 @@ static void stop_surplus(struct pass *pass)
 				 pass->job->stop		  ? JOB_STOP_JOB
 				 : alloc->group == JOB_GROUP_GONE ? JOB_STOP_GROUP
 								  : JOB_STOP_COUNT);
+	}
+}
+
+static bool is_placed_now(const struct pass *pass, const struct job_alloc *alloc)
+{
+	for (size_t i = 0; i < pass->ret->n_actions; i++) {
+		const struct job_action *action = &pass->ret->actions[i];
+
+		if (action->type == JOB_PLACE && action->group == alloc->group &&
+		    (action->node_id ? str_eq(action->node_id, alloc->node_id)
+				     : action->index == alloc->index))
+			return true;
+	}
+	return false;
+}
+
+/* A place that is kept for nobody keeps others from the volume. */
+static void drop_places(struct pass *pass)
+{
+	for (size_t i = 0; i < pass->world->n_allocs && !pass->ret->is_cut; i++) {
+		const struct job_alloc *alloc = &pass->world->allocs[i];
+		struct job_action *action;
+
+		if (!alloc->keeps_place || !has_ended(alloc) || is_placed_now(pass, alloc))
+			continue;
+		action = add_action(pass, JOB_DROP_PLACE, alloc->group, alloc->index);
+		if (action)
+			action->alloc_id = alloc->id;
 	}
 }
 
@@ -755,6 +784,7 @@ void job_reconcile(const struct job_world *world, struct job_decisions *ret)
 		grant_slots(&pass);
 		for_each_member(&pass, decide_member);
 	}
+	drop_places(&pass);
 	ret->state = job_state(&pass);
 }
 
@@ -774,8 +804,8 @@ static void volume_text(const struct job_wait *wait, char ret[static JOB_WAIT_TE
 			       wait->volume_id, wait->alloc_id, or_nobody(wait->node_id), wait->volume_id);
 	else
 		(void)snprintf(ret, JOB_WAIT_TEXT_SIZE,
-			       "waits for volume %s: who holds it is not known, or another member of the job "
-			       "is given it; holdfast volume status %s --why",
+			       "waits for volume %s, whose holder is not known; holdfast volume status %s "
+			       "--why",
 			       wait->volume_id, wait->volume_id);
 }
 
@@ -801,6 +831,10 @@ const char *job_wait_text(const struct job_wait *wait, char ret[static JOB_WAIT_
 	assert(wait->what < JOB_WAIT_N);
 	if (wait->what == JOB_WAIT_VOLUME)
 		volume_text(wait, ret);
+	else if (wait->what == JOB_WAIT_QUEUE)
+		(void)snprintf(ret, JOB_WAIT_TEXT_SIZE, "is pending as allocation %s%s%s",
+			       or_nobody(wait->alloc_id), wait->node_id ? " for node " : "",
+			       wait->node_id ? wait->node_id : "");
 	else if (wait->what == JOB_WAIT_NODE && wait->node_id)
 		(void)snprintf(ret, JOB_WAIT_TEXT_SIZE,
 			       "waits for node %s, which takes no allocations now; holdfast node status %s",

@@ -99,7 +99,10 @@ struct job_alloc {
 	uint64_t content; /* of its group then */
 	enum desired_status desired;
 	enum client_status client;
-	int64_t create_ms;
+	bool is_queued;	    /* it has no node yet: it stands in the queues of its volumes */
+	bool keeps_place;   /* in the queues of its volumes, for the next version of its member */
+	bool lost_race;	    /* another one had its volume when it was placed: no failure of its work */
+	int64_t create_ms;  /* when it got its node */
 	int64_t running_ms; /* since when it runs, or ran; 0: it never did */
 	int64_t end_ms;	    /* when it ended; 0: it has not */
 };
@@ -110,9 +113,9 @@ struct job_node {
 	bool is_eligible; /* takes new allocations now: connected, not draining, not set aside */
 };
 
-/* Who keeps others from a volume: a live claim, whatever its state, and a volume request of an allocation
- * that has not ended. One may be named twice. Both modes unspecified: it is not known who has it, and so
- * nobody else gets it. */
+/* For what is to be replaced: who keeps others from a volume: a live claim, whatever its state, and a volume
+ * request of an allocation that has not ended. One may be named twice. Both modes unspecified: it is not
+ * known who has it, and so nobody else gets it. */
 struct job_holder {
 	const char *volume_id;
 	const char *alloc_id; /* NULL: not known */
@@ -147,6 +150,7 @@ struct job_world {
 enum job_action_type {
 	JOB_PLACE,	 /* GROUP[INDEX], on node_id if that is set */
 	JOB_STOP,	 /* alloc_id, which is of GROUP[INDEX] */
+	JOB_DROP_PLACE,	 /* alloc_id, which has ended, keeps no place any more: nothing comes after it now */
 	JOB_END_UPDATE,	 /* store JOB_UPDATE_DONE */
 	JOB_FAIL_UPDATE, /* store JOB_UPDATE_FAILED; alloc_id passed its deadline */
 };
@@ -171,6 +175,7 @@ struct job_action {
 
 enum job_wait_for {
 	JOB_WAIT_VOLUME,       /* volume_id, which alloc_id on node_id holds (NULL: not known who) */
+	JOB_WAIT_QUEUE,	       /* its turn at its volumes, in whose queues alloc_id stands */
 	JOB_WAIT_NODE,	       /* any eligible one */
 	JOB_WAIT_STOP,	       /* end of alloc_id on node_id, which is to stop */
 	JOB_WAIT_HEALTH,       /* alloc_id on node_id runs long enough; at until_ms when it runs */
@@ -235,7 +240,9 @@ struct job_decisions {
  * - An allocation is of this version if it runs what its group says now, whichever version placed it, and no
  *   earlier one than restart_version. So a change of count, update, reschedule or another group restarts
  *   nothing. Failures from before the submission do not count.
- * - A member is placed only when its last allocation has ended and each of its volumes has room for it.
+ * - A member is placed only when its last allocation has ended. Where a volume is taken the caller puts it
+ *   into the queue of that volume: it is an allocation without a node then.
+ * - What waits in a queue is replaced at once when it is of another version, whatever is away.
  * - An allocation of another version is stopped only while fewer than max_parallel members of its group are
  *   away: replaced and not healthy yet, stopping or missing. Those that do not work go first.
  *   It is stopped only when there is a node, its volumes have room for what takes its place, and no refusal

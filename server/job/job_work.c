@@ -89,17 +89,21 @@ static size_t collect_allocs(const struct job_entry *entry, const struct job_spe
 	LIST_FOREACH (at, &entry->allocs, of_job) {
 		const struct alloc *alloc = &at->alloc;
 
-		ret[n++] = (struct job_alloc){.id = alloc->id,
-					      .node_id = alloc->node_id,
-					      .group = group_number(spec, alloc->job_group),
-					      .index = alloc->job_index,
-					      .version = alloc->job_version,
-					      .content = alloc->job_content,
-					      .desired = alloc->desired_status,
-					      .client = alloc->client_status,
-					      .create_ms = alloc->create_time_ms,
-					      .running_ms = alloc->running_time_ms,
-					      .end_ms = alloc->end_time_ms};
+		ret[n++] = (struct job_alloc){
+			.id = alloc->id,
+			.node_id = alloc_is_pending(alloc) ? alloc_wait_node(alloc) : alloc->node_id,
+			.is_queued = alloc_is_pending(alloc),
+			.keeps_place = alloc->keeps_place,
+			.lost_race = alloc->lost_race,
+			.group = group_number(spec, alloc->job_group),
+			.index = alloc->job_index,
+			.version = alloc->job_version,
+			.content = alloc->job_content,
+			.desired = alloc->desired_status,
+			.client = alloc->client_status,
+			.create_ms = alloc->place_time_ms > 0 ? alloc->place_time_ms : alloc->create_time_ms,
+			.running_ms = alloc->running_time_ms,
+			.end_ms = alloc->end_time_ms};
 	}
 	return n;
 }
@@ -191,11 +195,13 @@ static void collect_requests(const struct job_entry *entry, struct holders *hold
 		for (uint32_t i = 0; i < at->alloc.n_volumes && !alloc_is_client_terminal(&at->alloc); i++) {
 			const struct volume_request *request = &at->alloc.volumes[i];
 
-			add_holder(holders, &(struct job_holder){.volume_id = request->source,
-								 .alloc_id = at->alloc.id,
-								 .node_id = at->alloc.node_id,
-								 .access_mode = request->access_mode,
-								 .mode = volume_request_mode(request)});
+			if (!alloc_is_pending(&at->alloc))
+				add_holder(holders,
+					   &(struct job_holder){.volume_id = request->source,
+								.alloc_id = at->alloc.id,
+								.node_id = at->alloc.node_id,
+								.access_mode = request->access_mode,
+								.mode = volume_request_mode(request)});
 		}
 }
 
@@ -313,8 +319,18 @@ static enum status find_place(struct server *server, const Holdfast__V1__Job *jo
 		return st;
 	if ((enum job_type)job->type == JOB_SYSTEM)
 		(void)str_copy(ret->node_id, sizeof(ret->node_id), action->node_id);
-	if (action->type == JOB_STOP)
+	if (action->type == JOB_STOP) {
+		assumed.is_dry = true;
 		assumed.without = action->alloc_id;
+	}
+	for (uint32_t i = 0; st == STATUS_OK && i < ret->n_volumes; i++) {
+		const struct volume_entry *volume =
+			state_volume(&server->state, ret->namespace, ret->volumes[i].source);
+
+		st = volume ? epoch_check(server, &volume->volume, err) : STATUS_OK;
+	}
+	if (st != STATUS_OK)
+		return st;
 	return allocs_try_place(server, ret, &assumed, &refusal, err);
 }
 
@@ -337,7 +353,8 @@ static void try_places(struct server *server, const Holdfast__V1__Job *job, stru
 {
 	for (size_t i = 0; i < plan->decisions->n_actions; i++) {
 		const struct job_action *action = &plan->decisions->actions[i];
-		struct placement_assumed assumed = {.placed = plan->placed, .n_placed = plan->n_placed};
+		struct placement_assumed assumed = {
+			.placed = plan->placed, .n_placed = plan->n_placed, .is_dry = true};
 		struct alloc alloc = {0};
 		struct error err;
 
@@ -392,6 +409,65 @@ static void name_alloc(const struct alloc *alloc, char ret[static OBJECT_SIZE])
 	(void)str_format(ret, OBJECT_SIZE, "allocation %s/%s", alloc->namespace, alloc->id);
 }
 
+/* What the member had last; NULL: nothing. */
+static const struct alloc_entry *last_of_member(struct server *server, const struct alloc *alloc)
+{
+	const struct job_entry *job = state_job(&server->state, alloc->namespace, alloc->job_id);
+	const struct alloc_entry *at, *last = NULL;
+	bool is_system = alloc->node_id[0] != '\0' || alloc->wait_node_id;
+	const char *node_id = alloc->node_id[0] != '\0' ? alloc->node_id : alloc_wait_node(alloc);
+
+	if (!job)
+		return NULL;
+	LIST_FOREACH (at, &job->allocs, of_job)
+		if (str_eq(at->alloc.job_group, alloc->job_group) &&
+		    at->alloc.job_index == alloc->job_index &&
+		    (!is_system || str_eq(at->alloc.node_id, node_id)) &&
+		    (!last || at->alloc.create_time_ms >= last->alloc.create_time_ms))
+			last = at;
+	return last;
+}
+
+/* What takes the place of another version, or lost a race, stands where that stood. */
+static void take_over_place(struct job_work *work, struct change *change, struct alloc *alloc)
+{
+	const struct alloc_entry *last = last_of_member(work->server, alloc);
+	struct alloc before;
+
+	if (!last || (!last->alloc.keeps_place && !last->alloc.lost_race))
+		return;
+	alloc->queue_index = alloc_arrival(&last->alloc);
+	if (!last->alloc.keeps_place)
+		return;
+	before = last->alloc;
+	before.keeps_place = false;
+	change_put_alloc(change, &before);
+}
+
+static enum status drop_place(struct job_work *work, const char *alloc_id, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	const struct alloc_entry *entry = state_alloc(&work->server->state, alloc_id);
+	struct alloc alloc;
+
+	if (!entry)
+		return STATUS_OK;
+	alloc = entry->alloc;
+	alloc.keeps_place = false;
+	change_put_alloc(&change, &alloc);
+	return change_commit(work->server, &change, NULL, NULL, err);
+}
+
+/* In the order of arrival where a volume is taken. */
+static enum status place_or_queue(struct job_work *work, const Holdfast__V1__Job *job,
+				  const struct job_action *action, struct alloc *ret, struct error *err)
+{
+	enum status st =
+		find_place(work->server, job, action, (struct placement_assumed){.n_placed = 0}, ret, err);
+
+	return st == STATUS_OK || ret->n_volumes == 0 ? st : pending_enter(work->server, ret, 0, err);
+}
+
 static enum status place(struct job_work *work, const Holdfast__V1__Job *job, const struct job_action *action,
 			 struct error *err)
 {
@@ -399,14 +475,15 @@ static enum status place(struct job_work *work, const Holdfast__V1__Job *job, co
 	cleanup(alloc_release) struct alloc alloc = {0};
 	char object[OBJECT_SIZE], why[AUDIT_WHY_SIZE];
 
-	if (find_place(work->server, job, action, (struct placement_assumed){.n_placed = 0}, &alloc, err) !=
-	    STATUS_OK) {
+	if (place_or_queue(work, job, action, &alloc, err) != STATUS_OK) {
 		add_refusal(&work->refusals, job, action, err->msg);
 		return STATUS_OK;
 	}
+	take_over_place(work, &change, &alloc);
 	change_put_alloc(&change, &alloc);
 	name_alloc(&alloc, object);
-	(void)str_format(why, sizeof(why), "%s, version %" PRIu64, alloc.name, job->version);
+	(void)str_format(why, sizeof(why), "%s, version %" PRIu64 "%s", alloc.name, job->version,
+			 alloc_is_pending(&alloc) ? ", waits for a volume" : "");
 	audit_own(work->server, &change, "Jobs.Place", object, why);
 	return change_commit_taking(work->server, &change, on_alloc_durable, strdup(alloc.id), err);
 }
@@ -426,6 +503,18 @@ static bool has_next_place(struct job_work *work, const Holdfast__V1__Job *job,
 	return false;
 }
 
+/* The one that is staged to stop stands in the queues until the next version is placed. */
+static void keep_place(struct change *change)
+{
+	struct alloc alloc;
+
+	if (change->n == 0)
+		return;
+	alloc = *(const struct alloc *)change->objects[0].value;
+	alloc.keeps_place = true;
+	change_put_alloc(change, &alloc);
+}
+
 static enum status stop(struct job_work *work, const Holdfast__V1__Job *job, const struct job_action *action,
 			struct error *err)
 {
@@ -433,9 +522,11 @@ static enum status stop(struct job_work *work, const Holdfast__V1__Job *job, con
 	const struct alloc_entry *entry = state_alloc(&work->server->state, action->alloc_id);
 	char object[OBJECT_SIZE];
 
-	if (!entry || !has_next_place(work, job, action))
+	if (!entry || (!alloc_is_pending(&entry->alloc) && !has_next_place(work, job, action)))
 		return STATUS_OK;
 	allocs_stage_stop(&change, entry, entry->node);
+	if (action->reason == JOB_STOP_VERSION && entry->alloc.n_volumes > 0)
+		keep_place(&change);
 	name_alloc(&entry->alloc, object);
 	audit_own(work->server, &change, "Jobs.StopAllocation", object, job_stop_reason_text(action->reason));
 	return change_commit_taking(work->server, &change, on_alloc_durable, strdup(entry->id), err);
@@ -476,6 +567,8 @@ static enum status carry_out(struct job_work *work, const Holdfast__V1__Job *job
 		return place(work, job, action, err);
 	case JOB_STOP:
 		return stop(work, job, action, err);
+	case JOB_DROP_PLACE:
+		return drop_place(work, action->alloc_id, err);
 	case JOB_END_UPDATE:
 	case JOB_FAIL_UPDATE:
 		break;

@@ -371,6 +371,8 @@ static void failure_text(struct server *server, const struct job_wait *wait, cha
 
 	if (wait->what == JOB_WAIT_PLACE)
 		(void)snprintf(ret, EXPLAIN_SIZE, "%s", wait->reason);
+	if (entry && wait->what == JOB_WAIT_QUEUE)
+		(void)pending_text(server, &entry->alloc, ret);
 	if (entry && (wait->what == JOB_WAIT_DELAY || wait->what == JOB_WAIT_ATTEMPTS))
 		(void)snprintf(ret, EXPLAIN_SIZE, "%s", alloc_description(&entry->alloc));
 }
@@ -400,6 +402,8 @@ static const char *action_text(const struct job_action *action)
 		return "is to be placed";
 	case JOB_STOP:
 		return job_stop_reason_text(action->reason);
+	case JOB_DROP_PLACE:
+		return "its place in the queue of its volume ends";
 	case JOB_END_UPDATE:
 		return "the update ends: all members are healthy";
 	case JOB_FAIL_UPDATE:
@@ -595,7 +599,8 @@ static bool add_placed(struct server *server, Holdfast__V1__GetJobResponse *resp
 
 	if (is_whole && entry)
 		LIST_FOREACH (at, &entry->allocs, of_job)
-			if (is_whole && placed.n < JOB_WAITS_MAX && !alloc_is_client_terminal(&at->alloc))
+			if (is_whole && placed.n < JOB_WAITS_MAX && !alloc_is_client_terminal(&at->alloc) &&
+			    !alloc_is_pending(&at->alloc))
 				is_whole = add_placed_one(&placed, &at->alloc);
 	response->placed = placed.list;
 	response->n_placed = placed.n;

@@ -1051,6 +1051,24 @@ static void unlist_of_job(struct state *state, struct alloc_entry *entry)
 	free(job);
 }
 
+/* Has it a node, and volumes that it has not claimed yet or keeps a place for? */
+static bool may_start(const struct alloc *alloc)
+{
+	if (alloc->n_volumes == 0)
+		return false;
+	return alloc->keeps_place || (alloc->node_id[0] != '\0' && alloc->desired_status == DESIRED_RUN &&
+				      alloc->client_status == CLIENT_PENDING);
+}
+
+static void list_starting(struct state *state, struct alloc_entry *entry, bool is_starting)
+{
+	if (entry->is_starting && !is_starting)
+		LIST_REMOVE(entry, of_starting);
+	else if (!entry->is_starting && is_starting)
+		LIST_INSERT_HEAD(&state->starting, entry, of_starting);
+	entry->is_starting = is_starting;
+}
+
 static void replace_alloc(struct state *state, struct alloc_entry *entry, const struct alloc *alloc)
 {
 	struct claim_entry *claim;
@@ -1064,6 +1082,7 @@ static void replace_alloc(struct state *state, struct alloc_entry *entry, const 
 	count_alloc(state, alloc, 1);
 	alloc_release(&entry->alloc);
 	entry->alloc = *alloc;
+	list_starting(state, entry, may_start(alloc));
 	LIST_FOREACH (claim, &entry->claims, of_alloc)
 		state_count_release(state, claim, alloc);
 	for (uint32_t i = 0; i < entry->n_runs; i++)
@@ -1115,6 +1134,7 @@ static bool insert_alloc(struct state *state, const struct alloc *alloc)
 	LIST_INSERT_HEAD(&node->allocs, entry, of_node);
 	state->n_allocs++;
 	count_alloc(state, alloc, 1);
+	list_starting(state, entry, may_start(alloc));
 	return true;
 }
 
@@ -1149,6 +1169,7 @@ void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 		state->last_alloc = NULL;
 	RB_REMOVE(alloc_tree, &state->allocs, entry);
 	LIST_REMOVE(entry, of_node);
+	list_starting(state, entry, false);
 	unlist_of_job(state, entry);
 	unlist_runners(state, entry);
 	entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
@@ -1168,6 +1189,7 @@ void state_init(struct state *state)
 	RB_INIT(&state->nodes);
 	RB_INIT(&state->plugins);
 	RB_INIT(&state->jobs);
+	LIST_INIT(&state->starting);
 	records_init(&state->records);
 	LIST_INIT(&state->unreported);
 	LIST_INIT(&state->recalled);

@@ -117,6 +117,8 @@ struct alloc_entry {
 	struct job_entry *job; /* that it is of; NULL: none */
 	LIST_ENTRY(alloc_entry) of_job;
 	struct claim_list claims;
+	LIST_ENTRY(alloc_entry) of_starting;
+	bool is_starting;     /* in the list of those that may still claim their volumes, or keep a place */
 	uint64_t freed_index; /* as the volume's */
 	uint64_t reported_by; /* serial of the session whose report named it */
 	uint64_t runs_in;     /* of the one in which its node said last that it runs; 0: it did not say so */
@@ -259,6 +261,7 @@ struct state {
 	 * tree goes through memory that no cache has. */
 	struct volume_entry *last_volume;
 	struct alloc_entry *last_alloc;
+	struct alloc_list starting; /* allocations, see alloc_entry.is_starting */
 	struct claim_entry *last_claim;
 	size_t n_claims_by[CLAIM_STATE_N];
 	size_t n_claims_failing; /* live ones whose present step has failed CLAIM_FAILING_ATTEMPTS times */

@@ -29,7 +29,7 @@ enum {
 	STEPS = 100000,
 	SETTLE_EVERY = 400, /* steps, on average */
 	SETTLE_ROUNDS = 400,
-	JOBS = 3,
+	JOBS = 5,
 	GROUPS = 2,
 	COUNT_MAX = 5,
 	NODES = 5,
@@ -53,7 +53,8 @@ struct model_alloc {
 	char id[NAME_SIZE];
 	uint32_t job;
 	struct job_alloc view; /* id and node_id are set anew */
-	uint32_t node;
+	uint32_t node;	       /* of one that is queued: 0 */
+	uint32_t arrival;
 	bool writes; /* its version's volume, as it was when it was placed */
 	bool has_volume;
 	char volume_id[NAME_SIZE];
@@ -83,7 +84,7 @@ struct model {
 	uint64_t seed;
 	uint32_t step;
 	int64_t now_ms;
-	uint32_t n_ids, n_contents;
+	uint32_t n_ids, n_contents, n_arrivals, n_queued;
 	struct model_node nodes[NODES];
 	struct model_job jobs[JOBS];
 	struct model_alloc allocs[ALLOCS_MAX];
@@ -247,8 +248,9 @@ static bool is_written(const struct model *m, const char *volume_id, const char 
 	for (size_t i = 0; i < m->n_allocs; i++) {
 		const struct model_alloc *other = &m->allocs[i];
 
-		if (!has_ended(other) && other->has_volume && !str_eq(other->id, alloc_id) &&
-		    str_eq(other->volume_id, volume_id) && !may_share(other->access_mode))
+		if (!has_ended(other) && !other->view.is_queued && other->has_volume &&
+		    !str_eq(other->id, alloc_id) && str_eq(other->volume_id, volume_id) &&
+		    !may_share(other->access_mode))
 			return true;
 	}
 	return false;
@@ -275,7 +277,7 @@ static size_t take_views(struct model *m, uint32_t job)
 			continue;
 		m->views[n] = alloc->view;
 		m->views[n].id = alloc->id;
-		m->views[n++].node_id = m->nodes[alloc->node].id;
+		m->views[n++].node_id = alloc->view.is_queued ? "" : m->nodes[alloc->node].id;
 	}
 	for (size_t i = n; i > 1; i--)
 		swap_views(m, i - 1, draw(m, (uint32_t)i));
@@ -293,7 +295,7 @@ static size_t take_holders(struct model *m)
 						      .access_mode = m->claims[i].access_mode,
 						      .mode = m->claims[i].mode};
 	for (size_t i = 0; i < m->n_allocs; i++)
-		if (!has_ended(&m->allocs[i]) && m->allocs[i].has_volume)
+		if (!has_ended(&m->allocs[i]) && m->allocs[i].has_volume && !m->allocs[i].view.is_queued)
 			m->holders[n++] = (struct job_holder){.volume_id = m->allocs[i].volume_id,
 							      .alloc_id = m->allocs[i].id,
 							      .node_id = m->nodes[m->allocs[i].node].id,
@@ -347,6 +349,18 @@ static bool *place_of(struct model *m, uint32_t job, uint32_t group, uint32_t in
 	return &m->is_unplaceable[job][group][number];
 }
 
+/* Nobody knows who has its volume. */
+static bool is_unknown(const struct model *m, uint32_t job, uint32_t group, uint32_t index)
+{
+	const struct job_group *of = &m->jobs[job].groups[group];
+	char volume_id[VOLUME_ID_MAX + 1];
+
+	if (of->n_volumes == 0)
+		return false;
+	job_volume_id(&of->volumes[0], index, volume_id);
+	return str_eq(volume_id, m->unknown_volume);
+}
+
 static void refuse(struct model *m, uint32_t job, const struct job_action *action)
 {
 	bool is_system = m->jobs[job].spec.type == JOB_SYSTEM;
@@ -380,7 +394,8 @@ static void decide(struct model *m, uint32_t job)
 
 			if ((action->type == JOB_PLACE ||
 			     (action->type == JOB_STOP && action->reason == JOB_STOP_VERSION)) &&
-			    *place_of(m, job, action->group, action->index, action->node_id))
+			    (*place_of(m, job, action->group, action->index, action->node_id) ||
+			     is_unknown(m, job, action->group, action->index)))
 				refuse(m, job, action);
 		}
 	} while (m->n_refusals > n_before);
@@ -401,12 +416,11 @@ static void check_place(struct model *m, uint32_t job, const struct job_action *
 		FAIL(m, "placed %u[%u] twice", action->group, number);
 	if (is_done(m, job, action->group, number))
 		FAIL(m, "placed %u[%u], whose work has ended", action->group, number);
-	for (size_t i = 0; i < group->n_volumes; i++) {
+	for (size_t i = 0; before && !before->view.is_queued && i < group->n_volumes; i++) {
 		job_volume_id(&group->volumes[i], action->index, volume_id);
 		if (str_eq(volume_id, m->unknown_volume))
 			FAIL(m, "placed on volume %s, of which nobody knows", volume_id);
-		if (!may_share(group->volumes[i].access_mode) &&
-		    is_written(m, volume_id, before ? before->id : ""))
+		if (!may_share(group->volumes[i].access_mode) && is_written(m, volume_id, before->id))
 			FAIL(m, "volume %s is written twice", volume_id);
 	}
 }
@@ -419,6 +433,8 @@ static void check_limit(struct model *m, const struct model_alloc *victim)
 
 	if (of->spec.update == JOB_UPDATE_FAILED)
 		FAIL(m, "%s is stopped for an update that failed", victim->id);
+	if (victim->view.is_queued)
+		return; /* it does not run */
 	for (uint32_t i = 0; i < n_numbers(m, victim->job, victim->view.group); i++) {
 		struct model_alloc *live = live_of(m, victim->job, victim->view.group, i);
 		bool is_old = live && live->view.desired == DESIRED_RUN && !is_current(m, live);
@@ -485,7 +501,7 @@ static bool is_overdue(const struct model *m, uint32_t job, uint32_t group, uint
 			continue;
 		if (was_healthy(m, alloc))
 			return false;
-		if (alloc->view.client == CLIENT_LOST ||
+		if (alloc->view.is_queued || alloc->view.client == CLIENT_LOST ||
 		    (has_ended(alloc) && alloc->view.desired == DESIRED_STOP))
 			continue;
 		is_late = is_late || m->now_ms >= later(alloc->view.create_ms, m->jobs[job].spec.submit_ms) +
@@ -515,17 +531,12 @@ static bool member_is_unsettled(struct model *m, uint32_t job, uint32_t group, u
 }
 
 /* Does somebody have the volume as the wait says? */
-static bool is_held(struct model *m, const struct job_wait *wait, const struct job_decisions *decisions)
+static bool is_held(struct model *m, const struct job_wait *wait)
 {
 	const struct model_alloc *holder;
 
-	if (!wait->alloc_id) {
-		bool is_given = false;
-
-		for (size_t i = 0; i < decisions->n_actions; i++)
-			is_given = is_given || decisions->actions[i].type == JOB_PLACE;
-		return is_given || str_eq(wait->volume_id, m->unknown_volume);
-	}
+	if (!wait->alloc_id)
+		return str_eq(wait->volume_id, m->unknown_volume);
 	for (size_t i = 0; i < m->n_claims; i++)
 		if (str_eq(m->claims[i].volume_id, wait->volume_id) &&
 		    str_eq(m->claims[i].alloc_id, wait->alloc_id))
@@ -543,7 +554,10 @@ static bool is_true(struct model *m, uint32_t job, const struct job_wait *wait,
 	switch (wait->what) {
 	case JOB_WAIT_VOLUME:
 		m->n_volume_waits++;
-		return is_held(m, wait, decisions);
+		return is_held(m, wait);
+	case JOB_WAIT_QUEUE:
+		m->n_queued++;
+		return is_live && alloc->view.is_queued && is_current(m, alloc);
 	case JOB_WAIT_NODE:
 		if (wait->node_id)
 			return !is_eligible(&m->nodes[node_of(m, wait->node_id)]);
@@ -567,7 +581,8 @@ static bool is_true(struct model *m, uint32_t job, const struct job_wait *wait,
 		       (decisions->n_actions > 0 && any_member(m, job, member_is_overdue));
 	case JOB_WAIT_PLACE:
 		m->n_refused++;
-		return *place_of(m, job, wait->group, wait->index, wait->node_id) &&
+		return (*place_of(m, job, wait->group, wait->index, wait->node_id) ||
+			is_unknown(m, job, wait->group, wait->index)) &&
 		       str_eq(wait->reason, "no place");
 	case JOB_WAIT_N:
 		break;
@@ -647,6 +662,46 @@ static void check_same(const struct job_decisions *a, const struct job_decisions
 
 /* --- what becomes of decisions --- */
 
+static void end_alloc(struct model *m, struct model_alloc *alloc, enum client_status status)
+{
+	alloc->view.client = status;
+	alloc->view.end_ms = m->now_ms;
+}
+
+static bool is_same_member(const struct model *m, const struct model_alloc *a, const struct model_alloc *b)
+{
+	return a->job == b->job && a->view.group == b->view.group && number_of(m, a) == number_of(m, b);
+}
+
+/* The place of the version before, or the last one. */
+static uint32_t take_over_place(struct model *m, const struct model_alloc *alloc)
+{
+	for (size_t i = 0; i < m->n_allocs; i++)
+		if (m->allocs[i].view.keeps_place && is_same_member(m, &m->allocs[i], alloc)) {
+			m->allocs[i].view.keeps_place = false;
+			return m->allocs[i].arrival;
+		}
+	return ++m->n_arrivals;
+}
+
+/* Has another one its volume, or does one wait for it that came before? */
+static bool is_taken(const struct model *m, const struct model_alloc *alloc)
+{
+	if (may_share(alloc->access_mode))
+		return false;
+	if (is_written(m, alloc->volume_id, alloc->id))
+		return true;
+	for (size_t i = 0; i < m->n_allocs; i++) {
+		const struct model_alloc *other = &m->allocs[i];
+		bool is_waiting = !has_ended(other) && other->view.is_queued;
+
+		if (other->has_volume && str_eq(other->volume_id, alloc->volume_id) &&
+		    other->arrival < alloc->arrival && (is_waiting || other->view.keeps_place))
+			return true;
+	}
+	return false;
+}
+
 static void place(struct model *m, uint32_t job, const struct job_action *action)
 {
 	const struct job_group *group = &m->jobs[job].groups[action->group];
@@ -674,8 +729,40 @@ static void place(struct model *m, uint32_t job, const struct job_action *action
 		(void)str_copy(alloc->volume_id, sizeof(alloc->volume_id), volume_id);
 		alloc->access_mode = group->volumes[0].access_mode;
 	}
+	alloc->arrival = take_over_place(m, alloc);
+	alloc->view.is_queued = alloc->has_volume && is_taken(m, alloc);
 	m->n_allocs++;
-	m->n_placed++;
+	m->n_placed += !alloc->view.is_queued;
+}
+
+/* What the server does with its queues, one after the other. */
+static void place_queued(struct model *m)
+{
+	struct model_alloc *first = NULL;
+
+	for (uint32_t after = 0;; after = first->arrival) {
+		uint32_t node = draw(m, NODES);
+
+		first = NULL;
+		for (size_t i = 0; i < m->n_allocs; i++) {
+			struct model_alloc *alloc = &m->allocs[i];
+
+			if (!has_ended(alloc) && alloc->view.is_queued && alloc->arrival > after &&
+			    (!first || alloc->arrival < first->arrival))
+				first = alloc;
+		}
+		if (!first)
+			return;
+		for (uint32_t i = 0; i < NODES && !is_eligible(&m->nodes[node]); i++)
+			node = (node + 1) % NODES;
+		if (!is_eligible(&m->nodes[node]) || is_taken(m, first) ||
+		    str_eq(first->volume_id, m->unknown_volume) || first->view.desired == DESIRED_STOP)
+			continue;
+		first->view.is_queued = false;
+		first->view.create_ms = m->now_ms;
+		first->node = node;
+		m->n_placed++;
+	}
 }
 
 static void apply(struct model *m, uint32_t job, const struct job_action *action)
@@ -688,7 +775,15 @@ static void apply(struct model *m, uint32_t job, const struct job_action *action
 	case JOB_STOP:
 		check_stop(m, job, action);
 		find_alloc(m, action->alloc_id)->view.desired = DESIRED_STOP;
+		if (action->reason == JOB_STOP_VERSION)
+			find_alloc(m, action->alloc_id)->view.keeps_place = true;
+		if (find_alloc(m, action->alloc_id)->view.is_queued)
+			end_alloc(m, find_alloc(m, action->alloc_id), CLIENT_COMPLETE);
 		m->n_stopped_for_version += action->reason == JOB_STOP_VERSION;
+		break;
+	case JOB_DROP_PLACE:
+		assert_true(has_ended(find_alloc(m, action->alloc_id)));
+		find_alloc(m, action->alloc_id)->view.keeps_place = false;
 		break;
 	case JOB_END_UPDATE:
 		check_update_action(m, job, action);
@@ -700,6 +795,15 @@ static void apply(struct model *m, uint32_t job, const struct job_action *action
 		m->n_failed_updates++;
 		break;
 	}
+}
+
+/* Nothing that has ended keeps others from a volume. */
+static void check_places(struct model *m, uint32_t job)
+{
+	for (size_t i = 0; i < m->n_allocs; i++)
+		if (m->allocs[i].job == job && has_ended(&m->allocs[i]) && m->allocs[i].view.keeps_place &&
+		    !live_of(m, job, m->allocs[i].view.group, number_of(m, &m->allocs[i])))
+			FAIL(m, "%s keeps a place for nobody", m->allocs[i].id);
 }
 
 /* The server reconciles a job; at times it dies before it has carried out all. */
@@ -716,18 +820,15 @@ static void turn(struct model *m, uint32_t job, bool may_die)
 		n = draw(m, (uint32_t)n);
 	for (size_t i = 0; i < n; i++)
 		apply(m, job, &m->decisions.actions[i]);
+	place_queued(m);
+	if (m->decisions.n_actions == 0)
+		check_places(m, job);
 	if (n == m->decisions.n_actions && m->jobs[job].spec.update == JOB_UPDATE_RUNNING &&
 	    m->jobs[job].spec.type != JOB_BATCH && any_member(m, job, member_is_overdue))
 		FAIL(m, "an update has passed its deadline and continues");
 }
 
 /* --- what happens to allocations and claims --- */
-
-static void end_alloc(struct model *m, struct model_alloc *alloc, enum client_status status)
-{
-	alloc->view.client = status;
-	alloc->view.end_ms = m->now_ms;
-}
 
 static void add_claim(struct model *m, const char *volume_id, const char *alloc_id, uint32_t node,
 		      enum access_mode access_mode, bool is_stranger)
@@ -770,7 +871,9 @@ static void advance(struct model *m, struct model_alloc *alloc, bool is_good)
 {
 	bool is_batch = m->jobs[alloc->job].spec.type == JOB_BATCH;
 
-	if (has_ended(alloc) || !m->nodes[alloc->node].is_connected)
+	if (has_ended(alloc) || (!alloc->view.is_queued && !m->nodes[alloc->node].is_connected))
+		return;
+	if (alloc->view.is_queued && alloc->view.desired == DESIRED_RUN)
 		return;
 	if (alloc->view.desired == DESIRED_STOP) {
 		end_alloc(m, alloc, CLIENT_COMPLETE);
@@ -812,7 +915,7 @@ static void drain(struct model *m, uint32_t node)
 {
 	m->nodes[node].is_draining = true;
 	for (size_t i = 0; i < m->n_allocs; i++)
-		if (m->allocs[i].node == node && !has_ended(&m->allocs[i]))
+		if (m->allocs[i].node == node && !has_ended(&m->allocs[i]) && !m->allocs[i].view.is_queued)
 			m->allocs[i].view.desired = DESIRED_STOP;
 }
 
@@ -855,7 +958,8 @@ static void draw_volume(struct model *m, uint32_t job, uint32_t group)
 	bool is_system = of->spec.type == JOB_SYSTEM;
 
 	*volume = (struct job_volume){.mode = CLAIM_WRITE};
-	(void)str_format(volume->source, sizeof(volume->source), "v%u%c", job,
+	(void)str_format(volume->source, sizeof(volume->source), "v%u%c",
+			 job == 4 ? 2 : job, /* two of batch */
 			 "ab"[(group + of->turn) % GROUPS]);
 	volume->per_alloc = !is_system && of->groups[group].count > 1;
 	volume->access_mode = is_system ? MULTI_NODE_MULTI_WRITER : SINGLE_NODE_WRITER;
@@ -940,7 +1044,7 @@ static void submit(struct model *m, uint32_t job, bool is_good)
 
 static void start_world(struct model *m)
 {
-	static const enum job_type types[JOBS] = {JOB_SERVICE, JOB_SYSTEM, JOB_BATCH};
+	static const enum job_type types[JOBS] = {JOB_SERVICE, JOB_SYSTEM, JOB_BATCH, JOB_SERVICE, JOB_BATCH};
 
 	m->now_ms = 1000000;
 	for (uint32_t i = 0; i < NODES; i++) {
@@ -962,6 +1066,7 @@ static void step_agents(struct model *m)
 		advance(m, &m->allocs[draw(m, (uint32_t)m->n_allocs)], false);
 	for (uint32_t i = 0; i < 2 && m->n_claims > 0; i++)
 		release(m, draw(m, (uint32_t)m->n_claims));
+	place_queued(m);
 }
 
 static void step_stranger(struct model *m)
@@ -1134,6 +1239,7 @@ static void settle(struct model *m)
 			advance(m, &m->allocs[i], true);
 		for (size_t i = m->n_claims; i-- > 0;)
 			release(m, i);
+		place_queued(m);
 		m->now_ms += 1000;
 		collect(m);
 		repair(m);
@@ -1182,5 +1288,5 @@ TEST(jobs_keep_their_promises_in_a_world_that_goes_wrong)
 		      m->n_placed, m->n_stopped_for_version, m->n_failed_updates, m->n_volume_waits,
 		      m->n_settled);
 	assert_true(m->n_placed > 0 && m->n_stopped_for_version > 0 && m->n_volume_waits > 0 &&
-		    m->n_refused > 0);
+		    m->n_refused > 0 && m->n_queued > 0);
 }

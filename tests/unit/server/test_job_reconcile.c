@@ -83,7 +83,7 @@ JOB_TEST(a_large_job_is_placed_call_by_call_in_the_order_of_its_indexes)
 	assert_int_equal(decisions.groups[0].placed, LARGE);
 }
 
-JOB_TEST(members_get_the_volume_of_their_index_and_only_one_gets_a_shared_one)
+JOB_TEST(a_member_is_not_replaced_while_another_one_has_its_volume)
 {
 	struct job_volume volume = {
 		.source = "db", .per_alloc = true, .access_mode = SINGLE_NODE_WRITER, .mode = CLAIM_WRITE};
@@ -92,21 +92,46 @@ JOB_TEST(members_get_the_volume_of_their_index_and_only_one_gets_a_shared_one)
 				    .node_id = "n9",
 				    .access_mode = SINGLE_NODE_WRITER,
 				    .mode = CLAIM_WRITE};
+	struct job_alloc allocs[2] = {alloc_of("a", 0), alloc_of("b", 1)};
 	char text[JOB_WAIT_TEXT_SIZE];
 
 	group.count = 2;
+	group.update.max_parallel = 2;
 	group.volumes = &volume;
 	group.n_volumes = 1;
-	assert_int_equal(decide(NULL, 0, &holder)->n_actions, 1);
-	assert_int_equal(decisions.actions[0].index, 0);
+	allocs[0].content = allocs[1].content = 1;
+	assert_int_equal(decide(allocs, 2, &holder)->n_actions, 1);
+	assert_string_equal(decisions.actions[0].alloc_id, "a");
 	assert_int_equal(decisions.n_waits, 1);
 	assert_string_equal(job_wait_text(&decisions.waits[0], text),
 			    "waits for volume db[1], which allocation other on node n9 holds; holdfast "
 			    "volume status db[1] --why");
-	volume.per_alloc = false;
-	assert_int_equal(decide(NULL, 0, NULL)->n_actions, 1);
-	assert_int_equal(decisions.waits[0].what, JOB_WAIT_VOLUME);
-	assert_null(decisions.waits[0].alloc_id);
+}
+
+JOB_TEST(what_waits_in_a_queue_or_lost_a_race_has_not_failed)
+{
+	struct job_alloc alloc = alloc_of("a", 0);
+
+	alloc.is_queued = true;
+	group.update.healthy_deadline_ms = 1; /* long over */
+	assert_int_equal(decide(&alloc, 1, NULL)->n_actions, 0);
+	assert_int_equal(decisions.waits[0].what, JOB_WAIT_QUEUE);
+	assert_int_equal(decisions.groups[0].placed, 0);
+	alloc.content = 1; /* of another version: nothing is lost */
+	group.update.max_parallel = 1;
+	assert_int_equal(decide(&alloc, 1, NULL)->n_actions, 1);
+	assert_int_equal(decisions.actions[0].reason, JOB_STOP_VERSION);
+	alloc = alloc_of("a", 0);
+	alloc.client = CLIENT_FAILED;
+	alloc.end_ms = 99999;
+	group.reschedule.delay_ms = 60000;
+	assert_int_equal(decide(&alloc, 1, NULL)->n_actions, 1); /* its deadline */
+	group.update.healthy_deadline_ms = 0;
+	assert_int_equal(decide(&alloc, 1, NULL)->n_actions, 0);
+	alloc.lost_race = true;
+	assert_int_equal(decide(&alloc, 1, NULL)->n_actions, 1);
+	assert_int_equal(decisions.actions[0].type, JOB_PLACE);
+	group.reschedule.delay_ms = 0;
 }
 
 JOB_TEST(an_update_that_passes_its_deadline_keeps_what_works)
