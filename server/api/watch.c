@@ -224,6 +224,18 @@ static void touch_plugin(struct server *server, const char *id, uint64_t revisio
 	touch(server, WATCH_PLUGIN, id, revision);
 }
 
+/* A job is shown with its allocations. Its index first. */
+static void touch_job_of(struct server *server, const struct alloc *alloc, uint64_t revision)
+{
+	struct job_entry *job = state_job(&server->state, alloc->namespace, alloc->job_id);
+	char rest[OBJECT_KEY_SIZE];
+
+	if (job && job->modify_index < revision)
+		job->modify_index = revision;
+	if (str_format(rest, sizeof(rest), "%s/%s", alloc->namespace, alloc->job_id) >= 0)
+		touch(server, PREFIX_JOB, rest, revision);
+}
+
 /* A plugin is as healthy as the sessions of its nodes. */
 static void touch_node(struct server *server, const struct node *node, uint64_t revision)
 {
@@ -264,6 +276,8 @@ static void note_object(struct server *server, enum object_kind kind, const void
 
 		touch(server, PREFIX_ALLOC, alloc->id, revision);
 		touch(server, PREFIX_NODE, alloc->node_id, revision);
+		if (alloc->job_id[0] != '\0')
+			touch_job_of(server, alloc, revision);
 		for (uint32_t i = 0; i < alloc_n_plugins(alloc); i++)
 			touch_plugin(server, alloc_plugin(alloc, i)->id, revision);
 		break;
@@ -278,10 +292,15 @@ static void note_object(struct server *server, enum object_kind kind, const void
 		touch(server, PREFIX_NODE, instance->node_id, revision);
 		break;
 	}
-	case OBJECT_RECORD: /* nobody waits for one by name, but for volumes whose details they are */
-		if (record_is_watched(((const struct record *)value)->key))
+	case OBJECT_RECORD: { /* readers wait for volumes whose details they are, and for jobs by name */
+		const char *key = ((const struct record *)value)->key;
+
+		if (record_is_watched(key))
 			touch(server, "", "", revision);
+		if (str_starts_with(key, PREFIX_JOB))
+			touch(server, PREFIX_JOB, key + strlen(PREFIX_JOB), revision);
 		break;
+	}
 	case OBJECT_KIND_N:
 		break;
 	}

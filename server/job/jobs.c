@@ -607,6 +607,16 @@ static bool add_placed(struct server *server, Holdfast__V1__GetJobResponse *resp
 	return is_whole;
 }
 
+/* Of the last change of the job or of one of its allocations. */
+static uint64_t index_of(struct server *server, const struct record_entry *entry)
+{
+	const Job *job = (const Job *)entry->record.message;
+	const struct job_entry *allocs = state_job(&server->state, job->namespace_, job->id);
+
+	return allocs && allocs->modify_index > entry->record.modify_index ? allocs->modify_index
+									   : entry->record.modify_index;
+}
+
 static Holdfast__V1__GetJobResponse *make_get_response(struct server *server,
 						       const struct record_entry *entry)
 {
@@ -623,7 +633,7 @@ static Holdfast__V1__GetJobResponse *make_get_response(struct server *server,
 	decisions = job_decide(server, &job, job_work_refusals(server, job.namespace_, job.id), view);
 	response->job = (Job *)message_copy(&job.base);
 	response->state = decisions ? strdup(job_state_name(decisions->state)) : NULL;
-	response->index = job.modify_index;
+	response->index = index_of(server, entry);
 	if (response->job && response->state &&
 	    add_groups(&view->spec, decisions, &response->groups, &response->n_groups) &&
 	    add_members(server, response, &job, &view->spec, decisions) && add_placed(server, response, &job))
@@ -658,7 +668,7 @@ static uint64_t get_index(struct server *server, const ProtobufCMessage *message
 
 	get_name(message, key);
 	entry = records_entry(&server->state.records, key);
-	return entry ? entry->record.modify_index : UINT64_MAX;
+	return entry ? index_of(server, entry) : UINT64_MAX;
 }
 
 static const struct read_method get_method = {.handle = handle_get, .name = get_name, .index = get_index};

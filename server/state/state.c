@@ -1034,6 +1034,8 @@ static bool list_of_job(struct state *state, struct alloc_entry *entry)
 	}
 	LIST_INSERT_HEAD(&entry->job->allocs, entry, of_job);
 	entry->job->n_allocs++;
+	if (entry->job->modify_index < alloc->modify_index)
+		entry->job->modify_index = alloc->modify_index;
 	return true;
 }
 

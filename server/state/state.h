@@ -141,6 +141,7 @@ struct job_entry {
 	RB_ENTRY(job_entry) by_key;
 	struct alloc_list allocs; /* those that ended as well */
 	size_t n_allocs;
+	uint64_t modify_index; /* of the last change of one of them */
 };
 RB_HEAD(job_tree, job_entry);
 

@@ -275,3 +275,54 @@ TEST_FIXTURE(a_member_whose_next_version_no_node_takes_keeps_running, setup, tea
 	expect_wait(f, 0, "of an earlier version: no node can take the next one: there is no volume nothing");
 	expect_wait(f, 1, "there is no volume nothing");
 }
+
+struct read {
+	bool is_done;
+};
+
+static void on_read(enum status status, const ProtobufCMessage *response, const struct error *err,
+		    void *userdata)
+{
+	struct read *read = userdata;
+
+	(void)err;
+	(void)response;
+	assert_int_equal(status, STATUS_OK);
+	read->is_done = true;
+}
+
+/* Reads job web when it changes. */
+static void begin_read(struct fixture *f, struct read *read)
+{
+	Holdfast__V1__GetJobRequest request = HOLDFAST__V1__GET_JOB_REQUEST__INIT;
+	Holdfast__V1__GetJobResponse *now;
+	struct rpc_pending *pending;
+
+	settle(f);
+	now = get(f);
+	request.id = text("web");
+	request.index = now->index;
+	holdfast__v1__get_job_response__free_unpacked(now, NULL);
+	request.wait_ms = 300 * 1000;
+	read->is_done = false;
+	assert_int_equal(rpc_client_call(f->operator.client, JOBS, "Get", &request.base, TIMEOUT_US * 20,
+					 on_read, read, &pending, NULL),
+			 STATUS_OK);
+	UNTIL(f, f->server->n_watches > 0);
+}
+
+TEST_FIXTURE(a_read_that_waits_wakes_when_the_job_or_a_member_changes, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct read read;
+	struct submission s;
+
+	run_two(f, &s);
+	begin_read(f, &read);
+	fake_node_send_alloc(&f->n1, f->n1.last_run, HOLDFAST__V1__CLIENT_STATUS__FAILED);
+	UNTIL(f, read.is_done);
+	begin_read(f, &read);
+	s.update.max_parallel = 1;
+	assert_int_equal(run(f, &s, NULL), 2);
+	UNTIL(f, read.is_done);
+}
