@@ -3,8 +3,6 @@
 
 #include "unit.h"
 
-#include "base/str.h"
-
 #define NODES &holdfast__v1__nodes__descriptor
 
 /* protobuf-c wants writable texts. */

@@ -3,7 +3,6 @@
 
 #include "unit_loop.h"
 
-#include "base/str.h"
 #include "rpc/pbjson.h"
 #include "rpc/pki.h"
 
@@ -14,7 +13,6 @@
 #include <holdfast/v1/plugins.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
 #include <limits.h>
-#include <string.h>
 
 static const ProtobufCServiceDescriptor *const descriptors[] = {
 	&holdfast__v1__volumes__descriptor, &holdfast__v1__plugins__descriptor,
@@ -131,23 +129,17 @@ struct ending {
 
 static void on_open(struct rpc_stream *stream, void *userdata)
 {
-	(void)stream;
 	((struct ending *)userdata)->is_open = true;
 }
 
 static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
 {
-	(void)stream;
-	(void)message;
-	(void)userdata;
 }
 
 static void on_closed(struct rpc_stream *stream, enum status status, const struct error *err, void *userdata)
 {
 	struct ending *ending = userdata;
 
-	(void)stream;
-	(void)err;
 	ending->is_closed = true;
 	ending->status = status;
 }

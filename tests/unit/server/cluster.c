@@ -6,21 +6,16 @@
 #include "metrics.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/parse.h"
-#include "base/str.h"
 #include "base/strbuf.h"
 #include "recovery/restore.h"
 #include "state/keys.h"
 #include "store/kv_sqlite.h"
 
-#include <dirent.h>
 #include <ftw.h>
 #include <holdfast/v1/allocations.pb-c.h>
 #include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define HEARTBEAT_NEVER_US (3600 * USEC_PER_SEC)
 
@@ -129,9 +124,6 @@ int setup_acl(void **state)
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
-	(void)st;
-	(void)type;
-	(void)ftw;
 	return remove(path);
 }
 
@@ -368,7 +360,6 @@ struct freed_list history_of_db(struct fixture *f)
 
 static bool count_item(const struct kv_item *item, void *userdata)
 {
-	(void)item;
 	++*(size_t *)userdata;
 	return true;
 }

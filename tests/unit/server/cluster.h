@@ -59,6 +59,7 @@ int setup(void **state);
 int setup_hundred(void **state); /* nodes */
 int setup_acl(void **state);
 int teardown(void **state);
+#define CLUSTER_TEST(name) TEST_ON(name, struct fixture, f, setup, teardown)
 
 /** The server and its clients, on the folder of the fixture; setup() has started them. */
 void cluster_start(struct fixture *f);

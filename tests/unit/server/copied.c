@@ -6,7 +6,6 @@
 #include "unit.h"
 
 #include "base/clock.h"
-#include "base/str.h"
 #include "base/strbuf.h"
 #include "rpc/pack.h"
 #include "state/change.h"
@@ -14,8 +13,6 @@
 #include "state/state.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { OBSERVERS_MAX = 16, TEXT_MAX = 64 << 20 };
 

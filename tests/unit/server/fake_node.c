@@ -4,13 +4,10 @@
 #include "unit.h"
 
 #include "base/clock.h"
-#include "base/str.h"
 #include "model/message.h"
 #include "model/node.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <string.h>
 
 #define TIMEOUT_US (30 * USEC_PER_SEC) /* a bound for busy machines; nothing waits for it */
 
@@ -92,7 +89,6 @@ static void keep_mark(struct fake_node *node, const Holdfast__V1__Mark *mark)
 
 static void on_open(struct rpc_stream *stream, void *userdata)
 {
-	(void)stream;
 	(void)userdata; /* welcome is what the test waits for */
 }
 
@@ -101,7 +97,6 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	const Holdfast__V1__SessionDown *down = (const Holdfast__V1__SessionDown *)message;
 	struct fake_node *node = userdata;
 
-	(void)stream;
 	/* welcome comes first, and once */
 	assert_int_equal(node->welcomed, down->message_case != HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME);
 	switch (down->message_case) {
@@ -164,7 +159,6 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 {
 	struct fake_node *node = userdata;
 
-	(void)stream;
 	node->closed = true;
 	node->closed_status = status;
 	(void)snprintf(node->closed_message, sizeof(node->closed_message), "%s", err ? err->msg : "");

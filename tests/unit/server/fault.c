@@ -3,19 +3,14 @@
 
 #include "unit.h"
 
-#include "base/str.h"
 #include "store/kv_sqlite.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum {
 	CHILD_ENDED = 42,
@@ -54,15 +49,11 @@ static void maybe_die(int step, enum fault_side side)
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): names of the linker */
 enum status __real_kv_sqlite_commit(struct kv_sqlite *db, struct error *err);
-enum status __wrap_kv_sqlite_commit(struct kv_sqlite *db, struct error *err);
 int __real_rename(const char *from, const char *to);
-int __wrap_rename(const char *from, const char *to);
 int __real_link(const char *from, const char *to);
-int __wrap_link(const char *from, const char *to);
 int __real_unlink(const char *path);
-int __wrap_unlink(const char *path);
 
-enum status __wrap_kv_sqlite_commit(struct kv_sqlite *db, struct error *err)
+WRAPPED(enum status, kv_sqlite_commit, struct kv_sqlite *db, struct error *err)
 {
 	int step = count_step();
 	enum status st;
@@ -73,7 +64,7 @@ enum status __wrap_kv_sqlite_commit(struct kv_sqlite *db, struct error *err)
 	return st;
 }
 
-int __wrap_rename(const char *from, const char *to)
+WRAPPED(int, rename, const char *from, const char *to)
 {
 	int step = count_step();
 	int r;
@@ -84,7 +75,7 @@ int __wrap_rename(const char *from, const char *to)
 	return r;
 }
 
-int __wrap_link(const char *from, const char *to)
+WRAPPED(int, link, const char *from, const char *to)
 {
 	int step = count_step();
 	int r;
@@ -95,7 +86,7 @@ int __wrap_link(const char *from, const char *to)
 	return r;
 }
 
-int __wrap_unlink(const char *path)
+WRAPPED(int, unlink, const char *path)
 {
 	int step = count_step();
 	int r;

@@ -5,13 +5,11 @@
 
 #include "base/fd.h"
 #include "base/parse.h"
-#include "base/str.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <openssl/ssl.h>
-#include <string.h>
 #include <sys/socket.h>
 
 static int connect_to(struct fixture *f)

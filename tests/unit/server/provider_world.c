@@ -4,16 +4,11 @@
 #include "unit.h"
 
 #include "base/fd.h"
-#include "base/str.h"
 #include "rpc/pbjson.h"
 #include "volume/store.h"
 
 #include <jansson.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static const ProtobufCServiceDescriptor *const volumes = &holdfast__v1__volumes__descriptor;
 
@@ -94,7 +89,6 @@ static void put_store_back(struct fixture *f)
 {
 	char path[PATH_MAX];
 
-	(void)f;
 	assert_true(str_format(path, sizeof(path), "%s/holdfast.db-shm", data_dir) > 0);
 	(void)unlink(path);
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
@@ -178,7 +172,6 @@ static void on_done(enum status status, const ProtobufCMessage *response, const 
 {
 	struct pending *pending = userdata;
 
-	(void)response;
 	pending->ended = true;
 	pending->status = status;
 	(void)str_copy(pending->message, sizeof(pending->message), err ? err->msg : "");

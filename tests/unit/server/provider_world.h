@@ -27,6 +27,7 @@
 int provider_setup(void **state);
 int provider_setup_acl(void **state); /* callers need a certificate or a token */
 int provider_teardown(void **state);
+#define PROVIDER_TEST(name) TEST_ON(name, struct fixture, f, provider_setup, provider_teardown)
 
 /** The nodes of the plugin as they were before, after restart() too. */
 void provider_report(struct fixture *f);

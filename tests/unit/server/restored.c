@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "restored.h"
 
-#include "asks.h"
 #include "unit.h"
 
 #include "base/fd.h"
-#include "base/str.h"
 #include "model/pb.h"
 #include "state/keys.h"
 #include "store/mark.h"
 
 #include <limits.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { DB_SIZE_MAX = 64 << 20 };
 
@@ -34,7 +30,6 @@ void take_backup(struct fixture *f, struct backup *backup)
 
 static void on_stored(uint64_t revision, const struct error *err, void *userdata)
 {
-	(void)revision;
 	assert_null(err);
 	*(bool *)userdata = true;
 }

@@ -2,9 +2,6 @@
 #include "unit.h"
 
 #include "access/access.h"
-#include "base/str.h"
-
-#include <string.h>
 
 TEST(identities_are_read_whole_or_not_at_all)
 {

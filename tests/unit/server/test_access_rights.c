@@ -6,26 +6,20 @@
 
 #include "access/access.h"
 #include "access/tokens.h"
-#include "base/str.h"
 #include "state/keys.h"
 
 #include <openssl/sha.h>
-#include <string.h>
 
 static struct rpc_peer peer;
 static const char *token;
 
-const struct rpc_peer *__wrap_rpc_call_peer(const struct rpc_call *call);
-const struct rpc_peer *__wrap_rpc_call_peer(const struct rpc_call *call)
+WRAPPED(const struct rpc_peer *, rpc_call_peer, const struct rpc_call *call)
 {
-	(void)call;
 	return &peer;
 }
 
-const char *__wrap_rpc_call_token(const struct rpc_call *call);
-const char *__wrap_rpc_call_token(const struct rpc_call *call)
+WRAPPED(const char *, rpc_call_token, const struct rpc_call *call)
 {
-	(void)call;
 	return token;
 }
 
@@ -205,9 +199,8 @@ TEST_FIXTURE(a_bound_token_has_only_rights_that_are_of_a_node, setup, teardown)
 							 R(UNIT_RUN) | R(NODE_READ) | R(NODE_WRITE));
 }
 
-TEST_FIXTURE(a_scope_shows_the_namespaces_of_its_caller_alone, setup, teardown)
+TEST_ON(a_scope_shows_the_namespaces_of_its_caller_alone, struct server, server, setup, teardown)
 {
-	struct server *server = *state;
 	Holdfast__V1__AccessPolicy policy = HOLDFAST__V1__ACCESS_POLICY__INIT;
 	Holdfast__V1__NamespaceRule all = HOLDFAST__V1__NAMESPACE_RULE__INIT;
 	Holdfast__V1__NamespaceRule secret = HOLDFAST__V1__NAMESPACE_RULE__INIT;
@@ -240,9 +233,8 @@ TEST_FIXTURE(a_scope_shows_the_namespaces_of_its_caller_alone, setup, teardown)
 	assert_true(access_scope_has(&scope, "team-secret"));
 }
 
-TEST_FIXTURE(callers_are_named_without_their_secrets, setup, teardown)
+TEST_ON(callers_are_named_without_their_secrets, struct server, server, setup, teardown)
 {
-	struct server *server = *state;
 	Holdfast__V1__AccessPolicy policy = HOLDFAST__V1__ACCESS_POLICY__INIT;
 	static const struct {
 		const char *uri;

@@ -5,14 +5,11 @@
 #include "cluster.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "model/pb.h"
 #include "rpc/pbjson.h"
 #include "state/change.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
-#include <string.h>
 #include <ticket.h>
 
 static void lose_node(struct fixture *f, struct fake_node *node)
@@ -37,9 +34,8 @@ static struct ticket get_ticket(struct fake_node *node, const char *alloc)
 	return ticket;
 }
 
-TEST_FIXTURE(a_node_that_comes_back_with_abandoned_work_is_ordered_to_stop_it, setup, teardown)
+CLUSTER_TEST(a_node_that_comes_back_with_abandoned_work_is_ordered_to_stop_it)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
 	Holdfast__V1__AllocStatus *list[] = {&status};
 	char id[] = ALLOC_1;
@@ -61,9 +57,8 @@ TEST_FIXTURE(a_node_that_comes_back_with_abandoned_work_is_ordered_to_stop_it, s
 	assert_int_equal(state_alloc(&f->server->state, ALLOC_1)->alloc.client_status, CLIENT_LOST);
 }
 
-TEST_FIXTURE(a_new_boot_frees_claims_although_its_first_hello_broke_off, setup, teardown)
+CLUSTER_TEST(a_new_boot_frees_claims_although_its_first_hello_broke_off)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
 	Holdfast__V1__AllocStatus *list[] = {&status};
 	char id[] = ALLOC_1;
@@ -83,10 +78,8 @@ TEST_FIXTURE(a_new_boot_frees_claims_although_its_first_hello_broke_off, setup, 
 }
 
 /* Whatever a crash leaves out, the next hello of that boot does again. */
-TEST_FIXTURE(the_new_boot_of_a_node_is_stored_after_what_follows_from_it, setup, teardown)
+CLUSTER_TEST(the_new_boot_of_a_node_is_stored_after_what_follows_from_it)
 {
-	struct fixture *f = *state;
-
 	take_volume(f);
 	lose_node(f, &f->n1);
 	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
@@ -129,10 +122,8 @@ static void finish_twice(struct fixture *f)
 	forgets_at_the_time = f->n1.forgets;
 }
 
-TEST_FIXTURE(a_node_forgets_an_allocation_only_when_its_end_is_durable, setup, teardown)
+CLUSTER_TEST(a_node_forgets_an_allocation_only_when_its_end_is_durable)
 {
-	struct fixture *f = *state;
-
 	take_volume(f);
 	while_the_disk_stalls(f, finish_twice);
 	assert_int_equal(forgets_at_the_time, 0);
@@ -142,8 +133,6 @@ TEST_FIXTURE(a_node_forgets_an_allocation_only_when_its_end_is_durable, setup, t
 static void on_run(enum status status, const ProtobufCMessage *response, const struct error *err,
 		   void *userdata)
 {
-	(void)response;
-	(void)err;
 	*(enum status *)userdata = status;
 }
 
@@ -168,10 +157,8 @@ static void run_and_connect(struct fixture *f)
 	runs_at_the_time = f->n2.runs;
 }
 
-TEST_FIXTURE(a_node_that_connects_is_given_only_work_that_is_durable, setup, teardown)
+CLUSTER_TEST(a_node_that_connects_is_given_only_work_that_is_durable)
 {
-	struct fixture *f = *state;
-
 	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
 	take_volume(f);
 	lose_node(f, &f->n2);
@@ -184,15 +171,10 @@ TEST_FIXTURE(a_node_that_connects_is_given_only_work_that_is_durable, setup, tea
 static void ignore_answer(enum status status, const ProtobufCMessage *response, const struct error *err,
 			  void *userdata)
 {
-	(void)status;
-	(void)response;
-	(void)err;
-	(void)userdata;
 }
 
-TEST_FIXTURE(a_server_with_waiting_calls_can_end, setup, teardown)
+CLUSTER_TEST(a_server_with_waiting_calls_can_end)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__GetAllocationRequest request = HOLDFAST__V1__GET_ALLOCATION_REQUEST__INIT;
 	char id[] = ALLOC_1;
 
@@ -210,9 +192,8 @@ TEST_FIXTURE(a_server_with_waiting_calls_can_end, setup, teardown)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
-TEST_FIXTURE(a_receipt_that_denies_the_release_is_no_evidence, setup, teardown)
+CLUSTER_TEST(a_receipt_that_denies_the_release_is_no_evidence)
 {
-	struct fixture *f = *state;
 	struct claim claim;
 
 	take_volume(f);
@@ -312,9 +293,6 @@ static enum status claim_answer;
 static void on_claim(enum status status, const ProtobufCMessage *response, const struct error *err,
 		     void *userdata)
 {
-	(void)response;
-	(void)err;
-	(void)userdata;
 	claim_answer = status;
 }
 
@@ -327,10 +305,8 @@ static void claim_and_fail(struct fixture *f)
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_UNPUBLISHING);
 }
 
-TEST_FIXTURE(there_is_no_ticket_for_a_claim_that_is_being_released, setup, teardown)
+CLUSTER_TEST(there_is_no_ticket_for_a_claim_that_is_being_released)
 {
-	struct fixture *f = *state;
-
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
@@ -341,10 +317,8 @@ TEST_FIXTURE(there_is_no_ticket_for_a_claim_that_is_being_released, setup, teard
 }
 
 /* A helper that has seen the second one's ticket refuses lower ones, and both stand on the volume. */
-TEST_FIXTURE(a_fresh_ticket_of_a_shared_volume_is_of_its_newest_generation, setup, teardown)
+CLUSTER_TEST(a_fresh_ticket_of_a_shared_volume_is_of_its_newest_generation)
 {
-	struct fixture *f = *state;
-
 	f->access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_MULTI_WRITER;
 	take_volume(f);
 	assert_int_equal(run_alloc(f, ALLOC_2, "n1", NULL), STATUS_OK);
@@ -354,9 +328,8 @@ TEST_FIXTURE(a_fresh_ticket_of_a_shared_volume_is_of_its_newest_generation, setu
 }
 
 /* A helper refuses tickets of a lower generation than it has seen for a volume in this boot. */
-TEST_FIXTURE(the_generation_of_a_volume_never_goes_back, setup, teardown)
+CLUSTER_TEST(the_generation_of_a_volume_never_goes_back)
 {
-	struct fixture *f = *state;
 	struct claim claim;
 
 	take_volume(f);
@@ -402,10 +375,8 @@ TEST_FIXTURE(an_operators_word_frees_any_number_of_claims_of_a_lost_node, setup,
 	assert_int_equal(deregister_volume(f, NULL), STATUS_OK);
 }
 
-TEST_FIXTURE(an_operators_word_frees_nothing_when_one_claim_is_still_to_work, setup, teardown)
+CLUSTER_TEST(an_operators_word_frees_nothing_when_one_claim_is_still_to_work)
 {
-	struct fixture *f = *state;
-
 	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
 	take_volume(f);
 	assert_int_equal(run_alloc(f, ALLOC_2, "n1", NULL), STATUS_OK);
@@ -425,9 +396,8 @@ static void can_be_shown(const ProtobufCMessage *message)
 	json_decref(json);
 }
 
-TEST_FIXTURE(whatever_a_node_reports_can_be_shown, setup, teardown)
+CLUSTER_TEST(whatever_a_node_reports_can_be_shown)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
 	Holdfast__V1__ListNodesRequest list = HOLDFAST__V1__LIST_NODES_REQUEST__INIT;
 	ProtobufCMessage *response = NULL;
@@ -468,9 +438,8 @@ TEST_FIXTURE(whatever_a_node_reports_can_be_shown, setup, teardown)
 }
 
 /* Whatever a node says is about itself, or ends its session and changes nothing. */
-TEST_FIXTURE(no_word_of_a_node_reaches_what_is_of_another, setup, teardown)
+CLUSTER_TEST(no_word_of_a_node_reaches_what_is_of_another)
 {
-	struct fixture *f = *state;
 	struct claim before;
 	struct node node;
 
@@ -523,7 +492,6 @@ TEST_FIXTURE(no_word_of_a_node_reaches_what_is_of_another, setup, teardown)
 
 static bool count_record(const struct kv_item *item, void *userdata)
 {
-	(void)item;
 	(*(size_t *)userdata)++;
 	return true;
 }

@@ -5,11 +5,9 @@
 #include "cluster.h"
 #include "unit.h"
 
-#include "base/str.h"
 #include "model/alloc_event.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
-#include <string.h>
 
 #define ALLOCS (&holdfast__v1__allocations__descriptor)
 #define EVENT(name) HOLDFAST__V1__ALLOCATION_EVENT_TYPE__ALLOCATION_EVENT_TYPE_##name
@@ -195,9 +193,8 @@ static const struct wanted begins[] = {
 	{EVENT(TASK_STARTED), ""}, {EVENT(RUNNING), ""},
 };
 
-TEST_FIXTURE(each_change_of_an_allocation_is_an_event_once, setup, teardown)
+CLUSTER_TEST(each_change_of_an_allocation_is_an_event_once)
 {
-	struct fixture *f = *state;
 	static const struct wanted ends[] = {
 		{EVENT(RECEIVED), ""},	  {EVENT(PLACED), "n1"},
 		{EVENT(MOUNTED), "data"}, {EVENT(TASK_STARTED), ""},
@@ -223,9 +220,8 @@ TEST_FIXTURE(each_change_of_an_allocation_is_an_event_once, setup, teardown)
 	holdfast__v1__get_allocation_response__free_unpacked(shown, NULL);
 }
 
-TEST_FIXTURE(what_is_reported_again_is_no_event, setup, teardown)
+CLUSTER_TEST(what_is_reported_again_is_no_event)
 {
-	struct fixture *f = *state;
 	struct claim claim;
 	uint64_t index;
 
@@ -237,9 +233,8 @@ TEST_FIXTURE(what_is_reported_again_is_no_event, setup, teardown)
 	assert_int_equal(state_alloc(&f->server->state, ALLOC_1)->alloc.modify_index, index);
 }
 
-TEST_FIXTURE(events_are_bounded_and_outlive_the_server, setup, teardown)
+CLUSTER_TEST(events_are_bounded_and_outlive_the_server)
 {
-	struct fixture *f = *state;
 	struct wanted restarts[ALLOC_EVENTS_MAX];
 	char words[ALLOC_EVENTS_MAX][32];
 	struct claim claim;
@@ -256,9 +251,8 @@ TEST_FIXTURE(events_are_bounded_and_outlive_the_server, setup, teardown)
 	expect_events(events_of(f, ALLOC_1), restarts, ALLOC_EVENTS_MAX);
 }
 
-TEST_FIXTURE(a_reboot_loses_what_ran, setup, teardown)
+CLUSTER_TEST(a_reboot_loses_what_ran)
 {
-	struct fixture *f = *state;
 	const struct message_list *events;
 	struct claim claim;
 
@@ -333,9 +327,8 @@ static void have_healths(struct fixture *f, const char *alloc)
 	send_plugin(f, alloc, true, true, "");
 }
 
-TEST_FIXTURE(a_plugins_health_is_an_event_of_what_runs_it_and_outlives_the_server, setup, teardown)
+CLUSTER_TEST(a_plugins_health_is_an_event_of_what_runs_it_and_outlives_the_server)
 {
-	struct fixture *f = *state;
 	struct wanted wanted[2 + ARRAY_SIZE(healths)] = {{EVENT(RECEIVED), ""}, {EVENT(PLACED), "n1"}};
 
 	memcpy(wanted + 2, healths, sizeof(healths));
@@ -350,10 +343,8 @@ TEST_FIXTURE(a_plugins_health_is_an_event_of_what_runs_it_and_outlives_the_serve
 	expect_events(events_of(f, ALLOC_1), wanted, ARRAY_SIZE(wanted));
 }
 
-TEST_FIXTURE(a_node_makes_no_events_of_allocations_that_do_not_run_its_plugin, setup, teardown)
+CLUSTER_TEST(a_node_makes_no_events_of_allocations_that_do_not_run_its_plugin)
 {
-	struct fixture *f = *state;
-
 	take_volume(f);
 	run_plugin(f, ALLOC_2, "n2", EBS);
 	have_healths(f, ALLOC_2);

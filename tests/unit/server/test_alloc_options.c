@@ -6,7 +6,6 @@
 #include "unit.h"
 
 #include "alloc/options.h"
-#include "base/str.h"
 #include "model/volume_detail.h"
 #include "state/keys.h"
 #include "state/records.h"
@@ -14,8 +13,6 @@
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define SECRET "password=hunter3"
 #define T(text) ((char *)(uintptr_t)(text))
@@ -122,9 +119,10 @@ static void assert_silent(const ProtobufCMessage *message)
 	free(bytes);
 }
 
-TEST_FIXTURE(no_read_shows_a_flag, setup_csi, teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup_csi, teardown)
+
+CASE(no_read_shows_a_flag)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__GetAllocationRequest get = HOLDFAST__V1__GET_ALLOCATION_REQUEST__INIT;
 	Holdfast__V1__ListAllocationsRequest list = HOLDFAST__V1__LIST_ALLOCATIONS_REQUEST__INIT;
 	const char key[] = PREFIX_ALLOC_OPTIONS ALLOC_1;
@@ -157,9 +155,8 @@ TEST_FIXTURE(no_read_shows_a_flag, setup_csi, teardown)
 	protobuf_c_message_free_unpacked(reply, NULL);
 }
 
-TEST_FIXTURE(they_are_part_of_what_was_submitted, setup_csi, teardown)
+CASE(they_are_part_of_what_was_submitted)
 {
-	struct fixture *f = *state;
 	struct submission s;
 
 	submission(&s, "xfs", 1);
@@ -174,9 +171,8 @@ TEST_FIXTURE(they_are_part_of_what_was_submitted, setup_csi, teardown)
 	assert_int_equal(run(f, &s, NULL, NULL), STATUS_ALREADY_EXISTS);
 }
 
-TEST_FIXTURE(they_go_with_the_allocation, setup_csi, teardown)
+CASE(they_go_with_the_allocation)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__GcRequest gc = HOLDFAST__V1__GC_REQUEST__INIT;
 	struct submission s;
 
@@ -266,9 +262,8 @@ static size_t kept_bytes(const struct submission *s)
 	return protobuf_c_message_get_packed_size(&options.base);
 }
 
-TEST_FIXTURE(all_of_an_allocation_together_have_a_limit, setup_csi, teardown)
+CASE(all_of_an_allocation_together_have_a_limit)
 {
-	struct fixture *f = *state;
 	char last[VOLUME_MOUNT_FLAG_MAX + 1];
 	struct submission s;
 	size_t n = 100;
@@ -290,9 +285,8 @@ TEST_FIXTURE(all_of_an_allocation_together_have_a_limit, setup_csi, teardown)
 	assert_int_equal(run(f, &s, NULL, NULL), STATUS_INVALID_ARGUMENT);
 }
 
-TEST_FIXTURE(a_native_volume_has_none, setup, teardown)
+CLUSTER_TEST(a_native_volume_has_none)
 {
-	struct fixture *f = *state;
 	struct submission s;
 	struct error err;
 

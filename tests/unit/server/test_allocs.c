@@ -4,11 +4,8 @@
 #include "cluster.h"
 #include "unit.h"
 
-#include "base/str.h"
-
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/explain.pb-c.h>
-#include <string.h>
 
 #define ALLOCS (&holdfast__v1__allocations__descriptor)
 
@@ -96,9 +93,8 @@ TEST_FIXTURE(the_node_with_the_fewest_allocations_is_taken_then_the_first, setup
 	UNTIL(f, f->n1.runs == 2 && f->n2.runs == 2);
 }
 
-TEST_FIXTURE(a_dry_run_reports_where_and_changes_nothing, setup, teardown)
+CLUSTER_TEST(a_dry_run_reports_where_and_changes_nothing)
 {
-	struct fixture *f = *state;
 	struct submission s;
 	char node[NODE_ID_MAX + 1];
 	struct error err;
@@ -116,9 +112,8 @@ TEST_FIXTURE(a_dry_run_reports_where_and_changes_nothing, setup, teardown)
 	assert_non_null(strstr(err.msg, "holdfast volume register"));
 }
 
-TEST_FIXTURE(the_same_submission_again_is_the_same_allocation, setup, teardown)
+CLUSTER_TEST(the_same_submission_again_is_the_same_allocation)
 {
-	struct fixture *f = *state;
 	struct submission s;
 	char node[NODE_ID_MAX + 1];
 
@@ -138,9 +133,8 @@ TEST_FIXTURE(the_same_submission_again_is_the_same_allocation, setup, teardown)
 	assert_int_equal(run(f, &s, node, NULL), STATUS_ALREADY_EXISTS);
 }
 
-TEST_FIXTURE(a_refusal_carries_the_claim_that_is_in_the_way, setup, teardown)
+CLUSTER_TEST(a_refusal_carries_the_claim_that_is_in_the_way)
 {
-	struct fixture *f = *state;
 	static const char *const nodes[] = {"n2", ""};
 
 	take_volume(f);
@@ -164,9 +158,8 @@ TEST_FIXTURE(a_refusal_carries_the_claim_that_is_in_the_way, setup, teardown)
 	}
 }
 
-TEST_FIXTURE(a_refusal_reports_of_each_node_why_it_cannot, setup, teardown)
+CLUSTER_TEST(a_refusal_reports_of_each_node_why_it_cannot)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__ErrorDetails *why;
 	struct submission s;
 	char node[NODE_ID_MAX + 1];
@@ -308,9 +301,8 @@ TEST_FIXTURE(nodes_neither_run_nor_stop_nor_list, setup, teardown)
 }
 
 /* Nothing of an allocation can be stopped there, and what is known of it is old. */
-TEST_FIXTURE(stop_and_get_report_since_when_the_node_is_away, setup, teardown)
+CLUSTER_TEST(stop_and_get_report_since_when_the_node_is_away)
 {
-	struct fixture *f = *state;
 	char id[] = ALLOC_1;
 	Holdfast__V1__StopAllocationRequest stop = HOLDFAST__V1__STOP_ALLOCATION_REQUEST__INIT;
 	Holdfast__V1__GetAllocationRequest get = HOLDFAST__V1__GET_ALLOCATION_REQUEST__INIT;

@@ -4,12 +4,10 @@
 #include "cluster.h"
 #include "unit.h"
 
-#include "base/str.h"
 #include "claim/grant.h"
 #include "claim/release.h"
 #include "state/change.h"
 
-#include <string.h>
 #include <ticket.h>
 
 typedef Holdfast__V1__ClaimVolumeResponse claim_response;
@@ -46,7 +44,6 @@ static claim_response *claim_ok(struct fixture *f, struct fake_node *node, const
 
 	if (fake_node_claim(node, "db", alloc, &response, &err) != STATUS_OK)
 		fail_msg("%s", err.msg);
-	(void)f;
 	return response;
 }
 
@@ -67,7 +64,6 @@ static void on_claimed(enum status status, const ProtobufCMessage *response, con
 {
 	struct asked *asked = userdata;
 
-	(void)response;
 	asked->answers++;
 	asked->status = status;
 	(void)snprintf(asked->message, sizeof(asked->message), "%s", err ? err->msg : "");
@@ -86,9 +82,10 @@ static void expect_freed_unsent(struct fixture *f)
 	assert_int_equal(f->n1.releases, 0); /* the node never heard of it */
 }
 
-TEST_FIXTURE(the_volume_is_attached_before_its_node_has_the_claim, setup_csi, teardown_csi)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup_csi, teardown_csi)
+
+CASE(the_volume_is_attached_before_its_node_has_the_claim)
 {
-	struct fixture *f = *state;
 	claim_response *response = claim_ok(f, &f->n1, ALLOC_1);
 	struct claim claim = claim_of(f, ALLOC_1);
 	struct ticket ticket;
@@ -169,9 +166,8 @@ TEST_FIXTURE(a_block_device_is_granted_as_one_and_shown_as_one, NULL, teardown_c
 }
 
 /* Registrations refuse such an id by now; a store may have one. */
-TEST_FIXTURE(a_stored_volume_whose_plugin_is_no_label_is_not_granted, setup_csi, teardown_csi)
+CASE(a_stored_volume_whose_plugin_is_no_label_is_not_granted)
 {
-	struct fixture *f = *state;
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct volume volume = state_volume(&f->server->state, "default", "db")->volume;
 	struct plugin_instance instance = state_instance(&f->server->state, "n1", CSI_PLUGIN, "")->instance;
@@ -191,9 +187,8 @@ TEST_FIXTURE(a_stored_volume_whose_plugin_is_no_label_is_not_granted, setup_csi,
 	assert_non_null(strstr(err.msg, "label"));
 }
 
-TEST_FIXTURE(readers_of_a_volume_that_nobody_writes_get_it_read_only, setup_csi, teardown_csi)
+CASE(readers_of_a_volume_that_nobody_writes_get_it_read_only)
 {
-	struct fixture *f = *state;
 	claim_response *response = NULL;
 
 	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_READER_ONLY;
@@ -207,9 +202,8 @@ TEST_FIXTURE(readers_of_a_volume_that_nobody_writes_get_it_read_only, setup_csi,
 	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 }
 
-TEST_FIXTURE(the_reservation_is_durable_before_the_controller_is_asked, setup_csi, teardown_csi)
+CASE(the_reservation_is_durable_before_the_controller_is_asked)
 {
-	struct fixture *f = *state;
 	struct asked asked = {0};
 	struct claim claim;
 
@@ -233,9 +227,8 @@ static void while_nothing_gets_to_the_disk(struct fixture *f)
 	settle(f);
 }
 
-TEST_FIXTURE(no_controller_is_asked_for_what_is_not_on_the_disk, setup_csi, teardown_csi)
+CASE(no_controller_is_asked_for_what_is_not_on_the_disk)
 {
-	struct fixture *f = *state;
 	unsigned int calls;
 
 	while_the_disk_stalls(f, while_nothing_gets_to_the_disk);
@@ -245,9 +238,8 @@ TEST_FIXTURE(no_controller_is_asked_for_what_is_not_on_the_disk, setup_csi, tear
 	UNTIL(f, claim_of(f, ALLOC_1).sent_to_node);
 }
 
-TEST_FIXTURE(a_failed_attach_is_reported_with_its_code_and_can_be_tried_again, setup_csi, teardown_csi)
+CASE(a_failed_attach_is_reported_with_its_code_and_can_be_tried_again)
 {
-	struct fixture *f = *state;
 	claim_response *response = NULL;
 	struct claim first = {0};
 	struct error err;
@@ -296,9 +288,8 @@ TEST_FIXTURE(what_never_reached_its_node_is_detached_and_freed_when_the_work_end
 	assert_int_equal(f->plugin.calls[DETACH], 1);
 }
 
-TEST_FIXTURE(a_reservation_that_nobody_comes_back_for_is_taken_back, setup_csi, teardown_csi)
+CASE(a_reservation_that_nobody_comes_back_for_is_taken_back)
 {
-	struct fixture *f = *state;
 	struct release_stats stats;
 
 	f->server->config.reservation_ttl_us = 50 * USEC_PER_MSEC;
@@ -314,10 +305,8 @@ TEST_FIXTURE(a_reservation_that_nobody_comes_back_for_is_taken_back, setup_csi, 
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_RESERVED); /* this one was sent: no time frees it */
 }
 
-TEST_FIXTURE(a_reservation_of_an_earlier_run_is_taken_back_as_well, setup_csi, teardown_csi)
+CASE(a_reservation_of_an_earlier_run_is_taken_back_as_well)
 {
-	struct fixture *f = *state;
-
 	model_plugin_order(&f->plugin, ATTACH, MODEL_FAIL_DONE, 1, STATUS_INTERNAL);
 	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, NULL), STATUS_INTERNAL);
 	f->reservation_ttl_us = 50 * USEC_PER_MSEC;
@@ -326,9 +315,8 @@ TEST_FIXTURE(a_reservation_of_an_earlier_run_is_taken_back_as_well, setup_csi, t
 	expect_freed_unsent(f);
 }
 
-TEST_FIXTURE(a_reservation_does_not_expire_while_its_controller_is_asked, setup_csi, teardown_csi)
+CASE(a_reservation_does_not_expire_while_its_controller_is_asked)
 {
-	struct fixture *f = *state;
 	struct asked asked = {0};
 
 	f->server->config.reservation_ttl_us = USEC_PER_MSEC;
@@ -342,9 +330,8 @@ TEST_FIXTURE(a_reservation_does_not_expire_while_its_controller_is_asked, setup_
 	assert_int_equal(asked.status, STATUS_OK);
 }
 
-TEST_FIXTURE(without_the_providers_name_of_the_node_nothing_is_stored, setup_csi, teardown_csi)
+CASE(without_the_providers_name_of_the_node_nothing_is_stored)
 {
-	struct fixture *f = *state;
 	struct error err;
 
 	f->n1.csi.hides_node_id = true;
@@ -357,9 +344,8 @@ TEST_FIXTURE(without_the_providers_name_of_the_node_nothing_is_stored, setup_csi
 	assert_int_equal(state_volume(&f->server->state, "default", "db")->volume.generation, 0);
 }
 
-TEST_FIXTURE(without_a_controller_nothing_is_stored, setup_csi, teardown_csi)
+CASE(without_a_controller_nothing_is_stored)
 {
-	struct fixture *f = *state;
 	struct error err;
 
 	f->n2.csi.controller_sick = true;
@@ -371,9 +357,8 @@ TEST_FIXTURE(without_a_controller_nothing_is_stored, setup_csi, teardown_csi)
 }
 
 /* Whoever has a node's certificate can say that a controller is there. */
-TEST_FIXTURE(a_node_that_is_not_listed_as_a_controllers_is_asked_nothing, setup_csi, teardown_csi)
+CASE(a_node_that_is_not_listed_as_a_controllers_is_asked_nothing)
 {
-	struct fixture *f = *state;
 	struct controller_nodes *lists = &f->server->config.controller_nodes;
 	struct error err;
 
@@ -392,9 +377,8 @@ TEST_FIXTURE(a_node_that_is_not_listed_as_a_controllers_is_asked_nothing, setup_
 	assert_int_equal(f->plugin.calls[ATTACH], 1);
 }
 
-TEST_FIXTURE(a_plugin_that_attaches_nothing_is_not_asked, setup_csi, teardown_csi)
+CASE(a_plugin_that_attaches_nothing_is_not_asked)
 {
-	struct fixture *f = *state;
 	struct claim claim;
 
 	f->n2.csi.cannot_attach = true;
@@ -411,9 +395,8 @@ TEST_FIXTURE(a_plugin_that_attaches_nothing_is_not_asked, setup_csi, teardown_cs
 	assert_int_equal(f->plugin.calls[ATTACH] + f->plugin.calls[DETACH], 0);
 }
 
-TEST_FIXTURE(a_repeated_claim_gets_the_publish_context_again, setup_csi, teardown_csi)
+CASE(a_repeated_claim_gets_the_publish_context_again)
 {
-	struct fixture *f = *state;
 	struct claim before;
 
 	claim_and_forget(f, &f->n1, ALLOC_1);
@@ -434,9 +417,8 @@ TEST_FIXTURE(a_repeated_claim_gets_the_publish_context_again, setup_csi, teardow
 	assert_string_equal(claim_of(f, ALLOC_1).last_error, "");
 }
 
-TEST_FIXTURE(two_claims_of_one_allocation_at_once_are_one_claim, setup_csi, teardown_csi)
+CASE(two_claims_of_one_allocation_at_once_are_one_claim)
 {
-	struct fixture *f = *state;
 	struct asked asked[2] = {0};
 
 	model_plugin_order(&f->plugin, ATTACH, MODEL_HOLD_DONE, 2, 0);
@@ -481,9 +463,8 @@ TEST_FIXTURE(work_that_ends_while_the_controller_is_asked_is_undone_behind_it, s
 }
 
 /* n1 was reverted to when it had the volume, while the controller attaches it to n2. */
-TEST_FIXTURE(a_volume_that_is_held_twice_when_its_controller_answers_is_not_granted, setup_csi, teardown_csi)
+CASE(a_volume_that_is_held_twice_when_its_controller_answers_is_not_granted)
 {
-	struct fixture *f = *state;
 	struct asked asked = {0};
 	struct claim held;
 
@@ -510,9 +491,8 @@ TEST_FIXTURE(a_volume_that_is_held_twice_when_its_controller_answers_is_not_gran
 	claim_and_forget(f, &f->n2, ALLOC_2);
 }
 
-TEST_FIXTURE(an_answer_that_nobody_waits_for_any_more_counts_as_sent, setup_csi, teardown_csi)
+CASE(an_answer_that_nobody_waits_for_any_more_counts_as_sent)
 {
-	struct fixture *f = *state;
 	static struct asked asked;
 
 	model_plugin_order(&f->plugin, ATTACH, MODEL_HOLD_DONE, 1, 0);
@@ -529,9 +509,8 @@ TEST_FIXTURE(an_answer_that_nobody_waits_for_any_more_counts_as_sent, setup_csi,
 	assert_int_equal(claim_of(f, ALLOC_1).attach, ATTACH_DONE);
 }
 
-TEST_FIXTURE(a_publish_context_that_is_too_large_is_not_passed_on, setup_csi, teardown_csi)
+CASE(a_publish_context_that_is_too_large_is_not_passed_on)
 {
-	struct fixture *f = *state;
 	claim_response *response;
 	struct error err;
 

@@ -6,13 +6,10 @@
 
 #include "access/audit.h"
 #include "access/audit_read.h"
-#include "base/str.h"
 #include "state/keys.h"
 #include "state/records.h"
 
 #include <openssl/sha.h>
-#include <stdlib.h>
-#include <string.h>
 
 static void commit(struct fixture *f, struct change *change)
 {
@@ -95,9 +92,8 @@ static void assert_chain(struct fixture *f, uint64_t first, uint64_t last)
 	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
 }
 
-TEST_FIXTURE(each_record_names_the_one_before_also_after_a_restart, setup, teardown)
+CLUSTER_TEST(each_record_names_the_one_before_also_after_a_restart)
 {
-	struct fixture *f = *state;
 	struct change change = CHANGE_INIT;
 
 	record(f, "volume default/a");
@@ -110,10 +106,8 @@ TEST_FIXTURE(each_record_names_the_one_before_also_after_a_restart, setup, teard
 	assert_chain(f, 1, 4);
 }
 
-TEST_FIXTURE(records_are_not_held_in_memory, setup, teardown)
+CLUSTER_TEST(records_are_not_held_in_memory)
 {
-	struct fixture *f = *state;
-
 	record_many(f, 3);
 	assert_null(records_get(&f->server->state.records, PREFIX_AUDIT "0000000000000001"));
 	restart(f);
@@ -121,9 +115,8 @@ TEST_FIXTURE(records_are_not_held_in_memory, setup, teardown)
 	assert_non_null(records_get(&f->server->state.records, KEY_AUDIT_HEAD));
 }
 
-TEST_FIXTURE(changes_that_cross_have_places_in_the_order_of_their_commits, setup, teardown)
+CLUSTER_TEST(changes_that_cross_have_places_in_the_order_of_their_commits)
 {
-	struct fixture *f = *state;
 	struct change first = CHANGE_INIT;
 	struct change second = CHANGE_INIT;
 	Holdfast__V1__ListAuditResponse *page;
@@ -138,9 +131,8 @@ TEST_FIXTURE(changes_that_cross_have_places_in_the_order_of_their_commits, setup
 	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
 }
 
-TEST_FIXTURE(a_change_that_is_refused_leaves_its_place_to_the_next, setup, teardown)
+CLUSTER_TEST(a_change_that_is_refused_leaves_its_place_to_the_next)
 {
-	struct fixture *f = *state;
 	struct change change = CHANGE_INIT;
 	Holdfast__V1__Schema schema = HOLDFAST__V1__SCHEMA__INIT;
 
@@ -153,10 +145,8 @@ TEST_FIXTURE(a_change_that_is_refused_leaves_its_place_to_the_next, setup, teard
 	assert_chain(f, 1, 1);
 }
 
-TEST_FIXTURE(a_change_has_room_for_a_fixed_number_of_records, setup, teardown)
+CLUSTER_TEST(a_change_has_room_for_a_fixed_number_of_records)
 {
-	struct fixture *f = *state;
-
 	for (int extra = 0; extra < 2; extra++) {
 		struct change change = CHANGE_INIT;
 		Holdfast__V1__Schema schema = HOLDFAST__V1__SCHEMA__INIT;
@@ -177,9 +167,8 @@ TEST_FIXTURE(a_change_has_room_for_a_fixed_number_of_records, setup, teardown)
 	assert_chain(f, 1, CHANGE_AUDIT_MAX);
 }
 
-TEST_FIXTURE(text_is_cut_and_cleaned, setup, teardown)
+CLUSTER_TEST(text_is_cut_and_cleaned)
 {
-	struct fixture *f = *state;
 	char long_text[4000];
 	Holdfast__V1__ListAuditResponse *page;
 	struct change change = CHANGE_INIT;
@@ -194,9 +183,8 @@ TEST_FIXTURE(text_is_cut_and_cleaned, setup, teardown)
 	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
 }
 
-TEST_FIXTURE(pages_follow_each_other, setup, teardown)
+CLUSTER_TEST(pages_follow_each_other)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__ListAuditResponse *page;
 	uint64_t after = 0;
 	int pages = 0;
@@ -217,9 +205,8 @@ TEST_FIXTURE(pages_follow_each_other, setup, teardown)
 	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
 }
 
-TEST_FIXTURE(a_filter_shows_what_matches_it, setup, teardown)
+CLUSTER_TEST(a_filter_shows_what_matches_it)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
 	Holdfast__V1__ListAuditResponse *page;
 	char object[] = "thing 1";
@@ -283,9 +270,8 @@ TEST_FIXTURE(a_caller_is_found_by_a_part_of_its_name, setup, teardown)
 	}
 }
 
-TEST_FIXTURE(one_call_looks_at_a_bounded_number_of_records, setup, teardown)
+CLUSTER_TEST(one_call_looks_at_a_bounded_number_of_records)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
 	Holdfast__V1__ListAuditResponse *page;
 	char last[32];
@@ -304,10 +290,8 @@ TEST_FIXTURE(one_call_looks_at_a_bounded_number_of_records, setup, teardown)
 	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
 }
 
-TEST_FIXTURE(more_records_than_are_kept_are_forgotten_from_the_oldest_on, setup, teardown)
+CLUSTER_TEST(more_records_than_are_kept_are_forgotten_from_the_oldest_on)
 {
-	struct fixture *f = *state;
-
 	f->server->config.audit_keep = 10;
 	record_many(f, 10);
 	assert_int_equal(audit_prune(f->server, 1000), 0);
@@ -324,10 +308,8 @@ TEST_FIXTURE(more_records_than_are_kept_are_forgotten_from_the_oldest_on, setup,
 	assert_in_range(audit_head(f->server).sequence - audit_head(f->server).first, 9, 13);
 }
 
-TEST_FIXTURE(what_is_too_old_is_forgotten_but_the_last_record, setup, teardown)
+CLUSTER_TEST(what_is_too_old_is_forgotten_but_the_last_record)
 {
-	struct fixture *f = *state;
-
 	record_many(f, 5);
 	f->server->config.audit_keep_for_us = 3600 * USEC_PER_SEC;
 	assert_int_equal(audit_prunable(f->server, 1000), 0);

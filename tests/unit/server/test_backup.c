@@ -5,9 +5,7 @@
 #include "unit.h"
 
 #include "access/audit_read.h"
-#include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "recovery/backup.h"
 #include "recovery/epoch.h"
 #include "recovery/history.h"
@@ -21,10 +19,7 @@
 #include <limits.h>
 #include <openssl/sha.h>
 #include <sqlite3.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 struct copy {
 	uint8_t *bytes; /* owned */
@@ -187,9 +182,8 @@ static uint64_t epoch_of(struct fixture *f)
 
 /* --- backup --- */
 
-TEST_FIXTURE(a_backup_is_whole_private_and_goes_when_it_was_read, setup, teardown)
+CLUSTER_TEST(a_backup_is_whole_private_and_goes_when_it_was_read)
 {
-	struct fixture *f = *state;
 	cleanup(free_copyp) struct copy copy = {NULL};
 	Holdfast__V1__ReadBackupResponse *part = NULL;
 	Holdfast__V1__BeginBackupResponse *begun;
@@ -216,14 +210,11 @@ static void count_reply(enum status status, const ProtobufCMessage *response, co
 {
 	int *counts = userdata;
 
-	(void)response;
-	(void)err;
 	counts[status == STATUS_OK ? 0 : 1]++;
 }
 
-TEST_FIXTURE(a_backup_counts_as_made_once_it_was_read_to_its_end, setup, teardown)
+CLUSTER_TEST(a_backup_counts_as_made_once_it_was_read_to_its_end)
 {
-	struct fixture *f = *state;
 	int64_t from_s = clock_realtime_ms() / 1000;
 	struct copy copy;
 
@@ -240,9 +231,8 @@ TEST_FIXTURE(a_backup_counts_as_made_once_it_was_read_to_its_end, setup, teardow
 	free(copy.bytes);
 }
 
-TEST_FIXTURE(one_backup_is_made_at_a_time, setup, teardown)
+CLUSTER_TEST(one_backup_is_made_at_a_time)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__BeginBackupRequest request = HOLDFAST__V1__BEGIN_BACKUP_REQUEST__INIT;
 	int counts[2] = {0, 0};
 
@@ -289,10 +279,8 @@ TEST_FIXTURE(a_store_whose_history_is_damaged_gives_no_backup, setup, teardown)
 	assert_int_equal(files_in(f, "backup", ""), 0);
 }
 
-TEST_FIXTURE(a_server_that_ends_leaves_no_backup, setup, teardown)
+CLUSTER_TEST(a_server_that_ends_leaves_no_backup)
 {
-	struct fixture *f = *state;
-
 	holdfast__v1__begin_backup_response__free_unpacked(begin_backup(f), NULL);
 	assert_int_equal(files_in(f, "backup", ""), 1);
 	restart(f);
@@ -325,9 +313,8 @@ TEST_FIXTURE(a_node_gets_no_backup, setup, teardown)
 
 /* --- restore --- */
 
-TEST_FIXTURE(a_restored_server_is_as_the_copy_in_a_new_epoch, setup, teardown)
+CLUSTER_TEST(a_restored_server_is_as_the_copy_in_a_new_epoch)
 {
-	struct fixture *f = *state;
 	cleanup(free_copyp) struct copy copy = {NULL};
 	Holdfast__V1__ApplyRestoreResponse *applied = NULL;
 	const struct volume_entry *volume;
@@ -385,9 +372,8 @@ static size_t recorded_restores(struct fixture *f, char ret_why[static 256])
 	return n;
 }
 
-TEST_FIXTURE(the_audit_of_the_copy_continues_with_the_restore, setup, teardown)
+CLUSTER_TEST(the_audit_of_the_copy_continues_with_the_restore)
 {
-	struct fixture *f = *state;
 	cleanup(free_copyp) struct copy copy = {NULL};
 	cleanup(free_copyp) struct copy second = {NULL};
 	char why[256] = "";
@@ -407,9 +393,8 @@ TEST_FIXTURE(the_audit_of_the_copy_continues_with_the_restore, setup, teardown)
 }
 
 /* Its receipt stays with the node, which says it again. */
-TEST_FIXTURE(nothing_is_acknowledged_once_a_restore_was_answered, setup, teardown)
+CLUSTER_TEST(nothing_is_acknowledged_once_a_restore_was_answered)
 {
-	struct fixture *f = *state;
 	cleanup(free_copyp) struct copy copy = {NULL};
 	struct claim claim;
 	struct error err;
@@ -436,9 +421,8 @@ TEST_FIXTURE(nothing_is_acknowledged_once_a_restore_was_answered, setup, teardow
 }
 
 /* The decision cannot be written: the store continues being the store. */
-TEST_FIXTURE(a_restore_that_cannot_be_decided_leaves_the_server_as_it_was, setup, teardown)
+CLUSTER_TEST(a_restore_that_cannot_be_decided_leaves_the_server_as_it_was)
 {
-	struct fixture *f = *state;
 	cleanup(free_copyp) struct copy copy = {NULL};
 	char note[PATH_MAX];
 	struct error err;
@@ -577,9 +561,8 @@ TEST_FIXTURE(a_copy_with_a_page_of_rubbish_never_crashes_the_server, setup, tear
 	assert_true(n_refused > 0);
 }
 
-TEST_FIXTURE(every_restore_is_an_epoch_of_its_own_even_of_the_same_copy, setup, teardown)
+CLUSTER_TEST(every_restore_is_an_epoch_of_its_own_even_of_the_same_copy)
 {
-	struct fixture *f = *state;
 	cleanup(free_copyp) struct copy copy = {NULL};
 
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
@@ -592,9 +575,8 @@ TEST_FIXTURE(every_restore_is_an_epoch_of_its_own_even_of_the_same_copy, setup, 
 	}
 }
 
-TEST_FIXTURE(a_restore_of_a_running_server_waits_for_a_node_of_after_the_copy, setup, teardown)
+CLUSTER_TEST(a_restore_of_a_running_server_waits_for_a_node_of_after_the_copy)
 {
-	struct fixture *f = *state;
 	cleanup(free_copyp) struct copy copy = {NULL};
 	struct volume db = {.namespace = "default", .id = "db"};
 	Holdfast__V1__Mark *mark;
@@ -617,9 +599,8 @@ TEST_FIXTURE(a_restore_of_a_running_server_waits_for_a_node_of_after_the_copy, s
 	holdfast__v1__mark__free_unpacked(mark, NULL);
 }
 
-TEST_FIXTURE(a_file_that_is_no_copy_is_refused_without_effect, setup, teardown)
+CLUSTER_TEST(a_file_that_is_no_copy_is_refused_without_effect)
 {
-	struct fixture *f = *state;
 	cleanup(free_copyp) struct copy copy = {NULL};
 	struct server *server = f->server;
 	struct copy text = {.bytes = (uint8_t *)strdup("not a database"), .len = 14};
@@ -644,9 +625,8 @@ TEST_FIXTURE(a_file_that_is_no_copy_is_refused_without_effect, setup, teardown)
 	free(text.bytes);
 }
 
-TEST_FIXTURE(every_part_is_checked, setup, teardown)
+CLUSTER_TEST(every_part_is_checked)
 {
-	struct fixture *f = *state;
 	cleanup_free uint8_t *big = calloc(1, RESTORE_CHUNK_MAX + 1);
 	struct copy copy = {.bytes = big, .len = RESTORE_CHUNK_MAX + 1};
 	Holdfast__V1__BeginRestoreRequest begin = HOLDFAST__V1__BEGIN_RESTORE_REQUEST__INIT;
@@ -723,9 +703,8 @@ static void write_copy(struct fixture *f, const struct copy *copy)
 	assert_int_equal(file_write_atomic(offline.path, 0600, copy->bytes, copy->len), 0);
 }
 
-TEST_FIXTURE(a_dead_server_is_restored_too, setup, teardown)
+CLUSTER_TEST(a_dead_server_is_restored_too)
 {
-	struct fixture *f = *state;
 	cleanup(free_copyp) struct copy copy = {NULL};
 	uint64_t first;
 
@@ -746,9 +725,8 @@ TEST_FIXTURE(a_dead_server_is_restored_too, setup, teardown)
 }
 
 /* The epochs after the copy were counted by what is lost: none of their numbers may be used again. */
-TEST_FIXTURE(a_restore_without_store_and_mark_begins_no_epoch_twice, setup, teardown)
+CLUSTER_TEST(a_restore_without_store_and_mark_begins_no_epoch_twice)
 {
-	struct fixture *f = *state;
 	cleanup(free_copyp) struct copy copy = {NULL};
 
 	offline = (struct offline){.expected = STATUS_OK};
@@ -761,9 +739,8 @@ TEST_FIXTURE(a_restore_without_store_and_mark_begins_no_epoch_twice, setup, tear
 	assert_true(epoch_of(f) > 1000000);
 }
 
-TEST_FIXTURE(a_running_server_and_another_cluster_are_left_alone, setup, teardown)
+CLUSTER_TEST(a_running_server_and_another_cluster_are_left_alone)
 {
-	struct fixture *f = *state;
 	cleanup(free_copyp) struct copy copy = {NULL};
 
 	offline = (struct offline){.expected = STATUS_FAILED_PRECONDITION};

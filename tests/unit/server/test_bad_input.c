@@ -4,10 +4,6 @@
 #include "http.h"
 #include "unit.h"
 
-#include "base/str.h"
-
-#include <string.h>
-
 static const struct row {
 	const char *method;
 	const char *target;
@@ -17,12 +13,10 @@ static const struct row {
 } rows[] = {
 	{"DELETE", "/v1/volume/csi/db/detach", NULL, "400",
 	 "node_id: say which node is to release volume db (over HTTP ?node=ID); holdfast volume status db "
-	 "shows "
-	 "which have it"},
+	 "shows which have it"},
 	{"DELETE", "/v1/volume/csi/db/detach?node=", NULL, "400",
 	 "node_id: say which node is to release volume db (over HTTP ?node=ID); holdfast volume status db "
-	 "shows "
-	 "which have it"},
+	 "shows which have it"},
 	{"DELETE", "/v1/volume/csi/db/detach?node=n9", NULL, "404",
 	 "there is no node n9; holdfast node status lists them"},
 	{"GET", "/v1/node/n9", NULL, "404", "there is no node n9; holdfast node status lists them"},
@@ -48,10 +42,8 @@ static void send_rows(struct fixture *f, const struct row *sent, size_t n)
 	}
 }
 
-TEST_FIXTURE(each_bad_request_gets_its_answer, setup, teardown)
+CLUSTER_TEST(each_bad_request_gets_its_answer)
 {
-	struct fixture *f = *state;
-
 	take_volume(f);
 	send_rows(f, rows, sizeof(rows) / sizeof(rows[0]));
 }
@@ -64,16 +56,12 @@ TEST_FIXTURE(a_plugin_that_went_away_is_distinguished_from_one_that_nobody_knows
 	"[{\"access_mode\": \"single-node-writer\", \"attachment_mode\": \"file-system\"}]}}"
 	static const struct row gone[] = {
 		{"PUT", "/v1/volume/csi/new", CSI_VOLUME(CSI_PLUGIN), "400",
-		 "plugin_id: no node has "
-		 "plugin " CSI_PLUGIN
-		 " any more, which 2 volumes name; start it again, or see which nodes are away: "
-		 "holdfast node status"},
+		 "plugin_id: no node has plugin " CSI_PLUGIN
+		 " any more, which 2 volumes name; start it again, or see which nodes are away: holdfast "
+		 "node status"},
 		{"PUT", "/v1/volume/csi/new", CSI_VOLUME("other"), "400",
-		 "plugin_id: no node has "
-		 "reported a "
-		 "plugin other; run it first, or correct the name: holdfast plugin status lists those that "
-		 "are "
-		 "known"},
+		 "plugin_id: no node has reported a plugin other; run it first, or correct the name: "
+		 "holdfast plugin status lists those that are known"},
 	};
 	struct fixture *f = *state;
 	Holdfast__V1__NodePlugin *none[1] = {NULL};

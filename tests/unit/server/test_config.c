@@ -8,8 +8,6 @@
 #include "base/fd.h"
 #include "base/strbuf.h"
 
-#include <string.h>
-
 static enum status load(const char *text, struct config *config, struct error *err)
 {
 	char dir[] = "/tmp/holdfast-config-XXXXXX";

@@ -5,10 +5,7 @@
 #include "cluster.h"
 #include "unit.h"
 
-#include "base/str.h"
 #include "plugin/controller.h"
-
-#include <string.h>
 
 typedef Holdfast__V1__PluginCall plugin_call;
 typedef Holdfast__V1__PluginReply plugin_reply;
@@ -41,7 +38,6 @@ static void on_done(struct server *server, const plugin_reply *reply, const stru
 {
 	struct outcome *outcome = userdata;
 
-	(void)server;
 	assert_true((reply != NULL) == (err == NULL));
 	outcome->times++;
 	outcome->order = ++world.ends;
@@ -54,7 +50,6 @@ static bool is_wanted(struct server *server, void *userdata)
 {
 	const struct outcome *outcome = userdata;
 
-	(void)server;
 	return !outcome->unwanted;
 }
 
@@ -154,10 +149,10 @@ static int teardown_both(void **state)
 	return r;
 }
 
-TEST_FIXTURE(the_first_healthy_controller_by_node_id_is_asked_as_long_as_it_stands, setup_both, teardown_both)
-{
-	struct fixture *f = *state;
+#define CASE(name) TEST_ON(name, struct fixture, f, setup_both, teardown_both)
 
+CASE(the_first_healthy_controller_by_node_id_is_asked_as_long_as_it_stands)
+{
 	for (int i = 0; i < 2; i++) {
 		start_call(i, ATTACH);
 		expect_ok(i);
@@ -182,9 +177,8 @@ TEST_FIXTURE(the_first_healthy_controller_by_node_id_is_asked_as_long_as_it_stan
 	assert_int_equal(f->n2.calls, 2);
 }
 
-TEST_FIXTURE(without_a_controller_nothing_is_begun, setup_both, teardown_both)
+CASE(without_a_controller_nothing_is_begun)
 {
-	struct fixture *f = *state;
 	struct plugin_entry *plugin = state_plugin(&f->server->state, CSI_PLUGIN);
 	struct error err;
 
@@ -205,10 +199,8 @@ TEST_FIXTURE(without_a_controller_nothing_is_begun, setup_both, teardown_both)
 	assert_int_equal(world.outcomes[0].times, 0);
 }
 
-TEST_FIXTURE(only_not_here_leads_to_the_next_node, setup_both, teardown_both)
+CASE(only_not_here_leads_to_the_next_node)
 {
-	struct fixture *f = *state;
-
 	model_plugin_order(&world.plugin, ATTACH, MODEL_NOT_HERE, 1, 0);
 	start_call(0, ATTACH);
 	expect_ok(0);
@@ -222,10 +214,8 @@ TEST_FIXTURE(only_not_here_leads_to_the_next_node, setup_both, teardown_both)
 	assert_int_equal(world.plugin.calls[ATTACH], 1);
 }
 
-TEST_FIXTURE(the_plugins_code_comes_back_with_its_words_and_nobody_else_is_asked, setup_both, teardown_both)
+CASE(the_plugins_code_comes_back_with_its_words_and_nobody_else_is_asked)
 {
-	struct fixture *f = *state;
-
 	for (int code = 1; code < STATUS_N; code++) {
 		world.outcomes[0] = (struct outcome){0};
 		model_plugin_order(&world.plugin, ATTACH, MODEL_FAIL, 1, (enum status)code);
@@ -240,10 +230,8 @@ TEST_FIXTURE(the_plugins_code_comes_back_with_its_words_and_nobody_else_is_asked
 	assert_int_equal(f->n2.calls, 0);
 }
 
-TEST_FIXTURE(one_serial_call_is_in_flight_and_the_others_keep_their_order, setup_both, teardown_both)
+CASE(one_serial_call_is_in_flight_and_the_others_keep_their_order)
 {
-	struct fixture *f = *state;
-
 	model_plugin_order(&world.plugin, ATTACH, MODEL_HOLD_DONE, 1, 0);
 	start_call(0, ATTACH);
 	start_call(1, DETACH);
@@ -260,10 +248,8 @@ TEST_FIXTURE(one_serial_call_is_in_flight_and_the_others_keep_their_order, setup
 	assert_true(model_plugin_is_attached(&world.plugin, "vol", "i-n1")); /* attach, detach, attach */
 }
 
-TEST_FIXTURE(a_queued_call_no_longer_wanted_is_not_sent, setup_both, teardown_both)
+CASE(a_queued_call_no_longer_wanted_is_not_sent)
 {
-	struct fixture *f = *state;
-
 	model_plugin_order(&world.plugin, ATTACH, MODEL_HOLD, 1, 0);
 	start_call(0, ATTACH);
 	start_call(1, DETACH);
@@ -276,10 +262,8 @@ TEST_FIXTURE(a_queued_call_no_longer_wanted_is_not_sent, setup_both, teardown_bo
 	assert_int_equal(world.plugin.calls[DETACH], 0);
 }
 
-TEST_FIXTURE(a_call_without_an_answer_in_time_frees_its_slot_and_a_late_answer_is_ignored, setup_both,
-	     teardown_both)
+CASE(a_call_without_an_answer_in_time_frees_its_slot_and_a_late_answer_is_ignored)
 {
-	struct fixture *f = *state;
 	struct controller_stats stats;
 
 	f->server->config.controller_timeout_us = FAST_TIMEOUT_US;
@@ -326,9 +310,8 @@ TEST_FIXTURE(a_lost_session_leaves_what_was_sent_unknown_and_asks_another_for_th
 	expect_failed(1, STATUS_UNAVAILABLE, "no connected node runs a healthy controller");
 }
 
-TEST_FIXTURE(a_call_for_a_node_goes_there_and_nowhere_else, setup_both, teardown_both)
+CASE(a_call_for_a_node_goes_there_and_nowhere_else)
 {
-	struct fixture *f = *state;
 	struct error err;
 
 	model_plugin_order(&world.plugin, ATTACH, MODEL_HOLD, 1, 0);
@@ -423,9 +406,8 @@ TEST_FIXTURE(an_answer_that_is_too_large_ends_the_session, setup_both, teardown_
 	expect_ok(2); /* by n2 */
 }
 
-TEST_FIXTURE(as_many_wait_as_there_is_room_for, setup_both, teardown_both)
+CASE(as_many_wait_as_there_is_room_for)
 {
-	struct fixture *f = *state;
 	static struct outcome many;
 	plugin_call pb = HOLDFAST__V1__PLUGIN_CALL__INIT;
 	Holdfast__V1__ControllerDetachRequest detach_request = HOLDFAST__V1__CONTROLLER_DETACH_REQUEST__INIT;
@@ -452,9 +434,8 @@ TEST_FIXTURE(as_many_wait_as_there_is_room_for, setup_both, teardown_both)
 	assert_int_equal(world.outcomes[0].error.status, STATUS_CANCELLED);
 }
 
-TEST_FIXTURE(a_call_that_is_too_large_is_refused_before_it_is_sent, setup_both, teardown_both)
+CASE(a_call_that_is_too_large_is_refused_before_it_is_sent)
 {
-	struct fixture *f = *state;
 	plugin_call pb = HOLDFAST__V1__PLUGIN_CALL__INIT;
 	Holdfast__V1__ControllerDeleteRequest del = HOLDFAST__V1__CONTROLLER_DELETE_REQUEST__INIT;
 	const struct controller_call controller = {

@@ -5,18 +5,13 @@
 #include "metrics.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "base/strbuf.h"
 #include "state/disk.h"
 
 #include <holdfast/v1/operator.pb-c.h>
-#include <holdfast/v1/volumes.pb-c.h>
 #include <limits.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #define MIB UINT64_C(1048576)
 
@@ -31,9 +26,8 @@ static struct {
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): names of the linker */
 int __real_statvfs(const char *path, struct statvfs *ret);
-int __wrap_statvfs(const char *path, struct statvfs *ret);
 
-int __wrap_statvfs(const char *path, struct statvfs *ret)
+WRAPPED(int, statvfs, const char *path, struct statvfs *ret)
 {
 	int r = __real_statvfs(path, ret);
 
@@ -113,9 +107,10 @@ static void expect_full(enum status st, const struct fixture *f, const struct er
 	assert_non_null(strstr(err->msg, "Next: df -h "));
 }
 
-TEST_FIXTURE(a_reserve_is_allocated_beside_the_store, setup, tear_down)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup, tear_down)
+
+CASE(a_reserve_is_allocated_beside_the_store)
 {
-	struct fixture *f = *state;
 	char path[PATH_MAX];
 	struct stat st;
 
@@ -130,9 +125,8 @@ TEST_FIXTURE(a_reserve_is_allocated_beside_the_store, setup, tear_down)
 	expect_metric(f, "\nholdfast_disk_level 0\n");
 }
 
-TEST_FIXTURE(a_disk_that_is_almost_full_takes_nothing_new_and_releases_continue, setup, tear_down)
+CASE(a_disk_that_is_almost_full_takes_nothing_new_and_releases_continue)
 {
-	struct fixture *f = *state;
 	struct claim claim;
 	struct error err;
 
@@ -153,9 +147,8 @@ TEST_FIXTURE(a_disk_that_is_almost_full_takes_nothing_new_and_releases_continue,
 	assert_false(f->server->failed);
 }
 
-TEST_FIXTURE(a_full_disk_keeps_receipts_at_the_nodes_and_the_server_running, setup, tear_down)
+CASE(a_full_disk_keeps_receipts_at_the_nodes_and_the_server_running)
 {
-	struct fixture *f = *state;
 	struct claim claim;
 	struct error err;
 	uint64_t last;
@@ -186,9 +179,8 @@ TEST_FIXTURE(a_full_disk_keeps_receipts_at_the_nodes_and_the_server_running, set
 	assert_false(f->server->failed);
 }
 
-TEST_FIXTURE(a_disk_must_have_more_room_again_than_it_had_when_it_was_full, setup, tear_down)
+CASE(a_disk_must_have_more_room_again_than_it_had_when_it_was_full)
 {
-	struct fixture *f = *state;
 	struct error err;
 
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
@@ -206,9 +198,8 @@ TEST_FIXTURE(a_disk_must_have_more_room_again_than_it_had_when_it_was_full, setu
 	expect_warning(f, NULL);
 }
 
-TEST_FIXTURE(a_server_starts_on_a_full_disk_and_answers, setup, tear_down)
+CASE(a_server_starts_on_a_full_disk_and_answers)
 {
-	struct fixture *f = *state;
 	struct error err;
 
 	take_volume(f);

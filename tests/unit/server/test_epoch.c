@@ -8,19 +8,13 @@
 #include "unit.h"
 
 #include "base/fd.h"
-#include "base/str.h"
 #include "claim/held_twice.h"
-#include "model/pb.h"
 #include "node/session.h"
 #include "recovery/epoch.h"
 #include "recovery/new_epoch.h"
 
-#include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <limits.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 static uint32_t nodes_to_report(struct fixture *f)
 {
@@ -36,9 +30,8 @@ static uint32_t nodes_to_report(struct fixture *f)
 	return n;
 }
 
-TEST_FIXTURE(nothing_is_granted_before_every_node_has_reported_what_it_holds, setup, teardown)
+CLUSTER_TEST(nothing_is_granted_before_every_node_has_reported_what_it_holds)
 {
-	struct fixture *f = *state;
 	struct alloc alloc;
 	struct claim held, claim;
 	struct error err;
@@ -85,9 +78,8 @@ TEST_FIXTURE(nothing_is_granted_before_every_node_has_reported_what_it_holds, se
 	assert_true(claim.generation > held.generation);
 }
 
-TEST_FIXTURE(a_node_in_a_new_boot_has_to_report_too, setup, teardown)
+CLUSTER_TEST(a_node_in_a_new_boot_has_to_report_too)
 {
-	struct fixture *f = *state;
 	struct alloc alloc;
 	struct claim held, claim;
 	struct error err;
@@ -168,9 +160,8 @@ TEST_FIXTURE(a_node_that_is_gone_is_attested_per_volume_or_purged, setup, teardo
 	}
 }
 
-TEST_FIXTURE(a_word_of_an_earlier_epoch_proves_nothing, setup, teardown)
+CLUSTER_TEST(a_word_of_an_earlier_epoch_proves_nothing)
 {
-	struct fixture *f = *state;
 	struct backup backup = {0};
 	struct alloc alloc;
 	struct claim held;
@@ -190,9 +181,8 @@ TEST_FIXTURE(a_word_of_an_earlier_epoch_proves_nothing, setup, teardown)
 	assert_int_equal(epoch_check(f->server, &db, NULL), STATUS_UNAVAILABLE);
 }
 
-TEST_FIXTURE(a_claim_that_the_older_store_has_as_freed_is_held_again, setup, teardown)
+CLUSTER_TEST(a_claim_that_the_older_store_has_as_freed_is_held_again)
 {
-	struct fixture *f = *state;
 	struct backup backup = {0};
 	struct claim held;
 
@@ -217,9 +207,8 @@ TEST_FIXTURE(a_claim_that_the_older_store_has_as_freed_is_held_again, setup, tea
 	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_RECEIPT);
 }
 
-TEST_FIXTURE(a_volume_that_was_forgotten_is_kept_from_everybody_else, setup, teardown)
+CLUSTER_TEST(a_volume_that_was_forgotten_is_kept_from_everybody_else)
 {
-	struct fixture *f = *state;
 	struct alloc alloc;
 	struct claim held;
 	struct error err;
@@ -318,9 +307,8 @@ TEST_FIXTURE(a_report_is_taken_only_as_asked_and_only_about_the_node_itself, set
 	}
 }
 
-TEST_FIXTURE(a_report_is_bounded, setup, teardown)
+CLUSTER_TEST(a_report_is_bounded)
 {
-	struct fixture *f = *state;
 	struct backup backup = {0};
 
 	connect_node(&f->n1, "n1");
@@ -484,10 +472,8 @@ TEST_FIXTURE(a_store_that_went_back_grants_nothing_that_a_node_reports_it_holds,
 }
 
 /* The server's own order may cross the end of what it is about. */
-TEST_FIXTURE(the_end_of_an_allocation_that_is_gone_is_no_reason_to_report, setup, teardown)
+CLUSTER_TEST(the_end_of_an_allocation_that_is_gone_is_no_reason_to_report)
 {
-	struct fixture *f = *state;
-
 	connect_node(&f->n1, "n1");
 	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
 	settle(f);
@@ -496,9 +482,8 @@ TEST_FIXTURE(the_end_of_an_allocation_that_is_gone_is_no_reason_to_report, setup
 }
 
 /* A decision outlives whatever comes between it and the next start, and is carried out once. */
-TEST_FIXTURE(a_decided_epoch_begins_once_at_the_next_start_above_all_that_was_shown, setup, teardown)
+CLUSTER_TEST(a_decided_epoch_begins_once_at_the_next_start_above_all_that_was_shown)
 {
-	struct fixture *f = *state;
 	const struct new_epoch decided = {
 		.known_epoch = 7, .known_index = 5000, .now_ms = 12, .restored_from = "a node knows more"};
 	char path[PATH_MAX], aside[PATH_MAX];
@@ -522,9 +507,8 @@ TEST_FIXTURE(a_decided_epoch_begins_once_at_the_next_start_above_all_that_was_sh
 												      << 32);
 }
 
-TEST_FIXTURE(a_decision_that_cannot_be_read_is_a_reason_not_to_start, setup, teardown)
+CLUSTER_TEST(a_decision_that_cannot_be_read_is_a_reason_not_to_start)
 {
-	struct fixture *f = *state;
 	char path[PATH_MAX];
 	struct server *server;
 	struct config config;

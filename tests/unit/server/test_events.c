@@ -7,15 +7,11 @@
 #include "server.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "state/keys.h"
 #include "state/records.h"
 
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/types.pb-c.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { REPORTED_MAX = 1024 };
 
@@ -36,8 +32,6 @@ struct listener {
 
 static void on_open(struct rpc_stream *stream, void *userdata)
 {
-	(void)stream;
-	(void)userdata;
 }
 
 static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
@@ -46,7 +40,6 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	struct listener *l = userdata;
 	size_t at = strlen(l->told);
 
-	(void)stream;
 	assert_true(event->index >= l->last_index);
 	l->last_index = event->index;
 	if (!l->has_begun) {
@@ -69,7 +62,6 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 {
 	struct listener *l = userdata;
 
-	(void)stream;
 	l->stream = NULL;
 	l->is_closed = true;
 	l->status = status;
@@ -130,9 +122,8 @@ static void hang_up(struct listener *l)
 	l->stream = NULL;
 }
 
-TEST_FIXTURE(every_change_is_reported_once_in_order, setup, teardown)
+CLUSTER_TEST(every_change_is_reported_once_in_order)
 {
-	struct fixture *f = *state;
 	struct listener l;
 
 	listen_as(f, &f->operator, & l, NULL, "*", 0);
@@ -154,9 +145,8 @@ TEST_FIXTURE(every_change_is_reported_once_in_order, setup, teardown)
 	hang_up(&l);
 }
 
-TEST_FIXTURE(a_watcher_hears_its_topics_and_its_namespace_only, setup, teardown)
+CLUSTER_TEST(a_watcher_hears_its_topics_and_its_namespace_only)
 {
-	struct fixture *f = *state;
 	struct listener claims;
 	struct listener elsewhere;
 	struct listener nodes;
@@ -182,9 +172,8 @@ TEST_FIXTURE(a_watcher_hears_its_topics_and_its_namespace_only, setup, teardown)
 	hang_up(&all);
 }
 
-TEST_FIXTURE(a_watch_resumes_from_the_last_index, setup, teardown)
+CLUSTER_TEST(a_watch_resumes_from_the_last_index)
 {
-	struct fixture *f = *state;
 	struct listener l;
 	uint64_t seen;
 
@@ -204,9 +193,8 @@ TEST_FIXTURE(a_watch_resumes_from_the_last_index, setup, teardown)
 	hang_up(&l);
 }
 
-TEST_FIXTURE(what_is_not_known_any_more_or_yet_is_out_of_range, setup, teardown)
+CLUSTER_TEST(what_is_not_known_any_more_or_yet_is_out_of_range)
 {
-	struct fixture *f = *state;
 	struct listener l;
 	uint64_t before;
 
@@ -230,9 +218,8 @@ static void publish_deletion(struct fixture *f, uint64_t index)
 	events_publish(f->server->events, OBJECT_NODE, &node, NULL, 0, index);
 }
 
-TEST_FIXTURE(events_are_kept_up_to_a_number, setup, teardown)
+CLUSTER_TEST(events_are_kept_up_to_a_number)
 {
-	struct fixture *f = *state;
 	struct listener l;
 	uint64_t start = kv_revision(f->server->kv);
 	uint64_t index;
@@ -289,9 +276,8 @@ TEST_FIXTURE(events_are_kept_up_to_a_number_of_bytes, setup, teardown)
 	assert_int_equal(l.status, STATUS_OUT_OF_RANGE);
 }
 
-TEST_FIXTURE(a_peer_that_does_not_read_is_disconnected, setup, teardown)
+CLUSTER_TEST(a_peer_that_does_not_read_is_disconnected)
 {
-	struct fixture *f = *state;
 	struct listener slow;
 	struct listener quick;
 
@@ -313,9 +299,8 @@ static void publish_volume_of(struct fixture *f, const char *namespace)
 	events_publish(f->server->events, OBJECT_VOLUME, &volume, NULL, 0, kv_revision(f->server->kv));
 }
 
-TEST_FIXTURE(a_token_hears_of_what_it_may_read_and_only_while_it_may, setup_acl, teardown)
+TEST_ON(a_token_hears_of_what_it_may_read_and_only_while_it_may, struct fixture, f, setup_acl, teardown)
 {
-	struct fixture *f = *state;
 	struct caller_client caller;
 	struct listener l;
 	char *secret;
@@ -361,9 +346,8 @@ static void revoke_all(struct fixture *f)
 	}
 }
 
-TEST_FIXTURE(bad_requests_are_refused_with_what_to_do, setup, teardown)
+CLUSTER_TEST(bad_requests_are_refused_with_what_to_do)
 {
-	struct fixture *f = *state;
 	struct listener l;
 	char long_name[NAMESPACE_MAX + 2];
 
@@ -473,9 +457,8 @@ TEST_FIXTURE(a_caller_that_may_read_nothing_opens_no_watch, setup_acl, teardown)
 	}
 }
 
-TEST_FIXTURE(a_token_that_is_revoked_watches_no_longer, setup_acl, teardown)
+TEST_ON(a_token_that_is_revoked_watches_no_longer, struct fixture, f, setup_acl, teardown)
 {
-	struct fixture *f = *state;
 	struct caller_client caller;
 	struct listener l;
 	char *secret;
@@ -506,15 +489,12 @@ static void on_answer(enum status status, const ProtobufCMessage *response, cons
 {
 	struct waiting *waiting = userdata;
 
-	(void)response;
-	(void)err;
 	waiting->is_done = true;
 	waiting->status = status;
 }
 
-TEST_FIXTURE(a_token_that_is_revoked_gets_no_answer_to_what_it_waits_for, setup_acl, teardown)
+TEST_ON(a_token_that_is_revoked_gets_no_answer_to_what_it_waits_for, struct fixture, f, setup_acl, teardown)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__ListVolumesRequest request = HOLDFAST__V1__LIST_VOLUMES_REQUEST__INIT;
 	struct waiting waiting = {.is_done = false};
 	struct caller_client caller;

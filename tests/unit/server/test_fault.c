@@ -5,20 +5,12 @@
 #include "fault.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "recovery/store_swap.h"
-#include "state/keys.h"
-#include "state/records.h"
 #include "store/kv.h"
 
 #include <ftw.h>
-#include <holdfast/v1/types.pb-c.h>
 #include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { STEPS_MAX = 100 };
 
@@ -36,9 +28,8 @@ static void register_one(void *userdata)
 	fault_report("registered");
 }
 
-TEST_FIXTURE(a_volume_is_registered_or_not_whenever_the_server_dies, setup, teardown)
+CLUSTER_TEST(a_volume_is_registered_or_not_whenever_the_server_dies)
 {
-	struct fixture *f = *state;
 	bool has_ended = false;
 	int n_deaths = 0;
 
@@ -140,9 +131,6 @@ static void exchange(void *userdata)
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
-	(void)st;
-	(void)type;
-	(void)ftw;
 	return remove(path);
 }
 

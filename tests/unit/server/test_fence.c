@@ -6,11 +6,8 @@
 #include "cluster.h"
 #include "unit.h"
 
-#include "base/str.h"
 #include "claim/release.h"
 #include "volume/volumes.h"
-
-#include <string.h>
 
 #define DETACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH
 
@@ -226,9 +223,10 @@ TEST_FIXTURE(a_dry_run_of_a_fence_changes_nothing, setup_csi, teardown_csi)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
-TEST_FIXTURE(a_fence_that_fails_releases_nothing_and_is_never_repeated_by_itself, setup_csi, teardown_csi)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup_csi, teardown_csi)
+
+CASE(a_fence_that_fails_releases_nothing_and_is_never_repeated_by_itself)
 {
-	struct fixture *f = *state;
 	struct error err;
 
 	strand(f, ALLOC_1);
@@ -254,9 +252,8 @@ TEST_FIXTURE(a_fence_that_fails_releases_nothing_and_is_never_repeated_by_itself
 }
 
 /* "Not assumed to be ControllerUnpublished", says the specification of it. */
-TEST_FIXTURE(a_fence_of_what_the_plugin_does_not_know_proves_nothing, setup_csi, teardown_csi)
+CASE(a_fence_of_what_the_plugin_does_not_know_proves_nothing)
 {
-	struct fixture *f = *state;
 	struct error err;
 
 	strand(f, ALLOC_1);
@@ -267,9 +264,8 @@ TEST_FIXTURE(a_fence_of_what_the_plugin_does_not_know_proves_nothing, setup_csi,
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
-TEST_FIXTURE(a_fence_that_was_done_before_a_crash_can_be_repeated, setup_csi, teardown_csi)
+CASE(a_fence_that_was_done_before_a_crash_can_be_repeated)
 {
-	struct fixture *f = *state;
 	struct error err;
 
 	strand(f, ALLOC_1);
@@ -290,8 +286,6 @@ TEST_FIXTURE(a_fence_that_was_done_before_a_crash_can_be_repeated, setup_csi, te
 static void on_ended(enum status status, const ProtobufCMessage *response, const struct error *err,
 		     void *userdata)
 {
-	(void)response;
-	(void)err;
 	*(int *)userdata = (int)status + 1;
 }
 
@@ -311,9 +305,8 @@ static void start_fence(struct fixture *f, int *ended)
 			 STATUS_OK);
 }
 
-TEST_FIXTURE(while_a_fence_is_in_flight_its_node_gets_no_new_claim, setup_shared, teardown_csi)
+TEST_ON(while_a_fence_is_in_flight_its_node_gets_no_new_claim, struct fixture, f, setup_shared, teardown_csi)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct error err;
 	int ended = 0;
@@ -334,9 +327,9 @@ TEST_FIXTURE(while_a_fence_is_in_flight_its_node_gets_no_new_claim, setup_shared
 	assert_int_equal(f->plugin.n_attachments, 1);
 }
 
-TEST_FIXTURE(all_claims_on_the_node_are_cut_off_together_and_others_stay, setup_shared, teardown_csi)
+TEST_ON(all_claims_on_the_node_are_cut_off_together_and_others_stay, struct fixture, f, setup_shared,
+	teardown_csi)
 {
-	struct fixture *f = *state;
 	struct error err;
 
 	take(f, &f->n1, ALLOC_1);
@@ -417,9 +410,8 @@ TEST_FIXTURE(no_word_is_taken_before_the_detach_has_failed_or_while_it_is_asked_
 	assert_int_equal(claim_of(f, ALLOC_1).detach_evidence, EVIDENCE_NONE);
 }
 
-TEST_FIXTURE(a_plugin_that_is_gone_is_no_dead_end, setup_csi, teardown_csi)
+CASE(a_plugin_that_is_gone_is_no_dead_end)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__AttestNodeResponse *response = NULL;
 
 	take(f, &f->n1, ALLOC_1);

@@ -5,19 +5,15 @@
 #include "cluster.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/parse.h"
-#include "base/str.h"
 #include "state/change.h"
 
 #include <limits.h>
-#include <string.h>
 #include <ticket.h>
 
-TEST_FIXTURE(a_volume_is_granted_taken_released_and_handed_on, setup, teardown)
+CLUSTER_TEST(a_volume_is_granted_taken_released_and_handed_on)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct ticket ticket;
 	struct claim claim;
@@ -47,9 +43,8 @@ TEST_FIXTURE(a_volume_is_granted_taken_released_and_handed_on, setup, teardown)
 	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 }
 
-TEST_FIXTURE(a_repeated_claim_is_the_same_claim_with_a_fresh_ticket, setup, teardown)
+CLUSTER_TEST(a_repeated_claim_is_the_same_claim_with_a_fresh_ticket)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct claim before;
 
@@ -64,9 +59,8 @@ TEST_FIXTURE(a_repeated_claim_is_the_same_claim_with_a_fresh_ticket, setup, tear
 	assert_int_equal(f->server->state.n_claims, 1);
 }
 
-TEST_FIXTURE(a_restart_of_the_server_at_any_step_changes_nothing, setup, teardown)
+CLUSTER_TEST(a_restart_of_the_server_at_any_step_changes_nothing)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct claim claim;
 
@@ -101,9 +95,8 @@ TEST_FIXTURE(a_restart_of_the_server_at_any_step_changes_nothing, setup, teardow
 	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_RECEIPT);
 }
 
-TEST_FIXTURE(a_lost_node_keeps_its_claim_until_a_new_boot, setup, teardown)
+CLUSTER_TEST(a_lost_node_keeps_its_claim_until_a_new_boot)
 {
-	struct fixture *f = *state;
 	struct error err;
 
 	take_volume(f);
@@ -126,9 +119,8 @@ TEST_FIXTURE(a_lost_node_keeps_its_claim_until_a_new_boot, setup, teardown)
 	assert_int_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_OK);
 }
 
-TEST_FIXTURE(a_second_machine_with_the_same_certificate_frees_nothing, setup, teardown)
+CLUSTER_TEST(a_second_machine_with_the_same_certificate_frees_nothing)
 {
-	struct fixture *f = *state;
 	struct fake_node clone;
 	uint16_t port = 0;
 	cleanup_free char *address = NULL;
@@ -150,9 +142,8 @@ TEST_FIXTURE(a_second_machine_with_the_same_certificate_frees_nothing, setup, te
 	fake_node_release(&clone);
 }
 
-TEST_FIXTURE(an_operators_word_frees_only_what_cannot_answer_and_was_stopped, setup, teardown)
+CLUSTER_TEST(an_operators_word_frees_only_what_cannot_answer_and_was_stopped)
 {
-	struct fixture *f = *state;
 	struct error err;
 
 	take_volume(f);
@@ -176,9 +167,8 @@ TEST_FIXTURE(an_operators_word_frees_only_what_cannot_answer_and_was_stopped, se
 	assert_int_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_OK);
 }
 
-TEST_FIXTURE(a_node_reaches_only_what_is_its_own, setup, teardown)
+CLUSTER_TEST(a_node_reaches_only_what_is_its_own)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct claim claim;
 	struct error err;
@@ -202,9 +192,8 @@ TEST_FIXTURE(a_node_reaches_only_what_is_its_own, setup, teardown)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
-TEST_FIXTURE(receipts_of_another_boot_or_generation_are_refused, setup, teardown)
+CLUSTER_TEST(receipts_of_another_boot_or_generation_are_refused)
 {
-	struct fixture *f = *state;
 	struct claim good;
 	struct claim bad;
 
@@ -224,9 +213,8 @@ TEST_FIXTURE(receipts_of_another_boot_or_generation_are_refused, setup, teardown
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
-TEST_FIXTURE(a_repeated_receipt_is_acknowledged_again, setup, teardown)
+CLUSTER_TEST(a_repeated_receipt_is_acknowledged_again)
 {
-	struct fixture *f = *state;
 	struct claim claim;
 
 	take_volume(f);
@@ -239,9 +227,8 @@ TEST_FIXTURE(a_repeated_receipt_is_acknowledged_again, setup, teardown)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
 }
 
-TEST_FIXTURE(a_failed_release_stays_is_counted_and_is_asked_for_again, setup, teardown)
+CLUSTER_TEST(a_failed_release_stays_is_counted_and_is_asked_for_again)
 {
-	struct fixture *f = *state;
 	struct claim claim;
 
 	take_volume(f);
@@ -257,9 +244,8 @@ TEST_FIXTURE(a_failed_release_stays_is_counted_and_is_asked_for_again, setup, te
 	UNTIL(f, f->n1.releases == 2);
 }
 
-TEST_FIXTURE(a_volume_unknown_to_the_server_is_kept, setup, teardown)
+CLUSTER_TEST(a_volume_unknown_to_the_server_is_kept)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
 	Holdfast__V1__AllocStatus *list[] = {&status};
 	char id[] = ALLOC_2;
@@ -275,9 +261,8 @@ TEST_FIXTURE(a_volume_unknown_to_the_server_is_kept, setup, teardown)
 	assert_false(f->n1.closed);
 }
 
-TEST_FIXTURE(a_finished_allocation_that_the_node_still_has_is_forgotten_after_welcome, setup, teardown)
+CLUSTER_TEST(a_finished_allocation_that_the_node_still_has_is_forgotten_after_welcome)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
 	Holdfast__V1__AllocStatus *list[] = {&status};
 	char id[] = ALLOC_1;
@@ -293,10 +278,8 @@ TEST_FIXTURE(a_finished_allocation_that_the_node_still_has_is_forgotten_after_we
 	UNTIL(f, f->n1.forgets == 1);
 }
 
-TEST_FIXTURE(an_allocation_for_a_node_that_is_away_says_what_it_waits_for, setup, teardown)
+CLUSTER_TEST(an_allocation_for_a_node_that_is_away_says_what_it_waits_for)
 {
-	struct fixture *f = *state;
-
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	fake_node_disconnect(&f->n1);
@@ -308,9 +291,8 @@ TEST_FIXTURE(an_allocation_for_a_node_that_is_away_says_what_it_waits_for, setup
 	UNTIL(f, f->n1.runs == 1);
 }
 
-TEST_FIXTURE(submissions_are_idempotent_by_id_and_content, setup, teardown)
+CLUSTER_TEST(submissions_are_idempotent_by_id_and_content)
 {
-	struct fixture *f = *state;
 	struct error err;
 
 	take_volume(f);
@@ -364,9 +346,8 @@ TEST_FIXTURE(history_is_bounded, setup, teardown)
 
 /* It is in the store with the claim alone, a grant writes one thing less; until the claim is freed and is not
  * loaded any more. */
-TEST_FIXTURE(the_generation_of_a_grant_outlives_the_claim, setup, teardown)
+CLUSTER_TEST(the_generation_of_a_grant_outlives_the_claim)
 {
-	struct fixture *f = *state;
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct volume_entry *volume;
 	uint64_t stored;
@@ -398,9 +379,8 @@ TEST_FIXTURE(the_generation_of_a_grant_outlives_the_claim, setup, teardown)
 }
 
 /* A reader has its volume's generation, which the store has already. */
-TEST_FIXTURE(what_readers_leave_behind_is_forgotten_without_a_change_of_the_volume, setup, teardown)
+CLUSTER_TEST(what_readers_leave_behind_is_forgotten_without_a_change_of_the_volume)
 {
-	struct fixture *f = *state;
 	uint64_t stored;
 
 	f->read_only = true;

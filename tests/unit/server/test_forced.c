@@ -6,11 +6,8 @@
 #include "cluster.h"
 #include "unit.h"
 
-#include "base/str.h"
 #include "claim/forced.h"
 #include "claim/release.h"
-
-#include <string.h>
 
 #define DETACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH
 #define REASON "driver lost its state"
@@ -143,10 +140,11 @@ static char *why(struct fixture *f)
 	return text;
 }
 
+#define CASE(name) TEST_ON(name, struct fixture, f, setup_csi, teardown_csi)
+
 /* By no plugin's fault: leaving it out would not help, and is not offered. */
-TEST_FIXTURE(what_is_in_use_names_how_to_find_who_and_leaves_no_plugin_out, setup_csi, teardown_csi)
+CASE(what_is_in_use_names_how_to_find_who_and_leaves_no_plugin_out)
 {
-	struct fixture *f = *state;
 	struct claim claim;
 	uint32_t attempts;
 
@@ -167,9 +165,8 @@ TEST_FIXTURE(what_is_in_use_names_how_to_find_who_and_leaves_no_plugin_out, setu
 	assert_null(strstr(why(f), "fuser"));
 }
 
-TEST_FIXTURE(a_stuck_plugin_is_bypassed_by_an_operator_and_audited, setup_csi, teardown_csi)
+CASE(a_stuck_plugin_is_bypassed_by_an_operator_and_audited)
 {
-	struct fixture *f = *state;
 	struct claim claim;
 
 	stick(f, ALLOC_1);
@@ -198,9 +195,8 @@ TEST_FIXTURE(a_stuck_plugin_is_bypassed_by_an_operator_and_audited, setup_csi, t
 }
 
 /* The plugin came back in time. */
-TEST_FIXTURE(a_receipt_with_the_plugins_word_stays_the_stronger_evidence, setup_csi, teardown_csi)
+CASE(a_receipt_with_the_plugins_word_stays_the_stronger_evidence)
 {
-	struct fixture *f = *state;
 	struct claim claim;
 
 	stick(f, ALLOC_1);
@@ -211,9 +207,8 @@ TEST_FIXTURE(a_receipt_with_the_plugins_word_stays_the_stronger_evidence, setup_
 	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_RECEIPT);
 }
 
-TEST_FIXTURE(of_a_connected_node_the_work_is_not_given_up_with_its_claim, setup_csi, teardown_csi)
+CASE(of_a_connected_node_the_work_is_not_given_up_with_its_claim)
 {
-	struct fixture *f = *state;
 	struct claim claim;
 
 	stick(f, ALLOC_1);
@@ -225,9 +220,8 @@ TEST_FIXTURE(of_a_connected_node_the_work_is_not_given_up_with_its_claim, setup_
 	UNTIL(f, state_alloc(&f->server->state, ALLOC_1)->alloc.client_status == CLIENT_COMPLETE);
 }
 
-TEST_FIXTURE(a_release_forced_by_no_operator_is_weak_evidence_too, setup_csi, teardown_csi)
+CASE(a_release_forced_by_no_operator_is_weak_evidence_too)
 {
-	struct fixture *f = *state;
 	struct claim claim;
 	char words[600];
 
@@ -276,19 +270,15 @@ TEST_FIXTURE(a_plugin_is_bypassed_only_after_its_node_has_failed_to_release, set
 	expect_refused(f, &any, STATUS_FAILED_PRECONDITION, "is not connected");
 }
 
-TEST_FIXTURE(before_the_node_has_failed_no_plugin_is_bypassed, setup_csi, teardown_csi)
+CASE(before_the_node_has_failed_no_plugin_is_bypassed)
 {
-	struct fixture *f = *state;
-
 	take(f, &f->n1, ALLOC_1);
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 	expect_refused(f, &(struct args){0}, STATUS_FAILED_PRECONDITION, "is given its time first");
 }
 
-TEST_FIXTURE(a_native_volume_has_no_plugin_to_bypass, setup, teardown)
+CLUSTER_TEST(a_native_volume_has_no_plugin_to_bypass)
 {
-	struct fixture *f = *state;
-
 	take_volume(f);
 	expect_refused(f, &(struct args){0}, STATUS_FAILED_PRECONDITION, "is native");
 }
@@ -314,9 +304,8 @@ TEST_FIXTURE(what_would_be_bypassed_is_named_and_a_dry_run_changes_nothing, setu
 }
 
 /* The agent's memory of it is gone: it asks its plugin again, and is reported again. */
-TEST_FIXTURE(the_word_outlives_the_server_and_the_agent, setup_csi, teardown_csi)
+CASE(the_word_outlives_the_server_and_the_agent)
 {
-	struct fixture *f = *state;
 	int releases;
 
 	stick(f, ALLOC_1);
@@ -336,9 +325,8 @@ TEST_FIXTURE(the_word_outlives_the_server_and_the_agent, setup_csi, teardown_csi
 }
 
 /* An operator's word freed it while the node was away. */
-TEST_FIXTURE(a_node_that_comes_back_learns_that_its_claim_was_freed, setup_csi, teardown_csi)
+CASE(a_node_that_comes_back_learns_that_its_claim_was_freed)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__DetachVolumeRequest request = HOLDFAST__V1__DETACH_VOLUME_REQUEST__INIT;
 	char id[] = "db", node[] = "n1", reason[] = "off";
 	struct claim claim;
@@ -369,9 +357,8 @@ TEST_FIXTURE(a_node_that_comes_back_learns_that_its_claim_was_freed, setup_csi, 
 }
 
 /* The node's own word was enough: an error that comes late is no order. */
-TEST_FIXTURE(a_node_that_released_by_itself_gets_no_order, setup_csi, teardown_csi)
+CASE(a_node_that_released_by_itself_gets_no_order)
 {
-	struct fixture *f = *state;
 	struct claim claim;
 	int releases;
 

@@ -6,11 +6,7 @@
 #include "provider_world.h"
 #include "unit.h"
 
-#include "base/str.h"
 #include "volume/snapshots.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 #define IN(namespace, id) "\"id\":\"" id "\",\"namespace\":\"" namespace "\","
 #define NFS "\"type\":\"CSI\",\"pluginId\":\"nfs\"," CAPABILITIES
@@ -83,10 +79,10 @@ static void make_things_of_a(struct fixture *f)
 	must(f, "CreateSnapshot", "{\"volumeId\":\"db\",\"namespace\":\"a\",\"name\":\"s1\"}", "snap-1");
 }
 
-TEST_FIXTURE(a_clone_of_another_namespaces_volume_is_refused_as_one_of_an_unknown_id, provider_setup_acl,
-	     provider_teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, provider_setup_acl, provider_teardown)
+
+CASE(a_clone_of_another_namespaces_volume_is_refused_as_one_of_an_unknown_id)
 {
-	struct fixture *f = *state;
 	struct caller_client b;
 
 	make_things_of_a(f);
@@ -101,10 +97,8 @@ TEST_FIXTURE(a_clone_of_another_namespaces_volume_is_refused_as_one_of_an_unknow
 	caller_release(&b);
 }
 
-TEST_FIXTURE(a_volume_from_another_namespaces_snapshot_is_refused_as_one_of_an_unknown_id, provider_setup_acl,
-	     provider_teardown)
+CASE(a_volume_from_another_namespaces_snapshot_is_refused_as_one_of_an_unknown_id)
 {
-	struct fixture *f = *state;
 	struct caller_client b;
 
 	make_things_of_a(f);
@@ -121,10 +115,8 @@ TEST_FIXTURE(a_volume_from_another_namespaces_snapshot_is_refused_as_one_of_an_u
 	caller_release(&b);
 }
 
-TEST_FIXTURE(a_registration_of_another_namespaces_volume_is_refused_as_one_of_an_unknown_id,
-	     provider_setup_acl, provider_teardown)
+CASE(a_registration_of_another_namespaces_volume_is_refused_as_one_of_an_unknown_id)
 {
-	struct fixture *f = *state;
 	struct caller_client b;
 
 	make_things_of_a(f);
@@ -169,10 +161,8 @@ TEST_FIXTURE(a_registration_of_a_host_storage_needs_the_right_to_adopt, provider
 	caller_release(&b);
 }
 
-TEST_FIXTURE(the_right_to_adopt_in_one_namespace_opens_no_id_of_another, provider_setup_acl,
-	     provider_teardown)
+CASE(the_right_to_adopt_in_one_namespace_opens_no_id_of_another)
 {
-	struct fixture *f = *state;
 	struct caller_client b;
 	char text[ERROR_MSG_MAX];
 
@@ -219,10 +209,8 @@ TEST_FIXTURE(another_context_under_an_id_of_another_namespace_needs_the_right_th
 	caller_release(&b);
 }
 
-TEST_FIXTURE(a_context_is_not_changed_to_storage_that_the_namespace_may_not_adopt, provider_setup_acl,
-	     provider_teardown)
+CASE(a_context_is_not_changed_to_storage_that_the_namespace_may_not_adopt)
 {
-	struct fixture *f = *state;
 	struct caller_client b;
 
 	must(f, "Register",
@@ -269,10 +257,8 @@ TEST_FIXTURE(a_list_of_the_providers_volumes_has_those_that_the_caller_may_see, 
 	caller_release(&b);
 }
 
-TEST_FIXTURE(a_list_of_the_providers_snapshots_has_those_that_the_caller_may_see, provider_setup_acl,
-	     provider_teardown)
+CASE(a_list_of_the_providers_snapshots_has_those_that_the_caller_may_see)
 {
-	struct fixture *f = *state;
 	struct caller_client b;
 	char text[ERROR_MSG_MAX];
 
@@ -310,10 +296,8 @@ TEST_FIXTURE(a_deletion_of_another_namespaces_snapshot_is_refused_as_one_of_an_u
 	assert_int_equal(provider_snapshots(), 1);
 }
 
-TEST_FIXTURE(a_creation_that_the_provider_answers_with_another_volume_is_forgotten, provider_setup_acl,
-	     provider_teardown)
+CASE(a_creation_that_the_provider_answers_with_another_volume_is_forgotten)
 {
-	struct fixture *f = *state;
 	struct caller_client b;
 	char text[ERROR_MSG_MAX];
 
@@ -331,10 +315,8 @@ TEST_FIXTURE(a_creation_that_the_provider_answers_with_another_volume_is_forgott
 	caller_release(&b);
 }
 
-TEST_FIXTURE(a_snapshot_that_the_provider_answers_with_another_ones_id_is_forgotten, provider_setup_acl,
-	     provider_teardown)
+CASE(a_snapshot_that_the_provider_answers_with_another_ones_id_is_forgotten)
 {
-	struct fixture *f = *state;
 	char key[OBJECT_KEY_SIZE];
 
 	make_things_of_a(f);

@@ -6,9 +6,7 @@
 #include "unit_loop.h"
 
 #include "../folder.h"
-#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/str.h"
 #include "forward/forward.h"
 #include "lead/lead.h"
 #include "rpc/client.h"
@@ -17,8 +15,6 @@
 #include <ftw.h>
 #include <holdfast/v1/nodes.pb-c.h>
 #include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
 	PIECE = 64 << 10,
@@ -58,13 +54,8 @@ static struct world *world;
 
 /* --- who leads --- */
 
-void __wrap_lead_view(const struct lead *lead, struct lead_view *ret);
-void __wrap_lead_watch(struct lead *lead, lead_change_fn *changed, void *userdata);
-void __wrap_lead_forget(struct lead *lead);
-
-void __wrap_lead_view(const struct lead *lead, struct lead_view *ret)
+WRAPPED(void, lead_view, const struct lead *lead, struct lead_view *ret)
 {
-	(void)lead;
 	*ret = (struct lead_view){.is_known = !world->is_unknown,
 				  .is_own = world->is_own,
 				  .is_doubted = world->is_doubted,
@@ -72,18 +63,15 @@ void __wrap_lead_view(const struct lead *lead, struct lead_view *ret)
 	memcpy(ret->address, world->address, sizeof(ret->address));
 }
 
-uint64_t __wrap_clock_monotonic_us(void);
 uint64_t __real_clock_monotonic_us(void);
 
-uint64_t __wrap_clock_monotonic_us(void)
+WRAPPED(uint64_t, clock_monotonic_us, void)
 {
 	return __real_clock_monotonic_us() + (world ? world->skew_us : 0);
 }
 
-void __wrap_lead_watch(struct lead *lead, lead_change_fn *changed, void *userdata)
+WRAPPED(void, lead_watch, struct lead *lead, lead_change_fn *changed, void *userdata)
 {
-	(void)lead;
-	(void)userdata;
 	world->changed = changed;
 }
 
@@ -96,9 +84,8 @@ static void tell(void)
 	world->changed(&view, world->forward);
 }
 
-void __wrap_lead_forget(struct lead *lead)
+WRAPPED(void, lead_forget, struct lead *lead)
 {
-	(void)lead;
 	world->n_forgotten++;
 	world->is_unknown = true;
 	world->is_doubted = false;
@@ -136,34 +123,25 @@ static void flood(struct rpc_call *call)
 
 static void on_open(struct rpc_call *call, void *userdata)
 {
-	(void)call;
-	(void)userdata;
 	world->n_open++;
 }
 
 static void on_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
 {
-	(void)message;
-	(void)userdata;
 	flood(call);
 }
 
 static void on_half_close(struct rpc_call *call, void *userdata)
 {
-	(void)call;
-	(void)userdata;
 }
 
 static void on_drained(struct rpc_call *call, void *userdata)
 {
-	(void)userdata;
 	flood(call);
 }
 
 static void on_closed(struct rpc_call *call, void *userdata)
 {
-	(void)call;
-	(void)userdata;
 	world->n_open--;
 }
 
@@ -178,26 +156,17 @@ static const struct rpc_service services[] = {
 
 static enum status vouching(const struct rpc_peer *peer, void *userdata, struct error *err)
 {
-	(void)peer;
-	(void)userdata;
-	(void)err;
 	return STATUS_OK;
 }
 
 static enum status gate(struct rpc_call *call, const char *service, const struct rpc_method *method,
 			const ProtobufCMessage *request, void *userdata, struct error *err)
 {
-	(void)call;
-	(void)service;
-	(void)method;
-	(void)request;
-	(void)userdata;
 	return world->is_unknown ? error_set(err, STATUS_UNAVAILABLE, 0, "no server leads") : STATUS_OK;
 }
 
 static bool changes(const struct rpc_method *method)
 {
-	(void)method;
 	return false;
 }
 
@@ -236,7 +205,6 @@ static int setup(void **state)
 	struct dev_options options = {.cluster = "c1"};
 	uint16_t port = 0;
 
-	(void)state;
 	world = calloc(1, sizeof(*world));
 	assert_non_null(world);
 	folder_make(world->dir);
@@ -259,15 +227,11 @@ static int setup(void **state)
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
-	(void)st;
-	(void)type;
-	(void)ftw;
 	return remove(path);
 }
 
 static int teardown(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < CLIENTS; i++)
 		rpc_client_free(world->clients[i]);
 	rpc_server_free(world->follower);
@@ -308,7 +272,6 @@ static void reader_on_open(struct rpc_stream *stream, void *userdata)
 {
 	struct reader *reader = userdata;
 
-	(void)stream;
 	reader->is_open = true;
 }
 
@@ -318,7 +281,6 @@ static void reader_on_message(struct rpc_stream *stream, const ProtobufCMessage 
 	struct reader *reader = userdata;
 	char number[16];
 
-	(void)stream;
 	(void)str_format(number, sizeof(number), "%08zu", reader->n);
 	assert_memory_equal(down->forget->alloc_id, number, 8);
 	reader->n++;
@@ -329,7 +291,6 @@ static void reader_on_closed(struct rpc_stream *stream, enum status status, cons
 {
 	struct reader *reader = userdata;
 
-	(void)stream;
 	reader->stream = NULL;
 	reader->status = status;
 	if (err)

@@ -7,9 +7,7 @@
 #include "load.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/join.h"
-#include "base/str.h"
 #include "state/change.h"
 #include "state/keys.h"
 #include "volume/why.h"
@@ -17,7 +15,6 @@
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
-#include <string.h>
 
 /* The volume was n1's, by an allocation that is said to run on, and is free. */
 static struct claim hold_and_release(struct fixture *f)
@@ -73,9 +70,8 @@ static void expect_shown(struct fixture *f, const struct claim *claim)
 	assert_non_null(strstr(why, "evidence: receipt"));
 }
 
-TEST_FIXTURE(a_freed_claim_is_in_no_memory_and_is_shown_as_before, setup, teardown)
+CLUSTER_TEST(a_freed_claim_is_in_no_memory_and_is_shown_as_before)
 {
-	struct fixture *f = *state;
 	struct claim freed = hold_and_release(f);
 
 	assert_true(freed.create_index > 0 && freed.modify_index > freed.create_index);
@@ -99,10 +95,8 @@ static void free_it(struct fixture *f)
 	assert_int_equal(stored_history_of_db(f), 0);
 }
 
-TEST_FIXTURE(it_stays_in_memory_until_its_freeing_is_durable, setup, teardown)
+CLUSTER_TEST(it_stays_in_memory_until_its_freeing_is_durable)
 {
-	struct fixture *f = *state;
-
 	take_volume(f);
 	while_the_disk_stalls(f, free_it);
 	UNTIL(f, f->n1.acks == 2);
@@ -178,7 +172,6 @@ TEST_FIXTURE(a_hello_costs_the_same_with_a_long_history_as_with_none, setup, tea
 
 static bool count_record(const struct kv_item *item, void *userdata)
 {
-	(void)item;
 	++*(size_t *)userdata;
 	return true;
 }
@@ -226,9 +219,8 @@ TEST_FIXTURE(a_start_reads_no_history_and_a_collection_ends_it, setup, teardown)
 
 /* --- who asks about one --- */
 
-TEST_FIXTURE(a_receipt_of_a_freed_claim_is_checked_and_acknowledged_as_before, setup, teardown)
+CLUSTER_TEST(a_receipt_of_a_freed_claim_is_checked_and_acknowledged_as_before)
 {
-	struct fixture *f = *state;
 	struct claim freed = hold_and_release(f);
 	struct claim bad = freed;
 	int acks = f->n1.acks;
@@ -250,9 +242,8 @@ TEST_FIXTURE(a_receipt_of_a_freed_claim_is_checked_and_acknowledged_as_before, s
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
 }
 
-TEST_FIXTURE(a_freed_claim_that_is_mounted_still_is_live_again_and_its_history_gone, setup, teardown)
+CLUSTER_TEST(a_freed_claim_that_is_mounted_still_is_live_again_and_its_history_gone)
 {
-	struct fixture *f = *state;
 	struct claim freed = hold_and_release(f);
 
 	expect_none_in_memory(f);
@@ -277,9 +268,8 @@ TEST_FIXTURE(a_freed_claim_that_is_mounted_still_is_live_again_and_its_history_g
 	assert_int_equal(count_stored(f, PREFIX_FREED), 1);
 }
 
-TEST_FIXTURE(a_freed_claim_that_is_attested_and_not_released_is_asked_for_once_a_second, setup, teardown)
+CLUSTER_TEST(a_freed_claim_that_is_attested_and_not_released_is_asked_for_once_a_second)
 {
-	struct fixture *f = *state;
 	struct claim claim;
 
 	take_volume(f);
@@ -301,9 +291,8 @@ TEST_FIXTURE(a_freed_claim_that_is_attested_and_not_released_is_asked_for_once_a
 }
 
 /* It is known here, though nothing of it is live: the server has forgotten nothing. */
-TEST_FIXTURE(an_allocation_whose_claims_are_all_freed_is_no_reason_for_a_report, setup, teardown)
+CLUSTER_TEST(an_allocation_whose_claims_are_all_freed_is_no_reason_for_a_report)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
 	Holdfast__V1__AllocStatus *list[] = {&status};
 	char id[] = ALLOC_1;
@@ -318,9 +307,8 @@ TEST_FIXTURE(an_allocation_whose_claims_are_all_freed_is_no_reason_for_a_report,
 	assert_false(state_node(&f->server->state, "n1")->node.report_wanted);
 }
 
-TEST_FIXTURE(the_history_of_a_deregistered_volume_is_not_that_of_its_successor, setup, teardown)
+CLUSTER_TEST(the_history_of_a_deregistered_volume_is_not_that_of_its_successor)
 {
-	struct fixture *f = *state;
 	cleanup(freed_list_release) struct freed_list freed = {NULL, 0};
 	Holdfast__V1__GcRequest request = HOLDFAST__V1__GC_REQUEST__INIT;
 	struct claim claim = hold_and_release(f);
@@ -359,9 +347,8 @@ static void lose_the_record(struct fixture *f)
 }
 
 /* It may be one that the node still has. */
-TEST_FIXTURE(a_claim_that_cannot_be_read_is_never_taken_as_unknown, setup, teardown)
+CLUSTER_TEST(a_claim_that_cannot_be_read_is_never_taken_as_unknown)
 {
-	struct fixture *f = *state;
 	struct claim freed = hold_and_release(f);
 	struct claim_entry *entry;
 	struct error err;

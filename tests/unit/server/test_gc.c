@@ -7,13 +7,11 @@
 #include "unit.h"
 
 #include "access/audit.h"
-#include "base/str.h"
 #include "state/change.h"
 #include "state/keys.h"
 #include "volume/why.h"
 
 #include <holdfast/v1/operator.pb-c.h>
-#include <string.h>
 
 #define ALLOC_OF_N "01890000-0000-7000-8000-%012d"
 #define CLAIM_OF_N "01890000-0000-7000-9000-%012d"
@@ -25,7 +23,6 @@ static enum status gc(struct fixture *f, struct fake_node *as, bool dry_run, Hol
 	ProtobufCMessage *message = NULL;
 	enum status st;
 
-	(void)f;
 	request.older_than_ms = 1;
 	request.dry_run = dry_run;
 	st = call(as, &holdfast__v1__operator__descriptor, "Gc", &request.base, &message, err);
@@ -55,9 +52,8 @@ static void end_alloc(struct fixture *f)
 	UNTIL(f, f->n1.forgets == 1);
 }
 
-TEST_FIXTURE(what_is_over_goes_and_the_last_claim_of_a_volume_stays, setup, teardown)
+CLUSTER_TEST(what_is_over_goes_and_the_last_claim_of_a_volume_stays)
 {
-	struct fixture *f = *state;
 	struct volume_entry *volume;
 	cleanup_free char *why = NULL;
 
@@ -77,10 +73,8 @@ TEST_FIXTURE(what_is_over_goes_and_the_last_claim_of_a_volume_stays, setup, tear
 	assert_null(state_alloc(&f->server->state, ALLOC_1));
 }
 
-TEST_FIXTURE(an_allocation_with_a_live_claim_stays, setup, teardown)
+CLUSTER_TEST(an_allocation_with_a_live_claim_stays)
 {
-	struct fixture *f = *state;
-
 	take_volume(f);
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED);
@@ -92,10 +86,8 @@ TEST_FIXTURE(an_allocation_with_a_live_claim_stays, setup, teardown)
 }
 
 /* It may have it still, and would never be told that it is over. */
-TEST_FIXTURE(an_allocation_of_a_node_that_is_away_stays_until_it_is_back, setup, teardown)
+CLUSTER_TEST(an_allocation_of_a_node_that_is_away_stays_until_it_is_back)
 {
-	struct fixture *f = *state;
-
 	take_volume(f);
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 	fake_node_disconnect(&f->n1);
@@ -107,9 +99,8 @@ TEST_FIXTURE(an_allocation_of_a_node_that_is_away_stays_until_it_is_back, setup,
 	expect(f, false, 1, 0);
 }
 
-TEST_FIXTURE(what_is_young_stays, setup, teardown)
+CLUSTER_TEST(what_is_young_stays)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__GcRequest request = HOLDFAST__V1__GC_REQUEST__INIT;
 	ProtobufCMessage *message = NULL;
 
@@ -233,10 +224,8 @@ static void put_running(struct fixture *f, int n)
 }
 
 /* What stays is looked at once, too: the next slice begins behind it. */
-TEST_FIXTURE(what_is_behind_more_than_one_slice_of_what_stays_goes, setup, teardown)
+CLUSTER_TEST(what_is_behind_more_than_one_slice_of_what_stays_goes)
 {
-	struct fixture *f = *state;
-
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	put_running(f, GC_SCAN_MAX + 1);
 	put_alloc(f, GC_SCAN_MAX + 2);
@@ -406,9 +395,8 @@ TEST(whatever_is_lost_in_whatever_order_the_claim_is_explained_and_finished)
 	}
 }
 
-TEST_FIXTURE(it_is_collected_unasked_and_recorded_once, setup, teardown)
+CLUSTER_TEST(it_is_collected_unasked_and_recorded_once)
 {
-	struct fixture *f = *state;
 	struct gc *gc_own = NULL;
 	uint64_t before;
 
@@ -426,9 +414,8 @@ TEST_FIXTURE(it_is_collected_unasked_and_recorded_once, setup, teardown)
 	gc_free(gc_own);
 }
 
-TEST_FIXTURE(nodes_collect_nothing, setup, teardown)
+CLUSTER_TEST(nodes_collect_nothing)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__GcResponse *response;
 
 	assert_int_equal(gc(f, &f->n1, false, &response, NULL), STATUS_PERMISSION_DENIED);
@@ -439,8 +426,6 @@ static void on_gc(enum status status, const ProtobufCMessage *response, const st
 {
 	int *counts = userdata;
 
-	(void)response;
-	(void)err;
 	counts[status == STATUS_OK ? 0 : 1]++;
 	assert_true(status == STATUS_OK || status == STATUS_RESOURCE_EXHAUSTED);
 }

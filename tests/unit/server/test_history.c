@@ -6,9 +6,7 @@
 #include "restored.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "node/session.h"
 #include "recovery/epoch.h"
 #include "recovery/history.h"
@@ -16,12 +14,7 @@
 #include "state/keys.h"
 
 #include <glob.h>
-#include <holdfast/v1/operator.pb-c.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static void connect_showing(struct fake_node *node, const char *id, const Holdfast__V1__Mark *mark)
 {
@@ -70,9 +63,8 @@ static void starts_anew(struct fixture *f, const struct fake_node *node)
 	restart(f);
 }
 
-TEST_FIXTURE(a_store_behind_a_proven_mark_begins_an_epoch_and_waits_for_an_absent_holder, setup, teardown)
+CLUSTER_TEST(a_store_behind_a_proven_mark_begins_an_epoch_and_waits_for_an_absent_holder)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__Mark *mark;
 	struct alloc alloc;
 	struct claim held, claim;
@@ -205,9 +197,8 @@ TEST_FIXTURE(an_invented_mark_begins_nothing_and_is_on_record, setup, teardown)
 	}
 }
 
-TEST_FIXTURE(what_is_no_mark_ends_the_session, setup, teardown)
+CLUSTER_TEST(what_is_no_mark_ends_the_session)
 {
-	struct fixture *f = *state;
 	char bad[] = "../x", good[] = ALLOC_3;
 	Holdfast__V1__Mark mark = HOLDFAST__V1__MARK__INIT;
 
@@ -221,9 +212,8 @@ TEST_FIXTURE(what_is_no_mark_ends_the_session, setup, teardown)
 	assert_false(f->server->restarting);
 }
 
-TEST_FIXTURE(the_mark_of_a_grant_is_not_before_its_claim, setup, teardown)
+CLUSTER_TEST(the_mark_of_a_grant_is_not_before_its_claim)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
@@ -241,9 +231,8 @@ TEST_FIXTURE(the_mark_of_a_grant_is_not_before_its_claim, setup, teardown)
 	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 }
 
-TEST_FIXTURE(marks_come_with_heartbeats_and_rarely, setup, teardown)
+CLUSTER_TEST(marks_come_with_heartbeats_and_rarely)
 {
-	struct fixture *f = *state;
 	struct session *session;
 
 	connect_node(&f->n1, "n1");
@@ -351,9 +340,8 @@ static void copy_back(struct fixture *f)
 
 /* The epoch begins at the start, for want of the file beside the store, which knew how many nodes there were.
  * A new one does not stand for one of them. */
-TEST_FIXTURE(a_store_put_back_to_before_its_nodes_waits_for_those_of_whom_a_mark_speaks, setup, teardown)
+CLUSTER_TEST(a_store_put_back_to_before_its_nodes_waits_for_those_of_whom_a_mark_speaks)
 {
-	struct fixture *f = *state;
 	struct volume other = {.namespace = "default", .id = "other"};
 	Holdfast__V1__Mark *second;
 	struct error err;
@@ -382,9 +370,8 @@ TEST_FIXTURE(a_store_put_back_to_before_its_nodes_waits_for_those_of_whom_a_mark
 }
 
 /* A node that is new does not stand for one that is missing. */
-TEST_FIXTURE(a_new_node_is_none_of_those_that_are_missing, setup, teardown)
+CLUSTER_TEST(a_new_node_is_none_of_those_that_are_missing)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__Mark *mark;
 
 	connect_node(&f->n1, "n1");

@@ -17,13 +17,9 @@
 #include "unit.h"
 
 #include "base/parse.h"
-#include "base/str.h"
 #include "job/job_reconcile.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
 	STEPS = 100000,

@@ -3,11 +3,7 @@
 
 #include "unit.h"
 
-#include "base/str.h"
 #include "job/job_reconcile.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 enum { LARGE = 1000, ID_SIZE = 16 };
 
@@ -45,7 +41,6 @@ static struct job_alloc alloc_of(const char *id, uint32_t index)
 
 static int reset(void **state)
 {
-	(void)state;
 	group.count = 1;
 	group.volumes = NULL;
 	group.n_volumes = 0;

@@ -7,12 +7,9 @@
 #include "unit.h"
 
 #include "base/clock.h"
-#include "base/str.h"
 
-#include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/jobs.pb-c.h>
 #include <inttypes.h>
-#include <string.h>
 
 /* Nodes with a driver of containers. */
 static void connect_hundred(struct fixture *f, struct fake_node *nodes)
@@ -75,9 +72,8 @@ TEST_FIXTURE(a_thousand_members_reach_a_hundred_nodes_evenly, setup_hundred, tea
 	}
 }
 
-TEST_FIXTURE(a_member_waits_for_its_volume_and_is_placed_when_that_is_free, setup, teardown)
+CLUSTER_TEST(a_member_waits_for_its_volume_and_is_placed_when_that_is_free)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__GetJobResponse *response;
 	struct submission s;
 	struct claim claim;
@@ -110,9 +106,8 @@ TEST_FIXTURE(a_member_waits_for_its_volume_and_is_placed_when_that_is_free, setu
 	holdfast__v1__get_job_response__free_unpacked(response, NULL);
 }
 
-TEST_FIXTURE(the_job_that_waits_longest_gets_the_volume, setup, teardown)
+CLUSTER_TEST(the_job_that_waits_longest_gets_the_volume)
 {
-	struct fixture *f = *state;
 	struct submission s;
 
 	take_volume(f);
@@ -134,9 +129,8 @@ TEST_FIXTURE(the_job_that_waits_longest_gets_the_volume, setup, teardown)
 			    "web");
 }
 
-TEST_FIXTURE(a_new_version_takes_the_place_of_the_old_one_on_its_volume, setup, teardown)
+CLUSTER_TEST(a_new_version_takes_the_place_of_the_old_one_on_its_volume)
 {
-	struct fixture *f = *state;
 	char first[UUID_TEXT_SIZE];
 	struct submission s;
 
@@ -161,9 +155,8 @@ TEST_FIXTURE(a_new_version_takes_the_place_of_the_old_one_on_its_volume, setup, 
 	UNTIL(f, is_in(f, "running", 0));
 }
 
-TEST_FIXTURE(a_job_continues_after_a_start_of_the_server, setup, teardown)
+CLUSTER_TEST(a_job_continues_after_a_start_of_the_server)
 {
-	struct fixture *f = *state;
 	struct submission s;
 
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
@@ -180,9 +173,8 @@ TEST_FIXTURE(a_job_continues_after_a_start_of_the_server, setup, teardown)
 	assert_int_equal(n_allocs(f), 1);
 }
 
-TEST_FIXTURE(a_system_job_has_one_member_on_each_node, setup, teardown)
+CLUSTER_TEST(a_system_job_has_one_member_on_each_node)
 {
-	struct fixture *f = *state;
 	struct submission s;
 
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
@@ -289,9 +281,8 @@ TEST_FIXTURE(jobs_of_one_plugin_are_expected_together, setup, teardown)
 	assert_expected(f, 1, 1);
 }
 
-TEST_FIXTURE(a_member_that_failed_gives_the_reason, setup, teardown)
+CLUSTER_TEST(a_member_that_failed_gives_the_reason)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__GetJobResponse *response;
 	const struct alloc_entry *alloc;
 	struct submission s;
@@ -314,9 +305,8 @@ TEST_FIXTURE(a_member_that_failed_gives_the_reason, setup, teardown)
 	holdfast__v1__get_job_response__free_unpacked(response, NULL);
 }
 
-TEST_FIXTURE(a_batch_job_ends_and_is_purged_with_its_versions, setup, teardown)
+CLUSTER_TEST(a_batch_job_ends_and_is_purged_with_its_versions)
 {
-	struct fixture *f = *state;
 	struct submission s;
 	struct error err;
 
@@ -335,9 +325,8 @@ TEST_FIXTURE(a_batch_job_ends_and_is_purged_with_its_versions, setup, teardown)
 	assert_int_equal(run(f, &s, NULL), 2); /* what ended under version 1 is not taken for it */
 }
 
-TEST_FIXTURE(of_two_that_submit_at_once_one_is_refused, setup, teardown)
+CLUSTER_TEST(of_two_that_submit_at_once_one_is_refused)
 {
-	struct fixture *f = *state;
 	struct submission s;
 	struct error err;
 
@@ -350,9 +339,8 @@ TEST_FIXTURE(of_two_that_submit_at_once_one_is_refused, setup, teardown)
 	assert_non_null(strstr(err.msg, "modify index"));
 }
 
-TEST_FIXTURE(a_plan_changes_nothing, setup, teardown)
+CLUSTER_TEST(a_plan_changes_nothing)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__PlanJobRequest request = HOLDFAST__V1__PLAN_JOB_REQUEST__INIT;
 	Holdfast__V1__GetJobRequest wanted = HOLDFAST__V1__GET_JOB_REQUEST__INIT;
 	const Holdfast__V1__PlanJobResponse *response;
@@ -483,9 +471,8 @@ TEST_FIXTURE(what_is_impossible_is_refused_and_names_the_field, setup, teardown)
 	}
 }
 
-TEST_FIXTURE(members_have_volumes_of_their_own_and_lists_have_versions, setup, teardown)
+CLUSTER_TEST(members_have_volumes_of_their_own_and_lists_have_versions)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__JobHistoryRequest request = HOLDFAST__V1__JOB_HISTORY_REQUEST__INIT;
 	Holdfast__V1__ListJobsRequest all = HOLDFAST__V1__LIST_JOBS_REQUEST__INIT;
 	const Holdfast__V1__JobHistoryResponse *history;

@@ -5,24 +5,18 @@
 #include "unit.h"
 
 #include "base/fd.h"
-#include "base/str.h"
 #include "kit/copy_look.h"
 #include "recovery/kit_files.h"
 #include "recovery/restore.h"
 #include "rpc/pki.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <grp.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <limits.h>
 #include <pwd.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { ACCOUNT_UID = 64901, ACCOUNT_GID = 64902, TEXT_MAX = 4096 };
 
@@ -43,8 +37,7 @@ static struct fresh fresh;
 static struct kit_plan plan;
 static bool has_account;
 
-struct passwd *__wrap_getpwnam(const char *name);
-struct passwd *__wrap_getpwnam(const char *name)
+WRAPPED(struct passwd *, getpwnam, const char *name)
 {
 	static struct passwd account = {.pw_uid = ACCOUNT_UID, .pw_gid = ACCOUNT_GID};
 
@@ -54,9 +47,6 @@ struct passwd *__wrap_getpwnam(const char *name)
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
-	(void)st;
-	(void)type;
-	(void)ftw;
 	return remove(path);
 }
 
@@ -162,9 +152,6 @@ static ino_t seen;
 
 static int sum_up(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
-	(void)path;
-	(void)type;
-	(void)ftw;
 	n_seen++;
 	seen += st->st_ino ^ (ino_t)st->st_mtim.tv_nsec ^ (ino_t)st->st_size ^ (ino_t)st->st_uid;
 	return 0;
@@ -180,7 +167,6 @@ static ino_t look_at(const char *dir)
 
 static int expect_owner(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
-	(void)ftw;
 	if (geteuid() == 0 && (st->st_uid != ACCOUNT_UID || st->st_gid != ACCOUNT_GID))
 		print_error("%s belongs to %u:%u\n", path, st->st_uid, st->st_gid);
 	if (geteuid() == 0)
@@ -201,9 +187,10 @@ static void expect_file(const char *name, mode_t mode, uid_t uid)
 		assert_int_equal(st.st_uid, uid);
 }
 
-TEST_FIXTURE(a_fresh_machine_gets_all_from_a_kit_that_only_root_can_read, setup_fresh, teardown_fresh)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup_fresh, teardown_fresh)
+
+CASE(a_fresh_machine_gets_all_from_a_kit_that_only_root_can_read)
 {
-	struct fixture *f = *state;
 	char path[PATH_MAX];
 
 	take_kit(f, fresh.settings);
@@ -221,9 +208,8 @@ TEST_FIXTURE(a_fresh_machine_gets_all_from_a_kit_that_only_root_can_read, setup_
 	assert_int_equal(restore_fresh(false), STATUS_OK); /* a second time nothing is in the way */
 }
 
-TEST_FIXTURE(a_machine_without_the_account_is_left_as_it_is, setup_fresh, teardown_fresh)
+CASE(a_machine_without_the_account_is_left_as_it_is)
 {
-	struct fixture *f = *state;
 	ino_t before;
 
 	if (geteuid() != 0)
@@ -235,9 +221,8 @@ TEST_FIXTURE(a_machine_without_the_account_is_left_as_it_is, setup_fresh, teardo
 	assert_int_equal(look_at(fresh.dir), before);
 }
 
-TEST_FIXTURE(a_dry_run_changes_nothing_before_or_after_the_restore, setup_fresh, teardown_fresh)
+CASE(a_dry_run_changes_nothing_before_or_after_the_restore)
 {
-	struct fixture *f = *state;
 	ino_t before;
 
 	take_kit(f, fresh.settings);
@@ -251,9 +236,8 @@ TEST_FIXTURE(a_dry_run_changes_nothing_before_or_after_the_restore, setup_fresh,
 	assert_int_equal(look_at(fresh.dir), before);
 }
 
-TEST_FIXTURE(another_ticket_key_is_never_replaced_and_nothing_else_is_done, setup_fresh, teardown_fresh)
+CASE(another_ticket_key_is_never_replaced_and_nothing_else_is_done)
 {
-	struct fixture *f = *state;
 	cleanup_free char *left = NULL;
 	ino_t before;
 
@@ -266,9 +250,8 @@ TEST_FIXTURE(another_ticket_key_is_never_replaced_and_nothing_else_is_done, setu
 	assert_string_equal(left, "another");
 }
 
-TEST_FIXTURE(the_settings_of_the_machine_count_and_stay, setup_fresh, teardown_fresh)
+CASE(the_settings_of_the_machine_count_and_stay)
 {
-	struct fixture *f = *state;
 	static const char of_kit[] = "cluster = \"c1\"\ndata_dir = \"/nowhere\"\n";
 	cleanup_free char *left = NULL;
 
@@ -281,9 +264,8 @@ TEST_FIXTURE(the_settings_of_the_machine_count_and_stay, setup_fresh, teardown_f
 }
 
 /* Whoever can encrypt to a certificate can write a kit. */
-TEST_FIXTURE(a_kit_writes_nowhere_but_beside_the_settings, setup_fresh, teardown_fresh)
+CASE(a_kit_writes_nowhere_but_beside_the_settings)
 {
-	struct fixture *f = *state;
 	char settings[TEXT_MAX];
 	char victim[PATH_MAX];
 
@@ -298,9 +280,8 @@ TEST_FIXTURE(a_kit_writes_nowhere_but_beside_the_settings, setup_fresh, teardown
 	assert_int_equal(access(fresh.data_dir, F_OK), -1);
 }
 
-TEST_FIXTURE(a_ticket_key_that_waits_for_the_next_start_gives_no_kit, setup_fresh, teardown_fresh)
+CASE(a_ticket_key_that_waits_for_the_next_start_gives_no_kit)
 {
-	struct fixture *f = *state;
 	struct kit kit = {.n = 0};
 	char path[PATH_MAX];
 
@@ -350,9 +331,8 @@ static void read_kit(struct fixture *f, char *id)
 	}
 }
 
-TEST_FIXTURE(a_kit_is_whole_and_leaves_nothing_on_the_server, setup_fresh, teardown_fresh)
+CASE(a_kit_is_whole_and_leaves_nothing_on_the_server)
 {
-	struct fixture *f = *state;
 	const struct kit_key passphrase = {.passphrase = PASSPHRASE};
 	Holdfast__V1__BeginBackupResponse *begun;
 	cleanup_free char *ticket_key = NULL;
@@ -385,9 +365,8 @@ TEST_FIXTURE(a_kit_is_whole_and_leaves_nothing_on_the_server, setup_fresh, teard
 	assert_int_equal(n_seen, 1); /* itself */
 }
 
-TEST_FIXTURE(a_kit_counts_as_made_once_it_was_read_to_its_end, setup_fresh, teardown_fresh)
+CASE(a_kit_counts_as_made_once_it_was_read_to_its_end)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__BeginBackupResponse *begun;
 
 	(void)str_copy(f->server->config.kit_certificate, PATH_MAX, fresh.certificate);
@@ -401,10 +380,8 @@ TEST_FIXTURE(a_kit_counts_as_made_once_it_was_read_to_its_end, setup_fresh, tear
 	holdfast__v1__begin_backup_response__free_unpacked(begun, NULL);
 }
 
-TEST_FIXTURE(a_kit_is_never_made_unencrypted, setup_fresh, teardown_fresh)
+CASE(a_kit_is_never_made_unencrypted)
 {
-	struct fixture *f = *state;
-
 	assert_null(begin(f, "", STATUS_FAILED_PRECONDITION));
 	assert_null(begin(f, "too short", STATUS_INVALID_ARGUMENT));
 	(void)str_copy(f->server->config.kit_certificate, PATH_MAX, "/nowhere/kit.pem");
@@ -438,9 +415,8 @@ TEST_FIXTURE(a_backup_has_to_be_a_file, setup_fresh, teardown_fresh)
 	}
 }
 
-TEST_FIXTURE(a_copy_with_a_flipped_bit_is_not_whole, setup_fresh, teardown_fresh)
+CASE(a_copy_with_a_flipped_bit_is_not_whole)
 {
-	struct fixture *f = *state;
 	char store[PATH_MAX], copy[PATH_MAX];
 	cleanup_free char *bytes = NULL;
 	struct copy_facts facts;
@@ -461,9 +437,8 @@ TEST_FIXTURE(a_copy_with_a_flipped_bit_is_not_whole, setup_fresh, teardown_fresh
 }
 
 /* In whatever record: not all are read for the epoch that begins. */
-TEST_FIXTURE(a_copy_with_a_flipped_bit_takes_no_stores_place, setup_fresh, teardown_fresh)
+CASE(a_copy_with_a_flipped_bit_takes_no_stores_place)
 {
-	struct fixture *f = *state;
 	char store[PATH_MAX], copy[PATH_MAX];
 	cleanup_free char *bytes = NULL;
 	struct new_epoch_result result;

@@ -5,15 +5,12 @@
 #include "load.h"
 #include "unit.h"
 
-#include "base/str.h"
 #include "model/pb.h"
 #include "rpc/pack.h"
 #include "state/keys.h"
 #include "state/state.h"
 
 #include <holdfast/v1/operator.pb-c.h>
-#include <stdlib.h>
-#include <string.h>
 
 static int setup(void **state)
 {
@@ -90,10 +87,8 @@ TEST_FIXTURE(what_is_stored_alone_is_not_taken_in, setup, teardown)
 	assert_null(records_from(&s->records, ""));
 }
 
-TEST_FIXTURE(a_node_comes_and_goes_with_its_indexes, setup, teardown)
+TEST_ON(a_node_comes_and_goes_with_its_indexes, struct state, s, setup, teardown)
 {
-	struct state *s = *state;
-
 	assert_int_equal(load_node(s, "n1"), STATUS_OK);
 	assert_int_equal(state_node(s, "n1")->node.create_index, 7);
 	assert_int_equal(state_node(s, "n1")->node.modify_index, 9);
@@ -117,10 +112,8 @@ TEST_FIXTURE(an_epoch_that_begins_behind_nodes_asks_for_all_of_it, setup, teardo
 	assert_int_equal(delete_record(s, KEY_EPOCH), STATUS_ABORTED);
 }
 
-TEST_FIXTURE(a_volume_of_another_plugin_asks_for_all_of_it, setup, teardown)
+TEST_ON(a_volume_of_another_plugin_asks_for_all_of_it, struct state, s, setup, teardown)
 {
-	struct state *s = *state;
-
 	assert_int_equal(load_volume(s, "ebs"), STATUS_OK);
 	assert_int_equal(load_volume(s, "ebs"), STATUS_OK);
 	assert_int_equal(load_volume(s, "nfs"), STATUS_ABORTED);

@@ -6,18 +6,12 @@
 #include "unit.h"
 
 #include "access/audit_read.h"
-#include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "state/keys.h"
 #include "state/records.h"
 
-#include <errno.h>
 #include <holdfast/v1/types.pb-c.h>
 #include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static const char *path_in(const struct fixture *f, const char *name, char ret[static PATH_MAX])
 {
@@ -87,13 +81,10 @@ static void lose_mark(struct fixture *f)
 
 static void do_nothing(struct fixture *f)
 {
-	(void)f;
 }
 
-TEST_FIXTURE(a_store_that_was_copied_back_begins_an_epoch_and_grants_nothing_that_may_be_held, setup,
-	     teardown)
+CLUSTER_TEST(a_store_that_was_copied_back_begins_an_epoch_and_grants_nothing_that_may_be_held)
 {
-	struct fixture *f = *state;
 	struct error err;
 	uint64_t last;
 
@@ -119,20 +110,16 @@ TEST_FIXTURE(a_store_that_was_copied_back_begins_an_epoch_and_grants_nothing_tha
 	assert_int_equal(epoch_of(f), 1);
 }
 
-TEST_FIXTURE(a_store_begins_no_epoch_by_itself_while_it_keeps_what_it_had, setup, teardown)
+CLUSTER_TEST(a_store_begins_no_epoch_by_itself_while_it_keeps_what_it_had)
 {
-	struct fixture *f = *state;
-
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
 	for (int i = 0; i < 3; i++)
 		restart_with(f, do_nothing);
 	assert_int_equal(epoch_of(f), 0);
 }
 
-TEST_FIXTURE(a_store_without_its_mark_begins_an_epoch, setup, teardown)
+CLUSTER_TEST(a_store_without_its_mark_begins_an_epoch)
 {
-	struct fixture *f = *state;
-
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
 	restart_with(f, lose_mark);
 	assert_int_equal(epoch_of(f), 1);
@@ -141,9 +128,8 @@ TEST_FIXTURE(a_store_without_its_mark_begins_an_epoch, setup, teardown)
 	assert_int_equal(epoch_of(f), 1);
 }
 
-TEST_FIXTURE(a_lost_store_continues_above_what_the_mark_knows, setup, teardown)
+CLUSTER_TEST(a_lost_store_continues_above_what_the_mark_knows)
 {
-	struct fixture *f = *state;
 	uint64_t last;
 
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
@@ -165,10 +151,8 @@ static void put_mark_back(struct fixture *f)
 	copy_file(f, "first.mark", "holdfast.mark");
 }
 
-TEST_FIXTURE(another_store_begins_an_epoch_though_its_revision_is_higher, setup, teardown)
+CLUSTER_TEST(another_store_begins_an_epoch_though_its_revision_is_higher)
 {
-	struct fixture *f = *state;
-
 	restart_with(f, keep_mark);
 	assert_int_equal(epoch_of(f), 0);
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
@@ -177,9 +161,8 @@ TEST_FIXTURE(another_store_begins_an_epoch_though_its_revision_is_higher, setup,
 	assert_non_null(strstr(reason_of(f), "of another store"));
 }
 
-TEST_FIXTURE(a_second_mark_tells_when_the_whole_folder_is_lost, setup, teardown)
+CLUSTER_TEST(a_second_mark_tells_when_the_whole_folder_is_lost)
 {
-	struct fixture *f = *state;
 	char path[PATH_MAX];
 
 	f->mark_file = path_in(f, "elsewhere.mark", path);

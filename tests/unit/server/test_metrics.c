@@ -5,16 +5,12 @@
 #include "status_text.h"
 #include "unit.h"
 
-#include "base/str.h"
 #include "rpc/pki.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <limits.h>
 #include <netinet/in.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #define DETACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH
 
@@ -24,10 +20,9 @@ static int mark_errno; /* of every write of a mark; 0: it works */
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): names of the linker */
 ssize_t __real_pwrite(int fd, const void *bytes, size_t n, off_t at);
-ssize_t __wrap_pwrite(int fd, const void *bytes, size_t n, off_t at);
 
 /* sqlite has its own: these are of the marks alone */
-ssize_t __wrap_pwrite(int fd, const void *bytes, size_t n, off_t at)
+WRAPPED(ssize_t, pwrite, int fd, const void *bytes, size_t n, off_t at)
 {
 	if (mark_errno == 0)
 		return __real_pwrite(fd, bytes, n, at);
@@ -168,10 +163,10 @@ TEST_FIXTURE(a_release_that_hangs_in_a_plugin_waits_for_its_node_and_fails, setu
 	assert_int_equal(metric_of(f, "claims_waiting_seconds_max{for=\"node\"}"), 0);
 }
 
-TEST_FIXTURE(a_dead_node_with_a_stop_asked_for_is_waited_for, setup_csi, teardown)
-{
-	struct fixture *f = *state;
+#define CASE(name) TEST_ON(name, struct fixture, f, setup_csi, teardown)
 
+CASE(a_dead_node_with_a_stop_asked_for_is_waited_for)
+{
 	take(f, "db", ALLOC_1);
 	UNTIL(f, wait_for(f, "allocation", 1));
 	disconnect(f, &f->n1);
@@ -200,10 +195,8 @@ static void age(struct fixture *f, const char *alloc)
 	settle(f);
 }
 
-TEST_FIXTURE(how_long_a_release_waits_is_known_after_a_restart, setup_csi, teardown)
+CASE(how_long_a_release_waits_is_known_after_a_restart)
 {
-	struct fixture *f = *state;
-
 	take(f, "db", ALLOC_1);
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
@@ -215,10 +208,8 @@ TEST_FIXTURE(how_long_a_release_waits_is_known_after_a_restart, setup_csi, teard
 	assert_int_equal(metric_of(f, "releases_waiting"), 1);
 }
 
-TEST_FIXTURE(a_detach_that_fails_is_stuck_and_waits_for_its_controller, setup_csi, teardown)
+CASE(a_detach_that_fails_is_stuck_and_waits_for_its_controller)
 {
-	struct fixture *f = *state;
-
 	take(f, "db", ALLOC_1);
 	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 100, STATUS_INTERNAL);
 	release_claim(f, ALLOC_1);
@@ -232,10 +223,8 @@ TEST_FIXTURE(a_detach_that_fails_is_stuck_and_waits_for_its_controller, setup_cs
 	UNTIL(f, wait_for(f, "controller-away", 1));
 }
 
-TEST_FIXTURE(a_call_behind_one_that_hangs_waits, setup_csi, teardown)
+CASE(a_call_behind_one_that_hangs_waits)
 {
-	struct fixture *f = *state;
-
 	register_csi(f, "wal");
 	take(f, "db", ALLOC_1);
 	take(f, "wal", ALLOC_2);
@@ -250,10 +239,8 @@ TEST_FIXTURE(a_call_behind_one_that_hangs_waits, setup_csi, teardown)
 	assert_int_equal(metric_of(f, "plugin_calls_waiting"), 0);
 }
 
-TEST_FIXTURE(a_plugin_that_is_unhealthy_or_away_moves_its_instances, setup_csi, teardown)
+CASE(a_plugin_that_is_unhealthy_or_away_moves_its_instances)
 {
-	struct fixture *f = *state;
-
 	assert_int_equal(metric_of(f, "plugin_instances{plugin=\"ebs\",service=\"node\",healthy=\"true\"}"),
 			 2);
 	assert_int_equal(metric_of(f, "plugin_instances{plugin=\"ebs\",service=\"node\",healthy=\"false\"}"),
@@ -274,10 +261,8 @@ TEST_FIXTURE(a_plugin_that_is_unhealthy_or_away_moves_its_instances, setup_csi, 
 			 2);
 }
 
-TEST_FIXTURE(a_silent_node_makes_the_oldest_heartbeat_grow, setup_csi, teardown)
+CASE(a_silent_node_makes_the_oldest_heartbeat_grow)
 {
-	struct fixture *f = *state;
-
 	assert_int_equal(metric_of(f, "node_heartbeat_age_seconds_max"), 0);
 	f->server->silence.listened_us += 40 * USEC_PER_SEC; /* as looks do that hear nothing */
 	fake_node_send_heartbeat(&f->n2);
@@ -313,10 +298,8 @@ static void expect_expiry(struct fixture *f, const char *of, int64_t from_days, 
 	assert_in_range(left_s, from_days * DAY_S, to_days * DAY_S);
 }
 
-TEST_FIXTURE(a_certificate_that_is_about_to_expire_shows_when, setup_csi, teardown)
+CASE(a_certificate_that_is_about_to_expire_shows_when)
 {
-	struct fixture *f = *state;
-
 	expect_expiry(f, "server", 300, 400);
 	expect_expiry(f, "ca", 3000, 4000);
 	expect_expiry(f, "nodes", 300, 400);
@@ -346,10 +329,8 @@ static void write_something(struct fixture *f)
 	settle(f);
 }
 
-TEST_FIXTURE(a_mark_that_cannot_be_written_is_broken, setup_csi, teardown)
+CASE(a_mark_that_cannot_be_written_is_broken)
 {
-	struct fixture *f = *state;
-
 	assert_int_equal(metric_of(f, "store_mark_broken"), 0);
 	mark_errno = EIO;
 	write_something(f);
@@ -367,19 +348,16 @@ static void write_meanwhile(struct fixture *f)
 	pending = metric_of(f, "store_pending");
 }
 
-TEST_FIXTURE(writes_that_a_disk_holds_up_are_pending, setup_csi, teardown)
+CASE(writes_that_a_disk_holds_up_are_pending)
 {
-	struct fixture *f = *state;
-
 	UNTIL(f, metric_of(f, "store_pending") == 0);
 	while_the_disk_stalls(f, write_meanwhile);
 	assert_int_equal(pending, 1);
 	UNTIL(f, metric_of(f, "store_pending") == 0);
 }
 
-TEST_FIXTURE(a_connection_without_tls_is_counted_as_refused, setup_csi, teardown)
+CASE(a_connection_without_tls_is_counted_as_refused)
 {
-	struct fixture *f = *state;
 	struct sockaddr_in to = {
 		.sin_family = AF_INET, .sin_port = htons(f->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -9,10 +9,8 @@
 #include "restored.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/exit_code.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "recovery/epoch.h"
 #include "recovery/history.h"
 #include "recovery/new_cluster.h"
@@ -20,16 +18,12 @@
 #include "state/keys.h"
 #include "store/mark.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <sqlite3.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* Of restart_with()'s functions, which have no room for it. */
 static struct {
@@ -138,10 +132,8 @@ static void be_refused_without_store(struct fixture *f)
 	}
 }
 
-TEST_FIXTURE(a_server_without_a_store_does_not_start_and_reports_what_to_do, setup, teardown)
+CLUSTER_TEST(a_server_without_a_store_does_not_start_and_reports_what_to_do)
 {
-	struct fixture *f = *state;
-
 	restart_with(f, be_refused_without_store);
 }
 
@@ -159,9 +151,8 @@ static void join(struct fixture *f, struct fake_node *node, const char *id, cons
 	UNTIL(f, has_reported(f, id));
 }
 
-TEST_FIXTURE(a_new_cluster_begins_above_every_earlier_epoch, setup, teardown)
+CLUSTER_TEST(a_new_cluster_begins_above_every_earlier_epoch)
 {
-	struct fixture *f = *state;
 	const uint64_t before = new_epoch_of_time(clock_realtime_ms());
 	const Holdfast__V1__Schema *schema;
 	const Holdfast__V1__Epoch *epoch;
@@ -213,9 +204,8 @@ static void be_refused_beside_a_store(struct fixture *f)
 	remove_file(f, SERVER_STORE "-wal");
 }
 
-TEST_FIXTURE(a_new_cluster_beside_a_store_or_its_log_is_refused, setup, teardown)
+CLUSTER_TEST(a_new_cluster_beside_a_store_or_its_log_is_refused)
 {
-	struct fixture *f = *state;
 	struct config config = config_of(f);
 	struct new_epoch_result result;
 
@@ -303,9 +293,8 @@ static void expect_status(struct fixture *f, const char *reason, uint64_t n_miss
 	holdfast__v1__get_status_response__free_unpacked(status, NULL);
 }
 
-TEST_FIXTURE(a_new_cluster_waits_for_the_nodes_that_the_mark_counts, setup, teardown)
+CLUSTER_TEST(a_new_cluster_waits_for_the_nodes_that_the_mark_counts)
 {
-	struct fixture *f = *state;
 	const Holdfast__V1__Schema *schema;
 	struct marks marks;
 	struct alloc alloc;
@@ -325,9 +314,8 @@ TEST_FIXTURE(a_new_cluster_waits_for_the_nodes_that_the_mark_counts, setup, tear
 	release_marks(&marks);
 }
 
-TEST_FIXTURE(the_second_mark_counts_as_well, setup, teardown)
+CLUSTER_TEST(the_second_mark_counts_as_well)
 {
-	struct fixture *f = *state;
 	struct marks marks;
 	struct alloc alloc;
 	struct claim held;
@@ -346,9 +334,8 @@ TEST_FIXTURE(the_second_mark_counts_as_well, setup, teardown)
 }
 
 /* Nothing is left but the ticket key, by which a node proves what it has seen. */
-TEST_FIXTURE(a_node_of_the_lost_cluster_has_the_others_waited_for, setup, teardown)
+CLUSTER_TEST(a_node_of_the_lost_cluster_has_the_others_waited_for)
 {
-	struct fixture *f = *state;
 	struct marks marks;
 	struct alloc alloc;
 	struct claim held;
@@ -369,9 +356,8 @@ TEST_FIXTURE(a_node_of_the_lost_cluster_has_the_others_waited_for, setup, teardo
 }
 
 /* What a store misses already is not forgotten with it. */
-TEST_FIXTURE(a_new_cluster_after_a_new_cluster_waits_for_the_same_nodes, setup, teardown)
+CLUSTER_TEST(a_new_cluster_after_a_new_cluster_waits_for_the_same_nodes)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__Mark *last;
 	struct marks marks;
 	struct alloc alloc;
@@ -434,10 +420,8 @@ static void be_killed_at_each_step(struct fixture *f)
 	}
 }
 
-TEST_FIXTURE(a_new_cluster_that_was_killed_leaves_nothing_or_a_store_that_starts, setup, teardown)
+CLUSTER_TEST(a_new_cluster_that_was_killed_leaves_nothing_or_a_store_that_starts)
 {
-	struct fixture *f = *state;
-
 	connect_node(&f->n1, "n1");
 	restart_with(f, be_killed_at_each_step);
 	assert_int_equal(history_missing_nodes(f->server), 1); /* whatever was in between */
@@ -466,10 +450,8 @@ static void be_prepared(struct fixture *f)
 	assert_int_equal(was.st_ino, is.st_ino);
 }
 
-TEST_FIXTURE(a_development_server_makes_a_store_with_its_key_alone, setup, teardown)
+CLUSTER_TEST(a_development_server_makes_a_store_with_its_key_alone)
 {
-	struct fixture *f = *state;
-
 	restart_with(f, be_prepared);
 }
 
@@ -534,10 +516,8 @@ TEST_FIXTURE(a_restore_waits_for_nodes_that_the_copy_does_not_know, setup, teard
 }
 
 /* Of the same store nothing is counted twice. */
-TEST_FIXTURE(a_restore_of_a_copy_that_knows_all_nodes_waits_for_no_other, setup, teardown)
+CLUSTER_TEST(a_restore_of_a_copy_that_knows_all_nodes_waits_for_no_other)
 {
-	struct fixture *f = *state;
-
 	connect_node(&f->n1, "n1");
 	connect_node(&f->n2, "n2");
 	restart_with(f, keep_copy);
@@ -697,10 +677,8 @@ static void damage_and_restore(struct fixture *f)
 	}
 }
 
-TEST_FIXTURE(a_damaged_store_names_the_restore_and_the_restore_helps, setup, teardown)
+CLUSTER_TEST(a_damaged_store_names_the_restore_and_the_restore_helps)
 {
-	struct fixture *f = *state;
-
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
 	restart_with(f, damage_and_restore);
 }

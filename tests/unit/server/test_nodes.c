@@ -5,7 +5,6 @@
 #include "metrics.h"
 #include "unit.h"
 
-#include "base/str.h"
 #include "base/strbuf.h"
 #include "claim/attest.h"
 #include "claim/attest_record.h"
@@ -14,10 +13,7 @@
 #include "node/nodes.h"
 #include "node/session.h"
 
-#include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
-#include <string.h>
-#include <unistd.h>
 
 #define NODES &holdfast__v1__nodes__descriptor
 #define READY HOLDFAST__V1__NODE_STATUS__READY
@@ -32,10 +28,8 @@ static struct node_entry *node_of(struct fixture *f, const char *id)
 
 /* Status. */
 
-TEST_FIXTURE(a_node_is_ready_disconnected_then_down_and_keeps_everything, setup, teardown)
+CLUSTER_TEST(a_node_is_ready_disconnected_then_down_and_keeps_everything)
 {
-	struct fixture *f = *state;
-
 	take_volume(f);
 	assert_int_equal(status_of(f, "n1"), READY);
 	lose(f, &f->n1);
@@ -55,9 +49,8 @@ static bool is_down(struct fixture *f, const char *node)
 	return node_of(f, node)->node.status == NODE_DOWN;
 }
 
-TEST_FIXTURE(a_node_that_stays_away_goes_down_by_itself_and_is_counted, setup, teardown)
+CLUSTER_TEST(a_node_that_stays_away_goes_down_by_itself_and_is_counted)
 {
-	struct fixture *f = *state;
 	uint64_t index;
 
 	take_volume(f);
@@ -85,10 +78,8 @@ TEST_FIXTURE(a_node_that_stays_away_goes_down_by_itself_and_is_counted, setup, t
 	assert_int_equal(status_of(f, "n1"), READY);
 }
 
-TEST_FIXTURE(nodes_go_down_in_the_order_in_which_they_went_also_after_a_restart, setup, teardown)
+CLUSTER_TEST(nodes_go_down_in_the_order_in_which_they_went_also_after_a_restart)
 {
-	struct fixture *f = *state;
-
 	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	lose(f, &f->n2);
@@ -103,10 +94,8 @@ TEST_FIXTURE(nodes_go_down_in_the_order_in_which_they_went_also_after_a_restart,
 	assert_int_equal(f->server->state.n_nodes_down, 1);
 }
 
-TEST_FIXTURE(a_node_that_comes_back_in_time_or_is_purged_does_not_go_down, setup, teardown)
+CLUSTER_TEST(a_node_that_comes_back_in_time_or_is_purged_does_not_go_down)
 {
-	struct fixture *f = *state;
-
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
 	lose(f, &f->n1);
@@ -120,9 +109,8 @@ TEST_FIXTURE(a_node_that_comes_back_in_time_or_is_purged_does_not_go_down, setup
 	assert_null(TAILQ_FIRST(&f->server->state.absent));
 }
 
-TEST_FIXTURE(since_when_a_node_is_away_survives_a_restart, setup, teardown)
+CLUSTER_TEST(since_when_a_node_is_away_survives_a_restart)
 {
-	struct fixture *f = *state;
 	int64_t since_ms;
 
 	take_volume(f);
@@ -171,9 +159,8 @@ static void send_fingerprint(struct fixture *f)
 	fake_node_send_fingerprint(&f->n1);
 }
 
-TEST_FIXTURE(a_node_that_is_silent_for_three_heartbeats_is_disconnected_and_keeps_its_claims, setup, teardown)
+CLUSTER_TEST(a_node_that_is_silent_for_three_heartbeats_is_disconnected_and_keeps_its_claims)
 {
-	struct fixture *f = *state;
 	uint64_t since_us;
 
 	take_volume(f);
@@ -235,10 +222,8 @@ TEST_FIXTURE(heartbeats_are_rarer_the_more_nodes_there_are, setup, teardown)
 	}
 }
 
-TEST_FIXTURE(the_time_in_which_the_server_itself_was_stopped_counts_for_no_node, setup, teardown)
+CLUSTER_TEST(the_time_in_which_the_server_itself_was_stopped_counts_for_no_node)
 {
-	struct fixture *f = *state;
-
 	restart_with_heartbeat(f);
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	for (int i = 0; i < 3; i++) {
@@ -250,10 +235,8 @@ TEST_FIXTURE(the_time_in_which_the_server_itself_was_stopped_counts_for_no_node,
 	UNTIL(f, f->n1.closed);
 }
 
-TEST_FIXTURE(a_node_is_silent_by_the_interval_that_it_was_given, setup, teardown)
+CLUSTER_TEST(a_node_is_silent_by_the_interval_that_it_was_given)
 {
-	struct fixture *f = *state;
-
 	restart_with_heartbeat(f);
 	f->server->config.heartbeat_us = 100 * f->heartbeat_us; /* as a reload sets it, for new sessions */
 	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
@@ -299,9 +282,8 @@ static void expect_clock(struct fixture *f, int64_t ahead_ms, size_t n_off)
 	assert_non_null(strstr(text.data, line));
 }
 
-TEST_FIXTURE(a_clock_that_is_wrong_is_seen_at_hello_and_counted, setup, teardown)
+CLUSTER_TEST(a_clock_that_is_wrong_is_seen_at_hello_and_counted)
 {
-	struct fixture *f = *state;
 	int64_t before_ms = clock_realtime_ms();
 
 	expect_clock(f, 120000, 1);
@@ -342,9 +324,8 @@ static void expect_keys(struct fixture *f, uint8_t *keys, size_t len, size_t n)
 	protobuf_c_message_free_unpacked(response, NULL);
 }
 
-TEST_FIXTURE(a_node_with_another_ticket_key_is_named_until_its_policy_has_the_servers, setup, teardown)
+CLUSTER_TEST(a_node_with_another_ticket_key_is_named_until_its_policy_has_the_servers)
 {
-	struct fixture *f = *state;
 	uint8_t keys[TICKET_KEY_ID_SIZE + TICKET_KEY_SIZE]; /* another one, then the server's */
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 	Holdfast__V1__Fingerprint fingerprint = HOLDFAST__V1__FINGERPRINT__INIT;
@@ -408,9 +389,8 @@ static void expect_refused_as_another(struct fixture *f)
 	assert_non_null(strstr(f->n1.closed_message, "holdfast node identify n1"));
 }
 
-TEST_FIXTURE(a_clone_is_refused_and_frees_nothing, setup, teardown)
+CLUSTER_TEST(a_clone_is_refused_and_frees_nothing)
 {
-	struct fixture *f = *state;
 	uint64_t index;
 
 	f->n1.machine = ID_1 HARDWARE_1;
@@ -438,10 +418,8 @@ TEST_FIXTURE(a_clone_is_refused_and_frees_nothing, setup, teardown)
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 }
 
-TEST_FIXTURE(a_machine_is_pinned_by_the_first_hello_that_shows_one, setup, teardown)
+CLUSTER_TEST(a_machine_is_pinned_by_the_first_hello_that_shows_one)
 {
-	struct fixture *f = *state;
-
 	come_as(f, NULL, BOOT_1); /* of a server or an agent that knows no machines */
 	assert_string_equal(node_of(f, "n1")->node.machine, "");
 	come_as(f, ID_1, BOOT_1);
@@ -457,10 +435,8 @@ TEST_FIXTURE(a_machine_is_pinned_by_the_first_hello_that_shows_one, setup, teard
 	assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);
 }
 
-TEST_FIXTURE(a_hello_without_machine_is_refused_once_the_node_has_shown_one, setup, teardown)
+CLUSTER_TEST(a_hello_without_machine_is_refused_once_the_node_has_shown_one)
 {
-	struct fixture *f = *state;
-
 	come_as(f, ID_1, BOOT_1);
 	come_as(f, NULL, BOOT_1); /* a clone that was resumed in the same boot */
 	assert_true(f->n1.closed);
@@ -469,9 +445,8 @@ TEST_FIXTURE(a_hello_without_machine_is_refused_once_the_node_has_shown_one, set
 	assert_true(f->n1.welcomed);
 }
 
-TEST_FIXTURE(a_node_that_is_another_machine_by_now_cannot_speak_for_the_first_one, setup, teardown)
+CLUSTER_TEST(a_node_that_is_another_machine_by_now_cannot_speak_for_the_first_one)
 {
-	struct fixture *f = *state;
 	struct claim claim;
 	struct error err;
 
@@ -503,9 +478,8 @@ TEST_FIXTURE(a_node_that_is_another_machine_by_now_cannot_speak_for_the_first_on
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 }
 
-TEST_FIXTURE(a_node_is_not_given_to_another_machine_while_the_first_is_connected, setup, teardown)
+CLUSTER_TEST(a_node_is_not_given_to_another_machine_while_the_first_is_connected)
 {
-	struct fixture *f = *state;
 	struct error err;
 
 	come_as(f, ID_1, BOOT_1);
@@ -549,10 +523,8 @@ static void assert_refused(struct fixture *f, const char *boot)
 	assert_non_null(strstr(f->n1.closed_message, "must be rebooted"));
 }
 
-TEST_FIXTURE(a_boot_that_was_over_cannot_come_back, setup, teardown)
+CLUSTER_TEST(a_boot_that_was_over_cannot_come_back)
 {
-	struct fixture *f = *state;
-
 	take_volume(f);
 	lose(f, &f->n1);
 	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
@@ -568,9 +540,8 @@ TEST_FIXTURE(a_boot_that_was_over_cannot_come_back, setup, teardown)
 }
 
 /* Its claims are being freed because of the new boot: from the first word of that on it is over. */
-TEST_FIXTURE(a_boot_is_over_as_soon_as_a_later_one_was_heard_of, setup, teardown)
+CLUSTER_TEST(a_boot_is_over_as_soon_as_a_later_one_was_heard_of)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
 	Holdfast__V1__AllocStatus *list[] = {&status};
 	char id[] = ALLOC_1;
@@ -585,9 +556,8 @@ TEST_FIXTURE(a_boot_is_over_as_soon_as_a_later_one_was_heard_of, setup, teardown
 	assert_refused(f, BOOT_1);
 }
 
-TEST_FIXTURE(eight_boots_are_remembered_and_older_ones_known_by_their_claims, setup, teardown)
+CLUSTER_TEST(eight_boots_are_remembered_and_older_ones_known_by_their_claims)
 {
-	struct fixture *f = *state;
 	char boot[UUID_TEXT_SIZE];
 
 	take_volume(f); /* in BOOT_1 */
@@ -607,9 +577,8 @@ TEST_FIXTURE(eight_boots_are_remembered_and_older_ones_known_by_their_claims, se
 	assert_refused(f, BOOT_1);					      /* but it held the claim */
 }
 
-TEST_FIXTURE(a_boot_that_is_new_here_cannot_have_work_that_runs, setup, teardown)
+CLUSTER_TEST(a_boot_that_is_new_here_cannot_have_work_that_runs)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
 	Holdfast__V1__AllocStatus *list[] = {&status};
 	Holdfast__V1__AllocVolume volume = HOLDFAST__V1__ALLOC_VOLUME__INIT;
@@ -675,10 +644,8 @@ static void release_alloc(struct fixture *f, struct fake_node *node, const char 
 	fake_node_send_alloc(node, alloc, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
 }
 
-TEST_FIXTURE(a_drain_stops_unmounts_releases_and_is_done_by_itself, setup, teardown)
+CLUSTER_TEST(a_drain_stops_unmounts_releases_and_is_done_by_itself)
 {
-	struct fixture *f = *state;
-
 	take_volume(f);
 	assert_int_equal(drain(f, "n1", DRAINING), 1);
 	UNTIL(f, f->n1.stops == 1);
@@ -696,19 +663,15 @@ TEST_FIXTURE(a_drain_stops_unmounts_releases_and_is_done_by_itself, setup, teard
 	assert_int_equal(node_of(f, "n1")->node.drain.started_ms, 0);
 }
 
-TEST_FIXTURE(a_drain_of_an_empty_node_is_done_at_once, setup, teardown)
+CLUSTER_TEST(a_drain_of_an_empty_node_is_done_at_once)
 {
-	struct fixture *f = *state;
-
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	assert_int_equal(drain(f, "n1", READY), 0);
 	assert_true(node_of(f, "n1")->node.drain.done_ms != 0);
 }
 
-TEST_FIXTURE(a_drain_survives_a_restart_of_the_server, setup, teardown)
+CLUSTER_TEST(a_drain_survives_a_restart_of_the_server)
 {
-	struct fixture *f = *state;
-
 	take_volume(f);
 	(void)drain(f, "n1", DRAINING);
 	restart(f);
@@ -723,9 +686,8 @@ TEST_FIXTURE(a_drain_survives_a_restart_of_the_server, setup, teardown)
 	assert_true(node_of(f, "n1")->node.drain.done_ms != 0);
 }
 
-TEST_FIXTURE(an_overdue_drain_forces_nothing, setup, teardown)
+CLUSTER_TEST(an_overdue_drain_forces_nothing)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__DrainNodeResponse *response;
 
 	take_volume(f);
@@ -738,9 +700,8 @@ TEST_FIXTURE(an_overdue_drain_forces_nothing, setup, teardown)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
-TEST_FIXTURE(a_cancelled_drain_stops_nothing_more_and_the_node_stays_ineligible, setup, teardown)
+CLUSTER_TEST(a_cancelled_drain_stops_nothing_more_and_the_node_stays_ineligible)
 {
-	struct fixture *f = *state;
 	struct error err;
 
 	take_volume(f);
@@ -759,9 +720,8 @@ TEST_FIXTURE(a_cancelled_drain_stops_nothing_more_and_the_node_stays_ineligible,
 }
 
 /* The plugin that unmounts the volumes must be there until they are. */
-TEST_FIXTURE(allocations_that_run_plugins_stop_last, setup, teardown)
+CLUSTER_TEST(allocations_that_run_plugins_stop_last)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__NodePlugin disk = HOLDFAST__V1__NODE_PLUGIN__INIT;
 	Holdfast__V1__NodePlugin csi = HOLDFAST__V1__NODE_PLUGIN__INIT;
 	Holdfast__V1__NodeHalf half = HOLDFAST__V1__NODE_HALF__INIT;
@@ -798,9 +758,8 @@ TEST_FIXTURE(allocations_that_run_plugins_stop_last, setup, teardown)
 
 /* Purge. */
 
-TEST_FIXTURE(a_purge_strands_nothing, setup, teardown)
+CLUSTER_TEST(a_purge_strands_nothing)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
 	Holdfast__V1__GetVolumeResponse *response = NULL;
 	struct error err;
@@ -849,9 +808,8 @@ static bool has_attestation(struct fixture *f)
 	return entry && str_starts_with(entry->key, "attestation/n1/");
 }
 
-TEST_FIXTURE(an_attestation_is_for_work_ordered_to_end_on_a_node_that_is_away, setup, teardown)
+CLUSTER_TEST(an_attestation_is_for_work_ordered_to_end_on_a_node_that_is_away)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__AttestNodeResponse *response = NULL;
 	struct error err;
 
@@ -881,9 +839,8 @@ TEST_FIXTURE(an_attestation_is_for_work_ordered_to_end_on_a_node_that_is_away, s
 	assert_true(has_attestation(f));
 }
 
-TEST_FIXTURE(work_without_an_order_to_end_is_not_given_away, setup, teardown)
+CLUSTER_TEST(work_without_an_order_to_end_is_not_given_away)
 {
-	struct fixture *f = *state;
 	struct error err;
 
 	take_volume(f);
@@ -893,10 +850,8 @@ TEST_FIXTURE(work_without_an_order_to_end_is_not_given_away, setup, teardown)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
-TEST_FIXTURE(a_release_that_hangs_on_a_connected_node_can_be_attested, setup, teardown)
+CLUSTER_TEST(a_release_that_hangs_on_a_connected_node_can_be_attested)
 {
-	struct fixture *f = *state;
-
 	take_volume(f);
 	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_UNPUBLISHING);
@@ -904,9 +859,8 @@ TEST_FIXTURE(a_release_that_hangs_on_a_connected_node_can_be_attested, setup, te
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
 }
 
-TEST_FIXTURE(a_word_that_is_valid_for_some_time_frees_what_the_node_fails_to, setup, teardown)
+CLUSTER_TEST(a_word_that_is_valid_for_some_time_frees_what_the_node_fails_to)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	Holdfast__V1__AttestNodeResponse *attested = NULL;
 	struct claim claim;
@@ -955,10 +909,8 @@ static void fail_release_twice(struct fixture *f)
 	UNTIL(f, f->n1.releases == releases + 2 || state_of(f, ALLOC_2) == CLAIM_FREED);
 }
 
-TEST_FIXTURE(a_word_about_one_boot_frees_nothing_of_the_next, setup, teardown)
+CLUSTER_TEST(a_word_about_one_boot_frees_nothing_of_the_next)
 {
-	struct fixture *f = *state;
-
 	take_volume(f);
 	assert_int_equal(attest(f, "n1", NULL, "maintenance", 60000, false, NULL, NULL), STATUS_OK);
 	lose(f, &f->n1);
@@ -973,10 +925,8 @@ TEST_FIXTURE(a_word_about_one_boot_frees_nothing_of_the_next, setup, teardown)
 }
 
 /* It was given before the setting was. */
-TEST_FIXTURE(a_lasting_word_frees_nothing_of_plugins_that_the_configuration_names, setup, teardown)
+CLUSTER_TEST(a_lasting_word_frees_nothing_of_plugins_that_the_configuration_names)
 {
-	struct fixture *f = *state;
-
 	take_volume(f);
 	assert_int_equal(attest(f, "n1", NULL, "maintenance", 60000, false, NULL, NULL), STATUS_OK);
 	release_alloc(f, &f->n1, ALLOC_1);
@@ -990,10 +940,8 @@ TEST_FIXTURE(a_lasting_word_frees_nothing_of_plugins_that_the_configuration_name
 	assert_int_equal(claim_of(f, ALLOC_2).evidence, EVIDENCE_OPERATOR);
 }
 
-TEST_FIXTURE(about_a_node_as_many_words_are_kept_as_may_be_and_no_more, setup, teardown)
+CLUSTER_TEST(about_a_node_as_many_words_are_kept_as_may_be_and_no_more)
 {
-	struct fixture *f = *state;
-
 	take_volume(f);
 	for (int i = 0; i < ATTEST_RECORDS_MAX; i++)
 		assert_int_equal(attest(f, "n1", NULL, "maintenance", 60000, false, NULL, NULL), STATUS_OK);
@@ -1002,9 +950,8 @@ TEST_FIXTURE(about_a_node_as_many_words_are_kept_as_may_be_and_no_more, setup, t
 	assert_int_equal(attest(f, "n2", NULL, "maintenance", 60000, false, NULL, NULL), STATUS_OK);
 }
 
-TEST_FIXTURE(a_word_that_has_expired_frees_nothing, setup, teardown)
+CLUSTER_TEST(a_word_that_has_expired_frees_nothing)
 {
-	struct fixture *f = *state;
 	struct claim claim;
 
 	take_volume(f);
@@ -1019,9 +966,8 @@ TEST_FIXTURE(a_word_that_has_expired_frees_nothing, setup, teardown)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
 }
 
-TEST_FIXTURE(no_word_is_taken_for_plugins_that_the_configuration_names, setup, teardown)
+CLUSTER_TEST(no_word_is_taken_for_plugins_that_the_configuration_names)
 {
-	struct fixture *f = *state;
 	struct error err;
 
 	take_volume(f);
@@ -1037,9 +983,8 @@ TEST_FIXTURE(no_word_is_taken_for_plugins_that_the_configuration_names, setup, t
 
 /* Bad input. */
 
-TEST_FIXTURE(what_makes_no_sense_is_refused_with_its_code, setup, teardown)
+CLUSTER_TEST(what_makes_no_sense_is_refused_with_its_code)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__AttestNodeRequest none = HOLDFAST__V1__ATTEST_NODE_REQUEST__INIT;
 	Holdfast__V1__AttestNodeRequest many = HOLDFAST__V1__ATTEST_NODE_REQUEST__INIT;
 	Holdfast__V1__DrainNodeRequest late = HOLDFAST__V1__DRAIN_NODE_REQUEST__INIT;
@@ -1104,9 +1049,8 @@ static Holdfast__V1__ListNodesResponse *list(struct fixture *f, uint32_t per_pag
 	return (Holdfast__V1__ListNodesResponse *)response;
 }
 
-TEST_FIXTURE(nodes_are_listed_by_page_and_filter, setup, teardown)
+CLUSTER_TEST(nodes_are_listed_by_page_and_filter)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__ListNodesResponse *page;
 	struct error err;
 
@@ -1137,16 +1081,12 @@ static int woken;
 static void on_woken(enum status status, const ProtobufCMessage *response, const struct error *err,
 		     void *userdata)
 {
-	(void)response;
-	(void)err;
-	(void)userdata;
 	assert_int_equal(status, STATUS_OK);
 	woken++;
 }
 
-TEST_FIXTURE(a_list_that_waits_is_woken_by_a_node_that_goes, setup, teardown)
+CLUSTER_TEST(a_list_that_waits_is_woken_by_a_node_that_goes)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__ListNodesRequest request = HOLDFAST__V1__LIST_NODES_REQUEST__INIT;
 	Holdfast__V1__ListNodesResponse *now;
 
@@ -1168,9 +1108,8 @@ TEST_FIXTURE(a_list_that_waits_is_woken_by_a_node_that_goes, setup, teardown)
 
 /* Sessions. */
 
-TEST_FIXTURE(sessions_without_hello_are_few_and_short, setup, teardown)
+CLUSTER_TEST(sessions_without_hello_are_few_and_short)
 {
-	struct fixture *f = *state;
 	size_t before = f->server->n_greeting;
 
 	fake_node_open(&f->n1, "n1", BOOT_1);
@@ -1202,10 +1141,8 @@ static void talk_much(struct fixture *f)
 		(void)sd_event_run(f->event, 1000);
 }
 
-TEST_FIXTURE(a_node_that_reports_more_than_the_disk_takes_is_cut_off, setup, teardown)
+CLUSTER_TEST(a_node_that_reports_more_than_the_disk_takes_is_cut_off)
 {
-	struct fixture *f = *state;
-
 	take_volume(f);
 	while_the_disk_stalls(f, talk_much);
 	UNTIL(f, f->n1.closed);

@@ -6,11 +6,8 @@
 #include "cluster.h"
 #include "unit.h"
 
-#include "base/str.h"
 #include "claim/release.h"
 #include "plugin/controller.h"
-
-#include <string.h>
 
 #define ATTACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_ATTACH
 #define DETACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH
@@ -97,8 +94,6 @@ static void on_claimed(enum status status, const ProtobufCMessage *response, con
 {
 	struct asked *asked = userdata;
 
-	(void)response;
-	(void)err;
 	asked->answers++;
 	asked->status = status;
 }

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a node has released and a restored server has never heard of: its attachment is taken away. */
 
-#include "asks.h"
 #include "restored.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "claim/release.h"
 #include "recovery/epoch.h"
 #include "state/change.h"
-
-#include <string.h>
 
 #define DETACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH
 
@@ -47,9 +42,8 @@ static void forget_attachment(struct fixture *f, struct alloc *ret_alloc, struct
 	assert_int_equal(f->plugin.n_attachments, 1); /* and the server knows nothing of it */
 }
 
-TEST_FIXTURE(volumes_held_in_an_earlier_boot_are_detached, setup, teardown)
+CLUSTER_TEST(volumes_held_in_an_earlier_boot_are_detached)
 {
-	struct fixture *f = *state;
 	struct alloc alloc;
 	struct claim past, claim;
 
@@ -78,9 +72,8 @@ TEST_FIXTURE(volumes_held_in_an_earlier_boot_are_detached, setup, teardown)
 	assert_true(state_volume(&f->server->state, "default", "db")->volume.generation >= past.generation);
 }
 
-TEST_FIXTURE(volumes_released_in_this_boot_are_detached_too, setup, teardown)
+CLUSTER_TEST(volumes_released_in_this_boot_are_detached_too)
 {
-	struct fixture *f = *state;
 	struct alloc alloc;
 	struct claim past;
 
@@ -96,9 +89,8 @@ TEST_FIXTURE(volumes_released_in_this_boot_are_detached_too, setup, teardown)
 	assert_int_equal(f->plugin.n_attachments, 0);
 }
 
-TEST_FIXTURE(a_claim_of_an_earlier_boot_is_not_held_now_and_needs_proof_like_any, setup, teardown)
+CLUSTER_TEST(a_claim_of_an_earlier_boot_is_not_held_now_and_needs_proof_like_any)
 {
-	struct fixture *f = *state;
 	struct alloc alloc;
 	struct claim past, held;
 
@@ -118,9 +110,8 @@ TEST_FIXTURE(a_claim_of_an_earlier_boot_is_not_held_now_and_needs_proof_like_any
 	assert_false(has_reported(f, "n1"));
 }
 
-TEST_FIXTURE(what_the_store_knows_goes_its_way, setup, teardown)
+CLUSTER_TEST(what_the_store_knows_goes_its_way)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct backup backup = {0};
 	struct claim past;
@@ -179,9 +170,8 @@ TEST_FIXTURE(a_report_that_contradicts_what_is_known_of_a_claim_is_refused, setu
 	assert_int_equal(claim_of(f, ALLOC_1).generation, known.generation);
 }
 
-TEST_FIXTURE(of_a_native_volume_only_the_generation_counts, setup, teardown)
+CLUSTER_TEST(of_a_native_volume_only_the_generation_counts)
 {
-	struct fixture *f = *state;
 	struct alloc alloc;
 	struct claim past;
 
@@ -203,9 +193,8 @@ TEST_FIXTURE(of_a_native_volume_only_the_generation_counts, setup, teardown)
 }
 
 /* One above what the backup knows is the nearest that could be granted twice. */
-TEST_FIXTURE(the_generation_right_after_the_backups_is_not_granted_again, setup, teardown)
+CLUSTER_TEST(the_generation_right_after_the_backups_is_not_granted_again)
 {
-	struct fixture *f = *state;
 	struct claim past, next;
 	struct alloc alloc;
 	uint64_t known, floor;
@@ -270,9 +259,8 @@ TEST_FIXTURE(nothing_is_detached_from_a_node_that_has_not_reported_what_it_holds
 	assert_int_equal(f->plugin.calls[DETACH], 2);
 }
 
-TEST_FIXTURE(a_plugin_that_attaches_nothing_is_not_asked, setup, teardown)
+CLUSTER_TEST(a_plugin_that_attaches_nothing_is_not_asked)
 {
-	struct fixture *f = *state;
 	struct alloc alloc;
 	struct claim past;
 
@@ -287,9 +275,8 @@ TEST_FIXTURE(a_plugin_that_attaches_nothing_is_not_asked, setup, teardown)
 }
 
 /* A volume that was registered after the backup, held by n1. */
-TEST_FIXTURE(a_volume_known_from_a_report_is_registered_again_while_it_is_held, setup, teardown)
+CLUSTER_TEST(a_volume_known_from_a_report_is_registered_again_while_it_is_held)
 {
-	struct fixture *f = *state;
 	struct alloc alloc;
 	struct claim held;
 	const struct volume *volume;

@@ -7,15 +7,11 @@
 #include "unit.h"
 
 #include "alloc/allocs.h"
-#include "base/str.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define ALLOCS (&holdfast__v1__allocations__descriptor)
 #define VOLUMES (&holdfast__v1__volumes__descriptor)
@@ -158,9 +154,8 @@ static void end(struct fixture *f, const char *id)
 
 #define ALLOC_4 "01890000-0000-7000-8000-000000000004"
 
-TEST_FIXTURE(those_that_wait_are_placed_in_the_order_in_which_they_came, setup, teardown)
+CLUSTER_TEST(those_that_wait_are_placed_in_the_order_in_which_they_came)
 {
-	struct fixture *f = *state;
 	struct claim claim;
 
 	take_volume(f);
@@ -189,10 +184,8 @@ TEST_FIXTURE(those_that_wait_are_placed_in_the_order_in_which_they_came, setup, 
 	assert_null(state_node(&f->server->state, ""));
 }
 
-TEST_FIXTURE(the_order_and_the_wait_outlive_the_server, setup, teardown)
+CLUSTER_TEST(the_order_and_the_wait_outlive_the_server)
 {
-	struct fixture *f = *state;
-
 	take_volume(f);
 	assert_int_equal(run_waiting(f, ALLOC_3, "", LONG_MS, NULL), STATUS_OK);
 	assert_int_equal(run_waiting(f, ALLOC_2, "n2", LONG_MS, NULL), STATUS_OK);
@@ -205,9 +198,8 @@ TEST_FIXTURE(the_order_and_the_wait_outlive_the_server, setup, teardown)
 	assert_true(is_pending(f, ALLOC_2));
 }
 
-TEST_FIXTURE(what_was_placed_keeps_others_from_its_volume_before_its_claim, setup, teardown)
+CLUSTER_TEST(what_was_placed_keeps_others_from_its_volume_before_its_claim)
 {
-	struct fixture *f = *state;
 	struct error err;
 
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
@@ -227,10 +219,8 @@ TEST_FIXTURE(what_was_placed_keeps_others_from_its_volume_before_its_claim, setu
 	start(f, ALLOC_2);
 }
 
-TEST_FIXTURE(a_wait_ends_at_its_time_with_who_is_in_the_way, setup, teardown)
+CLUSTER_TEST(a_wait_ends_at_its_time_with_who_is_in_the_way)
 {
-	struct fixture *f = *state;
-
 	take_volume(f);
 	assert_int_equal(run_waiting(f, ALLOC_2, "", 1, NULL), STATUS_OK);
 	UNTIL(f, alloc_of(f, ALLOC_2)->client_status == CLIENT_FAILED);
@@ -243,9 +233,8 @@ TEST_FIXTURE(a_wait_ends_at_its_time_with_who_is_in_the_way, setup, teardown)
 	assert_int_equal(f->n1.runs + f->n2.runs, 1);
 }
 
-TEST_FIXTURE(one_that_was_withdrawn_leaves_its_place, setup, teardown)
+CLUSTER_TEST(one_that_was_withdrawn_leaves_its_place)
 {
-	struct fixture *f = *state;
 	struct error err;
 
 	take_volume(f);
@@ -259,10 +248,8 @@ TEST_FIXTURE(one_that_was_withdrawn_leaves_its_place, setup, teardown)
 	start(f, ALLOC_3);
 }
 
-TEST_FIXTURE(one_that_no_node_takes_keeps_nobody, setup, teardown)
+CLUSTER_TEST(one_that_no_node_takes_keeps_nobody)
 {
-	struct fixture *f = *state;
-
 	take_volume(f);
 	assert_int_equal(run_waiting(f, ALLOC_2, "n2", LONG_MS, NULL), STATUS_OK);
 	assert_int_equal(run_waiting(f, ALLOC_3, "n1", LONG_MS, NULL), STATUS_OK);
@@ -278,9 +265,8 @@ TEST_FIXTURE(one_that_no_node_takes_keeps_nobody, setup, teardown)
 	start(f, ALLOC_2);
 }
 
-TEST_FIXTURE(so_many_wait_for_a_volume_and_no_more, setup, teardown)
+CLUSTER_TEST(so_many_wait_for_a_volume_and_no_more)
 {
-	struct fixture *f = *state;
 	char id[UUID_TEXT_SIZE];
 	struct error err;
 
@@ -296,9 +282,8 @@ TEST_FIXTURE(so_many_wait_for_a_volume_and_no_more, setup, teardown)
 	assert_int_equal(run_waiting(f, ALLOC_2, "", LONG_MS, NULL), STATUS_OK);
 }
 
-TEST_FIXTURE(only_a_volume_is_waited_for, setup, teardown)
+CLUSTER_TEST(only_a_volume_is_waited_for)
 {
-	struct fixture *f = *state;
 	struct error err;
 
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
@@ -306,10 +291,8 @@ TEST_FIXTURE(only_a_volume_is_waited_for, setup, teardown)
 	assert_null(state_alloc(&f->server->state, ALLOC_2));
 }
 
-TEST_FIXTURE(the_same_submission_again_is_the_one_that_waits, setup, teardown)
+CLUSTER_TEST(the_same_submission_again_is_the_one_that_waits)
 {
-	struct fixture *f = *state;
-
 	take_volume(f);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(run_waiting(f, ALLOC_2, "n2", LONG_MS, NULL), STATUS_OK);
@@ -345,9 +328,8 @@ static pid_t type_run(struct fixture *f)
 	return pid;
 }
 
-TEST_FIXTURE(ctrl_c_withdraws_what_is_pending, setup, teardown)
+CLUSTER_TEST(ctrl_c_withdraws_what_is_pending)
 {
-	struct fixture *f = *state;
 	int ended = 0;
 	pid_t pid;
 

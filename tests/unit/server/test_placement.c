@@ -6,13 +6,8 @@
 #include "unit.h"
 
 #include "alloc/placement.h"
-#include "base/str.h"
 #include "model/admission.h"
 #include "node/session.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define BOOT "b0010000-0000-4000-8000-000000000001"
 
@@ -284,7 +279,6 @@ static bool is_held(const struct world *w, const struct node_entry *node, const 
 	const struct claim *blocker;
 	size_t n = 0;
 
-	(void)w;
 	LIST_FOREACH (entry, &volume->claims, of_volume) {
 		if (!claim_is_live(&entry->claim))
 			continue;

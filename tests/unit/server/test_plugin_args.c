@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/str.h"
 #include "plugin/args.h"
-
-#include <stdlib.h>
 
 static struct claim a_csi_claim(void)
 {

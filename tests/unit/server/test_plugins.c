@@ -4,12 +4,9 @@
 #include "asks.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "plugin/plugins.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
-#include <string.h>
 
 #define EBS "ebs"
 
@@ -65,10 +62,8 @@ static void assert_counts(struct fixture *f, const char *id, struct counts wante
 	holdfast__v1__get_plugin_response__free_unpacked(response, NULL);
 }
 
-TEST_FIXTURE(counts_follow_sessions_and_are_right_after_a_restart, setup, teardown)
+CLUSTER_TEST(counts_follow_sessions_and_are_right_after_a_restart)
 {
-	struct fixture *f = *state;
-
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
 	assert_counts(f, "native", (struct counts){2, 2, 0, 0, true});
@@ -84,9 +79,8 @@ TEST_FIXTURE(counts_follow_sessions_and_are_right_after_a_restart, setup, teardo
 	assert_counts(f, "native", (struct counts){2, 2, 0, 0, true});
 }
 
-TEST_FIXTURE(a_node_counts_once_whatever_profiles_it_has, setup, teardown)
+CLUSTER_TEST(a_node_counts_once_whatever_profiles_it_has)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__NodePlugin a = HOLDFAST__V1__NODE_PLUGIN__INIT;
 	Holdfast__V1__NodePlugin b = HOLDFAST__V1__NODE_PLUGIN__INIT;
 	Holdfast__V1__NodePlugin *both[] = {&a, &b};
@@ -116,9 +110,8 @@ TEST_FIXTURE(a_node_counts_once_whatever_profiles_it_has, setup, teardown)
 	assert_counts(f, "native", (struct counts){1, 1, 0, 0, true});
 }
 
-TEST_FIXTURE(a_plugin_that_needs_a_controller_is_schedulable_with_a_healthy_one, setup, teardown)
+CLUSTER_TEST(a_plugin_that_needs_a_controller_is_schedulable_with_a_healthy_one)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__GetPluginResponse *response;
 	struct csi one, two;
 	Holdfast__V1__NodePlugin *on1[] = {csi(&one, EBS, true, true)};
@@ -144,9 +137,8 @@ TEST_FIXTURE(a_plugin_that_needs_a_controller_is_schedulable_with_a_healthy_one,
 	assert_counts(f, EBS, (struct counts){1, 2, 0, 1, false});
 }
 
-TEST_FIXTURE(a_plugin_does_not_begin_sick, setup, teardown)
+CLUSTER_TEST(a_plugin_does_not_begin_sick)
 {
-	struct fixture *f = *state;
 	struct error err;
 	struct csi one, two;
 	Holdfast__V1__NodePlugin *on1[] = {csi(&one, EBS, false, false)};
@@ -179,9 +171,8 @@ TEST_FIXTURE(a_plugin_does_not_begin_sick, setup, teardown)
 }
 
 /* Nomad's D11: what one instance does is nothing to the others. */
-TEST_FIXTURE(an_instance_that_goes_leaves_the_others, setup, teardown)
+CLUSTER_TEST(an_instance_that_goes_leaves_the_others)
 {
-	struct fixture *f = *state;
 	struct csi one, two, other;
 	Holdfast__V1__NodePlugin *on1[] = {csi(&one, EBS, true, true), csi(&other, "nfs", true, false)};
 	Holdfast__V1__NodePlugin *on2[] = {csi(&two, EBS, true, true)};
@@ -269,9 +260,8 @@ static enum status run_plugin(struct fixture *f, const char *id, const char *nod
 
 #define TYPE(name) HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_##name
 
-TEST_FIXTURE(a_plugin_that_an_allocation_is_to_run_is_expected_until_it_ends, setup, teardown)
+CLUSTER_TEST(a_plugin_that_an_allocation_is_to_run_is_expected_until_it_ends)
 {
-	struct fixture *f = *state;
 	struct csi one;
 	Holdfast__V1__NodePlugin *on1[] = {csi(&one, EBS, true, true)};
 	Holdfast__V1__GetPluginResponse *response;
@@ -432,10 +422,8 @@ TEST_FIXTURE(health_changes_of_a_plugin_are_events_of_it_and_of_the_allocation_t
 	assert_alloc_events(f, types, ARRAY_SIZE(types));
 }
 
-TEST_FIXTURE(two_allocations_of_one_plugin_on_a_node_are_one_instance, setup, teardown)
+CLUSTER_TEST(two_allocations_of_one_plugin_on_a_node_are_one_instance)
 {
-	struct fixture *f = *state;
-
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	assert_int_equal(run_plugin(f, ALLOC_1, "n1", TYPE(NODE), NULL), STATUS_OK);
 	assert_int_equal(run_plugin(f, ALLOC_2, "n1", TYPE(NODE), NULL), STATUS_OK);
@@ -446,9 +434,8 @@ TEST_FIXTURE(two_allocations_of_one_plugin_on_a_node_are_one_instance, setup, te
 	assert_null(get_plugin(f, EBS, NULL));
 }
 
-TEST_FIXTURE(the_plugin_is_part_of_what_was_submitted, setup, teardown)
+CLUSTER_TEST(the_plugin_is_part_of_what_was_submitted)
 {
-	struct fixture *f = *state;
 	struct error err;
 
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
@@ -459,9 +446,8 @@ TEST_FIXTURE(the_plugin_is_part_of_what_was_submitted, setup, teardown)
 	assert_non_null(strstr(err.msg, "type"));
 }
 
-TEST_FIXTURE(a_plugin_goes_where_it_is_not_yet, setup, teardown)
+CLUSTER_TEST(a_plugin_goes_where_it_is_not_yet)
 {
-	struct fixture *f = *state;
 	struct error err;
 
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
@@ -474,9 +460,8 @@ TEST_FIXTURE(a_plugin_goes_where_it_is_not_yet, setup, teardown)
 	assert_string_equal(state_alloc(&f->server->state, ALLOC_2)->alloc.node_id, "n2");
 }
 
-TEST_FIXTURE(volumes_of_a_plugin_that_is_gone_stay_and_report_it, setup, teardown)
+CLUSTER_TEST(volumes_of_a_plugin_that_is_gone_stay_and_report_it)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
 	Holdfast__V1__GetVolumeResponse *response = NULL;
 	Holdfast__V1__NodePlugin *none[1];
@@ -674,9 +659,8 @@ TEST_FIXTURE(pages_of_a_plugin_continue_after_what_went_away_in_between, setup, 
 	assert_string_equal(seen.alloc, "01890000-0000-7000-8062-000000000005");
 }
 
-TEST_FIXTURE(a_page_of_a_plugin_takes_its_own_tokens_and_sizes_alone, setup, teardown)
+CLUSTER_TEST(a_page_of_a_plugin_takes_its_own_tokens_and_sizes_alone)
 {
-	struct fixture *f = *state;
 	struct error err;
 
 	put_many(f, EBS, 1, DESIRED_RUN);
@@ -722,9 +706,8 @@ TEST_FIXTURE(a_page_of_plugins_ends_where_too_much_would_have_to_be_counted, set
 	}
 }
 
-TEST_FIXTURE(a_read_that_waits_has_as_many_bytes_as_its_limit_and_no_more, setup, teardown)
+CLUSTER_TEST(a_read_that_waits_has_as_many_bytes_as_its_limit_and_no_more)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__ListPluginsRequest request = HOLDFAST__V1__LIST_PLUGINS_REQUEST__INIT;
 	ProtobufCMessage *response = NULL;
 	char prefix[5000];
@@ -759,16 +742,13 @@ static int woken;
 static void on_woken(enum status status, const ProtobufCMessage *response, const struct error *err,
 		     void *userdata)
 {
-	(void)err;
-	(void)userdata;
 	assert_int_equal(status, STATUS_OK);
 	woken_healthy = ((const Holdfast__V1__GetPluginResponse *)response)->plugin->nodes_healthy;
 	woken++;
 }
 
-TEST_FIXTURE(a_waiting_read_is_woken_by_a_session_that_ends, setup, teardown)
+CLUSTER_TEST(a_waiting_read_is_woken_by_a_session_that_ends)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__GetPluginRequest request = HOLDFAST__V1__GET_PLUGIN_REQUEST__INIT;
 	Holdfast__V1__GetPluginResponse *now;
 	char id[] = "native";
@@ -792,9 +772,8 @@ TEST_FIXTURE(a_waiting_read_is_woken_by_a_session_that_ends, setup, teardown)
 	assert_int_equal(woken_healthy, 1);
 }
 
-TEST_FIXTURE(a_fingerprint_that_makes_no_sense_ends_the_session_and_changes_nothing, setup, teardown)
+CLUSTER_TEST(a_fingerprint_that_makes_no_sense_ends_the_session_and_changes_nothing)
 {
-	struct fixture *f = *state;
 	struct csi one, two;
 	Holdfast__V1__NodePlugin *on1[] = {csi(&one, EBS, true, false), csi(&two, EBS, true, false)};
 	Holdfast__V1__NodePlugin *many[NODE_PLUGINS_MAX + 1];

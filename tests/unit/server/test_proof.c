@@ -4,18 +4,12 @@
 #include "restored.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "node/session.h"
 #include "recovery/restore_proof.h"
 #include "state/change.h"
 #include "state/keys.h"
-#include "state/records.h"
 
 #include <holdfast/v1/types.pb-c.h>
-#include <openssl/evp.h>
-#include <stdio.h>
-#include <string.h>
 
 #define CLAIM_X "01890000-0000-7000-8000-00000000c0fe"
 #define CLAIM_Y "01890000-0000-7000-8000-00000000c0ff"
@@ -64,9 +58,8 @@ TEST_FIXTURE(a_claim_is_adopted_only_with_the_ticket_that_was_made_for_it, setup
 	}
 }
 
-TEST_FIXTURE(a_claim_that_the_store_knows_needs_no_ticket, setup, teardown)
+CLUSTER_TEST(a_claim_that_the_store_knows_needs_no_ticket)
 {
-	struct fixture *f = *state;
 	struct backup backup = {0};
 	struct alloc alloc;
 	struct claim held;
@@ -109,9 +102,8 @@ TEST_FIXTURE(a_claim_for_work_that_the_store_knows_needs_no_ticket, setup, teard
 	}
 }
 
-TEST_FIXTURE(work_that_a_node_invents_gets_no_volume, setup, teardown)
+CLUSTER_TEST(work_that_a_node_invents_gets_no_volume)
 {
-	struct fixture *f = *state;
 	struct alloc invented;
 	struct claim held, claim;
 	struct error err;
@@ -133,9 +125,8 @@ TEST_FIXTURE(work_that_a_node_invents_gets_no_volume, setup, teardown)
 	assert_int_equal(db(f)->n_live, 0);
 }
 
-TEST_FIXTURE(work_that_was_forgotten_gets_fresh_tickets_for_what_it_holds, setup, teardown)
+CLUSTER_TEST(work_that_was_forgotten_gets_fresh_tickets_for_what_it_holds)
 {
-	struct fixture *f = *state;
 	struct alloc alloc;
 	struct claim held, claim;
 
@@ -149,9 +140,8 @@ TEST_FIXTURE(work_that_was_forgotten_gets_fresh_tickets_for_what_it_holds, setup
 	assert_string_equal(claim.id, held.id);
 }
 
-TEST_FIXTURE(one_ticket_proves_one_claim, setup, teardown)
+CLUSTER_TEST(one_ticket_proves_one_claim)
 {
-	struct fixture *f = *state;
 	struct alloc alloc;
 	struct claim held;
 
@@ -166,9 +156,8 @@ TEST_FIXTURE(one_ticket_proves_one_claim, setup, teardown)
 	assert_int_equal(db(f)->n_live, 1);
 }
 
-TEST_FIXTURE(the_mode_is_the_tickets, setup, teardown)
+CLUSTER_TEST(the_mode_is_the_tickets)
 {
-	struct fixture *f = *state;
 	struct alloc alloc;
 	struct claim held;
 	struct ticket ticket;
@@ -182,9 +171,8 @@ TEST_FIXTURE(the_mode_is_the_tickets, setup, teardown)
 	assert_int_equal(claim_of(f, ALLOC_1).mode, CLAIM_WRITE);
 }
 
-TEST_FIXTURE(what_the_volume_is_the_store_knows_better_than_the_node, setup, teardown)
+CLUSTER_TEST(what_the_volume_is_the_store_knows_better_than_the_node)
 {
-	struct fixture *f = *state;
 	struct alloc alloc;
 	struct claim held, claim;
 
@@ -236,9 +224,8 @@ static void a_new_key(struct fixture *f)
 	assert_int_equal(ticket_key_make(path, NULL), STATUS_OK);
 }
 
-TEST_FIXTURE(after_a_change_of_the_key_nodes_are_believed_until_the_next_epoch, setup, teardown)
+CLUSTER_TEST(after_a_change_of_the_key_nodes_are_believed_until_the_next_epoch)
 {
-	struct fixture *f = *state;
 	struct backup backup = {0};
 	struct backup second = {0};
 	struct alloc alloc;
@@ -270,9 +257,8 @@ TEST_FIXTURE(after_a_change_of_the_key_nodes_are_believed_until_the_next_epoch, 
 }
 
 /* A store of before the tickets' form changed: nodes have tickets that this server cannot read. */
-TEST_FIXTURE(after_a_change_of_the_tickets_form_nodes_are_believed_until_the_next_epoch, setup, teardown)
+CLUSTER_TEST(after_a_change_of_the_tickets_form_nodes_are_believed_until_the_next_epoch)
 {
-	struct fixture *f = *state;
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	Holdfast__V1__TicketKey earlier = HOLDFAST__V1__TICKET_KEY__INIT;
 	uint8_t key[TICKET_KEY_SIZE];

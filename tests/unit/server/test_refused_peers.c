@@ -4,9 +4,6 @@
 #include "access/refused_peers.h"
 #include "base/clock.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #define HOUR_US (3600 * USEC_PER_SEC)
 
 static struct refused_peers *refused_peers_at(uint64_t now_us)

@@ -4,11 +4,8 @@
 #include "cluster.h"
 #include "unit.h"
 
-#include "base/str.h"
 #include "claim/release.h"
 #include "state/keys.h"
-
-#include <string.h>
 
 #define ATTACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_ATTACH
 #define DETACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH
@@ -106,9 +103,10 @@ static void postpone(struct fixture *f, const char *alloc)
 	(void)sd_event_source_set_time_relative(entry->work.timer, 3600 * USEC_PER_SEC);
 }
 
-TEST_FIXTURE(the_volume_is_detached_after_the_receipt_and_then_free, setup_csi, teardown_csi)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup_csi, teardown_csi)
+
+CASE(the_volume_is_detached_after_the_receipt_and_then_free)
 {
-	struct fixture *f = *state;
 	struct claim claim;
 
 	take(f, &f->n1, "db", ALLOC_1);
@@ -129,9 +127,8 @@ TEST_FIXTURE(the_volume_is_detached_after_the_receipt_and_then_free, setup_csi, 
 	assert_int_equal(f->plugin.calls[DETACH], 1);
 }
 
-TEST_FIXTURE(a_node_that_cannot_release_is_never_passed_over, setup_csi, teardown_csi)
+CASE(a_node_that_cannot_release_is_never_passed_over)
 {
-	struct fixture *f = *state;
 	struct claim claim;
 
 	take(f, &f->n1, "db", ALLOC_1);
@@ -192,9 +189,8 @@ TEST_FIXTURE(without_its_plugin_a_node_is_waited_for_and_only_then_the_controlle
 	assert_int_equal(f->plugin.n_attachments, 0); /* from this node, as its provider calls it */
 }
 
-TEST_FIXTURE(a_node_that_is_gone_does_not_keep_its_volumes_attached, setup_csi, teardown_csi)
+CASE(a_node_that_is_gone_does_not_keep_its_volumes_attached)
 {
-	struct fixture *f = *state;
 	struct error err;
 
 	take(f, &f->n1, "db", ALLOC_1);
@@ -210,10 +206,8 @@ TEST_FIXTURE(a_node_that_is_gone_does_not_keep_its_volumes_attached, setup_csi, 
 	assert_int_equal(f->plugin.n_attachments, 0);
 }
 
-TEST_FIXTURE(a_new_boot_is_evidence_and_the_controller_detaches, setup_csi, teardown_csi)
+CASE(a_new_boot_is_evidence_and_the_controller_detaches)
 {
-	struct fixture *f = *state;
-
 	take(f, &f->n1, "db", ALLOC_1);
 	fake_node_disconnect(&f->n1);
 	UNTIL(f, !node_is_connected(state_node(&f->server->state, "n1")));
@@ -223,10 +217,8 @@ TEST_FIXTURE(a_new_boot_is_evidence_and_the_controller_detaches, setup_csi, tear
 	assert_int_equal(f->plugin.n_attachments, 0);
 }
 
-TEST_FIXTURE(what_the_plugin_does_not_know_is_detached_once_its_node_has_released_it, setup_csi, teardown_csi)
+CASE(what_the_plugin_does_not_know_is_detached_once_its_node_has_released_it)
 {
-	struct fixture *f = *state;
-
 	take(f, &f->n1, "db", ALLOC_1);
 	model_plugin_order(&f->plugin, DETACH, MODEL_NOT_FOUND, 1, 0);
 	release_claim(f, &f->n1, ALLOC_1);
@@ -235,9 +227,8 @@ TEST_FIXTURE(what_the_plugin_does_not_know_is_detached_once_its_node_has_release
 	f->plugin.n_attachments = 0; /* as it says */
 }
 
-TEST_FIXTURE(a_failed_detach_is_explained_and_tried_again, setup_csi, teardown_csi)
+CASE(a_failed_detach_is_explained_and_tried_again)
 {
-	struct fixture *f = *state;
 	struct release_stats stats;
 	struct claim claim;
 
@@ -265,10 +256,8 @@ TEST_FIXTURE(a_failed_detach_is_explained_and_tried_again, setup_csi, teardown_c
 	assert_int_equal(stats.swept_up, 0);
 }
 
-TEST_FIXTURE(a_controller_that_comes_back_is_asked_at_once, setup_csi, teardown_csi)
+CASE(a_controller_that_comes_back_is_asked_at_once)
 {
-	struct fixture *f = *state;
-
 	for (int way = 0; way < 2; way++) {
 		const char *alloc = way == 0 ? ALLOC_1 : ALLOC_2;
 
@@ -297,9 +286,8 @@ TEST_FIXTURE(a_controller_that_comes_back_is_asked_at_once, setup_csi, teardown_
 	assert_int_equal(f->plugin.calls[DETACH], 2);
 }
 
-TEST_FIXTURE(releases_continue_after_a_restart, setup_csi, teardown_csi)
+CASE(releases_continue_after_a_restart)
 {
-	struct fixture *f = *state;
 	struct release_stats stats;
 
 	take(f, &f->n1, "db", ALLOC_1);
@@ -332,10 +320,8 @@ static int setup_shared(void **state)
 	return 0;
 }
 
-TEST_FIXTURE(the_last_claim_on_a_node_takes_the_attachment_with_it, setup_shared, teardown_csi)
+TEST_ON(the_last_claim_on_a_node_takes_the_attachment_with_it, struct fixture, f, setup_shared, teardown_csi)
 {
-	struct fixture *f = *state;
-
 	take(f, &f->n1, "db", ALLOC_1);
 	take(f, &f->n1, "db", ALLOC_2);
 	take(f, &f->n2, "db", ALLOC_3); /* the other node's has nothing to do with it */
@@ -351,10 +337,8 @@ TEST_FIXTURE(the_last_claim_on_a_node_takes_the_attachment_with_it, setup_shared
 	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n2"));
 }
 
-TEST_FIXTURE(claims_released_together_are_detached_together, setup_shared, teardown_csi)
+TEST_ON(claims_released_together_are_detached_together, struct fixture, f, setup_shared, teardown_csi)
 {
-	struct fixture *f = *state;
-
 	take(f, &f->n1, "db", ALLOC_1);
 	take(f, &f->n1, "db", ALLOC_2);
 	fake_node_disconnect(&f->n1);
@@ -369,10 +353,8 @@ TEST_FIXTURE(claims_released_together_are_detached_together, setup_shared, teard
 	assert_int_equal(f->plugin.calls[DETACH], 1);
 }
 
-TEST_FIXTURE(a_detach_frees_nothing_of_another_node, setup_shared, teardown_csi)
+TEST_ON(a_detach_frees_nothing_of_another_node, struct fixture, f, setup_shared, teardown_csi)
 {
-	struct fixture *f = *state;
-
 	take(f, &f->n1, "db", ALLOC_1);
 	take(f, &f->n2, "db", ALLOC_3);
 	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD_DONE, 2, 0);
@@ -389,11 +371,9 @@ TEST_FIXTURE(a_detach_frees_nothing_of_another_node, setup_shared, teardown_csi)
 	assert_int_equal(f->plugin.calls[DETACH], 2);
 }
 
-TEST_FIXTURE(what_others_still_use_without_an_attachment_of_their_own_is_detached_after_them, setup_shared,
-	     teardown_csi)
+TEST_ON(what_others_still_use_without_an_attachment_of_their_own_is_detached_after_them, struct fixture, f,
+	setup_shared, teardown_csi)
 {
-	struct fixture *f = *state;
-
 	take(f, &f->n1, "db", ALLOC_1);
 	f->n2.csi.cannot_attach = true; /* as after another version of the plugin */
 	fake_node_send_fingerprint(&f->n2);
@@ -409,9 +389,8 @@ TEST_FIXTURE(what_others_still_use_without_an_attachment_of_their_own_is_detache
 	assert_int_equal(f->plugin.calls[DETACH], 1);
 }
 
-TEST_FIXTURE(a_volume_is_never_detached_from_all_nodes, setup_csi, teardown_csi)
+CASE(a_volume_is_never_detached_from_all_nodes)
 {
-	struct fixture *f = *state;
 	struct claim claim;
 	cleanup(change_release) struct change change = CHANGE_INIT;
 
@@ -441,10 +420,8 @@ static Holdfast__V1__Epoch new_epoch(uint64_t number)
 	return epoch;
 }
 
-TEST_FIXTURE(after_a_restore_nothing_is_detached_before_the_nodes_have_reported_what_they_hold, setup_csi,
-	     teardown_csi)
+CASE(after_a_restore_nothing_is_detached_before_the_nodes_have_reported_what_they_hold)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__Epoch epoch = new_epoch(1);
 	cleanup(change_release) struct change change = CHANGE_INIT;
 
@@ -484,15 +461,13 @@ static void on_claimed(enum status status, const ProtobufCMessage *response, con
 {
 	struct asked *asked = userdata;
 
-	(void)response;
-	(void)err;
 	asked->answers++;
 	asked->status = status;
 }
 
-TEST_FIXTURE(a_queued_detach_is_dropped_when_the_volume_is_in_use_again, setup_shared, teardown_csi)
+TEST_ON(a_queued_detach_is_dropped_when_the_volume_is_in_use_again, struct fixture, f, setup_shared,
+	teardown_csi)
 {
-	struct fixture *f = *state;
 	static struct asked other, again;
 
 	other = again = (struct asked){0};
@@ -512,9 +487,8 @@ TEST_FIXTURE(a_queued_detach_is_dropped_when_the_volume_is_in_use_again, setup_s
 	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
 }
 
-TEST_FIXTURE(what_may_be_being_detached_is_not_attached_there_anew, setup_shared, teardown_csi)
+TEST_ON(what_may_be_being_detached_is_not_attached_there_anew, struct fixture, f, setup_shared, teardown_csi)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct error err;
 
@@ -539,10 +513,8 @@ TEST_FIXTURE(what_may_be_being_detached_is_not_attached_there_anew, setup_shared
 	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 }
 
-TEST_FIXTURE(a_stuck_volume_delays_no_other, setup_csi, teardown_csi)
+CASE(a_stuck_volume_delays_no_other)
 {
-	struct fixture *f = *state;
-
 	register_csi(f, "wal");
 	take(f, &f->n1, "db", ALLOC_1);
 	take(f, &f->n1, "wal", ALLOC_2);
@@ -555,9 +527,8 @@ TEST_FIXTURE(a_stuck_volume_delays_no_other, setup_csi, teardown_csi)
 	assert_int_equal(claim_of(f, ALLOC_1).attempts, 1);
 }
 
-TEST_FIXTURE(the_sweep_drives_on_what_no_event_did_and_counts_it, setup_csi, teardown_csi)
+CASE(the_sweep_drives_on_what_no_event_did_and_counts_it)
 {
-	struct fixture *f = *state;
 	struct release_stats stats;
 	struct claim_entry *entry;
 
@@ -585,7 +556,6 @@ static void count_durable(struct server *server, void *userdata)
 {
 	int *n = userdata;
 
-	(void)server;
 	++*n;
 }
 
@@ -620,11 +590,8 @@ TEST_FIXTURE(every_claim_is_looked_at_by_a_sweep_however_many_there_are, setup_c
 	assert_int_equal(stats.swept_up, 0); /* resumed */
 }
 
-TEST_FIXTURE(a_detach_waits_for_the_last_claim_under_any_name_of_the_providers_volume, setup_csi,
-	     teardown_csi)
+CASE(a_detach_waits_for_the_last_claim_under_any_name_of_the_providers_volume)
 {
-	struct fixture *f = *state;
-
 	name_twice(f, "db2");
 	take(f, &f->n1, "db", ALLOC_1);
 	take(f, &f->n1, "db2", ALLOC_2);

@@ -7,13 +7,10 @@
 #include "unit.h"
 
 #include "base/fd.h"
-#include "base/str.h"
 #include "rpc/pki.h"
 
 #include <limits.h>
 #include <signal.h>
-#include <string.h>
-#include <unistd.h>
 
 static void write_config(struct fixture *f, const char *text)
 {
@@ -23,9 +20,10 @@ static void write_config(struct fixture *f, const char *text)
 	assert_int_equal(file_write_atomic(config->path, 0644, text, strlen(text)), 0);
 }
 
-TEST_FIXTURE(settings_that_nothing_was_built_upon_change, setup_acl, teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup_acl, teardown)
+
+CASE(settings_that_nothing_was_built_upon_change)
 {
-	struct fixture *f = *state;
 	const struct config *config = &f->server->config;
 
 	write_config(f, "cluster = \"c1\"\nacl = false\naudit_keep = 5000\naudit_keep_for = \"2d\"\n"
@@ -49,9 +47,8 @@ TEST_FIXTURE(settings_that_nothing_was_built_upon_change, setup_acl, teardown)
 	assert_int_equal(audit_head(f->server).sequence, 11);
 }
 
-TEST_FIXTURE(settings_of_the_start_stay, setup_acl, teardown)
+CASE(settings_of_the_start_stay)
 {
-	struct fixture *f = *state;
 	struct config before = f->server->config;
 
 	write_config(f, "cluster = \"c2\"\ndata_dir = \"/nowhere\"\nlisten {\n  port = 1\n}\n"
@@ -63,9 +60,8 @@ TEST_FIXTURE(settings_of_the_start_stay, setup_acl, teardown)
 	assert_int_equal(f->server->config.port, before.port);
 }
 
-TEST_FIXTURE(a_broken_file_changes_nothing, setup_acl, teardown)
+CASE(a_broken_file_changes_nothing)
 {
-	struct fixture *f = *state;
 	static const char *const broken[] = {"", "acl = false", "cluster = \"c1\"\nacl = false\nalc = 1\n",
 					     "cluster = \"c1\"\nacl = false\naudit_keep = 999\n"};
 
@@ -79,9 +75,8 @@ TEST_FIXTURE(a_broken_file_changes_nothing, setup_acl, teardown)
 	assert_true(f->server->config.acl);
 }
 
-TEST_FIXTURE(sighup_loads_a_new_certificate_and_keeps_the_old_one_when_it_is_broken, setup_acl, teardown)
+CASE(sighup_loads_a_new_certificate_and_keeps_the_old_one_when_it_is_broken)
 {
-	struct fixture *f = *state;
 	const struct config *config = &f->server->config;
 	char ca_key[PATH_MAX];
 	const struct pki_cert_request request = {

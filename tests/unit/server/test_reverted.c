@@ -6,16 +6,12 @@
 #include "restored.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
 #include "base/strbuf.h"
 #include "recovery/epoch.h"
 #include "volume/why.h"
 
 #include <holdfast/v1/operator.pb-c.h>
 #include <limits.h>
-#include <string.h>
-#include <unistd.h>
 
 /* n1 had the volume, has released it, and n2 took it. @ret as n1 was granted it */
 static void hand_over(struct fixture *f, struct claim *ret)
@@ -69,9 +65,8 @@ static size_t count_records(struct fixture *f, const char *what, const char *wor
 	return n;
 }
 
-TEST_FIXTURE(a_freed_claim_that_its_node_has_mounted_is_ordered_away_and_nothing_is_granted, setup, teardown)
+CLUSTER_TEST(a_freed_claim_that_its_node_has_mounted_is_ordered_away_and_nothing_is_granted)
 {
-	struct fixture *f = *state;
 	cleanup_free char *why = NULL;
 	struct claim held, second;
 	struct error err;
@@ -97,9 +92,8 @@ TEST_FIXTURE(a_freed_claim_that_its_node_has_mounted_is_ordered_away_and_nothing
 	assert_int_equal(claim_for(&f->n2, ALLOC_2, &second, NULL), STATUS_OK);
 }
 
-TEST_FIXTURE(no_other_access_mode_is_granted_beside_it, setup, teardown)
+CLUSTER_TEST(no_other_access_mode_is_granted_beside_it)
 {
-	struct fixture *f = *state;
 	struct claim held, third;
 
 	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
@@ -114,9 +108,8 @@ TEST_FIXTURE(no_other_access_mode_is_granted_beside_it, setup, teardown)
 	assert_int_equal(claim_for(&f->n2, ALLOC_3, &third, NULL), STATUS_OK);
 }
 
-TEST_FIXTURE(it_is_held_twice_through_a_restart_until_the_node_is_rebooted, setup, teardown)
+CLUSTER_TEST(it_is_held_twice_through_a_restart_until_the_node_is_rebooted)
 {
-	struct fixture *f = *state;
 	struct claim held, second;
 
 	hand_over(f, &held);
@@ -133,9 +126,8 @@ TEST_FIXTURE(it_is_held_twice_through_a_restart_until_the_node_is_rebooted, setu
 	assert_int_equal(claim_for(&f->n2, ALLOC_2, &second, NULL), STATUS_OK);
 }
 
-TEST_FIXTURE(a_status_that_names_a_freed_claim_as_published_counts_as_well, setup, teardown)
+CLUSTER_TEST(a_status_that_names_a_freed_claim_as_published_counts_as_well)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
 	Holdfast__V1__AllocVolume volume = HOLDFAST__V1__ALLOC_VOLUME__INIT;
@@ -162,9 +154,8 @@ TEST_FIXTURE(a_status_that_names_a_freed_claim_as_published_counts_as_well, setu
 	expect_held_twice(f, 1);
 }
 
-TEST_FIXTURE(it_is_on_record_once_and_a_claim_that_is_held_is_not, setup, teardown)
+CLUSTER_TEST(it_is_on_record_once_and_a_claim_that_is_held_is_not)
 {
-	struct fixture *f = *state;
 	struct claim held;
 
 	hand_over(f, &held);
@@ -185,9 +176,8 @@ TEST_FIXTURE(it_is_on_record_once_and_a_claim_that_is_held_is_not, setup, teardo
 }
 
 /* Said of a machine that was taken to be off, and that has shown since that it is not. */
-TEST_FIXTURE(an_attestation_of_before_does_not_free_it_again, setup, teardown)
+CLUSTER_TEST(an_attestation_of_before_does_not_free_it_again)
 {
-	struct fixture *f = *state;
 	struct claim held;
 
 	take_volume(f);
@@ -207,9 +197,8 @@ TEST_FIXTURE(an_attestation_of_before_does_not_free_it_again, setup, teardown)
 	expect_held_twice(f, 0);
 }
 
-TEST_FIXTURE(a_claim_that_is_not_even_history_makes_its_node_report, setup, teardown)
+CLUSTER_TEST(a_claim_that_is_not_even_history_makes_its_node_report)
 {
-	struct fixture *f = *state;
 	struct claim held;
 
 	hand_over(f, &held);
@@ -219,9 +208,8 @@ TEST_FIXTURE(a_claim_that_is_not_even_history_makes_its_node_report, setup, tear
 	assert_false(has_reported(f, "n1"));
 }
 
-TEST_FIXTURE(a_claim_of_another_node_ends_the_session, setup, teardown)
+CLUSTER_TEST(a_claim_of_another_node_ends_the_session)
 {
-	struct fixture *f = *state;
 	struct claim held;
 
 	hand_over(f, &held);
@@ -233,9 +221,8 @@ TEST_FIXTURE(a_claim_of_another_node_ends_the_session, setup, teardown)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
 }
 
-TEST_FIXTURE(a_live_claim_of_another_node_ends_the_session, setup, teardown)
+CLUSTER_TEST(a_live_claim_of_another_node_ends_the_session)
 {
-	struct fixture *f = *state;
 	struct claim held;
 
 	take_volume(f);
@@ -257,9 +244,8 @@ static void come_back(struct fixture *f)
 
 /* Its hello names nothing that is not known. What its report leaves out is not taken as released: the journal
  * may have been put back below mounts. */
-TEST_FIXTURE(a_lower_mark_in_the_same_boot_makes_the_node_report_and_ends_nothing, setup, teardown)
+CLUSTER_TEST(a_lower_mark_in_the_same_boot_makes_the_node_report_and_ends_nothing)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__Mark *first, *later;
 
 	take_volume(f);
@@ -298,10 +284,8 @@ TEST_FIXTURE(a_lower_mark_in_the_same_boot_makes_the_node_report_and_ends_nothin
 }
 
 /* By then its mark is as high as any: welcome has shown it. */
-TEST_FIXTURE(a_reverted_node_whose_session_ends_before_its_report_is_asked_again_and_ends_nothing, setup,
-	     teardown)
+CLUSTER_TEST(a_reverted_node_whose_session_ends_before_its_report_is_asked_again_and_ends_nothing)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__Mark *first, *later;
 
 	take_volume(f);
@@ -336,9 +320,8 @@ TEST_FIXTURE(a_reverted_node_whose_session_ends_before_its_report_is_asked_again
 	holdfast__v1__mark__free_unpacked(later, NULL);
 }
 
-TEST_FIXTURE(a_claim_that_a_reverted_node_reports_and_nobody_knows_is_released, setup, teardown)
+CLUSTER_TEST(a_claim_that_a_reverted_node_reports_and_nobody_knows_is_released)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__Mark *first, *later;
 	struct alloc alloc;
 	struct claim held;
@@ -368,9 +351,8 @@ TEST_FIXTURE(a_claim_that_a_reverted_node_reports_and_nobody_knows_is_released, 
 }
 
 /* It was collected since, and holds nothing that could be ordered away. */
-TEST_FIXTURE(work_that_a_reverted_node_reports_and_nobody_knows_is_stopped, setup, teardown)
+CLUSTER_TEST(work_that_a_reverted_node_reports_and_nobody_knows_is_stopped)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__Mark *first, *later;
 	struct alloc alloc;
 
@@ -393,9 +375,8 @@ TEST_FIXTURE(work_that_a_reverted_node_reports_and_nobody_knows_is_stopped, setu
 }
 
 /* Its mark is none that the server has seen; what it names shows it. */
-TEST_FIXTURE(what_a_later_report_of_an_epoch_leaves_out_is_not_taken_as_released, setup, teardown)
+CLUSTER_TEST(what_a_later_report_of_an_epoch_leaves_out_is_not_taken_as_released)
 {
-	struct fixture *f = *state;
 	struct claim held, unknown;
 
 	take_volume(f);
@@ -420,9 +401,8 @@ static void lose_mark(struct fixture *f)
 }
 
 /* It did not have it when it reported first. */
-TEST_FIXTURE(a_claim_of_before_the_epoch_that_a_later_report_names_is_released, setup, teardown)
+CLUSTER_TEST(a_claim_of_before_the_epoch_that_a_later_report_names_is_released)
 {
-	struct fixture *f = *state;
 	struct alloc alloc;
 	struct claim held;
 
@@ -481,9 +461,8 @@ static void bring_back_the_claim_of_n1_beside_that_of_n2(struct fixture *f, stru
 	holdfast__v1__mark__free_unpacked(later, NULL);
 }
 
-TEST_FIXTURE(a_claim_beside_its_rival_stays_and_is_not_granted_again_before_one_is_released, setup, teardown)
+CLUSTER_TEST(a_claim_beside_its_rival_stays_and_is_not_granted_again_before_one_is_released)
 {
-	struct fixture *f = *state;
 	struct claim second, claim;
 	struct error err;
 
@@ -503,9 +482,8 @@ TEST_FIXTURE(a_claim_beside_its_rival_stays_and_is_not_granted_again_before_one_
 	assert_int_equal(claim_for(&f->n1, ALLOC_1, &claim, NULL), STATUS_OK);
 }
 
-TEST_FIXTURE(a_claim_that_may_be_beside_the_other_is_granted_again, setup, teardown)
+CLUSTER_TEST(a_claim_that_may_be_beside_the_other_is_granted_again)
 {
-	struct fixture *f = *state;
 	struct claim second, claim;
 
 	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;

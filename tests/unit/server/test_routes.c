@@ -3,16 +3,12 @@
 #include "routes.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
-
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/jobs.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/plugins.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
-#include <string.h>
 
 static const ProtobufCMethodDescriptor *method_of(const struct rpc_route *route)
 {
@@ -92,11 +88,10 @@ static void ask(struct fixture *f, const char *method, const char *target, const
 
 TEST_FIXTURE(a_volume_lives_and_goes_by_addresses_alone, setup, teardown)
 {
-	static const char volume[] = "{\"volume\": {\"type\": \"native\", \"profile\": \"disk\", \"source\": "
-				     "{\"class\": \"block\", "
-				     "\"by_id\": \"wwn-0x1\"}, \"requested_capabilities\": "
-				     "[{\"access_mode\": \"single-node-writer\", "
-				     "\"attachment_mode\": \"file-system\"}]}}";
+	static const char volume[] =
+		"{\"volume\": {\"type\": \"native\", \"profile\": \"disk\", \"source\": {\"class\": "
+		"\"block\", \"by_id\": \"wwn-0x1\"}, \"requested_capabilities\": [{\"access_mode\": "
+		"\"single-node-writer\", \"attachment_mode\": \"file-system\"}]}}";
 	struct fixture *f = *state;
 
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
@@ -124,10 +119,8 @@ TEST_FIXTURE(a_volume_lives_and_goes_by_addresses_alone, setup, teardown)
 	ask(f, "PUT", "/v1/operator/step-down", NULL, "400", "the only one", "failed_precondition");
 }
 
-TEST_FIXTURE(what_is_asked_wrongly_is_refused_with_its_own_status, setup, teardown)
+CLUSTER_TEST(what_is_asked_wrongly_is_refused_with_its_own_status)
 {
-	struct fixture *f = *state;
-
 	ask(f, "GET", "/v1/volumes?typ=csi", NULL, "400", "\\\"typ\\\"", "invalid_argument");
 	ask(f, "GET", "/v1/volume", NULL, "404", "nothing at /v1/volume", "not_found");
 	ask(f, "PATCH", "/v1/volumes", NULL, "405", "allow: GET, PUT, POST\r\n", "takes");
@@ -186,9 +179,8 @@ TEST_FIXTURE(counts_are_the_same_after_a_restart, setup, teardown)
 	assert_int_equal(metric(f, "\nholdfast_nodes{status=\"disconnected\"} "), 2);
 }
 
-TEST_FIXTURE(a_node_may_not_read_the_metrics, setup, teardown)
+CLUSTER_TEST(a_node_may_not_read_the_metrics)
 {
-	struct fixture *f = *state;
 	const char *const texts[] = {"\"code\":\"permission_denied\"", NULL};
 
 	expect(f, &(struct http_request){.cert = "node-n1", .method = "GET", .target = "/metrics"}, "403",
@@ -199,9 +191,8 @@ TEST_FIXTURE(a_node_may_not_read_the_metrics, setup, teardown)
 		"holdfast_volumes"));
 }
 
-TEST_FIXTURE(every_line_of_the_metrics_is_one_that_prometheus_takes, setup, teardown)
+CLUSTER_TEST(every_line_of_the_metrics_is_one_that_prometheus_takes)
 {
-	struct fixture *f = *state;
 	const char *answer;
 	char line[512];
 

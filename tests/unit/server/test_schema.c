@@ -4,9 +4,7 @@
 #include "cluster.h"
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "state/keys.h"
 #include "state/records.h"
 #include "state/schema.h"
@@ -17,9 +15,6 @@
 #include <jansson.h>
 #include <limits.h>
 #include <sqlite3.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { SQL_MAX = 1 << 20, ROWS_MAX = 4096 };
 
@@ -73,9 +68,8 @@ static void check_v0(struct fixture *f)
 	assert_string_equal(schema->cluster, "c1");
 }
 
-TEST_FIXTURE(a_store_of_the_first_release_is_taken_over_once, setup, teardown)
+CLUSTER_TEST(a_store_of_the_first_release_is_taken_over_once)
 {
-	struct fixture *f = *state;
 	uint64_t revision;
 
 	restart_with(f, put_v0_in_place);
@@ -118,10 +112,8 @@ static void refuse_what_does_not_fit(struct fixture *f)
 	run_sql(f, "DELETE FROM kv WHERE key = 'meta/schema'");
 }
 
-TEST_FIXTURE(a_newer_schema_and_another_cluster_are_refused, setup, teardown)
+CLUSTER_TEST(a_newer_schema_and_another_cluster_are_refused)
 {
-	struct fixture *f = *state;
-
 	restart_with(f, refuse_what_does_not_fit);
 	assert_non_null(records_get(&f->server->state.records, KEY_SCHEMA));
 }
@@ -139,10 +131,8 @@ static void break_a_node(struct fixture *f)
 	run_sql(f, "DELETE FROM kv WHERE key = 'node/n2'");
 }
 
-TEST_FIXTURE(a_step_that_fails_has_changed_nothing, setup, teardown)
+CLUSTER_TEST(a_step_that_fails_has_changed_nothing)
 {
-	struct fixture *f = *state;
-
 	restart_with(f, break_a_node);
 	assert_int_equal(f->server->state.n_nodes, 1);
 	assert_non_null(state_instance(&f->server->state, "n1", "native", "disk"));
@@ -195,13 +185,10 @@ static void put_v3_in_place(struct fixture *f)
 
 static void leave_as_it_is(struct fixture *f)
 {
-	(void)f;
 }
 
-TEST_FIXTURE(freed_claims_of_an_older_store_are_moved_with_their_indexes_and_generation, setup, teardown)
+CLUSTER_TEST(freed_claims_of_an_older_store_are_moved_with_their_indexes_and_generation)
 {
-	struct fixture *f = *state;
-
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
 	for (int i = 0; i < 2; i++) { /* and once */
 		cleanup(freed_list_release) struct freed_list freed = {NULL, 0};
@@ -225,7 +212,6 @@ static int append(void *userdata, int n, char **values, char **names)
 	char *rows = userdata;
 	size_t at = strlen(rows);
 
-	(void)names;
 	for (int i = 0; i < n; i++) {
 		(void)str_format(rows + at, ROWS_MAX - at, "%s%s", values[i] ? values[i] : "-",
 				 i + 1 < n ? "|" : "\n");

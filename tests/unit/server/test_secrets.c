@@ -5,15 +5,11 @@
 #include "provider_world.h"
 #include "unit.h"
 
-#include "base/fd.h"
-#include "base/str.h"
 #include "base/strbuf.h"
 
 #include <fcntl.h>
 #include <limits.h>
 #include <sqlite3.h>
-#include <string.h>
-#include <unistd.h>
 
 #define SECRET "KN0WN-S3CRET"
 #define SECRETS "\"secrets\":{\"pass\":\"" SECRET "\",\"other\":\"" SECRET "=\"}"
@@ -108,9 +104,9 @@ static void read_people_columns(struct fixture *f)
 	assert_true(n > 0); /* there are such views, and they have rows */
 }
 
-TEST_FIXTURE(a_secret_is_in_no_answer_log_line_or_readable_column, provider_setup, provider_teardown)
+TEST_ON(a_secret_is_in_no_answer_log_line_or_readable_column, struct fixture, f, provider_setup,
+	provider_teardown)
 {
-	struct fixture *f = *state;
 	int log_fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	int stderr_fd = dup(STDERR_FILENO);
 	static char log[1 << 20];
@@ -145,9 +141,8 @@ TEST_FIXTURE(a_secret_is_in_no_answer_log_line_or_readable_column, provider_setu
 	assert_string_equal(provider.last_secrets, "pass=" SECRET ",other=" SECRET "=,");
 }
 
-TEST_FIXTURE(details_and_secrets_go_with_their_volume, provider_setup, provider_teardown)
+TEST_ON(details_and_secrets_go_with_their_volume, struct fixture, f, provider_setup, provider_teardown)
 {
-	struct fixture *f = *state;
 	struct record_entry *entry;
 
 	must(f, "Register", "{\"volume\":{" DB_HEAD "," SECRETS "," OPTIONS "}}", NULL);

@@ -9,10 +9,8 @@
 #include "unit.h"
 
 #include "../etcd/etcd_world.h"
-#include "base/cleanup.h"
 #include "base/exit_code.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "state/schema.h"
 #include "store/mark.h"
 
@@ -23,10 +21,8 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum {
 	SERVERS = 3,
@@ -344,9 +340,6 @@ static int setup_members(void **state)
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
-	(void)st;
-	(void)type;
-	(void)ftw;
 	return remove(path);
 }
 
@@ -486,9 +479,8 @@ static void expect_text(struct servers *s, int i, const char *target, const char
 		fail_msg("server %d, %s: %s", i, target, answer);
 }
 
-TEST_FIXTURE(a_follower_takes_over_when_the_leader_is_killed, setup_members, teardown_servers)
+TEST_ON(a_follower_takes_over_when_the_leader_is_killed, struct servers, s, setup_members, teardown_servers)
 {
-	struct servers *s = *state;
 	int leader = await_leader(s, -1);
 	int follower;
 	char address[32];
@@ -515,14 +507,13 @@ TEST_FIXTURE(a_follower_takes_over_when_the_leader_is_killed, setup_members, tea
 static void on_late(enum status status, const ProtobufCMessage *response, const struct error *err,
 		    void *userdata)
 {
-	(void)response;
-	(void)err;
 	*(int *)userdata = (int)status;
 }
 
-TEST_FIXTURE(a_server_stopped_past_its_lease_writes_nothing_and_ends, setup_servers, teardown_servers)
+#define CASE(name) TEST_ON(name, struct servers, s, setup_servers, teardown_servers)
+
+CASE(a_server_stopped_past_its_lease_writes_nothing_and_ends)
 {
-	struct servers *s = *state;
 	int leader = await_leader(s, -1);
 	pid_t stopped = s->pids[leader];
 	Holdfast__V1__GetStatusResponse *status = NULL;
@@ -564,9 +555,8 @@ TEST_FIXTURE(a_server_stopped_past_its_lease_writes_nothing_and_ends, setup_serv
 	await_log(s, leader, "this server follows");
 }
 
-TEST_FIXTURE(a_leader_that_is_stopped_hands_over_at_once, setup_servers, teardown_servers)
+CASE(a_leader_that_is_stopped_hands_over_at_once)
 {
-	struct servers *s = *state;
 	int leader = await_leader(s, -1);
 	int ended;
 
@@ -580,9 +570,9 @@ TEST_FIXTURE(a_leader_that_is_stopped_hands_over_at_once, setup_servers, teardow
 	expect_held(s);
 }
 
-TEST_FIXTURE(none_starts_without_a_store_that_somebody_has_asked_for, setup_one, teardown_servers)
+TEST_ON(none_starts_without_a_store_that_somebody_has_asked_for, struct servers, s, setup_one,
+	teardown_servers)
 {
-	struct servers *s = *state;
 	int ended;
 
 	start(s, 0);
@@ -602,9 +592,8 @@ TEST_FIXTURE(none_starts_without_a_store_that_somebody_has_asked_for, setup_one,
 /* --- handing on --- */
 
 /* All that node n1 and an operator do, at a server that follows. */
-TEST_FIXTURE(a_follower_hands_on_calls_and_sessions, setup_servers, teardown_servers)
+CASE(a_follower_hands_on_calls_and_sessions)
 {
-	struct servers *s = *state;
 	int leader = await_leader(s, -1);
 	int follower = another(s, leader);
 	Holdfast__V1__GetStatusResponse *status = NULL;
@@ -639,9 +628,9 @@ static int setup_patient(void **state)
 }
 
 /* etcd stops for longer than it may take to answer, a part of the lease: the leader has it still. */
-TEST_FIXTURE(a_follower_keeps_a_leader_that_answers_while_etcd_does_not, setup_patient, teardown_servers)
+TEST_ON(a_follower_keeps_a_leader_that_answers_while_etcd_does_not, struct servers, s, setup_patient,
+	teardown_servers)
 {
-	struct servers *s = *state;
 	int leader = await_leader(s, -1);
 	int follower = another(s, leader);
 
@@ -665,10 +654,8 @@ TEST_FIXTURE(a_follower_keeps_a_leader_that_answers_while_etcd_does_not, setup_p
 }
 
 /* Calls are not handed on to the server itself, and sessions wait until it leads again. */
-TEST_FIXTURE(a_restarted_server_waits_for_its_own_lease, setup_one, teardown_servers)
+TEST_ON(a_restarted_server_waits_for_its_own_lease, struct servers, s, setup_one, teardown_servers)
 {
-	struct servers *s = *state;
-
 	assert_int_equal(run_option(s, 0, "--new-cluster"), 0);
 	start(s, 0);
 	(void)await_leader(s, -1);
@@ -706,9 +693,8 @@ static void upgrade(struct servers *s, int i)
 
 /* One server after the other, as docs/operations.md has it: the store stays what the earlier version reads
  * until somebody says that it need not. */
-TEST_FIXTURE(an_upgrade_one_by_one_raises_the_schema_on_request, setup_servers, teardown_servers)
+CASE(an_upgrade_one_by_one_raises_the_schema_on_request)
 {
-	struct servers *s = *state;
 	int leader = await_leader(s, -1);
 	int next = another(s, leader);
 	int last = 3 - leader - next;
@@ -749,9 +735,8 @@ TEST_FIXTURE(an_upgrade_one_by_one_raises_the_schema_on_request, setup_servers, 
 	await_log(s, 0, "install the newer version here");
 }
 
-TEST_FIXTURE(sessions_at_a_follower_end_with_the_leader_and_begin_anew, setup_servers, teardown_servers)
+CASE(sessions_at_a_follower_end_with_the_leader_and_begin_anew)
 {
-	struct servers *s = *state;
 	int leader = await_leader(s, -1);
 	int follower = another(s, leader);
 	int next;
@@ -808,9 +793,8 @@ static void expect_patience(struct servers *s, int dead, const char *arguments)
 }
 
 /* As soon as the leader is killed: the command goes round until one answers that another leads. */
-TEST_FIXTURE(a_command_that_knows_all_servers_outlives_one, setup_servers, teardown_servers)
+CASE(a_command_that_knows_all_servers_outlives_one)
 {
-	struct servers *s = *state;
 	int leader = await_leader(s, -1);
 
 	assert_int_equal(register_volume(&s->f, &s->f.operator, NULL), STATUS_OK);
@@ -889,10 +873,9 @@ static void expect_member(struct servers *s, const Holdfast__V1__ServerMember *m
 	assert_string_equal(member->address, address);
 }
 
-TEST_FIXTURE(the_members_are_servers_that_live_and_etcds_that_answer_or_do_not, setup_members,
-	     teardown_servers)
+TEST_ON(the_members_are_servers_that_live_and_etcds_that_answer_or_do_not, struct servers, s, setup_members,
+	teardown_servers)
 {
-	struct servers *s = *state;
 	int leader = await_leader(s, -1);
 	int follower = another(s, leader);
 	Holdfast__V1__ListMembersResponse *members = await_members(s, follower, SERVERS);
@@ -922,9 +905,8 @@ TEST_FIXTURE(the_members_are_servers_that_live_and_etcds_that_answer_or_do_not, 
 	assert_true(cli_printed(s, "follows") && cli_printed(s, "unreachable") && cli_printed(s, "index "));
 }
 
-TEST_FIXTURE(an_alarm_of_etcd_is_shown, setup_servers, teardown_servers)
+CASE(an_alarm_of_etcd_is_shown)
 {
-	struct servers *s = *state;
 	int leader = await_leader(s, -1);
 	Holdfast__V1__ListMembersResponse *members;
 
@@ -935,9 +917,8 @@ TEST_FIXTURE(an_alarm_of_etcd_is_shown, setup_servers, teardown_servers)
 }
 
 /* Asked at a server that follows; the process continues, and is not the one that leads next. */
-TEST_FIXTURE(a_leader_that_steps_down_hands_over_and_follows, setup_servers, teardown_servers)
+CASE(a_leader_that_steps_down_hands_over_and_follows)
 {
-	struct servers *s = *state;
 	int leader = await_leader(s, -1);
 	int follower = another(s, leader);
 	pid_t pid = s->pids[leader];
@@ -960,9 +941,8 @@ TEST_FIXTURE(a_leader_that_steps_down_hands_over_and_follows, setup_servers, tea
 }
 
 /* The command is waiting for a change when the leader is killed, and asks the next one. */
-TEST_FIXTURE(a_command_that_waits_outlives_the_leader, setup_servers, teardown_servers)
+CASE(a_command_that_waits_outlives_the_leader)
 {
-	struct servers *s = *state;
 	int leader = await_leader(s, -1);
 	int status;
 	pid_t waiting;
@@ -1029,9 +1009,8 @@ static void begin_to_register(struct servers *s, struct fake_node *by, int *answ
 	UNTIL(&s->f, *answered >= 0 || unread_at(s->ports[s->leader]) > LATE_BYTES);
 }
 
-TEST_FIXTURE(it_is_not_known_whether_a_lost_leader_carried_a_change_out, setup_servers, teardown_servers)
+CASE(it_is_not_known_whether_a_lost_leader_carried_a_change_out)
 {
-	struct servers *s = *state;
 	Holdfast__V1__GetStatusRequest read = HOLDFAST__V1__GET_STATUS_REQUEST__INIT;
 	int leader = await_leader(s, -1);
 	int follower = another(s, leader);
@@ -1075,10 +1054,8 @@ static Holdfast__V1__AuditRecord *find_record(const Holdfast__V1__ListAuditRespo
 	return NULL;
 }
 
-TEST_FIXTURE(the_record_of_a_call_that_was_handed_on_names_the_server_that_did, setup_servers,
-	     teardown_servers)
+CASE(the_record_of_a_call_that_was_handed_on_names_the_server_that_did)
 {
-	struct servers *s = *state;
 	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
 	Holdfast__V1__ListAuditResponse *audit;
 	Holdfast__V1__AuditRecord *record;
@@ -1369,9 +1346,9 @@ static int setup_identities(void **state)
 	return 0;
 }
 
-TEST_FIXTURE(every_identity_is_answered_alike_by_every_server, setup_identities, teardown_servers)
+TEST_ON(every_identity_is_answered_alike_by_every_server, struct servers, s, setup_identities,
+	teardown_servers)
 {
-	struct servers *s = *state;
 	struct secrets secrets;
 	int leader = await_leader(s, -1);
 	int follower = another(s, leader);
@@ -1419,9 +1396,9 @@ static void do_as_unit(struct servers *s, int i, const char *secret, const char 
 	"\"access_mode\": \"SINGLE_NODE_WRITER\"}]}}"
 
 /* Each through the server that does not lead. */
-TEST_FIXTURE(a_unit_starts_and_stops_through_a_follower_after_a_step_down, setup_identities, teardown_servers)
+TEST_ON(a_unit_starts_and_stops_through_a_follower_after_a_step_down, struct servers, s, setup_identities,
+	teardown_servers)
 {
-	struct servers *s = *state;
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct secrets secrets;
 	int leader = await_leader(s, -1);
@@ -1483,9 +1460,8 @@ static void expect_nothing_granted(struct servers *s)
 	assert_int_equal(fake_node_claim(&f->n2, "db", ALLOC_2, NULL, &err), STATUS_UNAVAILABLE);
 }
 
-TEST_FIXTURE(an_etcd_that_was_put_back_begins_an_epoch_and_grants_nothing, setup_servers, teardown_servers)
+CASE(an_etcd_that_was_put_back_begins_an_epoch_and_grants_nothing)
 {
-	struct servers *s = *state;
 	struct fixture *f = &s->f;
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	Holdfast__V1__GetStatusResponse *status = NULL;
@@ -1524,9 +1500,8 @@ TEST_FIXTURE(an_etcd_that_was_put_back_begins_an_epoch_and_grants_nothing, setup
 	expect_nothing_granted(s);
 }
 
-TEST_FIXTURE(a_follower_notices_a_restored_etcd, setup_servers, teardown_servers)
+CASE(a_follower_notices_a_restored_etcd)
 {
-	struct servers *s = *state;
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	Holdfast__V1__GetStatusResponse *status = NULL;
 	struct mark mark = {.revision = 0};
@@ -1649,10 +1624,8 @@ static int forget_a_grant(struct servers *s, int *ret_keeper, bool has_early_mar
 
 /* A machine that was put back as etcd was sees nothing; one that follows it does, and ends its lead before it
  * grants anything. */
-TEST_FIXTURE(a_follower_that_finds_etcd_behind_ends_the_lead_and_an_epoch_begins, setup_servers,
-	     teardown_servers)
+CASE(a_follower_that_finds_etcd_behind_ends_the_lead_and_an_epoch_begins)
 {
-	struct servers *s = *state;
 	const uint64_t limit = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
 	int keeper;
 	int leader = forget_a_grant(s, &keeper, true);
@@ -1675,9 +1648,8 @@ TEST_FIXTURE(a_follower_that_finds_etcd_behind_ends_the_lead_and_an_epoch_begins
 	expect_nothing_granted(s);
 }
 
-TEST_FIXTURE(a_server_without_a_mark_begins_an_epoch_and_grants_nothing, setup_servers, teardown_servers)
+CASE(a_server_without_a_mark_begins_an_epoch_and_grants_nothing)
 {
-	struct servers *s = *state;
 	int keeper;
 	int leader = forget_a_grant(s, &keeper, false);
 
@@ -1686,9 +1658,8 @@ TEST_FIXTURE(a_server_without_a_mark_begins_an_epoch_and_grants_nothing, setup_s
 	expect_nothing_granted(s);
 }
 
-TEST_FIXTURE(an_etcd_that_was_wiped_grants_nothing, setup_servers, teardown_servers)
+CASE(an_etcd_that_was_wiped_grants_nothing)
 {
-	struct servers *s = *state;
 	int leader = await_leader(s, -1);
 	char command[PATH_MAX];
 	int ended;
@@ -1721,9 +1692,8 @@ static void put_back_marks(struct servers *s)
 	assert_int_equal(run_shell(command), 0);
 }
 
-TEST_FIXTURE(what_a_node_remembers_holds_for_whoever_leads_next, setup_servers, teardown_servers)
+CASE(what_a_node_remembers_holds_for_whoever_leads_next)
 {
-	struct servers *s = *state;
 	struct fixture *f = &s->f;
 	Holdfast__V1__GetStatusResponse *status = NULL;
 	Holdfast__V1__Mark *mark;
@@ -1778,7 +1748,6 @@ static void remove_block(struct servers *s, int i)
 
 static enum status advance(struct kv_rewrite *rewrite, void *userdata, struct error *err)
 {
-	(void)err;
 	kv_rewrite_advance(rewrite, *(uint64_t *)userdata);
 	return STATUS_OK;
 }
@@ -1834,9 +1803,8 @@ static void expect_retired(struct servers *s, int mover)
 }
 
 /* To the prefix from which it came: what is there was moved away. */
-TEST_FIXTURE(a_store_that_was_moved_to_sqlite_moves_back_to_its_prefix, setup_servers, teardown_servers)
+CASE(a_store_that_was_moved_to_sqlite_moves_back_to_its_prefix)
 {
-	struct servers *s = *state;
 	int leader = await_leader(s, -1);
 
 	take_db(s);
@@ -1850,9 +1818,8 @@ TEST_FIXTURE(a_store_that_was_moved_to_sqlite_moves_back_to_its_prefix, setup_se
 	expect_held(s);
 }
 
-TEST_FIXTURE(a_store_moves_to_sqlite_and_back_with_all_that_is_in_it, setup_servers, teardown_servers)
+CASE(a_store_moves_to_sqlite_and_back_with_all_that_is_in_it)
 {
-	struct servers *s = *state;
 	Holdfast__V1__GetStatusResponse *before = NULL;
 	Holdfast__V1__GetStatusResponse *after = NULL;
 	char path[PATH_MAX];
@@ -1921,9 +1888,8 @@ static void back_up(struct servers *s, int leader, char ret[static PATH_MAX])
 	protobuf_c_message_free_unpacked(response, NULL);
 }
 
-TEST_FIXTURE(a_backup_is_made_while_servers_run_and_restored_when_none_does, setup_servers, teardown_servers)
+CASE(a_backup_is_made_while_servers_run_and_restored_when_none_does)
 {
-	struct servers *s = *state;
 	Holdfast__V1__BeginRestoreRequest online = HOLDFAST__V1__BEGIN_RESTORE_REQUEST__INIT;
 	Holdfast__V1__GetStatusResponse *before = NULL;
 	Holdfast__V1__GetStatusResponse *after = NULL;

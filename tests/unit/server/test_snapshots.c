@@ -4,10 +4,7 @@
 #include "provider_world.h"
 #include "unit.h"
 
-#include "base/str.h"
 #include "volume/snapshots.h"
-
-#include <string.h>
 
 #define SNAP "{\"volumeId\":\"db\",\"name\":\"s1\"}"
 
@@ -19,9 +16,8 @@ static const Holdfast__V1__Snapshot *record(struct fixture *f, const char *name)
 	return records_get(&f->server->state.records, key);
 }
 
-TEST_FIXTURE(a_snapshot_is_recorded_before_its_provider_is_asked, provider_setup, provider_teardown)
+PROVIDER_TEST(a_snapshot_is_recorded_before_its_provider_is_asked)
 {
-	struct fixture *f = *state;
 	struct pending pending;
 
 	must(f, "Create", DB, NULL);
@@ -43,10 +39,8 @@ TEST_FIXTURE(a_snapshot_is_recorded_before_its_provider_is_asked, provider_setup
 	assert_string_equal(record(f, "s1")->snapshot_id, "snap-1");
 }
 
-TEST_FIXTURE(one_that_is_not_ready_is_asked_about_again, provider_setup, provider_teardown)
+PROVIDER_TEST(one_that_is_not_ready_is_asked_about_again)
 {
-	struct fixture *f = *state;
-
 	must(f, "Create", DB, NULL);
 	provider.is_slow_snapshot = true;
 	must(f, "CreateSnapshot", SNAP, "snap-1");
@@ -83,10 +77,8 @@ TEST_FIXTURE(a_server_that_dies_while_a_snapshot_is_made_finds_it_by_its_name, p
 	}
 }
 
-TEST_FIXTURE(a_name_is_of_one_volume, provider_setup, provider_teardown)
+PROVIDER_TEST(a_name_is_of_one_volume)
 {
-	struct fixture *f = *state;
-
 	must(f, "Create", DB, NULL);
 	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"namespace\":\"other\"}}", NULL);
 	must(f, "CreateSnapshot", SNAP, NULL);
@@ -95,10 +87,8 @@ TEST_FIXTURE(a_name_is_of_one_volume, provider_setup, provider_teardown)
 	assert_int_equal(provider.calls[CALL_CREATE_SNAPSHOT], 1);
 }
 
-TEST_FIXTURE(a_refused_snapshot_leaves_no_record_and_an_uncertain_one_does, provider_setup, provider_teardown)
+PROVIDER_TEST(a_refused_snapshot_leaves_no_record_and_an_uncertain_one_does)
 {
-	struct fixture *f = *state;
-
 	must(f, "Create", DB, NULL);
 	provider_order(CALL_CREATE_SNAPSHOT, PROVIDER_FAIL, 1, STATUS_INVALID_ARGUMENT);
 	refuses(f, "CreateSnapshot", SNAP, STATUS_INVALID_ARGUMENT, "the provider's words");
@@ -119,10 +109,8 @@ TEST_FIXTURE(a_refused_snapshot_leaves_no_record_and_an_uncertain_one_does, prov
 		"cannot create and delete snapshots");
 }
 
-TEST_FIXTURE(deleting_forgets_the_record_when_the_provider_has, provider_setup, provider_teardown)
+PROVIDER_TEST(deleting_forgets_the_record_when_the_provider_has)
 {
-	struct fixture *f = *state;
-
 	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"secrets\":{\"a\":\"1\",\"b\":\"2\"}}}", NULL);
 	must(f, "CreateSnapshot", "{\"volumeId\":\"db\",\"name\":\"s1\",\"secrets\":{\"b\":\"3\"}}", NULL);
 	assert_string_equal(provider.last_secrets, "a=1,b=3,");
@@ -140,10 +128,8 @@ TEST_FIXTURE(deleting_forgets_the_record_when_the_provider_has, provider_setup, 
 		"the provider's words"); /* nobody knows it */
 }
 
-TEST_FIXTURE(lists_join_the_records_with_what_the_provider_has, provider_setup, provider_teardown)
+PROVIDER_TEST(lists_join_the_records_with_what_the_provider_has)
 {
-	struct fixture *f = *state;
-
 	must(f, "Create", DB, NULL);
 	must(f, "CreateSnapshot", SNAP, NULL);
 	provider_order(CALL_CREATE_SNAPSHOT, PROVIDER_FAIL, 1, STATUS_DEADLINE_EXCEEDED);
@@ -167,10 +153,8 @@ TEST_FIXTURE(lists_join_the_records_with_what_the_provider_has, provider_setup, 
 	refuses(f, "ListSnapshots", "{\"pluginId\":\"nfs\"}", STATUS_UNAVAILABLE, "controller of plugin nfs");
 }
 
-TEST_FIXTURE(external_volumes_are_the_providers_page_by_page, provider_setup, provider_teardown)
+PROVIDER_TEST(external_volumes_are_the_providers_page_by_page)
 {
-	struct fixture *f = *state;
-
 	must(f, "Create", DB, NULL);
 	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"namespace\":\"other\"}}", NULL);
 	must(f, "ListExternal", "{\"pluginId\":\"nfs\"}", "\"externalId\":\"vol-2\"");

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/str.h"
 #include "state/state.h"
-
-#include <string.h>
 
 static struct volume volume(const char *namespace, const char *id)
 {

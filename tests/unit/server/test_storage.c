@@ -7,14 +7,9 @@
 #include "restored.h"
 #include "unit.h"
 
-#include "base/str.h"
 #include "claim/release.h"
 #include "recovery/epoch.h"
-#include "state/keys.h"
 #include "state/storage_index.h"
-#include "volume/store.h"
-
-#include <string.h>
 
 #define NFS "\"type\":\"CSI\",\"pluginId\":\"nfs\"," CAPABILITIES
 #define CSI(id, rest) "{\"volume\":{\"id\":\"" id "\"," NFS rest "}}"
@@ -22,11 +17,8 @@
 	"{\"volume\":{\"id\":\"" id "\",\"type\":\"NATIVE\",\"profile\":\"disk\"," CAPABILITIES \
 	",\"source\":{\"class\":\"BLOCK\",\"byId\":\"wwn-0x1\"}" rest "}}"
 
-TEST_FIXTURE(a_second_registration_of_a_csi_volume_is_refused_and_names_the_first, provider_setup,
-	     provider_teardown)
+PROVIDER_TEST(a_second_registration_of_a_csi_volume_is_refused_and_names_the_first)
 {
-	struct fixture *f = *state;
-
 	must(f, "Register", CSI("e1", ",\"externalId\":\"x\",\"context\":{\"k\":\"v\"}"), NULL);
 	refuses(f, "Register", CSI("e2", ",\"externalId\":\"x\",\"context\":{\"k\":\"v\"}"),
 		STATUS_ALREADY_EXISTS, "volume e1 in namespace default");
@@ -44,9 +36,8 @@ TEST_FIXTURE(a_second_registration_of_a_csi_volume_is_refused_and_names_the_firs
 	must(f, "Register", CSI("e2", ",\"externalId\":\"x\",\"context\":{\"k\":\"v\"}"), NULL);
 }
 
-TEST_FIXTURE(eleven_volumes_of_one_external_id_with_a_share_each_register, provider_setup, provider_teardown)
+PROVIDER_TEST(eleven_volumes_of_one_external_id_with_a_share_each_register)
 {
-	struct fixture *f = *state;
 	char json[512];
 
 	for (int i = 0; i < 11; i++) {
@@ -64,11 +55,8 @@ TEST_FIXTURE(eleven_volumes_of_one_external_id_with_a_share_each_register, provi
 	assert_int_equal(provider.calls[CALL_DELETE], 0);
 }
 
-TEST_FIXTURE(a_volume_that_the_provider_made_is_the_same_storage_under_any_context, provider_setup,
-	     provider_teardown)
+PROVIDER_TEST(a_volume_that_the_provider_made_is_the_same_storage_under_any_context)
 {
-	struct fixture *f = *state;
-
 	must(f, "Create", DB, "vol-1");
 	refuses(f, "Register", CSI("e2", ",\"externalId\":\"vol-1\",\"context\":{\"junk\":\"1\"}"),
 		STATUS_ALREADY_EXISTS, "volume db ");
@@ -101,9 +89,8 @@ TEST_FIXTURE(a_second_registration_of_a_native_source_is_refused_and_names_the_f
 	must(f, "Register", SOURCE("t2", TMPFS), NULL);
 }
 
-TEST_FIXTURE(of_two_registrations_at_once_of_one_storage_one_wins, provider_setup, provider_teardown)
+PROVIDER_TEST(of_two_registrations_at_once_of_one_storage_one_wins)
 {
-	struct fixture *f = *state;
 	struct pending first, second;
 
 	provider_order(CALL_VALIDATE, PROVIDER_HOLD, 2, STATUS_OK);
@@ -118,10 +105,8 @@ TEST_FIXTURE(of_two_registrations_at_once_of_one_storage_one_wins, provider_setu
 		    !state_volume(&f->server->state, "default", "e2"));
 }
 
-TEST_FIXTURE(a_creation_whose_storage_was_registered_meanwhile_is_forgotten, provider_setup,
-	     provider_teardown)
+PROVIDER_TEST(a_creation_whose_storage_was_registered_meanwhile_is_forgotten)
 {
-	struct fixture *f = *state;
 	struct pending creation;
 
 	provider_order(CALL_CREATE, PROVIDER_HOLD_DONE, 1, STATUS_OK);
@@ -135,10 +120,8 @@ TEST_FIXTURE(a_creation_whose_storage_was_registered_meanwhile_is_forgotten, pro
 	assert_int_equal(provider_volumes(), 1);
 }
 
-TEST_FIXTURE(shares_names_a_volume_of_the_same_storage_and_namespace, setup, teardown)
+CLUSTER_TEST(shares_names_a_volume_of_the_same_storage_and_namespace)
 {
-	struct fixture *f = *state;
-
 	must(f, "Register", DISK("d1", ""), NULL);
 	must(f, "Register", SOURCE("other", NFS4("192.0.2.7", "/a")), NULL);
 	refuses(f, "Register", DISK("d2", ",\"shares\":\"none\""), STATUS_FAILED_PRECONDITION, "shares:");
@@ -178,9 +161,8 @@ static enum status take_of(struct fixture *f, struct fake_node *node, const char
 	return st;
 }
 
-TEST_FIXTURE(claims_of_all_names_of_a_storage_count_together, setup, teardown)
+CLUSTER_TEST(claims_of_all_names_of_a_storage_count_together)
 {
-	struct fixture *f = *state;
 	struct claim claim;
 	struct error err;
 
@@ -203,9 +185,8 @@ TEST_FIXTURE(claims_of_all_names_of_a_storage_count_together, setup, teardown)
 			     STATUS_OK);
 }
 
-TEST_FIXTURE(a_grant_of_one_name_is_checked_again_when_the_node_asks_under_another, setup, teardown)
+CLUSTER_TEST(a_grant_of_one_name_is_checked_again_when_the_node_asks_under_another)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
 	struct error err;
 
@@ -222,9 +203,8 @@ TEST_FIXTURE(a_grant_of_one_name_is_checked_again_when_the_node_asks_under_anoth
 	assert_null(response);
 }
 
-TEST_FIXTURE(an_attestation_for_one_name_of_a_storage_is_none_for_the_other, setup, teardown)
+CLUSTER_TEST(an_attestation_for_one_name_of_a_storage_is_none_for_the_other)
 {
-	struct fixture *f = *state;
 	const struct volume *d2;
 	struct backup backup = {0};
 	struct error err;
@@ -263,10 +243,8 @@ static void put_placeholder(struct fixture *f, const char *id, const char *exter
 	claim_volume(f, id, "n1", 77);
 }
 
-TEST_FIXTURE(an_adopted_volume_is_the_storage_of_its_external_id_whatever_the_context_is, provider_setup,
-	     provider_teardown)
+PROVIDER_TEST(an_adopted_volume_is_the_storage_of_its_external_id_whatever_the_context_is)
 {
-	struct fixture *f = *state;
 	const struct volume_entry *e1;
 
 	must(f, "Register", CSI("e1", ",\"externalId\":\"x\",\"context\":{\"k\":\"v\"}"), NULL);
@@ -282,10 +260,8 @@ TEST_FIXTURE(an_adopted_volume_is_the_storage_of_its_external_id_whatever_the_co
 	assert_int_equal(storage_n_live(e1), 0);
 }
 
-TEST_FIXTURE(a_native_volume_that_a_report_alone_tells_of_keeps_its_profile_from_new_registrations, setup,
-	     teardown)
+CLUSTER_TEST(a_native_volume_that_a_report_alone_tells_of_keeps_its_profile_from_new_registrations)
 {
-	struct fixture *f = *state;
 	struct backup backup = {0};
 
 	connect_node(&f->n1, "n1");
@@ -298,10 +274,8 @@ TEST_FIXTURE(a_native_volume_that_a_report_alone_tells_of_keeps_its_profile_from
 	refuses(f, "Register", DISK("d1", ""), STATUS_ALREADY_EXISTS, "volume lost in namespace default");
 }
 
-TEST_FIXTURE(the_context_of_a_volume_in_use_stays, provider_setup, provider_teardown)
+PROVIDER_TEST(the_context_of_a_volume_in_use_stays)
 {
-	struct fixture *f = *state;
-
 	must(f, "Register", CSI("e1", ",\"externalId\":\"x\",\"context\":{\"k\":\"v\"}"), NULL);
 	claim_volume(f, "e1", "n1", 1);
 	refuses(f, "Register", CSI("e1", ",\"externalId\":\"x\",\"context\":{\"k\":\"w\"}"),
@@ -311,10 +285,8 @@ TEST_FIXTURE(the_context_of_a_volume_in_use_stays, provider_setup, provider_tear
 	must(f, "Register", CSI("e2", ",\"externalId\":\"x\",\"context\":{\"k\":\"v\"}"), NULL);
 }
 
-TEST_FIXTURE(a_shared_volume_is_deleted_when_no_other_name_of_it_is_left, provider_setup, provider_teardown)
+PROVIDER_TEST(a_shared_volume_is_deleted_when_no_other_name_of_it_is_left)
 {
-	struct fixture *f = *state;
-
 	must(f, "Create", DB, "vol-1");
 	must(f, "Register", CSI("e2", ",\"externalId\":\"vol-1\",\"shares\":\"db\""), NULL);
 	refuses(f, "Delete", ID, STATUS_FAILED_PRECONDITION, "volume e2 in namespace default");
@@ -325,9 +297,8 @@ TEST_FIXTURE(a_shared_volume_is_deleted_when_no_other_name_of_it_is_left, provid
 	assert_int_equal(provider_volumes(), 0);
 }
 
-TEST_FIXTURE(a_volume_that_is_being_deleted_gets_no_second_name, provider_setup, provider_teardown)
+PROVIDER_TEST(a_volume_that_is_being_deleted_gets_no_second_name)
 {
-	struct fixture *f = *state;
 	struct pending deletion;
 
 	must(f, "Register", CSI("e1", ",\"externalId\":\"x\",\"context\":{\"k\":\"v\"}"), NULL);

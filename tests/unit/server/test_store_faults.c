@@ -6,24 +6,15 @@
 #include "unit.h"
 
 #include "access/audit.h"
-#include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "state/change.h"
-#include "state/keys.h"
-#include "state/records.h"
 #include "store/kv_sqlite.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <holdfast/v1/operator.pb-c.h>
-#include <holdfast/v1/types.pb-c.h>
 #include <limits.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { COMMITS_MAX = 40, SYNCS_MAX = 16 };
 
@@ -36,11 +27,9 @@ static struct {
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): names of the linker */
 enum status __real_kv_sqlite_commit(struct kv_sqlite *db, struct error *err);
-enum status __wrap_kv_sqlite_commit(struct kv_sqlite *db, struct error *err);
 int __real_fsync(int fd);
-int __wrap_fsync(int fd);
 
-enum status __wrap_kv_sqlite_commit(struct kv_sqlite *db, struct error *err)
+WRAPPED(enum status, kv_sqlite_commit, struct kv_sqlite *db, struct error *err)
 {
 	if (atomic_fetch_sub(&disk.commits_left, 1) != 1)
 		return __real_kv_sqlite_commit(db, err);
@@ -48,7 +37,7 @@ enum status __wrap_kv_sqlite_commit(struct kv_sqlite *db, struct error *err)
 	return error_set(err, STATUS_INTERNAL, EIO, "store: commit");
 }
 
-int __wrap_fsync(int fd)
+WRAPPED(int, fsync, int fd)
 {
 	struct stat st;
 	int n;
@@ -76,7 +65,6 @@ const char *__asan_default_options(void)
 
 static void count_done(struct server *server, void *userdata)
 {
-	(void)server;
 	(*(int *)userdata)++;
 }
 
@@ -95,9 +83,8 @@ static void drain_store(struct fixture *f)
 			return;
 }
 
-TEST_FIXTURE(a_change_whose_commit_failed_is_reported_to_no_caller, setup, teardown)
+CLUSTER_TEST(a_change_whose_commit_failed_is_reported_to_no_caller)
 {
-	struct fixture *f = *state;
 	uint64_t revision;
 	int n_done = 0;
 
@@ -173,9 +160,8 @@ TEST_FIXTURE(acknowledged_writes_are_durable_whichever_commit_fails, setup, tear
 }
 
 /* As a process that is killed leaves it: closing writes nothing more to the files of a broken store. */
-TEST_FIXTURE(a_store_whose_commit_failed_is_left_as_it_is, setup, teardown)
+CLUSTER_TEST(a_store_whose_commit_failed_is_left_as_it_is)
 {
-	struct fixture *f = *state;
 	cleanup_free char *before = NULL;
 	cleanup_free char *after = NULL;
 	char path[PATH_MAX];
@@ -247,9 +233,8 @@ static int files_in(const char *path)
 	return n;
 }
 
-TEST_FIXTURE(a_backup_is_on_the_disk_before_it_is_announced, setup, teardown)
+CLUSTER_TEST(a_backup_is_on_the_disk_before_it_is_announced)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__BeginBackupResponse *begun = NULL;
 	char folder[PATH_MAX];
 	char path[PATH_MAX];
@@ -263,9 +248,8 @@ TEST_FIXTURE(a_backup_is_on_the_disk_before_it_is_announced, setup, teardown)
 	holdfast__v1__begin_backup_response__free_unpacked(begun, NULL);
 }
 
-TEST_FIXTURE(a_backup_that_does_not_get_to_the_disk_is_refused_and_gone, setup, teardown)
+CLUSTER_TEST(a_backup_that_does_not_get_to_the_disk_is_refused_and_gone)
 {
-	struct fixture *f = *state;
 	char folder[PATH_MAX];
 	int n = 1;
 

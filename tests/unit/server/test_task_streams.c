@@ -5,13 +5,11 @@
 #include "cluster.h"
 #include "unit.h"
 
-#include "base/str.h"
 #include "model/order.h"
 #include "ticket/ticket.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <order.h>
-#include <string.h>
 
 #define ALLOCS (&holdfast__v1__allocations__descriptor)
 #define NODES (&holdfast__v1__nodes__descriptor)
@@ -214,9 +212,8 @@ static void read_audit(struct fixture *f, const char *what, char *ret, size_t si
 	protobuf_c_message_free_unpacked(&page->base, NULL);
 }
 
-TEST_FIXTURE(a_command_and_its_end_are_on_record_and_its_bytes_are_not, setup, teardown)
+CLUSTER_TEST(a_command_and_its_end_are_on_record_and_its_bytes_are_not)
 {
-	struct fixture *f = *state;
 	struct end caller, node;
 	char said[1024];
 
@@ -240,9 +237,8 @@ TEST_FIXTURE(a_command_and_its_end_are_on_record_and_its_bytes_are_not, setup, t
 	assert_int_equal(caller.status, STATUS_NOT_FOUND);
 }
 
-TEST_FIXTURE(a_command_is_ordered_and_its_bytes_go_both_ways, setup, teardown)
+CLUSTER_TEST(a_command_is_ordered_and_its_bytes_go_both_ways)
 {
-	struct fixture *f = *state;
 	const Holdfast__V1__OpenTaskStream *wanted;
 	Holdfast__Driver__V1__ExecCommand *command;
 	uint8_t key[ORDER_KEY_SIZE], digest[ORDER_DIGEST_SIZE];
@@ -283,9 +279,8 @@ TEST_FIXTURE(a_command_is_ordered_and_its_bytes_go_both_ways, setup, teardown)
 	assert_int_equal(caller.exit_code, 3);
 }
 
-TEST_FIXTURE(two_commands_have_two_nonces, setup, teardown)
+CLUSTER_TEST(two_commands_have_two_nonces)
 {
-	struct fixture *f = *state;
 	struct order orders[2];
 	struct end callers[2];
 
@@ -302,9 +297,8 @@ TEST_FIXTURE(two_commands_have_two_nonces, setup, teardown)
 		rpc_stream_cancel(callers[i].stream);
 }
 
-TEST_FIXTURE(only_the_node_of_the_task_takes_the_stream_and_once, setup, teardown)
+CLUSTER_TEST(only_the_node_of_the_task_takes_the_stream_and_once)
 {
-	struct fixture *f = *state;
 	struct end caller, node, other;
 
 	begin(f);
@@ -325,9 +319,8 @@ TEST_FIXTURE(only_the_node_of_the_task_takes_the_stream_and_once, setup, teardow
 	UNTIL(f, node.is_closed); /* whose caller has gone */
 }
 
-TEST_FIXTURE(what_the_driver_reports_at_the_end_reaches_the_caller, setup, teardown)
+CLUSTER_TEST(what_the_driver_reports_at_the_end_reaches_the_caller)
 {
-	struct fixture *f = *state;
 	struct end caller, node;
 
 	begin(f);
@@ -340,9 +333,8 @@ TEST_FIXTURE(what_the_driver_reports_at_the_end_reaches_the_caller, setup, teard
 	UNTIL(f, node.is_closed);
 }
 
-TEST_FIXTURE(a_caller_hears_that_the_node_was_lost, setup, teardown)
+CLUSTER_TEST(a_caller_hears_that_the_node_was_lost)
 {
-	struct fixture *f = *state;
 	struct end caller, node;
 
 	begin(f);
@@ -374,9 +366,8 @@ static size_t send_until_full(struct fixture *f, struct end *node, size_t n_max)
 	return n;
 }
 
-TEST_FIXTURE(a_slow_reader_pauses_the_node_and_gets_everything_later, setup, teardown)
+CLUSTER_TEST(a_slow_reader_pauses_the_node_and_gets_everything_later)
 {
-	struct fixture *f = *state;
 	struct end caller, node;
 	size_t n;
 
@@ -434,9 +425,8 @@ TEST_FIXTURE(what_cannot_be_is_refused_before_its_node_is_asked, setup, teardown
 	assert_int_equal(f->n1.streams_wanted, 0);
 }
 
-TEST_FIXTURE(a_driver_without_commands_is_named, setup, teardown)
+CLUSTER_TEST(a_driver_without_commands_is_named)
 {
-	struct fixture *f = *state;
 	struct end caller;
 
 	begin_with(f, false);
@@ -447,9 +437,8 @@ TEST_FIXTURE(a_driver_without_commands_is_named, setup, teardown)
 	assert_int_equal(f->n1.streams_wanted, 0);
 }
 
-TEST_FIXTURE(a_second_command_in_a_stream_is_refused, setup, teardown)
+CLUSTER_TEST(a_second_command_in_a_stream_is_refused)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__ExecAllocationRequest request = HOLDFAST__V1__EXEC_ALLOCATION_REQUEST__INIT;
 	Holdfast__Driver__V1__ExecTaskStreamingRequest input =
 		HOLDFAST__DRIVER__V1__EXEC_TASK_STREAMING_REQUEST__INIT;
@@ -469,9 +458,8 @@ TEST_FIXTURE(a_second_command_in_a_stream_is_refused, setup, teardown)
 	assert_int_equal(node.n, 0);
 }
 
-TEST_FIXTURE(output_is_asked_of_the_node_as_it_was_asked_for, setup, teardown)
+CLUSTER_TEST(output_is_asked_of_the_node_as_it_was_asked_for)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__AllocationLogsRequest request = HOLDFAST__V1__ALLOCATION_LOGS_REQUEST__INIT;
 	Holdfast__V1__TaskStreamUp up = HOLDFAST__V1__TASK_STREAM_UP__INIT;
 	Holdfast__Driver__V1__TaskLogsResponse said = HOLDFAST__DRIVER__V1__TASK_LOGS_RESPONSE__INIT;

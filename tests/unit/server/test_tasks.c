@@ -5,14 +5,12 @@
 #include "unit.h"
 
 #include "base/id.h"
-#include "base/str.h"
 #include "model/order.h"
 #include "model/task.h"
 #include "ticket/ticket.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <order.h>
-#include <string.h>
 
 #define ALLOCS (&holdfast__v1__allocations__descriptor)
 
@@ -134,9 +132,8 @@ static void expect_refused(struct fake_node *as, const char *alloc, const char *
 		fail_msg("'%s' is not in: %s", says, err.msg);
 }
 
-TEST_FIXTURE(a_task_is_ordered_of_its_node_once_its_volumes_are_claimed, setup, teardown)
+CLUSTER_TEST(a_task_is_ordered_of_its_node_once_its_volumes_are_claimed)
 {
-	struct fixture *f = *state;
 	uint8_t key[ORDER_KEY_SIZE], digest[ORDER_DIGEST_SIZE], boot[ORDER_UUID_SIZE];
 	Holdfast__V1__OrderTaskResponse *first, *again;
 	Holdfast__Driver__V1__TaskConfig *task;
@@ -259,19 +256,16 @@ TEST_FIXTURE(an_allocation_without_an_isolated_network_has_none_ordered, setup, 
 	assert_int_equal(err.status, STATUS_INVALID_ARGUMENT);
 }
 
-TEST_FIXTURE(an_allocation_to_be_stopped_is_not_started, setup, teardown)
+CLUSTER_TEST(an_allocation_to_be_stopped_is_not_started)
 {
-	struct fixture *f = *state;
-
 	begin(f);
 	claim_db(f);
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 	expect_refused(&f->n1, ALLOC_1, "web", STATUS_ABORTED, "is not to run any more");
 }
 
-TEST_FIXTURE(another_task_under_the_same_id_is_another_allocation, setup, teardown)
+CLUSTER_TEST(another_task_under_the_same_id_is_another_allocation)
 {
-	struct fixture *f = *state;
 	struct error err;
 
 	begin(f);
@@ -304,9 +298,8 @@ static const struct message_list *stored_status(struct fixture *f)
 	return state_alloc(&f->server->state, ALLOC_1)->alloc.task_status;
 }
 
-TEST_FIXTURE(what_a_node_reports_of_its_tasks_outlives_the_server, setup, teardown)
+CLUSTER_TEST(what_a_node_reports_of_its_tasks_outlives_the_server)
 {
-	struct fixture *f = *state;
 	const Holdfast__Driver__V1__TaskStatus *status;
 
 	begin(f);
@@ -320,10 +313,8 @@ TEST_FIXTURE(what_a_node_reports_of_its_tasks_outlives_the_server, setup, teardo
 	assert_string_equal(alloc_task(&state_alloc(&f->server->state, ALLOC_1)->alloc, 0)->task, "web");
 }
 
-TEST_FIXTURE(a_node_that_reports_more_than_its_tasks_loses_its_session, setup, teardown)
+CLUSTER_TEST(a_node_that_reports_more_than_its_tasks_loses_its_session)
 {
-	struct fixture *f = *state;
-
 	begin(f);
 	send_tasks(f, "other", 1);
 	UNTIL(f, f->n1.closed);
@@ -410,9 +401,8 @@ static void fill(ProtobufCMessage *message)
 		fill_field(message, &message->descriptor->fields[i]);
 }
 
-TEST_FIXTURE(whatever_a_driver_reports_is_found_in_its_node, setup, teardown)
+CLUSTER_TEST(whatever_a_driver_reports_is_found_in_its_node)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__GetNodeResponse *node;
 
 	give_driver(f, "container");
@@ -432,10 +422,8 @@ TEST_FIXTURE(whatever_a_driver_reports_is_found_in_its_node, setup, teardown)
 	UNTIL(f, !node_driver(state_node(&f->server->state, "n1"), "container"));
 }
 
-TEST_FIXTURE(a_driver_that_cannot_be_ends_the_session, setup, teardown)
+CLUSTER_TEST(a_driver_that_cannot_be_ends_the_session)
 {
-	struct fixture *f = *state;
-
 	give_driver(f, "Container");
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	UNTIL(f, f->n1.closed);
@@ -448,9 +436,8 @@ TEST_FIXTURE(a_driver_that_cannot_be_ends_the_session, setup, teardown)
 	assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);
 }
 
-TEST_FIXTURE(what_no_driver_of_the_node_offers_is_refused_at_submission, setup, teardown)
+CLUSTER_TEST(what_no_driver_of_the_node_offers_is_refused_at_submission)
 {
-	struct fixture *f = *state;
 	struct error err;
 
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/str.h"
 #include "model/admission.h"
 #include "ticket/ticket.h"
 
@@ -10,7 +9,6 @@
 #include <openssl/sha.h>
 #include <pthread.h>
 #include <sched.h>
-#include <string.h>
 #include <sys/stat.h>
 
 struct fixture {
@@ -353,11 +351,9 @@ static pthread_t this_thread;
 
 int __real_crypto_sign_ed25519_detached(unsigned char *sig, unsigned long long *n_sig, const unsigned char *m,
 					unsigned long long n, const unsigned char *sk);
-int __wrap_crypto_sign_ed25519_detached(unsigned char *sig, unsigned long long *n_sig, const unsigned char *m,
-					unsigned long long n, const unsigned char *sk);
 
-int __wrap_crypto_sign_ed25519_detached(unsigned char *sig, unsigned long long *n_sig, const unsigned char *m,
-					unsigned long long n, const unsigned char *sk)
+WRAPPED(int, crypto_sign_ed25519_detached, unsigned char *sig, unsigned long long *n_sig,
+	const unsigned char *m, unsigned long long n, const unsigned char *sk)
 {
 	n_signatures++;
 	if (!pthread_equal(this_thread, pthread_self()))

@@ -9,12 +9,10 @@
 #include "access/policies.h"
 #include "access/tokens.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "state/keys.h"
 #include "state/records.h"
 
 #include <limits.h>
-#include <string.h>
 
 #define OPERATOR "holdfast://c1/operator/ann"
 
@@ -47,9 +45,10 @@ static const char *text_at(const json_t *json, const char *a, const char *b)
 	return json_string_value(json_object_get(json_object_get(json, a), b));
 }
 
-TEST_FIXTURE(bootstrap_works_once_while_there_is_no_management_token, setup_acl, teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup_acl, teardown)
+
+CASE(bootstrap_works_once_while_there_is_no_management_token)
 {
-	struct fixture *f = *state;
 	json_t *first;
 	char accessor[64];
 	char request[128];
@@ -74,9 +73,8 @@ TEST_FIXTURE(bootstrap_works_once_while_there_is_no_management_token, setup_acl,
 	json_decref(first);
 }
 
-TEST_FIXTURE(a_secret_is_shown_once_and_stored_nowhere, setup_acl, teardown)
+CASE(a_secret_is_shown_once_and_stored_nowhere)
 {
-	struct fixture *f = *state;
 	char *secret = make_token(f, "{\"name\": \"deploy\", \"type\": \"MANAGEMENT\"}");
 	json_t *list = answer_to(f, OPERATOR, NULL, "Operator.ListTokens", "{}");
 	json_t *who = answer_to(f, NULL, secret, "Operator.WhoAmI", "{}");
@@ -102,9 +100,8 @@ TEST_FIXTURE(a_secret_is_shown_once_and_stored_nowhere, setup_acl, teardown)
 	free(secret);
 }
 
-TEST_FIXTURE(a_token_that_is_shown_decides_whatever_the_certificate, setup_acl, teardown)
+CASE(a_token_that_is_shown_decides_whatever_the_certificate)
 {
-	struct fixture *f = *state;
 	char *nothing = make_token(f, "{\"name\": \"nothing\", \"type\": \"CLIENT\"}");
 	char *all = make_token(f, "{\"name\": \"all\", \"type\": \"MANAGEMENT\"}");
 	char unknown[TOKEN_SECRET_SIZE];
@@ -148,9 +145,8 @@ static void expire(struct fixture *f)
 	((Holdfast__V1__StoredToken *)entry->record.message)->token->expires_at_ms = clock_realtime_ms();
 }
 
-TEST_FIXTURE(an_expired_token_is_no_token_even_with_an_operators_certificate, setup_acl, teardown)
+CASE(an_expired_token_is_no_token_even_with_an_operators_certificate)
 {
-	struct fixture *f = *state;
 	char fields[128];
 	struct error err;
 	char *secret;
@@ -169,9 +165,8 @@ TEST_FIXTURE(an_expired_token_is_no_token_even_with_an_operators_certificate, se
 	free(secret);
 }
 
-TEST_FIXTURE(a_revoked_token_is_unknown_at_once_and_after_a_restart, setup_acl, teardown)
+CASE(a_revoked_token_is_unknown_at_once_and_after_a_restart)
 {
-	struct fixture *f = *state;
 	char *secret = make_token(f, "{\"name\": \"deploy\", \"type\": \"CLIENT\"}");
 	json_t *who = answer_to(f, NULL, secret, "Operator.WhoAmI", "{}");
 	char request[128];
@@ -189,9 +184,8 @@ TEST_FIXTURE(a_revoked_token_is_unknown_at_once_and_after_a_restart, setup_acl, 
 	free(secret);
 }
 
-TEST_FIXTURE(bad_requests_change_nothing, setup_acl, teardown)
+CASE(bad_requests_change_nothing)
 {
-	struct fixture *f = *state;
 	static const struct {
 		const char *method;
 		const char *request;
@@ -292,9 +286,8 @@ TEST_FIXTURE(the_last_token_and_policy_there_is_room_for_are_made_and_no_more, s
 	operator_does(f, "Operator.PutPolicy", "{\"policy\": {\"name\": \"last\", \"node\": \"read\"}}");
 }
 
-TEST_FIXTURE(a_token_has_as_many_policies_as_it_may_and_no_more, setup_acl, teardown)
+CASE(a_token_has_as_many_policies_as_it_may_and_no_more)
 {
-	struct fixture *f = *state;
 	char request[1024];
 
 	operator_does(f, "Operator.PutPolicy", "{\"policy\": {\"name\": \"p\"}}");
@@ -311,9 +304,8 @@ TEST_FIXTURE(a_token_has_as_many_policies_as_it_may_and_no_more, setup_acl, tear
 	}
 }
 
-TEST_FIXTURE(no_list_gives_a_page_above_its_most, setup_acl, teardown)
+CASE(no_list_gives_a_page_above_its_most)
 {
-	struct fixture *f = *state;
 	static const struct {
 		const char *method;
 		unsigned int most;
@@ -339,9 +331,8 @@ TEST_FIXTURE(no_list_gives_a_page_above_its_most, setup_acl, teardown)
 TEST_FIXTURE(only_who_may_register_plugins_runs_one, setup_acl, teardown)
 {
 	static const char put[] =
-		"{\"policy\": {\"name\": \"dev\", \"namespaces\": [{\"namespace\": \"default\", "
-		"\"policy\": \"write\"%s}, {\"namespace\": \"other\", \"capabilities\": "
-		"[\"csi-register-plugin\"]}]}}";
+		"{\"policy\": {\"name\": \"dev\", \"namespaces\": [{\"namespace\": \"default\", \"policy\": "
+		"\"write\"%s}, {\"namespace\": \"other\", \"capabilities\": [\"csi-register-plugin\"]}]}}";
 	static const char run[] = "{\"allocation\": {\"name\": \"p\", \"node_id\": \"n1\"%s}}";
 	static const char block[] = ", \"csi_plugin\": {\"id\": \"ebs\", \"type\": \"CSI_PLUGIN_TYPE_NODE\"}";
 	struct fixture *f = *state;
@@ -369,9 +360,8 @@ TEST_FIXTURE(only_who_may_register_plugins_runs_one, setup_acl, teardown)
 TEST_FIXTURE(only_who_may_run_units_starts_one, setup_acl, teardown)
 {
 	static const char put[] =
-		"{\"policy\": {\"name\": \"dev\", \"namespaces\": [{\"namespace\": \"default\", "
-		"\"policy\": \"write\"%s}, {\"namespace\": \"other\", \"capabilities\": "
-		"[\"alloc-run-unit\"]}]}}";
+		"{\"policy\": {\"name\": \"dev\", \"namespaces\": [{\"namespace\": \"default\", \"policy\": "
+		"\"write\"%s}, {\"namespace\": \"other\", \"capabilities\": [\"alloc-run-unit\"]}]}}";
 	static const char run[] = "{\"allocation\": {\"name\": \"p\", \"node_id\": \"n1\"%s}}";
 	static const char *const asks[] = {
 		", \"driver\": \"systemd\"",
@@ -404,9 +394,8 @@ TEST_FIXTURE(only_who_may_run_units_starts_one, setup_acl, teardown)
 	free(secret);
 }
 
-TEST_FIXTURE(a_policy_can_be_changed_listed_and_deleted, setup_acl, teardown)
+CASE(a_policy_can_be_changed_listed_and_deleted)
 {
-	struct fixture *f = *state;
 	static const char put[] = "{\"policy\": {\"name\": \"team\", \"namespaces\": [{\"namespace\": "
 				  "\"team-*\", \"policy\": \"read\"}], \"operator\": \"%s\"}}";
 	char request[256];
@@ -438,9 +427,8 @@ TEST_FIXTURE(a_policy_can_be_changed_listed_and_deleted, setup_acl, teardown)
 	free(secret);
 }
 
-TEST_FIXTURE(without_acl_tokens_are_refused_and_report_it, setup_acl, teardown)
+CASE(without_acl_tokens_are_refused_and_report_it)
 {
-	struct fixture *f = *state;
 	char *secret = make_token(f, "{\"name\": \"all\", \"type\": \"MANAGEMENT\"}");
 	struct error err;
 
@@ -472,9 +460,8 @@ static const char *word(const json_t *json, const char *name)
 	return json_string_value(json_object_get(json, name));
 }
 
-TEST_FIXTURE(each_change_and_each_refusal_is_audited, setup_acl, teardown)
+CASE(each_change_and_each_refusal_is_audited)
 {
-	struct fixture *f = *state;
 	char *secret = make_token(f, "{\"name\": \"deploy\", \"type\": \"CLIENT\"}");
 	json_t *record = last_record(f);
 
@@ -494,9 +481,8 @@ TEST_FIXTURE(each_change_and_each_refusal_is_audited, setup_acl, teardown)
 	free(secret);
 }
 
-TEST_FIXTURE(a_flood_of_refusals_is_cut_and_counted, setup_acl, teardown)
+CASE(a_flood_of_refusals_is_cut_and_counted)
 {
-	struct fixture *f = *state;
 	enum { FLOOD = AUDIT_REFUSALS_BURST + 30 };
 	struct caller_client caller;
 	uint64_t before = audit_head(f->server).sequence;
@@ -520,9 +506,8 @@ TEST_FIXTURE(a_flood_of_refusals_is_cut_and_counted, setup_acl, teardown)
 	assert_int_equal(audit_head(f->server).sequence - before, recorded + 1);
 }
 
-TEST_FIXTURE(suppressed_refusals_are_counted_without_a_further_one, setup_acl, teardown)
+CASE(suppressed_refusals_are_counted_without_a_further_one)
 {
-	struct fixture *f = *state;
 	struct caller_client caller;
 	json_t *record;
 
@@ -542,9 +527,8 @@ TEST_FIXTURE(suppressed_refusals_are_counted_without_a_further_one, setup_acl, t
 }
 
 /* Who comes after all places are taken makes the one who was not here for longest forget. */
-TEST_FIXTURE(callers_beyond_the_table_are_counted_together, setup_acl, teardown)
+CASE(callers_beyond_the_table_are_counted_together)
 {
-	struct fixture *f = *state;
 	struct audit_limits *limits = f->server->audit;
 	uint64_t now_us = clock_monotonic_us();
 
@@ -560,9 +544,8 @@ TEST_FIXTURE(callers_beyond_the_table_are_counted_together, setup_acl, teardown)
 	assert_int_equal(limits->left_out, 3);
 }
 
-TEST_FIXTURE(a_page_of_tokens_ends_where_the_next_begins, setup_acl, teardown)
+CASE(a_page_of_tokens_ends_where_the_next_begins)
 {
-	struct fixture *f = *state;
 	char request[128] = "{\"per_page\": 2}";
 	size_t n = 0;
 	int pages = 0;

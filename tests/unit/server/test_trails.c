@@ -5,16 +5,13 @@
 #include "unit.h"
 
 #include "access/audit_read.h"
-#include "base/cleanup.h"
 #include "base/join.h"
-#include "base/str.h"
 #include "node/trails.h"
 #include "state/keys.h"
 #include "state/records.h"
 
 #include <holdfast/v1/operator.pb-c.h>
 #include <openssl/sha.h>
-#include <string.h>
 
 static uint8_t digest[SHA256_DIGEST_LENGTH];
 static Holdfast__V1__TrailHead head;
@@ -70,10 +67,8 @@ static size_t records_of(struct fixture *f)
 	return n;
 }
 
-TEST_FIXTURE(receipts_and_hello_leave_the_head_for_good, setup, teardown)
+CLUSTER_TEST(receipts_and_hello_leave_the_head_for_good)
 {
-	struct fixture *f = *state;
-
 	f->n1.trail = head_of(7, 'a');
 	take_volume(f);
 	assert_int_equal(last_of(f), 7);
@@ -117,9 +112,8 @@ static uint64_t transactions_of_mounted(struct fixture *f, const char *volume, c
 	return kv_stats(f->server->kv).transactions - before;
 }
 
-TEST_FIXTURE(a_head_takes_no_transaction_of_its_own, setup, teardown)
+CLUSTER_TEST(a_head_takes_no_transaction_of_its_own)
 {
-	struct fixture *f = *state;
 	uint64_t without;
 
 	take_volume(f);
@@ -130,10 +124,8 @@ TEST_FIXTURE(a_head_takes_no_transaction_of_its_own, setup, teardown)
 	assert_int_equal(last_of(f), 7);
 }
 
-TEST_FIXTURE(what_has_not_the_form_of_a_head_is_none, setup, teardown)
+CLUSTER_TEST(what_has_not_the_form_of_a_head_is_none)
 {
-	struct fixture *f = *state;
-
 	show(f, head_of(0, 'a'), false);
 	(void)head_of(3, 'a');
 	head.sha256.len--;
@@ -141,9 +133,8 @@ TEST_FIXTURE(what_has_not_the_form_of_a_head_is_none, setup, teardown)
 	assert_null(trail_of(f, "n1"));
 }
 
-TEST_FIXTURE(a_trail_that_goes_back_is_a_break_on_record_that_stays, setup, teardown)
+CLUSTER_TEST(a_trail_that_goes_back_is_a_break_on_record_that_stays)
 {
-	struct fixture *f = *state;
 	const Holdfast__V1__NodeTrail *trail;
 
 	show(f, head_of(50, 'a'), false);
@@ -161,9 +152,8 @@ TEST_FIXTURE(a_trail_that_goes_back_is_a_break_on_record_that_stays, setup, tear
 	assert_int_equal(metric_of(f, "trails_broken"), 1);
 }
 
-TEST_FIXTURE(a_break_that_a_person_answers_for_is_gone_and_stays_on_record, setup, teardown)
+CLUSTER_TEST(a_break_that_a_person_answers_for_is_gone_and_stays_on_record)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__AcceptTrailRequest request = HOLDFAST__V1__ACCEPT_TRAIL_REQUEST__INIT;
 	char node[] = "n1";
 	char none[] = "n9";
@@ -193,10 +183,8 @@ TEST_FIXTURE(a_break_that_a_person_answers_for_is_gone_and_stays_on_record, setu
 	assert_int_equal(metric_of(f, "trails_broken"), 1);
 }
 
-TEST_FIXTURE(another_hash_of_the_same_record_is_a_break, setup, teardown)
+CLUSTER_TEST(another_hash_of_the_same_record_is_a_break)
 {
-	struct fixture *f = *state;
-
 	show(f, head_of(50, 'a'), false);
 	show(f, head_of(50, 'a'), false);
 	assert_int_equal(trail_of(f, "n1")->n_breaks, 0);
@@ -204,9 +192,8 @@ TEST_FIXTURE(another_hash_of_the_same_record_is_a_break, setup, teardown)
 	assert_int_equal(trail_of(f, "n1")->n_breaks, 1);
 }
 
-TEST_FIXTURE(breaks_are_bounded_and_so_is_what_is_recorded_of_them, setup, teardown)
+CLUSTER_TEST(breaks_are_bounded_and_so_is_what_is_recorded_of_them)
 {
-	struct fixture *f = *state;
 	const Holdfast__V1__NodeTrail *trail;
 
 	for (uint64_t i = 0; i < 40; i++)
@@ -218,9 +205,8 @@ TEST_FIXTURE(breaks_are_bounded_and_so_is_what_is_recorded_of_them, setup, teard
 	assert_int_equal(records_of(f), 1 + TRAIL_BREAKS_MAX);
 }
 
-TEST_FIXTURE(old_heads_are_kept_ever_more_sparsely, setup, teardown)
+CLUSTER_TEST(old_heads_are_kept_ever_more_sparsely)
 {
-	struct fixture *f = *state;
 	const Holdfast__V1__NodeTrail *trail;
 
 	for (uint64_t i = 1; i <= 300; i++)
@@ -237,9 +223,8 @@ TEST_FIXTURE(old_heads_are_kept_ever_more_sparsely, setup, teardown)
 	assert_true(trail->heads[2]->record <= 2000);
 }
 
-TEST_FIXTURE(a_mount_without_a_new_head_makes_the_age_grow_until_there_is_one, setup, teardown)
+CLUSTER_TEST(a_mount_without_a_new_head_makes_the_age_grow_until_there_is_one)
 {
-	struct fixture *f = *state;
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	Holdfast__V1__NodeTrail old = HOLDFAST__V1__NODE_TRAIL__INIT;
 	char node[] = "n1";
@@ -260,9 +245,8 @@ TEST_FIXTURE(a_mount_without_a_new_head_makes_the_age_grow_until_there_is_one, s
 	assert_int_equal(metric_of(f, "trails_behind"), 0);
 }
 
-TEST_FIXTURE(a_purge_leaves_the_last_head_in_the_audit_alone, setup, teardown)
+CLUSTER_TEST(a_purge_leaves_the_last_head_in_the_audit_alone)
 {
-	struct fixture *f = *state;
 	cleanup(change_release) struct change change = CHANGE_INIT;
 
 	show(f, head_of(50, 'a'), false);

@@ -4,20 +4,16 @@
 #include "provider_world.h"
 #include "unit.h"
 
-#include "base/str.h"
 #include "state/keys.h"
 #include "volume/store.h"
-
-#include <string.h>
 
 static struct volume_entry *db(struct fixture *f)
 {
 	return state_volume(&f->server->state, "default", "db");
 }
 
-TEST_FIXTURE(a_registration_is_confirmed_before_anything_is_stored, provider_setup, provider_teardown)
+PROVIDER_TEST(a_registration_is_confirmed_before_anything_is_stored)
 {
-	struct fixture *f = *state;
 	struct pending pending;
 
 	provider_order(CALL_VALIDATE, PROVIDER_HOLD, 1, STATUS_OK);
@@ -34,10 +30,8 @@ TEST_FIXTURE(a_registration_is_confirmed_before_anything_is_stored, provider_set
 	assert_int_equal(provider.calls[CALL_VALIDATE], 1); /* nothing new to confirm */
 }
 
-TEST_FIXTURE(what_is_not_confirmed_is_named_and_not_stored, provider_setup, provider_teardown)
+PROVIDER_TEST(what_is_not_confirmed_is_named_and_not_stored)
 {
-	struct fixture *f = *state;
-
 	provider.does_not_confirm = true;
 	refuses(f, "Register", DB, STATUS_FAILED_PRECONDITION,
 		"single-node-writer/file-system: it is too old");
@@ -45,19 +39,16 @@ TEST_FIXTURE(what_is_not_confirmed_is_named_and_not_stored, provider_setup, prov
 }
 
 /* A file that leaves it out leaves it: the plugin is asked about the one that is stored. */
-TEST_FIXTURE(what_is_not_confirmed_again_is_named_as_it_is_stored, provider_setup, provider_teardown)
+PROVIDER_TEST(what_is_not_confirmed_again_is_named_as_it_is_stored)
 {
-	struct fixture *f = *state;
-
 	must(f, "Register", "{\"volume\":{" DB_HEAD ",\"externalId\":\"vol-1\"}}", NULL);
 	provider.does_not_confirm = true;
 	refuses(f, "Register", "{\"volume\":{" DB_HEAD ",\"context\":{\"z\":\"2\"}}}",
 		STATUS_FAILED_PRECONDITION, "volume db (external id vol-1)");
 }
 
-TEST_FIXTURE(losing_the_plugin_while_it_is_asked_stores_nothing, provider_setup, provider_teardown)
+PROVIDER_TEST(losing_the_plugin_while_it_is_asked_stores_nothing)
 {
-	struct fixture *f = *state;
 	static const enum status codes[] = {STATUS_UNAVAILABLE, STATUS_DEADLINE_EXCEEDED, STATUS_UNKNOWN,
 					    STATUS_NOT_FOUND, STATUS_INTERNAL};
 
@@ -68,10 +59,8 @@ TEST_FIXTURE(losing_the_plugin_while_it_is_asked_stores_nothing, provider_setup,
 	}
 }
 
-TEST_FIXTURE(a_plugin_must_be_known_and_have_its_controller, provider_setup, provider_teardown)
+PROVIDER_TEST(a_plugin_must_be_known_and_have_its_controller)
 {
-	struct fixture *f = *state;
-
 	refuses(f, "Register",
 		"{\"volume\":{\"id\":\"db\",\"type\":\"CSI\",\"pluginId\":\"nsf\"," CAPABILITIES "}}",
 		STATUS_FAILED_PRECONDITION, "plugin nsf");
@@ -82,9 +71,8 @@ TEST_FIXTURE(a_plugin_must_be_known_and_have_its_controller, provider_setup, pro
 	assert_null(db(f));
 }
 
-TEST_FIXTURE(what_changed_while_the_plugin_was_asked_is_looked_at_again, provider_setup, provider_teardown)
+PROVIDER_TEST(what_changed_while_the_plugin_was_asked_is_looked_at_again)
 {
-	struct fixture *f = *state;
 	struct pending first;
 
 	provider_order(CALL_VALIDATE, PROVIDER_HOLD, 1, STATUS_OK);
@@ -97,10 +85,8 @@ TEST_FIXTURE(what_changed_while_the_plugin_was_asked_is_looked_at_again, provide
 	assert_string_equal(db(f)->volume.external_id, "b");
 }
 
-TEST_FIXTURE(an_equal_id_in_another_namespace_is_another_volume, provider_setup, provider_teardown)
+PROVIDER_TEST(an_equal_id_in_another_namespace_is_another_volume)
 {
-	struct fixture *f = *state;
-
 	must(f, "Create", DB, NULL);
 	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"namespace\":\"other\"}}", NULL);
 	assert_int_equal(provider_volumes(), 2); /* and never one for both at the provider */
@@ -111,10 +97,8 @@ TEST_FIXTURE(an_equal_id_in_another_namespace_is_another_volume, provider_setup,
 	refuses(f, "Get", ID, STATUS_NOT_FOUND, "namespace default");
 }
 
-TEST_FIXTURE(an_id_that_begins_another_one_is_not_taken_for_it, provider_setup, provider_teardown)
+PROVIDER_TEST(an_id_that_begins_another_one_is_not_taken_for_it)
 {
-	struct fixture *f = *state;
-
 	must(f, "Register",
 	     "{\"volume\":{\"id\":\"db2\",\"type\":\"CSI\",\"pluginId\":\"nfs\"," CAPABILITIES "}}", NULL);
 	refuses(f, "Get", ID, STATUS_NOT_FOUND, "no volume db ");
@@ -124,29 +108,23 @@ TEST_FIXTURE(an_id_that_begins_another_one_is_not_taken_for_it, provider_setup, 
 	assert_non_null(state_volume(&f->server->state, "default", "db2"));
 }
 
-TEST_FIXTURE(an_update_without_a_context_keeps_it, provider_setup, provider_teardown)
+PROVIDER_TEST(an_update_without_a_context_keeps_it)
 {
-	struct fixture *f = *state;
-
 	must(f, "Register", "{\"volume\":{" DB_HEAD ",\"context\":{\"share\":\"/a\"}}}", NULL);
 	must(f, "Register", "{\"volume\":{" DB_HEAD ",\"secrets\":{\"k\":\"v\"}}}", NULL);
 	must(f, "Get", ID, "\"share\":\"/a\"");
 }
 
-TEST_FIXTURE(a_description_is_stored_and_shown, provider_setup, provider_teardown)
+PROVIDER_TEST(a_description_is_stored_and_shown)
 {
-	struct fixture *f = *state;
-
 	must(f, "Register", "{\"volume\":{" DB_HEAD ",\"description\":\"orders\"}}",
 	     "\"description\":\"orders\"");
 	must(f, "Get", ID, "\"description\":\"orders\"");
 	must(f, "List", "{\"filter\":\"description contains ord\"}", "\"id\":\"db\"");
 }
 
-TEST_FIXTURE(creating_stores_its_intent_and_a_name_that_no_other_volume_gets, provider_setup,
-	     provider_teardown)
+PROVIDER_TEST(creating_stores_its_intent_and_a_name_that_no_other_volume_gets)
 {
-	struct fixture *f = *state;
 	struct pending pending;
 	struct answer answer;
 
@@ -174,9 +152,8 @@ TEST_FIXTURE(creating_stores_its_intent_and_a_name_that_no_other_volume_gets, pr
 	assert_int_equal(detail_of(f, "db")->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY);
 }
 
-TEST_FIXTURE(a_volumes_topologies_are_exactly_those_its_provider_gave, provider_setup, provider_teardown)
+PROVIDER_TEST(a_volumes_topologies_are_exactly_those_its_provider_gave)
 {
-	struct fixture *f = *state;
 	const Holdfast__V1__VolumeDetail *detail;
 
 	provider.n_topologies = 2;
@@ -192,10 +169,8 @@ TEST_FIXTURE(a_volumes_topologies_are_exactly_those_its_provider_gave, provider_
 		"topology_request:"); /* which can no longer change */
 }
 
-TEST_FIXTURE(no_capacity_is_asked_for_when_none_was_given, provider_setup, provider_teardown)
+PROVIDER_TEST(no_capacity_is_asked_for_when_none_was_given)
 {
-	struct fixture *f = *state;
-
 	must(f, "Create", DB, NULL);
 	assert_int_equal(provider.last_min, 0);
 	assert_int_equal(provider.last_max, 0);
@@ -229,9 +204,8 @@ TEST_FIXTURE(a_server_that_dies_while_creating_continues_with_the_same_volume, p
 	}
 }
 
-TEST_FIXTURE(what_a_crash_left_is_carried_on_without_being_asked, provider_setup, provider_teardown)
+PROVIDER_TEST(what_a_crash_left_is_carried_on_without_being_asked)
 {
-	struct fixture *f = *state;
 	struct pending pending;
 
 	provider_order(CALL_CREATE, PROVIDER_HOLD_DONE, 1, STATUS_OK);
@@ -260,11 +234,8 @@ TEST_FIXTURE(a_provider_that_refuses_leaves_no_volume, provider_setup, provider_
 	}
 }
 
-TEST_FIXTURE(a_provider_that_may_have_made_it_is_asked_again_under_the_same_name, provider_setup,
-	     provider_teardown)
+PROVIDER_TEST(a_provider_that_may_have_made_it_is_asked_again_under_the_same_name)
 {
-	struct fixture *f = *state;
-
 	provider_order(CALL_CREATE, PROVIDER_FAIL_DONE, 1, STATUS_DEADLINE_EXCEEDED);
 	refuses(f, "Create", DB, STATUS_DEADLINE_EXCEEDED, "the provider's words");
 	assert_non_null(strstr(detail_of(f, "db")->phase_error, "the provider's words"));
@@ -275,19 +246,15 @@ TEST_FIXTURE(a_provider_that_may_have_made_it_is_asked_again_under_the_same_name
 	assert_int_equal(provider_volumes(), 1);
 }
 
-TEST_FIXTURE(it_is_also_asked_again_by_the_server_itself, provider_setup, provider_teardown)
+PROVIDER_TEST(it_is_also_asked_again_by_the_server_itself)
 {
-	struct fixture *f = *state;
-
 	provider_order(CALL_CREATE, PROVIDER_FAIL, 1, STATUS_UNAVAILABLE);
 	refuses(f, "Create", DB, STATUS_UNAVAILABLE, "the provider's words");
 	UNTIL(f, db(f) && db(f)->volume.external_id[0] != '\0');
 }
 
-TEST_FIXTURE(a_made_volume_without_a_usable_id_is_kept_in_mind, provider_setup, provider_teardown)
+PROVIDER_TEST(a_made_volume_without_a_usable_id_is_kept_in_mind)
 {
-	struct fixture *f = *state;
-
 	provider.names_nothing = true;
 	refuses(f, "Create", DB, STATUS_INTERNAL, "named it with no id");
 	assert_int_equal(detail_of(f, "db")->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING);
@@ -295,10 +262,8 @@ TEST_FIXTURE(a_made_volume_without_a_usable_id_is_kept_in_mind, provider_setup, 
 	must(f, "Create", DB, "vol-1");
 }
 
-TEST_FIXTURE(creating_what_exists_updates_and_expands_it, provider_setup, provider_teardown)
+PROVIDER_TEST(creating_what_exists_updates_and_expands_it)
 {
-	struct fixture *f = *state;
-
 	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\"}}", "\"created\":true");
 	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\"}}", NULL);
 	assert_int_equal(provider.calls[CALL_CREATE], 1);
@@ -341,10 +306,8 @@ TEST_FIXTURE(what_its_provider_answered_is_not_overwritten_by_a_file, provider_s
 	must(f, "Get", ID, "\"made\":\"vol-1\"");
 }
 
-TEST_FIXTURE(a_volume_in_use_is_not_deleted_and_its_provider_not_asked, provider_setup, provider_teardown)
+PROVIDER_TEST(a_volume_in_use_is_not_deleted_and_its_provider_not_asked)
 {
-	struct fixture *f = *state;
-
 	must(f, "Create", DB, NULL);
 	claim_volume(f, "db", "n1", 1);
 	refuses(f, "Delete", ID, STATUS_FAILED_PRECONDITION, "node n1");
@@ -360,9 +323,8 @@ TEST_FIXTURE(a_volume_in_use_is_not_deleted_and_its_provider_not_asked, provider
 	refuses(f, "Delete", ID, STATUS_NOT_FOUND, "no volume db");
 }
 
-TEST_FIXTURE(a_volume_being_deleted_cannot_be_claimed, provider_setup, provider_teardown)
+PROVIDER_TEST(a_volume_being_deleted_cannot_be_claimed)
 {
-	struct fixture *f = *state;
 	struct pending pending;
 
 	must(f, "Create", DB, NULL);
@@ -403,9 +365,8 @@ TEST_FIXTURE(a_server_that_dies_while_deleting_continues, provider_setup, provid
 	}
 }
 
-TEST_FIXTURE(a_deletion_of_what_is_in_use_by_now_is_given_up, provider_setup, provider_teardown)
+PROVIDER_TEST(a_deletion_of_what_is_in_use_by_now_is_given_up)
 {
-	struct fixture *f = *state;
 	struct pending pending;
 
 	must(f, "Create", DB, NULL);
@@ -422,9 +383,8 @@ TEST_FIXTURE(a_deletion_of_what_is_in_use_by_now_is_given_up, provider_setup, pr
 	free_claims(f, "db");
 }
 
-TEST_FIXTURE(claims_that_are_learned_of_while_a_volume_is_deleted_are_kept, provider_setup, provider_teardown)
+PROVIDER_TEST(claims_that_are_learned_of_while_a_volume_is_deleted_are_kept)
 {
-	struct fixture *f = *state;
 	struct pending pending;
 
 	must(f, "Create", DB, NULL);
@@ -462,10 +422,8 @@ TEST_FIXTURE(after_a_restore_nothing_is_deleted_before_all_nodes_have_reported, 
 	must(f, "Delete", ID, NULL);
 }
 
-TEST_FIXTURE(a_provider_that_will_not_delete_leaves_the_volume_as_it_was, provider_setup, provider_teardown)
+PROVIDER_TEST(a_provider_that_will_not_delete_leaves_the_volume_as_it_was)
 {
-	struct fixture *f = *state;
-
 	must(f, "Create", DB, NULL);
 	provider_order(CALL_DELETE, PROVIDER_FAIL, 1, STATUS_FAILED_PRECONDITION);
 	refuses(f, "Delete", ID, STATUS_FAILED_PRECONDITION, "the provider's words");
@@ -478,9 +436,8 @@ TEST_FIXTURE(a_provider_that_will_not_delete_leaves_the_volume_as_it_was, provid
 	UNTIL(f, !db(f)); /* by itself */
 }
 
-TEST_FIXTURE(expanding_keeps_requested_backend_and_file_system_apart, provider_setup, provider_teardown)
+PROVIDER_TEST(expanding_keeps_requested_backend_and_file_system_apart)
 {
-	struct fixture *f = *state;
 	struct answer answer;
 
 	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\"}}", NULL);
@@ -558,11 +515,8 @@ static bool is_ready(struct fixture *f)
 	return detail_of(f, "db")->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY;
 }
 
-TEST_FIXTURE(what_was_expanded_offline_is_expanded_on_the_node_that_mounts_it_next, provider_setup,
-	     provider_teardown)
+PROVIDER_TEST(what_was_expanded_offline_is_expanded_on_the_node_that_mounts_it_next)
 {
-	struct fixture *f = *state;
-
 	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\"}}", NULL);
 	mount_volume(f, "db", "n1", 1);
 	settle(f);
@@ -594,11 +548,8 @@ TEST_FIXTURE(what_was_expanded_offline_is_expanded_on_the_node_that_mounts_it_ne
 	assert_int_equal(provider.calls[CALL_EXPAND], 1);
 }
 
-TEST_FIXTURE(a_node_that_fails_to_expand_what_it_has_mounted_is_asked_again, provider_setup,
-	     provider_teardown)
+PROVIDER_TEST(a_node_that_fails_to_expand_what_it_has_mounted_is_asked_again)
 {
-	struct fixture *f = *state;
-
 	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\"}}", NULL);
 	provider.needs_node_expansion = true;
 	must(f, "Expand", "{\"id\":\"db\",\"capacityMin\":\"30\"}", NULL);
@@ -612,10 +563,8 @@ TEST_FIXTURE(a_node_that_fails_to_expand_what_it_has_mounted_is_asked_again, pro
 	assert_true(is_ready(f));
 }
 
-TEST_FIXTURE(nodes_whose_plugin_cannot_expand_are_not_asked, provider_setup, provider_teardown)
+PROVIDER_TEST(nodes_whose_plugin_cannot_expand_are_not_asked)
 {
-	struct fixture *f = *state;
-
 	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\"}}", NULL);
 	provider.needs_node_expansion = true;
 	provider.cannot_expand_on_nodes = true;
@@ -636,11 +585,8 @@ TEST_FIXTURE(nodes_whose_plugin_cannot_expand_are_not_asked, provider_setup, pro
 	assert_false(detail_of(f, "db")->node_expansion_due);
 }
 
-TEST_FIXTURE(a_plugin_that_is_replaced_by_one_that_cannot_expand_holds_nothing_up, provider_setup,
-	     provider_teardown)
+PROVIDER_TEST(a_plugin_that_is_replaced_by_one_that_cannot_expand_holds_nothing_up)
 {
-	struct fixture *f = *state;
-
 	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\"}}", NULL);
 	provider.needs_node_expansion = true;
 	mount_volume(f, "db", "n1", 1);
@@ -656,10 +602,8 @@ TEST_FIXTURE(a_plugin_that_is_replaced_by_one_that_cannot_expand_holds_nothing_u
 	assert_true(detail_of(f, "db")->node_expansion_due);
 }
 
-TEST_FIXTURE(a_provider_that_cannot_expand_leaves_the_volume_usable, provider_setup, provider_teardown)
+PROVIDER_TEST(a_provider_that_cannot_expand_leaves_the_volume_usable)
 {
-	struct fixture *f = *state;
-
 	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\"}}", NULL);
 	provider_order(CALL_EXPAND, PROVIDER_FAIL, 1, STATUS_OUT_OF_RANGE);
 	refuses(f, "Expand", "{\"id\":\"db\",\"capacityMin\":\"30\"}", STATUS_OUT_OF_RANGE,
@@ -673,9 +617,8 @@ TEST_FIXTURE(a_provider_that_cannot_expand_leaves_the_volume_usable, provider_se
 		"cannot expand");
 }
 
-TEST_FIXTURE(two_who_ask_for_the_same_are_answered_by_one_work, provider_setup, provider_teardown)
+PROVIDER_TEST(two_who_ask_for_the_same_are_answered_by_one_work)
 {
-	struct fixture *f = *state;
 	struct pending first;
 	struct pending second;
 
@@ -714,8 +657,7 @@ TEST_FIXTURE(bad_requests_are_refused_with_their_code_and_change_nothing, provid
 		 STATUS_INVALID_ARGUMENT, "capacity_max:"},
 		{"Create",
 		 "{\"volume\":{\"id\":\"db\",\"type\":\"NATIVE\",\"profile\":\"disk\",\"source\":{\"class\":"
-		 "\"BLOCK\","
-		 "\"byId\":\"x\"}," CAPABILITIES "}}",
+		 "\"BLOCK\",\"byId\":\"x\"}," CAPABILITIES "}}",
 		 STATUS_INVALID_ARGUMENT, "type:"},
 		{"Get", "{}", STATUS_NOT_FOUND, "no volume"},
 		{"Get", "{\"id\":\"kept\",\"namespace\":\"other\"}", STATUS_NOT_FOUND, "namespace other"},
@@ -773,8 +715,7 @@ TEST_FIXTURE(bad_requests_are_refused_with_their_code_and_change_nothing, provid
 	     NULL);
 	must(f, "Register",
 	     "{\"volume\":{\"id\":\"native\",\"type\":\"NATIVE\",\"profile\":\"disk\",\"source\":{\"class\":"
-	     "\"BLOCK\","
-	     "\"byId\":\"x\"}," CAPABILITIES "}}",
+	     "\"BLOCK\",\"byId\":\"x\"}," CAPABILITIES "}}",
 	     NULL);
 	asked = provider.calls[CALL_CREATE];
 	revision = state_volume(&f->server->state, "default", "kept")->volume.modify_index;

@@ -5,11 +5,7 @@
 #include "callers.h"
 #include "unit.h"
 
-#include "base/str.h"
 #include "volume/store.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 #define PARTS                                                                                             \
 	"\"type\":\"CSI\",\"pluginId\":\"" CSI_PLUGIN                                                     \
@@ -62,8 +58,7 @@ TEST_FIXTURE(rights_are_those_in_the_volumes_own_namespace, setup_acl, teardown)
 
 	operator_does(f, "Operator.PutPolicy",
 		      "{\"policy\":{\"name\":\"mine\",\"namespaces\":[{\"namespace\":\"mine\",\"policy\":"
-		      "\"write\"}],\"plugin\":"
-		      "\"read\"}}");
+		      "\"write\"}],\"plugin\":\"read\"}}");
 	secret = make_token(f, "{\"name\":\"t\",\"type\":\"CLIENT\",\"policies\":[\"mine\"]}");
 	caller_init(&caller, f, NULL, secret);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -79,9 +74,10 @@ TEST_FIXTURE(rights_are_those_in_the_volumes_own_namespace, setup_acl, teardown)
 	free(secret);
 }
 
-TEST_FIXTURE(a_list_of_all_namespaces_shows_those_that_the_caller_may_list, setup_acl, teardown)
+#define CASE(name) TEST_ON(name, struct fixture, f, setup_acl, teardown)
+
+CASE(a_list_of_all_namespaces_shows_those_that_the_caller_may_list)
 {
-	struct fixture *f = *state;
 	struct caller_client caller;
 	char text[4096];
 	char *secret;
@@ -94,8 +90,7 @@ TEST_FIXTURE(a_list_of_all_namespaces_shows_those_that_the_caller_may_list, setu
 		      "{\"volume\":{\"id\":\"c\",\"namespace\":\"theirs\"," PARTS "}}");
 	operator_does(f, "Operator.PutPolicy",
 		      "{\"policy\":{\"name\":\"mine\",\"namespaces\":[{\"namespace\":\"mine\",\"policy\":"
-		      "\"read\"}],\"plugin\":"
-		      "\"read\"}}");
+		      "\"read\"}],\"plugin\":\"read\"}}");
 	secret = make_token(f, "{\"name\":\"t\",\"type\":\"CLIENT\",\"policies\":[\"mine\"]}");
 	caller_init(&caller, f, NULL, secret);
 	assert_int_equal(try(&caller, "Volumes.List", "{\"namespace\":\"*\"}", text, sizeof(text)),
@@ -114,9 +109,8 @@ static const Holdfast__V1__VolumeDetail *detail(struct fixture *f, const char *i
 	return entry ? volume_detail_of(f->server, &entry->volume) : NULL;
 }
 
-TEST_FIXTURE(a_volumes_life_goes_over_sessions, setup_acl, teardown)
+CASE(a_volumes_life_goes_over_sessions)
 {
-	struct fixture *f = *state;
 	struct caller_client caller;
 	struct error err;
 
@@ -138,9 +132,8 @@ TEST_FIXTURE(a_volumes_life_goes_over_sessions, setup_acl, teardown)
 	caller_release(&caller);
 }
 
-TEST_FIXTURE(a_deletion_continues_when_its_controller_is_back, setup_acl, teardown)
+CASE(a_deletion_continues_when_its_controller_is_back)
 {
-	struct fixture *f = *state;
 	struct caller_client caller;
 	struct error err;
 

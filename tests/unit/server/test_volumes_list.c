@@ -4,11 +4,7 @@
 #include "provider_world.h"
 #include "unit.h"
 
-#include "base/str.h"
 #include "base/strbuf.h"
-
-#include <stdio.h>
-#include <string.h>
 
 /* namespace and id of what is registered, in no order */
 static const struct {
@@ -30,8 +26,8 @@ static void register_all(struct fixture *f)
 
 		assert_true(str_format(json, sizeof(json),
 				       "{\"volume\":{\"id\":\"%s\",\"namespace\":\"%s\",\"type\":\"CSI\","
-				       "\"pluginId\":\"%s\",\"externalId\":\"vol-%zu\","
-				       "\"parameters\":{\"n\":\"%zu\"}," CAPABILITIES "}}",
+				       "\"pluginId\":\"%s\",\"externalId\":\"vol-%zu\",\"parameters\":{\"n\":"
+				       "\"%zu\"}," CAPABILITIES "}}",
 				       all[i].id, all[i].namespace, all[i].plugin, i, i) > 0);
 		must(f, "Register", json, NULL);
 	}
@@ -90,8 +86,7 @@ TEST_FIXTURE(lists_are_ordered_and_narrowed_by_every_condition, provider_setup, 
 		{"{\"pluginId\":\"other\"}", "default.a default.web"},
 		{"{\"pluginId\":\"nfs\",\"prefix\":\"web\"}", "default.web-2"},
 		{"{\"pluginId\":\"nfs\",\"namespace\":\"*\"}",
-		 "alpha.db alpha.db2 default.db default.db-2 default.web-2 "
-		 "zeta.db"},
+		 "alpha.db alpha.db2 default.db default.db-2 default.web-2 zeta.db"},
 		{"{\"pluginId\":\"nfs\",\"namespace\":\"*\",\"prefix\":\"db2\"}", "alpha.db2"},
 		{"{\"pluginId\":\"none\"}", ""},
 		{"{\"type\":\"CSI\",\"pluginId\":\"other\"}", "default.a default.web"},
@@ -133,10 +128,8 @@ TEST_FIXTURE(lists_are_ordered_and_narrowed_by_every_condition, provider_setup, 
 		lists(f, cases[i].request, cases[i].expected);
 }
 
-TEST_FIXTURE(pages_of_any_size_together_are_the_whole, provider_setup, provider_teardown)
+PROVIDER_TEST(pages_of_any_size_together_are_the_whole)
 {
-	struct fixture *f = *state;
-
 	register_all(f);
 	for (unsigned int size = 1; size <= ARRAY_SIZE(all) + 1; size++) {
 		char token[256] = "";
@@ -175,8 +168,7 @@ TEST_FIXTURE(a_page_ends_before_it_is_too_large_for_a_message, provider_setup, p
 	for (int i = 0; i < N; i++) {
 		assert_true(str_format(json, sizeof(json),
 				       "{\"volume\":{\"id\":\"v%d\",\"type\":\"CSI\",\"pluginId\":\"nfs\","
-				       "\"parameters\":{\"p\":"
-				       "\"%s\"}," CAPABILITIES "}}",
+				       "\"parameters\":{\"p\":\"%s\"}," CAPABILITIES "}}",
 				       i, value) > 0);
 		must(f, "Register", json, NULL);
 	}
@@ -188,10 +180,8 @@ TEST_FIXTURE(a_page_ends_before_it_is_too_large_for_a_message, provider_setup, p
 	protobuf_c_message_free_unpacked(response, NULL);
 }
 
-TEST_FIXTURE(one_page_asks_its_filter_about_so_many_and_continues_from_there, provider_setup,
-	     provider_teardown)
+PROVIDER_TEST(one_page_asks_its_filter_about_so_many_and_continues_from_there)
 {
-	struct fixture *f = *state;
 	struct volume volume = {.namespace = "default",
 				.type = VOLUME_CSI,
 				.plugin_id = "nfs",
@@ -210,9 +200,8 @@ TEST_FIXTURE(one_page_asks_its_filter_about_so_many_and_continues_from_there, pr
 	lists(f, "{\"filter\":\"id == w\",\"prefix\":\"w\"}", "default.w");
 }
 
-TEST_FIXTURE(a_list_by_plugin_that_waits_is_woken_by_a_volume, provider_setup, provider_teardown)
+PROVIDER_TEST(a_list_by_plugin_that_waits_is_woken_by_a_volume)
 {
-	struct fixture *f = *state;
 	struct pending pending;
 	char request[128];
 
@@ -229,10 +218,8 @@ TEST_FIXTURE(a_list_by_plugin_that_waits_is_woken_by_a_volume, provider_setup, p
 	assert_int_equal(pending.status, STATUS_OK);
 }
 
-TEST_FIXTURE(a_read_that_waits_is_woken_by_its_details_and_not_by_another_volume, provider_setup,
-	     provider_teardown)
+PROVIDER_TEST(a_read_that_waits_is_woken_by_its_details_and_not_by_another_volume)
 {
-	struct fixture *f = *state;
 	struct pending pending;
 	char request[128];
 
@@ -249,10 +236,8 @@ TEST_FIXTURE(a_read_that_waits_is_woken_by_its_details_and_not_by_another_volume
 	assert_int_equal(pending.status, STATUS_OK);
 }
 
-TEST_FIXTURE(a_dry_detach_shows_what_would_be_freed_and_frees_nothing, provider_setup, provider_teardown)
+PROVIDER_TEST(a_dry_detach_shows_what_would_be_freed_and_frees_nothing)
 {
-	struct fixture *f = *state;
-
 	must(f, "Register", DB, NULL);
 	claim_volume(f, "db", "n1", 1);
 	must(f, "Detach", "{\"id\":\"db\",\"nodeId\":\"n1\",\"attestReason\":\"it burnt\",\"dryRun\":true}",

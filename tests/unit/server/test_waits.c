@@ -61,9 +61,8 @@ static enum client_status alloc_status(struct fixture *f)
 	return state_alloc(&f->server->state, ALLOC_1)->alloc.client_status;
 }
 
-TEST_FIXTURE(a_life_has_nine_waits_for_the_disk, setup_slow, teardown_slow)
+TEST_ON(a_life_has_nine_waits_for_the_disk, struct fixture, f, setup_slow, teardown_slow)
 {
-	struct fixture *f = *state;
 	struct claim held;
 
 	must(f, "Create", DB, NULL);

@@ -4,12 +4,9 @@
 #include "cluster.h"
 #include "unit.h"
 
-#include "base/str.h"
 #include "state/change.h"
 #include "state/keys.h"
 #include "volume/why.h"
-
-#include <string.h>
 
 /* Times continue between two questions: numbers may differ. */
 static void expect_same_words(const char *a, const char *b)
@@ -58,9 +55,8 @@ static void expect(struct fixture *f, const char *next, const char *waiting_for,
 	drop(response);
 }
 
-TEST_FIXTURE(a_claim_is_explained_on_its_whole_way, setup, teardown)
+CLUSTER_TEST(a_claim_is_explained_on_its_whole_way)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__GetVolumeResponse *response;
 	struct claim claim;
 
@@ -88,9 +84,8 @@ TEST_FIXTURE(a_claim_is_explained_on_its_whole_way, setup, teardown)
 	drop(response);
 }
 
-TEST_FIXTURE(a_free_volume_that_no_node_can_use_reports_it, setup, teardown)
+CLUSTER_TEST(a_free_volume_that_no_node_can_use_reports_it)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__GetVolumeResponse *response;
 
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
@@ -114,9 +109,8 @@ static void begin_epoch(struct fixture *f)
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 }
 
-TEST_FIXTURE(after_a_restore_it_is_reported_who_has_not_reported, setup, teardown)
+CLUSTER_TEST(after_a_restore_it_is_reported_who_has_not_reported)
 {
-	struct fixture *f = *state;
 	Holdfast__V1__GetVolumeResponse *response;
 
 	take_volume(f);
