@@ -391,7 +391,7 @@ static void decide(struct model *m, uint32_t job)
 			if ((action->type == JOB_PLACE ||
 			     (action->type == JOB_STOP && action->reason == JOB_STOP_VERSION)) &&
 			    (*place_of(m, job, action->group, action->index, action->node_id) ||
-			     is_unknown(m, job, action->group, action->index)))
+			     (action->type == JOB_PLACE && is_unknown(m, job, action->group, action->index))))
 				refuse(m, job, action);
 		}
 	} while (m->n_refusals > n_before);

@@ -126,7 +126,8 @@ static void make_batch(struct fixture *f, struct submission *s, const char *id)
 	make_job(f, s);
 	s->job.id = text(id);
 	s->job.type = HOLDFAST__V1__JOB_TYPE__JOB_TYPE_BATCH;
-	s->reschedule = (Holdfast__V1__JobReschedule)HOLDFAST__V1__JOB_RESCHEDULE__INIT; /* not even once */
+	s->reschedule.unlimited = false; /* a failure ends it */
+	s->reschedule.interval_ms = LONG_MS;
 }
 
 TEST_FIXTURE(five_jobs_that_wait_for_one_volume_run_one_after_the_other_and_none_fails, setup, teardown)
