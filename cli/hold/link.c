@@ -24,7 +24,6 @@
 struct search {
 	const char *path;
 	const char *wire;
-	bool is_device;
 	int root_fd;
 	uid_t owner; /* of the tree that the path is in: the helper */
 
@@ -62,18 +61,19 @@ static bool is_published_path(const char *publish_dir, const char *path)
 	       str_eq(dir, publish_dir);
 }
 
-/* BASE of "BASE/WIRE" and of "BASE/WIRE/ro-publish" and -rw; a device has the latter alone. */
-static bool staged_base(const char *path, const char *wire, bool is_device, char ret[static PATH_MAX])
+/* BASE of "BASE/WIRE" and of "BASE/WIRE/ro-publish" and -rw; a device has its @target alone: a node that
+ * reports the target for writers does not make a reader one. */
+static bool staged_base(const char *path, const char *wire, const char *target, char ret[static PATH_MAX])
 {
 	const char *last;
 
 	if (!path_is_normal(path) || str_copy(ret, PATH_MAX, path) < 0)
 		return false;
 	last = split_last(ret);
-	if (last && (str_eq(last, MH_CSI_PUBLISH_RO) || str_eq(last, MH_CSI_PUBLISH_RW)))
-		last = split_last(ret);
-	else if (is_device)
+	if (!last || (target && !str_eq(last, target)))
 		return false;
+	if (str_eq(last, MH_CSI_PUBLISH_RO) || str_eq(last, MH_CSI_PUBLISH_RW))
+		last = split_last(ret);
 	return last && str_eq(last, wire);
 }
 
@@ -120,7 +120,7 @@ static int visit_staged(const struct mount_entry *entry, void *userdata)
 	uid_t owner;
 
 	return entry->dev_major == search->dev_major && entry->dev_minor == search->dev_minor &&
-	       str_eq(entry->root, search->root) && staged_base(entry->point, search->wire, false, base) &&
+	       str_eq(entry->root, search->root) && staged_base(entry->point, search->wire, NULL, base) &&
 	       is_tree(search->root_fd, base, &owner) && owner == search->owner;
 }
 
@@ -172,16 +172,16 @@ static enum status check_staged(struct mountinfo *table, struct search *search, 
 }
 
 enum status hold_link_check(const struct hold_link_view *view, const char *path, const char *wire,
-			    bool is_device, bool *ret_is_read_only, struct error *err)
+			    const char *target, bool *ret_is_read_only, struct error *err)
 {
-	struct search search = {.path = path, .wire = wire, .is_device = is_device, .root_fd = view->root_fd};
+	struct search search = {.path = path, .wire = wire, .root_fd = view->root_fd};
 	char base[PATH_MAX];
 	enum status status;
 
-	if (is_device ? !staged_base(path, wire, true, base) : !is_published_path(view->publish_dir, path))
+	if (target ? !staged_base(path, wire, target, base) : !is_published_path(view->publish_dir, path))
 		return refuse(path, wire, "that is no path that the mount helper makes", err);
-	status = find_mount(view->table, is_device ? base : view->publish_dir, &search, err);
-	if (status == STATUS_OK && !is_device)
+	status = find_mount(view->table, target ? base : view->publish_dir, &search, err);
+	if (status == STATUS_OK && !target)
 		status = check_staged(view->table, &search, err);
 	if (status == STATUS_OK)
 		*ret_is_read_only = search.is_read_only;
@@ -198,7 +198,9 @@ enum status hold_publish_check(const char *publish_dir, const char *path,
 			       struct error *err)
 {
 	const Holdfast__V1__VolumeRequest *volume = alloc->volumes[0];
-	bool is_device = volume->attachment_mode == HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE;
+	const char *use = volume->read_only ? MH_CSI_PUBLISH_RO : MH_CSI_PUBLISH_RW;
+	const char *target =
+		volume->attachment_mode == HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE ? use : NULL;
 	cleanup_close int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	cleanup_close int table_fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
 	cleanup_free struct mountinfo *table = malloc(sizeof(*table));
@@ -210,7 +212,7 @@ enum status hold_publish_check(const char *publish_dir, const char *path,
 				 "open / and /proc/self/mountinfo");
 	table->fd = table_fd;
 	volume_wire_name(namespace_or_default(alloc->namespace_), volume->source, wire);
-	return hold_link_check(&view, path, wire, is_device, ret_is_read_only, err);
+	return hold_link_check(&view, path, wire, target, ret_is_read_only, err);
 }
 
 /* Root's own folder of that name, made when there is none. */

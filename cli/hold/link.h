@@ -22,12 +22,12 @@ struct hold_link_view {
 /** Is the volume @wire published at @path, which nobody but root and the mount helper could have made?
  *
  * @path             anything
- * @is_device        it is a block device, of a csi volume: no mount of the helper's, but what the plugin has
- *                   bound
+ * @target           of a block device of a csi volume, which is no mount of the helper's: the name at which
+ * the plugin binds it for this use, MH_CSI_PUBLISH_RO or _RW; else NULL
  * @ret_is_read_only is its file system? No other mount of it can be written through either
  * STATUS_FAILED_PRECONDITION when it is not, or when the table cannot be read. */
 enum status hold_link_check(const struct hold_link_view *view, const char *path, const char *wire,
-			    bool is_device, bool *ret_is_read_only, struct error *err);
+			    const char *target, bool *ret_is_read_only, struct error *err);
 
 /** Where the mount helper publishes the first volume of allocation @alloc_id: made from root's setting and
  * the id, never from what a node reports. False for what is no id, or too long. */

@@ -11,6 +11,8 @@
 #include "hold/link.h"
 
 #include <fcntl.h>
+#include <ftw.h>
+#include <mounthelper_wire.h>
 #include <sys/stat.h>
 
 #define WIRE "db-0123456789abcdef"
@@ -99,16 +101,21 @@ static void set_table(const char *text)
 
 static bool is_read_only;
 
-static enum status check(const char *path, bool is_device, const char *words)
+static enum status check_target(const char *path, const char *target, const char *words)
 {
 	struct error err = {.msg = ""};
 	const struct hold_link_view view = {
 		.table = &table, .root_fd = root_fd, .publish_dir = "/run/hf/publish"};
-	enum status status = hold_link_check(&view, path, WIRE, is_device, &is_read_only, &err);
+	enum status status = hold_link_check(&view, path, WIRE, target, &is_read_only, &err);
 
 	if (words && !strstr(err.msg, words))
 		fail_msg("'%s' is not in '%s'", words, err.msg);
 	return status;
+}
+
+static enum status check(const char *path, bool is_device, const char *words)
+{
+	return check_target(path, is_device ? MH_CSI_PUBLISH_RW : NULL, words);
 }
 
 #define LINE(device, shown, point) \
@@ -235,7 +242,7 @@ TEST_FIXTURE(a_device_is_what_the_plugin_has_bound, set_up, tear_down)
 {
 	set_table(HOST LINE("0:5", "/loop0", STAGED "/rw-publish"));
 	assert_int_equal(check(STAGED "/rw-publish", true, NULL), STATUS_OK);
-	assert_int_equal(check(STAGED "/ro-publish", true, "nothing is mounted there"),
+	assert_int_equal(check_target(STAGED "/ro-publish", MH_CSI_PUBLISH_RO, "nothing is mounted there"),
 			 STATUS_FAILED_PRECONDITION);
 	assert_int_equal(check(STAGED, true, "no path that"), STATUS_FAILED_PRECONDITION);
 	assert_int_equal(check(STAGED "/staging", true, "no path that"), STATUS_FAILED_PRECONDITION);
@@ -245,6 +252,19 @@ TEST_FIXTURE(a_device_is_what_the_plugin_has_bound, set_up, tear_down)
 	assert_int_equal(check(PUBLISHED "/0", true, "no path that"), STATUS_FAILED_PRECONDITION);
 	set_mode("run/hf/stage", 0770);
 	assert_int_equal(check(STAGED "/rw-publish", true, "can write there"), STATUS_FAILED_PRECONDITION);
+}
+
+/* The path is the node's word: it must not make a reader a writer. */
+TEST_FIXTURE(a_reader_gets_no_device_that_was_bound_for_writers, set_up, tear_down)
+{
+	set_table(HOST LINE("0:5", "/loop0", STAGED "/rw-publish")
+			  LINE("0:5", "/loop0", STAGED "/ro-publish"));
+	assert_int_equal(check_target(STAGED "/ro-publish", MH_CSI_PUBLISH_RO, NULL), STATUS_OK);
+	assert_int_equal(check_target(STAGED "/rw-publish", MH_CSI_PUBLISH_RW, NULL), STATUS_OK);
+	assert_int_equal(check_target(STAGED "/rw-publish", MH_CSI_PUBLISH_RO, "no path that"),
+			 STATUS_FAILED_PRECONDITION);
+	assert_int_equal(check_target(STAGED "/ro-publish", MH_CSI_PUBLISH_RW, "no path that"),
+			 STATUS_FAILED_PRECONDITION);
 }
 
 TEST_FIXTURE(a_table_that_cannot_be_read_gives_nothing, set_up, tear_down)
