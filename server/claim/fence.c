@@ -33,6 +33,8 @@ struct fence {
 	char volume_id[VOLUME_ID_MAX + 1];
 	char node_id[NODE_ID_MAX + 1];
 	char claim_id[UUID_TEXT_SIZE]; /* one of those that are fenced: it names the attachment */
+	char external_node_id[EXTERNAL_NODE_ID_MAX + 1]; /* that the provider is asked to detach */
+	bool has_freed;					 /* what the node had under another provider id */
 	char detail[EVIDENCE_DETAIL_MAX + 1];
 };
 
@@ -198,22 +200,26 @@ static enum status release_one(struct server *server, const struct claim_entry *
 	return st == STATUS_OK ? change_commit(server, &change, NULL, NULL, err) : st;
 }
 
-/* Was it the claim's attachment that is gone now? One that stands here anew would have been refused. */
-static bool is_fenced(const struct claim_entry *entry, const struct volume_entry *volume)
+/* Was it the claim's attachment that is gone now, which the provider knows as @node_id's? One that stands
+ * here anew would have been refused. */
+static bool is_fenced(struct server *server, const struct claim_entry *entry,
+		      const struct volume_entry *volume, const char *node_id)
 {
-	if (!storage_is_attached_as(volume, entry->volume) || entry->claim.attach == ATTACH_NONE)
+	if (!storage_is_attached_as(volume, entry->volume) || entry->claim.attach == ATTACH_NONE ||
+	    !str_eq(plugin_args_node_id(&server->state, &entry->claim), node_id))
 		return false;
 	return entry->claim.state == CLAIM_NODE_DETACHED ||
 	       (is_held(entry, volume) && entry->claim.fence_asked);
 }
 
 /* Releasing one may drop others from the lists, as history, and drive what is next. */
-static struct claim_entry *next_fenced(const struct node_entry *node, const struct volume_entry *volume)
+static struct claim_entry *next_fenced(struct server *server, const struct node_entry *node,
+				       const struct volume_entry *volume, const char *node_id)
 {
 	struct claim_entry *entry;
 
 	LIST_FOREACH (entry, &node->claims, of_node)
-		if (is_fenced(entry, volume))
+		if (is_fenced(server, entry, volume, node_id))
 			return entry;
 	return NULL;
 }
@@ -225,9 +231,30 @@ static enum status release_all(struct server *server, const struct fence *fence,
 	struct claim_entry *entry;
 	enum status st = STATUS_OK;
 
-	while (st == STATUS_OK && volume && node && (entry = next_fenced(node, volume)))
+	while (st == STATUS_OK && volume && node &&
+	       (entry = next_fenced(server, node, volume, fence->external_node_id)))
 		st = release_one(server, entry, fence, err); /* each leaves those that are fenced */
 	return st;
+}
+
+/* Puts a claim into @fence that the provider knows as another node's than the one that was just detached, and
+ * so still holds the volume. Returns false if there is none. */
+static bool find_other_name(struct server *server, struct fence *fence)
+{
+	const struct volume_entry *volume = state_volume(&server->state, fence->namespace, fence->volume_id);
+	const struct node_entry *node = state_node(&server->state, fence->node_id);
+	const struct claim_entry *entry;
+
+	if (!volume || !node)
+		return false;
+	LIST_FOREACH (entry, &node->claims, of_node) {
+		if (!is_held(entry, volume) || !entry->claim.fence_asked ||
+		    entry->claim.attach == ATTACH_NONE)
+			continue;
+		(void)str_copy(fence->claim_id, sizeof(fence->claim_id), entry->id);
+		return true;
+	}
+	return false;
 }
 
 /* --- the call --- */
@@ -247,8 +274,9 @@ static void refuse_fence(struct server *server, const struct fence *fence, const
 	struct error why = *err;
 
 	(void)error_prefix(&why,
-			   "node %s was not cut off from volume %s, as far as is known; nothing was released",
-			   fence->node_id, fence->volume_id);
+			   "node %s was not cut off from volume %s, as far as is known; %s was released",
+			   fence->node_id, fence->volume_id,
+			   fence->has_freed ? "only what it held under another provider id" : "nothing");
 	answer_refused(server, fence->call, DETACH, &why);
 }
 
@@ -265,6 +293,8 @@ static bool is_no_proof(const Holdfast__V1__PluginReply *reply, struct error *re
 	return true;
 }
 
+static void on_noted(struct server *server, void *userdata);
+
 static void on_fenced(struct server *server, const Holdfast__V1__PluginReply *reply, const struct error *err,
 		      void *userdata)
 {
@@ -278,6 +308,11 @@ static void on_fenced(struct server *server, const Holdfast__V1__PluginReply *re
 		return;
 	}
 	st = release_all(server, fence, &failure);
+	if (st == STATUS_OK && find_other_name(server, fence)) {
+		fence->has_freed = true;
+		on_noted(server, TAKE_PTR(fence));
+		return;
+	}
 	if (st == STATUS_OK)
 		st = change_commit(server, &nothing, answer, fence, &failure);
 	if (st == STATUS_OK)
@@ -296,6 +331,7 @@ static enum status call_detach(struct server *server, struct fence *fence, struc
 	if (!call.call)
 		return error_set(err, STATUS_ABORTED, 0, "it was released meanwhile");
 	call.plugin_id = entry->claim.plugin_id;
+	(void)str_copy(fence->external_node_id, sizeof(fence->external_node_id), args.external_node_id);
 	return controller_call(server, &call, err);
 }
 

@@ -33,10 +33,13 @@ struct releases {
 
 enum { TIMER_ACCURACY_US = 1000 };
 
-/* Two claims of what one detach takes away from one node. */
-static bool is_sibling(const struct claim_entry *a, const struct claim_entry *b)
+/* Returns whether one detach takes away what both claims hold. A node may have reported another provider id
+ * when it got the second claim: that is another attachment. */
+static bool is_sibling(struct server *server, const struct claim_entry *a, const struct claim_entry *b)
 {
-	return a != b && a->node == b->node && claim_is_live(&a->claim);
+	return a != b && a->node == b->node && claim_is_live(&a->claim) &&
+	       str_eq(plugin_args_node_id(&server->state, &a->claim),
+		      plugin_args_node_id(&server->state, &b->claim));
 }
 
 /* Of the node. History that a step drops must not be what comes next. */
@@ -60,7 +63,8 @@ static struct claim_entry *next_live_attached(const struct volume_entry *volume,
 /* Live claims on the same node of the same volume, or of others that the provider calls alike. Costs the
  * number of the volumes' claims: a node has any number of them. Owned by the caller; NULL when memory is
  * short. */
-static const struct claim **find_siblings(const struct claim_entry *entry, size_t *ret_n)
+static const struct claim **find_siblings(struct server *server, const struct claim_entry *entry,
+					  size_t *ret_n)
 {
 	struct volume_entry *volume = entry->volume;
 	const struct claim **ret;
@@ -68,13 +72,13 @@ static const struct claim **find_siblings(const struct claim_entry *entry, size_
 	size_t n = 0;
 
 	for (other = next_live_attached(volume, NULL); other; other = next_live_attached(volume, other))
-		n += is_sibling(other, entry);
+		n += is_sibling(server, other, entry);
 	ret = calloc(n + 1, sizeof(const struct claim *));
 	if (!ret)
 		return NULL;
 	*ret_n = 0;
 	for (other = next_live_attached(volume, NULL); other; other = next_live_attached(volume, other))
-		if (is_sibling(other, entry))
+		if (is_sibling(server, other, entry))
 			ret[(*ret_n)++] = &other->claim;
 	return ret;
 }
@@ -107,7 +111,7 @@ enum release_action release_next(struct server *server, const struct claim_entry
 	size_t n = 0;
 
 	if (entry->claim.state == CLAIM_NODE_DETACHED && entry->claim.attach != ATTACH_NONE) {
-		siblings = find_siblings(entry, &n);
+		siblings = find_siblings(server, entry, &n);
 		if (!siblings)
 			return RELEASE_WAIT_SIBLING; /* memory is short: the sweep looks again */
 	}
@@ -251,7 +255,7 @@ static void free_detached(struct claim_entry *entry)
 
 	for (other = next_live_attached(volume, NULL); other; other = next) {
 		next = next_live_attached(volume, other);
-		if (is_sibling(other, entry) && other->claim.state == CLAIM_NODE_DETACHED &&
+		if (is_sibling(entry->server, other, entry) && other->claim.state == CLAIM_NODE_DETACHED &&
 		    other->claim.attach != ATTACH_NONE)
 			free_claim(other);
 	}

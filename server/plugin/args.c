@@ -47,7 +47,7 @@ static void copy_external_id(const struct claim *claim, char ret[static EXTERNAL
 }
 
 /* As the claim says; one that was adopted after a restore may not, then as the node's plugin says now. */
-static const char *provider_node_id(struct state *state, const struct claim *claim)
+const char *plugin_args_node_id(struct state *state, const struct claim *claim)
 {
 	const struct instance_entry *instance;
 
@@ -60,7 +60,7 @@ static const char *provider_node_id(struct state *state, const struct claim *cla
 const Holdfast__V1__PluginCall *plugin_detach_args(struct state *state, const struct claim *claim,
 						   struct plugin_detach_args *args)
 {
-	const char *node_id = provider_node_id(state, claim);
+	const char *node_id = plugin_args_node_id(state, claim);
 	const Holdfast__V1__VolumeSecrets *secrets =
 		plugin_args_secrets(state, claim->namespace, claim->volume_id);
 
@@ -114,7 +114,7 @@ static void add_stored(struct state *state, const struct claim *claim,
 const Holdfast__V1__PluginCall *plugin_attach_args(struct state *state, const struct claim *claim,
 						   bool can_read_only, struct plugin_attach_args *args)
 {
-	const char *node_id = provider_node_id(state, claim);
+	const char *node_id = plugin_args_node_id(state, claim);
 
 	*args = (struct plugin_attach_args){.call = HOLDFAST__V1__PLUGIN_CALL__INIT,
 					    .attach = HOLDFAST__V1__CONTROLLER_ATTACH_REQUEST__INIT,

@@ -33,6 +33,10 @@ const Holdfast__V1__PluginCall *plugin_detach_args(struct state *state, const st
 const Holdfast__V1__PluginCall *plugin_attach_args(struct state *state, const struct claim *claim,
 						   bool can_read_only, struct plugin_attach_args *args);
 
+/** The provider's id of the node of @claim, which a detach names; "": not known. Borrowed until the next
+ * change. */
+const char *plugin_args_node_id(struct state *state, const struct claim *claim);
+
 /** What is stored beside a volume; NULL: nothing. Borrowed until the next change of it. */
 const Holdfast__V1__VolumeDetail *plugin_args_detail(struct state *state, const char *namespace,
 						     const char *id);

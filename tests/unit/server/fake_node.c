@@ -248,7 +248,10 @@ static void make_fingerprint(const struct fake_node *node, struct fingerprint *f
 	f->controller.attach_detach = !csi->cannot_attach;
 	f->controller.create_delete = csi->can_create_delete;
 	f->controller.readonly_attach = true;
-	(void)snprintf(f->provider_node_id, sizeof(f->provider_node_id), "i-%s", node->id);
+	if (csi->node_id)
+		(void)snprintf(f->provider_node_id, sizeof(f->provider_node_id), "%s", csi->node_id);
+	else
+		(void)snprintf(f->provider_node_id, sizeof(f->provider_node_id), "i-%s", node->id);
 	if (!csi->hides_node_id)
 		f->half.provider_node_id = f->provider_node_id;
 	f->csi.controller = csi->has_controller ? &f->controller : NULL;

@@ -42,6 +42,19 @@ static int setup_shared(void **state)
 	return 0;
 }
 
+/* Several writers of one node. */
+static int setup_local(void **state)
+{
+	struct fixture *f;
+
+	assert_int_equal(setup(state), 0);
+	f = *state;
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_MULTI_WRITER;
+	register_csi(f, "db");
+	connect_csi(f);
+	return 0;
+}
+
 static void take(struct fixture *f, struct fake_node *node, const char *alloc)
 {
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
@@ -283,6 +296,78 @@ CASE(a_fence_that_was_done_before_a_crash_can_be_repeated)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
 }
 
+/* n1 reports @name as the id that its provider has given it. */
+static void call_itself(struct fixture *f, const char *name)
+{
+	f->n1.csi.node_id = name;
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+}
+
+/* Else a node that holds a volume twice could have the provider detach it from a machine that does not exist.
+ */
+TEST_FIXTURE(a_fence_detaches_each_provider_id_that_the_node_had, setup_local, teardown_csi)
+{
+	struct fixture *f = *state;
+	struct error err;
+
+	take(f, &f->n1, ALLOC_1);
+	call_itself(f, "ghost");
+	take(f, &f->n1, ALLOC_2);
+	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
+	lose(f, &f->n1);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
+	if (fence(f, "n1", &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_STORAGE_FENCE);
+	assert_int_equal(claim_of(f, ALLOC_2).evidence, EVIDENCE_STORAGE_FENCE);
+	assert_int_equal(f->plugin.n_attachments, 0);
+	assert_int_equal(f->plugin.calls[DETACH], 2);
+}
+
+/* A failure of the second detach leaves the claims of that one. */
+TEST_FIXTURE(a_fence_frees_only_what_the_provider_detached, setup_local, teardown_csi)
+{
+	struct fixture *f = *state;
+	enum claim_state first, second;
+
+	take(f, &f->n1, ALLOC_1);
+	call_itself(f, "ghost");
+	take(f, &f->n1, ALLOC_2);
+	lose(f, &f->n1);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
+	model_plugin_order(&f->plugin, DETACH, MODEL_NOT_FOUND, 1, 0);
+	assert_int_equal(fence(f, "n1", NULL), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(f->plugin.n_attachments, 2);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
+	assert_int_equal(fence(f, "n1", NULL), STATUS_OK);
+	first = state_of(f, ALLOC_1);
+	second = state_of(f, ALLOC_2);
+	assert_int_equal(first, CLAIM_FREED);
+	assert_int_equal(second, CLAIM_FREED);
+	assert_int_equal(f->plugin.n_attachments, 0);
+}
+
+/* One detach takes away one attachment: each has to be asked for. */
+TEST_FIXTURE(each_provider_id_of_a_node_is_detached_when_its_claim_ends, setup_local, teardown_csi)
+{
+	struct fixture *f = *state;
+
+	take(f, &f->n1, ALLOC_1);
+	call_itself(f, "ghost");
+	take(f, &f->n1, ALLOC_2);
+	release_claim(f, &f->n1, ALLOC_1);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_false(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
+	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "ghost"));
+	release_claim(f, &f->n1, ALLOC_2);
+	UNTIL(f, state_of(f, ALLOC_2) == CLAIM_FREED);
+	assert_int_equal(f->plugin.n_attachments, 0);
+}
+
 static void on_ended(enum status status, const ProtobufCMessage *response, const struct error *err,
 		     void *userdata)
 {
@@ -303,6 +388,28 @@ static void start_fence(struct fixture *f, int *ended)
 	assert_int_equal(rpc_client_call(f->operator.client, &holdfast__v1__volumes__descriptor, "Detach",
 					 &request.base, TIMEOUT_US, on_ended, ended, NULL, NULL),
 			 STATUS_OK);
+}
+
+TEST_ON(a_fence_whose_second_detach_fails_keeps_that_claim, struct fixture, f, setup_local, teardown_csi)
+{
+	int ended = 0;
+
+	take(f, &f->n1, ALLOC_1);
+	call_itself(f, "ghost");
+	take(f, &f->n1, ALLOC_2);
+	lose(f, &f->n1);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
+	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD_DONE, 1, 0);
+	start_fence(f, &ended);
+	UNTIL(f, f->n2.n_held == 1);
+	model_plugin_order(&f->plugin, DETACH, MODEL_NOT_FOUND, 1, 0);
+	fake_node_answer(&f->n2);
+	UNTIL(f, ended == (int)STATUS_FAILED_PRECONDITION + 1);
+	assert_int_equal(f->plugin.n_attachments, 1);
+	assert_int_equal((state_of(f, ALLOC_1) == CLAIM_FREED) + (state_of(f, ALLOC_2) == CLAIM_FREED), 1);
+	assert_int_equal(fence(f, "n1", NULL), STATUS_OK);
+	assert_int_equal(f->plugin.n_attachments, 0);
 }
 
 TEST_ON(while_a_fence_is_in_flight_its_node_gets_no_new_claim, struct fixture, f, setup_shared, teardown_csi)
