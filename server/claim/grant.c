@@ -78,8 +78,9 @@ static enum status grant_need_attach(struct volume_entry *volume, const struct n
 	if (is_needed && plugin->node.provider_node_id[0] == '\0')
 		return error_set(
 			err, STATUS_UNAVAILABLE, 0,
-			"volume %s: plugin %s does not say how its provider calls node %s, so the volume "
-			"cannot be attached there; see holdfast plugin status %s",
+			"volume %s: plugin %s does not say how its provider calls node %s, or reports the "
+			"provider id of another node, so the volume cannot be attached there; see holdfast "
+			"plugin status %s, and the server's log",
 			volume->volume.id, volume->volume.plugin_id, node->id, volume->volume.plugin_id);
 	*ret = (struct attach_need){.is_needed = is_needed,
 				    .external_node_id = plugin->node.provider_node_id};

@@ -30,6 +30,45 @@ static void drop_unlisted_controller(struct server *server, const char *node_id,
 		node_id, plugin->plugin_id, server->config.path);
 }
 
+/* Another node that reported the same provider id before; NULL: there is none. */
+static const char *owner_of_node_id(struct server *server, const char *node_id,
+				    const struct node_plugin *plugin)
+{
+	const struct instance_entry *known =
+		state_instance(&server->state, node_id, plugin->plugin_id, plugin->profile);
+	struct plugin_entry *of = state_plugin(&server->state, plugin->plugin_id);
+	struct instance_entry *other;
+
+	if (!of ||
+	    (known && str_eq(known->instance.plugin.node.provider_node_id, plugin->node.provider_node_id)))
+		return NULL;
+	for (other = state_plugin_instance_from(of, ""); other; other = state_plugin_instance_next(other))
+		if (!str_eq(other->instance.node_id, node_id) &&
+		    str_eq(other->instance.plugin.node.provider_node_id, plugin->node.provider_node_id))
+			return other->instance.node_id;
+	return NULL;
+}
+
+/* The provider attaches and detaches by this id. With the id of another node, a hostile node could have the
+ * provider detach what that node uses. The first node that reported an id keeps it. */
+static void drop_foreign_node_id(struct server *server, const char *node_id, struct node_plugin *plugin)
+{
+	const char *owner = plugin->has_node && plugin->node.provider_node_id[0] != '\0'
+				    ? owner_of_node_id(server, node_id, plugin)
+				    : NULL;
+
+	if (!owner)
+		return;
+	if (plugin->controller_required)
+		log_ctx(LOG_ERR,
+			&(struct log_ctx){.node = node_id, .plugin = plugin->plugin_id, .op = "fingerprint"},
+			"node %s reports provider id %s, which node %s has reported before, and it is "
+			"ignored: "
+			"nothing is attached to node %s. If node %s is gone: holdfast node purge %s",
+			node_id, plugin->node.provider_node_id, owner, node_id, owner, owner);
+	plugin->node.provider_node_id[0] = '\0';
+}
+
 static enum status read_plugin(struct server *server, const char *node_id,
 			       const Holdfast__V1__NodePlugin *from, struct plugin_instance *ret,
 			       struct error *err)
@@ -51,6 +90,7 @@ static enum status read_plugin(struct server *server, const char *node_id,
 				 "node %s: plugin %s has a profile, which only the native plugin has",
 				 node_id, ret->plugin.plugin_id);
 	drop_unlisted_controller(server, node_id, &ret->plugin);
+	drop_foreign_node_id(server, node_id, &ret->plugin);
 	(void)str_copy(ret->node_id, sizeof(ret->node_id), node_id);
 	ret->plugin.update_time_ms = clock_realtime_ms();
 	return STATUS_OK;

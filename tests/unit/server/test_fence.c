@@ -368,6 +368,72 @@ TEST_FIXTURE(each_provider_id_of_a_node_is_detached_when_its_claim_ends, setup_l
 	assert_int_equal(f->plugin.n_attachments, 0);
 }
 
+/* n1 has a claim of the same volume, by right; with the id of n2 the end of it would detach n2. */
+TEST_FIXTURE(the_provider_id_of_another_node_attaches_and_detaches_nothing, setup_shared, teardown_csi)
+{
+	struct fixture *f = *state;
+	struct error err;
+
+	take(f, &f->n2, ALLOC_2);
+	f->n1.csi.node_id = "i-n2";
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "provider id of another node"));
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	settle(f);
+	assert_int_equal(f->plugin.calls[DETACH], 0);
+	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n2"));
+	f->n1.csi.node_id = NULL; /* its own again */
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	take(f, &f->n1, ALLOC_3);
+	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
+}
+
+/* The node that had it first keeps it, also over a session and a restart of the server. */
+TEST_FIXTURE(a_provider_id_stays_with_the_node_that_reported_it_first, setup_shared, teardown_csi)
+{
+	struct fixture *f = *state;
+
+	fake_node_disconnect(&f->n2);
+	f->n1.csi.node_id = "i-n2";
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	restart(f);
+	f->n1.csi.node_id = "i-n2";
+	connect_csi(f);
+	f->n1.csi.node_id = "i-n2";
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	take(f, &f->n2, ALLOC_2);
+	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n2"));
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, NULL), STATUS_UNAVAILABLE);
+}
+
+/* A hostile node that came first does not keep the id for ever. */
+TEST_FIXTURE(a_purge_of_a_node_frees_its_provider_id, setup_shared, teardown_csi)
+{
+	struct fixture *f = *state;
+
+	lose(f, &f->n2);
+	assert_int_equal(purge(f, "n2", NULL), STATUS_OK);
+	call_itself(f, "i-n2");
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+	assert_int_equal(fake_node_claim(&f->n2, "db", ALLOC_2, NULL, NULL), STATUS_UNAVAILABLE);
+	lose(f, &f->n1);
+	assert_int_equal(purge(f, "n1", NULL), STATUS_OK);
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
+	take(f, &f->n2, ALLOC_3);
+	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n2"));
+}
+
 static void on_ended(enum status status, const ProtobufCMessage *response, const struct error *err,
 		     void *userdata)
 {
