@@ -238,7 +238,7 @@ static enum status release_all(struct server *server, const struct fence *fence,
 }
 
 /* Puts a claim into @fence that the provider knows as another node's than the one that was just detached, and
- * so still holds the volume. Returns false if there is none. */
+ * so still holds the volume. Returns whether it found one. */
 static bool find_other_name(struct server *server, struct fence *fence)
 {
 	const struct volume_entry *volume = state_volume(&server->state, fence->namespace, fence->volume_id);

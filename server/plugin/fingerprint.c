@@ -30,7 +30,7 @@ static void drop_unlisted_controller(struct server *server, const char *node_id,
 		node_id, plugin->plugin_id, server->config.path);
 }
 
-/* Another node that reported the same provider id before; NULL: there is none. */
+/* Returns another node that reported the same provider id before, or NULL. */
 static const char *owner_of_node_id(struct server *server, const char *node_id,
 				    const struct node_plugin *plugin)
 {
@@ -49,7 +49,7 @@ static const char *owner_of_node_id(struct server *server, const char *node_id,
 	return NULL;
 }
 
-/* The provider attaches and detaches by this id. With the id of another node, a hostile node could have the
+/* The provider attaches and detaches by this id. A hostile node with the id of another one could have the
  * provider detach what that node uses. The first node that reported an id keeps it. */
 static void drop_foreign_node_id(struct server *server, const char *node_id, struct node_plugin *plugin)
 {

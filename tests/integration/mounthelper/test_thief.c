@@ -402,7 +402,7 @@ TEST_FIXTURE(a_compromised_agent_mounts_and_unmounts_nothing_that_was_not_grante
 }
 
 /* Or the rows above would be refused for another reason than theirs. */
-TEST_FIXTURE(what_was_granted_is_mounted, start, stop)
+TEST_FIXTURE(granted_requests_are_mounted, start, stop)
 {
 	static const enum base bases[] = {STAGE_DISK, STAGE_MEM, PUBLISH};
 	struct mh_unpublish slot_1 = unpublish("mem-1");
@@ -427,7 +427,7 @@ TEST_FIXTURE(what_was_granted_is_mounted, start, stop)
 
 /* --- messages that are no message --- */
 
-TEST_FIXTURE(what_is_no_request_ends_the_helper_and_changes_nothing, start, stop)
+TEST_FIXTURE(malformed_messages_end_the_helper_and_change_nothing, start, stop)
 {
 	enum { CUT, LONG, REPEATED, SKIPPED, WITH_FD, FROM_CHILD, EMPTY_BODY, KINDS };
 	char *before = picture();

@@ -327,7 +327,7 @@ TEST_FIXTURE(a_fence_detaches_each_provider_id_that_the_node_had, setup_local, t
 }
 
 /* A failure of the second detach leaves the claims of that one. */
-TEST_FIXTURE(a_fence_frees_only_what_the_provider_detached, setup_local, teardown_csi)
+TEST_FIXTURE(a_fence_that_proves_nothing_keeps_both_provider_ids, setup_local, teardown_csi)
 {
 	struct fixture *f = *state;
 	enum claim_state first, second;
