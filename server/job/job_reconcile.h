@@ -209,12 +209,12 @@ enum job_state {
 
 struct job_counts {
 	uint32_t desired;
-	uint32_t placed;  /* members with an allocation that has not ended */
-	uint32_t healthy; /* of these, in whatever version */
-	uint32_t current; /* healthy, in this version */
-	uint32_t done;	  /* batch */
-	uint32_t waiting; /* members that wait for something */
-	uint32_t missing; /* members without an allocation whose work is not done */
+	uint32_t placed;   /* members with an allocation that has not ended */
+	uint32_t healthy;  /* of these, in whatever version */
+	uint32_t current;  /* healthy, in this version */
+	uint32_t done;	   /* batch */
+	uint32_t waiting;  /* members that wait for something */
+	uint32_t missing;  /* members without an allocation whose work is not done */
 	uint32_t replaced; /* placed members that run something else than this version says */
 	uint32_t in_place; /* members that an earlier version placed and that stay */
 	uint32_t surplus;  /* allocations that have no place in this version */

@@ -46,7 +46,7 @@ struct job_work {
 	bool is_waiting; /* for something that no allocation of its own tells: it is in the list of those */
 	struct job_refusals refusals; /* until the next event */
 	char trouble[ERROR_MSG_MAX];  /* of the store */
-	struct wanted *wanted; /* owned: what its plugins are told of members without an allocation */
+	struct wanted *wanted;	      /* owned: what its plugins are told of members without an allocation */
 	size_t n_wanted;
 };
 RB_HEAD(job_work_tree, job_work);
