@@ -180,15 +180,16 @@ static bool take_body(struct engine_call *call, const char *bytes, size_t n, enu
 static bool call_read(struct engine_call *call, enum failure *ret)
 {
 	while (call->in_at < call->in_n && call->http.state < HTTP_OVER && *ret == NO_FAILURE) {
-		struct http_answer before = {.state = call->http.state, .left = call->http.left};
+		enum http_state state = call->http.state;
+		uint64_t left = call->http.left;
 		const char *body = NULL;
 		size_t n_body = 0;
 		size_t n = http_answer_read(&call->http, call->in + call->in_at, call->in_n - call->in_at,
 					    &body, &n_body);
 
 		if (!take_body(call, body, n_body, ret)) {
-			call->http.state = before.state; /* the same bytes come again */
-			call->http.left = before.left;
+			call->http.state = state; /* the same bytes come again */
+			call->http.left = left;
 			call->is_paused = true;
 			return true;
 		}
