@@ -51,8 +51,9 @@ static bool may_record(void)
 	return rate_take(rate, clock_monotonic_us());
 }
 
-/* To the kernel's audit, which adds the login uid of the caller: words of the table and numbers alone. There
- * may be no policy and no trail yet. Both descriptors are closed again: numbers 3 and 4 have a meaning. */
+/* Writes to the kernel's audit, which adds the login uid of the caller. The text has only names of the table
+ * and numbers: policy and trail may not be open yet. Both descriptors are closed again, because numbers 3 and
+ * 4 have a meaning. */
 static void record_refusal(enum mh_start word, int sys_errno, uint32_t number)
 {
 	struct keyline line = KEYLINE_INIT;
@@ -60,7 +61,7 @@ static void record_refusal(enum mh_start word, int sys_errno, uint32_t number)
 	struct ucred peer = {.uid = caller_uid};
 	socklen_t n = sizeof(peer);
 
-	/* systemd has started this one, and the caller is who connected */
+	/* systemd has started this process; the caller is the peer of the socket */
 	if (!is_setuid)
 		(void)getsockopt(HELPER_SOCKET_FD, SOL_SOCKET, SO_PEERCRED, &peer, &n);
 	keyline_words(&line, "op", "start", "phase", "refused", "reason", starts[word].word);

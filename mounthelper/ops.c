@@ -189,7 +189,7 @@ enum reason ops_run(struct helper *h, const union mh_request *req, union mh_answ
 		if (rate_take(&h->state->header.rate[RATE_LISTS], now_us))
 			op_list(h, &req->list, &ret->list);
 		else
-			ret->list.status = MH_LIMIT; /* nothing was to be changed: no refusal, no record */
+			ret->list.status = MH_LIMIT; /* LIST changes nothing: no refusal, no record */
 		return REASON_NONE;
 	}
 	if (rate_take(&h->state->header.rate[RATE_OPS], now_us))

@@ -284,7 +284,7 @@ static void print_lead(const struct server *server, struct strbuf *to)
 	    (uint64_t)view.since_ms / MSEC_PER_SEC);
 }
 
-/* Each by its word, so that an alert needs no absence. */
+/* Prints a value for each kind of trouble, so no alert has to test for absence. */
 static void print_trouble(const struct server *server, struct strbuf *to)
 {
 	enum trouble_kind stalled = stall_kind(server);

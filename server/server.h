@@ -55,10 +55,10 @@ struct silence {
 	uint64_t n_ended;	       /* sessions, since the start */
 };
 
-/* What was said last of a store that stores nothing; see state/stall.h. */
+/* The last log entry about a store that stores nothing; see state/stall.h. */
 struct stall {
 	enum trouble_kind kind;
-	uint64_t log_us; /* monotonic, when it is said again */
+	uint64_t log_us; /* monotonic, when it is logged again */
 	uint64_t pause_us;
 };
 

@@ -200,7 +200,7 @@ static bool call_read(struct engine_call *call, enum failure *ret)
 	return *ret == NO_FAILURE && call->http.state != HTTP_OVER;
 }
 
-/* What is waited for next, of the loop and of time. */
+/* Sets the events and the time that the call waits for next. */
 static enum failure call_arm(struct engine_call *call)
 {
 	uint32_t events = (call->is_paused ? 0U : EPOLLIN) | (call->out.len > 0 ? EPOLLOUT : 0U);
@@ -212,7 +212,7 @@ static enum failure call_arm(struct engine_call *call)
 		due_us = call->heard_us + call->silence_us;
 	if (call->fd < 0 && clock_monotonic_us() + CONNECT_PAUSE_US < due_us)
 		due_us = clock_monotonic_us() + CONNECT_PAUSE_US;
-	/* one that waits for nothing is told of a hang-up without end */
+	/* a source without events gets a hang-up in each turn, so it is off */
 	if (call->io && (sd_event_source_set_io_events(call->io, events) < 0 ||
 			 sd_event_source_set_enabled(call->io, events != 0 ? SD_EVENT_ON : SD_EVENT_OFF) < 0))
 		return BROKE_OFF;
@@ -229,7 +229,7 @@ static enum failure call_send(struct engine_call *call)
 
 	if (n > 0)
 		strbuf_consume(&call->out, (size_t)n);
-	/* an engine that has answered may have closed its half: what it said counts */
+	/* an engine that has answered may have closed its half: its answer counts */
 	if (n < 0 && errno == EPIPE)
 		call->out.len = 0;
 	return n < 0 && errno != EAGAIN && errno != EINTR && errno != EPIPE ? BROKE_OFF : NO_FAILURE;
@@ -348,7 +348,7 @@ static bool is_path(const char *path)
 	return path[0] == '/' && strlen(path) < ENGINE_PATH_SIZE;
 }
 
-/* POST and PUT say that they have no body when they have none. */
+/* POST and PUT without a body have Content-Length: 0. */
 static void put_request(struct strbuf *out, const struct engine_request *request, const char *text)
 {
 	strbuf_printf(out, "%s " ENGINE_API "%s HTTP/1.1\r\nHost: engine\r\nConnection: close\r\n",
@@ -383,7 +383,7 @@ static struct engine_call *call_new(struct engine *engine, const struct engine_r
 	LIST_INSERT_HEAD(&engine->calls, call, link);
 	engine->n_calls++;
 	put_request(&call->out, request, text ? text : "");
-	/* nothing is told inside of engine_send(): it connects in the loop's next turn */
+	/* done() never runs inside of engine_send(): the call connects in the loop's next turn */
 	if ((request->body && !text) || call->out.error != 0 ||
 	    sd_event_add_time(engine->event, &call->timer, CLOCK_MONOTONIC, now_us, TIMER_ACCURACY_US,
 			      on_timer, call) < 0) {

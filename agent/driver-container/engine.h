@@ -2,7 +2,7 @@
 #pragma once
 /* The engine: Docker Engine API 1.40 over a unix socket, a connection for each request, driven by sd-event.
  *
- * What it answers is not trusted: each answer is bounded in bytes and time. Callbacks never run inside a
+ *  * Its answers are not trusted: each is bounded in bytes and time. Callbacks never run inside a
  * function of this header, and `done` runs exactly once per started request, unless that is cancelled. */
 
 #include "base/error.h"
@@ -25,8 +25,8 @@ enum status engine_new(sd_event *event, const char *socket, struct engine **ret,
 /** Requests in flight end without `done`. NULL is allowed. */
 void engine_free(struct engine *engine);
 
-/** @status OK for 2xx and 304; else @err says what the engine said: NOT_FOUND of 404, FAILED_PRECONDITION of
- * 409, INVALID_ARGUMENT of 400, UNAVAILABLE when it does not answer, INTERNAL for nonsense
+/** @status OK for 2xx and 304; else @err has the engine's text: NOT_FOUND for 404, FAILED_PRECONDITION for
+ * 409, INVALID_ARGUMENT for 400, UNAVAILABLE when it does not answer, INTERNAL for an invalid answer
  * @json   the answer, or NULL when it was empty; borrowed */
 typedef void engine_done_fn(enum status status, const struct error *err, const json_t *json, void *userdata);
 
@@ -36,8 +36,8 @@ typedef bool engine_data_fn(const uint8_t *bytes, size_t n, void *userdata);
 struct engine_request {
 	const char *method;
 	const char *path;     /* below ENGINE_API */
-	json_t *body;	      /* stolen; NULL: none */
-	uint64_t timeout_us;  /* 0: none, for what ends when a container does */
+	json_t *body;	      /* stolen; NULL: no body */
+	uint64_t timeout_us;  /* 0: no limit, for a call that ends with its container */
 	uint64_t silence_us;  /* whole seconds: it ends when no byte has come for so long, not while it is not
 				 now; 0: never */
 	engine_data_fn *data; /* NULL: the answer is collected, and JSON */

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* What the fields of a head say about the body. */
+/* The form of the body, by the fields of the head. */
 struct http_framing {
 	bool has_length;
 	bool is_chunked;

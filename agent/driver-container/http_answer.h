@@ -36,7 +36,7 @@ struct http_answer {
 /* Begin with {.state = HTTP_HEAD}. */
 
 /** Read on: consume some of the @n bytes, @n > 0, while the answer is neither over nor bad.
- * @ret_body, @ret_n_body bytes of the body among those that were consumed, none as a rule: look each time
+ * @ret_body, @ret_n_body bytes of the body among those that were consumed, often 0: look each time
  * @return how many were consumed, at least 1 */
 size_t http_answer_read(struct http_answer *answer, const char *bytes, size_t n, const char **ret_body,
 			size_t *ret_n_body);

@@ -28,7 +28,7 @@ static void on_list(enum status status, const struct error *err, const json_t *j
 	}
 }
 
-/* @text as part of a query: what is not unreserved in RFC 3986 is encoded. */
+/* Appends @text as part of a query: all but unreserved characters (RFC 3986) are encoded. */
 static void put_encoded(struct strbuf *path, const char *text)
 {
 	for (const char *p = text; *p; p++) {

@@ -28,12 +28,12 @@ enum nonce_use nonces_look(struct nonces *nonces, const struct order *order);
 /** Durable when it returns STATUS_OK. @now_ms to forget those that have expired when there are many. */
 enum status nonces_begin(struct nonces *nonces, const struct order *order, int64_t now_ms, struct error *err);
 
-/** The same of one that was begun; of an unknown one nothing. */
+/** Marks a nonce that was begun as finished, durably. Does nothing for an unknown one. */
 enum status nonces_finish(struct nonces *nonces, const uint8_t nonce[static ORDER_NONCE_SIZE],
 			  struct error *err);
 
 /** nonces_finish() of all that were begun for @task of @alloc, a UUID; the network's for an empty one. Orders
- * of the task that are first shown later count as used too, whatever clocks say: a task of an allocation is
- * started once in a boot. @now_ms to forget that when each such order has expired long since. */
+ * of the task that are first shown later count as used too, and no clock is compared: a task of an allocation
+ * is started once in a boot. @now_ms to forget that when each such order has expired long since. */
 enum status nonces_finish_task(struct nonces *nonces, const char *alloc, const char *task, int64_t now_ms,
 			       struct error *err);

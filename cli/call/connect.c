@@ -244,7 +244,7 @@ enum status connection_call_long(struct connection *connection, struct invocatio
 struct reader {
 	const struct connection_stream *stream;
 	bool done;
-	bool has_message; /* one came: another stream would not say the same */
+	bool has_message; /* a message came: a new stream would not repeat it */
 	enum status status;
 	struct error err;
 };

@@ -61,8 +61,9 @@ static bool is_published_path(const char *publish_dir, const char *path)
 	       str_eq(dir, publish_dir);
 }
 
-/* BASE of "BASE/WIRE" and of "BASE/WIRE/ro-publish" and -rw; a device has its @target alone: a node that
- * reports the target for writers does not make a reader one. */
+/* Writes BASE of "BASE/WIRE", "BASE/WIRE/ro-publish" or "BASE/WIRE/rw-publish" to @ret. For a device only the
+ * last component @target is valid: a node that reports the target of writers does not make a reader a writer.
+ */
 static bool staged_base(const char *path, const char *wire, const char *target, char ret[static PATH_MAX])
 {
 	const char *last;

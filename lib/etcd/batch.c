@@ -188,7 +188,8 @@ static void add_write(struct batch_request *r, const struct batch_keys *keys, co
 	add_put(r, key, join(r, sum, sizeof(sum), op->value, op->len));
 }
 
-/* Of etcd's; 0: the key is absent. No revision is as high as INT64_MAX: what cannot be there. */
+/* Returns etcd's revision for the one of @condition; 0: the key is absent. INT64_MAX, which no key has, if no
+ * revision of etcd matches. */
 static int64_t revision_of(const struct kv_condition *condition, uint64_t offset)
 {
 	if (condition->mod_revision == 0)

@@ -9,8 +9,8 @@
 
 enum {
 	ETCD_TXN_OPS = 128,			 /* --max-txn-ops: of comparisons, and of operations */
-	BATCH_OPS_MAX = ETCD_TXN_OPS - 1,	 /* beside the sequence key */
-	BATCH_CONDITIONS_MAX = ETCD_TXN_OPS - 2, /* beside the leader's key and the sequence key */
+	BATCH_OPS_MAX = ETCD_TXN_OPS - 1,	 /* without the sequence key */
+	BATCH_CONDITIONS_MAX = ETCD_TXN_OPS - 2, /* without the leader's key and the sequence key */
 	BATCH_BYTES_MAX = KV_TXN_BYTES_MAX,	 /* of one submission, or of several */
 	BATCH_ALL_MAX = 4096,			 /* submissions, of which most change nothing then */
 	BATCH_SUM_SIZE = 8,			 /* before each value */
@@ -28,7 +28,8 @@ struct batch {
 	struct batch_op ops[BATCH_OPS_MAX];
 	size_t n_ops;
 	size_t bytes;
-	const struct kv_txn *conditional; /* the only one, which has conditions; NULL: none has any */
+	const struct kv_txn
+		*conditional; /* the only one, which has conditions; NULL: no transaction has any */
 	uint64_t transactions;
 };
 
@@ -48,9 +49,9 @@ bool batch_is_empty(const struct batch *batch);
 
 struct batch_request; /* owns what its message points to, but not keys and known */
 
-/** When both keys are as @known says, write all operations and the sequence key; else, and with conditions
- * that do not hold, read the leader's key, the sequence key, and the keys of the conditions. NULL when out of
- * memory. Owned by the caller, free(). */
+/** Make the request: if both keys have the revisions of @known and all conditions hold, write all operations
+ * and the sequence key; else read the leader's key, the sequence key, and the keys of the conditions. NULL
+ * when out of memory. Owned by the caller, free(). */
 struct batch_request *batch_request_new(const struct batch *batch, const struct batch_keys *keys,
 					const struct known_revisions *known);
 
@@ -62,5 +63,5 @@ enum { BATCH_READ_LEADER, BATCH_READ_SEQUENCE, BATCH_READ_CONDITIONS };
 bool batch_find_conflict(const struct batch *batch, const Etcdserverpb__TxnResponse *txn, uint64_t offset,
 			 struct kv_conflict *ret);
 
-/** Checksum of a record, as it stands before its value. */
+/** Checksum of a record, which etcd has before its value. */
 void batch_sum(const char *key, const void *value, size_t len, uint8_t ret[static BATCH_SUM_SIZE]);

@@ -86,7 +86,7 @@ static enum status connect_member(struct member *member, struct rpc_client **ret
 	return rpc_client_new(member->client->event, &endpoint, ret, err);
 }
 
-/* What is in flight on the old connection ends, and may call anew. */
+/* Calls in flight on the old connection end, and their callbacks may call again. */
 static int on_renewal(sd_event_source *source, void *userdata)
 {
 	struct member *member = userdata;

@@ -24,13 +24,13 @@ struct etcd_endpoints {
 /* A call in flight, a part of who made it; zero before the first one. */
 struct etcd_call {
 	struct etcd_client *client;
-	struct rpc_pending *pending; /* NULL: none */
+	struct rpc_pending *pending; /* NULL: no call in flight */
 	size_t endpoint;
 	rpc_done_fn *done;
 	void *userdata;
 };
 
-/** @event borrowed. STATUS_INVALID_ARGUMENT for an endpoint that is none, or too many, or none at all. */
+/** @event borrowed. STATUS_INVALID_ARGUMENT for an invalid endpoint, too many, or an empty list. */
 enum status etcd_client_new(sd_event *event, const struct etcd_endpoints *endpoints, struct etcd_client **ret,
 			    struct error *err);
 
@@ -44,7 +44,7 @@ enum status etcd_call_start(struct etcd_client *client, struct etcd_call *call,
 			    const ProtobufCMessage *request, uint64_t timeout_us, rpc_done_fn *done,
 			    void *userdata, struct error *err);
 
-/** @done does not run any more; an idle call is left alone. */
+/** @done will not run. Does nothing for an idle call. */
 void etcd_call_cancel(struct etcd_call *call);
 
 /** The member that takes calls now, for a stream. It is another one after etcd_client_failed(), and may be

@@ -47,7 +47,7 @@ struct etcd_copy {
 	enum copy_stage stage;
 	sd_event_source *timer;
 	struct backoff backoff;
-	struct rpc_stream *stream; /* NULL: none is open */
+	struct rpc_stream *stream; /* NULL: not open */
 	size_t endpoint;	   /* of it */
 	char sequence_key[ETCD_KEY_SIZE];
 	char generation_key[ETCD_KEY_SIZE];
@@ -92,7 +92,7 @@ static void begin_anew(struct etcd_copy *copy)
 
 /* --- changes --- */
 
-/* "LEASE NUMBER ...": returns the length of LEASE, 0 for what is none. */
+/* Parses "LEASE NUMBER ...". Returns the length of LEASE, 0 for another form. */
 static size_t parse_sequence(const char *text, uint64_t *ret_number)
 {
 	size_t lease_len = strcspn(text, " ");
@@ -240,10 +240,11 @@ static void on_past(enum status status, const ProtobufCMessage *response, const 
 {
 	struct etcd_copy *copy = userdata;
 
-	(void)err; /* the election says what is the matter */
+	(void)err; /* the election reports the cause */
 	if (status == STATUS_OK)
 		copy->is_confirmed = has_same_past(copy, (const Etcdserverpb__RangeResponse *)response);
-	if (status != STATUS_OK && status != STATUS_OUT_OF_RANGE) /* of the past or the future: it has none */
+	if (status != STATUS_OK &&
+	    status != STATUS_OUT_OF_RANGE) /* OUT_OF_RANGE: etcd has no such revision, past or future */
 		close_watch(copy);
 	else if (!copy->is_confirmed)
 		begin_anew(copy);
@@ -261,7 +262,7 @@ static enum status confirm(struct etcd_copy *copy)
 			       &range.base, copy->etcd->call_us, on_past, copy, NULL);
 }
 
-/* From where the copy is. What came of an answer that was not complete comes again. */
+/* Watches from the copy's revision on. An incomplete answer is sent again. */
 static void watch(struct etcd_copy *copy)
 {
 	static const struct rpc_stream_events events = {
@@ -334,7 +335,7 @@ static void on_page(enum status status, const ProtobufCMessage *response, const 
 			? take_page(copy, (const Etcdserverpb__RangeResponse *)response)
 			: status == STATUS_RESOURCE_EXHAUSTED && etcd_cursor_shrink(&copy->cursor);
 
-	(void)err; /* the election says what is the matter */
+	(void)err; /* the election reports the cause */
 	if (can_continue)
 		read_page(copy);
 	else
@@ -349,7 +350,7 @@ static void begin_prefix(struct etcd_copy *copy)
 	copy->cursor.page_max = PAGE_MAX;
 }
 
-/* The next page, of the next prefix if this one has none; behind the last one it is watched. */
+/* Reads the next page, of the next prefix if this one is done. Watches after the last one. */
 static void read_page(struct etcd_copy *copy)
 {
 	Etcdserverpb__RangeRequest range;

@@ -46,15 +46,15 @@ struct election {
 	uint64_t lease_us;
 	uint64_t call_us;
 	uint64_t yield_us; /* monotonic: until then others may lead */
-	char *schema_key;  /* NULL: none */
+	char *schema_key;  /* NULL: not compared */
 	uint32_t schema;
-	int64_t schema_revision; /* of its key when it was looked at last; 0: there was none */
-	bool is_aside;		 /* that was said, of @aside */
+	int64_t schema_revision; /* of its key when it was last read; 0: it did not exist */
+	bool is_aside;		 /* on_aside was called, with @aside */
 	uint32_t aside;
-	char *word_key; /* NULL: none */
+	char *word_key; /* NULL: not compared */
 	char *word;
 	int64_t word_revision; /* as schema_revision */
-	bool has_other_word;   /* that was said */
+	bool has_other_word;   /* on_other_key(true) was called */
 	unsigned int n_late;   /* beats without an answer to the last keep-alive */
 	const struct election_events *events;
 	void *userdata;
@@ -62,16 +62,16 @@ struct election {
 	struct etcd_call call;
 	sd_event_source *retry;
 	struct backoff backoff;
-	int64_t lease;	      /* 0: none */
-	uint64_t sent_us;     /* boot time, of the request for it or the keep-alive in flight; 0: none is */
+	int64_t lease;	  /* 0: no lease */
+	uint64_t sent_us; /* boot time, of the request for it or the keep-alive in flight; 0: not in flight */
 	uint64_t deadline_us; /* boot time, when it may be over */
 	int64_t revision;     /* the key's create revision, while leading */
 	struct rpc_stream *stream;
 	size_t stream_endpoint;
 	sd_event_source *beat;
 	sd_event_source *end; /* on the boot time's clock */
-	int64_t followed;     /* create revision of the key of who leads; 0: nobody that is known */
-	struct error trouble; /* STATUS_OK: none */
+	int64_t followed;     /* create revision of the leader's key; 0: no leader is known */
+	struct error trouble; /* STATUS_OK: no trouble */
 };
 
 static void election_look(struct election *e);
@@ -207,7 +207,7 @@ static void lead(struct election *e, int64_t revision)
 static void classify_key(struct election *e, const Etcdserverpb__KeyValue *kv)
 {
 	if (e->lease != 0 && kv->lease == e->lease)
-		lead(e, kv->create_revision); /* the answer that said so was lost */
+		lead(e, kv->create_revision); /* the answer to the creation was lost */
 	else
 		follow(e, kv);
 }
@@ -241,7 +241,7 @@ static void on_created(enum status status, const ProtobufCMessage *response, con
 	stumble(e, &odd);
 }
 
-/* A key of @txn that has to be as it was looked at; where there was none, the own @value is put there. */
+/* Adds to @txn: @key is unchanged since it was read. The caller puts @value if the key did not exist. */
 static void add_term(Etcdserverpb__TxnRequest *txn, const char *key, const char *value, int64_t revision,
 		     Etcdserverpb__Compare *unchanged, Etcdserverpb__PutRequest *put)
 {
@@ -251,8 +251,8 @@ static void add_term(Etcdserverpb__TxnRequest *txn, const char *key, const char 
 	put->value = etcd_bytes(value);
 }
 
-/* The leader's key if there is none, and schema and word as they were when they were looked at; where there
- * are none, the own ones. */
+/* Creates the leader's key if it does not exist, and if schema and word are unchanged since they were read.
+ * Puts the own schema and word if they did not exist. */
 static void create(struct election *e)
 {
 	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
@@ -323,14 +323,14 @@ static void grant(struct election *e)
 	call(e, &etcdserverpb__lease__descriptor, "LeaseGrant", &request.base, on_granted);
 }
 
-/* NULL: nobody has led yet. */
+/* @schema NULL: no server has led yet. */
 static bool may_write(struct election *e, const Etcdserverpb__KeyValue *schema)
 {
 	e->schema_revision = schema ? schema->mod_revision : 0;
 	return !schema || etcd_schema_read(schema) == e->schema;
 }
 
-/* NULL: nobody has led yet. Says so when that changes, whoever leads. */
+/* @word NULL: no server has led yet. Reports a change by on_other_key, also while another one leads. */
 static bool is_own_word(struct election *e, const Etcdserverpb__KeyValue *word)
 {
 	bool is_own = !e->word_key || !word ||
@@ -352,11 +352,11 @@ static void stand_aside(struct election *e, uint32_t schema)
 		return;
 	e->is_aside = true;
 	e->aside = schema;
-	e->followed = 0; /* nobody leads: whoever does next is told anew */
+	e->followed = 0; /* no one leads: the next leader is reported again */
 	e->events->on_aside(schema, e->userdata);
 }
 
-/* What was the trouble is over only when more than a look has gone well: a full etcd answers that, too. */
+/* Call it only after more than a read has succeeded: a full etcd answers reads, too. */
 static void end_trouble(struct election *e)
 {
 	e->trouble = (struct error){.status = STATUS_OK};

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Who leads: whoever's lease the leader's key is bound to. The key is created if it is absent, and etcd takes
- * it away with the lease.
+/* An election: the server leads whose lease the leader's key is bound to. A server creates the key if it is
+ * absent, and etcd deletes it with the lease.
  *
- * The lease counts from when the last keep-alive that was answered was sent, by CLOCK_BOOTTIME, which
- * continues while the machine sleeps: never longer than etcd's own. An election ends once: what was lost is
- * not had again. Callbacks run from the loop, never inside a function of this header but
- * election_step_down(). */
+ * The lease counts from the sending of the last answered keep-alive, by CLOCK_BOOTTIME, which continues while
+ * the machine sleeps: never longer than etcd's own. An election ends once: a lost lead is not regained.
+ * Callbacks run from the loop, never inside a function of this header except election_step_down(). */
 
 #include "etcd/client.h"
 
@@ -18,16 +17,17 @@ struct election;
 
 struct election_settings {
 	const char *key;
-	const char *name; /* what others are told of who leads; in the key's value, with since when */
+	const char *name; /* the leader's name as others see it; the key's value has it, with the time of the
+			     start */
 	uint64_t lease_us;
 	uint64_t call_us;  /* how long a member may take to answer */
 	uint64_t yield_us; /* how long to leave the lead to others at first; 0: not at all */
-	/* It leads only while @schema_key has the number @schema, which whoever leads first puts there.
-	 * NULL: whatever any key has. */
+	/* It leads only while @schema_key has the number @schema, which the first leader puts there.
+	 * NULL: no schema is compared. */
 	const char *schema_key;
 	uint32_t schema;
-	/* Likewise, with the text @word; and it says so while another one leads, too. NULL: whatever any key
-	 * has. */
+	/* Likewise, with the text @word; on_other_key reports a difference while another one leads, too.
+	 * NULL: no text is compared. */
 	const char *word_key;
 	const char *word;
 };
@@ -35,14 +35,15 @@ struct election_settings {
 struct election_events {
 	void (*on_leading)(void *userdata);
 	void (*on_lost)(const struct error *why, void *userdata); /* after on_leading only */
-	/* Another one leads, or yet another, since @since_ms by its clock; 0: not known. Also the same one,
-	 * when etcd says so again after on_trouble. */
+	/* Another one leads since @since_ms by its clock; 0: not known. Called for each new leader, and for
+	 * the same one when etcd reports it again after on_trouble. */
 	void (*on_follow)(const char *leader, int64_t since_ms, void *userdata);
 	void (*on_trouble)(const struct error *why,
-			   void *userdata); /* continues trying; again when it changes */
-	/* Nobody leads, and this one does not, as the schema is @schema, or (0) the word is another. */
+			   void *userdata); /* it continues to try; called again when the trouble changes */
+	/* No one leads, and this one does not, because the schema is @schema, or (0) the text of word_key
+	 * differs. */
 	void (*on_aside)(uint32_t schema, void *userdata);
-	void (*on_other_key)(bool is_other, void *userdata); /* the word is another, or no longer */
+	void (*on_other_key)(bool is_other, void *userdata); /* the text of word_key differs, or no longer */
 };
 
 /** All but the texts of @settings is borrowed. */
@@ -63,11 +64,11 @@ bool election_is_leading(const struct election *election);
 int64_t election_lease(const struct election *election);
 int64_t election_revision(const struct election *election);
 
-/** It was found out not to lead any more: on_lost, unless that was said before. */
+/** Ends the lead because the caller found that it is lost: calls on_lost, unless it was called before. */
 void election_step_down(struct election *election, const struct error *why);
 
-/** Revoke the lease, so that the next one need not wait; nothing is said any more. */
+/** Revoke the lease, so that the next leader need not wait. No callback runs afterwards. */
 void election_resign(struct election *election);
 
-/** Is there nothing left of the lease, as far as anybody can tell? */
+/** Is the lease over for certain, or was it never granted? */
 bool election_is_over(const struct election *election);

@@ -15,7 +15,8 @@ enum { TURNS_MAX = 64 /* of the loop in one of the outer one */ };
 
 /* --- the loop --- */
 
-/* Before the outer loop sleeps: what is due is done, and timers are in the descriptor that it watches. */
+/* Runs before the outer loop sleeps: runs the due sources, and puts timers into the descriptor that the outer
+ * loop watches. */
 static int on_prepare(sd_event_source *source, void *userdata)
 {
 	struct etcd *etcd = userdata;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What the store sees of struct etcd. */
+/* The members of struct etcd that the store uses. */
 
 #include "etcd/election.h"
 #include "etcd/settings.h"
@@ -20,8 +20,8 @@ struct etcd {
 	struct etcd_client *client;
 	struct election *election;
 	struct etcd_store *store;	/* NULL: not open */
-	struct etcd_follower *follower; /* NULL: it leads, or nobody asks */
-	struct etcd_copy *copy;		/* NULL: none is kept */
+	struct etcd_follower *follower; /* NULL: it leads, or on_progress is NULL */
+	struct etcd_copy *copy;		/* NULL: no copy is kept */
 	bool is_running;		/* inside a turn of the loop */
 	struct etcd_events events;
 	void *userdata;
@@ -37,7 +37,7 @@ struct etcd {
 	char leader[ELECTION_NAME_MAX + 32];
 	int64_t since_ms; /* the leader leads */
 	struct etcd_progress progress;
-	uint32_t aside; /* the schema for which it stands aside */
+	uint32_t aside; /* the schema for which it does not lead, see on_aside */
 	struct error trouble;
 	struct error lost;
 };
@@ -76,8 +76,8 @@ struct etcd_records {
 	int64_t revision;	  /* at which they are read; 0: the latest */
 };
 
-/** The record that @kv is, its key and value in @space, which has room for both and a NUL. STATUS_DATA_LOSS
- * when it is not what was written. */
+/** Parses @kv as a record, with its key and value in @space, which has room for both and a NUL.
+ * STATUS_DATA_LOSS when it differs from the record that was written. */
 enum status etcd_parse_record(const struct etcd_records *records, const Etcdserverpb__KeyValue *kv,
 			      char *space, struct kv_item *ret, struct error *err);
 

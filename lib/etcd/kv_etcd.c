@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store in etcd: one transaction at a time, and while it is on its way the next one fills.
+/* The store in etcd: one transaction is in flight at a time, and meanwhile the next one fills.
  *
- * A transaction is on its way from when it is sent until it is known what became of it. Its answer says so,
- * or it is lost; then the keys are read that classify_transaction() wants, and nothing else is sent or
- * answered before. */
+ * A transaction is in flight from its sending until its outcome is known. The answer has the outcome. If the
+ * answer is lost, the keys are read that classify_transaction() needs; nothing else is sent or answered
+ * before. */
 
 #include "etcd/kv_etcd.h"
 
@@ -200,7 +200,7 @@ static void ask(struct etcd_store *store)
 		later(store, STAGE_ASKING);
 }
 
-/* etcd will never take the transaction: told once it is known not to be committed. */
+/* etcd will never accept the transaction: it fails once it is known not to be committed. */
 static void note_refusal(struct etcd_store *store, const struct error *err)
 {
 	(void)error_set(&store->refusal, STATUS_INTERNAL, 0,
@@ -232,8 +232,8 @@ static void on_alarms(enum status status, const ProtobufCMessage *response, cons
 	ask(store);
 }
 
-/* RESOURCE_EXHAUSTED is "too many requests" as well, after which it takes the next one: its alarms say which
- * it is. */
+/* RESOURCE_EXHAUSTED also means "too many requests", after which etcd accepts the next one. Its alarms show
+ * the cause. */
 static void ask_alarms(struct etcd_store *store)
 {
 	Etcdserverpb__AlarmRequest request = ETCDSERVERPB__ALARM_REQUEST__INIT;
@@ -405,7 +405,7 @@ static void etcd_note_nodes(struct kv *kv, uint64_t nodes)
 	store_of(kv)->nodes = nodes;
 }
 
-/* Nobody reads etcd with SQL. */
+/* etcd is not read with SQL. */
 static enum status etcd_define_views(struct kv *kv, const struct kv_view *views, size_t n, struct error *err)
 {
 	(void)kv;
@@ -450,7 +450,7 @@ static const struct kv_backend backend = {
 
 /* --- opening --- */
 
-/* What is under the prefix, as of one revision. */
+/* The keys under the prefix at one revision. */
 struct found {
 	struct etcd_store *store;
 	bool has_schema;
@@ -459,7 +459,7 @@ struct found {
 	int64_t sequence_revision;
 	char sequence[SEQUENCE_SIZE];
 	struct etcd_generation generation; /* number 0: it cannot be read */
-	char foreign[ETCD_KEY_SIZE];	   /* a key that is none of the store's own; "": none */
+	char foreign[ETCD_KEY_SIZE];	   /* a key that is not the store's; "": no such key */
 };
 
 enum { LOOK_LEADER, LOOK_SEQUENCE, LOOK_SCHEMA, LOOK_GENERATION, LOOK_ANY, LOOK_N };
@@ -721,7 +721,7 @@ enum status kv_open_etcd(struct etcd *etcd, struct kv **ret, struct error *err)
 		.backoff = BACKOFF_INIT(20 * USEC_PER_MSEC, USEC_PER_SEC),
 		.full_backoff = BACKOFF_INIT(USEC_PER_SEC, ETCD_FULL_MAX_US),
 	};
-	etcd->store = store; /* from here on it is told when the lead is lost */
+	etcd->store = store; /* from here on it is notified when the lead is lost */
 	st = etcd_store_start(store, err);
 	store->opened_revision = store->revision;
 	if (st == STATUS_OK && store->failure.status != STATUS_OK)

@@ -50,7 +50,7 @@ struct etcd_store {
 		refusal;   /* etcd's answer to the transaction on its way; STATUS_OK: it may still take it */
 	bool is_full;	   /* etcd has no room for the transaction on its way */
 	bool is_rewriting; /* nothing waits for room then */
-	char retired_by[ETCD_CLUSTER_MAX + 1]; /* see kv_retire_etcd(); "": it is not */
+	char retired_by[ETCD_CLUSTER_MAX + 1]; /* see kv_retire_etcd(); "": it is open */
 	struct backoff full_backoff;
 	struct error failure; /* STATUS_OK until the store is broken, then for ever */
 	struct kv_stats stats;
@@ -60,23 +60,23 @@ struct etcd_store {
 /** The records of @generation, but for their offset. */
 void etcd_store_name_records(const struct etcd_store *store, uint32_t generation, struct etcd_records *ret);
 
-/** Make the next sequence, which is what the next transaction writes. */
+/** Makes the next sequence, which the next transaction writes. */
 void etcd_store_next_sequence(struct etcd_store *store);
 
 struct etcd_generation {
 	uint32_t number;
 	uint64_t offset;
-	char retired_by[ETCD_CLUSTER_MAX + 1]; /* see kv_retire_etcd(); "": it is not */
+	char retired_by[ETCD_CLUSTER_MAX + 1]; /* see kv_retire_etcd(); "": it is open */
 };
 
-/** What the generation's key says, "NUMBER", "NUMBER OFFSET" or "NUMBER OFFSET retired NAME"; NULL: the first
- * one. False: it says something else. */
+/** Reads the generation's key: "NUMBER", "NUMBER OFFSET" or "NUMBER OFFSET retired NAME"; @kv NULL: the first
+ * generation. False: the value has another form. */
 bool etcd_generation_read(const Etcdserverpb__KeyValue *kv, struct etcd_generation *ret);
 
-/** Delete what unfinished rewrites have left: all generations but the store's. */
+/** Deletes the records of unfinished rewrites: all generations but the store's. */
 enum status etcd_store_tidy(struct etcd_store *store, struct error *err);
 
-/** What is under the prefix: generation, sequence, and that this is the leader. It blocks. */
+/** Reads generation and sequence under the prefix, and checks that this server leads. Blocks. */
 enum status etcd_store_find(struct etcd_store *store, struct error *err);
 
 /** kv_rewrite(). */

@@ -54,7 +54,7 @@ static bool is_worth_another(enum status st)
 	return st == STATUS_UNAVAILABLE || st == STATUS_DEADLINE_EXCEEDED || st == STATUS_CANCELLED;
 }
 
-/* Who only reads asks each member some times. */
+/* A process that only reads asks each member some times. */
 static bool may_continue(const struct etcd *etcd, int n_tries)
 {
 	return etcd->election ? election_is_leading(etcd->election) : n_tries < READER_TRIES;

@@ -44,7 +44,7 @@ static void look_later(struct etcd_follower *follower)
 	(void)timer_arm(follower->etcd->loop, &follower->timer, follower->pause_us, on_timer, follower);
 }
 
-/* Cut @text at its first blank. Returns what is behind it, NULL if there is none. */
+/* Cuts @text at its first blank. Returns the text after the blank, NULL if there is no blank. */
 static char *cut(char *text)
 {
 	char *blank = text ? strchr(text, ' ') : NULL;
@@ -78,7 +78,7 @@ static void on_read(enum status status, const ProtobufCMessage *response, const 
 	struct etcd_progress progress = {.revision = 0};
 	const Etcdserverpb__KeyValue *sequence;
 
-	(void)err; /* the election says what is the matter */
+	(void)err; /* the election reports the cause */
 	look_later(follower);
 	sequence = status == STATUS_OK ? txn_key_of(txn, ETCD_LOOK_SEQUENCE) : NULL;
 	if (!sequence || !read_sequence(sequence, &progress) ||
@@ -121,13 +121,13 @@ static void follower_look(struct etcd_follower *follower)
 static void on_interrupted(enum status status, const ProtobufCMessage *response, const struct error *err,
 			   void *userdata)
 {
-	(void)status; /* the next look says what became of it */
+	(void)status; /* the next look shows the outcome */
 	(void)response;
 	(void)err;
 	(void)userdata;
 }
 
-/* The sequence key is written with what it says: its revision is the leader's no more. */
+/* Writes the sequence key with its present value: its revision is no longer the one that the leader knows. */
 static void interrupt(struct etcd_follower *follower, const char *key, ProtobufCBinaryData value)
 {
 	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* At which schema of records the cluster is, and with which key its tickets are signed, said without leading.
- */
+/* Sets the cluster's schema of records, or its ticket key, without leading. */
 
 #include "base/str.h"
 #include "etcd/etcd.h"
@@ -12,7 +11,7 @@
 
 struct raise {
 	struct etcd etcd;
-	uint32_t schema;   /* as it was found; 0: there is none */
+	uint32_t schema;   /* as it was found; 0: missing */
 	int64_t revision;  /* of its key */
 	bool is_unchanged; /* when it was written */
 };

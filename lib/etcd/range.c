@@ -104,7 +104,8 @@ static size_t end_of(const char *data, const char *prefix, uint8_t ret[static ET
 	return n;
 }
 
-/* Of the key @from, or (@is_behind) of what is behind it: with its NUL it is the next one. */
+/* Writes the start of a range at the key @from, or (@is_behind) after it: a key with its NUL is the next one.
+ */
 static size_t start_of(const char *data, const char *from, bool is_behind,
 		       uint8_t ret[static ETCD_FULL_KEY_SIZE])
 {
@@ -190,7 +191,7 @@ static bool ahead_take(struct etcd *etcd, struct ahead *ahead, struct page *page
 	return true;
 }
 
-/* Now and then what has come of the next page is taken in, so that etcd can continue. */
+/* Hands out a page. Now and then it reads the bytes of the next page, so that etcd can continue. */
 static bool hand_out(struct etcd *etcd, const struct page *page, kv_each_fn *each, void *userdata)
 {
 	for (size_t i = 0; i < page->n; i++) {
@@ -207,7 +208,7 @@ static bool hand_out(struct etcd *etcd, const struct page *page, kv_each_fn *eac
  * For each page etcd visits every key up to the end of the range that is asked for, however few it gives: a
  * store of 300 000 records read to the end by pages costs it as many visits as there are pairs of a page and
  * a record behind it. So a page is asked of a piece, which ends where about another page of keys should end
- * by how close they were in the one before. A wrong guess costs time alone. */
+ * by how close they were in the one before. A wrong guess costs only time. */
 
 static uint64_t number_at(const struct etcd_span *key, size_t from)
 {

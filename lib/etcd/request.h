@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What requests to etcd are put together from. All of it borrows what it is given. */
+/* The parts of requests to etcd. All of them borrow their arguments. */
 
 #include "etcd/v3/etcd.pb-c.h"
 
@@ -47,7 +47,7 @@ static inline Etcdserverpb__RequestOp etcd_op_delete(Etcdserverpb__DeleteRangeRe
 	return op;
 }
 
-/* The key was made at @revision; 0: there is none. */
+/* The key was created at @revision; 0: the key is missing. */
 static inline Etcdserverpb__Compare etcd_compare_created(ProtobufCBinaryData key, int64_t revision)
 {
 	Etcdserverpb__Compare compare = ETCDSERVERPB__COMPARE__INIT;
@@ -59,7 +59,7 @@ static inline Etcdserverpb__Compare etcd_compare_created(ProtobufCBinaryData key
 	return compare;
 }
 
-/* The key was written last at @revision; 0: there is none. */
+/* The key was last written at @revision; 0: the key is missing. */
 static inline Etcdserverpb__Compare etcd_compare_modified(ProtobufCBinaryData key, int64_t revision)
 {
 	Etcdserverpb__Compare compare = ETCDSERVERPB__COMPARE__INIT;

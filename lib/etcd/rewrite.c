@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rewriting: what is put stays in memory until the end. What fits into one transaction is one; else all
- * records are written anew beside the old ones, as the next generation, and one transaction switches to it.
- * So is a rewrite that advances above etcd's own revision: the generation says by how much all are above it.
- * Until then nobody reads it, so one that was not finished does no harm; the next rewrite clears it away. */
+/* Rewriting: changes stay in memory until the end. If they fit into one transaction, they are one. Else all
+ * records are copied as the next generation, and one transaction switches to it. A rewrite that advances
+ * above etcd's own revision works so, too: the generation's key has the offset of all revisions. An
+ * unfinished generation is not read by any server, so it does no harm; the next rewrite deletes it. */
 
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -50,7 +50,7 @@ static void rewrite_release(struct etcd_rewrite *r)
 	free(r->puts);
 }
 
-/* --- what is put --- */
+/* --- changes in memory --- */
 
 /* Where @key is, or would be. */
 static size_t rewrite_find(const struct etcd_rewrite *r, const char *key)
@@ -132,7 +132,7 @@ static void rewrite_advance(struct kv_rewrite *rewrite, uint64_t revision)
 		r->above = revision;
 }
 
-/* --- reading what is there with what is put --- */
+/* --- reading records and changes as one --- */
 
 struct merge {
 	struct etcd_rewrite *r;
@@ -145,7 +145,7 @@ struct merge {
 
 static bool hand_out(struct merge *m, const struct kv_item *item)
 {
-	/* behind it, whatever is put meanwhile; no key has a character below a blank */
+	/* after it, also if each() puts keys; no key has a character below a blank */
 	(void)str_format(m->next, sizeof(m->next), "%s\x01", item->key);
 	m->is_stopped = !m->each(item, m->userdata);
 	return !m->is_stopped;
@@ -251,7 +251,7 @@ static enum status on_succeeded(const ProtobufCMessage *response, void *userdata
 	return STATUS_OK;
 }
 
-/* A transaction of the leader's, beside the store's: @op. */
+/* Runs @op as a transaction of the leader, outside of the store's queue. */
 static enum status transact(struct etcd_store *store, Etcdserverpb__RequestOp *op, bool *ret_succeeded,
 			    struct error *err)
 {
@@ -345,7 +345,8 @@ static bool copy_item(const struct kv_item *item, void *userdata)
 	return copy->status == STATUS_OK;
 }
 
-/* The answer may be lost: the key says whether it was done. @word that closes it; "": none */
+/* Makes @generation the store's. The answer may be lost: the key shows whether it was done. @word retires the
+ * store, see etcd_generation_read(); "" keeps it open. */
 static enum status switch_to(struct etcd_store *store, uint32_t generation, uint64_t offset, const char *word,
 			     struct error *err)
 {
@@ -366,7 +367,7 @@ static enum status switch_to(struct etcd_store *store, uint32_t generation, uint
 	return st;
 }
 
-/* Every record is written after this: with it, above what was asked for. */
+/* Returns the offset with which every record, written after this, is above the index that was asked for. */
 static uint64_t next_offset(const struct etcd_rewrite *r)
 {
 	uint64_t revision = kv_revision(&r->store->kv);

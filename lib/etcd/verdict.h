@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What became of a transaction, by what etcd has under the sequence key and the leader's key. Pure. */
+/* The outcome of a transaction, from the values of the sequence key and the leader's key in etcd. Pure. */
 
 #include "etcd/v3/etcd.pb-c.h"
 
@@ -14,7 +14,7 @@ enum verdict {
 	VERDICT_DEPOSED,     /* another one leads, or has written */
 };
 
-/* What this process knows. */
+/* The revisions that this process knows. */
 struct known_revisions {
 	int64_t leader_revision;   /* create revision of the leader's key when this process created it */
 	int64_t sequence_revision; /* mod revision of the sequence key as this process saw or wrote it last */

@@ -95,8 +95,8 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-/* A server is given a little less, so that its own words about a deadline arrive. Plugins on sockets get all
- * of the time. */
+/* A server gets a little less, so that its own error about a deadline arrives. Plugins on sockets get all of
+ * the time. */
 static uint64_t timeout_of_server(const struct rpc_client *client, uint64_t timeout_us)
 {
 	const uint64_t spare_us = timeout_us / SPARE_PART;

@@ -115,7 +115,7 @@ struct kv_stats {
 	uint64_t largest_batch;
 	uint64_t pending;
 	uint64_t pending_us; /* how long the oldest one waits; 0: nothing is pending */
-	bool is_full;	     /* what is pending waits for room: etcd's alarm NOSPACE */
+	bool is_full;	     /* pending transactions wait for room: etcd's alarm NOSPACE */
 	uint64_t read;	     /* records that were read, in all */
 	int mark_errno;	     /* why a mark could not be written last, 0 if all could */
 };

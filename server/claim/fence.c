@@ -192,7 +192,7 @@ static enum status release_one(struct server *server, const struct claim_entry *
 	struct claim after;
 	enum status st;
 
-	/* that detach was theirs, too, who had released it before */
+	/* the detach counts also for a claim that was released before */
 	st = entry->claim.state == CLAIM_NODE_DETACHED
 		     ? claims_step(&change, entry, &detached, &after, err)
 		     : claims_take_from_node(&change, entry, &fenced,
@@ -200,8 +200,8 @@ static enum status release_one(struct server *server, const struct claim_entry *
 	return st == STATUS_OK ? change_commit(server, &change, NULL, NULL, err) : st;
 }
 
-/* Was it the claim's attachment that is gone now, which the provider knows as @node_id's? One that stands
- * here anew would have been refused. */
+/* Is the attachment to @node_id, which the provider has removed, that of this claim? The server refuses a new
+ * attachment there meanwhile. */
 static bool is_fenced(struct server *server, const struct claim_entry *entry,
 		      const struct volume_entry *volume, const char *node_id)
 {

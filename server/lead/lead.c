@@ -31,10 +31,10 @@ struct lead {
 	char address[LEAD_ADDRESS_SIZE];
 	struct lead_events events;
 	void *userdata;
-	lead_change_fn *changed; /* NULL: nobody asks */
+	lead_change_fn *changed; /* may be NULL */
 	void *changed_userdata;
 	uint32_t schema;    /* of the records that it writes */
-	bool is_in_trouble; /* and that was said */
+	bool is_in_trouble; /* and the log has it */
 	sd_event *event;    /* borrowed */
 	uint64_t lease_us;
 	bool has_other_key;
@@ -56,7 +56,7 @@ static void notify_changed(struct lead *lead)
 
 static int on_look_time(sd_event_source *source, uint64_t usec, void *userdata);
 
-/* --- what etcd says --- */
+/* --- answers of etcd --- */
 
 static void log_leader(const struct lead *lead)
 {
@@ -173,7 +173,7 @@ static void describe_schema(const struct lead *lead, char ret[static DETAIL_SIZE
 				 lead->view.other_schema, lead->name, lead->schema);
 }
 
-/* Its last lease is over, and yet somebody extends it. */
+/* Returns true if a key with this server's name lives on though its last lease has expired. */
 static bool has_own_name(const struct lead *lead)
 {
 	return lead->own_since_us > 0 && clock_monotonic_us() - lead->own_since_us > 2 * lead->lease_us;
@@ -231,7 +231,7 @@ static void log_change(struct lead *lead)
 			"%s: %s", trouble_word(kind), lead_trouble_text(lead, kind, text));
 }
 
-/* What the members of etcd say for themselves. TROUBLE_NONE: it is over, or elsewhere. */
+/* Classifies the answers of etcd's members. TROUBLE_NONE: it is over, or elsewhere. */
 static enum trouble_kind classify_members(const struct members_view *view,
 					  char ret_detail[static DETAIL_SIZE])
 {
@@ -326,7 +326,7 @@ static void on_aside(uint32_t schema, void *userdata)
 	notify_changed(lead);
 }
 
-/* A leader that is known leads on, as long as it answers: the trouble may be this server's alone. */
+/* Keeps a known leader as long as it answers: the trouble may be only this server's. */
 static void on_trouble(const struct error *why, void *userdata)
 {
 	struct lead *lead = userdata;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Who leads, where several servers share a store in etcd: store "etcd" in the settings.
+/* The leader, where several servers share a store in etcd: store "etcd" in the settings.
  *
- * One leads: it alone has the store open, decides and answers. The others follow: they take connections, know
- * who leads, and lead when nobody else does. Who has lost the lead ends, and begins again as a follower.
+ * Only the leader has the store open, decides and answers. The others follow: they take connections, know the
+ * leader, and lead when no other server does. A server that loses the lead ends, and begins again as a
+ * follower.
  *
- * server->lead is this server's part; NULL where the store is in sqlite, and then it leads always. Whoever
- * forwards what only the leader can answer does it like this:
+ * server->lead is this server's part. It is NULL where the store is in sqlite; then the server always leads.
+ * A call that only the leader can answer is forwarded like this:
  *
  *	struct lead_view view;
  *
@@ -15,7 +16,7 @@
  *		if (view.is_known && !view.is_own)
  *			... connect to view.address, which has to show the identity of server view.name
  *		else
- *			... lead_check() says what to answer
+ *			... answer with the error of lead_check()
  *	}
  *
  * and has lead_watch() call it when another one leads, to give up connections to the one before. */
@@ -35,11 +36,10 @@ struct lead;
 struct members;
 
 struct lead_view {
-	bool is_known;	 /* that a server leads; else nothing below counts */
-	bool is_own;	 /* this server */
-	bool is_doubted; /* known from before: etcd does not say it at present. See lead_forget() */
-	uint32_t
-		other_schema; /* at which the cluster is while nobody leads and this server may not; else 0 */
+	bool is_known;	       /* that a server leads; else nothing below counts */
+	bool is_own;	       /* this server */
+	bool is_doubted;       /* known from before: etcd does not confirm it at present. See lead_forget() */
+	uint32_t other_schema; /* the cluster's, while no server leads and this one may not; else 0 */
 	char name[LEAD_NAME_SIZE];	 /* of the server */
 	char address[LEAD_ADDRESS_SIZE]; /* "HOST:PORT", where other servers reach it */
 	int64_t since_ms;		 /* by its clock; 0: not known */
@@ -49,7 +49,7 @@ struct lead_view {
 struct lead_events {
 	void (*on_leading)(void *userdata);			  /* lead_open_store() now, and take over */
 	void (*on_lost)(const struct error *why, void *userdata); /* once, after on_leading: end */
-	/* While another one leads: how far it has come. NULL: nobody asks. */
+	/* While another one leads: how far it has come. May be NULL. */
 	void (*on_progress)(const struct etcd_progress *progress, void *userdata);
 	/* While another one leads: a copy of the store, as in struct etcd_events. */
 	const char *(*copied)(size_t i);
@@ -58,7 +58,7 @@ struct lead_events {
 };
 
 /** Begin to campaign. @settings is borrowed, @cluster copied.
- * @address where this server listens, "HOST:PORT": told to others unless the settings say something else */
+ * @address where this server listens, "HOST:PORT": shown to others unless the settings have another one */
 enum status lead_new(sd_event *event, const struct lead_settings *settings, const char *cluster,
 		     const char *address, const struct lead_events *events, void *userdata, struct lead **ret,
 		     struct error *err);
@@ -75,7 +75,7 @@ bool lead_is_own(const struct lead *lead);
 /** STATUS_UNAVAILABLE unless it does, with who leads and where. */
 enum status lead_check(const struct lead *lead, struct error *err);
 
-/** TROUBLE_NONE where a server leads, etcd answers and this server could lead. NULL: none. */
+/** TROUBLE_NONE where a server leads, etcd answers and this server could lead; also for NULL. */
 enum trouble_kind lead_trouble(const struct lead *lead);
 
 /** The sentence of it. */
@@ -85,13 +85,13 @@ const char *lead_trouble_text(const struct lead *lead, enum trouble_kind kind,
 /** While another one leads: etcd is behind the mark of this server; NULL: it is not. */
 void lead_set_behind(struct lead *lead, const char *why);
 
-/** A leader that is doubted does not answer either: from here on none is known, until etcd says which. Of one
- * that is not doubted this does nothing. */
+/** Forget a doubted leader, which does not answer either: no leader is known until etcd reports one. Does
+ * nothing if the leader is not doubted. */
 void lead_forget(struct lead *lead);
 
 typedef void lead_change_fn(const struct lead_view *view, void *userdata);
 
-/** Have @changed called when lead_view() says something else. One at a time; NULL: nobody. */
+/** Have @changed called when the result of lead_view() changes. Only one function at a time; NULL ends it. */
 void lead_watch(struct lead *lead, lead_change_fn *changed, void *userdata);
 
 /** Be one of the servers that lead_members() knows. @event, @settings as of lead_new(). */
@@ -107,21 +107,22 @@ enum status lead_open_store(struct lead *lead, struct kv **ret, struct error *er
 /** While another one leads: does the state have all that the store has, though it may be a little behind? */
 bool lead_has_copy(const struct lead *lead);
 
-/** With the store open: is the copy all of it? See etcd_copy_finish(). */
+/** Is the copy complete? The store must be open. See etcd_copy_finish(). */
 bool lead_finish_copy(struct lead *lead);
 
 /** While another one leads a store that has gone back: end its lead and give the next one the record @op; see
  * etcd_interrupt(). */
 void lead_interrupt(struct lead *lead, const struct kv_op *op);
 
-/** Say that from now on servers of @settings->schema lead; see etcd_raise_schema(). */
+/** Set the cluster's schema to @settings->schema; see etcd_raise_schema(). */
 enum status lead_raise_schema(const struct lead_settings *settings, const char *cluster, uint32_t *ret_before,
 			      struct error *err);
 
-/** Say that servers with @settings->ticket_key lead from now on; see etcd_replace_ticket_key(). */
+/** Set the cluster's ticket key to @settings->ticket_key; see etcd_replace_ticket_key(). */
 enum status lead_replace_ticket_key(const struct lead_settings *settings, const char *cluster,
 				    struct error *err);
 
-/** Every record of the store that @settings name, at one revision and whoever leads; see etcd_walk(). */
+/** Read every record of the store that @settings name, at one revision; any server may lead. See etcd_walk().
+ */
 enum status lead_walk_store(const struct lead_settings *settings, const char *cluster, kv_each_fn *each,
 			    void *userdata, uint64_t *ret_revision, struct error *err);

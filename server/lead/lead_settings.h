@@ -21,7 +21,8 @@ enum {
 };
 
 struct lead_settings {
-	/* https://HOST:PORT or unix:/PATH; ends with "" unless it is full; none: the store is in sqlite */
+	/* https://HOST:PORT or unix:/PATH; ends with "" unless it is full; no endpoint: the store is in
+	 * sqlite */
 	char endpoints[LEAD_ENDPOINTS_MAX][LEAD_ENDPOINT_SIZE];
 	char ca[PATH_MAX];
 	char certificate[PATH_MAX];

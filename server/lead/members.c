@@ -35,7 +35,7 @@ struct look {
 		struct look *look;
 		struct rpc_pending *pending; /* NULL: it has ended */
 	} asked[LEAD_ENDPOINTS_MAX];
-	struct error err; /* STATUS_OK: none */
+	struct error err; /* STATUS_OK: no error */
 	members_done_fn *done;
 	void *userdata;
 	LIST_ENTRY(look) all;
@@ -52,7 +52,7 @@ struct members {
 	uint64_t lease_us;
 	uint64_t call_us;
 	struct etcd_call call;
-	int64_t lease;		/* 0: none */
+	int64_t lease;		/* 0: no lease */
 	unsigned int n_refused; /* grants, in a row */
 	unsigned int n_skipped; /* beats since the last one */
 	struct rpc_stream *stream;
@@ -69,7 +69,7 @@ static ProtobufCBinaryData bytes_of(const char *text)
 
 /* --- this server's key --- */
 
-/* Whatever fails is tried again with the next beat. */
+/* A failure is retried with the next beat. */
 static void on_put(enum status status, const ProtobufCMessage *response, const struct error *err,
 		   void *userdata)
 {
@@ -311,7 +311,7 @@ static void on_alarms(enum status status, const ProtobufCMessage *response, cons
 	const Etcdserverpb__AlarmResponse *alarms = (const Etcdserverpb__AlarmResponse *)response;
 	struct look *look = userdata;
 
-	(void)err; /* the member that was asked says for itself that it does not answer */
+	(void)err; /* the view of the member shows that it does not answer */
 	for (size_t i = 0; status == STATUS_OK && i < alarms->n_alarms; i++)
 		apply_alarm(&look->view, alarms->alarms[i]);
 	close_one(look);

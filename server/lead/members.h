@@ -31,13 +31,13 @@ struct members_etcd {
 	bool is_refused;	    /* TLS with it fails: a certificate */
 	bool has_leader;	    /* of etcd, that it knows */
 	bool is_full;		    /* the alarm NOSPACE is on */
-	char why[MEMBERS_WHY_SIZE]; /* it is not reachable, or what it says is wrong with it; "": nothing */
+	char why[MEMBERS_WHY_SIZE]; /* not reachable, or the errors that it reports; "": no error */
 	char version[MEMBERS_TEXT_SIZE];
 	bool leads; /* the other members */
 	uint64_t size_bytes;
 	uint64_t applied; /* entries of etcd's log */
 	uint64_t id;
-	char alarms[MEMBERS_TEXT_SIZE]; /* "NOSPACE"; "": none */
+	char alarms[MEMBERS_TEXT_SIZE]; /* "NOSPACE"; "": no alarm */
 };
 
 struct members_view {
@@ -55,7 +55,7 @@ enum status members_new(sd_event *event, const struct lead_settings *settings, s
 /** Looks in flight end with STATUS_UNAVAILABLE. The key stays for the rest of its lease. NULL is allowed. */
 void members_free(struct members *members);
 
-/** @view is borrowed and NULL when @err says why there is none. */
+/** @view is borrowed; NULL on failure, then @err has the cause. */
 typedef void members_done_fn(const struct members_view *view, const struct error *err, void *userdata);
 
 /** Ask etcd for the servers and each member for itself; @done follows from the event loop, once each has

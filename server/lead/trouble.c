@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* {server}, {store}, {detail} and {for} stand for the facts. */
+/* {server}, {store}, {detail} and {for} are replaced by the facts. */
 static const struct row {
 	const char *word;
 	const char *sentence;
@@ -71,7 +71,7 @@ const char *trouble_word(enum trouble_kind kind)
 	return rows[kind].word;
 }
 
-/* The fact that @text begins with, "{server}", and its length; NULL: no fact stands there. */
+/* Returns the fact whose name @text begins with, "{server}", and the length of the name; NULL: not a name. */
 static const char *find_fact(const char *text, const struct trouble_facts *facts, const char *duration,
 			     size_t *ret_len)
 {
@@ -91,7 +91,7 @@ static const char *find_fact(const char *text, const struct trouble_facts *facts
 	return NULL;
 }
 
-/* Append @text to the @n bytes of @ret; what has no room is cut. */
+/* Appends @text to the @n bytes of @ret, truncated to the room. */
 static size_t add_text(const char *text, const struct trouble_facts *facts, char *ret, size_t n)
 {
 	char duration[CLOCK_TEXT_SIZE];

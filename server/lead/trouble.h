@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The troubles of a store, sqlite's or etcd's: one row each, with its word, its sentence and the next
+/* The troubles of a store, sqlite's or etcd's: one row each, with its name, its sentence and the next
  * command. Calls, /readyz, operator members, operator status, logs and metrics take them from here.
  *
- * Words are a label of a metric and stand in /readyz: they do not change. */
+ * The names are a label of a metric and part of /readyz: they do not change. */
 
 #include "base/error.h"
 
@@ -28,7 +28,7 @@ enum trouble_kind {
 
 enum { TROUBLE_TEXT_SIZE = 768 };
 
-/* What a sentence names; NULL: this trouble has no such thing. */
+/* The facts that a sentence names; NULL: this trouble lacks it. */
 struct trouble_facts {
 	const char *server; /* its name */
 	const char *store;  /* the folder, or the prefix in etcd */

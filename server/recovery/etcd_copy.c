@@ -223,7 +223,7 @@ enum status etcd_copy_in(const struct lead_settings *settings, const char *clust
 		st = visit_begin(&visit, settings, cluster, err);
 	if (st == STATUS_OK)
 		st = etcd_copy_look(visit.kv, &is_there, err);
-	may_replace |= visit.kv && kv_etcd_retired_by(visit.kv)[0] != '\0'; /* what is there was moved away */
+	may_replace |= visit.kv && kv_etcd_retired_by(visit.kv)[0] != '\0'; /* its records were moved away */
 	if (st == STATUS_OK && is_there && !may_replace)
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
@@ -324,7 +324,7 @@ static enum status make_file(struct reading *reading, const char *path, struct e
 	return st == STATUS_OK ? compare(&from, ret, err) : st;
 }
 
-/* Where its records went, they have changed since. */
+/* Fails if the store was moved to another server, where its records have changed since. */
 static enum status check_retired(const struct kv *kv, const struct lead_settings *settings, struct error *err)
 {
 	const char *by = kv_etcd_retired_by(kv);

@@ -47,9 +47,10 @@ struct change {
 	struct Holdfast__V1__AuditRecord **audit; /* owned, without a number, see audit.h; NULL: none yet */
 	size_t n_audit;
 	uint64_t audit_first; /* oldest audit record that is kept from here on; 0: as before */
-	bool is_confirmed; /* of an empty one: done runs after the store has said that this server leads it */
-	bool is_sealing;   /* inside change_commit(): records of the audit are staged */
-	enum status status; /* the first failure sticks and is returned by change_commit() */
+	bool is_confirmed;    /* of an empty change: done runs after the store has confirmed that this server
+				 leads */
+	bool is_sealing;      /* inside change_commit(): records of the audit are staged */
+	enum status status;   /* the first failure sticks and is returned by change_commit() */
 	struct error error;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tells a store that stores nothing from one that is slow, and says so. */
+/* Detects a store that stores nothing, as opposed to a slow one, and logs it. */
 
 #include "state/stall.h"
 

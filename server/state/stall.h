@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* A store that does not make durable what it was given: its disk hangs, or etcd does not answer or is full.
+/* A store that makes no change durable: its disk hangs, or etcd does not answer or is full.
  *
- * What was submitted stays pending and becomes durable when the store continues. Until then reads are
- * answered from memory, which may show what is pending, and calls that change something are refused at the
- * gate. */
+ * Submitted changes stay pending and become durable when the store continues. Until then memory answers
+ * reads, which may show pending changes, and the gate refuses calls that change something. */
 
 #include "base/error.h"
 #include "lead/trouble.h"
@@ -15,8 +14,8 @@
 struct server;
 
 enum {
-	STALL_S = 5 /* that a write may take */,
-	STALL_LATE_S = 15 /* that a call may, that has no deadline */
+	STALL_S = 5 /* limit of a write */,
+	STALL_LATE_S = 15 /* limit of a call without a deadline */
 };
 
 /** TROUBLE_NONE while the store continues. */
@@ -25,7 +24,7 @@ enum trouble_kind stall_kind(const struct server *server);
 /** How long the oldest write has waited. */
 uint64_t stall_age_us(const struct server *server);
 
-/** STATUS_UNAVAILABLE says since when nothing is stored, where, and what to do. */
+/** STATUS_UNAVAILABLE with the age of the oldest write, the place of the store, and the next command. */
 enum status stall_check(const struct server *server, struct error *err);
 
 /** Once a second: log when it begins, when it ends, and meanwhile less and less often. */

@@ -38,13 +38,13 @@ struct page {
 	struct server *server;
 	const Holdfast__V1__ListVolumesRequest *request;
 	const char *namespace;	     /* NULL: all */
-	const struct filter *filter; /* NULL: none */
+	const struct filter *filter; /* NULL: no filter */
 	size_t max;
 	size_t looked_at;
-	size_t bytes; /* of what is on it */
+	size_t bytes; /* of the volumes on the page */
 	struct volume_view_cache cache;
 	Holdfast__V1__ListVolumesResponse *response;
-	struct access_scope scope; /* when it is of every namespace */
+	struct access_scope scope; /* for a list of every namespace */
 };
 
 /* Where the walk continues. */
