@@ -410,7 +410,7 @@ static bool on_record(const struct kv_item *item, void *userdata)
 	if (load_record(&server->state, item, &err) == STATUS_OK)
 		return true;
 	log_ctx(LOG_INFO, &(struct log_ctx){.op = "lead", .err = &err},
-		"the copy of the store has to be read anew");
+		"the copy of the store must be read again");
 	return false;
 }
 

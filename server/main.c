@@ -219,14 +219,14 @@ static int parse_arguments(int argc, char **argv, struct arguments *args)
 		return usage_error("unexpected argument");
 	if (args->migrate_where &&
 	    (args->new_cluster || args->restore_path || args->check_config || args->dev.dir))
-		return usage_error("--migrate goes alone: with no other action, and not with --dev");
+		return usage_error("--migrate cannot be combined with another action or with --dev");
 	if (args->replace_ticket_key && (args->migrate_where || args->new_cluster || args->restore_path ||
 					 args->raise_schema || args->check_config || args->dev.dir))
 		return usage_error(
-			"--replace-ticket-key goes alone: with no other action, and not with --dev");
+			"--replace-ticket-key cannot be combined with another action or with --dev");
 	if (args->raise_schema && (args->migrate_where || args->new_cluster || args->restore_path ||
 				   args->check_config || args->dev.dir))
-		return usage_error("--raise-schema goes alone: with no other action, and not with --dev");
+		return usage_error("--raise-schema cannot be combined with another action or with --dev");
 	if (args->new_cluster && (args->restore_path || args->check_config))
 		return usage_error(
 			"--new-cluster goes alone: neither with --restore nor with --check-config");

@@ -96,8 +96,8 @@ static int add_bind(json_t *mounts, const char *source, const char *target, bool
 	return json_array_append_new(mounts, mount_of(source, target, read_only, propagation));
 }
 
-/* What a plugin mounts in the staging folders is to reach the host. One that may do everything makes devices
- * as well, and has to see those that it makes. */
+/* Mounts of a plugin in the staging folders must reach the host. A privileged plugin also makes devices, and
+ * must see those that it makes. */
 static int add_plugin(json_t *mounts, const struct settings *settings, const struct task_spec *spec)
 {
 	const Holdfast__Driver__V1__CsiPluginMount *plugin = spec->task->csi_plugin;

@@ -105,7 +105,7 @@ static DIR *open_folder(const char *state_dir, struct error *err)
 		folder = opendir(path);
 	if (!folder)
 		(void)error_set(err, status_from_errno(errno), errno,
-				"open the folder of what ended tasks said last, output in %s", state_dir);
+				"open the folder output in %s, for the output of ended tasks", state_dir);
 	return folder;
 }
 
@@ -221,11 +221,10 @@ enum status last_output_load(const char *state_dir, const char *alloc, const cha
 	if (r >= 0)
 		r = file_read(path, LAST_OUTPUT_MAX, &bytes, &n);
 	if (r == -ENOENT)
-		return error_set(
-			err, STATUS_NOT_FOUND, 0,
-			"driver container has no task '%s' of allocation %s, and no output of it: what "
-			"the last %d tasks said last is kept",
-			task, alloc, LAST_OUTPUT_TASKS);
+		return error_set(err, STATUS_NOT_FOUND, 0,
+				 "driver container has no task '%s' of allocation %s, and no output of it: "
+				 "the output of the last %d tasks is kept",
+				 task, alloc, LAST_OUTPUT_TASKS);
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "read %s", path);
 	copy_wished((const uint8_t *)bytes, n, wish, ret);

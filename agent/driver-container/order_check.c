@@ -102,11 +102,12 @@ static enum status check_body(enum order_kind kind, const ProtobufCBinaryData *b
 
 	order_digest(body->data, body->len, digest);
 	if (memcmp(digest, ret->order.digest, sizeof(digest)) != 0)
-		return refuse(ret, "digest", STATUS_PERMISSION_DENIED, err, "this is not what was ordered");
+		return refuse(ret, "digest", STATUS_PERMISSION_DENIED, err,
+			      "the task differs from its order");
 	if (unpack_message(types[kind], body->data, body->len, BODY_MAX, &ret->body, NULL) != STATUS_OK ||
 	    !order_is_canonical(ret->body, body->data, body->len))
 		return refuse(ret, "form", STATUS_INVALID_ARGUMENT, err,
-			      "what is ordered has fields that this version does not know, or another form "
+			      "the task has fields that this version does not know, or another form "
 			      "than its own");
 	subject = subject_of(kind, ret->body);
 	if (!id_uuid_bytes(subject.alloc, alloc) || memcmp(alloc, ret->order.alloc, sizeof(alloc)) != 0)

@@ -41,8 +41,8 @@ enum status publish_open(const char *publish_dir, uid_t agent_uid, int *ret, str
 	if (fd < 0 || st.st_uid == agent_uid || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
 		return error_set(
 			err, STATUS_PERMISSION_DENIED, 0,
-			"%s (publish_dir) says which volumes are published, and the agent or others can "
-			"change it: it must be the mount helper's, writable by it alone, in folders of root",
+			"%s (publish_dir) decides which volumes are published, and the agent or others can "
+			"change it: it must be the mount helper's, writable only by it, in folders of root",
 			publish_dir);
 	*ret = TAKE_FD(fd);
 	return STATUS_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What a task is to have of the host, as the kernel has it mounted. */
+/* The host directories of a task, compared with the kernel's mount table. */
 
 #include "base/error.h"
 
@@ -9,16 +9,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/** Open the mount helper's tree at @publish_dir. The folders above it have to be root's, and it neither
- * @agent_uid's nor writable by others than its owner: else STATUS_PERMISSION_DENIED. */
+/** Open the mount helper's tree at @publish_dir. STATUS_PERMISSION_DENIED unless the folders above it are
+ * root's, and it is neither @agent_uid's nor writable by others than its owner. */
 enum status publish_open(const char *publish_dir, uid_t agent_uid, int *ret, struct error *err);
 
 /** Is each volume of @task mounted at its slot below @publish_dir, marked there as this volume, and with the
- * propagation that it is to have?
- * @mountinfo_path /proc/1/mountinfo: what the engine sees
+ *  * propagation of the order?
+ * @mountinfo_path /proc/1/mountinfo: the mounts that the engine sees
  * @fd             of publish_open()
- * STATUS_FAILED_PRECONDITION names what is not mounted, STATUS_PERMISSION_DENIED what is another volume or
- * was granted less; @ret_reason is a word for the record */
+ *  * STATUS_FAILED_PRECONDITION names a missing mount, STATUS_PERMISSION_DENIED another volume or a smaller
+ * grant; @ret_reason is the reason for the record */
 enum status publish_check(const char *mountinfo_path, int fd, const char *publish_dir,
 			  const Holdfast__Driver__V1__TaskConfig *task, const char **ret_reason,
 			  struct error *err);

@@ -184,7 +184,7 @@ enum status readback_new(const char *mountinfo_path, const char *publish_dir, js
 		readback->mounts = calloc(n + 1, sizeof(*readback->mounts));
 	if (!readback || !readback->mounts) {
 		free(readback);
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "remember what is asked for");
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "remember the request");
 	}
 	readback->asked = json_incref(asked);
 	readback->n = n;
@@ -481,7 +481,7 @@ static const char *propagation_text(const struct mount_entry *entry)
 	return entry->peer_group ? "shared" : entry->master ? "slave" : "private";
 }
 
-/* @entry is where @wanted is to be. */
+/* Compares @entry, which is mounted at the target of @wanted, with it. */
 static bool compare_mount(const struct wanted *wanted, const struct mount_entry *entry,
 			  struct readback_fault *ret)
 {
@@ -769,8 +769,8 @@ static bool compare_capabilities(const char *status, uint64_t asked, struct read
 	return true;
 }
 
-/* Of "USER" or "USER:GROUP", by number or name, or the image's own: a number has to be it, and 0 is reached
- * by its own names alone. */
+/* Compares the uid with "USER" or "USER:GROUP", a number or name, or the image's own. A number must be equal;
+ * uid 0 is only allowed for the names of 0. */
 static bool compare_user(const char *asked, const char *status, const struct readback_users *users,
 			 struct readback_fault *ret)
 {

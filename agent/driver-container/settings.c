@@ -228,7 +228,7 @@ enum status settings_load(const char *path, struct settings *ret, struct error *
 		return error_set(
 			err, STATUS_PERMISSION_DENIED, 0,
 			"%s is the limit of what tasks may do, and others than root can change it: it "
-			"and the folders above it must be root's, and writable by root alone",
+			"and the folders above it must be root's, and writable only by root",
 			path);
 	if (fd < 0)
 		return error_set(err, status_from_errno(fd), fd, "read %s", path);

@@ -547,10 +547,11 @@ static void fail_not_begun(struct op *op)
 {
 	struct error err;
 
-	(void)error_set(&err, STATUS_UNAVAILABLE, 0,
-			"the engine said that it has started task '%s' of allocation %s, and it has not: see "
-			"its own log",
-			op->task, op->alloc);
+	(void)error_set(
+		&err, STATUS_UNAVAILABLE, 0,
+		"the engine reported that it has started task '%s' of allocation %s, and it has not: see "
+		"its own log",
+		op->task, op->alloc);
 	op_fail(op, &err);
 }
 
@@ -775,10 +776,10 @@ static void wait_seen(struct op *op, struct container *container)
 		response.result = &result;
 		op_reply(op, &response.base);
 	} else if (op->has_waited) {
-		(void)error_set(
-			&err, STATUS_UNAVAILABLE, 0,
-			"the engine said that task '%s' of allocation %s has ended, and it runs: wait again",
-			op->task, op->alloc);
+		(void)error_set(&err, STATUS_UNAVAILABLE, 0,
+				"the engine reported that task '%s' of allocation %s has ended, but it runs: "
+				"wait again",
+				op->task, op->alloc);
 		op_fail(op, &err);
 	} else {
 		op->has_waited = true;
@@ -990,7 +991,7 @@ static void on_output_end(enum status status, const struct error *err, const jso
 	}
 	if (status != STATUS_OK)
 		log_ctx(LOG_WARNING, &(struct log_ctx){.alloc = op->alloc, .op = "destroy", .err = err},
-			"what task '%s' said last is not kept", op->task);
+			"the last output of task '%s' is not kept", op->task);
 	delete_container(op);
 }
 

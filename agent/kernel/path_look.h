@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What stands at one path: one look at the kernel, whatever else is mounted. */
+/* The mount at one path: one look at the kernel, at constant cost. */
 
 #include "kernel/mount_table.h"
 

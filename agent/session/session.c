@@ -90,7 +90,7 @@ static int on_welcome_timeout(sd_event_source *source, uint64_t usec, void *user
 	char text[CLOCK_TEXT_SIZE];
 	struct error err;
 
-	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0, "the server did not say welcome within %s",
+	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0, "the server did not send welcome within %s",
 			clock_format_duration(session->options.connect_timeout_us, text));
 	lose(session, &err);
 	return 0;
@@ -175,7 +175,7 @@ static enum status handle_welcome(struct session *session, const session_down *d
 	enum status status;
 
 	if (session->state != SESSION_GREETED)
-		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "the server said welcome twice");
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "the server sent welcome twice");
 	if (!str_eq(welcome->cluster, session->options.cluster))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "the server is of cluster '%.64s', this agent of '%s' (cluster, servers)",

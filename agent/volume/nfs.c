@@ -79,7 +79,7 @@ enum status volume_nfs_check(struct volume_op *op, struct error *err)
 	struct error why;
 
 	if (target->dev_major == 0 && target->dev_minor == 0)
-		return STATUS_OK; /* nothing of it stood here */
+		return STATUS_OK; /* it was not mounted here */
 	if (nfs_list_has(target->dev_major, target->dev_minor, &is_listed, &why) != STATUS_OK)
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,

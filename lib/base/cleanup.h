@@ -36,7 +36,7 @@ static inline void fclosep(FILE **f)
 #define cleanup_fclose cleanup(fclosep)
 
 /* DEFINE_CLEANUP(struct claim, claim_free) defines claim_freep for use with cleanup(). */
-/* NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses */
+/* NOLINTBEGIN(bugprone-macro-parentheses): a type cannot be in parentheses */
 #define DEFINE_CLEANUP(type, func)           \
 	static inline void func##p(type **p) \
 	{                                    \

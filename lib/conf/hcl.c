@@ -115,8 +115,8 @@ static enum status skip(struct hcl_lexer *lexer, struct error *err)
 	}
 }
 
-/* "${" and "%{" begin an expression in HCL; doubled they are text. Moves *@at past what stands for text.
- * Returns false for an expression. */
+/* "${" and "%{" begin an expression in HCL; doubled they are text. Moves *@at past text. Returns false for an
+ * expression. */
 static bool parse_template(const char **at, struct strbuf *text)
 {
 	const char *p = *at;
@@ -170,7 +170,7 @@ static bool put_unicode(const char *digits, struct strbuf *text)
 	return true;
 }
 
-/* Move *@at past an escape sequence and write what it stands for. */
+/* Moves *@at past an escape sequence and writes its character. */
 static bool parse_escape(const char **at, struct strbuf *text)
 {
 	static const char letters[] = "ntr\"\\";

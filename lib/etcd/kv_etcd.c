@@ -636,8 +636,8 @@ static enum status check_found(struct found *found, struct error *err)
 				 store->generation_key);
 	if (found->generation.retired_by[0] != '\0' && !store->etcd->may_be_retired)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "the store in etcd at %s was moved to the sqlite of server %s: no server "
-				 "opens it any more. Next, on the other machines: "
+				 "the store in etcd at %s was moved to the sqlite of server %s: servers no "
+				 "longer open it. Next, on the other machines: "
 				 "systemctl disable --now holdfast-server",
 				 store->etcd->prefix, found->generation.retired_by);
 	if (found->has_schema)

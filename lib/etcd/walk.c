@@ -58,7 +58,7 @@ static enum status walk_records(struct walk *walk, struct error *err)
 		st = find_generation(walk, err);
 	if (st == STATUS_OK && walk->generation.number != generation)
 		return error_set(err, STATUS_ABORTED, 0,
-				 "etcd: the store was written anew while it was read; read it again");
+				 "etcd: the store was rewritten while it was read; read it again");
 	return st;
 }
 

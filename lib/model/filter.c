@@ -122,7 +122,7 @@ static enum status read_quoted(struct filter_parser *p)
 			if (*from != '"' && *from != '\\')
 				return filter_refuse(
 					p, p->token.column,
-					"in quotes a \\ stands before \" or \\ only; write `...` for a "
+					"in quotes, a \\ is only allowed before \" or \\; write `...` for a "
 					"text with others");
 		}
 		if (*from == '\0')
@@ -165,7 +165,7 @@ static enum status filter_advance(struct filter_parser *p)
 		n++;
 	if (n == 0)
 		return filter_refuse(p, p->token.column,
-				     "a name, a value, ==, != or a parenthesis should stand "
+				     "expected a name, a value, ==, != or a parenthesis "
 				     "here; values with other characters go in quotes");
 	put_text(p, s, n);
 	p->at += n;
@@ -339,7 +339,7 @@ static enum status add_step(struct filter_parser *p, struct filter_match *match,
 		return STATUS_OK;
 	}
 	if (!way->message)
-		return filter_refuse(p, way->column, "'%s' has no fields; '%.64s' cannot stand behind it",
+		return filter_refuse(p, way->column, "'%s' has no fields; '%.64s' cannot follow it",
 				     last_step(match)->field->name, name);
 	if (match->n_path == FILTER_PATH_MAX)
 		return filter_refuse(p, way->column, "more than %d names in one field", FILTER_PATH_MAX);
@@ -365,7 +365,7 @@ static enum status add_names(struct filter_parser *p, struct filter_match *match
 		if (dot)
 			*dot = '\0';
 		way->column = word->column + (size_t)(name - word->text);
-		st = name[0] == '\0' ? filter_refuse(p, way->column, "a field's name should stand here")
+		st = name[0] == '\0' ? filter_refuse(p, way->column, "expected the name of a field here")
 				     : add_step(p, match, way, name);
 		if (st != STATUS_OK)
 			return st;
@@ -381,7 +381,7 @@ static enum status parse_key(struct filter_parser *p, struct filter_match *match
 	if (st != STATUS_OK)
 		return st;
 	if (!filter_is_value(p))
-		return filter_refuse(p, p->token.column, "the key of a map should stand here");
+		return filter_refuse(p, p->token.column, "expected the key of a map here");
 	if (!way->is_map)
 		return filter_refuse(p, p->token.column, "'%s' is not a map; [...] takes a map's key",
 				     last_step(match)->field->name);
@@ -390,7 +390,7 @@ static enum status parse_key(struct filter_parser *p, struct filter_match *match
 	if (st == STATUS_OK)
 		st = filter_advance(p);
 	if (st == STATUS_OK && !filter_is_sign(p, "]"))
-		return filter_refuse(p, p->token.column, "] should stand here");
+		return filter_refuse(p, p->token.column, "expected ] here");
 	return st;
 }
 
@@ -596,7 +596,7 @@ static enum status parse_in(struct filter_parser *p, const struct filter_token *
 		return st;
 	first = p->token;
 	if (first.type != TOKEN_WORD)
-		return filter_refuse(p, first.column, "a field's name should stand here");
+		return filter_refuse(p, first.column, "expected the name of a field here");
 	st = filter_advance(p);
 	if (st == STATUS_OK)
 		st = filter_parse_field(p, &first, &match);
@@ -616,7 +616,7 @@ static enum status parse_is(struct filter_parser *p, struct filter_match *match,
 	if (st != STATUS_OK)
 		return st;
 	if (!filter_is_word(p, "empty"))
-		return filter_refuse(p, p->token.column, "empty should stand here");
+		return filter_refuse(p, p->token.column, "expected empty here");
 	match->op = FILTER_HAS_SOME;
 	st = filter_check(p, NULL, match, column);
 	if (st == STATUS_OK)
@@ -633,7 +633,7 @@ static enum status parse_comparison(struct filter_parser *p, struct filter_match
 
 	if (!equals && !filter_is_word(p, "contains"))
 		return filter_refuse(p, p->token.column,
-				     "==, !=, contains, in, or is empty should stand here, not '%.64s'",
+				     "expected ==, !=, contains, in, or is empty here, not '%.64s'",
 				     p->token.text);
 	negated = negated || filter_is_sign(p, "!=");
 	st = filter_advance(p);
@@ -641,7 +641,7 @@ static enum status parse_comparison(struct filter_parser *p, struct filter_match
 		return st;
 	value = p->token;
 	if (!filter_is_value(p))
-		return filter_refuse(p, value.column, "a value should stand here");
+		return filter_refuse(p, value.column, "expected a value here");
 	match->op = equals ? FILTER_EQUALS : FILTER_CONTAINS;
 	st = filter_check(p, &value, match, column);
 	if (st == STATUS_OK)
@@ -657,7 +657,7 @@ static enum status parse_match(struct filter_parser *p, uint32_t *ret)
 	enum status st;
 
 	if (!filter_is_value(p))
-		return filter_refuse(p, first.column, "a comparison should stand here");
+		return filter_refuse(p, first.column, "expected a comparison here");
 	st = filter_advance(p);
 	if (st == STATUS_OK && first.type == TOKEN_WORD && !filter_is_word(p, "in") &&
 	    !filter_is_word(p, "not"))
@@ -668,9 +668,9 @@ static enum status parse_match(struct filter_parser *p, uint32_t *ret)
 		return st;
 	if (filter_is_word(p, "in"))
 		return match.n_path == 0 ? parse_in(p, &first, negated, ret)
-					 : filter_refuse(p, p->token.column, "before in stands a value");
+					 : filter_refuse(p, p->token.column, "expected a value before in");
 	if (first.type == TOKEN_QUOTED)
-		return filter_refuse(p, p->token.column, "behind a value stands in or not in");
+		return filter_refuse(p, p->token.column, "expected in or not in after a value");
 	if (match.n_path == 0) { /* "field not contains" */
 		st = filter_parse_field(p, &first, &match);
 		if (st != STATUS_OK)
@@ -689,7 +689,7 @@ static enum status parse_group(struct filter_parser *p, uint32_t *ret)
 	enum status st = parse_or(p, ret);
 
 	if (st == STATUS_OK && !filter_is_sign(p, ")"))
-		return filter_refuse(p, p->token.column, "and, or, or ) should stand here");
+		return filter_refuse(p, p->token.column, "expected and, or, or ) here");
 	return st == STATUS_OK ? filter_advance(p) : st;
 }
 
@@ -778,7 +778,7 @@ enum status filter_new(const char *text, const ProtobufCMessageDescriptor *descr
 	if (st == STATUS_OK)
 		st = parse_or(&p, &root);
 	if (st == STATUS_OK && p.token.type != TOKEN_END)
-		return filter_refuse(&p, p.token.column, "and, or, or the end should stand here, not '%.64s'",
+		return filter_refuse(&p, p.token.column, "expected and, or, or the end here, not '%.64s'",
 				     p.token.text);
 	if (st == STATUS_OK)
 		*ret = TAKE_PTR(filter);

@@ -53,10 +53,11 @@ static const struct row {
 			       "this is a copy of its machine, or the other way round",
 			       "stop one of the two, or give this one a name and an address of its own (name "
 			       "and advertise in store \"etcd\")"},
-	[TROUBLE_RETIRED] = {"retired",
-			     "the store in etcd at {store} was moved to the sqlite of server {server}: no "
-			     "server opens it any more",
-			     "on the other machines: systemctl disable --now holdfast-server"},
+	[TROUBLE_RETIRED] =
+		{"retired",
+		 "the store in etcd at {store} was moved to the sqlite of server {server}: servers "
+		 "no longer open it",
+		 "on the other machines: systemctl disable --now holdfast-server"},
 	[TROUBLE_HANGS] = {"hangs",
 			   "the store at {store} has stored nothing for {for}, as its disk hangs: reads are "
 			   "answered from memory, and no change is taken",

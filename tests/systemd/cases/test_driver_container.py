@@ -224,7 +224,7 @@ class Driver(unittest.TestCase):
         try:
             done = machine.run("holdfast-driver-container", "--check-config", check=False)
             self.assertNotEqual(done.returncode, 0)
-            self.assertIn("writable by root alone", done.stderr)
+            self.assertIn("writable only by root", done.stderr)
         finally:
             os.chmod(path, 0o644)
 

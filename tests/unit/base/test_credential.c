@@ -37,7 +37,7 @@ TEST_FIXTURE(a_credential_is_found_by_its_name, setup, teardown)
 	assert_int_equal(credential_path("node.key", path, strlen(wanted) + 1), 0);
 }
 
-TEST_FIXTURE(a_folder_that_is_no_absolute_path_holds_none, setup, teardown)
+TEST_FIXTURE(a_folder_with_a_relative_path_holds_no_credential, setup, teardown)
 {
 	char path[PATH_MAX];
 

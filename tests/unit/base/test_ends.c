@@ -37,7 +37,7 @@ TEST(the_end_begins_at_a_word_and_is_the_larger_part)
 }
 
 /* At each place where a character of two bytes may lie. */
-TEST(no_character_is_cut_and_none_that_controls_is_kept)
+TEST(no_character_is_cut_and_no_control_character_is_kept)
 {
 	char text[4 * SIZE], dst[SIZE];
 

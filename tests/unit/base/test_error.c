@@ -27,7 +27,7 @@ TEST(an_errno_of_either_sign_adds_its_text)
 	assert_string_equal(err.msg, "write: No space left on device");
 }
 
-TEST(an_error_nobody_wants_still_has_a_status)
+TEST(an_error_without_a_target_still_has_a_status)
 {
 	assert_int_equal(error_set(NULL, STATUS_ABORTED, EIO, "%s", "lost"), STATUS_ABORTED);
 }
@@ -90,7 +90,7 @@ TEST(every_status_has_a_name_of_its_own)
 	assert_string_equal(status_name(STATUS_UNAUTHENTICATED), "UNAUTHENTICATED");
 }
 
-TEST(what_is_no_status_is_unknown)
+TEST(an_invalid_status_is_unknown)
 {
 	assert_string_equal(status_name((enum status)STATUS_N), "UNKNOWN");
 	assert_int_equal(status_from_number(-1), STATUS_UNKNOWN);

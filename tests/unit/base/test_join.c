@@ -15,7 +15,7 @@ TEST(parts_stand_one_after_the_other)
 	assert_string_equal(dst, "");
 }
 
-TEST(what_is_joined_fits_or_is_empty)
+TEST(a_joined_text_fits_or_is_empty)
 {
 	static const char *const parts[] = {"ab", "cde", "f", NULL};
 	char dst[16];

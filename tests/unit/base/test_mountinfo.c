@@ -207,7 +207,7 @@ TEST(a_pass_ends_where_the_visitor_says)
 	assert_int_equal(mountinfo_each(&table, stop_at_second, &last), -EBADF);
 }
 
-TEST(what_was_mounted_last_at_a_point_is_found)
+TEST(the_last_mount_at_a_point_is_found)
 {
 	static const char text[] = "10 1 0:9 / /a rw - tmpfs one rw\n"
 				   "11 1 7:3 / /a rw - ext4 /dev/loop3 rw\n"

@@ -13,7 +13,7 @@ TEST(a_value_has_its_name)
 	assert_string_equal(names_get(colours, 3, 2), "blue");
 }
 
-TEST(values_outside_or_without_a_name_have_none)
+TEST(values_outside_or_without_a_name_have_no_name)
 {
 	assert_null(names_get(colours, 3, 1));
 	assert_null(names_get(colours, 3, 3));

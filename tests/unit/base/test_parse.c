@@ -213,7 +213,7 @@ TEST(networks_are_addresses_without_stray_bits)
 	}
 }
 
-TEST(a_network_contains_what_shares_its_first_bits)
+TEST(a_network_contains_addresses_that_share_its_first_bits)
 {
 	static const struct {
 		const char *net;

@@ -163,7 +163,7 @@ TEST(an_engine_that_reports_nothing_any_more_is_left)
 	assert_int_equal(said.status, STATUS_DEADLINE_EXCEEDED);
 }
 
-TEST(what_is_not_taken_now_is_no_silence_of_the_engine)
+TEST(output_that_is_not_read_yet_is_no_silence_of_the_engine)
 {
 	struct fake fake = {.answer = HEAD "Content-Length: 65536\r\n\r\n", .repeat = 1};
 	struct said said = {.n = 0};

@@ -76,7 +76,7 @@ TEST(an_answer_is_read_wherever_it_is_cut)
 	}
 }
 
-TEST(what_has_two_meanings_or_none_is_no_answer)
+TEST(an_ambiguous_or_invalid_answer_is_refused)
 {
 	static const char *const texts[] = {
 		"SSH-2.0-nonsense\r\n\r\n",

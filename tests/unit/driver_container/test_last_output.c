@@ -77,7 +77,7 @@ static enum status load(const char *folder, const char *task, const struct last_
 	return status;
 }
 
-TEST_FIXTURE(what_a_task_wrote_is_found_by_stream_and_by_its_last_lines, setup, teardown)
+TEST_FIXTURE(output_of_a_task_is_found_by_stream_and_by_its_last_lines, setup, teardown)
 {
 	static const struct {
 		struct last_output_wish wish;
@@ -138,7 +138,7 @@ TEST_FIXTURE(of_much_output_the_end_is_kept, setup, teardown)
 	last_output_release(&output);
 }
 
-TEST_FIXTURE(what_is_no_output_of_an_engine_ends_it, setup, teardown)
+TEST_FIXTURE(an_invalid_frame_of_an_engine_ends_the_output, setup, teardown)
 {
 	char out[LAST_OUTPUT_MAX], err[LAST_OUTPUT_MAX], path[FOLDER_SIZE + 64];
 	struct last_output output;

@@ -112,7 +112,7 @@ static void expect(struct fixture *f, enum status status, const char *reason)
 	assert_string_equal(said, reason);
 }
 
-TEST_FIXTURE(what_is_ordered_is_taken, begin, end)
+TEST_FIXTURE(a_valid_order_is_accepted, begin, end)
 {
 	expect(*state, STATUS_OK, "");
 }
@@ -164,7 +164,7 @@ CASE(a_flipped_bit_is_no_order)
 	assert_int_equal(check_as_is(f, ORDER_START, reason), STATUS_OK);
 }
 
-CASE(what_is_ordered_says_the_same_as_its_order)
+CASE(the_fields_of_a_task_match_its_order)
 {
 	f->n_body = pack_task(f->body, "0190a6f2-0000-7000-8000-000000000002", "web", "container");
 	order_digest(f->body, f->n_body, f->order.digest);
@@ -355,7 +355,7 @@ TEST_FIXTURE(refusals_without_end_do_not_fill_the_disk, begin, end)
 	}
 }
 
-TEST_FIXTURE(what_was_forgotten_counts_as_used, begin, end)
+TEST_FIXTURE(a_forgotten_order_counts_as_used, begin, end)
 {
 	static const char text[] = BOOT "\nforgotten - - 1000\n";
 	struct fixture *f = *state;

@@ -379,7 +379,7 @@ static void as_plugin(struct sample *s, Holdfast__Driver__V1__CsiPluginMount *pl
 
 #define PLUGIN(more) "csi_plugin \"ebs\" {\n  images = [\"localhost/bb:*\"]\n" more "}\n"
 
-TEST(what_a_plugin_may_have_no_other_task_gets)
+TEST(only_a_plugin_gets_the_rights_of_a_plugin)
 {
 	Holdfast__Driver__V1__CsiPluginMount plugin;
 	struct sample s;
@@ -493,7 +493,7 @@ TEST(a_plugin_of_no_proper_name_is_refused)
 	empty(&s);
 }
 
-TEST(a_plugins_folder_is_made_and_a_socket_of_nobody_taken_away)
+TEST(a_plugins_folder_is_made_and_an_orphaned_socket_removed)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	char folder[FOLDER_SIZE], path[2 * FOLDER_SIZE];
@@ -553,7 +553,7 @@ static void remove_marks(int fd)
 	(void)unlinkat(fd, ALLOC, AT_REMOVEDIR);
 }
 
-TEST(what_is_asked_for_is_whole_or_nothing)
+TEST(a_request_is_granted_whole_or_refused)
 {
 	struct settings settings = read_settings(IMAGE);
 	Holdfast__Driver__V1__HealthCheck health = HOLDFAST__DRIVER__V1__HEALTH_CHECK__INIT;
@@ -609,7 +609,7 @@ TEST(a_task_has_its_own_time_to_stop)
 	}
 }
 
-TEST(propagation_is_what_the_mount_was_granted)
+TEST(propagation_is_that_of_the_grant)
 {
 #define LINE(slot, tag) "3" slot " 1 0:5 / /run/holdfast/publish/" ALLOC "/" slot " rw " tag "- tmpfs t rw\n"
 	static const char table[] = LINE("0", "") LINE("1", "master:7 ") LINE("2", "shared:8 ");

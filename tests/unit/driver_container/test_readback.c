@@ -256,7 +256,7 @@ TEST_FIXTURE(a_mount_behind_a_link_of_the_image_is_found_by_what_it_is, begin, e
 	assert_false(readback_mounts(f->readback, f->inside, f->host, &fault));
 }
 
-TEST_FIXTURE(what_is_swapped_at_a_source_is_found_before_the_start, begin, end)
+TEST_FIXTURE(a_swapped_source_is_found_before_the_start, begin, end)
 {
 	static const struct {
 		const char *old, *new;

@@ -139,7 +139,7 @@ TEST(it_has_so_many_bytes_at_most)
 	assert_int_equal(fill(&queue, &batch), 1);
 }
 
-TEST(what_was_deleted_is_created_by_another_one)
+TEST(a_deleted_key_is_created_in_the_next_batch)
 {
 	struct submission_list queue = STAILQ_HEAD_INITIALIZER(queue);
 	struct batch batch;

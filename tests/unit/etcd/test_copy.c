@@ -240,7 +240,7 @@ static void expect_copy(struct copies *c, struct kv *kv)
 
 #define CASE(name) TEST_ON(name, struct copies, c, setup, teardown)
 
-CASE(what_is_there_and_what_changes_is_copied)
+CASE(existing_records_and_changes_are_copied)
 {
 	struct kv *kv;
 
@@ -261,7 +261,7 @@ CASE(what_is_there_and_what_changes_is_copied)
 	assert_int_equal(c->follower.n_begun, 1);
 }
 
-CASE(what_the_new_leader_writes_first_is_in_its_copy)
+CASE(the_first_write_of_a_new_leader_is_in_its_copy)
 {
 	static const char *const keys[] = {"a/7", "b/7"};
 	struct kv *kv;
@@ -336,7 +336,7 @@ CASE(a_watch_that_breaks_continues_where_it_was)
 	kv_close(kv);
 }
 
-CASE(what_was_compacted_meanwhile_is_read_again)
+CASE(a_compacted_revision_is_read_again)
 {
 	struct kv *kv;
 
@@ -368,7 +368,7 @@ CASE(a_transaction_that_was_not_seen_is_noticed)
 	until_value(c, "a/1", true);
 }
 
-CASE(what_cannot_be_taken_in_is_read_again)
+CASE(a_rejected_record_is_read_again)
 {
 	char key[64];
 
@@ -384,7 +384,7 @@ CASE(what_cannot_be_taken_in_is_read_again)
 	run_until(c->event, &c->follower.n_begun, 3);
 }
 
-CASE(a_copy_that_has_more_than_the_store_is_none)
+CASE(a_copy_that_has_more_than_the_store_is_refused)
 {
 	char sequence[64];
 	struct kv *kv;
@@ -435,7 +435,7 @@ CASE(a_copy_of_what_etcd_was_before_it_was_put_back_is_read_again)
 	assert_string_equal(c->follower.records.values[0][2], "");
 }
 
-CASE(who_leads_before_there_is_a_copy_has_none)
+CASE(a_leader_before_the_first_copy_has_no_copy)
 {
 	struct kv *kv;
 

@@ -139,7 +139,7 @@ static void take_over(struct faults *f, struct part *other)
 
 #define CASE(name) TEST_ON(name, struct faults, f, setup_leading, teardown)
 
-CASE(a_lost_answer_of_what_was_committed_is_found_and_not_written_again)
+CASE(a_lost_answer_of_a_committed_transaction_is_found_and_not_written_again)
 {
 	struct answer answer;
 	uint64_t before;
@@ -309,7 +309,7 @@ CASE(conditions_are_checked_whatever_is_lost)
 	assert_non_null(strstr(answer.err.msg, "key a exists already"));
 }
 
-CASE(a_full_etcd_keeps_what_waits_until_there_is_room)
+CASE(a_full_etcd_keeps_pending_changes_until_there_is_room)
 {
 	struct answer answer;
 
@@ -375,7 +375,7 @@ CASE(a_range_that_a_compaction_overtook_reports_it)
 	put_ok(f, "a", "1"); /* nothing else takes harm */
 }
 
-CASE(a_value_that_is_not_what_was_written_is_data_loss)
+CASE(a_changed_value_is_data_loss)
 {
 	struct error err;
 	char key[64];
@@ -424,7 +424,7 @@ TEST_FIXTURE(a_prefix_that_is_not_this_clusters_is_refused, setup, teardown)
 	}
 }
 
-TEST_FIXTURE(endpoints_that_are_none_are_refused, setup, teardown)
+TEST_FIXTURE(invalid_endpoints_are_refused, setup, teardown)
 {
 	static const char *const urls[] = {
 		"http://localhost:2379", "https://localhost:2379", "https://:1", "unix:relative", "",
@@ -443,7 +443,7 @@ TEST_FIXTURE(endpoints_that_are_none_are_refused, setup, teardown)
 	}
 }
 
-TEST_ON(an_endpoint_where_nobody_listens_is_named, struct faults, f, setup, teardown)
+TEST_ON(an_endpoint_without_a_listener_is_named, struct faults, f, setup, teardown)
 {
 	const char *url = "unix:/nonexistent/etcd";
 	struct etcd_settings settings = part_settings(&url, 1, f->prefix, "s1");

@@ -24,7 +24,7 @@ struct verdict_case {
 	enum verdict verdict;
 };
 
-TEST(the_two_keys_say_what_became_of_a_transaction)
+TEST(the_two_keys_show_the_outcome_of_a_transaction)
 {
 	static const struct verdict_case cases[] = {
 		{LEADER, SEQUENCE, "a 1", VERDICT_UNCOMMITTED},

@@ -63,7 +63,7 @@ TEST(every_message_has_the_bytes_that_protobuf_c_makes)
 	}
 }
 
-TEST(an_empty_message_has_none)
+TEST(an_empty_message_has_no_bytes)
 {
 	const Test__V1__All message = TEST__V1__ALL__INIT;
 	uint8_t byte = 7;

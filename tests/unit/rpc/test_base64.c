@@ -2,7 +2,7 @@
 #include "../unit.h"
 #include "rpc/base64.h"
 
-TEST(what_is_written_is_read_again_at_every_length)
+TEST(each_length_is_read_back_as_written)
 {
 	uint8_t bytes[64];
 	char text[BASE64_SIZE(sizeof(bytes))];
@@ -33,7 +33,7 @@ TEST(what_is_written_is_read_again_at_every_length)
 	}
 }
 
-TEST(text_that_is_none_is_refused)
+TEST(invalid_base64_is_refused)
 {
 	static const char *const texts[] = {"A",	"AA=",	 "A===",  "====",   "=",
 					    "QQ==QQ==", "QQ= =", " QQ==", "QQ==\n", "Q\nQ==",

@@ -68,7 +68,7 @@ TEST(an_empty_queue_keeps_little_whatever_it_held)
 	}
 }
 
-TEST(what_was_taken_does_not_pile_up_in_front)
+TEST(consumed_bytes_do_not_pile_up_in_front)
 {
 	struct byteq q = BYTEQ_INIT;
 	char chunk[1000] = {0};

@@ -159,7 +159,7 @@ WORLD_TEST(the_token_of_a_client_comes_with_every_call)
 	world_run_until_count(world, &world->n_closed, 1);
 }
 
-WORLD_TEST(a_client_without_a_token_sends_none)
+WORLD_TEST(a_client_without_a_token_sends_no_token)
 {
 	struct answer answer;
 

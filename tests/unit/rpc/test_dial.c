@@ -127,7 +127,7 @@ TEST_FIXTURE(the_first_address_that_answers_is_taken, setup, teardown)
 	(void)close(fd);
 }
 
-TEST_FIXTURE(when_none_answers_the_error_gives_the_reason_each_failed, setup, teardown)
+TEST_FIXTURE(if_no_address_answers_the_error_names_each_cause, setup, teardown)
 {
 	struct outcome outcome = {.fd = -1};
 	struct dial *dial = NULL;

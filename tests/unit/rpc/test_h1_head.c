@@ -36,7 +36,7 @@ TEST(a_request_is_read_when_its_head_is_whole_and_not_before)
 	assert_false(request_head_is_malformed(&head.request));
 }
 
-TEST(what_follows_the_head_is_not_looked_at)
+TEST(bytes_after_the_head_are_not_read)
 {
 	struct h1_head head;
 	int http = 0;
@@ -62,7 +62,7 @@ TEST(options_of_the_connection_are_seen)
 	assert_true(head.expects_continue);
 }
 
-TEST(what_two_programs_could_read_differently_is_refused)
+TEST(an_ambiguous_head_is_refused)
 {
 	static const struct row {
 		const char *text;

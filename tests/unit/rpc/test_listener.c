@@ -140,7 +140,7 @@ TLS_TEST(a_port_in_use_is_named_with_what_to_do)
 	assert_non_null(strstr(err.msg, "ss -tlnp"));
 }
 
-TLS_TEST(addresses_that_are_none_of_ours_are_refused)
+TLS_TEST(addresses_of_other_machines_are_refused)
 {
 	static const char *const no_address[] = {"", "localhost", "1.2.3.4.5", "::g", "127.0.0.1:80"};
 	uint16_t port = 7;

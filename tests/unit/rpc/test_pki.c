@@ -218,7 +218,7 @@ CASE(serial_numbers_are_long_and_differ)
 	X509_free(second);
 }
 
-CASE(what_exists_is_left_alone)
+CASE(existing_files_are_kept)
 {
 	cleanup_free char *before = NULL;
 	cleanup_free char *after = NULL;

@@ -255,7 +255,7 @@ CASE(a_moved_item_is_served_by_the_other_poller_alone)
 	poller_free(other);
 }
 
-CASE(a_poller_freed_in_its_turn_calls_nobody_any_more)
+CASE(a_poller_freed_in_its_turn_makes_no_more_calls)
 {
 	size_t called = 0;
 

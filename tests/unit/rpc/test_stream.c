@@ -44,7 +44,7 @@ WORLD_TEST(a_stream_is_open_when_the_server_has_accepted_it_without_a_message)
 	rpc_stream_cancel(NULL);
 }
 
-WORLD_TEST(what_is_sent_before_the_stream_is_open_arrives)
+WORLD_TEST(messages_sent_before_the_stream_is_open_arrive)
 {
 	struct session session;
 
@@ -163,7 +163,7 @@ WORLD_TEST(a_stream_may_be_cancelled_by_a_message_with_more_to_come)
 	assert_false(session.closed);
 }
 
-GATE_TEST(a_stream_that_nobody_accepts_ends_in_time)
+GATE_TEST(an_unaccepted_stream_ends_in_time)
 {
 	struct session session = {.world = world};
 	struct error err;
@@ -328,7 +328,7 @@ GATE_TEST(a_server_that_does_not_read_costs_the_client_no_more_than_its_limit)
 	rpc_client_free(client);
 }
 
-WORLD_TEST(what_comes_after_the_end_is_not_heard)
+WORLD_TEST(messages_after_the_end_are_dropped)
 {
 	struct session session;
 

@@ -150,7 +150,7 @@ TLS_TEST(a_name_is_resolved_when_connecting)
 	assert_int_equal(answer.status, STATUS_CANCELLED);
 }
 
-TLS_TEST(a_port_where_nobody_listens_is_named)
+TLS_TEST(a_port_without_a_listener_is_named)
 {
 	struct rpc_client *client;
 	struct answer answer;

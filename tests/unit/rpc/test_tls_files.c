@@ -103,7 +103,7 @@ TLS_TEST(a_chain_that_breaks_off_in_its_second_certificate_is_refused)
 	assert_int_equal(load(tw, "two", NULL, NULL, &err), STATUS_INVALID_ARGUMENT);
 }
 
-TLS_TEST(an_encrypted_key_is_refused_and_nobody_is_asked)
+TLS_TEST(an_encrypted_key_is_refused_without_a_prompt)
 {
 	EVP_PKEY *key = NULL;
 	struct error err;

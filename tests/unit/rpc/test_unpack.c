@@ -98,7 +98,7 @@ TEST(a_document_has_a_number_of_values_at_most)
 	}
 }
 
-TEST(what_is_inside_texts_does_not_count)
+TEST(commas_inside_texts_do_not_count)
 {
 	size_t n = 4 * JSON_VALUES_MAX;
 	char *text = malloc(n);
@@ -112,7 +112,7 @@ TEST(what_is_inside_texts_does_not_count)
 	free(text);
 }
 
-TEST(what_comes_behind_a_text_counts)
+TEST(commas_after_a_text_count)
 {
 	size_t n = 2 * JSON_VALUES_MAX + 5;
 	char *text = malloc(n);

@@ -205,7 +205,7 @@ CLUSTER_TEST(pages_follow_each_other)
 	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
 }
 
-CLUSTER_TEST(a_filter_shows_what_matches_it)
+CLUSTER_TEST(a_filter_shows_matching_records)
 {
 	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
 	Holdfast__V1__ListAuditResponse *page;

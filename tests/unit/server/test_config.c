@@ -49,7 +49,7 @@ TEST(a_node_is_down_after_a_time_within_bounds)
 	}
 }
 
-TEST(a_second_mark_is_a_path_and_none_is_the_default)
+TEST(a_second_mark_is_a_path_and_absent_by_default)
 {
 	struct config config;
 

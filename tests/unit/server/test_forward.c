@@ -334,7 +334,7 @@ TEST_FIXTURE(a_slow_reader_holds_its_stream_back_through_two_servers, setup, tea
 }
 
 /* Nodes have their sessions as soon as somebody leads, without coming back for them. */
-TEST_FIXTURE(streams_wait_while_nobody_leads, setup, teardown)
+TEST_FIXTURE(streams_wait_while_no_server_leads, setup, teardown)
 {
 	struct reader readers[3] = {{.n = 0}, {.n = 0}, {.n = 0}};
 

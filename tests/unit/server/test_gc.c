@@ -52,7 +52,7 @@ static void end_alloc(struct fixture *f)
 	UNTIL(f, f->n1.forgets == 1);
 }
 
-CLUSTER_TEST(what_is_over_goes_and_the_last_claim_of_a_volume_stays)
+CLUSTER_TEST(gc_removes_ended_objects_and_keeps_the_last_claim_of_a_volume)
 {
 	struct volume_entry *volume;
 	cleanup_free char *why = NULL;
@@ -99,7 +99,7 @@ CLUSTER_TEST(an_allocation_of_a_node_that_is_away_stays_until_it_is_back)
 	expect(f, false, 1, 0);
 }
 
-CLUSTER_TEST(what_is_young_stays)
+CLUSTER_TEST(gc_keeps_young_objects)
 {
 	Holdfast__V1__GcRequest request = HOLDFAST__V1__GC_REQUEST__INIT;
 	ProtobufCMessage *message = NULL;
@@ -224,7 +224,7 @@ static void put_running(struct fixture *f, int n)
 }
 
 /* What stays is looked at once, too: the next slice begins behind it. */
-CLUSTER_TEST(what_is_behind_more_than_one_slice_of_what_stays_goes)
+CLUSTER_TEST(gc_removes_records_behind_a_full_slice)
 {
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	put_running(f, GC_SCAN_MAX + 1);

@@ -197,7 +197,7 @@ TEST_FIXTURE(an_invented_mark_begins_nothing_and_is_on_record, setup, teardown)
 	}
 }
 
-CLUSTER_TEST(what_is_no_mark_ends_the_session)
+CLUSTER_TEST(an_invalid_mark_ends_the_session)
 {
 	char bad[] = "../x", good[] = ALLOC_3;
 	Holdfast__V1__Mark mark = HOLDFAST__V1__MARK__INIT;
@@ -370,7 +370,7 @@ CLUSTER_TEST(a_store_put_back_to_before_its_nodes_waits_for_those_of_whom_a_mark
 }
 
 /* A node that is new does not stand for one that is missing. */
-CLUSTER_TEST(a_new_node_is_none_of_those_that_are_missing)
+CLUSTER_TEST(a_new_node_is_not_among_the_missing_ones)
 {
 	Holdfast__V1__Mark *mark;
 

@@ -76,7 +76,7 @@ static enum status load_volume(struct state *s, const char *plugin_id)
 	return st;
 }
 
-TEST_FIXTURE(what_is_stored_alone_is_not_taken_in, setup, teardown)
+TEST_FIXTURE(records_that_only_the_store_has_are_not_loaded, setup, teardown)
 {
 	Holdfast__V1__AuditRecord record = HOLDFAST__V1__AUDIT_RECORD__INIT;
 	struct state *s = *state;

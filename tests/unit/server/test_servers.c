@@ -2161,7 +2161,8 @@ static int setup_one_with_tokens(void **state)
 }
 
 /* A follower keeps a copy of the tokens, which it reads first: until then it cannot refuse one. */
-TEST_FIXTURE(a_server_that_has_not_read_the_tokens_yet_refuses_none, setup_one_with_tokens, teardown_servers)
+TEST_FIXTURE(a_server_that_has_not_read_the_tokens_yet_refuses_no_token, setup_one_with_tokens,
+	     teardown_servers)
 {
 	struct servers *s = *state;
 	const struct http_request request = {
