@@ -8,7 +8,7 @@
 
 #define CHECKSUM_INIT UINT64_C(0xcbf29ce484222325)
 
-/** @sum with @n more bytes, which may be none at NULL. */
+/** Adds @n bytes to @sum; @bytes may be NULL if @n is 0. */
 static inline uint64_t checksum_add(uint64_t sum, const void *bytes, size_t n)
 {
 	const uint8_t *p = bytes;

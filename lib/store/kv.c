@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every store has: the limits, what is pending, and the answers. */
+/* The common part of every store: limits, pending submissions, and answers. */
 
 #include "store/kv.h"
 
@@ -20,7 +20,7 @@ static enum status invalid(struct error *err, const char *part, size_t index, co
 			 why);
 }
 
-/* NULL when @key is one, else what is wrong with it. */
+/* Returns NULL for a valid @key, else the fault. */
 static const char *find_fault_in_key(const char *key, size_t min)
 {
 	size_t n;

@@ -28,12 +28,12 @@
  * not a database, is damaged (integrity_check) or has a newer schema, else as the system call failed. */
 enum status kv_open_sqlite(sd_event *event, const char *path, struct kv **ret, struct error *err);
 
-/** What the loop does by itself, when it has ended: wait for up to @timeout_ms and run done functions of what
- * was submitted. */
+/** Waits for up to @timeout_ms and runs done functions of submissions, as the event loop does. For use after
+ * the loop has ended. */
 void kv_wait(struct kv *kv, int timeout_ms);
 
-/** Waits for what was submitted; its done functions do not run any more. NULL is allowed, and so is a call
- * from inside a done function. */
+/** Waits for pending submissions; their done functions will not run. NULL is allowed, and so is a call from
+ * inside a done function. */
 void kv_close(struct kv *kv);
 
 /** Submit a transaction; keys and values are copied. @done may be NULL; it never runs inside this call.
@@ -45,17 +45,16 @@ void kv_close(struct kv *kv);
 enum status kv_submit(struct kv *kv, const struct kv_txn *txn, kv_done_fn *done, void *userdata,
 		      struct error *err);
 
-/** Run @done, which may be NULL, once everything submitted so far is durable, also what is relaxed; from the
- * event loop, also when nothing is pending. What is submitted later is answered later, and fails if this
- * does. */
+/** Runs @done, which may be NULL, once all earlier submissions are durable, relaxed ones included; from the
+ * event loop, also when nothing is pending. Later submissions are answered later, and fail if this fails. */
 enum status kv_barrier(struct kv *kv, kv_done_fn *done, void *userdata, struct error *err);
 
 /** Every committed key that begins with @prefix, in order. For start-up: it blocks. */
 enum status kv_range(struct kv *kv, const char *prefix, kv_each_fn *each, void *userdata, struct error *err);
 
 /** At most @limit of the committed keys that begin with @prefix and are not below @from, in order: a slice,
- * for reading while the server runs. It is of the moment in which it began, waits for no commit, and none
- * waits for it; a range inside @each is of the same moment. */
+ * for reading while the server runs. It has the state of the moment in which it began. It waits for
+ * no commit, and no commit waits for it; a range inside @each has the same state. */
 enum status kv_range_from(struct kv *kv, const char *prefix, const char *from, size_t limit, kv_each_fn *each,
 			  void *userdata, struct error *err);
 
@@ -71,7 +70,7 @@ struct kv_stats kv_stats(const struct kv *kv);
  * closed. */
 enum status kv_rewrite(struct kv *kv, kv_rewrite_fn *fn, void *userdata, struct error *err);
 
-/** kv_range() that sees what was put so far and, unlike it, allows puts while it reads. */
+/** kv_range() that sees earlier puts of the rewrite and allows puts while it reads. */
 enum status kv_rewrite_range(struct kv_rewrite *rewrite, const char *prefix, kv_each_fn *each, void *userdata,
 			     struct error *err);
 
@@ -87,25 +86,26 @@ enum status kv_rewrite_put(struct kv_rewrite *rewrite, const struct kv_op *op, s
  * database. It blocks: for start-up. */
 enum status kv_define_views(struct kv *kv, const struct kv_view *views, size_t n, struct error *err);
 
-/** Has the store, since it was last in use, lost what may have been acknowledged? It is behind when a mark is
- * of a later epoch, of a later revision in the same one, or of another store that is not of an earlier epoch;
- * and, in sqlite, when it was kept with a mark and none can be read: another server's store in etcd has none
- * here. A store of a later epoch than the marks was put in
- * the place by a restore. @marks is what the store says of itself. For start-up, before kv_keep_marks(). A
- * mark that is there and cannot be read for another reason than what is in it is an error. */
+/** Has the store, since its last use, lost changes that may have been acknowledged?
+ *
+ * It is behind if a mark has a later epoch, a later revision of the same epoch, or another store whose epoch
+ * is not earlier. A store in sqlite is also behind if it was kept with a mark and no mark is readable; a
+ * store in etcd of another server has no mark here. If the store's epoch is later than that of the marks, it
+ * was restored. @marks has the store's own values. For start-up, before kv_keep_marks(). A mark that exists
+ * but cannot be read, for another reason than its contents, is an error. */
 enum status kv_history(struct kv *kv, const struct kv_marks *marks, struct kv_history *ret,
 		       struct error *err);
 
-/** From here on each commit stands in @marks before anybody is answered; as far as the disk when the store is
- * closed and, in sqlite, within a second. A mark that cannot be written then fails nothing and is told by
- * kv_stats(). They are made, or brought to the last revision, at once. For start-up: it blocks. */
+/** From here on each commit is written to @marks before it is answered. The marks are on the disk when the
+ * store is closed and, in sqlite, within a second. If a mark cannot be written, no commit fails; kv_stats()
+ * reports it. This call makes the marks, or brings them to the last revision. For start-up: it blocks. */
 enum status kv_keep_marks(struct kv *kv, const struct kv_marks *marks, struct error *err);
 
-/** From the next commit on the marks say that the store knows of @nodes: to be said before what makes it so
- * is submitted, so that they never say less than is acknowledged. */
+/** Sets the number of nodes in the marks from the next commit on. Call it before the submission that changes
+ * the number, so the marks never have less than is acknowledged. */
 void kv_note_nodes(struct kv *kv, uint64_t nodes);
 
-/* --- what only a store in sqlite has; the others are not given to these functions --- */
+/* --- only for a store in sqlite --- */
 
 /** Keep every store off the database at @path, which need not exist, while its files are exchanged.
  * @ret_fd owned by the caller; closing it releases the lock. STATUS_FAILED_PRECONDITION when a store is open
@@ -114,15 +114,15 @@ enum status kv_lock_sqlite(const char *path, int *ret_fd, struct error *err);
 
 /** Copy the database at @from, which may be in use, into the new file @to (mode 0600), durably and as of one
  * moment. Blocks for as long as that takes and is meant for a thread of its own; holds up no writer.
- * @ret_revision of that moment. What was copied of @to is removed on failure. */
+ * @ret_revision of that moment. An unfinished @to is removed on failure. */
 enum status kv_copy_sqlite(const char *from, const char *to, uint64_t *ret_revision, struct error *err);
 
-/** Is every record of the copy at @path, which nobody has open, what was written? STATUS_DATA_LOSS names the
- * first that is not. Blocks likewise. */
+/** Are all records of the copy at @path intact? It must not be open elsewhere. STATUS_DATA_LOSS names the
+ * first damaged one. Blocks likewise. */
 enum status kv_check_copy(const char *path, struct error *err);
 
-/* A copy that nobody has open: the file at @path, or (@image) what such a file has in it, and @path is for
- * messages. */
+/* A copy that is not open elsewhere: the file at @path, or (@image) the contents of such a file; then @path
+ * is only for messages. */
 struct kv_copy {
 	const char *path;
 	const void *image;
@@ -130,6 +130,6 @@ struct kv_copy {
 };
 
 /** kv_check_copy() that hands every record to @each, in the order of their keys; one that returns false ends
- * it early. Nothing is written. @ret_revision of the copy. STATUS_DATA_LOSS also for what is no store. */
+ * it early. Nothing is written. @ret_revision of the copy. STATUS_DATA_LOSS also if it is not a store. */
 enum status kv_walk_copy(const struct kv_copy *copy, kv_each_fn *each, void *userdata, uint64_t *ret_revision,
 			 struct error *err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Between the contract (kv.c) and what keeps the records: a row of functions for each kind of store.
+/* The interface between the contract (kv.c) and the backends: a row of functions for each kind of store.
  *
- * kv.c checks the limits and counts what is pending; a backend takes submissions in their order and hands
+ * kv.c checks the limits and counts pending submissions. A backend takes submissions in their order and hands
  * them back with an outcome, in the same order, from the event loop. */
 
 #include "store/kv_types.h"
@@ -28,7 +28,7 @@ struct kv_backend {
 	enum status (*keep_marks)(struct kv *kv, const struct kv_marks *marks, struct error *err);
 	void (*note_nodes)(struct kv *kv, uint64_t nodes);
 	enum status (*define_views)(struct kv *kv, const struct kv_view *views, size_t n, struct error *err);
-	/* Wait for what was put, hand back nothing any more, and release all but the memory of @kv. */
+	/* Wait for pending submissions, hand back no more of them, and release all but the memory of @kv. */
 	void (*close)(struct kv *kv);
 };
 

@@ -34,7 +34,7 @@ static enum status open_file(const char *path, int flags, sqlite3 **ret, struct 
 	return rc == SQLITE_OK ? STATUS_OK : sqlite_error(rc, sqlite3_system_errno(*ret), path, "open", err);
 }
 
-/* In one step, so in one reading transaction: one state, whatever is written meanwhile. */
+/* Copies all pages in one step, so in one reading transaction: the copy has one state, despite writers. */
 static int copy_pages(sqlite3 *from, sqlite3 *to)
 {
 	sqlite3_backup *backup = sqlite3_backup_init(to, "main", from, "main");
@@ -137,7 +137,8 @@ static enum status open_image(const struct kv_copy *copy, sqlite3 **ret, struct 
 	return rc == SQLITE_OK ? STATUS_OK : sqlite_error(rc, 0, copy->path, "open", err);
 }
 
-/* A file that is only looked at, and stays as it is: without a log beside it none is made. */
+/* Opens a file for reading only and leaves the folder as it is: if there is no log file, sqlite makes no log.
+ */
 static enum status open_still(const char *path, sqlite3 **ret, struct error *err)
 {
 	char uri[3 * PATH_MAX + 32] = "file:";

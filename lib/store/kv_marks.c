@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How far the store had come, by what is said beside it. */
+/* Compares the store with its marks, and writes them. */
 
 #include "store/kv_marks.h"
 
@@ -11,7 +11,7 @@
 
 /* --- at the start --- */
 
-/* What is wrong with the store, which is at @revision, if @mark is right; NULL: nothing. */
+/* Returns the fault of the store, which is at @revision, if @mark is right; NULL: no fault. */
 static const char *find_contradiction(const struct kv_marks *own, uint64_t revision, const struct mark *mark)
 {
 	if (own->epoch > mark->epoch)

@@ -5,14 +5,13 @@
 #include "store/kv.h"
 
 struct kv_mark_files {
-	struct mark_file *files[KV_MARKS_MAX]; /* owned; NULL: none */
+	struct mark_file *files[KV_MARKS_MAX]; /* owned; NULL: unused */
 	struct mark mark;		       /* the last one that was written */
 	uint64_t dirty_us; /* monotonic, since when they are not on the disk; 0: they are */
 	int write_errno;   /* why one could not be written last, 0 if all could */
 };
 
-/** kv_history() of a store that was found at @revision; (@may_be_unmarked) that it has no mark says nothing.
- */
+/** kv_history() of a store that was found at @revision; (@may_be_unmarked) a missing mark is no fault. */
 enum status kv_marks_find_history(const struct kv_marks *marks, uint64_t revision, bool may_be_unmarked,
 				  struct kv_history *ret, struct error *err);
 
@@ -20,7 +19,8 @@ enum status kv_marks_find_history(const struct kv_marks *marks, uint64_t revisio
 enum status kv_marks_open(struct kv_mark_files *files, const char *name, const struct kv_marks *marks,
 			  uint64_t revision, struct error *err);
 
-/** After a commit, before anybody knows of it; does nothing when they say that, or there are none. */
+/** Writes the marks after a commit, before it is answered. Does nothing if they have @revision already, or if
+ * no marks are kept. */
 void kv_marks_write(struct kv_mark_files *files, uint64_t revision, uint64_t nodes);
 
 /** Have them on the disk when they were not for @after_us, or (0) in any case. Returns when to call again, of

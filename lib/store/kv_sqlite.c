@@ -16,7 +16,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* No store gets there; one that says so was made to have the next revision overflow. */
+/* No real store reaches this revision; a forged one might, to make the next revision overflow. */
 #define REVISION_MAX (INT64_MAX / 2)
 #define UPSERT                                                                      \
 	"INSERT INTO kv(key, value, create_revision, mod_revision, sum, text) "     \
@@ -89,7 +89,7 @@ static int step(struct kv_sqlite *db, sqlite3_stmt *statement)
 	return rc;
 }
 
-/* Run a statement that yields no rows, or none of interest. Returns SQLITE_OK or an error code. */
+/* Runs a statement whose rows, if any, are ignored. Returns SQLITE_OK or an error code. */
 static int run(struct kv_sqlite *db, enum kv_sqlite_query query)
 {
 	sqlite3_stmt *statement = db->statements[query];
@@ -140,7 +140,7 @@ static enum status read_position(struct kv_sqlite *db, bool *ret_has_changes, st
 	return STATUS_OK;
 }
 
-/* What an earlier version has left; no program reads it. */
+/* Deletes rows of an earlier version, which no program reads. */
 static enum status forget_changes(struct kv_sqlite *db, struct error *err)
 {
 	int rc = sqlite3_exec(db->db, "DELETE FROM changes", NULL, NULL, NULL);
@@ -281,7 +281,7 @@ static int save_position(struct kv_sqlite *db)
 	return rc == SQLITE_OK ? run(db, QUERY_SAVE_POSITION) : rc;
 }
 
-/* By the descriptor that sqlite writes it with. */
+/* Syncs the log by the descriptor with which sqlite writes it. */
 static int sync_log(struct kv_sqlite *db)
 {
 	sqlite3_file *log = NULL;
@@ -355,7 +355,7 @@ void kv_sqlite_rollback(struct kv_sqlite *db)
 	(void)pthread_mutex_unlock(&db->lock);
 }
 
-/* Zeroes are no frames: whoever reads the log after a crash stops at them. */
+/* Writes zeroes, which are no frames: sqlite stops at them when it reads the log after a crash. */
 static void write_zeroes(int fd, off_t from)
 {
 	static const char zeroes[1 << 16];
@@ -370,7 +370,7 @@ static void write_zeroes(int fd, off_t from)
 	(void)fdatasync(fd);
 }
 
-/* What is given to the log is taken from whoever else is on the disk. */
+/* Is there room for the log's full size without filling the disk for other programs? */
 static bool has_room(int fd)
 {
 	struct statvfs fs;
@@ -386,7 +386,7 @@ void kv_sqlite_extend_log(struct kv_sqlite *db)
 
 	if (str_format(name, sizeof(name), "%s-wal", db->path) < 0)
 		return;
-	/* in a transaction, so that nobody else is appending */
+	/* in a transaction, so that no other process appends */
 	if (kv_sqlite_begin(db, NULL) != STATUS_OK)
 		return;
 	fd = open(name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -402,8 +402,7 @@ void kv_sqlite_freeze(struct kv_sqlite *db)
 	(void)pthread_mutex_unlock(&db->lock);
 }
 
-/* --- the checksum of a record: what the disk returns is what was written, or an error, never another
- * state --- */
+/* --- the checksum of a record: a changed record is an error, never another state --- */
 
 enum { NUMBER_BYTES = 8 };
 
@@ -458,7 +457,7 @@ static const char query_range[] = "SELECT key, value, create_revision, mod_revis
 static const char query_next[] = "SELECT key, value, create_revision, mod_revision, sum FROM kv "
 				 "WHERE key >= ?1 AND key < ?2 AND key <> ?3 ORDER BY key LIMIT 1";
 
-/* The row of (key, value, create revision, mod revision, sum) that @statement stands on. */
+/* Reads the current row of @statement: key, value, create revision, mod revision, sum. */
 static enum status read_record(struct kv_sqlite *db, sqlite3_stmt *statement, struct kv_item *ret,
 			       struct error *err)
 {
@@ -476,7 +475,7 @@ static enum status read_record(struct kv_sqlite *db, sqlite3_stmt *statement, st
 		return sqlite_error(SQLITE_NOMEM, 0, db->path, "read", err);
 	if ((uint64_t)sqlite3_column_int64(statement, 4) == record_sum(ret))
 		return STATUS_OK;
-	str_copy_text(key, sizeof(key), ret->key); /* whatever it has become */
+	str_copy_text(key, sizeof(key), ret->key); /* damaged, possibly */
 	(void)str_format(what, sizeof(what), "its record %.200s is not what was written", key);
 	return damaged(db, what, err);
 }

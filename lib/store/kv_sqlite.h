@@ -2,9 +2,10 @@
 #pragma once
 /* The sqlite database below the store: schema, statements, transactions. SQL lives in kv_sqlite*.c only.
  *
- * Two threads. The writer has a connection between kv_sqlite_begin() and kv_sqlite_commit() or _rollback();
- * who else uses that one waits for the lock that the writer holds in between. Ranges have a connection of
- * their own: they see what was committed last, and neither wait for the commit in flight nor hold it up. */
+ *  * Two threads. The writer uses its connection between kv_sqlite_begin() and kv_sqlite_commit() or
+ * _rollback(); other users of that connection wait for the lock that the writer holds meanwhile. Ranges have
+ * a connection of their own: they see the last commit, and neither wait for the commit in flight nor delay
+ * it. */
 
 #include "store/kv.h"
 #include "store/kv_marks.h"
@@ -23,7 +24,7 @@ enum {
 	KV_SQLITE_CHECKPOINT_PAGES = 4000, /* in the log, when it is folded into the file */
 	KV_SQLITE_LOG_BYTES = 17 << 20,	   /* that many pages and their heads, and a last batch's */
 	KV_SQLITE_LOG_ROOM = 16 * KV_SQLITE_LOG_BYTES, /* free on the disk, or it is not made longer */
-	KV_SQLITE_SYNC_US = 1000000,		       /* what nobody waits for is on the disk within that */
+	KV_SQLITE_SYNC_US = 1000000,		       /* limit for relaxed commits to reach the disk */
 };
 
 enum kv_sqlite_query {
@@ -39,9 +40,9 @@ enum kv_sqlite_query {
 
 struct kv_sqlite {
 	char *path;
-	int lock_fd; /* of the file beside the database that keeps other stores away */
+	int lock_fd; /* of the lock file next to the database, which keeps other stores away */
 	sqlite3 *db;
-	sqlite3 *reader; /* of kv_sqlite_range(); used by the thread of the event loop alone */
+	sqlite3 *reader; /* of kv_sqlite_range(); used only by the thread of the event loop */
 	uint64_t n_read; /* rows that it was given; likewise */
 	sqlite3_stmt *statements[QUERY_N];
 	/* Recursive, because the callback of a read may read. Held from begin to commit or rollback. Not for
@@ -101,24 +102,24 @@ enum status kv_sqlite_begin(struct kv_sqlite *db, struct error *err);
 /** One transaction of the batch.
  *
  * @ret_revision its revision, or the last one when it changed nothing
- * @ret_conflict filled for STATUS_ABORTED only, which leaves the batch as it was, and @err alone; after any
- *               other error the batch must be rolled back. */
+ *  * @ret_conflict filled for STATUS_ABORTED only. Then the batch is unchanged and @err is untouched. After
+ * any other error the batch must be rolled back. */
 enum status kv_sqlite_apply(struct kv_sqlite *db, const struct kv_txn *txn, uint64_t *ret_revision,
 			    struct kv_conflict *ret_conflict, struct error *err);
 
-/** Make the batch durable, with what was committed relaxed before; or relaxed, hand it to the kernel. A
+/** Make the batch durable, with earlier relaxed commits; a relaxed batch is only handed to the kernel. A
  * failure rolls it back. */
 enum status kv_sqlite_commit(struct kv_sqlite *db, struct error *err);
 
 void kv_sqlite_rollback(struct kv_sqlite *db);
 
 /** Give the log the size that it will reach anyway, so that commits need not make it longer: that costs the
- * file system a transaction of its own each time. From the thread that writes, not inside a batch. What
- * cannot be done is left: only speed is lost. */
+ * file system a transaction of its own each time. From the thread that writes, not inside a batch. On
+ * failure only speed is lost. */
 void kv_sqlite_extend_log(struct kv_sqlite *db);
 
-/** Have what was committed relaxed on the disk when it was not for a second. @ret_due_us when to call again,
- * of the monotonic clock; 0: after the next commit. From the thread that writes, outside of a batch. */
+/** Sync relaxed commits that have waited for a second. @ret_due_us when to call again, by the monotonic
+ * clock; 0: after the next commit. From the thread that writes, outside of a batch. */
 enum status kv_sqlite_sync_log(struct kv_sqlite *db, uint64_t *ret_due_us, struct error *err);
 
 /** Leave the files as they are from here on: no checkpoint at close after a failed commit. */
@@ -128,6 +129,6 @@ void kv_sqlite_freeze(struct kv_sqlite *db);
 enum status kv_sqlite_range(struct kv_sqlite *db, const char *prefix, const char *from, size_t limit,
 			    kv_each_fn *each, void *userdata, struct error *err);
 
-/** kv_sqlite_range() that finds its place anew after every item, so that @each may write. */
+/** kv_sqlite_range() that seeks again after every item, so that @each may write. */
 enum status kv_sqlite_range_writing(struct kv_sqlite *db, const char *prefix, kv_each_fn *each,
 				    void *userdata, struct error *err);

@@ -92,7 +92,7 @@ static enum status start_writer(struct sqlite_store *store, struct error *err)
 	r = sd_event_add_defer(store->event, &store->turn, on_turn, store);
 	if (r >= 0)
 		r = sd_event_source_set_enabled(store->turn, SD_EVENT_OFF);
-	if (r >= 0) /* before the next turn of anybody else's */
+	if (r >= 0) /* before other sources of the loop */
 		r = sd_event_source_set_priority(store->turn, SD_EVENT_PRIORITY_IMPORTANT);
 	return r < 0 ? error_set(err, status_from_errno(r), r, "store %s: watch the loop", store->db->path)
 		     : STATUS_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A database may come from somebody else: a backup that is restored. What sqlite keeps in a file is not only
- * data but also what is run when it is used (triggers, views, checks, generated columns). */
+/* A database may be foreign: a backup that is restored. A file of sqlite has not only data but also code that
+ * runs when it is used (triggers, views, checks, generated columns). */
 
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -38,7 +38,7 @@ int kv_sqlite_harden(sqlite3 *db)
 	return rc;
 }
 
-/* Of two statements, whatever their white space. */
+/* Compares two statements, ignoring white space. */
 static bool same_sql(const char *a, const char *b)
 {
 	for (;;) {
@@ -68,8 +68,8 @@ static bool is_our_table(const char *sql)
 	return false;
 }
 
-/* Views are for people: they are never used here, and made anew when they are others. For that they are named
- * in a statement. */
+/* Views are for people: the program never reads them, and replaces them if they differ. For that a statement
+ * names them. */
 static bool can_be_quoted(const char *name)
 {
 	for (const char *p = name; *p != '\0'; p++)

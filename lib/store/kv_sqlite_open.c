@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening the database: what is at the path, who holds it, whether it is ours and whole. Nothing is written
- * before all of that is known. A new database is built beside its place and linked into it when complete, so
- * a file that exists is either whole or damaged, never just begun. */
+/* Opens the database: checks the type of the file, its lock, its application id and its integrity. Nothing is
+ * written before all checks have passed. A new database is built under a temporary name and linked when
+ * complete, so an existing file is whole or damaged, never unfinished. */
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -22,9 +22,9 @@
 
 enum { LOCK_TRIES = 20, LOCK_PAUSE_NS = 10000000 };
 
-/* sqlite's own locks last for a transaction, so that people can read while the store is in use; what keeps a
- * second store away is the lock of the file beside it. Somebody with the shell may hold the write lock: that
- * is waited for, and then the store is broken. */
+/* sqlite's own locks last for a transaction, so people can read while the store is in use; the lock file
+ * keeps a second store away. A user of the shell may hold the write lock: the store waits for it up to the
+ * timeout, and then it is broken. */
 static const char pragmas_first[] = "PRAGMA busy_timeout=10000;"
 				    "PRAGMA cell_size_check=ON;"
 				    "PRAGMA temp_store=MEMORY;";
@@ -162,8 +162,7 @@ static enum status open_connection(const char *path, sqlite3 **ret, struct error
 	cleanup(sqlite_closep) sqlite3 *db = NULL;
 	int rc;
 
-	/* Counting what is allocated takes a lock each time. Refused, and nothing lost, once sqlite is in
-	 * use. */
+	/* Counting allocations takes a lock each time. Refused, without harm, once sqlite is in use. */
 	(void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 	rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
 			     NULL);
@@ -227,7 +226,7 @@ static enum status put_in_place(const char *tmp, const char *path, struct error 
 {
 	int r = 0;
 
-	/* Another process may have created it meanwhile: then theirs stands, and its lock decides. */
+	/* Another process may have created it meanwhile: then that file is used, and its lock decides. */
 	if (link(tmp, path) < 0 && errno != EEXIST)
 		r = -errno;
 	if (r == 0)
@@ -297,8 +296,8 @@ static enum status check_identity(const struct kv_sqlite *db, struct error *err)
 	return STATUS_OK;
 }
 
-/* Each record has its key in the tree of keys: what is not found there would be as if it were not there. Of
- * the records themselves their sums speak when they are read. */
+/* Checks that each record has its key in the tree of keys: a record that is missing there would be invisible.
+ * The records themselves are checked by their sums when they are read. */
 enum status kv_sqlite_check_whole(sqlite3 *db, const char *path, struct error *err)
 {
 	cleanup(statement_finalizep) sqlite3_stmt *statement = NULL;
@@ -336,7 +335,7 @@ static enum status lock_and_fold(const struct kv_sqlite *db, struct error *err)
 	return STATUS_OK;
 }
 
-/* Last: whatever is not to be touched has been refused by then. */
+/* Call it last: databases that must not be touched have been refused before. */
 static enum status open_reader(struct kv_sqlite *db, struct error *err)
 {
 	enum status st = open_connection(db->path, &db->reader, err);
@@ -426,7 +425,7 @@ void kv_sqlite_close(struct kv_sqlite *db)
 		(void)sqlite3_finalize(db->statements[i]);
 	(void)sqlite3_close(db->reader); /* first: the last one that closes folds */
 	(void)sqlite3_close(db->db); /* folds the log into the file; if that fails, the next open does it */
-	close_fdp(&db->lock_fd);     /* last: until here nobody else may open */
+	close_fdp(&db->lock_fd);     /* last: until here no other process may open it */
 	(void)pthread_mutex_destroy(&db->lock);
 	free(db->path);
 	free(db);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables, and what has to be done to those of older versions. */
+/* The tables, and the changes to those of older versions. */
 
 #include "base/cleanup.h"
 #include "base/str.h"

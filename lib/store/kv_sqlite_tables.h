@@ -28,10 +28,9 @@
 	" text TEXT"                         \
 	") STRICT"
 
-/* sum: record_sum(). text is the value for people; last, as nothing that runs reads it. With a rowid: rows
- * are long, and a tree of keys that has them in it is six deep where one beside them is two; a claim dirties
- * half as many pages.
- */
+/* sum: record_sum(). text is the value for people; it is the last column, because no program reads it. The
+ * table has a rowid because rows are long: a tree of keys with the rows in it is six deep, a separate one is
+ * two. So a claim dirties half as many pages. */
 #define KV_SQLITE_TABLE_KV                   \
 	"CREATE TABLE kv("                   \
 	" key TEXT NOT NULL PRIMARY KEY,"    \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Views for people with the sqlite3 shell. What they show is the caller's; here it becomes SQL. */
+/* Views for people with the sqlite3 shell. The caller chooses their columns; this file makes the SQL. */
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
@@ -13,14 +13,14 @@ enum { VIEWS_SQL_MAX = 1 << 18, REPLACE_SQL_MAX = 1 << 19 };
 
 static const char in_a_path[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.[]";
 
-/* Names are the program's own, never somebody's input. */
+/* Names are constants of the program, never input. */
 static void assert_plain(const char *s)
 {
 	assert(s[0] != '\0' && s[strspn(s, in_a_path)] == '\0');
 	(void)s;
 }
 
-/* The member of the text of this key, or of the key beside it, as an expression. */
+/* Writes the expression of a member of the text of this key, or of its companion key. */
 static void put_member(struct strbuf *sql, const struct kv_view *view, const struct kv_column *column)
 {
 	assert_plain(column->path);
@@ -97,7 +97,7 @@ static int append_drop(void *userdata, int n, char **values, char **names)
 
 	(void)n;
 	(void)names;
-	if (strchr(values[0], '"')) /* kv_sqlite_check_schema() has seen none: it was made since */
+	if (strchr(values[0], '"')) /* kv_sqlite_check_schema() would have refused it: it was made since */
 		return SQLITE_ABORT;
 	strbuf_printf(sql, "DROP VIEW \"%s\";\n", values[0]);
 	return sql->error;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What goes into a store and comes out of one, and its limits; see kv.h.
+/* The types of a store's calls, and its limits; see kv.h.
  *
  * Keys: printable ASCII, 1 to KV_KEY_MAX bytes, ordered bytewise. Values: 1 byte to KV_VALUE_MAX. */
 
@@ -16,7 +16,8 @@ enum {
 	KV_VALUE_MAX = 1 << 20,
 	KV_TXN_OPS_MAX = 127,	     /* etcd takes 128, one of them is its backend's own */
 	KV_TXN_CONDITIONS_MAX = 126, /* likewise, two */
-	/* Keys with their NUL and values of one transaction: what is left of etcd's 1.5 MiB for a request. */
+	/* Keys with their NUL and values of one transaction: the room that etcd's 1.5 MiB for a request
+	   leaves. */
 	KV_TXN_BYTES_MAX = 11 << 17,
 	KV_TEXT_MAX = 1 << 20,		 /* of all values of one transaction */
 	KV_PENDING_MAX = 1 << 16,	 /* submissions that are not answered yet */
@@ -36,7 +37,7 @@ struct kv_op {
 	const char *key;
 	const void *value; /* NULL: delete */
 	size_t len;
-	const char *text; /* the value for people who look into the database, as JSON; NULL: none */
+	const char *text; /* the value for people who look into the database, as JSON; NULL: no text */
 };
 
 struct kv_txn {
@@ -60,17 +61,18 @@ struct kv_item {
 struct kv_rewrite;
 
 /** From the event loop, in order of submission. @revision of the transaction when @err is NULL; else @err
- * says why: STATUS_ABORTED when a condition did not hold (nothing was written), STATUS_RESOURCE_EXHAUSTED for
- * a full disk, STATUS_INTERNAL or STATUS_DATA_LOSS for a store that is broken from here on. */
+ * has the cause: STATUS_ABORTED when a condition did not hold (nothing was written),
+ * STATUS_RESOURCE_EXHAUSTED for a full disk, STATUS_INTERNAL or STATUS_DATA_LOSS for a store that is broken
+ * from here on. */
 typedef void kv_done_fn(uint64_t revision, const struct error *err, void *userdata);
 
 /** Return false to stop. @item is borrowed for the duration of the call. */
 typedef bool kv_each_fn(const struct kv_item *item, void *userdata);
 
-/* What people see of one sort of key with the sqlite3 shell: a view with a row per key and a column per
- * member of the text, before them the key without its prefix, after them create_index and modify_index. */
+/* A view of one sort of key for the sqlite3 shell: a row per key and a column per member of the text; the key
+ * without its prefix comes first, create_index and modify_index come last. */
 enum kv_column_kind {
-	KV_COLUMN_WORD,	  /* as it stands in the text */
+	KV_COLUMN_WORD,	  /* as it is in the text */
 	KV_COLUMN_NUMBER, /* absent: 0 */
 	KV_COLUMN_FLAG,	  /* "yes" or "no" */
 	KV_COLUMN_TIME,	  /* ms since 1970; shown as 2026-01-31T12:00:00.000Z, absent and 0 as NULL */
@@ -91,15 +93,15 @@ struct kv_view {
 	size_t n_columns;
 };
 
-/* Where is said how far the store has come, and of what store and epoch; see mark.h. */
+/* The files that record how far the store has come, its id and its epoch; see mark.h. */
 struct kv_marks {
-	const char *paths[KV_MARKS_MAX]; /* the first one lies beside the store; NULL: none */
-	const char *store_id;		 /* "": it has none */
+	const char *paths[KV_MARKS_MAX]; /* the first one is in the folder of the store; NULL: unused */
+	const char *store_id;		 /* "": no id */
 	uint64_t epoch;
 	uint64_t nodes; /* that the store knows of; continues with kv_note_nodes() */
 };
 
-/* What the marks say of the store as it was opened. */
+/* The store as it was opened, compared with its marks. */
 struct kv_history {
 	bool is_behind;
 	uint64_t epoch;	   /* the highest that they know, with its revision; 0: they know nothing */
@@ -120,5 +122,5 @@ struct kv_stats {
 	int mark_errno;	     /* why a mark could not be written last, 0 if all could */
 };
 
-/** What it returns decides whether what it wrote stays. */
+/** STATUS_OK keeps its changes; any other result discards them. */
 typedef enum status kv_rewrite_fn(struct kv_rewrite *rewrite, void *userdata, struct error *err);

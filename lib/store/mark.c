@@ -181,7 +181,7 @@ void mark_close(struct mark_file *file)
 {
 	if (!file)
 		return;
-	(void)mark_sync(file); /* one that is behind says less, never more */
+	(void)mark_sync(file); /* a late mark has a smaller revision, never a larger one */
 	(void)close(file->fd);
 	free(file);
 }

@@ -43,7 +43,7 @@ static const struct meaning *find_meaning(int rc)
 	return NULL;
 }
 
-/* sqlite tells a full disk only from ENOSPC; a quota or a file size limit arrives as an I/O error. */
+/* sqlite reports a full disk only for ENOSPC; a quota or a file size limit arrives as an I/O error. */
 static bool is_full(int sys_errno)
 {
 	return sys_errno == ENOSPC || sys_errno == EDQUOT || sys_errno == EFBIG;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What a result code of sqlite means to an operator. */
+/* Result codes of sqlite as errors for an operator. */
 
 #include "base/error.h"
 

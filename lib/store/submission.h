@@ -14,8 +14,8 @@ enum submission_kind {
 enum submission_outcome {
 	SUBMISSION_PENDING,
 	SUBMISSION_DURABLE,
-	SUBMISSION_CONFLICT, /* a condition did not hold; .conflict says which */
-	SUBMISSION_FAILED,   /* the store is broken; the writer says why */
+	SUBMISSION_CONFLICT, /* a condition did not hold; .conflict has it */
+	SUBMISSION_FAILED,   /* the store is broken; the writer has the cause */
 };
 
 struct kv_conflict {

@@ -32,13 +32,13 @@ struct writer {
 	bool is_slow;	 /* the last wait for the disk took longer than a fast commit */
 };
 
-/* What one batch did, for the statistics. */
+/* One batch and its statistics. */
 struct batch {
 	struct submission_list list;
 	uint64_t transactions;
 	uint64_t revision;
 	bool is_written;
-	bool is_relaxed; /* nobody waits for the disk */
+	bool is_relaxed; /* no submission waits for the disk */
 };
 
 size_t writer_batch_size(size_t n_queued, uint64_t commit_us)
@@ -82,8 +82,8 @@ static bool wait_for_work(struct writer *w)
 	return pthread_cond_clockwait(&w->work, &w->lock, CLOCK_MONOTONIC, &due) != ETIMEDOUT;
 }
 
-/* Wait for work. Returns false when there is none left and the writer has to end. An empty batch is a call to
- * bring marks and log to the disk. */
+/* Waits for work. Returns false when no work is left and the writer must end. An empty batch means: bring
+ * marks and log to the disk. */
 static bool take_batch(struct writer *w, struct batch *batch)
 {
 	bool is_ending;
@@ -102,8 +102,8 @@ static bool take_batch(struct writer *w, struct batch *batch)
 	return !is_ending;
 }
 
-/* The key that @s puts with its last operation, besides another one and whatever is there: NULL if it does
- * not. */
+/* Returns the key of the last operation of @s, if @s has no conditions and its first and last operations are
+ * two puts; else NULL. */
 static const char *last_put(const struct submission *s)
 {
 	const struct kv_txn *txn = &s->txn;
@@ -114,9 +114,9 @@ static const char *last_put(const struct submission *s)
 	return txn->ops[txn->n_ops - 1].key;
 }
 
-/* Every write of the server ends with the new end of the audit's chain. Of a row of such transactions in one
- * batch, the first one creates the key and the last one's value stays: what those between them put there is
- * seen by nobody. */
+/* Every write of the server ends with the new end of the audit's chain. In a row of such transactions in one
+ * batch, the first one creates the key and the value of the last one stays: the values between are never
+ * visible. */
 static bool is_overwritten(const struct submission *before, const struct submission *s)
 {
 	const struct submission *after = STAILQ_NEXT(s, next);
@@ -127,7 +127,7 @@ static bool is_overwritten(const struct submission *before, const struct submiss
 	return str_eq(key, last_put(before)) && str_eq(key, last_put(after));
 }
 
-/* @before: what was applied before it in the same batch; NULL: nothing. */
+/* @before: the previous submission of the same batch; NULL: @s is the first. */
 static enum status apply_one(struct kv_sqlite *db, const struct submission *before, struct submission *s,
 			     struct error *err)
 {
@@ -212,11 +212,11 @@ static void complete_batch(struct writer *w, struct batch *batch, const struct e
 	w->stats.mark_errno = w->db->marks.write_errno;
 	STAILQ_CONCAT(&w->done, &batch->list);
 	(void)pthread_mutex_unlock(&w->lock);
-	/* Fails only when the counter is full, and then the descriptor is readable as it has to be. */
+	/* Fails only when the counter is full, and then the descriptor is readable, as it must be. */
 	(void)fd_write_all(w->done_fd, &one, sizeof(one));
 }
 
-/* What nobody waits for. */
+/* Brings marks and relaxed commits, for which no submission waits, to the disk. */
 static void sync_unawaited(struct writer *w, struct error *failure)
 {
 	uint64_t marks_us = kv_marks_sync(&w->db->marks, KV_SQLITE_SYNC_US);

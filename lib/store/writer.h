@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The thread that writes: it takes of what has queued while the last commit was on its way to the disk,
- * commits it as one batch and hands it back through an eventfd.
+/* The thread that writes: it takes submissions that were queued during the last commit, commits them as one
+ * batch and hands them back through an eventfd.
  *
  * All functions are for the thread of the event loop. */
 
@@ -26,16 +26,16 @@ struct writer_stats {
 	int mark_errno;
 };
 
-/** The most submissions that the next commit takes of @n_queued, where the last one took @commit_us: half of
- * many, so that those of one commit are answered, and ask anew, while the disk is busy with the others. All
- * together would have everybody wait for the disk at the same time, and then for each other. A disk that is
- * slower than the calls are gets as few commits as can be. */
+/** Returns the most submissions that the next commit takes of @n_queued, where the last one took @commit_us:
+ * half of many. So callers of one commit are answered, and call again, while the disk is busy with the
+ * others. One commit for all would have all callers wait for the disk at the same time. If the disk is slower
+ * than the calls, it gets as few commits as possible. */
 size_t writer_batch_size(size_t n_queued, uint64_t commit_us);
 
 /** Start the thread on @db, which is borrowed and must not be written to by anyone else. */
 enum status writer_start(struct kv_sqlite *db, struct writer **ret, struct error *err);
 
-/** Let the thread finish everything that was handed in, and end it; frees what was not collected. */
+/** Let the thread finish all submissions, and end it; frees those that were not collected. */
 void writer_stop(struct writer *writer);
 
 /** Hand @submission over. Returns true when the writer sleeps, and the disk is so slow that it is worth to
@@ -47,7 +47,7 @@ void writer_wake(struct writer *writer);
 /** Becomes readable when there is something to collect; owned by the writer. */
 int writer_fd(const struct writer *writer);
 
-/** Append what is finished to @list, in the order in which it was handed in. */
+/** Append finished submissions to @list, in the order of submission. */
 void writer_collect(struct writer *writer, struct submission_list *list);
 
 /** Why the store is broken: STATUS_OK if it is not, else a filled @err. */
